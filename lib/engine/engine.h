@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file
+ * The run-to-completion loop of one lcore.
+ *
+ * Owns: a struct transport, one RX and TX queue of every port, a mailbox, the doorbells of the sessions that are hot.
+ * A turn: RX bursts, loopback and packets handed over by other engines, mailbox, doorbells, transport_run(), TX, quiescent state.
+ *
+ * Whoever wants to change something that the engine owns puts a message into its mailbox; it runs on the
+ * engine's thread between bursts. What the engine has to tell the control thread goes into its event ring, with an eventfd.
+ *
+ * Idle policy: `poll` never gives the core away. `adaptive` spins for ENGINE_SPIN_TURNS idle turns, then yields the
+ * core for ENGINE_YIELD_TURNS turns, then sleeps, ENGINE_SLEEP_MIN_NS growing to ENGINE_SLEEP_MAX_NS, never beyond the next timer.
+ * A kick (eventfd written by the control thread or a client of a cold session) ends a sleep at once.
+ */
+#ifndef UROCE_ENGINE_H
+#define UROCE_ENGINE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "net.h"
+#include "ring.h"
+#include "transport.h"
+
+struct rte_rcu_qsbr;
+struct rte_ring;
+struct engine;
+
+enum {
+	ENGINE_RX_BURST = 32,
+	ENGINE_MAILBOX = 1024,       /**< messages */
+	ENGINE_EVENTS = 4096,        /**< events on their way to the control thread */
+	ENGINE_HANDOFF = 4096,       /**< packets from other engines */
+	ENGINE_SPIN_TURNS = 2000,
+	ENGINE_YIELD_TURNS = 2000,
+	ENGINE_SLEEP_MIN_NS = 20000,
+	ENGINE_SLEEP_MAX_NS = 200000,
+	ENGINE_SESSION_COLD_NS = 100000000, /**< a session without a doorbell for this long goes cold */
+};
+
+enum engine_idle { ENGINE_IDLE_POLL, ENGINE_IDLE_ADAPTIVE };
+
+struct engine_config {
+	unsigned int id;           /**< 0 ..; also the queue number and the RCU thread id */
+	unsigned int nb_engines;
+	enum engine_idle idle;
+	struct net_port **ports;
+	uint16_t nb_ports;
+	struct mr_table *mrs;
+	struct qp_table *qps;
+	struct rte_rcu_qsbr *qsbr; /**< the engine registers thread id @c id and is online while it runs; offline while it sleeps */
+	struct rte_mempool *pool;
+	int socket_id;
+};
+
+/** What engines tell the control thread. */
+enum engine_event_kind { ENGINE_EV_ASYNC, ENGINE_EV_LEARNED };
+struct engine_event {
+	enum engine_event_kind kind;
+	union {
+		struct tp_event async;
+		struct net_learned learned;
+	};
+};
+
+/** [control] @return NULL with errno set. */
+struct engine *engine_create(const struct engine_config *c);
+/** [control, not running] */
+void engine_destroy(struct engine *e);
+/** [control] Make packets for QPs of the others reach them: called once, when all are created. */
+void engine_connect(struct engine **all, unsigned int nb_engines);
+
+/** [engine lcore] Turn until engine_stop(). Signature of rte_eal_remote_launch(). @return 0. */
+int engine_loop(void *engine);
+/** [engine lcore] One turn, for a loop of one's own; reports the quiescent state. @return work done, 0: idle. */
+uint32_t engine_turn(struct engine *e);
+/** [any] */
+void engine_stop(struct engine *e);
+
+struct transport *engine_transport(struct engine *e);
+
+/**
+ * [control] Run @p fn on the engine's thread between bursts and wait for it. If the engine's loop isn't running
+ * (before start, after stop), runs it right here.
+ * @param fn  Gets the engine and the clock of its turn.
+ * @return what @p fn returned.
+ */
+int engine_call(struct engine *e, int (*fn)(struct engine *e, void *arg, uint64_t now_ns), void *arg);
+
+/** [control] Send a packet on @p port by this engine. Takes ownership. */
+void engine_send(struct engine *e, uint16_t port, struct rte_mbuf *m);
+
+/** [control] Descriptor that becomes readable when engine_event_next() has something. */
+int engine_event_fd(struct engine *e);
+/** [control] @return false: nothing more; the descriptor has been reset. */
+bool engine_event_next(struct engine *e, struct engine_event *ev);
+
+/* ---- Sessions' doorbells ---- */
+struct engine_session;
+/**
+ * [control] The engine looks at these doorbells from now on (hot).
+ * @param db  Shared with the client, hostile: only its bits are read.
+ * @param max_slots  QPs that the session may have on this engine, at most RING_DB_SLOTS.
+ * @return NULL with errno set.
+ */
+struct engine_session *engine_session_add(struct engine *e, struct ring_db *db, uint32_t max_slots);
+/** [control] Waits until the engine doesn't use it any more. */
+void engine_session_remove(struct engine *e, struct engine_session *s);
+/** [control] The client kicked: look at the doorbells again. */
+void engine_session_kick(struct engine *e, struct engine_session *s);
+/** [engine, in engine_call()] QP of doorbell slot @p slot; NULL: none. */
+void engine_session_set_qp(struct engine_session *s, uint32_t slot, struct qp *qp);
+
+/** Load of an engine. Read by the control thread without a lock. */
+struct engine_stats {
+	uint64_t turns, busy_turns, idle_turns, sleeps;
+	uint64_t busy_cycles, idle_cycles;
+	uint64_t rx_bursts, rx_packets, tx_packets;
+	uint64_t doorbells, mailbox, events_lost, handoff_dropped;
+};
+const struct engine_stats *engine_stats(const struct engine *e);
+const struct net_counters *engine_net_counters(const struct engine *e, uint16_t port);
+
+#endif /* UROCE_ENGINE_H */

@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file
+ * The shared-memory ABI between a verbs program (client) and an engine.
+ *
+ * A queue is an array of slots of a power-of-two count and stride. A slot carries its own validity:
+ * a phase byte that alternates 1, 2, 1, 2 ... with each lap (0 = never written), stored last, with
+ * release order, together with the other bytes of its control word. There is no shared index line.
+ *
+ *   SQ   client writes, engine reads. A slot is free again when the client has polled the CQE
+ *        of that WQE or of a later one (a CQE carries the low 16 bits of the WQE's counter).
+ *   RQ   client writes, engine reads. A slot is free again when its CQE was polled.
+ *        An SRQ's slots complete out of order; its engine returns them by ring_srq_shared.head.
+ *   CQ   engine writes, client reads; the client publishes its consumer counter so that the
+ *        engine can see an overrun before it happens.
+ *
+ * Engines copy a slot before they look at it: what a client writes afterwards has no effect. No
+ * offset, handle or length in a slot is trusted.
+ *
+ * Doorbells: a client rings only when the engine isn't looking. Each rule is a store, a full fence
+ * and a load on both sides (Dekker), so that one of the two always sees the other:
+ *   client: write WQE; fence; load watch; if 0, ring       engine: watch = 0; fence; look once more
+ *   client: set doorbell bits; fence; load hot; if 0, kick  engine: hot = 0; fence; look once more
+ *   client: set arm; fence; look for a CQE                  engine: write CQE; fence; load arm
+ *
+ * Used by: lib/client (producer of SQ and RQ, consumer of CQ), lib/transport (the other ends),
+ * lib/engine (doorbells). Everything is inline, libc only, position-independent.
+ */
+#ifndef UROCE_RING_H
+#define UROCE_RING_H
+
+#include <assert.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "abi.h"
+
+#define RING_CACHE_LINE 64
+
+/** The phase of a slot written in the lap of @p counter, in a ring of 1 << @p order slots. */
+static inline uint8_t
+ring_phase(uint32_t counter, unsigned int order)
+{
+	return 1 + ((counter >> order) & 1);
+}
+
+/** A scatter/gather entry as it stands in a slot. */
+struct ring_sge {
+	uint64_t addr;
+	uint32_t length;
+	uint32_t lkey;
+};
+
+/** Control word of an SQ slot; stored last. */
+union ring_sq_ctl {
+	struct {
+		uint8_t opcode;     /**< enum uroce_wr_op */
+		uint8_t flags;      /**< UROCE_SEND_* */
+		uint16_t count;     /**< num_sge, or with UROCE_SEND_INLINE the bytes of inline data */
+		uint32_t phase : 8; /**< ring_phase() */
+		uint32_t srqn : 24; /**< XRC: the remote SRQ */
+	};
+	uint64_t word;
+};
+
+/**
+ * An SQ slot: this header, then 16-byte operands where the opcode has them, then the SGEs or the inline data.
+ * The stride is a power of two, at least 64.
+ */
+struct ring_sq_wqe {
+	uint64_t wr_id;
+	uint64_t remote_addr; /**< RDMA, atomics; UD: AH handle in the low, remote QPN in the high half; BIND_MW: address */
+	uint32_t rkey;        /**< RDMA, atomics; UD: remote Q_Key; BIND_MW: the MW's new key */
+	uint32_t imm;         /**< network byte order; SEND_WITH_INV, LOCAL_INV: the key, host byte order */
+	_Atomic uint64_t ctl; /**< union ring_sq_ctl */
+};
+
+/** Operands of atomics and ATOMIC_WRITE, between header and SGEs. */
+struct ring_atomic {
+	uint64_t compare_add;
+	uint64_t swap;
+};
+
+/** Operands of BIND_MW, between header and SGEs. */
+struct ring_bind {
+	uint64_t length;
+	uint32_t lkey;   /**< the MR that the window opens */
+	uint32_t access; /**< UROCE_ACCESS_* */
+};
+
+/** True if the opcode has a 16-byte operand block between header and SGEs. */
+static inline bool
+ring_op_has_operands(uint8_t opcode)
+{
+	return opcode == UROCE_WR_ATOMIC_CMP_AND_SWP || opcode == UROCE_WR_ATOMIC_FETCH_AND_ADD ||
+	       opcode == UROCE_WR_BIND_MW || opcode == UROCE_WR_FLUSH;
+}
+
+/** Control word of an RQ or SRQ slot; stored last. */
+union ring_rq_ctl {
+	struct {
+		uint16_t num_sge;
+		uint8_t reserved[5];
+		uint8_t phase;
+	};
+	uint64_t word;
+};
+
+/** An RQ or SRQ slot: this header, then the SGEs. The stride is a power of two, at least 32. */
+struct ring_rq_wqe {
+	uint64_t wr_id;
+	_Atomic uint64_t ctl; /**< union ring_rq_ctl */
+	struct ring_sge sge[];
+};
+
+/** Last word of a CQE; stored last. */
+union ring_cqe_ctl {
+	struct {
+		uint16_t wqe_counter; /**< low 16 bits of the counter of the WQE that completes */
+		uint8_t vendor_err;   /**< enum in lib/transport/transport.h; 0 on success */
+		uint8_t wc_flags;     /**< UROCE_WC_* flags */
+		uint8_t sl;           /**< UD: 0xA IPv4, 0x9 IPv6 (bit 3 RoCE v2, as mlx5 has it and UCX reads it) */
+		uint8_t pkey_index;
+		uint8_t is_recv : 1;  /**< the WQE was on an RQ or SRQ, whatever the opcode says */
+		uint8_t solicited : 1;
+		uint8_t dead : 1;     /**< set by the client: the QP is gone, skip */
+		uint8_t reserved : 5;
+		uint8_t phase;        /**< ring_phase() */
+	};
+	uint64_t word;
+};
+
+/** A completion. */
+struct ring_cqe {
+	uint64_t wr_id;
+	uint32_t byte_len;
+	uint32_t imm;          /**< network byte order; with WITH_INV the invalidated rkey, host byte order */
+	uint32_t qpn : 24;
+	uint32_t status : 8;   /**< enum uroce_wc_status */
+	uint32_t src_qp : 24;
+	uint32_t opcode : 8;   /**< enum uroce_wc_op */
+	_Atomic uint64_t ctl;  /**< union ring_cqe_ctl */
+};
+
+/** The part of a QP that both sides see beside its rings. */
+struct ring_qp_shared {
+	/* Written by the engine. */
+	_Atomic uint32_t sq_watch; /**< 1: the engine looks at the SQ; 0: ring after posting */
+	_Atomic uint32_t rq_watch; /**< 1: nothing to do after posting a receive; 0: ring (the QP flushes) */
+	_Atomic uint32_t state;    /**< enum uroce_qp_state, as the engine sees it now */
+	uint8_t pad[RING_CACHE_LINE - 12];
+};
+
+/** The part of an SRQ that both sides see beside its ring. */
+struct ring_srq_shared {
+	/* Written by the engine. */
+	_Atomic uint32_t head; /**< receive WQEs taken so far: slots below are free, WQEs are copied when taken */
+	uint8_t pad[RING_CACHE_LINE - 4];
+};
+
+/** Values of ring_cq_shared.arm. */
+enum { RING_ARM_NONE = 0, RING_ARM_ANY = 1, RING_ARM_SOLICITED = 2 };
+
+/** The part of a CQ that both sides see beside its ring. */
+struct ring_cq_shared {
+	/* Written by the client; whoever sends the event swaps arm back to NONE first. */
+	_Atomic uint32_t arm;
+	_Atomic uint32_t cons; /**< CQEs polled so far */
+	uint8_t pad0[RING_CACHE_LINE - 8];
+	/* Written by the engine. */
+	_Atomic uint32_t overrun; /**< 1: the CQ is in error, no further CQE comes */
+	uint8_t pad1[RING_CACHE_LINE - 4];
+};
+
+/** Doorbells of one session for one engine: three levels of 64, so that a look costs one load. */
+#define RING_DB_SLOTS (64 * 64 * 64)
+struct ring_db {
+	_Atomic uint32_t hot; /**< engine: 1 = looks at top; 0 = write to the kick eventfd after ringing */
+	uint8_t pad0[RING_CACHE_LINE - 4];
+	_Atomic uint64_t top;
+	uint8_t pad1[RING_CACHE_LINE - 8];
+	_Atomic uint64_t mid[64];
+	_Atomic uint64_t low[64 * 64]; /**< bit: doorbell slot of a QP */
+};
+
+static_assert(sizeof(struct ring_sge) == 16, "ABI");
+static_assert(sizeof(struct ring_sq_wqe) == 32, "ABI");
+static_assert(sizeof(union ring_sq_ctl) == 8, "ABI");
+static_assert(sizeof(struct ring_rq_wqe) == 16, "ABI");
+static_assert(sizeof(struct ring_cqe) == 32, "ABI");
+static_assert(sizeof(struct ring_qp_shared) == 64, "ABI");
+static_assert(sizeof(struct ring_cq_shared) == 128, "ABI");
+static_assert(offsetof(struct ring_db, mid) == 128, "ABI");
+
+/** Bytes of an SQ slot that holds @p max_sge SGEs or @p max_inline bytes: a power of two, 64 at least. */
+static inline uint32_t
+ring_sq_stride(uint32_t max_sge, uint32_t max_inline)
+{
+	uint32_t need = sizeof(struct ring_sq_wqe) + sizeof(struct ring_atomic) + max_sge * sizeof(struct ring_sge);
+	uint32_t stride = 64;
+
+	if (max_inline + sizeof(struct ring_sq_wqe) > need)
+		need = max_inline + sizeof(struct ring_sq_wqe);
+	while (stride < need)
+		stride <<= 1;
+	return stride;
+}
+
+/** Bytes of an RQ slot that holds @p max_sge SGEs: a power of two, 32 at least. */
+static inline uint32_t
+ring_rq_stride(uint32_t max_sge)
+{
+	uint32_t need = sizeof(struct ring_rq_wqe) + max_sge * sizeof(struct ring_sge);
+	uint32_t stride = 32;
+
+	while (stride < need)
+		stride <<= 1;
+	return stride;
+}
+
+/** One end's view of a queue: private to that end, the slots are shared. */
+struct ring {
+	uint8_t *base;     /**< first slot */
+	uint32_t order;    /**< log2 of the number of slots */
+	uint32_t shift;    /**< log2 of the stride */
+	uint32_t counter;  /**< next slot of this end, counts on beyond the ring's size */
+};
+
+/** The slot of @p counter. */
+static inline void *
+ring_slot(const struct ring *r, uint32_t counter)
+{
+	return r->base + ((size_t)(counter & ((1u << r->order) - 1)) << r->shift);
+}
+
+/** Engine: true if the SQ slot of @p counter has been posted. Acquire. */
+static inline bool
+ring_sq_ready(const struct ring *r, uint32_t counter)
+{
+	struct ring_sq_wqe *w = ring_slot(r, counter);
+	union ring_sq_ctl c = { .word = atomic_load_explicit(&w->ctl, memory_order_acquire) };
+
+	return c.phase == ring_phase(counter, r->order);
+}
+
+/** Engine: true if the RQ slot of @p counter has been posted. Acquire. */
+static inline bool
+ring_rq_ready(const struct ring *r, uint32_t counter)
+{
+	struct ring_rq_wqe *w = ring_slot(r, counter);
+	union ring_rq_ctl c = { .word = atomic_load_explicit(&w->ctl, memory_order_acquire) };
+
+	return c.phase == ring_phase(counter, r->order);
+}
+
+/** Client: true if the CQE of @p counter is there. Acquire; *@p ctl gets its last word. */
+static inline bool
+ring_cq_ready(const struct ring *r, uint32_t counter, union ring_cqe_ctl *ctl)
+{
+	struct ring_cqe *e = ring_slot(r, counter);
+
+	ctl->word = atomic_load_explicit(&e->ctl, memory_order_acquire);
+	return ctl->phase == ring_phase(counter, r->order);
+}
+
+/**
+ * Client: ring doorbell @p slot.
+ *
+ * @return true if the engine is cold and the caller must write to the session's kick eventfd.
+ */
+static inline bool
+ring_db_ring(struct ring_db *db, uint32_t slot)
+{
+	/* Bottom up; the engine takes top down. A level that was set already has somebody on the way. */
+	if (atomic_fetch_or(&db->low[slot >> 6], UINT64_C(1) << (slot & 63)) == 0 &&
+	    atomic_fetch_or(&db->mid[slot >> 12], UINT64_C(1) << (slot >> 6 & 63)) == 0)
+		atomic_fetch_or(&db->top, UINT64_C(1) << (slot >> 12));
+	atomic_thread_fence(memory_order_seq_cst);
+	return atomic_load_explicit(&db->hot, memory_order_relaxed) == 0;
+}
+
+#endif /* UROCE_RING_H */

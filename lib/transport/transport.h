@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file
+ * The RoCE v2 transport: QPs, CQs, SRQs, requester, responder, completer, retransmission.
+ *
+ * Sans I/O: it never sees a port, an lcore, a socket, a thread or a clock. Packets come in as mbufs,
+ * leave through TX vectors that the caller flushes, and *now* is an argument. The same code runs
+ * under a daemon's engine, in an application that embeds it and in the simulator.
+ *
+ * Owns: everything about a QP. One struct transport per engine; a QP, an SRQ and their timers belong to exactly one
+ * and are touched by its thread only ([engine] below). A CQ may take completions from QPs of several
+ * transports. The table of QPs is shared: [control] adds and removes, engines look up under RCU.
+ *
+ * A turn of an engine:
+ *     transport_rx() for what arrived; transport_run(); flush the TX vectors; report a quiescent state.
+ *
+ * Nothing here allocates, locks or makes a system call on the data path; the one exception is the write to the
+ * pipe of an armed CQ's channel.
+ */
+#ifndef UROCE_TRANSPORT_H
+#define UROCE_TRANSPORT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "mem.h"
+#include "ring.h"
+#include "wire.h"
+
+struct rte_mbuf;
+struct rte_mempool;
+struct rte_rcu_qsbr;
+struct transport;
+struct qp;
+struct cq;
+struct srq;
+
+/** Packets that a TX vector holds. */
+#define TP_TX_MAX 256
+
+/** Packets of one port on their way out. The caller takes pkts[0..n) and moves the rest to the front. */
+struct tp_txvec {
+	uint16_t n;
+	struct rte_mbuf *pkts[TP_TX_MAX];
+};
+
+/** Vendor error codes of completions (wc.vendor_err): why, where the status alone doesn't say. */
+enum tp_vendor_err {
+	TP_VERR_NONE = 0,
+	TP_VERR_WQE_OPCODE,   /**< opcode unknown or not for this QP type */
+	TP_VERR_WQE_SGES,     /**< more SGEs or inline bytes than the QP has */
+	TP_VERR_WQE_LENGTH,   /**< message too long, or not 8 bytes for an atomic */
+	TP_VERR_LKEY,         /**< lkey unknown, stale, of another PD, or range outside */
+	TP_VERR_LACCESS,      /**< the MR may not be written locally */
+	TP_VERR_FAULT,        /**< the program's memory is gone */
+	TP_VERR_RECV_LENGTH,  /**< receive WQE too small for the message */
+	TP_VERR_BAD_RESPONSE, /**< response doesn't fit the request */
+	TP_VERR_TIMEOUT,      /**< retry_cnt transmissions without an answer */
+	TP_VERR_SEQ_RETRY,    /**< retry_cnt NAKs for sequence error */
+	TP_VERR_RNR,          /**< rnr_retry exceeded */
+	TP_VERR_REMOTE_NAK,   /**< the responder said no; the status tells what */
+	TP_VERR_MW,           /**< bind or invalidate refused */
+};
+
+/** Counters of one transport. Names as in Linux's `rdma statistic` where it has one. docs/counters.md explains each. */
+#define TP_COUNTERS(X) \
+	X(rx_packets) X(rx_bytes) X(tx_packets) X(tx_bytes) \
+	X(rx_not_roce) X(rx_truncated) X(rx_bad_ip) X(rx_bad_udp_sum) X(rx_bad_opcode) X(rx_bad_tver) X(rx_bad_length) \
+	X(rx_icrc_encapsulated) X(rx_multi_segment) \
+	X(rx_unknown_qp) X(rx_wrong_service) X(rx_wrong_state) X(rx_bad_pkey) X(rx_bad_qkey) X(rx_bad_address) \
+	X(rx_ud_no_wqe) X(rx_uc_no_wqe) X(rx_uc_gap) X(rx_ud_length) \
+	X(rx_ghost_ack) X(rx_bad_response) X(rx_response_ignored) X(rx_duplicate_dropped) X(rx_nak_ignored) \
+	X(rx_cnp) X(rx_handoff) X(rx_handoff_dropped) \
+	X(rx_write_requests) X(rx_read_requests) X(rx_atomic_requests) X(rx_send_requests) \
+	X(out_of_sequence) X(duplicate_request) X(packet_seq_err) X(implied_nak_seq_err) \
+	X(local_ack_timeout_err) X(rnr_nak_sent) X(rnr_nak_received) X(rnr_nak_retry_err) X(retry_exceeded_err) \
+	X(req_remote_access_errors) X(req_remote_invalid_request) X(req_remote_op_errors) X(req_local_errors) \
+	X(resp_remote_access_errors) X(resp_invalid_requests) X(resp_op_errors) X(resp_local_length_error) \
+	X(resp_rd_atomic_exceeded) X(req_cqe_error) X(resp_cqe_error) X(cqe_flush_error) \
+	X(acks_sent) X(acks_received) X(retransmitted_packets) X(cq_overrun) X(cq_events) X(cq_events_lost) \
+	X(tx_no_mbuf) X(tx_no_room)
+
+struct tp_counters {
+#define TP_X(name) uint64_t name;
+	TP_COUNTERS(TP_X)
+#undef TP_X
+};
+
+/** An asynchronous event of a QP, CQ or SRQ. */
+struct tp_event {
+	enum uroce_event type;
+	uint64_t cookie; /**< of the object */
+	void *owner;     /**< of the object, as given at its creation (the session) */
+};
+
+/* ---- The QP table, shared by all engines ---- */
+struct qp_table;
+/** [control] @param qsbr  What engines report to; NULL for a single-threaded user. @return NULL with errno set. */
+struct qp_table *qp_table_create(uint32_t max_qp, struct rte_rcu_qsbr *qsbr);
+void qp_table_destroy(struct qp_table *t);
+uint32_t qp_table_count(const struct qp_table *t);
+/**
+ * [any engine] @return the QP with this number, or NULL. Good until the engine's next quiescent state; only its
+ * owner's thread may look inside, except at qp_engine().
+ */
+struct qp *qp_table_get(const struct qp_table *t, uint32_t qpn);
+
+/* ---- A transport ---- */
+struct transport_config {
+	struct mr_table *mrs;
+	struct qp_table *qps;
+	struct rte_mempool *pool;  /**< data room for WIRE_MAX_FRAME_BYTES behind RTE_PKTMBUF_HEADROOM */
+	unsigned int engine;       /**< this transport's number, below UROCE_MAX_ENGINES */
+	uint16_t nb_ports;         /**< at most UROCE_MAX_PORTS */
+	int socket_id;
+	/** Called on the engine's thread for each asynchronous event. */
+	void (*event)(void *arg, const struct tp_event *ev);
+	/** A packet for a QP of another engine, unchecked; takes ownership. NULL: single engine, such packets are dropped. */
+	void (*handoff)(void *arg, unsigned int engine, uint16_t port, struct rte_mbuf *m, bool trusted);
+	void *arg;
+};
+/** [control] @return the transport, or NULL with errno set. */
+struct transport *transport_create(const struct transport_config *c);
+/** [control, engine stopped] All its QPs must be gone. */
+void transport_destroy(struct transport *tp);
+
+/**
+ * [engine] Take packets that arrived on @p port. Takes ownership of the mbufs.
+ * @param trusted  They never left this process's memory (loopback): the ICRC is not checked.
+ * @param now_ns  A monotonic clock.
+ * @return packets that are not RoCE v2 (ARP, ICMP ...): moved to the front of @p pkts, still the caller's.
+ */
+uint16_t transport_rx(struct transport *tp, uint16_t port, struct rte_mbuf **pkts, uint16_t n, bool trusted, uint64_t now_ns);
+
+/**
+ * [engine] Timers, deferred ACKs and responses, requesters, completion events; one bounded turn.
+ * @return packets and WQEs handled; 0 means idle.
+ */
+uint32_t transport_run(struct transport *tp, uint64_t now_ns);
+
+/** [engine] @return the time at which transport_run() must be called at the latest, UINT64_MAX if nothing is due. */
+uint64_t transport_next_timeout(const struct transport *tp);
+
+/** [engine] The TX vector of @p port; ICRCs are in place. */
+struct tp_txvec *transport_tx(struct transport *tp, uint16_t port);
+/** [engine] Packets to ourselves, any port (mbuf->port has it): give them to transport_rx() with trusted true. Their ICRC is not filled in. */
+struct tp_txvec *transport_loop(struct transport *tp);
+
+const struct tp_counters *transport_counters(const struct transport *tp);
+
+/* ---- CQs ---- */
+struct cq_params {
+	struct ring ring;               /**< counter 0; slots zeroed */
+	struct ring_cq_shared *shared;
+	int channel_fd;                 /**< write end of the channel's pipe, or -1; stays the caller's */
+	uint64_t cookie;
+	void *owner;
+	bool multi;                     /**< QPs of several transports may complete here */
+};
+/** [control] @return 0 or ENOMEM. */
+int cq_create(const struct cq_params *p, struct cq **out);
+/** [control] No QP may use it any more, and every engine must have had a quiescent state since. */
+void cq_destroy(struct cq *cq);
+/** [control] @return QPs and SRQs that use it. */
+uint32_t cq_users(const struct cq *cq);
+
+/* ---- SRQs ---- */
+struct srq_params {
+	struct ring ring;
+	struct ring_srq_shared *shared;
+	uint32_t pd, max_sge, limit;
+	uint64_t cookie;
+	void *owner;
+};
+/** [engine] @return 0 or ENOMEM. */
+int srq_create(struct transport *tp, const struct srq_params *p, struct srq **out);
+/** [engine] Arm the limit event; 0 disarms. */
+void srq_set_limit(struct srq *srq, uint32_t limit);
+uint32_t srq_limit(const struct srq *srq);
+/** [engine] @return 0, or EBUSY while a QP uses it. */
+int srq_destroy(struct transport *tp, struct srq *srq);
+
+/* ---- QPs ---- */
+/** A way to a peer, resolved: what AV plus port tables amount to. */
+struct tp_path {
+	struct wire_addr addr; /**< sport and flow_label are ignored for RC and UC when the AV has flow label 0: the transport computes them */
+	uint16_t port;         /**< index of the port */
+	uint16_t pkey;         /**< the value of the QP's pkey_index */
+	bool loopback;         /**< the destination is one of this daemon's own addresses: the packets stay here */
+};
+
+struct qp_params {
+	enum uroce_qp_type type;
+	uint32_t pd;
+	struct cq *send_cq, *recv_cq;
+	struct srq *srq;               /**< or NULL */
+	bool sq_sig_all;
+	struct uroce_qp_cap cap;       /**< as granted: matches the rings */
+	struct ring sq, rq;            /**< counter 0; slots zeroed; rq.base NULL with an SRQ */
+	struct ring_qp_shared *shared;
+	uint16_t port;
+	uint64_t cookie;
+	void *owner;
+};
+/**
+ * [engine] Create a QP in RESET and enter it into the table.
+ * @return 0; ENOMEM (no memory, or table full); EINVAL (type not supported).
+ */
+int qp_create(struct transport *tp, const struct qp_params *p, struct qp **out);
+
+/**
+ * Check a modify request against the state table and the attributes' ranges, without doing it.
+ *
+ * Which attributes are required and allowed for each transition and type is what rdma-core's man page of
+ * ibv_modify_qp and the specification's table 91 (11.2.5.2) say.
+ *
+ * @param max_mtu  UROCE_MTU_* of the port.
+ * @return 0, or EINVAL; *@p why then names the attribute or transition that is wrong (static string).
+ */
+int qp_modify_check(enum uroce_qp_type type, enum uroce_qp_state cur, const struct uroce_qp_attr *attr, uint32_t mask,
+		    uint32_t max_mtu, const char **why);
+
+/**
+ * [engine] Modify a QP.
+ * @param path  With UROCE_QP_AV: the resolved way; else NULL.
+ * @return 0 or EINVAL (qp_modify_check()).
+ */
+int qp_modify(struct transport *tp, struct qp *qp, const struct uroce_qp_attr *attr, uint32_t mask,
+	      const struct tp_path *path, uint64_t now_ns);
+
+/** [engine] Every field of ibv_query_qp() is true. */
+void qp_query(const struct qp *qp, struct uroce_qp_attr *attr);
+
+/** [engine] Take it out of everything and free it. Other engines may hold the pointer until their next quiescent state; the memory is freed after it. */
+void qp_destroy(struct transport *tp, struct qp *qp);
+
+/** [engine] The client rang: look at the SQ, and at the RQ if the QP flushes. */
+void qp_doorbell(struct transport *tp, struct qp *qp);
+
+uint32_t qp_num(const struct qp *qp);
+/** [any engine] The number of the transport that owns it. */
+unsigned int qp_engine(const struct qp *qp);
+enum uroce_qp_state qp_state(const struct qp *qp);
+/** @return "RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR". */
+const char *qp_state_name(enum uroce_qp_state s);
+
+#endif /* UROCE_TRANSPORT_H */

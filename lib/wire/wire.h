@@ -1,0 +1,419 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file
+ * RoCE v2 on the wire: headers, opcodes, PSN arithmetic, ICRC, parsing and building of packets.
+ *
+ * Owns: no state at all. Called by: lib/transport, lib/net, lib/cm, tests, on any thread.
+ * Depends on libc and ISA-L only; the formats are those of the IBTA specification (volume 1, chapter 9, and
+ * annex A17 for RoCE v2). Multi-byte fields are read and written bytewise in network order by the inline
+ * helpers below; no struct is laid over a packet.
+ *
+ * A frame: Ethernet [VLAN] IPv4|IPv6 UDP BTH [extended headers] [payload] [pad] ICRC.
+ */
+#ifndef UROCE_WIRE_H
+#define UROCE_WIRE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+/* ---- Sizes, in bytes ---- */
+enum {
+	WIRE_ETH_BYTES = 14,
+	WIRE_VLAN_BYTES = 4,
+	WIRE_IPV4_BYTES = 20,
+	WIRE_IPV6_BYTES = 40,
+	WIRE_UDP_BYTES = 8,
+	WIRE_BTH_BYTES = 12,
+	WIRE_DETH_BYTES = 8,
+	WIRE_RETH_BYTES = 16,
+	WIRE_ATOMICETH_BYTES = 28,
+	WIRE_AETH_BYTES = 4,
+	WIRE_ATOMICACKETH_BYTES = 8,
+	WIRE_IMM_BYTES = 4,
+	WIRE_IETH_BYTES = 4,
+	WIRE_XRCETH_BYTES = 4,
+	WIRE_FETH_BYTES = 4,
+	WIRE_ICRC_BYTES = 4,
+	WIRE_CNP_PAYLOAD_BYTES = 16,
+	WIRE_GRH_BYTES = 40,
+	/** Room for everything before the payload: VLAN, IPv6, XRCETH and AtomicETH included. */
+	WIRE_MAX_HDR_BYTES = 14 + 4 + 40 + 8 + 12 + 4 + 28 + 4,
+	WIRE_MAX_MTU = 4096,
+	/** The largest RoCE v2 frame. */
+	WIRE_MAX_FRAME_BYTES = WIRE_MAX_HDR_BYTES + WIRE_MAX_MTU + 3 + WIRE_ICRC_BYTES,
+};
+#define WIRE_UDP_PORT 4791
+#define WIRE_ETHERTYPE_IPV4 0x0800
+#define WIRE_ETHERTYPE_IPV6 0x86dd
+#define WIRE_ETHERTYPE_VLAN 0x8100
+#define WIRE_ETHERTYPE_ARP 0x0806
+#define WIRE_QPN_MULTICAST 0xffffffu
+#define WIRE_PKEY_DEFAULT 0xffff
+
+/* ---- Opcodes: service in the upper three bits, operation in the lower five ---- */
+enum wire_service {
+	WIRE_RC = 0x00,
+	WIRE_UC = 0x20,
+	WIRE_RD = 0x40,
+	WIRE_UD = 0x60,
+	WIRE_CNP = 0x80,
+	WIRE_XRC = 0xa0,
+};
+enum wire_op {
+	WIRE_OP_SEND_FIRST = 0x00,
+	WIRE_OP_SEND_MIDDLE = 0x01,
+	WIRE_OP_SEND_LAST = 0x02,
+	WIRE_OP_SEND_LAST_IMM = 0x03,
+	WIRE_OP_SEND_ONLY = 0x04,
+	WIRE_OP_SEND_ONLY_IMM = 0x05,
+	WIRE_OP_WRITE_FIRST = 0x06,
+	WIRE_OP_WRITE_MIDDLE = 0x07,
+	WIRE_OP_WRITE_LAST = 0x08,
+	WIRE_OP_WRITE_LAST_IMM = 0x09,
+	WIRE_OP_WRITE_ONLY = 0x0a,
+	WIRE_OP_WRITE_ONLY_IMM = 0x0b,
+	WIRE_OP_READ_REQUEST = 0x0c,
+	WIRE_OP_READ_RESP_FIRST = 0x0d,
+	WIRE_OP_READ_RESP_MIDDLE = 0x0e,
+	WIRE_OP_READ_RESP_LAST = 0x0f,
+	WIRE_OP_READ_RESP_ONLY = 0x10,
+	WIRE_OP_ACK = 0x11,
+	WIRE_OP_ATOMIC_ACK = 0x12,
+	WIRE_OP_CMP_SWAP = 0x13,
+	WIRE_OP_FETCH_ADD = 0x14,
+	WIRE_OP_SEND_LAST_INV = 0x16,
+	WIRE_OP_SEND_ONLY_INV = 0x17,
+	WIRE_OP_FLUSH = 0x1c,
+	WIRE_OP_ATOMIC_WRITE = 0x1d,
+};
+#define WIRE_OPCODE_CNP 0x81
+#define WIRE_OPCODE_SERVICE(opcode) ((opcode) & 0xe0)
+#define WIRE_OPCODE_OP(opcode) ((opcode) & 0x1f)
+
+/** What an opcode is and which headers follow its BTH; wire_opcodes[] has one for each of the 256 values. */
+enum {
+	WIRE_F_VALID = 1 << 0,    /**< the opcode exists for its service */
+	WIRE_F_START = 1 << 1,    /**< first packet of a message (FIRST, ONLY and single-packet requests) */
+	WIRE_F_END = 1 << 2,      /**< last packet of a message (LAST, ONLY and single-packet requests) */
+	WIRE_F_SEND = 1 << 3,     /**< SEND family */
+	WIRE_F_WRITE = 1 << 4,    /**< RDMA WRITE family */
+	WIRE_F_READ = 1 << 5,     /**< RDMA READ request */
+	WIRE_F_ATOMIC = 1 << 6,   /**< CmpSwap, FetchAdd */
+	WIRE_F_REQUEST = 1 << 7,  /**< goes to a responder */
+	WIRE_F_RESPONSE = 1 << 8, /**< goes to a requester: ACK, atomic ACK, READ response */
+	WIRE_F_READ_RESP = 1 << 9,
+	WIRE_F_PAYLOAD = 1 << 10, /**< may carry payload */
+	WIRE_F_IMM = 1 << 11,
+	WIRE_F_IETH = 1 << 12,
+	WIRE_F_RETH = 1 << 13,
+	WIRE_F_AETH = 1 << 14,
+	WIRE_F_ATOMICETH = 1 << 15,
+	WIRE_F_ATOMICACKETH = 1 << 16,
+	WIRE_F_DETH = 1 << 17,
+	WIRE_F_XRCETH = 1 << 18,
+	WIRE_F_FETH = 1 << 19,
+	WIRE_F_CNP = 1 << 20,
+	WIRE_F_RQ = 1 << 21,      /**< takes a receive WQE (at the first packet of a SEND, at the last of WRITE_IMM) */
+};
+struct wire_opcode {
+	const char *name;   /**< as Wireshark has it, for example "RC RDMA Write First"; NULL if not valid */
+	uint32_t flags;     /**< WIRE_F_* */
+	uint8_t hdr_bytes;  /**< BTH and all extended headers; 0 if not valid */
+	/* Offset of each extended header from the start of the BTH, valid if its flag is set. */
+	uint8_t off_xrceth, off_deth, off_reth, off_atomiceth, off_aeth, off_atomicacketh, off_imm, off_ieth, off_feth;
+};
+extern const struct wire_opcode wire_opcodes[256];
+
+/* ---- PSNs: 24 bits, compared modulo 2^24 within a window of 2^23 ---- */
+#define WIRE_PSN_MASK 0xffffffu
+
+/** @return a - b as a signed number in [-2^23, 2^23). */
+static inline int32_t
+wire_psn_diff(uint32_t a, uint32_t b)
+{
+	return (int32_t)((a - b) << 8) >> 8;
+}
+
+static inline uint32_t
+wire_psn_add(uint32_t psn, uint32_t n)
+{
+	return (psn + n) & WIRE_PSN_MASK;
+}
+
+/** @return packets of a message of @p len_bytes: at least one (9.7.1). @p mtu_shift is log2 of the MTU. */
+static inline uint32_t
+wire_packets(uint32_t len_bytes, unsigned int mtu_shift)
+{
+	uint32_t mtu = 1u << mtu_shift;
+
+	return len_bytes == 0 ? 1 : (uint32_t)(((uint64_t)len_bytes + mtu - 1) >> mtu_shift);
+}
+
+/* ---- Big-endian access ---- */
+static inline uint16_t
+wire_get16(const void *p)
+{
+	uint16_t v;
+
+	memcpy(&v, p, sizeof(v));
+	return __builtin_bswap16(v);
+}
+static inline uint32_t
+wire_get32(const void *p)
+{
+	uint32_t v;
+
+	memcpy(&v, p, sizeof(v));
+	return __builtin_bswap32(v);
+}
+static inline uint32_t
+wire_get24(const void *p)
+{
+	const uint8_t *b = p;
+
+	return (uint32_t)b[0] << 16 | (uint32_t)b[1] << 8 | b[2];
+}
+static inline uint64_t
+wire_get64(const void *p)
+{
+	uint64_t v;
+
+	memcpy(&v, p, sizeof(v));
+	return __builtin_bswap64(v);
+}
+static inline void
+wire_put16(void *p, uint16_t v)
+{
+	v = __builtin_bswap16(v);
+	memcpy(p, &v, sizeof(v));
+}
+static inline void
+wire_put24(void *p, uint32_t v)
+{
+	uint8_t *b = p;
+
+	b[0] = v >> 16;
+	b[1] = v >> 8;
+	b[2] = v;
+}
+static inline void
+wire_put32(void *p, uint32_t v)
+{
+	v = __builtin_bswap32(v);
+	memcpy(p, &v, sizeof(v));
+}
+static inline void
+wire_put64(void *p, uint64_t v)
+{
+	v = __builtin_bswap64(v);
+	memcpy(p, &v, sizeof(v));
+}
+
+/* ---- BTH ---- */
+struct wire_bth {
+	uint32_t dqpn;  /**< 24 bits */
+	uint32_t psn;   /**< 24 bits */
+	uint16_t pkey;
+	uint8_t opcode;
+	uint8_t pad;    /**< 0 to 3 bytes */
+	uint8_t tver;   /**< must be 0 */
+	bool solicited, migreq, ackreq, fecn, becn;
+};
+
+/** Write the 12 bytes of a BTH. */
+static inline void
+wire_put_bth(uint8_t *p, const struct wire_bth *b)
+{
+	p[0] = b->opcode;
+	p[1] = (uint8_t)(b->solicited << 7 | b->migreq << 6 | b->pad << 4 | b->tver);
+	wire_put16(p + 2, b->pkey);
+	wire_put32(p + 4, b->dqpn);
+	p[4] = (uint8_t)(b->fecn << 7 | b->becn << 6);
+	wire_put32(p + 8, b->psn);
+	p[8] = (uint8_t)(b->ackreq << 7);
+}
+
+static inline void
+wire_get_bth(const uint8_t *p, struct wire_bth *b)
+{
+	b->opcode = p[0];
+	b->solicited = p[1] >> 7;
+	b->migreq = p[1] >> 6 & 1;
+	b->pad = p[1] >> 4 & 3;
+	b->tver = p[1] & 15;
+	b->pkey = wire_get16(p + 2);
+	b->fecn = p[4] >> 7;
+	b->becn = p[4] >> 6 & 1;
+	b->dqpn = wire_get24(p + 5);
+	b->ackreq = p[8] >> 7;
+	b->psn = wire_get24(p + 9);
+}
+
+/* ---- Extended headers: field offsets; read and write with the helpers above ---- */
+static inline void
+wire_put_reth(uint8_t *p, uint64_t va, uint32_t rkey, uint32_t len)
+{
+	wire_put64(p, va);
+	wire_put32(p + 8, rkey);
+	wire_put32(p + 12, len);
+}
+static inline void
+wire_put_atomiceth(uint8_t *p, uint64_t va, uint32_t rkey, uint64_t swap_add, uint64_t compare)
+{
+	wire_put64(p, va);
+	wire_put32(p + 8, rkey);
+	wire_put64(p + 12, swap_add);
+	wire_put64(p + 20, compare);
+}
+static inline void
+wire_put_aeth(uint8_t *p, uint8_t syndrome, uint32_t msn)
+{
+	wire_put32(p, (uint32_t)syndrome << 24 | (msn & WIRE_PSN_MASK));
+}
+static inline void
+wire_put_deth(uint8_t *p, uint32_t qkey, uint32_t src_qpn)
+{
+	wire_put32(p, qkey);
+	wire_put32(p + 4, src_qpn & WIRE_PSN_MASK);
+}
+
+/* ---- AETH syndromes (9.7.5.1) ---- */
+#define WIRE_AETH_TYPE(syndrome) ((syndrome) & 0xe0)
+enum {
+	WIRE_AETH_ACK = 0x00,
+	WIRE_AETH_RNR_NAK = 0x20,
+	WIRE_AETH_NAK = 0x60,
+	WIRE_AETH_CREDITS_INVALID = 0x1f, /**< low bits of an ACK: no end-to-end flow control */
+	WIRE_NAK_PSN_SEQ = 0x60,
+	WIRE_NAK_INV_REQ = 0x61,
+	WIRE_NAK_REM_ACCESS = 0x62,
+	WIRE_NAK_REM_OP = 0x63,
+	WIRE_NAK_INV_RD = 0x64,
+};
+
+/** @return the RNR timer of @p code, 0 to 31, in nanoseconds (9.7.5.2.8, table 45; 0 is the longest). */
+uint64_t wire_rnr_timer_ns(uint8_t code);
+/** @return receive credits that AETH credit @p code, 0 to 30, stands for (9.7.7.2.1, table 46). */
+uint32_t wire_aeth_credits(uint8_t code);
+/** @return the largest credit code that stands for at most @p credits. */
+uint8_t wire_aeth_credit_code(uint32_t credits);
+
+/* ---- ICRC ---- */
+/** State of the ICRC after the eight bytes of ones that stand for the LRH. */
+#define WIRE_ICRC_SEED UINT32_C(0xdebb20e3)
+
+/** Continue a CRC over @p len bytes. States are not complemented. */
+uint32_t wire_crc(uint32_t state, const void *data, size_t len);
+
+/**
+ * The ICRC state after IP header, UDP header and BTH, with their variable fields masked (A17.9.1):
+ * TOS, TTL and checksum, or traffic class, flow label and hop limit; UDP checksum; BTH byte 4.
+ *
+ * @param l3  The IP header; UDP and BTH follow it without a gap.
+ * @param ip_version  4 (IHL must be 5) or 6.
+ */
+uint32_t wire_icrc_headers(const uint8_t *l3, unsigned int ip_version);
+
+/** Store the final ICRC of state @p state at @p p (little-endian). */
+static inline void
+wire_put_icrc(uint8_t *p, uint32_t state)
+{
+	state = ~state;
+	memcpy(p, &state, sizeof(state)); /* the wire has it least significant byte first, as x86 does */
+}
+
+/* ---- Addresses and header templates ---- */
+/** Everything below the BTH. */
+struct wire_addr {
+	uint8_t dmac[6], smac[6];
+	uint8_t ip_version;     /**< 4 or 6 */
+	uint8_t traffic_class;  /**< DSCP and ECN */
+	uint8_t ttl;
+	bool vlan;
+	uint16_t vlan_tci;      /**< PCP, DEI, VID in host order, if vlan */
+	uint16_t sport;         /**< UDP source port, host order */
+	uint32_t flow_label;    /**< IPv6 */
+	uint8_t sip[16], dip[16]; /**< IPv4: the first 4 bytes */
+};
+
+/** A ready-made header up to and including UDP, with lengths, IPv4 id and checksum open. */
+struct wire_tmpl {
+	uint8_t hdr[WIRE_ETH_BYTES + WIRE_VLAN_BYTES + WIRE_IPV6_BYTES + WIRE_UDP_BYTES + 6]; /* 72 */
+	uint8_t l3_off;    /**< start of the IP header */
+	uint8_t l4_off;    /**< start of the UDP header */
+	uint8_t bth_off;   /**< bytes of Ethernet to UDP */
+	uint8_t ip_version;
+	uint32_t ip_sum;   /**< IPv4: one's complement sum of the header with length and id 0 */
+	/* The ICRC state up to the BTH for the last two UDP lengths with IPv4 id 0; 0 length: empty. */
+	uint16_t crc_len[2];
+	uint32_t crc_state[2];
+};
+
+/** Fill @p t from @p a. */
+void wire_tmpl_build(struct wire_tmpl *t, const struct wire_addr *a);
+
+/**
+ * Write Ethernet to UDP of a packet at @p frame; the caller has put or will put BTH and what follows behind it.
+ *
+ * @param l4_payload_bytes  BTH to ICRC, all included.
+ * @param ip_id  IPv4 identification; 0 with DF is what uroce sends (RFC 6864).
+ */
+void wire_tmpl_write(const struct wire_tmpl *t, uint8_t *frame, uint16_t l4_payload_bytes, uint16_t ip_id);
+
+/**
+ * Compute and store the ICRC of the frame at @p frame that wire_tmpl_write() began (ip_id 0) and whose BTH,
+ * headers, payload and pad are in place.
+ *
+ * @param l4_payload_bytes  As given to wire_tmpl_write().
+ */
+void wire_tmpl_seal(struct wire_tmpl *t, uint8_t *frame, uint16_t l4_payload_bytes);
+
+/** @return the UDP source port of flow label @p fl, 20 bits (rdma/ib_verbs.h, rdma_flow_label_to_udp_sport). */
+uint16_t wire_flow_label_to_sport(uint32_t fl);
+/** @return a flow label for QP pair (@p lqpn, @p rqpn), the same for both ends (rdma_calc_flow_label). */
+uint32_t wire_calc_flow_label(uint32_t lqpn, uint32_t rqpn);
+
+/* ---- Parsing ---- */
+/** Why a frame is not a good RoCE v2 packet. Each has a counter in lib/transport. */
+enum wire_verdict {
+	WIRE_OK = 0,
+	WIRE_NOT_ROCE,      /**< not UDP port 4791: for lib/net */
+	WIRE_TRUNCATED,     /**< a length field says more than there is */
+	WIRE_BAD_IP,        /**< IP options, fragment, bad header checksum, lengths of IP and UDP disagree */
+	WIRE_BAD_UDP_SUM,   /**< non-zero UDP checksum that doesn't fit */
+	WIRE_BAD_OPCODE,    /**< unknown opcode */
+	WIRE_BAD_TVER,      /**< transport version not 0 */
+	WIRE_BAD_LENGTH,    /**< UDP payload shorter than headers, pad and ICRC, or payload where none may be */
+	WIRE_BAD_ICRC,
+	WIRE_VERDICTS,
+};
+/** @return a word for each, for counters and messages. */
+const char *wire_verdict_name(enum wire_verdict v);
+
+/** A parsed packet. Pointers lead into the frame. */
+struct wire_pkt {
+	struct wire_bth bth;
+	const struct wire_opcode *op;
+	const uint8_t *l2;       /**< Ethernet header */
+	const uint8_t *l3;       /**< IP header */
+	const uint8_t *bthp;     /**< BTH; extended headers at bthp + op->off_... */
+	const uint8_t *payload;
+	uint32_t payload_bytes;  /**< without pad */
+	uint8_t ip_version;
+	uint8_t ecn;             /**< 3: congestion experienced */
+	uint16_t sport;
+	uint16_t vlan_tci;       /**< 0 if untagged */
+};
+
+/**
+ * Parse and check a frame, in this order: Ethernet, IP, UDP, opcode, lengths, then the ICRC.
+ *
+ * @param frame,len  One contiguous frame; bytes behind the UDP datagram (Ethernet padding) are ignored.
+ * @param check_icrc  False for packets that never left this host's memory.
+ * @param p  Filled as far as the checks came.
+ */
+enum wire_verdict wire_parse(const uint8_t *frame, uint32_t len, bool check_icrc, struct wire_pkt *p);
+
+#endif /* UROCE_WIRE_H */
