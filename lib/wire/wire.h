@@ -316,6 +316,17 @@ uint32_t wire_crc(uint32_t state, const void *data, size_t len);
  */
 uint32_t wire_icrc_headers(const uint8_t *l3, unsigned int ip_version);
 
+/** The first part of wire_icrc_headers(): IP and UDP header only. */
+uint32_t wire_icrc_lower(const uint8_t *l3, unsigned int ip_version);
+
+/**
+ * Continue from wire_icrc_lower() over what UDP carries.
+ *
+ * @param bth  The BTH; its variable byte is masked.
+ * @param len  Bytes from the BTH to the end of the pad, the ICRC not included; at least WIRE_BTH_BYTES.
+ */
+uint32_t wire_icrc_transport(uint32_t state, const uint8_t *bth, size_t len);
+
 /** Store the final ICRC of state @p state at @p p (little-endian). */
 static inline void
 wire_put_icrc(uint8_t *p, uint32_t state)
@@ -346,7 +357,7 @@ struct wire_tmpl {
 	uint8_t bth_off;   /**< bytes of Ethernet to UDP */
 	uint8_t ip_version;
 	uint32_t ip_sum;   /**< IPv4: one's complement sum of the header with length and id 0 */
-	/* The ICRC state up to the BTH for the last two UDP lengths with IPv4 id 0; 0 length: empty. */
+	/* The ICRC state up to the BTH for the last two sizes of UDP payload with IPv4 id 0; 0: empty. */
 	uint16_t crc_len[2];
 	uint32_t crc_state[2];
 };
@@ -360,7 +371,44 @@ void wire_tmpl_build(struct wire_tmpl *t, const struct wire_addr *a);
  * @param l4_payload_bytes  BTH to ICRC, all included.
  * @param ip_id  IPv4 identification; 0 with DF is what uroce sends (RFC 6864).
  */
-void wire_tmpl_write(const struct wire_tmpl *t, uint8_t *frame, uint16_t l4_payload_bytes, uint16_t ip_id);
+static inline void
+wire_tmpl_write(const struct wire_tmpl *t, uint8_t *frame, uint16_t l4_payload_bytes, uint16_t ip_id)
+{
+	uint16_t udp_bytes = l4_payload_bytes + WIRE_UDP_BYTES;
+	uint8_t *ip = frame + t->l3_off;
+
+	/* Headers have 42 to 66 bytes: three moves of fixed size, overlapping, instead of one of variable size. */
+	memcpy(frame, t->hdr, 32);
+	memcpy(frame + 26, t->hdr + 26, 16);
+	memcpy(frame + t->bth_off - 32, t->hdr + t->bth_off - 32, 32);
+	wire_put16(frame + t->l4_off + 4, udp_bytes);
+	if (t->ip_version == 4) {
+		uint16_t total = udp_bytes + WIRE_IPV4_BYTES;
+		uint32_t sum = t->ip_sum + total + ip_id;
+
+		sum = (sum & 0xffff) + (sum >> 16);
+		sum = (sum & 0xffff) + (sum >> 16);
+		wire_put16(ip + 2, total);
+		wire_put16(ip + 4, ip_id);
+		wire_put16(ip + 10, (uint16_t)~sum);
+	} else {
+		wire_put16(ip + 4, udp_bytes);
+	}
+}
+
+/** Slow path of wire_tmpl_crc(): compute the state and remember it. */
+uint32_t wire_tmpl_crc_miss(struct wire_tmpl *t, uint16_t l4_payload_bytes);
+
+/** @return the ICRC state of @p t's headers up to UDP, with IPv4 id 0, for packets of this size. */
+static inline uint32_t
+wire_tmpl_crc(struct wire_tmpl *t, uint16_t l4_payload_bytes)
+{
+	if (t->crc_len[0] == l4_payload_bytes)
+		return t->crc_state[0];
+	if (t->crc_len[1] == l4_payload_bytes)
+		return t->crc_state[1];
+	return wire_tmpl_crc_miss(t, l4_payload_bytes);
+}
 
 /**
  * Compute and store the ICRC of the frame at @p frame that wire_tmpl_write() began (ip_id 0) and whose BTH,
@@ -368,7 +416,14 @@ void wire_tmpl_write(const struct wire_tmpl *t, uint8_t *frame, uint16_t l4_payl
  *
  * @param l4_payload_bytes  As given to wire_tmpl_write().
  */
-void wire_tmpl_seal(struct wire_tmpl *t, uint8_t *frame, uint16_t l4_payload_bytes);
+static inline void
+wire_tmpl_seal(struct wire_tmpl *t, uint8_t *frame, uint16_t l4_payload_bytes)
+{
+	uint8_t *bth = frame + t->bth_off;
+	size_t len = l4_payload_bytes - WIRE_ICRC_BYTES;
+
+	wire_put_icrc(bth + len, wire_icrc_transport(wire_tmpl_crc(t, l4_payload_bytes), bth, len));
+}
 
 /** @return the UDP source port of flow label @p fl, 20 bits (rdma/ib_verbs.h, rdma_flow_label_to_udp_sport). */
 uint16_t wire_flow_label_to_sport(uint32_t fl);

@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Parsing. Nothing here trusts a length before it was compared with what there is; the order of the checks is
+ * part of the interface, for each has a counter.
+ */
+#include "wire.h"
+
+#define IPV4_VERSION_IHL 0x45
+#define IPV4_MF_OFFSET_MASK 0x3fff
+#define IPV4_OFFSET_MASK 0x1fff
+#define IPPROTO_UDP_BYTE 17
+
+/** How far parsing has come: what is left of the frame, or of the datagram once its length is known. */
+struct cursor {
+	const uint8_t *p;
+	uint32_t left;
+};
+
+static const char *const verdict_names[WIRE_VERDICTS] = {
+	[WIRE_OK] = "ok",
+	[WIRE_NOT_ROCE] = "not RoCE v2",
+	[WIRE_TRUNCATED] = "truncated",
+	[WIRE_BAD_IP] = "bad IP header",
+	[WIRE_BAD_UDP_SUM] = "bad UDP checksum",
+	[WIRE_BAD_OPCODE] = "unknown opcode",
+	[WIRE_BAD_TVER] = "bad transport version",
+	[WIRE_BAD_LENGTH] = "bad length",
+	[WIRE_BAD_ICRC] = "bad ICRC",
+};
+
+const char *
+wire_verdict_name(enum wire_verdict v)
+{
+	return (unsigned int)v < WIRE_VERDICTS ? verdict_names[v] : "unknown verdict";
+}
+
+static inline void
+skip(struct cursor *c, uint32_t bytes)
+{
+	c->p += bytes;
+	c->left -= bytes;
+}
+
+/** One's complement sum of big-endian words, folded; 0xffff for a block that holds its own correct checksum. */
+static uint16_t
+sum16(const uint8_t *p, uint32_t len, uint64_t sum)
+{
+	while (len >= 4) {
+		sum += wire_get32(p);
+		p += 4;
+		len -= 4;
+	}
+	if (len >= 2) {
+		sum += wire_get16(p);
+		p += 2;
+		len -= 2;
+	}
+	if (len > 0)
+		sum += (uint32_t)*p << 8;
+	sum = (sum & 0xffffffff) + (sum >> 32);
+	sum = (sum & 0xffffffff) + (sum >> 32);
+	sum = (sum & 0xffff) + (sum >> 16);
+	sum = (sum & 0xffff) + (sum >> 16);
+	return (uint16_t)sum;
+}
+
+static enum wire_verdict
+parse_ether(struct cursor *c, struct wire_pkt *p)
+{
+	uint16_t type;
+
+	if (c->left < WIRE_ETH_BYTES)
+		return WIRE_TRUNCATED;
+	p->l2 = c->p;
+	type = wire_get16(c->p + 12);
+	skip(c, WIRE_ETH_BYTES);
+	p->vlan_tci = 0;
+	if (type == WIRE_ETHERTYPE_VLAN) {
+		if (c->left < WIRE_VLAN_BYTES)
+			return WIRE_TRUNCATED;
+		p->vlan_tci = wire_get16(c->p);
+		type = wire_get16(c->p + 2);
+		skip(c, WIRE_VLAN_BYTES);
+	}
+	if (type == WIRE_ETHERTYPE_IPV4)
+		p->ip_version = 4;
+	else if (type == WIRE_ETHERTYPE_IPV6)
+		p->ip_version = 6;
+	else
+		return WIRE_NOT_ROCE;
+	p->l3 = c->p;
+	return WIRE_OK;
+}
+
+/** IP with options or in fragments is refused, but only if it is for us. */
+static enum wire_verdict
+refuse_ipv4(const struct cursor *c)
+{
+	uint32_t ihl = (uint32_t)(c->p[0] & 15) * 4;
+
+	if (c->p[0] >> 4 != 4 || ihl < WIRE_IPV4_BYTES)
+		return WIRE_BAD_IP;
+	if (wire_get16(c->p + 6) & IPV4_OFFSET_MASK)
+		return WIRE_BAD_IP; /* a later fragment: its port can't be known, and nobody here reassembles */
+	if (c->left < ihl + 4)
+		return WIRE_TRUNCATED;
+	return wire_get16(c->p + ihl + 2) == WIRE_UDP_PORT ? WIRE_BAD_IP : WIRE_NOT_ROCE;
+}
+
+/** @param l4_bytes  Set to the length of the UDP datagram as IP has it. */
+static enum wire_verdict
+parse_ipv4(struct cursor *c, struct wire_pkt *p, uint32_t *l4_bytes)
+{
+	uint16_t total;
+
+	if (c->left < WIRE_IPV4_BYTES)
+		return WIRE_TRUNCATED;
+	if (c->p[9] != IPPROTO_UDP_BYTE)
+		return WIRE_NOT_ROCE;
+	if (c->p[0] != IPV4_VERSION_IHL || wire_get16(c->p + 6) & IPV4_MF_OFFSET_MASK)
+		return refuse_ipv4(c);
+	p->ecn = c->p[1] & 3;
+	total = wire_get16(c->p + 2);
+	*l4_bytes = total > WIRE_IPV4_BYTES ? total - WIRE_IPV4_BYTES : 0;
+	return WIRE_OK;
+}
+
+/** UDP must follow at once: RoCE v2 knows no extension headers (A17.3). */
+static enum wire_verdict
+parse_ipv6(struct cursor *c, struct wire_pkt *p, uint32_t *l4_bytes)
+{
+	if (c->left < WIRE_IPV6_BYTES)
+		return WIRE_TRUNCATED;
+	if (c->p[6] != IPPROTO_UDP_BYTE)
+		return WIRE_NOT_ROCE;
+	if (c->p[0] >> 4 != 6)
+		return WIRE_BAD_IP;
+	p->ecn = c->p[1] >> 4 & 3;
+	*l4_bytes = wire_get16(c->p + 4);
+	return WIRE_OK;
+}
+
+/** A UDP checksum of 0 means none, over IPv6 too (A17.3.1); one that is there must be right. */
+static bool
+udp_sum_ok(const struct wire_pkt *p, const uint8_t *udp, uint32_t udp_bytes)
+{
+	const uint8_t *addrs = p->ip_version == 4 ? p->l3 + 12 : p->l3 + 8;
+	uint32_t addr_bytes = p->ip_version == 4 ? 8 : 32;
+
+	if (wire_get16(udp + 6) == 0)
+		return true;
+	return sum16(udp, udp_bytes, (uint64_t)sum16(addrs, addr_bytes, 0) + IPPROTO_UDP_BYTE + udp_bytes) == 0xffff;
+}
+
+static enum wire_verdict
+parse_udp(struct cursor *c, struct wire_pkt *p)
+{
+	uint32_t l4_bytes = 0, l3_bytes, udp_bytes;
+	enum wire_verdict v;
+
+	v = p->ip_version == 4 ? parse_ipv4(c, p, &l4_bytes) : parse_ipv6(c, p, &l4_bytes);
+	if (v != WIRE_OK)
+		return v;
+	l3_bytes = p->ip_version == 4 ? WIRE_IPV4_BYTES : WIRE_IPV6_BYTES;
+	skip(c, l3_bytes);
+	if (c->left < WIRE_UDP_BYTES)
+		return WIRE_TRUNCATED;
+	if (wire_get16(c->p + 2) != WIRE_UDP_PORT)
+		return WIRE_NOT_ROCE;
+	if (p->ip_version == 4 && sum16(p->l3, WIRE_IPV4_BYTES, 0) != 0xffff)
+		return WIRE_BAD_IP;
+	udp_bytes = wire_get16(c->p + 4);
+	if (l4_bytes != udp_bytes || udp_bytes < WIRE_UDP_BYTES)
+		return WIRE_BAD_IP;
+	if (udp_bytes > c->left)
+		return WIRE_TRUNCATED;
+	if (!udp_sum_ok(p, c->p, udp_bytes))
+		return WIRE_BAD_UDP_SUM;
+	p->sport = wire_get16(c->p);
+	c->left = udp_bytes; /* what is behind is Ethernet padding */
+	skip(c, WIRE_UDP_BYTES);
+	return WIRE_OK;
+}
+
+static enum wire_verdict
+parse_transport(struct cursor *c, struct wire_pkt *p)
+{
+	const struct wire_opcode *op;
+	uint32_t fixed;
+
+	if (c->left < WIRE_BTH_BYTES + WIRE_ICRC_BYTES)
+		return WIRE_BAD_LENGTH;
+	p->bthp = c->p;
+	wire_get_bth(c->p, &p->bth);
+	op = p->op = &wire_opcodes[p->bth.opcode];
+	if (!(op->flags & WIRE_F_VALID))
+		return WIRE_BAD_OPCODE;
+	if (p->bth.tver != 0)
+		return WIRE_BAD_TVER;
+	fixed = op->hdr_bytes + p->bth.pad + WIRE_ICRC_BYTES;
+	/* Headers are multiples of four bytes, and PadCnt makes the payload one (9.2.3). */
+	if (c->left < fixed || c->left & 3)
+		return WIRE_BAD_LENGTH;
+	p->payload = c->p + op->hdr_bytes;
+	p->payload_bytes = c->left - fixed;
+	if (p->payload_bytes > WIRE_MAX_MTU)
+		return WIRE_BAD_LENGTH;
+	if (!(op->flags & WIRE_F_PAYLOAD) && p->payload_bytes + p->bth.pad != 0)
+		return WIRE_BAD_LENGTH;
+	return WIRE_OK;
+}
+
+enum wire_verdict
+wire_parse(const uint8_t *frame, uint32_t len, bool check_icrc, struct wire_pkt *p)
+{
+	struct cursor c = { frame, len };
+	enum wire_verdict v;
+	uint32_t state;
+	uint8_t icrc[WIRE_ICRC_BYTES];
+
+	v = parse_ether(&c, p);
+	if (v == WIRE_OK)
+		v = parse_udp(&c, p);
+	if (v == WIRE_OK)
+		v = parse_transport(&c, p);
+	if (v != WIRE_OK || !check_icrc)
+		return v;
+	state = wire_icrc_transport(wire_icrc_lower(p->l3, p->ip_version), c.p, c.left - WIRE_ICRC_BYTES);
+	wire_put_icrc(icrc, state);
+	return memcmp(icrc, c.p + c.left - WIRE_ICRC_BYTES, WIRE_ICRC_BYTES) == 0 ? WIRE_OK : WIRE_BAD_ICRC;
+}
