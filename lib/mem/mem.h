@@ -18,15 +18,17 @@
 #ifndef UROCE_MEM_H
 #define UROCE_MEM_H
 
+#include <errno.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "abi.h"
 
 struct rte_rcu_qsbr;
 
-/** Where a remote segment's bytes are. One per session; 0 references from MRs when it is destroyed. */
+/** Where a remote segment's bytes are. One per session; Outlives all MRs that refer to it. */
 struct mem_owner {
 	int mem_fd;      /**< /proc/PID/mem of the program, or -1 */
 	uint32_t dead;   /**< set (relaxed atomic) when an access failed because the program is gone or unmapped its memory */
@@ -55,7 +57,23 @@ struct mr {
 	void *release_arg;
 };
 
-struct mr_table;
+/** Keys, and the MRs they stand for. Engines read slots and nb_slots only; the rest is the control thread's. */
+struct mr_table {
+	struct mr **slots;          /**< by index; stored with release order, NULL: free */
+	uint32_t nb_slots;
+	uint32_t count;             /**< MRs in the table */
+	uint32_t free_head;         /**< next entry of free_ring to use */
+	uint32_t nb_free;
+	uint32_t *free_ring;        /**< free indices, first in first out: a stale key stays stale as long as possible */
+	uint8_t *variant;           /**< low byte of the next key of each index */
+	struct rte_rcu_qsbr *qsbr;
+};
+
+/**
+ * [control] Wait until every engine that reports to @p qsbr has had a quiescent state since now. Gives the core away
+ * while it waits, since an engine may need it. @p qsbr NULL: nothing to wait for.
+ */
+void mem_rcu_wait(struct rte_rcu_qsbr *qsbr);
 
 /**
  * [control] Create a key table.
@@ -97,7 +115,19 @@ void mr_destroy_bulk(struct mr_table *t, struct mr **mrs, uint32_t n);
  * [engine] Find the MR of a key. The pointer is good until the engine's next quiescent state.
  * @return NULL if the key is unknown or stale.
  */
-struct mr *mr_get(const struct mr_table *t, uint32_t key);
+static inline struct mr *
+mr_get(const struct mr_table *t, uint32_t key)
+{
+	uint32_t index = key >> 8;
+	struct mr *mr;
+
+	if (__builtin_expect(index >= t->nb_slots, 0))
+		return NULL;
+	mr = __atomic_load_n(&t->slots[index], __ATOMIC_ACQUIRE);
+	if (__builtin_expect(mr == NULL || mr->key != key, 0))
+		return NULL;
+	return mr;
+}
 
 /**
  * [engine] mr_get() and all checks: PD, access bits, [va, va + len) inside the region without wrap.
@@ -105,26 +135,149 @@ struct mr *mr_get(const struct mr_table *t, uint32_t key);
  * @param len  May be 0; va must still be inside or at the end.
  * @return the MR or NULL.
  */
-struct mr *mr_check(const struct mr_table *t, uint32_t key, uint32_t pd, uint32_t access, uint64_t va, uint64_t len);
+static inline struct mr *
+mr_check(const struct mr_table *t, uint32_t key, uint32_t pd, uint32_t access, uint64_t va, uint64_t len)
+{
+	struct mr *mr = mr_get(t, key);
+	uint64_t off;
+
+	if (mr == NULL || mr->pd != pd || (mr->access & access) != access)
+		return NULL;
+	/* An address below the region gives an offset beyond its end: iova + length doesn't wrap. */
+	off = va - mr->iova;
+	if (off > mr->length || len > mr->length - off)
+		return NULL;
+	return mr;
+}
+
+/** Largest copy that is done without calling memcpy(). */
+#define MEM_COPY_INLINE_BYTES 64
+
+/**
+ * Copy, small sizes without a call: two pieces of fixed size that overlap in the middle. Regions don't overlap.
+ * An aligned 8-byte copy is one load and one store of 8 bytes whatever else happens.
+ */
+static inline void
+mem_copy(void *dst, const void *src, size_t len)
+{
+	uint8_t *d = dst;
+	const uint8_t *s = src;
+
+	if (__builtin_expect(len > MEM_COPY_INLINE_BYTES, 0)) {
+		memcpy(d, s, len);
+	} else if (len >= 32) {
+		memcpy(d, s, 32);
+		memcpy(d + len - 32, s + len - 32, 32);
+	} else if (len >= 16) {
+		memcpy(d, s, 16);
+		memcpy(d + len - 16, s + len - 16, 16);
+	} else if (len >= 8) {
+		memcpy(d, s, 8);
+		memcpy(d + len - 8, s + len - 8, 8);
+	} else if (len >= 4) {
+		memcpy(d, s, 4);
+		memcpy(d + len - 4, s + len - 4, 4);
+	} else if (len >= 2) {
+		memcpy(d, s, 2);
+		memcpy(d + len - 2, s + len - 2, 2);
+	} else if (len == 1) {
+		*d = *s;
+	}
+}
+
+/**
+ * @return how many of the last bytes of [..., end) go in one store: the largest power of two, at most 8, to which
+ * @p end is aligned and that fits into @p len (not 0).
+ */
+static inline size_t
+mem_tail_bytes(uintptr_t end, size_t len)
+{
+	size_t tail = (size_t)1 << __builtin_ctzll(end | 8);
+
+	while (tail > len)
+		tail >>= 1;
+	return tail;
+}
+
+/**
+ * Copy into memory that a program polls: the tail in one store with release order, after everything else.
+ * Nothing outside [dst, dst + len) is written.
+ */
+static inline void
+mem_copy_tail_last(void *dst, const void *src, size_t len)
+{
+	uint8_t *d = dst;
+	const uint8_t *s = src;
+	uint64_t v64;
+	uint32_t v32;
+	uint16_t v16;
+	size_t tail, body;
+
+	if (len == 0)
+		return;
+	tail = mem_tail_bytes((uintptr_t)d + len, len);
+	body = len - tail;
+	mem_copy(d, s, body);
+	d += body;
+	s += body;
+	switch (tail) {
+	case 8:
+		memcpy(&v64, s, 8);
+		__atomic_store_n((uint64_t *)d, v64, __ATOMIC_RELEASE);
+		break;
+	case 4:
+		memcpy(&v32, s, 4);
+		__atomic_store_n((uint32_t *)d, v32, __ATOMIC_RELEASE);
+		break;
+	case 2:
+		memcpy(&v16, s, 2);
+		__atomic_store_n((uint16_t *)d, v16, __ATOMIC_RELEASE);
+		break;
+	default:
+		__atomic_store_n(d, *s, __ATOMIC_RELEASE);
+		break;
+	}
+}
+
+/** [engine] mr_read() of a region that isn't mapped in one piece. */
+int mr_read_segs(struct mr *mr, uint64_t va, void *dst, size_t len);
+/** [engine] mr_write() of a region that isn't mapped in one piece. */
+int mr_write_segs(struct mr *mr, uint64_t va, const void *src, size_t len);
 
 /**
  * [engine] Copy @p len bytes at @p va of the region, which mr_check() has approved, to @p dst.
  * @return 0, or EFAULT if the program's memory is gone.
  */
-int mr_read(struct mr *mr, uint64_t va, void *dst, size_t len);
+static inline int
+mr_read(struct mr *mr, uint64_t va, void *dst, size_t len)
+{
+	if (__builtin_expect(mr->host == NULL, 0))
+		return mr_read_segs(mr, va, dst, len);
+	mem_copy(dst, mr->host + (va - mr->iova), len);
+	return 0;
+}
 
 /**
- * [engine] Copy @p len bytes from @p src to @p va of the region.
+ * [engine] Copy @p len bytes from @p src to @p va of the region, which mr_check() has approved.
  * The last up to eight bytes become visible after all others (programs poll the last byte): release order.
  * @return 0, or EFAULT.
  */
-int mr_write(struct mr *mr, uint64_t va, const void *src, size_t len);
+static inline int
+mr_write(struct mr *mr, uint64_t va, const void *src, size_t len)
+{
+	if (__builtin_expect(mr->host == NULL, 0))
+		return mr_write_segs(mr, va, src, len);
+	mem_copy_tail_last(mr->host + (va - mr->iova), src, len);
+	return 0;
+}
 
 /** Atomic operations of mr_atomic(). */
 enum mr_atomic_op { MR_CMP_SWAP, MR_FETCH_ADD };
 /**
  * [engine] 64-bit atomic at @p va (8-byte aligned, checked by the caller), in host byte order.
- * On mapped memory a locked instruction, atomic against every CPU; on remote memory atomic among engines.
+ * On mapped memory a locked instruction, atomic against every CPU; on remote memory atomic among engines. So it is too
+ * where an iova that isn't congruent to the program's address makes the operand unaligned in memory: a locked
+ * instruction across a cache line would stall every core of the machine.
  * @param arg1  CMP_SWAP: compare; FETCH_ADD: addend.
  * @param arg2  CMP_SWAP: swap.
  * @param old  Gets the value before.

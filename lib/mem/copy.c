@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file
+ * Copies to and from regions of several segments and remote ones, and atomics.
+ */
+#include <unistd.h>
+
+#include <rte_spinlock.h>
+
+#include "mem.h"
+
+/** Makes read-modify-write by copying atomic among engines. */
+static rte_spinlock_t rmw_lock = RTE_SPINLOCK_INITIALIZER;
+
+/** The segment of program address @p va, which is inside the region. */
+static const struct mem_seg *
+seg_find(const struct mr *mr, uint64_t va)
+{
+	uint32_t lo = 0, hi = mr->nb_segs - 1;
+
+	while (lo < hi) {
+		uint32_t mid = lo + (hi - lo + 1) / 2;
+
+		if (mr->segs[mid].va <= va)
+			lo = mid;
+		else
+			hi = mid - 1;
+	}
+	return &mr->segs[lo];
+}
+
+/** A transfer that ended early: retry, or note that the program's memory is gone. */
+static bool
+remote_again(struct mem_owner *owner, ssize_t n)
+{
+	if (n > 0 || (n < 0 && errno == EINTR))
+		return true;
+	__atomic_store_n(&owner->dead, 1, __ATOMIC_RELAXED);
+	return false;
+}
+
+static int
+remote_read(struct mem_owner *owner, uint64_t va, uint8_t *dst, size_t len)
+{
+	while (len > 0) {
+		ssize_t n = pread(owner->mem_fd, dst, len, (off_t)va);
+
+		if (n <= 0) {
+			if (!remote_again(owner, n))
+				return EFAULT;
+			continue;
+		}
+		va += (size_t)n;
+		dst += n;
+		len -= (size_t)n;
+	}
+	return 0;
+}
+
+static int
+remote_write(struct mem_owner *owner, uint64_t va, const uint8_t *src, size_t len)
+{
+	while (len > 0) {
+		ssize_t n = pwrite(owner->mem_fd, src, len, (off_t)va);
+
+		if (n <= 0) {
+			if (!remote_again(owner, n))
+				return EFAULT;
+			continue;
+		}
+		va += (size_t)n;
+		src += n;
+		len -= (size_t)n;
+	}
+	return 0;
+}
+
+/** Write the end of a transfer to remote memory: two system calls, since the order within one is the kernel's. */
+static int
+remote_write_tail_last(struct mem_owner *owner, uint64_t va, const uint8_t *src, size_t len)
+{
+	size_t body = len - mem_tail_bytes(va + len, len);
+	int rc = remote_write(owner, va, src, body);
+
+	return rc != 0 ? rc : remote_write(owner, va + body, src + body, len - body);
+}
+
+int
+mr_read_segs(struct mr *mr, uint64_t va, void *dst, size_t len)
+{
+	uint64_t pva = mr->addr + (va - mr->iova);
+	const struct mem_seg *s;
+	uint8_t *d = dst;
+
+	if (len == 0)
+		return 0;
+	for (s = seg_find(mr, pva);; s++) {
+		uint64_t off = pva - s->va;
+		size_t n = s->length - off < len ? s->length - off : len;
+
+		if (s->host != NULL)
+			mem_copy(d, s->host + off, n);
+		else if (remote_read(mr->owner, pva, d, n) != 0)
+			return EFAULT;
+		len -= n;
+		if (len == 0)
+			return 0;
+		d += n;
+		pva += n;
+	}
+}
+
+/** One piece of a write, inside one segment; @p last: the end of the whole write. */
+static int
+seg_write(struct mr *mr, const struct mem_seg *s, uint64_t pva, const uint8_t *src, size_t len, bool last)
+{
+	uint8_t *host = s->host != NULL ? s->host + (pva - s->va) : NULL;
+
+	if (host == NULL)
+		return last ? remote_write_tail_last(mr->owner, pva, src, len) : remote_write(mr->owner, pva, src, len);
+	if (last)
+		mem_copy_tail_last(host, src, len);
+	else
+		mem_copy(host, src, len);
+	return 0;
+}
+
+int
+mr_write_segs(struct mr *mr, uint64_t va, const void *src, size_t len)
+{
+	uint64_t pva = mr->addr + (va - mr->iova);
+	const struct mem_seg *s;
+	const uint8_t *from = src;
+
+	if (len == 0)
+		return 0;
+	/* In ascending order, so that the piece with the last byte is the last. */
+	for (s = seg_find(mr, pva);; s++) {
+		uint64_t room = s->length - (pva - s->va);
+		size_t n = room < len ? room : len;
+
+		if (seg_write(mr, s, pva, from, n, n == len) != 0)
+			return EFAULT;
+		len -= n;
+		if (len == 0)
+			return 0;
+		from += n;
+		pva += n;
+	}
+}
+
+static uint64_t
+rmw_result(enum mr_atomic_op op, uint64_t was, uint64_t arg1, uint64_t arg2)
+{
+	if (op == MR_FETCH_ADD)
+		return was + arg1;
+	return was == arg1 ? arg2 : was;
+}
+
+/** Atomic by copying, under a lock. */
+static int
+atomic_copy(struct mr *mr, uint64_t va, enum mr_atomic_op op, uint64_t arg1, uint64_t arg2, uint64_t *old)
+{
+	uint64_t was, now;
+	int rc;
+
+	rte_spinlock_lock(&rmw_lock);
+	rc = mr_read(mr, va, &was, sizeof(was));
+	if (rc == 0) {
+		now = rmw_result(op, was, arg1, arg2);
+		if (now != was)
+			rc = mr_write(mr, va, &now, sizeof(now));
+	}
+	rte_spinlock_unlock(&rmw_lock);
+	if (rc == 0)
+		*old = was;
+	return rc;
+}
+
+int
+mr_atomic(struct mr *mr, uint64_t va, enum mr_atomic_op op, uint64_t arg1, uint64_t arg2, uint64_t *old)
+{
+	uint64_t pva = mr->addr + (va - mr->iova);
+	const struct mem_seg *s = seg_find(mr, pva);
+	uint64_t *p;
+
+	if (s->host == NULL || s->length - (pva - s->va) < sizeof(*p))
+		return atomic_copy(mr, va, op, arg1, arg2, old);
+	p = (uint64_t *)(s->host + (pva - s->va));
+	if ((uintptr_t)p % sizeof(*p) != 0)
+		return atomic_copy(mr, va, op, arg1, arg2, old);
+	if (op == MR_FETCH_ADD) {
+		*old = __atomic_fetch_add(p, arg1, __ATOMIC_SEQ_CST);
+		return 0;
+	}
+	*old = arg1;
+	/* On failure the builtin stores what it found; on success what was there is what was compared. */
+	__atomic_compare_exchange_n(p, old, arg2, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+	return 0;
+}

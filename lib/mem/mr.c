@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file
+ * The key table: creation, publication and retirement of MRs.
+ */
+#include <sched.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include <rte_rcu_qsbr.h>
+
+#include "mem.h"
+
+enum {
+	RCU_WAIT_YIELDS = 100,     /**< tries with sched_yield() before mem_rcu_wait() sleeps between tries */
+	RCU_WAIT_SLEEP_NS = 20000,
+};
+
+#define MR_ACCESS_KNOWN                                                                                                \
+	(UROCE_ACCESS_LOCAL_WRITE | UROCE_ACCESS_REMOTE_WRITE | UROCE_ACCESS_REMOTE_READ | UROCE_ACCESS_REMOTE_ATOMIC | \
+	 UROCE_ACCESS_MW_BIND | UROCE_ACCESS_ZERO_BASED | UROCE_ACCESS_ON_DEMAND | UROCE_ACCESS_HUGETLB |              \
+	 UROCE_ACCESS_FLUSH_GLOBAL | UROCE_ACCESS_FLUSH_PERSISTENT | UROCE_ACCESS_OPTIONAL_RANGE)
+
+void
+mem_rcu_wait(struct rte_rcu_qsbr *qsbr)
+{
+	const struct timespec nap = { .tv_nsec = RCU_WAIT_SLEEP_NS };
+	unsigned int tries = 0;
+	uint64_t token;
+
+	if (qsbr == NULL)
+		return;
+	token = rte_rcu_qsbr_start(qsbr);
+	while (!rte_rcu_qsbr_check(qsbr, token, false)) {
+		if (++tries < RCU_WAIT_YIELDS)
+			sched_yield();
+		else
+			nanosleep(&nap, NULL);
+	}
+}
+
+struct mr_table *
+mr_table_create(uint32_t max_mr, struct rte_rcu_qsbr *qsbr)
+{
+	struct mr_table *t;
+	uint32_t i;
+
+	if (max_mr == 0 || max_mr > UROCE_MAX_MR) {
+		errno = EINVAL;
+		return NULL;
+	}
+	t = calloc(1, sizeof(*t));
+	if (t == NULL)
+		return NULL;
+	t->slots = calloc(max_mr, sizeof(*t->slots));
+	t->free_ring = calloc(max_mr, sizeof(*t->free_ring));
+	t->variant = calloc(max_mr, sizeof(*t->variant));
+	if (t->slots == NULL || t->free_ring == NULL || t->variant == NULL) {
+		mr_table_destroy(t);
+		errno = ENOMEM;
+		return NULL;
+	}
+	t->nb_slots = max_mr;
+	t->qsbr = qsbr;
+	t->nb_free = max_mr;
+	for (i = 0; i < max_mr; i++)
+		t->free_ring[i] = i;
+	return t;
+}
+
+void
+mr_table_destroy(struct mr_table *t)
+{
+	if (t == NULL)
+		return;
+	free(t->slots);
+	free(t->free_ring);
+	free(t->variant);
+	free(t);
+}
+
+uint32_t
+mr_table_count(const struct mr_table *t)
+{
+	return t->count;
+}
+
+/** @return false if [start, start + length) goes beyond the end of the address space. */
+static bool
+range_ok(uint64_t start, uint64_t length)
+{
+	return length == 0 || start + (length - 1) >= start;
+}
+
+static int
+mr_params_check(const struct mr_params *p)
+{
+	uint64_t next = p->addr;
+	uint32_t i;
+
+	if ((p->access & ~MR_ACCESS_KNOWN) != 0)
+		return EINVAL;
+	/* IBTA 10.6.3.1 (and rdma-core's man page): who lets a peer write must let itself write. */
+	if ((p->access & (UROCE_ACCESS_REMOTE_WRITE | UROCE_ACCESS_REMOTE_ATOMIC)) != 0 &&
+	    (p->access & UROCE_ACCESS_LOCAL_WRITE) == 0)
+		return EINVAL;
+	if (!range_ok(p->addr, p->length) || !range_ok(p->iova, p->length))
+		return EINVAL;
+	if (p->nb_segs > UROCE_MAX_MR_SEGS || (p->nb_segs == 0) != (p->length == 0))
+		return EINVAL;
+	for (i = 0; i < p->nb_segs; i++) {
+		const struct mem_seg *s = &p->segs[i];
+
+		if (s->va != next || s->length == 0 || s->length > p->length - (next - p->addr))
+			return EINVAL;
+		if (s->host == NULL && p->owner == NULL)
+			return EINVAL;
+		next += s->length;
+	}
+	return next - p->addr == p->length ? 0 : EINVAL;
+}
+
+/** True if @p b continues @p a here as it does in the program. */
+static bool
+segs_join(const struct mem_seg *a, const struct mem_seg *b)
+{
+	if (a->host == NULL || b->host == NULL)
+		return a->host == b->host;
+	return a->host + a->length == b->host;
+}
+
+/** Copy the segments, those that continue each other as one. @return how many are left. */
+static uint32_t
+segs_copy(struct mem_seg *to, const struct mem_seg *from, uint32_t nb)
+{
+	uint32_t i, n = 0;
+
+	for (i = 0; i < nb; i++) {
+		if (n > 0 && segs_join(&to[n - 1], &from[i]))
+			to[n - 1].length += from[i].length;
+		else
+			to[n++] = from[i];
+	}
+	return n;
+}
+
+/** Take the index that has been free for longest, and its next key. */
+static uint32_t
+key_take(struct mr_table *t)
+{
+	uint32_t index = t->free_ring[t->free_head];
+
+	t->free_head = t->free_head + 1 == t->nb_slots ? 0 : t->free_head + 1;
+	t->nb_free--;
+	t->variant[index]++;
+	/* Key 0 stands for "no key" in many a program. */
+	if (index == 0 && t->variant[index] == 0)
+		t->variant[index]++;
+	return index << 8 | t->variant[index];
+}
+
+static void
+key_give(struct mr_table *t, uint32_t index)
+{
+	uint32_t tail = t->free_head + t->nb_free;
+
+	t->free_ring[tail >= t->nb_slots ? tail - t->nb_slots : tail] = index;
+	t->nb_free++;
+}
+
+int
+mr_create(struct mr_table *t, const struct mr_params *p, struct mr **out)
+{
+	struct mr *mr;
+	int rc = mr_params_check(p);
+
+	if (rc != 0)
+		return rc;
+	if (t->nb_free == 0)
+		return ENOMEM;
+	mr = calloc(1, sizeof(*mr) + p->nb_segs * sizeof(*mr->segs));
+	if (mr == NULL)
+		return ENOMEM;
+	mr->pd = p->pd;
+	mr->access = p->access;
+	mr->addr = p->addr;
+	mr->iova = p->iova;
+	mr->length = p->length;
+	mr->owner = p->owner;
+	mr->release = p->release;
+	mr->release_arg = p->release_arg;
+	mr->segs = (struct mem_seg *)(mr + 1);
+	mr->nb_segs = segs_copy(mr->segs, p->segs, p->nb_segs);
+	if (mr->nb_segs == 1)
+		mr->host = mr->segs[0].host;
+	mr->key = key_take(t);
+	t->count++;
+	__atomic_store_n(&t->slots[mr->key >> 8], mr, __ATOMIC_RELEASE);
+	*out = mr;
+	return 0;
+}
+
+void
+mr_destroy_bulk(struct mr_table *t, struct mr **mrs, uint32_t n)
+{
+	uint32_t i;
+
+	if (n == 0)
+		return;
+	for (i = 0; i < n; i++)
+		__atomic_store_n(&t->slots[mrs[i]->key >> 8], NULL, __ATOMIC_RELEASE);
+	mem_rcu_wait(t->qsbr);
+	for (i = 0; i < n; i++) {
+		struct mr *mr = mrs[i];
+
+		key_give(t, mr->key >> 8);
+		t->count--;
+		if (mr->release != NULL)
+			mr->release(mr, mr->release_arg);
+		free(mr);
+	}
+}
+
+void
+mr_destroy(struct mr_table *t, struct mr *mr)
+{
+	mr_destroy_bulk(t, &mr, 1);
+}
