@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# shellcheck shell=bash
+# What the scripts share: the list of packages, installing, building, hugepages. Source it; it runs nothing by itself.
+
+UROCE_ROOT=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.." && pwd)
+UROCE_BUILD=${UROCE_BUILD:-$UROCE_ROOT/build}
+
+# The one list of Debian packages: to build, to run a lab with Debian's own verbs programs, to test.
+UROCE_PACKAGES_BUILD="gcc libc6-dev pkg-config meson ninja-build libdpdk-dev libisal-dev libbsd-dev libcmocka-dev
+	libibverbs-dev librdmacm-dev"
+UROCE_PACKAGES_RUN="python3 iproute2 ethtool ibverbs-utils perftest"
+UROCE_PACKAGES_TEST="tshark strace"
+
+say()
+{
+	printf '== %s\n' "$*"
+}
+
+die()
+{
+	printf '%s: %s\n' "${0##*/}" "$*" >&2
+	exit 1
+}
+
+is_root()
+{
+	[ "$(id -u)" = 0 ]
+}
+
+# missing_packages PACKAGE...: prints those that are not installed.
+missing_packages()
+{
+	local package
+	for package in "$@"; do
+		dpkg-query -W -f '${db:Status-Abbrev}' "$package" 2>/dev/null | grep -q '^ii' || printf '%s ' "$package"
+	done
+}
+
+apt_get()
+{
+	DEBIAN_FRONTEND=noninteractive apt-get -y -o DPkg::Lock::Timeout=300 "$@" </dev/null
+}
+
+# need_packages PACKAGE...: root installs what is missing, anybody else is told what to install.
+need_packages()
+{
+	local missing
+	command -v dpkg-query >/dev/null || die "this needs Debian 12 or a relative of it (no dpkg-query here)"
+	missing=$(missing_packages "$@")
+	if [ -z "$missing" ]; then
+		say "packages: all there"
+		return
+	fi
+	is_root || die "missing packages; as root: apt-get install $missing"
+	say "packages: installing $missing"
+	# Package lists may be missing (fresh image) or older than the mirror: refresh them only then.
+	# shellcheck disable=SC2086
+	if ! apt_get install --no-install-recommends $missing; then
+		say "packages: refreshing the lists and trying again"
+		apt_get update || die "apt-get update failed: is a Debian mirror reachable?"
+		apt_get install --no-install-recommends $missing || die "could not install: $missing"
+	fi
+}
+
+# build_uroce [MESON OPTION...]: configures $UROCE_BUILD if need be and builds it.
+build_uroce()
+{
+	local dir=$UROCE_BUILD
+	if [ -e "$dir" ] && ! [ -w "$dir" ]; then
+		die "$dir belongs to another user: remove it, or choose another folder with UROCE_BUILD=DIR"
+	fi
+	say "build: $dir"
+	if [ -f "$dir/build.ninja" ]; then
+		[ $# = 0 ] || meson configure "$dir" "$@" || die "could not configure $dir"
+	else
+		meson setup "$dir" "$UROCE_ROOT" "$@" || die "could not configure $dir (log: $dir/meson-logs/meson-log.txt)"
+	fi
+	ninja -C "$dir" || die "the build failed"
+}
+
+# hugepages_up DIR PAGES: make PAGES 2 MiB pages free and mount hugetlbfs on DIR.
+# Prints how many pages were added to the system's pool; status 1 with a reason on stderr if the machine
+# refuses, then nothing has changed.
+hugepages_up()
+{
+	local dir=$1 pages=$2 pool=/sys/kernel/mm/hugepages/hugepages-2048kB before free added=0
+	is_root || { echo "only root can reserve hugepages" >&2; return 1; }
+	[ -r $pool/nr_hugepages ] || { echo "the kernel has no 2 MiB hugepages" >&2; return 1; }
+	before=$(cat $pool/nr_hugepages)
+	free=$(($(cat $pool/free_hugepages) - $(cat $pool/resv_hugepages)))
+	if [ "$free" -lt "$pages" ]; then
+		if ! echo $((before + pages - free)) 2>/dev/null >$pool/nr_hugepages; then
+			echo "nr_hugepages can't be changed here" >&2
+			return 1
+		fi
+		added=$(($(cat $pool/nr_hugepages) - before))
+		if [ $((free + added)) -lt "$pages" ]; then
+			echo "only $((free + added)) of $pages hugepages can be had" >&2
+			hugepages_release "$added"
+			return 1
+		fi
+	fi
+	if ! { mkdir -p "$dir" && mount -t hugetlbfs -o pagesize=2M,mode=0700 none "$dir"; } 2>/dev/null; then
+		echo "hugetlbfs can't be mounted here" >&2
+		hugepages_release "$added"
+		return 1
+	fi
+	echo "$added"
+}
+
+# hugepages_release COUNT: give COUNT pages back to the system.
+hugepages_release()
+{
+	local nr=/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages now
+	[ "$1" -gt 0 ] || return 0
+	now=$(cat $nr)
+	echo $((now > $1 ? now - $1 : 0)) >$nr
+}
+
+# hugepages_down DIR COUNT: undo hugepages_up.
+hugepages_down()
+{
+	local status=0
+	if mountpoint -q "$1"; then
+		umount "$1" || status=1
+	fi
+	hugepages_release "$2" || status=1
+	return $status
+}

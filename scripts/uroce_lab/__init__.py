@@ -1,0 +1,12 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""scripts/uroce-lab: several uroce hosts on one machine.
+
+state.py   where a lab keeps its files, what it remembers, which processes are its own
+wires.py   network namespaces, veth pairs, the bridge, and what EAL and the daemon need to know of them
+daemon.py  configuration, command line, start and stop of one host's uroced
+lab.py     up, run, status, down: puts the others together
+"""
+
+
+class LabError(Exception):
+    """What the user reads: what was wrong and what would be right."""

@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""One host's uroced: its configuration, its command line, its start and its end."""
+
+import os
+import shutil
+import socket
+import subprocess
+import time
+
+from . import LabError, wires
+from .state import Process, start_time
+
+READY_SECONDS = 60          # EAL start on a busy machine
+LINK_SECONDS = 15
+NO_HUGE_MB = 512
+LOG_TAIL_LINES = 15
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+
+def build_dir():
+    """$UROCE_BUILD, or build/, where scripts/test and scripts/quickstart build."""
+    build = os.path.abspath(os.environ.get('UROCE_BUILD') or os.path.join(ROOT, 'build'))
+    if not os.access(os.path.join(build, 'app/uroced/uroced'), os.X_OK):
+        raise LabError(f'{build} has no uroced: build it (meson setup build && ninja -C build), '
+                       'or set UROCE_BUILD to where it was built')
+    return build
+
+
+def uroce_run(build):
+    return os.path.join(build, 'app/uroce-run/uroce-run')
+
+
+def lcores(lab, host):
+    """Main and the first engine share a CPU, further engines take the next ones: host i begins at CPU i - 1."""
+    cpus = sorted(os.sched_getaffinity(0))
+    first = host['index'] - 1
+    places = [first] + [first + engine for engine in range(lab['engines'])]
+    return ','.join(f'{lcore}@{cpus[place % len(cpus)]}' for lcore, place in enumerate(places))
+
+
+def write_config(lab, host):
+    path = os.path.join(host['dir'], 'uroced.conf')
+    port = wires.ethdev(lab, host).partition(',')[0]
+    i = host['index']
+    with open(path, 'w', encoding='utf-8') as f:
+        f.write(f'[daemon]\nsocket = {host["socket"]}\nidle = adaptive\n\n'
+                f'[port uroce0]\nethdev = {port}\naddresses = {wires.ipv4(i)}/24 {wires.ipv6(i)}/64\n'
+                f'mtu = {lab["mtu"]}\n')
+    return path
+
+
+def command(lab, host, config):
+    args = ['ip', 'netns', 'exec', host['namespace']] if host['namespace'] else []
+    args += [os.path.join(lab['build'], 'app/uroced/uroced'), '--lcores', lcores(lab, host), '--no-pci',
+             '--file-prefix', prefix(lab, host), '--vdev', wires.ethdev(lab, host)]
+    args += ['--huge-dir', lab['huge_dir']] if lab['huge_dir'] else ['--no-huge', '-m', str(NO_HUGE_MB)]
+    if not lab['telemetry']:
+        args.append('--no-telemetry')
+    return args + ['--', '--config', config]
+
+
+def prefix(lab, host):
+    return f'uroce-{lab["name"]}-{host["name"]}'
+
+
+def start(lab, host):
+    """@return the Popen. The lab writes its Process down before it waits for anything."""
+    config = write_config(lab, host)
+    env = {k: v for k, v in os.environ.items() if k not in ('LD_LIBRARY_PATH', 'LD_PRELOAD')}
+    env['XDG_RUNTIME_DIR'] = host['dir']
+    with open(host['log'], 'w', encoding='utf-8') as log:
+        child = subprocess.Popen(command(lab, host, config), stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=env,
+                                 cwd=host['dir'], start_new_session=True)
+    host['pid'], host['started'] = child.pid, start_time(child.pid)
+    return child
+
+
+def wait_ready(host, child):
+    """The socket appears when the daemon serves."""
+    end = time.monotonic() + READY_SECONDS
+    while time.monotonic() < end:
+        if os.path.exists(host['socket']):
+            with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as s:
+                if s.connect_ex(host['socket']) == 0:
+                    return
+        if child.poll() is not None:
+            raise LabError(f'uroced of {host["name"]} ended with status {child.returncode}:\n{log_tail(host)}')
+        time.sleep(0.02)
+    raise LabError(f'uroced of {host["name"]} was not ready after {READY_SECONDS} s:\n{log_tail(host)}')
+
+
+def wait_link(lab, host):
+    """Wait until the port is up, as a program sees it. Without ibv_devinfo there is nobody to ask."""
+    if not shutil.which('ibv_devinfo'):
+        return
+    end = time.monotonic() + LINK_SECONDS
+    while True:
+        seen = subprocess.run([uroce_run(lab['build']), '--socket', host['socket'], 'ibv_devinfo', '-d', 'uroce0'],
+                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                              check=False)
+        if 'PORT_ACTIVE' in seen.stdout:
+            return
+        if seen.returncode:
+            raise LabError(f'ibv_devinfo on {host["name"]} failed:\n{seen.stdout}{log_tail(host)}')
+        if time.monotonic() > end:
+            raise LabError(f'the port of {host["name"]} did not come up in {LINK_SECONDS} s:\n{log_tail(host)}')
+        time.sleep(0.1)
+
+
+def stop(lab, host, child=None):
+    if host.get('pid'):
+        Process(host['pid'], host['started']).stop(child.poll if child else None)
+    # EAL's folder goes with a proper exit only; one that was killed leaves it.
+    for runtime in ('/var/run/dpdk', os.path.join(host['dir'], 'dpdk')):
+        shutil.rmtree(os.path.join(runtime, prefix(lab, host)), ignore_errors=True)
+
+
+def log_tail(host):
+    try:
+        with open(host['log'], encoding='utf-8', errors='replace') as f:
+            lines = f.read().splitlines()[-LOG_TAIL_LINES:]
+    except OSError:
+        return ''
+    return ''.join(f'  {line}\n' for line in lines)

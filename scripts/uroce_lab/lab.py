@@ -1,0 +1,227 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""up, run, status, down."""
+
+import os
+import signal
+import subprocess
+import sys
+
+from . import LabError, daemon, wires
+from .state import Process, State, is_root, lock
+
+HOSTS_MAX = 32
+ENGINES_MAX = 16
+HUGEPAGES_PER_HOST = 128    # of 2 MiB
+LIB = os.path.join(daemon.ROOT, 'scripts/lib.sh')
+
+
+def note(text):
+    print(f'uroce-lab: {text}', file=sys.stderr)
+
+
+def lib(function, *args):
+    """Call a function of lib.sh. @return (status, output, reason)"""
+    done = subprocess.run(['bash', '-c', '. "$0"; "$@"', LIB, function, *map(str, args)], stdin=subprocess.DEVNULL,
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False)
+    return done.returncode, done.stdout.strip(), done.stderr.strip()
+
+
+def check(options):
+    """What the options ask for, or LabError."""
+    if options.impair:
+        raise LabError('--impair: this uroce has no net_impair driver; leave the option out')
+    if options.wire == 'veth' and not is_root():
+        raise LabError('--wire veth needs root (network namespaces and raw sockets); --wire memif needs nothing')
+    if options.pmd and options.wire != 'veth':
+        raise LabError('--pmd chooses how a daemon reaches its veth interface: give --wire veth as well')
+    if not 2 <= options.hosts <= HOSTS_MAX:
+        raise LabError(f'--hosts {options.hosts}: 2 to {HOSTS_MAX}')
+    if options.wire == 'memif' and options.hosts > 2:
+        raise LabError('--wire memif joins exactly 2 hosts, because a memif port has one peer; '
+                       '--wire veth (as root) joins more')
+    if not 1 <= options.engines <= ENGINES_MAX:
+        raise LabError(f'--engines {options.engines}: 1 to {ENGINES_MAX}')
+    driver = (options.pmd or wires.PMDS[0]) if options.wire == 'veth' else 'memif'
+    mtu = wires.MTU_DEFAULT[driver] if options.mtu is None else options.mtu
+    if not wires.MTU_MIN <= mtu <= wires.MTU_MAX[driver]:
+        raise LabError(f'--mtu {mtu}: {wires.MTU_MIN} to {wires.MTU_MAX[driver]} on {driver}')
+    return {'wire': options.wire, 'pmd': options.pmd or wires.PMDS[0], 'mtu': mtu, 'engines': options.engines,
+            'telemetry': options.telemetry}
+
+
+def plan(state, options):
+    """The lab as it will be, before anything is made."""
+    lab = check(options)
+    lab.update(name=state.name, dir=state.dir, build=daemon.build_dir(), huge_dir='', hugepages=0, switch='', hosts=[])
+    for index in range(1, options.hosts + 1):
+        name = f'h{index}'
+        folder = os.path.join(state.dir, name)
+        lab['hosts'].append({'name': name, 'index': index, 'dir': folder, 'namespace': '', 'pid': 0, 'started': None,
+                             'socket': os.path.join(folder, 'uroced.sock'), 'log': os.path.join(folder, 'uroced.log')})
+    return lab
+
+
+def up(options):
+    state = State(options.name)
+    with lock():
+        state.create(plan(state, options))
+        children = {}
+        try:
+            build_up(state, children)
+        except BaseException:
+            # Ctrl-C as well: whatever ended the set-up, nothing stays.
+            for problem in tear_down(state, children):
+                note(problem)
+            raise
+    print_status(state.data)
+
+
+def build_up(state, children):
+    lab = state.data
+    for host in lab['hosts']:
+        os.mkdir(host['dir'], 0o700)
+    if is_root():
+        make_namespaces(state)
+        make_hugepages(state)
+    for host in lab['hosts']:
+        children[host['name']] = daemon.start(lab, host)
+        state.save()
+    for host in lab['hosts']:
+        daemon.wait_ready(host, children[host['name']])
+    for host in lab['hosts']:
+        daemon.wait_link(lab, host)
+
+
+def make_namespaces(state):
+    lab = state.data
+    names = {host['name']: wires.namespace(lab['name'], host['name']) for host in lab['hosts']}
+    switch = wires.namespace(lab['name'], 'sw')
+    for ns in [*names.values(), switch]:
+        if os.path.exists(f'/run/netns/{ns}'):
+            raise LabError(f'there is a network namespace {ns} already, which this lab did not make; '
+                           f'`ip netns del {ns}` removes it, --name OTHER avoids it')
+    for host in lab['hosts']:
+        host['namespace'] = names[host['name']]
+    if len(lab['hosts']) > 2:
+        lab['switch'] = switch
+    state.save()
+    try:
+        for ns in namespaces(lab):
+            wires.add_namespace(ns)
+    except LabError as e:
+        if lab['wire'] != 'memif':
+            raise
+        note(f'no network namespaces here ({e}); programs exchange their set-up over localhost')
+        for problem in remove_namespaces(lab):
+            note(problem)
+        for host in lab['hosts']:
+            host['namespace'] = ''
+        state.save()
+        return
+    wires.join(lab)
+
+
+def make_hugepages(state):
+    lab = state.data
+    lab['huge_dir'] = os.path.join(lab['dir'], 'huge')
+    state.save()
+    status, added, reason = lib('hugepages_up', lab['huge_dir'], HUGEPAGES_PER_HOST * len(lab['hosts']))
+    if status:
+        note(f'ordinary pages instead of hugepages: {reason}')
+        lab['huge_dir'] = ''
+    else:
+        lab['hugepages'] = int(added)
+    state.save()
+
+
+def namespaces(lab):
+    return [host['namespace'] for host in lab['hosts'] if host['namespace']] + ([lab['switch']] if lab['switch'] else [])
+
+
+def remove_namespaces(lab):
+    problems = []
+    for ns in namespaces(lab):
+        try:
+            wires.remove_namespace(ns)
+        except LabError as e:
+            problems.append(str(e))
+    return problems
+
+
+def tear_down(state, children=None):
+    """Undo what lab.json lists, in reverse order, as far as it goes. @return what could not be undone."""
+    lab = state.data
+    problems = []
+    if lab and state.this_boot():
+        for host in lab['hosts']:
+            try:
+                daemon.stop(lab, host, (children or {}).get(host['name']))
+            except LabError as e:
+                problems.append(f'{host["name"]}: {e}')
+        problems += remove_namespaces(lab)
+        if lab['huge_dir']:
+            status, _, reason = lib('hugepages_down', lab['huge_dir'], lab['hugepages'])
+            if status:
+                problems.append(f'hugepages: {reason}')
+    if not problems:
+        state.remove()
+    return problems
+
+
+def down(options):
+    with lock():
+        state = State(options.name).load()
+        problems = tear_down(state)
+    if problems:
+        raise LabError(f'lab {state.name!r} is not wholly down:\n' + '\n'.join(problems))
+
+
+def print_status(lab):
+    wire = lab['wire'] if lab['wire'] == 'memif' else f'{lab["wire"]} ({lab["pmd"]})'
+    memory = 'hugepages' if lab['huge_dir'] else 'ordinary pages'
+    print(f'lab {lab["name"]}: {len(lab["hosts"])} hosts, wire {wire}, MTU {lab["mtu"]}, {lab["engines"]} engine(s) each, {memory}')
+    all_alive = True
+    for host in lab['hosts']:
+        alive = Process(host['pid'], host['started']).alive()
+        all_alive &= alive
+        where = f'namespace {host["namespace"]}' if host['namespace'] else "this machine's network"
+        print(f'  {host["name"]}  uroced {"pid %d" % host["pid"] if alive else "NOT RUNNING"}  '
+              f'{wires.ipv4(host["index"])}  {wires.ipv6(host["index"])}  {where}\n      log {host["log"]}')
+    return all_alive
+
+
+def status(options):
+    """Status 0: up and whole; 1: not up, or a daemon has ended."""
+    state = State(options.name).load()
+    if not state.data or not state.this_boot():
+        raise LabError(f'lab {state.name!r} was left by an `up` that did not end; `uroce-lab down --name {state.name}` removes it')
+    return 0 if print_status(state.data) else 1
+
+
+def find_host(options):
+    state = State(options.name).load()
+    lab = state.data
+    if not lab or not state.this_boot():
+        raise LabError(f'lab {state.name!r} is not up; `uroce-lab down --name {state.name}` removes what is left of it')
+    for host in lab['hosts']:
+        if host['name'] == options.host:
+            if not Process(host['pid'], host['started']).alive():
+                raise LabError(f'uroced of {host["name"]} has ended; its log: {host["log"]}')
+            return lab, host
+    raise LabError(f'no host {options.host!r} in lab {lab["name"]!r}: it has ' + ', '.join(h['name'] for h in lab['hosts']))
+
+
+def run(options):
+    """Become the program: signals, streams and the exit status are its own then."""
+    lab, host = find_host(options)
+    args = [daemon.uroce_run(lab['build']), '--socket', host['socket'], *options.program]
+    if host['namespace']:
+        args = ['ip', 'netns', 'exec', host['namespace'], *args]
+    # Python ignores these two for itself; the program shall not inherit that.
+    for sig in (signal.SIGPIPE, signal.SIGXFSZ):
+        signal.signal(sig, signal.SIG_DFL)
+    try:
+        os.execvp(args[0], args)
+    except OSError as e:
+        raise LabError(f'{args[0]}: {e.strerror}') from e
+

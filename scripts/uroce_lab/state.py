@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Where labs keep their files, what they remember, and which processes are theirs.
+
+A lab is a folder with a lab.json that lists everything the lab has made outside of the folder. Each thing is
+written down before it is made, so that `down` can undo an `up` that was killed at any point.
+"""
+
+import contextlib
+import fcntl
+import json
+import os
+import re
+import shutil
+import signal
+import stat
+import time
+
+from . import LabError
+
+NAME_PATTERN = re.compile(r'[a-z0-9][a-z0-9-]{0,15}')
+SOCKET_PATH_MAX = 107       # sun_path without its terminator
+LONGEST_SOCKET = '/h99/uroced.sock'
+STOP_SECONDS = 5            # how long a daemon may take to end before it is killed
+BOOT_ID = '/proc/sys/kernel/random/boot_id'
+
+
+def is_root():
+    return os.geteuid() == 0
+
+
+def base_dir():
+    """The folder of all labs of this user."""
+    if is_root():
+        return '/run/uroce-lab'
+    runtime = os.environ.get('XDG_RUNTIME_DIR')
+    if runtime and os.access(runtime, os.W_OK | os.X_OK):
+        return os.path.join(runtime, 'uroce-lab')
+    return f'/tmp/uroce-lab-{os.geteuid()}'
+
+
+def make_base_dir():
+    base = base_dir()
+    try:
+        os.mkdir(base, 0o755 if is_root() else 0o700)
+    except FileExistsError:
+        pass
+    except OSError as e:
+        raise LabError(f'{base}: {e.strerror}') from e
+    # /tmp is everybody's: a folder that another user put there would let them swap our files and sockets.
+    info = os.lstat(base)
+    if not stat.S_ISDIR(info.st_mode) or info.st_uid != os.geteuid() or info.st_mode & 0o022:
+        raise LabError(f'{base} must be a folder of your own that nobody else may write; remove it, '
+                       'or set XDG_RUNTIME_DIR to a folder of yours')
+    return base
+
+
+@contextlib.contextmanager
+def lock():
+    """One `up` or `down` of a user at a time."""
+    while True:
+        fd = os.open(make_base_dir(), os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX)
+            # While we waited, the last lab may have taken the folder with it.
+            with contextlib.suppress(FileNotFoundError):
+                if os.path.samestat(os.fstat(fd), os.stat(base_dir())):
+                    yield
+                    return
+        finally:
+            os.close(fd)
+
+
+def boot_id():
+    with open(BOOT_ID, encoding='ascii') as f:
+        return f.read().strip()
+
+
+def start_time(pid):
+    """When process `pid` started, in clock ticks since boot, or None: tells it from a later one with its number."""
+    try:
+        with open(f'/proc/{pid}/stat', encoding='utf-8', errors='replace') as f:
+            fields = f.read().rpartition(')')[2].split()
+    except OSError:
+        return None
+    return None if fields[0] in 'ZX' else int(fields[19])
+
+
+class Process:
+    """A process that the lab started."""
+
+    def __init__(self, pid, started):
+        self.pid = pid
+        self.started = started
+
+    def alive(self):
+        return self.started is not None and start_time(self.pid) == self.started
+
+    def stop(self, reap=None):
+        """SIGTERM, then SIGKILL. `reap` collects the process where it is our child."""
+        try:
+            fd = os.pidfd_open(self.pid)
+        except ProcessLookupError:
+            return
+        try:
+            # The check after the open: from here on the descriptor can only mean the process we checked.
+            if not self.alive():
+                return
+            for sig, seconds in ((signal.SIGTERM, STOP_SECONDS), (signal.SIGKILL, STOP_SECONDS)):
+                with contextlib.suppress(ProcessLookupError):
+                    signal.pidfd_send_signal(fd, sig)
+                if self._wait(seconds, reap):
+                    return
+        finally:
+            os.close(fd)
+        raise LabError(f'process {self.pid} does not end')
+
+    def _wait(self, seconds, reap):
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            if reap:
+                reap()
+            if not self.alive():
+                return True
+            time.sleep(0.02)
+        return False
+
+
+class State:
+    """The folder and the memory of one lab."""
+
+    def __init__(self, name):
+        if not NAME_PATTERN.fullmatch(name):
+            raise LabError(f'lab name {name!r}: 1 to 16 lower-case letters, digits and hyphens, no hyphen first')
+        self.name = name
+        self.dir = os.path.join(base_dir(), name)
+        if len(self.dir + LONGEST_SOCKET) > SOCKET_PATH_MAX:
+            raise LabError(f'{self.dir} is too long for the path of a unix socket; set XDG_RUNTIME_DIR to a shorter one')
+        self.file = os.path.join(self.dir, 'lab.json')
+        self.data = {}
+
+    def create(self, data):
+        try:
+            os.mkdir(self.dir, 0o700)
+        except FileExistsError:
+            raise LabError(f'lab {self.name!r} is already up; '
+                           f'`uroce-lab down --name {self.name}` ends it, --name OTHER makes another') from None
+        self.data = dict(data, boot=boot_id())
+        self.save()
+
+    def load(self):
+        try:
+            with open(self.file, encoding='utf-8') as f:
+                self.data = json.load(f)
+        except FileNotFoundError:
+            if not os.path.isdir(self.dir):
+                up = ', '.join(all_names()) or 'none'
+                raise LabError(f'lab {self.name!r} is not up (labs that are: {up}); '
+                               f'`uroce-lab up --name {self.name}` raises it') from None
+            self.data = {}
+        except ValueError:
+            self.data = {}
+        return self
+
+    def save(self):
+        new = self.file + '.new'
+        with open(new, 'w', encoding='utf-8') as f:
+            json.dump(self.data, f, indent='\t')
+            f.write('\n')
+        os.rename(new, self.file)
+
+    def this_boot(self):
+        """Whether processes, namespaces and mounts that are written down can still exist."""
+        return self.data.get('boot') == boot_id()
+
+    def remove(self):
+        shutil.rmtree(self.dir)
+        # Other labs of the user may still be there.
+        with contextlib.suppress(OSError):
+            os.rmdir(base_dir())
+
+
+def all_names():
+    try:
+        return sorted(n for n in os.listdir(base_dir()) if NAME_PATTERN.fullmatch(n))
+    except FileNotFoundError:
+        return []

@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What joins the hosts: namespaces, links, and the EAL device on each end.
+
+memif   Two hosts, point to point, through shared memory: h1 listens on a socket in the lab's folder, h2 connects.
+        As root each host is a network namespace too, and a veth pair (mgmt0) with the same addresses joins the
+        kernels, so that programs can exchange their set-up over TCP. A memif port has one peer, so that more than
+        two hosts would need a switch between them: those take the veth wire.
+veth    As root. roce0 in each host's namespace; two hosts are the ends of one pair, more hang on a bridge in a
+        namespace of its own. The kernel and uroced share roce0 and its addresses.
+"""
+
+import os
+import subprocess
+
+from . import LabError
+
+ETHER_OVERHEAD = 18         # Ethernet header and one VLAN tag
+MEMIF_MIN_BUFFER = 2048
+IFACE = {'memif': 'mgmt0', 'veth': 'roce0'}
+WIRES = tuple(IFACE)
+PMDS = ('af_packet', 'af_xdp')
+# Largest --mtu per wire and the one taken if none is given. 4200 holds a RoCE packet of path MTU 4096.
+MTU_DEFAULT = {'memif': 4500, 'af_packet': 4500, 'af_xdp': 3000}
+MTU_MAX = {'memif': 9000, 'af_packet': 9000, 'af_xdp': 3000}
+MTU_MIN = 1280              # IPv6's
+
+
+def run(*args):
+    """Run a set-up command; its own words are the error."""
+    try:
+        done = subprocess.run(args, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                              text=True, check=False)
+    except FileNotFoundError:
+        raise LabError(f'{args[0]} is not installed') from None
+    if done.returncode:
+        raise LabError(f'`{" ".join(args)}`: {done.stdout.strip() or "status %d" % done.returncode}')
+    return done.stdout
+
+
+def namespace(lab, host):
+    return f'uroce-{lab}-{host}'
+
+
+def ipv4(index):
+    return f'198.18.0.{index}'
+
+
+def ipv6(index):
+    return f'fd00:18::{index:x}'
+
+
+def have_ipv6():
+    return os.path.exists('/proc/sys/net/ipv6')
+
+
+def add_namespace(name):
+    run('ip', 'netns', 'add', name)
+    run('ip', '-n', name, 'link', 'set', 'lo', 'up')
+    if have_ipv6():
+        # Addresses are the lab's own: no second of waiting for duplicates that can't be there.
+        run('ip', 'netns', 'exec', name, 'sh', '-c', 'for c in all default; do '
+            'echo 0 >/proc/sys/net/ipv6/conf/$c/accept_dad && echo 0 >/proc/sys/net/ipv6/conf/$c/accept_ra || exit 1; done')
+
+
+def remove_namespace(name):
+    """Also when programs still run in it: they lose their links at once, the namespace goes with the last of them."""
+    if not os.path.exists(f'/run/netns/{name}'):
+        return
+    for iface in IFACE.values():
+        subprocess.run(['ip', '-n', name, 'link', 'del', iface], stderr=subprocess.DEVNULL, check=False)
+    run('ip', 'netns', 'del', name)
+
+
+def set_up_iface(ns, iface, index, mtu):
+    run('ip', '-n', ns, 'link', 'set', iface, 'mtu', str(mtu), 'up')
+    run('ip', '-n', ns, 'addr', 'add', f'{ipv4(index)}/24', 'dev', iface)
+    if have_ipv6():
+        run('ip', '-n', ns, 'addr', 'add', f'{ipv6(index)}/64', 'dev', iface, 'nodad')
+
+
+def join(lab):
+    """Links between the namespaces of the lab, which exist already. @return nothing; LabError if refused."""
+    iface = IFACE[lab['wire']]
+    hosts = lab['hosts']
+    queues = ['numrxqueues', str(lab['engines']), 'numtxqueues', str(lab['engines'])]
+    if len(hosts) == 2:
+        run('ip', 'link', 'add', iface, 'netns', hosts[0]['namespace'], *queues, 'type', 'veth',
+            'peer', 'name', iface, 'netns', hosts[1]['namespace'], *queues)
+    else:
+        switch = lab['switch']
+        run('ip', '-n', switch, 'link', 'add', 'br0', 'mtu', str(lab['mtu']), 'type', 'bridge', 'mcast_snooping', '0')
+        run('ip', '-n', switch, 'link', 'set', 'br0', 'up')
+        for host in hosts:
+            run('ip', 'link', 'add', iface, 'netns', host['namespace'], *queues, 'type', 'veth',
+                'peer', 'name', host['name'], 'netns', switch)
+            run('ip', '-n', switch, 'link', 'set', host['name'], 'mtu', str(lab['mtu']), 'master', 'br0', 'up')
+    for host in hosts:
+        # Segments that the kernel leaves unsplit or without checksum would reach the port's driver as they are.
+        run('ip', 'netns', 'exec', host['namespace'], 'ethtool', '-K', iface,
+            'tx', 'off', 'sg', 'off', 'tso', 'off', 'gso', 'off', 'gro', 'off')
+        set_up_iface(host['namespace'], iface, host['index'], lab['mtu'])
+
+
+def power_of_two(value):
+    return 1 << (value - 1).bit_length()
+
+
+def memif(lab, host):
+    """The first host listens, the second connects. Sockets are files: abstract ones end at the namespace."""
+    role = 'server' if host['index'] == 1 else 'client'
+    bsize = max(power_of_two(lab['mtu'] + ETHER_OVERHEAD), MEMIF_MIN_BUFFER)
+    return f'net_memif0,role={role},id=0,socket-abstract=no,socket={lab["dir"]}/memif.sock,' \
+           f'bsize={bsize},mac=02:18:00:00:00:{host["index"]:02x}'
+
+
+def af_packet(lab, host):
+    frame = max(power_of_two(lab['mtu'] + ETHER_OVERHEAD + 128), 2048)
+    return f'net_af_packet0,iface={IFACE["veth"]},qpairs={lab["engines"]},blocksz={max(frame, 4096)},framesz={frame},' \
+           f'framecnt=1024,qdisc_bypass=1'
+
+
+def af_xdp(lab, host):
+    return f'net_af_xdp0,iface={IFACE["veth"]},start_queue=0,queue_count={lab["engines"]}'
+
+
+def ethdev(lab, host):
+    """@return the EAL --vdev argument of the host's port; its name ends at the first comma."""
+    driver = lab['pmd'] if lab['wire'] == 'veth' else 'memif'
+    return {'memif': memif, 'af_packet': af_packet, 'af_xdp': af_xdp}[driver](lab, host)
+
