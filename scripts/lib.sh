@@ -78,9 +78,8 @@ build_uroce()
 	ninja -C "$dir" || die "the build failed"
 }
 
-# hugepages_up DIR PAGES: make PAGES 2 MiB pages free and mount hugetlbfs on DIR.
-# Prints how many pages were added to the system's pool; status 1 with a reason on stderr if the machine
-# refuses, then nothing has changed.
+# hugepages_up DIR PAGES: make PAGES 2 MiB pages free and mount hugetlbfs on DIR. DIR.added says how many pages that
+# added to the system's pool. Status 1 with a reason on stderr if the machine refuses; then nothing has changed.
 hugepages_up()
 {
 	local dir=$1 pages=$2 pool=/sys/kernel/mm/hugepages/hugepages-2048kB before free added=0
@@ -89,41 +88,37 @@ hugepages_up()
 	before=$(cat $pool/nr_hugepages)
 	free=$(($(cat $pool/free_hugepages) - $(cat $pool/resv_hugepages)))
 	if [ "$free" -lt "$pages" ]; then
-		if ! echo $((before + pages - free)) 2>/dev/null >$pool/nr_hugepages; then
+		if ! { echo $((before + pages - free)) >$pool/nr_hugepages; } 2>/dev/null; then
 			echo "nr_hugepages can't be changed here" >&2
 			return 1
 		fi
 		added=$(($(cat $pool/nr_hugepages) - before))
-		if [ $((free + added)) -lt "$pages" ]; then
-			echo "only $((free + added)) of $pages hugepages can be had" >&2
-			hugepages_release "$added"
-			return 1
-		fi
+	fi
+	echo "$added" >"$dir.added"
+	if [ $((free + added)) -lt "$pages" ]; then
+		echo "only $((free + added)) of $pages hugepages can be had" >&2
+		hugepages_down "$dir"
+		return 1
 	fi
 	if ! { mkdir -p "$dir" && mount -t hugetlbfs -o pagesize=2M,mode=0700 none "$dir"; } 2>/dev/null; then
 		echo "hugetlbfs can't be mounted here" >&2
-		hugepages_release "$added"
+		hugepages_down "$dir"
 		return 1
 	fi
-	echo "$added"
 }
 
-# hugepages_release COUNT: give COUNT pages back to the system.
-hugepages_release()
-{
-	local nr=/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages now
-	[ "$1" -gt 0 ] || return 0
-	now=$(cat $nr)
-	echo $((now > $1 ? now - $1 : 0)) >$nr
-}
-
-# hugepages_down DIR COUNT: undo hugepages_up.
+# hugepages_down DIR: undo hugepages_up.
 hugepages_down()
 {
-	local status=0
-	if mountpoint -q "$1"; then
-		umount "$1" || status=1
+	local dir=$1 nr=/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages added now
+	if mountpoint -q "$dir"; then
+		umount "$dir" || return 1
 	fi
-	hugepages_release "$2" || status=1
-	return $status
+	[ -f "$dir.added" ] || return 0
+	added=$(cat "$dir.added")
+	if [ "$added" -gt 0 ]; then
+		now=$(cat $nr)
+		echo $((now > added ? now - added : 0)) >$nr || return 1
+	fi
+	rm -f "$dir.added"
 }

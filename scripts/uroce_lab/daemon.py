@@ -14,6 +14,9 @@ READY_SECONDS = 60          # EAL start on a busy machine
 LINK_SECONDS = 15
 NO_HUGE_MB = 512
 LOG_TAIL_LINES = 15
+# The daemon's process writes its number and start time (field 22 of stat) down itself, so that there is no moment
+# at which it runs and a killed `uroce-lab up` has not written it down.
+WRITE_PID = 'read -r stat </proc/$$/stat; set -f; file=$0; echo "$$ $(echo $stat | cut -d" " -f22)" >"$file"; exec "$@"'
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 
@@ -50,7 +53,8 @@ def write_config(lab, host):
 
 
 def command(lab, host, config):
-    args = ['ip', 'netns', 'exec', host['namespace']] if host['namespace'] else []
+    args = ['sh', '-c', WRITE_PID, host['pid_file']]
+    args += ['ip', 'netns', 'exec', host['namespace']] if host['namespace'] else []
     args += [os.path.join(lab['build'], 'app/uroced/uroced'), '--lcores', lcores(lab, host), '--no-pci',
              '--file-prefix', prefix(lab, host), '--vdev', wires.ethdev(lab, host)]
     args += ['--huge-dir', lab['huge_dir']] if lab['huge_dir'] else ['--no-huge', '-m', str(NO_HUGE_MB)]
@@ -64,15 +68,13 @@ def prefix(lab, host):
 
 
 def start(lab, host):
-    """@return the Popen. The lab writes its Process down before it waits for anything."""
+    """@return the Popen"""
     config = write_config(lab, host)
     env = {k: v for k, v in os.environ.items() if k not in ('LD_LIBRARY_PATH', 'LD_PRELOAD')}
     env['XDG_RUNTIME_DIR'] = host['dir']
     with open(host['log'], 'w', encoding='utf-8') as log:
-        child = subprocess.Popen(command(lab, host, config), stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=env,
-                                 cwd=host['dir'], start_new_session=True)
-    host['pid'], host['started'] = child.pid, start_time(child.pid)
-    return child
+        return subprocess.Popen(command(lab, host, config), stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=env,
+                                cwd=host['dir'], start_new_session=True)
 
 
 def wait_ready(host, child):
@@ -108,8 +110,8 @@ def wait_link(lab, host):
 
 
 def stop(lab, host, child=None):
-    if host.get('pid'):
-        Process(host['pid'], host['started']).stop(child.poll if child else None)
+    process = Process(child.pid, start_time(child.pid)) if child else Process.of(host['pid_file'])
+    process.stop(child.poll if child else None)
     # EAL's folder goes with a proper exit only; one that was killed leaves it.
     for runtime in ('/var/run/dpdk', os.path.join(host['dir'], 'dpdk')):
         shutil.rmtree(os.path.join(runtime, prefix(lab, host)), ignore_errors=True)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """up, run, status, down."""
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -12,6 +13,7 @@ from .state import Process, State, is_root, lock
 HOSTS_MAX = 32
 ENGINES_MAX = 16
 HUGEPAGES_PER_HOST = 128    # of 2 MiB
+INTERRUPTS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 LIB = os.path.join(daemon.ROOT, 'scripts/lib.sh')
 
 
@@ -19,11 +21,26 @@ def note(text):
     print(f'uroce-lab: {text}', file=sys.stderr)
 
 
+@contextlib.contextmanager
+def uninterrupted():
+    """Ctrl-C and the like wait for the end of the block."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, INTERRUPTS)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 def lib(function, *args):
-    """Call a function of lib.sh. @return (status, output, reason)"""
-    done = subprocess.run(['bash', '-c', '. "$0"; "$@"', LIB, function, *map(str, args)], stdin=subprocess.DEVNULL,
-                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False)
-    return done.returncode, done.stdout.strip(), done.stderr.strip()
+    """
+    Call a function of lib.sh, which ends what it begins: no interrupt reaches it, nor does a kill of our process group.
+    @return (status, what it said)
+    """
+    with uninterrupted():
+        done = subprocess.run(['bash', '-c', '. "$0"; "$@"', LIB, function, *map(str, args)], stdin=subprocess.DEVNULL,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
+                              start_new_session=True)
+        return done.returncode, done.stdout.strip()
 
 
 def check(options):
@@ -52,28 +69,36 @@ def check(options):
 def plan(state, options):
     """The lab as it will be, before anything is made."""
     lab = check(options)
-    lab.update(name=state.name, dir=state.dir, build=daemon.build_dir(), huge_dir='', hugepages=0, switch='', hosts=[])
+    lab.update(name=state.name, dir=state.dir, build=daemon.build_dir(), huge_dir='', switch='', hosts=[])
     for index in range(1, options.hosts + 1):
         name = f'h{index}'
         folder = os.path.join(state.dir, name)
-        lab['hosts'].append({'name': name, 'index': index, 'dir': folder, 'namespace': '', 'pid': 0, 'started': None,
+        lab['hosts'].append({'name': name, 'index': index, 'dir': folder, 'namespace': '', 'pid_file': os.path.join(folder, 'uroced.pid'),
                              'socket': os.path.join(folder, 'uroced.sock'), 'log': os.path.join(folder, 'uroced.log')})
     return lab
 
 
 def up(options):
     state = State(options.name)
-    with lock():
-        state.create(plan(state, options))
-        children = {}
+    lab = plan(state, options)
+    children = {}
+    # Only build_up() may be interrupted: before it there is nothing to tear down, after it the lab is up.
+    with lock(), uninterrupted():
+        state.create(lab)
         try:
-            build_up(state, children)
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, INTERRUPTS)
+            try:
+                build_up(state, children)
+            finally:
+                signal.pthread_sigmask(signal.SIG_BLOCK, INTERRUPTS)
         except BaseException:
-            # Ctrl-C as well: whatever ended the set-up, nothing stays.
             for problem in tear_down(state, children):
                 note(problem)
             raise
-    print_status(state.data)
+        # The lab is up and the status says so: an interrupt that came too late is dropped.
+        for number in INTERRUPTS:
+            signal.signal(number, signal.SIG_IGN)
+        print_status(state.data)
 
 
 def build_up(state, children):
@@ -85,7 +110,6 @@ def build_up(state, children):
         make_hugepages(state)
     for host in lab['hosts']:
         children[host['name']] = daemon.start(lab, host)
-        state.save()
     for host in lab['hosts']:
         daemon.wait_ready(host, children[host['name']])
     for host in lab['hosts']:
@@ -125,13 +149,11 @@ def make_hugepages(state):
     lab = state.data
     lab['huge_dir'] = os.path.join(lab['dir'], 'huge')
     state.save()
-    status, added, reason = lib('hugepages_up', lab['huge_dir'], HUGEPAGES_PER_HOST * len(lab['hosts']))
+    status, reason = lib('hugepages_up', lab['huge_dir'], HUGEPAGES_PER_HOST * len(lab['hosts']))
     if status:
         note(f'ordinary pages instead of hugepages: {reason}')
         lab['huge_dir'] = ''
-    else:
-        lab['hugepages'] = int(added)
-    state.save()
+        state.save()
 
 
 def namespaces(lab):
@@ -160,7 +182,7 @@ def tear_down(state, children=None):
                 problems.append(f'{host["name"]}: {e}')
         problems += remove_namespaces(lab)
         if lab['huge_dir']:
-            status, _, reason = lib('hugepages_down', lab['huge_dir'], lab['hugepages'])
+            status, reason = lib('hugepages_down', lab['huge_dir'])
             if status:
                 problems.append(f'hugepages: {reason}')
     if not problems:
@@ -182,10 +204,11 @@ def print_status(lab):
     print(f'lab {lab["name"]}: {len(lab["hosts"])} hosts, wire {wire}, MTU {lab["mtu"]}, {lab["engines"]} engine(s) each, {memory}')
     all_alive = True
     for host in lab['hosts']:
-        alive = Process(host['pid'], host['started']).alive()
+        process = Process.of(host['pid_file'])
+        alive = process.alive()
         all_alive &= alive
         where = f'namespace {host["namespace"]}' if host['namespace'] else "this machine's network"
-        print(f'  {host["name"]}  uroced {"pid %d" % host["pid"] if alive else "NOT RUNNING"}  '
+        print(f'  {host["name"]}  uroced {"pid %d" % process.pid if alive else "NOT RUNNING"}  '
               f'{wires.ipv4(host["index"])}  {wires.ipv6(host["index"])}  {where}\n      log {host["log"]}')
     return all_alive
 
@@ -205,7 +228,7 @@ def find_host(options):
         raise LabError(f'lab {state.name!r} is not up; `uroce-lab down --name {state.name}` removes what is left of it')
     for host in lab['hosts']:
         if host['name'] == options.host:
-            if not Process(host['pid'], host['started']).alive():
+            if not Process.of(host['pid_file']).alive():
                 raise LabError(f'uroced of {host["name"]} has ended; its log: {host["log"]}')
             return lab, host
     raise LabError(f'no host {options.host!r} in lab {lab["name"]!r}: it has ' + ', '.join(h['name'] for h in lab['hosts']))

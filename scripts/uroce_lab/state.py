@@ -92,11 +92,23 @@ class Process:
         self.pid = pid
         self.started = started
 
+    @classmethod
+    def of(cls, file):
+        """The process that wrote its number and start time to `file`; none if there is no such file."""
+        try:
+            with open(file, encoding='ascii') as f:
+                pid, started = f.read().split()
+            return cls(int(pid), int(started))
+        except (OSError, ValueError):
+            return cls(0, None)
+
     def alive(self):
         return self.started is not None and start_time(self.pid) == self.started
 
     def stop(self, reap=None):
         """SIGTERM, then SIGKILL. `reap` collects the process where it is our child."""
+        if not self.pid:
+            return
         try:
             fd = os.pidfd_open(self.pid)
         except ProcessLookupError:
