@@ -49,6 +49,8 @@ def write_config(lab, host):
         f.write(f'[daemon]\nsocket = {host["socket"]}\nidle = adaptive\n\n'
                 f'[port uroce0]\nethdev = {port}\naddresses = {wires.ipv4(i)}/24 {wires.ipv6(i)}/64\n'
                 f'mtu = {lab["mtu"]}\n')
+        if lab['impair']:
+            f.write(f'impair = {lab["impair"]}\n')
     return path
 
 

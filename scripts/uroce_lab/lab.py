@@ -45,8 +45,8 @@ def lib(function, *args):
 
 def check(options):
     """What the options ask for, or LabError."""
-    if options.impair:
-        raise LabError('--impair: this uroce has no net_impair driver; leave the option out')
+    if options.impair is not None and not (options.impair.isprintable() and options.impair.strip()):
+        raise LabError('--impair: give settings like loss=0.01,delay=100 (see docs/ports.md)')
     if options.wire == 'veth' and not is_root():
         raise LabError('--wire veth needs root (network namespaces and raw sockets); --wire memif needs nothing')
     if options.pmd and options.wire != 'veth':
@@ -62,7 +62,7 @@ def check(options):
     mtu = wires.MTU_DEFAULT[driver] if options.mtu is None else options.mtu
     if not wires.MTU_MIN <= mtu <= wires.MTU_MAX[driver]:
         raise LabError(f'--mtu {mtu}: {wires.MTU_MIN} to {wires.MTU_MAX[driver]} on {driver}')
-    return {'wire': options.wire, 'pmd': options.pmd or wires.PMDS[0], 'mtu': mtu, 'engines': options.engines,
+    return {'wire': options.wire, 'pmd': options.pmd or wires.PMDS[0], 'mtu': mtu, 'engines': options.engines, 'impair': options.impair,
             'telemetry': options.telemetry}
 
 

@@ -18,7 +18,7 @@ import time
 from . import LabError
 
 NAME_PATTERN = re.compile(r'[a-z0-9][a-z0-9-]{0,15}')
-SOCKET_PATH_MAX = 107       # sun_path without its terminator
+SOCKET_PATH_MAX = 95        # what uroced takes for its own
 LONGEST_SOCKET = '/h99/uroced.sock'
 STOP_SECONDS = 5            # how long a daemon may take to end before it is killed
 BOOT_ID = '/proc/sys/kernel/random/boot_id'

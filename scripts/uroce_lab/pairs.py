@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Debian's verbs programs in pairs: a server on h1, a client on h2, both through `uroce-lab run`.
+
+Used by scripts/quickstart (tour.py) and by tests/verbs.
+"""
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+
+from . import LabError, daemon
+from .state import State
+
+DEVICE = 'uroce0'
+TCP_PORT = 18515            # perftest's and the pingpongs' own default
+LISTEN_SECONDS = 20         # until a server listens
+GRACE_SECONDS = 5           # for the other side to end when one side failed
+TCP_LISTEN = '0A'
+
+
+class Lab:
+    """A lab that is up."""
+
+    def __init__(self, name):
+        self.name = name
+        self.data = State(name).load().data
+        self.hosts = {host['name']: host for host in self.data['hosts']}
+
+    def command(self, host, *program):
+        return [os.path.join(daemon.ROOT, 'scripts/uroce-lab'), 'run', '--name', self.name, host, *program]
+
+    def tcp_address(self, host):
+        """Where a program on another host reaches the TCP ports of this one."""
+        entry = self.hosts[host]
+        return f'198.18.0.{entry["index"]}' if entry['namespace'] else '127.0.0.1'
+
+    def run(self, host, *program, timeout=30):
+        return subprocess.run(self.command(host, *program), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, text=True, errors='replace', timeout=timeout, check=False)
+
+    def gid_index(self, host, family):
+        """The index of the host's IPv4 (4) or IPv6 (6) GID as ibv_devinfo lists it."""
+        index = self.hosts[host]['index']
+        want = f'::ffff:198.18.0.{index}' if family == 4 else f'fd00:18::{index:x}'
+        listing = self.run(host, 'ibv_devinfo', '-v', '-d', DEVICE).stdout
+        for number, gid in re.findall(r'GID\[\s*(\d+)\]:\s*([0-9a-fA-F:.]+)', listing):
+            if gid.rstrip(',').lower() == want:
+                return int(number)
+        raise LabError(f'ibv_devinfo of {host} lists no GID {want}:\n{listing}')
+
+    def logs(self):
+        return ''.join(f'-- {name}: {host["log"]}\n{daemon.log_tail(host)}' for name, host in self.hosts.items())
+
+
+class Side:
+    """One program of a pair. Its output goes to a file, so that it never waits for a reader."""
+
+    def __init__(self, lab, host, program):
+        self.host = host
+        self.program = program
+        self.output = tempfile.TemporaryFile(mode='w+', errors='replace')
+        self.child = subprocess.Popen(lab.command(host, *program), stdin=subprocess.DEVNULL, stdout=self.output,
+                                      stderr=subprocess.STDOUT, start_new_session=True)
+        self.timed_out = False
+
+    def listens(self, port):
+        """Whether a socket in the program's network namespace listens on `port`."""
+        for table in ('tcp', 'tcp6'):
+            try:
+                with open(f'/proc/{self.child.pid}/net/{table}', encoding='ascii') as f:
+                    rows = [line.split() for line in f]
+            except OSError:
+                continue
+            if any(row[3] == TCP_LISTEN and int(row[1].rpartition(':')[2], 16) == port for row in rows[1:]):
+                return True
+        return False
+
+    def wait(self, end):
+        try:
+            self.child.wait(max(0.0, end - time.monotonic()))
+            return True
+        except subprocess.TimeoutExpired:
+            return False
+
+    def kill(self):
+        if self.child.poll() is None:
+            self.timed_out = True
+            self.child.kill()
+            self.child.wait()
+
+    @property
+    def status(self):
+        return self.child.returncode
+
+    def text(self):
+        self.output.seek(0)
+        return self.output.read()
+
+    def report(self):
+        ended = 'was killed after its time was up' if self.timed_out else f'ended with status {self.status}'
+        return f'-- {self.host}: {" ".join(self.program)}\n-- {ended}\n{self.text()}'
+
+
+class Pair:
+    """What became of a server and its client."""
+
+    def __init__(self, server, client, seconds):
+        self.server = server
+        self.client = client
+        self.seconds = seconds
+
+    @property
+    def ok(self):
+        return all(side.status == 0 and not side.timed_out for side in (self.server, self.client))
+
+    def report(self):
+        return self.server.report() + self.client.report()
+
+
+def start_server(lab, program, port=TCP_PORT):
+    server = Side(lab, 'h1', program)
+    end = time.monotonic() + LISTEN_SECONDS
+    while not server.listens(port) and server.child.poll() is None and time.monotonic() < end:
+        time.sleep(0.01)
+    return server
+
+
+def run_pair(lab, program, timeout, port=TCP_PORT, client_args=()):
+    """Run `program` (a list) on h1, then the same with h1's address on h2; each may take `timeout` seconds."""
+    start = time.monotonic()
+    server = start_server(lab, program, port)
+    client = Side(lab, 'h2', [*program, *client_args, lab.tcp_address('h1')])
+    end = time.monotonic() + timeout
+    try:
+        while time.monotonic() < end and (server.child.poll() is None or client.child.poll() is None):
+            # A side that failed leaves the other waiting for it.
+            if server.status or client.status:
+                end = min(end, time.monotonic() + GRACE_SECONDS)
+            (client if client.child.poll() is None else server).wait(min(end, time.monotonic() + 0.05))
+    finally:
+        server.kill()
+        client.kill()
+    return Pair(server, client, time.monotonic() - start)
+
+
+def rows(text):
+    """The result rows of a perftest program, as lists of words: size, iterations, then what it measured."""
+    found = []
+    for line in text.splitlines():
+        words = line.split()
+        if len(words) >= 4 and words[0].isdigit() and words[1].isdigit():
+            found.append(words)
+    return found
+
+
+def result(program, text):
+    """@return (size, iterations, result) for a table, or LabError if the program printed none."""
+    if program == 'ibv_devinfo':
+        state, mtu = re.search(r'state:\s+(\w+)', text), re.search(r'active_mtu:\s+(\d+)', text)
+        if state and mtu:
+            return '', '', f'{state[1]}, MTU {mtu[1]}'
+    elif program.endswith('pingpong'):
+        done, size = re.search(r'(\d+) iters in .* = ([0-9.]+) usec/iter', text), re.search(r'(\d+) bytes in', text)
+        if done and size:
+            return str(int(size[1]) // 2 // int(done[1])), done[1], f'{float(done[2]):.2f} us there and back'
+    else:
+        table = rows(text)
+        if table and program.endswith('_bw'):
+            return table[-1][0], table[-1][1], f'{float(table[-1][3]):.1f} MB/s'
+        if table and program.endswith('_lat'):
+            return table[-1][0], table[-1][1], f'{float(table[-1][4]):.2f} us typical'
+    raise LabError(f'{program} printed no result:\n{text}')
+
+
+def print_table(head, body, out=sys.stdout):
+    widths = [max(len(row[i]) for row in [head, *body]) for i in range(len(head))]
+    for row in [head, ['-' * w for w in widths], *body]:
+        print('  '.join(cell.ljust(w) for cell, w in zip(row, widths)).rstrip(), file=out)
