@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Which programs run with which options, and what they must print."""
+
+import itertools
+
+from uroce_lab import LabError, pairs
+
+WIRES = {
+    'memif': ('--wire', 'memif'),
+    'af_packet': ('--wire', 'veth', '--pmd', 'af_packet'),
+    'af_xdp': ('--wire', 'veth', '--pmd', 'af_xdp'),
+}
+MTUS = {
+    'memif': (256, 512, 1024, 2048, 4096),
+    'af_packet': (256, 512, 1024, 2048, 4096),
+    'af_xdp': (256, 512, 1024, 2048),   # its frames live in half pages
+}
+BW = ('ib_send_bw', 'ib_write_bw', 'ib_read_bw')
+LAT = ('ib_send_lat', 'ib_write_lat', 'ib_read_lat')
+ATOMIC = ('ib_atomic_bw', 'ib_atomic_lat')
+PINGPONG = 'ibv_rc_pingpong'
+ALL_SIZES = [str(1 << i) for i in range(1, 24)]     # perftest's -a: 2 bytes to 8 MiB
+PORTS = itertools.cycle(range(18600, 19600))
+
+
+class Case:
+    """One pair of programs. `options` is a string; family 4 or 6 chooses the GID."""
+
+    def __init__(self, program, options='', family=4, timeout=60):
+        self.program = program
+        self.options = options.split()
+        self.family = family
+        self.timeout = timeout
+        self.port = next(PORTS)
+        self.name = ' '.join([program, *self.options, f'IPv{family}'])
+
+    def command(self, gids):
+        gid_option = '-g' if self.program == PINGPONG else '-x'
+        return [self.program, '-d', pairs.DEVICE, gid_option, gids[self.family], '-p', str(self.port), *self.options]
+
+    def check(self, pair):
+        """@return '' or what is wrong"""
+        if not pair.ok:
+            sides = [side for side in (pair.server, pair.client) if side.timed_out or side.status]
+            return 'failed: ' + ', '.join(f'{side.host} {"timed out" if side.timed_out else "status %d" % side.status}'
+                                          for side in sides)
+        if self.program == PINGPONG:
+            return self._check_result(pair)
+        sizes = [row[0] for row in pairs.rows(pair.client.text())]
+        if '-a' in self.options:
+            return '' if sizes == ALL_SIZES else f'the client must print one row per size, it printed {sizes}'
+        return '' if len(sizes) == 1 else f'the client must print one row, it printed {sizes}'
+
+    def _check_result(self, pair):
+        try:
+            pairs.result(self.program, pair.client.text())
+        except LabError as e:
+            return str(e)
+        return ''
+
+
+def quick(wire):
+    """Every program, every MTU, both families, every option once."""
+    largest = MTUS[wire][-1]
+    for program in BW + LAT:
+        yield Case(program, '-a -n 20')
+        yield Case(program, '-s 1 -n 100', 6)
+    for program in ATOMIC:
+        yield Case(program, '-n 200', 4)
+        yield Case(program, '-n 200', 6)
+    for mtu in MTUS[wire]:
+        yield Case(PINGPONG, f'-m {mtu} -n 200', 4)
+        for program in BW:
+            yield Case(program, f'-m {mtu} -s 10000 -n 200', 6 if mtu == largest else 4)
+    for program in BW:
+        yield Case(program, '-q 16 -n 500')
+        yield Case(program, '-q 64 -s 4096 -n 100')
+        yield Case(program, '-b -n 500')
+        yield Case(program, '-b -q 16 -s 8192 -n 200')
+    for program in ('ib_send_bw', 'ib_write_bw', 'ib_read_bw', 'ib_send_lat', 'ib_read_lat', *ATOMIC):
+        yield Case(program, '-e -n 200')
+    yield Case(PINGPONG, '-e -n 200', 6)
+    for program in ('ib_send_bw', 'ib_write_bw', 'ib_send_lat', 'ib_write_lat'):
+        yield Case(program, '-I 64 -s 64 -n 500')
+
+
+def whole(wire):
+    """All of the matrix: programs by sizes by MTU by family, and the options by family."""
+    for family in (4, 6):
+        for mtu in MTUS[wire]:
+            yield Case(PINGPONG, f'-m {mtu}', family)
+            yield Case(PINGPONG, f'-m {mtu} -s 1000001 -n 100', family)
+            yield Case(PINGPONG, f'-m {mtu} -e', family)
+            for program in BW:
+                yield Case(program, f'-m {mtu} -a -n 200', family, 300)
+                yield Case(program, f'-m {mtu} -b -a -n 100', family, 300)
+                yield Case(program, f'-m {mtu} -s 1', family)
+            for program in LAT:
+                yield Case(program, f'-m {mtu} -a -n 100', family, 300)
+                yield Case(program, f'-m {mtu} -s 1', family)
+            for program in ATOMIC:
+                yield Case(program, f'-m {mtu}', family)
+        for program, qps in itertools.product(BW, (1, 16, 64)):
+            yield Case(program, f'-q {qps} -a -n 50', family, 600)
+            yield Case(program, f'-q {qps} -b -s 65536 -n 500', family, 300)
+            yield Case(program, f'-q {qps} -e -s 65536 -n 500', family, 300)
+        for qps in (16, 64):
+            yield Case('ib_atomic_bw', f'-q {qps}', family)
+        for program in ('ib_send_bw', 'ib_write_bw', 'ib_read_bw', 'ib_send_lat', 'ib_read_lat'):
+            yield Case(program, '-e -a -n 100', family, 300)
+        for program in ATOMIC:
+            yield Case(program, '-e', family)
+        for program, size in itertools.product(('ib_send_bw', 'ib_write_bw', 'ib_send_lat', 'ib_write_lat'), (1, 64, 200)):
+            yield Case(program, f'-I 220 -s {size}', family)
+        for program in ('ib_send_bw', 'ib_write_bw'):
+            yield Case(program, '-I 64 -s 64 -q 16 -b', family)
+
+
+def cases(wire, everything):
+    return list(whole(wire) if everything else quick(wire))
