@@ -86,7 +86,8 @@ const struct wire_opcode wire_opcodes[256] = {
 	SEND_AND_WRITE(WIRE_XRC, "XRC", WIRE_F_XRCETH),
 	RELIABLE(WIRE_XRC, "XRC", WIRE_F_XRCETH),
 	ROW(WIRE_UD | WIRE_OP_SEND_ONLY, "UD Send Only", SEND | ONLY | WIRE_F_RQ | WIRE_F_DETH),
-	ROW(WIRE_UD | WIRE_OP_SEND_ONLY_IMM, "UD Send Only Immediate", SEND | ONLY | WIRE_F_RQ | WIRE_F_DETH | WIRE_F_IMM),
+	ROW(WIRE_UD | WIRE_OP_SEND_ONLY_IMM, "UD Send Only Immediate",
+		SEND | ONLY | WIRE_F_RQ | WIRE_F_DETH | WIRE_F_IMM),
 	/* Its 16 reserved bytes count as payload (A17.9.3). */
 	ROW(WIRE_OPCODE_CNP, "CNP", WIRE_F_CNP | WIRE_F_PAYLOAD),
 };

@@ -217,6 +217,7 @@ wire_parse(const uint8_t *frame, uint32_t len, bool check_icrc, struct wire_pkt 
 	enum wire_verdict v;
 	uint32_t state;
 	uint8_t icrc[WIRE_ICRC_BYTES];
+	const uint8_t *icrc_at;
 
 	v = parse_ether(&c, p);
 	if (v == WIRE_OK)
@@ -225,7 +226,8 @@ wire_parse(const uint8_t *frame, uint32_t len, bool check_icrc, struct wire_pkt 
 		v = parse_transport(&c, p);
 	if (v != WIRE_OK || !check_icrc)
 		return v;
-	state = wire_icrc_transport(wire_icrc_lower(p->l3, p->ip_version), c.p, c.left - WIRE_ICRC_BYTES);
+	icrc_at = c.p + c.left - WIRE_ICRC_BYTES;
+	state = wire_icrc_packet(p->l3, p->ip_version, (size_t)(icrc_at - p->l3));
 	wire_put_icrc(icrc, state);
-	return memcmp(icrc, c.p + c.left - WIRE_ICRC_BYTES, WIRE_ICRC_BYTES) == 0 ? WIRE_OK : WIRE_BAD_ICRC;
+	return memcmp(icrc, icrc_at, WIRE_ICRC_BYTES) == 0 ? WIRE_OK : WIRE_BAD_ICRC;
 }

@@ -327,6 +327,9 @@ uint32_t wire_icrc_lower(const uint8_t *l3, unsigned int ip_version);
  */
 uint32_t wire_icrc_transport(uint32_t state, const uint8_t *bth, size_t len);
 
+/** wire_icrc_headers() and on: @p len bytes from the IP header to the end of the pad, at least the three headers. */
+uint32_t wire_icrc_packet(const uint8_t *l3, unsigned int ip_version, size_t len);
+
 /** Store the final ICRC of state @p state at @p p (little-endian). */
 static inline void
 wire_put_icrc(uint8_t *p, uint32_t state)

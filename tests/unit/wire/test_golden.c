@@ -67,8 +67,8 @@ check_rebuild(const char *file, unsigned int number, const uint8_t *frame, uint3
 		fail_msg("%s, packet %u: built %u bytes of %u", file, number, built, len);
 	for (uint32_t i = 0; i < len; i++)
 		if (out[i] != frame[i])
-			fail_msg("%s, packet %u (%s): byte %u is %02x, built %02x", file, number, p.op->name, i, frame[i],
-				 out[i]);
+			fail_msg("%s, packet %u (%s): byte %u is %02x, built %02x", file, number, p.op->name, i,
+				 frame[i], out[i]);
 	(*(unsigned int *)arg)++;
 }
 

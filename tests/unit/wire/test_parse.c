@@ -37,7 +37,11 @@ good_frame_gives_all_fields(void **state)
 {
 	for (unsigned int i = 0; i < sizeof(versions); i++) {
 		const struct frame_spec spec = {
-			.ip_version = versions[i], .vlan = true, .vlan_tci = 0xa064, .opcode = WRITE_ONLY, .payload_bytes = 5,
+			.ip_version = versions[i],
+			.vlan = true,
+			.vlan_tci = 0xa064,
+			.opcode = WRITE_ONLY,
+			.payload_bytes = 5,
 		};
 		struct frame f;
 		struct wire_pkt p;
@@ -94,7 +98,9 @@ truncation_at_each_length_is_noticed(void **state)
 	for (unsigned int i = 0; i < sizeof(versions); i++)
 		for (unsigned int o = 0; o < sizeof(opcodes); o++)
 			for (int vlan = 0; vlan < 2; vlan++) {
-				struct frame_spec spec = { .ip_version = versions[i], .vlan = vlan, .opcode = opcodes[o] };
+				struct frame_spec spec = {
+					.ip_version = versions[i], .vlan = vlan, .opcode = opcodes[o],
+				};
 				struct frame f;
 
 				if (wire_opcodes[opcodes[o]].flags & WIRE_F_PAYLOAD)
