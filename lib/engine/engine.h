@@ -9,8 +9,9 @@
  * Whoever wants to change something that the engine owns puts a message into its mailbox; it runs on the
  * engine's thread between bursts. What the engine has to tell the control thread goes into its event ring, with an eventfd.
  *
- * Idle policy: `poll` never gives the core away. `adaptive` spins for ENGINE_SPIN_TURNS idle turns, then yields the
- * core for ENGINE_YIELD_TURNS turns, then sleeps, ENGINE_SLEEP_MIN_NS growing to ENGINE_SLEEP_MAX_NS, never beyond the next timer.
+ * Idle policy: `poll` never gives the core away. `adaptive` spins for ENGINE_SPIN_TURNS idle turns (a few, if others want the
+ * core), then yields the core every turn, and when there was no work for ENGINE_AWAKE_NS it sleeps, ENGINE_SLEEP_MIN_NS
+ * growing to ENGINE_SLEEP_MAX_NS, never beyond the next timer.
  * A kick (eventfd written by the control thread or a client of a cold session) ends a sleep at once.
  */
 #ifndef UROCE_ENGINE_H
@@ -32,8 +33,8 @@ enum {
 	ENGINE_MAILBOX = 1024,       /**< messages */
 	ENGINE_EVENTS = 4096,        /**< events on their way to the control thread */
 	ENGINE_HANDOFF = 4096,       /**< packets from other engines */
-	ENGINE_SPIN_TURNS = 2000,
-	ENGINE_YIELD_TURNS = 2000,
+	ENGINE_SPIN_TURNS = 2000,    /**< idle turns before the first yield, if nobody else wants the core */
+	ENGINE_AWAKE_NS = 1000000,   /**< since the last work: no sleep before */
 	ENGINE_SLEEP_MIN_NS = 20000,
 	ENGINE_SLEEP_MAX_NS = 200000,
 	ENGINE_SESSION_COLD_NS = 100000000, /**< a session without a doorbell for this long goes cold */
@@ -75,7 +76,7 @@ void engine_connect(struct engine **all, unsigned int nb_engines);
 int engine_loop(void *engine);
 /** [engine lcore] One turn, for a loop of one's own; reports the quiescent state. @return work done, 0: idle. */
 uint32_t engine_turn(struct engine *e);
-/** [any] */
+/** [any] The loop ends after its turn, or after the first one if it begins later; then it may be begun again. */
 void engine_stop(struct engine *e);
 
 struct transport *engine_transport(struct engine *e);
@@ -83,7 +84,8 @@ struct transport *engine_transport(struct engine *e);
 /**
  * [control] Run @p fn on the engine's thread between bursts and wait for it. If the engine's loop isn't running
  * (before start, after stop), runs it right here.
- * @param fn  Gets the engine and the clock of its turn.
+ * @param fn  Gets the engine and the clock of its turn. Must neither call engine_call() nor wait for a grace period of
+ * the engines' RCU: the engine it runs on would be waiting for itself.
  * @return what @p fn returned.
  */
 int engine_call(struct engine *e, int (*fn)(struct engine *e, void *arg, uint64_t now_ns), void *arg);
@@ -118,6 +120,8 @@ struct engine_stats {
 	uint64_t busy_cycles, idle_cycles;
 	uint64_t rx_bursts, rx_packets, tx_packets;
 	uint64_t doorbells, mailbox, events_lost, handoff_dropped;
+	uint64_t send_dropped;     /**< packets beside the transport (ARP, ND, ICMP) that the port didn't take */
+	uint64_t tx_stuck_dropped; /**< packets of the transport that the port didn't take for too long */
 };
 const struct engine_stats *engine_stats(const struct engine *e);
 const struct net_counters *engine_net_counters(const struct engine *e, uint16_t port);

@@ -1,0 +1,310 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file
+ * Creation, the turn and the loop.
+ */
+#include <errno.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <rte_malloc.h>
+#include <rte_pause.h>
+
+#include "engine_impl.h"
+
+enum { OWN_SPINS = 100 }; /**< looks at a taken engine before its next owner gives its core away */
+
+static void
+clock_init(struct engine_clock *c)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	c->base_ns = (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
+	c->base_tsc = rte_rdtsc();
+	c->mult = (uint64_t)(((unsigned __int128)1000000000 << 32) / rte_get_tsc_hz());
+}
+
+uint64_t
+engine_now(struct engine *e)
+{
+	uint64_t tsc = rte_rdtsc(), ns;
+
+	/* A thread that moved to a core whose TSC is behind must not see time go back. */
+	if (tsc < e->tsc)
+		tsc = e->tsc;
+	ns = e->clock.base_ns +
+	     (uint64_t)((unsigned __int128)(tsc - e->clock.base_tsc) * e->clock.mult >> 32);
+	e->tsc = tsc;
+	e->now_ns = ns;
+	return ns;
+}
+
+bool
+engine_own(struct engine *e)
+{
+	uint32_t nobody = 0;
+
+	if (atomic_load_explicit(&e->owner, memory_order_relaxed) != 0 ||
+	    !atomic_compare_exchange_strong_explicit(&e->owner, &nobody, 1, memory_order_acquire, memory_order_relaxed))
+		return false;
+	if (e->c.qsbr != NULL)
+		rte_rcu_qsbr_thread_online(e->c.qsbr, e->c.id);
+	return true;
+}
+
+void
+engine_disown(struct engine *e)
+{
+	if (e->c.qsbr != NULL)
+		rte_rcu_qsbr_thread_offline(e->c.qsbr, e->c.id);
+	atomic_store_explicit(&e->owner, 0, memory_order_release);
+}
+
+/** Become the owner, however long that takes. */
+static void
+own_wait(struct engine *e)
+{
+	for (unsigned int i = 0; !engine_own(e); i++) {
+		if (i < OWN_SPINS)
+			rte_pause();
+		else
+			sched_yield();
+	}
+}
+
+void
+engine_wake(struct engine *e)
+{
+	const uint64_t one = 1;
+	uint32_t yes = 1;
+
+	atomic_thread_fence(memory_order_seq_cst);
+	if (atomic_load_explicit(&e->sleeping, memory_order_relaxed) == 0 ||
+	    !atomic_compare_exchange_strong(&e->sleeping, &yes, 0))
+		return;
+	while (write(e->kick_fd, &one, sizeof(one)) < 0 && errno == EINTR)
+		;
+}
+
+struct rte_ring *
+engine_ring(const char *what, unsigned int entries, int socket_id, unsigned int flags)
+{
+	unsigned int size = (flags & RING_F_EXACT_SZ) != 0 ? rte_align32pow2(entries + 1) : entries;
+	ssize_t bytes = rte_ring_get_memsize(size);
+	struct rte_ring *r;
+	int rc;
+
+	if (bytes < 0) {
+		errno = (int)-bytes;
+		return NULL;
+	}
+	r = rte_zmalloc_socket(what, (size_t)bytes, RTE_CACHE_LINE_SIZE, socket_id);
+	if (r == NULL) {
+		errno = ENOMEM;
+		return NULL;
+	}
+	rc = rte_ring_init(r, what, entries, flags);
+	if (rc != 0) {
+		rte_free(r);
+		errno = -rc;
+		return NULL;
+	}
+	return r;
+}
+
+static void
+on_event(void *arg, const struct tp_event *ev)
+{
+	const struct engine_event out = { .kind = ENGINE_EV_ASYNC, .async = *ev };
+
+	event_post(arg, &out);
+}
+
+/** Everything that needs memory. @return 0 or an errno value. */
+static int
+parts_create(struct engine *e)
+{
+	/* Producers may share a core with each other: a producer that was preempted must not hold up the rest (RTS). */
+	const unsigned int mpsc = RING_F_MP_RTS_ENQ | RING_F_SC_DEQ;
+	const struct engine_config *c = &e->c;
+	struct transport_config tc = {
+		.mrs = c->mrs,
+		.qps = c->qps,
+		.pool = c->pool,
+		.engine = c->id,
+		.nb_ports = c->nb_ports,
+		.socket_id = c->socket_id,
+		.event = on_event,
+		.handoff = c->nb_engines > 1 ? io_handoff : NULL,
+		.arg = e,
+	};
+	int rc;
+
+	e->kick_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	if (e->kick_fd < 0)
+		return errno;
+	rc = events_create(e);
+	if (rc != 0)
+		return rc;
+	e->hot = calloc(UROCE_MAX_SESSIONS, sizeof(*e->hot));
+	e->mailbox = engine_ring("engine_mailbox", ENGINE_MAILBOX, c->socket_id, mpsc);
+	e->send = engine_ring("engine_send", ENGINE_SEND_RING, c->socket_id, mpsc);
+	e->handoff = engine_ring("engine_handoff", ENGINE_HANDOFF, c->socket_id, mpsc);
+	if (e->hot == NULL || e->mailbox == NULL || e->send == NULL || e->handoff == NULL)
+		return ENOMEM;
+	e->tp = transport_create(&tc);
+	return e->tp != NULL ? 0 : errno;
+}
+
+struct engine *
+engine_create(const struct engine_config *c)
+{
+	struct engine *e;
+	int rc;
+
+	if (c->nb_engines == 0 || c->nb_engines > UROCE_MAX_ENGINES || c->id >= c->nb_engines ||
+	    c->nb_ports > UROCE_MAX_PORTS || c->mrs == NULL || c->qps == NULL || c->pool == NULL) {
+		errno = EINVAL;
+		return NULL;
+	}
+	e = rte_zmalloc_socket("engine", sizeof(*e), RTE_CACHE_LINE_SIZE, c->socket_id);
+	if (e == NULL) {
+		errno = ENOMEM;
+		return NULL;
+	}
+	e->c = *c;
+	e->kick_fd = -1;
+	e->event_fd = -1;
+	rc = parts_create(e);
+	if (rc == 0 && c->qsbr != NULL && rte_rcu_qsbr_thread_register(c->qsbr, c->id) != 0)
+		rc = EINVAL;
+	if (rc != 0) {
+		e->c.qsbr = NULL;
+		engine_destroy(e);
+		errno = rc;
+		return NULL;
+	}
+	clock_init(&e->clock);
+	engine_now(e);
+	idle_init(e);
+	return e;
+}
+
+void
+engine_destroy(struct engine *e)
+{
+	if (e == NULL)
+		return;
+	if (e->c.qsbr != NULL)
+		rte_rcu_qsbr_thread_unregister(e->c.qsbr, e->c.id);
+	io_drain(e);
+	if (e->tp != NULL)
+		transport_destroy(e->tp);
+	events_destroy(e);
+	if (e->kick_fd >= 0)
+		close(e->kick_fd);
+	free(e->hot);
+	rte_free(e->mailbox);
+	rte_free(e->send);
+	rte_free(e->handoff);
+	rte_free(e);
+}
+
+void
+engine_connect(struct engine **all, unsigned int nb_engines)
+{
+	for (unsigned int i = 0; i < nb_engines; i++)
+		for (unsigned int j = 0; j < nb_engines; j++)
+			all[i]->peers[all[j]->c.id] = all[j];
+}
+
+/** One turn. @return what it did. */
+static uint32_t
+turn(struct engine *e)
+{
+	uint64_t before = e->tsc, now_ns = engine_now(e);
+	uint64_t *cycles = e->worked ? &e->stats.busy_cycles : &e->stats.idle_cycles;
+	uint32_t work;
+
+	*cycles += e->tsc - before;
+	work = io_rx(e, now_ns);
+	work += mailbox_run(e, now_ns);
+	work += io_send(e);
+	work += sessions_run(e, now_ns);
+	work += transport_run(e->tp, now_ns);
+	work += io_tx(e, now_ns);
+	if (e->handed_to != 0)
+		io_handoff_done(e);
+	if (e->c.qsbr != NULL)
+		rte_rcu_qsbr_quiescent(e->c.qsbr, e->c.id);
+	e->stats.turns++;
+	if (work > 0)
+		e->stats.busy_turns++;
+	else
+		e->stats.idle_turns++;
+	e->worked = work > 0;
+	return work;
+}
+
+uint32_t
+engine_turn(struct engine *e)
+{
+	uint32_t work;
+
+	own_wait(e);
+	work = turn(e);
+	engine_disown(e);
+	return work;
+}
+
+int
+engine_loop(void *engine)
+{
+	struct engine *e = engine;
+	struct idle_thread thread;
+	uint64_t before;
+	uint32_t work;
+
+	own_wait(e);
+	idle_thread_begin(e, &thread);
+	engine_now(e);
+	e->worked = false;
+	while (atomic_load_explicit(&e->stop, memory_order_relaxed) == 0) {
+		before = e->tsc;
+		work = turn(e);
+		idle_turn(e, work, e->tsc - before);
+	}
+	atomic_store_explicit(&e->stop, 0, memory_order_relaxed);
+	idle_thread_end(e, &thread);
+	engine_disown(e);
+	return 0;
+}
+
+void
+engine_stop(struct engine *e)
+{
+	atomic_store(&e->stop, 1);
+	engine_wake(e);
+}
+
+struct transport *
+engine_transport(struct engine *e)
+{
+	return e->tp;
+}
+
+const struct engine_stats *
+engine_stats(const struct engine *e)
+{
+	return &e->stats;
+}
+
+const struct net_counters *
+engine_net_counters(const struct engine *e, uint16_t port)
+{
+	return port < e->c.nb_ports ? &e->net[port] : NULL;
+}

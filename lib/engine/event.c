@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file
+ * Events from the engine to the control thread: a pool of them, a ring of those under way, an eventfd.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <rte_malloc.h>
+
+#include "engine_impl.h"
+
+enum {
+	/** Events that only QPs, CQs and SRQs may use: whoever floods us with ARP must not make those get lost. */
+	EVENTS_RESERVED = ENGINE_EVENTS / 2,
+};
+
+int
+events_create(struct engine *e)
+{
+	const unsigned int spsc = RING_F_SP_ENQ | RING_F_SC_DEQ | RING_F_EXACT_SZ;
+	unsigned int i;
+
+	e->event_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	if (e->event_fd < 0)
+		return errno;
+	e->events = engine_ring("events", ENGINE_EVENTS, e->c.socket_id, spsc);
+	e->free_events = engine_ring("free_events", ENGINE_EVENTS, e->c.socket_id, spsc);
+	e->event_pool = rte_calloc_socket("engine_events", ENGINE_EVENTS, sizeof(*e->event_pool), 0, e->c.socket_id);
+	if (e->events == NULL || e->free_events == NULL || e->event_pool == NULL)
+		return ENOMEM;
+	for (i = 0; i < ENGINE_EVENTS; i++)
+		rte_ring_enqueue(e->free_events, &e->event_pool[i]);
+	return 0;
+}
+
+void
+events_destroy(struct engine *e)
+{
+	if (e->event_fd >= 0)
+		close(e->event_fd);
+	rte_free(e->events);
+	rte_free(e->free_events);
+	rte_free(e->event_pool);
+}
+
+void
+event_post(struct engine *e, const struct engine_event *ev)
+{
+	const uint64_t one = 1;
+	void *slot;
+
+	if ((ev->kind == ENGINE_EV_LEARNED && rte_ring_count(e->free_events) <= EVENTS_RESERVED) ||
+	    rte_ring_dequeue(e->free_events, &slot) != 0) {
+		e->stats.events_lost++;
+		return;
+	}
+	*(struct engine_event *)slot = *ev;
+	rte_ring_enqueue(e->events, slot);
+	/* A full fence: either we see that the control thread found nothing, or it sees this event. */
+	if (atomic_exchange(&e->event_signalled, 1) == 0) {
+		/* The counter of an eventfd that holds 0 or 1 can't overflow: the write never blocks or fails. */
+		while (write(e->event_fd, &one, sizeof(one)) < 0 && errno == EINTR)
+			;
+	}
+}
+
+int
+engine_event_fd(struct engine *e)
+{
+	return e->event_fd;
+}
+
+static bool
+event_take(struct engine *e, struct engine_event *ev)
+{
+	void *slot;
+
+	if (rte_ring_dequeue(e->events, &slot) != 0)
+		return false;
+	*ev = *(struct engine_event *)slot;
+	rte_ring_enqueue(e->free_events, slot);
+	return true;
+}
+
+bool
+engine_event_next(struct engine *e, struct engine_event *ev)
+{
+	uint64_t n;
+
+	if (event_take(e, ev))
+		return true;
+	while (read(e->event_fd, &n, sizeof(n)) < 0 && errno == EINTR)
+		;
+	atomic_exchange(&e->event_signalled, 0);
+	return event_take(e, ev);
+}

@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file
+ * What an engine does that has nothing to do.
+ *
+ * Spinning is best if the core is ours. If somebody else wants it, most likely it is the very program that we serve,
+ * polling a CQ, and every turn we spin delays it. So the adaptive policy learns from how long a yield takes:
+ *
+ *   at once        nobody waits; spin long before the next yield
+ *   microseconds   somebody ran and gave the core back; yield early and often
+ *   a time slice   somebody runs who never yields; don't yield but nap: a thread that wakes up goes first
+ */
+#include <errno.h>
+#include <poll.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <rte_pause.h>
+
+#include "engine_impl.h"
+
+enum {
+	SHARED_SPIN_TURNS = 8,       /**< idle turns before a yield on a shared core */
+	SHARED_YIELDS = 64,          /**< yields in a row that come back at once until we believe that the core is ours */
+	SHARED_NS = 3000,            /**< a yield that takes longer was used by somebody */
+	HOG_NS = 300000,             /**< a yield that takes longer was used by somebody who doesn't yield */
+	HOG_NAPS = 1000,             /**< naps until we try a yield again */
+	TIMER_SLACK_NS = 1,          /**< Linux's default of 50 us is more than the naps are long */
+};
+
+void
+idle_init(struct engine *e)
+{
+	uint64_t hz = rte_get_tsc_hz();
+
+	e->idler = (struct engine_idler){
+		.sleep_ns = ENGINE_SLEEP_MIN_NS,
+		.last_work_ns = e->now_ns,
+		.shared_cycles = hz * SHARED_NS / 1000000000,
+		.hog_cycles = hz * HOG_NS / 1000000000,
+	};
+}
+
+/** True if there is something to do that doesn't depend on time or ports. */
+static bool
+has_work(const struct engine *e)
+{
+	return atomic_load_explicit(&e->stop, memory_order_relaxed) != 0 || !rte_ring_empty(e->mailbox) ||
+	       !rte_ring_empty(e->send) || !rte_ring_empty(e->handoff) || sessions_rung(e);
+}
+
+/** Sleep until the kick, at most @p ns. */
+static void
+sleep_kicked(struct engine *e, uint64_t ns)
+{
+	const struct timespec ts = { .tv_nsec = (long)ns };
+	struct pollfd pfd = { .fd = e->kick_fd, .events = POLLIN };
+	uint64_t n;
+
+	if (ppoll(&pfd, 1, &ts, NULL) > 0)
+		while (read(e->kick_fd, &n, sizeof(n)) < 0 && errno == EINTR)
+			;
+	e->stats.sleeps++;
+}
+
+/** @return false if there was no time to sleep: something is due or waits. */
+static bool
+idle_sleep(struct engine *e, uint64_t max_ns)
+{
+	uint64_t next = transport_next_timeout(e->tp), ns = max_ns;
+	bool slept = false;
+
+	if (next <= e->now_ns)
+		return false;
+	if (next - e->now_ns < ns)
+		ns = next - e->now_ns;
+	if (e->c.qsbr != NULL)
+		rte_rcu_qsbr_thread_offline(e->c.qsbr, e->c.id);
+	/* Either the giver sees that we sleep and kicks, or we see what it gave (Dekker). */
+	atomic_store_explicit(&e->sleeping, 1, memory_order_relaxed);
+	atomic_thread_fence(memory_order_seq_cst);
+	if (!has_work(e)) {
+		sleep_kicked(e, ns);
+		slept = true;
+	}
+	atomic_store_explicit(&e->sleeping, 0, memory_order_relaxed);
+	if (e->c.qsbr != NULL)
+		rte_rcu_qsbr_thread_online(e->c.qsbr, e->c.id);
+	return slept;
+}
+
+/** Learn from the @p cycles that the last yield and the turn after it took. */
+static void
+yield_learn(struct engine_idler *d, uint64_t cycles)
+{
+	d->yielded = false;
+	if (cycles > d->hog_cycles) {
+		d->hog = HOG_NAPS;
+		d->shared = SHARED_YIELDS;
+	} else if (cycles > d->shared_cycles) {
+		d->shared = SHARED_YIELDS;
+	} else if (d->shared > 0) {
+		d->shared--;
+	}
+}
+
+/** Give the core away for a moment. */
+static void
+idle_yield(struct engine *e)
+{
+	struct engine_idler *d = &e->idler;
+
+	if (d->hog > 0 && idle_sleep(e, ENGINE_SLEEP_MIN_NS)) {
+		d->hog--;
+		return;
+	}
+	sched_yield();
+	d->yielded = true;
+}
+
+void
+idle_turn(struct engine *e, uint32_t work, uint64_t cycles)
+{
+	struct engine_idler *d = &e->idler;
+
+	if (e->c.idle == ENGINE_IDLE_POLL)
+		return;
+	if (d->yielded)
+		yield_learn(d, cycles);
+	if (work > 0) {
+		d->idle_turns = 0;
+		d->sleep_ns = ENGINE_SLEEP_MIN_NS;
+		d->last_work_ns = e->now_ns;
+		return;
+	}
+	if (++d->idle_turns < (d->shared > 0 ? SHARED_SPIN_TURNS : ENGINE_SPIN_TURNS)) {
+		rte_pause();
+		return;
+	}
+	if (e->now_ns - d->last_work_ns < ENGINE_AWAKE_NS) {
+		idle_yield(e);
+		return;
+	}
+	if (!idle_sleep(e, d->sleep_ns)) {
+		idle_yield(e);
+		return;
+	}
+	d->sleep_ns = d->sleep_ns * 2 < ENGINE_SLEEP_MAX_NS ? d->sleep_ns * 2 : ENGINE_SLEEP_MAX_NS;
+}
+
+void
+idle_thread_begin(struct engine *e, struct idle_thread *t)
+{
+	t->timer_slack_ns = -1;
+	if (e->c.idle == ENGINE_IDLE_POLL)
+		return;
+	t->timer_slack_ns = prctl(PR_GET_TIMERSLACK, 0, 0, 0, 0);
+	prctl(PR_SET_TIMERSLACK, TIMER_SLACK_NS, 0, 0, 0);
+}
+
+void
+idle_thread_end(struct engine *e, const struct idle_thread *t)
+{
+	if (t->timer_slack_ns >= 0)
+		prctl(PR_SET_TIMERSLACK, t->timer_slack_ns, 0, 0, 0);
+}

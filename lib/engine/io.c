@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file
+ * Packets in and out: ports, loopback, other engines, the control thread.
+ */
+#include <string.h>
+
+#include <rte_ethdev.h>
+
+#include "engine_impl.h"
+
+/** Bit 0 of a pointer in a handoff ring; mbufs are aligned. */
+#define HANDOFF_TRUSTED ((uintptr_t)1)
+
+/** A packet beside the transport is lost. Counted by whoever lost it, on whichever thread. */
+static void
+send_drop(struct engine *e, struct rte_mbuf *m)
+{
+	__atomic_fetch_add(&e->stats.send_dropped, 1, __ATOMIC_RELAXED);
+	rte_pktmbuf_free(m);
+}
+
+/** Send one packet past the TX vectors: the answers and requests of ARP, ND and ICMP, which may get lost. */
+static void
+send_one(struct engine *e, uint16_t port, struct rte_mbuf *m)
+{
+	if (rte_eth_tx_burst(e->c.ports[port]->port_id, (uint16_t)e->c.id, &m, 1) == 1)
+		e->stats.tx_packets++;
+	else
+		send_drop(e, m);
+}
+
+/** Packets that are no RoCE v2. */
+static void
+other_packets(struct engine *e, uint16_t port, struct rte_mbuf **pkts, uint16_t n)
+{
+	struct engine_event ev = { .kind = ENGINE_EV_LEARNED };
+
+	for (uint16_t i = 0; i < n; i++) {
+		bool learned = false;
+		enum net_action a = net_rx(e->c.ports[port], pkts[i], &e->net[port], &ev.learned, &learned);
+
+		if (learned)
+			event_post(e, &ev);
+		if (a == NET_REPLY)
+			send_one(e, port, pkts[i]);
+		else
+			rte_pktmbuf_free(pkts[i]);
+	}
+}
+
+static uint32_t
+rx_ports(struct engine *e, uint64_t now_ns)
+{
+	struct rte_mbuf *pkts[ENGINE_RX_BURST];
+	uint32_t work = 0;
+
+	for (uint16_t p = 0; p < e->c.nb_ports; p++) {
+		uint16_t n = rte_eth_rx_burst(e->c.ports[p]->port_id, (uint16_t)e->c.id, pkts, ENGINE_RX_BURST);
+
+		if (n == 0)
+			continue;
+		e->stats.rx_bursts++;
+		e->stats.rx_packets += n;
+		work += n;
+		n = transport_rx(e->tp, p, pkts, n, false, now_ns);
+		if (__builtin_expect(n > 0, 0))
+			other_packets(e, p, pkts, n);
+	}
+	return work;
+}
+
+/** Give packets of mixed ports to the transport, those of one port together and in their order. */
+static void
+rx_by_port(struct engine *e, struct rte_mbuf **pkts, uint16_t n, bool trusted, uint64_t now_ns)
+{
+	uint16_t from = 0, to, rest;
+
+	while (from < n) {
+		for (to = from + 1; to < n && pkts[to]->port == pkts[from]->port; to++)
+			;
+		/* They came from a transport, so the rest is nothing that the network could answer. */
+		rest = transport_rx(e->tp, pkts[from]->port, pkts + from, to - from, trusted, now_ns);
+		rte_pktmbuf_free_bulk(pkts + from, rest);
+		from = to;
+	}
+}
+
+static uint32_t
+rx_loop(struct engine *e, uint64_t now_ns)
+{
+	struct tp_txvec *v = transport_loop(e->tp);
+	struct rte_mbuf *pkts[TP_TX_MAX];
+	uint16_t n = v->n;
+
+	if (n == 0)
+		return 0;
+	/* transport_rx() may put answers into the vector while it takes requests. */
+	memcpy(pkts, v->pkts, n * sizeof(pkts[0]));
+	v->n = 0;
+	rx_by_port(e, pkts, n, true, now_ns);
+	return n;
+}
+
+static uint32_t
+rx_handoff(struct engine *e, uint64_t now_ns)
+{
+	struct rte_mbuf *pkts[ENGINE_RX_BURST];
+	uintptr_t tagged[ENGINE_RX_BURST];
+	unsigned int n, from, to;
+
+	if (rte_ring_empty(e->handoff))
+		return 0;
+	n = rte_ring_dequeue_burst(e->handoff, (void **)tagged, ENGINE_RX_BURST, NULL);
+	for (from = 0; from < n; from = to) {
+		uintptr_t trusted = tagged[from] & HANDOFF_TRUSTED;
+
+		for (to = from; to < n && (tagged[to] & HANDOFF_TRUSTED) == trusted; to++)
+			pkts[to] = (struct rte_mbuf *)(tagged[to] & ~HANDOFF_TRUSTED);
+		rx_by_port(e, pkts + from, (uint16_t)(to - from), trusted != 0, now_ns);
+	}
+	return n;
+}
+
+uint32_t
+io_rx(struct engine *e, uint64_t now_ns)
+{
+	return rx_ports(e, now_ns) + rx_loop(e, now_ns) + rx_handoff(e, now_ns);
+}
+
+void
+io_handoff(void *engine, unsigned int to, uint16_t port, struct rte_mbuf *m, bool trusted)
+{
+	struct engine *e = engine, *peer = to < UROCE_MAX_ENGINES ? e->peers[to] : NULL;
+
+	m->port = port;
+	if (peer == NULL ||
+	    rte_ring_enqueue(peer->handoff, (void *)((uintptr_t)m | (trusted ? HANDOFF_TRUSTED : 0))) != 0) {
+		e->stats.handoff_dropped++;
+		rte_pktmbuf_free(m);
+		return;
+	}
+	e->handed_to |= UINT64_C(1) << to;
+}
+
+void
+io_handoff_done(struct engine *e)
+{
+	for (uint64_t bits = e->handed_to; bits != 0; bits &= bits - 1)
+		engine_wake(e->peers[__builtin_ctzll(bits)]);
+	e->handed_to = 0;
+}
+
+void
+engine_send(struct engine *e, uint16_t port, struct rte_mbuf *m)
+{
+	m->port = port;
+	if (port >= e->c.nb_ports || rte_ring_enqueue(e->send, m) != 0) {
+		send_drop(e, m);
+		return;
+	}
+	engine_wake(e);
+}
+
+uint32_t
+io_send(struct engine *e)
+{
+	struct rte_mbuf *pkts[ENGINE_RX_BURST];
+	unsigned int n, i;
+
+	if (rte_ring_empty(e->send))
+		return 0;
+	n = rte_ring_dequeue_burst(e->send, (void **)pkts, ENGINE_RX_BURST, NULL);
+	for (i = 0; i < n; i++)
+		send_one(e, pkts[i]->port, pkts[i]);
+	return n;
+}
+
+/** A port that takes nothing. Its packets are lost once they have waited too long: the link is down, or nobody is there. */
+static void
+tx_stuck(struct engine *e, uint16_t port, struct tp_txvec *v, uint64_t now_ns)
+{
+	if (now_ns - e->tx_progress_ns[port] < ENGINE_TX_STUCK_NS)
+		return;
+	e->stats.tx_stuck_dropped += v->n;
+	rte_pktmbuf_free_bulk(v->pkts, v->n);
+	v->n = 0;
+}
+
+uint32_t
+io_tx(struct engine *e, uint64_t now_ns)
+{
+	uint32_t work = 0;
+
+	for (uint16_t p = 0; p < e->c.nb_ports; p++) {
+		struct tp_txvec *v = transport_tx(e->tp, p);
+		uint16_t n;
+
+		if (v->n == 0) {
+			e->tx_progress_ns[p] = now_ns;
+			continue;
+		}
+		n = rte_eth_tx_burst(e->c.ports[p]->port_id, (uint16_t)e->c.id, v->pkts, v->n);
+		if (n == 0) {
+			tx_stuck(e, p, v, now_ns);
+			continue;
+		}
+		e->tx_progress_ns[p] = now_ns;
+		e->stats.tx_packets += n;
+		work += n;
+		v->n -= n;
+		memmove(v->pkts, v->pkts + n, v->n * sizeof(v->pkts[0]));
+	}
+	return work;
+}
+
+static void
+vec_free(struct tp_txvec *v)
+{
+	rte_pktmbuf_free_bulk(v->pkts, v->n);
+	v->n = 0;
+}
+
+void
+io_drain(struct engine *e)
+{
+	void *p;
+
+	while (e->handoff != NULL && rte_ring_dequeue(e->handoff, &p) == 0)
+		rte_pktmbuf_free((struct rte_mbuf *)((uintptr_t)p & ~HANDOFF_TRUSTED));
+	while (e->send != NULL && rte_ring_dequeue(e->send, &p) == 0)
+		rte_pktmbuf_free(p);
+	if (e->tp == NULL)
+		return;
+	for (uint16_t i = 0; i < e->c.nb_ports; i++)
+		vec_free(transport_tx(e->tp, i));
+	vec_free(transport_loop(e->tp));
+}

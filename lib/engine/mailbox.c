@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file
+ * Messages to the engine, and the wait for their end.
+ */
+#include <errno.h>
+#include <linux/futex.h>
+#include <sched.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <rte_pause.h>
+
+#include "engine_impl.h"
+
+enum {
+	CALL_SPINS = 100,            /**< looks before the caller of engine_call() gives its core away */
+	CALL_YIELDS = 20,            /**< yields before it sleeps: the engine may need this very core */
+	CALL_SLEEP_NS = 1000000,     /**< then it looks whether the loop has ended meanwhile */
+};
+
+static void
+futex_wait(uint32_t *word, uint32_t value, long timeout_ns)
+{
+	const struct timespec ts = { .tv_nsec = timeout_ns };
+
+	syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, &ts, NULL, 0);
+}
+
+static void
+futex_wake(uint32_t *word)
+{
+	syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+}
+
+uint32_t
+mailbox_run(struct engine *e, uint64_t now_ns)
+{
+	struct engine_msg *msgs[ENGINE_MAILBOX_BURST];
+	unsigned int n, i;
+
+	if (rte_ring_empty(e->mailbox))
+		return 0;
+	n = rte_ring_dequeue_burst(e->mailbox, (void **)msgs, ENGINE_MAILBOX_BURST, NULL);
+	for (i = 0; i < n; i++) {
+		struct engine_msg *m = msgs[i];
+
+		m->rc = m->fn(e, m->arg, now_ns);
+		/* From here on the message may be gone; waking a futex that is no more is harmless. */
+		if (__atomic_exchange_n(&m->state, MSG_DONE, __ATOMIC_ACQ_REL) == MSG_WAITED)
+			futex_wake(&m->state);
+	}
+	e->stats.mailbox += n;
+	return n;
+}
+
+static void
+mailbox_push(struct engine *e, struct engine_msg *msg)
+{
+	while (rte_ring_enqueue(e->mailbox, msg) != 0) {
+		/* Full: without a loop it is ours to empty. */
+		if (engine_own(e)) {
+			mailbox_run(e, engine_now(e));
+			engine_disown(e);
+		} else {
+			sched_yield();
+		}
+	}
+	engine_wake(e);
+}
+
+void
+mailbox_post(struct engine *e, struct engine_msg *msg)
+{
+	uint32_t state = __atomic_load_n(&msg->state, __ATOMIC_ACQUIRE);
+
+	if (state != MSG_IDLE && state != MSG_DONE)
+		return;
+	__atomic_store_n(&msg->state, MSG_QUEUED, __ATOMIC_RELAXED);
+	mailbox_push(e, msg);
+}
+
+/** One step of waiting for @p msg, the @p round th. */
+static void
+call_wait(struct engine_msg *msg, unsigned int round)
+{
+	uint32_t queued = MSG_QUEUED;
+
+	if (round < CALL_SPINS) {
+		rte_pause();
+		return;
+	}
+	if (round < CALL_SPINS + CALL_YIELDS) {
+		sched_yield();
+		return;
+	}
+	__atomic_compare_exchange_n(&msg->state, &queued, MSG_WAITED, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
+	futex_wait(&msg->state, MSG_WAITED, CALL_SLEEP_NS);
+}
+
+int
+engine_call(struct engine *e, int (*fn)(struct engine *e, void *arg, uint64_t now_ns), void *arg)
+{
+	struct engine_msg msg = { .fn = fn, .arg = arg, .state = MSG_QUEUED };
+	unsigned int round;
+
+	mailbox_push(e, &msg);
+	for (round = 0; __atomic_load_n(&msg.state, __ATOMIC_ACQUIRE) != MSG_DONE; round++) {
+		if (engine_own(e)) {
+			mailbox_run(e, engine_now(e));
+			engine_disown(e);
+		} else {
+			call_wait(&msg, round);
+		}
+	}
+	return msg.rc;
+}

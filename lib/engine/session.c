@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file
+ * Doorbells of sessions. A hot session costs one load per turn; a cold one nothing, its client kicks.
+ *
+ * Everything in struct ring_db is hostile: only bits are taken from it, slots are checked against max_slots, and a
+ * session that sets bits faster than we clear them gets ENGINE_DB_WORDS words per turn.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "engine_impl.h"
+
+/** [owner] From now on the engine looks, and the client needn't kick. */
+static void
+session_heat(struct engine *e, struct engine_session *s, uint64_t now_ns)
+{
+	s->last_ns = now_ns;
+	if (s->hot)
+		return;
+	s->hot = true;
+	s->hot_index = e->nb_hot;
+	e->hot[e->nb_hot++] = s;
+	atomic_store(&s->db->hot, 1);
+}
+
+static void
+session_unlink(struct engine *e, struct engine_session *s)
+{
+	struct engine_session *last = e->hot[--e->nb_hot];
+
+	e->hot[s->hot_index] = last;
+	last->hot_index = s->hot_index;
+	s->hot = false;
+}
+
+/**
+ * [owner] Stop looking, unless the client rings this very moment (Dekker, see ring.h: it sets bits, then looks at hot;
+ * we clear hot, then look at the bits).
+ * @return true if the session is cold now.
+ */
+static bool
+session_cool(struct engine *e, struct engine_session *s, uint64_t now_ns)
+{
+	atomic_store_explicit(&s->db->hot, 0, memory_order_relaxed);
+	atomic_thread_fence(memory_order_seq_cst);
+	if (atomic_load_explicit(&s->db->top, memory_order_relaxed) != 0) {
+		atomic_store_explicit(&s->db->hot, 1, memory_order_relaxed);
+		s->last_ns = now_ns;
+		return false;
+	}
+	session_unlink(e, s);
+	return true;
+}
+
+/** [owner] All bits of one low word. @return doorbells rung. */
+static uint32_t
+ring_low(struct engine *e, struct engine_session *s, uint32_t word)
+{
+	uint64_t bits = atomic_exchange(&s->db->low[word], 0);
+	uint32_t n = 0;
+
+	for (; bits != 0; bits &= bits - 1) {
+		uint32_t slot = word * 64 + (uint32_t)__builtin_ctzll(bits);
+
+		if (slot < s->max_slots && s->qps[slot] != NULL) {
+			qp_doorbell(e->tp, s->qps[slot]);
+			n++;
+		}
+	}
+	return n;
+}
+
+/** [owner] Everything below bit @p t of top, as far as @p budget goes. @return doorbells rung. */
+static uint32_t
+ring_mid(struct engine *e, struct engine_session *s, uint32_t t, uint32_t *budget)
+{
+	uint64_t bits = atomic_exchange(&s->db->mid[t], 0);
+	uint32_t n = 0;
+
+	for (; bits != 0 && *budget > 0; bits &= bits - 1, --*budget)
+		n += ring_low(e, s, t * 64 + (uint32_t)__builtin_ctzll(bits));
+	if (bits != 0) {
+		/* The rest another time; bottom up, as clients do it. */
+		atomic_fetch_or(&s->db->mid[t], bits);
+		atomic_fetch_or(&s->db->top, UINT64_C(1) << t);
+	}
+	return n;
+}
+
+/** [owner] Take the session's doorbells from the top down. @return doorbells rung. */
+static uint32_t
+session_look(struct engine *e, struct engine_session *s)
+{
+	uint32_t budget = ENGINE_DB_WORDS, n = 0;
+	uint64_t bits = atomic_exchange(&s->db->top, 0);
+
+	for (; bits != 0 && budget > 0; bits &= bits - 1)
+		n += ring_mid(e, s, (uint32_t)__builtin_ctzll(bits), &budget);
+	if (bits != 0)
+		atomic_fetch_or(&s->db->top, bits);
+	return n;
+}
+
+uint32_t
+sessions_run(struct engine *e, uint64_t now_ns)
+{
+	uint32_t i = 0, n = 0;
+
+	while (i < e->nb_hot) {
+		struct engine_session *s = e->hot[i];
+
+		if (atomic_load_explicit(&s->db->top, memory_order_relaxed) != 0) {
+			s->last_ns = now_ns;
+			n += session_look(e, s);
+		} else if (now_ns - s->last_ns > ENGINE_SESSION_COLD_NS && session_cool(e, s, now_ns)) {
+			continue; /* another one has taken its place */
+		}
+		i++;
+	}
+	e->stats.doorbells += n;
+	return n;
+}
+
+bool
+sessions_rung(const struct engine *e)
+{
+	for (uint32_t i = 0; i < e->nb_hot; i++)
+		if (atomic_load_explicit(&e->hot[i]->db->top, memory_order_relaxed) != 0)
+			return true;
+	return false;
+}
+
+static int
+heat_msg(struct engine *e, void *arg, uint64_t now_ns)
+{
+	session_heat(e, arg, now_ns);
+	return 0;
+}
+
+static int
+add_msg(struct engine *e, void *arg, uint64_t now_ns)
+{
+	if (e->nb_sessions == UROCE_MAX_SESSIONS)
+		return ENOSPC;
+	e->nb_sessions++;
+	session_heat(e, arg, now_ns);
+	return 0;
+}
+
+static int
+remove_msg(struct engine *e, void *arg, uint64_t now_ns)
+{
+	struct engine_session *s = arg;
+
+	if (s->hot)
+		session_unlink(e, s);
+	e->nb_sessions--;
+	return 0;
+}
+
+struct engine_session *
+engine_session_add(struct engine *e, struct ring_db *db, uint32_t max_slots)
+{
+	struct engine_session *s;
+	int rc;
+
+	if (max_slots == 0 || max_slots > RING_DB_SLOTS) {
+		errno = EINVAL;
+		return NULL;
+	}
+	s = calloc(1, sizeof(*s) + max_slots * sizeof(s->qps[0]));
+	if (s == NULL)
+		return NULL;
+	s->db = db;
+	s->max_slots = max_slots;
+	s->kick = (struct engine_msg){ .fn = heat_msg, .arg = s };
+	rc = engine_call(e, add_msg, s);
+	if (rc != 0) {
+		free(s);
+		errno = rc;
+		return NULL;
+	}
+	return s;
+}
+
+void
+engine_session_remove(struct engine *e, struct engine_session *s)
+{
+	/* A kick under way is in the mailbox before this message. */
+	engine_call(e, remove_msg, s);
+	free(s);
+}
+
+void
+engine_session_kick(struct engine *e, struct engine_session *s)
+{
+	mailbox_post(e, &s->kick);
+}
+
+void
+engine_session_set_qp(struct engine_session *s, uint32_t slot, struct qp *qp)
+{
+	if (slot < s->max_slots)
+		s->qps[slot] = qp;
+}
