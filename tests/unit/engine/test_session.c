@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** @file Doorbells: which QP they reach, hot and cold, and the race between the two. */
+#include <pthread.h>
+#include <sched.h>
+#include <stdlib.h>
+
+#include <rte_pause.h>
+
+#include "engine_impl.h"
+#include "util.h"
+
+enum { SLOTS = 5000 };
+
+static struct ring_db *db;
+static struct qp *qps;
+
+struct set_qp {
+	struct engine_session *s;
+	uint32_t slot;
+	struct qp *qp;
+};
+
+static int
+set_qp_msg(struct engine *e, void *arg, uint64_t now_ns)
+{
+	struct set_qp *q = arg;
+
+	engine_session_set_qp(q->s, q->slot, q->qp);
+	return 0;
+}
+
+static void
+set_qp(struct engine *e, struct engine_session *s, uint32_t slot, struct qp *qp)
+{
+	struct set_qp q = { s, slot, qp };
+
+	engine_call(e, set_qp_msg, &q);
+}
+
+static int
+set_up(void **state)
+{
+	db = aligned_alloc(64, sizeof(*db));
+	memset(db, 0, sizeof(*db));
+	qps = calloc(SLOTS, sizeof(*qps));
+	return 0;
+}
+
+static int
+tear_down(void **state)
+{
+	free(db);
+	free(qps);
+	return 0;
+}
+
+static void
+every_doorbell_reaches_its_qp_once(void **state)
+{
+	static const uint32_t slots[] = { 0, 1, 63, 64, 4095, 4096, SLOTS - 1 };
+	enum { N = sizeof(slots) / sizeof(slots[0]) };
+	struct engine_session *s;
+	struct rig r;
+
+	rig_up(&r, 1, ENGINE_IDLE_POLL, 0, NULL);
+	s = engine_session_add(r.e, db, SLOTS);
+	assert_non_null(s);
+	assert_int_equal(db->hot, 1);
+	for (int i = 0; i < N; i++)
+		set_qp(r.e, s, slots[i], &qps[slots[i]]);
+	engine_turn(r.e);
+	for (int i = 0; i < N; i++) {
+		assert_false(ring_db_ring(db, slots[i]));
+		assert_false(ring_db_ring(db, slots[i]));
+		assert_int_equal(engine_turn(r.e), 1);
+		assert_int_equal(qps[slots[i]].rung, 1);
+	}
+	for (int i = 0; i < N; i++)
+		ring_db_ring(db, slots[i]);
+	assert_int_equal(engine_turn(r.e), N);
+	assert_int_equal(engine_turn(r.e), 0);
+	for (int i = 0; i < N; i++)
+		assert_int_equal(qps[slots[i]].rung, 2);
+	assert_int_equal(engine_stats(r.e)->doorbells, 2 * N);
+	engine_session_remove(r.e, s);
+	rig_down(&r, 1);
+}
+
+static void
+slots_without_a_qp_or_beyond_the_end_do_nothing(void **state)
+{
+	struct engine_session *s;
+	struct rig r;
+
+	rig_up(&r, 1, ENGINE_IDLE_POLL, 0, NULL);
+	s = engine_session_add(r.e, db, 10);
+	set_qp(r.e, s, 3, &qps[3]);
+	set_qp(r.e, s, 10, &qps[10]); /* refused: beyond the end */
+	engine_turn(r.e);
+	ring_db_ring(db, 2);
+	ring_db_ring(db, 10);
+	ring_db_ring(db, RING_DB_SLOTS - 1);
+	assert_int_equal(engine_turn(r.e), 0);
+	ring_db_ring(db, 3);
+	set_qp(r.e, s, 3, NULL);
+	engine_turn(r.e);
+	assert_int_equal(qps[3].rung, 0);
+	assert_int_equal(qps[10].rung, 0);
+	engine_session_remove(r.e, s);
+	ring_db_ring(db, 3);
+	assert_int_equal(engine_turn(r.e), 0);
+	rig_down(&r, 1);
+}
+
+static void
+add_refuses_bad_sizes(void **state)
+{
+	struct rig r;
+
+	rig_up(&r, 1, ENGINE_IDLE_POLL, 0, NULL);
+	assert_null(engine_session_add(r.e, db, 0));
+	assert_int_equal(errno, EINVAL);
+	assert_null(engine_session_add(r.e, db, RING_DB_SLOTS + 1));
+	assert_int_equal(errno, EINVAL);
+	rig_down(&r, 1);
+}
+
+/* A client that rings everything at once costs a bounded turn, and the other session's doorbell isn't kept waiting. */
+static void
+flood_is_served_in_shares_and_nothing_gets_lost(void **state)
+{
+	struct ring_db *other_db = aligned_alloc(64, sizeof(*other_db));
+	struct engine_session *flood, *other;
+	struct qp other_qp = { 0 };
+	uint64_t turns = 0, sum = 0;
+	struct rig r;
+
+	memset(other_db, 0, sizeof(*other_db));
+	rig_up(&r, 1, ENGINE_IDLE_POLL, 0, NULL);
+	flood = engine_session_add(r.e, db, RING_DB_SLOTS);
+	other = engine_session_add(r.e, other_db, 1);
+	for (uint32_t i = 0; i < SLOTS; i++)
+		engine_session_set_qp(flood, i, &qps[i]); /* no loop runs: this thread is the engine */
+	engine_session_set_qp(other, 0, &other_qp);
+	for (uint32_t i = 0; i < RING_DB_SLOTS; i++)
+		ring_db_ring(db, i);
+	ring_db_ring(other_db, 0);
+	engine_turn(r.e);
+	assert_int_equal(other_qp.rung, 1);
+	while (db->top != 0) {
+		engine_turn(r.e);
+		turns++;
+	}
+	assert_in_range(turns, 32, 64 * 64);
+	for (uint32_t i = 0; i < SLOTS; i++)
+		sum += qps[i].rung == 1;
+	assert_int_equal(sum, SLOTS);
+	engine_session_remove(r.e, flood);
+	engine_session_remove(r.e, other);
+	free(other_db);
+	rig_down(&r, 1);
+}
+
+static void
+quiet_session_goes_cold_and_a_kick_heats_it(void **state)
+{
+	struct engine_session *s;
+	struct runner run;
+	struct rig r;
+
+	rig_up(&r, 1, ENGINE_IDLE_ADAPTIVE, 0, NULL);
+	s = engine_session_add(r.e, db, 10);
+	set_qp(r.e, s, 4, &qps[4]);
+	run_begin(&run, r.e);
+	for (uint64_t round = 1; round <= 2; round++) {
+		for (int i = 0; db->hot != 0 && i < 5000; i++)
+			nap_us(1000);
+		assert_int_equal(db->hot, 0);
+		assert_true(ring_db_ring(db, 4));
+		nap_us(20000);
+		assert_int_equal(qps[4].rung, round - 1); /* cold means that nobody looks */
+		engine_session_kick(r.e, s);
+		assert_true(wait_for(&qps[4].rung, round));
+		assert_int_equal(db->hot, 1);
+		assert_false(ring_db_ring(db, 9));
+	}
+	engine_session_remove(r.e, s);
+	run_end(&run);
+	rig_down(&r, 1);
+}
+
+/** The client's half of the race, on its own thread. */
+struct ringer {
+	struct engine *e;
+	struct engine_session *s;
+	uint64_t rung, kicks;
+	uint32_t stop;
+};
+
+static void *
+ringer_main(void *arg)
+{
+	struct ringer *c = arg;
+
+	while (__atomic_load_n(&c->stop, __ATOMIC_RELAXED) == 0) {
+		uint64_t want = __atomic_load_n(&qps[4].rung, __ATOMIC_ACQUIRE) + 1;
+
+		if (ring_db_ring(db, 4)) {
+			__atomic_fetch_add(&c->kicks, 1, __ATOMIC_RELEASE);
+			engine_session_kick(c->e, c->s);
+		}
+		while (__atomic_load_n(&qps[4].rung, __ATOMIC_ACQUIRE) < want &&
+		       __atomic_load_n(&c->stop, __ATOMIC_RELAXED) == 0)
+			sched_yield();
+		c->rung += __atomic_load_n(&qps[4].rung, __ATOMIC_ACQUIRE) >= want;
+		for (uint64_t i = 0; i < c->rung * 7 % 1000; i++)
+			rte_pause();
+	}
+	return NULL;
+}
+
+static int
+age_msg(struct engine *e, void *arg, uint64_t now_ns)
+{
+	struct engine_session *s = arg;
+
+	s->last_ns = now_ns - 2 * (uint64_t)ENGINE_SESSION_COLD_NS;
+	return 0;
+}
+
+/* The session is made old again and again while its client rings: each doorbell is seen, or kicked and seen. */
+static void
+no_doorbell_is_lost_between_hot_and_cold(void **state)
+{
+	enum { KICKS = 200, MAX_ROUNDS = 10000000 };
+	struct ringer c = { 0 };
+	struct runner run;
+	pthread_t thread;
+	struct rig r;
+	uint64_t seen;
+
+	rig_up(&r, 1, ENGINE_IDLE_POLL, 0, NULL);
+	c.e = r.e;
+	c.s = engine_session_add(r.e, db, 10);
+	set_qp(r.e, c.s, 4, &qps[4]);
+	run_begin(&run, r.e);
+	assert_int_equal(pthread_create(&thread, NULL, ringer_main, &c), 0);
+	for (int i = 0; i < MAX_ROUNDS && __atomic_load_n(&c.kicks, __ATOMIC_ACQUIRE) < KICKS; i++)
+		engine_call(r.e, age_msg, c.s);
+	/* The client goes on only when its doorbell was heard. */
+	seen = __atomic_load_n(&qps[4].rung, __ATOMIC_ACQUIRE);
+	assert_true(wait_for(&qps[4].rung, seen + 1000));
+	__atomic_store_n(&c.stop, 1, __ATOMIC_RELAXED);
+	pthread_join(thread, NULL);
+	assert_true(c.kicks >= KICKS);
+	engine_session_remove(r.e, c.s);
+	run_end(&run);
+	rig_down(&r, 1);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(every_doorbell_reaches_its_qp_once, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(slots_without_a_qp_or_beyond_the_end_do_nothing, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(add_refuses_bad_sizes, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(flood_is_served_in_shares_and_nothing_gets_lost, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(quiet_session_goes_cold_and_a_kick_heats_it, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(no_doorbell_is_lost_between_hot_and_cold, set_up, tear_down),
+	};
+
+	if (eal_up("test_engine_session") != 0)
+		return 1;
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
