@@ -1,0 +1,98 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""kill -9 of a program in the middle of ib_write_bw, again and again.
+
+The daemons go on and give back what the program had, and the program at the other end is told.
+"""
+
+import glob
+import os
+import random
+import sys
+import time
+import unittest
+
+sys.dont_write_bytecode = True
+sys.path[:0] = [os.path.dirname(os.path.realpath(__file__)),
+                os.path.join(os.path.dirname(os.path.realpath(__file__)), '../../scripts')]
+
+from labs import lab_up  # noqa: E402
+from uroce_lab import pairs  # noqa: E402
+
+NAME = f'k{os.getpid()}'
+ROUNDS = int(os.environ.get('UROCE_KILL_ROUNDS', '100'))
+SEED = int(os.environ.get('UROCE_SEED', '1'))
+PROGRAM = ['ib_write_bw', '-d', pairs.DEVICE, '-q', '4', '-s', '65536', '-D', '60']
+PEER_SECONDS = 30           # for the survivor to notice: 8 ack timeouts and its clean-up
+SETTLE_SECONDS = 10         # for the daemons to have given everything back
+GROWTH_KB = 4096            # what the resident memory of a daemon may differ by after all rounds
+
+
+def footprint(pid):
+    """Descriptors, mappings and resident kB of a daemon."""
+    with open(f'/proc/{pid}/maps', encoding='utf-8') as f:
+        mappings = sum(1 for _ in f)
+    with open(f'/proc/{pid}/status', encoding='utf-8') as f:
+        resident = next(int(line.split()[1]) for line in f if line.startswith('VmRSS:'))
+    return len(glob.glob(f'/proc/{pid}/fd/*')), mappings, resident
+
+
+class Kill(unittest.TestCase):
+    def setUp(self):
+        up = lab_up(name=NAME)
+        self.lab = up.__enter__()
+        self.addCleanup(up.__exit__, None, None, None)
+        self.gid = str(self.lab.gid_index('h1', 4))
+        self.random = random.Random(SEED)
+
+    def run_and_kill(self, victim):
+        """@return the side that was left"""
+        program = [*PROGRAM, '-x', self.gid]
+        server = pairs.start_server(self.lab, program)
+        client = pairs.Side(self.lab, 'h2', [*program, self.lab.tcp_address('h1')])
+        dead, left = (server, client) if victim == 'server' else (client, server)
+        try:
+            # From the first moments of set-up to well inside the traffic.
+            time.sleep(self.random.uniform(0.02, 0.5))
+            self.assertIsNone(dead.child.poll(), 'it ended before it was killed:\n' + server.report() + client.report())
+            dead.child.kill()
+            left.wait(time.monotonic() + PEER_SECONDS)
+            self.assertIsNotNone(left.child.poll(), 'the peer was not told:\n' + left.report() + self.lab.logs())
+        finally:
+            server.kill()
+            client.kill()
+        return left
+
+    def settle(self, before):
+        """@return the daemons' footprints when they are as before, or after a time the last ones"""
+        end = time.monotonic() + SETTLE_SECONDS
+        while True:
+            now = [footprint(self.lab.pid(host)) for host in ('h1', 'h2')]
+            same = all(n[:2] == b[:2] and n[2] - b[2] < GROWTH_KB for n, b in zip(now, before))
+            if same or time.monotonic() > end:
+                return same, now
+            time.sleep(0.1)
+
+    def test_daemons_go_on_peers_are_told_and_nothing_stays(self):
+        for victim in ('client', 'server'):     # what is allocated once, lazily, is there after these
+            self.run_and_kill(victim)
+        time.sleep(1)
+        before = [footprint(self.lab.pid(host)) for host in ('h1', 'h2')]
+        told = 0
+        for number in range(ROUNDS):
+            victim = self.random.choice(('client', 'server'))
+            left = self.run_and_kill(victim)
+            self.assertNotEqual(left.status, 0, f'round {number}: the peer of a dead program ended well:\n{left.report()}')
+            told += victim == 'server' and 'Failed status' in left.text()
+            self.assertTrue(self.lab.whole(), f'round {number} (seed {SEED}): a daemon ended\n{self.lab.logs()}')
+            if (number + 1) % 10 == 0:
+                print(f'{number + 1} of {ROUNDS} killed', flush=True)
+        self.assertGreater(told, 0, 'no client ever saw an error completion')
+        same, now = self.settle(before)
+        self.assertTrue(same, f'descriptors, mappings, kB were {before}, now {now}')
+        pair = pairs.run_pair(self.lab, ['ib_write_bw', '-d', pairs.DEVICE, '-x', self.gid], 60)
+        self.assertTrue(pair.ok, pair.report())
+
+
+if __name__ == '__main__':
+    unittest.main(verbosity=2)

@@ -1,0 +1,193 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""scripts/uroce-lab itself: what it passes through, what it refuses, what it leaves behind."""
+
+import contextlib
+import glob
+import os
+import signal
+import subprocess
+import sys
+import time
+import unittest
+
+sys.dont_write_bytecode = True
+sys.path[:0] = [os.path.dirname(os.path.realpath(__file__)),
+                os.path.join(os.path.dirname(os.path.realpath(__file__)), '../../scripts')]
+
+from labs import LAB, lab_command, lab_up  # noqa: E402
+from uroce_lab.state import State, is_root  # noqa: E402
+
+NAME = f'l{os.getpid()}'
+OTHER = f'o{os.getpid()}'
+
+
+def command_lines():
+    for path in glob.glob('/proc/[0-9]*/cmdline'):
+        with contextlib.suppress(OSError), open(path, encoding='utf-8', errors='replace') as f:
+            yield f.read().replace('\0', ' ')
+
+
+def traces(name):
+    """Everything that a lab of this name has outside of itself."""
+    found = [path for path in (State(name).dir, f'/run/netns/uroce-{name}-h1', f'/run/netns/uroce-{name}-h2',
+                               f'/var/run/dpdk/uroce-{name}-h1', f'/var/run/dpdk/uroce-{name}-h2') if os.path.exists(path)]
+    with open('/proc/self/mounts', encoding='utf-8') as f:
+        found += [line for line in f if f'/{name}/' in line]
+    return found + [line for line in command_lines() if f'--file-prefix uroce-{name}-h' in line]
+
+
+def hugepages():
+    with open('/proc/sys/vm/nr_hugepages', encoding='ascii') as f:
+        return int(f.read())
+
+
+class Refusals(unittest.TestCase):
+    def refused(self, words, *args, status=1):
+        done = lab_command(*args)
+        self.assertEqual(done.returncode, status, done.stdout)
+        for word in words:
+            self.assertIn(word, done.stdout)
+        self.assertEqual(traces(OTHER), [])
+
+    def test_a_lab_that_is_not_up(self):
+        for command in (['status'], ['down'], ['run']):
+            rest = ['h1', 'true'] if command == ['run'] else []
+            self.refused(['not up', 'uroce-lab up'], *command, '--name', OTHER, *rest)
+
+    def test_options_that_can_not_be(self):
+        self.refused(['lab name', 'lower-case'], 'up', '--name', 'No!')
+        self.refused(['exactly 2 hosts', '--wire veth'], 'up', '--name', OTHER, '--hosts', '3')
+        self.refused(['--hosts 1', '2 to'], 'up', '--name', OTHER, '--hosts', '1')
+        self.refused(['--mtu 99', '1280 to'], 'up', '--name', OTHER, '--mtu', '99')
+        self.refused(['--engines 0'], 'up', '--name', OTHER, '--engines', '0')
+        self.refused(['--pmd', '--wire veth'], 'up', '--name', OTHER, '--pmd', 'af_xdp')
+        self.refused(['memif', 'veth'], 'up', '--name', OTHER, '--wire', 'string', status=2)
+        self.refused(['which program'], 'run', '--name', OTHER, 'h1', status=2)
+
+    @unittest.skipIf(is_root(), 'root may')
+    def test_veth_without_root(self):
+        self.refused(['needs root', 'memif'], 'up', '--name', OTHER, '--wire', 'veth')
+
+    def test_a_daemon_that_refuses_takes_everything_with_it(self):
+        pages = hugepages()
+        self.refused(['impair', 'uroced of h'], 'up', '--name', OTHER, '--impair', 'gravity=1')
+        self.assertEqual(hugepages(), pages)
+
+    def test_an_interrupted_up_leaves_nothing(self):
+        pages = hugepages()
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL):
+            for delay in (0.05, 0.1, 0.2, 0.3):
+                with self.subTest(signal=number, delay=delay):
+                    up = subprocess.Popen([LAB, 'up', '--name', OTHER], stdout=subprocess.DEVNULL,
+                                          stderr=subprocess.DEVNULL, start_new_session=True)
+                    time.sleep(delay)
+                    up.send_signal(number)
+                    status = up.wait()
+                    if number == signal.SIGKILL or status == 0:
+                        lab_command('down', '--name', OTHER)
+                    self.assertEqual(traces(OTHER), [])
+                    self.assertEqual(hugepages(), pages)
+
+
+class Running(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.up = lab_up(name=NAME)
+        cls.lab = cls.up.__enter__()
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.up.__exit__(None, None, None)
+        if traces(NAME):
+            raise AssertionError(f'down left {traces(NAME)}')
+
+    def start(self, *program, **options):
+        return subprocess.Popen(self.lab.command('h1', *program), **options)
+
+    def test_status_says_that_it_is_up(self):
+        done = lab_command('status', '--name', NAME)
+        self.assertEqual(done.returncode, 0)
+        for word in ('h1', 'h2', '198.18.0.1', 'fd00:18::2', 'memif'):
+            self.assertIn(word, done.stdout)
+
+    def test_a_second_up_is_refused_and_harms_nothing(self):
+        done = lab_command('up', '--name', NAME)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn('already up', done.stdout)
+        self.assertTrue(self.lab.whole())
+
+    def test_an_unknown_host(self):
+        done = lab_command('run', '--name', NAME, 'h3', 'true')
+        self.assertEqual(done.returncode, 1)
+        self.assertIn('h1, h2', done.stdout)
+
+    def test_exit_status(self):
+        self.assertEqual(self.start('sh', '-c', 'exit 42').wait(), 42)
+
+    def test_death_by_signal(self):
+        self.assertEqual(self.start('sh', '-c', 'kill -ABRT $$').wait(), -signal.SIGABRT)
+
+    def test_a_program_that_is_not_there(self):
+        done = lab_command('run', '--name', NAME, 'h1', '/nonexistent/program')
+        self.assertEqual(done.returncode, 127)
+        self.assertIn('/nonexistent/program', done.stdout)
+
+    def test_signals_reach_the_program(self):
+        child = self.start('sh', '-c', 'trap "exit 7" USR1; echo ready; while :; do sleep 0.05; done', stdout=subprocess.PIPE)
+        self.assertEqual(child.stdout.readline(), b'ready\n')
+        child.send_signal(signal.SIGUSR1)
+        self.assertEqual(child.wait(10), 7)
+        child.stdout.close()
+
+    def test_streams_are_the_callers(self):
+        done = subprocess.run(self.lab.command('h2', 'sh', '-c', 'cat; echo error >&2'), input=b'through\n',
+                              capture_output=True, check=True)
+        self.assertEqual((done.stdout, done.stderr), (b'through\n', b'error\n'))
+
+    def test_sigpipe_has_its_default(self):
+        child = self.start('sh', '-c', 'kill -PIPE $$; exit 3')
+        self.assertEqual(child.wait(), -signal.SIGPIPE)
+
+    def test_arguments_arrive_as_given(self):
+        done = self.lab.run('h1', 'printf', '[%s]', '--name', 'a b', '', '*')
+        self.assertEqual(done.stdout, '[--name][a b][][*]')
+
+    def test_both_hosts_have_their_device(self):
+        for host in ('h1', 'h2'):
+            done = self.lab.run(host, 'ibv_devinfo', '-d', 'uroce0')
+            self.assertEqual(done.returncode, 0, done.stdout)
+            self.assertIn('PORT_ACTIVE', done.stdout)
+            self.assertEqual(self.lab.gid_index(host, 4) != self.lab.gid_index(host, 6), True)
+
+
+class Ending(unittest.TestCase):
+    def test_a_daemon_that_died_is_seen_and_down_cleans_up(self):
+        pages = hugepages()
+        with lab_up(name=NAME) as lab:
+            os.kill(lab.pid('h2'), signal.SIGKILL)
+            end = time.monotonic() + 10
+            while lab.whole() and time.monotonic() < end:
+                time.sleep(0.01)
+            done = lab_command('status', '--name', NAME)
+            self.assertEqual(done.returncode, 1)
+            self.assertIn('NOT RUNNING', done.stdout)
+            done = lab_command('run', '--name', NAME, 'h2', 'true')
+            self.assertEqual(done.returncode, 1)
+            self.assertIn('has ended', done.stdout)
+            self.assertEqual(lab_command('down', '--name', NAME).returncode, 0)
+            self.assertEqual(traces(NAME), [])
+            self.assertEqual(hugepages(), pages)
+            lab_command('up', '--name', NAME)
+
+    @unittest.skipUnless(is_root(), 'veth needs root')
+    def test_three_hosts_on_a_bridge_have_three_addresses(self):
+        with lab_up('--wire', 'veth', '--hosts', '3', name=NAME) as lab:
+            for index in (1, 2, 3):
+                done = lab.run(f'h{index}', 'ibv_devinfo', '-v', '-d', 'uroce0')
+                self.assertIn(f'198.18.0.{index}', done.stdout)
+        self.assertEqual(traces(NAME), [])
+
+
+if __name__ == '__main__':
+    unittest.main(verbosity=2)
