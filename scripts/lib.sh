@@ -6,8 +6,8 @@ UROCE_ROOT=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.." && pwd)
 UROCE_BUILD=${UROCE_BUILD:-$UROCE_ROOT/build}
 
 # The one list of Debian packages: to build, to run a lab with Debian's own verbs programs, to test.
-UROCE_PACKAGES_BUILD="gcc libc6-dev pkg-config meson ninja-build libdpdk-dev libisal-dev libbsd-dev libcmocka-dev
-	libibverbs-dev librdmacm-dev"
+UROCE_PACKAGES_BUILD="gcc libc6-dev pkg-config meson ninja-build clang libdpdk-dev libisal-dev libbsd-dev libbpf-dev
+	libcmocka-dev libibverbs-dev librdmacm-dev"
 UROCE_PACKAGES_RUN="python3 iproute2 ethtool ibverbs-utils perftest"
 UROCE_PACKAGES_TEST="tshark strace"
 

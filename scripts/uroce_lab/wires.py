@@ -9,19 +9,26 @@ veth    As root. roce0 in each host's namespace; two hosts are the ends of one p
         namespace of its own. The kernel and uroced share roce0 and its addresses.
 """
 
+import math
 import os
 import subprocess
 
 from . import LabError
 
 ETHER_OVERHEAD = 18         # Ethernet header and one VLAN tag
-MEMIF_MIN_BUFFER = 2048
+MEMIF_ALIGN = 128
+PACKET_OVERHEAD = 66        # struct tpacket2_hdr and struct sockaddr_ll before the frame, aligned
+PACKET_ALIGN = 256
+PACKET_FRAMES = 2048        # per ring: bursts of a sender that has the core while the receiver sleeps
+PAGE = 4096
+XDP_PROGRAM = 'lib/net/uroce_xdp.o'
 IFACE = {'memif': 'mgmt0', 'veth': 'roce0'}
 WIRES = tuple(IFACE)
 PMDS = ('af_packet', 'af_xdp')
-# Largest --mtu per wire and the one taken if none is given. 4200 holds a RoCE packet of path MTU 4096.
-MTU_DEFAULT = {'memif': 4500, 'af_packet': 4500, 'af_xdp': 3000}
-MTU_MAX = {'memif': 9000, 'af_packet': 9000, 'af_xdp': 3000}
+# Largest --mtu per wire and the one taken if none is given. 4200 holds a RoCE packet of path MTU 4096. A frame of af_xdp
+# shares one page with the headers of its buffer, so that 2048 is the largest path MTU there.
+MTU_DEFAULT = {'memif': 4200, 'af_packet': 4200, 'af_xdp': 3000}
+MTU_MAX = {'memif': 9000, 'af_packet': 9000, 'af_xdp': 3400}
 MTU_MIN = 1280              # IPv6's
 
 
@@ -101,26 +108,29 @@ def join(lab):
         set_up_iface(host['namespace'], iface, host['index'], lab['mtu'])
 
 
-def power_of_two(value):
-    return 1 << (value - 1).bit_length()
+def align(value, to):
+    return -(-value // to) * to
 
 
 def memif(lab, host):
     """The first host listens, the second connects. Sockets are files: abstract ones end at the namespace."""
     role = 'server' if host['index'] == 1 else 'client'
-    bsize = max(power_of_two(lab['mtu'] + ETHER_OVERHEAD), MEMIF_MIN_BUFFER)
     return f'net_memif0,role={role},id=0,socket-abstract=no,socket={lab["dir"]}/memif.sock,' \
-           f'bsize={bsize},mac=02:18:00:00:00:{host["index"]:02x}'
+           f'bsize={align(lab["mtu"] + ETHER_OVERHEAD, MEMIF_ALIGN)},mac=02:18:00:00:00:{host["index"]:02x}'
 
 
 def af_packet(lab, host):
-    frame = max(power_of_two(lab['mtu'] + ETHER_OVERHEAD + 128), 2048)
-    return f'net_af_packet0,iface={IFACE["veth"]},qpairs={lab["engines"]},blocksz={max(frame, 4096)},framesz={frame},' \
-           f'framecnt=1024,qdisc_bypass=1'
+    # The PMD walks the ring in steps of a frame, the kernel begins each block at a page: blocks must be multiples of both.
+    frame = align(lab['mtu'] + ETHER_OVERHEAD + PACKET_OVERHEAD, PACKET_ALIGN)
+    return f'net_af_packet0,iface={IFACE["veth"]},qpairs={lab["engines"]},framesz={frame},' \
+           f'blocksz={math.lcm(frame, PAGE)},framecnt={PACKET_FRAMES}'
 
 
 def af_xdp(lab, host):
-    return f'net_af_xdp0,iface={IFACE["veth"]},start_queue=0,queue_count={lab["engines"]}'
+    program = os.path.join(lab['build'], XDP_PROGRAM)
+    if not os.path.exists(program):
+        raise LabError(f'{program} is missing: install clang and build anew')
+    return f'net_af_xdp0,iface={IFACE["veth"]},start_queue=0,queue_count={lab["engines"]},xdp_prog={program}'
 
 
 def ethdev(lab, host):

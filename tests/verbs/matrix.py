@@ -13,7 +13,7 @@ WIRES = {
 MTUS = {
     'memif': (256, 512, 1024, 2048, 4096),
     'af_packet': (256, 512, 1024, 2048, 4096),
-    'af_xdp': (256, 512, 1024, 2048),   # its frames live in half pages
+    'af_xdp': (256, 512, 1024, 2048),   # a frame and its buffer's headers share a page
 }
 BW = ('ib_send_bw', 'ib_write_bw', 'ib_read_bw')
 LAT = ('ib_send_lat', 'ib_write_lat', 'ib_read_lat')
