@@ -1,0 +1,397 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The completer: what comes back to a requester. ACKs, NAKs, READ and atomic responses, and the timer that
+ * fires when nothing comes.
+ */
+#include "tp_internal.h"
+
+/* ---- Completing WQEs ---- */
+static void
+push_send_cqe(struct transport *tp, struct qp *qp, const struct tp_swqe *w, uint8_t status, uint8_t verr)
+{
+	struct tp_cqe e = {
+		.wr_id = w->wr_id,
+		.byte_len = w->length,
+		.status = status,
+		.opcode = w->opcode < UROCE_WR_OPS ? tp_req_ops[w->opcode].wc : UROCE_WC_SEND,
+		.ctl = { .wqe_counter = (uint16_t)qp->sq_tail, .vendor_err = verr },
+	};
+
+	cq_push(tp, qp->send_cq, qp, &e);
+}
+
+void
+completer_head(struct transport *tp, struct qp *qp)
+{
+	const struct tp_swqe *w = qp_inflight(qp, qp->sq_tail);
+
+	if ((w->flags & UROCE_SEND_SIGNALED) || qp->sig_all)
+		push_send_cqe(tp, qp, w, UROCE_WC_SUCCESS, TP_VERR_NONE);
+	qp->sq_tail++;
+}
+
+/* Errors complete whether signalled or not (10.7.3.1). */
+void
+completer_fail_head(struct transport *tp, struct qp *qp, uint8_t status, uint8_t verr)
+{
+	push_send_cqe(tp, qp, qp_inflight(qp, qp->sq_tail), status, verr);
+	qp->sq_tail++;
+	if (qp->service == WIRE_RC)
+		qp_error(tp, qp, -1);
+	else
+		qp_send_error(tp, qp);
+}
+
+/* ---- Progress and the timer ---- */
+static inline uint64_t
+ack_timeout_ns(const struct qp *qp)
+{
+	return (uint64_t)TP_TIMEOUT_UNIT_NS << qp->timeout;
+}
+
+/* The wheel's entry may fire early and is moved then; so an ACK costs no more than a store. */
+static void
+set_deadline(struct transport *tp, struct qp *qp, uint64_t deadline_ns)
+{
+	qp->deadline_ns = deadline_ns;
+	if (deadline_ns == 0)
+		return;
+	if (!wheel_pending(&qp->timer) || qp->timer.tick > deadline_ns >> WHEEL_TICK_SHIFT)
+		wheel_add(&tp->wheel, &qp->timer, deadline_ns);
+}
+
+void
+completer_arm(struct transport *tp, struct qp *qp)
+{
+	if (qp->deadline_ns == 0 && qp->timeout != 0 && !qp->rnr_wait && qp->psn_cur != qp->psn_una)
+		set_deadline(tp, qp, tp->now_ns + ack_timeout_ns(qp));
+}
+
+/* psn_una has moved: a new budget of retries, a new timeout, room in the window. */
+static void
+progress(struct transport *tp, struct qp *qp)
+{
+	if (wire_psn_diff(qp->psn_cur, qp->psn_una) < 0) {
+		/* What was about to be sent again has arrived. */
+		qp->psn_cur = qp->psn_una;
+		qp->sq_cur = qp->sq_tail;
+	}
+	qp->retry_left = qp->retry_cnt;
+	qp->rnr_left = qp->rnr_retry;
+	qp->restarted = false;
+	if (!qp->rnr_wait) {
+		qp->deadline_ns = 0;
+		completer_arm(tp, qp);
+	}
+	qp_activate(tp, qp);
+}
+
+static inline uint8_t
+head_kind(struct qp *qp)
+{
+	const struct tp_swqe *w = qp_inflight(qp, qp->sq_tail);
+
+	return w->status != 0 ? TP_REQ_NONE : tp_req_ops[w->opcode].kind;
+}
+
+/*
+ * Everything up to @p psn has arrived. Completes SEND and WRITE; a READ or atomic needs its response.
+ * @return false if one stands in the way: its response was lost (implied NAK, 9.7.5.1.2).
+ */
+static bool
+acknowledge(struct transport *tp, struct qp *qp, uint32_t psn)
+{
+	bool moved = false, free = true;
+
+	while (qp->sq_tail != qp->sq.counter && wire_psn_diff(psn, qp->psn_una) >= 0) {
+		const struct tp_swqe *w = qp_inflight(qp, qp->sq_tail);
+
+		if (head_kind(qp) != TP_REQ_DATA) {
+			free = false;
+			break;
+		}
+		moved = true;
+		if (wire_psn_diff(psn, w->last_psn) < 0) {
+			qp->psn_una = wire_psn_add(psn, 1);
+			break;
+		}
+		qp->psn_una = wire_psn_add(w->last_psn, 1);
+		completer_head(tp, qp);
+	}
+	if (moved)
+		progress(tp, qp);
+	return free;
+}
+
+/* A response was lost: ask again, once until there is progress; then it's the timer's. */
+static void
+restart(struct transport *tp, struct qp *qp)
+{
+	if (qp->restarted || qp->rnr_wait) {
+		tp->counters.rx_response_ignored++;
+		return;
+	}
+	qp->restarted = true;
+	tp->counters.implied_nak_seq_err++;
+	requester_rewind(tp, qp);
+}
+
+/* Go back, if there are tries left. */
+static void
+retry(struct transport *tp, struct qp *qp, uint8_t verr)
+{
+	if (qp->retry_left == 0) {
+		tp->counters.retry_exceeded_err++;
+		completer_fail_head(tp, qp, UROCE_WC_RETRY_EXC_ERR, verr);
+		return;
+	}
+	qp->retry_left--;
+	requester_rewind(tp, qp);
+	/* The timeout counts from the retransmission. */
+	qp->deadline_ns = 0;
+}
+
+void
+completer_timer(struct transport *tp, struct qp *qp)
+{
+	if (qp->deadline_ns == 0)
+		return;
+	if (tp->now_ns < qp->deadline_ns) {
+		wheel_add(&tp->wheel, &qp->timer, qp->deadline_ns);
+		return;
+	}
+	qp->deadline_ns = 0;
+	if (!qp_sends(qp))
+		return;
+	if (qp->rnr_wait) {
+		qp->rnr_wait = false;
+		qp_activate(tp, qp);
+		return;
+	}
+	if (qp->sq_tail == qp->sq.counter || qp->psn_cur == qp->psn_una)
+		return;
+	tp->counters.local_ack_timeout_err++;
+	qp->restarted = false;
+	retry(tp, qp, TP_VERR_TIMEOUT);
+}
+
+/* ---- NAKs ---- */
+static void
+rnr_nak(struct transport *tp, struct qp *qp, uint8_t code)
+{
+	tp->counters.rnr_nak_received++;
+	if (qp->rnr_wait)
+		return;
+	if (qp->rnr_retry != TP_RETRY_INFINITE) {
+		if (qp->rnr_left == 0) {
+			tp->counters.rnr_nak_retry_err++;
+			completer_fail_head(tp, qp, UROCE_WC_RNR_RETRY_EXC_ERR, TP_VERR_RNR);
+			return;
+		}
+		qp->rnr_left--;
+	}
+	requester_rewind(tp, qp);
+	qp->rnr_wait = true;
+	qp->blocked = true;
+	set_deadline(tp, qp, tp->now_ns + wire_rnr_timer_ns(code));
+}
+
+/* What the responder refused for good: the WQE's status and the counter. */
+static void
+fatal_nak(struct transport *tp, struct qp *qp, uint8_t syndrome)
+{
+	static const uint8_t status[] = {
+		[WIRE_NAK_INV_REQ & 3] = UROCE_WC_REM_INV_REQ_ERR,
+		[WIRE_NAK_REM_ACCESS & 3] = UROCE_WC_REM_ACCESS_ERR,
+		[WIRE_NAK_REM_OP & 3] = UROCE_WC_REM_OP_ERR,
+	};
+
+	if (syndrome == WIRE_NAK_INV_REQ)
+		tp->counters.req_remote_invalid_request++;
+	else if (syndrome == WIRE_NAK_REM_ACCESS)
+		tp->counters.req_remote_access_errors++;
+	else
+		tp->counters.req_remote_op_errors++;
+	completer_fail_head(tp, qp, status[syndrome & 3], TP_VERR_REMOTE_NAK);
+}
+
+/* A NAK of @p psn says that everything before it arrived (9.7.5.2). */
+static void
+nak_rx(struct transport *tp, struct qp *qp, uint32_t psn, uint8_t syndrome)
+{
+	bool rnr = WIRE_AETH_TYPE(syndrome) == WIRE_AETH_RNR_NAK;
+
+	/* An unknown code is no NAK at all: nothing may be concluded from it. */
+	if (!rnr && (syndrome < WIRE_NAK_PSN_SEQ || syndrome > WIRE_NAK_REM_OP)) {
+		tp->counters.rx_nak_ignored++;
+		return;
+	}
+	if (!acknowledge(tp, qp, wire_psn_add(psn, WIRE_PSN_MASK)) && (rnr || syndrome == WIRE_NAK_PSN_SEQ)) {
+		restart(tp, qp);
+		return;
+	}
+	if (qp->sq_tail == qp->sq.counter || !qp_sends(qp))
+		return;
+	if (rnr) {
+		rnr_nak(tp, qp, syndrome & 0x1f);
+	} else if (syndrome == WIRE_NAK_PSN_SEQ) {
+		tp->counters.packet_seq_err++;
+		/* A duplicate of a NAK that has been acted on, while the resent packets are still to come. */
+		if (!qp->rnr_wait && qp->psn_cur != qp->psn_una)
+			retry(tp, qp, TP_VERR_SEQ_RETRY);
+	} else {
+		fatal_nak(tp, qp, syndrome);
+	}
+}
+
+/* ---- Responses with data ---- */
+static void
+bad_response(struct transport *tp, struct qp *qp)
+{
+	tp->counters.rx_bad_response++;
+	completer_fail_head(tp, qp, UROCE_WC_BAD_RESP_ERR, TP_VERR_BAD_RESPONSE);
+}
+
+/* Scatter response bytes at offset @p off of the message into the WQE's SGEs. @return 0 or the vendor error. */
+static uint8_t
+scatter(struct transport *tp, struct qp *qp, const struct tp_swqe *w, uint32_t off, const uint8_t *data, uint32_t len)
+{
+	const struct ring_sq_wqe *slot = ring_slot(&qp->sq, qp->sq_tail);
+	const uint8_t *ops = (const uint8_t *)(slot + 1);
+	const struct ring_sge *sge = (const void *)(ops + (ring_op_has_operands(w->opcode) ? sizeof(struct ring_atomic) : 0));
+
+	for (uint32_t i = 0; len > 0; i++) {
+		struct ring_sge s;
+		struct mr *mr;
+		uint32_t n;
+
+		if (unlikely(i == w->nb_sge))
+			return TP_VERR_WQE_LENGTH;
+		s = sge_snapshot(&sge[i]);
+		if (off >= s.length) {
+			off -= s.length;
+			continue;
+		}
+		n = RTE_MIN(len, s.length - off);
+		mr = mr_check(tp->c.mrs, s.lkey, qp->pd, UROCE_ACCESS_LOCAL_WRITE, s.addr + off, n);
+		if (unlikely(mr == NULL))
+			return TP_VERR_LKEY;
+		if (unlikely(mr_write(mr, s.addr + off, data, n) != 0))
+			return TP_VERR_FAULT;
+		data += n;
+		len -= n;
+		off = 0;
+	}
+	return 0;
+}
+
+/* The next PSN of the READ or atomic at the head has been answered. */
+static void
+answered(struct transport *tp, struct qp *qp, const struct tp_swqe *w)
+{
+	uint32_t nth = (qp->psn_una - w->first_psn) & WIRE_PSN_MASK;
+	bool last = qp->psn_una == w->last_psn;
+
+	qp->psn_una = wire_psn_add(qp->psn_una, 1);
+	if ((last || (nth & (TP_READ_CHUNK_PACKETS - 1)) == TP_READ_CHUNK_PACKETS - 1) && qp->rd_out > 0)
+		qp->rd_out--;
+	if (last)
+		completer_head(tp, qp);
+	progress(tp, qp);
+}
+
+static void
+read_response(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
+{
+	struct tp_swqe *w = qp_inflight(qp, qp->sq_tail);
+	uint32_t off = ((qp->psn_una - w->first_psn) & WIRE_PSN_MASK) << qp->mtu_shift;
+	uint32_t want = RTE_MIN(w->length - off, UINT32_C(1) << qp->mtu_shift);
+	uint8_t verr;
+
+	if (unlikely(p->payload_bytes != want)) {
+		bad_response(tp, qp);
+		return;
+	}
+	verr = scatter(tp, qp, w, off, p->payload, want);
+	if (unlikely(verr != 0)) {
+		tp->counters.req_local_errors++;
+		completer_fail_head(tp, qp, UROCE_WC_LOC_PROT_ERR, verr);
+		return;
+	}
+	answered(tp, qp, w);
+}
+
+static void
+atomic_response(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
+{
+	struct tp_swqe *w = qp_inflight(qp, qp->sq_tail);
+	uint64_t old = wire_get64(p->bthp + p->op->off_atomicacketh);
+	uint8_t verr = scatter(tp, qp, w, 0, (const uint8_t *)&old, sizeof(old));
+
+	if (unlikely(verr != 0)) {
+		tp->counters.req_local_errors++;
+		completer_fail_head(tp, qp, UROCE_WC_LOC_PROT_ERR, verr);
+		return;
+	}
+	answered(tp, qp, w);
+}
+
+static void
+data_response_rx(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
+{
+	bool read = (p->op->flags & WIRE_F_READ_RESP) != 0;
+
+	if (unlikely((p->op->flags & WIRE_F_AETH) &&
+		     WIRE_AETH_TYPE(p->bthp[p->op->off_aeth]) != WIRE_AETH_ACK)) {
+		tp->counters.rx_response_ignored++;
+		return;
+	}
+	/* SENDs and WRITEs before it have arrived. */
+	if (qp->psn_una != p->bth.psn && !acknowledge(tp, qp, wire_psn_add(p->bth.psn, WIRE_PSN_MASK))) {
+		restart(tp, qp);
+		return;
+	}
+	if (unlikely(qp->psn_una != p->bth.psn || qp->sq_tail == qp->sq.counter || !qp_sends(qp))) {
+		tp->counters.rx_response_ignored++;
+		return;
+	}
+	if (unlikely(head_kind(qp) != (read ? TP_REQ_READ : TP_REQ_ATOMIC))) {
+		bad_response(tp, qp);
+		return;
+	}
+	if (read)
+		read_response(tp, qp, p);
+	else
+		atomic_response(tp, qp, p);
+}
+
+void
+completer_rx(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
+{
+	uint32_t psn = p->bth.psn;
+	uint8_t syndrome;
+
+	tp->counters.acks_received++;
+	/* Never sent: a peer that is broken, or not ours. */
+	if (unlikely(wire_psn_diff(psn, qp->psn_max) >= 0)) {
+		tp->counters.rx_ghost_ack++;
+		return;
+	}
+	if (wire_psn_diff(psn, qp->psn_una) < 0) {
+		tp->counters.rx_response_ignored++;
+		return;
+	}
+	if (p->op->flags & (WIRE_F_READ_RESP | WIRE_F_ATOMICACKETH)) {
+		data_response_rx(tp, qp, p);
+	} else {
+		syndrome = p->bthp[p->op->off_aeth];
+		if (likely(WIRE_AETH_TYPE(syndrome) == WIRE_AETH_ACK)) {
+			if (unlikely(!acknowledge(tp, qp, psn)))
+				restart(tp, qp);
+		} else {
+			nak_rx(tp, qp, psn, syndrome);
+		}
+	}
+	if (unlikely(qp->state == UROCE_QPS_SQD))
+		qp_check_drained(tp, qp);
+}

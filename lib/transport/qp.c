@@ -1,0 +1,438 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * QPs: creation, modification, query, destruction; the one place that moves a QP to ERR, and flushing.
+ */
+#include "tp_internal.h"
+
+/* An idle QP's memory beside its rings: this, its receive SGEs, its READ and atomic resources. */
+static_assert(sizeof(struct qp) <= 1536, "an idle QP costs at most 2 KiB");
+
+static inline void
+shared_store(_Atomic uint32_t *p, uint32_t v)
+{
+	atomic_store_explicit(p, v, memory_order_release);
+}
+
+/* ---- Creation and destruction ---- */
+static bool
+params_ok(const struct qp_params *p)
+{
+	uint32_t stride = ring_sq_stride(p->cap.max_send_sge, p->cap.max_inline_data);
+
+	if (p->type != UROCE_QPT_RC && p->type != UROCE_QPT_UC && p->type != UROCE_QPT_UD)
+		return false;
+	if (p->cap.max_send_sge > UROCE_MAX_SGE || p->cap.max_recv_sge > UROCE_MAX_SGE ||
+	    p->cap.max_inline_data > UROCE_MAX_INLINE)
+		return false;
+	if (p->sq.base == NULL || UINT32_C(1) << p->sq.shift < stride)
+		return false;
+	if (p->rq.base != NULL && UINT32_C(1) << p->rq.shift < ring_rq_stride(p->cap.max_recv_sge))
+		return false;
+	return p->send_cq != NULL && p->recv_cq != NULL && p->shared != NULL;
+}
+
+int
+qp_create(struct transport *tp, const struct qp_params *p, struct qp **out)
+{
+	static const uint8_t services[] = {
+		[UROCE_QPT_RC] = WIRE_RC, [UROCE_QPT_UC] = WIRE_UC, [UROCE_QPT_UD] = WIRE_UD,
+	};
+	uint32_t nb_sge = p->srq != NULL ? p->srq->max_sge : p->cap.max_recv_sge;
+	struct qp *qp;
+
+	if (!params_ok(p) || p->port >= tp->c.nb_ports)
+		return EINVAL;
+	qp = calloc(1, sizeof(*qp) + nb_sge * sizeof(struct ring_sge));
+	if (qp == NULL)
+		return ENOMEM;
+	qp->tp = tp;
+	qp->type = (uint8_t)p->type;
+	qp->service = services[p->type];
+	qp->pd = p->pd;
+	qp->send_cq = p->send_cq;
+	qp->recv_cq = p->recv_cq;
+	qp->srq = p->srq;
+	qp->sig_all = p->sq_sig_all;
+	qp->sq = p->sq;
+	qp->rq = p->rq;
+	qp->shared = p->shared;
+	qp->port = p->port;
+	qp->cookie = p->cookie;
+	qp->owner = p->owner;
+	qp->max_inline = (uint16_t)p->cap.max_inline_data;
+	qp->max_send_sge = (uint8_t)p->cap.max_send_sge;
+	qp->attr.cap = p->cap;
+	qp->rwqe.sge = (struct ring_sge *)(qp + 1);
+	qp->inflight = qp->own_inflight;
+	qp->inflight_mask = TP_INFLIGHT_OWN - 1;
+	qp->pkey = WIRE_PKEY_DEFAULT;
+	shared_store(&qp->shared->rq_watch, 1);
+	qp_set_state(qp, UROCE_QPS_RESET);
+	if (qp_table_add(tp->c.qps, qp) != 0) {
+		free(qp);
+		return ENOMEM;
+	}
+	if (qp->srq != NULL)
+		qp->srq->users++;
+	atomic_fetch_add(&qp->send_cq->users, 1);
+	atomic_fetch_add(&qp->recv_cq->users, 1);
+	tp->nb_qps++;
+	*out = qp;
+	return 0;
+}
+
+void
+qp_free(struct qp *qp)
+{
+	free(qp->res);
+	free(qp);
+}
+
+/* Forget what is in flight; a borrowed window goes back. */
+static void
+drop_inflight(struct transport *tp, struct qp *qp)
+{
+	qp->sq_tail = qp->sq.counter;
+	qp->sq_cur = qp->sq.counter;
+	requester_return_window(tp, qp);
+}
+
+void
+qp_destroy(struct transport *tp, struct qp *qp)
+{
+	qp_unlist(tp, qp);
+	drop_inflight(tp, qp);
+	if (qp->srq != NULL)
+		qp->srq->users--;
+	atomic_fetch_sub(&qp->send_cq->users, 1);
+	atomic_fetch_sub(&qp->recv_cq->users, 1);
+	tp->nb_qps--;
+	qp_table_remove(tp->c.qps, qp);
+}
+
+/* ---- Errors and flushing ---- */
+/* From here on clients ring for what they post; what they posted before they could see it, flushing finds. */
+static void
+stop_watching(struct qp *qp, bool rq)
+{
+	qp->watched = false;
+	shared_store(&qp->shared->sq_watch, 0);
+	if (rq)
+		shared_store(&qp->shared->rq_watch, 0);
+	atomic_thread_fence(memory_order_seq_cst);
+}
+
+static void
+stop_timer(struct transport *tp, struct qp *qp)
+{
+	wheel_del(&tp->wheel, &qp->timer);
+	qp->deadline_ns = 0;
+	qp->rnr_wait = false;
+}
+
+void
+qp_error(struct transport *tp, struct qp *qp, int event)
+{
+	if (qp->state == UROCE_QPS_ERR)
+		return;
+	qp_set_state(qp, UROCE_QPS_ERR);
+	stop_watching(qp, true);
+	stop_timer(tp, qp);
+	/* A NAK still goes out, after the responses that come before it. */
+	if (qp->reply != TP_REPLY_FATAL) {
+		qp->reply = TP_REPLY_NONE;
+		qp->res_pending = 0;
+	}
+	if (event >= 0)
+		tp_event(tp, (enum uroce_event)event, qp->cookie, qp->owner);
+	qp_activate(tp, qp);
+}
+
+void
+qp_send_error(struct transport *tp, struct qp *qp)
+{
+	if (qp->state == UROCE_QPS_ERR)
+		return;
+	qp_set_state(qp, UROCE_QPS_SQE);
+	stop_watching(qp, false);
+	qp_activate(tp, qp);
+}
+
+/* @return false: nothing left. */
+static bool
+flush_one_send(struct transport *tp, struct qp *qp)
+{
+	struct tp_cqe e = { .status = UROCE_WC_WR_FLUSH_ERR };
+	const struct ring_sq_wqe *slot;
+	union ring_sq_ctl ctl;
+	uint8_t opcode;
+
+	if (qp->sq_tail != qp->sq.counter) {
+		const struct tp_swqe *w = qp_inflight(qp, qp->sq_tail);
+
+		e.wr_id = w->wr_id;
+		opcode = w->opcode;
+	} else {
+		if (!ring_sq_ready(&qp->sq, qp->sq.counter))
+			return false;
+		slot = ring_slot(&qp->sq, qp->sq.counter++);
+		ctl.word = atomic_load_explicit(&slot->ctl, memory_order_relaxed);
+		e.wr_id = slot->wr_id;
+		opcode = ctl.opcode;
+	}
+	e.opcode = opcode < UROCE_WR_OPS ? tp_req_ops[opcode].wc : UROCE_WC_SEND;
+	e.ctl.wqe_counter = (uint16_t)qp->sq_tail++;
+	qp->sq_cur = qp->sq_tail;
+	cq_push(tp, qp->send_cq, qp, &e);
+	return true;
+}
+
+uint32_t
+qp_flush_run(struct transport *tp, struct qp *qp, uint32_t budget)
+{
+	uint32_t work = 0;
+
+	while (work < budget && flush_one_send(tp, qp))
+		work++;
+	if (qp->state != UROCE_QPS_ERR)
+		return work;
+	while (work < budget && recv_flush_one(tp, qp))
+		work++;
+	/* No WQE of the SRQ will be taken any more (10.2.9.4): the QP may be destroyed without losing one. */
+	if (work < budget && qp->srq != NULL && !qp->last_wqe_told) {
+		qp->last_wqe_told = true;
+		tp_event(tp, UROCE_EVENT_QP_LAST_WQE_REACHED, qp->cookie, qp->owner);
+	}
+	return work;
+}
+
+void
+qp_check_drained(struct transport *tp, struct qp *qp)
+{
+	if (qp->state != UROCE_QPS_SQD || qp->sqd_told || qp->sq_tail != qp->sq.counter)
+		return;
+	qp->sqd_told = true;
+	if (qp->attr.en_sqd_async_notify)
+		tp_event(tp, UROCE_EVENT_SQ_DRAINED, qp->cookie, qp->owner);
+}
+
+/* ---- Modify ---- */
+static void
+clear_ring(struct ring *r)
+{
+	if (r->base == NULL)
+		return;
+	memset(r->base, 0, (size_t)1 << (r->order + r->shift));
+	r->counter = 0;
+}
+
+/* RESET: all WQEs are gone without completions; slots and counters begin anew on both sides. */
+static void
+reset(struct transport *tp, struct qp *qp)
+{
+	struct uroce_qp_cap cap = qp->attr.cap;
+
+	qp_unlist(tp, qp);
+	stop_timer(tp, qp);
+	drop_inflight(tp, qp);
+	clear_ring(&qp->sq);
+	clear_ring(&qp->rq);
+	drop_inflight(tp, qp);
+	qp->rwqe.valid = false;
+	qp->rmsg = TP_RMSG_NONE;
+	qp->reply = TP_REPLY_NONE;
+	qp->told = TP_TOLD_NOTHING;
+	qp->res_pending = 0;
+	qp->res_head = 0;
+	for (uint32_t i = 0; i < qp->res_max; i++)
+		qp->res[i].used = false;
+	qp->rd_out = 0;
+	qp->msn = 0;
+	qp->blocked = qp->restarted = qp->comm_est = qp->last_wqe_told = false;
+	qp->tmpl_ah = 0;
+	memset(&qp->attr, 0, sizeof(qp->attr));
+	qp->attr.cap = cap;
+	stop_watching(qp, false);
+	shared_store(&qp->shared->rq_watch, 1);
+}
+
+/* Room for the READs and atomics that the peer may have outstanding. Stored results start empty. */
+static int
+set_max_dest_rd_atomic(struct qp *qp, uint8_t n)
+{
+	struct tp_res *res = NULL;
+
+	if (n == qp->res_max && qp->res != NULL)
+		return 0;
+	if (n > 0) {
+		res = calloc(n, sizeof(*res));
+		if (res == NULL)
+			return ENOMEM;
+	}
+	free(qp->res);
+	qp->res = res;
+	qp->res_max = n;
+	qp->res_head = 0;
+	qp->res_pending = 0;
+	return 0;
+}
+
+/* The header template: everything that the way to the peer and the QP numbers decide. */
+static void
+build_template(struct qp *qp)
+{
+	struct wire_addr a = qp->path.addr;
+
+	if (qp->attr.ah.flow_label == 0) {
+		a.flow_label = wire_calc_flow_label(qp->qpn, qp->dest_qpn);
+		a.sport = wire_flow_label_to_sport(a.flow_label);
+	}
+	wire_tmpl_build(&qp->tmpl, &a);
+	memcpy(qp->sip, a.sip, sizeof(qp->sip));
+	memcpy(qp->dip, a.dip, sizeof(qp->dip));
+	qp->port = qp->path.port;
+	qp->pkey = qp->path.pkey;
+	qp->loopback = qp->path.loopback;
+}
+
+static void
+set_attributes(struct qp *qp, const struct uroce_qp_attr *a, uint32_t mask)
+{
+	struct uroce_qp_attr *q = &qp->attr;
+
+#define SET(bit, field) \
+	do { \
+		if (mask & UROCE_QP_##bit) \
+			q->field = a->field; \
+	} while (0)
+	SET(EN_SQD_ASYNC_NOTIFY, en_sqd_async_notify);
+	SET(ACCESS_FLAGS, qp_access_flags);
+	SET(PKEY_INDEX, pkey_index);
+	SET(PORT, port_num);
+	SET(QKEY, qkey);
+	SET(AV, ah);
+	SET(PATH_MTU, path_mtu);
+	SET(TIMEOUT, timeout);
+	SET(RETRY_CNT, retry_cnt);
+	SET(RNR_RETRY, rnr_retry);
+	SET(RQ_PSN, rq_psn);
+	SET(MAX_QP_RD_ATOMIC, max_rd_atomic);
+	SET(MIN_RNR_TIMER, min_rnr_timer);
+	SET(SQ_PSN, sq_psn);
+	SET(MAX_DEST_RD_ATOMIC, max_dest_rd_atomic);
+	SET(DEST_QPN, dest_qp_num);
+#undef SET
+	qp->access = q->qp_access_flags;
+	qp->qkey = q->qkey;
+	qp->dest_qpn = q->dest_qp_num;
+	qp->timeout = q->timeout;
+	qp->retry_cnt = qp->retry_left = q->retry_cnt;
+	qp->rnr_retry = qp->rnr_left = q->rnr_retry;
+	qp->max_rd = q->max_rd_atomic;
+	qp->min_rnr_timer = q->min_rnr_timer;
+	if (mask & UROCE_QP_PATH_MTU)
+		qp->mtu_shift = (uint8_t)(7 + q->path_mtu);
+	if (mask & UROCE_QP_RQ_PSN)
+		qp->epsn = q->rq_psn;
+}
+
+static void
+start_sending_at(struct qp *qp, uint32_t psn)
+{
+	qp->psn_una = qp->psn_cur = qp->psn_max = qp->psn_next = psn;
+	qp->sq_tail = qp->sq_cur = qp->sq.counter;
+}
+
+static void
+enter(struct transport *tp, struct qp *qp, enum uroce_qp_state from, enum uroce_qp_state to, uint32_t mask)
+{
+	switch (to) {
+	case UROCE_QPS_RESET:
+		reset(tp, qp);
+		break;
+	case UROCE_QPS_RTR:
+		/* A UD message is one packet, as long as the port allows. */
+		if (qp->service == WIRE_UD)
+			qp->mtu_shift = 12;
+		break;
+	case UROCE_QPS_RTS:
+		if (mask & UROCE_QP_SQ_PSN)
+			start_sending_at(qp, qp->attr.sq_psn);
+		else if (from == UROCE_QPS_SQE)
+			start_sending_at(qp, qp->psn_cur);
+		break;
+	case UROCE_QPS_SQD:
+		qp->sqd_told = false;
+		break;
+	case UROCE_QPS_ERR:
+		qp_error(tp, qp, -1);
+		return;
+	default:
+		break;
+	}
+	qp_set_state(qp, to);
+	if (to == UROCE_QPS_RTS)
+		qp_activate(tp, qp);
+	if (to == UROCE_QPS_SQD && from != UROCE_QPS_SQD) {
+		stop_watching(qp, false);
+		requester_unfetch(qp);
+		qp_check_drained(tp, qp);
+	}
+}
+
+int
+qp_modify(struct transport *tp, struct qp *qp, const struct uroce_qp_attr *attr, uint32_t mask,
+	  const struct tp_path *path, uint64_t now_ns)
+{
+	enum uroce_qp_state from = qp->state, to = mask & UROCE_QP_STATE ? attr->qp_state : from;
+	const char *why;
+
+	tp->now_ns = now_ns;
+	if (qp_modify_check(qp->type, from, attr, mask, UROCE_MTU_4096, &why) != 0 ||
+	    ((mask & UROCE_QP_AV) && path == NULL))
+		return EINVAL;
+	if ((mask & UROCE_QP_AV) && path->port >= tp->c.nb_ports)
+		return EINVAL;
+	if ((mask & UROCE_QP_MAX_DEST_RD_ATOMIC) && set_max_dest_rd_atomic(qp, attr->max_dest_rd_atomic) != 0)
+		return ENOMEM;
+	set_attributes(qp, attr, mask);
+	if (mask & UROCE_QP_AV)
+		qp->path = *path;
+	if (mask & (UROCE_QP_AV | UROCE_QP_DEST_QPN))
+		build_template(qp);
+	if (mask & UROCE_QP_STATE)
+		enter(tp, qp, from, to, mask);
+	return 0;
+}
+
+void
+qp_query(const struct qp *qp, struct uroce_qp_attr *attr)
+{
+	*attr = qp->attr;
+	attr->qp_state = qp->state;
+	attr->cur_qp_state = qp->state;
+	attr->sq_draining = qp->state == UROCE_QPS_SQD && qp->sq_tail != qp->sq.counter;
+	/* Where the QP stands now, as hardware reports them. */
+	if (qp->state != UROCE_QPS_RESET && qp->state != UROCE_QPS_INIT) {
+		attr->rq_psn = qp->epsn;
+		attr->sq_psn = qp->state >= UROCE_QPS_RTS ? qp->psn_next : attr->sq_psn;
+	}
+}
+
+uint32_t
+qp_num(const struct qp *qp)
+{
+	return qp->qpn;
+}
+
+unsigned int
+qp_engine(const struct qp *qp)
+{
+	return qp->tp->c.engine;
+}
+
+enum uroce_qp_state
+qp_state(const struct qp *qp)
+{
+	return qp->state;
+}

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Receive WQEs: taking, filling, completing and flushing them, for every QP type.
+ */
+#include "tp_internal.h"
+
+void
+rwqe_copy(struct tp_rwqe *w, const struct ring *r, uint32_t counter, uint32_t max_sge)
+{
+	const struct ring_rq_wqe *slot = ring_slot(r, counter);
+	union ring_rq_ctl ctl = { .word = atomic_load_explicit(&slot->ctl, memory_order_acquire) };
+
+	w->wr_id = slot->wr_id;
+	w->wqe_counter = (uint16_t)counter;
+	/* The client library refuses to post more than max_sge; who writes it to the slot gets an empty buffer. */
+	w->nb_sge = ctl.num_sge <= max_sge ? ctl.num_sge : 0;
+	w->sge_cur = 0;
+	w->sge_off = 0;
+	w->room = 0;
+	for (uint32_t i = 0; i < w->nb_sge; i++) {
+		w->sge[i] = sge_snapshot(&slot->sge[i]);
+		w->room += w->sge[i].length;
+	}
+	w->valid = true;
+}
+
+bool
+recv_take(struct transport *tp, struct qp *qp)
+{
+	if (qp->rwqe.valid) {
+		/* UC: left over from a message that was abandoned. */
+		qp->rwqe.sge_cur = 0;
+		qp->rwqe.sge_off = 0;
+		qp->rwqe.room = 0;
+		for (uint32_t i = 0; i < qp->rwqe.nb_sge; i++)
+			qp->rwqe.room += qp->rwqe.sge[i].length;
+		return true;
+	}
+	if (qp->srq != NULL)
+		return srq_take(tp, qp->srq, &qp->rwqe);
+	if (qp->rq.base == NULL || !ring_rq_ready(&qp->rq, qp->rq.counter))
+		return false;
+	rwqe_copy(&qp->rwqe, &qp->rq, qp->rq.counter, qp->attr.cap.max_recv_sge);
+	qp->rq.counter++;
+	return true;
+}
+
+uint8_t
+recv_place(struct transport *tp, struct qp *qp, const uint8_t *data, uint32_t len, uint8_t *verr)
+{
+	struct tp_rwqe *w = &qp->rwqe;
+	uint32_t pd = qp->srq != NULL ? qp->srq->pd : qp->pd;
+
+	if (unlikely(len > w->room)) {
+		*verr = TP_VERR_RECV_LENGTH;
+		return UROCE_WC_LOC_LEN_ERR;
+	}
+	w->room -= len;
+	while (len > 0) {
+		struct ring_sge *s = &w->sge[w->sge_cur];
+		struct mr *mr;
+		uint32_t n;
+
+		n = RTE_MIN(len, s->length - w->sge_off);
+		if (n > 0) {
+			uint64_t va = s->addr + w->sge_off;
+
+			mr = mr_check(tp->c.mrs, s->lkey, pd, UROCE_ACCESS_LOCAL_WRITE, va, n);
+			if (unlikely(mr == NULL)) {
+				*verr = mr_check(tp->c.mrs, s->lkey, pd, 0, va, n) != NULL ? TP_VERR_LACCESS : TP_VERR_LKEY;
+				return UROCE_WC_LOC_PROT_ERR;
+			}
+			if (unlikely(mr_write(mr, va, data, n) != 0)) {
+				*verr = TP_VERR_FAULT;
+				return UROCE_WC_LOC_PROT_ERR;
+			}
+		}
+		data += n;
+		len -= n;
+		w->sge_off += n;
+		if (w->sge_off == s->length) {
+			w->sge_cur++;
+			w->sge_off = 0;
+		}
+	}
+	return UROCE_WC_SUCCESS;
+}
+
+void
+recv_complete(struct transport *tp, struct qp *qp, uint8_t opcode, const struct wire_pkt *p)
+{
+	struct tp_cqe e = {
+		.wr_id = qp->rwqe.wr_id,
+		.byte_len = qp->r_length,
+		.src_qp = qp->dest_qpn,
+		.opcode = opcode,
+		.ctl = { .wqe_counter = qp->rwqe.wqe_counter, .is_recv = 1, .solicited = p->bth.solicited },
+	};
+
+	if (p->op->flags & WIRE_F_IMM) {
+		memcpy(&e.imm, p->bthp + p->op->off_imm, sizeof(e.imm));
+		e.ctl.wc_flags = UROCE_WC_WITH_IMM;
+	}
+	qp->rwqe.valid = false;
+	cq_push(tp, qp->recv_cq, qp, &e);
+}
+
+void
+recv_fail(struct transport *tp, struct qp *qp, uint8_t status, uint8_t verr)
+{
+	struct tp_cqe e = {
+		.wr_id = qp->rwqe.wr_id,
+		.status = status,
+		.opcode = UROCE_WC_RECV,
+		.ctl = { .wqe_counter = qp->rwqe.wqe_counter, .is_recv = 1, .vendor_err = verr },
+	};
+
+	qp->rwqe.valid = false;
+	cq_push(tp, qp->recv_cq, qp, &e);
+}
+
+bool
+recv_flush_one(struct transport *tp, struct qp *qp)
+{
+	/* WQEs on an SRQ belong to no QP until they are taken (10.2.9.4). */
+	if (!qp->rwqe.valid && (qp->srq != NULL || !recv_take(tp, qp)))
+		return false;
+	recv_fail(tp, qp, UROCE_WC_WR_FLUSH_ERR, TP_VERR_NONE);
+	return true;
+}

@@ -1,0 +1,396 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The requester: fetches and checks WQEs, cuts messages into packets and sends them, also again.
+ */
+#include "tp_internal.h"
+
+#define SVC(s) (1 << (WIRE_##s >> 5))
+
+const struct tp_req_op tp_req_ops[UROCE_WR_OPS] = {
+	[UROCE_WR_RDMA_WRITE] = { SVC(RC) | SVC(UC), UROCE_WC_RDMA_WRITE, TP_REQ_DATA, WIRE_OP_WRITE_FIRST,
+				  WIRE_OP_WRITE_MIDDLE, WIRE_OP_WRITE_LAST, WIRE_OP_WRITE_ONLY },
+	[UROCE_WR_RDMA_WRITE_WITH_IMM] = { SVC(RC) | SVC(UC), UROCE_WC_RDMA_WRITE, TP_REQ_DATA, WIRE_OP_WRITE_FIRST,
+					   WIRE_OP_WRITE_MIDDLE, WIRE_OP_WRITE_LAST_IMM, WIRE_OP_WRITE_ONLY_IMM },
+	[UROCE_WR_SEND] = { SVC(RC) | SVC(UC) | SVC(UD), UROCE_WC_SEND, TP_REQ_DATA, WIRE_OP_SEND_FIRST,
+			    WIRE_OP_SEND_MIDDLE, WIRE_OP_SEND_LAST, WIRE_OP_SEND_ONLY },
+	[UROCE_WR_SEND_WITH_IMM] = { SVC(RC) | SVC(UC) | SVC(UD), UROCE_WC_SEND, TP_REQ_DATA, WIRE_OP_SEND_FIRST,
+				     WIRE_OP_SEND_MIDDLE, WIRE_OP_SEND_LAST_IMM, WIRE_OP_SEND_ONLY_IMM },
+	[UROCE_WR_RDMA_READ] = { SVC(RC), UROCE_WC_RDMA_READ, TP_REQ_READ, WIRE_OP_READ_REQUEST, WIRE_OP_READ_REQUEST,
+				 WIRE_OP_READ_REQUEST, WIRE_OP_READ_REQUEST },
+	[UROCE_WR_ATOMIC_CMP_AND_SWP] = { SVC(RC), UROCE_WC_COMP_SWAP, TP_REQ_ATOMIC, WIRE_OP_CMP_SWAP,
+					  WIRE_OP_CMP_SWAP, WIRE_OP_CMP_SWAP, WIRE_OP_CMP_SWAP },
+	[UROCE_WR_ATOMIC_FETCH_AND_ADD] = { SVC(RC), UROCE_WC_FETCH_ADD, TP_REQ_ATOMIC, WIRE_OP_FETCH_ADD,
+					    WIRE_OP_FETCH_ADD, WIRE_OP_FETCH_ADD, WIRE_OP_FETCH_ADD },
+	[UROCE_WR_LOCAL_INV] = { .wc = UROCE_WC_LOCAL_INV },
+	[UROCE_WR_BIND_MW] = { .wc = UROCE_WC_BIND_MW },
+	[UROCE_WR_SEND_WITH_INV] = { .wc = UROCE_WC_SEND },
+	[UROCE_WR_FLUSH] = { .wc = UROCE_WC_FLUSH },
+	[UROCE_WR_ATOMIC_WRITE] = { .wc = UROCE_WC_ATOMIC_WRITE },
+};
+
+enum { ATOMIC_BYTES = 8 };
+
+/* ---- Fetching ---- */
+static inline uint8_t
+wqe_error(struct tp_swqe *w, uint8_t status, uint8_t verr)
+{
+	w->status = status;
+	w->verr = verr;
+	return status;
+}
+
+/* First SGE, or first inline byte, of a slot. */
+static inline const uint8_t *
+slot_data(const struct ring_sq_wqe *slot, uint8_t opcode)
+{
+	return (const uint8_t *)(slot + 1) + (ring_op_has_operands(opcode) ? sizeof(struct ring_atomic) : 0);
+}
+
+/* Check every SGE of a message of more than one packet or with a response, so that a bad one is found before it begins. */
+static uint8_t
+check_sges(struct transport *tp, const struct qp *qp, struct tp_swqe *w, const struct ring_sge *sge, uint32_t access)
+{
+	for (uint32_t i = 0; i < w->nb_sge; i++) {
+		struct ring_sge s = sge_snapshot(&sge[i]);
+
+		if (s.length == 0)
+			continue;
+		if (mr_check(tp->c.mrs, s.lkey, qp->pd, access, s.addr, s.length) != NULL)
+			continue;
+		if (mr_check(tp->c.mrs, s.lkey, qp->pd, 0, s.addr, s.length) != NULL)
+			return wqe_error(w, UROCE_WC_LOC_PROT_ERR, TP_VERR_LACCESS);
+		return wqe_error(w, UROCE_WC_LOC_PROT_ERR, TP_VERR_LKEY);
+	}
+	return 0;
+}
+
+/* @return 0, or the status with which the WQE completes once it is the oldest. */
+static uint8_t
+check_wqe(struct transport *tp, const struct qp *qp, struct tp_swqe *w, const struct ring_sq_wqe *slot, uint16_t count)
+{
+	const struct ring_sge *sge = (const void *)slot_data(slot, w->opcode);
+	const struct tp_req_op *op;
+	uint64_t length = 0;
+
+	if (w->opcode >= UROCE_WR_OPS || (tp_req_ops[w->opcode].services & 1 << (qp->service >> 5)) == 0)
+		return wqe_error(w, UROCE_WC_LOC_QP_OP_ERR, TP_VERR_WQE_OPCODE);
+	op = &tp_req_ops[w->opcode];
+	if (w->flags & UROCE_SEND_INLINE) {
+		if (op->kind != TP_REQ_DATA || count > qp->max_inline)
+			return wqe_error(w, UROCE_WC_LOC_QP_OP_ERR, TP_VERR_WQE_SGES);
+		w->length = count;
+	} else {
+		if (count > qp->max_send_sge)
+			return wqe_error(w, UROCE_WC_LOC_QP_OP_ERR, TP_VERR_WQE_SGES);
+		w->nb_sge = (uint8_t)count;
+		for (uint32_t i = 0; i < count; i++)
+			length += *(const volatile uint32_t *)&sge[i].length;
+		if (length > UROCE_MAX_MSG_BYTES || (op->kind == TP_REQ_ATOMIC && length != ATOMIC_BYTES))
+			return wqe_error(w, UROCE_WC_LOC_LEN_ERR, TP_VERR_WQE_LENGTH);
+		w->length = (uint32_t)length;
+	}
+	if (qp->service == WIRE_UD && w->length > UINT32_C(1) << qp->mtu_shift)
+		return wqe_error(w, UROCE_WC_LOC_LEN_ERR, TP_VERR_WQE_LENGTH);
+	if (op->kind != TP_REQ_DATA)
+		return check_sges(tp, qp, w, sge, UROCE_ACCESS_LOCAL_WRITE);
+	if (w->nb_sge > 0 && w->length > UINT32_C(1) << qp->mtu_shift)
+		return check_sges(tp, qp, w, sge, 0);
+	return 0;
+}
+
+/* A busy QP whose own window is full gets a large one, if there is one left. */
+static bool
+borrow_window(struct transport *tp, struct qp *qp)
+{
+	struct tp_swqe *big;
+
+	if (qp->inflight != qp->own_inflight || qp->sq.order <= 4 || tp->nb_windows == 0)
+		return false;
+	big = tp->windows[--tp->nb_windows];
+	for (uint32_t c = qp->sq_tail; c != qp->sq.counter; c++)
+		big[c & (TP_INFLIGHT_MAX - 1)] = *qp_inflight(qp, c);
+	qp->inflight = big;
+	qp->inflight_mask = TP_INFLIGHT_MAX - 1;
+	return true;
+}
+
+void
+requester_return_window(struct transport *tp, struct qp *qp)
+{
+	if (qp->inflight == qp->own_inflight || qp->sq_tail != qp->sq.counter)
+		return;
+	tp->windows[tp->nb_windows++] = qp->inflight;
+	qp->inflight = qp->own_inflight;
+	qp->inflight_mask = TP_INFLIGHT_OWN - 1;
+}
+
+/* Take the next posted WQE. @return false: none, or no room in flight. */
+static bool
+fetch(struct transport *tp, struct qp *qp)
+{
+	struct ring_sq_wqe *slot = ring_slot(&qp->sq, qp->sq.counter);
+	union ring_sq_ctl ctl = { .word = atomic_load_explicit(&slot->ctl, memory_order_acquire) };
+	struct tp_swqe *w;
+	uint32_t packets = 1;
+
+	if (ctl.phase != ring_phase(qp->sq.counter, qp->sq.order))
+		return false;
+	if (unlikely(qp->sq.counter - qp->sq_tail > qp->inflight_mask) && !borrow_window(tp, qp)) {
+		qp->blocked = true;
+		return false;
+	}
+	w = qp_inflight(qp, qp->sq.counter);
+	w->wr_id = slot->wr_id;
+	w->opcode = ctl.opcode;
+	w->flags = ctl.flags;
+	w->nb_sge = 0;
+	w->length = 0;
+	w->status = 0;
+	w->verr = 0;
+	if (likely(check_wqe(tp, qp, w, slot, ctl.count) == 0) && tp_req_ops[w->opcode].kind != TP_REQ_ATOMIC)
+		packets = wire_packets(w->length, qp->mtu_shift);
+	w->first_psn = qp->psn_next;
+	w->last_psn = wire_psn_add(w->first_psn, packets - 1);
+	qp->psn_next = wire_psn_add(w->last_psn, 1);
+	qp->sq.counter++;
+	rte_prefetch0(ring_slot(&qp->sq, qp->sq.counter));
+	return true;
+}
+
+void
+requester_unfetch(struct qp *qp)
+{
+	while (qp->sq.counter != qp->sq_tail) {
+		struct tp_swqe *w = qp_inflight(qp, qp->sq.counter - 1);
+
+		if (wire_psn_diff(w->first_psn, qp->psn_max) < 0)
+			return;
+		qp->sq.counter--;
+		qp->psn_next = w->first_psn;
+	}
+}
+
+/* ---- Sending ---- */
+/* Gather @p len bytes at offset @p off of the message. */
+static uint8_t
+gather(struct transport *tp, const struct qp *qp, struct tp_swqe *w, const struct ring_sq_wqe *slot, uint32_t off,
+       uint8_t *dst, uint32_t len)
+{
+	const struct ring_sge *sge = (const void *)slot_data(slot, w->opcode);
+
+	if (w->flags & UROCE_SEND_INLINE) {
+		memcpy(dst, (const uint8_t *)sge + off, len);
+		return 0;
+	}
+	for (uint32_t i = 0; len > 0; i++) {
+		struct ring_sge s;
+		struct mr *mr;
+		uint32_t n;
+
+		/* Only a client that shortens a posted SGE gets here with i out of range. */
+		if (unlikely(i == w->nb_sge))
+			return wqe_error(w, UROCE_WC_LOC_LEN_ERR, TP_VERR_WQE_LENGTH);
+		s = sge_snapshot(&sge[i]);
+		if (off >= s.length) {
+			off -= s.length;
+			continue;
+		}
+		n = RTE_MIN(len, s.length - off);
+		mr = mr_check(tp->c.mrs, s.lkey, qp->pd, 0, s.addr + off, n);
+		if (unlikely(mr == NULL))
+			return wqe_error(w, UROCE_WC_LOC_PROT_ERR, TP_VERR_LKEY);
+		if (unlikely(mr_read(mr, s.addr + off, dst, n) != 0))
+			return wqe_error(w, UROCE_WC_LOC_PROT_ERR, TP_VERR_FAULT);
+		dst += n;
+		len -= n;
+		off = 0;
+	}
+	return 0;
+}
+
+/* Common end of sending a request of @p psns PSNs. */
+static inline void
+sent(struct transport *tp, struct qp *qp, const struct tp_swqe *w, uint32_t psns)
+{
+	uint32_t last = wire_psn_add(qp->psn_cur, psns - 1);
+
+	if (unlikely(wire_psn_diff(qp->psn_cur, qp->psn_max) < 0))
+		tp->counters.retransmitted_packets++;
+	qp->psn_cur = wire_psn_add(last, 1);
+	if (wire_psn_diff(qp->psn_cur, qp->psn_max) > 0)
+		qp->psn_max = qp->psn_cur;
+	if (last == w->last_psn)
+		qp->sq_cur++;
+}
+
+/* @return packets sent: 0 if the packet has to wait or the WQE turned out bad. */
+static uint32_t
+send_data(struct transport *tp, struct qp *qp, struct tp_swqe *w)
+{
+	const struct ring_sq_wqe *slot = ring_slot(&qp->sq, qp->sq_cur);
+	const struct tp_req_op *op = &tp_req_ops[w->opcode];
+	uint32_t nth = (qp->psn_cur - w->first_psn) & WIRE_PSN_MASK;
+	uint32_t off = nth << qp->mtu_shift;
+	uint32_t len = RTE_MIN(w->length - off, UINT32_C(1) << qp->mtu_shift);
+	bool last = qp->psn_cur == w->last_psn;
+	uint8_t wire_op = nth == 0 ? (last ? op->only : op->first) : (last ? op->last : op->middle);
+	struct wire_bth b = { .dqpn = qp->dest_qpn, .psn = qp->psn_cur, .pkey = qp->pkey, .migreq = true };
+	struct tp_out o;
+
+	if (qp->service == WIRE_RC) {
+		if (unlikely(wire_psn_diff(qp->psn_cur, qp->psn_una) >= TP_WINDOW_PACKETS)) {
+			qp->blocked = true;
+			return 0;
+		}
+		b.ackreq = last || (qp->psn_cur & (TP_ACKREQ_PACKETS - 1)) == TP_ACKREQ_PACKETS - 1;
+	}
+	b.opcode = wire_op | qp->service;
+	b.solicited = last && (w->flags & UROCE_SEND_SOLICITED) != 0;
+	if (!tp_begin(tp, qp, b.opcode, &o))
+		return 0;
+	if (o.op->flags & WIRE_F_RETH)
+		wire_put_reth(o.bth + o.op->off_reth, slot->remote_addr, slot->rkey, w->length);
+	if (o.op->flags & WIRE_F_IMM)
+		memcpy(o.bth + o.op->off_imm, &slot->imm, WIRE_IMM_BYTES);
+	if (len > 0 && unlikely(gather(tp, qp, w, slot, off, tp_payload(&o), len) != 0)) {
+		tp_mbuf_put(tp, o.m);
+		return 0;
+	}
+	tp_finish(tp, qp, &o, &b, len);
+	sent(tp, qp, w, 1);
+	return 1;
+}
+
+/* One READ request asks for at most a chunk, so that responses too stay inside the window. */
+static uint32_t
+send_read(struct transport *tp, struct qp *qp, struct tp_swqe *w)
+{
+	const struct ring_sq_wqe *slot = ring_slot(&qp->sq, qp->sq_cur);
+	uint32_t nth = (qp->psn_cur - w->first_psn) & WIRE_PSN_MASK;
+	uint32_t last = RTE_MIN(nth | (TP_READ_CHUNK_PACKETS - 1), (w->last_psn - w->first_psn) & WIRE_PSN_MASK);
+	uint32_t off = nth << qp->mtu_shift;
+	uint32_t packets = last - nth + 1;
+	uint32_t len = RTE_MIN(w->length - off, packets << qp->mtu_shift);
+	struct wire_bth b = { .opcode = WIRE_OP_READ_REQUEST, .dqpn = qp->dest_qpn, .psn = qp->psn_cur,
+			      .pkey = qp->pkey, .migreq = true, .ackreq = true };
+	struct tp_out o;
+
+	if (qp->rd_out >= qp->max_rd ||
+	    wire_psn_diff(wire_psn_add(qp->psn_cur, packets), qp->psn_una) > TP_WINDOW_PACKETS) {
+		qp->blocked = true;
+		return 0;
+	}
+	if (!tp_begin(tp, qp, b.opcode, &o))
+		return 0;
+	wire_put_reth(o.bth + o.op->off_reth, slot->remote_addr + off, slot->rkey, len);
+	tp_finish(tp, qp, &o, &b, 0);
+	qp->rd_out++;
+	sent(tp, qp, w, packets);
+	return 1;
+}
+
+static uint32_t
+send_atomic(struct transport *tp, struct qp *qp, struct tp_swqe *w)
+{
+	const struct ring_sq_wqe *slot = ring_slot(&qp->sq, qp->sq_cur);
+	const struct ring_atomic *a = (const void *)(slot + 1);
+	bool swap = w->opcode == UROCE_WR_ATOMIC_CMP_AND_SWP;
+	struct wire_bth b = { .opcode = tp_req_ops[w->opcode].only, .dqpn = qp->dest_qpn, .psn = qp->psn_cur,
+			      .pkey = qp->pkey, .migreq = true, .ackreq = true };
+	struct tp_out o;
+
+	if (qp->rd_out >= qp->max_rd || wire_psn_diff(qp->psn_cur, qp->psn_una) >= TP_WINDOW_PACKETS) {
+		qp->blocked = true;
+		return 0;
+	}
+	if (!tp_begin(tp, qp, b.opcode, &o))
+		return 0;
+	/* On the wire fetch-add has its operand where compare-swap has the swap value. */
+	wire_put_atomiceth(o.bth + o.op->off_atomiceth, slot->remote_addr, slot->rkey, swap ? a->swap : a->compare_add,
+			   swap ? a->compare_add : 0);
+	tp_finish(tp, qp, &o, &b, 0);
+	qp->rd_out++;
+	sent(tp, qp, w, 1);
+	return 1;
+}
+
+/* A WQE that is bad completes when all before it have. @return true if it did. */
+static bool
+bad_wqe(struct transport *tp, struct qp *qp, const struct tp_swqe *w)
+{
+	if (qp->sq_cur != qp->sq_tail) {
+		qp->blocked = true;
+		return false;
+	}
+	tp->counters.req_local_errors++;
+	completer_fail_head(tp, qp, w->status, w->verr);
+	return true;
+}
+
+/* UC and UD: sent is done. */
+static inline void
+complete_unacknowledged(struct transport *tp, struct qp *qp)
+{
+	qp->psn_una = qp->psn_cur;
+	while (qp->sq_tail != qp->sq_cur)
+		completer_head(tp, qp);
+}
+
+uint32_t
+requester_run(struct transport *tp, struct qp *qp, uint32_t budget)
+{
+	uint32_t work = 0, n;
+
+	qp->blocked = qp->rnr_wait;
+	while (work < budget && !qp->blocked && qp_sends(qp)) {
+		struct tp_swqe *w;
+
+		if (qp->sq_cur == qp->sq.counter && (qp->state != UROCE_QPS_RTS || !fetch(tp, qp)))
+			break;
+		w = qp_inflight(qp, qp->sq_cur);
+		if (unlikely(w->status != 0)) {
+			work += bad_wqe(tp, qp, w);
+			continue;
+		}
+		/* 10.8.3.3: a fenced WQE waits for READs and atomics before it. */
+		if (unlikely((w->flags & UROCE_SEND_FENCE) && qp->rd_out != 0 && qp->psn_cur == w->first_psn)) {
+			qp->blocked = true;
+			break;
+		}
+		if (tp_req_ops[w->opcode].kind == TP_REQ_DATA)
+			n = send_data(tp, qp, w);
+		else if (tp_req_ops[w->opcode].kind == TP_REQ_READ)
+			n = send_read(tp, qp, w);
+		else
+			n = send_atomic(tp, qp, w);
+		work += n;
+		if (unlikely(n == 0)) {
+			if (w->status != 0)
+				continue;
+			break;
+		}
+		if (qp->service != WIRE_RC)
+			complete_unacknowledged(tp, qp);
+	}
+	if (qp->service == WIRE_RC && work != 0)
+		completer_arm(tp, qp);
+	if (unlikely(qp->state == UROCE_QPS_SQD))
+		qp_check_drained(tp, qp);
+	return work;
+}
+
+void
+requester_rewind(struct transport *tp, struct qp *qp)
+{
+	qp->sq_cur = qp->sq_tail;
+	qp->psn_cur = qp->psn_una;
+	qp->rd_out = 0;
+	qp_activate(tp, qp);
+}
+
+bool
+requester_pending(const struct qp *qp)
+{
+	return qp->state == UROCE_QPS_RTS && !qp->blocked &&
+	       (qp->sq_cur != qp->sq.counter || ring_sq_ready(&qp->sq, qp->sq.counter));
+}

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Shared receive queues. A WQE is copied when it is taken and its slot returned at once, since
+ * an SRQ's receives complete in any order.
+ */
+#include "tp_internal.h"
+
+int
+srq_create(struct transport *tp, const struct srq_params *p, struct srq **out)
+{
+	struct srq *srq = calloc(1, sizeof(*srq));
+
+	if (srq == NULL)
+		return ENOMEM;
+	srq->ring = p->ring;
+	srq->shared = p->shared;
+	srq->pd = p->pd;
+	srq->max_sge = p->max_sge;
+	srq->limit = p->limit;
+	srq->cookie = p->cookie;
+	srq->owner = p->owner;
+	*out = srq;
+	return 0;
+}
+
+void
+srq_set_limit(struct srq *srq, uint32_t limit)
+{
+	srq->limit = limit;
+}
+
+uint32_t
+srq_limit(const struct srq *srq)
+{
+	return srq->limit;
+}
+
+int
+srq_destroy(struct transport *tp, struct srq *srq)
+{
+	if (srq->users != 0)
+		return EBUSY;
+	free(srq);
+	return 0;
+}
+
+/*
+ * Fewer than limit WQEs are left (10.2.9.2): the event comes once and disarms. WQEs are posted in
+ * order, so there are at least limit of them exactly if the limit-th from here is there.
+ */
+static void
+srq_check_limit(struct transport *tp, struct srq *srq)
+{
+	if (srq->limit <= UINT32_C(1) << srq->ring.order && ring_rq_ready(&srq->ring, srq->ring.counter + srq->limit - 1))
+		return;
+	srq->limit = 0;
+	tp_event(tp, UROCE_EVENT_SRQ_LIMIT_REACHED, srq->cookie, srq->owner);
+}
+
+bool
+srq_take(struct transport *tp, struct srq *srq, struct tp_rwqe *w)
+{
+	if (!ring_rq_ready(&srq->ring, srq->ring.counter))
+		return false;
+	rwqe_copy(w, &srq->ring, srq->ring.counter, srq->max_sge);
+	srq->ring.counter++;
+	atomic_store_explicit(&srq->shared->head, srq->ring.counter, memory_order_release);
+	if (srq->limit != 0)
+		srq_check_limit(tp, srq);
+	return true;
+}

@@ -1,0 +1,449 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file
+ * What the files of lib/transport share. Nobody else includes it.
+ *
+ * Ownership, in prose:
+ *
+ * - A struct transport and every QP and SRQ in it are touched by their engine's thread only. Two fields of a QP
+ *   are read by other engines between table look-up and quiescent state: qpn and tp (never written after creation).
+ * - A CQ has several producers if it was made `multi`; its fields say which are atomic.
+ * - A QP is on the active list while the engine has something to do for it or watches its SQ (sq_watch 1), and on
+ *   the ack list while it owes the peer a reply. Whoever gives a QP work calls qp_activate() or qp_reply_later();
+ *   nobody else puts it on a list. With work pending that a full TX vector or an empty mempool refused, it stays on.
+ * - PSNs are assigned when a WQE is fetched, so a packet can be made again from its PSN alone: the WQE that has
+ *   the PSN, and the offset in it. Nothing else is kept for retransmission.
+ * - What the engine relies on (opcode, lengths, counts, PSNs) is copied from a posted WQE once, into struct tp_swqe,
+ *   and checked. Addresses, keys and inline bytes are read from the slot again for each packet; every use checks
+ *   them against the MR table. A client that rewrites a posted slot changes what its own message says, nothing else.
+ * - MR pointers are never kept beyond the call that looked them up.
+ * - Moving to ERR (qp_error()) only changes the state and wakes the QP; flushing happens in its turn
+ *   (qp_flush_run()). So it may be called from anywhere, also while completions are being written.
+ */
+#ifndef UROCE_TP_INTERNAL_H
+#define UROCE_TP_INTERNAL_H
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/queue.h>
+
+#include <rte_branch_prediction.h>
+#include <rte_mbuf.h>
+#include <rte_prefetch.h>
+
+#include "transport.h"
+#include "wheel.h"
+
+enum {
+	TP_INFLIGHT_OWN = 16,       /**< WQEs in flight for which every QP has room; a power of two */
+	TP_INFLIGHT_MAX = 256,      /**< WQEs in flight with a borrowed window; a power of two */
+	TP_WINDOWS = 512,           /**< windows that a transport lends to busy QPs */
+	TP_WINDOW_PACKETS = 256,    /**< packets of a QP on their way without an acknowledgement */
+	TP_READ_CHUNK_PACKETS = 64, /**< response packets that one READ request asks for; a power of two */
+	TP_ACKREQ_PACKETS = 32,     /**< AckReq on every so many packets inside a message; a power of two */
+	TP_QP_BUDGET = 32,          /**< packets or WQEs of a QP in one turn */
+	TP_TURN_BUDGET = 128,       /**< packets or WQEs of all QPs in one turn */
+	TP_TURN_QPS = 128,          /**< QPs looked at in one turn */
+	TP_RX_BATCH = 16,           /**< packets parsed ahead of handling */
+	TP_MBUF_CACHE = 32,         /**< mbufs taken from the mempool at a time */
+	TP_TOUCHED_CQS = 64,        /**< CQs whose events wait for the end of the turn */
+	TP_WATCH_NS = 50000,        /**< a QP without work is watched for this long before its client must ring */
+	TP_POLL_NS = 1000,          /**< with QPs watched, a turn is due this soon */
+	TP_TIMEOUT_UNIT_NS = 4096,  /**< local ACK timeout: this times 2^timeout (9.7.6.1.3) */
+	TP_RETRY_INFINITE = 7,      /**< of rnr_retry; a retry_cnt of 7 is seven (11.2.5.2) */
+};
+
+/** What the engine knows about a WQE between fetching and completing it. Everything else stays in the slot. */
+struct tp_swqe {
+	uint64_t wr_id;
+	uint32_t first_psn, last_psn;
+	uint32_t length;  /**< of the message, bytes */
+	uint8_t opcode;   /**< enum uroce_wr_op, checked */
+	uint8_t flags;    /**< UROCE_SEND_* */
+	uint8_t nb_sge;   /**< 0 with INLINE */
+	uint8_t status;   /**< enum uroce_wc_status found while fetching or sending; 0: good */
+	uint8_t verr;     /**< enum tp_vendor_err */
+	uint8_t reserved[7];
+};
+static_assert(sizeof(struct tp_swqe) == 32, "counts for an idle QP's memory");
+
+/** What a requester does with an opcode. Indexed by enum uroce_wr_op. */
+struct tp_req_op {
+	uint8_t services; /**< bit 1 << (service >> 5) for each service that has it */
+	uint8_t wc;       /**< enum uroce_wc_op */
+	uint8_t kind;     /**< enum tp_req_kind */
+	uint8_t first, middle, last, only; /**< enum wire_op */
+};
+enum tp_req_kind { TP_REQ_NONE = 0, TP_REQ_DATA, TP_REQ_READ, TP_REQ_ATOMIC };
+extern const struct tp_req_op tp_req_ops[UROCE_WR_OPS];
+
+/** A READ or atomic that the responder executed: the answer can be given again (C9-105, 9.4.4). */
+struct tp_res {
+	uint64_t va;       /**< READ: address of the first byte; atomic: the value before the operation */
+	uint32_t rkey;
+	uint32_t length;   /**< READ: bytes */
+	uint32_t psn, last_psn;
+	uint32_t first;    /**< READ: PSN with which this (re)play began */
+	uint32_t cur;      /**< READ: PSN of the next response packet */
+	bool used, atomic, replay;
+};
+
+/** The message that is coming in. */
+enum tp_rmsg { TP_RMSG_NONE = 0, TP_RMSG_SEND, TP_RMSG_WRITE, TP_RMSG_DROP /**< UC: the rest is dropped */ };
+
+/** What the responder owes the peer, apart from READ and atomic responses, which go first. */
+enum tp_reply {
+	TP_REPLY_NONE = 0,
+	TP_REPLY_ACK,      /**< everything before epsn */
+	TP_REPLY_DUP_ACK,  /**< everything up to reply_psn: a READ beyond it may have lost its response */
+	TP_REPLY_NAK_SEQ,
+	TP_REPLY_RNR,
+	TP_REPLY_FATAL,    /**< reply_syndrome at reply_psn; the QP is in ERR */
+};
+
+/** Whether the peer has been told that epsn is missing (9.7.5.2.8: once). */
+enum tp_told { TP_TOLD_NOTHING = 0, TP_TOLD_SEQ, TP_TOLD_RNR };
+
+/** The receive WQE in use: a copy. */
+struct tp_rwqe {
+	uint64_t wr_id;
+	uint64_t room;         /**< bytes that still fit */
+	struct ring_sge *sge;  /**< room for max_recv_sge, behind the QP */
+	uint32_t sge_off;      /**< bytes used of sge[sge_cur] */
+	uint16_t nb_sge, sge_cur;
+	uint16_t wqe_counter;
+	bool valid;
+};
+
+struct cq {
+	struct ring ring;             /**< base and order; the counter is prod */
+	struct ring_cq_shared *shared;
+	_Atomic uint32_t prod;        /**< next CQE; several producers take numbers by addition */
+	_Atomic uint32_t cons;        /**< the client's counter as last seen */
+	_Atomic uint32_t users;
+	_Atomic bool overrun;
+	bool multi;
+	int channel_fd;
+	uint64_t cookie;
+	void *owner;
+	uint8_t touched[UROCE_MAX_ENGINES]; /**< TP_TOUCHED_* of this turn, each engine its own */
+};
+enum { TP_TOUCHED = 1, TP_TOUCHED_SOLICITED = 2 };
+
+struct srq {
+	struct ring ring;
+	struct ring_srq_shared *shared;
+	uint32_t pd, max_sge, limit, users;
+	uint64_t cookie;
+	void *owner;
+};
+
+struct qp {
+	/* Shared with other engines; written at creation only. */
+	struct transport *tp;
+	uint32_t qpn;
+
+	uint8_t type, service; /**< enum uroce_qp_type, enum wire_service */
+	uint8_t state;         /**< enum uroce_qp_state; the one truth, shared->state mirrors it */
+	uint8_t mtu_shift;
+	uint32_t pd;
+	uint32_t dest_qpn;
+	uint32_t access;       /**< qp_access_flags */
+	uint16_t port, pkey;
+	bool loopback, sig_all, comm_est, last_wqe_told, sqd_told;
+	bool on_active, on_ack, watched;
+	TAILQ_ENTRY(qp) active_link, ack_link;
+	uint64_t last_work_ns;
+	struct ring_qp_shared *shared;
+	struct cq *send_cq, *recv_cq;
+
+	/* Requester. In flight: [sq_tail, sq.counter); sent at least in part: below sq_cur, and sq_cur up to psn_cur. */
+	struct ring sq;
+	struct tp_swqe *inflight;
+	uint32_t inflight_mask;
+	uint32_t sq_tail, sq_cur;   /**< counters of SQ slots: oldest not complete, being sent */
+	uint32_t psn_una;           /**< oldest PSN not acknowledged */
+	uint32_t psn_cur;           /**< next PSN to send */
+	uint32_t psn_max;           /**< beyond the highest PSN ever sent */
+	uint32_t psn_next;          /**< first PSN of the next WQE */
+	uint16_t max_inline;
+	uint8_t max_send_sge;
+	uint8_t max_rd, rd_out;     /**< READ and atomic requests allowed, on their way */
+	uint8_t retry_cnt, retry_left, rnr_retry, rnr_left, timeout;
+	bool rnr_wait;              /**< the timer is the peer's RNR timer; nothing is sent */
+	bool restarted;             /**< went back for a lost response; not again before there is progress */
+	bool blocked;               /**< what comes next must wait for the peer */
+	uint64_t deadline_ns;       /**< ACK timeout or end of the RNR wait; 0: none. The wheel's entry may be earlier */
+	struct wheel_entry timer;
+
+	/* Responder. */
+	struct ring rq;
+	struct srq *srq;
+	uint32_t epsn, msn;
+	uint8_t rmsg, reply, reply_syndrome, told; /**< enum tp_rmsg, tp_reply, AETH, tp_told */
+	uint8_t min_rnr_timer;
+	uint8_t res_max, res_head;  /**< res[]: size; next to overwrite, which is the oldest */
+	uint32_t reply_psn;
+	uint32_t r_length;          /**< bytes of the message so far */
+	uint32_t r_left;            /**< WRITE: bytes to come */
+	uint32_t r_rkey;
+	uint64_t r_va;              /**< WRITE: where the next byte goes */
+	uint64_t res_pending;       /**< bit per res[]: response to be sent */
+	struct tp_res *res;
+	struct tp_rwqe rwqe;
+
+	struct wire_tmpl tmpl;
+	uint8_t sip[16], dip[16];
+	uint32_t qkey;
+	uint32_t tmpl_ah;           /**< UD: the AH that tmpl was made from */
+
+	/* Seldom used. */
+	struct uroce_qp_attr attr;
+	struct tp_path path;
+	uint64_t cookie;
+	void *owner;
+	struct qp *zombie_next;     /**< destroyed, waiting for the grace period */
+	uint64_t zombie_token;
+	uint32_t slot;              /**< index in the QP table */
+	struct tp_swqe own_inflight[TP_INFLIGHT_OWN];
+};
+
+TAILQ_HEAD(tp_qp_list, qp);
+
+struct transport {
+	struct transport_config c;
+	struct tp_counters counters;
+	uint64_t now_ns;
+	struct tp_qp_list active, ack;
+	uint32_t nb_active, nb_qps;
+	bool idle;                       /**< the last turn found nothing to do */
+	struct wheel wheel;
+	struct cq *touched[TP_TOUCHED_CQS];
+	uint32_t nb_touched;
+	uint32_t nb_mbufs;
+	struct rte_mbuf *mbufs[TP_MBUF_CACHE];
+	uint32_t nb_windows;
+	struct tp_swqe *windows[TP_WINDOWS];
+	struct tp_swqe *window_mem;
+	struct tp_txvec loop;
+	struct tp_txvec tx[];
+};
+
+/* ---- transport.c ---- */
+void tp_event(struct transport *tp, enum uroce_event type, uint64_t cookie, void *owner);
+void qp_activate(struct transport *tp, struct qp *qp);
+void qp_reply_later(struct transport *tp, struct qp *qp);
+/** Take @p qp off both lists and stop its timer. */
+void qp_unlist(struct transport *tp, struct qp *qp);
+struct rte_mbuf *tp_mbuf_refill(struct transport *tp);
+
+/* ---- qp_table.c ---- */
+/** @return 0 or ENOMEM. Sets qpn and slot. */
+int qp_table_add(struct qp_table *t, struct qp *qp);
+/** Unpublish; the memory is freed by qp_free() after the grace period. */
+void qp_table_remove(struct qp_table *t, struct qp *qp);
+
+/* ---- qp.c ---- */
+void qp_free(struct qp *qp);
+/** Move to ERR; @p event or -1. Harmless if it is there already. */
+void qp_error(struct transport *tp, struct qp *qp, int event);
+/** Send error of a UC or UD QP: SQE. */
+void qp_send_error(struct transport *tp, struct qp *qp);
+/** Flush in ERR and SQE. @return WQEs flushed. */
+uint32_t qp_flush_run(struct transport *tp, struct qp *qp, uint32_t budget);
+/** The SQ stopped moving: in SQD say so once. */
+void qp_check_drained(struct transport *tp, struct qp *qp);
+
+/* ---- cq.c ---- */
+/** Fields of a CQE; ctl without phase. */
+struct tp_cqe {
+	uint64_t wr_id;
+	uint32_t byte_len, imm, src_qp;
+	uint8_t status, opcode;
+	union ring_cqe_ctl ctl;
+};
+/** Write a CQE of @p qp. An overrun takes CQ and QP to error. */
+void cq_push(struct transport *tp, struct cq *cq, struct qp *qp, const struct tp_cqe *e);
+/** End of a turn: one fence, then the channels of armed CQs. */
+void cq_flush_touched(struct transport *tp);
+
+/* ---- requester.c ---- */
+/** Send what may be sent. @return packets sent and WQEs fetched. */
+uint32_t requester_run(struct transport *tp, struct qp *qp, uint32_t budget);
+/** @return true if there is something to send and nothing of the peer's to wait for. */
+bool requester_pending(const struct qp *qp);
+/** Go back to the oldest PSN that is not acknowledged. */
+void requester_rewind(struct transport *tp, struct qp *qp);
+/** SQD: give back the WQEs that haven't been started. */
+void requester_unfetch(struct qp *qp);
+/** Nothing in flight: return a borrowed window. */
+void requester_return_window(struct transport *tp, struct qp *qp);
+
+/* ---- completer.c ---- */
+/** A response packet, admitted. */
+void completer_rx(struct transport *tp, struct qp *qp, const struct wire_pkt *p);
+/** The timer of a QP. */
+void completer_timer(struct transport *tp, struct qp *qp);
+/** Start the ACK timer if it isn't running. */
+void completer_arm(struct transport *tp, struct qp *qp);
+/** Complete the oldest WQE with success. */
+void completer_head(struct transport *tp, struct qp *qp);
+/** Complete the oldest WQE with an error; the QP goes to ERR, or SQE. */
+void completer_fail_head(struct transport *tp, struct qp *qp, uint8_t status, uint8_t verr);
+
+/* ---- responder.c, uc.c, ud.c ---- */
+/** A request packet, admitted, of an RC QP. */
+void responder_rx(struct transport *tp, struct qp *qp, const struct wire_pkt *p);
+/** Send responses and the reply. @return packets sent. */
+uint32_t responder_run(struct transport *tp, struct qp *qp, uint32_t budget);
+static inline bool
+responder_busy(const struct qp *qp)
+{
+	return qp->res_pending != 0 || qp->reply != TP_REPLY_NONE;
+}
+/** Parts that RC and UC share. Statuses: enum uroce_wc_status with *@p verr, 0 is good. */
+bool responder_shape_ok(const struct qp *qp, const struct wire_pkt *p);
+bool responder_write_begin(struct qp *qp, const struct wire_pkt *p);
+bool responder_write_allowed(struct transport *tp, struct qp *qp);
+bool responder_write_place(struct transport *tp, struct qp *qp, const struct wire_pkt *p);
+void uc_rx(struct transport *tp, struct qp *qp, const struct wire_pkt *p);
+
+/* ---- recv.c: receive WQEs ---- */
+/** Take the next receive WQE of RQ or SRQ into qp->rwqe. @return false: none posted. */
+bool recv_take(struct transport *tp, struct qp *qp);
+/** Put bytes into the receive WQE. @return status; *@p verr says more. */
+uint8_t recv_place(struct transport *tp, struct qp *qp, const uint8_t *data, uint32_t len, uint8_t *verr);
+/** Complete the receive WQE. @p p: the message's last packet, or NULL without immediate and solicited bit. */
+void recv_complete(struct transport *tp, struct qp *qp, uint8_t opcode, const struct wire_pkt *p);
+void recv_fail(struct transport *tp, struct qp *qp, uint8_t status, uint8_t verr);
+/** Flush one receive WQE of an RQ. @return false: nothing left. */
+bool recv_flush_one(struct transport *tp, struct qp *qp);
+
+/* ---- srq.c ---- */
+bool srq_take(struct transport *tp, struct srq *srq, struct tp_rwqe *w);
+/** Copy and check an RQ slot. */
+void rwqe_copy(struct tp_rwqe *w, const struct ring *r, uint32_t counter, uint32_t max_sge);
+
+/* ---- Sending, inline because every packet goes through it ---- */
+/** @return an empty mbuf or NULL (counted). */
+static inline struct rte_mbuf *
+tp_mbuf(struct transport *tp)
+{
+	if (unlikely(tp->nb_mbufs == 0))
+		return tp_mbuf_refill(tp);
+	return tp->mbufs[--tp->nb_mbufs];
+}
+
+static inline void
+tp_mbuf_put(struct transport *tp, struct rte_mbuf *m)
+{
+	if (tp->nb_mbufs < TP_MBUF_CACHE)
+		tp->mbufs[tp->nb_mbufs++] = m;
+	else
+		rte_pktmbuf_free(m);
+}
+
+static inline struct tp_txvec *
+tp_txvec_of(struct transport *tp, const struct qp *qp)
+{
+	return qp->loopback ? &tp->loop : &tp->tx[qp->port];
+}
+
+/** A packet being built. */
+struct tp_out {
+	struct rte_mbuf *m;
+	struct tp_txvec *vec;
+	uint8_t *frame, *bth;
+	const struct wire_opcode *op;
+};
+
+/**
+ * Begin a packet: find room and an mbuf.
+ * @return false: none now; the caller keeps the work and comes back next turn.
+ */
+static inline bool
+tp_begin(struct transport *tp, const struct qp *qp, uint8_t opcode, struct tp_out *o)
+{
+	o->vec = tp_txvec_of(tp, qp);
+	if (unlikely(o->vec->n == TP_TX_MAX)) {
+		tp->counters.tx_no_room++;
+		return false;
+	}
+	o->m = tp_mbuf(tp);
+	if (unlikely(o->m == NULL))
+		return false;
+	o->op = &wire_opcodes[opcode];
+	o->frame = rte_pktmbuf_mtod(o->m, uint8_t *);
+	o->bth = o->frame + qp->tmpl.bth_off;
+	return true;
+}
+
+/** Where the payload goes. */
+static inline uint8_t *
+tp_payload(const struct tp_out *o)
+{
+	return o->bth + o->op->hdr_bytes;
+}
+
+/**
+ * Finish a packet whose extended headers and payload are in place and put it into its TX vector.
+ * @param b  pad is filled in here.
+ */
+static inline void
+tp_finish(struct transport *tp, struct qp *qp, struct tp_out *o, struct wire_bth *b, uint32_t payload_bytes)
+{
+	uint32_t pad = -payload_bytes & 3;
+	uint8_t *end = tp_payload(o) + payload_bytes;
+	uint16_t l4 = (uint16_t)(o->op->hdr_bytes + payload_bytes + pad + WIRE_ICRC_BYTES);
+
+	b->pad = (uint8_t)pad;
+	wire_put_bth(o->bth, b);
+	memset(end, 0, pad + WIRE_ICRC_BYTES);
+	wire_tmpl_write(&qp->tmpl, o->frame, l4, 0);
+	if (!qp->loopback)
+		wire_tmpl_seal(&qp->tmpl, o->frame, l4);
+	o->m->data_len = (uint16_t)(qp->tmpl.bth_off + l4);
+	o->m->pkt_len = o->m->data_len;
+	o->m->port = qp->port;
+	o->vec->pkts[o->vec->n++] = o->m;
+	tp->counters.tx_packets++;
+	tp->counters.tx_bytes += o->m->data_len;
+}
+
+/** Read an SGE from a slot once: what is checked is what is used, whatever the client writes meanwhile. */
+static inline struct ring_sge
+sge_snapshot(const struct ring_sge *s)
+{
+	return (struct ring_sge){
+		.addr = *(const volatile uint64_t *)&s->addr,
+		.length = *(const volatile uint32_t *)&s->length,
+		.lkey = *(const volatile uint32_t *)&s->lkey,
+	};
+}
+
+static inline struct tp_swqe *
+qp_inflight(struct qp *qp, uint32_t counter)
+{
+	return &qp->inflight[counter & qp->inflight_mask];
+}
+
+static inline void
+qp_set_state(struct qp *qp, enum uroce_qp_state s)
+{
+	qp->state = s;
+	atomic_store_explicit(&qp->shared->state, s, memory_order_release);
+}
+
+/** Requests are taken in these states, responses and sending in the others. */
+static inline bool
+qp_receives(const struct qp *qp)
+{
+	return qp->state >= UROCE_QPS_RTR && qp->state <= UROCE_QPS_SQE;
+}
+static inline bool
+qp_sends(const struct qp *qp)
+{
+	return qp->state == UROCE_QPS_RTS || qp->state == UROCE_QPS_SQD;
+}
+
+#endif /* UROCE_TP_INTERNAL_H */

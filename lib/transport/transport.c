@@ -1,0 +1,440 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A transport's turn: packets in and to the QP they are for, timers, replies, requesters, completion events.
+ */
+#include "tp_internal.h"
+
+struct transport *
+transport_create(const struct transport_config *c)
+{
+	struct transport *tp;
+
+	if (c->engine >= UROCE_MAX_ENGINES || c->nb_ports == 0 || c->nb_ports > UROCE_MAX_PORTS || c->mrs == NULL ||
+	    c->qps == NULL || c->pool == NULL) {
+		errno = EINVAL;
+		return NULL;
+	}
+	tp = calloc(1, sizeof(*tp) + c->nb_ports * sizeof(tp->tx[0]));
+	if (tp == NULL)
+		return NULL;
+	/* Pages of windows that are never lent are never touched, so they cost address space only. */
+	tp->window_mem = calloc(TP_WINDOWS * TP_INFLIGHT_MAX, sizeof(*tp->window_mem));
+	if (tp->window_mem == NULL) {
+		free(tp);
+		errno = ENOMEM;
+		return NULL;
+	}
+	for (uint32_t i = 0; i < TP_WINDOWS; i++)
+		tp->windows[i] = tp->window_mem + (TP_WINDOWS - 1 - i) * TP_INFLIGHT_MAX;
+	tp->nb_windows = TP_WINDOWS;
+	tp->c = *c;
+	TAILQ_INIT(&tp->active);
+	TAILQ_INIT(&tp->ack);
+	wheel_init(&tp->wheel, 0);
+	return tp;
+}
+
+void
+transport_destroy(struct transport *tp)
+{
+	if (tp == NULL)
+		return;
+	for (uint16_t i = 0; i < tp->c.nb_ports; i++)
+		rte_pktmbuf_free_bulk(tp->tx[i].pkts, tp->tx[i].n);
+	rte_pktmbuf_free_bulk(tp->loop.pkts, tp->loop.n);
+	rte_pktmbuf_free_bulk(tp->mbufs, tp->nb_mbufs);
+	free(tp->window_mem);
+	free(tp);
+}
+
+struct tp_txvec *
+transport_tx(struct transport *tp, uint16_t port)
+{
+	return &tp->tx[port];
+}
+
+struct tp_txvec *
+transport_loop(struct transport *tp)
+{
+	return &tp->loop;
+}
+
+const struct tp_counters *
+transport_counters(const struct transport *tp)
+{
+	return &tp->counters;
+}
+
+void
+tp_event(struct transport *tp, enum uroce_event type, uint64_t cookie, void *owner)
+{
+	struct tp_event ev = { .type = type, .cookie = cookie, .owner = owner };
+
+	if (tp->c.event != NULL)
+		tp->c.event(tp->c.arg, &ev);
+}
+
+struct rte_mbuf *
+tp_mbuf_refill(struct transport *tp)
+{
+	if (rte_pktmbuf_alloc_bulk(tp->c.pool, tp->mbufs, TP_MBUF_CACHE) == 0) {
+		tp->nb_mbufs = TP_MBUF_CACHE - 1;
+		return tp->mbufs[TP_MBUF_CACHE - 1];
+	}
+	/* The last few. */
+	tp->mbufs[0] = rte_pktmbuf_alloc(tp->c.pool);
+	if (tp->mbufs[0] == NULL)
+		tp->counters.tx_no_mbuf++;
+	return tp->mbufs[0];
+}
+
+/* ---- Lists ---- */
+static void
+qp_watch(struct qp *qp, bool on)
+{
+	if (qp->watched == on)
+		return;
+	qp->watched = on;
+	atomic_store_explicit(&qp->shared->sq_watch, on, memory_order_release);
+}
+
+void
+qp_activate(struct transport *tp, struct qp *qp)
+{
+	qp->last_work_ns = tp->now_ns;
+	if (qp->on_active)
+		return;
+	qp->on_active = true;
+	tp->nb_active++;
+	TAILQ_INSERT_TAIL(&tp->active, qp, active_link);
+	if (qp->state == UROCE_QPS_RTS)
+		qp_watch(qp, true);
+}
+
+void
+qp_reply_later(struct transport *tp, struct qp *qp)
+{
+	if (qp->on_ack)
+		return;
+	qp->on_ack = true;
+	TAILQ_INSERT_TAIL(&tp->ack, qp, ack_link);
+}
+
+static void
+qp_deactivate(struct transport *tp, struct qp *qp)
+{
+	TAILQ_REMOVE(&tp->active, qp, active_link);
+	qp->on_active = false;
+	tp->nb_active--;
+}
+
+void
+qp_unlist(struct transport *tp, struct qp *qp)
+{
+	if (qp->on_active)
+		qp_deactivate(tp, qp);
+	if (qp->on_ack) {
+		TAILQ_REMOVE(&tp->ack, qp, ack_link);
+		qp->on_ack = false;
+	}
+	qp_watch(qp, false);
+	wheel_del(&tp->wheel, &qp->timer);
+}
+
+/*
+ * Stop looking at a QP that has had nothing to do for a while. What its client posts before it can see watch 0 is
+ * found by the second look; what it posts after that, it rings for.
+ */
+static void
+qp_sleep(struct transport *tp, struct qp *qp)
+{
+	qp_watch(qp, false);
+	atomic_thread_fence(memory_order_seq_cst);
+	if (requester_pending(qp)) {
+		qp_watch(qp, true);
+		return;
+	}
+	requester_return_window(tp, qp);
+	qp_deactivate(tp, qp);
+}
+
+void
+qp_doorbell(struct transport *tp, struct qp *qp)
+{
+	qp_activate(tp, qp);
+}
+
+/* ---- RX ---- */
+static inline uint64_t *
+verdict_counter(struct tp_counters *c, enum wire_verdict v)
+{
+	switch (v) {
+	case WIRE_TRUNCATED:
+		return &c->rx_truncated;
+	case WIRE_BAD_IP:
+		return &c->rx_bad_ip;
+	case WIRE_BAD_UDP_SUM:
+		return &c->rx_bad_udp_sum;
+	case WIRE_BAD_OPCODE:
+		return &c->rx_bad_opcode;
+	case WIRE_BAD_TVER:
+		return &c->rx_bad_tver;
+	case WIRE_BAD_ICRC:
+		return &c->rx_icrc_encapsulated;
+	default:
+		return &c->rx_bad_length;
+	}
+}
+
+/* 10.9.3: equal but for the membership bit, not the invalid key, and not both limited members. */
+static inline bool
+pkey_match(uint16_t a, uint16_t b)
+{
+	return likely(a == b && a & 0x8000) || (((a ^ b) & 0x7fff) == 0 && (a & 0x7fff) != 0 && ((a | b) & 0x8000) != 0);
+}
+
+/* From the peer's address to ours, as the QP's AV has them (9.6.1.1.1). */
+static inline bool
+address_match(const struct qp *qp, const struct wire_pkt *p)
+{
+	if (p->ip_version != qp->tmpl.ip_version)
+		return false;
+	if (p->ip_version == 4)
+		return memcmp(p->l3 + 12, qp->dip, 4) == 0 && memcmp(p->l3 + 16, qp->sip, 4) == 0;
+	return memcmp(p->l3 + 8, qp->dip, 16) == 0 && memcmp(p->l3 + 24, qp->sip, 16) == 0;
+}
+
+/* Checks that need nothing but the QP; then to requester or responder. */
+static void
+rx_to_qp(struct transport *tp, struct qp *qp, uint16_t port, const struct wire_pkt *p)
+{
+	bool response = (p->op->flags & WIRE_F_RESPONSE) != 0;
+
+	if (unlikely(WIRE_OPCODE_SERVICE(p->bth.opcode) != qp->service)) {
+		tp->counters.rx_wrong_service++;
+		return;
+	}
+	if (unlikely(response ? !qp_sends(qp) : !qp_receives(qp))) {
+		tp->counters.rx_wrong_state++;
+		return;
+	}
+	if (unlikely(!pkey_match(p->bth.pkey, qp->pkey))) {
+		tp->counters.rx_bad_pkey++;
+		return;
+	}
+	if (unlikely(port != qp->port || (qp->service != WIRE_UD && !address_match(qp, p)))) {
+		tp->counters.rx_bad_address++;
+		return;
+	}
+	if (response) {
+		completer_rx(tp, qp, p);
+		return;
+	}
+	if (unlikely(qp->state == UROCE_QPS_RTR && !qp->comm_est)) {
+		qp->comm_est = true;
+		tp_event(tp, UROCE_EVENT_COMM_EST, qp->cookie, qp->owner);
+	}
+	if (likely(qp->service == WIRE_RC))
+		responder_rx(tp, qp, p);
+	else
+		uc_rx(tp, qp, p);
+}
+
+/* A packet on its way through a batch. */
+struct rx_slot {
+	struct wire_pkt p;
+	struct qp *qp; /* NULL: done with */
+};
+
+/* Parse a packet and find its QP. @return false: not ours, or handed to another engine; the mbuf isn't ours any more. */
+static inline bool
+rx_parse(struct transport *tp, uint16_t port, struct rte_mbuf *m, bool trusted, struct rx_slot *s)
+{
+	/* Look at the QP before the ICRC only if it may be another engine's: that engine checks it. */
+	bool peek = tp->c.handoff != NULL && !trusted;
+	enum wire_verdict v;
+
+	s->qp = NULL;
+	if (unlikely(m->nb_segs != 1)) {
+		tp->counters.rx_multi_segment++;
+		return true;
+	}
+	v = wire_parse(rte_pktmbuf_mtod(m, uint8_t *), m->data_len, !trusted && !peek, &s->p);
+	if (unlikely(v == WIRE_NOT_ROCE)) {
+		tp->counters.rx_not_roce++;
+		return false;
+	}
+	tp->counters.rx_packets++;
+	tp->counters.rx_bytes += m->data_len;
+	if (unlikely(v != WIRE_OK)) {
+		(*verdict_counter(&tp->counters, v))++;
+		return true;
+	}
+	s->qp = qp_table_get(tp->c.qps, s->p.bth.dqpn);
+	if (peek && (s->qp == NULL || s->qp->tp == tp) &&
+	    wire_parse(rte_pktmbuf_mtod(m, uint8_t *), m->data_len, true, &s->p) != WIRE_OK) {
+		tp->counters.rx_icrc_encapsulated++;
+		s->qp = NULL;
+	} else if (unlikely(s->p.op->flags & WIRE_F_CNP)) {
+		tp->counters.rx_cnp++;
+		s->qp = NULL;
+	} else if (unlikely(s->qp == NULL)) {
+		tp->counters.rx_unknown_qp++;
+	} else {
+		rte_prefetch0(s->qp);
+	}
+	return true;
+}
+
+/* @return true if the packet went to another engine. */
+static bool
+rx_handoff(struct transport *tp, uint16_t port, struct rte_mbuf *m, bool trusted, const struct qp *qp)
+{
+	if (tp->c.handoff == NULL) {
+		tp->counters.rx_handoff_dropped++;
+		return false;
+	}
+	tp->counters.rx_handoff++;
+	tp->c.handoff(tp->c.arg, qp->tp->c.engine, port, m, trusted);
+	return true;
+}
+
+/* @return packets that aren't RoCE, moved to the front. */
+static uint16_t
+rx_batch(struct transport *tp, uint16_t port, struct rte_mbuf **pkts, uint16_t n, bool trusted)
+{
+	struct rx_slot slots[TP_RX_BATCH];
+	struct rte_mbuf *done[TP_RX_BATCH];
+	uint16_t nb_done = 0, left = 0;
+	bool roce;
+
+	for (uint16_t i = 0; i < n; i++) {
+		if (i + 2 < n)
+			rte_prefetch0(rte_pktmbuf_mtod(pkts[i + 2], void *));
+		roce = rx_parse(tp, port, pkts[i], trusted, &slots[nb_done]);
+		if (likely(roce))
+			done[nb_done++] = pkts[i];
+		else
+			pkts[left++] = pkts[i];
+	}
+	for (uint16_t i = 0; i < nb_done; i++) {
+		struct qp *qp = slots[i].qp;
+
+		if (qp == NULL)
+			continue;
+		if (likely(qp->tp == tp))
+			rx_to_qp(tp, qp, trusted ? done[i]->port : port, &slots[i].p);
+		else if (rx_handoff(tp, port, done[i], trusted, qp))
+			done[i] = NULL;
+	}
+	rte_pktmbuf_free_bulk(done, nb_done);
+	return left;
+}
+
+uint16_t
+transport_rx(struct transport *tp, uint16_t port, struct rte_mbuf **pkts, uint16_t n, bool trusted, uint64_t now_ns)
+{
+	uint16_t left = 0;
+
+	tp->now_ns = now_ns;
+	for (uint16_t done = 0; done < n; done += TP_RX_BATCH) {
+		uint16_t batch = RTE_MIN(n - done, TP_RX_BATCH);
+		uint16_t not_roce = rx_batch(tp, port, pkts + done, batch, trusted);
+
+		memmove(pkts + left, pkts + done, not_roce * sizeof(pkts[0]));
+		left += not_roce;
+	}
+	return left;
+}
+
+/* ---- A turn ---- */
+static void
+timer_fired(struct wheel_entry *e, void *arg)
+{
+	struct qp *qp = (struct qp *)((uint8_t *)e - offsetof(struct qp, timer));
+
+	completer_timer(arg, qp);
+}
+
+static uint32_t
+run_replies(struct transport *tp)
+{
+	struct tp_qp_list later = TAILQ_HEAD_INITIALIZER(later);
+	uint32_t work = 0;
+	struct qp *qp;
+
+	while ((qp = TAILQ_FIRST(&tp->ack)) != NULL) {
+		TAILQ_REMOVE(&tp->ack, qp, ack_link);
+		work += responder_run(tp, qp, TP_QP_BUDGET);
+		/* More than a budget's worth, or no room: in its turns. */
+		qp->on_ack = false;
+		if (responder_busy(qp))
+			qp_activate(tp, qp);
+	}
+	return work;
+}
+
+/* One QP's share of a turn. */
+static uint32_t
+run_qp(struct transport *tp, struct qp *qp)
+{
+	uint32_t work = 0;
+
+	if (responder_busy(qp))
+		work += responder_run(tp, qp, TP_QP_BUDGET);
+	if (qp_sends(qp))
+		work += requester_run(tp, qp, TP_QP_BUDGET);
+	if (unlikely(qp->state == UROCE_QPS_ERR || qp->state == UROCE_QPS_SQE))
+		work += qp_flush_run(tp, qp, TP_QP_BUDGET);
+	if (work != 0) {
+		qp->last_work_ns = tp->now_ns;
+	} else if (!responder_busy(qp) &&
+		   (qp->state != UROCE_QPS_RTS || tp->now_ns - qp->last_work_ns >= TP_WATCH_NS)) {
+		qp_sleep(tp, qp);
+	}
+	return work;
+}
+
+static uint32_t
+run_active(struct transport *tp)
+{
+	uint32_t n = RTE_MIN(tp->nb_active, (uint32_t)TP_TURN_QPS), work = 0;
+
+	while (n-- > 0 && work < TP_TURN_BUDGET) {
+		struct qp *qp = TAILQ_FIRST(&tp->active);
+
+		if (tp->nb_active > 1) {
+			TAILQ_REMOVE(&tp->active, qp, active_link);
+			TAILQ_INSERT_TAIL(&tp->active, qp, active_link);
+		}
+		work += run_qp(tp, qp);
+	}
+	return work;
+}
+
+uint32_t
+transport_run(struct transport *tp, uint64_t now_ns)
+{
+	uint32_t work;
+
+	tp->now_ns = now_ns;
+	work = wheel_advance(&tp->wheel, now_ns, timer_fired, tp);
+	work += run_replies(tp);
+	work += run_active(tp);
+	if (tp->nb_touched != 0)
+		cq_flush_touched(tp);
+	tp->idle = work == 0;
+	return work;
+}
+
+uint64_t
+transport_next_timeout(const struct transport *tp)
+{
+	uint64_t next = wheel_next(&tp->wheel);
+
+	if (!TAILQ_EMPTY(&tp->ack) || (!TAILQ_EMPTY(&tp->active) && !tp->idle))
+		return tp->now_ns;
+	if (!TAILQ_EMPTY(&tp->active))
+		return RTE_MIN(next, tp->now_ns + TP_POLL_NS);
+	return next;
+}
