@@ -1,0 +1,89 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""No system call on the data path: strace counts while ib_write_bw runs.
+
+What an idle engine does to give its core away, and the control thread's waiting, are no part of the data path.
+"""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+sys.dont_write_bytecode = True
+sys.path[:0] = [os.path.dirname(os.path.realpath(__file__)),
+                os.path.join(os.path.dirname(os.path.realpath(__file__)), '../../scripts')]
+
+from labs import lab_up  # noqa: E402
+from uroce_lab import pairs  # noqa: E402
+
+NAME = f's{os.getpid()}'
+WATCH_SECONDS = 3
+RUN_SECONDS = 12
+START_SECONDS = 2           # until set-up is over and traffic flows
+CALLS_PER_SECOND = 20       # what a process may do beside the data path
+WAITING = {'sched_yield', 'nanosleep', 'clock_nanosleep', 'poll', 'ppoll', 'epoll_wait', 'epoll_pwait', 'select',
+           'pselect6', 'restart_syscall'}
+
+
+def count(pid, path):
+    """@return {system call: how often} over WATCH_SECONDS"""
+    tracer = subprocess.Popen(['strace', '-f', '-c', '-o', path, '-p', str(pid)], stdin=subprocess.DEVNULL,
+                              stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    time.sleep(WATCH_SECONDS)
+    tracer.send_signal(signal.SIGINT)
+    _, said = tracer.communicate(timeout=30)
+    calls = {}
+    with open(path, encoding='utf-8') as f:
+        for line in f:
+            words = line.split()
+            if len(words) >= 5 and words[3].isdigit() and words[-1] != 'total':
+                calls[words[-1]] = int(words[3])
+    if 'attached' not in said:
+        raise unittest.SkipTest(f'strace can not attach here: {said}')
+    return calls
+
+
+class Syscalls(unittest.TestCase):
+    def setUp(self):
+        if not shutil.which('strace'):
+            self.skipTest('strace is not installed')
+        up = lab_up(name=NAME)
+        self.lab = up.__enter__()
+        self.addCleanup(up.__exit__, None, None, None)
+        self.scratch = tempfile.mkdtemp(prefix='uroce-strace-')
+        self.addCleanup(shutil.rmtree, self.scratch)
+
+    def few(self, who, calls):
+        beside = {name: number for name, number in calls.items() if name not in WAITING}
+        print(f'{who}: {calls or "none at all"} in {WATCH_SECONDS} s', flush=True)
+        self.assertLess(sum(beside.values()), CALLS_PER_SECOND * WATCH_SECONDS, f'{who} called {beside}')
+
+    def test_none_in_program_or_engine_while_ib_write_bw_runs(self):
+        program = ['ib_write_bw', '-d', pairs.DEVICE, '-x', str(self.lab.gid_index('h1', 4)), '-s', '4096',
+                   '-D', str(RUN_SECONDS)]
+        server = pairs.start_server(self.lab, program)
+        client = pairs.Side(self.lab, 'h2', [*program, self.lab.tcp_address('h1')])
+        try:
+            time.sleep(START_SECONDS)
+            path = os.path.join(self.scratch, 'calls')
+            self.few('the program', count(client.child.pid, path))
+            for host in ('h1', 'h2'):
+                self.few(f'uroced of {host}', count(self.lab.pid(host), path))
+            self.assertIsNone(client.child.poll(), 'it ended too early:\n' + client.report())
+            end = time.monotonic() + RUN_SECONDS + 10
+            client.wait(end)
+            server.wait(end)
+        finally:
+            server.kill()
+            client.kill()
+        self.assertEqual((server.status, client.status), (0, 0), server.report() + client.report())
+        self.assertEqual(len(pairs.rows(client.text())), 1)
+
+
+if __name__ == '__main__':
+    unittest.main(verbosity=2)
