@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "options.h"
+
+static const char usage[] =
+	"Usage: uroced [EAL options] -- [options]\n"
+	"\n"
+	"The uroce daemon: RoCE v2 on the Ethernet ports that DPDK drives, for verbs programs on this machine.\n"
+	"\n"
+	"  --config FILE             read the configuration (see uroced.conf for all keys)\n"
+	"  --set 'SECTION.KEY=VALUE' set a key, over the file; any number of times\n"
+	"  --socket PATH             the same as --set daemon.socket=PATH\n"
+	"  --check                   check command line and configuration, and end\n"
+	"  --help                    this text\n"
+	"  --version                 the version\n"
+	"\n"
+	"EAL options (see DPDK's documentation) give the cores, the memory and the ports. The main lcore runs the\n"
+	"control thread, every other one an engine:\n"
+	"  uroced -l 0-1 -a 0000:03:00.0 -- --config uroced.conf\n"
+	"  uroced -l 0-1 --vdev net_af_packet0,iface=eth1 -- --set 'port uroce0.ethdev=net_af_packet0' \\\n"
+	"         --set 'port uroce0.addresses=198.18.0.1/24'\n"
+	"Without hugepages: add --no-huge -m 512. With one core: --lcores '0@0,1@0'.\n";
+
+enum { OPT_CONFIG = 1, OPT_SET, OPT_SOCKET, OPT_CHECK, OPT_HELP, OPT_VERSION };
+
+static const struct option long_options[] = {
+	{ "config", required_argument, NULL, OPT_CONFIG },
+	{ "set", required_argument, NULL, OPT_SET },
+	{ "socket", required_argument, NULL, OPT_SOCKET },
+	{ "check", no_argument, NULL, OPT_CHECK },
+	{ "help", no_argument, NULL, OPT_HELP },
+	{ "version", no_argument, NULL, OPT_VERSION },
+	{ NULL, 0, NULL, 0 },
+};
+
+static int
+complain(const char *fmt, const char *what, int *status)
+{
+	fprintf(stderr, "uroced: ");
+	fprintf(stderr, fmt, what);
+	fprintf(stderr, "; see uroced --help\n");
+	*status = EXIT_USAGE;
+	return 1;
+}
+
+static int
+add_set(struct options *o, const char *text, int *status)
+{
+	if (o->nb_sets == OPTIONS_MAX_SETS)
+		return complain("too many --set, the first too many is '%s'", text, status);
+	o->sets[o->nb_sets++] = text;
+	return 0;
+}
+
+static int
+take(int opt, struct options *o, char **argv, int *status)
+{
+	char *text;
+
+	switch (opt) {
+	case OPT_CONFIG:
+		if (o->config != NULL)
+			return complain("--config is given twice, the second time with %s", optarg, status);
+		o->config = optarg;
+		return 0;
+	case OPT_SET:
+		return add_set(o, optarg, status);
+	case OPT_SOCKET:
+		/* Lives as long as the process. */
+		if (asprintf(&text, "daemon.socket=%s", optarg) < 0)
+			return complain("no memory for --socket %s", optarg, status);
+		return add_set(o, text, status);
+	case OPT_CHECK:
+		o->check = true;
+		return 0;
+	case OPT_HELP:
+		fputs(usage, stdout);
+		*status = 0;
+		return 1;
+	case OPT_VERSION:
+		printf("uroced %s\n", UROCE_VERSION);
+		*status = 0;
+		return 1;
+	case ':':
+		return complain("%s needs a value", argv[optind - 1], status);
+	default:
+		return complain("unknown option %s", argv[optind - 1], status);
+	}
+}
+
+/** Asked before EAL sees anything, with or without a `--` in front. */
+static bool
+is_ours(const char *arg)
+{
+	return strcmp(arg, "--help") == 0 || strcmp(arg, "-h") == 0 || strcmp(arg, "--version") == 0;
+}
+
+int
+options_parse(int argc, char **argv, struct options *o, int *status)
+{
+	int i, split = argc, opt;
+
+	*o = (struct options){ .eal_argv = argv };
+	for (i = 1; i < argc; i++) {
+		if (strcmp(argv[i], "--") == 0) {
+			split = i;
+			break;
+		}
+		if (is_ours(argv[i]))
+			return take(strcmp(argv[i], "--version") == 0 ? OPT_VERSION : OPT_HELP, o, argv, status);
+		if (strcmp(argv[i], "--config") == 0 || strcmp(argv[i], "--set") == 0 || strcmp(argv[i], "--check") == 0 ||
+		    strcmp(argv[i], "--socket") == 0)
+			return complain("%s must stand behind a -- that ends EAL's options", argv[i], status);
+	}
+	o->eal_argc = split;
+	if (split == argc)
+		return complain("%s", "nothing to do without a configuration: uroced [EAL options] -- --config FILE", status);
+	/* getopt takes the `--` for the program's name. */
+	argc -= split;
+	argv += split;
+	optind = 1;
+	opterr = 0;
+	while ((opt = getopt_long(argc, argv, "+:", long_options, NULL)) != -1) {
+		if (take(opt, o, argv, status) != 0)
+			return 1;
+	}
+	if (optind < argc)
+		return complain("'%s' is no option", argv[optind], status);
+	argv[0] = NULL; /* the end of EAL's own */
+	return 0;
+}

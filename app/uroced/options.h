@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file
+ * The command line of uroced: what stands before `--` is EAL's, what stands behind it ours.
+ */
+#ifndef UROCED_OPTIONS_H
+#define UROCED_OPTIONS_H
+
+#include <stdbool.h>
+
+#include "config.h"
+
+enum {
+	EXIT_USAGE = 2,    /**< a mistake in the command line or the configuration */
+	OPTIONS_MAX_SETS = CONFIG_MAX_SETTINGS,
+};
+
+struct options {
+	int eal_argc;
+	char **eal_argv;
+	const char *config;  /**< file, or NULL */
+	const char *sets[OPTIONS_MAX_SETS];
+	unsigned int nb_sets;
+	bool check;
+};
+
+/**
+ * Split and parse the command line. Answers --help and --version, and complains about mistakes, by itself.
+ * @return 0: go on; else end with *@p status.
+ */
+int options_parse(int argc, char **argv, struct options *o, int *status);
+
+#endif /* UROCED_OPTIONS_H */

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file
+ * The daemon's configuration: an INI file (rte_cfgfile) and settings of the command line.
+ *
+ * Owns: struct uroced_config. Called by: app/uroced before EAL is initialized, tests. Thread: main.
+ *
+ * Sections are `[daemon]` and one `[port uroceN]` per verbs device. A setting of the command line has the form
+ * `section.key=value` and wins over the file's. Every mistake becomes one message that names the place
+ * (file and line, or --set), the key, what was wrong and what would be right.
+ */
+#ifndef UROCE_CONFIG_H
+#define UROCE_CONFIG_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "ctl.h"
+#include "engine.h"
+#include "impair.h"
+#include "net.h"
+
+enum {
+	CONFIG_ERR_BYTES = 512,     /**< room that a message needs */
+	CONFIG_SOCKET_BYTES = 96,   /**< path of the socket: sun_path less the suffix of the temporary name */
+	CONFIG_GROUP_BYTES = 64,
+	CONFIG_MAX_SETTINGS = 1024, /**< keys in the file and on the command line */
+};
+
+/** What is configured of a port. */
+struct config_port {
+	struct net_port_config net;
+	bool impaired;               /**< what it receives is made worse on purpose (drivers/net/impair) */
+	struct impair_params impair;
+};
+
+/** Everything that can be configured; config_defaults() fills it. */
+struct uroced_config {
+	char socket[CONFIG_SOCKET_BYTES];
+	uint32_t socket_mode;               /**< permission bits */
+	char socket_group[CONFIG_GROUP_BYTES]; /**< name or number, "": the daemon's own */
+	uint32_t idle;                      /**< enum engine_idle */
+	uint32_t mbufs;                     /**< packet buffers, 0: by the number of ports and engines */
+	uint32_t log_level;                 /**< RTE_LOG_*, 0: leave as EAL has it */
+	uint32_t max_sessions, max_pd, max_mr, max_cq, max_srq, max_qp, max_ah;
+	uint32_t ring_memory;               /**< MiB of queues that one session may have */
+	struct config_port ports[UROCE_MAX_PORTS];
+	unsigned int nb_ports;
+};
+
+/** Fill @p c with the defaults; no ports. */
+void config_defaults(struct uroced_config *c);
+
+/**
+ * Read the configuration.
+ *
+ * @param file  INI file, or NULL: settings only.
+ * @param sets,nb_sets  Settings "section.key=value", applied after the file.
+ * @param c  Filled, defaults included.
+ * @param err  Gets the message, CONFIG_ERR_BYTES long.
+ * @return 0, or EINVAL (a mistake in it), or the errno of reading the file.
+ */
+int config_load(const char *file, const char *const *sets, unsigned int nb_sets, struct uroced_config *c, char *err);
+
+#endif /* UROCE_CONFIG_H */

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file
+ * The control thread of the daemon: sessions of programs and their objects.
+ *
+ * Owns: the socket, the sessions, what every session has (PDs, MRs, CQs, SRQs, QPs, AHs, shared memory), the neighbours' timers and
+ * the watch over the ports' links. Called by: app/uroced and tests. Thread: everything here runs on the one control thread, which
+ * sleeps in epoll when there is nothing to do; what engines own it changes through their mailboxes.
+ */
+#ifndef UROCE_CONTROL_H
+#define UROCE_CONTROL_H
+
+#include <stdint.h>
+
+#include "config.h"
+
+struct control;
+struct rte_mempool;
+struct rte_rcu_qsbr;
+
+/** What the control thread works with; everything must outlive it. */
+struct control_setup {
+	const struct uroced_config *conf;
+	struct engine **engines;
+	unsigned int nb_engines;
+	struct net_port **ports;
+	uint16_t nb_ports;
+	struct mr_table *mrs;
+	struct qp_table *qps;
+	struct rte_rcu_qsbr *qsbr;
+	struct rte_mempool *pool;
+};
+
+/**
+ * Bind the socket under a temporary name beside the real one, so that a program never finds a daemon that isn't ready.
+ * Called early, since most mistakes show here.
+ *
+ * @param path  Of the socket. A stale one (nobody listens) is removed; one in use is an error.
+ * @param mode,group  Permissions; group "" leaves the daemon's own.
+ * @param fd  Gets the listening socket.
+ * @param err  Gets what was wrong and what would be right, CONFIG_ERR_BYTES long.
+ * @return 0 or an errno value.
+ */
+int control_socket_bind(const char *path, uint32_t mode, const char *group, int *fd, char *err);
+/** Give the socket its real name. @return 0 or an errno value with a message. */
+int control_socket_publish(const char *path, char *err);
+/** Remove the socket, under whichever name it is. */
+void control_socket_remove(const char *path);
+
+/**
+ * Create the control thread's state.
+ * @param listen_fd  From control_socket_bind(); becomes the control's.
+ * @param err  CONFIG_ERR_BYTES long.
+ * @return NULL with a message.
+ */
+struct control *control_create(const struct control_setup *setup, int listen_fd, char *err);
+
+/** Serve until control_stop() or a SIGTERM or SIGINT, which the caller has blocked in all threads. */
+void control_run(struct control *c);
+/** [any thread, signal handlers] End control_run(). */
+void control_stop(struct control *c);
+
+/** End all sessions, the engines still running or already stopped, and free everything. */
+void control_destroy(struct control *c);
+
+/** Objects that sessions have now, for tests and statistics. */
+struct control_counts {
+	uint32_t sessions, pds, mrs, cqs, srqs, qps, ahs;
+};
+void control_counts(const struct control *c, struct control_counts *out);
+
+#endif /* UROCE_CONTROL_H */

@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file
+ * What the files of lib/control share: the control state, sessions, objects, requests.
+ *
+ * Thread: control, unless a line says otherwise.
+ */
+#ifndef UROCE_CONTROL_PRIV_H
+#define UROCE_CONTROL_PRIV_H
+
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/queue.h>
+#include <sys/types.h>
+
+#include <rte_log.h>
+
+#include "control.h"
+#include "ctl.h"
+#include "engine.h"
+#include "handles.h"
+#include "mem.h"
+#include "shm.h"
+
+extern int control_logtype;
+#define CTL_LOG(level, fmt, ...) rte_log(RTE_LOG_##level, control_logtype, "uroced: " fmt "\n", ##__VA_ARGS__)
+
+enum {
+	/** Mappings of one session's memory; the kernel gives a process 65530 (vm.max_map_count). */
+	SESSION_MAX_MAPS = 4096,
+	SESSION_COMP_VECTORS = 64,
+	/** Size of the memfd for converted memory, log2; sparse, never used twice. */
+	SESSION_MEM_SHIFT = 46,
+	/** Converted memory is mapped in windows of this size, log2, so that many MRs share one mapping. */
+	SESSION_WINDOW_SHIFT = 30,
+	CONTROL_LINK_POLL_MS = 500,
+	/** QPs destroyed in one message to an engine, so that other programs' traffic goes on in between. */
+	CONTROL_DESTROY_BURST = 32,
+	/** Lines about ended sessions per second. */
+	CONTROL_LOG_BURST = 20,
+};
+
+/** A descriptor in epoll. */
+struct watch {
+	void (*fn)(struct watch *w, uint32_t events);
+	int fd;
+};
+
+/** The descriptor of an engine's events. */
+struct engine_watch {
+	struct watch watch;
+	struct control *control;
+	struct engine *engine;
+};
+
+enum obj_type { OBJ_PD, OBJ_MR, OBJ_CQ, OBJ_SRQ, OBJ_QP, OBJ_AH, OBJ_TYPES };
+
+/** First member of every object. */
+struct obj {
+	uint32_t handle;
+	uint32_t users; /**< objects that refer to it; it can't go before them */
+};
+
+struct obj_pd {
+	struct obj obj;
+	uint32_t id; /**< unique in the daemon: what transport and memory compare */
+};
+
+struct obj_cq {
+	struct obj obj;
+	struct cq *cq;
+	struct shm_block block; /**< struct ring_cq_shared, then the ring */
+	int channel_fd;
+};
+
+struct obj_srq {
+	struct obj obj;
+	struct obj_pd *pd;
+	struct srq *srq;
+	unsigned int engine;
+	struct shm_block block; /**< struct ring_srq_shared, then the ring */
+	uint32_t max_wr, max_sge;
+};
+
+struct obj_qp {
+	struct obj obj;
+	struct obj_pd *pd;
+	struct obj_cq *send_cq, *recv_cq;
+	struct obj_srq *srq;
+	struct qp *qp;
+	unsigned int engine;
+	uint32_t db_slot;
+	enum uroce_qp_type type;
+	uint16_t pkey_index;
+	struct shm_block block; /**< struct ring_qp_shared, SQ, RQ */
+};
+
+struct obj_ah {
+	struct obj obj;
+	struct obj_pd *pd;
+	struct tp_path path;
+};
+
+struct session;
+
+/** A mapping of a program's memory. */
+struct mem_map {
+	void *base;
+	size_t bytes;
+	int sigbus_id;
+	uint32_t pieces; /**< mappings as the kernel counts them */
+};
+
+/** One window of the memfd for converted memory. */
+struct mem_window {
+	LIST_ENTRY(mem_window) link;
+	uint64_t index; /**< offset >> SESSION_WINDOW_SHIFT */
+	uint32_t users;
+	struct mem_map map;
+};
+
+struct obj_mr {
+	struct obj obj;
+	struct session *session;
+	struct obj_pd *pd;
+	struct mr *mr;
+	uint32_t nb_maps, nb_windows;
+	struct mem_map *maps;
+	struct mem_window **windows;
+};
+
+/** A modify or create_ah whose reply waits for a MAC address. */
+struct pending {
+	bool active;
+	struct net_port *port;
+	struct ctl_req req;
+};
+
+struct session {
+	TAILQ_ENTRY(session) link;
+	struct watch sock, kick;
+	struct control *control;
+	uint64_t id;                /**< never used twice: what engines know as owner */
+	bool hello, closing;
+	_Atomic uint32_t victim;    /**< its memory went away under a mapping (sigbus.c) */
+	pid_t pid;
+	uid_t uid;
+	char program[CTL_NAME_BYTES];
+	int proc_fd;                /**< /proc/PID, bound to that process, or -1 */
+	int async_fd;               /**< write end of the pipe of asynchronous events, or -1 */
+	struct net_port *port;      /**< NULL until DEVICE_OPEN */
+	struct mem_owner owner;
+	int mem_fd;                 /**< memfd of converted memory */
+	LIST_HEAD(, mem_window) windows;
+	uint32_t nb_maps;
+	struct ctl_seg *segs;       /**< of CTL_MR_SEGS, until CTL_MR_REG */
+	uint32_t nb_segs;
+	struct shm *shm;
+	uint8_t *db;                /**< doorbells, db_bytes long */
+	size_t db_bytes;
+	int db_sigbus_id;
+	struct engine_session *engine_sessions[UROCE_MAX_ENGINES];
+	struct handles db_slots[UROCE_MAX_ENGINES]; /**< index: doorbell slot */
+	struct handles tab[OBJ_TYPES];
+	struct pending pending;
+	uint64_t events_lost;
+};
+
+struct control {
+	struct control_setup s;
+	int epfd;
+	bool stop;
+	bool privileged;            /**< map_files of programs can be opened */
+	bool hugepages;
+	int uffd;                   /**< /dev/userfaultfd, or -1 */
+	struct watch listen, wake, signals;
+	struct engine_watch engines[UROCE_MAX_ENGINES];
+	TAILQ_HEAD(session_list, session) sessions;
+	TAILQ_HEAD(, session) closed; /**< freed when the events of this turn are done */
+	uint32_t nb_sessions;
+	uint64_t next_session;
+	uint32_t count[OBJ_TYPES], limit[OBJ_TYPES];
+	struct handles pd_ids;
+	unsigned int next_engine;
+	bool link_up[UROCE_MAX_PORTS];
+	uint64_t next_link_poll_ns;
+	uint64_t log_second, log_lines, log_skipped;
+	uint8_t *rx;                /**< buffer of one request */
+};
+
+/** A request on its way through its handler. */
+struct request {
+	const struct ctl_req *req;
+	const struct ctl_seg *segs;
+	uint32_t nb_segs;
+	int fds[CTL_MAX_FDS];       /**< a handler that keeps one puts -1 in its place */
+	uint32_t nb_fds;
+	struct ctl_rsp rsp;
+	int out_fds[CTL_MAX_FDS];
+	bool out_close[CTL_MAX_FDS]; /**< close it when sent */
+	char message[256];
+};
+
+/** Keep the message of a request that fails. @return @p err. */
+int req_fail(struct request *r, int err, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+/** Add a descriptor to the reply. */
+void req_send_fd(struct request *r, int fd, bool close_it);
+
+/* ---- server.c ---- */
+uint64_t control_now_ns(void);
+int control_watch(struct control *c, struct watch *w, uint32_t events);
+void control_unwatch(struct control *c, struct watch *w);
+/** Answer @p r with @p status; the session is closed if that fails. */
+void session_reply(struct session *s, struct request *r, int status);
+/** Stop or go on taking requests. */
+void session_pause(struct session *s, bool pause);
+
+/* ---- session.c ---- */
+struct session *session_create(struct control *c, int fd);
+/** Mark it; it is destroyed at the end of the turn. @param why  For the log, NULL: it closed the connection. */
+void session_close(struct session *s, const char *why);
+/** Destroy what was closed. */
+void sessions_reap(struct control *c);
+struct session *session_find(struct control *c, uint64_t id);
+int session_hello(struct session *s, struct request *r);
+int session_device_open(struct session *s, struct request *r);
+
+/** Allocate an object of @p bytes and give it a handle, within the limits. @return NULL with r failed as *@p rc says. */
+void *obj_new(struct session *s, enum obj_type type, size_t bytes, struct request *r, int *rc);
+/** Remove and free. */
+void obj_free(struct session *s, enum obj_type type, struct obj *o);
+/** @return the object or NULL with the request failed: call as `if (p == NULL) return EINVAL`. */
+void *obj_get(struct session *s, enum obj_type type, uint32_t handle, struct request *r);
+const char *obj_name(enum obj_type type);
+/** The owner as engines know it. */
+void *session_owner(const struct session *s);
+/** Describe part of a block for the client. */
+struct ctl_area area_of(const struct shm_block *b, uint64_t offset, uint64_t bytes);
+/** Tell the client of the block's segment, if it is new. */
+void announce(struct session *s, struct request *r, const struct shm_block *b, struct ctl_new_segment *seg);
+/** @return true if @p fd is a pipe's write end that doesn't block. */
+bool is_event_pipe(int fd);
+/** @return the smallest order with 1 << order >= @p n. */
+uint32_t order_of(uint32_t n);
+
+/* ---- objects ---- */
+int pd_alloc(struct session *s, struct request *r);
+int pd_free(struct session *s, struct request *r);
+void pd_destroy(struct session *s, struct obj_pd *pd);
+int mr_reg(struct session *s, struct request *r);
+int mr_segs(struct session *s, struct request *r);
+int mr_dereg(struct session *s, struct request *r);
+void mr_destroy_all(struct session *s);
+int cq_new(struct session *s, struct request *r);
+int cq_free(struct session *s, struct request *r);
+void cq_destroy_quiet(struct session *s, struct obj_cq *cq);
+int srq_new(struct session *s, struct request *r);
+int srq_modify(struct session *s, struct request *r);
+int srq_query(struct session *s, struct request *r);
+int srq_free(struct session *s, struct request *r);
+int srq_destroy_now(struct session *s, struct obj_srq *srq);
+int qp_new(struct session *s, struct request *r);
+int qp_change(struct session *s, struct request *r);
+int qp_describe(struct session *s, struct request *r);
+int qp_free(struct session *s, struct request *r);
+void qp_destroy_all(struct session *s);
+int ah_new(struct session *s, struct request *r);
+int ah_free(struct session *s, struct request *r);
+void ah_destroy(struct session *s, struct obj_ah *ah);
+/** Go on with a request that waited for a MAC address. */
+int qp_change_resolved(struct session *s, struct request *r, const uint8_t mac[6]);
+int ah_new_resolved(struct session *s, struct request *r, const uint8_t mac[6]);
+
+/* ---- path.c ---- */
+/**
+ * Find the MAC address of an AV. @return 0: *@p mac is set; EINPROGRESS: the request waits and will go on by itself; else the request
+ * has failed.
+ */
+int path_resolve(struct session *s, struct request *r, const struct uroce_ah_attr *av, uint8_t mac[6]);
+/** Make the path of a resolved AV. */
+void path_make(struct session *s, const struct uroce_ah_attr *av, const uint8_t mac[6], uint16_t pkey, struct tp_path *out);
+/** Forget a waiting request. */
+void path_cancel(struct session *s);
+
+/* ---- query.c ---- */
+int query_device_get(struct session *s, struct request *r);
+int query_device(struct session *s, struct request *r);
+int query_port(struct session *s, struct request *r);
+int query_gids(struct session *s, struct request *r);
+
+/* ---- events.c ---- */
+void events_engine(struct watch *w, uint32_t events);
+/** Links and neighbours. @return ms until it must be called again, at most. */
+int events_poll(struct control *c);
+void events_start(struct control *c);
+
+#endif /* UROCE_CONTROL_PRIV_H */

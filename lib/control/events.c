@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What engines report, what neighbours' timers want, and how links are doing. */
+#include <errno.h>
+#include <unistd.h>
+
+#include <rte_common.h>
+#include <rte_mbuf.h>
+
+#include "control_priv.h"
+
+/** Put a record into a session's pipe. A program that doesn't read its events loses them, and nothing else. */
+static void
+send_async(struct session *s, enum uroce_event type, uint64_t cookie)
+{
+	struct ctl_async_event ev = { .cookie = cookie, .type = type };
+
+	if (s->async_fd < 0)
+		return;
+	if (write(s->async_fd, &ev, sizeof(ev)) == (ssize_t)sizeof(ev))
+		return;
+	if (errno == EAGAIN && s->events_lost++ == 0)
+		CTL_LOG(WARNING, "%s (pid %d) doesn't read its asynchronous events; further ones are lost", s->program,
+			(int)s->pid);
+}
+
+void
+events_engine(struct watch *w, uint32_t events)
+{
+	struct engine_watch *src = (void *)((char *)w - offsetof(struct engine_watch, watch));
+	struct control *c = src->control;
+	struct engine_event ev;
+	struct session *s;
+
+	while (engine_event_next(src->engine, &ev)) {
+		switch (ev.kind) {
+		case ENGINE_EV_ASYNC:
+			/* The session may have ended since. */
+			s = session_find(c, (uintptr_t)ev.async.owner);
+			if (s != NULL)
+				send_async(s, ev.async.type, ev.async.cookie);
+			break;
+		case ENGINE_EV_LEARNED:
+			if (ev.learned.port < c->s.nb_ports)
+				net_learn(c->s.ports[ev.learned.port], &ev.learned, control_now_ns());
+			break;
+		}
+	}
+}
+
+/** lib/net's own packets go out through the first engine. */
+static void
+send_packet(void *arg, struct net_port *p, struct rte_mbuf *m)
+{
+	struct control *c = arg;
+
+	engine_send(c->s.engines[0], p->index, m);
+}
+
+void
+events_start(struct control *c)
+{
+	unsigned int i;
+
+	for (i = 0; i < c->s.nb_ports; i++) {
+		net_port_set_sender(c->s.ports[i], send_packet, c, c->s.pool);
+		c->link_up[i] = net_port_link(c->s.ports[i], NULL);
+	}
+}
+
+static void
+poll_links(struct control *c)
+{
+	struct session *s;
+	unsigned int i;
+	bool up;
+
+	for (i = 0; i < c->s.nb_ports; i++) {
+		up = net_port_link(c->s.ports[i], NULL);
+		if (up == c->link_up[i])
+			continue;
+		c->link_up[i] = up;
+		CTL_LOG(NOTICE, "%s: link %s", c->s.ports[i]->conf.name, up ? "up" : "down");
+		TAILQ_FOREACH(s, &c->sessions, link) {
+			if (s->port == c->s.ports[i])
+				send_async(s, up ? UROCE_EVENT_PORT_ACTIVE : UROCE_EVENT_PORT_ERR, 1);
+		}
+	}
+}
+
+int
+events_poll(struct control *c)
+{
+	uint64_t now = control_now_ns(), next;
+	unsigned int i;
+
+	if (now >= c->next_link_poll_ns) {
+		poll_links(c);
+		c->next_link_poll_ns = now + (uint64_t)CONTROL_LINK_POLL_MS * 1000000;
+	}
+	next = c->next_link_poll_ns;
+	for (i = 0; i < c->s.nb_ports; i++)
+		next = RTE_MIN(next, net_port_poll(c->s.ports[i], now));
+	return next <= now ? 0 : (int)((next - now + 999999) / 1000000);
+}

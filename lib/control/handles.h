@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file
+ * Handles: small numbers that stand for objects, given to somebody who isn't trusted.
+ *
+ * Owns: struct handles, a growing table. A handle is an index with a generation above it, so that one that was freed
+ * doesn't lead to the object that took its place. Called by: lib/control. Thread: control.
+ */
+#ifndef UROCE_HANDLES_H
+#define UROCE_HANDLES_H
+
+#include <stdint.h>
+
+enum {
+	HANDLES_INDEX_BITS = 20,
+	HANDLES_MAX = (1 << HANDLES_INDEX_BITS) - 1, /**< most objects; keeps UINT32_MAX free for "none" */
+};
+#define HANDLE_NONE UINT32_MAX
+
+struct handle_slot {
+	void *obj;          /**< NULL: free */
+	uint32_t gen;
+	uint32_t next_free; /**< index, if free */
+};
+
+struct handles {
+	struct handle_slot *slots;
+	uint32_t size;
+	uint32_t used;
+	uint32_t first_free; /**< HANDLE_NONE: none */
+};
+
+void handles_init(struct handles *h);
+/** Free the table; what it points to is the caller's. */
+void handles_fini(struct handles *h);
+/** Enter @p obj. @return its handle, or HANDLE_NONE: no memory or too many. */
+uint32_t handles_add(struct handles *h, void *obj);
+/** @return the object of a handle, NULL if there is none (any more). */
+void *handles_get(const struct handles *h, uint32_t handle);
+/** Remove a handle that handles_get() knows. */
+void handles_remove(struct handles *h, uint32_t handle);
+/** Walk: @return the next object from index *@p pos on, which moves behind it; NULL at the end. */
+void *handles_next(const struct handles *h, uint32_t *pos);
+
+#endif /* UROCE_HANDLES_H */

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include <errno.h>
+#include <unistd.h>
+
+#include "control_priv.h"
+
+static int
+check(struct request *r)
+{
+	const struct ctl_cq_create_req *q = &r->req->cq_create;
+
+	if (q->cqe == 0 || q->cqe > UROCE_MAX_CQE)
+		return req_fail(r, EINVAL, "CQ with %u entries: must be 1 to %u", q->cqe, UROCE_MAX_CQE);
+	if (q->comp_vector >= SESSION_COMP_VECTORS)
+		return req_fail(r, EINVAL, "completion vector %u: must be below %u", q->comp_vector, SESSION_COMP_VECTORS);
+	if (q->has_channel > 1 || r->nb_fds != q->has_channel || (q->has_channel && !is_event_pipe(r->fds[0])))
+		return req_fail(r, EINVAL, "a channel needs the write end of its pipe, O_NONBLOCK");
+	return 0;
+}
+
+int
+cq_new(struct session *s, struct request *r)
+{
+	const struct ctl_cq_create_req *q = &r->req->cq_create;
+	uint32_t order = order_of(q->cqe);
+	uint64_t bytes = sizeof(struct ring_cqe) << order;
+	struct cq_params p;
+	struct obj_cq *cq;
+	int rc;
+
+	rc = check(r);
+	if (rc != 0)
+		return rc;
+	cq = obj_new(s, OBJ_CQ, sizeof(*cq), r, &rc);
+	if (cq == NULL)
+		return rc;
+	if (shm_alloc(s->shm, sizeof(struct ring_cq_shared) + bytes, &cq->block) != 0) {
+		rc = req_fail(r, ENOMEM, "no memory for a CQ of %u entries (daemon.ring_memory is %u MiB per session)", 1u << order,
+			      s->control->s.conf->ring_memory);
+		goto fail_obj;
+	}
+	cq->channel_fd = q->has_channel ? r->fds[0] : -1;
+	p = (struct cq_params){
+		.ring = { .base = cq->block.addr + sizeof(struct ring_cq_shared), .order = order, .shift = 5 },
+		.shared = (void *)cq->block.addr,
+		.channel_fd = cq->channel_fd,
+		.cookie = q->cookie,
+		.owner = session_owner(s),
+		.multi = s->control->s.nb_engines > 1,
+	};
+	rc = cq_create(&p, &cq->cq);
+	if (rc != 0) {
+		req_fail(r, rc, "no memory for the CQ");
+		goto fail_block;
+	}
+	if (q->has_channel)
+		r->fds[0] = -1;
+	announce(s, r, &cq->block, &r->rsp.cq_create.seg);
+	r->rsp.cq_create.handle = cq->obj.handle;
+	r->rsp.cq_create.order = order;
+	r->rsp.cq_create.shared = area_of(&cq->block, 0, sizeof(struct ring_cq_shared));
+	r->rsp.cq_create.ring = area_of(&cq->block, sizeof(struct ring_cq_shared), bytes);
+	return 0;
+fail_block:
+	shm_free(s->shm, &cq->block);
+fail_obj:
+	obj_free(s, OBJ_CQ, &cq->obj);
+	return rc;
+}
+
+/** Destroy a CQ of which no engine knows any more. */
+void
+cq_destroy_quiet(struct session *s, struct obj_cq *cq)
+{
+	cq_destroy(cq->cq);
+	if (cq->channel_fd >= 0)
+		close(cq->channel_fd);
+	shm_free(s->shm, &cq->block);
+	obj_free(s, OBJ_CQ, &cq->obj);
+}
+
+int
+cq_free(struct session *s, struct request *r)
+{
+	struct obj_cq *cq = obj_get(s, OBJ_CQ, r->req->handle.handle, r);
+
+	if (cq == NULL)
+		return EINVAL;
+	if (cq->obj.users > 0)
+		return req_fail(r, EBUSY, "%u QPs use the CQ; destroy them first", cq->obj.users);
+	mem_rcu_wait(s->control->s.qsbr);
+	cq_destroy_quiet(s, cq);
+	return 0;
+}

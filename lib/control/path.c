@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The way to a peer: from an AV to a MAC address and a header, with the reply deferred while a neighbour is asked. */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <string.h>
+
+#include "control_priv.h"
+
+static const uint8_t v4_mapped[12] = { 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff };
+
+static bool
+is_v4(const uint8_t gid[16])
+{
+	return memcmp(gid, v4_mapped, sizeof(v4_mapped)) == 0;
+}
+
+/** A GID as people write the address. */
+static const char *
+gid_text(const uint8_t gid[16], char text[INET6_ADDRSTRLEN])
+{
+	return inet_ntop(is_v4(gid) ? AF_INET : AF_INET6, is_v4(gid) ? gid + 12 : gid, text, INET6_ADDRSTRLEN);
+}
+
+/** @return the port of this daemon whose own address @p gid is, the session's first; NULL: a stranger. */
+static const struct net_port *
+owner_of(const struct session *s, const uint8_t gid[16])
+{
+	const struct control *c = s->control;
+	unsigned int i;
+
+	if (net_port_owns(s->port, gid))
+		return s->port;
+	for (i = 0; i < c->s.nb_ports; i++) {
+		if (net_port_owns(c->s.ports[i], gid))
+			return c->s.ports[i];
+	}
+	return NULL;
+}
+
+static int
+fail(struct request *r, int rc, const struct uroce_ah_attr *av)
+{
+	char text[INET6_ADDRSTRLEN];
+
+	gid_text(av->dgid, text);
+	switch (rc) {
+	case ETIMEDOUT:
+		return req_fail(r, rc, "%s doesn't answer ARP or ND; is the peer up and on this network?", text);
+	case EHOSTUNREACH:
+		return req_fail(r, rc, "no route to %s; add an address on its network or a gateway to the port's configuration",
+				text);
+	case EINVAL:
+		return req_fail(r, rc, "%s can't be reached from GID index %u: unused, or of another address family", text,
+				av->sgid_index);
+	case ENOBUFS:
+		return req_fail(r, EAGAIN, "too many addresses are being resolved; try again");
+	default:
+		return req_fail(r, rc, "cannot resolve %s: %s", text, strerror(rc));
+	}
+}
+
+static void
+on_resolved(void *arg, int status, const uint8_t mac[6])
+{
+	struct session *s = arg;
+	struct ctl_req req = s->pending.req;
+	struct request r = { .req = &req };
+	int rc;
+
+	s->pending.active = false;
+	if (s->closing)
+		return;
+	if (status != 0)
+		rc = fail(&r, status, req.op == CTL_QP_MODIFY ? &req.qp_modify.attr.ah : &req.ah_create.attr);
+	else if (req.op == CTL_QP_MODIFY)
+		rc = qp_change_resolved(s, &r, mac);
+	else
+		rc = ah_new_resolved(s, &r, mac);
+	session_pause(s, false);
+	session_reply(s, &r, rc);
+}
+
+static int
+check(const struct session *s, struct request *r, const struct uroce_ah_attr *av)
+{
+	if (!av->is_global)
+		return req_fail(r, EINVAL, "RoCE needs a GRH: is_global must be 1");
+	if (av->port_num != 1)
+		return req_fail(r, EINVAL, "port %u: must be 1", av->port_num);
+	if (av->sgid_index >= UROCE_MAX_GIDS || !s->port->gid_used[av->sgid_index])
+		return req_fail(r, EINVAL, "GID index %u is not in use on %s; see ibv_devinfo -v", av->sgid_index,
+				s->port->conf.name);
+	if (is_v4(av->dgid) != is_v4(s->port->gid[av->sgid_index]))
+		return fail(r, EINVAL, av);
+	return 0;
+}
+
+int
+path_resolve(struct session *s, struct request *r, const struct uroce_ah_attr *av, uint8_t mac[6])
+{
+	const struct net_port *own;
+	int rc = check(s, r, av);
+
+	if (rc != 0)
+		return rc;
+	own = owner_of(s, av->dgid);
+	if (own != NULL) {
+		memcpy(mac, own->mac, 6);
+		return 0;
+	}
+	/* Set up first: the session is the argument of the callback. */
+	s->pending.req = *r->req;
+	s->pending.port = s->port;
+	rc = net_resolve(s->port, av->sgid_index, av->dgid, control_now_ns(), mac, on_resolved, s);
+	if (rc == EINPROGRESS) {
+		s->pending.active = true;
+		session_pause(s, true);
+		return rc;
+	}
+	return rc == 0 ? 0 : fail(r, rc, av);
+}
+
+void
+path_make(struct session *s, const struct uroce_ah_attr *av, const uint8_t mac[6], uint16_t pkey, struct tp_path *out)
+{
+	memset(out, 0, sizeof(*out));
+	net_path_addr(s->port, av->sgid_index, av, mac, &out->addr);
+	out->port = s->port->index;
+	out->pkey = pkey;
+	out->loopback = owner_of(s, av->dgid) != NULL;
+}
+
+void
+path_cancel(struct session *s)
+{
+	if (!s->pending.active)
+		return;
+	s->pending.active = false;
+	net_resolve_cancel(s->pending.port, s);
+}

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file
+ * The memory that a session's queues lie in: segments (sealed memfds), divided into blocks.
+ *
+ * Owns: struct shm, one per session. A segment is mapped by the daemon and by the program, and stays until the session
+ * ends; blocks come and go. Small segments are in a hugepage if the machine has one to spare; large ones take memory only where it
+ * is touched. Called by: lib/control. Thread: control; the blocks' contents belong to the engines and the program.
+ */
+#ifndef UROCE_SHM_H
+#define UROCE_SHM_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+	SHM_ALIGN = 64,                  /**< of every block */
+	SHM_SEGMENT_BYTES = 2 << 20,     /**< of a segment, unless a block is larger; one hugepage */
+	SHM_POPULATE_BYTES = 1 << 20,    /**< blocks up to this size are touched at once, so that engines don't fault */
+	SHM_PUNCH_BYTES = 64 << 10,      /**< freed blocks from this size on give their pages back */
+	SHM_MAX_SEGMENTS = 4096,
+};
+
+struct shm;
+
+/** A block; zeroed when given out. */
+struct shm_block {
+	uint32_t segment;
+	uint64_t offset;
+	uint64_t bytes;
+	uint8_t *addr;
+};
+
+/**
+ * @param max_bytes  Most bytes in all segments.
+ * @param hugepages  Try hugepages.
+ * @param victim  Set to 1 when a page can't be had (lib/control/sigbus.h).
+ * @return NULL with errno set.
+ */
+struct shm *shm_create(uint64_t max_bytes, bool hugepages, _Atomic uint32_t *victim);
+/** Unmap everything; no engine may use a block any more. */
+void shm_destroy(struct shm *m);
+
+/** Allocate a block. @return 0; ENOMEM (limit reached, no memory). */
+int shm_alloc(struct shm *m, uint64_t bytes, struct shm_block *b);
+/** Free a block. A segment that the program hasn't been told of goes with its last block. */
+void shm_free(struct shm *m, const struct shm_block *b);
+
+/**
+ * If the program doesn't know of the segment of @p b yet: it does from now on.
+ * @param bytes  Gets the segment's size.
+ * @return a descriptor of the segment, which the caller sends and closes; or -1: known.
+ */
+int shm_announce(struct shm *m, const struct shm_block *b, uint64_t *bytes);
+
+/** @return bytes in blocks. */
+uint64_t shm_used(const struct shm *m);
+
+/** Seal a memfd, so that its size stays: F_SEAL_SHRINK, F_SEAL_GROW, F_SEAL_SEAL. @return 0 or an errno value. */
+int shm_seal(int fd);
+
+#endif /* UROCE_SHM_H */
