@@ -223,8 +223,8 @@ void session_close(struct session *s, const char *why);
 /** Destroy what was closed. */
 void sessions_reap(struct control *c);
 struct session *session_find(struct control *c, uint64_t id);
-int session_hello(struct session *s, struct request *r);
-int session_device_open(struct session *s, struct request *r);
+int op_hello(struct session *s, struct request *r);
+int op_device_open(struct session *s, struct request *r);
 
 /** Allocate an object of @p bytes and give it a handle, within the limits. @return NULL with r failed as *@p rc says. */
 void *obj_new(struct session *s, enum obj_type type, size_t bytes, struct request *r, int *rc);
@@ -245,32 +245,32 @@ bool is_event_pipe(int fd);
 uint32_t order_of(uint32_t n);
 
 /* ---- objects ---- */
-int pd_alloc(struct session *s, struct request *r);
-int pd_free(struct session *s, struct request *r);
-void pd_destroy(struct session *s, struct obj_pd *pd);
-int mr_reg(struct session *s, struct request *r);
-int mr_segs(struct session *s, struct request *r);
-int mr_dereg(struct session *s, struct request *r);
-void mr_destroy_all(struct session *s);
-int cq_new(struct session *s, struct request *r);
-int cq_free(struct session *s, struct request *r);
-void cq_destroy_quiet(struct session *s, struct obj_cq *cq);
-int srq_new(struct session *s, struct request *r);
-int srq_modify(struct session *s, struct request *r);
-int srq_query(struct session *s, struct request *r);
-int srq_free(struct session *s, struct request *r);
-int srq_destroy_now(struct session *s, struct obj_srq *srq);
-int qp_new(struct session *s, struct request *r);
-int qp_change(struct session *s, struct request *r);
-int qp_describe(struct session *s, struct request *r);
-int qp_free(struct session *s, struct request *r);
-void qp_destroy_all(struct session *s);
-int ah_new(struct session *s, struct request *r);
-int ah_free(struct session *s, struct request *r);
-void ah_destroy(struct session *s, struct obj_ah *ah);
+int op_pd_alloc(struct session *s, struct request *r);
+int op_pd_free(struct session *s, struct request *r);
+void obj_pd_destroy(struct session *s, struct obj_pd *pd);
+int op_mr_reg(struct session *s, struct request *r);
+int op_mr_segs(struct session *s, struct request *r);
+int op_mr_dereg(struct session *s, struct request *r);
+void obj_mr_destroy_all(struct session *s);
+int op_cq_create(struct session *s, struct request *r);
+int op_cq_destroy(struct session *s, struct request *r);
+void obj_cq_destroy(struct session *s, struct obj_cq *cq);
+int op_srq_create(struct session *s, struct request *r);
+int op_srq_modify(struct session *s, struct request *r);
+int op_srq_query(struct session *s, struct request *r);
+int op_srq_destroy(struct session *s, struct request *r);
+int obj_srq_destroy(struct session *s, struct obj_srq *srq);
+int op_qp_create(struct session *s, struct request *r);
+int op_qp_modify(struct session *s, struct request *r);
+int op_qp_query(struct session *s, struct request *r);
+int op_qp_destroy(struct session *s, struct request *r);
+void obj_qp_destroy_all(struct session *s);
+int op_ah_create(struct session *s, struct request *r);
+int op_ah_destroy(struct session *s, struct request *r);
+void obj_ah_destroy(struct session *s, struct obj_ah *ah);
 /** Go on with a request that waited for a MAC address. */
-int qp_change_resolved(struct session *s, struct request *r, const uint8_t mac[6]);
-int ah_new_resolved(struct session *s, struct request *r, const uint8_t mac[6]);
+int op_qp_modify_resolved(struct session *s, struct request *r, const uint8_t mac[6]);
+int op_ah_create_resolved(struct session *s, struct request *r, const uint8_t mac[6]);
 
 /* ---- path.c ---- */
 /**
@@ -284,10 +284,10 @@ void path_make(struct session *s, const struct uroce_ah_attr *av, const uint8_t 
 void path_cancel(struct session *s);
 
 /* ---- query.c ---- */
-int query_device_get(struct session *s, struct request *r);
-int query_device(struct session *s, struct request *r);
-int query_port(struct session *s, struct request *r);
-int query_gids(struct session *s, struct request *r);
+int op_device_get(struct session *s, struct request *r);
+int op_device_query(struct session *s, struct request *r);
+int op_port_query(struct session *s, struct request *r);
+int op_gid_table(struct session *s, struct request *r);
 
 /* ---- events.c ---- */
 void events_engine(struct watch *w, uint32_t events);

@@ -4,7 +4,7 @@
 #include "control_priv.h"
 
 int
-ah_new(struct session *s, struct request *r)
+op_ah_create(struct session *s, struct request *r)
 {
 	const struct ctl_ah_create_req *q = &r->req->ah_create;
 	uint8_t mac[6];
@@ -13,11 +13,11 @@ ah_new(struct session *s, struct request *r)
 	if (obj_get(s, OBJ_PD, q->pd, r) == NULL)
 		return EINVAL;
 	rc = path_resolve(s, r, &q->attr, mac);
-	return rc == 0 ? ah_new_resolved(s, r, mac) : rc;
+	return rc == 0 ? op_ah_create_resolved(s, r, mac) : rc;
 }
 
 int
-ah_new_resolved(struct session *s, struct request *r, const uint8_t mac[6])
+op_ah_create_resolved(struct session *s, struct request *r, const uint8_t mac[6])
 {
 	const struct ctl_ah_create_req *q = &r->req->ah_create;
 	struct obj_pd *pd = obj_get(s, OBJ_PD, q->pd, r);
@@ -37,19 +37,19 @@ ah_new_resolved(struct session *s, struct request *r, const uint8_t mac[6])
 }
 
 void
-ah_destroy(struct session *s, struct obj_ah *ah)
+obj_ah_destroy(struct session *s, struct obj_ah *ah)
 {
 	ah->pd->obj.users--;
 	obj_free(s, OBJ_AH, &ah->obj);
 }
 
 int
-ah_free(struct session *s, struct request *r)
+op_ah_destroy(struct session *s, struct request *r)
 {
 	struct obj_ah *ah = obj_get(s, OBJ_AH, r->req->handle.handle, r);
 
 	if (ah == NULL)
 		return EINVAL;
-	ah_destroy(s, ah);
+	obj_ah_destroy(s, ah);
 	return 0;
 }

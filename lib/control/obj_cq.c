@@ -19,7 +19,7 @@ check(struct request *r)
 }
 
 int
-cq_new(struct session *s, struct request *r)
+op_cq_create(struct session *s, struct request *r)
 {
 	const struct ctl_cq_create_req *q = &r->req->cq_create;
 	uint32_t order = order_of(q->cqe);
@@ -70,7 +70,7 @@ fail_obj:
 
 /** Destroy a CQ of which no engine knows any more. */
 void
-cq_destroy_quiet(struct session *s, struct obj_cq *cq)
+obj_cq_destroy(struct session *s, struct obj_cq *cq)
 {
 	cq_destroy(cq->cq);
 	if (cq->channel_fd >= 0)
@@ -80,7 +80,7 @@ cq_destroy_quiet(struct session *s, struct obj_cq *cq)
 }
 
 int
-cq_free(struct session *s, struct request *r)
+op_cq_destroy(struct session *s, struct request *r)
 {
 	struct obj_cq *cq = obj_get(s, OBJ_CQ, r->req->handle.handle, r);
 
@@ -89,6 +89,6 @@ cq_free(struct session *s, struct request *r)
 	if (cq->obj.users > 0)
 		return req_fail(r, EBUSY, "%u QPs use the CQ; destroy them first", cq->obj.users);
 	mem_rcu_wait(s->control->s.qsbr);
-	cq_destroy_quiet(s, cq);
+	obj_cq_destroy(s, cq);
 	return 0;
 }

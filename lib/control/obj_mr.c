@@ -186,7 +186,7 @@ collect(struct session *s, struct request *r)
 }
 
 int
-mr_reg(struct session *s, struct request *r)
+op_mr_reg(struct session *s, struct request *r)
 {
 	const struct ctl_mr_reg_req *q = &r->req->mr_reg;
 	struct map_build b = { .session = s, .request = r, .writable = (q->access & ACCESS_WRITE) != 0 };
@@ -221,7 +221,7 @@ mr_reg(struct session *s, struct request *r)
 }
 
 int
-mr_segs(struct session *s, struct request *r)
+op_mr_segs(struct session *s, struct request *r)
 {
 	struct ctl_seg *segs;
 
@@ -237,7 +237,7 @@ mr_segs(struct session *s, struct request *r)
 }
 
 int
-mr_dereg(struct session *s, struct request *r)
+op_mr_dereg(struct session *s, struct request *r)
 {
 	struct obj_mr *mr = obj_get(s, OBJ_MR, r->req->handle.handle, r);
 
@@ -250,7 +250,7 @@ mr_dereg(struct session *s, struct request *r)
 }
 
 void
-mr_destroy_all(struct session *s)
+obj_mr_destroy_all(struct session *s)
 {
 	uint32_t n = s->tab[OBJ_MR].used, pos = 0, i = 0;
 	struct mr **mrs = n > 0 ? calloc(n, sizeof(*mrs)) : NULL;

@@ -4,7 +4,7 @@
 #include "control_priv.h"
 
 int
-pd_alloc(struct session *s, struct request *r)
+op_pd_alloc(struct session *s, struct request *r)
 {
 	struct obj_pd *pd;
 	int rc = 0;
@@ -22,14 +22,14 @@ pd_alloc(struct session *s, struct request *r)
 }
 
 void
-pd_destroy(struct session *s, struct obj_pd *pd)
+obj_pd_destroy(struct session *s, struct obj_pd *pd)
 {
 	handles_remove(&s->control->pd_ids, pd->id);
 	obj_free(s, OBJ_PD, &pd->obj);
 }
 
 int
-pd_free(struct session *s, struct request *r)
+op_pd_free(struct session *s, struct request *r)
 {
 	struct obj_pd *pd = obj_get(s, OBJ_PD, r->req->handle.handle, r);
 
@@ -37,6 +37,6 @@ pd_free(struct session *s, struct request *r)
 		return EINVAL;
 	if (pd->obj.users > 0)
 		return req_fail(r, EBUSY, "%u objects use the PD; destroy them first", pd->obj.users);
-	pd_destroy(s, pd);
+	obj_pd_destroy(s, pd);
 	return 0;
 }

@@ -203,7 +203,7 @@ create(struct session *s, struct request *r, struct obj_qp *qp, const struct lay
 }
 
 int
-qp_new(struct session *s, struct request *r)
+op_qp_create(struct session *s, struct request *r)
 {
 	struct control *c = s->control;
 	struct obj_qp parts, *qp;
@@ -269,7 +269,7 @@ modify(struct session *s, struct request *r, struct obj_qp *qp, const struct tp_
 }
 
 int
-qp_change(struct session *s, struct request *r)
+op_qp_modify(struct session *s, struct request *r)
 {
 	const struct ctl_qp_modify_req *q = &r->req->qp_modify;
 	struct obj_qp *qp = obj_get(s, OBJ_QP, q->handle, r);
@@ -290,11 +290,11 @@ qp_change(struct session *s, struct request *r)
 	if (!(q->mask & UROCE_QP_AV))
 		return modify(s, r, qp, NULL);
 	rc = path_resolve(s, r, &q->attr.ah, mac);
-	return rc == 0 ? qp_change_resolved(s, r, mac) : rc;
+	return rc == 0 ? op_qp_modify_resolved(s, r, mac) : rc;
 }
 
 int
-qp_change_resolved(struct session *s, struct request *r, const uint8_t mac[6])
+op_qp_modify_resolved(struct session *s, struct request *r, const uint8_t mac[6])
 {
 	const struct ctl_qp_modify_req *q = &r->req->qp_modify;
 	struct obj_qp *qp = obj_get(s, OBJ_QP, q->handle, r);
@@ -309,7 +309,7 @@ qp_change_resolved(struct session *s, struct request *r, const uint8_t mac[6])
 }
 
 int
-qp_describe(struct session *s, struct request *r)
+op_qp_query(struct session *s, struct request *r)
 {
 	struct obj_qp *qp = obj_get(s, OBJ_QP, r->req->handle.handle, r);
 	struct qp_args a = { 0 };
@@ -337,7 +337,7 @@ forget(struct session *s, struct obj_qp *qp)
 }
 
 int
-qp_free(struct session *s, struct request *r)
+op_qp_destroy(struct session *s, struct request *r)
 {
 	struct obj_qp *qp = obj_get(s, OBJ_QP, r->req->handle.handle, r);
 	struct destroy_args a;
@@ -354,7 +354,7 @@ qp_free(struct session *s, struct request *r)
 }
 
 void
-qp_destroy_all(struct session *s)
+obj_qp_destroy_all(struct session *s)
 {
 	struct obj_qp *batch[CONTROL_DESTROY_BURST], *qp;
 	struct destroy_args a;

@@ -64,7 +64,7 @@ check(struct request *r)
 }
 
 int
-srq_new(struct session *s, struct request *r)
+op_srq_create(struct session *s, struct request *r)
 {
 	const struct ctl_srq_create_req *q = &r->req->srq_create;
 	struct control *c = s->control;
@@ -126,7 +126,7 @@ fail_obj:
 }
 
 int
-srq_modify(struct session *s, struct request *r)
+op_srq_modify(struct session *s, struct request *r)
 {
 	const struct ctl_srq_modify_req *q = &r->req->srq_modify;
 	struct obj_srq *srq = obj_get(s, OBJ_SRQ, q->handle, r);
@@ -148,7 +148,7 @@ srq_modify(struct session *s, struct request *r)
 }
 
 int
-srq_query(struct session *s, struct request *r)
+op_srq_query(struct session *s, struct request *r)
 {
 	struct obj_srq *srq = obj_get(s, OBJ_SRQ, r->req->handle.handle, r);
 	struct limit_args a;
@@ -164,7 +164,7 @@ srq_query(struct session *s, struct request *r)
 }
 
 int
-srq_destroy_now(struct session *s, struct obj_srq *srq)
+obj_srq_destroy(struct session *s, struct obj_srq *srq)
 {
 	int rc = engine_call(s->control->s.engines[srq->engine], destroy_on_engine, srq->srq);
 
@@ -177,7 +177,7 @@ srq_destroy_now(struct session *s, struct obj_srq *srq)
 }
 
 int
-srq_free(struct session *s, struct request *r)
+op_srq_destroy(struct session *s, struct request *r)
 {
 	struct obj_srq *srq = obj_get(s, OBJ_SRQ, r->req->handle.handle, r);
 	int rc;
@@ -186,6 +186,6 @@ srq_free(struct session *s, struct request *r)
 		return EINVAL;
 	if (srq->obj.users > 0)
 		return req_fail(r, EBUSY, "%u QPs use the SRQ; destroy them first", srq->obj.users);
-	rc = srq_destroy_now(s, srq);
+	rc = obj_srq_destroy(s, srq);
 	return rc == 0 ? 0 : req_fail(r, rc, "the SRQ is in use");
 }

@@ -73,9 +73,9 @@ on_resolved(void *arg, int status, const uint8_t mac[6])
 	if (status != 0)
 		rc = fail(&r, status, req.op == CTL_QP_MODIFY ? &req.qp_modify.attr.ah : &req.ah_create.attr);
 	else if (req.op == CTL_QP_MODIFY)
-		rc = qp_change_resolved(s, &r, mac);
+		rc = op_qp_modify_resolved(s, &r, mac);
 	else
-		rc = ah_new_resolved(s, &r, mac);
+		rc = op_ah_create_resolved(s, &r, mac);
 	session_pause(s, false);
 	session_reply(s, &r, rc);
 }

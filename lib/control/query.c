@@ -46,7 +46,7 @@ guid_of(const uint8_t mac[6])
 }
 
 int
-query_device_get(struct session *s, struct request *r)
+op_device_get(struct session *s, struct request *r)
 {
 	uint32_t index = r->req->device_get.index;
 	const struct net_port *p;
@@ -61,7 +61,7 @@ query_device_get(struct session *s, struct request *r)
 }
 
 int
-query_device(struct session *s, struct request *r)
+op_device_query(struct session *s, struct request *r)
 {
 	const struct uroced_config *conf = s->control->s.conf;
 	struct ctl_device_query_rsp *d = &r->rsp.device_query;
@@ -126,7 +126,7 @@ speed_codes(uint32_t mbps, uint32_t *speed, uint32_t *width)
 }
 
 int
-query_port(struct session *s, struct request *r)
+op_port_query(struct session *s, struct request *r)
 {
 	struct ctl_port_query_rsp *p = &r->rsp.port_query;
 	uint32_t mbps = 0;
@@ -154,7 +154,7 @@ query_port(struct session *s, struct request *r)
 }
 
 int
-query_gids(struct session *s, struct request *r)
+op_gid_table(struct session *s, struct request *r)
 {
 	unsigned int i;
 

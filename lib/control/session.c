@@ -187,7 +187,7 @@ is_proc_mem(int fd)
 }
 
 int
-session_hello(struct session *s, struct request *r)
+op_hello(struct session *s, struct request *r)
 {
 	const struct ctl_hello_req *q = &r->req->hello;
 	size_t i, n = strnlen(q->program, sizeof(q->program));
@@ -318,7 +318,7 @@ is_event_pipe(int fd)
 }
 
 int
-session_device_open(struct session *s, struct request *r)
+op_device_open(struct session *s, struct request *r)
 {
 	struct control *c = s->control;
 	uint32_t index = r->req->device_open.index;
@@ -410,18 +410,18 @@ destroy_objects(struct session *s)
 	uint32_t pos;
 	void *o;
 
-	qp_destroy_all(s);
+	obj_qp_destroy_all(s);
 	for (pos = 0; (o = handles_next(&s->tab[OBJ_SRQ], &pos)) != NULL;)
-		srq_destroy_now(s, o);
+		obj_srq_destroy(s, o);
 	if (s->tab[OBJ_CQ].used > 0)
 		mem_rcu_wait(c->s.qsbr);
 	for (pos = 0; (o = handles_next(&s->tab[OBJ_CQ], &pos)) != NULL;)
-		cq_destroy_quiet(s, o);
-	mr_destroy_all(s);
+		obj_cq_destroy(s, o);
+	obj_mr_destroy_all(s);
 	for (pos = 0; (o = handles_next(&s->tab[OBJ_AH], &pos)) != NULL;)
-		ah_destroy(s, o);
+		obj_ah_destroy(s, o);
 	for (pos = 0; (o = handles_next(&s->tab[OBJ_PD], &pos)) != NULL;)
-		pd_destroy(s, o);
+		obj_pd_destroy(s, o);
 }
 
 static void
