@@ -1,0 +1,587 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <rte_eal.h>
+#include <rte_mbuf.h>
+
+#include "pair.h"
+
+enum { PAIR_MBUFS = 8191, PAIR_BURST = 32, PAIR_SETTLE_MAX = 1000000 };
+
+static struct rte_mempool *pool;
+
+int
+pair_group_setup(void **state)
+{
+	char *argv[] = { "test", "--no-huge", "-m", "128", "--no-pci", "--no-telemetry", "--no-shconf", "-l", "0",
+			 "--log-level", "3", NULL, NULL };
+	char name[64];
+
+	(void)state;
+	snprintf(name, sizeof(name), "--file-prefix=uroce-test-%d", (int)getpid());
+	argv[11] = name;
+	if (rte_eal_init(12, argv) < 0)
+		return -1;
+	pool = rte_pktmbuf_pool_create("pair", PAIR_MBUFS, 0, 0, RTE_PKTMBUF_HEADROOM + WIRE_MAX_FRAME_BYTES, 0);
+	return pool == NULL ? -1 : 0;
+}
+
+int
+pair_group_teardown(void **state)
+{
+	(void)state;
+	rte_mempool_free(pool);
+	return rte_eal_cleanup() == 0 ? 0 : -1;
+}
+
+uint32_t
+pair_mbufs_in_use(void)
+{
+	return rte_mempool_in_use_count(pool);
+}
+
+/* ---- Hosts ---- */
+static void
+on_event(void *arg, const struct tp_event *ev)
+{
+	struct host *h = arg;
+
+	assert_true(h->nb_events < PAIR_MAX_EVENTS);
+	h->events[h->nb_events++] = *ev;
+}
+
+unsigned int
+host_events(const struct host *h, enum uroce_event type)
+{
+	unsigned int n = 0;
+
+	for (unsigned int i = 0; i < h->nb_events; i++)
+		n += h->events[i].type == type;
+	return n;
+}
+
+struct pair *
+pair_new(void)
+{
+	struct pair *p = calloc(1, sizeof(*p));
+
+	assert_non_null(p);
+	p->now = 1000000;
+	for (unsigned int i = 0; i < 2; i++) {
+		struct host *h = &p->h[i];
+		struct transport_config c = { .pool = pool, .nb_ports = 1, .event = on_event, .arg = h };
+
+		h->pair = p;
+		h->id = i;
+		h->mrs = mr_table_create(64, NULL);
+		h->qps = qp_table_create(64, NULL);
+		assert_non_null(h->mrs);
+		assert_non_null(h->qps);
+		/* Numbers that differ between the hosts. */
+		c.mrs = h->mrs;
+		c.qps = h->qps;
+		h->tp = transport_create(&c);
+		assert_non_null(h->tp);
+	}
+	return p;
+}
+
+void
+pair_free(struct pair *p)
+{
+	for (unsigned int i = 0; i < 2; i++) {
+		assert_int_equal(qp_table_count(p->h[i].qps), 0);
+		transport_destroy(p->h[i].tp);
+		qp_table_destroy(p->h[i].qps);
+		mr_table_destroy(p->h[i].mrs);
+	}
+	assert_int_equal(pair_mbufs_in_use(), 0);
+	free(p);
+}
+
+struct mr *
+host_mr(struct host *h, void *buf, uint64_t len, uint32_t access)
+{
+	struct mem_seg seg = { .va = ADDR(buf), .length = len, .host = buf };
+	struct mr_params mp = { .pd = PAIR_PD, .access = access, .addr = ADDR(buf), .length = len, .iova = ADDR(buf),
+				.segs = &seg, .nb_segs = 1 };
+	struct mr *mr;
+
+	assert_int_equal(mr_create(h->mrs, &mp, &mr), 0);
+	return mr;
+}
+
+/* ---- The wire ---- */
+static void
+note_packet(struct pair *p, unsigned int from, struct rte_mbuf *m, bool trusted, struct note *n)
+{
+	struct wire_pkt pkt;
+
+	memset(n, 0, sizeof(*n));
+	assert_int_equal(wire_parse(rte_pktmbuf_mtod(m, uint8_t *), m->data_len, !trusted, &pkt), WIRE_OK);
+	assert_int_equal(m->pkt_len, m->data_len);
+	n->from = from;
+	n->bth = pkt.bth;
+	n->payload = pkt.payload_bytes;
+	n->syndrome = 0xff;
+	if (pkt.op->flags & WIRE_F_AETH) {
+		n->syndrome = pkt.bthp[pkt.op->off_aeth];
+		n->msn = wire_get24(pkt.bthp + pkt.op->off_aeth + 1);
+	}
+	if (pkt.op->flags & WIRE_F_RETH)
+		n->reth_len = wire_get32(pkt.bthp + pkt.op->off_reth + 12);
+	n->lost = p->lose != NULL && p->lose(p, n, p->lose_arg);
+	if (p->nb_log < PAIR_MAX_LOG)
+		p->log[p->nb_log++] = *n;
+}
+
+/* Move what @p from has sent to its peer (or itself). @return packets. */
+static uint32_t
+deliver(struct pair *p, struct host *from, struct tp_txvec *v, bool loop)
+{
+	struct host *to = loop ? from : &p->h[!from->id];
+	struct rte_mbuf *burst[PAIR_BURST];
+	uint32_t moved = v->n;
+	uint16_t n = 0;
+
+	for (uint16_t i = 0; i < v->n; i++) {
+		struct note nt;
+
+		note_packet(p, from->id, v->pkts[i], loop, &nt);
+		if (nt.lost) {
+			rte_pktmbuf_free(v->pkts[i]);
+			continue;
+		}
+		if (p->duplicate) {
+			struct rte_mbuf *copy = rte_pktmbuf_copy(v->pkts[i], pool, 0, UINT32_MAX);
+
+			assert_non_null(copy);
+			copy->port = v->pkts[i]->port;
+			burst[n++] = copy;
+		}
+		burst[n++] = v->pkts[i];
+		if (n >= PAIR_BURST - 1) {
+			assert_int_equal(transport_rx(to->tp, 0, burst, n, loop, p->now), 0);
+			n = 0;
+		}
+	}
+	v->n = 0;
+	if (n > 0)
+		assert_int_equal(transport_rx(to->tp, 0, burst, n, loop, p->now), 0);
+	return moved;
+}
+
+uint32_t
+host_turn(struct host *h)
+{
+	return transport_run(h->tp, h->pair->now);
+}
+
+static uint32_t
+step(struct pair *p)
+{
+	uint32_t work = 0;
+
+	for (unsigned int i = 0; i < 2; i++) {
+		struct host *h = &p->h[i];
+
+		work += host_turn(h);
+		if (!p->stalled) {
+			work += deliver(p, h, transport_tx(h->tp, 0), false);
+			work += deliver(p, h, transport_loop(h->tp), true);
+		}
+	}
+	return work;
+}
+
+void
+pair_settle(struct pair *p)
+{
+	for (unsigned int i = 0; i < PAIR_SETTLE_MAX; i++) {
+		if (step(p) == 0)
+			return;
+	}
+	fail_msg("the hosts never come to rest");
+}
+
+void
+pair_advance(struct pair *p, uint64_t ns)
+{
+	uint64_t end = p->now + ns;
+
+	pair_settle(p);
+	while (p->now < end) {
+		uint64_t next = RTE_MIN(transport_next_timeout(p->h[0].tp), transport_next_timeout(p->h[1].tp));
+
+		p->now = next <= p->now ? p->now + 1 : RTE_MIN(next, end);
+		pair_settle(p);
+	}
+}
+
+uint32_t
+pair_count(const struct pair *p, unsigned int from, int opcode)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < p->nb_log; i++)
+		n += p->log[i].from == from && (opcode < 0 || p->log[i].bth.opcode == opcode);
+	return n;
+}
+
+uint32_t
+pair_count_syndrome(const struct pair *p, unsigned int from, uint8_t syndrome)
+{
+	uint8_t mask = WIRE_AETH_TYPE(syndrome) == WIRE_AETH_NAK ? 0xff : 0xe0;
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < p->nb_log; i++)
+		n += p->log[i].from == from && p->log[i].bth.opcode == WIRE_OP_ACK &&
+		     (p->log[i].syndrome & mask) == (syndrome & mask);
+	return n;
+}
+
+static struct wire_addr
+address_of(unsigned int from, bool v6)
+{
+	struct wire_addr a = {
+		.dmac = { 2, 0, 0, 0, 0, (uint8_t)!from },
+		.smac = { 2, 0, 0, 0, 0, (uint8_t)from },
+		.ip_version = v6 ? 6 : 4,
+		.ttl = 64,
+	};
+
+	if (v6) {
+		a.sip[0] = a.dip[0] = 0xfd;
+		a.sip[15] = (uint8_t)(from + 1);
+		a.dip[15] = (uint8_t)(!from + 1);
+	} else {
+		memcpy(a.sip, (uint8_t[]){ 198, 18, 0, (uint8_t)(from + 1) }, 4);
+		memcpy(a.dip, (uint8_t[]){ 198, 18, 0, (uint8_t)(!from + 1) }, 4);
+	}
+	return a;
+}
+
+void
+pair_inject(struct pair *p, struct end *e, const struct wire_bth *b, const void *after_bth, uint32_t len)
+{
+	struct wire_addr a = address_of(!e->host->id, false);
+	struct rte_mbuf *m = rte_pktmbuf_alloc(pool);
+	uint16_t l4 = (uint16_t)(WIRE_BTH_BYTES + len + WIRE_ICRC_BYTES);
+	struct wire_bth bth = *b;
+	struct wire_tmpl t;
+	uint8_t *frame;
+
+	assert_non_null(m);
+	bth.dqpn = qp_num(e->qp);
+	bth.pkey = WIRE_PKEY_DEFAULT;
+	a.sport = 0xc000;
+	wire_tmpl_build(&t, &a);
+	frame = rte_pktmbuf_mtod(m, uint8_t *);
+	wire_tmpl_write(&t, frame, l4, 0);
+	wire_put_bth(frame + t.bth_off, &bth);
+	memcpy(frame + t.bth_off + WIRE_BTH_BYTES, after_bth, len);
+	wire_tmpl_seal(&t, frame, l4);
+	m->data_len = (uint16_t)(t.bth_off + l4);
+	m->pkt_len = m->data_len;
+	transport_rx(e->host->tp, 0, &m, 1, false, p->now);
+}
+
+/* ---- Ends ---- */
+static uint32_t
+log2_up(uint32_t n)
+{
+	uint32_t order = 0;
+
+	while ((UINT32_C(1) << order) < n)
+		order++;
+	return order;
+}
+
+static void *
+ring_make(struct ring *r, uint32_t depth, uint32_t stride)
+{
+	r->order = log2_up(depth);
+	r->shift = log2_up(stride);
+	r->counter = 0;
+	r->base = aligned_alloc(64, RTE_ALIGN((size_t)1 << (r->order + r->shift), 64));
+	assert_non_null(r->base);
+	memset(r->base, 0, (size_t)1 << (r->order + r->shift));
+	return r->base;
+}
+
+static void
+cq_make(struct end_cq *c, uint32_t depth, bool channel)
+{
+	struct cq_params cp = { .shared = &c->shared, .channel_fd = -1, .cookie = ADDR(c) };
+
+	c->mem = ring_make(&c->ring, depth, sizeof(struct ring_cqe));
+	c->pipe[0] = c->pipe[1] = -1;
+	if (channel) {
+		assert_int_equal(pipe2(c->pipe, O_NONBLOCK), 0);
+		cp.channel_fd = c->pipe[1];
+	}
+	cp.ring = c->ring;
+	assert_int_equal(cq_create(&cp, &c->cq), 0);
+}
+
+static void
+cq_unmake(struct end_cq *c)
+{
+	assert_int_equal(cq_users(c->cq), 0);
+	cq_destroy(c->cq);
+	free(c->mem);
+	if (c->pipe[0] >= 0) {
+		close(c->pipe[0]);
+		close(c->pipe[1]);
+	}
+}
+
+struct end_srq *
+srq_new(struct host *h, uint32_t depth, uint32_t max_sge)
+{
+	struct end_srq *s = calloc(1, sizeof(*s));
+	struct srq_params sp = { .pd = PAIR_PD, .max_sge = max_sge, .shared = &s->shared, .cookie = ADDR(s) };
+
+	assert_non_null(s);
+	s->mem = ring_make(&s->ring, depth, ring_rq_stride(max_sge));
+	sp.ring = s->ring;
+	assert_int_equal(srq_create(h->tp, &sp, &s->srq), 0);
+	return s;
+}
+
+void
+srq_free(struct host *h, struct end_srq *s)
+{
+	assert_int_equal(srq_destroy(h->tp, s->srq), 0);
+	free(s->mem);
+	free(s);
+}
+
+struct end *
+end_new(struct host *h, const struct end_opts *o)
+{
+	static const struct end_opts none;
+	struct end *e = calloc(1, sizeof(*e));
+	struct qp_params qp = { .pd = PAIR_PD };
+
+	assert_non_null(e);
+	o = o != NULL ? o : &none;
+	e->host = h;
+	e->srq = o->srq;
+	e->type = o->type != 0 ? o->type : UROCE_QPT_RC;
+	qp.type = e->type;
+	qp.cap = (struct uroce_qp_cap){
+		.max_send_wr = o->sq_depth ? o->sq_depth : 64,
+		.max_recv_wr = o->rq_depth ? o->rq_depth : 64,
+		.max_send_sge = o->max_sge ? o->max_sge : 4,
+		.max_recv_sge = o->max_sge ? o->max_sge : 4,
+		.max_inline_data = o->max_inline ? o->max_inline : 128,
+	};
+	e->sq_mem = ring_make(&e->sq, qp.cap.max_send_wr, ring_sq_stride(qp.cap.max_send_sge, qp.cap.max_inline_data));
+	e->rq_mem = ring_make(&e->rq, qp.cap.max_recv_wr, ring_rq_stride(qp.cap.max_recv_sge));
+	cq_make(&e->scq, o->cq_depth ? o->cq_depth : 256, o->channel);
+	cq_make(&e->rcq, o->cq_depth ? o->cq_depth : 256, o->channel);
+	qp.sq = e->sq;
+	if (o->srq == NULL)
+		qp.rq = e->rq;
+	else
+		qp.srq = o->srq->srq;
+	qp.send_cq = e->scq.cq;
+	qp.recv_cq = e->rcq.cq;
+	qp.sq_sig_all = o->sig_all;
+	qp.shared = &e->shared;
+	qp.cookie = ADDR(e);
+	assert_int_equal(qp_create(h->tp, &qp, &e->qp), 0);
+	return e;
+}
+
+void
+end_free(struct end *e)
+{
+	qp_destroy(e->host->tp, e->qp);
+	cq_unmake(&e->scq);
+	cq_unmake(&e->rcq);
+	free(e->sq_mem);
+	free(e->rq_mem);
+	free(e);
+}
+
+static void
+modify(struct end *e, const struct uroce_qp_attr *a, uint32_t mask, const struct tp_path *path)
+{
+	const char *why = "";
+
+	if (qp_modify_check(e->type, qp_state(e->qp), a, mask | UROCE_QP_STATE, UROCE_MTU_4096, &why) != 0)
+		fail_msg("modify: %s", why);
+	assert_int_equal(qp_modify(e->host->tp, e->qp, a, mask | UROCE_QP_STATE, path, e->host->pair->now), 0);
+	assert_int_equal(atomic_load(&e->shared.state), a->qp_state);
+}
+
+static const struct conn_opts default_conn;
+
+void
+end_to_rtr(struct end *e, const struct end *peer, const struct conn_opts *o)
+{
+	struct uroce_qp_attr a = { .qp_state = UROCE_QPS_INIT, .port_num = 1 };
+	struct tp_path path = { .addr = address_of(e->host->id, o != NULL && o->v6), .pkey = WIRE_PKEY_DEFAULT };
+	bool rc = e->type == UROCE_QPT_RC;
+
+	o = o != NULL ? o : &default_conn;
+	a.qp_access_flags = o->access ? o->access : ACCESS_ALL;
+	if (peer->host == e->host) {
+		memcpy(path.addr.dip, path.addr.sip, sizeof(path.addr.dip));
+		path.loopback = true;
+	}
+	modify(e, &a, UROCE_QP_PKEY_INDEX | UROCE_QP_PORT | UROCE_QP_ACCESS_FLAGS, NULL);
+	a.qp_state = UROCE_QPS_RTR;
+	a.ah = (struct uroce_ah_attr){ .is_global = 1, .port_num = 1, .hop_limit = 64, .dgid = { [15] = 1 } };
+	a.path_mtu = o->mtu ? o->mtu : UROCE_MTU_1024;
+	a.dest_qp_num = qp_num(peer->qp);
+	a.rq_psn = o->psn ? o->psn : 100;
+	a.max_dest_rd_atomic = o->no_dest_rd_atomic ? 0 : o->dest_rd_atomic ? o->dest_rd_atomic : 4;
+	a.min_rnr_timer = o->min_rnr_timer ? o->min_rnr_timer : 1;
+	modify(e, &a, UROCE_QP_AV | UROCE_QP_PATH_MTU | UROCE_QP_DEST_QPN | UROCE_QP_RQ_PSN |
+	       (rc ? UROCE_QP_MAX_DEST_RD_ATOMIC | UROCE_QP_MIN_RNR_TIMER : 0), &path);
+}
+
+void
+end_to_rts(struct end *e, const struct conn_opts *o)
+{
+	struct uroce_qp_attr a = { .qp_state = UROCE_QPS_RTS };
+	bool rc = e->type == UROCE_QPT_RC;
+
+	o = o != NULL ? o : &default_conn;
+	a.sq_psn = o->psn ? o->psn : 100;
+	a.timeout = o->timeout ? o->timeout : PAIR_TIMEOUT;
+	a.retry_cnt = o->no_retry ? 0 : o->retry_cnt ? o->retry_cnt : 7;
+	a.rnr_retry = o->no_rnr_retry ? 0 : o->rnr_retry ? o->rnr_retry : 7;
+	a.max_rd_atomic = o->rd_atomic ? o->rd_atomic : 4;
+	modify(e, &a, UROCE_QP_SQ_PSN | (rc ? UROCE_QP_TIMEOUT | UROCE_QP_RETRY_CNT | UROCE_QP_RNR_RETRY |
+						      UROCE_QP_MAX_QP_RD_ATOMIC : 0), NULL);
+}
+
+void
+ends_connect(struct end *a, struct end *b, const struct conn_opts *o)
+{
+	end_to_rtr(a, b, o);
+	end_to_rtr(b, a, o);
+	end_to_rts(a, o);
+	end_to_rts(b, o);
+}
+
+int
+end_state(struct end *e, enum uroce_qp_state s)
+{
+	struct uroce_qp_attr a = { .qp_state = s };
+
+	return qp_modify(e->host->tp, e->qp, &a, UROCE_QP_STATE, NULL, e->host->pair->now);
+}
+
+/* ---- The client's side of the rings ---- */
+void
+end_send(struct end *e, const struct wr *wr)
+{
+	struct ring_sq_wqe *w = ring_slot(&e->sq, e->sq.counter);
+	uint8_t *at = (uint8_t *)(w + 1);
+	union ring_sq_ctl ctl = { .opcode = (uint8_t)wr->op, .flags = wr->flags, .count = (uint16_t)wr->nb_sge };
+
+	w->wr_id = wr->id;
+	w->remote_addr = wr->remote_addr;
+	w->rkey = wr->rkey;
+	w->imm = wr->imm;
+	if (ring_op_has_operands(ctl.opcode)) {
+		struct ring_atomic a = { .compare_add = wr->compare_add, .swap = wr->swap };
+
+		memcpy(at, &a, sizeof(a));
+		at += sizeof(a);
+	}
+	if (wr->inline_data != NULL) {
+		memcpy(at, wr->inline_data, wr->inline_bytes);
+		ctl.flags |= UROCE_SEND_INLINE;
+		ctl.count = (uint16_t)wr->inline_bytes;
+	} else if (wr->nb_sge > 0) {
+		memcpy(at, wr->sge, wr->nb_sge * sizeof(*wr->sge));
+	}
+	if (!wr->unsignaled)
+		ctl.flags |= UROCE_SEND_SIGNALED;
+	ctl.phase = ring_phase(e->sq.counter++, e->sq.order);
+	atomic_store_explicit(&w->ctl, ctl.word, memory_order_release);
+	atomic_thread_fence(memory_order_seq_cst);
+	if (atomic_load(&e->shared.sq_watch) == 0)
+		qp_doorbell(e->host->tp, e->qp);
+}
+
+static void
+post_rq(struct ring *r, uint64_t id, const struct ring_sge *sge, uint32_t nb_sge)
+{
+	struct ring_rq_wqe *w = ring_slot(r, r->counter);
+	union ring_rq_ctl ctl = { .num_sge = (uint16_t)nb_sge };
+
+	w->wr_id = id;
+	if (nb_sge > 0)
+		memcpy(w->sge, sge, nb_sge * sizeof(*sge));
+	ctl.phase = ring_phase(r->counter++, r->order);
+	atomic_store_explicit(&w->ctl, ctl.word, memory_order_release);
+}
+
+void
+end_recv(struct end *e, uint64_t id, const struct ring_sge *sge, uint32_t nb_sge)
+{
+	post_rq(&e->rq, id, sge, nb_sge);
+	atomic_thread_fence(memory_order_seq_cst);
+	if (atomic_load(&e->shared.rq_watch) == 0)
+		qp_doorbell(e->host->tp, e->qp);
+}
+
+void
+srq_post(struct end_srq *s, uint64_t id, const struct ring_sge *sge, uint32_t nb_sge)
+{
+	post_rq(&s->ring, id, sge, nb_sge);
+}
+
+bool
+cq_poll(struct end_cq *c, struct ring_cqe *out, union ring_cqe_ctl *ctl)
+{
+	union ring_cqe_ctl mine;
+
+	if (!ring_cq_ready(&c->ring, c->ring.counter, ctl != NULL ? ctl : &mine))
+		return false;
+	memcpy(out, ring_slot(&c->ring, c->ring.counter), sizeof(*out));
+	atomic_store_explicit(&c->shared.cons, ++c->ring.counter, memory_order_release);
+	return true;
+}
+
+struct ring_cqe
+expect_cqe(struct end_cq *c, uint64_t id, enum uroce_wc_status status)
+{
+	struct ring_cqe e;
+
+	if (!cq_poll(c, &e, NULL))
+		fail_msg("no completion where %llu was expected", (unsigned long long)id);
+	if (e.wr_id != id || e.status != status)
+		fail_msg("completion of %llu with status %u, expected %llu with %u", (unsigned long long)e.wr_id,
+			 (unsigned int)e.status, (unsigned long long)id, (unsigned int)status);
+	return e;
+}
+
+void
+expect_no_cqe(struct end_cq *c)
+{
+	struct ring_cqe e;
+
+	if (cq_poll(c, &e, NULL))
+		fail_msg("unexpected completion of %llu with status %u", (unsigned long long)e.wr_id,
+			 (unsigned int)e.status);
+}
+
+void
+fill(uint8_t *buf, size_t len, uint32_t seed)
+{
+	for (size_t i = 0; i < len; i++) {
+		seed = seed * 1103515245u + 12345u;
+		buf[i] = (uint8_t)(seed >> 16);
+	}
+}
