@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Atomics of all QPs on a word form one chain: each found the value that the one before it left. Addends and
+ * swapped-in values are random 64-bit numbers, so no value comes twice and the chain can be followed from 0 to what is in memory.
+ * An operation that didn't complete may have happened or not, but of a QP's only the first ones, in order.
+ */
+#include <inttypes.h>
+#include <string.h>
+
+#include "sim.h"
+
+enum { MAX_QPS = 2 * SIM_MAX_CONNS, MAX_SEARCH = 200000 };
+
+/* A word's chain as far as it has been followed. */
+struct chain {
+	struct sim_world *w;
+	uint32_t ep, word;
+	uint64_t value, final;
+	uint32_t next[MAX_QPS];      /**< per QP: operations before this one are in the chain */
+	uint32_t steps;
+};
+
+static const struct sim_qp *
+chain_qp(const struct chain *c, uint32_t i)
+{
+	return &c->w->conns[i / 2].qp[i & 1];
+}
+
+/* The next operation of QP i on this word that can have happened, or NULL. */
+static const struct sim_op *
+head(struct chain *c, uint32_t i)
+{
+	const struct sim_qp *q = chain_qp(c, i);
+
+	if (q->peer->ep->id != c->ep)
+		return NULL;
+	for (; c->next[i] < q->nb_posted; c->next[i]++) {
+		const struct sim_op *op = &q->ops[c->next[i]];
+
+		if (ring_op_has_operands(op->opcode) && op->target_off == c->word && op->plant == SIM_PLANT_NONE)
+			return op;
+	}
+	return NULL;
+}
+
+static uint64_t
+result(const struct sim_op *op, uint64_t value)
+{
+	if (op->opcode == UROCE_WR_ATOMIC_FETCH_AND_ADD)
+		return value + op->compare_add;
+	return value == op->compare_add ? op->swap : value;
+}
+
+/* Follow the chain to its end, trying out which uncertain operations happened. */
+static bool
+follow(struct chain *c)
+{
+	struct chain saved;
+	const struct sim_op *op;
+	bool known_left = false;
+	uint32_t i, n = 2 * c->w->cfg.nb_conns;
+
+	if (++c->steps > MAX_SEARCH)
+		return true;
+	/* Completed operations that saw this value and left it: no choice to be made. */
+	for (i = 0; i < n; i++) {
+		while ((op = head(c, i)) != NULL && op->status == UROCE_WC_SUCCESS && op->old == c->value &&
+		       result(op, c->value) == c->value)
+			c->next[i]++;
+		known_left |= op != NULL && op->status == UROCE_WC_SUCCESS;
+	}
+	if (!known_left && c->value == c->final)
+		return true;
+	for (i = 0; i < n; i++) {
+		op = head(c, i);
+		if (op == NULL || (op->status == UROCE_WC_SUCCESS && op->old != c->value))
+			continue;
+		saved = *c;
+		c->value = result(op, c->value);
+		c->next[i]++;
+		if (follow(c))
+			return true;
+		saved.steps = c->steps;
+		*c = saved;
+		/* A completed one has no other place than here. */
+		if (op->status == UROCE_WC_SUCCESS)
+			return false;
+	}
+	return false;
+}
+
+void
+atomics_check(struct sim_world *w, uint32_t ep)
+{
+	struct chain c;
+	uint32_t word;
+
+	for (word = 0; word < SIM_ATOMIC_WORDS; word++) {
+		c = (struct chain){ .w = w, .ep = ep, .word = word };
+		memcpy(&c.final, w->eps[ep].atomic_mr.base + 8 * word, 8);
+		if (!follow(&c))
+			sim_fail(w, "endpoint %u, atomic word %u: no order of operations explains the values seen", ep, word);
+	}
+}

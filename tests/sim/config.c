@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What a seed means. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "sim.h"
+
+enum { STREAM_CONFIG = 1 };
+
+const char *
+fault_name(unsigned int bit)
+{
+	static const char *const names[SIM_NB_FAULTS] = {
+#define X(n) [SIM_FBIT_##n] = #n,
+		SIM_FAULTS(X)
+#undef X
+	};
+
+	return bit < SIM_NB_FAULTS ? names[bit] : "?";
+}
+
+const char *
+plant_name(enum sim_plant p)
+{
+	static const char *const names[] = {
+#define X(n) [SIM_PLANT_##n] = #n,
+		SIM_PLANTS(X)
+#undef X
+	};
+
+	return p < sizeof(names) / sizeof(names[0]) ? names[p] : "?";
+}
+
+/* How often a fault kind is there at all, as one in n seeds. */
+static const uint8_t fault_one_in[SIM_NB_FAULTS] = {
+	[SIM_FBIT_LOSS] = 2, [SIM_FBIT_BURST] = 5, [SIM_FBIT_REORDER] = 3, [SIM_FBIT_DUP] = 3, [SIM_FBIT_JITTER] = 2,
+	[SIM_FBIT_CORRUPT] = 4, [SIM_FBIT_PARTITION] = 8, [SIM_FBIT_ECN] = 6, [SIM_FBIT_SLOW_RECV] = 4,
+	[SIM_FBIT_SLOW_POLL] = 4, [SIM_FBIT_SLOW_TX] = 5, [SIM_FBIT_PLANT_LOCAL] = 6, [SIM_FBIT_PLANT_REMOTE] = 6,
+	[SIM_FBIT_PLANT_RECV] = 8, [SIM_FBIT_ERR] = 8, [SIM_FBIT_SQD] = 5, [SIM_FBIT_SMALL_RQ] = 6,
+	[SIM_FBIT_EVENTS] = 4, [SIM_FBIT_LOOPBACK] = 5, [SIM_FBIT_REMOTE_MEM] = 12, [SIM_FBIT_STALL] = 6,
+};
+
+/* Lengths and op counts so that a usual seed moves about a megabyte. */
+static const struct {
+	uint32_t weight, max_len, ops;
+} sizes[] = {
+	{ 30, 256, 80 }, { 30, 4 * 1024, 60 }, { 24, 16 * 1024, 40 }, { 12, 64 * 1024, 24 }, { 3, 256 * 1024, 10 },
+	{ 1, 1024 * 1024, 4 },
+};
+
+void
+config_from_seed(struct sim_config *c, uint64_t seed, const struct sim_override *o)
+{
+	struct rng r = rng_stream(seed, STREAM_CONFIG);
+	unsigned int i, at;
+	uint64_t lost, down_one_in;
+
+	memset(c, 0, sizeof(*c));
+	c->seed = seed;
+	for (i = 0; i < SIM_NB_FAULTS; i++)
+		if (rng_one_in(&r, fault_one_in[i]))
+			c->faults |= 1u << i;
+	/* One in five is a clean network, so that what must not happen there is seen. */
+	if (rng_one_in(&r, 5))
+		c->faults &= ~(uint32_t)(SIM_F_LINK | SIM_F_STALL);
+
+	c->nb_eps = (uint32_t)rng_between(&r, 2, SIM_MAX_EPS);
+	c->nb_conns = (uint32_t)rng_between(&r, 1, 3);
+	if (rng_one_in(&r, 10))
+		c->nb_conns = SIM_MAX_CONNS;
+	at = (unsigned int)rng_below(&r, 100);
+	for (i = 0; at >= sizes[i].weight; i++)
+		at -= sizes[i].weight;
+	c->max_len = sizes[i].max_len;
+	c->ops = (uint32_t)rng_between(&r, 1, 2 * (uint64_t)sizes[i].ops);
+	c->max_mtu = (uint32_t)rng_between(&r, UROCE_MTU_256, UROCE_MTU_4096);
+
+	c->delay_ns = rng_between(&r, 200, 20000);
+	c->jitter_ns = (c->faults & SIM_F_JITTER) ? rng_between(&r, 10, 20000) : 0;
+	c->gbps = (uint32_t)rng_between(&r, 10, 100);
+	c->harsh = rng_one_in(&r, 6);
+	/*
+	 * Unless harsh: a request and its answer fail together less than one time in six, and down times are far
+	 * shorter than the ACK timeout, so that seven retries practically never run out (conn.c has the timeouts).
+	 */
+	lost = c->harsh ? 200000 : 20000;
+	down_one_in = c->harsh ? 4 : 50;
+	c->loss_ppm = (uint32_t)rng_between(&r, 100, lost);
+	c->dup_ppm = (uint32_t)rng_between(&r, 100, 100000);
+	c->reorder_ppm = (uint32_t)rng_between(&r, 100, 100000);
+	c->reorder_ns = rng_between(&r, 100, 30000);
+	c->corrupt_ppm = (uint32_t)rng_between(&r, 100, lost);
+	c->ecn_ppm = (uint32_t)rng_between(&r, 100, 300000);
+	c->burst_ns = rng_between(&r, 1000, c->harsh ? 200000 : 40000);
+	c->burst_every_ns = c->burst_ns * rng_between(&r, down_one_in, 10 * down_one_in);
+	c->partition_ns = rng_between(&r, 10000, c->harsh ? 20 * SIM_NS_PER_MS : 200000);
+	c->partition_every_ns = c->partition_ns * rng_between(&r, down_one_in, 10 * down_one_in);
+	c->poll_ns = (c->faults & SIM_F_SLOW_POLL) ? rng_between(&r, 20000, 500000) : rng_between(&r, 500, 5000);
+	c->wire_check = rng_one_in(&r, 4);
+
+	c->faults &= o->faults_mask;
+	if (o->ops != 0 && o->ops < c->ops)
+		c->ops = o->ops;
+	if (o->conns != 0 && o->conns < c->nb_conns)
+		c->nb_conns = o->conns;
+}
+
+void
+config_print(const struct sim_config *c, FILE *f)
+{
+	unsigned int i;
+
+	fprintf(f, "  --seed %" PRIu64 " --faults 0x%x --ops %u --conns %u\n  faults:", c->seed, c->faults, c->ops,
+		c->nb_conns);
+	for (i = 0; i < SIM_NB_FAULTS; i++)
+		if (c->faults & 1u << i)
+			fprintf(f, " %s", fault_name(i));
+	fprintf(f, "%s\n  %u endpoints, messages to %u bytes, MTU to %u, %u Gb/s, delay %" PRIu64 " ns\n",
+		c->faults == 0 ? " none" : "", c->nb_eps, c->max_len, 128u << c->max_mtu, c->gbps, c->delay_ns);
+	if (c->faults & SIM_F_LINK)
+		fprintf(f, "  ppm: loss %u, dup %u, reorder %u, corrupt %u%s\n", c->loss_ppm, c->dup_ppm, c->reorder_ppm,
+			c->corrupt_ppm, c->harsh ? "; harsh: retries may run out" : "");
+}

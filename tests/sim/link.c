@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The network: each direction between two endpoints delays, and loses, repeats, reorders and damages. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "sim.h"
+
+enum { STREAM_NET = 3, STREAM_LINK = 64, MAX_FLIPS = 3 };
+
+void
+link_init(struct sim_world *w)
+{
+	uint32_t i, j;
+
+	w->net_rng = rng_stream(w->cfg.seed, STREAM_NET);
+	for (i = 0; i < w->cfg.nb_eps; i++)
+		for (j = 0; j < w->cfg.nb_eps; j++)
+			w->links[i][j].rng = rng_stream(w->cfg.seed, STREAM_LINK + i * SIM_MAX_EPS + j);
+	w->partition_to = 0;
+}
+
+/* Down times follow one another at random distances; the next one is made up when the last is over. */
+static bool
+in_partition(struct sim_world *w, uint32_t from, uint32_t to)
+{
+	if (!(w->cfg.faults & SIM_F_PARTITION))
+		return false;
+	while (w->now_ns >= w->partition_to) {
+		w->partition_from = w->partition_to + rng_between(&w->net_rng, w->cfg.partition_every_ns / 2,
+								 w->cfg.partition_every_ns * 2);
+		w->partition_to = w->partition_from + rng_between(&w->net_rng, w->cfg.partition_ns / 2,
+								  w->cfg.partition_ns);
+		w->partition_mask = (uint32_t)rng_below(&w->net_rng, 1u << w->cfg.nb_eps);
+		/* After a long rest there is no need to make up all the partitions that nobody saw. */
+		if (w->now_ns > w->partition_to + SIM_NS_PER_S)
+			w->partition_to = w->now_ns;
+	}
+	return w->now_ns >= w->partition_from && ((w->partition_mask >> from ^ w->partition_mask >> to) & 1);
+}
+
+static bool
+in_burst(struct sim_world *w, struct sim_link *l)
+{
+	if (!(w->cfg.faults & SIM_F_BURST))
+		return false;
+	while (w->now_ns >= l->burst_to) {
+		l->burst_from = l->burst_to +
+				rng_between(&l->rng, w->cfg.burst_every_ns / 2, w->cfg.burst_every_ns * 2);
+		l->burst_to = l->burst_from + rng_between(&l->rng, 1, w->cfg.burst_ns);
+		if (w->now_ns > l->burst_to + SIM_NS_PER_S)
+			l->burst_to = w->now_ns;
+	}
+	return w->now_ns >= l->burst_from;
+}
+
+/* Flip up to three bits anywhere, which a CRC-32 always finds at these lengths, or cut the end off. */
+static void
+damage(struct sim_link *l, struct rte_mbuf *m)
+{
+	uint32_t len = rte_pktmbuf_data_len(m), bit;
+	uint8_t *p = rte_pktmbuf_mtod(m, uint8_t *);
+	uint64_t n;
+
+	if (rng_one_in(&l->rng, 8)) {
+		rte_pktmbuf_trim(m, (uint16_t)rng_between(&l->rng, 1, len - 1));
+		return;
+	}
+	for (n = rng_between(&l->rng, 1, MAX_FLIPS); n != 0; n--) {
+		/* Half of them in the headers, where there is more to break. */
+		bit = (uint32_t)rng_below(&l->rng, rng_one_in(&l->rng, 2) && len > 100 ? 100 * 8 : 8 * len);
+		p[bit / 8] ^= (uint8_t)(1 << bit % 8);
+	}
+}
+
+/* Mark congestion experienced, as a switch does: the IPv4 header checksum follows (RFC 1624). */
+static void
+mark_ce(struct rte_mbuf *m)
+{
+	uint8_t *l3 = rte_pktmbuf_mtod_offset(m, uint8_t *, WIRE_ETH_BYTES);
+	uint32_t sum;
+	uint16_t old;
+
+	if (l3[0] >> 4 == 4) {
+		old = wire_get16(l3);
+		l3[1] |= 3;
+		sum = (uint16_t)~wire_get16(l3 + 10) + (uint16_t)~old + (uint32_t)wire_get16(l3);
+		sum = (sum & 0xffff) + (sum >> 16);
+		sum = (sum & 0xffff) + (sum >> 16);
+		wire_put16(l3 + 10, (uint16_t)~sum);
+	} else {
+		l3[1] |= 3 << 4;
+	}
+}
+
+void
+link_describe(char *buf, size_t len, struct rte_mbuf *m)
+{
+	struct wire_pkt p = { 0 };
+	enum wire_verdict v = wire_parse(rte_pktmbuf_mtod(m, uint8_t *), rte_pktmbuf_data_len(m), true, &p);
+	int n;
+
+	if (v != WIRE_OK) {
+		snprintf(buf, len, "%u bytes, %s", rte_pktmbuf_data_len(m), wire_verdict_name(v));
+		return;
+	}
+	n = snprintf(buf, len, "%s qpn 0x%06x psn %u%s %u bytes", p.op->name, p.bth.dqpn, p.bth.psn,
+		     p.bth.ackreq ? " ackreq" : "", p.payload_bytes);
+	if ((p.op->flags & WIRE_F_AETH) && n > 0 && (size_t)n < len)
+		snprintf(buf + n, len - (size_t)n, " syndrome 0x%02x msn %u", p.bthp[p.op->off_aeth],
+			 wire_get24(p.bthp + p.op->off_aeth + 1));
+}
+
+/* What a sender must never do, whatever the network does afterwards. */
+static void
+check_sent(struct sim_world *w, uint32_t from, struct rte_mbuf *m)
+{
+	struct wire_pkt p = { 0 };
+	enum wire_verdict v;
+
+	if (m->nb_segs != 1 || rte_pktmbuf_data_len(m) > WIRE_MAX_FRAME_BYTES) {
+		sim_fail(w, "endpoint %u sends a packet of %u segments, %u bytes", from, m->nb_segs,
+			 rte_pktmbuf_pkt_len(m));
+		return;
+	}
+	v = wire_parse(rte_pktmbuf_mtod(m, uint8_t *), rte_pktmbuf_data_len(m), true, &p);
+	if (v != WIRE_OK)
+		sim_fail(w, "endpoint %u sends a bad packet: %s", from, wire_verdict_name(v));
+	else if (!p.bth.migreq && p.bth.opcode != WIRE_OPCODE_CNP)
+		sim_fail(w, "endpoint %u sends %s without MigReq", from, p.op->name);
+	else if ((p.op->flags & WIRE_F_READ_RESP) && p.bth.ackreq)
+		sim_fail(w, "endpoint %u asks to acknowledge a READ response", from);
+}
+
+static void
+deliver(struct sim_world *w, struct sim_link *l, uint32_t from, uint32_t to, struct rte_mbuf *m)
+{
+	uint64_t at = l->free_at + w->cfg.delay_ns;
+	char text[160];
+
+	if (w->cfg.faults & SIM_F_JITTER)
+		at += rng_below(&l->rng, w->cfg.jitter_ns + 1);
+	if ((w->cfg.faults & SIM_F_REORDER) && rng_chance(&l->rng, w->cfg.reorder_ppm)) {
+		at += rng_below(&l->rng, w->cfg.reorder_ns);
+		w->stats.reordered++;
+	} else {
+		if (at < l->last_at)
+			at = l->last_at;
+		l->last_at = at;
+	}
+	if (w->verbose) {
+		link_describe(text, sizeof(text), m);
+		sim_trace(w, "  %u->%u %s (arrives %.3f)", from, to, text, (double)at / 1000);
+	}
+	/* What a driver fills in on reception. */
+	m->port = 0;
+	m->ol_flags = 0;
+	m->packet_type = 0;
+	m->vlan_tci = 0;
+	world_event_add(w, at, EV_PACKET, to, m);
+}
+
+static void
+lose(struct sim_world *w, uint32_t from, uint32_t to, struct rte_mbuf *m, const char *why)
+{
+	char text[160];
+
+	if (w->verbose) {
+		link_describe(text, sizeof(text), m);
+		sim_trace(w, "  %u->%u %s LOST (%s)", from, to, text, why);
+	}
+	w->stats.lost++;
+	rte_pktmbuf_free(m);
+}
+
+void
+link_send(struct sim_world *w, uint32_t from, struct rte_mbuf *m)
+{
+	uint32_t to = rte_pktmbuf_mtod(m, uint8_t *)[5]; /* last byte of the destination MAC (conn.c) */
+	struct sim_link *l;
+	struct rte_mbuf *copy;
+
+	w->stats.packets++;
+	w->stats.bytes += rte_pktmbuf_pkt_len(m);
+	if (w->cfg.wire_check)
+		check_sent(w, from, m);
+	if (to >= w->cfg.nb_eps) {
+		sim_fail(w, "endpoint %u sends to an unknown MAC", from);
+		rte_pktmbuf_free(m);
+		return;
+	}
+	l = &w->links[from][to];
+	if (l->free_at < w->now_ns)
+		l->free_at = w->now_ns;
+	l->free_at += rte_pktmbuf_pkt_len(m) * UINT64_C(8) / w->cfg.gbps;
+	if (in_partition(w, from, to)) {
+		lose(w, from, to, m, "partition");
+		return;
+	}
+	if (in_burst(w, l)) {
+		lose(w, from, to, m, "burst");
+		return;
+	}
+	if ((w->cfg.faults & SIM_F_LOSS) && rng_chance(&l->rng, w->cfg.loss_ppm)) {
+		lose(w, from, to, m, "loss");
+		return;
+	}
+	if ((w->cfg.faults & SIM_F_ECN) && rng_chance(&l->rng, w->cfg.ecn_ppm))
+		mark_ce(m);
+	if ((w->cfg.faults & SIM_F_DUP) && rng_chance(&l->rng, w->cfg.dup_ppm)) {
+		copy = rte_pktmbuf_copy(m, sim_pool, 0, UINT32_MAX);
+		if (copy != NULL) {
+			w->stats.duplicated++;
+			deliver(w, l, from, to, copy);
+		}
+	}
+	if ((w->cfg.faults & SIM_F_CORRUPT) && rng_chance(&l->rng, w->cfg.corrupt_ppm)) {
+			w->stats.corrupted++;
+		damage(l, m);
+	}
+	deliver(w, l, from, to, m);
+}

@@ -1,0 +1,662 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What must come of the programs, from the specification and the man pages: completions in order with the right
+ * contents, each message once, memory as if the operations of a QP had been done one after the other.
+ */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sim.h"
+
+enum { TAIL_CHECK_BYTES = 64 };
+
+/* ---- Bytes ---- */
+
+static bool
+op_writes(const struct sim_op *op)
+{
+	return (op->opcode == UROCE_WR_RDMA_WRITE || op->opcode == UROCE_WR_RDMA_WRITE_WITH_IMM) &&
+	       op->plant == SIM_PLANT_NONE;
+}
+
+/* Bytes [off, off + len) of the message that an operation sends. */
+static void
+op_data(const struct sim_op *op, uint32_t off, uint32_t len, uint8_t *dst)
+{
+	unsigned int i;
+	uint32_t n;
+
+	if (op->copy != NULL) {
+		memcpy(dst, op->copy + off, len);
+		return;
+	}
+	for (i = 0; i < op->nsge && len != 0; i++) {
+		if (off >= op->pieces[i].len) {
+			off -= op->pieces[i].len;
+			continue;
+		}
+		n = op->pieces[i].len - off < len ? op->pieces[i].len - off : len;
+		memcpy(dst, op->pieces[i].p + off, n);
+		dst += n;
+		len -= n;
+		off = 0;
+	}
+}
+
+/* Scratch memory, grown as needed and kept: seeds run one after the other. */
+static uint8_t *
+scratch(unsigned int which, uint32_t bytes)
+{
+	static uint8_t *buf[2];
+	static uint32_t size[2];
+
+	if (bytes > size[which]) {
+		size[which] = 2 * bytes;
+		free(buf[which]);
+		buf[which] = malloc(size[which]);
+		if (buf[which] == NULL)
+			abort();
+	}
+	return buf[which];
+}
+
+/* [off, off + len) of the area that q writes to at its peer, after all its operations below upto. */
+static uint8_t *
+target_after(const struct sim_qp *q, uint32_t upto, uint32_t off, uint32_t len)
+{
+	uint8_t *img = scratch(0, len + 1);
+	uint32_t i, from, to;
+
+	memset(img, 0, len);
+	for (i = 0; i < upto; i++) {
+		const struct sim_op *op = &q->ops[i];
+
+		if (!op_writes(op) || op->target_off >= off + len || op->target_off + op->len <= off)
+			continue;
+		from = op->target_off > off ? op->target_off : off;
+		to = op->target_off + op->len < off + len ? op->target_off + op->len : off + len;
+		op_data(op, from - op->target_off, to - from, img + (from - off));
+	}
+	return img;
+}
+
+/* @return true if one of q's operations [from, to) puts val at off of its target area. */
+static bool
+may_be_written(const struct sim_qp *q, uint32_t from, uint32_t to, uint32_t off, uint8_t val)
+{
+	uint8_t b;
+
+	for (; from < to; from++) {
+		const struct sim_op *op = &q->ops[from];
+
+		if (!op_writes(op) || off < op->target_off || off >= op->target_off + op->len)
+			continue;
+		op_data(op, off - op->target_off, 1, &b);
+		if (b == val)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Compare bytes that were seen in q's target area at off with what its operations below upto make of it; those in
+ * [upto, later) may have been at it too. @return the first wrong byte's offset in the message, or -1.
+ */
+static int64_t
+target_compare(const struct sim_qp *q, const uint8_t *seen, uint32_t off, uint32_t len, uint32_t upto, uint32_t later)
+{
+	const uint8_t *img = target_after(q, upto, off, len);
+	uint32_t i;
+
+	if (memcmp(img, seen, len) == 0)
+		return -1;
+	for (i = 0; i < len; i++)
+		if (img[i] != seen[i] && !may_be_written(q, upto, later, off + i, seen[i]))
+			return i;
+	return -1;
+}
+
+static void
+gather(const struct sim_piece *pieces, unsigned int n, uint32_t len, uint8_t *dst)
+{
+	unsigned int i;
+	uint32_t k;
+
+	for (i = 0; i < n && len != 0; i++) {
+		k = pieces[i].len < len ? pieces[i].len : len;
+		memcpy(dst, pieces[i].p, k);
+		dst += k;
+		len -= k;
+	}
+}
+
+static bool
+is_zero(const uint8_t *p, uint32_t len)
+{
+	while (len-- != 0)
+		if (*p++ != 0)
+			return false;
+	return true;
+}
+
+/* Zeros before and behind each piece, and in what a message of len bytes leaves of the pieces. */
+static bool
+around_is_clean(const struct sim_piece *pieces, unsigned int n, uint32_t len)
+{
+	uint32_t used, rest;
+	unsigned int i;
+
+	for (i = 0; i < n; i++) {
+		used = pieces[i].len < len ? pieces[i].len : len;
+		rest = pieces[i].len - used < TAIL_CHECK_BYTES ? pieces[i].len - used : TAIL_CHECK_BYTES;
+		if (!is_zero(pieces[i].p - SIM_CANARY_BYTES, SIM_CANARY_BYTES) ||
+		    !is_zero(pieces[i].p + pieces[i].len, SIM_CANARY_BYTES) ||
+		    !is_zero(pieces[i].p + used, rest))
+			return false;
+		len -= used;
+	}
+	return true;
+}
+
+/* ---- Sends ---- */
+
+/* READ data is what was there when the READ was due, or what unfenced later WRITEs have put there since. */
+static void
+check_read(struct sim_world *w, struct sim_qp *q, uint32_t i)
+{
+	struct sim_op *op = &q->ops[i];
+	uint8_t *seen = scratch(1, op->len + 1);
+	uint32_t later;
+	int64_t bad;
+
+	for (later = i + 1; later < q->nb_posted && !(q->ops[later].flags & UROCE_SEND_FENCE); later++)
+		;
+	gather(op->pieces, op->nsge, op->len, seen);
+	bad = target_compare(q, seen, op->target_off, op->len, i, later);
+	if (bad >= 0)
+		sim_fail(w, "QP %u: READ %u of %u bytes at %u: byte %" PRId64 " is wrong", q->id, i, op->len,
+			 op->target_off, bad);
+}
+
+/* The receive that a message takes, once it is posted. */
+static const struct sim_recv *
+recv_of(const struct sim_qp *q, const struct sim_op *op)
+{
+	return op_consumes(op) && op->consume < q->peer->nb_rposted ? &q->peer->recvs[op->consume] : NULL;
+}
+
+/* Does a SEND find the receive that was made for it wrong? The bad lkey is the last SGE's. */
+static bool
+recv_too_small(const struct sim_op *op, const struct sim_recv *r)
+{
+	return op->opcode != UROCE_WR_RDMA_WRITE_WITH_IMM && r != NULL && op->len > r->len;
+}
+
+static bool
+recv_bad_lkey(const struct sim_op *op, const struct sim_recv *r, bool *must)
+{
+	uint32_t good = 0;
+	unsigned int i;
+
+	*must = false;
+	if (r == NULL || r->plant != SIM_PLANT_RECV_LKEY)
+		return false;
+	for (i = 0; i + 1 < r->nsge; i++)
+		good += r->pieces[i].len;
+	*must = op->opcode != UROCE_WR_RDMA_WRITE_WITH_IMM && op->len > good;
+	return true;
+}
+
+static void
+retire_ok(struct sim_world *w, struct sim_qp *q, uint32_t i)
+{
+	struct sim_op *op = &q->ops[i];
+	bool must;
+
+	op->retired = true;
+	op->status = UROCE_WC_SUCCESS;
+	if (op->plant != SIM_PLANT_NONE) {
+		sim_fail(w, "QP %u: send %u succeeds in spite of %s", q->id, i, plant_name(op->plant));
+		return;
+	}
+	recv_bad_lkey(op, recv_of(q, op), &must);
+	if (recv_too_small(op, recv_of(q, op)) || must)
+		sim_fail(w, "QP %u: send %u succeeds though its receive is bad", q->id, i);
+	if (op->from_read) {
+		op->copy = malloc(op->len + 1);
+		if (op->copy == NULL)
+			abort();
+		gather(op->pieces, op->nsge, op->len, op->copy);
+	}
+	if (op->opcode == UROCE_WR_RDMA_READ)
+		check_read(w, q, i);
+	else if (ring_op_has_operands(op->opcode))
+		gather(op->pieces, op->nsge, op->len, (uint8_t *)&op->old);
+	else
+		return;
+	if (!around_is_clean(op->pieces, op->nsge, op->len))
+		sim_fail(w, "QP %u: %u wrote beside its buffer", q->id, i);
+}
+
+/* @return true if there is any reason for q to be in ERR. */
+static bool
+may_be_in_err(const struct sim_world *w, const struct sim_qp *q)
+{
+	const struct sim_qp *p = q->peer;
+
+	return client_dead(q) || w->cfg.harsh || q->planted_local || q->planted_remote || p->planted_remote ||
+	       (w->cfg.faults & SIM_F_PLANT_RECV) || client_dead(p) || p->planted_local;
+}
+
+static bool
+retries_may_run_out(const struct sim_world *w, const struct sim_qp *q)
+{
+	const struct sim_qp *p = q->peer;
+
+	if (w->cfg.harsh)
+		return true;
+	/* On a good network the NAK arrives before the peer falls silent. */
+	if (!(w->cfg.faults & (SIM_F_LINK | SIM_F_STALL)) && !p->client_err && !p->planted_local && !p->planted_remote &&
+	    !(w->cfg.faults & SIM_F_PLANT_RECV))
+		return false;
+	return client_dead(p) || p->qp == NULL || qp_state(p->qp) == UROCE_QPS_ERR;
+}
+
+static bool
+status_is_possible(const struct sim_world *w, const struct sim_qp *q, const struct sim_op *op, uint8_t status)
+{
+	const struct sim_recv *r = recv_of(q, op);
+	bool must;
+
+	switch (status) {
+	case UROCE_WC_WR_FLUSH_ERR:
+		return may_be_in_err(w, q);
+	case UROCE_WC_LOC_PROT_ERR:
+		return op->plant == SIM_PLANT_LKEY || op->plant == SIM_PLANT_LKEY_RANGE ||
+		       op->plant == SIM_PLANT_LKEY_NOWRITE;
+	case UROCE_WC_LOC_QP_OP_ERR:
+		return op->plant == SIM_PLANT_OPCODE || op->plant == SIM_PLANT_SGES;
+	case UROCE_WC_REM_ACCESS_ERR:
+		return op->plant == SIM_PLANT_RKEY || op->plant == SIM_PLANT_RKEY_RANGE ||
+		       op->plant == SIM_PLANT_RKEY_ACCESS || op->plant == SIM_PLANT_RKEY_PD;
+	case UROCE_WC_REM_INV_REQ_ERR:
+		return op->plant == SIM_PLANT_MISALIGNED || recv_too_small(op, r);
+	case UROCE_WC_REM_OP_ERR:
+		return recv_bad_lkey(op, r, &must);
+	case UROCE_WC_RETRY_EXC_ERR:
+		return retries_may_run_out(w, q);
+	case UROCE_WC_RNR_RETRY_EXC_ERR:
+		return q->attr.rnr_retry < 7 && op_consumes(op);
+	}
+	return false;
+}
+
+static bool
+wc_opcode_fits(const struct sim_op *op, uint8_t wc_opcode)
+{
+	switch (op->opcode) {
+	case UROCE_WR_SEND:
+	case UROCE_WR_SEND_WITH_IMM:
+		return wc_opcode == UROCE_WC_SEND;
+	case UROCE_WR_RDMA_WRITE:
+	case UROCE_WR_RDMA_WRITE_WITH_IMM:
+		return wc_opcode == UROCE_WC_RDMA_WRITE;
+	case UROCE_WR_RDMA_READ:
+		return wc_opcode == UROCE_WC_RDMA_READ;
+	case UROCE_WR_ATOMIC_CMP_AND_SWP:
+		return wc_opcode == UROCE_WC_COMP_SWAP;
+	case UROCE_WR_ATOMIC_FETCH_AND_ADD:
+		return wc_opcode == UROCE_WC_FETCH_ADD;
+	}
+	return false;
+}
+
+static void
+send_error(struct sim_world *w, struct sim_qp *q, uint32_t i, uint8_t status, uint8_t vendor_err)
+{
+	struct sim_op *op = &q->ops[i];
+
+	op->retired = true;
+	op->status = status;
+	if (!status_is_possible(w, q, op, status))
+		sim_fail(w, "QP %u: send %u (opcode %u, %u bytes, plant %s) ends with status %u, vendor error %u", q->id, i,
+			 op->opcode, op->len, plant_name(op->plant), status, vendor_err);
+	if (status == UROCE_WC_WR_FLUSH_ERR) {
+		q->sq_flush = true;
+		w->stats.flushed++;
+		return;
+	}
+	if (q->sq_error || q->sq_flush)
+		sim_fail(w, "QP %u: send %u ends with status %u after an error", q->id, i, status);
+	q->sq_error = true;
+	q->first_status = status;
+	w->stats.errors++;
+}
+
+static void
+send_cqe(struct sim_world *w, struct sim_qp *q, const struct ring_cqe *e, union ring_cqe_ctl ctl)
+{
+	uint32_t i = q->nb_retired + (uint16_t)(ctl.wqe_counter - q->nb_retired), j;
+	const struct sim_op *op = &q->ops[i];
+
+	if (i >= q->nb_posted) {
+		sim_fail(w, "QP %u: completion of send %u, posted are %u, complete %u", q->id, i, q->nb_posted,
+			 q->nb_retired);
+		return;
+	}
+	if (e->wr_id != op->wr_id)
+		sim_fail(w, "QP %u: send %u completes with wr_id 0x%" PRIx64, q->id, i, e->wr_id);
+	for (j = q->nb_retired; j < i; j++) {
+		if ((q->ops[j].flags & UROCE_SEND_SIGNALED) || q->params.sq_sig_all || q->sq_error || q->sq_flush)
+			sim_fail(w, "QP %u: send %u completes, but not %u before it", q->id, i, j);
+		retire_ok(w, q, j);
+	}
+	q->nb_retired = i + 1;
+	if (e->status != UROCE_WC_SUCCESS) {
+		send_error(w, q, i, e->status, ctl.vendor_err);
+		return;
+	}
+	if (q->sq_error || q->sq_flush)
+		sim_fail(w, "QP %u: send %u succeeds after an error", q->id, i);
+	if (!(op->flags & UROCE_SEND_SIGNALED) && !q->params.sq_sig_all)
+		sim_fail(w, "QP %u: unsignalled send %u completes", q->id, i);
+	if (!wc_opcode_fits(op, e->opcode) && op->plant != SIM_PLANT_OPCODE)
+		sim_fail(w, "QP %u: send %u of opcode %u completes with opcode %u", q->id, i, op->opcode, e->opcode);
+	if ((op->opcode == UROCE_WR_RDMA_READ || ring_op_has_operands(op->opcode)) && e->byte_len != op->len)
+		sim_fail(w, "QP %u: send %u of %u bytes completes with byte_len %u", q->id, i, op->len, e->byte_len);
+	retire_ok(w, q, i);
+}
+
+/* ---- Receives ---- */
+
+/* The data of all WRITEs before and with message s is visible once s has arrived. */
+static void
+check_visible(struct sim_world *w, struct sim_qp *from, uint32_t first, uint32_t s)
+{
+	const struct sim_qp *q = from->peer;
+	uint32_t i;
+	int64_t bad;
+
+	for (i = first; i <= s; i++) {
+		const struct sim_op *op = &from->ops[i];
+
+		if (!op_writes(op))
+			continue;
+		bad = target_compare(from, q->target_mr.base + op->target_off, op->target_off, op->len, s + 1,
+				     from->nb_posted);
+		if (bad >= 0)
+			sim_fail(w, "QP %u: message %u is there, but byte %" PRId64 " of WRITE %u isn't", from->id, s, bad,
+				 i);
+	}
+}
+
+static void
+check_message(struct sim_world *w, struct sim_qp *q, const struct sim_recv *r, const struct sim_op *op, uint32_t s)
+{
+	uint8_t *want = scratch(0, op->len + 1), *seen = scratch(1, op->len + 1);
+	uint32_t i, placed = op->opcode == UROCE_WR_RDMA_WRITE_WITH_IMM ? 0 : op->len;
+
+	op_data(op, 0, placed, want);
+	gather(r->pieces, r->nsge, placed, seen);
+	if (memcmp(want, seen, placed) != 0) {
+		for (i = 0; want[i] == seen[i]; i++)
+			;
+		sim_fail(w, "QP %u: byte %u of %u of message %u is wrong", q->id, i, op->len, s);
+	}
+	if (!around_is_clean(r->pieces, r->nsge, placed))
+		sim_fail(w, "QP %u: message %u wrote beside its receive buffer", q->id, s);
+}
+
+static uint32_t
+next_message(const struct sim_qp *q)
+{
+	uint32_t s = q->rx_op;
+
+	while (s < q->peer->nb_posted && !op_consumes(&q->peer->ops[s]))
+		s++;
+	return s;
+}
+
+static void
+recv_ok(struct sim_world *w, struct sim_qp *q, const struct sim_recv *r, const struct ring_cqe *e,
+	union ring_cqe_ctl ctl)
+{
+	uint32_t s = next_message(q);
+	const struct sim_op *op = &q->peer->ops[s];
+	bool write = op->opcode == UROCE_WR_RDMA_WRITE_WITH_IMM, imm = write || op->opcode == UROCE_WR_SEND_WITH_IMM;
+	bool must;
+
+	if (q->rq_error || q->rq_flush)
+		sim_fail(w, "QP %u: a receive succeeds after an error", q->id);
+	if (s >= q->peer->nb_posted) {
+		sim_fail(w, "QP %u: a message arrives that wasn't sent", q->id);
+		return;
+	}
+	recv_bad_lkey(op, r, &must);
+	if (op->plant != SIM_PLANT_NONE || recv_too_small(op, r) || must)
+		sim_fail(w, "QP %u: message %u arrives in spite of its error", q->id, s);
+	if (e->opcode != (write ? UROCE_WC_RECV_RDMA_WITH_IMM : UROCE_WC_RECV))
+		sim_fail(w, "QP %u: message %u of opcode %u arrives with opcode %u", q->id, s, op->opcode, e->opcode);
+	if (e->byte_len != op->len)
+		sim_fail(w, "QP %u: message %u of %u bytes arrives with byte_len %u", q->id, s, op->len, e->byte_len);
+	if (((ctl.wc_flags & UROCE_WC_WITH_IMM) != 0) != imm || (imm && e->imm != op->imm))
+		sim_fail(w, "QP %u: message %u: immediate is wrong", q->id, s);
+	if (ctl.solicited != ((op->flags & UROCE_SEND_SOLICITED) != 0))
+		sim_fail(w, "QP %u: message %u: solicited bit is wrong", q->id, s);
+	if (w->failed)
+		return;
+	check_message(w, q, r, op, s);
+	check_visible(w, q->peer, q->rx_op, s);
+	q->rx_op = s + 1;
+}
+
+static void
+recv_error(struct sim_world *w, struct sim_qp *q, const struct sim_recv *r, uint8_t status, uint8_t vendor_err)
+{
+	uint32_t s = next_message(q);
+	const struct sim_op *op = &q->peer->ops[s];
+	bool possible = false, must;
+
+	if (status == UROCE_WC_WR_FLUSH_ERR) {
+		possible = may_be_in_err(w, q);
+		q->rq_flush = true;
+		w->stats.flushed++;
+	} else {
+		if (q->rq_error || q->rq_flush)
+			sim_fail(w, "QP %u: receive %u ends with status %u after an error", q->id, q->nb_rdone, status);
+		if (s < q->peer->nb_posted && status == UROCE_WC_LOC_LEN_ERR)
+			possible = recv_too_small(op, r);
+		else if (s < q->peer->nb_posted && status == UROCE_WC_LOC_PROT_ERR)
+			possible = recv_bad_lkey(op, r, &must);
+		q->rq_error = true;
+		w->stats.errors++;
+	}
+	if (!possible)
+		sim_fail(w, "QP %u: receive %u (plant %s) ends with status %u, vendor error %u", q->id, q->nb_rdone,
+			 plant_name(r->plant), status, vendor_err);
+}
+
+static void
+recv_cqe(struct sim_world *w, struct sim_qp *q, const struct ring_cqe *e, union ring_cqe_ctl ctl)
+{
+	const struct sim_recv *r = &q->recvs[q->nb_rdone];
+
+	if (q->nb_rdone >= q->nb_rposted) {
+		sim_fail(w, "QP %u: completion of receive %u, posted are %u", q->id, q->nb_rdone, q->nb_rposted);
+		return;
+	}
+	if (ctl.wqe_counter != (uint16_t)q->nb_rdone || e->wr_id != r->wr_id)
+		sim_fail(w, "QP %u: receive %u completes with counter %u, wr_id 0x%" PRIx64, q->id, q->nb_rdone,
+			 ctl.wqe_counter, e->wr_id);
+	if (e->status == UROCE_WC_SUCCESS)
+		recv_ok(w, q, r, e, ctl);
+	else
+		recv_error(w, q, r, e->status, ctl.vendor_err);
+	q->nb_rdone++;
+}
+
+void
+model_cqe(struct sim_world *w, struct sim_ep *ep, const struct ring_cqe *e, union ring_cqe_ctl ctl)
+{
+	uint32_t i;
+
+	for (i = 0; i < 2 * w->cfg.nb_conns; i++) {
+		struct sim_qp *q = &w->conns[i / 2].qp[i & 1];
+
+		if (q->ep != ep || q->qpn != e->qpn)
+			continue;
+		sim_trace(w, "QP %u: %s %u completes: status %u opcode %u byte_len %u", q->id,
+			  ctl.is_recv ? "receive" : "send", ctl.wqe_counter, e->status, e->opcode, e->byte_len);
+		if (w->conns[i / 2].done)
+			sim_fail(w, "QP %u: completion after its end", q->id);
+		else if (ctl.is_recv)
+			recv_cqe(w, q, e, ctl);
+		else
+			send_cqe(w, q, e, ctl);
+		return;
+	}
+	sim_fail(w, "endpoint %u: completion of unknown QP 0x%06x", ep->id, e->qpn);
+}
+
+/* ---- Events ---- */
+
+void
+model_event(struct sim_world *w, struct sim_qp *q, enum uroce_event type)
+{
+	if (q == NULL || type > UROCE_EVENT_GID_CHANGE) {
+		sim_fail(w, "event %d without a QP", type);
+		return;
+	}
+	sim_trace(w, "QP %u: event %d", q->id, type);
+	q->events[type]++;
+	switch (type) {
+	case UROCE_EVENT_SQ_DRAINED:
+		if (!q->sqd_waiting || q->drained)
+			sim_fail(w, "QP %u: SQ drained, but nobody waits for that", q->id);
+		q->drained = true;
+		break;
+	case UROCE_EVENT_COMM_EST:
+		if (q->events[type] > 1)
+			sim_fail(w, "QP %u: communication established twice", q->id);
+		break;
+	case UROCE_EVENT_QP_FATAL:
+	case UROCE_EVENT_QP_REQ_ERR:
+	case UROCE_EVENT_QP_ACCESS_ERR:
+		if (!may_be_in_err(w, q))
+			sim_fail(w, "QP %u: event %d without a reason", q->id, type);
+		break;
+	default:
+		sim_fail(w, "QP %u: unexpected event %d", q->id, type);
+		break;
+	}
+}
+
+/* ---- The end ---- */
+
+static void
+qp_end(struct sim_world *w, struct sim_qp *q)
+{
+	struct sim_qp *p = q->peer;
+	uint32_t good = 0, i;
+	int64_t bad;
+
+	for (i = 0; i < q->nb_posted; i++)
+		if (q->ops[i].status == UROCE_WC_SUCCESS)
+			good = i + 1;
+	for (i = p->rx_op; i < good; i++)
+		if (op_consumes(&q->ops[i]))
+			sim_fail(w, "QP %u: message %u is acknowledged, but the peer hasn't got it", q->id, i);
+	bad = target_compare(q, p->target_mr.base, 0, p->target_mr.len, good, q->nb_posted);
+	if (bad >= 0)
+		sim_fail(w, "QP %u: byte %" PRId64 " of its target area is wrong", q->id, bad);
+	if (!is_zero(q->noaccess_mr.base, q->noaccess_mr.len) || !is_zero(q->other_pd_mr.base, q->other_pd_mr.len))
+		sim_fail(w, "QP %u: the peer wrote where it may not", q->id);
+}
+
+void
+model_conn_end(struct sim_world *w, struct sim_conn *c)
+{
+	qp_end(w, &c->qp[0]);
+	qp_end(w, &c->qp[1]);
+	sim_trace(w, "connection %u ends", c->id);
+}
+
+struct must_be_zero {
+	const char *name;
+	size_t offset;
+};
+#define Z(name) { #name, offsetof(struct tp_counters, name) }
+
+static void
+check_zero(struct sim_world *w, const struct must_be_zero *z, size_t n)
+{
+	uint64_t value;
+	uint32_t ep;
+	size_t i;
+
+	for (ep = 0; ep < w->cfg.nb_eps; ep++) {
+		for (i = 0; i < n; i++) {
+			memcpy(&value, (const char *)transport_counters(w->eps[ep].tp) + z[i].offset, sizeof(value));
+			if (value != 0)
+				sim_fail(w, "endpoint %u: counter %s is %" PRIu64 ", must be 0", ep, z[i].name, value);
+		}
+	}
+}
+
+#define CHECK_ZERO(w, z) check_zero(w, z, sizeof(z) / sizeof((z)[0]))
+
+static void
+check_counters(struct sim_world *w)
+{
+	static const struct must_be_zero always[] = {
+		Z(rx_multi_segment), Z(cq_overrun), Z(cq_events_lost), Z(tx_no_mbuf), Z(rx_handoff), Z(rx_handoff_dropped),
+		Z(rx_ud_no_wqe), Z(rx_uc_no_wqe), Z(rx_uc_gap), Z(rx_ud_length), Z(rx_bad_qkey),
+		Z(resp_rd_atomic_exceeded),
+	};
+	static const struct must_be_zero undamaged[] = {
+		Z(rx_not_roce), Z(rx_truncated), Z(rx_bad_ip), Z(rx_bad_udp_sum), Z(rx_bad_opcode), Z(rx_bad_tver),
+		Z(rx_bad_length), Z(rx_icrc_encapsulated), Z(rx_bad_pkey), Z(rx_bad_address), Z(rx_wrong_service),
+		Z(rx_bad_response),
+	};
+	static const struct must_be_zero clean[] = {
+		Z(out_of_sequence), Z(packet_seq_err), Z(implied_nak_seq_err), Z(duplicate_request), Z(rx_ghost_ack),
+	};
+	static const struct must_be_zero alive[] = {
+		Z(local_ack_timeout_err), Z(retry_exceeded_err), Z(retransmitted_packets), Z(req_cqe_error),
+		Z(resp_cqe_error), Z(rx_unknown_qp), Z(rx_wrong_state),
+	};
+	bool rnr = false;
+	uint32_t ep;
+
+	for (ep = 0; ep < w->cfg.nb_eps; ep++)
+		rnr |= transport_counters(w->eps[ep].tp)->rnr_nak_sent != 0;
+	CHECK_ZERO(w, always);
+	if (!(w->cfg.faults & SIM_F_CORRUPT))
+		CHECK_ZERO(w, undamaged);
+	if ((w->cfg.faults & (SIM_F_LINK | SIM_F_STALL)) || rnr || w->cfg.harsh)
+		return;
+	CHECK_ZERO(w, clean);
+	if (!(w->cfg.faults & (SIM_F_ERR | SIM_F_PLANT_LOCAL | SIM_F_PLANT_REMOTE | SIM_F_PLANT_RECV)))
+		CHECK_ZERO(w, alive);
+}
+
+void
+model_world_end(struct sim_world *w)
+{
+	uint32_t ep;
+
+	check_counters(w);
+	for (ep = 0; ep < w->cfg.nb_eps; ep++) {
+		struct sim_ep *e = &w->eps[ep];
+		uint64_t next = transport_next_timeout(e->tp);
+
+		atomics_check(w, ep);
+		if (next != UINT64_MAX)
+			sim_fail(w, "endpoint %u: a timer runs though no QP is left", ep);
+		if (qp_table_count(e->qps) != 0)
+			sim_fail(w, "endpoint %u: %u QPs left", ep, qp_table_count(e->qps));
+		if (cq_users(e->cq.cq) != 0)
+			sim_fail(w, "endpoint %u: the CQ is still in use", ep);
+	}
+}

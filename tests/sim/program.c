@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Random verbs programs. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "sim.h"
+
+bool
+op_consumes(const struct sim_op *op)
+{
+	return op->opcode == UROCE_WR_SEND || op->opcode == UROCE_WR_SEND_WITH_IMM ||
+	       op->opcode == UROCE_WR_RDMA_WRITE_WITH_IMM;
+}
+
+static bool
+op_brings(const struct sim_op *op)
+{
+	return op->opcode == UROCE_WR_RDMA_READ || ring_op_has_operands(op->opcode);
+}
+
+void
+program_init(struct sim_world *w, struct sim_qp *q)
+{
+	const struct sim_config *c = &w->cfg;
+	struct rng *r = &q->rng;
+
+	q->nb_ops = rng_one_in(r, 8) ? 0 : (uint32_t)rng_between(r, 1, c->ops);
+	q->max_recvs = c->ops + q->rq_depth;
+	q->ops = calloc(c->ops + 1, sizeof(*q->ops));
+	q->recvs = calloc(q->max_recvs + 1, sizeof(*q->recvs));
+	q->err_at = (c->faults & SIM_F_ERR) && rng_one_in(r, 3) ? (uint32_t)rng_below(r, c->ops + 1) : UINT32_MAX;
+	q->sqd_at = (c->faults & SIM_F_SQD) && rng_one_in(r, 2) ? (uint32_t)rng_below(r, c->ops + 1) : UINT32_MAX;
+}
+
+/* Lengths at which something happens, and others; mostly short ones. */
+static uint32_t
+random_len(const struct sim_world *w, struct sim_qp *q)
+{
+	uint32_t max = w->cfg.max_len, len;
+
+	switch (rng_below(&q->rng, 12)) {
+	case 0:
+		len = 0;
+		break;
+	case 1:
+		len = 1;
+		break;
+	case 2:
+		len = q->mtu - 1;
+		break;
+	case 3:
+		len = q->mtu;
+		break;
+	case 4:
+		len = q->mtu + 1;
+		break;
+	case 5:
+		len = q->mtu * (uint32_t)rng_between(&q->rng, 1, 8) + (uint32_t)rng_below(&q->rng, 3) - 1;
+		break;
+	case 6:
+		len = (uint32_t)rng_below(&q->rng, max + 1);
+		break;
+	case 7:
+		len = max;
+		break;
+	default:
+		len = (uint32_t)rng_below(&q->rng, 300);
+		break;
+	}
+	return len > max ? max : len;
+}
+
+/* Cut len bytes into n parts; parts of no bytes may be among them. */
+static void
+cut(struct rng *r, uint32_t len, unsigned int n, uint32_t *parts)
+{
+	unsigned int i;
+
+	for (i = 0; i + 1 < n; i++) {
+		parts[i] = (uint32_t)rng_below(r, len + 1);
+		len -= parts[i];
+	}
+	if (n != 0)
+		parts[n - 1] = len;
+}
+
+/* Pieces somewhere in the pattern. */
+static unsigned int
+pieces_of_pattern(struct rng *r, uint32_t len, unsigned int max_sge, struct sim_piece *pieces)
+{
+	unsigned int n = len == 0 && rng_one_in(r, 2) ? 0 : (unsigned int)rng_between(r, 1, max_sge), i;
+	uint32_t parts[SIM_MAX_SGE];
+
+	cut(r, len, n, parts);
+	for (i = 0; i < n; i++)
+		pieces[i] = (struct sim_piece){
+			.p = sim_pattern + rng_below(r, SIM_PATTERN_BYTES - parts[i] + 1), .len = parts[i],
+		};
+	return n;
+}
+
+/* Pieces of a buffer that the transport will write to, in any order, zeros between and around them. */
+static unsigned int
+pieces_of_buffer(struct rng *r, uint8_t *buf, uint32_t len, unsigned int max_sge, struct sim_piece *pieces)
+{
+	unsigned int n = len == 0 && rng_one_in(r, 2) ? 0 : (unsigned int)rng_between(r, 1, max_sge), i, k;
+	uint32_t parts[SIM_MAX_SGE];
+	struct sim_piece tmp;
+
+	memset(buf, 0, len + (n + 1) * SIM_CANARY_BYTES);
+	cut(r, len, n, parts);
+	for (i = 0; i < n; i++) {
+		buf += SIM_CANARY_BYTES;
+		pieces[i] = (struct sim_piece){ .p = buf, .len = parts[i] };
+		buf += parts[i];
+	}
+	for (i = n; i > 1; i--) {
+		k = (unsigned int)rng_below(r, i);
+		tmp = pieces[k];
+		pieces[k] = pieces[i - 1];
+		pieces[i - 1] = tmp;
+	}
+	return n;
+}
+
+static uint8_t
+random_opcode(struct rng *r)
+{
+	static const uint8_t ops[] = {
+		UROCE_WR_SEND, UROCE_WR_SEND, UROCE_WR_SEND, UROCE_WR_SEND_WITH_IMM, UROCE_WR_RDMA_WRITE,
+		UROCE_WR_RDMA_WRITE, UROCE_WR_RDMA_WRITE, UROCE_WR_RDMA_WRITE_WITH_IMM, UROCE_WR_RDMA_READ,
+		UROCE_WR_RDMA_READ, UROCE_WR_ATOMIC_CMP_AND_SWP, UROCE_WR_ATOMIC_FETCH_AND_ADD,
+	};
+
+	return ops[rng_below(r, sizeof(ops))];
+}
+
+/* A compare value that has a chance: the last one that this QP saw of the word. */
+static uint64_t
+guess(struct sim_qp *q, uint32_t word)
+{
+	uint32_t i;
+
+	for (i = q->nb_retired; i-- > 0;) {
+		const struct sim_op *op = &q->ops[i];
+
+		if (!ring_op_has_operands(op->opcode) || op->target_off != word || op->status != UROCE_WC_SUCCESS)
+			continue;
+		if (op->opcode == UROCE_WR_ATOMIC_FETCH_AND_ADD)
+			return op->old + op->compare_add;
+		return op->old == op->compare_add ? op->swap : op->old;
+	}
+	return 0;
+}
+
+static void
+make_atomic(struct sim_qp *q, struct sim_op *op)
+{
+	op->len = 8;
+	op->target_off = (uint32_t)rng_below(&q->rng, SIM_ATOMIC_WORDS);
+	if (op->opcode == UROCE_WR_ATOMIC_FETCH_AND_ADD) {
+		op->compare_add = rng_one_in(&q->rng, 8) ? 0 : rng_next(&q->rng);
+	} else {
+		op->compare_add = rng_one_in(&q->rng, 4) ? rng_next(&q->rng) : guess(q, op->target_off);
+		op->swap = rng_next(&q->rng);
+	}
+}
+
+/* Mistakes are made once per program and direction, and only where they are mistakes. */
+static enum sim_plant
+random_plant(struct sim_world *w, struct sim_qp *q, const struct sim_op *op)
+{
+	static const enum sim_plant local[] = { SIM_PLANT_LKEY, SIM_PLANT_LKEY_RANGE, SIM_PLANT_OPCODE, SIM_PLANT_SGES };
+	static const enum sim_plant remote[] = { SIM_PLANT_RKEY, SIM_PLANT_RKEY_RANGE, SIM_PLANT_RKEY_ACCESS,
+						 SIM_PLANT_RKEY_PD };
+	bool one_sided = op->opcode != UROCE_WR_SEND && op->opcode != UROCE_WR_SEND_WITH_IMM;
+
+	if ((w->cfg.faults & SIM_F_PLANT_LOCAL) && !q->planted_local && rng_one_in(&q->rng, 16)) {
+		q->planted_local = true;
+		return op_brings(op) && rng_one_in(&q->rng, 4) ? SIM_PLANT_LKEY_NOWRITE : local[rng_below(&q->rng, 4)];
+	}
+	if ((w->cfg.faults & SIM_F_PLANT_REMOTE) && one_sided && !q->planted_remote && rng_one_in(&q->rng, 8)) {
+		q->planted_remote = true;
+		return ring_op_has_operands(op->opcode) && rng_one_in(&q->rng, 3) ? SIM_PLANT_MISALIGNED
+										   : remote[rng_below(&q->rng, 4)];
+	}
+	return SIM_PLANT_NONE;
+}
+
+static uint8_t
+random_flags(struct sim_qp *q, const struct sim_op *op, uint32_t i)
+{
+	uint8_t flags = 0;
+
+	/* A slot comes back with a completion only: one in half a ring must be signalled, and the last. */
+	if (rng_one_in(&q->rng, 2) || i % (q->sq_depth / 2) == 0 || i + 1 == q->nb_ops)
+		flags |= UROCE_SEND_SIGNALED;
+	if (rng_one_in(&q->rng, 10))
+		flags |= UROCE_SEND_FENCE;
+	if (rng_one_in(&q->rng, 5))
+		flags |= UROCE_SEND_SOLICITED;
+	if (!op_brings(op) && op->len <= q->params.cap.max_inline_data && rng_one_in(&q->rng, 2))
+		flags |= UROCE_SEND_INLINE;
+	return flags;
+}
+
+void
+program_op(struct sim_world *w, struct sim_qp *q, struct sim_op *op)
+{
+	uint32_t i = q->nb_posted, max_sge = q->params.cap.max_send_sge;
+	const struct sim_op *before = i == 0 ? NULL : &q->ops[i - 1];
+	uint8_t *dest = q->dest_mr.base + (uint64_t)(i % q->nb_dest_bufs) * q->buf_stride;
+
+	op->wr_id = (uint64_t)q->id << 32 | i;
+	op->opcode = random_opcode(&q->rng);
+	op->imm = (uint32_t)rng_next(&q->rng);
+	if (ring_op_has_operands(op->opcode))
+		make_atomic(q, op);
+	else
+		op->len = random_len(w, q);
+	op->plant = random_plant(w, q, op);
+	if (op->plant != SIM_PLANT_NONE && op->len == 0)
+		op->len = 1;
+	op->flags = random_flags(q, op, i);
+	if (op->plant == SIM_PLANT_LKEY || op->plant == SIM_PLANT_LKEY_RANGE || op->plant == SIM_PLANT_SGES)
+		op->flags &= (uint8_t)~UROCE_SEND_INLINE;
+	if (op_consumes(op))
+		op->consume = q->nb_consume++;
+
+	if (!op_brings(op) && op->plant == SIM_PLANT_NONE && before != NULL && before->opcode == UROCE_WR_RDMA_READ &&
+	    before->plant == SIM_PLANT_NONE && rng_one_in(&q->rng, 2)) {
+		/* Pass on what the READ brings; the fence makes that sound. */
+		op->from_read = true;
+		op->len = before->len;
+		op->nsge = before->nsge;
+		memcpy(op->pieces, before->pieces, sizeof(op->pieces));
+		op->flags = (uint8_t)((op->flags | UROCE_SEND_FENCE) & ~UROCE_SEND_INLINE);
+	} else if (op_brings(op)) {
+		op->nsge = (uint8_t)pieces_of_buffer(&q->rng, dest, op->len, max_sge, op->pieces);
+	} else {
+		op->nsge = (uint8_t)pieces_of_pattern(&q->rng, op->len, max_sge, op->pieces);
+	}
+	if (op->plant == SIM_PLANT_LKEY || op->plant == SIM_PLANT_LKEY_RANGE || op->plant == SIM_PLANT_LKEY_NOWRITE) {
+		/* The bad SGE must have bytes. */
+		op->nsge = 1;
+		op->pieces[0].len = op->len;
+	}
+	if (!ring_op_has_operands(op->opcode))
+		op->target_off = (uint32_t)rng_below(&q->rng, q->peer->target_mr.len - op->len + 1);
+}
+
+void
+program_recv(struct sim_world *w, struct sim_qp *q, struct sim_recv *r)
+{
+	uint8_t *buf = q->recv_mr.base + (uint64_t)(q->nb_rposted % q->nb_recv_bufs) * q->buf_stride;
+
+	r->wr_id = (uint64_t)q->id << 32 | SIM_WR_ID_RECV | q->nb_rposted;
+	r->len = w->cfg.max_len;
+	if ((w->cfg.faults & SIM_F_PLANT_RECV) && rng_one_in(&q->rng, 16)) {
+		r->plant = rng_one_in(&q->rng, 2) ? SIM_PLANT_RECV_SMALL : SIM_PLANT_RECV_LKEY;
+		if (r->plant == SIM_PLANT_RECV_SMALL)
+			r->len = (uint32_t)rng_below(&q->rng, r->len);
+	}
+	r->nsge = (uint8_t)pieces_of_buffer(&q->rng, buf, r->len, q->params.cap.max_recv_sge, r->pieces);
+	if (r->plant == SIM_PLANT_RECV_LKEY && r->nsge == 0)
+		r->plant = SIM_PLANT_NONE;
+}

@@ -1,0 +1,329 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file
+ * The deterministic simulator: several transports in one process, a virtual clock, links that do everything
+ * that networks do, programs of random verbs, and a model that knows what must come of them.
+ *
+ * One seed decides everything; the same seed gives the same run. The parts:
+ *   sim.c      options, the loop over seeds, shrinking
+ *   config.c   what a seed means: sizes, faults, attributes
+ *   world.c    endpoints, clock, event queue
+ *   conn.c     connections: memory, QPs and their states, from RESET to the end
+ *   link.c     the network between endpoints
+ *   client.c   a verbs program's end of the rings
+ *   program.c  which work requests a client posts
+ *   model.c    what completions and memory must be (written from the specification)
+ *   atomics.c  that atomics happened once each, in some order
+ *
+ * Owns everything below. One thread.
+ */
+#ifndef SIM_H
+#define SIM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include <rte_mbuf.h>
+
+#include "rng.h"
+#include "transport.h"
+
+enum {
+	SIM_MAX_EPS = 4,
+	SIM_MAX_CONNS = 6,
+	SIM_MAX_SGE = 8,
+	SIM_MAX_INLINE = 256,
+	SIM_CANARY_BYTES = 32,      /**< zeros kept around every buffer that the transport may write */
+	SIM_ATOMIC_WORDS = 4,       /**< per endpoint; every QP may use them */
+	SIM_WR_ID_RECV = 1 << 30,   /**< marks wr_ids of receives */
+};
+#define SIM_ARENA_BYTES (UINT64_C(96) << 20)   /**< memory of all programs of a seed */
+#define SIM_PATTERN_BYTES (UINT32_C(4) << 20)  /**< random bytes that messages are made of; never written */
+#define SIM_MAX_EVENTS 20000000                /**< a seed that needs more is running in circles */
+#define SIM_NS_PER_MS UINT64_C(1000000)
+#define SIM_NS_PER_S UINT64_C(1000000000)
+#define SIM_SECOND_PD 77                       /**< a PD that no QP has */
+
+/** What can go wrong in a seed. Shrinking takes them away one by one. */
+#define SIM_FAULTS(X) \
+	X(LOSS) X(BURST) X(REORDER) X(DUP) X(JITTER) X(CORRUPT) X(PARTITION) X(ECN) \
+	X(SLOW_RECV) X(SLOW_POLL) X(SLOW_TX) X(PLANT_LOCAL) X(PLANT_REMOTE) X(PLANT_RECV) X(ERR) X(SQD) X(SMALL_RQ) \
+	X(EVENTS) X(LOOPBACK) X(REMOTE_MEM) X(STALL)
+enum {
+#define X(n) SIM_FBIT_##n,
+	SIM_FAULTS(X)
+#undef X
+	SIM_NB_FAULTS
+};
+enum {
+#define X(n) SIM_F_##n = 1 << SIM_FBIT_##n,
+	SIM_FAULTS(X)
+#undef X
+};
+/** Faults that can lose or delay a packet, so that timers may run out. */
+#define SIM_F_LINK \
+	(SIM_F_LOSS | SIM_F_BURST | SIM_F_REORDER | SIM_F_DUP | SIM_F_CORRUPT | SIM_F_PARTITION)
+
+struct sim_config {
+	uint64_t seed;
+	uint32_t faults;             /**< SIM_F_* */
+	uint32_t nb_eps, nb_conns, ops;
+	uint32_t max_mtu;            /**< UROCE_MTU_* */
+	uint32_t max_len;
+	uint64_t delay_ns, jitter_ns;
+	uint32_t gbps;
+	uint32_t loss_ppm, dup_ppm, reorder_ppm, corrupt_ppm, ecn_ppm;
+	uint64_t reorder_ns;
+	uint64_t burst_every_ns, burst_ns;
+	uint64_t partition_every_ns, partition_ns;
+	uint64_t poll_ns;            /**< between a client's turns, on average */
+	bool harsh;                  /**< retries may run out though the peer lives */
+	bool wire_check;             /**< parse every packet that is sent */
+};
+
+/** Parts of the command line that replace what the seed says. */
+struct sim_override {
+	uint32_t faults_mask;        /**< faults that may be */
+	uint32_t ops, conns;         /**< 0: as the seed says */
+};
+
+/** Deliberate mistakes in work requests. */
+#define SIM_PLANTS(X) \
+	X(NONE) X(LKEY) X(LKEY_RANGE) X(LKEY_NOWRITE) X(OPCODE) X(SGES) X(RKEY) X(RKEY_RANGE) X(RKEY_ACCESS) X(RKEY_PD) \
+	X(MISALIGNED) X(RECV_SMALL) X(RECV_LKEY)
+enum sim_plant {
+#define X(n) SIM_PLANT_##n,
+	SIM_PLANTS(X)
+#undef X
+};
+
+struct sim_piece {
+	uint8_t *p;
+	uint32_t len;
+};
+
+/** A send work request, as it was posted, and what became of it. */
+struct sim_op {
+	uint64_t wr_id;
+	uint8_t opcode, flags, nsge;
+	bool retired;                /**< known to be complete */
+	bool from_read;              /**< sends what the READ before it brought */
+	uint8_t status;              /**< once retired */
+	enum sim_plant plant;
+	uint32_t len;
+	uint32_t imm;
+	uint32_t target_off;         /**< WRITE, READ: into the peer's target area; atomics: word */
+	uint32_t consume;            /**< SEND, WRITE_IMM: number of the receive it takes, per direction */
+	uint64_t compare_add, swap, old;
+	struct sim_piece pieces[SIM_MAX_SGE];
+	uint8_t *copy;               /**< from_read: the data, once retired */
+	uint64_t posted_ns;
+};
+
+/** A receive work request. */
+struct sim_recv {
+	uint64_t wr_id;
+	uint8_t nsge;
+	enum sim_plant plant;
+	uint32_t len;
+	struct sim_piece pieces[SIM_MAX_SGE];
+};
+
+/** A memory region of a program. */
+struct sim_mr {
+	struct mr *mr;
+	uint8_t *base;
+	uint32_t len;
+};
+
+struct sim_ep;
+struct sim_conn;
+
+/** One end of a connection: a QP, the program that uses it, and what the model knows of it. */
+struct sim_qp {
+	struct sim_ep *ep;
+	struct sim_conn *conn;
+	struct sim_qp *peer;
+	struct qp *qp;               /**< NULL once destroyed */
+	uint32_t id;                 /**< 2 * connection + side */
+	uint32_t qpn;
+	struct rng rng;
+	struct qp_params params;
+	struct uroce_qp_attr attr;   /**< as configured */
+	struct tp_path path;
+	uint32_t mtu;                /**< bytes */
+	struct ring sq, rq;          /**< the client's view */
+	struct ring_qp_shared *shared;
+	uint32_t sq_depth, rq_depth;
+
+	/* Memory. */
+	struct sim_mr recv_mr, dest_mr, target_mr, noaccess_mr, other_pd_mr;
+	uint32_t buf_stride;         /**< of the buffers in recv_mr and dest_mr */
+	uint32_t nb_recv_bufs, nb_dest_bufs;
+
+	/* The program. */
+	struct sim_op *ops;
+	uint32_t nb_ops;             /**< to be posted in all */
+	uint32_t nb_posted, nb_retired;
+	uint32_t nb_consume;         /**< receives that posted ops take at the peer */
+	struct sim_recv *recvs;
+	uint32_t max_recvs, nb_rposted, nb_rdone;
+	uint32_t rx_op;              /**< peer's ops before this one have been seen as received */
+	uint64_t next_recv_ns;       /**< slow receivers */
+	bool ready;                  /**< in RTS: the client may post */
+	bool finalized;              /**< moved to ERR at the end */
+	bool planted_remote;         /**< has posted something that sends the peer to ERR */
+	bool planted_local;
+
+	/* What the model has seen. */
+	bool client_err;             /**< the client moved it to ERR */
+	bool sq_error, rq_error;     /**< a completion in error, other than flush */
+	bool sq_flush, rq_flush;
+	uint8_t first_status;
+	uint32_t err_at, sqd_at;     /**< number of ops after which the client does that; UINT32_MAX: never */
+	bool sqd_waiting, drained;
+	uint64_t sqd_since_ns;
+	uint32_t events[UROCE_EVENT_GID_CHANGE + 1];
+};
+
+struct sim_conn {
+	uint32_t id;
+	bool loopback;
+	bool done;
+	struct sim_qp qp[2];
+};
+
+struct sim_cq {
+	struct cq *cq;
+	struct ring ring;            /**< the client's view */
+	struct ring_cq_shared *shared;
+	int pipe_rd;                 /**< -1: polled */
+	int pipe_wr;
+	bool armed;
+};
+
+/** Packets that wait for an engine's next turn. */
+struct sim_burst {
+	struct rte_mbuf **pkts;
+	uint32_t n, max;
+};
+
+struct sim_ep {
+	struct sim_world *w;
+	uint32_t id;
+	struct transport *tp;
+	struct mr_table *mrs;
+	struct qp_table *qps;
+	struct mem_owner owner;
+	struct sim_cq cq;
+	struct sim_mr pattern_mr;    /**< of the shared pattern: local reads only */
+	struct sim_mr atomic_mr;
+	uint64_t run_at;             /**< pending EV_RUN, UINT64_MAX: none */
+	uint64_t stalled_until;      /**< its engine does nothing until then */
+	struct rng rng;
+	uint64_t busy_until;         /**< end of its last turn */
+	struct sim_burst rx, loop;   /**< arrived, not yet given to the transport */
+};
+
+/** One direction between two endpoints. */
+struct sim_link {
+	struct rng rng;
+	uint64_t free_at;            /**< when the last packet has left */
+	uint64_t last_at;            /**< when the last in-order packet arrives */
+	uint64_t burst_from, burst_to;
+};
+
+enum sim_event_type { EV_PACKET, EV_RUN, EV_CLIENT };
+struct sim_event {
+	uint64_t at, seq;
+	enum sim_event_type type;
+	uint32_t ep;
+	struct rte_mbuf *m;
+};
+
+struct sim_stats {
+	uint64_t events, packets, lost, duplicated, reordered, corrupted;
+	uint64_t ops, completions, flushed, errors, bytes, virtual_ns;
+};
+
+struct sim_world {
+	struct sim_config cfg;
+	uint64_t now_ns, deadline_ns;
+	uint64_t seq;
+	struct sim_event *heap;
+	uint32_t nb_heap, max_heap;
+	struct sim_ep eps[SIM_MAX_EPS];
+	struct sim_link links[SIM_MAX_EPS][SIM_MAX_EPS];
+	struct sim_conn conns[SIM_MAX_CONNS];
+	uint64_t arena_used;
+	uint64_t partition_from, partition_to;
+	uint32_t partition_mask;     /**< endpoints on one side */
+	struct rng net_rng, rng;
+	bool verbose, failed, settled;
+	char why[512];
+	struct sim_stats stats;
+};
+
+/* Shared by all seeds: made once. */
+extern uint8_t *sim_arena, *sim_pattern;
+extern struct rte_mempool *sim_pool;
+extern int sim_mem_fd;
+
+/* config.c */
+void config_from_seed(struct sim_config *c, uint64_t seed, const struct sim_override *o);
+void config_print(const struct sim_config *c, FILE *f);
+const char *fault_name(unsigned int bit);
+const char *plant_name(enum sim_plant p);
+
+/* world.c */
+/** Run one seed. @return true if all was as it must be; else w->why tells. */
+bool world_run(struct sim_world *w, const struct sim_config *c, bool verbose);
+void world_event_add(struct sim_world *w, uint64_t at, enum sim_event_type type, uint32_t ep, struct rte_mbuf *m);
+/** Let endpoint @p ep take a turn at @p at at the latest. */
+void world_run_at(struct sim_world *w, uint32_t ep, uint64_t at);
+/** The first failure of a seed; later ones are consequences. */
+void sim_fail(struct sim_world *w, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void sim_trace(struct sim_world *w, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/** Zeroed memory of the arena, until the end of the seed. NULL: it is full. */
+uint8_t *arena_get(struct sim_world *w, uint64_t bytes);
+
+/* link.c */
+void link_init(struct sim_world *w);
+/** Takes the packet that endpoint @p from sends. */
+void link_send(struct sim_world *w, uint32_t from, struct rte_mbuf *m);
+void link_describe(char *buf, size_t len, struct rte_mbuf *m);
+
+/* conn.c */
+bool conn_create(struct sim_world *w, struct sim_conn *c);
+/** Bring the QPs one state further if it is time; begin and end SQD; end the connection when its programs are through. */
+void conn_step(struct sim_world *w, struct sim_conn *c);
+void conn_destroy(struct sim_world *w, struct sim_conn *c);
+int sim_mr_create(struct sim_ep *ep, struct sim_mr *m, uint8_t *base, uint32_t len, uint32_t pd, uint32_t access,
+		  struct rng *r);
+
+/* client.c */
+void client_turn(struct sim_world *w, struct sim_ep *ep);
+/** @return true if the QP's program has posted all it will and seen all completions of sends it can get. */
+bool client_sends_done(const struct sim_qp *q);
+bool client_dead(const struct sim_qp *q);
+
+/* program.c */
+void program_init(struct sim_world *w, struct sim_qp *q);
+/** Make up the next send work request. */
+void program_op(struct sim_world *w, struct sim_qp *q, struct sim_op *op);
+void program_recv(struct sim_world *w, struct sim_qp *q, struct sim_recv *r);
+bool op_consumes(const struct sim_op *op);
+
+/* model.c */
+void model_cqe(struct sim_world *w, struct sim_ep *ep, const struct ring_cqe *e, union ring_cqe_ctl ctl);
+void model_event(struct sim_world *w, struct sim_qp *q, enum uroce_event type);
+/** After the end of a connection: completions are complete and memory is what it must be. */
+void model_conn_end(struct sim_world *w, struct sim_conn *c);
+void model_world_end(struct sim_world *w);
+
+/* atomics.c */
+void atomics_check(struct sim_world *w, uint32_t ep);
+
+#endif /* SIM_H */

@@ -1,0 +1,469 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Endpoints, the clock and the queue of events. */
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "sim.h"
+
+enum {
+	STREAM_WORLD = 2,
+	STREAM_EP = 16,
+	RX_BURST = 32,
+	MR_TABLE_SIZE = 512,
+	QP_TABLE_SIZE = 64,
+	CQ_ORDER_MIN = 4,
+};
+#define TURN_NS 200          /* what a turn of an engine costs, and each packet in it */
+#define PACKET_NS 40
+#define DEADLINE_NS (300 * SIM_NS_PER_S)
+#define SETTLE_NS (20 * SIM_NS_PER_S)
+
+void
+sim_fail(struct sim_world *w, const char *fmt, ...)
+{
+	va_list ap;
+
+	if (w->failed)
+		return;
+	w->failed = true;
+	va_start(ap, fmt);
+	vsnprintf(w->why, sizeof(w->why), fmt, ap);
+	va_end(ap);
+	sim_trace(w, "FAILED: %s", w->why);
+}
+
+void
+sim_trace(struct sim_world *w, const char *fmt, ...)
+{
+	va_list ap;
+
+	if (!w->verbose)
+		return;
+	printf("%10.3f us  ", (double)w->now_ns / 1000);
+	va_start(ap, fmt);
+	vprintf(fmt, ap);
+	va_end(ap);
+	putchar('\n');
+}
+
+uint8_t *
+arena_get(struct sim_world *w, uint64_t bytes)
+{
+	uint8_t *p = sim_arena + w->arena_used;
+
+	bytes = (bytes + 127) & ~UINT64_C(63); /* a gap between neighbours */
+	if (w->arena_used + bytes > SIM_ARENA_BYTES)
+		return NULL;
+	w->arena_used += bytes;
+	return p;
+}
+
+/* ---- The queue: a heap by time, then by the order of adding ---- */
+
+static bool
+event_before(const struct sim_event *a, const struct sim_event *b)
+{
+	return a->at != b->at ? a->at < b->at : a->seq < b->seq;
+}
+
+void
+world_event_add(struct sim_world *w, uint64_t at, enum sim_event_type type, uint32_t ep, struct rte_mbuf *m)
+{
+	struct sim_event e = { .at = at < w->now_ns ? w->now_ns : at, .seq = w->seq++, .type = type, .ep = ep, .m = m };
+	uint32_t i = w->nb_heap++, parent;
+
+	if (w->nb_heap > w->max_heap) {
+		w->max_heap = w->max_heap == 0 ? 1024 : 2 * w->max_heap;
+		w->heap = realloc(w->heap, w->max_heap * sizeof(*w->heap));
+		if (w->heap == NULL)
+			abort();
+	}
+	while (i > 0) {
+		parent = (i - 1) / 2;
+		if (!event_before(&e, &w->heap[parent]))
+			break;
+		w->heap[i] = w->heap[parent];
+		i = parent;
+	}
+	w->heap[i] = e;
+}
+
+static struct sim_event
+event_take(struct sim_world *w)
+{
+	struct sim_event first = w->heap[0], last = w->heap[--w->nb_heap];
+	uint32_t i = 0, child;
+
+	while ((child = 2 * i + 1) < w->nb_heap) {
+		if (child + 1 < w->nb_heap && event_before(&w->heap[child + 1], &w->heap[child]))
+			child++;
+		if (!event_before(&w->heap[child], &last))
+			break;
+		w->heap[i] = w->heap[child];
+		i = child;
+	}
+	w->heap[i] = last;
+	return first;
+}
+
+void
+world_run_at(struct sim_world *w, uint32_t id, uint64_t at)
+{
+	struct sim_ep *ep = &w->eps[id];
+
+	if (at < ep->busy_until)
+		at = ep->busy_until;
+	if (at < ep->stalled_until)
+		at = ep->stalled_until;
+	if (at < w->now_ns)
+		at = w->now_ns;
+	if (at >= ep->run_at)
+		return;
+	ep->run_at = at;
+	world_event_add(w, at, EV_RUN, id, NULL);
+}
+
+/* ---- Endpoints ---- */
+
+static void
+burst_add(struct sim_burst *b, struct rte_mbuf *m)
+{
+	if (b->n == b->max) {
+		b->max = b->max == 0 ? 256 : 2 * b->max;
+		b->pkts = realloc(b->pkts, b->max * sizeof(*b->pkts));
+		if (b->pkts == NULL)
+			abort();
+	}
+	b->pkts[b->n++] = m;
+}
+
+static void
+burst_free(struct sim_burst *b)
+{
+	uint32_t i;
+
+	for (i = 0; i < b->n; i++)
+		rte_pktmbuf_free(b->pkts[i]);
+	free(b->pkts);
+	memset(b, 0, sizeof(*b));
+}
+
+/* Give up to a burst of what waits to the transport. */
+static uint16_t
+ep_receive(struct sim_world *w, struct sim_ep *ep, struct sim_burst *b, bool trusted)
+{
+	uint16_t n = b->n < RX_BURST ? b->n : RX_BURST, left, i;
+	struct rte_mbuf *pkts[RX_BURST];
+
+	if (n == 0)
+		return 0;
+	memcpy(pkts, b->pkts, n * sizeof(pkts[0]));
+	b->n -= n;
+	memmove(b->pkts, b->pkts + n, b->n * sizeof(pkts[0]));
+	left = transport_rx(ep->tp, 0, pkts, n, trusted, w->now_ns);
+	if (left != 0 && !(w->cfg.faults & SIM_F_CORRUPT))
+		sim_fail(w, "endpoint %u: transport_rx() took %u good packets for something else", ep->id, left);
+	for (i = 0; i < left; i++)
+		rte_pktmbuf_free(pkts[i]);
+	return n;
+}
+
+static uint16_t
+ep_flush(struct sim_world *w, struct sim_ep *ep)
+{
+	struct tp_txvec *v = transport_tx(ep->tp, 0);
+	uint16_t take = v->n, i;
+
+	if (v->n > TP_TX_MAX) {
+		sim_fail(w, "endpoint %u: %u packets in a TX vector of %u", ep->id, v->n, TP_TX_MAX);
+		return 0;
+	}
+	if ((w->cfg.faults & SIM_F_SLOW_TX) && take != 0)
+		take = (uint16_t)rng_between(&ep->rng, 0, take);
+	for (i = 0; i < take; i++)
+		link_send(w, ep->id, v->pkts[i]);
+	v->n -= take;
+	memmove(v->pkts, v->pkts + take, v->n * sizeof(v->pkts[0]));
+	if (v->n != 0)
+		world_run_at(w, ep->id, w->now_ns + 1000);
+
+	v = transport_loop(ep->tp);
+	for (i = 0; i < v->n; i++)
+		burst_add(&ep->loop, v->pkts[i]);
+	take += v->n;
+	v->n = 0;
+	return take;
+}
+
+static void
+ep_turn(struct sim_world *w, struct sim_ep *ep)
+{
+	uint32_t done, packets;
+
+	ep->run_at = UINT64_MAX;
+	if ((w->cfg.faults & SIM_F_STALL) && rng_one_in(&ep->rng, 500)) {
+		ep->stalled_until = w->now_ns + rng_between(&ep->rng, 1000, 100000);
+		world_run_at(w, ep->id, ep->stalled_until);
+		return;
+	}
+	packets = ep_receive(w, ep, &ep->rx, false);
+	packets += ep_receive(w, ep, &ep->loop, true);
+	done = transport_run(ep->tp, w->now_ns);
+	packets += ep_flush(w, ep);
+	ep->busy_until = w->now_ns + TURN_NS + PACKET_NS * (uint64_t)packets;
+	if (done != 0 || ep->rx.n != 0 || ep->loop.n != 0)
+		world_run_at(w, ep->id, ep->busy_until);
+	else
+		world_run_at(w, ep->id, transport_next_timeout(ep->tp));
+}
+
+static void
+on_event(void *arg, const struct tp_event *ev)
+{
+	struct sim_ep *ep = arg;
+
+	if (ev->owner != ep)
+		sim_fail(ep->w, "event %d with a foreign owner", ev->type);
+	else if (ev->type == UROCE_EVENT_CQ_ERR)
+		sim_fail(ep->w, "endpoint %u: CQ error", ep->id);
+	else
+		model_event(ep->w, (struct sim_qp *)(uintptr_t)ev->cookie, ev->type);
+}
+
+static bool
+cq_make(struct sim_world *w, struct sim_ep *ep, uint32_t order)
+{
+	struct sim_cq *c = &ep->cq;
+	struct cq_params p = { .channel_fd = -1, .cookie = 1, .owner = ep };
+	int fds[2];
+
+	c->pipe_rd = c->pipe_wr = -1;
+	c->ring = (struct ring){ .base = arena_get(w, sizeof(struct ring_cqe) << order), .order = order, .shift = 5 };
+	c->shared = (void *)arena_get(w, sizeof(*c->shared));
+	if (c->ring.base == NULL || c->shared == NULL)
+		return false;
+	if (w->cfg.faults & SIM_F_EVENTS) {
+		if (pipe2(fds, O_NONBLOCK | O_CLOEXEC) != 0)
+			return false;
+		c->pipe_rd = fds[0];
+		c->pipe_wr = p.channel_fd = fds[1];
+	}
+	p.ring = c->ring;
+	p.shared = c->shared;
+	return cq_create(&p, &c->cq) == 0;
+}
+
+static bool
+ep_create(struct sim_world *w, uint32_t id)
+{
+	struct sim_ep *ep = &w->eps[id];
+	struct transport_config tc = { .pool = sim_pool, .engine = id, .nb_ports = 1, .event = on_event, .arg = ep };
+	uint8_t *atomics;
+
+	ep->w = w;
+	ep->id = id;
+	ep->run_at = UINT64_MAX;
+	ep->rng = rng_stream(w->cfg.seed, STREAM_EP + id);
+	ep->owner.mem_fd = sim_mem_fd;
+	ep->mrs = mr_table_create(MR_TABLE_SIZE, NULL);
+	ep->qps = qp_table_create(QP_TABLE_SIZE, NULL);
+	if (ep->mrs == NULL || ep->qps == NULL)
+		return false;
+	tc.mrs = ep->mrs;
+	tc.qps = ep->qps;
+	ep->tp = transport_create(&tc);
+	atomics = arena_get(w, SIM_ATOMIC_WORDS * sizeof(uint64_t));
+	if (ep->tp == NULL || atomics == NULL)
+		return false;
+	/* Every QP's SQ and RQ, both ends of every connection on this endpoint: 2 * 6 * (64 + 64). */
+	if (!cq_make(w, ep, 11))
+		return false;
+	return sim_mr_create(ep, &ep->pattern_mr, sim_pattern, SIM_PATTERN_BYTES, 1, 0, &ep->rng) == 0 &&
+	       sim_mr_create(ep, &ep->atomic_mr, atomics, SIM_ATOMIC_WORDS * sizeof(uint64_t), 1,
+			     UROCE_ACCESS_LOCAL_WRITE | UROCE_ACCESS_REMOTE_ATOMIC, &ep->rng) == 0;
+}
+
+static void
+ep_destroy(struct sim_ep *ep)
+{
+	struct tp_txvec *v;
+	uint16_t i;
+
+	if (ep->tp != NULL) {
+		v = transport_tx(ep->tp, 0);
+		for (i = 0; i < v->n; i++)
+			rte_pktmbuf_free(v->pkts[i]);
+		v->n = 0;
+		transport_destroy(ep->tp);
+	}
+	if (ep->cq.cq != NULL)
+		cq_destroy(ep->cq.cq);
+	if (ep->cq.pipe_rd >= 0) {
+		close(ep->cq.pipe_rd);
+		close(ep->cq.pipe_wr);
+	}
+	if (ep->pattern_mr.mr != NULL)
+		mr_destroy(ep->mrs, ep->pattern_mr.mr);
+	if (ep->atomic_mr.mr != NULL)
+		mr_destroy(ep->mrs, ep->atomic_mr.mr);
+	burst_free(&ep->rx);
+	burst_free(&ep->loop);
+	if (ep->mrs != NULL)
+		mr_table_destroy(ep->mrs);
+	if (ep->qps != NULL)
+		qp_table_destroy(ep->qps);
+}
+
+/* ---- A seed ---- */
+
+static void
+world_event(struct sim_world *w, const struct sim_event *e)
+{
+	struct sim_ep *ep = &w->eps[e->ep];
+	uint32_t i;
+
+	switch (e->type) {
+	case EV_PACKET:
+		burst_add(&ep->rx, e->m);
+		world_run_at(w, e->ep, w->now_ns);
+		break;
+	case EV_RUN:
+		if (e->at == ep->run_at)
+			ep_turn(w, ep);
+		break;
+	case EV_CLIENT:
+		client_turn(w, ep);
+		for (i = 0; i < w->cfg.nb_conns; i++)
+			if (w->conns[i].qp[0].ep == ep)
+				conn_step(w, &w->conns[i]);
+		if (!w->settled)
+			world_event_add(w, w->now_ns + rng_between(&ep->rng, w->cfg.poll_ns / 2, w->cfg.poll_ns * 3 / 2),
+					EV_CLIENT, e->ep, NULL);
+		break;
+	}
+}
+
+static bool
+all_done(const struct sim_world *w)
+{
+	uint32_t i;
+
+	for (i = 0; i < w->cfg.nb_conns; i++)
+		if (!w->conns[i].done)
+			return false;
+	return true;
+}
+
+static void
+stuck(struct sim_world *w, const char *how)
+{
+	const struct sim_qp *q;
+	uint32_t i;
+
+	for (i = 0; i < 2 * w->cfg.nb_conns; i++) {
+		q = &w->conns[i / 2].qp[i & 1];
+		if (!w->conns[i / 2].done)
+			break;
+	}
+	if (i == 2 * w->cfg.nb_conns) {
+		sim_fail(w, "%s though all programs have ended", how);
+		return;
+	}
+	q = &w->conns[i / 2].qp[0];
+	sim_fail(w, "%s: QP %u (%s) %u of %u sends posted, %u complete, %u receives posted, %u complete; "
+		 "QP %u (%s) %u of %u sends posted, %u complete, %u receives posted, %u complete", how, q->id,
+		 qp_state_name(qp_state(q->qp)), q->nb_posted, q->nb_ops, q->nb_retired, q->nb_rposted, q->nb_rdone,
+		 q->peer->id, qp_state_name(qp_state(q->peer->qp)), q->peer->nb_posted, q->peer->nb_ops,
+		 q->peer->nb_retired, q->peer->nb_rposted, q->peer->nb_rdone);
+}
+
+static void
+world_loop(struct sim_world *w)
+{
+	struct sim_event e;
+
+	while (!w->failed && w->nb_heap != 0) {
+		e = event_take(w);
+		w->now_ns = e.at;
+		if (++w->stats.events > SIM_MAX_EVENTS) {
+			stuck(w, "more events than a seed can need");
+			if (e.type == EV_PACKET)
+				rte_pktmbuf_free(e.m);
+			return;
+		}
+		if (w->now_ns > w->deadline_ns)
+			stuck(w, w->settled ? "no rest" : "no end in time");
+		world_event(w, &e);
+		if (!w->settled && all_done(w)) {
+			w->settled = true;
+			w->deadline_ns = w->now_ns + SETTLE_NS;
+			w->stats.virtual_ns = w->now_ns;
+		}
+	}
+	if (!w->failed && !w->settled)
+		stuck(w, "nothing left to happen");
+}
+
+static bool
+world_create(struct sim_world *w)
+{
+	uint32_t i;
+
+	for (i = 0; i < w->cfg.nb_eps; i++)
+		if (!ep_create(w, i))
+			return false;
+	link_init(w);
+	for (i = 0; i < w->cfg.nb_conns; i++) {
+		w->conns[i].id = i;
+		if (!conn_create(w, &w->conns[i]))
+			return false;
+	}
+	for (i = 0; i < w->cfg.nb_eps; i++)
+		world_event_add(w, rng_below(&w->rng, 5000), EV_CLIENT, i, NULL);
+	return true;
+}
+
+static void
+world_destroy(struct sim_world *w)
+{
+	uint32_t i;
+
+	for (i = 0; i < w->cfg.nb_conns; i++)
+		conn_destroy(w, &w->conns[i]);
+	for (i = 0; i < w->cfg.nb_eps; i++)
+		ep_destroy(&w->eps[i]);
+	for (i = 0; i < w->nb_heap; i++)
+		if (w->heap[i].type == EV_PACKET)
+			rte_pktmbuf_free(w->heap[i].m);
+	free(w->heap);
+	w->heap = NULL;
+	memset(sim_arena, 0, w->arena_used);
+}
+
+bool
+world_run(struct sim_world *w, const struct sim_config *c, bool verbose)
+{
+	unsigned int before = rte_mempool_avail_count(sim_pool), after;
+
+	memset(w, 0, sizeof(*w));
+	w->cfg = *c;
+	w->verbose = verbose;
+	w->rng = rng_stream(c->seed, STREAM_WORLD);
+	w->deadline_ns = DEADLINE_NS;
+	if (world_create(w)) {
+		world_loop(w);
+		if (!w->failed)
+			model_world_end(w);
+	} else {
+		sim_fail(w, "the world could not be made");
+	}
+	world_destroy(w);
+	after = rte_mempool_avail_count(sim_pool);
+	if (after != before)
+		sim_fail(w, "%d mbufs leaked", (int)before - (int)after);
+	return !w->failed;
+}
