@@ -226,7 +226,9 @@ nak_rx(struct transport *tp, struct qp *qp, uint32_t psn, uint8_t syndrome)
 		tp->counters.rx_nak_ignored++;
 		return;
 	}
-	if (!acknowledge(tp, qp, wire_psn_add(psn, WIRE_PSN_MASK)) && (rnr || syndrome == WIRE_NAK_PSN_SEQ)) {
+	if (!acknowledge(tp, qp, wire_psn_add(psn, WIRE_PSN_MASK)) &&
+	    (rnr || syndrome == WIRE_NAK_PSN_SEQ || wire_psn_diff(psn, qp_inflight(qp, qp->sq_tail)->last_psn) > 0)) {
+		/* A fatal NAK of a later request says nothing against this one, whose response was lost. */
 		restart(tp, qp);
 		return;
 	}
