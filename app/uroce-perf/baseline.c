@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the machine can do without us: copying memory, and two cores handing slots to each other. */
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "perf.h"
+#include "ring.h"
+
+enum { ROUND_TRIPS = 200000, RING_ORDER = 7, SQ_SHIFT = 6, CQ_SHIFT = 5 };
+#define MEMCPY_MEMORY (UINT64_C(256) << 20)
+
+static double
+now_s(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+int
+baseline_memcpy(const struct perf_opts *o)
+{
+	uint64_t bytes = o->memory != 0 ? o->memory : MEMCPY_MEMORY, size = o->size, copied = 0;
+	uint8_t *from, *to;
+	double begin, took;
+
+	if (size == 0 || size > bytes) {
+		fprintf(stderr, "uroce-perf: --size: from 1 byte to --memory\n");
+		return EXIT_FAILURE;
+	}
+	if (!arena_open(2 * bytes + (1 << 20)))
+		return EXIT_FAILURE;
+	from = arena_alloc(bytes, 4096);
+	to = arena_alloc(bytes, 4096);
+	memset(from, 0x5a, bytes);
+	memset(to, 0xa5, bytes);
+	begin = now_s();
+	do {
+		for (uint64_t off = 0; off + size <= bytes; off += size) {
+			memcpy(to + off, from + off, size);
+			__asm__ volatile("" : : "r"(to + off) : "memory");
+			copied += size;
+		}
+		took = now_s() - begin;
+	} while (took < o->seconds);
+	report_baseline(o, "memcpy", "GB_per_s", (double)copied / took / 1e9, "GB/s");
+	return EXIT_SUCCESS;
+}
+
+/** The bare rings: no transport, no packet. */
+struct bare {
+	struct ring sq, cq;
+	unsigned int core;
+};
+
+static void
+pin(unsigned int core)
+{
+	cpu_set_t set;
+
+	CPU_ZERO(&set);
+	CPU_SET(core, &set);
+	sched_setaffinity(0, sizeof(set), &set);
+}
+
+/** The engine's part: for each WQE a CQE. */
+static void *
+echo(void *arg)
+{
+	struct bare *b = arg;
+
+	pin(b->core);
+	for (uint32_t n = 0; n < ROUND_TRIPS; n++) {
+		const struct ring_sq_wqe *w = ring_slot(&b->sq, n);
+		struct ring_cqe *e = ring_slot(&b->cq, n);
+		union ring_cqe_ctl ctl = { .wqe_counter = (uint16_t)n, .phase = ring_phase(n, RING_ORDER) };
+
+		while (!ring_sq_ready(&b->sq, n))
+			__builtin_ia32_pause();
+		e->wr_id = w->wr_id;
+		atomic_store_explicit(&e->ctl, ctl.word, memory_order_release);
+	}
+	return NULL;
+}
+
+/** The program's part. @return seconds per round trip. */
+static double
+ask(struct bare *b)
+{
+	double begin = now_s();
+
+	for (uint32_t n = 0; n < ROUND_TRIPS; n++) {
+		struct ring_sq_wqe *w = ring_slot(&b->sq, n);
+		union ring_sq_ctl ctl = { .opcode = UROCE_WR_SEND, .count = 1, .phase = ring_phase(n, RING_ORDER) };
+		struct ring_sge *sge = (struct ring_sge *)(w + 1);
+		union ring_cqe_ctl answer;
+
+		w->wr_id = n;
+		*sge = (struct ring_sge){ .addr = n, .length = 8, .lkey = 1 };
+		atomic_store_explicit(&w->ctl, ctl.word, memory_order_release);
+		while (!ring_cq_ready(&b->cq, n, &answer))
+			__builtin_ia32_pause();
+	}
+	return (now_s() - begin) / ROUND_TRIPS;
+}
+
+int
+baseline_ring(const struct perf_opts *o, const unsigned int cores[2])
+{
+	struct bare b = { .sq = { .order = RING_ORDER, .shift = SQ_SHIFT }, .cq = { .order = RING_ORDER, .shift = CQ_SHIFT } };
+	pthread_t thread;
+	double each;
+
+	if (!arena_open(1 << 20))
+		return EXIT_FAILURE;
+	b.sq.base = arena_alloc((size_t)1 << (RING_ORDER + SQ_SHIFT), 4096);
+	b.cq.base = arena_alloc((size_t)1 << (RING_ORDER + CQ_SHIFT), 4096);
+	b.core = cores[1];
+	pin(cores[0]);
+	if (pthread_create(&thread, NULL, echo, &b) != 0) {
+		fprintf(stderr, "uroce-perf: no thread for the other end of the ring\n");
+		return EXIT_FAILURE;
+	}
+	each = ask(&b);
+	pthread_join(thread, NULL);
+	report_baseline(o, "ring", "round_trip_ns", each * 1e9, "ns round trip of a WQE and its CQE");
+	return EXIT_SUCCESS;
+}

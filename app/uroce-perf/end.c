@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Rings, memory and test pattern of an end. */
+#include <stdio.h>
+#include <unistd.h>
+
+#include "end.h"
+
+enum { MESSAGE_ALIGN = 64 };
+
+static uint32_t
+order_of(uint32_t n)
+{
+	uint32_t order = 0;
+
+	while ((1u << order) < n)
+		order++;
+	return order;
+}
+
+static void
+ring_make(struct ring *r, uint32_t entries, uint32_t stride)
+{
+	r->order = order_of(entries);
+	r->shift = order_of(stride);
+	r->counter = 0;
+	r->base = arena_alloc((size_t)1 << (r->order + r->shift), 4096);
+}
+
+bool
+op_is_inbound(enum perf_op op)
+{
+	return op == PERF_READ;
+}
+
+uint32_t
+end_rq_depth(const struct perf_opts *o)
+{
+	if (o->op != PERF_SEND)
+		return 1;
+	return o->test == PERF_RATE ? 2 * o->depth : 64;
+}
+
+static uint32_t
+message_stride(const struct perf_opts *o)
+{
+	uint32_t stride = (o->size + MESSAGE_ALIGN - 1) & ~(uint32_t)(MESSAGE_ALIGN - 1);
+
+	return stride != 0 ? stride : MESSAGE_ALIGN;
+}
+
+static uint32_t
+messages_per_qp(const struct perf_opts *o)
+{
+	uint64_t slots = o->memory != 0 ? o->memory / message_stride(o) / o->qps : o->depth;
+
+	/* Latency tests need one to send and one to receive. */
+	return slots < 2 ? 2 : (uint32_t)slots;
+}
+
+static uint32_t
+sq_entries(const struct perf_opts *o)
+{
+	return o->depth + 2; /* one more to end with, and never full */
+}
+
+static uint32_t
+cq_entries(const struct perf_opts *o)
+{
+	return o->qps * (sq_entries(o) + end_rq_depth(o));
+}
+
+size_t
+arena_need(const struct perf_opts *o)
+{
+	size_t sq = (size_t)2 * sq_entries(o) * ring_sq_stride(1, o->inline_bytes);
+	size_t rq = (size_t)2 * end_rq_depth(o) * ring_rq_stride(1);
+	size_t cq = (size_t)2 * cq_entries(o) * sizeof(struct ring_cqe);
+	size_t mem = (size_t)o->qps * messages_per_qp(o) * message_stride(o);
+	size_t end = o->qps * (sq + rq + sizeof(struct perf_qp) + 4 * 4096) + cq + mem;
+
+	end += sizeof(struct ring_db) + (size_t)o->iterations * sizeof(uint32_t) + (1 << 20);
+	return 2 * o->engines * end;
+}
+
+/** Content of the data at byte @p off: nothing repeats within a page, and no byte is what memory is made of at first. */
+static inline uint8_t
+pattern(uint64_t off)
+{
+	return (uint8_t)(off * 7 + (off >> 8) * 13 + (off >> 16)) | 1;
+}
+
+static void
+fill(struct perf_end *e)
+{
+	for (uint64_t i = 0; i < e->mem_bytes; i++)
+		e->mem[i] = pattern(i);
+}
+
+void
+end_init(struct perf_end *e, const struct perf_opts *o, bool initiator, uint64_t tsc_hz)
+{
+	e->o = o;
+	e->initiator = initiator;
+	e->tsc_hz = tsc_hz;
+	e->kick_fd = -1;
+	e->stride = message_stride(o);
+	e->slots = messages_per_qp(o);
+	e->nb_qps = o->qps;
+	e->qps = arena_alloc(sizeof(e->qps[0]) * e->nb_qps, 64);
+	e->mem_bytes = (uint64_t)e->nb_qps * e->slots * e->stride;
+	e->mem = arena_alloc(e->mem_bytes, 4096);
+	e->result = arena_alloc(sizeof(*e->result), 64);
+	if (o->test == PERF_LATENCY)
+		e->result->samples = arena_alloc(sizeof(uint32_t) * o->iterations, 64);
+	ring_make(&e->cq, cq_entries(o), sizeof(struct ring_cqe));
+	e->cq_shared = arena_alloc(sizeof(*e->cq_shared), 64);
+	for (uint32_t i = 0; i < e->nb_qps; i++) {
+		struct perf_qp *q = &e->qps[i];
+
+		ring_make(&q->sq, sq_entries(o), ring_sq_stride(1, o->inline_bytes));
+		ring_make(&q->rq, end_rq_depth(o), ring_rq_stride(1));
+		q->shared = arena_alloc(sizeof(*q->shared), 64);
+		q->mem = e->mem + (uint64_t)i * e->slots * e->stride;
+		q->db_slot = i;
+	}
+	if (o->op <= PERF_READ && op_is_inbound(o->op) != initiator)
+		fill(e);
+	if (o->test == PERF_RATE)
+		e->work = initiator ? &rate_initiator : &rate_target;
+	else
+		e->work = initiator ? &latency_initiator : &latency_target;
+}
+
+/** Fetch-and-adds of 1: the sum over all of them is their number. */
+static bool
+verify_sum(const struct perf_end *e, uint64_t ops)
+{
+	uint64_t sum = 0, v;
+
+	for (uint64_t off = 0; off < e->mem_bytes; off += e->stride) {
+		memcpy(&v, e->mem + off, sizeof(v));
+		sum += v;
+	}
+	return sum == ops;
+}
+
+bool
+end_verify(const struct perf_end *e, uint64_t ops)
+{
+	/* Ping-pong changes its data as it goes, and checks it by that. */
+	if (e->o->test == PERF_LATENCY || e->o->op == PERF_CMP_SWAP)
+		return true;
+	if (e->o->op == PERF_FETCH_ADD)
+		return verify_sum(e, ops);
+	for (uint32_t i = 0; i < e->nb_qps; i++)
+		for (uint32_t slot = 0; slot < e->slots; slot++) {
+			uint64_t off = ((uint64_t)i * e->slots + slot) * e->stride;
+
+			/* With several QPs it isn't known how far each came beyond one round. */
+			if (e->nb_qps == 1 ? slot >= ops : ops < (uint64_t)2 * e->nb_qps * e->slots)
+				break;
+			for (uint32_t b = 0; b < e->o->size; b++)
+				if (e->mem[off + b] != pattern(off + b))
+					return false;
+		}
+	return true;
+}
+
+void
+end_fail(struct perf_end *e, const struct ring_cqe *cqe)
+{
+	union ring_cqe_ctl ctl = { .word = atomic_load(&cqe->ctl) };
+
+	snprintf(e->error, sizeof(e->error), "completion of QP 0x%x with status %u, vendor error %u", cqe->qpn, cqe->status,
+		 ctl.vendor_err);
+	atomic_store(&e->done, true);
+}
+
+void
+end_doorbell_shm(struct perf_end *e, struct perf_qp *q)
+{
+	const uint64_t one = 1;
+
+	if (ring_db_ring(e->db, q->db_slot) && write(e->kick_fd, &one, sizeof(one)) < 0)
+		snprintf(e->error, sizeof(e->error), "the engine can't be woken");
+}

@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file
+ * One end of the connections: the program's side of the rings, and what a workload keeps.
+ *
+ * Owner: the thread that runs the workload; nobody else touches an end while the test runs. Lies in the arena.
+ */
+#ifndef UROCE_PERF_END_H
+#define UROCE_PERF_END_H
+
+#include <stdatomic.h>
+
+#include "perf.h"
+#include "ring.h"
+
+struct perf_end;
+struct qp;
+struct mr;
+struct cq;
+
+struct perf_qp {
+	struct ring sq, rq;
+	struct ring_qp_shared *shared;
+	uint32_t sq_done;     /**< WQEs known to be complete */
+	uint32_t sq_slot, rq_slot; /**< next piece of memory to send from and to receive into */
+	uint8_t *mem;         /**< this QP's share of the end's memory */
+	uint64_t remote;      /**< the peer's share */
+	uint32_t rkey;
+	uint32_t db_slot;
+	uint32_t qpn;
+	struct qp *qp;        /**< the engine's; never looked into here */
+};
+
+/** A workload. step() is called over and over until the test is over; it never waits. */
+struct perf_workload {
+	/** Before the first step: post receives. */
+	void (*start)(struct perf_end *e);
+	/** @return work done, 0: nothing. */
+	uint32_t (*step)(struct perf_end *e, uint64_t tsc);
+};
+extern const struct perf_workload rate_initiator, rate_target, latency_initiator, latency_target;
+
+enum perf_phase { PHASE_START, PHASE_WARM, PHASE_RUN, PHASE_DRAIN, PHASE_DONE };
+
+struct perf_end {
+	const struct perf_opts *o;
+	const struct perf_workload *work;
+	bool initiator;
+	/** How to ring: a call if the engine runs on this thread, else doorbell and eventfd. */
+	void (*doorbell)(struct perf_end *e, struct perf_qp *q);
+	void *doorbell_arg;
+	struct ring_db *db;
+	int kick_fd;
+	struct ring cq;
+	struct ring_cq_shared *cq_shared;
+	uint32_t nb_qps;
+	struct perf_qp *qps;
+	uint8_t *mem;
+	uint64_t mem_bytes;
+	uint32_t key;         /**< lkey and rkey of mem */
+	uint32_t stride;      /**< bytes from message to message */
+	uint32_t slots;       /**< messages in a QP's share */
+	struct perf_result *result;
+	/* State of the workload. */
+	enum perf_phase phase;
+	uint64_t completed, phase_end, window_begin, window_ops, ping_tsc;
+	uint64_t tsc_hz;
+	uint32_t seq;
+	bool waiting;
+	_Atomic bool done;    /**< initiator: the workload is over */
+	char error[128];      /**< "": none */
+	/* The engine's side, for set-up only. */
+	struct cq *engine_cq;
+	struct mr *mr;
+};
+
+/** Make rings and memory of an end in the arena, and fill the memory with the pattern if the data starts here. */
+void end_init(struct perf_end *e, const struct perf_opts *o, bool initiator, uint64_t tsc_hz);
+uint32_t end_rq_depth(const struct perf_opts *o);
+/** @return true if the first messages of @p ops carried the right bytes into the memory of this end. */
+bool end_verify(const struct perf_end *e, uint64_t ops);
+/** @return true if @p op's data ends up at the initiator. */
+bool op_is_inbound(enum perf_op op);
+
+/** Doorbell of an end in another process than the engine. */
+void end_doorbell_shm(struct perf_end *e, struct perf_qp *q);
+
+/** Handle a completion that isn't a success: the test is over. */
+void end_fail(struct perf_end *e, const struct ring_cqe *cqe);
+
+/** Write one SQ WQE. The caller sees to it that there is room. end_ring_sq() after the last of a batch. */
+static inline void
+end_post_send(struct perf_end *e, struct perf_qp *q, uint8_t opcode, uint8_t flags, const uint8_t *local, uint64_t remote,
+	      uint32_t len)
+{
+	struct ring_sq_wqe *w = ring_slot(&q->sq, q->sq.counter);
+	union ring_sq_ctl ctl = { .opcode = opcode, .flags = flags, .phase = ring_phase(q->sq.counter, q->sq.order) };
+	uint8_t *operands = (uint8_t *)(w + 1);
+
+	w->wr_id = (uint64_t)(q - e->qps);
+	w->remote_addr = remote;
+	w->rkey = q->rkey;
+	if (ring_op_has_operands(opcode)) {
+		struct ring_atomic *a = (struct ring_atomic *)operands;
+
+		a->compare_add = 1;
+		a->swap = 2;
+		operands += sizeof(*a);
+	}
+	if (flags & UROCE_SEND_INLINE) {
+		memcpy(operands, local, len);
+		ctl.count = (uint16_t)len;
+	} else {
+		struct ring_sge *sge = (struct ring_sge *)operands;
+
+		sge->addr = (uintptr_t)local;
+		sge->length = len;
+		sge->lkey = e->key;
+		ctl.count = 1;
+	}
+	atomic_store_explicit(&w->ctl, ctl.word, memory_order_release);
+	q->sq.counter++;
+}
+
+static inline void
+end_post_recv(struct perf_end *e, struct perf_qp *q, uint8_t *local, uint32_t len)
+{
+	struct ring_rq_wqe *w = ring_slot(&q->rq, q->rq.counter);
+	union ring_rq_ctl ctl = { .num_sge = 1, .phase = ring_phase(q->rq.counter, q->rq.order) };
+
+	w->wr_id = (uint64_t)(q - e->qps);
+	w->sge[0].addr = (uintptr_t)local;
+	w->sge[0].length = len;
+	w->sge[0].lkey = e->key;
+	atomic_store_explicit(&w->ctl, ctl.word, memory_order_release);
+	q->rq.counter++;
+}
+
+/** After posting: ring if the engine isn't looking (ring.h, Dekker). */
+static inline void
+end_ring_sq(struct perf_end *e, struct perf_qp *q)
+{
+	atomic_thread_fence(memory_order_seq_cst);
+	if (atomic_load_explicit(&q->shared->sq_watch, memory_order_relaxed) == 0)
+		e->doorbell(e, q);
+}
+
+/**
+ * Take the next completion.
+ * @return NULL: none, or the test has failed. Good until end_cq_release().
+ */
+static inline const struct ring_cqe *
+end_poll(struct perf_end *e, union ring_cqe_ctl *ctl)
+{
+	const struct ring_cqe *cqe;
+
+	if (!ring_cq_ready(&e->cq, e->cq.counter, ctl))
+		return NULL;
+	cqe = ring_slot(&e->cq, e->cq.counter);
+	e->cq.counter++;
+	if (__builtin_expect(cqe->status != UROCE_WC_SUCCESS, 0)) {
+		end_fail(e, cqe);
+		return NULL;
+	}
+	return cqe;
+}
+
+/** Tell the engine what was polled: once per batch. */
+static inline void
+end_cq_release(struct perf_end *e)
+{
+	atomic_store_explicit(&e->cq_shared->cons, e->cq.counter, memory_order_release);
+}
+
+/** A completion of the SQ stands for all WQEs up to its own. @return how many completed. */
+static inline uint32_t
+end_sq_complete(struct perf_qp *q, union ring_cqe_ctl ctl)
+{
+	uint16_t n = (uint16_t)(ctl.wqe_counter + 1 - q->sq_done);
+
+	q->sq_done += n;
+	return n;
+}
+
+#endif /* UROCE_PERF_END_H */

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file
+ * A host: a port, its engines, tables, and the ends that live on it. Set-up and tear-down, on the main thread.
+ */
+#ifndef UROCE_PERF_HOST_H
+#define UROCE_PERF_HOST_H
+
+#include "end.h"
+#include "engine.h"
+#include "mem.h"
+#include "net.h"
+#include "transport.h"
+
+enum { PERF_PD = 1, PERF_ENDS_PER_ENGINE = 2 };
+
+struct perf_host {
+	const struct perf_opts *o;
+	struct rte_rcu_qsbr *qsbr;
+	struct rte_mempool *pool;
+	struct mr_table *mrs;
+	struct qp_table *qps;
+	struct net_port *port;
+	unsigned int sgid_index;
+	unsigned int nb_engines, nb_ends;
+	struct engine *engines[PERF_MAX_ENGINES];
+	struct perf_end *ends[PERF_MAX_ENGINES * PERF_ENDS_PER_ENGINE];
+	struct engine *end_engine[PERF_MAX_ENGINES * PERF_ENDS_PER_ENGINE]; /**< where each end's QPs live */
+};
+
+/** What a QP's peer must know. Also the format on the TCP connection, between equal machines. */
+struct perf_peer {
+	uint64_t addr;
+	uint32_t qpn, psn, rkey;
+};
+/** What a host's peer must know. */
+struct perf_hello {
+	uint32_t magic, version;
+	uint32_t op, test, size, mtu, qps, engines, depth;
+	uint8_t gid[16], mac[6];
+};
+
+/** @return false with a message printed. */
+bool host_open(struct perf_host *h, const struct perf_opts *o, unsigned int number, const char *ethdev, const char *address);
+/** Add an end with its QPs on @p engine. @return NULL with a message printed. */
+struct perf_end *host_add_end(struct perf_host *h, unsigned int engine, bool initiator, uint64_t tsc_hz);
+void host_hello(const struct perf_host *h, struct perf_hello *hello);
+/** Describe the QPs of end @p i, o->qps of them. */
+void host_peers(const struct perf_host *h, unsigned int i, struct perf_peer *peers);
+/** Connect the QPs of end @p i. @return false with a message printed. */
+bool host_connect(struct perf_host *h, unsigned int i, const struct perf_hello *hello, const struct perf_peer *peers, bool loopback);
+/** Print the transports' counters that aren't zero, for a test that failed. */
+void host_print_counters(const struct perf_host *h, const char *name);
+/** Engines stopped. Destroys everything; what the set-up has not made is skipped. */
+void host_close(struct perf_host *h);
+
+#endif /* UROCE_PERF_HOST_H */

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include <stdio.h>
+
+#include "lane.h"
+
+enum { WATCH_EVERY = 1024 };
+
+int
+lane_run(void *lane)
+{
+	struct perf_lane *l = lane;
+	uint64_t then = __builtin_ia32_rdtsc(), now;
+	unsigned int turns = 0;
+
+	for (unsigned int i = 0; i < l->nb_ends; i++)
+		l->ends[i]->work->start(l->ends[i]);
+	while (!atomic_load_explicit(l->stop, memory_order_relaxed)) {
+		uint32_t work = l->engine != NULL ? engine_turn(l->engine) : 0;
+
+		for (unsigned int i = 0; i < l->nb_ends; i++)
+			if (!atomic_load_explicit(&l->ends[i]->done, memory_order_relaxed))
+				work += l->ends[i]->work->step(l->ends[i], then);
+		now = __builtin_ia32_rdtsc();
+		if (work > 0)
+			l->busy_cycles += now - then;
+		then = now;
+		if (l->watch != NULL && ++turns % WATCH_EVERY == 0)
+			l->watch(l->watch_arg);
+	}
+	return 0;
+}
+
+bool
+ends_done(struct perf_end *const *ends, unsigned int n)
+{
+	bool all = true;
+
+	for (unsigned int i = 0; i < n; i++) {
+		bool done = atomic_load_explicit(&ends[i]->done, memory_order_acquire);
+
+		if (done && ends[i]->error[0] != '\0')
+			return true;
+		if (ends[i]->initiator && !done)
+			all = false;
+	}
+	return all;
+}
+
+bool
+check_end(const struct perf_end *e)
+{
+	if (e->error[0] == '\0')
+		return true;
+	fprintf(stderr, "uroce-perf: %s: %s\n", e->initiator ? "initiator" : "target", e->error);
+	return false;
+}

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file
+ * What one lcore does: turns of its engine, if it has one, and steps of the workloads on it.
+ */
+#ifndef UROCE_PERF_LANE_H
+#define UROCE_PERF_LANE_H
+
+#include <stdatomic.h>
+
+#include "end.h"
+#include "host.h"
+
+struct perf_lane {
+	struct engine *engine;         /**< or NULL */
+	struct perf_end *ends[PERF_ENDS_PER_ENGINE];
+	unsigned int nb_ends;
+	const _Atomic bool *stop;
+	/** Called now and then, if not NULL: may set *stop. */
+	void (*watch)(void *arg);
+	void *watch_arg;
+	/* Results. */
+	uint64_t busy_cycles;
+};
+
+/** Run until *stop. Signature of rte_eal_remote_launch(). @return 0. */
+int lane_run(void *lane);
+
+/** Set *@p stop when all initiators among @p ends are done or one has failed. @return true if it was set. */
+bool ends_done(struct perf_end *const *ends, unsigned int n);
+
+/* ---- Arrangements: each runs the test and prints. @return exit status. ---- */
+int run_pair(const struct perf_opts *o);
+int run_tcp(const struct perf_opts *o);
+/** The program's process, forked before EAL was initialised. */
+struct shm_control;
+struct shm_control *shm_prepare(const struct perf_opts *o);
+int run_shm(const struct perf_opts *o, struct shm_control *c);
+
+/** Print what went wrong at an end. @return false if something did. */
+bool check_end(const struct perf_end *e);
+
+#endif /* UROCE_PERF_LANE_H */

@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include <errno.h>
+#include <sched.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <rte_eal.h>
+#include <rte_errno.h>
+
+#include "lane.h"
+
+enum { MAX_EAL_ARGS = 16, EAL_ARG_BYTES = 64, EAL_MEGABYTES = 384 };
+
+/** @return where "--" stands in @p argv, or argc. */
+static int
+find_separator(int argc, char **argv)
+{
+	for (int i = 1; i < argc; i++)
+		if (strcmp(argv[i], "--") == 0)
+			return i;
+	return argc;
+}
+
+/** The first two CPUs that this process may use. @return how many there are, at most 2. */
+static unsigned int
+two_cpus(unsigned int cpus[2])
+{
+	unsigned int n = 0;
+	cpu_set_t set;
+
+	sched_getaffinity(0, sizeof(set), &set);
+	for (unsigned int i = 0; i < CPU_SETSIZE && n < 2; i++)
+		if (CPU_ISSET(i, &set))
+			cpus[n++] = i;
+	return n;
+}
+
+static unsigned long
+free_hugepages(void)
+{
+	FILE *f = fopen("/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages", "r");
+	unsigned long n = 0;
+
+	if (f == NULL)
+		return 0;
+	if (fscanf(f, "%lu", &n) != 1)
+		n = 0;
+	fclose(f);
+	return n;
+}
+
+struct eal_args {
+	int n;
+	char *argv[MAX_EAL_ARGS];
+	char text[MAX_EAL_ARGS][EAL_ARG_BYTES];
+};
+
+__attribute__((format(printf, 2, 3))) static void
+add(struct eal_args *a, const char *format, ...)
+{
+	va_list ap;
+
+	va_start(ap, format);
+	vsnprintf(a->text[a->n], EAL_ARG_BYTES, format, ap);
+	va_end(ap);
+	a->argv[a->n] = a->text[a->n];
+	a->n++;
+}
+
+/** Without any EAL option: two cores, no devices but our own, hugepages if there are enough of them. */
+static void
+default_eal_args(struct eal_args *a)
+{
+	unsigned int cpus[2] = { 0, 0 };
+
+	two_cpus(cpus);
+	add(a, "uroce-perf");
+	add(a, "--lcores=0@%u,1@%u", cpus[0], cpus[1]);
+	add(a, "--file-prefix=uroce-perf-%d", (int)getpid());
+	add(a, "--no-pci");
+	add(a, "--no-telemetry");
+	add(a, "--log-level=lib.eal:warning");
+	add(a, "-m");
+	add(a, "%d", EAL_MEGABYTES);
+	add(a, free_hugepages() * 2 < EAL_MEGABYTES ? "--no-huge" : "--huge-unlink");
+}
+
+static bool
+eal_start(int argc, char **argv)
+{
+	static struct eal_args args;
+	int rc;
+
+	if (argc > 1) {
+		rc = rte_eal_init(argc, argv);
+	} else {
+		default_eal_args(&args);
+		rc = rte_eal_init(args.n, args.argv);
+	}
+	if (rc >= 0)
+		return true;
+	fprintf(stderr, "uroce-perf: EAL doesn't start: %s\n", rte_strerror(rte_errno));
+	return false;
+}
+
+int
+main(int argc, char **argv)
+{
+	int sep = find_separator(argc, argv), rc;
+	struct shm_control *shm = NULL;
+	static struct perf_opts o;
+	unsigned int cpus[2];
+
+	/* Ours are behind "--"; with none there, all are EAL's. */
+	rc = sep < argc ? perf_opts_parse(argc - sep, argv + sep, &o) : perf_opts_parse(1, argv, &o);
+	if (rc != 0)
+		return rc > 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+	if (o.test == PERF_MEMCPY)
+		return baseline_memcpy(&o);
+	if (o.test == PERF_RING) {
+		if (two_cpus(cpus) == 2)
+			return baseline_ring(&o, cpus);
+		fprintf(stderr, "uroce-perf: --test ring needs two CPUs\n");
+		return EXIT_FAILURE;
+	}
+	if (!arena_open(arena_need(&o)))
+		return EXIT_FAILURE;
+	/* Before EAL: what is forked then has no threads and no devices. */
+	if (o.role == PERF_SHM && (shm = shm_prepare(&o)) == NULL)
+		return EXIT_FAILURE;
+	if (!eal_start(sep, argv)) {
+		rc = EXIT_FAILURE;
+	} else {
+		if (o.role == PERF_SHM)
+			rc = run_shm(&o, shm);
+		else
+			rc = o.role == PERF_PAIR ? run_pair(&o) : run_tcp(&o);
+		rte_eal_cleanup();
+	}
+	return rc;
+}

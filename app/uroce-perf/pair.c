@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Two hosts in this process, joined by memif; host 0 initiates. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <rte_cycles.h>
+#include <rte_dev.h>
+#include <rte_lcore.h>
+#include <rte_launch.h>
+
+#include "lane.h"
+
+enum { LINK_TRIES = 500, LINK_WAIT_US = 10000, HOSTS = 2 };
+
+static const char *const addresses[2][HOSTS] = {
+	{ "198.18.0.1/24", "198.18.0.2/24" },
+	{ "fd00:18::1/64", "fd00:18::2/64" },
+};
+
+struct pair {
+	struct perf_host hosts[HOSTS];
+	struct perf_end *ends[HOSTS * PERF_MAX_ENGINES];
+	struct perf_lane lanes[HOSTS][PERF_MAX_ENGINES];
+	_Atomic bool stop;
+};
+
+/** The server must be there before the client. Each has a queue per engine; the buffers hold MTU 4096. */
+static bool
+wire_create(const struct perf_opts *o)
+{
+	for (unsigned int i = 0; i < HOSTS; i++) {
+		char name[32], args[160];
+
+		snprintf(name, sizeof(name), "net_memif%u", i);
+		snprintf(args, sizeof(args), "role=%s,id=0,bsize=4352,rsize=10,socket=uroce-perf-%d,socket-abstract=yes",
+			 i == 0 ? "server" : "client", (int)getpid());
+		if (rte_eal_hotplug_add("vdev", name, args) != 0) {
+			fprintf(stderr, "uroce-perf: no memif port; is DPDK's memif driver installed?\n");
+			return false;
+		}
+	}
+	return true;
+}
+
+static bool
+wait_for_link(struct pair *p)
+{
+	for (unsigned int i = 0; i < LINK_TRIES; i++) {
+		if (net_port_link(p->hosts[0].port, NULL) && net_port_link(p->hosts[1].port, NULL))
+			return true;
+		usleep(LINK_WAIT_US);
+	}
+	fprintf(stderr, "uroce-perf: the memif link doesn't come up\n");
+	return false;
+}
+
+static bool
+connect_ends(struct pair *p, const struct perf_opts *o)
+{
+	struct perf_peer *peers = calloc(o->qps, sizeof(*peers));
+	struct perf_hello hello;
+	bool ok = peers != NULL;
+
+	for (unsigned int side = 0; ok && side < HOSTS; side++)
+		for (unsigned int i = 0; ok && i < o->engines; i++) {
+			host_hello(&p->hosts[!side], &hello);
+			host_peers(&p->hosts[!side], i, peers);
+			ok = host_connect(&p->hosts[side], i, &hello, peers, false);
+		}
+	free(peers);
+	return ok;
+}
+
+static bool
+set_up(struct pair *p, const struct perf_opts *o)
+{
+	if (!wire_create(o))
+		return false;
+	for (unsigned int side = 0; side < HOSTS; side++) {
+		char name[32];
+
+		snprintf(name, sizeof(name), "net_memif%u", side);
+		if (!host_open(&p->hosts[side], o, side, name, addresses[o->ipv6][side]))
+			return false;
+		for (unsigned int i = 0; i < o->engines; i++) {
+			struct perf_end *e = host_add_end(&p->hosts[side], i, side == 0, rte_get_tsc_hz());
+
+			if (e == NULL)
+				return false;
+			p->ends[side * o->engines + i] = e;
+			p->lanes[side][i] = (struct perf_lane){
+				.engine = p->hosts[side].engines[i], .ends = { e }, .nb_ends = 1, .stop = &p->stop,
+			};
+		}
+	}
+	return connect_ends(p, o) && wait_for_link(p);
+}
+
+static void
+watch(void *arg)
+{
+	struct pair *p = arg;
+
+	if (ends_done(p->ends, p->hosts[0].nb_ends + p->hosts[1].nb_ends))
+		atomic_store(&p->stop, true);
+}
+
+/** The main lcore takes the first lane of host 0, the others follow in the order of lcores. */
+static void
+run_lanes(struct pair *p, const struct perf_opts *o)
+{
+	unsigned int lcore = rte_get_main_lcore();
+
+	p->lanes[0][0].watch = watch;
+	p->lanes[0][0].watch_arg = p;
+	for (unsigned int n = 1; n < HOSTS * o->engines; n++) {
+		lcore = rte_get_next_lcore(n == 1 ? (unsigned int)-1 : lcore, 1, 0);
+		rte_eal_remote_launch(lane_run, &p->lanes[n % HOSTS][n / HOSTS], lcore);
+	}
+	lane_run(&p->lanes[0][0]);
+	rte_eal_mp_wait_lcore();
+}
+
+static bool
+results(struct pair *p, const struct perf_opts *o)
+{
+	struct perf_result *r[PERF_MAX_ENGINES];
+	bool ok = true;
+
+	for (unsigned int i = 0; i < o->engines; i++) {
+		struct perf_end *from = p->hosts[0].ends[i], *to = p->hosts[1].ends[i];
+
+		ok = check_end(from) && check_end(to) && ok;
+		r[i] = from->result;
+		r[i]->busy_cycles[0] = p->lanes[0][i].busy_cycles;
+		r[i]->busy_cycles[1] = p->lanes[1][i].busy_cycles;
+		if (ok && !end_verify(op_is_inbound(o->op) ? from : to, r[i]->all_ops)) {
+			fprintf(stderr, "uroce-perf: the data that arrived isn't what was sent\n");
+			ok = false;
+		}
+	}
+	if (ok) {
+		report(o, r, o->engines, rte_get_tsc_hz());
+	} else {
+		host_print_counters(&p->hosts[0], "initiator");
+		host_print_counters(&p->hosts[1], "target");
+	}
+	return ok;
+}
+
+/**
+ * The hosts one after the other: memif tells the other end from EAL's interrupt thread, which must be through with it
+ * before that end, or EAL, goes away.
+ */
+static void
+tear_down(struct pair *p)
+{
+	host_close(&p->hosts[1]);
+	for (unsigned int i = 0; i < LINK_TRIES && p->hosts[0].port != NULL && net_port_link(p->hosts[0].port, NULL); i++)
+		usleep(LINK_WAIT_US);
+	host_close(&p->hosts[0]);
+	usleep(LINK_WAIT_US);
+}
+
+int
+run_pair(const struct perf_opts *o)
+{
+	struct pair *p = calloc(1, sizeof(*p));
+	bool ok;
+
+	if (p == NULL)
+		return EXIT_FAILURE;
+	if (rte_lcore_count() < HOSTS * o->engines) {
+		fprintf(stderr, "uroce-perf: --role pair with --engines %u needs %u lcores, EAL has %u: give -l 0-%u\n", o->engines,
+			HOSTS * o->engines, rte_lcore_count(), HOSTS * o->engines - 1);
+		free(p);
+		return EXIT_FAILURE;
+	}
+	ok = set_up(p, o);
+	if (ok) {
+		run_lanes(p, o);
+		ok = results(p, o);
+	}
+	tear_down(p);
+	free(p);
+	return ok ? EXIT_SUCCESS : EXIT_FAILURE;
+}

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "perf.h"
+
+static int
+by_value(const void *a, const void *b)
+{
+	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+static double
+per(uint64_t a, uint64_t b)
+{
+	return b != 0 ? (double)a / (double)b : 0;
+}
+
+static void
+report_rate(const struct perf_opts *o, struct perf_result *const *r, unsigned int n, uint64_t tsc_hz)
+{
+	double rate = 0;
+	uint64_t ops = 0, busy[2] = { 0, 0 }, engine = 0;
+
+	for (unsigned int i = 0; i < n; i++) {
+		rate += per(r[i]->ops, r[i]->window_cycles) * (double)tsc_hz;
+		ops += r[i]->all_ops;
+		busy[0] += r[i]->busy_cycles[0];
+		busy[1] += r[i]->busy_cycles[1];
+		engine += r[i]->engine_busy_cycles;
+	}
+	if (o->brief) {
+		printf("role=%s op=%s test=rate size=%u qps=%u depth=%u engines=%u mtu=%u ops_per_s=%.0f GB_per_s=%.3f "
+		       "cycles_initiator=%.0f cycles_target=%.0f cycles_engine=%.0f pages=%s\n", perf_role_name(o->role),
+		       perf_op_name(o->op), o->size, o->qps, o->depth, n, o->mtu, rate, rate * o->size / 1e9, per(busy[0], ops),
+		       per(busy[1], ops), per(engine, ops), arena_pages());
+		return;
+	}
+	printf("%s of %u bytes, %s, %u lcore(s) a side, %u QP(s) each, depth %u, MTU %u\n", perf_op_name(o->op), o->size,
+	       perf_role_name(o->role), n, o->qps, o->depth, o->mtu);
+	printf("  %.3f million/s per lcore, %.3f GB/s per lcore; all: %.3f million/s, %.3f GB/s\n", rate / n / 1e6,
+	       rate / n * o->size / 1e9, rate / 1e6, rate * o->size / 1e9);
+	printf("  busy cycles per message:");
+	if (o->role == PERF_SHM)
+		printf(" program %.0f, engine %.0f\n", per(busy[0], ops), per(engine, ops));
+	else
+		printf(" initiator %.0f, target %.0f\n", per(busy[0], ops), per(busy[1], ops));
+}
+
+static void
+report_latency(const struct perf_opts *o, struct perf_result *r, uint64_t tsc_hz)
+{
+	/* To and fro is twice the way; READs and atomics are timed as a whole. */
+	bool half = o->op == PERF_WRITE || o->op == PERF_SEND;
+	double us = 1e6 / (double)tsc_hz / (half ? 2 : 1);
+	uint32_t *s = r->samples, n = r->nb_samples;
+
+	qsort(s, n, sizeof(*s), by_value);
+	if (o->brief) {
+		printf("role=%s op=%s test=latency size=%u median_us=%.3f p99_us=%.3f min_us=%.3f half=%d\n",
+		       perf_role_name(o->role), perf_op_name(o->op), o->size, s[n / 2] * us, s[(uint64_t)n * 99 / 100] * us,
+		       s[0] * us, half);
+		return;
+	}
+	printf("%s of %u bytes, %s, %s: median %.3f us, 99%% %.3f us, least %.3f us\n", perf_op_name(o->op), o->size,
+	       perf_role_name(o->role), half ? "half the ping-pong" : "post to completion", s[n / 2] * us,
+	       s[(uint64_t)n * 99 / 100] * us, s[0] * us);
+}
+
+void
+report(const struct perf_opts *o, struct perf_result *const *r, unsigned int n, uint64_t tsc_hz)
+{
+	if (o->test == PERF_RATE)
+		report_rate(o, r, n, tsc_hz);
+	else
+		report_latency(o, r[0], tsc_hz);
+}
+
+void
+report_baseline(const struct perf_opts *o, const char *what, const char *key, double value, const char *unit)
+{
+	if (o->brief)
+		printf("baseline=%s size=%u %s=%.3f\n", what, o->size, key, value);
+	else
+		printf("%s: %.3f %s\n", what, value, unit);
+}
