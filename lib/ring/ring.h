@@ -14,6 +14,9 @@
  *   CQ   engine writes, client reads; the client publishes its consumer counter so that the
  *        engine can see an overrun before it happens.
  *
+ * A QP that goes to RESET keeps its counters and slots: the engine passes over what is posted, the client takes every slot to be
+ * free and removes the QP's CQEs. So phases stay right without anything being cleared.
+ *
  * Engines copy a slot before they look at it: what a client writes afterwards has no effect. No
  * offset, handle or length in a slot is trusted.
  *

@@ -217,16 +217,17 @@ qp_check_drained(struct transport *tp, struct qp *qp)
 }
 
 /* ---- Modify ---- */
+/* Pass over what is posted. Counters and slots go on as they are, on both sides, so phases stay right. */
 static void
-clear_ring(struct ring *r)
+skip_posted(struct ring *r, bool (*ready)(const struct ring *r, uint32_t counter))
 {
-	if (r->base == NULL)
-		return;
-	memset(r->base, 0, (size_t)1 << (r->order + r->shift));
-	r->counter = 0;
+	uint32_t slots = r->base != NULL ? UINT32_C(1) << r->order : 0;
+
+	for (uint32_t i = 0; i < slots && ready(r, r->counter); i++)
+		r->counter++;
 }
 
-/* RESET: all WQEs are gone without completions; slots and counters begin anew on both sides. */
+/* RESET: all WQEs are gone without completions. */
 static void
 reset(struct transport *tp, struct qp *qp)
 {
@@ -234,9 +235,8 @@ reset(struct transport *tp, struct qp *qp)
 
 	qp_unlist(tp, qp);
 	stop_timer(tp, qp);
-	drop_inflight(tp, qp);
-	clear_ring(&qp->sq);
-	clear_ring(&qp->rq);
+	skip_posted(&qp->sq, ring_sq_ready);
+	skip_posted(&qp->rq, ring_rq_ready);
 	drop_inflight(tp, qp);
 	qp->rwqe.valid = false;
 	qp->rmsg = TP_RMSG_NONE;
