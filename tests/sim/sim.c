@@ -58,7 +58,8 @@ on_crash(int sig)
 static bool
 setup(void)
 {
-	char *argv[] = { "sim", "--no-huge", "-m", "256", "--no-pci", "--no-shconf", "--no-telemetry", "--lcores", "0@0",
+	char lcores[16];
+	char *argv[] = { "sim", "--no-huge", "-m", "256", "--no-pci", "--no-shconf", "--no-telemetry", "--lcores", lcores,
 			 "--log-level", "error", NULL };
 	struct rng r = { .s = 1 };
 	cpu_set_t cpus;
@@ -71,10 +72,7 @@ setup(void)
 		return false;
 	for (i = 0; i < CPU_SETSIZE && !CPU_ISSET(i, &cpus); i++)
 		;
-	argv[8] = malloc(16);
-	if (argv[8] == NULL)
-		return false;
-	snprintf(argv[8], 16, "0@%u", i);
+	snprintf(lcores, sizeof(lcores), "0@%u", i);
 	if (rte_eal_init((int)(sizeof(argv) / sizeof(argv[0])) - 1, argv) < 0) {
 		fprintf(stderr, "sim: EAL: %s\n", rte_strerror(rte_errno));
 		return false;
