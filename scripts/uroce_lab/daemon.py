@@ -23,9 +23,10 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 def build_dir():
     """$UROCE_BUILD, or build/, where scripts/test and scripts/quickstart build."""
     build = os.path.abspath(os.environ.get('UROCE_BUILD') or os.path.join(ROOT, 'build'))
-    if not os.access(os.path.join(build, 'app/uroced/uroced'), os.X_OK):
-        raise LabError(f'{build} has no uroced: build it (meson setup build && ninja -C build), '
-                       'or set UROCE_BUILD to where it was built')
+    for program in ('uroced', 'uroce-run'):
+        if not os.access(os.path.join(build, 'app', program, program), os.X_OK):
+            raise LabError(f'{build} has no {program}: build it (meson setup build && ninja -C build), '
+                           'or set UROCE_BUILD to where it was built')
     return build
 
 

@@ -62,10 +62,9 @@ def lock():
         try:
             fcntl.flock(fd, fcntl.LOCK_EX)
             # While we waited, the last lab may have taken the folder with it.
-            with contextlib.suppress(FileNotFoundError):
-                if os.path.samestat(os.fstat(fd), os.stat(base_dir())):
-                    yield
-                    return
+            if os.path.exists(base_dir()) and os.path.samestat(os.fstat(fd), os.stat(base_dir())):
+                yield
+                return
         finally:
             os.close(fd)
 
