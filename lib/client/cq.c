@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Completion queues: creation, polling, arming, destruction. */
+#include "client.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct client_cq *
+cq_alloc(void)
+{
+	struct client_cq *cq = aligned_alloc(CLIENT_CACHE_LINE, (sizeof(*cq) + CLIENT_CACHE_LINE - 1) &
+								~(size_t)(CLIENT_CACHE_LINE - 1));
+
+	if (!cq)
+		return NULL;
+	memset(cq, 0, sizeof(*cq));
+	pthread_mutex_init(&cq->cq.mutex, NULL);
+	pthread_cond_init(&cq->cq.cond, NULL);
+	return cq;
+}
+
+static void
+cq_free(struct client_cq *cq)
+{
+	pthread_mutex_destroy(&cq->cq.mutex);
+	pthread_cond_destroy(&cq->cq.cond);
+	free(cq);
+}
+
+static void
+forget_cookie(struct client_ctx *ctx, uint64_t cookie)
+{
+	pthread_mutex_lock(&ctx->objs.mutex);
+	objtab_remove(&ctx->objs, cookie);
+	pthread_mutex_unlock(&ctx->objs.mutex);
+}
+
+static int
+cq_request(struct client_ctx *ctx, struct client_cq *cq, uint32_t cqe, uint32_t vector)
+{
+	struct client_channel *ch = (struct client_channel *)cq->cq.channel;
+	const struct ctl_cq_create_rsp *r;
+	struct client_call c;
+	int err;
+
+	client_call_init(&c, CTL_CQ_CREATE);
+	c.req.cq_create = (struct ctl_cq_create_req){
+		.cqe = cqe, .has_channel = ch != NULL, .comp_vector = vector, .cookie = cq->cookie
+	};
+	if (ch) {
+		c.fds[0] = ch->write_fd;
+		c.nb_fds = 1;
+	}
+	if (ctx->foreign)
+		return EIO;
+	pthread_mutex_lock(&ctx->ctl_lock);
+	err = client_call_locked(ctx, &c);
+	r = &c.rsp.cq_create;
+	if (!err)
+		err = client_segment_add(ctx, &r->seg, &c);
+	if (!err) {
+		cq->ring.order = r->order;
+		cq->ring.shift = 5; /* 32-byte CQEs */
+		cq->ring.base = r->order < 32 ? client_area(ctx, &r->ring, sizeof(struct ring_cqe) << r->order) : NULL;
+		cq->shared = client_area(ctx, &r->shared, sizeof(*cq->shared));
+		if (!cq->ring.base || !cq->shared)
+			err = EPROTO;
+	}
+	pthread_mutex_unlock(&ctx->ctl_lock);
+	client_call_close_fds(&c, 0);
+	if (err)
+		return err;
+	cq->cq.handle = r->handle;
+	cq->cq.cqe = 1 << r->order;
+	return 0;
+}
+
+struct client_cq *
+client_cq_new(struct ibv_context *context, uint32_t cqe, void *cq_context, struct ibv_comp_channel *channel,
+	      uint32_t vector)
+{
+	struct client_ctx *ctx = to_ctx(context);
+	struct client_channel *ch = (struct client_channel *)channel;
+	struct client_cq *cq;
+	int err;
+
+	if (!cqe || cqe > UROCE_MAX_CQE || vector >= (uint32_t)context->num_comp_vectors) {
+		errno = EINVAL;
+		return NULL;
+	}
+	cq = cq_alloc();
+	if (!cq) {
+		errno = ENOMEM;
+		return NULL;
+	}
+	cq->cq.context = context;
+	cq->cq.channel = channel;
+	cq->cq.cq_context = cq_context;
+	pthread_mutex_lock(&ctx->objs.mutex);
+	cq->cookie = objtab_add(&ctx->objs, cq);
+	pthread_mutex_unlock(&ctx->objs.mutex);
+	err = cq->cookie == UINT64_MAX ? ENOMEM : cq_request(ctx, cq, cqe, vector);
+	if (err) {
+		forget_cookie(ctx, cq->cookie);
+		cq_free(cq);
+		errno = err;
+		return NULL;
+	}
+	if (ch) {
+		pthread_mutex_lock(&ch->mutex);
+		channel->refcnt++;
+		pthread_mutex_unlock(&ch->mutex);
+	}
+	return cq;
+}
+
+CLIENT_EXPORT struct ibv_cq *
+ibv_create_cq(struct ibv_context *context, int cqe, void *cq_context, struct ibv_comp_channel *channel, int vector)
+{
+	struct client_cq *cq;
+
+	if (cqe <= 0 || vector < 0) {
+		errno = EINVAL;
+		return NULL;
+	}
+	cq = client_cq_new(context, cqe, cq_context, channel, vector);
+	return cq ? &cq->cq : NULL;
+}
+
+/* A CQ that is large enough already need not change; growing isn't served. */
+CLIENT_EXPORT int
+ibv_resize_cq(struct ibv_cq *cq, int cqe)
+{
+	if (cqe <= 0)
+		return EINVAL;
+	return cqe <= cq->cqe ? 0 : EOPNOTSUPP;
+}
+
+CLIENT_EXPORT int
+ibv_destroy_cq(struct ibv_cq *ibcq)
+{
+	struct client_cq *cq = to_cq(ibcq);
+	struct client_ctx *ctx = to_ctx(ibcq->context);
+	struct client_channel *ch = (struct client_channel *)ibcq->channel;
+	int err = client_destroy_handle(ctx, CTL_CQ_DESTROY, ibcq->handle);
+
+	if (err)
+		return err;
+	forget_cookie(ctx, cq->cookie);
+	if (ch) {
+		pthread_mutex_lock(&ch->mutex);
+		client_channel_purge(ch, cq->cookie);
+		ibcq->channel->refcnt--;
+		pthread_mutex_unlock(&ch->mutex);
+	}
+	/* The program may still be about to look at events that it got: man ibv_get_cq_event. */
+	pthread_mutex_lock(&ibcq->mutex);
+	while (ibcq->comp_events_completed != cq->comp_events_reported ||
+	       ibcq->async_events_completed != cq->async_events_reported)
+		pthread_cond_wait(&ibcq->cond, &ibcq->mutex);
+	pthread_mutex_unlock(&ibcq->mutex);
+	cq_free(cq);
+	return 0;
+}
+
+/* The slots up to this WQE are free: their completions were polled, or need none. */
+static inline void
+complete_wqe(struct client_qp *qp, const union ring_cqe_ctl *ctl)
+{
+	_Atomic uint32_t *tail = ctl->is_recv ? &qp->rq_tail : &qp->sq_tail;
+	uint32_t at = atomic_load_explicit(tail, memory_order_relaxed);
+
+	at += (uint16_t)(ctl->wqe_counter - (uint16_t)at) + 1;
+	atomic_store_explicit(tail, at, memory_order_release);
+}
+
+static inline struct client_qp *
+find_qp(struct client_cq *cq, uint32_t qpn)
+{
+	struct client_qp *qp = cq->last_qp;
+
+	if (likely(qp && qp->qp.qp_base.qp_num == qpn))
+		return qp;
+	qp = to_ctx(cq->cq.context)->qps[qpn & (CLIENT_QPN_SLOTS - 1)];
+	if (qp && qp->qp.qp_base.qp_num == qpn) {
+		cq->last_qp = qp;
+		return qp;
+	}
+	return NULL;
+}
+
+/* Take the next CQE of a live QP. */
+static inline bool
+cq_next(struct client_cq *cq, struct ring_cqe **out, union ring_cqe_ctl *ctl)
+{
+	while (ring_cq_ready(&cq->ring, cq->ring.counter, ctl)) {
+		struct ring_cqe *e = ring_slot(&cq->ring, cq->ring.counter);
+		struct client_qp *qp;
+
+		cq->ring.counter++;
+		if (unlikely(ctl->dead))
+			continue;
+		qp = find_qp(cq, e->qpn);
+		if (unlikely(!qp))
+			continue;
+		if (!ctl->is_recv || !qp->qp.qp_base.srq)
+			complete_wqe(qp, ctl);
+		*out = e;
+		return true;
+	}
+	return false;
+}
+
+bool
+client_cq_next(struct client_cq *cq, struct ring_cqe *e, union ring_cqe_ctl *ctl)
+{
+	struct ring_cqe *slot;
+
+	if (!cq_next(cq, &slot, ctl))
+		return false;
+	memcpy(e, slot, sizeof(*e));
+	return true;
+}
+
+static inline void
+fill_wc(struct ibv_wc *wc, const struct ring_cqe *e, const union ring_cqe_ctl *ctl)
+{
+	wc->wr_id = e->wr_id;
+	wc->status = e->status;
+	wc->opcode = e->opcode;
+	wc->vendor_err = ctl->vendor_err;
+	wc->byte_len = e->byte_len;
+	wc->imm_data = e->imm;
+	wc->qp_num = e->qpn;
+	wc->src_qp = e->src_qp;
+	wc->wc_flags = ctl->wc_flags;
+	wc->pkey_index = ctl->pkey_index;
+	wc->slid = 0;
+	wc->sl = ctl->sl;
+	wc->dlid_path_bits = 0;
+}
+
+int
+client_poll_cq(struct ibv_cq *ibcq, int num, struct ibv_wc *wc)
+{
+	struct client_cq *cq = to_cq(ibcq);
+	union ring_cqe_ctl ctl;
+	struct ring_cqe *e;
+	uint32_t before;
+	int n = 0;
+
+	client_cq_lock(cq);
+	before = cq->ring.counter;
+	while (n < num && cq_next(cq, &e, &ctl))
+		fill_wc(&wc[n++], e, &ctl);
+	if (cq->ring.counter != before)
+		client_cq_publish(cq);
+	client_cq_unlock(cq);
+	return n;
+}
+
+/*
+ * An event comes for the next completion after this call; one that is there already raises none, the program polls after
+ * arming (man ibv_req_notify_cq). The fence makes that watertight: either the program's poll sees the CQE or the engine,
+ * which writes it and then looks, sees the arming.
+ */
+int
+client_req_notify_cq(struct ibv_cq *ibcq, int solicited_only)
+{
+	struct client_cq *cq = to_cq(ibcq);
+	uint32_t none = RING_ARM_NONE;
+
+	/* Without a channel there is nobody to tell. */
+	if (!ibcq->channel)
+		return 0;
+	/* A request for any completion isn't narrowed by one for solicited ones. */
+	if (solicited_only)
+		atomic_compare_exchange_strong(&cq->shared->arm, &none, RING_ARM_SOLICITED);
+	else
+		atomic_store_explicit(&cq->shared->arm, RING_ARM_ANY, memory_order_relaxed);
+	atomic_thread_fence(memory_order_seq_cst);
+	return 0;
+}
+
+void
+client_cq_forget(struct client_cq *cq, const struct client_qp *qp)
+{
+	union ring_cqe_ctl ctl;
+
+	for (uint32_t i = cq->ring.counter; ring_cq_ready(&cq->ring, i, &ctl); i++) {
+		struct ring_cqe *e = ring_slot(&cq->ring, i);
+
+		if (e->qpn != qp->qp.qp_base.qp_num)
+			continue;
+		ctl.dead = 1;
+		atomic_store_explicit(&e->ctl, ctl.word, memory_order_relaxed);
+	}
+	if (cq->last_qp == qp)
+		cq->last_qp = NULL;
+}

@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The client's end of the control protocol (lib/ring/ctl.h). */
+#include "client.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+static const char *const op_names[CTL_OPS] = {
+	[CTL_HELLO] = "hello",
+	[CTL_DEVICE_GET] = "ibv_get_device_list",
+	[CTL_DEVICE_OPEN] = "ibv_open_device",
+	[CTL_DEVICE_QUERY] = "ibv_query_device",
+	[CTL_PORT_QUERY] = "ibv_query_port",
+	[CTL_GID_TABLE] = "ibv_query_gid",
+	[CTL_PD_ALLOC] = "ibv_alloc_pd",
+	[CTL_PD_FREE] = "ibv_dealloc_pd",
+	[CTL_MR_REG] = "ibv_reg_mr",
+	[CTL_MR_SEGS] = "ibv_reg_mr",
+	[CTL_MR_DEREG] = "ibv_dereg_mr",
+	[CTL_CQ_CREATE] = "ibv_create_cq",
+	[CTL_CQ_RESIZE] = "ibv_resize_cq",
+	[CTL_CQ_MODIFY] = "ibv_modify_cq",
+	[CTL_CQ_DESTROY] = "ibv_destroy_cq",
+	[CTL_SRQ_CREATE] = "ibv_create_srq",
+	[CTL_SRQ_MODIFY] = "ibv_modify_srq",
+	[CTL_SRQ_QUERY] = "ibv_query_srq",
+	[CTL_SRQ_DESTROY] = "ibv_destroy_srq",
+	[CTL_QP_CREATE] = "ibv_create_qp",
+	[CTL_QP_MODIFY] = "ibv_modify_qp",
+	[CTL_QP_QUERY] = "ibv_query_qp",
+	[CTL_QP_DESTROY] = "ibv_destroy_qp",
+	[CTL_AH_CREATE] = "ibv_create_ah",
+	[CTL_AH_DESTROY] = "ibv_destroy_ah",
+	[CTL_MCAST_ATTACH] = "ibv_attach_mcast",
+	[CTL_MCAST_DETACH] = "ibv_detach_mcast",
+};
+
+void
+client_complain(const char *fmt, ...)
+{
+	static _Atomic int lines;
+	char text[640];
+	va_list ap;
+	int n;
+
+	if (secure_getenv("UROCE_QUIET") || atomic_fetch_add(&lines, 1) >= CLIENT_MAX_COMPLAINTS)
+		return;
+	va_start(ap, fmt);
+	n = vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	if (n > 0)
+		fprintf(stderr, "uroce: %s\n", text);
+}
+
+void
+client_call_init(struct client_call *c, enum ctl_op op)
+{
+	memset(c, 0, sizeof(*c));
+	c->req.magic = CTL_MAGIC;
+	c->req.op = op;
+}
+
+void
+client_call_close_fds(struct client_call *c, uint32_t from)
+{
+	while (c->nb_got > from)
+		close(c->got[--c->nb_got]);
+}
+
+static int
+ctl_send(int sock, const struct client_call *c)
+{
+	union {
+		struct cmsghdr align;
+		char bytes[CMSG_SPACE(sizeof(int) * CTL_MAX_FDS)];
+	} anc;
+	struct iovec iov[2] = {
+		{ .iov_base = (void *)&c->req, .iov_len = sizeof(c->req) },
+		{ .iov_base = (void *)c->segs, .iov_len = c->nb_segs * sizeof(*c->segs) },
+	};
+	struct msghdr msg = { .msg_iov = iov, .msg_iovlen = c->nb_segs ? 2 : 1 };
+	ssize_t n;
+
+	if (c->nb_fds) {
+		struct cmsghdr *h;
+
+		memset(&anc, 0, sizeof(anc));
+		msg.msg_control = &anc;
+		msg.msg_controllen = CMSG_SPACE(c->nb_fds * sizeof(int));
+		h = CMSG_FIRSTHDR(&msg);
+		h->cmsg_level = SOL_SOCKET;
+		h->cmsg_type = SCM_RIGHTS;
+		h->cmsg_len = CMSG_LEN(c->nb_fds * sizeof(int));
+		memcpy(CMSG_DATA(h), c->fds, c->nb_fds * sizeof(int));
+	}
+	do
+		n = sendmsg(sock, &msg, MSG_NOSIGNAL);
+	while (n < 0 && errno == EINTR);
+	return n < 0 ? errno : 0;
+}
+
+static void
+ctl_take_fds(struct msghdr *msg, struct client_call *c)
+{
+	for (struct cmsghdr *h = CMSG_FIRSTHDR(msg); h; h = CMSG_NXTHDR(msg, h)) {
+		size_t n = (h->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+
+		if (h->cmsg_level != SOL_SOCKET || h->cmsg_type != SCM_RIGHTS)
+			continue;
+		for (size_t i = 0; i < n && c->nb_got < CTL_MAX_FDS; i++)
+			memcpy(&c->got[c->nb_got++], CMSG_DATA(h) + i * sizeof(int), sizeof(int));
+	}
+}
+
+static int
+ctl_receive(int sock, struct client_call *c)
+{
+	union {
+		struct cmsghdr align;
+		char bytes[CMSG_SPACE(sizeof(int) * CTL_MAX_FDS)];
+	} anc;
+	struct iovec iov = { .iov_base = &c->rsp, .iov_len = sizeof(c->rsp) };
+	struct msghdr msg = {
+		.msg_iov = &iov,
+		.msg_iovlen = 1,
+		.msg_control = &anc,
+		.msg_controllen = sizeof(anc),
+	};
+	ssize_t n;
+
+	do
+		n = recvmsg(sock, &msg, MSG_CMSG_CLOEXEC);
+	while (n < 0 && errno == EINTR);
+	if (n < 0)
+		return errno;
+	ctl_take_fds(&msg, c);
+	if (n != sizeof(c->rsp) || c->rsp.magic != CTL_MAGIC || c->rsp.op != c->req.op || c->rsp.nb_fds != c->nb_got)
+		return EPROTO;
+	return 0;
+}
+
+int
+client_exchange(int sock, struct client_call *c, bool *broken)
+{
+	int err = ctl_send(sock, c);
+
+	if (!err)
+		err = ctl_receive(sock, c);
+	if (err) {
+		client_call_close_fds(c, 0);
+		*broken = true;
+		return EIO;
+	}
+	if (c->rsp.status) {
+		client_call_close_fds(c, 0);
+		return c->rsp.status < 0 ? EIO : c->rsp.status;
+	}
+	return 0;
+}
+
+int
+client_call_locked(struct client_ctx *ctx, struct client_call *c)
+{
+	bool was_broken = ctx->broken;
+	int err;
+
+	/* A child has its parent's connection; what it said there would come from the wrong process. */
+	if (ctx->foreign || ctx->broken)
+		return EIO;
+	err = client_exchange(ctx->sock, c, &ctx->broken);
+	if (ctx->broken && !was_broken)
+		client_complain("%s: the connection to uroced is lost: it was stopped or died", op_names[c->req.op]);
+	else if (err && c->rsp.message[0])
+		client_complain("%s: %.*s", op_names[c->req.op], (int)sizeof(c->rsp.message), c->rsp.message);
+	return err;
+}
+
+int
+client_call(struct client_ctx *ctx, struct client_call *c)
+{
+	int err;
+
+	if (ctx->foreign)
+		return EIO;
+	pthread_mutex_lock(&ctx->ctl_lock);
+	err = client_call_locked(ctx, c);
+	pthread_mutex_unlock(&ctx->ctl_lock);
+	return err;
+}
+
+int
+client_call_handle(struct client_ctx *ctx, enum ctl_op op, uint32_t handle)
+{
+	struct client_call c;
+	int err;
+
+	client_call_init(&c, op);
+	c.req.handle.handle = handle;
+	err = client_call(ctx, &c);
+	client_call_close_fds(&c, 0);
+	return err;
+}
+
+int
+client_destroy_handle(struct client_ctx *ctx, enum ctl_op op, uint32_t handle)
+{
+	int err = client_call_handle(ctx, op, handle);
+
+	return ctx->broken ? 0 : err;
+}
+
+int
+client_segment_add(struct client_ctx *ctx, const struct ctl_new_segment *seg, struct client_call *c)
+{
+	struct client_segment *segs;
+	void *base;
+	int err = 0;
+
+	if (!seg->segment_bytes) {
+		client_call_close_fds(c, 0);
+		return 0;
+	}
+	if (c->nb_got != 1) {
+		client_call_close_fds(c, 0);
+		return EPROTO;
+	}
+	base = mmap(NULL, seg->segment_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, c->got[0], 0);
+	err = base == MAP_FAILED ? errno : 0;
+	client_call_close_fds(c, 0);
+	if (err)
+		return err;
+
+	if (seg->segment >= ctx->nb_segs) {
+		segs = realloc(ctx->segs, (seg->segment + 1) * sizeof(*segs));
+		if (!segs) {
+			err = ENOMEM;
+		} else {
+			memset(segs + ctx->nb_segs, 0, (seg->segment + 1 - ctx->nb_segs) * sizeof(*segs));
+			ctx->segs = segs;
+			ctx->nb_segs = seg->segment + 1;
+		}
+	}
+	if (!err && ctx->segs[seg->segment].base)
+		err = EPROTO;
+	if (err)
+		munmap(base, seg->segment_bytes);
+	else
+		ctx->segs[seg->segment] = (struct client_segment){ base, seg->segment_bytes };
+	return err;
+}
+
+void *
+client_area(const struct client_ctx *ctx, const struct ctl_area *a, size_t min_bytes)
+{
+	const struct client_segment *s;
+
+	if (a->segment >= ctx->nb_segs)
+		return NULL;
+	s = &ctx->segs[a->segment];
+	if (!s->base || a->length < min_bytes || a->offset > s->bytes || a->length > s->bytes - a->offset)
+		return NULL;
+	return s->base + a->offset;
+}

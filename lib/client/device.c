@@ -1,0 +1,462 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Devices: finding the daemon, listing, opening, closing. */
+#include "client.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+static pthread_mutex_t devices_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct client_device devices[UROCE_MAX_PORTS];
+
+pthread_mutex_t client_contexts_lock = PTHREAD_MUTEX_INITIALIZER;
+struct client_ctx *client_contexts;
+
+static const char *
+socket_path(void)
+{
+	const char *path = secure_getenv("UROCE_SOCKET");
+
+	return path && *path ? path : CTL_DEFAULT_SOCKET;
+}
+
+/* Say once per process what keeps us from the daemon; programs list devices again and again. */
+static void
+explain_connect(const char *path, int err)
+{
+	static _Atomic int said;
+	struct stat st;
+	struct group gr, *found = NULL;
+	char buf[1024];
+
+	if (atomic_exchange(&said, 1))
+		return;
+	switch (err) {
+	case ENOENT:
+	case ECONNREFUSED:
+		client_complain("no daemon at %s: start uroced, or set UROCE_SOCKET to its socket", path);
+		break;
+	case EACCES:
+	case EPERM:
+		if (!stat(path, &st))
+			getgrgid_r(st.st_gid, &gr, buf, sizeof(buf), &found);
+		if (found)
+			client_complain("no permission to use %s: it takes membership of group %s (mode %04o)", path,
+					found->gr_name, st.st_mode & 07777);
+		else
+			client_complain("no permission to use %s: uroced's configuration says who may", path);
+		break;
+	case ENAMETOOLONG:
+		client_complain("socket path %s: longer than the %zu bytes that a unix socket's may have", path,
+				sizeof(((struct sockaddr_un *)0)->sun_path) - 1);
+		break;
+	default:
+		client_complain("can't connect to %s: %s", path, strerror(err));
+		break;
+	}
+}
+
+static int
+connect_to(const char *path, int *out)
+{
+	struct sockaddr_un sa = { .sun_family = AF_UNIX };
+	int sock, err;
+
+	if (strlcpy(sa.sun_path, path, sizeof(sa.sun_path)) >= sizeof(sa.sun_path))
+		return ENAMETOOLONG;
+	sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	if (sock < 0)
+		return errno;
+	while (connect(sock, (struct sockaddr *)&sa, sizeof(sa))) {
+		if (errno == EINTR)
+			continue;
+		err = errno;
+		close(sock);
+		return err;
+	}
+	*out = sock;
+	return 0;
+}
+
+/*
+ * The first request. The descriptor of our own memory lets the daemon reach what it can't map, for as long as this
+ * address space lives and no longer.
+ */
+static int
+say_hello(int sock, const char *path, uint32_t *nb_devices)
+{
+	struct client_call c;
+	bool broken = false;
+	int mem, err;
+
+	mem = open("/proc/self/mem", O_RDWR | O_CLOEXEC);
+	if (mem < 0) {
+		err = errno;
+		client_complain("can't open /proc/self/mem: %s; the program must be dumpable (prctl PR_SET_DUMPABLE)",
+				strerror(err));
+		return err;
+	}
+	client_call_init(&c, CTL_HELLO);
+	c.req.hello.abi_version = UROCE_ABI_VERSION;
+	c.req.hello.pid = getpid();
+	strlcpy(c.req.hello.program, program_invocation_short_name, sizeof(c.req.hello.program));
+	c.fds[0] = mem;
+	c.nb_fds = 1;
+	err = client_exchange(sock, &c, &broken);
+	close(mem);
+	client_call_close_fds(&c, 0);
+	if (err == EPROTO || (!err && c.rsp.hello.abi_version != UROCE_ABI_VERSION)) {
+		client_complain("uroced at %s is %.*s and speaks ABI version %u, this library (%s) version %u: "
+				"install the same release of both",
+				path, (int)sizeof(c.rsp.hello.version), c.rsp.hello.version, c.rsp.hello.abi_version,
+				UROCE_VERSION, UROCE_ABI_VERSION);
+		return EPROTO;
+	}
+	if (broken)
+		client_complain("uroced at %s closed the connection without an answer", path);
+	else if (err)
+		client_complain("uroced at %s refused: %.*s", path, (int)sizeof(c.rsp.message), c.rsp.message);
+	*nb_devices = c.rsp.hello.nb_devices;
+	return err;
+}
+
+static int
+open_connection(const char *path, int *sock, uint32_t *nb_devices)
+{
+	int err = connect_to(path, sock);
+
+	if (err) {
+		explain_connect(path, err);
+		return err;
+	}
+	err = say_hello(*sock, path, nb_devices);
+	if (err)
+		close(*sock);
+	return err;
+}
+
+static int
+get_device(int sock, uint32_t index, struct ctl_device_get_rsp *out)
+{
+	struct client_call c;
+	bool broken = false;
+	int err;
+
+	client_call_init(&c, CTL_DEVICE_GET);
+	c.req.device_get.index = index;
+	err = client_exchange(sock, &c, &broken);
+	client_call_close_fds(&c, 0);
+	if (err)
+		return err;
+	*out = c.rsp.device_get;
+	out->name[sizeof(out->name) - 1] = 0;
+	out->netdev[sizeof(out->netdev) - 1] = 0;
+	return 0;
+}
+
+/* The entry of this name at this socket, or a free one. */
+static struct client_device *
+device_slot(const char *name, const char *path)
+{
+	struct client_device *unused = NULL;
+
+	for (int i = 0; i < UROCE_MAX_PORTS; i++) {
+		struct client_device *d = &devices[i];
+
+		if (d->used && !strcmp(d->dev.name, name) && !strcmp(d->socket_path, path))
+			return d;
+		if (!d->used && !unused)
+			unused = d;
+	}
+	return unused;
+}
+
+static struct client_device *
+device_enter(const struct ctl_device_get_rsp *r, uint32_t index, const char *path)
+{
+	struct client_device *d = device_slot(r->name, path);
+
+	if (!d)
+		return NULL;
+	d->index = index;
+	d->guid = r->node_guid;
+	if (d->used)
+		return d;
+	d->dev.node_type = IBV_NODE_CA;
+	d->dev.transport_type = IBV_TRANSPORT_IB;
+	strlcpy(d->dev.name, r->name, sizeof(d->dev.name));
+	strlcpy(d->dev.dev_name, r->name, sizeof(d->dev.dev_name));
+	snprintf(d->dev.dev_path, sizeof(d->dev.dev_path), "/sys/class/infiniband_verbs/%s", r->name);
+	/* Where programs look for PCI address and NUMA node: the interface that we share knows both. */
+	if (r->netdev[0])
+		snprintf(d->dev.ibdev_path, sizeof(d->dev.ibdev_path), "/sys/class/net/%s", r->netdev);
+	else
+		snprintf(d->dev.ibdev_path, sizeof(d->dev.ibdev_path), "/sys/class/infiniband/%s", r->name);
+	strlcpy(d->socket_path, path, sizeof(d->socket_path));
+	d->used = true;
+	return d;
+}
+
+CLIENT_EXPORT struct ibv_device **
+ibv_get_device_list(int *num_devices)
+{
+	struct ibv_device **list;
+	const char *path = socket_path();
+	uint32_t nb = 0, n = 0;
+	int sock;
+
+	if (num_devices)
+		*num_devices = 0;
+	list = calloc(UROCE_MAX_PORTS + 1, sizeof(*list));
+	if (!list) {
+		errno = ENOMEM;
+		return NULL;
+	}
+	if (open_connection(path, &sock, &nb)) {
+		errno = 0;
+		return list;
+	}
+	pthread_mutex_lock(&devices_lock);
+	for (uint32_t i = 0; i < nb && n < UROCE_MAX_PORTS; i++) {
+		struct ctl_device_get_rsp r;
+		struct client_device *d;
+
+		if (get_device(sock, i, &r))
+			break;
+		d = device_enter(&r, i, path);
+		if (d)
+			list[n++] = &d->dev;
+	}
+	pthread_mutex_unlock(&devices_lock);
+	close(sock);
+	if (num_devices)
+		*num_devices = n;
+	return list;
+}
+
+CLIENT_EXPORT void
+ibv_free_device_list(struct ibv_device **list)
+{
+	free(list);
+}
+
+CLIENT_EXPORT const char *
+ibv_get_device_name(struct ibv_device *device)
+{
+	return device->name;
+}
+
+CLIENT_EXPORT int
+ibv_get_device_index(struct ibv_device *device)
+{
+	return ((struct client_device *)device)->index;
+}
+
+CLIENT_EXPORT __be64
+ibv_get_device_guid(struct ibv_device *device)
+{
+	return ((struct client_device *)device)->guid;
+}
+
+static void
+fill_ops(struct client_ctx *ctx)
+{
+	struct ibv_context *c = &ctx->v.context;
+
+	ctx->v.sz = sizeof(ctx->v);
+	ctx->v.query_port = client_query_port;
+	ctx->v.query_device_ex = client_query_device_ex;
+	ctx->v.create_cq_ex = client_create_cq_ex;
+	ctx->v.create_qp_ex = client_create_qp_ex;
+	ctx->v.create_srq_ex = client_create_srq_ex;
+	ctx->v.get_srq_num = client_get_srq_num;
+	ctx->v.close_xrcd = client_close_xrcd;
+	c->abi_compat = __VERBS_ABI_IS_EXTENDED;
+	c->ops._compat_query_device = ibv_query_device;
+	c->ops._compat_query_port = ibv_query_port;
+	c->ops.poll_cq = client_poll_cq;
+	c->ops.req_notify_cq = client_req_notify_cq;
+	c->ops.post_send = client_post_send;
+	c->ops.post_recv = client_post_recv;
+	c->ops.post_srq_recv = client_post_srq_recv;
+	c->ops.bind_mw = client_bind_mw;
+	c->ops.dealloc_mw = client_dealloc_mw;
+}
+
+/* Take over what the reply to CTL_DEVICE_OPEN brought; descriptors that aren't kept are closed by the caller. */
+static int
+adopt_session(struct client_ctx *ctx, struct client_call *c)
+{
+	const struct ctl_device_open_rsp *r = &c->rsp.device_open;
+	int err;
+
+	if (c->nb_got != (r->have_uffd ? 4u : 3u) || !r->nb_engines || r->nb_engines > UROCE_MAX_ENGINES ||
+	    r->db_stride < sizeof(struct ring_db))
+		return EPROTO;
+	ctx->nb_engines = r->nb_engines;
+	ctx->db_stride = r->db_stride;
+	ctx->db_bytes = r->db_stride * r->nb_engines;
+	ctx->privileged = r->privileged;
+	ctx->v.context.num_comp_vectors = r->num_comp_vectors ? r->num_comp_vectors : 1;
+	ctx->doorbells = mmap(NULL, ctx->db_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, c->got[1], 0);
+	if (ctx->doorbells == MAP_FAILED) {
+		ctx->doorbells = NULL;
+		return errno;
+	}
+	err = mem_file_init(&ctx->mem, c->got[2], r->mem_bytes);
+	if (err)
+		return err;
+	c->got[2] = -1;
+	ctx->kick_fd = c->got[0];
+	c->got[0] = -1;
+	ctx->can_convert = r->have_uffd && !convert_setup(c->got[3]);
+	return 0;
+}
+
+static int
+bind_session(struct client_ctx *ctx, const struct client_device *d)
+{
+	struct client_call c;
+	int fds[2], err;
+
+	if (pipe2(fds, O_CLOEXEC))
+		return errno;
+	/* An engine or the control thread must never wait for a program that doesn't read its events. */
+	if (fcntl(fds[1], F_SETFL, O_NONBLOCK) < 0) {
+		err = errno;
+		close(fds[0]);
+		close(fds[1]);
+		return err;
+	}
+	client_call_init(&c, CTL_DEVICE_OPEN);
+	c.req.device_open.index = d->index;
+	c.fds[0] = fds[1];
+	c.nb_fds = 1;
+	err = client_call(ctx, &c);
+	/* Only the daemon keeps the write end: its death is then an end of file for the reader. */
+	close(fds[1]);
+	if (!err)
+		err = adopt_session(ctx, &c);
+	for (uint32_t i = 0; i < c.nb_got; i++)
+		if (c.got[i] >= 0)
+			close(c.got[i]);
+	if (err)
+		close(fds[0]);
+	else
+		ctx->v.context.async_fd = fds[0];
+	return err;
+}
+
+static void
+ctx_free(struct client_ctx *ctx)
+{
+	for (uint32_t i = 0; i < ctx->nb_segs; i++)
+		if (ctx->segs[i].base)
+			munmap(ctx->segs[i].base, ctx->segs[i].bytes);
+	if (ctx->doorbells)
+		munmap(ctx->doorbells, ctx->db_bytes);
+	mem_file_fini(&ctx->mem);
+	if (ctx->kick_fd >= 0)
+		close(ctx->kick_fd);
+	if (ctx->v.context.async_fd >= 0)
+		close(ctx->v.context.async_fd);
+	if (ctx->sock >= 0)
+		close(ctx->sock);
+	objtab_fini(&ctx->objs);
+	pthread_mutex_destroy(&ctx->ctl_lock);
+	pthread_mutex_destroy(&ctx->v.context.mutex);
+	free(ctx->segs);
+	free(ctx->qps);
+	free(ctx);
+}
+
+static struct client_ctx *
+ctx_new(struct client_device *d)
+{
+	struct client_ctx *ctx = calloc(1, sizeof(*ctx));
+
+	if (!ctx)
+		return NULL;
+	/* Zero pages until a QP touches them. */
+	ctx->qps = calloc(CLIENT_QPN_SLOTS, sizeof(*ctx->qps));
+	if (!ctx->qps) {
+		free(ctx);
+		return NULL;
+	}
+	pthread_mutex_init(&ctx->ctl_lock, NULL);
+	pthread_mutex_init(&ctx->v.context.mutex, NULL);
+	objtab_init(&ctx->objs);
+	ctx->sock = -1;
+	ctx->kick_fd = -1;
+	ctx->mem.fd = -1;
+	ctx->v.context.async_fd = -1;
+	ctx->v.context.device = &d->dev;
+	fill_ops(ctx);
+	return ctx;
+}
+
+CLIENT_EXPORT struct ibv_context *
+ibv_open_device(struct ibv_device *device)
+{
+	struct client_device *d = (struct client_device *)device;
+	struct ctl_device_get_rsp r;
+	struct client_ctx *ctx;
+	uint32_t nb;
+	int err;
+
+	ctx = ctx_new(d);
+	if (!ctx) {
+		errno = ENOMEM;
+		return NULL;
+	}
+	err = open_connection(d->socket_path, &ctx->sock, &nb);
+	if (err) {
+		ctx->sock = -1;
+		goto fail;
+	}
+	ctx->v.context.cmd_fd = ctx->sock;
+	/* The daemon may be another one since the list was made. */
+	err = get_device(ctx->sock, d->index, &r);
+	if (!err && strcmp(r.name, d->dev.name))
+		err = ENODEV;
+	if (err)
+		goto fail;
+	client_fork_setup();
+	err = bind_session(ctx, d);
+	if (err)
+		goto fail;
+	pthread_mutex_lock(&client_contexts_lock);
+	ctx->next = client_contexts;
+	client_contexts = ctx;
+	pthread_mutex_unlock(&client_contexts_lock);
+	return &ctx->v.context;
+fail:
+	ctx_free(ctx);
+	errno = err;
+	return NULL;
+}
+
+CLIENT_EXPORT int
+ibv_close_device(struct ibv_context *context)
+{
+	struct client_ctx *ctx = to_ctx(context), **p;
+
+	pthread_mutex_lock(&client_contexts_lock);
+	for (p = &client_contexts; *p; p = &(*p)->next) {
+		if (*p == ctx) {
+			*p = ctx->next;
+			break;
+		}
+	}
+	pthread_mutex_unlock(&client_contexts_lock);
+	ctx_free(ctx);
+	return 0;
+}

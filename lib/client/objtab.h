@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file
+ * Cookies: numbers that name CQs, QPs and SRQs towards the daemon.
+ *
+ * Events that wait in a pipe can outlive their object. A cookie holds an index and the generation of its slot, so that such an
+ * event finds nothing, where a pointer would find freed memory. The mutex also guards the objects' counts of reported events: an
+ * object that was removed under it gets no further one.
+ *
+ * Used by: one struct objtab per context. Thread: any; the functions expect the mutex to be held.
+ */
+#ifndef UROCE_CLIENT_OBJTAB_H
+#define UROCE_CLIENT_OBJTAB_H
+
+#include <pthread.h>
+#include <stdint.h>
+
+struct objtab_slot {
+	void *obj;
+	uint32_t generation;
+	uint32_t next_free; /**< index + 1, 0: none */
+};
+
+struct objtab {
+	pthread_mutex_t mutex;
+	struct objtab_slot *slots;
+	uint32_t nb_slots;
+	uint32_t first_free; /**< index + 1, 0: none */
+};
+
+/** Empty table. */
+void objtab_init(struct objtab *t);
+/** Free the table, not the objects. */
+void objtab_fini(struct objtab *t);
+/** @return a cookie, or UINT64_MAX if there is no memory. */
+uint64_t objtab_add(struct objtab *t, void *obj);
+/** @return the object, or NULL if it was removed. */
+void *objtab_get(const struct objtab *t, uint64_t cookie);
+/** The cookie names nothing from now on. */
+void objtab_remove(struct objtab *t, uint64_t cookie);
+
+#endif /* UROCE_CLIENT_OBJTAB_H */
