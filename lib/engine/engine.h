@@ -33,7 +33,7 @@ enum {
 	ENGINE_MAILBOX = 1024,       /**< messages */
 	ENGINE_EVENTS = 4096,        /**< events on their way to the control thread */
 	ENGINE_HANDOFF = 4096,       /**< packets from other engines */
-	ENGINE_SPIN_TURNS = 2000,    /**< idle turns before the first yield, if nobody else wants the core */
+	ENGINE_SPIN_TURNS = 500,     /**< idle turns before the first yield, if nobody else wants the core */
 	ENGINE_AWAKE_NS = 1000000,   /**< since the last work: no sleep before */
 	ENGINE_SLEEP_MIN_NS = 20000,
 	ENGINE_SLEEP_MAX_NS = 200000,

@@ -57,11 +57,12 @@ struct engine_idler {
 	uint64_t last_work_ns;
 	uint64_t sleep_ns;           /**< length of the next sleep */
 	uint32_t idle_turns;         /**< since the last work */
-	uint32_t shared;             /**< yields left in which we believe that somebody else wants this core */
+	uint32_t yields;
 	uint32_t hog;                /**< naps left in which we believe that a yield would cost a whole time slice */
 	bool yielded;                /**< the last turn ended with a yield */
-	uint64_t shared_cycles;      /**< a yield longer than this: somebody else ran */
-	uint64_t hog_cycles;         /**< a yield longer than this: somebody else who doesn't yield */
+	bool shared;                 /**< somebody else wants this core */
+	uint64_t switches;           /**< the thread's context switches at the last look */
+	uint64_t hog_cycles;         /**< a yield longer than this was used by somebody who doesn't yield */
 };
 
 struct engine {

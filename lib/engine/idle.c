@@ -4,17 +4,18 @@
  * What an engine does that has nothing to do.
  *
  * Spinning is best if the core is ours. If somebody else wants it, most likely it is the very program that we serve,
- * polling a CQ, and every turn we spin delays it. So the adaptive policy learns from how long a yield takes:
+ * polling a CQ, and every turn we spin delays it. So the adaptive policy learns from what a yield does:
  *
- *   at once        nobody waits; spin long before the next yield
- *   microseconds   somebody ran and gave the core back; yield early and often
- *   a time slice   somebody runs who never yields; don't yield but nap: a thread that wakes up goes first
+ *   no context switch   nobody waits; spin long before the next yield
+ *   a switch            somebody ran and gave the core back; yield early and often
+ *   a long absence      somebody runs who never yields; don't yield but nap: a thread that wakes up goes first
  */
 #include <errno.h>
 #include <poll.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -24,10 +25,9 @@
 
 enum {
 	SHARED_SPIN_TURNS = 8,       /**< idle turns before a yield on a shared core */
-	SHARED_YIELDS = 64,          /**< yields in a row that come back at once until we believe that the core is ours */
-	SHARED_NS = 3000,            /**< a yield that takes longer was used by somebody */
+	YIELDS_PER_LOOK = 16,        /**< yields between two looks at the number of context switches, each a system call */
 	HOG_NS = 300000,             /**< a yield that takes longer was used by somebody who doesn't yield */
-	HOG_NAPS = 1000,             /**< naps until we try a yield again */
+	HOG_NAPS = 500,              /**< naps until we try a yield again */
 	TIMER_SLACK_NS = 1,          /**< Linux's default of 50 us is more than the naps are long */
 };
 
@@ -39,7 +39,6 @@ idle_init(struct engine *e)
 	e->idler = (struct engine_idler){
 		.sleep_ns = ENGINE_SLEEP_MIN_NS,
 		.last_work_ns = e->now_ns,
-		.shared_cycles = hz * SHARED_NS / 1000000000,
 		.hog_cycles = hz * HOG_NS / 1000000000,
 	};
 }
@@ -92,19 +91,31 @@ idle_sleep(struct engine *e, uint64_t max_ns)
 	return slept;
 }
 
-/** Learn from the @p cycles that the last yield and the turn after it took. */
+/** Context switches of this thread that it didn't sleep for: a yield that somebody used is one. */
+static uint64_t
+switches(void)
+{
+	struct rusage u;
+
+	return getrusage(RUSAGE_THREAD, &u) == 0 ? (uint64_t)u.ru_nivcsw : 0;
+}
+
+/** Learn from the last yield; it and the turn after it took @p cycles. */
 static void
 yield_learn(struct engine_idler *d, uint64_t cycles)
 {
+	uint64_t n;
+
 	d->yielded = false;
 	if (cycles > d->hog_cycles) {
 		d->hog = HOG_NAPS;
-		d->shared = SHARED_YIELDS;
-	} else if (cycles > d->shared_cycles) {
-		d->shared = SHARED_YIELDS;
-	} else if (d->shared > 0) {
-		d->shared--;
+		d->shared = true;
 	}
+	if (++d->yields % YIELDS_PER_LOOK != 0)
+		return;
+	n = switches();
+	d->shared = n != d->switches;
+	d->switches = n;
 }
 
 /** Give the core away for a moment. */
@@ -136,7 +147,7 @@ idle_turn(struct engine *e, uint32_t work, uint64_t cycles)
 		d->last_work_ns = e->now_ns;
 		return;
 	}
-	if (++d->idle_turns < (d->shared > 0 ? SHARED_SPIN_TURNS : ENGINE_SPIN_TURNS)) {
+	if (++d->idle_turns < (d->shared ? SHARED_SPIN_TURNS : ENGINE_SPIN_TURNS)) {
 		rte_pause();
 		return;
 	}
