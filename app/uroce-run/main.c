@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * uroce-run [--socket PATH] PROGRAM [ARGUMENT ...]
+ *
+ * Runs a verbs program on uroce: puts the folder of our libibverbs.so.1 before all others on the library path, sets
+ * UROCE_SOCKET if asked, and becomes the program. Exit status as env(1) has it: 125 own error, 126 the program can't be run,
+ * 127 it isn't there.
+ */
+#include <errno.h>
+#include <getopt.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { EXIT_OWN_ERROR = 125, EXIT_CANT_RUN = 126, EXIT_NOT_FOUND = 127 };
+
+#define LIBRARY "libibverbs.so.1"
+
+static const char usage[] = "usage: uroce-run [--socket PATH] PROGRAM [ARGUMENT ...]\n"
+			    "\n"
+			    "Runs a verbs program on uroce instead of on RDMA hardware.\n"
+			    "\n"
+			    "  --socket PATH  uroced's socket (default: $UROCE_SOCKET, else /run/uroce/uroced.sock)\n"
+			    "  --help         this text\n"
+			    "  --version      the version\n";
+
+/* The folder of this executable, without a trailing slash. */
+static int
+own_folder(char *out, size_t size)
+{
+	ssize_t n = readlink("/proc/self/exe", out, size - 1);
+	char *slash;
+
+	if (n < 0)
+		return -1;
+	out[n] = 0;
+	slash = strrchr(out, '/');
+	if (!slash)
+		return -1;
+	*slash = 0;
+	return 0;
+}
+
+/* In the build tree the library is where it was built, else where it was installed. */
+static int
+find_library(char *out, size_t size)
+{
+	char own[PATH_MAX], path[PATH_MAX];
+	const char *const folders[] = { "/../../lib/client", "/" UROCE_LIB_FROM_BIN, NULL };
+
+	if (own_folder(own, sizeof(own)))
+		return -1;
+	for (int i = 0; folders[i]; i++) {
+		if ((size_t)snprintf(path, sizeof(path), "%s%s/" LIBRARY, own, folders[i]) >= sizeof(path))
+			continue;
+		if (access(path, R_OK))
+			continue;
+		*strrchr(path, '/') = 0;
+		if (!realpath(path, own))
+			return -1;
+		return (size_t)snprintf(out, size, "%s", own) < size ? 0 : -1;
+	}
+	return -1;
+}
+
+static int
+set_library_path(const char *folder)
+{
+	const char *before = getenv("LD_LIBRARY_PATH");
+	char *value;
+	int rc;
+
+	if (before && *before)
+		rc = asprintf(&value, "%s:%s", folder, before);
+	else
+		rc = asprintf(&value, "%s", folder);
+	if (rc < 0)
+		return -1;
+	rc = setenv("LD_LIBRARY_PATH", value, 1);
+	free(value);
+	return rc;
+}
+
+int
+main(int argc, char **argv)
+{
+	static const struct option options[] = {
+		{ "socket", required_argument, NULL, 's' },
+		{ "help", no_argument, NULL, 'h' },
+		{ "version", no_argument, NULL, 'V' },
+		{ 0 },
+	};
+	char folder[PATH_MAX];
+	const char *socket = NULL;
+	int c;
+
+	/* "+": the program's options are its own. */
+	while ((c = getopt_long(argc, argv, "+h", options, NULL)) != -1) {
+		switch (c) {
+		case 's':
+			socket = optarg;
+			break;
+		case 'h':
+			fputs(usage, stdout);
+			return 0;
+		case 'V':
+			puts("uroce-run " UROCE_VERSION);
+			return 0;
+		default:
+			fputs(usage, stderr);
+			return EXIT_OWN_ERROR;
+		}
+	}
+	if (optind == argc) {
+		fprintf(stderr, "uroce-run: no program named\n%s", usage);
+		return EXIT_OWN_ERROR;
+	}
+	if (find_library(folder, sizeof(folder))) {
+		fprintf(stderr, "uroce-run: " LIBRARY " of uroce is neither in the build tree nor installed: "
+				"build it (ninja) or install it (meson install)\n");
+		return EXIT_OWN_ERROR;
+	}
+	if (set_library_path(folder) || (socket && setenv("UROCE_SOCKET", socket, 1))) {
+		fprintf(stderr, "uroce-run: can't set the environment: %s\n", strerror(errno));
+		return EXIT_OWN_ERROR;
+	}
+	execvp(argv[optind], argv + optind);
+	c = errno;
+	fprintf(stderr, "uroce-run: %s: %s\n", argv[optind], strerror(c));
+	return c == ENOENT ? EXIT_NOT_FOUND : EXIT_CANT_RUN;
+}
