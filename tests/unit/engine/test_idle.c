@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** @file What an engine without work does to its core, and that it is back in time. */
+#include <pthread.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "util.h"
+
+/** CPU time of a runner's thread. */
+static uint64_t
+cpu_ns(const struct runner *run)
+{
+	struct timespec ts;
+	clockid_t id;
+
+	assert_int_equal(pthread_getcpuclockid(run->thread, &id), 0);
+	assert_int_equal(clock_gettime(id, &ts), 0);
+	return (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
+}
+
+static void
+poll_never_sleeps(void **state)
+{
+	struct runner run;
+	struct rig r;
+
+	rig_up(&r, 1, ENGINE_IDLE_POLL, 0, NULL);
+	run_begin(&run, r.e);
+	nap_us(20000);
+	run_end(&run);
+	assert_int_equal(engine_stats(r.e)->sleeps, 0);
+	assert_int_equal(engine_stats(r.e)->busy_turns, 0);
+	assert_true(engine_stats(r.e)->idle_turns > 100);
+	rig_down(&r, 1);
+}
+
+static void
+adaptive_sleeps_when_there_is_nothing_to_do(void **state)
+{
+	uint64_t cpu, sleeps;
+	struct runner run;
+	struct rig r;
+
+	rig_up(&r, 1, ENGINE_IDLE_ADAPTIVE, 0, NULL);
+	run_begin(&run, r.e);
+	assert_true(wait_for(&engine_stats(r.e)->sleeps, 5));
+	cpu = cpu_ns(&run);
+	sleeps = engine_stats(r.e)->sleeps;
+	nap_us(200000);
+	assert_true(cpu_ns(&run) - cpu < 100000000);
+	/* No sleep was longer than the longest; wake-ups may be late, most of all on a busy machine. */
+	assert_true(engine_stats(r.e)->sleeps - sleeps >= 20);
+	run_end(&run);
+	rig_down(&r, 1);
+}
+
+static void
+adaptive_stays_awake_while_there_is_work(void **state)
+{
+	uint64_t sleeps, busy;
+	struct runner run;
+	struct rig r;
+
+	rig_up(&r, 1, ENGINE_IDLE_ADAPTIVE, 0, NULL);
+	rec.work = 1;
+	run_begin(&run, r.e);
+	nap_us(20000);
+	assert_int_equal(engine_stats(r.e)->sleeps, 0);
+	assert_int_equal(engine_stats(r.e)->idle_turns, 0);
+	__atomic_store_n(&rec.work, 0, __ATOMIC_RELAXED);
+	assert_true(wait_for(&engine_stats(r.e)->sleeps, 3));
+	__atomic_store_n(&rec.work, 1, __ATOMIC_RELAXED);
+	busy = engine_stats(r.e)->busy_turns;
+	assert_true(wait_for(&engine_stats(r.e)->busy_turns, busy + 10));
+	sleeps = engine_stats(r.e)->sleeps;
+	nap_us(10000);
+	assert_int_equal(engine_stats(r.e)->sleeps, sleeps);
+	run_end(&run);
+	rig_down(&r, 1);
+}
+
+static void
+due_timer_keeps_it_awake(void **state)
+{
+	struct runner run;
+	struct rig r;
+
+	rig_up(&r, 1, ENGINE_IDLE_ADAPTIVE, 0, NULL);
+	rec.next_timeout = 1;
+	run_begin(&run, r.e);
+	nap_us(20000);
+	assert_int_equal(engine_stats(r.e)->sleeps, 0);
+	__atomic_store_n(&rec.next_timeout, UINT64_MAX, __ATOMIC_RELAXED);
+	assert_true(wait_for(&engine_stats(r.e)->sleeps, 1));
+	run_end(&run);
+	rig_down(&r, 1);
+}
+
+static void
+clock_goes_on_and_never_back(void **state)
+{
+	uint64_t last = 0, before, after;
+	struct rig r;
+
+	rig_up(&r, 1, ENGINE_IDLE_POLL, 0, NULL);
+	before = clock_ns();
+	engine_turn(r.e);
+	assert_in_range(rec.last_now_ns, before - 10000000, clock_ns() + 10000000);
+	for (int i = 0; i < 10000; i++) {
+		engine_turn(r.e);
+		assert_true(rec.last_now_ns >= last);
+		last = rec.last_now_ns;
+	}
+	nap_us(50000);
+	before = last;
+	engine_turn(r.e);
+	after = rec.last_now_ns;
+	assert_true(after - before >= 49000000);
+	rig_down(&r, 1);
+}
+
+static void
+cycles_are_counted_as_busy_or_idle(void **state)
+{
+	uint64_t busy, idle;
+	struct rig r;
+
+	rig_up(&r, 1, ENGINE_IDLE_POLL, 0, NULL);
+	rec.work = 1;
+	engine_turn(r.e);
+	engine_turn(r.e);
+	busy = engine_stats(r.e)->busy_cycles;
+	idle = engine_stats(r.e)->idle_cycles;
+	assert_true(busy > 0);
+	rec.work = 0;
+	engine_turn(r.e); /* still counts what the busy turn before it took */
+	assert_true(engine_stats(r.e)->busy_cycles > busy);
+	assert_int_equal(engine_stats(r.e)->idle_cycles, idle);
+	busy = engine_stats(r.e)->busy_cycles;
+	engine_turn(r.e);
+	assert_int_equal(engine_stats(r.e)->busy_cycles, busy);
+	assert_true(engine_stats(r.e)->idle_cycles > idle);
+	assert_int_equal(engine_stats(r.e)->turns, 4);
+	assert_int_equal(engine_stats(r.e)->busy_turns, 2);
+	rig_down(&r, 1);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(poll_never_sleeps),
+		cmocka_unit_test(adaptive_sleeps_when_there_is_nothing_to_do),
+		cmocka_unit_test(adaptive_stays_awake_while_there_is_work),
+		cmocka_unit_test(due_timer_keeps_it_awake),
+		cmocka_unit_test(clock_goes_on_and_never_back),
+		cmocka_unit_test(cycles_are_counted_as_busy_or_idle),
+	};
+
+	if (eal_up("test_engine_idle") != 0)
+		return 1;
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

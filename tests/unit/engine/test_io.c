@@ -1,0 +1,341 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** @file Where packets go: ports made of rings whose other ends the test holds. */
+#include <stdlib.h>
+
+#include <rte_eth_ring.h>
+#include <rte_ethdev.h>
+#include <rte_ring.h>
+
+#include "util.h"
+
+enum {
+	PORTS = 2,
+	ENGINES = 2,
+	TX_SIZE = 8, /**< a TX ring holds one less */
+	RX_SIZE = 64,
+};
+
+static struct rte_ring *rx[PORTS][ENGINES], *tx[PORTS][ENGINES];
+static uint16_t port_ids[PORTS];
+
+static void
+ports_up(void)
+{
+	char name[32];
+
+	for (unsigned int p = 0; p < PORTS; p++) {
+		for (unsigned int q = 0; q < ENGINES; q++) {
+			snprintf(name, sizeof(name), "rx%u-%u", p, q);
+			rx[p][q] = rte_ring_create(name, RX_SIZE, SOCKET_ID_ANY, 0);
+			snprintf(name, sizeof(name), "tx%u-%u", p, q);
+			tx[p][q] = rte_ring_create(name, TX_SIZE, SOCKET_ID_ANY, 0);
+		}
+		snprintf(name, sizeof(name), "r%u", p);
+		port_ids[p] = (uint16_t)rte_eth_from_rings(name, rx[p], ENGINES, tx[p], ENGINES, 0);
+	}
+}
+
+/** Configure the ports with queues out of the rig's pool. */
+static void
+ports_start(struct rig *r)
+{
+	const struct rte_eth_conf conf = { 0 };
+
+	for (unsigned int p = 0; p < PORTS; p++) {
+		assert_int_equal(rte_eth_dev_configure(port_ids[p], ENGINES, ENGINES, &conf), 0);
+		for (uint16_t q = 0; q < ENGINES; q++) {
+			assert_int_equal(rte_eth_rx_queue_setup(port_ids[p], q, 64, SOCKET_ID_ANY, NULL, r->pool), 0);
+			assert_int_equal(rte_eth_tx_queue_setup(port_ids[p], q, 64, SOCKET_ID_ANY, NULL), 0);
+		}
+		assert_int_equal(rte_eth_dev_start(port_ids[p]), 0);
+	}
+}
+
+static void
+up(struct rig *r)
+{
+	rig_up(r, ENGINES, ENGINE_IDLE_POLL, PORTS, port_ids);
+	ports_start(r);
+}
+
+static void
+down(struct rig *r)
+{
+	for (unsigned int p = 0; p < PORTS; p++)
+		assert_int_equal(rte_eth_dev_stop(port_ids[p]), 0);
+	rig_down(r, ENGINES);
+}
+
+static struct rte_mbuf *
+packet(struct rig *r, uint32_t number)
+{
+	struct rte_mbuf *m = rte_pktmbuf_alloc(r->pool);
+
+	assert_non_null(m);
+	*(uint32_t *)rte_pktmbuf_append(m, 64) = number;
+	return m;
+}
+
+/** Take a packet from a ring. @return its number. */
+static uint32_t
+take(struct rte_ring *ring)
+{
+	uint32_t number;
+	void *m = NULL;
+
+	assert_int_equal(rte_ring_dequeue(ring, &m), 0);
+	number = *rte_pktmbuf_mtod((struct rte_mbuf *)m, uint32_t *);
+	rte_pktmbuf_free(m);
+	return number;
+}
+
+static void
+received_packets_reach_the_transport(void **state)
+{
+	struct rig r[ENGINES];
+
+	up(r);
+	for (uint16_t p = 0; p < PORTS; p++) {
+		for (unsigned int q = 0; q < ENGINES; q++) {
+			for (int i = 0; i < 3; i++)
+				assert_int_equal(rte_ring_enqueue(rx[p][q], packet(r, 0)), 0);
+			memset(&rec, 0, sizeof(rec));
+			assert_int_equal(engine_turn(r[!q].e), 0);
+			assert_int_equal(engine_turn(r[q].e), 3);
+			assert_int_equal(rec.rx_untrusted, 3);
+			assert_int_equal(rec.rx_trusted, 0);
+			assert_int_equal(rec.last_rx_port, p);
+			assert_int_equal(rec.last_rx_engine, q);
+		}
+	}
+	assert_int_equal(engine_stats(r[0].e)->rx_packets, 3 * PORTS);
+	assert_int_equal(engine_stats(r[0].e)->rx_bursts, PORTS);
+	down(r);
+}
+
+static void
+other_packets_are_dropped_or_answered_on_their_port(void **state)
+{
+	struct engine_event ev;
+	struct rig r[ENGINES];
+
+	up(r);
+	rec.rx_gives_back = true;
+	rec.action = NET_DROP;
+	rte_ring_enqueue(rx[1][0], packet(r, 1));
+	engine_turn(r[0].e);
+	assert_int_equal(rte_ring_count(tx[1][0]), 0);
+	assert_false(engine_event_next(r[0].e, &ev));
+
+	rec.action = NET_REPLY;
+	rec.learned = true;
+	rte_ring_enqueue(rx[1][0], packet(r, 2));
+	engine_turn(r[0].e);
+	assert_int_equal(take(tx[1][0]), 2);
+	assert_true(engine_event_next(r[0].e, &ev));
+	assert_int_equal(ev.kind, ENGINE_EV_LEARNED);
+	assert_int_equal(ev.learned.port, 1);
+	assert_int_equal(engine_net_counters(r[0].e, 1)->rx_arp, 2);
+	assert_int_equal(engine_net_counters(r[0].e, 0)->rx_arp, 0);
+	assert_null(engine_net_counters(r[0].e, PORTS));
+
+	/* An answer that the port doesn't take is lost, and counted. */
+	for (uint32_t i = 0; i < TX_SIZE; i++) {
+		rte_ring_enqueue(rx[1][0], packet(r, i));
+		engine_turn(r[0].e);
+	}
+	assert_int_equal(engine_stats(r[0].e)->send_dropped, 1);
+	for (uint32_t i = 0; i < TX_SIZE - 1; i++)
+		assert_int_equal(take(tx[1][0]), i);
+	down(r);
+}
+
+static void
+flood_of_arp_leaves_room_for_events_of_qps(void **state)
+{
+	const struct tp_event fatal = { .type = UROCE_EVENT_QP_FATAL };
+	unsigned int learned = 0, async = 0;
+	struct engine_event ev;
+	struct rig r[ENGINES];
+
+	up(r);
+	rec.rx_gives_back = true;
+	rec.learned = true;
+	for (uint32_t i = 0; i < 2 * ENGINE_EVENTS; i++) {
+		rte_ring_enqueue(rx[0][0], packet(r, i));
+		engine_turn(r[0].e);
+	}
+	assert_true(engine_stats(r[0].e)->events_lost > 0);
+	double_emit(&fatal, 100);
+	engine_turn(r[0].e);
+	while (engine_event_next(r[0].e, &ev)) {
+		learned += ev.kind == ENGINE_EV_LEARNED;
+		async += ev.kind == ENGINE_EV_ASYNC;
+	}
+	assert_int_equal(async, 100);
+	assert_int_equal(learned + engine_stats(r[0].e)->events_lost, 2 * ENGINE_EVENTS);
+	down(r);
+}
+
+static void
+what_a_port_doesnt_take_stays_in_order(void **state)
+{
+	enum { N = 3 * (TX_SIZE - 1) + 2 };
+	struct tp_txvec *v;
+	struct rig r[ENGINES];
+	uint32_t taken = 0;
+
+	up(r);
+	v = transport_tx(engine_transport(r[1].e), 0);
+	for (v->n = 0; v->n < N; v->n++)
+		v->pkts[v->n] = packet(r, v->n);
+	while (taken < N) {
+		assert_true(engine_turn(r[1].e) > 0);
+		assert_int_equal(rte_ring_count(tx[0][0]), 0);
+		/* In between the transport adds to the end. */
+		if (taken == 0) {
+			v->pkts[v->n] = packet(r, N);
+			v->n++;
+		}
+		while (rte_ring_count(tx[0][1]) > 0)
+			assert_int_equal(take(tx[0][1]), taken++);
+	}
+	assert_int_equal(taken, N + 1);
+	assert_int_equal(v->n, 0);
+	assert_int_equal(engine_stats(r[1].e)->tx_packets, N + 1);
+	assert_int_equal(engine_stats(r[1].e)->tx_stuck_dropped, 0);
+	down(r);
+}
+
+static void
+port_that_takes_nothing_for_long_loses_its_packets(void **state)
+{
+	struct tp_txvec *v;
+	struct rig r[ENGINES];
+
+	up(r);
+	v = transport_tx(engine_transport(r[0].e), 1);
+	for (v->n = 0; v->n < TX_SIZE + 4; v->n++)
+		v->pkts[v->n] = packet(r, v->n);
+	engine_turn(r[0].e);
+	assert_int_equal(v->n, 5);
+	nap_us(20000);
+	engine_turn(r[0].e);
+	assert_int_equal(v->n, 5);
+	nap_us(100000);
+	engine_turn(r[0].e);
+	assert_int_equal(v->n, 0);
+	assert_int_equal(engine_stats(r[0].e)->tx_stuck_dropped, 5);
+	while (rte_ring_count(tx[1][0]) > 0)
+		take(tx[1][0]);
+	down(r);
+}
+
+static void
+packets_to_ourselves_come_back_trusted(void **state)
+{
+	struct tp_txvec *v;
+	struct rig r[ENGINES];
+
+	up(r);
+	v = transport_loop(engine_transport(r[0].e));
+	for (v->n = 0; v->n < 6; v->n++) {
+		v->pkts[v->n] = packet(r, v->n);
+		v->pkts[v->n]->port = v->n / 4;
+	}
+	assert_int_equal(engine_turn(r[0].e), 6);
+	assert_int_equal(rec.rx_trusted, 6);
+	assert_int_equal(rec.rx_untrusted, 0);
+	assert_int_equal(rec.last_rx_port, 1);
+	assert_int_equal(v->n, 0);
+	down(r);
+}
+
+static void
+packets_of_another_engines_qp_go_over(void **state)
+{
+	struct rig r[ENGINES];
+
+	up(r);
+	double_handoff(0, 1, 1, packet(r, 0), false);
+	engine_turn(r[0].e);
+	assert_int_equal(rec.rx_packets, 0);
+	assert_int_equal(engine_turn(r[1].e), 1);
+	assert_int_equal(rec.rx_untrusted, 1);
+	assert_int_equal(rec.last_rx_port, 1);
+	assert_int_equal(rec.last_rx_engine, 1);
+
+	double_handoff(1, 0, 0, packet(r, 0), true);
+	engine_turn(r[1].e);
+	assert_int_equal(engine_turn(r[0].e), 1);
+	assert_int_equal(rec.rx_trusted, 1);
+	assert_int_equal(rec.last_rx_port, 0);
+	assert_int_equal(rec.last_rx_engine, 0);
+
+	/* To an engine that there isn't. */
+	double_handoff(0, ENGINES, 0, packet(r, 0), true);
+	engine_turn(r[0].e);
+	double_handoff(0, UROCE_MAX_ENGINES, 0, packet(r, 0), true);
+	engine_turn(r[0].e);
+	assert_int_equal(engine_stats(r[0].e)->handoff_dropped, 2);
+	down(r);
+}
+
+static void
+handed_over_packet_wakes_the_other_engine(void **state)
+{
+	struct rig r[ENGINES];
+	struct runner run;
+
+	rig_up(r, ENGINES, ENGINE_IDLE_ADAPTIVE, PORTS, port_ids);
+	ports_start(r);
+	run_begin(&run, r[1].e);
+	for (uint64_t i = 1; i <= 20; i++) {
+		assert_true(wait_for(&engine_stats(r[1].e)->sleeps, engine_stats(r[1].e)->sleeps + 1));
+		double_handoff(0, 1, 0, packet(r, 0), false);
+		engine_turn(r[0].e);
+		assert_true(wait_for(&rec.rx_packets, i));
+	}
+	run_end(&run);
+	down(r);
+}
+
+static void
+control_thread_sends_through_the_engine(void **state)
+{
+	struct rig r[ENGINES];
+
+	up(r);
+	engine_send(r[1].e, 0, packet(r, 5));
+	engine_send(r[1].e, 1, packet(r, 6));
+	engine_send(r[1].e, 1, packet(r, 7));
+	engine_send(r[1].e, PORTS, packet(r, 8));
+	assert_int_equal(engine_turn(r[1].e), 3);
+	assert_int_equal(take(tx[0][1]), 5);
+	assert_int_equal(take(tx[1][1]), 6);
+	assert_int_equal(take(tx[1][1]), 7);
+	assert_int_equal(engine_stats(r[1].e)->send_dropped, 1);
+	engine_send(r[1].e, 0, packet(r, 9)); /* never sent: destroying the engine frees it */
+	down(r);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(received_packets_reach_the_transport),
+		cmocka_unit_test(other_packets_are_dropped_or_answered_on_their_port),
+		cmocka_unit_test(flood_of_arp_leaves_room_for_events_of_qps),
+		cmocka_unit_test(what_a_port_doesnt_take_stays_in_order),
+		cmocka_unit_test(port_that_takes_nothing_for_long_loses_its_packets),
+		cmocka_unit_test(packets_to_ourselves_come_back_trusted),
+		cmocka_unit_test(packets_of_another_engines_qp_go_over),
+		cmocka_unit_test(handed_over_packet_wakes_the_other_engine),
+		cmocka_unit_test(control_thread_sends_through_the_engine),
+	};
+
+	if (eal_up("test_engine_io") != 0)
+		return 1;
+	ports_up();
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
