@@ -5,43 +5,7 @@
 #include <unistd.h>
 
 #include "ctl.h"
-#include "pair.h"
-
-enum { BUF = 1 << 20 };
-
-/* Two connected ends and a buffer with an MR on each side. */
-struct rig {
-	struct pair *p;
-	struct end *a, *b;
-	uint8_t *abuf, *bbuf;
-	struct mr *amr, *bmr;
-};
-
-static void
-rig_up(struct rig *r, const struct end_opts *eo, const struct conn_opts *co)
-{
-	r->p = pair_new();
-	r->a = end_new(&r->p->h[0], eo);
-	r->b = end_new(&r->p->h[1], eo);
-	r->abuf = calloc(1, BUF);
-	r->bbuf = calloc(1, BUF);
-	r->amr = host_mr(&r->p->h[0], r->abuf, BUF, ACCESS_ALL);
-	r->bmr = host_mr(&r->p->h[1], r->bbuf, BUF, ACCESS_ALL);
-	fill(r->abuf, BUF, 1);
-	ends_connect(r->a, r->b, co);
-}
-
-static void
-rig_down(struct rig *r)
-{
-	end_free(r->a);
-	end_free(r->b);
-	mr_destroy(r->p->h[0].mrs, r->amr);
-	mr_destroy(r->p->h[1].mrs, r->bmr);
-	free(r->abuf);
-	free(r->bbuf);
-	pair_free(r->p);
-}
+#include "rig.h"
 
 static void
 write_lands_and_completes(void **state)
