@@ -78,13 +78,17 @@ build_uroce()
 	ninja -C "$dir" || die "the build failed"
 }
 
-# hugepages_up DIR PAGES: make PAGES 2 MiB pages free and mount hugetlbfs on DIR. DIR.added says how many pages that
-# added to the system's pool. Status 1 with a reason on stderr if the machine refuses; then nothing has changed.
+# hugepages_up FILE PAGES: make PAGES 2 MiB pages free. FILE says afterwards how many that added to the system's pool.
+# Status 1 with a reason on stderr if the machine refuses pages or their file system; then nothing has changed.
 hugepages_up()
 {
-	local dir=$1 pages=$2 pool=/sys/kernel/mm/hugepages/hugepages-2048kB before free added=0
+	local file=$1 pages=$2 pool=/sys/kernel/mm/hugepages/hugepages-2048kB before free added=0
 	is_root || { echo "only root can reserve hugepages" >&2; return 1; }
 	[ -r $pool/nr_hugepages ] || { echo "the kernel has no 2 MiB hugepages" >&2; return 1; }
+	if ! unshare -m mount -t hugetlbfs -o pagesize=2M none /mnt 2>/dev/null; then
+		echo "hugetlbfs can't be mounted here" >&2
+		return 1
+	fi
 	before=$(cat $pool/nr_hugepages)
 	free=$(($(cat $pool/free_hugepages) - $(cat $pool/resv_hugepages)))
 	if [ "$free" -lt "$pages" ]; then
@@ -94,31 +98,23 @@ hugepages_up()
 		fi
 		added=$(($(cat $pool/nr_hugepages) - before))
 	fi
-	echo "$added" >"$dir.added"
+	echo "$added" >"$file"
 	if [ $((free + added)) -lt "$pages" ]; then
 		echo "only $((free + added)) of $pages hugepages can be had" >&2
-		hugepages_down "$dir"
-		return 1
-	fi
-	if ! { mkdir -p "$dir" && mount -t hugetlbfs -o pagesize=2M,mode=0700 none "$dir"; } 2>/dev/null; then
-		echo "hugetlbfs can't be mounted here" >&2
-		hugepages_down "$dir"
+		hugepages_down "$file"
 		return 1
 	fi
 }
 
-# hugepages_down DIR: undo hugepages_up.
+# hugepages_down FILE: undo hugepages_up.
 hugepages_down()
 {
-	local dir=$1 nr=/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages added now
-	if mountpoint -q "$dir"; then
-		umount "$dir" || return 1
-	fi
-	[ -f "$dir.added" ] || return 0
-	added=$(cat "$dir.added")
+	local file=$1 nr=/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages added now
+	[ -f "$file" ] || return 0
+	added=$(cat "$file")
 	if [ "$added" -gt 0 ]; then
 		now=$(cat $nr)
 		echo $((now > added ? now - added : 0)) >$nr || return 1
 	fi
-	rm -f "$dir.added"
+	rm -f "$file"
 }

@@ -13,11 +13,15 @@ from .state import Process, start_time
 READY_SECONDS = 60          # EAL start on a busy machine
 LINK_SECONDS = 15
 NO_HUGE_MB = 512
+HUGE_MB = 256
 LOG_TAIL_LINES = 15
 # The daemon's process writes its number and start time (field 22 of stat) down itself, so that there is no moment
 # at which it runs and a killed `uroce-lab up` has not written it down.
 WRITE_PID = 'read -r stat </proc/$$/stat; set -f; file=$0; echo "$$ $(echo $stat | cut -d" " -f22)" >"$file"; exec "$@"'
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+# `ip netns exec` gives each daemon its own mount namespace: this mount is seen by it alone and ends with it. min_size
+# takes the pages out of the pool at once.
+MOUNT_HUGE = f'mkdir -p "$0" && mount -t hugetlbfs -o pagesize=2M,mode=0700,min_size={HUGE_MB}M none "$0" && exec "$@"'
 
 
 def build_dir():
@@ -58,9 +62,13 @@ def write_config(lab, host):
 def command(lab, host, config):
     args = ['sh', '-c', WRITE_PID, host['pid_file']]
     args += ['ip', 'netns', 'exec', host['namespace']] if host['namespace'] else []
-    args += [os.path.join(lab['build'], 'app/uroced/uroced'), '--lcores', lcores(lab, host), '--no-pci',
-             '--file-prefix', prefix(lab, host), '--vdev', wires.ethdev(lab, host)]
-    args += ['--huge-dir', lab['huge_dir']] if lab['huge_dir'] else ['--no-huge', '-m', str(NO_HUGE_MB)]
+    if lab['hugepages']:
+        args += ['sh', '-c', MOUNT_HUGE, os.path.join(host['dir'], 'huge')]
+        memory = ['--huge-dir', os.path.join(host['dir'], 'huge')]
+    else:
+        memory = ['--no-huge', '-m', str(NO_HUGE_MB)]
+    args += [os.path.join(lab['build'], 'app/uroced/uroced'), '--lcores', lcores(lab, host), '--no-pci', '--iova-mode', 'va',
+             '--file-prefix', prefix(lab, host), '--vdev', wires.ethdev(lab, host), *memory]
     if not lab['telemetry']:
         args.append('--no-telemetry')
     return args + ['--', '--config', config]

@@ -12,7 +12,7 @@ from .state import Process, State, is_root, lock
 
 HOSTS_MAX = 32
 ENGINES_MAX = 16
-HUGEPAGES_PER_HOST = 128    # of 2 MiB
+HUGEPAGES_RINGS = 32        # per host, of 2 MiB: for programs' queues, beside what EAL gets
 INTERRUPTS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 LIB = os.path.join(daemon.ROOT, 'scripts/lib.sh')
 
@@ -69,7 +69,7 @@ def check(options):
 def plan(state, options):
     """The lab as it will be, before anything is made."""
     lab = check(options)
-    lab.update(name=state.name, dir=state.dir, build=daemon.build_dir(), huge_dir='', switch='', hosts=[])
+    lab.update(name=state.name, dir=state.dir, build=daemon.build_dir(), hugepages=False, switch='', hosts=[])
     for index in range(1, options.hosts + 1):
         name = f'h{index}'
         folder = os.path.join(state.dir, name)
@@ -107,7 +107,8 @@ def build_up(state, children):
         os.mkdir(host['dir'], 0o700)
     if is_root():
         make_namespaces(state)
-        make_hugepages(state)
+        if namespaces(lab):
+            make_hugepages(state)
     for host in lab['hosts']:
         children[host['name']] = daemon.start(lab, host)
     for host in lab['hosts']:
@@ -146,14 +147,19 @@ def make_namespaces(state):
 
 
 def make_hugepages(state):
+    """Reserve pages. Each daemon mounts its own hugetlbfs, which nobody else sees: other DPDK programs take any they find."""
     lab = state.data
-    lab['huge_dir'] = os.path.join(lab['dir'], 'huge')
-    state.save()
-    status, reason = lib('hugepages_up', lab['huge_dir'], HUGEPAGES_PER_HOST * len(lab['hosts']))
+    pages = len(lab['hosts']) * (daemon.HUGE_MB // 2 + HUGEPAGES_RINGS)
+    status, reason = lib('hugepages_up', huge_file(lab), pages)
     if status:
         note(f'ordinary pages instead of hugepages: {reason}')
-        lab['huge_dir'] = ''
-        state.save()
+        return
+    lab['hugepages'] = True
+    state.save()
+
+
+def huge_file(lab):
+    return os.path.join(lab['dir'], 'hugepages-added')
 
 
 def namespaces(lab):
@@ -181,10 +187,9 @@ def tear_down(state, children=None):
             except LabError as e:
                 problems.append(f'{host["name"]}: {e}')
         problems += remove_namespaces(lab)
-        if lab['huge_dir']:
-            status, reason = lib('hugepages_down', lab['huge_dir'])
-            if status:
-                problems.append(f'hugepages: {reason}')
+        status, reason = lib('hugepages_down', huge_file(lab))
+        if status:
+            problems.append(f'hugepages: {reason}')
     if not problems:
         state.remove()
     return problems
@@ -200,7 +205,7 @@ def down(options):
 
 def print_status(lab):
     wire = lab['wire'] if lab['wire'] == 'memif' else f'{lab["wire"]} ({lab["pmd"]})'
-    memory = 'hugepages' if lab['huge_dir'] else 'ordinary pages'
+    memory = 'hugepages' if lab['hugepages'] else 'ordinary pages'
     print(f'lab {lab["name"]}: {len(lab["hosts"])} hosts, wire {wire}, MTU {lab["mtu"]}, {lab["engines"]} engine(s) each, {memory}')
     all_alive = True
     for host in lab['hosts']:
