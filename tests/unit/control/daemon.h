@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file
+ * A daemon inside the test program, and a client that speaks the control protocol by hand, well or badly.
+ *
+ * The daemon is the real one less main(): EAL without hugepages, one port on a ring to itself, an engine on a worker lcore, the
+ * control loop on a thread.
+ */
+#ifndef TEST_DAEMON_H
+#define TEST_DAEMON_H
+
+#include <stdbool.h>
+
+#include "control.h"
+#include "ctl.h"
+
+struct daemon_counts {
+	struct control_counts control;
+	uint32_t mrs, qps;   /**< of the tables that engines see */
+	unsigned int fds;    /**< open in the process */
+};
+
+/** Start; fails the test if that doesn't work. @param max_sessions,max_qp  Limits. */
+void daemon_start(const char *program, uint32_t max_sessions, uint32_t max_qp);
+void daemon_stop(void);
+const char *daemon_socket(void);
+struct daemon_counts daemon_counts(void);
+/** Wait until all sessions are gone. @return false after 10 s. */
+bool daemon_wait_empty(void);
+
+/* ---- The client's end ---- */
+/** @return a connected socket. */
+int peer_connect(void);
+/** Send @p n bytes with descriptors. @return 0 or an errno value. */
+int peer_send(int sock, const void *data, size_t n, const int *fds, unsigned int nb_fds);
+/** Receive a reply. @return false: the connection has ended. Descriptors beyond the caller's room are closed. */
+bool peer_recv(int sock, struct ctl_rsp *rsp, int *fds, unsigned int max_fds);
+/** Send a request and receive its reply. @return its status, -1: the connection has ended. */
+int peer_call(int sock, struct ctl_req *req, const int *fds, unsigned int nb_fds, struct ctl_rsp *rsp, int *out,
+	      unsigned int max_out);
+/** An empty request of @p op. */
+struct ctl_req peer_req(uint32_t op);
+/** HELLO with the process's memory. */
+int peer_hello(int sock);
+
+/** A session with an open device. */
+struct peer {
+	int sock, async_fd, kick_fd, mem_fd, uffd;
+	struct ctl_device_open_rsp dev;
+	uint8_t *db;
+	uint8_t *segs[64];
+};
+void peer_open(struct peer *p);
+void peer_close(struct peer *p);
+/** Map the segment that a reply brought. */
+void peer_segment(struct peer *p, const struct ctl_new_segment *seg, int fd);
+void *peer_area(const struct peer *p, const struct ctl_area *a);
+
+#endif /* TEST_DAEMON_H */

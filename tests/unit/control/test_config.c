@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The configuration: what it means, and what each mistake in it is answered with. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "config.h"
+
+static char path[] = "/tmp/uroce-test-config-XXXXXX";
+
+static void
+write_file(const char *text)
+{
+	FILE *f = fopen(path, "w");
+
+	assert_non_null(f);
+	assert_int_equal(fputs(text, f) >= 0, 1);
+	assert_int_equal(fclose(f), 0);
+}
+
+/** A file with one mistake, and what must stand in the message. */
+static const struct {
+	const char *text;
+	const char *says[3];
+} bad_files[] = {
+	{ "[daemon]\nsockt = /x\n[port uroce0]\nethdev = a\n", { ":2: ", "sockt", "there are socket, socket_mode" } },
+	{ "[deamon]\nsocket = /x\n", { ":1: ", "[deamon]", "[daemon] and [port uroceN]" } },
+	{ "[port eth0]\nethdev = a\n", { ":1: ", "[port eth0]", "uroce0 to uroce15" } },
+	{ "[port uroce16]\nethdev = a\n", { ":1: ", "[port uroce16]", "uroce0 to uroce15" } },
+	{ "[port uroce00]\nethdev = a\n", { ":1: ", "[port uroce00]", "uroce0 to uroce15" } },
+	{ "[daemon]\nidle = poll\n", { "no port", "[port uroce0]", "ethdev" } },
+	{ "[port uroce0]\nmtu = 4200\n", { "[port uroce0]", "no ethdev", "ethdev = " } },
+	{ "[port uroce0]\nethdev = a\n[port uroce1]\nethdev = a\n", { "uroce0", "uroce1", "same ethdev a" } },
+	{ "[port uroce0]\nethdev = a\n\n# c\naddresses = 10.0.0.1/33\n", { ":5: ", "10.0.0.1/33", "0 to 32" } },
+	{ "[port uroce0]\nethdev = a\naddresses = 10.0.0.1/24 10.0.0.1/24\n", { ":3: ", "10.0.0.1/24", "twice" } },
+	{ "[port uroce0]\nethdev = a\nmtu = 100\n", { ":3: ", "mtu = 100", "576 to 9600" } },
+	{ "[port uroce0]\nethdev = a\nmtu = 4200x\n", { ":3: ", "4200x", "a number" } },
+	{ "[port uroce0]\nethdev = a\nmtu = -1\n", { ":3: ", "-1", "a number" } },
+	{ "[port uroce0]\nethdev = a\nvlan = 4095\n", { ":3: ", "vlan = 4095", "0 to 4094" } },
+	{ "[port uroce0]\nethdev = a\ngateway4 = fd00::1\n", { ":3: ", "gateway4", "IPv4 address" } },
+	{ "[port uroce0]\nethdev = a\ngateway6 = 10.0.0.1\n", { ":3: ", "gateway6", "IPv6 address" } },
+	{ "[port uroce0]\nethdev = a\npkeys = 0\n", { ":3: ", "pkeys", "0xffff" } },
+	{ "[port uroce0]\nethdev = a\npkeys = 1 2 3 4 5\n", { ":3: ", "at most 4", "P_Keys" } },
+	{ "[port uroce0]\nethdev = a\nimpair = loss=2\n", { ":3: ", "impair", "loss" } },
+	{ "[daemon]\nidle = lazy\n[port uroce0]\nethdev = a\n", { ":2: ", "lazy", "poll adaptive" } },
+	{ "[daemon]\nsocket = run/x\n", { ":2: ", "run/x", "absolute path" } },
+	{ "[daemon]\nsocket_mode = 999\n", { ":2: ", "999", "octal" } },
+	{ "[daemon]\nmax_qp = 65537\n", { ":2: ", "max_qp", "1 to 65536" } },
+	{ "[daemon]\nmax_qp = 99999999999999999999\n", { ":2: ", "max_qp", "1 to 65536" } },
+	{ "[daemon]\nidle = poll\nidle = poll\n", { ":3: ", "idle", "line 2" } },
+	{ "[daemon]\n[daemon]\n", { ":2: ", "[daemon]", "line 1" } },
+	{ "[daemon]\nidle =\n", { ":2: ", "idle", "1 to 255 characters" } },
+	{ "idle = poll\n", { ":1: ", "idle", "before any section" } },
+	{ "[daemon\nidle = poll\n", { ":1: ", "[daemon", "[port uroce0]" } },
+	{ "[daemon]\nidle\n", { ":2: ", "idle", "key = value" } },
+	{ "[]\n", { ":1: ", "[]", "unknown section" } },
+};
+
+static void
+each_mistake_in_a_file_names_line_key_and_remedy(void **state)
+{
+	struct uroced_config c;
+	char err[CONFIG_ERR_BYTES];
+	size_t i, k;
+
+	for (i = 0; i < sizeof(bad_files) / sizeof(bad_files[0]); i++) {
+		write_file(bad_files[i].text);
+		err[0] = '\0';
+		assert_int_equal(config_load(path, NULL, 0, &c, err), EINVAL);
+		for (k = 0; k < 3; k++) {
+			if (strstr(err, bad_files[i].says[k]) == NULL)
+				fail_msg("file %zu: '%s' doesn't say '%s'", i, err, bad_files[i].says[k]);
+		}
+	}
+}
+
+static const struct {
+	const char *set, *says;
+} bad_sets[] = {
+	{ "daemon.idle", "section.key=value" },
+	{ "idle=poll", "section.key=value" },
+	{ ".idle=poll", "section.key=value" },
+	{ "daemon.=poll", "section.key=value" },
+	{ "daemon.idle=", "1 to 255 characters" },
+	{ "daemon.idel=poll", "unknown key" },
+	{ "demon.idle=poll", "unknown section" },
+	{ "daemon.idle=often", "poll adaptive" },
+	{ "port uroce0.addresses=10.0.0/24", "10.0.0/24" },
+};
+
+static void
+each_mistake_in_a_setting_names_the_remedy(void **state)
+{
+	const char *sets[2] = { "port uroce0.ethdev=net_null0" };
+	struct uroced_config c;
+	char err[CONFIG_ERR_BYTES];
+	size_t i;
+
+	for (i = 0; i < sizeof(bad_sets) / sizeof(bad_sets[0]); i++) {
+		sets[1] = bad_sets[i].set;
+		assert_int_equal(config_load(NULL, sets, 2, &c, err), EINVAL);
+		if (strstr(err, bad_sets[i].says) == NULL || strstr(err, "--set") == NULL)
+			fail_msg("'%s': '%s' doesn't say '%s'", bad_sets[i].set, err, bad_sets[i].says);
+	}
+	sets[1] = "port uroce0.ethdev=net_null1";
+	assert_int_equal(config_load(NULL, sets, 2, &c, err), EINVAL);
+	assert_non_null(strstr(err, "given twice"));
+}
+
+static void
+every_key_arrives(void **state)
+{
+	struct uroced_config c;
+	char err[CONFIG_ERR_BYTES];
+
+	write_file("# comment\n[daemon]\nsocket = /run/a.sock # behind\nsocket_mode = 0660\nsocket_group = rdma\nidle = poll\n"
+		   "mbufs = 20000\nlog_level = debug\nmax_sessions = 7\nmax_pd = 6\nmax_mr = 5\nmax_cq = 4\nmax_srq = 3\n"
+		   "max_qp = 2\nmax_ah = 1\nring_memory = 9\n\n[port uroce3]\nethdev = 0000:03:00.0\n"
+		   "addresses =   198.18.0.1/24   fd00:18::1/64 \ngateway4 = 198.18.0.254\ngateway6 = fd00:18::fe\nvlan = 100\n"
+		   "mtu = 4200\npkeys = ffff 0x8001\nrx_desc = 512\ntx_desc = 256\nimpair = loss=0.5,seed=3\n");
+	if (config_load(path, NULL, 0, &c, err) != 0)
+		fail_msg("%s", err);
+	assert_string_equal(c.socket, "/run/a.sock");
+	assert_int_equal(c.socket_mode, 0660);
+	assert_string_equal(c.socket_group, "rdma");
+	assert_int_equal(c.idle, ENGINE_IDLE_POLL);
+	assert_int_equal(c.mbufs, 20000);
+	assert_int_equal(c.log_level, 8);
+	assert_int_equal(c.max_sessions, 7);
+	assert_int_equal(c.max_pd, 6);
+	assert_int_equal(c.max_mr, 5);
+	assert_int_equal(c.max_cq, 4);
+	assert_int_equal(c.max_srq, 3);
+	assert_int_equal(c.max_qp, 2);
+	assert_int_equal(c.max_ah, 1);
+	assert_int_equal(c.ring_memory, 9);
+	assert_int_equal(c.nb_ports, 1);
+	assert_string_equal(c.ports[0].net.name, "uroce3");
+	assert_string_equal(c.ports[0].net.ethdev, "0000:03:00.0");
+	assert_int_equal(c.ports[0].net.nb_addrs, 2);
+	assert_int_equal(c.ports[0].net.addrs[0].gid[15], 1);
+	assert_int_equal(c.ports[0].net.addrs[1].gid[0], 0xfd);
+	assert_int_equal(c.ports[0].net.gateway4[3], 254);
+	assert_int_equal(c.ports[0].net.gateway6[15], 0xfe);
+	assert_int_equal(c.ports[0].net.vlan_id, 100);
+	assert_int_equal(c.ports[0].net.mtu, 4200);
+	assert_int_equal(c.ports[0].net.pkeys[0], 0xffff);
+	assert_int_equal(c.ports[0].net.pkeys[1], 0x8001);
+	assert_int_equal(c.ports[0].net.pkeys[2], 0);
+	assert_int_equal(c.ports[0].net.rx_desc, 512);
+	assert_int_equal(c.ports[0].net.tx_desc, 256);
+	assert_true(c.ports[0].impaired);
+	assert_true(c.ports[0].impair.loss == 0.5);
+}
+
+static void
+the_command_line_wins_over_the_file(void **state)
+{
+	const char *sets[] = { "daemon.idle=poll", "port uroce0.addresses=198.18.0.7/24", "port uroce1.ethdev=b" };
+	struct uroced_config c;
+	char err[CONFIG_ERR_BYTES];
+
+	write_file("[daemon]\nidle = adaptive\n[port uroce0]\nethdev = a\naddresses = 198.18.0.1/24 198.18.0.2/24\n");
+	if (config_load(path, sets, 3, &c, err) != 0)
+		fail_msg("%s", err);
+	assert_int_equal(c.idle, ENGINE_IDLE_POLL);
+	assert_int_equal(c.nb_ports, 2);
+	assert_int_equal(c.ports[0].net.nb_addrs, 1);
+	assert_int_equal(c.ports[0].net.addrs[0].gid[15], 7);
+	assert_string_equal(c.ports[1].net.ethdev, "b");
+}
+
+static void
+defaults_are_the_largest_limits_and_the_default_socket(void **state)
+{
+	const char *sets[] = { "port uroce0.ethdev=net_null0" };
+	struct uroced_config c;
+	char err[CONFIG_ERR_BYTES];
+
+	assert_int_equal(config_load(NULL, sets, 1, &c, err), 0);
+	assert_string_equal(c.socket, CTL_DEFAULT_SOCKET);
+	assert_int_equal(c.socket_mode, 0666);
+	assert_int_equal(c.max_qp, UROCE_MAX_QP);
+	assert_int_equal(c.max_mr, UROCE_MAX_MR);
+	assert_int_equal(c.ports[0].net.pkeys[0], 0xffff);
+	assert_false(c.ports[0].impaired);
+}
+
+static void
+a_missing_file_is_named(void **state)
+{
+	struct uroced_config c;
+	char err[CONFIG_ERR_BYTES];
+
+	assert_int_equal(config_load("/nonexistent/uroced.conf", NULL, 0, &c, err), ENOENT);
+	assert_non_null(strstr(err, "/nonexistent/uroced.conf"));
+}
+
+static void
+the_sample_configuration_is_good(void **state)
+{
+	struct uroced_config c;
+	char err[CONFIG_ERR_BYTES];
+
+	if (config_load(SAMPLE_CONFIG, NULL, 0, &c, err) != 0)
+		fail_msg("%s", err);
+	assert_int_equal(c.nb_ports, 1);
+}
+
+/** Files of any content get an answer, never a crash. */
+static void
+random_files_are_survived(void **state)
+{
+	static const char alphabet[] = "[]=#\n\n .\\daemonportuce0123/:;\t\x80\xff";
+	struct uroced_config c;
+	char err[CONFIG_ERR_BYTES];
+	unsigned int seed = 1;
+	int i, k, n;
+	FILE *f;
+
+	for (i = 0; i < 500; i++) {
+		f = fopen(path, "w");
+		assert_non_null(f);
+		n = rand_r(&seed) % 2000;
+		for (k = 0; k < n; k++)
+			fputc(alphabet[rand_r(&seed) % (sizeof(alphabet) - 1)], f);
+		fclose(f);
+		assert_int_not_equal(config_load(path, NULL, 0, &c, err), 0);
+	}
+}
+
+static int
+make_file(void **state)
+{
+	int fd = mkstemp(path);
+
+	return fd < 0 ? -1 : close(fd);
+}
+
+static int
+remove_file(void **state)
+{
+	return unlink(path);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(each_mistake_in_a_file_names_line_key_and_remedy),
+		cmocka_unit_test(each_mistake_in_a_setting_names_the_remedy),
+		cmocka_unit_test(every_key_arrives),
+		cmocka_unit_test(the_command_line_wins_over_the_file),
+		cmocka_unit_test(defaults_are_the_largest_limits_and_the_default_socket),
+		cmocka_unit_test(a_missing_file_is_named),
+		cmocka_unit_test(the_sample_configuration_is_good),
+		cmocka_unit_test(random_files_are_survived),
+	};
+
+	return cmocka_run_group_tests(tests, make_file, remove_file);
+}

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "handles.h"
+
+static int things[100000];
+
+static void
+a_handle_leads_to_its_object(void **state)
+{
+	static uint32_t h[100000];
+	struct handles t;
+	uint32_t i;
+
+	handles_init(&t);
+	for (i = 0; i < 100000; i++) {
+		h[i] = handles_add(&t, &things[i]);
+		assert_int_not_equal(h[i], HANDLE_NONE);
+	}
+	for (i = 0; i < 100000; i++)
+		assert_ptr_equal(handles_get(&t, h[i]), &things[i]);
+	assert_int_equal(t.used, 100000);
+	handles_fini(&t);
+}
+
+static void
+a_freed_handle_leads_nowhere_even_when_its_place_is_taken(void **state)
+{
+	struct handles t;
+	uint32_t a, b;
+
+	handles_init(&t);
+	a = handles_add(&t, &things[0]);
+	handles_remove(&t, a);
+	assert_null(handles_get(&t, a));
+	b = handles_add(&t, &things[1]);
+	assert_int_not_equal(a, b);
+	assert_null(handles_get(&t, a));
+	assert_ptr_equal(handles_get(&t, b), &things[1]);
+	handles_fini(&t);
+}
+
+static void
+invented_handles_lead_nowhere(void **state)
+{
+	struct handles t;
+	uint32_t h, i;
+
+	handles_init(&t);
+	assert_null(handles_get(&t, 0));
+	h = handles_add(&t, &things[0]);
+	for (i = 0; i < 32; i++)
+		assert_null(handles_get(&t, h ^ 1u << i));
+	assert_null(handles_get(&t, HANDLE_NONE));
+	handles_fini(&t);
+}
+
+static void
+a_walk_finds_each_object_once_also_while_they_are_removed(void **state)
+{
+	struct handles t;
+	uint32_t h[50], pos = 0, n = 0, i;
+	int *p;
+
+	handles_init(&t);
+	for (i = 0; i < 50; i++)
+		h[i] = handles_add(&t, &things[i]);
+	for (i = 0; i < 50; i += 2)
+		handles_remove(&t, h[i]);
+	while ((p = handles_next(&t, &pos)) != NULL) {
+		assert_int_equal((p - things) % 2, 1);
+		handles_remove(&t, h[p - things]);
+		n++;
+	}
+	assert_int_equal(n, 25);
+	assert_int_equal(t.used, 0);
+	handles_fini(&t);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_handle_leads_to_its_object),
+		cmocka_unit_test(a_freed_handle_leads_nowhere_even_when_its_place_is_taken),
+		cmocka_unit_test(invented_handles_lead_nowhere),
+		cmocka_unit_test(a_walk_finds_each_object_once_also_while_they_are_removed),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
