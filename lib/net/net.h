@@ -153,4 +153,10 @@ uint64_t net_port_poll(struct net_port *p, uint64_t now_ns);
 void net_path_addr(const struct net_port *p, unsigned int sgid_index, const struct uroce_ah_attr *av, const uint8_t mac[6],
 		   struct wire_addr *out);
 
+/**
+ * [any] Ethernet address of multicast GID @p gid.
+ * @return false if it is no multicast address; @p mac is untouched then.
+ */
+bool net_multicast_mac(const uint8_t gid[16], uint8_t mac[6]);
+
 #endif /* UROCE_NET_H */

@@ -1,0 +1,473 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** @file Neighbours by our own ARP and ND, with a fake sender and a virtual clock. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include <rte_eal.h>
+#include <rte_mbuf.h>
+
+#include "priv.h"
+
+#define INTERVAL_NS (NET_RESOLVE_INTERVAL_MS * NEIGH_MS)
+
+static const uint8_t our_mac[6] = { 0x02, 0, 0, 0, 0, 0x01 };
+static const uint8_t peer_mac[6] = { 0x02, 0, 0, 0, 0, 0x02 };
+static const uint8_t other_mac[6] = { 0x02, 0, 0, 0, 0, 0x03 };
+
+static struct rte_mempool *pool;
+
+/** What a resolution ended with. */
+struct outcome {
+	unsigned int calls;
+	int status;
+	uint8_t mac[6];
+	struct fixture *again; /* resolve this from inside the callback */
+	struct outcome *cancel; /* cancel this from inside the callback */
+	struct fixture *on;
+};
+
+/** A port without an ethdev: what lib/net needs of it here. */
+struct fixture {
+	struct net_port p;
+	struct net_priv priv;
+	unsigned int sent;
+	uint8_t frame[NET_SOLICIT_MAX_BYTES];
+	uint16_t frame_bytes;
+	struct outcome o[3]; /* here, because teardown cancels what is still under way */
+};
+
+static void
+fake_send(void *arg, struct net_port *p, struct rte_mbuf *m)
+{
+	struct fixture *f = arg;
+
+	f->sent++;
+	f->frame_bytes = rte_pktmbuf_data_len(m);
+	assert_in_range(f->frame_bytes, 1, sizeof(f->frame));
+	memcpy(f->frame, rte_pktmbuf_mtod(m, void *), f->frame_bytes);
+	rte_pktmbuf_free(m);
+}
+
+static void
+gid4(uint8_t gid[16], uint8_t a, uint8_t b, uint8_t c, uint8_t d)
+{
+	const uint8_t ip[4] = { a, b, c, d };
+
+	gid_from_ipv4(gid, ip);
+}
+
+static void
+done(void *arg, int status, const uint8_t mac[6])
+{
+	struct outcome *o = arg;
+	uint8_t gid[16], now_mac[6];
+
+	o->calls++;
+	o->status = status;
+	memcpy(o->mac, mac, 6);
+	if (o->again != NULL) {
+		gid4(gid, 198, 18, 0, 77);
+		assert_int_equal(net_resolve(&o->again->p, 1, gid, 0, now_mac, done, o), EINPROGRESS);
+		o->again = NULL;
+	}
+	if (o->cancel != NULL)
+		net_resolve_cancel(&o->on->p, o->cancel);
+}
+
+static int
+setup(void **state)
+{
+	struct fixture *f = calloc(1, sizeof(*f));
+	char err[100];
+
+	assert_non_null(f);
+	f->p.priv = &f->priv;
+	f->p.index = 1;
+	memcpy(f->p.mac, our_mac, 6);
+	net_addr_parse("198.18.0.1/24", &f->p.conf.addrs[0], err, sizeof(err));
+	net_addr_parse("fd00:18::1/64", &f->p.conf.addrs[1], err, sizeof(err));
+	f->p.conf.nb_addrs = 2;
+	gid_link_local(f->p.gid[0], our_mac);
+	memcpy(f->p.gid[1], f->p.conf.addrs[0].gid, 16);
+	memcpy(f->p.gid[2], f->p.conf.addrs[1].gid, 16);
+	f->p.gid_used[0] = f->p.gid_used[1] = f->p.gid_used[2] = true;
+	f->priv.neigh = neigh_table_create(&neigh_own_ops);
+	assert_non_null(f->priv.neigh);
+	net_port_set_sender(&f->p, fake_send, f, pool);
+	*state = f;
+	return 0;
+}
+
+static int
+teardown(void **state)
+{
+	struct fixture *f = *state;
+
+	neigh_table_destroy(f->priv.neigh);
+	assert_int_equal(rte_mempool_in_use_count(pool), 0);
+	free(f);
+	return 0;
+}
+
+static void
+learn(struct fixture *f, const uint8_t gid[16], const uint8_t mac[6], uint64_t now_ns)
+{
+	struct net_learned l = { .port = 1 };
+
+	memcpy(l.gid, gid, 16);
+	memcpy(l.mac, mac, 6);
+	net_learn(&f->p, &l, now_ns);
+}
+
+static void
+on_link_host_is_asked_for_and_answered(void **state)
+{
+	struct fixture *f = *state;
+	struct outcome *o = &f->o[0];
+	uint8_t gid[16], mac[6];
+
+	gid4(gid, 198, 18, 0, 2);
+	assert_int_equal(net_resolve(&f->p, 1, gid, 1000, mac, done, o), EINPROGRESS);
+	assert_int_equal(f->sent, 1);
+	assert_memory_equal(f->frame + WIRE_ETH_BYTES + 24, gid + 12, 4);
+	assert_memory_equal(f->frame + WIRE_ETH_BYTES + 14, f->p.gid[1] + 12, 4);
+	learn(f, gid, peer_mac, 2000);
+	assert_int_equal(o->calls, 1);
+	assert_int_equal(o->status, 0);
+	assert_memory_equal(o->mac, peer_mac, 6);
+	assert_true(net_port_poll(&f->p, 3000) == UINT64_MAX);
+}
+
+static void
+ipv6_host_is_solicited(void **state)
+{
+	struct fixture *f = *state;
+	struct outcome *o = &f->o[0];
+	uint8_t gid[16] = { 0xfd, 0, 0, 0x18, [13] = 0xaa, 0xbb, 0xcc }, mac[6];
+	const uint8_t dmac[6] = { 0x33, 0x33, 0xff, 0xaa, 0xbb, 0xcc };
+
+	assert_int_equal(net_resolve(&f->p, 2, gid, 0, mac, done, o), EINPROGRESS);
+	assert_int_equal(f->sent, 1);
+	assert_memory_equal(f->frame, dmac, 6);
+	assert_int_equal(f->frame[WIRE_ETH_BYTES + 7], 255);
+	learn(f, gid, peer_mac, 0);
+	assert_int_equal(o->status, 0);
+}
+
+static void
+unanswered_requests_are_repeated_then_time_out(void **state)
+{
+	struct fixture *f = *state;
+	struct outcome *o = &f->o[0];
+	uint8_t gid[16], mac[6];
+	uint64_t now = 0, next;
+	unsigned int i;
+
+	gid4(gid, 198, 18, 0, 2);
+	assert_int_equal(net_resolve(&f->p, 1, gid, now, mac, done, o), EINPROGRESS);
+	for (i = 1; i < NET_RESOLVE_TRIES; i++) {
+		next = net_port_poll(&f->p, now + INTERVAL_NS - 1);
+		assert_true(next == now + INTERVAL_NS);
+		assert_int_equal(f->sent, i);
+		now = next;
+		net_port_poll(&f->p, now);
+		assert_int_equal(f->sent, i + 1);
+	}
+	assert_int_equal(o->calls, 0);
+	assert_true(net_port_poll(&f->p, now + INTERVAL_NS) == UINT64_MAX);
+	assert_int_equal(f->sent, NET_RESOLVE_TRIES);
+	assert_int_equal(o->calls, 1);
+	assert_int_equal(o->status, ETIMEDOUT);
+
+	/* The failure is not remembered. */
+	assert_int_equal(net_resolve(&f->p, 1, gid, now, mac, done, o), EINPROGRESS);
+	assert_int_equal(f->sent, NET_RESOLVE_TRIES + 1);
+}
+
+static void
+cached_answer_needs_no_wire_until_it_is_old(void **state)
+{
+	struct fixture *f = *state;
+	struct outcome *o = &f->o[0];
+	uint8_t gid[16], mac[6];
+	uint64_t old = 1000 + NEIGH_REACHABLE_NS;
+
+	gid4(gid, 198, 18, 0, 2);
+	net_resolve(&f->p, 1, gid, 0, mac, done, o);
+	learn(f, gid, peer_mac, 1000);
+	memset(mac, 0, 6);
+	assert_int_equal(net_resolve(&f->p, 1, gid, old - 1, mac, done, o), 0);
+	assert_memory_equal(mac, peer_mac, 6);
+	assert_int_equal(f->sent, 1);
+
+	/* Old: still used, and asked for again. */
+	memset(mac, 0, 6);
+	assert_int_equal(net_resolve(&f->p, 1, gid, old, mac, done, o), 0);
+	assert_memory_equal(mac, peer_mac, 6);
+	assert_int_equal(f->sent, 2);
+	assert_int_equal(neigh_find(f->priv.neigh, gid)->state, NEIGH_PROBE);
+	assert_true(net_port_poll(&f->p, old) == old + INTERVAL_NS);
+
+	/* The host has a new card. */
+	learn(f, gid, other_mac, old + 5);
+	assert_int_equal(neigh_find(f->priv.neigh, gid)->state, NEIGH_REACHABLE);
+	assert_int_equal(net_resolve(&f->p, 1, gid, old + 6, mac, done, o), 0);
+	assert_memory_equal(mac, other_mac, 6);
+	assert_int_equal(f->sent, 2);
+	assert_int_equal(o->calls, 1);
+}
+
+static void
+old_answer_that_nobody_confirms_is_forgotten(void **state)
+{
+	struct fixture *f = *state;
+	struct outcome *o = &f->o[0];
+	uint8_t gid[16], mac[6];
+	uint64_t now = NEIGH_REACHABLE_NS;
+	unsigned int i;
+
+	gid4(gid, 198, 18, 0, 2);
+	net_resolve(&f->p, 1, gid, 0, mac, done, o);
+	learn(f, gid, peer_mac, 0);
+	assert_int_equal(net_resolve(&f->p, 1, gid, now, mac, done, o), 0);
+	for (i = 0; i < NET_RESOLVE_TRIES; i++)
+		net_port_poll(&f->p, now += INTERVAL_NS);
+	assert_null(neigh_find(f->priv.neigh, gid));
+}
+
+static void
+several_wait_for_one_answer(void **state)
+{
+	struct fixture *f = *state;
+	struct outcome *o = f->o;
+	uint8_t gid[16], mac[6];
+
+	gid4(gid, 198, 18, 0, 2);
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(net_resolve(&f->p, 1, gid, 0, mac, done, &o[i]), EINPROGRESS);
+	assert_int_equal(f->sent, 1);
+	net_resolve_cancel(&f->p, &o[1]);
+	learn(f, gid, peer_mac, 0);
+	assert_int_equal(o[0].calls, 1);
+	assert_int_equal(o[1].calls, 0);
+	assert_int_equal(o[2].calls, 1);
+}
+
+static void
+callback_may_resolve_and_cancel(void **state)
+{
+	struct fixture *f = *state;
+	struct outcome *o = f->o;
+	uint8_t gid[16], mac[6];
+
+	gid4(gid, 198, 18, 0, 2);
+	o[0].again = f;
+	o[0].cancel = &o[1];
+	o[0].on = f;
+	assert_int_equal(net_resolve(&f->p, 1, gid, 0, mac, done, &o[0]), EINPROGRESS);
+	assert_int_equal(net_resolve(&f->p, 1, gid, 0, mac, done, &o[1]), EINPROGRESS);
+	learn(f, gid, peer_mac, 0);
+	assert_int_equal(o[0].calls, 1);
+	assert_int_equal(o[1].calls, 0);
+	assert_int_equal(f->sent, 2);
+	net_resolve_cancel(&f->p, &o[0]);
+	assert_int_equal(f->priv.neigh->nb_waiters, 0);
+}
+
+static void
+off_link_goes_by_the_gateway(void **state)
+{
+	struct fixture *f = *state;
+	struct outcome *o = &f->o[0];
+	uint8_t far[16], far6[16] = { 0x20, 0x01, 0x0d, 0xb8 }, gateway[16], mac[6];
+	const uint8_t gateway6[16] = { 0xfe, 0x80, [15] = 0xfe };
+
+	gid4(far, 203, 0, 113, 5);
+	assert_int_equal(net_resolve(&f->p, 1, far, 0, mac, done, o), EHOSTUNREACH);
+	assert_int_equal(net_resolve(&f->p, 2, far6, 0, mac, done, o), EHOSTUNREACH);
+	gid4(gateway, 198, 18, 0, 254);
+	memcpy(f->p.conf.gateway4, gateway + 12, 4);
+	memcpy(f->p.conf.gateway6, gateway6, 16);
+	assert_int_equal(net_resolve(&f->p, 1, far, 0, mac, done, o), EINPROGRESS);
+	assert_memory_equal(f->frame + WIRE_ETH_BYTES + 24, gateway + 12, 4);
+	learn(f, far, other_mac, 0); /* the far host itself can't be on the link: nobody waits for it */
+	assert_int_equal(o->calls, 0);
+	learn(f, gateway, peer_mac, 0);
+	assert_int_equal(o->calls, 1);
+	assert_memory_equal(o->mac, peer_mac, 6);
+	assert_int_equal(net_resolve(&f->p, 2, far6, 0, mac, done, o), EINPROGRESS);
+	assert_memory_equal(f->frame + WIRE_ETH_BYTES + WIRE_IPV6_BYTES + 8, gateway6, 16);
+}
+
+static void
+multicast_and_own_addresses_need_no_wire(void **state)
+{
+	struct fixture *f = *state;
+	const uint8_t group_mac[6] = { 0x01, 0x00, 0x5e, 0x01, 0x02, 0x03 };
+	uint8_t gid[16], mac[6];
+
+	gid4(gid, 239, 1, 2, 3);
+	assert_int_equal(net_resolve(&f->p, 1, gid, 0, mac, done, NULL), 0);
+	assert_memory_equal(mac, group_mac, 6);
+	assert_int_equal(net_resolve(&f->p, 2, f->p.gid[0], 0, mac, done, NULL), 0);
+	assert_memory_equal(mac, our_mac, 6);
+	assert_int_equal(f->sent, 0);
+}
+
+static void
+wrong_arguments_are_refused(void **state)
+{
+	struct fixture *f = *state;
+	uint8_t v4[16], v6[16] = { 0xfd, 0, 0, 0x18, [15] = 9 }, bad[16], mac[6];
+
+	gid4(v4, 198, 18, 0, 2);
+	assert_int_equal(net_resolve(&f->p, UROCE_MAX_GIDS, v4, 0, mac, done, NULL), EINVAL);
+	assert_int_equal(net_resolve(&f->p, 5, v4, 0, mac, done, NULL), EINVAL);
+	assert_int_equal(net_resolve(&f->p, 2, v4, 0, mac, done, NULL), EINVAL);
+	assert_int_equal(net_resolve(&f->p, 1, v6, 0, mac, done, NULL), EINVAL);
+	gid4(bad, 255, 255, 255, 255);
+	assert_int_equal(net_resolve(&f->p, 1, bad, 0, mac, done, NULL), EINVAL);
+	memset(bad, 0, 16);
+	assert_int_equal(net_resolve(&f->p, 2, bad, 0, mac, done, NULL), EINVAL);
+	assert_int_equal(f->sent, 0);
+}
+
+static void
+strangers_cannot_fill_the_table(void **state)
+{
+	struct fixture *f = *state;
+	uint8_t gid[16];
+
+	for (unsigned int i = 0; i < 100; i++) {
+		gid4(gid, 198, 18, 0, (uint8_t)(i + 2));
+		learn(f, gid, peer_mac, 0);
+	}
+	assert_int_equal(f->priv.neigh->nb_neighs, 0);
+}
+
+static void
+multicast_mac_is_never_learned(void **state)
+{
+	const uint8_t group[6] = { 0x01, 0, 0x5e, 0, 0, 1 };
+	struct fixture *f = *state;
+	struct outcome *o = &f->o[0];
+	uint8_t gid[16], mac[6];
+
+	gid4(gid, 198, 18, 0, 2);
+	net_resolve(&f->p, 1, gid, 0, mac, done, o);
+	learn(f, gid, group, 0);
+	assert_int_equal(o->calls, 0);
+}
+
+static void
+full_table_gives_up_its_oldest_answer(void **state)
+{
+	struct fixture *f = *state;
+	struct outcome *o = &f->o[0];
+	uint8_t gid[16] = { 0xfd, 0, 0, 0x18 }, first[16], mac[6];
+
+	for (unsigned int i = 0; i <= NET_NEIGH_MAX; i++) {
+		wire_put32(gid + 12, i + 100);
+		if (i == 0)
+			memcpy(first, gid, 16);
+		assert_int_equal(net_resolve(&f->p, 2, gid, i, mac, done, o), EINPROGRESS);
+		learn(f, gid, peer_mac, i);
+	}
+	assert_int_equal(f->priv.neigh->nb_neighs, NET_NEIGH_MAX);
+	assert_null(neigh_find(f->priv.neigh, first));
+	assert_non_null(neigh_find(f->priv.neigh, gid));
+	assert_int_equal(o->calls, NET_NEIGH_MAX + 1);
+}
+
+static void
+too_many_resolutions_are_refused(void **state)
+{
+	struct fixture *f = *state;
+	struct outcome *o = &f->o[0];
+	uint8_t gid[16] = { 0xfd, 0, 0, 0x18 }, mac[6];
+
+	for (unsigned int i = 0; i < NET_NEIGH_PENDING_MAX; i++) {
+		wire_put32(gid + 12, i + 100);
+		assert_int_equal(net_resolve(&f->p, 2, gid, 0, mac, done, o), EINPROGRESS);
+	}
+	assert_int_equal(net_resolve(&f->p, 2, gid, 0, mac, done, o), ENOBUFS);
+	wire_put32(gid + 12, 1);
+	wire_put32(gid + 8, 1);
+	assert_int_equal(net_resolve(&f->p, 2, gid, 0, mac, done, o), ENOBUFS);
+	net_resolve_cancel(&f->p, o);
+	assert_int_equal(net_resolve(&f->p, 2, gid, 0, mac, done, o), EINPROGRESS);
+}
+
+static void
+closing_cancels_what_is_under_way(void **state)
+{
+	struct fixture *f = *state;
+	struct outcome *o = &f->o[0];
+	uint8_t gid[16], mac[6];
+
+	gid4(gid, 198, 18, 0, 2);
+	net_resolve(&f->p, 1, gid, 0, mac, done, o);
+	neigh_table_destroy(f->priv.neigh);
+	assert_int_equal(o->calls, 1);
+	assert_int_equal(o->status, ECANCELED);
+	f->priv.neigh = neigh_table_create(&neigh_own_ops);
+}
+
+static void
+request_that_cannot_be_sent_is_tried_again(void **state)
+{
+	struct fixture *f = *state;
+	struct outcome *o = &f->o[0];
+	struct rte_mbuf *all[1023];
+	uint8_t gid[16], mac[6];
+	unsigned int n = rte_mempool_avail_count(pool);
+
+	gid4(gid, 198, 18, 0, 2);
+	assert_in_range(n, 1, 1023);
+	assert_int_equal(rte_pktmbuf_alloc_bulk(pool, all, n), 0);
+	assert_int_equal(net_resolve(&f->p, 1, gid, 0, mac, done, o), EINPROGRESS);
+	assert_int_equal(f->sent, 0);
+	rte_pktmbuf_free_bulk(all, n);
+	net_port_poll(&f->p, INTERVAL_NS);
+	assert_int_equal(f->sent, 1);
+}
+
+int
+main(int argc, char **argv)
+{
+	char *eal[] = { argv[0], "--no-huge", "-m", "32", "--no-pci", "--no-shconf", "--no-telemetry", "--log-level", "error", "-l", "0" };
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(on_link_host_is_asked_for_and_answered, setup, teardown),
+		cmocka_unit_test_setup_teardown(ipv6_host_is_solicited, setup, teardown),
+		cmocka_unit_test_setup_teardown(unanswered_requests_are_repeated_then_time_out, setup, teardown),
+		cmocka_unit_test_setup_teardown(cached_answer_needs_no_wire_until_it_is_old, setup, teardown),
+		cmocka_unit_test_setup_teardown(old_answer_that_nobody_confirms_is_forgotten, setup, teardown),
+		cmocka_unit_test_setup_teardown(several_wait_for_one_answer, setup, teardown),
+		cmocka_unit_test_setup_teardown(callback_may_resolve_and_cancel, setup, teardown),
+		cmocka_unit_test_setup_teardown(off_link_goes_by_the_gateway, setup, teardown),
+		cmocka_unit_test_setup_teardown(multicast_and_own_addresses_need_no_wire, setup, teardown),
+		cmocka_unit_test_setup_teardown(wrong_arguments_are_refused, setup, teardown),
+		cmocka_unit_test_setup_teardown(strangers_cannot_fill_the_table, setup, teardown),
+		cmocka_unit_test_setup_teardown(multicast_mac_is_never_learned, setup, teardown),
+		cmocka_unit_test_setup_teardown(full_table_gives_up_its_oldest_answer, setup, teardown),
+		cmocka_unit_test_setup_teardown(too_many_resolutions_are_refused, setup, teardown),
+		cmocka_unit_test_setup_teardown(closing_cancels_what_is_under_way, setup, teardown),
+		cmocka_unit_test_setup_teardown(request_that_cannot_be_sent_is_tried_again, setup, teardown),
+	};
+	int rc;
+
+	if (rte_eal_init(sizeof(eal) / sizeof(eal[0]), eal) < 0)
+		return 1;
+	pool = rte_pktmbuf_pool_create("test", 255, 0, 0, RTE_MBUF_DEFAULT_BUF_SIZE, SOCKET_ID_ANY);
+	if (pool == NULL)
+		return 1;
+	rc = cmocka_run_group_tests(tests, NULL, NULL);
+	rte_eal_cleanup();
+	return rc;
+}
