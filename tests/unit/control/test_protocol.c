@@ -1,0 +1,645 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The control protocol against hostile and careless clients: nothing changes, nothing leaks, others are served. */
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "daemon.h"
+
+enum { MAX_SESSIONS = 40, MAX_QP = 1000 };
+
+/** The daemon must answer to everybody else as before. */
+static void
+assert_daemon_well(void)
+{
+	int sock = peer_connect();
+
+	assert_int_equal(peer_hello(sock), 0);
+	close(sock);
+	assert_true(daemon_wait_empty());
+}
+
+static void
+garbage_is_refused_and_the_session_lives(void **state)
+{
+	static uint8_t junk[200000];
+	static const size_t sizes[] = { 1, 7, 8, 11, 12, 263, 265, 1000, 49415, 49416, 49417, 200000 };
+	int sock = peer_connect();
+	struct ctl_rsp r;
+	size_t i;
+
+	memset(junk, 0xa5, sizeof(junk));
+	for (i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+		assert_int_equal(peer_send(sock, junk, sizes[i], NULL, 0), 0);
+		assert_true(peer_recv(sock, &r, NULL, 0));
+		assert_int_equal(r.status, EINVAL);
+		assert_int_not_equal(r.message[0], '\0');
+	}
+	assert_int_equal(peer_hello(sock), 0);
+	close(sock);
+	assert_daemon_well();
+}
+
+static void
+wrong_sizes_are_refused(void **state)
+{
+	static uint8_t buf[CTL_REQ_BYTES + (CTL_SEGS_PER_MSG + 1) * sizeof(struct ctl_seg)];
+	struct ctl_req *q = (void *)buf;
+	struct peer p;
+	struct ctl_rsp r;
+	uint32_t op;
+	size_t n;
+
+	peer_open(&p);
+	for (op = CTL_HELLO; op < CTL_OPS; op++) {
+		for (n = 12; n <= CTL_REQ_BYTES + 48; n += 12) {
+			if (n == CTL_REQ_BYTES)
+				continue;
+			memset(buf, 0, sizeof(buf));
+			*q = peer_req(op);
+			q->hello.abi_version = op == CTL_HELLO ? UROCE_ABI_VERSION : 0;
+			assert_int_equal(peer_send(p.sock, buf, n, NULL, 0), 0);
+			assert_true(peer_recv(p.sock, &r, NULL, 0));
+			assert_int_equal(r.status, EINVAL);
+		}
+	}
+	/* More segments than may be in one message, and fewer than it says. */
+	memset(buf, 0, sizeof(buf));
+	*q = peer_req(CTL_MR_SEGS);
+	q->mr_segs.nb_in_msg = CTL_SEGS_PER_MSG + 1;
+	assert_int_equal(peer_send(p.sock, buf, sizeof(buf), NULL, 0), 0);
+	assert_true(peer_recv(p.sock, &r, NULL, 0));
+	assert_int_equal(r.status, EINVAL);
+	q->mr_segs.nb_in_msg = 2;
+	assert_int_equal(peer_send(p.sock, buf, CTL_REQ_BYTES + sizeof(struct ctl_seg), NULL, 0), 0);
+	assert_true(peer_recv(p.sock, &r, NULL, 0));
+	assert_int_equal(r.status, EINVAL);
+	peer_close(&p);
+	assert_daemon_well();
+}
+
+static void
+another_version_gets_the_daemons_and_the_end(void **state)
+{
+	int sock = peer_connect();
+	struct ctl_req q = peer_req(CTL_HELLO);
+	struct ctl_rsp r;
+
+	q.hello.abi_version = UROCE_ABI_VERSION + 1;
+	/* Whatever size its requests have. */
+	assert_int_equal(peer_send(sock, &q, 100, NULL, 0), 0);
+	assert_true(peer_recv(sock, &r, NULL, 0));
+	assert_int_equal(r.status, EPROTO);
+	assert_int_equal(r.hello.abi_version, UROCE_ABI_VERSION);
+	assert_int_not_equal(r.hello.version[0], '\0');
+	assert_false(peer_recv(sock, &r, NULL, 0));
+	close(sock);
+	assert_daemon_well();
+}
+
+static void
+order_is_kept_hello_then_device(void **state)
+{
+	int sock = peer_connect();
+	struct ctl_req q;
+	struct ctl_rsp r;
+	uint32_t op;
+
+	for (op = CTL_DEVICE_GET; op < CTL_OPS; op++) {
+		q = peer_req(op);
+		assert_int_equal(peer_call(sock, &q, NULL, 0, &r, NULL, 0), EINVAL);
+		assert_non_null(strstr(r.message, "before HELLO"));
+	}
+	assert_int_equal(peer_hello(sock), 0);
+	assert_int_equal(peer_hello(sock), EINVAL);
+	for (op = CTL_DEVICE_QUERY; op < CTL_OPS; op++) {
+		q = peer_req(op);
+		assert_int_equal(peer_call(sock, &q, NULL, 0, &r, NULL, 0), EINVAL);
+		assert_non_null(strstr(r.message, "before DEVICE_OPEN"));
+	}
+	q = peer_req(0);
+	assert_int_equal(peer_call(sock, &q, NULL, 0, &r, NULL, 0), EINVAL);
+	q = peer_req(CTL_OPS);
+	assert_int_equal(peer_call(sock, &q, NULL, 0, &r, NULL, 0), EINVAL);
+	q = peer_req(UINT32_MAX);
+	assert_int_equal(peer_call(sock, &q, NULL, 0, &r, NULL, 0), EINVAL);
+	close(sock);
+	assert_daemon_well();
+}
+
+static void
+hello_takes_only_memory_descriptors_and_terminated_names(void **state)
+{
+	static const char *const paths[] = { "/dev/null", "/proc/self/maps", "/proc/self/status", "/tmp" };
+	int sock = peer_connect(), fd;
+	struct ctl_req q = peer_req(CTL_HELLO);
+	struct ctl_rsp r;
+	size_t i;
+
+	q.hello.abi_version = UROCE_ABI_VERSION;
+	for (i = 0; i < 4; i++) {
+		fd = open(paths[i], O_RDONLY);
+		assert_true(fd >= 0);
+		assert_int_equal(peer_call(sock, &q, &fd, 1, &r, NULL, 0), EINVAL);
+		close(fd);
+	}
+	fd = open("/proc/self/mem", O_RDONLY);
+	assert_int_equal(peer_call(sock, &q, &fd, 1, &r, NULL, 0), EINVAL);
+	close(fd);
+	memset(q.hello.program, 'x', sizeof(q.hello.program));
+	assert_int_equal(peer_call(sock, &q, NULL, 0, &r, NULL, 0), EINVAL);
+	assert_int_equal(peer_hello(sock), 0);
+	close(sock);
+	assert_daemon_well();
+}
+
+static void
+descriptors_that_nobody_asked_for_are_closed(void **state)
+{
+	unsigned int before, i;
+	int fds[60], sock;
+	struct ctl_req q = peer_req(CTL_PD_ALLOC);
+	struct ctl_rsp r;
+	struct peer p;
+
+	peer_open(&p);
+	for (i = 0; i < 60; i++)
+		fds[i] = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	before = daemon_counts().fds;
+	for (i = 1; i < 60; i++)
+		assert_int_equal(peer_call(p.sock, &q, fds, i, &r, NULL, 0), EINVAL);
+	q = peer_req(CTL_CQ_CREATE);
+	q.cq_create.cqe = 1;
+	/* One too many, one too few, and none that is a channel. */
+	assert_int_equal(peer_call(p.sock, &q, fds, 1, &r, NULL, 0), EINVAL);
+	q.cq_create.has_channel = 1;
+	assert_int_equal(peer_call(p.sock, &q, NULL, 0, &r, NULL, 0), EINVAL);
+	assert_int_equal(peer_call(p.sock, &q, fds, 1, &r, NULL, 0), EINVAL);
+	assert_int_equal(daemon_counts().fds, before);
+	/* Sent and never taken out of the socket. */
+	sock = peer_connect();
+	q = peer_req(CTL_HELLO);
+	for (i = 0; i < 10; i++)
+		peer_send(sock, &q, sizeof(q), fds, 4);
+	close(sock);
+	peer_close(&p);
+	for (i = 0; i < 60; i++)
+		close(fds[i]);
+	assert_daemon_well();
+}
+
+static void
+invented_handles_are_refused(void **state)
+{
+	static const uint32_t ops[] = { CTL_PD_FREE, CTL_MR_DEREG, CTL_CQ_DESTROY, CTL_SRQ_DESTROY, CTL_SRQ_QUERY,
+					CTL_SRQ_MODIFY, CTL_QP_QUERY, CTL_QP_DESTROY, CTL_QP_MODIFY, CTL_AH_DESTROY,
+					CTL_QP_CREATE, CTL_SRQ_CREATE, CTL_AH_CREATE };
+	struct ctl_req q;
+	struct ctl_rsp r;
+	struct peer p;
+	uint32_t h;
+	size_t i;
+
+	peer_open(&p);
+	for (i = 0; i < sizeof(ops) / sizeof(ops[0]); i++) {
+		for (h = 1; h != 0; h <<= 1) {
+			q = peer_req(ops[i]);
+			if (ops[i] == CTL_QP_CREATE)
+				q.qp_create.pd = h;
+			else if (ops[i] == CTL_SRQ_CREATE)
+				q.srq_create.pd = h;
+			else
+				q.handle.handle = h;
+			assert_int_equal(peer_call(p.sock, &q, NULL, 0, &r, NULL, 0), EINVAL);
+		}
+	}
+	peer_close(&p);
+	assert_daemon_well();
+}
+
+static uint32_t
+new_pd(struct peer *p)
+{
+	struct ctl_req q = peer_req(CTL_PD_ALLOC);
+	struct ctl_rsp r;
+
+	assert_int_equal(peer_call(p->sock, &q, NULL, 0, &r, NULL, 0), 0);
+	return r.handle.handle;
+}
+
+static struct ctl_cq_create_rsp
+new_cq(struct peer *p, uint32_t cqe)
+{
+	struct ctl_req q = peer_req(CTL_CQ_CREATE);
+	struct ctl_rsp r;
+	int fd = -1;
+
+	q.cq_create.cqe = cqe;
+	assert_int_equal(peer_call(p->sock, &q, NULL, 0, &r, &fd, 1), 0);
+	peer_segment(p, &r.cq_create.seg, fd);
+	return r.cq_create;
+}
+
+static void
+one_sessions_handles_are_nothing_to_another(void **state)
+{
+	struct ctl_req q;
+	struct ctl_rsp r;
+	struct peer a, b;
+	uint32_t pd, i;
+
+	peer_open(&a);
+	peer_open(&b);
+	for (i = 0; i < 5; i++)
+		pd = new_pd(&a);
+	q = peer_req(CTL_PD_FREE);
+	q.handle.handle = pd;
+	assert_int_equal(peer_call(b.sock, &q, NULL, 0, &r, NULL, 0), EINVAL);
+	assert_int_equal(peer_call(a.sock, &q, NULL, 0, &r, NULL, 0), 0);
+	assert_int_equal(peer_call(a.sock, &q, NULL, 0, &r, NULL, 0), EINVAL);
+	peer_close(&a);
+	peer_close(&b);
+	assert_daemon_well();
+}
+
+static int
+try_qp(struct peer *p, uint32_t type, uint32_t pd, uint32_t cq, uint32_t wr, uint32_t sge, uint32_t inl)
+{
+	struct ctl_req q = peer_req(CTL_QP_CREATE);
+	struct ctl_rsp r;
+	int fd = -1, rc;
+
+	q.qp_create = (struct ctl_qp_create_req){
+		.type = type, .pd = pd, .send_cq = cq, .recv_cq = cq, .srq = UINT32_MAX,
+		.cap = { wr, wr, sge, sge, inl },
+	};
+	rc = peer_call(p->sock, &q, NULL, 0, &r, &fd, 1);
+	if (rc == 0)
+		peer_segment(p, &r.qp_create.seg, fd);
+	return rc;
+}
+
+static void
+sizes_beyond_the_limits_are_refused(void **state)
+{
+	struct ctl_req q;
+	struct ctl_rsp r;
+	struct peer p;
+	uint32_t pd, cq;
+
+	peer_open(&p);
+	pd = new_pd(&p);
+	cq = new_cq(&p, 100).handle;
+	q = peer_req(CTL_CQ_CREATE);
+	assert_int_equal(peer_call(p.sock, &q, NULL, 0, &r, NULL, 0), EINVAL);
+	q.cq_create.cqe = UROCE_MAX_CQE + 1;
+	assert_int_equal(peer_call(p.sock, &q, NULL, 0, &r, NULL, 0), EINVAL);
+	assert_int_equal(try_qp(&p, UROCE_QPT_RC, pd, cq, UROCE_MAX_QP_WR + 1, 1, 0), EINVAL);
+	assert_int_equal(try_qp(&p, UROCE_QPT_RC, pd, cq, UINT32_MAX, 1, 0), EINVAL);
+	assert_int_equal(try_qp(&p, UROCE_QPT_RC, pd, cq, 1, UROCE_MAX_SGE + 1, 0), EINVAL);
+	assert_int_equal(try_qp(&p, UROCE_QPT_RC, pd, cq, 1, 1, UROCE_MAX_INLINE + 1), EINVAL);
+	assert_int_equal(try_qp(&p, 77, pd, cq, 1, 1, 0), EOPNOTSUPP);
+	assert_int_equal(try_qp(&p, UROCE_QPT_RC, pd, cq, UROCE_MAX_QP_WR, UROCE_MAX_SGE, UROCE_MAX_INLINE), 0);
+	assert_int_equal(try_qp(&p, UROCE_QPT_RC, pd, cq, 0, 0, 0), 0);
+	peer_close(&p);
+	assert_daemon_well();
+}
+
+static int
+reg(struct peer *p, uint32_t pd, uint32_t access, const struct ctl_seg *segs, uint32_t n, uint32_t *handle)
+{
+	static uint8_t buf[CTL_REQ_BYTES + 16 * sizeof(struct ctl_seg)];
+	struct ctl_req *q = (void *)buf;
+	struct ctl_rsp r;
+
+	*q = peer_req(CTL_MR_REG);
+	q->mr_reg.pd = pd;
+	q->mr_reg.access = access;
+	q->mr_reg.addr = q->mr_reg.iova = segs[0].va;
+	q->mr_reg.length = segs[n - 1].va + segs[n - 1].length - segs[0].va;
+	q->mr_reg.nb_segs = q->mr_reg.nb_in_msg = n;
+	memcpy(buf + CTL_REQ_BYTES, segs, n * sizeof(*segs));
+	assert_int_equal(peer_send(p->sock, buf, CTL_REQ_BYTES + n * sizeof(*segs), NULL, 0), 0);
+	assert_true(peer_recv(p->sock, &r, NULL, 0));
+	if (r.status == 0)
+		*handle = r.mr_reg.handle;
+	return r.status;
+}
+
+static void
+segments_that_make_no_sense_are_refused(void **state)
+{
+	const uint64_t va = 0x10000000, end = UINT64_C(1) << 46;
+	const struct {
+		struct ctl_seg s[2];
+		uint32_t n;
+	} bad[] = {
+		{ { { .va = va, .length = 0, .kind = CTL_SEG_REMOTE } }, 1 },
+		{ { { .va = va, .length = UINT64_MAX, .kind = CTL_SEG_REMOTE } }, 1 },
+		{ { { .va = va, .length = 10, .kind = 0 } }, 1 },
+		{ { { .va = va, .length = 10, .kind = 4 } }, 1 },
+		{ { { .va = va, .length = 4096, .offset = end, .kind = CTL_SEG_CONVERTED } }, 1 },
+		{ { { .va = va, .length = 4097, .offset = end - 4096, .kind = CTL_SEG_CONVERTED } }, 1 },
+		{ { { .va = va, .length = 8192, .offset = UINT64_MAX - 4095, .kind = CTL_SEG_CONVERTED } }, 1 },
+		{ { { .va = va, .length = 4096, .offset = 1, .kind = CTL_SEG_CONVERTED } }, 1 },
+		{ { { .va = va, .length = 10, .kind = CTL_SEG_REMOTE }, { .va = va + 11, .length = 5, .kind = CTL_SEG_REMOTE } }, 2 },
+		{ { { .va = va, .length = 10, .kind = CTL_SEG_REMOTE }, { .va = va + 9, .length = 5, .kind = CTL_SEG_REMOTE } }, 2 },
+		{ { { .va = va, .length = 4096, .kind = CTL_SEG_SHARED, .map_start = va, .map_end = va } }, 1 },
+		{ { { .va = va, .length = 8192, .kind = CTL_SEG_SHARED, .map_start = va, .map_end = va + 4096 } }, 1 },
+		{ { { .va = va, .length = 10, .offset = 5, .kind = CTL_SEG_SHARED, .map_start = va, .map_end = va + 4096 } }, 1 },
+	};
+	struct ctl_req q = peer_req(CTL_MR_REG);
+	struct ctl_rsp r;
+	struct peer p;
+	uint32_t pd, h;
+	size_t i;
+
+	peer_open(&p);
+	pd = new_pd(&p);
+	for (i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+		assert_int_equal(reg(&p, pd, UROCE_ACCESS_LOCAL_WRITE, bad[i].s, bad[i].n, &h), EINVAL);
+	/* Segments that never came. */
+	q.mr_reg.pd = pd;
+	q.mr_reg.nb_segs = 5;
+	assert_int_equal(peer_call(p.sock, &q, NULL, 0, &r, NULL, 0), EINVAL);
+	q.mr_reg.nb_segs = UINT32_MAX;
+	assert_int_equal(peer_call(p.sock, &q, NULL, 0, &r, NULL, 0), EINVAL);
+	/* A mapping that isn't ours, and access bits that contradict each other. */
+	assert_int_equal(reg(&p, pd, 0, &(struct ctl_seg){ .va = va, .length = 4096, .kind = CTL_SEG_SHARED,
+			 .map_start = va, .map_end = va + 4096 }, 1, &h), EOPNOTSUPP);
+	assert_int_equal(reg(&p, pd, UROCE_ACCESS_REMOTE_WRITE, &(struct ctl_seg){ .va = va, .length = 4096,
+			 .kind = CTL_SEG_REMOTE }, 1, &h), EINVAL);
+	assert_int_equal(daemon_counts().control.mrs, 0);
+	peer_close(&p);
+	assert_daemon_well();
+}
+
+/** A file of @p bytes, mapped; the segment that describes it. */
+static struct ctl_seg
+shared_seg(int fd, size_t bytes, int prot)
+{
+	uint8_t *m = mmap(NULL, bytes, prot, MAP_SHARED, fd, 0);
+
+	assert_ptr_not_equal(m, MAP_FAILED);
+	return (struct ctl_seg){
+		.va = (uintptr_t)m, .length = bytes, .kind = CTL_SEG_SHARED, .map_start = (uintptr_t)m,
+		.map_end = (uintptr_t)m + bytes,
+	};
+}
+
+static void
+only_shared_memory_that_the_program_may_write_is_mapped(void **state)
+{
+	char file[] = "/var/tmp/uroce-test-XXXXXX";
+	int memfd = memfd_create("test", MFD_CLOEXEC), disk = mkstemp(file), ro, rc;
+	struct ctl_seg s;
+	struct peer p;
+	uint32_t pd, h;
+	char link[32];
+
+	peer_open(&p);
+	if (!p.dev.privileged) {
+		peer_close(&p);
+		skip();
+	}
+	pd = new_pd(&p);
+	assert_int_equal(ftruncate(memfd, 16384), 0);
+	assert_int_equal(ftruncate(disk, 16384), 0);
+	s = shared_seg(memfd, 16384, PROT_READ | PROT_WRITE);
+	assert_int_equal(reg(&p, pd, UROCE_ACCESS_LOCAL_WRITE, &s, 1, &h), 0);
+	/* Opened read-only: not for an MR that is written, even though the daemon could. */
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", memfd);
+	ro = open(link, O_RDONLY | O_CLOEXEC);
+	s = shared_seg(ro, 16384, PROT_READ);
+	assert_int_equal(reg(&p, pd, UROCE_ACCESS_LOCAL_WRITE, &s, 1, &h), EFAULT);
+	assert_int_equal(reg(&p, pd, UROCE_ACCESS_REMOTE_READ, &s, 1, &h), 0);
+	/* A file on a disk is another file system's: the client falls back to remote access (unless /var/tmp is a tmpfs). */
+	s = shared_seg(disk, 16384, PROT_READ | PROT_WRITE);
+	rc = reg(&p, pd, UROCE_ACCESS_LOCAL_WRITE, &s, 1, &h);
+	assert_true(rc == EOPNOTSUPP || rc == 0);
+	unlink(file);
+	close(memfd);
+	close(disk);
+	close(ro);
+	peer_close(&p);
+	assert_daemon_well();
+}
+
+static void
+what_is_in_use_stays_until_its_users_go(void **state)
+{
+	struct ctl_req q = peer_req(CTL_PD_FREE);
+	struct ctl_rsp r;
+	struct ctl_cq_create_rsp cq;
+	struct peer p;
+	uint32_t pd;
+
+	peer_open(&p);
+	pd = new_pd(&p);
+	cq = new_cq(&p, 10);
+	assert_int_equal(try_qp(&p, UROCE_QPT_RC, pd, cq.handle, 1, 1, 0), 0);
+	q.handle.handle = pd;
+	assert_int_equal(peer_call(p.sock, &q, NULL, 0, &r, NULL, 0), EBUSY);
+	q = peer_req(CTL_CQ_DESTROY);
+	q.handle.handle = cq.handle;
+	assert_int_equal(peer_call(p.sock, &q, NULL, 0, &r, NULL, 0), EBUSY);
+	peer_close(&p);
+	assert_daemon_well();
+}
+
+static void
+everything_of_a_session_goes_with_its_connection(void **state)
+{
+	struct daemon_counts before, during, after;
+	uint32_t pd, h, i, k;
+	struct ctl_cq_create_rsp cq;
+	struct ctl_seg s = { .length = 8192, .kind = CTL_SEG_CONVERTED };
+	struct peer p;
+
+	assert_true(daemon_wait_empty());
+	before = daemon_counts();
+	for (k = 0; k < 10; k++) {
+		peer_open(&p);
+		pd = new_pd(&p);
+		for (i = 0; i < 20; i++) {
+			cq = new_cq(&p, 100);
+			assert_int_equal(try_qp(&p, UROCE_QPT_RC, pd, cq.handle, 16, 2, 0), 0);
+			s.va = 0x40000000 + i * 65536;
+			s.offset = i * 8192;
+			assert_int_equal(reg(&p, pd, UROCE_ACCESS_LOCAL_WRITE, &s, 1, &h), 0);
+		}
+		during = daemon_counts();
+		assert_int_equal(during.control.qps, 20);
+		assert_int_equal(during.qps, 20);
+		assert_int_equal(during.control.mrs, 20);
+		assert_int_equal(during.mrs, 20);
+		peer_close(&p);
+		assert_true(daemon_wait_empty());
+	}
+	after = daemon_counts();
+	assert_memory_equal(&before.control, &after.control, sizeof(before.control));
+	assert_int_equal(after.qps, before.qps);
+	assert_int_equal(after.mrs, before.mrs);
+	assert_int_equal(after.fds, before.fds);
+}
+
+static void
+the_limit_of_qps_holds_and_says_which_key(void **state)
+{
+	struct ctl_req q = peer_req(CTL_QP_CREATE);
+	struct ctl_rsp r;
+	struct peer p;
+	uint32_t pd, cq, i;
+
+	peer_open(&p);
+	pd = new_pd(&p);
+	cq = new_cq(&p, 10).handle;
+	for (i = 0; i < MAX_QP; i++)
+		assert_int_equal(try_qp(&p, UROCE_QPT_RC, pd, cq, 1, 1, 0), 0);
+	q.qp_create = (struct ctl_qp_create_req){ .type = UROCE_QPT_RC, .pd = pd, .send_cq = cq, .recv_cq = cq,
+						  .srq = UINT32_MAX };
+	assert_int_equal(peer_call(p.sock, &q, NULL, 0, &r, NULL, 0), ENOMEM);
+	assert_non_null(strstr(r.message, "daemon.max_qp"));
+	peer_close(&p);
+	assert_daemon_well();
+}
+
+static void
+a_thousand_connections_come_and_go(void **state)
+{
+	unsigned int before = daemon_counts().fds;
+	int i, sock;
+
+	for (i = 0; i < 1000; i++) {
+		sock = peer_connect();
+		if (i % 3 == 0)
+			assert_int_equal(peer_hello(sock), 0);
+		close(sock);
+		if (i % 20 == 19)
+			assert_true(daemon_wait_empty());
+	}
+	assert_daemon_well();
+	assert_int_equal(daemon_counts().fds, before);
+}
+
+static void
+too_many_sessions_are_told_so(void **state)
+{
+	int socks[MAX_SESSIONS], extra, i;
+	struct ctl_rsp r;
+
+	for (i = 0; i < MAX_SESSIONS; i++) {
+		socks[i] = peer_connect();
+		assert_int_equal(peer_hello(socks[i]), 0);
+	}
+	extra = peer_connect();
+	assert_true(peer_recv(extra, &r, NULL, 0));
+	assert_int_equal(r.status, EMFILE);
+	assert_non_null(strstr(r.message, "max_sessions"));
+	assert_false(peer_recv(extra, &r, NULL, 0));
+	close(extra);
+	for (i = 0; i < MAX_SESSIONS; i++)
+		close(socks[i]);
+	assert_true(daemon_wait_empty());
+	assert_daemon_well();
+}
+
+static void
+one_that_never_reads_its_replies_is_cut_off(void **state)
+{
+	struct ctl_req q = peer_req(CTL_DEVICE_GET);
+	int sock = peer_connect(), i, rc = 0;
+
+	assert_int_equal(peer_hello(sock), 0);
+	for (i = 0; i < 100000 && rc == 0; i++)
+		rc = peer_send(sock, &q, sizeof(q), NULL, 0);
+	assert_true(rc == EPIPE || rc == ECONNRESET);
+	close(sock);
+	assert_daemon_well();
+}
+
+/** Requests of valid form and random content. */
+static void
+random_requests_change_nothing_for_others(void **state)
+{
+	struct ctl_req q;
+	struct ctl_rsp r;
+	struct peer p;
+	unsigned int seed = 11, i, k;
+	int fds[CTL_MAX_FDS], rc;
+	uint32_t pd, cq;
+
+	for (k = 0; k < 20; k++) {
+		peer_open(&p);
+		pd = new_pd(&p);
+		cq = new_cq(&p, 10).handle;
+		assert_int_equal(try_qp(&p, UROCE_QPT_RC, pd, cq, 4, 1, 0), 0);
+		for (i = 0; i < 500; i++) {
+			q = peer_req(1 + rand_r(&seed) % CTL_OPS);
+			for (size_t b = 0; b < sizeof(q.space); b++)
+				q.space[b] = rand_r(&seed) % 3 ? 0 : (uint8_t)(rand_r(&seed) % (rand_r(&seed) % 2 ? 4 : 256));
+			if (q.op == CTL_HELLO)
+				q.hello.abi_version = UROCE_ABI_VERSION;
+			memset(fds, 0xff, sizeof(fds));
+			rc = peer_call(p.sock, &q, NULL, 0, &r, fds, CTL_MAX_FDS);
+			assert_int_not_equal(rc, -1);
+			for (int f = 0; f < CTL_MAX_FDS; f++) {
+				if (fds[f] >= 0)
+					close(fds[f]);
+			}
+		}
+		peer_close(&p);
+		assert_true(daemon_wait_empty());
+	}
+	assert_daemon_well();
+}
+
+static int
+setup(void **state)
+{
+	daemon_start("test_protocol", MAX_SESSIONS, MAX_QP);
+	return 0;
+}
+
+static int
+teardown(void **state)
+{
+	daemon_stop();
+	return 0;
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(garbage_is_refused_and_the_session_lives),
+		cmocka_unit_test(wrong_sizes_are_refused),
+		cmocka_unit_test(another_version_gets_the_daemons_and_the_end),
+		cmocka_unit_test(order_is_kept_hello_then_device),
+		cmocka_unit_test(hello_takes_only_memory_descriptors_and_terminated_names),
+		cmocka_unit_test(descriptors_that_nobody_asked_for_are_closed),
+		cmocka_unit_test(invented_handles_are_refused),
+		cmocka_unit_test(one_sessions_handles_are_nothing_to_another),
+		cmocka_unit_test(sizes_beyond_the_limits_are_refused),
+		cmocka_unit_test(segments_that_make_no_sense_are_refused),
+		cmocka_unit_test(only_shared_memory_that_the_program_may_write_is_mapped),
+		cmocka_unit_test(what_is_in_use_stays_until_its_users_go),
+		cmocka_unit_test(everything_of_a_session_goes_with_its_connection),
+		cmocka_unit_test(the_limit_of_qps_holds_and_says_which_key),
+		cmocka_unit_test(a_thousand_connections_come_and_go),
+		cmocka_unit_test(too_many_sessions_are_told_so),
+		cmocka_unit_test(one_that_never_reads_its_replies_is_cut_off),
+		cmocka_unit_test(random_requests_change_nothing_for_others),
+	};
+
+	return cmocka_run_group_tests(tests, setup, teardown);
+}
