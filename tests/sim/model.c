@@ -85,7 +85,7 @@ target_after(const struct sim_qp *q, uint32_t upto, uint32_t off, uint32_t len)
 static bool
 may_be_written(const struct sim_qp *q, uint32_t from, uint32_t to, uint32_t off, uint8_t val)
 {
-	uint8_t b;
+	uint8_t b = 0;
 
 	for (; from < to; from++) {
 		const struct sim_op *op = &q->ops[from];
