@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file EAL, engines and threads for the tests of lib/engine. */
+/** @file EAL, time and threads for the tests of lib/engine. */
 #include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
@@ -10,8 +10,6 @@
 #include <rte_eal.h>
 
 #include "util.h"
-
-enum { POOL_MBUFS = 2047, POOL_DATA = RTE_PKTMBUF_HEADROOM + WIRE_MAX_FRAME_BYTES };
 
 int
 eal_up(const char *name)
@@ -57,46 +55,6 @@ wait_for(const uint64_t *p, uint64_t v)
 		nap_us(50);
 	}
 	return true;
-}
-
-void
-rig_up(struct rig *r, unsigned int n, enum engine_idle idle, uint16_t nb_ports, const uint16_t *port_ids)
-{
-	size_t bytes = rte_rcu_qsbr_get_memsize(n);
-	struct engine *all[UROCE_MAX_ENGINES];
-
-	r->qsbr = aligned_alloc(RTE_CACHE_LINE_SIZE, RTE_ALIGN_CEIL(bytes, RTE_CACHE_LINE_SIZE));
-	assert_int_equal(rte_rcu_qsbr_init(r->qsbr, n), 0);
-	r->pool = rte_pktmbuf_pool_create("pool", POOL_MBUFS, 0, 0, POOL_DATA, SOCKET_ID_ANY);
-	assert_non_null(r->pool);
-	for (uint16_t p = 0; p < nb_ports; p++) {
-		r->port[p] = (struct net_port){ .index = p, .port_id = port_ids[p], .nb_queues = (uint16_t)n };
-		r->ports[p] = &r->port[p];
-	}
-	memset(&rec, 0, sizeof(rec));
-	rec.next_timeout = UINT64_MAX;
-	for (unsigned int i = 0; i < n; i++) {
-		/* The recording transport looks up nothing: any address will do for the tables. */
-		const struct engine_config c = { .id = i, .nb_engines = n, .idle = idle, .ports = r->ports,
-						 .nb_ports = nb_ports, .mrs = (struct mr_table *)r,
-						 .qps = (struct qp_table *)r, .qsbr = r->qsbr, .pool = r->pool,
-						 .socket_id = SOCKET_ID_ANY };
-
-		r[i].e = engine_create(&c);
-		assert_non_null(r[i].e);
-		all[i] = r[i].e;
-	}
-	engine_connect(all, n);
-}
-
-void
-rig_down(struct rig *r, unsigned int n)
-{
-	for (unsigned int i = 0; i < n; i++)
-		engine_destroy(r[i].e);
-	assert_int_equal(rte_mempool_in_use_count(r->pool), 0);
-	rte_mempool_free(r->pool);
-	free(r->qsbr);
 }
 
 static void *
