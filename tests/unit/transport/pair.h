@@ -122,6 +122,7 @@ struct pair {
 	void *lose_arg;
 	bool stalled; /* nothing leaves the TX vectors */
 	bool duplicate; /* each packet arrives twice */
+	uint32_t mbufs_before;
 };
 
 /** Group setup: EAL and the mempool. */
