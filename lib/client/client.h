@@ -10,7 +10,7 @@
  * Every object starts with the struct that verbs.h promises to programs; what follows is ours.
  *
  * Threads: any, as the verbs man pages promise. Each queue has a lock of its own; the connection, the table of objects
- * and each object's count of events have a mutex. Order: CQ locks (lower address first), then nothing else.
+ * and each object's count of events have a mutex. Order of locks: SQ, RQ, CQs (lower address first).
  */
 #ifndef UROCE_CLIENT_H
 #define UROCE_CLIENT_H

@@ -133,13 +133,19 @@ ctl_receive(int sock, struct client_call *c)
 		.msg_control = &anc,
 		.msg_controllen = sizeof(anc),
 	};
+	bool reset = false;
 	ssize_t n;
 
-	do
+	for (;;) {
 		n = recvmsg(sock, &msg, MSG_CMSG_CLOEXEC);
-	while (n < 0 && errno == EINTR);
-	if (n < 0)
-		return errno;
+		if (n >= 0)
+			break;
+		/* A daemon that refuses us closes with our request unread: the kernel tells that before it gives out the reply. */
+		if (errno == ECONNRESET && !reset)
+			reset = true;
+		else if (errno != EINTR)
+			return errno;
+	}
 	ctl_take_fds(&msg, c);
 	if (n != sizeof(c->rsp) || c->rsp.magic != CTL_MAGIC || c->rsp.op != c->req.op || c->rsp.nb_fds != c->nb_got)
 		return EPROTO;
@@ -151,7 +157,7 @@ client_exchange(int sock, struct client_call *c, bool *broken)
 {
 	int err = ctl_send(sock, c);
 
-	if (!err)
+	if (!err || err == EPIPE || err == ECONNRESET)
 		err = ctl_receive(sock, c);
 	if (err) {
 		client_call_close_fds(c, 0);

@@ -65,7 +65,7 @@ check_caps(const struct client_qp *qp)
 
 	if (qp->sq.base &&
 	    (cap->max_send_wr > 1u << qp->sq.order || cap->max_send_sge > UROCE_MAX_SGE ||
-	     cap->max_inline_data > UROCE_MAX_INLINE ||
+	     cap->max_inline_data > UINT16_MAX ||
 	     ring_sq_stride(cap->max_send_sge, cap->max_inline_data) > 1u << qp->sq.shift))
 		return EPROTO;
 	if (qp->rq.base && (cap->max_recv_wr > 1u << qp->rq.order || cap->max_recv_sge > UROCE_MAX_SGE ||
