@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include <rte_errno.h>
+#include <rte_ethdev.h>
 #include <rte_ether.h>
 #include <rte_lcore.h>
 #include <rte_malloc.h>
@@ -330,6 +331,12 @@ host_connect(struct perf_host *h, unsigned int i, const struct perf_hello *hello
 void
 host_print_counters(const struct perf_host *h, const char *name)
 {
+	struct rte_eth_stats s;
+
+	if (rte_eth_stats_get(h->port->port_id, &s) == 0)
+		fprintf(stderr, "%s, port: in %llu, out %llu, no mbuf %llu, out errors %llu; mbufs free %u\n", name,
+			(unsigned long long)s.ipackets, (unsigned long long)s.opackets, (unsigned long long)s.rx_nombuf,
+			(unsigned long long)s.oerrors, rte_mempool_avail_count(h->pool));
 	for (unsigned int i = 0; i < h->nb_engines; i++) {
 		const struct tp_counters *c = transport_counters(engine_transport(h->engines[i]));
 

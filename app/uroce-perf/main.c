@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include <errno.h>
+#include <dirent.h>
 #include <sched.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -12,7 +12,7 @@
 
 #include "lane.h"
 
-enum { MAX_EAL_ARGS = 16, EAL_ARG_BYTES = 64, EAL_MEGABYTES = 384 };
+enum { MAX_EAL_ARGS = 16, EAL_ARG_BYTES = 64, EAL_MEGABYTES = 384, SPARE_MEGABYTES = 128 };
 
 /** @return where "--" stands in @p argv, or argc. */
 static int
@@ -70,6 +70,22 @@ add(struct eal_args *a, const char *format, ...)
 	a->n++;
 }
 
+/** EAL leaves its run-time folder behind, even if nothing is to be shared. */
+static void
+remove_runtime_dir(void)
+{
+	const char *path = rte_eal_get_runtime_dir();
+	const struct dirent *d;
+	DIR *dir = opendir(path);
+
+	if (dir == NULL)
+		return;
+	while ((d = readdir(dir)) != NULL)
+		unlinkat(dirfd(dir), d->d_name, 0);
+	closedir(dir);
+	rmdir(path);
+}
+
 /** Without any EAL option: two cores, no devices but our own, hugepages if there are enough of them. */
 static void
 default_eal_args(struct eal_args *a)
@@ -85,7 +101,12 @@ default_eal_args(struct eal_args *a)
 	add(a, "--log-level=lib.eal:warning");
 	add(a, "-m");
 	add(a, "%d", EAL_MEGABYTES);
-	add(a, free_hugepages() * 2 < EAL_MEGABYTES ? "--no-huge" : "--huge-unlink");
+	if (free_hugepages() * 2 >= EAL_MEGABYTES + SPARE_MEGABYTES) {
+		add(a, "--in-memory");
+	} else {
+		add(a, "--no-huge");
+		add(a, "--no-shconf");
+	}
 }
 
 static bool
@@ -131,14 +152,17 @@ main(int argc, char **argv)
 	/* Before EAL: what is forked then has no threads and no devices. */
 	if (o.role == PERF_SHM && (shm = shm_prepare(&o)) == NULL)
 		return EXIT_FAILURE;
-	if (!eal_start(sep, argv)) {
+	/*
+	 * No rte_eal_cleanup(): in DPDK 22.11 it takes the memory away under EAL's interrupt thread, which after
+	 * memif's hang-ups may still be looking through its sources. Nothing is left behind that cleaning would remove.
+	 */
+	if (!eal_start(sep, argv))
 		rc = EXIT_FAILURE;
-	} else {
-		if (o.role == PERF_SHM)
-			rc = run_shm(&o, shm);
-		else
-			rc = o.role == PERF_PAIR ? run_pair(&o) : run_tcp(&o);
-		rte_eal_cleanup();
-	}
+	else if (o.role == PERF_SHM)
+		rc = run_shm(&o, shm);
+	else
+		rc = o.role == PERF_PAIR ? run_pair(&o) : run_tcp(&o);
+	if (sep == 1)
+		remove_runtime_dir();
 	return rc;
 }

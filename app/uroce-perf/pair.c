@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include <rte_alarm.h>
 #include <rte_cycles.h>
 #include <rte_dev.h>
 #include <rte_lcore.h>
@@ -25,6 +26,12 @@ struct pair {
 	_Atomic bool stop;
 };
 
+static void
+port_name(char *name, size_t bytes, unsigned int side)
+{
+	snprintf(name, bytes, "net_memif%u", side);
+}
+
 /** The server must be there before the client. Each has a queue per engine; the buffers hold MTU 4096. */
 static bool
 wire_create(const struct perf_opts *o)
@@ -32,7 +39,7 @@ wire_create(const struct perf_opts *o)
 	for (unsigned int i = 0; i < HOSTS; i++) {
 		char name[32], args[160];
 
-		snprintf(name, sizeof(name), "net_memif%u", i);
+		port_name(name, sizeof(name), i);
 		snprintf(args, sizeof(args), "role=%s,id=0,bsize=4352,rsize=10,socket=uroce-perf-%d,socket-abstract=yes",
 			 i == 0 ? "server" : "client", (int)getpid());
 		if (rte_eal_hotplug_add("vdev", name, args) != 0) {
@@ -80,7 +87,7 @@ set_up(struct pair *p, const struct perf_opts *o)
 	for (unsigned int side = 0; side < HOSTS; side++) {
 		char name[32];
 
-		snprintf(name, sizeof(name), "net_memif%u", side);
+		port_name(name, sizeof(name), side);
 		if (!host_open(&p->hosts[side], o, side, name, addresses[o->ipv6][side]))
 			return false;
 		for (unsigned int i = 0; i < o->engines; i++) {
@@ -149,18 +156,39 @@ results(struct pair *p, const struct perf_opts *o)
 	return ok;
 }
 
-/**
- * The hosts one after the other: memif tells the other end from EAL's interrupt thread, which must be through with it
- * before that end, or EAL, goes away.
- */
+static void
+alarm_went_off(void *arg)
+{
+	atomic_store((_Atomic bool *)arg, true);
+}
+
+/** Wait until EAL's interrupt thread, which alarms run on too, is through with what was there before. */
+static void
+interrupts_handled(void)
+{
+	static _Atomic bool through;
+
+	atomic_store(&through, false);
+	if (rte_eal_alarm_set(LINK_WAIT_US, alarm_went_off, &through) == 0)
+		while (!atomic_load(&through))
+			usleep(LINK_WAIT_US);
+}
+
+/** memif handles the other end's leave on the interrupt thread: that end must stay until it has. */
 static void
 tear_down(struct pair *p)
 {
-	host_close(&p->hosts[1]);
-	for (unsigned int i = 0; i < LINK_TRIES && p->hosts[0].port != NULL && net_port_link(p->hosts[0].port, NULL); i++)
-		usleep(LINK_WAIT_US);
-	host_close(&p->hosts[0]);
-	usleep(LINK_WAIT_US);
+	for (unsigned int side = HOSTS; side-- > 0;) {
+		host_close(&p->hosts[side]);
+		interrupts_handled();
+	}
+	for (unsigned int side = HOSTS; side-- > 0;) {
+		char name[32];
+
+		port_name(name, sizeof(name), side);
+		rte_eal_hotplug_remove("vdev", name);
+		interrupts_handled();
+	}
 }
 
 int
