@@ -60,6 +60,7 @@ class Side:
 
     def __init__(self, lab, host, program):
         self.host = host
+        self.namespace = lab.hosts[host]['namespace']
         self.program = program
         self.output = tempfile.TemporaryFile(mode='w+', errors='replace')
         self.child = subprocess.Popen(lab.command(host, *program), stdin=subprocess.DEVNULL, stdout=self.output,
@@ -67,7 +68,9 @@ class Side:
         self.timed_out = False
 
     def listens(self, port):
-        """Whether a socket in the program's network namespace listens on `port`."""
+        """Whether a socket in the host's network namespace listens on `port`."""
+        if not self._arrived():
+            return False
         for table in ('tcp', 'tcp6'):
             try:
                 with open(f'/proc/{self.child.pid}/net/{table}', encoding='ascii') as f:
@@ -77,6 +80,15 @@ class Side:
             if any(row[3] == TCP_LISTEN and int(row[1].rpartition(':')[2], 16) == port for row in rows[1:]):
                 return True
         return False
+
+    def _arrived(self):
+        """On its way to the program, the process is in our own namespace at first."""
+        if not self.namespace:
+            return True
+        try:
+            return os.path.samestat(os.stat(f'/proc/{self.child.pid}/ns/net'), os.stat(f'/run/netns/{self.namespace}'))
+        except OSError:
+            return False
 
     def wait(self, end):
         try:
