@@ -34,6 +34,7 @@ static struct net_port *ports[1];
 static struct engine *engines[1];
 static struct control *control;
 static pthread_t thread;
+static struct sigaction sigbus_action;
 
 static void *
 run(void *arg)
@@ -104,6 +105,7 @@ daemon_start(const char *program, uint32_t max_sessions, uint32_t max_qp)
 	control = control_create(&setup, fd, err);
 	if (control == NULL)
 		fail_msg("%s", err);
+	sigaction(SIGBUS, NULL, &sigbus_action);
 	assert_int_equal(rte_eal_remote_launch(engine_loop, engines[0], 1), 0);
 	assert_int_equal(pthread_create(&thread, NULL, run, NULL), 0);
 	assert_int_equal(control_socket_publish(conf.socket, err), 0);
@@ -125,6 +127,12 @@ daemon_stop(void)
 	free(qsbr);
 	rte_mempool_free(pool);
 	rte_eal_cleanup();
+}
+
+void
+daemon_take_sigbus(void)
+{
+	assert_int_equal(sigaction(SIGBUS, &sigbus_action, NULL), 0);
 }
 
 const char *

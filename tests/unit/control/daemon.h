@@ -25,6 +25,8 @@ void daemon_start(const char *program, uint32_t max_sessions, uint32_t max_qp);
 void daemon_stop(void);
 const char *daemon_socket(void);
 struct daemon_counts daemon_counts(void);
+/** cmocka puts its own handlers of signals in place for each test: give SIGBUS back to the daemon. */
+void daemon_take_sigbus(void);
 /** Wait until all sessions are gone. @return false after 10 s. */
 bool daemon_wait_empty(void);
 
