@@ -10,7 +10,8 @@
  * write ends the client hands over, so that programs can poll the read ends.
  *
  * The first request is CTL_HELLO. A version that is not the daemon's own gets status EPROTO and the
- * daemon's version in the reply, so that the client can say what to do; then the daemon closes.
+ * daemon's version in the reply (struct ctl_hello_rsp; every other error has a message instead), so that the client can
+ * say what to do; then the daemon closes. A daemon that has too many sessions sends the reply EMFILE unasked and closes.
  *
  * A malformed request (wrong size, unknown op, unterminated string, handle that isn't the session's)
  * gets EINVAL and changes nothing. When the connection closes, everything the session had goes.
@@ -78,7 +79,10 @@ struct ctl_new_segment {
 	uint32_t reserved;
 };
 
-/** CTL_HELLO: fd 0 is the client's own /proc/self/mem, opened O_RDWR (the daemon reads and writes through it what can't be mapped). */
+/**
+ * CTL_HELLO: fd 0 is the client's own /proc/self/mem, opened O_RDWR (the daemon reads and writes through it what can't be mapped).
+ * Without it CTL_SEG_REMOTE gets EOPNOTSUPP.
+ */
 struct ctl_hello_req {
 	uint32_t abi_version;
 	uint32_t pid; /**< for messages only */
@@ -171,7 +175,9 @@ struct ctl_seg {
 
 /**
  * CTL_MR_REG: segments cover [addr, addr + length) in ascending order without a gap. If nb_segs is more than CTL_SEGS_PER_MSG,
- * the rest was sent before by CTL_MR_SEGS requests, which the daemon collects (and drops again if CTL_MR_REG doesn't follow).
+ * the rest was sent before by CTL_MR_SEGS requests, which the daemon collects until the next CTL_MR_REG, whatever becomes of it.
+ * The offset of a converted segment is congruent to va modulo the page size. Errors of shared segments: EOPNOTSUPP, this can't be mapped, send it as
+ * CTL_SEG_REMOTE; EFAULT, the program may not write there, but the MR's access says so.
  * Reply: the keys and a handle.
  */
 struct ctl_mr_reg_req {
@@ -259,7 +265,10 @@ struct ctl_qp_create_rsp {
 	struct ctl_area sq, rq;  /**< rq.length 0 with an SRQ */
 	struct ctl_area shared;  /**< struct ring_qp_shared */
 };
-/** CTL_QP_MODIFY: answered when done; to RTR this includes resolving the peer's MAC address (ETIMEDOUT, EHOSTUNREACH). */
+/**
+ * CTL_QP_MODIFY: answered when done; to RTR this includes resolving the peer's MAC address (ETIMEDOUT, EHOSTUNREACH).
+ * To RESET: the engine passes over what is posted; neither side resets counters or slots.
+ */
 struct ctl_qp_modify_req {
 	uint32_t handle;
 	uint32_t mask; /**< UROCE_QP_* */
