@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The program uroced itself: what it says to mistakes, when its socket is there, and how it ends. */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+enum { MAX_ARGS = 32, MAX_OUTPUT = 16384, START_SECONDS = 30 };
+
+static const char *uroced;
+static char folder[] = "/tmp/uroce-test-XXXXXX";
+static char sock_path[64];
+
+struct run {
+	pid_t pid;
+	int fd;               /**< its standard output and error */
+	char out[MAX_OUTPUT];
+	size_t n;
+};
+
+/** Start uroced with arguments that blanks part; quoted ones stand in @p last. */
+static void
+start(struct run *r, const char *args, const char *last)
+{
+	static char text[1024];
+	char *argv[MAX_ARGS] = { (char *)(uintptr_t)uroced }, *rest = text, *word;
+	int pipefd[2], n = 1;
+
+	snprintf(text, sizeof(text), "%s", args);
+	while ((word = strsep(&rest, " ")) != NULL)
+		argv[n++] = word;
+	if (last != NULL)
+		argv[n++] = (char *)(uintptr_t)last;
+	memset(r, 0, sizeof(*r));
+	assert_int_equal(pipe2(pipefd, O_CLOEXEC), 0);
+	r->pid = fork();
+	assert_true(r->pid >= 0);
+	if (r->pid == 0) {
+		dup2(pipefd[1], 1);
+		dup2(pipefd[1], 2);
+		execv(uroced, argv);
+		_exit(127);
+	}
+	close(pipefd[1]);
+	r->fd = pipefd[0];
+}
+
+/** Read its output until @p text has come or it ends. @return true if the text came. */
+static bool
+expect(struct run *r, const char *text)
+{
+	struct pollfd p = { .fd = r->fd, .events = POLLIN };
+	ssize_t n;
+
+	while (text == NULL || strstr(r->out, text) == NULL) {
+		if (poll(&p, 1, START_SECONDS * 1000) <= 0)
+			return false;
+		n = read(r->fd, r->out + r->n, sizeof(r->out) - 1 - r->n);
+		if (n <= 0)
+			return false;
+		r->n += (size_t)n;
+	}
+	return true;
+}
+
+/** @return its exit status, -signal if it was killed. */
+static int
+finish(struct run *r)
+{
+	int status;
+
+	expect(r, NULL);
+	assert_int_equal(waitpid(r->pid, &status, 0), r->pid);
+	close(r->fd);
+	return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+}
+
+/** The usual daemon at @p path. */
+static void
+start_daemon(struct run *r, const char *path)
+{
+	char args[512];
+
+	snprintf(args, sizeof(args),
+		 "--lcores 0@0,1@0 --no-huge -m 128 --no-pci --no-telemetry --log-level error --file-prefix uroce-test-%d "
+		 "--vdev net_ring0 -- --socket %s --set", (int)getpid(), path);
+	start(r, args, "port uroce0.ethdev=net_ring0");
+}
+
+static bool
+can_connect(const char *path)
+{
+	struct sockaddr_un sa = { .sun_family = AF_UNIX };
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	bool ok;
+
+	snprintf(sa.sun_path, sizeof(sa.sun_path), "%s", path);
+	ok = connect(fd, (struct sockaddr *)&sa, sizeof(sa)) == 0;
+	close(fd);
+	return ok;
+}
+
+static bool
+folder_empty(void)
+{
+	/* An empty folder, and only that, can be removed. */
+	return rmdir(folder) == 0 && mkdir(folder, 0700) == 0;
+}
+
+static void
+mistakes_on_the_command_line_are_named(void **state)
+{
+	static const struct {
+		const char *args, *last;
+		int status;
+		const char *says;
+	} cases[] = {
+		{ "--help", NULL, 0, "--config FILE" },
+		{ "-- --help", NULL, 0, "--config FILE" },
+		{ "--version", NULL, 0, "uroced " },
+		{ "-l 0-1", NULL, 2, "without a configuration" },
+		{ "--config x.conf", NULL, 2, "behind a --" },
+		{ "-- --confg x", NULL, 2, "unknown option --confg" },
+		{ "-- --config", NULL, 2, "needs a value" },
+		{ "-- stray", NULL, 2, "'stray'" },
+		{ "-- --config a --config b", NULL, 2, "twice" },
+		{ "-- --config /nonexistent.conf", NULL, 2, "/nonexistent.conf" },
+		{ "-- --check --set", "port uroce0.ethdev=net_null0", 0, "configuration is good" },
+		{ "-- --check --set", "port uroce0.addresses=1.2.3.4/24", 2, "no ethdev" },
+		{ "-- --check --set", "port uroce0.mtu=77777", 2, "576 to 9600" },
+		{ "-- --socket /nonexistent/x.sock --set", "port uroce0.ethdev=net_null0", 1, "mkdir -p /nonexistent" },
+	};
+	struct run r;
+	size_t i;
+	int rc;
+
+	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		start(&r, cases[i].args, cases[i].last);
+		rc = finish(&r);
+		if (rc != cases[i].status || strstr(r.out, cases[i].says) == NULL)
+			fail_msg("uroced %s %s: status %d, '%s'", cases[i].args, cases[i].last ? cases[i].last : "", rc, r.out);
+	}
+}
+
+static void
+a_machine_without_a_core_for_an_engine_or_the_port_is_told_what_to_do(void **state)
+{
+	char args[512];
+	struct run r;
+
+	snprintf(args, sizeof(args), "-l 0 --no-huge -m 64 --no-pci --no-telemetry --file-prefix uroce-test-%d -- --socket %s --set",
+		 (int)getpid(), sock_path);
+	start(&r, args, "port uroce0.ethdev=net_ring0");
+	assert_int_equal(finish(&r), 1);
+	assert_non_null(strstr(r.out, "--lcores '0@0,1@0'"));
+	assert_true(folder_empty());
+	snprintf(args, sizeof(args),
+		 "--lcores 0@0,1@0 --no-huge -m 128 --no-pci --no-telemetry --file-prefix uroce-test-%d -- --socket %s --set",
+		 (int)getpid(), sock_path);
+	start(&r, args, "port uroce0.ethdev=net_nothing");
+	assert_int_equal(finish(&r), 1);
+	assert_non_null(strstr(r.out, "net_nothing"));
+	assert_true(folder_empty());
+	/* Too little memory for the packets. */
+	snprintf(args, sizeof(args),
+		 "--lcores 0@0,1@0 --no-huge -m 64 --no-pci --no-telemetry --file-prefix uroce-test-%d -- --socket %s --set "
+		 "daemon.mbufs=100000 --set", (int)getpid(), sock_path);
+	start(&r, args, "port uroce0.ethdev=net_nothing");
+	assert_int_equal(finish(&r), 1);
+	assert_non_null(strstr(r.out, "nr_hugepages"));
+	assert_true(folder_empty());
+}
+
+static void
+the_socket_is_there_from_ready_to_the_signal(void **state)
+{
+	static const int signals[] = { SIGTERM, SIGINT };
+	struct run r;
+	struct stat st;
+	int i;
+
+	for (i = 0; i < 2; i++) {
+		start_daemon(&r, sock_path);
+		assert_true(expect(&r, "uroced: ready, socket "));
+		assert_int_equal(stat(sock_path, &st), 0);
+		assert_int_equal(st.st_mode & 0777, 0666);
+		assert_true(can_connect(sock_path));
+		kill(r.pid, signals[i]);
+		assert_int_equal(finish(&r), 0);
+		assert_true(folder_empty());
+	}
+}
+
+static void
+a_second_daemon_is_turned_away_and_the_first_goes_on(void **state)
+{
+	struct run a, b;
+
+	start_daemon(&a, sock_path);
+	assert_true(expect(&a, "ready"));
+	start_daemon(&b, sock_path);
+	assert_int_equal(finish(&b), 1);
+	assert_non_null(strstr(b.out, "already in use by a running uroced"));
+	assert_true(can_connect(sock_path));
+	kill(a.pid, SIGTERM);
+	assert_int_equal(finish(&a), 0);
+	assert_true(folder_empty());
+}
+
+static void
+a_stale_socket_is_replaced_and_anything_else_is_left_alone(void **state)
+{
+	struct run r;
+	struct stat st;
+	int fd;
+
+	start_daemon(&r, sock_path);
+	assert_true(expect(&r, "ready"));
+	kill(r.pid, SIGKILL);
+	assert_int_equal(finish(&r), -SIGKILL);
+	assert_int_equal(stat(sock_path, &st), 0);
+	assert_false(can_connect(sock_path));
+	start_daemon(&r, sock_path);
+	assert_true(expect(&r, "ready"));
+	assert_true(can_connect(sock_path));
+	kill(r.pid, SIGTERM);
+	assert_int_equal(finish(&r), 0);
+	fd = open(sock_path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+	assert_true(fd >= 0);
+	close(fd);
+	start_daemon(&r, sock_path);
+	assert_int_equal(finish(&r), 1);
+	assert_non_null(strstr(r.out, "no socket"));
+	assert_int_equal(unlink(sock_path), 0);
+	assert_true(folder_empty());
+}
+
+static int
+setup(void **state)
+{
+	if (mkdtemp(folder) == NULL)
+		return -1;
+	snprintf(sock_path, sizeof(sock_path), "%s/uroced.sock", folder);
+	return 0;
+}
+
+static int
+teardown(void **state)
+{
+	return rmdir(folder);
+}
+
+int
+main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(mistakes_on_the_command_line_are_named),
+		cmocka_unit_test(a_machine_without_a_core_for_an_engine_or_the_port_is_told_what_to_do),
+		cmocka_unit_test(the_socket_is_there_from_ready_to_the_signal),
+		cmocka_unit_test(a_second_daemon_is_turned_away_and_the_first_goes_on),
+		cmocka_unit_test(a_stale_socket_is_replaced_and_anything_else_is_left_alone),
+	};
+
+	if (argc != 2)
+		return 2;
+	uroced = argv[1];
+	return cmocka_run_group_tests(tests, setup, teardown);
+}
