@@ -40,7 +40,7 @@ qp_create(struct transport *tp, const struct qp_params *p, struct qp **out)
 	uint32_t nb_sge = p->srq != NULL ? p->srq->max_sge : p->cap.max_recv_sge;
 	struct qp *qp;
 
-	if (!params_ok(p) || p->port >= tp->c.nb_ports)
+	if (!params_ok(p) || p->max_mtu > UROCE_MTU_4096 || p->port >= tp->c.nb_ports)
 		return EINVAL;
 	qp = calloc(1, sizeof(*qp) + nb_sge * sizeof(struct ring_sge));
 	if (qp == NULL)
@@ -66,6 +66,8 @@ qp_create(struct transport *tp, const struct qp_params *p, struct qp **out)
 	qp->inflight = qp->own_inflight;
 	qp->inflight_mask = TP_INFLIGHT_OWN - 1;
 	qp->pkey = WIRE_PKEY_DEFAULT;
+	/* A UD message is one packet; RC and UC get their path's MTU later. */
+	qp->mtu_shift = (uint8_t)(7 + (p->max_mtu != 0 ? p->max_mtu : UROCE_MTU_4096));
 	shared_store(&qp->shared->rq_watch, 1);
 	qp_set_state(qp, UROCE_QPS_RESET);
 	if (qp_table_add(tp->c.qps, qp) != 0) {
@@ -349,11 +351,6 @@ enter(struct transport *tp, struct qp *qp, enum uroce_qp_state from, enum uroce_
 	switch (to) {
 	case UROCE_QPS_RESET:
 		reset(tp, qp);
-		break;
-	case UROCE_QPS_RTR:
-		/* A UD message is one packet, as long as the port allows. */
-		if (qp->service == WIRE_UD)
-			qp->mtu_shift = 12;
 		break;
 	case UROCE_QPS_RTS:
 		if (mask & UROCE_QP_SQ_PSN)

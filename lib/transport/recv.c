@@ -101,6 +101,12 @@ recv_complete(struct transport *tp, struct qp *qp, uint8_t opcode, const struct 
 		memcpy(&e.imm, p->bthp + p->op->off_imm, sizeof(e.imm));
 		e.ctl.wc_flags = UROCE_WC_WITH_IMM;
 	}
+	if (qp->service == WIRE_UD) {
+		e.src_qp = wire_get24(p->bthp + p->op->off_deth + 5);
+		e.ctl.wc_flags |= UROCE_WC_GRH;
+		e.ctl.sl = p->ip_version == 4 ? TP_SL_IPV4 : TP_SL_IPV6;
+		e.ctl.pkey_index = (uint8_t)qp->attr.pkey_index;
+	}
 	qp->rwqe.valid = false;
 	cq_push(tp, qp->recv_cq, qp, &e);
 }

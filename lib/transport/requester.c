@@ -31,14 +31,6 @@ const struct tp_req_op tp_req_ops[UROCE_WR_OPS] = {
 enum { ATOMIC_BYTES = 8 };
 
 /* ---- Fetching ---- */
-static inline uint8_t
-wqe_error(struct tp_swqe *w, uint8_t status, uint8_t verr)
-{
-	w->status = status;
-	w->verr = verr;
-	return status;
-}
-
 /* First SGE, or first inline byte, of a slot. */
 static inline const uint8_t *
 slot_data(const struct ring_sq_wqe *slot, uint8_t opcode)
@@ -171,10 +163,9 @@ requester_unfetch(struct qp *qp)
 }
 
 /* ---- Sending ---- */
-/* Gather @p len bytes at offset @p off of the message. */
-static uint8_t
-gather(struct transport *tp, const struct qp *qp, struct tp_swqe *w, const struct ring_sq_wqe *slot, uint32_t off,
-       uint8_t *dst, uint32_t len)
+uint8_t
+requester_gather(struct transport *tp, const struct qp *qp, struct tp_swqe *w, const struct ring_sq_wqe *slot,
+		 uint32_t off, uint8_t *dst, uint32_t len)
 {
 	const struct ring_sge *sge = (const void *)slot_data(slot, w->opcode);
 
@@ -208,9 +199,8 @@ gather(struct transport *tp, const struct qp *qp, struct tp_swqe *w, const struc
 	return 0;
 }
 
-/* Common end of sending a request of @p psns PSNs. */
-static inline void
-sent(struct transport *tp, struct qp *qp, const struct tp_swqe *w, uint32_t psns)
+void
+requester_sent(struct transport *tp, struct qp *qp, const struct tp_swqe *w, uint32_t psns)
 {
 	uint32_t last = wire_psn_add(qp->psn_cur, psns - 1);
 
@@ -252,12 +242,12 @@ send_data(struct transport *tp, struct qp *qp, struct tp_swqe *w)
 		wire_put_reth(o.bth + o.op->off_reth, slot->remote_addr, slot->rkey, w->length);
 	if (o.op->flags & WIRE_F_IMM)
 		memcpy(o.bth + o.op->off_imm, &slot->imm, WIRE_IMM_BYTES);
-	if (len > 0 && unlikely(gather(tp, qp, w, slot, off, tp_payload(&o), len) != 0)) {
+	if (len > 0 && unlikely(requester_gather(tp, qp, w, slot, off, tp_payload(&o), len) != 0)) {
 		tp_mbuf_put(tp, o.m);
 		return 0;
 	}
 	tp_finish(tp, qp, &o, &b, len);
-	sent(tp, qp, w, 1);
+	requester_sent(tp, qp, w, 1);
 	return 1;
 }
 
@@ -285,7 +275,7 @@ send_read(struct transport *tp, struct qp *qp, struct tp_swqe *w)
 	wire_put_reth(o.bth + o.op->off_reth, slot->remote_addr + off, slot->rkey, len);
 	tp_finish(tp, qp, &o, &b, 0);
 	qp->rd_out++;
-	sent(tp, qp, w, packets);
+	requester_sent(tp, qp, w, packets);
 	return 1;
 }
 
@@ -310,7 +300,7 @@ send_atomic(struct transport *tp, struct qp *qp, struct tp_swqe *w)
 			   swap ? a->compare_add : 0);
 	tp_finish(tp, qp, &o, &b, 0);
 	qp->rd_out++;
-	sent(tp, qp, w, 1);
+	requester_sent(tp, qp, w, 1);
 	return 1;
 }
 
@@ -357,7 +347,9 @@ requester_run(struct transport *tp, struct qp *qp, uint32_t budget)
 			qp->blocked = true;
 			break;
 		}
-		if (tp_req_ops[w->opcode].kind == TP_REQ_DATA)
+		if (unlikely(qp->service == WIRE_UD))
+			n = ud_send(tp, qp, w);
+		else if (tp_req_ops[w->opcode].kind == TP_REQ_DATA)
 			n = send_data(tp, qp, w);
 		else if (tp_req_ops[w->opcode].kind == TP_REQ_READ)
 			n = send_read(tp, qp, w);

@@ -50,6 +50,8 @@ enum {
 	TP_WATCH_NS = 50000,        /**< a QP without work is watched for this long before its client must ring */
 	TP_POLL_NS = 1000,          /**< with QPs watched, a turn is due this soon */
 	TP_TIMEOUT_UNIT_NS = 4096,  /**< local ACK timeout: this times 2^timeout (9.7.6.1.3) */
+	TP_SL_IPV4 = 0xa,           /**< wc.sl of UD receives: the L3 type, as mlx5 has it and UCX reads it */
+	TP_SL_IPV6 = 0x9,
 	TP_RETRY_INFINITE = 7,      /**< of rnr_retry; a retry_cnt of 7 is seven (11.2.5.2) */
 };
 
@@ -272,6 +274,11 @@ void cq_flush_touched(struct transport *tp);
 uint32_t requester_run(struct transport *tp, struct qp *qp, uint32_t budget);
 /** @return true if there is something to send and nothing of the peer's to wait for. */
 bool requester_pending(const struct qp *qp);
+/** Gather @p len bytes at offset @p off of the message. @return 0, or the status that @p w has then too. */
+uint8_t requester_gather(struct transport *tp, const struct qp *qp, struct tp_swqe *w, const struct ring_sq_wqe *slot,
+			 uint32_t off, uint8_t *dst, uint32_t len);
+/** A request of @p psns PSNs has been sent. */
+void requester_sent(struct transport *tp, struct qp *qp, const struct tp_swqe *w, uint32_t psns);
 /** Go back to the oldest PSN that is not acknowledged. */
 void requester_rewind(struct transport *tp, struct qp *qp);
 /** SQD: give back the WQEs that haven't been started. */
@@ -291,7 +298,23 @@ void completer_head(struct transport *tp, struct qp *qp);
 /** Complete the oldest WQE with an error; the QP goes to ERR, or SQE. */
 void completer_fail_head(struct transport *tp, struct qp *qp, uint8_t status, uint8_t verr);
 
-/* ---- responder.c, uc.c, ud.c ---- */
+/* ---- ah.c ---- */
+struct tp_ah {
+	uint32_t handle, pd;
+	struct tp_path path;
+	struct wire_tmpl tmpl;  /**< to be copied: its ICRC cache has one user */
+	struct tp_ah *zombie_next;
+	uint64_t zombie_token;
+};
+/** @return the AH, good until the next quiescent state, or NULL. */
+const struct tp_ah *ah_get(const struct ah_table *t, uint32_t handle, uint32_t pd);
+
+/* ---- ud.c ---- */
+/** Send a UD message. @return packets sent: 0 if it has to wait or the WQE turned out bad. */
+uint32_t ud_send(struct transport *tp, struct qp *qp, struct tp_swqe *w);
+void ud_rx(struct transport *tp, struct qp *qp, const struct wire_pkt *p);
+
+/* ---- responder.c, uc.c ---- */
 /** A request packet, admitted, of an RC QP. */
 void responder_rx(struct transport *tp, struct qp *qp, const struct wire_pkt *p);
 /** Send responses and the reply. @return packets sent. */
@@ -419,6 +442,14 @@ sge_snapshot(const struct ring_sge *s)
 		.length = *(const volatile uint32_t *)&s->length,
 		.lkey = *(const volatile uint32_t *)&s->lkey,
 	};
+}
+
+static inline uint8_t
+wqe_error(struct tp_swqe *w, uint8_t status, uint8_t verr)
+{
+	w->status = status;
+	w->verr = verr;
+	return status;
 }
 
 static inline struct tp_swqe *

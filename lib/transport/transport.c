@@ -230,6 +230,10 @@ rx_to_qp(struct transport *tp, struct qp *qp, uint16_t port, const struct wire_p
 		completer_rx(tp, qp, p);
 		return;
 	}
+	if (unlikely(qp->service == WIRE_UD)) {
+		ud_rx(tp, qp, p);
+		return;
+	}
 	if (unlikely(qp->state == UROCE_QPS_RTR && !qp->comm_est)) {
 		qp->comm_est = true;
 		tp_event(tp, UROCE_EVENT_COMM_EST, qp->cookie, qp->owner);

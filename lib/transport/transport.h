@@ -60,6 +60,7 @@ enum tp_vendor_err {
 	TP_VERR_RNR,          /**< rnr_retry exceeded */
 	TP_VERR_REMOTE_NAK,   /**< the responder said no; the status tells what */
 	TP_VERR_MW,           /**< bind or invalidate refused */
+	TP_VERR_AH,           /**< AH unknown, stale or of another PD */
 };
 
 /** Counters of one transport. Names as in Linux's `rdma statistic` where it has one. docs/counters.md explains each. */
@@ -105,10 +106,34 @@ uint32_t qp_table_count(const struct qp_table *t);
  */
 struct qp *qp_table_get(const struct qp_table *t, uint32_t qpn);
 
+/* ---- Ways to peers, and the table of AHs, shared by all engines ---- */
+/** A way to a peer, resolved: what AV plus port tables amount to. */
+struct tp_path {
+	struct wire_addr addr; /**< sport and flow_label are ignored for RC and UC when the AV has flow label 0: the transport computes them */
+	uint16_t port;         /**< index of the port */
+	uint16_t pkey;         /**< the value of the QP's pkey_index; of an AH: WIRE_PKEY_DEFAULT */
+	bool loopback;         /**< the destination is one of this daemon's own addresses: the packets stay here */
+};
+
+struct ah_table;
+/** [control] @param qsbr  What engines report to; NULL for a single-threaded user. @return NULL with errno set. */
+struct ah_table *ah_table_create(uint32_t max_ah, struct rte_rcu_qsbr *qsbr);
+void ah_table_destroy(struct ah_table *t);
+uint32_t ah_table_count(const struct ah_table *t);
+/**
+ * [control] @param pd  WQEs of QPs of this PD only may name it.
+ * @param handle  Gets what the client puts into WQEs; never 0.
+ * @return 0; ENOMEM (no memory, or table full).
+ */
+int ah_create(struct ah_table *t, uint32_t pd, const struct tp_path *path, uint32_t *handle);
+/** [control] @return 0; EINVAL (unknown or stale handle). */
+int ah_destroy(struct ah_table *t, uint32_t handle);
+
 /* ---- A transport ---- */
 struct transport_config {
 	struct mr_table *mrs;
 	struct qp_table *qps;
+	struct ah_table *ahs;      /**< NULL: UD QPs can't send */
 	struct rte_mempool *pool;  /**< data room for WIRE_MAX_FRAME_BYTES behind RTE_PKTMBUF_HEADROOM */
 	unsigned int engine;       /**< this transport's number, below UROCE_MAX_ENGINES */
 	uint16_t nb_ports;         /**< at most UROCE_MAX_PORTS */
@@ -181,14 +206,6 @@ uint32_t srq_limit(const struct srq *srq);
 int srq_destroy(struct transport *tp, struct srq *srq);
 
 /* ---- QPs ---- */
-/** A way to a peer, resolved: what AV plus port tables amount to. */
-struct tp_path {
-	struct wire_addr addr; /**< sport and flow_label are ignored for RC and UC when the AV has flow label 0: the transport computes them */
-	uint16_t port;         /**< index of the port */
-	uint16_t pkey;         /**< the value of the QP's pkey_index */
-	bool loopback;         /**< the destination is one of this daemon's own addresses: the packets stay here */
-};
-
 struct qp_params {
 	enum uroce_qp_type type;
 	uint32_t pd;
@@ -199,6 +216,7 @@ struct qp_params {
 	struct ring sq, rq;            /**< counter 0; slots zeroed; rq.base NULL with an SRQ */
 	struct ring_qp_shared *shared;
 	uint16_t port;
+	uint32_t max_mtu;              /**< UROCE_MTU_* of the port: the longest UD message; 0: UROCE_MTU_4096 */
 	uint64_t cookie;
 	void *owner;
 };

@@ -25,7 +25,7 @@ pair_group_setup(void **state)
 	argv[11] = name;
 	if (rte_eal_init(12, argv) < 0)
 		return -1;
-	pool = rte_pktmbuf_pool_create("pair", PAIR_MBUFS, 0, 0, RTE_PKTMBUF_HEADROOM + WIRE_MAX_FRAME_BYTES, 0);
+	pool = rte_pktmbuf_pool_create("pair", PAIR_MBUFS, 256, 0, RTE_PKTMBUF_HEADROOM + WIRE_MAX_FRAME_BYTES, 0);
 	return pool == NULL ? -1 : 0;
 }
 
@@ -79,11 +79,13 @@ pair_new(void)
 		h->id = i;
 		h->mrs = mr_table_create(64, NULL);
 		h->qps = qp_table_create(64, NULL);
+		h->ahs = ah_table_create(16, NULL);
 		assert_non_null(h->mrs);
 		assert_non_null(h->qps);
-		/* Numbers that differ between the hosts. */
+		assert_non_null(h->ahs);
 		c.mrs = h->mrs;
 		c.qps = h->qps;
+		c.ahs = h->ahs;
 		h->tp = transport_create(&c);
 		assert_non_null(h->tp);
 	}
@@ -97,6 +99,7 @@ pair_free(struct pair *p)
 		assert_int_equal(qp_table_count(p->h[i].qps), 0);
 		transport_destroy(p->h[i].tp);
 		qp_table_destroy(p->h[i].qps);
+		ah_table_destroy(p->h[i].ahs);
 		mr_table_destroy(p->h[i].mrs);
 	}
 	assert_int_equal(pair_mbufs_in_use(), p->mbufs_before);
@@ -393,6 +396,7 @@ end_new(struct host *h, const struct end_opts *o)
 	qp.send_cq = e->scq.cq;
 	qp.recv_cq = e->rcq.cq;
 	qp.sq_sig_all = o->sig_all;
+	qp.max_mtu = o->max_mtu;
 	qp.shared = &e->shared;
 	qp.cookie = ADDR(e);
 	assert_int_equal(qp_create(h->tp, &qp, &e->qp), 0);
@@ -471,6 +475,31 @@ ends_connect(struct end *a, struct end *b, const struct conn_opts *o)
 	end_to_rtr(b, a, o);
 	end_to_rts(a, o);
 	end_to_rts(b, o);
+}
+
+uint32_t
+host_ah(struct host *h, uint32_t pd, bool v6, bool loopback)
+{
+	struct tp_path path = { .addr = address_of(h->id, v6), .pkey = WIRE_PKEY_DEFAULT, .loopback = loopback };
+	uint32_t handle;
+
+	path.addr.sport = 0xd000;
+	if (loopback)
+		memcpy(path.addr.dip, path.addr.sip, sizeof(path.addr.dip));
+	assert_int_equal(ah_create(h->ahs, pd, &path, &handle), 0);
+	return handle;
+}
+
+void
+ud_to_rts(struct end *e, uint32_t qkey)
+{
+	struct uroce_qp_attr a = { .qp_state = UROCE_QPS_INIT, .port_num = 1, .qkey = qkey };
+
+	modify(e, &a, UROCE_QP_PKEY_INDEX | UROCE_QP_PORT | UROCE_QP_QKEY, NULL);
+	a.qp_state = UROCE_QPS_RTR;
+	modify(e, &a, 0, NULL);
+	a.qp_state = UROCE_QPS_RTS;
+	modify(e, &a, UROCE_QP_SQ_PSN, NULL);
 }
 
 int

@@ -49,6 +49,7 @@ struct host {
 	struct transport *tp;
 	struct mr_table *mrs;
 	struct qp_table *qps;
+	struct ah_table *ahs;
 	struct tp_event events[PAIR_MAX_EVENTS];
 	unsigned int nb_events;
 };
@@ -82,7 +83,7 @@ struct end {
 /** How an end is made; zeros are good defaults. */
 struct end_opts {
 	enum uroce_qp_type type;
-	uint32_t sq_depth, rq_depth, cq_depth, max_sge, max_inline;
+	uint32_t sq_depth, rq_depth, cq_depth, max_sge, max_inline, max_mtu;
 	bool sig_all;
 	struct end_srq *srq;
 	bool channel;
@@ -156,6 +157,10 @@ void end_to_rtr(struct end *e, const struct end *peer, const struct conn_opts *o
 void end_to_rts(struct end *e, const struct conn_opts *o);
 /** @return what qp_modify() returns. */
 int end_state(struct end *e, enum uroce_qp_state s);
+
+/** An AH that leads to the other host, or with @p loopback to this one. */
+uint32_t host_ah(struct host *h, uint32_t pd, bool v6, bool loopback);
+void ud_to_rts(struct end *e, uint32_t qkey);
 
 struct mr *host_mr(struct host *h, void *buf, uint64_t len, uint32_t access);
 struct end_srq *srq_new(struct host *h, uint32_t depth, uint32_t max_sge);

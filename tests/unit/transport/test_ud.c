@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* UD: AHs, Q_Keys, the 40 bytes before the payload. */
+#include <errno.h>
+
+#include "rig.h"
+
+enum { QKEY = 0x11111111 };
+
+struct ud_rig {
+	struct pair *p;
+	struct end *a, *b;
+	uint8_t *buf;
+	struct mr *amr, *bmr;
+	uint32_t ah;
+};
+
+static void
+ud_up(struct ud_rig *r, bool v6, uint32_t max_mtu)
+{
+	r->p = pair_new();
+	r->a = end_new(&r->p->h[0], &(struct end_opts){ .type = UROCE_QPT_UD, .max_mtu = max_mtu });
+	r->b = end_new(&r->p->h[1], &(struct end_opts){ .type = UROCE_QPT_UD, .max_mtu = max_mtu });
+	r->buf = calloc(1, 65536);
+	r->amr = host_mr(&r->p->h[0], r->buf, 32768, ACCESS_ALL);
+	r->bmr = host_mr(&r->p->h[1], r->buf + 32768, 32768, ACCESS_ALL);
+	fill(r->buf, 32768, 6);
+	r->ah = host_ah(&r->p->h[0], PAIR_PD, v6, false);
+	ud_to_rts(r->a, QKEY);
+	ud_to_rts(r->b, QKEY);
+}
+
+static void
+ud_down(struct ud_rig *r)
+{
+	assert_int_equal(ah_destroy(r->p->h[0].ahs, r->ah), 0);
+	end_free(r->a);
+	end_free(r->b);
+	mr_destroy(r->p->h[0].mrs, r->amr);
+	mr_destroy(r->p->h[1].mrs, r->bmr);
+	free(r->buf);
+	pair_free(r->p);
+}
+
+static void
+ud_post(struct ud_rig *r, uint64_t id, uint32_t len, uint32_t qkey)
+{
+	end_send(r->a, &(struct wr){ .id = id, .op = UROCE_WR_SEND_WITH_IMM, .imm = 4711, .sge = SGE(r->buf, len, r->amr),
+				     .nb_sge = 1, .rkey = qkey, .remote_addr = (uint64_t)qp_num(r->b->qp) << 32 | r->ah });
+}
+
+static void
+ud_message_comes_with_its_grh(void **state)
+{
+	for (unsigned int v6 = 0; v6 < 2; v6++) {
+		uint8_t *in, sum[2] = { 0 };
+		struct ring_cqe e;
+		union ring_cqe_ctl ctl;
+		struct ud_rig r;
+		uint32_t s = 0;
+
+		ud_up(&r, v6, 0);
+		in = r.buf + 32768;
+		end_recv(r.b, 1, SGE(in, 5000, r.bmr), 1);
+		ud_post(&r, 2, 1001, QKEY);
+		pair_settle(r.p);
+		expect_cqe(&r.a->scq, 2, UROCE_WC_SUCCESS);
+		assert_true(cq_poll(&r.b->rcq, &e, &ctl));
+		assert_int_equal(e.status, UROCE_WC_SUCCESS);
+		assert_int_equal(e.byte_len, 40 + 1001);
+		assert_int_equal(e.src_qp, qp_num(r.a->qp));
+		assert_int_equal(e.imm, 4711);
+		assert_int_equal(ctl.wc_flags, UROCE_WC_GRH | UROCE_WC_WITH_IMM);
+		assert_int_equal(ctl.sl, v6 ? 0x9 : 0xa);
+		assert_memory_equal(in + 40, r.buf, 1001);
+		if (v6) {
+			assert_int_equal(in[0] >> 4, 6);
+			assert_int_equal(in[8], 0xfd);
+			assert_int_equal(in[23], 1);
+		} else {
+			/* ibv_init_ah_from_wc() tells IPv4 by version, IHL and a valid checksum. */
+			assert_int_equal(in[20], 0x45);
+			assert_memory_equal(in + 20 + 12, ((uint8_t[]){ 198, 18, 0, 1 }), 4);
+			for (unsigned int i = 0; i < 20; i += 2)
+				s += wire_get16(in + 20 + i);
+			s = (s & 0xffff) + (s >> 16);
+			wire_put16(sum, (uint16_t)((s & 0xffff) + (s >> 16)));
+			assert_int_equal(wire_get16(sum), 0xffff);
+		}
+		ud_down(&r);
+	}
+}
+
+static void
+wrong_qkey_is_dropped(void **state)
+{
+	struct ud_rig r;
+
+	ud_up(&r, false, 0);
+	end_recv(r.b, 1, SGE(r.buf + 32768, 5000, r.bmr), 1);
+	ud_post(&r, 2, 10, QKEY + 1);
+	pair_settle(r.p);
+	expect_cqe(&r.a->scq, 2, UROCE_WC_SUCCESS);
+	expect_no_cqe(&r.b->rcq);
+	assert_int_equal(transport_counters(r.p->h[1].tp)->rx_bad_qkey, 1);
+	/* Bit 31: the QP's own. */
+	ud_post(&r, 3, 10, 0x80000000);
+	pair_settle(r.p);
+	expect_cqe(&r.b->rcq, 1, UROCE_WC_SUCCESS);
+	ud_down(&r);
+}
+
+static void
+without_a_receive_ud_is_dropped(void **state)
+{
+	struct ud_rig r;
+
+	ud_up(&r, false, 0);
+	ud_post(&r, 2, 10, QKEY);
+	pair_settle(r.p);
+	expect_cqe(&r.a->scq, 2, UROCE_WC_SUCCESS);
+	assert_int_equal(transport_counters(r.p->h[1].tp)->rx_ud_no_wqe, 1);
+	ud_down(&r);
+}
+
+static void
+receive_without_room_for_the_grh_fails(void **state)
+{
+	struct ud_rig r;
+
+	ud_up(&r, false, 0);
+	end_recv(r.b, 1, SGE(r.buf + 32768, 49, r.bmr), 1);
+	ud_post(&r, 2, 10, QKEY);
+	pair_settle(r.p);
+	expect_cqe(&r.b->rcq, 1, UROCE_WC_LOC_LEN_ERR);
+	ud_down(&r);
+}
+
+static void
+longer_than_the_mtu_is_refused(void **state)
+{
+	struct ud_rig r;
+
+	ud_up(&r, false, UROCE_MTU_1024);
+	end_recv(r.b, 1, SGE(r.buf + 32768, 5000, r.bmr), 1);
+	ud_post(&r, 1, 1024, QKEY);
+	ud_post(&r, 2, 1025, QKEY);
+	pair_settle(r.p);
+	expect_cqe(&r.a->scq, 1, UROCE_WC_SUCCESS);
+	expect_cqe(&r.a->scq, 2, UROCE_WC_LOC_LEN_ERR);
+	expect_cqe(&r.b->rcq, 1, UROCE_WC_SUCCESS);
+	assert_int_equal(qp_state(r.a->qp), UROCE_QPS_SQE);
+	ud_down(&r);
+}
+
+/* What a hostile client writes as AH: nothing, a stale one, another PD's, anything. */
+static void
+only_the_pds_own_ahs_are_taken(void **state)
+{
+	struct ud_rig r;
+	uint32_t bad[4];
+
+	for (unsigned int i = 0; i < 4; i++) {
+		ud_up(&r, false, 0);
+		bad[0] = 0;
+		bad[1] = host_ah(&r.p->h[0], PAIR_PD, false, false);
+		assert_int_equal(ah_destroy(r.p->h[0].ahs, bad[1]), 0);
+		assert_int_equal(ah_destroy(r.p->h[0].ahs, bad[1]), EINVAL);
+		bad[2] = host_ah(&r.p->h[0], PAIR_PD + 1, false, false);
+		bad[3] = 0xffffffff;
+		end_send(r.a, &(struct wr){ .id = 1, .op = UROCE_WR_SEND, .rkey = QKEY,
+					    .remote_addr = (uint64_t)qp_num(r.b->qp) << 32 | bad[i] });
+		pair_settle(r.p);
+		expect_cqe(&r.a->scq, 1, UROCE_WC_LOC_QP_OP_ERR);
+		assert_int_equal(pair_count(r.p, 0, -1), 0);
+		assert_int_equal(ah_destroy(r.p->h[0].ahs, bad[2]), 0);
+		ud_down(&r);
+	}
+}
+
+static void
+ud_loops_back_with_a_grh(void **state)
+{
+	struct pair *p = pair_new();
+	struct end *a = end_new(&p->h[0], &(struct end_opts){ .type = UROCE_QPT_UD });
+	uint8_t *buf = calloc(1, 4096);
+	struct mr *mr = host_mr(&p->h[0], buf, 4096, ACCESS_ALL);
+	uint32_t ah = host_ah(&p->h[0], PAIR_PD, false, true);
+
+	ud_to_rts(a, QKEY);
+	end_recv(a, 1, SGE(buf, 100, mr), 1);
+	end_send(a, &(struct wr){ .id = 2, .op = UROCE_WR_SEND, .inline_data = "self", .inline_bytes = 4, .rkey = QKEY,
+				  .remote_addr = (uint64_t)qp_num(a->qp) << 32 | ah });
+	pair_settle(p);
+	expect_cqe(&a->scq, 2, UROCE_WC_SUCCESS);
+	expect_cqe(&a->rcq, 1, UROCE_WC_SUCCESS);
+	assert_memory_equal(buf + 40, "self", 4);
+	assert_int_equal(ah_destroy(p->h[0].ahs, ah), 0);
+	end_free(a);
+	mr_destroy(p->h[0].mrs, mr);
+	free(buf);
+	pair_free(p);
+}
+
+static void
+ah_table_fills_and_empties(void **state)
+{
+	struct ah_table *t = ah_table_create(4, NULL);
+	struct tp_path path = { .addr = { .ip_version = 4 } };
+	uint32_t h[4], extra;
+
+	assert_non_null(t);
+	for (unsigned int round = 0; round < 3; round++) {
+		for (unsigned int i = 0; i < 4; i++)
+			assert_int_equal(ah_create(t, 1, &path, &h[i]), 0);
+		assert_int_equal(ah_create(t, 1, &path, &extra), ENOMEM);
+		assert_int_equal(ah_table_count(t), 4);
+		for (unsigned int i = 0; i < 4; i++)
+			assert_int_equal(ah_destroy(t, h[i]), 0);
+	}
+	ah_table_destroy(t);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(ud_message_comes_with_its_grh),
+		cmocka_unit_test(wrong_qkey_is_dropped),
+		cmocka_unit_test(without_a_receive_ud_is_dropped),
+		cmocka_unit_test(receive_without_room_for_the_grh_fails),
+		cmocka_unit_test(longer_than_the_mtu_is_refused),
+		cmocka_unit_test(only_the_pds_own_ahs_are_taken),
+		cmocka_unit_test(ud_loops_back_with_a_grh),
+		cmocka_unit_test(ah_table_fills_and_empties),
+	};
+
+	return cmocka_run_group_tests(tests, pair_group_setup, pair_group_teardown);
+}
