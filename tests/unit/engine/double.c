@@ -89,6 +89,8 @@ transport_run(struct transport *tp, uint64_t now_ns)
 		handoff.pending = 0;
 		tp->c.handoff(tp->c.arg, handoff.to, handoff.port, handoff.m, handoff.trusted);
 	}
+	if (rec.on_run != NULL)
+		rec.on_run(rec.on_run_arg, now_ns);
 	rec.last_now_ns = now_ns;
 	__atomic_fetch_add(&rec.runs, 1, __ATOMIC_RELEASE);
 	return __atomic_load_n(&rec.work, __ATOMIC_RELAXED);

@@ -60,6 +60,8 @@ struct recorded {
 	bool rx_gives_back;          /**< transport_rx() says that nothing is RoCE v2 */
 	enum net_action action;      /**< net_rx() */
 	bool learned;
+	void (*on_run)(void *arg, uint64_t now_ns); /**< called by transport_run() */
+	void *on_run_arg;
 };
 extern struct recorded rec;
 /** Make the transport of @p e emit an event on its next run. */
