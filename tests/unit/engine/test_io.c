@@ -211,17 +211,21 @@ static void
 port_that_takes_nothing_for_long_loses_its_packets(void **state)
 {
 	struct tp_txvec *v;
+	uint64_t begin;
 	struct rig r[ENGINES];
 
 	up(r);
 	v = transport_tx(engine_transport(r[0].e), 1);
 	for (v->n = 0; v->n < TX_SIZE + 4; v->n++)
 		v->pkts[v->n] = packet(r, v->n);
+	begin = clock_ns();
 	engine_turn(r[0].e);
 	assert_int_equal(v->n, 5);
 	nap_us(20000);
 	engine_turn(r[0].e);
-	assert_int_equal(v->n, 5);
+	/* On a machine so busy that the nap was longer, there is nothing to see yet. */
+	if (clock_ns() - begin < 90000000)
+		assert_int_equal(v->n, 5);
 	nap_us(100000);
 	engine_turn(r[0].e);
 	assert_int_equal(v->n, 0);

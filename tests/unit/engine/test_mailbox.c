@@ -52,8 +52,8 @@ call_runs_on_the_loops_thread_with_its_clock(void **state)
 	assert_int_equal(engine_call(r.e, note_call, &c), 41);
 	after = clock_ns();
 	assert_true(pthread_equal(c.ran_on, run.thread));
-	/* The TSC's rate is known to within a fraction of a percent, the test lasts less than a second. */
-	assert_in_range(c.now_ns, before - 10000000, after + 10000000);
+	/* Its turn may have begun before the call did, by a few time slices on a busy machine. */
+	assert_in_range(c.now_ns, before - 500000000, after + 10000000);
 	run_end(&run);
 	assert_int_equal(engine_call(r.e, note_call, &c), 40);
 	assert_true(pthread_equal(c.ran_on, pthread_self()));
