@@ -2,9 +2,10 @@
 /*
  * Atomics of all QPs on a word form one chain: each found the value that the one before it left. Addends and
  * swapped-in values are random 64-bit numbers, so no value comes twice and the chain can be followed from 0 to what is in memory.
- * An operation that didn't complete may have happened or not, but of a QP's only the first ones, in order.
+ * An operation that didn't complete may have happened or not, but of those of a connection only the first ones, in order.
  */
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "sim.h"
@@ -16,7 +17,7 @@ struct chain {
 	struct sim_world *w;
 	uint32_t ep, word;
 	uint64_t value, final;
-	uint32_t next[MAX_QPS];      /**< per QP: operations before this one are in the chain */
+	uint32_t next[MAX_QPS];      /**< per QP: atomics before this one are in the chain */
 	uint32_t steps;
 };
 
@@ -34,13 +35,26 @@ head(struct chain *c, uint32_t i)
 
 	if (q->peer->ep->id != c->ep)
 		return NULL;
-	for (; c->next[i] < q->nb_posted; c->next[i]++) {
-		const struct sim_op *op = &q->ops[c->next[i]];
+	for (; c->next[i] < q->nb_atomics; c->next[i]++) {
+		const struct sim_op *op = &q->atomics[c->next[i]];
 
-		if (ring_op_has_operands(op->opcode) && op->target_off == c->word && op->plant == SIM_PLANT_NONE)
+		if (op->target_off == c->word)
 			return op;
 	}
 	return NULL;
+}
+
+void
+atomics_note(struct sim_qp *q)
+{
+	uint32_t i;
+
+	q->atomics = realloc(q->atomics, (q->nb_atomics + q->nb_posted + 1) * sizeof(*q->atomics));
+	if (q->atomics == NULL)
+		abort();
+	for (i = 0; i < q->nb_posted; i++)
+		if (ring_op_has_operands(q->ops[i].opcode) && q->ops[i].plant == SIM_PLANT_NONE)
+			q->atomics[q->nb_atomics++] = q->ops[i];
 }
 
 static uint64_t
@@ -51,13 +65,37 @@ result(const struct sim_op *op, uint64_t value)
 	return value == op->compare_add ? op->swap : value;
 }
 
+static bool
+known_left(const struct chain *c, uint32_t i)
+{
+	const struct sim_qp *q = chain_qp(c, i);
+	uint32_t k;
+
+	for (k = c->next[i]; q->peer->ep->id == c->ep && k < q->nb_atomics; k++)
+		if (q->atomics[k].target_off == c->word && q->atomics[k].status == UROCE_WC_SUCCESS)
+			return true;
+	return false;
+}
+
+/* Nothing more of this connection's uncertain operations happened. @return false: there is no later connection. */
+static bool
+skip_round(struct chain *c, uint32_t i)
+{
+	const struct sim_qp *q = chain_qp(c, i);
+	uint64_t round = q->atomics[c->next[i]].wr_id >> SIM_WR_ID_ROUND_SHIFT;
+
+	while (c->next[i] < q->nb_atomics && q->atomics[c->next[i]].wr_id >> SIM_WR_ID_ROUND_SHIFT == round)
+		c->next[i]++;
+	return c->next[i] < q->nb_atomics;
+}
+
 /* Follow the chain to its end, trying out which uncertain operations happened. */
 static bool
 follow(struct chain *c)
 {
 	struct chain saved;
 	const struct sim_op *op;
-	bool known_left = false;
+	bool left = false;
 	uint32_t i, n = 2 * c->w->cfg.nb_conns;
 
 	if (++c->steps > MAX_SEARCH)
@@ -67,9 +105,9 @@ follow(struct chain *c)
 		while ((op = head(c, i)) != NULL && op->status == UROCE_WC_SUCCESS && op->old == c->value &&
 		       result(op, c->value) == c->value)
 			c->next[i]++;
-		known_left |= op != NULL && op->status == UROCE_WC_SUCCESS;
+		left |= op != NULL && known_left(c, i);
 	}
-	if (!known_left && c->value == c->final)
+	if (!left && c->value == c->final)
 		return true;
 	for (i = 0; i < n; i++) {
 		op = head(c, i);
@@ -85,6 +123,10 @@ follow(struct chain *c)
 		/* A completed one has no other place than here. */
 		if (op->status == UROCE_WC_SUCCESS)
 			return false;
+		if (skip_round(c, i) && follow(c))
+			return true;
+		saved.steps = c->steps;
+		*c = saved;
 	}
 	return false;
 }

@@ -14,7 +14,7 @@ client_dead(const struct sim_qp *q)
 bool
 client_sends_done(const struct sim_qp *q)
 {
-	return q->nb_posted == q->nb_ops && q->nb_retired == q->nb_posted;
+	return q->abandoned || (q->nb_posted == q->nb_ops && q->nb_retired == q->nb_posted);
 }
 
 /* The region that a piece lies in. */
@@ -36,7 +36,7 @@ sge_of(const struct sim_qp *q, const struct sim_piece *piece)
 	const struct sim_mr *m = piece_mr(q, piece->p);
 
 	return (struct ring_sge){
-		.addr = m->mr->iova + (uint64_t)(piece->p - m->base), .length = piece->len, .lkey = m->mr->key,
+		.addr = m->iova + (uint64_t)(piece->p - m->base), .length = piece->len, .lkey = m->key,
 	};
 }
 
@@ -51,13 +51,16 @@ put_sges(const struct sim_qp *q, struct ring_sge *sge, const struct sim_piece *p
 		sge[i] = sge_of(q, &pieces[i]);
 	if (plant == SIM_PLANT_LKEY || plant == SIM_PLANT_RECV_LKEY) {
 		sge[n - 1].lkey ^= 1;
+	} else if (plant == SIM_PLANT_LKEY_STALE) {
+		sge[n - 1].lkey = q->stale_mr.key;
+		sge[n - 1].addr = q->stale_mr.iova;
 	} else if (plant == SIM_PLANT_LKEY_RANGE) {
 		m = piece_mr(q, pieces[n - 1].p);
-		sge[n - 1].addr = m->mr->iova + m->len - sge[n - 1].length + 1;
+		sge[n - 1].addr = m->iova + m->len - sge[n - 1].length + 1;
 	} else if (plant == SIM_PLANT_LKEY_NOWRITE) {
 		m = &q->ep->pattern_mr;
-		sge[n - 1].addr = m->mr->iova;
-		sge[n - 1].lkey = m->mr->key;
+		sge[n - 1].addr = m->iova;
+		sge[n - 1].lkey = m->key;
 	}
 }
 
@@ -74,6 +77,10 @@ put_remote(const struct sim_qp *q, const struct sim_op *op, struct ring_sq_wqe *
 		m = &q->peer->noaccess_mr;
 		off = 0;
 		break;
+	case SIM_PLANT_RKEY_STALE:
+		m = &q->peer->stale_mr;
+		off = 0;
+		break;
 	case SIM_PLANT_RKEY_PD:
 		m = &q->peer->other_pd_mr;
 		off = 0;
@@ -87,8 +94,8 @@ put_remote(const struct sim_qp *q, const struct sim_op *op, struct ring_sq_wqe *
 	default:
 		break;
 	}
-	e->remote_addr = m->mr->iova + off;
-	e->rkey = m->mr->key ^ (op->plant == SIM_PLANT_RKEY);
+	e->remote_addr = m->iova + off;
+	e->rkey = m->key ^ (op->plant == SIM_PLANT_RKEY);
 }
 
 static void
@@ -126,6 +133,10 @@ post_send(struct sim_world *w, struct sim_qp *q)
 		if (op->plant == SIM_PLANT_SGES)
 			ctl.count = (uint16_t)(q->params.cap.max_send_sge + 1);
 	}
+	if (op->plant == SIM_PLANT_INLINE) {
+		ctl.flags |= UROCE_SEND_INLINE;
+		ctl.count = (uint16_t)(q->params.cap.max_inline_data + 1 + op->imm % 1000);
+	}
 	ctl.phase = ring_phase(q->sq.counter, q->sq.order);
 	atomic_store_explicit(&e->ctl, ctl.word, memory_order_release);
 	q->sq.counter++;
@@ -150,6 +161,7 @@ post_recv(struct sim_world *w, struct sim_qp *q)
 	atomic_store_explicit(&e->ctl, ctl.word, memory_order_release);
 	q->rq.counter++;
 	q->nb_rposted++;
+	w->stats.recvs++;
 	sim_trace(w, "QP %u posts receive %u: len %u%s%s", q->id, q->nb_rposted - 1, r->len, r->plant ? " plant " : "",
 		  r->plant ? plant_name(r->plant) : "");
 }
@@ -161,7 +173,7 @@ qp_post(struct sim_world *w, struct sim_qp *q)
 	uint32_t sends = 0, recvs = 0, room;
 	bool ring = false;
 
-	if (q->qp == NULL || qp_state(q->qp) == UROCE_QPS_RESET)
+	if (q->qp == NULL || q->abandoned || qp_state(q->qp) == UROCE_QPS_RESET)
 		return;
 	room = q->rq_depth - (q->nb_rposted - q->nb_rdone);
 	if (room > q->max_recvs - q->nb_rposted)
@@ -236,9 +248,10 @@ poll_cq(struct sim_world *w, struct sim_ep *ep)
 		;
 }
 
-void
+bool
 client_turn(struct sim_world *w, struct sim_ep *ep)
 {
+	uint64_t before = w->stats.completions + w->stats.ops + w->stats.recvs;
 	uint32_t i;
 
 	poll_cq(w, ep);
@@ -248,4 +261,5 @@ client_turn(struct sim_world *w, struct sim_ep *ep)
 		if (q->ep == ep && !w->conns[i / 2].done)
 			qp_post(w, q);
 	}
+	return w->stats.completions + w->stats.ops + w->stats.recvs != before;
 }

@@ -38,6 +38,7 @@ static const uint8_t fault_one_in[SIM_NB_FAULTS] = {
 	[SIM_FBIT_SLOW_POLL] = 4, [SIM_FBIT_SLOW_TX] = 5, [SIM_FBIT_PLANT_LOCAL] = 6, [SIM_FBIT_PLANT_REMOTE] = 6,
 	[SIM_FBIT_PLANT_RECV] = 8, [SIM_FBIT_ERR] = 8, [SIM_FBIT_SQD] = 5, [SIM_FBIT_SMALL_RQ] = 6,
 	[SIM_FBIT_EVENTS] = 4, [SIM_FBIT_LOOPBACK] = 5, [SIM_FBIT_REMOTE_MEM] = 12, [SIM_FBIT_STALL] = 6,
+	[SIM_FBIT_NO_MBUF] = 12, [SIM_FBIT_DEREG] = 10, [SIM_FBIT_RECONNECT] = 4,
 };
 
 /* Lengths and op counts so that a usual seed moves about a megabyte. */
@@ -72,6 +73,8 @@ config_from_seed(struct sim_config *c, uint64_t seed, const struct sim_override 
 	for (i = 0; at >= sizes[i].weight; i++)
 		at -= sizes[i].weight;
 	c->max_len = sizes[i].max_len;
+	if (c->max_len > 512 * 1024 && c->nb_conns > 3)
+		c->nb_conns = 3; /* what the arena holds */
 	c->ops = (uint32_t)rng_between(&r, 1, 2 * (uint64_t)sizes[i].ops);
 	c->max_mtu = (uint32_t)rng_between(&r, UROCE_MTU_256, UROCE_MTU_4096);
 

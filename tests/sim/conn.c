@@ -18,6 +18,7 @@ enum {
 	TIMEOUT_MAX = 12,
 	HARSH_TIMEOUT_MIN = 5,
 };
+#define TARGET_ACCESS (UROCE_ACCESS_LOCAL_WRITE | UROCE_ACCESS_REMOTE_WRITE | UROCE_ACCESS_REMOTE_READ)
 #define SQD_DRAIN_NS (60 * SIM_NS_PER_S)
 
 int
@@ -44,9 +45,18 @@ sim_mr_create(struct sim_ep *ep, struct sim_mr *m, uint8_t *base, uint32_t len, 
 	}
 	p.nb_segs = i;
 	p.iova = rng_one_in(r, 2) ? p.addr : rng_below(r, UINT64_C(1) << 40) * 4096;
-	m->base = base;
-	m->len = len;
-	return mr_create(ep->mrs, &p, &m->mr);
+	if (mr_create(ep->mrs, &p, &m->mr) != 0)
+		return -1;
+	*m = (struct sim_mr){ .mr = m->mr, .base = base, .len = len, .key = m->mr->key, .iova = m->mr->iova };
+	return 0;
+}
+
+static void
+mr_free(struct sim_ep *ep, struct sim_mr *m)
+{
+	if (m->mr != NULL)
+		mr_destroy(ep->mrs, m->mr);
+	m->mr = NULL;
 }
 
 static void
@@ -73,6 +83,8 @@ qp_path(struct sim_qp *q, bool ip6, struct rng *r)
 	struct uroce_ah_attr *ah = &q->attr.ah;
 	uint8_t own_gid[16];
 
+	memset(ah, 0, sizeof(*ah));
+	memset(&q->path, 0, sizeof(q->path));
 	qp_address(q, ip6, a->sip, own_gid);
 	qp_address(q->peer, ip6, a->dip, ah->dgid);
 	a->smac[0] = a->dmac[0] = 2;
@@ -94,7 +106,7 @@ qp_path(struct sim_qp *q, bool ip6, struct rng *r)
 
 /* Both ends draw from their own stream; what must fit together comes from the connection's. */
 static void
-qp_attributes(struct sim_world *w, struct sim_qp *q, uint32_t mtu_code, uint32_t psn, uint32_t peer_psn)
+qp_attributes(struct sim_world *w, struct sim_qp *q, uint32_t mtu_code)
 {
 	struct uroce_qp_attr *a = &q->attr;
 	struct rng *r = &q->rng;
@@ -105,8 +117,6 @@ qp_attributes(struct sim_world *w, struct sim_qp *q, uint32_t mtu_code, uint32_t
 			     UROCE_ACCESS_REMOTE_ATOMIC;
 	a->path_mtu = mtu_code;
 	q->mtu = 128u << mtu_code;
-	a->sq_psn = psn;
-	a->rq_psn = peer_psn;
 	a->timeout = (uint8_t)rng_between(r, harsh ? HARSH_TIMEOUT_MIN : TIMEOUT_MIN, TIMEOUT_MAX);
 	a->retry_cnt = harsh ? (uint8_t)rng_below(r, 8) : 7;
 	a->rnr_retry = harsh ? (uint8_t)rng_below(r, 8) : 7;
@@ -145,10 +155,14 @@ qp_memory(struct sim_world *w, struct sim_qp *q)
 	side2 = arena_get(w, SIDE_MR_BYTES);
 	if (recv == NULL || dest == NULL || tgt == NULL || side == NULL || side2 == NULL)
 		return false;
+	if (sim_mr_create(q->ep, &q->stale_mr, side, SIDE_MR_BYTES, PD,
+			  rw | UROCE_ACCESS_REMOTE_WRITE | UROCE_ACCESS_REMOTE_READ | UROCE_ACCESS_REMOTE_ATOMIC,
+			  &q->rng) != 0)
+		return false;
+	mr_free(q->ep, &q->stale_mr);
 	return sim_mr_create(q->ep, &q->recv_mr, recv, recv_bytes, PD, rw, &q->rng) == 0 &&
 	       sim_mr_create(q->ep, &q->dest_mr, dest, dest_bytes, PD, rw, &q->rng) == 0 &&
-	       sim_mr_create(q->ep, &q->target_mr, tgt, target, PD,
-			     rw | UROCE_ACCESS_REMOTE_WRITE | UROCE_ACCESS_REMOTE_READ, &q->rng) == 0 &&
+	       sim_mr_create(q->ep, &q->target_mr, tgt, target, PD, TARGET_ACCESS, &q->rng) == 0 &&
 	       sim_mr_create(q->ep, &q->noaccess_mr, side, SIDE_MR_BYTES, PD, rw, &q->rng) == 0 &&
 	       sim_mr_create(q->ep, &q->other_pd_mr, side2, SIDE_MR_BYTES, SIM_SECOND_PD,
 			     rw | UROCE_ACCESS_REMOTE_WRITE | UROCE_ACCESS_REMOTE_READ | UROCE_ACCESS_REMOTE_ATOMIC,
@@ -205,18 +219,34 @@ qp_make(struct sim_world *w, struct sim_qp *q)
 	return q->ops != NULL && q->recvs != NULL;
 }
 
+/* Draw what both ends must agree on. The PSNs to start from stand in sq_psn. */
+static void
+conn_attributes(struct sim_world *w, struct sim_conn *c)
+{
+	uint32_t mtu = (uint32_t)rng_between(&c->rng, UROCE_MTU_256, w->cfg.max_mtu), i;
+	bool ip6 = rng_one_in(&c->rng, 2);
+
+	for (i = 0; i < 2; i++) {
+		qp_path(&c->qp[i], ip6, &c->rng);
+		qp_attributes(w, &c->qp[i], mtu);
+		c->qp[i].attr.dest_qp_num = c->qp[!i].qpn;
+		c->qp[i].attr.rq_psn = c->qp[!i].attr.sq_psn;
+	}
+	for (i = 0; i < 2; i++)
+		c->qp[i].attr.max_dest_rd_atomic = c->qp[!i].attr.max_rd_atomic;
+}
+
 bool
 conn_create(struct sim_world *w, struct sim_conn *c)
 {
-	struct rng r = rng_stream(w->cfg.seed, STREAM_CONN + c->id);
-	uint32_t a = (uint32_t)rng_below(&r, w->cfg.nb_eps), b, i, mtu, psn[2];
-	bool ip6 = rng_one_in(&r, 2);
+	struct rng *r = &c->rng;
+	uint32_t a, b, i;
 
-	c->loopback = (w->cfg.faults & SIM_F_LOOPBACK) && rng_one_in(&r, 2);
-	b = c->loopback ? a : (a + 1 + (uint32_t)rng_below(&r, w->cfg.nb_eps - 1)) % w->cfg.nb_eps;
-	mtu = (uint32_t)rng_between(&r, UROCE_MTU_256, w->cfg.max_mtu);
-	psn[0] = random_psn(&r);
-	psn[1] = random_psn(&r);
+	*r = rng_stream(w->cfg.seed, STREAM_CONN + c->id);
+	a = (uint32_t)rng_below(r, w->cfg.nb_eps);
+	c->loopback = (w->cfg.faults & SIM_F_LOOPBACK) && rng_one_in(r, 2);
+	b = c->loopback ? a : (a + 1 + (uint32_t)rng_below(r, w->cfg.nb_eps - 1)) % w->cfg.nb_eps;
+	c->rounds_left = (w->cfg.faults & SIM_F_RECONNECT) ? (uint32_t)rng_between(r, 1, 3) : 0;
 	for (i = 0; i < 2; i++) {
 		struct sim_qp *q = &c->qp[i];
 
@@ -227,14 +257,9 @@ conn_create(struct sim_world *w, struct sim_conn *c)
 		q->rng = rng_stream(w->cfg.seed, STREAM_CONN * 2 + q->id);
 		if (!qp_make(w, q))
 			return false;
+		q->attr.sq_psn = random_psn(r);
 	}
-	for (i = 0; i < 2; i++) {
-		qp_path(&c->qp[i], ip6, &r);
-		qp_attributes(w, &c->qp[i], mtu, psn[i], psn[!i]);
-		c->qp[i].attr.dest_qp_num = c->qp[!i].qpn;
-	}
-	for (i = 0; i < 2; i++)
-		c->qp[i].attr.max_dest_rd_atomic = c->qp[!i].attr.max_rd_atomic;
+	conn_attributes(w, c);
 	return true;
 }
 
@@ -290,7 +315,8 @@ bring_up(struct sim_world *w, struct sim_qp *q)
 		modify(w, q, UROCE_QPS_INIT, to_state[UROCE_QPS_INIT].mask);
 	} else if (s == UROCE_QPS_INIT) {
 		modify(w, q, UROCE_QPS_RTR, to_state[UROCE_QPS_RTR].mask);
-	} else if (s == UROCE_QPS_RTR && peer != UROCE_QPS_RESET && peer != UROCE_QPS_INIT) {
+	} else if (s == UROCE_QPS_RTR &&
+		   (q->peer->abandoned || (peer != UROCE_QPS_RESET && peer != UROCE_QPS_INIT))) {
 		modify(w, q, UROCE_QPS_RTS, to_state[UROCE_QPS_RTS].mask);
 		q->ready = true;
 	} else if (s == UROCE_QPS_ERR) {
@@ -303,7 +329,15 @@ disturb(struct sim_world *w, struct sim_qp *q)
 {
 	if (q->client_err)
 		return;
-	if (q->nb_posted >= q->err_at) {
+	if (q->peer->nb_posted >= q->dereg_at) {
+		sim_trace(w, "QP %u: deregisters its target area", q->id);
+		mr_free(q->ep, &q->target_mr);
+		q->dereg_at = UINT32_MAX;
+	}
+	if (q->nb_posted >= q->err_at && q->abrupt) {
+		q->client_err = q->abandoned = true;
+		modify(w, q, UROCE_QPS_RESET, 0);
+	} else if (q->nb_posted >= q->err_at) {
 		to_err(w, q);
 	} else if (q->sqd_waiting) {
 		if (qp_state(q->qp) != UROCE_QPS_SQD) {
@@ -323,6 +357,40 @@ disturb(struct sim_world *w, struct sim_qp *q)
 		q->sqd_since_ns = w->now_ns;
 		modify(w, q, UROCE_QPS_SQD, to_state[UROCE_QPS_SQD].mask);
 	}
+}
+
+/*
+ * All over again with the same QPs. The new PSNs lie far from the old ones, as TimeWait does it in life: what
+ * is still under way of the old connection is not taken for the new one's.
+ */
+static void
+reconnect(struct sim_world *w, struct sim_conn *c)
+{
+	unsigned int i;
+	uint32_t k;
+
+	c->rounds_left--;
+	for (i = 0; i < 2; i++) {
+		struct sim_qp *q = &c->qp[i];
+
+		if (qp_state(q->qp) != UROCE_QPS_RESET)
+			modify(w, q, UROCE_QPS_RESET, 0);
+		for (k = 0; k < q->nb_posted; k++)
+			free(q->ops[k].copy);
+		free(q->ops);
+		free(q->recvs);
+		q->round++;
+		program_init(w, q);
+		if (q->ops == NULL || q->recvs == NULL)
+			abort();
+		memset(q->target_mr.base, 0, q->target_mr.len);
+		if (q->target_mr.mr == NULL && sim_mr_create(q->ep, &q->target_mr, q->target_mr.base, q->target_mr.len, PD,
+							     TARGET_ACCESS, &q->rng) != 0)
+			abort();
+		q->attr.sq_psn = (q->attr.sq_psn + (1u << 22) + (uint32_t)rng_below(&c->rng, 1 << 22)) & WIRE_PSN_MASK;
+	}
+	conn_attributes(w, c);
+	sim_trace(w, "connection %u: another round", c->id);
 }
 
 void
@@ -350,26 +418,25 @@ conn_step(struct sim_world *w, struct sim_conn *c)
 
 		if (!q->finalized && rng_one_in(&q->rng, 2)) {
 			q->finalized = true;
-			to_err(w, q);
+			if (!q->abandoned)
+				to_err(w, q);
 		}
-		ended &= q->finalized && q->nb_rdone == q->nb_rposted;
+		ended &= q->finalized && (q->abandoned || q->nb_rdone == q->nb_rposted);
 	}
 	if (!ended)
 		return;
 	model_conn_end(w, c);
+	for (i = 0; i < 2; i++)
+		atomics_note(&c->qp[i]);
+	if (c->rounds_left != 0 && !w->failed) {
+		reconnect(w, c);
+		return;
+	}
 	for (i = 0; i < 2; i++) {
 		qp_destroy(c->qp[i].ep->tp, c->qp[i].qp);
 		c->qp[i].qp = NULL;
 	}
 	c->done = true;
-}
-
-static void
-mr_free(struct sim_ep *ep, struct sim_mr *m)
-{
-	if (m->mr != NULL)
-		mr_destroy(ep->mrs, m->mr);
-	m->mr = NULL;
 }
 
 void
@@ -395,5 +462,6 @@ conn_destroy(struct sim_world *w, struct sim_conn *c)
 			free(q->ops[k].copy);
 		free(q->ops);
 		free(q->recvs);
+		free(q->atomics);
 	}
 }

@@ -207,7 +207,7 @@ link_send(struct sim_world *w, uint32_t from, struct rte_mbuf *m)
 	if ((w->cfg.faults & SIM_F_ECN) && rng_chance(&l->rng, w->cfg.ecn_ppm))
 		mark_ce(m);
 	if ((w->cfg.faults & SIM_F_DUP) && rng_chance(&l->rng, w->cfg.dup_ppm)) {
-		copy = rte_pktmbuf_copy(m, sim_pool, 0, UINT32_MAX);
+		copy = rte_pktmbuf_copy(m, w->pool, 0, UINT32_MAX);
 		if (copy != NULL) {
 			w->stats.duplicated++;
 			deliver(w, l, from, to, copy);

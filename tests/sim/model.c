@@ -246,7 +246,8 @@ may_be_in_err(const struct sim_world *w, const struct sim_qp *q)
 	const struct sim_qp *p = q->peer;
 
 	return client_dead(q) || w->cfg.harsh || q->planted_local || q->planted_remote || p->planted_remote ||
-	       (w->cfg.faults & SIM_F_PLANT_RECV) || client_dead(p) || p->planted_local;
+	       (w->cfg.faults & SIM_F_PLANT_RECV) || client_dead(p) || p->planted_local || q->target_mr.mr == NULL ||
+	       p->target_mr.mr == NULL;
 }
 
 static bool
@@ -258,7 +259,7 @@ retries_may_run_out(const struct sim_world *w, const struct sim_qp *q)
 		return true;
 	/* On a good network the NAK arrives before the peer falls silent. */
 	if (!(w->cfg.faults & (SIM_F_LINK | SIM_F_STALL)) && !p->client_err && !p->planted_local && !p->planted_remote &&
-	    !(w->cfg.faults & SIM_F_PLANT_RECV))
+	    !(w->cfg.faults & (SIM_F_PLANT_RECV | SIM_F_DEREG)))
 		return false;
 	return client_dead(p) || p->qp == NULL || qp_state(p->qp) == UROCE_QPS_ERR;
 }
@@ -273,13 +274,16 @@ status_is_possible(const struct sim_world *w, const struct sim_qp *q, const stru
 	case UROCE_WC_WR_FLUSH_ERR:
 		return may_be_in_err(w, q);
 	case UROCE_WC_LOC_PROT_ERR:
-		return op->plant == SIM_PLANT_LKEY || op->plant == SIM_PLANT_LKEY_RANGE ||
+		return op->plant == SIM_PLANT_LKEY || op->plant == SIM_PLANT_LKEY_STALE || op->plant == SIM_PLANT_LKEY_RANGE ||
 		       op->plant == SIM_PLANT_LKEY_NOWRITE;
 	case UROCE_WC_LOC_QP_OP_ERR:
-		return op->plant == SIM_PLANT_OPCODE || op->plant == SIM_PLANT_SGES;
+		return op->plant == SIM_PLANT_OPCODE || op->plant == SIM_PLANT_SGES ||
+		       op->plant == SIM_PLANT_INLINE;
 	case UROCE_WC_REM_ACCESS_ERR:
-		return op->plant == SIM_PLANT_RKEY || op->plant == SIM_PLANT_RKEY_RANGE ||
-		       op->plant == SIM_PLANT_RKEY_ACCESS || op->plant == SIM_PLANT_RKEY_PD;
+		return op->plant == SIM_PLANT_RKEY || op->plant == SIM_PLANT_RKEY_STALE || op->plant == SIM_PLANT_RKEY_RANGE ||
+		       op->plant == SIM_PLANT_RKEY_ACCESS || op->plant == SIM_PLANT_RKEY_PD ||
+		       (q->peer->target_mr.mr == NULL && op->len != 0 && !ring_op_has_operands(op->opcode) &&
+			op->opcode != UROCE_WR_SEND && op->opcode != UROCE_WR_SEND_WITH_IMM);
 	case UROCE_WC_REM_INV_REQ_ERR:
 		return op->plant == SIM_PLANT_MISALIGNED || recv_too_small(op, r);
 	case UROCE_WC_REM_OP_ERR:
@@ -337,7 +341,7 @@ send_error(struct sim_world *w, struct sim_qp *q, uint32_t i, uint8_t status, ui
 static void
 send_cqe(struct sim_world *w, struct sim_qp *q, const struct ring_cqe *e, union ring_cqe_ctl ctl)
 {
-	uint32_t i = q->nb_retired + (uint16_t)(ctl.wqe_counter - q->nb_retired), j;
+	uint32_t i = q->nb_retired + (uint16_t)(ctl.wqe_counter - q->sq_base - q->nb_retired), j;
 	const struct sim_op *op = &q->ops[i];
 
 	if (i >= q->nb_posted) {
@@ -486,7 +490,7 @@ recv_cqe(struct sim_world *w, struct sim_qp *q, const struct ring_cqe *e, union 
 		sim_fail(w, "QP %u: completion of receive %u, posted are %u", q->id, q->nb_rdone, q->nb_rposted);
 		return;
 	}
-	if (ctl.wqe_counter != (uint16_t)q->nb_rdone || e->wr_id != r->wr_id)
+	if (ctl.wqe_counter != (uint16_t)(q->rq_base + q->nb_rdone) || e->wr_id != r->wr_id)
 		sim_fail(w, "QP %u: receive %u completes with counter %u, wr_id 0x%" PRIx64, q->id, q->nb_rdone,
 			 ctl.wqe_counter, e->wr_id);
 	if (e->status == UROCE_WC_SUCCESS)
@@ -508,6 +512,9 @@ model_cqe(struct sim_world *w, struct sim_ep *ep, const struct ring_cqe *e, unio
 			continue;
 		sim_trace(w, "QP %u: %s %u completes: status %u opcode %u byte_len %u", q->id,
 			  ctl.is_recv ? "receive" : "send", ctl.wqe_counter, e->status, e->opcode, e->byte_len);
+		/* Programs skip what is left in the CQ of a QP that they have reset. */
+		if (q->abandoned || e->wr_id >> SIM_WR_ID_ROUND_SHIFT != q->round)
+			return;
 		if (w->conns[i / 2].done)
 			sim_fail(w, "QP %u: completion after its end", q->id);
 		else if (ctl.is_recv)
@@ -564,7 +571,7 @@ qp_end(struct sim_world *w, struct sim_qp *q)
 	for (i = 0; i < q->nb_posted; i++)
 		if (q->ops[i].status == UROCE_WC_SUCCESS)
 			good = i + 1;
-	for (i = p->rx_op; i < good; i++)
+	for (i = p->rx_op; i < good && !p->abandoned; i++)
 		if (op_consumes(&q->ops[i]))
 			sim_fail(w, "QP %u: message %u is acknowledged, but the peer hasn't got it", q->id, i);
 	bad = target_compare(q, p->target_mr.base, 0, p->target_mr.len, good, q->nb_posted);
@@ -610,15 +617,17 @@ static void
 check_counters(struct sim_world *w)
 {
 	static const struct must_be_zero always[] = {
-		Z(rx_multi_segment), Z(cq_overrun), Z(cq_events_lost), Z(tx_no_mbuf), Z(rx_handoff), Z(rx_handoff_dropped),
+		Z(rx_multi_segment), Z(cq_overrun), Z(cq_events_lost), Z(rx_handoff), Z(rx_handoff_dropped),
 		Z(rx_ud_no_wqe), Z(rx_uc_no_wqe), Z(rx_uc_gap), Z(rx_ud_length), Z(rx_bad_qkey),
 		Z(resp_rd_atomic_exceeded),
 	};
+	static const struct must_be_zero enough[] = { Z(tx_no_mbuf) };
 	static const struct must_be_zero undamaged[] = {
 		Z(rx_not_roce), Z(rx_truncated), Z(rx_bad_ip), Z(rx_bad_udp_sum), Z(rx_bad_opcode), Z(rx_bad_tver),
-		Z(rx_bad_length), Z(rx_icrc_encapsulated), Z(rx_bad_pkey), Z(rx_bad_address), Z(rx_wrong_service),
+		Z(rx_bad_length), Z(rx_icrc_encapsulated), Z(rx_bad_pkey), Z(rx_wrong_service),
 		Z(rx_bad_response),
 	};
+	static const struct must_be_zero same_peer[] = { Z(rx_bad_address) };
 	static const struct must_be_zero clean[] = {
 		Z(out_of_sequence), Z(packet_seq_err), Z(implied_nak_seq_err), Z(duplicate_request), Z(rx_ghost_ack),
 	};
@@ -632,12 +641,17 @@ check_counters(struct sim_world *w)
 	for (ep = 0; ep < w->cfg.nb_eps; ep++)
 		rnr |= transport_counters(w->eps[ep].tp)->rnr_nak_sent != 0;
 	CHECK_ZERO(w, always);
+	if (!(w->cfg.faults & SIM_F_NO_MBUF))
+		CHECK_ZERO(w, enough);
 	if (!(w->cfg.faults & SIM_F_CORRUPT))
 		CHECK_ZERO(w, undamaged);
-	if ((w->cfg.faults & (SIM_F_LINK | SIM_F_STALL)) || rnr || w->cfg.harsh)
+	if (!(w->cfg.faults & (SIM_F_CORRUPT | SIM_F_RECONNECT)))
+		CHECK_ZERO(w, same_peer);
+	/* Packets that are late, or of the connection before, look lost. */
+	if ((w->cfg.faults & (SIM_F_LINK | SIM_F_STALL | SIM_F_NO_MBUF | SIM_F_SLOW_TX)) || rnr || w->cfg.harsh)
 		return;
 	CHECK_ZERO(w, clean);
-	if (!(w->cfg.faults & (SIM_F_ERR | SIM_F_PLANT_LOCAL | SIM_F_PLANT_REMOTE | SIM_F_PLANT_RECV)))
+	if (!(w->cfg.faults & (SIM_F_ERR | SIM_F_DEREG | SIM_F_PLANT_LOCAL | SIM_F_PLANT_REMOTE | SIM_F_PLANT_RECV)))
 		CHECK_ZERO(w, alive);
 }
 

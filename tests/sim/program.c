@@ -24,12 +24,22 @@ program_init(struct sim_world *w, struct sim_qp *q)
 	const struct sim_config *c = &w->cfg;
 	struct rng *r = &q->rng;
 
+	q->nb_posted = q->nb_retired = q->nb_consume = q->nb_rposted = q->nb_rdone = q->rx_op = 0;
+	q->next_recv_ns = 0;
+	q->ready = q->finalized = q->planted_local = q->planted_remote = false;
+	q->client_err = q->sq_error = q->rq_error = q->sq_flush = q->rq_flush = false;
+	q->sqd_waiting = q->drained = q->abandoned = false;
+	memset(q->events, 0, sizeof(q->events));
+	q->sq_base = q->sq.counter;
+	q->rq_base = q->rq.counter;
 	q->nb_ops = rng_one_in(r, 8) ? 0 : (uint32_t)rng_between(r, 1, c->ops);
 	q->max_recvs = c->ops + q->rq_depth;
 	q->ops = calloc(c->ops + 1, sizeof(*q->ops));
 	q->recvs = calloc(q->max_recvs + 1, sizeof(*q->recvs));
 	q->err_at = (c->faults & SIM_F_ERR) && rng_one_in(r, 3) ? (uint32_t)rng_below(r, c->ops + 1) : UINT32_MAX;
 	q->sqd_at = (c->faults & SIM_F_SQD) && rng_one_in(r, 2) ? (uint32_t)rng_below(r, c->ops + 1) : UINT32_MAX;
+	q->abrupt = rng_one_in(r, 3);
+	q->dereg_at = (c->faults & SIM_F_DEREG) && rng_one_in(r, 3) ? (uint32_t)rng_below(r, c->ops + 1) : UINT32_MAX;
 }
 
 /* Lengths at which something happens, and others; mostly short ones. */
@@ -170,19 +180,20 @@ make_atomic(struct sim_qp *q, struct sim_op *op)
 static enum sim_plant
 random_plant(struct sim_world *w, struct sim_qp *q, const struct sim_op *op)
 {
-	static const enum sim_plant local[] = { SIM_PLANT_LKEY, SIM_PLANT_LKEY_RANGE, SIM_PLANT_OPCODE, SIM_PLANT_SGES };
-	static const enum sim_plant remote[] = { SIM_PLANT_RKEY, SIM_PLANT_RKEY_RANGE, SIM_PLANT_RKEY_ACCESS,
-						 SIM_PLANT_RKEY_PD };
+	static const enum sim_plant local[] = { SIM_PLANT_LKEY, SIM_PLANT_LKEY_STALE, SIM_PLANT_LKEY_RANGE,
+						SIM_PLANT_OPCODE, SIM_PLANT_SGES, SIM_PLANT_INLINE };
+	static const enum sim_plant remote[] = { SIM_PLANT_RKEY, SIM_PLANT_RKEY_STALE, SIM_PLANT_RKEY_RANGE,
+						 SIM_PLANT_RKEY_ACCESS, SIM_PLANT_RKEY_PD };
 	bool one_sided = op->opcode != UROCE_WR_SEND && op->opcode != UROCE_WR_SEND_WITH_IMM;
 
 	if ((w->cfg.faults & SIM_F_PLANT_LOCAL) && !q->planted_local && rng_one_in(&q->rng, 16)) {
 		q->planted_local = true;
-		return op_brings(op) && rng_one_in(&q->rng, 4) ? SIM_PLANT_LKEY_NOWRITE : local[rng_below(&q->rng, 4)];
+		return op_brings(op) && rng_one_in(&q->rng, 4) ? SIM_PLANT_LKEY_NOWRITE : local[rng_below(&q->rng, 6)];
 	}
 	if ((w->cfg.faults & SIM_F_PLANT_REMOTE) && one_sided && !q->planted_remote && rng_one_in(&q->rng, 8)) {
 		q->planted_remote = true;
 		return ring_op_has_operands(op->opcode) && rng_one_in(&q->rng, 3) ? SIM_PLANT_MISALIGNED
-										   : remote[rng_below(&q->rng, 4)];
+										   : remote[rng_below(&q->rng, 5)];
 	}
 	return SIM_PLANT_NONE;
 }
@@ -211,7 +222,8 @@ program_op(struct sim_world *w, struct sim_qp *q, struct sim_op *op)
 	const struct sim_op *before = i == 0 ? NULL : &q->ops[i - 1];
 	uint8_t *dest = q->dest_mr.base + (uint64_t)(i % q->nb_dest_bufs) * q->buf_stride;
 
-	op->wr_id = (uint64_t)q->id << 32 | i;
+	op->wr_id = (uint64_t)q->round << SIM_WR_ID_ROUND_SHIFT | (uint64_t)q->id << 32 | i;
+	op->status = SIM_NO_STATUS;
 	op->opcode = random_opcode(&q->rng);
 	op->imm = (uint32_t)rng_next(&q->rng);
 	if (ring_op_has_operands(op->opcode))
@@ -222,7 +234,8 @@ program_op(struct sim_world *w, struct sim_qp *q, struct sim_op *op)
 	if (op->plant != SIM_PLANT_NONE && op->len == 0)
 		op->len = 1;
 	op->flags = random_flags(q, op, i);
-	if (op->plant == SIM_PLANT_LKEY || op->plant == SIM_PLANT_LKEY_RANGE || op->plant == SIM_PLANT_SGES)
+	if (op->plant == SIM_PLANT_LKEY || op->plant == SIM_PLANT_LKEY_STALE || op->plant == SIM_PLANT_LKEY_RANGE ||
+	    op->plant == SIM_PLANT_SGES || op->plant == SIM_PLANT_INLINE)
 		op->flags &= (uint8_t)~UROCE_SEND_INLINE;
 	if (op_consumes(op))
 		op->consume = q->nb_consume++;
@@ -240,7 +253,8 @@ program_op(struct sim_world *w, struct sim_qp *q, struct sim_op *op)
 	} else {
 		op->nsge = (uint8_t)pieces_of_pattern(&q->rng, op->len, max_sge, op->pieces);
 	}
-	if (op->plant == SIM_PLANT_LKEY || op->plant == SIM_PLANT_LKEY_RANGE || op->plant == SIM_PLANT_LKEY_NOWRITE) {
+	if (op->plant == SIM_PLANT_LKEY || op->plant == SIM_PLANT_LKEY_STALE || op->plant == SIM_PLANT_LKEY_RANGE ||
+	    op->plant == SIM_PLANT_LKEY_NOWRITE) {
 		/* The bad SGE must have bytes. */
 		op->nsge = 1;
 		op->pieces[0].len = op->len;
@@ -254,7 +268,7 @@ program_recv(struct sim_world *w, struct sim_qp *q, struct sim_recv *r)
 {
 	uint8_t *buf = q->recv_mr.base + (uint64_t)(q->nb_rposted % q->nb_recv_bufs) * q->buf_stride;
 
-	r->wr_id = (uint64_t)q->id << 32 | SIM_WR_ID_RECV | q->nb_rposted;
+	r->wr_id = (uint64_t)q->round << SIM_WR_ID_ROUND_SHIFT | (uint64_t)q->id << 32 | SIM_WR_ID_RECV | q->nb_rposted;
 	r->len = w->cfg.max_len;
 	if ((w->cfg.faults & SIM_F_PLANT_RECV) && rng_one_in(&q->rng, 16)) {
 		r->plant = rng_one_in(&q->rng, 2) ? SIM_PLANT_RECV_SMALL : SIM_PLANT_RECV_LKEY;

@@ -18,6 +18,7 @@
 
 enum {
 	POOL_MBUFS = 32767,
+	SMALL_POOL_MBUFS = 255, /* enough for the mbufs that four transports keep, and some */
 	POOL_CACHE = 256,
 	MBUF_ROOM = RTE_PKTMBUF_HEADROOM + WIRE_MAX_FRAME_BYTES,
 	EXIT_FOUND = 1,
@@ -27,7 +28,7 @@ enum {
 #define ARENA_ADDRESS ((void *)UINT64_C(0x6a0000000000)) /* fixed, so that a seed's addresses are the same every time */
 
 uint8_t *sim_arena, *sim_pattern;
-struct rte_mempool *sim_pool;
+struct rte_mempool *sim_pool, *sim_small_pool;
 int sim_mem_fd = -1;
 
 static volatile uint64_t current_seed;
@@ -80,10 +81,11 @@ setup(void)
 	sched_setaffinity(0, sizeof(cpus), &cpus);
 
 	sim_pool = rte_pktmbuf_pool_create("sim", POOL_MBUFS, POOL_CACHE, 0, MBUF_ROOM, SOCKET_ID_ANY);
+	sim_small_pool = rte_pktmbuf_pool_create("sim_small", SMALL_POOL_MBUFS, 0, 0, MBUF_ROOM, SOCKET_ID_ANY);
 	sim_arena = mmap(ARENA_ADDRESS, SIM_ARENA_BYTES + SIM_PATTERN_BYTES, PROT_READ | PROT_WRITE,
 			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
 	sim_mem_fd = open("/proc/self/mem", O_RDWR | O_CLOEXEC);
-	if (sim_pool == NULL || sim_arena == MAP_FAILED || sim_mem_fd < 0) {
+	if (sim_pool == NULL || sim_small_pool == NULL || sim_arena == MAP_FAILED || sim_mem_fd < 0) {
 		fprintf(stderr, "sim: no memory\n");
 		return false;
 	}

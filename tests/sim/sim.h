@@ -38,6 +38,8 @@ enum {
 	SIM_CANARY_BYTES = 32,      /**< zeros kept around every buffer that the transport may write */
 	SIM_ATOMIC_WORDS = 4,       /**< per endpoint; every QP may use them */
 	SIM_WR_ID_RECV = 1 << 30,   /**< marks wr_ids of receives */
+	SIM_WR_ID_ROUND_SHIFT = 48,
+	SIM_NO_STATUS = 255,
 };
 #define SIM_ARENA_BYTES (UINT64_C(96) << 20)   /**< memory of all programs of a seed */
 #define SIM_PATTERN_BYTES (UINT32_C(4) << 20)  /**< random bytes that messages are made of; never written */
@@ -50,7 +52,7 @@ enum {
 #define SIM_FAULTS(X) \
 	X(LOSS) X(BURST) X(REORDER) X(DUP) X(JITTER) X(CORRUPT) X(PARTITION) X(ECN) \
 	X(SLOW_RECV) X(SLOW_POLL) X(SLOW_TX) X(PLANT_LOCAL) X(PLANT_REMOTE) X(PLANT_RECV) X(ERR) X(SQD) X(SMALL_RQ) \
-	X(EVENTS) X(LOOPBACK) X(REMOTE_MEM) X(STALL)
+	X(EVENTS) X(LOOPBACK) X(REMOTE_MEM) X(STALL) X(NO_MBUF) X(DEREG) X(RECONNECT)
 enum {
 #define X(n) SIM_FBIT_##n,
 	SIM_FAULTS(X)
@@ -91,8 +93,8 @@ struct sim_override {
 
 /** Deliberate mistakes in work requests. */
 #define SIM_PLANTS(X) \
-	X(NONE) X(LKEY) X(LKEY_RANGE) X(LKEY_NOWRITE) X(OPCODE) X(SGES) X(RKEY) X(RKEY_RANGE) X(RKEY_ACCESS) X(RKEY_PD) \
-	X(MISALIGNED) X(RECV_SMALL) X(RECV_LKEY)
+	X(NONE) X(LKEY) X(LKEY_STALE) X(LKEY_RANGE) X(LKEY_NOWRITE) X(OPCODE) X(SGES) X(INLINE) X(RKEY) X(RKEY_STALE) X(RKEY_RANGE) \
+	X(RKEY_ACCESS) X(RKEY_PD) X(MISALIGNED) X(RECV_SMALL) X(RECV_LKEY)
 enum sim_plant {
 #define X(n) SIM_PLANT_##n,
 	SIM_PLANTS(X)
@@ -110,7 +112,7 @@ struct sim_op {
 	uint8_t opcode, flags, nsge;
 	bool retired;                /**< known to be complete */
 	bool from_read;              /**< sends what the READ before it brought */
-	uint8_t status;              /**< once retired */
+	uint8_t status;              /**< once retired; SIM_NO_STATUS before */
 	enum sim_plant plant;
 	uint32_t len;
 	uint32_t imm;
@@ -133,9 +135,11 @@ struct sim_recv {
 
 /** A memory region of a program. */
 struct sim_mr {
-	struct mr *mr;
+	struct mr *mr;               /**< NULL: deregistered */
 	uint8_t *base;
 	uint32_t len;
+	uint32_t key;
+	uint64_t iova;
 };
 
 struct sim_ep;
@@ -159,11 +163,13 @@ struct sim_qp {
 	uint32_t sq_depth, rq_depth;
 
 	/* Memory. */
-	struct sim_mr recv_mr, dest_mr, target_mr, noaccess_mr, other_pd_mr;
+	struct sim_mr recv_mr, dest_mr, target_mr, noaccess_mr, other_pd_mr, stale_mr;
 	uint32_t buf_stride;         /**< of the buffers in recv_mr and dest_mr */
 	uint32_t nb_recv_bufs, nb_dest_bufs;
 
-	/* The program. */
+	/* The program; a QP that was RESET runs another one. */
+	uint32_t round;
+	uint32_t sq_base, rq_base;   /**< ring counters at its beginning */
 	struct sim_op *ops;
 	uint32_t nb_ops;             /**< to be posted in all */
 	uint32_t nb_posted, nb_retired;
@@ -183,15 +189,22 @@ struct sim_qp {
 	bool sq_flush, rq_flush;
 	uint8_t first_status;
 	uint32_t err_at, sqd_at;     /**< number of ops after which the client does that; UINT32_MAX: never */
+	uint32_t dereg_at;           /**< number of the peer's ops after which target_mr goes */
+	bool abrupt;                 /**< at err_at goes to RESET, not ERR */
+	bool abandoned;              /**< has done so: what was posted is gone without a trace */
 	bool sqd_waiting, drained;
 	uint64_t sqd_since_ns;
 	uint32_t events[UROCE_EVENT_GID_CHANGE + 1];
+	struct sim_op *atomics;      /**< of all programs so far, for atomics.c */
+	uint32_t nb_atomics;
 };
 
 struct sim_conn {
 	uint32_t id;
+	struct rng rng;
 	bool loopback;
 	bool done;
+	uint32_t rounds_left;
 	struct sim_qp qp[2];
 };
 
@@ -222,9 +235,11 @@ struct sim_ep {
 	struct sim_mr atomic_mr;
 	uint64_t run_at;             /**< pending EV_RUN, UINT64_MAX: none */
 	uint64_t stalled_until;      /**< its engine does nothing until then */
+	uint32_t idle_turns;         /**< of its client, in a row */
 	struct rng rng;
 	uint64_t busy_until;         /**< end of its last turn */
 	struct sim_burst rx, loop;   /**< arrived, not yet given to the transport */
+	uint64_t tx_blocked_until;   /**< the NIC takes no packets until then */
 };
 
 /** One direction between two endpoints. */
@@ -245,7 +260,7 @@ struct sim_event {
 
 struct sim_stats {
 	uint64_t events, packets, lost, duplicated, reordered, corrupted;
-	uint64_t ops, completions, flushed, errors, bytes, virtual_ns;
+	uint64_t ops, recvs, completions, flushed, errors, bytes, virtual_ns;
 };
 
 struct sim_world {
@@ -260,6 +275,7 @@ struct sim_world {
 	uint64_t arena_used;
 	uint64_t partition_from, partition_to;
 	uint32_t partition_mask;     /**< endpoints on one side */
+	struct rte_mempool *pool;
 	struct rng net_rng, rng;
 	bool verbose, failed, settled;
 	char why[512];
@@ -268,7 +284,7 @@ struct sim_world {
 
 /* Shared by all seeds: made once. */
 extern uint8_t *sim_arena, *sim_pattern;
-extern struct rte_mempool *sim_pool;
+extern struct rte_mempool *sim_pool, *sim_small_pool;
 extern int sim_mem_fd;
 
 /* config.c */
@@ -304,7 +320,8 @@ int sim_mr_create(struct sim_ep *ep, struct sim_mr *m, uint8_t *base, uint32_t l
 		  struct rng *r);
 
 /* client.c */
-void client_turn(struct sim_world *w, struct sim_ep *ep);
+/** @return true if there was something to do. */
+bool client_turn(struct sim_world *w, struct sim_ep *ep);
 /** @return true if the QP's program has posted all it will and seen all completions of sends it can get. */
 bool client_sends_done(const struct sim_qp *q);
 bool client_dead(const struct sim_qp *q);
@@ -324,6 +341,8 @@ void model_conn_end(struct sim_world *w, struct sim_conn *c);
 void model_world_end(struct sim_world *w);
 
 /* atomics.c */
+/** Remember a program's atomics; before its operations are forgotten. */
+void atomics_note(struct sim_qp *q);
 void atomics_check(struct sim_world *w, uint32_t ep);
 
 #endif /* SIM_H */

@@ -19,6 +19,9 @@ enum {
 };
 #define TURN_NS 200          /* what a turn of an engine costs, and each packet in it */
 #define PACKET_NS 40
+#define IDLE_DOUBLINGS 12
+#define IDLE_NS_MAX SIM_NS_PER_MS
+#define TX_BLOCK_NS 100000
 #define DEADLINE_NS (300 * SIM_NS_PER_S)
 #define SETTLE_NS (20 * SIM_NS_PER_S)
 
@@ -182,8 +185,13 @@ ep_flush(struct sim_world *w, struct sim_ep *ep)
 		sim_fail(w, "endpoint %u: %u packets in a TX vector of %u", ep->id, v->n, TP_TX_MAX);
 		return 0;
 	}
-	if ((w->cfg.faults & SIM_F_SLOW_TX) && take != 0)
+	if ((w->cfg.faults & SIM_F_SLOW_TX) && take != 0) {
 		take = (uint16_t)rng_between(&ep->rng, 0, take);
+		if (rng_one_in(&ep->rng, 100))
+			ep->tx_blocked_until = w->now_ns + rng_below(&ep->rng, TX_BLOCK_NS);
+		if (w->now_ns < ep->tx_blocked_until)
+			take = 0;
+	}
 	for (i = 0; i < take; i++)
 		link_send(w, ep->id, v->pkts[i]);
 	v->n -= take;
@@ -261,7 +269,7 @@ static bool
 ep_create(struct sim_world *w, uint32_t id)
 {
 	struct sim_ep *ep = &w->eps[id];
-	struct transport_config tc = { .pool = sim_pool, .engine = id, .nb_ports = 1, .event = on_event, .arg = ep };
+	struct transport_config tc = { .pool = w->pool, .engine = id, .nb_ports = 1, .event = on_event, .arg = ep };
 	uint8_t *atomics;
 
 	ep->w = w;
@@ -320,6 +328,16 @@ ep_destroy(struct sim_ep *ep)
 
 /* ---- A seed ---- */
 
+/* Clients that find nothing to do look less and less often, so that long waits cost few events. */
+static uint64_t
+client_pause(struct sim_world *w, struct sim_ep *ep)
+{
+	uint64_t ns = rng_between(&ep->rng, w->cfg.poll_ns / 2, w->cfg.poll_ns * 3 / 2);
+
+	ns <<= ep->idle_turns < IDLE_DOUBLINGS ? ep->idle_turns : IDLE_DOUBLINGS;
+	return ns < IDLE_NS_MAX || ns < 2 * w->cfg.poll_ns ? ns : IDLE_NS_MAX;
+}
+
 static void
 world_event(struct sim_world *w, const struct sim_event *e)
 {
@@ -336,13 +354,12 @@ world_event(struct sim_world *w, const struct sim_event *e)
 			ep_turn(w, ep);
 		break;
 	case EV_CLIENT:
-		client_turn(w, ep);
+		ep->idle_turns = client_turn(w, ep) ? 0 : ep->idle_turns + 1;
 		for (i = 0; i < w->cfg.nb_conns; i++)
 			if (w->conns[i].qp[0].ep == ep)
 				conn_step(w, &w->conns[i]);
 		if (!w->settled)
-			world_event_add(w, w->now_ns + rng_between(&ep->rng, w->cfg.poll_ns / 2, w->cfg.poll_ns * 3 / 2),
-					EV_CLIENT, e->ep, NULL);
+			world_event_add(w, w->now_ns + client_pause(w, ep), EV_CLIENT, e->ep, NULL);
 		break;
 	}
 }
@@ -447,9 +464,11 @@ world_destroy(struct sim_world *w)
 bool
 world_run(struct sim_world *w, const struct sim_config *c, bool verbose)
 {
-	unsigned int before = rte_mempool_avail_count(sim_pool), after;
+	unsigned int before, after;
 
 	memset(w, 0, sizeof(*w));
+	w->pool = (c->faults & SIM_F_NO_MBUF) ? sim_small_pool : sim_pool;
+	before = rte_mempool_avail_count(w->pool);
 	w->cfg = *c;
 	w->verbose = verbose;
 	w->rng = rng_stream(c->seed, STREAM_WORLD);
@@ -462,7 +481,7 @@ world_run(struct sim_world *w, const struct sim_config *c, bool verbose)
 		sim_fail(w, "the world could not be made");
 	}
 	world_destroy(w);
-	after = rte_mempool_avail_count(sim_pool);
+	after = rte_mempool_avail_count(w->pool);
 	if (after != before)
 		sim_fail(w, "%d mbufs leaked", (int)before - (int)after);
 	return !w->failed;
