@@ -175,7 +175,8 @@ peer_connect(void)
 
 	snprintf(sa.sun_path, sizeof(sa.sun_path), "%s", conf.socket);
 	assert_true(fd >= 0);
-	assert_int_equal(connect(fd, (struct sockaddr *)&sa, sizeof(sa)), 0);
+	if (connect(fd, (struct sockaddr *)&sa, sizeof(sa)) != 0)
+		fail_msg("connect to %s: %s", sa.sun_path, strerror(errno));
 	return fd;
 }
 
