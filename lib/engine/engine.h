@@ -4,14 +4,16 @@
  * The run-to-completion loop of one lcore.
  *
  * Owns: a struct transport, one RX and TX queue of every port, a mailbox, the doorbells of the sessions that are hot.
- * A turn: RX bursts, loopback and packets handed over by other engines, mailbox, doorbells, transport_run(), TX, quiescent state.
+ * A turn: RX bursts, loopback and packets handed over by other engines, mailbox, doorbells, transport_run(), TX,
+ * quiescent state.
  *
  * Whoever wants to change something that the engine owns puts a message into its mailbox; it runs on the
- * engine's thread between bursts. What the engine has to tell the control thread goes into its event ring, with an eventfd.
+ * engine's thread between bursts. What the engine has to tell the control thread goes into its event ring, with an
+ * eventfd.
  *
- * Idle policy: `poll` never gives the core away. `adaptive` spins for ENGINE_SPIN_TURNS idle turns (a few, if others want the
- * core), then yields the core every turn, and when there was no work for ENGINE_AWAKE_NS it sleeps, ENGINE_SLEEP_MIN_NS
- * growing to ENGINE_SLEEP_MAX_NS, never beyond the next timer.
+ * Idle policy: `poll` never gives the core away. `adaptive` spins for ENGINE_SPIN_TURNS idle turns (a few, if others
+ * want the core), then yields the core every turn, and when there was no work for ENGINE_AWAKE_NS it sleeps,
+ * ENGINE_SLEEP_MIN_NS growing to ENGINE_SLEEP_MAX_NS, never beyond the next timer.
  * A kick (eventfd written by the control thread or a client of a cold session) ends a sleep at once.
  */
 #ifndef UROCE_ENGINE_H
@@ -50,7 +52,7 @@ struct engine_config {
 	uint16_t nb_ports;
 	struct mr_table *mrs;
 	struct qp_table *qps;
-	struct rte_rcu_qsbr *qsbr; /**< the engine registers thread id @c id and is online while it runs; offline while it sleeps */
+	struct rte_rcu_qsbr *qsbr; /**< thread id @c id: online while it runs, offline while it sleeps; may be NULL */
 	struct rte_mempool *pool;
 	int socket_id;
 };

@@ -53,7 +53,8 @@ struct mr {
 	uint8_t *host;    /**< if the whole region is mapped in one piece: its first byte, else NULL */
 	struct mem_owner *owner;
 	struct mem_seg *segs;
-	void (*release)(struct mr *mr, void *arg); /**< called at the end of mr_destroy(), after the grace period; may be NULL */
+	/** Called at the end of mr_destroy(), after the grace period; may be NULL. */
+	void (*release)(struct mr *mr, void *arg);
 	void *release_arg;
 };
 

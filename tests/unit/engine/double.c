@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * A transport that records. The engine's own rules (who is woken, which doorbell arrives, when it sleeps) need one whose
- * answers the test chooses; test_path.c has the real one. And the engines that use it.
+ * A transport that records. The engine's own rules (who is woken, which doorbell arrives, when it sleeps) need one
+ * whose answers the test chooses; test_path.c has the real one. And the engines that use it.
  */
 #include <stdlib.h>
 

@@ -111,7 +111,8 @@ host_up(struct host *h, uint8_t number, unsigned int nb_engines)
 	h->pool = rte_pktmbuf_pool_create(name, POOL_MBUFS, 0, 0, RTE_PKTMBUF_HEADROOM + WIRE_MAX_FRAME_BYTES,
 					  SOCKET_ID_ANY);
 	assert_non_null(h->pool);
-	h->port = (struct net_port){ .port_id = port_ids[number - 1], .nb_queues = (uint16_t)nb_engines, .active_mtu = UROCE_MTU_4096 };
+	h->port = (struct net_port){ .port_id = port_ids[number - 1], .nb_queues = (uint16_t)nb_engines,
+				     .active_mtu = UROCE_MTU_4096 };
 	h->ports[0] = &h->port;
 	port_start(h->port.port_id, h->pool);
 	for (unsigned int i = 0; i < nb_engines; i++) {

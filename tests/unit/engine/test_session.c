@@ -198,8 +198,8 @@ grow_old(void *arg, uint64_t now_ns)
 }
 
 /*
- * Every few turns find the session old and make it cold, while its client rings at any moment: each doorbell is seen, or
- * kicked and then seen.
+ * Every few turns find the session old and make it cold, while its client rings at any moment: each doorbell is
+ * seen, or kicked and then seen.
  */
 static void
 no_doorbell_is_lost_between_hot_and_cold(void **state)
