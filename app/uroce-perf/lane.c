@@ -15,8 +15,10 @@ lane_run(void *lane)
 	for (unsigned int i = 0; i < l->nb_ends; i++)
 		l->ends[i]->work->start(l->ends[i]);
 	while (!atomic_load_explicit(l->stop, memory_order_relaxed)) {
-		uint32_t work = l->engine != NULL ? engine_turn(l->engine) : 0;
+		uint32_t work = 0;
 
+		for (unsigned int i = 0; i < l->nb_engines; i++)
+			work += engine_turn(l->engines[i]);
 		for (unsigned int i = 0; i < l->nb_ends; i++)
 			if (!atomic_load_explicit(&l->ends[i]->done, memory_order_relaxed))
 				work += l->ends[i]->work->step(l->ends[i], then);

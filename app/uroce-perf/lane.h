@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * What one lcore does: turns of its engine, if it has one, and steps of the workloads on it.
+ * What one lcore does: turns of its engines, if it has any, and steps of the workloads on it.
  */
 #ifndef UROCE_PERF_LANE_H
 #define UROCE_PERF_LANE_H
@@ -12,7 +12,8 @@
 #include "host.h"
 
 struct perf_lane {
-	struct engine *engine;         /**< or NULL */
+	struct engine *engines[PERF_ENDS_PER_ENGINE]; /**< usually one */
+	unsigned int nb_engines;
 	struct perf_end *ends[PERF_ENDS_PER_ENGINE];
 	unsigned int nb_ends;
 	const _Atomic bool *stop;

@@ -40,6 +40,7 @@ static const char usage_text[] =
 	"  --seconds S, --warmup S    of rate tests (2, 0.5)\n"
 	"  --iterations N             of latency tests (20000)\n"
 	"  --engines N                lcores per host (1); pair needs twice as many, shm exactly one more\n"
+	"  --one-core                 pair: both hosts in one loop on one lcore; the cycles are those of both, nothing idles\n"
 	"  --ipv6                     pair, shm: IPv6 addresses\n"
 	"  --port ETHDEV, --address ADDR/PREFIX   server, client: the port and its address\n"
 	"  --peer HOST, --tcp-port N  client: where the server listens (18700)\n"
@@ -47,7 +48,7 @@ static const char usage_text[] =
 	"  --brief                    one line of key=value pairs\n";
 
 enum { OPT_ROLE = 1, OPT_OP, OPT_TEST, OPT_SIZE, OPT_DEPTH, OPT_QPS, OPT_SIGNAL, OPT_INLINE, OPT_MTU, OPT_RD_ATOMIC, OPT_MEMORY,
-       OPT_SECONDS, OPT_WARMUP, OPT_ITERATIONS, OPT_ENGINES, OPT_IPV6, OPT_PORT, OPT_ADDRESS, OPT_PEER, OPT_TCP_PORT, OPT_GATEWAY,
+       OPT_SECONDS, OPT_WARMUP, OPT_ITERATIONS, OPT_ENGINES, OPT_IPV6, OPT_ONE_CORE, OPT_PORT, OPT_ADDRESS, OPT_PEER, OPT_TCP_PORT, OPT_GATEWAY,
        OPT_BRIEF, OPT_HELP };
 
 static const struct option options[] = {
@@ -66,6 +67,7 @@ static const struct option options[] = {
 	{ "warmup", required_argument, NULL, OPT_WARMUP },
 	{ "iterations", required_argument, NULL, OPT_ITERATIONS },
 	{ "engines", required_argument, NULL, OPT_ENGINES },
+	{ "one-core", no_argument, NULL, OPT_ONE_CORE },
 	{ "ipv6", no_argument, NULL, OPT_IPV6 },
 	{ "port", required_argument, NULL, OPT_PORT },
 	{ "address", required_argument, NULL, OPT_ADDRESS },
@@ -217,6 +219,9 @@ set_option(int opt, const char *name, const char *text, struct perf_opts *o)
 	case OPT_IPV6:
 		o->ipv6 = true;
 		return true;
+	case OPT_ONE_CORE:
+		o->one_core = true;
+		return true;
 	case OPT_BRIEF:
 		o->brief = true;
 		return true;
@@ -251,6 +256,8 @@ check(struct perf_opts *o)
 	}
 	if (o->signal > o->depth)
 		return wrong("--signal: must be at most --depth, or the SQ fills up without a completion");
+	if (o->one_core && (o->role != PERF_PAIR || o->engines != 1))
+		return wrong("--one-core: goes with --role pair and one engine");
 	if (o->role == PERF_SHM && o->engines != 1)
 		return wrong("--engines: --role shm has one");
 	if ((o->role == PERF_SERVER || o->role == PERF_CLIENT) && (o->ethdev[0] == '\0' || o->address[0] == '\0'))

@@ -97,7 +97,11 @@ set_up(struct pair *p, const struct perf_opts *o)
 				return false;
 			p->ends[side * o->engines + i] = e;
 			p->lanes[side][i] = (struct perf_lane){
-				.engine = p->hosts[side].engines[i], .ends = { e }, .nb_ends = 1, .stop = &p->stop,
+				.engines = { p->hosts[side].engines[i] },
+				.nb_engines = 1,
+				.ends = { e },
+				.nb_ends = 1,
+				.stop = &p->stop,
 			};
 		}
 	}
@@ -121,6 +125,14 @@ run_lanes(struct pair *p, const struct perf_opts *o)
 
 	p->lanes[0][0].watch = watch;
 	p->lanes[0][0].watch_arg = p;
+	if (o->one_core) {
+		struct perf_lane *both = &p->lanes[0][0];
+
+		both->engines[both->nb_engines++] = p->hosts[1].engines[0];
+		both->ends[both->nb_ends++] = p->hosts[1].ends[0];
+		lane_run(both);
+		return;
+	}
 	for (unsigned int n = 1; n < HOSTS * o->engines; n++) {
 		lcore = rte_get_next_lcore(n == 1 ? (unsigned int)-1 : lcore, 1, 0);
 		rte_eal_remote_launch(lane_run, &p->lanes[n % HOSTS][n / HOSTS], lcore);
@@ -199,7 +211,7 @@ run_pair(const struct perf_opts *o)
 
 	if (p == NULL)
 		return EXIT_FAILURE;
-	if (rte_lcore_count() < HOSTS * o->engines) {
+	if (!o->one_core && rte_lcore_count() < HOSTS * o->engines) {
 		fprintf(stderr, "uroce-perf: --role pair with --engines %u needs %u lcores, EAL has %u: give -l 0-%u\n", o->engines,
 			HOSTS * o->engines, rte_lcore_count(), HOSTS * o->engines - 1);
 		free(p);

@@ -52,6 +52,7 @@ struct perf_opts {
 	uint64_t memory;         /**< bytes per lcore that messages walk over; 0: depth * qps messages */
 	bool brief;              /**< one line of key=value */
 	bool ipv6;
+	bool one_core;           /**< pair: both hosts on one lcore, for profiles without idle turns */
 	char ethdev[PERF_TEXT_BYTES];   /**< server, client: DPDK's name of the port */
 	char address[PERF_TEXT_BYTES];  /**< server, client: own address/prefix */
 	char peer[PERF_TEXT_BYTES];     /**< client: host name for TCP */

@@ -165,7 +165,7 @@ static bool
 measure(struct shm_control *c, struct perf_host *h, struct engine_session *session)
 {
 	_Atomic bool stop = false;
-	struct perf_lane lane = { .engine = h->engines[0], .stop = &stop };
+	struct perf_lane lane = { .engines = { h->engines[0] }, .nb_engines = 1, .stop = &stop };
 	struct perf_result *r = c->ends[0]->result;
 	unsigned int lcore = rte_get_next_lcore((unsigned int)-1, 1, 0);
 	bool ok;

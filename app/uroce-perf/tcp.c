@@ -236,7 +236,7 @@ run_tcp(const struct perf_opts *o)
 
 		ok = e != NULL;
 		m->lanes[i] = (struct perf_lane){
-			.engine = m->host.engines[i], .ends = { e }, .nb_ends = 1, .stop = &m->stop,
+			.engines = { m->host.engines[i] }, .nb_engines = 1, .ends = { e }, .nb_ends = 1, .stop = &m->stop,
 		};
 	}
 	if (ok) {
