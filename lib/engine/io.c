@@ -176,7 +176,7 @@ io_send(struct engine *e)
 	return n;
 }
 
-/** A port that takes nothing. Its packets are lost once they have waited too long: the link is down, or nobody's there. */
+/** A port that takes nothing. Its packets are lost once they have waited too long: no link, or nobody there. */
 static void
 tx_stuck(struct engine *e, uint16_t port, struct tp_txvec *v, uint64_t now_ns)
 {
