@@ -4,7 +4,9 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
+#include <rte_alarm.h>
 #include <rte_common.h>
 #include <rte_dev.h>
 #include <rte_errno.h>
@@ -21,6 +23,11 @@ enum {
 	PORT_NAMES_BYTES = 512,
 	PORT_KERNEL_ADDRS = 64,    /* of one interface, looked at */
 	PORT_MAX_VLAN = 4094,
+	PORT_START_TRIES = 10,     /* for a PMD that needs its peer */
+	PORT_START_INTERVAL_US = 500000,
+	PORT_QUIESCE_ROUNDS = 2,
+	PORT_QUIESCE_STEP_US = 100,
+	PORT_QUIESCE_STEPS = 10000,
 };
 
 /** What is known while a port is being opened. */
@@ -346,11 +353,18 @@ static int
 start(struct opening *o)
 {
 	struct net_port *p = o->p;
+	unsigned int i;
 	int rc;
 
 	if (p->shared && !p->priv->pmd.xdp && kernel_filter_packet_sockets(p->ifindex) == 0)
 		return fail(o, "no packet socket on %s takes a filter; is /proc mounted?", p->netdev);
 	rc = rte_eth_dev_start(p->port_id);
+	for (i = 1; rc != 0 && p->priv->pmd.needs_peer && i < PORT_START_TRIES; i++) {
+		usleep(PORT_START_INTERVAL_US);
+		rc = rte_eth_dev_start(p->port_id);
+	}
+	if (rc != 0 && p->priv->pmd.needs_peer)
+		return fail(o, "ethdev %s has role=client and finds no server at its socket: start the other side first", p->conf.ethdev);
 	if (rc != 0)
 		return fail(o, "ethdev %s does not start: %s; EAL's log says more", p->conf.ethdev, rte_strerror(-rc));
 	p->priv->started = true;
@@ -430,6 +444,31 @@ net_port_open(const struct net_port_config *conf, uint16_t index, uint16_t nb_qu
 	return p;
 }
 
+static void
+quiesced(void *flag)
+{
+	__atomic_store_n((bool *)flag, true, __ATOMIC_RELEASE);
+}
+
+/**
+ * Wait until EAL's interrupt thread is out of the PMD: net_memif handles its peer's farewell there, and would do so on memory that
+ * has been freed. Alarms run on that thread; the second round begins after all events that the first one was among.
+ */
+static void
+quiesce_interrupts(void)
+{
+	static bool flag; /* outlives a round that was given up */
+	unsigned int round, step;
+
+	for (round = 0; round < PORT_QUIESCE_ROUNDS; round++) {
+		__atomic_store_n(&flag, false, __ATOMIC_RELAXED);
+		if (rte_eal_alarm_set(1, quiesced, &flag) != 0)
+			return;
+		for (step = 0; step < PORT_QUIESCE_STEPS && !__atomic_load_n(&flag, __ATOMIC_ACQUIRE); step++)
+			usleep(PORT_QUIESCE_STEP_US);
+	}
+}
+
 void
 net_port_close(struct net_port *p)
 {
@@ -439,10 +478,14 @@ net_port_close(struct net_port *p)
 		return;
 	priv = p->priv;
 	neigh_table_destroy(priv->neigh);
-	if (priv->started)
+	if (priv->started) {
 		rte_eth_dev_stop(p->port_id);
-	if (priv->configured)
+		quiesce_interrupts();
+	}
+	if (priv->configured) {
 		rte_eth_dev_close(p->port_id);
+		quiesce_interrupts();
+	}
 	if (priv->pmd.xdp && priv->kernel != NULL)
 		kernel_detach_xdp(p);
 	kernel_close(priv->kernel);

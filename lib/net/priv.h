@@ -221,6 +221,7 @@ int rtnl_addrs(int fd, uint32_t ifindex, struct net_addr *addrs, unsigned int ma
 struct pmd_profile {
 	bool shared;                 /**< shares a kernel interface */
 	bool carries_mtu;            /**< set: IP MTU is not ethdev's but a matter of max_frame (and, if shared, the kernel) */
+	bool needs_peer;             /**< starts only if the other side is there (memif, role=client) */
 	bool xdp;                    /**< RX memory is the pool itself, in pieces of at most a page */
 	char netdev[NET_NAME_BYTES]; /**< shared: kernel interface */
 	char xdp_prog[256];          /**< af_xdp: devarg xdp_prog */

@@ -68,7 +68,10 @@ memif_buffer_size_is_the_frame_size(void **state)
 
 	assert_int_equal(get("net_memif", "role=client,socket=/tmp/x", &prof, err), 0);
 	assert_false(prof.shared);
+	assert_true(prof.needs_peer);
 	assert_int_equal(prof.max_frame, 2048);
+	assert_int_equal(get("net_memif", "role=server", &prof, err), 0);
+	assert_false(prof.needs_peer);
 	assert_int_equal(get("net_memif", "role=client,bsize=4352", &prof, err), 0);
 	assert_true(prof.max_frame >= FRAME_4096);
 }

@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** @file Two ports of their own, joined by memif: opening, resolving each other, closing. Needs no privileges. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include <rte_eal.h>
+#include <rte_ethdev.h>
+#include <rte_mbuf.h>
+
+#include "priv.h"
+
+enum { BURST = 32 };
+#define SECOND_NS UINT64_C(1000000000)
+
+static struct {
+	struct rte_mempool *pool;
+	struct net_port_config conf[2];
+	struct net_port *port[2];
+	struct net_counters counters[2];
+} t;
+
+static uint64_t
+now_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * SECOND_NS + (uint64_t)ts.tv_nsec;
+}
+
+static void
+transmit(struct net_port *p, struct rte_mbuf *m)
+{
+	if (rte_eth_tx_burst(p->port_id, 0, &m, 1) != 1)
+		rte_pktmbuf_free(m);
+}
+
+/** What an engine does with it. */
+static void
+send_by_engine(void *arg, struct net_port *p, struct rte_mbuf *m)
+{
+	transmit(p, m);
+}
+
+/** A turn of the engine and the control thread of port @p i. */
+static void
+turn(unsigned int i)
+{
+	struct rte_mbuf *m[BURST];
+	struct net_learned learned;
+	bool has_learned;
+	uint16_t k, n = rte_eth_rx_burst(t.port[i]->port_id, 0, m, BURST);
+
+	for (k = 0; k < n; k++) {
+		if (net_rx(t.port[i], m[k], &t.counters[i], &learned, &has_learned) == NET_REPLY)
+			transmit(t.port[i], m[k]);
+		else
+			rte_pktmbuf_free(m[k]);
+		if (has_learned)
+			net_learn(t.port[i], &learned, now_ns());
+	}
+	net_port_poll(t.port[i], now_ns());
+}
+
+static void
+expect_refusal(unsigned int i, const struct net_port_config *conf, uint16_t nb_queues, const char *says)
+{
+	char err[512] = "";
+
+	assert_null(net_port_open(conf, 0, nb_queues, t.pool, err, sizeof(err)));
+	if (strstr(err, conf->name) == NULL || strstr(err, says) == NULL)
+		fail_msg("message is \"%s\", should say \"%s\"", err, says);
+}
+
+static void
+mistakes_are_explained(void **state)
+{
+	struct net_port_config c = t.conf[0];
+
+	strcpy(c.ethdev, "net_memif7");
+	expect_refusal(0, &c, 1, "there is no ethdev net_memif7; there are: net_memif0, net_memif1");
+	c = t.conf[0];
+	c.vlan_id = 4095;
+	expect_refusal(0, &c, 1, "vlan is 4095; it must be 1 to 4094");
+	c = t.conf[0];
+	c.mtu = 300;
+	expect_refusal(0, &c, 1, "mtu is 300; RoCE v2 needs at least 352");
+	c = t.conf[0];
+	c.addrs[1] = c.addrs[0];
+	expect_refusal(0, &c, 1, "address 198.18.0.1 stands twice");
+}
+
+static void
+ports_open_and_connect(void **state)
+{
+	uint64_t end = now_ns() + 10 * SECOND_NS;
+	char err[512] = "";
+
+	for (unsigned int i = 0; i < 2; i++) {
+		t.port[i] = net_port_open(&t.conf[i], (uint16_t)i, 1, t.pool, err, sizeof(err));
+		if (t.port[i] == NULL)
+			fail_msg("%s", err);
+		net_port_set_sender(t.port[i], send_by_engine, NULL, t.pool);
+	}
+	while ((!net_port_link(t.port[0], NULL) || !net_port_link(t.port[1], NULL)) && now_ns() < end)
+		usleep(1000);
+	assert_true(net_port_link(t.port[0], NULL) && net_port_link(t.port[1], NULL));
+	assert_false(t.port[0]->shared);
+	assert_int_equal(t.port[0]->active_mtu, UROCE_MTU_4096);
+	assert_int_equal(t.port[0]->conf.pkeys[0], 0xffff);
+	assert_true(gid_is_link_local(t.port[0]->gid[0]));
+	assert_memory_equal(t.port[0]->gid[1], t.conf[0].addrs[0].gid, 16);
+	assert_memory_equal(t.port[0]->gid[2], t.conf[0].addrs[1].gid, 16);
+}
+
+struct outcome {
+	unsigned int calls;
+	int status;
+	uint8_t mac[6];
+};
+
+static void
+done(void *arg, int status, const uint8_t mac[6])
+{
+	struct outcome *o = arg;
+
+	o->calls++;
+	o->status = status;
+	memcpy(o->mac, mac, 6);
+}
+
+static void
+ports_resolve_each_other(void **state)
+{
+	uint8_t mac[6];
+
+	for (unsigned int sgid = 0; sgid < 3; sgid++) { /* link-local, IPv4, IPv6 */
+		struct outcome o = { 0 };
+		uint64_t end = now_ns() + 2 * SECOND_NS;
+
+		assert_int_equal(net_resolve(t.port[0], sgid, t.port[1]->gid[sgid], now_ns(), mac, done, &o), EINPROGRESS);
+		while (o.calls == 0 && now_ns() < end) {
+			turn(1);
+			turn(0);
+		}
+		assert_int_equal(o.calls, 1);
+		assert_int_equal(o.status, 0);
+		assert_memory_equal(o.mac, t.port[1]->mac, 6);
+	}
+	assert_int_equal(t.counters[1].tx_arp_reply, 1);
+	assert_int_equal(t.counters[1].tx_nd_advert, 2);
+	assert_int_equal(t.counters[0].rx_malformed + t.counters[1].rx_malformed, 0);
+}
+
+static void
+largest_roce_frame_passes_in_one_piece(void **state)
+{
+	const uint16_t bytes = 4096 + NET_ROCE_OVERHEAD_BYTES + NET_ETH_VLAN_BYTES;
+	uint64_t end = now_ns() + SECOND_NS;
+	struct rte_mbuf *m = rte_pktmbuf_alloc(t.pool);
+	uint16_t n = 0;
+	char *p;
+
+	assert_non_null(m);
+	assert_true(bytes <= t.port[0]->max_frame);
+	p = rte_pktmbuf_append(m, bytes);
+	assert_non_null(p);
+	memset(p, 0x5a, bytes);
+	assert_int_equal(rte_eth_tx_burst(t.port[0]->port_id, 0, &m, 1), 1);
+	while (n == 0 && now_ns() < end)
+		n = rte_eth_rx_burst(t.port[1]->port_id, 0, &m, 1);
+	assert_int_equal(n, 1);
+	assert_int_equal(m->nb_segs, 1);
+	assert_int_equal(rte_pktmbuf_data_len(m), bytes);
+	rte_pktmbuf_free(m);
+}
+
+static void
+closed_ports_leave_no_buffer_behind(void **state)
+{
+	for (unsigned int i = 0; i < 2; i++) {
+		net_port_close(t.port[i]);
+		t.port[i] = NULL;
+	}
+	assert_int_equal(rte_mempool_in_use_count(t.pool), 0);
+	assert_int_equal(rte_eth_dev_count_avail(), 0);
+	expect_refusal(0, &t.conf[0], 1, "and no other: give EAL a NIC");
+}
+
+int
+main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(mistakes_are_explained),
+		cmocka_unit_test(ports_open_and_connect),
+		cmocka_unit_test(ports_resolve_each_other),
+		cmocka_unit_test(largest_roce_frame_passes_in_one_piece),
+		cmocka_unit_test(closed_ports_leave_no_buffer_behind),
+	};
+	char vdev[2][256], dir[] = "/tmp/uroce-test-XXXXXX", socket[64];
+	char *eal[] = { argv[0], "--no-huge", "-m", "128", "--no-pci", "--no-shconf", "--no-telemetry", "--log-level", "warning", "-l", "0",
+			"--vdev", vdev[0], "--vdev", vdev[1] };
+	char err[100];
+	int rc;
+
+	if (mkdtemp(dir) == NULL)
+		return 1;
+	snprintf(socket, sizeof(socket), "%s/memif", dir);
+	for (unsigned int i = 0; i < 2; i++) {
+		snprintf(vdev[i], sizeof(vdev[i]), "net_memif%u,role=%s,bsize=4352,socket=%s,socket-abstract=no,mac=02:00:00:00:00:0%u", i,
+			 i == 0 ? "server" : "client", socket, i + 1);
+		snprintf(t.conf[i].name, sizeof(t.conf[i].name), "uroce%u", i);
+		snprintf(t.conf[i].ethdev, sizeof(t.conf[i].ethdev), "net_memif%u", i);
+		net_addr_parse(i == 0 ? "198.18.0.1/24" : "198.18.0.2/24", &t.conf[i].addrs[0], err, sizeof(err));
+		net_addr_parse(i == 0 ? "fd00:18::1/64" : "fd00:18::2/64", &t.conf[i].addrs[1], err, sizeof(err));
+		t.conf[i].nb_addrs = 2;
+	}
+	if (rte_eal_init(sizeof(eal) / sizeof(eal[0]), eal) < 0)
+		return 1;
+	t.pool = rte_pktmbuf_pool_create("pool", 4095, 0, 0, RTE_PKTMBUF_HEADROOM + WIRE_MAX_FRAME_BYTES, SOCKET_ID_ANY);
+	if (t.pool == NULL)
+		return 1;
+	rc = cmocka_run_group_tests(tests, NULL, NULL);
+	/*
+	 * No rte_eal_cleanup(): net_memif's server never takes its listener off EAL's interrupt thread, which reads the listener's handle
+	 * once more while the cleanup unmaps the memory it is in (22.11).
+	 */
+	unlink(socket);
+	rmdir(dir);
+	return rc;
+}
