@@ -28,16 +28,23 @@ socket_path(void)
 	return path && *path ? path : CTL_DEFAULT_SOCKET;
 }
 
-/* Say once per process what keeps us from the daemon; programs list devices again and again. */
+/* What keeps us from the daemon is said once per process: programs list devices again and again. */
+static bool
+was_explained(void)
+{
+	static _Atomic int said;
+
+	return atomic_exchange(&said, 1);
+}
+
 static void
 explain_connect(const char *path, int err)
 {
-	static _Atomic int said;
 	struct stat st;
 	struct group gr, *found = NULL;
 	char buf[1024];
 
-	if (atomic_exchange(&said, 1))
+	if (was_explained())
 		return;
 	switch (err) {
 	case ENOENT:
@@ -86,6 +93,24 @@ connect_to(const char *path, int *out)
 	return 0;
 }
 
+static void
+explain_refusal(const char *path, const struct client_call *c, int err, bool broken)
+{
+	const struct ctl_hello_rsp *r = &c->rsp.hello;
+
+	if (was_explained())
+		return;
+	if (err == EPROTO)
+		client_complain("uroced at %s is %.*s and speaks ABI version %u, this library (%s) version %u: "
+				"install the same release of both",
+				path, (int)sizeof(r->version), r->version, r->abi_version, UROCE_VERSION,
+				UROCE_ABI_VERSION);
+	else if (broken)
+		client_complain("uroced at %s closed the connection without an answer", path);
+	else
+		client_complain("uroced at %s refused: %.*s", path, (int)sizeof(c->rsp.message), c->rsp.message);
+}
+
 /*
  * The first request. The descriptor of our own memory lets the daemon reach what it can't map, for as long as this
  * address space lives and no longer.
@@ -100,8 +125,9 @@ say_hello(int sock, const char *path, uint32_t *nb_devices)
 	mem = open("/proc/self/mem", O_RDWR | O_CLOEXEC);
 	if (mem < 0) {
 		err = errno;
-		client_complain("can't open /proc/self/mem: %s; the program must be dumpable (prctl PR_SET_DUMPABLE)",
-				strerror(err));
+		if (!was_explained())
+			client_complain("can't open /proc/self/mem: %s; the program must be dumpable "
+					"(prctl PR_SET_DUMPABLE)", strerror(err));
 		return err;
 	}
 	client_call_init(&c, CTL_HELLO);
@@ -113,17 +139,10 @@ say_hello(int sock, const char *path, uint32_t *nb_devices)
 	err = client_exchange(sock, &c, &broken);
 	close(mem);
 	client_call_close_fds(&c, 0);
-	if (err == EPROTO || (!err && c.rsp.hello.abi_version != UROCE_ABI_VERSION)) {
-		client_complain("uroced at %s is %.*s and speaks ABI version %u, this library (%s) version %u: "
-				"install the same release of both",
-				path, (int)sizeof(c.rsp.hello.version), c.rsp.hello.version, c.rsp.hello.abi_version,
-				UROCE_VERSION, UROCE_ABI_VERSION);
-		return EPROTO;
-	}
-	if (broken)
-		client_complain("uroced at %s closed the connection without an answer", path);
-	else if (err)
-		client_complain("uroced at %s refused: %.*s", path, (int)sizeof(c.rsp.message), c.rsp.message);
+	if (!err && c.rsp.hello.abi_version != UROCE_ABI_VERSION)
+		err = EPROTO;
+	if (err)
+		explain_refusal(path, &c, err, broken);
 	*nb_devices = c.rsp.hello.nb_devices;
 	return err;
 }

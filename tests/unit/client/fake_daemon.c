@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "fake_daemon.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+enum { CQ_ORDER = 4, SHARED_OFFSET = 4096, SEGMENT_BYTES = 8192 };
+
+static int
+memory(size_t bytes)
+{
+	int fd = memfd_create("fake", MFD_CLOEXEC);
+
+	if (fd < 0 || ftruncate(fd, bytes))
+		abort();
+	return fd;
+}
+
+static int
+receive(int sock, struct ctl_req *req, int *fds)
+{
+	char anc[CMSG_SPACE(sizeof(int) * CTL_MAX_FDS)] __attribute__((aligned(8)));
+	struct iovec iov = { req, sizeof(*req) };
+	struct msghdr m = { .msg_iov = &iov, .msg_iovlen = 1, .msg_control = anc, .msg_controllen = sizeof(anc) };
+	struct cmsghdr *h;
+
+	if (recvmsg(sock, &m, MSG_CMSG_CLOEXEC) != sizeof(*req))
+		return -1;
+	h = CMSG_FIRSTHDR(&m);
+	fds[0] = -1;
+	if (h)
+		memcpy(fds, CMSG_DATA(h), h->cmsg_len - CMSG_LEN(0));
+	return 0;
+}
+
+static void
+reply(struct fake_daemon *d, int sock, struct ctl_rsp *rsp, const int *fds, uint32_t n)
+{
+	char anc[CMSG_SPACE(sizeof(int) * CTL_MAX_FDS)] __attribute__((aligned(8))) = { 0 };
+	struct iovec iov = { rsp, d->fault == FAKE_SHORT_REPLY ? sizeof(*rsp) / 2 : sizeof(*rsp) };
+	struct msghdr m = { .msg_iov = &iov, .msg_iovlen = 1 };
+
+	rsp->magic = d->fault == FAKE_WRONG_MAGIC ? 1 : CTL_MAGIC;
+	rsp->nb_fds = n;
+	if (d->fault == FAKE_WRONG_COUNT) {
+		static const int extra[2] = { 0, 0 };
+
+		fds = extra;
+		n = 2;
+	}
+	if (n) {
+		struct cmsghdr *h;
+
+		m.msg_control = anc;
+		m.msg_controllen = CMSG_SPACE(n * sizeof(int));
+		h = CMSG_FIRSTHDR(&m);
+		h->cmsg_level = SOL_SOCKET;
+		h->cmsg_type = SCM_RIGHTS;
+		h->cmsg_len = CMSG_LEN(n * sizeof(int));
+		memcpy(CMSG_DATA(h), fds, n * sizeof(int));
+	}
+	if (sendmsg(sock, &m, MSG_NOSIGNAL) < 0)
+		return;
+}
+
+static void
+on_open(struct fake_daemon *d, int sock, struct ctl_rsp *rsp, int async_fd)
+{
+	int fds[3] = { eventfd(0, EFD_CLOEXEC), memory(sizeof(struct ring_db) * 2), memory(1 << 20) };
+
+	d->async_fd = async_fd;
+	d->sock = sock;
+	rsp->device_open = (struct ctl_device_open_rsp){
+		.nb_engines = 1, .num_comp_vectors = 2, .mem_bytes = 1 << 20, .db_stride = sizeof(struct ring_db)
+	};
+	reply(d, sock, rsp, fds, 3);
+	for (int i = 0; i < 3; i++)
+		close(fds[i]);
+}
+
+static void
+on_cq(struct fake_daemon *d, int sock, const struct ctl_req *req, struct ctl_rsp *rsp, int comp_fd)
+{
+	int fd = memory(SEGMENT_BYTES);
+	static uint32_t segment;
+	uint8_t *p = mmap(NULL, SEGMENT_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+
+	d->comp_fd = comp_fd;
+	d->cq_cookie = req->cq_create.cookie;
+	d->cqes = (struct ring_cqe *)p;
+	d->cq_shared = (struct ring_cq_shared *)(p + SHARED_OFFSET);
+	rsp->cq_create = (struct ctl_cq_create_rsp){
+		.seg = { .segment_bytes = SEGMENT_BYTES, .segment = segment },
+		.handle = segment,
+		.order = CQ_ORDER,
+		.ring = { .segment = segment, .length = sizeof(struct ring_cqe) << CQ_ORDER },
+		.shared = { .segment = segment, .offset = SHARED_OFFSET, .length = sizeof(struct ring_cq_shared) },
+	};
+	segment++;
+	reply(d, sock, rsp, &fd, 1);
+	close(fd);
+}
+
+static void
+answer(struct fake_daemon *d, int sock, const struct ctl_req *req, const int *fds)
+{
+	struct ctl_rsp rsp = { .op = req->op };
+
+	switch (req->op) {
+	case CTL_HELLO:
+		close(fds[0]);
+		rsp.status = d->fault == FAKE_OTHER_ABI ? EPROTO : 0;
+		rsp.hello.abi_version = UROCE_ABI_VERSION + (d->fault == FAKE_OTHER_ABI ? 41 : 0);
+		rsp.hello.nb_devices = 1;
+		strcpy(rsp.hello.version, "99.9");
+		break;
+	case CTL_DEVICE_GET:
+		strcpy(rsp.device_get.name, "uroce7");
+		strcpy(rsp.device_get.netdev, "lo");
+		break;
+	case CTL_DEVICE_OPEN:
+		on_open(d, sock, &rsp, fds[0]);
+		return;
+	case CTL_CQ_CREATE:
+		on_cq(d, sock, req, &rsp, fds[0]);
+		return;
+	case CTL_PD_ALLOC:
+		if (d->fault == FAKE_SILENT_ERROR) {
+			rsp.status = ENOSPC;
+			strcpy(rsp.message, "no room; raise the roof");
+		}
+		break;
+	default:
+		break;
+	}
+	reply(d, sock, &rsp, NULL, 0);
+}
+
+struct fake_session {
+	struct fake_daemon *d;
+	int sock;
+};
+
+static void *
+session_thread(void *arg)
+{
+	struct fake_session s = *(struct fake_session *)arg;
+	int fds[CTL_MAX_FDS];
+	struct ctl_req req;
+
+	free(arg);
+	while (!receive(s.sock, &req, fds)) {
+		if (s.d->fault == FAKE_HANGS_UP) {
+			close(fds[0]);
+			break;
+		}
+		answer(s.d, s.sock, &req, fds);
+	}
+	close(s.sock);
+	return NULL;
+}
+
+static void *
+listen_thread(void *arg)
+{
+	struct fake_daemon *d = arg;
+	int sock;
+
+	while ((sock = accept4(d->listen_fd, NULL, NULL, SOCK_CLOEXEC)) >= 0) {
+		struct fake_session *s = malloc(sizeof(*s));
+		pthread_t t;
+
+		*s = (struct fake_session){ d, sock };
+		if (pthread_create(&t, NULL, session_thread, s))
+			abort();
+		pthread_detach(t);
+	}
+	return NULL;
+}
+
+void
+fake_daemon_start(struct fake_daemon *d, enum fake_fault fault)
+{
+	struct sockaddr_un sa = { .sun_family = AF_UNIX };
+
+	memset(d, 0, sizeof(*d));
+	d->fault = fault;
+	d->sock = d->async_fd = d->comp_fd = -1;
+	snprintf(d->path, sizeof(d->path), "/tmp/uroce-fake-%d.sock", (int)getpid());
+	strcpy(sa.sun_path, d->path);
+	unlink(d->path);
+	d->listen_fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	if (d->listen_fd < 0 || bind(d->listen_fd, (struct sockaddr *)&sa, sizeof(sa)) || listen(d->listen_fd, 8))
+		abort();
+	setenv("UROCE_SOCKET", d->path, 1);
+	if (pthread_create(&d->thread, NULL, listen_thread, d))
+		abort();
+}
+
+void
+fake_daemon_die(struct fake_daemon *d)
+{
+	shutdown(d->sock, SHUT_RDWR);
+	close(d->async_fd);
+}
