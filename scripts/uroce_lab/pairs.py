@@ -56,15 +56,16 @@ class Lab:
 
 
 class Side:
-    """One program of a pair. Its output goes to a file, so that it never waits for a reader."""
+    """One program of a pair. Its output goes to a file in the lab's folder, so that it never waits for a reader."""
 
     def __init__(self, lab, host, program):
         self.host = host
         self.namespace = lab.hosts[host]['namespace']
         self.program = program
-        self.output = tempfile.TemporaryFile(mode='w+', errors='replace')
-        self.child = subprocess.Popen(lab.command(host, *program), stdin=subprocess.DEVNULL, stdout=self.output,
+        descriptor, self.output = tempfile.mkstemp(prefix=f'{program[0]}-', dir=lab.data['dir'])
+        self.child = subprocess.Popen(lab.command(host, *program), stdin=subprocess.DEVNULL, stdout=descriptor,
                                       stderr=subprocess.STDOUT, start_new_session=True)
+        os.close(descriptor)
         self.timed_out = False
 
     def listens(self, port):
@@ -108,8 +109,8 @@ class Side:
         return self.child.returncode
 
     def text(self):
-        self.output.seek(0)
-        return self.output.read()
+        with open(self.output, encoding='utf-8', errors='replace') as f:
+            return f.read()
 
     def report(self):
         ended = 'was killed after its time was up' if self.timed_out else f'ended with status {self.status}'

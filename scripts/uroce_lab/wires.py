@@ -89,6 +89,7 @@ def join(lab):
     """Links between the namespaces of the lab, which exist already. @return nothing; LabError if refused."""
     iface = IFACE[lab['wire']]
     hosts = lab['hosts']
+    # As many as engines at both ends: XDP wants no more TX queues there than RX queues here.
     queues = ['numrxqueues', str(lab['engines']), 'numtxqueues', str(lab['engines'])]
     if len(hosts) == 2:
         run('ip', 'link', 'add', iface, 'netns', hosts[0]['namespace'], *queues, 'type', 'veth',
@@ -99,7 +100,7 @@ def join(lab):
         run('ip', '-n', switch, 'link', 'set', 'br0', 'up')
         for host in hosts:
             run('ip', 'link', 'add', iface, 'netns', host['namespace'], *queues, 'type', 'veth',
-                'peer', 'name', host['name'], 'netns', switch)
+                'peer', 'name', host['name'], 'netns', switch, *queues)
             run('ip', '-n', switch, 'link', 'set', host['name'], 'mtu', str(lab['mtu']), 'master', 'br0', 'up')
     for host in hosts:
         # Segments that the kernel leaves unsplit or without checksum would reach the port's driver as they are.

@@ -4,7 +4,6 @@
 
 import errno
 import os
-import re
 import shutil
 import socket
 import struct
@@ -18,7 +17,7 @@ sys.path[:0] = [os.path.dirname(os.path.realpath(__file__)),
                 os.path.join(os.path.dirname(os.path.realpath(__file__)), '../../scripts')]
 
 from labs import lab_up  # noqa: E402
-from uroce_lab import daemon  # noqa: E402
+from uroce_lab import daemon, pairs  # noqa: E402
 from uroce_lab.state import is_root  # noqa: E402
 
 NAME = f'b{os.getpid()}'
@@ -191,8 +190,10 @@ class WithDaemon(Scratch):
         self.said(done, 'uroce7')
 
     def test_a_gid_index_that_is_unused(self):
-        done = self.lab.run('h1', 'ibv_rc_pingpong', '-d', 'uroce0', '-g', '14')
-        self.assertTrue(done.returncode != 0 or re.search(r'GID ::\s', done.stdout), done.stdout)
+        pair = pairs.run_pair(self.lab, ['ibv_rc_pingpong', '-d', 'uroce0', '-g', '14'], 20)
+        self.assertFalse(pair.ok, pair.report())
+        self.assertFalse(pair.client.timed_out, pair.report())
+        self.assertIn('RTR', pair.report())
 
 
 if __name__ == '__main__':

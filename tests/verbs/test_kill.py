@@ -24,6 +24,8 @@ ROUNDS = int(os.environ.get('UROCE_KILL_ROUNDS', '100'))
 SEED = int(os.environ.get('UROCE_SEED', '1'))
 PROGRAM = ['ib_write_bw', '-d', pairs.DEVICE, '-q', '4', '-s', '65536', '-D', '60']
 PEER_SECONDS = 30           # for the survivor to notice: 8 ack timeouts and its clean-up
+MEET_SECONDS = 30           # for the two to meet over TCP
+BEFORE_TRAFFIC_SECONDS = 1.0    # ib_write_bw sleeps for a second then
 SETTLE_SECONDS = 10         # for the daemons to have given everything back
 GROWTH_KB = 4096            # what the resident memory of a daemon may differ by after all rounds
 
@@ -45,23 +47,35 @@ class Kill(unittest.TestCase):
         self.gid = str(self.lab.gid_index('h1', 4))
         self.random = random.Random(SEED)
 
-    def run_and_kill(self, victim):
-        """@return the side that was left"""
+    def run_and_kill(self, victim, early=False):
+        """@return the side that was left; None if it had no peer yet and was killed as well"""
         program = [*PROGRAM, '-x', self.gid]
         server = pairs.start_server(self.lab, program)
         client = pairs.Side(self.lab, 'h2', [*program, self.lab.tcp_address('h1')])
         dead, left = (server, client) if victim == 'server' else (client, server)
         try:
-            # From the first moments of set-up to well inside the traffic.
-            time.sleep(self.random.uniform(0.02, 0.5))
+            if not early:
+                self.wait_until_met(server)
+                time.sleep(BEFORE_TRAFFIC_SECONDS)
+            time.sleep(self.random.uniform(0, 0.5))
             self.assertIsNone(dead.child.poll(), 'it ended before it was killed:\n' + server.report() + client.report())
             dead.child.kill()
+            dead.child.wait()
+            if left is server and server.listens(pairs.TCP_PORT):
+                return None
             left.wait(time.monotonic() + PEER_SECONDS)
             self.assertIsNotNone(left.child.poll(), 'the peer was not told:\n' + left.report() + self.lab.logs())
         finally:
             server.kill()
             client.kill()
         return left
+
+    @staticmethod
+    def wait_until_met(server):
+        """perftest's server closes its listening socket when the client has connected."""
+        end = time.monotonic() + MEET_SECONDS
+        while server.listens(pairs.TCP_PORT) and time.monotonic() < end:
+            time.sleep(0.005)
 
     def settle(self, before):
         """@return the daemons' footprints when they are as before, or after a time the last ones"""
@@ -81,7 +95,9 @@ class Kill(unittest.TestCase):
         told = 0
         for number in range(ROUNDS):
             victim = self.random.choice(('client', 'server'))
-            left = self.run_and_kill(victim)
+            left = self.run_and_kill(victim, early=number % 4 == 0)
+            if not left:
+                continue
             self.assertNotEqual(left.status, 0, f'round {number}: the peer of a dead program ended well:\n{left.report()}')
             told += victim == 'server' and 'Failed status' in left.text()
             self.assertTrue(self.lab.whole(), f'round {number} (seed {SEED}): a daemon ended\n{self.lab.logs()}')

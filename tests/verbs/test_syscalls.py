@@ -27,7 +27,7 @@ RUN_SECONDS = 12
 START_SECONDS = 2           # until set-up is over and traffic flows
 CALLS_PER_SECOND = 20       # what a process may do beside the data path
 WAITING = {'sched_yield', 'nanosleep', 'clock_nanosleep', 'poll', 'ppoll', 'epoll_wait', 'epoll_pwait', 'select',
-           'pselect6', 'restart_syscall'}
+           'pselect6', 'restart_syscall', 'getrusage'}    # getrusage: the idle policy asks whether it shares its core
 
 
 def count(pid, path):
