@@ -67,6 +67,44 @@ completer_arm(struct transport *tp, struct qp *qp)
 		set_deadline(tp, qp, tp->now_ns + ack_timeout_ns(qp));
 }
 
+/* ---- The window ---- */
+/*
+ * Additive increase, multiplicative decrease: queues on the way, and receive rings at its end, are finite, and go-back-N
+ * pays for a lost packet with all behind it.
+ */
+static inline void
+window_progress(struct qp *qp)
+{
+	if (wire_psn_diff(qp->psn_una, qp->psn_grow) < 0)
+		return;
+	if (qp->window < TP_WINDOW_MAX)
+		qp->window += TP_WINDOW_STEP;
+	qp->psn_grow = wire_psn_add(qp->psn_una, qp->window);
+	/* Never so far behind that it would seem ahead. */
+	if (wire_psn_diff(qp->psn_una, qp->psn_recover) >= 0)
+		qp->psn_recover = qp->psn_una;
+}
+
+/* Once for all that was lost of what was on its way. */
+static void
+window_loss(struct qp *qp, bool timeout)
+{
+	if (timeout)
+		qp->window = TP_WINDOW_MIN;
+	else if (wire_psn_diff(qp->psn_una, qp->psn_recover) >= 0)
+		qp->window = RTE_MAX(qp->window / 2, TP_WINDOW_MIN);
+	qp->psn_recover = qp->psn_max;
+	qp->psn_grow = qp->psn_max;
+}
+
+void
+completer_start(struct qp *qp)
+{
+	qp->window = TP_WINDOW_START;
+	qp->psn_recover = qp->psn_una;
+	qp->psn_grow = wire_psn_add(qp->psn_una, qp->window);
+}
+
 /* psn_una has moved: a new budget of retries, a new timeout, room in the window. */
 static void
 progress(struct transport *tp, struct qp *qp)
@@ -76,6 +114,7 @@ progress(struct transport *tp, struct qp *qp)
 		qp->psn_cur = qp->psn_una;
 		qp->sq_cur = qp->sq_tail;
 	}
+	window_progress(qp);
 	qp->retry_left = qp->retry_cnt;
 	qp->rnr_left = qp->rnr_retry;
 	qp->restarted = false;
@@ -133,6 +172,7 @@ restart(struct transport *tp, struct qp *qp)
 	}
 	qp->restarted = true;
 	tp->counters.implied_nak_seq_err++;
+	window_loss(qp, false);
 	requester_rewind(tp, qp);
 }
 
@@ -146,6 +186,7 @@ retry(struct transport *tp, struct qp *qp, uint8_t verr)
 		return;
 	}
 	qp->retry_left--;
+	window_loss(qp, verr == TP_VERR_TIMEOUT);
 	requester_rewind(tp, qp);
 	/* The timeout counts from the retransmission. */
 	qp->deadline_ns = 0;

@@ -343,6 +343,7 @@ start_sending_at(struct qp *qp, uint32_t psn)
 {
 	qp->psn_una = qp->psn_cur = qp->psn_max = qp->psn_next = psn;
 	qp->sq_tail = qp->sq_cur = qp->sq.counter;
+	completer_start(qp);
 }
 
 static void

@@ -228,11 +228,15 @@ send_data(struct transport *tp, struct qp *qp, struct tp_swqe *w)
 	struct tp_out o;
 
 	if (qp->service == WIRE_RC) {
-		if (unlikely(wire_psn_diff(qp->psn_cur, qp->psn_una) >= TP_WINDOW_PACKETS)) {
+		int32_t on_the_way = wire_psn_diff(qp->psn_cur, qp->psn_una);
+
+		if (unlikely(on_the_way >= qp->window)) {
 			qp->blocked = true;
 			return 0;
 		}
-		b.ackreq = last || (qp->psn_cur & (TP_ACKREQ_PACKETS - 1)) == TP_ACKREQ_PACKETS - 1;
+		/* The packet that fills the window needs an answer for it to open again. */
+		b.ackreq = last || (qp->psn_cur & (TP_ACKREQ_PACKETS - 1)) == TP_ACKREQ_PACKETS - 1 ||
+			   on_the_way == qp->window - 1;
 	}
 	b.opcode = wire_op | qp->service;
 	b.solicited = last && (w->flags & UROCE_SEND_SOLICITED) != 0;
@@ -251,7 +255,10 @@ send_data(struct transport *tp, struct qp *qp, struct tp_swqe *w)
 	return 1;
 }
 
-/* One READ request asks for at most a chunk, so that responses too stay inside the window. */
+/*
+ * One READ request asks for at most a chunk, so that responses too stay inside the window. Chunks always begin and
+ * end at the same PSNs, also when asked for again: responders know a duplicate by its bounds.
+ */
 static uint32_t
 send_read(struct transport *tp, struct qp *qp, struct tp_swqe *w)
 {
@@ -266,7 +273,8 @@ send_read(struct transport *tp, struct qp *qp, struct tp_swqe *w)
 	struct tp_out o;
 
 	if (qp->rd_out >= qp->max_rd ||
-	    wire_psn_diff(wire_psn_add(qp->psn_cur, packets), qp->psn_una) > TP_WINDOW_PACKETS) {
+	    (qp->psn_cur != qp->psn_una &&
+	     wire_psn_diff(wire_psn_add(qp->psn_cur, packets), qp->psn_una) > qp->window)) {
 		qp->blocked = true;
 		return 0;
 	}
@@ -289,7 +297,7 @@ send_atomic(struct transport *tp, struct qp *qp, struct tp_swqe *w)
 			      .pkey = qp->pkey, .migreq = true, .ackreq = true };
 	struct tp_out o;
 
-	if (qp->rd_out >= qp->max_rd || wire_psn_diff(qp->psn_cur, qp->psn_una) >= TP_WINDOW_PACKETS) {
+	if (qp->rd_out >= qp->max_rd || wire_psn_diff(qp->psn_cur, qp->psn_una) >= qp->window) {
 		qp->blocked = true;
 		return 0;
 	}

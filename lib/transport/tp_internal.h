@@ -38,8 +38,11 @@ enum {
 	TP_INFLIGHT_OWN = 16,       /**< WQEs in flight for which every QP has room; a power of two */
 	TP_INFLIGHT_MAX = 256,      /**< WQEs in flight with a borrowed window; a power of two */
 	TP_WINDOWS = 512,           /**< windows that a transport lends to busy QPs */
-	TP_WINDOW_PACKETS = 256,    /**< packets of a QP on their way without an acknowledgement */
-	TP_READ_CHUNK_PACKETS = 64, /**< response packets that one READ request asks for; a power of two */
+	TP_WINDOW_MAX = 256,        /**< packets of a QP on their way without an acknowledgement, requests and READ responses */
+	TP_WINDOW_START = 64,       /**< of a connection without history */
+	TP_WINDOW_MIN = 16,         /**< what losses leave of it */
+	TP_WINDOW_STEP = 16,        /**< what each window without a loss adds */
+	TP_READ_CHUNK_PACKETS = 32, /**< response packets that one READ request asks for; a power of two */
 	TP_ACKREQ_PACKETS = 32,     /**< AckReq on every so many packets inside a message; a power of two */
 	TP_QP_BUDGET = 32,          /**< packets or WQEs of a QP in one turn */
 	TP_TURN_BUDGET = 128,       /**< packets or WQEs of all QPs in one turn */
@@ -168,6 +171,9 @@ struct qp {
 	uint32_t psn_cur;           /**< next PSN to send */
 	uint32_t psn_max;           /**< beyond the highest PSN ever sent */
 	uint32_t psn_next;          /**< first PSN of the next WQE */
+	uint32_t psn_grow;          /**< when this is acknowledged the window grows */
+	uint32_t psn_recover;       /**< before this is acknowledged a loss doesn't shrink the window again */
+	uint16_t window;            /**< packets that may be on their way */
 	uint16_t max_inline;
 	uint8_t max_send_sge;
 	uint8_t max_rd, rd_out;     /**< READ and atomic requests allowed, on their way */
@@ -289,6 +295,8 @@ void requester_return_window(struct transport *tp, struct qp *qp);
 /* ---- completer.c ---- */
 /** A response packet, admitted. */
 void completer_rx(struct transport *tp, struct qp *qp, const struct wire_pkt *p);
+/** A connection begins: its window. */
+void completer_start(struct qp *qp);
 /** The timer of a QP. */
 void completer_timer(struct transport *tp, struct qp *qp);
 /** Start the ACK timer if it isn't running. */

@@ -395,6 +395,56 @@ rnr_on_the_last_packet_of_write_with_imm_places_nothing_of_it(void **state)
 	rig_down(&r);
 }
 
+/* ---- The window ---- */
+static uint32_t
+on_the_way(struct rig *r, uint64_t id)
+{
+	uint32_t n;
+
+	r->p->stalled = true;
+	rig_write(r, id, 0, 500000);
+	pair_settle(r->p);
+	n = transport_tx(r->p->h[0].tp, 0)->n;
+	r->p->stalled = false;
+	return n;
+}
+
+/* More on the way after every window that arrived, less after a loss, little after a timeout. */
+static void
+window_follows_what_arrives(void **state)
+{
+	struct loss l = { .from = 0, .opcode = -1 };
+	uint32_t first, grown;
+	struct rig r;
+
+	rig_up(&r, NULL, NULL);
+	r.p->lose = lose;
+	r.p->lose_arg = &l;
+	first = on_the_way(&r, 1);
+	assert_int_equal(first, 64);
+	pair_settle(r.p);
+	expect_cqe(&r.a->scq, 1, UROCE_WC_SUCCESS);
+	grown = on_the_way(&r, 2);
+	assert_true(grown > first);
+	/* One of these, and then another of the same window: one loss. */
+	l.nth = l.seen + 1;
+	l.count = 2;
+	pair_settle(r.p);
+	assert_int_equal(counters(&r, 0)->packet_seq_err, 1);
+	expect_cqe(&r.a->scq, 2, UROCE_WC_SUCCESS);
+	l.nth = l.seen;
+	l.count = UINT32_MAX;
+	rig_write(&r, 3, 0, 10);
+	pair_advance(r.p, 70 * PAIR_MS);
+	l.count = 0;
+	pair_advance(r.p, 200 * PAIR_MS);
+	expect_cqe(&r.a->scq, 3, UROCE_WC_SUCCESS);
+	assert_in_range(on_the_way(&r, 4), 16, 32);
+	pair_settle(r.p);
+	expect_cqe(&r.a->scq, 4, UROCE_WC_SUCCESS);
+	rig_down(&r);
+}
+
 /* ---- Heavy weather ---- */
 struct storm {
 	uint64_t seed;
@@ -456,6 +506,13 @@ full_tx_vector_delays_but_loses_nothing(void **state)
 	struct rig r;
 
 	rig_up(&r, &(struct end_opts){ .sq_depth = 256, .cq_depth = 512 }, &(struct conn_opts){ .mtu = UROCE_MTU_256 });
+	/* Open the window. */
+	for (uint32_t i = 0; i < 50; i++) {
+		rig_write(&r, i, 0, 100000);
+		pair_settle(r.p);
+		expect_cqe(&r.a->scq, i, UROCE_WC_SUCCESS);
+	}
+	memset(r.bbuf, 0, BUF);
 	r.p->stalled = true;
 	for (uint32_t i = 0; i < 4; i++)
 		rig_write(&r, i, i * 100000, 60000);
@@ -494,6 +551,7 @@ main(void)
 		cmocka_unit_test(rnr_retry_0_fails_at_once),
 		cmocka_unit_test(rnr_retry_7_is_for_ever),
 		cmocka_unit_test(rnr_on_the_last_packet_of_write_with_imm_places_nothing_of_it),
+		cmocka_unit_test(window_follows_what_arrives),
 		cmocka_unit_test(everything_survives_loss),
 		cmocka_unit_test(full_tx_vector_delays_but_loses_nothing),
 	};
