@@ -77,3 +77,12 @@ wire_tmpl_crc_miss(struct wire_tmpl *t, uint16_t l4_payload_bytes)
 	t->crc_state[0] = wire_icrc_lower(hdr + t->l3_off, t->ip_version);
 	return t->crc_state[0];
 }
+
+void
+wire_seal_flush(struct wire_sealer *s)
+{
+	for (uint32_t i = 0; i < s->n; i++)
+		wire_put_icrc(s->later[i].bth + s->later[i].len,
+			      wire_icrc_transport(s->later[i].state, s->later[i].bth, s->later[i].len));
+	s->n = 0;
+}

@@ -79,15 +79,13 @@ crc_masked_generic(uint32_t state, const uint8_t *p, size_t len, const uint8_t *
 
 #if defined(__x86_64__)
 /*
- * Folding constants for the reflected polynomial 0xedb88320 (Gopal et al., "Fast CRC Computation for Generic
- * Polynomials Using PCLMULQDQ Instruction"): x^(128+32) and x^(128-32) modulo P, x^64 modulo P, and P with its inverse for
- * Barrett's reduction.
+ * Constants for the reflected polynomial 0xedb88320 (folding: Gopal et al., "Fast CRC Computation for Generic
+ * Polynomials Using PCLMULQDQ Instruction"): x^(128+32) and x^(128-32) modulo P; P itself, and its inverse modulo x^64.
  */
-#define FOLD_LOW 0x1751997d0ULL
-#define FOLD_HIGH 0x0ccaa009eULL
-#define FOLD_64 0x163cd6124ULL
-#define POLY 0x1db710641ULL
-#define POLY_INVERSE 0x1f7011641ULL
+#define FOLD_LOW 0x1751997d0LL
+#define FOLD_HIGH 0x0ccaa009eLL
+#define POLY 0x1db710641LL
+#define POLY_INVERSE ((long long)0xb4e5b025f7011641ULL)
 
 #define CLMUL __attribute__((target("pclmul,sse4.1"), always_inline)) static inline
 
@@ -100,19 +98,17 @@ fold(__m128i acc)
 	return _mm_xor_si128(_mm_clmulepi64_si128(acc, k, 0x00), _mm_clmulepi64_si128(acc, k, 0x11));
 }
 
-/** 128 bits down to the 32 of the register. */
+/** 128 bits down to the 32 of the register: fold to 96, then add the multiple of P that clears the first 64 of them. */
 CLMUL uint32_t
 reduce(__m128i acc)
 {
-	const __m128i k = _mm_set_epi64x(FOLD_HIGH, FOLD_64), p = _mm_set_epi64x(POLY_INVERSE, POLY);
-	const __m128i low32 = _mm_set_epi32(0, -1, 0, -1);
+	const __m128i k = _mm_set_epi64x(FOLD_HIGH, 0), p = _mm_set_epi64x(POLY, POLY_INVERSE);
 	__m128i q;
 
 	acc = _mm_xor_si128(_mm_srli_si128(acc, 8), _mm_clmulepi64_si128(acc, k, 0x10));
-	acc = _mm_xor_si128(_mm_srli_si128(acc, 4), _mm_clmulepi64_si128(_mm_and_si128(acc, low32), k, 0x00));
-	q = _mm_clmulepi64_si128(_mm_and_si128(acc, low32), p, 0x10);
-	q = _mm_clmulepi64_si128(_mm_and_si128(q, low32), p, 0x00);
-	return (uint32_t)_mm_extract_epi32(_mm_xor_si128(acc, q), 1);
+	q = _mm_clmulepi64_si128(acc, p, 0x00);
+	q = _mm_clmulepi64_si128(q, p, 0x10);
+	return (uint32_t)_mm_extract_epi32(_mm_xor_si128(acc, q), 2);
 }
 
 CLMUL __m128i

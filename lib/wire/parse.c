@@ -41,7 +41,7 @@ skip(struct cursor *c, uint32_t bytes)
 	c->left -= bytes;
 }
 
-/** One's complement sum of big-endian words, folded; 0xffff for a block that holds its own correct checksum. */
+/** One's complement sum of big-endian words, folded. */
 static uint16_t
 sum16(const uint8_t *p, uint32_t len, uint64_t sum)
 {
@@ -62,6 +62,22 @@ sum16(const uint8_t *p, uint32_t len, uint64_t sum)
 	sum = (sum & 0xffff) + (sum >> 16);
 	sum = (sum & 0xffff) + (sum >> 16);
 	return (uint16_t)sum;
+}
+
+/** The sum needs no byte order (RFC 1071, 2.B): the header is right if it comes to all ones. */
+static inline bool
+ipv4_sum_ok(const uint8_t *ip)
+{
+	uint64_t sum = 0;
+	uint32_t word;
+
+	for (unsigned int i = 0; i < WIRE_IPV4_BYTES; i += 4) {
+		memcpy(&word, ip + i, 4);
+		sum += word;
+	}
+	sum = (sum & 0xffff) + (sum >> 16 & 0xffff) + (sum >> 32);
+	sum = (sum & 0xffff) + (sum >> 16);
+	return (sum & 0xffff) + (sum >> 16) == 0xffff;
 }
 
 static enum wire_verdict
@@ -167,7 +183,7 @@ parse_udp(struct cursor *c, struct wire_pkt *p)
 		return WIRE_TRUNCATED;
 	if (wire_get16(c->p + 2) != WIRE_UDP_PORT)
 		return WIRE_NOT_ROCE;
-	if (p->ip_version == 4 && sum16(p->l3, WIRE_IPV4_BYTES, 0) != 0xffff)
+	if (p->ip_version == 4 && !ipv4_sum_ok(p->l3))
 		return WIRE_BAD_IP;
 	udp_bytes = wire_get16(c->p + 4);
 	if (l4_bytes != udp_bytes || udp_bytes < WIRE_UDP_BYTES)
@@ -210,24 +226,28 @@ parse_transport(struct cursor *c, struct wire_pkt *p)
 	return WIRE_OK;
 }
 
+bool
+wire_icrc_ok(const struct wire_pkt *p)
+{
+	const uint8_t *icrc = p->payload + p->payload_bytes + p->bth.pad;
+	uint8_t right[WIRE_ICRC_BYTES];
+
+	wire_put_icrc(right, wire_icrc_packet(p->l3, p->ip_version, (size_t)(icrc - p->l3)));
+	return memcmp(right, icrc, WIRE_ICRC_BYTES) == 0;
+}
+
 enum wire_verdict
 wire_parse(const uint8_t *frame, uint32_t len, bool check_icrc, struct wire_pkt *p)
 {
 	struct cursor c = { frame, len };
 	enum wire_verdict v;
-	uint32_t state;
-	uint8_t icrc[WIRE_ICRC_BYTES];
-	const uint8_t *icrc_at;
 
 	v = parse_ether(&c, p);
 	if (v == WIRE_OK)
 		v = parse_udp(&c, p);
 	if (v == WIRE_OK)
 		v = parse_transport(&c, p);
-	if (v != WIRE_OK || !check_icrc)
-		return v;
-	icrc_at = c.p + c.left - WIRE_ICRC_BYTES;
-	state = wire_icrc_packet(p->l3, p->ip_version, (size_t)(icrc_at - p->l3));
-	wire_put_icrc(icrc, state);
-	return memcmp(icrc, icrc_at, WIRE_ICRC_BYTES) == 0 ? WIRE_OK : WIRE_BAD_ICRC;
+	if (v == WIRE_OK && check_icrc && !wire_icrc_ok(p))
+		v = WIRE_BAD_ICRC;
+	return v;
 }

@@ -428,6 +428,40 @@ wire_tmpl_seal(struct wire_tmpl *t, uint8_t *frame, uint16_t l4_payload_bytes)
 	wire_put_icrc(bth + len, wire_icrc_transport(wire_tmpl_crc(t, l4_payload_bytes), bth, len));
 }
 
+/** Packets that a struct wire_sealer holds. */
+#define WIRE_SEAL_BATCH 8
+
+/**
+ * Packets whose ICRC is to be computed a little later. A packet that was written just now is still on its way to
+ * the cache, in pieces smaller than the ICRC reads it, and reading it makes the processor wait for all of them; a few
+ * packets later it doesn't wait, and the ICRCs of several packets overlap.
+ */
+struct wire_sealer {
+	uint32_t n;
+	struct {
+		uint8_t *bth;
+		uint32_t state; /**< of the headers before it */
+		uint32_t len;   /**< BTH to pad */
+	} later[WIRE_SEAL_BATCH];
+};
+
+/** Compute and store the ICRCs that are due. */
+void wire_seal_flush(struct wire_sealer *s);
+
+/**
+ * Like wire_tmpl_seal(), but no later than with the next wire_seal_flush(). Until then @p frame must stay where it is;
+ * @p t isn't used any more.
+ */
+static inline void
+wire_seal_later(struct wire_sealer *s, struct wire_tmpl *t, uint8_t *frame, uint16_t l4_payload_bytes)
+{
+	s->later[s->n].bth = frame + t->bth_off;
+	s->later[s->n].state = wire_tmpl_crc(t, l4_payload_bytes);
+	s->later[s->n].len = l4_payload_bytes - WIRE_ICRC_BYTES;
+	if (++s->n == WIRE_SEAL_BATCH)
+		wire_seal_flush(s);
+}
+
 /** @return the UDP source port of flow label @p fl, 20 bits (rdma/ib_verbs.h, rdma_flow_label_to_udp_sport). */
 uint16_t wire_flow_label_to_sport(uint32_t fl);
 /** @return a flow label for QP pair (@p lqpn, @p rqpn), the same for both ends (rdma_calc_flow_label). */
@@ -473,5 +507,8 @@ struct wire_pkt {
  * @param p  Filled as far as the checks came.
  */
 enum wire_verdict wire_parse(const uint8_t *frame, uint32_t len, bool check_icrc, struct wire_pkt *p);
+
+/** @return true if the ICRC is right of a packet that wire_parse() accepted without looking at it. */
+bool wire_icrc_ok(const struct wire_pkt *p);
 
 #endif /* UROCE_WIRE_H */
