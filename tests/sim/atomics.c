@@ -120,15 +120,32 @@ follow(struct chain *c)
 			return true;
 		saved.steps = c->steps;
 		*c = saved;
-		/* A completed one has no other place than here. */
-		if (op->status == UROCE_WC_SUCCESS)
-			return false;
-		if (skip_round(c, i) && follow(c))
+		if (op->status != UROCE_WC_SUCCESS && skip_round(c, i) && follow(c))
 			return true;
 		saved.steps = c->steps;
 		*c = saved;
 	}
 	return false;
+}
+
+static void
+trace_word(const struct chain *c)
+{
+	const struct sim_qp *q;
+	uint32_t i, k;
+
+	for (i = 0; i < 2 * c->w->cfg.nb_conns; i++) {
+		q = chain_qp(c, i);
+		for (k = 0; q->peer->ep->id == c->ep && k < q->nb_atomics; k++)
+			if (q->atomics[k].target_off == c->word)
+				sim_trace(c->w, "QP %u round %u: opcode %u status %u 0x%" PRIx64 " 0x%" PRIx64
+					  " found 0x%" PRIx64 " leaves 0x%" PRIx64, i,
+					  (unsigned int)(q->atomics[k].wr_id >> SIM_WR_ID_ROUND_SHIFT),
+					  q->atomics[k].opcode, q->atomics[k].status, q->atomics[k].compare_add,
+					  q->atomics[k].swap, q->atomics[k].old,
+					  result(&q->atomics[k], q->atomics[k].old));
+	}
+	sim_trace(c->w, "in memory: 0x%" PRIx64, c->final);
 }
 
 void
@@ -140,7 +157,9 @@ atomics_check(struct sim_world *w, uint32_t ep)
 	for (word = 0; word < SIM_ATOMIC_WORDS; word++) {
 		c = (struct chain){ .w = w, .ep = ep, .word = word };
 		memcpy(&c.final, w->eps[ep].atomic_mr.base + 8 * word, 8);
-		if (!follow(&c))
-			sim_fail(w, "endpoint %u, atomic word %u: no order of operations explains the values seen", ep, word);
+		if (follow(&c))
+			continue;
+		trace_word(&c);
+		sim_fail(w, "endpoint %u, atomic word %u: no order of operations explains the values seen", ep, word);
 	}
 }

@@ -208,6 +208,18 @@ recv_bad_lkey(const struct sim_op *op, const struct sim_recv *r, bool *must)
 	return true;
 }
 
+/* The buffer that a READ filled is used again from now on. */
+static void
+keep_data(struct sim_op *op)
+{
+	if (!op->from_read)
+		return;
+	op->copy = malloc(op->len + 1);
+	if (op->copy == NULL)
+		abort();
+	gather(op->pieces, op->nsge, op->len, op->copy);
+}
+
 static void
 retire_ok(struct sim_world *w, struct sim_qp *q, uint32_t i)
 {
@@ -223,12 +235,7 @@ retire_ok(struct sim_world *w, struct sim_qp *q, uint32_t i)
 	recv_bad_lkey(op, recv_of(q, op), &must);
 	if (recv_too_small(op, recv_of(q, op)) || must)
 		sim_fail(w, "QP %u: send %u succeeds though its receive is bad", q->id, i);
-	if (op->from_read) {
-		op->copy = malloc(op->len + 1);
-		if (op->copy == NULL)
-			abort();
-		gather(op->pieces, op->nsge, op->len, op->copy);
-	}
+	keep_data(op);
 	if (op->opcode == UROCE_WR_RDMA_READ)
 		check_read(w, q, i);
 	else if (ring_op_has_operands(op->opcode))
@@ -323,6 +330,7 @@ send_error(struct sim_world *w, struct sim_qp *q, uint32_t i, uint8_t status, ui
 
 	op->retired = true;
 	op->status = status;
+	keep_data(op);
 	if (!status_is_possible(w, q, op, status))
 		sim_fail(w, "QP %u: send %u (opcode %u, %u bytes, plant %s) ends with status %u, vendor error %u", q->id, i,
 			 op->opcode, op->len, plant_name(op->plant), status, vendor_err);
