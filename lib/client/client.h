@@ -272,6 +272,7 @@ struct client_call {
 	uint32_t nb_got;
 	const struct ctl_seg *segs;
 	uint32_t nb_segs;
+	bool quiet; /**< a refusal is nothing to complain of: there is another way */
 };
 
 /** Start a request: all zero but for magic and op. */

@@ -183,7 +183,7 @@ client_call_locked(struct client_ctx *ctx, struct client_call *c)
 	err = client_exchange(ctx->sock, c, &ctx->broken);
 	if (ctx->broken && !was_broken)
 		client_complain("%s: the connection to uroced is lost: it was stopped or died", op_names[c->req.op]);
-	else if (err && c->rsp.message[0])
+	else if (err && c->rsp.message[0] && !c->quiet)
 		client_complain("%s: %.*s", op_names[c->req.op], (int)sizeof(c->rsp.message), c->rsp.message);
 	return err;
 }

@@ -68,6 +68,7 @@ send_registration(struct client_ctx *ctx, const struct mr_want *w, const struct 
 		};
 		c->segs = segs->s + sent;
 		c->nb_segs = segs->n - sent;
+		c->quiet = segs->any_shared;
 		err = client_call_locked(ctx, c);
 		client_call_close_fds(c, 0);
 	}

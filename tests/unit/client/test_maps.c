@@ -166,7 +166,11 @@ both_ways_find_the_same_mappings(void **state)
 		maps_force_text(true);
 		assert_int_equal(maps_find(at, &by_text), 0);
 		maps_force_text(false);
-		assert_memory_equal(&by_ioctl, &by_text, sizeof(by_text));
+		assert_true(by_ioctl.start == by_text.start && by_ioctl.end == by_text.end);
+		assert_true(by_ioctl.offset == by_text.offset && by_ioctl.inode == by_text.inode);
+		assert_true(by_ioctl.dev_major == by_text.dev_major && by_ioctl.dev_minor == by_text.dev_minor);
+		assert_true(by_ioctl.prot == by_text.prot && by_ioctl.shared == by_text.shared);
+		assert_int_equal(by_ioctl.name, by_text.name);
 		at = by_ioctl.end;
 		n++;
 	}
@@ -177,11 +181,11 @@ static void
 the_stack_and_the_heap_have_their_names(void **state)
 {
 	struct map_entry e;
-	void *top = sbrk(0);
+	char *top = sbrk(4096); /* not every malloc() uses it */
 
-	assert_int_equal(maps_find((uintptr_t)&e, &e), 0);
+	assert_int_equal(maps_find((uintptr_t)__builtin_frame_address(0), &e), 0);
 	assert_int_equal(e.name, MAP_NAME_STACK);
-	assert_int_equal(maps_find((uintptr_t)top - 1, &e), 0);
+	assert_int_equal(maps_find((uintptr_t)top, &e), 0);
 	assert_int_equal(e.name, MAP_NAME_HEAP);
 }
 
