@@ -96,7 +96,7 @@ borrow_window(struct transport *tp, struct qp *qp)
 {
 	struct tp_swqe *big;
 
-	if (qp->inflight != qp->own_inflight || qp->sq.order <= 4 || tp->nb_windows == 0)
+	if (qp->inflight != qp->own_inflight || UINT32_C(1) << qp->sq.order <= TP_INFLIGHT_OWN || tp->nb_windows == 0)
 		return false;
 	big = tp->windows[--tp->nb_windows];
 	for (uint32_t c = qp->sq_tail; c != qp->sq.counter; c++)
@@ -391,6 +391,8 @@ requester_rewind(struct transport *tp, struct qp *qp)
 bool
 requester_pending(const struct qp *qp)
 {
-	return qp->state == UROCE_QPS_RTS && !qp->blocked &&
-	       (qp->sq_cur != qp->sq.counter || ring_sq_ready(&qp->sq, qp->sq.counter));
+	if (!qp_sends(qp) || qp->blocked)
+		return false;
+	return qp->sq_cur != qp->sq.counter ||
+	       (qp->state == UROCE_QPS_RTS && ring_sq_ready(&qp->sq, qp->sq.counter));
 }

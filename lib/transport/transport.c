@@ -102,13 +102,13 @@ void
 qp_activate(struct transport *tp, struct qp *qp)
 {
 	qp->last_work_ns = tp->now_ns;
+	if (qp->state == UROCE_QPS_RTS)
+		qp_watch(qp, true);
 	if (qp->on_active)
 		return;
 	qp->on_active = true;
 	tp->nb_active++;
 	TAILQ_INSERT_TAIL(&tp->active, qp, active_link);
-	if (qp->state == UROCE_QPS_RTS)
-		qp_watch(qp, true);
 }
 
 void
@@ -151,7 +151,7 @@ qp_sleep(struct transport *tp, struct qp *qp)
 	qp_watch(qp, false);
 	atomic_thread_fence(memory_order_seq_cst);
 	if (requester_pending(qp)) {
-		qp_watch(qp, true);
+		qp_watch(qp, qp->state == UROCE_QPS_RTS);
 		return;
 	}
 	requester_return_window(tp, qp);
@@ -298,6 +298,9 @@ rx_handoff(struct transport *tp, uint16_t port, struct rte_mbuf *m, bool trusted
 		tp->counters.rx_handoff_dropped++;
 		return false;
 	}
+	/* The other engine counts it as received. */
+	tp->counters.rx_packets--;
+	tp->counters.rx_bytes -= m->data_len;
 	tp->counters.rx_handoff++;
 	tp->c.handoff(tp->c.arg, qp->tp->c.engine, port, m, trusted);
 	return true;

@@ -37,6 +37,12 @@ pair_group_teardown(void **state)
 	return rte_eal_cleanup() == 0 ? 0 : -1;
 }
 
+struct rte_mempool *
+pair_pool(void)
+{
+	return pool;
+}
+
 uint32_t
 pair_mbufs_in_use(void)
 {
@@ -125,6 +131,7 @@ note_packet(struct pair *p, unsigned int from, struct rte_mbuf *m, bool trusted,
 	struct wire_pkt pkt;
 
 	memset(n, 0, sizeof(*n));
+	/* Whatever a transport sends is a good packet. */
 	assert_int_equal(wire_parse(rte_pktmbuf_mtod(m, uint8_t *), m->data_len, !trusted, &pkt), WIRE_OK);
 	assert_int_equal(m->pkt_len, m->data_len);
 	n->from = from;

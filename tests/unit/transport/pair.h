@@ -129,6 +129,7 @@ struct pair {
 /** Group setup: EAL and the mempool. */
 int pair_group_setup(void **state);
 int pair_group_teardown(void **state);
+struct rte_mempool *pair_pool(void);
 /** Mbufs that somebody holds. */
 uint32_t pair_mbufs_in_use(void);
 
