@@ -1,15 +1,26 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include <stdio.h>
+#include <time.h>
 
 #include "lane.h"
 
 enum { WATCH_EVERY = 1024 };
+
+static uint64_t
+thread_cpu_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+}
 
 int
 lane_run(void *lane)
 {
 	struct perf_lane *l = lane;
 	uint64_t then = __builtin_ia32_rdtsc(), now;
+	uint64_t cpu_begin = thread_cpu_ns();
 	unsigned int turns = 0;
 
 	for (unsigned int i = 0; i < l->nb_ends; i++)
@@ -29,6 +40,7 @@ lane_run(void *lane)
 		if (l->watch != NULL && ++turns % WATCH_EVERY == 0)
 			l->watch(l->watch_arg);
 	}
+	l->cpu_ns = thread_cpu_ns() - cpu_begin;
 	return 0;
 }
 

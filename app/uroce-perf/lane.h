@@ -22,6 +22,7 @@ struct perf_lane {
 	void *watch_arg;
 	/* Results. */
 	uint64_t busy_cycles;
+	uint64_t cpu_ns;               /**< of the thread: what others had of the core isn't in it */
 };
 
 /** Run until *stop. Signature of rte_eal_remote_launch(). @return 0. */

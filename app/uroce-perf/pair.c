@@ -154,6 +154,8 @@ results(struct pair *p, const struct perf_opts *o)
 		r[i] = from->result;
 		r[i]->busy_cycles[0] = p->lanes[0][i].busy_cycles;
 		r[i]->busy_cycles[1] = p->lanes[1][i].busy_cycles;
+		if (o->one_core)
+			r[i]->busy_cycles[0] = (uint64_t)((double)p->lanes[0][0].cpu_ns * 1e-9 * (double)rte_get_tsc_hz());
 		if (ok && !end_verify(op_is_inbound(o->op) ? from : to, r[i]->all_ops)) {
 			fprintf(stderr, "uroce-perf: the data that arrived isn't what was sent\n");
 			ok = false;

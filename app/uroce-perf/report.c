@@ -43,7 +43,9 @@ report_rate(const struct perf_opts *o, struct perf_result *const *r, unsigned in
 	printf("  %.3f million/s per lcore, %.3f GB/s per lcore; all: %.3f million/s, %.3f GB/s\n", rate / n / 1e6,
 	       rate / n * o->size / 1e9, rate / 1e6, rate * o->size / 1e9);
 	printf("  busy cycles per message:");
-	if (o->role == PERF_SHM)
+	if (o->one_core)
+		printf(" %.0f on both hosts together\n", per(busy[0], ops));
+	else if (o->role == PERF_SHM)
 		printf(" program %.0f, engine %.0f\n", per(busy[0], ops), per(engine, ops));
 	else
 		printf(" initiator %.0f, target %.0f\n", per(busy[0], ops), per(busy[1], ops));
