@@ -54,7 +54,7 @@ fork_parent(void)
 }
 
 /* Not memcpy(): AddressSanitizer's minds what the program has freed, which is copied with the rest. */
-static void
+__attribute__((no_sanitize("address"))) static void
 copy_pages(void *to, const void *from, uint64_t bytes)
 {
 	volatile uint64_t *t = to;
