@@ -159,6 +159,33 @@ a_segment_is_announced_once_and_sealed(void **state)
 	shm_destroy(m);
 }
 
+/** With hugepages wanted, memory comes with or without them and behaves the same. */
+static void
+hugepages_or_not_makes_no_difference(void **state)
+{
+	struct shm *m = shm_create(64 << 20, true, &victim);
+	struct shm_block b[40];
+	uint64_t bytes;
+	int round, fd, i;
+
+	for (round = 0; round < 3; round++) {
+		for (i = 0; i < 40; i++) {
+			assert_int_equal(shm_alloc(m, 100000, &b[i]), 0);
+			assert_true(all_zero(b[i].addr, b[i].bytes));
+			memset(b[i].addr, 0xee, b[i].bytes);
+			fd = shm_announce(m, &b[i], &bytes);
+			if (fd < 0)
+				continue;
+			assert_int_equal(ftruncate(fd, 0), -1);
+			close(fd);
+		}
+		for (i = 0; i < 40; i++)
+			shm_free(m, &b[i]);
+		assert_int_equal(shm_used(m), 0);
+	}
+	shm_destroy(m);
+}
+
 static void
 an_unannounced_segment_goes_with_its_last_block(void **state)
 {
@@ -234,6 +261,7 @@ main(void)
 		cmocka_unit_test(blocks_never_overlap_and_all_memory_comes_back),
 		cmocka_unit_test(the_limit_holds),
 		cmocka_unit_test(a_segment_is_announced_once_and_sealed),
+		cmocka_unit_test(hugepages_or_not_makes_no_difference),
 		cmocka_unit_test(an_unannounced_segment_goes_with_its_last_block),
 		cmocka_unit_test(a_page_pulled_away_becomes_zeros_and_marks_the_victim),
 		cmocka_unit_test(a_fault_elsewhere_still_ends_the_process),
