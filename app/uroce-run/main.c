@@ -3,8 +3,8 @@
  * uroce-run [--socket PATH] PROGRAM [ARGUMENT ...]
  *
  * Runs a verbs program on uroce: puts the folder of our libibverbs.so.1 before all others on the library path, sets
- * UROCE_SOCKET if asked, and becomes the program. Exit status as env(1) has it: 125 own error, 126 the program can't be run,
- * 127 it isn't there.
+ * UROCE_SOCKET if asked, and becomes the program. Exit status as env(1) has it: 125 own error, 126 the program can't be
+ * run, 127 it isn't there.
  */
 #include <errno.h>
 #include <getopt.h>

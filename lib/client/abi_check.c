@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* lib/ring/abi.h has its own copy of verbs.h's numbers; the library passes them through unchanged. Nothing but assertions. */
+/* lib/ring/abi.h has its own copy of verbs.h's numbers, which the library passes through unchanged. Only assertions. */
 #include "client.h"
 
 #define SAME(ours, theirs) _Static_assert((int)(ours) == (int)(theirs), #ours " is not " #theirs)

@@ -109,12 +109,10 @@ ibv_ack_async_event(struct ibv_async_event *event)
 			  &event->element.cq->async_events_completed);
 		break;
 	case EVENT_OF_QP:
-		count_ack(&event->element.qp->mutex, &event->element.qp->cond,
-			  &event->element.qp->events_completed);
+		count_ack(&event->element.qp->mutex, &event->element.qp->cond, &event->element.qp->events_completed);
 		break;
 	case EVENT_OF_SRQ:
-		count_ack(&event->element.srq->mutex, &event->element.srq->cond,
-			  &event->element.srq->events_completed);
+		count_ack(&event->element.srq->mutex, &event->element.srq->cond, &event->element.srq->events_completed);
 		break;
 	case EVENT_OF_PORT:
 		break;

@@ -56,8 +56,8 @@ ibv_destroy_comp_channel(struct ibv_comp_channel *channel)
 }
 
 /*
- * Wait until there is an event, unless the program made the channel non-blocking. The connection is watched too: with the
- * daemon gone no event will come.
+ * Wait until there is an event, unless the program made the channel non-blocking. The connection is watched too: with
+ * the daemon gone no event will come.
  */
 static int
 wait_event(struct client_channel *ch)

@@ -34,16 +34,16 @@
 
 #define likely(x) __builtin_expect(!!(x), 1)
 #define unlikely(x) __builtin_expect(!!(x), 0)
-#define container_of(ptr, type, member) ((type *)((char *)(ptr) - offsetof(type, member)))
+#define container_of(ptr, type, member) ((type *)((char *)(ptr)-offsetof(type, member)))
 
 /** Functions that programs link to by name; libibverbs.map gives them their versions. */
 #define CLIENT_EXPORT __attribute__((visibility("default")))
 
 enum {
 	CLIENT_CACHE_LINE = 64,
-	CLIENT_SPINS = 1000,         /**< tries for a queue's lock before the processor is given up */
-	CLIENT_QPN_SLOTS = 1 << 16,  /**< a session's live QPs differ in these low bits of their numbers */
-	CLIENT_MAX_COMPLAINTS = 20,  /**< lines on stderr per process */
+	CLIENT_SPINS = 1000,        /**< tries for a queue's lock before the processor is given up */
+	CLIENT_QPN_SLOTS = 1 << 16, /**< a session's live QPs differ in these low bits of their numbers */
+	CLIENT_MAX_COMPLAINTS = 20, /**< lines on stderr per process */
 };
 
 /* ---- A lock for queues: uncontended it is one exchange and one store, and it never sleeps in the kernel ---- */
@@ -76,12 +76,13 @@ client_unlock(struct client_lock *l)
 
 /* ---- Objects ---- */
 
-/** A device that the daemon offers. Lives as long as the process: programs keep pointers beyond ibv_free_device_list(). */
+/** A device that the daemon offers. Lives as long as the process: programs keep pointers beyond ibv_free_device_list().
+ */
 struct client_device {
 	struct ibv_device dev;
 	/**
-	 * rdma-core keeps a provider's ops pointer behind struct ibv_device; libmlx5 and libefa compare it with their own to
-	 * learn whether a device is theirs. It must be readable and match nobody.
+	 * rdma-core keeps a provider's ops pointer behind struct ibv_device; libmlx5 and libefa compare it with their
+	 * own to learn whether a device is theirs. It must be readable and match nobody.
 	 */
 	const void *foreign_ops[8];
 	bool used;
@@ -100,13 +101,13 @@ struct client_qp;
 
 /** An open device: one connection, one session. */
 struct client_ctx {
-	struct verbs_context v; /**< programs hold &v.context, its last member */
+	struct verbs_context v;  /**< programs hold &v.context, its last member */
 	struct client_ctx *next; /**< in the list of all, for fork */
 	bool foreign;            /**< this process is a child of the one that opened it */
 
 	pthread_mutex_t ctl_lock; /**< one request at a time; guards segs */
 	int sock;
-	bool broken;              /**< the connection failed: nothing more is sent */
+	bool broken; /**< the connection failed: nothing more is sent */
 	struct client_segment *segs;
 	uint32_t nb_segs;
 
@@ -118,7 +119,7 @@ struct client_ctx {
 	size_t db_bytes, db_stride;
 	uint32_t nb_engines;
 
-	bool privileged;  /**< the daemon maps shared memory of ours */
+	bool privileged; /**< the daemon maps shared memory of ours */
 	bool can_convert;
 	struct mem_file mem;
 
@@ -293,12 +294,13 @@ int client_destroy_handle(struct client_ctx *ctx, enum ctl_op op, uint32_t handl
 /** Close the descriptors of a reply from number @p from on. */
 void client_call_close_fds(struct client_call *c, uint32_t from);
 /**
- * Enter a new segment that a reply brought, if it brought one. Takes the descriptor. ctl_lock held since the call: the next
- * reply, another thread's, may speak of the segment.
+ * Enter a new segment that a reply brought, if it brought one. Takes the descriptor. ctl_lock held since the call: the
+ * next reply, another thread's, may speak of the segment.
  * @return 0 or an errno value.
  */
 int client_segment_add(struct client_ctx *ctx, const struct ctl_new_segment *seg, struct client_call *c);
-/** @return where an area of a segment is mapped, or NULL if it lies outside or is shorter than @p min_bytes. ctl_lock held. */
+/** @return where an area of a segment is mapped, or NULL if it lies outside or is shorter than @p min_bytes. ctl_lock
+ * held. */
 void *client_area(const struct client_ctx *ctx, const struct ctl_area *a, size_t min_bytes);
 /** One line on stderr, "uroce: ...", unless UROCE_QUIET is set or there were too many. */
 void client_complain(const char *fmt, ...) __attribute__((format(printf, 1, 2)));

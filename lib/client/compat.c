@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What programs linked with libibverbs 1.0 (2006) ask for: functions that IBVERBS_1.1 redefined, with other structs behind their
- * pointers than today's. They are here so that such a program starts. It finds no device, so it never has an object with
- * which to call the rest.
+ * What programs linked with libibverbs 1.0 (2006) ask for: functions that IBVERBS_1.1 redefined, with other structs
+ * behind their pointers than today's. They are here so that such a program starts. It finds no device, so it never has
+ * an object with which to call the rest.
  */
 #include "client.h"
 
@@ -39,41 +39,41 @@ no_driver(void)
 
 #define OLD(name, function, version) \
 	__asm__(".globl old_" #name "\n\t.type old_" #name ",@function\n\t.set old_" #name "," #function \
-		"\n\t.symver old_" #name "," #name "@" #version)
+		"\n\t.symver old_" #name "," #name "@IBVERBS_" version)
 
-OLD(ibv_get_device_list, no_devices, IBVERBS_1.0);
-OLD(ibv_ack_async_event, no_service, IBVERBS_1.0);
-OLD(ibv_ack_cq_events, no_service, IBVERBS_1.0);
-OLD(ibv_alloc_pd, no_object, IBVERBS_1.0);
-OLD(ibv_attach_mcast, no_service, IBVERBS_1.0);
-OLD(ibv_close_device, no_service, IBVERBS_1.0);
-OLD(ibv_create_ah, no_object, IBVERBS_1.0);
-OLD(ibv_create_cq, no_object, IBVERBS_1.0);
-OLD(ibv_create_qp, no_object, IBVERBS_1.0);
-OLD(ibv_create_srq, no_object, IBVERBS_1.0);
-OLD(ibv_dealloc_pd, no_service, IBVERBS_1.0);
-OLD(ibv_dereg_mr, no_service, IBVERBS_1.0);
-OLD(ibv_destroy_ah, no_service, IBVERBS_1.0);
-OLD(ibv_destroy_cq, no_service, IBVERBS_1.0);
-OLD(ibv_destroy_qp, no_service, IBVERBS_1.0);
-OLD(ibv_destroy_srq, no_service, IBVERBS_1.0);
-OLD(ibv_detach_mcast, no_service, IBVERBS_1.0);
-OLD(ibv_free_device_list, no_service, IBVERBS_1.0);
-OLD(ibv_get_async_event, no_service, IBVERBS_1.0);
-OLD(ibv_get_cq_event, no_service, IBVERBS_1.0);
-OLD(ibv_get_device_guid, no_object, IBVERBS_1.0);
-OLD(ibv_get_device_name, no_object, IBVERBS_1.0);
-OLD(ibv_modify_qp, no_service, IBVERBS_1.0);
-OLD(ibv_modify_srq, no_service, IBVERBS_1.0);
-OLD(ibv_open_device, no_object, IBVERBS_1.0);
-OLD(ibv_query_device, no_service, IBVERBS_1.0);
-OLD(ibv_query_gid, no_service, IBVERBS_1.0);
-OLD(ibv_query_pkey, no_service, IBVERBS_1.0);
-OLD(ibv_query_port, no_service, IBVERBS_1.0);
-OLD(ibv_query_qp, no_service, IBVERBS_1.0);
-OLD(ibv_query_srq, no_service, IBVERBS_1.0);
-OLD(ibv_reg_mr, no_object, IBVERBS_1.0);
-OLD(ibv_resize_cq, no_service, IBVERBS_1.0);
+OLD(ibv_get_device_list, no_devices, "1.0");
+OLD(ibv_ack_async_event, no_service, "1.0");
+OLD(ibv_ack_cq_events, no_service, "1.0");
+OLD(ibv_alloc_pd, no_object, "1.0");
+OLD(ibv_attach_mcast, no_service, "1.0");
+OLD(ibv_close_device, no_service, "1.0");
+OLD(ibv_create_ah, no_object, "1.0");
+OLD(ibv_create_cq, no_object, "1.0");
+OLD(ibv_create_qp, no_object, "1.0");
+OLD(ibv_create_srq, no_object, "1.0");
+OLD(ibv_dealloc_pd, no_service, "1.0");
+OLD(ibv_dereg_mr, no_service, "1.0");
+OLD(ibv_destroy_ah, no_service, "1.0");
+OLD(ibv_destroy_cq, no_service, "1.0");
+OLD(ibv_destroy_qp, no_service, "1.0");
+OLD(ibv_destroy_srq, no_service, "1.0");
+OLD(ibv_detach_mcast, no_service, "1.0");
+OLD(ibv_free_device_list, no_service, "1.0");
+OLD(ibv_get_async_event, no_service, "1.0");
+OLD(ibv_get_cq_event, no_service, "1.0");
+OLD(ibv_get_device_guid, no_object, "1.0");
+OLD(ibv_get_device_name, no_object, "1.0");
+OLD(ibv_modify_qp, no_service, "1.0");
+OLD(ibv_modify_srq, no_service, "1.0");
+OLD(ibv_open_device, no_object, "1.0");
+OLD(ibv_query_device, no_service, "1.0");
+OLD(ibv_query_gid, no_service, "1.0");
+OLD(ibv_query_pkey, no_service, "1.0");
+OLD(ibv_query_port, no_service, "1.0");
+OLD(ibv_query_qp, no_service, "1.0");
+OLD(ibv_query_srq, no_service, "1.0");
+OLD(ibv_reg_mr, no_object, "1.0");
+OLD(ibv_resize_cq, no_service, "1.0");
 
 /* Providers of before 2010 registered themselves with this. */
-OLD(ibv_register_driver, no_driver, IBVERBS_1.1);
+OLD(ibv_register_driver, no_driver, "1.1");

@@ -20,7 +20,8 @@
 #define MADV_POPULATE_WRITE 23
 #endif
 
-/* So much is write-protected at a time: writers wait no longer than its copy takes, and memory is never needed twice over. */
+/* So much is write-protected at a time: writers wait no longer than its copy takes, and memory is never needed twice
+ * over. */
 #define CONVERT_CHUNK_BYTES (UINT64_C(64) << 20)
 #define CONVERT_STACK_BYTES (UINT64_C(1) << 20)
 

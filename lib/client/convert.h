@@ -3,21 +3,21 @@
  * @file
  * Turning private anonymous memory into shared memory, in place, under a running program.
  *
- * A range of whole pages is write-protected (userfaultfd), copied into the session's memfd, and the memfd is mapped over it:
- * the program sees the same bytes at the same addresses, the daemon can map them too. Who writes meanwhile, in user or
- * kernel mode, waits in the kernel until the new mapping is there; no store is lost.
+ * A range of whole pages is write-protected (userfaultfd), copied into the session's memfd, and the memfd is mapped
+ * over it: the program sees the same bytes at the same addresses, the daemon can map them too. Who writes meanwhile, in
+ * user or kernel mode, waits in the kernel until the new mapping is there; no store is lost.
  *
  * The work is done by a thread of ours whose own stack is shared memory, so that nothing it touches can be
  * write-protected by itself; it allocates nothing and blocks all signals.
  *
- * What is converted stays so, also after ibv_dereg_mr() and free(): to the program it is memory like any other, except that
- * fork() shares it (fork.c gives the child a copy) and that MADV_DONTNEED doesn't zero it. Offsets in the memfd grow and are
- * never used again: mremap() may have moved what once was there. Memory of the memfd that nothing maps any more is given
- * back by mem_file_collect().
+ * What is converted stays so, also after ibv_dereg_mr() and free(): to the program it is memory like any other, except
+ * that fork() shares it (fork.c gives the child a copy) and that MADV_DONTNEED doesn't zero it. Offsets in the memfd
+ * grow and are never used again: mremap() may have moved what once was there. Memory of the memfd that nothing maps any
+ * more is given back by mem_file_collect().
  *
- * Not seen and not handled: pages that the kernel holds for others (O_DIRECT or io_uring under way on them), which go on
- * into the old page; waiters on process-shared futexes that lie in the range; mlock() and NUMA policy of the range, which are
- * not carried over.
+ * Not seen and not handled: pages that the kernel holds for others (O_DIRECT or io_uring under way on them), which go
+ * on into the old page; waiters on process-shared futexes that lie in the range; mlock() and NUMA policy of the range,
+ * which are not carried over.
  *
  * Owns: the userfaultfd, the thread. One of each per process. Threads: any; one conversion at a time.
  */
@@ -41,11 +41,11 @@ struct mem_file {
 	int fd;
 	uint32_t dev_major, dev_minor; /**< what /proc/self/maps shows of it */
 	uint64_t inode;
-	uint64_t bytes;             /**< its size */
-	uint64_t next;              /**< offset for the next conversion */
-	uint64_t since_collect;     /**< converted since the last look for garbage */
+	uint64_t bytes;         /**< its size */
+	uint64_t next;          /**< offset for the next conversion */
+	uint64_t since_collect; /**< converted since the last look for garbage */
 	uint32_t ranges_since_collect;
-	struct mem_extent *unused;  /**< not mapped at the last look */
+	struct mem_extent *unused; /**< not mapped at the last look */
 	size_t nb_unused;
 };
 

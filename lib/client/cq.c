@@ -9,8 +9,8 @@
 static struct client_cq *
 cq_alloc(void)
 {
-	struct client_cq *cq = aligned_alloc(CLIENT_CACHE_LINE, (sizeof(*cq) + CLIENT_CACHE_LINE - 1) &
-								~(size_t)(CLIENT_CACHE_LINE - 1));
+	struct client_cq *cq = aligned_alloc(CLIENT_CACHE_LINE,
+					     (sizeof(*cq) + CLIENT_CACHE_LINE - 1) & ~(size_t)(CLIENT_CACHE_LINE - 1));
 
 	if (!cq)
 		return NULL;
@@ -261,9 +261,9 @@ client_poll_cq(struct ibv_cq *ibcq, int num, struct ibv_wc *wc)
 }
 
 /*
- * An event comes for the next completion after this call; one that is there already raises none, the program polls after
- * arming (man ibv_req_notify_cq). The fence makes that watertight: either the program's poll sees the CQE or the engine,
- * which writes it and then looks, sees the arming.
+ * An event comes for the next completion after this call; one that is there already raises none, the program polls
+ * after arming (man ibv_req_notify_cq). The fence makes that watertight: either the program's poll sees the CQE or the
+ * engine, which writes it and then looks, sees the arming.
  */
 int
 client_req_notify_cq(struct ibv_cq *ibcq, int solicited_only)

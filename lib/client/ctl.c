@@ -140,7 +140,8 @@ ctl_receive(int sock, struct client_call *c)
 		n = recvmsg(sock, &msg, MSG_CMSG_CLOEXEC);
 		if (n >= 0)
 			break;
-		/* A daemon that refuses us closes with our request unread: the kernel tells that before it gives out the reply. */
+		/* A daemon that refuses us closes with our request unread: the kernel tells that before it gives out
+		 * the reply. */
 		if (errno == ECONNRESET && !reset)
 			reset = true;
 		else if (errno != EINTR)

@@ -127,7 +127,8 @@ say_hello(int sock, const char *path, uint32_t *nb_devices)
 		err = errno;
 		if (!was_explained())
 			client_complain("can't open /proc/self/mem: %s; the program must be dumpable "
-					"(prctl PR_SET_DUMPABLE)", strerror(err));
+					"(prctl PR_SET_DUMPABLE)",
+					strerror(err));
 		return err;
 	}
 	client_call_init(&c, CTL_HELLO);

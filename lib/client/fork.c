@@ -3,9 +3,9 @@
  * fork() under converted memory.
  *
  * Converted memory is a shared mapping, which a child would go on sharing with its parent. The child therefore replaces
- * each by a private copy, and the parent's thread returns from fork() only when that is done. Other threads of the parent
- * may write meanwhile, as they may between any two loads of the child's. Above FORK_COPY_BYTES the rest is mapped
- * privately instead: the child's stores stay its own, but it may see later ones of the parent's.
+ * each by a private copy, and the parent's thread returns from fork() only when that is done. Other threads of the
+ * parent may write meanwhile, as they may between any two loads of the child's. Above FORK_COPY_BYTES the rest is
+ * mapped privately instead: the child's stores stay its own, but it may see later ones of the parent's.
  *
  * A child can't use its parent's device contexts, as with any RDMA device; it may open its own.
  * vfork() and posix_spawn() (and so system() and popen()) run no handlers and need none.

@@ -6,7 +6,8 @@
  * Asks by the PROCMAP_QUERY ioctl (Linux 6.11, 0.3 us an answer), else reads /proc/self/maps (10 us and more).
  * Answers are true at the moment of asking; a program that changes its mappings meanwhile changes them.
  *
- * Used by: registration of memory (mr.c, convert.c, stacks.c) and the fork handler. Thread: any. No allocation except for lists.
+ * Used by: registration of memory (mr.c, convert.c, stacks.c) and the fork handler. Thread: any. No allocation except
+ * for lists.
  */
 #ifndef UROCE_CLIENT_MAPS_H
 #define UROCE_CLIENT_MAPS_H

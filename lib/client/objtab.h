@@ -3,9 +3,9 @@
  * @file
  * Cookies: numbers that name CQs, QPs and SRQs towards the daemon.
  *
- * Events that wait in a pipe can outlive their object. A cookie holds an index and the generation of its slot, so that such an
- * event finds nothing, where a pointer would find freed memory. The mutex also guards the objects' counts of reported events: an
- * object that was removed under it gets no further one.
+ * Events that wait in a pipe can outlive their object. A cookie holds an index and the generation of its slot, so that
+ * such an event finds nothing, where a pointer would find freed memory. The mutex also guards the objects' counts of
+ * reported events: an object that was removed under it gets no further one.
  *
  * Used by: one struct objtab per context. Thread: any; the functions expect the mutex to be held.
  */

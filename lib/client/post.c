@@ -3,9 +3,9 @@
  * Posting: the hot path. A WR becomes a slot of the ring; the engine is told only if it isn't looking, and a system
  * call is made only if it sleeps. Nothing here allocates.
  *
- * What it costs, in instructions of a -O3 build on x86-64: posting one WRITE of one SGE 145, of which two are locked (the queue's
- * lock, the fence before the look at the doorbell); polling one completion 145, one of them locked (cq.c). To count again:
- * valgrind --tool=callgrind --toggle-collect=client_post_send client_test_post.
+ * What it costs, in instructions of a -O3 build on x86-64: posting one WRITE of one SGE 145, of which two are locked
+ * (the queue's lock, the fence before the look at the doorbell); polling one completion 145, one of them locked (cq.c).
+ * To count again: valgrind --tool=callgrind --toggle-collect=client_post_send client_test_post.
  */
 #include "client.h"
 
@@ -93,7 +93,8 @@ put_inline(const struct client_qp *qp, struct ring_sq_wqe *w, const struct ibv_s
 static inline void
 put_sges(struct ring_sge *to, const struct ibv_sge *from, int n)
 {
-	_Static_assert(sizeof(*to) == sizeof(*from) && offsetof(struct ring_sge, lkey) == offsetof(struct ibv_sge, lkey),
+	_Static_assert(sizeof(*to) == sizeof(*from) &&
+			       offsetof(struct ring_sge, lkey) == offsetof(struct ibv_sge, lkey),
 		       "a struct ibv_sge goes into a slot as it is");
 	if (likely(n == 1))
 		*to = (struct ring_sge){ from->addr, from->length, from->lkey };
@@ -205,8 +206,7 @@ client_post_recv(struct ibv_qp *ibqp, struct ibv_recv_wr *wr, struct ibv_recv_wr
 	uint32_t head;
 	int err = 0;
 
-	if (unlikely(ibqp->srq ||
-		     atomic_load_explicit(&qp->shared->state, memory_order_relaxed) == UROCE_QPS_RESET)) {
+	if (unlikely(ibqp->srq || atomic_load_explicit(&qp->shared->state, memory_order_relaxed) == UROCE_QPS_RESET)) {
 		*bad = wr;
 		return EINVAL;
 	}

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * rdma-core's private nodes. Programs link libmlx5 and libefa (perftest, UCX, libfabric), whose imports must be found for the
- * program to start; no device of ours is theirs, so nothing of it is ever called but by mistake. Two are real: a provider's
- * constructor registers itself, and ibv_devinfo and pyverbs ask for a GID's type.
+ * rdma-core's private nodes. Programs link libmlx5 and libefa (perftest, UCX, libfabric), whose imports must be found
+ * for the program to start; no device of ours is theirs, so nothing of it is ever called but by mistake. Two are real:
+ * a provider's constructor registers itself, and ibv_devinfo and pyverbs ask for a GID's type.
  */
 #include "client.h"
 
@@ -34,8 +34,8 @@ __attribute__((used)) static bool private_flag;
 
 #define ALIAS_(name, abi, type, target) \
 	__asm__(".globl private_" #abi "_" #name "\n\t.type private_" #abi "_" #name ",@" #type \
-		"\n\t.set private_" #abi "_" #name "," #target \
-		"\n\t.symver private_" #abi "_" #name "," #name "@IBVERBS_PRIVATE_" #abi)
+		"\n\t.set private_" #abi "_" #name "," #target "\n\t.symver private_" #abi "_" #name "," #name \
+		"@IBVERBS_PRIVATE_" #abi)
 #define ALIAS(name, abi, type, target) ALIAS_(name, abi, type, target)
 
 #define STUB(name) ALIAS(name, 22, function, private_stub);

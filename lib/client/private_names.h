@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Names in rdma-core's private nodes, all releases together, which no provider of ours defines. Included once per node by
- * private.c with STUB defined.
+ * Names in rdma-core's private nodes, all releases together, that nobody calls. Included once per node by private.c
+ * with STUB defined.
  */
 STUB(__ioctl_final_num_attrs)
 STUB(__verbs_log)

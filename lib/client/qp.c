@@ -11,8 +11,8 @@
 static struct client_qp *
 qp_alloc(void)
 {
-	struct client_qp *qp = aligned_alloc(CLIENT_CACHE_LINE, (sizeof(*qp) + CLIENT_CACHE_LINE - 1) &
-								~(size_t)(CLIENT_CACHE_LINE - 1));
+	struct client_qp *qp = aligned_alloc(CLIENT_CACHE_LINE,
+					     (sizeof(*qp) + CLIENT_CACHE_LINE - 1) & ~(size_t)(CLIENT_CACHE_LINE - 1));
 
 	if (!qp)
 		return NULL;
@@ -63,10 +63,9 @@ check_caps(const struct client_qp *qp)
 {
 	const struct uroce_qp_cap *cap = &qp->cap;
 
-	if (qp->sq.base &&
-	    (cap->max_send_wr > 1u << qp->sq.order || cap->max_send_sge > UROCE_MAX_SGE ||
-	     cap->max_inline_data > UINT16_MAX ||
-	     ring_sq_stride(cap->max_send_sge, cap->max_inline_data) > 1u << qp->sq.shift))
+	if (qp->sq.base && (cap->max_send_wr > 1u << qp->sq.order || cap->max_send_sge > UROCE_MAX_SGE ||
+			    cap->max_inline_data > UINT16_MAX ||
+			    ring_sq_stride(cap->max_send_sge, cap->max_inline_data) > 1u << qp->sq.shift))
 		return EPROTO;
 	if (qp->rq.base && (cap->max_recv_wr > 1u << qp->rq.order || cap->max_recv_sge > UROCE_MAX_SGE ||
 			    ring_rq_stride(cap->max_recv_sge) > 1u << qp->rq.shift))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * ibv_wr_*: work requests built in place. ibv_wr_start() takes the SQ's lock; each opcode function begins the next slot, the
- * setters fill it; ibv_wr_complete() publishes all or, if anything was wrong, nothing.
+ * ibv_wr_*: work requests built in place. ibv_wr_start() takes the SQ's lock; each opcode function begins the next
+ * slot, the setters fill it; ibv_wr_complete() publishes all or, if anything was wrong, nothing.
  *
  * Until then a slot's control word has phase 0, which no engine takes for posted.
  */

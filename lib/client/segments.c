@@ -10,7 +10,8 @@
 
 enum { SEGMENTS_FIRST_ROOM = 8 };
 
-/* Private anonymous memory that a program may have data in. Code (PROT_EXEC) is left alone: a memfd may be sealed against it. */
+/* Private anonymous memory that a program may have data in. Code (PROT_EXEC) is left alone: a memfd may be sealed
+ * against it. */
 static bool
 is_convertible(const struct map_entry *e)
 {

@@ -21,10 +21,10 @@ struct segments {
 /** What is to be registered, and how. */
 struct segments_want {
 	uint64_t addr, length;
-	int prot;              /**< PROT_READ, PROT_WRITE: what the mappings must allow */
-	bool convert;          /**< convert what can be */
-	bool shared;           /**< CTL_SEG_SHARED may be used */
-	uint64_t sp;           /**< the caller's stack pointer */
+	int prot;     /**< PROT_READ, PROT_WRITE: what the mappings must allow */
+	bool convert; /**< convert what can be */
+	bool shared;  /**< CTL_SEG_SHARED may be used */
+	uint64_t sp;  /**< the caller's stack pointer */
 };
 
 /**

@@ -11,8 +11,8 @@
  *
  *  - The main thread: the mapping that the kernel calls [stack].
  *  - Other threads: glibc gives the kernel the head of each thread's robust futex list (set_robust_list(2)), and
- *    that head lies in the thread's descriptor, at the top of the stack, whether glibc or the program provided it. So the
- *    stack is what lies below it in the same mapping, down to the guard page where the mapping ends.
+ *    that head lies in the thread's descriptor, at the top of the stack, whether glibc or the program provided it. So
+ * the stack is what lies below it in the same mapping, down to the guard page where the mapping ends.
  *  - The caller's stack pointer, if it is in neither (a coroutine's stack): STACKS_COROUTINE_BYTES above it.
  *  - If a thread has no robust list (it is just starting, or was made by clone(2) without glibc), any anonymous mapping
  *    that starts right above a PROT_NONE one, as a guard page is, counts as a stack.

@@ -16,9 +16,9 @@
 /** How it misbehaves. */
 enum fake_fault {
 	FAKE_HONEST,
-	FAKE_OTHER_ABI,    /**< HELLO is answered by EPROTO and another version */
-	FAKE_HANGS_UP,     /**< closes without an answer */
-	FAKE_SHORT_REPLY,  /**< half a reply */
+	FAKE_OTHER_ABI,   /**< HELLO is answered by EPROTO and another version */
+	FAKE_HANGS_UP,    /**< closes without an answer */
+	FAKE_SHORT_REPLY, /**< half a reply */
 	FAKE_WRONG_MAGIC,
 	FAKE_WRONG_COUNT,  /**< more descriptors beside the reply than it says */
 	FAKE_SILENT_ERROR, /**< ENOSPC with a message for every CTL_PD_ALLOC */
@@ -29,10 +29,10 @@ struct fake_daemon {
 	int listen_fd;
 	enum fake_fault fault;
 	pthread_t thread;
-	_Atomic int sock;       /**< of the session that opened the device, -1 if none */
-	int async_fd, comp_fd;  /**< write ends that the client handed over */
+	_Atomic int sock;      /**< of the session that opened the device, -1 if none */
+	int async_fd, comp_fd; /**< write ends that the client handed over */
 	uint64_t cq_cookie;
-	struct ring_cqe *cqes;  /**< of the last CQ */
+	struct ring_cqe *cqes; /**< of the last CQ */
 	struct ring_cq_shared *cq_shared;
 };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * lib/client/{convert,segments,stacks,fork}.c against a memfd and a userfaultfd made here. Needs the right to make one that
- * also stops the kernel's own accesses (root, or /dev/userfaultfd); skipped without.
+ * lib/client/{convert,segments,stacks,fork}.c against a memfd and a userfaultfd made here. Needs the right to make one
+ * that also stops the kernel's own accesses (root, or /dev/userfaultfd); skipped without.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -24,7 +24,7 @@
 #include "client.h"
 #include "segments.h"
 
-enum { EXIT_SKIP = 77, STRESS_SECONDS = 3, STRESS_REGIONS = 400, STRESS_PAGES = 8, STRESS_THREADS = 3 };
+enum { EXIT_SKIP = 77, STRESS_SECONDS = 2, STRESS_REGIONS = 400, STRESS_PAGES = 8, STRESS_THREADS = 3 };
 
 static size_t page;
 static struct client_ctx *ctx; /* only what conversion and fork look at */
@@ -499,6 +499,7 @@ no_store_is_lost_while_memory_is_converted(void **state)
 	struct timespec pause = { .tv_nsec = STRESS_SECONDS * 1000000000LL / STRESS_REGIONS };
 	uint64_t total = 0;
 
+	stress.stop = false;
 	for (int r = 0; r < STRESS_REGIONS; r++) {
 		uint8_t *p = anon((STRESS_PAGES + 1) * page);
 
@@ -508,7 +509,9 @@ no_store_is_lost_while_memory_is_converted(void **state)
 	}
 	for (intptr_t i = 0; i < STRESS_THREADS; i++)
 		assert_int_equal(pthread_create(&t[i], NULL, stress_writer, (void *)i), 0);
-	assert_int_equal(pthread_create(&t[STRESS_THREADS], NULL, stress_kernel_writer, (void *)(intptr_t)STRESS_THREADS), 0);
+	assert_int_equal(pthread_create(&t[STRESS_THREADS], NULL, stress_kernel_writer,
+					(void *)(intptr_t)STRESS_THREADS),
+			 0);
 	for (int r = 0; r < STRESS_REGIONS; r++) {
 		struct segments s = find(stress.regions[r], STRESS_PAGES * page, PROT_READ | PROT_WRITE);
 
@@ -578,5 +581,9 @@ main(void)
 		fprintf(stderr, "skipped: no userfaultfd: %s\n", strerror(err));
 		return EXIT_SKIP;
 	}
-	return cmocka_run_group_tests(tests, setup, teardown);
+	/* As Linux before 6.11 has it, and with the ioctl. */
+	maps_force_text(true);
+	err = cmocka_run_group_tests_name("maps as text", tests, setup, teardown);
+	maps_force_text(false);
+	return err + cmocka_run_group_tests_name("maps by ioctl", tests, setup, teardown);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * lib/client/{device,ctl,channel,async}.c against a daemon that the test plays (fake_daemon.c). Each test runs in a process of
- * its own: what the library says on stderr is said once per process.
+ * lib/client/{device,ctl,channel,async}.c against a daemon that the test plays (fake_daemon.c). Each test runs in a
+ * process of its own: what the library says on stderr is said once per process.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -126,8 +126,9 @@ static void
 without_a_daemon_the_list_is_empty_and_one_line_says_why(void **state)
 {
 	run(lists_nothing_at_all, FAKE_HONEST);
-	assert_string_equal(said, "uroce: no daemon at /nonexistent/uroced.sock: start uroced, or set UROCE_SOCKET to its "
-				  "socket\n");
+	assert_string_equal(said,
+			    "uroce: no daemon at /nonexistent/uroced.sock: start uroced, or set UROCE_SOCKET to its "
+			    "socket\n");
 }
 
 static int
@@ -171,7 +172,8 @@ static void
 another_abi_version_is_named_on_both_sides(void **state)
 {
 	run(lists_nothing, FAKE_OTHER_ABI);
-	assert_said("is 99.9 and speaks ABI version 42, this library (" UROCE_VERSION ") version 1: install the same release");
+	assert_said("is 99.9 and speaks ABI version 42, this library (" UROCE_VERSION
+		    ") version 1: install the same release");
 }
 
 static int

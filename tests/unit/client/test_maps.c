@@ -24,7 +24,9 @@ line_with_a_path_gives_every_field(void **state)
 {
 	struct map_entry e;
 
-	assert_int_equal(parse("7f0a1000-7f0a3000 r-xp 0001f000 fe:01 1234567                 /usr/lib/a b\\012c.so", &e), 0);
+	assert_int_equal(parse("7f0a1000-7f0a3000 r-xp 0001f000 fe:01 1234567                 /usr/lib/a b\\012c.so",
+			       &e),
+			 0);
 	assert_int_equal(e.start, 0x7f0a1000);
 	assert_int_equal(e.end, 0x7f0a3000);
 	assert_int_equal(e.prot, PROT_READ | PROT_EXEC);

@@ -40,7 +40,7 @@ a_stale_cookie_does_not_find_its_slots_next_object(void **state)
 	objtab_remove(&t, old);
 	objtab_remove(&t, old);
 	new = objtab_add(&t, &b);
-	assert_int_equal((uint32_t)old, (uint32_t)new);
+	assert_int_equal((uint32_t)old, (uint32_t) new);
 	assert_null(objtab_get(&t, old));
 	assert_ptr_equal(objtab_get(&t, new), &b);
 	objtab_fini(&t);

@@ -39,7 +39,8 @@ make_ring(struct ring *client, struct ring *engine, uint32_t order, uint32_t str
 {
 	size_t bytes = (size_t)stride << order;
 
-	*client = (struct ring){ .base = aligned_alloc(64, (bytes + 63) & ~(size_t)63), .order = order,
+	*client = (struct ring){ .base = aligned_alloc(64, (bytes + 63) & ~(size_t)63),
+				 .order = order,
 				 .shift = log2_of(stride) };
 	assert_non_null(client->base);
 	memset(client->base, 0, bytes);
@@ -214,9 +215,9 @@ static void
 ud_carries_its_address_handle(void **state)
 {
 	struct ibv_ah ah = { .handle = 17 };
-	struct ibv_send_wr wr = {
-		.opcode = IBV_WR_SEND, .wr.ud = { .ah = &ah, .remote_qpn = 0x1234, .remote_qkey = 0x11111111 }
-	}, *bad = NULL;
+	struct ibv_send_wr wr = { .opcode = IBV_WR_SEND,
+				  .wr.ud = { .ah = &ah, .remote_qpn = 0x1234, .remote_qkey = 0x11111111 } },
+			   *bad = NULL;
 	struct ring_sq_wqe *w;
 	struct bed b;
 
