@@ -202,12 +202,14 @@ what_is_mapped_otherwise_is_not_converted(void **state)
 static void
 zeroed_static_and_read_only_memory_is_converted(void **state)
 {
-	static uint8_t bss[4 * 4096];
-	uint8_t *ro = anon(page);
+	/* What was converted once isn't again, for another file neither: one for each group of tests. */
+	static uint8_t all[2][4 * 4096];
+	static int group;
+	uint8_t *bss = all[group++], *ro = anon(page);
 	struct segments s;
 	size_t converted = 0;
 
-	s = find(bss, sizeof(bss), PROT_READ | PROT_WRITE);
+	s = find(bss, sizeof(all[0]), PROT_READ | PROT_WRITE);
 	for (size_t i = 0; i < s.n; i++)
 		converted += s.s[i].kind == CTL_SEG_CONVERTED ? s.s[i].length : 0;
 	assert_true(converted >= 3 * page);
