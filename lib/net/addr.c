@@ -112,15 +112,18 @@ net_addr_parse(const char *text, struct net_addr *a, char *err, size_t err_bytes
 	if (v4) {
 		gid_from_ipv4(out.gid, ip);
 	} else if (inet_pton(AF_INET6, host, out.gid) != 1) {
-		snprintf(err, err_bytes, "address %s: %s is neither an IPv4 nor an IPv6 address; must be like 198.18.0.1/24 or "
-			 "fd00:18::1/64", text, host);
+		snprintf(err, err_bytes,
+			 "address %s: %s is neither an IPv4 nor an IPv6 address; must be like 198.18.0.1/24 or "
+			 "fd00:18::1/64",
+			 text, host);
 		return EINVAL;
 	} else if (gid_is_ipv4(out.gid)) {
 		snprintf(err, err_bytes, "address %s: write an IPv4-mapped address as IPv4, like 198.18.0.1/24", text);
 		return EINVAL;
 	}
 	if (slash == NULL) {
-		snprintf(err, err_bytes, "address %s: prefix length is missing; must be like %s%s", text, host, v4 ? "/24" : "/64");
+		snprintf(err, err_bytes, "address %s: prefix length is missing; must be like %s%s", text, host,
+			 v4 ? "/24" : "/64");
 		return EINVAL;
 	}
 	if (parse_prefix(slash + 1, v4 ? 32 : 128, &out.prefix) != 0) {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * The neighbour table: entries, those who wait for them, timers. What is asked and of whom is in neigh_own.c and neigh_kernel.c.
+ * The neighbour table: entries, those who wait for them, timers. What is asked and of whom is in neigh_own.c and
+ * neigh_kernel.c.
  *
  * Only questions of ours make entries, answers only change them: nothing from the wire can grow the table.
  */
@@ -55,8 +56,8 @@ neigh_find(struct neigh_table *t, const uint8_t hop[16])
 	struct neigh *n;
 
 	TAILQ_FOREACH(n, bucket_of(t, hop), hash_next)
-		if (memcmp(n->hop, hop, sizeof(n->hop)) == 0)
-			return n;
+	if (memcmp(n->hop, hop, sizeof(n->hop)) == 0)
+		return n;
 	return NULL;
 }
 
@@ -85,7 +86,8 @@ neigh_free(struct neigh_table *t, struct neigh *n)
 
 /** Make an entry; a full table gives up the answer that is oldest. */
 static struct neigh *
-neigh_create(struct neigh_table *t, const uint8_t hop[16], const uint8_t sgid[16], const uint8_t dgid[16], uint64_t now_ns)
+neigh_create(struct neigh_table *t, const uint8_t hop[16], const uint8_t sgid[16], const uint8_t dgid[16],
+	     uint64_t now_ns)
 {
 	struct neigh *n;
 
@@ -201,8 +203,8 @@ neigh_use_cached(struct net_port *p, struct neigh *n, uint64_t now_ns, uint8_t m
 }
 
 static int
-neigh_ask(struct net_port *p, const uint8_t hop[16], const uint8_t sgid[16], const uint8_t dgid[16], uint64_t now_ns, uint8_t mac[6],
-	  net_resolved_fn done, void *arg)
+neigh_ask(struct net_port *p, const uint8_t hop[16], const uint8_t sgid[16], const uint8_t dgid[16], uint64_t now_ns,
+	  uint8_t mac[6], net_resolved_fn done, void *arg)
 {
 	struct neigh_table *t = p->priv->neigh;
 	struct neigh *n = neigh_find(t, hop);
@@ -231,8 +233,8 @@ neigh_ask(struct net_port *p, const uint8_t hop[16], const uint8_t sgid[16], con
 }
 
 int
-net_resolve(struct net_port *p, unsigned int sgid_index, const uint8_t dgid[16], uint64_t now_ns, uint8_t mac[6], net_resolved_fn done,
-	    void *arg)
+net_resolve(struct net_port *p, unsigned int sgid_index, const uint8_t dgid[16], uint64_t now_ns, uint8_t mac[6],
+	    net_resolved_fn done, void *arg)
 {
 	const uint8_t *sgid;
 	uint8_t hop[16];
@@ -262,7 +264,8 @@ cancel_in(struct neigh_table *t, struct neigh_waiters *q, const void *arg)
 {
 	struct neigh_waiter *w, *tmp;
 
-	RTE_TAILQ_FOREACH_SAFE(w, q, next, tmp) {
+	RTE_TAILQ_FOREACH_SAFE(w, q, next, tmp)
+	{
 		if (w->arg != arg)
 			continue;
 		TAILQ_REMOVE(q, w, next);
@@ -279,7 +282,7 @@ net_resolve_cancel(struct net_port *p, void *arg)
 
 	cancel_in(t, &t->completed, arg);
 	TAILQ_FOREACH(n, &t->active, list_next)
-		cancel_in(t, &n->waiters, arg);
+	cancel_in(t, &n->waiters, arg);
 }
 
 void
@@ -306,7 +309,8 @@ net_port_poll(struct net_port *p, uint64_t now_ns)
 	uint64_t next = UINT64_MAX;
 	int rc;
 
-	RTE_TAILQ_FOREACH_SAFE(n, &t->active, list_next, tmp) {
+	RTE_TAILQ_FOREACH_SAFE(n, &t->active, list_next, tmp)
+	{
 		if (n->next_ns <= now_ns) {
 			rc = t->ops->step(p, n, now_ns);
 			if (rc != EINPROGRESS)
@@ -315,8 +319,8 @@ net_port_poll(struct net_port *p, uint64_t now_ns)
 	}
 	call_completed(t);
 	TAILQ_FOREACH(n, &t->active, list_next)
-		if (n->next_ns < next)
-			next = n->next_ns;
+	if (n->next_ns < next)
+		next = n->next_ns;
 	return next;
 }
 

@@ -3,8 +3,9 @@
  * @file
  * Neighbours of a port that shares its interface with the kernel: the kernel routes, asks and remembers; we look.
  *
- * Nothing is cached here: a look costs a few microseconds, and the kernel's answer is never older than the kernel's. The kernel
- * begins to ask when something wants to be sent, so we send: an empty datagram to the destination's discard port.
+ * Nothing is cached here: a look costs a few microseconds, and the kernel's answer is never older than the kernel's.
+ * The kernel begins to ask when something wants to be sent, so we send: an empty datagram to the destination's discard
+ * port.
  */
 #include <errno.h>
 

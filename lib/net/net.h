@@ -6,10 +6,11 @@
  * Owns: struct net_port, one per verbs device; its GID table and its neighbour table.
  *
  * Two kinds of port. An *own* port has its interface for itself (a PCI NIC, memif, tap, ring): we answer ARP, ND and
- * ICMP echo and resolve neighbours by our own requests. A *shared* port (net_af_packet, net_af_xdp) shares the interface with the
- * kernel: the kernel keeps all its traffic and goes on answering ARP, ND and ICMP; neighbours are looked up in the kernel's tables
- * (netlink), and a UDP socket bound to port 4791 whose filter drops everything keeps the kernel from answering RoCE packets with port unreachable.
- * With af_xdp an XDP program of ours redirects UDP port 4791 and passes everything else.
+ * ICMP echo and resolve neighbours by our own requests. A *shared* port (net_af_packet, net_af_xdp) shares the
+ * interface with the kernel: the kernel keeps all its traffic and goes on answering ARP, ND and ICMP; neighbours are
+ * looked up in the kernel's tables (netlink), and a UDP socket bound to port 4791 whose filter drops everything keeps
+ * the kernel from answering RoCE packets with port unreachable. With af_xdp an XDP program of ours redirects UDP port
+ * 4791 and passes everything else.
  *
  * Threads: [control] the control thread; [engine] any engine lcore. The neighbour table belongs to the control
  * thread: address handles are resolved before engines see them. What an engine learns (ARP and ND replies) goes to the
@@ -29,10 +30,10 @@ struct rte_mempool;
 
 enum {
 	NET_NAME_BYTES = 64,
-	NET_RESOLVE_TRIES = 5,          /**< ARP or ND requests before a resolution fails */
+	NET_RESOLVE_TRIES = 5, /**< ARP or ND requests before a resolution fails */
 	NET_RESOLVE_INTERVAL_MS = 200,
-	NET_NEIGH_MAX = 4096,           /**< neighbour entries per port */
-	NET_NEIGH_PENDING_MAX = 1024,   /**< resolutions under way per port */
+	NET_NEIGH_MAX = 4096,         /**< neighbour entries per port */
+	NET_NEIGH_PENDING_MAX = 1024, /**< resolutions under way per port */
 };
 
 /** An address with its prefix. IPv4 addresses are IPv4-mapped: this is the GID as well. */
@@ -43,15 +44,15 @@ struct net_addr {
 
 /** What the configuration says of a port. */
 struct net_port_config {
-	char name[NET_NAME_BYTES];    /**< verbs device: uroce0 */
-	char ethdev[NET_NAME_BYTES];  /**< DPDK's name: net_memif0, 0000:03:00.0 */
+	char name[NET_NAME_BYTES];   /**< verbs device: uroce0 */
+	char ethdev[NET_NAME_BYTES]; /**< DPDK's name: net_memif0, 0000:03:00.0 */
 	struct net_addr addrs[UROCE_MAX_GIDS];
 	unsigned int nb_addrs;
 	uint8_t gateway4[4], gateway6[16]; /**< zero: none */
-	uint16_t vlan_id;             /**< 1 to 4094, 0: untagged */
-	uint16_t mtu;                 /**< bytes of IP packet; 0: the ethdev's own */
-	uint16_t pkeys[UROCE_MAX_PKEYS]; /**< 0: unused; [0] defaults to 0xffff */
-	uint16_t rx_desc, tx_desc;    /**< 0: default */
+	uint16_t vlan_id;                  /**< 1 to 4094, 0: untagged */
+	uint16_t mtu;                      /**< bytes of IP packet; 0: the ethdev's own */
+	uint16_t pkeys[UROCE_MAX_PKEYS];   /**< 0: unused; [0] defaults to 0xffff */
+	uint16_t rx_desc, tx_desc;         /**< 0: default */
 };
 
 /**
@@ -62,16 +63,19 @@ int net_addr_parse(const char *text, struct net_addr *a, char *err, size_t err_b
 
 struct net_port {
 	struct net_port_config conf;
-	uint16_t index;          /**< 0 to UROCE_MAX_PORTS - 1: order of configuration */
-	uint16_t port_id;        /**< ethdev */
-	uint16_t nb_queues;      /**< RX and TX queues: one per engine */
+	uint16_t index;     /**< 0 to UROCE_MAX_PORTS - 1: order of configuration */
+	uint16_t port_id;   /**< ethdev */
+	uint16_t nb_queues; /**< RX and TX queues: one per engine */
 	uint8_t mac[6];
-	bool shared;             /**< with the kernel */
+	bool shared;                 /**< with the kernel */
 	char netdev[NET_NAME_BYTES]; /**< shared: the kernel's interface, else "" */
-	uint32_t ifindex;        /**< shared: of the kernel's interface */
-	uint32_t active_mtu;     /**< UROCE_MTU_*: largest that fits the ethdev's MTU and the PMD's buffers */
-	uint32_t max_frame;      /**< largest frame the PMD can send and receive, bytes */
-	/** GID i. Index 0.. in the order: link-local of the MAC (own ports; shared: the kernel's), then the configured addresses. All RoCE v2. */
+	uint32_t ifindex;            /**< shared: of the kernel's interface */
+	uint32_t active_mtu;         /**< UROCE_MTU_*: largest that fits the ethdev's MTU and the PMD's buffers */
+	uint32_t max_frame;          /**< largest frame the PMD can send and receive, bytes */
+	/**
+	 * GID i, all RoCE v2. Index 0 is the link-local address: of the MAC, on shared ports the kernel's, unused if
+	 * there is none; so the configured addresses begin at 1 everywhere.
+	 */
 	uint8_t gid[UROCE_MAX_GIDS][16];
 	bool gid_used[UROCE_MAX_GIDS];
 	struct net_priv *priv;
@@ -80,12 +84,15 @@ struct net_port {
 /**
  * [control, before engines start] Configure and start the ethdev of @p conf with @p nb_queues RX and TX queues.
  * @param pool  mbufs for RX; its data room holds WIRE_MAX_FRAME_BYTES.
- * @return the port, or NULL with a message in @p err: what was wrong and what would be right (no such port: lists those there are;
- * too few queues; MTU too large ...).
+ * @return the port, or NULL with a message in @p err: what was wrong and what would be right (no such port: lists those
+ * there are; too few queues; MTU too large ...).
  */
-struct net_port *net_port_open(const struct net_port_config *conf, uint16_t index, uint16_t nb_queues, struct rte_mempool *pool,
-			       char *err, size_t err_bytes);
-/** [control, engines stopped] */
+struct net_port *net_port_open(const struct net_port_config *conf, uint16_t index, uint16_t nb_queues,
+			       struct rte_mempool *pool, char *err, size_t err_bytes);
+/**
+ * [control, engines stopped] Close the ethdev and all that was opened with it. Resolutions under way end with
+ * ECANCELED; their callbacks must not use the port.
+ */
 void net_port_close(struct net_port *p);
 
 /** [any] @return true if @p gid is one of this port's own addresses. */
@@ -102,7 +109,8 @@ struct net_learned {
 
 /** Counters of lib/net, per port and engine. */
 #define NET_COUNTERS(X) \
-	X(rx_arp) X(rx_nd) X(rx_icmp_echo) X(rx_ignored) X(rx_malformed) X(tx_arp_reply) X(tx_nd_advert) X(tx_icmp_reply)
+	X(rx_arp) \
+	X(rx_nd) X(rx_icmp_echo) X(rx_ignored) X(rx_malformed) X(tx_arp_reply) X(tx_nd_advert) X(tx_icmp_reply)
 struct net_counters {
 #define NET_X(name) uint64_t name;
 	NET_COUNTERS(NET_X)
@@ -118,8 +126,8 @@ enum net_action {
  * [engine] Handle a packet that is no RoCE v2. Reads only the port's immutable parts.
  * @param learned  Filled if the packet taught us a neighbour; *@p has_learned tells.
  */
-enum net_action net_rx(const struct net_port *p, struct rte_mbuf *m, struct net_counters *c, struct net_learned *learned,
-		       bool *has_learned);
+enum net_action net_rx(const struct net_port *p, struct rte_mbuf *m, struct net_counters *c,
+		       struct net_learned *learned, bool *has_learned);
 
 /* ---- Neighbours [control] ---- */
 /** Called when a resolution ends. @param status 0, ETIMEDOUT, EHOSTUNREACH (no route) or ECANCELED. */
@@ -132,10 +140,11 @@ typedef void (*net_send_fn)(void *arg, struct net_port *p, struct rte_mbuf *m);
 void net_port_set_sender(struct net_port *p, net_send_fn send, void *arg, struct rte_mempool *pool);
 
 /**
- * [control] Find the MAC address on the way to @p dgid from GID @p sgid_index: of the host itself if on link, else of the gateway. Multicast
- * and own addresses are answered without the wire.
- * @return 0: done, *@p mac is set, @p done is not called; EINPROGRESS: @p done will be called from net_port_poll() or net_learn();
- * EINVAL (GID index unused, address families differ), EHOSTUNREACH (no route), ENOBUFS (too many under way).
+ * [control] Find the MAC address on the way to @p dgid from GID @p sgid_index: of the host itself if on link, else of
+ * the gateway. Multicast and own addresses are answered without the wire.
+ * @return 0: done, *@p mac is set, @p done is not called; EINPROGRESS: @p done will be called from net_port_poll() or
+ * net_learn(); EINVAL (GID index unused, address families differ), EHOSTUNREACH (no route), ENOBUFS (too many under
+ * way).
  */
 int net_resolve(struct net_port *p, unsigned int sgid_index, const uint8_t dgid[16], uint64_t now_ns, uint8_t mac[6],
 		net_resolved_fn done, void *arg);
@@ -147,11 +156,11 @@ void net_learn(struct net_port *p, const struct net_learned *l, uint64_t now_ns)
 uint64_t net_port_poll(struct net_port *p, uint64_t now_ns);
 
 /**
- * [control] Everything below the BTH for packets from GID @p sgid_index to @p av with destination @p mac. sport is that of the AV's flow label,
- * 0 if the flow label is 0.
+ * [control] Everything below the BTH for packets from GID @p sgid_index to @p av with destination @p mac. sport is that
+ * of the AV's flow label, 0 if the flow label is 0.
  */
-void net_path_addr(const struct net_port *p, unsigned int sgid_index, const struct uroce_ah_attr *av, const uint8_t mac[6],
-		   struct wire_addr *out);
+void net_path_addr(const struct net_port *p, unsigned int sgid_index, const struct uroce_ah_attr *av,
+		   const uint8_t mac[6], struct wire_addr *out);
 
 /**
  * [any] Ethernet address of multicast GID @p gid.

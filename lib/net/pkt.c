@@ -50,7 +50,8 @@ pkt_put_eth(uint8_t *p, const struct net_port *port, const uint8_t dmac[6], uint
 }
 
 void
-pkt_put_arp(uint8_t *p, uint16_t op, const uint8_t smac[6], const uint8_t sip[4], const uint8_t *tmac, const uint8_t tip[4])
+pkt_put_arp(uint8_t *p, uint16_t op, const uint8_t smac[6], const uint8_t sip[4], const uint8_t *tmac,
+	    const uint8_t tip[4])
 {
 	wire_put16(p, 1); /* Ethernet */
 	wire_put16(p + 2, WIRE_ETHERTYPE_IPV4);
@@ -67,8 +68,8 @@ pkt_put_arp(uint8_t *p, uint16_t op, const uint8_t smac[6], const uint8_t sip[4]
 }
 
 unsigned int
-pkt_put_nd(uint8_t *p, uint8_t type, uint32_t flags, const uint8_t src[16], const uint8_t dst[16], const uint8_t target[16],
-	   const uint8_t mac[6])
+pkt_put_nd(uint8_t *p, uint8_t type, uint32_t flags, const uint8_t src[16], const uint8_t dst[16],
+	   const uint8_t target[16], const uint8_t mac[6])
 {
 	uint8_t *icmp = p + WIRE_IPV6_BYTES;
 	uint8_t *opt = icmp + ND_BYTES;
@@ -106,7 +107,8 @@ pkt_solicited_node(uint8_t group[16], const uint8_t gid[16])
 }
 
 unsigned int
-pkt_build_solicit(const struct net_port *port, const uint8_t sgid[16], const uint8_t target[16], uint8_t frame[NET_SOLICIT_MAX_BYTES])
+pkt_build_solicit(const struct net_port *port, const uint8_t sgid[16], const uint8_t target[16],
+		  uint8_t frame[NET_SOLICIT_MAX_BYTES])
 {
 	static const uint8_t broadcast[6] = { 0xff, 0xff, 0xff, 0xff, 0xff, 0xff };
 	uint8_t group[16], dmac[6];

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * What each PMD can carry. Those that emulate a wire in software say so only in their devargs: ethdev's max_rx_pktlen is 1518 for them
- * whatever their buffers are, so ethdev's MTU can't be used. docs/ports.md has the same numbers for users.
+ * What each PMD can carry. Those that emulate a wire in software say so only in their devargs: ethdev's max_rx_pktlen
+ * is 1518 for them whatever their buffers are, so ethdev's MTU can't be used. docs/ports.md has the same numbers for
+ * users.
  *
  * For RoCE MTU 4096 (IP packets of 4192 bytes, frames of 4210):
- *   net_af_packet  framesz=4352,blocksz=69632,framecnt=512   blocksz must be a multiple of framesz: the PMD walks its ring in steps
- *                                                            of framesz, the kernel begins each block at a page
- *   net_memif      bsize=4352                                on both sides; the client's counts, as it owns the memory
- *   net_af_xdp     can't: a chunk of an XDP socket's memory is at most a page (net/xdp/xdp_umem.c), and the 22.11 PMD does not chain
- *                  chunks; RoCE MTU 2048
+ *   net_af_packet  framesz=4352,blocksz=69632,framecnt=512   blocksz must be a multiple of framesz: the PMD walks its
+ * ring in steps of framesz, the kernel begins each block at a page net_memif      bsize=4352 on both sides; the
+ * client's counts, as it owns the memory net_af_xdp     can't: a chunk of an XDP socket's memory is at most a page
+ * (net/xdp/xdp_umem.c), and the 22.11 PMD does not chain chunks; RoCE MTU 2048
  */
 #include <errno.h>
 #include <stdio.h>
@@ -30,10 +30,10 @@
 enum {
 	AF_PACKET_DEFAULT_FRAMESZ = 2048, /* drivers/net/af_packet, DFLT_FRAME_SIZE */
 	MEMIF_DEFAULT_BSIZE = 2048,       /* drivers/net/memif, ETH_MEMIF_DEFAULT_PKT_BUFFER_SIZE */
-	XDP_HEADROOM = 256,               /* linux/bpf.h, XDP_PACKET_HEADROOM: the kernel keeps it free before each frame */
-	XDP_CHUNK_BYTES = 4096,           /* a page: the most the kernel takes */
-	XDP_RING = 2048,                  /* XSK_RING_CONS__DEFAULT_NUM_DESCS: what the PMD puts into fill and completion rings */
-	XDP_SPARE = 1024,                 /* in the engine's hands */
+	XDP_HEADROOM = 256,     /* linux/bpf.h, XDP_PACKET_HEADROOM: the kernel keeps it free before each frame */
+	XDP_CHUNK_BYTES = 4096, /* a page: the most the kernel takes */
+	XDP_RING = 2048,        /* XSK_RING_CONS__DEFAULT_NUM_DESCS: what the PMD puts into fill and completion rings */
+	XDP_SPARE = 1024,       /* in the engine's hands */
 	XDP_CACHE = 256,
 	DEFAULT_OVERHEAD = RTE_ETHER_HDR_LEN + RTE_ETHER_CRC_LEN,
 };
@@ -64,7 +64,8 @@ number(const char *text, uint32_t otherwise)
 	return v > UINT16_MAX ? UINT16_MAX : (uint32_t)v;
 }
 
-/** RX: the kernel aligns the network header behind struct tpacket2_hdr and sockaddr_ll (net/packet/af_packet.c, tpacket_rcv). */
+/** RX: the kernel aligns the network header behind struct tpacket2_hdr and sockaddr_ll (net/packet/af_packet.c,
+ * tpacket_rcv). */
 static uint32_t
 af_packet_mac_offset(void)
 {
@@ -89,7 +90,8 @@ profile_af_packet(const struct devargs *a, struct pmd_profile *prof, char *err, 
 uint32_t
 pmd_xdp_max_frame(void)
 {
-	const unsigned int before = RTE_CACHE_LINE_SIZE /* mempool's object header */ + sizeof(struct rte_mbuf) + RTE_PKTMBUF_HEADROOM;
+	const unsigned int before = RTE_CACHE_LINE_SIZE /* mempool's object header */ + sizeof(struct rte_mbuf) +
+				    RTE_PKTMBUF_HEADROOM;
 
 	return XDP_CHUNK_BYTES - before - XDP_HEADROOM;
 }
@@ -103,8 +105,10 @@ profile_af_xdp(const struct devargs *a, struct pmd_profile *prof, char *err, siz
 	prof->max_frame = pmd_xdp_max_frame();
 	prof->queue_devarg = "queue_count";
 	if (a->xdp_prog == NULL) {
-		snprintf(err, err_bytes, "devarg xdp_prog is missing: without it the PMD takes all packets of %s from the kernel; add "
-			 "xdp_prog=/path/to/uroce_xdp.o", a->iface != NULL ? a->iface : "the interface");
+		snprintf(err, err_bytes,
+			 "devarg xdp_prog is missing: without it the PMD takes all packets of %s from the kernel; add "
+			 "xdp_prog=/path/to/uroce_xdp.o",
+			 a->iface != NULL ? a->iface : "the interface");
 		return EINVAL;
 	}
 	if (access(a->xdp_prog, R_OK) != 0) {
@@ -116,7 +120,8 @@ profile_af_xdp(const struct devargs *a, struct pmd_profile *prof, char *err, siz
 	return copy_text(prof->netdev, sizeof(prof->netdev), a->iface, "iface", err, err_bytes);
 }
 
-/** Frames that need more than one buffer are not for this PMD: it leaves stale chain flags behind (net/memif until 26.03). */
+/** Frames that need more than one buffer are not for this PMD: it leaves stale chain flags behind (net/memif
+ * until 26.03). */
 static int
 profile_memif(const struct devargs *a, struct pmd_profile *prof, char *err, size_t err_bytes)
 {
@@ -151,7 +156,8 @@ profile_generic(const struct rte_eth_dev_info *info, struct pmd_profile *prof)
 }
 
 int
-pmd_profile_get(const struct rte_eth_dev_info *info, const char *devargs, struct pmd_profile *prof, char *err, size_t err_bytes)
+pmd_profile_get(const struct rte_eth_dev_info *info, const char *devargs, struct pmd_profile *prof, char *err,
+		size_t err_bytes)
 {
 	struct rte_kvargs *kv = NULL;
 	struct devargs a = { 0 };
@@ -200,11 +206,13 @@ xdp_pool_fill(struct rte_mempool *mp)
 }
 
 /*
- * The PMD gives the pool's memory to the kernel, one mbuf with its mempool header per chunk. So an object is a page at most, the memory
- * must be one piece (the PMD knows only the first), and neither I/O addresses nor spreading over memory channels matter.
+ * The PMD gives the pool's memory to the kernel, one mbuf with its mempool header per chunk. So an object is a page at
+ * most, the memory must be one piece (the PMD knows only the first), and neither I/O addresses nor spreading over
+ * memory channels matter.
  */
 struct rte_mempool *
-pmd_xdp_pool_create(const char *name, unsigned int nb_queues, unsigned int desc, int socket, char *err, size_t err_bytes)
+pmd_xdp_pool_create(const char *name, unsigned int nb_queues, unsigned int desc, int socket, char *err,
+		    size_t err_bytes)
 {
 	const unsigned int flags = RTE_MEMPOOL_F_NO_SPREAD | RTE_MEMPOOL_F_NO_IOVA_CONTIG;
 	const unsigned int elt = XDP_CHUNK_BYTES - RTE_CACHE_LINE_SIZE;
@@ -212,7 +220,8 @@ pmd_xdp_pool_create(const char *name, unsigned int nb_queues, unsigned int desc,
 	struct rte_mempool *mp;
 
 	if (rte_mempool_calc_obj_size(elt, flags, NULL) > XDP_CHUNK_BYTES) {
-		snprintf(err, err_bytes, "DPDK was built with mempool debugging, which leaves no room for a page in net_af_xdp");
+		snprintf(err, err_bytes,
+			 "DPDK was built with mempool debugging, which leaves no room for a page in net_af_xdp");
 		return NULL;
 	}
 	mp = rte_mempool_create_empty(name, nb, elt, XDP_CACHE, sizeof(struct rte_pktmbuf_pool_private), socket, flags);
@@ -221,13 +230,18 @@ pmd_xdp_pool_create(const char *name, unsigned int nb_queues, unsigned int desc,
 		return NULL;
 	}
 	if (xdp_pool_fill(mp) == NULL) {
-		snprintf(err, err_bytes, "no memory for %u page-sized RX buffers for net_af_xdp: needs %u MB; give EAL more (-m, or more "
-			 "hugepages)", nb, (nb * XDP_CHUNK_BYTES) >> 20);
+		snprintf(err, err_bytes,
+			 "no memory for %u page-sized RX buffers for net_af_xdp: needs %u MB; give EAL more (-m, or "
+			 "more "
+			 "hugepages)",
+			 nb, (nb * XDP_CHUNK_BYTES) >> 20);
 		rte_mempool_free(mp);
 		return NULL;
 	}
 	if (mp->nb_mem_chunks != 1) {
-		snprintf(err, err_bytes, "the RX pool for net_af_xdp needs %u MB in one piece; give EAL more memory (-m, or more hugepages)",
+		snprintf(err, err_bytes,
+			 "the RX pool for net_af_xdp needs %u MB in one piece; give EAL more memory (-m, or more "
+			 "hugepages)",
 			 (nb * XDP_CHUNK_BYTES) >> 20);
 		rte_mempool_free(mp);
 		return NULL;

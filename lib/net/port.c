@@ -19,11 +19,11 @@
 enum {
 	PORT_DEFAULT_DESC = 1024,
 	PORT_POOL_CACHE = 256,
-	PORT_POOL_SPARE = 1024,    /* per queue, in the engine's hands */
+	PORT_POOL_SPARE = 1024, /* per queue, in the engine's hands */
 	PORT_NAMES_BYTES = 512,
-	PORT_KERNEL_ADDRS = 64,    /* of one interface, looked at */
+	PORT_KERNEL_ADDRS = 64, /* of one interface, looked at */
 	PORT_MAX_VLAN = 4094,
-	PORT_START_TRIES = 10,     /* for a PMD that needs its peer */
+	PORT_START_TRIES = 10, /* for a PMD that needs its peer */
 	PORT_START_INTERVAL_US = 500000,
 	PORT_QUIESCE_ROUNDS = 2,
 	PORT_QUIESCE_STEP_US = 100,
@@ -34,17 +34,16 @@ enum {
 struct opening {
 	struct net_port *p;
 	struct rte_eth_dev_info info;
-	struct rte_mempool *pool;  /* the caller's */
-	uint32_t kernel_mtu;       /* shared */
-	uint32_t ip_mtu;           /* the port's */
+	struct rte_mempool *pool; /* the caller's */
+	uint32_t kernel_mtu;      /* shared */
+	uint32_t ip_mtu;          /* the port's */
 	uint16_t rx_desc, tx_desc;
 	char *err;
 	size_t err_bytes;
 };
 
 /** Write "port NAME: ..." into the caller's message. @return -1. */
-static int __rte_format_printf(2, 3)
-fail(struct opening *o, const char *format, ...)
+static int __rte_format_printf(2, 3) fail(struct opening *o, const char *format, ...)
 {
 	va_list ap;
 	int n = snprintf(o->err, o->err_bytes, "port %s: ", o->p->conf.name);
@@ -67,7 +66,8 @@ available_names(char *text, size_t bytes)
 	int rc;
 
 	text[0] = '\0';
-	RTE_ETH_FOREACH_DEV(id) {
+	RTE_ETH_FOREACH_DEV(id)
+	{
 		if (rte_eth_dev_get_name_by_port(id, name) != 0)
 			continue;
 		rc = snprintf(text + n, bytes - n, "%s%s", n != 0 ? ", " : "", name);
@@ -89,7 +89,9 @@ find_ethdev(struct opening *o)
 
 	if (rte_eth_dev_get_port_by_name(p->conf.ethdev, &p->port_id) != 0) {
 		if (available_names(names, sizeof(names))[0] == '\0')
-			return fail(o, "there is no ethdev %s, and no other: give EAL a NIC (-a PCI-ADDRESS) or a virtual device (--vdev)",
+			return fail(o,
+				    "there is no ethdev %s, and no other: give EAL a NIC (-a PCI-ADDRESS) or a virtual "
+				    "device (--vdev)",
 				    p->conf.ethdev);
 		return fail(o, "there is no ethdev %s; there are: %s", p->conf.ethdev, names);
 	}
@@ -115,10 +117,12 @@ check_queues(struct opening *o)
 	if (want <= max)
 		return 0;
 	if (pmd->queue_devarg != NULL)
-		return fail(o, "%s has %u queues, but there are %u engines, which need one each: add %s=%u to its devargs, or use fewer engines",
+		return fail(o,
+			    "%s has %u queues, but there are %u engines, which need one each: add %s=%u to its "
+			    "devargs, or use fewer engines",
 			    o->p->conf.ethdev, max, want, pmd->queue_devarg, want);
-	return fail(o, "%s has %u queues, but there are %u engines, which need one each: use at most %u engines", o->p->conf.ethdev, max,
-		    want, max);
+	return fail(o, "%s has %u queues, but there are %u engines, which need one each: use at most %u engines",
+		    o->p->conf.ethdev, max, want, max);
 }
 
 /* ---- MTU ---- */
@@ -136,17 +140,17 @@ fail_mtu(struct opening *o, uint32_t most)
 	const char *devarg = p->priv->pmd.size_devarg;
 
 	if (p->shared && o->kernel_mtu < p->conf.mtu)
-		return fail(o, "mtu is %u, but %s has %u: ip link set dev %s mtu %u", p->conf.mtu, p->netdev, o->kernel_mtu, p->netdev,
-			    p->conf.mtu);
+		return fail(o, "mtu is %u, but %s has %u: ip link set dev %s mtu %u", p->conf.mtu, p->netdev,
+			    o->kernel_mtu, p->netdev, p->conf.mtu);
 	if (devarg != NULL)
-		return fail(o, "mtu is %u, but %s carries at most %u with its buffers: give it devargs %s", p->conf.mtu, p->conf.ethdev, most,
-			    devarg);
+		return fail(o, "mtu is %u, but %s carries at most %u with its buffers: give it devargs %s", p->conf.mtu,
+			    p->conf.ethdev, most, devarg);
 	return fail(o, "mtu is %u, but %s carries at most %u", p->conf.mtu, p->conf.ethdev, most);
 }
 
 /**
- * Find the IP MTU. A configured one above what RoCE v2 ever sends is good but of no use, so it is not asked of PMD and buffers:
- * people write the network's MTU, 9000.
+ * Find the IP MTU. A configured one above what RoCE v2 ever sends is good but of no use, so it is not asked of PMD and
+ * buffers: people write the network's MTU, 9000.
  */
 static int
 choose_mtu(struct opening *o)
@@ -210,7 +214,8 @@ has_gid(const struct net_addr *addrs, int nb, const uint8_t gid[16])
 	return false;
 }
 
-/** The kernel answers ARP and ND for its own addresses only, so ours must be among them; without any configured, they are ours. */
+/** The kernel answers ARP and ND for its own addresses only, so ours must be among them; without any configured, they
+ * are ours. */
 static int
 match_kernel_addrs(struct opening *o, uint8_t link_local[16])
 {
@@ -233,12 +238,15 @@ match_kernel_addrs(struct opening *o, uint8_t link_local[16])
 			c->addrs[c->nb_addrs++] = addrs[k];
 	for (i = 0; i < c->nb_addrs; i++)
 		if (!has_gid(addrs, nb, c->addrs[i].gid))
-			return fail(o, "%s is not an address of %s, which it shares with the kernel: ip address add %s/%u dev %s",
+			return fail(o,
+				    "%s is not an address of %s, which it shares with the kernel: ip address add %s/%u "
+				    "dev %s",
 				    gid_text(c->addrs[i].gid, text), p->netdev, text, c->addrs[i].prefix, p->netdev);
 	return 0;
 }
 
-/** GID 0 is the link-local address, unused if a shared interface has none; so the configured ones begin at 1 everywhere. */
+/** GID 0 is the link-local address, unused if a shared interface has none; so the configured ones begin at 1
+ * everywhere. */
 static int
 build_gids(struct opening *o)
 {
@@ -273,8 +281,10 @@ choose_desc(struct opening *o)
 {
 	const struct net_port_config *c = &o->p->conf;
 
-	o->rx_desc = o->info.default_rxportconf.ring_size != 0 ? o->info.default_rxportconf.ring_size : PORT_DEFAULT_DESC;
-	o->tx_desc = o->info.default_txportconf.ring_size != 0 ? o->info.default_txportconf.ring_size : PORT_DEFAULT_DESC;
+	o->rx_desc = o->info.default_rxportconf.ring_size != 0 ? o->info.default_rxportconf.ring_size
+							       : PORT_DEFAULT_DESC;
+	o->tx_desc = o->info.default_txportconf.ring_size != 0 ? o->info.default_txportconf.ring_size
+							       : PORT_DEFAULT_DESC;
 	if (c->rx_desc != 0)
 		o->rx_desc = c->rx_desc;
 	if (c->tx_desc != 0)
@@ -302,9 +312,11 @@ rx_pool(struct opening *o)
 			fail(o, "%s", why);
 		return priv->pool;
 	}
-	priv->pool = rte_pktmbuf_pool_create(name, nb, PORT_POOL_CACHE, 0, (uint16_t)(priv->pmd.pool_room + RTE_PKTMBUF_HEADROOM), socket);
+	priv->pool = rte_pktmbuf_pool_create(name, nb, PORT_POOL_CACHE, 0,
+					     (uint16_t)(priv->pmd.pool_room + RTE_PKTMBUF_HEADROOM), socket);
 	if (priv->pool == NULL)
-		fail(o, "RX pool of %u buffers of %u bytes for %s: %s", nb, priv->pmd.pool_room, p->conf.ethdev, rte_strerror(rte_errno));
+		fail(o, "RX pool of %u buffers of %u bytes for %s: %s", nb, priv->pmd.pool_room, p->conf.ethdev,
+		     rte_strerror(rte_errno));
 	return priv->pool;
 }
 
@@ -326,25 +338,26 @@ configure_queues(struct opening *o)
 		conf.rxmode.mtu = o->ip_mtu;
 	rc = rte_eth_dev_configure(p->port_id, p->nb_queues, p->nb_queues, &conf);
 	if (rc != 0)
-		return fail(o, "ethdev %s does not take %u queues with MTU %u: %s", p->conf.ethdev, p->nb_queues, o->ip_mtu, rte_strerror(-rc));
+		return fail(o, "ethdev %s does not take %u queues with MTU %u: %s", p->conf.ethdev, p->nb_queues,
+			    o->ip_mtu, rte_strerror(-rc));
 	p->priv->configured = true;
 	choose_desc(o);
 	rc = rte_eth_dev_adjust_nb_rx_tx_desc(p->port_id, &o->rx_desc, &o->tx_desc);
 	if (rc != 0)
-		return fail(o, "ethdev %s does not take %u RX and %u TX descriptors: %s", p->conf.ethdev, o->rx_desc, o->tx_desc,
-			    rte_strerror(-rc));
+		return fail(o, "ethdev %s does not take %u RX and %u TX descriptors: %s", p->conf.ethdev, o->rx_desc,
+			    o->tx_desc, rte_strerror(-rc));
 	pool = rx_pool(o);
 	if (pool == NULL)
 		return -1;
 	for (q = 0; q < p->nb_queues; q++) {
 		rc = rte_eth_rx_queue_setup(p->port_id, q, o->rx_desc, rte_eth_dev_socket_id(p->port_id), NULL, pool);
 		if (rc != 0)
-			return fail(o, "RX queue %u of %s with %u descriptors: %s; EAL's log says more", q, p->conf.ethdev, o->rx_desc,
-				    rte_strerror(-rc));
+			return fail(o, "RX queue %u of %s with %u descriptors: %s; EAL's log says more", q,
+				    p->conf.ethdev, o->rx_desc, rte_strerror(-rc));
 		rc = rte_eth_tx_queue_setup(p->port_id, q, o->tx_desc, rte_eth_dev_socket_id(p->port_id), NULL);
 		if (rc != 0)
-			return fail(o, "TX queue %u of %s with %u descriptors: %s; EAL's log says more", q, p->conf.ethdev, o->tx_desc,
-				    rte_strerror(-rc));
+			return fail(o, "TX queue %u of %s with %u descriptors: %s; EAL's log says more", q,
+				    p->conf.ethdev, o->tx_desc, rte_strerror(-rc));
 	}
 	return 0;
 }
@@ -364,11 +377,14 @@ start(struct opening *o)
 		rc = rte_eth_dev_start(p->port_id);
 	}
 	if (rc != 0 && p->priv->pmd.needs_peer)
-		return fail(o, "ethdev %s has role=client and finds no server at its socket: start the other side first", p->conf.ethdev);
+		return fail(o,
+			    "ethdev %s has role=client and finds no server at its socket: start the other side first",
+			    p->conf.ethdev);
 	if (rc != 0)
 		return fail(o, "ethdev %s does not start: %s; EAL's log says more", p->conf.ethdev, rte_strerror(-rc));
 	p->priv->started = true;
-	/* Solicitations come to multicast addresses. A PMD without the call (memif, ring) has no filter that could stop them. */
+	/* Solicitations come to multicast addresses. A PMD without the call (memif, ring) has no filter that could stop
+	 * them. */
 	if (!p->shared && rte_eth_allmulticast_enable(p->port_id) != 0)
 		rte_eth_promiscuous_enable(p->port_id);
 	return 0;
@@ -381,9 +397,12 @@ open_shared(struct opening *o)
 	char why[256];
 
 	if (p->conf.vlan_id != 0)
-		return fail(o, "a port that shares %s with the kernel can't have vlan %u: make a VLAN interface (ip link add link %s name %s.%u "
-			    "type vlan id %u) and give that to %s", p->netdev, p->conf.vlan_id, p->netdev, p->netdev, p->conf.vlan_id,
-			    p->conf.vlan_id, p->conf.ethdev);
+		return fail(o,
+			    "a port that shares %s with the kernel can't have vlan %u: make a VLAN interface (ip link "
+			    "add link %s name %s.%u "
+			    "type vlan id %u) and give that to %s",
+			    p->netdev, p->conf.vlan_id, p->netdev, p->netdev, p->conf.vlan_id, p->conf.vlan_id,
+			    p->conf.ethdev);
 	p->priv->kernel = kernel_open(p, &o->kernel_mtu, why, sizeof(why));
 	if (p->priv->kernel == NULL)
 		return fail(o, "%s", why);
@@ -421,8 +440,8 @@ open_all(struct opening *o)
 }
 
 struct net_port *
-net_port_open(const struct net_port_config *conf, uint16_t index, uint16_t nb_queues, struct rte_mempool *pool, char *err,
-	      size_t err_bytes)
+net_port_open(const struct net_port_config *conf, uint16_t index, uint16_t nb_queues, struct rte_mempool *pool,
+	      char *err, size_t err_bytes)
 {
 	struct net_port *p = calloc(1, sizeof(*p));
 	struct opening o = { .p = p, .pool = pool, .err = err, .err_bytes = err_bytes };
@@ -451,8 +470,9 @@ quiesced(void *flag)
 }
 
 /**
- * Wait until EAL's interrupt thread is out of the PMD: net_memif handles its peer's farewell there, and would do so on memory that
- * has been freed. Alarms run on that thread; the second round begins after all events that the first one was among.
+ * Wait until EAL's interrupt thread is out of the PMD: net_memif handles its peer's farewell there, and would do so on
+ * memory that has been freed. Alarms run on that thread; the second round begins after all events that the first one
+ * was among.
  */
 static void
 quiesce_interrupts(void)

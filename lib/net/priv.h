@@ -3,7 +3,8 @@
  * @file
  * What the files of lib/net share with each other and with nobody else (their unit tests apart).
  *
- * Owns: struct net_priv, the hidden half of a port. Thread: control, except the helpers on bytes, which any thread may call.
+ * Owns: struct net_priv, the hidden half of a port. Thread: control, except the helpers on bytes, which any thread may
+ * call.
  */
 #ifndef UROCE_NET_PRIV_H
 #define UROCE_NET_PRIV_H
@@ -16,9 +17,10 @@ struct rte_eth_dev_info;
 
 enum {
 	NET_ETH_VLAN_BYTES = WIRE_ETH_BYTES + WIRE_VLAN_BYTES,
-	/** IPv6, UDP, BTH, XRCETH, AtomicETH and ICRC: what Linux takes off an interface's MTU (rdma/ib_addr.h, iboe_get_mtu). */
-	NET_ROCE_OVERHEAD_BYTES = WIRE_IPV6_BYTES + WIRE_UDP_BYTES + WIRE_BTH_BYTES + WIRE_XRCETH_BYTES + WIRE_ATOMICETH_BYTES +
-				  WIRE_ICRC_BYTES,
+	/** IPv6, UDP, BTH, XRCETH, AtomicETH and ICRC: what Linux takes off an interface's MTU (rdma/ib_addr.h,
+	   iboe_get_mtu). */
+	NET_ROCE_OVERHEAD_BYTES = WIRE_IPV6_BYTES + WIRE_UDP_BYTES + WIRE_BTH_BYTES + WIRE_XRCETH_BYTES +
+				  WIRE_ATOMICETH_BYTES + WIRE_ICRC_BYTES,
 	NET_MIN_MTU = 256 + NET_ROCE_OVERHEAD_BYTES, /**< a smaller IP MTU carries no RoCE packet */
 	NET_MAX_ROCE_IP_MTU = WIRE_MAX_MTU + NET_ROCE_OVERHEAD_BYTES,
 	NET_LINK_LOCAL_PREFIX = 64,
@@ -63,7 +65,8 @@ gid_is_multicast(const uint8_t gid[16])
 	return gid_is_ipv4(gid) ? (gid[12] & 0xf0) == 0xe0 : gid[0] == 0xff;
 }
 
-/** @return true if @p gid can be a host's address: neither unspecified, loopback, multicast nor IPv4's class E and broadcast. */
+/** @return true if @p gid can be a host's address: neither unspecified, loopback, multicast nor IPv4's class E and
+ * broadcast. */
 bool gid_is_host(const uint8_t gid[16]);
 /** Link-local address made of a MAC address (RFC 4291, appendix A). */
 void gid_link_local(uint8_t gid[16], const uint8_t mac[6]);
@@ -92,11 +95,11 @@ enum {
 	ICMP6_ECHO_REPLY = 129,
 	ICMP6_NS = 135,
 	ICMP6_NA = 136,
-	ND_BYTES = 24,        /**< NS or NA without options */
-	ND_OPT_BYTES = 8,     /**< source or target link-layer address of Ethernet */
+	ND_BYTES = 24,    /**< NS or NA without options */
+	ND_OPT_BYTES = 8, /**< source or target link-layer address of Ethernet */
 	ND_OPT_SOURCE = 1,
 	ND_OPT_TARGET = 2,
-	ND_HOP_LIMIT = 255,   /**< RFC 4861, 7.1: proof that the packet was not forwarded */
+	ND_HOP_LIMIT = 255, /**< RFC 4861, 7.1: proof that the packet was not forwarded */
 	NET_TTL = 64,
 	IPPROTO_NUM_ICMP = 1,
 	IPPROTO_NUM_ICMP6 = 58,
@@ -112,10 +115,11 @@ uint32_t pkt_sum_pseudo6(const uint8_t *ip6, uint32_t len, uint8_t next_header);
 /** Write Ethernet header, with the port's VLAN tag if it has one. @return bytes. */
 unsigned int pkt_put_eth(uint8_t *p, const struct net_port *port, const uint8_t dmac[6], uint16_t ethertype);
 /** Fill an ARP packet. @p tmac NULL: zero. */
-void pkt_put_arp(uint8_t *p, uint16_t op, const uint8_t smac[6], const uint8_t sip[4], const uint8_t *tmac, const uint8_t tip[4]);
+void pkt_put_arp(uint8_t *p, uint16_t op, const uint8_t smac[6], const uint8_t sip[4], const uint8_t *tmac,
+		 const uint8_t tip[4]);
 /** Fill IPv6 header and NS or NA with one link-layer address option. @return bytes. */
-unsigned int pkt_put_nd(uint8_t *p, uint8_t type, uint32_t flags, const uint8_t src[16], const uint8_t dst[16], const uint8_t target[16],
-			const uint8_t mac[6]);
+unsigned int pkt_put_nd(uint8_t *p, uint8_t type, uint32_t flags, const uint8_t src[16], const uint8_t dst[16],
+			const uint8_t target[16], const uint8_t mac[6]);
 /** Solicited-node multicast address of @p gid (RFC 4291, 2.7.1). */
 void pkt_solicited_node(uint8_t group[16], const uint8_t gid[16]);
 /** Build the request that asks who has @p target: ARP or NS, from GID @p sgid. @return bytes of @p frame. */
@@ -144,15 +148,15 @@ struct neigh {
 	TAILQ_ENTRY(neigh) hash_next;
 	TAILQ_ENTRY(neigh) list_next; /**< in active or idle list */
 	struct neigh_waiters waiters;
-	uint8_t hop[16];        /**< whose MAC address this is: host or gateway */
-	uint8_t sgid[16];       /**< from which address we ask */
-	uint8_t dgid[16];       /**< shared: for which destination */
+	uint8_t hop[16];  /**< whose MAC address this is: host or gateway */
+	uint8_t sgid[16]; /**< from which address we ask */
+	uint8_t dgid[16]; /**< shared: for which destination */
 	uint8_t mac[6];
 	enum neigh_state state;
 	unsigned int tries;
 	uint64_t began_ns;
-	uint64_t next_ns;       /**< active: when to step */
-	uint64_t confirmed_ns;  /**< last answer */
+	uint64_t next_ns;      /**< active: when to step */
+	uint64_t confirmed_ns; /**< last answer */
 };
 TAILQ_HEAD(neigh_list, neigh);
 
@@ -178,8 +182,8 @@ struct neigh_ops {
 struct neigh_table {
 	const struct neigh_ops *ops;
 	struct neigh_list bucket[NEIGH_BUCKETS];
-	struct neigh_list active;  /**< INCOMPLETE, PROBE */
-	struct neigh_list idle;    /**< REACHABLE, least recently confirmed first */
+	struct neigh_list active;       /**< INCOMPLETE, PROBE */
+	struct neigh_list idle;         /**< REACHABLE, least recently confirmed first */
 	struct neigh_waiters completed; /**< to be called */
 	unsigned int nb_neighs, nb_waiters;
 };
@@ -204,8 +208,9 @@ struct kernel_ops {
 	void (*trigger)(void *kernel, const uint8_t dgid[16]);
 };
 enum {
-	KERNEL_RESOLVE_MS = 4000,  /**< the kernel asks three times, a second apart (neigh/default/mcast_solicit, retrans_time_ms) */
-	KERNEL_POLL_MIN_US = 500,  /**< first look after asking; doubles */
+	KERNEL_RESOLVE_MS =
+		4000, /**< the kernel asks three times, a second apart (neigh/default/mcast_solicit, retrans_time_ms) */
+	KERNEL_POLL_MIN_US = 500, /**< first look after asking; doubles */
 	KERNEL_POLL_MAX_US = 50000,
 };
 
@@ -219,10 +224,10 @@ int rtnl_addrs(int fd, uint32_t ifindex, struct net_addr *addrs, unsigned int ma
 /* ---- pmd.c: what each PMD can carry ---- */
 /** A PMD's properties for one ethdev. */
 struct pmd_profile {
-	bool shared;                 /**< shares a kernel interface */
-	bool carries_mtu;            /**< set: IP MTU is not ethdev's but a matter of max_frame (and, if shared, the kernel) */
-	bool needs_peer;             /**< starts only if the other side is there (memif, role=client) */
-	bool xdp;                    /**< RX memory is the pool itself, in pieces of at most a page */
+	bool shared;      /**< shares a kernel interface */
+	bool carries_mtu; /**< set: IP MTU is not ethdev's but a matter of max_frame (and, if shared, the kernel) */
+	bool needs_peer;  /**< starts only if the other side is there (memif, role=client) */
+	bool xdp;         /**< RX memory is the pool itself, in pieces of at most a page */
 	char netdev[NET_NAME_BYTES]; /**< shared: kernel interface */
 	char xdp_prog[256];          /**< af_xdp: devarg xdp_prog */
 	uint32_t max_frame;          /**< bytes, VLAN tag included */
@@ -231,18 +236,19 @@ struct pmd_profile {
 	const char *size_devarg;     /**< what to change for larger frames, or NULL */
 };
 /** Fill @p prof from driver name and devargs. @return 0, or EINVAL with a message. */
-int pmd_profile_get(const struct rte_eth_dev_info *info, const char *devargs, struct pmd_profile *prof, char *err, size_t err_bytes);
+int pmd_profile_get(const struct rte_eth_dev_info *info, const char *devargs, struct pmd_profile *prof, char *err,
+		    size_t err_bytes);
 /** RX pool for net_af_xdp. @return NULL with a message. */
-struct rte_mempool *pmd_xdp_pool_create(const char *name, unsigned int nb_queues, unsigned int desc, int socket, char *err,
-					size_t err_bytes);
+struct rte_mempool *pmd_xdp_pool_create(const char *name, unsigned int nb_queues, unsigned int desc, int socket,
+					char *err, size_t err_bytes);
 /** Frame bytes that fit the chunks of pmd_xdp_pool_create(). */
 uint32_t pmd_xdp_max_frame(void);
 
 /* ---- shared.c: the kernel beside us ---- */
 struct net_kernel {
-	int rtnl;               /**< rtnetlink socket */
+	int rtnl;                   /**< rtnetlink socket */
 	int blackhole4, blackhole6; /**< UDP 4791, everything dropped */
-	int trigger4, trigger6; /**< UDP, for making the kernel resolve */
+	int trigger4, trigger6;     /**< UDP, for making the kernel resolve */
 	uint32_t ifindex;
 	const struct kernel_ops *ops;
 };
@@ -264,8 +270,8 @@ struct net_priv {
 	void *send_arg;
 	struct rte_mempool *send_pool;
 	struct neigh_table *neigh;
-	struct net_kernel *kernel;    /**< shared ports */
-	struct rte_mempool *pool;     /**< RX pool that the PMD needs for itself, or NULL */
+	struct net_kernel *kernel; /**< shared ports */
+	struct rte_mempool *pool;  /**< RX pool that the PMD needs for itself, or NULL */
 	struct pmd_profile pmd;
 	bool configured, started;
 };

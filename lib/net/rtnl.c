@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file Questions to the kernel's routes, neighbours and addresses (rtnetlink(7)). The kernel answers in the system call, so none waits. */
+/** @file Questions to the kernel's routes, neighbours and addresses (rtnetlink(7)). The kernel answers in the system
+ * call, so none waits. */
 #include <errno.h>
 #include <sys/socket.h>
 #include <sys/time.h>
@@ -36,7 +37,8 @@ rtnl_open(void)
 
 	if (fd < 0)
 		return -1;
-	if (bind(fd, (struct sockaddr *)&sa, sizeof(sa)) != 0 || setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &tv, sizeof(tv)) != 0) {
+	if (bind(fd, (struct sockaddr *)&sa, sizeof(sa)) != 0 ||
+	    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &tv, sizeof(tv)) != 0) {
 		close(fd);
 		return -1;
 	}
@@ -208,7 +210,8 @@ rtnl_route(int fd, uint32_t ifindex, const uint8_t sgid[16], const uint8_t dgid[
 	}
 	/*
 	 * Asked for a way out of one interface, the kernel's IPv4 takes a destination without a route as on link
-	 * (net/ipv4/route.c, ip_route_output_key_hash_rcu); so ask without the interface whether there is a route at all.
+	 * (net/ipv4/route.c, ip_route_output_key_hash_rcu); so ask without the interface whether there is a route at
+	 * all.
 	 */
 	if (gid_is_ipv4(dgid) && route_ask(fd, 0, sgid, dgid, &any) != 0)
 		return EHOSTUNREACH;
@@ -283,7 +286,8 @@ addr_reply(const struct nlmsghdr *nlh, void *arg)
 	if (ifa->ifa_family != AF_INET && ifa->ifa_family != AF_INET6)
 		return 0;
 	parse_attrs(tb, IFA_RTA(ifa), (int)IFA_PAYLOAD(nlh));
-	/* IFA_LOCAL is the own address; on point-to-point links IFA_ADDRESS is the peer's. IPv6 has only the latter, mostly. */
+	/* IFA_LOCAL is the own address; on point-to-point links IFA_ADDRESS is the peer's. IPv6 has only the latter,
+	 * mostly. */
 	if (!attr_gid(tb[IFA_LOCAL], gid) && !attr_gid(tb[IFA_ADDRESS], gid))
 		return 0;
 	memcpy(out->addrs[out->nb].gid, gid, sizeof(gid));

@@ -3,8 +3,9 @@
  * @file
  * Packets that are not RoCE v2, on a port of our own: ARP, neighbour discovery and ICMP echo.
  *
- * Answers are made in place of the questions. Everything is input from strangers: lengths are checked before fields, checksums before
- * meaning, and no answer is sent that is larger than its question by more than one ND option, to a group, or on behalf of another's address.
+ * Answers are made in place of the questions. Everything is input from strangers: lengths are checked before fields,
+ * checksums before meaning, and no answer is sent that is larger than its question by more than one ND option, to a
+ * group, or on behalf of another's address.
  */
 #include <rte_mbuf.h>
 
@@ -350,7 +351,8 @@ rx_ethernet(struct rx *r)
 }
 
 enum net_action
-net_rx(const struct net_port *p, struct rte_mbuf *m, struct net_counters *c, struct net_learned *learned, bool *has_learned)
+net_rx(const struct net_port *p, struct rte_mbuf *m, struct net_counters *c, struct net_learned *learned,
+       bool *has_learned)
 {
 	struct rx r = { .p = p, .m = m, .c = c, .learned = learned, .has_learned = has_learned };
 

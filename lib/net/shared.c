@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * A kernel interface that a port shares: its index, MAC address and MTU; what keeps the two from treading on each other's feet.
+ * A kernel interface that a port shares: its index, MAC address and MTU; what keeps the two from treading on each
+ * other's feet.
  *
- * - UDP port 4791 is taken on the interface, so that the kernel has somebody to give RoCE packets to and does not answer with
- *   port unreachable. The socket's filter drops them before they are queued. It also tells a second daemon that there is a first.
+ * - UDP port 4791 is taken on the interface, so that the kernel has somebody to give RoCE packets to and does not
+ * answer with port unreachable. The socket's filter drops them before they are queued. It also tells a second daemon
+ * that there is a first.
  * - af_packet: the PMD's sockets get a filter for UDP port 4791, or they would copy all of the kernel's traffic.
  * - af_xdp: the program stays on the interface when a daemon is killed; the next one takes it off.
  */
@@ -53,7 +55,9 @@ static void
 ops_trigger(void *kernel, const uint8_t dgid[16])
 {
 	const struct net_kernel *k = kernel;
-	struct sockaddr_in6 to6 = { .sin6_family = AF_INET6, .sin6_port = htons(DISCARD_PORT), .sin6_scope_id = k->ifindex };
+	struct sockaddr_in6 to6 = { .sin6_family = AF_INET6,
+				    .sin6_port = htons(DISCARD_PORT),
+				    .sin6_scope_id = k->ifindex };
 	struct sockaddr_in to4 = { .sin_family = AF_INET, .sin_port = htons(DISCARD_PORT) };
 	ssize_t rc;
 
@@ -166,8 +170,11 @@ open_sockets(struct net_kernel *k, const char *netdev, char *err, size_t err_byt
 
 taken:
 	if (errno == EADDRINUSE)
-		snprintf(err, err_bytes, "UDP port %u on %s is taken: another uroced, or Linux's rdma_rxe, runs on this interface; stop it, "
-			 "or use another interface", WIRE_UDP_PORT, netdev);
+		snprintf(err, err_bytes,
+			 "UDP port %u on %s is taken: another uroced, or Linux's rdma_rxe, runs on this interface; "
+			 "stop it, "
+			 "or use another interface",
+			 WIRE_UDP_PORT, netdev);
 	else
 		snprintf(err, err_bytes, "UDP port %u on %s: %s", WIRE_UDP_PORT, netdev, strerror(errno));
 	return -1;
@@ -261,8 +268,8 @@ kernel_detach_xdp(const struct net_port *p)
 
 /* ---- af_packet ---- */
 /*
- * RoCE v2 that comes in: not outgoing, IPv4 (no options, no fragment) or IPv6, UDP, destination port 4791. The kernel has
- * taken off a VLAN tag before. A jump is relative to the next line.
+ * RoCE v2 that comes in: not outgoing, IPv4 (no options, no fragment) or IPv6, UDP, destination port 4791. The kernel
+ * has taken off a VLAN tag before. A jump is relative to the next line.
  */
 static struct sock_filter roce_filter[] = {
 	BPF_STMT(BPF_LD | BPF_W | BPF_ABS, (uint32_t)(SKF_AD_OFF + SKF_AD_PKTTYPE)),
@@ -292,7 +299,8 @@ is_packet_socket_on(int fd, uint32_t ifindex)
 	struct sockaddr_ll sa = { 0 };
 	socklen_t len = sizeof(sa);
 
-	return getsockname(fd, (struct sockaddr *)&sa, &len) == 0 && sa.sll_family == AF_PACKET && (uint32_t)sa.sll_ifindex == ifindex;
+	return getsockname(fd, (struct sockaddr *)&sa, &len) == 0 && sa.sll_family == AF_PACKET &&
+	       (uint32_t)sa.sll_ifindex == ifindex;
 }
 
 unsigned int

@@ -3,11 +3,12 @@
  * @file
  * XDP program for ports on net_af_xdp: RoCE v2 goes to the daemon's socket, everything else to the kernel.
  *
- * The PMD loads it with devarg xdp_prog=FILE and puts its sockets into the map, which it finds by the name xsks_map. A queue
- * without a socket passes its packets to the kernel (the third argument of bpf_redirect_map()).
+ * The PMD loads it with devarg xdp_prog=FILE and puts its sockets into the map, which it finds by the name xsks_map. A
+ * queue without a socket passes its packets to the kernel (the third argument of bpf_redirect_map()).
  *
- * The section is "xdp.frags": the kernel's own traffic on the interface may be larger than a page, and drivers refuse a program
- * without frags support on an interface with a large MTU. Only headers are read here, and they are in the first fragment.
+ * The section is "xdp.frags": the kernel's own traffic on the interface may be larger than a page, and drivers refuse a
+ * program without frags support on an interface with a large MTU. Only headers are read here, and they are in the first
+ * fragment.
  */
 #include <linux/bpf.h>
 #include <linux/if_ether.h>
@@ -20,7 +21,7 @@
 #include <bpf/bpf_helpers.h>
 
 #define ROCE_V2_PORT 4791
-#define XSKS_MAX 64 /* UROCE_MAX_ENGINES: one queue per engine */
+#define XSKS_MAX 64          /* UROCE_MAX_ENGINES: one queue per engine */
 #define IPV4_FRAGMENT 0x3fff /* more-fragments flag and offset: a fragment's payload has no UDP header to trust */
 
 struct vlan {

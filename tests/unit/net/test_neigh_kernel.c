@@ -25,7 +25,7 @@ struct fixture {
 	struct net_port p;
 	struct net_priv priv;
 	int route_rc, neigh_rc;
-	uint8_t hop[16];       /* of each route, unless zero */
+	uint8_t hop[16]; /* of each route, unless zero */
 	unsigned int triggers, looks;
 	uint8_t triggered[16], looked[16];
 	struct outcome o[1]; /* here, because teardown cancels what is still under way */
@@ -247,7 +247,8 @@ main(void)
 		cmocka_unit_test_setup_teardown(known_neighbour_is_answered_at_once, setup, teardown),
 		cmocka_unit_test_setup_teardown(unknown_neighbour_is_triggered_once_and_looked_for, setup, teardown),
 		cmocka_unit_test_setup_teardown(first_look_comes_soon, setup, teardown),
-		cmocka_unit_test_setup_teardown(failure_of_long_ago_is_asked_again_and_a_new_one_counts, setup, teardown),
+		cmocka_unit_test_setup_teardown(failure_of_long_ago_is_asked_again_and_a_new_one_counts, setup,
+						teardown),
 		cmocka_unit_test_setup_teardown(silent_kernel_times_out, setup, teardown),
 		cmocka_unit_test_setup_teardown(gateway_is_looked_for_and_the_destination_triggered, setup, teardown),
 		cmocka_unit_test_setup_teardown(no_route_is_unreachable, setup, teardown),

@@ -27,7 +27,7 @@ struct outcome {
 	unsigned int calls;
 	int status;
 	uint8_t mac[6];
-	struct fixture *again; /* resolve this from inside the callback */
+	struct fixture *again;  /* resolve this from inside the callback */
 	struct outcome *cancel; /* cancel this from inside the callback */
 	struct fixture *on;
 };
@@ -441,7 +441,8 @@ request_that_cannot_be_sent_is_tried_again(void **state)
 int
 main(int argc, char **argv)
 {
-	char *eal[] = { argv[0], "--no-huge", "-m", "32", "--no-pci", "--no-shconf", "--no-telemetry", "--log-level", "error", "-l", "0" };
+	char *eal[] = { argv[0],          "--no-huge",   "-m",    "32", "--no-pci", "--no-shconf",
+			"--no-telemetry", "--log-level", "error", "-l", "0" };
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(on_link_host_is_asked_for_and_answered, setup, teardown),
 		cmocka_unit_test_setup_teardown(ipv6_host_is_solicited, setup, teardown),

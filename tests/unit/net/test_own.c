@@ -147,7 +147,8 @@ ports_resolve_each_other(void **state)
 		struct outcome o = { 0 };
 		uint64_t end = now_ns() + 2 * SECOND_NS;
 
-		assert_int_equal(net_resolve(t.port[0], sgid, t.port[1]->gid[sgid], now_ns(), mac, done, &o), EINPROGRESS);
+		assert_int_equal(net_resolve(t.port[0], sgid, t.port[1]->gid[sgid], now_ns(), mac, done, &o),
+				 EINPROGRESS);
 		while (o.calls == 0 && now_ns() < end) {
 			turn(1);
 			turn(0);
@@ -207,8 +208,9 @@ main(int argc, char **argv)
 		cmocka_unit_test(closed_ports_leave_no_buffer_behind),
 	};
 	char vdev[2][256], dir[] = "/tmp/uroce-test-XXXXXX", socket[64];
-	char *eal[] = { argv[0], "--no-huge", "-m", "128", "--no-pci", "--no-shconf", "--no-telemetry", "--log-level", "warning", "-l", "0",
-			"--vdev", vdev[0], "--vdev", vdev[1] };
+	char *eal[] = { argv[0],       "--no-huge",      "-m",          "128",     "--no-pci",
+			"--no-shconf", "--no-telemetry", "--log-level", "warning", "-l",
+			"0",           "--vdev",         vdev[0],       "--vdev",  vdev[1] };
 	char err[100];
 	int rc;
 
@@ -216,7 +218,8 @@ main(int argc, char **argv)
 		return 1;
 	snprintf(socket, sizeof(socket), "%s/memif", dir);
 	for (unsigned int i = 0; i < 2; i++) {
-		snprintf(vdev[i], sizeof(vdev[i]), "net_memif%u,role=%s,bsize=4352,socket=%s,socket-abstract=no,mac=02:00:00:00:00:0%u", i,
+		snprintf(vdev[i], sizeof(vdev[i]),
+			 "net_memif%u,role=%s,bsize=4352,socket=%s,socket-abstract=no,mac=02:00:00:00:00:0%u", i,
 			 i == 0 ? "server" : "client", socket, i + 1);
 		snprintf(t.conf[i].name, sizeof(t.conf[i].name), "uroce%u", i);
 		snprintf(t.conf[i].ethdev, sizeof(t.conf[i].ethdev), "net_memif%u", i);
@@ -226,13 +229,14 @@ main(int argc, char **argv)
 	}
 	if (rte_eal_init(sizeof(eal) / sizeof(eal[0]), eal) < 0)
 		return 1;
-	t.pool = rte_pktmbuf_pool_create("pool", 4095, 0, 0, RTE_PKTMBUF_HEADROOM + WIRE_MAX_FRAME_BYTES, SOCKET_ID_ANY);
+	t.pool =
+		rte_pktmbuf_pool_create("pool", 4095, 0, 0, RTE_PKTMBUF_HEADROOM + WIRE_MAX_FRAME_BYTES, SOCKET_ID_ANY);
 	if (t.pool == NULL)
 		return 1;
 	rc = cmocka_run_group_tests(tests, NULL, NULL);
 	/*
-	 * No rte_eal_cleanup(): net_memif's server never takes its listener off EAL's interrupt thread, which reads the listener's handle
-	 * once more while the cleanup unmaps the memory it is in (22.11).
+	 * No rte_eal_cleanup(): net_memif's server never takes its listener off EAL's interrupt thread, which reads the
+	 * listener's handle once more while the cleanup unmaps the memory it is in (22.11).
 	 */
 	unlink(socket);
 	rmdir(dir);

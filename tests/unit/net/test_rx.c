@@ -95,25 +95,28 @@ unhex(const char *text, uint8_t *out)
 }
 
 /* Written out by hand from RFC 826, 792, 4861 and 4443; checksums by scapy 2.5. */
-static const char arp_request[] = "ffffffffffff 020000000002 0806 0001 0800 06 04 0001 020000000002 c6120002 000000000000 c6120001";
-static const char arp_answer[] = "020000000002 020000000001 0806 0001 0800 06 04 0002 020000000001 c6120001 020000000002 c6120002";
-static const char arp_reply_to_us[] = "020000000001 020000000002 0806 0001 0800 06 04 0002 020000000002 c6120002 020000000001 c6120001";
-static const char ns_frame[] =
-	"3333ff000001 020000000002 86dd 60000000 0020 3a ff fd000018000000000000000000000002 ff0200000000000000000001ff000001"
-	"8700 7d67 00000000 fd000018000000000000000000000001 0101 020000000002";
-static const char na_answer[] =
-	"020000000002 020000000001 86dd 60000000 0020 3a ff fd000018000000000000000000000001 fd000018000000000000000000000002"
-	"8800 1c54 60000000 fd000018000000000000000000000001 0201 020000000001";
+static const char arp_request[] =
+	"ffffffffffff 020000000002 0806 0001 0800 06 04 0001 020000000002 c6120002 000000000000 c6120001";
+static const char arp_answer[] =
+	"020000000002 020000000001 0806 0001 0800 06 04 0002 020000000001 c6120001 020000000002 c6120002";
+static const char arp_reply_to_us[] =
+	"020000000001 020000000002 0806 0001 0800 06 04 0002 020000000002 c6120002 020000000001 c6120001";
+static const char ns_frame[] = "3333ff000001 020000000002 86dd 60000000 0020 3a ff fd000018000000000000000000000002 "
+			       "ff0200000000000000000001ff000001"
+			       "8700 7d67 00000000 fd000018000000000000000000000001 0101 020000000002";
+static const char na_answer[] = "020000000002 020000000001 86dd 60000000 0020 3a ff fd000018000000000000000000000001 "
+				"fd000018000000000000000000000002"
+				"8800 1c54 60000000 fd000018000000000000000000000001 0201 020000000001";
 static const char echo_request[] =
 	"020000000001 020000000002 0800 4500 0020 1234 4000 40 01 9c81 c6120002 c6120001 0800 c7aa abcd 0001 41424344";
 static const char echo_answer[] =
 	"020000000002 020000000001 0800 4500 0020 1234 4000 40 01 9c81 c6120001 c6120002 0000 cfaa abcd 0001 41424344";
-static const char echo6_request[] =
-	"020000000001 020000000002 86dd 60012345 000d 3a 33 fd000018000000000000000000000002 fd000018000000000000000000000001"
-	"8000 102e abcd 0001 4142434445";
-static const char echo6_answer[] =
-	"020000000002 020000000001 86dd 60012345 000d 3a 40 fd000018000000000000000000000001 fd000018000000000000000000000002"
-	"8100 0f2e abcd 0001 4142434445";
+static const char echo6_request[] = "020000000001 020000000002 86dd 60012345 000d 3a 33 "
+				    "fd000018000000000000000000000002 fd000018000000000000000000000001"
+				    "8000 102e abcd 0001 4142434445";
+static const char echo6_answer[] = "020000000002 020000000001 86dd 60012345 000d 3a 40 "
+				   "fd000018000000000000000000000001 fd000018000000000000000000000002"
+				   "8100 0f2e abcd 0001 4142434445";
 
 static void
 expect_answer(const char *question, const char *answer, struct result *r)
@@ -243,7 +246,8 @@ duplicate_address_detection_is_told_to_all_nodes(void **state)
 	assert_int_equal(r.len, len + ND_OPT_BYTES);
 	assert_memory_equal(r.frame, all_nodes_mac, 6);
 	assert_memory_equal(r.frame + WIRE_ETH_BYTES + 24, all_nodes, 16);
-	assert_int_equal(wire_get32(r.frame + WIRE_ETH_BYTES + WIRE_IPV6_BYTES + 4), 0x20000000); /* override, not solicited */
+	assert_int_equal(wire_get32(r.frame + WIRE_ETH_BYTES + WIRE_IPV6_BYTES + 4),
+			 0x20000000); /* override, not solicited */
 	assert_false(r.has_learned);
 
 	run(&p, f, len, 0, &r); /* no room for the answer's option */
@@ -269,8 +273,9 @@ only_our_vlan_is_answered(void **state)
 		int tci; /* -1: untagged */
 		enum net_action action;
 	} cases[] = {
-		{ 0, -1, NET_REPLY }, { 0, 0, NET_REPLY }, { 0, 5 << 13, NET_REPLY }, { 0, 7, NET_DROP },
-		{ 7, 7, NET_REPLY }, { 7, 5 << 13 | 7, NET_REPLY }, { 7, -1, NET_DROP }, { 7, 8, NET_DROP }, { 7, 0, NET_DROP },
+		{ 0, -1, NET_REPLY }, { 0, 0, NET_REPLY }, { 0, 5 << 13, NET_REPLY },
+		{ 0, 7, NET_DROP },   { 7, 7, NET_REPLY }, { 7, 5 << 13 | 7, NET_REPLY },
+		{ 7, -1, NET_DROP },  { 7, 8, NET_DROP },  { 7, 0, NET_DROP },
 	};
 	struct net_port p;
 	struct result r;
@@ -288,7 +293,8 @@ only_our_vlan_is_answered(void **state)
 		if (cases[i].action == NET_DROP)
 			assert_int_equal(r.c.rx_ignored, 1);
 		else if (cases[i].tci >= 0)
-			assert_int_equal(wire_get16(r.frame + 14), cases[i].tci); /* the answer goes back with the tag */
+			assert_int_equal(wire_get16(r.frame + 14),
+					 cases[i].tci); /* the answer goes back with the tag */
 	}
 }
 
@@ -404,7 +410,8 @@ static const struct hostile hostile[] = {
 	{ "ND: multicast target", ns_frame, I6 + 8, "ff02", FIX_ICMP6, MALFORMED },
 	{ "ND: for somebody else", ns_frame, I6 + 23, "09", FIX_ICMP6, IGNORED },
 	{ "ND: multicast source", ns_frame, E + 8, "ff02", FIX_ICMP6, MALFORMED },
-	{ "ND: unspecified source with a source address option", ns_frame, E + 8, "00000000000000000000000000000000", FIX_ICMP6, MALFORMED },
+	{ "ND: unspecified source with a source address option", ns_frame, E + 8, "00000000000000000000000000000000",
+	  FIX_ICMP6, MALFORMED },
 	{ "ND: multicast MAC in the option", ns_frame, I6 + 26, "010000000002", FIX_ICMP6, MALFORMED },
 	{ "ND: zero MAC in the option", ns_frame, I6 + 26, "000000000000", FIX_ICMP6, MALFORMED },
 	{ "NA: solicited, to a group", ns_frame, I6, "88000000 40", FIX_ICMP6, MALFORMED },
@@ -437,8 +444,8 @@ hostile_packets_are_dropped_and_counted(void **state)
 		fix_sums(f, n, h->fix);
 		run(&p, f, n, TAILROOM, &r);
 		if (r.action != NET_DROP || r.has_learned || r.c.rx_malformed != want || r.c.rx_ignored != 1 - want)
-			fail_msg("%s: action %d, learned %d, malformed %u, ignored %u", h->what, r.action, r.has_learned,
-				 (unsigned int)r.c.rx_malformed, (unsigned int)r.c.rx_ignored);
+			fail_msg("%s: action %d, learned %d, malformed %u, ignored %u", h->what, r.action,
+				 r.has_learned, (unsigned int)r.c.rx_malformed, (unsigned int)r.c.rx_ignored);
 	}
 }
 
@@ -484,7 +491,8 @@ chains_are_dropped(void **state)
 static void
 random_damage_never_reads_too_far_or_answers_with_too_much(void **state)
 {
-	static const char *const all[] = { arp_request, arp_reply_to_us, ns_frame, na_answer, echo_request, echo6_request };
+	static const char *const all[] = { arp_request, arp_reply_to_us, ns_frame,
+					   na_answer,   echo_request,    echo6_request };
 	const unsigned int rounds = 200000;
 	struct net_port p;
 	struct result r;
@@ -518,10 +526,11 @@ static void
 requests_we_send_are_golden(void **state)
 {
 	/* Who has 198.18.0.2? and its IPv6 counterpart: the peer's mirror images of the questions above. */
-	static const char arp[] = "ffffffffffff 020000000001 0806 0001 0800 06 04 0001 020000000001 c6120001 000000000000 c6120002";
-	static const char ns[] =
-		"3333ff000002 020000000001 86dd 60000000 0020 3a ff fd000018000000000000000000000001 ff0200000000000000000001ff000002"
-		"8700 7d67 00000000 fd000018000000000000000000000002 0101 020000000001";
+	static const char arp[] =
+		"ffffffffffff 020000000001 0806 0001 0800 06 04 0001 020000000001 c6120001 000000000000 c6120002";
+	static const char ns[] = "3333ff000002 020000000001 86dd 60000000 0020 3a ff fd000018000000000000000000000001 "
+				 "ff0200000000000000000001ff000002"
+				 "8700 7d67 00000000 fd000018000000000000000000000002 0101 020000000001";
 	uint8_t f[NET_SOLICIT_MAX_BYTES], want[FRAME_MAX], gid[16];
 	struct net_port p;
 	uint16_t n;

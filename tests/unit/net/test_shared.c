@@ -6,7 +6,8 @@
  * usage: test_shared af_packet|af_xdp UROCE_XDP.O [MTU [EAL-OPTION...]]; EAL options replace --no-huge -m 256.
  * Exits with 77 if the namespaces can't be made (needs root). The namespaces have no name and end with the process.
  *
- * Host A has the port, host B is the peer. One thread is at home in both: a socket stays in the namespace that it was made in.
+ * Host A has the port, host B is the peer. One thread is at home in both: a socket stays in the namespace that it was
+ * made in.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -41,7 +42,7 @@ static struct {
 	bool xdp;
 	const char *prog;
 	unsigned int mtu;
-	int ns[2];               /* hosts A and B */
+	int ns[2]; /* hosts A and B */
 	uint8_t mac_b[6];
 	struct rte_mempool *pool;
 	struct net_port_config conf;
@@ -70,8 +71,7 @@ enter(int host)
 	}
 }
 
-static int __attribute__((format(printf, 1, 2)))
-sh(const char *format, ...)
+static int __attribute__((format(printf, 1, 2))) sh(const char *format, ...)
 {
 	char command[512];
 	va_list ap;
@@ -317,7 +317,8 @@ port_sends_up_to_its_largest_roce_frame(void **state)
 	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
 		m = make_frame(sizes[i]);
 		assert_int_equal(rte_eth_tx_burst(t.port->port_id, 0, &m, 1), 1);
-		assert_int_equal(recv(fd, data, sizeof(data), 0), sizes[i] - WIRE_ETH_BYTES - WIRE_IPV4_BYTES - WIRE_UDP_BYTES);
+		assert_int_equal(recv(fd, data, sizeof(data), 0),
+				 sizes[i] - WIRE_ETH_BYTES - WIRE_IPV4_BYTES - WIRE_UDP_BYTES);
 		assert_int_equal(data[0], 0x5a);
 	}
 	close(fd);
@@ -388,7 +389,8 @@ kernel_routes_by_its_gateway(void **state)
 	gid_from_ipv4(gid, far);
 	assert_int_equal(resolve(1, gid, mac), EHOSTUNREACH);
 	assert_int_equal(resolve(2, far6, mac), EHOSTUNREACH);
-	assert_int_equal(sh("ip route add 203.0.113.0/24 via 198.18.0.2 && ip -6 route add 2001:db8::/32 via fd00:18::2"), 0);
+	assert_int_equal(
+		sh("ip route add 203.0.113.0/24 via 198.18.0.2 && ip -6 route add 2001:db8::/32 via fd00:18::2"), 0);
 	assert_int_equal(resolve(1, gid, mac), 0);
 	assert_memory_equal(mac, t.mac_b, 6);
 	memset(mac, 0, 6);
@@ -409,8 +411,9 @@ host_that_is_not_there_times_out(void **state)
 static void
 port_says_what_it_is(void **state)
 {
-	unsigned int want = t.mtu < 2048 + NET_ROCE_OVERHEAD_BYTES ? UROCE_MTU_1024 :
-			    t.xdp || t.mtu < NET_MAX_ROCE_IP_MTU ? UROCE_MTU_2048 : UROCE_MTU_4096;
+	unsigned int want = t.mtu < 2048 + NET_ROCE_OVERHEAD_BYTES ? UROCE_MTU_1024
+			    : t.xdp || t.mtu < NET_MAX_ROCE_IP_MTU ? UROCE_MTU_2048
+								   : UROCE_MTU_4096;
 	uint32_t speed;
 
 	assert_true(t.port->shared);
@@ -423,7 +426,8 @@ port_says_what_it_is(void **state)
 static void
 link_goes_down_and_comes_back(void **state)
 {
-	uint64_t end = now_ns() + 3 * SECOND_NS; /* the kernel tells of a carrier at most once a second (net/core/link_watch.c) */
+	uint64_t end = now_ns() +
+		       3 * SECOND_NS; /* the kernel tells of a carrier at most once a second (net/core/link_watch.c) */
 	struct rte_mbuf *m;
 	uint32_t bytes;
 
@@ -435,7 +439,8 @@ link_goes_down_and_comes_back(void **state)
 	assert_true(net_port_link(t.port, NULL));
 	udp_to_a(AF_INET, WIRE_UDP_PORT, PACKETS, 1000);
 	assert_int_equal(port_receive(PACKETS, &bytes), PACKETS);
-	/* A packet socket's first call after that fails with ENETDOWN, which the PMD hides; its frame goes out with the next. */
+	/* A packet socket's first call after that fails with ENETDOWN, which the PMD hides; its frame goes out with the
+	 * next. */
 	for (int i = 0; i < 2; i++) {
 		m = make_frame(60);
 		assert_int_equal(rte_eth_tx_burst(t.port->port_id, 0, &m, 1), 1);
@@ -548,11 +553,14 @@ make_hosts(void)
 			return -1;
 	}
 	enter(0);
-	if (sh("ip link add veA mtu %u type veth peer name veB mtu %u netns /proc/%d/fd/%d", t.mtu, t.mtu, getpid(), t.ns[1]) != 0 ||
-	    sh("ip addr add 198.18.0.1/24 dev veA && ip addr add fd00:18::1/64 dev veA nodad && ip link set veA up") != 0)
+	if (sh("ip link add veA mtu %u type veth peer name veB mtu %u netns /proc/%d/fd/%d", t.mtu, t.mtu, getpid(),
+	       t.ns[1]) != 0 ||
+	    sh("ip addr add 198.18.0.1/24 dev veA && ip addr add fd00:18::1/64 dev veA nodad && ip link set veA up") !=
+		    0)
 		return -1;
 	enter(1);
-	if (sh("ip addr add 198.18.0.2/24 dev veB && ip addr add fd00:18::2/64 dev veB nodad && ip link set veB up") != 0)
+	if (sh("ip addr add 198.18.0.2/24 dev veB && ip addr add fd00:18::2/64 dev veB nodad && ip link set veB up") !=
+	    0)
 		return -1;
 	enter(0);
 	return 0;
@@ -582,7 +590,8 @@ start_eal(char *name, char **options, int nb_options)
 {
 	char *no_huge[] = { "--no-huge", "-m", "256" };
 	char vdev[512];
-	char *argv[32] = { name, "--no-pci", "--no-shconf", "--no-telemetry", "--log-level", "warning", "-l", "0", "--vdev", vdev };
+	char *argv[32] = { name,      "--no-pci", "--no-shconf", "--no-telemetry", "--log-level",
+			   "warning", "-l",       "0",           "--vdev",         vdev };
 	int argc = 10;
 
 	if (nb_options == 0) {
@@ -637,7 +646,8 @@ main(int argc, char **argv)
 	read_mac_b();
 	if (start_eal(argv[0], argv + 4, argc > 4 ? argc - 4 : 0) < 0)
 		return 1;
-	t.pool = rte_pktmbuf_pool_create("pool", 4095, 0, 0, RTE_PKTMBUF_HEADROOM + WIRE_MAX_FRAME_BYTES, SOCKET_ID_ANY);
+	t.pool =
+		rte_pktmbuf_pool_create("pool", 4095, 0, 0, RTE_PKTMBUF_HEADROOM + WIRE_MAX_FRAME_BYTES, SOCKET_ID_ANY);
 	if (t.pool == NULL)
 		return 1;
 	strcpy(t.conf.name, "uroce0");
