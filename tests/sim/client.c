@@ -205,7 +205,7 @@ qp_post(struct sim_world *w, struct sim_qp *q)
 	if (recvs != 0 && atomic_load_explicit(&q->shared->rq_watch, memory_order_relaxed) == 0)
 		ring = true;
 	if (ring)
-		qp_doorbell(q->ep->tp, q->qp);
+		qp_doorbell(q->tp, q->qp);
 	world_run_at(w, q->ep->id, w->now_ns);
 }
 

@@ -212,7 +212,8 @@ qp_make(struct sim_world *w, struct sim_qp *q)
 	p->shared = q->shared;
 	p->cookie = (uintptr_t)q;
 	p->owner = q->ep;
-	if (qp_create(q->ep->tp, p, &q->qp) != 0)
+	q->tp = q->ep->engines[rng_below(&q->rng, q->ep->nb_engines)].tp;
+	if (qp_create(q->tp, p, &q->qp) != 0)
 		return false;
 	q->qpn = qp_num(q->qp);
 	program_init(w, q);
@@ -287,7 +288,7 @@ modify(struct sim_world *w, struct sim_qp *q, enum uroce_qp_state to, uint32_t m
 	a.en_sqd_async_notify = 1;
 	mask |= UROCE_QP_STATE;
 	sim_trace(w, "QP %u: %s to %s", q->id, qp_state_name(from), qp_state_name(to));
-	if (qp_modify(q->ep->tp, q->qp, &a, mask, (mask & UROCE_QP_AV) ? &q->path : NULL, w->now_ns) != 0) {
+	if (qp_modify(q->tp, q->qp, &a, mask, (mask & UROCE_QP_AV) ? &q->path : NULL, w->now_ns) != 0) {
 		qp_modify_check(UROCE_QPT_RC, from, &a, mask, UROCE_MTU_4096, &why);
 		sim_fail(w, "QP %u: %s to %s refused: %s", q->id, qp_state_name(from), qp_state_name(to), why);
 	} else if (qp_state(q->qp) != to) {
@@ -433,7 +434,7 @@ conn_step(struct sim_world *w, struct sim_conn *c)
 		return;
 	}
 	for (i = 0; i < 2; i++) {
-		qp_destroy(c->qp[i].ep->tp, c->qp[i].qp);
+		qp_destroy(c->qp[i].tp, c->qp[i].qp);
 		c->qp[i].qp = NULL;
 	}
 	c->done = true;
@@ -451,7 +452,7 @@ conn_destroy(struct sim_world *w, struct sim_conn *c)
 		if (q->ep == NULL)
 			continue;
 		if (q->qp != NULL)
-			qp_destroy(q->ep->tp, q->qp);
+			qp_destroy(q->tp, q->qp);
 		q->qp = NULL;
 		mr_free(q->ep, &q->recv_mr);
 		mr_free(q->ep, &q->dest_mr);

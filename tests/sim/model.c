@@ -606,15 +606,19 @@ struct must_be_zero {
 static void
 check_zero(struct sim_world *w, const struct must_be_zero *z, size_t n)
 {
+	const struct sim_engine *e;
 	uint64_t value;
 	uint32_t ep;
 	size_t i;
 
 	for (ep = 0; ep < w->cfg.nb_eps; ep++) {
-		for (i = 0; i < n; i++) {
-			memcpy(&value, (const char *)transport_counters(w->eps[ep].tp) + z[i].offset, sizeof(value));
-			if (value != 0)
-				sim_fail(w, "endpoint %u: counter %s is %" PRIu64 ", must be 0", ep, z[i].name, value);
+		for (e = w->eps[ep].engines; e < w->eps[ep].engines + w->eps[ep].nb_engines; e++) {
+			for (i = 0; i < n; i++) {
+				memcpy(&value, (const char *)transport_counters(e->tp) + z[i].offset, sizeof(value));
+				if (value != 0)
+					sim_fail(w, "endpoint %u: counter %s is %" PRIu64 ", must be 0", ep, z[i].name,
+						 value);
+			}
 		}
 	}
 }
@@ -625,10 +629,11 @@ static void
 check_counters(struct sim_world *w)
 {
 	static const struct must_be_zero always[] = {
-		Z(rx_multi_segment), Z(cq_overrun), Z(cq_events_lost), Z(rx_handoff), Z(rx_handoff_dropped),
+		Z(rx_multi_segment), Z(cq_overrun), Z(cq_events_lost), Z(rx_handoff_dropped),
 		Z(rx_ud_no_wqe), Z(rx_uc_no_wqe), Z(rx_uc_gap), Z(rx_ud_length), Z(rx_bad_qkey),
 		Z(resp_rd_atomic_exceeded),
 	};
+	static const struct must_be_zero one_engine[] = { Z(rx_handoff) };
 	static const struct must_be_zero enough[] = { Z(tx_no_mbuf) };
 	static const struct must_be_zero undamaged[] = {
 		Z(rx_not_roce), Z(rx_truncated), Z(rx_bad_ip), Z(rx_bad_udp_sum), Z(rx_bad_opcode), Z(rx_bad_tver),
@@ -644,11 +649,14 @@ check_counters(struct sim_world *w)
 		Z(resp_cqe_error), Z(rx_unknown_qp), Z(rx_wrong_state),
 	};
 	bool rnr = false;
-	uint32_t ep;
+	uint32_t ep, i;
 
 	for (ep = 0; ep < w->cfg.nb_eps; ep++)
-		rnr |= transport_counters(w->eps[ep].tp)->rnr_nak_sent != 0;
+		for (i = 0; i < w->eps[ep].nb_engines; i++)
+			rnr |= transport_counters(w->eps[ep].engines[i].tp)->rnr_nak_sent != 0;
 	CHECK_ZERO(w, always);
+	if (!(w->cfg.faults & SIM_F_ENGINES))
+		CHECK_ZERO(w, one_engine);
 	if (!(w->cfg.faults & SIM_F_NO_MBUF))
 		CHECK_ZERO(w, enough);
 	if (!(w->cfg.faults & SIM_F_CORRUPT))
@@ -666,16 +674,16 @@ check_counters(struct sim_world *w)
 void
 model_world_end(struct sim_world *w)
 {
-	uint32_t ep;
+	uint32_t ep, i;
 
 	check_counters(w);
 	for (ep = 0; ep < w->cfg.nb_eps; ep++) {
 		struct sim_ep *e = &w->eps[ep];
-		uint64_t next = transport_next_timeout(e->tp);
 
 		atomics_check(w, ep);
-		if (next != UINT64_MAX)
-			sim_fail(w, "endpoint %u: a timer runs though no QP is left", ep);
+		for (i = 0; i < e->nb_engines; i++)
+			if (transport_next_timeout(e->engines[i].tp) != UINT64_MAX)
+				sim_fail(w, "endpoint %u: a timer runs though no QP is left", ep);
 		if (qp_table_count(e->qps) != 0)
 			sim_fail(w, "endpoint %u: %u QPs left", ep, qp_table_count(e->qps));
 		if (cq_users(e->cq.cq) != 0)

@@ -33,6 +33,7 @@
 enum {
 	SIM_MAX_EPS = 4,
 	SIM_MAX_CONNS = 6,
+	SIM_MAX_ENGINES = 2,        /**< per endpoint */
 	SIM_MAX_SGE = 8,
 	SIM_MAX_INLINE = 256,
 	SIM_CANARY_BYTES = 32,      /**< zeros kept around every buffer that the transport may write */
@@ -52,7 +53,7 @@ enum {
 #define SIM_FAULTS(X) \
 	X(LOSS) X(BURST) X(REORDER) X(DUP) X(JITTER) X(CORRUPT) X(PARTITION) X(ECN) \
 	X(SLOW_RECV) X(SLOW_POLL) X(SLOW_TX) X(PLANT_LOCAL) X(PLANT_REMOTE) X(PLANT_RECV) X(ERR) X(SQD) X(SMALL_RQ) \
-	X(EVENTS) X(LOOPBACK) X(REMOTE_MEM) X(STALL) X(NO_MBUF) X(DEREG) X(RECONNECT)
+	X(EVENTS) X(LOOPBACK) X(REMOTE_MEM) X(STALL) X(NO_MBUF) X(DEREG) X(RECONNECT) X(ENGINES)
 enum {
 #define X(n) SIM_FBIT_##n,
 	SIM_FAULTS(X)
@@ -148,6 +149,7 @@ struct sim_conn;
 /** One end of a connection: a QP, the program that uses it, and what the model knows of it. */
 struct sim_qp {
 	struct sim_ep *ep;
+	struct transport *tp;        /**< of the engine that owns it */
 	struct sim_conn *conn;
 	struct sim_qp *peer;
 	struct qp *qp;               /**< NULL once destroyed */
@@ -223,10 +225,16 @@ struct sim_burst {
 	uint32_t n, max;
 };
 
+struct sim_engine {
+	struct transport *tp;
+	struct sim_burst rx, loop;   /**< arrived, not yet given to the transport */
+};
+
 struct sim_ep {
 	struct sim_world *w;
 	uint32_t id;
-	struct transport *tp;
+	uint32_t nb_engines;
+	struct sim_engine engines[SIM_MAX_ENGINES];
 	struct mr_table *mrs;
 	struct qp_table *qps;
 	struct mem_owner owner;
@@ -238,7 +246,6 @@ struct sim_ep {
 	uint32_t idle_turns;         /**< of its client, in a row */
 	struct rng rng;
 	uint64_t busy_until;         /**< end of its last turn */
-	struct sim_burst rx, loop;   /**< arrived, not yet given to the transport */
 	uint64_t tx_blocked_until;   /**< the NIC takes no packets until then */
 };
 

@@ -157,7 +157,7 @@ burst_free(struct sim_burst *b)
 
 /* Give up to a burst of what waits to the transport. */
 static uint16_t
-ep_receive(struct sim_world *w, struct sim_ep *ep, struct sim_burst *b, bool trusted)
+ep_receive(struct sim_world *w, struct sim_ep *ep, struct transport *tp, struct sim_burst *b, bool trusted)
 {
 	uint16_t n = b->n < RX_BURST ? b->n : RX_BURST, left, i;
 	struct rte_mbuf *pkts[RX_BURST];
@@ -167,7 +167,7 @@ ep_receive(struct sim_world *w, struct sim_ep *ep, struct sim_burst *b, bool tru
 	memcpy(pkts, b->pkts, n * sizeof(pkts[0]));
 	b->n -= n;
 	memmove(b->pkts, b->pkts + n, b->n * sizeof(pkts[0]));
-	left = transport_rx(ep->tp, 0, pkts, n, trusted, w->now_ns);
+	left = transport_rx(tp, 0, pkts, n, trusted, w->now_ns);
 	if (left != 0 && !(w->cfg.faults & SIM_F_CORRUPT))
 		sim_fail(w, "endpoint %u: transport_rx() took %u good packets for something else", ep->id, left);
 	for (i = 0; i < left; i++)
@@ -176,9 +176,9 @@ ep_receive(struct sim_world *w, struct sim_ep *ep, struct sim_burst *b, bool tru
 }
 
 static uint16_t
-ep_flush(struct sim_world *w, struct sim_ep *ep)
+ep_flush(struct sim_world *w, struct sim_ep *ep, struct sim_engine *e)
 {
-	struct tp_txvec *v = transport_tx(ep->tp, 0);
+	struct tp_txvec *v = transport_tx(e->tp, 0);
 	uint16_t take = v->n, i;
 
 	if (v->n > TP_TX_MAX) {
@@ -199,9 +199,9 @@ ep_flush(struct sim_world *w, struct sim_ep *ep)
 	if (v->n != 0)
 		world_run_at(w, ep->id, w->now_ns + 1000);
 
-	v = transport_loop(ep->tp);
+	v = transport_loop(e->tp);
 	for (i = 0; i < v->n; i++)
-		burst_add(&ep->loop, v->pkts[i]);
+		burst_add(&e->loop, v->pkts[i]);
 	take += v->n;
 	v->n = 0;
 	return take;
@@ -210,7 +210,10 @@ ep_flush(struct sim_world *w, struct sim_ep *ep)
 static void
 ep_turn(struct sim_world *w, struct sim_ep *ep)
 {
-	uint32_t done, packets;
+	struct sim_engine *e;
+	uint32_t packets = 0;
+	uint64_t next = UINT64_MAX, t;
+	bool again = false;
 
 	ep->run_at = UINT64_MAX;
 	if ((w->cfg.faults & SIM_F_STALL) && rng_one_in(&ep->rng, 500)) {
@@ -218,15 +221,19 @@ ep_turn(struct sim_world *w, struct sim_ep *ep)
 		world_run_at(w, ep->id, ep->stalled_until);
 		return;
 	}
-	packets = ep_receive(w, ep, &ep->rx, false);
-	packets += ep_receive(w, ep, &ep->loop, true);
-	done = transport_run(ep->tp, w->now_ns);
-	packets += ep_flush(w, ep);
+	for (e = ep->engines; e < ep->engines + ep->nb_engines; e++) {
+		packets += ep_receive(w, ep, e->tp, &e->rx, false);
+		packets += ep_receive(w, ep, e->tp, &e->loop, true);
+		again |= transport_run(e->tp, w->now_ns) != 0;
+		packets += ep_flush(w, ep, e);
+	}
 	ep->busy_until = w->now_ns + TURN_NS + PACKET_NS * (uint64_t)packets;
-	if (done != 0 || ep->rx.n != 0 || ep->loop.n != 0)
-		world_run_at(w, ep->id, ep->busy_until);
-	else
-		world_run_at(w, ep->id, transport_next_timeout(ep->tp));
+	for (e = ep->engines; e < ep->engines + ep->nb_engines; e++) {
+		again |= e->rx.n != 0 || e->loop.n != 0;
+		t = transport_next_timeout(e->tp);
+		next = t < next ? t : next;
+	}
+	world_run_at(w, ep->id, again ? ep->busy_until : next);
 }
 
 static void
@@ -242,11 +249,37 @@ on_event(void *arg, const struct tp_event *ev)
 		model_event(ep->w, (struct sim_qp *)(uintptr_t)ev->cookie, ev->type);
 }
 
+/* A packet for a QP of another engine. */
+static void
+on_handoff(void *arg, unsigned int engine, uint16_t port, struct rte_mbuf *m, bool trusted)
+{
+	struct sim_ep *ep = arg;
+
+	if (engine >= ep->nb_engines || port != 0) {
+		sim_fail(ep->w, "endpoint %u: a packet for engine %u, port %u", ep->id, engine, port);
+		rte_pktmbuf_free(m);
+		return;
+	}
+	burst_add(trusted ? &ep->engines[engine].loop : &ep->engines[engine].rx, m);
+}
+
+/* What a NIC does that spreads flows over its queues without knowing which QP is whose: by destination QPN. */
+static uint32_t
+steer(const struct sim_ep *ep, struct rte_mbuf *m)
+{
+	const uint8_t *p = rte_pktmbuf_mtod(m, uint8_t *);
+	uint32_t off = WIRE_ETH_BYTES + (p[WIRE_ETH_BYTES] >> 4 == 4 ? WIRE_IPV4_BYTES : WIRE_IPV6_BYTES) + WIRE_UDP_BYTES;
+
+	if (rte_pktmbuf_data_len(m) < off + WIRE_BTH_BYTES)
+		return 0;
+	return (wire_get24(p + off + 5) ^ (uint32_t)ep->w->cfg.seed) % ep->nb_engines;
+}
+
 static bool
 cq_make(struct sim_world *w, struct sim_ep *ep, uint32_t order)
 {
 	struct sim_cq *c = &ep->cq;
-	struct cq_params p = { .channel_fd = -1, .cookie = 1, .owner = ep };
+	struct cq_params p = { .channel_fd = -1, .cookie = 1, .owner = ep, .multi = ep->nb_engines > 1 };
 	int fds[2];
 
 	c->pipe_rd = c->pipe_wr = -1;
@@ -269,8 +302,9 @@ static bool
 ep_create(struct sim_world *w, uint32_t id)
 {
 	struct sim_ep *ep = &w->eps[id];
-	struct transport_config tc = { .pool = w->pool, .engine = id, .nb_ports = 1, .event = on_event, .arg = ep };
+	struct transport_config tc = { .pool = w->pool, .nb_ports = 1, .event = on_event, .arg = ep };
 	uint8_t *atomics;
+	uint32_t i;
 
 	ep->w = w;
 	ep->id = id;
@@ -283,9 +317,16 @@ ep_create(struct sim_world *w, uint32_t id)
 		return false;
 	tc.mrs = ep->mrs;
 	tc.qps = ep->qps;
-	ep->tp = transport_create(&tc);
+	ep->nb_engines = (w->cfg.faults & SIM_F_ENGINES) ? SIM_MAX_ENGINES : 1;
+	tc.handoff = ep->nb_engines > 1 ? on_handoff : NULL;
+	for (i = 0; i < ep->nb_engines; i++) {
+		tc.engine = i;
+		ep->engines[i].tp = transport_create(&tc);
+		if (ep->engines[i].tp == NULL)
+			return false;
+	}
 	atomics = arena_get(w, SIM_ATOMIC_WORDS * sizeof(uint64_t));
-	if (ep->tp == NULL || atomics == NULL)
+	if (atomics == NULL)
 		return false;
 	/* Every QP's SQ and RQ, both ends of every connection on this endpoint: 2 * 6 * (64 + 64). */
 	if (!cq_make(w, ep, 11))
@@ -298,15 +339,12 @@ ep_create(struct sim_world *w, uint32_t id)
 static void
 ep_destroy(struct sim_ep *ep)
 {
-	struct tp_txvec *v;
-	uint16_t i;
+	uint32_t i;
 
-	if (ep->tp != NULL) {
-		v = transport_tx(ep->tp, 0);
-		for (i = 0; i < v->n; i++)
-			rte_pktmbuf_free(v->pkts[i]);
-		v->n = 0;
-		transport_destroy(ep->tp);
+	for (i = 0; i < SIM_MAX_ENGINES; i++) {
+		transport_destroy(ep->engines[i].tp);
+		burst_free(&ep->engines[i].rx);
+		burst_free(&ep->engines[i].loop);
 	}
 	if (ep->cq.cq != NULL)
 		cq_destroy(ep->cq.cq);
@@ -318,8 +356,6 @@ ep_destroy(struct sim_ep *ep)
 		mr_destroy(ep->mrs, ep->pattern_mr.mr);
 	if (ep->atomic_mr.mr != NULL)
 		mr_destroy(ep->mrs, ep->atomic_mr.mr);
-	burst_free(&ep->rx);
-	burst_free(&ep->loop);
 	if (ep->mrs != NULL)
 		mr_table_destroy(ep->mrs);
 	if (ep->qps != NULL)
@@ -346,7 +382,7 @@ world_event(struct sim_world *w, const struct sim_event *e)
 
 	switch (e->type) {
 	case EV_PACKET:
-		burst_add(&ep->rx, e->m);
+		burst_add(&ep->engines[steer(ep, e->m)].rx, e->m);
 		world_run_at(w, e->ep, w->now_ns);
 		break;
 	case EV_RUN:
