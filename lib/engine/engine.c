@@ -134,6 +134,7 @@ parts_create(struct engine *e)
 	struct transport_config tc = {
 		.mrs = c->mrs,
 		.qps = c->qps,
+		.ahs = c->ahs,
 		.pool = c->pool,
 		.engine = c->id,
 		.nb_ports = c->nb_ports,

@@ -52,6 +52,7 @@ struct engine_config {
 	uint16_t nb_ports;
 	struct mr_table *mrs;
 	struct qp_table *qps;
+	struct ah_table *ahs;      /**< or NULL: no UD QPs */
 	struct rte_rcu_qsbr *qsbr; /**< thread id @c id: online while it runs, offline while it sleeps; may be NULL */
 	struct rte_mempool *pool;
 	int socket_id;
