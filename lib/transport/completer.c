@@ -69,8 +69,8 @@ completer_arm(struct transport *tp, struct qp *qp)
 
 /* ---- The window ---- */
 /*
- * Additive increase, multiplicative decrease: queues on the way, and receive rings at its end, are finite, and go-back-N
- * pays for a lost packet with all behind it.
+ * Additive increase, multiplicative decrease: queues on the way and receive rings at its end are finite, and
+ * go-back-N pays for a lost packet with all behind it.
  */
 static inline void
 window_progress(struct qp *qp)
@@ -300,8 +300,7 @@ static uint8_t
 scatter(struct transport *tp, struct qp *qp, const struct tp_swqe *w, uint32_t off, const uint8_t *data, uint32_t len)
 {
 	const struct ring_sq_wqe *slot = ring_slot(&qp->sq, qp->sq_tail);
-	const uint8_t *ops = (const uint8_t *)(slot + 1);
-	const struct ring_sge *sge = (const void *)(ops + (ring_op_has_operands(w->opcode) ? sizeof(struct ring_atomic) : 0));
+	const struct ring_sge *sge = slot_sges(slot, w->opcode);
 
 	for (uint32_t i = 0; len > 0; i++) {
 		struct ring_sge s;
@@ -318,7 +317,7 @@ scatter(struct transport *tp, struct qp *qp, const struct tp_swqe *w, uint32_t o
 		n = RTE_MIN(len, s.length - off);
 		mr = mr_check(tp->c.mrs, s.lkey, qp->pd, UROCE_ACCESS_LOCAL_WRITE, s.addr + off, n);
 		if (unlikely(mr == NULL))
-			return TP_VERR_LKEY;
+			return lkey_verr(tp, s.lkey, qp->pd, s.addr + off, n);
 		if (unlikely(mr_write(mr, s.addr + off, data, n) != 0))
 			return TP_VERR_FAULT;
 		data += n;

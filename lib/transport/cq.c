@@ -49,7 +49,10 @@ cq_touch(struct transport *tp, struct cq *cq, bool solicited)
 	*flags |= solicited ? TP_TOUCHED | TP_TOUCHED_SOLICITED : TP_TOUCHED;
 }
 
-/* No further CQE comes (11.6.3.1): tell the client by flag and event, once; the QP at hand learns it now, others when they complete. */
+/*
+ * No further CQE comes (11.6.3.1): tell the client by flag and event, once. The QP at hand goes to ERR now, others that
+ * use the CQ when they complete something.
+ */
 static void
 cq_fail(struct transport *tp, struct cq *cq, struct qp *qp)
 {

@@ -67,7 +67,7 @@ recv_place(struct transport *tp, struct qp *qp, const uint8_t *data, uint32_t le
 
 			mr = mr_check(tp->c.mrs, s->lkey, pd, UROCE_ACCESS_LOCAL_WRITE, va, n);
 			if (unlikely(mr == NULL)) {
-				*verr = mr_check(tp->c.mrs, s->lkey, pd, 0, va, n) != NULL ? TP_VERR_LACCESS : TP_VERR_LKEY;
+				*verr = lkey_verr(tp, s->lkey, pd, va, n);
 				return UROCE_WC_LOC_PROT_ERR;
 			}
 			if (unlikely(mr_write(mr, va, data, n) != 0)) {

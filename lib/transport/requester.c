@@ -31,14 +31,7 @@ const struct tp_req_op tp_req_ops[UROCE_WR_OPS] = {
 enum { ATOMIC_BYTES = 8 };
 
 /* ---- Fetching ---- */
-/* First SGE, or first inline byte, of a slot. */
-static inline const uint8_t *
-slot_data(const struct ring_sq_wqe *slot, uint8_t opcode)
-{
-	return (const uint8_t *)(slot + 1) + (ring_op_has_operands(opcode) ? sizeof(struct ring_atomic) : 0);
-}
-
-/* Check every SGE of a message of more than one packet or with a response, so that a bad one is found before it begins. */
+/* Check the SGEs of a message of several packets or with a response: a bad one is found before it begins. */
 static uint8_t
 check_sges(struct transport *tp, const struct qp *qp, struct tp_swqe *w, const struct ring_sge *sge, uint32_t access)
 {
@@ -47,11 +40,8 @@ check_sges(struct transport *tp, const struct qp *qp, struct tp_swqe *w, const s
 
 		if (s.length == 0)
 			continue;
-		if (mr_check(tp->c.mrs, s.lkey, qp->pd, access, s.addr, s.length) != NULL)
-			continue;
-		if (mr_check(tp->c.mrs, s.lkey, qp->pd, 0, s.addr, s.length) != NULL)
-			return wqe_error(w, UROCE_WC_LOC_PROT_ERR, TP_VERR_LACCESS);
-		return wqe_error(w, UROCE_WC_LOC_PROT_ERR, TP_VERR_LKEY);
+		if (mr_check(tp->c.mrs, s.lkey, qp->pd, access, s.addr, s.length) == NULL)
+			return wqe_error(w, UROCE_WC_LOC_PROT_ERR, lkey_verr(tp, s.lkey, qp->pd, s.addr, s.length));
 	}
 	return 0;
 }
@@ -60,7 +50,7 @@ check_sges(struct transport *tp, const struct qp *qp, struct tp_swqe *w, const s
 static uint8_t
 check_wqe(struct transport *tp, const struct qp *qp, struct tp_swqe *w, const struct ring_sq_wqe *slot, uint16_t count)
 {
-	const struct ring_sge *sge = (const void *)slot_data(slot, w->opcode);
+	const struct ring_sge *sge = slot_sges(slot, w->opcode);
 	const struct tp_req_op *op;
 	uint64_t length = 0;
 
@@ -167,7 +157,7 @@ uint8_t
 requester_gather(struct transport *tp, const struct qp *qp, struct tp_swqe *w, const struct ring_sq_wqe *slot,
 		 uint32_t off, uint8_t *dst, uint32_t len)
 {
-	const struct ring_sge *sge = (const void *)slot_data(slot, w->opcode);
+	const struct ring_sge *sge = slot_sges(slot, w->opcode);
 
 	if (w->flags & UROCE_SEND_INLINE) {
 		memcpy(dst, (const uint8_t *)sge + off, len);

@@ -258,17 +258,17 @@ atomic_request(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 	const uint8_t *eth = p->bthp + p->op->off_atomiceth;
 	uint64_t va = wire_get64(eth), swap_add = wire_get64(eth + 12), compare = wire_get64(eth + 20);
 	bool swap = WIRE_OPCODE_OP(p->bth.opcode) == WIRE_OP_CMP_SWAP;
+	uint32_t rkey = wire_get32(eth + 8);
 	struct tp_res *r = res_claim(tp, qp);
-	struct mr *mr;
+	struct mr *mr = NULL;
 
 	tp->counters.rx_atomic_requests++;
 	if (r == NULL || (va & 7) != 0) {
 		refuse(tp, qp, WIRE_NAK_INV_REQ, qp->epsn);
 		return;
 	}
-	mr = qp->access & UROCE_ACCESS_REMOTE_ATOMIC ?
-		     mr_check(tp->c.mrs, wire_get32(eth + 8), qp->pd, UROCE_ACCESS_REMOTE_ATOMIC, va, sizeof(uint64_t)) :
-		     NULL;
+	if (qp->access & UROCE_ACCESS_REMOTE_ATOMIC)
+		mr = mr_check(tp->c.mrs, rkey, qp->pd, UROCE_ACCESS_REMOTE_ATOMIC, va, sizeof(uint64_t));
 	if (mr == NULL || mr_atomic(mr, va, swap ? MR_CMP_SWAP : MR_FETCH_ADD, swap ? compare : swap_add, swap_add,
 				    &r->va) != 0) {
 		refuse(tp, qp, WIRE_NAK_REM_ACCESS, qp->epsn);
@@ -324,7 +324,8 @@ duplicate_read(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 	if (r == NULL || r->atomic)
 		return false;
 	off = (uint64_t)((p->bth.psn - r->psn) & WIRE_PSN_MASK) << qp->mtu_shift;
-	if (wire_get64(reth) != r->va + off || wire_get32(reth + 8) != r->rkey || wire_get32(reth + 12) != r->length - off)
+	if (wire_get64(reth) != r->va + off || wire_get32(reth + 8) != r->rkey ||
+	    wire_get32(reth + 12) != r->length - off)
 		return false;
 	bit = UINT64_C(1) << (r - qp->res);
 	/* What is still to be sent will answer it. */
@@ -392,7 +393,9 @@ responder_rx(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 static inline struct wire_bth
 response_bth(const struct qp *qp, uint8_t opcode, uint32_t psn)
 {
-	return (struct wire_bth){ .opcode = opcode, .dqpn = qp->dest_qpn, .psn = psn, .pkey = qp->pkey, .migreq = true };
+	return (struct wire_bth){
+		.opcode = opcode, .dqpn = qp->dest_qpn, .psn = psn, .pkey = qp->pkey, .migreq = true,
+	};
 }
 
 /* One packet of a READ response. @return 1 if sent, 0: later, -1: the memory or its key is gone. */

@@ -51,7 +51,8 @@ srq_destroy(struct transport *tp, struct srq *srq)
 static void
 srq_check_limit(struct transport *tp, struct srq *srq)
 {
-	if (srq->limit <= UINT32_C(1) << srq->ring.order && ring_rq_ready(&srq->ring, srq->ring.counter + srq->limit - 1))
+	if (srq->limit <= UINT32_C(1) << srq->ring.order &&
+	    ring_rq_ready(&srq->ring, srq->ring.counter + srq->limit - 1))
 		return;
 	srq->limit = 0;
 	tp_event(tp, UROCE_EVENT_SRQ_LIMIT_REACHED, srq->cookie, srq->owner);

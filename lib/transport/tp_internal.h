@@ -38,7 +38,7 @@ enum {
 	TP_INFLIGHT_OWN = 16,       /**< WQEs in flight for which every QP has room; a power of two */
 	TP_INFLIGHT_MAX = 256,      /**< WQEs in flight with a borrowed window; a power of two */
 	TP_WINDOWS = 512,           /**< windows that a transport lends to busy QPs */
-	TP_WINDOW_MAX = 256,        /**< packets of a QP on their way without an acknowledgement, requests and READ responses */
+	TP_WINDOW_MAX = 256,        /**< packets of a QP on their way, requests and READ responses */
 	TP_WINDOW_START = 64,       /**< of a connection without history */
 	TP_WINDOW_MIN = 16,         /**< what losses leave of it */
 	TP_WINDOW_STEP = 16,        /**< what each window without a loss adds */
@@ -162,7 +162,7 @@ struct qp {
 	struct ring_qp_shared *shared;
 	struct cq *send_cq, *recv_cq;
 
-	/* Requester. In flight: [sq_tail, sq.counter); sent at least in part: below sq_cur, and sq_cur up to psn_cur. */
+	/* Requester. In flight: [sq_tail, sq.counter); sent: below sq_cur, and of sq_cur what is below psn_cur. */
 	struct ring sq;
 	struct tp_swqe *inflight;
 	uint32_t inflight_mask;
@@ -181,7 +181,7 @@ struct qp {
 	bool rnr_wait;              /**< the timer is the peer's RNR timer; nothing is sent */
 	bool restarted;             /**< went back for a lost response; not again before there is progress */
 	bool blocked;               /**< what comes next must wait for the peer */
-	uint64_t deadline_ns;       /**< ACK timeout or end of the RNR wait; 0: none. The wheel's entry may be earlier */
+	uint64_t deadline_ns;       /**< ACK timeout or end of the RNR wait; 0: none. The wheel may fire earlier */
 	struct wheel_entry timer;
 
 	/* Responder. */
@@ -450,6 +450,22 @@ sge_snapshot(const struct ring_sge *s)
 		.length = *(const volatile uint32_t *)&s->length,
 		.lkey = *(const volatile uint32_t *)&s->lkey,
 	};
+}
+
+/** The first SGE, or inline byte, of an SQ slot. */
+static inline const struct ring_sge *
+slot_sges(const struct ring_sq_wqe *slot, uint8_t opcode)
+{
+	const uint8_t *p = (const uint8_t *)(slot + 1);
+
+	return (const void *)(p + (ring_op_has_operands(opcode) ? sizeof(struct ring_atomic) : 0));
+}
+
+/** Why mr_check() for writing refused an SGE. @return enum tp_vendor_err. */
+static inline uint8_t
+lkey_verr(const struct transport *tp, uint32_t lkey, uint32_t pd, uint64_t va, uint32_t len)
+{
+	return mr_check(tp->c.mrs, lkey, pd, 0, va, len) != NULL ? TP_VERR_LACCESS : TP_VERR_LKEY;
 }
 
 static inline uint8_t

@@ -190,7 +190,7 @@ verdict_counter(struct tp_counters *c, enum wire_verdict v)
 static inline bool
 pkey_match(uint16_t a, uint16_t b)
 {
-	return likely(a == b && a & 0x8000) || (((a ^ b) & 0x7fff) == 0 && (a & 0x7fff) != 0 && ((a | b) & 0x8000) != 0);
+	return ((a ^ b) & 0x7fff) == 0 && (a & 0x7fff) != 0 && ((a | b) & 0x8000) != 0;
 }
 
 /* From the peer's address to ours, as the QP's AV has them (9.6.1.1.1). */
@@ -250,7 +250,7 @@ struct rx_slot {
 	struct qp *qp; /* NULL: done with */
 };
 
-/* Parse a packet and find its QP. @return false: not ours, or handed to another engine; the mbuf isn't ours any more. */
+/* Parse a packet, find its QP. @return false: it isn't RoCE. */
 static inline bool
 rx_parse(struct transport *tp, uint16_t port, struct rte_mbuf *m, bool trusted, struct rx_slot *s)
 {
@@ -366,7 +366,6 @@ timer_fired(struct wheel_entry *e, void *arg)
 static uint32_t
 run_replies(struct transport *tp)
 {
-	struct tp_qp_list later = TAILQ_HEAD_INITIALIZER(later);
 	uint32_t work = 0;
 	struct qp *qp;
 

@@ -109,7 +109,7 @@ struct qp *qp_table_get(const struct qp_table *t, uint32_t qpn);
 /* ---- Ways to peers, and the table of AHs, shared by all engines ---- */
 /** A way to a peer, resolved: what AV plus port tables amount to. */
 struct tp_path {
-	struct wire_addr addr; /**< sport and flow_label are ignored for RC and UC when the AV has flow label 0: the transport computes them */
+	struct wire_addr addr; /**< RC and UC whose AV has flow label 0: the transport computes sport and flow_label */
 	uint16_t port;         /**< index of the port */
 	uint16_t pkey;         /**< the value of the QP's pkey_index; of an AH: WIRE_PKEY_DEFAULT */
 	bool loopback;         /**< the destination is one of this daemon's own addresses: the packets stay here */
@@ -140,7 +140,7 @@ struct transport_config {
 	int socket_id;
 	/** Called on the engine's thread for each asynchronous event. */
 	void (*event)(void *arg, const struct tp_event *ev);
-	/** A packet for a QP of another engine, unchecked; takes ownership. NULL: single engine, such packets are dropped. */
+	/** A packet for a QP of another engine, unchecked; takes ownership. NULL: such packets are dropped. */
 	void (*handoff)(void *arg, unsigned int engine, uint16_t port, struct rte_mbuf *m, bool trusted);
 	void *arg;
 };
@@ -155,7 +155,8 @@ void transport_destroy(struct transport *tp);
  * @param now_ns  A monotonic clock.
  * @return packets that are not RoCE v2 (ARP, ICMP ...): moved to the front of @p pkts, still the caller's.
  */
-uint16_t transport_rx(struct transport *tp, uint16_t port, struct rte_mbuf **pkts, uint16_t n, bool trusted, uint64_t now_ns);
+uint16_t transport_rx(struct transport *tp, uint16_t port, struct rte_mbuf **pkts, uint16_t n, bool trusted,
+		      uint64_t now_ns);
 
 /**
  * [engine] Timers, deferred ACKs and responses, requesters, completion events; one bounded turn.
@@ -168,7 +169,10 @@ uint64_t transport_next_timeout(const struct transport *tp);
 
 /** [engine] The TX vector of @p port; ICRCs are in place. */
 struct tp_txvec *transport_tx(struct transport *tp, uint16_t port);
-/** [engine] Packets to ourselves, any port (mbuf->port has it): give them to transport_rx() with trusted true. Their ICRC is not filled in. */
+/**
+ * [engine] Packets to ourselves, any port: give them to transport_rx() with trusted true, which takes the port from
+ * mbuf->port. Their ICRC is not filled in.
+ */
 struct tp_txvec *transport_loop(struct transport *tp);
 
 const struct tp_counters *transport_counters(const struct transport *tp);
@@ -249,7 +253,10 @@ int qp_modify(struct transport *tp, struct qp *qp, const struct uroce_qp_attr *a
 /** [engine] Every field of ibv_query_qp() is true. */
 void qp_query(const struct qp *qp, struct uroce_qp_attr *attr);
 
-/** [engine] Take it out of everything and free it. Other engines may hold the pointer until their next quiescent state; the memory is freed after it. */
+/**
+ * [engine] Take it out of everything and free it. Other engines may hold the pointer until their next quiescent
+ * state; the memory is freed after it.
+ */
 void qp_destroy(struct transport *tp, struct qp *qp);
 
 /** [engine] The client rang: look at the SQ, and at the RQ if the QP flushes. */
