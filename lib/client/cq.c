@@ -198,7 +198,7 @@ cq_next(struct client_cq *cq, struct ring_cqe **out, union ring_cqe_ctl *ctl)
 		struct ring_cqe *e = ring_slot(&cq->ring, cq->ring.counter);
 		struct client_qp *qp;
 
-		cq->ring.counter++;
+		__atomic_store_n(&cq->ring.counter, cq->ring.counter + 1, __ATOMIC_RELAXED);
 		if (unlikely(ctl->dead))
 			continue;
 		qp = find_qp(cq, e->qpn);
@@ -250,6 +250,10 @@ client_poll_cq(struct ibv_cq *ibcq, int num, struct ibv_wc *wc)
 	uint32_t before;
 	int n = 0;
 
+	/* Empty is what most polls find: without the lock, so that threads that poll don't stand in the way of one that
+	 * has work. */
+	if (!ring_cq_ready(&cq->ring, __atomic_load_n(&cq->ring.counter, __ATOMIC_RELAXED), &ctl))
+		return 0;
 	client_cq_lock(cq);
 	before = cq->ring.counter;
 	while (n < num && cq_next(cq, &e, &ctl))
