@@ -39,17 +39,29 @@ two_cpus(unsigned int cpus[2])
 }
 
 static unsigned long
-free_hugepages(void)
+hugepages(const char *what)
 {
-	FILE *f = fopen("/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages", "r");
+	char path[96];
 	unsigned long n = 0;
+	FILE *f;
 
+	snprintf(path, sizeof(path), "/sys/kernel/mm/hugepages/hugepages-2048kB/%s", what);
+	f = fopen(path, "r");
 	if (f == NULL)
 		return 0;
 	if (fscanf(f, "%lu", &n) != 1)
 		n = 0;
 	fclose(f);
 	return n;
+}
+
+/** @return 2 MiB pages that nobody has, or has been promised. */
+static unsigned long
+free_hugepages(void)
+{
+	unsigned long unused = hugepages("free_hugepages"), promised = hugepages("resv_hugepages");
+
+	return unused > promised ? unused - promised : 0;
 }
 
 struct eal_args {
