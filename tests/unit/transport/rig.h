@@ -65,14 +65,20 @@ rig_read(struct rig *r, uint64_t id, uint32_t off, uint32_t len)
 static inline void
 rig_send(struct rig *r, uint64_t id, uint32_t off, uint32_t len)
 {
-	end_send(r->a, &(struct wr){ .id = id, .op = UROCE_WR_SEND, .sge = SGE(r->abuf + off, len, r->amr), .nb_sge = 1 });
+	end_send(r->a,
+		 &(struct wr){ .id = id, .op = UROCE_WR_SEND, .sge = SGE(r->abuf + off, len, r->amr), .nb_sge = 1 });
 }
 
 static inline void
 rig_fetch_add(struct rig *r, uint64_t id, uint32_t off, uint64_t add)
 {
-	end_send(r->a, &(struct wr){ .id = id, .op = UROCE_WR_ATOMIC_FETCH_AND_ADD, .sge = SGE(r->abuf + off, 8, r->amr),
-				     .nb_sge = 1, .remote_addr = ADDR(r->bbuf), .rkey = r->bmr->key, .compare_add = add });
+	end_send(r->a, &(struct wr){ .id = id,
+				     .op = UROCE_WR_ATOMIC_FETCH_AND_ADD,
+				     .sge = SGE(r->abuf + off, 8, r->amr),
+				     .nb_sge = 1,
+				     .remote_addr = ADDR(r->bbuf),
+				     .rkey = r->bmr->key,
+				     .compare_add = add });
 }
 
 /** Loses packet number @c nth (from 0) of those from @c from with opcode @c opcode, or all from that one on. */

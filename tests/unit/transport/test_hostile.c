@@ -25,7 +25,8 @@ random_packet(struct rig *r, struct end *e, uint32_t psn)
 
 	fill(after, sizeof(after), rnd(1u << 30));
 	if (len >= 16)
-		wire_put_reth(after, ADDR(r->bbuf) + GUARD + rnd(BUF), rnd(3) ? r->bmr->key : rnd(1000), rnd(8) ? len - 16 : rnd(99999));
+		wire_put_reth(after, ADDR(r->bbuf) + GUARD + rnd(BUF), rnd(3) ? r->bmr->key : rnd(1000),
+			      rnd(8) ? len - 16 : rnd(99999));
 	if (len >= 4 && rnd(2))
 		wire_put_aeth(after, (uint8_t)(rnd(2) ? 0x1f : rnd(256)), rnd(100));
 	pair_inject(r->p, e, &b, after, len);

@@ -95,7 +95,8 @@ to_sqd(struct end *e, bool notify)
 {
 	struct uroce_qp_attr a = { .qp_state = UROCE_QPS_SQD, .en_sqd_async_notify = notify };
 
-	return qp_modify(e->host->tp, e->qp, &a, UROCE_QP_STATE | UROCE_QP_EN_SQD_ASYNC_NOTIFY, NULL, e->host->pair->now);
+	return qp_modify(e->host->tp, e->qp, &a, UROCE_QP_STATE | UROCE_QP_EN_SQD_ASYNC_NOTIFY, NULL,
+			 e->host->pair->now);
 }
 
 static void
@@ -207,8 +208,15 @@ query_tells_what_was_set(void **state)
 	struct uroce_qp_attr q;
 	struct rig r;
 
-	rig_up(&r, NULL, &(struct conn_opts){ .mtu = UROCE_MTU_2048, .psn = 777, .timeout = 9, .retry_cnt = 3,
-					      .rnr_retry = 5, .min_rnr_timer = 17, .rd_atomic = 3, .dest_rd_atomic = 2 });
+	rig_up(&r, NULL,
+	       &(struct conn_opts){ .mtu = UROCE_MTU_2048,
+				    .psn = 777,
+				    .timeout = 9,
+				    .retry_cnt = 3,
+				    .rnr_retry = 5,
+				    .min_rnr_timer = 17,
+				    .rd_atomic = 3,
+				    .dest_rd_atomic = 2 });
 	rig_write(&r, 1, 0, 10);
 	pair_settle(r.p);
 	qp_query(r.a->qp, &q);
@@ -372,7 +380,8 @@ taken_srq_wqe_is_flushed_before_last_wqe_reached(void **state)
 	struct end *a = end_new(&p->h[0], NULL), *b = end_new(&p->h[1], &(struct end_opts){ .srq = s });
 	struct loss l = { .from = 0, .opcode = WIRE_OP_SEND_LAST, .nth = 0, .count = UINT32_MAX };
 	uint8_t *buf = calloc(1, 8192);
-	struct mr *mr = host_mr(&p->h[1], buf, 4096, ACCESS_ALL), *amr = host_mr(&p->h[0], buf + 4096, 4096, ACCESS_ALL);
+	struct mr *mr = host_mr(&p->h[1], buf, 4096, ACCESS_ALL),
+		  *amr = host_mr(&p->h[0], buf + 4096, 4096, ACCESS_ALL);
 
 	ends_connect(a, b, NULL);
 	p->lose = lose;

@@ -108,8 +108,13 @@ atomics_return_the_old_value(void **state)
 	there = (uint64_t *)r.bbuf;
 	here = (uint64_t *)r.abuf;
 	*there = UINT64_C(0x1122334455667788);
-	end_send(r.a, &(struct wr){ .id = 1, .op = UROCE_WR_ATOMIC_FETCH_AND_ADD, .sge = SGE(here, 8, r.amr), .nb_sge = 1,
-				    .remote_addr = ADDR(there), .rkey = r.bmr->key, .compare_add = 0x10 });
+	end_send(r.a, &(struct wr){ .id = 1,
+				    .op = UROCE_WR_ATOMIC_FETCH_AND_ADD,
+				    .sge = SGE(here, 8, r.amr),
+				    .nb_sge = 1,
+				    .remote_addr = ADDR(there),
+				    .rkey = r.bmr->key,
+				    .compare_add = 0x10 });
 	end_send(r.a, &(struct wr){ .id = 2, .op = UROCE_WR_ATOMIC_CMP_AND_SWP, .sge = SGE(here + 1, 8, r.amr),
 				    .nb_sge = 1, .remote_addr = ADDR(there), .rkey = r.bmr->key,
 				    .compare_add = UINT64_C(0x1122334455667798), .swap = 42 });
@@ -144,7 +149,9 @@ every_mtu_and_length_round_trips(void **state)
 
 			memset(r.bbuf, 0xee, len + 1);
 			end_recv(r.b, i, SGE(r.bbuf, len, r.bmr), 1);
-			end_send(r.a, &(struct wr){ .id = 1, .op = UROCE_WR_SEND, .sge = SGE(r.abuf, len, r.amr), .nb_sge = 1 });
+			end_send(r.a,
+				 &(struct wr){
+					 .id = 1, .op = UROCE_WR_SEND, .sge = SGE(r.abuf, len, r.amr), .nb_sge = 1 });
 			pair_settle(r.p);
 			expect_cqe(&r.a->scq, 1, UROCE_WC_SUCCESS);
 			assert_int_equal(expect_cqe(&r.b->rcq, i, UROCE_WC_SUCCESS).byte_len, len);
@@ -152,10 +159,18 @@ every_mtu_and_length_round_trips(void **state)
 			assert_int_equal(r.bbuf[len], 0xee);
 
 			memset(r.bbuf, 0xee, len + 1);
-			end_send(r.a, &(struct wr){ .id = 2, .op = UROCE_WR_RDMA_WRITE, .sge = SGE(r.abuf + 5, len, r.amr),
-						    .nb_sge = 1, .remote_addr = ADDR(r.bbuf), .rkey = r.bmr->key });
-			end_send(r.a, &(struct wr){ .id = 3, .op = UROCE_WR_RDMA_READ, .sge = SGE(r.abuf + BUF / 2, len, r.amr),
-						    .nb_sge = 1, .remote_addr = ADDR(r.bbuf), .rkey = r.bmr->key });
+			end_send(r.a, &(struct wr){ .id = 2,
+						    .op = UROCE_WR_RDMA_WRITE,
+						    .sge = SGE(r.abuf + 5, len, r.amr),
+						    .nb_sge = 1,
+						    .remote_addr = ADDR(r.bbuf),
+						    .rkey = r.bmr->key });
+			end_send(r.a, &(struct wr){ .id = 3,
+						    .op = UROCE_WR_RDMA_READ,
+						    .sge = SGE(r.abuf + BUF / 2, len, r.amr),
+						    .nb_sge = 1,
+						    .remote_addr = ADDR(r.bbuf),
+						    .rkey = r.bmr->key });
 			pair_settle(r.p);
 			expect_cqe(&r.a->scq, 2, UROCE_WC_SUCCESS);
 			expect_cqe(&r.a->scq, 3, UROCE_WC_SUCCESS);
@@ -215,8 +230,12 @@ inline_data_needs_no_key(void **state)
 	struct rig r;
 
 	rig_up(&r, NULL, NULL);
-	end_send(r.a, &(struct wr){ .id = 1, .op = UROCE_WR_RDMA_WRITE, .inline_data = "hello, world", .inline_bytes = 12,
-				    .remote_addr = ADDR(r.bbuf), .rkey = r.bmr->key });
+	end_send(r.a, &(struct wr){ .id = 1,
+				    .op = UROCE_WR_RDMA_WRITE,
+				    .inline_data = "hello, world",
+				    .inline_bytes = 12,
+				    .remote_addr = ADDR(r.bbuf),
+				    .rkey = r.bmr->key });
 	pair_settle(r.p);
 	expect_cqe(&r.a->scq, 1, UROCE_WC_SUCCESS);
 	assert_memory_equal(r.bbuf, "hello, world", 12);
@@ -351,7 +370,11 @@ message_of_2_gib_arrives(void **state)
 			segs[h][i] = (struct mem_seg){ va + (uint64_t)i * BUF, BUF, h == 0 ? r.abuf : r.bbuf };
 		assert_int_equal(mr_create(r.p->h[h].mrs, &mp, &mr[h]), 0);
 	}
-	end_send(r.a, &(struct wr){ .id = 1, .op = UROCE_WR_RDMA_WRITE, .nb_sge = 1, .remote_addr = va, .rkey = mr[1]->key,
+	end_send(r.a, &(struct wr){ .id = 1,
+				    .op = UROCE_WR_RDMA_WRITE,
+				    .nb_sge = 1,
+				    .remote_addr = va,
+				    .rkey = mr[1]->key,
 				    .sge = &(struct ring_sge){ va, (uint32_t)len, mr[0]->key } });
 	pair_settle(r.p);
 	assert_int_equal(expect_cqe(&r.a->scq, 1, UROCE_WC_SUCCESS).byte_len, len);
@@ -417,8 +440,12 @@ more_wqes_than_the_queue_holds_pass_through(void **state)
 	rig_up(&r, &(struct end_opts){ .sq_depth = 512, .cq_depth = 1024 }, NULL);
 	while (done < 5000) {
 		while (posted < 5000 && posted - done < 512) {
-			end_send(r.a, &(struct wr){ .id = posted, .op = UROCE_WR_RDMA_WRITE, .inline_data = &posted,
-						    .inline_bytes = 4, .remote_addr = ADDR(r.bbuf), .rkey = r.bmr->key });
+			end_send(r.a, &(struct wr){ .id = posted,
+						    .op = UROCE_WR_RDMA_WRITE,
+						    .inline_data = &posted,
+						    .inline_bytes = 4,
+						    .remote_addr = ADDR(r.bbuf),
+						    .rkey = r.bmr->key });
 			posted++;
 		}
 		pair_settle(r.p);

@@ -208,8 +208,12 @@ unaligned_atomic_is_an_invalid_request(void **state)
 	struct rig r;
 
 	rig_up(&r, NULL, NULL);
-	end_send(r.a, &(struct wr){ .id = 1, .op = UROCE_WR_ATOMIC_FETCH_AND_ADD, .sge = SGE(r.abuf, 8, r.amr), .nb_sge = 1,
-				    .remote_addr = ADDR(r.bbuf) + 4, .rkey = r.bmr->key });
+	end_send(r.a, &(struct wr){ .id = 1,
+				    .op = UROCE_WR_ATOMIC_FETCH_AND_ADD,
+				    .sge = SGE(r.abuf, 8, r.amr),
+				    .nb_sge = 1,
+				    .remote_addr = ADDR(r.bbuf) + 4,
+				    .rkey = r.bmr->key });
 	refused_by_the_peer(&r, UROCE_WC_REM_INV_REQ_ERR, WIRE_NAK_INV_REQ, UROCE_EVENT_QP_REQ_ERR);
 }
 
@@ -318,7 +322,8 @@ inject_data(struct rig *r, uint8_t opcode, uint32_t psn, uint32_t len, const voi
 
 	if (eth_len > 0)
 		memcpy(after, eth, eth_len);
-	pair_inject(r->p, r->b, &(struct wire_bth){ .opcode = opcode, .psn = psn, .ackreq = true }, after, eth_len + len);
+	pair_inject(r->p, r->b, &(struct wire_bth){ .opcode = opcode, .psn = psn, .ackreq = true }, after,
+		    eth_len + len);
 	pair_settle(r->p);
 }
 
@@ -328,7 +333,8 @@ broken_message_sequences_are_invalid_requests(void **state)
 	uint8_t reth[16];
 	struct rig r;
 
-	/* Middle without first; first of the wrong size; a send in the middle of a write; a read in the middle of a write. */
+	/* Middle without first; first of the wrong size; a send in the middle of a write; a read in the middle of a
+	 * write. */
 	for (unsigned int i = 0; i < 6; i++) {
 		rig_up(&r, NULL, NULL);
 		wire_put_reth(reth, ADDR(r.bbuf), r.bmr->key, 3000);

@@ -381,8 +381,12 @@ rnr_on_the_last_packet_of_write_with_imm_places_nothing_of_it(void **state)
 	struct rig r;
 
 	rig_up(&r, NULL, NULL);
-	end_send(r.a, &(struct wr){ .id = 1, .op = UROCE_WR_RDMA_WRITE_WITH_IMM, .sge = SGE(r.abuf, 2048, r.amr), .nb_sge = 1,
-				    .remote_addr = ADDR(r.bbuf), .rkey = r.bmr->key });
+	end_send(r.a, &(struct wr){ .id = 1,
+				    .op = UROCE_WR_RDMA_WRITE_WITH_IMM,
+				    .sge = SGE(r.abuf, 2048, r.amr),
+				    .nb_sge = 1,
+				    .remote_addr = ADDR(r.bbuf),
+				    .rkey = r.bmr->key });
 	pair_settle(r.p);
 	assert_memory_equal(r.bbuf, r.abuf, 1024);
 	for (uint32_t i = 1024; i < 2048; i++)
@@ -481,8 +485,11 @@ everything_survives_loss(void **state)
 			rig_fetch_add(&r, 4 * i + 1, 8 * i, 3);
 			rig_write(&r, 4 * i + 2, 400000 + i * LEN, LEN);
 			/* What was just written, back to another place. */
-			end_send(r.a, &(struct wr){ .id = 4 * i + 3, .op = UROCE_WR_RDMA_READ, .nb_sge = 1,
-						    .sge = SGE(r.abuf + 600000 + i * LEN, LEN, r.amr), .rkey = r.bmr->key,
+			end_send(r.a, &(struct wr){ .id = 4 * i + 3,
+						    .op = UROCE_WR_RDMA_READ,
+						    .nb_sge = 1,
+						    .sge = SGE(r.abuf + 600000 + i * LEN, LEN, r.amr),
+						    .rkey = r.bmr->key,
 						    .remote_addr = ADDR(r.bbuf) + 400000 + i * LEN });
 		}
 		pair_advance(r.p, 2000 * PAIR_MS);

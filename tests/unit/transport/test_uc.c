@@ -14,8 +14,13 @@ uc_send_and_write_arrive_without_acks(void **state)
 	end_recv(r.b, 2, NULL, 0);
 	rig_send(&r, 10, 0, 3000);
 	rig_write(&r, 11, 10000, 3000);
-	end_send(r.a, &(struct wr){ .id = 12, .op = UROCE_WR_RDMA_WRITE_WITH_IMM, .imm = 5, .sge = SGE(r.abuf, 2500, r.amr),
-				    .nb_sge = 1, .remote_addr = ADDR(r.bbuf) + 20000, .rkey = r.bmr->key });
+	end_send(r.a, &(struct wr){ .id = 12,
+				    .op = UROCE_WR_RDMA_WRITE_WITH_IMM,
+				    .imm = 5,
+				    .sge = SGE(r.abuf, 2500, r.amr),
+				    .nb_sge = 1,
+				    .remote_addr = ADDR(r.bbuf) + 20000,
+				    .rkey = r.bmr->key });
 	pair_settle(r.p);
 	for (uint32_t i = 10; i < 13; i++)
 		expect_cqe(&r.a->scq, i, UROCE_WC_SUCCESS);

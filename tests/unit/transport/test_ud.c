@@ -44,8 +44,13 @@ ud_down(struct ud_rig *r)
 static void
 ud_post(struct ud_rig *r, uint64_t id, uint32_t len, uint32_t qkey)
 {
-	end_send(r->a, &(struct wr){ .id = id, .op = UROCE_WR_SEND_WITH_IMM, .imm = 4711, .sge = SGE(r->buf, len, r->amr),
-				     .nb_sge = 1, .rkey = qkey, .remote_addr = (uint64_t)qp_num(r->b->qp) << 32 | r->ah });
+	end_send(r->a, &(struct wr){ .id = id,
+				     .op = UROCE_WR_SEND_WITH_IMM,
+				     .imm = 4711,
+				     .sge = SGE(r->buf, len, r->amr),
+				     .nb_sge = 1,
+				     .rkey = qkey,
+				     .remote_addr = (uint64_t)qp_num(r->b->qp) << 32 | r->ah });
 }
 
 static void
