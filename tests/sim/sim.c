@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <getopt.h>
 #include <inttypes.h>
+#include <malloc.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -21,6 +22,7 @@ enum {
 	SMALL_POOL_MBUFS = 255, /* enough for the mbufs that four transports keep, and some */
 	POOL_CACHE = 256,
 	MBUF_ROOM = RTE_PKTMBUF_HEADROOM + WIRE_MAX_FRAME_BYTES,
+	MMAP_THRESHOLD = 1 << 20,
 	EXIT_FOUND = 1,
 	EXIT_USAGE = 2,
 };
@@ -34,14 +36,15 @@ int sim_mem_fd = -1;
 static volatile uint64_t current_seed;
 
 static const char usage[] =
-	"usage: sim [--seed N [-v]] [--seeds A-B] [--time SECONDS] [--faults MASK] [--ops N] [--conns N] [--no-shrink]\n"
+	"usage: sim [--seed N [-v]] [--seeds A-B] [--time SECONDS] [--faults MASK] [--ops N] [--conns N] [--no-shrink] [--keep-going]\n"
 	"  --seed N       run one seed; -v prints every step\n"
 	"  --seeds A-B    run these seeds\n"
 	"  --time S       run seeds from 1 (or A) on for S seconds\n"
 	"  --faults MASK  only these kinds of fault, as a failure prints them\n"
 	"  --ops N        at most N operations per program\n"
 	"  --conns N      at most N connections\n"
-	"  --no-shrink    don't look for a smaller configuration that fails too\n";
+	"  --no-shrink    don't look for a smaller configuration that fails too\n"
+	"  --keep-going   don't stop at the first seed that fails\n";
 
 /* A crash of the code under test must name its seed too. */
 static void
@@ -67,6 +70,8 @@ setup(void)
 	uint64_t word;
 	uint32_t i;
 
+	/* Large tables that a seed hardly touches come from mmap(), zeroed by nobody. */
+	mallopt(M_MMAP_THRESHOLD, MMAP_THRESHOLD);
 	/* EAL pins the main lcore; several simulators must not end up on one CPU. */
 	CPU_ZERO(&cpus);
 	if (sched_getaffinity(0, sizeof(cpus), &cpus) != 0)
