@@ -42,6 +42,7 @@ struct uroced {
 	struct rte_rcu_qsbr *qsbr;
 	struct mr_table *mrs;
 	struct qp_table *qps;
+	struct ah_table *ahs;
 	struct net_port *ports[UROCE_MAX_PORTS];
 	struct impair *impairs[UROCE_MAX_PORTS];
 	uint16_t nb_ports;
@@ -159,9 +160,10 @@ make_tables(struct uroced *u)
 		return complain("no memory for the engines' RCU");
 	u->mrs = mr_table_create(u->conf.max_mr, u->qsbr);
 	u->qps = qp_table_create(u->conf.max_qp, u->qsbr);
-	if (u->mrs == NULL || u->qps == NULL)
-		return complain("no memory for the tables of %u MRs and %u QPs: %s; lower daemon.max_mr or daemon.max_qp",
-				u->conf.max_mr, u->conf.max_qp, strerror(errno));
+	u->ahs = ah_table_create(u->conf.max_ah, u->qsbr);
+	if (u->mrs == NULL || u->qps == NULL || u->ahs == NULL)
+		return complain("no memory for the tables of %u MRs, %u QPs and %u AHs: %s; lower daemon.max_mr, max_qp or max_ah",
+				u->conf.max_mr, u->conf.max_qp, u->conf.max_ah, strerror(errno));
 	return 0;
 }
 
@@ -202,6 +204,7 @@ make_engines(struct uroced *u)
 			.nb_ports = u->nb_ports,
 			.mrs = u->mrs,
 			.qps = u->qps,
+			.ahs = u->ahs,
 			.qsbr = u->qsbr,
 			.pool = u->pool,
 			.socket_id = (int)rte_lcore_to_socket_id(u->lcores[i]),
@@ -226,6 +229,7 @@ start(struct uroced *u)
 		.nb_ports = u->nb_ports,
 		.mrs = u->mrs,
 		.qps = u->qps,
+		.ahs = u->ahs,
 		.qsbr = u->qsbr,
 		.pool = u->pool,
 	};
@@ -293,6 +297,8 @@ take_down(struct uroced *u)
 	}
 	if (u->qps != NULL)
 		qp_table_destroy(u->qps);
+	if (u->ahs != NULL)
+		ah_table_destroy(u->ahs);
 	mr_table_destroy(u->mrs);
 	free(u->qsbr);
 	if (u->eal)

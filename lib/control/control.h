@@ -27,6 +27,7 @@ struct control_setup {
 	uint16_t nb_ports;
 	struct mr_table *mrs;
 	struct qp_table *qps;
+	struct ah_table *ahs;
 	struct rte_rcu_qsbr *qsbr;
 	struct rte_mempool *pool;
 };

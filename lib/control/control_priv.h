@@ -30,6 +30,7 @@ enum {
 	/** Mappings of one session's memory; the kernel gives a process 65530 (vm.max_map_count). */
 	SESSION_MAX_MAPS = 4096,
 	SESSION_COMP_VECTORS = 64,
+	SESSION_AH_BUCKETS = 256,
 	/** Size of the memfd for converted memory, log2; sparse, never used twice. */
 	SESSION_MEM_SHIFT = 46,
 	/** Converted memory is mapped in windows of this size, log2, so that many MRs share one mapping. */
@@ -98,9 +99,11 @@ struct obj_qp {
 
 struct obj_ah {
 	struct obj obj;
+	LIST_ENTRY(obj_ah) link;
 	struct obj_pd *pd;
-	struct tp_path path;
+	uint32_t wqe_handle; /**< the transport's: what the client knows it by */
 };
+LIST_HEAD(ah_list, obj_ah);
 
 struct session;
 
@@ -163,6 +166,7 @@ struct session {
 	struct engine_session *engine_sessions[UROCE_MAX_ENGINES];
 	struct handles db_slots[UROCE_MAX_ENGINES]; /**< index: doorbell slot */
 	struct handles tab[OBJ_TYPES];
+	struct ah_list ahs[SESSION_AH_BUCKETS]; /**< by the low bits of wqe_handle */
 	struct pending pending;
 	uint64_t events_lost;
 };

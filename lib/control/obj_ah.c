@@ -21,6 +21,7 @@ op_ah_create_resolved(struct session *s, struct request *r, const uint8_t mac[6]
 {
 	const struct ctl_ah_create_req *q = &r->req->ah_create;
 	struct obj_pd *pd = obj_get(s, OBJ_PD, q->pd, r);
+	struct tp_path path;
 	struct obj_ah *ah;
 	int rc = 0;
 
@@ -29,16 +30,24 @@ op_ah_create_resolved(struct session *s, struct request *r, const uint8_t mac[6]
 	ah = obj_new(s, OBJ_AH, sizeof(*ah), r, &rc);
 	if (ah == NULL)
 		return rc;
+	path_make(s, &q->attr, mac, WIRE_PKEY_DEFAULT, &path);
+	rc = ah_create(s->control->s.ahs, pd->id, &path, &ah->wqe_handle);
+	if (rc != 0) {
+		obj_free(s, OBJ_AH, &ah->obj);
+		return req_fail(r, rc, "no memory for the AH");
+	}
+	LIST_INSERT_HEAD(&s->ahs[ah->wqe_handle % SESSION_AH_BUCKETS], ah, link);
 	ah->pd = pd;
 	pd->obj.users++;
-	path_make(s, &q->attr, mac, s->port->conf.pkeys[0], &ah->path);
-	r->rsp.handle.handle = ah->obj.handle;
+	r->rsp.handle.handle = ah->wqe_handle;
 	return 0;
 }
 
 void
 obj_ah_destroy(struct session *s, struct obj_ah *ah)
 {
+	ah_destroy(s->control->s.ahs, ah->wqe_handle);
+	LIST_REMOVE(ah, link);
 	ah->pd->obj.users--;
 	obj_free(s, OBJ_AH, &ah->obj);
 }
@@ -46,10 +55,14 @@ obj_ah_destroy(struct session *s, struct obj_ah *ah)
 int
 op_ah_destroy(struct session *s, struct request *r)
 {
-	struct obj_ah *ah = obj_get(s, OBJ_AH, r->req->handle.handle, r);
+	uint32_t handle = r->req->handle.handle;
+	struct obj_ah *ah;
 
-	if (ah == NULL)
-		return EINVAL;
-	obj_ah_destroy(s, ah);
-	return 0;
+	LIST_FOREACH(ah, &s->ahs[handle % SESSION_AH_BUCKETS], link) {
+		if (ah->wqe_handle == handle) {
+			obj_ah_destroy(s, ah);
+			return 0;
+		}
+	}
+	return req_fail(r, EINVAL, "%#x is no handle of an AH of this session", handle);
 }

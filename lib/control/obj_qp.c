@@ -181,6 +181,7 @@ create(struct session *s, struct request *r, struct obj_qp *qp, const struct lay
 			.sq = { .base = qp->block.addr + l->sq_offset, .order = l->sq_order, .shift = l->sq_shift },
 			.shared = (void *)qp->block.addr,
 			.port = s->port->index,
+			.max_mtu = s->port->active_mtu,
 			.cookie = q->cookie,
 			.owner = session_owner(s),
 		},

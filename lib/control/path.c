@@ -21,22 +21,6 @@ gid_text(const uint8_t gid[16], char text[INET6_ADDRSTRLEN])
 	return inet_ntop(is_v4(gid) ? AF_INET : AF_INET6, is_v4(gid) ? gid + 12 : gid, text, INET6_ADDRSTRLEN);
 }
 
-/** @return the port of this daemon whose own address @p gid is, the session's first; NULL: a stranger. */
-static const struct net_port *
-owner_of(const struct session *s, const uint8_t gid[16])
-{
-	const struct control *c = s->control;
-	unsigned int i;
-
-	if (net_port_owns(s->port, gid))
-		return s->port;
-	for (i = 0; i < c->s.nb_ports; i++) {
-		if (net_port_owns(c->s.ports[i], gid))
-			return c->s.ports[i];
-	}
-	return NULL;
-}
-
 static int
 fail(struct request *r, int rc, const struct uroce_ah_attr *av)
 {
@@ -98,16 +82,10 @@ check(const struct session *s, struct request *r, const struct uroce_ah_attr *av
 int
 path_resolve(struct session *s, struct request *r, const struct uroce_ah_attr *av, uint8_t mac[6])
 {
-	const struct net_port *own;
 	int rc = check(s, r, av);
 
 	if (rc != 0)
 		return rc;
-	own = owner_of(s, av->dgid);
-	if (own != NULL) {
-		memcpy(mac, own->mac, 6);
-		return 0;
-	}
 	/* Set up first: the session is the argument of the callback. */
 	s->pending.req = *r->req;
 	s->pending.port = s->port;
@@ -127,7 +105,8 @@ path_make(struct session *s, const struct uroce_ah_attr *av, const uint8_t mac[6
 	net_path_addr(s->port, av->sgid_index, av, mac, &out->addr);
 	out->port = s->port->index;
 	out->pkey = pkey;
-	out->loopback = owner_of(s, av->dgid) != NULL;
+	/* Another port of this daemon is a peer like any other: a QP belongs to one port and takes packets of that one only. */
+	out->loopback = net_port_owns(s->port, av->dgid);
 }
 
 void

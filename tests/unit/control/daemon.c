@@ -30,6 +30,7 @@ static struct rte_mempool *pool;
 static struct rte_rcu_qsbr *qsbr;
 static struct mr_table *mrs;
 static struct qp_table *qps;
+static struct ah_table *ahs;
 static struct net_port *ports[1];
 static struct engine *engines[1];
 static struct control *control;
@@ -72,11 +73,13 @@ make_parts(void)
 	assert_int_equal(rte_rcu_qsbr_init(qsbr, 1), 0);
 	mrs = mr_table_create(conf.max_mr, qsbr);
 	qps = qp_table_create(conf.max_qp, qsbr);
+	ahs = ah_table_create(conf.max_ah, qsbr);
 	ports[0] = net_port_open(&conf.ports[0].net, 0, 1, pool, err, sizeof(err));
 	if (ports[0] == NULL)
 		fail_msg("%s", err);
 	ec.mrs = mrs;
 	ec.qps = qps;
+	ec.ahs = ahs;
 	ec.qsbr = qsbr;
 	ec.pool = pool;
 	engines[0] = engine_create(&ec);
@@ -87,7 +90,7 @@ make_parts(void)
 void
 daemon_start(const char *program, uint32_t max_sessions, uint32_t max_qp)
 {
-	struct control_setup setup = { &conf, engines, 1, ports, 1, NULL, NULL, NULL, NULL };
+	struct control_setup setup = { &conf, engines, 1, ports, 1, NULL, NULL, NULL, NULL, NULL };
 	char err[CONFIG_ERR_BYTES];
 	int fd;
 
@@ -98,6 +101,7 @@ daemon_start(const char *program, uint32_t max_sessions, uint32_t max_qp)
 	make_parts();
 	setup.mrs = mrs;
 	setup.qps = qps;
+	setup.ahs = ahs;
 	setup.qsbr = qsbr;
 	setup.pool = pool;
 	if (control_socket_bind(conf.socket, 0600, "", &fd, err) != 0)
@@ -123,6 +127,7 @@ daemon_stop(void)
 	engine_destroy(engines[0]);
 	net_port_close(ports[0]);
 	qp_table_destroy(qps);
+	ah_table_destroy(ahs);
 	mr_table_destroy(mrs);
 	free(qsbr);
 	rte_mempool_free(pool);
