@@ -6,6 +6,7 @@ Used by scripts/quickstart (tour.py) and by tests/verbs.
 
 import os
 import re
+import socket
 import subprocess
 import sys
 import tempfile
@@ -36,6 +37,13 @@ class Lab:
         """Where a program on another host reaches the TCP ports of this one."""
         entry = self.hosts[host]
         return f'198.18.0.{entry["index"]}' if entry['namespace'] else '127.0.0.1'
+
+    def tcp_port(self):
+        """perftest's own port in namespaces; where hosts share the machine's network one that nobody has."""
+        if self.hosts['h1']['namespace']:
+            return TCP_PORT
+        with socket.create_server(('', 0)) as s:
+            return s.getsockname()[1]
 
     def run(self, host, *program, timeout=30):
         return subprocess.run(self.command(host, *program), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
@@ -133,19 +141,28 @@ class Pair:
         return self.server.report() + self.client.report()
 
 
+def with_port(program, port):
+    return program if port == TCP_PORT else [*program, '-p', str(port)]
+
+
 def start_server(lab, program, port=TCP_PORT):
-    server = Side(lab, 'h1', program)
+    server = Side(lab, 'h1', with_port(program, port))
     end = time.monotonic() + LISTEN_SECONDS
     while not server.listens(port) and server.child.poll() is None and time.monotonic() < end:
         time.sleep(0.01)
     return server
 
 
-def run_pair(lab, program, timeout, port=TCP_PORT, client_args=()):
+def start_client(lab, program, port=TCP_PORT):
+    return Side(lab, 'h2', [*with_port(program, port), lab.tcp_address('h1')])
+
+
+def run_pair(lab, program, timeout):
     """Run `program` (a list) on h1, then the same with h1's address on h2; each may take `timeout` seconds."""
     start = time.monotonic()
+    port = lab.tcp_port()
     server = start_server(lab, program, port)
-    client = Side(lab, 'h2', [*program, *client_args, lab.tcp_address('h1')])
+    client = start_client(lab, program, port)
     end = time.monotonic() + timeout
     try:
         while time.monotonic() < end and (server.child.poll() is None or client.child.poll() is None):

@@ -15,12 +15,12 @@ MTUS = {
     'af_packet': (256, 512, 1024, 2048, 4096),
     'af_xdp': (256, 512, 1024, 2048),   # a frame and its buffer's headers share a page
 }
+LOSS = 'loss=0.01,seed=1'    # of what each host receives: both directions
 BW = ('ib_send_bw', 'ib_write_bw', 'ib_read_bw')
 LAT = ('ib_send_lat', 'ib_write_lat', 'ib_read_lat')
 ATOMIC = ('ib_atomic_bw', 'ib_atomic_lat')
 PINGPONG = 'ibv_rc_pingpong'
 ALL_SIZES = [str(1 << i) for i in range(1, 24)]     # perftest's -a: 2 bytes to 8 MiB
-PORTS = itertools.cycle(range(18600, 19600))
 
 
 class Case:
@@ -31,12 +31,11 @@ class Case:
         self.options = options.split()
         self.family = family
         self.timeout = timeout
-        self.port = next(PORTS)
         self.name = ' '.join([program, *self.options, f'IPv{family}'])
 
     def command(self, gids):
         gid_option = '-g' if self.program == PINGPONG else '-x'
-        return [self.program, '-d', pairs.DEVICE, gid_option, gids[self.family], '-p', str(self.port), *self.options]
+        return [self.program, '-d', pairs.DEVICE, gid_option, gids[self.family], *self.options]
 
     def check(self, pair):
         """@return '' or what is wrong"""
@@ -116,6 +115,12 @@ def whole(wire):
             yield Case(program, f'-I 220 -s {size}', family)
         for program in ('ib_send_bw', 'ib_write_bw'):
             yield Case(program, '-I 64 -s 64 -q 16 -b', family)
+
+
+def lossy():
+    """Every program, long enough that each loses many packets."""
+    return [Case(PINGPONG, '-n 500'), *(Case(program, '-n 500', timeout=120) for program in BW + LAT + ATOMIC),
+            *(Case(program, '-b -q 16 -s 20000 -n 200', 6, timeout=120) for program in BW)]
 
 
 def cases(wire, everything):

@@ -50,18 +50,19 @@ class Kill(unittest.TestCase):
     def run_and_kill(self, victim, early=False):
         """@return the side that was left; None if it had no peer yet and was killed as well"""
         program = [*PROGRAM, '-x', self.gid]
-        server = pairs.start_server(self.lab, program)
-        client = pairs.Side(self.lab, 'h2', [*program, self.lab.tcp_address('h1')])
+        port = self.lab.tcp_port()
+        server = pairs.start_server(self.lab, program, port)
+        client = pairs.start_client(self.lab, program, port)
         dead, left = (server, client) if victim == 'server' else (client, server)
         try:
             if not early:
-                self.wait_until_met(server)
+                self.wait_until_met(server, port)
                 time.sleep(BEFORE_TRAFFIC_SECONDS)
             time.sleep(self.random.uniform(0, 0.5))
             self.assertIsNone(dead.child.poll(), 'it ended before it was killed:\n' + server.report() + client.report())
             dead.child.kill()
             dead.child.wait()
-            if left is server and server.listens(pairs.TCP_PORT):
+            if left is server and server.listens(port):
                 return None
             left.wait(time.monotonic() + PEER_SECONDS)
             self.assertIsNotNone(left.child.poll(), 'the peer was not told:\n' + left.report() + self.lab.logs())
@@ -71,10 +72,10 @@ class Kill(unittest.TestCase):
         return left
 
     @staticmethod
-    def wait_until_met(server):
+    def wait_until_met(server, port):
         """perftest's server closes its listening socket when the client has connected."""
         end = time.monotonic() + MEET_SECONDS
-        while server.listens(pairs.TCP_PORT) and time.monotonic() < end:
+        while server.listens(port) and time.monotonic() < end:
             time.sleep(0.005)
 
     def settle(self, before):

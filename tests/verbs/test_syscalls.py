@@ -66,8 +66,9 @@ class Syscalls(unittest.TestCase):
     def test_none_in_program_or_engine_while_ib_write_bw_runs(self):
         program = ['ib_write_bw', '-d', pairs.DEVICE, '-x', str(self.lab.gid_index('h1', 4)), '-s', '4096',
                    '-D', str(RUN_SECONDS)]
-        server = pairs.start_server(self.lab, program)
-        client = pairs.Side(self.lab, 'h2', [*program, self.lab.tcp_address('h1')])
+        port = self.lab.tcp_port()
+        server = pairs.start_server(self.lab, program, port)
+        client = pairs.start_client(self.lab, program, port)
         try:
             time.sleep(START_SECONDS)
             path = os.path.join(self.scratch, 'calls')
