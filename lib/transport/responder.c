@@ -331,7 +331,8 @@ duplicate_read(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 	/* What is still to be sent will answer it. */
 	if ((qp->res_pending & bit) && wire_psn_diff(r->cur, p->bth.psn) <= 0)
 		return true;
-	r->replay = true;
+	/* Going back inside what was never answered to its end isn't a replay yet. */
+	r->replay |= (qp->res_pending & bit) == 0;
 	r->first = p->bth.psn;
 	r->cur = p->bth.psn;
 	qp->res_pending |= bit;
@@ -359,7 +360,7 @@ duplicate(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 			tp->counters.rx_duplicate_dropped++;
 			return;
 		}
-		r->replay = true;
+		r->replay |= (qp->res_pending >> (r - qp->res) & 1) == 0;
 		qp->res_pending |= UINT64_C(1) << (r - qp->res);
 	}
 	qp_reply_later(tp, qp);

@@ -174,9 +174,11 @@ deliver(struct pair *p, struct host *from, struct tp_txvec *v, bool loop)
 			burst[n++] = copy;
 		}
 		burst[n++] = v->pkts[i];
-		if (n >= PAIR_BURST - 1) {
+		if (n >= PAIR_BURST - 1 || p->singly) {
 			assert_int_equal(transport_rx(to->tp, 0, burst, n, loop, p->now), 0);
 			n = 0;
+			if (p->singly)
+				host_turn(to);
 		}
 	}
 	v->n = 0;

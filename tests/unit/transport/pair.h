@@ -123,6 +123,7 @@ struct pair {
 	void *lose_arg;
 	bool stalled; /* nothing leaves the TX vectors */
 	bool duplicate; /* each packet arrives twice */
+	bool singly;    /* each packet is a burst of its own, with a turn behind it */
 	uint32_t mbufs_before;
 };
 

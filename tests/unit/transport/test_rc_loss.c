@@ -29,13 +29,14 @@ lost_packet_is_nakked_and_resent(void **state)
 static void
 sequence_nak_sent_once_per_gap(void **state)
 {
-	/* The first of 20 messages is lost in one burst: 19 packets come out of order. */
+	/* The first of 20 messages is lost: 19 packets come out of order, each in a turn of its own. */
 	struct loss l = { .from = 0, .opcode = -1, .nth = 0, .count = 1 };
 	struct rig r;
 
 	rig_up(&r, NULL, NULL);
 	r.p->lose = lose;
 	r.p->lose_arg = &l;
+	r.p->singly = true;
 	for (uint32_t i = 0; i < 20; i++)
 		rig_write(&r, i, i * 64, 64);
 	pair_settle(r.p);
@@ -212,6 +213,31 @@ read_restarts_at_the_missing_psn(void **state)
 		assert_int_equal(r.p->log[i].reth_len, 6 * 1024);
 	}
 	assert_int_equal(counters(&r, 0)->implied_nak_seq_err, 1);
+	rig_down(&r);
+}
+
+/* Having gone back once doesn't count any more when something has arrived since. */
+static void
+each_lost_response_of_a_read_is_asked_for_again(void **state)
+{
+	struct loss l = { .from = 1, .opcode = WIRE_OP_READ_RESP_MIDDLE, .nth = 3, .count = 1 };
+	struct rig r;
+	uint64_t before;
+
+	rig_up(&r, NULL, NULL);
+	fill(r.bbuf, BUF, 8);
+	r.p->lose = lose;
+	r.p->lose_arg = &l;
+	before = r.p->now;
+	rig_read(&r, 1, 0, 10 * 1024);
+	pair_settle(r.p);
+	l.nth = l.seen + 3;
+	rig_read(&r, 2, 20000, 10 * 1024);
+	pair_settle(r.p);
+	assert_true(r.p->now == before);
+	expect_cqe(&r.a->scq, 1, UROCE_WC_SUCCESS);
+	expect_cqe(&r.a->scq, 2, UROCE_WC_SUCCESS);
+	assert_int_equal(counters(&r, 0)->implied_nak_seq_err, 2);
 	rig_down(&r);
 }
 
@@ -549,6 +575,7 @@ main(void)
 		cmocka_unit_test(lost_ack_makes_a_duplicate_that_is_only_acknowledged),
 		cmocka_unit_test(duplicate_atomic_replays_stored_result),
 		cmocka_unit_test(read_restarts_at_the_missing_psn),
+		cmocka_unit_test(each_lost_response_of_a_read_is_asked_for_again),
 		cmocka_unit_test(ack_beyond_a_read_is_an_implied_nak),
 		cmocka_unit_test(read_response_acknowledges_writes_before_it),
 		cmocka_unit_test(duplicate_read_with_stale_key_is_dropped),
