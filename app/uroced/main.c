@@ -97,9 +97,12 @@ static int
 start_eal(struct uroced *u, const struct options *o)
 {
 	if (rte_eal_init(o->eal_argc, o->eal_argv) < 0)
-		return complain("DPDK's EAL doesn't start: %s. The lines above say more. If memory is missing: reserve hugepages "
-				"(echo 512 > /proc/sys/vm/nr_hugepages) or give EAL --no-huge -m 512. If another DPDK program runs: "
-				"give EAL --file-prefix NAME", rte_strerror(rte_errno));
+		return complain("DPDK's EAL doesn't start: %s. The lines above say more. If memory is missing: reserve "
+				"hugepages "
+				"(echo 512 > /proc/sys/vm/nr_hugepages) or give EAL --no-huge -m 512. If another DPDK "
+				"program runs: "
+				"give EAL --file-prefix NAME",
+				rte_strerror(rte_errno));
 	u->eal = true;
 	if (u->conf.log_level != 0)
 		rte_log_set_level_pattern("uroce.*", u->conf.log_level);
@@ -111,13 +114,15 @@ find_lcores(struct uroced *u)
 {
 	unsigned int lcore;
 
-	RTE_LCORE_FOREACH_WORKER(lcore) {
+	RTE_LCORE_FOREACH_WORKER(lcore)
+	{
 		if (u->nb_engines == UROCE_MAX_ENGINES)
 			return complain("more than %d lcores for engines; give EAL fewer by -l", UROCE_MAX_ENGINES);
 		u->lcores[u->nb_engines++] = lcore;
 	}
 	if (u->nb_engines == 0)
-		return complain("no lcore for an engine; give EAL two or more, for example -l 0-1, or on a machine with one core "
+		return complain("no lcore for an engine; give EAL two or more, for example -l 0-1, or on a machine "
+				"with one core "
 				"--lcores '0@0,1@0'");
 	return 0;
 }
@@ -131,8 +136,8 @@ make_pool(struct uroced *u)
 	for (i = 0; i < u->conf.nb_ports; i++) {
 		const struct net_port_config *p = &u->conf.ports[i].net;
 
-		need += u->nb_engines * ((p->rx_desc != 0 ? p->rx_desc : DEFAULT_DESC) +
-					 (p->tx_desc != 0 ? p->tx_desc : DEFAULT_DESC));
+		need += u->nb_engines *
+			((p->rx_desc != 0 ? p->rx_desc : DEFAULT_DESC) + (p->tx_desc != 0 ? p->tx_desc : DEFAULT_DESC));
 	}
 	need += u->nb_engines * MBUFS_PER_ENGINE;
 	if (n == 0)
@@ -141,12 +146,13 @@ make_pool(struct uroced *u)
 	u->pool = rte_pktmbuf_pool_create("uroce_mbufs", n, MBUF_CACHE, 0, (uint16_t)room, (int)rte_socket_id());
 	if (u->pool == NULL)
 		return complain("no memory for %u packet buffers of %u bytes (%u MiB): %s. Reserve more hugepages "
-				"(echo %u > /proc/sys/vm/nr_hugepages), give EAL more by -m MIB, or lower daemon.mbufs", n, room,
-				(unsigned int)((uint64_t)n * (room + 256) >> 20), rte_strerror(rte_errno),
+				"(echo %u > /proc/sys/vm/nr_hugepages), give EAL more by -m MIB, or lower daemon.mbufs",
+				n, room, (unsigned int)((uint64_t)n * (room + 256) >> 20), rte_strerror(rte_errno),
 				(unsigned int)((uint64_t)n * (room + 256) >> 20));
 	if (n < need)
-		fprintf(stderr, "uroced: warning: daemon.mbufs = %u is less than the ports and engines may hold at once, %u\n", n,
-			need);
+		fprintf(stderr,
+			"uroced: warning: daemon.mbufs = %u is less than the ports and engines may hold at once, %u\n",
+			n, need);
 	return 0;
 }
 
@@ -162,7 +168,8 @@ make_tables(struct uroced *u)
 	u->qps = qp_table_create(u->conf.max_qp, u->qsbr);
 	u->ahs = ah_table_create(u->conf.max_ah, u->qsbr);
 	if (u->mrs == NULL || u->qps == NULL || u->ahs == NULL)
-		return complain("no memory for the tables of %u MRs, %u QPs and %u AHs: %s; lower daemon.max_mr, max_qp or max_ah",
+		return complain("no memory for the tables of %u MRs, %u QPs and %u AHs: %s; lower daemon.max_mr, "
+				"max_qp or max_ah",
 				u->conf.max_mr, u->conf.max_qp, u->conf.max_ah, strerror(errno));
 	return 0;
 }
@@ -185,7 +192,8 @@ open_ports(struct uroced *u)
 			continue;
 		rc = impair_attach(u->ports[i]->port_id, u->ports[i]->nb_queues, &p->impair, &u->impairs[i]);
 		if (rc != 0)
-			return complain("[port %s] impair: the port can't be impaired: %s", p->net.name, strerror(abs(rc)));
+			return complain("[port %s] impair: the port can't be impaired: %s", p->net.name,
+					strerror(abs(rc)));
 	}
 	return 0;
 }
@@ -249,8 +257,8 @@ start(struct uroced *u)
 	}
 	if (control_socket_publish(u->conf.socket, err) != 0)
 		return complain("%s", err);
-	printf("uroced: ready, socket %s, %u port%s, %u engine%s\n", u->conf.socket, u->nb_ports, u->nb_ports == 1 ? "" : "s",
-	       u->nb_engines, u->nb_engines == 1 ? "" : "s");
+	printf("uroced: ready, socket %s, %u port%s, %u engine%s\n", u->conf.socket, u->nb_ports,
+	       u->nb_ports == 1 ? "" : "s", u->nb_engines, u->nb_engines == 1 ? "" : "s");
 	fflush(stdout);
 	return 0;
 }
@@ -263,8 +271,8 @@ bring_up(struct uroced *u, const struct options *o)
 	if (control_socket_bind(u->conf.socket, u->conf.socket_mode, u->conf.socket_group, &u->listen_fd, err) != 0)
 		return complain("%s", err);
 	u->bound = true;
-	if (start_eal(u, o) != 0 || find_lcores(u) != 0 || make_pool(u) != 0 || make_tables(u) != 0 || open_ports(u) != 0 ||
-	    make_engines(u) != 0)
+	if (start_eal(u, o) != 0 || find_lcores(u) != 0 || make_pool(u) != 0 || make_tables(u) != 0 ||
+	    open_ports(u) != 0 || make_engines(u) != 0)
 		return -1;
 	return start(u);
 }

@@ -11,14 +11,14 @@
 #include "config.h"
 
 enum {
-	EXIT_USAGE = 2,    /**< a mistake in the command line or the configuration */
+	EXIT_USAGE = 2, /**< a mistake in the command line or the configuration */
 	OPTIONS_MAX_SETS = CONFIG_MAX_SETTINGS,
 };
 
 struct options {
 	int eal_argc;
 	char **eal_argv;
-	const char *config;  /**< file, or NULL */
+	const char *config; /**< file, or NULL */
 	const char *sets[OPTIONS_MAX_SETS];
 	unsigned int nb_sets;
 	bool check;

@@ -22,9 +22,9 @@ typedef int (*key_parse)(const struct config_key *k, const char *value, void *ds
 
 struct config_key {
 	const char *name;
-	size_t offset;     /**< of the field in struct uroced_config or struct net_port_config */
+	size_t offset; /**< of the field in struct uroced_config or struct net_port_config */
 	key_parse parse;
-	uint64_t min, max; /**< of a number; max also the room of a string */
+	uint64_t min, max;        /**< of a number; max also the room of a string */
 	const char *const *words; /**< of a choice */
 };
 
@@ -126,8 +126,8 @@ parse_ip(const struct config_key *k, const char *value, void *dst, char *err, si
 	int family = k->max == 4 ? AF_INET : AF_INET6;
 
 	if (inet_pton(family, value, dst) != 1)
-		return want(err, err_bytes, "must be an %s address, for example %s", family == AF_INET ? "IPv4" : "IPv6",
-			    family == AF_INET ? "198.18.0.254" : "fd00:18::fe");
+		return want(err, err_bytes, "must be an %s address, for example %s",
+			    family == AF_INET ? "IPv4" : "IPv6", family == AF_INET ? "198.18.0.254" : "fd00:18::fe");
 	return 0;
 }
 
@@ -328,17 +328,19 @@ check_whole(const struct uroced_config *c, const char *file, char *err)
 	if (c->nb_ports == 0)
 		return want(err, CONFIG_ERR_BYTES,
 			    "%s: no port; add a section [port uroce0] with a key ethdev, or give "
-			    "--set 'port uroce0.ethdev=NAME'", where);
+			    "--set 'port uroce0.ethdev=NAME'",
+			    where);
 	for (i = 0; i < c->nb_ports; i++) {
 		if (c->ports[i].net.ethdev[0] == '\0')
 			return want(err, CONFIG_ERR_BYTES,
 				    "%s: [port %s] has no ethdev; name the DPDK port, for example ethdev = net_memif0 "
-				    "or ethdev = 0000:03:00.0", where, c->ports[i].net.name);
+				    "or ethdev = 0000:03:00.0",
+				    where, c->ports[i].net.name);
 		for (j = 0; j < i; j++) {
 			if (strcmp(c->ports[i].net.ethdev, c->ports[j].net.ethdev) == 0)
 				return want(err, CONFIG_ERR_BYTES,
-					    "%s: [port %s] and [port %s] have the same ethdev %s; give each its own", where,
-					    c->ports[j].net.name, c->ports[i].net.name, c->ports[i].net.ethdev);
+					    "%s: [port %s] and [port %s] have the same ethdev %s; give each its own",
+					    where, c->ports[j].net.name, c->ports[i].net.name, c->ports[i].net.ethdev);
 		}
 	}
 	return 0;

@@ -22,8 +22,8 @@
 #include "net.h"
 
 enum {
-	CONFIG_ERR_BYTES = 512,     /**< room that a message needs */
-	CONFIG_SOCKET_BYTES = 96,   /**< path of the socket: sun_path less the suffix of the temporary name */
+	CONFIG_ERR_BYTES = 512,   /**< room that a message needs */
+	CONFIG_SOCKET_BYTES = 96, /**< path of the socket: sun_path less the suffix of the temporary name */
 	CONFIG_GROUP_BYTES = 64,
 	CONFIG_MAX_SETTINGS = 1024, /**< keys in the file and on the command line */
 };
@@ -31,20 +31,20 @@ enum {
 /** What is configured of a port. */
 struct config_port {
 	struct net_port_config net;
-	bool impaired;               /**< what it receives is made worse on purpose (drivers/net/impair) */
+	bool impaired; /**< what it receives is made worse on purpose (drivers/net/impair) */
 	struct impair_params impair;
 };
 
 /** Everything that can be configured; config_defaults() fills it. */
 struct uroced_config {
 	char socket[CONFIG_SOCKET_BYTES];
-	uint32_t socket_mode;               /**< permission bits */
+	uint32_t socket_mode;                  /**< permission bits */
 	char socket_group[CONFIG_GROUP_BYTES]; /**< name or number, "": the daemon's own */
-	uint32_t idle;                      /**< enum engine_idle */
-	uint32_t mbufs;                     /**< packet buffers, 0: by the number of ports and engines */
-	uint32_t log_level;                 /**< RTE_LOG_*, 0: leave as EAL has it */
+	uint32_t idle;                         /**< enum engine_idle */
+	uint32_t mbufs;                        /**< packet buffers, 0: by the number of ports and engines */
+	uint32_t log_level;                    /**< RTE_LOG_*, 0: leave as EAL has it */
 	uint32_t max_sessions, max_pd, max_mr, max_cq, max_srq, max_qp, max_ah;
-	uint32_t ring_memory;               /**< MiB of queues that one session may have */
+	uint32_t ring_memory; /**< MiB of queues that one session may have */
 	struct config_port ports[UROCE_MAX_PORTS];
 	unsigned int nb_ports;
 };

@@ -90,8 +90,8 @@ take_section(struct config_setting *cur, char *text, char *err)
 
 	cur->section[0] = cur->key[0] = cur->value[0] = '\0';
 	if (text[n - 1] != ']' || n - 2 >= sizeof(cur->section)) {
-		snprintf(err, CONFIG_ERR_BYTES, "%s:%u: '%.80s': a section must look like [daemon] or [port uroce0]", cur->file,
-			 cur->line, text);
+		snprintf(err, CONFIG_ERR_BYTES, "%s:%u: '%.80s': a section must look like [daemon] or [port uroce0]",
+			 cur->file, cur->line, text);
 		return EINVAL;
 	}
 	text[n - 1] = '\0';
@@ -105,15 +105,17 @@ take_key(struct config_setting *cur, char *text, char *err)
 	char *value = strchr(text, '=');
 
 	if (value == NULL) {
-		snprintf(err, CONFIG_ERR_BYTES, "%s:%u: '%.80s': must be a [section] or key = value", cur->file, cur->line, text);
+		snprintf(err, CONFIG_ERR_BYTES, "%s:%u: '%.80s': must be a [section] or key = value", cur->file,
+			 cur->line, text);
 		return EINVAL;
 	}
 	*value++ = '\0';
 	text = trim(text);
 	value = trim(value);
 	if (cur->section[0] == '\0') {
-		snprintf(err, CONFIG_ERR_BYTES, "%s:%u: '%.60s' stands before any section; put it under [daemon] or [port uroceN]",
-			 cur->file, cur->line, text);
+		snprintf(err, CONFIG_ERR_BYTES,
+			 "%s:%u: '%.60s' stands before any section; put it under [daemon] or [port uroceN]", cur->file,
+			 cur->line, text);
 		return EINVAL;
 	}
 	if (strlcpy(cur->key, text, sizeof(cur->key)) >= sizeof(cur->key) || text[0] == '\0') {
@@ -216,7 +218,8 @@ config_source_set(struct config_source *src, const char *set, char *err)
 	if (dot == NULL || dot == set || dot + 1 == eq || (size_t)(dot - set) >= sizeof(s.section) ||
 	    (size_t)(eq - dot - 1) >= sizeof(s.key)) {
 		snprintf(err, CONFIG_ERR_BYTES,
-			 "--set '%.80s': must look like section.key=value, for example --set 'port uroce0.mtu=4200'", set);
+			 "--set '%.80s': must look like section.key=value, for example --set 'port uroce0.mtu=4200'",
+			 set);
 		return EINVAL;
 	}
 	memcpy(s.section, set, dot - set);

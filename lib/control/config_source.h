@@ -29,8 +29,7 @@ struct config_source {
 };
 
 /** Put "file:line: [section] key = value: message" into @p err, CONFIG_ERR_BYTES long. @return EINVAL. */
-int config_error(char *err, const struct config_setting *s, const char *fmt, ...)
-	__attribute__((format(printf, 3, 4)));
+int config_error(char *err, const struct config_setting *s, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
 /** Add the settings of @p file. @return 0, EINVAL with a message, or the errno of reading. */
 int config_source_file(struct config_source *src, const char *file, char *err);

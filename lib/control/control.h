@@ -3,9 +3,10 @@
  * @file
  * The control thread of the daemon: sessions of programs and their objects.
  *
- * Owns: the socket, the sessions, what every session has (PDs, MRs, CQs, SRQs, QPs, AHs, shared memory), the neighbours' timers and
- * the watch over the ports' links. Called by: app/uroced and tests. Thread: everything here runs on the one control thread, which
- * sleeps in epoll when there is nothing to do; what engines own it changes through their mailboxes.
+ * Owns: the socket, the sessions, what every session has (PDs, MRs, CQs, SRQs, QPs, AHs, shared memory), the
+ * neighbours' timers and the watch over the ports' links. Called by: app/uroced and tests. Thread: everything here runs
+ * on the one control thread, which sleeps in epoll when there is nothing to do; what engines own it changes through
+ * their mailboxes.
  */
 #ifndef UROCE_CONTROL_H
 #define UROCE_CONTROL_H

@@ -144,23 +144,23 @@ struct session {
 	TAILQ_ENTRY(session) link;
 	struct watch sock, kick;
 	struct control *control;
-	uint64_t id;                /**< never used twice: what engines know as owner */
+	uint64_t id; /**< never used twice: what engines know as owner */
 	bool hello, closing;
-	_Atomic uint32_t victim;    /**< its memory went away under a mapping (sigbus.c) */
+	_Atomic uint32_t victim; /**< its memory went away under a mapping (sigbus.c) */
 	pid_t pid;
 	uid_t uid;
 	char program[CTL_NAME_BYTES];
-	int proc_fd;                /**< /proc/PID, bound to that process, or -1 */
-	int async_fd;               /**< write end of the pipe of asynchronous events, or -1 */
-	struct net_port *port;      /**< NULL until DEVICE_OPEN */
+	int proc_fd;           /**< /proc/PID, bound to that process, or -1 */
+	int async_fd;          /**< write end of the pipe of asynchronous events, or -1 */
+	struct net_port *port; /**< NULL until DEVICE_OPEN */
 	struct mem_owner owner;
-	int mem_fd;                 /**< memfd of converted memory */
+	int mem_fd; /**< memfd of converted memory */
 	LIST_HEAD(, mem_window) windows;
 	uint32_t nb_maps;
-	struct ctl_seg *segs;       /**< of CTL_MR_SEGS, until CTL_MR_REG */
+	struct ctl_seg *segs; /**< of CTL_MR_SEGS, until CTL_MR_REG */
 	uint32_t nb_segs;
 	struct shm *shm;
-	uint8_t *db;                /**< doorbells, db_bytes long */
+	uint8_t *db; /**< doorbells, db_bytes long */
 	size_t db_bytes;
 	int db_sigbus_id;
 	struct engine_session *engine_sessions[UROCE_MAX_ENGINES];
@@ -175,9 +175,9 @@ struct control {
 	struct control_setup s;
 	int epfd;
 	bool stop;
-	bool privileged;            /**< map_files of programs can be opened */
+	bool privileged; /**< map_files of programs can be opened */
 	bool hugepages;
-	int uffd;                   /**< /dev/userfaultfd, or -1 */
+	int uffd; /**< /dev/userfaultfd, or -1 */
 	struct watch listen, wake, signals;
 	struct engine_watch engines[UROCE_MAX_ENGINES];
 	TAILQ_HEAD(session_list, session) sessions;
@@ -190,7 +190,7 @@ struct control {
 	bool link_up[UROCE_MAX_PORTS];
 	uint64_t next_link_poll_ns;
 	uint64_t log_second, log_lines, log_skipped;
-	uint8_t *rx;                /**< buffer of one request */
+	uint8_t *rx; /**< buffer of one request */
 };
 
 /** A request on its way through its handler. */
@@ -198,7 +198,7 @@ struct request {
 	const struct ctl_req *req;
 	const struct ctl_seg *segs;
 	uint32_t nb_segs;
-	int fds[CTL_MAX_FDS];       /**< a handler that keeps one puts -1 in its place */
+	int fds[CTL_MAX_FDS]; /**< a handler that keeps one puts -1 in its place */
 	uint32_t nb_fds;
 	struct ctl_rsp rsp;
 	int out_fds[CTL_MAX_FDS];
@@ -211,10 +211,18 @@ int req_fail(struct request *r, int err, const char *fmt, ...) __attribute__((fo
 /** Add a descriptor to the reply. */
 void req_send_fd(struct request *r, int fd, bool close_it);
 
-/* ---- server.c ---- */
+/* ---- control.c ---- */
 uint64_t control_now_ns(void);
 int control_watch(struct control *c, struct watch *w, uint32_t events);
 void control_unwatch(struct control *c, struct watch *w);
+
+/* ---- server.c ---- */
+/** The longest request. */
+#define CONTROL_RX_BYTES (CTL_REQ_BYTES + CTL_SEGS_PER_MSG * sizeof(struct ctl_seg))
+/** Begin to take the session's requests. @return 0 or an errno value. */
+int session_serve(struct session *s);
+/** Send a reply with its descriptors. @return 0 or an errno value. */
+int send_reply(int sock, const struct ctl_rsp *rsp, const int *fds, uint32_t nb_fds);
 /** Answer @p r with @p status; the session is closed if that fails. */
 void session_reply(struct session *s, struct request *r, int status);
 /** Stop or go on taking requests. */
@@ -230,7 +238,8 @@ struct session *session_find(struct control *c, uint64_t id);
 int op_hello(struct session *s, struct request *r);
 int op_device_open(struct session *s, struct request *r);
 
-/** Allocate an object of @p bytes and give it a handle, within the limits. @return NULL with r failed as *@p rc says. */
+/** Allocate an object of @p bytes and give it a handle, within the limits. @return NULL with r failed as *@p rc says.
+ */
 void *obj_new(struct session *s, enum obj_type type, size_t bytes, struct request *r, int *rc);
 /** Remove and free. */
 void obj_free(struct session *s, enum obj_type type, struct obj *o);
@@ -278,12 +287,13 @@ int op_ah_create_resolved(struct session *s, struct request *r, const uint8_t ma
 
 /* ---- path.c ---- */
 /**
- * Find the MAC address of an AV. @return 0: *@p mac is set; EINPROGRESS: the request waits and will go on by itself; else the request
- * has failed.
+ * Find the MAC address of an AV. @return 0: *@p mac is set; EINPROGRESS: the request waits and will go on by itself;
+ * else the request has failed.
  */
 int path_resolve(struct session *s, struct request *r, const struct uroce_ah_attr *av, uint8_t mac[6]);
 /** Make the path of a resolved AV. */
-void path_make(struct session *s, const struct uroce_ah_attr *av, const uint8_t mac[6], uint16_t pkey, struct tp_path *out);
+void path_make(struct session *s, const struct uroce_ah_attr *av, const uint8_t mac[6], uint16_t pkey,
+	       struct tp_path *out);
 /** Forget a waiting request. */
 void path_cancel(struct session *s);
 

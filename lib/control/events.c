@@ -80,7 +80,8 @@ poll_links(struct control *c)
 			continue;
 		c->link_up[i] = up;
 		CTL_LOG(NOTICE, "%s: link %s", c->s.ports[i]->conf.name, up ? "up" : "down");
-		TAILQ_FOREACH(s, &c->sessions, link) {
+		TAILQ_FOREACH(s, &c->sessions, link)
+		{
 			if (s->port == c->s.ports[i])
 				send_async(s, up ? UROCE_EVENT_PORT_ACTIVE : UROCE_EVENT_PORT_ERR, 1);
 		}

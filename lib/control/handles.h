@@ -18,7 +18,7 @@ enum {
 #define HANDLE_NONE UINT32_MAX
 
 struct handle_slot {
-	void *obj;          /**< NULL: free */
+	void *obj; /**< NULL: free */
 	uint32_t gen;
 	uint32_t next_free; /**< index, if free */
 };

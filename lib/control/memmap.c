@@ -76,8 +76,8 @@ find_vma(const struct vma_list *l, uint64_t start, uint64_t end)
 }
 
 /**
- * Whether we may use what we could see of this process: only if it still is the one that the socket's credentials name. Its
- * folder in /proc belongs to its user, unless it runs with privileges that this user hasn't.
+ * Whether we may use what we could see of this process: only if it still is the one that the socket's credentials name.
+ * Its folder in /proc belongs to its user, unless it runs with privileges that this user hasn't.
  */
 static bool
 may_map(const struct session *s)
@@ -116,10 +116,11 @@ memmap_open_shared(struct map_build *b, const struct ctl_seg *seg, struct seg_pl
 		return req_fail(b->request, EOPNOTSUPP, "%s is no shared memory", name);
 	}
 	/* The link's own mode says how the program opened the file; we do for it only what it could do itself. */
-	if (b->writable && (!vma->write || fstatat(s->proc_fd, name, &st, AT_SYMLINK_NOFOLLOW) != 0 ||
-			    !(st.st_mode & S_IWUSR))) {
+	if (b->writable &&
+	    (!vma->write || fstatat(s->proc_fd, name, &st, AT_SYMLINK_NOFOLLOW) != 0 || !(st.st_mode & S_IWUSR))) {
 		close(path_fd);
-		return req_fail(b->request, EFAULT, "the program's mapping at %#" PRIx64 " is read-only, the MR shall be written",
+		return req_fail(b->request, EFAULT,
+				"the program's mapping at %#" PRIx64 " is read-only, the MR shall be written",
 				seg->map_start);
 	}
 	snprintf(link, sizeof(link), "/proc/self/fd/%d", path_fd);
@@ -206,7 +207,8 @@ get_window(struct map_build *b, uint64_t index)
 	struct mem_window *w;
 	void *base;
 
-	LIST_FOREACH(w, &s->windows, link) {
+	LIST_FOREACH(w, &s->windows, link)
+	{
 		if (w->index == index)
 			return w;
 	}

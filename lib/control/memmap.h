@@ -3,8 +3,8 @@
  * @file
  * Mapping a program's memory into the daemon.
  *
- * Owns: the mappings of one MR while it is being put together, the session's windows onto its memfd of converted memory, and the
- * reading of /proc/PID/maps. Called by: obj_mr.c. Thread: control.
+ * Owns: the mappings of one MR while it is being put together, the session's windows onto its memfd of converted
+ * memory, and the reading of /proc/PID/maps. Called by: obj_mr.c. Thread: control.
  */
 #ifndef UROCE_MEMMAP_H
 #define UROCE_MEMMAP_H
@@ -26,18 +26,18 @@ struct vma_list {
 
 /** A segment while it is being mapped. */
 struct seg_plan {
-	int fd;               /**< to be mapped, or -1: remote */
+	int fd; /**< to be mapped, or -1: remote */
 	bool close_fd;
 	uint64_t file_offset;
-	uint64_t page_bytes;  /**< of the file */
+	uint64_t page_bytes; /**< of the file */
 };
 
 /** An MR while it is being put together. */
 struct map_build {
 	struct session *session;
 	struct request *request;
-	struct obj_mr *mr;    /**< takes mappings and windows */
-	bool writable;        /**< the MR may be written */
+	struct obj_mr *mr; /**< takes mappings and windows */
+	bool writable;     /**< the MR may be written */
 	struct vma_list vmas;
 	uint32_t room_maps, room_windows;
 };
@@ -54,7 +54,8 @@ int memmap_open_shared(struct map_build *b, const struct ctl_seg *seg, struct se
  * @param host  Gets the address of the first one's first byte.
  * @return 0 or an errno value with a message.
  */
-int memmap_run(struct map_build *b, const struct ctl_seg *segs, const struct seg_plan *plans, uint32_t n, uint8_t **host);
+int memmap_run(struct map_build *b, const struct ctl_seg *segs, const struct seg_plan *plans, uint32_t n,
+	       uint8_t **host);
 
 /** Take back what an MR has mapped; no engine may use it any more. */
 void memmap_release(struct session *s, struct obj_mr *mr);

@@ -12,7 +12,8 @@ check(struct request *r)
 	if (q->cqe == 0 || q->cqe > UROCE_MAX_CQE)
 		return req_fail(r, EINVAL, "CQ with %u entries: must be 1 to %u", q->cqe, UROCE_MAX_CQE);
 	if (q->comp_vector >= SESSION_COMP_VECTORS)
-		return req_fail(r, EINVAL, "completion vector %u: must be below %u", q->comp_vector, SESSION_COMP_VECTORS);
+		return req_fail(r, EINVAL, "completion vector %u: must be below %u", q->comp_vector,
+				SESSION_COMP_VECTORS);
 	if (q->has_channel > 1 || r->nb_fds != q->has_channel || (q->has_channel && !is_event_pipe(r->fds[0])))
 		return req_fail(r, EINVAL, "a channel needs the write end of its pipe, O_NONBLOCK");
 	return 0;
@@ -35,8 +36,8 @@ op_cq_create(struct session *s, struct request *r)
 	if (cq == NULL)
 		return rc;
 	if (shm_alloc(s->shm, sizeof(struct ring_cq_shared) + bytes, &cq->block) != 0) {
-		rc = req_fail(r, ENOMEM, "no memory for a CQ of %u entries (daemon.ring_memory is %u MiB per session)", 1u << order,
-			      s->control->s.conf->ring_memory);
+		rc = req_fail(r, ENOMEM, "no memory for a CQ of %u entries (daemon.ring_memory is %u MiB per session)",
+			      1u << order, s->control->s.conf->ring_memory);
 		goto fail_obj;
 	}
 	cq->channel_fd = q->has_channel ? r->fds[0] : -1;

@@ -17,21 +17,27 @@ check_seg(struct map_build *b, const struct ctl_seg *seg, uint64_t va)
 	struct request *r = b->request;
 
 	if (seg->va != va || seg->length == 0 || seg->va + seg->length < seg->va)
-		return req_fail(r, EINVAL, "segment at %#" PRIx64 ", %" PRIu64 " bytes: segments must follow each other from %#" PRIx64,
+		return req_fail(r, EINVAL,
+				"segment at %#" PRIx64 ", %" PRIu64
+				" bytes: segments must follow each other from %#" PRIx64,
 				seg->va, seg->length, va);
 	switch (seg->kind) {
 	case CTL_SEG_CONVERTED:
-		if (seg->offset + seg->length < seg->offset || seg->offset + seg->length > UINT64_C(1) << SESSION_MEM_SHIFT ||
+		if (seg->offset + seg->length < seg->offset ||
+		    seg->offset + seg->length > UINT64_C(1) << SESSION_MEM_SHIFT ||
 		    ((seg->offset ^ seg->va) & PAGE_MASK) != 0)
-			return req_fail(r, EINVAL, "segment at %#" PRIx64 ": offset %#" PRIx64 " is not in the memfd or off its page",
+			return req_fail(r, EINVAL,
+					"segment at %#" PRIx64 ": offset %#" PRIx64
+					" is not in the memfd or off its page",
 					seg->va, seg->offset);
 		return 0;
 	case CTL_SEG_SHARED:
 		if (seg->map_start >= seg->map_end || ((seg->map_start | seg->map_end) & PAGE_MASK) != 0 ||
 		    seg->va < seg->map_start || seg->va + seg->length > seg->map_end ||
 		    seg->offset != seg->va - seg->map_start)
-			return req_fail(r, EINVAL, "segment at %#" PRIx64 " is not inside its mapping %#" PRIx64 "-%#" PRIx64, seg->va,
-					seg->map_start, seg->map_end);
+			return req_fail(r, EINVAL,
+					"segment at %#" PRIx64 " is not inside its mapping %#" PRIx64 "-%#" PRIx64,
+					seg->va, seg->map_start, seg->map_end);
 		return 0;
 	case CTL_SEG_REMOTE:
 		if (b->session->owner.mem_fd < 0)
@@ -57,7 +63,8 @@ plan_seg(struct map_build *b, const struct ctl_seg *seg, struct seg_plan *plan)
 	return 0;
 }
 
-/** @return true if @p next can be mapped right behind @p seg: both in ordinary pages, and they meet between two of them. */
+/** @return true if @p next can be mapped right behind @p seg: both in ordinary pages, and they meet between two of
+ * them. */
 static bool
 joins(const struct seg_plan *a, const struct ctl_seg *next, const struct seg_plan *b)
 {
@@ -145,8 +152,10 @@ create(struct map_build *b, const struct ctl_seg *segs, uint32_t n)
 		};
 		rc = mr_create(s->control->s.mrs, &p, &b->mr->mr);
 		if (rc == EINVAL)
-			req_fail(b->request, rc, "access %#x or the range of the MR is not allowed: remote write and atomic need local "
-				 "write, and the segments must cover the range", q->access);
+			req_fail(b->request, rc,
+				 "access %#x or the range of the MR is not allowed: remote write and atomic need local "
+				 "write, and the segments must cover the range",
+				 q->access);
 		else if (rc != 0)
 			req_fail(b->request, rc, "no key left for the MR");
 	}
@@ -172,8 +181,8 @@ collect(struct session *s, struct request *r)
 	s->nb_segs = 0;
 	if (q->nb_segs > UROCE_MAX_MR_SEGS || q->nb_segs != before + r->nb_segs) {
 		free(segs);
-		req_fail(r, EINVAL, "MR of %u segments, %u came before and %u now: at most %u, and all must be there", q->nb_segs,
-			 before, r->nb_segs, UROCE_MAX_MR_SEGS);
+		req_fail(r, EINVAL, "MR of %u segments, %u came before and %u now: at most %u, and all must be there",
+			 q->nb_segs, before, r->nb_segs, UROCE_MAX_MR_SEGS);
 		return NULL;
 	}
 	segs = reallocarray(segs, q->nb_segs + 1, sizeof(*segs));

@@ -82,7 +82,8 @@ check_cap(struct request *r)
 		return req_fail(r, EINVAL, "max_send_sge %u, max_recv_sge %u: must be at most %u", cap->max_send_sge,
 				cap->max_recv_sge, UROCE_MAX_SGE);
 	if (cap->max_inline_data > UROCE_MAX_INLINE)
-		return req_fail(r, EINVAL, "max_inline_data %u: must be at most %u", cap->max_inline_data, UROCE_MAX_INLINE);
+		return req_fail(r, EINVAL, "max_inline_data %u: must be at most %u", cap->max_inline_data,
+				UROCE_MAX_INLINE);
 	if (q->type != UROCE_QPT_RC && q->type != UROCE_QPT_UC && q->type != UROCE_QPT_UD)
 		return req_fail(r, EOPNOTSUPP, "QP type %u is not supported", q->type);
 	return 0;
@@ -192,7 +193,9 @@ create(struct session *s, struct request *r, struct obj_qp *qp, const struct lay
 
 	if (qp->srq == NULL)
 		a.params.rq = (struct ring){
-			.base = qp->block.addr + l->rq_offset, .order = l->rq_order, .shift = l->rq_shift,
+			.base = qp->block.addr + l->rq_offset,
+			.order = l->rq_order,
+			.shift = l->rq_shift,
 		};
 	rc = engine_call(s->control->s.engines[qp->engine], create_on_engine, &a);
 	if (rc == EINVAL)
@@ -285,7 +288,8 @@ op_qp_modify(struct session *s, struct request *r)
 		return req_fail(r, rc, "modify QP %#x, %s: %s", qp_num(qp->qp), qp_state_name(qp_state(qp->qp)), why);
 	if ((q->mask & UROCE_QP_PKEY_INDEX) &&
 	    (q->attr.pkey_index >= UROCE_MAX_PKEYS || s->port->conf.pkeys[q->attr.pkey_index] == 0))
-		return req_fail(r, EINVAL, "modify QP %#x: P_Key index %u is not in use", qp_num(qp->qp), q->attr.pkey_index);
+		return req_fail(r, EINVAL, "modify QP %#x: P_Key index %u is not in use", qp_num(qp->qp),
+				q->attr.pkey_index);
 	if ((q->mask & UROCE_QP_PORT) && q->attr.port_num != 1)
 		return req_fail(r, EINVAL, "modify QP %#x: port %u: must be 1", qp_num(qp->qp), q->attr.port_num);
 	if (!(q->mask & UROCE_QP_AV))

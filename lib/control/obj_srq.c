@@ -86,8 +86,8 @@ op_srq_create(struct session *s, struct request *r)
 	order = order_of(q->max_wr);
 	shift = order_of(ring_rq_stride(q->max_sge));
 	if (shm_alloc(s->shm, sizeof(struct ring_srq_shared) + (UINT64_C(1) << (order + shift)), &srq->block) != 0) {
-		rc = req_fail(r, ENOMEM, "no memory for an SRQ of %u WRs (daemon.ring_memory is %u MiB per session)", 1u << order,
-			      c->s.conf->ring_memory);
+		rc = req_fail(r, ENOMEM, "no memory for an SRQ of %u WRs (daemon.ring_memory is %u MiB per session)",
+			      1u << order, c->s.conf->ring_memory);
 		goto fail_obj;
 	}
 	srq->engine = c->next_engine++ % c->s.nb_engines;

@@ -31,11 +31,12 @@ fail(struct request *r, int rc, const struct uroce_ah_attr *av)
 	case ETIMEDOUT:
 		return req_fail(r, rc, "%s doesn't answer ARP or ND; is the peer up and on this network?", text);
 	case EHOSTUNREACH:
-		return req_fail(r, rc, "no route to %s; add an address on its network or a gateway to the port's configuration",
-				text);
+		return req_fail(
+			r, rc, "no route to %s; add an address on its network or a gateway to the port's configuration",
+			text);
 	case EINVAL:
-		return req_fail(r, rc, "%s can't be reached from GID index %u: unused, or of another address family", text,
-				av->sgid_index);
+		return req_fail(r, rc, "%s can't be reached from GID index %u: unused, or of another address family",
+				text, av->sgid_index);
 	case ENOBUFS:
 		return req_fail(r, EAGAIN, "too many addresses are being resolved; try again");
 	default:
@@ -105,7 +106,8 @@ path_make(struct session *s, const struct uroce_ah_attr *av, const uint8_t mac[6
 	net_path_addr(s->port, av->sgid_index, av, mac, &out->addr);
 	out->port = s->port->index;
 	out->pkey = pkey;
-	/* Another port of this daemon is a peer like any other: a QP belongs to one port and takes packets of that one only. */
+	/* Another port of this daemon is a peer like any other: a QP belongs to one port and takes packets of that one
+	 * only. */
 	out->loopback = net_port_owns(s->port, av->dgid);
 }
 

@@ -10,8 +10,8 @@
 
 enum {
 	/*
-	 * Must be neither 0 nor a vendor's nor 0xffffff, which software takes for "no such device". The second lowest bit of
-	 * the first byte says "locally administered": no vendor has such an OUI.
+	 * Must be neither 0 nor a vendor's nor 0xffffff, which software takes for "no such device". The second lowest
+	 * bit of the first byte says "locally administered": no vendor has such an OUI.
 	 */
 	VENDOR_ID = 0x067572,
 	VENDOR_PART_ID = 1,
@@ -76,7 +76,8 @@ op_device_query(struct session *s, struct request *r)
 		.vendor_part_id = VENDOR_PART_ID,
 		.max_qp = conf->max_qp,
 		.max_qp_wr = UROCE_MAX_QP_WR,
-		.device_cap_flags = CAP_CURR_QP_STATE_MOD | CAP_PORT_ACTIVE_EVENT | CAP_SYS_IMAGE_GUID | CAP_RC_RNR_NAK_GEN,
+		.device_cap_flags = CAP_CURR_QP_STATE_MOD | CAP_PORT_ACTIVE_EVENT | CAP_SYS_IMAGE_GUID |
+				    CAP_RC_RNR_NAK_GEN,
 		.max_sge = UROCE_MAX_SGE,
 		.max_sge_rd = UROCE_MAX_SGE,
 		.max_cq = conf->max_cq,
@@ -110,8 +111,8 @@ speed_codes(uint32_t mbps, uint32_t *speed, uint32_t *width)
 	static const struct {
 		uint32_t mbps, speed, width;
 	} codes[] = {
-		{ 1000, SDR, X1 },   { 10000, FDR10, X1 }, { 20000, DDR, X4 },  { 25000, EDR, X1 },
-		{ 40000, FDR10, X4 }, { 50000, EDR, X2 },  { 100000, EDR, X4 }, { 200000, HDR, X4 },
+		{ 1000, SDR, X1 },    { 10000, FDR10, X1 },    { 20000, DDR, X4 },  { 25000, EDR, X1 },
+		{ 40000, FDR10, X4 }, { 50000, EDR, X2 },      { 100000, EDR, X4 }, { 200000, HDR, X4 },
 		{ 400000, NDR, X4 },  { UINT32_MAX, NDR, X8 },
 	};
 	unsigned int i = 0;

@@ -25,12 +25,8 @@ static const struct {
 	const char *name;
 	const char *limit; /* the key that sets it */
 } types[OBJ_TYPES] = {
-	[OBJ_PD] = { "PD", "max_pd" },
-	[OBJ_MR] = { "MR", "max_mr" },
-	[OBJ_CQ] = { "CQ", "max_cq" },
-	[OBJ_SRQ] = { "SRQ", "max_srq" },
-	[OBJ_QP] = { "QP", "max_qp" },
-	[OBJ_AH] = { "AH", "max_ah" },
+	[OBJ_PD] = { "PD", "max_pd" },    [OBJ_MR] = { "MR", "max_mr" }, [OBJ_CQ] = { "CQ", "max_cq" },
+	[OBJ_SRQ] = { "SRQ", "max_srq" }, [OBJ_QP] = { "QP", "max_qp" }, [OBJ_AH] = { "AH", "max_ah" },
 };
 
 const char *
@@ -46,8 +42,8 @@ obj_new(struct session *s, enum obj_type type, size_t bytes, struct request *r, 
 	struct obj *o;
 
 	if (c->count[type] >= c->limit[type]) {
-		*rc = req_fail(r, ENOMEM, "uroced has %u %ss already; raise daemon.%s", c->count[type], types[type].name,
-			       types[type].limit);
+		*rc = req_fail(r, ENOMEM, "uroced has %u %ss already; raise daemon.%s", c->count[type],
+			       types[type].name, types[type].limit);
 		return NULL;
 	}
 	o = calloc(1, bytes);
@@ -91,7 +87,8 @@ session_find(struct control *c, uint64_t id)
 {
 	struct session *s;
 
-	TAILQ_FOREACH(s, &c->sessions, link) {
+	TAILQ_FOREACH(s, &c->sessions, link)
+	{
 		if (s->id == id)
 			return s;
 	}
@@ -382,9 +379,10 @@ log_end(struct session *s, const char *why)
 		c->log_skipped++;
 		return;
 	}
-	CTL_LOG(INFO, "session of %s (pid %d, uid %u) ended: %s; freed %u QPs, %u CQs, %u SRQs, %u MRs, %u PDs", s->program,
-		(int)s->pid, (unsigned int)s->uid, why != NULL ? why : "it went away with objects open",
-		s->tab[OBJ_QP].used, s->tab[OBJ_CQ].used, s->tab[OBJ_SRQ].used, s->tab[OBJ_MR].used, s->tab[OBJ_PD].used);
+	CTL_LOG(INFO, "session of %s (pid %d, uid %u) ended: %s; freed %u QPs, %u CQs, %u SRQs, %u MRs, %u PDs",
+		s->program, (int)s->pid, (unsigned int)s->uid, why != NULL ? why : "it went away with objects open",
+		s->tab[OBJ_QP].used, s->tab[OBJ_CQ].used, s->tab[OBJ_SRQ].used, s->tab[OBJ_MR].used,
+		s->tab[OBJ_PD].used);
 }
 
 void

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * First fit over the free extents of each segment, which are kept sorted by offset and joined when they touch. A session has few
- * segments and its blocks are few and long-lived, so lists are short.
+ * First fit over the free extents of each segment, which are kept sorted by offset and joined when they touch. A
+ * session has few segments and its blocks are few and long-lived, so lists are short.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -15,7 +15,6 @@
 #include "shm.h"
 #include "sigbus.h"
 
-
 #define PAGE_BYTES 4096u
 
 struct extent {
@@ -28,7 +27,7 @@ struct segment {
 	uint64_t bytes;
 	uint64_t used;
 	struct extent *free;
-	int fd;        /* until announced, then -1 */
+	int fd; /* until announced, then -1 */
 	int sigbus_id;
 	bool huge;
 };

@@ -4,8 +4,9 @@
  * The memory that a session's queues lie in: segments (sealed memfds), divided into blocks.
  *
  * Owns: struct shm, one per session. A segment is mapped by the daemon and by the program, and stays until the session
- * ends; blocks come and go. Small segments are in a hugepage if the machine has one to spare; large ones take memory only where it
- * is touched. Called by: lib/control. Thread: control; the blocks' contents belong to the engines and the program.
+ * ends; blocks come and go. Small segments are in a hugepage if the machine has one to spare; large ones take memory
+ * only where it is touched. Called by: lib/control. Thread: control; the blocks' contents belong to the engines and the
+ * program.
  */
 #ifndef UROCE_SHM_H
 #define UROCE_SHM_H
@@ -16,10 +17,10 @@
 #include <stdint.h>
 
 enum {
-	SHM_ALIGN = 64,                  /**< of every block */
-	SHM_SEGMENT_BYTES = 2 << 20,     /**< of a segment, unless a block is larger; one hugepage */
-	SHM_POPULATE_BYTES = 1 << 20,    /**< blocks up to this size are touched at once, so that engines don't fault */
-	SHM_PUNCH_BYTES = 64 << 10,      /**< freed blocks from this size on give their pages back */
+	SHM_ALIGN = 64,               /**< of every block */
+	SHM_SEGMENT_BYTES = 2 << 20,  /**< of a segment, unless a block is larger; one hugepage */
+	SHM_POPULATE_BYTES = 1 << 20, /**< blocks up to this size are touched at once, so that engines don't fault */
+	SHM_PUNCH_BYTES = 64 << 10,   /**< freed blocks from this size on give their pages back */
 	SHM_MAX_SEGMENTS = 4096,
 };
 

@@ -42,8 +42,8 @@ clear_stale(const char *path, char *err)
 	if (lstat(path, &st) != 0)
 		return errno == ENOENT ? 0 : fail(err, errno, "%s; give another path by --socket", path);
 	if (!S_ISSOCK(st.st_mode))
-		return fail(err, EEXIST, "something that is no socket is there; remove it or give another path by --socket",
-			    path);
+		return fail(err, EEXIST,
+			    "something that is no socket is there; remove it or give another path by --socket", path);
 	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd < 0)
 		return fail(err, errno, "%s", path);
@@ -51,8 +51,8 @@ clear_stale(const char *path, char *err)
 	rc = connect(fd, (struct sockaddr *)&sa, sizeof(sa)) == 0 ? 0 : errno;
 	close(fd);
 	if (rc == 0 || rc == EAGAIN)
-		return fail(err, EADDRINUSE, "already in use by a running uroced; stop it or give another path by --socket",
-			    path);
+		return fail(err, EADDRINUSE,
+			    "already in use by a running uroced; stop it or give another path by --socket", path);
 	if (rc == EPROTOTYPE)
 		return fail(err, EADDRINUSE, "already in use by another program; give another path by --socket", path);
 	if (rc != ECONNREFUSED)
@@ -76,12 +76,13 @@ check_folder(const char *path, char *err)
 		strcpy(folder, "/");
 	n = snprintf(err, CONFIG_ERR_BYTES, "socket %s: folder %s ", path, folder);
 	if (stat(folder, &st) != 0 || !S_ISDIR(st.st_mode)) {
-		snprintf(err + n, CONFIG_ERR_BYTES - n, "does not exist; make it (mkdir -p %s) or give another path by --socket",
-			 folder);
+		snprintf(err + n, CONFIG_ERR_BYTES - n,
+			 "does not exist; make it (mkdir -p %s) or give another path by --socket", folder);
 		return ENOENT;
 	}
 	if (access(folder, W_OK | X_OK) != 0) {
-		snprintf(err + n, CONFIG_ERR_BYTES - n, "is not writable for this user; give a path by --socket that is");
+		snprintf(err + n, CONFIG_ERR_BYTES - n,
+			 "is not writable for this user; give a path by --socket that is");
 		return EACCES;
 	}
 	return 0;
@@ -98,12 +99,13 @@ set_owner(const char *path, uint32_t mode, const char *group, char *err)
 		g = getgrnam(group);
 		gid = g != NULL ? g->gr_gid : (gid_t)strtoul(group, &end, 10);
 		if (g == NULL && *end != '\0') {
-			snprintf(err, CONFIG_ERR_BYTES, "daemon.socket_group = %s: no such group; see getent group", group);
+			snprintf(err, CONFIG_ERR_BYTES, "daemon.socket_group = %s: no such group; see getent group",
+				 group);
 			return EINVAL;
 		}
 		if (chown(path, (uid_t)-1, gid) != 0) {
-			snprintf(err, CONFIG_ERR_BYTES, "daemon.socket_group = %s: cannot give it the socket: %s", group,
-				 strerror(errno));
+			snprintf(err, CONFIG_ERR_BYTES, "daemon.socket_group = %s: cannot give it the socket: %s",
+				 group, strerror(errno));
 			return errno;
 		}
 	}

@@ -48,8 +48,21 @@ static void
 start_eal(const char *program)
 {
 	static char prefix[32];
-	char *argv[] = { (char *)(uintptr_t)program, "--lcores", "0@0,1@0", "--no-huge", "-m", "200", "--no-pci",
-			 "--no-telemetry", "--log-level", "error", "--file-prefix", prefix, "--vdev", "net_ring0", NULL };
+	char *argv[] = { (char *)(uintptr_t)program,
+			 "--lcores",
+			 "0@0,1@0",
+			 "--no-huge",
+			 "-m",
+			 "200",
+			 "--no-pci",
+			 "--no-telemetry",
+			 "--log-level",
+			 "error",
+			 "--file-prefix",
+			 prefix,
+			 "--vdev",
+			 "net_ring0",
+			 NULL };
 
 	snprintf(prefix, sizeof(prefix), "uroce-test-%d", (int)getpid());
 	assert_true(rte_eal_init(14, argv) >= 0);
@@ -67,7 +80,8 @@ make_parts(void)
 	conf.max_sessions = max_sessions;
 	conf.max_qp = max_qp;
 	snprintf(conf.socket, sizeof(conf.socket), "/tmp/uroce-test-%d.sock", (int)getpid());
-	pool = rte_pktmbuf_pool_create("test", 8191, 0, 0, RTE_PKTMBUF_HEADROOM + WIRE_MAX_FRAME_BYTES + 7, SOCKET_ID_ANY);
+	pool = rte_pktmbuf_pool_create("test", 8191, 0, 0, RTE_PKTMBUF_HEADROOM + WIRE_MAX_FRAME_BYTES + 7,
+				       SOCKET_ID_ANY);
 	assert_non_null(pool);
 	qsbr = aligned_alloc(64, RTE_ALIGN_CEIL(rte_rcu_qsbr_get_memsize(1), 64));
 	assert_int_equal(rte_rcu_qsbr_init(qsbr, 1), 0);

@@ -3,8 +3,8 @@
  * @file
  * A daemon inside the test program, and a client that speaks the control protocol by hand, well or badly.
  *
- * The daemon is the real one less main(): EAL without hugepages, one port on a ring to itself, an engine on a worker lcore, the
- * control loop on a thread.
+ * The daemon is the real one less main(): EAL without hugepages, one port on a ring to itself, an engine on a worker
+ * lcore, the control loop on a thread.
  */
 #ifndef TEST_DAEMON_H
 #define TEST_DAEMON_H
@@ -16,8 +16,8 @@
 
 struct daemon_counts {
 	struct control_counts control;
-	uint32_t mrs, qps;   /**< of the tables that engines see */
-	unsigned int fds;    /**< open in the process */
+	uint32_t mrs, qps; /**< of the tables that engines see */
+	unsigned int fds;  /**< open in the process */
 };
 
 /** Start; fails the test if that doesn't work. @param max_sessions,max_qp  Limits. */

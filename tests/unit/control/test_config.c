@@ -119,11 +119,14 @@ every_key_arrives(void **state)
 	struct uroced_config c;
 	char err[CONFIG_ERR_BYTES];
 
-	write_file("# comment\n[daemon]\nsocket = /run/a.sock # behind\nsocket_mode = 0660\nsocket_group = rdma\nidle = poll\n"
-		   "mbufs = 20000\nlog_level = debug\nmax_sessions = 7\nmax_pd = 6\nmax_mr = 5\nmax_cq = 4\nmax_srq = 3\n"
-		   "max_qp = 2\nmax_ah = 1\nring_memory = 9\n\n[port uroce3]\nethdev = 0000:03:00.0\n"
-		   "addresses =   198.18.0.1/24   fd00:18::1/64 \ngateway4 = 198.18.0.254\ngateway6 = fd00:18::fe\nvlan = 100\n"
-		   "mtu = 4200\npkeys = ffff 0x8001\nrx_desc = 512\ntx_desc = 256\nimpair = loss=0.5,seed=3\n");
+	write_file(
+		"# comment\n[daemon]\nsocket = /run/a.sock # behind\nsocket_mode = 0660\nsocket_group = rdma\nidle = "
+		"poll\n"
+		"mbufs = 20000\nlog_level = debug\nmax_sessions = 7\nmax_pd = 6\nmax_mr = 5\nmax_cq = 4\nmax_srq = 3\n"
+		"max_qp = 2\nmax_ah = 1\nring_memory = 9\n\n[port uroce3]\nethdev = 0000:03:00.0\n"
+		"addresses =   198.18.0.1/24   fd00:18::1/64 \ngateway4 = 198.18.0.254\ngateway6 = fd00:18::fe\nvlan = "
+		"100\n"
+		"mtu = 4200\npkeys = ffff 0x8001\nrx_desc = 512\ntx_desc = 256\nimpair = loss=0.5,seed=3\n");
 	if (config_load(path, NULL, 0, &c, err) != 0)
 		fail_msg("%s", err);
 	assert_string_equal(c.socket, "/run/a.sock");

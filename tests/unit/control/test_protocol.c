@@ -204,9 +204,9 @@ descriptors_that_nobody_asked_for_are_closed(void **state)
 static void
 invented_handles_are_refused(void **state)
 {
-	static const uint32_t ops[] = { CTL_PD_FREE, CTL_MR_DEREG, CTL_CQ_DESTROY, CTL_SRQ_DESTROY, CTL_SRQ_QUERY,
-					CTL_SRQ_MODIFY, CTL_QP_QUERY, CTL_QP_DESTROY, CTL_QP_MODIFY, CTL_AH_DESTROY,
-					CTL_QP_CREATE, CTL_SRQ_CREATE, CTL_AH_CREATE };
+	static const uint32_t ops[] = { CTL_PD_FREE,    CTL_MR_DEREG,   CTL_CQ_DESTROY, CTL_SRQ_DESTROY, CTL_SRQ_QUERY,
+					CTL_SRQ_MODIFY, CTL_QP_QUERY,   CTL_QP_DESTROY, CTL_QP_MODIFY,   CTL_AH_DESTROY,
+					CTL_QP_CREATE,  CTL_SRQ_CREATE, CTL_AH_CREATE };
 	struct ctl_req q;
 	struct ctl_rsp r;
 	struct peer p;
@@ -283,7 +283,11 @@ try_qp(struct peer *p, uint32_t type, uint32_t pd, uint32_t cq, uint32_t wr, uin
 	int fd = -1, rc;
 
 	q.qp_create = (struct ctl_qp_create_req){
-		.type = type, .pd = pd, .send_cq = cq, .recv_cq = cq, .srq = UINT32_MAX,
+		.type = type,
+		.pd = pd,
+		.send_cq = cq,
+		.recv_cq = cq,
+		.srq = UINT32_MAX,
 		.cap = { wr, wr, sge, sge, inl },
 	};
 	rc = peer_call(p->sock, &q, NULL, 0, &r, &fd, 1);
@@ -355,11 +359,21 @@ segments_that_make_no_sense_are_refused(void **state)
 		{ { { .va = va, .length = 4097, .offset = end - 4096, .kind = CTL_SEG_CONVERTED } }, 1 },
 		{ { { .va = va, .length = 8192, .offset = UINT64_MAX - 4095, .kind = CTL_SEG_CONVERTED } }, 1 },
 		{ { { .va = va, .length = 4096, .offset = 1, .kind = CTL_SEG_CONVERTED } }, 1 },
-		{ { { .va = va, .length = 10, .kind = CTL_SEG_REMOTE }, { .va = va + 11, .length = 5, .kind = CTL_SEG_REMOTE } }, 2 },
-		{ { { .va = va, .length = 10, .kind = CTL_SEG_REMOTE }, { .va = va + 9, .length = 5, .kind = CTL_SEG_REMOTE } }, 2 },
+		{ { { .va = va, .length = 10, .kind = CTL_SEG_REMOTE },
+		    { .va = va + 11, .length = 5, .kind = CTL_SEG_REMOTE } },
+		  2 },
+		{ { { .va = va, .length = 10, .kind = CTL_SEG_REMOTE },
+		    { .va = va + 9, .length = 5, .kind = CTL_SEG_REMOTE } },
+		  2 },
 		{ { { .va = va, .length = 4096, .kind = CTL_SEG_SHARED, .map_start = va, .map_end = va } }, 1 },
 		{ { { .va = va, .length = 8192, .kind = CTL_SEG_SHARED, .map_start = va, .map_end = va + 4096 } }, 1 },
-		{ { { .va = va, .length = 10, .offset = 5, .kind = CTL_SEG_SHARED, .map_start = va, .map_end = va + 4096 } }, 1 },
+		{ { { .va = va,
+		      .length = 10,
+		      .offset = 5,
+		      .kind = CTL_SEG_SHARED,
+		      .map_start = va,
+		      .map_end = va + 4096 } },
+		  1 },
 	};
 	struct ctl_req q = peer_req(CTL_MR_REG);
 	struct ctl_rsp r;
@@ -378,10 +392,15 @@ segments_that_make_no_sense_are_refused(void **state)
 	q.mr_reg.nb_segs = UINT32_MAX;
 	assert_int_equal(peer_call(p.sock, &q, NULL, 0, &r, NULL, 0), EINVAL);
 	/* A mapping that isn't ours, and access bits that contradict each other. */
-	assert_int_equal(reg(&p, pd, 0, &(struct ctl_seg){ .va = va, .length = 4096, .kind = CTL_SEG_SHARED,
-			 .map_start = va, .map_end = va + 4096 }, 1, &h), EOPNOTSUPP);
-	assert_int_equal(reg(&p, pd, UROCE_ACCESS_REMOTE_WRITE, &(struct ctl_seg){ .va = va, .length = 4096,
-			 .kind = CTL_SEG_REMOTE }, 1, &h), EINVAL);
+	assert_int_equal(
+		reg(&p, pd, 0,
+		    &(struct ctl_seg){
+			    .va = va, .length = 4096, .kind = CTL_SEG_SHARED, .map_start = va, .map_end = va + 4096 },
+		    1, &h),
+		EOPNOTSUPP);
+	assert_int_equal(reg(&p, pd, UROCE_ACCESS_REMOTE_WRITE,
+			     &(struct ctl_seg){ .va = va, .length = 4096, .kind = CTL_SEG_REMOTE }, 1, &h),
+			 EINVAL);
 	assert_int_equal(daemon_counts().control.mrs, 0);
 	peer_close(&p);
 	assert_daemon_well();
@@ -395,7 +414,10 @@ shared_seg(int fd, size_t bytes, int prot)
 
 	assert_ptr_not_equal(m, MAP_FAILED);
 	return (struct ctl_seg){
-		.va = (uintptr_t)m, .length = bytes, .kind = CTL_SEG_SHARED, .map_start = (uintptr_t)m,
+		.va = (uintptr_t)m,
+		.length = bytes,
+		.kind = CTL_SEG_SHARED,
+		.map_start = (uintptr_t)m,
 		.map_end = (uintptr_t)m + bytes,
 	};
 }
@@ -426,7 +448,8 @@ only_shared_memory_that_the_program_may_write_is_mapped(void **state)
 	s = shared_seg(ro, 16384, PROT_READ);
 	assert_int_equal(reg(&p, pd, UROCE_ACCESS_LOCAL_WRITE, &s, 1, &h), EFAULT);
 	assert_int_equal(reg(&p, pd, UROCE_ACCESS_REMOTE_READ, &s, 1, &h), 0);
-	/* A file on a disk is another file system's: the client falls back to remote access (unless /var/tmp is a tmpfs). */
+	/* A file on a disk is another file system's: the client falls back to remote access (unless /var/tmp is a
+	 * tmpfs). */
 	s = shared_seg(disk, 16384, PROT_READ | PROT_WRITE);
 	rc = reg(&p, pd, UROCE_ACCESS_LOCAL_WRITE, &s, 1, &h);
 	assert_true(rc == EOPNOTSUPP || rc == 0);
@@ -497,6 +520,46 @@ everything_of_a_session_goes_with_its_connection(void **state)
 }
 
 static void
+an_ah_is_its_sessions_and_keeps_its_pd(void **state)
+{
+	struct ctl_req q = peer_req(CTL_AH_CREATE), d = peer_req(CTL_AH_DESTROY), f = peer_req(CTL_PD_FREE);
+	struct ctl_rsp r;
+	struct peer a, b;
+
+	peer_open(&a);
+	peer_open(&b);
+	q.ah_create.pd = f.handle.handle = new_pd(&a);
+	q.ah_create.attr = (struct uroce_ah_attr){
+		.dgid = { [10] = 0xff, 0xff, 198, 18, 0, 1 },
+		.sgid_index = 1,
+		.is_global = 1,
+		.port_num = 1,
+	};
+	assert_int_equal(peer_call(a.sock, &q, NULL, 0, &r, NULL, 0), 0);
+	assert_int_not_equal(r.handle.handle, 0);
+	d.handle.handle = r.handle.handle;
+	assert_int_equal(peer_call(b.sock, &d, NULL, 0, &r, NULL, 0), EINVAL);
+	assert_int_equal(peer_call(a.sock, &f, NULL, 0, &r, NULL, 0), EBUSY);
+	assert_int_equal(daemon_counts().control.ahs, 1);
+	assert_int_equal(peer_call(a.sock, &d, NULL, 0, &r, NULL, 0), 0);
+	assert_int_equal(peer_call(a.sock, &d, NULL, 0, &r, NULL, 0), EINVAL);
+	q.ah_create.attr.is_global = 0;
+	assert_int_equal(peer_call(a.sock, &q, NULL, 0, &r, NULL, 0), EINVAL);
+	q.ah_create.attr.is_global = 1;
+	q.ah_create.attr.sgid_index = 2; /* an IPv6 address */
+	assert_int_equal(peer_call(a.sock, &q, NULL, 0, &r, NULL, 0), EINVAL);
+	assert_int_equal(peer_call(a.sock, &f, NULL, 0, &r, NULL, 0), 0);
+	/* And one that is left behind. */
+	q.ah_create.pd = new_pd(&b);
+	q.ah_create.attr.sgid_index = 1;
+	assert_int_equal(peer_call(b.sock, &q, NULL, 0, &r, NULL, 0), 0);
+	peer_close(&a);
+	peer_close(&b);
+	assert_daemon_well();
+	assert_int_equal(daemon_counts().control.ahs, 0);
+}
+
+static void
 the_limit_of_qps_holds_and_says_which_key(void **state)
 {
 	struct ctl_req q = peer_req(CTL_QP_CREATE);
@@ -509,8 +572,9 @@ the_limit_of_qps_holds_and_says_which_key(void **state)
 	cq = new_cq(&p, 10).handle;
 	for (i = 0; i < MAX_QP; i++)
 		assert_int_equal(try_qp(&p, UROCE_QPT_RC, pd, cq, 1, 1, 0), 0);
-	q.qp_create = (struct ctl_qp_create_req){ .type = UROCE_QPT_RC, .pd = pd, .send_cq = cq, .recv_cq = cq,
-						  .srq = UINT32_MAX };
+	q.qp_create = (struct ctl_qp_create_req){
+		.type = UROCE_QPT_RC, .pd = pd, .send_cq = cq, .recv_cq = cq, .srq = UINT32_MAX
+	};
 	assert_int_equal(peer_call(p.sock, &q, NULL, 0, &r, NULL, 0), ENOMEM);
 	assert_non_null(strstr(r.message, "daemon.max_qp"));
 	peer_close(&p);
@@ -590,7 +654,9 @@ random_requests_change_nothing_for_others(void **state)
 		for (i = 0; i < 500; i++) {
 			q = peer_req(1 + rand_r(&seed) % CTL_OPS);
 			for (size_t b = 0; b < sizeof(q.space); b++)
-				q.space[b] = rand_r(&seed) % 3 ? 0 : (uint8_t)(rand_r(&seed) % (rand_r(&seed) % 2 ? 4 : 256));
+				q.space[b] = rand_r(&seed) % 3
+						     ? 0
+						     : (uint8_t)(rand_r(&seed) % (rand_r(&seed) % 2 ? 4 : 256));
 			if (q.op == CTL_HELLO)
 				q.hello.abi_version = UROCE_ABI_VERSION;
 			memset(fds, 0xff, sizeof(fds));
@@ -638,6 +704,7 @@ main(void)
 		cmocka_unit_test(only_shared_memory_that_the_program_may_write_is_mapped),
 		cmocka_unit_test(what_is_in_use_stays_until_its_users_go),
 		cmocka_unit_test(everything_of_a_session_goes_with_its_connection),
+		cmocka_unit_test(an_ah_is_its_sessions_and_keeps_its_pd),
 		cmocka_unit_test(the_limit_of_qps_holds_and_says_which_key),
 		cmocka_unit_test(a_thousand_connections_come_and_go),
 		cmocka_unit_test(too_many_sessions_are_told_so),

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A session's memory, queues and QPs at work: messages through the whole daemon, and what befalls it when programs misbehave. */
+/* A session's memory, queues and QPs at work: messages through the whole daemon, and what befalls it when programs
+ * misbehave. */
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -30,8 +31,8 @@ struct pair {
 	struct ctl_cq_create_rsp cq;
 	struct ring cq_ring;
 	struct end end[2];
-	uint8_t *mem;      /**< 2 * BYTES */
-	int shared_fd;     /**< the memory's memfd, if it is shared */
+	uint8_t *mem;  /**< 2 * BYTES */
+	int shared_fd; /**< the memory's memfd, if it is shared */
 	uint32_t lkey;
 };
 
@@ -62,15 +63,21 @@ make_queues(struct pair *t)
 	for (i = 0; i < 2; i++) {
 		q = peer_req(CTL_QP_CREATE);
 		q.qp_create = (struct ctl_qp_create_req){
-			.type = UROCE_QPT_RC, .pd = t->pd, .send_cq = t->cq.handle, .recv_cq = t->cq.handle, .srq = UINT32_MAX,
+			.type = UROCE_QPT_RC,
+			.pd = t->pd,
+			.send_cq = t->cq.handle,
+			.recv_cq = t->cq.handle,
+			.srq = UINT32_MAX,
 			.cap = { 16, 16, 1, 1, 0 },
 		};
 		call(t, &q, &r, &fd);
 		t->end[i].qp = r.qp_create;
 		peer_segment(&t->p, &r.qp_create.seg, fd);
-		t->end[i].sq = (struct ring){ .base = peer_area(&t->p, &r.qp_create.sq), .order = r.qp_create.sq_order,
+		t->end[i].sq = (struct ring){ .base = peer_area(&t->p, &r.qp_create.sq),
+					      .order = r.qp_create.sq_order,
 					      .shift = r.qp_create.sq_shift };
-		t->end[i].rq = (struct ring){ .base = peer_area(&t->p, &r.qp_create.rq), .order = r.qp_create.rq_order,
+		t->end[i].rq = (struct ring){ .base = peer_area(&t->p, &r.qp_create.rq),
+					      .order = r.qp_create.rq_order,
 					      .shift = r.qp_create.rq_shift };
 	}
 }
@@ -97,7 +104,10 @@ rtr_attr(struct pair *t, int i, uint8_t last_byte)
 		.rq_psn = 100,
 		.max_dest_rd_atomic = 4,
 		.min_rnr_timer = 12,
-		.ah = { .dgid = { [10] = 0xff, 0xff, 198, 18, 0, last_byte }, .sgid_index = 1, .hop_limit = 64, .is_global = 1,
+		.ah = { .dgid = { [10] = 0xff, 0xff, 198, 18, 0, last_byte },
+			.sgid_index = 1,
+			.hop_limit = 64,
+			.is_global = 1,
 			.port_num = 1 },
 	};
 
@@ -115,7 +125,8 @@ static void
 init_qp(struct pair *t, int i)
 {
 	struct uroce_qp_attr a = {
-		.qp_state = UROCE_QPS_INIT, .port_num = 1,
+		.qp_state = UROCE_QPS_INIT,
+		.port_num = 1,
 		.qp_access_flags = UROCE_ACCESS_REMOTE_WRITE | UROCE_ACCESS_REMOTE_READ | UROCE_ACCESS_REMOTE_ATOMIC,
 	};
 	struct ctl_rsp r;
@@ -136,7 +147,11 @@ connect_pair(struct pair *t)
 		a = rtr_attr(t, i, 1);
 		if (modify(t, i, RTR_MASK, &a, &r) != 0)
 			fail_msg("RTR: %s", r.message);
-		a = (struct uroce_qp_attr){ .qp_state = UROCE_QPS_RTS, .sq_psn = 100, .timeout = 14, .retry_cnt = 7, .rnr_retry = 7,
+		a = (struct uroce_qp_attr){ .qp_state = UROCE_QPS_RTS,
+					    .sq_psn = 100,
+					    .timeout = 14,
+					    .retry_cnt = 7,
+					    .rnr_retry = 7,
 					    .max_rd_atomic = 4 };
 		if (modify(t, i, RTS_MASK, &a, &r) != 0)
 			fail_msg("RTS: %s", r.message);
@@ -165,12 +180,21 @@ make_memory(struct pair *t, uint32_t kind)
 	assert_ptr_not_equal(t->mem, MAP_FAILED);
 	*q = peer_req(CTL_MR_REG);
 	q->mr_reg = (struct ctl_mr_reg_req){
-		.pd = t->pd, .addr = (uintptr_t)t->mem, .iova = (uintptr_t)t->mem, .length = 2 * BYTES, .nb_segs = 1, .nb_in_msg = 1,
+		.pd = t->pd,
+		.addr = (uintptr_t)t->mem,
+		.iova = (uintptr_t)t->mem,
+		.length = 2 * BYTES,
+		.nb_segs = 1,
+		.nb_in_msg = 1,
 		.access = UROCE_ACCESS_LOCAL_WRITE | UROCE_ACCESS_REMOTE_WRITE | UROCE_ACCESS_REMOTE_READ,
 	};
 	*seg = (struct ctl_seg){
-		.va = (uintptr_t)t->mem, .length = 2 * BYTES, .kind = kind, .offset = kind == CTL_SEG_CONVERTED ? 1 << 20 : 0,
-		.map_start = (uintptr_t)t->mem, .map_end = (uintptr_t)t->mem + 2 * BYTES,
+		.va = (uintptr_t)t->mem,
+		.length = 2 * BYTES,
+		.kind = kind,
+		.offset = kind == CTL_SEG_CONVERTED ? 1 << 20 : 0,
+		.map_start = (uintptr_t)t->mem,
+		.map_end = (uintptr_t)t->mem + 2 * BYTES,
 	};
 	assert_int_equal(peer_send(t->p.sock, buf, sizeof(buf), NULL, 0), 0);
 	assert_true(peer_recv(t->p.sock, &r, NULL, 0));
@@ -385,7 +409,8 @@ a_program_killed_in_mid_traffic_leaves_nothing(void **state)
 		if (pid == 0) {
 			pair_open(&t, i % 2 ? CTL_SEG_CONVERTED : CTL_SEG_REMOTE);
 			for (k = 0;; k++) {
-				post_send(&t, k & 1, k & 2 ? UROCE_WR_RDMA_WRITE : UROCE_WR_RDMA_READ, t.mem, BYTES, t.mem + BYTES);
+				post_send(&t, k & 1, k & 2 ? UROCE_WR_RDMA_WRITE : UROCE_WR_RDMA_READ, t.mem, BYTES,
+					  t.mem + BYTES);
 				if (k >= 8 && !poll_cq(&t, &e))
 					_exit(1);
 			}
@@ -451,15 +476,17 @@ rings_scribbled_over_harm_only_their_session(void **state)
 		pair_open(&bad, CTL_SEG_REMOTE);
 		for (i = 0; i < 20000; i++) {
 			struct end *x = &bad.end[i & 1];
-			uint8_t *areas[] = { peer_area(&bad.p, &x->qp.sq), peer_area(&bad.p, &x->qp.rq),
+			uint8_t *areas[] = { peer_area(&bad.p, &x->qp.sq),     peer_area(&bad.p, &x->qp.rq),
 					     peer_area(&bad.p, &x->qp.shared), peer_area(&bad.p, &bad.cq.shared),
-					     peer_area(&bad.p, &bad.cq.ring), bad.p.db };
-			uint64_t bytes[] = { x->qp.sq.length, x->qp.rq.length, 64, 128, bad.cq.ring.length, bad.p.dev.db_stride };
+					     peer_area(&bad.p, &bad.cq.ring),  bad.p.db };
+			uint64_t bytes[] = { x->qp.sq.length,    x->qp.rq.length,    64, 128,
+					     bad.cq.ring.length, bad.p.dev.db_stride };
 			unsigned int a = rand_r(&seed) % 6;
 
 			areas[a][rand_r(&seed) % bytes[a]] = (uint8_t)rand_r(&seed);
 			if (i % 64 == 0)
-				post_send(&bad, 0, (uint8_t)(rand_r(&seed) % 16), bad.mem, (uint32_t)rand_r(&seed), bad.mem);
+				post_send(&bad, 0, (uint8_t)(rand_r(&seed) % 16), bad.mem, (uint32_t)rand_r(&seed),
+					  bad.mem);
 		}
 		post_send(&good, 0, UROCE_WR_RDMA_WRITE, good.mem, BYTES, good.mem + BYTES);
 		assert_true(poll_cq(&good, &e));

@@ -26,7 +26,7 @@ static char sock_path[64];
 
 struct run {
 	pid_t pid;
-	int fd;               /**< its standard output and error */
+	int fd; /**< its standard output and error */
 	char out[MAX_OUTPUT];
 	size_t n;
 };
@@ -95,8 +95,10 @@ start_daemon(struct run *r, const char *path)
 	char args[512];
 
 	snprintf(args, sizeof(args),
-		 "--lcores 0@0,1@0 --no-huge -m 128 --no-pci --no-telemetry --log-level error --file-prefix uroce-test-%d "
-		 "--vdev net_ring0 -- --socket %s --set", (int)getpid(), path);
+		 "--lcores 0@0,1@0 --no-huge -m 128 --no-pci --no-telemetry --log-level error --file-prefix "
+		 "uroce-test-%d "
+		 "--vdev net_ring0 -- --socket %s --set",
+		 (int)getpid(), path);
 	start(r, args, "port uroce0.ethdev=net_ring0");
 }
 
@@ -151,7 +153,8 @@ mistakes_on_the_command_line_are_named(void **state)
 		start(&r, cases[i].args, cases[i].last);
 		rc = finish(&r);
 		if (rc != cases[i].status || strstr(r.out, cases[i].says) == NULL)
-			fail_msg("uroced %s %s: status %d, '%s'", cases[i].args, cases[i].last ? cases[i].last : "", rc, r.out);
+			fail_msg("uroced %s %s: status %d, '%s'", cases[i].args, cases[i].last ? cases[i].last : "", rc,
+				 r.out);
 	}
 }
 
@@ -161,14 +164,16 @@ a_machine_without_a_core_for_an_engine_or_the_port_is_told_what_to_do(void **sta
 	char args[512];
 	struct run r;
 
-	snprintf(args, sizeof(args), "-l 0 --no-huge -m 64 --no-pci --no-telemetry --file-prefix uroce-test-%d -- --socket %s --set",
+	snprintf(args, sizeof(args),
+		 "-l 0 --no-huge -m 64 --no-pci --no-telemetry --file-prefix uroce-test-%d -- --socket %s --set",
 		 (int)getpid(), sock_path);
 	start(&r, args, "port uroce0.ethdev=net_ring0");
 	assert_int_equal(finish(&r), 1);
 	assert_non_null(strstr(r.out, "--lcores '0@0,1@0'"));
 	assert_true(folder_empty());
 	snprintf(args, sizeof(args),
-		 "--lcores 0@0,1@0 --no-huge -m 128 --no-pci --no-telemetry --file-prefix uroce-test-%d -- --socket %s --set",
+		 "--lcores 0@0,1@0 --no-huge -m 128 --no-pci --no-telemetry --file-prefix uroce-test-%d -- --socket %s "
+		 "--set",
 		 (int)getpid(), sock_path);
 	start(&r, args, "port uroce0.ethdev=net_nothing");
 	assert_int_equal(finish(&r), 1);
@@ -176,8 +181,10 @@ a_machine_without_a_core_for_an_engine_or_the_port_is_told_what_to_do(void **sta
 	assert_true(folder_empty());
 	/* Too little memory for the packets. */
 	snprintf(args, sizeof(args),
-		 "--lcores 0@0,1@0 --no-huge -m 64 --no-pci --no-telemetry --file-prefix uroce-test-%d -- --socket %s --set "
-		 "daemon.mbufs=100000 --set", (int)getpid(), sock_path);
+		 "--lcores 0@0,1@0 --no-huge -m 64 --no-pci --no-telemetry --file-prefix uroce-test-%d -- --socket %s "
+		 "--set "
+		 "daemon.mbufs=100000 --set",
+		 (int)getpid(), sock_path);
 	start(&r, args, "port uroce0.ethdev=net_nothing");
 	assert_int_equal(finish(&r), 1);
 	assert_non_null(strstr(r.out, "nr_hugepages"));
