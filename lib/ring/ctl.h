@@ -11,7 +11,8 @@
  *
  * The first request is CTL_HELLO. A version that is not the daemon's own gets status EPROTO and the
  * daemon's version in the reply (struct ctl_hello_rsp; every other error has a message instead), so that the client can
- * say what to do; then the daemon closes. A daemon that has too many sessions sends the reply EMFILE unasked and closes.
+ * say what to do; then the daemon closes. A daemon that has too many sessions sends the reply EMFILE unasked and
+ * closes.
  *
  * A malformed request (wrong size, unknown op, unterminated string, handle that isn't the session's)
  * gets EINVAL and changes nothing. When the connection closes, everything the session had goes.
@@ -80,8 +81,8 @@ struct ctl_new_segment {
 };
 
 /**
- * CTL_HELLO: fd 0 is the client's own /proc/self/mem, opened O_RDWR (the daemon reads and writes through it what can't be mapped).
- * Without it CTL_SEG_REMOTE gets EOPNOTSUPP.
+ * CTL_HELLO: fd 0 is the client's own /proc/self/mem, opened O_RDWR (the daemon reads and writes through it what can't
+ * be mapped). Without it CTL_SEG_REMOTE gets EOPNOTSUPP.
  */
 struct ctl_hello_req {
 	uint32_t abi_version;
@@ -105,9 +106,9 @@ struct ctl_device_get_rsp {
 };
 
 /**
- * CTL_DEVICE_OPEN: bind the session to a device. Fd 0: write end of the pipe for struct ctl_async_event records, O_NONBLOCK.
- * Reply fds: 0 kick eventfd; 1 memfd of the doorbells (one struct ring_db per engine); 2 sealed memfd for converted memory;
- * 3 /dev/userfaultfd, if have_uffd.
+ * CTL_DEVICE_OPEN: bind the session to a device. Fd 0: write end of the pipe for struct ctl_async_event records,
+ * O_NONBLOCK. Reply fds: 0 kick eventfd; 1 memfd of the doorbells (one struct ring_db per engine); 2 sealed memfd for
+ * converted memory; 3 /dev/userfaultfd, if have_uffd.
  */
 struct ctl_device_open_req {
 	uint32_t index;
@@ -116,9 +117,9 @@ struct ctl_device_open_rsp {
 	uint32_t nb_engines;
 	uint32_t have_uffd;
 	uint32_t num_comp_vectors;
-	uint32_t privileged;     /**< 1: the daemon can map any shared memory of the client (CTL_SEG_SHARED) */
-	uint64_t mem_bytes;      /**< size of the memfd for converted memory */
-	uint64_t db_stride;      /**< bytes from one engine's struct ring_db to the next */
+	uint32_t privileged; /**< 1: the daemon can map any shared memory of the client (CTL_SEG_SHARED) */
+	uint64_t mem_bytes;  /**< size of the memfd for converted memory */
+	uint64_t db_stride;  /**< bytes from one engine's struct ring_db to the next */
 };
 
 /** CTL_DEVICE_QUERY: struct ibv_device_attr(_ex) as far as it isn't constant. */
@@ -169,16 +170,16 @@ struct ctl_seg {
 	uint64_t offset;    /**< CONVERTED: into the memfd; SHARED: into the mapping [map_start, map_end) */
 	uint64_t map_start; /**< SHARED: the mapping's bounds as /proc/self/maps has them */
 	uint64_t map_end;
-	uint32_t kind;      /**< enum ctl_seg_kind */
+	uint32_t kind; /**< enum ctl_seg_kind */
 	uint32_t reserved;
 };
 
 /**
- * CTL_MR_REG: segments cover [addr, addr + length) in ascending order without a gap. If nb_segs is more than CTL_SEGS_PER_MSG,
- * the rest was sent before by CTL_MR_SEGS requests, which the daemon collects until the next CTL_MR_REG, whatever becomes of it.
- * The offset of a converted segment is congruent to va modulo the page size. Errors of shared segments: EOPNOTSUPP, this can't be mapped, send it as
- * CTL_SEG_REMOTE; EFAULT, the program may not write there, but the MR's access says so.
- * Reply: the keys and a handle.
+ * CTL_MR_REG: segments cover [addr, addr + length) in ascending order without a gap. If nb_segs is more than
+ * CTL_SEGS_PER_MSG, the rest was sent before by CTL_MR_SEGS requests, which the daemon collects until the next
+ * CTL_MR_REG, whatever becomes of it. The offset of a converted segment is congruent to va modulo the page size. Errors
+ * of shared segments: EOPNOTSUPP, this can't be mapped, send it as CTL_SEG_REMOTE; EFAULT, the program may not write
+ * there, but the MR's access says so. Reply: the keys and a handle.
  */
 struct ctl_mr_reg_req {
 	uint32_t pd;
@@ -186,8 +187,8 @@ struct ctl_mr_reg_req {
 	uint64_t addr;
 	uint64_t length;
 	uint64_t iova;
-	uint32_t nb_segs;    /**< in all */
-	uint32_t nb_in_msg;  /**< in this message; the last ones */
+	uint32_t nb_segs;   /**< in all */
+	uint32_t nb_in_msg; /**< in this message; the last ones */
 };
 struct ctl_mr_segs_req {
 	uint32_t nb_in_msg;
@@ -198,7 +199,8 @@ struct ctl_mr_reg_rsp {
 	uint32_t lkey; /**< rkey is the same */
 };
 
-/** CTL_CQ_CREATE: fd 0, if has_channel: write end of the channel's pipe (O_NONBLOCK) for struct ctl_comp_event records. */
+/** CTL_CQ_CREATE: fd 0, if has_channel: write end of the channel's pipe (O_NONBLOCK) for struct ctl_comp_event records.
+ */
 struct ctl_cq_create_req {
 	uint32_t cqe;
 	uint32_t has_channel;
@@ -209,7 +211,7 @@ struct ctl_cq_create_req {
 struct ctl_cq_create_rsp {
 	struct ctl_new_segment seg;
 	uint32_t handle;
-	uint32_t order;         /**< log2 of the CQE count */
+	uint32_t order; /**< log2 of the CQE count */
 	struct ctl_area ring;
 	struct ctl_area shared; /**< struct ring_cq_shared */
 };
@@ -250,7 +252,7 @@ struct ctl_qp_create_req {
 	uint64_t cookie; /**< comes back in the QP's events */
 	uint32_t type;   /**< enum uroce_qp_type */
 	uint32_t pd, send_cq, recv_cq;
-	uint32_t srq;     /**< UINT32_MAX: none */
+	uint32_t srq; /**< UINT32_MAX: none */
 	uint32_t sq_sig_all;
 	uint32_t xrcd, reserved;
 	struct uroce_qp_cap cap;
@@ -258,8 +260,8 @@ struct ctl_qp_create_req {
 struct ctl_qp_create_rsp {
 	struct ctl_new_segment seg;
 	uint32_t handle, qpn;
-	uint32_t engine;   /**< whose struct ring_db */
-	uint32_t db_slot;  /**< bit in it */
+	uint32_t engine;  /**< whose struct ring_db */
+	uint32_t db_slot; /**< bit in it */
 	uint32_t sq_order, sq_shift, rq_order, rq_shift;
 	struct uroce_qp_cap cap; /**< granted */
 	struct ctl_area sq, rq;  /**< rq.length 0 with an SRQ */
@@ -291,7 +293,8 @@ struct ctl_mcast_req {
 	uint8_t mgid[16];
 };
 
-/** A request. Its length on the socket is CTL_REQ_BYTES, plus the segments of MR_REG and MR_SEGS (struct ctl_seg each). */
+/** A request. Its length on the socket is CTL_REQ_BYTES, plus the segments of MR_REG and MR_SEGS (struct ctl_seg each).
+ */
 struct ctl_req {
 	uint32_t magic;
 	uint32_t op; /**< enum ctl_op */
@@ -317,8 +320,8 @@ struct ctl_req {
 /** A reply, always of this size. */
 struct ctl_rsp {
 	uint32_t magic;
-	uint32_t op;     /**< the request's */
-	int32_t status;  /**< 0 or an errno value */
+	uint32_t op;    /**< the request's */
+	int32_t status; /**< 0 or an errno value */
 	uint32_t nb_fds;
 	union {
 		struct ctl_hello_rsp hello;
