@@ -42,6 +42,7 @@
 enum {
 	CLIENT_CACHE_LINE = 64,
 	CLIENT_SPINS = 1000,        /**< tries for a queue's lock before the processor is given up */
+	CLIENT_EMPTY_POLLS = 16,    /**< polls in vain after which a program gives its core away, where engines say cores are short */
 	CLIENT_QPN_SLOTS = 1 << 16, /**< a session's live QPs differ in these low bits of their numbers */
 	CLIENT_MAX_COMPLAINTS = 20, /**< lines on stderr per process */
 };
@@ -138,6 +139,7 @@ struct client_cq {
 		struct ibv_cq_ex ex; /**< begins with the same members */
 	};
 	struct client_lock lock; /**< everything down to cur_ctl */
+	uint32_t empty_polls;    /**< written by every poller, without the lock: it needn't be exact */
 	bool single_threaded;    /**< created with IBV_CREATE_CQ_ATTR_SINGLE_THREADED: no lock is taken */
 	bool extended;
 	struct ring ring;
@@ -337,6 +339,8 @@ struct client_cq *client_cq_new(struct ibv_context *c, uint32_t cqe, void *cq_co
 				uint32_t vector);
 /** Take the next live CQE. @return false if there is none. Lock held; the caller publishes with client_cq_publish(). */
 bool client_cq_next(struct client_cq *cq, struct ring_cqe *e, union ring_cqe_ctl *ctl);
+/** The CQ was polled in vain: perhaps whoever is to fill it waits for our core. */
+void client_cq_empty(struct client_cq *cq);
 static inline void
 client_cq_publish(struct client_cq *cq)
 {

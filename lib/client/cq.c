@@ -3,8 +3,10 @@
 #include "client.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static struct client_cq *
 cq_alloc(void)
@@ -241,6 +243,30 @@ fill_wc(struct ibv_wc *wc, const struct ring_cqe *e, const union ring_cqe_ctl *c
 	wc->dlid_path_bits = 0;
 }
 
+/* Where cores are short, the engine that is to fill the CQ may be waiting for ours. */
+static __attribute__((noinline)) void
+give_core(const struct client_ctx *ctx)
+{
+	for (uint32_t i = 0; i < ctx->nb_engines; i++) {
+		const struct ring_db *db = (const void *)(ctx->doorbells + i * ctx->db_stride);
+
+		if (atomic_load_explicit(&db->crowded, memory_order_relaxed)) {
+			sched_yield();
+			return;
+		}
+	}
+}
+
+void
+client_cq_empty(struct client_cq *cq)
+{
+	uint32_t n = __atomic_load_n(&cq->empty_polls, __ATOMIC_RELAXED) + 1;
+
+	__atomic_store_n(&cq->empty_polls, n, __ATOMIC_RELAXED);
+	if (unlikely(n % CLIENT_EMPTY_POLLS == 0))
+		give_core(to_ctx(cq->cq.context));
+}
+
 int
 client_poll_cq(struct ibv_cq *ibcq, int num, struct ibv_wc *wc)
 {
@@ -252,8 +278,10 @@ client_poll_cq(struct ibv_cq *ibcq, int num, struct ibv_wc *wc)
 
 	/* Empty is what most polls find: without the lock, so that threads that poll don't stand in the way of one that
 	 * has work. */
-	if (!ring_cq_ready(&cq->ring, __atomic_load_n(&cq->ring.counter, __ATOMIC_RELAXED), &ctl))
+	if (!ring_cq_ready(&cq->ring, __atomic_load_n(&cq->ring.counter, __ATOMIC_RELAXED), &ctl)) {
+		client_cq_empty(cq);
 		return 0;
+	}
 	client_cq_lock(cq);
 	before = cq->ring.counter;
 	while (n < num && cq_next(cq, &e, &ctl))
@@ -264,19 +292,38 @@ client_poll_cq(struct ibv_cq *ibcq, int num, struct ibv_wc *wc)
 	return n;
 }
 
+/* @return true if a completion that hasn't been polled yet would have raised the event: errors are solicited too. */
+static bool
+cq_due(struct client_cq *cq, bool solicited_only)
+{
+	union ring_cqe_ctl ctl;
+	bool due = false;
+
+	client_cq_lock(cq);
+	for (uint32_t i = cq->ring.counter; !due && ring_cq_ready(&cq->ring, i, &ctl); i++) {
+		const struct ring_cqe *e = ring_slot(&cq->ring, i);
+
+		due = !ctl.dead && (!solicited_only || ctl.solicited || e->status != UROCE_WC_SUCCESS);
+	}
+	client_cq_unlock(cq);
+	return due;
+}
+
 /*
- * An event comes for the next completion after this call; one that is there already raises none, the program polls
- * after arming (man ibv_req_notify_cq). The fence makes that watertight: either the program's poll sees the CQE or the
- * engine, which writes it and then looks, sees the arming.
+ * The next completion raises an event; one that is there and wasn't polled raises it at once, as adapters do that compare
+ * their producer index with the consumer index of the request. So no event is lost between the last poll and the arming.
+ * The fence: either we see the CQE, or the engine, which writes it and then looks, sees the arming. Who disarms sends.
  */
 int
 client_req_notify_cq(struct ibv_cq *ibcq, int solicited_only)
 {
+	const struct client_channel *ch = (const struct client_channel *)ibcq->channel;
 	struct client_cq *cq = to_cq(ibcq);
+	struct ctl_comp_event ev = { .cookie = cq->cookie };
 	uint32_t none = RING_ARM_NONE;
 
 	/* Without a channel there is nobody to tell. */
-	if (!ibcq->channel)
+	if (!ch)
 		return 0;
 	/* A request for any completion isn't narrowed by one for solicited ones. */
 	if (solicited_only)
@@ -284,6 +331,9 @@ client_req_notify_cq(struct ibv_cq *ibcq, int solicited_only)
 	else
 		atomic_store_explicit(&cq->shared->arm, RING_ARM_ANY, memory_order_relaxed);
 	atomic_thread_fence(memory_order_seq_cst);
+	if (cq_due(cq, solicited_only) && atomic_exchange(&cq->shared->arm, RING_ARM_NONE) != RING_ARM_NONE &&
+	    write(ch->write_fd, &ev, sizeof(ev)) < 0)
+		return errno;
 	return 0;
 }
 

@@ -43,6 +43,7 @@ struct engine_session {
 	bool hot;                    /**< [owner] in the engine's list of hot sessions */
 	uint32_t hot_index;          /**< [owner] where in the list */
 	uint64_t last_ns;            /**< [owner] when it last rang */
+	bool crowded;                /**< [owner] what db->crowded says */
 	struct engine_msg kick;
 	struct qp *qps[];            /**< [owner] by doorbell slot */
 };
@@ -60,6 +61,7 @@ struct engine_idler {
 	uint32_t yields;
 	uint32_t hog;                /**< naps left in which we believe that a yield would cost a whole time slice */
 	bool yielded;                /**< the last turn ended with a yield */
+	bool crowded;                /**< for ring_db.crowded */
 	bool shared;                 /**< somebody else wants this core */
 	uint64_t switches;           /**< the thread's context switches at the last look */
 	uint64_t hog_cycles;         /**< a yield longer than this was used by somebody who doesn't yield */

@@ -9,6 +9,9 @@
  *   no context switch   nobody waits; spin long before the next yield
  *   a switch            somebody ran and gave the core back; yield early and often
  *   a long absence      somebody runs who never yields; don't yield but nap: a thread that wakes up goes first
+ *
+ * What it learns it tells its clients (ring_db.crowded): programs that poll in vain then give their cores away, to this
+ * engine or to the peer's.
  */
 #include <errno.h>
 #include <poll.h>
@@ -110,12 +113,14 @@ yield_learn(struct engine_idler *d, uint64_t cycles)
 	if (cycles > d->hog_cycles) {
 		d->hog = HOG_NAPS;
 		d->shared = true;
+		d->crowded = true;
 	}
 	if (++d->yields % YIELDS_PER_LOOK != 0)
 		return;
 	n = switches();
 	d->shared = n != d->switches;
 	d->switches = n;
+	d->crowded = d->shared;
 }
 
 /** Give the core away for a moment. */

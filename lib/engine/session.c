@@ -110,6 +110,10 @@ sessions_run(struct engine *e, uint64_t now_ns)
 	while (i < e->nb_hot) {
 		struct engine_session *s = e->hot[i];
 
+		if (s->crowded != e->idler.crowded) {
+			s->crowded = e->idler.crowded;
+			atomic_store_explicit(&s->db->crowded, s->crowded, memory_order_relaxed);
+		}
 		if (atomic_load_explicit(&s->db->top, memory_order_relaxed) != 0) {
 			s->last_ns = now_ns;
 			n += session_look(e, s);

@@ -182,7 +182,9 @@ struct ring_cq_shared {
 #define RING_DB_SLOTS (64 * 64 * 64)
 struct ring_db {
 	_Atomic uint32_t hot; /**< engine: 1 = looks at top; 0 = write to the kick eventfd after ringing */
-	uint8_t pad0[RING_CACHE_LINE - 4];
+	/** Engine: 1 while somebody else wants its core too. Then cores are short, and a program that polls in vain gives its own away. */
+	_Atomic uint32_t crowded;
+	uint8_t pad0[RING_CACHE_LINE - 8];
 	_Atomic uint64_t top;
 	uint8_t pad1[RING_CACHE_LINE - 8];
 	_Atomic uint64_t mid[64];

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* lib/client/{post,qp_wr,cq,cq_ex}.c against the engine's end of the rings, played here. */
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -468,6 +469,39 @@ arming_for_solicited_does_not_narrow_arming_for_all(void **state)
 	bed_fini(&b);
 }
 
+/* What hardware does: a completion between the last poll and the arming isn't lost. */
+static void
+arming_with_a_completion_waiting_raises_the_event_at_once(void **state)
+{
+	struct client_channel ch = { 0 };
+	struct ctl_comp_event ev;
+	struct bed b;
+	int fds[2];
+
+	bed_init(&b, IBV_QPT_RC);
+	assert_int_equal(pipe2(fds, O_NONBLOCK), 0);
+	ch.write_fd = fds[1];
+	b.cq.cq.channel = &ch.channel;
+	b.cq.cookie = 77;
+	complete(&b, 0, 1, true);
+	/* It is neither solicited nor an error. */
+	assert_int_equal(client_req_notify_cq(&b.cq.cq, 1), 0);
+	assert_int_equal(b.cq_shared.arm, RING_ARM_SOLICITED);
+	assert_int_equal(read(fds[0], &ev, sizeof(ev)), -1);
+	assert_int_equal(client_req_notify_cq(&b.cq.cq, 0), 0);
+	assert_int_equal(b.cq_shared.arm, RING_ARM_NONE);
+	assert_int_equal(read(fds[0], &ev, sizeof(ev)), sizeof(ev));
+	assert_int_equal(ev.cookie, 77);
+	/* Errors count as solicited. */
+	complete(&b, 0, 2, false);
+	assert_int_equal(client_req_notify_cq(&b.cq.cq, 1), 0);
+	assert_int_equal(b.cq_shared.arm, RING_ARM_NONE);
+	assert_int_equal(read(fds[0], &ev, sizeof(ev)), sizeof(ev));
+	close(fds[0]);
+	close(fds[1]);
+	bed_fini(&b);
+}
+
 static void
 builders_publish_all_or_nothing(void **state)
 {
@@ -599,6 +633,7 @@ main(void)
 		cmocka_unit_test(a_completion_has_every_field),
 		cmocka_unit_test(completions_of_a_destroyed_qp_are_skipped),
 		cmocka_unit_test(arming_for_solicited_does_not_narrow_arming_for_all),
+		cmocka_unit_test(arming_with_a_completion_waiting_raises_the_event_at_once),
 		cmocka_unit_test(builders_publish_all_or_nothing),
 		cmocka_unit_test(posting_and_polling_race_with_an_engine),
 	};
