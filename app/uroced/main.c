@@ -277,6 +277,19 @@ bring_up(struct uroced *u, const struct options *o)
 	return start(u);
 }
 
+/**
+ * May EAL's memory be taken away? In DPDK 22.11 net_memif's server never takes its listener off EAL's interrupt thread, which
+ * then reads memory that rte_eal_cleanup() has unmapped, now and then. The end of the process cleans up as well.
+ */
+static bool
+cleanup_is_safe(const struct uroced *u)
+{
+	for (unsigned int i = 0; i < u->conf.nb_ports; i++)
+		if (strncmp(u->conf.ports[i].net.ethdev, "net_memif", strlen("net_memif")) == 0)
+			return false;
+	return true;
+}
+
 /** Undo what bring_up() did, however far it came. */
 static void
 take_down(struct uroced *u)
@@ -309,7 +322,7 @@ take_down(struct uroced *u)
 		ah_table_destroy(u->ahs);
 	mr_table_destroy(u->mrs);
 	free(u->qsbr);
-	if (u->eal)
+	if (u->eal && cleanup_is_safe(u))
 		rte_eal_cleanup();
 }
 
