@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The end that connects: REQ out, REP in, RTU out. */
+#include <errno.h>
+#include <string.h>
+
+#include "cm_priv.h"
+
+/* ---- REQ ---- */
+static bool
+param_ok(const struct cm_connect_param *p)
+{
+	return cm_private_ok(&p->private_data, CM_REQ_PRIVATE_BYTES) && p->qpn >= CM_MIN_QPN && p->qpn < CM_QPN_MASK &&
+	       (p->transport == CM_TRANSPORT_RC || p->transport == CM_TRANSPORT_UC) && p->path_mtu > 0 &&
+	       p->path_mtu <= CM_MAX_MTU_CODE && p->retry_count <= 7 && p->rnr_retry_count <= 7 && p->max_cm_retries <= 15 &&
+	       p->packet_life <= CM_MAX_PACKET_LIFE && p->ack_timeout <= 31 &&
+	       p->remote_response_timeout <= CM_MAX_RESPONSE_TIMEOUT &&
+	       p->local_response_timeout <= CM_MAX_RESPONSE_TIMEOUT;
+}
+
+static void
+fill_path(struct cm_path *path, const struct cm_connect_param *p, uint8_t ack_timeout)
+{
+	path->local_lid = path->remote_lid = CM_LID_PERMISSIVE;
+	memcpy(path->local_gid, p->way.local_gid, CM_GID_BYTES);
+	memcpy(path->remote_gid, p->way.remote_gid, CM_GID_BYTES);
+	path->flow_label = p->way.flow_label;
+	path->traffic_class = p->way.traffic_class;
+	path->hop_limit = p->way.hop_limit;
+	path->packet_rate = p->packet_rate;
+	path->ack_timeout = ack_timeout;
+}
+
+static void
+fill_req(struct cm_msg *m, const struct cm_conn *c, const struct cm_connect_param *p, uint8_t ack_timeout)
+{
+	struct cm_req *r = &m->req;
+
+	cm_msg_init(m, CM_ATTR_REQ, conn_own_tid(c));
+	r->local_comm_id = c->local_id;
+	r->service_id = p->service_id;
+	r->ca_guid = p->ca_guid;
+	r->qkey = p->qkey;
+	r->qpn = p->qpn;
+	r->responder_resources = p->responder_resources;
+	r->initiator_depth = p->initiator_depth;
+	r->remote_response_timeout = p->remote_response_timeout;
+	r->transport = p->transport;
+	r->flow_control = p->flow_control;
+	r->starting_psn = p->starting_psn;
+	r->local_response_timeout = p->local_response_timeout;
+	r->retry_count = p->retry_count;
+	r->pkey = p->way.pkey;
+	r->path_mtu = p->path_mtu;
+	r->rnr_retry_count = p->rnr_retry_count;
+	r->max_cm_retries = p->max_cm_retries;
+	r->srq = p->srq;
+	fill_path(&r->primary, p, ack_timeout);
+	cm_private_put(&p->private_data, r->private_data);
+}
+
+static void
+take_times(struct cm_conn *c, const struct cm_connect_param *p, uint8_t ack_timeout)
+{
+	uint8_t wait = cm_at_most(ack_timeout, CM_MAX_TIMEWAIT);
+
+	c->life_ns = cm_time_ns(p->packet_life);
+	c->interval_ns = cm_time_ns(p->remote_response_timeout) + 2 * c->life_ns;
+	if (c->interval_ns < CM_MIN_INTERVAL_NS)
+		c->interval_ns = CM_MIN_INTERVAL_NS;
+	c->timewait_ns = cm_time_ns(wait < CM_MIN_TIMEWAIT ? CM_MIN_TIMEWAIT : wait);
+	c->max_retries = p->max_cm_retries;
+}
+
+struct cm_conn *
+cm_connect(struct cm *cm, const struct cm_connect_param *p, uint64_t now_ns)
+{
+	uint8_t ack_timeout = p->ack_timeout != 0 ? p->ack_timeout : p->packet_life + 1;
+	struct cm_conn *c;
+	struct cm_key key;
+	struct cm_msg m;
+
+	if (!param_ok(p)) {
+		errno = EINVAL;
+		return NULL;
+	}
+	c = conn_new(cm, &p->way);
+	if (c == NULL)
+		return NULL;
+	c->owner = p->owner;
+	c->qpn = p->qpn;
+	c->service_id = p->service_id;
+	c->ca_guid = p->ca_guid;
+	c->peer_to_peer = p->peer_to_peer;
+	take_times(c, p, ack_timeout);
+	if (p->peer_to_peer) {
+		key = cm_key(CM_KEY_PEER2PEER, c->way.remote_gid, c->service_id, 0);
+		table_add(cm, &c->by_request, &key);
+	}
+	fill_req(&m, c, p, ack_timeout);
+	conn_set_state(c, CM_REQ_SENT);
+	conn_send_reliably(c, &m, now_ns);
+	return c;
+}
+
+/* ---- REP ---- */
+/* A REP for no REQ of ours: its sender must not wait for an RTU (12.9.8.5). */
+static void
+refuse_unknown_rep(struct cm *cm, const struct cm_way *way, const struct cm_msg *m)
+{
+	struct cm_rej rej = {
+		.local_comm_id = m->rep.remote_comm_id,
+		.remote_comm_id = m->rep.local_comm_id,
+		.msg_rejected = CM_MSG_OF_REP,
+		.reason = CM_REJ_INVALID_COMM_ID,
+	};
+
+	CM_COUNT(cm, rej_unknown_id);
+	reject_stateless(cm, way, m->hdr.tid, &rej);
+}
+
+static void
+repeated_rep(struct cm_conn *c)
+{
+	uint16_t out = conn_out_attr(c);
+
+	CM_COUNT(c->cm, rep_duplicate);
+	switch (c->state) {
+	case CM_MRA_REP_SENT:
+		conn_resend(c);
+		break;
+	case CM_ESTABLISHED:
+	case CM_TIMEWAIT:
+		/* In TimeWait a REJ; after a DREQ or DREP the REP is of no interest any more. */
+		if (out == CM_ATTR_RTU || out == CM_ATTR_REJ) {
+			conn_resend(c);
+			break;
+		}
+		/* fallthrough */
+	default:
+		CM_COUNT(c->cm, rx_duplicate);
+	}
+}
+
+static void
+stale_rep(struct cm_conn *c, struct cm_conn *old, const struct cm_way *way, const struct cm_msg *m, uint64_t now_ns,
+	  struct cm_event *ev)
+{
+	static const struct cm_private none;
+
+	CM_COUNT(c->cm, rej_stale);
+	reject_send(c, CM_MSG_OF_REP, CM_REJ_STALE_CONN, &none, &none);
+	conn_enter_timewait(c, now_ns);
+	if (old->state == CM_ESTABLISHED)
+		disconnect_send_dreq(old, &none, now_ns);
+	cm_event_set(ev, CM_EV_REJECTED, c);
+	ev->msg = m;
+	ev->way = way;
+	ev->reason = CM_REJ_STALE_CONN;
+	ev->local = true;
+}
+
+void
+handle_rep(struct cm *cm, const struct cm_way *way, const struct cm_msg *m, uint64_t now_ns, struct cm_event *ev)
+{
+	struct cm_conn *c = conn_find(cm, way, m->rep.remote_comm_id, m->rep.local_comm_id), *old;
+
+	if (c == NULL || c->passive) {
+		refuse_unknown_rep(cm, way, m);
+		return;
+	}
+	if (c->state != CM_REQ_SENT && c->state != CM_MRA_REQ_RCVD) {
+		repeated_rep(c);
+		return;
+	}
+	if (m->rep.local_comm_id == 0 || m->rep.qpn < CM_MIN_QPN || m->rep.qpn == CM_QPN_MASK) {
+		CM_COUNT(cm, rx_bad_field);
+		return;
+	}
+	c->remote_id = m->rep.local_comm_id;
+	c->tid = m->hdr.tid;
+	conn_timer_stop(c);
+	table_del(&c->by_request);
+	old = conn_stale(cm, way, m->rep.ca_guid, m->rep.qpn);
+	if (old != NULL) {
+		stale_rep(c, old, way, m, now_ns, ev);
+		return;
+	}
+	conn_set_remote_qpn(c, m->rep.ca_guid, m->rep.qpn);
+	conn_set_state(c, CM_REP_RCVD);
+	cm_event_set(ev, CM_EV_RESPONSE, c);
+	ev->msg = m;
+	ev->way = way;
+}
+
+/* ---- RTU ---- */
+int
+cm_rtu(struct cm_conn *c, struct cm_private private_data, uint64_t now_ns)
+{
+	struct cm_msg m;
+
+	if (c->state != CM_REP_RCVD && c->state != CM_MRA_REP_SENT)
+		return EINVAL;
+	if (!cm_private_ok(&private_data, CM_RTU_PRIVATE_BYTES))
+		return EINVAL;
+	cm_msg_init(&m, CM_ATTR_RTU, c->tid);
+	m.rtu.local_comm_id = c->local_id;
+	m.rtu.remote_comm_id = c->remote_id;
+	cm_private_put(&private_data, m.rtu.private_data);
+	conn_send(c, &m);
+	conn_set_state(c, CM_ESTABLISHED);
+	CM_COUNT(c->cm, established);
+	return 0;
+}

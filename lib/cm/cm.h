@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file
+ * The IB connection manager: who may talk to whom over which QPs (IBTA volume 1, chapter 12).
+ *
+ * Sans I/O: it never sees a socket, a thread, a port or a clock. MADs come in as bytes with the addresses they
+ * came with, leave through a callback, and *now* is an argument of everything that sends or waits.
+ *
+ * Owns: listeners, connections, their communication IDs, timers, and what is kept to answer repeated MADs. It doesn't own
+ * QPs: the owner moves them between states as the events say. Called by: its owner, on one thread (a daemon's control
+ * thread), which receives the GSI's packets and sends what cm_ops.send hands out.
+ *
+ * NOTES on ownership and calls
+ *  - A struct cm_conn belongs to the owner from cm_connect(), cm_sidr_request() or the event that brought it (REQUEST,
+ *    SIDR_REQUEST) until cm_destroy(), whatever happens to it in between; no event takes it away. cm_destroy() in any
+ *    state ends it in an orderly way: a connected peer gets a DREQ, repeated until it is answered, a peer that waits
+ *    for an answer gets a REJ. Its ID stays taken until TimeWait is over, without further events.
+ *  - The event callback is the last thing that a call into the CM does, so it may call any function of the CM, cm_destroy()
+ *    of the event's connection included; only cm_close() not. What an event points to is gone when the callback returns.
+ *  - The send callback must not call the CM. A MAD that can't be sent may be dropped: all of them may be lost anyway.
+ *  - A QP number that was in a connection should not be used for another before CM_EV_TIMEWAIT_EXIT (12.4): packets of the
+ *    old connection may still be under way.
+ *  - Bounded: no more than cm_config.max_conns connections, whatever state they are in; each is one allocation.
+ *    A MAD makes at most one other MAD, of the same size, to where it came from.
+ */
+#ifndef UROCE_CM_H
+#define UROCE_CM_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "mad.h"
+
+struct cm;
+struct cm_listener;
+struct cm_conn;
+
+/* ---- Limits and defaults ---- */
+enum {
+	CM_MAX_CONNS_LIMIT = 1 << 20,      /**< the largest max_conns */
+	CM_DEFAULT_MAX_CONNS = 65536,
+	CM_DEFAULT_MAX_LISTENERS = 4096,
+	CM_DEFAULT_MAX_PER_PEER = 8192,    /**< connections that one remote address opened to us */
+	CM_DEFAULT_MAX_HALF_OPEN = 16384,  /**< connections that others opened and that are not established yet */
+	CM_DEFAULT_MAX_KEPT = 4096,        /**< answers kept for repeated requests: rejections and SIDR */
+	CM_MAX_BACKLOG = 16384,
+	CM_DEFAULT_RETRIES = 15,
+	CM_DEFAULT_RESPONSE_TIMEOUT = 20,  /**< 4.3 s, as Linux's RDMA CM has it */
+	CM_DEFAULT_PACKET_LIFE = 18,
+	/* What a peer may ask for; more is cut off, or one MAD could hold a connection for hours. */
+	CM_MAX_RESPONSE_TIMEOUT = 22,      /**< 17 s */
+	CM_MAX_SERVICE_TIMEOUT = 24,       /**< of an MRA: 69 s, as Linux's RDMA CM asks for */
+	CM_MIN_TIMEWAIT = 14,              /**< 67 ms */
+	CM_MAX_TIMEWAIT = 21,              /**< 8.6 s */
+};
+/** How long the answer to a SIDR_REQ is kept for repetitions: longer than two intervals of Linux's RDMA CM. */
+#define CM_SIDR_KEPT_NS UINT64_C(10000000000)
+
+/* ---- States (12.9.7, and the names of Linux's ib_cm) ---- */
+#define CM_STATES(X) \
+	X(IDLE) X(REQ_SENT) X(REQ_RCVD) X(MRA_REQ_SENT) X(MRA_REQ_RCVD) X(REP_SENT) X(REP_RCVD) X(MRA_REP_SENT) \
+	X(MRA_REP_RCVD) X(ESTABLISHED) X(DREQ_SENT) X(DREQ_RCVD) X(TIMEWAIT) X(SIDR_REQ_SENT) X(SIDR_REQ_RCVD) \
+	X(SIDR_REP_SENT)
+enum cm_state {
+#define CM_X(name) CM_##name,
+	CM_STATES(CM_X)
+#undef CM_X
+	CM_NB_STATES,
+};
+/** @return "REQ_SENT" ... */
+const char *cm_state_name(enum cm_state s);
+
+/* ---- Counters: every MAD that is dropped is in one of those that begin with rx_ and aren't message names ---- */
+#define CM_COUNTERS(X) \
+	X(rx_mads) X(tx_mads) \
+	X(rx_bad_length) X(rx_bad_version) X(rx_other_class) X(rx_bad_method) X(rx_bad_attribute) X(rx_bad_field) \
+	X(rx_unknown_id)      /* no such connection here, or not one with this sender */ \
+	X(rx_wrong_state)     /* out of place in the connection's state */ \
+	X(rx_wrong_qpn)       /* DREQ for another QP than the connection's */ \
+	X(rx_peer_active)     /* REQ of a peer-to-peer pair in which this end stays active */ \
+	X(rx_duplicate) X(req_duplicate) X(rep_duplicate) X(dreq_duplicate) X(sidr_req_duplicate) \
+	X(retransmissions) X(timeouts) \
+	X(rej_no_listener) X(rej_backlog) X(rej_peer_limit) X(rej_half_open_limit) X(rej_table_full) X(rej_no_memory) X(rej_stale) \
+	X(rej_bad_request) X(rej_unknown_id) X(drep_unknown_id) X(apr_refused) X(sidr_refused) \
+	X(kept_evicted) X(established) X(disconnected)
+struct cm_counters {
+#define CM_X(name) uint64_t name;
+	CM_COUNTERS(CM_X)
+#undef CM_X
+};
+
+/* ---- Addresses ---- */
+/** Where a MAD comes from or goes to. GIDs as RoCE v2 has them: an IPv6 address, or ::ffff:a.b.c.d. */
+struct cm_way {
+	uint8_t local_gid[CM_GID_BYTES], remote_gid[CM_GID_BYTES];
+	uint16_t port;          /**< the owner's number of the port */
+	uint16_t pkey;
+	uint32_t flow_label;
+	uint8_t traffic_class, hop_limit;
+	bool resolved;          /**< remote_mac and vlan_tci hold: an answer can go where the MAD came from without a look-up */
+	uint8_t remote_mac[6];
+	uint16_t vlan_tci;
+};
+
+/* ---- Events ---- */
+#define CM_EVENTS(X) \
+	X(REQUEST)         /* a REQ came for a listener (or the other end of a peer-to-peer pair); accept or reject it */ \
+	X(RESPONSE)        /* a REP came: QP to RTR and RTS, then cm_rtu(); or reject it */ \
+	X(ESTABLISHED)     /* an RTU came, or cm_establish() was called (msg NULL) */ \
+	X(MRA)             /* the peer needs longer */ \
+	X(REJECTED)        /* the peer, or this end because of what the peer sent, refused; see reason */ \
+	X(UNREACHABLE)     /* no answer to REQ, REP or SIDR_REQ (failed_attr) after all repetitions */ \
+	X(DISCONNECT)      /* the peer sent a DREQ: QP to ERR, then cm_disconnect() */ \
+	X(DISCONNECTED)    /* our DREQ was answered, or met the peer's, or (timed_out) never was */ \
+	X(TIMEWAIT_EXIT)   /* the QP's number may be used again; the state is IDLE */ \
+	X(SIDR_REQUEST)    /* a SIDR_REQ came for a listener; answer with cm_sidr_reply() */ \
+	X(SIDR_RESPONSE)   /* a SIDR_REP came; the state is IDLE */
+enum cm_event_type {
+#define CM_X(name) CM_EV_##name,
+	CM_EVENTS(CM_X)
+#undef CM_X
+	CM_NB_EVENTS,
+};
+/** @return "REQUEST" ... */
+const char *cm_event_name(enum cm_event_type t);
+
+struct cm_event {
+	enum cm_event_type type;
+	enum cm_state state;          /**< of the connection, after the event */
+	struct cm_conn *conn;
+	struct cm_listener *listener; /**< REQUEST, SIDR_REQUEST: who listens; NULL for a peer-to-peer REQUEST */
+	void *owner;                  /**< of the connection; for a REQUEST to a listener and SIDR_REQUEST, of the listener */
+	const struct cm_msg *msg;     /**< the message that brought the event; NULL if none did */
+	const struct cm_way *way;     /**< where it came from; NULL if msg is */
+	uint16_t reason;              /**< REJECTED: enum cm_rej_reason */
+	enum cm_attr failed_attr;     /**< UNREACHABLE */
+	bool local;                   /**< REJECTED: this end refused */
+	bool timed_out;               /**< DISCONNECTED */
+};
+
+struct cm_ops {
+	/** Send @p mad (CM_MAD_BYTES) from QP 1 to QP 1 along @p way. */
+	void (*send)(void *arg, const struct cm_way *way, const uint8_t *mad);
+	void (*event)(void *arg, const struct cm_event *ev);
+};
+
+/** Zero: the default. */
+struct cm_config {
+	uint32_t max_conns, max_listeners, max_per_peer, max_half_open, max_kept;
+	uint64_t seed;           /**< from the system's random numbers: makes IDs and hashes that a stranger can't guess */
+	struct cm_ops ops;
+	void *arg;               /**< of ops */
+};
+
+/** @return NULL with errno set: EINVAL (a limit out of range, or an op is missing), ENOMEM. */
+struct cm *cm_open(const struct cm_config *config, uint64_t now_ns);
+/** Forget everything at once; nothing is sent, no event comes. All pointers that came from @p cm are invalid. */
+void cm_close(struct cm *cm);
+const struct cm_counters *cm_counters(const struct cm *cm);
+
+/** What there is now. */
+struct cm_usage {
+	uint32_t conns;      /**< all, destroyed ones in TimeWait and kept answers included */
+	uint32_t half_open, kept, listeners, peers, timers;
+};
+void cm_usage(const struct cm *cm, struct cm_usage *u);
+
+/** A packet to QP 1 with a valid ICRC, P_Key and Q_Key carried @p len bytes behind its DETH. */
+void cm_rx(struct cm *cm, const struct cm_way *way, const uint8_t *mad, size_t len, uint64_t now_ns);
+/** Do what is due. */
+void cm_run(struct cm *cm, uint64_t now_ns);
+/** @return when to call cm_run() next, at the latest; UINT64_MAX if nothing waits. */
+uint64_t cm_next_timeout(const struct cm *cm);
+
+/* ---- Listeners ---- */
+enum cm_listen_scope {
+	CM_LISTEN_GID,      /**< to one local GID */
+	CM_LISTEN_ANY_IPV4, /**< to all IPv4-mapped local GIDs */
+	CM_LISTEN_ANY_IPV6, /**< to all others */
+	CM_LISTEN_ANY,      /**< to both kinds */
+};
+struct cm_listen_param {
+	uint64_t service_id;
+	enum cm_listen_scope scope;
+	uint8_t gid[CM_GID_BYTES]; /**< CM_LISTEN_GID */
+	/** Requests that wait for cm_accept(), cm_reject() or cm_sidr_reply(); 0 or more than CM_MAX_BACKLOG: CM_MAX_BACKLOG. */
+	uint32_t backlog;
+	void *owner;
+};
+/**
+ * A request goes to the most specific listener: its GID's, its family's, then CM_LISTEN_ANY.
+ * @return NULL with errno set: EADDRINUSE (same service ID and scope), ENOSPC (max_listeners), EINVAL, ENOMEM.
+ */
+struct cm_listener *cm_listen(struct cm *cm, const struct cm_listen_param *p);
+/** Connections that came through @p l live on. */
+void cm_unlisten(struct cm *cm, struct cm_listener *l);
+
+/* ---- Connections. Operations return 0 or an errno value; EINVAL: not in this state, or an argument out of range.
+ * Private data is copied; longer than the message has room for is EINVAL, shorter is filled up with zeros. ---- */
+struct cm_private {
+	const void *data;
+	uint32_t len_bytes;
+};
+
+struct cm_connect_param {
+	struct cm_way way;               /**< of the MADs and of the primary path */
+	uint64_t service_id, ca_guid;
+	uint32_t qpn, qkey, starting_psn;
+	enum cm_transport transport;     /**< RC or UC */
+	uint8_t responder_resources, initiator_depth;
+	uint8_t retry_count, rnr_retry_count;
+	uint8_t path_mtu;                /**< 1 to 5 */
+	uint8_t packet_life;             /**< code; ack_timeout 0: one more than this */
+	uint8_t ack_timeout;             /**< code */
+	uint8_t remote_response_timeout, local_response_timeout; /**< codes */
+	uint8_t max_cm_retries;          /**< 0 to 15 repetitions */
+	uint8_t packet_rate;
+	bool flow_control, srq;
+	bool peer_to_peer;               /**< the other end may connect to us at the same time (12.10.4) */
+	struct cm_private private_data;
+	void *owner;
+};
+/** Send a REQ. @return NULL with errno set: EINVAL, ENOSPC (max_conns), ENOMEM. */
+struct cm_conn *cm_connect(struct cm *cm, const struct cm_connect_param *p, uint64_t now_ns);
+
+struct cm_accept_param {
+	uint64_t ca_guid;
+	uint32_t qpn, qkey, starting_psn;
+	uint8_t responder_resources, initiator_depth;
+	uint8_t target_ack_delay;        /**< code */
+	uint8_t rnr_retry_count;
+	bool flow_control, srq;
+	struct cm_private private_data;
+};
+/** Answer a REQUEST with a REP; QP in RTR by now, so that it takes what comes before the RTU. */
+int cm_accept(struct cm_conn *c, const struct cm_accept_param *p, uint64_t now_ns);
+
+/** Answer a RESPONSE with an RTU: the connection is established. */
+int cm_rtu(struct cm_conn *c, struct cm_private private_data, uint64_t now_ns);
+
+/**
+ * Refuse a REQUEST or a RESPONSE, or withdraw a REP. (cm_destroy() withdraws a REQ.)
+ * @param ari  Additional rejection information as the reason defines it, at most CM_ARI_BYTES.
+ */
+int cm_reject(struct cm_conn *c, uint16_t reason, struct cm_private ari, struct cm_private private_data, uint64_t now_ns);
+
+/** Ask the peer for @p service_timeout (code) more time to answer a REQUEST or a RESPONSE. */
+int cm_mra(struct cm_conn *c, uint8_t service_timeout, struct cm_private private_data, uint64_t now_ns);
+
+/** A packet came to the QP before the RTU did (COMM_EST, 12.9.6): take it for the RTU. @return EISCONN if it came meanwhile. */
+int cm_establish(struct cm_conn *c, uint64_t now_ns);
+
+/** Established: send a DREQ. After the event DISCONNECT: answer with a DREP. */
+int cm_disconnect(struct cm_conn *c, struct cm_private private_data, uint64_t now_ns);
+
+/** End @p c in any state (see NOTES); the pointer is invalid from here on. */
+void cm_destroy(struct cm_conn *c, uint64_t now_ns);
+
+enum cm_state cm_conn_state(const struct cm_conn *c);
+uint32_t cm_conn_local_id(const struct cm_conn *c);
+uint32_t cm_conn_remote_id(const struct cm_conn *c);
+/** @return where its MADs go. */
+const struct cm_way *cm_conn_way(const struct cm_conn *c);
+void cm_conn_set_owner(struct cm_conn *c, void *owner);
+
+/* ---- Service ID resolution (12.11): UD ---- */
+struct cm_sidr_param {
+	struct cm_way way;
+	uint64_t service_id;
+	uint64_t timeout_ns;     /**< until the request is repeated; at least 1 ms */
+	uint8_t max_retries;
+	struct cm_private private_data;
+	void *owner;
+};
+/** Send a SIDR_REQ. @return NULL with errno set: EINVAL, ENOSPC, ENOMEM. */
+struct cm_conn *cm_sidr_request(struct cm *cm, const struct cm_sidr_param *p, uint64_t now_ns);
+
+struct cm_sidr_reply_param {
+	enum cm_sidr_status status;
+	uint32_t qpn, qkey;
+	struct cm_private info, private_data;
+};
+/** Answer a SIDR_REQUEST. */
+int cm_sidr_reply(struct cm_conn *c, const struct cm_sidr_reply_param *p, uint64_t now_ns);
+
+#endif /* UROCE_CM_H */

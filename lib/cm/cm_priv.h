@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file
+ * What the files of lib/cm share. Called by lib/cm only, on the owner's thread.
+ *
+ * Where things are: cm.c has the instance, dispatch and timers; table.c IDs, keys and limits; conn.c states, sending and
+ * the end of connections; passive.c and active.c the two ends of establishment; disconnect.c DREQ and DREP; reject.c
+ * REJ in both directions; mra.c MRA; lap.c LAP and APR; sidr.c SIDR; listen.c listeners; mad.c the formats.
+ *
+ * Events: a handler fills a struct cm_event and returns; whoever called it delivers the event as the very last thing,
+ * because the owner may destroy the connection in its callback.
+ */
+#ifndef UROCE_CM_PRIV_H
+#define UROCE_CM_PRIV_H
+
+#include "cm.h"
+#include "wheel.h"
+
+/** Repetitions come no faster than this, whatever a peer's REQ asks for: one REQ must not make a burst of REPs. */
+#define CM_MIN_INTERVAL_NS UINT64_C(16000000)
+#define CM_MAX_PACKET_LIFE 20
+#define CM_MAX_MTU_CODE 5
+#define CM_MIN_QPN 2
+#define CM_QPN_MASK 0xffffffu
+
+/* ---- One hash table for all that is looked up ---- */
+enum cm_key_kind {
+	CM_KEY_REQ = 1,  /**< remote GID, CA GUID, communication ID: a REQ we have seen */
+	CM_KEY_QPN,      /**< remote GID, CA GUID, QPN: a QP we are connected to */
+	CM_KEY_SIDR,     /**< remote GID, service ID, request ID */
+	CM_KEY_PEER2PEER, /**< remote GID, service ID: a peer-to-peer REQ of ours */
+	CM_KEY_LISTEN,   /**< local GID or zeros, service ID, scope */
+	CM_KEY_PEER,     /**< remote GID */
+};
+struct cm_key {
+	uint8_t gid[CM_GID_BYTES];
+	uint64_t num;
+	uint32_t id;
+	uint32_t kind;
+};
+struct cm_node {
+	struct cm_node *next, **pprev; /**< pprev NULL: not in the table */
+	struct cm_key key;
+};
+
+/** Connections that one address opened to us. */
+struct cm_peer {
+	struct cm_node node;
+	uint32_t conns;
+};
+
+struct cm_list {
+	struct cm_list *next, *prev;
+};
+
+struct cm_listener {
+	struct cm_node node;
+	struct cm_list all;     /**< in cm->listeners */
+	struct cm_list pending; /**< requests that wait for the owner */
+	uint32_t nb_pending, backlog;
+	void *owner;
+};
+
+struct cm_conn {
+	struct wheel_entry timer;
+	struct cm *cm;
+	enum cm_state state;
+	bool passive;        /**< the other end sent the REQ or SIDR_REQ */
+	bool orphan;         /**< the owner destroyed it; freed when it is IDLE */
+	bool peer_to_peer;
+	bool alternate;      /**< the REQ had an alternate path */
+	bool counted;        /**< in cm->half_open */
+	uint8_t retries_left, max_retries;
+	uint32_t slot, local_id, remote_id;
+	uint32_t qpn, remote_qpn;
+	uint64_t service_id, ca_guid, remote_guid;
+	uint64_t tid;        /**< of the request that is being answered */
+	uint64_t interval_ns, life_ns, timewait_ns, kept_ns;
+	struct cm_listener *listener; /**< while in its pending list */
+	struct cm_peer *peer;         /**< whose count it is in */
+	struct cm_list pending, kept;
+	struct cm_node by_request, by_qpn;
+	struct cm_way way;
+	void *owner;
+	uint8_t out[CM_MAD_BYTES];    /**< the last MAD that may have to be sent again */
+};
+
+struct cm_table {
+	struct cm_node **buckets;
+	uint64_t mask;
+	uint64_t secret[2];
+};
+
+struct cm {
+	struct cm_config cfg;
+	struct cm_counters counters;
+	struct wheel wheel;
+	struct cm_table table;
+	struct cm_conn **slots;
+	uint32_t *generations;     /**< of the slots: the part of an ID that changes */
+	uint32_t *free_slots;      /**< a ring, so that a slot rests as long as possible */
+	uint32_t free_head, nb_free, slot_bits;
+	uint32_t nb_conns, nb_half_open, nb_kept, nb_listeners, nb_peers, nb_timers;
+	uint32_t id_key, tid_hi;
+	struct cm_list kept;       /**< oldest first */
+	struct cm_list listeners;
+};
+
+#define CM_COUNT(cm, name) ((cm)->counters.name++)
+#define cm_container_of(p, type, member) ((type *)(void *)((char *)(p) - offsetof(type, member)))
+
+static inline void
+cm_list_init(struct cm_list *l)
+{
+	l->next = l->prev = l;
+}
+static inline void
+cm_list_append(struct cm_list *head, struct cm_list *l)
+{
+	l->prev = head->prev;
+	l->next = head;
+	head->prev->next = l;
+	head->prev = l;
+}
+static inline void
+cm_list_del(struct cm_list *l)
+{
+	l->next->prev = l->prev;
+	l->prev->next = l->next;
+	cm_list_init(l);
+}
+static inline bool
+cm_list_empty(const struct cm_list *l)
+{
+	return l->next == l;
+}
+
+static inline uint8_t
+cm_at_most(uint8_t v, uint8_t max)
+{
+	return v < max ? v : max;
+}
+
+/* ---- table.c ---- */
+struct cm_key cm_key(enum cm_key_kind kind, const uint8_t gid[CM_GID_BYTES], uint64_t num, uint32_t id);
+int table_init(struct cm *cm);
+void table_free(struct cm *cm);
+/** @return the first node with @p key, or NULL. Several may have the same CM_KEY_PEER2PEER. */
+struct cm_node *table_find(const struct cm *cm, const struct cm_key *key);
+void table_add(struct cm *cm, struct cm_node *n, const struct cm_key *key);
+/** Also for a node that isn't in the table. */
+void table_del(struct cm_node *n);
+/** Get a slot and with it an ID. @return false if there is none. */
+bool slot_take(struct cm *cm, struct cm_conn *c);
+void slot_release(struct cm *cm, struct cm_conn *c);
+/** @return the connection whose ID is @p local_id, or NULL. */
+struct cm_conn *slot_find(const struct cm *cm, uint32_t local_id);
+/** Count @p c for its peer. @return 0, EDQUOT (limit), ENOMEM. */
+int peer_take(struct cm *cm, struct cm_conn *c);
+void peer_release(struct cm_conn *c);
+
+/* ---- conn.c ---- */
+/** @return NULL with errno set (ENOSPC, ENOMEM). IDLE, active, without keys. */
+struct cm_conn *conn_new(struct cm *cm, const struct cm_way *way);
+/** The connection that a message with these IDs is about; NULL (and counted) if there is none with this sender. */
+struct cm_conn *conn_find(struct cm *cm, const struct cm_way *way, uint32_t local_id, uint32_t remote_id);
+/** Change the state; the table of legal changes is checked. IDLE gives back everything but the ID. */
+void conn_set_state(struct cm_conn *c, enum cm_state s);
+/** An orphan that has come to IDLE is freed. @return true if it was. */
+bool conn_reap(struct cm_conn *c);
+void conn_free(struct cm_conn *c);
+void conn_enter_timewait(struct cm_conn *c, uint64_t now_ns);
+void conn_timer(struct cm_conn *c, uint64_t expiry_ns);
+void conn_timer_stop(struct cm_conn *c);
+/** Remember the peer's QP. */
+void conn_set_remote_qpn(struct cm_conn *c, uint64_t ca_guid, uint32_t qpn);
+/** @return another connection with this QP of the peer of @p way, or NULL. */
+struct cm_conn *conn_stale(const struct cm *cm, const struct cm_way *way, uint64_t ca_guid, uint32_t qpn);
+/** Put @p m into c->out and send it. */
+void conn_send(struct cm_conn *c, const struct cm_msg *m);
+/** Send c->out again. */
+void conn_resend(struct cm_conn *c);
+/** conn_send(), and repeat until there is an answer. */
+void conn_send_reliably(struct cm_conn *c, const struct cm_msg *m, uint64_t now_ns);
+/** @return attribute of what is in c->out. */
+uint16_t conn_out_attr(const struct cm_conn *c);
+/** @return tid of a request of our own. */
+uint64_t conn_own_tid(const struct cm_conn *c);
+/** Put a destroyed connection that is there only for its answer into the bounded list of those. */
+void conn_keep(struct cm_conn *c);
+/** Drop the oldest kept answer. @return false if there is none. */
+bool conn_evict(struct cm *cm);
+/** The timer of @p c fired. */
+void conn_expired(struct cm_conn *c, uint64_t now_ns, struct cm_event *ev);
+
+/* ---- cm.c ---- */
+void cm_send(struct cm *cm, const struct cm_way *way, const uint8_t *mad);
+void cm_send_msg(struct cm *cm, const struct cm_way *way, const struct cm_msg *m);
+/** Fill an event of @p c. */
+void cm_event_set(struct cm_event *ev, enum cm_event_type type, struct cm_conn *c);
+/** Deliver @p ev if there is one. */
+void cm_event_deliver(struct cm *cm, const struct cm_event *ev);
+/** @return false if @p p is longer than @p room or has no data. */
+bool cm_private_ok(const struct cm_private *p, uint32_t room);
+void cm_private_put(const struct cm_private *p, uint8_t *to);
+
+/* ---- listen.c ---- */
+struct cm_listener *listener_find(const struct cm *cm, uint64_t service_id, const uint8_t gid[CM_GID_BYTES]);
+/** @return a new connection among those that wait for @p l's owner; NULL: a limit is reached, and counted. */
+struct cm_conn *listener_admit(struct cm *cm, struct cm_listener *l, const struct cm_way *way);
+/** @return true if the service ID needs no IP header, or @p private_data begins with one. */
+bool request_ip_hdr_ok(uint64_t service_id, const uint8_t *private_data, uint32_t len_bytes);
+
+/* ---- reject.c ---- */
+/** Refuse a message that makes no connection. */
+void reject_stateless(struct cm *cm, const struct cm_way *way, uint64_t tid, struct cm_rej *rej);
+/** Send a REJ for what @p c waits for or was asked, and remember it. */
+void reject_send(struct cm_conn *c, enum cm_msg_of of, uint16_t reason, const struct cm_private *ari,
+		 const struct cm_private *private_data);
+/** Tell the peer that we have given up: REJ(timeout) with our CA GUID, by which it finds the REQ (12.6.7.2). */
+void reject_send_timeout(struct cm_conn *c);
+/** What cm_reject() and cm_destroy() have in common. */
+void reject_and_end(struct cm_conn *c, uint16_t reason, const struct cm_private *ari, const struct cm_private *private_data,
+		    uint64_t now_ns);
+
+/* ---- disconnect.c ---- */
+void disconnect_send_dreq(struct cm_conn *c, const struct cm_private *private_data, uint64_t now_ns);
+void disconnect_send_drep(struct cm_conn *c, const struct cm_private *private_data);
+
+/* ---- sidr.c ---- */
+void sidr_send_reply(struct cm_conn *c, const struct cm_sidr_reply_param *p, uint64_t now_ns);
+
+/* ---- Handlers of messages: nothing to tell the owner unless they fill ev ---- */
+typedef void cm_handler(struct cm *cm, const struct cm_way *way, const struct cm_msg *m, uint64_t now_ns,
+			struct cm_event *ev);
+cm_handler handle_req, handle_rep, handle_rtu, handle_rej, handle_mra, handle_dreq, handle_drep, handle_lap, handle_apr,
+	handle_sidr_req, handle_sidr_rep;
+
+#endif /* UROCE_CM_PRIV_H */

@@ -1,0 +1,379 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Connections: their states, what they send, their timers and their end. */
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cm_priv.h"
+#include "wire.h"
+
+#define TO(s) (UINT32_C(1) << CM_##s)
+
+/* What each state may become (12.9.7), and what a connection that another end opened counts as in it. */
+static const struct {
+	const char *name;
+	uint32_t next;
+	bool pending;   /* waits for the owner's answer: in its listener's backlog */
+	bool half_open; /* not established yet */
+} states[CM_NB_STATES] = {
+	[CM_IDLE] = { "IDLE", TO(REQ_SENT) | TO(REQ_RCVD) | TO(SIDR_REQ_SENT) | TO(SIDR_REQ_RCVD), false, false },
+	/* To REQ_RCVD: the passive end of a peer-to-peer pair. */
+	[CM_REQ_SENT] = { "REQ_SENT", TO(MRA_REQ_RCVD) | TO(REP_RCVD) | TO(REQ_RCVD) | TO(TIMEWAIT) | TO(IDLE),
+			  false, false },
+	[CM_MRA_REQ_RCVD] = { "MRA_REQ_RCVD", TO(REP_RCVD) | TO(REQ_RCVD) | TO(TIMEWAIT) | TO(IDLE), false, false },
+	[CM_REQ_RCVD] = { "REQ_RCVD", TO(MRA_REQ_SENT) | TO(REP_SENT) | TO(TIMEWAIT) | TO(IDLE), true, true },
+	[CM_MRA_REQ_SENT] = { "MRA_REQ_SENT", TO(REP_SENT) | TO(TIMEWAIT) | TO(IDLE), true, true },
+	/* To DREQ_SENT: the owner left before the RTU came. */
+	[CM_REP_SENT] = { "REP_SENT", TO(MRA_REP_RCVD) | TO(ESTABLISHED) | TO(DREQ_SENT) | TO(DREQ_RCVD) | TO(TIMEWAIT),
+			  false, true },
+	[CM_MRA_REP_RCVD] = { "MRA_REP_RCVD", TO(ESTABLISHED) | TO(DREQ_SENT) | TO(DREQ_RCVD) | TO(TIMEWAIT),
+			      false, true },
+	[CM_REP_RCVD] = { "REP_RCVD", TO(MRA_REP_SENT) | TO(ESTABLISHED) | TO(DREQ_RCVD) | TO(TIMEWAIT), false, false },
+	[CM_MRA_REP_SENT] = { "MRA_REP_SENT", TO(ESTABLISHED) | TO(DREQ_RCVD) | TO(TIMEWAIT), false, false },
+	[CM_ESTABLISHED] = { "ESTABLISHED", TO(DREQ_SENT) | TO(DREQ_RCVD) | TO(TIMEWAIT), false, false },
+	[CM_DREQ_SENT] = { "DREQ_SENT", TO(TIMEWAIT), false, false },
+	[CM_DREQ_RCVD] = { "DREQ_RCVD", TO(TIMEWAIT), false, false },
+	[CM_TIMEWAIT] = { "TIMEWAIT", TO(IDLE), false, false },
+	[CM_SIDR_REQ_SENT] = { "SIDR_REQ_SENT", TO(IDLE), false, false },
+	[CM_SIDR_REQ_RCVD] = { "SIDR_REQ_RCVD", TO(SIDR_REP_SENT) | TO(IDLE), true, true },
+	[CM_SIDR_REP_SENT] = { "SIDR_REP_SENT", TO(IDLE), false, false },
+};
+
+const char *
+cm_state_name(enum cm_state s)
+{
+	return (unsigned int)s < CM_NB_STATES ? states[s].name : "unknown";
+}
+
+/* ---- Life ---- */
+struct cm_conn *
+conn_new(struct cm *cm, const struct cm_way *way)
+{
+	struct cm_conn *c = calloc(1, sizeof(*c));
+
+	if (c == NULL)
+		return NULL;
+	/* What is kept only to repeat an answer makes room for what is new. */
+	if (!slot_take(cm, c) && !(conn_evict(cm) && slot_take(cm, c))) {
+		free(c);
+		errno = ENOSPC;
+		return NULL;
+	}
+	c->cm = cm;
+	c->way = *way;
+	cm_list_init(&c->pending);
+	cm_list_init(&c->kept);
+	return c;
+}
+
+void
+conn_free(struct cm_conn *c)
+{
+	struct cm *cm = c->cm;
+
+	assert(c->state == CM_IDLE && !wheel_pending(&c->timer));
+	if (!cm_list_empty(&c->kept)) {
+		cm_list_del(&c->kept);
+		cm->nb_kept--;
+	}
+	slot_release(cm, c);
+	free(c);
+}
+
+bool
+conn_reap(struct cm_conn *c)
+{
+	if (!c->orphan || c->state != CM_IDLE)
+		return false;
+	conn_free(c);
+	return true;
+}
+
+void
+conn_set_state(struct cm_conn *c, enum cm_state s)
+{
+	struct cm *cm = c->cm;
+	bool half_open = c->passive && states[s].half_open;
+
+	assert(states[c->state].next >> s & 1);
+	c->state = s;
+	if (half_open != c->counted) {
+		cm->nb_half_open += half_open ? 1 : -1;
+		c->counted = half_open;
+	}
+	if (c->listener != NULL && !states[s].pending) {
+		cm_list_del(&c->pending);
+		c->listener->nb_pending--;
+		c->listener = NULL;
+	}
+	if (s != CM_IDLE)
+		return;
+	conn_timer_stop(c);
+	table_del(&c->by_request);
+	table_del(&c->by_qpn);
+	peer_release(c);
+}
+
+struct cm_conn *
+conn_find(struct cm *cm, const struct cm_way *way, uint32_t local_id, uint32_t remote_id)
+{
+	struct cm_conn *c = slot_find(cm, local_id);
+
+	/* An ID alone is no proof: the message must come from the connection's peer, to the connection's address. */
+	if (c == NULL || c->state == CM_IDLE || c->way.port != way->port ||
+	    memcmp(c->way.remote_gid, way->remote_gid, CM_GID_BYTES) != 0 ||
+	    memcmp(c->way.local_gid, way->local_gid, CM_GID_BYTES) != 0)
+		return NULL;
+	return c->remote_id == 0 || c->remote_id == remote_id ? c : NULL;
+}
+
+/* ---- The peer's QP ---- */
+void
+conn_set_remote_qpn(struct cm_conn *c, uint64_t ca_guid, uint32_t qpn)
+{
+	struct cm_key key = cm_key(CM_KEY_QPN, c->way.remote_gid, ca_guid, qpn);
+
+	c->remote_guid = ca_guid;
+	c->remote_qpn = qpn;
+	table_add(c->cm, &c->by_qpn, &key);
+}
+
+struct cm_conn *
+conn_stale(const struct cm *cm, const struct cm_way *way, uint64_t ca_guid, uint32_t qpn)
+{
+	struct cm_key key = cm_key(CM_KEY_QPN, way->remote_gid, ca_guid, qpn);
+	struct cm_node *n = table_find(cm, &key);
+
+	return n == NULL ? NULL : cm_container_of(n, struct cm_conn, by_qpn);
+}
+
+/* ---- Sending ---- */
+uint16_t
+conn_out_attr(const struct cm_conn *c)
+{
+	return wire_get16(c->out + 16);
+}
+
+uint64_t
+conn_own_tid(const struct cm_conn *c)
+{
+	return (uint64_t)c->cm->tid_hi << 32 | c->local_id;
+}
+
+void
+conn_send(struct cm_conn *c, const struct cm_msg *m)
+{
+	cm_mad_encode(m, c->out);
+	cm_send(c->cm, &c->way, c->out);
+}
+
+void
+conn_resend(struct cm_conn *c)
+{
+	CM_COUNT(c->cm, retransmissions);
+	cm_send(c->cm, &c->way, c->out);
+}
+
+void
+conn_send_reliably(struct cm_conn *c, const struct cm_msg *m, uint64_t now_ns)
+{
+	c->retries_left = c->max_retries;
+	conn_send(c, m);
+	conn_timer(c, now_ns + c->interval_ns);
+}
+
+/* ---- Timers ---- */
+void
+conn_timer(struct cm_conn *c, uint64_t expiry_ns)
+{
+	if (!wheel_pending(&c->timer))
+		c->cm->nb_timers++;
+	wheel_add(&c->cm->wheel, &c->timer, expiry_ns);
+}
+
+void
+conn_timer_stop(struct cm_conn *c)
+{
+	if (!wheel_pending(&c->timer))
+		return;
+	wheel_del(&c->cm->wheel, &c->timer);
+	c->cm->nb_timers--;
+}
+
+void
+conn_enter_timewait(struct cm_conn *c, uint64_t now_ns)
+{
+	conn_set_state(c, CM_TIMEWAIT);
+	conn_timer(c, now_ns + c->timewait_ns);
+}
+
+static void
+conn_give_up(struct cm_conn *c, uint64_t now_ns, struct cm_event *ev)
+{
+	CM_COUNT(c->cm, timeouts);
+	switch (c->state) {
+	case CM_REQ_SENT:
+	case CM_MRA_REQ_RCVD:
+		reject_send_timeout(c);
+		conn_set_state(c, CM_IDLE);
+		cm_event_set(ev, CM_EV_UNREACHABLE, c);
+		ev->failed_attr = CM_ATTR_REQ;
+		break;
+	case CM_SIDR_REQ_SENT:
+		conn_set_state(c, CM_IDLE);
+		cm_event_set(ev, CM_EV_UNREACHABLE, c);
+		ev->failed_attr = CM_ATTR_SIDR_REQ;
+		break;
+	case CM_DREQ_SENT:
+		conn_enter_timewait(c, now_ns);
+		CM_COUNT(c->cm, disconnected);
+		cm_event_set(ev, CM_EV_DISCONNECTED, c);
+		ev->timed_out = true;
+		break;
+	default:
+		assert(c->state == CM_REP_SENT || c->state == CM_MRA_REP_RCVD);
+		reject_send_timeout(c);
+		conn_enter_timewait(c, now_ns);
+		cm_event_set(ev, CM_EV_UNREACHABLE, c);
+		ev->failed_attr = CM_ATTR_REP;
+	}
+}
+
+void
+conn_expired(struct cm_conn *c, uint64_t now_ns, struct cm_event *ev)
+{
+	switch (c->state) {
+	case CM_TIMEWAIT:
+		conn_set_state(c, CM_IDLE);
+		cm_event_set(ev, CM_EV_TIMEWAIT_EXIT, c);
+		break;
+	case CM_SIDR_REP_SENT:
+		conn_set_state(c, CM_IDLE);
+		break;
+	default:
+		if (c->retries_left == 0) {
+			conn_give_up(c, now_ns, ev);
+			break;
+		}
+		c->retries_left--;
+		conn_resend(c);
+		conn_timer(c, now_ns + c->interval_ns);
+	}
+}
+
+/* ---- Answers that are kept ---- */
+void
+conn_keep(struct cm_conn *c)
+{
+	struct cm *cm = c->cm;
+
+	peer_release(c);
+	cm_list_append(&cm->kept, &c->kept);
+	if (++cm->nb_kept > cm->cfg.max_kept)
+		conn_evict(cm);
+}
+
+bool
+conn_evict(struct cm *cm)
+{
+	struct cm_conn *c;
+
+	if (cm_list_empty(&cm->kept))
+		return false;
+	c = cm_container_of(cm->kept.next, struct cm_conn, kept);
+	CM_COUNT(cm, kept_evicted);
+	conn_set_state(c, CM_IDLE);
+	conn_free(c);
+	return true;
+}
+
+/* ---- For the owner ---- */
+static void
+conn_end(struct cm_conn *c, uint64_t now_ns)
+{
+	static const struct cm_private none;
+	static const struct cm_sidr_reply_param refused = { .status = CM_SIDR_REJECT };
+
+	switch (c->state) {
+	case CM_REQ_SENT:
+	case CM_MRA_REQ_RCVD:
+		reject_send_timeout(c);
+		conn_set_state(c, CM_IDLE);
+		break;
+	case CM_SIDR_REQ_SENT:
+		conn_set_state(c, CM_IDLE);
+		break;
+	case CM_SIDR_REQ_RCVD:
+		sidr_send_reply(c, &refused, now_ns);
+		break;
+	case CM_REQ_RCVD:
+	case CM_MRA_REQ_SENT:
+	case CM_REP_RCVD:
+	case CM_MRA_REP_SENT:
+		reject_and_end(c, CM_REJ_CONSUMER_DEFINED, &none, &none, now_ns);
+		break;
+	case CM_REP_SENT:
+	case CM_MRA_REP_RCVD:
+		/*
+		 * The peer may wait for the REP, where it understands a REJ only, or be established already; a REJ that is lost
+		 * would leave it so. Hence both, and the DREQ again until it is answered.
+		 */
+		reject_send(c, CM_MSG_OF_OTHER, CM_REJ_CONSUMER_DEFINED, &none, &none);
+		disconnect_send_dreq(c, &none, now_ns);
+		break;
+	case CM_ESTABLISHED:
+		disconnect_send_dreq(c, &none, now_ns);
+		break;
+	case CM_DREQ_RCVD:
+		disconnect_send_drep(c, &none);
+		conn_enter_timewait(c, now_ns);
+		break;
+	default: /* IDLE, DREQ_SENT, TIMEWAIT, SIDR_REP_SENT: on its way out */
+		break;
+	}
+}
+
+void
+cm_destroy(struct cm_conn *c, uint64_t now_ns)
+{
+	assert(!c->orphan);
+	conn_end(c, now_ns);
+	c->orphan = true;
+	c->owner = NULL;
+	if (conn_reap(c))
+		return;
+	/* Passive without a peer's QP: a request that was refused, or SIDR. Only its answer is of use now. */
+	if (c->passive && c->by_qpn.pprev == NULL)
+		conn_keep(c);
+}
+
+enum cm_state
+cm_conn_state(const struct cm_conn *c)
+{
+	return c->state;
+}
+
+uint32_t
+cm_conn_local_id(const struct cm_conn *c)
+{
+	return c->local_id;
+}
+
+uint32_t
+cm_conn_remote_id(const struct cm_conn *c)
+{
+	return c->remote_id;
+}
+
+const struct cm_way *
+cm_conn_way(const struct cm_conn *c)
+{
+	return &c->way;
+}
+
+void
+cm_conn_set_owner(struct cm_conn *c, void *owner)
+{
+	c->owner = owner;
+}

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Listeners: by service ID and local address, the most specific one first. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cm_priv.h"
+
+static const uint8_t no_gid[CM_GID_BYTES];
+
+static bool
+gid_is_ipv4(const uint8_t gid[CM_GID_BYTES])
+{
+	static const uint8_t mapped[12] = { [10] = 0xff, [11] = 0xff };
+
+	return memcmp(gid, mapped, sizeof(mapped)) == 0;
+}
+
+static struct cm_listener *
+listener_get(const struct cm *cm, uint64_t service_id, enum cm_listen_scope scope, const uint8_t gid[CM_GID_BYTES])
+{
+	struct cm_key key = cm_key(CM_KEY_LISTEN, gid, service_id, scope);
+	struct cm_node *n = table_find(cm, &key);
+
+	return n == NULL ? NULL : cm_container_of(n, struct cm_listener, node);
+}
+
+struct cm_listener *
+listener_find(const struct cm *cm, uint64_t service_id, const uint8_t gid[CM_GID_BYTES])
+{
+	enum cm_listen_scope family = gid_is_ipv4(gid) ? CM_LISTEN_ANY_IPV4 : CM_LISTEN_ANY_IPV6;
+	struct cm_listener *l = listener_get(cm, service_id, CM_LISTEN_GID, gid);
+
+	if (l == NULL)
+		l = listener_get(cm, service_id, family, no_gid);
+	if (l == NULL)
+		l = listener_get(cm, service_id, CM_LISTEN_ANY, no_gid);
+	return l;
+}
+
+struct cm_conn *
+listener_admit(struct cm *cm, struct cm_listener *l, const struct cm_way *way)
+{
+	struct cm_conn *c;
+	int rc;
+
+	if (l->nb_pending >= l->backlog) {
+		CM_COUNT(cm, rej_backlog);
+		return NULL;
+	}
+	if (cm->nb_half_open >= cm->cfg.max_half_open) {
+		CM_COUNT(cm, rej_half_open_limit);
+		return NULL;
+	}
+	c = conn_new(cm, way);
+	if (c == NULL) {
+		if (errno == ENOSPC)
+			CM_COUNT(cm, rej_table_full);
+		else
+			CM_COUNT(cm, rej_no_memory);
+		return NULL;
+	}
+	rc = peer_take(cm, c);
+	if (rc != 0) {
+		if (rc == EDQUOT)
+			CM_COUNT(cm, rej_peer_limit);
+		else
+			CM_COUNT(cm, rej_no_memory);
+		conn_free(c);
+		return NULL;
+	}
+	c->listener = l;
+	l->nb_pending++;
+	cm_list_append(&l->pending, &c->pending);
+	return c;
+}
+
+bool
+request_ip_hdr_ok(uint64_t service_id, const uint8_t *private_data, uint32_t len_bytes)
+{
+	enum cm_port_space ps = cm_service_port_space(service_id);
+	struct cm_ip_hdr h;
+
+	/* PS_IB is also used with native addresses, without a header; its listener knows. */
+	if (ps != CM_PS_TCP && ps != CM_PS_UDP && ps != CM_PS_IPOIB)
+		return true;
+	return cm_ip_hdr_get(private_data, len_bytes, &h);
+}
+
+struct cm_listener *
+cm_listen(struct cm *cm, const struct cm_listen_param *p)
+{
+	const uint8_t *gid = p->scope == CM_LISTEN_GID ? p->gid : no_gid;
+	struct cm_listener *l;
+	struct cm_key key;
+
+	if ((unsigned int)p->scope > CM_LISTEN_ANY) {
+		errno = EINVAL;
+		return NULL;
+	}
+	if (listener_get(cm, p->service_id, p->scope, gid) != NULL) {
+		errno = EADDRINUSE;
+		return NULL;
+	}
+	if (cm->nb_listeners >= cm->cfg.max_listeners) {
+		errno = ENOSPC;
+		return NULL;
+	}
+	l = calloc(1, sizeof(*l));
+	if (l == NULL)
+		return NULL;
+	l->backlog = p->backlog == 0 || p->backlog > CM_MAX_BACKLOG ? CM_MAX_BACKLOG : p->backlog;
+	l->owner = p->owner;
+	cm_list_init(&l->pending);
+	key = cm_key(CM_KEY_LISTEN, gid, p->service_id, p->scope);
+	table_add(cm, &l->node, &key);
+	cm_list_append(&cm->listeners, &l->all);
+	cm->nb_listeners++;
+	return l;
+}
+
+void
+cm_unlisten(struct cm *cm, struct cm_listener *l)
+{
+	while (!cm_list_empty(&l->pending)) {
+		struct cm_conn *c = cm_container_of(l->pending.next, struct cm_conn, pending);
+
+		cm_list_del(&c->pending);
+		c->listener = NULL;
+	}
+	table_del(&l->node);
+	cm_list_del(&l->all);
+	free(l);
+	cm->nb_listeners--;
+}

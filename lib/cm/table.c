@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Communication IDs, the hash table of everything that is looked up, and the count of connections per peer. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cm_priv.h"
+
+/* ---- Keys ---- */
+struct cm_key
+cm_key(enum cm_key_kind kind, const uint8_t gid[CM_GID_BYTES], uint64_t num, uint32_t id)
+{
+	struct cm_key k = { .num = num, .id = id, .kind = kind };
+
+	memcpy(k.gid, gid, CM_GID_BYTES);
+	return k;
+}
+
+static uint64_t
+mix(uint64_t z)
+{
+	z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+	z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
+	return z ^ z >> 31;
+}
+
+/* Keyed: the sender chooses most of a key and must not be able to fill one bucket. */
+static uint64_t
+key_hash(const struct cm_table *t, const struct cm_key *k)
+{
+	uint64_t h = t->secret[0], w[sizeof(*k) / sizeof(uint64_t)];
+
+	memcpy(w, k, sizeof(w));
+	for (unsigned int i = 0; i < sizeof(w) / sizeof(w[0]); i++)
+		h = mix(h ^ w[i]) + t->secret[1];
+	return h;
+}
+
+struct cm_node *
+table_find(const struct cm *cm, const struct cm_key *key)
+{
+	struct cm_node *n = cm->table.buckets[key_hash(&cm->table, key) & cm->table.mask];
+
+	while (n != NULL && memcmp(&n->key, key, sizeof(*key)) != 0)
+		n = n->next;
+	return n;
+}
+
+void
+table_add(struct cm *cm, struct cm_node *n, const struct cm_key *key)
+{
+	struct cm_node **head = &cm->table.buckets[key_hash(&cm->table, key) & cm->table.mask];
+
+	table_del(n);
+	n->key = *key;
+	n->next = *head;
+	if (n->next != NULL)
+		n->next->pprev = &n->next;
+	n->pprev = head;
+	*head = n;
+}
+
+void
+table_del(struct cm_node *n)
+{
+	if (n->pprev == NULL)
+		return;
+	*n->pprev = n->next;
+	if (n->next != NULL)
+		n->next->pprev = n->pprev;
+	n->pprev = NULL;
+}
+
+/* ---- Slots. ID = (generation, slot) xor a constant of this instance: not to be guessed, not soon the same again. ---- */
+int
+table_init(struct cm *cm)
+{
+	uint64_t r = cm->cfg.seed, buckets = 1;
+	uint32_t n = cm->cfg.max_conns;
+
+	while (1u << cm->slot_bits < n)
+		cm->slot_bits++;
+	while (buckets < 2 * (uint64_t)n + cm->cfg.max_listeners)
+		buckets <<= 1;
+	cm->table.mask = buckets - 1;
+	cm->table.buckets = calloc(buckets, sizeof(cm->table.buckets[0]));
+	cm->slots = calloc(n, sizeof(cm->slots[0]));
+	cm->generations = calloc(n, sizeof(cm->generations[0]));
+	cm->free_slots = calloc(n, sizeof(cm->free_slots[0]));
+	if (cm->table.buckets == NULL || cm->slots == NULL || cm->generations == NULL || cm->free_slots == NULL)
+		return ENOMEM;
+	cm->table.secret[0] = mix(r += UINT64_C(0x9e3779b97f4a7c15));
+	cm->table.secret[1] = mix(r += UINT64_C(0x9e3779b97f4a7c15));
+	cm->id_key = (uint32_t)mix(r += UINT64_C(0x9e3779b97f4a7c15));
+	cm->tid_hi = (uint32_t)mix(r += UINT64_C(0x9e3779b97f4a7c15));
+	for (uint32_t i = 0; i < n; i++) {
+		cm->free_slots[i] = i;
+		cm->generations[i] = (uint32_t)mix(r += UINT64_C(0x9e3779b97f4a7c15));
+	}
+	cm->nb_free = n;
+	return 0;
+}
+
+void
+table_free(struct cm *cm)
+{
+	free(cm->table.buckets);
+	free(cm->slots);
+	free(cm->generations);
+	free(cm->free_slots);
+}
+
+static uint32_t
+slot_id(const struct cm *cm, uint32_t slot)
+{
+	return (uint32_t)((uint64_t)cm->generations[slot] << cm->slot_bits | slot) ^ cm->id_key;
+}
+
+bool
+slot_take(struct cm *cm, struct cm_conn *c)
+{
+	if (cm->nb_free == 0)
+		return false;
+	c->slot = cm->free_slots[cm->free_head];
+	cm->free_head = (cm->free_head + 1) % cm->cfg.max_conns;
+	cm->nb_free--;
+	/* 0 stands for "not known" in messages. */
+	do
+		cm->generations[c->slot]++;
+	while (slot_id(cm, c->slot) == 0);
+	c->local_id = slot_id(cm, c->slot);
+	cm->slots[c->slot] = c;
+	cm->nb_conns++;
+	return true;
+}
+
+void
+slot_release(struct cm *cm, struct cm_conn *c)
+{
+	cm->slots[c->slot] = NULL;
+	cm->free_slots[(cm->free_head + cm->nb_free) % cm->cfg.max_conns] = c->slot;
+	cm->nb_free++;
+	cm->nb_conns--;
+}
+
+struct cm_conn *
+slot_find(const struct cm *cm, uint32_t local_id)
+{
+	uint32_t slot = (local_id ^ cm->id_key) & ((UINT32_C(1) << cm->slot_bits) - 1);
+	struct cm_conn *c;
+
+	if (slot >= cm->cfg.max_conns)
+		return NULL;
+	c = cm->slots[slot];
+	return c != NULL && c->local_id == local_id ? c : NULL;
+}
+
+/* ---- Peers ---- */
+int
+peer_take(struct cm *cm, struct cm_conn *c)
+{
+	struct cm_key key = cm_key(CM_KEY_PEER, c->way.remote_gid, 0, 0);
+	struct cm_node *n = table_find(cm, &key);
+	struct cm_peer *p;
+
+	if (n != NULL) {
+		p = cm_container_of(n, struct cm_peer, node);
+		if (p->conns >= cm->cfg.max_per_peer)
+			return EDQUOT;
+	} else {
+		p = calloc(1, sizeof(*p));
+		if (p == NULL)
+			return ENOMEM;
+		table_add(cm, &p->node, &key);
+		cm->nb_peers++;
+	}
+	p->conns++;
+	c->peer = p;
+	return 0;
+}
+
+void
+peer_release(struct cm_conn *c)
+{
+	struct cm_peer *p = c->peer;
+
+	c->peer = NULL;
+	if (p == NULL || --p->conns > 0)
+		return;
+	table_del(&p->node);
+	free(p);
+	c->cm->nb_peers--;
+}
