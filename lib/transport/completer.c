@@ -231,6 +231,8 @@ rnr_nak(struct transport *tp, struct qp *qp, uint8_t code)
 		}
 		qp->rnr_left--;
 	}
+	/* An answer, if not the one hoped for: timeouts before it don't count (the two budgets are apart, 9.7.5.2.8). */
+	qp->retry_left = qp->retry_cnt;
 	requester_rewind(tp, qp);
 	qp->rnr_wait = true;
 	qp->blocked = true;

@@ -401,6 +401,29 @@ rnr_retry_7_is_for_ever(void **state)
 	rig_down(&r);
 }
 
+/* An RNR NAK is an answer: slow ones between timeouts must not add up to "no answer". */
+static void
+slow_rnr_naks_are_no_lost_answers(void **state)
+{
+	struct rig r;
+
+	rig_up(&r, NULL, &(struct conn_opts){ .retry_cnt = 1 });
+	rig_send(&r, 1, 0, 100);
+	for (unsigned int i = 0; i < 4; i++) {
+		r.p->stalled = true;
+		pair_advance(r.p, 70 * PAIR_MS);
+		r.p->stalled = false;
+		/* Ends in the RNR wait, and then in front of a wire that is stalled again. */
+		pair_settle(r.p);
+		expect_no_cqe(&r.a->scq);
+	}
+	assert_int_equal(counters(&r, 0)->local_ack_timeout_err, 4);
+	end_recv(r.b, 1, SGE(r.bbuf, 100, r.bmr), 1);
+	pair_advance(r.p, 1 * PAIR_MS);
+	expect_cqe(&r.a->scq, 1, UROCE_WC_SUCCESS);
+	rig_down(&r);
+}
+
 static void
 rnr_on_the_last_packet_of_write_with_imm_places_nothing_of_it(void **state)
 {
@@ -584,6 +607,7 @@ main(void)
 		cmocka_unit_test(rnr_retry_exhausted),
 		cmocka_unit_test(rnr_retry_0_fails_at_once),
 		cmocka_unit_test(rnr_retry_7_is_for_ever),
+		cmocka_unit_test(slow_rnr_naks_are_no_lost_answers),
 		cmocka_unit_test(rnr_on_the_last_packet_of_write_with_imm_places_nothing_of_it),
 		cmocka_unit_test(window_follows_what_arrives),
 		cmocka_unit_test(everything_survives_loss),
