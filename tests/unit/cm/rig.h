@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * Two CMs and a wire between them that the test holds in its hands: nothing moves but by rig_deliver() and rig_wait().
+ * Two CMs and a wire between them that the test holds in its hands: nothing moves but by rig_deliver() and
+ * rig_wait().
  *
  * Owns: both CMs, what is on the wire, and a log of each end's events. Used by the tests of lib/cm.
  */

@@ -81,6 +81,31 @@ both_ends_may_disconnect_at_once(void **state)
 }
 
 static void
+a_DREQ_that_its_own_DREP_overtook_is_answered_in_TimeWait(void **state)
+{
+	struct rig *r = rig_new(NULL);
+	struct cm_conn *a, *b;
+	struct rig_mad dreq;
+	struct cm_msg m;
+
+	rig_listen(r);
+	a = rig_establish(r, &b);
+	cm_disconnect(a, no_data, r->now);
+	cm_disconnect(b, no_data, r->now);
+	dreq = r->b.out[0];
+	rig_lose(&r->b);
+	rig_deliver(&r->a);
+	rig_sent(&r->b, CM_ATTR_DREP, &m);
+	rig_deliver(&r->b);
+	rig_expect(&r->a, CM_EV_DISCONNECTED);
+	rig_carry(&r->b, &dreq);
+	rig_sent(&r->a, CM_ATTR_DREP, &m);
+	assert_int_equal(m.drep.remote_comm_id, cm_conn_local_id(b));
+	rig_expect_none(&r->a);
+	rig_free(r);
+}
+
+static void
 an_unanswered_DREQ_is_repeated_and_then_taken_for_answered(void **state)
 {
 	struct rig *r = rig_new(NULL);
@@ -457,6 +482,7 @@ main(void)
 		cmocka_unit_test(a_DREQ_is_answered_when_the_owner_says_so),
 		cmocka_unit_test(the_passive_end_may_disconnect_as_well),
 		cmocka_unit_test(both_ends_may_disconnect_at_once),
+		cmocka_unit_test(a_DREQ_that_its_own_DREP_overtook_is_answered_in_TimeWait),
 		cmocka_unit_test(an_unanswered_DREQ_is_repeated_and_then_taken_for_answered),
 		cmocka_unit_test(a_repeated_DREQ_gets_the_DREP_again),
 		cmocka_unit_test(a_DREQ_for_an_unknown_connection_gets_a_DREP),

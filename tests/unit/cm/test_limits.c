@@ -70,7 +70,8 @@ static void
 an_IPv6_address_meets_the_IPv6_listener(void **state)
 {
 	struct rig *r = rig_new(NULL);
-	static const uint8_t a[CM_GID_BYTES] = { 0xfd, 0, 0, 0x18, [15] = 1 }, b[CM_GID_BYTES] = { 0xfd, 0, 0, 0x18, [15] = 2 };
+	static const uint8_t a[CM_GID_BYTES] = { 0xfd, 0, 0, 0x18, [15] = 1 };
+	static const uint8_t b[CM_GID_BYTES] = { 0xfd, 0, 0, 0x18, [15] = 2 };
 	int v4_owner, v6_owner;
 
 	memcpy(r->a.gid, a, sizeof(a));
@@ -455,7 +456,8 @@ random_mad(struct rig *r, struct cm_conn *a, struct cm_conn *b, struct cm_msg *m
 	if (rnd() % 2 == 0) {
 		/* All messages with two IDs have them in the same places. */
 		m->mra.local_comm_id = ids[rnd() % 2];
-		if (m->hdr.attr_id != CM_ATTR_REQ && m->hdr.attr_id != CM_ATTR_SIDR_REQ && m->hdr.attr_id != CM_ATTR_SIDR_REP)
+		if (m->hdr.attr_id != CM_ATTR_REQ && m->hdr.attr_id != CM_ATTR_SIDR_REQ &&
+		    m->hdr.attr_id != CM_ATTR_SIDR_REP)
 			m->mra.remote_comm_id = ids[rnd() % 2];
 	}
 	if (m->hdr.attr_id == CM_ATTR_REQ) {
