@@ -21,9 +21,10 @@ const struct tp_req_op tp_req_ops[UROCE_WR_OPS] = {
 					  WIRE_OP_CMP_SWAP, WIRE_OP_CMP_SWAP, WIRE_OP_CMP_SWAP },
 	[UROCE_WR_ATOMIC_FETCH_AND_ADD] = { SVC(RC), UROCE_WC_FETCH_ADD, TP_REQ_ATOMIC, WIRE_OP_FETCH_ADD,
 					    WIRE_OP_FETCH_ADD, WIRE_OP_FETCH_ADD, WIRE_OP_FETCH_ADD },
-	[UROCE_WR_LOCAL_INV] = { .wc = UROCE_WC_LOCAL_INV },
-	[UROCE_WR_BIND_MW] = { .wc = UROCE_WC_BIND_MW },
-	[UROCE_WR_SEND_WITH_INV] = { .wc = UROCE_WC_SEND },
+	[UROCE_WR_LOCAL_INV] = { SVC(RC) | SVC(UC), UROCE_WC_LOCAL_INV, TP_REQ_LOCAL, 0, 0, 0, 0 },
+	[UROCE_WR_BIND_MW] = { SVC(RC) | SVC(UC), UROCE_WC_BIND_MW, TP_REQ_LOCAL, 0, 0, 0, 0 },
+	[UROCE_WR_SEND_WITH_INV] = { SVC(RC), UROCE_WC_SEND, TP_REQ_DATA, WIRE_OP_SEND_FIRST, WIRE_OP_SEND_MIDDLE,
+				     WIRE_OP_SEND_LAST_INV, WIRE_OP_SEND_ONLY_INV },
 	[UROCE_WR_FLUSH] = { .wc = UROCE_WC_FLUSH },
 	[UROCE_WR_ATOMIC_WRITE] = { .wc = UROCE_WC_ATOMIC_WRITE },
 };
@@ -57,6 +58,9 @@ check_wqe(struct transport *tp, const struct qp *qp, struct tp_swqe *w, const st
 	if (w->opcode >= UROCE_WR_OPS || (tp_req_ops[w->opcode].services & 1 << (qp->service >> 5)) == 0)
 		return wqe_error(w, UROCE_WC_LOC_QP_OP_ERR, TP_VERR_WQE_OPCODE);
 	op = &tp_req_ops[w->opcode];
+	/* Has neither data nor PSNs. */
+	if (unlikely(op->kind == TP_REQ_LOCAL))
+		return count == 0 ? 0 : wqe_error(w, UROCE_WC_LOC_QP_OP_ERR, TP_VERR_WQE_SGES);
 	if (w->flags & UROCE_SEND_INLINE) {
 		if (op->kind != TP_REQ_DATA || count > qp->max_inline)
 			return wqe_error(w, UROCE_WC_LOC_QP_OP_ERR, TP_VERR_WQE_SGES);
@@ -129,8 +133,12 @@ fetch(struct transport *tp, struct qp *qp)
 	w->length = 0;
 	w->status = 0;
 	w->verr = 0;
-	if (likely(check_wqe(tp, qp, w, slot, ctl.count) == 0) && tp_req_ops[w->opcode].kind != TP_REQ_ATOMIC)
-		packets = wire_packets(w->length, qp->mtu_shift);
+	if (likely(check_wqe(tp, qp, w, slot, ctl.count) == 0)) {
+		if (unlikely(tp_req_ops[w->opcode].kind == TP_REQ_LOCAL))
+			packets = 0;
+		else if (tp_req_ops[w->opcode].kind != TP_REQ_ATOMIC)
+			packets = wire_packets(w->length, qp->mtu_shift);
+	}
 	w->first_psn = qp->psn_next;
 	w->last_psn = wire_psn_add(w->first_psn, packets - 1);
 	qp->psn_next = wire_psn_add(w->last_psn, 1);
@@ -236,6 +244,8 @@ send_data(struct transport *tp, struct qp *qp, struct tp_swqe *w)
 		wire_put_reth(o.bth + o.op->off_reth, slot->remote_addr, slot->rkey, w->length);
 	if (o.op->flags & WIRE_F_IMM)
 		memcpy(o.bth + o.op->off_imm, &slot->imm, WIRE_IMM_BYTES);
+	if (unlikely(o.op->flags & WIRE_F_IETH))
+		wire_put32(o.bth + o.op->off_ieth, slot->imm);
 	if (len > 0 && unlikely(requester_gather(tp, qp, w, slot, off, tp_payload(&o), len) != 0)) {
 		tp_mbuf_put(tp, o.m);
 		return 0;
@@ -351,6 +361,8 @@ requester_run(struct transport *tp, struct qp *qp, uint32_t budget)
 			n = send_data(tp, qp, w);
 		else if (tp_req_ops[w->opcode].kind == TP_REQ_READ)
 			n = send_read(tp, qp, w);
+		else if (unlikely(tp_req_ops[w->opcode].kind == TP_REQ_LOCAL))
+			n = local_run(tp, qp, w);
 		else
 			n = send_atomic(tp, qp, w);
 		work += n;

@@ -96,23 +96,26 @@ responder_write_begin(struct qp *qp, const struct wire_pkt *p)
 bool
 responder_write_allowed(struct transport *tp, struct qp *qp)
 {
+	uint64_t va = qp->r_va;
+
 	/* C9-88: with length 0 the key isn't looked at. */
 	if (qp->r_left == 0)
 		return true;
 	return (qp->access & UROCE_ACCESS_REMOTE_WRITE) &&
-	       mr_check(tp->c.mrs, qp->r_rkey, qp->pd, UROCE_ACCESS_REMOTE_WRITE, qp->r_va, qp->r_left) != NULL;
+	       mr_check_remote(tp->c.mrs, qp->r_rkey, qp->pd, qp->qpn, UROCE_ACCESS_REMOTE_WRITE, &va, qp->r_left) != NULL;
 }
 
 /* The key is looked up for each packet: it may have gone stale since the first. */
 bool
 responder_write_place(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 {
+	uint64_t va = qp->r_va;
 	struct mr *mr;
 
 	if (p->payload_bytes == 0)
 		return true;
-	mr = mr_check(tp->c.mrs, qp->r_rkey, qp->pd, UROCE_ACCESS_REMOTE_WRITE, qp->r_va, p->payload_bytes);
-	if (unlikely(mr == NULL || mr_write(mr, qp->r_va, p->payload, p->payload_bytes) != 0))
+	mr = mr_check_remote(tp->c.mrs, qp->r_rkey, qp->pd, qp->qpn, UROCE_ACCESS_REMOTE_WRITE, &va, p->payload_bytes);
+	if (unlikely(mr == NULL || mr_write(mr, va, p->payload, p->payload_bytes) != 0))
 		return false;
 	qp->r_va += p->payload_bytes;
 	qp->r_left -= p->payload_bytes;
@@ -148,12 +151,45 @@ receive_failed(struct transport *tp, struct qp *qp, uint8_t status, uint8_t verr
 	return status == UROCE_WC_LOC_LEN_ERR ? WIRE_NAK_INV_REQ : WIRE_NAK_REM_OP;
 }
 
+/*
+ * SEND_WITH_INV comes after everything that the peer asked for before it (9.4.1.1.3): READs whose responses are still to
+ * be made would find the key gone. @return false: they can't be sent now, the packet is as good as lost.
+ */
+static bool
+reads_answered(struct transport *tp, struct qp *qp)
+{
+	if (qp->res_pending != 0)
+		responder_run(tp, qp, TP_TX_MAX);
+	if (qp->res_pending != 0)
+		out_of_sequence(tp, qp);
+	return qp->res_pending == 0 && qp->state != UROCE_QPS_ERR;
+}
+
+/*
+ * Invalidate what the IETH names. A failure is of class J (9.9.3; so Linux rxe_resp.c): the peer is told nothing, the
+ * receive completes in error, the QP goes to ERR.
+ */
+static bool
+invalidated(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
+{
+	if (likely(mw_invalidate(tp->c.mrs, wire_get32(p->bthp + p->op->off_ieth), qp->pd, qp->qpn))) {
+		tp->counters.rx_invalidate_requests++;
+		return true;
+	}
+	tp->counters.resp_invalidate_errors++;
+	recv_fail(tp, qp, UROCE_WC_REM_INV_REQ_ERR, TP_VERR_MW);
+	qp_error(tp, qp, -1);
+	return false;
+}
+
 static void
 data_request(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 {
 	uint32_t f = p->op->flags;
 	uint8_t nak = 0, status, verr = TP_VERR_NONE;
 
+	if (unlikely(f & WIRE_F_IETH) && !reads_answered(tp, qp))
+		return;
 	if ((f & WIRE_F_RQ) && unlikely(!recv_take(tp, qp))) {
 		not_ready(tp, qp);
 		return;
@@ -162,12 +198,11 @@ data_request(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 		qp->r_length = 0;
 	if (f & WIRE_F_SEND) {
 		tp->counters.rx_send_requests += (f & WIRE_F_START) != 0;
-		status = unlikely(f & WIRE_F_IETH) ? UROCE_WC_LOC_QP_OP_ERR :
-						     recv_place(tp, qp, p->payload, p->payload_bytes, &verr);
-		if (unlikely(f & WIRE_F_IETH))
-			verr = TP_VERR_MW;
+		status = recv_place(tp, qp, p->payload, p->payload_bytes, &verr);
 		if (unlikely(status != 0))
 			nak = receive_failed(tp, qp, status, verr);
+		else if (unlikely(f & WIRE_F_IETH) && !invalidated(tp, qp, p))
+			return;
 	} else {
 		nak = write_packet(tp, qp, p);
 	}
@@ -231,7 +266,7 @@ static void
 read_request(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 {
 	const uint8_t *reth = p->bthp + p->op->off_reth;
-	uint64_t va = wire_get64(reth);
+	uint64_t va = wire_get64(reth), at = va;
 	uint32_t rkey = wire_get32(reth + 8), length = wire_get32(reth + 12);
 	struct tp_res *r = res_claim(tp, qp);
 
@@ -241,7 +276,7 @@ read_request(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 		return;
 	}
 	if (length > 0 && (!(qp->access & UROCE_ACCESS_REMOTE_READ) ||
-			   mr_check(tp->c.mrs, rkey, qp->pd, UROCE_ACCESS_REMOTE_READ, va, length) == NULL)) {
+			   mr_check_remote(tp->c.mrs, rkey, qp->pd, qp->qpn, UROCE_ACCESS_REMOTE_READ, &at, length) == NULL)) {
 		refuse(tp, qp, WIRE_NAK_REM_ACCESS, qp->epsn);
 		return;
 	}
@@ -268,7 +303,8 @@ atomic_request(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 		return;
 	}
 	if (qp->access & UROCE_ACCESS_REMOTE_ATOMIC)
-		mr = mr_check(tp->c.mrs, rkey, qp->pd, UROCE_ACCESS_REMOTE_ATOMIC, va, sizeof(uint64_t));
+		mr = mr_check_remote(tp->c.mrs, rkey, qp->pd, qp->qpn, UROCE_ACCESS_REMOTE_ATOMIC, &va,
+				     sizeof(uint64_t));
 	if (mr == NULL || mr_atomic(mr, va, swap ? MR_CMP_SWAP : MR_FETCH_ADD, swap ? compare : swap_add, swap_add,
 				    &r->va) != 0) {
 		refuse(tp, qp, WIRE_NAK_REM_ACCESS, qp->epsn);
@@ -416,8 +452,10 @@ send_read_response(struct transport *tp, struct qp *qp, struct tp_res *r)
 	if (!tp_begin(tp, qp, opcode, &o))
 		return 0;
 	if (len > 0) {
-		mr = mr_check(tp->c.mrs, r->rkey, qp->pd, UROCE_ACCESS_REMOTE_READ, r->va + off, len);
-		if (unlikely(mr == NULL || mr_read(mr, r->va + off, tp_payload(&o), len) != 0)) {
+		uint64_t va = r->va + off;
+
+		mr = mr_check_remote(tp->c.mrs, r->rkey, qp->pd, qp->qpn, UROCE_ACCESS_REMOTE_READ, &va, len);
+		if (unlikely(mr == NULL || mr_read(mr, va, tp_payload(&o), len) != 0)) {
 			tp_mbuf_put(tp, o.m);
 			return -1;
 		}
