@@ -144,6 +144,7 @@ struct client_cq {
 	bool extended;
 	struct ring ring;
 	struct ring_cq_shared *shared;
+	uint32_t reported;         /**< CQEs below this counter were polled or told of by an event */
 	struct client_qp *last_qp; /**< of the last CQE: they come in runs */
 	struct ring_cqe cur;       /**< extended polling: the CQE that the readers speak of */
 	union ring_cqe_ctl cur_ctl;
