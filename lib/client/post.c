@@ -28,12 +28,13 @@ const uint32_t client_wr_types[UROCE_WR_OPS] = {
 	[UROCE_WR_LOCAL_INV] = CONNECTED,
 	[UROCE_WR_BIND_MW] = CONNECTED,
 	[UROCE_WR_SEND_WITH_INV] = T(RC),
+	[UROCE_WR_ATOMIC_WRITE] = T(RC),
 };
 
-/* Inline data: SEND and WRITE only (man ibv_post_send). */
+/* Inline data: SEND and WRITE only (man ibv_post_send), and ATOMIC_WRITE's eight bytes. */
 #define INLINE_OPS \
 	(1u << UROCE_WR_RDMA_WRITE | 1u << UROCE_WR_RDMA_WRITE_WITH_IMM | 1u << UROCE_WR_SEND | \
-	 1u << UROCE_WR_SEND_WITH_IMM | 1u << UROCE_WR_SEND_WITH_INV)
+	 1u << UROCE_WR_SEND_WITH_IMM | 1u << UROCE_WR_SEND_WITH_INV | 1u << UROCE_WR_ATOMIC_WRITE)
 /* What put_operands() fills in. */
 #define OPERAND_OPS \
 	(1u << UROCE_WR_ATOMIC_CMP_AND_SWP | 1u << UROCE_WR_ATOMIC_FETCH_AND_ADD | 1u << UROCE_WR_LOCAL_INV | \

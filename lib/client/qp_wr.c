@@ -189,6 +189,19 @@ wr_atomic_fetch_add(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t addr, uint64_t
 		*(struct ring_atomic *)(w + 1) = (struct ring_atomic){ add, 0 };
 }
 
+/* The eight bytes are taken now (man ibv_wr_atomic_write); every slot has room for them. */
+static void
+wr_atomic_write(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t addr, const void *value)
+{
+	struct ring_sq_wqe *w = open_rdma(qp, UROCE_WR_ATOMIC_WRITE, rkey, addr);
+
+	if (!w)
+		return;
+	memcpy(w + 1, value, sizeof(uint64_t));
+	to_builder(qp)->wr_ctl.flags |= UROCE_SEND_INLINE;
+	to_builder(qp)->wr_ctl.count = sizeof(uint64_t);
+}
+
 static void
 wr_set_ud_addr(struct ibv_qp_ex *ibqp, struct ibv_ah *ah, uint32_t remote_qpn, uint32_t remote_qkey)
 {
@@ -266,6 +279,7 @@ static const struct {
 	{ IBV_QP_EX_WITH_LOCAL_INV, UROCE_WR_LOCAL_INV },
 	{ IBV_QP_EX_WITH_BIND_MW, UROCE_WR_BIND_MW },
 	{ IBV_QP_EX_WITH_SEND_WITH_INV, UROCE_WR_SEND_WITH_INV },
+	{ IBV_QP_EX_WITH_ATOMIC_WRITE, UROCE_WR_ATOMIC_WRITE },
 };
 
 int
@@ -296,6 +310,7 @@ client_qp_set_builders(struct client_qp *qp, enum ibv_qp_type type, uint64_t ops
 	q->wr_rdma_read = wr_rdma_read;
 	q->wr_atomic_cmp_swp = wr_atomic_cmp_swp;
 	q->wr_atomic_fetch_add = wr_atomic_fetch_add;
+	q->wr_atomic_write = wr_atomic_write;
 	q->wr_set_ud_addr = wr_set_ud_addr;
 	q->wr_set_sge = wr_set_sge;
 	q->wr_set_sge_list = wr_set_sge_list;

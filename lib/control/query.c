@@ -37,6 +37,9 @@ enum {
 	PORT_IP_BASED_GIDS = 1 << 26,
 };
 
+/* Of device_cap_flags_ex: IB_UVERBS_DEVICE_ATOMIC_WRITE. */
+#define CAP_EX_ATOMIC_WRITE (UINT64_C(1) << 40)
+
 /** Modified EUI-64 of a MAC address: stable, distinct, as Linux's RoCE drivers do it. Network byte order. */
 static uint64_t
 guid_of(const uint8_t mac[6])
@@ -102,7 +105,7 @@ op_device_query(struct session *s, struct request *r)
 		.phys_port_cnt = 1,
 		.max_inline = UROCE_MAX_INLINE,
 	};
-	d->device_cap_flags_ex = d->device_cap_flags;
+	d->device_cap_flags_ex = d->device_cap_flags | CAP_EX_ATOMIC_WRITE;
 	snprintf(d->fw_ver, sizeof(d->fw_ver), "%s", UROCE_VERSION);
 	return 0;
 }

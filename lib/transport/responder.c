@@ -284,6 +284,7 @@ read_request(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 	r->rkey = rkey;
 	r->length = length;
 	r->atomic = false;
+	r->placed = false;
 	res_accept(tp, qp, r, wire_packets(length, qp->mtu_shift));
 }
 
@@ -311,6 +312,38 @@ atomic_request(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 		return;
 	}
 	r->atomic = true;
+	r->placed = false;
+	res_accept(tp, qp, r, 1);
+}
+
+/*
+ * Annex A19: eight aligned bytes, stored at once, after everything before it; answered as a READ of nothing is, with the
+ * resources of a READ. On mapped memory it is one store.
+ */
+static void
+atomic_write_request(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
+{
+	const uint8_t *reth = p->bthp + p->op->off_reth;
+	uint64_t va = wire_get64(reth);
+	uint32_t rkey = wire_get32(reth + 8);
+	struct tp_res *r = res_claim(tp, qp);
+	struct mr *mr = NULL;
+
+	tp->counters.rx_write_requests++;
+	if (r == NULL || (va & 7) != 0 || wire_get32(reth + 12) != sizeof(uint64_t) ||
+	    p->payload_bytes != sizeof(uint64_t)) {
+		refuse(tp, qp, WIRE_NAK_INV_REQ, qp->epsn);
+		return;
+	}
+	if (qp->access & UROCE_ACCESS_REMOTE_WRITE)
+		mr = mr_check_remote(tp->c.mrs, rkey, qp->pd, qp->qpn, UROCE_ACCESS_REMOTE_WRITE, &va, sizeof(uint64_t));
+	if (mr == NULL || mr_write(mr, va, p->payload, sizeof(uint64_t)) != 0) {
+		refuse(tp, qp, WIRE_NAK_REM_ACCESS, qp->epsn);
+		return;
+	}
+	r->atomic = false;
+	r->placed = true;
+	r->length = 0;
 	res_accept(tp, qp, r, 1);
 }
 
@@ -357,7 +390,7 @@ duplicate_read(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 	struct tp_res *r = res_find(qp, p->bth.psn);
 	uint64_t bit, off;
 
-	if (r == NULL || r->atomic)
+	if (r == NULL || r->atomic || r->placed)
 		return false;
 	off = (uint64_t)((p->bth.psn - r->psn) & WIRE_PSN_MASK) << qp->mtu_shift;
 	if (wire_get64(reth) != r->va + off || wire_get32(reth + 8) != r->rkey ||
@@ -392,11 +425,12 @@ duplicate(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 		}
 	} else {
 		r = res_find(qp, p->bth.psn);
-		if (r == NULL || !r->atomic) {
+		if (r == NULL || !(p->op->flags & WIRE_F_ATOMIC ? r->atomic : r->placed)) {
 			tp->counters.rx_duplicate_dropped++;
 			return;
 		}
 		r->replay |= (qp->res_pending >> (r - qp->res) & 1) == 0;
+		r->cur = r->psn;
 		qp->res_pending |= UINT64_C(1) << (r - qp->res);
 	}
 	qp_reply_later(tp, qp);
@@ -422,6 +456,8 @@ responder_rx(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 		read_request(tp, qp, p);
 	else if (p->op->flags & WIRE_F_ATOMIC)
 		atomic_request(tp, qp, p);
+	else if (WIRE_OPCODE_OP(p->bth.opcode) == WIRE_OP_ATOMIC_WRITE)
+		atomic_write_request(tp, qp, p);
 	else
 		refuse(tp, qp, WIRE_NAK_INV_REQ, qp->epsn);
 }

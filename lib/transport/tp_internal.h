@@ -81,7 +81,8 @@ struct tp_req_op {
 	uint8_t kind;     /**< enum tp_req_kind */
 	uint8_t first, middle, last, only; /**< enum wire_op */
 };
-enum tp_req_kind { TP_REQ_NONE = 0, TP_REQ_DATA, TP_REQ_READ, TP_REQ_ATOMIC, TP_REQ_LOCAL /**< nothing is sent */ };
+enum tp_req_kind { TP_REQ_NONE = 0, TP_REQ_DATA, TP_REQ_READ, TP_REQ_ATOMIC, TP_REQ_LOCAL, /**< nothing is sent */
+		   TP_REQ_PLACE /**< ATOMIC_WRITE: data there, an empty READ response back */ };
 extern const struct tp_req_op tp_req_ops[UROCE_WR_OPS];
 
 /** A READ or atomic that the responder executed: the answer can be given again (C9-105, 9.4.4). */
@@ -93,6 +94,7 @@ struct tp_res {
 	uint32_t first;    /**< READ: PSN with which this (re)play began */
 	uint32_t cur;      /**< READ: PSN of the next response packet */
 	bool used, atomic, replay;
+	bool placed;       /**< ATOMIC_WRITE: answered by a READ response of no bytes */
 };
 
 /** The message that is coming in. */

@@ -49,7 +49,7 @@ enum tp_vendor_err {
 	TP_VERR_NONE = 0,
 	TP_VERR_WQE_OPCODE,   /**< opcode unknown or not for this QP type */
 	TP_VERR_WQE_SGES,     /**< more SGEs or inline bytes than the QP has */
-	TP_VERR_WQE_LENGTH,   /**< message too long, or not 8 bytes for an atomic */
+	TP_VERR_WQE_LENGTH,   /**< message too long, or not 8 bytes for an atomic or ATOMIC_WRITE */
 	TP_VERR_LKEY,         /**< lkey unknown, stale, of another PD, or range outside */
 	TP_VERR_LACCESS,      /**< the MR may not be written locally */
 	TP_VERR_FAULT,        /**< the program's memory is gone */

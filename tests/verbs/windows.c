@@ -67,7 +67,8 @@ make_qps(void)
 		.qp_type = IBV_QPT_RC, .send_cq = cq, .recv_cq = cq, .pd = pd,
 		.cap = { .max_send_wr = DEPTH, .max_recv_wr = DEPTH, .max_send_sge = 1, .max_recv_sge = 1 },
 		.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
-		.send_ops_flags = IBV_QP_EX_WITH_BIND_MW | IBV_QP_EX_WITH_LOCAL_INV | IBV_QP_EX_WITH_SEND_WITH_INV,
+		.send_ops_flags = IBV_QP_EX_WITH_BIND_MW | IBV_QP_EX_WITH_LOCAL_INV | IBV_QP_EX_WITH_SEND_WITH_INV |
+				  IBV_QP_EX_WITH_ATOMIC_WRITE,
 	};
 
 	for (int i = 0; i < 2; i++) {
@@ -115,6 +116,20 @@ write_through(uint32_t rkey, uint64_t remote, uint32_t length, enum ibv_wc_statu
 		buf[i] = (uint8_t)rand();
 	CALL(ibv_post_send(qp[0], &wr, &bad), 0);
 	expect(1, status);
+}
+
+static void
+atomic_write_through(uint32_t rkey, uint64_t remote, uint64_t value)
+{
+	struct ibv_qp_ex *ex = ibv_qp_to_qp_ex(qp[0]);
+
+	ibv_wr_start(ex);
+	ex->wr_flags = IBV_SEND_SIGNALED;
+	ex->wr_id = 9;
+	ibv_wr_atomic_write(ex, rkey, remote, &value);
+	CALL(ibv_wr_complete(ex), 0);
+	MUST(expect(9, IBV_WC_SUCCESS).opcode == IBV_WC_ATOMIC_WRITE);
+	MUST(*(uint64_t *)(uintptr_t)remote == value);
 }
 
 static struct ibv_mw_bind_info
@@ -218,6 +233,7 @@ type_2_by_builders_until_its_owner_invalidates(void)
 		expect(5, IBV_WC_SUCCESS);
 		write_through(rkey, (uintptr_t)buf + HALF + 1, 5000, IBV_WC_SUCCESS);
 		MUST(memcmp(buf, buf + HALF + 1, 5000) == 0);
+		atomic_write_through(rkey, (uintptr_t)buf + HALF + 80, UINT64_C(0x1122334455667788) + i);
 		ibv_wr_start(ex);
 		ex->wr_id = 6;
 		ibv_wr_local_inv(ex, rkey);

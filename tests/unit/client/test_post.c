@@ -255,7 +255,7 @@ binds_and_invalidations_fill_their_slots(void **state)
 }
 
 static void
-builders_bind_and_invalidate(void **state)
+builders_bind_invalidate_and_write_atomically(void **state)
 {
 	struct ibv_mr mr = { .lkey = 0x123 };
 	struct ibv_mw mw = { .rkey = 0x4ff, .type = IBV_MW_TYPE_2 };
@@ -271,12 +271,14 @@ builders_bind_and_invalidate(void **state)
 	assert_int_equal(client_qp_set_builders(&b.qp, IBV_QPT_UC, IBV_QP_EX_WITH_SEND_WITH_INV), EOPNOTSUPP);
 	assert_int_equal(client_qp_set_builders(&b.qp, IBV_QPT_RC,
 						IBV_QP_EX_WITH_BIND_MW | IBV_QP_EX_WITH_LOCAL_INV |
-							IBV_QP_EX_WITH_SEND_WITH_INV), 0);
+							IBV_QP_EX_WITH_SEND_WITH_INV |
+							IBV_QP_EX_WITH_ATOMIC_WRITE), 0);
 	ibv_wr_start(q);
 	ibv_wr_bind_mw(q, &mw, ibv_inc_rkey(mw.rkey), &info);
 	ibv_wr_local_inv(q, 0x400);
 	ibv_wr_send_inv(q, 0x77);
 	ibv_wr_set_sge(q, 3, 0x1000, 5);
+	ibv_wr_atomic_write(q, 0x88, 0x2000, "abcdefg");
 	assert_int_equal(ibv_wr_complete(q), 0);
 	w = ring_slot(&b.e_sq, 0);
 	ctl.word = w->ctl;
@@ -288,10 +290,15 @@ builders_bind_and_invalidate(void **state)
 	w = ring_slot(&b.e_sq, 2);
 	ctl.word = w->ctl;
 	assert_true(ctl.opcode == UROCE_WR_SEND_WITH_INV && ctl.count == 1 && w->imm == 0x77);
+	w = ring_slot(&b.e_sq, 3);
+	ctl.word = w->ctl;
+	assert_true(ctl.opcode == UROCE_WR_ATOMIC_WRITE && ctl.count == 8 && ctl.flags & UROCE_SEND_INLINE);
+	assert_true(w->rkey == 0x88 && w->remote_addr == 0x2000);
+	assert_string_equal((char *)(w + 1), "abcdefg");
 	ibv_wr_start(q);
 	ibv_wr_bind_mw(q, &mw, 0x500, &info);
 	assert_int_equal(ibv_wr_complete(q), EINVAL);
-	assert_false(ring_sq_ready(&b.e_sq, 3));
+	assert_false(ring_sq_ready(&b.e_sq, 4));
 	bed_fini(&b);
 }
 
@@ -737,7 +744,7 @@ main(void)
 		cmocka_unit_test(a_write_fills_its_slot),
 		cmocka_unit_test(atomics_have_operands_before_their_sge),
 		cmocka_unit_test(binds_and_invalidations_fill_their_slots),
-		cmocka_unit_test(builders_bind_and_invalidate),
+		cmocka_unit_test(builders_bind_invalidate_and_write_atomically),
 		cmocka_unit_test(inline_data_is_gathered_into_the_slot),
 		cmocka_unit_test(ud_carries_its_address_handle),
 		cmocka_unit_test(bad_work_requests_are_refused_where_they_stand),
