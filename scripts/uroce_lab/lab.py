@@ -111,7 +111,8 @@ def build_up(state, children):
             make_hugepages(state)
     # One after the other: the connecting end of a memif does not start before the listening one.
     for host in lab['hosts']:
-        children[host['name']] = daemon.start(lab, host)
+        with uninterrupted():
+            children[host['name']] = daemon.start(lab, host)
         daemon.wait_ready(host, children[host['name']])
     for host in lab['hosts']:
         daemon.wait_link(lab, host)

@@ -42,6 +42,9 @@ class Scratch(unittest.TestCase):
     def setUp(self):
         self.dir = tempfile.mkdtemp(prefix='uroce-bad-')
         self.addCleanup(shutil.rmtree, self.dir, ignore_errors=True)
+        # Root's EAL keeps its runtime files here, whatever XDG_RUNTIME_DIR says.
+        for prefix in (NAME, NAME + 'x'):
+            self.addCleanup(shutil.rmtree, f'/var/run/dpdk/{prefix}', ignore_errors=True)
         self.socket = os.path.join(self.dir, 'uroced.sock')
 
     def said(self, done, *words):

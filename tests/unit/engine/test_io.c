@@ -113,6 +113,25 @@ received_packets_reach_the_transport(void **state)
 	down(r);
 }
 
+/* Otherwise timers would find deadlines passed whose ACKs wait in the queue. */
+static void
+late_turn_receives_all_before_timers_look(void **state)
+{
+	enum { N = RX_SIZE - 4 };
+	struct rig r[ENGINES];
+
+	up(r);
+	engine_turn(r[0].e);
+	nap_us(5000);
+	memset(&rec, 0, sizeof(rec));
+	for (int i = 0; i < N; i++)
+		assert_int_equal(rte_ring_enqueue(rx[1][0], packet(r, 0)), 0);
+	assert_int_equal(engine_turn(r[0].e), N);
+	assert_int_equal(rec.rx_untrusted, N);
+	assert_int_equal(rec.runs, 1);
+	down(r);
+}
+
 static void
 other_packets_are_dropped_or_answered_on_their_port(void **state)
 {
@@ -328,6 +347,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(received_packets_reach_the_transport),
+		cmocka_unit_test(late_turn_receives_all_before_timers_look),
 		cmocka_unit_test(other_packets_are_dropped_or_answered_on_their_port),
 		cmocka_unit_test(flood_of_arp_leaves_room_for_events_of_qps),
 		cmocka_unit_test(what_a_port_doesnt_take_stays_in_order),
