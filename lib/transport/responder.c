@@ -153,7 +153,8 @@ receive_failed(struct transport *tp, struct qp *qp, uint8_t status, uint8_t verr
 
 /*
  * SEND_WITH_INV comes after everything that the peer asked for before it (9.4.1.1.3): READs whose responses are still to
- * be made would find the key gone. @return false: they can't be sent now, the packet is as good as lost.
+ * be made would find the key gone. (If one gets lost on its way it is too late: a program that wants to be sure fences.)
+ * @return false: they can't be sent now, the packet is as good as lost.
  */
 static bool
 reads_answered(struct transport *tp, struct qp *qp)

@@ -66,10 +66,16 @@ read_through(struct mw_rig *m, uint64_t id, uint32_t key, uint32_t off, uint32_t
 }
 
 static void
-send_inv(struct mw_rig *m, uint64_t id, uint32_t key, uint32_t len)
+send_inv_with(struct mw_rig *m, uint64_t id, uint32_t key, uint32_t len, uint8_t flags)
 {
 	end_send(m->r.a, &(struct wr){ .id = id, .op = UROCE_WR_SEND_WITH_INV, .sge = SGE(m->r.abuf, len, m->r.amr),
-				       .nb_sge = 1, .imm = key });
+				       .nb_sge = 1, .imm = key, .flags = flags });
+}
+
+static void
+send_inv(struct mw_rig *m, uint64_t id, uint32_t key, uint32_t len)
+{
+	send_inv_with(m, id, key, len, 0);
 }
 
 static uint8_t
@@ -519,6 +525,57 @@ bind_behind_a_drain_waits_for_rts(void **state)
 	mw_down(&m);
 }
 
+static bool
+lose_some(struct pair *p, const struct note *n, void *arg)
+{
+	uint32_t *seed = arg;
+
+	(void)p;
+	(void)n;
+	*seed = *seed * 1664525 + 1013904223;
+	return *seed >> 24 < 26;
+}
+
+/* A window's whole life, again and again, over a link that loses a tenth and doubles the rest. */
+static void
+windows_live_through_loss_and_duplication(void **state)
+{
+	for (uint32_t seed = 1; seed <= 5; seed++) {
+		uint32_t rng = seed, key, rounds = 60;
+		union ring_cqe_ctl ctl;
+		struct mw_rig m;
+		struct ring_cqe c;
+
+		mw_up(&m, NULL, &(struct conn_opts){ .mtu = UROCE_MTU_256, .timeout = 8 });
+		m.r.p->lose = lose_some;
+		m.r.p->lose_arg = &rng;
+		m.r.p->duplicate = true;
+		for (uint32_t i = 0; i < rounds; i++) {
+			key = bind(&m, m.mw2, 1, (uint8_t)(i * 37), 4096, 8192, RW);
+			end_recv(m.r.b, 2, SGE(m.r.bbuf + 65536, 1000, m.r.bmr), 1);
+			pair_settle(m.r.p);
+			expect_cqe(&m.r.b->scq, 1, UROCE_WC_SUCCESS);
+			fill(m.r.abuf, 16384, seed * 1000 + i);
+			write_through(&m, 3, key, 4096, 8192);
+			read_through(&m, 4, key, 4096, 3000);
+			/* Fenced: a READ whose response got lost has to be asked for again, through the same key. */
+			send_inv_with(&m, 5, key, 1000, UROCE_SEND_FENCE);
+			pair_advance(m.r.p, (uint64_t)2000 * PAIR_MS);
+			for (uint64_t id = 3; id <= 5; id++)
+				expect_cqe(&m.r.a->scq, id, UROCE_WC_SUCCESS);
+			assert_true(cq_poll(&m.r.b->rcq, &c, &ctl));
+			assert_int_equal(c.status, UROCE_WC_SUCCESS);
+			assert_true(c.imm == key && ctl.wc_flags == UROCE_WC_WITH_INV);
+			assert_memory_equal(m.r.bbuf + 4096, m.r.abuf + 4096, 8192);
+			assert_memory_equal(m.r.bbuf + 65536, m.r.abuf, 1000);
+		}
+		assert_int_equal(counters(&m.r, 1)->rx_invalidate_requests, rounds);
+		assert_int_equal(counters(&m.r, 1)->mw_binds, rounds);
+		assert_true(counters(&m.r, 0)->retransmitted_packets > rounds);
+		mw_down(&m);
+	}
+}
+
 int
 main(void)
 {
@@ -540,6 +597,7 @@ main(void)
 		cmocka_unit_test(type_2b_window_is_refused_to_another_qp),
 		cmocka_unit_test(uc_binds_and_invalidates_but_has_no_send_with_inv),
 		cmocka_unit_test(bind_behind_a_drain_waits_for_rts),
+		cmocka_unit_test(windows_live_through_loss_and_duplication),
 	};
 
 	return cmocka_run_group_tests(tests, pair_group_setup, pair_group_teardown);
