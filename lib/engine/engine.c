@@ -229,11 +229,14 @@ turn(struct engine *e)
 {
 	uint64_t before = e->tsc, before_ns = e->now_ns, now_ns = engine_now(e);
 	uint64_t *cycles = e->worked ? &e->stats.busy_cycles : &e->stats.idle_cycles;
+	bool late = now_ns - before_ns > ENGINE_LATE_NS;
 	uint32_t work;
 
 	*cycles += e->tsc - before;
 	/* What arrived while we were away goes first, or timers would take ACKs for lost that lie in our queues. */
-	work = io_rx(e, now_ns - before_ns > ENGINE_LATE_NS ? ENGINE_LATE_BURSTS : 1, now_ns);
+	if (late)
+		io_was_away(e, now_ns - before_ns - ENGINE_LATE_NS);
+	work = io_rx(e, late ? ENGINE_LATE_BURSTS : 1, now_ns);
 	work += mailbox_run(e, now_ns);
 	work += io_send(e);
 	work += sessions_run(e, now_ns);

@@ -138,6 +138,8 @@ bool sessions_rung(const struct engine *e);
  * @return packets.
  */
 uint32_t io_rx(struct engine *e, uint32_t bursts, uint64_t now_ns);
+/** [owner] For @p ns there was no turn: time in which no port could take anything from us. */
+void io_was_away(struct engine *e, uint64_t ns);
 /** [owner] Send what the control thread gave us. @return packets. */
 uint32_t io_send(struct engine *e);
 /** [owner] Flush the TX vectors. @return packets that the ports took. */

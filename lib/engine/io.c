@@ -199,6 +199,13 @@ io_send(struct engine *e)
 	return n;
 }
 
+void
+io_was_away(struct engine *e, uint64_t ns)
+{
+	for (uint16_t p = 0; p < e->c.nb_ports; p++)
+		e->tx_progress_ns[p] += ns;
+}
+
 /** A port that takes nothing. Its packets are lost once they have waited too long: no link, or nobody there. */
 static void
 tx_stuck(struct engine *e, uint16_t port, struct tp_txvec *v, uint64_t now_ns)

@@ -19,7 +19,12 @@ HUGE_MB = 256
 LOG_TAIL_LINES = 15
 # The daemon's process writes its number and start time (field 22 of stat) down itself, so that there is no moment
 # at which it runs and a killed `uroce-lab up` has not written it down.
-WRITE_PID = 'read -r stat </proc/$$/stat; set -f; file=$0; echo "$$ $(echo $stat | cut -d" " -f22)" >"$file.new"; mv "$file.new" "$file"; exec "$@"'
+WRITE_PID = '''
+read -r stat </proc/$$/stat
+echo "$$ $(echo "$stat" | cut -d" " -f22)" >"$0.new"
+mv "$0.new" "$0"
+exec "$@"
+'''
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 # `ip netns exec` gives each daemon its own mount namespace: this mount is seen by it alone and ends with it. min_size
 # takes the pages out of the pool at once.
@@ -69,8 +74,8 @@ def command(lab, host, config):
         memory = ['--huge-dir', os.path.join(host['dir'], 'huge')]
     else:
         memory = ['--no-huge', '-m', str(NO_HUGE_MB)]
-    args += [os.path.join(lab['build'], 'app/uroced/uroced'), '--lcores', lcores(lab, host), '--no-pci', '--iova-mode', 'va',
-             '--file-prefix', prefix(lab, host), '--vdev', wires.ethdev(lab, host), *memory]
+    args += [os.path.join(lab['build'], 'app/uroced/uroced'), '--lcores', lcores(lab, host), '--no-pci',
+             '--iova-mode', 'va', '--file-prefix', prefix(lab, host), '--vdev', wires.ethdev(lab, host), *memory]
     if not lab['telemetry']:
         args.append('--no-telemetry')
     return args + ['--', '--config', config]
@@ -124,7 +129,7 @@ def wait_link(lab, host):
 
 
 def started(host):
-    """The daemon that an `up` started, be it killed a moment ago: the log is made just before, the pid file just after."""
+    """The daemon that an `up` started, even one killed a moment ago: first comes the log, then the pid file."""
     end = time.monotonic() + PID_SECONDS
     while os.path.exists(host['log']) and not os.path.exists(host['pid_file']) and time.monotonic() < end:
         time.sleep(0.01)

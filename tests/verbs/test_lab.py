@@ -33,8 +33,9 @@ def command_lines():
 
 def traces(name):
     """Everything that a lab of this name has outside of itself."""
-    found = [path for path in (State(name).dir, f'/run/netns/uroce-{name}-h1', f'/run/netns/uroce-{name}-h2',
-                               f'/var/run/dpdk/uroce-{name}-h1', f'/var/run/dpdk/uroce-{name}-h2') if os.path.exists(path)]
+    paths = [State(name).dir]
+    paths += [f'{where}/uroce-{name}-{host}' for where in ('/run/netns', '/var/run/dpdk') for host in ('h1', 'h2')]
+    found = [path for path in paths if os.path.exists(path)]
     with open('/proc/self/mounts', encoding='utf-8') as f:
         found += [line for line in f if f'/{name}/' in line]
     return found + [line for line in command_lines() if f'--file-prefix uroce-{name}-h' in line]
@@ -142,7 +143,8 @@ class Running(unittest.TestCase):
         self.assertIn('/nonexistent/program', done.stdout)
 
     def test_signals_reach_the_program(self):
-        child = self.start('sh', '-c', 'trap "exit 7" USR1; echo ready; while :; do sleep 0.05; done', stdout=subprocess.PIPE)
+        child = self.start('sh', '-c', 'trap "exit 7" USR1; echo ready; while :; do sleep 0.05; done',
+                           stdout=subprocess.PIPE)
         self.assertEqual(child.stdout.readline(), b'ready\n')
         child.send_signal(signal.SIGUSR1)
         self.assertEqual(child.wait(10), 7)
