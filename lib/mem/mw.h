@@ -3,8 +3,8 @@
  * @file
  * Memory windows: keys by which peers reach a part of an MR, bound and invalidated by work requests.
  *
- * Owns: struct mw. The control thread allocates and frees windows; engines bind, invalidate and look them up, each in the
- * turn in which it found the window in the key table. A window lies in the same table as MRs but carries
+ * Owns: struct mw. The control thread allocates and frees windows; engines bind, invalidate and look them up, each in
+ * the turn in which it found the window in the key table. A window lies in the same table as MRs but carries
  * MR_KEY_NONE there, so that no look-up of a local key ever finds one.
  *
  * Any engine may look at a window while another changes it: a sequence counter, odd during a change. Who looks doesn't

@@ -202,7 +202,9 @@ struct ctl_mr_reg_rsp {
 	uint32_t lkey; /**< rkey is the same */
 };
 
-/** CTL_MW_ALLOC; CTL_MW_FREE (request: handle). Work requests bind it. CTL_MR_DEREG of an MR to which windows are bound: EBUSY.
+/**
+ * CTL_MW_ALLOC; CTL_MW_FREE (request: handle). Work requests bind it. CTL_MR_DEREG of an MR to which windows are bound:
+ * EBUSY.
  */
 struct ctl_mw_alloc_req {
 	uint32_t pd;

@@ -393,6 +393,7 @@ static void
 data_response_rx(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 {
 	bool read = (p->op->flags & WIRE_F_READ_RESP) != 0;
+	uint8_t kind;
 
 	if (unlikely((p->op->flags & WIRE_F_AETH) &&
 		     WIRE_AETH_TYPE(p->bthp[p->op->off_aeth]) != WIRE_AETH_ACK)) {
@@ -408,7 +409,8 @@ data_response_rx(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 		tp->counters.rx_response_ignored++;
 		return;
 	}
-	if (unlikely(head_kind(qp) != (read ? TP_REQ_READ : TP_REQ_ATOMIC) && !(read && head_kind(qp) == TP_REQ_PLACE))) {
+	kind = head_kind(qp);
+	if (unlikely(kind != (read ? TP_REQ_READ : TP_REQ_ATOMIC) && !(read && kind == TP_REQ_PLACE))) {
 		bad_response(tp, qp);
 		return;
 	}

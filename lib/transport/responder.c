@@ -61,6 +61,13 @@ accepted(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 	}
 }
 
+/* What a peer's key opens to it. @p va becomes the address in that MR. */
+static inline struct mr *
+key_opens(struct transport *tp, const struct qp *qp, uint32_t rkey, uint32_t access, uint64_t *va, uint32_t len)
+{
+	return mr_check_remote(tp->c.mrs, rkey, qp->pd, qp->qpn, access, va, len);
+}
+
 /* ---- SEND and WRITE; parts are shared with UC ---- */
 /* Is this packet the next of a message, and is its payload as long as its place in the message wants? (9.6.1.1.2) */
 bool
@@ -102,7 +109,7 @@ responder_write_allowed(struct transport *tp, struct qp *qp)
 	if (qp->r_left == 0)
 		return true;
 	return (qp->access & UROCE_ACCESS_REMOTE_WRITE) &&
-	       mr_check_remote(tp->c.mrs, qp->r_rkey, qp->pd, qp->qpn, UROCE_ACCESS_REMOTE_WRITE, &va, qp->r_left) != NULL;
+	       key_opens(tp, qp, qp->r_rkey, UROCE_ACCESS_REMOTE_WRITE, &va, qp->r_left) != NULL;
 }
 
 /* The key is looked up for each packet: it may have gone stale since the first. */
@@ -114,7 +121,7 @@ responder_write_place(struct transport *tp, struct qp *qp, const struct wire_pkt
 
 	if (p->payload_bytes == 0)
 		return true;
-	mr = mr_check_remote(tp->c.mrs, qp->r_rkey, qp->pd, qp->qpn, UROCE_ACCESS_REMOTE_WRITE, &va, p->payload_bytes);
+	mr = key_opens(tp, qp, qp->r_rkey, UROCE_ACCESS_REMOTE_WRITE, &va, p->payload_bytes);
 	if (unlikely(mr == NULL || mr_write(mr, va, p->payload, p->payload_bytes) != 0))
 		return false;
 	qp->r_va += p->payload_bytes;
@@ -152,8 +159,9 @@ receive_failed(struct transport *tp, struct qp *qp, uint8_t status, uint8_t verr
 }
 
 /*
- * SEND_WITH_INV comes after everything that the peer asked for before it (9.4.1.1.3): READs whose responses are still to
- * be made would find the key gone. (If one gets lost on its way it is too late: a program that wants to be sure fences.)
+ * SEND_WITH_INV comes after everything that the peer asked for before it (9.4.1.1.3): READs whose responses are still
+ * to be made would find the key gone. (If one gets lost on its way it is too late: a program that wants to be sure
+ * fences.)
  * @return false: they can't be sent now, the packet is as good as lost.
  */
 static bool
@@ -277,7 +285,7 @@ read_request(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 		return;
 	}
 	if (length > 0 && (!(qp->access & UROCE_ACCESS_REMOTE_READ) ||
-			   mr_check_remote(tp->c.mrs, rkey, qp->pd, qp->qpn, UROCE_ACCESS_REMOTE_READ, &at, length) == NULL)) {
+			   key_opens(tp, qp, rkey, UROCE_ACCESS_REMOTE_READ, &at, length) == NULL)) {
 		refuse(tp, qp, WIRE_NAK_REM_ACCESS, qp->epsn);
 		return;
 	}
@@ -305,8 +313,7 @@ atomic_request(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 		return;
 	}
 	if (qp->access & UROCE_ACCESS_REMOTE_ATOMIC)
-		mr = mr_check_remote(tp->c.mrs, rkey, qp->pd, qp->qpn, UROCE_ACCESS_REMOTE_ATOMIC, &va,
-				     sizeof(uint64_t));
+		mr = key_opens(tp, qp, rkey, UROCE_ACCESS_REMOTE_ATOMIC, &va, sizeof(uint64_t));
 	if (mr == NULL || mr_atomic(mr, va, swap ? MR_CMP_SWAP : MR_FETCH_ADD, swap ? compare : swap_add, swap_add,
 				    &r->va) != 0) {
 		refuse(tp, qp, WIRE_NAK_REM_ACCESS, qp->epsn);
@@ -318,8 +325,8 @@ atomic_request(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 }
 
 /*
- * Annex A19: eight aligned bytes, stored at once, after everything before it; answered as a READ of nothing is, with the
- * resources of a READ. On mapped memory it is one store.
+ * Annex A19: eight aligned bytes, stored at once, after everything before it; answered as a READ of nothing is, with
+ * the resources of a READ. On mapped memory it is one store.
  */
 static void
 atomic_write_request(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
@@ -337,7 +344,7 @@ atomic_write_request(struct transport *tp, struct qp *qp, const struct wire_pkt 
 		return;
 	}
 	if (qp->access & UROCE_ACCESS_REMOTE_WRITE)
-		mr = mr_check_remote(tp->c.mrs, rkey, qp->pd, qp->qpn, UROCE_ACCESS_REMOTE_WRITE, &va, sizeof(uint64_t));
+		mr = key_opens(tp, qp, rkey, UROCE_ACCESS_REMOTE_WRITE, &va, sizeof(uint64_t));
 	if (mr == NULL || mr_write(mr, va, p->payload, sizeof(uint64_t)) != 0) {
 		refuse(tp, qp, WIRE_NAK_REM_ACCESS, qp->epsn);
 		return;
@@ -491,7 +498,7 @@ send_read_response(struct transport *tp, struct qp *qp, struct tp_res *r)
 	if (len > 0) {
 		uint64_t va = r->va + off;
 
-		mr = mr_check_remote(tp->c.mrs, r->rkey, qp->pd, qp->qpn, UROCE_ACCESS_REMOTE_READ, &va, len);
+		mr = key_opens(tp, qp, r->rkey, UROCE_ACCESS_REMOTE_READ, &va, len);
 		if (unlikely(mr == NULL || mr_read(mr, va, tp_payload(&o), len) != 0)) {
 			tp_mbuf_put(tp, o.m);
 			return -1;

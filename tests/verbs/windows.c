@@ -40,8 +40,8 @@ static uint8_t *buf;      /* first half: source; second half: what windows open 
 static void
 connect_qps(void)
 {
-	struct ibv_qp_attr a = { .port_num = PORT, .path_mtu = IBV_MTU_1024, .max_dest_rd_atomic = 1, .min_rnr_timer = 1,
-				 .timeout = 12, .retry_cnt = 2, .rnr_retry = 7, .max_rd_atomic = 1,
+	struct ibv_qp_attr a = { .port_num = PORT, .path_mtu = IBV_MTU_1024, .max_dest_rd_atomic = 1,
+				 .min_rnr_timer = 1, .timeout = 12, .retry_cnt = 2, .rnr_retry = 7, .max_rd_atomic = 1,
 				 .qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ,
 				 .ah_attr = { .is_global = 1, .port_num = PORT,
 					      .grh = { .sgid_index = GID_INDEX, .hop_limit = 64 } } };
@@ -52,8 +52,8 @@ connect_qps(void)
 		CALL(ibv_modify_qp(qp[i], &a, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS), 0);
 		a.qp_state = IBV_QPS_RTR;
 		a.dest_qp_num = qp[!i]->qp_num;
-		CALL(ibv_modify_qp(qp[i], &a, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-				   IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER), 0);
+		CALL(ibv_modify_qp(qp[i], &a, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+				   IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER), 0);
 		a.qp_state = IBV_QPS_RTS;
 		CALL(ibv_modify_qp(qp[i], &a, IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
 				   IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC), 0);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file Memory windows: what may be bound, what a bound window opens and to whom, and what an MR with windows is held by. */
+/** @file Memory windows: what may be bound, what a bound window opens and to whom, and what it holds. */
 #include <pthread.h>
 #include <stdlib.h>
 
