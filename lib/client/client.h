@@ -331,6 +331,7 @@ int client_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv
 struct ibv_qp *client_create_qp_ex(struct ibv_context *c, struct ibv_qp_init_attr_ex *attr);
 struct ibv_srq *client_create_srq_ex(struct ibv_context *c, struct ibv_srq_init_attr_ex *attr);
 int client_get_srq_num(struct ibv_srq *srq, uint32_t *num);
+struct ibv_mw *client_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type);
 int client_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind);
 int client_dealloc_mw(struct ibv_mw *mw);
 int client_close_xrcd(struct ibv_xrcd *xrcd);
@@ -354,6 +355,10 @@ void client_cq_forget(struct client_cq *cq, const struct client_qp *qp);
 /* ---- channel.c ---- */
 /** Take events of a CQ that goes away out of its channel. */
 void client_channel_purge(struct client_channel *ch, uint64_t cookie);
+
+/* ---- mw.c, for post.c and qp_wr.c ---- */
+/** Fill in a BIND_MW slot but for its control word. @return 0 or EINVAL. */
+int client_put_bind(struct ring_sq_wqe *w, const struct ibv_mw *mw, uint32_t rkey, const struct ibv_mw_bind_info *info);
 
 /* ---- qp_wr.c ---- */
 /**

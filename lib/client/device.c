@@ -307,6 +307,7 @@ fill_ops(struct client_ctx *ctx)
 	c->ops.post_send = client_post_send;
 	c->ops.post_recv = client_post_recv;
 	c->ops.post_srq_recv = client_post_srq_recv;
+	c->ops.alloc_mw = client_alloc_mw;
 	c->ops.bind_mw = client_bind_mw;
 	c->ops.dealloc_mw = client_dealloc_mw;
 }

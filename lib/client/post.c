@@ -16,7 +16,7 @@
 #define T(type) (1u << UROCE_QPT_##type)
 #define CONNECTED (T(RC) | T(UC))
 
-/* Which opcode may be posted where: man ibv_post_send. Windows can't be allocated, so none is bound. */
+/* Which opcode may be posted where: man ibv_post_send. */
 const uint32_t client_wr_types[UROCE_WR_OPS] = {
 	[UROCE_WR_RDMA_WRITE] = CONNECTED,
 	[UROCE_WR_RDMA_WRITE_WITH_IMM] = CONNECTED,
@@ -26,14 +26,19 @@ const uint32_t client_wr_types[UROCE_WR_OPS] = {
 	[UROCE_WR_ATOMIC_CMP_AND_SWP] = T(RC),
 	[UROCE_WR_ATOMIC_FETCH_AND_ADD] = T(RC),
 	[UROCE_WR_LOCAL_INV] = CONNECTED,
+	[UROCE_WR_BIND_MW] = CONNECTED,
 	[UROCE_WR_SEND_WITH_INV] = T(RC),
+	[UROCE_WR_ATOMIC_WRITE] = T(RC),
 };
 
-/* Inline data: SEND and WRITE only (man ibv_post_send). */
+/* Inline data: SEND and WRITE only (man ibv_post_send), and ATOMIC_WRITE's eight bytes. */
 #define INLINE_OPS \
 	(1u << UROCE_WR_RDMA_WRITE | 1u << UROCE_WR_RDMA_WRITE_WITH_IMM | 1u << UROCE_WR_SEND | \
-	 1u << UROCE_WR_SEND_WITH_IMM | 1u << UROCE_WR_SEND_WITH_INV)
-#define ATOMIC_OPS (1u << UROCE_WR_ATOMIC_CMP_AND_SWP | 1u << UROCE_WR_ATOMIC_FETCH_AND_ADD)
+	 1u << UROCE_WR_SEND_WITH_IMM | 1u << UROCE_WR_SEND_WITH_INV | 1u << UROCE_WR_ATOMIC_WRITE)
+/* What put_operands() fills in. */
+#define OPERAND_OPS \
+	(1u << UROCE_WR_ATOMIC_CMP_AND_SWP | 1u << UROCE_WR_ATOMIC_FETCH_AND_ADD | 1u << UROCE_WR_LOCAL_INV | \
+	 1u << UROCE_WR_BIND_MW)
 #define SEND_FLAGS (UROCE_SEND_FENCE | UROCE_SEND_SIGNALED | UROCE_SEND_SOLICITED | UROCE_SEND_INLINE)
 
 /* The engine sleeps: the one system call of the data path. */
@@ -102,6 +107,23 @@ put_sges(struct ring_sge *to, const struct ibv_sge *from, int n)
 		memcpy(to, from, n * sizeof(*to));
 }
 
+/* Opcodes off the beaten track. @return SGEs, which only atomics have; -1: the WR is wrong. */
+static __attribute__((noinline)) int
+put_operands(struct ring_sq_wqe *w, const struct ibv_send_wr *wr)
+{
+	struct ring_atomic *a = (struct ring_atomic *)(w + 1);
+
+	if (wr->opcode == IBV_WR_LOCAL_INV)
+		return 0;
+	if (wr->opcode == IBV_WR_BIND_MW)
+		return client_put_bind(w, wr->bind_mw.mw, wr->bind_mw.rkey, &wr->bind_mw.bind_info) ? -1 : 0;
+	w->remote_addr = wr->wr.atomic.remote_addr;
+	w->rkey = wr->wr.atomic.rkey;
+	a->compare_add = wr->wr.atomic.compare_add;
+	a->swap = wr->wr.atomic.swap;
+	return wr->num_sge;
+}
+
 /* Write one WR into its slot. The control word goes last. */
 static inline int
 put_send(struct client_qp *qp, uint32_t counter, const struct ibv_send_wr *wr)
@@ -122,13 +144,12 @@ put_send(struct client_qp *qp, uint32_t counter, const struct ibv_send_wr *wr)
 			return EINVAL;
 		w->remote_addr = wr->wr.ud.ah->handle | (uint64_t)wr->wr.ud.remote_qpn << 32;
 		w->rkey = wr->wr.ud.remote_qkey;
-	} else if (unlikely(1u << op & ATOMIC_OPS)) {
-		struct ring_atomic *a = (struct ring_atomic *)sge;
+	} else if (unlikely(1u << op & OPERAND_OPS)) {
+		int n = put_operands(w, wr);
 
-		w->remote_addr = wr->wr.atomic.remote_addr;
-		w->rkey = wr->wr.atomic.rkey;
-		a->compare_add = wr->wr.atomic.compare_add;
-		a->swap = wr->wr.atomic.swap;
+		if (n < 0)
+			return EINVAL;
+		count = n;
 		sge++;
 	} else {
 		w->remote_addr = wr->wr.rdma.remote_addr;

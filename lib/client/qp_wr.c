@@ -129,6 +129,15 @@ wr_local_inv(struct ibv_qp_ex *qp, uint32_t rkey)
 		w->imm = rkey;
 }
 
+static void
+wr_bind_mw(struct ibv_qp_ex *qp, struct ibv_mw *mw, uint32_t rkey, const struct ibv_mw_bind_info *info)
+{
+	struct ring_sq_wqe *w = open_slot(qp, UROCE_WR_BIND_MW);
+
+	if (w && client_put_bind(w, mw, rkey, info))
+		to_builder(qp)->wr_err = EINVAL;
+}
+
 static struct ring_sq_wqe *
 open_rdma(struct ibv_qp_ex *qp, enum uroce_wr_op op, uint32_t rkey, uint64_t addr)
 {
@@ -178,6 +187,19 @@ wr_atomic_fetch_add(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t addr, uint64_t
 
 	if (w)
 		*(struct ring_atomic *)(w + 1) = (struct ring_atomic){ add, 0 };
+}
+
+/* The eight bytes are taken now (man ibv_wr_atomic_write); every slot has room for them. */
+static void
+wr_atomic_write(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t addr, const void *value)
+{
+	struct ring_sq_wqe *w = open_rdma(qp, UROCE_WR_ATOMIC_WRITE, rkey, addr);
+
+	if (!w)
+		return;
+	memcpy(w + 1, value, sizeof(uint64_t));
+	to_builder(qp)->wr_ctl.flags |= UROCE_SEND_INLINE;
+	to_builder(qp)->wr_ctl.count = sizeof(uint64_t);
 }
 
 static void
@@ -255,7 +277,9 @@ static const struct {
 	{ IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP, UROCE_WR_ATOMIC_CMP_AND_SWP },
 	{ IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD, UROCE_WR_ATOMIC_FETCH_AND_ADD },
 	{ IBV_QP_EX_WITH_LOCAL_INV, UROCE_WR_LOCAL_INV },
+	{ IBV_QP_EX_WITH_BIND_MW, UROCE_WR_BIND_MW },
 	{ IBV_QP_EX_WITH_SEND_WITH_INV, UROCE_WR_SEND_WITH_INV },
+	{ IBV_QP_EX_WITH_ATOMIC_WRITE, UROCE_WR_ATOMIC_WRITE },
 };
 
 int
@@ -280,11 +304,13 @@ client_qp_set_builders(struct client_qp *qp, enum ibv_qp_type type, uint64_t ops
 	q->wr_send_imm = wr_send_imm;
 	q->wr_send_inv = wr_send_inv;
 	q->wr_local_inv = wr_local_inv;
+	q->wr_bind_mw = wr_bind_mw;
 	q->wr_rdma_write = wr_rdma_write;
 	q->wr_rdma_write_imm = wr_rdma_write_imm;
 	q->wr_rdma_read = wr_rdma_read;
 	q->wr_atomic_cmp_swp = wr_atomic_cmp_swp;
 	q->wr_atomic_fetch_add = wr_atomic_fetch_add;
+	q->wr_atomic_write = wr_atomic_write;
 	q->wr_set_ud_addr = wr_set_ud_addr;
 	q->wr_set_sge = wr_set_sge;
 	q->wr_set_sge_list = wr_set_sge_list;

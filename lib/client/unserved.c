@@ -90,18 +90,6 @@ ibv_resolve_eth_l2_from_gid(struct ibv_context *context, struct ibv_ah_attr *att
 }
 
 int
-client_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind)
-{
-	return EOPNOTSUPP;
-}
-
-int
-client_dealloc_mw(struct ibv_mw *mw)
-{
-	return EOPNOTSUPP;
-}
-
-int
 client_close_xrcd(struct ibv_xrcd *xrcd)
 {
 	return EOPNOTSUPP;

@@ -260,6 +260,8 @@ control_create(const struct control_setup *setup, int listen_fd, char *err)
 		goto fail;
 	c->limit[OBJ_PD] = conf->max_pd;
 	c->limit[OBJ_MR] = conf->max_mr;
+	/* Windows have their keys from the same table. */
+	c->limit[OBJ_MW] = conf->max_mr;
 	c->limit[OBJ_CQ] = conf->max_cq;
 	c->limit[OBJ_SRQ] = conf->max_srq;
 	c->limit[OBJ_QP] = conf->max_qp;

@@ -21,6 +21,7 @@
 #include "engine.h"
 #include "handles.h"
 #include "mem.h"
+#include "mw.h"
 #include "shm.h"
 
 extern int control_logtype;
@@ -57,7 +58,7 @@ struct engine_watch {
 	struct engine *engine;
 };
 
-enum obj_type { OBJ_PD, OBJ_MR, OBJ_CQ, OBJ_SRQ, OBJ_QP, OBJ_AH, OBJ_TYPES };
+enum obj_type { OBJ_PD, OBJ_MR, OBJ_MW, OBJ_CQ, OBJ_SRQ, OBJ_QP, OBJ_AH, OBJ_TYPES };
 
 /** First member of every object. */
 struct obj {
@@ -133,6 +134,12 @@ struct obj_mr {
 	uint32_t nb_maps, nb_windows;
 	struct mem_map *maps;
 	struct mem_window **windows;
+};
+
+struct obj_mw {
+	struct obj obj;
+	struct obj_pd *pd;
+	struct mw *mw;
 };
 
 /** A modify or create_ah whose reply waits for a MAC address. */
@@ -272,6 +279,9 @@ int op_mr_reg(struct session *s, struct request *r);
 int op_mr_segs(struct session *s, struct request *r);
 int op_mr_dereg(struct session *s, struct request *r);
 void obj_mr_destroy_all(struct session *s);
+int op_mw_alloc(struct session *s, struct request *r);
+int op_mw_free(struct session *s, struct request *r);
+void obj_mw_destroy_all(struct session *s);
 int op_cq_create(struct session *s, struct request *r);
 int op_cq_destroy(struct session *s, struct request *r);
 void obj_cq_destroy(struct session *s, struct obj_cq *cq);

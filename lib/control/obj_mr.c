@@ -255,6 +255,8 @@ op_mr_dereg(struct session *s, struct request *r)
 
 	if (mr == NULL)
 		return EINVAL;
+	if (!mr_retire(mr->mr))
+		return req_fail(r, EBUSY, "memory windows are bound to the MR; invalidate, unbind or free them first");
 	mr->pd->obj.users--;
 	mr_destroy(s->control->s.mrs, mr->mr);
 	obj_free(s, OBJ_MR, &mr->obj);

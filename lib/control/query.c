@@ -23,6 +23,9 @@ enum {
 	CAP_PORT_ACTIVE_EVENT = 1 << 10,
 	CAP_SYS_IMAGE_GUID = 1 << 11,
 	CAP_RC_RNR_NAK_GEN = 1 << 12,
+	CAP_MEM_WINDOW = 1 << 17,
+	CAP_MEM_MGT_EXTENSIONS = 1 << 21, /* as far as programs can ask for it: LOCAL_INV and SEND_WITH_INV */
+	CAP_MEM_WINDOW_TYPE_2B = 1 << 24,
 	/* enum ibv_atomic_cap: memory that can't be mapped is atomic among engines only, so not ATOMIC_GLOB */
 	ATOMIC_HCA = 1,
 	/* struct ibv_port_attr */
@@ -33,6 +36,9 @@ enum {
 	LINK_LAYER_ETHERNET = 2,
 	PORT_IP_BASED_GIDS = 1 << 26,
 };
+
+/* Of device_cap_flags_ex: IB_UVERBS_DEVICE_ATOMIC_WRITE. */
+#define CAP_EX_ATOMIC_WRITE (UINT64_C(1) << 40)
 
 /** Modified EUI-64 of a MAC address: stable, distinct, as Linux's RoCE drivers do it. Network byte order. */
 static uint64_t
@@ -77,12 +83,14 @@ op_device_query(struct session *s, struct request *r)
 		.max_qp = conf->max_qp,
 		.max_qp_wr = UROCE_MAX_QP_WR,
 		.device_cap_flags = CAP_CURR_QP_STATE_MOD | CAP_PORT_ACTIVE_EVENT | CAP_SYS_IMAGE_GUID |
-				    CAP_RC_RNR_NAK_GEN,
+				    CAP_RC_RNR_NAK_GEN | CAP_MEM_WINDOW | CAP_MEM_WINDOW_TYPE_2B |
+				    CAP_MEM_MGT_EXTENSIONS,
 		.max_sge = UROCE_MAX_SGE,
 		.max_sge_rd = UROCE_MAX_SGE,
 		.max_cq = conf->max_cq,
 		.max_cqe = UROCE_MAX_CQE,
 		.max_mr = conf->max_mr,
+		.max_mw = conf->max_mr,
 		.max_pd = conf->max_pd,
 		.max_qp_rd_atom = UROCE_MAX_RD_ATOMIC,
 		.max_res_rd_atom = (uint32_t)RTE_MIN((uint64_t)conf->max_qp * UROCE_MAX_RD_ATOMIC, (uint64_t)INT32_MAX),
@@ -97,7 +105,7 @@ op_device_query(struct session *s, struct request *r)
 		.phys_port_cnt = 1,
 		.max_inline = UROCE_MAX_INLINE,
 	};
-	d->device_cap_flags_ex = d->device_cap_flags;
+	d->device_cap_flags_ex = d->device_cap_flags | CAP_EX_ATOMIC_WRITE;
 	snprintf(d->fw_ver, sizeof(d->fw_ver), "%s", UROCE_VERSION);
 	return 0;
 }

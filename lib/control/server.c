@@ -54,6 +54,8 @@ static const struct op ops[CTL_OPS] = {
 	[CTL_AH_DESTROY] = { "AH_DESTROY", op_ah_destroy, true, 0 },
 	[CTL_MCAST_ATTACH] = { "MCAST_ATTACH", unsupported, true, 0 },
 	[CTL_MCAST_DETACH] = { "MCAST_DETACH", unsupported, true, 0 },
+	[CTL_MW_ALLOC] = { "MW_ALLOC", op_mw_alloc, true, 0 },
+	[CTL_MW_FREE] = { "MW_FREE", op_mw_free, true, 0 },
 };
 
 int

@@ -27,6 +27,7 @@ static const struct {
 	const char *limit; /* the key that sets it */
 } types[OBJ_TYPES] = {
 	[OBJ_PD] = { "PD", "max_pd" },    [OBJ_MR] = { "MR", "max_mr" }, [OBJ_CQ] = { "CQ", "max_cq" },
+	[OBJ_MW] = { "MW", "max_mr" },
 	[OBJ_SRQ] = { "SRQ", "max_srq" }, [OBJ_QP] = { "QP", "max_qp" }, [OBJ_AH] = { "AH", "max_ah" },
 };
 
@@ -428,6 +429,8 @@ destroy_objects(struct session *s)
 		mem_rcu_wait(c->s.qsbr);
 	for (pos = 0; (o = handles_next(&s->tab[OBJ_CQ], &pos)) != NULL;)
 		obj_cq_destroy(s, o);
+	/* Windows hold their MRs. */
+	obj_mw_destroy_all(s);
 	obj_mr_destroy_all(s);
 	for (pos = 0; (o = handles_next(&s->tab[OBJ_AH], &pos)) != NULL;)
 		obj_ah_destroy(s, o);

@@ -2,7 +2,7 @@
 /**
  * @file
  * Memory regions: keys, access checks, address translation, and the copying of bytes into and out of
- * a program's memory.
+ * a program's memory. Windows onto them are in mw.h.
  *
  * Owns: the key table and the MRs in it. The control thread creates and destroys; engines look up and copy
  * under RCU (each engine reports a quiescent state every turn), so a pointer that mr_get() gave is good
@@ -41,7 +41,12 @@ struct mem_seg {
 	uint8_t *host;   /**< where it is mapped here, or NULL: remote */
 };
 
-/** A memory region (or, later, a window onto one). Read-only once published. */
+/** The key of no MR: its index is beyond every table. What carries it in the table is a memory window (mw.h). */
+#define MR_KEY_NONE UINT32_MAX
+/** mr.nb_windows of an MR that no window may be bound to any more. */
+#define MR_RETIRED UINT32_MAX
+
+/** A memory region. Read-only once published, but for nb_windows. */
 struct mr {
 	uint32_t key;     /**< lkey and rkey: index << 8 | variant */
 	uint32_t pd;
@@ -56,13 +61,14 @@ struct mr {
 	/** Called at the end of mr_destroy(), after the grace period; may be NULL. */
 	void (*release)(struct mr *mr, void *arg);
 	void *release_arg;
+	uint32_t nb_windows; /**< windows bound to it, atomic; MR_RETIRED: none may be */
 };
 
 /** Keys, and the MRs they stand for. Engines read slots and nb_slots only; the rest is the control thread's. */
 struct mr_table {
 	struct mr **slots;          /**< by index; stored with release order, NULL: free */
 	uint32_t nb_slots;
-	uint32_t count;             /**< MRs in the table */
+	uint32_t count;             /**< MRs and windows in the table */
 	uint32_t free_head;         /**< next entry of free_ring to use */
 	uint32_t nb_free;
 	uint32_t *free_ring;        /**< free indices, first in first out: a stale key stays stale as long as possible */
@@ -85,7 +91,7 @@ void mem_rcu_wait(struct rte_rcu_qsbr *qsbr);
 struct mr_table *mr_table_create(uint32_t max_mr, struct rte_rcu_qsbr *qsbr);
 /** [control] All MRs must be gone. */
 void mr_table_destroy(struct mr_table *t);
-/** [control] @return MRs in the table. */
+/** [control] @return MRs and windows in the table. */
 uint32_t mr_table_count(const struct mr_table *t);
 
 /** What mr_create() needs to know. */
@@ -105,7 +111,12 @@ struct mr_params {
  * atomic without local write); ENOMEM (no key left: table full).
  */
 int mr_create(struct mr_table *t, const struct mr_params *p, struct mr **out);
-/** [control] Unpublish, wait until no engine can use it, release. */
+/**
+ * [control] Before mr_destroy(), where windows may be bound: from here on none can be.
+ * @return false: a window is bound, the MR must stay.
+ */
+bool mr_retire(struct mr *mr);
+/** [control] Unpublish, wait until no engine can use it, release. No window is bound to it. */
 void mr_destroy(struct mr_table *t, struct mr *mr);
 /**
  * [control] Like mr_destroy() for many, with one grace period.

@@ -9,7 +9,7 @@
 
 #include <rte_rcu_qsbr.h>
 
-#include "mem.h"
+#include "mr_priv.h"
 
 enum {
 	RCU_WAIT_YIELDS = 100,     /**< tries with sched_yield() before mem_rcu_wait() sleeps between tries */
@@ -144,9 +144,8 @@ segs_copy(struct mem_seg *to, const struct mem_seg *from, uint32_t nb)
 	return n;
 }
 
-/** Take the index that has been free for longest, and its next key. */
-static uint32_t
-key_take(struct mr_table *t)
+uint32_t
+mr_key_take(struct mr_table *t)
 {
 	uint32_t index = t->free_ring[t->free_head];
 
@@ -159,8 +158,8 @@ key_take(struct mr_table *t)
 	return index << 8 | t->variant[index];
 }
 
-static void
-key_give(struct mr_table *t, uint32_t index)
+void
+mr_key_give(struct mr_table *t, uint32_t index)
 {
 	uint32_t tail = t->free_head + t->nb_free;
 
@@ -193,7 +192,7 @@ mr_create(struct mr_table *t, const struct mr_params *p, struct mr **out)
 	mr->nb_segs = segs_copy(mr->segs, p->segs, p->nb_segs);
 	if (mr->nb_segs == 1)
 		mr->host = mr->segs[0].host;
-	mr->key = key_take(t);
+	mr->key = mr_key_take(t);
 	t->count++;
 	__atomic_store_n(&t->slots[mr->key >> 8], mr, __ATOMIC_RELEASE);
 	*out = mr;
@@ -213,7 +212,7 @@ mr_destroy_bulk(struct mr_table *t, struct mr **mrs, uint32_t n)
 	for (i = 0; i < n; i++) {
 		struct mr *mr = mrs[i];
 
-		key_give(t, mr->key >> 8);
+		mr_key_give(t, mr->key >> 8);
 		t->count--;
 		if (mr->release != NULL)
 			mr->release(mr, mr->release_arg);

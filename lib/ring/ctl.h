@@ -62,6 +62,8 @@ enum ctl_op {
 	CTL_AH_DESTROY,
 	CTL_MCAST_ATTACH,
 	CTL_MCAST_DETACH,
+	CTL_MW_ALLOC,
+	CTL_MW_FREE,
 	CTL_OPS,
 };
 
@@ -200,6 +202,19 @@ struct ctl_mr_reg_rsp {
 	uint32_t lkey; /**< rkey is the same */
 };
 
+/**
+ * CTL_MW_ALLOC; CTL_MW_FREE (request: handle). Work requests bind it. CTL_MR_DEREG of an MR to which windows are bound:
+ * EBUSY.
+ */
+struct ctl_mw_alloc_req {
+	uint32_t pd;
+	uint32_t type; /**< enum ibv_mw_type: 1 or 2 */
+};
+struct ctl_mw_alloc_rsp {
+	uint32_t handle;
+	uint32_t rkey; /**< opens nothing until it is bound */
+};
+
 /** CTL_CQ_CREATE: fd 0, if has_channel: write end of the channel's pipe (O_NONBLOCK) for struct ctl_comp_event records.
  */
 struct ctl_cq_create_req {
@@ -306,6 +321,7 @@ struct ctl_req {
 		struct ctl_handle handle; /**< of every FREE, DEREG, DESTROY and QUERY */
 		struct ctl_mr_reg_req mr_reg;
 		struct ctl_mr_segs_req mr_segs;
+		struct ctl_mw_alloc_req mw_alloc;
 		struct ctl_cq_create_req cq_create;
 		struct ctl_srq_create_req srq_create;
 		struct ctl_srq_modify_req srq_modify;
@@ -333,6 +349,7 @@ struct ctl_rsp {
 		struct ctl_gid_table_rsp gid_table;
 		struct ctl_handle handle;
 		struct ctl_mr_reg_rsp mr_reg;
+		struct ctl_mw_alloc_rsp mw_alloc;
 		struct ctl_cq_create_rsp cq_create;
 		struct ctl_srq_create_rsp srq_create;
 		struct ctl_srq_query_rsp srq_query;

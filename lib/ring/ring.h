@@ -81,7 +81,7 @@ struct ring_sq_wqe {
 	_Atomic uint64_t ctl; /**< union ring_sq_ctl */
 };
 
-/** Operands of atomics and ATOMIC_WRITE, between header and SGEs. */
+/** Operands of atomics, between header and SGEs. */
 struct ring_atomic {
 	uint64_t compare_add;
 	uint64_t swap;

@@ -358,7 +358,7 @@ read_response(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 {
 	struct tp_swqe *w = qp_inflight(qp, qp->sq_tail);
 	uint32_t off = ((qp->psn_una - w->first_psn) & WIRE_PSN_MASK) << qp->mtu_shift;
-	uint32_t want = RTE_MIN(w->length - off, UINT32_C(1) << qp->mtu_shift);
+	uint32_t want = head_kind(qp) == TP_REQ_READ ? RTE_MIN(w->length - off, UINT32_C(1) << qp->mtu_shift) : 0;
 	uint8_t verr;
 
 	if (unlikely(p->payload_bytes != want)) {
@@ -393,6 +393,7 @@ static void
 data_response_rx(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 {
 	bool read = (p->op->flags & WIRE_F_READ_RESP) != 0;
+	uint8_t kind;
 
 	if (unlikely((p->op->flags & WIRE_F_AETH) &&
 		     WIRE_AETH_TYPE(p->bthp[p->op->off_aeth]) != WIRE_AETH_ACK)) {
@@ -408,7 +409,8 @@ data_response_rx(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 		tp->counters.rx_response_ignored++;
 		return;
 	}
-	if (unlikely(head_kind(qp) != (read ? TP_REQ_READ : TP_REQ_ATOMIC))) {
+	kind = head_kind(qp);
+	if (unlikely(kind != (read ? TP_REQ_READ : TP_REQ_ATOMIC) && !(read && kind == TP_REQ_PLACE))) {
 		bad_response(tp, qp);
 		return;
 	}

@@ -101,6 +101,10 @@ recv_complete(struct transport *tp, struct qp *qp, uint8_t opcode, const struct 
 		memcpy(&e.imm, p->bthp + p->op->off_imm, sizeof(e.imm));
 		e.ctl.wc_flags = UROCE_WC_WITH_IMM;
 	}
+	if (p->op->flags & WIRE_F_IETH) {
+		e.imm = wire_get32(p->bthp + p->op->off_ieth);
+		e.ctl.wc_flags = UROCE_WC_WITH_INV;
+	}
 	if (qp->service == WIRE_UD) {
 		e.src_qp = wire_get24(p->bthp + p->op->off_deth + 5);
 		e.ctl.wc_flags |= UROCE_WC_GRH;

@@ -21,11 +21,13 @@ const struct tp_req_op tp_req_ops[UROCE_WR_OPS] = {
 					  WIRE_OP_CMP_SWAP, WIRE_OP_CMP_SWAP, WIRE_OP_CMP_SWAP },
 	[UROCE_WR_ATOMIC_FETCH_AND_ADD] = { SVC(RC), UROCE_WC_FETCH_ADD, TP_REQ_ATOMIC, WIRE_OP_FETCH_ADD,
 					    WIRE_OP_FETCH_ADD, WIRE_OP_FETCH_ADD, WIRE_OP_FETCH_ADD },
-	[UROCE_WR_LOCAL_INV] = { .wc = UROCE_WC_LOCAL_INV },
-	[UROCE_WR_BIND_MW] = { .wc = UROCE_WC_BIND_MW },
-	[UROCE_WR_SEND_WITH_INV] = { .wc = UROCE_WC_SEND },
+	[UROCE_WR_LOCAL_INV] = { SVC(RC) | SVC(UC), UROCE_WC_LOCAL_INV, TP_REQ_LOCAL, 0, 0, 0, 0 },
+	[UROCE_WR_BIND_MW] = { SVC(RC) | SVC(UC), UROCE_WC_BIND_MW, TP_REQ_LOCAL, 0, 0, 0, 0 },
+	[UROCE_WR_SEND_WITH_INV] = { SVC(RC), UROCE_WC_SEND, TP_REQ_DATA, WIRE_OP_SEND_FIRST, WIRE_OP_SEND_MIDDLE,
+				     WIRE_OP_SEND_LAST_INV, WIRE_OP_SEND_ONLY_INV },
 	[UROCE_WR_FLUSH] = { .wc = UROCE_WC_FLUSH },
-	[UROCE_WR_ATOMIC_WRITE] = { .wc = UROCE_WC_ATOMIC_WRITE },
+	[UROCE_WR_ATOMIC_WRITE] = { SVC(RC), UROCE_WC_ATOMIC_WRITE, TP_REQ_PLACE, WIRE_OP_ATOMIC_WRITE,
+				    WIRE_OP_ATOMIC_WRITE, WIRE_OP_ATOMIC_WRITE, WIRE_OP_ATOMIC_WRITE },
 };
 
 enum { ATOMIC_BYTES = 8 };
@@ -57,8 +59,11 @@ check_wqe(struct transport *tp, const struct qp *qp, struct tp_swqe *w, const st
 	if (w->opcode >= UROCE_WR_OPS || (tp_req_ops[w->opcode].services & 1 << (qp->service >> 5)) == 0)
 		return wqe_error(w, UROCE_WC_LOC_QP_OP_ERR, TP_VERR_WQE_OPCODE);
 	op = &tp_req_ops[w->opcode];
+	/* Has neither data nor PSNs. */
+	if (unlikely(op->kind == TP_REQ_LOCAL))
+		return count == 0 ? 0 : wqe_error(w, UROCE_WC_LOC_QP_OP_ERR, TP_VERR_WQE_SGES);
 	if (w->flags & UROCE_SEND_INLINE) {
-		if (op->kind != TP_REQ_DATA || count > qp->max_inline)
+		if ((op->kind != TP_REQ_DATA && op->kind != TP_REQ_PLACE) || count > qp->max_inline)
 			return wqe_error(w, UROCE_WC_LOC_QP_OP_ERR, TP_VERR_WQE_SGES);
 		w->length = count;
 	} else {
@@ -67,13 +72,15 @@ check_wqe(struct transport *tp, const struct qp *qp, struct tp_swqe *w, const st
 		w->nb_sge = (uint8_t)count;
 		for (uint32_t i = 0; i < count; i++)
 			length += *(const volatile uint32_t *)&sge[i].length;
-		if (length > UROCE_MAX_MSG_BYTES || (op->kind == TP_REQ_ATOMIC && length != ATOMIC_BYTES))
+		if (length > UROCE_MAX_MSG_BYTES)
 			return wqe_error(w, UROCE_WC_LOC_LEN_ERR, TP_VERR_WQE_LENGTH);
 		w->length = (uint32_t)length;
 	}
+	if ((op->kind == TP_REQ_ATOMIC || op->kind == TP_REQ_PLACE) && w->length != ATOMIC_BYTES)
+		return wqe_error(w, UROCE_WC_LOC_LEN_ERR, TP_VERR_WQE_LENGTH);
 	if (qp->service == WIRE_UD && w->length > UINT32_C(1) << qp->mtu_shift)
 		return wqe_error(w, UROCE_WC_LOC_LEN_ERR, TP_VERR_WQE_LENGTH);
-	if (op->kind != TP_REQ_DATA)
+	if (op->kind == TP_REQ_READ || op->kind == TP_REQ_ATOMIC)
 		return check_sges(tp, qp, w, sge, UROCE_ACCESS_LOCAL_WRITE);
 	if (w->nb_sge > 0 && w->length > UINT32_C(1) << qp->mtu_shift)
 		return check_sges(tp, qp, w, sge, 0);
@@ -129,8 +136,12 @@ fetch(struct transport *tp, struct qp *qp)
 	w->length = 0;
 	w->status = 0;
 	w->verr = 0;
-	if (likely(check_wqe(tp, qp, w, slot, ctl.count) == 0) && tp_req_ops[w->opcode].kind != TP_REQ_ATOMIC)
-		packets = wire_packets(w->length, qp->mtu_shift);
+	if (likely(check_wqe(tp, qp, w, slot, ctl.count) == 0)) {
+		if (unlikely(tp_req_ops[w->opcode].kind == TP_REQ_LOCAL))
+			packets = 0;
+		else if (tp_req_ops[w->opcode].kind != TP_REQ_ATOMIC)
+			packets = wire_packets(w->length, qp->mtu_shift);
+	}
 	w->first_psn = qp->psn_next;
 	w->last_psn = wire_psn_add(w->first_psn, packets - 1);
 	qp->psn_next = wire_psn_add(w->last_psn, 1);
@@ -236,6 +247,8 @@ send_data(struct transport *tp, struct qp *qp, struct tp_swqe *w)
 		wire_put_reth(o.bth + o.op->off_reth, slot->remote_addr, slot->rkey, w->length);
 	if (o.op->flags & WIRE_F_IMM)
 		memcpy(o.bth + o.op->off_imm, &slot->imm, WIRE_IMM_BYTES);
+	if (unlikely(o.op->flags & WIRE_F_IETH))
+		wire_put32(o.bth + o.op->off_ieth, slot->imm);
 	if (len > 0 && unlikely(requester_gather(tp, qp, w, slot, off, tp_payload(&o), len) != 0)) {
 		tp_mbuf_put(tp, o.m);
 		return 0;
@@ -302,6 +315,31 @@ send_atomic(struct transport *tp, struct qp *qp, struct tp_swqe *w)
 	return 1;
 }
 
+static uint32_t
+send_atomic_write(struct transport *tp, struct qp *qp, struct tp_swqe *w)
+{
+	const struct ring_sq_wqe *slot = ring_slot(&qp->sq, qp->sq_cur);
+	struct wire_bth b = { .opcode = WIRE_OP_ATOMIC_WRITE, .dqpn = qp->dest_qpn, .psn = qp->psn_cur,
+			      .pkey = qp->pkey, .migreq = true, .ackreq = true };
+	struct tp_out o;
+
+	if (qp->rd_out >= qp->max_rd || wire_psn_diff(qp->psn_cur, qp->psn_una) >= qp->window) {
+		qp->blocked = true;
+		return 0;
+	}
+	if (!tp_begin(tp, qp, b.opcode, &o))
+		return 0;
+	wire_put_reth(o.bth + o.op->off_reth, slot->remote_addr, slot->rkey, ATOMIC_BYTES);
+	if (requester_gather(tp, qp, w, slot, 0, tp_payload(&o), ATOMIC_BYTES) != 0) {
+		tp_mbuf_put(tp, o.m);
+		return 0;
+	}
+	tp_finish(tp, qp, &o, &b, ATOMIC_BYTES);
+	qp->rd_out++;
+	requester_sent(tp, qp, w, 1);
+	return 1;
+}
+
 /* A WQE that is bad completes when all before it have. @return true if it did. */
 static bool
 bad_wqe(struct transport *tp, struct qp *qp, const struct tp_swqe *w)
@@ -351,6 +389,10 @@ requester_run(struct transport *tp, struct qp *qp, uint32_t budget)
 			n = send_data(tp, qp, w);
 		else if (tp_req_ops[w->opcode].kind == TP_REQ_READ)
 			n = send_read(tp, qp, w);
+		else if (unlikely(tp_req_ops[w->opcode].kind == TP_REQ_LOCAL))
+			n = local_run(tp, qp, w);
+		else if (unlikely(tp_req_ops[w->opcode].kind == TP_REQ_PLACE))
+			n = send_atomic_write(tp, qp, w);
 		else
 			n = send_atomic(tp, qp, w);
 		work += n;

@@ -61,6 +61,13 @@ accepted(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 	}
 }
 
+/* What a peer's key opens to it. @p va becomes the address in that MR. */
+static inline struct mr *
+key_opens(struct transport *tp, const struct qp *qp, uint32_t rkey, uint32_t access, uint64_t *va, uint32_t len)
+{
+	return mr_check_remote(tp->c.mrs, rkey, qp->pd, qp->qpn, access, va, len);
+}
+
 /* ---- SEND and WRITE; parts are shared with UC ---- */
 /* Is this packet the next of a message, and is its payload as long as its place in the message wants? (9.6.1.1.2) */
 bool
@@ -96,23 +103,26 @@ responder_write_begin(struct qp *qp, const struct wire_pkt *p)
 bool
 responder_write_allowed(struct transport *tp, struct qp *qp)
 {
+	uint64_t va = qp->r_va;
+
 	/* C9-88: with length 0 the key isn't looked at. */
 	if (qp->r_left == 0)
 		return true;
 	return (qp->access & UROCE_ACCESS_REMOTE_WRITE) &&
-	       mr_check(tp->c.mrs, qp->r_rkey, qp->pd, UROCE_ACCESS_REMOTE_WRITE, qp->r_va, qp->r_left) != NULL;
+	       key_opens(tp, qp, qp->r_rkey, UROCE_ACCESS_REMOTE_WRITE, &va, qp->r_left) != NULL;
 }
 
 /* The key is looked up for each packet: it may have gone stale since the first. */
 bool
 responder_write_place(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 {
+	uint64_t va = qp->r_va;
 	struct mr *mr;
 
 	if (p->payload_bytes == 0)
 		return true;
-	mr = mr_check(tp->c.mrs, qp->r_rkey, qp->pd, UROCE_ACCESS_REMOTE_WRITE, qp->r_va, p->payload_bytes);
-	if (unlikely(mr == NULL || mr_write(mr, qp->r_va, p->payload, p->payload_bytes) != 0))
+	mr = key_opens(tp, qp, qp->r_rkey, UROCE_ACCESS_REMOTE_WRITE, &va, p->payload_bytes);
+	if (unlikely(mr == NULL || mr_write(mr, va, p->payload, p->payload_bytes) != 0))
 		return false;
 	qp->r_va += p->payload_bytes;
 	qp->r_left -= p->payload_bytes;
@@ -148,12 +158,47 @@ receive_failed(struct transport *tp, struct qp *qp, uint8_t status, uint8_t verr
 	return status == UROCE_WC_LOC_LEN_ERR ? WIRE_NAK_INV_REQ : WIRE_NAK_REM_OP;
 }
 
+/*
+ * SEND_WITH_INV comes after everything that the peer asked for before it (9.4.1.1.3): READs whose responses are still
+ * to be made would find the key gone. (If one gets lost on its way it is too late: a program that wants to be sure
+ * fences.)
+ * @return false: they can't be sent now, the packet is as good as lost.
+ */
+static bool
+reads_answered(struct transport *tp, struct qp *qp)
+{
+	if (qp->res_pending != 0)
+		responder_run(tp, qp, TP_TX_MAX);
+	if (qp->res_pending != 0)
+		out_of_sequence(tp, qp);
+	return qp->res_pending == 0 && qp->state != UROCE_QPS_ERR;
+}
+
+/*
+ * Invalidate what the IETH names. A failure is of class J (9.9.3; so Linux rxe_resp.c): the peer is told nothing, the
+ * receive completes in error, the QP goes to ERR.
+ */
+static bool
+invalidated(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
+{
+	if (likely(mw_invalidate(tp->c.mrs, wire_get32(p->bthp + p->op->off_ieth), qp->pd, qp->qpn))) {
+		tp->counters.rx_invalidate_requests++;
+		return true;
+	}
+	tp->counters.resp_invalidate_errors++;
+	recv_fail(tp, qp, UROCE_WC_REM_INV_REQ_ERR, TP_VERR_MW);
+	qp_error(tp, qp, -1);
+	return false;
+}
+
 static void
 data_request(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 {
 	uint32_t f = p->op->flags;
 	uint8_t nak = 0, status, verr = TP_VERR_NONE;
 
+	if (unlikely(f & WIRE_F_IETH) && !reads_answered(tp, qp))
+		return;
 	if ((f & WIRE_F_RQ) && unlikely(!recv_take(tp, qp))) {
 		not_ready(tp, qp);
 		return;
@@ -162,12 +207,11 @@ data_request(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 		qp->r_length = 0;
 	if (f & WIRE_F_SEND) {
 		tp->counters.rx_send_requests += (f & WIRE_F_START) != 0;
-		status = unlikely(f & WIRE_F_IETH) ? UROCE_WC_LOC_QP_OP_ERR :
-						     recv_place(tp, qp, p->payload, p->payload_bytes, &verr);
-		if (unlikely(f & WIRE_F_IETH))
-			verr = TP_VERR_MW;
+		status = recv_place(tp, qp, p->payload, p->payload_bytes, &verr);
 		if (unlikely(status != 0))
 			nak = receive_failed(tp, qp, status, verr);
+		else if (unlikely(f & WIRE_F_IETH) && !invalidated(tp, qp, p))
+			return;
 	} else {
 		nak = write_packet(tp, qp, p);
 	}
@@ -231,7 +275,7 @@ static void
 read_request(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 {
 	const uint8_t *reth = p->bthp + p->op->off_reth;
-	uint64_t va = wire_get64(reth);
+	uint64_t va = wire_get64(reth), at = va;
 	uint32_t rkey = wire_get32(reth + 8), length = wire_get32(reth + 12);
 	struct tp_res *r = res_claim(tp, qp);
 
@@ -241,7 +285,7 @@ read_request(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 		return;
 	}
 	if (length > 0 && (!(qp->access & UROCE_ACCESS_REMOTE_READ) ||
-			   mr_check(tp->c.mrs, rkey, qp->pd, UROCE_ACCESS_REMOTE_READ, va, length) == NULL)) {
+			   key_opens(tp, qp, rkey, UROCE_ACCESS_REMOTE_READ, &at, length) == NULL)) {
 		refuse(tp, qp, WIRE_NAK_REM_ACCESS, qp->epsn);
 		return;
 	}
@@ -249,6 +293,7 @@ read_request(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 	r->rkey = rkey;
 	r->length = length;
 	r->atomic = false;
+	r->placed = false;
 	res_accept(tp, qp, r, wire_packets(length, qp->mtu_shift));
 }
 
@@ -268,13 +313,45 @@ atomic_request(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 		return;
 	}
 	if (qp->access & UROCE_ACCESS_REMOTE_ATOMIC)
-		mr = mr_check(tp->c.mrs, rkey, qp->pd, UROCE_ACCESS_REMOTE_ATOMIC, va, sizeof(uint64_t));
+		mr = key_opens(tp, qp, rkey, UROCE_ACCESS_REMOTE_ATOMIC, &va, sizeof(uint64_t));
 	if (mr == NULL || mr_atomic(mr, va, swap ? MR_CMP_SWAP : MR_FETCH_ADD, swap ? compare : swap_add, swap_add,
 				    &r->va) != 0) {
 		refuse(tp, qp, WIRE_NAK_REM_ACCESS, qp->epsn);
 		return;
 	}
 	r->atomic = true;
+	r->placed = false;
+	res_accept(tp, qp, r, 1);
+}
+
+/*
+ * Annex A19: eight aligned bytes, stored at once, after everything before it; answered as a READ of nothing is, with
+ * the resources of a READ. On mapped memory it is one store.
+ */
+static void
+atomic_write_request(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
+{
+	const uint8_t *reth = p->bthp + p->op->off_reth;
+	uint64_t va = wire_get64(reth);
+	uint32_t rkey = wire_get32(reth + 8);
+	struct tp_res *r = res_claim(tp, qp);
+	struct mr *mr = NULL;
+
+	tp->counters.rx_write_requests++;
+	if (r == NULL || (va & 7) != 0 || wire_get32(reth + 12) != sizeof(uint64_t) ||
+	    p->payload_bytes != sizeof(uint64_t)) {
+		refuse(tp, qp, WIRE_NAK_INV_REQ, qp->epsn);
+		return;
+	}
+	if (qp->access & UROCE_ACCESS_REMOTE_WRITE)
+		mr = key_opens(tp, qp, rkey, UROCE_ACCESS_REMOTE_WRITE, &va, sizeof(uint64_t));
+	if (mr == NULL || mr_write(mr, va, p->payload, sizeof(uint64_t)) != 0) {
+		refuse(tp, qp, WIRE_NAK_REM_ACCESS, qp->epsn);
+		return;
+	}
+	r->atomic = false;
+	r->placed = true;
+	r->length = 0;
 	res_accept(tp, qp, r, 1);
 }
 
@@ -321,7 +398,7 @@ duplicate_read(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 	struct tp_res *r = res_find(qp, p->bth.psn);
 	uint64_t bit, off;
 
-	if (r == NULL || r->atomic)
+	if (r == NULL || r->atomic || r->placed)
 		return false;
 	off = (uint64_t)((p->bth.psn - r->psn) & WIRE_PSN_MASK) << qp->mtu_shift;
 	if (wire_get64(reth) != r->va + off || wire_get32(reth + 8) != r->rkey ||
@@ -356,11 +433,12 @@ duplicate(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 		}
 	} else {
 		r = res_find(qp, p->bth.psn);
-		if (r == NULL || !r->atomic) {
+		if (r == NULL || !(p->op->flags & WIRE_F_ATOMIC ? r->atomic : r->placed)) {
 			tp->counters.rx_duplicate_dropped++;
 			return;
 		}
 		r->replay |= (qp->res_pending >> (r - qp->res) & 1) == 0;
+		r->cur = r->psn;
 		qp->res_pending |= UINT64_C(1) << (r - qp->res);
 	}
 	qp_reply_later(tp, qp);
@@ -386,6 +464,8 @@ responder_rx(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 		read_request(tp, qp, p);
 	else if (p->op->flags & WIRE_F_ATOMIC)
 		atomic_request(tp, qp, p);
+	else if (WIRE_OPCODE_OP(p->bth.opcode) == WIRE_OP_ATOMIC_WRITE)
+		atomic_write_request(tp, qp, p);
 	else
 		refuse(tp, qp, WIRE_NAK_INV_REQ, qp->epsn);
 }
@@ -416,8 +496,10 @@ send_read_response(struct transport *tp, struct qp *qp, struct tp_res *r)
 	if (!tp_begin(tp, qp, opcode, &o))
 		return 0;
 	if (len > 0) {
-		mr = mr_check(tp->c.mrs, r->rkey, qp->pd, UROCE_ACCESS_REMOTE_READ, r->va + off, len);
-		if (unlikely(mr == NULL || mr_read(mr, r->va + off, tp_payload(&o), len) != 0)) {
+		uint64_t va = r->va + off;
+
+		mr = key_opens(tp, qp, r->rkey, UROCE_ACCESS_REMOTE_READ, &va, len);
+		if (unlikely(mr == NULL || mr_read(mr, va, tp_payload(&o), len) != 0)) {
 			tp_mbuf_put(tp, o.m);
 			return -1;
 		}

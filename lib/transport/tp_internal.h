@@ -31,6 +31,7 @@
 #include <rte_mbuf.h>
 #include <rte_prefetch.h>
 
+#include "mw.h"
 #include "transport.h"
 #include "wheel.h"
 
@@ -81,7 +82,8 @@ struct tp_req_op {
 	uint8_t kind;     /**< enum tp_req_kind */
 	uint8_t first, middle, last, only; /**< enum wire_op */
 };
-enum tp_req_kind { TP_REQ_NONE = 0, TP_REQ_DATA, TP_REQ_READ, TP_REQ_ATOMIC };
+enum tp_req_kind { TP_REQ_NONE = 0, TP_REQ_DATA, TP_REQ_READ, TP_REQ_ATOMIC, TP_REQ_LOCAL, /**< nothing is sent */
+		   TP_REQ_PLACE /**< ATOMIC_WRITE: data there, an empty READ response back */ };
 extern const struct tp_req_op tp_req_ops[UROCE_WR_OPS];
 
 /** A READ or atomic that the responder executed: the answer can be given again (C9-105, 9.4.4). */
@@ -93,6 +95,7 @@ struct tp_res {
 	uint32_t first;    /**< READ: PSN with which this (re)play began */
 	uint32_t cur;      /**< READ: PSN of the next response packet */
 	bool used, atomic, replay;
+	bool placed;       /**< ATOMIC_WRITE: answered by a READ response of no bytes */
 };
 
 /** The message that is coming in. */
@@ -307,6 +310,10 @@ void completer_arm(struct transport *tp, struct qp *qp);
 void completer_head(struct transport *tp, struct qp *qp);
 /** Complete the oldest WQE with an error; the QP goes to ERR, or SQE. */
 void completer_fail_head(struct transport *tp, struct qp *qp, uint8_t status, uint8_t verr);
+
+/* ---- local.c ---- */
+/** BIND_MW and LOCAL_INV. @return 1 if done; 0 if it has to wait or was refused (w->status). */
+uint32_t local_run(struct transport *tp, struct qp *qp, struct tp_swqe *w);
 
 /* ---- ah.c ---- */
 struct tp_ah {

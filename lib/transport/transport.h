@@ -49,7 +49,7 @@ enum tp_vendor_err {
 	TP_VERR_NONE = 0,
 	TP_VERR_WQE_OPCODE,   /**< opcode unknown or not for this QP type */
 	TP_VERR_WQE_SGES,     /**< more SGEs or inline bytes than the QP has */
-	TP_VERR_WQE_LENGTH,   /**< message too long, or not 8 bytes for an atomic */
+	TP_VERR_WQE_LENGTH,   /**< message too long, or not 8 bytes for an atomic or ATOMIC_WRITE */
 	TP_VERR_LKEY,         /**< lkey unknown, stale, of another PD, or range outside */
 	TP_VERR_LACCESS,      /**< the MR may not be written locally */
 	TP_VERR_FAULT,        /**< the program's memory is gone */
@@ -78,6 +78,7 @@ enum tp_vendor_err {
 	X(req_remote_access_errors) X(req_remote_invalid_request) X(req_remote_op_errors) X(req_local_errors) \
 	X(resp_remote_access_errors) X(resp_invalid_requests) X(resp_op_errors) X(resp_local_length_error) \
 	X(resp_rd_atomic_exceeded) X(req_cqe_error) X(resp_cqe_error) X(cqe_flush_error) \
+	X(mw_binds) X(local_invalidates) X(req_mw_errors) X(rx_invalidate_requests) X(resp_invalidate_errors) \
 	X(acks_sent) X(acks_received) X(retransmitted_packets) X(cq_overrun) X(cq_events) X(cq_events_lost) \
 	X(tx_no_mbuf) X(tx_no_room)
 

@@ -117,7 +117,7 @@ wrong_opcode(const struct sim_qp *q, const struct sim_op *op)
 	if (op->imm & 1)
 		return (op->imm & 2) ? 13 : 200;
 	return q->params.type == UROCE_QPT_UD ? UROCE_WR_RDMA_WRITE :
-	       q->params.type == UROCE_QPT_UC ? UROCE_WR_RDMA_READ : UROCE_WR_LOCAL_INV;
+	       q->params.type == UROCE_QPT_UC ? UROCE_WR_RDMA_READ : UROCE_WR_FLUSH;
 }
 
 static void

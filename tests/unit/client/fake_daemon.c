@@ -137,6 +137,9 @@ answer(struct fake_daemon *d, int sock, const struct ctl_req *req, const int *fd
 			strcpy(rsp.message, "no room; raise the roof");
 		}
 		break;
+	case CTL_MW_ALLOC:
+		rsp.mw_alloc.rkey = 0x4711;
+		break;
 	default:
 		break;
 	}

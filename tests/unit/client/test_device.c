@@ -206,6 +206,8 @@ opens_and_closes(struct fake_daemon *d)
 {
 	struct ibv_device **list, *dev;
 	struct ibv_context *c;
+	struct ibv_pd *pd;
+	struct ibv_mw *mw;
 	int n, before = 0;
 
 	list = ibv_get_device_list(&n);
@@ -219,8 +221,11 @@ opens_and_closes(struct fake_daemon *d)
 		c = ibv_open_device(dev);
 		EXPECT(c && c->device == dev && c->num_comp_vectors == 2);
 		EXPECT(verbs_get_ctx_op(c, create_qp_ex) && !verbs_get_ctx_op(c, modify_cq));
-		EXPECT(!ibv_alloc_mw((struct ibv_pd *)&(struct ibv_pd){ .context = c }, IBV_MW_TYPE_1));
-		EXPECT(errno == EOPNOTSUPP);
+		pd = ibv_alloc_pd(c);
+		EXPECT(pd && !ibv_alloc_mw(pd, 3) && errno == EINVAL);
+		mw = ibv_alloc_mw(pd, IBV_MW_TYPE_2);
+		EXPECT(mw && mw->context == c && mw->pd == pd && mw->type == IBV_MW_TYPE_2 && mw->rkey == 0x4711);
+		EXPECT(!ibv_dealloc_mw(mw) && !ibv_dealloc_pd(pd));
 		EXPECT(fcntl(c->async_fd, F_GETFD) & FD_CLOEXEC);
 		EXPECT(fcntl(c->cmd_fd, F_GETFD) & FD_CLOEXEC);
 		EXPECT(!ibv_close_device(c));

@@ -192,6 +192,116 @@ atomics_have_operands_before_their_sge(void **state)
 	bed_fini(&b);
 }
 
+/* man ibv_post_send, ibv_bind_mw: what is bound, with which rights, under which key. */
+static void
+binds_and_invalidations_fill_their_slots(void **state)
+{
+	struct ibv_pd pd, other;
+	struct ibv_mr mr = { .pd = &pd, .lkey = 0x123 };
+	struct ibv_mw mw = { .pd = &pd, .rkey = 0x4ff, .type = IBV_MW_TYPE_1 };
+	struct ibv_mw_bind_info info = { .mr = &mr, .addr = 0x1000, .length = 50,
+					 .mw_access_flags = IBV_ACCESS_REMOTE_READ };
+	struct ibv_mw_bind bind = { .wr_id = 8, .send_flags = IBV_SEND_SIGNALED, .bind_info = info };
+	struct ibv_send_wr wr = { .opcode = IBV_WR_LOCAL_INV, .invalidate_rkey = 0x456, .num_sge = 1 }, *bad;
+	union ring_sq_ctl ctl;
+	struct ring_sq_wqe *w;
+	struct ring_bind *op;
+	struct bed b;
+
+	bed_init(&b, IBV_QPT_RC);
+	b.qp.qp.qp_base.pd = &pd;
+	mw.context = b.qp.qp.qp_base.context = &b.ctx.v.context;
+	b.ctx.v.context.ops.bind_mw = client_bind_mw;
+	assert_int_equal(ibv_bind_mw(&b.qp.qp.qp_base, &mw, &bind), 0);
+	/* The 8 bits wrap, the index stays. */
+	assert_int_equal(mw.rkey, 0x400);
+	w = ring_slot(&b.e_sq, 0);
+	ctl.word = w->ctl;
+	op = (struct ring_bind *)(w + 1);
+	assert_true(ctl.opcode == UROCE_WR_BIND_MW && ctl.count == 0 && ctl.flags == UROCE_SEND_SIGNALED);
+	assert_true(w->wr_id == 8 && w->rkey == 0x400 && w->remote_addr == 0x1000);
+	assert_true(op->length == 50 && op->lkey == 0x123 && op->access == UROCE_ACCESS_REMOTE_READ);
+	/* Refused: rights that a type 1 window can't have, another PD; the key stays. */
+	bind.bind_info.mw_access_flags |= IBV_ACCESS_ZERO_BASED;
+	assert_int_equal(ibv_bind_mw(&b.qp.qp.qp_base, &mw, &bind), EINVAL);
+	bind.bind_info = info;
+	b.qp.qp.qp_base.pd = &other;
+	assert_int_equal(ibv_bind_mw(&b.qp.qp.qp_base, &mw, &bind), EPERM);
+	assert_int_equal(mw.rkey, 0x400);
+	assert_false(ring_sq_ready(&b.e_sq, 1));
+	assert_int_equal(client_post_send(&b.qp.qp.qp_base, &wr, &bad), 0);
+	w = ring_slot(&b.e_sq, 1);
+	ctl.word = w->ctl;
+	assert_true(ctl.opcode == UROCE_WR_LOCAL_INV && ctl.count == 0 && w->imm == 0x456);
+	/* A type 2 window: its index, and any low byte; zero based too. */
+	mw.type = IBV_MW_TYPE_2;
+	info.mw_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_ZERO_BASED;
+	wr = (struct ibv_send_wr){ .opcode = IBV_WR_BIND_MW, .bind_mw = { &mw, 0x4aa, info } };
+	assert_int_equal(client_post_send(&b.qp.qp.qp_base, &wr, &bad), 0);
+	assert_int_equal(((struct ring_sq_wqe *)ring_slot(&b.e_sq, 2))->rkey, 0x4aa);
+	assert_int_equal(mw.rkey, 0x400);
+	wr.bind_mw.rkey = 0x5aa;
+	assert_int_equal(client_post_send(&b.qp.qp.qp_base, &wr, &bad), EINVAL);
+	wr.bind_mw.rkey = 0x4aa;
+	wr.bind_mw.bind_info.mw_access_flags = IBV_ACCESS_LOCAL_WRITE;
+	assert_int_equal(client_post_send(&b.qp.qp.qp_base, &wr, &bad), EINVAL);
+	wr.bind_mw.bind_info.mw_access_flags = 0;
+	wr.bind_mw.bind_info.mr = NULL;
+	assert_int_equal(client_post_send(&b.qp.qp.qp_base, &wr, &bad), EINVAL);
+	wr.bind_mw.bind_info.mr = &mr;
+	wr.send_flags = IBV_SEND_INLINE;
+	assert_int_equal(client_post_send(&b.qp.qp.qp_base, &wr, &bad), EINVAL);
+	bed_fini(&b);
+}
+
+static void
+builders_bind_invalidate_and_write_atomically(void **state)
+{
+	struct ibv_mr mr = { .lkey = 0x123 };
+	struct ibv_mw mw = { .rkey = 0x4ff, .type = IBV_MW_TYPE_2 };
+	struct ibv_mw_bind_info info = { .mr = &mr, .addr = 0x1000, .length = 50, .mw_access_flags = 1 << 1 };
+	struct ibv_qp_ex *q;
+	union ring_sq_ctl ctl;
+	struct ring_sq_wqe *w;
+	struct bed b;
+
+	bed_init(&b, IBV_QPT_RC);
+	q = &b.qp.qp;
+	assert_int_equal(client_qp_set_builders(&b.qp, IBV_QPT_UD, IBV_QP_EX_WITH_BIND_MW), EOPNOTSUPP);
+	assert_int_equal(client_qp_set_builders(&b.qp, IBV_QPT_UC, IBV_QP_EX_WITH_SEND_WITH_INV), EOPNOTSUPP);
+	assert_int_equal(client_qp_set_builders(&b.qp, IBV_QPT_RC,
+						IBV_QP_EX_WITH_BIND_MW | IBV_QP_EX_WITH_LOCAL_INV |
+							IBV_QP_EX_WITH_SEND_WITH_INV |
+							IBV_QP_EX_WITH_ATOMIC_WRITE), 0);
+	ibv_wr_start(q);
+	ibv_wr_bind_mw(q, &mw, ibv_inc_rkey(mw.rkey), &info);
+	ibv_wr_local_inv(q, 0x400);
+	ibv_wr_send_inv(q, 0x77);
+	ibv_wr_set_sge(q, 3, 0x1000, 5);
+	ibv_wr_atomic_write(q, 0x88, 0x2000, "abcdefg");
+	assert_int_equal(ibv_wr_complete(q), 0);
+	w = ring_slot(&b.e_sq, 0);
+	ctl.word = w->ctl;
+	assert_true(ctl.opcode == UROCE_WR_BIND_MW && ctl.count == 0 && w->rkey == 0x400);
+	assert_int_equal(((struct ring_bind *)(w + 1))->access, UROCE_ACCESS_REMOTE_WRITE);
+	w = ring_slot(&b.e_sq, 1);
+	ctl.word = w->ctl;
+	assert_true(ctl.opcode == UROCE_WR_LOCAL_INV && w->imm == 0x400);
+	w = ring_slot(&b.e_sq, 2);
+	ctl.word = w->ctl;
+	assert_true(ctl.opcode == UROCE_WR_SEND_WITH_INV && ctl.count == 1 && w->imm == 0x77);
+	w = ring_slot(&b.e_sq, 3);
+	ctl.word = w->ctl;
+	assert_true(ctl.opcode == UROCE_WR_ATOMIC_WRITE && ctl.count == 8 && ctl.flags & UROCE_SEND_INLINE);
+	assert_true(w->rkey == 0x88 && w->remote_addr == 0x2000);
+	assert_string_equal((char *)(w + 1), "abcdefg");
+	ibv_wr_start(q);
+	ibv_wr_bind_mw(q, &mw, 0x500, &info);
+	assert_int_equal(ibv_wr_complete(q), EINVAL);
+	assert_false(ring_sq_ready(&b.e_sq, 4));
+	bed_fini(&b);
+}
+
 static void
 inline_data_is_gathered_into_the_slot(void **state)
 {
@@ -633,6 +743,8 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_write_fills_its_slot),
 		cmocka_unit_test(atomics_have_operands_before_their_sge),
+		cmocka_unit_test(binds_and_invalidations_fill_their_slots),
+		cmocka_unit_test(builders_bind_invalidate_and_write_atomically),
 		cmocka_unit_test(inline_data_is_gathered_into_the_slot),
 		cmocka_unit_test(ud_carries_its_address_handle),
 		cmocka_unit_test(bad_work_requests_are_refused_where_they_stand),

@@ -33,7 +33,7 @@ struct pair {
 	struct end end[2];
 	uint8_t *mem;  /**< 2 * BYTES */
 	int shared_fd; /**< the memory's memfd, if it is shared */
-	uint32_t lkey;
+	uint32_t lkey, mr;
 };
 
 static void
@@ -186,7 +186,8 @@ make_memory(struct pair *t, uint32_t kind)
 		.length = 2 * BYTES,
 		.nb_segs = 1,
 		.nb_in_msg = 1,
-		.access = UROCE_ACCESS_LOCAL_WRITE | UROCE_ACCESS_REMOTE_WRITE | UROCE_ACCESS_REMOTE_READ,
+		.access = UROCE_ACCESS_LOCAL_WRITE | UROCE_ACCESS_REMOTE_WRITE | UROCE_ACCESS_REMOTE_READ |
+			  UROCE_ACCESS_MW_BIND,
 	};
 	*seg = (struct ctl_seg){
 		.va = (uintptr_t)t->mem,
@@ -201,6 +202,7 @@ make_memory(struct pair *t, uint32_t kind)
 	if (r.status != 0)
 		fail_msg("MR of kind %u: %d, %s", kind, r.status, r.message);
 	t->lkey = r.mr_reg.lkey;
+	t->mr = r.mr_reg.handle;
 }
 
 static void
@@ -232,9 +234,9 @@ ring_doorbell(struct pair *t, const struct end *e)
 		assert_int_equal(write(t->p.kick_fd, &one, sizeof(one)), sizeof(one));
 }
 
-/** Post one WR of @p len bytes from @p from; RDMA goes to @p to. */
+/** Post one WR of @p len bytes from @p from; RDMA goes to @p to with @p rkey. */
 static void
-post_send(struct pair *t, int i, uint8_t opcode, const uint8_t *from, uint32_t len, const uint8_t *to)
+post_with(struct pair *t, int i, uint8_t opcode, const uint8_t *from, uint32_t len, const uint8_t *to, uint32_t rkey)
 {
 	struct end *e = &t->end[i];
 	struct ring_sq_wqe *w = ring_slot(&e->sq, e->sq.counter);
@@ -244,7 +246,7 @@ post_send(struct pair *t, int i, uint8_t opcode, const uint8_t *from, uint32_t l
 
 	w->wr_id = e->sq.counter;
 	w->remote_addr = (uintptr_t)to;
-	w->rkey = t->lkey;
+	w->rkey = rkey;
 	memcpy(w + 1, &sge, sizeof(sge));
 	c.phase = ring_phase(e->sq.counter, e->sq.order);
 	atomic_store_explicit(&w->ctl, c.word, memory_order_release);
@@ -252,6 +254,12 @@ post_send(struct pair *t, int i, uint8_t opcode, const uint8_t *from, uint32_t l
 	atomic_thread_fence(memory_order_seq_cst);
 	if (atomic_load(&sh->sq_watch) == 0)
 		ring_doorbell(t, e);
+}
+
+static void
+post_send(struct pair *t, int i, uint8_t opcode, const uint8_t *from, uint32_t len, const uint8_t *to)
+{
+	post_with(t, i, opcode, from, len, to, t->lkey);
 }
 
 static void
@@ -342,6 +350,101 @@ static void
 remote_memory_moves(void **state)
 {
 	run_write_read_send(CTL_SEG_REMOTE);
+}
+
+/** Post a WR without SGEs. @p op BIND_MW: a window onto all the memory; LOCAL_INV. */
+static void
+post_local(struct pair *t, int i, uint8_t op, uint32_t key)
+{
+	struct end *e = &t->end[i];
+	struct ring_sq_wqe *w = ring_slot(&e->sq, e->sq.counter);
+	struct ring_bind b = { .length = 2 * BYTES, .lkey = t->lkey, .access = UROCE_ACCESS_REMOTE_WRITE };
+	struct ring_qp_shared *sh = peer_area(&t->p, &e->qp.shared);
+	union ring_sq_ctl c = { .opcode = op, .flags = UROCE_SEND_SIGNALED };
+
+	w->wr_id = e->sq.counter;
+	w->remote_addr = (uintptr_t)t->mem;
+	w->rkey = w->imm = key;
+	memcpy(w + 1, &b, sizeof(b));
+	c.phase = ring_phase(e->sq.counter, e->sq.order);
+	atomic_store_explicit(&w->ctl, c.word, memory_order_release);
+	e->sq.counter++;
+	atomic_thread_fence(memory_order_seq_cst);
+	if (atomic_load(&sh->sq_watch) == 0)
+		ring_doorbell(t, e);
+}
+
+static int
+handle_call(struct pair *t, uint32_t op, uint32_t handle)
+{
+	struct ctl_req q = peer_req(op);
+	struct ctl_rsp r;
+
+	q.handle.handle = handle;
+	return peer_call(t->p.sock, &q, NULL, 0, &r, NULL, 0);
+}
+
+static void
+windows_are_bound_and_hold_their_mr(void **state)
+{
+	struct ctl_req q = peer_req(CTL_MW_ALLOC);
+	struct ctl_mw_alloc_rsp mw;
+	uint32_t key;
+	struct ring_cqe e;
+	struct ctl_rsp r;
+	struct pair t;
+
+	pair_open(&t, CTL_SEG_CONVERTED);
+	q.mw_alloc.pd = t.pd;
+	q.mw_alloc.type = 3;
+	assert_int_equal(peer_call(t.p.sock, &q, NULL, 0, &r, NULL, 0), EINVAL);
+	q.mw_alloc.type = 2;
+	call(&t, &q, &r, NULL);
+	mw = r.mw_alloc;
+	key = mw.rkey ^ 0x55;
+	post_local(&t, 1, UROCE_WR_BIND_MW, key);
+	assert_true(poll_cq(&t, &e));
+	assert_int_equal(e.status, UROCE_WC_SUCCESS);
+	assert_int_equal(handle_call(&t, CTL_MR_DEREG, t.mr), EBUSY);
+	fill(t.mem, 1);
+	/* The end that bound it takes writes through it. */
+	post_with(&t, 0, UROCE_WR_RDMA_WRITE, t.mem, BYTES, t.mem + BYTES, key);
+	assert_true(poll_cq(&t, &e));
+	assert_int_equal(e.status, UROCE_WC_SUCCESS);
+	assert_memory_equal(t.mem, t.mem + BYTES, BYTES);
+	post_local(&t, 1, UROCE_WR_LOCAL_INV, key);
+	assert_true(poll_cq(&t, &e));
+	assert_int_equal(e.status, UROCE_WC_SUCCESS);
+	/* A PD isn't freed before its windows. */
+	assert_int_equal(handle_call(&t, CTL_PD_FREE, t.pd), EBUSY);
+	assert_int_equal(handle_call(&t, CTL_MW_FREE, mw.handle), 0);
+	assert_int_equal(handle_call(&t, CTL_MW_FREE, mw.handle), EINVAL);
+	assert_int_equal(handle_call(&t, CTL_MR_DEREG, t.mr), 0);
+	pair_close(&t);
+	assert_int_equal(daemon_counts().mrs, 0);
+}
+
+static void
+a_session_that_ends_with_bound_windows_leaves_nothing(void **state)
+{
+	struct ctl_req q = peer_req(CTL_MW_ALLOC);
+	struct ring_cqe e;
+	struct ctl_rsp r;
+	struct pair t;
+	int i;
+
+	pair_open(&t, CTL_SEG_CONVERTED);
+	q.mw_alloc.pd = t.pd;
+	for (i = 0; i < 8; i++) {
+		q.mw_alloc.type = 1 + i % 2;
+		call(&t, &q, &r, NULL);
+		post_local(&t, i / 4, UROCE_WR_BIND_MW, r.mw_alloc.rkey);
+		assert_true(poll_cq(&t, &e));
+		assert_int_equal(e.status, UROCE_WC_SUCCESS);
+	}
+	assert_int_equal(daemon_counts().mrs, 9);
+	pair_close(&t);
+	assert_int_equal(daemon_counts().mrs, 0);
 }
 
 static void
@@ -518,6 +621,8 @@ main(void)
 		cmocka_unit_test(converted_memory_moves),
 		cmocka_unit_test(shared_memory_moves),
 		cmocka_unit_test(remote_memory_moves),
+		cmocka_unit_test(windows_are_bound_and_hold_their_mr),
+		cmocka_unit_test(a_session_that_ends_with_bound_windows_leaves_nothing),
 		cmocka_unit_test(a_peer_that_does_not_answer_is_a_timeout_with_its_address),
 		cmocka_unit_test(a_session_can_end_while_its_peer_is_being_looked_for),
 		cmocka_unit_test(a_program_killed_in_mid_traffic_leaves_nothing),

@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Memory windows: allocation, binding, invalidation, access checks.
+ */
+#include <stdlib.h>
+
+#include <rte_pause.h>
+
+#include "mr_priv.h"
+#include "mw.h"
+
+/** What a bind sets, and an invalidation clears. Every member is stored and loaded atomically on its own. */
+struct mw_binding {
+	uint32_t key;
+	uint32_t access;
+	uint32_t qpn;    /**< type 2: the QP that bound it */
+	struct mr *mr;   /**< NULL: not bound (type 2: free) */
+	uint64_t addr, length;
+};
+
+struct mw {
+	struct mr entry; /**< what the table points to: MR_KEY_NONE and the PD */
+	uint32_t index;
+	enum mw_type type;
+	uint32_t seq;    /**< odd: changing */
+	struct mw_binding b;
+};
+
+/* ---- Looking and changing ---- */
+/** @return the counter, even: @p b is what the window was at one moment; odd: it is changing. */
+static uint32_t
+mw_look(const struct mw *mw, struct mw_binding *b)
+{
+	uint32_t seq = __atomic_load_n(&mw->seq, __ATOMIC_ACQUIRE);
+
+	b->key = __atomic_load_n(&mw->b.key, __ATOMIC_RELAXED);
+	b->access = __atomic_load_n(&mw->b.access, __ATOMIC_RELAXED);
+	b->qpn = __atomic_load_n(&mw->b.qpn, __ATOMIC_RELAXED);
+	b->mr = __atomic_load_n(&mw->b.mr, __ATOMIC_RELAXED);
+	b->addr = __atomic_load_n(&mw->b.addr, __ATOMIC_RELAXED);
+	b->length = __atomic_load_n(&mw->b.length, __ATOMIC_RELAXED);
+	__atomic_thread_fence(__ATOMIC_ACQUIRE);
+	return __atomic_load_n(&mw->seq, __ATOMIC_RELAXED) == seq ? seq : seq | 1;
+}
+
+/** The same, waiting for the end of another's change. */
+static uint32_t
+mw_look_wait(const struct mw *mw, struct mw_binding *b)
+{
+	uint32_t seq;
+
+	while ((seq = mw_look(mw, b)) & 1)
+		rte_pause();
+	return seq;
+}
+
+/** Change what mw_look_wait() saw. @return false: somebody else has, look again. */
+static bool
+mw_change(struct mw *mw, uint32_t seq, const struct mw_binding *b)
+{
+	if (!__atomic_compare_exchange_n(&mw->seq, &seq, seq + 1, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+		return false;
+	__atomic_thread_fence(__ATOMIC_RELEASE);
+	__atomic_store_n(&mw->b.key, b->key, __ATOMIC_RELAXED);
+	__atomic_store_n(&mw->b.access, b->access, __ATOMIC_RELAXED);
+	__atomic_store_n(&mw->b.qpn, b->qpn, __ATOMIC_RELAXED);
+	__atomic_store_n(&mw->b.mr, b->mr, __ATOMIC_RELAXED);
+	__atomic_store_n(&mw->b.addr, b->addr, __ATOMIC_RELAXED);
+	__atomic_store_n(&mw->b.length, b->length, __ATOMIC_RELAXED);
+	__atomic_store_n(&mw->seq, seq + 2, __ATOMIC_RELEASE);
+	return true;
+}
+
+/** @return the window that has the index of @p key, or NULL. */
+static struct mw *
+mw_get(const struct mr_table *t, uint32_t key)
+{
+	uint32_t index = key >> 8;
+	struct mr *entry;
+
+	if (index >= t->nb_slots)
+		return NULL;
+	entry = __atomic_load_n(&t->slots[index], __ATOMIC_ACQUIRE);
+	return entry != NULL && entry->key == MR_KEY_NONE ? (struct mw *)entry : NULL;
+}
+
+/** One more window on @p mr. @return false: it is being deregistered. */
+static bool
+mr_hold(struct mr *mr)
+{
+	uint32_t n = __atomic_load_n(&mr->nb_windows, __ATOMIC_RELAXED);
+
+	do {
+		if (n == MR_RETIRED)
+			return false;
+	} while (!__atomic_compare_exchange_n(&mr->nb_windows, &n, n + 1, true, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED));
+	return true;
+}
+
+static void
+mr_let_go(struct mr *mr)
+{
+	if (mr != NULL)
+		__atomic_sub_fetch(&mr->nb_windows, 1, __ATOMIC_RELEASE);
+}
+
+bool
+mr_retire(struct mr *mr)
+{
+	uint32_t none = 0;
+
+	return __atomic_compare_exchange_n(&mr->nb_windows, &none, MR_RETIRED, false, __ATOMIC_ACQUIRE,
+					   __ATOMIC_RELAXED);
+}
+
+/* ---- Allocation ---- */
+int
+mw_create(struct mr_table *t, uint32_t pd, enum mw_type type, struct mw **out)
+{
+	struct mw *mw;
+
+	if (type != MW_TYPE_1 && type != MW_TYPE_2)
+		return EINVAL;
+	if (t->nb_free == 0)
+		return ENOMEM;
+	mw = calloc(1, sizeof(*mw));
+	if (mw == NULL)
+		return ENOMEM;
+	mw->entry.key = MR_KEY_NONE;
+	mw->entry.pd = pd;
+	mw->type = type;
+	mw->b.key = mr_key_take(t);
+	mw->index = mw->b.key >> 8;
+	t->count++;
+	__atomic_store_n(&t->slots[mw->index], &mw->entry, __ATOMIC_RELEASE);
+	*out = mw;
+	return 0;
+}
+
+void
+mw_destroy_bulk(struct mr_table *t, struct mw **mws, uint32_t n)
+{
+	uint32_t i;
+
+	if (n == 0)
+		return;
+	for (i = 0; i < n; i++)
+		__atomic_store_n(&t->slots[mws[i]->index], NULL, __ATOMIC_RELEASE);
+	mem_rcu_wait(t->qsbr);
+	for (i = 0; i < n; i++) {
+		struct mw *mw = mws[i];
+
+		mr_let_go(mw->b.mr);
+		/* The next owner of the index begins with another byte than the program chose last. */
+		t->variant[mw->index] = (uint8_t)mw->b.key;
+		mr_key_give(t, mw->index);
+		t->count--;
+		free(mw);
+	}
+}
+
+uint32_t
+mw_key(const struct mw *mw)
+{
+	return __atomic_load_n(&mw->b.key, __ATOMIC_RELAXED);
+}
+
+/* ---- Binding ---- */
+/** What is asked of the window, apart from the MR. */
+static bool
+window_allows(const struct mw *mw, const struct mw_binding *now, const struct mw_bind *b)
+{
+	if (b->access & ~(uint32_t)MW_ACCESS_KNOWN)
+		return false;
+	if (mw->type == MW_TYPE_1)
+		/* o10-36.2.2: a type 1 window isn't zero based. Bound or not, it may be bound anew or unbound. */
+		return (b->access & UROCE_ACCESS_ZERO_BASED) == 0;
+	/* o10-37.2.30: a type 2 window is bound when it is free only; o10-37.2.40: and never to nothing. */
+	return now->mr == NULL && b->length != 0;
+}
+
+/** @return the MR of a bind that isn't an unbind, or NULL: refused. */
+static struct mr *
+mr_to_open(const struct mr_table *t, const struct mw_bind *b, uint32_t pd)
+{
+	const uint32_t writes = UROCE_ACCESS_REMOTE_WRITE | UROCE_ACCESS_REMOTE_ATOMIC;
+	struct mr *mr = mr_get(t, b->lkey);
+	uint64_t off;
+
+	if (mr == NULL || mr->pd != pd)
+		return NULL;
+	/* C10-73: the MR must permit windows. */
+	if ((mr->access & UROCE_ACCESS_MW_BIND) == 0)
+		return NULL;
+	/* C10-74: what peers may write the program must be able to write itself. */
+	if ((b->access & writes) != 0 && (mr->access & UROCE_ACCESS_LOCAL_WRITE) == 0)
+		return NULL;
+	/* C10-75: the window lies inside the MR. */
+	off = b->addr - mr->iova;
+	if (off > mr->length || b->length > mr->length - off)
+		return NULL;
+	return mr;
+}
+
+bool
+mw_bind(const struct mr_table *t, const struct mw_bind *b, uint32_t pd, uint32_t qpn)
+{
+	struct mw *mw = mw_get(t, b->key);
+	struct mw_binding now, next = { .key = b->key };
+	uint32_t seq;
+
+	/* C10-72: QP, window and MR are of one PD. */
+	if (mw == NULL || mw->entry.pd != pd)
+		return false;
+	if (b->length != 0) {
+		next.mr = mr_to_open(t, b, pd);
+		if (next.mr == NULL || !mr_hold(next.mr))
+			return false;
+		next.access = b->access;
+		next.qpn = qpn;
+		next.addr = b->addr;
+		next.length = b->length;
+	}
+	do {
+		seq = mw_look_wait(mw, &now);
+		if (!window_allows(mw, &now, b)) {
+			mr_let_go(next.mr);
+			return false;
+		}
+	} while (!mw_change(mw, seq, &next));
+	mr_let_go(now.mr);
+	return true;
+}
+
+/** @return true if @p key opens the window now, for QP @p qpn of @p pd. */
+static bool
+opens(const struct mw *mw, const struct mw_binding *b, uint32_t key, uint32_t pd, uint32_t qpn)
+{
+	/* All 8 bits that the program chose must be right too. */
+	if (b->mr == NULL || b->key != key || mw->entry.pd != pd)
+		return false;
+	/* A 2B window is its QP's alone. */
+	return mw->type == MW_TYPE_1 || b->qpn == qpn;
+}
+
+bool
+mw_invalidate(const struct mr_table *t, uint32_t key, uint32_t pd, uint32_t qpn)
+{
+	struct mw *mw = mw_get(t, key);
+	struct mw_binding now, next = { .key = key };
+	uint32_t seq;
+
+	/* o10-37.2.26: a type 1 window is unbound by binding it, never invalidated. */
+	if (mw == NULL || mw->type == MW_TYPE_1)
+		return false;
+	do {
+		seq = mw_look_wait(mw, &now);
+		if (!opens(mw, &now, key, pd, qpn))
+			return false;
+	} while (!mw_change(mw, seq, &next));
+	mr_let_go(now.mr);
+	return true;
+}
+
+struct mr *
+mw_check(const struct mr_table *t, uint32_t key, uint32_t pd, uint32_t qpn, uint32_t access, uint64_t *va, uint64_t len)
+{
+	const struct mw *mw = mw_get(t, key);
+	struct mw_binding b;
+	uint64_t off;
+
+	if (mw == NULL || (mw_look(mw, &b) & 1) != 0 || !opens(mw, &b, key, pd, qpn))
+		return NULL;
+	if ((b.access & access) != access)
+		return NULL;
+	off = b.access & UROCE_ACCESS_ZERO_BASED ? *va : *va - b.addr;
+	if (off > b.length || len > b.length - off)
+		return NULL;
+	*va = b.addr + off;
+	return b.mr;
+}
