@@ -2,6 +2,7 @@
 /*
  * The requester: fetches and checks WQEs, cuts messages into packets and sends them, also again.
  */
+#include "cc.h"
 #include "tp_internal.h"
 
 #define SVC(s) (1 << (WIRE_##s >> 5))
@@ -189,6 +190,17 @@ requester_gather(struct transport *tp, const struct qp *qp, struct tp_swqe *w, c
 	return 0;
 }
 
+/* A packet that is sent for the first time and will be answered: the answer tells the round trip. */
+static inline void
+time_rtt(const struct transport *tp, struct qp *qp)
+{
+	if (qp->rtt_timing || qp->psn_cur != qp->psn_max)
+		return;
+	qp->rtt_timing = true;
+	qp->rtt_psn = qp->psn_cur;
+	qp->rtt_sent_ns = tp->now_ns;
+}
+
 void
 requester_sent(struct transport *tp, struct qp *qp, const struct tp_swqe *w, uint32_t psns)
 {
@@ -241,6 +253,8 @@ send_data(struct transport *tp, struct qp *qp, struct tp_swqe *w)
 		return 0;
 	}
 	tp_finish(tp, qp, &o, &b, len);
+	if (b.ackreq)
+		time_rtt(tp, qp);
 	requester_sent(tp, qp, w, 1);
 	return 1;
 }
@@ -273,6 +287,7 @@ send_read(struct transport *tp, struct qp *qp, struct tp_swqe *w)
 	wire_put_reth(o.bth + o.op->off_reth, slot->remote_addr + off, slot->rkey, len);
 	tp_finish(tp, qp, &o, &b, 0);
 	qp->rd_out++;
+	time_rtt(tp, qp);
 	requester_sent(tp, qp, w, packets);
 	return 1;
 }
@@ -298,6 +313,7 @@ send_atomic(struct transport *tp, struct qp *qp, struct tp_swqe *w)
 			   swap ? a->compare_add : 0);
 	tp_finish(tp, qp, &o, &b, 0);
 	qp->rd_out++;
+	time_rtt(tp, qp);
 	requester_sent(tp, qp, w, 1);
 	return 1;
 }
@@ -324,6 +340,48 @@ complete_unacknowledged(struct transport *tp, struct qp *qp)
 		completer_head(tp, qp);
 }
 
+static inline uint32_t
+send_next(struct transport *tp, struct qp *qp, struct tp_swqe *w)
+{
+	if (unlikely(qp->service == WIRE_UD))
+		return ud_send(tp, qp, w);
+	if (tp_req_ops[w->opcode].kind == TP_REQ_DATA)
+		return send_data(tp, qp, w);
+	if (tp_req_ops[w->opcode].kind == TP_REQ_READ)
+		return send_read(tp, qp, w);
+	return send_atomic(tp, qp, w);
+}
+
+/*
+ * The next packet of a QP under congestion control, if it is time. While no round trip is being measured, a packet asks
+ * for its answer as if it filled the window: a slow QP would else learn nothing for many round trips.
+ */
+static uint32_t
+send_paced(struct transport *tp, struct qp *qp, struct tp_swqe *w)
+{
+	int32_t on_the_way = wire_psn_diff(qp->psn_cur, qp->psn_una);
+	uint64_t bytes = tp->counters.tx_bytes;
+	uint8_t kind = tp_req_ops[w->opcode].kind;
+	uint32_t psn = qp->psn_cur, n;
+	uint16_t window = qp->window;
+
+	if (!cc_may_send(tp, qp)) {
+		qp->blocked = true;
+		return 0;
+	}
+	if (kind == TP_REQ_DATA && !qp->rtt_timing && on_the_way < window)
+		qp->window = (uint16_t)(on_the_way + 1);
+	n = send_next(tp, qp, w);
+	qp->window = window;
+	if (n == 0)
+		return 0;
+	bytes = tp->counters.tx_bytes - bytes;
+	if (kind == TP_REQ_READ && qp->cc->ops->paces_reads)
+		bytes += (uint64_t)((qp->psn_cur - psn) & WIRE_PSN_MASK) << qp->mtu_shift;
+	cc_sent(tp, qp->cc, (uint32_t)bytes);
+	return n;
+}
+
 uint32_t
 requester_run(struct transport *tp, struct qp *qp, uint32_t budget)
 {
@@ -345,14 +403,7 @@ requester_run(struct transport *tp, struct qp *qp, uint32_t budget)
 			qp->blocked = true;
 			break;
 		}
-		if (unlikely(qp->service == WIRE_UD))
-			n = ud_send(tp, qp, w);
-		else if (tp_req_ops[w->opcode].kind == TP_REQ_DATA)
-			n = send_data(tp, qp, w);
-		else if (tp_req_ops[w->opcode].kind == TP_REQ_READ)
-			n = send_read(tp, qp, w);
-		else
-			n = send_atomic(tp, qp, w);
+		n = unlikely(qp->cc != NULL) ? send_paced(tp, qp, w) : send_next(tp, qp, w);
 		work += n;
 		if (unlikely(n == 0)) {
 			if (w->status != 0)
@@ -375,7 +426,35 @@ requester_rewind(struct transport *tp, struct qp *qp)
 	qp->sq_cur = qp->sq_tail;
 	qp->psn_cur = qp->psn_una;
 	qp->rd_out = 0;
+	qp->rtt_timing = false;
 	qp_activate(tp, qp);
+}
+
+void
+requester_probe(struct transport *tp, struct qp *qp)
+{
+	struct tp_swqe *w = qp_inflight(qp, qp->sq_tail);
+	uint32_t sq_cur = qp->sq_cur, psn_cur = qp->psn_cur;
+	uint16_t window = qp->window;
+	uint8_t rd_out = qp->rd_out;
+
+	/* What fills the window asks for an answer. */
+	qp->window = 1;
+	qp->rtt_timing = false;
+	qp->sq_cur = qp->sq_tail;
+	qp->psn_cur = qp->psn_una;
+	qp->rd_out = 0;
+	if (w->status == 0)
+		send_next(tp, qp, w);
+	qp->window = window;
+	/* Its memory has gone: it fails when its turn comes. */
+	if (unlikely(w->status != 0)) {
+		requester_rewind(tp, qp);
+		return;
+	}
+	qp->sq_cur = sq_cur;
+	qp->psn_cur = psn_cur;
+	qp->rd_out = rd_out;
 }
 
 bool
