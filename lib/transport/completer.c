@@ -74,6 +74,9 @@ next_deadline(const struct transport *tp, const struct qp *qp)
 		return qp->giveup_ns;
 	early = qp->rto_ns + (uint64_t)wire_psn_diff(qp->psn_max, qp->psn_una) * TP_PROBE_PACKET_NS;
 	early <<= qp->rto_shift;
+	/* What was sent before the packet that was answered is hardly still to come. */
+	if (unlikely(qp->probe == TP_PROBE_ANSWERED))
+		early = qp->rto_ns / 2;
 	if (2 * early > ack_timeout_ns(qp) || tp->now_ns + early >= qp->giveup_ns)
 		return qp->giveup_ns;
 	return tp->now_ns + early;
@@ -106,6 +109,7 @@ note_rtt(struct transport *tp, struct qp *qp)
 	}
 	qp->rto_ns = RTE_MAX(2 * qp->srtt_ns + 4 * qp->rttvar_ns, (uint32_t)TP_PROBE_MIN_NS);
 	qp->rto_shift = 0;
+	qp->probe = TP_PROBE_NONE;
 	qp->rtt_timing = false;
 	qp->rtt_una = qp->psn_una;
 	if (unlikely(qp->cc != NULL) && qp->cc->ops->rtt != NULL) {

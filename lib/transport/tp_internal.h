@@ -114,7 +114,7 @@ enum tp_reply {
 /** Whether the peer has been told that epsn is missing (9.7.5.2.8: once). */
 enum tp_told { TP_TOLD_NOTHING = 0, TP_TOLD_SEQ, TP_TOLD_RNR };
 
-/** Early retransmission (RFC 8985, section 7: tail loss probe), until nothing is on the way any more. */
+/** Early retransmission (RFC 8985, section 7: tail loss probe), until nothing is on the way or a round trip was measured. */
 enum tp_probe {
 	TP_PROBE_NONE = 0,
 	TP_PROBE_SENT,     /**< the oldest packet was sent again */

@@ -315,6 +315,7 @@ ep_create(struct sim_world *w, uint32_t id)
 	ep->qps = qp_table_create(QP_TABLE_SIZE, NULL);
 	if (ep->mrs == NULL || ep->qps == NULL)
 		return false;
+	tc.ports[0] = (struct tp_port_config){ .cc = w->cfg.cc, .mbps = w->cfg.gbps * 1000 };
 	tc.mrs = ep->mrs;
 	tc.qps = ep->qps;
 	ep->nb_engines = (w->cfg.faults & SIM_F_ENGINES) ? SIM_MAX_ENGINES : 1;
