@@ -3,7 +3,7 @@
 # What the scripts share: the list of packages, installing, building, hugepages. Source it; it runs nothing by itself.
 
 UROCE_ROOT=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.." && pwd)
-UROCE_BUILD=${UROCE_BUILD:-$UROCE_ROOT/build}
+UROCE_BUILD=$(realpath -m -- "${UROCE_BUILD:-$UROCE_ROOT/build}")
 
 # The one list of Debian packages: to build, to run a lab with Debian's own verbs programs, to test.
 UROCE_PACKAGES_BUILD="gcc libc6-dev pkg-config meson ninja-build clang libdpdk-dev libisal-dev libbsd-dev libbpf-dev
@@ -62,8 +62,8 @@ need_packages()
 	fi
 }
 
-# build_uroce [MESON OPTION...]: configures $UROCE_BUILD if need be and builds it.
-build_uroce()
+# configure_uroce [MESON OPTION...]: makes $UROCE_BUILD a build folder with these options.
+configure_uroce()
 {
 	local dir=$UROCE_BUILD
 	if [ -e "$dir" ] && ! [ -w "$dir" ]; then
@@ -75,7 +75,31 @@ build_uroce()
 	else
 		meson setup "$dir" "$UROCE_ROOT" "$@" || die "could not configure $dir (log: $dir/meson-logs/meson-log.txt)"
 	fi
-	ninja -C "$dir" || die "the build failed"
+}
+
+# build_everything: tests as well.
+build_everything()
+{
+	ninja -C "$UROCE_BUILD" || die "the build failed"
+}
+
+# build_product: what a user runs, without the tests.
+build_product()
+{
+	local targets
+	ninja -C "$UROCE_BUILD" build.ninja >/dev/null || die "could not configure $UROCE_BUILD anew"
+	targets=$(meson introspect --targets "$UROCE_BUILD" | /usr/bin/python3 -c '
+import json
+import os
+import sys
+
+build, root = sys.argv[1:]
+for target in json.load(sys.stdin):
+    if target["build_by_default"] and not os.path.relpath(target["defined_in"], root).startswith("tests/"):
+        print(*(os.path.relpath(name, build) for name in target["filename"]))
+' "$UROCE_BUILD" "$UROCE_ROOT") || die "meson can't list what to build in $UROCE_BUILD"
+	# shellcheck disable=SC2086
+	ninja -C "$UROCE_BUILD" $targets || die "the build failed"
 }
 
 # hugepages_up FILE PAGES: make PAGES 2 MiB pages free. FILE says afterwards how many that added to the system's pool.

@@ -27,7 +27,8 @@ arena_open(size_t bytes)
 	if (!arena.huge)
 		arena.base = mmap(NULL, arena.bytes, prot, flags, -1, 0);
 	if (arena.base == MAP_FAILED) {
-		fprintf(stderr, "uroce-perf: no memory for the test, %zu MiB: %s; take a smaller --memory, --depth or --qps\n",
+		fprintf(stderr,
+			"uroce-perf: no memory for the test, %zu MiB: %s; take a smaller --memory, --depth or --qps\n",
 			arena.bytes >> 20, strerror(errno));
 		return false;
 	}
@@ -40,8 +41,8 @@ arena_alloc(size_t bytes, size_t align)
 	size_t at = (arena.used + align - 1) & ~(align - 1);
 
 	if (bytes > arena.bytes - at) {
-		fprintf(stderr, "uroce-perf: arena_need() is too small: %zu of %zu bytes used, %zu asked for\n", arena.used,
-			arena.bytes, bytes);
+		fprintf(stderr, "uroce-perf: arena_need() is too small: %zu of %zu bytes used, %zu asked for\n",
+			arena.used, arena.bytes, bytes);
 		abort();
 	}
 	arena.used = at + bytes;

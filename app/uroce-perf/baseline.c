@@ -113,7 +113,10 @@ ask(struct bare *b)
 int
 baseline_ring(const struct perf_opts *o, const unsigned int cores[2])
 {
-	struct bare b = { .sq = { .order = RING_ORDER, .shift = SQ_SHIFT }, .cq = { .order = RING_ORDER, .shift = CQ_SHIFT } };
+	struct bare b = {
+		.sq = { .order = RING_ORDER, .shift = SQ_SHIFT },
+		.cq = { .order = RING_ORDER, .shift = CQ_SHIFT },
+	};
 	pthread_t thread;
 	double each;
 

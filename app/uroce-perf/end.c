@@ -82,7 +82,7 @@ arena_need(const struct perf_opts *o)
 	return 2 * o->engines * end;
 }
 
-/** Content of the eight bytes at @p off, a multiple of 8: differs from place to place, and from memory as it is at first. */
+/** Content of the eight bytes at @p off, a multiple of 8: differs from place to place, and from fresh memory. */
 static inline uint64_t
 pattern(uint64_t off)
 {
@@ -186,8 +186,8 @@ end_fail(struct perf_end *e, const struct ring_cqe *cqe)
 {
 	union ring_cqe_ctl ctl = { .word = atomic_load(&cqe->ctl) };
 
-	snprintf(e->error, sizeof(e->error), "completion of QP 0x%x with status %u, vendor error %u", cqe->qpn, cqe->status,
-		 ctl.vendor_err);
+	snprintf(e->error, sizeof(e->error), "completion of QP 0x%x with status %u, vendor error %u",
+		 cqe->qpn, cqe->status, ctl.vendor_err);
 	atomic_store(&e->done, true);
 }
 

@@ -90,8 +90,8 @@ void end_fail(struct perf_end *e, const struct ring_cqe *cqe);
 
 /** Write one SQ WQE. The caller sees to it that there is room. end_ring_sq() after the last of a batch. */
 static inline void
-end_post_send(struct perf_end *e, struct perf_qp *q, uint8_t opcode, uint8_t flags, const uint8_t *local, uint64_t remote,
-	      uint32_t len)
+end_post_send(struct perf_end *e, struct perf_qp *q, uint8_t opcode, uint8_t flags, const uint8_t *local,
+	      uint64_t remote, uint32_t len)
 {
 	struct ring_sq_wqe *w = ring_slot(&q->sq, q->sq.counter);
 	union ring_sq_ctl ctl = { .opcode = opcode, .flags = flags, .phase = ring_phase(q->sq.counter, q->sq.order) };

@@ -69,8 +69,9 @@ port_open(struct perf_host *h, const char *ethdev, const char *address)
 		return false;
 	}
 	if (128u << h->port->active_mtu < h->o->mtu) {
-		fprintf(stderr, "uroce-perf: port %s: its largest MTU is %u; give --mtu %u or a port that carries more\n", ethdev,
-			128u << h->port->active_mtu, 128u << h->port->active_mtu);
+		fprintf(stderr,
+			"uroce-perf: port %s: its largest MTU is %u; give --mtu %u or a port that carries more\n",
+			ethdev, 128u << h->port->active_mtu, 128u << h->port->active_mtu);
 		return false;
 	}
 	for (h->sgid_index = 0; h->sgid_index < UROCE_MAX_GIDS; h->sgid_index++)
@@ -158,7 +159,8 @@ call_qp_modify(struct engine *engine, void *arg, uint64_t now_ns)
 	if (rc == 0)
 		rc = qp_modify(engine_transport(engine), c->q->qp, &c->attr, c->mask, c->path, now_ns);
 	if (rc != 0)
-		fprintf(stderr, "uroce-perf: QP to %s: %s\n", qp_state_name((enum uroce_qp_state)c->attr.qp_state), why);
+		fprintf(stderr, "uroce-perf: QP to %s: %s\n",
+			qp_state_name((enum uroce_qp_state)c->attr.qp_state), why);
 	return rc;
 }
 
@@ -301,7 +303,8 @@ qp_connect(struct perf_host *h, struct engine *engine, struct qp_call *c, const 
 }
 
 bool
-host_connect(struct perf_host *h, unsigned int i, const struct perf_hello *hello, const struct perf_peer *peers, bool loopback)
+host_connect(struct perf_host *h, unsigned int i, const struct perf_hello *hello, const struct perf_peer *peers,
+	     bool loopback)
 {
 	struct perf_end *e = h->ends[i];
 	struct tp_path path = { .port = 0, .pkey = WIRE_PKEY_DEFAULT, .loopback = loopback };

@@ -41,14 +41,16 @@ struct perf_hello {
 };
 
 /** @return false with a message printed. */
-bool host_open(struct perf_host *h, const struct perf_opts *o, unsigned int number, const char *ethdev, const char *address);
+bool host_open(struct perf_host *h, const struct perf_opts *o, unsigned int number, const char *ethdev,
+	       const char *address);
 /** Add an end with its QPs on @p engine. @return NULL with a message printed. */
 struct perf_end *host_add_end(struct perf_host *h, unsigned int engine, bool initiator, uint64_t tsc_hz);
 void host_hello(const struct perf_host *h, struct perf_hello *hello);
 /** Describe the QPs of end @p i, o->qps of them. */
 void host_peers(const struct perf_host *h, unsigned int i, struct perf_peer *peers);
 /** Connect the QPs of end @p i. @return false with a message printed. */
-bool host_connect(struct perf_host *h, unsigned int i, const struct perf_hello *hello, const struct perf_peer *peers, bool loopback);
+bool host_connect(struct perf_host *h, unsigned int i, const struct perf_hello *hello, const struct perf_peer *peers,
+		  bool loopback);
 /** Print the transports' counters that aren't zero, for a test that failed. */
 void host_print_counters(const struct perf_host *h, const char *name);
 /** Engines stopped. Destroys everything; what the set-up has not made is skipped. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Latency: one message at a time on the first QP. WRITE and SEND go to and fro, and the receiver of a WRITE polls its last byte,
- * as programs do; READ and atomics are timed from post to completion.
+ * Latency: one message at a time on the first QP. WRITE and SEND go to and fro, and the receiver of a WRITE polls
+ * its last byte, as programs do; READ and atomics are timed from post to completion.
  */
 #include "end.h"
 

@@ -25,10 +25,11 @@ perf_role_name(enum perf_role role)
 
 static const char usage_text[] =
 	"usage: uroce-perf [EAL options] -- [options]\n"
-	"  --role pair|shm|server|client  pair: two hosts in this process, a memif between them (default); shm: a program on\n"
-	"                             one core, an engine on another, QPs looped back; server, client: two processes\n"
+	"  --role pair|shm|server|client   pair: two hosts in this process, a memif between them (default);\n"
+	"                             shm: a program on one core, an engine on another, QPs looped back;\n"
+	"                             server, client: two processes\n"
 	"  --op write|send|read|fetch_add|cmp_swap\n"
-	"  --test rate|latency|memcpy|ring   memcpy and ring (a bare shared-memory ring) are baselines without packets\n"
+	"  --test rate|latency|memcpy|ring   memcpy and ring (a bare shared-memory ring) are baselines\n"
 	"  --size BYTES               of a message (8)\n"
 	"  --depth N                  WQEs under way per QP (128)\n"
 	"  --qps N                    QPs per lcore (1)\n"
@@ -40,16 +41,18 @@ static const char usage_text[] =
 	"  --seconds S, --warmup S    of rate tests (2, 0.5)\n"
 	"  --iterations N             of latency tests (20000)\n"
 	"  --engines N                lcores per host (1); pair needs twice as many, shm exactly one more\n"
-	"  --one-core                 pair: both hosts in one loop on one lcore; the cycles are those of both, nothing idles\n"
+	"  --one-core                 pair: both hosts in one loop on one lcore; cycles are those of both\n"
 	"  --ipv6                     pair, shm: IPv6 addresses\n"
 	"  --port ETHDEV, --address ADDR/PREFIX   server, client: the port and its address\n"
 	"  --peer HOST, --tcp-port N  client: where the server listens (18700)\n"
 	"  --gateway-mac MAC          server, client: next hop, if the other isn't on the same link\n"
 	"  --brief                    one line of key=value pairs\n";
 
-enum { OPT_ROLE = 1, OPT_OP, OPT_TEST, OPT_SIZE, OPT_DEPTH, OPT_QPS, OPT_SIGNAL, OPT_INLINE, OPT_MTU, OPT_RD_ATOMIC, OPT_MEMORY,
-       OPT_SECONDS, OPT_WARMUP, OPT_ITERATIONS, OPT_ENGINES, OPT_IPV6, OPT_ONE_CORE, OPT_PORT, OPT_ADDRESS, OPT_PEER, OPT_TCP_PORT, OPT_GATEWAY,
-       OPT_BRIEF, OPT_HELP };
+enum {
+	OPT_ROLE = 1, OPT_OP, OPT_TEST, OPT_SIZE, OPT_DEPTH, OPT_QPS, OPT_SIGNAL, OPT_INLINE, OPT_MTU, OPT_RD_ATOMIC,
+	OPT_MEMORY, OPT_SECONDS, OPT_WARMUP, OPT_ITERATIONS, OPT_ENGINES, OPT_IPV6, OPT_ONE_CORE, OPT_PORT,
+	OPT_ADDRESS, OPT_PEER, OPT_TCP_PORT, OPT_GATEWAY, OPT_BRIEF, OPT_HELP,
+};
 
 static const struct option options[] = {
 	{ "role", required_argument, NULL, OPT_ROLE },
@@ -110,8 +113,8 @@ number(const char *option, const char *text, uint64_t min, uint64_t max, uint64_
 	}
 	if (errno == 0 && end != text && *end == '\0' && text[0] != '-' && *out >= min && *out <= max)
 		return true;
-	fprintf(stderr, "uroce-perf: --%s %s: must be a number from %llu to %llu\n", option, text, (unsigned long long)min,
-		(unsigned long long)max);
+	fprintf(stderr, "uroce-perf: --%s %s: must be a number from %llu to %llu\n", option, text,
+		(unsigned long long)min, (unsigned long long)max);
 	return false;
 }
 

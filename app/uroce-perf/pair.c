@@ -40,7 +40,8 @@ wire_create(const struct perf_opts *o)
 		char name[32], args[160];
 
 		port_name(name, sizeof(name), i);
-		snprintf(args, sizeof(args), "role=%s,id=0,bsize=4352,rsize=10,socket=uroce-perf-%d,socket-abstract=yes",
+		snprintf(args, sizeof(args),
+			 "role=%s,id=0,bsize=4352,rsize=10,socket=uroce-perf-%d,socket-abstract=yes",
 			 i == 0 ? "server" : "client", (int)getpid());
 		if (rte_eal_hotplug_add("vdev", name, args) != 0) {
 			fprintf(stderr, "uroce-perf: no memif port; is DPDK's memif driver installed?\n");
@@ -155,7 +156,8 @@ results(struct pair *p, const struct perf_opts *o)
 		r[i]->busy_cycles[0] = p->lanes[0][i].busy_cycles;
 		r[i]->busy_cycles[1] = p->lanes[1][i].busy_cycles;
 		if (o->one_core)
-			r[i]->busy_cycles[0] = (uint64_t)((double)p->lanes[0][0].cpu_ns * 1e-9 * (double)rte_get_tsc_hz());
+			r[i]->busy_cycles[0] = (uint64_t)((double)p->lanes[0][0].cpu_ns / 1e9 *
+							  (double)rte_get_tsc_hz());
 		if (ok && !end_verify(op_is_inbound(o->op) ? from : to, r[i]->all_ops)) {
 			fprintf(stderr, "uroce-perf: the data that arrived isn't what was sent\n");
 			ok = false;
@@ -214,8 +216,8 @@ run_pair(const struct perf_opts *o)
 	if (p == NULL)
 		return EXIT_FAILURE;
 	if (!o->one_core && rte_lcore_count() < HOSTS * o->engines) {
-		fprintf(stderr, "uroce-perf: --role pair with --engines %u needs %u lcores, EAL has %u: give -l 0-%u\n", o->engines,
-			HOSTS * o->engines, rte_lcore_count(), HOSTS * o->engines - 1);
+		fprintf(stderr, "uroce-perf: --role pair with --engines %u needs %u lcores, EAL has %u: give -l 0-%u\n",
+			o->engines, HOSTS * o->engines, rte_lcore_count(), HOSTS * o->engines - 1);
 		free(p);
 		return EXIT_FAILURE;
 	}

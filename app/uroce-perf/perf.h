@@ -4,8 +4,8 @@
  * uroce-perf measures the stack itself: engines in this process, no daemon.
  *
  * Arrangements (enum perf_role):
- *   pair           two hosts in this process, each with its lcores, joined by memif. Every lcore runs its engine and its
- *                  share of the workload in one loop.
+ *   pair           two hosts in this process, each with its lcores, joined by memif. Every lcore runs
+ *                  its engine and its share of the workload in one loop.
  *   server, client the same with the hosts in two processes, on any wire; they meet over TCP.
  *   shm            one host; the workload is another process on another core that talks to the engine through
  *                  shared-memory rings, as verbs programs do. Its QPs are connected to each other.

@@ -33,13 +33,13 @@ report_rate(const struct perf_opts *o, struct perf_result *const *r, unsigned in
 	}
 	if (o->brief) {
 		printf("role=%s op=%s test=rate size=%u qps=%u depth=%u engines=%u mtu=%u ops_per_s=%.0f GB_per_s=%.3f "
-		       "cycles_initiator=%.0f cycles_target=%.0f cycles_engine=%.0f pages=%s\n", perf_role_name(o->role),
-		       perf_op_name(o->op), o->size, o->qps, o->depth, n, o->mtu, rate, rate * o->size / 1e9, per(busy[0], ops),
-		       per(busy[1], ops), per(engine, ops), arena_pages());
+		       "cycles_initiator=%.0f cycles_target=%.0f cycles_engine=%.0f pages=%s\n",
+		       perf_role_name(o->role), perf_op_name(o->op), o->size, o->qps, o->depth, n, o->mtu, rate,
+		       rate * o->size / 1e9, per(busy[0], ops), per(busy[1], ops), per(engine, ops), arena_pages());
 		return;
 	}
-	printf("%s of %u bytes, %s, %u lcore(s) a side, %u QP(s) each, depth %u, MTU %u\n", perf_op_name(o->op), o->size,
-	       perf_role_name(o->role), n, o->qps, o->depth, o->mtu);
+	printf("%s of %u bytes, %s, %u lcore(s) a side, %u QP(s) each, depth %u, MTU %u\n",
+	       perf_op_name(o->op), o->size, perf_role_name(o->role), n, o->qps, o->depth, o->mtu);
 	printf("  %.3f million/s per lcore, %.3f GB/s per lcore; all: %.3f million/s, %.3f GB/s\n", rate / n / 1e6,
 	       rate / n * o->size / 1e9, rate / 1e6, rate * o->size / 1e9);
 	printf("  busy cycles per message:");
@@ -62,8 +62,8 @@ report_latency(const struct perf_opts *o, struct perf_result *r, uint64_t tsc_hz
 	qsort(s, n, sizeof(*s), by_value);
 	if (o->brief) {
 		printf("role=%s op=%s test=latency size=%u median_us=%.3f p99_us=%.3f min_us=%.3f half=%d\n",
-		       perf_role_name(o->role), perf_op_name(o->op), o->size, s[n / 2] * us, s[(uint64_t)n * 99 / 100] * us,
-		       s[0] * us, half);
+		       perf_role_name(o->role), perf_op_name(o->op), o->size, s[n / 2] * us,
+		       s[(uint64_t)n * 99 / 100] * us, s[0] * us, half);
 		return;
 	}
 	printf("%s of %u bytes, %s, %s: median %.3f us, 99%% %.3f us, least %.3f us\n", perf_op_name(o->op), o->size,

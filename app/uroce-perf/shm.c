@@ -200,7 +200,8 @@ port_create(char *name, size_t bytes)
 	char args[96];
 
 	snprintf(name, bytes, "net_memif0");
-	snprintf(args, sizeof(args), "role=server,id=0,bsize=4352,socket=uroce-perf-%d,socket-abstract=yes", (int)getpid());
+	snprintf(args, sizeof(args), "role=server,id=0,bsize=4352,socket=uroce-perf-%d,socket-abstract=yes",
+		 (int)getpid());
 	if (rte_eal_hotplug_add("vdev", name, args) == 0)
 		return true;
 	fprintf(stderr, "uroce-perf: no memif port; is DPDK's memif driver installed?\n");
@@ -219,7 +220,8 @@ run_shm(const struct perf_opts *o, struct shm_control *c)
 		fprintf(stderr, "uroce-perf: --role shm needs 2 lcores, EAL has %u: give -l 0,1\n", rte_lcore_count());
 		ok = false;
 	}
-	ok = ok && port_create(port, sizeof(port)) && host_open(h, o, 0, port, o->ipv6 ? "fd00:18::1/64" : "198.18.0.1/24");
+	ok = ok && port_create(port, sizeof(port)) &&
+	     host_open(h, o, 0, port, o->ipv6 ? "fd00:18::1/64" : "198.18.0.1/24");
 	if (ok) {
 		session = engine_session_add(h->engines[0], &c->db, PERF_ENDS_PER_ENGINE * o->qps);
 		ok = session != NULL && ends_create(c, h, session) && ends_connect(h) && measure(c, h, session);

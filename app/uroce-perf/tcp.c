@@ -15,7 +15,14 @@
 
 #include "lane.h"
 
-enum { HELLO_MAGIC = 0x75706631, HELLO_VERSION = 1, CONNECT_TRIES = 100, CONNECT_WAIT_US = 100000 };
+enum {
+	HELLO_MAGIC = 0x75706631,
+	HELLO_VERSION = 1,
+	CONNECT_TRIES = 100,
+	CONNECT_WAIT_US = 100000,
+	LINK_TRIES = 1000,
+	LINK_WAIT_US = 10000,
+};
 
 struct meeting {
 	struct perf_host host;
@@ -128,10 +135,31 @@ hellos_agree(const struct perf_hello *mine, const struct perf_hello *theirs)
 		fprintf(stderr, "uroce-perf: the other end is no uroce-perf of this version\n");
 		return false;
 	}
-	if (mine->op == theirs->op && mine->test == theirs->test && mine->size == theirs->size && mine->mtu == theirs->mtu &&
-	    mine->qps == theirs->qps && mine->engines == theirs->engines && mine->depth == theirs->depth)
+	if (mine->op == theirs->op && mine->test == theirs->test && mine->size == theirs->size &&
+	    mine->mtu == theirs->mtu && mine->qps == theirs->qps && mine->engines == theirs->engines &&
+	    mine->depth == theirs->depth)
 		return true;
-	fprintf(stderr, "uroce-perf: give server and client the same --op, --test, --size, --mtu, --qps, --engines and --depth\n");
+	fprintf(stderr, "uroce-perf: give server and client the same --op, --test, --size, --mtu, --qps, --engines and "
+		"--depth\n");
+	return false;
+}
+
+/** Both ends have a link before one of them sends: a packet that is lost at the start costs an ack timeout. */
+static bool
+wait_for_link(struct meeting *m)
+{
+	uint8_t up = 1;
+
+	for (unsigned int i = 0; !net_port_link(m->host.port, NULL); i++) {
+		if (i == LINK_TRIES) {
+			fprintf(stderr, "uroce-perf: port %s has no link\n", m->host.o->ethdev);
+			return false;
+		}
+		usleep(LINK_WAIT_US);
+	}
+	if (send_all(m->fd, &up, sizeof(up)) && recv_all(m->fd, &up, sizeof(up)))
+		return true;
+	fprintf(stderr, "uroce-perf: the other end is gone\n");
 	return false;
 }
 
@@ -152,12 +180,13 @@ exchange(struct meeting *m)
 	ok = ok && hellos_agree(&hello, &other);
 	for (unsigned int i = 0; ok && i < o->engines; i++) {
 		host_peers(&m->host, i, mine);
-		ok = send_all(m->fd, mine, o->qps * sizeof(*mine)) && recv_all(m->fd, theirs, o->qps * sizeof(*theirs)) &&
+		ok = send_all(m->fd, mine, o->qps * sizeof(*mine)) &&
+		     recv_all(m->fd, theirs, o->qps * sizeof(*theirs)) &&
 		     host_connect(&m->host, i, &other, theirs, false);
 	}
 	free(mine);
 	free(theirs);
-	return ok;
+	return ok && wait_for_link(m);
 }
 
 /** The server ends when the client says so, the client when its workloads are through. */
@@ -236,7 +265,11 @@ run_tcp(const struct perf_opts *o)
 
 		ok = e != NULL;
 		m->lanes[i] = (struct perf_lane){
-			.engines = { m->host.engines[i] }, .nb_engines = 1, .ends = { e }, .nb_ends = 1, .stop = &m->stop,
+			.engines = { m->host.engines[i] },
+			.nb_engines = 1,
+			.ends = { e },
+			.nb_ends = 1,
+			.stop = &m->stop,
 		};
 	}
 	if (ok) {

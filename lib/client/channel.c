@@ -12,6 +12,7 @@
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 CLIENT_EXPORT struct ibv_comp_channel *
@@ -28,8 +29,9 @@ ibv_create_comp_channel(struct ibv_context *context)
 		free(ch);
 		return NULL;
 	}
-	/* An engine must never wait for a program that doesn't read its events. */
+	/* An engine must never wait for a program that doesn't read its events; the daemon opens the pipe anew. */
 	fcntl(fds[1], F_SETFL, O_NONBLOCK);
+	fchmod(fds[1], CLIENT_PIPE_MODE);
 	ch->channel.context = context;
 	ch->channel.fd = fds[0];
 	ch->write_fd = fds[1];

@@ -45,6 +45,7 @@ enum {
 	CLIENT_EMPTY_POLLS = 16,    /**< polls in vain after which a program gives its core away, where engines say cores are short */
 	CLIENT_QPN_SLOTS = 1 << 16, /**< a session's live QPs differ in these low bits of their numbers */
 	CLIENT_MAX_COMPLAINTS = 20, /**< lines on stderr per process */
+	CLIENT_PIPE_MODE = 0622,    /**< of pipes whose write ends go to the daemon, which opens them anew */
 };
 
 /* ---- A lock for queues: uncontended it is one exchange and one store, and it never sleeps in the kernel ---- */
@@ -144,6 +145,7 @@ struct client_cq {
 	bool extended;
 	struct ring ring;
 	struct ring_cq_shared *shared;
+	uint32_t reported;         /**< CQEs below this counter were polled or told of by an event */
 	struct client_qp *last_qp; /**< of the last CQE: they come in runs */
 	struct ring_cqe cur;       /**< extended polling: the CQE that the readers speak of */
 	union ring_cqe_ctl cur_ctl;

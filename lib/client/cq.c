@@ -292,26 +292,37 @@ client_poll_cq(struct ibv_cq *ibcq, int num, struct ibv_wc *wc)
 	return n;
 }
 
-/* @return true if a completion that hasn't been polled yet would have raised the event: errors are solicited too. */
+/*
+ * @return true if there is a completion that was neither polled nor there when the last event was raised, and that would
+ * have raised one: errors are solicited too. All that is there now counts as reported then.
+ */
 static bool
 cq_due(struct client_cq *cq, bool solicited_only)
 {
+	uint32_t reported = atomic_load_explicit(&cq->shared->reported, memory_order_acquire), i;
 	union ring_cqe_ctl ctl;
 	bool due = false;
 
 	client_cq_lock(cq);
-	for (uint32_t i = cq->ring.counter; !due && ring_cq_ready(&cq->ring, i, &ctl); i++) {
+	if ((int32_t)(reported - cq->reported) > 0)
+		cq->reported = reported;
+	if ((int32_t)(cq->ring.counter - cq->reported) > 0)
+		cq->reported = cq->ring.counter;
+	for (i = cq->reported; ring_cq_ready(&cq->ring, i, &ctl); i++) {
 		const struct ring_cqe *e = ring_slot(&cq->ring, i);
 
-		due = !ctl.dead && (!solicited_only || ctl.solicited || e->status != UROCE_WC_SUCCESS);
+		due |= !ctl.dead && (!solicited_only || ctl.solicited || e->status != UROCE_WC_SUCCESS);
 	}
+	if (due)
+		cq->reported = i;
 	client_cq_unlock(cq);
 	return due;
 }
 
 /*
- * The next completion raises an event; one that is there and wasn't polled raises it at once, as adapters do that compare
- * their producer index with the consumer index of the request. So no event is lost between the last poll and the arming.
+ * The next completion raises an event; one that came since the last event and wasn't polled raises it at once, as with
+ * adapters, so that none is lost between the last poll and the arming. One that an event told of already raises no second,
+ * polled or not: programs that arm before they poll count on that (ib_send_lat -e).
  * The fence: either we see the CQE, or the engine, which writes it and then looks, sees the arming. Who disarms sends.
  */
 int

@@ -302,6 +302,7 @@ attr_from_abi(struct ibv_qp_attr *to, const struct uroce_qp_attr *from)
 static void
 drop_completions(struct client_qp *qp, bool and_qp)
 {
+	struct client_qp *mine = qp;
 	struct ibv_qp *q = &qp->qp.qp_base;
 	struct client_cq *s = to_cq(q->send_cq), *r = to_cq(q->recv_cq);
 
@@ -309,8 +310,10 @@ drop_completions(struct client_qp *qp, bool and_qp)
 	client_cq_forget(s, qp);
 	if (r != s)
 		client_cq_forget(r, qp);
+	/* The daemon has let go of the number: another thread's new QP may have the slot already. */
 	if (and_qp)
-		qp->ctx->qps[q->qp_num & (CLIENT_QPN_SLOTS - 1)] = NULL;
+		__atomic_compare_exchange_n(&qp->ctx->qps[q->qp_num & (CLIENT_QPN_SLOTS - 1)], &mine, NULL, false,
+					    __ATOMIC_RELAXED, __ATOMIC_RELAXED);
 	client_cq_unlock_two(s, r);
 }
 

@@ -11,8 +11,8 @@ param_ok(const struct cm_connect_param *p)
 {
 	return cm_private_ok(&p->private_data, CM_REQ_PRIVATE_BYTES) && p->qpn >= CM_MIN_QPN && p->qpn < CM_QPN_MASK &&
 	       (p->transport == CM_TRANSPORT_RC || p->transport == CM_TRANSPORT_UC) && p->path_mtu > 0 &&
-	       p->path_mtu <= CM_MAX_MTU_CODE && p->retry_count <= 7 && p->rnr_retry_count <= 7 && p->max_cm_retries <= 15 &&
-	       p->packet_life <= CM_MAX_PACKET_LIFE && p->ack_timeout <= 31 &&
+	       p->path_mtu <= CM_MAX_MTU_CODE && p->retry_count <= 7 && p->rnr_retry_count <= 7 &&
+	       p->max_cm_retries <= 15 && p->packet_life <= CM_MAX_PACKET_LIFE && p->ack_timeout <= 31 &&
 	       p->remote_response_timeout <= CM_MAX_RESPONSE_TIMEOUT &&
 	       p->local_response_timeout <= CM_MAX_RESPONSE_TIMEOUT;
 }

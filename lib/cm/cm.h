@@ -6,22 +6,26 @@
  * Sans I/O: it never sees a socket, a thread, a port or a clock. MADs come in as bytes with the addresses they
  * came with, leave through a callback, and *now* is an argument of everything that sends or waits.
  *
- * Owns: listeners, connections, their communication IDs, timers, and what is kept to answer repeated MADs. It doesn't own
- * QPs: the owner moves them between states as the events say. Called by: its owner, on one thread (a daemon's control
- * thread), which receives the GSI's packets and sends what cm_ops.send hands out.
+ * Owns: listeners, connections, their communication IDs, timers, and what is kept to answer repeated MADs. It
+ * doesn't own QPs: the owner moves them between states as the events say. Called by: its owner, on one thread
+ * (a daemon's control thread), which receives the GSI's packets and sends what cm_ops.send hands out.
  *
  * NOTES on ownership and calls
- *  - A struct cm_conn belongs to the owner from cm_connect(), cm_sidr_request() or the event that brought it (REQUEST,
- *    SIDR_REQUEST) until cm_destroy(), whatever happens to it in between; no event takes it away. cm_destroy() in any
- *    state ends it in an orderly way: a connected peer gets a DREQ, repeated until it is answered, a peer that waits
- *    for an answer gets a REJ. Its ID stays taken until TimeWait is over, without further events.
- *  - The event callback is the last thing that a call into the CM does, so it may call any function of the CM, cm_destroy()
- *    of the event's connection included; only cm_close() not. What an event points to is gone when the callback returns.
- *  - The send callback must not call the CM. A MAD that can't be sent may be dropped: all of them may be lost anyway.
- *  - A QP number that was in a connection should not be used for another before CM_EV_TIMEWAIT_EXIT (12.4): packets of the
- *    old connection may still be under way.
+ *  - A struct cm_conn belongs to the owner from cm_connect(), cm_sidr_request() or the event that brought it
+ *    (REQUEST, SIDR_REQUEST) until cm_destroy(), whatever happens to it in between; no event takes it away.
+ *    cm_destroy() in any state ends it in an orderly way: a connected peer gets a DREQ, repeated until it is
+ *    answered, a peer that waits for an answer gets a REJ. Its ID stays taken until TimeWait is over, without
+ *    further events.
+ *  - The event callback is the last thing that a call into the CM does, so it may call any function of the CM,
+ *    cm_destroy() of the event's connection included; only cm_close() not. What an event points to is gone when
+ *    the callback returns.
+ *  - The send callback must not call the CM. A MAD that can't be sent may be dropped: all of them may be lost
+ *    anyway.
+ *  - A QP number that was in a connection should not be used for another before CM_EV_TIMEWAIT_EXIT (12.4):
+ *    packets of the old connection may still be under way.
  *  - Bounded: no more than cm_config.max_conns connections, whatever state they are in; each is one allocation.
- *    A MAD makes at most one other MAD, of the same size, to where it came from.
+ *    A MAD makes at most one other MAD, of the same size, to where it came from; a second one, a DREQ, if it
+ *    shows that a connection with its sender is stale.
  */
 #ifndef UROCE_CM_H
 #define UROCE_CM_H
@@ -70,18 +74,29 @@ enum cm_state {
 /** @return "REQ_SENT" ... */
 const char *cm_state_name(enum cm_state s);
 
-/* ---- Counters: every MAD that is dropped is in one of those that begin with rx_ and aren't message names ---- */
+/*
+ * ---- Counters ----
+ * rx_mads, tx_mads: all. Every MAD that is dropped without an answer is in one of rx_bad_length to rx_duplicate:
+ *   rx_bad_*, rx_other_class  what cm_mad_decode() says, and REQs and REPs without a usable ID or QPN
+ *   rx_unknown_id   no such connection here, or not one with this sender
+ *   rx_wrong_state  out of place in the connection's state
+ *   rx_wrong_qpn    DREQ for another QP than the connection's
+ *   rx_peer_active  REQ of a peer-to-peer pair in which this end stays active
+ *   rx_duplicate    a repetition that needs no answer
+ * req_, rep_, dreq_, sidr_req_duplicate: repetitions, answered or not. retransmissions: MADs sent again, for a
+ * timer or a repetition. timeouts: requests given up. rej_*: requests refused, by reason: no_listener, backlog,
+ * peer_limit, half_open_limit, table_full, no_memory, stale (connection), bad_request (cannot be served),
+ * unknown_id (of a REP). drep_unknown_id: DREQs for what isn't connected. apr_refused, sidr_refused: LAPs and
+ * SIDR_REQs refused. kept_evicted: answers forgotten before their time.
+ */
 #define CM_COUNTERS(X) \
 	X(rx_mads) X(tx_mads) \
 	X(rx_bad_length) X(rx_bad_version) X(rx_other_class) X(rx_bad_method) X(rx_bad_attribute) X(rx_bad_field) \
-	X(rx_unknown_id)      /* no such connection here, or not one with this sender */ \
-	X(rx_wrong_state)     /* out of place in the connection's state */ \
-	X(rx_wrong_qpn)       /* DREQ for another QP than the connection's */ \
-	X(rx_peer_active)     /* REQ of a peer-to-peer pair in which this end stays active */ \
-	X(rx_duplicate) X(req_duplicate) X(rep_duplicate) X(dreq_duplicate) X(sidr_req_duplicate) \
+	X(rx_unknown_id) X(rx_wrong_state) X(rx_wrong_qpn) X(rx_peer_active) X(rx_duplicate) \
+	X(req_duplicate) X(rep_duplicate) X(dreq_duplicate) X(sidr_req_duplicate) \
 	X(retransmissions) X(timeouts) \
-	X(rej_no_listener) X(rej_backlog) X(rej_peer_limit) X(rej_half_open_limit) X(rej_table_full) X(rej_no_memory) X(rej_stale) \
-	X(rej_bad_request) X(rej_unknown_id) X(drep_unknown_id) X(apr_refused) X(sidr_refused) \
+	X(rej_no_listener) X(rej_backlog) X(rej_peer_limit) X(rej_half_open_limit) X(rej_table_full) X(rej_no_memory) \
+	X(rej_stale) X(rej_bad_request) X(rej_unknown_id) X(drep_unknown_id) X(apr_refused) X(sidr_refused) \
 	X(kept_evicted) X(established) X(disconnected)
 struct cm_counters {
 #define CM_X(name) uint64_t name;
@@ -97,14 +112,14 @@ struct cm_way {
 	uint16_t pkey;
 	uint32_t flow_label;
 	uint8_t traffic_class, hop_limit;
-	bool resolved;          /**< remote_mac and vlan_tci hold: an answer can go where the MAD came from without a look-up */
+	bool resolved;          /**< remote_mac and vlan_tci hold: an answer needs no look-up */
 	uint8_t remote_mac[6];
 	uint16_t vlan_tci;
 };
 
 /* ---- Events ---- */
 #define CM_EVENTS(X) \
-	X(REQUEST)         /* a REQ came for a listener (or the other end of a peer-to-peer pair); accept or reject it */ \
+	X(REQUEST)         /* a REQ came for a listener or a peer-to-peer pair; accept or reject it */ \
 	X(RESPONSE)        /* a REP came: QP to RTR and RTS, then cm_rtu(); or reject it */ \
 	X(ESTABLISHED)     /* an RTU came, or cm_establish() was called (msg NULL) */ \
 	X(MRA)             /* the peer needs longer */ \
@@ -129,7 +144,7 @@ struct cm_event {
 	enum cm_state state;          /**< of the connection, after the event */
 	struct cm_conn *conn;
 	struct cm_listener *listener; /**< REQUEST, SIDR_REQUEST: who listens; NULL for a peer-to-peer REQUEST */
-	void *owner;                  /**< of the connection; for a REQUEST to a listener and SIDR_REQUEST, of the listener */
+	void *owner;                  /**< of the connection; of the listener if that isn't NULL */
 	const struct cm_msg *msg;     /**< the message that brought the event; NULL if none did */
 	const struct cm_way *way;     /**< where it came from; NULL if msg is */
 	uint16_t reason;              /**< REJECTED: enum cm_rej_reason */
@@ -147,7 +162,7 @@ struct cm_ops {
 /** Zero: the default. */
 struct cm_config {
 	uint32_t max_conns, max_listeners, max_per_peer, max_half_open, max_kept;
-	uint64_t seed;           /**< from the system's random numbers: makes IDs and hashes that a stranger can't guess */
+	uint64_t seed;           /**< a random number: IDs and hashes that a stranger can't guess */
 	struct cm_ops ops;
 	void *arg;               /**< of ops */
 };
@@ -183,7 +198,7 @@ struct cm_listen_param {
 	uint64_t service_id;
 	enum cm_listen_scope scope;
 	uint8_t gid[CM_GID_BYTES]; /**< CM_LISTEN_GID */
-	/** Requests that wait for cm_accept(), cm_reject() or cm_sidr_reply(); 0 or more than CM_MAX_BACKLOG: CM_MAX_BACKLOG. */
+	/** Requests that may wait for cm_accept(), cm_reject() or cm_sidr_reply(); 0: CM_MAX_BACKLOG, also the most. */
 	uint32_t backlog;
 	void *owner;
 };
@@ -242,12 +257,16 @@ int cm_rtu(struct cm_conn *c, struct cm_private private_data, uint64_t now_ns);
  * Refuse a REQUEST or a RESPONSE, or withdraw a REP. (cm_destroy() withdraws a REQ.)
  * @param ari  Additional rejection information as the reason defines it, at most CM_ARI_BYTES.
  */
-int cm_reject(struct cm_conn *c, uint16_t reason, struct cm_private ari, struct cm_private private_data, uint64_t now_ns);
+int cm_reject(struct cm_conn *c, uint16_t reason, struct cm_private ari, struct cm_private private_data,
+	      uint64_t now_ns);
 
 /** Ask the peer for @p service_timeout (code) more time to answer a REQUEST or a RESPONSE. */
 int cm_mra(struct cm_conn *c, uint8_t service_timeout, struct cm_private private_data, uint64_t now_ns);
 
-/** A packet came to the QP before the RTU did (COMM_EST, 12.9.6): take it for the RTU. @return EISCONN if it came meanwhile. */
+/**
+ * A packet came to the QP before the RTU did (COMM_EST, 12.9.6): take it for the RTU.
+ * @return EISCONN if the RTU came meanwhile.
+ */
 int cm_establish(struct cm_conn *c, uint64_t now_ns);
 
 /** Established: send a DREQ. After the event DISCONNECT: answer with a DREP. */

@@ -3,12 +3,13 @@
  * @file
  * What the files of lib/cm share. Called by lib/cm only, on the owner's thread.
  *
- * Where things are: cm.c has the instance, dispatch and timers; table.c IDs, keys and limits; conn.c states, sending and
- * the end of connections; passive.c and active.c the two ends of establishment; disconnect.c DREQ and DREP; reject.c
- * REJ in both directions; mra.c MRA; lap.c LAP and APR; sidr.c SIDR; listen.c listeners; mad.c the formats.
+ * Where things are: cm.c has the instance, dispatch and timers; table.c IDs, keys and limits; conn.c states,
+ * sending and the end of connections; passive.c and active.c the two ends of establishment; disconnect.c DREQ
+ * and DREP; reject.c REJ in both directions; mra.c MRA; lap.c LAP and APR; sidr.c SIDR; listen.c listeners;
+ * mad.c the formats.
  *
- * Events: a handler fills a struct cm_event and returns; whoever called it delivers the event as the very last thing,
- * because the owner may destroy the connection in its callback.
+ * Events: a handler fills a struct cm_event and returns; whoever called it delivers the event as the very last
+ * thing, because the owner may destroy the connection in its callback.
  */
 #ifndef UROCE_CM_PRIV_H
 #define UROCE_CM_PRIV_H
@@ -220,8 +221,8 @@ void reject_send(struct cm_conn *c, enum cm_msg_of of, uint16_t reason, const st
 /** Tell the peer that we have given up: REJ(timeout) with our CA GUID, by which it finds the REQ (12.6.7.2). */
 void reject_send_timeout(struct cm_conn *c);
 /** What cm_reject() and cm_destroy() have in common. */
-void reject_and_end(struct cm_conn *c, uint16_t reason, const struct cm_private *ari, const struct cm_private *private_data,
-		    uint64_t now_ns);
+void reject_and_end(struct cm_conn *c, uint16_t reason, const struct cm_private *ari,
+		    const struct cm_private *private_data, uint64_t now_ns);
 
 /* ---- disconnect.c ---- */
 void disconnect_send_dreq(struct cm_conn *c, const struct cm_private *private_data, uint64_t now_ns);

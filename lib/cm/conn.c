@@ -316,8 +316,8 @@ conn_end(struct cm_conn *c, uint64_t now_ns)
 	case CM_REP_SENT:
 	case CM_MRA_REP_RCVD:
 		/*
-		 * The peer may wait for the REP, where it understands a REJ only, or be established already; a REJ that is lost
-		 * would leave it so. Hence both, and the DREQ again until it is answered.
+		 * The peer may wait for the REP, where it understands a REJ only, or be established already; a
+		 * REJ that is lost would leave it so. Hence both, and the DREQ again until it is answered.
 		 */
 		reject_send(c, CM_MSG_OF_OTHER, CM_REJ_CONSUMER_DEFINED, &none, &none);
 		disconnect_send_dreq(c, &none, now_ns);

@@ -4,10 +4,12 @@
  * The formats of the IB connection manager: its eleven MADs, service IDs, and the IP header of the RDMA CM.
  *
  * Owns: no state. Called by: lib/cm, its owner, tests, on any thread. Depends on libc and lib/wire only.
- * Formats are those of the IBTA specification, volume 1: MAD header 13.4.3, messages 12.6 to 12.11, IP header annex A11.
+ * Formats are those of the IBTA specification, volume 1: MAD header 13.4.3, messages 12.6 to 12.11, IP header
+ * annex A11.
  *
- * One table of fields per message (mad.c) drives both directions, so what can be decoded can be encoded and the same
- * way round. Decoding ignores reserved bits, encoding writes zeros there. Structs have everything in host order.
+ * One table of fields per message (mad.c) drives both directions, so what can be decoded can be encoded and the
+ * same way round. Decoding ignores reserved bits, encoding writes zeros there. Structs have everything in host
+ * order.
  */
 #ifndef UROCE_CM_MAD_H
 #define UROCE_CM_MAD_H

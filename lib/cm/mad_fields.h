@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * The tables behind mad.c. Owns: nothing. Called by mad.c and by the tests that check the tables against themselves.
+ * The tables behind mad.c. Owns: nothing. Called by mad.c and by the tests that check the tables against
+ * themselves.
  */
 #ifndef UROCE_CM_MAD_FIELDS_H
 #define UROCE_CM_MAD_FIELDS_H

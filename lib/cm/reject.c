@@ -82,7 +82,7 @@ cm_reject(struct cm_conn *c, uint16_t reason, struct cm_private ari, struct cm_p
 	}
 }
 
-/* The connection that a REJ is about: by our ID, or, if its sender never learned that, by the ID and CA GUID of its REQ. */
+/* What a REJ is about: found by our ID, or, if its sender never learned that, by the ID and CA GUID of its REQ. */
 static struct cm_conn *
 find_rejected(struct cm *cm, const struct cm_way *way, const struct cm_rej *rej)
 {

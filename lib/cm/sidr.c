@@ -103,8 +103,10 @@ static void
 repeated_sidr_req(struct cm_conn *c, uint64_t now_ns)
 {
 	CM_COUNT(c->cm, sidr_req_duplicate);
-	if (c->state != CM_SIDR_REP_SENT)
+	if (c->state != CM_SIDR_REP_SENT) {
+		CM_COUNT(c->cm, rx_duplicate);
 		return;
+	}
 	conn_resend(c);
 	conn_timer(c, now_ns + CM_SIDR_KEPT_NS);
 }

@@ -71,7 +71,7 @@ table_del(struct cm_node *n)
 	n->pprev = NULL;
 }
 
-/* ---- Slots. ID = (generation, slot) xor a constant of this instance: not to be guessed, not soon the same again. ---- */
+/* ---- Slots. ID = (generation, slot) xor a secret: not to be guessed, not soon the same again. ---- */
 int
 table_init(struct cm *cm)
 {

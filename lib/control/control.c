@@ -14,6 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "closer.h"
 #include "control_priv.h"
 #include "sigbus.h"
 
@@ -54,7 +55,7 @@ refuse(int fd, const struct control *c)
 		 "uroced has %u sessions already; raise daemon.max_sessions (at most %d)", c->nb_sessions,
 		 UROCE_MAX_SESSIONS);
 	send_reply(fd, &rsp, NULL, 0);
-	close(fd);
+	closer_close_socket(fd);
 }
 
 static void
@@ -76,7 +77,7 @@ on_listen(struct watch *w, uint32_t events)
 		s = session_create(c, fd);
 		if (s == NULL) {
 			CTL_LOG(ERR, "no memory for a session");
-			close(fd);
+			closer_close_socket(fd);
 			continue;
 		}
 		if (session_serve(s) != 0)

@@ -27,8 +27,10 @@ extern int control_logtype;
 #define CTL_LOG(level, fmt, ...) rte_log(RTE_LOG_##level, control_logtype, "uroced: " fmt "\n", ##__VA_ARGS__)
 
 enum {
-	/** Mappings of one session's memory; the kernel gives a process 65530 (vm.max_map_count). */
+	/** Mappings of one session's memory. */
 	SESSION_MAX_MAPS = 4096,
+	/** Mappings of all sessions' memory; the kernel gives a process 65530 (vm.max_map_count), malloc() needs some too. */
+	CONTROL_MAX_MAPS = 49152,
 	SESSION_COMP_VECTORS = 64,
 	SESSION_AH_BUCKETS = 256,
 	/** Size of the memfd for converted memory, log2; sparse, never used twice. */
@@ -198,7 +200,7 @@ struct request {
 	const struct ctl_req *req;
 	const struct ctl_seg *segs;
 	uint32_t nb_segs;
-	int fds[CTL_MAX_FDS]; /**< a handler that keeps one puts -1 in its place */
+	int fds[CTL_MAX_FDS]; /**< a handler that keeps or closes one puts -1 in its place */
 	uint32_t nb_fds;
 	struct ctl_rsp rsp;
 	int out_fds[CTL_MAX_FDS];
@@ -252,8 +254,12 @@ void *session_owner(const struct session *s);
 struct ctl_area area_of(const struct shm_block *b, uint64_t offset, uint64_t bytes);
 /** Tell the client of the block's segment, if it is new. */
 void announce(struct session *s, struct request *r, const struct shm_block *b, struct ctl_new_segment *seg);
-/** @return true if @p fd is a pipe's write end that doesn't block. */
-bool is_event_pipe(int fd);
+/**
+ * Take the one descriptor of a request, which must be the write end of a pipe, O_NONBLOCK. It is opened anew: the program
+ * keeps the open file that it sent, and could make it block.
+ * @return 0 or an errno value.
+ */
+int take_event_pipe(struct request *r, int *out);
 /** @return the smallest order with 1 << order >= @p n. */
 uint32_t order_of(uint32_t n);
 

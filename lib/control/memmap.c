@@ -124,7 +124,8 @@ memmap_open_shared(struct map_build *b, const struct ctl_seg *seg, struct seg_pl
 				seg->map_start);
 	}
 	snprintf(link, sizeof(link), "/proc/self/fd/%d", path_fd);
-	fd = open(link, (b->writable ? O_RDWR : O_RDONLY) | O_CLOEXEC);
+	/* O_NONBLOCK: whoever holds a lease on the file could have us wait until it lets go. */
+	fd = open(link, (b->writable ? O_RDWR : O_RDONLY) | O_NONBLOCK | O_CLOEXEC);
 	close(path_fd);
 	if (fd < 0)
 		return req_fail(b->request, EOPNOTSUPP, "cannot open %s: %s", name, strerror(errno));
@@ -165,6 +166,18 @@ fail:
 	return req_fail(b->request, ENOMEM, "no memory for the MR's mappings");
 }
 
+/** @return the mappings of all programs' memory. */
+static uint32_t
+maps_of_all(const struct control *c)
+{
+	const struct session *s;
+	uint32_t n = 0;
+
+	TAILQ_FOREACH(s, &c->sessions, link)
+	n += s->nb_maps;
+	return n;
+}
+
 static int
 check_maps(struct map_build *b, uint32_t more)
 {
@@ -174,6 +187,8 @@ check_maps(struct map_build *b, uint32_t more)
 		memmap_drop_windows(s);
 	if (s->nb_maps + more > SESSION_MAX_MAPS)
 		return req_fail(b->request, ENOMEM, "this program's MRs need more than %d mappings", SESSION_MAX_MAPS);
+	if (maps_of_all(s->control) + more > CONTROL_MAX_MAPS)
+		return req_fail(b->request, ENOMEM, "all programs' MRs together need more than %d mappings", CONTROL_MAX_MAPS);
 	return 0;
 }
 

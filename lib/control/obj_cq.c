@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include <errno.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "control_priv.h"
@@ -14,8 +15,8 @@ check(struct request *r)
 	if (q->comp_vector >= SESSION_COMP_VECTORS)
 		return req_fail(r, EINVAL, "completion vector %u: must be below %u", q->comp_vector,
 				SESSION_COMP_VECTORS);
-	if (q->has_channel > 1 || r->nb_fds != q->has_channel || (q->has_channel && !is_event_pipe(r->fds[0])))
-		return req_fail(r, EINVAL, "a channel needs the write end of its pipe, O_NONBLOCK");
+	if (q->has_channel > 1 || r->nb_fds != q->has_channel)
+		return req_fail(r, EINVAL, "%u descriptors for %u channels", r->nb_fds, q->has_channel);
 	return 0;
 }
 
@@ -27,20 +28,26 @@ op_cq_create(struct session *s, struct request *r)
 	uint64_t bytes = sizeof(struct ring_cqe) << order;
 	struct cq_params p;
 	struct obj_cq *cq;
-	int rc;
+	int rc, channel_fd = -1;
 
 	rc = check(r);
+	if (rc == 0 && q->has_channel) {
+		rc = take_event_pipe(r, &channel_fd);
+		if (rc != 0)
+			req_fail(r, rc, "a channel needs the write end of its pipe, O_NONBLOCK, that uroced may open: %s",
+				 strerror(rc));
+	}
 	if (rc != 0)
 		return rc;
 	cq = obj_new(s, OBJ_CQ, sizeof(*cq), r, &rc);
 	if (cq == NULL)
-		return rc;
+		goto fail_channel;
 	if (shm_alloc(s->shm, sizeof(struct ring_cq_shared) + bytes, &cq->block) != 0) {
 		rc = req_fail(r, ENOMEM, "no memory for a CQ of %u entries (daemon.ring_memory is %u MiB per session)",
 			      1u << order, s->control->s.conf->ring_memory);
 		goto fail_obj;
 	}
-	cq->channel_fd = q->has_channel ? r->fds[0] : -1;
+	cq->channel_fd = channel_fd;
 	p = (struct cq_params){
 		.ring = { .base = cq->block.addr + sizeof(struct ring_cq_shared), .order = order, .shift = 5 },
 		.shared = (void *)cq->block.addr,
@@ -54,8 +61,6 @@ op_cq_create(struct session *s, struct request *r)
 		req_fail(r, rc, "no memory for the CQ");
 		goto fail_block;
 	}
-	if (q->has_channel)
-		r->fds[0] = -1;
 	announce(s, r, &cq->block, &r->rsp.cq_create.seg);
 	r->rsp.cq_create.handle = cq->obj.handle;
 	r->rsp.cq_create.order = order;
@@ -66,6 +71,9 @@ fail_block:
 	shm_free(s->shm, &cq->block);
 fail_obj:
 	obj_free(s, OBJ_CQ, &cq->obj);
+fail_channel:
+	if (channel_fd >= 0)
+		close(channel_fd);
 	return rc;
 }
 

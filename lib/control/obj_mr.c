@@ -121,7 +121,7 @@ create(struct map_build *b, const struct ctl_seg *segs, uint32_t n)
 	struct seg_plan *plans = calloc(n + 1, sizeof(*plans));
 	struct mem_seg *out = calloc(n + 1, sizeof(*out));
 	uint64_t va = q->addr;
-	uint32_t planned = 0, nb_out;
+	uint32_t planned = 0, shared = 0, nb_out;
 	struct mr_params p;
 	int rc = 0;
 
@@ -129,6 +129,9 @@ create(struct map_build *b, const struct ctl_seg *segs, uint32_t n)
 		rc = req_fail(b->request, ENOMEM, "no memory for the MR");
 	for (; planned < n && rc == 0; planned++) {
 		rc = check_seg(b, &segs[planned], va);
+		/* Each has a descriptor until it is mapped. */
+		if (rc == 0 && segs[planned].kind == CTL_SEG_SHARED && ++shared > SESSION_MAX_MAPS)
+			rc = req_fail(b->request, ENOMEM, "the MR needs more than %d mappings", SESSION_MAX_MAPS);
 		if (rc == 0)
 			rc = plan_seg(b, &segs[planned], &plans[planned]);
 		if (rc != 0)

@@ -8,6 +8,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "closer.h"
 #include "control_priv.h"
 
 /** What a request may be and who handles it. A handler returns 0, an errno value, or EINPROGRESS: it will answer later.
@@ -173,17 +174,25 @@ static bool
 take_fds(struct msghdr *msg, struct request *r)
 {
 	struct cmsghdr *cmsg;
-	size_t n;
+	bool fit = (msg->msg_flags & MSG_CTRUNC) == 0;
+	size_t i, n;
+	int fd;
 
 	for (cmsg = CMSG_FIRSTHDR(msg); cmsg != NULL; cmsg = CMSG_NXTHDR(msg, cmsg)) {
 		if (cmsg->cmsg_level != SOL_SOCKET || cmsg->cmsg_type != SCM_RIGHTS)
 			continue;
 		n = (cmsg->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-		memcpy(r->fds, CMSG_DATA(cmsg), n * sizeof(int));
-		r->nb_fds = (uint32_t)n;
+		for (i = 0; i < n; i++) {
+			memcpy(&fd, CMSG_DATA(cmsg) + i * sizeof(int), sizeof(int));
+			if (r->nb_fds < CTL_MAX_FDS) {
+				r->fds[r->nb_fds++] = fd;
+			} else {
+				closer_close(fd);
+				fit = false;
+			}
+		}
 	}
-	/* The kernel has closed those that didn't fit. */
-	return (msg->msg_flags & MSG_CTRUNC) == 0;
+	return fit;
 }
 
 static void
@@ -205,7 +214,7 @@ handle_request(struct session *s, struct msghdr *msg, size_t n)
 		snprintf(r.rsp.hello.version, sizeof(r.rsp.hello.version), "%s", UROCE_VERSION);
 	for (i = 0; i < r.nb_fds; i++) {
 		if (r.fds[i] >= 0)
-			close(r.fds[i]);
+			closer_close(r.fds[i]);
 	}
 	if (rc != EINPROGRESS && !s->closing)
 		session_reply(s, &r, rc);
@@ -215,7 +224,8 @@ static void
 on_session(struct watch *w, uint32_t events)
 {
 	struct session *s = (void *)((char *)w - offsetof(struct session, sock));
-	char space[CMSG_SPACE(CTL_MAX_FDS * sizeof(int))] __attribute__((aligned(8)));
+	/* Room for all that may come: what doesn't fit the kernel would close on this thread, which may take long. */
+	char space[CMSG_SPACE(CLOSER_MESSAGE_FDS * sizeof(int))] __attribute__((aligned(8)));
 	struct iovec iov = { .iov_base = s->control->rx, .iov_len = CONTROL_RX_BYTES };
 	struct msghdr msg = {
 		.msg_iov = &iov,
@@ -243,9 +253,9 @@ on_kick(struct watch *w, uint32_t events)
 {
 	struct session *s = (void *)((char *)w - offsetof(struct session, kick));
 	unsigned int i;
-	uint64_t n;
 
-	if (s->closing || read(w->fd, &n, sizeof(n)) != sizeof(n))
+	/* Watched for edges and never read: the program has this open file too, and could have us wait for a value. */
+	if (s->closing)
 		return;
 	for (i = 0; i < s->control->s.nb_engines; i++)
 		engine_session_kick(s->control->s.engines[i], s->engine_sessions[i]);

@@ -18,6 +18,7 @@
 #include <linux/magic.h>
 #include <rte_common.h>
 
+#include "closer.h"
 #include "control_priv.h"
 #include "sigbus.h"
 
@@ -167,7 +168,7 @@ is_proc_mem(int fd)
 	int flags;
 
 	flags = fcntl(fd, F_GETFL);
-	if (flags < 0 || (flags & O_ACCMODE) != O_RDWR || fstatfs(fd, &fs) != 0 || fs.f_type != PROC_SUPER_MAGIC)
+	if (flags < 0 || (flags & O_ACCMODE) != O_RDWR)
 		return false;
 	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
 	n = readlink(link, target, sizeof(target) - 1);
@@ -180,7 +181,8 @@ is_proc_mem(int fd)
 		return false;
 	while (p > target && isdigit((unsigned char)p[-1]))
 		p--;
-	return p > target && p[-1] == '/';
+	/* Last, since a file system of the program's own may take its time to answer. */
+	return p > target && p[-1] == '/' && fstatfs(fd, &fs) == 0 && fs.f_type == PROC_SUPER_MAGIC;
 }
 
 int
@@ -304,14 +306,25 @@ close_device(struct session *s)
 	s->port = NULL;
 }
 
-bool
-is_event_pipe(int fd)
+int
+take_event_pipe(struct request *r, int *out)
 {
-	struct stat st;
-	int flags = fcntl(fd, F_GETFL);
+	static const char kind[] = "pipe:[";
+	char link[32], target[sizeof(kind)];
+	int flags = r->nb_fds == 1 ? fcntl(r->fds[0], F_GETFL) : -1;
 
-	return flags >= 0 && (flags & O_NONBLOCK) && (flags & O_ACCMODE) != O_RDONLY && fstat(fd, &st) == 0 &&
-	       S_ISFIFO(st.st_mode);
+	if (flags < 0 || (flags & O_NONBLOCK) == 0 || (flags & O_ACCMODE) == O_RDONLY)
+		return EINVAL;
+	/* The name, because it can be had without asking a file system, which may be the program's own. */
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", r->fds[0]);
+	if (readlink(link, target, sizeof(target)) < (ssize_t)sizeof(target) || memcmp(target, kind, sizeof(kind) - 1) != 0)
+		return EINVAL;
+	*out = open(link, O_WRONLY | O_NONBLOCK | O_CLOEXEC);
+	if (*out < 0)
+		return errno;
+	close(r->fds[0]);
+	r->fds[0] = -1;
+	return 0;
 }
 
 int
@@ -319,24 +332,24 @@ op_device_open(struct session *s, struct request *r)
 {
 	struct control *c = s->control;
 	uint32_t index = r->req->device_open.index;
-	int db_fd;
+	int db_fd, rc;
 
 	if (s->port != NULL)
 		return req_fail(r, EINVAL, "this session has a device open already");
 	if (index >= c->s.nb_ports)
 		return req_fail(r, ENODEV, "no device %u: there are %u", index, c->s.nb_ports);
-	if (r->nb_fds != 1 || !is_event_pipe(r->fds[0]))
-		return req_fail(r, EINVAL, "the descriptor must be the write end of a pipe, O_NONBLOCK");
+	rc = take_event_pipe(r, &s->async_fd);
+	if (rc != 0)
+		return req_fail(r, rc, "the descriptor must be the write end of a pipe, O_NONBLOCK, that uroced may open: %s",
+				strerror(rc));
 	s->kick.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	s->mem_fd = sealed_memfd("uroce-mr", UINT64_C(1) << SESSION_MEM_SHIFT);
 	s->shm = shm_create((uint64_t)c->s.conf->ring_memory << 20, c->hugepages, &s->victim);
-	if (s->kick.fd < 0 || s->mem_fd < 0 || s->shm == NULL || control_watch(c, &s->kick, EPOLLIN) != 0 ||
+	if (s->kick.fd < 0 || s->mem_fd < 0 || s->shm == NULL || control_watch(c, &s->kick, EPOLLIN | EPOLLET) != 0 ||
 	    (db_fd = open_doorbells(s)) < 0) {
 		close_device(s);
 		return req_fail(r, ENOMEM, "no memory for the session");
 	}
-	s->async_fd = r->fds[0];
-	r->fds[0] = -1;
 	s->port = c->s.ports[index];
 	r->rsp.device_open = (struct ctl_device_open_rsp){
 		.nb_engines = c->s.nb_engines,
@@ -430,7 +443,7 @@ session_destroy(struct session *s)
 
 	destroy_objects(s);
 	close_device(s);
-	close(s->sock.fd);
+	closer_close_socket(s->sock.fd);
 	if (s->owner.mem_fd >= 0)
 		close(s->owner.mem_fd);
 	if (s->proc_fd >= 0)

@@ -108,7 +108,8 @@ struct ctl_device_get_rsp {
 /**
  * CTL_DEVICE_OPEN: bind the session to a device. Fd 0: write end of the pipe for struct ctl_async_event records,
  * O_NONBLOCK. Reply fds: 0 kick eventfd; 1 memfd of the doorbells (one struct ring_db per engine); 2 sealed memfd for
- * converted memory; 3 /dev/userfaultfd, if have_uffd.
+ * converted memory; 3 /dev/userfaultfd, if have_uffd. The daemon opens this and other pipes anew (/proc/self/fd), so their
+ * mode must let it: the flags of an open file that a program has too are in the program's hand.
  */
 struct ctl_device_open_req {
 	uint32_t index;

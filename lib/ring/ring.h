@@ -174,8 +174,9 @@ struct ring_cq_shared {
 	_Atomic uint32_t cons; /**< CQEs polled so far */
 	uint8_t pad0[RING_CACHE_LINE - 8];
 	/* Written by the engine. */
-	_Atomic uint32_t overrun; /**< 1: the CQ is in error, no further CQE comes */
-	uint8_t pad1[RING_CACHE_LINE - 4];
+	_Atomic uint32_t overrun;  /**< 1: the CQ is in error, no further CQE comes */
+	_Atomic uint32_t reported; /**< CQEs below this counter were there when the last event was raised */
+	uint8_t pad1[RING_CACHE_LINE - 8];
 };
 
 /** Doorbells of one session for one engine: three levels of 64, so that a look costs one load. */

@@ -44,10 +44,16 @@ completer_fail_head(struct transport *tp, struct qp *qp, uint8_t status, uint8_t
 }
 
 /* ---- Progress and the timer ---- */
+/*
+ * The specification leaves a requester up to four times the timeout (9.7.6.1.3). The first try takes the shortest, since
+ * most often a packet was lost; from then on more likely the peer's engine waits for its core.
+ */
 static inline uint64_t
 ack_timeout_ns(const struct qp *qp)
 {
-	return (uint64_t)TP_TIMEOUT_UNIT_NS << qp->timeout;
+	uint32_t tries = (uint32_t)(qp->retry_cnt - qp->retry_left);
+
+	return (uint64_t)TP_TIMEOUT_UNIT_NS << (qp->timeout + RTE_MIN(tries, (uint32_t)TP_BACKOFF_MAX));
 }
 
 /* The wheel's entry may fire early and is moved then; so an ACK costs no more than a store. */
@@ -332,6 +338,8 @@ rnr_nak(struct transport *tp, struct qp *qp, uint8_t code)
 		}
 		qp->rnr_left--;
 	}
+	/* An answer, if not the one hoped for: timeouts before it don't count (the two budgets are apart, 9.7.5.2.8). */
+	qp->retry_left = qp->retry_cnt;
 	requester_rewind(tp, qp);
 	qp->rnr_wait = true;
 	qp->blocked = true;

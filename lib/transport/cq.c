@@ -134,6 +134,8 @@ cq_notify(struct transport *tp, struct cq *cq, uint8_t touched)
 	/* Of several engines, whoever swaps it sends the event. */
 	if (atomic_exchange(&cq->shared->arm, RING_ARM_NONE) == RING_ARM_NONE)
 		return;
+	atomic_store_explicit(&cq->shared->reported, atomic_load_explicit(&cq->prod, memory_order_relaxed),
+			      memory_order_release);
 	if (write(cq->channel_fd, &ev, sizeof(ev)) == (ssize_t)sizeof(ev))
 		tp->counters.cq_events++;
 	else

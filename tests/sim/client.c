@@ -5,6 +5,8 @@
 
 #include "sim.h"
 
+#define SOLICITED_WAKE_NS SIM_NS_PER_MS /* a program that waits for solicited completions looks now and then */
+
 bool
 client_dead(const struct sim_qp *q)
 {
@@ -21,52 +23,49 @@ client_sends_done(const struct sim_qp *q)
 static const struct sim_mr *
 piece_mr(const struct sim_qp *q, const uint8_t *p)
 {
-	const struct sim_mr *mrs[] = { &q->ep->pattern_mr, &q->recv_mr, &q->dest_mr };
-	unsigned int i;
-
-	for (i = 0; i < 3; i++)
-		if (p >= mrs[i]->base && p < mrs[i]->base + mrs[i]->len)
-			return mrs[i];
-	return mrs[0];
-}
-
-static struct ring_sge
-sge_of(const struct sim_qp *q, const struct sim_piece *piece)
-{
-	const struct sim_mr *m = piece_mr(q, piece->p);
-
-	return (struct ring_sge){
-		.addr = m->iova + (uint64_t)(piece->p - m->base), .length = piece->len, .lkey = m->key,
-	};
+	return p >= q->dest_mr.base && p < q->dest_mr.base + q->dest_mr.len ? &q->dest_mr : &q->src_mr;
 }
 
 static void
-put_sges(const struct sim_qp *q, struct ring_sge *sge, const struct sim_piece *pieces, unsigned int n,
-	 enum sim_plant plant)
+put_send_sges(const struct sim_qp *q, struct ring_sge *sge, struct sim_op *op)
 {
-	const struct sim_mr *m;
+	const struct sim_mr *m = NULL;
 	unsigned int i;
 
-	for (i = 0; i < n; i++)
-		sge[i] = sge_of(q, &pieces[i]);
-	if (plant == SIM_PLANT_LKEY || plant == SIM_PLANT_RECV_LKEY) {
-		sge[n - 1].lkey ^= 1;
-	} else if (plant == SIM_PLANT_LKEY_STALE) {
-		sge[n - 1].lkey = q->stale_mr.key;
-		sge[n - 1].addr = q->stale_mr.iova;
-	} else if (plant == SIM_PLANT_LKEY_RANGE) {
-		m = piece_mr(q, pieces[n - 1].p);
-		sge[n - 1].addr = m->iova + m->len - sge[n - 1].length + 1;
-	} else if (plant == SIM_PLANT_LKEY_NOWRITE) {
+	for (i = 0; i < op->nsge; i++) {
+		m = piece_mr(q, op->pieces[i].p);
+		sge[i] = (struct ring_sge){
+			.addr = m->iova + (uint64_t)(op->pieces[i].p - m->base), .length = op->pieces[i].len, .lkey = m->key,
+		};
+		op->stale |= m->mr == NULL && op->pieces[i].len != 0;
+	}
+	if (i == 0)
+		return;
+	sge += i - 1;
+	switch (op->plant) {
+	case SIM_PLANT_LKEY:
+		sge->lkey ^= 1;
+		break;
+	case SIM_PLANT_LKEY_STALE:
+		sge->lkey = q->stale_mr.key;
+		sge->addr = q->stale_mr.iova;
+		break;
+	case SIM_PLANT_LKEY_RANGE:
+		sge->addr = m->iova + m->len - sge->length + 1;
+		break;
+	case SIM_PLANT_LKEY_NOWRITE:
 		m = &q->ep->pattern_mr;
-		sge[n - 1].addr = m->iova;
-		sge[n - 1].lkey = m->key;
+		sge->addr = m->iova;
+		sge->lkey = m->key;
+		break;
+	default:
+		break;
 	}
 }
 
 /* Where a one-sided operation goes. */
 static void
-put_remote(const struct sim_qp *q, const struct sim_op *op, struct ring_sq_wqe *e)
+put_remote(const struct sim_qp *q, struct sim_op *op, struct ring_sq_wqe *e)
 {
 	bool atomic = ring_op_has_operands(op->opcode);
 	const struct sim_mr *m = atomic ? &q->peer->ep->atomic_mr : &q->peer->target_mr;
@@ -94,8 +93,31 @@ put_remote(const struct sim_qp *q, const struct sim_op *op, struct ring_sq_wqe *
 	default:
 		break;
 	}
+	op->stale |= m->mr == NULL && op->len != 0;
 	e->remote_addr = m->iova + off;
 	e->rkey = m->key ^ (op->plant == SIM_PLANT_RKEY);
+}
+
+/* UD: which way, and to whom. */
+static void
+put_datagram(const struct sim_qp *q, const struct sim_op *op, struct ring_sq_wqe *e)
+{
+	uint32_t ah = q->ah ^ (op->plant == SIM_PLANT_AH ? 1u << 31 : 0);
+
+	e->remote_addr = (uint64_t)q->peer->qpn << 32 | ah;
+	e->rkey = q->peer->attr.qkey ^ (op->plant == SIM_PLANT_QKEY);
+	/* Both ends have the same Q_Key; with the high bit set a QP's own is used (10.2.5). */
+	if (op->plant == SIM_PLANT_NONE && (op->imm & 1))
+		e->rkey |= 0x80000000;
+}
+
+static uint8_t
+wrong_opcode(const struct sim_qp *q, const struct sim_op *op)
+{
+	if (op->imm & 1)
+		return (op->imm & 2) ? 13 : 200;
+	return q->params.type == UROCE_QPT_UD ? UROCE_WR_RDMA_WRITE :
+	       q->params.type == UROCE_QPT_UC ? UROCE_WR_RDMA_READ : UROCE_WR_LOCAL_INV;
 }
 
 static void
@@ -112,14 +134,16 @@ post_send(struct sim_world *w, struct sim_qp *q)
 	op->posted_ns = w->now_ns;
 	e->wr_id = op->wr_id;
 	e->imm = op->imm;
-	if (op->opcode != UROCE_WR_SEND && op->opcode != UROCE_WR_SEND_WITH_IMM)
+	if (q->params.type == UROCE_QPT_UD)
+		put_datagram(q, op, e);
+	else if (op_one_sided(op))
 		put_remote(q, op, e);
 	if (ring_op_has_operands(op->opcode)) {
 		operands = (struct ring_atomic){ .compare_add = op->compare_add, .swap = op->swap };
 		memcpy(data, &operands, sizeof(operands));
 		data += sizeof(operands);
 	}
-	ctl.opcode = op->plant == SIM_PLANT_OPCODE ? 13 : op->opcode;
+	ctl.opcode = op->plant == SIM_PLANT_OPCODE ? wrong_opcode(q, op) : op->opcode;
 	ctl.flags = op->flags;
 	if (op->flags & UROCE_SEND_INLINE) {
 		ctl.count = (uint16_t)op->len;
@@ -129,7 +153,7 @@ post_send(struct sim_world *w, struct sim_qp *q)
 		}
 	} else {
 		ctl.count = op->nsge;
-		put_sges(q, (struct ring_sge *)data, op->pieces, op->nsge, op->plant);
+		put_send_sges(q, (struct ring_sge *)data, op);
 		if (op->plant == SIM_PLANT_SGES)
 			ctl.count = (uint16_t)(q->params.cap.max_send_sge + 1);
 	}
@@ -146,24 +170,14 @@ post_send(struct sim_world *w, struct sim_qp *q)
 		  op->flags, op->len, op->target_off, op->plant ? " plant " : "", op->plant ? plant_name(op->plant) : "");
 }
 
+/* After an error that is for good, only one or two more: the last one tells of all before. */
 static void
-post_recv(struct sim_world *w, struct sim_qp *q)
+cut_short(struct sim_qp *q)
 {
-	struct sim_recv *r = &q->recvs[q->nb_rposted];
-	struct ring_rq_wqe *e = ring_slot(&q->rq, q->rq.counter);
-	union ring_rq_ctl ctl = { .word = 0 };
+	bool comes_back = q->params.type != UROCE_QPT_RC && !q->client_err && !q->rq_error && !q->rq_flush;
 
-	program_recv(w, q, r);
-	e->wr_id = r->wr_id;
-	put_sges(q, e->sge, r->pieces, r->nsge, r->plant);
-	ctl.num_sge = r->nsge;
-	ctl.phase = ring_phase(q->rq.counter, q->rq.order);
-	atomic_store_explicit(&e->ctl, ctl.word, memory_order_release);
-	q->rq.counter++;
-	q->nb_rposted++;
-	w->stats.recvs++;
-	sim_trace(w, "QP %u posts receive %u: len %u%s%s", q->id, q->nb_rposted - 1, r->len, r->plant ? " plant " : "",
-		  r->plant ? plant_name(r->plant) : "");
+	if (client_dead(q) && !comes_back && q->nb_ops > q->nb_posted + 2)
+		q->nb_ops = q->nb_posted + 1 + (uint32_t)rng_below(&q->rng, 2);
 }
 
 /* Post some of what there is room for; ring where the engine isn't looking. */
@@ -175,20 +189,10 @@ qp_post(struct sim_world *w, struct sim_qp *q)
 
 	if (q->qp == NULL || q->abandoned || qp_state(q->qp) == UROCE_QPS_RESET)
 		return;
-	room = q->rq_depth - (q->nb_rposted - q->nb_rdone);
-	if (room > q->max_recvs - q->nb_rposted)
-		room = q->max_recvs - q->nb_rposted;
-	if (room != 0 && !q->finalized && w->now_ns >= q->next_recv_ns) {
-		if (w->cfg.faults & SIM_F_SLOW_RECV) {
-			q->next_recv_ns = w->now_ns + rng_below(&q->rng, 300000);
-			room = 1 + (uint32_t)rng_below(&q->rng, room);
-		}
-		for (; recvs < room; recvs++)
-			post_recv(w, q);
-	}
+	if (q->rq == &q->own_rq && !q->finalized)
+		recvs = recvq_post(w, q->rq);
 	if (q->ready) {
-		if (client_dead(q) && q->nb_ops > q->nb_posted + 2)
-			q->nb_ops = q->nb_posted + 1 + (uint32_t)rng_below(&q->rng, 2); /* the last one tells of all before */
+		cut_short(q);
 		room = q->sq_depth - (q->nb_posted - q->nb_retired);
 		if (room > q->nb_ops - q->nb_posted)
 			room = q->nb_ops - q->nb_posted;
@@ -210,42 +214,93 @@ qp_post(struct sim_world *w, struct sim_qp *q)
 }
 
 static bool
-take_cqe(struct sim_world *w, struct sim_ep *ep)
+take_cqe(struct sim_world *w, struct sim_cq *c)
 {
-	struct sim_cq *c = &ep->cq;
 	union ring_cqe_ctl ctl;
 
 	if (!ring_cq_ready(&c->ring, c->ring.counter, &ctl))
 		return false;
-	model_cqe(w, ep, ring_slot(&c->ring, c->ring.counter), ctl);
+	model_cqe(w, c, ring_slot(&c->ring, c->ring.counter), ctl);
 	c->ring.counter++;
 	atomic_store_explicit(&c->shared->cons, c->ring.counter, memory_order_release);
 	w->stats.completions++;
 	return true;
 }
 
+void
+client_drain(struct sim_world *w, struct sim_cq *c)
+{
+	c->stray = true;
+	while (!w->failed && take_cqe(w, c))
+		;
+}
+
+/* The CQ was empty when it was armed: whatever is there now and counts must have raised the event (11.4.2.2). */
+static void
+check_no_event_lost(struct sim_world *w, struct sim_cq *c)
+{
+	union ring_cqe_ctl ctl;
+	const struct ring_cqe *e;
+	uint32_t n;
+
+	for (n = c->ring.counter; ring_cq_ready(&c->ring, n, &ctl) && n - c->ring.counter < 1u << c->ring.order; n++) {
+		e = ring_slot(&c->ring, n);
+		if (!c->solicited_only || ctl.solicited || e->status != UROCE_WC_SUCCESS) {
+			sim_fail(w, "endpoint %u: QP 0x%06x completed, the CQ is armed, but no event came", c->ep->id, e->qpn);
+			return;
+		}
+	}
+}
+
+/* An event says that there is something, and only what it was armed for. */
+static void
+check_event_is_due(struct sim_world *w, struct sim_cq *c)
+{
+	union ring_cqe_ctl ctl;
+	const struct ring_cqe *e;
+	uint32_t n;
+
+	for (n = c->ring.counter; ring_cq_ready(&c->ring, n, &ctl) && n - c->ring.counter < 1u << c->ring.order; n++) {
+		e = ring_slot(&c->ring, n);
+		if (!c->solicited_only || ctl.solicited || e->status != UROCE_WC_SUCCESS)
+			return;
+	}
+	if (!c->dead)
+		sim_fail(w, "endpoint %u: an event of a CQ that has nothing to say", c->ep->id);
+}
+
 /* With events: sleep until the channel says so, as a program does in ibv_get_cq_event(). */
 static void
-poll_cq(struct sim_world *w, struct sim_ep *ep)
+poll_cq(struct sim_world *w, struct sim_cq *c)
 {
-	struct sim_cq *c = &ep->cq;
+	struct rng *r = &c->ep->rng;
 	uint8_t buf[256];
 
 	if (c->armed) {
-		if (read(c->pipe_rd, buf, sizeof(buf)) <= 0)
-			return;
+		if (read(c->pipe_rd, buf, sizeof(buf)) > 0) {
+			if (!c->stray)
+				check_event_is_due(w, c);
+		} else {
+			check_no_event_lost(w, c);
+			if (!c->solicited_only || w->now_ns < c->wake_at)
+				return;
+			/* Whoever stops waiting takes back what it asked for; nobody else sends events here meanwhile. */
+			atomic_store_explicit(&c->shared->arm, RING_ARM_NONE, memory_order_relaxed);
+		}
 		c->armed = false;
 	}
-	while (!w->failed && take_cqe(w, ep))
-		if (c->pipe_rd < 0 && rng_one_in(&ep->rng, 16))
+	while (!w->failed && take_cqe(w, c))
+		if (c->pipe_rd < 0 && rng_one_in(r, 16))
 			return;
-	if (c->pipe_rd < 0)
+	if (c->pipe_rd < 0 || c->dead)
 		return;
-	atomic_store_explicit(&c->shared->arm, RING_ARM_ANY, memory_order_relaxed);
+	c->solicited_only = rng_one_in(r, 3);
+	c->wake_at = w->now_ns + SOLICITED_WAKE_NS;
+	atomic_store_explicit(&c->shared->arm, c->solicited_only ? RING_ARM_SOLICITED : RING_ARM_ANY, memory_order_relaxed);
 	atomic_thread_fence(memory_order_seq_cst);
 	c->armed = true;
-	while (!w->failed && take_cqe(w, ep))
-		;
+	client_drain(w, c);
+	c->stray = false;
 }
 
 bool
@@ -254,7 +309,10 @@ client_turn(struct sim_world *w, struct sim_ep *ep)
 	uint64_t before = w->stats.completions + w->stats.ops + w->stats.recvs;
 	uint32_t i;
 
-	poll_cq(w, ep);
+	for (i = 0; i < ep->nb_cqs && !w->failed; i++)
+		poll_cq(w, &ep->cqs[i]);
+	for (i = 0; i < ep->nb_srqs && !w->failed; i++)
+		srq_turn(w, &ep->srqs[i]);
 	for (i = 0; i < 2 * w->cfg.nb_conns && !w->failed; i++) {
 		struct sim_qp *q = &w->conns[i / 2].qp[i & 1];
 

@@ -39,6 +39,7 @@ static const uint8_t fault_one_in[SIM_NB_FAULTS] = {
 	[SIM_FBIT_PLANT_RECV] = 8, [SIM_FBIT_ERR] = 8, [SIM_FBIT_SQD] = 5, [SIM_FBIT_SMALL_RQ] = 6,
 	[SIM_FBIT_EVENTS] = 4, [SIM_FBIT_LOOPBACK] = 5, [SIM_FBIT_REMOTE_MEM] = 12, [SIM_FBIT_STALL] = 6,
 	[SIM_FBIT_NO_MBUF] = 12, [SIM_FBIT_DEREG] = 10, [SIM_FBIT_RECONNECT] = 4, [SIM_FBIT_ENGINES] = 5,
+	[SIM_FBIT_SRQ] = 4, [SIM_FBIT_CQ_SMALL] = 20, [SIM_FBIT_UNRELIABLE] = 3,
 };
 
 /* Lengths and op counts so that a usual seed moves about a megabyte. */
@@ -104,6 +105,8 @@ config_from_seed(struct sim_config *c, uint64_t seed, const struct sim_override 
 		c->cc = (enum tp_cc)rng_between(&cc, TP_CC_NONE + 1, TP_CC_ALGORITHMS - 1);
 
 	c->faults &= o->faults_mask;
+	c->ordered = (c->faults & (SIM_F_REORDER | SIM_F_DUP)) == 0;
+	c->lossless = (c->faults & (SIM_F_LINK | SIM_F_STALL)) == 0;
 	if (o->ops != 0 && o->ops < c->ops)
 		c->ops = o->ops;
 	if (o->conns != 0 && o->conns < c->nb_conns)

@@ -13,7 +13,7 @@ enum { TAIL_CHECK_BYTES = 64 };
 
 /* ---- Bytes ---- */
 
-static bool
+bool
 op_writes(const struct sim_op *op)
 {
 	return (op->opcode == UROCE_WR_RDMA_WRITE || op->opcode == UROCE_WR_RDMA_WRITE_WITH_IMM) &&
@@ -21,7 +21,7 @@ op_writes(const struct sim_op *op)
 }
 
 /* Bytes [off, off + len) of the message that an operation sends. */
-static void
+void
 op_data(const struct sim_op *op, uint32_t off, uint32_t len, uint8_t *dst)
 {
 	unsigned int i;
@@ -45,7 +45,7 @@ op_data(const struct sim_op *op, uint32_t off, uint32_t len, uint8_t *dst)
 }
 
 /* Scratch memory, grown as needed and kept: seeds run one after the other. */
-static uint8_t *
+uint8_t *
 scratch(unsigned int which, uint32_t bytes)
 {
 	static uint8_t *buf[2];
@@ -82,7 +82,7 @@ target_after(const struct sim_qp *q, uint32_t upto, uint32_t off, uint32_t len)
 }
 
 /* @return true if one of q's operations [from, to) puts val at off of its target area. */
-static bool
+bool
 may_be_written(const struct sim_qp *q, uint32_t from, uint32_t to, uint32_t off, uint8_t val)
 {
 	uint8_t b = 0;
@@ -103,7 +103,7 @@ may_be_written(const struct sim_qp *q, uint32_t from, uint32_t to, uint32_t off,
  * Compare bytes that were seen in q's target area at off with what its operations below upto make of it; those in
  * [upto, later) may have been at it too. @return the first wrong byte's offset in the message, or -1.
  */
-static int64_t
+int64_t
 target_compare(const struct sim_qp *q, const uint8_t *seen, uint32_t off, uint32_t len, uint32_t upto, uint32_t later)
 {
 	const uint8_t *img = target_after(q, upto, off, len);
@@ -117,7 +117,7 @@ target_compare(const struct sim_qp *q, const uint8_t *seen, uint32_t off, uint32
 	return -1;
 }
 
-static void
+void
 gather(const struct sim_piece *pieces, unsigned int n, uint32_t len, uint8_t *dst)
 {
 	unsigned int i;
@@ -131,7 +131,7 @@ gather(const struct sim_piece *pieces, unsigned int n, uint32_t len, uint8_t *ds
 	}
 }
 
-static bool
+bool
 is_zero(const uint8_t *p, uint32_t len)
 {
 	while (len-- != 0)
@@ -141,7 +141,7 @@ is_zero(const uint8_t *p, uint32_t len)
 }
 
 /* Zeros before and behind each piece, and in what a message of len bytes leaves of the pieces. */
-static bool
+bool
 around_is_clean(const struct sim_piece *pieces, unsigned int n, uint32_t len)
 {
 	uint32_t used, rest;
@@ -183,7 +183,12 @@ check_read(struct sim_world *w, struct sim_qp *q, uint32_t i)
 static const struct sim_recv *
 recv_of(const struct sim_qp *q, const struct sim_op *op)
 {
-	return op_consumes(op) && op->consume < q->peer->nb_rposted ? &q->peer->recvs[op->consume] : NULL;
+	const struct sim_recvq *rq = q->peer->rq;
+
+	/* Of an SRQ, and of a queue that lost messages pass by, it can be any. */
+	if (rq->srq != NULL || q->params.type != UROCE_QPT_RC)
+		return NULL;
+	return op_consumes(op) && op->consume < rq->nb_posted ? &rq->recvs[op->consume] : NULL;
 }
 
 /* Does a SEND find the receive that was made for it wrong? The bad lkey is the last SGE's. */
@@ -228,10 +233,13 @@ retire_ok(struct sim_world *w, struct sim_qp *q, uint32_t i)
 
 	op->retired = true;
 	op->status = UROCE_WC_SUCCESS;
-	if (op->plant != SIM_PLANT_NONE) {
+	/* An unreliable sender never hears of what is wrong at the other end. */
+	if (op->plant != SIM_PLANT_NONE && (q->params.type == UROCE_QPT_RC || plant_is_local(op->plant))) {
 		sim_fail(w, "QP %u: send %u succeeds in spite of %s", q->id, i, plant_name(op->plant));
 		return;
 	}
+	if (op->stale && (q->params.type == UROCE_QPT_RC || q->local_dereg == &q->src_mr))
+		sim_fail(w, "QP %u: send %u succeeds though its region was gone before", q->id, i);
 	recv_bad_lkey(op, recv_of(q, op), &must);
 	if (recv_too_small(op, recv_of(q, op)) || must)
 		sim_fail(w, "QP %u: send %u succeeds though its receive is bad", q->id, i);
@@ -246,13 +254,25 @@ retire_ok(struct sim_world *w, struct sim_qp *q, uint32_t i)
 		sim_fail(w, "QP %u: %u wrote beside its buffer", q->id, i);
 }
 
+bool
+qp_cq_dead(const struct sim_qp *q)
+{
+	return q->send_cq->dead || q->recv_cq->dead;
+}
+
 /* @return true if there is any reason for q to be in ERR. */
 static bool
 may_be_in_err(const struct sim_world *w, const struct sim_qp *q)
 {
 	const struct sim_qp *p = q->peer;
 
+	if (q->local_dereg != NULL || qp_cq_dead(q))
+		return true;
+	/* Without a connection the two ends have nothing to do with each other. */
+	if (q->params.type != UROCE_QPT_RC)
+		return client_dead(q) || q->planted_local || (w->cfg.faults & SIM_F_PLANT_RECV);
 	return client_dead(q) || w->cfg.harsh || q->planted_local || q->planted_remote || p->planted_remote ||
+	       p->local_dereg != NULL || qp_cq_dead(p) ||
 	       (w->cfg.faults & SIM_F_PLANT_RECV) || client_dead(p) || p->planted_local || q->target_mr.mr == NULL ||
 	       p->target_mr.mr == NULL;
 }
@@ -265,7 +285,9 @@ retries_may_run_out(const struct sim_world *w, const struct sim_qp *q, const str
 	if (w->cfg.harsh)
 		return true;
 	/* On a good network the NAK arrives before the peer falls silent. */
-	if (!(w->cfg.faults & (SIM_F_LINK | SIM_F_STALL)) && !p->client_err && !p->planted_local && !p->planted_remote &&
+	if (q->params.type != UROCE_QPT_RC)
+		return false;
+	if (w->cfg.lossless && !p->client_err && !p->planted_local && !p->planted_remote && !qp_cq_dead(p) &&
 	    !(w->cfg.faults & (SIM_F_PLANT_RECV | SIM_F_DEREG)))
 		return false;
 	/* A READ that is asked for again is not refused if its region has gone meanwhile, but dropped (C9-105). */
@@ -278,30 +300,39 @@ static bool
 status_is_possible(const struct sim_world *w, const struct sim_qp *q, const struct sim_op *op, uint8_t status)
 {
 	const struct sim_recv *r = recv_of(q, op);
-	bool must;
+	const struct sim_recvq *rq = q->peer->rq;
+	bool must, srq = rq->srq != NULL && (w->cfg.faults & SIM_F_PLANT_RECV), reliable = q->params.type == UROCE_QPT_RC;
 
 	switch (status) {
 	case UROCE_WC_WR_FLUSH_ERR:
 		return may_be_in_err(w, q);
+	case UROCE_WC_LOC_LEN_ERR:
+		return op->plant == SIM_PLANT_UD_LENGTH;
 	case UROCE_WC_LOC_PROT_ERR:
+		if (q->local_dereg == (op_brings(op) ? &q->dest_mr : &q->src_mr) ||
+		    (op->from_read && q->local_dereg == &q->dest_mr))
+			return op->len != 0 && !(op->flags & UROCE_SEND_INLINE);
 		return op->plant == SIM_PLANT_LKEY || op->plant == SIM_PLANT_LKEY_STALE || op->plant == SIM_PLANT_LKEY_RANGE ||
 		       op->plant == SIM_PLANT_LKEY_NOWRITE;
 	case UROCE_WC_LOC_QP_OP_ERR:
 		return op->plant == SIM_PLANT_OPCODE || op->plant == SIM_PLANT_SGES ||
-		       op->plant == SIM_PLANT_INLINE;
+		       op->plant == SIM_PLANT_INLINE || op->plant == SIM_PLANT_AH;
 	case UROCE_WC_REM_ACCESS_ERR:
+		if (!reliable)
+			return false;
 		return op->plant == SIM_PLANT_RKEY || op->plant == SIM_PLANT_RKEY_STALE || op->plant == SIM_PLANT_RKEY_RANGE ||
-		       op->plant == SIM_PLANT_RKEY_ACCESS || op->plant == SIM_PLANT_RKEY_PD ||
+		       op->plant == SIM_PLANT_RKEY_ACCESS || op->plant == SIM_PLANT_RKEY_PD || op->plant == SIM_PLANT_QP_ACCESS ||
 		       (q->peer->target_mr.mr == NULL && op->len != 0 && !ring_op_has_operands(op->opcode) &&
 			op->opcode != UROCE_WR_SEND && op->opcode != UROCE_WR_SEND_WITH_IMM);
 	case UROCE_WC_REM_INV_REQ_ERR:
-		return op->plant == SIM_PLANT_MISALIGNED || recv_too_small(op, r);
+		return reliable && (op->plant == SIM_PLANT_MISALIGNED || recv_too_small(op, r) || (srq && op_consumes(op)));
 	case UROCE_WC_REM_OP_ERR:
-		return recv_bad_lkey(op, r, &must);
+		return recv_bad_lkey(op, r, &must) || (reliable && op_consumes(op) && op->len != 0 &&
+						       (srq || q->peer->local_dereg == &rq->mr));
 	case UROCE_WC_RETRY_EXC_ERR:
 		return retries_may_run_out(w, q, op);
 	case UROCE_WC_RNR_RETRY_EXC_ERR:
-		return q->attr.rnr_retry < 7 && op_consumes(op);
+		return reliable && q->attr.rnr_retry < 7 && op_consumes(op);
 	}
 	return false;
 }
@@ -464,6 +495,7 @@ recv_ok(struct sim_world *w, struct sim_qp *q, const struct sim_recv *r, const s
 	check_message(w, q, r, op, s);
 	check_visible(w, q->peer, q->rx_op, s);
 	q->rx_op = s + 1;
+	q->nb_messages++;
 }
 
 static void
@@ -479,41 +511,41 @@ recv_error(struct sim_world *w, struct sim_qp *q, const struct sim_recv *r, uint
 		w->stats.flushed++;
 	} else {
 		if (q->rq_error || q->rq_flush)
-			sim_fail(w, "QP %u: receive %u ends with status %u after an error", q->id, q->nb_rdone, status);
-		if (s < q->peer->nb_posted && status == UROCE_WC_LOC_LEN_ERR)
+			sim_fail(w, "QP %u: receive 0x%" PRIx64 " ends with status %u after an error", q->id, r->wr_id, status);
+		if (q->params.type != UROCE_QPT_RC)
+			possible = unreliable_recv_error_possible(q, r, status);
+		else if (s < q->peer->nb_posted && status == UROCE_WC_LOC_LEN_ERR)
 			possible = recv_too_small(op, r);
 		else if (s < q->peer->nb_posted && status == UROCE_WC_LOC_PROT_ERR)
-			possible = recv_bad_lkey(op, r, &must);
+			possible = recv_bad_lkey(op, r, &must) || (q->local_dereg == &q->rq->mr && op->len != 0);
 		q->rq_error = true;
 		w->stats.errors++;
 	}
 	if (!possible)
-		sim_fail(w, "QP %u: receive %u (plant %s) ends with status %u, vendor error %u", q->id, q->nb_rdone,
+		sim_fail(w, "QP %u: receive 0x%" PRIx64 " (plant %s) ends with status %u, vendor error %u", q->id, r->wr_id,
 			 plant_name(r->plant), status, vendor_err);
 }
 
 static void
 recv_cqe(struct sim_world *w, struct sim_qp *q, const struct ring_cqe *e, union ring_cqe_ctl ctl)
 {
-	const struct sim_recv *r = &q->recvs[q->nb_rdone];
+	const struct sim_recv *r = recvq_complete(w, q, e, ctl.wqe_counter);
 
-	if (q->nb_rdone >= q->nb_rposted) {
-		sim_fail(w, "QP %u: completion of receive %u, posted are %u", q->id, q->nb_rdone, q->nb_rposted);
+	/* Of a QP that was reset only the buffer comes back. */
+	if (r == NULL || q->abandoned)
 		return;
-	}
-	if (ctl.wqe_counter != (uint16_t)(q->rq_base + q->nb_rdone) || e->wr_id != r->wr_id)
-		sim_fail(w, "QP %u: receive %u completes with counter %u, wr_id 0x%" PRIx64, q->id, q->nb_rdone,
-			 ctl.wqe_counter, e->wr_id);
-	if (e->status == UROCE_WC_SUCCESS)
+	if (e->status != UROCE_WC_SUCCESS)
+		recv_error(w, q, r, e->status, ctl.vendor_err);
+	else if (q->params.type == UROCE_QPT_RC)
 		recv_ok(w, q, r, e, ctl);
 	else
-		recv_error(w, q, r, e->status, ctl.vendor_err);
-	q->nb_rdone++;
+		unreliable_recv_ok(w, q, r, e, ctl);
 }
 
 void
-model_cqe(struct sim_world *w, struct sim_ep *ep, const struct ring_cqe *e, union ring_cqe_ctl ctl)
+model_cqe(struct sim_world *w, struct sim_cq *c, const struct ring_cqe *e, union ring_cqe_ctl ctl)
 {
+	struct sim_ep *ep = c->ep;
 	uint32_t i;
 
 	for (i = 0; i < 2 * w->cfg.nb_conns; i++) {
@@ -523,8 +555,11 @@ model_cqe(struct sim_world *w, struct sim_ep *ep, const struct ring_cqe *e, unio
 			continue;
 		sim_trace(w, "QP %u: %s %u completes: status %u opcode %u byte_len %u", q->id,
 			  ctl.is_recv ? "receive" : "send", ctl.wqe_counter, e->status, e->opcode, e->byte_len);
+		if ((ctl.is_recv ? q->recv_cq : q->send_cq) != c)
+			sim_fail(w, "QP %u: %s completes in another CQ", q->id, ctl.is_recv ? "receive" : "send");
 		/* Programs skip what is left in the CQ of a QP that they have reset. */
-		if (q->abandoned || e->wr_id >> SIM_WR_ID_ROUND_SHIFT != q->round)
+		if ((!ctl.is_recv || q->rq == &q->own_rq) &&
+		    (q->abandoned || e->wr_id >> SIM_WR_ID_ROUND_SHIFT != q->round))
 			return;
 		if (w->conns[i / 2].done)
 			sim_fail(w, "QP %u: completion after its end", q->id);
@@ -558,6 +593,10 @@ model_event(struct sim_world *w, struct sim_qp *q, enum uroce_event type)
 		if (q->events[type] > 1)
 			sim_fail(w, "QP %u: communication established twice", q->id);
 		break;
+	case UROCE_EVENT_QP_LAST_WQE_REACHED:
+		if (q->rq == &q->own_rq || q->events[type] > 1 || !(may_be_in_err(w, q) || q->finalized))
+			sim_fail(w, "QP %u: last WQE reached, time %u", q->id, q->events[type]);
+		break;
 	case UROCE_EVENT_QP_FATAL:
 	case UROCE_EVENT_QP_REQ_ERR:
 	case UROCE_EVENT_QP_ACCESS_ERR:
@@ -570,6 +609,23 @@ model_event(struct sim_world *w, struct sim_qp *q, enum uroce_event type)
 	}
 }
 
+/* Only a CQ whose every slot holds a completion that its client hasn't polled may overrun. */
+void
+model_cq_error(struct sim_world *w, struct sim_cq *c)
+{
+	uint32_t size = 1u << c->ring.order, n = 0;
+	union ring_cqe_ctl ctl;
+
+	sim_trace(w, "endpoint %u: a CQ of %u overruns", c->ep->id, size);
+	while (n < size && ring_cq_ready(&c->ring, c->ring.counter + n, &ctl))
+		n++;
+	if (n != size)
+		sim_fail(w, "endpoint %u: a CQ with %u of %u completions overruns", c->ep->id, n, size);
+	if (c->dead)
+		sim_fail(w, "endpoint %u: a CQ overruns twice", c->ep->id);
+	c->dead = true;
+}
+
 /* ---- The end ---- */
 
 static void
@@ -579,6 +635,12 @@ qp_end(struct sim_world *w, struct sim_qp *q)
 	uint32_t good = 0, i;
 	int64_t bad;
 
+	if (!is_zero(q->noaccess_mr.base, q->noaccess_mr.len) || !is_zero(q->other_pd_mr.base, q->other_pd_mr.len))
+		sim_fail(w, "QP %u: the peer wrote where it may not", q->id);
+	if (q->params.type != UROCE_QPT_RC) {
+		unreliable_end(w, q);
+		return;
+	}
 	for (i = 0; i < q->nb_posted; i++)
 		if (q->ops[i].status == UROCE_WC_SUCCESS)
 			good = i + 1;
@@ -588,8 +650,6 @@ qp_end(struct sim_world *w, struct sim_qp *q)
 	bad = target_compare(q, p->target_mr.base, 0, p->target_mr.len, good, q->nb_posted);
 	if (bad >= 0)
 		sim_fail(w, "QP %u: byte %" PRId64 " of its target area is wrong", q->id, bad);
-	if (!is_zero(q->noaccess_mr.base, q->noaccess_mr.len) || !is_zero(q->other_pd_mr.base, q->other_pd_mr.len))
-		sim_fail(w, "QP %u: the peer wrote where it may not", q->id);
 }
 
 void
@@ -632,10 +692,12 @@ static void
 check_counters(struct sim_world *w)
 {
 	static const struct must_be_zero always[] = {
-		Z(rx_multi_segment), Z(cq_overrun), Z(cq_events_lost), Z(rx_handoff_dropped),
-		Z(rx_ud_no_wqe), Z(rx_uc_no_wqe), Z(rx_uc_gap), Z(rx_ud_length), Z(rx_bad_qkey),
+		Z(rx_multi_segment), Z(cq_events_lost), Z(rx_handoff_dropped), Z(rx_ud_length),
 		Z(resp_rd_atomic_exceeded),
 	};
+	static const struct must_be_zero polled[] = { Z(cq_overrun) };
+	static const struct must_be_zero reliable[] = { Z(rx_ud_no_wqe), Z(rx_uc_no_wqe), Z(rx_uc_gap), Z(rx_bad_qkey) };
+	static const struct must_be_zero right_qkey[] = { Z(rx_bad_qkey) };
 	static const struct must_be_zero one_engine[] = { Z(rx_handoff) };
 	static const struct must_be_zero enough[] = { Z(tx_no_mbuf) };
 	static const struct must_be_zero undamaged[] = {
@@ -659,6 +721,12 @@ check_counters(struct sim_world *w)
 		for (i = 0; i < w->eps[ep].nb_engines; i++)
 			rnr |= transport_counters(w->eps[ep].engines[i].tp)->rnr_nak_sent != 0;
 	CHECK_ZERO(w, always);
+	if (!(w->cfg.faults & SIM_F_CQ_SMALL))
+		CHECK_ZERO(w, polled);
+	if (!(w->cfg.faults & SIM_F_UNRELIABLE))
+		CHECK_ZERO(w, reliable);
+	if (!(w->cfg.faults & SIM_F_PLANT_REMOTE))
+		CHECK_ZERO(w, right_qkey);
 	if (!(w->cfg.faults & SIM_F_ENGINES))
 		CHECK_ZERO(w, one_engine);
 	if (!(w->cfg.faults & SIM_F_NO_MBUF))
@@ -671,7 +739,7 @@ check_counters(struct sim_world *w)
 	if ((w->cfg.faults & (SIM_F_LINK | SIM_F_STALL | SIM_F_NO_MBUF | SIM_F_SLOW_TX)) || rnr || w->cfg.harsh)
 		return;
 	CHECK_ZERO(w, clean);
-	if (!(w->cfg.faults & (SIM_F_ERR | SIM_F_DEREG | SIM_F_PLANT_LOCAL | SIM_F_PLANT_REMOTE | SIM_F_PLANT_RECV)))
+	if (!(w->cfg.faults & SIM_F_ENDS))
 		CHECK_ZERO(w, alive);
 }
 
@@ -690,7 +758,10 @@ model_world_end(struct sim_world *w)
 				sim_fail(w, "endpoint %u: a timer runs though no QP is left", ep);
 		if (qp_table_count(e->qps) != 0)
 			sim_fail(w, "endpoint %u: %u QPs left", ep, qp_table_count(e->qps));
-		if (cq_users(e->cq.cq) != 0)
-			sim_fail(w, "endpoint %u: the CQ is still in use", ep);
+		for (i = 0; i < e->nb_cqs; i++)
+			if (cq_users(e->cqs[i].cq) != 0)
+				sim_fail(w, "endpoint %u: a CQ is still in use", ep);
+		for (i = 0; i < e->nb_srqs; i++)
+			srq_check_end(w, &e->srqs[i]);
 	}
 }

@@ -12,7 +12,13 @@ op_consumes(const struct sim_op *op)
 	       op->opcode == UROCE_WR_RDMA_WRITE_WITH_IMM;
 }
 
-static bool
+bool
+op_one_sided(const struct sim_op *op)
+{
+	return op->opcode != UROCE_WR_SEND && op->opcode != UROCE_WR_SEND_WITH_IMM;
+}
+
+bool
 op_brings(const struct sim_op *op)
 {
 	return op->opcode == UROCE_WR_RDMA_READ || ring_op_has_operands(op->opcode);
@@ -24,21 +30,23 @@ program_init(struct sim_world *w, struct sim_qp *q)
 	const struct sim_config *c = &w->cfg;
 	struct rng *r = &q->rng;
 
-	q->nb_posted = q->nb_retired = q->nb_consume = q->nb_rposted = q->nb_rdone = q->rx_op = 0;
-	q->next_recv_ns = 0;
+	q->nb_posted = q->nb_retired = q->nb_consume = q->rx_op = q->nb_messages = q->next_srq_recv = 0;
 	q->ready = q->finalized = q->planted_local = q->planted_remote = false;
 	q->client_err = q->sq_error = q->rq_error = q->sq_flush = q->rq_flush = false;
 	q->sqd_waiting = q->drained = q->abandoned = false;
 	memset(q->events, 0, sizeof(q->events));
 	q->sq_base = q->sq.counter;
-	q->rq_base = q->rq.counter;
 	q->nb_ops = rng_one_in(r, 8) ? 0 : (uint32_t)rng_between(r, 1, c->ops);
-	q->max_recvs = c->ops + q->rq_depth;
 	q->ops = calloc(c->ops + 1, sizeof(*q->ops));
-	q->recvs = calloc(q->max_recvs + 1, sizeof(*q->recvs));
+	if (q->rq == &q->own_rq)
+		recvq_init(w, q->rq, (uint64_t)q->round << SIM_WR_ID_ROUND_SHIFT | (uint64_t)q->id << 32 | SIM_WR_ID_RECV,
+			   c->ops + q->rq->depth);
 	q->err_at = (c->faults & SIM_F_ERR) && rng_one_in(r, 3) ? (uint32_t)rng_below(r, c->ops + 1) : UINT32_MAX;
 	q->sqd_at = (c->faults & SIM_F_SQD) && rng_one_in(r, 2) ? (uint32_t)rng_below(r, c->ops + 1) : UINT32_MAX;
 	q->abrupt = rng_one_in(r, 3);
+	q->local_dereg = NULL;
+	q->local_dereg_at =
+		(c->faults & SIM_F_DEREG) && rng_one_in(r, 3) ? (uint32_t)rng_below(r, c->ops + 1) : UINT32_MAX;
 	q->dereg_at = (c->faults & SIM_F_DEREG) && rng_one_in(r, 3) ? (uint32_t)rng_below(r, c->ops + 1) : UINT32_MAX;
 }
 
@@ -47,6 +55,9 @@ static uint32_t
 random_len(const struct sim_world *w, struct sim_qp *q)
 {
 	uint32_t max = w->cfg.max_len, len;
+
+	if (q->params.type == UROCE_QPT_UD && max > q->mtu)
+		max = q->mtu;
 
 	switch (rng_below(&q->rng, 12)) {
 	case 0:
@@ -134,15 +145,16 @@ pieces_of_buffer(struct rng *r, uint8_t *buf, uint32_t len, unsigned int max_sge
 }
 
 static uint8_t
-random_opcode(struct rng *r)
+random_opcode(struct rng *r, enum uroce_qp_type type)
 {
+	enum { UD_OPS = 4, UC_OPS = 8 };
 	static const uint8_t ops[] = {
 		UROCE_WR_SEND, UROCE_WR_SEND, UROCE_WR_SEND, UROCE_WR_SEND_WITH_IMM, UROCE_WR_RDMA_WRITE,
 		UROCE_WR_RDMA_WRITE, UROCE_WR_RDMA_WRITE, UROCE_WR_RDMA_WRITE_WITH_IMM, UROCE_WR_RDMA_READ,
 		UROCE_WR_RDMA_READ, UROCE_WR_ATOMIC_CMP_AND_SWP, UROCE_WR_ATOMIC_FETCH_AND_ADD,
 	};
 
-	return ops[rng_below(r, sizeof(ops))];
+	return ops[rng_below(r, type == UROCE_QPT_UD ? UD_OPS : type == UROCE_QPT_UC ? UC_OPS : sizeof(ops))];
 }
 
 /* A compare value that has a chance: the last one that this QP saw of the word. */
@@ -176,6 +188,44 @@ make_atomic(struct sim_qp *q, struct sim_op *op)
 	}
 }
 
+bool
+plant_is_local(enum sim_plant p)
+{
+	switch (p) {
+	case SIM_PLANT_LKEY:
+	case SIM_PLANT_LKEY_STALE:
+	case SIM_PLANT_LKEY_RANGE:
+	case SIM_PLANT_LKEY_NOWRITE:
+	case SIM_PLANT_OPCODE:
+	case SIM_PLANT_SGES:
+	case SIM_PLANT_INLINE:
+	case SIM_PLANT_AH:
+	case SIM_PLANT_UD_LENGTH:
+		return true;
+	default:
+		return false;
+	}
+}
+
+static bool
+plant_is_lkey(enum sim_plant p)
+{
+	return p == SIM_PLANT_LKEY || p == SIM_PLANT_LKEY_STALE || p == SIM_PLANT_LKEY_RANGE || p == SIM_PLANT_LKEY_NOWRITE;
+}
+
+/* Does the peer's QP take this kind of operation at all? */
+static bool
+peer_grants(const struct sim_qp *q, const struct sim_op *op)
+{
+	uint32_t flags = q->peer->attr.qp_access_flags;
+
+	if (op->opcode == UROCE_WR_RDMA_READ)
+		return flags & UROCE_ACCESS_REMOTE_READ;
+	if (ring_op_has_operands(op->opcode))
+		return flags & UROCE_ACCESS_REMOTE_ATOMIC;
+	return !op_one_sided(op) || (flags & UROCE_ACCESS_REMOTE_WRITE);
+}
+
 /* Mistakes are made once per program and direction, and only where they are mistakes. */
 static enum sim_plant
 random_plant(struct sim_world *w, struct sim_qp *q, const struct sim_op *op)
@@ -184,13 +234,21 @@ random_plant(struct sim_world *w, struct sim_qp *q, const struct sim_op *op)
 						SIM_PLANT_OPCODE, SIM_PLANT_SGES, SIM_PLANT_INLINE };
 	static const enum sim_plant remote[] = { SIM_PLANT_RKEY, SIM_PLANT_RKEY_STALE, SIM_PLANT_RKEY_RANGE,
 						 SIM_PLANT_RKEY_ACCESS, SIM_PLANT_RKEY_PD };
-	bool one_sided = op->opcode != UROCE_WR_SEND && op->opcode != UROCE_WR_SEND_WITH_IMM;
+	bool ud = q->params.type == UROCE_QPT_UD;
 
+	if (!peer_grants(q, op) && op->len != 0) {
+		q->planted_remote = true;
+		return SIM_PLANT_QP_ACCESS;
+	}
 	if ((w->cfg.faults & SIM_F_PLANT_LOCAL) && !q->planted_local && rng_one_in(&q->rng, 16)) {
 		q->planted_local = true;
+		if (ud && rng_one_in(&q->rng, 3))
+			return rng_one_in(&q->rng, 2) ? SIM_PLANT_AH : SIM_PLANT_UD_LENGTH;
 		return op_brings(op) && rng_one_in(&q->rng, 4) ? SIM_PLANT_LKEY_NOWRITE : local[rng_below(&q->rng, 6)];
 	}
-	if ((w->cfg.faults & SIM_F_PLANT_REMOTE) && one_sided && !q->planted_remote && rng_one_in(&q->rng, 8)) {
+	if ((w->cfg.faults & SIM_F_PLANT_REMOTE) && ud && rng_one_in(&q->rng, 8))
+		return SIM_PLANT_QKEY;
+	if ((w->cfg.faults & SIM_F_PLANT_REMOTE) && op_one_sided(op) && !q->planted_remote && rng_one_in(&q->rng, 8)) {
 		q->planted_remote = true;
 		return ring_op_has_operands(op->opcode) && rng_one_in(&q->rng, 3) ? SIM_PLANT_MISALIGNED
 										   : remote[rng_below(&q->rng, 5)];
@@ -224,7 +282,7 @@ program_op(struct sim_world *w, struct sim_qp *q, struct sim_op *op)
 
 	op->wr_id = (uint64_t)q->round << SIM_WR_ID_ROUND_SHIFT | (uint64_t)q->id << 32 | i;
 	op->status = SIM_NO_STATUS;
-	op->opcode = random_opcode(&q->rng);
+	op->opcode = random_opcode(&q->rng, q->params.type);
 	op->imm = (uint32_t)rng_next(&q->rng);
 	if (ring_op_has_operands(op->opcode))
 		make_atomic(q, op);
@@ -233,9 +291,10 @@ program_op(struct sim_world *w, struct sim_qp *q, struct sim_op *op)
 	op->plant = random_plant(w, q, op);
 	if (op->plant != SIM_PLANT_NONE && op->len == 0)
 		op->len = 1;
+	if (op->plant == SIM_PLANT_UD_LENGTH)
+		op->len = q->mtu + 1 + op->imm % q->mtu;
 	op->flags = random_flags(q, op, i);
-	if (op->plant == SIM_PLANT_LKEY || op->plant == SIM_PLANT_LKEY_STALE || op->plant == SIM_PLANT_LKEY_RANGE ||
-	    op->plant == SIM_PLANT_SGES || op->plant == SIM_PLANT_INLINE)
+	if (plant_is_lkey(op->plant) || op->plant == SIM_PLANT_SGES || op->plant == SIM_PLANT_INLINE)
 		op->flags &= (uint8_t)~UROCE_SEND_INLINE;
 	if (op_consumes(op))
 		op->consume = q->nb_consume++;
@@ -253,29 +312,27 @@ program_op(struct sim_world *w, struct sim_qp *q, struct sim_op *op)
 	} else {
 		op->nsge = (uint8_t)pieces_of_pattern(&q->rng, op->len, max_sge, op->pieces);
 	}
-	if (op->plant == SIM_PLANT_LKEY || op->plant == SIM_PLANT_LKEY_STALE || op->plant == SIM_PLANT_LKEY_RANGE ||
-	    op->plant == SIM_PLANT_LKEY_NOWRITE) {
+	if (plant_is_lkey(op->plant)) {
 		/* The bad SGE must have bytes. */
 		op->nsge = 1;
 		op->pieces[0].len = op->len;
 	}
-	if (!ring_op_has_operands(op->opcode))
+	if (!ring_op_has_operands(op->opcode) && op_one_sided(op))
 		op->target_off = (uint32_t)rng_below(&q->rng, q->peer->target_mr.len - op->len + 1);
 }
 
 void
-program_recv(struct sim_world *w, struct sim_qp *q, struct sim_recv *r)
+program_recv(struct sim_world *w, struct sim_recvq *rq, struct sim_recv *r)
 {
-	uint8_t *buf = q->recv_mr.base + (uint64_t)(q->nb_rposted % q->nb_recv_bufs) * q->buf_stride;
+	uint8_t *buf = rq->mr.base + (uint64_t)r->buf * rq->stride;
 
-	r->wr_id = (uint64_t)q->round << SIM_WR_ID_ROUND_SHIFT | (uint64_t)q->id << 32 | SIM_WR_ID_RECV | q->nb_rposted;
-	r->len = w->cfg.max_len;
-	if ((w->cfg.faults & SIM_F_PLANT_RECV) && rng_one_in(&q->rng, 16)) {
-		r->plant = rng_one_in(&q->rng, 2) ? SIM_PLANT_RECV_SMALL : SIM_PLANT_RECV_LKEY;
+	r->len = rq->recv_len;
+	if ((w->cfg.faults & SIM_F_PLANT_RECV) && rng_one_in(rq->rng, 16)) {
+		r->plant = rng_one_in(rq->rng, 2) ? SIM_PLANT_RECV_SMALL : SIM_PLANT_RECV_LKEY;
 		if (r->plant == SIM_PLANT_RECV_SMALL)
-			r->len = (uint32_t)rng_below(&q->rng, r->len);
+			r->len = (uint32_t)rng_below(rq->rng, r->len);
 	}
-	r->nsge = (uint8_t)pieces_of_buffer(&q->rng, buf, r->len, q->params.cap.max_recv_sge, r->pieces);
+	r->nsge = (uint8_t)pieces_of_buffer(rq->rng, buf, r->len, rq->max_sge, r->pieces);
 	if (r->plant == SIM_PLANT_RECV_LKEY && r->nsge == 0)
 		r->plant = SIM_PLANT_NONE;
 }

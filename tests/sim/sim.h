@@ -9,10 +9,12 @@
  *   config.c   what a seed means: sizes, faults, attributes
  *   world.c    endpoints, clock, event queue
  *   conn.c     connections: memory, QPs and their states, from RESET to the end
+ *   recvq.c    RQs and SRQs as their clients see them
  *   link.c     the network between endpoints
  *   client.c   a verbs program's end of the rings
  *   program.c  which work requests a client posts
  *   model.c    what completions and memory must be (written from the specification)
+ *   unreliable.c  the same for UC and UD, where messages may be lost
  *   atomics.c  that atomics happened once each, in some order
  *
  * Owns everything below. One thread.
@@ -34,6 +36,8 @@ enum {
 	SIM_MAX_EPS = 4,
 	SIM_MAX_CONNS = 6,
 	SIM_MAX_ENGINES = 2,        /**< per endpoint */
+	SIM_MAX_CQS = 3,            /**< per endpoint */
+	SIM_MAX_SRQS = 2,           /**< per endpoint */
 	SIM_MAX_SGE = 8,
 	SIM_MAX_INLINE = 256,
 	SIM_CANARY_BYTES = 32,      /**< zeros kept around every buffer that the transport may write */
@@ -53,7 +57,7 @@ enum {
 #define SIM_FAULTS(X) \
 	X(LOSS) X(BURST) X(REORDER) X(DUP) X(JITTER) X(CORRUPT) X(PARTITION) X(ECN) \
 	X(SLOW_RECV) X(SLOW_POLL) X(SLOW_TX) X(PLANT_LOCAL) X(PLANT_REMOTE) X(PLANT_RECV) X(ERR) X(SQD) X(SMALL_RQ) \
-	X(EVENTS) X(LOOPBACK) X(REMOTE_MEM) X(STALL) X(NO_MBUF) X(DEREG) X(RECONNECT) X(ENGINES)
+	X(EVENTS) X(LOOPBACK) X(REMOTE_MEM) X(STALL) X(NO_MBUF) X(DEREG) X(RECONNECT) X(ENGINES) X(SRQ) X(CQ_SMALL) X(UNRELIABLE)
 enum {
 #define X(n) SIM_FBIT_##n,
 	SIM_FAULTS(X)
@@ -68,6 +72,10 @@ enum {
 /** Faults that can lose or delay a packet, so that timers may run out. */
 #define SIM_F_LINK \
 	(SIM_F_LOSS | SIM_F_BURST | SIM_F_REORDER | SIM_F_DUP | SIM_F_CORRUPT | SIM_F_PARTITION)
+
+/** Faults that end connections. */
+#define SIM_F_ENDS \
+	(SIM_F_ERR | SIM_F_DEREG | SIM_F_PLANT_LOCAL | SIM_F_PLANT_REMOTE | SIM_F_PLANT_RECV | SIM_F_CQ_SMALL)
 
 struct sim_config {
 	uint64_t seed;
@@ -84,6 +92,8 @@ struct sim_config {
 	uint64_t poll_ns;            /**< between a client's turns, on average */
 	enum tp_cc cc;               /**< of all endpoints */
 	bool harsh;                  /**< retries may run out though the peer lives */
+	bool ordered;                /**< the network keeps packets in order and delivers them at most once */
+	bool lossless;               /**< ... and loses none */
 	bool wire_check;             /**< parse every packet that is sent */
 };
 
@@ -96,7 +106,7 @@ struct sim_override {
 /** Deliberate mistakes in work requests. */
 #define SIM_PLANTS(X) \
 	X(NONE) X(LKEY) X(LKEY_STALE) X(LKEY_RANGE) X(LKEY_NOWRITE) X(OPCODE) X(SGES) X(INLINE) X(RKEY) X(RKEY_STALE) X(RKEY_RANGE) \
-	X(RKEY_ACCESS) X(RKEY_PD) X(MISALIGNED) X(RECV_SMALL) X(RECV_LKEY)
+	X(RKEY_ACCESS) X(RKEY_PD) X(MISALIGNED) X(QP_ACCESS) X(AH) X(QKEY) X(UD_LENGTH) X(RECV_SMALL) X(RECV_LKEY)
 enum sim_plant {
 #define X(n) SIM_PLANT_##n,
 	SIM_PLANTS(X)
@@ -114,6 +124,7 @@ struct sim_op {
 	uint8_t opcode, flags, nsge;
 	bool retired;                /**< known to be complete */
 	bool from_read;              /**< sends what the READ before it brought */
+	bool stale;                  /**< needs an MR that was gone when it was posted: can't succeed */
 	uint8_t status;              /**< once retired; SIM_NO_STATUS before */
 	enum sim_plant plant;
 	uint32_t len;
@@ -131,7 +142,9 @@ struct sim_recv {
 	uint64_t wr_id;
 	uint8_t nsge;
 	enum sim_plant plant;
+	bool done;
 	uint32_t len;
+	uint32_t buf;                /**< which buffer of the queue's memory */
 	struct sim_piece pieces[SIM_MAX_SGE];
 };
 
@@ -146,6 +159,31 @@ struct sim_mr {
 
 struct sim_ep;
 struct sim_conn;
+struct sim_cq;
+
+/** An RQ or SRQ: the client's view, and what was posted. */
+struct sim_recvq {
+	struct sim_ep *ep;
+	struct rng *rng;
+	struct ring ring;
+	uint32_t base;               /**< ring counter at the program's beginning */
+	uint32_t depth, max_sge;
+	struct sim_mr mr;            /**< the buffers */
+	uint32_t stride, nb_bufs, recv_len;
+	struct sim_recv *recvs;
+	uint32_t nb_room, nb_posted, nb_done;
+	uint64_t wr_id;              /**< of the first one */
+	uint64_t next_ns;            /**< slow receivers */
+
+	/* SRQs. */
+	struct srq *srq;             /**< NULL: an RQ */
+	struct transport *tp;
+	struct ring_srq_shared *shared;
+	uint8_t *buf_used;
+	struct rng own_rng;
+	uint32_t limit, armed_at;    /**< 0: not armed; receives taken when it was armed */
+	uint32_t nb_lost;            /**< taken by QPs that were reset */
+};
 
 /** One end of a connection: a QP, the program that uses it, and what the model knows of it. */
 struct sim_qp {
@@ -161,26 +199,29 @@ struct sim_qp {
 	struct uroce_qp_attr attr;   /**< as configured */
 	struct tp_path path;
 	uint32_t mtu;                /**< bytes */
-	struct ring sq, rq;          /**< the client's view */
+	struct ring sq;              /**< the client's view */
+	struct sim_recvq *rq, own_rq; /**< rq: the one in use */
+	struct sim_cq *send_cq, *recv_cq;
 	struct ring_qp_shared *shared;
-	uint32_t sq_depth, rq_depth;
+	uint32_t sq_depth;
+	uint32_t ah;                 /**< UD: the way to the peer */
 
 	/* Memory. */
-	struct sim_mr recv_mr, dest_mr, target_mr, noaccess_mr, other_pd_mr, stale_mr;
-	uint32_t buf_stride;         /**< of the buffers in recv_mr and dest_mr */
-	uint32_t nb_recv_bufs, nb_dest_bufs;
+	struct sim_mr src_mr;        /**< the pattern under a key of its own */
+	struct sim_mr dest_mr, target_mr, noaccess_mr, other_pd_mr, stale_mr;
+	uint32_t buf_stride;         /**< of the buffers in dest_mr */
+	uint32_t nb_dest_bufs;
 
 	/* The program; a QP that was RESET runs another one. */
 	uint32_t round;
-	uint32_t sq_base, rq_base;   /**< ring counters at its beginning */
+	uint32_t sq_base;            /**< ring counter at its beginning */
 	struct sim_op *ops;
 	uint32_t nb_ops;             /**< to be posted in all */
 	uint32_t nb_posted, nb_retired;
 	uint32_t nb_consume;         /**< receives that posted ops take at the peer */
-	struct sim_recv *recvs;
-	uint32_t max_recvs, nb_rposted, nb_rdone;
 	uint32_t rx_op;              /**< peer's ops before this one have been seen as received */
-	uint64_t next_recv_ns;       /**< slow receivers */
+	uint32_t nb_messages;        /**< received */
+	uint32_t next_srq_recv;      /**< its receives of an SRQ come in this order */
 	bool ready;                  /**< in RTS: the client may post */
 	bool finalized;              /**< moved to ERR at the end */
 	bool planted_remote;         /**< has posted something that sends the peer to ERR */
@@ -193,6 +234,8 @@ struct sim_qp {
 	uint8_t first_status;
 	uint32_t err_at, sqd_at;     /**< number of ops after which the client does that; UINT32_MAX: never */
 	uint32_t dereg_at;           /**< number of the peer's ops after which target_mr goes */
+	uint32_t local_dereg_at;     /**< number of ops after which one of the local MRs goes */
+	struct sim_mr *local_dereg;
 	bool abrupt;                 /**< at err_at goes to RESET, not ERR */
 	bool abandoned;              /**< has done so: what was posted is gone without a trace */
 	bool sqd_waiting, drained;
@@ -205,8 +248,11 @@ struct sim_qp {
 struct sim_conn {
 	uint32_t id;
 	struct rng rng;
+	enum uroce_qp_type type;
 	bool loopback;
 	bool done;
+	uint32_t mtu_code;
+	uint64_t quiet_at;           /**< unreliable: nothing is on its way any more */
 	uint32_t rounds_left;
 	struct sim_qp qp[2];
 };
@@ -217,7 +263,11 @@ struct sim_cq {
 	struct ring_cq_shared *shared;
 	int pipe_rd;                 /**< -1: polled */
 	int pipe_wr;
-	bool armed;
+	struct sim_ep *ep;
+	bool armed, solicited_only;
+	uint64_t wake_at;            /**< solicited_only: looks without event then */
+	bool stray;                  /**< armed, but looked at meanwhile: its event may find nothing */
+	bool dead;                   /**< overrun */
 };
 
 /** Packets that wait for an engine's next turn. */
@@ -239,7 +289,11 @@ struct sim_ep {
 	struct mr_table *mrs;
 	struct qp_table *qps;
 	struct mem_owner owner;
-	struct sim_cq cq;
+	struct ah_table *ahs;
+	struct sim_cq cqs[SIM_MAX_CQS];
+	uint32_t nb_cqs;
+	struct sim_recvq srqs[SIM_MAX_SRQS];
+	uint32_t nb_srqs;
 	struct sim_mr pattern_mr;    /**< of the shared pattern: local reads only */
 	struct sim_mr atomic_mr;
 	uint64_t run_at;             /**< pending EV_RUN, UINT64_MAX: none */
@@ -327,7 +381,24 @@ void conn_destroy(struct sim_world *w, struct sim_conn *c);
 int sim_mr_create(struct sim_ep *ep, struct sim_mr *m, uint8_t *base, uint32_t len, uint32_t pd, uint32_t access,
 		  struct rng *r);
 
+/* recvq.c */
+void recvq_init(struct sim_world *w, struct sim_recvq *rq, uint64_t wr_id, uint32_t nb_room);
+bool recvq_memory(struct sim_world *w, struct sim_recvq *rq, uint32_t depth, uint32_t recv_len);
+/** Post some of what there is room for. @return receives posted. */
+uint32_t recvq_post(struct sim_world *w, struct sim_recvq *rq);
+bool srq_make(struct sim_world *w, struct sim_recvq *rq, struct sim_engine *e, uint32_t id);
+/** An SRQ's client: posts, and arms the limit event. */
+void srq_turn(struct sim_world *w, struct sim_recvq *rq);
+void srq_free(struct sim_ep *ep, struct sim_recvq *rq);
+void srq_limit_event(struct sim_world *w, struct sim_recvq *rq);
+/** The receive that a CQE is for. @return NULL, and the seed fails, if there is none. */
+struct sim_recv *recvq_complete(struct sim_world *w, struct sim_qp *q, const struct ring_cqe *e, uint16_t counter);
+/** All that was taken has been completed. */
+void srq_check_end(struct sim_world *w, struct sim_recvq *rq);
+
 /* client.c */
+/** Take all there is in a CQ. */
+void client_drain(struct sim_world *w, struct sim_cq *c);
 /** @return true if there was something to do. */
 bool client_turn(struct sim_world *w, struct sim_ep *ep);
 /** @return true if the QP's program has posted all it will and seen all completions of sends it can get. */
@@ -338,15 +409,40 @@ bool client_dead(const struct sim_qp *q);
 void program_init(struct sim_world *w, struct sim_qp *q);
 /** Make up the next send work request. */
 void program_op(struct sim_world *w, struct sim_qp *q, struct sim_op *op);
-void program_recv(struct sim_world *w, struct sim_qp *q, struct sim_recv *r);
+void program_recv(struct sim_world *w, struct sim_recvq *rq, struct sim_recv *r);
 bool op_consumes(const struct sim_op *op);
+bool op_brings(const struct sim_op *op);
+bool op_one_sided(const struct sim_op *op);
+/** @return true if the mistake is seen by the sender itself. */
+bool plant_is_local(enum sim_plant p);
 
 /* model.c */
-void model_cqe(struct sim_world *w, struct sim_ep *ep, const struct ring_cqe *e, union ring_cqe_ctl ctl);
+void model_cqe(struct sim_world *w, struct sim_cq *c, const struct ring_cqe *e, union ring_cqe_ctl ctl);
+/** A CQ is in error. */
+void model_cq_error(struct sim_world *w, struct sim_cq *c);
 void model_event(struct sim_world *w, struct sim_qp *q, enum uroce_event type);
 /** After the end of a connection: completions are complete and memory is what it must be. */
 void model_conn_end(struct sim_world *w, struct sim_conn *c);
 void model_world_end(struct sim_world *w);
+
+/* Parts of it that unreliable.c uses too. */
+uint8_t *scratch(unsigned int which, uint32_t bytes);
+void op_data(const struct sim_op *op, uint32_t off, uint32_t len, uint8_t *dst);
+void gather(const struct sim_piece *pieces, unsigned int n, uint32_t len, uint8_t *dst);
+bool is_zero(const uint8_t *p, uint32_t len);
+bool around_is_clean(const struct sim_piece *pieces, unsigned int n, uint32_t len);
+bool op_writes(const struct sim_op *op);
+bool may_be_written(const struct sim_qp *q, uint32_t from, uint32_t to, uint32_t off, uint8_t val);
+int64_t target_compare(const struct sim_qp *q, const uint8_t *seen, uint32_t off, uint32_t len, uint32_t upto,
+		       uint32_t later);
+/** @return true if one of the QP's CQs is in error. */
+bool qp_cq_dead(const struct sim_qp *q);
+
+/* unreliable.c */
+void unreliable_recv_ok(struct sim_world *w, struct sim_qp *q, const struct sim_recv *r, const struct ring_cqe *e,
+			union ring_cqe_ctl ctl);
+bool unreliable_recv_error_possible(const struct sim_qp *q, const struct sim_recv *r, uint8_t status);
+void unreliable_end(struct sim_world *w, struct sim_qp *q);
 
 /* atomics.c */
 /** Remember a program's atomics; before its operations are forgotten. */

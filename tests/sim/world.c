@@ -15,7 +15,12 @@ enum {
 	RX_BURST = 32,
 	MR_TABLE_SIZE = 512,
 	QP_TABLE_SIZE = 64,
-	CQ_ORDER_MIN = 4,
+	AH_TABLE_SIZE = 64,
+	/* Every QP's SQ and RQ, both ends of every connection on one endpoint: 2 * 6 * (64 + 64), and SRQs. */
+	CQ_ORDER = 11,
+	CQ_ORDER_MIN = 2,
+	CQ_ORDER_SMALL = 5,
+	SRQ_MAX_LEN = 16 * 1024, /* what the arena holds */
 };
 #define TURN_NS 200          /* what a turn of an engine costs, and each packet in it */
 #define PACKET_NS 40
@@ -244,7 +249,9 @@ on_event(void *arg, const struct tp_event *ev)
 	if (ev->owner != ep)
 		sim_fail(ep->w, "event %d with a foreign owner", ev->type);
 	else if (ev->type == UROCE_EVENT_CQ_ERR)
-		sim_fail(ep->w, "endpoint %u: CQ error", ep->id);
+		model_cq_error(ep->w, (struct sim_cq *)(uintptr_t)ev->cookie);
+	else if (ev->type == UROCE_EVENT_SRQ_LIMIT_REACHED)
+		srq_limit_event(ep->w, (struct sim_recvq *)(uintptr_t)ev->cookie);
 	else
 		model_event(ep->w, (struct sim_qp *)(uintptr_t)ev->cookie, ev->type);
 }
@@ -276,18 +283,21 @@ steer(const struct sim_ep *ep, struct rte_mbuf *m)
 }
 
 static bool
-cq_make(struct sim_world *w, struct sim_ep *ep, uint32_t order)
+cq_make(struct sim_world *w, struct sim_ep *ep, struct sim_cq *c)
 {
-	struct sim_cq *c = &ep->cq;
-	struct cq_params p = { .channel_fd = -1, .cookie = 1, .owner = ep, .multi = ep->nb_engines > 1 };
+	struct cq_params p = { .channel_fd = -1, .cookie = (uintptr_t)c, .owner = ep, .multi = ep->nb_engines > 1 };
+	uint32_t order = CQ_ORDER;
 	int fds[2];
 
+	if ((w->cfg.faults & SIM_F_CQ_SMALL) && rng_one_in(&ep->rng, 3))
+		order = (uint32_t)rng_between(&ep->rng, CQ_ORDER_MIN, CQ_ORDER_SMALL);
+	c->ep = ep;
 	c->pipe_rd = c->pipe_wr = -1;
 	c->ring = (struct ring){ .base = arena_get(w, sizeof(struct ring_cqe) << order), .order = order, .shift = 5 };
 	c->shared = (void *)arena_get(w, sizeof(*c->shared));
 	if (c->ring.base == NULL || c->shared == NULL)
 		return false;
-	if (w->cfg.faults & SIM_F_EVENTS) {
+	if ((w->cfg.faults & SIM_F_EVENTS) && !rng_one_in(&ep->rng, 4)) {
 		if (pipe2(fds, O_NONBLOCK | O_CLOEXEC) != 0)
 			return false;
 		c->pipe_rd = fds[0];
@@ -296,6 +306,26 @@ cq_make(struct sim_world *w, struct sim_ep *ep, uint32_t order)
 	p.ring = c->ring;
 	p.shared = c->shared;
 	return cq_create(&p, &c->cq) == 0;
+}
+
+static bool
+ep_queues(struct sim_world *w, struct sim_ep *ep)
+{
+	uint32_t i;
+
+	ep->nb_cqs = (uint32_t)rng_between(&ep->rng, 1, SIM_MAX_CQS);
+	for (i = 0; i < ep->nb_cqs; i++)
+		if (!cq_make(w, ep, &ep->cqs[i]))
+			return false;
+	if ((w->cfg.faults & SIM_F_SRQ) == 0 || w->cfg.max_len > SRQ_MAX_LEN)
+		return true;
+	ep->nb_srqs = (uint32_t)rng_below(&ep->rng, SIM_MAX_SRQS + 1);
+	for (i = 0; i < ep->nb_srqs; i++) {
+		ep->srqs[i].ep = ep;
+		if (!srq_make(w, &ep->srqs[i], &ep->engines[rng_below(&ep->rng, ep->nb_engines)], i))
+			return false;
+	}
+	return true;
 }
 
 static bool
@@ -313,10 +343,12 @@ ep_create(struct sim_world *w, uint32_t id)
 	ep->owner.mem_fd = sim_mem_fd;
 	ep->mrs = mr_table_create(MR_TABLE_SIZE, NULL);
 	ep->qps = qp_table_create(QP_TABLE_SIZE, NULL);
-	if (ep->mrs == NULL || ep->qps == NULL)
+	ep->ahs = ah_table_create(AH_TABLE_SIZE, NULL);
+	if (ep->mrs == NULL || ep->qps == NULL || ep->ahs == NULL)
 		return false;
 	tc.ports[0] = (struct tp_port_config){ .cc = w->cfg.cc, .mbps = w->cfg.gbps * 1000 };
 	tc.mrs = ep->mrs;
+	tc.ahs = ep->ahs;
 	tc.qps = ep->qps;
 	ep->nb_engines = (w->cfg.faults & SIM_F_ENGINES) ? SIM_MAX_ENGINES : 1;
 	tc.handoff = ep->nb_engines > 1 ? on_handoff : NULL;
@@ -329,10 +361,7 @@ ep_create(struct sim_world *w, uint32_t id)
 	atomics = arena_get(w, SIM_ATOMIC_WORDS * sizeof(uint64_t));
 	if (atomics == NULL)
 		return false;
-	/* Every QP's SQ and RQ, both ends of every connection on this endpoint: 2 * 6 * (64 + 64). */
-	if (!cq_make(w, ep, 11))
-		return false;
-	return sim_mr_create(ep, &ep->pattern_mr, sim_pattern, SIM_PATTERN_BYTES, 1, 0, &ep->rng) == 0 &&
+	return ep_queues(w, ep) && sim_mr_create(ep, &ep->pattern_mr, sim_pattern, SIM_PATTERN_BYTES, 1, 0, &ep->rng) == 0 &&
 	       sim_mr_create(ep, &ep->atomic_mr, atomics, SIM_ATOMIC_WORDS * sizeof(uint64_t), 1,
 			     UROCE_ACCESS_LOCAL_WRITE | UROCE_ACCESS_REMOTE_ATOMIC, &ep->rng) == 0;
 }
@@ -342,17 +371,23 @@ ep_destroy(struct sim_ep *ep)
 {
 	uint32_t i;
 
+	for (i = 0; i < SIM_MAX_SRQS; i++)
+		srq_free(ep, &ep->srqs[i]);
 	for (i = 0; i < SIM_MAX_ENGINES; i++) {
 		transport_destroy(ep->engines[i].tp);
 		burst_free(&ep->engines[i].rx);
 		burst_free(&ep->engines[i].loop);
 	}
-	if (ep->cq.cq != NULL)
-		cq_destroy(ep->cq.cq);
-	if (ep->cq.pipe_rd >= 0) {
-		close(ep->cq.pipe_rd);
-		close(ep->cq.pipe_wr);
+	for (i = 0; i < ep->nb_cqs; i++) {
+		if (ep->cqs[i].cq == NULL)
+			break;
+		cq_destroy(ep->cqs[i].cq);
+		if (ep->cqs[i].pipe_rd < 0)
+			continue;
+		close(ep->cqs[i].pipe_rd);
+		close(ep->cqs[i].pipe_wr);
 	}
+	ah_table_destroy(ep->ahs);
 	if (ep->pattern_mr.mr != NULL)
 		mr_destroy(ep->mrs, ep->pattern_mr.mr);
 	if (ep->atomic_mr.mr != NULL)
@@ -419,7 +454,6 @@ stuck(struct sim_world *w, const char *how)
 	uint32_t i;
 
 	for (i = 0; i < 2 * w->cfg.nb_conns; i++) {
-		q = &w->conns[i / 2].qp[i & 1];
 		if (!w->conns[i / 2].done)
 			break;
 	}
@@ -430,9 +464,9 @@ stuck(struct sim_world *w, const char *how)
 	q = &w->conns[i / 2].qp[0];
 	sim_fail(w, "%s: QP %u (%s) %u of %u sends posted, %u complete, %u receives posted, %u complete; "
 		 "QP %u (%s) %u of %u sends posted, %u complete, %u receives posted, %u complete", how, q->id,
-		 qp_state_name(qp_state(q->qp)), q->nb_posted, q->nb_ops, q->nb_retired, q->nb_rposted, q->nb_rdone,
+		 qp_state_name(qp_state(q->qp)), q->nb_posted, q->nb_ops, q->nb_retired, q->rq->nb_posted, q->rq->nb_done,
 		 q->peer->id, qp_state_name(qp_state(q->peer->qp)), q->peer->nb_posted, q->peer->nb_ops,
-		 q->peer->nb_retired, q->peer->nb_rposted, q->peer->nb_rdone);
+		 q->peer->nb_retired, q->peer->rq->nb_posted, q->peer->rq->nb_done);
 }
 
 static void

@@ -20,6 +20,7 @@ BW = ('ib_send_bw', 'ib_write_bw', 'ib_read_bw')
 LAT = ('ib_send_lat', 'ib_write_lat', 'ib_read_lat')
 ATOMIC = ('ib_atomic_bw', 'ib_atomic_lat')
 PINGPONG = 'ibv_rc_pingpong'
+OTHER_PINGPONGS = ('ibv_uc_pingpong', 'ibv_ud_pingpong', 'ibv_srq_pingpong')
 ALL_SIZES = [str(1 << i) for i in range(1, 24)]     # perftest's -a: 2 bytes to 8 MiB
 
 
@@ -34,7 +35,7 @@ class Case:
         self.name = ' '.join([program, *self.options, f'IPv{family}'])
 
     def command(self, gids):
-        gid_option = '-g' if self.program == PINGPONG else '-x'
+        gid_option = '-g' if self.program.startswith('ibv_') else '-x'
         return [self.program, '-d', pairs.DEVICE, gid_option, gids[self.family], *self.options]
 
     def check(self, pair):
@@ -43,7 +44,7 @@ class Case:
             sides = [side for side in (pair.server, pair.client) if side.timed_out or side.status]
             return 'failed: ' + ', '.join(f'{side.host} {"timed out" if side.timed_out else "status %d" % side.status}'
                                           for side in sides)
-        if self.program == PINGPONG:
+        if self.program.startswith('ibv_'):
             return self._check_result(pair)
         sizes = [row[0] for row in pairs.rows(pair.client.text())]
         if '-a' in self.options:
@@ -80,6 +81,11 @@ def quick(wire):
     for program in ('ib_send_bw', 'ib_read_bw', 'ib_send_lat', 'ib_read_lat', *ATOMIC):      # none for WRITE in perftest
         yield Case(program, '-e -n 200')
     yield Case(PINGPONG, '-e -n 200', 6)
+    for program in OTHER_PINGPONGS:
+        yield Case(program, '-n 200 -s 1000', 4)
+        yield Case(program, '-n 200 -s 1000', 6)
+    for service in ('UC', 'UD'):
+        yield Case('ib_send_lat', f'-c {service} -s 1000 -n 200')
     for program in ('ib_send_bw', 'ib_write_bw', 'ib_send_lat', 'ib_write_lat'):
         yield Case(program, '-I 64 -s 64 -n 500')
 
@@ -107,6 +113,11 @@ def whole(wire):
                 yield Case(program, f'-q {qps} -e -s 65536 -n 500', family, 300)
         for qps in (16, 64):
             yield Case('ib_atomic_bw', f'-q {qps}', family)
+        for program in OTHER_PINGPONGS:
+            yield Case(program, '-s 1000', family)
+        for program in ('ib_send_lat', 'ib_write_lat'):
+            yield Case(program, '-c UC -a -n 100', family, 300)
+        yield Case('ib_send_lat', '-c UD -s 1000', family)
         for program in ('ib_send_bw', 'ib_read_bw', 'ib_send_lat', 'ib_read_lat'):
             yield Case(program, '-e -a -n 100', family, 300)
         for program in ATOMIC:

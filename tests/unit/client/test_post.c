@@ -492,6 +492,17 @@ arming_with_a_completion_waiting_raises_the_event_at_once(void **state)
 	assert_int_equal(b.cq_shared.arm, RING_ARM_NONE);
 	assert_int_equal(read(fds[0], &ev, sizeof(ev)), sizeof(ev));
 	assert_int_equal(ev.cookie, 77);
+	/* It has been told of: not again, polled or not. */
+	assert_int_equal(client_req_notify_cq(&b.cq.cq, 0), 0);
+	assert_int_equal(b.cq_shared.arm, RING_ARM_ANY);
+	assert_int_equal(read(fds[0], &ev, sizeof(ev)), -1);
+	/* The engine's event told of the next one. */
+	b.cq_shared.arm = RING_ARM_NONE;
+	complete(&b, 0, 3, true);
+	b.cq_shared.reported = 2;
+	assert_int_equal(client_req_notify_cq(&b.cq.cq, 0), 0);
+	assert_int_equal(b.cq_shared.arm, RING_ARM_ANY);
+	b.cq_shared.arm = RING_ARM_NONE;
 	/* Errors count as solicited. */
 	complete(&b, 0, 2, false);
 	assert_int_equal(client_req_notify_cq(&b.cq.cq, 1), 0);

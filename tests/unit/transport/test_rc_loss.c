@@ -124,6 +124,33 @@ retry_cnt_7_is_seven(void **state)
 	rig_down(&r);
 }
 
+/* A peer whose engine waits for its core isn't gone: T, 2T, 4T, and 4T at most (9.7.6.1.3). */
+static void
+timeouts_in_a_row_grow_to_four_times(void **state)
+{
+	static const uint64_t at_ms[] = { 67, 67 + 134, 67 + 134 + 268 };
+	struct loss l = { .from = 0, .opcode = -1, .nth = 0, .count = UINT32_MAX };
+	uint64_t start;
+	struct rig r;
+
+	rig_up(&r, NULL, &(struct conn_opts){ .retry_cnt = 3 });
+	r.p->lose = lose;
+	r.p->lose_arg = &l;
+	start = r.p->now;
+	rig_write(&r, 1, 0, 100);
+	for (uint32_t i = 0; i < 3; i++) {
+		pair_advance(r.p, start + (at_ms[i] - 1) * PAIR_MS - r.p->now);
+		assert_int_equal(pair_count(r.p, 0, -1), i + 1);
+		pair_advance(r.p, 3 * PAIR_MS);
+		assert_int_equal(pair_count(r.p, 0, -1), i + 2);
+	}
+	pair_advance(r.p, 260 * PAIR_MS);
+	expect_no_cqe(&r.a->scq);
+	pair_advance(r.p, 10 * PAIR_MS);
+	expect_cqe(&r.a->scq, 1, UROCE_WC_RETRY_EXC_ERR);
+	rig_down(&r);
+}
+
 static void
 progress_renews_the_retries(void **state)
 {
@@ -401,6 +428,29 @@ rnr_retry_7_is_for_ever(void **state)
 	rig_down(&r);
 }
 
+/* An RNR NAK is an answer: slow ones between timeouts must not add up to "no answer". */
+static void
+slow_rnr_naks_are_no_lost_answers(void **state)
+{
+	struct rig r;
+
+	rig_up(&r, NULL, &(struct conn_opts){ .retry_cnt = 1 });
+	rig_send(&r, 1, 0, 100);
+	for (unsigned int i = 0; i < 4; i++) {
+		r.p->stalled = true;
+		pair_advance(r.p, 70 * PAIR_MS);
+		r.p->stalled = false;
+		/* Ends in the RNR wait, and then in front of a wire that is stalled again. */
+		pair_settle(r.p);
+		expect_no_cqe(&r.a->scq);
+	}
+	assert_int_equal(counters(&r, 0)->local_ack_timeout_err, 4);
+	end_recv(r.b, 1, SGE(r.bbuf, 100, r.bmr), 1);
+	pair_advance(r.p, 1 * PAIR_MS);
+	expect_cqe(&r.a->scq, 1, UROCE_WC_SUCCESS);
+	rig_down(&r);
+}
+
 static void
 rnr_on_the_last_packet_of_write_with_imm_places_nothing_of_it(void **state)
 {
@@ -571,6 +621,7 @@ main(void)
 		cmocka_unit_test(nothing_acknowledged_is_resent),
 		cmocka_unit_test(retry_exhausted_after_retry_cnt_retransmissions),
 		cmocka_unit_test(retry_cnt_7_is_seven),
+		cmocka_unit_test(timeouts_in_a_row_grow_to_four_times),
 		cmocka_unit_test(progress_renews_the_retries),
 		cmocka_unit_test(lost_ack_makes_a_duplicate_that_is_only_acknowledged),
 		cmocka_unit_test(duplicate_atomic_replays_stored_result),
@@ -584,6 +635,7 @@ main(void)
 		cmocka_unit_test(rnr_retry_exhausted),
 		cmocka_unit_test(rnr_retry_0_fails_at_once),
 		cmocka_unit_test(rnr_retry_7_is_for_ever),
+		cmocka_unit_test(slow_rnr_naks_are_no_lost_answers),
 		cmocka_unit_test(rnr_on_the_last_packet_of_write_with_imm_places_nothing_of_it),
 		cmocka_unit_test(window_follows_what_arrives),
 		cmocka_unit_test(everything_survives_loss),

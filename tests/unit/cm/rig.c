@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "rig.h"
+
+#include <stdlib.h>
+
+static void
+on_send(void *arg, const struct cm_way *way, const uint8_t *mad)
+{
+	struct rig_end *e = arg;
+	struct rig_mad *m = &e->out[e->nb_out++];
+
+	assert_true(e->nb_out <= RIG_WIRE_MAX);
+	m->way = *way;
+	memcpy(m->mad, mad, sizeof(m->mad));
+}
+
+static void
+on_event(void *arg, const struct cm_event *ev)
+{
+	struct rig_end *e = arg;
+	struct rig_event *x = &e->events[e->nb_events++];
+
+	assert_true(e->nb_events <= RIG_EVENTS_MAX);
+	x->ev = *ev;
+	assert_int_equal(ev->state, cm_conn_state(ev->conn));
+	assert_int_equal(ev->msg == NULL, ev->way == NULL);
+	if (ev->msg != NULL) {
+		x->msg = *ev->msg;
+		x->way = *ev->way;
+	}
+	x->ev.msg = &x->msg;
+	x->ev.way = &x->way;
+}
+
+static void
+end_init(struct rig *r, struct rig_end *e, const struct cm_config *limits, uint8_t host)
+{
+	struct cm_config cfg = *limits;
+	const uint8_t gid[CM_GID_BYTES] = { [10] = 0xff, [11] = 0xff, 198, 18, 0, host };
+
+	e->rig = r;
+	memcpy(e->gid, gid, sizeof(gid));
+	cfg.seed = 1000 + host;
+	cfg.ops.send = on_send;
+	cfg.ops.event = on_event;
+	cfg.arg = e;
+	e->cm = cm_open(&cfg, r->now);
+	assert_non_null(e->cm);
+}
+
+struct rig *
+rig_new(const struct cm_config *limits)
+{
+	static const struct cm_config small = { .max_conns = 64 };
+	struct rig *r = calloc(1, sizeof(*r));
+
+	assert_non_null(r);
+	r->now = 5 * RIG_SEC;
+	end_init(r, &r->a, limits != NULL ? limits : &small, 1);
+	end_init(r, &r->b, limits != NULL ? limits : &small, 2);
+	return r;
+}
+
+void
+rig_free(struct rig *r)
+{
+	cm_close(r->a.cm);
+	cm_close(r->b.cm);
+	free(r);
+}
+
+static void
+expect_empty(struct rig_end *e)
+{
+	struct cm_usage u;
+
+	cm_usage(e->cm, &u);
+	assert_int_equal(u.conns, 0);
+	assert_int_equal(u.half_open, 0);
+	assert_int_equal(u.kept, 0);
+	assert_int_equal(u.peers, 0);
+	assert_int_equal(u.timers, 0);
+	assert_int_equal(cm_next_timeout(e->cm), UINT64_MAX);
+}
+
+void
+rig_free_clean(struct rig *r)
+{
+	for (unsigned int i = 0; i < 400; i++) {
+		rig_settle(r);
+		rig_wait(r, RIG_SEC);
+	}
+	expect_empty(&r->a);
+	expect_empty(&r->b);
+	rig_free(r);
+}
+
+static struct rig_end *
+other(struct rig_end *e)
+{
+	return e == &e->rig->a ? &e->rig->b : &e->rig->a;
+}
+
+struct cm_way
+rig_way(struct rig_end *e)
+{
+	struct cm_way w = { .port = 0, .pkey = 0xffff, .flow_label = 0x12345, .hop_limit = 64 };
+
+	memcpy(w.local_gid, e->gid, CM_GID_BYTES);
+	memcpy(w.remote_gid, other(e)->gid, CM_GID_BYTES);
+	return w;
+}
+
+void
+rig_carry(struct rig_end *from, const struct rig_mad *m)
+{
+	struct cm_way w = m->way;
+
+	memcpy(w.local_gid, m->way.remote_gid, CM_GID_BYTES);
+	memcpy(w.remote_gid, m->way.local_gid, CM_GID_BYTES);
+	cm_rx(other(from)->cm, &w, m->mad, sizeof(m->mad), from->rig->now);
+}
+
+unsigned int
+rig_deliver(struct rig_end *from)
+{
+	unsigned int n = from->nb_out;
+	struct rig_mad m;
+
+	/* What an event's handling sends comes behind. */
+	for (unsigned int i = 0; i < n; i++) {
+		m = from->out[i];
+		rig_carry(from, &m);
+	}
+	memmove(from->out, from->out + n, (from->nb_out - n) * sizeof(from->out[0]));
+	from->nb_out -= n;
+	return n;
+}
+
+void
+rig_settle(struct rig *r)
+{
+	while (rig_deliver(&r->a) + rig_deliver(&r->b) > 0)
+		;
+}
+
+unsigned int
+rig_lose(struct rig_end *from)
+{
+	unsigned int n = from->nb_out;
+
+	from->nb_out = 0;
+	return n;
+}
+
+void
+rig_wait(struct rig *r, uint64_t ns)
+{
+	uint64_t end = r->now + ns, next;
+
+	for (;;) {
+		next = cm_next_timeout(r->a.cm);
+		if (cm_next_timeout(r->b.cm) < next)
+			next = cm_next_timeout(r->b.cm);
+		if (next > end)
+			break;
+		/* A timer of a tick that has begun fires at the tick's end at the latest. */
+		if (next > r->now)
+			r->now = next;
+		cm_run(r->a.cm, r->now);
+		cm_run(r->b.cm, r->now);
+	}
+	r->now = end;
+	cm_run(r->a.cm, end);
+	cm_run(r->b.cm, end);
+}
+
+const struct rig_event *
+rig_expect(struct rig_end *e, enum cm_event_type type)
+{
+	if (e->seen == e->nb_events)
+		fail_msg("no event, expected %s", cm_event_name(type));
+	if (e->events[e->seen].ev.type != type)
+		fail_msg("event %s, expected %s", cm_event_name(e->events[e->seen].ev.type), cm_event_name(type));
+	return &e->events[e->seen++];
+}
+
+void
+rig_expect_none(struct rig_end *e)
+{
+	if (e->seen != e->nb_events)
+		fail_msg("event %s, expected none", cm_event_name(e->events[e->seen].ev.type));
+}
+
+const struct cm_msg *
+rig_sent(struct rig_end *e, enum cm_attr attr, struct cm_msg *m)
+{
+	if (e->nb_out != 1)
+		fail_msg("%u MADs were sent, expected one %s", e->nb_out, cm_attr_name(attr));
+	assert_int_equal(cm_mad_decode(e->out[0].mad, CM_MAD_BYTES, m), CM_MAD_OK);
+	assert_string_equal(cm_attr_name(m->hdr.attr_id), cm_attr_name(attr));
+	return m;
+}
+
+void
+rig_sent_nothing(struct rig_end *e)
+{
+	struct cm_msg m;
+
+	if (e->nb_out == 0)
+		return;
+	assert_int_equal(cm_mad_decode(e->out[0].mad, CM_MAD_BYTES, &m), CM_MAD_OK);
+	fail_msg("%s was sent", cm_attr_name(m.hdr.attr_id));
+}
+
+struct cm_connect_param
+rig_connect_param(struct rig *r)
+{
+	return (struct cm_connect_param){
+		.way = rig_way(&r->a),
+		.service_id = RIG_SERVICE,
+		.ca_guid = RIG_GUID_A,
+		.qpn = RIG_QPN_A,
+		.starting_psn = 0x123456,
+		.responder_resources = 1,
+		.initiator_depth = 1,
+		.retry_count = 7,
+		.rnr_retry_count = 7,
+		.path_mtu = 3,
+		.packet_life = CM_DEFAULT_PACKET_LIFE,
+		.remote_response_timeout = CM_DEFAULT_RESPONSE_TIMEOUT,
+		.local_response_timeout = CM_DEFAULT_RESPONSE_TIMEOUT,
+		.max_cm_retries = CM_DEFAULT_RETRIES,
+	};
+}
+
+struct cm_accept_param
+rig_accept_param(struct rig *r)
+{
+	return (struct cm_accept_param){
+		.ca_guid = RIG_GUID_B,
+		.qpn = RIG_QPN_B,
+		.starting_psn = 0x654321,
+		.responder_resources = 1,
+		.initiator_depth = 1,
+		.rnr_retry_count = 7,
+	};
+}
+
+struct cm_listener *
+rig_listen(struct rig *r)
+{
+	struct cm_listen_param p = { .service_id = RIG_SERVICE, .scope = CM_LISTEN_ANY };
+	struct cm_listener *l = cm_listen(r->b.cm, &p);
+
+	assert_non_null(l);
+	return l;
+}
+
+struct cm_conn *
+rig_connect(struct rig *r)
+{
+	struct cm_connect_param p = rig_connect_param(r);
+	struct cm_conn *a = cm_connect(r->a.cm, &p, r->now);
+
+	assert_non_null(a);
+	return a;
+}
+
+struct cm_conn *
+rig_connect_request(struct rig *r, struct cm_conn **b)
+{
+	struct cm_conn *a = rig_connect(r);
+
+	rig_deliver(&r->a);
+	*b = rig_expect(&r->b, CM_EV_REQUEST)->ev.conn;
+	return a;
+}
+
+struct cm_conn *
+rig_establish(struct rig *r, struct cm_conn **b)
+{
+	struct cm_conn *a = rig_connect_request(r, b);
+	struct cm_accept_param p = rig_accept_param(r);
+
+	assert_int_equal(cm_accept(*b, &p, r->now), 0);
+	rig_deliver(&r->b);
+	rig_expect(&r->a, CM_EV_RESPONSE);
+	assert_int_equal(cm_rtu(a, no_data, r->now), 0);
+	rig_deliver(&r->a);
+	rig_expect(&r->b, CM_EV_ESTABLISHED);
+	assert_int_equal(cm_conn_state(a), CM_ESTABLISHED);
+	assert_int_equal(cm_conn_state(*b), CM_ESTABLISHED);
+	return a;
+}
+
+void
+rig_forge(struct rig *r, const struct cm_msg *m)
+{
+	struct rig_mad x = { .way = rig_way(&r->a) };
+
+	cm_mad_encode(m, x.mad);
+	rig_carry(&r->a, &x);
+}

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file
+ * Two CMs and a wire between them that the test holds in its hands: nothing moves but by rig_deliver() and
+ * rig_wait().
+ *
+ * Owns: both CMs, what is on the wire, and a log of each end's events. Used by the tests of lib/cm.
+ */
+#ifndef TEST_CM_RIG_H
+#define TEST_CM_RIG_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "cm.h"
+
+enum {
+	RIG_WIRE_MAX = 4096,
+	RIG_EVENTS_MAX = 4096,
+	RIG_QPN_A = 0x11,
+	RIG_QPN_B = 0x22,
+};
+#define RIG_SERVICE UINT64_C(0x1000000000000042)
+#define RIG_GUID_A UINT64_C(0xaaaaaaaaaaaaaaaa)
+#define RIG_GUID_B UINT64_C(0xbbbbbbbbbbbbbbbb)
+#define RIG_SEC UINT64_C(1000000000)
+
+struct rig_mad {
+	struct cm_way way; /**< as the sender sees it */
+	uint8_t mad[CM_MAD_BYTES];
+};
+
+/** An event and copies of what it pointed to. */
+struct rig_event {
+	struct cm_event ev;
+	struct cm_msg msg;
+	struct cm_way way;
+};
+
+struct rig_end {
+	struct rig *rig;
+	struct cm *cm;
+	struct rig_mad out[RIG_WIRE_MAX];
+	unsigned int nb_out;
+	struct rig_event events[RIG_EVENTS_MAX];
+	unsigned int nb_events, seen;
+	uint8_t gid[CM_GID_BYTES];
+};
+
+struct rig {
+	uint64_t now;
+	struct rig_end a, b;
+};
+
+/** @param limits  Limits of both ends, or NULL. */
+struct rig *rig_new(const struct cm_config *limits);
+/** Checks that both ends hold nothing any more once everything was destroyed and TimeWait is over. */
+void rig_free_clean(struct rig *r);
+void rig_free(struct rig *r);
+
+/** @return a way from @p e to the other end. */
+struct cm_way rig_way(struct rig_end *e);
+/** Carry everything that @p from has sent to the other end. @return MADs. */
+unsigned int rig_deliver(struct rig_end *from);
+/** Hand one MAD to the end that it wasn't sent from. */
+void rig_carry(struct rig_end *from, const struct rig_mad *m);
+/** Carry until both are silent. */
+void rig_settle(struct rig *r);
+/** Lose what @p from has sent. @return MADs. */
+unsigned int rig_lose(struct rig_end *from);
+/** Let time pass; timers run as they are due, what they send stays on the wire. */
+void rig_wait(struct rig *r, uint64_t ns);
+
+/** @return the next event of @p e, which must be of this type; fails the test otherwise. */
+const struct rig_event *rig_expect(struct rig_end *e, enum cm_event_type type);
+void rig_expect_none(struct rig_end *e);
+/** @return the only MAD on @p e's wire, which must be of this kind; it stays there. */
+const struct cm_msg *rig_sent(struct rig_end *e, enum cm_attr attr, struct cm_msg *m);
+void rig_sent_nothing(struct rig_end *e);
+
+/** Parameters that do. */
+struct cm_connect_param rig_connect_param(struct rig *r);
+struct cm_accept_param rig_accept_param(struct rig *r);
+struct cm_listener *rig_listen(struct rig *r);
+/** A connects to B. @return A's connection. */
+struct cm_conn *rig_connect(struct rig *r);
+/** rig_connect(), deliver, and take the REQUEST. */
+struct cm_conn *rig_connect_request(struct rig *r, struct cm_conn **b);
+/** All of it: both ends are ESTABLISHED. */
+struct cm_conn *rig_establish(struct rig *r, struct cm_conn **b);
+
+/** Make a message of A's by hand and give it to B. */
+void rig_forge(struct rig *r, const struct cm_msg *m);
+
+static const struct cm_private no_data = { NULL, 0 };
+
+#endif /* TEST_CM_RIG_H */

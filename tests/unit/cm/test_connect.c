@@ -1,0 +1,865 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Establishment: REQ, REP, RTU, their repetition, REJ and MRA. */
+#include "rig.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "wire.h"
+#include "../wire/pcap.h"
+
+#define REQ_INTERVAL (cm_time_ns(CM_DEFAULT_RESPONSE_TIMEOUT) + 2 * cm_time_ns(CM_DEFAULT_PACKET_LIFE))
+#define TICK UINT64_C(2048) /* timers are exact to a tick of the wheel */
+
+/* ---- The way it goes when nothing is lost ---- */
+static void
+connect_accept_rtu_establishes_both_ends(void **state)
+{
+	struct rig *r = rig_new(NULL);
+	struct cm_conn *a, *b;
+	struct cm_listener *l = rig_listen(r);
+
+	a = rig_establish(r, &b);
+	assert_int_equal(cm_conn_remote_id(a), cm_conn_local_id(b));
+	assert_int_equal(cm_conn_remote_id(b), cm_conn_local_id(a));
+	rig_wait(r, 1000 * RIG_SEC);
+	rig_sent_nothing(&r->a);
+	rig_sent_nothing(&r->b);
+	cm_destroy(a, r->now);
+	rig_settle(r);
+	cm_destroy(b, r->now);
+	cm_unlisten(r->b.cm, l);
+	rig_free_clean(r);
+}
+
+static void
+the_request_event_carries_the_REQ_and_the_listeners_owner(void **state)
+{
+	struct rig *r = rig_new(NULL);
+	struct cm_listen_param lp = { .service_id = RIG_SERVICE, .scope = CM_LISTEN_ANY, .owner = r };
+	struct cm_connect_param p = rig_connect_param(r);
+	const struct rig_event *ev;
+
+	p.private_data = (struct cm_private){ "hello", 5 };
+	assert_non_null(cm_listen(r->b.cm, &lp));
+	assert_non_null(cm_connect(r->a.cm, &p, r->now));
+	rig_deliver(&r->a);
+	ev = rig_expect(&r->b, CM_EV_REQUEST);
+	assert_ptr_equal(ev->ev.owner, r);
+	assert_int_equal(ev->ev.state, CM_REQ_RCVD);
+	assert_int_equal(ev->msg.req.qpn, RIG_QPN_A);
+	assert_int_equal(ev->msg.req.primary.ack_timeout, CM_DEFAULT_PACKET_LIFE + 1);
+	assert_memory_equal(ev->msg.req.private_data, "hello\0\0\0", 8);
+	rig_free(r);
+}
+
+static const struct cm_msg *linux_req;
+
+static void
+take_req(const char *file, unsigned int number, const uint8_t *frame, uint32_t len, void *arg)
+{
+	struct cm_msg *m = arg;
+	struct wire_pkt p;
+
+	if (strcmp(file, "rping_v4.pcap") != 0 || linux_req != NULL || wire_parse(frame, len, true, &p) != WIRE_OK)
+		return;
+	if (p.bth.dqpn == CM_GSI_QPN && cm_mad_decode(p.payload, p.payload_bytes, m) == CM_MAD_OK &&
+	    m->hdr.attr_id == CM_ATTR_REQ)
+		linux_req = m;
+}
+
+static void
+connect_makes_the_same_REQ_as_Linux(void **state)
+{
+	struct rig *r = rig_new(NULL);
+	uint8_t want[CM_MAD_BYTES], got[CM_MAD_BYTES];
+	struct cm_connect_param p;
+	struct cm_msg linux_msg, ours;
+	const struct cm_req *q = &linux_msg.req;
+
+	golden_for_each(take_req, &linux_msg);
+	assert_non_null(linux_req);
+	p = (struct cm_connect_param){
+		.service_id = q->service_id, .ca_guid = q->ca_guid, .qpn = q->qpn, .starting_psn = q->starting_psn,
+		.responder_resources = 1, .initiator_depth = 1, .retry_count = 7, .rnr_retry_count = 7, .path_mtu = 5,
+		.packet_life = CM_DEFAULT_PACKET_LIFE, .remote_response_timeout = CM_DEFAULT_RESPONSE_TIMEOUT,
+		.local_response_timeout = CM_DEFAULT_RESPONSE_TIMEOUT, .max_cm_retries = CM_DEFAULT_RETRIES,
+		.private_data = { q->private_data, CM_REQ_PRIVATE_BYTES },
+		.way = { .pkey = 0xffff, .hop_limit = 64, .flow_label = q->primary.flow_label },
+	};
+	memcpy(p.way.local_gid, q->primary.local_gid, CM_GID_BYTES);
+	memcpy(p.way.remote_gid, q->primary.remote_gid, CM_GID_BYTES);
+	assert_non_null(cm_connect(r->a.cm, &p, r->now));
+	rig_sent(&r->a, CM_ATTR_REQ, &ours);
+	/* IDs are each end's own. */
+	linux_msg.hdr.tid = ours.hdr.tid;
+	linux_msg.req.local_comm_id = ours.req.local_comm_id;
+	cm_mad_encode(&linux_msg, want);
+	cm_mad_encode(&ours, got);
+	assert_memory_equal(got, want, sizeof(want));
+	rig_free(r);
+}
+
+/* ---- What is lost is repeated ---- */
+static void
+an_unanswered_REQ_is_repeated_at_its_interval_and_then_given_up_with_REJ_timeout(void **state)
+{
+	struct rig *r = rig_new(NULL);
+	struct cm_conn *a = rig_connect(r);
+	const struct rig_event *ev;
+	uint64_t start = r->now;
+	struct cm_msg m;
+
+	rig_lose(&r->a);
+	for (unsigned int i = 1; i <= CM_DEFAULT_RETRIES; i++) {
+		rig_wait(r, start + i * REQ_INTERVAL - TICK - r->now);
+		rig_sent_nothing(&r->a);
+		rig_wait(r, (i + 1) * TICK);
+		rig_sent(&r->a, CM_ATTR_REQ, &m);
+		rig_lose(&r->a);
+	}
+	rig_expect_none(&r->a);
+	rig_wait(r, REQ_INTERVAL + 2 * TICK);
+	rig_sent(&r->a, CM_ATTR_REJ, &m);
+	assert_int_equal(m.rej.reason, CM_REJ_TIMEOUT);
+	assert_int_equal(m.rej.remote_comm_id, 0);
+	assert_int_equal(m.rej.ari_bytes, 8);
+	assert_int_equal(wire_get64(m.rej.ari), RIG_GUID_A);
+	ev = rig_expect(&r->a, CM_EV_UNREACHABLE);
+	assert_int_equal(ev->ev.failed_attr, CM_ATTR_REQ);
+	assert_int_equal(cm_conn_state(a), CM_IDLE);
+	cm_destroy(a, r->now);
+	rig_free_clean(r);
+}
+
+static void
+a_repeated_REQ_makes_no_second_request(void **state)
+{
+	struct rig *r = rig_new(NULL);
+	struct cm_conn *b;
+	struct rig_mad req;
+
+	rig_listen(r);
+	rig_connect(r);
+	req = r->a.out[0];
+	rig_deliver(&r->a);
+	b = rig_expect(&r->b, CM_EV_REQUEST)->ev.conn;
+	rig_carry(&r->a, &req);
+	rig_expect_none(&r->b);
+	rig_sent_nothing(&r->b);
+	assert_int_equal(cm_conn_state(b), CM_REQ_RCVD);
+	rig_free(r);
+}
+
+static void
+a_repeated_REQ_gets_the_REP_again(void **state)
+{
+	struct rig *r = rig_new(NULL);
+	struct cm_accept_param p = rig_accept_param(r);
+	struct cm_conn *b;
+	struct rig_mad req;
+	struct cm_msg m;
+
+	rig_listen(r);
+	rig_connect(r);
+	req = r->a.out[0];
+	rig_deliver(&r->a);
+	b = rig_expect(&r->b, CM_EV_REQUEST)->ev.conn;
+	assert_int_equal(cm_accept(b, &p, r->now), 0);
+	assert_int_equal(rig_lose(&r->b), 1);
+	rig_carry(&r->a, &req);
+	rig_sent(&r->b, CM_ATTR_REP, &m);
+	assert_int_equal(m.rep.qpn, RIG_QPN_B);
+	rig_expect_none(&r->b);
+	rig_free(r);
+}
+
+static void
+a_repeated_REQ_gets_the_MRA_again(void **state)
+{
+	struct rig *r = rig_new(NULL);
+	struct cm_conn *b;
+	struct rig_mad req;
+	struct cm_msg m;
+
+	rig_listen(r);
+	rig_connect(r);
+	req = r->a.out[0];
+	rig_deliver(&r->a);
+	b = rig_expect(&r->b, CM_EV_REQUEST)->ev.conn;
+	assert_int_equal(cm_mra(b, 22, no_data, r->now), 0);
+	rig_lose(&r->b);
+	rig_carry(&r->a, &req);
+	rig_sent(&r->b, CM_ATTR_MRA, &m);
+	assert_int_equal(m.mra.service_timeout, 22);
+	rig_free(r);
+}
+
+static void
+a_repeated_REQ_gets_the_REJ_again_even_after_the_owner_left(void **state)
+{
+	struct rig *r = rig_new(NULL);
+	struct cm_conn *b;
+	struct rig_mad req;
+	struct cm_msg m;
+
+	rig_listen(r);
+	rig_connect(r);
+	req = r->a.out[0];
+	rig_deliver(&r->a);
+	b = rig_expect(&r->b, CM_EV_REQUEST)->ev.conn;
+	assert_int_equal(cm_reject(b, CM_REJ_CONSUMER_DEFINED, no_data, (struct cm_private){ "no", 2 }, r->now), 0);
+	cm_destroy(b, r->now);
+	rig_lose(&r->b);
+	/* The peer repeats after its interval. */
+	rig_wait(r, REQ_INTERVAL + TICK);
+	rig_lose(&r->a);
+	rig_carry(&r->a, &req);
+	rig_expect_none(&r->b);
+	rig_sent(&r->b, CM_ATTR_REJ, &m);
+	assert_int_equal(m.rej.reason, CM_REJ_CONSUMER_DEFINED);
+	assert_memory_equal(m.rej.private_data, "no", 3);
+	rig_free(r);
+}
+
+static void
+a_repeated_REP_gets_the_RTU_again(void **state)
+{
+	struct rig *r = rig_new(NULL);
+	struct cm_accept_param p = rig_accept_param(r);
+	struct cm_conn *a, *b;
+	struct cm_msg m;
+
+	rig_listen(r);
+	a = rig_connect_request(r, &b);
+	cm_accept(b, &p, r->now);
+	rig_deliver(&r->b);
+	rig_expect(&r->a, CM_EV_RESPONSE);
+	assert_int_equal(cm_rtu(a, (struct cm_private){ "rtu", 3 }, r->now), 0);
+	rig_lose(&r->a);
+	rig_wait(r, REQ_INTERVAL + TICK);
+	rig_sent(&r->b, CM_ATTR_REP, &m);
+	rig_deliver(&r->b);
+	rig_expect_none(&r->a);
+	rig_sent(&r->a, CM_ATTR_RTU, &m);
+	rig_deliver(&r->a);
+	assert_memory_equal(rig_expect(&r->b, CM_EV_ESTABLISHED)->msg.rtu.private_data, "rtu", 4);
+	rig_free(r);
+}
+
+static void
+a_repeated_RTU_is_ignored(void **state)
+{
+	struct rig *r = rig_new(NULL);
+	struct cm_accept_param p = rig_accept_param(r);
+	struct cm_conn *a, *b;
+	struct rig_mad rtu;
+
+	rig_listen(r);
+	a = rig_connect_request(r, &b);
+	cm_accept(b, &p, r->now);
+	rig_deliver(&r->b);
+	cm_rtu(a, no_data, r->now);
+	rtu = r->a.out[0];
+	rig_deliver(&r->a);
+	rig_expect(&r->b, CM_EV_ESTABLISHED);
+	rig_carry(&r->a, &rtu);
+	rig_expect_none(&r->b);
+	assert_int_equal(cm_counters(r->b.cm)->rx_duplicate, 1);
+	rig_free(r);
+}
+
+static void
+a_REP_without_RTU_is_given_up_with_REJ_timeout_that_ends_the_other_end(void **state)
+{
+	struct rig *r = rig_new(NULL);
+	struct cm_accept_param p = rig_accept_param(r);
+	struct cm_conn *a, *b;
+	struct cm_msg m;
+
+	rig_listen(r);
+	a = rig_connect_request(r, &b);
+	cm_accept(b, &p, r->now);
+	rig_deliver(&r->b);
+	rig_expect(&r->a, CM_EV_RESPONSE);
+	cm_rtu(a, no_data, r->now);
+	rig_lose(&r->a);
+	for (unsigned int i = 0; i < CM_DEFAULT_RETRIES; i++, rig_lose(&r->b))
+		rig_wait(r, REQ_INTERVAL + TICK);
+	rig_expect_none(&r->b);
+	rig_wait(r, REQ_INTERVAL + TICK);
+	assert_int_equal(rig_expect(&r->b, CM_EV_UNREACHABLE)->ev.failed_attr, CM_ATTR_REP);
+	assert_int_equal(cm_conn_state(b), CM_TIMEWAIT);
+	rig_sent(&r->b, CM_ATTR_REJ, &m);
+	rig_deliver(&r->b);
+	assert_int_equal(rig_expect(&r->a, CM_EV_REJECTED)->ev.reason, CM_REJ_TIMEOUT);
+	assert_int_equal(cm_conn_state(a), CM_TIMEWAIT);
+	rig_free(r);
+}
+
+/* ---- COMM_EST ---- */
+static void
+COMM_EST_stands_for_a_lost_RTU(void **state)
+{
+	struct rig *r = rig_new(NULL);
+	struct cm_accept_param p = rig_accept_param(r);
+	struct cm_conn *a, *b;
+
+	rig_listen(r);
+	a = rig_connect_request(r, &b);
+	cm_accept(b, &p, r->now);
+	rig_deliver(&r->b);
+	cm_rtu(a, no_data, r->now);
+	assert_int_equal(cm_establish(b, r->now), 0);
+	assert_int_equal(rig_expect(&r->b, CM_EV_ESTABLISHED)->ev.state, CM_ESTABLISHED);
+	assert_int_equal(cm_establish(b, r->now), EISCONN);
+	rig_deliver(&r->a);
+	rig_expect_none(&r->b);
+	rig_wait(r, 10 * REQ_INTERVAL);
+	rig_sent_nothing(&r->b);
+	assert_int_equal(cm_establish(a, r->now), EISCONN);
+	rig_free(r);
+}
+
+static void
+COMM_EST_before_the_REP_is_refused(void **state)
+{
+	struct rig *r = rig_new(NULL);
+	struct cm_conn *b;
+
+	rig_listen(r);
+	rig_connect_request(r, &b);
+	assert_int_equal(cm_establish(b, r->now), EINVAL);
+	rig_free(r);
+}
+
+/* ---- MRA ---- */
+static void
+an_MRA_of_the_REQ_postpones_its_repetition(void **state)
+{
+	struct rig *r = rig_new(NULL);
+	struct cm_conn *a, *b;
+	struct cm_msg m;
+
+	rig_listen(r);
+	a = rig_connect_request(r, &b);
+	assert_int_equal(cm_mra(b, 24, no_data, r->now), 0);
+	rig_deliver(&r->b);
+	assert_int_equal(rig_expect(&r->a, CM_EV_MRA)->msg.mra.service_timeout, 24);
+	assert_int_equal(cm_conn_state(a), CM_MRA_REQ_RCVD);
+	assert_int_equal(cm_conn_state(b), CM_MRA_REQ_SENT);
+	rig_wait(r, cm_time_ns(24));
+	rig_sent_nothing(&r->a);
+	rig_wait(r, 2 * cm_time_ns(CM_DEFAULT_PACKET_LIFE) + TICK);
+	rig_sent(&r->a, CM_ATTR_REQ, &m);
+	rig_free(r);
+}
+
+static void
+an_MRA_of_the_REP_postpones_its_repetition(void **state)
+{
+	struct rig *r = rig_new(NULL);
+	struct cm_accept_param p = rig_accept_param(r);
+	struct cm_conn *a, *b;
+
+	rig_listen(r);
+	a = rig_connect_request(r, &b);
+	cm_accept(b, &p, r->now);
+	rig_deliver(&r->b);
+	rig_expect(&r->a, CM_EV_RESPONSE);
+	assert_int_equal(cm_mra(a, 23, no_data, r->now), 0);
+	rig_deliver(&r->a);
+	rig_expect(&r->b, CM_EV_MRA);
+	assert_int_equal(cm_conn_state(b), CM_MRA_REP_RCVD);
+	rig_wait(r, cm_time_ns(23));
+	rig_sent_nothing(&r->b);
+	assert_int_equal(cm_rtu(a, no_data, r->now), 0);
+	rig_deliver(&r->a);
+	rig_expect(&r->b, CM_EV_ESTABLISHED);
+	rig_free(r);
+}
+
+static void
+an_MRA_cannot_hold_a_connection_longer_than_the_limit(void **state)
+{
+	struct rig *r = rig_new(NULL);
+	struct cm_conn *a, *b;
+	struct cm_msg m;
+
+	rig_listen(r);
+	a = rig_connect_request(r, &b);
+	assert_int_equal(cm_mra(b, 31, no_data, r->now), 0);
+	rig_deliver(&r->b);
+	rig_wait(r, cm_time_ns(CM_MAX_SERVICE_TIMEOUT) + 2 * cm_time_ns(CM_DEFAULT_PACKET_LIFE) + TICK);
+	rig_sent(&r->a, CM_ATTR_REQ, &m);
+	assert_int_equal(cm_conn_state(a), CM_MRA_REQ_RCVD);
+	rig_free(r);
+}
+
+/* ---- REJ ---- */
+static void
+a_service_that_nobody_listens_to_is_rejected_with_reason_8(void **state)
+{
+	struct rig *r = rig_new(NULL);
+	struct cm_conn *a = rig_connect(r);
+
+	rig_settle(r);
+	assert_int_equal(rig_expect(&r->a, CM_EV_REJECTED)->ev.reason, CM_REJ_INVALID_SERVICE_ID);
+	assert_int_equal(cm_conn_state(a), CM_IDLE);
+	assert_int_equal(cm_counters(r->b.cm)->rej_no_listener, 1);
+	cm_destroy(a, r->now);
+	rig_free_clean(r);
+}
+
+static void
+every_reason_comes_through_with_its_information(void **state)
+{
+	struct rig *r = rig_new(NULL);
+	const struct rig_event *ev;
+	struct cm_conn *a, *b;
+
+	rig_listen(r);
+	for (uint16_t reason = 1; reason <= CM_REJ_VENDOR_OPTION_NOT_SUPPORTED; reason++) {
+		a = rig_connect_request(r, &b);
+		assert_int_equal(cm_reject(b, reason, (struct cm_private){ "info", 4 }, (struct cm_private){ "why", 3 },
+					   r->now), 0);
+		rig_deliver(&r->b);
+		ev = rig_expect(&r->a, CM_EV_REJECTED);
+		assert_int_equal(ev->ev.reason, reason);
+		assert_false(ev->ev.local);
+		assert_int_equal(ev->msg.rej.ari_bytes, 4);
+		assert_memory_equal(ev->msg.rej.ari, "info", 5);
+		assert_memory_equal(ev->msg.rej.private_data, "why", 4);
+		/* 12.9.8.3.1: only a stale connection keeps the QP from being used at once. */
+		assert_int_equal(cm_conn_state(a), reason == CM_REJ_STALE_CONN ? CM_TIMEWAIT : CM_IDLE);
+		cm_destroy(a, r->now);
+		cm_destroy(b, r->now);
+	}
+	rig_free_clean(r);
+}
+
+static void
+the_active_end_can_refuse_a_REP(void **state)
+{
+	struct rig *r = rig_new(NULL);
+	struct cm_accept_param p = rig_accept_param(r);
+	struct cm_conn *a, *b;
+	struct cm_msg m;
+
+	rig_listen(r);
+	a = rig_connect_request(r, &b);
+	cm_accept(b, &p, r->now);
+	rig_deliver(&r->b);
+	rig_expect(&r->a, CM_EV_RESPONSE);
+	assert_int_equal(cm_reject(a, CM_REJ_INSUFFICIENT_RESP_RESOURCES, no_data, no_data, r->now), 0);
+	rig_sent(&r->a, CM_ATTR_REJ, &m);
+	assert_int_equal(m.rej.msg_rejected, CM_MSG_OF_REP);
+	rig_deliver(&r->a);
+	assert_int_equal(rig_expect(&r->b, CM_EV_REJECTED)->ev.reason, CM_REJ_INSUFFICIENT_RESP_RESOURCES);
+	assert_int_equal(cm_conn_state(b), CM_TIMEWAIT);
+	rig_free(r);
+}
+
+static void
+a_repeated_REP_gets_the_REJ_again_and_after_TimeWait_another(void **state)
+{
+	struct rig *r = rig_new(NULL);
+	struct cm_accept_param p = rig_accept_param(r);
+	struct cm_conn *a, *b;
+	struct rig_mad rep;
+	struct cm_msg m;
+
+	rig_listen(r);
+	a = rig_connect_request(r, &b);
+	cm_accept(b, &p, r->now);
+	rep = r->b.out[0];
+	rig_deliver(&r->b);
+	cm_reject(a, CM_REJ_NO_QP, no_data, no_data, r->now);
+	rig_lose(&r->a);
+	rig_carry(&r->b, &rep);
+	rig_sent(&r->a, CM_ATTR_REJ, &m);
+	assert_int_equal(m.rej.reason, CM_REJ_NO_QP);
+	rig_lose(&r->a);
+	rig_wait(r, REQ_INTERVAL + TICK);
+	assert_int_equal(cm_conn_state(a), CM_IDLE);
+	rig_deliver(&r->b);
+	rig_sent(&r->a, CM_ATTR_REJ, &m);
+	assert_int_equal(m.rej.reason, CM_REJ_INVALID_COMM_ID);
+	rig_free(r);
+}
+
+static void
+a_REP_for_an_unknown_ID_is_rejected_with_reason_6(void **state)
+{
+	struct rig *r = rig_new(NULL);
+	struct cm_accept_param p = rig_accept_param(r);
+	struct cm_conn *a, *b;
+
+	rig_listen(r);
+	a = rig_connect_request(r, &b);
+	cm_destroy(a, r->now);
+	rig_lose(&r->a);
+	cm_accept(b, &p, r->now);
+	rig_settle(r);
+	assert_int_equal(rig_expect(&r->b, CM_EV_REJECTED)->ev.reason, CM_REJ_INVALID_COMM_ID);
+	assert_int_equal(cm_conn_state(b), CM_TIMEWAIT);
+	rig_free(r);
+}
+
+static void
+a_REQ_that_is_withdrawn_ends_the_request(void **state)
+{
+	struct rig *r = rig_new(NULL);
+	struct cm_conn *a, *b;
+
+	rig_listen(r);
+	a = rig_connect_request(r, &b);
+	/* The active end knows no ID of the other yet: found by its CA GUID and its own ID. */
+	cm_destroy(a, r->now);
+	rig_deliver(&r->a);
+	assert_int_equal(rig_expect(&r->b, CM_EV_REJECTED)->ev.reason, CM_REJ_TIMEOUT);
+	assert_int_equal(cm_conn_state(b), CM_IDLE);
+	cm_destroy(b, r->now);
+	rig_free_clean(r);
+}
+
+/* ---- Requests that can't be served ---- */
+static void
+forge_req(struct rig *r, struct cm_msg *m)
+{
+	rig_connect(r);
+	rig_sent(&r->a, CM_ATTR_REQ, m);
+	rig_lose(&r->a);
+}
+
+static void
+expect_rejected(struct rig *r, const struct cm_msg *req, uint16_t reason)
+{
+	struct cm_msg m;
+
+	rig_forge(r, req);
+	rig_sent(&r->b, CM_ATTR_REJ, &m);
+	assert_int_equal(m.rej.reason, reason);
+	assert_int_equal(m.rej.remote_comm_id, req->req.local_comm_id);
+	rig_lose(&r->b);
+	rig_expect_none(&r->b);
+}
+
+static void
+requests_that_cannot_be_served_are_rejected_with_the_reason(void **state)
+{
+	struct rig *r = rig_new(NULL);
+	struct cm_msg good, m;
+
+	rig_listen(r);
+	forge_req(r, &good);
+	m = good;
+	m.req.transport = CM_TRANSPORT_RD;
+	expect_rejected(r, &m, CM_REJ_INVALID_TRANSPORT_TYPE);
+	m = good;
+	m.req.transport = CM_TRANSPORT_EXTENDED;
+	m.req.ext_transport = 1;
+	expect_rejected(r, &m, CM_REJ_INVALID_TRANSPORT_TYPE);
+	m = good;
+	m.req.path_mtu = 0;
+	expect_rejected(r, &m, CM_REJ_INVALID_MTU);
+	m.req.path_mtu = 6;
+	expect_rejected(r, &m, CM_REJ_INVALID_MTU);
+	m = good;
+	m.req.primary.remote_gid[15] ^= 1;
+	expect_rejected(r, &m, CM_REJ_INVALID_GID);
+	m = good;
+	m.req.primary.local_gid[15] ^= 1;
+	expect_rejected(r, &m, CM_REJ_INVALID_GID);
+	m = good;
+	m.req.service_id = cm_service_id(CM_PS_TCP, 7);
+	m.req.private_data[0] = 0xff;
+	expect_rejected(r, &m, CM_REJ_CONSUMER_DEFINED);
+	assert_int_equal(cm_counters(r->b.cm)->rej_bad_request, 7);
+	rig_forge(r, &good);
+	rig_expect(&r->b, CM_EV_REQUEST);
+	rig_free(r);
+}
+
+static void
+requests_without_a_usable_QP_or_ID_are_dropped_and_counted(void **state)
+{
+	struct rig *r = rig_new(NULL);
+	static const uint32_t bad_qpns[] = { 0, 1, 0xffffff };
+	struct cm_msg good, m;
+
+	rig_listen(r);
+	forge_req(r, &good);
+	for (unsigned int i = 0; i < 3; i++) {
+		m = good;
+		m.req.qpn = bad_qpns[i];
+		rig_forge(r, &m);
+	}
+	m = good;
+	m.req.local_comm_id = 0;
+	rig_forge(r, &m);
+	assert_int_equal(cm_counters(r->b.cm)->rx_bad_field, 4);
+	rig_expect_none(&r->b);
+	rig_sent_nothing(&r->b);
+	rig_free(r);
+}
+
+static void
+an_alternate_path_is_honestly_refused_in_the_REP(void **state)
+{
+	struct rig *r = rig_new(NULL);
+	struct cm_accept_param p = rig_accept_param(r);
+	struct cm_msg m;
+
+	rig_listen(r);
+	forge_req(r, &m);
+	m.req.alternate = m.req.primary;
+	rig_forge(r, &m);
+	assert_int_equal(cm_accept(rig_expect(&r->b, CM_EV_REQUEST)->ev.conn, &p, r->now), 0);
+	rig_sent(&r->b, CM_ATTR_REP, &m);
+	assert_int_equal(m.rep.failover, CM_FAILOVER_NOT_SUPPORTED);
+	rig_free(r);
+}
+
+/* ---- Stale connections ---- */
+static void
+a_REQ_with_a_QP_that_is_connected_is_rejected_as_stale_and_ends_the_old_connection(void **state)
+{
+	struct rig *r = rig_new(NULL);
+	struct cm_conn *b;
+	struct cm_msg m;
+
+	rig_listen(r);
+	rig_establish(r, &b);
+	/* The peer has been started anew: same CA GUID and QP, another ID, and its old connection is forgotten. */
+	rig_connect(r);
+	rig_deliver(&r->a);
+	assert_int_equal(r->b.nb_out, 2);
+	assert_int_equal(cm_mad_decode(r->b.out[0].mad, CM_MAD_BYTES, &m), CM_MAD_OK);
+	assert_int_equal(m.hdr.attr_id, CM_ATTR_REJ);
+	assert_int_equal(m.rej.reason, CM_REJ_STALE_CONN);
+	assert_int_equal(cm_mad_decode(r->b.out[1].mad, CM_MAD_BYTES, &m), CM_MAD_OK);
+	assert_int_equal(m.hdr.attr_id, CM_ATTR_DREQ);
+	assert_int_equal(cm_conn_state(b), CM_DREQ_SENT);
+	rig_expect_none(&r->b);
+	rig_free(r);
+}
+
+static void
+a_QP_in_TimeWait_is_stale_and_free_afterwards(void **state)
+{
+	struct rig *r = rig_new(NULL);
+	struct cm_conn *a, *b, *a2;
+
+	rig_listen(r);
+	a = rig_establish(r, &b);
+	cm_disconnect(a, no_data, r->now);
+	rig_deliver(&r->a);
+	rig_expect(&r->b, CM_EV_DISCONNECT);
+	cm_disconnect(b, no_data, r->now);
+	rig_deliver(&r->b);
+	rig_expect(&r->a, CM_EV_DISCONNECTED);
+	a2 = rig_connect(r);
+	rig_settle(r);
+	assert_int_equal(rig_expect(&r->a, CM_EV_REJECTED)->ev.reason, CM_REJ_STALE_CONN);
+	cm_destroy(a2, r->now);
+	rig_wait(r, cm_time_ns(CM_DEFAULT_PACKET_LIFE + 1) + TICK);
+	rig_expect(&r->b, CM_EV_TIMEWAIT_EXIT);
+	rig_expect(&r->a, CM_EV_TIMEWAIT_EXIT);
+	rig_connect(r);
+	rig_deliver(&r->a);
+	rig_expect(&r->b, CM_EV_REQUEST);
+	rig_free(r);
+}
+
+static void
+a_REP_with_a_QP_that_is_connected_is_rejected_as_stale(void **state)
+{
+	struct rig *r = rig_new(NULL);
+	struct cm_accept_param p = rig_accept_param(r);
+	struct cm_connect_param cp = rig_connect_param(r);
+	const struct rig_event *ev;
+	struct cm_conn *a, *b, *a2, *b2;
+	struct cm_msg m;
+
+	rig_listen(r);
+	a = rig_establish(r, &b);
+	cp.qpn = RIG_QPN_A + 1;
+	a2 = cm_connect(r->a.cm, &cp, r->now);
+	rig_deliver(&r->a);
+	b2 = rig_expect(&r->b, CM_EV_REQUEST)->ev.conn;
+	cm_accept(b2, &p, r->now); /* the same QP again */
+	rig_deliver(&r->b);
+	ev = rig_expect(&r->a, CM_EV_REJECTED);
+	assert_ptr_equal(ev->ev.conn, a2);
+	assert_true(ev->ev.local);
+	assert_int_equal(ev->ev.reason, CM_REJ_STALE_CONN);
+	assert_int_equal(r->a.nb_out, 2);
+	assert_int_equal(cm_mad_decode(r->a.out[0].mad, CM_MAD_BYTES, &m), CM_MAD_OK);
+	assert_int_equal(m.rej.reason, CM_REJ_STALE_CONN);
+	assert_int_equal(m.rej.msg_rejected, CM_MSG_OF_REP);
+	assert_int_equal(cm_conn_state(a), CM_DREQ_SENT);
+	rig_deliver(&r->a);
+	rig_expect(&r->b, CM_EV_REJECTED);
+	rig_free(r);
+}
+
+/* ---- Peer to peer ---- */
+static struct cm_conn *
+connect_peer(struct rig *r, struct rig_end *e, uint64_t guid, uint32_t qpn)
+{
+	struct cm_connect_param p = rig_connect_param(r);
+	struct cm_conn *c;
+
+	p.way = rig_way(e);
+	p.peer_to_peer = true;
+	p.ca_guid = guid;
+	p.qpn = qpn;
+	c = cm_connect(e->cm, &p, r->now);
+	assert_non_null(c);
+	return c;
+}
+
+static void
+of_two_ends_that_connect_to_each_other_the_larger_GUID_stays_active(void **state)
+{
+	struct rig *r = rig_new(NULL);
+	struct cm_accept_param p = rig_accept_param(r);
+	struct cm_conn *a = connect_peer(r, &r->a, RIG_GUID_A, RIG_QPN_A);
+	struct cm_conn *b = connect_peer(r, &r->b, RIG_GUID_B, RIG_QPN_B);
+	struct rig_mad late = r->a.out[0];
+	const struct rig_event *ev;
+
+	rig_deliver(&r->a);
+	rig_expect_none(&r->b);
+	assert_int_equal(cm_conn_state(b), CM_REQ_SENT);
+	assert_int_equal(cm_counters(r->b.cm)->rx_peer_active, 1);
+	rig_deliver(&r->b);
+	ev = rig_expect(&r->a, CM_EV_REQUEST);
+	assert_ptr_equal(ev->ev.conn, a);
+	assert_null(ev->ev.listener);
+	p.ca_guid = RIG_GUID_A;
+	p.qpn = RIG_QPN_A;
+	assert_int_equal(cm_accept(a, &p, r->now), 0);
+	rig_deliver(&r->a);
+	assert_ptr_equal(rig_expect(&r->b, CM_EV_RESPONSE)->ev.conn, b);
+	assert_int_equal(cm_rtu(b, no_data, r->now), 0);
+	rig_deliver(&r->b);
+	rig_expect(&r->a, CM_EV_ESTABLISHED);
+	/* A copy of the passive end's REQ that comes late is not a stale connection. */
+	rig_carry(&r->a, &late);
+	rig_expect_none(&r->b);
+	rig_sent_nothing(&r->b);
+	assert_int_equal(cm_conn_state(b), CM_ESTABLISHED);
+	cm_destroy(a, r->now);
+	rig_settle(r);
+	cm_destroy(b, r->now);
+	rig_free_clean(r);
+}
+
+/* ---- Arguments ---- */
+static void
+private_data_that_is_too_long_is_EINVAL(void **state)
+{
+	static const uint8_t big[CM_MAD_BYTES];
+	struct rig *r = rig_new(NULL);
+	struct cm_connect_param p = rig_connect_param(r);
+	struct cm_accept_param ap = rig_accept_param(r);
+	struct cm_private d = { big, 0 };
+	struct cm_conn *a, *b;
+
+	rig_listen(r);
+	p.private_data = (struct cm_private){ big, CM_REQ_PRIVATE_BYTES + 1 };
+	assert_null(cm_connect(r->a.cm, &p, r->now));
+	assert_int_equal(errno, EINVAL);
+	a = rig_connect_request(r, &b);
+	d.len_bytes = CM_MRA_PRIVATE_BYTES + 1;
+	assert_int_equal(cm_mra(b, 20, d, r->now), EINVAL);
+	d.len_bytes = CM_REJ_PRIVATE_BYTES + 1;
+	assert_int_equal(cm_reject(b, 28, no_data, d, r->now), EINVAL);
+	d.len_bytes = CM_ARI_BYTES + 1;
+	assert_int_equal(cm_reject(b, 28, d, no_data, r->now), EINVAL);
+	ap.private_data = (struct cm_private){ big, CM_REP_PRIVATE_BYTES + 1 };
+	assert_int_equal(cm_accept(b, &ap, r->now), EINVAL);
+	ap.private_data.len_bytes--;
+	assert_int_equal(cm_accept(b, &ap, r->now), 0);
+	rig_deliver(&r->b);
+	d.len_bytes = CM_RTU_PRIVATE_BYTES + 1;
+	assert_int_equal(cm_rtu(a, d, r->now), EINVAL);
+	assert_int_equal(cm_rtu(a, no_data, r->now), 0);
+	d.len_bytes = CM_DREQ_PRIVATE_BYTES + 1;
+	assert_int_equal(cm_disconnect(a, d, r->now), EINVAL);
+	assert_int_equal(cm_conn_state(a), CM_ESTABLISHED);
+	rig_free(r);
+}
+
+static void
+operations_in_the_wrong_state_are_EINVAL_and_send_nothing(void **state)
+{
+	struct rig *r = rig_new(NULL);
+	struct cm_accept_param ap = rig_accept_param(r);
+	struct cm_sidr_reply_param sp = { 0 };
+	struct cm_conn *a, *b;
+
+	rig_listen(r);
+	a = rig_connect(r);
+	rig_lose(&r->a);
+	assert_int_equal(cm_accept(a, &ap, r->now), EINVAL);
+	assert_int_equal(cm_rtu(a, no_data, r->now), EINVAL);
+	assert_int_equal(cm_mra(a, 20, no_data, r->now), EINVAL);
+	assert_int_equal(cm_reject(a, 28, no_data, no_data, r->now), EINVAL);
+	assert_int_equal(cm_disconnect(a, no_data, r->now), EINVAL);
+	assert_int_equal(cm_establish(a, r->now), EINVAL);
+	assert_int_equal(cm_sidr_reply(a, &sp, r->now), EINVAL);
+	rig_sent_nothing(&r->a);
+	cm_destroy(a, r->now);
+	rig_lose(&r->a);
+	a = rig_establish(r, &b);
+	assert_int_equal(cm_accept(b, &ap, r->now), EINVAL);
+	assert_int_equal(cm_rtu(a, no_data, r->now), EINVAL);
+	assert_int_equal(cm_mra(b, 20, no_data, r->now), EINVAL);
+	assert_int_equal(cm_reject(b, 28, no_data, no_data, r->now), EINVAL);
+	rig_sent_nothing(&r->a);
+	rig_sent_nothing(&r->b);
+	rig_free(r);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(connect_accept_rtu_establishes_both_ends),
+		cmocka_unit_test(the_request_event_carries_the_REQ_and_the_listeners_owner),
+		cmocka_unit_test(connect_makes_the_same_REQ_as_Linux),
+		cmocka_unit_test(an_unanswered_REQ_is_repeated_at_its_interval_and_then_given_up_with_REJ_timeout),
+		cmocka_unit_test(a_repeated_REQ_makes_no_second_request),
+		cmocka_unit_test(a_repeated_REQ_gets_the_REP_again),
+		cmocka_unit_test(a_repeated_REQ_gets_the_MRA_again),
+		cmocka_unit_test(a_repeated_REQ_gets_the_REJ_again_even_after_the_owner_left),
+		cmocka_unit_test(a_repeated_REP_gets_the_RTU_again),
+		cmocka_unit_test(a_repeated_RTU_is_ignored),
+		cmocka_unit_test(a_REP_without_RTU_is_given_up_with_REJ_timeout_that_ends_the_other_end),
+		cmocka_unit_test(COMM_EST_stands_for_a_lost_RTU),
+		cmocka_unit_test(COMM_EST_before_the_REP_is_refused),
+		cmocka_unit_test(an_MRA_of_the_REQ_postpones_its_repetition),
+		cmocka_unit_test(an_MRA_of_the_REP_postpones_its_repetition),
+		cmocka_unit_test(an_MRA_cannot_hold_a_connection_longer_than_the_limit),
+		cmocka_unit_test(a_service_that_nobody_listens_to_is_rejected_with_reason_8),
+		cmocka_unit_test(every_reason_comes_through_with_its_information),
+		cmocka_unit_test(the_active_end_can_refuse_a_REP),
+		cmocka_unit_test(a_repeated_REP_gets_the_REJ_again_and_after_TimeWait_another),
+		cmocka_unit_test(a_REP_for_an_unknown_ID_is_rejected_with_reason_6),
+		cmocka_unit_test(a_REQ_that_is_withdrawn_ends_the_request),
+		cmocka_unit_test(requests_that_cannot_be_served_are_rejected_with_the_reason),
+		cmocka_unit_test(requests_without_a_usable_QP_or_ID_are_dropped_and_counted),
+		cmocka_unit_test(an_alternate_path_is_honestly_refused_in_the_REP),
+		cmocka_unit_test(a_REQ_with_a_QP_that_is_connected_is_rejected_as_stale_and_ends_the_old_connection),
+		cmocka_unit_test(a_QP_in_TimeWait_is_stale_and_free_afterwards),
+		cmocka_unit_test(a_REP_with_a_QP_that_is_connected_is_rejected_as_stale),
+		cmocka_unit_test(of_two_ends_that_connect_to_each_other_the_larger_GUID_stays_active),
+		cmocka_unit_test(private_data_that_is_too_long_is_EINVAL),
+		cmocka_unit_test(operations_in_the_wrong_state_are_EINVAL_and_send_nothing),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

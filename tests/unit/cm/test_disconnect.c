@@ -1,0 +1,505 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* DREQ and DREP, TimeWait, LAP, and cm_destroy() in every state. */
+#include "rig.h"
+
+#include <errno.h>
+
+#define INTERVAL (cm_time_ns(CM_DEFAULT_RESPONSE_TIMEOUT) + 2 * cm_time_ns(CM_DEFAULT_PACKET_LIFE))
+#define TIMEWAIT cm_time_ns(CM_DEFAULT_PACKET_LIFE + 1)
+#define TICK UINT64_C(2048)
+
+static void
+a_DREQ_is_answered_when_the_owner_says_so(void **state)
+{
+	struct rig *r = rig_new(NULL);
+	struct cm_conn *a, *b;
+	struct cm_msg m;
+
+	rig_listen(r);
+	a = rig_establish(r, &b);
+	assert_int_equal(cm_disconnect(a, (struct cm_private){ "bye", 3 }, r->now), 0);
+	rig_sent(&r->a, CM_ATTR_DREQ, &m);
+	assert_int_equal(m.dreq.remote_qpn, RIG_QPN_B);
+	rig_deliver(&r->a);
+	assert_memory_equal(rig_expect(&r->b, CM_EV_DISCONNECT)->msg.dreq.private_data, "bye", 4);
+	assert_int_equal(cm_conn_state(b), CM_DREQ_RCVD);
+	rig_sent_nothing(&r->b);
+	assert_int_equal(cm_disconnect(b, no_data, r->now), 0);
+	rig_deliver(&r->b);
+	assert_false(rig_expect(&r->a, CM_EV_DISCONNECTED)->ev.timed_out);
+	assert_int_equal(cm_conn_state(a), CM_TIMEWAIT);
+	assert_int_equal(cm_conn_state(b), CM_TIMEWAIT);
+	assert_int_equal(cm_disconnect(a, no_data, r->now), EINVAL);
+	cm_destroy(a, r->now);
+	cm_destroy(b, r->now);
+	rig_free_clean(r);
+}
+
+static void
+the_passive_end_may_disconnect_as_well(void **state)
+{
+	struct rig *r = rig_new(NULL);
+	struct cm_conn *a, *b;
+	struct cm_msg m;
+
+	rig_listen(r);
+	a = rig_establish(r, &b);
+	cm_disconnect(b, no_data, r->now);
+	rig_sent(&r->b, CM_ATTR_DREQ, &m);
+	assert_int_equal(m.dreq.remote_qpn, RIG_QPN_A);
+	rig_deliver(&r->b);
+	rig_expect(&r->a, CM_EV_DISCONNECT);
+	cm_disconnect(a, no_data, r->now);
+	rig_deliver(&r->a);
+	rig_expect(&r->b, CM_EV_DISCONNECTED);
+	rig_free(r);
+}
+
+static void
+both_ends_may_disconnect_at_once(void **state)
+{
+	struct rig *r = rig_new(NULL);
+	struct cm_conn *a, *b;
+
+	rig_listen(r);
+	a = rig_establish(r, &b);
+	cm_disconnect(a, no_data, r->now);
+	cm_disconnect(b, no_data, r->now);
+	rig_deliver(&r->a);
+	rig_expect(&r->b, CM_EV_DISCONNECTED);
+	assert_int_equal(r->b.nb_out, 2); /* its DREQ and the DREP */
+	rig_deliver(&r->b);
+	rig_expect(&r->a, CM_EV_DISCONNECTED);
+	rig_settle(r);
+	assert_int_equal(cm_conn_state(a), CM_TIMEWAIT);
+	assert_int_equal(cm_conn_state(b), CM_TIMEWAIT);
+	rig_expect_none(&r->a);
+	rig_expect_none(&r->b);
+	cm_destroy(a, r->now);
+	cm_destroy(b, r->now);
+	rig_free_clean(r);
+}
+
+static void
+a_DREQ_that_its_own_DREP_overtook_is_answered_in_TimeWait(void **state)
+{
+	struct rig *r = rig_new(NULL);
+	struct cm_conn *a, *b;
+	struct rig_mad dreq;
+	struct cm_msg m;
+
+	rig_listen(r);
+	a = rig_establish(r, &b);
+	cm_disconnect(a, no_data, r->now);
+	cm_disconnect(b, no_data, r->now);
+	dreq = r->b.out[0];
+	rig_lose(&r->b);
+	rig_deliver(&r->a);
+	rig_sent(&r->b, CM_ATTR_DREP, &m);
+	rig_deliver(&r->b);
+	rig_expect(&r->a, CM_EV_DISCONNECTED);
+	rig_carry(&r->b, &dreq);
+	rig_sent(&r->a, CM_ATTR_DREP, &m);
+	assert_int_equal(m.drep.remote_comm_id, cm_conn_local_id(b));
+	rig_expect_none(&r->a);
+	rig_free(r);
+}
+
+static void
+an_unanswered_DREQ_is_repeated_and_then_taken_for_answered(void **state)
+{
+	struct rig *r = rig_new(NULL);
+	struct cm_conn *a, *b;
+	struct cm_msg m;
+
+	rig_listen(r);
+	a = rig_establish(r, &b);
+	cm_disconnect(a, no_data, r->now);
+	rig_lose(&r->a);
+	for (unsigned int i = 0; i < CM_DEFAULT_RETRIES; i++) {
+		rig_wait(r, INTERVAL + TICK);
+		rig_sent(&r->a, CM_ATTR_DREQ, &m);
+		rig_lose(&r->a);
+		rig_expect_none(&r->a);
+	}
+	rig_wait(r, INTERVAL + TICK);
+	assert_true(rig_expect(&r->a, CM_EV_DISCONNECTED)->ev.timed_out);
+	assert_int_equal(cm_conn_state(a), CM_TIMEWAIT);
+	rig_free(r);
+}
+
+static void
+a_repeated_DREQ_gets_the_DREP_again(void **state)
+{
+	struct rig *r = rig_new(NULL);
+	struct cm_conn *a, *b;
+	struct rig_mad dreq;
+	struct cm_msg m;
+
+	rig_listen(r);
+	a = rig_establish(r, &b);
+	cm_disconnect(a, no_data, r->now);
+	dreq = r->a.out[0];
+	rig_deliver(&r->a);
+	rig_expect(&r->b, CM_EV_DISCONNECT);
+	rig_carry(&r->a, &dreq);
+	rig_expect_none(&r->b);
+	cm_disconnect(b, (struct cm_private){ "drep", 4 }, r->now);
+	rig_lose(&r->b);
+	rig_carry(&r->a, &dreq);
+	rig_sent(&r->b, CM_ATTR_DREP, &m);
+	assert_memory_equal(m.drep.private_data, "drep", 5);
+	rig_expect_none(&r->b);
+	assert_int_equal(cm_counters(r->b.cm)->dreq_duplicate, 2);
+	rig_free(r);
+}
+
+static void
+a_DREQ_for_an_unknown_connection_gets_a_DREP(void **state)
+{
+	struct rig *r = rig_new(NULL);
+	struct cm_msg m;
+
+	cm_msg_init(&m, CM_ATTR_DREQ, 77);
+	m.dreq.local_comm_id = 0x1234;
+	m.dreq.remote_comm_id = 0x5678;
+	rig_forge(r, &m);
+	rig_sent(&r->b, CM_ATTR_DREP, &m);
+	assert_int_equal(m.hdr.tid, 77);
+	assert_int_equal(m.drep.local_comm_id, 0x5678);
+	assert_int_equal(m.drep.remote_comm_id, 0x1234);
+	rig_expect_none(&r->b);
+	rig_free(r);
+}
+
+static void
+a_DREQ_for_another_QP_is_dropped(void **state)
+{
+	struct rig *r = rig_new(NULL);
+	struct cm_conn *a, *b;
+	struct cm_msg m;
+
+	rig_listen(r);
+	a = rig_establish(r, &b);
+	cm_msg_init(&m, CM_ATTR_DREQ, 1);
+	m.dreq.local_comm_id = cm_conn_local_id(a);
+	m.dreq.remote_comm_id = cm_conn_local_id(b);
+	m.dreq.remote_qpn = RIG_QPN_B + 1;
+	rig_forge(r, &m);
+	rig_expect_none(&r->b);
+	rig_sent_nothing(&r->b);
+	assert_int_equal(cm_counters(r->b.cm)->rx_wrong_qpn, 1);
+	m.dreq.remote_qpn = RIG_QPN_B;
+	rig_forge(r, &m);
+	rig_expect(&r->b, CM_EV_DISCONNECT);
+	rig_free(r);
+}
+
+static void
+a_stranger_cannot_disconnect_or_reject_others(void **state)
+{
+	struct rig *r = rig_new(NULL);
+	uint8_t mad[CM_MAD_BYTES];
+	struct cm_conn *a, *b;
+	struct cm_way way;
+	struct cm_msg m;
+
+	rig_listen(r);
+	a = rig_establish(r, &b);
+	way = rig_way(&r->b);
+	way.remote_gid[15] = 99;
+	cm_msg_init(&m, CM_ATTR_DREQ, 1);
+	m.dreq.local_comm_id = cm_conn_local_id(a);
+	m.dreq.remote_comm_id = cm_conn_local_id(b);
+	m.dreq.remote_qpn = RIG_QPN_B;
+	cm_mad_encode(&m, mad);
+	cm_rx(r->b.cm, &way, mad, sizeof(mad), r->now);
+	cm_msg_init(&m, CM_ATTR_REJ, 1);
+	m.rej.local_comm_id = cm_conn_local_id(a);
+	m.rej.remote_comm_id = cm_conn_local_id(b);
+	m.rej.reason = CM_REJ_CONSUMER_DEFINED;
+	cm_mad_encode(&m, mad);
+	cm_rx(r->b.cm, &way, mad, sizeof(mad), r->now);
+	rig_expect_none(&r->b);
+	assert_int_equal(cm_conn_state(b), CM_ESTABLISHED);
+	/* The peer itself, but with an ID that isn't the connection's. */
+	m.rej.local_comm_id++;
+	rig_forge(r, &m);
+	rig_expect_none(&r->b);
+	assert_int_equal(cm_conn_state(b), CM_ESTABLISHED);
+	rig_free(r);
+}
+
+static void
+a_DREQ_that_overtakes_the_RTU_disconnects(void **state)
+{
+	struct rig *r = rig_new(NULL);
+	struct cm_accept_param p = rig_accept_param(r);
+	struct cm_conn *a, *b;
+	struct rig_mad rtu;
+
+	rig_listen(r);
+	a = rig_connect_request(r, &b);
+	cm_accept(b, &p, r->now);
+	rig_deliver(&r->b);
+	cm_rtu(a, no_data, r->now);
+	rtu = r->a.out[0];
+	rig_lose(&r->a);
+	cm_disconnect(a, no_data, r->now);
+	rig_deliver(&r->a);
+	rig_expect(&r->b, CM_EV_DISCONNECT);
+	rig_carry(&r->a, &rtu);
+	rig_expect_none(&r->b);
+	assert_int_equal(cm_conn_state(b), CM_DREQ_RCVD);
+	rig_free(r);
+}
+
+static void
+a_REJ_ends_an_established_connection(void **state)
+{
+	struct rig *r = rig_new(NULL);
+	struct cm_conn *a, *b;
+	struct cm_msg m;
+
+	rig_listen(r);
+	a = rig_establish(r, &b);
+	cm_msg_init(&m, CM_ATTR_REJ, 1);
+	m.rej.local_comm_id = cm_conn_local_id(a);
+	m.rej.remote_comm_id = cm_conn_local_id(b);
+	m.rej.reason = CM_REJ_NO_RESOURCES;
+	rig_forge(r, &m);
+	assert_int_equal(rig_expect(&r->b, CM_EV_REJECTED)->ev.state, CM_TIMEWAIT);
+	rig_free(r);
+}
+
+/* ---- TimeWait ---- */
+static void
+TimeWait_lasts_as_long_as_the_ACK_timeout_says_and_keeps_the_ID(void **state)
+{
+	struct rig *r = rig_new(NULL);
+	struct cm_usage u;
+	struct cm_conn *a, *b;
+
+	rig_listen(r);
+	a = rig_establish(r, &b);
+	cm_disconnect(a, no_data, r->now);
+	rig_deliver(&r->a);
+	cm_disconnect(b, no_data, r->now);
+	rig_deliver(&r->b);
+	rig_expect(&r->a, CM_EV_DISCONNECTED);
+	cm_destroy(b, r->now);
+	cm_usage(r->b.cm, &u);
+	assert_int_equal(u.conns, 1);
+	rig_wait(r, TIMEWAIT - TICK);
+	rig_expect_none(&r->a);
+	cm_usage(r->b.cm, &u);
+	assert_int_equal(u.conns, 1);
+	rig_wait(r, 2 * TICK);
+	assert_int_equal(rig_expect(&r->a, CM_EV_TIMEWAIT_EXIT)->ev.state, CM_IDLE);
+	cm_usage(r->b.cm, &u);
+	assert_int_equal(u.conns, 0);
+	cm_destroy(a, r->now);
+	rig_free_clean(r);
+}
+
+static void
+an_ID_is_never_soon_the_same_again(void **state)
+{
+	struct cm_config one = { .max_conns = 1 };
+	struct rig *r = rig_new(&one);
+	uint32_t ids[100];
+
+	for (unsigned int i = 0; i < 100; i++) {
+		struct cm_conn *a = rig_connect(r);
+
+		ids[i] = cm_conn_local_id(a);
+		assert_int_not_equal(ids[i], 0);
+		for (unsigned int j = 0; j < i; j++)
+			assert_int_not_equal(ids[i], ids[j]);
+		cm_destroy(a, r->now);
+	}
+	rig_free(r);
+}
+
+/* ---- LAP, APR ---- */
+static void
+a_LAP_is_answered_with_the_status_that_fits(void **state)
+{
+	struct rig *r = rig_new(NULL);
+	struct cm_conn *a, *b;
+	struct cm_msg lap, m;
+
+	rig_listen(r);
+	a = rig_establish(r, &b);
+	cm_msg_init(&lap, CM_ATTR_LAP, 5);
+	lap.lap.local_comm_id = cm_conn_local_id(a);
+	lap.lap.remote_comm_id = cm_conn_local_id(b);
+	lap.lap.remote_qpn = RIG_QPN_B;
+	rig_forge(r, &lap);
+	rig_sent(&r->b, CM_ATTR_APR, &m);
+	assert_int_equal(m.apr.status, CM_APR_UNSUPPORTED);
+	assert_int_equal(m.apr.remote_comm_id, cm_conn_local_id(a));
+	rig_lose(&r->b);
+	lap.lap.remote_qpn++;
+	rig_forge(r, &lap);
+	rig_sent(&r->b, CM_ATTR_APR, &m);
+	assert_int_equal(m.apr.status, CM_APR_INVALID_QPN);
+	rig_lose(&r->b);
+	lap.lap.remote_comm_id++;
+	rig_forge(r, &lap);
+	rig_sent(&r->b, CM_ATTR_APR, &m);
+	assert_int_equal(m.apr.status, CM_APR_INVALID_COMM_ID);
+	assert_int_equal(cm_conn_state(b), CM_ESTABLISHED);
+	rig_deliver(&r->b);
+	assert_int_equal(cm_counters(r->a.cm)->rx_wrong_state + cm_counters(r->a.cm)->rx_unknown_id, 1);
+	rig_expect_none(&r->b);
+	rig_free(r);
+}
+
+/* ---- cm_destroy() ---- */
+static void
+destroy_before_an_answer_rejects_the_request(void **state)
+{
+	struct rig *r = rig_new(NULL);
+	struct cm_conn *a, *b;
+
+	rig_listen(r);
+	a = rig_connect_request(r, &b);
+	cm_destroy(b, r->now);
+	rig_deliver(&r->b);
+	assert_int_equal(rig_expect(&r->a, CM_EV_REJECTED)->ev.reason, CM_REJ_CONSUMER_DEFINED);
+	cm_destroy(a, r->now);
+	rig_free_clean(r);
+}
+
+static void
+destroy_after_the_REP_reaches_a_peer_that_waits_for_it(void **state)
+{
+	struct rig *r = rig_new(NULL);
+	struct cm_accept_param p = rig_accept_param(r);
+	struct cm_conn *a, *b;
+
+	rig_listen(r);
+	a = rig_connect_request(r, &b);
+	cm_accept(b, &p, r->now);
+	rig_lose(&r->b);
+	cm_destroy(b, r->now);
+	rig_deliver(&r->b);
+	assert_int_equal(rig_expect(&r->a, CM_EV_REJECTED)->ev.reason, CM_REJ_CONSUMER_DEFINED);
+	cm_destroy(a, r->now);
+	rig_free_clean(r);
+}
+
+static void
+destroy_after_the_REP_reaches_a_peer_that_is_established_even_if_all_is_lost_once(void **state)
+{
+	struct rig *r = rig_new(NULL);
+	struct cm_accept_param p = rig_accept_param(r);
+	struct cm_conn *a, *b;
+
+	rig_listen(r);
+	a = rig_connect_request(r, &b);
+	cm_accept(b, &p, r->now);
+	rig_deliver(&r->b);
+	rig_expect(&r->a, CM_EV_RESPONSE);
+	cm_rtu(a, no_data, r->now);
+	rig_lose(&r->a);
+	cm_destroy(b, r->now);
+	assert_int_equal(rig_lose(&r->b), 2); /* REJ and DREQ */
+	rig_wait(r, INTERVAL + TICK);
+	rig_deliver(&r->b);
+	rig_expect(&r->a, CM_EV_DISCONNECT);
+	cm_destroy(a, r->now);
+	rig_free_clean(r);
+}
+
+static void
+destroy_when_established_sends_a_DREQ_until_it_is_answered(void **state)
+{
+	struct rig *r = rig_new(NULL);
+	struct cm_conn *a, *b;
+	struct cm_msg m;
+
+	rig_listen(r);
+	a = rig_establish(r, &b);
+	cm_destroy(a, r->now);
+	rig_lose(&r->a);
+	rig_wait(r, INTERVAL + TICK);
+	rig_sent(&r->a, CM_ATTR_DREQ, &m);
+	rig_deliver(&r->a);
+	rig_expect(&r->b, CM_EV_DISCONNECT);
+	cm_destroy(b, r->now);
+	rig_sent(&r->b, CM_ATTR_DREP, &m);
+	rig_settle(r);
+	rig_expect_none(&r->a);
+	rig_free_clean(r);
+}
+
+static void
+destroy_of_a_RESPONSE_rejects_the_REP(void **state)
+{
+	struct rig *r = rig_new(NULL);
+	struct cm_accept_param p = rig_accept_param(r);
+	struct cm_conn *a, *b;
+
+	rig_listen(r);
+	a = rig_connect_request(r, &b);
+	cm_accept(b, &p, r->now);
+	rig_deliver(&r->b);
+	rig_expect(&r->a, CM_EV_RESPONSE);
+	cm_destroy(a, r->now);
+	rig_deliver(&r->a);
+	assert_int_equal(rig_expect(&r->b, CM_EV_REJECTED)->msg.rej.msg_rejected, CM_MSG_OF_REP);
+	cm_destroy(b, r->now);
+	rig_free_clean(r);
+}
+
+static void
+a_withdrawn_REP_is_rejected_again_when_the_RTU_comes(void **state)
+{
+	struct rig *r = rig_new(NULL);
+	struct cm_accept_param p = rig_accept_param(r);
+	struct cm_conn *a, *b;
+
+	rig_listen(r);
+	a = rig_connect_request(r, &b);
+	cm_accept(b, &p, r->now);
+	rig_deliver(&r->b);
+	rig_expect(&r->a, CM_EV_RESPONSE);
+	assert_int_equal(cm_reject(b, CM_REJ_NO_QP, no_data, no_data, r->now), 0);
+	rig_lose(&r->b);
+	cm_rtu(a, no_data, r->now);
+	rig_settle(r);
+	assert_int_equal(rig_expect(&r->a, CM_EV_REJECTED)->ev.reason, CM_REJ_NO_QP);
+	rig_expect_none(&r->b);
+	rig_free(r);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_DREQ_is_answered_when_the_owner_says_so),
+		cmocka_unit_test(the_passive_end_may_disconnect_as_well),
+		cmocka_unit_test(both_ends_may_disconnect_at_once),
+		cmocka_unit_test(a_DREQ_that_its_own_DREP_overtook_is_answered_in_TimeWait),
+		cmocka_unit_test(an_unanswered_DREQ_is_repeated_and_then_taken_for_answered),
+		cmocka_unit_test(a_repeated_DREQ_gets_the_DREP_again),
+		cmocka_unit_test(a_DREQ_for_an_unknown_connection_gets_a_DREP),
+		cmocka_unit_test(a_DREQ_for_another_QP_is_dropped),
+		cmocka_unit_test(a_stranger_cannot_disconnect_or_reject_others),
+		cmocka_unit_test(a_DREQ_that_overtakes_the_RTU_disconnects),
+		cmocka_unit_test(a_REJ_ends_an_established_connection),
+		cmocka_unit_test(TimeWait_lasts_as_long_as_the_ACK_timeout_says_and_keeps_the_ID),
+		cmocka_unit_test(an_ID_is_never_soon_the_same_again),
+		cmocka_unit_test(a_LAP_is_answered_with_the_status_that_fits),
+		cmocka_unit_test(destroy_before_an_answer_rejects_the_request),
+		cmocka_unit_test(destroy_after_the_REP_reaches_a_peer_that_waits_for_it),
+		cmocka_unit_test(destroy_after_the_REP_reaches_a_peer_that_is_established_even_if_all_is_lost_once),
+		cmocka_unit_test(destroy_when_established_sends_a_DREQ_until_it_is_answered),
+		cmocka_unit_test(destroy_of_a_RESPONSE_rejects_the_REP),
+		cmocka_unit_test(a_withdrawn_REP_is_rejected_again_when_the_RTU_comes),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

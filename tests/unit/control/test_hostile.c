@@ -1,0 +1,311 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Programs that would make the daemon wait: descriptors whose flags, locks or closing are in the program's hand. */
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "daemon.h"
+
+enum { MAX_SESSIONS = 40, MAX_QP = 100, LINGER_SECONDS = 20, PATIENCE_SECONDS = 3, KICKS = 3000 };
+
+/** The daemon answers others soon. A test that hangs it can't go on: everything later would only hang too. */
+static void
+assert_answers_soon(void)
+{
+	struct timeval patience = { .tv_sec = PATIENCE_SECONDS };
+	int sock = peer_connect();
+
+	assert_int_equal(setsockopt(sock, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience)), 0);
+	if (peer_hello(sock) != 0) {
+		fprintf(stderr, "the daemon doesn't answer within %d s\n", PATIENCE_SECONDS);
+		_exit(1);
+	}
+	close(sock);
+}
+
+/** @return what of @p fd tells two descriptors of one file from those of others. */
+static struct stat
+identity(int fd)
+{
+	struct stat st;
+
+	assert_int_equal(fstat(fd, &st), 0);
+	return st;
+}
+
+/** @return how many descriptors other than @p a and @p b, which are ours, write to the pipe and may wait for room in it. */
+static unsigned int
+blocking_writers(int a, int b)
+{
+	struct stat want = identity(a), st;
+	unsigned int n = 0;
+	int fd, flags;
+
+	for (fd = 0; fd < 4096; fd++) {
+		if (fd == a || fd == b || fstat(fd, &st) != 0 || st.st_ino != want.st_ino || st.st_dev != want.st_dev)
+			continue;
+		flags = fcntl(fd, F_GETFL);
+		n += (flags & O_ACCMODE) != O_RDONLY && !(flags & O_NONBLOCK);
+	}
+	return n;
+}
+
+/** The flags of an open file are common to all who have it, and the program keeps it. */
+static void
+a_program_cant_make_its_pipes_block_the_daemon(void **state)
+{
+	struct ctl_req q = peer_req(CTL_DEVICE_OPEN);
+	int async[2], channel[2], sock = peer_connect();
+	struct ctl_rsp r;
+
+	assert_int_equal(peer_hello(sock), 0);
+	assert_int_equal(pipe2(async, O_NONBLOCK | O_CLOEXEC), 0);
+	assert_int_equal(peer_call(sock, &q, &async[1], 1, &r, NULL, 0), 0);
+	assert_int_equal(fcntl(async[1], F_SETFL, 0), 0);
+	assert_int_equal(blocking_writers(async[0], async[1]), 0);
+
+	assert_int_equal(pipe2(channel, O_NONBLOCK | O_CLOEXEC), 0);
+	q = peer_req(CTL_CQ_CREATE);
+	q.cq_create = (struct ctl_cq_create_req){ .cqe = 10, .has_channel = 1 };
+	assert_int_equal(peer_call(sock, &q, &channel[1], 1, &r, NULL, 0), 0);
+	assert_int_equal(fcntl(channel[1], F_SETFL, 0), 0);
+	assert_int_equal(blocking_writers(channel[0], channel[1]), 0);
+	close(sock);
+	close(async[0]);
+	close(async[1]);
+	close(channel[0]);
+	close(channel[1]);
+	assert_true(daemon_wait_empty());
+}
+
+static _Atomic bool stealing;
+
+/** Take the wake-ups away before the daemon reads them. */
+static void *
+steal(void *arg)
+{
+	int fd = *(int *)arg;
+	uint64_t n;
+
+	while (atomic_load(&stealing)) {
+		if (read(fd, &n, sizeof(n)) < 0)
+			break;
+	}
+	return NULL;
+}
+
+static void
+a_program_cant_make_its_doorbell_block_the_daemon(void **state)
+{
+	uint64_t one = 1;
+	pthread_t thread;
+	struct peer p;
+	int i;
+
+	peer_open(&p);
+	/* The flags of an open file are common to all who have it. */
+	assert_int_equal(fcntl(p.kick_fd, F_SETFL, 0), 0);
+	atomic_store(&stealing, true);
+	assert_int_equal(pthread_create(&thread, NULL, steal, &p.kick_fd), 0);
+	for (i = 0; i < KICKS; i++) {
+		assert_int_equal(write(p.kick_fd, &one, sizeof(one)), sizeof(one));
+		assert_answers_soon();
+	}
+	atomic_store(&stealing, false);
+	assert_int_equal(write(p.kick_fd, &one, sizeof(one)), sizeof(one));
+	/* The thief may have been quicker than the flag. */
+	while (pthread_tryjoin_np(thread, NULL) != 0) {
+		assert_int_equal(write(p.kick_fd, &one, sizeof(one)), sizeof(one));
+		usleep(1000);
+	}
+	peer_close(&p);
+	assert_true(daemon_wait_empty());
+}
+
+/** A connection with bytes under way that nobody takes, whose last close() waits for LINGER_SECONDS. */
+static int
+lingering_socket(int *listener, int *other)
+{
+	struct linger linger = { .l_onoff = 1, .l_linger = LINGER_SECONDS };
+	struct sockaddr_in sa = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	static char junk[1 << 16];
+	socklen_t len = sizeof(sa);
+	int fd, small = 1;
+
+	*listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	assert_int_equal(setsockopt(*listener, SOL_SOCKET, SO_RCVBUF, &small, sizeof(small)), 0);
+	assert_int_equal(bind(*listener, (struct sockaddr *)&sa, sizeof(sa)), 0);
+	assert_int_equal(listen(*listener, 1), 0);
+	assert_int_equal(getsockname(*listener, (struct sockaddr *)&sa, &len), 0);
+	fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	assert_int_equal(connect(fd, (struct sockaddr *)&sa, sizeof(sa)), 0);
+	*other = accept4(*listener, NULL, NULL, SOCK_CLOEXEC);
+	assert_true(*other >= 0);
+	while (send(fd, junk, sizeof(junk), MSG_DONTWAIT) > 0)
+		;
+	assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger)), 0);
+	return fd;
+}
+
+static void
+a_descriptor_that_closes_slowly_keeps_nobody_waiting(void **state)
+{
+	struct ctl_req q = peer_req(CTL_DEVICE_GET);
+	int sock = peer_connect(), listener, other, fd;
+
+	fd = lingering_socket(&listener, &other);
+	assert_int_equal(peer_send(sock, &q, sizeof(q), &fd, 1), 0);
+	close(fd);
+	assert_answers_soon();
+	close(sock);
+	close(other);
+	close(listener);
+}
+
+static void
+too_many_slow_descriptors_keep_nobody_waiting(void **state)
+{
+	struct ctl_req q = peer_req(CTL_DEVICE_GET);
+	int sock = peer_connect(), listener, other, fd, fds[6];
+	unsigned int i;
+
+	/* Those that don't fit are the kernel's to close, on our thread. */
+	fd = lingering_socket(&listener, &other);
+	for (i = 0; i < 5; i++)
+		fds[i] = sock;
+	fds[5] = fd;
+	assert_int_equal(peer_send(sock, &q, sizeof(q), fds, 6), 0);
+	close(fd);
+	assert_answers_soon();
+	close(sock);
+	close(other);
+	close(listener);
+}
+
+static void
+slow_descriptors_in_requests_never_read_keep_nobody_waiting(void **state)
+{
+	struct ctl_req q = peer_req(CTL_PD_ALLOC);
+	static const uint8_t nobody[16] = { [10] = 0xff, 0xff, 198, 18, 0, 77 };
+	int listener, other, fd;
+	struct ctl_rsp r;
+	struct peer p;
+
+	peer_open(&p);
+	assert_int_equal(peer_call(p.sock, &q, NULL, 0, &r, NULL, 0), 0);
+	/* While this waits for an answer to ARP, nothing else of the session is read. */
+	q = peer_req(CTL_AH_CREATE);
+	q.ah_create.pd = r.handle.handle;
+	q.ah_create.attr = (struct uroce_ah_attr){ .is_global = 1, .port_num = 1, .sgid_index = 1 };
+	memcpy(q.ah_create.attr.dgid, nobody, sizeof(nobody));
+	assert_int_equal(peer_send(p.sock, &q, sizeof(q), NULL, 0), 0);
+	usleep(50000);
+	fd = lingering_socket(&listener, &other);
+	assert_int_equal(peer_send(p.sock, "", 0, NULL, 0), 0);
+	assert_int_equal(peer_send(p.sock, &q, sizeof(q), &fd, 1), 0);
+	close(fd);
+	peer_close(&p);
+	usleep(50000);
+	assert_answers_soon();
+	close(other);
+	close(listener);
+	assert_true(daemon_wait_empty());
+}
+
+/** Whoever opens a file with a lease waits until its holder lets go. */
+static void
+a_lease_on_shared_memory_keeps_nobody_waiting(void **state)
+{
+	static uint8_t buf[CTL_REQ_BYTES + sizeof(struct ctl_seg)];
+	struct ctl_req *q = (void *)buf, pd = peer_req(CTL_PD_ALLOC);
+	struct ctl_seg *seg = (void *)(buf + CTL_REQ_BYTES);
+	char path[64];
+	struct ctl_rsp r;
+	struct peer p;
+	uint8_t *m;
+	int fd;
+
+	peer_open(&p);
+	assert_int_equal(peer_call(p.sock, &pd, NULL, 0, &r, NULL, 0), 0);
+	snprintf(path, sizeof(path), "/dev/shm/uroce-test-%d", (int)getpid());
+	fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	assert_true(fd >= 0);
+	unlink(path);
+	assert_int_equal(ftruncate(fd, 4096), 0);
+	m = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	assert_ptr_not_equal(m, MAP_FAILED);
+	if (!p.dev.privileged || fcntl(fd, F_SETLEASE, F_WRLCK) != 0) {
+		close(fd);
+		munmap(m, 4096);
+		peer_close(&p);
+		skip();
+	}
+	*q = peer_req(CTL_MR_REG);
+	q->mr_reg = (struct ctl_mr_reg_req){ .pd = r.handle.handle,
+					     .access = UROCE_ACCESS_LOCAL_WRITE,
+					     .addr = (uintptr_t)m,
+					     .length = 4096,
+					     .iova = (uintptr_t)m,
+					     .nb_segs = 1,
+					     .nb_in_msg = 1 };
+	*seg = (struct ctl_seg){ .va = (uintptr_t)m,
+				 .length = 4096,
+				 .map_start = (uintptr_t)m,
+				 .map_end = (uintptr_t)m + 4096,
+				 .kind = CTL_SEG_SHARED };
+	assert_int_equal(peer_send(p.sock, buf, sizeof(buf), NULL, 0), 0);
+	assert_answers_soon();
+	assert_true(peer_recv(p.sock, &r, NULL, 0));
+	assert_int_equal(r.status, EOPNOTSUPP);
+	close(fd);
+	munmap(m, 4096);
+	peer_close(&p);
+	assert_true(daemon_wait_empty());
+}
+
+static int
+setup(void **state)
+{
+	daemon_start("test_hostile", MAX_SESSIONS, MAX_QP);
+	/* What breaks a lease is told to its holder. */
+	signal(SIGIO, SIG_IGN);
+	return 0;
+}
+
+static int
+teardown(void **state)
+{
+	daemon_stop();
+	return 0;
+}
+
+int
+main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_program_cant_make_its_pipes_block_the_daemon),
+		cmocka_unit_test(a_program_cant_make_its_doorbell_block_the_daemon),
+		cmocka_unit_test(a_lease_on_shared_memory_keeps_nobody_waiting),
+		cmocka_unit_test(a_descriptor_that_closes_slowly_keeps_nobody_waiting),
+		cmocka_unit_test(too_many_slow_descriptors_keep_nobody_waiting),
+		cmocka_unit_test(slow_descriptors_in_requests_never_read_keep_nobody_waiting),
+	};
+
+	if (argc > 1)
+		cmocka_set_test_filter(argv[1]);
+	return cmocka_run_group_tests(tests, setup, teardown);
+}
