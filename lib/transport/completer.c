@@ -99,7 +99,7 @@ completer_arm(struct transport *tp, struct qp *qp)
 
 /* ---- Round trips ---- */
 /* RFC 6298, section 2; early retransmission as in RFC 8985, section 7.2, after two round trips and what they vary. */
-static void
+static __rte_noinline void
 note_rtt(struct transport *tp, struct qp *qp)
 {
 	uint32_t rtt = (uint32_t)RTE_MIN(tp->now_ns - qp->rtt_sent_ns, (uint64_t)TP_RTT_MAX_NS), off;
@@ -117,6 +117,7 @@ note_rtt(struct transport *tp, struct qp *qp)
 	qp->rto_shift = 0;
 	qp->probe = TP_PROBE_NONE;
 	qp->rtt_timing = false;
+	qp->rtt_next_ns = tp->now_ns + (qp->cc == NULL ? TP_RTT_EVERY_NS : 0);
 	qp->rtt_una = qp->psn_una;
 	if (unlikely(qp->cc != NULL) && qp->cc->ops->rtt != NULL) {
 		qp->cc->ops->rtt(qp->cc, rtt, acked, tp->now_ns);
@@ -171,7 +172,7 @@ completer_start(struct qp *qp)
 {
 	qp->loss_window = TP_WINDOW_START;
 	completer_window(qp);
-	qp->rtt_timing = false;
+	completer_untime(qp);
 	qp->rto_ns = 0;
 	qp->rto_shift = 0;
 	qp->probe = TP_PROBE_NONE;
@@ -191,7 +192,7 @@ progress(struct transport *tp, struct qp *qp)
 		qp->sq_cur = qp->sq_tail;
 	}
 	window_progress(qp);
-	if (qp->rtt_timing && wire_psn_diff(qp->psn_una, qp->rtt_psn) > 0)
+	if (unlikely(qp->rtt_timing) && wire_psn_diff(qp->psn_una, qp->rtt_psn) > 0)
 		note_rtt(tp, qp);
 	qp->probes = 0;
 	if (unlikely(qp->probe != TP_PROBE_NONE))

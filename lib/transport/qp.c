@@ -399,8 +399,12 @@ qp_modify(struct transport *tp, struct qp *qp, const struct uroce_qp_attr *attr,
 	if ((mask & UROCE_QP_AV) && cc_attach(tp, qp, path) != 0)
 		return ENOMEM;
 	set_attributes(qp, attr, mask);
-	if (mask & UROCE_QP_AV)
+	if (mask & UROCE_QP_AV) {
 		completer_window(qp);
+		/* It may have been waiting for its time. */
+		if (qp_sends(qp))
+			qp_activate(tp, qp);
+	}
 	if (mask & UROCE_QP_AV)
 		qp->path = *path;
 	if (mask & (UROCE_QP_AV | UROCE_QP_DEST_QPN))

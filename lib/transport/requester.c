@@ -194,9 +194,10 @@ requester_gather(struct transport *tp, const struct qp *qp, struct tp_swqe *w, c
 static inline void
 time_rtt(const struct transport *tp, struct qp *qp)
 {
-	if (qp->rtt_timing || qp->psn_cur != qp->psn_max)
+	if (tp->now_ns < qp->rtt_next_ns || qp->psn_cur != qp->psn_max)
 		return;
 	qp->rtt_timing = true;
+	qp->rtt_next_ns = UINT64_MAX;
 	qp->rtt_psn = qp->psn_cur;
 	qp->rtt_sent_ns = tp->now_ns;
 }
@@ -216,7 +217,7 @@ requester_sent(struct transport *tp, struct qp *qp, const struct tp_swqe *w, uin
 }
 
 /* @return packets sent: 0 if the packet has to wait or the WQE turned out bad. */
-static uint32_t
+static __rte_always_inline uint32_t
 send_data(struct transport *tp, struct qp *qp, struct tp_swqe *w)
 {
 	const struct ring_sq_wqe *slot = ring_slot(&qp->sq, qp->sq_cur);
@@ -340,7 +341,7 @@ complete_unacknowledged(struct transport *tp, struct qp *qp)
 		completer_head(tp, qp);
 }
 
-static inline uint32_t
+static __rte_always_inline uint32_t
 send_next(struct transport *tp, struct qp *qp, struct tp_swqe *w)
 {
 	if (unlikely(qp->service == WIRE_UD))
@@ -352,11 +353,18 @@ send_next(struct transport *tp, struct qp *qp, struct tp_swqe *w)
 	return send_atomic(tp, qp, w);
 }
 
+/* The same for those who are in no hurry: requester_run() has the only copy in line. */
+static __rte_noinline uint32_t
+send_one(struct transport *tp, struct qp *qp, struct tp_swqe *w)
+{
+	return send_next(tp, qp, w);
+}
+
 /*
  * The next packet of a QP under congestion control, if it is time. While no round trip is being measured, a packet asks
  * for its answer as if it filled the window: a slow QP would else learn nothing for many round trips.
  */
-static uint32_t
+static __rte_noinline uint32_t
 send_paced(struct transport *tp, struct qp *qp, struct tp_swqe *w)
 {
 	int32_t on_the_way = wire_psn_diff(qp->psn_cur, qp->psn_una);
@@ -371,7 +379,7 @@ send_paced(struct transport *tp, struct qp *qp, struct tp_swqe *w)
 	}
 	if (kind == TP_REQ_DATA && !qp->rtt_timing && on_the_way < window)
 		qp->window = (uint16_t)(on_the_way + 1);
-	n = send_next(tp, qp, w);
+	n = send_one(tp, qp, w);
 	qp->window = window;
 	if (n == 0)
 		return 0;
@@ -426,7 +434,7 @@ requester_rewind(struct transport *tp, struct qp *qp)
 	qp->sq_cur = qp->sq_tail;
 	qp->psn_cur = qp->psn_una;
 	qp->rd_out = 0;
-	qp->rtt_timing = false;
+	completer_untime(qp);
 	qp_activate(tp, qp);
 }
 
@@ -440,12 +448,12 @@ requester_probe(struct transport *tp, struct qp *qp)
 
 	/* What fills the window asks for an answer. */
 	qp->window = 1;
-	qp->rtt_timing = false;
+	completer_untime(qp);
 	qp->sq_cur = qp->sq_tail;
 	qp->psn_cur = qp->psn_una;
 	qp->rd_out = 0;
 	if (w->status == 0)
-		send_next(tp, qp, w);
+		send_one(tp, qp, w);
 	qp->window = window;
 	/* Its memory has gone: it fails when its turn comes. */
 	if (unlikely(w->status != 0)) {

@@ -56,6 +56,7 @@ enum {
 	TP_PROBE_MIN_NS = 20000,    /**< no earlier than this without progress: engines have other QPs to serve */
 	TP_PROBE_PACKET_NS = 1000,  /**< and this later for each packet on the way: 4 KiB at 32 Gb/s */
 	TP_PROBE_SHIFT_MAX = 8,     /**< probes that were no use make the next ones later, up to 2 to the power of this */
+	TP_RTT_EVERY_NS = 10000,    /**< between round trips that are measured, without congestion control */
 	TP_RTT_MAX_NS = 500000000,  /**< longer round trips count as this */
 	TP_TIMEOUT_UNIT_NS = 4096,  /**< local ACK timeout: this times 2^timeout (9.7.6.1.3) */
 	TP_BACKOFF_MAX = 2,         /**< log2 of how many times longer timeouts in a row become */
@@ -208,6 +209,7 @@ struct qp {
 	uint32_t srtt_ns, rttvar_ns; /**< as in RFC 6298 */
 	uint32_t rto_ns;            /**< early retransmission after this; 0: nothing measured yet */
 	uint64_t rtt_sent_ns;
+	uint64_t rtt_next_ns;       /**< no measurement begins before */
 	uint64_t deadline_ns;       /**< ACK timeout, early retransmission or end of the RNR wait; 0: none. The wheel may
 				      *  fire earlier */
 	uint64_t giveup_ns;         /**< ACK timeout, while deadline_ns is an early retransmission */
@@ -330,6 +332,13 @@ void requester_return_window(struct transport *tp, struct qp *qp);
 void completer_rx(struct transport *tp, struct qp *qp, const struct wire_pkt *p);
 /** A connection begins: its window, nothing measured. */
 void completer_start(struct qp *qp);
+/** The round trip that is being measured can't be told any more; the next packet's may be. */
+static inline void
+completer_untime(struct qp *qp)
+{
+	qp->rtt_timing = false;
+	qp->rtt_next_ns = 0;
+}
 /** What limits the window has changed. */
 void completer_window(struct qp *qp);
 /** The timer of a QP. */

@@ -146,7 +146,8 @@ dead_peer_is_given_up_when_the_timeouts_say(void **state)
 
 	measured_up(&r, &l, &(struct conn_opts){ .retry_cnt = 3 });
 	rig_write(&r, 1, 0, 100);
-	pair_advance(r.p, 4 * (uint64_t)TIMEOUT_NS - PAIR_US);
+	/* Timeouts in a row: once, twice, and two times four times as long. */
+	pair_advance(r.p, 11 * (uint64_t)TIMEOUT_NS - PAIR_US);
 	expect_no_cqe(&r.a->scq);
 	pair_advance(r.p, 10 * PAIR_US);
 	expect_cqe(&r.a->scq, 1, UROCE_WC_RETRY_EXC_ERR);
