@@ -24,6 +24,11 @@
  * over. */
 #define CONVERT_CHUNK_BYTES (UINT64_C(64) << 20)
 #define CONVERT_STACK_BYTES (UINT64_C(1) << 20)
+/*
+ * From this size on, as many bytes of the memfd again are left free behind: mremap() may double the mapping, and must not
+ * reach what lies behind. Smaller pieces lie close together, so that neighbours make one mapping.
+ */
+#define CONVERT_SPARE_FROM_BYTES (UINT64_C(64) << 10)
 
 /* A conversion that the thread is asked for. */
 struct convert_job {
@@ -266,12 +271,13 @@ convert_setup(int uffd_dev)
 int
 convert_range(struct mem_file *f, uint64_t start, uint64_t end, int prot)
 {
+	uint64_t bytes = end - start, spare = bytes >= CONVERT_SPARE_FROM_BYTES ? bytes : 0;
 	int err = 0;
 
 	pthread_mutex_lock(&lock);
 	if (uffd < 0)
 		err = ENOSYS;
-	else if (end - start > f->bytes - f->next)
+	else if (bytes + spare > f->bytes - f->next)
 		err = ENOSPC;
 	if (!err && !thread_up) {
 		err = start_thread();
@@ -279,13 +285,13 @@ convert_range(struct mem_file *f, uint64_t start, uint64_t end, int prot)
 	}
 	if (!err) {
 		job = (struct convert_job){
-			.file = f, .start = start, .bytes = end - start, .offset = f->next, .prot = prot
+			.file = f, .start = start, .bytes = bytes, .offset = f->next, .prot = prot
 		};
 		/* Failed or not, these offsets are never used again. */
-		f->next += end - start;
-		f->since_collect += end - start;
+		f->next += bytes + spare;
+		f->since_collect += bytes;
 		f->ranges_since_collect++;
-		total += end - start;
+		total += bytes;
 		sem_post(&job_given);
 		while (sem_wait(&job_done))
 			;

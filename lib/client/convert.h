@@ -17,7 +17,8 @@
  *
  * Not seen and not handled: pages that the kernel holds for others (O_DIRECT or io_uring under way on them), which go
  * on into the old page; waiters on process-shared futexes that lie in the range; mlock() and NUMA policy of the range,
- * which are not carried over.
+ * which are not carried over; mremap() that makes converted memory more than twice as long, or that takes it together
+ * with what wasn't converted (EFAULT).
  *
  * Owns: the userfaultfd, the thread. One of each per process. Threads: any; one conversion at a time.
  */

@@ -51,11 +51,28 @@ refuse(int fd, const struct control *c)
 {
 	struct ctl_rsp rsp = { .magic = CTL_MAGIC, .op = CTL_HELLO, .status = EMFILE };
 
-	snprintf(rsp.message, sizeof(rsp.message),
-		 "uroced has %u sessions already; raise daemon.max_sessions (at most %d)", c->nb_sessions,
-		 UROCE_MAX_SESSIONS);
+	if (c->nb_sessions >= c->s.conf->max_sessions)
+		snprintf(rsp.message, sizeof(rsp.message),
+			 "uroced has %u sessions already; raise daemon.max_sessions (at most %d)", c->nb_sessions,
+			 UROCE_MAX_SESSIONS);
+	else
+		snprintf(rsp.message, sizeof(rsp.message),
+			 "uroced has no descriptors left; raise its limit (ulimit -n, LimitNOFILE=)");
 	send_reply(fd, &rsp, NULL, 0);
 	closer_close_socket(fd);
+}
+
+/** accept(), also when there are no descriptors: whoever waits would have epoll wake us for ever. @return -1: nobody. */
+static int
+accept_one(struct control *c, bool *no_fds)
+{
+	int fd = accept4(c->listen.fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+
+	*no_fds = fd < 0 && (errno == EMFILE || errno == ENFILE);
+	if (!*no_fds || c->spare_fd < 0)
+		return fd;
+	close(c->spare_fd);
+	return accept4(c->listen.fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 }
 
 static void
@@ -64,16 +81,19 @@ on_listen(struct watch *w, uint32_t events)
 	struct control *c = (void *)((char *)w - offsetof(struct control, listen));
 	struct session *s;
 	unsigned int i;
+	bool no_fds;
 	int fd;
 
 	for (i = 0; i < ACCEPT_BURST; i++) {
-		fd = accept4(w->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+		fd = accept_one(c, &no_fds);
+		if (fd >= 0 && (no_fds || c->nb_sessions >= c->s.conf->max_sessions))
+			refuse(fd, c);
+		if (no_fds)
+			c->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 		if (fd < 0)
 			return;
-		if (c->nb_sessions >= c->s.conf->max_sessions) {
-			refuse(fd, c);
+		if (no_fds || c->nb_sessions >= c->s.conf->max_sessions)
 			continue;
-		}
 		s = session_create(c, fd);
 		if (s == NULL) {
 			CTL_LOG(ERR, "no memory for a session");
@@ -228,6 +248,7 @@ control_create(const struct control_setup *setup, int listen_fd, char *err)
 		goto fail;
 	c->s = *setup;
 	c->epfd = c->wake.fd = c->signals.fd = c->listen.fd = c->uffd = -1;
+	c->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	TAILQ_INIT(&c->sessions);
 	TAILQ_INIT(&c->closed);
 	handles_init(&c->pd_ids);
@@ -281,6 +302,8 @@ control_destroy(struct control *c)
 		close(c->signals.fd);
 	if (c->uffd >= 0)
 		close(c->uffd);
+	if (c->spare_fd >= 0)
+		close(c->spare_fd);
 	if (c->epfd >= 0)
 		close(c->epfd);
 	handles_fini(&c->pd_ids);

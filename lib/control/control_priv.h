@@ -179,7 +179,8 @@ struct control {
 	bool stop;
 	bool privileged; /**< map_files of programs can be opened */
 	bool hugepages;
-	int uffd; /**< /dev/userfaultfd, or -1 */
+	int uffd;     /**< /dev/userfaultfd, or -1 */
+	int spare_fd; /**< given up to refuse somebody when there are no descriptors */
 	struct watch listen, wake, signals;
 	struct engine_watch engines[UROCE_MAX_ENGINES];
 	TAILQ_HEAD(session_list, session) sessions;

@@ -232,12 +232,16 @@ engine_connect(struct engine **all, unsigned int nb_engines)
 static uint32_t
 turn(struct engine *e)
 {
-	uint64_t before = e->tsc, now_ns = engine_now(e);
+	uint64_t before = e->tsc, before_ns = e->now_ns, now_ns = engine_now(e);
 	uint64_t *cycles = e->worked ? &e->stats.busy_cycles : &e->stats.idle_cycles;
+	bool late = now_ns - before_ns > ENGINE_LATE_NS;
 	uint32_t work;
 
 	*cycles += e->tsc - before;
-	work = io_rx(e, now_ns);
+	/* What arrived while we were away goes first, or timers would take ACKs for lost that lie in our queues. */
+	if (late)
+		io_was_away(e, now_ns - before_ns - ENGINE_LATE_NS);
+	work = io_rx(e, late ? ENGINE_LATE_BURSTS : 1, now_ns);
 	work += mailbox_run(e, now_ns);
 	work += io_send(e);
 	work += sessions_run(e, now_ns);

@@ -23,6 +23,8 @@ enum {
 	ENGINE_MAILBOX_BURST = 32,    /**< messages per turn */
 	ENGINE_SEND_RING = 1024,      /**< packets of the control thread on their way out */
 	ENGINE_DB_WORDS = 64,         /**< low doorbell words per session and turn: one session's share */
+	ENGINE_LATE_NS = 1000000,     /**< longer between two turns: somebody else had our core */
+	ENGINE_LATE_BURSTS = 64,      /**< then so many bursts may be received before timers look at the clock */
 	ENGINE_TX_STUCK_NS = 100000000, /**< packets that a port hasn't taken for this long are dropped */
 };
 
@@ -130,8 +132,14 @@ uint32_t sessions_run(struct engine *e, uint64_t now_ns);
 bool sessions_rung(const struct engine *e);
 
 /* io.c */
-/** [owner] Receive from the ports, from ourselves and from other engines. @return packets. */
-uint32_t io_rx(struct engine *e, uint64_t now_ns);
+/**
+ * [owner] Receive from the ports, from ourselves and from other engines.
+ * @param bursts  At most so many from each port, and from the other engines.
+ * @return packets.
+ */
+uint32_t io_rx(struct engine *e, uint32_t bursts, uint64_t now_ns);
+/** [owner] For @p ns there was no turn: time in which no port could take anything from us. */
+void io_was_away(struct engine *e, uint64_t ns);
 /** [owner] Send what the control thread gave us. @return packets. */
 uint32_t io_send(struct engine *e);
 /** [owner] Flush the TX vectors. @return packets that the ports took. */

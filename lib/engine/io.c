@@ -49,23 +49,34 @@ other_packets(struct engine *e, uint16_t port, struct rte_mbuf **pkts, uint16_t 
 	}
 }
 
-static uint32_t
-rx_ports(struct engine *e, uint64_t now_ns)
+/** One burst of one port. @return packets. */
+static uint16_t
+rx_port(struct engine *e, uint16_t p, uint64_t now_ns)
 {
 	struct rte_mbuf *pkts[ENGINE_RX_BURST];
-	uint32_t work = 0;
+	uint16_t n = rte_eth_rx_burst(e->c.ports[p]->port_id, (uint16_t)e->c.id, pkts, ENGINE_RX_BURST), rest;
+
+	if (n == 0)
+		return 0;
+	e->stats.rx_bursts++;
+	e->stats.rx_packets += n;
+	rest = transport_rx(e->tp, p, pkts, n, false, now_ns);
+	if (__builtin_expect(rest > 0, 0))
+		other_packets(e, p, pkts, rest);
+	return n;
+}
+
+static uint32_t
+rx_ports(struct engine *e, uint32_t bursts, uint64_t now_ns)
+{
+	uint32_t work = 0, i;
+	uint16_t n;
 
 	for (uint16_t p = 0; p < e->c.nb_ports; p++) {
-		uint16_t n = rte_eth_rx_burst(e->c.ports[p]->port_id, (uint16_t)e->c.id, pkts, ENGINE_RX_BURST);
-
-		if (n == 0)
-			continue;
-		e->stats.rx_bursts++;
-		e->stats.rx_packets += n;
-		work += n;
-		n = transport_rx(e->tp, p, pkts, n, false, now_ns);
-		if (__builtin_expect(n > 0, 0))
-			other_packets(e, p, pkts, n);
+		for (i = 0, n = ENGINE_RX_BURST; i < bursts && n == ENGINE_RX_BURST; i++) {
+			n = rx_port(e, p, now_ns);
+			work += n;
+		}
 	}
 	return work;
 }
@@ -103,7 +114,7 @@ rx_loop(struct engine *e, uint64_t now_ns)
 }
 
 static uint32_t
-rx_handoff(struct engine *e, uint64_t now_ns)
+rx_handoff_burst(struct engine *e, uint64_t now_ns)
 {
 	struct rte_mbuf *pkts[ENGINE_RX_BURST];
 	uintptr_t tagged[ENGINE_RX_BURST];
@@ -122,10 +133,22 @@ rx_handoff(struct engine *e, uint64_t now_ns)
 	return n;
 }
 
-uint32_t
-io_rx(struct engine *e, uint64_t now_ns)
+static uint32_t
+rx_handoff(struct engine *e, uint32_t bursts, uint64_t now_ns)
 {
-	return rx_ports(e, now_ns) + rx_loop(e, now_ns) + rx_handoff(e, now_ns);
+	uint32_t work = 0, n = ENGINE_RX_BURST;
+
+	for (uint32_t i = 0; i < bursts && n == ENGINE_RX_BURST; i++) {
+		n = rx_handoff_burst(e, now_ns);
+		work += n;
+	}
+	return work;
+}
+
+uint32_t
+io_rx(struct engine *e, uint32_t bursts, uint64_t now_ns)
+{
+	return rx_ports(e, bursts, now_ns) + rx_loop(e, now_ns) + rx_handoff(e, bursts, now_ns);
 }
 
 void
@@ -174,6 +197,13 @@ io_send(struct engine *e)
 	for (i = 0; i < n; i++)
 		send_one(e, pkts[i]->port, pkts[i]);
 	return n;
+}
+
+void
+io_was_away(struct engine *e, uint64_t ns)
+{
+	for (uint16_t p = 0; p < e->c.nb_ports; p++)
+		e->tx_progress_ns[p] += ns;
 }
 
 /** A port that takes nothing. Its packets are lost once they have waited too long: no link, or nobody there. */

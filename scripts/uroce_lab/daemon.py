@@ -3,6 +3,7 @@
 
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import time
@@ -12,12 +13,18 @@ from .state import Process, start_time
 
 READY_SECONDS = 60          # EAL start on a busy machine
 LINK_SECONDS = 15
+PID_SECONDS = 2             # from a daemon's log to its pid file
 NO_HUGE_MB = 512
 HUGE_MB = 256
 LOG_TAIL_LINES = 15
 # The daemon's process writes its number and start time (field 22 of stat) down itself, so that there is no moment
 # at which it runs and a killed `uroce-lab up` has not written it down.
-WRITE_PID = 'read -r stat </proc/$$/stat; set -f; file=$0; echo "$$ $(echo $stat | cut -d" " -f22)" >"$file"; exec "$@"'
+WRITE_PID = '''
+read -r stat </proc/$$/stat
+echo "$$ $(echo "$stat" | cut -d" " -f22)" >"$0.new"
+mv "$0.new" "$0"
+exec "$@"
+'''
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 # `ip netns exec` gives each daemon its own mount namespace: this mount is seen by it alone and ends with it. min_size
 # takes the pages out of the pool at once.
@@ -67,8 +74,8 @@ def command(lab, host, config):
         memory = ['--huge-dir', os.path.join(host['dir'], 'huge')]
     else:
         memory = ['--no-huge', '-m', str(NO_HUGE_MB)]
-    args += [os.path.join(lab['build'], 'app/uroced/uroced'), '--lcores', lcores(lab, host), '--no-pci', '--iova-mode', 'va',
-             '--file-prefix', prefix(lab, host), '--vdev', wires.ethdev(lab, host), *memory]
+    args += [os.path.join(lab['build'], 'app/uroced/uroced'), '--lcores', lcores(lab, host), '--no-pci',
+             '--iova-mode', 'va', '--file-prefix', prefix(lab, host), '--vdev', wires.ethdev(lab, host), *memory]
     if not lab['telemetry']:
         args.append('--no-telemetry')
     return args + ['--', '--config', config]
@@ -79,13 +86,14 @@ def prefix(lab, host):
 
 
 def start(lab, host):
-    """@return the Popen"""
+    """@return the Popen. The caller has interrupts blocked, the daemon has not."""
     config = write_config(lab, host)
     env = {k: v for k, v in os.environ.items() if k not in ('LD_LIBRARY_PATH', 'LD_PRELOAD')}
     env['XDG_RUNTIME_DIR'] = host['dir']
     with open(host['log'], 'w', encoding='utf-8') as log:
         return subprocess.Popen(command(lab, host, config), stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=env,
-                                cwd=host['dir'], start_new_session=True)
+                                cwd=host['dir'], start_new_session=True,
+                                preexec_fn=lambda: signal.pthread_sigmask(signal.SIG_SETMASK, ()))
 
 
 def wait_ready(host, child):
@@ -120,8 +128,16 @@ def wait_link(lab, host):
         time.sleep(0.1)
 
 
+def started(host):
+    """The daemon that an `up` started, even one killed a moment ago: first comes the log, then the pid file."""
+    end = time.monotonic() + PID_SECONDS
+    while os.path.exists(host['log']) and not os.path.exists(host['pid_file']) and time.monotonic() < end:
+        time.sleep(0.01)
+    return Process.of(host['pid_file'])
+
+
 def stop(lab, host, child=None):
-    process = Process(child.pid, start_time(child.pid)) if child else Process.of(host['pid_file'])
+    process = Process(child.pid, start_time(child.pid)) if child else started(host)
     process.stop(child.poll if child else None)
     # EAL's folder goes with a proper exit only; one that was killed leaves it.
     for runtime in ('/var/run/dpdk', os.path.join(host['dir'], 'dpdk')):

@@ -62,8 +62,8 @@ def check(options):
     mtu = wires.MTU_DEFAULT[driver] if options.mtu is None else options.mtu
     if not wires.MTU_MIN <= mtu <= wires.MTU_MAX[driver]:
         raise LabError(f'--mtu {mtu}: {wires.MTU_MIN} to {wires.MTU_MAX[driver]} on {driver}')
-    return {'wire': options.wire, 'pmd': options.pmd or wires.PMDS[0], 'mtu': mtu, 'engines': options.engines, 'impair': options.impair,
-            'telemetry': options.telemetry}
+    return {'wire': options.wire, 'pmd': options.pmd or wires.PMDS[0], 'mtu': mtu, 'engines': options.engines,
+            'impair': options.impair, 'telemetry': options.telemetry}
 
 
 def plan(state, options):
@@ -73,7 +73,8 @@ def plan(state, options):
     for index in range(1, options.hosts + 1):
         name = f'h{index}'
         folder = os.path.join(state.dir, name)
-        lab['hosts'].append({'name': name, 'index': index, 'dir': folder, 'namespace': '', 'pid_file': os.path.join(folder, 'uroced.pid'),
+        lab['hosts'].append({'name': name, 'index': index, 'dir': folder, 'namespace': '',
+                             'pid_file': os.path.join(folder, 'uroced.pid'),
                              'socket': os.path.join(folder, 'uroced.sock'), 'log': os.path.join(folder, 'uroced.log')})
     return lab
 
@@ -111,7 +112,8 @@ def build_up(state, children):
             make_hugepages(state)
     # One after the other: the connecting end of a memif does not start before the listening one.
     for host in lab['hosts']:
-        children[host['name']] = daemon.start(lab, host)
+        with uninterrupted():
+            children[host['name']] = daemon.start(lab, host)
         daemon.wait_ready(host, children[host['name']])
     for host in lab['hosts']:
         daemon.wait_link(lab, host)
@@ -147,7 +149,7 @@ def make_namespaces(state):
 
 
 def make_hugepages(state):
-    """Reserve pages. Each daemon mounts its own hugetlbfs, which nobody else sees: other DPDK programs take any they find."""
+    """Reserve pages. Each daemon mounts a hugetlbfs that nobody else sees: other DPDK programs take any they find."""
     lab = state.data
     pages = len(lab['hosts']) * (daemon.HUGE_MB // 2 + HUGEPAGES_RINGS)
     status, reason = lib('hugepages_up', huge_file(lab), pages)
@@ -163,7 +165,7 @@ def huge_file(lab):
 
 
 def namespaces(lab):
-    return [host['namespace'] for host in lab['hosts'] if host['namespace']] + ([lab['switch']] if lab['switch'] else [])
+    return [ns for ns in [*(host['namespace'] for host in lab['hosts']), lab['switch']] if ns]
 
 
 def remove_namespaces(lab):
@@ -206,7 +208,8 @@ def down(options):
 def print_status(lab):
     wire = lab['wire'] if lab['wire'] == 'memif' else f'{lab["wire"]} ({lab["pmd"]})'
     memory = 'hugepages' if lab['hugepages'] else 'ordinary pages'
-    print(f'lab {lab["name"]}: {len(lab["hosts"])} hosts, wire {wire}, MTU {lab["mtu"]}, {lab["engines"]} engine(s) each, {memory}')
+    print(f'lab {lab["name"]}: {len(lab["hosts"])} hosts, wire {wire}, MTU {lab["mtu"]}, '
+          f'{lab["engines"]} engine(s) each, {memory}')
     all_alive = True
     for host in lab['hosts']:
         process = Process.of(host['pid_file'])
@@ -222,7 +225,8 @@ def status(options):
     """Status 0: up and whole; 1: not up, or a daemon has ended."""
     state = State(options.name).load()
     if not state.data or not state.this_boot():
-        raise LabError(f'lab {state.name!r} was left by an `up` that did not end; `uroce-lab down --name {state.name}` removes it')
+        raise LabError(f'lab {state.name!r} was left by an `up` that did not end; '
+                       f'`uroce-lab down --name {state.name}` removes it')
     return 0 if print_status(state.data) else 1
 
 
@@ -236,7 +240,8 @@ def find_host(options):
             if not Process.of(host['pid_file']).alive():
                 raise LabError(f'uroced of {host["name"]} has ended; its log: {host["log"]}')
             return lab, host
-    raise LabError(f'no host {options.host!r} in lab {lab["name"]!r}: it has ' + ', '.join(h['name'] for h in lab['hosts']))
+    names = ', '.join(h['name'] for h in lab['hosts'])
+    raise LabError(f'no host {options.host!r} in lab {lab["name"]!r}: it has {names}')
 
 
 def run(options):

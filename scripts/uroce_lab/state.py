@@ -145,7 +145,8 @@ class State:
         self.name = name
         self.dir = os.path.join(base_dir(), name)
         if len(self.dir + LONGEST_SOCKET) > SOCKET_PATH_MAX:
-            raise LabError(f'{self.dir} is too long for the path of a unix socket; set XDG_RUNTIME_DIR to a shorter one')
+            raise LabError(f'{self.dir} is too long for the path of a unix socket; '
+                           'set XDG_RUNTIME_DIR to a shorter one')
         self.file = os.path.join(self.dir, 'lab.json')
         self.data = {}
 

@@ -25,8 +25,8 @@ XDP_PROGRAM = 'lib/net/uroce_xdp.o'
 IFACE = {'memif': 'mgmt0', 'veth': 'roce0'}
 WIRES = tuple(IFACE)
 PMDS = ('af_packet', 'af_xdp')
-# Largest --mtu per wire and the one taken if none is given. 4200 holds a RoCE packet of path MTU 4096. A frame of af_xdp
-# shares one page with the headers of its buffer, so that 2048 is the largest path MTU there.
+# Largest --mtu per wire and the one taken if none is given. 4200 holds a RoCE packet of path MTU 4096. A frame of
+# af_xdp shares one page with the headers of its buffer, so that 2048 is the largest path MTU there.
 MTU_DEFAULT = {'memif': 4200, 'af_packet': 4200, 'af_xdp': 3000}
 MTU_MAX = {'memif': 9000, 'af_packet': 9000, 'af_xdp': 3400}
 MTU_MIN = 1280              # IPv6's
@@ -66,7 +66,7 @@ def add_namespace(name):
     if have_ipv6():
         # Addresses are the lab's own: no second of waiting for duplicates that can't be there.
         run('ip', 'netns', 'exec', name, 'sh', '-c', 'for c in all default; do '
-            'echo 0 >/proc/sys/net/ipv6/conf/$c/accept_dad && echo 0 >/proc/sys/net/ipv6/conf/$c/accept_ra || exit 1; done')
+            'for k in accept_dad accept_ra; do echo 0 >/proc/sys/net/ipv6/conf/$c/$k || exit 1; done; done')
 
 
 def remove_namespace(name):
@@ -121,7 +121,7 @@ def memif(lab, host):
 
 
 def af_packet(lab, host):
-    # The PMD walks the ring in steps of a frame, the kernel begins each block at a page: blocks must be multiples of both.
+    # The PMD walks the ring in steps of a frame, the kernel begins each block at a page: blocks are multiples of both.
     frame = align(lab['mtu'] + ETHER_OVERHEAD + PACKET_OVERHEAD, PACKET_ALIGN)
     return f'net_af_packet0,iface={IFACE["veth"]},qpairs={lab["engines"]},framesz={frame},' \
            f'blocksz={math.lcm(frame, PAGE)},framecnt={PACKET_FRAMES}'

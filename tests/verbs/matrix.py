@@ -18,6 +18,8 @@ MTUS = {
 LOSS = 'loss=0.01,seed=1'    # of what each host receives: both directions
 BW = ('ib_send_bw', 'ib_write_bw', 'ib_read_bw')
 LAT = ('ib_send_lat', 'ib_write_lat', 'ib_read_lat')
+EVENTS = ('ib_send_bw', 'ib_read_bw', 'ib_send_lat', 'ib_read_lat')      # perftest has none for WRITE
+INLINE = ('ib_send_bw', 'ib_write_bw', 'ib_send_lat', 'ib_write_lat')
 ATOMIC = ('ib_atomic_bw', 'ib_atomic_lat')
 PINGPONG = 'ibv_rc_pingpong'
 OTHER_PINGPONGS = ('ibv_uc_pingpong', 'ibv_ud_pingpong', 'ibv_srq_pingpong')
@@ -78,7 +80,7 @@ def quick(wire):
         yield Case(program, '-q 64 -s 4096 -n 100')
         yield Case(program, '-b -n 500')
         yield Case(program, '-b -q 16 -s 8192 -n 200')
-    for program in ('ib_send_bw', 'ib_read_bw', 'ib_send_lat', 'ib_read_lat', *ATOMIC):      # none for WRITE in perftest
+    for program in EVENTS + ATOMIC:
         yield Case(program, '-e -n 200')
     yield Case(PINGPONG, '-e -n 200', 6)
     for program in OTHER_PINGPONGS:
@@ -86,7 +88,7 @@ def quick(wire):
         yield Case(program, '-n 200 -s 1000', 6)
     for service in ('UC', 'UD'):
         yield Case('ib_send_lat', f'-c {service} -s 1000 -n 200')
-    for program in ('ib_send_bw', 'ib_write_bw', 'ib_send_lat', 'ib_write_lat'):
+    for program in INLINE:
         yield Case(program, '-I 64 -s 64 -n 500')
 
 
@@ -118,11 +120,11 @@ def whole(wire):
         for program in ('ib_send_lat', 'ib_write_lat'):
             yield Case(program, '-c UC -a -n 100', family, 300)
         yield Case('ib_send_lat', '-c UD -s 1000', family)
-        for program in ('ib_send_bw', 'ib_read_bw', 'ib_send_lat', 'ib_read_lat'):
+        for program in EVENTS:
             yield Case(program, '-e -a -n 100', family, 300)
         for program in ATOMIC:
             yield Case(program, '-e', family)
-        for program, size in itertools.product(('ib_send_bw', 'ib_write_bw', 'ib_send_lat', 'ib_write_lat'), (1, 64, 200)):
+        for program, size in itertools.product(INLINE, (1, 64, 200)):
             yield Case(program, f'-I 220 -s {size}', family)
         for program in ('ib_send_bw', 'ib_write_bw'):
             yield Case(program, '-I 64 -s 64 -q 16 -b', family)

@@ -42,6 +42,9 @@ class Scratch(unittest.TestCase):
     def setUp(self):
         self.dir = tempfile.mkdtemp(prefix='uroce-bad-')
         self.addCleanup(shutil.rmtree, self.dir, ignore_errors=True)
+        # Root's EAL keeps its runtime files here, whatever XDG_RUNTIME_DIR says.
+        for prefix in (NAME, NAME + 'x'):
+            self.addCleanup(shutil.rmtree, f'/var/run/dpdk/{prefix}', ignore_errors=True)
         self.socket = os.path.join(self.dir, 'uroced.sock')
 
     def said(self, done, *words):
@@ -170,8 +173,8 @@ class WithDaemon(Scratch):
         config = os.path.join(self.dir, 'second.conf')
         with open(config, 'w', encoding='utf-8') as f:
             f.write(f'[daemon]\nsocket = {self.served}\n{PORT}')
-        done = run(UROCED, '--lcores', '0@0,1@0', '--no-pci', '--file-prefix', NAME + 'x', '--vdev', 'net_ring0', '--no-huge',
-                   '-m', '256', '--', '--config', config, env={**os.environ, 'XDG_RUNTIME_DIR': self.dir})
+        done = run(UROCED, '--lcores', '0@0,1@0', '--no-pci', '--file-prefix', NAME + 'x', '--vdev', 'net_ring0',
+                   '--no-huge', '-m', '256', '--', '--config', config, env={**os.environ, 'XDG_RUNTIME_DIR': self.dir})
         self.said(done, self.served)
         self.assertEqual(self.lab.run('h1', 'ibv_devinfo').returncode, 0)
 

@@ -99,7 +99,8 @@ class Kill(unittest.TestCase):
             left = self.run_and_kill(victim, early=number % 4 == 0)
             if not left:
                 continue
-            self.assertNotEqual(left.status, 0, f'round {number}: the peer of a dead program ended well:\n{left.report()}')
+            self.assertNotEqual(left.status, 0,
+                                f'round {number}: the peer of a dead program ended well:\n{left.report()}')
             told += victim == 'server' and 'Failed status' in left.text()
             self.assertTrue(self.lab.whole(), f'round {number} (seed {SEED}): a daemon ended\n{self.lab.logs()}')
             if (number + 1) % 10 == 0:

@@ -32,7 +32,8 @@ ICRC_BYTES = 4
 SNAPLEN = 65535
 CAPTURE_SECONDS = 20        # for the capture to begin and to end
 # What tshark takes the bytes of a SEND for, if it may guess: it then calls random bytes a malformed RPC, say.
-GUESSES = ('rpcrdma_infiniband', 'iser_infiniband', 'fc_infiniband', 'sdp_infiniband', 'lnet_ib', 'mellanox_eoib', 'eth_over_ib')
+GUESSES = ('rpcrdma_infiniband', 'iser_infiniband', 'fc_infiniband', 'sdp_infiniband', 'lnet_ib', 'mellanox_eoib',
+           'eth_over_ib')
 GUESSED = ('rpcordma', 'smc', 'smb_direct', 'nvme-rdma')
 
 
@@ -66,7 +67,7 @@ def roce_layers(frame):
 
 
 def icrc(header, udp):
-    """The invariant CRC (annex A17 and A16.5): fields that a router may change count as ones, the LRH as 8 bytes of ones."""
+    """The invariant CRC (annex A17): fields that a router may change count as ones, the LRH as 8 bytes of ones."""
     header, udp = bytearray(header), bytearray(udp)
     if header[0] >> 4 == 4:
         header[1] = header[8] = 0xff                    # type of service, time to live
@@ -82,8 +83,8 @@ def icrc(header, udp):
 class Capture:
     def __init__(self, lab, path):
         self.path = path
-        self.child = subprocess.Popen(['ip', 'netns', 'exec', lab.data['switch'], 'dumpcap', '-q', '-P', '-i', 'h1', '-B', '64',
-                                       '-s', str(SNAPLEN), '-w', path], stdin=subprocess.DEVNULL,
+        self.child = subprocess.Popen(['ip', 'netns', 'exec', lab.data['switch'], 'dumpcap', '-q', '-P', '-i', 'h1',
+                                       '-B', '64', '-s', str(SNAPLEN), '-w', path], stdin=subprocess.DEVNULL,
                                       stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         end = time.monotonic() + CAPTURE_SECONDS
         while not (os.path.exists(path) and os.path.getsize(path)) and time.monotonic() < end:
@@ -148,8 +149,9 @@ class Wire:
     def tshark(path, display_filter):
         options = [word for guess in GUESSES for word in ('--disable-heuristic', guess)]
         options += [word for protocol in GUESSED for word in ('--disable-protocol', protocol)]
-        done = subprocess.run(['tshark', *options, '-r', path, '-Y', display_filter, '-T', 'fields', '-e', 'frame.number',
-                               '-e', 'infiniband.bth.opcode', '-e', 'frame.len', '-e', '_ws.col.Info'],
+        done = subprocess.run(['tshark', *options, '-r', path, '-Y', display_filter, '-T', 'fields',
+                               '-e', 'frame.number', '-e', 'infiniband.bth.opcode', '-e', 'frame.len',
+                               '-e', '_ws.col.Info'],
                               stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=True)
         return done.stdout.splitlines()
 

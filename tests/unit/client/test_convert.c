@@ -174,6 +174,29 @@ moved_memory_is_found_where_it_is_now(void **state)
 }
 
 static void
+memory_that_is_grown_has_no_byte_in_common_with_other_memory(void **state)
+{
+	const size_t bytes = 1 << 20;
+	uint8_t *p = anon(bytes), *q = anon(bytes);
+	struct segments s;
+
+	s = find(p, bytes, PROT_READ);
+	segments_free(&s);
+	memset(q, 1, bytes);
+	s = find(q, bytes, PROT_READ);
+	segments_free(&s);
+	p = mremap(p, bytes, 2 * bytes, MREMAP_MAYMOVE);
+	assert_ptr_not_equal(p, MAP_FAILED);
+	for (size_t i = bytes; i < 2 * bytes; i++)
+		assert_int_equal(p[i], 0);
+	memset(p, 2, 2 * bytes);
+	for (size_t i = 0; i < bytes; i++)
+		assert_int_equal(q[i], 1);
+	munmap(p, 2 * bytes);
+	munmap(q, bytes);
+}
+
+static void
 what_is_mapped_otherwise_is_not_converted(void **state)
 {
 	static const uint8_t constant[3 * 4096] = { 1 };
@@ -565,6 +588,7 @@ main(void)
 		cmocka_unit_test(ragged_edges_stay_remote),
 		cmocka_unit_test(registering_again_converts_nothing_twice),
 		cmocka_unit_test(moved_memory_is_found_where_it_is_now),
+		cmocka_unit_test(memory_that_is_grown_has_no_byte_in_common_with_other_memory),
 		cmocka_unit_test(what_is_mapped_otherwise_is_not_converted),
 		cmocka_unit_test(zeroed_static_and_read_only_memory_is_converted),
 		cmocka_unit_test(holes_and_missing_rights_are_efault),

@@ -12,8 +12,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -277,6 +279,37 @@ a_lease_on_shared_memory_keeps_nobody_waiting(void **state)
 	assert_true(daemon_wait_empty());
 }
 
+/** Without descriptors the daemon says so, and doesn't spin for somebody whom it can't take in. */
+static void
+without_descriptors_the_daemon_refuses_and_rests(void **state)
+{
+	int client = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0), fds[256], i, n = 0;
+	struct sockaddr_un sa = { .sun_family = AF_UNIX };
+	struct timeval patience = { .tv_sec = PATIENCE_SECONDS };
+	struct rlimit before, few;
+	struct ctl_rsp r;
+
+	assert_true(daemon_wait_empty());
+	assert_int_equal(setsockopt(client, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience)), 0);
+	snprintf(sa.sun_path, sizeof(sa.sun_path), "%s", daemon_socket());
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+	few = before;
+	few.rlim_cur = 256;
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+	while (n < 256 && (fds[n] = open("/dev/null", O_RDONLY | O_CLOEXEC)) >= 0)
+		n++;
+	assert_true(n < 256);
+	assert_int_equal(connect(client, (struct sockaddr *)&sa, sizeof(sa)), 0);
+	assert_true(peer_recv(client, &r, NULL, 0));
+	assert_int_equal(r.status, EMFILE);
+	assert_non_null(strstr(r.message, "descriptors"));
+	for (i = 0; i < n; i++)
+		close(fds[i]);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+	close(client);
+	assert_answers_soon();
+}
+
 static int
 setup(void **state)
 {
@@ -303,6 +336,7 @@ main(int argc, char **argv)
 		cmocka_unit_test(a_descriptor_that_closes_slowly_keeps_nobody_waiting),
 		cmocka_unit_test(too_many_slow_descriptors_keep_nobody_waiting),
 		cmocka_unit_test(slow_descriptors_in_requests_never_read_keep_nobody_waiting),
+		cmocka_unit_test(without_descriptors_the_daemon_refuses_and_rests),
 	};
 
 	if (argc > 1)
