@@ -11,6 +11,7 @@
 #include <rte_ethdev.h>
 #include <rte_ring.h>
 
+#include "tp_internal.h"
 #include "util.h"
 
 enum {
@@ -95,6 +96,13 @@ port_start(uint16_t port_id, struct rte_mempool *pool)
 	assert_int_equal(rte_eth_dev_start(port_id), 0);
 }
 
+/* Each host another: what the configuration says reaches the transport, and works under a real clock. */
+static enum tp_cc
+cc_of(uint8_t number)
+{
+	return number == 1 ? TP_CC_DCQCN : TP_CC_SWIFT;
+}
+
 static void
 host_up(struct host *h, uint8_t number, unsigned int nb_engines)
 {
@@ -119,10 +127,12 @@ host_up(struct host *h, uint8_t number, unsigned int nb_engines)
 		const struct engine_config c = { .id = i, .nb_engines = nb_engines, .idle = ENGINE_IDLE_ADAPTIVE,
 						 .ports = h->ports, .nb_ports = 1, .mrs = h->mrs,
 						 .qps = h->qps, .qsbr = h->qsbr, .pool = h->pool,
-						 .socket_id = SOCKET_ID_ANY };
+						 .socket_id = SOCKET_ID_ANY, .cc = { cc_of(number) } };
 
 		h->engines[i] = engine_create(&c);
 		assert_non_null(h->engines[i]);
+		assert_int_equal(engine_transport(h->engines[i])->c.ports[0].cc, cc_of(number));
+		assert_int_not_equal(engine_transport(h->engines[i])->c.ports[0].mbps, 0);
 	}
 	engine_connect(h->engines, nb_engines);
 	for (unsigned int i = 0; i < nb_engines; i++)
