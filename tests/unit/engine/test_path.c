@@ -11,7 +11,6 @@
 #include <rte_ethdev.h>
 #include <rte_ring.h>
 
-#include "tp_internal.h"
 #include "util.h"
 
 enum {
@@ -96,7 +95,7 @@ port_start(uint16_t port_id, struct rte_mempool *pool)
 	assert_int_equal(rte_eth_dev_start(port_id), 0);
 }
 
-/* Each host another: what the configuration says reaches the transport, and works under a real clock. */
+/* Each host another: they work under a real clock. */
 static enum tp_cc
 cc_of(uint8_t number)
 {
@@ -131,8 +130,6 @@ host_up(struct host *h, uint8_t number, unsigned int nb_engines)
 
 		h->engines[i] = engine_create(&c);
 		assert_non_null(h->engines[i]);
-		assert_int_equal(engine_transport(h->engines[i])->c.ports[0].cc, cc_of(number));
-		assert_int_not_equal(engine_transport(h->engines[i])->c.ports[0].mbps, 0);
 	}
 	engine_connect(h->engines, nb_engines);
 	for (unsigned int i = 0; i < nb_engines; i++)
