@@ -46,14 +46,17 @@ completer_fail_head(struct transport *tp, struct qp *qp, uint8_t status, uint8_t
 /* ---- Progress and the timer ---- */
 /*
  * The specification leaves a requester up to four times the timeout (9.7.6.1.3). The first try takes the shortest, since
- * most often a packet was lost; from then on more likely the peer's engine waits for its core.
+ * most often a packet was lost; from then on more likely the peer's engine waits for its core, which long timeouts
+ * outlast anyway.
  */
 static inline uint64_t
 ack_timeout_ns(const struct qp *qp)
 {
 	uint32_t tries = (uint32_t)(qp->retry_cnt - qp->retry_left);
+	uint32_t most = qp->timeout < TP_BACKOFF_END ? (uint32_t)(TP_BACKOFF_END - qp->timeout) : 0;
 
-	return (uint64_t)TP_TIMEOUT_UNIT_NS << (qp->timeout + RTE_MIN(tries, (uint32_t)TP_BACKOFF_MAX));
+	most = RTE_MIN(most, (uint32_t)TP_BACKOFF_MAX);
+	return (uint64_t)TP_TIMEOUT_UNIT_NS << (qp->timeout + RTE_MIN(tries, most));
 }
 
 /* The wheel's entry may fire early and is moved then; so an ACK costs no more than a store. */

@@ -59,7 +59,8 @@ enum {
 	TP_RTT_EVERY_NS = 10000,    /**< between round trips that are measured, without congestion control */
 	TP_RTT_MAX_NS = 500000000,  /**< longer round trips count as this */
 	TP_TIMEOUT_UNIT_NS = 4096,  /**< local ACK timeout: this times 2^timeout (9.7.6.1.3) */
-	TP_BACKOFF_MAX = 2,         /**< log2 of how many times longer timeouts in a row become */
+	TP_BACKOFF_MAX = 2,         /**< log2 of how many times longer timeouts in a row become, */
+	TP_BACKOFF_END = 16,        /**< but not beyond this timeout: 268 ms */
 	TP_SL_IPV4 = 0xa,           /**< wc.sl of UD receives: the L3 type, as mlx5 has it and UCX reads it */
 	TP_SL_IPV6 = 0x9,
 	TP_RETRY_INFINITE = 7,      /**< of rnr_retry; a retry_cnt of 7 is seven (11.2.5.2) */

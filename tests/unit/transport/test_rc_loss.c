@@ -151,6 +151,24 @@ timeouts_in_a_row_grow_to_four_times(void **state)
 	rig_down(&r);
 }
 
+/* Else a dead peer would be found out after a minute with the CM's timeout of 2 s. */
+static void
+long_timeouts_do_not_grow(void **state)
+{
+	struct loss l = { .from = 0, .opcode = -1, .nth = 0, .count = UINT32_MAX };
+	struct rig r;
+
+	rig_up(&r, NULL, &(struct conn_opts){ .timeout = 17, .retry_cnt = 3 });
+	r.p->lose = lose;
+	r.p->lose_arg = &l;
+	rig_write(&r, 1, 0, 100);
+	pair_advance(r.p, 4 * 536 * PAIR_MS);
+	expect_no_cqe(&r.a->scq);
+	pair_advance(r.p, 10 * PAIR_MS);
+	expect_cqe(&r.a->scq, 1, UROCE_WC_RETRY_EXC_ERR);
+	rig_down(&r);
+}
+
 static void
 progress_renews_the_retries(void **state)
 {
@@ -622,6 +640,7 @@ main(void)
 		cmocka_unit_test(retry_exhausted_after_retry_cnt_retransmissions),
 		cmocka_unit_test(retry_cnt_7_is_seven),
 		cmocka_unit_test(timeouts_in_a_row_grow_to_four_times),
+		cmocka_unit_test(long_timeouts_do_not_grow),
 		cmocka_unit_test(progress_renews_the_retries),
 		cmocka_unit_test(lost_ack_makes_a_duplicate_that_is_only_acknowledged),
 		cmocka_unit_test(duplicate_atomic_replays_stored_result),
