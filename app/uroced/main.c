@@ -218,6 +218,8 @@ make_engines(struct uroced *u)
 			.socket_id = (int)rte_lcore_to_socket_id(u->lcores[i]),
 		};
 
+		for (uint16_t p = 0; p < u->nb_ports; p++)
+			c.cc[p] = (enum tp_cc)u->conf.ports[p].cc;
 		u->engines[i] = engine_create(&c);
 		if (u->engines[i] == NULL)
 			return complain("cannot create engine %u: %s", i, strerror(errno));

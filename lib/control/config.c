@@ -193,6 +193,12 @@ static const char *const idle_words[] = {
 	[ENGINE_IDLE_ADAPTIVE] = "adaptive",
 	NULL,
 };
+static const char *const cc_words[] = {
+	[TP_CC_NONE] = "none",
+	[TP_CC_DCQCN] = "dcqcn",
+	[TP_CC_SWIFT] = "swift",
+	NULL,
+};
 static const char *const log_words[] = {
 	[0] = "default",
 	[RTE_LOG_EMERG] = "emergency",
@@ -236,6 +242,7 @@ static const struct config_key port_keys[] = {
 	{ "pkeys", P(net.pkeys), parse_pkeys, 0, UROCE_MAX_PKEYS, NULL },
 	{ "rx_desc", P(net.rx_desc), parse_u16, 32, 32768, NULL },
 	{ "tx_desc", P(net.tx_desc), parse_u16, 32, 32768, NULL },
+	{ "cc", P(cc), parse_word, 0, 0, cc_words },
 	{ "impair", P(impair), parse_impair, 0, 0, NULL },
 	{ .name = NULL },
 };

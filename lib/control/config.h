@@ -20,6 +20,7 @@
 #include "engine.h"
 #include "impair.h"
 #include "net.h"
+#include "transport.h"
 
 enum {
 	CONFIG_ERR_BYTES = 512,   /**< room that a message needs */
@@ -31,6 +32,7 @@ enum {
 /** What is configured of a port. */
 struct config_port {
 	struct net_port_config net;
+	uint32_t cc;   /**< enum tp_cc: congestion control */
 	bool impaired; /**< what it receives is made worse on purpose (drivers/net/impair) */
 	struct impair_params impair;
 };

@@ -145,6 +145,11 @@ parts_create(struct engine *e)
 	};
 	int rc;
 
+	for (uint16_t i = 0; i < c->nb_ports; i++) {
+		tc.ports[i].cc = c->cc[i];
+		if (c->cc[i] != TP_CC_NONE)
+			net_port_link(c->ports[i], &tc.ports[i].mbps);
+	}
 	e->kick_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
 	if (e->kick_fd < 0)
 		return errno;

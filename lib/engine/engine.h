@@ -50,6 +50,7 @@ struct engine_config {
 	enum engine_idle idle;
 	struct net_port **ports;
 	uint16_t nb_ports;
+	enum tp_cc cc[UROCE_MAX_PORTS]; /**< congestion control of each port */
 	struct mr_table *mrs;
 	struct qp_table *qps;
 	struct ah_table *ahs;      /**< or NULL: no UD QPs */

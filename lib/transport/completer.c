@@ -3,6 +3,7 @@
  * The completer: what comes back to a requester. ACKs, NAKs, READ and atomic responses, and the timer that
  * fires when nothing comes.
  */
+#include "cc.h"
 #include "tp_internal.h"
 
 /* ---- Completing WQEs ---- */
@@ -69,14 +70,71 @@ set_deadline(struct transport *tp, struct qp *qp, uint64_t deadline_ns)
 		wheel_add(&tp->wheel, &qp->timer, deadline_ns);
 }
 
+/*
+ * When to do something about what is on its way: send early once a few round trips have passed, as measured, where
+ * that is well before the ACK timeout; else at the ACK timeout.
+ */
+static inline uint64_t
+next_deadline(const struct transport *tp, const struct qp *qp)
+{
+	uint64_t early;
+
+	if (qp->rto_ns == 0 || qp->probes == TP_PROBES)
+		return qp->giveup_ns;
+	early = qp->rto_ns + (uint64_t)wire_psn_diff(qp->psn_max, qp->psn_una) * TP_PROBE_PACKET_NS;
+	early <<= qp->rto_shift;
+	/* What was sent before the packet that was answered is hardly still to come. */
+	if (unlikely(qp->probe == TP_PROBE_ANSWERED))
+		early = qp->rto_ns / 2;
+	if (2 * early > ack_timeout_ns(qp) || tp->now_ns + early >= qp->giveup_ns)
+		return qp->giveup_ns;
+	return tp->now_ns + early;
+}
+
 void
 completer_arm(struct transport *tp, struct qp *qp)
 {
-	if (qp->deadline_ns == 0 && qp->timeout != 0 && !qp->rnr_wait && qp->psn_cur != qp->psn_una)
-		set_deadline(tp, qp, tp->now_ns + ack_timeout_ns(qp));
+	if (qp->deadline_ns != 0 || qp->timeout == 0 || qp->rnr_wait || qp->psn_cur == qp->psn_una)
+		return;
+	qp->giveup_ns = tp->now_ns + ack_timeout_ns(qp);
+	set_deadline(tp, qp, next_deadline(tp, qp));
+}
+
+/* ---- Round trips ---- */
+/* RFC 6298, section 2; early retransmission as in RFC 8985, section 7.2, after two round trips and what they vary. */
+static __rte_noinline void
+note_rtt(struct transport *tp, struct qp *qp)
+{
+	uint32_t rtt = (uint32_t)RTE_MIN(tp->now_ns - qp->rtt_sent_ns, (uint64_t)TP_RTT_MAX_NS), off;
+	uint32_t acked = wire_psn_diff(qp->psn_una, qp->rtt_una) & WIRE_PSN_MASK;
+
+	if (qp->rto_ns == 0) {
+		qp->srtt_ns = rtt;
+		qp->rttvar_ns = rtt / 2;
+	} else {
+		off = rtt > qp->srtt_ns ? rtt - qp->srtt_ns : qp->srtt_ns - rtt;
+		qp->rttvar_ns += off / 4 - qp->rttvar_ns / 4;
+		qp->srtt_ns += rtt / 8 - qp->srtt_ns / 8;
+	}
+	qp->rto_ns = RTE_MAX(2 * qp->srtt_ns + 4 * qp->rttvar_ns, (uint32_t)TP_PROBE_MIN_NS);
+	qp->rto_shift = 0;
+	qp->probe = TP_PROBE_NONE;
+	qp->rtt_timing = false;
+	qp->rtt_next_ns = tp->now_ns + (qp->cc == NULL ? TP_RTT_EVERY_NS : 0);
+	qp->rtt_una = qp->psn_una;
+	if (unlikely(qp->cc != NULL) && qp->cc->ops->rtt != NULL) {
+		qp->cc->ops->rtt(qp->cc, rtt, acked, tp->now_ns);
+		completer_window(qp);
+	}
 }
 
 /* ---- The window ---- */
+void
+completer_window(struct qp *qp)
+{
+	qp->window = unlikely(qp->cc != NULL) ? RTE_MIN(qp->loss_window, qp->cc->window) : qp->loss_window;
+}
+
 /*
  * Additive increase, multiplicative decrease: queues on the way and receive rings at its end are finite, and
  * go-back-N pays for a lost packet with all behind it.
@@ -86,8 +144,9 @@ window_progress(struct qp *qp)
 {
 	if (wire_psn_diff(qp->psn_una, qp->psn_grow) < 0)
 		return;
-	if (qp->window < TP_WINDOW_MAX)
-		qp->window += TP_WINDOW_STEP;
+	if (qp->loss_window < TP_WINDOW_MAX)
+		qp->loss_window += TP_WINDOW_STEP;
+	completer_window(qp);
 	qp->psn_grow = wire_psn_add(qp->psn_una, qp->window);
 	/* Never so far behind that it would seem ahead. */
 	if (wire_psn_diff(qp->psn_una, qp->psn_recover) >= 0)
@@ -96,20 +155,32 @@ window_progress(struct qp *qp)
 
 /* Once for all that was lost of what was on its way. */
 static void
-window_loss(struct qp *qp, bool timeout)
+window_loss(struct transport *tp, struct qp *qp, bool timeout)
 {
+	bool again = wire_psn_diff(qp->psn_una, qp->psn_recover) < 0;
+
 	if (timeout)
-		qp->window = TP_WINDOW_MIN;
-	else if (wire_psn_diff(qp->psn_una, qp->psn_recover) >= 0)
-		qp->window = RTE_MAX(qp->window / 2, TP_WINDOW_MIN);
+		qp->loss_window = TP_WINDOW_MIN;
+	else if (!again)
+		qp->loss_window = RTE_MAX(qp->loss_window / 2, TP_WINDOW_MIN);
 	qp->psn_recover = qp->psn_max;
 	qp->psn_grow = qp->psn_max;
+	if (unlikely(qp->cc != NULL) && qp->cc->ops->loss != NULL && (timeout || !again))
+		qp->cc->ops->loss(qp->cc, timeout, tp->now_ns);
+	completer_window(qp);
 }
 
 void
 completer_start(struct qp *qp)
 {
-	qp->window = TP_WINDOW_START;
+	qp->loss_window = TP_WINDOW_START;
+	completer_window(qp);
+	completer_untime(qp);
+	qp->rto_ns = 0;
+	qp->rto_shift = 0;
+	qp->probe = TP_PROBE_NONE;
+	qp->probes = 0;
+	qp->rtt_una = qp->psn_una;
 	qp->psn_recover = qp->psn_una;
 	qp->psn_grow = wire_psn_add(qp->psn_una, qp->window);
 }
@@ -124,6 +195,11 @@ progress(struct transport *tp, struct qp *qp)
 		qp->sq_cur = qp->sq_tail;
 	}
 	window_progress(qp);
+	if (unlikely(qp->rtt_timing) && wire_psn_diff(qp->psn_una, qp->rtt_psn) > 0)
+		note_rtt(tp, qp);
+	qp->probes = 0;
+	if (unlikely(qp->probe != TP_PROBE_NONE))
+		qp->probe = qp->psn_una == qp->psn_max ? TP_PROBE_NONE : TP_PROBE_ANSWERED;
 	qp->retry_left = qp->retry_cnt;
 	qp->rnr_left = qp->rnr_retry;
 	qp->restarted = false;
@@ -181,7 +257,7 @@ restart(struct transport *tp, struct qp *qp)
 	}
 	qp->restarted = true;
 	tp->counters.implied_nak_seq_err++;
-	window_loss(qp, false);
+	window_loss(tp, qp, false);
 	requester_rewind(tp, qp);
 }
 
@@ -195,10 +271,32 @@ retry(struct transport *tp, struct qp *qp, uint8_t verr)
 		return;
 	}
 	qp->retry_left--;
-	window_loss(qp, verr == TP_VERR_TIMEOUT);
+	window_loss(tp, qp, verr == TP_VERR_TIMEOUT);
 	requester_rewind(tp, qp);
 	/* The timeout counts from the retransmission. */
 	qp->deadline_ns = 0;
+}
+
+/*
+ * No answer for longer than a few round trips. Most likely the last packet, its ACK or a NAK was lost: one packet
+ * finds out, at no cost to retry_cnt. If that one brought an answer but the rest still doesn't come, the rest was
+ * lost. If it brought none, the peer may be slow, and more packets would only make it slower.
+ */
+static void
+send_early(struct transport *tp, struct qp *qp)
+{
+	tp->counters.tail_loss_probes++;
+	qp->probes++;
+	if (qp->rto_shift < TP_PROBE_SHIFT_MAX)
+		qp->rto_shift++;
+	if (qp->probe == TP_PROBE_ANSWERED) {
+		window_loss(tp, qp, false);
+		requester_rewind(tp, qp);
+	} else {
+		requester_probe(tp, qp);
+	}
+	qp->probe = TP_PROBE_SENT;
+	set_deadline(tp, qp, next_deadline(tp, qp));
 }
 
 void
@@ -220,6 +318,10 @@ completer_timer(struct transport *tp, struct qp *qp)
 	}
 	if (qp->sq_tail == qp->sq.counter || qp->psn_cur == qp->psn_una)
 		return;
+	if (tp->now_ns < qp->giveup_ns) {
+		send_early(tp, qp);
+		return;
+	}
 	tp->counters.local_ack_timeout_err++;
 	qp->restarted = false;
 	retry(tp, qp, TP_VERR_TIMEOUT);

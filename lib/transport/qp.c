@@ -2,6 +2,7 @@
 /*
  * QPs: creation, modification, query, destruction; the one place that moves a QP to ERR, and flushing.
  */
+#include "cc.h"
 #include "tp_internal.h"
 
 /* An idle QP's memory beside its rings: this, its receive SGEs, its READ and atomic resources. */
@@ -87,6 +88,7 @@ void
 qp_free(struct qp *qp)
 {
 	free(qp->res);
+	free(qp->cc);
 	free(qp);
 }
 
@@ -285,6 +287,7 @@ build_template(struct qp *qp)
 {
 	struct wire_addr a = qp->path.addr;
 
+	a.traffic_class = cc_traffic_class(qp, a.traffic_class);
 	if (qp->attr.ah.flow_label == 0) {
 		a.flow_label = wire_calc_flow_label(qp->qpn, qp->dest_qpn);
 		a.sport = wire_flow_label_to_sport(a.flow_label);
@@ -393,7 +396,15 @@ qp_modify(struct transport *tp, struct qp *qp, const struct uroce_qp_attr *attr,
 		return EINVAL;
 	if ((mask & UROCE_QP_MAX_DEST_RD_ATOMIC) && set_max_dest_rd_atomic(qp, attr->max_dest_rd_atomic) != 0)
 		return ENOMEM;
+	if ((mask & UROCE_QP_AV) && cc_attach(tp, qp, path) != 0)
+		return ENOMEM;
 	set_attributes(qp, attr, mask);
+	if (mask & UROCE_QP_AV) {
+		completer_window(qp);
+		/* It may have been waiting for its time. */
+		if (qp_sends(qp))
+			qp_activate(tp, qp);
+	}
 	if (mask & UROCE_QP_AV)
 		qp->path = *path;
 	if (mask & (UROCE_QP_AV | UROCE_QP_DEST_QPN))

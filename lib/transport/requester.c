@@ -2,6 +2,7 @@
 /*
  * The requester: fetches and checks WQEs, cuts messages into packets and sends them, also again.
  */
+#include "cc.h"
 #include "tp_internal.h"
 
 #define SVC(s) (1 << (WIRE_##s >> 5))
@@ -200,6 +201,18 @@ requester_gather(struct transport *tp, const struct qp *qp, struct tp_swqe *w, c
 	return 0;
 }
 
+/* A packet that is sent for the first time and will be answered: the answer tells the round trip. */
+static inline void
+time_rtt(const struct transport *tp, struct qp *qp)
+{
+	if (tp->now_ns < qp->rtt_next_ns || qp->psn_cur != qp->psn_max)
+		return;
+	qp->rtt_timing = true;
+	qp->rtt_next_ns = UINT64_MAX;
+	qp->rtt_psn = qp->psn_cur;
+	qp->rtt_sent_ns = tp->now_ns;
+}
+
 void
 requester_sent(struct transport *tp, struct qp *qp, const struct tp_swqe *w, uint32_t psns)
 {
@@ -215,7 +228,7 @@ requester_sent(struct transport *tp, struct qp *qp, const struct tp_swqe *w, uin
 }
 
 /* @return packets sent: 0 if the packet has to wait or the WQE turned out bad. */
-static uint32_t
+static __rte_always_inline uint32_t
 send_data(struct transport *tp, struct qp *qp, struct tp_swqe *w)
 {
 	const struct ring_sq_wqe *slot = ring_slot(&qp->sq, qp->sq_cur);
@@ -254,6 +267,8 @@ send_data(struct transport *tp, struct qp *qp, struct tp_swqe *w)
 		return 0;
 	}
 	tp_finish(tp, qp, &o, &b, len);
+	if (b.ackreq)
+		time_rtt(tp, qp);
 	requester_sent(tp, qp, w, 1);
 	return 1;
 }
@@ -286,6 +301,7 @@ send_read(struct transport *tp, struct qp *qp, struct tp_swqe *w)
 	wire_put_reth(o.bth + o.op->off_reth, slot->remote_addr + off, slot->rkey, len);
 	tp_finish(tp, qp, &o, &b, 0);
 	qp->rd_out++;
+	time_rtt(tp, qp);
 	requester_sent(tp, qp, w, packets);
 	return 1;
 }
@@ -311,6 +327,7 @@ send_atomic(struct transport *tp, struct qp *qp, struct tp_swqe *w)
 			   swap ? a->compare_add : 0);
 	tp_finish(tp, qp, &o, &b, 0);
 	qp->rd_out++;
+	time_rtt(tp, qp);
 	requester_sent(tp, qp, w, 1);
 	return 1;
 }
@@ -362,6 +379,59 @@ complete_unacknowledged(struct transport *tp, struct qp *qp)
 		completer_head(tp, qp);
 }
 
+static __rte_always_inline uint32_t
+send_next(struct transport *tp, struct qp *qp, struct tp_swqe *w)
+{
+	if (unlikely(qp->service == WIRE_UD))
+		return ud_send(tp, qp, w);
+	if (tp_req_ops[w->opcode].kind == TP_REQ_DATA)
+		return send_data(tp, qp, w);
+	if (tp_req_ops[w->opcode].kind == TP_REQ_READ)
+		return send_read(tp, qp, w);
+	if (unlikely(tp_req_ops[w->opcode].kind == TP_REQ_LOCAL))
+		return local_run(tp, qp, w);
+	if (unlikely(tp_req_ops[w->opcode].kind == TP_REQ_PLACE))
+		return send_atomic_write(tp, qp, w);
+	return send_atomic(tp, qp, w);
+}
+
+/* The same for those who are in no hurry: requester_run() has the only copy in line. */
+static __rte_noinline uint32_t
+send_one(struct transport *tp, struct qp *qp, struct tp_swqe *w)
+{
+	return send_next(tp, qp, w);
+}
+
+/*
+ * The next packet of a QP under congestion control, if it is time. While no round trip is being measured, a packet asks
+ * for its answer as if it filled the window: a slow QP would else learn nothing for many round trips.
+ */
+static __rte_noinline uint32_t
+send_paced(struct transport *tp, struct qp *qp, struct tp_swqe *w)
+{
+	int32_t on_the_way = wire_psn_diff(qp->psn_cur, qp->psn_una);
+	uint64_t bytes = tp->counters.tx_bytes;
+	uint8_t kind = tp_req_ops[w->opcode].kind;
+	uint32_t psn = qp->psn_cur, n;
+	uint16_t window = qp->window;
+
+	if (!cc_may_send(tp, qp)) {
+		qp->blocked = true;
+		return 0;
+	}
+	if (kind == TP_REQ_DATA && !qp->rtt_timing && on_the_way < window)
+		qp->window = (uint16_t)(on_the_way + 1);
+	n = send_one(tp, qp, w);
+	qp->window = window;
+	if (n == 0)
+		return 0;
+	bytes = tp->counters.tx_bytes - bytes;
+	if (kind == TP_REQ_READ && qp->cc->ops->paces_reads)
+		bytes += (uint64_t)((qp->psn_cur - psn) & WIRE_PSN_MASK) << qp->mtu_shift;
+	cc_sent(tp, qp->cc, (uint32_t)bytes);
+	return n;
+}
+
 uint32_t
 requester_run(struct transport *tp, struct qp *qp, uint32_t budget)
 {
@@ -383,18 +453,7 @@ requester_run(struct transport *tp, struct qp *qp, uint32_t budget)
 			qp->blocked = true;
 			break;
 		}
-		if (unlikely(qp->service == WIRE_UD))
-			n = ud_send(tp, qp, w);
-		else if (tp_req_ops[w->opcode].kind == TP_REQ_DATA)
-			n = send_data(tp, qp, w);
-		else if (tp_req_ops[w->opcode].kind == TP_REQ_READ)
-			n = send_read(tp, qp, w);
-		else if (unlikely(tp_req_ops[w->opcode].kind == TP_REQ_LOCAL))
-			n = local_run(tp, qp, w);
-		else if (unlikely(tp_req_ops[w->opcode].kind == TP_REQ_PLACE))
-			n = send_atomic_write(tp, qp, w);
-		else
-			n = send_atomic(tp, qp, w);
+		n = unlikely(qp->cc != NULL) ? send_paced(tp, qp, w) : send_next(tp, qp, w);
 		work += n;
 		if (unlikely(n == 0)) {
 			if (w->status != 0)
@@ -417,7 +476,35 @@ requester_rewind(struct transport *tp, struct qp *qp)
 	qp->sq_cur = qp->sq_tail;
 	qp->psn_cur = qp->psn_una;
 	qp->rd_out = 0;
+	completer_untime(qp);
 	qp_activate(tp, qp);
+}
+
+void
+requester_probe(struct transport *tp, struct qp *qp)
+{
+	struct tp_swqe *w = qp_inflight(qp, qp->sq_tail);
+	uint32_t sq_cur = qp->sq_cur, psn_cur = qp->psn_cur;
+	uint16_t window = qp->window;
+	uint8_t rd_out = qp->rd_out;
+
+	/* What fills the window asks for an answer. */
+	qp->window = 1;
+	completer_untime(qp);
+	qp->sq_cur = qp->sq_tail;
+	qp->psn_cur = qp->psn_una;
+	qp->rd_out = 0;
+	if (w->status == 0)
+		send_one(tp, qp, w);
+	qp->window = window;
+	/* Its memory has gone: it fails when its turn comes. */
+	if (unlikely(w->status != 0)) {
+		requester_rewind(tp, qp);
+		return;
+	}
+	qp->sq_cur = sq_cur;
+	qp->psn_cur = psn_cur;
+	qp->rd_out = rd_out;
 }
 
 bool

@@ -2,6 +2,7 @@
 /*
  * The responder of RC QPs: executes requests in PSN order, remembers READs and atomics, answers.
  */
+#include "cc.h"
 #include "tp_internal.h"
 
 /* ---- NAKs ---- */
@@ -493,7 +494,7 @@ send_read_response(struct transport *tp, struct qp *qp, struct tp_res *r)
 	struct tp_out o;
 	struct mr *mr;
 
-	if (!tp_begin(tp, qp, opcode, &o))
+	if ((unlikely(qp->cc != NULL) && !cc_may_send(tp, qp)) || !tp_begin(tp, qp, opcode, &o))
 		return 0;
 	if (len > 0) {
 		uint64_t va = r->va + off;
@@ -507,6 +508,8 @@ send_read_response(struct transport *tp, struct qp *qp, struct tp_res *r)
 	if (o.op->flags & WIRE_F_AETH)
 		wire_put_aeth(o.bth + o.op->off_aeth, WIRE_AETH_ACK | WIRE_AETH_CREDITS_INVALID, qp->msn);
 	tp_finish(tp, qp, &o, &b, len);
+	if (unlikely(qp->cc != NULL))
+		cc_sent(tp, qp->cc, o.m->data_len);
 	r->cur = wire_psn_add(r->cur, 1);
 	return 1;
 }

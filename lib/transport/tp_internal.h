@@ -53,6 +53,12 @@ enum {
 	TP_TOUCHED_CQS = 64,        /**< CQs whose events wait for the end of the turn */
 	TP_WATCH_NS = 50000,        /**< a QP without work is watched for this long before its client must ring */
 	TP_POLL_NS = 1000,          /**< with QPs watched, a turn is due this soon */
+	TP_PROBES = 3,              /**< early retransmissions of the oldest packet before it's the ACK timeout's turn */
+	TP_PROBE_MIN_NS = 20000,    /**< no earlier than this without progress: engines have other QPs to serve */
+	TP_PROBE_PACKET_NS = 1000,  /**< and this later for each packet on the way: 4 KiB at 32 Gb/s */
+	TP_PROBE_SHIFT_MAX = 8,     /**< probes that were no use make the next ones later, up to 2 to the power of this */
+	TP_RTT_EVERY_NS = 10000,    /**< between round trips that are measured, without congestion control */
+	TP_RTT_MAX_NS = 500000000,  /**< longer round trips count as this */
 	TP_TIMEOUT_UNIT_NS = 4096,  /**< local ACK timeout: this times 2^timeout (9.7.6.1.3) */
 	TP_BACKOFF_MAX = 2,         /**< log2 of how many times longer timeouts in a row become, */
 	TP_BACKOFF_END = 16,        /**< but not beyond this timeout: 268 ms */
@@ -113,6 +119,18 @@ enum tp_reply {
 
 /** Whether the peer has been told that epsn is missing (9.7.5.2.8: once). */
 enum tp_told { TP_TOLD_NOTHING = 0, TP_TOLD_SEQ, TP_TOLD_RNR };
+
+/** Early retransmission (RFC 8985, section 7: tail loss probe), until nothing is on the way or a round trip was measured. */
+enum tp_probe {
+	TP_PROBE_NONE = 0,
+	TP_PROBE_SENT,     /**< the oldest packet was sent again */
+	TP_PROBE_ANSWERED, /**< there was progress since: the way is open, and what doesn't come was lost */
+};
+
+/** What a wheel entry belongs to. */
+enum tp_timer { TP_TIMER_QP = 0, TP_TIMER_PACE /**< struct cc */ };
+
+struct cc;
 
 /** The receive WQE in use: a copy. */
 struct tp_rwqe {
@@ -178,16 +196,30 @@ struct qp {
 	uint32_t psn_next;          /**< first PSN of the next WQE */
 	uint32_t psn_grow;          /**< when this is acknowledged the window grows */
 	uint32_t psn_recover;       /**< before this is acknowledged a loss doesn't shrink the window again */
-	uint16_t window;            /**< packets that may be on their way */
+	uint16_t window;            /**< packets that may be on their way: the smaller of the next and cc's */
+	uint16_t loss_window;       /**< what losses leave */
 	uint16_t max_inline;
 	uint8_t max_send_sge;
 	uint8_t max_rd, rd_out;     /**< READ and atomic requests allowed, on their way */
 	uint8_t retry_cnt, retry_left, rnr_retry, rnr_left, timeout;
 	bool rnr_wait;              /**< the timer is the peer's RNR timer; nothing is sent */
 	bool restarted;             /**< went back for a lost response; not again before there is progress */
-	bool blocked;               /**< what comes next must wait for the peer */
-	uint64_t deadline_ns;       /**< ACK timeout or end of the RNR wait; 0: none. The wheel may fire earlier */
+	bool blocked;               /**< what comes next must wait for the peer, or for its time */
+	bool rtt_timing;            /**< the round trip of rtt_psn is being measured; it was sent once (Karn) */
+	uint8_t probe, probes;      /**< enum tp_probe; early retransmissions since there was progress */
+	uint8_t rto_shift;          /**< these since the last measured round trip: each doubles the next one's delay */
+	uint32_t rtt_psn;
+	uint32_t rtt_una;           /**< psn_una at the last measurement */
+	uint32_t srtt_ns, rttvar_ns; /**< as in RFC 6298 */
+	uint32_t rto_ns;            /**< early retransmission after this; 0: nothing measured yet */
+	uint64_t rtt_sent_ns;
+	uint64_t rtt_next_ns;       /**< no measurement begins before */
+	uint64_t deadline_ns;       /**< ACK timeout, early retransmission or end of the RNR wait; 0: none. The wheel may
+				      *  fire earlier */
+	uint64_t giveup_ns;         /**< ACK timeout, while deadline_ns is an early retransmission */
 	struct wheel_entry timer;
+	struct cc *cc;              /**< congestion control, or NULL */
+	uint64_t cnp_next_ns;       /**< no CNP before */
 
 	/* Responder. */
 	struct ring rq;
@@ -292,6 +324,8 @@ uint8_t requester_gather(struct transport *tp, const struct qp *qp, struct tp_sw
 void requester_sent(struct transport *tp, struct qp *qp, const struct tp_swqe *w, uint32_t psns);
 /** Go back to the oldest PSN that is not acknowledged. */
 void requester_rewind(struct transport *tp, struct qp *qp);
+/** Send the oldest packet that is not acknowledged again, and ask for an answer. */
+void requester_probe(struct transport *tp, struct qp *qp);
 /** SQD: give back the WQEs that haven't been started. */
 void requester_unfetch(struct qp *qp);
 /** Nothing in flight: return a borrowed window. */
@@ -300,8 +334,17 @@ void requester_return_window(struct transport *tp, struct qp *qp);
 /* ---- completer.c ---- */
 /** A response packet, admitted. */
 void completer_rx(struct transport *tp, struct qp *qp, const struct wire_pkt *p);
-/** A connection begins: its window. */
+/** A connection begins: its window, nothing measured. */
 void completer_start(struct qp *qp);
+/** The round trip that is being measured can't be told any more; the next packet's may be. */
+static inline void
+completer_untime(struct qp *qp)
+{
+	qp->rtt_timing = false;
+	qp->rtt_next_ns = 0;
+}
+/** What limits the window has changed. */
+void completer_window(struct qp *qp);
 /** The timer of a QP. */
 void completer_timer(struct transport *tp, struct qp *qp);
 /** Start the ACK timer if it isn't running. */

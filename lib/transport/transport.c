@@ -2,6 +2,7 @@
 /*
  * A transport's turn: packets in and to the QP they are for, timers, replies, requesters, completion events.
  */
+#include "cc.h"
 #include "tp_internal.h"
 
 struct transport *
@@ -139,6 +140,7 @@ qp_unlist(struct transport *tp, struct qp *qp)
 	}
 	qp_watch(qp, false);
 	wheel_del(&tp->wheel, &qp->timer);
+	cc_stop(tp, qp);
 }
 
 /*
@@ -204,6 +206,19 @@ address_match(const struct qp *qp, const struct wire_pkt *p)
 	return memcmp(p->l3 + 8, qp->dip, 16) == 0 && memcmp(p->l3 + 24, qp->sip, 16) == 0;
 }
 
+/* A CNP belongs to all services and has no PSN; only what the peer may send counts (A17.9.3). */
+static void
+rx_cnp(struct transport *tp, struct qp *qp, uint16_t port, const struct wire_pkt *p)
+{
+	tp->counters.rx_cnp++;
+	if (!qp_sends(qp) || !pkey_match(p->bth.pkey, qp->pkey) || port != qp->port || qp->service == WIRE_UD ||
+	    !address_match(qp, p)) {
+		tp->counters.rp_cnp_ignored++;
+		return;
+	}
+	cc_cnp_rx(tp, qp);
+}
+
 /* Checks that need nothing but the QP; then to requester or responder. */
 static void
 rx_to_qp(struct transport *tp, struct qp *qp, uint16_t port, const struct wire_pkt *p)
@@ -211,7 +226,10 @@ rx_to_qp(struct transport *tp, struct qp *qp, uint16_t port, const struct wire_p
 	bool response = (p->op->flags & WIRE_F_RESPONSE) != 0;
 
 	if (unlikely(WIRE_OPCODE_SERVICE(p->bth.opcode) != qp->service)) {
-		tp->counters.rx_wrong_service++;
+		if (p->op->flags & WIRE_F_CNP)
+			rx_cnp(tp, qp, port, p);
+		else
+			tp->counters.rx_wrong_service++;
 		return;
 	}
 	if (unlikely(response ? !qp_sends(qp) : !qp_receives(qp))) {
@@ -226,6 +244,8 @@ rx_to_qp(struct transport *tp, struct qp *qp, uint16_t port, const struct wire_p
 		tp->counters.rx_bad_address++;
 		return;
 	}
+	if (unlikely(p->ecn == CC_TCLASS_CE))
+		cc_marked_rx(tp, qp);
 	if (response) {
 		completer_rx(tp, qp, p);
 		return;
@@ -278,9 +298,6 @@ rx_parse(struct transport *tp, uint16_t port, struct rte_mbuf *m, bool trusted, 
 	if (peek && (s->qp == NULL || s->qp->tp == tp) &&
 	    wire_parse(rte_pktmbuf_mtod(m, uint8_t *), m->data_len, true, &s->p) != WIRE_OK) {
 		tp->counters.rx_icrc_encapsulated++;
-		s->qp = NULL;
-	} else if (unlikely(s->p.op->flags & WIRE_F_CNP)) {
-		tp->counters.rx_cnp++;
 		s->qp = NULL;
 	} else if (unlikely(s->qp == NULL)) {
 		tp->counters.rx_unknown_qp++;
@@ -358,9 +375,10 @@ transport_rx(struct transport *tp, uint16_t port, struct rte_mbuf **pkts, uint16
 static void
 timer_fired(struct wheel_entry *e, void *arg)
 {
-	struct qp *qp = (struct qp *)((uint8_t *)e - offsetof(struct qp, timer));
-
-	completer_timer(arg, qp);
+	if (e->kind == TP_TIMER_PACE)
+		cc_timer(arg, e);
+	else
+		completer_timer(arg, (struct qp *)((uint8_t *)e - offsetof(struct qp, timer)));
 }
 
 static uint32_t

@@ -71,7 +71,8 @@ enum tp_vendor_err {
 	X(rx_unknown_qp) X(rx_wrong_service) X(rx_wrong_state) X(rx_bad_pkey) X(rx_bad_qkey) X(rx_bad_address) \
 	X(rx_ud_no_wqe) X(rx_uc_no_wqe) X(rx_uc_gap) X(rx_ud_length) \
 	X(rx_ghost_ack) X(rx_bad_response) X(rx_response_ignored) X(rx_duplicate_dropped) X(rx_nak_ignored) \
-	X(rx_cnp) X(rx_handoff) X(rx_handoff_dropped) \
+	X(rx_cnp) X(np_ecn_marked_roce_packets) X(np_cnp_sent) X(rp_cnp_handled) X(rp_cnp_ignored) \
+	X(tail_loss_probes) X(rx_handoff) X(rx_handoff_dropped) \
 	X(rx_write_requests) X(rx_read_requests) X(rx_atomic_requests) X(rx_send_requests) \
 	X(out_of_sequence) X(duplicate_request) X(packet_seq_err) X(implied_nak_seq_err) \
 	X(local_ack_timeout_err) X(rnr_nak_sent) X(rnr_nak_received) X(rnr_nak_retry_err) X(retry_exceeded_err) \
@@ -131,6 +132,21 @@ int ah_create(struct ah_table *t, uint32_t pd, const struct tp_path *path, uint3
 int ah_destroy(struct ah_table *t, uint32_t handle);
 
 /* ---- A transport ---- */
+/** How QPs of a port react to congestion. */
+enum tp_cc {
+	TP_CC_NONE = 0,
+	TP_CC_DCQCN, /**< to CNPs; RC and UC */
+	TP_CC_SWIFT, /**< to round trips; RC */
+	TP_CC_ALGORITHMS
+};
+/** @return "none", "dcqcn" or "swift". */
+const char *tp_cc_name(enum tp_cc cc);
+
+struct tp_port_config {
+	enum tp_cc cc; /**< packets of QPs that it controls are sent as ECT(0) */
+	uint32_t mbps; /**< speed; 0: unknown */
+};
+
 struct transport_config {
 	struct mr_table *mrs;
 	struct qp_table *qps;
@@ -138,6 +154,7 @@ struct transport_config {
 	struct rte_mempool *pool;  /**< data room for WIRE_MAX_FRAME_BYTES behind RTE_PKTMBUF_HEADROOM */
 	unsigned int engine;       /**< this transport's number, below UROCE_MAX_ENGINES */
 	uint16_t nb_ports;         /**< at most UROCE_MAX_PORTS */
+	struct tp_port_config ports[UROCE_MAX_PORTS];
 	int socket_id;
 	/** Called on the engine's thread for each asynchronous event. */
 	void (*event)(void *arg, const struct tp_event *ev);

@@ -32,6 +32,7 @@ struct wheel_entry {
 	struct wheel_entry **pprev; /**< NULL: not running */
 	uint64_t tick;              /**< when it is due */
 	uint8_t level, slot;
+	uint8_t kind;               /**< the owner's, untouched by the wheel */
 };
 
 struct wheel {

@@ -5,7 +5,7 @@
 
 #include "sim.h"
 
-enum { STREAM_CONFIG = 1 };
+enum { STREAM_CONFIG = 1, STREAM_CC = 32 };
 
 const char *
 fault_name(unsigned int bit)
@@ -53,7 +53,7 @@ static const struct {
 void
 config_from_seed(struct sim_config *c, uint64_t seed, const struct sim_override *o)
 {
-	struct rng r = rng_stream(seed, STREAM_CONFIG);
+	struct rng r = rng_stream(seed, STREAM_CONFIG), cc = rng_stream(seed, STREAM_CC);
 	unsigned int i, at;
 	uint64_t lost, down_one_in;
 
@@ -101,6 +101,8 @@ config_from_seed(struct sim_config *c, uint64_t seed, const struct sim_override 
 	c->partition_every_ns = c->partition_ns * rng_between(&r, down_one_in, 10 * down_one_in);
 	c->poll_ns = (c->faults & SIM_F_SLOW_POLL) ? rng_between(&r, 20000, 500000) : rng_between(&r, 500, 5000);
 	c->wire_check = rng_one_in(&r, 4);
+	if (rng_one_in(&cc, 3))
+		c->cc = (enum tp_cc)rng_between(&cc, TP_CC_NONE + 1, TP_CC_ALGORITHMS - 1);
 
 	c->faults &= o->faults_mask;
 	c->ordered = (c->faults & (SIM_F_REORDER | SIM_F_DUP)) == 0;
@@ -123,6 +125,8 @@ config_print(const struct sim_config *c, FILE *f)
 			fprintf(f, " %s", fault_name(i));
 	fprintf(f, "%s\n  %u endpoints, messages to %u bytes, MTU to %u, %u Gb/s, delay %" PRIu64 " ns\n",
 		c->faults == 0 ? " none" : "", c->nb_eps, c->max_len, 128u << c->max_mtu, c->gbps, c->delay_ns);
+	if (c->cc != TP_CC_NONE)
+		fprintf(f, "  congestion control: %s\n", tp_cc_name(c->cc));
 	if (c->faults & SIM_F_LINK)
 		fprintf(f, "  ppm: loss %u, dup %u, reorder %u, corrupt %u%s\n", c->loss_ppm, c->dup_ppm, c->reorder_ppm,
 			c->corrupt_ppm, c->harsh ? "; harsh: retries may run out" : "");

@@ -93,6 +93,7 @@ struct sim_config {
 	uint64_t burst_every_ns, burst_ns;
 	uint64_t partition_every_ns, partition_ns;
 	uint64_t poll_ns;            /**< between a client's turns, on average */
+	enum tp_cc cc;               /**< of all endpoints */
 	bool harsh;                  /**< retries may run out though the peer lives */
 	bool ordered;                /**< the network keeps packets in order and delivers them at most once */
 	bool lossless;               /**< ... and loses none */

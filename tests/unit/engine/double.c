@@ -5,6 +5,7 @@
  * whose answers the test chooses; test_path.c has the real one. And the engines that use it.
  */
 #include <stdlib.h>
+#include <string.h>
 
 #include "util.h"
 
@@ -53,6 +54,7 @@ transport_create(const struct transport_config *c)
 
 	if (tp != NULL)
 		tp->c = *c;
+	memcpy(rec.ports, c->ports, sizeof(rec.ports));
 	return tp;
 }
 

@@ -342,10 +342,32 @@ control_thread_sends_through_the_engine(void **state)
 	down(r);
 }
 
+static void
+congestion_control_of_each_port_reaches_the_transport(void **state)
+{
+	struct rig r[ENGINES];
+	struct engine_config c;
+	struct engine *e;
+
+	up(r);
+	c = (struct engine_config){ .nb_engines = 1, .ports = r->ports, .nb_ports = PORTS, .mrs = (struct mr_table *)r,
+				    .qps = (struct qp_table *)r, .pool = r->pool, .socket_id = SOCKET_ID_ANY,
+				    .cc = { TP_CC_NONE, TP_CC_DCQCN } };
+	e = engine_create(&c);
+	assert_non_null(e);
+	assert_int_equal(rec.ports[0].cc, TP_CC_NONE);
+	assert_int_equal(rec.ports[1].cc, TP_CC_DCQCN);
+	/* The speed of net_ring. */
+	assert_int_equal(rec.ports[1].mbps, 10000);
+	engine_destroy(e);
+	down(r);
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(congestion_control_of_each_port_reaches_the_transport),
 		cmocka_unit_test(received_packets_reach_the_transport),
 		cmocka_unit_test(late_turn_receives_all_before_timers_look),
 		cmocka_unit_test(other_packets_are_dropped_or_answered_on_their_port),

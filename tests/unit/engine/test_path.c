@@ -95,6 +95,13 @@ port_start(uint16_t port_id, struct rte_mempool *pool)
 	assert_int_equal(rte_eth_dev_start(port_id), 0);
 }
 
+/* Each host another: they work under a real clock. */
+static enum tp_cc
+cc_of(uint8_t number)
+{
+	return number == 1 ? TP_CC_DCQCN : TP_CC_SWIFT;
+}
+
 static void
 host_up(struct host *h, uint8_t number, unsigned int nb_engines)
 {
@@ -119,7 +126,7 @@ host_up(struct host *h, uint8_t number, unsigned int nb_engines)
 		const struct engine_config c = { .id = i, .nb_engines = nb_engines, .idle = ENGINE_IDLE_ADAPTIVE,
 						 .ports = h->ports, .nb_ports = 1, .mrs = h->mrs,
 						 .qps = h->qps, .qsbr = h->qsbr, .pool = h->pool,
-						 .socket_id = SOCKET_ID_ANY };
+						 .socket_id = SOCKET_ID_ANY, .cc = { cc_of(number) } };
 
 		h->engines[i] = engine_create(&c);
 		assert_non_null(h->engines[i]);

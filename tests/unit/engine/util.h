@@ -60,6 +60,7 @@ struct recorded {
 	bool rx_gives_back;          /**< transport_rx() says that nothing is RoCE v2 */
 	enum net_action action;      /**< net_rx() */
 	bool learned;
+	struct tp_port_config ports[UROCE_MAX_PORTS]; /**< transport_create() */
 	void (*on_run)(void *arg, uint64_t now_ns); /**< called by transport_run() */
 	void *on_run_arg;
 };

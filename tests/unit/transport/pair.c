@@ -72,6 +72,12 @@ host_events(const struct host *h, enum uroce_event type)
 struct pair *
 pair_new(void)
 {
+	return pair_new_cc(&(struct tp_port_config){ .cc = TP_CC_NONE });
+}
+
+struct pair *
+pair_new_cc(const struct tp_port_config *port)
+{
 	struct pair *p = calloc(1, sizeof(*p));
 
 	assert_non_null(p);
@@ -89,6 +95,7 @@ pair_new(void)
 		assert_non_null(h->mrs);
 		assert_non_null(h->qps);
 		assert_non_null(h->ahs);
+		c.ports[0] = *port;
 		c.mrs = h->mrs;
 		c.qps = h->qps;
 		c.ahs = h->ahs;
@@ -125,6 +132,24 @@ host_mr(struct host *h, void *buf, uint64_t len, uint32_t access)
 }
 
 /* ---- The wire ---- */
+void
+packet_mark_ce(struct rte_mbuf *m)
+{
+	uint8_t *l3 = rte_pktmbuf_mtod_offset(m, uint8_t *, WIRE_ETH_BYTES);
+	uint32_t sum = 0;
+
+	if (l3[0] >> 4 == 6) {
+		l3[1] |= 3 << 4;
+		return;
+	}
+	l3[1] |= 3;
+	wire_put16(l3 + 10, 0);
+	for (unsigned int i = 0; i < WIRE_IPV4_BYTES; i += 2)
+		sum += wire_get16(l3 + i);
+	sum = (sum & 0xffff) + (sum >> 16);
+	wire_put16(l3 + 10, (uint16_t)~((sum & 0xffff) + (sum >> 16)));
+}
+
 static void
 note_packet(struct pair *p, unsigned int from, struct rte_mbuf *m, bool trusted, struct note *n)
 {

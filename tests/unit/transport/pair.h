@@ -135,6 +135,8 @@ struct rte_mempool *pair_pool(void);
 uint32_t pair_mbufs_in_use(void);
 
 struct pair *pair_new(void);
+/** The same with congestion control on both ports. */
+struct pair *pair_new_cc(const struct tp_port_config *port);
 /** Checks that no mbuf is left behind. */
 void pair_free(struct pair *p);
 /** Let packets flow until nothing moves; the clock stands still. */
@@ -148,6 +150,8 @@ uint32_t pair_count(const struct pair *p, unsigned int from, int opcode);
 /** Count ACK packets with syndrome type @p syndrome (exact for NAKs, type for RNR) from a host. */
 uint32_t pair_count_syndrome(const struct pair *p, unsigned int from, uint8_t syndrome);
 unsigned int host_events(const struct host *h, enum uroce_event type);
+/** Mark a packet congestion experienced, as a switch does. */
+void packet_mark_ce(struct rte_mbuf *m);
 /** Deliver a hand-made RC packet to @p e as if its peer had sent it. */
 void pair_inject(struct pair *p, struct end *e, const struct wire_bth *b, const void *after_bth, uint32_t len);
 

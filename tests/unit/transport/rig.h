@@ -22,9 +22,9 @@ struct rig {
 
 /** abuf holds random bytes, bbuf zeros. */
 static inline void
-rig_up(struct rig *r, const struct end_opts *eo, const struct conn_opts *co)
+rig_up_cc(struct rig *r, const struct end_opts *eo, const struct conn_opts *co, const struct tp_port_config *port)
 {
-	r->p = pair_new();
+	r->p = pair_new_cc(port);
 	r->a = end_new(&r->p->h[0], eo);
 	r->b = end_new(&r->p->h[1], eo);
 	r->abuf = calloc(1, BUF);
@@ -33,6 +33,12 @@ rig_up(struct rig *r, const struct end_opts *eo, const struct conn_opts *co)
 	r->bmr = host_mr(&r->p->h[1], r->bbuf, BUF, ACCESS_ALL);
 	fill(r->abuf, BUF, 1);
 	ends_connect(r->a, r->b, co);
+}
+
+static inline void
+rig_up(struct rig *r, const struct end_opts *eo, const struct conn_opts *co)
+{
+	rig_up_cc(r, eo, co, &(struct tp_port_config){ .cc = TP_CC_NONE });
 }
 
 static inline void
