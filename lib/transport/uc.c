@@ -39,11 +39,16 @@ write_ok(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 
 	if (f & WIRE_F_START) {
 		tp->counters.rx_write_requests++;
-		if (!responder_write_begin(qp, p))
+		if (!responder_write_begin(qp, p)) {
+			tp->counters.resp_invalid_requests++;
 			return false;
+		}
 	}
-	if (f & WIRE_F_END ? p->payload_bytes != qp->r_left : p->payload_bytes >= qp->r_left)
+	/* 9.6.1.1.3: the payloads add up to the RETH's length, and the last packet isn't one too many. */
+	if (f & WIRE_F_END ? p->payload_bytes != qp->r_left : p->payload_bytes >= qp->r_left) {
+		tp->counters.resp_invalid_requests++;
 		return false;
+	}
 	if (((f & WIRE_F_START) && !responder_write_allowed(tp, qp)) || !responder_write_place(tp, qp, p)) {
 		tp->counters.resp_remote_access_errors++;
 		return false;

@@ -90,6 +90,10 @@ def start(lab, host):
     config = write_config(lab, host)
     env = {k: v for k, v in os.environ.items() if k not in ('LD_LIBRARY_PATH', 'LD_PRELOAD')}
     env['XDG_RUNTIME_DIR'] = host['dir']
+    # EAL's own files, root's as well; dpdk-telemetry.py looks for root's in the usual place only.
+    env.pop('RUNTIME_DIRECTORY', None)
+    if not lab['telemetry']:
+        env['RUNTIME_DIRECTORY'] = host['dir']
     with open(host['log'], 'w', encoding='utf-8') as log:
         return subprocess.Popen(command(lab, host, config), stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=env,
                                 cwd=host['dir'], start_new_session=True,
@@ -140,8 +144,7 @@ def stop(lab, host, child=None):
     process = Process(child.pid, start_time(child.pid)) if child else started(host)
     process.stop(child.poll if child else None)
     # EAL's folder goes with a proper exit only; one that was killed leaves it.
-    for runtime in ('/var/run/dpdk', os.path.join(host['dir'], 'dpdk')):
-        shutil.rmtree(os.path.join(runtime, prefix(lab, host)), ignore_errors=True)
+    shutil.rmtree(os.path.join('/var/run/dpdk', prefix(lab, host)), ignore_errors=True)
 
 
 def log_tail(host):

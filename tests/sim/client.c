@@ -93,7 +93,7 @@ put_remote(const struct sim_qp *q, struct sim_op *op, struct ring_sq_wqe *e)
 	default:
 		break;
 	}
-	op->stale |= m->mr == NULL && op->len != 0;
+	op->stale |= m->mr == NULL && op->len != 0 && q->params.type == UROCE_QPT_RC;
 	e->remote_addr = m->iova + off;
 	e->rkey = m->key ^ (op->plant == SIM_PLANT_RKEY);
 }

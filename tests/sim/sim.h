@@ -16,6 +16,7 @@
  *   model.c    what completions and memory must be (written from the specification)
  *   unreliable.c  the same for UC and UD, where messages may be lost
  *   atomics.c  that atomics happened once each, in some order
+ *   hostile.c, bad.c  peers and programs that keep to no rule
  *
  * Owns everything below. One thread.
  */
@@ -51,13 +52,15 @@ enum {
 #define SIM_MAX_EVENTS 20000000                /**< a seed that needs more is running in circles */
 #define SIM_NS_PER_MS UINT64_C(1000000)
 #define SIM_NS_PER_S UINT64_C(1000000000)
+#define SIM_HOSTILE_COOKIE 1                   /**< of objects of hostile.c: nobody waits for their events */
 #define SIM_SECOND_PD 77                       /**< a PD that no QP has */
 
 /** What can go wrong in a seed. Shrinking takes them away one by one. */
 #define SIM_FAULTS(X) \
 	X(LOSS) X(BURST) X(REORDER) X(DUP) X(JITTER) X(CORRUPT) X(PARTITION) X(ECN) \
 	X(SLOW_RECV) X(SLOW_POLL) X(SLOW_TX) X(PLANT_LOCAL) X(PLANT_REMOTE) X(PLANT_RECV) X(ERR) X(SQD) X(SMALL_RQ) \
-	X(EVENTS) X(LOOPBACK) X(REMOTE_MEM) X(STALL) X(NO_MBUF) X(DEREG) X(RECONNECT) X(ENGINES) X(SRQ) X(CQ_SMALL) X(UNRELIABLE)
+	X(EVENTS) X(LOOPBACK) X(REMOTE_MEM) X(STALL) X(NO_MBUF) X(DEREG) X(RECONNECT) X(ENGINES) X(SRQ) X(CQ_SMALL) X(UNRELIABLE) \
+	X(HOSTILE)
 enum {
 #define X(n) SIM_FBIT_##n,
 	SIM_FAULTS(X)
@@ -311,7 +314,7 @@ struct sim_link {
 	uint64_t burst_from, burst_to;
 };
 
-enum sim_event_type { EV_PACKET, EV_RUN, EV_CLIENT };
+enum sim_event_type { EV_PACKET, EV_RUN, EV_CLIENT, EV_HOSTILE };
 struct sim_event {
 	uint64_t at, seq;
 	enum sim_event_type type;
@@ -339,6 +342,7 @@ struct sim_world {
 	struct rte_mempool *pool;
 	struct rng net_rng, rng;
 	bool verbose, failed, settled;
+	bool hostile;                /**< strangers raise counters too */
 	char why[512];
 	struct sim_stats stats;
 };
@@ -442,6 +446,12 @@ void unreliable_recv_ok(struct sim_world *w, struct sim_qp *q, const struct sim_
 			union ring_cqe_ctl ctl);
 bool unreliable_recv_error_possible(const struct sim_qp *q, const struct sim_recv *r, uint8_t status);
 void unreliable_end(struct sim_world *w, struct sim_qp *q);
+
+/* hostile.c */
+bool hostile_create(struct sim_world *w);
+void hostile_turn(struct sim_world *w);
+/** Nothing happens if there is nothing left of it. */
+void hostile_destroy(struct sim_world *w);
 
 /* atomics.c */
 /** Remember a program's atomics; before its operations are forgotten. */

@@ -246,6 +246,8 @@ on_event(void *arg, const struct tp_event *ev)
 {
 	struct sim_ep *ep = arg;
 
+	if (ev->cookie == SIM_HOSTILE_COOKIE)
+		return;
 	if (ev->owner != ep)
 		sim_fail(ep->w, "event %d with a foreign owner", ev->type);
 	else if (ev->type == UROCE_EVENT_CQ_ERR)
@@ -424,6 +426,9 @@ world_event(struct sim_world *w, const struct sim_event *e)
 		if (e->at == ep->run_at)
 			ep_turn(w, ep);
 		break;
+	case EV_HOSTILE:
+		hostile_turn(w);
+		break;
 	case EV_CLIENT:
 		ep->idle_turns = client_turn(w, ep) ? 0 : ep->idle_turns + 1;
 		for (i = 0; i < w->cfg.nb_conns; i++)
@@ -511,7 +516,7 @@ world_create(struct sim_world *w)
 	}
 	for (i = 0; i < w->cfg.nb_eps; i++)
 		world_event_add(w, rng_below(&w->rng, 5000), EV_CLIENT, i, NULL);
-	return true;
+	return hostile_create(w);
 }
 
 static void
@@ -519,6 +524,7 @@ world_destroy(struct sim_world *w)
 {
 	uint32_t i;
 
+	hostile_destroy(w);
 	for (i = 0; i < w->cfg.nb_conns; i++)
 		conn_destroy(w, &w->conns[i]);
 	for (i = 0; i < w->cfg.nb_eps; i++)

@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Packets with one fault, for which the specification has one answer: it shows in one counter. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "hostile.h"
+
+#define OFFSET(name) offsetof(struct tp_counters, name)
+
+static uint64_t
+counter(const struct tp_counters *c, size_t offset)
+{
+	uint64_t v;
+
+	memcpy(&v, (const char *)c + offset, sizeof(v));
+	return v;
+}
+
+/* ---- At QPs of good programs: dropped, counted, no harm done ---- */
+
+enum bad_kind { BAD_ADDRESS, BAD_PKEY, BAD_SERVICE, BAD_ICRC, BAD_QPN, BAD_TVER, BAD_QKEY, BAD_GHOST, BAD_OPCODE, BAD_KINDS };
+
+static const struct {
+	const char *name;
+	size_t counter;
+} kinds[BAD_KINDS] = {
+#define K(kind, name) [BAD_##kind] = { #name, OFFSET(name) }
+	K(ADDRESS, rx_bad_address), K(PKEY, rx_bad_pkey), K(SERVICE, rx_wrong_service), K(ICRC, rx_icrc_encapsulated),
+	K(QPN, rx_unknown_qp), K(TVER, rx_bad_tver), K(QKEY, rx_bad_qkey), K(GHOST, rx_ghost_ack), K(OPCODE, rx_bad_opcode),
+#undef K
+};
+
+static bool
+receives(const struct sim_qp *q)
+{
+	enum uroce_qp_state s = qp_state(q->qp);
+
+	return s >= UROCE_QPS_RTR && s <= UROCE_QPS_SQE;
+}
+
+static bool
+sends(const struct sim_qp *q)
+{
+	return qp_state(q->qp) == UROCE_QPS_RTS || qp_state(q->qp) == UROCE_QPS_SQD;
+}
+
+/* A packet that would be good but for one thing. @return false: this QP can't get such a one now. */
+static bool
+make_bad(struct rng *r, const struct sim_qp *q, enum bad_kind kind, struct forged *f)
+{
+	bool ud = q->params.type == UROCE_QPT_UD;
+	uint8_t service = ud ? WIRE_UD : q->params.type == UROCE_QPT_UC ? WIRE_UC : WIRE_RC;
+	struct uroce_qp_attr a;
+
+	qp_query(q->qp, &a);
+	*f = (struct forged){ .from = way_back(&q->path) };
+	f->bth = (struct wire_bth){ .opcode = service | WIRE_OP_SEND_ONLY, .dqpn = q->qpn, .psn = a.rq_psn,
+				    .pkey = WIRE_PKEY_DEFAULT, .migreq = true };
+	if (ud)
+		wire_put_deth(f->hdr + WIRE_BTH_BYTES, q->attr.qkey, q->peer->qpn);
+	switch (kind) {
+	case BAD_ADDRESS:
+		/* Another host, or the peer's name for us is not ours. */
+		*(rng_one_in(r, 2) ? &f->from.sip[f->from.ip_version == 4 ? 3 : 15] :
+				     &f->from.dip[f->from.ip_version == 4 ? 3 : 15]) ^= 0x40;
+		return !ud && receives(q);
+	case BAD_PKEY:
+		f->bth.pkey = rng_one_in(r, 2) ? 0x8001 : (uint16_t)rng_below(r, 0x7fff) | 0x8000;
+		return receives(q);
+	case BAD_SERVICE:
+		f->bth.opcode = (service == WIRE_RC ? WIRE_UC : WIRE_RC) | WIRE_OP_SEND_ONLY;
+		return true;
+	case BAD_ICRC:
+		f->bad_icrc = true;
+		return true;
+	case BAD_QPN:
+		f->bth.dqpn ^= 0x800000;
+		return true;
+	case BAD_TVER:
+		f->bth.tver = (uint8_t)rng_between(r, 1, 15);
+		return true;
+	case BAD_QKEY:
+		wire_put_deth(f->hdr + WIRE_BTH_BYTES, q->attr.qkey ^ 1, q->peer->qpn);
+		return ud && receives(q);
+	case BAD_GHOST:
+		f->bth.opcode = WIRE_RC | WIRE_OP_ACK;
+		f->bth.psn = (a.sq_psn + (rng_one_in(r, 2) ? 0 : (uint32_t)rng_below(r, 1 << 22))) & WIRE_PSN_MASK;
+		wire_put_aeth(f->hdr + WIRE_BTH_BYTES, (uint8_t)(rng_one_in(r, 2) ? WIRE_AETH_ACK | WIRE_AETH_CREDITS_INVALID :
+						rng_between(r, WIRE_NAK_PSN_SEQ, WIRE_NAK_REM_OP)), 0);
+		return service == WIRE_RC && sends(q);
+	default:
+		f->bth.opcode = service | 0x1f;
+		return true;
+	}
+}
+
+void
+bad_packet_for(struct sim_world *w, struct hostile *h, struct sim_qp *q)
+{
+	enum bad_kind kind = (enum bad_kind)rng_below(&h->rng, BAD_KINDS);
+	struct uroce_qp_attr before, after;
+	struct tp_counters old;
+	struct forged f;
+
+	if (!make_bad(&h->rng, q, kind, &f))
+		return;
+	old = *transport_counters(q->tp);
+	qp_query(q->qp, &before);
+	forged_deliver(w, q->tp, &f);
+	qp_query(q->qp, &after);
+	if (transport_counters(q->tp)->rx_packets == old.rx_packets)
+		return; /* no mbuf for it */
+	if (counter(transport_counters(q->tp), kinds[kind].counter) != counter(&old, kinds[kind].counter) + 1)
+		sim_fail(w, "QP %u: a forged packet isn't counted as %s", q->id, kinds[kind].name);
+	if (memcmp(&before, &after, sizeof(before)) != 0)
+		sim_fail(w, "QP %u: a forged packet (%s) changes it", q->id, kinds[kind].name);
+}
+
+/* ---- At victims: refused in the way the specification says ---- */
+
+#define WHOLE HOSTILE_MTU
+#define AREA_END (HOSTILE_AREA - 8)
+
+/* A request, or two: the first one is good. Lengths in bytes. */
+struct bad_step {
+	uint8_t op;
+	uint32_t payload, reth_len, reth_off;
+};
+static const struct bad_case {
+	const char *what;
+	struct bad_step good, bad;
+	bool uc;              /* the same for UC */
+	bool bad_key;
+	size_t counter;
+} cases[] = {
+#define INVALID OFFSET(resp_invalid_requests)
+#define ACCESS OFFSET(resp_remote_access_errors)
+	{ "WRITE longer than its RETH", {}, { WIRE_OP_WRITE_ONLY, 12, 8, 0 }, true, false, INVALID },
+	{ "WRITE shorter than its RETH", {}, { WIRE_OP_WRITE_ONLY, 8, 9, 0 }, true, false, INVALID },
+	{ "first packet of a WRITE that has one", {}, { WIRE_OP_WRITE_FIRST, WHOLE, WHOLE, 0 }, true, false, INVALID },
+	{ "first packet with less than the MTU", {}, { WIRE_OP_WRITE_FIRST, WHOLE - 4, 2 * WHOLE, 0 }, true, false, INVALID },
+	{ "only packet with more than the MTU", {}, { WIRE_OP_WRITE_ONLY, WHOLE + 4, WHOLE + 4, 0 }, true, false, INVALID },
+	{ "WRITE of more than 2^31 bytes", {}, { WIRE_OP_WRITE_FIRST, WHOLE, 0x80000001, 0 }, true, false, INVALID },
+	{ "middle of a WRITE with less than the MTU", { WIRE_OP_WRITE_FIRST, WHOLE, 3 * WHOLE, 0 },
+	  { WIRE_OP_WRITE_MIDDLE, WHOLE - 4, 0, 0 }, true, false, INVALID },
+	{ "end of a WRITE too short", { WIRE_OP_WRITE_FIRST, WHOLE, 2 * WHOLE, 0 },
+	  { WIRE_OP_WRITE_LAST, WHOLE - 1, 0, 0 }, true, false, INVALID },
+	{ "end of a WRITE without bytes", { WIRE_OP_WRITE_FIRST, WHOLE, 2 * WHOLE, 0 },
+	  { WIRE_OP_WRITE_LAST, 0, 0, 0 }, true, false, INVALID },
+	{ "SEND in the midst of a WRITE", { WIRE_OP_WRITE_FIRST, WHOLE, 2 * WHOLE, 0 },
+	  { WIRE_OP_SEND_LAST, 8, 0, 0 }, true, false, INVALID },
+	{ "WRITE in the midst of a WRITE", { WIRE_OP_WRITE_FIRST, WHOLE, 2 * WHOLE, 0 },
+	  { WIRE_OP_WRITE_ONLY, 8, 8, 0 }, false, false, INVALID },
+	{ "READ in the midst of a WRITE", { WIRE_OP_WRITE_FIRST, WHOLE, 2 * WHOLE, 0 },
+	  { WIRE_OP_READ_REQUEST, 0, 8, 0 }, false, false, INVALID },
+	{ "end of a SEND without beginning", {}, { WIRE_OP_SEND_LAST, 8, 0, 0 }, false, false, INVALID },
+	{ "middle of a WRITE without beginning", {}, { WIRE_OP_WRITE_MIDDLE, WHOLE, 0, 0 }, false, false, INVALID },
+	{ "READ of more than 2^31 bytes", {}, { WIRE_OP_READ_REQUEST, 0, 0x80000001, 0 }, false, false, INVALID },
+	{ "READ with a wrong key", {}, { WIRE_OP_READ_REQUEST, 0, 8, 0 }, false, true, ACCESS },
+	{ "READ beyond its region", {}, { WIRE_OP_READ_REQUEST, 0, 9, AREA_END }, false, false, ACCESS },
+	{ "WRITE with a wrong key", {}, { WIRE_OP_WRITE_ONLY, 8, 8, 0 }, true, true, ACCESS },
+	{ "WRITE beyond its region", {}, { WIRE_OP_WRITE_ONLY, 9, 9, AREA_END }, true, false, ACCESS },
+	{ "long WRITE beyond its region", {}, { WIRE_OP_WRITE_FIRST, WHOLE, HOSTILE_AREA + 1, 0 }, true, false, ACCESS },
+	{ "atomic beyond its region", {}, { WIRE_OP_FETCH_ADD, 0, 0, AREA_END + 8 }, false, false, ACCESS },
+	{ "atomic at an odd address", {}, { WIRE_OP_CMP_SWAP, 0, 0, 4 }, false, false, INVALID },
+};
+
+static void
+send_step(struct sim_world *w, struct hostile *h, struct victim *v, const struct bad_step *s, uint32_t psn, bool bad_key)
+{
+	const struct sim_mr *area = &h->eps[v->ep->id].area;
+	uint8_t service = v->type == UROCE_QPT_UC ? WIRE_UC : WIRE_RC;
+	struct forged f = { .from = way_back(&v->path), .payload_bytes = s->payload };
+
+	f.bth = (struct wire_bth){ .opcode = service | s->op, .dqpn = qp_num(v->qp), .psn = psn, .pkey = WIRE_PKEY_DEFAULT,
+				   .migreq = true };
+	if (wire_opcodes[f.bth.opcode].flags & WIRE_F_RETH)
+		wire_put_reth(f.hdr + WIRE_BTH_BYTES, area->iova + s->reth_off, area->key ^ bad_key, s->reth_len);
+	else if (wire_opcodes[f.bth.opcode].flags & WIRE_F_ATOMICETH)
+		wire_put_atomiceth(f.hdr + WIRE_BTH_BYTES, area->iova + s->reth_off, area->key ^ bad_key, 1, 1);
+	forged_deliver(w, v->tp, &f);
+}
+
+/* One READ more than it has room for, before it could answer any (C9-95). */
+static void
+too_many_reads(struct sim_world *w, struct hostile *h, struct victim *v)
+{
+	static const struct bad_step read = { WIRE_OP_READ_REQUEST, 0, 8, 0 };
+	struct tp_counters old = *transport_counters(v->tp);
+	uint32_t i;
+
+	for (i = 0; i <= HOSTILE_RD; i++)
+		send_step(w, h, v, &read, (v->attr.rq_psn + i) & WIRE_PSN_MASK, false);
+	if (transport_counters(v->tp)->rx_packets != old.rx_packets + HOSTILE_RD + 1)
+		return;
+	if (transport_counters(v->tp)->resp_rd_atomic_exceeded != old.resp_rd_atomic_exceeded + 1 ||
+	    qp_state(v->qp) != UROCE_QPS_ERR)
+		sim_fail(w, "%u READs at once are accepted, the limit is %u", HOSTILE_RD + 1, HOSTILE_RD);
+}
+
+void
+bad_request(struct sim_world *w, struct hostile *h, struct victim *v)
+{
+	uint32_t n = sizeof(cases) / sizeof(cases[0]), i = (uint32_t)rng_below(&h->rng, n + 1), psn = v->attr.rq_psn;
+	uint32_t packets = 1;
+	const struct bad_case *c = &cases[i];
+	struct tp_counters old;
+
+	if (v->type == UROCE_QPT_UD || (i < n && v->type == UROCE_QPT_UC && !c->uc) || (i == n && v->type == UROCE_QPT_UC))
+		return;
+	victim_to(w, v, rng_one_in(&h->rng, 2) ? UROCE_QPS_RTR : UROCE_QPS_RTS);
+	world_run_at(w, v->ep->id, w->now_ns);
+	if (i == n) {
+		too_many_reads(w, h, v);
+		return;
+	}
+	old = *transport_counters(v->tp);
+	if (c->good.payload != 0) {
+		send_step(w, h, v, &c->good, psn, false);
+		psn = (psn + 1) & WIRE_PSN_MASK;
+		packets++;
+	}
+	send_step(w, h, v, &c->bad, psn, c->bad_key);
+	if (transport_counters(v->tp)->rx_packets != old.rx_packets + packets)
+		return; /* no mbufs */
+	if (counter(transport_counters(v->tp), c->counter) != counter(&old, c->counter) + 1)
+		sim_fail(w, "%s: %s isn't refused, or not counted", v->type == UROCE_QPT_UC ? "UC" : "RC", c->what);
+	else if (v->type == UROCE_QPT_RC && qp_state(v->qp) != UROCE_QPS_ERR)
+		sim_fail(w, "RC: after %s the QP is in %s", c->what, qp_state_name(qp_state(v->qp)));
+}

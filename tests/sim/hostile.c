@@ -1,0 +1,477 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Victims, and what is done to them: forged packets of every kind, garbage in rings, states in any order. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "hostile.h"
+
+enum {
+	STREAM_HOSTILE = 4,
+	CQ_ORDER = 5,
+	ALL_ACCESS = UROCE_ACCESS_LOCAL_WRITE | UROCE_ACCESS_REMOTE_WRITE | UROCE_ACCESS_REMOTE_READ |
+		     UROCE_ACCESS_REMOTE_ATOMIC,
+	GAP_NS = 10000,
+	PSN_NEAR = 6,
+	TIMEOUT = 10,
+};
+
+static struct hostile hostile;
+
+static void
+fill(struct rng *r, void *p, uint32_t bytes)
+{
+	uint8_t *b = p;
+
+	while (bytes-- != 0)
+		*b++ = (uint8_t)rng_next(r);
+}
+
+/* ---- Making them ---- */
+
+static void
+path_to(const struct sim_ep *from, const struct sim_ep *to, struct tp_path *path, struct uroce_ah_attr *ah)
+{
+	struct wire_addr *a = &path->addr;
+
+	memset(path, 0, sizeof(*path));
+	a->smac[0] = a->dmac[0] = 2;
+	a->smac[5] = (uint8_t)from->id;
+	a->dmac[5] = (uint8_t)to->id;
+	a->ip_version = 4;
+	a->ttl = 64;
+	a->sip[0] = a->dip[0] = 10;
+	a->sip[3] = (uint8_t)(from->id + 1);
+	a->dip[3] = (uint8_t)(to->id + 1);
+	path->pkey = WIRE_PKEY_DEFAULT;
+	path->loopback = from == to;
+	ah->is_global = 1;
+	ah->port_num = 1;
+	ah->dgid[10] = ah->dgid[11] = 0xff;
+	memcpy(ah->dgid + 12, a->dip, 4);
+}
+
+static bool
+victim_make(struct sim_world *w, struct hostile_ep *he, struct victim *v, uint32_t engine)
+{
+	static const enum uroce_qp_type types[] = { UROCE_QPT_RC, UROCE_QPT_RC, UROCE_QPT_UC, UROCE_QPT_UD };
+	uint32_t sq_stride = ring_sq_stride(HOSTILE_SGES, HOSTILE_INLINE), rq_stride = ring_rq_stride(HOSTILE_SGES);
+	struct qp_params p = {
+		.pd = HOSTILE_PD, .send_cq = he->cq.cq, .recv_cq = he->cq.cq, .owner = v->ep, .cookie = SIM_HOSTILE_COOKIE,
+		.cap = { 1 << HOSTILE_ORDER, 1 << HOSTILE_ORDER, HOSTILE_SGES, HOSTILE_SGES, HOSTILE_INLINE },
+		.max_mtu = HOSTILE_MTU_CODE,
+	};
+
+	v->type = p.type = types[rng_below(&hostile.rng, 4)];
+	v->tp = v->ep->engines[engine].tp;
+	v->with_srq = rng_one_in(&hostile.rng, 4);
+	v->sq = (struct ring){ .base = arena_get(w, (uint64_t)sq_stride << HOSTILE_ORDER), .order = HOSTILE_ORDER,
+			       .shift = (uint32_t)__builtin_ctz(sq_stride) };
+	v->rq = (struct ring){ .base = arena_get(w, (uint64_t)rq_stride << HOSTILE_ORDER), .order = HOSTILE_ORDER,
+			       .shift = (uint32_t)__builtin_ctz(rq_stride) };
+	p.shared = (void *)arena_get(w, sizeof(*p.shared));
+	if (v->sq.base == NULL || v->rq.base == NULL || p.shared == NULL)
+		return false;
+	p.sq = v->sq;
+	p.rq = v->rq;
+	if (v->with_srq) {
+		p.srq = he->srq[engine];
+		p.rq.base = NULL;
+	}
+	return qp_create(v->tp, &p, &v->qp) == 0;
+}
+
+static bool
+hostile_ep_make(struct sim_world *w, struct sim_ep *ep, struct hostile_ep *he)
+{
+	uint32_t rq_stride = ring_rq_stride(HOSTILE_SGES), i, engine;
+	struct cq_params c = { .channel_fd = -1, .owner = ep, .cookie = SIM_HOSTILE_COOKIE, .multi = ep->nb_engines > 1 };
+	struct srq_params s = { .pd = HOSTILE_PD, .max_sge = HOSTILE_SGES, .owner = ep, .cookie = SIM_HOSTILE_COOKIE };
+	uint8_t *area = arena_get(w, HOSTILE_AREA);
+
+	he->cq.ring = (struct ring){ .base = arena_get(w, sizeof(struct ring_cqe) << CQ_ORDER), .order = CQ_ORDER, .shift = 5 };
+	he->cq.shared = (void *)arena_get(w, sizeof(*he->cq.shared));
+	if (area == NULL || he->cq.ring.base == NULL || he->cq.shared == NULL ||
+	    sim_mr_create(ep, &he->area, area, HOSTILE_AREA, HOSTILE_PD, ALL_ACCESS, &hostile.rng) != 0)
+		return false;
+	c.ring = he->cq.ring;
+	c.shared = he->cq.shared;
+	if (cq_create(&c, &he->cq.cq) != 0)
+		return false;
+	for (i = 0; i < ep->nb_engines; i++) {
+		s.shared = (void *)arena_get(w, sizeof(*s.shared));
+		he->srq_ring[i] = (struct ring){ .base = arena_get(w, (uint64_t)rq_stride << HOSTILE_ORDER),
+						 .order = HOSTILE_ORDER, .shift = (uint32_t)__builtin_ctz(rq_stride) };
+		s.ring = he->srq_ring[i];
+		if (s.shared == NULL || s.ring.base == NULL || srq_create(ep->engines[i].tp, &s, &he->srq[i]) != 0)
+			return false;
+	}
+	for (i = 0; i < HOSTILE_VICTIMS; i++) {
+		engine = (uint32_t)rng_below(&hostile.rng, ep->nb_engines);
+		he->victims[i].ep = ep;
+		if (!victim_make(w, he, &he->victims[i], engine))
+			return false;
+	}
+	return true;
+}
+
+/* Whom each one talks to, if anybody. */
+static bool
+victim_connect(struct sim_world *w, struct victim *v, uint32_t i)
+{
+	struct sim_ep *to = &w->eps[rng_below(&hostile.rng, w->cfg.nb_eps)];
+
+	v->peer = &hostile.eps[to->id].victims[i];
+	path_to(v->ep, to, &v->path, &v->attr.ah);
+	v->attr.path_mtu = HOSTILE_MTU_CODE;
+	v->attr.port_num = 1;
+	v->attr.qp_access_flags = ALL_ACCESS;
+	v->attr.qkey = HOSTILE_QKEY;
+	v->attr.max_rd_atomic = v->attr.max_dest_rd_atomic = HOSTILE_RD;
+	v->attr.timeout = TIMEOUT;
+	v->attr.min_rnr_timer = 1;
+	v->attr.retry_cnt = (uint8_t)rng_below(&hostile.rng, 8);
+	v->attr.rnr_retry = (uint8_t)rng_below(&hostile.rng, 7);
+	v->attr.dest_qp_num = rng_one_in(&hostile.rng, 4) ? 0xabcdef : qp_num(v->peer->qp);
+	v->attr.rq_psn = v->attr.sq_psn = ((uint32_t)rng_below(&hostile.rng, 4096) - 100) & WIRE_PSN_MASK;
+	return v->type != UROCE_QPT_UD || ah_create(v->ep->ahs, HOSTILE_PD, &v->path, &v->ah) == 0;
+}
+
+bool
+hostile_create(struct sim_world *w)
+{
+	uint32_t ep, i;
+
+	memset(&hostile, 0, sizeof(hostile));
+	w->hostile = (w->cfg.faults & SIM_F_HOSTILE) != 0;
+	if ((w->cfg.faults & SIM_F_HOSTILE) == 0)
+		return true;
+	hostile.rng = rng_stream(w->cfg.seed, STREAM_HOSTILE);
+	for (ep = 0; ep < w->cfg.nb_eps; ep++)
+		if (!hostile_ep_make(w, &w->eps[ep], &hostile.eps[ep]))
+			return false;
+	for (ep = 0; ep < w->cfg.nb_eps; ep++)
+		for (i = 0; i < HOSTILE_VICTIMS; i++)
+			if (!victim_connect(w, &hostile.eps[ep].victims[i], i))
+				return false;
+	world_event_add(w, rng_below(&hostile.rng, GAP_NS), EV_HOSTILE, 0, NULL);
+	return true;
+}
+
+void
+hostile_destroy(struct sim_world *w)
+{
+	uint32_t ep, i;
+
+	if (!w->hostile || hostile.destroyed)
+		return;
+	hostile.destroyed = true;
+	for (ep = 0; ep < w->cfg.nb_eps; ep++) {
+		struct hostile_ep *he = &hostile.eps[ep];
+
+		for (i = 0; i < HOSTILE_VICTIMS; i++) {
+			if (he->victims[i].qp != NULL)
+				qp_destroy(he->victims[i].tp, he->victims[i].qp);
+			if (he->victims[i].ah != 0)
+				ah_destroy(w->eps[ep].ahs, he->victims[i].ah);
+		}
+		for (i = 0; i < SIM_MAX_ENGINES; i++)
+			if (he->srq[i] != NULL)
+				srq_destroy(w->eps[ep].engines[i].tp, he->srq[i]);
+		if (he->cq.cq != NULL)
+			cq_destroy(he->cq.cq);
+		if (he->area.mr != NULL)
+			mr_destroy(w->eps[ep].mrs, he->area.mr);
+	}
+}
+
+/* ---- States ---- */
+
+static void
+victim_modify(struct sim_world *w, struct victim *v, enum uroce_qp_state to)
+{
+	static const uint32_t rtr_rc = UROCE_QP_MAX_DEST_RD_ATOMIC | UROCE_QP_MIN_RNR_TIMER,
+			      rtr = UROCE_QP_AV | UROCE_QP_PATH_MTU | UROCE_QP_DEST_QPN | UROCE_QP_RQ_PSN,
+			      rts_rc = UROCE_QP_TIMEOUT | UROCE_QP_RETRY_CNT | UROCE_QP_RNR_RETRY | UROCE_QP_MAX_QP_RD_ATOMIC;
+	enum uroce_qp_state from = qp_state(v->qp);
+	struct uroce_qp_attr a = v->attr;
+	uint32_t mask = UROCE_QP_STATE;
+	const char *why;
+	int rc;
+
+	a.qp_state = to;
+	if (from == UROCE_QPS_RESET && to == UROCE_QPS_INIT)
+		mask |= UROCE_QP_PKEY_INDEX | UROCE_QP_PORT |
+			(v->type == UROCE_QPT_UD ? UROCE_QP_QKEY : UROCE_QP_ACCESS_FLAGS);
+	else if (from == UROCE_QPS_INIT && to == UROCE_QPS_RTR && v->type != UROCE_QPT_UD)
+		mask |= rtr | (v->type == UROCE_QPT_RC ? rtr_rc : 0);
+	else if (from == UROCE_QPS_RTR && to == UROCE_QPS_RTS)
+		mask |= UROCE_QP_SQ_PSN | (v->type == UROCE_QPT_RC ? rts_rc : 0);
+	rc = qp_modify(v->tp, v->qp, &a, mask, (mask & UROCE_QP_AV) ? &v->path : NULL, w->now_ns);
+	if (rc != qp_modify_check(v->type, from, &a, mask, UROCE_MTU_4096, &why))
+		sim_fail(w, "victim: %s to %s gives %d", qp_state_name(from), qp_state_name(to), rc);
+	if (rc != 0 && qp_state(v->qp) != from)
+		sim_fail(w, "victim: a modify that was refused took it from %s to %s", qp_state_name(from),
+			 qp_state_name(qp_state(v->qp)));
+}
+
+void
+victim_to(struct sim_world *w, struct victim *v, enum uroce_qp_state to)
+{
+	uint32_t s;
+
+	victim_modify(w, v, UROCE_QPS_RESET);
+	for (s = UROCE_QPS_INIT; s <= UROCE_QPS_RTS && s <= (uint32_t)to; s++)
+		victim_modify(w, v, (enum uroce_qp_state)s);
+	if (to > UROCE_QPS_RTS)
+		victim_modify(w, v, to);
+}
+
+/* ---- Rings ---- */
+
+/* An address and key that is good, nearly good, or nothing. */
+static void
+garbage_sge(struct sim_world *w, const struct hostile_ep *he, struct ring_sge *s)
+{
+	struct rng *r = &hostile.rng;
+	const struct sim_qp *q = &w->conns[rng_below(r, w->cfg.nb_conns)].qp[0];
+
+	fill(r, s, sizeof(*s));
+	if (rng_one_in(r, 8))
+		return;
+	s->length = (uint32_t)rng_below(r, rng_one_in(r, 4) ? HOSTILE_AREA + 8 : 600);
+	s->addr = he->area.iova + rng_below(r, HOSTILE_AREA);
+	s->lkey = he->area.key;
+	if (rng_one_in(r, 16))
+		s->lkey = q->target_mr.key; /* of another PD, maybe of another host */
+}
+
+static void
+garbage_send(struct sim_world *w, struct victim *v)
+{
+	const struct hostile_ep *he = &hostile.eps[v->ep->id], *there = &hostile.eps[v->peer->ep->id];
+	struct ring_sq_wqe *e = ring_slot(&v->sq, v->sq.counter);
+	struct ring_sge *s = (struct ring_sge *)(e + 1);
+	union ring_sq_ctl ctl = { .word = rng_next(&hostile.rng) };
+	struct rng *r = &hostile.rng;
+	uint32_t i;
+
+	fill(r, e, 1u << v->sq.shift);
+	for (i = 0; i < HOSTILE_SGES; i++)
+		garbage_sge(w, he, &s[i + (ring_op_has_operands(ctl.opcode) ? 1 : 0)]);
+	if (!rng_one_in(r, 4)) {
+		ctl.opcode = (uint8_t)rng_below(r, UROCE_WR_OPS);
+		ctl.count = (uint16_t)rng_below(r, HOSTILE_SGES + 2);
+		ctl.flags &= (uint8_t)~(rng_one_in(r, 2) ? UROCE_SEND_INLINE : 0);
+		e->remote_addr = there->area.iova + rng_below(r, HOSTILE_AREA) / 8 * 8;
+		e->rkey = there->area.key;
+	}
+	if (v->type == UROCE_QPT_UD && !rng_one_in(r, 4)) {
+		e->remote_addr = (uint64_t)qp_num(v->peer->qp) << 32 | v->ah;
+		e->rkey = HOSTILE_QKEY;
+	}
+	ctl.phase = ring_phase(v->sq.counter, v->sq.order);
+	atomic_store_explicit(&e->ctl, ctl.word, memory_order_release);
+	v->sq.counter++;
+}
+
+static void
+garbage_recv(struct sim_world *w, struct victim *v)
+{
+	struct hostile_ep *he = &hostile.eps[v->ep->id];
+	struct ring *ring = v->with_srq ? &he->srq_ring[qp_engine(v->qp)] : &v->rq;
+	struct ring_rq_wqe *e = ring_slot(ring, ring->counter);
+	union ring_rq_ctl ctl = { .word = rng_next(&hostile.rng) };
+	uint32_t i;
+
+	fill(&hostile.rng, e, 1u << ring->shift);
+	for (i = 0; i < HOSTILE_SGES; i++)
+		garbage_sge(w, he, &e->sge[i]);
+	if (!rng_one_in(&hostile.rng, 8))
+		ctl.num_sge = (uint16_t)rng_below(&hostile.rng, HOSTILE_SGES + 2);
+	ctl.phase = ring_phase(ring->counter, ring->order);
+	atomic_store_explicit(&e->ctl, ctl.word, memory_order_release);
+	ring->counter++;
+}
+
+/* Its CQ: polled, or said to be polled, or forgotten. */
+static void
+cq_nonsense(struct hostile_ep *he)
+{
+	union ring_cqe_ctl ctl;
+
+	while (ring_cq_ready(&he->cq.ring, he->cq.ring.counter, &ctl))
+		he->cq.ring.counter++;
+	atomic_store(&he->cq.shared->cons,
+		     rng_one_in(&hostile.rng, 16) ? (uint32_t)rng_next(&hostile.rng) : he->cq.ring.counter);
+	atomic_store(&he->cq.shared->arm, (uint32_t)rng_below(&hostile.rng, 4));
+}
+
+/* ---- Packets ---- */
+
+struct wire_addr
+way_back(const struct tp_path *path)
+{
+	struct wire_addr a = path->addr;
+
+	memcpy(a.smac, path->addr.dmac, sizeof(a.smac));
+	memcpy(a.dmac, path->addr.smac, sizeof(a.dmac));
+	memcpy(a.sip, path->addr.dip, sizeof(a.sip));
+	memcpy(a.dip, path->addr.sip, sizeof(a.dip));
+	return a;
+}
+
+void
+forged_deliver(struct sim_world *w, struct transport *tp, const struct forged *f)
+{
+	uint32_t hdr = wire_opcodes[f->bth.opcode].hdr_bytes, pad = -f->payload_bytes & 3;
+	struct rte_mbuf *m = rte_pktmbuf_alloc(w->pool);
+	struct wire_bth b = f->bth;
+	struct wire_tmpl t;
+	uint8_t *p, *bth;
+	uint16_t l4;
+
+	if (m == NULL)
+		return;
+	if (hdr < WIRE_BTH_BYTES)
+		hdr = WIRE_BTH_BYTES;
+	wire_tmpl_build(&t, &f->from);
+	p = rte_pktmbuf_mtod(m, uint8_t *);
+	bth = p + t.bth_off;
+	b.pad |= (uint8_t)pad;
+	wire_put_bth(bth, &b);
+	memcpy(bth + WIRE_BTH_BYTES, f->hdr + WIRE_BTH_BYTES, hdr - WIRE_BTH_BYTES);
+	memcpy(bth + hdr, sim_pattern + f->bth.psn % (SIM_PATTERN_BYTES / 2), f->payload_bytes + pad);
+	l4 = (uint16_t)(hdr + f->payload_bytes + pad + WIRE_ICRC_BYTES);
+	wire_tmpl_write(&t, p, l4, 0);
+	wire_tmpl_seal(&t, p, l4);
+	bth[l4 - 1] ^= f->bad_icrc;
+	m->data_len = (uint16_t)(t.bth_off + l4);
+	m->pkt_len = m->data_len;
+	m->port = 0;
+	if (transport_rx(tp, 0, &m, 1, false, w->now_ns) != 0)
+		rte_pktmbuf_free(m);
+}
+
+/* PSNs at which something happens: the expected one, and a few before and behind. */
+static uint32_t
+random_psn(const struct victim *v, bool response)
+{
+	struct rng *r = &hostile.rng;
+	struct uroce_qp_attr a;
+
+	qp_query(v->qp, &a);
+	if (rng_one_in(r, 16))
+		return (uint32_t)rng_next(r) & WIRE_PSN_MASK;
+	if (!response && rng_one_in(r, 2))
+		return a.rq_psn;
+	return ((response ? a.sq_psn : a.rq_psn) + (uint32_t)rng_below(r, 2 * PSN_NEAR) - PSN_NEAR) & WIRE_PSN_MASK;
+}
+
+/* Extended headers: good addresses and keys mostly, so that packets get far. */
+static void
+random_headers(const struct victim *v, const struct wire_opcode *op, struct forged *f)
+{
+	const struct sim_mr *area = &hostile.eps[v->ep->id].area;
+	struct rng *r = &hostile.rng;
+	uint64_t va = area->iova + rng_below(r, HOSTILE_AREA);
+	uint8_t *bth = f->hdr;
+
+	fill(r, f->hdr, sizeof(f->hdr));
+	if (rng_one_in(r, 8))
+		return;
+	if (op->flags & WIRE_F_RETH)
+		wire_put_reth(bth + op->off_reth, va, area->key,
+			      rng_one_in(r, 2) ? f->payload_bytes : (uint32_t)rng_below(r, 4 * HOSTILE_MTU));
+	if (op->flags & WIRE_F_ATOMICETH)
+		wire_put_atomiceth(bth + op->off_atomiceth, rng_one_in(r, 4) ? va : (va & ~UINT64_C(7)), area->key, rng_next(r),
+				   rng_next(r));
+	if (op->flags & WIRE_F_AETH)
+		bth[op->off_aeth] = (uint8_t)rng_next(r);
+	if (op->flags & WIRE_F_DETH)
+		wire_put32(bth + op->off_deth, HOSTILE_QKEY);
+}
+
+static void
+random_packet(struct sim_world *w, struct victim *v)
+{
+	static const uint8_t services[] = { [UROCE_QPT_RC] = WIRE_RC, [UROCE_QPT_UC] = WIRE_UC, [UROCE_QPT_UD] = WIRE_UD };
+	struct rng *r = &hostile.rng;
+	const struct wire_opcode *op;
+	struct forged f = { .from = way_back(&v->path) };
+
+	f.bth.opcode = (uint8_t)rng_next(r);
+	if (!rng_one_in(r, 8))
+		f.bth.opcode = services[v->type] | (f.bth.opcode & 0x1f);
+	op = &wire_opcodes[f.bth.opcode];
+	f.bth.dqpn = qp_num(v->qp);
+	f.bth.psn = random_psn(v, (op->flags & WIRE_F_RESPONSE) != 0);
+	f.bth.pkey = rng_one_in(r, 32) ? (uint16_t)rng_next(r) : WIRE_PKEY_DEFAULT;
+	f.bth.ackreq = rng_one_in(r, 2);
+	f.bth.solicited = rng_one_in(r, 2);
+	f.bth.tver = rng_one_in(r, 32);
+	f.bth.pad = rng_one_in(r, 32) ? (uint8_t)rng_below(r, 4) : 0;
+	if ((op->flags & WIRE_F_PAYLOAD) || rng_one_in(r, 16))
+		f.payload_bytes = rng_one_in(r, 2) ? HOSTILE_MTU : (uint32_t)rng_below(r, 2 * HOSTILE_MTU);
+	random_headers(v, op, &f);
+	forged_deliver(w, v->tp, &f);
+	world_run_at(w, v->ep->id, w->now_ns);
+}
+
+/* ---- A turn ---- */
+
+static void
+torment(struct sim_world *w, struct victim *v)
+{
+	struct rng *r = &hostile.rng;
+	unsigned int i;
+
+	switch (rng_below(r, 12)) {
+	case 0:
+		victim_modify(w, v, (enum uroce_qp_state)rng_below(r, UROCE_QPS_STATES));
+		break;
+	case 1:
+	case 2:
+		victim_to(w, v, (enum uroce_qp_state)rng_between(r, UROCE_QPS_RTR, UROCE_QPS_ERR));
+		break;
+	case 3:
+	case 4:
+		for (i = 0; i < 1u << rng_below(r, HOSTILE_ORDER + 1); i++)
+			garbage_send(w, v);
+		break;
+	case 5:
+		for (i = 0; i < 1u << rng_below(r, HOSTILE_ORDER + 1); i++)
+			garbage_recv(w, v);
+		break;
+	case 6:
+		cq_nonsense(&hostile.eps[v->ep->id]);
+		break;
+	case 7:
+		bad_request(w, &hostile, v);
+		break;
+	default:
+		for (i = 0; i < 4; i++)
+			random_packet(w, v);
+		break;
+	}
+	if (rng_one_in(r, 2))
+		qp_doorbell(v->tp, v->qp);
+	world_run_at(w, v->ep->id, w->now_ns);
+}
+
+void
+hostile_turn(struct sim_world *w)
+{
+	struct rng *r = &hostile.rng;
+	struct sim_qp *q = &w->conns[rng_below(r, w->cfg.nb_conns)].qp[rng_below(r, 2)];
+
+	if (w->settled) {
+		/* The good programs are through: nothing of the bad ones may go on by itself. */
+		hostile_destroy(w);
+		return;
+	}
+	torment(w, &hostile.eps[rng_below(r, w->cfg.nb_eps)].victims[rng_below(r, HOSTILE_VICTIMS)]);
+	if (q->qp != NULL)
+		bad_packet_for(w, &hostile, q);
+	world_event_add(w, w->now_ns + rng_between(r, 1, GAP_NS) * (1 + w->stats.events / 10000), EV_HOSTILE, 0, NULL);
+}
