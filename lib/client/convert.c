@@ -25,8 +25,8 @@
 #define CONVERT_CHUNK_BYTES (UINT64_C(64) << 20)
 #define CONVERT_STACK_BYTES (UINT64_C(1) << 20)
 /*
- * From this size on, as many bytes of the memfd again are left free behind: mremap() may double the mapping, and must not
- * reach what lies behind. Smaller pieces lie close together, so that neighbours make one mapping.
+ * From this size on, as many bytes of the memfd again are left free behind: mremap() may double the mapping, and must
+ * not reach what lies behind. Smaller pieces lie close together, so that neighbours make one mapping.
  */
 #define CONVERT_SPARE_FROM_BYTES (UINT64_C(64) << 10)
 

@@ -350,8 +350,8 @@ bind_session(struct client_ctx *ctx, const struct client_device *d)
 	if (pipe2(fds, O_CLOEXEC))
 		return errno;
 	/*
-	 * An engine or the control thread must never wait for a program that doesn't read its events. The mode: the daemon
-	 * opens the pipe anew, perhaps as another user. Nobody but those who have the descriptor can.
+	 * An engine or the control thread must never wait for a program that doesn't read its events. The mode: the
+	 * daemon opens the pipe anew, perhaps as another user. Nobody but those who have the descriptor can.
 	 */
 	if (fcntl(fds[1], F_SETFL, O_NONBLOCK) < 0 || fchmod(fds[1], CLIENT_PIPE_MODE) < 0) {
 		err = errno;

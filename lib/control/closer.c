@@ -49,7 +49,8 @@ start_thread(void)
 
 	pthread_attr_init(&attr);
 	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-	pthread_attr_setstacksize(&attr, CLOSER_STACK_BYTES > PTHREAD_STACK_MIN ? CLOSER_STACK_BYTES : PTHREAD_STACK_MIN);
+	pthread_attr_setstacksize(&attr,
+				  CLOSER_STACK_BYTES > PTHREAD_STACK_MIN ? CLOSER_STACK_BYTES : PTHREAD_STACK_MIN);
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	rc = pthread_create(&thread, &attr, close_queued, NULL);

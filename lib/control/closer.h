@@ -3,11 +3,11 @@
  * @file
  * Closing what programs sent us.
  *
- * close() may wait for as long as the program likes: for a socket that lingers, for the flush of a file whose FUSE server
- * doesn't answer. So threads of their own do it. Programs that keep to the protocol never give them work.
+ * close() may wait for as long as the program likes: for a socket that lingers, for the flush of a file whose FUSE
+ * server doesn't answer. So threads of their own do it. Programs that keep to the protocol never give them work.
  *
- * Owns: the descriptors that wait to be closed, up to CLOSER_MAX_THREADS threads, which end when there is nothing to do.
- * Used by: lib/control. Thread: control.
+ * Owns: the descriptors that wait to be closed, up to CLOSER_MAX_THREADS threads, which end when there is nothing to
+ * do. Used by: lib/control. Thread: control.
  */
 #ifndef UROCE_CLOSER_H
 #define UROCE_CLOSER_H

@@ -62,7 +62,8 @@ refuse(int fd, const struct control *c)
 	closer_close_socket(fd);
 }
 
-/** accept(), also when there are no descriptors: whoever waits would have epoll wake us for ever. @return -1: nobody. */
+/** accept(), also when there are no descriptors: whoever waits would have epoll wake us for ever. @return -1: nobody.
+ */
 static int
 accept_one(struct control *c, bool *no_fds)
 {

@@ -188,7 +188,8 @@ check_maps(struct map_build *b, uint32_t more)
 	if (s->nb_maps + more > SESSION_MAX_MAPS)
 		return req_fail(b->request, ENOMEM, "this program's MRs need more than %d mappings", SESSION_MAX_MAPS);
 	if (maps_of_all(s->control) + more > CONTROL_MAX_MAPS)
-		return req_fail(b->request, ENOMEM, "all programs' MRs together need more than %d mappings", CONTROL_MAX_MAPS);
+		return req_fail(b->request, ENOMEM, "all programs' MRs together need more than %d mappings",
+				CONTROL_MAX_MAPS);
 	return 0;
 }
 

@@ -34,7 +34,8 @@ op_cq_create(struct session *s, struct request *r)
 	if (rc == 0 && q->has_channel) {
 		rc = take_event_pipe(r, &channel_fd);
 		if (rc != 0)
-			req_fail(r, rc, "a channel needs the write end of its pipe, O_NONBLOCK, that uroced may open: %s",
+			req_fail(r, rc,
+				 "a channel needs the write end of its pipe, O_NONBLOCK, that uroced may open: %s",
 				 strerror(rc));
 	}
 	if (rc != 0)

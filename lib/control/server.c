@@ -204,7 +204,8 @@ handle_request(struct session *s, struct msghdr *msg, size_t n)
 
 	if (!take_fds(msg, &r))
 		rc = msg->msg_flags & MSG_CTRUNC
-			     ? req_fail(&r, EMFILE, "uroced has no descriptors left; raise its limit (ulimit -n, LimitNOFILE=)")
+			     ? req_fail(&r, EMFILE,
+					"uroced has no descriptors left; raise its limit (ulimit -n, LimitNOFILE=)")
 			     : req_fail(&r, EINVAL, "more than %d descriptors in one request", CTL_MAX_FDS);
 	else
 		rc = check_form(s, &r, n, msg->msg_flags & MSG_TRUNC);

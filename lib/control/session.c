@@ -317,7 +317,8 @@ take_event_pipe(struct request *r, int *out)
 		return EINVAL;
 	/* The name, because it can be had without asking a file system, which may be the program's own. */
 	snprintf(link, sizeof(link), "/proc/self/fd/%d", r->fds[0]);
-	if (readlink(link, target, sizeof(target)) < (ssize_t)sizeof(target) || memcmp(target, kind, sizeof(kind) - 1) != 0)
+	if (readlink(link, target, sizeof(target)) < (ssize_t)sizeof(target) ||
+	    memcmp(target, kind, sizeof(kind) - 1) != 0)
 		return EINVAL;
 	*out = open(link, O_WRONLY | O_NONBLOCK | O_CLOEXEC);
 	if (*out < 0)
@@ -340,7 +341,8 @@ op_device_open(struct session *s, struct request *r)
 		return req_fail(r, ENODEV, "no device %u: there are %u", index, c->s.nb_ports);
 	rc = take_event_pipe(r, &s->async_fd);
 	if (rc != 0)
-		return req_fail(r, rc, "the descriptor must be the write end of a pipe, O_NONBLOCK, that uroced may open: %s",
+		return req_fail(r, rc,
+				"the descriptor must be the write end of a pipe, O_NONBLOCK, that uroced may open: %s",
 				strerror(rc));
 	s->kick.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	s->mem_fd = sealed_memfd("uroce-mr", UINT64_C(1) << SESSION_MEM_SHIFT);

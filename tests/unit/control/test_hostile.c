@@ -49,7 +49,8 @@ identity(int fd)
 	return st;
 }
 
-/** @return how many descriptors other than @p a and @p b, which are ours, write to the pipe and may wait for room in it. */
+/** @return how many descriptors other than @p a and @p b, which are ours, write to the pipe and may wait for room in
+ * it. */
 static unsigned int
 blocking_writers(int a, int b)
 {
