@@ -491,9 +491,9 @@ requester_probe(struct transport *tp, struct qp *qp)
 	/* What fills the window asks for an answer. */
 	qp->window = 1;
 	completer_untime(qp);
+	qp->rd_out = 0;
 	qp->sq_cur = qp->sq_tail;
 	qp->psn_cur = qp->psn_una;
-	qp->rd_out = 0;
 	if (w->status == 0)
 		send_one(tp, qp, w);
 	qp->window = window;
