@@ -63,6 +63,9 @@ check_wqe(struct transport *tp, const struct qp *qp, struct tp_swqe *w, const st
 	/* Has neither data nor PSNs. */
 	if (unlikely(op->kind == TP_REQ_LOCAL))
 		return count == 0 ? 0 : wqe_error(w, UROCE_WC_LOC_QP_OP_ERR, TP_VERR_WQE_SGES);
+	/* It would wait for ever for one of no places. */
+	if (unlikely(op->kind != TP_REQ_DATA && qp->max_rd == 0))
+		return wqe_error(w, UROCE_WC_LOC_QP_OP_ERR, TP_VERR_NO_RD_ATOMIC);
 	if (w->flags & UROCE_SEND_INLINE) {
 		if ((op->kind != TP_REQ_DATA && op->kind != TP_REQ_PLACE) || count > qp->max_inline)
 			return wqe_error(w, UROCE_WC_LOC_QP_OP_ERR, TP_VERR_WQE_SGES);

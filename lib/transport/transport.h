@@ -61,6 +61,7 @@ enum tp_vendor_err {
 	TP_VERR_REMOTE_NAK,   /**< the responder said no; the status tells what */
 	TP_VERR_MW,           /**< bind or invalidate refused */
 	TP_VERR_AH,           /**< AH unknown, stale or of another PD */
+	TP_VERR_NO_RD_ATOMIC, /**< READ or atomic on a QP whose max_rd_atomic is 0 */
 };
 
 /** Counters of one transport. Names as in Linux's `rdma statistic` where it has one. docs/counters.md explains each. */

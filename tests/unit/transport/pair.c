@@ -497,7 +497,7 @@ end_to_rts(struct end *e, const struct conn_opts *o)
 	a.timeout = o->timeout ? o->timeout : PAIR_TIMEOUT;
 	a.retry_cnt = o->no_retry ? 0 : o->retry_cnt ? o->retry_cnt : 7;
 	a.rnr_retry = o->no_rnr_retry ? 0 : o->rnr_retry ? o->rnr_retry : 7;
-	a.max_rd_atomic = o->rd_atomic ? o->rd_atomic : 4;
+	a.max_rd_atomic = o->no_rd_atomic ? 0 : o->rd_atomic ? o->rd_atomic : 4;
 	modify(e, &a, UROCE_QP_SQ_PSN | (rc ? UROCE_QP_TIMEOUT | UROCE_QP_RETRY_CNT | UROCE_QP_RNR_RETRY |
 						      UROCE_QP_MAX_QP_RD_ATOMIC : 0), NULL);
 }

@@ -93,7 +93,7 @@ struct end_opts {
 struct conn_opts {
 	uint32_t mtu, psn;        /* UROCE_MTU_*; of both directions */
 	uint8_t timeout, retry_cnt, rnr_retry, min_rnr_timer, rd_atomic, dest_rd_atomic;
-	bool no_retry, no_rnr_retry, no_dest_rd_atomic;
+	bool no_retry, no_rnr_retry, no_dest_rd_atomic, no_rd_atomic;
 	uint32_t access;
 	uint8_t sqd_notify;
 	bool v6;

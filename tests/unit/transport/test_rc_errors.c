@@ -232,6 +232,18 @@ read_with_no_resources_is_an_invalid_request(void **state)
 }
 
 static void
+a_read_on_a_qp_that_may_have_none_outstanding_fails_at_once(void **state)
+{
+	struct rig r;
+
+	rig_up(&r, NULL, &(struct conn_opts){ .no_rd_atomic = true });
+	rig_read(&r, 1, 0, 8);
+	pair_settle(r.p);
+	assert_int_equal(next_error(&r.a->scq, 1, UROCE_WC_LOC_QP_OP_ERR), TP_VERR_NO_RD_ATOMIC);
+	rig_down(&r);
+}
+
+static void
 reads_beyond_max_dest_rd_atomic_are_refused(void **state)
 {
 	struct rig r;
@@ -476,6 +488,7 @@ main(void)
 		cmocka_unit_test(atomic_without_qp_access_is_refused),
 		cmocka_unit_test(unaligned_atomic_is_an_invalid_request),
 		cmocka_unit_test(read_with_no_resources_is_an_invalid_request),
+		cmocka_unit_test(a_read_on_a_qp_that_may_have_none_outstanding_fails_at_once),
 		cmocka_unit_test(reads_beyond_max_dest_rd_atomic_are_refused),
 		cmocka_unit_test(receive_too_small_fails_on_both_sides),
 		cmocka_unit_test(receive_with_bad_lkey_is_a_remote_op_err),
