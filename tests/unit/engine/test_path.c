@@ -380,7 +380,8 @@ write_crosses_the_wire(void **state)
 	program_connect(&b, &a, false);
 	writes_arrive(&a, &b);
 	writes_arrive(&b, &a);
-	assert_true(engine_stats(h[0].engines[0])->tx_packets > 2 * MEM_BYTES / 4096);
+	/* All data of the longest and of the small ones; how many ACKs there are besides depends on how they coalesce. */
+	assert_true(engine_stats(h[0].engines[0])->tx_packets >= MEM_BYTES / 4096 + 200);
 	assert_int_equal(engine_stats(h[0].engines[0])->tx_stuck_dropped, 0);
 	program_down(&a);
 	program_down(&b);
