@@ -270,6 +270,18 @@ struct rx_slot {
 	struct qp *qp; /* NULL: done with */
 };
 
+/* A CNP may well come when its QP's work is done and the QP gone. */
+static void
+rx_no_qp(struct transport *tp, const struct wire_pkt *p)
+{
+	if (p->op->flags & WIRE_F_CNP) {
+		tp->counters.rx_cnp++;
+		tp->counters.rp_cnp_ignored++;
+	} else {
+		tp->counters.rx_unknown_qp++;
+	}
+}
+
 /* Parse a packet, find its QP. @return false: it isn't RoCE. */
 static inline bool
 rx_parse(struct transport *tp, uint16_t port, struct rte_mbuf *m, bool trusted, struct rx_slot *s)
@@ -300,7 +312,7 @@ rx_parse(struct transport *tp, uint16_t port, struct rte_mbuf *m, bool trusted, 
 		tp->counters.rx_icrc_encapsulated++;
 		s->qp = NULL;
 	} else if (unlikely(s->qp == NULL)) {
-		tp->counters.rx_unknown_qp++;
+		rx_no_qp(tp, &s->p);
 	} else {
 		rte_prefetch0(s->qp);
 	}

@@ -221,7 +221,9 @@ cnp_from_a_stranger_is_ignored(void **state)
 	r.a->qp->qpn ^= 1;
 	inject_cnp(&r);
 	r.a->qp->qpn ^= 1;
-	assert_int_equal(counters(&r, 0)->rx_unknown_qp, 1);
+	assert_int_equal(counters(&r, 0)->rp_cnp_ignored, 2);
+	assert_int_equal(counters(&r, 0)->rx_cnp, 2);
+	assert_int_equal(counters(&r, 0)->rx_unknown_qp, 0);
 	assert_int_equal(counters(&r, 0)->rp_cnp_handled, 0);
 	rig_down(&r);
 }
