@@ -719,7 +719,8 @@ check_counters(struct sim_world *w)
 
 	for (ep = 0; ep < w->cfg.nb_eps; ep++)
 		for (i = 0; i < w->eps[ep].nb_engines; i++)
-			rnr |= transport_counters(w->eps[ep].engines[i].tp)->rnr_nak_sent != 0;
+			rnr |= transport_counters(w->eps[ep].engines[i].tp)->rnr_nak_sent != 0 ||
+			       transport_counters(w->eps[ep].engines[i].tp)->tail_loss_probes != 0;
 	if (w->hostile)
 		return;
 	CHECK_ZERO(w, always);
@@ -737,7 +738,7 @@ check_counters(struct sim_world *w)
 		CHECK_ZERO(w, undamaged);
 	if (!(w->cfg.faults & (SIM_F_CORRUPT | SIM_F_RECONNECT)))
 		CHECK_ZERO(w, same_peer);
-	/* Packets that are late, or of the connection before, look lost. */
+	/* Packets that are late, or of the connection before, look lost; what was sent again early may have been late only. */
 	if ((w->cfg.faults & (SIM_F_LINK | SIM_F_STALL | SIM_F_NO_MBUF | SIM_F_SLOW_TX)) || rnr || w->cfg.harsh)
 		return;
 	CHECK_ZERO(w, clean);
