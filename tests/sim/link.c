@@ -160,6 +160,11 @@ check_answer(struct sim_world *w, struct sim_qp *q, const struct wire_pkt *p)
 		q->nak_seen = true;
 		q->nak_psn = p->bth.psn;
 	} else if (WIRE_AETH_TYPE(syndrome) == WIRE_AETH_RNR_NAK) {
+		q->rnr_count = q->rnr_count != 0 && q->rnr_psn == p->bth.psn ? q->rnr_count + 1 : 1;
+		/* The first try and rnr_retry more (9.7.5.2.8); seven is for ever. */
+		if (w->cfg.lossless && q->attr.rnr_retry < 7 && q->rnr_count > q->attr.rnr_retry + 1u)
+			sim_fail(w, "QP %u: sends PSN %u %u times to a peer that isn't ready, rnr_retry is %u", q->id, p->bth.psn,
+				 q->rnr_count, q->attr.rnr_retry);
 		q->rnr_psn = p->bth.psn;
 		q->rnr_until = w->now_ns + wire_rnr_timer_ns(syndrome & 0x1f);
 	}
@@ -173,6 +178,8 @@ check_request(struct sim_world *w, const struct sim_qp *q, const struct wire_pkt
 	if (w->cfg.lossless && !(w->cfg.faults & (SIM_F_SLOW_TX | SIM_F_NO_MBUF)) && p->bth.psn == q->rnr_psn &&
 	    w->now_ns < q->rnr_until)
 		sim_fail(w, "QP %u: sends PSN %u again before the peer's RNR timer is over", q->id, p->bth.psn);
+	if (q->sqd_waiting && q->drained && qp_state(q->qp) == UROCE_QPS_SQD && !(w->cfg.faults & SIM_F_SLOW_TX))
+		sim_fail(w, "QP %u: sends PSN %u though its SQ is drained", q->id, p->bth.psn);
 }
 
 /* What a sender must never do, whatever the network does afterwards. */

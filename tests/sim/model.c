@@ -405,6 +405,9 @@ send_cqe(struct sim_world *w, struct sim_qp *q, const struct ring_cqe *e, union 
 	}
 	if (q->sq_error || q->sq_flush)
 		sim_fail(w, "QP %u: send %u succeeds after an error", q->id, i);
+	if (q->sqd_waiting && q->drained && (int32_t)(q->send_cq->ring.counter - q->drained_at) >= 0 &&
+	    qp_state(q->qp) == UROCE_QPS_SQD)
+		sim_fail(w, "QP %u: send %u completes after the SQ was drained", q->id, i);
 	if (!(op->flags & UROCE_SEND_SIGNALED) && !q->params.sq_sig_all)
 		sim_fail(w, "QP %u: unsignalled send %u completes", q->id, i);
 	if (!wc_opcode_fits(op, e->opcode) && op->plant != SIM_PLANT_OPCODE)
@@ -574,6 +577,18 @@ model_cqe(struct sim_world *w, struct sim_cq *c, const struct ring_cqe *e, union
 
 /* ---- Events ---- */
 
+/* @return the counter of the CQE that will be written next. */
+static uint32_t
+cq_written(const struct sim_cq *c)
+{
+	union ring_cqe_ctl ctl;
+	uint32_t n = c->ring.counter;
+
+	while (n - c->ring.counter < 1u << c->ring.order && ring_cq_ready(&c->ring, n, &ctl))
+		n++;
+	return n;
+}
+
 void
 model_event(struct sim_world *w, struct sim_qp *q, enum uroce_event type)
 {
@@ -588,6 +603,7 @@ model_event(struct sim_world *w, struct sim_qp *q, enum uroce_event type)
 		if (!q->sqd_waiting || q->drained)
 			sim_fail(w, "QP %u: SQ drained, but nobody waits for that", q->id);
 		q->drained = true;
+		q->drained_at = cq_written(q->send_cq);
 		break;
 	case UROCE_EVENT_COMM_EST:
 		if (q->events[type] > 1)

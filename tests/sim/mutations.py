@@ -75,8 +75,6 @@ MUTATIONS = [Mutation(*m) for m in (
      '\t\tr->replay |= (qp->res_pending >> (r - qp->res) & 1) == 0;\n',
      '\t\tmr_atomic(mr_get(tp->c.mrs, wire_get32(p->bthp + p->op->off_atomiceth + 8)), '
      'wire_get64(p->bthp + p->op->off_atomiceth), MR_FETCH_ADD, 1, 0, &r->va);\n'),
-    ('duplicate-passes-read', 'responder.c', 'a duplicate is acknowledged beyond a READ whose response may be lost',
-     '\t\t\tupto = wire_psn_add(r->psn, WIRE_PSN_MASK);\n', ''),
     ('write-length', 'responder.c', 'a WRITE may be shorter or longer than its RETH says',
      '\tif (f & WIRE_F_END ? p->payload_bytes != qp->r_left : p->payload_bytes >= qp->r_left)\n\t\treturn WIRE_NAK_INV_REQ;\n', ''),
     ('read-access', 'responder.c', 'a QP without remote read is read',
@@ -145,8 +143,6 @@ MUTATIONS = [Mutation(*m) for m in (
      'if (qp->state != UROCE_QPS_SQD || qp->sqd_told)'),
     ('flush-forgets-rq', 'qp.c', 'what is posted in ERR is not flushed',
      '\tif (rq)\n\t\tshared_store(&qp->shared->rq_watch, 0);\n', ''),
-    ('error-keeps-timer', 'qp.c', 'the timer of a QP in ERR runs on',
-     '\tstop_watching(qp, true);\n\tstop_timer(tp, qp);\n', '\tstop_watching(qp, true);\n'),
     # Admission.
     ('address-unchecked', 'transport.c', 'packets from anywhere are taken',
      'qp->service != WIRE_UD && !address_match(qp, p))', 'qp->service != WIRE_UD && qp == NULL)'),

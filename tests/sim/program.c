@@ -38,6 +38,7 @@ program_init(struct sim_world *w, struct sim_qp *q)
 	q->most_messages = 0;
 	q->nak_seen = false;
 	q->rnr_until = 0;
+	q->rnr_count = 0;
 	q->sq_base = q->sq.counter;
 	q->nb_ops = rng_one_in(r, 8) ? 0 : (uint32_t)rng_between(r, 1, c->ops);
 	q->ops = calloc(c->ops + 1, sizeof(*q->ops));

@@ -229,6 +229,8 @@ struct sim_qp {
 	uint32_t nak_psn;
 	uint32_t rnr_psn;            /**< RC: not to be sent again before rnr_until */
 	uint64_t rnr_until;
+	uint32_t rnr_count;          /**< RNR NAKs of rnr_psn */
+	uint32_t drained_at;         /**< counter of the send CQ when the SQ was drained */
 	uint32_t nb_consume;         /**< receives that posted ops take at the peer */
 	uint32_t rx_op;              /**< peer's ops before this one have been seen as received */
 	uint32_t nb_messages;        /**< received */
