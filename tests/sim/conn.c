@@ -250,6 +250,7 @@ conn_attributes(struct sim_world *w, struct sim_conn *c)
 		qp_path(&c->qp[i], ip6, &c->rng);
 		qp_attributes(w, &c->qp[i], c->mtu_code);
 		c->qp[i].attr.dest_qp_num = c->qp[!i].qpn;
+		c->qp[i].psn_next = c->qp[i].attr.sq_psn;
 		c->qp[i].attr.rq_psn = c->qp[!i].attr.sq_psn;
 	}
 	for (i = 0; i < 2; i++)
