@@ -101,6 +101,7 @@ config_from_seed(struct sim_config *c, uint64_t seed, const struct sim_override 
 	c->partition_every_ns = c->partition_ns * rng_between(&r, down_one_in, 10 * down_one_in);
 	c->poll_ns = (c->faults & SIM_F_SLOW_POLL) ? rng_between(&r, 20000, 500000) : rng_between(&r, 500, 5000);
 	c->wire_check = rng_one_in(&r, 4);
+	c->reorder_once = rng_one_in(&r, 2);
 
 	c->faults &= o->faults_mask;
 	c->ordered = (c->faults & (SIM_F_REORDER | SIM_F_DUP)) == 0;
