@@ -103,6 +103,7 @@ config_from_seed(struct sim_config *c, uint64_t seed, const struct sim_override 
 	c->wire_check = rng_one_in(&r, 4);
 	if (rng_one_in(&cc, 3))
 		c->cc = (enum tp_cc)rng_between(&cc, TP_CC_NONE + 1, TP_CC_ALGORITHMS - 1);
+	c->reorder_once = rng_one_in(&r, 2);
 
 	c->faults &= o->faults_mask;
 	c->ordered = (c->faults & (SIM_F_REORDER | SIM_F_DUP)) == 0;

@@ -213,15 +213,43 @@ check_sent(struct sim_world *w, uint32_t from, uint32_t to, struct rte_mbuf *m)
 		check_request(w, q->peer, &p);
 }
 
+/* Has this PSN been sent before? Only packets for RC QPs of good programs count. */
+static bool
+sent_before(struct sim_world *w, uint32_t to, struct rte_mbuf *m)
+{
+	const uint8_t *p = rte_pktmbuf_mtod(m, uint8_t *);
+	uint32_t off = WIRE_ETH_BYTES + (p[WIRE_ETH_BYTES] >> 4 == 4 ? WIRE_IPV4_BYTES : WIRE_IPV6_BYTES) + WIRE_UDP_BYTES;
+	struct wire_bth b;
+	struct sim_qp *q;
+	uint32_t which;
+	bool before;
+
+	wire_get_bth(p + off, &b);
+	q = packet_qp(w, to, b.dqpn);
+	if (q == NULL || WIRE_OPCODE_SERVICE(b.opcode) != WIRE_RC)
+		return false;
+	which = (wire_opcodes[b.opcode].flags & WIRE_F_RESPONSE) != 0;
+	if (q->most_round != q->round + 1) {
+		q->most_round = q->round + 1;
+		q->most_psn[0] = wire_psn_add(q->attr.rq_psn, WIRE_PSN_MASK);
+		q->most_psn[1] = wire_psn_add(q->attr.sq_psn, WIRE_PSN_MASK);
+	}
+	before = wire_psn_diff(b.psn, q->most_psn[which]) <= 0;
+	if (!before)
+		q->most_psn[which] = b.psn;
+	return before;
+}
+
 static void
 deliver(struct sim_world *w, struct sim_link *l, uint32_t from, uint32_t to, struct rte_mbuf *m)
 {
 	uint64_t at = l->free_at + w->cfg.delay_ns;
+	bool again = (w->cfg.faults & SIM_F_REORDER) && w->cfg.reorder_once && sent_before(w, to, m);
 	char text[160];
 
 	if (w->cfg.faults & SIM_F_JITTER)
 		at += rng_below(&l->rng, w->cfg.jitter_ns + 1);
-	if ((w->cfg.faults & SIM_F_REORDER) && rng_chance(&l->rng, w->cfg.reorder_ppm)) {
+	if ((w->cfg.faults & SIM_F_REORDER) && !again && rng_chance(&l->rng, w->cfg.reorder_ppm)) {
 		at += rng_below(&l->rng, w->cfg.reorder_ns);
 		w->stats.reordered++;
 	} else {

@@ -272,7 +272,7 @@ may_be_in_err(const struct sim_world *w, const struct sim_qp *q)
 	if (q->params.type != UROCE_QPT_RC)
 		return client_dead(q) || q->planted_local || (w->cfg.faults & SIM_F_PLANT_RECV);
 	return client_dead(q) || w->cfg.harsh || q->planted_local || q->planted_remote || p->planted_remote ||
-	       p->local_dereg != NULL || qp_cq_dead(p) ||
+	       p->local_dereg != NULL || qp_cq_dead(p) || q->attr.rnr_retry < 7 || p->attr.rnr_retry < 7 ||
 	       (w->cfg.faults & SIM_F_PLANT_RECV) || client_dead(p) || p->planted_local || q->target_mr.mr == NULL ||
 	       p->target_mr.mr == NULL;
 }
@@ -287,7 +287,7 @@ retries_may_run_out(const struct sim_world *w, const struct sim_qp *q, const str
 	/* On a good network the NAK arrives before the peer falls silent. */
 	if (q->params.type != UROCE_QPT_RC)
 		return false;
-	if (w->cfg.lossless && !p->client_err && !p->planted_local && !p->planted_remote && !qp_cq_dead(p) &&
+	if (w->cfg.lossless && p->attr.rnr_retry == 7 && !p->client_err && !p->planted_local && !p->planted_remote && !qp_cq_dead(p) &&
 	    !(w->cfg.faults & (SIM_F_PLANT_RECV | SIM_F_DEREG)))
 		return false;
 	/* A READ that is asked for again is not refused if its region has gone meanwhile, but dropped (C9-105). */
@@ -779,7 +779,7 @@ check_counters(struct sim_world *w)
 	if (!(w->cfg.faults & (SIM_F_CORRUPT | SIM_F_RECONNECT)))
 		CHECK_ZERO(w, same_peer);
 	if (!(w->cfg.faults & (SIM_F_LOSE | SIM_F_ENDS | SIM_F_STALL | SIM_F_NO_MBUF | SIM_F_SLOW_TX)) && !w->cfg.harsh) {
-		if (w->cfg.faults & SIM_F_REORDER)
+		if ((w->cfg.faults & SIM_F_REORDER) && !w->cfg.reorder_once)
 			check_few_timeouts(w);
 		else
 			CHECK_ZERO(w, nothing_lost);

@@ -97,6 +97,7 @@ struct sim_config {
 	uint64_t poll_ns;            /**< between a client's turns, on average */
 	enum tp_cc cc;               /**< of all endpoints */
 	bool harsh;                  /**< retries may run out though the peer lives */
+	bool reorder_once;           /**< what is sent again isn't overtaken again */
 	bool ordered;                /**< the network keeps packets in order and delivers them at most once */
 	bool lossless;               /**< ... and loses none */
 	bool wire_check;             /**< parse every packet that is sent */
@@ -231,6 +232,8 @@ struct sim_qp {
 	uint32_t rnr_psn;            /**< RC: not to be sent again before rnr_until */
 	uint64_t rnr_until;
 	uint32_t rnr_count;          /**< RNR NAKs of rnr_psn */
+	uint32_t most_psn[2];        /**< highest PSN of requests and of responses that are under way to it, and round it counts for */
+	uint32_t most_round;
 	uint32_t drained_at;         /**< counter of the send CQ when the SQ was drained */
 	uint32_t nb_consume;         /**< receives that posted ops take at the peer */
 	uint32_t rx_op;              /**< peer's ops before this one have been seen as received */
