@@ -213,9 +213,12 @@ check_sent(struct sim_world *w, uint32_t from, uint32_t to, struct rte_mbuf *m)
 		check_request(w, q->peer, &p);
 }
 
-/* Has this PSN been sent before? Only packets for RC QPs of good programs count. */
+/*
+ * Has this PSN been sent before? Only packets for RC QPs of good programs count. ACKs keep their order too: a NAK behind a later
+ * ACK is as good as lost.
+ */
 static bool
-sent_before(struct sim_world *w, uint32_t to, struct rte_mbuf *m)
+keeps_place(struct sim_world *w, uint32_t to, struct rte_mbuf *m)
 {
 	const uint8_t *p = rte_pktmbuf_mtod(m, uint8_t *);
 	uint32_t off = WIRE_ETH_BYTES + (p[WIRE_ETH_BYTES] >> 4 == 4 ? WIRE_IPV4_BYTES : WIRE_IPV6_BYTES) + WIRE_UDP_BYTES;
@@ -228,6 +231,8 @@ sent_before(struct sim_world *w, uint32_t to, struct rte_mbuf *m)
 	q = packet_qp(w, to, b.dqpn);
 	if (q == NULL || WIRE_OPCODE_SERVICE(b.opcode) != WIRE_RC)
 		return false;
+	if (WIRE_OPCODE_OP(b.opcode) == WIRE_OP_ACK)
+		return true;
 	which = (wire_opcodes[b.opcode].flags & WIRE_F_RESPONSE) != 0;
 	if (q->most_round != q->round + 1) {
 		q->most_round = q->round + 1;
@@ -244,7 +249,7 @@ static void
 deliver(struct sim_world *w, struct sim_link *l, uint32_t from, uint32_t to, struct rte_mbuf *m)
 {
 	uint64_t at = l->free_at + w->cfg.delay_ns;
-	bool again = (w->cfg.faults & SIM_F_REORDER) && w->cfg.reorder_once && sent_before(w, to, m);
+	bool again = (w->cfg.faults & SIM_F_REORDER) && w->cfg.reorder_once && keeps_place(w, to, m);
 	char text[160];
 
 	if (w->cfg.faults & SIM_F_JITTER)

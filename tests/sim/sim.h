@@ -97,7 +97,7 @@ struct sim_config {
 	uint64_t poll_ns;            /**< between a client's turns, on average */
 	enum tp_cc cc;               /**< of all endpoints */
 	bool harsh;                  /**< retries may run out though the peer lives */
-	bool reorder_once;           /**< what is sent again isn't overtaken again */
+	bool reorder_once;           /**< what is sent again isn't overtaken again, nor are NAKs */
 	bool ordered;                /**< the network keeps packets in order and delivers them at most once */
 	bool lossless;               /**< ... and loses none */
 	bool wire_check;             /**< parse every packet that is sent */
