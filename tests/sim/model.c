@@ -735,7 +735,7 @@ check_counters(struct sim_world *w)
 		Z(resp_rd_atomic_exceeded),
 	};
 	static const struct must_be_zero polled[] = { Z(cq_overrun) };
-	static const struct must_be_zero reliable[] = { Z(rx_ud_no_wqe), Z(rx_uc_no_wqe), Z(rx_uc_gap), Z(rx_bad_qkey) };
+	static const struct must_be_zero reliable[] = { Z(rx_ud_no_wqe), Z(rx_uc_no_wqe), Z(rx_uc_gap), Z(rx_uc_rest), Z(rx_bad_qkey) };
 	static const struct must_be_zero right_qkey[] = { Z(rx_bad_qkey) };
 	static const struct must_be_zero one_engine[] = { Z(rx_handoff) };
 	static const struct must_be_zero enough[] = { Z(tx_no_mbuf) };
