@@ -28,9 +28,11 @@ refuse(struct transport *tp, struct qp *qp, uint8_t syndrome, uint32_t psn)
 }
 
 static void
-out_of_sequence(struct transport *tp, struct qp *qp)
+out_of_sequence(struct transport *tp, struct qp *qp, uint32_t psn)
 {
 	tp->counters.out_of_sequence++;
+	if (qp->told == TP_TOLD_NOTHING || wire_psn_diff(psn, qp->psn_dropped) > 0)
+		qp->psn_dropped = psn;
 	/* Once per gap; and not while the peer waits for the end of an RNR timer (hfi1 does the same). */
 	if (qp->told != TP_TOLD_NOTHING)
 		return;
@@ -42,9 +44,32 @@ out_of_sequence(struct transport *tp, struct qp *qp)
 static void
 not_ready(struct transport *tp, struct qp *qp)
 {
+	if (qp->told == TP_TOLD_NOTHING)
+		qp->psn_dropped = qp->epsn;
 	qp->told = TP_TOLD_RNR;
 	qp->reply = TP_REPLY_RNR;
 	qp_reply_later(tp, qp);
+}
+
+/*
+ * epsn has moved, after something beyond it was dropped or refused. If the NAK still waits to be sent it now asks for what comes
+ * next, provided that was dropped: the peer has no other way to know. @return true if so.
+ */
+static bool
+gap_remains(struct qp *qp)
+{
+	bool unsent = qp->reply == TP_REPLY_NAK_SEQ || qp->reply == TP_REPLY_RNR;
+
+	if (unsent && wire_psn_diff(qp->psn_dropped, qp->epsn) >= 0) {
+		qp->told = TP_TOLD_SEQ;
+		qp->reply = TP_REPLY_NAK_SEQ;
+		return true;
+	}
+	qp->told = TP_TOLD_NOTHING;
+	/* It stood for an ACK that may be owed. */
+	if (unsent)
+		qp->reply = TP_REPLY_ACK;
+	return false;
 }
 
 /* The expected packet came and was executed. */
@@ -52,13 +77,11 @@ static inline void
 accepted(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 {
 	qp->epsn = wire_psn_add(qp->epsn, 1);
-	qp->told = TP_TOLD_NOTHING;
+	if (unlikely(qp->told != TP_TOLD_NOTHING) && gap_remains(qp))
+		return;
 	if (p->bth.ackreq) {
 		qp->reply = TP_REPLY_ACK;
 		qp_reply_later(tp, qp);
-	} else if (unlikely(qp->reply == TP_REPLY_NAK_SEQ || qp->reply == TP_REPLY_RNR)) {
-		/* Not yet sent, no longer true. */
-		qp->reply = TP_REPLY_NONE;
 	}
 }
 
@@ -264,9 +287,9 @@ res_accept(struct transport *tp, struct qp *qp, struct tp_res *r, uint32_t packe
 	qp->res_pending |= UINT64_C(1) << qp->res_head;
 	qp->res_head = qp->res_head + 1 == qp->res_max ? 0 : qp->res_head + 1;
 	qp->epsn = wire_psn_add(r->last_psn, 1);
-	qp->told = TP_TOLD_NOTHING;
 	/* The response acknowledges everything before it too (9.7.5.1.2). */
-	qp->reply = TP_REPLY_NONE;
+	if (likely(qp->told == TP_TOLD_NOTHING) || !gap_remains(qp))
+		qp->reply = TP_REPLY_NONE;
 	/* C9-148: once, when accepted. */
 	qp->msn = wire_psn_add(qp->msn, 1);
 	qp_reply_later(tp, qp);
@@ -452,7 +475,7 @@ responder_rx(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 
 	if (unlikely(ahead != 0)) {
 		if (ahead > 0)
-			out_of_sequence(tp, qp);
+			out_of_sequence(tp, qp, p->bth.psn);
 		else
 			duplicate(tp, qp, p);
 		return;

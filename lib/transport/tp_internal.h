@@ -229,6 +229,7 @@ struct qp {
 	uint8_t min_rnr_timer;
 	uint8_t res_max, res_head;  /**< res[]: size; next to overwrite, which is the oldest */
 	uint32_t reply_psn;
+	uint32_t psn_dropped;       /**< the last PSN that was dropped behind a gap, while told says there is one */
 	uint32_t r_length;          /**< bytes of the message so far */
 	uint32_t r_left;            /**< WRITE: bytes to come */
 	uint32_t r_rkey;

@@ -27,7 +27,11 @@ in_sequence(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 	}
 	if (middle && expected)
 		return true;
-	tp->counters.rx_uc_gap += qp->rmsg != TP_RMSG_DROP;
+	/* The rest of a message that was given up, for whatever reason. */
+	if (qp->rmsg == TP_RMSG_DROP)
+		tp->counters.rx_uc_rest++;
+	else
+		tp->counters.rx_uc_gap++;
 	drop_message(qp);
 	return false;
 }

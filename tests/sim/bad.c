@@ -198,20 +198,39 @@ too_many_reads(struct sim_world *w, struct hostile *h, struct victim *v)
 		sim_fail(w, "%u READs at once are accepted, the limit is %u", HOSTILE_RD + 1, HOSTILE_RD);
 }
 
+/* What a QP remembers of its last connection answers nothing in the next one. */
+static void
+old_atomic(struct sim_world *w, struct hostile *h, struct victim *v)
+{
+	static const struct bad_step atomic = { WIRE_OP_FETCH_ADD, 0, 0, 0 };
+	uint32_t psn = v->attr.rq_psn;
+	struct tp_counters old = *transport_counters(v->tp);
+
+	send_step(w, h, v, &atomic, psn, false);
+	v->attr.rq_psn = (psn + 1) & WIRE_PSN_MASK;
+	victim_to(w, v, UROCE_QPS_RTS);
+	send_step(w, h, v, &atomic, psn, false);
+	v->attr.rq_psn = psn;
+	if (transport_counters(v->tp)->rx_packets != old.rx_packets + 2)
+		return;
+	if (transport_counters(v->tp)->rx_duplicate_dropped != old.rx_duplicate_dropped + 1)
+		sim_fail(w, "an atomic of the connection before is answered");
+}
+
 void
 bad_request(struct sim_world *w, struct hostile *h, struct victim *v)
 {
-	uint32_t n = sizeof(cases) / sizeof(cases[0]), i = (uint32_t)rng_below(&h->rng, n + 1), psn = v->attr.rq_psn;
+	uint32_t n = sizeof(cases) / sizeof(cases[0]), i = (uint32_t)rng_below(&h->rng, n + 2), psn = v->attr.rq_psn;
 	uint32_t packets = 1;
 	const struct bad_case *c = &cases[i];
 	struct tp_counters old;
 
-	if (v->type == UROCE_QPT_UD || (i < n && v->type == UROCE_QPT_UC && !c->uc) || (i == n && v->type == UROCE_QPT_UC))
+	if (v->type == UROCE_QPT_UD || (i < n && v->type == UROCE_QPT_UC && !c->uc) || (i >= n && v->type == UROCE_QPT_UC))
 		return;
 	victim_to(w, v, rng_one_in(&h->rng, 2) ? UROCE_QPS_RTR : UROCE_QPS_RTS);
 	world_run_at(w, v->ep->id, w->now_ns);
-	if (i == n) {
-		too_many_reads(w, h, v);
+	if (i >= n) {
+		i == n ? too_many_reads(w, h, v) : old_atomic(w, h, v);
 		return;
 	}
 	old = *transport_counters(v->tp);

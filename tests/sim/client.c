@@ -120,6 +120,18 @@ wrong_opcode(const struct sim_qp *q, const struct sim_op *op)
 	       q->params.type == UROCE_QPT_UC ? UROCE_WR_RDMA_READ : UROCE_WR_FLUSH;
 }
 
+/* PSNs are given out in the order of posting, one per packet, to a READ one per packet of its response (9.7.1). */
+static void
+count_psns(struct sim_qp *q, struct sim_op *op)
+{
+	uint32_t packets = ring_op_has_operands(op->opcode) ? 1 : wire_packets(op->len, 7 + q->attr.path_mtu);
+
+	op->last_psn = wire_psn_add(q->psn_next, packets - 1);
+	q->psn_next = wire_psn_add(op->last_psn, 1);
+	/* A READ may be asked for in any number of parts. */
+	q->most_messages += op->opcode == UROCE_WR_RDMA_READ ? packets : 1;
+}
+
 static void
 post_send(struct sim_world *w, struct sim_qp *q)
 {
@@ -131,6 +143,7 @@ post_send(struct sim_world *w, struct sim_qp *q)
 	unsigned int i;
 
 	program_op(w, q, op);
+	count_psns(q, op);
 	op->posted_ns = w->now_ns;
 	e->wr_id = op->wr_id;
 	e->imm = op->imm;

@@ -59,6 +59,8 @@ config_from_seed(struct sim_config *c, uint64_t seed, const struct sim_override 
 
 	memset(c, 0, sizeof(*c));
 	c->seed = seed;
+	if (rng_one_in(&cc, 3))
+		c->cc = (enum tp_cc)rng_between(&cc, TP_CC_NONE + 1, TP_CC_ALGORITHMS - 1);
 	for (i = 0; i < SIM_NB_FAULTS; i++)
 		if (rng_one_in(&r, fault_one_in[i]))
 			c->faults |= 1u << i;
@@ -92,7 +94,8 @@ config_from_seed(struct sim_config *c, uint64_t seed, const struct sim_override 
 	c->loss_ppm = (uint32_t)rng_between(&r, 100, lost);
 	c->dup_ppm = (uint32_t)rng_between(&r, 100, 100000);
 	c->reorder_ppm = (uint32_t)rng_between(&r, 100, 100000);
-	c->reorder_ns = rng_between(&r, 100, 30000);
+	/* Often no more than a few packets, so that they overtake one another within a turn. */
+	c->reorder_ns = rng_between(&r, 100, rng_one_in(&r, 2) ? 2000 : 30000);
 	c->corrupt_ppm = (uint32_t)rng_between(&r, 100, lost);
 	c->ecn_ppm = (uint32_t)rng_between(&r, 100, 300000);
 	c->burst_ns = rng_between(&r, 1000, c->harsh ? 200000 : 40000);
@@ -101,8 +104,7 @@ config_from_seed(struct sim_config *c, uint64_t seed, const struct sim_override 
 	c->partition_every_ns = c->partition_ns * rng_between(&r, down_one_in, 10 * down_one_in);
 	c->poll_ns = (c->faults & SIM_F_SLOW_POLL) ? rng_between(&r, 20000, 500000) : rng_between(&r, 500, 5000);
 	c->wire_check = rng_one_in(&r, 4);
-	if (rng_one_in(&cc, 3))
-		c->cc = (enum tp_cc)rng_between(&cc, TP_CC_NONE + 1, TP_CC_ALGORITHMS - 1);
+	c->reorder_once = !rng_one_in(&r, 4);
 
 	c->faults &= o->faults_mask;
 	c->ordered = (c->faults & (SIM_F_REORDER | SIM_F_DUP)) == 0;

@@ -127,7 +127,7 @@ qp_attributes(struct sim_world *w, struct sim_qp *q, uint32_t mtu_code)
 	if (w->cfg.lossless && !harsh && (w->cfg.faults & SIM_F_ENDS) == 0 && rng_one_in(r, 4))
 		a->timeout = 0;
 	a->retry_cnt = harsh ? (uint8_t)rng_below(r, 8) : 7;
-	a->rnr_retry = harsh ? (uint8_t)rng_below(r, 8) : 7;
+	a->rnr_retry = harsh || ((w->cfg.faults & SIM_F_ERR) && rng_one_in(r, 3)) ? (uint8_t)rng_below(r, 8) : 7;
 	a->min_rnr_timer = (uint8_t)(rng_one_in(r, 20) ? 0 : rng_between(r, 1, 14));
 	a->max_rd_atomic = (uint8_t)rng_between(r, 1, rng_one_in(r, 3) ? UROCE_MAX_RD_ATOMIC : 4);
 }
@@ -250,6 +250,7 @@ conn_attributes(struct sim_world *w, struct sim_conn *c)
 		qp_path(&c->qp[i], ip6, &c->rng);
 		qp_attributes(w, &c->qp[i], c->mtu_code);
 		c->qp[i].attr.dest_qp_num = c->qp[!i].qpn;
+		c->qp[i].psn_next = c->qp[i].attr.sq_psn;
 		c->qp[i].attr.rq_psn = c->qp[!i].attr.sq_psn;
 	}
 	for (i = 0; i < 2; i++)

@@ -392,6 +392,28 @@ random_headers(const struct victim *v, const struct wire_opcode *op, struct forg
 		wire_put32(bth + op->off_deth, HOSTILE_QKEY);
 }
 
+/*
+ * Every packet leaves a trace: a counter, or the QP has moved on. A request that finds no receive is counted when the RNR NAK
+ * is sent.
+ */
+static void
+check_trace(struct sim_world *w, const struct victim *v, const struct forged *f, const struct tp_counters *old,
+	    const struct uroce_qp_attr *before)
+{
+	struct tp_counters now = *transport_counters(v->tp);
+	struct uroce_qp_attr after;
+
+	qp_query(v->qp, &after);
+	if (now.rx_packets == old->rx_packets || memcmp(before, &after, sizeof(after)) != 0 ||
+	    (v->type == UROCE_QPT_RC && (wire_opcodes[f->bth.opcode].flags & WIRE_F_RQ)))
+		return;
+	now.rx_packets = old->rx_packets;
+	now.rx_bytes = old->rx_bytes;
+	if (memcmp(&now, old, sizeof(now)) == 0)
+		sim_fail(w, "a packet of opcode 0x%02x, PSN %u, %u bytes for a victim (type %u, %s) vanishes without trace",
+			 f->bth.opcode, f->bth.psn, f->payload_bytes, v->type, qp_state_name(qp_state(v->qp)));
+}
+
 static void
 random_packet(struct sim_world *w, struct victim *v)
 {
@@ -399,6 +421,8 @@ random_packet(struct sim_world *w, struct victim *v)
 	struct rng *r = &hostile.rng;
 	const struct wire_opcode *op;
 	struct forged f = { .from = way_back(&v->path) };
+	struct uroce_qp_attr before;
+	struct tp_counters old;
 
 	f.bth.opcode = (uint8_t)rng_next(r);
 	if (!rng_one_in(r, 8))
@@ -414,7 +438,10 @@ random_packet(struct sim_world *w, struct victim *v)
 	if ((op->flags & WIRE_F_PAYLOAD) || rng_one_in(r, 16))
 		f.payload_bytes = rng_one_in(r, 2) ? HOSTILE_MTU : (uint32_t)rng_below(r, 2 * HOSTILE_MTU);
 	random_headers(v, op, &f);
+	old = *transport_counters(v->tp);
+	qp_query(v->qp, &before);
 	forged_deliver(w, v->tp, &f);
+	check_trace(w, v, &f, &old, &before);
 	world_run_at(w, v->ep->id, w->now_ns);
 }
 

@@ -110,12 +110,85 @@ link_describe(char *buf, size_t len, struct rte_mbuf *m)
 			 wire_get24(p.bthp + p.op->off_aeth + 1));
 }
 
+/* The QP of a good program that a packet is for. */
+static struct sim_qp *
+packet_qp(struct sim_world *w, uint32_t ep, uint32_t qpn)
+{
+	uint32_t i;
+
+	for (i = 0; i < 2 * w->cfg.nb_conns; i++) {
+		struct sim_qp *q = &w->conns[i / 2].qp[i & 1];
+
+		if (q->ep->id == ep && q->qpn == qpn && q->params.type == UROCE_QPT_RC && q->qp != NULL)
+			return q;
+	}
+	return NULL;
+}
+
+/*
+ * The MSN says how many of the requester's messages the responder has completed, READs when it accepts them (9.7.7.1,
+ * C9-148): at least those that end before the packet's PSN, or with it if the packet acknowledges it.
+ */
+static void
+check_msn(struct sim_world *w, const struct sim_qp *q, const struct wire_pkt *p, bool with_it)
+{
+	uint32_t msn = wire_get24(p->bthp + p->op->off_aeth + 1), least = 0;
+
+	while (least < q->nb_posted && wire_psn_diff(q->ops[least].last_psn, p->bth.psn) < with_it)
+		least++;
+	if (msn < least || msn > q->most_messages)
+		sim_fail(w, "QP %u: %s of PSN %u has MSN %u; of %u posted %u are complete", q->peer->id, p->op->name, p->bth.psn,
+			 msn, q->most_messages, least);
+}
+
+/* What a responder says in answer to q's requests. */
+static void
+check_answer(struct sim_world *w, struct sim_qp *q, const struct wire_pkt *p)
+{
+	uint8_t syndrome;
+
+	/* A packet that waited since another round: its PSN is far away. */
+	if ((p->op->flags & WIRE_F_AETH) == 0 || wire_psn_diff(p->bth.psn, q->attr.sq_psn) < 0 ||
+	    wire_psn_diff(p->bth.psn, q->psn_next) > 0)
+		return;
+	syndrome = p->bthp[p->op->off_aeth];
+	check_msn(w, q, p, WIRE_AETH_TYPE(syndrome) == WIRE_AETH_ACK);
+	if (syndrome == WIRE_NAK_PSN_SEQ) {
+		/* 9.7.5.2.8: once, until what is missing has come. */
+		if (q->nak_seen && q->nak_psn == p->bth.psn)
+			sim_fail(w, "QP %u: asks twice for PSN %u", q->peer->id, p->bth.psn);
+		q->nak_seen = true;
+		q->nak_psn = p->bth.psn;
+	} else if (WIRE_AETH_TYPE(syndrome) == WIRE_AETH_RNR_NAK) {
+		q->rnr_count = q->rnr_count != 0 && q->rnr_psn == p->bth.psn ? q->rnr_count + 1 : 1;
+		/* The first try and rnr_retry more (9.7.5.2.8); seven is for ever. */
+		if (w->cfg.lossless && q->attr.rnr_retry < 7 && q->rnr_count > q->attr.rnr_retry + 1u)
+			sim_fail(w, "QP %u: sends PSN %u %u times to a peer that isn't ready, rnr_retry is %u", q->id, p->bth.psn,
+				 q->rnr_count, q->attr.rnr_retry);
+		q->rnr_psn = p->bth.psn;
+		q->rnr_until = w->now_ns + wire_rnr_timer_ns(syndrome & 0x1f);
+	}
+}
+
+/* What q's requester sends. */
+static void
+check_request(struct sim_world *w, const struct sim_qp *q, const struct wire_pkt *p)
+{
+	/* Where no NAK is lost none is overlooked (9.7.5.2.8). */
+	if (w->cfg.lossless && !(w->cfg.faults & (SIM_F_SLOW_TX | SIM_F_NO_MBUF)) && p->bth.psn == q->rnr_psn &&
+	    w->now_ns < q->rnr_until)
+		sim_fail(w, "QP %u: sends PSN %u again before the peer's RNR timer is over", q->id, p->bth.psn);
+	if (q->sqd_waiting && q->drained && qp_state(q->qp) == UROCE_QPS_SQD && !(w->cfg.faults & SIM_F_SLOW_TX))
+		sim_fail(w, "QP %u: sends PSN %u though its SQ is drained", q->id, p->bth.psn);
+}
+
 /* What a sender must never do, whatever the network does afterwards. */
 static void
-check_sent(struct sim_world *w, uint32_t from, struct rte_mbuf *m)
+check_sent(struct sim_world *w, uint32_t from, uint32_t to, struct rte_mbuf *m)
 {
 	struct wire_pkt p = { 0 };
 	enum wire_verdict v;
+	struct sim_qp *q;
 
 	if (m->nb_segs != 1 || rte_pktmbuf_data_len(m) > WIRE_MAX_FRAME_BYTES) {
 		sim_fail(w, "endpoint %u sends a packet of %u segments, %u bytes", from, m->nb_segs,
@@ -129,17 +202,59 @@ check_sent(struct sim_world *w, uint32_t from, struct rte_mbuf *m)
 		sim_fail(w, "endpoint %u sends %s without MigReq", from, p.op->name);
 	else if ((p.op->flags & WIRE_F_READ_RESP) && p.bth.ackreq)
 		sim_fail(w, "endpoint %u asks to acknowledge a READ response", from);
+	if (w->failed)
+		return;
+	q = packet_qp(w, to, p.bth.dqpn);
+	if (q == NULL || WIRE_OPCODE_SERVICE(p.bth.opcode) != WIRE_RC || q->peer->ep->id != from)
+		return;
+	if (p.op->flags & WIRE_F_RESPONSE)
+		check_answer(w, q, &p);
+	else
+		check_request(w, q->peer, &p);
+}
+
+/*
+ * Has this PSN been sent before? Only packets for RC QPs of good programs count. ACKs keep their order too: a NAK behind a later
+ * ACK is as good as lost.
+ */
+static bool
+keeps_place(struct sim_world *w, uint32_t to, struct rte_mbuf *m)
+{
+	const uint8_t *p = rte_pktmbuf_mtod(m, uint8_t *);
+	uint32_t off = WIRE_ETH_BYTES + (p[WIRE_ETH_BYTES] >> 4 == 4 ? WIRE_IPV4_BYTES : WIRE_IPV6_BYTES) + WIRE_UDP_BYTES;
+	struct wire_bth b;
+	struct sim_qp *q;
+	uint32_t which;
+	bool before;
+
+	wire_get_bth(p + off, &b);
+	q = packet_qp(w, to, b.dqpn);
+	if (q == NULL || WIRE_OPCODE_SERVICE(b.opcode) != WIRE_RC)
+		return false;
+	if (WIRE_OPCODE_OP(b.opcode) == WIRE_OP_ACK)
+		return true;
+	which = (wire_opcodes[b.opcode].flags & WIRE_F_RESPONSE) != 0;
+	if (q->most_round != q->round + 1) {
+		q->most_round = q->round + 1;
+		q->most_psn[0] = wire_psn_add(q->attr.rq_psn, WIRE_PSN_MASK);
+		q->most_psn[1] = wire_psn_add(q->attr.sq_psn, WIRE_PSN_MASK);
+	}
+	before = wire_psn_diff(b.psn, q->most_psn[which]) <= 0;
+	if (!before)
+		q->most_psn[which] = b.psn;
+	return before;
 }
 
 static void
 deliver(struct sim_world *w, struct sim_link *l, uint32_t from, uint32_t to, struct rte_mbuf *m)
 {
 	uint64_t at = l->free_at + w->cfg.delay_ns;
+	bool again = (w->cfg.faults & SIM_F_REORDER) && w->cfg.reorder_once && keeps_place(w, to, m);
 	char text[160];
 
 	if (w->cfg.faults & SIM_F_JITTER)
 		at += rng_below(&l->rng, w->cfg.jitter_ns + 1);
-	if ((w->cfg.faults & SIM_F_REORDER) && rng_chance(&l->rng, w->cfg.reorder_ppm)) {
+	if ((w->cfg.faults & SIM_F_REORDER) && !again && rng_chance(&l->rng, w->cfg.reorder_ppm)) {
 		at += rng_below(&l->rng, w->cfg.reorder_ns);
 		w->stats.reordered++;
 	} else {
@@ -181,8 +296,8 @@ link_send(struct sim_world *w, uint32_t from, struct rte_mbuf *m)
 
 	w->stats.packets++;
 	w->stats.bytes += rte_pktmbuf_pkt_len(m);
-	if (w->cfg.wire_check)
-		check_sent(w, from, m);
+	if (w->cfg.wire_check && !w->failed)
+		check_sent(w, from, to, m);
 	if (to >= w->cfg.nb_eps) {
 		sim_fail(w, "endpoint %u sends to an unknown MAC", from);
 		rte_pktmbuf_free(m);

@@ -35,6 +35,10 @@ program_init(struct sim_world *w, struct sim_qp *q)
 	q->client_err = q->sq_error = q->rq_error = q->sq_flush = q->rq_flush = false;
 	q->sqd_waiting = q->drained = q->abandoned = false;
 	memset(q->events, 0, sizeof(q->events));
+	q->most_messages = 0;
+	q->nak_seen = false;
+	q->rnr_until = 0;
+	q->rnr_count = 0;
 	q->sq_base = q->sq.counter;
 	q->nb_ops = rng_one_in(r, 8) ? 0 : (uint32_t)rng_between(r, 1, c->ops);
 	q->ops = calloc(c->ops + 1, sizeof(*q->ops));

@@ -76,6 +76,8 @@ enum {
 #define SIM_F_LINK \
 	(SIM_F_LOSS | SIM_F_BURST | SIM_F_REORDER | SIM_F_DUP | SIM_F_CORRUPT | SIM_F_PARTITION)
 
+/** Faults that lose packets. */
+#define SIM_F_LOSE (SIM_F_LOSS | SIM_F_BURST | SIM_F_CORRUPT | SIM_F_PARTITION)
 /** Faults that end connections. */
 #define SIM_F_ENDS \
 	(SIM_F_ERR | SIM_F_DEREG | SIM_F_PLANT_LOCAL | SIM_F_PLANT_REMOTE | SIM_F_PLANT_RECV | SIM_F_CQ_SMALL)
@@ -95,6 +97,7 @@ struct sim_config {
 	uint64_t poll_ns;            /**< between a client's turns, on average */
 	enum tp_cc cc;               /**< of all endpoints */
 	bool harsh;                  /**< retries may run out though the peer lives */
+	bool reorder_once;           /**< what is sent again isn't overtaken again, nor are NAKs */
 	bool ordered;                /**< the network keeps packets in order and delivers them at most once */
 	bool lossless;               /**< ... and loses none */
 	bool wire_check;             /**< parse every packet that is sent */
@@ -133,6 +136,7 @@ struct sim_op {
 	uint32_t len;
 	uint32_t imm;
 	uint32_t target_off;         /**< WRITE, READ: into the peer's target area; atomics: word */
+	uint32_t last_psn;           /**< RC */
 	uint32_t consume;            /**< SEND, WRITE_IMM: number of the receive it takes, per direction */
 	uint64_t compare_add, swap, old;
 	struct sim_piece pieces[SIM_MAX_SGE];
@@ -221,6 +225,16 @@ struct sim_qp {
 	struct sim_op *ops;
 	uint32_t nb_ops;             /**< to be posted in all */
 	uint32_t nb_posted, nb_retired;
+	uint32_t psn_next;           /**< RC: of the next operation */
+	uint32_t most_messages;      /**< RC: that the peer can count in what was posted */
+	bool nak_seen;               /**< RC: the peer has asked for nak_psn */
+	uint32_t nak_psn;
+	uint32_t rnr_psn;            /**< RC: not to be sent again before rnr_until */
+	uint64_t rnr_until;
+	uint32_t rnr_count;          /**< RNR NAKs of rnr_psn */
+	uint32_t most_psn[2];        /**< highest PSN of requests and of responses that are under way to it, and round it counts for */
+	uint32_t most_round;
+	uint32_t drained_at;         /**< counter of the send CQ when the SQ was drained */
 	uint32_t nb_consume;         /**< receives that posted ops take at the peer */
 	uint32_t rx_op;              /**< peer's ops before this one have been seen as received */
 	uint32_t nb_messages;        /**< received */

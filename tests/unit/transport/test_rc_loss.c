@@ -47,6 +47,64 @@ sequence_nak_sent_once_per_gap(void **state)
 	rig_down(&r);
 }
 
+/* A request without bytes, to b; nobody takes a turn. */
+static void
+inject_empty(struct rig *r, uint8_t opcode, uint32_t psn)
+{
+	uint8_t reth[WIRE_RETH_BYTES] = { 0 };
+
+	pair_inject(r->p, r->b, &(struct wire_bth){ .opcode = opcode, .psn = psn, .ackreq = true }, reth, sizeof(reth));
+}
+
+static void
+gap_that_moves_before_the_nak_is_sent_is_still_asked_for(void **state)
+{
+	static const uint8_t late[] = { WIRE_OP_WRITE_ONLY, WIRE_OP_READ_REQUEST };
+
+	for (unsigned int i = 0; i < 2; i++) {
+		const struct note *n;
+		struct rig r;
+
+		rig_up(&r, NULL, NULL);
+		/* 100 was overtaken by both others; all three arrive in one burst. */
+		inject_empty(&r, WIRE_OP_WRITE_ONLY, 101);
+		inject_empty(&r, WIRE_OP_WRITE_ONLY, 102);
+		inject_empty(&r, late[i], 100);
+		pair_settle(r.p);
+		n = &r.p->log[r.p->nb_log - 1];
+		assert_int_equal(n->syndrome, WIRE_NAK_PSN_SEQ);
+		assert_int_equal(n->bth.psn, 101);
+		assert_int_equal(n->msn, 1);
+		inject_empty(&r, WIRE_OP_WRITE_ONLY, 101);
+		inject_empty(&r, WIRE_OP_WRITE_ONLY, 102);
+		pair_settle(r.p);
+		n = &r.p->log[r.p->nb_log - 1];
+		assert_int_equal(WIRE_AETH_TYPE(n->syndrome), WIRE_AETH_ACK);
+		assert_int_equal(n->bth.psn, 102);
+		assert_int_equal(pair_count_syndrome(r.p, 1, WIRE_NAK_PSN_SEQ), 1);
+		rig_down(&r);
+	}
+}
+
+static void
+gap_that_closes_before_the_nak_is_sent_is_acknowledged(void **state)
+{
+	const struct note *n;
+	struct rig r;
+
+	rig_up(&r, NULL, NULL);
+	/* 101 arrives twice, before and behind 100. */
+	inject_empty(&r, WIRE_OP_WRITE_ONLY, 101);
+	inject_empty(&r, WIRE_OP_WRITE_ONLY, 100);
+	inject_empty(&r, WIRE_OP_WRITE_ONLY, 101);
+	pair_settle(r.p);
+	assert_int_equal(pair_count(r.p, 1, WIRE_OP_ACK), 1);
+	n = &r.p->log[r.p->nb_log - 1];
+	assert_int_equal(WIRE_AETH_TYPE(n->syndrome), WIRE_AETH_ACK);
+	assert_int_equal(n->bth.psn, 101);
+	rig_down(&r);
+}
+
 static void
 lost_tail_is_resent_after_the_timeout(void **state)
 {
@@ -635,6 +693,8 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(lost_packet_is_nakked_and_resent),
 		cmocka_unit_test(sequence_nak_sent_once_per_gap),
+		cmocka_unit_test(gap_that_moves_before_the_nak_is_sent_is_still_asked_for),
+		cmocka_unit_test(gap_that_closes_before_the_nak_is_sent_is_acknowledged),
 		cmocka_unit_test(lost_tail_is_resent_after_the_timeout),
 		cmocka_unit_test(nothing_acknowledged_is_resent),
 		cmocka_unit_test(retry_exhausted_after_retry_cnt_retransmissions),
