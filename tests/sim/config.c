@@ -126,6 +126,6 @@ config_print(const struct sim_config *c, FILE *f)
 	fprintf(f, "%s\n  %u endpoints, messages to %u bytes, MTU to %u, %u Gb/s, delay %" PRIu64 " ns\n",
 		c->faults == 0 ? " none" : "", c->nb_eps, c->max_len, 128u << c->max_mtu, c->gbps, c->delay_ns);
 	if (c->faults & SIM_F_LINK)
-		fprintf(f, "  ppm: loss %u, dup %u, reorder %u, corrupt %u%s\n", c->loss_ppm, c->dup_ppm, c->reorder_ppm,
-			c->corrupt_ppm, c->harsh ? "; harsh: retries may run out" : "");
+		fprintf(f, "  ppm: loss %u, dup %u, reorder %u, corrupt %u%s\n", c->loss_ppm, c->dup_ppm,
+			c->reorder_ppm, c->corrupt_ppm, c->harsh ? "; harsh: retries may run out" : "");
 }
