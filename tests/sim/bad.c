@@ -165,7 +165,7 @@ static const struct bad_case {
 	{ "READ beyond its region", {}, { WIRE_OP_READ_REQUEST, 0, 9, AREA_END }, false, false, ACCESS },
 	{ "WRITE with a wrong key", {}, { WIRE_OP_WRITE_ONLY, 8, 8, 0 }, true, true, ACCESS },
 	{ "WRITE beyond its region", {}, { WIRE_OP_WRITE_ONLY, 9, 9, AREA_END }, true, false, ACCESS },
-	{ "WRITE too long for its region", {}, { WIRE_OP_WRITE_FIRST, WHOLE, HOSTILE_AREA + 1, 0 }, true, false, ACCESS },
+	{ "WRITE too long for its MR", {}, { WIRE_OP_WRITE_FIRST, WHOLE, HOSTILE_AREA + 1, 0 }, true, false, ACCESS },
 	{ "atomic beyond its region", {}, { WIRE_OP_FETCH_ADD, 0, 0, AREA_END + 8 }, false, false, ACCESS },
 	{ "atomic at an odd address", {}, { WIRE_OP_CMP_SWAP, 0, 0, 4 }, false, false, INVALID },
 };

@@ -336,7 +336,7 @@ program_recv(struct sim_world *w, struct sim_recvq *rq, struct sim_recv *r)
 	if ((w->cfg.faults & SIM_F_PLANT_RECV) && rng_one_in(rq->rng, 16)) {
 		r->plant = rng_one_in(rq->rng, 2) ? SIM_PLANT_RECV_SMALL : SIM_PLANT_RECV_LKEY;
 		if (r->plant == SIM_PLANT_RECV_SMALL)
-			r->len = (uint32_t)rng_below(rq->rng, r->len);
+			r->len = (uint32_t)rng_below(rq->rng, rng_one_in(rq->rng, 2) ? 4 : r->len);
 	}
 	r->nsge = (uint8_t)pieces_of_buffer(rq->rng, buf, r->len, rq->max_sge, r->pieces);
 	if (r->plant == SIM_PLANT_RECV_LKEY && r->nsge == 0)
