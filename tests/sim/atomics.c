@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Atomics of all QPs on a word form one chain: each found the value that the one before it left. Addends and
- * swapped-in values are random 64-bit numbers, so no value comes twice and the chain can be followed from 0 to what is in memory.
- * An operation that didn't complete may have happened or not, but of those of a connection only the first ones, in order.
+ * swapped-in values are random 64-bit numbers, so no value comes twice and the chain can be followed from 0 to what is
+ * in memory. An operation that didn't complete may have happened or not, but of those of a connection only the first
+ * ones, in order.
  */
 #include <inttypes.h>
 #include <stdlib.h>

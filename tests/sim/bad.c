@@ -18,7 +18,10 @@ counter(const struct tp_counters *c, size_t offset)
 
 /* ---- At QPs of good programs: dropped, counted, no harm done ---- */
 
-enum bad_kind { BAD_ADDRESS, BAD_PKEY, BAD_SERVICE, BAD_ICRC, BAD_QPN, BAD_TVER, BAD_QKEY, BAD_GHOST, BAD_OPCODE, BAD_KINDS };
+enum bad_kind {
+	BAD_ADDRESS, BAD_PKEY, BAD_SERVICE, BAD_ICRC, BAD_QPN, BAD_TVER, BAD_QKEY, BAD_GHOST, BAD_OPCODE,
+	BAD_KINDS,
+};
 
 static const struct {
 	const char *name;
@@ -26,7 +29,8 @@ static const struct {
 } kinds[BAD_KINDS] = {
 #define K(kind, name) [BAD_##kind] = { #name, OFFSET(name) }
 	K(ADDRESS, rx_bad_address), K(PKEY, rx_bad_pkey), K(SERVICE, rx_wrong_service), K(ICRC, rx_icrc_encapsulated),
-	K(QPN, rx_unknown_qp), K(TVER, rx_bad_tver), K(QKEY, rx_bad_qkey), K(GHOST, rx_ghost_ack), K(OPCODE, rx_bad_opcode),
+	K(QPN, rx_unknown_qp), K(TVER, rx_bad_tver), K(QKEY, rx_bad_qkey), K(GHOST, rx_ghost_ack),
+	K(OPCODE, rx_bad_opcode),
 #undef K
 };
 
@@ -49,7 +53,7 @@ static bool
 make_bad(struct rng *r, const struct sim_qp *q, enum bad_kind kind, struct forged *f)
 {
 	bool ud = q->params.type == UROCE_QPT_UD;
-	uint8_t service = ud ? WIRE_UD : q->params.type == UROCE_QPT_UC ? WIRE_UC : WIRE_RC;
+	uint8_t service = ud ? WIRE_UD : q->params.type == UROCE_QPT_UC ? WIRE_UC : WIRE_RC, syndrome;
 	struct uroce_qp_attr a;
 
 	qp_query(q->qp, &a);
@@ -85,8 +89,9 @@ make_bad(struct rng *r, const struct sim_qp *q, enum bad_kind kind, struct forge
 	case BAD_GHOST:
 		f->bth.opcode = WIRE_RC | WIRE_OP_ACK;
 		f->bth.psn = (a.sq_psn + (rng_one_in(r, 2) ? 0 : (uint32_t)rng_below(r, 1 << 22))) & WIRE_PSN_MASK;
-		wire_put_aeth(f->hdr + WIRE_BTH_BYTES, (uint8_t)(rng_one_in(r, 2) ? WIRE_AETH_ACK | WIRE_AETH_CREDITS_INVALID :
-						rng_between(r, WIRE_NAK_PSN_SEQ, WIRE_NAK_REM_OP)), 0);
+		syndrome = rng_one_in(r, 2) ? WIRE_AETH_ACK | WIRE_AETH_CREDITS_INVALID :
+					      (uint8_t)rng_between(r, WIRE_NAK_PSN_SEQ, WIRE_NAK_REM_OP);
+		wire_put_aeth(f->hdr + WIRE_BTH_BYTES, syndrome, 0);
 		return service == WIRE_RC && sends(q);
 	default:
 		f->bth.opcode = service | 0x1f;
@@ -138,8 +143,8 @@ static const struct bad_case {
 	{ "WRITE longer than its RETH", {}, { WIRE_OP_WRITE_ONLY, 12, 8, 0 }, true, false, INVALID },
 	{ "WRITE shorter than its RETH", {}, { WIRE_OP_WRITE_ONLY, 8, 9, 0 }, true, false, INVALID },
 	{ "first packet of a WRITE that has one", {}, { WIRE_OP_WRITE_FIRST, WHOLE, WHOLE, 0 }, true, false, INVALID },
-	{ "first packet with less than the MTU", {}, { WIRE_OP_WRITE_FIRST, WHOLE - 4, 2 * WHOLE, 0 }, true, false, INVALID },
-	{ "only packet with more than the MTU", {}, { WIRE_OP_WRITE_ONLY, WHOLE + 4, WHOLE + 4, 0 }, true, false, INVALID },
+	{ "first packet below the MTU", {}, { WIRE_OP_WRITE_FIRST, WHOLE - 4, 2 * WHOLE, 0 }, true, false, INVALID },
+	{ "only packet above the MTU", {}, { WIRE_OP_WRITE_ONLY, WHOLE + 4, WHOLE + 4, 0 }, true, false, INVALID },
 	{ "WRITE of more than 2^31 bytes", {}, { WIRE_OP_WRITE_FIRST, WHOLE, 0x80000001, 0 }, true, false, INVALID },
 	{ "middle of a WRITE with less than the MTU", { WIRE_OP_WRITE_FIRST, WHOLE, 3 * WHOLE, 0 },
 	  { WIRE_OP_WRITE_MIDDLE, WHOLE - 4, 0, 0 }, true, false, INVALID },
@@ -160,20 +165,21 @@ static const struct bad_case {
 	{ "READ beyond its region", {}, { WIRE_OP_READ_REQUEST, 0, 9, AREA_END }, false, false, ACCESS },
 	{ "WRITE with a wrong key", {}, { WIRE_OP_WRITE_ONLY, 8, 8, 0 }, true, true, ACCESS },
 	{ "WRITE beyond its region", {}, { WIRE_OP_WRITE_ONLY, 9, 9, AREA_END }, true, false, ACCESS },
-	{ "long WRITE beyond its region", {}, { WIRE_OP_WRITE_FIRST, WHOLE, HOSTILE_AREA + 1, 0 }, true, false, ACCESS },
+	{ "WRITE too long for its MR", {}, { WIRE_OP_WRITE_FIRST, WHOLE, HOSTILE_AREA + 1, 0 }, true, false, ACCESS },
 	{ "atomic beyond its region", {}, { WIRE_OP_FETCH_ADD, 0, 0, AREA_END + 8 }, false, false, ACCESS },
 	{ "atomic at an odd address", {}, { WIRE_OP_CMP_SWAP, 0, 0, 4 }, false, false, INVALID },
 };
 
 static void
-send_step(struct sim_world *w, struct hostile *h, struct victim *v, const struct bad_step *s, uint32_t psn, bool bad_key)
+send_step(struct sim_world *w, struct hostile *h, struct victim *v, const struct bad_step *s, uint32_t psn,
+	  bool bad_key)
 {
 	const struct sim_mr *area = &h->eps[v->ep->id].area;
 	uint8_t service = v->type == UROCE_QPT_UC ? WIRE_UC : WIRE_RC;
 	struct forged f = { .from = way_back(&v->path), .payload_bytes = s->payload };
 
-	f.bth = (struct wire_bth){ .opcode = service | s->op, .dqpn = qp_num(v->qp), .psn = psn, .pkey = WIRE_PKEY_DEFAULT,
-				   .migreq = true };
+	f.bth = (struct wire_bth){ .opcode = service | s->op, .dqpn = qp_num(v->qp), .psn = psn,
+				   .pkey = WIRE_PKEY_DEFAULT, .migreq = true };
 	if (wire_opcodes[f.bth.opcode].flags & WIRE_F_RETH)
 		wire_put_reth(f.hdr + WIRE_BTH_BYTES, area->iova + s->reth_off, area->key ^ bad_key, s->reth_len);
 	else if (wire_opcodes[f.bth.opcode].flags & WIRE_F_ATOMICETH)
@@ -225,7 +231,7 @@ bad_request(struct sim_world *w, struct hostile *h, struct victim *v)
 	const struct bad_case *c = &cases[i];
 	struct tp_counters old;
 
-	if (v->type == UROCE_QPT_UD || (i < n && v->type == UROCE_QPT_UC && !c->uc) || (i >= n && v->type == UROCE_QPT_UC))
+	if (v->type == UROCE_QPT_UD || (v->type == UROCE_QPT_UC && (i >= n || !c->uc)))
 		return;
 	victim_to(w, v, rng_one_in(&h->rng, 2) ? UROCE_QPS_RTR : UROCE_QPS_RTS);
 	world_run_at(w, v->ep->id, w->now_ns);

@@ -35,7 +35,9 @@ put_send_sges(const struct sim_qp *q, struct ring_sge *sge, struct sim_op *op)
 	for (i = 0; i < op->nsge; i++) {
 		m = piece_mr(q, op->pieces[i].p);
 		sge[i] = (struct ring_sge){
-			.addr = m->iova + (uint64_t)(op->pieces[i].p - m->base), .length = op->pieces[i].len, .lkey = m->key,
+			.addr = m->iova + (uint64_t)(op->pieces[i].p - m->base),
+			.length = op->pieces[i].len,
+			.lkey = m->key,
 		};
 		op->stale |= m->mr == NULL && op->pieces[i].len != 0;
 	}
@@ -180,7 +182,8 @@ post_send(struct sim_world *w, struct sim_qp *q)
 	q->nb_posted++;
 	w->stats.ops++;
 	sim_trace(w, "QP %u posts %u: opcode %u flags 0x%x len %u target %u%s%s", q->id, q->nb_posted - 1, op->opcode,
-		  op->flags, op->len, op->target_off, op->plant ? " plant " : "", op->plant ? plant_name(op->plant) : "");
+		  op->flags, op->len, op->target_off, op->plant ? " plant " : "",
+		  op->plant ? plant_name(op->plant) : "");
 }
 
 /* After an error that is for good, only one or two more: the last one tells of all before. */
@@ -259,7 +262,8 @@ check_no_event_lost(struct sim_world *w, struct sim_cq *c)
 	for (n = c->ring.counter; ring_cq_ready(&c->ring, n, &ctl) && n - c->ring.counter < 1u << c->ring.order; n++) {
 		e = ring_slot(&c->ring, n);
 		if (!c->solicited_only || ctl.solicited || e->status != UROCE_WC_SUCCESS) {
-			sim_fail(w, "endpoint %u: QP 0x%06x completed, the CQ is armed, but no event came", c->ep->id, e->qpn);
+			sim_fail(w, "endpoint %u: QP 0x%06x completed, the CQ is armed, but no event came", c->ep->id,
+				 e->qpn);
 			return;
 		}
 	}
@@ -297,7 +301,8 @@ poll_cq(struct sim_world *w, struct sim_cq *c)
 			check_no_event_lost(w, c);
 			if (!c->solicited_only || w->now_ns < c->wake_at)
 				return;
-			/* Whoever stops waiting takes back what it asked for; nobody else sends events here meanwhile. */
+			/* Whoever stops waiting takes back what it asked for; nobody else sends events here meanwhile.
+			 */
 			atomic_store_explicit(&c->shared->arm, RING_ARM_NONE, memory_order_relaxed);
 		}
 		c->armed = false;
@@ -309,7 +314,8 @@ poll_cq(struct sim_world *w, struct sim_cq *c)
 		return;
 	c->solicited_only = rng_one_in(r, 3);
 	c->wake_at = w->now_ns + SOLICITED_WAKE_NS;
-	atomic_store_explicit(&c->shared->arm, c->solicited_only ? RING_ARM_SOLICITED : RING_ARM_ANY, memory_order_relaxed);
+	atomic_store_explicit(&c->shared->arm, c->solicited_only ? RING_ARM_SOLICITED : RING_ARM_ANY,
+			      memory_order_relaxed);
 	atomic_thread_fence(memory_order_seq_cst);
 	c->armed = true;
 	client_drain(w, c);

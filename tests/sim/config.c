@@ -130,6 +130,6 @@ config_print(const struct sim_config *c, FILE *f)
 	if (c->cc != TP_CC_NONE)
 		fprintf(f, "  congestion control: %s\n", tp_cc_name(c->cc));
 	if (c->faults & SIM_F_LINK)
-		fprintf(f, "  ppm: loss %u, dup %u, reorder %u, corrupt %u%s\n", c->loss_ppm, c->dup_ppm, c->reorder_ppm,
-			c->corrupt_ppm, c->harsh ? "; harsh: retries may run out" : "");
+		fprintf(f, "  ppm: loss %u, dup %u, reorder %u, corrupt %u%s\n", c->loss_ppm, c->dup_ppm,
+			c->reorder_ppm, c->corrupt_ppm, c->harsh ? "; harsh: retries may run out" : "");
 }

@@ -41,7 +41,9 @@ sim_mr_create(struct sim_ep *ep, struct sim_mr *m, uint8_t *base, uint32_t len, 
 		if (to > len)
 			to = len;
 		segs[i] = (struct mem_seg){
-			.va = (uintptr_t)base + at, .length = to - at, .host = remote && (i & 1) == 0 ? NULL : base + at,
+			.va = (uintptr_t)base + at,
+			.length = to - at,
+			.host = remote && (i & 1) == 0 ? NULL : base + at,
 		};
 		at = to;
 	}
@@ -278,7 +280,8 @@ conn_create(struct sim_world *w, struct sim_conn *c)
 	c->type = random_type(w, r);
 	c->mtu_code = (uint32_t)rng_between(r, UROCE_MTU_256, w->cfg.max_mtu);
 	/* Of UC and UD what is still under way would be taken for the new program's. */
-	c->rounds_left = (w->cfg.faults & SIM_F_RECONNECT) && c->type == UROCE_QPT_RC ? (uint32_t)rng_between(r, 1, 3) : 0;
+	c->rounds_left = (w->cfg.faults & SIM_F_RECONNECT) && c->type == UROCE_QPT_RC ? (uint32_t)rng_between(r, 1, 3)
+										      : 0;
 	for (i = 0; i < 2; i++) {
 		struct sim_qp *q = &c->qp[i];
 
@@ -484,7 +487,8 @@ reconnect(struct sim_world *w, struct sim_conn *c)
 		free(q->ops);
 		q->round++;
 		program_init(w, q);
-		if (q->ops == NULL || !mr_again(q, &q->src_mr, 0) || !mr_again(q, &q->dest_mr, UROCE_ACCESS_LOCAL_WRITE) ||
+		if (q->ops == NULL || !mr_again(q, &q->src_mr, 0) ||
+		    !mr_again(q, &q->dest_mr, UROCE_ACCESS_LOCAL_WRITE) ||
 		    !mr_again(q, &q->own_rq.mr, UROCE_ACCESS_LOCAL_WRITE) || !mr_again(q, &q->target_mr, TARGET_ACCESS))
 			abort();
 		memset(q->target_mr.base, 0, q->target_mr.len);
@@ -504,7 +508,8 @@ receives_returned(struct sim_qp *q)
 		return true;
 	if (q->rq == &q->own_rq)
 		return q->rq->nb_done == q->rq->nb_posted;
-	/* Of an SRQ: what it had taken. The event says that all of that is in the CQ (10.2.9.4, man ibv_get_async_event). */
+	/* Of an SRQ: what it had taken. The event says that all of that is in the CQ (10.2.9.4, man
+	 * ibv_get_async_event). */
 	return q->events[UROCE_EVENT_QP_LAST_WQE_REACHED] != 0 &&
 	       !ring_cq_ready(&q->recv_cq->ring, q->recv_cq->ring.counter, &ctl);
 }

@@ -57,7 +57,11 @@ victim_make(struct sim_world *w, struct hostile_ep *he, struct victim *v, uint32
 	static const enum uroce_qp_type types[] = { UROCE_QPT_RC, UROCE_QPT_RC, UROCE_QPT_UC, UROCE_QPT_UD };
 	uint32_t sq_stride = ring_sq_stride(HOSTILE_SGES, HOSTILE_INLINE), rq_stride = ring_rq_stride(HOSTILE_SGES);
 	struct qp_params p = {
-		.pd = HOSTILE_PD, .send_cq = he->cq.cq, .recv_cq = he->cq.cq, .owner = v->ep, .cookie = SIM_HOSTILE_COOKIE,
+		.pd = HOSTILE_PD,
+		.send_cq = he->cq.cq,
+		.recv_cq = he->cq.cq,
+		.owner = v->ep,
+		.cookie = SIM_HOSTILE_COOKIE,
 		.cap = { 1 << HOSTILE_ORDER, 1 << HOSTILE_ORDER, HOSTILE_SGES, HOSTILE_SGES, HOSTILE_INLINE },
 		.max_mtu = HOSTILE_MTU_CODE,
 	};
@@ -85,11 +89,15 @@ static bool
 hostile_ep_make(struct sim_world *w, struct sim_ep *ep, struct hostile_ep *he)
 {
 	uint32_t rq_stride = ring_rq_stride(HOSTILE_SGES), i, engine;
-	struct cq_params c = { .channel_fd = -1, .owner = ep, .cookie = SIM_HOSTILE_COOKIE, .multi = ep->nb_engines > 1 };
+	struct cq_params c = {
+		.channel_fd = -1, .owner = ep, .cookie = SIM_HOSTILE_COOKIE, .multi = ep->nb_engines > 1
+	};
 	struct srq_params s = { .pd = HOSTILE_PD, .max_sge = HOSTILE_SGES, .owner = ep, .cookie = SIM_HOSTILE_COOKIE };
 	uint8_t *area = arena_get(w, HOSTILE_AREA);
 
-	he->cq.ring = (struct ring){ .base = arena_get(w, sizeof(struct ring_cqe) << CQ_ORDER), .order = CQ_ORDER, .shift = 5 };
+	he->cq.ring = (struct ring){ .base = arena_get(w, sizeof(struct ring_cqe) << CQ_ORDER),
+				     .order = CQ_ORDER,
+				     .shift = 5 };
 	he->cq.shared = (void *)arena_get(w, sizeof(*he->cq.shared));
 	if (area == NULL || he->cq.ring.base == NULL || he->cq.shared == NULL ||
 	    sim_mr_create(ep, &he->area, area, HOSTILE_AREA, HOSTILE_PD, ALL_ACCESS, &hostile.rng) != 0)
@@ -192,7 +200,8 @@ victim_modify(struct sim_world *w, struct victim *v, enum uroce_qp_state to)
 {
 	static const uint32_t rtr_rc = UROCE_QP_MAX_DEST_RD_ATOMIC | UROCE_QP_MIN_RNR_TIMER,
 			      rtr = UROCE_QP_AV | UROCE_QP_PATH_MTU | UROCE_QP_DEST_QPN | UROCE_QP_RQ_PSN,
-			      rts_rc = UROCE_QP_TIMEOUT | UROCE_QP_RETRY_CNT | UROCE_QP_RNR_RETRY | UROCE_QP_MAX_QP_RD_ATOMIC;
+			      rts_rc = UROCE_QP_TIMEOUT | UROCE_QP_RETRY_CNT | UROCE_QP_RNR_RETRY |
+				       UROCE_QP_MAX_QP_RD_ATOMIC;
 	enum uroce_qp_state from = qp_state(v->qp);
 	struct uroce_qp_attr a = v->attr;
 	uint32_t mask = UROCE_QP_STATE;
@@ -384,8 +393,8 @@ random_headers(const struct victim *v, const struct wire_opcode *op, struct forg
 		wire_put_reth(bth + op->off_reth, va, area->key,
 			      rng_one_in(r, 2) ? f->payload_bytes : (uint32_t)rng_below(r, 4 * HOSTILE_MTU));
 	if (op->flags & WIRE_F_ATOMICETH)
-		wire_put_atomiceth(bth + op->off_atomiceth, rng_one_in(r, 4) ? va : (va & ~UINT64_C(7)), area->key, rng_next(r),
-				   rng_next(r));
+		wire_put_atomiceth(bth + op->off_atomiceth, rng_one_in(r, 4) ? va : (va & ~UINT64_C(7)), area->key,
+				   rng_next(r), rng_next(r));
 	if (op->flags & WIRE_F_AETH)
 		bth[op->off_aeth] = (uint8_t)rng_next(r);
 	if (op->flags & WIRE_F_DETH)
@@ -393,8 +402,8 @@ random_headers(const struct victim *v, const struct wire_opcode *op, struct forg
 }
 
 /*
- * Every packet leaves a trace: a counter, or the QP has moved on. A request that finds no receive is counted when the RNR NAK
- * is sent.
+ * Every packet leaves a trace: a counter, or the QP has moved on. A request that finds no receive is counted when the
+ * RNR NAK is sent.
  */
 static void
 check_trace(struct sim_world *w, const struct victim *v, const struct forged *f, const struct tp_counters *old,
@@ -410,14 +419,18 @@ check_trace(struct sim_world *w, const struct victim *v, const struct forged *f,
 	now.rx_packets = old->rx_packets;
 	now.rx_bytes = old->rx_bytes;
 	if (memcmp(&now, old, sizeof(now)) == 0)
-		sim_fail(w, "a packet of opcode 0x%02x, PSN %u, %u bytes for a victim (type %u, %s) vanishes without trace",
-			 f->bth.opcode, f->bth.psn, f->payload_bytes, v->type, qp_state_name(qp_state(v->qp)));
+		sim_fail(
+			w,
+			"a packet of opcode 0x%02x, PSN %u, %u bytes for a victim (type %u, %s) vanishes without trace",
+			f->bth.opcode, f->bth.psn, f->payload_bytes, v->type, qp_state_name(qp_state(v->qp)));
 }
 
 static void
 random_packet(struct sim_world *w, struct victim *v)
 {
-	static const uint8_t services[] = { [UROCE_QPT_RC] = WIRE_RC, [UROCE_QPT_UC] = WIRE_UC, [UROCE_QPT_UD] = WIRE_UD };
+	static const uint8_t services[] = {
+		[UROCE_QPT_RC] = WIRE_RC, [UROCE_QPT_UC] = WIRE_UC, [UROCE_QPT_UD] = WIRE_UD
+	};
 	struct rng *r = &hostile.rng;
 	const struct wire_opcode *op;
 	struct forged f = { .from = way_back(&v->path) };

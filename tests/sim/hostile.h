@@ -3,9 +3,9 @@
  * @file
  * Peers and programs that do what they must not: packets that no good peer sends, rings full of garbage.
  *
- * Each endpoint gets a few victims, QPs that nobody else uses, in any state. hostile.c does to them whatever it likes; bad.c
- * has the single faults that must be answered or counted in one certain way, at victims and at the QPs of good programs.
- * What the good programs see of all that is the model's to say: nothing.
+ * Each endpoint gets a few victims, QPs that nobody else uses, in any state. hostile.c does to them whatever it likes;
+ * bad.c has the single faults that must be answered or counted in one certain way, at victims and at the QPs of good
+ * programs. What the good programs see of all that is the model's to say: nothing.
  *
  * Owns: struct hostile and all in it. One thread.
  */

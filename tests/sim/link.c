@@ -137,8 +137,8 @@ check_msn(struct sim_world *w, const struct sim_qp *q, const struct wire_pkt *p,
 	while (least < q->nb_posted && wire_psn_diff(q->ops[least].last_psn, p->bth.psn) < with_it)
 		least++;
 	if (msn < least || msn > q->most_messages)
-		sim_fail(w, "QP %u: %s of PSN %u has MSN %u; of %u posted %u are complete", q->peer->id, p->op->name, p->bth.psn,
-			 msn, q->most_messages, least);
+		sim_fail(w, "QP %u: %s of PSN %u has MSN %u; of %u posted %u are complete", q->peer->id, p->op->name,
+			 p->bth.psn, msn, q->most_messages, least);
 }
 
 /* What a responder says in answer to q's requests. */
@@ -163,8 +163,8 @@ check_answer(struct sim_world *w, struct sim_qp *q, const struct wire_pkt *p)
 		q->rnr_count = q->rnr_count != 0 && q->rnr_psn == p->bth.psn ? q->rnr_count + 1 : 1;
 		/* The first try and rnr_retry more (9.7.5.2.8); seven is for ever. */
 		if (w->cfg.lossless && q->attr.rnr_retry < 7 && q->rnr_count > q->attr.rnr_retry + 1u)
-			sim_fail(w, "QP %u: sends PSN %u %u times to a peer that isn't ready, rnr_retry is %u", q->id, p->bth.psn,
-				 q->rnr_count, q->attr.rnr_retry);
+			sim_fail(w, "QP %u: sends PSN %u %u times to a peer that isn't ready, rnr_retry is %u", q->id,
+				 p->bth.psn, q->rnr_count, q->attr.rnr_retry);
 		q->rnr_psn = p->bth.psn;
 		q->rnr_until = w->now_ns + wire_rnr_timer_ns(syndrome & 0x1f);
 	}
@@ -214,14 +214,15 @@ check_sent(struct sim_world *w, uint32_t from, uint32_t to, struct rte_mbuf *m)
 }
 
 /*
- * Has this PSN been sent before? Only packets for RC QPs of good programs count. ACKs keep their order too: a NAK behind a later
- * ACK is as good as lost.
+ * Has this PSN been sent before? Only packets for RC QPs of good programs count. ACKs keep their order too: a NAK
+ * behind a later ACK is as good as lost.
  */
 static bool
 keeps_place(struct sim_world *w, uint32_t to, struct rte_mbuf *m)
 {
 	const uint8_t *p = rte_pktmbuf_mtod(m, uint8_t *);
-	uint32_t off = WIRE_ETH_BYTES + (p[WIRE_ETH_BYTES] >> 4 == 4 ? WIRE_IPV4_BYTES : WIRE_IPV6_BYTES) + WIRE_UDP_BYTES;
+	uint32_t off = WIRE_ETH_BYTES + (p[WIRE_ETH_BYTES] >> 4 == 4 ? WIRE_IPV4_BYTES : WIRE_IPV6_BYTES) +
+		       WIRE_UDP_BYTES;
 	struct wire_bth b;
 	struct sim_qp *q;
 	uint32_t which;

@@ -287,8 +287,8 @@ retries_may_run_out(const struct sim_world *w, const struct sim_qp *q, const str
 	/* On a good network the NAK arrives before the peer falls silent. */
 	if (q->params.type != UROCE_QPT_RC)
 		return false;
-	if (w->cfg.lossless && p->attr.rnr_retry == 7 && !p->client_err && !p->planted_local && !p->planted_remote && !qp_cq_dead(p) &&
-	    !(w->cfg.faults & (SIM_F_PLANT_RECV | SIM_F_DEREG)))
+	if (w->cfg.lossless && p->attr.rnr_retry == 7 && !p->client_err && !p->planted_local && !p->planted_remote &&
+	    !qp_cq_dead(p) && !(w->cfg.faults & (SIM_F_PLANT_RECV | SIM_F_DEREG)))
 		return false;
 	/* A READ that is asked for again is not refused if its region has gone meanwhile, but dropped (C9-105). */
 	if (p->target_mr.mr == NULL && op->opcode == UROCE_WR_RDMA_READ)
@@ -301,7 +301,8 @@ status_is_possible(const struct sim_world *w, const struct sim_qp *q, const stru
 {
 	const struct sim_recv *r = recv_of(q, op);
 	const struct sim_recvq *rq = q->peer->rq;
-	bool must, srq = rq->srq != NULL && (w->cfg.faults & SIM_F_PLANT_RECV), reliable = q->params.type == UROCE_QPT_RC;
+	bool must, srq = rq->srq != NULL && (w->cfg.faults & SIM_F_PLANT_RECV),
+		   reliable = q->params.type == UROCE_QPT_RC;
 
 	switch (status) {
 	case UROCE_WC_WR_FLUSH_ERR:
@@ -312,20 +313,22 @@ status_is_possible(const struct sim_world *w, const struct sim_qp *q, const stru
 		if (q->local_dereg == (op_brings(op) ? &q->dest_mr : &q->src_mr) ||
 		    (op->from_read && q->local_dereg == &q->dest_mr))
 			return op->len != 0 && !(op->flags & UROCE_SEND_INLINE);
-		return op->plant == SIM_PLANT_LKEY || op->plant == SIM_PLANT_LKEY_STALE || op->plant == SIM_PLANT_LKEY_RANGE ||
-		       op->plant == SIM_PLANT_LKEY_NOWRITE;
+		return op->plant == SIM_PLANT_LKEY || op->plant == SIM_PLANT_LKEY_STALE ||
+		       op->plant == SIM_PLANT_LKEY_RANGE || op->plant == SIM_PLANT_LKEY_NOWRITE;
 	case UROCE_WC_LOC_QP_OP_ERR:
 		return op->plant == SIM_PLANT_OPCODE || op->plant == SIM_PLANT_SGES ||
 		       op->plant == SIM_PLANT_INLINE || op->plant == SIM_PLANT_AH;
 	case UROCE_WC_REM_ACCESS_ERR:
 		if (!reliable)
 			return false;
-		return op->plant == SIM_PLANT_RKEY || op->plant == SIM_PLANT_RKEY_STALE || op->plant == SIM_PLANT_RKEY_RANGE ||
-		       op->plant == SIM_PLANT_RKEY_ACCESS || op->plant == SIM_PLANT_RKEY_PD || op->plant == SIM_PLANT_QP_ACCESS ||
+		return op->plant == SIM_PLANT_RKEY || op->plant == SIM_PLANT_RKEY_STALE ||
+		       op->plant == SIM_PLANT_RKEY_RANGE || op->plant == SIM_PLANT_RKEY_ACCESS ||
+		       op->plant == SIM_PLANT_RKEY_PD || op->plant == SIM_PLANT_QP_ACCESS ||
 		       (q->peer->target_mr.mr == NULL && op->len != 0 && !ring_op_has_operands(op->opcode) &&
 			op->opcode != UROCE_WR_SEND && op->opcode != UROCE_WR_SEND_WITH_IMM);
 	case UROCE_WC_REM_INV_REQ_ERR:
-		return reliable && (op->plant == SIM_PLANT_MISALIGNED || recv_too_small(op, r) || (srq && op_consumes(op)));
+		return reliable &&
+		       (op->plant == SIM_PLANT_MISALIGNED || recv_too_small(op, r) || (srq && op_consumes(op)));
 	case UROCE_WC_REM_OP_ERR:
 		return recv_bad_lkey(op, r, &must) || (reliable && op_consumes(op) && op->len != 0 &&
 						       (srq || q->peer->local_dereg == &rq->mr));
@@ -366,8 +369,8 @@ send_error(struct sim_world *w, struct sim_qp *q, uint32_t i, uint8_t status, ui
 	op->status = status;
 	keep_data(op);
 	if (!status_is_possible(w, q, op, status))
-		sim_fail(w, "QP %u: send %u (opcode %u, %u bytes, plant %s) ends with status %u, vendor error %u", q->id, i,
-			 op->opcode, op->len, plant_name(op->plant), status, vendor_err);
+		sim_fail(w, "QP %u: send %u (opcode %u, %u bytes, plant %s) ends with status %u, vendor error %u",
+			 q->id, i, op->opcode, op->len, plant_name(op->plant), status, vendor_err);
 	if (status == UROCE_WC_WR_FLUSH_ERR) {
 		q->sq_flush = true;
 		w->stats.flushed++;
@@ -435,8 +438,8 @@ check_visible(struct sim_world *w, struct sim_qp *from, uint32_t first, uint32_t
 		bad = target_compare(from, q->target_mr.base + op->target_off, op->target_off, op->len, s + 1,
 				     from->nb_posted);
 		if (bad >= 0)
-			sim_fail(w, "QP %u: message %u is there, but byte %" PRId64 " of WRITE %u isn't", from->id, s, bad,
-				 i);
+			sim_fail(w, "QP %u: message %u is there, but byte %" PRId64 " of WRITE %u isn't", from->id, s,
+				 bad, i);
 	}
 }
 
@@ -514,7 +517,8 @@ recv_error(struct sim_world *w, struct sim_qp *q, const struct sim_recv *r, uint
 		w->stats.flushed++;
 	} else {
 		if (q->rq_error || q->rq_flush)
-			sim_fail(w, "QP %u: receive 0x%" PRIx64 " ends with status %u after an error", q->id, r->wr_id, status);
+			sim_fail(w, "QP %u: receive 0x%" PRIx64 " ends with status %u after an error", q->id, r->wr_id,
+				 status);
 		if (q->params.type != UROCE_QPT_RC)
 			possible = unreliable_recv_error_possible(q, r, status);
 		else if (s < q->peer->nb_posted && status == UROCE_WC_LOC_LEN_ERR)
@@ -525,8 +529,8 @@ recv_error(struct sim_world *w, struct sim_qp *q, const struct sim_recv *r, uint
 		w->stats.errors++;
 	}
 	if (!possible)
-		sim_fail(w, "QP %u: receive 0x%" PRIx64 " (plant %s) ends with status %u, vendor error %u", q->id, r->wr_id,
-			 plant_name(r->plant), status, vendor_err);
+		sim_fail(w, "QP %u: receive 0x%" PRIx64 " (plant %s) ends with status %u, vendor error %u", q->id,
+			 r->wr_id, plant_name(r->plant), status, vendor_err);
 }
 
 static void
@@ -735,7 +739,8 @@ check_counters(struct sim_world *w)
 		Z(resp_rd_atomic_exceeded),
 	};
 	static const struct must_be_zero polled[] = { Z(cq_overrun) };
-	static const struct must_be_zero reliable[] = { Z(rx_ud_no_wqe), Z(rx_uc_no_wqe), Z(rx_uc_gap), Z(rx_uc_rest), Z(rx_bad_qkey) };
+	static const struct must_be_zero reliable[] = { Z(rx_ud_no_wqe), Z(rx_uc_no_wqe), Z(rx_uc_gap), Z(rx_uc_rest),
+							Z(rx_bad_qkey) };
 	static const struct must_be_zero right_qkey[] = { Z(rx_bad_qkey) };
 	static const struct must_be_zero one_engine[] = { Z(rx_handoff) };
 	static const struct must_be_zero enough[] = { Z(tx_no_mbuf) };
@@ -751,8 +756,8 @@ check_counters(struct sim_world *w)
 	};
 	static const struct must_be_zero alive[] = {
 		/* Behind an RNR NAK that an error has kept from being sent, packets are out of sequence too. */
-		Z(out_of_sequence), Z(local_ack_timeout_err), Z(retry_exceeded_err), Z(retransmitted_packets), Z(req_cqe_error),
-		Z(resp_cqe_error), Z(rx_unknown_qp), Z(rx_wrong_state),
+		Z(out_of_sequence), Z(local_ack_timeout_err), Z(retry_exceeded_err), Z(retransmitted_packets),
+		Z(req_cqe_error),   Z(resp_cqe_error),        Z(rx_unknown_qp),      Z(rx_wrong_state),
 	};
 	bool rnr = false;
 	uint32_t ep, i;
@@ -778,7 +783,8 @@ check_counters(struct sim_world *w)
 		CHECK_ZERO(w, undamaged);
 	if (!(w->cfg.faults & (SIM_F_CORRUPT | SIM_F_RECONNECT)))
 		CHECK_ZERO(w, same_peer);
-	if (!(w->cfg.faults & (SIM_F_LOSE | SIM_F_ENDS | SIM_F_STALL | SIM_F_NO_MBUF | SIM_F_SLOW_TX)) && !w->cfg.harsh) {
+	if (!(w->cfg.faults & (SIM_F_LOSE | SIM_F_ENDS | SIM_F_STALL | SIM_F_NO_MBUF | SIM_F_SLOW_TX)) &&
+	    !w->cfg.harsh) {
 		if ((w->cfg.faults & SIM_F_REORDER) && !w->cfg.reorder_once)
 			check_few_timeouts(w);
 		else

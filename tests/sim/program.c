@@ -43,7 +43,8 @@ program_init(struct sim_world *w, struct sim_qp *q)
 	q->nb_ops = rng_one_in(r, 8) ? 0 : (uint32_t)rng_between(r, 1, c->ops);
 	q->ops = calloc(c->ops + 1, sizeof(*q->ops));
 	if (q->rq == &q->own_rq)
-		recvq_init(w, q->rq, (uint64_t)q->round << SIM_WR_ID_ROUND_SHIFT | (uint64_t)q->id << 32 | SIM_WR_ID_RECV,
+		recvq_init(w, q->rq,
+			   (uint64_t)q->round << SIM_WR_ID_ROUND_SHIFT | (uint64_t)q->id << 32 | SIM_WR_ID_RECV,
 			   c->ops + q->rq->depth);
 	q->err_at = (c->faults & SIM_F_ERR) && rng_one_in(r, 3) ? (uint32_t)rng_below(r, c->ops + 1) : UINT32_MAX;
 	q->sqd_at = (c->faults & SIM_F_SQD) && rng_one_in(r, 2) ? (uint32_t)rng_below(r, c->ops + 1) : UINT32_MAX;
@@ -214,7 +215,8 @@ plant_is_local(enum sim_plant p)
 static bool
 plant_is_lkey(enum sim_plant p)
 {
-	return p == SIM_PLANT_LKEY || p == SIM_PLANT_LKEY_STALE || p == SIM_PLANT_LKEY_RANGE || p == SIM_PLANT_LKEY_NOWRITE;
+	return p == SIM_PLANT_LKEY || p == SIM_PLANT_LKEY_STALE || p == SIM_PLANT_LKEY_RANGE ||
+	       p == SIM_PLANT_LKEY_NOWRITE;
 }
 
 /* Does the peer's QP take this kind of operation at all? */
@@ -334,7 +336,7 @@ program_recv(struct sim_world *w, struct sim_recvq *rq, struct sim_recv *r)
 	if ((w->cfg.faults & SIM_F_PLANT_RECV) && rng_one_in(rq->rng, 16)) {
 		r->plant = rng_one_in(rq->rng, 2) ? SIM_PLANT_RECV_SMALL : SIM_PLANT_RECV_LKEY;
 		if (r->plant == SIM_PLANT_RECV_SMALL)
-			r->len = (uint32_t)rng_below(rq->rng, r->len);
+			r->len = (uint32_t)rng_below(rq->rng, rng_one_in(rq->rng, 2) ? 4 : r->len);
 	}
 	r->nsge = (uint8_t)pieces_of_buffer(rq->rng, buf, r->len, rq->max_sge, r->pieces);
 	if (r->plant == SIM_PLANT_RECV_LKEY && r->nsge == 0)

@@ -145,7 +145,8 @@ recvq_complete(struct sim_world *w, struct sim_qp *q, const struct ring_cqe *e, 
 		return NULL;
 	}
 	if (e->wr_id != r->wr_id || counter != (uint16_t)(rq->base + i))
-		sim_fail(w, "QP %u: receive %u completes with counter %u, wr_id 0x%" PRIx64, q->id, i, counter, e->wr_id);
+		sim_fail(w, "QP %u: receive %u completes with counter %u, wr_id 0x%" PRIx64, q->id, i, counter,
+			 e->wr_id);
 	if (rq->srq != NULL && (r->done || i < q->next_srq_recv))
 		sim_fail(w, "QP %u: receive %u completes %s", q->id, i, r->done ? "twice" : "out of order");
 	q->next_srq_recv = i + 1;
@@ -210,8 +211,8 @@ check_limit(struct sim_world *w, const struct sim_recvq *rq)
 	uint32_t left = rq->ring.counter - srq_head(rq);
 
 	if (rq->limit != 0 && srq_head(rq) != rq->armed_at && left < rq->limit)
-		sim_fail(w, "endpoint %u: an SRQ has %u receives left, its limit is %u, but no event came", rq->ep->id, left,
-			 rq->limit);
+		sim_fail(w, "endpoint %u: an SRQ has %u receives left, its limit is %u, but no event came", rq->ep->id,
+			 left, rq->limit);
 	if (srq_limit(rq->srq) != rq->limit)
 		sim_fail(w, "endpoint %u: an SRQ's limit is %u, not %u", rq->ep->id, srq_limit(rq->srq), rq->limit);
 }
@@ -238,7 +239,8 @@ srq_limit_event(struct sim_world *w, struct sim_recvq *rq)
 	if (rq->limit == 0)
 		sim_fail(w, "endpoint %u: limit event of an SRQ that isn't armed", rq->ep->id);
 	else if (left >= rq->limit || (left + 1 < rq->limit && head - rq->armed_at != 1))
-		sim_fail(w, "endpoint %u: limit event with %u receives left, the limit is %u", rq->ep->id, left, rq->limit);
+		sim_fail(w, "endpoint %u: limit event with %u receives left, the limit is %u", rq->ep->id, left,
+			 rq->limit);
 	rq->limit = 0;
 }
 
@@ -248,6 +250,6 @@ srq_check_end(struct sim_world *w, struct sim_recvq *rq)
 	uint32_t taken = srq_head(rq) - rq->base;
 
 	if (taken < rq->nb_done || taken - rq->nb_done > rq->nb_lost)
-		sim_fail(w, "endpoint %u: %u receives of an SRQ were taken, %u completed, at most %u can be lost", rq->ep->id,
-			 taken, rq->nb_done, rq->nb_lost);
+		sim_fail(w, "endpoint %u: %u receives of an SRQ were taken, %u completed, at most %u can be lost",
+			 rq->ep->id, taken, rq->nb_done, rq->nb_lost);
 }

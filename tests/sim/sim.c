@@ -35,16 +35,16 @@ int sim_mem_fd = -1;
 
 static volatile uint64_t current_seed;
 
-static const char usage[] =
-	"usage: sim [--seed N [-v]] [--seeds A-B] [--time SECONDS] [--faults MASK] [--ops N] [--conns N] [--no-shrink] [--keep-going]\n"
-	"  --seed N       run one seed; -v prints every step\n"
-	"  --seeds A-B    run these seeds\n"
-	"  --time S       run seeds from 1 (or A) on for S seconds\n"
-	"  --faults MASK  only these kinds of fault, as a failure prints them\n"
-	"  --ops N        at most N operations per program\n"
-	"  --conns N      at most N connections\n"
-	"  --no-shrink    don't look for a smaller configuration that fails too\n"
-	"  --keep-going   don't stop at the first seed that fails\n";
+static const char usage[] = "usage: sim [--seed N [-v]] [--seeds A-B] [--time SECONDS] [--faults MASK] [--ops N] "
+			    "[--conns N] [--no-shrink] [--keep-going]\n"
+			    "  --seed N       run one seed; -v prints every step\n"
+			    "  --seeds A-B    run these seeds\n"
+			    "  --time S       run seeds from 1 (or A) on for S seconds\n"
+			    "  --faults MASK  only these kinds of fault, as a failure prints them\n"
+			    "  --ops N        at most N operations per program\n"
+			    "  --conns N      at most N connections\n"
+			    "  --no-shrink    don't look for a smaller configuration that fails too\n"
+			    "  --keep-going   don't stop at the first seed that fails\n";
 
 /* A crash of the code under test must name its seed too. */
 static void
@@ -63,8 +63,8 @@ static bool
 setup(void)
 {
 	char lcores[16];
-	char *argv[] = { "sim", "--no-huge", "-m", "256", "--no-pci", "--no-shconf", "--no-telemetry", "--lcores", lcores,
-			 "--log-level", "error", NULL };
+	char *argv[] = { "sim",      "--no-huge", "-m",          "256",   "--no-pci", "--no-shconf", "--no-telemetry",
+			 "--lcores", lcores,      "--log-level", "error", NULL };
 	struct rng r = { .s = 1 };
 	cpu_set_t cpus;
 	uint64_t word;
@@ -264,9 +264,10 @@ main(int argc, char **argv)
 		if (seed == opt.last || (opt.time_s > 0 && seconds() - start >= opt.time_s))
 			break;
 	}
-	printf("%" PRIu64 " seeds, %" PRIu64 " failed; %.1f seeds/s; %" PRIu64 " operations, %" PRIu64 " packets, %" PRIu64
-	       " of them lost or damaged, %" PRIu64 " completions in error\n", seed - opt.first + 1, bad,
-	       (double)(seed - opt.first + 1) / (seconds() - start), ops, packets, lost, errors);
+	printf("%" PRIu64 " seeds, %" PRIu64 " failed; %.1f seeds/s; %" PRIu64 " operations, %" PRIu64
+	       " packets, %" PRIu64 " of them lost or damaged, %" PRIu64 " completions in error\n",
+	       seed - opt.first + 1, bad, (double)(seed - opt.first + 1) / (seconds() - start), ops, packets, lost,
+	       errors);
 	rte_eal_cleanup();
 	return bad == 0 ? 0 : EXIT_FOUND;
 }

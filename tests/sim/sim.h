@@ -59,8 +59,8 @@ enum {
 #define SIM_FAULTS(X) \
 	X(LOSS) X(BURST) X(REORDER) X(DUP) X(JITTER) X(CORRUPT) X(PARTITION) X(ECN) \
 	X(SLOW_RECV) X(SLOW_POLL) X(SLOW_TX) X(PLANT_LOCAL) X(PLANT_REMOTE) X(PLANT_RECV) X(ERR) X(SQD) X(SMALL_RQ) \
-	X(EVENTS) X(LOOPBACK) X(REMOTE_MEM) X(STALL) X(NO_MBUF) X(DEREG) X(RECONNECT) X(ENGINES) X(SRQ) X(CQ_SMALL) X(UNRELIABLE) \
-	X(HOSTILE)
+	X(EVENTS) X(LOOPBACK) X(REMOTE_MEM) X(STALL) X(NO_MBUF) X(DEREG) X(RECONNECT) X(ENGINES) X(SRQ) X(CQ_SMALL) \
+	X(UNRELIABLE) X(HOSTILE)
 enum {
 #define X(n) SIM_FBIT_##n,
 	SIM_FAULTS(X)
@@ -111,8 +111,9 @@ struct sim_override {
 
 /** Deliberate mistakes in work requests. */
 #define SIM_PLANTS(X) \
-	X(NONE) X(LKEY) X(LKEY_STALE) X(LKEY_RANGE) X(LKEY_NOWRITE) X(OPCODE) X(SGES) X(INLINE) X(RKEY) X(RKEY_STALE) X(RKEY_RANGE) \
-	X(RKEY_ACCESS) X(RKEY_PD) X(MISALIGNED) X(QP_ACCESS) X(AH) X(QKEY) X(UD_LENGTH) X(RECV_SMALL) X(RECV_LKEY)
+	X(NONE) X(LKEY) X(LKEY_STALE) X(LKEY_RANGE) X(LKEY_NOWRITE) X(OPCODE) X(SGES) X(INLINE) X(RKEY) X(RKEY_STALE) \
+	X(RKEY_RANGE) X(RKEY_ACCESS) X(RKEY_PD) X(MISALIGNED) X(QP_ACCESS) X(AH) X(QKEY) X(UD_LENGTH) X(RECV_SMALL) \
+	X(RECV_LKEY)
 enum sim_plant {
 #define X(n) SIM_PLANT_##n,
 	SIM_PLANTS(X)
@@ -232,7 +233,7 @@ struct sim_qp {
 	uint32_t rnr_psn;            /**< RC: not to be sent again before rnr_until */
 	uint64_t rnr_until;
 	uint32_t rnr_count;          /**< RNR NAKs of rnr_psn */
-	uint32_t most_psn[2];        /**< highest PSN of requests and of responses that are under way to it, and round it counts for */
+	uint32_t most_psn[2];        /**< highest PSN of requests and of responses under way to it, in most_round */
 	uint32_t most_round;
 	uint32_t drained_at;         /**< counter of the send CQ when the SQ was drained */
 	uint32_t nb_consume;         /**< receives that posted ops take at the peer */
@@ -393,7 +394,7 @@ void link_describe(char *buf, size_t len, struct rte_mbuf *m);
 
 /* conn.c */
 bool conn_create(struct sim_world *w, struct sim_conn *c);
-/** Bring the QPs one state further if it is time; begin and end SQD; end the connection when its programs are through. */
+/** Bring the QPs one state further if it is time; begin and end SQD; end the connection when its programs end. */
 void conn_step(struct sim_world *w, struct sim_conn *c);
 void conn_destroy(struct sim_world *w, struct sim_conn *c);
 int sim_mr_create(struct sim_ep *ep, struct sim_mr *m, uint8_t *base, uint32_t len, uint32_t pd, uint32_t access,

@@ -58,7 +58,8 @@ check_grh(struct sim_world *w, const struct sim_qp *q, const struct ring_cqe *e,
 
 	if (e->src_qp != q->peer->qpn || (ctl.wc_flags & UROCE_WC_GRH) == 0 || ctl.sl != (ip4 ? SL_IPV4 : SL_IPV6) ||
 	    ctl.pkey_index != 0)
-		sim_fail(w, "QP %u: a datagram of QP 0x%06x, flags 0x%x, sl %u", q->id, e->src_qp, ctl.wc_flags, ctl.sl);
+		sim_fail(w, "QP %u: a datagram of QP 0x%06x, flags 0x%x, sl %u", q->id, e->src_qp, ctl.wc_flags,
+			 ctl.sl);
 	if (ip[0] >> 4 != a->ip_version || memcmp(ip + (ip4 ? 12 : 8), a->sip, ip4 ? 4 : 16) != 0 ||
 	    memcmp(ip + (ip4 ? 16 : 24), a->dip, ip4 ? 4 : 16) != 0)
 		sim_fail(w, "QP %u: the addresses before a datagram are wrong", q->id);
@@ -81,7 +82,8 @@ check_written(struct sim_world *w, const struct sim_qp *q, uint32_t s)
 	if (memcmp(want, seen, op->len) == 0)
 		return;
 	for (i = 0; i < op->len; i++)
-		if (want[i] != seen[i] && !may_be_written(q->peer, from, q->peer->nb_posted, op->target_off + i, seen[i]))
+		if (want[i] != seen[i] &&
+		    !may_be_written(q->peer, from, q->peer->nb_posted, op->target_off + i, seen[i]))
 			break;
 	if (i != op->len)
 		sim_fail(w, "QP %u: WRITE %u is there, but not its byte %u", q->id, s, i);
@@ -103,7 +105,8 @@ unreliable_recv_ok(struct sim_world *w, struct sim_qp *q, const struct sim_recv 
 
 	if (q->rq_error || q->rq_flush)
 		sim_fail(w, "QP %u: a receive succeeds after an error", q->id);
-	if ((e->opcode != UROCE_WC_RECV && (e->opcode != UROCE_WC_RECV_RDMA_WITH_IMM || grh != 0)) || e->byte_len < grh) {
+	if ((e->opcode != UROCE_WC_RECV && (e->opcode != UROCE_WC_RECV_RDMA_WITH_IMM || grh != 0)) ||
+	    e->byte_len < grh) {
 		sim_fail(w, "QP %u: a message of opcode %u, %u bytes", q->id, e->opcode, e->byte_len);
 		return;
 	}
@@ -116,8 +119,8 @@ unreliable_recv_ok(struct sim_world *w, struct sim_qp *q, const struct sim_recv 
 	gather(r->pieces, r->nsge, placed, seen);
 	s = find_message(w, q, e, ctl, seen + grh, e->byte_len - grh);
 	if (s == q->peer->nb_posted) {
-		sim_fail(w, "QP %u: a message of opcode %u, %u bytes that wasn't sent, or not after %u", q->id, e->opcode,
-			 e->byte_len, q->rx_op);
+		sim_fail(w, "QP %u: a message of opcode %u, %u bytes that wasn't sent, or not after %u", q->id,
+			 e->opcode, e->byte_len, q->rx_op);
 		return;
 	}
 	/* A UC message that was abandoned may have left its bytes in the receive's room. */

@@ -277,7 +277,8 @@ static uint32_t
 steer(const struct sim_ep *ep, struct rte_mbuf *m)
 {
 	const uint8_t *p = rte_pktmbuf_mtod(m, uint8_t *);
-	uint32_t off = WIRE_ETH_BYTES + (p[WIRE_ETH_BYTES] >> 4 == 4 ? WIRE_IPV4_BYTES : WIRE_IPV6_BYTES) + WIRE_UDP_BYTES;
+	uint32_t off = WIRE_ETH_BYTES + (p[WIRE_ETH_BYTES] >> 4 == 4 ? WIRE_IPV4_BYTES : WIRE_IPV6_BYTES) +
+		       WIRE_UDP_BYTES;
 
 	if (rte_pktmbuf_data_len(m) < off + WIRE_BTH_BYTES)
 		return 0;
@@ -363,7 +364,8 @@ ep_create(struct sim_world *w, uint32_t id)
 	atomics = arena_get(w, SIM_ATOMIC_WORDS * sizeof(uint64_t));
 	if (atomics == NULL)
 		return false;
-	return ep_queues(w, ep) && sim_mr_create(ep, &ep->pattern_mr, sim_pattern, SIM_PATTERN_BYTES, 1, 0, &ep->rng) == 0 &&
+	return ep_queues(w, ep) &&
+	       sim_mr_create(ep, &ep->pattern_mr, sim_pattern, SIM_PATTERN_BYTES, 1, 0, &ep->rng) == 0 &&
 	       sim_mr_create(ep, &ep->atomic_mr, atomics, SIM_ATOMIC_WORDS * sizeof(uint64_t), 1,
 			     UROCE_ACCESS_LOCAL_WRITE | UROCE_ACCESS_REMOTE_ATOMIC, &ep->rng) == 0;
 }
@@ -467,10 +469,11 @@ stuck(struct sim_world *w, const char *how)
 		return;
 	}
 	q = &w->conns[i / 2].qp[0];
-	sim_fail(w, "%s: QP %u (%s) %u of %u sends posted, %u complete, %u receives posted, %u complete; "
-		 "QP %u (%s) %u of %u sends posted, %u complete, %u receives posted, %u complete", how, q->id,
-		 qp_state_name(qp_state(q->qp)), q->nb_posted, q->nb_ops, q->nb_retired, q->rq->nb_posted, q->rq->nb_done,
-		 q->peer->id, qp_state_name(qp_state(q->peer->qp)), q->peer->nb_posted, q->peer->nb_ops,
+	sim_fail(w,
+		 "%s: QP %u (%s) %u of %u sends posted, %u complete, %u receives posted, %u complete; "
+		 "QP %u (%s) %u of %u sends posted, %u complete, %u receives posted, %u complete",
+		 how, q->id, qp_state_name(qp_state(q->qp)), q->nb_posted, q->nb_ops, q->nb_retired, q->rq->nb_posted,
+		 q->rq->nb_done, q->peer->id, qp_state_name(qp_state(q->peer->qp)), q->peer->nb_posted, q->peer->nb_ops,
 		 q->peer->nb_retired, q->peer->rq->nb_posted, q->peer->rq->nb_done);
 }
 
