@@ -194,7 +194,7 @@ reads_answered(struct transport *tp, struct qp *qp)
 	if (qp->res_pending != 0)
 		responder_run(tp, qp, TP_TX_MAX);
 	if (qp->res_pending != 0)
-		out_of_sequence(tp, qp);
+		out_of_sequence(tp, qp, qp->epsn);
 	return qp->res_pending == 0 && qp->state != UROCE_QPS_ERR;
 }
 
