@@ -305,8 +305,9 @@ program_op(struct sim_world *w, struct sim_qp *q, struct sim_op *op)
 	if (op_consumes(op))
 		op->consume = q->nb_consume++;
 
-	if (!op_brings(op) && op->plant == SIM_PLANT_NONE && before != NULL && before->opcode == UROCE_WR_RDMA_READ &&
-	    before->plant == SIM_PLANT_NONE && rng_one_in(&q->rng, 2)) {
+	/* An operation that may have no bytes, where the peer grants none, is to stay without. */
+	if (!op_brings(op) && op->plant == SIM_PLANT_NONE && peer_grants(q, op) && before != NULL &&
+	    before->opcode == UROCE_WR_RDMA_READ && before->plant == SIM_PLANT_NONE && rng_one_in(&q->rng, 2)) {
 		/* Pass on what the READ brings; the fence makes that sound. */
 		op->from_read = true;
 		op->len = before->len;
