@@ -22,11 +22,16 @@ MUTATIONS = [Mutation(*m) for m in (
     ('read-beyond-max-rd', 'requester.c', 'one READ more than max_rd_atomic',
      'if (qp->rd_out >= qp->max_rd ||\n', 'if (qp->rd_out > qp->max_rd ||\n'),
     ('atomic-beyond-max-rd', 'requester.c', 'one atomic more than max_rd_atomic',
-     'if (qp->rd_out >= qp->max_rd || wire', 'if (qp->rd_out > qp->max_rd || wire'),
+     'bool swap = w->opcode == UROCE_WR_ATOMIC_CMP_AND_SWP;\n'
+     '\tstruct wire_bth b = { .opcode = tp_req_ops[w->opcode].only, .dqpn = qp->dest_qpn, .psn = qp->psn_cur,\n'
+     '\t\t\t      .pkey = qp->pkey, .migreq = true, .ackreq = true };\n\tstruct tp_out o;\n\n\tif (qp->rd_out >= qp->max_rd',
+     'bool swap = w->opcode == UROCE_WR_ATOMIC_CMP_AND_SWP;\n'
+     '\tstruct wire_bth b = { .opcode = tp_req_ops[w->opcode].only, .dqpn = qp->dest_qpn, .psn = qp->psn_cur,\n'
+     '\t\t\t      .pkey = qp->pkey, .migreq = true, .ackreq = true };\n\tstruct tp_out o;\n\n\tif (qp->rd_out > qp->max_rd'),
     ('unfetch-keeps-psn', 'requester.c', 'SQD leaves a gap in the PSNs',
      '\t\tqp->psn_next = w->first_psn;\n', ''),
     ('inline-unbounded', 'requester.c', 'more inline data than the QP has',
-     'op->kind != TP_REQ_DATA || count > qp->max_inline)', 'op->kind != TP_REQ_DATA)'),
+     'op->kind != TP_REQ_PLACE) || count > qp->max_inline)', 'op->kind != TP_REQ_PLACE))'),
     ('sges-off-by-one', 'requester.c', 'one SGE more than the QP has',
      'if (count > qp->max_send_sge)', 'if (count > qp->max_send_sge + 1u)'),
     ('psn-max-late', 'requester.c', 'the highest PSN sent is one too low',
