@@ -17,8 +17,9 @@
  * A QP that goes to RESET keeps its counters and slots: the engine passes over what is posted, the client takes every slot to be
  * free and removes the QP's CQEs. So phases stay right without anything being cleared.
  *
- * Engines copy a slot before they look at it: what a client writes afterwards has no effect. No
- * offset, handle or length in a slot is trusted.
+ * What an engine relies on (opcode, flags, counts, lengths) it copies from a slot once and checks. SGEs, keys, addresses and inline
+ * bytes of an SQ slot it reads again for each packet, once per use, and checks them there: who rewrites a posted slot changes
+ * what his own message says, nothing else. No offset, handle or length in a slot is trusted.
  *
  * Doorbells: a client rings only when the engine isn't looking. Each rule is a store, a full fence
  * and a load on both sides (Dekker), so that one of the two always sees the other:
