@@ -375,7 +375,17 @@ const struct tp_ah *ah_get(const struct ah_table *t, uint32_t handle, uint32_t p
 uint32_t ud_send(struct transport *tp, struct qp *qp, struct tp_swqe *w);
 void ud_rx(struct transport *tp, struct qp *qp, const struct wire_pkt *p);
 
-/* ---- responder.c, uc.c ---- */
+/* ---- read_atomic.c ---- */
+/** Requests with the expected PSN: executed, remembered, answered later; or refused. */
+void responder_read(struct transport *tp, struct qp *qp, const struct wire_pkt *p);
+void responder_atomic(struct transport *tp, struct qp *qp, const struct wire_pkt *p);
+void responder_atomic_write(struct transport *tp, struct qp *qp, const struct wire_pkt *p);
+/** @return what was executed with @p psn, or NULL. */
+struct tp_res *responder_res_find(struct qp *qp, uint32_t psn);
+/** Answer a READ again, all of it or the rest. @return false: it is not what was asked for. */
+bool responder_read_again(struct transport *tp, struct qp *qp, const struct wire_pkt *p);
+
+/* ---- responder.c, reply.c, uc.c ---- */
 /** A request packet, admitted, of an RC QP. */
 void responder_rx(struct transport *tp, struct qp *qp, const struct wire_pkt *p);
 /** Send responses and the reply. @return packets sent. */
@@ -384,6 +394,19 @@ static inline bool
 responder_busy(const struct qp *qp)
 {
 	return qp->res_pending != 0 || qp->reply != TP_REPLY_NONE;
+}
+/** Refuse a request for good (class C errors, 9.9.3): NAK with its PSN, QP to ERR. */
+void responder_refuse(struct transport *tp, struct qp *qp, uint8_t syndrome, uint32_t psn);
+/**
+ * epsn has moved, after something beyond it was dropped or refused. If the NAK still waits to be sent it now asks for
+ * what comes next, provided that was dropped: the peer has no other way to know. @return true if so.
+ */
+bool responder_gap_remains(struct qp *qp);
+/** What a peer's key opens to it. @p va becomes the address in that MR. */
+static inline struct mr *
+key_opens(struct transport *tp, const struct qp *qp, uint32_t rkey, uint32_t access, uint64_t *va, uint32_t len)
+{
+	return mr_check_remote(tp->c.mrs, rkey, qp->pd, qp->qpn, access, va, len);
 }
 /** Parts that RC and UC share. Statuses: enum uroce_wc_status with *@p verr, 0 is good. */
 bool responder_shape_ok(const struct qp *qp, const struct wire_pkt *p);

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * RC responder: READ, atomics and ATOMIC_WRITE are executed, and remembered so that their duplicates are answered
+ * without being executed again (C9-105, 9.4.4).
+ */
+#include "tp_internal.h"
+
+/* The slot for a new READ or atomic: the oldest. @return NULL: the peer has more outstanding than it may (C9-95). */
+static struct tp_res *
+res_claim(struct transport *tp, struct qp *qp)
+{
+	struct tp_res *r;
+
+	if (unlikely(qp->res_max == 0))
+		return NULL;
+	r = &qp->res[qp->res_head];
+	/* A replay that wasn't sent yet gives way: the peer can't be waiting for it and send this too. */
+	if (unlikely((qp->res_pending >> qp->res_head & 1) && !r->replay)) {
+		tp->counters.resp_rd_atomic_exceeded++;
+		return NULL;
+	}
+	return r;
+}
+
+static void
+res_accept(struct transport *tp, struct qp *qp, struct tp_res *r, uint32_t packets)
+{
+	r->used = true;
+	r->replay = false;
+	r->psn = qp->epsn;
+	r->last_psn = wire_psn_add(qp->epsn, packets - 1);
+	r->first = r->psn;
+	r->cur = r->psn;
+	qp->res_pending |= UINT64_C(1) << qp->res_head;
+	qp->res_head = qp->res_head + 1 == qp->res_max ? 0 : qp->res_head + 1;
+	qp->epsn = wire_psn_add(r->last_psn, 1);
+	/* The response acknowledges everything before it too (9.7.5.1.2). */
+	if (likely(qp->told == TP_TOLD_NOTHING) || !responder_gap_remains(qp))
+		qp->reply = TP_REPLY_NONE;
+	/* C9-148: once, when accepted. */
+	qp->msn = wire_psn_add(qp->msn, 1);
+	qp_reply_later(tp, qp);
+}
+
+void
+responder_read(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
+{
+	const uint8_t *reth = p->bthp + p->op->off_reth;
+	uint64_t va = wire_get64(reth), at = va;
+	uint32_t rkey = wire_get32(reth + 8), length = wire_get32(reth + 12);
+	struct tp_res *r = res_claim(tp, qp);
+
+	tp->counters.rx_read_requests++;
+	if (r == NULL || length > UROCE_MAX_MSG_BYTES) {
+		responder_refuse(tp, qp, WIRE_NAK_INV_REQ, qp->epsn);
+		return;
+	}
+	if (length > 0 && (!(qp->access & UROCE_ACCESS_REMOTE_READ) ||
+			   key_opens(tp, qp, rkey, UROCE_ACCESS_REMOTE_READ, &at, length) == NULL)) {
+		responder_refuse(tp, qp, WIRE_NAK_REM_ACCESS, qp->epsn);
+		return;
+	}
+	r->va = va;
+	r->rkey = rkey;
+	r->length = length;
+	r->atomic = false;
+	r->placed = false;
+	res_accept(tp, qp, r, wire_packets(length, qp->mtu_shift));
+}
+
+void
+responder_atomic(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
+{
+	const uint8_t *eth = p->bthp + p->op->off_atomiceth;
+	uint64_t va = wire_get64(eth), swap_add = wire_get64(eth + 12), compare = wire_get64(eth + 20);
+	bool swap = WIRE_OPCODE_OP(p->bth.opcode) == WIRE_OP_CMP_SWAP;
+	uint32_t rkey = wire_get32(eth + 8);
+	struct tp_res *r = res_claim(tp, qp);
+	struct mr *mr = NULL;
+
+	tp->counters.rx_atomic_requests++;
+	if (r == NULL || (va & 7) != 0) {
+		responder_refuse(tp, qp, WIRE_NAK_INV_REQ, qp->epsn);
+		return;
+	}
+	if (qp->access & UROCE_ACCESS_REMOTE_ATOMIC)
+		mr = key_opens(tp, qp, rkey, UROCE_ACCESS_REMOTE_ATOMIC, &va, sizeof(uint64_t));
+	if (mr == NULL || mr_atomic(mr, va, swap ? MR_CMP_SWAP : MR_FETCH_ADD, swap ? compare : swap_add, swap_add,
+				    &r->va) != 0) {
+		responder_refuse(tp, qp, WIRE_NAK_REM_ACCESS, qp->epsn);
+		return;
+	}
+	r->atomic = true;
+	r->placed = false;
+	res_accept(tp, qp, r, 1);
+}
+
+/*
+ * Annex A19: eight aligned bytes, stored at once, after everything before it; answered as a READ of nothing is, with
+ * the resources of a READ. On mapped memory it is one store.
+ */
+void
+responder_atomic_write(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
+{
+	const uint8_t *reth = p->bthp + p->op->off_reth;
+	uint64_t va = wire_get64(reth);
+	uint32_t rkey = wire_get32(reth + 8);
+	struct tp_res *r = res_claim(tp, qp);
+	struct mr *mr = NULL;
+
+	tp->counters.rx_write_requests++;
+	if (r == NULL || (va & 7) != 0 || wire_get32(reth + 12) != sizeof(uint64_t) ||
+	    p->payload_bytes != sizeof(uint64_t)) {
+		responder_refuse(tp, qp, WIRE_NAK_INV_REQ, qp->epsn);
+		return;
+	}
+	if (qp->access & UROCE_ACCESS_REMOTE_WRITE)
+		mr = key_opens(tp, qp, rkey, UROCE_ACCESS_REMOTE_WRITE, &va, sizeof(uint64_t));
+	if (mr == NULL || mr_write(mr, va, p->payload, sizeof(uint64_t)) != 0) {
+		responder_refuse(tp, qp, WIRE_NAK_REM_ACCESS, qp->epsn);
+		return;
+	}
+	r->atomic = false;
+	r->placed = true;
+	r->length = 0;
+	res_accept(tp, qp, r, 1);
+}
+
+/* ---- Duplicates ---- */
+/* ---- Duplicates (C9-105): nothing is executed twice, errors are never NAKed ---- */
+struct tp_res *
+responder_res_find(struct qp *qp, uint32_t psn)
+{
+	for (uint32_t i = 0; i < qp->res_max; i++) {
+		struct tp_res *r = &qp->res[i];
+
+		if (r->used && wire_psn_diff(psn, r->psn) >= 0 && wire_psn_diff(psn, r->last_psn) <= 0)
+			return r;
+	}
+	return NULL;
+}
+
+/* A READ again, of all or of the rest: its memory is read anew, its key checked anew (when the response is made). */
+bool
+responder_read_again(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
+{
+	const uint8_t *reth = p->bthp + p->op->off_reth;
+	struct tp_res *r = responder_res_find(qp, p->bth.psn);
+	uint64_t bit, off;
+
+	if (r == NULL || r->atomic || r->placed)
+		return false;
+	off = (uint64_t)((p->bth.psn - r->psn) & WIRE_PSN_MASK) << qp->mtu_shift;
+	if (wire_get64(reth) != r->va + off || wire_get32(reth + 8) != r->rkey ||
+	    wire_get32(reth + 12) != r->length - off)
+		return false;
+	bit = UINT64_C(1) << (r - qp->res);
+	/* What is still to be sent will answer it. */
+	if ((qp->res_pending & bit) && wire_psn_diff(r->cur, p->bth.psn) <= 0)
+		return true;
+	/* Going back inside what was never answered to its end isn't a replay yet. */
+	r->replay |= (qp->res_pending & bit) == 0;
+	r->first = p->bth.psn;
+	r->cur = p->bth.psn;
+	qp->res_pending |= bit;
+	return true;
+}

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What an RC responder sends: READ and atomic responses in the order of their requests, ACKs and NAKs.
+ */
+#include "cc.h"
+#include "tp_internal.h"
+
+static inline struct wire_bth
+response_bth(const struct qp *qp, uint8_t opcode, uint32_t psn)
+{
+	return (struct wire_bth){
+		.opcode = opcode, .dqpn = qp->dest_qpn, .psn = psn, .pkey = qp->pkey, .migreq = true,
+	};
+}
+
+/* One packet of a READ response. @return 1 if sent, 0: later, -1: the memory or its key is gone. */
+static int
+send_read_response(struct transport *tp, struct qp *qp, struct tp_res *r)
+{
+	uint32_t off = ((r->cur - r->psn) & WIRE_PSN_MASK) << qp->mtu_shift;
+	uint32_t len = RTE_MIN(r->length - off, UINT32_C(1) << qp->mtu_shift);
+	bool first = r->cur == r->first, last = r->cur == r->last_psn;
+	uint8_t opcode = first ? (last ? WIRE_OP_READ_RESP_ONLY : WIRE_OP_READ_RESP_FIRST) :
+			 last  ? WIRE_OP_READ_RESP_LAST :
+				 WIRE_OP_READ_RESP_MIDDLE;
+	struct wire_bth b = response_bth(qp, opcode, r->cur);
+	struct tp_out o;
+	struct mr *mr;
+
+	if ((unlikely(qp->cc != NULL) && !cc_may_send(tp, qp)) || !tp_begin(tp, qp, opcode, &o))
+		return 0;
+	if (len > 0) {
+		uint64_t va = r->va + off;
+
+		mr = key_opens(tp, qp, r->rkey, UROCE_ACCESS_REMOTE_READ, &va, len);
+		if (unlikely(mr == NULL || mr_read(mr, va, tp_payload(&o), len) != 0)) {
+			tp_mbuf_put(tp, o.m);
+			return -1;
+		}
+	}
+	if (o.op->flags & WIRE_F_AETH)
+		wire_put_aeth(o.bth + o.op->off_aeth, WIRE_AETH_ACK | WIRE_AETH_CREDITS_INVALID, qp->msn);
+	tp_finish(tp, qp, &o, &b, len);
+	if (unlikely(qp->cc != NULL))
+		cc_sent(tp, qp->cc, o.m->data_len);
+	r->cur = wire_psn_add(r->cur, 1);
+	return 1;
+}
+
+static int
+send_atomic_response(struct transport *tp, struct qp *qp, struct tp_res *r)
+{
+	struct wire_bth b = response_bth(qp, WIRE_OP_ATOMIC_ACK, r->psn);
+	struct tp_out o;
+
+	if (!tp_begin(tp, qp, WIRE_OP_ATOMIC_ACK, &o))
+		return 0;
+	wire_put_aeth(o.bth + o.op->off_aeth, WIRE_AETH_ACK | WIRE_AETH_CREDITS_INVALID, qp->msn);
+	wire_put64(o.bth + o.op->off_atomicacketh, r->va);
+	tp_finish(tp, qp, &o, &b, 0);
+	r->cur = wire_psn_add(r->psn, 1);
+	return 1;
+}
+
+static bool
+send_reply(struct transport *tp, struct qp *qp)
+{
+	uint8_t syndrome = WIRE_AETH_ACK | WIRE_AETH_CREDITS_INVALID;
+	uint32_t psn = qp->epsn;
+	struct wire_bth b;
+	struct tp_out o;
+
+	switch (qp->reply) {
+	case TP_REPLY_ACK:
+		psn = wire_psn_add(qp->epsn, WIRE_PSN_MASK);
+		break;
+	case TP_REPLY_DUP_ACK:
+		psn = qp->reply_psn;
+		break;
+	case TP_REPLY_NAK_SEQ:
+		syndrome = WIRE_NAK_PSN_SEQ;
+		break;
+	case TP_REPLY_RNR:
+		syndrome = WIRE_AETH_RNR_NAK | qp->min_rnr_timer;
+		break;
+	default:
+		syndrome = qp->reply_syndrome;
+		psn = qp->reply_psn;
+		break;
+	}
+	if (!tp_begin(tp, qp, WIRE_OP_ACK, &o))
+		return false;
+	b = response_bth(qp, WIRE_OP_ACK, psn);
+	wire_put_aeth(o.bth + o.op->off_aeth, syndrome, qp->msn);
+	tp_finish(tp, qp, &o, &b, 0);
+	tp->counters.acks_sent++;
+	tp->counters.rnr_nak_sent += qp->reply == TP_REPLY_RNR;
+	qp->reply = TP_REPLY_NONE;
+	return true;
+}
+
+/* Of the responses to be sent, the one whose request came first. */
+static inline uint32_t
+oldest_pending(const struct qp *qp)
+{
+	uint64_t later = qp->res_pending & ~((UINT64_C(1) << qp->res_head) - 1);
+
+	return (uint32_t)__builtin_ctzll(later != 0 ? later : qp->res_pending);
+}
+
+uint32_t
+responder_run(struct transport *tp, struct qp *qp, uint32_t budget)
+{
+	uint32_t work = 0;
+
+	while (qp->res_pending != 0 && work < budget) {
+		uint32_t i = oldest_pending(qp);
+		struct tp_res *r = &qp->res[i];
+		int rc = r->atomic ? send_atomic_response(tp, qp, r) : send_read_response(tp, qp, r);
+
+		if (rc == 0)
+			return work;
+		if (rc > 0 && wire_psn_diff(r->cur, r->last_psn) <= 0) {
+			work++;
+			continue;
+		}
+		qp->res_pending &= ~(UINT64_C(1) << i);
+		work++;
+		/* A first execution whose memory went away is refused where it stands; a replay is just dropped. */
+		if (rc < 0 && r->replay)
+			tp->counters.rx_duplicate_dropped++;
+		else if (rc < 0 && qp->state != UROCE_QPS_ERR) {
+			qp->res_pending = 0;
+			responder_refuse(tp, qp, WIRE_NAK_REM_ACCESS, r->cur);
+		}
+	}
+	if (qp->res_pending == 0 && qp->reply != TP_REPLY_NONE && work < budget)
+		work += send_reply(tp, qp);
+	return work;
+}
