@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sim.h"
+#include "model.h"
 
 enum { MAX_QPS = 2 * SIM_MAX_CONNS, MAX_SEARCH = 200000 };
 

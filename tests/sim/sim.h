@@ -8,14 +8,14 @@
  *   sim.c      options, the loop over seeds, shrinking
  *   config.c   what a seed means: sizes, faults, attributes
  *   world.c    endpoints, clock, event queue
- *   conn.c     connections: memory, QPs and their states, from RESET to the end
+ *   setup.c    connections: memory, QPs, attributes
+ *   states.c   QPs from RESET to RTS, SQD, ERR and back
+ *   conn.c     connections: when they end, and begin again
  *   recvq.c    RQs and SRQs as their clients see them
  *   link.c     the network between endpoints
  *   client.c   a verbs program's end of the rings
  *   program.c  which work requests a client posts
- *   model.c    what completions and memory must be (written from the specification)
- *   unreliable.c  the same for UC and UD, where messages may be lost
- *   atomics.c  that atomics happened once each, in some order
+ *   model.h    what completions and memory must be (written from the specification), in several files
  *   hostile.c, bad.c  peers and programs that keep to no rule
  *
  * Owns everything below. One thread.
@@ -46,6 +46,7 @@ enum {
 	SIM_WR_ID_RECV = 1 << 30,   /**< marks wr_ids of receives */
 	SIM_WR_ID_ROUND_SHIFT = 48,
 	SIM_NO_STATUS = 255,
+	SIM_PD = 1,
 };
 #define SIM_ARENA_BYTES (UINT64_C(96) << 20)   /**< memory of all programs of a seed */
 #define SIM_PATTERN_BYTES (UINT32_C(4) << 20)  /**< random bytes that messages are made of; never written */
@@ -392,13 +393,29 @@ void link_init(struct sim_world *w);
 void link_send(struct sim_world *w, uint32_t from, struct rte_mbuf *m);
 void link_describe(char *buf, size_t len, struct rte_mbuf *m);
 
-/* conn.c */
+/* setup.c */
 bool conn_create(struct sim_world *w, struct sim_conn *c);
+/** Draw what both ends must agree on. The PSNs to start from stand in sq_psn. */
+void conn_attributes(struct sim_world *w, struct sim_conn *c);
+int sim_mr_create(struct sim_ep *ep, struct sim_mr *m, uint8_t *base, uint32_t len, uint32_t pd, uint32_t access,
+		  struct rng *r);
+/** Nothing happens if it is gone already. */
+void sim_mr_free(struct sim_ep *ep, struct sim_mr *m);
+/** What was deregistered comes again, under another key. */
+bool mrs_again(struct sim_qp *q);
+
+/* states.c */
+void qp_to_state(struct sim_world *w, struct sim_qp *q, enum uroce_qp_state to);
+void qp_to_err(struct sim_world *w, struct sim_qp *q);
+/** A QP on its way to RTS: one state further, if it is time. */
+void qp_bring_up(struct sim_world *w, struct sim_qp *q);
+/** What happens to a QP that is up: SQD, errors and deregistrations on purpose. */
+void qp_disturb(struct sim_world *w, struct sim_qp *q);
+
+/* conn.c */
 /** Bring the QPs one state further if it is time; begin and end SQD; end the connection when its programs end. */
 void conn_step(struct sim_world *w, struct sim_conn *c);
 void conn_destroy(struct sim_world *w, struct sim_conn *c);
-int sim_mr_create(struct sim_ep *ep, struct sim_mr *m, uint8_t *base, uint32_t len, uint32_t pd, uint32_t access,
-		  struct rng *r);
 
 /* recvq.c */
 void recvq_init(struct sim_world *w, struct sim_recvq *rq, uint64_t wr_id, uint32_t nb_room);
@@ -444,24 +461,8 @@ void model_event(struct sim_world *w, struct sim_qp *q, enum uroce_event type);
 void model_conn_end(struct sim_world *w, struct sim_conn *c);
 void model_world_end(struct sim_world *w);
 
-/* Parts of it that unreliable.c uses too. */
-uint8_t *scratch(unsigned int which, uint32_t bytes);
-void op_data(const struct sim_op *op, uint32_t off, uint32_t len, uint8_t *dst);
-void gather(const struct sim_piece *pieces, unsigned int n, uint32_t len, uint8_t *dst);
-bool is_zero(const uint8_t *p, uint32_t len);
-bool around_is_clean(const struct sim_piece *pieces, unsigned int n, uint32_t len);
-bool op_writes(const struct sim_op *op);
-bool may_be_written(const struct sim_qp *q, uint32_t from, uint32_t to, uint32_t off, uint8_t val);
-int64_t target_compare(const struct sim_qp *q, const uint8_t *seen, uint32_t off, uint32_t len, uint32_t upto,
-		       uint32_t later);
 /** @return true if one of the QP's CQs is in error. */
 bool qp_cq_dead(const struct sim_qp *q);
-
-/* unreliable.c */
-void unreliable_recv_ok(struct sim_world *w, struct sim_qp *q, const struct sim_recv *r, const struct ring_cqe *e,
-			union ring_cqe_ctl ctl);
-bool unreliable_recv_error_possible(const struct sim_qp *q, const struct sim_recv *r, uint8_t status);
-void unreliable_end(struct sim_world *w, struct sim_qp *q);
 
 /* hostile.c */
 bool hostile_create(struct sim_world *w);
@@ -472,6 +473,5 @@ void hostile_destroy(struct sim_world *w);
 /* atomics.c */
 /** Remember a program's atomics; before its operations are forgotten. */
 void atomics_note(struct sim_qp *q);
-void atomics_check(struct sim_world *w, uint32_t ep);
 
 #endif /* SIM_H */

@@ -6,7 +6,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "sim.h"
+#include "model.h"
 
 enum { SL_IPV4 = 0xa, SL_IPV6 = 0x9 };
 

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Counters of the transports that must be zero, by what the seed lets go wrong. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "model.h"
+
+struct must_be_zero {
+	const char *name;
+	size_t offset;
+};
+#define Z(name) { #name, offsetof(struct tp_counters, name) }
+
+static void
+check_zero(struct sim_world *w, const struct must_be_zero *z, size_t n)
+{
+	const struct sim_engine *e;
+	uint64_t value;
+	uint32_t ep;
+	size_t i;
+
+	for (ep = 0; ep < w->cfg.nb_eps; ep++) {
+		for (e = w->eps[ep].engines; e < w->eps[ep].engines + w->eps[ep].nb_engines; e++) {
+			for (i = 0; i < n; i++) {
+				memcpy(&value, (const char *)transport_counters(e->tp) + z[i].offset, sizeof(value));
+				if (value != 0)
+					sim_fail(w, "endpoint %u: counter %s is %" PRIu64 ", must be 0", ep, z[i].name,
+						 value);
+			}
+		}
+	}
+}
+
+/*
+ * Reordered or repeated, but all there: NAKs are enough to get on. But for one case: of the packets that are sent again
+ * behind a gap one overtakes another again; a responder asks once for a gap (9.7.5.2.8).
+ */
+static void
+check_few_timeouts(struct sim_world *w)
+{
+	enum { NAKS_PER_TIMEOUT = 4, TIMEOUTS_FREE = 2 };
+	uint64_t naks = 0, timeouts = 0;
+	uint32_t ep, i;
+
+	for (ep = 0; ep < w->cfg.nb_eps; ep++) {
+		for (i = 0; i < w->eps[ep].nb_engines; i++) {
+			const struct tp_counters *c = transport_counters(w->eps[ep].engines[i].tp);
+
+			naks += c->packet_seq_err + c->implied_nak_seq_err;
+			timeouts += c->local_ack_timeout_err;
+		}
+	}
+	if (timeouts > TIMEOUTS_FREE + naks / NAKS_PER_TIMEOUT)
+		sim_fail(w, "%" PRIu64 " ACK timeouts, %" PRIu64 " NAKs, though nothing was lost", timeouts, naks);
+}
+
+#define CHECK_ZERO(w, z) check_zero(w, z, sizeof(z) / sizeof((z)[0]))
+
+void
+check_counters(struct sim_world *w)
+{
+	static const struct must_be_zero always[] = {
+		Z(rx_multi_segment), Z(cq_events_lost), Z(rx_handoff_dropped), Z(rx_ud_length),
+		Z(resp_rd_atomic_exceeded),
+	};
+	static const struct must_be_zero polled[] = { Z(cq_overrun) };
+	static const struct must_be_zero reliable[] = { Z(rx_ud_no_wqe), Z(rx_uc_no_wqe), Z(rx_uc_gap), Z(rx_uc_rest),
+							Z(rx_bad_qkey) };
+	static const struct must_be_zero right_qkey[] = { Z(rx_bad_qkey) };
+	static const struct must_be_zero one_engine[] = { Z(rx_handoff) };
+	static const struct must_be_zero enough[] = { Z(tx_no_mbuf) };
+	static const struct must_be_zero undamaged[] = {
+		Z(rx_not_roce), Z(rx_truncated), Z(rx_bad_ip), Z(rx_bad_udp_sum), Z(rx_bad_opcode), Z(rx_bad_tver),
+		Z(rx_bad_length), Z(rx_icrc_encapsulated), Z(rx_bad_pkey), Z(rx_wrong_service),
+		Z(rx_bad_response),
+	};
+	static const struct must_be_zero nothing_lost[] = { Z(local_ack_timeout_err), Z(retry_exceeded_err) };
+	static const struct must_be_zero same_peer[] = { Z(rx_bad_address) };
+	static const struct must_be_zero clean[] = {
+		Z(packet_seq_err), Z(implied_nak_seq_err), Z(duplicate_request), Z(rx_ghost_ack),
+	};
+	static const struct must_be_zero alive[] = {
+		/* Behind an RNR NAK that an error has kept from being sent, packets are out of sequence too. */
+		Z(out_of_sequence), Z(local_ack_timeout_err), Z(retry_exceeded_err), Z(retransmitted_packets),
+		Z(req_cqe_error),   Z(resp_cqe_error),        Z(rx_unknown_qp),      Z(rx_wrong_state),
+	};
+	bool rnr = false;
+	uint32_t ep, i;
+
+	for (ep = 0; ep < w->cfg.nb_eps; ep++)
+		for (i = 0; i < w->eps[ep].nb_engines; i++)
+			rnr |= transport_counters(w->eps[ep].engines[i].tp)->rnr_nak_sent != 0 ||
+			       transport_counters(w->eps[ep].engines[i].tp)->tail_loss_probes != 0;
+	if (w->hostile)
+		return;
+	CHECK_ZERO(w, always);
+	if (!(w->cfg.faults & SIM_F_CQ_SMALL))
+		CHECK_ZERO(w, polled);
+	if (!(w->cfg.faults & SIM_F_UNRELIABLE))
+		CHECK_ZERO(w, reliable);
+	if (!(w->cfg.faults & SIM_F_PLANT_REMOTE))
+		CHECK_ZERO(w, right_qkey);
+	if (!(w->cfg.faults & SIM_F_ENGINES))
+		CHECK_ZERO(w, one_engine);
+	if (!(w->cfg.faults & SIM_F_NO_MBUF))
+		CHECK_ZERO(w, enough);
+	if (!(w->cfg.faults & SIM_F_CORRUPT))
+		CHECK_ZERO(w, undamaged);
+	if (!(w->cfg.faults & (SIM_F_CORRUPT | SIM_F_RECONNECT)))
+		CHECK_ZERO(w, same_peer);
+	if (!(w->cfg.faults & (SIM_F_LOSE | SIM_F_ENDS | SIM_F_STALL | SIM_F_NO_MBUF | SIM_F_SLOW_TX)) &&
+	    !w->cfg.harsh) {
+		if ((w->cfg.faults & SIM_F_REORDER) && !w->cfg.reorder_once)
+			check_few_timeouts(w);
+		else
+			CHECK_ZERO(w, nothing_lost);
+	}
+	/* Packets that are late, or of the connection before, look lost; what was sent again early may have been late only. */
+	if ((w->cfg.faults & (SIM_F_LINK | SIM_F_STALL | SIM_F_NO_MBUF | SIM_F_SLOW_TX)) || rnr || w->cfg.harsh)
+		return;
+	CHECK_ZERO(w, clean);
+	if (!(w->cfg.faults & SIM_F_ENDS))
+		CHECK_ZERO(w, alive);
+}

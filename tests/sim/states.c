@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* QPs and their states: up to RTS, through SQD and SQE, to ERR and RESET when programs say so. */
+#include "sim.h"
+
+#define SQD_DRAIN_NS (60 * SIM_NS_PER_S)
+
+/* What each step needs (man ibv_modify_qp). */
+static const uint32_t to_state[UROCE_QPT_UD + 1][UROCE_QPS_STATES] = {
+	[UROCE_QPT_RC] = {
+		[UROCE_QPS_INIT] = UROCE_QP_PKEY_INDEX | UROCE_QP_PORT | UROCE_QP_ACCESS_FLAGS,
+		[UROCE_QPS_RTR] = UROCE_QP_AV | UROCE_QP_PATH_MTU | UROCE_QP_DEST_QPN | UROCE_QP_RQ_PSN |
+				  UROCE_QP_MAX_DEST_RD_ATOMIC | UROCE_QP_MIN_RNR_TIMER,
+		[UROCE_QPS_RTS] = UROCE_QP_TIMEOUT | UROCE_QP_RETRY_CNT | UROCE_QP_RNR_RETRY | UROCE_QP_SQ_PSN |
+				  UROCE_QP_MAX_QP_RD_ATOMIC,
+		[UROCE_QPS_SQD] = UROCE_QP_EN_SQD_ASYNC_NOTIFY,
+	},
+	[UROCE_QPT_UC] = {
+		[UROCE_QPS_INIT] = UROCE_QP_PKEY_INDEX | UROCE_QP_PORT | UROCE_QP_ACCESS_FLAGS,
+		[UROCE_QPS_RTR] = UROCE_QP_AV | UROCE_QP_PATH_MTU | UROCE_QP_DEST_QPN | UROCE_QP_RQ_PSN,
+		[UROCE_QPS_RTS] = UROCE_QP_SQ_PSN,
+		[UROCE_QPS_SQD] = UROCE_QP_EN_SQD_ASYNC_NOTIFY,
+	},
+	[UROCE_QPT_UD] = {
+		[UROCE_QPS_INIT] = UROCE_QP_PKEY_INDEX | UROCE_QP_PORT | UROCE_QP_QKEY,
+		[UROCE_QPS_RTS] = UROCE_QP_SQ_PSN,
+		[UROCE_QPS_SQD] = UROCE_QP_EN_SQD_ASYNC_NOTIFY,
+	},
+};
+
+static void
+modify_with(struct sim_world *w, struct sim_qp *q, enum uroce_qp_state to, uint32_t mask)
+{
+	enum uroce_qp_state from = qp_state(q->qp);
+	struct uroce_qp_attr a = q->attr;
+	const char *why = "?";
+
+	a.qp_state = to;
+	a.en_sqd_async_notify = 1;
+	mask |= UROCE_QP_STATE;
+	sim_trace(w, "QP %u: %s to %s", q->id, qp_state_name(from), qp_state_name(to));
+	if (qp_modify(q->tp, q->qp, &a, mask, (mask & UROCE_QP_AV) ? &q->path : NULL, w->now_ns) != 0) {
+		qp_modify_check(q->params.type, from, &a, mask, UROCE_MTU_4096, &why);
+		sim_fail(w, "QP %u: %s to %s refused: %s", q->id, qp_state_name(from), qp_state_name(to), why);
+	} else if (qp_state(q->qp) != to) {
+		sim_fail(w, "QP %u: is %s after a modify to %s", q->id, qp_state_name(qp_state(q->qp)),
+			 qp_state_name(to));
+	}
+	world_run_at(w, q->ep->id, w->now_ns);
+}
+
+void
+qp_to_state(struct sim_world *w, struct sim_qp *q, enum uroce_qp_state to)
+{
+	bool again = qp_state(q->qp) == UROCE_QPS_SQD || qp_state(q->qp) == UROCE_QPS_SQE;
+
+	modify_with(w, q, to, again ? 0 : to_state[q->params.type][to]);
+}
+
+void
+qp_to_err(struct sim_world *w, struct sim_qp *q)
+{
+	q->client_err = true;
+	qp_to_state(w, q, UROCE_QPS_ERR);
+}
+
+/* All that a program can do with a QP whose CQ is in error (11.6.3.1): throw it away. */
+static void
+abandon(struct sim_world *w, struct sim_qp *q)
+{
+	q->client_err = q->abandoned = true;
+	q->rq->nb_lost += q->rq->srq != NULL;
+	q->conn->rounds_left = q->conn->rounds_left != 0 && qp_cq_dead(q) ? 0 : q->conn->rounds_left;
+	qp_to_state(w, q, UROCE_QPS_RESET);
+}
+
+void
+qp_bring_up(struct sim_world *w, struct sim_qp *q)
+{
+	enum uroce_qp_state s = qp_state(q->qp), peer = qp_state(q->peer->qp);
+
+	if (qp_cq_dead(q) && !q->abandoned)
+		abandon(w, q);
+	if (q->abandoned)
+		q->ready = true; /* its CQ broke before it was up */
+	if (q->abandoned || rng_one_in(&q->rng, 3))
+		return;
+	if (s == UROCE_QPS_RESET) {
+		qp_to_state(w, q, UROCE_QPS_INIT);
+	} else if (s == UROCE_QPS_INIT) {
+		qp_to_state(w, q, UROCE_QPS_RTR);
+	} else if (s == UROCE_QPS_RTR &&
+		   (q->peer->abandoned || (peer != UROCE_QPS_RESET && peer != UROCE_QPS_INIT))) {
+		qp_to_state(w, q, UROCE_QPS_RTS);
+		q->ready = true;
+	} else if (s == UROCE_QPS_ERR) {
+		q->ready = true; /* what the peer sent was an error already; posts are flushed */
+	}
+}
+
+/* One of the regions that its own WQEs name goes. */
+static void
+local_dereg(struct sim_world *w, struct sim_qp *q)
+{
+	struct sim_mr *mrs[] = { &q->src_mr, &q->dest_mr, &q->own_rq.mr };
+
+	q->local_dereg_at = UINT32_MAX;
+	q->local_dereg = mrs[rng_below(&q->rng, q->rq == &q->own_rq ? 3 : 2)];
+	sim_trace(w, "QP %u: deregisters key 0x%x, which its own WQEs name", q->id, q->local_dereg->key);
+	sim_mr_free(q->ep, q->local_dereg);
+}
+
+/* A send error stops only sending (10.3.1); once all is flushed the program goes on. @return true if it does. */
+static bool
+leave_sqe(struct sim_world *w, struct sim_qp *q)
+{
+	if (qp_state(q->qp) != UROCE_QPS_SQE || q->nb_retired != q->nb_posted || !q->sq_error || rng_one_in(&q->rng, 3))
+		return false;
+	qp_to_state(w, q, UROCE_QPS_RTS);
+	q->sq_error = q->sq_flush = false;
+	return true;
+}
+
+void
+qp_disturb(struct sim_world *w, struct sim_qp *q)
+{
+	if (qp_cq_dead(q) && !q->abandoned)
+		abandon(w, q);
+	if (q->client_err || leave_sqe(w, q))
+		return;
+	if (q->nb_posted >= q->local_dereg_at)
+		local_dereg(w, q);
+	if (q->peer->nb_posted >= q->dereg_at) {
+		sim_trace(w, "QP %u: deregisters its target area", q->id);
+		sim_mr_free(q->ep, &q->target_mr);
+		q->dereg_at = UINT32_MAX;
+	}
+	if (q->nb_posted >= q->err_at && q->abrupt) {
+		abandon(w, q);
+	} else if (q->nb_posted >= q->err_at) {
+		qp_to_err(w, q);
+	} else if (q->sqd_waiting) {
+		if (qp_state(q->qp) != UROCE_QPS_SQD) {
+			q->sqd_waiting = false;
+		} else if (q->drained) {
+			if (rng_one_in(&q->rng, 3)) {
+				q->sqd_waiting = false;
+				qp_to_state(w, q, UROCE_QPS_RTS);
+			}
+		} else if (w->now_ns - q->sqd_since_ns > SQD_DRAIN_NS) {
+			sim_fail(w, "QP %u: SQD doesn't drain", q->id);
+		}
+	} else if (q->nb_posted >= q->sqd_at && qp_state(q->qp) == UROCE_QPS_RTS) {
+		q->sqd_at = UINT32_MAX;
+		q->drained = false;
+		q->sqd_waiting = true;
+		q->sqd_since_ns = w->now_ns;
+		qp_to_state(w, q, UROCE_QPS_SQD);
+	}
+}
