@@ -123,7 +123,7 @@ struct ring_rq_wqe {
 /** Last word of a CQE; stored last. */
 union ring_cqe_ctl {
 	struct {
-		uint16_t wqe_counter; /**< low 16 bits of the counter of the WQE that completes */
+		uint16_t wqe_counter; /**< low 16 bits of the counter of the WQE that completes; xrc: of the SRQ's number */
 		uint8_t vendor_err;   /**< enum in lib/transport/transport.h; 0 on success */
 		uint8_t wc_flags;     /**< UROCE_WC_* flags */
 		uint8_t sl;           /**< UD: 0xA IPv4, 0x9 IPv6 (bit 3 RoCE v2, as mlx5 has it and UCX reads it) */
@@ -131,7 +131,8 @@ union ring_cqe_ctl {
 		uint8_t is_recv : 1;  /**< the WQE was on an RQ or SRQ, whatever the opcode says */
 		uint8_t solicited : 1;
 		uint8_t dead : 1;     /**< set by the client: the QP is gone, skip */
-		uint8_t reserved : 5;
+		uint8_t xrc : 1;      /**< a receive of an XRC SRQ: the QP may be another program's */
+		uint8_t reserved : 4;
 		uint8_t phase;        /**< ring_phase() */
 	};
 	uint64_t word;

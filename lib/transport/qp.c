@@ -20,7 +20,14 @@ params_ok(const struct qp_params *p)
 {
 	uint32_t stride = ring_sq_stride(p->cap.max_send_sge, p->cap.max_inline_data);
 
-	if (p->type != UROCE_QPT_RC && p->type != UROCE_QPT_UC && p->type != UROCE_QPT_UD)
+	if (p->type == UROCE_QPT_XRC_RECV)
+		return p->xrcd != 0 && p->shared != NULL && p->send_cq == NULL && p->recv_cq == NULL &&
+		       p->srq == NULL && p->sq.base == NULL && p->rq.base == NULL;
+	if (p->type == UROCE_QPT_XRC_SEND ? p->recv_cq != NULL || p->srq != NULL || p->rq.base != NULL :
+					    p->recv_cq == NULL)
+		return false;
+	if (p->type != UROCE_QPT_RC && p->type != UROCE_QPT_UC && p->type != UROCE_QPT_UD &&
+	    p->type != UROCE_QPT_XRC_SEND)
 		return false;
 	if (p->cap.max_send_sge > UROCE_MAX_SGE || p->cap.max_recv_sge > UROCE_MAX_SGE ||
 	    p->cap.max_inline_data > UROCE_MAX_INLINE)
@@ -29,32 +36,68 @@ params_ok(const struct qp_params *p)
 		return false;
 	if (p->rq.base != NULL && UINT32_C(1) << p->rq.shift < ring_rq_stride(p->cap.max_recv_sge))
 		return false;
-	return p->send_cq != NULL && p->recv_cq != NULL && p->shared != NULL;
+	return p->send_cq != NULL && p->shared != NULL;
+}
+
+/* Receive SGEs that the QP must be able to copy. */
+static uint32_t
+recv_sges(const struct qp_params *p)
+{
+	if (p->type == UROCE_QPT_XRC_RECV)
+		return UROCE_MAX_SGE;
+	return p->srq != NULL ? p->srq->max_sge : p->cap.max_recv_sge;
+}
+
+/* The SQ of a QP that has none: one slot that is never posted. */
+static struct ring
+no_sq(void)
+{
+	static uint8_t slot[sizeof(struct ring_sq_wqe)] __attribute__((aligned(RING_CACHE_LINE)));
+
+	return (struct ring){ .base = slot, .order = 0, .shift = 5 };
+}
+
+static void
+use_parts(struct qp *qp, int n)
+{
+	if (qp->srq != NULL)
+		qp->srq->users += n;
+	if (qp->send_cq != NULL)
+		atomic_fetch_add(&qp->send_cq->users, n);
+	if (qp->recv_cq != NULL)
+		atomic_fetch_add(&qp->recv_cq->users, n);
 }
 
 int
 qp_create(struct transport *tp, const struct qp_params *p, struct qp **out)
 {
-	static const uint8_t services[] = {
-		[UROCE_QPT_RC] = WIRE_RC, [UROCE_QPT_UC] = WIRE_UC, [UROCE_QPT_UD] = WIRE_UD,
+	static const struct {
+		uint8_t service, prefix;
+	} types[] = {
+		[UROCE_QPT_RC] = { WIRE_RC, WIRE_RC },
+		[UROCE_QPT_UC] = { WIRE_UC, WIRE_UC },
+		[UROCE_QPT_UD] = { WIRE_UD, WIRE_UD },
+		[UROCE_QPT_XRC_SEND] = { WIRE_RC, WIRE_XRC },
+		[UROCE_QPT_XRC_RECV] = { WIRE_RC, WIRE_XRC },
 	};
-	uint32_t nb_sge = p->srq != NULL ? p->srq->max_sge : p->cap.max_recv_sge;
 	struct qp *qp;
 
 	if (!params_ok(p) || p->max_mtu > UROCE_MTU_4096 || p->port >= tp->c.nb_ports)
 		return EINVAL;
-	qp = calloc(1, sizeof(*qp) + nb_sge * sizeof(struct ring_sge));
+	qp = calloc(1, sizeof(*qp) + recv_sges(p) * sizeof(struct ring_sge));
 	if (qp == NULL)
 		return ENOMEM;
 	qp->tp = tp;
 	qp->type = (uint8_t)p->type;
-	qp->service = services[p->type];
+	qp->service = types[p->type].service;
+	qp->prefix = types[p->type].prefix;
 	qp->pd = p->pd;
 	qp->send_cq = p->send_cq;
 	qp->recv_cq = p->recv_cq;
 	qp->srq = p->srq;
 	qp->sig_all = p->sq_sig_all;
-	qp->sq = p->sq;
+	qp->xrcd = p->xrcd;
+	qp->sq = p->type == UROCE_QPT_XRC_RECV ? no_sq() : p->sq;
 	qp->rq = p->rq;
 	qp->shared = p->shared;
 	qp->port = p->port;
@@ -75,10 +118,7 @@ qp_create(struct transport *tp, const struct qp_params *p, struct qp **out)
 		free(qp);
 		return ENOMEM;
 	}
-	if (qp->srq != NULL)
-		qp->srq->users++;
-	atomic_fetch_add(&qp->send_cq->users, 1);
-	atomic_fetch_add(&qp->recv_cq->users, 1);
+	use_parts(qp, 1);
 	tp->nb_qps++;
 	*out = qp;
 	return 0;
@@ -106,10 +146,10 @@ qp_destroy(struct transport *tp, struct qp *qp)
 {
 	qp_unlist(tp, qp);
 	drop_inflight(tp, qp);
-	if (qp->srq != NULL)
-		qp->srq->users--;
-	atomic_fetch_sub(&qp->send_cq->users, 1);
-	atomic_fetch_sub(&qp->recv_cq->users, 1);
+	if (qp->type == UROCE_QPT_XRC_RECV)
+		xrc_leave(qp);
+	else
+		use_parts(qp, -1);
 	tp->nb_qps--;
 	qp_table_remove(tp->c.qps, qp);
 }
@@ -203,7 +243,7 @@ qp_flush_run(struct transport *tp, struct qp *qp, uint32_t budget)
 	while (work < budget && recv_flush_one(tp, qp))
 		work++;
 	/* No WQE of the SRQ will be taken any more (10.2.9.4): the QP may be destroyed without losing one. */
-	if (work < budget && qp->srq != NULL && !qp->last_wqe_told) {
+	if (work < budget && (qp->srq != NULL || qp->type == UROCE_QPT_XRC_RECV) && !qp->last_wqe_told) {
 		qp->last_wqe_told = true;
 		tp_event(tp, UROCE_EVENT_QP_LAST_WQE_REACHED, qp->cookie, qp->owner);
 	}
@@ -243,6 +283,8 @@ reset(struct transport *tp, struct qp *qp)
 	skip_posted(&qp->rq, ring_rq_ready);
 	drop_inflight(tp, qp);
 	qp->rwqe.valid = false;
+	if (qp->type == UROCE_QPT_XRC_RECV)
+		xrc_leave(qp);
 	qp->rmsg = TP_RMSG_NONE;
 	qp->reply = TP_REPLY_NONE;
 	qp->told = TP_TOLD_NOTHING;

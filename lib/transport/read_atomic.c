@@ -26,6 +26,8 @@ static void
 res_accept(struct transport *tp, struct qp *qp, struct tp_res *r, uint32_t packets)
 {
 	r->used = true;
+	if (unlikely(qp->prefix != WIRE_RC))
+		r->srqn = qp->srq->srqn;
 	r->replay = false;
 	r->psn = qp->epsn;
 	r->last_psn = wire_psn_add(qp->epsn, packets - 1);
@@ -126,7 +128,6 @@ responder_atomic_write(struct transport *tp, struct qp *qp, const struct wire_pk
 	res_accept(tp, qp, r, 1);
 }
 
-/* ---- Duplicates ---- */
 /* ---- Duplicates (C9-105): nothing is executed twice, errors are never NAKed ---- */
 struct tp_res *
 responder_res_find(struct qp *qp, uint32_t psn)
@@ -148,7 +149,7 @@ responder_read_again(struct transport *tp, struct qp *qp, const struct wire_pkt 
 	struct tp_res *r = responder_res_find(qp, p->bth.psn);
 	uint64_t bit, off;
 
-	if (r == NULL || r->atomic || r->placed)
+	if (r == NULL || r->atomic || r->placed || (qp->prefix != WIRE_RC && xrc_srqn(p) != r->srqn))
 		return false;
 	off = (uint64_t)((p->bth.psn - r->psn) & WIRE_PSN_MASK) << qp->mtu_shift;
 	if (wire_get64(reth) != r->va + off || wire_get32(reth + 8) != r->rkey ||

@@ -86,6 +86,14 @@ recv_place(struct transport *tp, struct qp *qp, const uint8_t *data, uint32_t le
 	return UROCE_WC_SUCCESS;
 }
 
+/* The client knows such a receive by its SRQ; the QP may be another program's. */
+static void
+of_xrc_srq(struct tp_cqe *e, const struct srq *srq)
+{
+	e->ctl.xrc = 1;
+	e->ctl.wqe_counter = (uint16_t)srq->srqn;
+}
+
 void
 recv_complete(struct transport *tp, struct qp *qp, uint8_t opcode, const struct wire_pkt *p)
 {
@@ -97,6 +105,8 @@ recv_complete(struct transport *tp, struct qp *qp, uint8_t opcode, const struct 
 		.ctl = { .wqe_counter = qp->rwqe.wqe_counter, .is_recv = 1, .solicited = p->bth.solicited },
 	};
 
+	if (unlikely(qp->type == UROCE_QPT_XRC_RECV))
+		of_xrc_srq(&e, qp->srq);
 	if (p->op->flags & WIRE_F_IMM) {
 		memcpy(&e.imm, p->bthp + p->op->off_imm, sizeof(e.imm));
 		e.ctl.wc_flags = UROCE_WC_WITH_IMM;
@@ -126,6 +136,12 @@ recv_fail(struct transport *tp, struct qp *qp, uint8_t status, uint8_t verr)
 	};
 
 	qp->rwqe.valid = false;
+	if (unlikely(qp->type == UROCE_QPT_XRC_RECV)) {
+		/* Its receives are gone with the SRQ, and so may be its CQ. */
+		if (qp->srq->gone)
+			return;
+		of_xrc_srq(&e, qp->srq);
+	}
 	cq_push(tp, qp->recv_cq, qp, &e);
 }
 

@@ -9,8 +9,19 @@ static inline struct wire_bth
 response_bth(const struct qp *qp, uint8_t opcode, uint32_t psn)
 {
 	return (struct wire_bth){
-		.opcode = opcode, .dqpn = qp->dest_qpn, .psn = psn, .pkey = qp->pkey, .migreq = true,
+		.opcode = opcode | qp->prefix, .dqpn = qp->dest_qpn, .psn = psn, .pkey = qp->pkey, .migreq = true,
 	};
+}
+
+/* What was found open when the READ was accepted may be so no more. */
+static inline struct mr *
+read_opens(struct transport *tp, const struct qp *qp, const struct tp_res *r, uint64_t *va, uint32_t len)
+{
+	uint32_t pd = qp->pd;
+
+	if (unlikely(qp->prefix != WIRE_RC) && !xrc_pd(tp, r->srqn, &pd))
+		return NULL;
+	return mr_check_remote(tp->c.mrs, r->rkey, pd, qp->qpn, UROCE_ACCESS_REMOTE_READ, va, len);
 }
 
 /* One packet of a READ response. @return 1 if sent, 0: later, -1: the memory or its key is gone. */
@@ -27,12 +38,12 @@ send_read_response(struct transport *tp, struct qp *qp, struct tp_res *r)
 	struct tp_out o;
 	struct mr *mr;
 
-	if ((unlikely(qp->cc != NULL) && !cc_may_send(tp, qp)) || !tp_begin(tp, qp, opcode, &o))
+	if ((unlikely(qp->cc != NULL) && !cc_may_send(tp, qp)) || !tp_begin(tp, qp, b.opcode, &o))
 		return 0;
 	if (len > 0) {
 		uint64_t va = r->va + off;
 
-		mr = key_opens(tp, qp, r->rkey, UROCE_ACCESS_REMOTE_READ, &va, len);
+		mr = read_opens(tp, qp, r, &va, len);
 		if (unlikely(mr == NULL || mr_read(mr, va, tp_payload(&o), len) != 0)) {
 			tp_mbuf_put(tp, o.m);
 			return -1;
@@ -53,7 +64,7 @@ send_atomic_response(struct transport *tp, struct qp *qp, struct tp_res *r)
 	struct wire_bth b = response_bth(qp, WIRE_OP_ATOMIC_ACK, r->psn);
 	struct tp_out o;
 
-	if (!tp_begin(tp, qp, WIRE_OP_ATOMIC_ACK, &o))
+	if (!tp_begin(tp, qp, b.opcode, &o))
 		return 0;
 	wire_put_aeth(o.bth + o.op->off_aeth, WIRE_AETH_ACK | WIRE_AETH_CREDITS_INVALID, qp->msn);
 	wire_put64(o.bth + o.op->off_atomicacketh, r->va);
@@ -88,9 +99,9 @@ send_reply(struct transport *tp, struct qp *qp)
 		psn = qp->reply_psn;
 		break;
 	}
-	if (!tp_begin(tp, qp, WIRE_OP_ACK, &o))
-		return false;
 	b = response_bth(qp, WIRE_OP_ACK, psn);
+	if (!tp_begin(tp, qp, b.opcode, &o))
+		return false;
 	wire_put_aeth(o.bth + o.op->off_aeth, syndrome, qp->msn);
 	tp_finish(tp, qp, &o, &b, 0);
 	tp->counters.acks_sent++;

@@ -255,10 +255,12 @@ send_data(struct transport *tp, struct qp *qp, struct tp_swqe *w)
 		b.ackreq = last || (qp->psn_cur & (TP_ACKREQ_PACKETS - 1)) == TP_ACKREQ_PACKETS - 1 ||
 			   on_the_way == qp->window - 1;
 	}
-	b.opcode = wire_op | qp->service;
+	b.opcode = wire_op | qp->prefix;
 	b.solicited = last && (w->flags & UROCE_SEND_SOLICITED) != 0;
 	if (!tp_begin(tp, qp, b.opcode, &o))
 		return 0;
+	if (unlikely(qp->prefix == WIRE_XRC))
+		xrc_put_eth(o.bth + o.op->off_xrceth, slot);
 	if (o.op->flags & WIRE_F_RETH)
 		wire_put_reth(o.bth + o.op->off_reth, slot->remote_addr, slot->rkey, w->length);
 	if (o.op->flags & WIRE_F_IMM)
@@ -289,7 +291,7 @@ send_read(struct transport *tp, struct qp *qp, struct tp_swqe *w)
 	uint32_t off = nth << qp->mtu_shift;
 	uint32_t packets = last - nth + 1;
 	uint32_t len = RTE_MIN(w->length - off, packets << qp->mtu_shift);
-	struct wire_bth b = { .opcode = WIRE_OP_READ_REQUEST, .dqpn = qp->dest_qpn, .psn = qp->psn_cur,
+	struct wire_bth b = { .opcode = WIRE_OP_READ_REQUEST | qp->prefix, .dqpn = qp->dest_qpn, .psn = qp->psn_cur,
 			      .pkey = qp->pkey, .migreq = true, .ackreq = true };
 	struct tp_out o;
 
@@ -301,6 +303,8 @@ send_read(struct transport *tp, struct qp *qp, struct tp_swqe *w)
 	}
 	if (!tp_begin(tp, qp, b.opcode, &o))
 		return 0;
+	if (unlikely(qp->prefix == WIRE_XRC))
+		xrc_put_eth(o.bth + o.op->off_xrceth, slot);
 	wire_put_reth(o.bth + o.op->off_reth, slot->remote_addr + off, slot->rkey, len);
 	tp_finish(tp, qp, &o, &b, 0);
 	qp->rd_out++;
@@ -315,7 +319,7 @@ send_atomic(struct transport *tp, struct qp *qp, struct tp_swqe *w)
 	const struct ring_sq_wqe *slot = ring_slot(&qp->sq, qp->sq_cur);
 	const struct ring_atomic *a = (const void *)(slot + 1);
 	bool swap = w->opcode == UROCE_WR_ATOMIC_CMP_AND_SWP;
-	struct wire_bth b = { .opcode = tp_req_ops[w->opcode].only, .dqpn = qp->dest_qpn, .psn = qp->psn_cur,
+	struct wire_bth b = { .opcode = tp_req_ops[w->opcode].only | qp->prefix, .dqpn = qp->dest_qpn, .psn = qp->psn_cur,
 			      .pkey = qp->pkey, .migreq = true, .ackreq = true };
 	struct tp_out o;
 
@@ -325,6 +329,8 @@ send_atomic(struct transport *tp, struct qp *qp, struct tp_swqe *w)
 	}
 	if (!tp_begin(tp, qp, b.opcode, &o))
 		return 0;
+	if (unlikely(qp->prefix == WIRE_XRC))
+		xrc_put_eth(o.bth + o.op->off_xrceth, slot);
 	/* On the wire fetch-add has its operand where compare-swap has the swap value. */
 	wire_put_atomiceth(o.bth + o.op->off_atomiceth, slot->remote_addr, slot->rkey, swap ? a->swap : a->compare_add,
 			   swap ? a->compare_add : 0);
@@ -339,7 +345,7 @@ static uint32_t
 send_atomic_write(struct transport *tp, struct qp *qp, struct tp_swqe *w)
 {
 	const struct ring_sq_wqe *slot = ring_slot(&qp->sq, qp->sq_cur);
-	struct wire_bth b = { .opcode = WIRE_OP_ATOMIC_WRITE, .dqpn = qp->dest_qpn, .psn = qp->psn_cur,
+	struct wire_bth b = { .opcode = WIRE_OP_ATOMIC_WRITE | qp->prefix, .dqpn = qp->dest_qpn, .psn = qp->psn_cur,
 			      .pkey = qp->pkey, .migreq = true, .ackreq = true };
 	struct tp_out o;
 
@@ -349,6 +355,8 @@ send_atomic_write(struct transport *tp, struct qp *qp, struct tp_swqe *w)
 	}
 	if (!tp_begin(tp, qp, b.opcode, &o))
 		return 0;
+	if (unlikely(qp->prefix == WIRE_XRC))
+		xrc_put_eth(o.bth + o.op->off_xrceth, slot);
 	wire_put_reth(o.bth + o.op->off_reth, slot->remote_addr, slot->rkey, ATOMIC_BYTES);
 	if (requester_gather(tp, qp, w, slot, 0, tp_payload(&o), ATOMIC_BYTES) != 0) {
 		tp_mbuf_put(tp, o.m);

@@ -306,6 +306,8 @@ responder_rx(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 			duplicate(tp, qp, p);
 		return;
 	}
+	if (unlikely(qp->prefix != WIRE_RC) && !xrc_admit(tp, qp, p))
+		return;
 	if (unlikely(!responder_shape_ok(qp, p)))
 		responder_refuse(tp, qp, WIRE_NAK_INV_REQ, qp->epsn);
 	else if (likely(p->op->flags & (WIRE_F_SEND | WIRE_F_WRITE)))

@@ -8,8 +8,11 @@
 int
 srq_create(struct transport *tp, const struct srq_params *p, struct srq **out)
 {
-	struct srq *srq = calloc(1, sizeof(*srq));
+	struct srq *srq;
 
+	if (p->xrcd != 0 && (p->cq == NULL || p->srqn == 0 || p->srqn > WIRE_PSN_MASK))
+		return EINVAL;
+	srq = calloc(1, sizeof(*srq));
 	if (srq == NULL)
 		return ENOMEM;
 	srq->ring = p->ring;
@@ -19,6 +22,13 @@ srq_create(struct transport *tp, const struct srq_params *p, struct srq **out)
 	srq->limit = p->limit;
 	srq->cookie = p->cookie;
 	srq->owner = p->owner;
+	if (p->xrcd != 0) {
+		srq->xrcd = p->xrcd;
+		srq->srqn = p->srqn;
+		srq->cq = p->cq;
+		atomic_fetch_add(&srq->cq->users, 1);
+		xrc_srq_enter(tp, srq);
+	}
 	*out = srq;
 	return 0;
 }
@@ -38,10 +48,25 @@ srq_limit(const struct srq *srq)
 int
 srq_destroy(struct transport *tp, struct srq *srq)
 {
-	if (srq->users != 0)
-		return EBUSY;
-	free(srq);
+	if (srq->xrcd == 0) {
+		if (srq->users != 0)
+			return EBUSY;
+		free(srq);
+		return 0;
+	}
+	LIST_REMOVE(srq, link);
+	atomic_fetch_sub(&srq->cq->users, 1);
+	srq->gone = true;
+	if (srq->users == 0)
+		free(srq);
 	return 0;
+}
+
+void
+srq_release(struct srq *srq)
+{
+	if (--srq->users == 0 && srq->gone)
+		free(srq);
 }
 
 /*

@@ -64,6 +64,7 @@ enum {
 	TP_BACKOFF_END = 16,        /**< but not beyond this timeout: 268 ms */
 	TP_SL_IPV4 = 0xa,           /**< wc.sl of UD receives: the L3 type, as mlx5 has it and UCX reads it */
 	TP_SL_IPV6 = 0x9,
+	TP_XRC_BUCKETS = 256,       /**< of a transport's table of XRC SRQs; a power of two */
 	TP_RETRY_INFINITE = 7,      /**< of rnr_retry; a retry_cnt of 7 is seven (11.2.5.2) */
 };
 
@@ -102,6 +103,7 @@ struct tp_res {
 	uint32_t cur;      /**< READ: PSN of the next response packet */
 	bool used, atomic, replay;
 	bool placed;       /**< ATOMIC_WRITE: answered by a READ response of no bytes */
+	uint32_t srqn;     /**< XRC: whose PD opens the memory */
 };
 
 /** The message that is coming in. */
@@ -161,20 +163,30 @@ enum { TP_TOUCHED = 1, TP_TOUCHED_SOLICITED = 2 };
 struct srq {
 	struct ring ring;
 	struct ring_srq_shared *shared;
-	uint32_t pd, max_sge, limit, users;
+	uint32_t pd, max_sge, limit;
+	uint32_t users;         /**< QPs; of an XRC SRQ those that were reached last by a message for it */
 	uint64_t cookie;
 	void *owner;
+
+	/* XRC. */
+	LIST_ENTRY(srq) link;   /**< in its bucket */
+	struct cq *cq;
+	uint32_t srqn, xrcd;
+	bool gone;              /**< destroyed; freed with its last user */
 };
+LIST_HEAD(tp_srq_list, srq);
 
 struct qp {
 	/* Shared with other engines; written at creation only. */
 	struct transport *tp;
 	uint32_t qpn;
 
-	uint8_t type, service; /**< enum uroce_qp_type, enum wire_service */
+	uint8_t type;          /**< enum uroce_qp_type */
+	uint8_t service;       /**< enum wire_service whose rules it follows: XRC's are RC's */
+	uint8_t prefix;        /**< enum wire_service in the opcodes of its packets */
 	uint8_t state;         /**< enum uroce_qp_state; the one truth, shared->state mirrors it */
 	uint8_t mtu_shift;
-	uint32_t pd;
+	uint32_t pd;           /**< XRC_RECV: of the SRQ that the last request named, as recv_cq and srq are */
 	uint32_t dest_qpn;
 	uint32_t access;       /**< qp_access_flags */
 	uint16_t port, pkey;
@@ -224,6 +236,7 @@ struct qp {
 	/* Responder. */
 	struct ring rq;
 	struct srq *srq;
+	uint32_t xrcd;
 	uint32_t epsn, msn;
 	uint8_t rmsg, reply, reply_syndrome, told; /**< enum tp_rmsg, tp_reply, AETH, tp_told */
 	uint8_t min_rnr_timer;
@@ -266,6 +279,7 @@ struct transport {
 	struct wheel wheel;
 	struct cq *touched[TP_TOUCHED_CQS];
 	uint32_t nb_touched;
+	struct tp_srq_list xrc_srqs[TP_XRC_BUCKETS]; /**< by the low bits of their numbers */
 	uint32_t nb_mbufs;
 	struct rte_mbuf *mbufs[TP_MBUF_CACHE];
 	uint32_t nb_windows;
@@ -428,8 +442,26 @@ bool recv_flush_one(struct transport *tp, struct qp *qp);
 
 /* ---- srq.c ---- */
 bool srq_take(struct transport *tp, struct srq *srq, struct tp_rwqe *w);
+/** A QP lets go of it. */
+void srq_release(struct srq *srq);
 /** Copy and check an RQ slot. */
 void rwqe_copy(struct tp_rwqe *w, const struct ring *r, uint32_t counter, uint32_t max_sge);
+
+/* ---- xrc.c ---- */
+void xrc_srq_enter(struct transport *tp, struct srq *srq);
+/** A request with the expected PSN: turn to the SRQ that it names. @return false: refused. */
+bool xrc_admit(struct transport *tp, struct qp *qp, const struct wire_pkt *p);
+/** A QP of type XRC_RECV lets go of the SRQ that it turned to last. */
+void xrc_leave(struct qp *qp);
+/** @return whether there is still an SRQ of this number; its PD. */
+bool xrc_pd(const struct transport *tp, uint32_t srqn, uint32_t *pd);
+/** Write the XRCETH of a request. */
+void xrc_put_eth(uint8_t *eth, const struct ring_sq_wqe *slot);
+static inline uint32_t
+xrc_srqn(const struct wire_pkt *p)
+{
+	return wire_get24(p->bthp + p->op->off_xrceth + 1);
+}
 
 /* ---- Sending, inline because every packet goes through it ---- */
 /** @return an empty mbuf or NULL (counted). */
@@ -569,7 +601,7 @@ qp_set_state(struct qp *qp, enum uroce_qp_state s)
 static inline bool
 qp_receives(const struct qp *qp)
 {
-	return qp->state >= UROCE_QPS_RTR && qp->state <= UROCE_QPS_SQE;
+	return qp->state >= UROCE_QPS_RTR && qp->state <= UROCE_QPS_SQE && qp->type != UROCE_QPT_XRC_SEND;
 }
 static inline bool
 qp_sends(const struct qp *qp)

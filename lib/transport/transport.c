@@ -225,7 +225,7 @@ rx_to_qp(struct transport *tp, struct qp *qp, uint16_t port, const struct wire_p
 {
 	bool response = (p->op->flags & WIRE_F_RESPONSE) != 0;
 
-	if (unlikely(WIRE_OPCODE_SERVICE(p->bth.opcode) != qp->service)) {
+	if (unlikely(WIRE_OPCODE_SERVICE(p->bth.opcode) != qp->prefix)) {
 		if (p->op->flags & WIRE_F_CNP)
 			rx_cnp(tp, qp, port, p);
 		else

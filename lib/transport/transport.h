@@ -79,7 +79,7 @@ enum tp_vendor_err {
 	X(local_ack_timeout_err) X(rnr_nak_sent) X(rnr_nak_received) X(rnr_nak_retry_err) X(retry_exceeded_err) \
 	X(req_remote_access_errors) X(req_remote_invalid_request) X(req_remote_op_errors) X(req_local_errors) \
 	X(resp_remote_access_errors) X(resp_invalid_requests) X(resp_op_errors) X(resp_local_length_error) \
-	X(resp_rd_atomic_exceeded) X(req_cqe_error) X(resp_cqe_error) X(cqe_flush_error) \
+	X(resp_rd_atomic_exceeded) X(resp_bad_xrceth) X(req_cqe_error) X(resp_cqe_error) X(cqe_flush_error) \
 	X(mw_binds) X(local_invalidates) X(req_mw_errors) X(rx_invalidate_requests) X(resp_invalidate_errors) \
 	X(acks_sent) X(acks_received) X(retransmitted_packets) X(cq_overrun) X(cq_events) X(cq_events_lost) \
 	X(tx_no_mbuf) X(tx_no_room)
@@ -219,19 +219,27 @@ struct srq_params {
 	uint32_t pd, max_sge, limit;
 	uint64_t cookie;
 	void *owner;
+	/* XRC: all or nothing. */
+	uint32_t xrcd; /**< XRC domain: QPs of it reach the SRQ; 0: not an XRC SRQ */
+	uint32_t srqn; /**< number, 24 bits; no other XRC SRQ has it, and no other CQE's SRQ its low 16 bits */
+	struct cq *cq; /**< where its receives complete */
 };
-/** [engine] @return 0 or ENOMEM. */
+/** [engine] @return 0; ENOMEM; EINVAL (XRC: srqn or cq is missing). */
 int srq_create(struct transport *tp, const struct srq_params *p, struct srq **out);
 /** [engine] Arm the limit event; 0 disarms. */
 void srq_set_limit(struct srq *srq, uint32_t limit);
 uint32_t srq_limit(const struct srq *srq);
-/** [engine] @return 0, or EBUSY while a QP uses it. */
+/**
+ * [engine] @return 0, or EBUSY while a QP uses it. An XRC SRQ can always go; a message that it was receiving is refused.
+ */
 int srq_destroy(struct transport *tp, struct srq *srq);
 
 /* ---- QPs ---- */
+/** XRC_SEND has no recv_cq, srq and rq. XRC_RECV has no pd, CQs, srq and rings: each request brings its SRQ. */
 struct qp_params {
 	enum uroce_qp_type type;
 	uint32_t pd;
+	uint32_t xrcd;                 /**< XRC_RECV: its domain, not 0 */
 	struct cq *send_cq, *recv_cq;
 	struct srq *srq;               /**< or NULL */
 	bool sq_sig_all;

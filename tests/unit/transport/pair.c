@@ -276,7 +276,7 @@ pair_count_syndrome(const struct pair *p, unsigned int from, uint8_t syndrome)
 	uint32_t n = 0;
 
 	for (uint32_t i = 0; i < p->nb_log; i++)
-		n += p->log[i].from == from && p->log[i].bth.opcode == WIRE_OP_ACK &&
+		n += p->log[i].from == from && WIRE_OPCODE_OP(p->log[i].bth.opcode) == WIRE_OP_ACK &&
 		     (p->log[i].syndrome & mask) == (syndrome & mask);
 	return n;
 }
@@ -390,10 +390,29 @@ srq_new(struct host *h, uint32_t depth, uint32_t max_sge)
 	return s;
 }
 
+struct end_srq *
+xsrq_new(struct host *h, uint32_t pd, uint32_t xrcd, uint32_t srqn, uint32_t depth)
+{
+	struct end_srq *s = calloc(1, sizeof(*s));
+	struct srq_params sp = { .pd = pd, .max_sge = 4, .shared = &s->shared, .cookie = ADDR(s), .xrcd = xrcd,
+				 .srqn = srqn };
+
+	assert_non_null(s);
+	s->mem = ring_make(&s->ring, depth, ring_rq_stride(sp.max_sge));
+	cq_make(&s->cq, 256, false);
+	s->srqn = srqn;
+	sp.ring = s->ring;
+	sp.cq = s->cq.cq;
+	assert_int_equal(srq_create(h->tp, &sp, &s->srq), 0);
+	return s;
+}
+
 void
 srq_free(struct host *h, struct end_srq *s)
 {
 	assert_int_equal(srq_destroy(h->tp, s->srq), 0);
+	if (s->srqn != 0)
+		cq_unmake(&s->cq);
 	free(s->mem);
 	free(s);
 }
@@ -422,13 +441,18 @@ end_new(struct host *h, const struct end_opts *o)
 	e->rq_mem = ring_make(&e->rq, qp.cap.max_recv_wr, ring_rq_stride(qp.cap.max_recv_sge));
 	cq_make(&e->scq, o->cq_depth ? o->cq_depth : 256, o->channel);
 	cq_make(&e->rcq, o->cq_depth ? o->cq_depth : 256, o->channel);
-	qp.sq = e->sq;
-	if (o->srq == NULL)
-		qp.rq = e->rq;
-	else
-		qp.srq = o->srq->srq;
-	qp.send_cq = e->scq.cq;
-	qp.recv_cq = e->rcq.cq;
+	if (e->type != UROCE_QPT_XRC_RECV) {
+		qp.sq = e->sq;
+		qp.send_cq = e->scq.cq;
+	}
+	if (e->type != UROCE_QPT_XRC_RECV && e->type != UROCE_QPT_XRC_SEND) {
+		qp.recv_cq = e->rcq.cq;
+		if (o->srq == NULL)
+			qp.rq = e->rq;
+		else
+			qp.srq = o->srq->srq;
+	}
+	qp.xrcd = o->xrcd;
 	qp.sq_sig_all = o->sig_all;
 	qp.max_mtu = o->max_mtu;
 	qp.shared = &e->shared;
@@ -466,7 +490,7 @@ end_to_rtr(struct end *e, const struct end *peer, const struct conn_opts *o)
 {
 	struct uroce_qp_attr a = { .qp_state = UROCE_QPS_INIT, .port_num = 1 };
 	struct tp_path path = { .addr = address_of(e->host->id, o != NULL && o->v6), .pkey = WIRE_PKEY_DEFAULT };
-	bool rc = e->type == UROCE_QPT_RC;
+	bool responds = e->type == UROCE_QPT_RC || e->type == UROCE_QPT_XRC_RECV;
 
 	o = o != NULL ? o : &default_conn;
 	a.qp_access_flags = o->access ? o->access : ACCESS_ALL;
@@ -483,14 +507,14 @@ end_to_rtr(struct end *e, const struct end *peer, const struct conn_opts *o)
 	a.max_dest_rd_atomic = o->no_dest_rd_atomic ? 0 : o->dest_rd_atomic ? o->dest_rd_atomic : 4;
 	a.min_rnr_timer = o->min_rnr_timer ? o->min_rnr_timer : 1;
 	modify(e, &a, UROCE_QP_AV | UROCE_QP_PATH_MTU | UROCE_QP_DEST_QPN | UROCE_QP_RQ_PSN |
-	       (rc ? UROCE_QP_MAX_DEST_RD_ATOMIC | UROCE_QP_MIN_RNR_TIMER : 0), &path);
+	       (responds ? UROCE_QP_MAX_DEST_RD_ATOMIC | UROCE_QP_MIN_RNR_TIMER : 0), &path);
 }
 
 void
 end_to_rts(struct end *e, const struct conn_opts *o)
 {
 	struct uroce_qp_attr a = { .qp_state = UROCE_QPS_RTS };
-	bool rc = e->type == UROCE_QPT_RC;
+	bool requests = e->type == UROCE_QPT_RC || e->type == UROCE_QPT_XRC_SEND;
 
 	o = o != NULL ? o : &default_conn;
 	a.sq_psn = o->psn ? o->psn : 100;
@@ -498,8 +522,11 @@ end_to_rts(struct end *e, const struct conn_opts *o)
 	a.retry_cnt = o->no_retry ? 0 : o->retry_cnt ? o->retry_cnt : 7;
 	a.rnr_retry = o->no_rnr_retry ? 0 : o->rnr_retry ? o->rnr_retry : 7;
 	a.max_rd_atomic = o->no_rd_atomic ? 0 : o->rd_atomic ? o->rd_atomic : 4;
-	modify(e, &a, UROCE_QP_SQ_PSN | (rc ? UROCE_QP_TIMEOUT | UROCE_QP_RETRY_CNT | UROCE_QP_RNR_RETRY |
-						      UROCE_QP_MAX_QP_RD_ATOMIC : 0), NULL);
+	modify(e, &a,
+	       UROCE_QP_SQ_PSN | (e->type == UROCE_QPT_XRC_RECV ? UROCE_QP_TIMEOUT : 0) |
+		       (requests ? UROCE_QP_TIMEOUT | UROCE_QP_RETRY_CNT | UROCE_QP_RNR_RETRY | UROCE_QP_MAX_QP_RD_ATOMIC :
+				   0),
+	       NULL);
 }
 
 void
@@ -550,7 +577,8 @@ end_send(struct end *e, const struct wr *wr)
 {
 	struct ring_sq_wqe *w = ring_slot(&e->sq, e->sq.counter);
 	uint8_t *at = (uint8_t *)(w + 1);
-	union ring_sq_ctl ctl = { .opcode = (uint8_t)wr->op, .flags = wr->flags, .count = (uint16_t)wr->nb_sge };
+	union ring_sq_ctl ctl = { .opcode = (uint8_t)wr->op, .flags = wr->flags, .count = (uint16_t)wr->nb_sge,
+				    .srqn = wr->srqn };
 
 	w->wr_id = wr->id;
 	w->remote_addr = wr->remote_addr;

@@ -67,6 +67,8 @@ struct end_srq {
 	struct ring ring;
 	struct ring_srq_shared shared;
 	void *mem;
+	uint32_t srqn;    /* XRC; 0: none */
+	struct end_cq cq; /* XRC */
 };
 
 struct end {
@@ -87,6 +89,7 @@ struct end_opts {
 	bool sig_all;
 	struct end_srq *srq;
 	bool channel;
+	uint32_t xrcd; /* XRC_RECV */
 };
 
 /** How two ends are connected; zeros are good defaults. */
@@ -111,6 +114,7 @@ struct wr {
 	uint64_t remote_addr;
 	uint32_t rkey, imm;
 	uint64_t compare_add, swap;
+	uint32_t srqn; /* XRC_SEND */
 };
 
 struct pair {
@@ -170,6 +174,8 @@ void ud_to_rts(struct end *e, uint32_t qkey);
 
 struct mr *host_mr(struct host *h, void *buf, uint64_t len, uint32_t access);
 struct end_srq *srq_new(struct host *h, uint32_t depth, uint32_t max_sge);
+/** An XRC SRQ with a CQ of its own. */
+struct end_srq *xsrq_new(struct host *h, uint32_t pd, uint32_t xrcd, uint32_t srqn, uint32_t depth);
 void srq_free(struct host *h, struct end_srq *s);
 void srq_post(struct end_srq *s, uint64_t id, const struct ring_sge *sge, uint32_t nb_sge);
 
