@@ -160,9 +160,16 @@ struct client_srq {
 	struct client_lock lock;
 	struct ring ring;
 	struct ring_srq_shared *shared;
-	uint32_t max_wr, max_sge, srqn;
+	uint32_t max_wr, max_sge;
+	uint32_t srqn;        /**< XRC; 0: no XRC SRQ */
+	struct client_cq *cq; /**< XRC */
 	uint64_t cookie;
 	uint32_t events_reported;
+};
+
+struct client_xrcd {
+	struct ibv_xrcd xrcd;
+	uint32_t handle;
 };
 
 struct client_qp {
@@ -232,6 +239,12 @@ static inline struct client_srq *
 to_srq(struct ibv_srq *s)
 {
 	return (struct client_srq *)s;
+}
+
+static inline struct client_xrcd *
+to_xrcd(struct ibv_xrcd *x)
+{
+	return (struct client_xrcd *)x;
 }
 
 static inline void
@@ -334,7 +347,9 @@ int client_get_srq_num(struct ibv_srq *srq, uint32_t *num);
 struct ibv_mw *client_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type);
 int client_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind);
 int client_dealloc_mw(struct ibv_mw *mw);
+struct ibv_xrcd *client_open_xrcd(struct ibv_context *c, struct ibv_xrcd_init_attr *attr);
 int client_close_xrcd(struct ibv_xrcd *xrcd);
+struct ibv_qp *client_open_qp(struct ibv_context *c, struct ibv_qp_open_attr *attr);
 
 /* ---- cq.c, for cq_ex.c and qp.c ---- */
 /** A CQ and its ring; errno is set if NULL. */
@@ -351,6 +366,8 @@ client_cq_publish(struct client_cq *cq)
 }
 /** Mark the CQEs of a QP dead: it is gone, or was reset. Lock held. */
 void client_cq_forget(struct client_cq *cq, const struct client_qp *qp);
+/** The same for the receives of an XRC SRQ that is gone. Takes the lock. */
+void client_cq_forget_srq(struct client_cq *cq, uint32_t srqn);
 
 /* ---- channel.c ---- */
 /** Take events of a CQ that goes away out of its channel. */

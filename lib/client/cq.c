@@ -201,8 +201,13 @@ cq_next(struct client_cq *cq, struct ring_cqe **out, union ring_cqe_ctl *ctl)
 		struct client_qp *qp;
 
 		__atomic_store_n(&cq->ring.counter, cq->ring.counter + 1, __ATOMIC_RELAXED);
-		if (unlikely(ctl->dead))
-			continue;
+		if (unlikely(ctl->dead | ctl->xrc)) {
+			if (ctl->dead)
+				continue;
+			/* Of an XRC SRQ, which frees its slots itself. The QP may be another program's. */
+			*out = e;
+			return true;
+		}
 		qp = find_qp(cq, e->qpn);
 		if (unlikely(!qp))
 			continue;
@@ -363,4 +368,21 @@ client_cq_forget(struct client_cq *cq, const struct client_qp *qp)
 	}
 	if (cq->last_qp == qp)
 		cq->last_qp = NULL;
+}
+
+void
+client_cq_forget_srq(struct client_cq *cq, uint32_t srqn)
+{
+	union ring_cqe_ctl ctl;
+
+	client_cq_lock(cq);
+	for (uint32_t i = cq->ring.counter; ring_cq_ready(&cq->ring, i, &ctl); i++) {
+		struct ring_cqe *e = ring_slot(&cq->ring, i);
+
+		if (!ctl.xrc || ctl.wqe_counter != (uint16_t)srqn)
+			continue;
+		ctl.dead = 1;
+		atomic_store_explicit(&e->ctl, ctl.word, memory_order_relaxed);
+	}
+	client_cq_unlock(cq);
 }

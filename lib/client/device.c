@@ -298,7 +298,9 @@ fill_ops(struct client_ctx *ctx)
 	ctx->v.create_qp_ex = client_create_qp_ex;
 	ctx->v.create_srq_ex = client_create_srq_ex;
 	ctx->v.get_srq_num = client_get_srq_num;
+	ctx->v.open_xrcd = client_open_xrcd;
 	ctx->v.close_xrcd = client_close_xrcd;
+	ctx->v.open_qp = client_open_qp;
 	c->abi_compat = __VERBS_ABI_IS_EXTENDED;
 	c->ops._compat_query_device = ibv_query_device;
 	c->ops._compat_query_port = ibv_query_port;

@@ -14,7 +14,8 @@
 #include <unistd.h>
 
 #define T(type) (1u << UROCE_QPT_##type)
-#define CONNECTED (T(RC) | T(UC))
+#define RELIABLE (T(RC) | T(XRC_SEND))
+#define CONNECTED (RELIABLE | T(UC))
 
 /* Which opcode may be posted where: man ibv_post_send. */
 const uint32_t client_wr_types[UROCE_WR_OPS] = {
@@ -22,13 +23,13 @@ const uint32_t client_wr_types[UROCE_WR_OPS] = {
 	[UROCE_WR_RDMA_WRITE_WITH_IMM] = CONNECTED,
 	[UROCE_WR_SEND] = CONNECTED | T(UD),
 	[UROCE_WR_SEND_WITH_IMM] = CONNECTED | T(UD),
-	[UROCE_WR_RDMA_READ] = T(RC),
-	[UROCE_WR_ATOMIC_CMP_AND_SWP] = T(RC),
-	[UROCE_WR_ATOMIC_FETCH_AND_ADD] = T(RC),
+	[UROCE_WR_RDMA_READ] = RELIABLE,
+	[UROCE_WR_ATOMIC_CMP_AND_SWP] = RELIABLE,
+	[UROCE_WR_ATOMIC_FETCH_AND_ADD] = RELIABLE,
 	[UROCE_WR_LOCAL_INV] = CONNECTED,
 	[UROCE_WR_BIND_MW] = CONNECTED,
-	[UROCE_WR_SEND_WITH_INV] = T(RC),
-	[UROCE_WR_ATOMIC_WRITE] = T(RC),
+	[UROCE_WR_SEND_WITH_INV] = RELIABLE,
+	[UROCE_WR_ATOMIC_WRITE] = RELIABLE,
 };
 
 /* Inline data: SEND and WRITE only (man ibv_post_send), and ATOMIC_WRITE's eight bytes. */
@@ -165,6 +166,8 @@ put_send(struct client_qp *qp, uint32_t counter, const struct ibv_send_wr *wr)
 	ctl.flags = flags;
 	ctl.count = count;
 	ctl.phase = ring_phase(counter, qp->sq.order);
+	if (unlikely(qp->type_bit == T(XRC_SEND)))
+		ctl.srqn = wr->qp_type.xrc.remote_srqn;
 	atomic_store_explicit(&w->ctl, ctl.word, memory_order_release);
 	return 0;
 }

@@ -75,7 +75,7 @@ check_caps(const struct client_qp *qp)
 
 /* ctl_lock held. */
 static int
-qp_adopt(struct client_ctx *ctx, struct client_qp *qp, const struct ctl_qp_create_rsp *r)
+qp_adopt_rings(struct client_ctx *ctx, struct client_qp *qp, const struct ctl_qp_create_rsp *r)
 {
 	int err = map_ring(ctx, &qp->sq, &r->sq, r->sq_order, r->sq_shift);
 
@@ -91,50 +91,77 @@ qp_adopt(struct client_ctx *ctx, struct client_qp *qp, const struct ctl_qp_creat
 	qp->cap = r->cap;
 	qp->sq_max = qp->sq.base ? r->cap.max_send_wr : 0;
 	qp->rq_max = qp->rq.base ? r->cap.max_recv_wr : 0;
-	qp->qp.qp_base.handle = r->handle;
-	qp->qp.qp_base.qp_num = r->qpn;
 	return check_caps(qp);
 }
 
 static int
-qp_request(struct client_ctx *ctx, struct client_qp *qp, const struct ibv_qp_init_attr *attr)
+qp_adopt(struct client_ctx *ctx, struct client_qp *qp, const struct ctl_qp_create_rsp *r)
 {
-	struct client_call c;
+	/* What posting to a QP without queues finds: it is always in RESET. */
+	static struct ring_qp_shared no_queues;
+
+	qp->qp.qp_base.handle = r->handle;
+	qp->qp.qp_base.qp_num = r->qpn;
+	if (qp->qp.qp_base.qp_type != IBV_QPT_XRC_RECV)
+		return qp_adopt_rings(ctx, qp, r);
+	qp->shared = &no_queues;
+	return 0;
+}
+
+/* CTL_QP_CREATE or CTL_QP_OPEN, filled in. */
+static int
+qp_call(struct client_ctx *ctx, struct client_qp *qp, struct client_call *c)
+{
 	int err;
 
 	if (ctx->foreign)
 		return EIO;
-	client_call_init(&c, CTL_QP_CREATE);
-	c.req.qp_create = (struct ctl_qp_create_req){
-		.cookie = qp->cookie,
-		.type = attr->qp_type,
-		.pd = qp->qp.qp_base.pd->handle,
-		.send_cq = attr->send_cq->handle,
-		.recv_cq = attr->recv_cq->handle,
-		.srq = attr->srq ? attr->srq->handle : UINT32_MAX,
-		.sq_sig_all = attr->sq_sig_all != 0,
-	};
-	cap_to_abi(&c.req.qp_create.cap, &attr->cap);
 	pthread_mutex_lock(&ctx->ctl_lock);
-	err = client_call_locked(ctx, &c);
+	err = client_call_locked(ctx, c);
 	if (!err) {
-		err = client_segment_add(ctx, &c.rsp.qp_create.seg, &c);
+		err = client_segment_add(ctx, &c->rsp.qp_create.seg, c);
 		if (!err)
-			err = qp_adopt(ctx, qp, &c.rsp.qp_create);
+			err = qp_adopt(ctx, qp, &c->rsp.qp_create);
 		if (err)
 			client_complain("ibv_create_qp: uroced's answer makes no sense");
 	}
 	pthread_mutex_unlock(&ctx->ctl_lock);
-	client_call_close_fds(&c, 0);
+	client_call_close_fds(c, 0);
 	return err;
 }
 
-static int
-check_init(const struct ibv_qp_init_attr *attr)
+static void
+fill_request(struct client_call *c, const struct client_qp *qp, const struct ibv_qp_init_attr *attr,
+	     struct ibv_xrcd *xrcd)
 {
-	if (attr->qp_type != IBV_QPT_RC && attr->qp_type != IBV_QPT_UC && attr->qp_type != IBV_QPT_UD)
+	const struct ibv_qp *q = &qp->qp.qp_base;
+
+	client_call_init(c, CTL_QP_CREATE);
+	c->req.qp_create = (struct ctl_qp_create_req){
+		.cookie = qp->cookie,
+		.type = attr->qp_type,
+		.pd = q->pd ? q->pd->handle : 0,
+		.send_cq = q->send_cq ? q->send_cq->handle : 0,
+		.recv_cq = q->recv_cq ? q->recv_cq->handle : 0,
+		.srq = q->srq ? q->srq->handle : UINT32_MAX,
+		.sq_sig_all = attr->sq_sig_all != 0,
+		.xrcd = xrcd ? to_xrcd(xrcd)->handle : 0,
+	};
+	cap_to_abi(&c->req.qp_create.cap, &attr->cap);
+}
+
+/* An XRC QP has one half of what others have. */
+static int
+check_init(const struct ibv_pd *pd, const struct ibv_qp_init_attr *attr, const struct ibv_xrcd *xrcd)
+{
+	if (attr->qp_type == IBV_QPT_XRC_RECV)
+		return xrcd ? 0 : EINVAL;
+	if (attr->qp_type != IBV_QPT_RC && attr->qp_type != IBV_QPT_UC && attr->qp_type != IBV_QPT_UD &&
+	    attr->qp_type != IBV_QPT_XRC_SEND)
 		return EOPNOTSUPP;
-	if (!attr->send_cq || !attr->recv_cq || attr->cap.max_send_wr > UROCE_MAX_QP_WR ||
+	if (!pd || (!attr->recv_cq && attr->qp_type != IBV_QPT_XRC_SEND))
+		return EINVAL;
+	if (!attr->send_cq || attr->cap.max_send_wr > UROCE_MAX_QP_WR ||
 	    attr->cap.max_recv_wr > UROCE_MAX_QP_WR || attr->cap.max_send_sge > UROCE_MAX_SGE ||
 	    attr->cap.max_recv_sge > UROCE_MAX_SGE || attr->cap.max_inline_data > UROCE_MAX_INLINE)
 		return EINVAL;
@@ -152,29 +179,59 @@ qp_forget(struct client_qp *qp)
 }
 
 static void
-qp_fill(struct client_qp *qp, struct ibv_pd *pd, const struct ibv_qp_init_attr *attr)
+qp_fill(struct client_qp *qp, struct ibv_context *context, struct ibv_pd *pd, const struct ibv_qp_init_attr *attr)
 {
 	struct ibv_qp *q = &qp->qp.qp_base;
 
-	q->context = pd->context;
+	q->context = context;
 	q->qp_context = attr->qp_context;
-	q->pd = pd;
-	q->send_cq = attr->send_cq;
-	q->recv_cq = attr->recv_cq;
-	q->srq = attr->srq;
+	if (attr->qp_type != IBV_QPT_XRC_RECV) {
+		q->pd = pd;
+		q->send_cq = attr->send_cq;
+	}
+	if (attr->qp_type != IBV_QPT_XRC_RECV && attr->qp_type != IBV_QPT_XRC_SEND) {
+		q->recv_cq = attr->recv_cq;
+		q->srq = attr->srq;
+	}
 	q->state = IBV_QPS_RESET;
 	q->qp_type = attr->qp_type;
-	qp->ctx = to_ctx(pd->context);
+	qp->ctx = to_ctx(context);
 	qp->type_bit = 1u << attr->qp_type;
 	qp->sq_sig_all = attr->sq_sig_all;
 }
 
-static struct ibv_qp *
-qp_new(struct ibv_pd *pd, struct ibv_qp_init_attr *attr, const uint64_t *ops)
+/* The CQs whose locks guard the QP's completions and its entry in ctx->qps. @return false: none. */
+static bool
+qp_cqs(const struct client_qp *qp, struct client_cq **s, struct client_cq **r)
 {
-	struct client_ctx *ctx = to_ctx(pd->context);
+	const struct ibv_qp *q = &qp->qp.qp_base;
+
+	*s = to_cq(q->send_cq);
+	*r = q->recv_cq ? to_cq(q->recv_cq) : *s;
+	return *s != NULL;
+}
+
+/* From now on its completions are known by its number; XRC_RECV has none, and others may have the same QP open. */
+static void
+qp_publish(struct client_qp *qp)
+{
+	struct client_cq *s, *r;
+
+	if (!qp_cqs(qp, &s, &r))
+		return;
+	client_cq_lock_two(s, r);
+	qp->ctx->qps[qp->qp.qp_base.qp_num & (CLIENT_QPN_SLOTS - 1)] = qp;
+	client_cq_unlock_two(s, r);
+}
+
+static struct ibv_qp *
+qp_new(struct ibv_context *context, struct ibv_pd *pd, struct ibv_qp_init_attr *attr, struct ibv_xrcd *xrcd,
+       const uint64_t *ops)
+{
+	struct client_ctx *ctx = to_ctx(context);
 	struct client_qp *qp = NULL;
-	int err = check_init(attr);
+	struct client_call c;
+	int err = check_init(pd, attr, xrcd);
 
 	if (err)
 		goto fail;
@@ -183,7 +240,7 @@ qp_new(struct ibv_pd *pd, struct ibv_qp_init_attr *attr, const uint64_t *ops)
 		err = ENOMEM;
 		goto fail;
 	}
-	qp_fill(qp, pd, attr);
+	qp_fill(qp, context, pd, attr);
 	if (ops) {
 		err = client_qp_set_builders(qp, attr->qp_type, *ops);
 		if (err)
@@ -192,13 +249,12 @@ qp_new(struct ibv_pd *pd, struct ibv_qp_init_attr *attr, const uint64_t *ops)
 	pthread_mutex_lock(&ctx->objs.mutex);
 	qp->cookie = objtab_add(&ctx->objs, qp);
 	pthread_mutex_unlock(&ctx->objs.mutex);
-	err = qp->cookie == UINT64_MAX ? ENOMEM : qp_request(ctx, qp, attr);
+	fill_request(&c, qp, attr, xrcd);
+	err = qp->cookie == UINT64_MAX ? ENOMEM : qp_call(ctx, qp, &c);
 	if (err)
 		goto forget;
 	cap_from_abi(&attr->cap, &qp->cap);
-	client_cq_lock_two(to_cq(attr->send_cq), to_cq(attr->recv_cq));
-	ctx->qps[qp->qp.qp_base.qp_num & (CLIENT_QPN_SLOTS - 1)] = qp;
-	client_cq_unlock_two(to_cq(attr->send_cq), to_cq(attr->recv_cq));
+	qp_publish(qp);
 	return &qp->qp.qp_base;
 forget:
 	qp_forget(qp);
@@ -212,25 +268,63 @@ fail:
 CLIENT_EXPORT struct ibv_qp *
 ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 {
-	return qp_new(pd, attr, NULL);
+	return qp_new(pd->context, pd, attr, NULL, NULL);
 }
 
 struct ibv_qp *
 client_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr)
 {
-	const uint32_t served = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+	const uint32_t served = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS |
+				IBV_QP_INIT_ATTR_XRCD;
+	struct ibv_pd *pd = attr->comp_mask & IBV_QP_INIT_ATTR_PD ? attr->pd : NULL;
+	struct ibv_xrcd *xrcd = attr->comp_mask & IBV_QP_INIT_ATTR_XRCD ? attr->xrcd : NULL;
 	bool with_ops = attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
 
 	if ((attr->comp_mask & ~served) || ((attr->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) && attr->create_flags)) {
 		errno = EOPNOTSUPP;
 		return NULL;
 	}
-	if (!(attr->comp_mask & IBV_QP_INIT_ATTR_PD) || !attr->pd) {
-		errno = EINVAL;
-		return NULL;
-	}
 	/* The extended struct begins with the plain one. */
-	return qp_new(attr->pd, (struct ibv_qp_init_attr *)attr, with_ops ? &attr->send_ops_flags : NULL);
+	return qp_new(context, pd, (struct ibv_qp_init_attr *)attr, xrcd, with_ops ? &attr->send_ops_flags : NULL);
+}
+
+struct ibv_qp *
+client_open_qp(struct ibv_context *context, struct ibv_qp_open_attr *attr)
+{
+	const uint32_t needed = IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD | IBV_QP_OPEN_ATTR_TYPE;
+	struct ibv_qp_init_attr init = { .qp_type = IBV_QPT_XRC_RECV };
+	struct client_ctx *ctx = to_ctx(context);
+	struct client_qp *qp;
+	struct client_call c;
+	int err = EINVAL;
+
+	if (attr->comp_mask >= IBV_QP_OPEN_ATTR_RESERVED)
+		err = EOPNOTSUPP;
+	if (attr->comp_mask >= IBV_QP_OPEN_ATTR_RESERVED || (attr->comp_mask & needed) != needed || !attr->xrcd ||
+	    attr->qp_type != IBV_QPT_XRC_RECV)
+		goto fail;
+	if (attr->comp_mask & IBV_QP_OPEN_ATTR_CONTEXT)
+		init.qp_context = attr->qp_context;
+	err = ENOMEM;
+	qp = qp_alloc();
+	if (!qp)
+		goto fail;
+	qp_fill(qp, context, NULL, &init);
+	pthread_mutex_lock(&ctx->objs.mutex);
+	qp->cookie = objtab_add(&ctx->objs, qp);
+	pthread_mutex_unlock(&ctx->objs.mutex);
+	client_call_init(&c, CTL_QP_OPEN);
+	c.req.qp_open = (struct ctl_qp_open_req){ .cookie = qp->cookie, .xrcd = to_xrcd(attr->xrcd)->handle,
+						  .qpn = attr->qp_num, .type = attr->qp_type };
+	if (qp->cookie != UINT64_MAX)
+		err = qp_call(ctx, qp, &c);
+	if (!err)
+		return &qp->qp.qp_base;
+	qp_forget(qp);
+	qp_free(qp);
+fail:
+	errno = err;
+	return NULL;
 }
 
 static void
@@ -304,8 +398,10 @@ drop_completions(struct client_qp *qp, bool and_qp)
 {
 	struct client_qp *mine = qp;
 	struct ibv_qp *q = &qp->qp.qp_base;
-	struct client_cq *s = to_cq(q->send_cq), *r = to_cq(q->recv_cq);
+	struct client_cq *s, *r;
 
+	if (!qp_cqs(qp, &s, &r))
+		return;
 	client_cq_lock_two(s, r);
 	client_cq_forget(s, qp);
 	if (r != s)

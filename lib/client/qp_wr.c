@@ -214,6 +214,15 @@ wr_set_ud_addr(struct ibv_qp_ex *ibqp, struct ibv_ah *ah, uint32_t remote_qpn, u
 }
 
 static void
+wr_set_xrc_srqn(struct ibv_qp_ex *ibqp, uint32_t remote_srqn)
+{
+	struct client_qp *qp = to_builder(ibqp);
+
+	if (qp->wr_cur)
+		qp->wr_ctl.srqn = remote_srqn;
+}
+
+static void
 wr_set_sge_list(struct ibv_qp_ex *ibqp, size_t n, const struct ibv_sge *list)
 {
 	struct client_qp *qp = to_builder(ibqp);
@@ -312,6 +321,7 @@ client_qp_set_builders(struct client_qp *qp, enum ibv_qp_type type, uint64_t ops
 	q->wr_atomic_fetch_add = wr_atomic_fetch_add;
 	q->wr_atomic_write = wr_atomic_write;
 	q->wr_set_ud_addr = wr_set_ud_addr;
+	q->wr_set_xrc_srqn = wr_set_xrc_srqn;
 	q->wr_set_sge = wr_set_sge;
 	q->wr_set_sge_list = wr_set_sge_list;
 	q->wr_set_inline_data = wr_set_inline_data;

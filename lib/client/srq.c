@@ -24,7 +24,7 @@ srq_free(struct client_srq *srq)
 }
 
 static int
-srq_request(struct client_ctx *ctx, struct client_srq *srq, struct ibv_srq_attr *attr)
+srq_request(struct client_ctx *ctx, struct client_srq *srq, struct ibv_srq_attr *attr, const struct client_xrcd *xrcd)
 {
 	const struct ctl_srq_create_rsp *r;
 	struct client_call c;
@@ -39,6 +39,11 @@ srq_request(struct client_ctx *ctx, struct client_srq *srq, struct ibv_srq_attr 
 		.max_wr = attr->max_wr,
 		.max_sge = attr->max_sge,
 	};
+	if (xrcd) {
+		c.req.srq_create.is_xrc = 1;
+		c.req.srq_create.xrcd = xrcd->handle;
+		c.req.srq_create.cq = srq->cq->cq.handle;
+	}
 	pthread_mutex_lock(&ctx->ctl_lock);
 	err = client_call_locked(ctx, &c);
 	r = &c.rsp.srq_create;
@@ -66,8 +71,8 @@ srq_request(struct client_ctx *ctx, struct client_srq *srq, struct ibv_srq_attr 
 	return 0;
 }
 
-CLIENT_EXPORT struct ibv_srq *
-ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *init)
+static struct ibv_srq *
+srq_new(struct ibv_pd *pd, struct ibv_srq_init_attr *init, const struct client_xrcd *xrcd, struct client_cq *cq)
 {
 	struct client_ctx *ctx = to_ctx(pd->context);
 	struct client_srq *srq = calloc(1, sizeof(*srq));
@@ -82,10 +87,11 @@ ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *init)
 	srq->srq.context = pd->context;
 	srq->srq.srq_context = init->srq_context;
 	srq->srq.pd = pd;
+	srq->cq = cq;
 	pthread_mutex_lock(&ctx->objs.mutex);
 	srq->cookie = objtab_add(&ctx->objs, srq);
 	pthread_mutex_unlock(&ctx->objs.mutex);
-	err = srq->cookie == UINT64_MAX ? ENOMEM : srq_request(ctx, srq, &init->attr);
+	err = srq->cookie == UINT64_MAX ? ENOMEM : srq_request(ctx, srq, &init->attr, xrcd);
 	if (err) {
 		srq_forget(srq);
 		srq_free(srq);
@@ -95,22 +101,41 @@ ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *init)
 	return &srq->srq;
 }
 
+CLIENT_EXPORT struct ibv_srq *
+ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *init)
+{
+	return srq_new(pd, init, NULL, NULL);
+}
+
 struct ibv_srq *
 client_create_srq_ex(struct ibv_context *context, struct ibv_srq_init_attr_ex *attr)
 {
-	bool basic = !(attr->comp_mask & IBV_SRQ_INIT_ATTR_TYPE) || attr->srq_type == IBV_SRQT_BASIC;
+	const uint32_t xrc_parts = IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ;
+	enum ibv_srq_type type = attr->comp_mask & IBV_SRQ_INIT_ATTR_TYPE ? attr->srq_type : IBV_SRQT_BASIC;
+	/* The extended struct begins with the plain one. */
+	struct ibv_srq_init_attr *plain = (struct ibv_srq_init_attr *)attr;
 
-	if (!basic || !(attr->comp_mask & IBV_SRQ_INIT_ATTR_PD) ||
-	    (attr->comp_mask & ~(uint32_t)(IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD))) {
+	if ((type != IBV_SRQT_BASIC && type != IBV_SRQT_XRC) ||
+	    (attr->comp_mask & ~(IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD | xrc_parts))) {
 		errno = EOPNOTSUPP;
 		return NULL;
 	}
-	return ibv_create_srq(attr->pd, (struct ibv_srq_init_attr *)attr);
+	if (!(attr->comp_mask & IBV_SRQ_INIT_ATTR_PD) || !attr->pd ||
+	    (attr->comp_mask & xrc_parts) != (type == IBV_SRQT_XRC ? xrc_parts : 0) ||
+	    (type == IBV_SRQT_XRC && (!attr->xrcd || !attr->cq))) {
+		errno = EINVAL;
+		return NULL;
+	}
+	if (type == IBV_SRQT_XRC)
+		return srq_new(attr->pd, plain, to_xrcd(attr->xrcd), to_cq(attr->cq));
+	return srq_new(attr->pd, plain, NULL, NULL);
 }
 
 int
 client_get_srq_num(struct ibv_srq *srq, uint32_t *num)
 {
+	if (!to_srq(srq)->srqn)
+		return EINVAL;
 	*num = to_srq(srq)->srqn;
 	return 0;
 }
@@ -158,6 +183,8 @@ ibv_destroy_srq(struct ibv_srq *ibsrq)
 
 	if (err)
 		return err;
+	if (srq->cq)
+		client_cq_forget_srq(srq->cq, srq->srqn);
 	srq_forget(srq);
 	pthread_mutex_lock(&ibsrq->mutex);
 	while (ibsrq->events_completed != srq->events_reported)

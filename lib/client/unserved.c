@@ -88,9 +88,3 @@ ibv_resolve_eth_l2_from_gid(struct ibv_context *context, struct ibv_ah_attr *att
 	errno = EOPNOTSUPP;
 	return EOPNOTSUPP;
 }
-
-int
-client_close_xrcd(struct ibv_xrcd *xrcd)
-{
-	return EOPNOTSUPP;
-}

@@ -253,6 +253,12 @@ control_create(const struct control_setup *setup, int listen_fd, char *err)
 	TAILQ_INIT(&c->sessions);
 	TAILQ_INIT(&c->closed);
 	handles_init(&c->pd_ids);
+	handles_init(&c->srqns);
+	handles_init(&c->targets);
+	LIST_INIT(&c->xrcds);
+	/* So is SRQ 0. */
+	if (handles_add(&c->srqns, c) == HANDLE_NONE)
+		goto fail;
 	/* PD 0 is nobody's. */
 	if (handles_add(&c->pd_ids, c) == HANDLE_NONE)
 		goto fail;
@@ -267,6 +273,7 @@ control_create(const struct control_setup *setup, int listen_fd, char *err)
 	c->limit[OBJ_SRQ] = conf->max_srq;
 	c->limit[OBJ_QP] = conf->max_qp;
 	c->limit[OBJ_AH] = conf->max_ah;
+	c->limit[OBJ_XRCD] = conf->max_pd;
 	c->uffd = open("/dev/userfaultfd", O_RDWR | O_CLOEXEC);
 	c->privileged = probe_privilege();
 	c->hugepages = probe_hugepages();
@@ -310,6 +317,8 @@ control_destroy(struct control *c)
 	if (c->epfd >= 0)
 		close(c->epfd);
 	handles_fini(&c->pd_ids);
+	handles_fini(&c->srqns);
+	handles_fini(&c->targets);
 	free(c->rx);
 	free(c);
 }
@@ -325,5 +334,6 @@ control_counts(const struct control *c, struct control_counts *out)
 		.srqs = c->count[OBJ_SRQ],
 		.qps = c->count[OBJ_QP],
 		.ahs = c->count[OBJ_AH],
+		.xrcds = c->count[OBJ_XRCD],
 	};
 }

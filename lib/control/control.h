@@ -67,7 +67,7 @@ void control_destroy(struct control *c);
 
 /** Objects that sessions have now, for tests and statistics. */
 struct control_counts {
-	uint32_t sessions, pds, mrs, cqs, srqs, qps, ahs;
+	uint32_t sessions, pds, mrs, cqs, srqs, qps, ahs, xrcds;
 };
 void control_counts(const struct control *c, struct control_counts *out);
 

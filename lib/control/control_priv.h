@@ -58,7 +58,7 @@ struct engine_watch {
 	struct engine *engine;
 };
 
-enum obj_type { OBJ_PD, OBJ_MR, OBJ_MW, OBJ_CQ, OBJ_SRQ, OBJ_QP, OBJ_AH, OBJ_TYPES };
+enum obj_type { OBJ_PD, OBJ_MR, OBJ_MW, OBJ_CQ, OBJ_SRQ, OBJ_QP, OBJ_AH, OBJ_XRCD, OBJ_TYPES };
 
 /** First member of every object. */
 struct obj {
@@ -78,8 +78,43 @@ struct obj_cq {
 	int channel_fd;
 };
 
+struct session;
+
+/** An XRC domain, of one session or of all that open it through one file. */
+struct xrcd {
+	LIST_ENTRY(xrcd) link;
+	struct net_port *port;
+	uint32_t id;         /**< what the transport compares */
+	unsigned int engine; /**< of its SRQs and targets */
+	uint32_t opens;      /**< obj_xrcd of it */
+	bool shared;         /**< by the file of this number: */
+	uint64_t dev, ino;
+	LIST_HEAD(, xrc_target) targets;
+};
+
+/** A QP of type XRC_RECV, of all sessions that have it open. */
+struct xrc_target {
+	struct ring_qp_shared shared; /**< shared with nobody: the QP has no queues */
+	LIST_ENTRY(xrc_target) link;
+	LIST_HEAD(, obj_qp) openings;
+	struct qp *qp;
+	uint64_t cookie;              /**< handle in control.targets */
+	uint16_t pkey_index;
+};
+/** The owner of targets as engines know it: no session. */
+#define XRC_TARGET_OWNER ((void *)UINTPTR_MAX)
+
+struct obj_xrcd {
+	struct obj obj;
+	struct xrcd *xrcd;
+	int fd; /**< of its file, or -1 */
+};
+
 struct obj_srq {
 	struct obj obj;
+	struct obj_xrcd *xrcd; /**< NULL: not XRC; so is cq */
+	struct obj_cq *cq;
+	uint32_t srqn_handle;
 	struct obj_pd *pd;
 	struct srq *srq;
 	unsigned int engine;
@@ -98,6 +133,13 @@ struct obj_qp {
 	enum uroce_qp_type type;
 	uint16_t pkey_index;
 	struct shm_block block; /**< struct ring_qp_shared, SQ, RQ */
+
+	/* XRC_RECV: one opening of a target; it has none of the above but obj, qp, engine and type. */
+	LIST_ENTRY(obj_qp) opening;
+	struct session *session;
+	struct obj_xrcd *xrcd;
+	struct xrc_target *target; /**< NULL: another type */
+	uint64_t cookie;
 };
 
 struct obj_ah {
@@ -107,8 +149,6 @@ struct obj_ah {
 	uint32_t wqe_handle; /**< the transport's: what the client knows it by */
 };
 LIST_HEAD(ah_list, obj_ah);
-
-struct session;
 
 /** A mapping of a program's memory. */
 struct mem_map {
@@ -196,6 +236,10 @@ struct control {
 	uint64_t next_session;
 	uint32_t count[OBJ_TYPES], limit[OBJ_TYPES];
 	struct handles pd_ids;
+	LIST_HEAD(, xrcd) xrcds;
+	uint32_t next_xrcd;
+	struct handles srqns;   /**< of XRC SRQs */
+	struct handles targets; /**< struct xrc_target */
 	unsigned int next_engine;
 	bool link_up[UROCE_MAX_PORTS];
 	uint64_t next_link_poll_ns;
@@ -295,6 +339,15 @@ int op_qp_modify(struct session *s, struct request *r);
 int op_qp_query(struct session *s, struct request *r);
 int op_qp_destroy(struct session *s, struct request *r);
 void obj_qp_destroy_all(struct session *s);
+int op_xrcd_open(struct session *s, struct request *r);
+int op_xrcd_close(struct session *s, struct request *r);
+void obj_xrcd_destroy(struct session *s, struct obj_xrcd *o);
+int op_xrc_target_create(struct session *s, struct request *r);
+int op_qp_open(struct session *s, struct request *r);
+void obj_xrc_target_close(struct session *s, struct obj_qp *qp);
+/** @return a number for an XRC SRQ, 0: none left. */
+uint32_t srqn_new(struct control *c, struct obj_srq *srq);
+void srqn_free(struct control *c, struct obj_srq *srq);
 int op_ah_create(struct session *s, struct request *r);
 int op_ah_destroy(struct session *s, struct request *r);
 void obj_ah_destroy(struct session *s, struct obj_ah *ah);

@@ -23,21 +23,38 @@ send_async(struct session *s, enum uroce_event type, uint64_t cookie)
 			(int)s->pid);
 }
 
+/** To the session of the object, which may have ended since; of an XRC target, to all that have it open. */
+static void
+forward_async(struct control *c, const struct tp_event *ev)
+{
+	struct xrc_target *t;
+	struct session *s;
+	struct obj_qp *qp;
+
+	if (ev->owner == XRC_TARGET_OWNER) {
+		t = handles_get(&c->targets, (uint32_t)ev->cookie);
+		if (t == NULL)
+			return;
+		LIST_FOREACH(qp, &t->openings, opening)
+			send_async(qp->session, ev->type, qp->cookie);
+		return;
+	}
+	s = session_find(c, (uintptr_t)ev->owner);
+	if (s != NULL)
+		send_async(s, ev->type, ev->cookie);
+}
+
 void
 events_engine(struct watch *w, uint32_t events)
 {
 	struct engine_watch *src = (void *)((char *)w - offsetof(struct engine_watch, watch));
 	struct control *c = src->control;
 	struct engine_event ev;
-	struct session *s;
 
 	while (engine_event_next(src->engine, &ev)) {
 		switch (ev.kind) {
 		case ENGINE_EV_ASYNC:
-			/* The session may have ended since. */
-			s = session_find(c, (uintptr_t)ev.async.owner);
-			if (s != NULL)
-				send_async(s, ev.async.type, ev.async.cookie);
+			forward_async(c, &ev.async);
 			break;
 		case ENGINE_EV_LEARNED:
 			if (ev.learned.port < c->s.nb_ports)

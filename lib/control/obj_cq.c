@@ -97,7 +97,7 @@ op_cq_destroy(struct session *s, struct request *r)
 	if (cq == NULL)
 		return EINVAL;
 	if (cq->obj.users > 0)
-		return req_fail(r, EBUSY, "%u QPs use the CQ; destroy them first", cq->obj.users);
+		return req_fail(r, EBUSY, "%u QPs and SRQs use the CQ; destroy them first", cq->obj.users);
 	mem_rcu_wait(s->control->s.qsbr);
 	obj_cq_destroy(s, cq);
 	return 0;

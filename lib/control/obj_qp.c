@@ -69,22 +69,30 @@ destroy_on_engine(struct engine *e, void *arg, uint64_t now_ns)
 	return 0;
 }
 
+/** Will it have an RQ of its own? */
+static bool
+has_rq(const struct ctl_qp_create_req *q)
+{
+	return q->srq == HANDLE_NONE && q->type != UROCE_QPT_XRC_SEND;
+}
+
 static int
 check_cap(struct request *r)
 {
 	const struct ctl_qp_create_req *q = &r->req->qp_create;
 	const struct uroce_qp_cap *cap = &q->cap;
 
-	if (cap->max_send_wr > UROCE_MAX_QP_WR || (q->srq == HANDLE_NONE && cap->max_recv_wr > UROCE_MAX_QP_WR))
+	if (cap->max_send_wr > UROCE_MAX_QP_WR || (has_rq(q) && cap->max_recv_wr > UROCE_MAX_QP_WR))
 		return req_fail(r, EINVAL, "max_send_wr %u, max_recv_wr %u: must be at most %u", cap->max_send_wr,
 				cap->max_recv_wr, UROCE_MAX_QP_WR);
-	if (cap->max_send_sge > UROCE_MAX_SGE || (q->srq == HANDLE_NONE && cap->max_recv_sge > UROCE_MAX_SGE))
+	if (cap->max_send_sge > UROCE_MAX_SGE || (has_rq(q) && cap->max_recv_sge > UROCE_MAX_SGE))
 		return req_fail(r, EINVAL, "max_send_sge %u, max_recv_sge %u: must be at most %u", cap->max_send_sge,
 				cap->max_recv_sge, UROCE_MAX_SGE);
 	if (cap->max_inline_data > UROCE_MAX_INLINE)
 		return req_fail(r, EINVAL, "max_inline_data %u: must be at most %u", cap->max_inline_data,
 				UROCE_MAX_INLINE);
-	if (q->type != UROCE_QPT_RC && q->type != UROCE_QPT_UC && q->type != UROCE_QPT_UD)
+	if (q->type != UROCE_QPT_RC && q->type != UROCE_QPT_UC && q->type != UROCE_QPT_UD &&
+	    q->type != UROCE_QPT_XRC_SEND)
 		return req_fail(r, EOPNOTSUPP, "QP type %u is not supported", q->type);
 	return 0;
 }
@@ -101,14 +109,19 @@ find_parts(struct session *s, struct request *r, struct obj_qp *parts)
 	parts->send_cq = obj_get(s, OBJ_CQ, q->send_cq, r);
 	if (parts->send_cq == NULL)
 		return EINVAL;
+	parts->recv_cq = NULL;
+	parts->srq = NULL;
+	if (q->type == UROCE_QPT_XRC_SEND)
+		return check_cap(r);
 	parts->recv_cq = obj_get(s, OBJ_CQ, q->recv_cq, r);
 	if (parts->recv_cq == NULL)
 		return EINVAL;
-	parts->srq = NULL;
 	if (q->srq != HANDLE_NONE) {
 		parts->srq = obj_get(s, OBJ_SRQ, q->srq, r);
 		if (parts->srq == NULL)
 			return EINVAL;
+		if (parts->srq->xrcd != NULL)
+			return req_fail(r, EINVAL, "an XRC SRQ is no QP's own");
 	}
 	return check_cap(r);
 }
@@ -135,7 +148,7 @@ lay_out(const struct ctl_qp_create_req *q, struct layout *l)
 	l->sq_bytes = UINT64_C(1) << (l->sq_order + l->sq_shift);
 	l->sq_offset = sizeof(struct ring_qp_shared);
 	l->rq_offset = l->sq_offset + l->sq_bytes;
-	if (q->srq != HANDLE_NONE) {
+	if (!has_rq(q)) {
 		l->cap.max_recv_wr = l->cap.max_recv_sge = 0;
 		return;
 	}
@@ -175,7 +188,7 @@ create(struct session *s, struct request *r, struct obj_qp *qp, const struct lay
 			.type = q->type,
 			.pd = qp->pd->id,
 			.send_cq = qp->send_cq->cq,
-			.recv_cq = qp->recv_cq->cq,
+			.recv_cq = qp->recv_cq != NULL ? qp->recv_cq->cq : NULL,
 			.srq = qp->srq != NULL ? qp->srq->srq : NULL,
 			.sq_sig_all = q->sq_sig_all != 0,
 			.cap = l->cap,
@@ -191,7 +204,7 @@ create(struct session *s, struct request *r, struct obj_qp *qp, const struct lay
 	};
 	int rc;
 
-	if (qp->srq == NULL)
+	if (l->rq_bytes > 0)
 		a.params.rq = (struct ring){
 			.base = qp->block.addr + l->rq_offset,
 			.order = l->rq_order,
@@ -206,14 +219,27 @@ create(struct session *s, struct request *r, struct obj_qp *qp, const struct lay
 	return 0;
 }
 
+static void
+use_parts(struct obj_qp *qp, int n)
+{
+	qp->pd->obj.users += n;
+	qp->send_cq->obj.users += n;
+	if (qp->recv_cq != NULL)
+		qp->recv_cq->obj.users += n;
+	if (qp->srq != NULL)
+		qp->srq->obj.users += n;
+}
+
 int
 op_qp_create(struct session *s, struct request *r)
 {
 	struct control *c = s->control;
-	struct obj_qp parts, *qp;
+	struct obj_qp parts = { 0 }, *qp;
 	struct layout l;
 	int rc;
 
+	if (r->req->qp_create.type == UROCE_QPT_XRC_RECV)
+		return op_xrc_target_create(s, r);
 	rc = find_parts(s, r, &parts);
 	if (rc != 0)
 		return rc;
@@ -241,11 +267,7 @@ op_qp_create(struct session *s, struct request *r)
 	rc = create(s, r, qp, &l);
 	if (rc != 0)
 		goto fail_block;
-	qp->pd->obj.users++;
-	qp->send_cq->obj.users++;
-	qp->recv_cq->obj.users++;
-	if (qp->srq != NULL)
-		qp->srq->obj.users++;
+	use_parts(qp, 1);
 	fill_reply(s, r, qp, &l);
 	return 0;
 fail_block:
@@ -255,6 +277,13 @@ fail_slot:
 fail_obj:
 	obj_free(s, OBJ_QP, &qp->obj);
 	return rc;
+}
+
+/** What those who have a target open share. */
+static uint16_t *
+pkey_index_of(struct obj_qp *qp)
+{
+	return qp->target != NULL ? &qp->target->pkey_index : &qp->pkey_index;
 }
 
 static int
@@ -268,7 +297,7 @@ modify(struct session *s, struct request *r, struct obj_qp *qp, const struct tp_
 		/* It was checked before; only the state can have changed since. */
 		return req_fail(r, rc, "the QP is in state %s", qp_state_name(qp_state(qp->qp)));
 	if (q->mask & UROCE_QP_PKEY_INDEX)
-		qp->pkey_index = q->attr.pkey_index;
+		*pkey_index_of(qp) = q->attr.pkey_index;
 	return 0;
 }
 
@@ -308,7 +337,7 @@ op_qp_modify_resolved(struct session *s, struct request *r, const uint8_t mac[6]
 
 	if (qp == NULL)
 		return EINVAL;
-	pkey = s->port->conf.pkeys[q->mask & UROCE_QP_PKEY_INDEX ? q->attr.pkey_index : qp->pkey_index];
+	pkey = s->port->conf.pkeys[q->mask & UROCE_QP_PKEY_INDEX ? q->attr.pkey_index : *pkey_index_of(qp)];
 	path_make(s, &q->attr.ah, mac, pkey, &path);
 	return modify(s, r, qp, &path);
 }
@@ -331,11 +360,7 @@ op_qp_query(struct session *s, struct request *r)
 static void
 forget(struct session *s, struct obj_qp *qp)
 {
-	qp->pd->obj.users--;
-	qp->send_cq->obj.users--;
-	qp->recv_cq->obj.users--;
-	if (qp->srq != NULL)
-		qp->srq->obj.users--;
+	use_parts(qp, -1);
 	handles_remove(&s->db_slots[qp->engine], qp->db_slot);
 	shm_free(s->shm, &qp->block);
 	obj_free(s, OBJ_QP, &qp->obj);
@@ -349,6 +374,10 @@ op_qp_destroy(struct session *s, struct request *r)
 
 	if (qp == NULL)
 		return EINVAL;
+	if (qp->target != NULL) {
+		obj_xrc_target_close(s, qp);
+		return 0;
+	}
 	a.es = s->engine_sessions[qp->engine];
 	a.n = 1;
 	a.slot[0] = DB_SLOT(qp->db_slot);
@@ -385,4 +414,7 @@ obj_qp_destroy_all(struct session *s)
 			a.n = 0;
 		} while (qp != NULL);
 	}
+	/* XRC targets have no doorbells. */
+	for (pos = 0; (qp = handles_next(&s->tab[OBJ_QP], &pos)) != NULL;)
+		obj_xrc_target_close(s, qp);
 }

@@ -52,8 +52,6 @@ check(struct request *r)
 {
 	const struct ctl_srq_create_req *q = &r->req->srq_create;
 
-	if (q->is_xrc)
-		return req_fail(r, EOPNOTSUPP, "XRC is not supported");
 	if (q->max_wr == 0 || q->max_wr > UROCE_MAX_QP_WR)
 		return req_fail(r, EINVAL, "SRQ of %u WRs: must be 1 to %u", q->max_wr, UROCE_MAX_QP_WR);
 	if (q->max_sge > UROCE_MAX_SGE)
@@ -63,14 +61,59 @@ check(struct request *r)
 	return 0;
 }
 
+static void
+use_parts(struct obj_srq *srq, int n)
+{
+	srq->pd->obj.users += n;
+	if (srq->xrcd != NULL) {
+		srq->xrcd->obj.users += n;
+		srq->cq->obj.users += n;
+	}
+}
+
+/** Find the parts of an XRC SRQ. */
+static int
+find_xrc(struct session *s, struct request *r, struct obj_xrcd **xrcd, struct obj_cq **cq)
+{
+	const struct ctl_srq_create_req *q = &r->req->srq_create;
+
+	*xrcd = NULL;
+	*cq = NULL;
+	if (q->is_xrc == 0)
+		return 0;
+	*xrcd = obj_get(s, OBJ_XRCD, q->xrcd, r);
+	if (*xrcd != NULL)
+		*cq = obj_get(s, OBJ_CQ, q->cq, r);
+	return *cq != NULL ? 0 : EINVAL;
+}
+
+/** Its engine, which is its domain's; its number and domain. */
+static int
+place(struct session *s, struct request *r, struct obj_srq *srq, struct srq_params *p)
+{
+	struct control *c = s->control;
+
+	if (srq->xrcd == NULL) {
+		srq->engine = c->next_engine++ % c->s.nb_engines;
+		return 0;
+	}
+	srq->engine = srq->xrcd->xrcd->engine;
+	p->xrcd = srq->xrcd->xrcd->id;
+	p->cq = srq->cq->cq;
+	p->srqn = srqn_new(c, srq);
+	return p->srqn != 0 ? 0 : req_fail(r, ENOMEM, "no number left for the SRQ");
+}
+
 int
 op_srq_create(struct session *s, struct request *r)
 {
 	const struct ctl_srq_create_req *q = &r->req->srq_create;
 	struct control *c = s->control;
 	struct create_args a = { 0 };
+	struct obj_xrcd *xrcd;
 	struct obj_srq *srq;
 	struct obj_pd *pd;
+	struct obj_cq *cq;
 	uint32_t order, shift;
 	int rc;
 
@@ -78,6 +121,8 @@ op_srq_create(struct session *s, struct request *r)
 	if (pd == NULL)
 		return EINVAL;
 	rc = check(r);
+	if (rc == 0)
+		rc = find_xrc(s, r, &xrcd, &cq);
 	if (rc != 0)
 		return rc;
 	srq = obj_new(s, OBJ_SRQ, sizeof(*srq), r, &rc);
@@ -90,7 +135,8 @@ op_srq_create(struct session *s, struct request *r)
 			      1u << order, c->s.conf->ring_memory);
 		goto fail_obj;
 	}
-	srq->engine = c->next_engine++ % c->s.nb_engines;
+	srq->xrcd = xrcd;
+	srq->cq = cq;
 	srq->max_wr = 1u << order;
 	srq->max_sge = q->max_sge;
 	a.params = (struct srq_params){
@@ -102,22 +148,29 @@ op_srq_create(struct session *s, struct request *r)
 		.cookie = q->cookie,
 		.owner = session_owner(s),
 	};
+	rc = place(s, r, srq, &a.params);
+	if (rc != 0)
+		goto fail_block;
 	rc = engine_call(c->s.engines[srq->engine], create_on_engine, &a);
 	if (rc != 0) {
 		req_fail(r, rc, "no memory for the SRQ");
-		goto fail_block;
+		goto fail_number;
 	}
 	srq->srq = a.srq;
 	srq->pd = pd;
-	pd->obj.users++;
+	use_parts(srq, 1);
 	announce(s, r, &srq->block, &r->rsp.srq_create.seg);
 	r->rsp.srq_create.handle = srq->obj.handle;
+	r->rsp.srq_create.srqn = a.params.srqn;
 	r->rsp.srq_create.order = order;
 	r->rsp.srq_create.shift = shift;
 	r->rsp.srq_create.max_sge = srq->max_sge;
 	r->rsp.srq_create.shared = area_of(&srq->block, 0, sizeof(struct ring_srq_shared));
 	r->rsp.srq_create.ring = area_of(&srq->block, sizeof(struct ring_srq_shared), UINT64_C(1) << (order + shift));
 	return 0;
+fail_number:
+	if (srq->xrcd != NULL)
+		srqn_free(c, srq);
 fail_block:
 	shm_free(s->shm, &srq->block);
 fail_obj:
@@ -170,7 +223,9 @@ obj_srq_destroy(struct session *s, struct obj_srq *srq)
 
 	if (rc != 0)
 		return rc;
-	srq->pd->obj.users--;
+	if (srq->xrcd != NULL)
+		srqn_free(s->control, srq);
+	use_parts(srq, -1);
 	shm_free(s->shm, &srq->block);
 	obj_free(s, OBJ_SRQ, &srq->obj);
 	return 0;

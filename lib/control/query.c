@@ -24,6 +24,7 @@ enum {
 	CAP_SYS_IMAGE_GUID = 1 << 11,
 	CAP_RC_RNR_NAK_GEN = 1 << 12,
 	CAP_MEM_WINDOW = 1 << 17,
+	CAP_XRC = 1 << 20,
 	CAP_MEM_MGT_EXTENSIONS = 1 << 21, /* as far as programs can ask for it: LOCAL_INV and SEND_WITH_INV */
 	CAP_MEM_WINDOW_TYPE_2B = 1 << 24,
 	/* enum ibv_atomic_cap: memory that can't be mapped is atomic among engines only, so not ATOMIC_GLOB */
@@ -84,7 +85,7 @@ op_device_query(struct session *s, struct request *r)
 		.max_qp_wr = UROCE_MAX_QP_WR,
 		.device_cap_flags = CAP_CURR_QP_STATE_MOD | CAP_PORT_ACTIVE_EVENT | CAP_SYS_IMAGE_GUID |
 				    CAP_RC_RNR_NAK_GEN | CAP_MEM_WINDOW | CAP_MEM_WINDOW_TYPE_2B |
-				    CAP_MEM_MGT_EXTENSIONS,
+				    CAP_MEM_MGT_EXTENSIONS | CAP_XRC,
 		.max_sge = UROCE_MAX_SGE,
 		.max_sge_rd = UROCE_MAX_SGE,
 		.max_cq = conf->max_cq,

@@ -56,6 +56,9 @@ static const struct op ops[CTL_OPS] = {
 	[CTL_MCAST_DETACH] = { "MCAST_DETACH", unsupported, true, 0 },
 	[CTL_MW_ALLOC] = { "MW_ALLOC", op_mw_alloc, true, 0 },
 	[CTL_MW_FREE] = { "MW_FREE", op_mw_free, true, 0 },
+	[CTL_XRCD_OPEN] = { "XRCD_OPEN", op_xrcd_open, true, 1 },
+	[CTL_XRCD_CLOSE] = { "XRCD_CLOSE", op_xrcd_close, true, 0 },
+	[CTL_QP_OPEN] = { "QP_OPEN", op_qp_open, true, 0 },
 };
 
 int

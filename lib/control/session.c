@@ -27,7 +27,7 @@ static const struct {
 	const char *limit; /* the key that sets it */
 } types[OBJ_TYPES] = {
 	[OBJ_PD] = { "PD", "max_pd" },    [OBJ_MR] = { "MR", "max_mr" }, [OBJ_CQ] = { "CQ", "max_cq" },
-	[OBJ_MW] = { "MW", "max_mr" },
+	[OBJ_MW] = { "MW", "max_mr" },    [OBJ_XRCD] = { "XRC domain", "max_pd" },
 	[OBJ_SRQ] = { "SRQ", "max_srq" }, [OBJ_QP] = { "QP", "max_qp" }, [OBJ_AH] = { "AH", "max_ah" },
 };
 
@@ -436,6 +436,8 @@ destroy_objects(struct session *s)
 	obj_mr_destroy_all(s);
 	for (pos = 0; (o = handles_next(&s->tab[OBJ_AH], &pos)) != NULL;)
 		obj_ah_destroy(s, o);
+	for (pos = 0; (o = handles_next(&s->tab[OBJ_XRCD], &pos)) != NULL;)
+		obj_xrcd_destroy(s, o);
 	for (pos = 0; (o = handles_next(&s->tab[OBJ_PD], &pos)) != NULL;)
 		obj_pd_destroy(s, o);
 }

@@ -64,6 +64,9 @@ enum ctl_op {
 	CTL_MCAST_DETACH,
 	CTL_MW_ALLOC,
 	CTL_MW_FREE,
+	CTL_XRCD_OPEN,
+	CTL_XRCD_CLOSE,
+	CTL_QP_OPEN,
 	CTL_OPS,
 };
 
@@ -247,11 +250,11 @@ struct ctl_async_event {
 struct ctl_srq_create_req {
 	uint64_t cookie;
 	uint32_t pd, max_wr, max_sge, limit;
-	uint32_t is_xrc, xrcd, cq, reserved;
+	uint32_t is_xrc, xrcd, cq, reserved; /**< xrcd, cq: of an XRC SRQ */
 };
 struct ctl_srq_create_rsp {
 	struct ctl_new_segment seg;
-	uint32_t handle, srqn;
+	uint32_t handle, srqn; /**< srqn: of an XRC SRQ, else 0 */
 	uint32_t order, shift, max_sge, reserved;
 	struct ctl_area ring;
 	struct ctl_area shared; /**< struct ring_srq_shared */
@@ -263,7 +266,24 @@ struct ctl_srq_query_rsp {
 	uint32_t max_wr, max_sge, limit, reserved;
 };
 
-/** CTL_QP_CREATE. Handles of PD, CQs and SRQ as the daemon gave them. */
+/**
+ * CTL_XRCD_OPEN: fd 0, if there is one: the file through which programs share the domain, not opened by O_PATH; without
+ * it the domain is the session's own. Reply: handle. Errors are Linux's: EAGAIN, there is none and O_CREAT isn't set;
+ * EINVAL, there is one and O_EXCL is set. CTL_XRCD_CLOSE (request: handle): EBUSY while QPs and SRQs of the session use it.
+ */
+struct ctl_xrcd_open_req {
+	uint32_t oflags; /**< O_CREAT, O_EXCL */
+	uint32_t reserved;
+};
+/** CTL_QP_OPEN: a QP of type XRC_RECV of the domain, perhaps another program's. Reply: as CTL_QP_CREATE. */
+struct ctl_qp_open_req {
+	uint64_t cookie;
+	uint32_t xrcd, qpn, type, reserved;
+};
+/**
+ * CTL_QP_CREATE. Handles of PD, CQs, SRQ and XRC domain as the daemon gave them. XRC_SEND: recv_cq and srq are ignored.
+ * XRC_RECV: only xrcd counts, the reply has handle and qpn only, and there is nothing to ring for.
+ */
 struct ctl_qp_create_req {
 	uint64_t cookie; /**< comes back in the QP's events */
 	uint32_t type;   /**< enum uroce_qp_type */
@@ -329,6 +349,8 @@ struct ctl_req {
 		struct ctl_qp_modify_req qp_modify;
 		struct ctl_ah_create_req ah_create;
 		struct ctl_mcast_req mcast;
+		struct ctl_xrcd_open_req xrcd_open;
+		struct ctl_qp_open_req qp_open;
 		uint8_t space[256];
 	};
 };

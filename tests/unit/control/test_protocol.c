@@ -207,7 +207,7 @@ invented_handles_are_refused(void **state)
 	static const uint32_t ops[] = { CTL_PD_FREE,    CTL_MR_DEREG,   CTL_CQ_DESTROY, CTL_SRQ_DESTROY, CTL_SRQ_QUERY,
 					CTL_SRQ_MODIFY, CTL_QP_QUERY,   CTL_QP_DESTROY, CTL_QP_MODIFY,   CTL_AH_DESTROY,
 					CTL_QP_CREATE,  CTL_SRQ_CREATE, CTL_AH_CREATE,   CTL_MW_ALLOC,
-					CTL_MW_FREE };
+					CTL_MW_FREE,    CTL_XRCD_CLOSE };
 	struct ctl_req q;
 	struct ctl_rsp r;
 	struct peer p;
