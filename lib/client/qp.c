@@ -428,6 +428,20 @@ after_reset(struct client_qp *qp)
 	client_unlock(&qp->sq_lock);
 }
 
+/*
+ * Attributes of the half that an XRC QP lacks are passed over, as Linux does (uverbs_cmd.c, modify_qp_mask()): perftest
+ * sets all of an RC QP's.
+ */
+static uint32_t
+served_mask(const struct ibv_qp *qp, uint32_t mask)
+{
+	if (qp->qp_type == IBV_QPT_XRC_SEND)
+		return mask & ~(IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
+	if (qp->qp_type == IBV_QPT_XRC_RECV)
+		return mask & ~(IBV_QP_MAX_QP_RD_ATOMIC | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY);
+	return mask;
+}
+
 CLIENT_EXPORT int
 ibv_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int mask)
 {
@@ -437,7 +451,7 @@ ibv_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int mask)
 
 	client_call_init(&c, CTL_QP_MODIFY);
 	c.req.qp_modify.handle = ibqp->handle;
-	c.req.qp_modify.mask = mask;
+	c.req.qp_modify.mask = served_mask(ibqp, mask);
 	attr_to_abi(&c.req.qp_modify.attr, attr, mask);
 	err = client_call(qp->ctx, &c);
 	client_call_close_fds(&c, 0);

@@ -22,6 +22,8 @@ EVENTS = ('ib_send_bw', 'ib_read_bw', 'ib_send_lat', 'ib_read_lat')      # perft
 INLINE = ('ib_send_bw', 'ib_write_bw', 'ib_send_lat', 'ib_write_lat')
 ATOMIC = ('ib_atomic_bw', 'ib_atomic_lat')
 PINGPONG = 'ibv_rc_pingpong'
+XRC_PINGPONG = 'ibv_xsrq_pingpong'
+XRC = ('ib_send_bw', 'ib_send_lat', 'ib_write_bw', 'ib_read_bw', 'ib_atomic_bw')
 OTHER_PINGPONGS = ('ibv_uc_pingpong', 'ibv_ud_pingpong', 'ibv_srq_pingpong')
 ALL_SIZES = [str(1 << i) for i in range(1, 24)]     # perftest's -a: 2 bytes to 8 MiB
 
@@ -54,6 +56,9 @@ class Case:
         return '' if len(sizes) == 1 else f'the client must print one row, it printed {sizes}'
 
     def _check_result(self, pair):
+        if self.program == XRC_PINGPONG:    # it prints no times
+            sides = [side.host for side in (pair.server, pair.client) if 'success' not in side.text().split()]
+            return 'no success on ' + ', '.join(sides) if sides else ''
         try:
             pairs.result(self.program, pair.client.text())
         except LabError as e:
@@ -88,6 +93,11 @@ def quick(wire):
         yield Case(program, '-n 200 -s 1000', 6)
     for service in ('UC', 'UD'):
         yield Case('ib_send_lat', f'-c {service} -s 1000 -n 200')
+    for program in XRC:
+        yield Case(program, '-c XRC -n 200')
+    yield Case('ib_send_bw', '-c XRC -b -q 16 -n 200', 6)
+    yield Case(XRC_PINGPONG, '-n 200', 4)
+    yield Case(XRC_PINGPONG, '-e -n 200', 6)
     for program in INLINE:
         yield Case(program, '-I 64 -s 64 -n 500')
 
@@ -120,6 +130,15 @@ def whole(wire):
         for program in ('ib_send_lat', 'ib_write_lat'):
             yield Case(program, '-c UC -a -n 100', family, 300)
         yield Case('ib_send_lat', '-c UD -s 1000', family)
+        for program in BW + LAT:
+            yield Case(program, '-c XRC -a -n 100', family, 300)
+            yield Case(program, '-c XRC -q 16 -s 65536 -n 100', family, 300)
+        for program in ATOMIC:
+            yield Case(program, '-c XRC', family)
+        for program in ('ib_send_bw', 'ib_send_lat'):
+            yield Case(program, '-c XRC -e -s 65536 -n 500', family)
+        for options in ('', '-e', '-s 1000'):
+            yield Case(XRC_PINGPONG, options, family)
         for program in EVENTS:
             yield Case(program, '-e -a -n 100', family, 300)
         for program in ATOMIC:
