@@ -23,10 +23,10 @@ MUTATIONS = [Mutation(*m) for m in (
      'if (qp->rd_out >= qp->max_rd ||\n', 'if (qp->rd_out > qp->max_rd ||\n'),
     ('atomic-beyond-max-rd', 'requester.c', 'one atomic more than max_rd_atomic',
      'bool swap = w->opcode == UROCE_WR_ATOMIC_CMP_AND_SWP;\n'
-     '\tstruct wire_bth b = { .opcode = tp_req_ops[w->opcode].only, .dqpn = qp->dest_qpn, .psn = qp->psn_cur,\n'
+     '\tstruct wire_bth b = { .opcode = tp_req_ops[w->opcode].only | qp->prefix, .dqpn = qp->dest_qpn, .psn = qp->psn_cur,\n'
      '\t\t\t      .pkey = qp->pkey, .migreq = true, .ackreq = true };\n\tstruct tp_out o;\n\n\tif (qp->rd_out >= qp->max_rd',
      'bool swap = w->opcode == UROCE_WR_ATOMIC_CMP_AND_SWP;\n'
-     '\tstruct wire_bth b = { .opcode = tp_req_ops[w->opcode].only, .dqpn = qp->dest_qpn, .psn = qp->psn_cur,\n'
+     '\tstruct wire_bth b = { .opcode = tp_req_ops[w->opcode].only | qp->prefix, .dqpn = qp->dest_qpn, .psn = qp->psn_cur,\n'
      '\t\t\t      .pkey = qp->pkey, .migreq = true, .ackreq = true };\n\tstruct tp_out o;\n\n\tif (qp->rd_out > qp->max_rd'),
     ('unfetch-keeps-psn', 'requester.c', 'SQD leaves a gap in the PSNs',
      '\t\tqp->psn_next = w->first_psn;\n', ''),
@@ -126,7 +126,7 @@ MUTATIONS = [Mutation(*m) for m in (
     ('srq-head', 'srq.c', 'the client is not told which slots are free',
      '\tatomic_store_explicit(&srq->shared->head, srq->ring.counter, memory_order_release);\n', ''),
     ('last-wqe', 'qp.c', 'no LAST_WQE_REACHED',
-     'qp->srq != NULL && !qp->last_wqe_told)', 'qp->srq != NULL && qp->last_wqe_told)'),
+     'XRC_RECV) && !qp->last_wqe_told)', 'XRC_RECV) && qp->last_wqe_told)'),
     # CQs.
     ('event-lost', 'cq.c', 'a CQ raises one event only',
      '\t\tcq->touched[tp->c.engine] = 0;\n', ''),
@@ -154,7 +154,7 @@ MUTATIONS = [Mutation(*m) for m in (
     ('pkey-unchecked', 'transport.c', 'packets of any P_Key are taken',
      'return ((a ^ b) & 0x7fff) == 0 &&', 'return ((a ^ b) & 0) == 0 &&'),
     ('service-unchecked', 'transport.c', 'packets of any service are taken',
-     'WIRE_OPCODE_SERVICE(p->bth.opcode) != qp->service)', 'WIRE_OPCODE_SERVICE(p->bth.opcode) > 0xf0)'),
+     'WIRE_OPCODE_SERVICE(p->bth.opcode) != qp->prefix)', 'WIRE_OPCODE_SERVICE(p->bth.opcode) > 0xf0)'),
     ('icrc-unchecked', 'transport.c', 'with several engines the ICRC is not looked at',
      'if (peek && (s->qp == NULL || s->qp->tp == tp) &&', 'if (peek && s->qp == NULL &&'),
 )]
