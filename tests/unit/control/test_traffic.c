@@ -311,8 +311,6 @@ run_write_read_send(uint32_t kind)
 	int i;
 
 	pair_open(&t, kind);
-	if (kind == CTL_SEG_SHARED && !t.p.dev.privileged)
-		skip();
 	fill(t.mem, 1);
 	post_send(&t, 0, UROCE_WR_RDMA_WRITE, t.mem, BYTES, t.mem + BYTES);
 	assert_true(poll_cq(&t, &e));
@@ -340,9 +338,23 @@ converted_memory_moves(void **state)
 	run_write_read_send(CTL_SEG_CONVERTED);
 }
 
+/** An ordinary user's daemon can't open what programs have mapped. */
+static void
+skip_unless_privileged(void)
+{
+	struct peer p;
+
+	peer_open(&p);
+	peer_close(&p);
+	assert_true(daemon_wait_empty());
+	if (!p.dev.privileged)
+		skip();
+}
+
 static void
 shared_memory_moves(void **state)
 {
+	skip_unless_privileged();
 	run_write_read_send(CTL_SEG_SHARED);
 }
 
@@ -543,12 +555,9 @@ memory_taken_away_ends_its_session_only(void **state)
 	struct pair good, bad;
 	struct ctl_req q = peer_req(CTL_PD_ALLOC);
 
+	skip_unless_privileged();
 	daemon_take_sigbus();
 	pair_open(&good, CTL_SEG_CONVERTED);
-	if (!good.p.dev.privileged) {
-		pair_close(&good);
-		skip();
-	}
 	pair_open(&bad, CTL_SEG_SHARED);
 	assert_int_equal(ftruncate(bad.shared_fd, 0), 0);
 	post_send(&bad, 0, UROCE_WR_RDMA_WRITE, bad.mem, BYTES, bad.mem + BYTES);
