@@ -143,7 +143,9 @@ struct client_cq {
 	uint32_t empty_polls;    /**< written by every poller, without the lock: it needn't be exact */
 	bool single_threaded;    /**< created with IBV_CREATE_CQ_ATTR_SINGLE_THREADED: no lock is taken */
 	bool extended;
+	/** While a resize makes it larger, threads look at it without the lock: base changes before order. */
 	struct ring ring;
+	uint64_t *stamps; /**< a time per slot, or NULL */
 	struct ring_cq_shared *shared;
 	uint32_t reported;         /**< CQEs below this counter were polled or told of by an event */
 	struct client_qp *last_qp; /**< of the last CQE: they come in runs */
@@ -151,6 +153,7 @@ struct client_cq {
 	union ring_cqe_ctl cur_ctl;
 
 	uint64_t cookie;
+	pthread_mutex_t resize_mutex; /**< one resize at a time; taken before the lock */
 	uint32_t comp_events_reported;  /**< under objs.mutex */
 	uint32_t async_events_reported; /**< likewise */
 };
@@ -205,6 +208,20 @@ struct client_qp {
 	/* Written by whoever polls the CQs, under their locks: WQEs whose completions were polled. */
 	_Atomic uint32_t sq_tail __attribute__((aligned(CLIENT_CACHE_LINE)));
 	_Atomic uint32_t rq_tail;
+};
+
+/** A thread domain: what it promises (objects used by one thread only) isn't made use of. */
+struct client_td {
+	struct ibv_td td;
+	_Atomic uint32_t users; /**< parent domains */
+};
+
+/** A PD, or a parent domain: that has its PD's handle. */
+struct client_pd {
+	struct ibv_pd pd;
+	struct client_pd *parent; /**< the PD of a parent domain, else NULL */
+	struct client_td *td;     /**< of a parent domain, or NULL */
+	_Atomic uint32_t domains; /**< parent domains of a PD */
 };
 
 struct client_mr {
@@ -335,6 +352,8 @@ void client_fork_setup(void);
 int client_query_port(struct ibv_context *c, uint8_t port, struct ibv_port_attr *attr, size_t bytes);
 int client_query_device_ex(struct ibv_context *c, const struct ibv_query_device_ex_input *in,
 			   struct ibv_device_attr_ex *attr, size_t bytes);
+int client_query_rt_values(struct ibv_context *c, struct ibv_values_ex *values);
+int client_modify_cq(struct ibv_cq *cq, struct ibv_modify_cq_attr *attr);
 int client_poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wc);
 int client_req_notify_cq(struct ibv_cq *cq, int solicited_only);
 struct ibv_cq_ex *client_create_cq_ex(struct ibv_context *c, struct ibv_cq_init_attr_ex *attr);
@@ -348,13 +367,19 @@ struct ibv_mw *client_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type);
 int client_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind);
 int client_dealloc_mw(struct ibv_mw *mw);
 struct ibv_xrcd *client_open_xrcd(struct ibv_context *c, struct ibv_xrcd_init_attr *attr);
+struct ibv_td *client_alloc_td(struct ibv_context *c, struct ibv_td_init_attr *attr);
+int client_dealloc_td(struct ibv_td *td);
+struct ibv_pd *client_alloc_parent_domain(struct ibv_context *c, struct ibv_parent_domain_init_attr *attr);
 int client_close_xrcd(struct ibv_xrcd *xrcd);
 struct ibv_qp *client_open_qp(struct ibv_context *c, struct ibv_qp_open_attr *attr);
+
+/* ---- pd.c, for cq_ex.c ---- */
+bool client_is_parent_domain(const struct ibv_pd *pd);
 
 /* ---- cq.c, for cq_ex.c and qp.c ---- */
 /** A CQ and its ring; errno is set if NULL. */
 struct client_cq *client_cq_new(struct ibv_context *c, uint32_t cqe, void *cq_context, struct ibv_comp_channel *ch,
-				uint32_t vector);
+				uint32_t vector, bool stamps);
 /** Take the next live CQE. @return false if there is none. Lock held; the caller publishes with client_cq_publish(). */
 bool client_cq_next(struct client_cq *cq, struct ring_cqe *e, union ring_cqe_ctl *ctl);
 /** The CQ was polled in vain: perhaps whoever is to fill it waits for our core. */

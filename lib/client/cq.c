@@ -19,6 +19,7 @@ cq_alloc(void)
 	memset(cq, 0, sizeof(*cq));
 	pthread_mutex_init(&cq->cq.mutex, NULL);
 	pthread_cond_init(&cq->cq.cond, NULL);
+	pthread_mutex_init(&cq->resize_mutex, NULL);
 	return cq;
 }
 
@@ -27,6 +28,7 @@ cq_free(struct client_cq *cq)
 {
 	pthread_mutex_destroy(&cq->cq.mutex);
 	pthread_cond_destroy(&cq->cq.cond);
+	pthread_mutex_destroy(&cq->resize_mutex);
 	free(cq);
 }
 
@@ -38,8 +40,21 @@ forget_cookie(struct client_ctx *ctx, uint64_t cookie)
 	pthread_mutex_unlock(&ctx->objs.mutex);
 }
 
+/* Find a ring and its times in what the daemon said. ctl_lock held. */
 static int
-cq_request(struct client_ctx *ctx, struct client_cq *cq, uint32_t cqe, uint32_t vector)
+map_ring(const struct client_ctx *ctx, const struct ctl_area *ring, const struct ctl_area *stamps, uint32_t order,
+	 bool with_stamps, struct ring *out, uint64_t **stamps_out)
+{
+	if (order > 31)
+		return EPROTO;
+	*out = (struct ring){ .order = order, .shift = 5 /* 32-byte CQEs */ };
+	out->base = client_area(ctx, ring, sizeof(struct ring_cqe) << order);
+	*stamps_out = with_stamps ? client_area(ctx, stamps, sizeof(uint64_t) << order) : NULL;
+	return out->base && (*stamps_out || !with_stamps) ? 0 : EPROTO;
+}
+
+static int
+cq_request(struct client_ctx *ctx, struct client_cq *cq, uint32_t cqe, uint32_t vector, bool stamps)
 {
 	struct client_channel *ch = (struct client_channel *)cq->cq.channel;
 	const struct ctl_cq_create_rsp *r;
@@ -48,7 +63,11 @@ cq_request(struct client_ctx *ctx, struct client_cq *cq, uint32_t cqe, uint32_t 
 
 	client_call_init(&c, CTL_CQ_CREATE);
 	c.req.cq_create = (struct ctl_cq_create_req){
-		.cqe = cqe, .has_channel = ch != NULL, .comp_vector = vector, .cookie = cq->cookie
+		.cqe = cqe,
+		.has_channel = ch != NULL,
+		.comp_vector = vector,
+		.stamps = stamps,
+		.cookie = cq->cookie,
 	};
 	if (ch) {
 		c.fds[0] = ch->write_fd;
@@ -62,11 +81,9 @@ cq_request(struct client_ctx *ctx, struct client_cq *cq, uint32_t cqe, uint32_t 
 	if (!err)
 		err = client_segment_add(ctx, &r->seg, &c);
 	if (!err) {
-		cq->ring.order = r->order;
-		cq->ring.shift = 5; /* 32-byte CQEs */
-		cq->ring.base = r->order < 32 ? client_area(ctx, &r->ring, sizeof(struct ring_cqe) << r->order) : NULL;
+		err = map_ring(ctx, &r->ring, &r->stamps, r->order, stamps, &cq->ring, &cq->stamps);
 		cq->shared = client_area(ctx, &r->shared, sizeof(*cq->shared));
-		if (!cq->ring.base || !cq->shared)
+		if (!cq->shared)
 			err = EPROTO;
 	}
 	pthread_mutex_unlock(&ctx->ctl_lock);
@@ -80,7 +97,7 @@ cq_request(struct client_ctx *ctx, struct client_cq *cq, uint32_t cqe, uint32_t 
 
 struct client_cq *
 client_cq_new(struct ibv_context *context, uint32_t cqe, void *cq_context, struct ibv_comp_channel *channel,
-	      uint32_t vector)
+	      uint32_t vector, bool stamps)
 {
 	struct client_ctx *ctx = to_ctx(context);
 	struct client_channel *ch = (struct client_channel *)channel;
@@ -102,7 +119,7 @@ client_cq_new(struct ibv_context *context, uint32_t cqe, void *cq_context, struc
 	pthread_mutex_lock(&ctx->objs.mutex);
 	cq->cookie = objtab_add(&ctx->objs, cq);
 	pthread_mutex_unlock(&ctx->objs.mutex);
-	err = cq->cookie == UINT64_MAX ? ENOMEM : cq_request(ctx, cq, cqe, vector);
+	err = cq->cookie == UINT64_MAX ? ENOMEM : cq_request(ctx, cq, cqe, vector, stamps);
 	if (err) {
 		forget_cookie(ctx, cq->cookie);
 		cq_free(cq);
@@ -126,17 +143,108 @@ ibv_create_cq(struct ibv_context *context, int cqe, void *cq_context, struct ibv
 		errno = EINVAL;
 		return NULL;
 	}
-	cq = client_cq_new(context, cqe, cq_context, channel, vector);
+	cq = client_cq_new(context, cqe, cq_context, channel, vector, false);
 	return cq ? &cq->cq : NULL;
 }
 
-/* A CQ that is large enough already need not change; growing isn't served. */
-CLIENT_EXPORT int
-ibv_resize_cq(struct ibv_cq *cq, int cqe)
+/*
+ * Go over to a larger ring: completions below @from are in the old one, all of them. What isn't polled yet moves to its
+ * place in the new one, where engines write nothing before it is polled.
+ */
+static void
+cq_adopt(struct client_cq *cq, const struct ring *ring, uint64_t *stamps, uint32_t from)
 {
-	if (cqe <= 0)
+	union ring_cqe_ctl ctl;
+
+	client_cq_lock(cq);
+	for (uint32_t i = cq->ring.counter; (int32_t)(from - i) > 0; i++) {
+		struct ring_cqe *old = ring_slot(&cq->ring, i), *e = ring_slot(ring, i);
+
+		/* Only of a CQ that overran. */
+		if (!ring_cq_ready(&cq->ring, i, &ctl))
+			break;
+		memcpy(e, old, offsetof(struct ring_cqe, ctl));
+		if (stamps)
+			stamps[i & ((1u << ring->order) - 1)] = cq->stamps[i & ((1u << cq->ring.order) - 1)];
+		ctl.phase = ring_phase(i, ring->order);
+		atomic_store_explicit(&e->ctl, ctl.word, memory_order_release);
+	}
+	cq->stamps = stamps;
+	__atomic_store_n(&cq->ring.base, ring->base, __ATOMIC_RELEASE);
+	__atomic_store_n(&cq->ring.order, ring->order, __ATOMIC_RELEASE);
+	cq->cq.cqe = 1 << ring->order;
+	client_cq_unlock(cq);
+}
+
+static int
+cq_grow(struct client_ctx *ctx, struct client_cq *cq, uint32_t cqe)
+{
+	const struct client_channel *ch = (const struct client_channel *)cq->cq.channel;
+	struct ctl_comp_event ev = { .cookie = cq->cookie };
+	const struct ctl_cq_resize_rsp *r;
+	struct client_call c;
+	struct ring ring;
+	uint64_t *stamps;
+	int err;
+
+	if (ctx->foreign)
+		return EIO;
+	client_call_init(&c, CTL_CQ_RESIZE);
+	c.req.cq_resize = (struct ctl_cq_resize_req){ cq->cq.handle, cqe };
+	pthread_mutex_lock(&ctx->ctl_lock);
+	err = client_call_locked(ctx, &c);
+	r = &c.rsp.cq_resize;
+	if (!err)
+		err = client_segment_add(ctx, &r->seg, &c);
+	if (!err)
+		err = map_ring(ctx, &r->ring, &r->stamps, r->order, cq->stamps, &ring, &stamps);
+	if (!err && r->order <= cq->ring.order)
+		err = EPROTO;
+	pthread_mutex_unlock(&ctx->ctl_lock);
+	client_call_close_fds(&c, 0);
+	if (err)
+		return err;
+	cq_adopt(cq, &ring, stamps, r->from);
+	/* Somebody may have got an event of the new ring and looked at the old one in vain. */
+	if (ch && (int32_t)(atomic_load(&cq->shared->reported) - r->from) > 0 &&
+	    write(ch->write_fd, &ev, sizeof(ev)) < 0)
+		return errno;
+	return 0;
+}
+
+/* A CQ that is large enough already keeps its size, as the man page allows. */
+CLIENT_EXPORT int
+ibv_resize_cq(struct ibv_cq *ibcq, int cqe)
+{
+	struct client_cq *cq = to_cq(ibcq);
+	int err = 0;
+
+	if (cqe <= 0 || cqe > UROCE_MAX_CQE)
 		return EINVAL;
-	return cqe <= cq->cqe ? 0 : EOPNOTSUPP;
+	pthread_mutex_lock(&cq->resize_mutex);
+	if (cqe > ibcq->cqe)
+		err = cq_grow(to_ctx(ibcq->context), cq, cqe);
+	pthread_mutex_unlock(&cq->resize_mutex);
+	return err;
+}
+
+int
+client_modify_cq(struct ibv_cq *cq, struct ibv_modify_cq_attr *attr)
+{
+	struct client_call c;
+	int err;
+
+	if (attr->attr_mask != IBV_CQ_ATTR_MODERATE)
+		return attr->attr_mask ? EOPNOTSUPP : EINVAL;
+	client_call_init(&c, CTL_CQ_MODIFY);
+	c.req.cq_modify = (struct ctl_cq_modify_req){
+		.handle = cq->handle,
+		.count = attr->moderate.cq_count,
+		.period_us = attr->moderate.cq_period,
+	};
+	err = client_call(to_ctx(cq->context), &c);
+	client_call_close_fds(&c, 0);
+	return err;
 }
 
 CLIENT_EXPORT int
@@ -272,6 +380,21 @@ client_cq_empty(struct client_cq *cq)
 		give_core(to_ctx(cq->cq.context));
 }
 
+/* Without the lock. A resize may be under way: never a large order with the base of a small ring. */
+static inline bool
+cq_looks_empty(const struct client_cq *cq)
+{
+	uint32_t order = __atomic_load_n(&cq->ring.order, __ATOMIC_ACQUIRE);
+	struct ring r = {
+		.base = __atomic_load_n(&cq->ring.base, __ATOMIC_RELAXED),
+		.order = order,
+		.shift = cq->ring.shift,
+	};
+	union ring_cqe_ctl ctl;
+
+	return !ring_cq_ready(&r, __atomic_load_n(&cq->ring.counter, __ATOMIC_RELAXED), &ctl);
+}
+
 int
 client_poll_cq(struct ibv_cq *ibcq, int num, struct ibv_wc *wc)
 {
@@ -283,7 +406,7 @@ client_poll_cq(struct ibv_cq *ibcq, int num, struct ibv_wc *wc)
 
 	/* Empty is what most polls find: without the lock, so that threads that poll don't stand in the way of one that
 	 * has work. */
-	if (!ring_cq_ready(&cq->ring, __atomic_load_n(&cq->ring.counter, __ATOMIC_RELAXED), &ctl)) {
+	if (cq_looks_empty(cq)) {
 		client_cq_empty(cq);
 		return 0;
 	}

@@ -6,6 +6,7 @@
 #include "client.h"
 
 #include <errno.h>
+#include <time.h>
 
 static struct client_cq *
 ex(struct ibv_cq_ex *cq)
@@ -112,19 +113,50 @@ ex_dlid_path_bits(struct ibv_cq_ex *cq)
 	return 0;
 }
 
+/* CLOCK_MONOTONIC, ns. The slot is ours until ibv_end_poll(). */
+static uint64_t
+ex_completion_ts(struct ibv_cq_ex *ibcq)
+{
+	const struct client_cq *cq = ex(ibcq);
+
+	return cq->stamps[(cq->ring.counter - 1) & ((1u << cq->ring.order) - 1)];
+}
+
+static uint64_t
+clock_ns(clockid_t id)
+{
+	struct timespec ts;
+
+	clock_gettime(id, &ts);
+	return ts.tv_sec * UINT64_C(1000000000) + ts.tv_nsec;
+}
+
+static uint64_t
+ex_completion_wallclock_ns(struct ibv_cq_ex *cq)
+{
+	return clock_ns(CLOCK_REALTIME) - (clock_ns(CLOCK_MONOTONIC) - ex_completion_ts(cq));
+}
+
 struct ibv_cq_ex *
 client_create_cq_ex(struct ibv_context *context, struct ibv_cq_init_attr_ex *attr)
 {
-	struct client_cq *cq;
+	const uint64_t times = IBV_WC_EX_WITH_COMPLETION_TIMESTAMP | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK;
 	uint32_t flags = attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS ? attr->flags : 0;
+	struct client_cq *cq;
 
-	/* No timestamps, VLANs, flow tags or tag matching; no parent domains. */
-	if ((attr->wc_flags & ~(uint64_t)IBV_WC_STANDARD_FLAGS) || (attr->comp_mask & ~IBV_CQ_INIT_ATTR_MASK_FLAGS) ||
+	/* No VLANs, flow tags or tag matching; no CQ that overruns in silence. */
+	if ((attr->wc_flags & ~(times | IBV_WC_STANDARD_FLAGS)) ||
+	    (attr->comp_mask & ~(IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD)) ||
 	    (flags & ~(uint32_t)IBV_CREATE_CQ_ATTR_SINGLE_THREADED)) {
 		errno = EOPNOTSUPP;
 		return NULL;
 	}
-	cq = client_cq_new(context, attr->cqe, attr->cq_context, attr->channel, attr->comp_vector);
+	if ((attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD) && !client_is_parent_domain(attr->parent_domain)) {
+		errno = EINVAL;
+		return NULL;
+	}
+	cq = client_cq_new(context, attr->cqe, attr->cq_context, attr->channel, attr->comp_vector,
+			   attr->wc_flags & times);
 	if (!cq)
 		return NULL;
 	cq->extended = true;
@@ -142,5 +174,10 @@ client_create_cq_ex(struct ibv_context *context, struct ibv_cq_init_attr_ex *att
 	cq->ex.read_slid = ex_slid;
 	cq->ex.read_sl = ex_sl;
 	cq->ex.read_dlid_path_bits = ex_dlid_path_bits;
+	/* The other readers stay NULL, as for a device that can't: nobody may call what wc_flags didn't ask for. */
+	if (cq->stamps) {
+		cq->ex.read_completion_ts = ex_completion_ts;
+		cq->ex.read_completion_wallclock_ns = ex_completion_wallclock_ns;
+	}
 	return &cq->ex;
 }

@@ -294,6 +294,11 @@ fill_ops(struct client_ctx *ctx)
 	ctx->v.sz = sizeof(ctx->v);
 	ctx->v.query_port = client_query_port;
 	ctx->v.query_device_ex = client_query_device_ex;
+	ctx->v.query_rt_values = client_query_rt_values;
+	ctx->v.modify_cq = client_modify_cq;
+	ctx->v.alloc_td = client_alloc_td;
+	ctx->v.dealloc_td = client_dealloc_td;
+	ctx->v.alloc_parent_domain = client_alloc_parent_domain;
 	ctx->v.create_cq_ex = client_create_cq_ex;
 	ctx->v.create_qp_ex = client_create_qp_ex;
 	ctx->v.create_srq_ex = client_create_srq_ex;

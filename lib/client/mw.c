@@ -87,7 +87,7 @@ client_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind)
 	struct ibv_send_wr *bad;
 	int err;
 
-	if (mw->pd != qp->pd)
+	if (mw->pd->handle != qp->pd->handle)
 		return EPERM;
 	err = client_post_send(qp, &wr, &bad);
 	if (!err)

@@ -74,7 +74,11 @@ struct obj_pd {
 struct obj_cq {
 	struct obj obj;
 	struct cq *cq;
-	struct shm_block block; /**< struct ring_cq_shared, then the ring */
+	struct shm_block block;     /**< struct ring_cq_shared, the ring, the completions' times */
+	struct shm_block ring_block; /**< after a resize: the ring and the times in use */
+	struct shm_block old_block;  /**< and those before it, from which the client moves its completions */
+	uint32_t order;
+	bool stamps, moderated;
 	int channel_fd;
 };
 
@@ -327,6 +331,8 @@ int op_mw_alloc(struct session *s, struct request *r);
 int op_mw_free(struct session *s, struct request *r);
 void obj_mw_destroy_all(struct session *s);
 int op_cq_create(struct session *s, struct request *r);
+int op_cq_resize(struct session *s, struct request *r);
+int op_cq_modify(struct session *s, struct request *r);
 int op_cq_destroy(struct session *s, struct request *r);
 void obj_cq_destroy(struct session *s, struct obj_cq *cq);
 int op_srq_create(struct session *s, struct request *r);

@@ -105,6 +105,8 @@ op_device_query(struct session *s, struct request *r)
 		.local_ca_ack_delay = LOCAL_CA_ACK_DELAY,
 		.phys_port_cnt = 1,
 		.max_inline = UROCE_MAX_INLINE,
+		/* Completions carry CLOCK_MONOTONIC in nanoseconds. */
+		.hca_core_clock_khz = 1000000,
 	};
 	d->device_cap_flags_ex = d->device_cap_flags | CAP_EX_ATOMIC_WRITE;
 	snprintf(d->fw_ver, sizeof(d->fw_ver), "%s", UROCE_VERSION);

@@ -26,6 +26,56 @@ clock_init(struct engine_clock *c)
 	c->base_ns = (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
 	c->base_tsc = rte_rdtsc();
 	c->mult = (uint64_t)(((unsigned __int128)1000000000 << 32) / rte_get_tsc_hz());
+	c->seen_ns = c->base_ns;
+	c->seen_tsc = c->base_tsc;
+	c->trim_cycles = rte_get_tsc_hz() / ENGINE_TRIM_FIRST;
+}
+
+static inline uint64_t
+clock_at(const struct engine_clock *c, uint64_t tsc)
+{
+	return c->base_ns + (uint64_t)((unsigned __int128)(tsc - c->base_tsc) * c->mult >> 32);
+}
+
+/* Look at the kernel's clock: from @tsc on this one runs as fast as that did, and takes back its error on the way. */
+static __attribute__((noinline)) void
+clock_trim(struct engine_clock *c, uint64_t tsc)
+{
+	uint64_t hz = rte_get_tsc_hz(), before, after, at, ns;
+	struct timespec ts;
+	int64_t error;
+	double rate;
+
+	before = rte_rdtsc();
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	after = rte_rdtsc();
+	ns = (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
+	at = before + (after - before) / 2;
+	c->base_ns = clock_at(c, tsc);
+	c->base_tsc = tsc;
+	/* Preempted in between: such a look is worth nothing. */
+	if (after - before > hz / ENGINE_TRIM_SLOPPY || at <= c->seen_tsc || ns <= c->seen_ns)
+		return;
+	c->trim_cycles = RTE_MIN(2 * c->trim_cycles, hz);
+	rate = (double)(ns - c->seen_ns) / (double)(at - c->seen_tsc);
+	c->seen_ns = ns;
+	c->seen_tsc = at;
+	error = (int64_t)(ns - clock_at(c, at));
+	if (error > ENGINE_CLOCK_STEP_NS) {
+		c->base_ns += (uint64_t)error;
+		error = 0;
+	}
+	/* Never slower than half its speed, or it might stand still. */
+	c->mult = (uint64_t)(RTE_MAX(rate + (double)error / (double)c->trim_cycles, rate / 2) * 0x1p32);
+}
+
+/** The time at this moment, for completions that carry one. [owner] */
+static uint64_t
+clock_now(void *engine)
+{
+	const struct engine *e = engine;
+
+	return clock_at(&e->clock, RTE_MAX(rte_rdtsc(), e->tsc));
 }
 
 uint64_t
@@ -36,8 +86,9 @@ engine_now(struct engine *e)
 	/* A thread that moved to a core whose TSC is behind must not see time go back. */
 	if (tsc < e->tsc)
 		tsc = e->tsc;
-	ns = e->clock.base_ns +
-	     (uint64_t)((unsigned __int128)(tsc - e->clock.base_tsc) * e->clock.mult >> 32);
+	ns = clock_at(&e->clock, tsc);
+	if (unlikely(tsc - e->clock.base_tsc > e->clock.trim_cycles))
+		clock_trim(&e->clock, tsc);
 	e->tsc = tsc;
 	e->now_ns = ns;
 	return ns;
@@ -139,6 +190,7 @@ parts_create(struct engine *e)
 		.engine = c->id,
 		.nb_ports = c->nb_ports,
 		.socket_id = c->socket_id,
+		.clock = clock_now,
 		.event = on_event,
 		.handoff = c->nb_engines > 1 ? io_handoff : NULL,
 		.arg = e,

@@ -24,6 +24,9 @@ enum {
 	ENGINE_SEND_RING = 1024,      /**< packets of the control thread on their way out */
 	ENGINE_DB_WORDS = 64,         /**< low doorbell words per session and turn: one session's share */
 	ENGINE_LATE_NS = 1000000,     /**< longer between two turns: somebody else had our core */
+	ENGINE_TRIM_FIRST = 100,      /**< the clock is first corrected after a second / this, then ever less often */
+	ENGINE_TRIM_SLOPPY = 100000,  /**< a look at the kernel's clock that takes longer than a second / this doesn't count */
+	ENGINE_CLOCK_STEP_NS = 10000000, /**< behind by more than this the clock steps forward */
 	ENGINE_LATE_BURSTS = 64,      /**< then so many bursts may be received before timers look at the clock */
 	ENGINE_TX_STUCK_NS = 100000000, /**< packets that a port hasn't taken for this long are dropped */
 };
@@ -50,9 +53,14 @@ struct engine_session {
 	struct qp *qps[];            /**< [owner] by doorbell slot */
 };
 
-/** A clock made of the TSC: ns = base_ns + (tsc - base_tsc) * mult / 2^32. */
+/**
+ * CLOCK_MONOTONIC, made of the TSC: ns = base_ns + (tsc - base_tsc) * mult / 2^32. What DPDK knows of the TSC's frequency is
+ * rounded, and the kernel steers its clock, so the rate is corrected now and then; the time itself never jumps back.
+ */
 struct engine_clock {
 	uint64_t base_ns, base_tsc, mult;
+	uint64_t trim_cycles;        /**< from base_tsc to the next look at the kernel's clock */
+	uint64_t seen_ns, seen_tsc;  /**< what the last look saw */
 };
 
 /** What the adaptive policy knows. */

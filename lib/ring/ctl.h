@@ -224,7 +224,7 @@ struct ctl_cq_create_req {
 	uint32_t cqe;
 	uint32_t has_channel;
 	uint32_t comp_vector;
-	uint32_t reserved;
+	uint32_t stamps; /**< 1: completions carry a time, CLOCK_MONOTONIC in ns */
 	uint64_t cookie; /**< comes back in struct ctl_comp_event and in CQ events */
 };
 struct ctl_cq_create_rsp {
@@ -233,6 +233,28 @@ struct ctl_cq_create_rsp {
 	uint32_t order; /**< log2 of the CQE count */
 	struct ctl_area ring;
 	struct ctl_area shared; /**< struct ring_cq_shared */
+	struct ctl_area stamps; /**< uint64_t per slot, or length 0 */
+};
+/**
+ * CTL_CQ_RESIZE: completions from counter @c from on are in the new ring, which is larger; all before are in the old one
+ * when the answer comes. The client moves those that it hasn't polled to their slots in the new ring. The old ring stays
+ * until the next resize.
+ */
+struct ctl_cq_resize_req {
+	uint32_t handle;
+	uint32_t cqe;
+};
+struct ctl_cq_resize_rsp {
+	struct ctl_new_segment seg;
+	uint32_t order;
+	uint32_t from;
+	struct ctl_area ring;
+	struct ctl_area stamps;
+};
+/** CTL_CQ_MODIFY: an event for so many completions or so long after the first; 0: doesn't count. */
+struct ctl_cq_modify_req {
+	uint32_t handle;
+	uint16_t count, period_us;
 };
 
 /** Record in a channel's pipe. */
@@ -343,6 +365,8 @@ struct ctl_req {
 		struct ctl_mr_segs_req mr_segs;
 		struct ctl_mw_alloc_req mw_alloc;
 		struct ctl_cq_create_req cq_create;
+		struct ctl_cq_resize_req cq_resize;
+		struct ctl_cq_modify_req cq_modify;
 		struct ctl_srq_create_req srq_create;
 		struct ctl_srq_modify_req srq_modify;
 		struct ctl_qp_create_req qp_create;
@@ -373,6 +397,7 @@ struct ctl_rsp {
 		struct ctl_mr_reg_rsp mr_reg;
 		struct ctl_mw_alloc_rsp mw_alloc;
 		struct ctl_cq_create_rsp cq_create;
+		struct ctl_cq_resize_rsp cq_resize;
 		struct ctl_srq_create_rsp srq_create;
 		struct ctl_srq_query_rsp srq_query;
 		struct ctl_qp_create_rsp qp_create;

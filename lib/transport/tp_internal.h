@@ -51,6 +51,7 @@ enum {
 	TP_RX_BATCH = 16,           /**< packets parsed ahead of handling */
 	TP_MBUF_CACHE = 32,         /**< mbufs taken from the mempool at a time */
 	TP_TOUCHED_CQS = 64,        /**< CQs whose events wait for the end of the turn */
+	TP_HELD_CQS = 64,           /**< events that moderation holds back at a time; further ones aren't */
 	TP_WATCH_NS = 50000,        /**< a QP without work is watched for this long before its client must ring */
 	TP_POLL_NS = 1000,          /**< with QPs watched, a turn is due this soon */
 	TP_PROBES = 3,              /**< early retransmissions of the oldest packet before it's the ACK timeout's turn */
@@ -145,11 +146,21 @@ struct tp_rwqe {
 	bool valid;
 };
 
+/** Where a CQ's completions go. */
+struct cq_ring {
+	struct ring ring; /**< base and order; the counter is the CQ's prod */
+	uint64_t *stamps; /**< a time per slot, or NULL */
+};
+
 struct cq {
-	struct ring ring;             /**< base and order; the counter is prod */
+	/** Which of rings[] in bit 0, above it the next CQE: several producers take numbers by addition, and the one step that
+	 * changes the ring (cq_resize()) leaves no doubt which numbers are in which. */
+	_Atomic uint64_t prod;
+	struct cq_ring rings[2];
 	struct ring_cq_shared *shared;
-	_Atomic uint32_t prod;        /**< next CQE; several producers take numbers by addition */
 	_Atomic uint32_t cons;        /**< the client's counter as last seen */
+	_Atomic uint32_t moderation;  /**< completions per event << 16 | microseconds; 0: each one may raise an event */
+	_Atomic uint32_t told;        /**< CQEs below this counter were there when an engine raised the last event */
 	_Atomic uint32_t users;
 	_Atomic bool overrun;
 	bool multi;
@@ -159,6 +170,13 @@ struct cq {
 	uint8_t touched[UROCE_MAX_ENGINES]; /**< TP_TOUCHED_* of this turn, each engine its own */
 };
 enum { TP_TOUCHED = 1, TP_TOUCHED_SOLICITED = 2 };
+
+/** An event that moderation holds back. */
+struct cq_hold {
+	struct cq *cq;
+	uint64_t due_ns; /**< UINT64_MAX: only its number of completions raises it */
+	uint8_t flags;   /**< TP_TOUCHED_* */
+};
 
 struct srq {
 	struct ring ring;
@@ -280,6 +298,9 @@ struct transport {
 	struct cq *touched[TP_TOUCHED_CQS];
 	uint32_t nb_touched;
 	struct tp_srq_list xrc_srqs[TP_XRC_BUCKETS]; /**< by the low bits of their numbers */
+	uint32_t nb_held;
+	uint64_t held_next_ns;           /**< when the first of held[] is due; UINT64_MAX: none */
+	struct cq_hold held[TP_HELD_CQS];
 	uint32_t nb_mbufs;
 	struct rte_mbuf *mbufs[TP_MBUF_CACHE];
 	uint32_t nb_windows;
@@ -326,6 +347,8 @@ struct tp_cqe {
 void cq_push(struct transport *tp, struct cq *cq, struct qp *qp, const struct tp_cqe *e);
 /** End of a turn: one fence, then the channels of armed CQs. */
 void cq_flush_touched(struct transport *tp);
+/** Raise the events that were held back and are due. */
+void cq_run_held(struct transport *tp);
 
 /* ---- requester.c ---- */
 /** Send what may be sent. @return packets sent and WQEs fetched. */

@@ -32,6 +32,7 @@ transport_create(const struct transport_config *c)
 	TAILQ_INIT(&tp->active);
 	TAILQ_INIT(&tp->ack);
 	wheel_init(&tp->wheel, 0);
+	tp->held_next_ns = UINT64_MAX;
 	return tp;
 }
 
@@ -459,6 +460,8 @@ transport_run(struct transport *tp, uint64_t now_ns)
 	work += run_active(tp);
 	if (tp->nb_touched != 0)
 		cq_flush_touched(tp);
+	if (unlikely(tp->nb_held != 0))
+		cq_run_held(tp);
 	tp->idle = work == 0;
 	return work;
 }
@@ -466,7 +469,7 @@ transport_run(struct transport *tp, uint64_t now_ns)
 uint64_t
 transport_next_timeout(const struct transport *tp)
 {
-	uint64_t next = wheel_next(&tp->wheel);
+	uint64_t next = RTE_MIN(wheel_next(&tp->wheel), tp->held_next_ns);
 
 	if (!TAILQ_EMPTY(&tp->ack) || (!TAILQ_EMPTY(&tp->active) && !tp->idle))
 		return tp->now_ns;

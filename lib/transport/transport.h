@@ -157,6 +157,8 @@ struct transport_config {
 	uint16_t nb_ports;         /**< at most UROCE_MAX_PORTS */
 	struct tp_port_config ports[UROCE_MAX_PORTS];
 	int socket_id;
+	/** The time at this moment for completions that carry one; NULL: the time of the turn. */
+	uint64_t (*clock)(void *arg);
 	/** Called on the engine's thread for each asynchronous event. */
 	void (*event)(void *arg, const struct tp_event *ev);
 	/** A packet for a QP of another engine, unchecked; takes ownership. NULL: such packets are dropped. */
@@ -200,6 +202,7 @@ const struct tp_counters *transport_counters(const struct transport *tp);
 struct cq_params {
 	struct ring ring;               /**< counter 0; slots zeroed */
 	struct ring_cq_shared *shared;
+	uint64_t *stamps;               /**< gets a time per slot (transport_config.clock); NULL: none */
 	int channel_fd;                 /**< write end of the channel's pipe, or -1; stays the caller's */
 	uint64_t cookie;
 	void *owner;
@@ -207,7 +210,21 @@ struct cq_params {
 };
 /** [control] @return 0 or ENOMEM. */
 int cq_create(const struct cq_params *p, struct cq **out);
-/** [control] No QP may use it any more, and every engine must have had a quiescent state since. */
+/**
+ * Let completions go to another ring from now on. [engine, or any thread if the CQ is `multi`]
+ * The old ring is written until every engine has had a quiescent state; a second resize must wait for that.
+ * @param ring  Slots zeroed; larger than the old one.
+ * @return the counter of the first CQE in it. The client moves what it hasn't polled before that to the new ring.
+ */
+uint32_t cq_resize(struct cq *cq, const struct ring *ring, uint64_t *stamps);
+/**
+ * [any] An event only for @p count completions, or @p period_us after the first; 0: doesn't count; both 0: every time.
+ * What the rules before held back is raised by cq_release_held() on each transport.
+ */
+void cq_moderate(struct cq *cq, uint16_t count, uint16_t period_us);
+/** [engine] Forget an event that is held back. @param raise  Raise it. */
+void cq_release_held(struct transport *tp, struct cq *cq, bool raise);
+/** [control] No QP may use it any more, every engine must have had a quiescent state since and hold back no event. */
 void cq_destroy(struct cq *cq);
 /** [control] @return QPs and SRQs that use it. */
 uint32_t cq_users(const struct cq *cq);

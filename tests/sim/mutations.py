@@ -133,7 +133,7 @@ MUTATIONS = [Mutation(*m) for m in (
     ('event-of-first-cq', 'cq.c', 'of several CQs one gets no event',
      'for (uint32_t i = 0; i < tp->nb_touched; i++) {', 'for (uint32_t i = tp->nb_touched > 1; i < tp->nb_touched; i++) {'),
     ('event-unsolicited', 'cq.c', 'any completion wakes who waits for solicited ones',
-     'if (arm != RING_ARM_ANY && (touched', 'if (arm == RING_ARM_NONE && (touched'),
+     'return arm == RING_ARM_ANY || (flags', 'return arm != RING_ARM_NONE || (flags'),
     ('event-not-for-errors', 'cq.c', 'an error does not count as solicited',
      'cq_touch(tp, cq, ctl.solicited || e->status != UROCE_WC_SUCCESS);', 'cq_touch(tp, cq, ctl.solicited);'),
     ('cq-overrun-late', 'cq.c', 'a CQ is written once around',

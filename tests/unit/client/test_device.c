@@ -220,7 +220,7 @@ opens_and_closes(struct fake_daemon *d)
 	for (int i = 0; i < 10; i++) {
 		c = ibv_open_device(dev);
 		EXPECT(c && c->device == dev && c->num_comp_vectors == 2);
-		EXPECT(verbs_get_ctx_op(c, create_qp_ex) && !verbs_get_ctx_op(c, modify_cq));
+		EXPECT(verbs_get_ctx_op(c, create_qp_ex) && !verbs_get_ctx_op(c, alloc_dm));
 		pd = ibv_alloc_pd(c);
 		EXPECT(pd && !ibv_alloc_mw(pd, 3) && errno == EINVAL);
 		mw = ibv_alloc_mw(pd, IBV_MW_TYPE_2);
@@ -375,7 +375,7 @@ static int
 refuses_bad_arguments(struct fake_daemon *d)
 {
 	struct ibv_context *c = open_first();
-	struct ibv_cq_init_attr_ex attr = { .cqe = 10, .wc_flags = IBV_WC_EX_WITH_COMPLETION_TIMESTAMP };
+	struct ibv_cq_init_attr_ex attr = { .cqe = 10, .wc_flags = IBV_WC_EX_WITH_TM_INFO };
 	struct ibv_port_attr port;
 	union ibv_gid gid;
 	struct ibv_pd *pd;
