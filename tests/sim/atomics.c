@@ -54,7 +54,7 @@ atomics_note(struct sim_qp *q)
 	if (q->atomics == NULL)
 		abort();
 	for (i = 0; i < q->nb_posted; i++)
-		if (ring_op_has_operands(q->ops[i].opcode) && q->ops[i].plant == SIM_PLANT_NONE)
+		if (op_atomic(&q->ops[i]) && q->ops[i].plant == SIM_PLANT_NONE)
 			q->atomics[q->nb_atomics++] = q->ops[i];
 }
 

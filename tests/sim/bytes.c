@@ -10,7 +10,8 @@ enum { TAIL_CHECK_BYTES = 64 };
 bool
 op_writes(const struct sim_op *op)
 {
-	return (op->opcode == UROCE_WR_RDMA_WRITE || op->opcode == UROCE_WR_RDMA_WRITE_WITH_IMM) &&
+	return (op->opcode == UROCE_WR_RDMA_WRITE || op->opcode == UROCE_WR_RDMA_WRITE_WITH_IMM ||
+		op->opcode == UROCE_WR_ATOMIC_WRITE) &&
 	       op->plant == SIM_PLANT_NONE;
 }
 

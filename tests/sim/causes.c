@@ -52,7 +52,8 @@ may_be_in_err(const struct sim_world *w, const struct sim_qp *q)
 		return client_dead(q) || q->planted_local || (w->cfg.faults & SIM_F_PLANT_RECV);
 	return client_dead(q) || w->cfg.harsh || q->planted_local || q->planted_remote || p->planted_remote ||
 	       p->local_dereg != NULL || qp_cq_dead(p) || q->attr.rnr_retry < 7 || p->attr.rnr_retry < 7 ||
-	       (w->cfg.faults & SIM_F_PLANT_RECV) || client_dead(p) || p->planted_local || q->target_mr.mr == NULL ||
+	       (w->cfg.faults & SIM_F_PLANT_RECV) || client_dead(p) || p->planted_local || q->conn->raced ||
+	       q->hurried || p->hurried || q->target_mr.mr == NULL ||
 	       p->target_mr.mr == NULL;
 }
 
@@ -63,6 +64,8 @@ retries_may_run_out(const struct sim_world *w, const struct sim_qp *q, const str
 
 	if (w->cfg.harsh)
 		return true;
+	if (q->planted_inv)
+		return true;
 	/* On a good network the NAK arrives before the peer falls silent. */
 	if (q->params.type != UROCE_QPT_RC)
 		return false;
@@ -70,7 +73,7 @@ retries_may_run_out(const struct sim_world *w, const struct sim_qp *q, const str
 	    !qp_cq_dead(p) && !(w->cfg.faults & (SIM_F_PLANT_RECV | SIM_F_DEREG)))
 		return false;
 	/* A READ that is asked for again is not refused if its region has gone meanwhile, but dropped (C9-105). */
-	if (p->target_mr.mr == NULL && op->opcode == UROCE_WR_RDMA_READ)
+	if ((p->target_mr.mr == NULL || windows_raced(q, op) || q->hurried) && op->opcode == UROCE_WR_RDMA_READ)
 		return true;
 	return client_dead(p) || p->qp == NULL || qp_state(p->qp) == UROCE_QPS_ERR;
 }
@@ -87,7 +90,9 @@ status_is_possible(const struct sim_world *w, const struct sim_qp *q, const stru
 	case UROCE_WC_WR_FLUSH_ERR:
 		return may_be_in_err(w, q);
 	case UROCE_WC_LOC_LEN_ERR:
-		return op->plant == SIM_PLANT_UD_LENGTH;
+		return op->plant == SIM_PLANT_UD_LENGTH || op->plant == SIM_PLANT_OP_LENGTH;
+	case UROCE_WC_MW_BIND_ERR:
+		return op->plant == SIM_PLANT_BIND;
 	case UROCE_WC_LOC_PROT_ERR:
 		if (q->local_dereg == (op_brings(op) ? &q->dest_mr : &q->src_mr) ||
 		    (op->from_read && q->local_dereg == &q->dest_mr))
@@ -103,8 +108,11 @@ status_is_possible(const struct sim_world *w, const struct sim_qp *q, const stru
 		return op->plant == SIM_PLANT_RKEY || op->plant == SIM_PLANT_RKEY_STALE ||
 		       op->plant == SIM_PLANT_RKEY_RANGE || op->plant == SIM_PLANT_RKEY_ACCESS ||
 		       op->plant == SIM_PLANT_RKEY_PD || op->plant == SIM_PLANT_QP_ACCESS ||
-		       (q->peer->target_mr.mr == NULL && op->len != 0 && !ring_op_has_operands(op->opcode) &&
-			op->opcode != UROCE_WR_SEND && op->opcode != UROCE_WR_SEND_WITH_IMM);
+		       op->plant == SIM_PLANT_WINDOW_STALE || op->plant == SIM_PLANT_WINDOW_ACCESS ||
+		       op->plant == SIM_PLANT_WINDOW_RANGE || op->plant == SIM_PLANT_WINDOW_QP ||
+		       windows_raced(q, op) ||
+		       (q->peer->target_mr.mr == NULL && op->len != 0 && !op_atomic(op) && op_one_sided(op) &&
+			op->go_by.mr == NULL);
 	case UROCE_WC_REM_INV_REQ_ERR:
 		return reliable &&
 		       (op->plant == SIM_PLANT_MISALIGNED || recv_too_small(op, r) || (srq && op_consumes(op)));
@@ -125,6 +133,7 @@ wc_opcode_fits(const struct sim_op *op, uint8_t wc_opcode)
 	switch (op->opcode) {
 	case UROCE_WR_SEND:
 	case UROCE_WR_SEND_WITH_IMM:
+	case UROCE_WR_SEND_WITH_INV:
 		return wc_opcode == UROCE_WC_SEND;
 	case UROCE_WR_RDMA_WRITE:
 	case UROCE_WR_RDMA_WRITE_WITH_IMM:
@@ -135,6 +144,12 @@ wc_opcode_fits(const struct sim_op *op, uint8_t wc_opcode)
 		return wc_opcode == UROCE_WC_COMP_SWAP;
 	case UROCE_WR_ATOMIC_FETCH_AND_ADD:
 		return wc_opcode == UROCE_WC_FETCH_ADD;
+	case UROCE_WR_ATOMIC_WRITE:
+		return wc_opcode == UROCE_WC_ATOMIC_WRITE;
+	case UROCE_WR_BIND_MW:
+		return wc_opcode == UROCE_WC_BIND_MW;
+	case UROCE_WR_LOCAL_INV:
+		return wc_opcode == UROCE_WC_LOCAL_INV;
 	}
 	return false;
 }

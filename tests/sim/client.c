@@ -69,10 +69,16 @@ put_send_sges(const struct sim_qp *q, struct ring_sge *sge, struct sim_op *op)
 static void
 put_remote(const struct sim_qp *q, struct sim_op *op, struct ring_sq_wqe *e)
 {
-	bool atomic = ring_op_has_operands(op->opcode);
+	bool atomic = op_atomic(op);
 	const struct sim_mr *m = atomic ? &q->peer->ep->atomic_mr : &q->peer->target_mr;
+	bool eight = atomic || op->opcode == UROCE_WR_ATOMIC_WRITE;
 	uint32_t off = atomic ? op->target_off * 8 : op->target_off;
 
+	if (op->go_by.mr != NULL) {
+		e->remote_addr = windows_address(op, off);
+		e->rkey = op->go_by.key;
+		return;
+	}
 	switch (op->plant) {
 	case SIM_PLANT_RKEY_ACCESS:
 		m = &q->peer->noaccess_mr;
@@ -87,7 +93,7 @@ put_remote(const struct sim_qp *q, struct sim_op *op, struct ring_sq_wqe *e)
 		off = 0;
 		break;
 	case SIM_PLANT_RKEY_RANGE:
-		off = atomic ? m->len : m->len - op->len + 1;
+		off = eight ? m->len & ~7u : m->len - op->len + 1;
 		break;
 	case SIM_PLANT_MISALIGNED:
 		off += 4;
@@ -126,12 +132,12 @@ wrong_opcode(const struct sim_qp *q, const struct sim_op *op)
 static void
 count_psns(struct sim_qp *q, struct sim_op *op)
 {
-	uint32_t packets = ring_op_has_operands(op->opcode) ? 1 : wire_packets(op->len, 7 + q->attr.path_mtu);
+	uint32_t packets = op_local(op) ? 0 : op_atomic(op) ? 1 : wire_packets(op->len, 7 + q->attr.path_mtu);
 
 	op->last_psn = wire_psn_add(q->psn_next, packets - 1);
 	q->psn_next = wire_psn_add(op->last_psn, 1);
 	/* A READ may be asked for in any number of parts. */
-	q->most_messages += op->opcode == UROCE_WR_RDMA_READ ? packets : 1;
+	q->most_messages += op->opcode == UROCE_WR_RDMA_READ ? packets : !op_local(op);
 }
 
 static void
@@ -153,7 +159,9 @@ post_send(struct sim_world *w, struct sim_qp *q)
 		put_datagram(q, op, e);
 	else if (op_one_sided(op))
 		put_remote(q, op, e);
-	if (ring_op_has_operands(op->opcode)) {
+	if (op_local(op))
+		windows_put(q, op, e);
+	if (op_atomic(op)) {
 		operands = (struct ring_atomic){ .compare_add = op->compare_add, .swap = op->swap };
 		memcpy(data, &operands, sizeof(operands));
 		data += sizeof(operands);
@@ -184,6 +192,8 @@ post_send(struct sim_world *w, struct sim_qp *q)
 	sim_trace(w, "QP %u posts %u: opcode %u flags 0x%x len %u target %u%s%s", q->id, q->nb_posted - 1, op->opcode,
 		  op->flags, op->len, op->target_off, op->plant ? " plant " : "",
 		  op->plant ? plant_name(op->plant) : "");
+	if (op->binding != SIM_NO_BINDING || op->go_by.mr != NULL)
+		windows_trace(w, q, op);
 }
 
 /* After an error that is for good, only one or two more: the last one tells of all before. */

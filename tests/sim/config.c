@@ -40,6 +40,7 @@ static const uint8_t fault_one_in[SIM_NB_FAULTS] = {
 	[SIM_FBIT_EVENTS] = 4, [SIM_FBIT_LOOPBACK] = 5, [SIM_FBIT_REMOTE_MEM] = 12, [SIM_FBIT_STALL] = 6,
 	[SIM_FBIT_NO_MBUF] = 12, [SIM_FBIT_DEREG] = 10, [SIM_FBIT_RECONNECT] = 4, [SIM_FBIT_ENGINES] = 5,
 	[SIM_FBIT_SRQ] = 4, [SIM_FBIT_CQ_SMALL] = 20, [SIM_FBIT_UNRELIABLE] = 3, [SIM_FBIT_HOSTILE] = 12,
+	[SIM_FBIT_WINDOWS] = 3,
 };
 
 /* Lengths and op counts so that a usual seed moves about a megabyte. */
@@ -63,10 +64,10 @@ config_from_seed(struct sim_config *c, uint64_t seed, const struct sim_override 
 		c->cc = (enum tp_cc)rng_between(&cc, TP_CC_NONE + 1, TP_CC_ALGORITHMS - 1);
 	for (i = 0; i < SIM_NB_FAULTS; i++)
 		if (rng_one_in(&r, fault_one_in[i]))
-			c->faults |= 1u << i;
+			c->faults |= UINT64_C(1) << i;
 	/* One in five is a clean network, so that what must not happen there is seen. */
 	if (rng_one_in(&r, 5))
-		c->faults &= ~(uint32_t)(SIM_F_LINK | SIM_F_STALL);
+		c->faults &= ~(uint64_t)(SIM_F_LINK | SIM_F_STALL);
 
 	c->nb_eps = (uint32_t)rng_between(&r, 2, SIM_MAX_EPS);
 	c->nb_conns = (uint32_t)rng_between(&r, 1, 3);
@@ -120,10 +121,10 @@ config_print(const struct sim_config *c, FILE *f)
 {
 	unsigned int i;
 
-	fprintf(f, "  --seed %" PRIu64 " --faults 0x%x --ops %u --conns %u\n  faults:", c->seed, c->faults, c->ops,
+	fprintf(f, "  --seed %" PRIu64 " --faults 0x%" PRIx64 " --ops %u --conns %u\n  faults:", c->seed, c->faults, c->ops,
 		c->nb_conns);
 	for (i = 0; i < SIM_NB_FAULTS; i++)
-		if (c->faults & 1u << i)
+		if (c->faults & UINT64_C(1) << i)
 			fprintf(f, " %s", fault_name(i));
 	fprintf(f, "%s\n  %u endpoints, messages to %u bytes, MTU to %u, %u Gb/s, delay %" PRIu64 " ns\n",
 		c->faults == 0 ? " none" : "", c->nb_eps, c->max_len, 128u << c->max_mtu, c->gbps, c->delay_ns);

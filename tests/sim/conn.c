@@ -29,6 +29,7 @@ reconnect(struct sim_world *w, struct sim_conn *c)
 		for (k = 0; k < q->nb_posted; k++)
 			free(q->ops[k].copy);
 		free(q->ops);
+		windows_end(w, q);
 		q->round++;
 		program_init(w, q);
 		if (q->ops == NULL || !mrs_again(q))
@@ -127,6 +128,7 @@ conn_destroy(struct sim_world *w, struct sim_conn *c)
 		if (q->qp != NULL)
 			qp_destroy(q->tp, q->qp);
 		q->qp = NULL;
+		windows_end(w, q);
 		sim_mr_free(q->ep, &q->own_rq.mr);
 		sim_mr_free(q->ep, &q->src_mr);
 		if (q->ah != 0)

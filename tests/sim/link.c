@@ -132,10 +132,10 @@ packet_qp(struct sim_world *w, uint32_t ep, uint32_t qpn)
 static void
 check_msn(struct sim_world *w, const struct sim_qp *q, const struct wire_pkt *p, bool with_it)
 {
-	uint32_t msn = wire_get24(p->bthp + p->op->off_aeth + 1), least = 0;
+	uint32_t msn = wire_get24(p->bthp + p->op->off_aeth + 1), least = 0, i;
 
-	while (least < q->nb_posted && wire_psn_diff(q->ops[least].last_psn, p->bth.psn) < with_it)
-		least++;
+	for (i = 0; i < q->nb_posted && wire_psn_diff(q->ops[i].last_psn, p->bth.psn) < with_it; i++)
+		least += !op_local(&q->ops[i]);
 	if (msn < least || msn > q->most_messages)
 		sim_fail(w, "QP %u: %s of PSN %u has MSN %u; of %u posted %u are complete", q->peer->id, p->op->name,
 			 p->bth.psn, msn, q->most_messages, least);

@@ -9,19 +9,32 @@ bool
 op_consumes(const struct sim_op *op)
 {
 	return op->opcode == UROCE_WR_SEND || op->opcode == UROCE_WR_SEND_WITH_IMM ||
-	       op->opcode == UROCE_WR_RDMA_WRITE_WITH_IMM;
+	       op->opcode == UROCE_WR_SEND_WITH_INV || op->opcode == UROCE_WR_RDMA_WRITE_WITH_IMM;
 }
 
 bool
 op_one_sided(const struct sim_op *op)
 {
-	return op->opcode != UROCE_WR_SEND && op->opcode != UROCE_WR_SEND_WITH_IMM;
+	return op->opcode != UROCE_WR_SEND && op->opcode != UROCE_WR_SEND_WITH_IMM &&
+	       op->opcode != UROCE_WR_SEND_WITH_INV && !op_local(op);
+}
+
+bool
+op_atomic(const struct sim_op *op)
+{
+	return op->opcode == UROCE_WR_ATOMIC_CMP_AND_SWP || op->opcode == UROCE_WR_ATOMIC_FETCH_AND_ADD;
+}
+
+bool
+op_local(const struct sim_op *op)
+{
+	return op->opcode == UROCE_WR_BIND_MW || op->opcode == UROCE_WR_LOCAL_INV;
 }
 
 bool
 op_brings(const struct sim_op *op)
 {
-	return op->opcode == UROCE_WR_RDMA_READ || ring_op_has_operands(op->opcode);
+	return op->opcode == UROCE_WR_RDMA_READ || op_atomic(op);
 }
 
 void
@@ -42,6 +55,8 @@ program_init(struct sim_world *w, struct sim_qp *q)
 	q->sq_base = q->sq.counter;
 	q->nb_ops = rng_one_in(r, 8) ? 0 : (uint32_t)rng_between(r, 1, c->ops);
 	q->ops = calloc(c->ops + 1, sizeof(*q->ops));
+	if (!windows_make(w, q))
+		abort();
 	if (q->rq == &q->own_rq)
 		recvq_init(w, q->rq,
 			   (uint64_t)q->round << SIM_WR_ID_ROUND_SHIFT | (uint64_t)q->id << 32 | SIM_WR_ID_RECV,
@@ -157,6 +172,7 @@ random_opcode(struct rng *r, enum uroce_qp_type type)
 		UROCE_WR_SEND, UROCE_WR_SEND, UROCE_WR_SEND, UROCE_WR_SEND_WITH_IMM, UROCE_WR_RDMA_WRITE,
 		UROCE_WR_RDMA_WRITE, UROCE_WR_RDMA_WRITE, UROCE_WR_RDMA_WRITE_WITH_IMM, UROCE_WR_RDMA_READ,
 		UROCE_WR_RDMA_READ, UROCE_WR_ATOMIC_CMP_AND_SWP, UROCE_WR_ATOMIC_FETCH_AND_ADD,
+		UROCE_WR_ATOMIC_WRITE,
 	};
 
 	return ops[rng_below(r, type == UROCE_QPT_UD ? UD_OPS : type == UROCE_QPT_UC ? UC_OPS : sizeof(ops))];
@@ -171,7 +187,7 @@ guess(struct sim_qp *q, uint32_t word)
 	for (i = q->nb_retired; i-- > 0;) {
 		const struct sim_op *op = &q->ops[i];
 
-		if (!ring_op_has_operands(op->opcode) || op->target_off != word || op->status != UROCE_WC_SUCCESS)
+		if (!op_atomic(op) || op->target_off != word || op->status != UROCE_WC_SUCCESS)
 			continue;
 		if (op->opcode == UROCE_WR_ATOMIC_FETCH_AND_ADD)
 			return op->old + op->compare_add;
@@ -206,6 +222,8 @@ plant_is_local(enum sim_plant p)
 	case SIM_PLANT_INLINE:
 	case SIM_PLANT_AH:
 	case SIM_PLANT_UD_LENGTH:
+	case SIM_PLANT_OP_LENGTH:
+	case SIM_PLANT_BIND:
 		return true;
 	default:
 		return false;
@@ -227,7 +245,7 @@ peer_grants(const struct sim_qp *q, const struct sim_op *op)
 
 	if (op->opcode == UROCE_WR_RDMA_READ)
 		return flags & UROCE_ACCESS_REMOTE_READ;
-	if (ring_op_has_operands(op->opcode))
+	if (op_atomic(op))
 		return flags & UROCE_ACCESS_REMOTE_ATOMIC;
 	return !op_one_sided(op) || (flags & UROCE_ACCESS_REMOTE_WRITE);
 }
@@ -240,7 +258,7 @@ random_plant(struct sim_world *w, struct sim_qp *q, const struct sim_op *op)
 						SIM_PLANT_OPCODE, SIM_PLANT_SGES, SIM_PLANT_INLINE };
 	static const enum sim_plant remote[] = { SIM_PLANT_RKEY, SIM_PLANT_RKEY_STALE, SIM_PLANT_RKEY_RANGE,
 						 SIM_PLANT_RKEY_ACCESS, SIM_PLANT_RKEY_PD };
-	bool ud = q->params.type == UROCE_QPT_UD;
+	bool ud = q->params.type == UROCE_QPT_UD, eight = op_atomic(op) || op->opcode == UROCE_WR_ATOMIC_WRITE;
 
 	if (!peer_grants(q, op) && op->len != 0) {
 		q->planted_remote = true;
@@ -250,14 +268,15 @@ random_plant(struct sim_world *w, struct sim_qp *q, const struct sim_op *op)
 		q->planted_local = true;
 		if (ud && rng_one_in(&q->rng, 3))
 			return rng_one_in(&q->rng, 2) ? SIM_PLANT_AH : SIM_PLANT_UD_LENGTH;
+		if (eight && rng_one_in(&q->rng, 3))
+			return SIM_PLANT_OP_LENGTH;
 		return op_brings(op) && rng_one_in(&q->rng, 4) ? SIM_PLANT_LKEY_NOWRITE : local[rng_below(&q->rng, 6)];
 	}
 	if ((w->cfg.faults & SIM_F_PLANT_REMOTE) && ud && rng_one_in(&q->rng, 8))
 		return SIM_PLANT_QKEY;
 	if ((w->cfg.faults & SIM_F_PLANT_REMOTE) && op_one_sided(op) && !q->planted_remote && rng_one_in(&q->rng, 8)) {
 		q->planted_remote = true;
-		return ring_op_has_operands(op->opcode) && rng_one_in(&q->rng, 3) ? SIM_PLANT_MISALIGNED
-										   : remote[rng_below(&q->rng, 5)];
+		return eight && rng_one_in(&q->rng, 3) ? SIM_PLANT_MISALIGNED : remote[rng_below(&q->rng, 5)];
 	}
 	return SIM_PLANT_NONE;
 }
@@ -270,7 +289,7 @@ random_flags(struct sim_qp *q, const struct sim_op *op, uint32_t i)
 	/* A slot comes back with a completion only: one in half a ring must be signalled, and the last. */
 	if (rng_one_in(&q->rng, 2) || i % (q->sq_depth / 2) == 0 || i + 1 == q->nb_ops)
 		flags |= UROCE_SEND_SIGNALED;
-	if (rng_one_in(&q->rng, 10))
+	if (op->fenced || rng_one_in(&q->rng, 10))
 		flags |= UROCE_SEND_FENCE;
 	if (rng_one_in(&q->rng, 5))
 		flags |= UROCE_SEND_SOLICITED;
@@ -288,17 +307,27 @@ program_op(struct sim_world *w, struct sim_qp *q, struct sim_op *op)
 
 	op->wr_id = (uint64_t)q->round << SIM_WR_ID_ROUND_SHIFT | (uint64_t)q->id << 32 | i;
 	op->status = SIM_NO_STATUS;
-	op->opcode = random_opcode(&q->rng, q->params.type);
+	op->binding = op->replaces = SIM_NO_BINDING;
 	op->imm = (uint32_t)rng_next(&q->rng);
-	if (ring_op_has_operands(op->opcode))
+	if (windows_local_op(w, q, op)) {
+		op->flags = random_flags(q, op, i) & (uint8_t)~UROCE_SEND_INLINE;
+		return;
+	}
+	if (!windows_send_inv(w, q, op))
+		op->opcode = random_opcode(&q->rng, q->params.type);
+	if (op_atomic(op))
 		make_atomic(q, op);
 	else
-		op->len = random_len(w, q);
-	op->plant = random_plant(w, q, op);
+		op->len = op->opcode == UROCE_WR_ATOMIC_WRITE ? 8 : random_len(w, q);
+	if (op->plant == SIM_PLANT_NONE)
+		op->plant = random_plant(w, q, op);
+	windows_choose(w, q, op);
 	if (op->plant != SIM_PLANT_NONE && op->len == 0)
 		op->len = 1;
 	if (op->plant == SIM_PLANT_UD_LENGTH)
 		op->len = q->mtu + 1 + op->imm % q->mtu;
+	if (op->plant == SIM_PLANT_OP_LENGTH)
+		op->len = op->imm & 1 ? 7 : 9;
 	op->flags = random_flags(q, op, i);
 	if (plant_is_lkey(op->plant) || op->plant == SIM_PLANT_SGES || op->plant == SIM_PLANT_INLINE)
 		op->flags &= (uint8_t)~UROCE_SEND_INLINE;
@@ -306,8 +335,9 @@ program_op(struct sim_world *w, struct sim_qp *q, struct sim_op *op)
 		op->consume = q->nb_consume++;
 
 	/* An operation that may have no bytes, where the peer grants none, is to stay without. */
-	if (!op_brings(op) && op->plant == SIM_PLANT_NONE && peer_grants(q, op) && before != NULL &&
-	    before->opcode == UROCE_WR_RDMA_READ && before->plant == SIM_PLANT_NONE && rng_one_in(&q->rng, 2)) {
+	if (!op_brings(op) && op->opcode != UROCE_WR_ATOMIC_WRITE && op->plant == SIM_PLANT_NONE &&
+	    op->go_by.mr == NULL && peer_grants(q, op) && before != NULL && before->opcode == UROCE_WR_RDMA_READ &&
+	    before->plant == SIM_PLANT_NONE && rng_one_in(&q->rng, 2)) {
 		/* Pass on what the READ brings; the fence makes that sound. */
 		op->from_read = true;
 		op->len = before->len;
@@ -324,8 +354,10 @@ program_op(struct sim_world *w, struct sim_qp *q, struct sim_op *op)
 		op->nsge = 1;
 		op->pieces[0].len = op->len;
 	}
-	if (!ring_op_has_operands(op->opcode) && op_one_sided(op))
+	if (!op_atomic(op) && op_one_sided(op) && op->go_by.mr == NULL)
 		op->target_off = (uint32_t)rng_below(&q->rng, q->peer->target_mr.len - op->len + 1);
+	if (op->opcode == UROCE_WR_ATOMIC_WRITE && op->go_by.mr == NULL)
+		op->target_off &= ~7u;
 }
 
 void

@@ -59,7 +59,8 @@ recv_ok(struct sim_world *w, struct sim_qp *q, const struct sim_recv *r, const s
 {
 	uint32_t s = next_message(q);
 	const struct sim_op *op = &q->peer->ops[s];
-	bool write = op->opcode == UROCE_WR_RDMA_WRITE_WITH_IMM, imm = write || op->opcode == UROCE_WR_SEND_WITH_IMM;
+	bool write = op->opcode == UROCE_WR_RDMA_WRITE_WITH_IMM, inv = op->opcode == UROCE_WR_SEND_WITH_INV;
+	bool imm = write || op->opcode == UROCE_WR_SEND_WITH_IMM;
 	bool must;
 
 	if (q->rq_error || q->rq_flush)
@@ -75,14 +76,16 @@ recv_ok(struct sim_world *w, struct sim_qp *q, const struct sim_recv *r, const s
 		sim_fail(w, "QP %u: message %u of opcode %u arrives with opcode %u", q->id, s, op->opcode, e->opcode);
 	if (e->byte_len != op->len)
 		sim_fail(w, "QP %u: message %u of %u bytes arrives with byte_len %u", q->id, s, op->len, e->byte_len);
-	if (((ctl.wc_flags & UROCE_WC_WITH_IMM) != 0) != imm || (imm && e->imm != op->imm))
-		sim_fail(w, "QP %u: message %u: immediate is wrong", q->id, s);
+	if (((ctl.wc_flags & UROCE_WC_WITH_IMM) != 0) != imm || ((ctl.wc_flags & UROCE_WC_WITH_INV) != 0) != inv ||
+	    ((imm || inv) && e->imm != op->imm))
+		sim_fail(w, "QP %u: message %u: immediate or invalidated key is wrong", q->id, s);
 	if (ctl.solicited != ((op->flags & UROCE_SEND_SOLICITED) != 0))
 		sim_fail(w, "QP %u: message %u: solicited bit is wrong", q->id, s);
 	if (w->failed)
 		return;
 	check_message(w, q, r, op, s);
 	check_visible(w, q->peer, q->rx_op, s);
+	windows_invalidated(q, op);
 	q->rx_op = s + 1;
 	q->nb_messages++;
 }
@@ -108,6 +111,8 @@ recv_error(struct sim_world *w, struct sim_qp *q, const struct sim_recv *r, uint
 			possible = recv_too_small(op, r);
 		else if (s < q->peer->nb_posted && status == UROCE_WC_LOC_PROT_ERR)
 			possible = recv_bad_lkey(op, r, &must) || (q->local_dereg == &q->rq->mr && op->len != 0);
+		else if (s < q->peer->nb_posted && status == UROCE_WC_REM_INV_REQ_ERR)
+			possible = op->plant == SIM_PLANT_INV;
 		q->rq_error = true;
 		w->stats.errors++;
 	}

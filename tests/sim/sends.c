@@ -43,6 +43,7 @@ retire_ok(struct sim_world *w, struct sim_qp *q, uint32_t i)
 
 	op->retired = true;
 	op->status = UROCE_WC_SUCCESS;
+	windows_retire(q, op);
 	/* An unreliable sender never hears of what is wrong at the other end. */
 	if (op->plant != SIM_PLANT_NONE && (q->params.type == UROCE_QPT_RC || plant_is_local(op->plant))) {
 		sim_fail(w, "QP %u: send %u succeeds in spite of %s", q->id, i, plant_name(op->plant));
@@ -56,7 +57,7 @@ retire_ok(struct sim_world *w, struct sim_qp *q, uint32_t i)
 	keep_data(op);
 	if (op->opcode == UROCE_WR_RDMA_READ)
 		check_read(w, q, i);
-	else if (ring_op_has_operands(op->opcode))
+	else if (op_atomic(op))
 		gather(op->pieces, op->nsge, op->len, (uint8_t *)&op->old);
 	else
 		return;
@@ -71,6 +72,7 @@ send_error(struct sim_world *w, struct sim_qp *q, uint32_t i, uint8_t status, ui
 
 	op->retired = true;
 	op->status = status;
+	windows_retire(q, op);
 	keep_data(op);
 	if (!status_is_possible(w, q, op, status))
 		sim_fail(w, "QP %u: send %u (opcode %u, %u bytes, plant %s) ends with status %u, vendor error %u",
@@ -119,7 +121,7 @@ send_cqe(struct sim_world *w, struct sim_qp *q, const struct ring_cqe *e, union 
 		sim_fail(w, "QP %u: unsignalled send %u completes", q->id, i);
 	if (!wc_opcode_fits(op, e->opcode) && op->plant != SIM_PLANT_OPCODE)
 		sim_fail(w, "QP %u: send %u of opcode %u completes with opcode %u", q->id, i, op->opcode, e->opcode);
-	if ((op->opcode == UROCE_WR_RDMA_READ || ring_op_has_operands(op->opcode)) && e->byte_len != op->len)
+	if (op_brings(op) && e->byte_len != op->len)
 		sim_fail(w, "QP %u: send %u of %u bytes completes with byte_len %u", q->id, i, op->len, e->byte_len);
 	retire_ok(w, q, i);
 }

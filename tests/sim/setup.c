@@ -18,6 +18,7 @@ enum {
 	TIMEOUT_MAX = 12,
 	HARSH_TIMEOUT_MIN = 5,
 };
+#define WINDOW_ACCESS (UROCE_ACCESS_LOCAL_WRITE | UROCE_ACCESS_MW_BIND)
 #define TARGET_ACCESS (UROCE_ACCESS_LOCAL_WRITE | UROCE_ACCESS_REMOTE_WRITE | UROCE_ACCESS_REMOTE_READ)
 
 int
@@ -69,7 +70,8 @@ mr_again(struct sim_qp *q, struct sim_mr *m, uint32_t access)
 bool
 mrs_again(struct sim_qp *q)
 {
-	return mr_again(q, &q->src_mr, 0) && mr_again(q, &q->dest_mr, UROCE_ACCESS_LOCAL_WRITE) &&
+	return mr_again(q, &q->src_mr, UROCE_ACCESS_MW_BIND) && mr_again(q, &q->window_mr, WINDOW_ACCESS) &&
+	       mr_again(q, &q->dest_mr, UROCE_ACCESS_LOCAL_WRITE) &&
 	       mr_again(q, &q->own_rq.mr, UROCE_ACCESS_LOCAL_WRITE) && mr_again(q, &q->target_mr, TARGET_ACCESS);
 }
 
@@ -183,7 +185,10 @@ qp_memory(struct sim_world *w, struct sim_qp *q)
 			  &q->rng) != 0)
 		return false;
 	sim_mr_free(q->ep, &q->stale_mr);
-	return sim_mr_create(q->ep, &q->src_mr, sim_pattern, SIM_PATTERN_BYTES, SIM_PD, 0, &q->rng) == 0 &&
+	if ((w->cfg.faults & SIM_F_WINDOWS) && q->conn->type != UROCE_QPT_UD &&
+	    sim_mr_create(q->ep, &q->window_mr, tgt, target, SIM_PD, WINDOW_ACCESS, &q->rng) != 0)
+		return false;
+	return sim_mr_create(q->ep, &q->src_mr, sim_pattern, SIM_PATTERN_BYTES, SIM_PD, UROCE_ACCESS_MW_BIND, &q->rng) == 0 &&
 	       sim_mr_create(q->ep, &q->dest_mr, dest, dest_bytes, SIM_PD, rw, &q->rng) == 0 &&
 	       sim_mr_create(q->ep, &q->target_mr, tgt, target, SIM_PD, TARGET_ACCESS, &q->rng) == 0 &&
 	       sim_mr_create(q->ep, &q->noaccess_mr, side, SIDE_MR_BYTES, SIM_PD, rw, &q->rng) == 0 &&

@@ -135,7 +135,7 @@ shrink(uint64_t seed, struct sim_override o)
 		smaller = false;
 		for (i = 0; i < SIM_NB_FAULTS; i++) {
 			t = o;
-			t.faults_mask &= ~(1u << i);
+			t.faults_mask &= ~(UINT64_C(1) << i);
 			if (t.faults_mask != o.faults_mask && !run(seed, &t, false)) {
 				o = t;
 				smaller = true;
@@ -188,7 +188,7 @@ parse(int argc, char **argv, struct options *opt)
 	char *end;
 	int ch;
 
-	*opt = (struct options){ .first = 1, .last = DEFAULT_SEEDS, .o.faults_mask = UINT32_MAX };
+	*opt = (struct options){ .first = 1, .last = DEFAULT_SEEDS, .o.faults_mask = UINT64_MAX };
 	while ((ch = getopt_long(argc, argv, "v", longs, NULL)) != -1) {
 		end = NULL;
 		switch (ch) {
@@ -206,7 +206,7 @@ parse(int argc, char **argv, struct options *opt)
 			opt->last = UINT64_MAX;
 			break;
 		case 'f':
-			opt->o.faults_mask = (uint32_t)strtoul(optarg, &end, 0);
+			opt->o.faults_mask = strtoull(optarg, &end, 0);
 			break;
 		case 'o':
 			opt->o.ops = (uint32_t)strtoul(optarg, &end, 0);

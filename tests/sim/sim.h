@@ -15,6 +15,7 @@
  *   link.c     the network between endpoints
  *   client.c   a verbs program's end of the rings
  *   program.c  which work requests a client posts
+ *   windows.c  what it does with memory windows, and what must come of that
  *   model.h    what completions and memory must be (written from the specification), in several files
  *   hostile.c, bad.c  peers and programs that keep to no rule
  *
@@ -30,6 +31,7 @@
 
 #include <rte_mbuf.h>
 
+#include "mw.h"
 #include "rng.h"
 #include "transport.h"
 
@@ -39,6 +41,7 @@ enum {
 	SIM_MAX_ENGINES = 2,        /**< per endpoint */
 	SIM_MAX_CQS = 3,            /**< per endpoint */
 	SIM_MAX_SRQS = 2,           /**< per endpoint */
+	SIM_MAX_WINDOWS = 3,        /**< per QP */
 	SIM_MAX_SGE = 8,
 	SIM_MAX_INLINE = 256,
 	SIM_CANARY_BYTES = 32,      /**< zeros kept around every buffer that the transport may write */
@@ -54,6 +57,7 @@ enum {
 #define SIM_NS_PER_MS UINT64_C(1000000)
 #define SIM_NS_PER_S UINT64_C(1000000000)
 #define SIM_HOSTILE_COOKIE 1                   /**< of objects of hostile.c: nobody waits for their events */
+#define SIM_NO_BINDING UINT32_MAX
 #define SIM_SECOND_PD 77                       /**< a PD that no QP has */
 
 /** What can go wrong in a seed. Shrinking takes them away one by one. */
@@ -61,7 +65,7 @@ enum {
 	X(LOSS) X(BURST) X(REORDER) X(DUP) X(JITTER) X(CORRUPT) X(PARTITION) X(ECN) \
 	X(SLOW_RECV) X(SLOW_POLL) X(SLOW_TX) X(PLANT_LOCAL) X(PLANT_REMOTE) X(PLANT_RECV) X(ERR) X(SQD) X(SMALL_RQ) \
 	X(EVENTS) X(LOOPBACK) X(REMOTE_MEM) X(STALL) X(NO_MBUF) X(DEREG) X(RECONNECT) X(ENGINES) X(SRQ) X(CQ_SMALL) \
-	X(UNRELIABLE) X(HOSTILE)
+	X(UNRELIABLE) X(HOSTILE) X(WINDOWS)
 enum {
 #define X(n) SIM_FBIT_##n,
 	SIM_FAULTS(X)
@@ -69,7 +73,7 @@ enum {
 	SIM_NB_FAULTS
 };
 enum {
-#define X(n) SIM_F_##n = 1 << SIM_FBIT_##n,
+#define X(n) SIM_F_##n = UINT64_C(1) << SIM_FBIT_##n,
 	SIM_FAULTS(X)
 #undef X
 };
@@ -85,7 +89,7 @@ enum {
 
 struct sim_config {
 	uint64_t seed;
-	uint32_t faults;             /**< SIM_F_* */
+	uint64_t faults;             /**< SIM_F_* */
 	uint32_t nb_eps, nb_conns, ops;
 	uint32_t max_mtu;            /**< UROCE_MTU_* */
 	uint32_t max_len;
@@ -106,7 +110,7 @@ struct sim_config {
 
 /** Parts of the command line that replace what the seed says. */
 struct sim_override {
-	uint32_t faults_mask;        /**< faults that may be */
+	uint64_t faults_mask;        /**< faults that may be */
 	uint32_t ops, conns;         /**< 0: as the seed says */
 };
 
@@ -114,7 +118,7 @@ struct sim_override {
 #define SIM_PLANTS(X) \
 	X(NONE) X(LKEY) X(LKEY_STALE) X(LKEY_RANGE) X(LKEY_NOWRITE) X(OPCODE) X(SGES) X(INLINE) X(RKEY) X(RKEY_STALE) \
 	X(RKEY_RANGE) X(RKEY_ACCESS) X(RKEY_PD) X(MISALIGNED) X(QP_ACCESS) X(AH) X(QKEY) X(UD_LENGTH) X(RECV_SMALL) \
-	X(RECV_LKEY)
+	X(RECV_LKEY) X(OP_LENGTH) X(BIND) X(INV) X(WINDOW_STALE) X(WINDOW_ACCESS) X(WINDOW_RANGE) X(WINDOW_QP)
 enum sim_plant {
 #define X(n) SIM_PLANT_##n,
 	SIM_PLANTS(X)
@@ -124,6 +128,46 @@ enum sim_plant {
 struct sim_piece {
 	uint8_t *p;
 	uint32_t len;
+};
+
+/** A memory region of a program. */
+struct sim_mr {
+	struct mr *mr;               /**< NULL: deregistered */
+	uint8_t *base;
+	uint32_t len;
+	uint32_t key;
+	uint64_t iova;
+};
+
+enum sim_bind_state {
+	SIM_BIND_BINDING,            /**< posted */
+	SIM_BIND_BOUND,              /**< complete */
+	SIM_BIND_ENDING,             /**< an end of it is posted */
+	SIM_BIND_ENDED,              /**< ... and complete */
+	SIM_BIND_FAILED,
+};
+
+/** What a window was bound to once. */
+struct sim_binding {
+	enum sim_bind_state state;
+	bool ended_by_peer;          /**< SEND_WITH_INV, of the peer that goes through it */
+	bool raced;                  /**< ended while operations were under way through it */
+	bool unsure;                 /**< what was to end it failed */
+	enum mw_type type;
+	const struct sim_mr *mr;
+	uint32_t window, key;
+	uint32_t off, len, access;   /**< len 0: bound to nothing */
+	uint32_t users, readers;     /**< operations posted and not complete that go through it; READs */
+};
+
+/** A memory window; its client's view. */
+struct sim_window {
+	struct mw *mw;
+	enum mw_type type;
+	uint32_t key;                /**< of the last bind posted */
+	uint32_t now;                /**< binding that is, or will be when all is done that is posted; or SIM_NO_BINDING */
+	uint32_t ending;             /**< binding that the peer is about to end */
+	bool spoiled;                /**< something wrong with it was posted: the peer keeps its hands off */
 };
 
 /** A send work request, as it was posted, and what became of it. */
@@ -141,6 +185,11 @@ struct sim_op {
 	uint32_t last_psn;           /**< RC */
 	uint32_t consume;            /**< SEND, WRITE_IMM: number of the receive it takes, per direction */
 	uint64_t compare_add, swap, old;
+	uint32_t binding;            /**< own: BIND_MW, LOCAL_INV; the peer's: that it goes through or invalidates */
+	uint32_t replaces;           /**< BIND_MW: binding that it ends */
+	uint32_t window;             /**< BIND */
+	bool fenced;                 /**< must be */
+	struct sim_binding go_by;    /**< the binding when this was posted */
 	struct sim_piece pieces[SIM_MAX_SGE];
 	uint8_t *copy;               /**< from_read: the data, once retired */
 	uint64_t posted_ns;
@@ -155,15 +204,6 @@ struct sim_recv {
 	uint32_t len;
 	uint32_t buf;                /**< which buffer of the queue's memory */
 	struct sim_piece pieces[SIM_MAX_SGE];
-};
-
-/** A memory region of a program. */
-struct sim_mr {
-	struct mr *mr;               /**< NULL: deregistered */
-	uint8_t *base;
-	uint32_t len;
-	uint32_t key;
-	uint64_t iova;
 };
 
 struct sim_ep;
@@ -218,6 +258,11 @@ struct sim_qp {
 	/* Memory. */
 	struct sim_mr src_mr;        /**< the pattern under a key of its own */
 	struct sim_mr dest_mr, target_mr, noaccess_mr, other_pd_mr, stale_mr;
+	struct sim_mr window_mr;     /**< the target area again, for windows only */
+	struct sim_window windows[SIM_MAX_WINDOWS];
+	uint32_t nb_windows;
+	struct sim_binding *bindings; /**< in the order of posting */
+	uint32_t nb_bindings, max_bindings;
 	uint32_t buf_stride;         /**< of the buffers in dest_mr */
 	uint32_t nb_dest_bufs;
 
@@ -245,6 +290,8 @@ struct sim_qp {
 	bool finalized;              /**< moved to ERR at the end */
 	bool planted_remote;         /**< has posted something that sends the peer to ERR */
 	bool planted_local;
+	bool planted_inv;            /**< ... and gets no answer */
+	bool hurried;                /**< has invalidated a window that READs are under way through */
 
 	/* What the model has seen. */
 	bool client_err;             /**< the client moved it to ERR */
@@ -270,6 +317,7 @@ struct sim_conn {
 	enum uroce_qp_type type;
 	bool loopback;
 	bool done;
+	bool raced;                  /**< a window was taken away from operations that go through it */
 	uint32_t mtu_code;
 	uint64_t quiet_at;           /**< unreliable: nothing is on its way any more */
 	uint32_t rounds_left;
@@ -449,6 +497,9 @@ void program_recv(struct sim_world *w, struct sim_recvq *rq, struct sim_recv *r)
 bool op_consumes(const struct sim_op *op);
 bool op_brings(const struct sim_op *op);
 bool op_one_sided(const struct sim_op *op);
+bool op_atomic(const struct sim_op *op);
+/** BIND_MW and LOCAL_INV: nothing is sent. */
+bool op_local(const struct sim_op *op);
 /** @return true if the mistake is seen by the sender itself. */
 bool plant_is_local(enum sim_plant p);
 
@@ -463,6 +514,27 @@ void model_world_end(struct sim_world *w);
 
 /** @return true if one of the QP's CQs is in error. */
 bool qp_cq_dead(const struct sim_qp *q);
+
+/* windows.c */
+bool windows_make(struct sim_world *w, struct sim_qp *q);
+/** The program is over; checks whether the region can be deregistered. */
+void windows_end(struct sim_world *w, struct sim_qp *q);
+/** Make @p op a bind or an invalidation of an own window, or of the peer's. @return false: not now. */
+bool windows_local_op(struct sim_world *w, struct sim_qp *q, struct sim_op *op);
+bool windows_send_inv(struct sim_world *w, struct sim_qp *q, struct sim_op *op);
+/** Let a one-sided operation of known kind go through a window, if there is one that fits. May shorten it. */
+void windows_choose(struct sim_world *w, struct sim_qp *q, struct sim_op *op);
+/** The address that @p op, which goes through a window, gives for offset @p off of the region. */
+uint64_t windows_address(const struct sim_op *op, uint32_t off);
+/** What the WQE of a local operation says. */
+void windows_put(const struct sim_qp *q, const struct sim_op *op, struct ring_sq_wqe *e);
+/** @p op has completed. */
+void windows_retire(struct sim_qp *q, const struct sim_op *op);
+/** A SEND_WITH_INV of the peer's has arrived. */
+void windows_invalidated(struct sim_qp *q, const struct sim_op *op);
+void windows_trace(struct sim_world *w, const struct sim_qp *q, const struct sim_op *op);
+/** @return true if the window under @p op may have gone while it was under way. */
+bool windows_raced(const struct sim_qp *q, const struct sim_op *op);
 
 /* hostile.c */
 bool hostile_create(struct sim_world *w);
