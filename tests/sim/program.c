@@ -274,7 +274,9 @@ random_plant(struct sim_world *w, struct sim_qp *q, const struct sim_op *op)
 	}
 	if ((w->cfg.faults & SIM_F_PLANT_REMOTE) && ud && rng_one_in(&q->rng, 8))
 		return SIM_PLANT_QKEY;
-	if ((w->cfg.faults & SIM_F_PLANT_REMOTE) && op_one_sided(op) && !q->planted_remote && rng_one_in(&q->rng, 8)) {
+	/* Where there are windows, rather through those (windows_choose()). */
+	if ((w->cfg.faults & SIM_F_PLANT_REMOTE) && op_one_sided(op) && !q->planted_remote &&
+	    rng_one_in(&q->rng, q->peer->nb_windows != 0 ? 40 : 8)) {
 		q->planted_remote = true;
 		return eight && rng_one_in(&q->rng, 3) ? SIM_PLANT_MISALIGNED : remote[rng_below(&q->rng, 5)];
 	}

@@ -131,7 +131,7 @@ qp_attributes(struct sim_world *w, struct sim_qp *q, uint32_t mtu_code)
 	a->port_num = 1;
 	a->qp_access_flags = UROCE_ACCESS_LOCAL_WRITE | UROCE_ACCESS_REMOTE_WRITE | UROCE_ACCESS_REMOTE_READ |
 			     UROCE_ACCESS_REMOTE_ATOMIC;
-	if ((w->cfg.faults & SIM_F_PLANT_REMOTE) && rng_one_in(r, 4))
+	if ((w->cfg.faults & SIM_F_PLANT_REMOTE) && rng_one_in(r, (w->cfg.faults & SIM_F_WINDOWS) ? 16 : 4))
 		a->qp_access_flags &= (uint32_t)rng_below(r, 16);
 	a->qkey = 0x11111111 * (q->conn->id + 1);
 	a->path_mtu = mtu_code;

@@ -207,7 +207,7 @@ windows_send_inv(struct sim_world *w, struct sim_qp *q, struct sim_op *op)
 	if (p->nb_windows == 0 || q->params.type != UROCE_QPT_RC || !rng_one_in(&q->rng, 6))
 		return false;
 	v = &p->windows[rng_below(&q->rng, p->nb_windows)];
-	if ((w->cfg.faults & SIM_F_PLANT_REMOTE) && !q->planted_remote && rng_one_in(&q->rng, 4)) {
+	if ((w->cfg.faults & SIM_F_PLANT_REMOTE) && !q->planted_remote && rng_one_in(&q->rng, 20)) {
 		op->opcode = UROCE_WR_SEND_WITH_INV;
 		op->plant = SIM_PLANT_INV;
 		op->imm = rng_one_in(&q->rng, 3) ? p->target_mr.key : v->type == MW_TYPE_1 ? v->key : v->key ^ 0x80;
@@ -307,14 +307,15 @@ windows_choose(struct sim_world *w, struct sim_qp *q, struct sim_op *op)
 	uint32_t k;
 
 	if (p->nb_bindings == 0 || op->plant != SIM_PLANT_NONE || !op_one_sided(op) || op_local(op) ||
-	    rng_one_in(&q->rng, 3))
+	    rng_one_in(&q->rng, 4))
+		return;
+	b = &p->bindings[rng_below(&q->rng, p->nb_bindings)];
+	if ((w->cfg.faults & SIM_F_PLANT_REMOTE) && !q->planted_remote && op->len != 0 && rng_one_in(&q->rng, 2) &&
+	    plant_remote(w, q, op, b))
 		return;
 	/* Mostly the latest ones, which are likely to be good. */
 	k = p->nb_bindings - 1 - (uint32_t)rng_below(&q->rng, p->nb_bindings < 4 ? p->nb_bindings : 4);
 	b = &p->bindings[k];
-	if ((w->cfg.faults & SIM_F_PLANT_REMOTE) && !q->planted_remote && op->len != 0 && b->len != 0 &&
-	    rng_one_in(&q->rng, 8) && plant_remote(w, q, op, b))
-		return;
 	if (b->state != SIM_BIND_BOUND || b->unsure || !fits(op, b))
 		return;
 	if (op->len > b->len)
