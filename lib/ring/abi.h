@@ -34,7 +34,7 @@ enum {
 	UROCE_MAX_PD = 65536,           /**< PDs per daemon */
 	UROCE_MAX_SRQ = 65536,          /**< SRQs per daemon */
 	UROCE_MAX_AH = 65536,           /**< AHs per daemon */
-	UROCE_MAX_RD_ATOMIC = 64,       /**< outstanding READs and atomics, per QP and direction */
+	UROCE_MAX_RD_ATOMIC = 32,       /**< outstanding READs and atomics, per QP and direction */
 	UROCE_MAX_MR_SEGS = 65536,      /**< segments of one MR */
 };
 #define UROCE_MAX_MSG_BYTES (UINT32_C(1) << 31) /**< RC and UC message */

@@ -5,8 +5,9 @@
 #include "cc.h"
 #include "tp_internal.h"
 
-/* An idle QP's memory beside its rings: this, its receive SGEs, its READ and atomic resources. */
-static_assert(sizeof(struct qp) <= 1536, "an idle QP costs at most 2 KiB");
+/* Of an idle QP's memory beside its rings. The rest is its struct cc and the allocator's. */
+static_assert(sizeof(struct qp) + UROCE_MAX_RD_ATOMIC * sizeof(struct tp_res) <= 1792,
+	      "an idle QP costs at most 2 KiB");
 
 static inline void
 shared_store(_Atomic uint32_t *p, uint32_t v)
@@ -37,15 +38,6 @@ params_ok(const struct qp_params *p)
 	if (p->rq.base != NULL && UINT32_C(1) << p->rq.shift < ring_rq_stride(p->cap.max_recv_sge))
 		return false;
 	return p->send_cq != NULL && p->shared != NULL;
-}
-
-/* Receive SGEs that the QP must be able to copy. */
-static uint32_t
-recv_sges(const struct qp_params *p)
-{
-	if (p->type == UROCE_QPT_XRC_RECV)
-		return UROCE_MAX_SGE;
-	return p->srq != NULL ? p->srq->max_sge : p->cap.max_recv_sge;
 }
 
 /* The SQ of a QP that has none: one slot that is never posted. */
@@ -84,7 +76,7 @@ qp_create(struct transport *tp, const struct qp_params *p, struct qp **out)
 
 	if (!params_ok(p) || p->max_mtu > UROCE_MTU_4096 || p->port >= tp->c.nb_ports)
 		return EINVAL;
-	qp = calloc(1, sizeof(*qp) + recv_sges(p) * sizeof(struct ring_sge));
+	qp = calloc(1, sizeof(*qp));
 	if (qp == NULL)
 		return ENOMEM;
 	qp->tp = tp;
@@ -106,7 +98,6 @@ qp_create(struct transport *tp, const struct qp_params *p, struct qp **out)
 	qp->max_inline = (uint16_t)p->cap.max_inline_data;
 	qp->max_send_sge = (uint8_t)p->cap.max_send_sge;
 	qp->attr.cap = p->cap;
-	qp->rwqe.sge = (struct ring_sge *)(qp + 1);
 	qp->inflight = qp->own_inflight;
 	qp->inflight_mask = TP_INFLIGHT_OWN - 1;
 	qp->pkey = WIRE_PKEY_DEFAULT;
@@ -146,6 +137,7 @@ qp_destroy(struct transport *tp, struct qp *qp)
 {
 	qp_unlist(tp, qp);
 	drop_inflight(tp, qp);
+	recv_drop(tp, qp);
 	if (qp->type == UROCE_QPT_XRC_RECV)
 		xrc_leave(qp);
 	else
@@ -282,7 +274,7 @@ reset(struct transport *tp, struct qp *qp)
 	skip_posted(&qp->sq, ring_sq_ready);
 	skip_posted(&qp->rq, ring_rq_ready);
 	drop_inflight(tp, qp);
-	qp->rwqe.valid = false;
+	recv_drop(tp, qp);
 	if (qp->type == UROCE_QPT_XRC_RECV)
 		xrc_leave(qp);
 	qp->rmsg = TP_RMSG_NONE;
@@ -306,12 +298,13 @@ reset(struct transport *tp, struct qp *qp)
 static int
 set_max_dest_rd_atomic(struct qp *qp, uint8_t n)
 {
+	size_t each = sizeof(struct tp_res) + (qp->type == UROCE_QPT_XRC_RECV ? sizeof(uint32_t) : 0);
 	struct tp_res *res = NULL;
 
 	if (n == qp->res_max && qp->res != NULL)
 		return 0;
 	if (n > 0) {
-		res = calloc(n, sizeof(*res));
+		res = calloc(n, each);
 		if (res == NULL)
 			return ENOMEM;
 	}
@@ -325,9 +318,9 @@ set_max_dest_rd_atomic(struct qp *qp, uint8_t n)
 
 /* The header template: everything that the way to the peer and the QP numbers decide. */
 static void
-build_template(struct qp *qp)
+build_template(struct qp *qp, const struct tp_path *path)
 {
-	struct wire_addr a = qp->path.addr;
+	struct wire_addr a = path->addr;
 
 	a.traffic_class = cc_traffic_class(qp, a.traffic_class);
 	if (qp->attr.ah.flow_label == 0) {
@@ -335,11 +328,9 @@ build_template(struct qp *qp)
 		a.sport = wire_flow_label_to_sport(a.flow_label);
 	}
 	wire_tmpl_build(&qp->tmpl, &a);
-	memcpy(qp->sip, a.sip, sizeof(qp->sip));
-	memcpy(qp->dip, a.dip, sizeof(qp->dip));
-	qp->port = qp->path.port;
-	qp->pkey = qp->path.pkey;
-	qp->loopback = qp->path.loopback;
+	qp->port = path->port;
+	qp->pkey = path->pkey;
+	qp->loopback = path->loopback;
 }
 
 static void
@@ -442,15 +433,12 @@ qp_modify(struct transport *tp, struct qp *qp, const struct uroce_qp_attr *attr,
 		return ENOMEM;
 	set_attributes(qp, attr, mask);
 	if (mask & UROCE_QP_AV) {
+		build_template(qp, path);
 		completer_window(qp);
 		/* It may have been waiting for its time. */
 		if (qp_sends(qp))
 			qp_activate(tp, qp);
 	}
-	if (mask & UROCE_QP_AV)
-		qp->path = *path;
-	if (mask & (UROCE_QP_AV | UROCE_QP_DEST_QPN))
-		build_template(qp);
 	if (mask & UROCE_QP_STATE)
 		enter(tp, qp, from, to, mask);
 	return 0;

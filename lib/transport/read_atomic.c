@@ -23,19 +23,18 @@ res_claim(struct transport *tp, struct qp *qp)
 }
 
 static void
-res_accept(struct transport *tp, struct qp *qp, struct tp_res *r, uint32_t packets)
+res_accept(struct transport *tp, struct qp *qp, struct tp_res *r)
 {
 	r->used = true;
 	if (unlikely(qp->prefix != WIRE_RC))
-		r->srqn = qp->srq->srqn;
+		*res_srqn(qp, r) = qp->srq->srqn;
 	r->replay = false;
+	r->begins = true;
 	r->psn = qp->epsn;
-	r->last_psn = wire_psn_add(qp->epsn, packets - 1);
-	r->first = r->psn;
-	r->cur = r->psn;
+	r->cur = qp->epsn;
 	qp->res_pending |= UINT64_C(1) << qp->res_head;
 	qp->res_head = qp->res_head + 1 == qp->res_max ? 0 : qp->res_head + 1;
-	qp->epsn = wire_psn_add(r->last_psn, 1);
+	qp->epsn = wire_psn_add(res_last_psn(qp, r), 1);
 	/* The response acknowledges everything before it too (9.7.5.1.2). */
 	if (likely(qp->told == TP_TOLD_NOTHING) || !responder_gap_remains(qp))
 		qp->reply = TP_REPLY_NONE;
@@ -67,7 +66,7 @@ responder_read(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 	r->length = length;
 	r->atomic = false;
 	r->placed = false;
-	res_accept(tp, qp, r, wire_packets(length, qp->mtu_shift));
+	res_accept(tp, qp, r);
 }
 
 void
@@ -94,7 +93,8 @@ responder_atomic(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 	}
 	r->atomic = true;
 	r->placed = false;
-	res_accept(tp, qp, r, 1);
+	r->length = 0;
+	res_accept(tp, qp, r);
 }
 
 /*
@@ -125,17 +125,22 @@ responder_atomic_write(struct transport *tp, struct qp *qp, const struct wire_pk
 	r->atomic = false;
 	r->placed = true;
 	r->length = 0;
-	res_accept(tp, qp, r, 1);
+	res_accept(tp, qp, r);
 }
 
 /* ---- Duplicates (C9-105): nothing is executed twice, errors are never NAKed ---- */
+/* From the newest: one from before the PSNs came round may have the same PSN. */
 struct tp_res *
 responder_res_find(struct qp *qp, uint32_t psn)
 {
-	for (uint32_t i = 0; i < qp->res_max; i++) {
-		struct tp_res *r = &qp->res[i];
+	uint32_t at = qp->res_head;
 
-		if (r->used && wire_psn_diff(psn, r->psn) >= 0 && wire_psn_diff(psn, r->last_psn) <= 0)
+	for (uint32_t i = 0; i < qp->res_max; i++) {
+		struct tp_res *r;
+
+		at = (at == 0 ? qp->res_max : at) - 1;
+		r = &qp->res[at];
+		if (r->used && wire_psn_diff(psn, r->psn) >= 0 && wire_psn_diff(psn, res_last_psn(qp, r)) <= 0)
 			return r;
 	}
 	return NULL;
@@ -149,7 +154,7 @@ responder_read_again(struct transport *tp, struct qp *qp, const struct wire_pkt 
 	struct tp_res *r = responder_res_find(qp, p->bth.psn);
 	uint64_t bit, off;
 
-	if (r == NULL || r->atomic || r->placed || (qp->prefix != WIRE_RC && xrc_srqn(p) != r->srqn))
+	if (r == NULL || r->atomic || r->placed || (qp->prefix != WIRE_RC && xrc_srqn(p) != *res_srqn(qp, r)))
 		return false;
 	off = (uint64_t)((p->bth.psn - r->psn) & WIRE_PSN_MASK) << qp->mtu_shift;
 	if (wire_get64(reth) != r->va + off || wire_get32(reth + 8) != r->rkey ||
@@ -161,7 +166,7 @@ responder_read_again(struct transport *tp, struct qp *qp, const struct wire_pkt 
 		return true;
 	/* Going back inside what was never answered to its end isn't a replay yet. */
 	r->replay |= (qp->res_pending & bit) == 0;
-	r->first = p->bth.psn;
+	r->begins = true;
 	r->cur = p->bth.psn;
 	qp->res_pending |= bit;
 	return true;

@@ -4,43 +4,58 @@
  */
 #include "tp_internal.h"
 
+static uint64_t
+rwqe_room(const struct tp_rwqe *w)
+{
+	uint64_t room = 0;
+
+	for (uint32_t i = 0; i < w->nb_sge; i++)
+		room += sge_snapshot(&w->sge[i]).length;
+	return room;
+}
+
 void
-rwqe_copy(struct tp_rwqe *w, const struct ring *r, uint32_t counter, uint32_t max_sge)
+rwqe_begin(struct tp_rwqe *w, const struct ring *r, uint32_t counter, const struct ring_sge *sge, uint32_t nb_sge)
 {
 	const struct ring_rq_wqe *slot = ring_slot(r, counter);
-	union ring_rq_ctl ctl = { .word = atomic_load_explicit(&slot->ctl, memory_order_acquire) };
 
 	w->wr_id = slot->wr_id;
 	w->wqe_counter = (uint16_t)counter;
-	/* The client library refuses to post more than max_sge; who writes it to the slot gets an empty buffer. */
-	w->nb_sge = ctl.num_sge <= max_sge ? ctl.num_sge : 0;
+	w->sge = sge;
+	w->nb_sge = (uint16_t)nb_sge;
 	w->sge_cur = 0;
 	w->sge_off = 0;
-	w->room = 0;
-	for (uint32_t i = 0; i < w->nb_sge; i++) {
-		w->sge[i] = sge_snapshot(&slot->sge[i]);
-		w->room += w->sge[i].length;
-	}
+	w->room = rwqe_room(w);
+	w->borrowed = false;
 	w->valid = true;
+}
+
+void
+recv_drop(struct transport *tp, struct qp *qp)
+{
+	if (qp->rwqe.valid && unlikely(qp->rwqe.borrowed))
+		tp->sge_blocks[tp->nb_sge_blocks++] = (struct ring_sge *)(uintptr_t)qp->rwqe.sge;
+	qp->rwqe.valid = false;
 }
 
 bool
 recv_take(struct transport *tp, struct qp *qp)
 {
+	const struct ring_rq_wqe *slot;
+
 	if (qp->rwqe.valid) {
 		/* UC: left over from a message that was abandoned. */
 		qp->rwqe.sge_cur = 0;
 		qp->rwqe.sge_off = 0;
-		qp->rwqe.room = 0;
-		for (uint32_t i = 0; i < qp->rwqe.nb_sge; i++)
-			qp->rwqe.room += qp->rwqe.sge[i].length;
+		qp->rwqe.room = rwqe_room(&qp->rwqe);
 		return true;
 	}
 	if (qp->srq != NULL)
 		return srq_take(tp, qp->srq, &qp->rwqe);
 	if (qp->rq.base == NULL || !ring_rq_ready(&qp->rq, qp->rq.counter))
 		return false;
-	rwqe_copy(&qp->rwqe, &qp->rq, qp->rq.counter, qp->attr.cap.max_recv_sge);
+	slot = ring_slot(&qp->rq, qp->rq.counter);
+	rwqe_begin(&qp->rwqe, &qp->rq, qp->rq.counter, slot->sge, rwqe_nb_sge(slot, qp->attr.cap.max_recv_sge));
 	qp->rq.counter++;
 	return true;
 }
@@ -57,17 +72,23 @@ recv_place(struct transport *tp, struct qp *qp, const uint8_t *data, uint32_t le
 	}
 	w->room -= len;
 	while (len > 0) {
-		struct ring_sge *s = &w->sge[w->sge_cur];
+		struct ring_sge s;
 		struct mr *mr;
 		uint32_t n;
 
-		n = RTE_MIN(len, s->length - w->sge_off);
+		/* Only a client that shortens a posted SGE gets here. */
+		if (unlikely(w->sge_cur == w->nb_sge)) {
+			*verr = TP_VERR_RECV_LENGTH;
+			return UROCE_WC_LOC_LEN_ERR;
+		}
+		s = sge_snapshot(&w->sge[w->sge_cur]);
+		n = likely(s.length > w->sge_off) ? RTE_MIN(len, s.length - w->sge_off) : 0;
 		if (n > 0) {
-			uint64_t va = s->addr + w->sge_off;
+			uint64_t va = s.addr + w->sge_off;
 
-			mr = mr_check(tp->c.mrs, s->lkey, pd, UROCE_ACCESS_LOCAL_WRITE, va, n);
+			mr = mr_check(tp->c.mrs, s.lkey, pd, UROCE_ACCESS_LOCAL_WRITE, va, n);
 			if (unlikely(mr == NULL)) {
-				*verr = lkey_verr(tp, s->lkey, pd, va, n);
+				*verr = lkey_verr(tp, s.lkey, pd, va, n);
 				return UROCE_WC_LOC_PROT_ERR;
 			}
 			if (unlikely(mr_write(mr, va, data, n) != 0)) {
@@ -78,7 +99,7 @@ recv_place(struct transport *tp, struct qp *qp, const uint8_t *data, uint32_t le
 		data += n;
 		len -= n;
 		w->sge_off += n;
-		if (w->sge_off == s->length) {
+		if (w->sge_off >= s.length) {
 			w->sge_cur++;
 			w->sge_off = 0;
 		}
@@ -121,7 +142,7 @@ recv_complete(struct transport *tp, struct qp *qp, uint8_t opcode, const struct 
 		e.ctl.sl = p->ip_version == 4 ? TP_SL_IPV4 : TP_SL_IPV6;
 		e.ctl.pkey_index = (uint8_t)qp->attr.pkey_index;
 	}
-	qp->rwqe.valid = false;
+	recv_drop(tp, qp);
 	cq_push(tp, qp->recv_cq, qp, &e);
 }
 
@@ -135,7 +156,7 @@ recv_fail(struct transport *tp, struct qp *qp, uint8_t status, uint8_t verr)
 		.ctl = { .wqe_counter = qp->rwqe.wqe_counter, .is_recv = 1, .vendor_err = verr },
 	};
 
-	qp->rwqe.valid = false;
+	recv_drop(tp, qp);
 	if (unlikely(qp->type == UROCE_QPT_XRC_RECV)) {
 		/* Its receives are gone with the SRQ, and so may be its CQ. */
 		if (qp->srq->gone)

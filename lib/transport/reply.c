@@ -19,7 +19,7 @@ read_opens(struct transport *tp, const struct qp *qp, const struct tp_res *r, ui
 {
 	uint32_t pd = qp->pd;
 
-	if (unlikely(qp->prefix != WIRE_RC) && !xrc_pd(tp, r->srqn, &pd))
+	if (unlikely(qp->prefix != WIRE_RC) && !xrc_pd(tp, *res_srqn(qp, r), &pd))
 		return NULL;
 	return mr_check_remote(tp->c.mrs, r->rkey, pd, qp->qpn, UROCE_ACCESS_REMOTE_READ, va, len);
 }
@@ -30,8 +30,8 @@ send_read_response(struct transport *tp, struct qp *qp, struct tp_res *r)
 {
 	uint32_t off = ((r->cur - r->psn) & WIRE_PSN_MASK) << qp->mtu_shift;
 	uint32_t len = RTE_MIN(r->length - off, UINT32_C(1) << qp->mtu_shift);
-	bool first = r->cur == r->first, last = r->cur == r->last_psn;
-	uint8_t opcode = first ? (last ? WIRE_OP_READ_RESP_ONLY : WIRE_OP_READ_RESP_FIRST) :
+	bool last = r->cur == res_last_psn(qp, r);
+	uint8_t opcode = r->begins ? (last ? WIRE_OP_READ_RESP_ONLY : WIRE_OP_READ_RESP_FIRST) :
 			 last  ? WIRE_OP_READ_RESP_LAST :
 				 WIRE_OP_READ_RESP_MIDDLE;
 	struct wire_bth b = response_bth(qp, opcode, r->cur);
@@ -54,6 +54,7 @@ send_read_response(struct transport *tp, struct qp *qp, struct tp_res *r)
 	tp_finish(tp, qp, &o, &b, len);
 	if (unlikely(qp->cc != NULL))
 		cc_sent(tp, qp->cc, o.m->data_len);
+	r->begins = false;
 	r->cur = wire_psn_add(r->cur, 1);
 	return 1;
 }
@@ -131,7 +132,7 @@ responder_run(struct transport *tp, struct qp *qp, uint32_t budget)
 
 		if (rc == 0)
 			return work;
-		if (rc > 0 && wire_psn_diff(r->cur, r->last_psn) <= 0) {
+		if (rc > 0 && wire_psn_diff(r->cur, res_last_psn(qp, r)) <= 0) {
 			work++;
 			continue;
 		}

@@ -288,6 +288,7 @@ duplicate(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 			return;
 		}
 		r->replay |= (qp->res_pending >> (r - qp->res) & 1) == 0;
+		r->begins = true;
 		r->cur = r->psn;
 		qp->res_pending |= UINT64_C(1) << (r - qp->res);
 	}

@@ -86,9 +86,26 @@ srq_check_limit(struct transport *tp, struct srq *srq)
 bool
 srq_take(struct transport *tp, struct srq *srq, struct tp_rwqe *w)
 {
+	struct ring_sge *copy = &w->own_sge;
+	const struct ring_rq_wqe *slot;
+	uint32_t nb_sge;
+
 	if (!ring_rq_ready(&srq->ring, srq->ring.counter))
 		return false;
-	rwqe_copy(w, &srq->ring, srq->ring.counter, srq->max_sge);
+	slot = ring_slot(&srq->ring, srq->ring.counter);
+	nb_sge = rwqe_nb_sge(slot, srq->max_sge);
+	if (nb_sge > 1) {
+		/* None left: as good as none posted. Messages that end will bring some back. */
+		if (unlikely(tp->nb_sge_blocks == 0)) {
+			tp->counters.srq_no_sges++;
+			return false;
+		}
+		copy = tp->sge_blocks[--tp->nb_sge_blocks];
+	}
+	for (uint32_t i = 0; i < nb_sge; i++)
+		copy[i] = sge_snapshot(&slot->sge[i]);
+	rwqe_begin(w, &srq->ring, srq->ring.counter, copy, nb_sge);
+	w->borrowed = nb_sge > 1;
 	srq->ring.counter++;
 	atomic_store_explicit(&srq->shared->head, srq->ring.counter, memory_order_release);
 	if (srq->limit != 0)

@@ -36,9 +36,10 @@
 #include "wheel.h"
 
 enum {
-	TP_INFLIGHT_OWN = 16,       /**< WQEs in flight for which every QP has room; a power of two */
+	TP_INFLIGHT_OWN = 4,        /**< WQEs in flight for which every QP has room; a power of two */
 	TP_INFLIGHT_MAX = 256,      /**< WQEs in flight with a borrowed window; a power of two */
-	TP_WINDOWS = 512,           /**< windows that a transport lends to busy QPs */
+	TP_WINDOWS = 1024,          /**< windows that a transport lends to busy QPs */
+	TP_SGE_BLOCKS = 4096,       /**< copies of SGEs that a transport lends to QPs amid a message for an SRQ */
 	TP_WINDOW_MAX = 256,        /**< packets of a QP on their way, requests and READ responses */
 	TP_WINDOW_START = 64,       /**< of a connection without history */
 	TP_WINDOW_MIN = 16,         /**< what losses leave of it */
@@ -98,14 +99,14 @@ extern const struct tp_req_op tp_req_ops[UROCE_WR_OPS];
 struct tp_res {
 	uint64_t va;       /**< READ: address of the first byte; atomic: the value before the operation */
 	uint32_t rkey;
-	uint32_t length;   /**< READ: bytes */
-	uint32_t psn, last_psn;
-	uint32_t first;    /**< READ: PSN with which this (re)play began */
-	uint32_t cur;      /**< READ: PSN of the next response packet */
-	bool used, atomic, replay;
-	bool placed;       /**< ATOMIC_WRITE: answered by a READ response of no bytes */
-	uint32_t srqn;     /**< XRC: whose PD opens the memory */
+	uint32_t length;   /**< READ: bytes; else 0 */
+	uint32_t psn : 24;
+	uint32_t used : 1, atomic : 1, replay : 1;
+	uint32_t placed : 1; /**< ATOMIC_WRITE: answered by a READ response of no bytes */
+	uint32_t cur : 24; /**< READ: PSN of the next response packet */
+	uint32_t begins : 1; /**< and that one is the first of this (re)play */
 };
+static_assert(sizeof(struct tp_res) == 24, "counts for an idle QP's memory, up to UROCE_MAX_RD_ATOMIC times");
 
 /** The message that is coming in. */
 enum tp_rmsg { TP_RMSG_NONE = 0, TP_RMSG_SEND, TP_RMSG_WRITE, TP_RMSG_DROP /**< UC: the rest is dropped */ };
@@ -135,15 +136,20 @@ enum tp_timer { TP_TIMER_QP = 0, TP_TIMER_PACE /**< struct cc */ };
 
 struct cc;
 
-/** The receive WQE in use: a copy. */
+/** The receive WQE in use. */
 struct tp_rwqe {
 	uint64_t wr_id;
 	uint64_t room;         /**< bytes that still fit */
-	struct ring_sge *sge;  /**< room for max_recv_sge, behind the QP */
+	/**
+	 * Of an RQ: in its slot, which is the engine's until the receive completes; to be read with sge_snapshot(). Of an
+	 * SRQ, whose slot was given back: a copy, in own_sge or borrowed.
+	 */
+	const struct ring_sge *sge;
 	uint32_t sge_off;      /**< bytes used of sge[sge_cur] */
 	uint16_t nb_sge, sge_cur;
 	uint16_t wqe_counter;
-	bool valid;
+	bool valid, borrowed;
+	struct ring_sge own_sge;
 };
 
 /** Where a CQ's completions go. */
@@ -270,13 +276,11 @@ struct qp {
 	struct tp_rwqe rwqe;
 
 	struct wire_tmpl tmpl;
-	uint8_t sip[16], dip[16];
 	uint32_t qkey;
 	uint32_t tmpl_ah;           /**< UD: the AH that tmpl was made from */
 
 	/* Seldom used. */
 	struct uroce_qp_attr attr;
-	struct tp_path path;
 	uint64_t cookie;
 	void *owner;
 	struct qp *zombie_next;     /**< destroyed, waiting for the grace period */
@@ -306,6 +310,9 @@ struct transport {
 	uint32_t nb_windows;
 	struct tp_swqe *windows[TP_WINDOWS];
 	struct tp_swqe *window_mem;
+	uint32_t nb_sge_blocks;
+	struct ring_sge *sge_blocks[TP_SGE_BLOCKS]; /**< of UROCE_MAX_SGE each */
+	struct ring_sge *sge_block_mem;
 	struct tp_txvec loop;
 	struct tp_txvec tx[];
 };
@@ -421,6 +428,12 @@ void responder_atomic_write(struct transport *tp, struct qp *qp, const struct wi
 struct tp_res *responder_res_find(struct qp *qp, uint32_t psn);
 /** Answer a READ again, all of it or the rest. @return false: it is not what was asked for. */
 bool responder_read_again(struct transport *tp, struct qp *qp, const struct wire_pkt *p);
+/** The last PSN of what was executed. */
+static inline uint32_t
+res_last_psn(const struct qp *qp, const struct tp_res *r)
+{
+	return wire_psn_add(r->psn, wire_packets(r->length, qp->mtu_shift) - 1);
+}
 
 /* ---- responder.c, reply.c, uc.c ---- */
 /** A request packet, admitted, of an RC QP. */
@@ -462,13 +475,24 @@ void recv_complete(struct transport *tp, struct qp *qp, uint8_t opcode, const st
 void recv_fail(struct transport *tp, struct qp *qp, uint8_t status, uint8_t verr);
 /** Flush one receive WQE of an RQ. @return false: nothing left. */
 bool recv_flush_one(struct transport *tp, struct qp *qp);
+/** The receive WQE in use, if there is one, is done with. */
+void recv_drop(struct transport *tp, struct qp *qp);
+/** Begin to use the slot of @p counter, which has @p nb_sge SGEs at @p sge. */
+void rwqe_begin(struct tp_rwqe *w, const struct ring *r, uint32_t counter, const struct ring_sge *sge, uint32_t nb_sge);
+/** SGEs of a posted receive. */
+static inline uint32_t
+rwqe_nb_sge(const struct ring_rq_wqe *slot, uint32_t max_sge)
+{
+	union ring_rq_ctl ctl = { .word = atomic_load_explicit(&slot->ctl, memory_order_acquire) };
+
+	/* The client library refuses to post more than max_sge; who writes it to the slot gets an empty buffer. */
+	return ctl.num_sge <= max_sge ? ctl.num_sge : 0;
+}
 
 /* ---- srq.c ---- */
 bool srq_take(struct transport *tp, struct srq *srq, struct tp_rwqe *w);
 /** A QP lets go of it. */
 void srq_release(struct srq *srq);
-/** Copy and check an RQ slot. */
-void rwqe_copy(struct tp_rwqe *w, const struct ring *r, uint32_t counter, uint32_t max_sge);
 
 /* ---- xrc.c ---- */
 void xrc_srq_enter(struct transport *tp, struct srq *srq);
@@ -480,6 +504,12 @@ void xrc_leave(struct qp *qp);
 bool xrc_pd(const struct transport *tp, uint32_t srqn, uint32_t *pd);
 /** Write the XRCETH of a request. */
 void xrc_put_eth(uint8_t *eth, const struct ring_sq_wqe *slot);
+/** XRC_RECV: the SRQ whose PD opened the memory; these numbers lie behind res[]. */
+static inline uint32_t *
+res_srqn(const struct qp *qp, const struct tp_res *r)
+{
+	return (uint32_t *)(qp->res + qp->res_max) + (r - qp->res);
+}
 static inline uint32_t
 xrc_srqn(const struct wire_pkt *p)
 {

@@ -18,9 +18,12 @@ transport_create(const struct transport_config *c)
 	tp = calloc(1, sizeof(*tp) + c->nb_ports * sizeof(tp->tx[0]));
 	if (tp == NULL)
 		return NULL;
-	/* Pages of windows that are never lent are never touched, so they cost address space only. */
+	/* Pages of what is never lent are never touched, so they cost address space only. */
 	tp->window_mem = calloc(TP_WINDOWS * TP_INFLIGHT_MAX, sizeof(*tp->window_mem));
-	if (tp->window_mem == NULL) {
+	tp->sge_block_mem = calloc(TP_SGE_BLOCKS * UROCE_MAX_SGE, sizeof(*tp->sge_block_mem));
+	if (tp->window_mem == NULL || tp->sge_block_mem == NULL) {
+		free(tp->window_mem);
+		free(tp->sge_block_mem);
 		free(tp);
 		errno = ENOMEM;
 		return NULL;
@@ -28,6 +31,9 @@ transport_create(const struct transport_config *c)
 	for (uint32_t i = 0; i < TP_WINDOWS; i++)
 		tp->windows[i] = tp->window_mem + (TP_WINDOWS - 1 - i) * TP_INFLIGHT_MAX;
 	tp->nb_windows = TP_WINDOWS;
+	for (uint32_t i = 0; i < TP_SGE_BLOCKS; i++)
+		tp->sge_blocks[i] = tp->sge_block_mem + (TP_SGE_BLOCKS - 1 - i) * UROCE_MAX_SGE;
+	tp->nb_sge_blocks = TP_SGE_BLOCKS;
 	tp->c = *c;
 	TAILQ_INIT(&tp->active);
 	TAILQ_INIT(&tp->ack);
@@ -46,6 +52,7 @@ transport_destroy(struct transport *tp)
 	rte_pktmbuf_free_bulk(tp->loop.pkts, tp->loop.n);
 	rte_pktmbuf_free_bulk(tp->mbufs, tp->nb_mbufs);
 	free(tp->window_mem);
+	free(tp->sge_block_mem);
 	free(tp);
 }
 
@@ -200,11 +207,13 @@ pkey_match(uint16_t a, uint16_t b)
 static inline bool
 address_match(const struct qp *qp, const struct wire_pkt *p)
 {
+	const uint8_t *ours = qp->tmpl.hdr + qp->tmpl.l3_off;
+
 	if (p->ip_version != qp->tmpl.ip_version)
 		return false;
 	if (p->ip_version == 4)
-		return memcmp(p->l3 + 12, qp->dip, 4) == 0 && memcmp(p->l3 + 16, qp->sip, 4) == 0;
-	return memcmp(p->l3 + 8, qp->dip, 16) == 0 && memcmp(p->l3 + 24, qp->sip, 16) == 0;
+		return memcmp(p->l3 + 12, ours + 16, 4) == 0 && memcmp(p->l3 + 16, ours + 12, 4) == 0;
+	return memcmp(p->l3 + 8, ours + 24, 16) == 0 && memcmp(p->l3 + 24, ours + 8, 16) == 0;
 }
 
 /* A CNP belongs to all services and has no PSN; only what the peer may send counts (A17.9.3). */

@@ -105,7 +105,7 @@ MUTATIONS = [Mutation(*m) for m in (
     ('recv-room', 'recv.c', 'a message may be longer than its receive',
      'if (unlikely(len > w->room)) {', 'if (unlikely(len > w->room + 4)) {'),
     ('recv-reused-midway', 'recv.c', 'UC: a receive that is used again begins where the lost message ended',
-     '\t\tqp->rwqe.sge_cur = 0;\n\t\tqp->rwqe.sge_off = 0;\n\t\tqp->rwqe.room = 0;\n', '\t\tqp->rwqe.room = 0;\n'),
+     '\t\tqp->rwqe.sge_cur = 0;\n\t\tqp->rwqe.sge_off = 0;\n', ''),
     ('srq-flush-loses', 'recv.c', 'the receive that a QP has taken from an SRQ is lost when it fails',
      'if (!qp->rwqe.valid && (qp->srq != NULL ||', 'if ((qp->srq != NULL ||'),
     ('uc-gap', 'uc.c', 'UC: the end of one message behind the beginning of another',

@@ -210,12 +210,14 @@ cnp_counts_for_dcqcn_only(void **state)
 static void
 cnp_from_a_stranger_is_ignored(void **state)
 {
+	uint8_t *peer;
 	struct rig r;
 
 	rig_up_cc(&r, NULL, NULL, &dcqcn);
-	r.a->qp->dip[3] ^= 1;
+	peer = r.a->qp->tmpl.hdr + r.a->qp->tmpl.l3_off + 16;
+	peer[3] ^= 1;
 	inject_cnp(&r);
-	r.a->qp->dip[3] ^= 1;
+	peer[3] ^= 1;
 	assert_int_equal(counters(&r, 0)->rp_cnp_ignored, 1);
 	/* To a QP that isn't. */
 	r.a->qp->qpn ^= 1;
