@@ -19,6 +19,7 @@
 #include "control.h"
 #include "ctl.h"
 #include "engine.h"
+#include "gsi.h"
 #include "handles.h"
 #include "mem.h"
 #include "mw.h"
@@ -39,6 +40,8 @@ enum {
 	/** Converted memory is mapped in windows of this size, log2, so that many MRs share one mapping. */
 	SESSION_WINDOW_SHIFT = 30,
 	CONTROL_LINK_POLL_MS = 500,
+	/** Events of one engine in a turn: who floods us with ARP or MADs must not keep programs waiting. */
+	CONTROL_EVENT_BURST = 256,
 	/** QPs destroyed in one message to an engine, so that other programs' traffic goes on in between. */
 	CONTROL_DESTROY_BURST = 32,
 	/** Lines about ended sessions per second. */
@@ -247,6 +250,7 @@ struct control {
 	unsigned int next_engine;
 	bool link_up[UROCE_MAX_PORTS];
 	uint64_t next_link_poll_ns;
+	struct gsi *gsi;
 	uint64_t log_second, log_lines, log_skipped;
 	uint8_t *rx; /**< buffer of one request */
 };

@@ -419,6 +419,10 @@ const struct tp_ah *ah_get(const struct ah_table *t, uint32_t handle, uint32_t p
 uint32_t ud_send(struct transport *tp, struct qp *qp, struct tp_swqe *w);
 void ud_rx(struct transport *tp, struct qp *qp, const struct wire_pkt *p);
 
+/* ---- gsi.c ---- */
+/** A packet for QP 1 whose ICRC is good. */
+void gsi_rx(struct transport *tp, uint16_t port, const struct wire_pkt *p);
+
 /* ---- read_atomic.c ---- */
 /** Requests with the expected PSN: executed, remembered, answered later; or refused. */
 void responder_read(struct transport *tp, struct qp *qp, const struct wire_pkt *p);
@@ -648,6 +652,13 @@ qp_set_state(struct qp *qp, enum uroce_qp_state s)
 {
 	qp->state = s;
 	atomic_store_explicit(&qp->shared->state, s, memory_order_release);
+}
+
+/** 10.9.3: equal but for the membership bit, not the invalid key, and not both limited members. */
+static inline bool
+pkey_match(uint16_t a, uint16_t b)
+{
+	return ((a ^ b) & 0x7fff) == 0 && (a & 0x7fff) != 0 && ((a | b) & 0x8000) != 0;
 }
 
 /** Requests are taken in these states, responses and sending in the others. */

@@ -196,13 +196,6 @@ verdict_counter(struct tp_counters *c, enum wire_verdict v)
 	}
 }
 
-/* 10.9.3: equal but for the membership bit, not the invalid key, and not both limited members. */
-static inline bool
-pkey_match(uint16_t a, uint16_t b)
-{
-	return ((a ^ b) & 0x7fff) == 0 && (a & 0x7fff) != 0 && ((a | b) & 0x8000) != 0;
-}
-
 /* From the peer's address to ours, as the QP's AV has them (9.6.1.1.1). */
 static inline bool
 address_match(const struct qp *qp, const struct wire_pkt *p)
@@ -277,14 +270,17 @@ rx_to_qp(struct transport *tp, struct qp *qp, uint16_t port, const struct wire_p
 /* A packet on its way through a batch. */
 struct rx_slot {
 	struct wire_pkt p;
-	struct qp *qp; /* NULL: done with */
+	struct qp *qp; /* NULL: none */
+	bool good;     /* nothing is wrong with the packet itself */
 };
 
-/* A CNP may well come when its QP's work is done and the QP gone. */
+/* A good packet for a number that no QP of the table has. A CNP may well come when its QP's work is done and the QP gone. */
 static void
-rx_no_qp(struct transport *tp, const struct wire_pkt *p)
+rx_no_qp(struct transport *tp, uint16_t port, const struct wire_pkt *p)
 {
-	if (p->op->flags & WIRE_F_CNP) {
+	if (p->bth.dqpn == WIRE_QPN_GSI && tp->c.mad != NULL) {
+		gsi_rx(tp, port, p);
+	} else if (p->op->flags & WIRE_F_CNP) {
 		tp->counters.rx_cnp++;
 		tp->counters.rp_cnp_ignored++;
 	} else {
@@ -301,6 +297,7 @@ rx_parse(struct transport *tp, uint16_t port, struct rte_mbuf *m, bool trusted, 
 	enum wire_verdict v;
 
 	s->qp = NULL;
+	s->good = false;
 	if (unlikely(m->nb_segs != 1)) {
 		tp->counters.rx_multi_segment++;
 		return true;
@@ -321,11 +318,10 @@ rx_parse(struct transport *tp, uint16_t port, struct rte_mbuf *m, bool trusted, 
 	    wire_parse(rte_pktmbuf_mtod(m, uint8_t *), m->data_len, true, &s->p) != WIRE_OK) {
 		tp->counters.rx_icrc_encapsulated++;
 		s->qp = NULL;
-	} else if (unlikely(s->qp == NULL)) {
-		rx_no_qp(tp, &s->p);
-	} else {
-		rte_prefetch0(s->qp);
+		return true;
 	}
+	s->good = true;
+	rte_prefetch0(s->qp);
 	return true;
 }
 
@@ -366,8 +362,11 @@ rx_batch(struct transport *tp, uint16_t port, struct rte_mbuf **pkts, uint16_t n
 	for (uint16_t i = 0; i < nb_done; i++) {
 		struct qp *qp = slots[i].qp;
 
-		if (qp == NULL)
+		if (unlikely(qp == NULL)) {
+			if (slots[i].good)
+				rx_no_qp(tp, trusted ? done[i]->port : port, &slots[i].p);
 			continue;
+		}
 		if (likely(qp->tp == tp))
 			rx_to_qp(tp, qp, trusted ? done[i]->port : port, &slots[i].p);
 		else if (rx_handoff(tp, port, done[i], trusted, qp))
