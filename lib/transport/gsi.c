@@ -63,11 +63,11 @@ gsi_rx(struct transport *tp, uint16_t port, const struct wire_pkt *p)
 	}
 	m.pkey = own_pkey(&tp->c.ports[port], p->bth.pkey);
 	if (m.pkey == 0) {
-		tp->counters.rx_bad_pkey++;
+		count_bad_pkey(tp, port);
 		return;
 	}
 	if (wire_get32(p->bthp + p->op->off_deth) != WIRE_QKEY_GSI) {
-		tp->counters.rx_bad_qkey++;
+		count_bad_qkey(tp, port);
 		return;
 	}
 	if (p->payload_bytes != TP_MAD_BYTES) {

@@ -294,6 +294,7 @@ TAILQ_HEAD(tp_qp_list, qp);
 struct transport {
 	struct transport_config c;
 	struct tp_counters counters;
+	struct tp_violations violations[UROCE_MAX_PORTS];
 	uint64_t now_ns;
 	struct tp_qp_list active, ack;
 	uint32_t nb_active, nb_qps;
@@ -659,6 +660,20 @@ static inline bool
 pkey_match(uint16_t a, uint16_t b)
 {
 	return ((a ^ b) & 0x7fff) == 0 && (a & 0x7fff) != 0 && ((a | b) & 0x8000) != 0;
+}
+
+static inline void
+count_bad_pkey(struct transport *tp, uint16_t port)
+{
+	tp->counters.rx_bad_pkey++;
+	tp->violations[port].bad_pkey++;
+}
+
+static inline void
+count_bad_qkey(struct transport *tp, uint16_t port)
+{
+	tp->counters.rx_bad_qkey++;
+	tp->violations[port].bad_qkey++;
 }
 
 /** Requests are taken in these states, responses and sending in the others. */

@@ -35,6 +35,12 @@ transport_create(const struct transport_config *c)
 		tp->sge_blocks[i] = tp->sge_block_mem + (TP_SGE_BLOCKS - 1 - i) * UROCE_MAX_SGE;
 	tp->nb_sge_blocks = TP_SGE_BLOCKS;
 	tp->c = *c;
+	for (uint16_t i = 0; i < c->nb_ports; i++) {
+		static const uint16_t none[UROCE_MAX_PKEYS];
+
+		if (memcmp(c->ports[i].pkeys, none, sizeof(none)) == 0)
+			tp->c.ports[i].pkeys[0] = WIRE_PKEY_DEFAULT;
+	}
 	TAILQ_INIT(&tp->active);
 	TAILQ_INIT(&tp->ack);
 	wheel_init(&tp->wheel, 0);
@@ -72,6 +78,12 @@ const struct tp_counters *
 transport_counters(const struct transport *tp)
 {
 	return &tp->counters;
+}
+
+const struct tp_violations *
+transport_violations(const struct transport *tp, uint16_t port)
+{
+	return &tp->violations[port];
 }
 
 void
@@ -240,7 +252,7 @@ rx_to_qp(struct transport *tp, struct qp *qp, uint16_t port, const struct wire_p
 		return;
 	}
 	if (unlikely(!pkey_match(p->bth.pkey, qp->pkey))) {
-		tp->counters.rx_bad_pkey++;
+		count_bad_pkey(tp, port);
 		return;
 	}
 	if (unlikely(port != qp->port || (qp->service != WIRE_UD && !address_match(qp, p)))) {

@@ -147,7 +147,7 @@ const char *tp_cc_name(enum tp_cc cc);
 struct tp_port_config {
 	enum tp_cc cc; /**< packets of QPs that it controls are sent as ECT(0) */
 	uint32_t mbps; /**< speed; 0: unknown */
-	uint16_t pkeys[UROCE_MAX_PKEYS]; /**< the P_Key table, which decides what QP 1 takes; 0: unused */
+	uint16_t pkeys[UROCE_MAX_PKEYS]; /**< the P_Key table; 0: unused; all 0: WIRE_PKEY_DEFAULT alone */
 };
 
 /* ---- The GSI: QP 1, which has no struct qp. What comes for it is handed out, what goes out is only built here ---- */
@@ -225,6 +225,12 @@ struct tp_txvec *transport_tx(struct transport *tp, uint16_t port);
 struct tp_txvec *transport_loop(struct transport *tp);
 
 const struct tp_counters *transport_counters(const struct transport *tp);
+/** Key violations of a port: struct ibv_port_attr has them. */
+struct tp_violations {
+	uint64_t bad_pkey, bad_qkey;
+};
+/** [any] */
+const struct tp_violations *transport_violations(const struct transport *tp, uint16_t port);
 
 /* ---- CQs ---- */
 struct cq_params {

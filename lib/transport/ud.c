@@ -71,7 +71,7 @@ ud_rx(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 	uint8_t grh[WIRE_GRH_BYTES], status, verr = TP_VERR_NONE;
 
 	if (wire_get32(p->bthp + p->op->off_deth) != qp->qkey) {
-		tp->counters.rx_bad_qkey++;
+		count_bad_qkey(tp, qp->port);
 		return;
 	}
 	if (p->payload_bytes > UINT32_C(1) << qp->mtu_shift) {
