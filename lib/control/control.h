@@ -31,6 +31,7 @@ struct control_setup {
 	struct mr_table *mrs;
 	struct qp_table *qps;
 	struct ah_table *ahs;
+	struct mcast_table *mcasts;
 	struct rte_rcu_qsbr *qsbr;
 	struct rte_mempool *pool;
 };

@@ -139,6 +139,7 @@ struct obj_qp {
 	uint32_t db_slot;
 	enum uroce_qp_type type;
 	uint16_t pkey_index;
+	LIST_HEAD(, mcast_member) groups; /**< multicast groups that it is attached to */
 	struct shm_block block; /**< struct ring_qp_shared, SQ, RQ */
 
 	/* XRC_RECV: one opening of a target; it has none of the above but obj, qp, engine and type. */
@@ -361,6 +362,10 @@ void srqn_free(struct control *c, struct obj_srq *srq);
 int op_ah_create(struct session *s, struct request *r);
 int op_ah_destroy(struct session *s, struct request *r);
 void obj_ah_destroy(struct session *s, struct obj_ah *ah);
+int op_mcast_attach(struct session *s, struct request *r);
+int op_mcast_detach(struct session *s, struct request *r);
+/** Before the QP goes. */
+void obj_mcast_detach_all(struct session *s, struct obj_qp *qp);
 /** Go on with a request that waited for a MAC address. */
 int op_qp_modify_resolved(struct session *s, struct request *r, const uint8_t mac[6]);
 int op_ah_create_resolved(struct session *s, struct request *r, const uint8_t mac[6]);

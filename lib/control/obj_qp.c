@@ -252,6 +252,7 @@ op_qp_create(struct session *s, struct request *r)
 	*qp = parts;
 	qp->type = r->req->qp_create.type;
 	qp->pkey_index = 0;
+	LIST_INIT(&qp->groups);
 	qp->qp = NULL;
 	/* An SRQ belongs to one engine and so do its QPs. */
 	qp->engine = qp->srq != NULL ? qp->srq->engine : c->next_engine++ % c->s.nb_engines;
@@ -384,6 +385,9 @@ op_qp_destroy(struct session *s, struct request *r)
 		obj_xrc_target_close(s, qp);
 		return 0;
 	}
+	/* As Linux's uverbs have it: who attaches detaches. */
+	if (!LIST_EMPTY(&qp->groups))
+		return req_fail(r, EBUSY, "QP %#x is attached to a multicast group", qp_num(qp->qp));
 	a.es = s->engine_sessions[qp->engine];
 	a.n = 1;
 	a.slot[0] = DB_SLOT(qp->db_slot);
@@ -408,6 +412,7 @@ obj_qp_destroy_all(struct session *s)
 		do {
 			qp = handles_next(&s->db_slots[engine], &pos);
 			if (qp != NULL) {
+				obj_mcast_detach_all(s, qp);
 				batch[a.n] = qp;
 				a.slot[a.n] = DB_SLOT(qp->db_slot);
 				a.qp[a.n++] = qp->qp;

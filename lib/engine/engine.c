@@ -187,6 +187,7 @@ parts_create(struct engine *e)
 		.mrs = c->mrs,
 		.qps = c->qps,
 		.ahs = c->ahs,
+		.mcasts = c->mcasts,
 		.pool = c->pool,
 		.engine = c->id,
 		.nb_ports = c->nb_ports,

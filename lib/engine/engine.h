@@ -55,6 +55,7 @@ struct engine_config {
 	struct mr_table *mrs;
 	struct qp_table *qps;
 	struct ah_table *ahs;      /**< or NULL: no UD QPs */
+	struct mcast_table *mcasts; /**< or NULL: no multicast */
 	struct rte_rcu_qsbr *qsbr; /**< thread id @c id: online while it runs, offline while it sleeps; may be NULL */
 	struct rte_mempool *pool;
 	int socket_id;

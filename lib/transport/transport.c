@@ -279,6 +279,12 @@ rx_to_qp(struct transport *tp, struct qp *qp, uint16_t port, const struct wire_p
 		uc_rx(tp, qp, p);
 }
 
+void
+transport_to_qp(struct transport *tp, struct qp *qp, uint16_t port, const struct wire_pkt *p)
+{
+	rx_to_qp(tp, qp, port, p);
+}
+
 /* A packet on its way through a batch. */
 struct rx_slot {
 	struct wire_pkt p;
@@ -292,6 +298,8 @@ rx_no_qp(struct transport *tp, uint16_t port, const struct wire_pkt *p)
 {
 	if (p->bth.dqpn == WIRE_QPN_GSI && tp->c.mad != NULL) {
 		gsi_rx(tp, port, p);
+	} else if (p->bth.dqpn == WIRE_QPN_MULTICAST) {
+		mcast_rx(tp, port, p);
 	} else if (p->op->flags & WIRE_F_CNP) {
 		tp->counters.rx_cnp++;
 		tp->counters.rp_cnp_ignored++;

@@ -72,7 +72,7 @@ enum tp_vendor_err {
 	X(rx_unknown_qp) X(rx_wrong_service) X(rx_wrong_state) X(rx_bad_pkey) X(rx_bad_qkey) X(rx_bad_address) \
 	X(rx_ud_no_wqe) X(rx_uc_no_wqe) X(srq_no_sges) X(rx_uc_gap) X(rx_uc_rest) X(rx_ud_length) \
 	X(rx_ghost_ack) X(rx_bad_response) X(rx_response_ignored) X(rx_duplicate_dropped) X(rx_nak_ignored) \
-	X(rx_mads) X(rx_mad_length) \
+	X(rx_mads) X(rx_mad_length) X(rx_mcast) X(rx_mcast_no_group) X(mcast_loop_dropped) \
 	X(rx_cnp) X(np_ecn_marked_roce_packets) X(np_cnp_sent) X(rp_cnp_handled) X(rp_cnp_ignored) \
 	X(tail_loss_probes) X(rx_handoff) X(rx_handoff_dropped) \
 	X(rx_write_requests) X(rx_read_requests) X(rx_atomic_requests) X(rx_send_requests) \
@@ -117,6 +117,7 @@ struct tp_path {
 	uint16_t port;         /**< index of the port */
 	uint16_t pkey;         /**< the value of the QP's pkey_index; of an AH: WIRE_PKEY_DEFAULT */
 	bool loopback;         /**< the destination is one of this daemon's own addresses: the packets stay here */
+	bool multicast;        /**< the destination is a group: members on this host get a copy beside the one that leaves */
 };
 
 struct ah_table;
@@ -132,6 +133,23 @@ uint32_t ah_table_count(const struct ah_table *t);
 int ah_create(struct ah_table *t, uint32_t pd, const struct tp_path *path, uint32_t *handle);
 /** [control] @return 0; EINVAL (unknown or stale handle). */
 int ah_destroy(struct ah_table *t, uint32_t handle);
+
+/* ---- Multicast groups and who is attached, shared by all engines ---- */
+struct mcast_table;
+/** [control] @param qsbr  What engines report to; NULL for a single-threaded user. @return NULL with errno set. */
+struct mcast_table *mcast_table_create(struct rte_rcu_qsbr *qsbr);
+void mcast_table_destroy(struct mcast_table *t);
+uint32_t mcast_table_groups(const struct mcast_table *t);
+/** @return attachments, of all groups together. */
+uint32_t mcast_table_attached(const struct mcast_table *t);
+/**
+ * [control] Datagrams for @p mgid that arrive on @p port or are sent there by this host reach QP @p qpn too, which must be
+ * detached before it is destroyed. Attaching twice is attaching once.
+ * @return 0; ENOMEM (no memory, UROCE_MAX_MCAST_GROUPS, UROCE_MAX_MCAST_ATTACH).
+ */
+int mcast_attach(struct mcast_table *t, uint16_t port, const uint8_t mgid[16], uint32_t qpn);
+/** [control] Engines may deliver to it for the rest of their turn. @return 0; EINVAL (not attached). */
+int mcast_detach(struct mcast_table *t, uint16_t port, const uint8_t mgid[16], uint32_t qpn);
 
 /* ---- A transport ---- */
 /** How QPs of a port react to congestion. */
@@ -178,6 +196,7 @@ struct transport_config {
 	struct mr_table *mrs;
 	struct qp_table *qps;
 	struct ah_table *ahs;      /**< NULL: UD QPs can't send */
+	struct mcast_table *mcasts; /**< NULL: no groups */
 	struct rte_mempool *pool;  /**< data room for WIRE_MAX_FRAME_BYTES behind RTE_PKTMBUF_HEADROOM */
 	unsigned int engine;       /**< this transport's number, below UROCE_MAX_ENGINES */
 	uint16_t nb_ports;         /**< at most UROCE_MAX_PORTS */

@@ -20,6 +20,7 @@ use_ah(struct transport *tp, struct qp *qp, uint32_t handle)
 		qp->tmpl_ah = handle;
 		qp->tmpl = ah->tmpl;
 		qp->loopback = ah->path.loopback;
+		qp->multicast = ah->path.multicast;
 	}
 	return true;
 }
@@ -49,6 +50,8 @@ ud_send(struct transport *tp, struct qp *qp, struct tp_swqe *w)
 		return 0;
 	}
 	tp_finish(tp, qp, &o, &b, w->length);
+	if (unlikely(qp->multicast) && b.dqpn == WIRE_QPN_MULTICAST)
+		mcast_loop(tp, qp, o.m);
 	requester_sent(tp, qp, w, 1);
 	return 1;
 }

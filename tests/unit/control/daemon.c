@@ -36,6 +36,7 @@ static struct rte_rcu_qsbr *qsbr;
 static struct mr_table *mrs;
 static struct qp_table *qps;
 static struct ah_table *ahs;
+static struct mcast_table *mcasts;
 static struct net_port *ports[1];
 static struct engine *engines[1];
 static struct control *control;
@@ -103,12 +104,14 @@ make_parts(void)
 	mrs = mr_table_create(conf.max_mr, qsbr);
 	qps = qp_table_create(conf.max_qp, qsbr);
 	ahs = ah_table_create(conf.max_ah, qsbr);
+	mcasts = mcast_table_create(qsbr);
 	ports[0] = net_port_open(&conf.ports[0].net, 0, 1, pool, err, sizeof(err));
 	if (ports[0] == NULL)
 		fail_msg("%s", err);
 	ec.mrs = mrs;
 	ec.qps = qps;
 	ec.ahs = ahs;
+	ec.mcasts = mcasts;
 	ec.qsbr = qsbr;
 	ec.pool = pool;
 	engines[0] = engine_create(&ec);
@@ -119,7 +122,7 @@ make_parts(void)
 void
 daemon_start(const char *program, uint32_t max_sessions, uint32_t max_qp)
 {
-	struct control_setup setup = { &conf, engines, 1, ports, 1, NULL, NULL, NULL, NULL, NULL };
+	struct control_setup setup = { .conf = &conf, .engines = engines, .nb_engines = 1, .ports = ports, .nb_ports = 1 };
 	char err[CONFIG_ERR_BYTES];
 	int fd;
 
@@ -132,6 +135,7 @@ daemon_start(const char *program, uint32_t max_sessions, uint32_t max_qp)
 	setup.mrs = mrs;
 	setup.qps = qps;
 	setup.ahs = ahs;
+	setup.mcasts = mcasts;
 	setup.qsbr = qsbr;
 	setup.pool = pool;
 	if (control_socket_bind(conf.socket, 0600, "", &fd, err) != 0)
@@ -162,6 +166,7 @@ daemon_stop(void)
 		rte_pktmbuf_free(m);
 	qp_table_destroy(qps);
 	ah_table_destroy(ahs);
+	mcast_table_destroy(mcasts);
 	mr_table_destroy(mrs);
 	free(qsbr);
 	rte_mempool_free(pool);
@@ -218,7 +223,8 @@ daemon_socket(void)
 struct daemon_counts
 daemon_counts(void)
 {
-	struct daemon_counts c = { .mrs = mr_table_count(mrs), .qps = qp_table_count(qps) };
+	struct daemon_counts c = { .mrs = mr_table_count(mrs), .qps = qp_table_count(qps),
+				   .attached = mcast_table_attached(mcasts) };
 	DIR *d = opendir("/proc/self/fd");
 
 	control_counts(control, &c.control);

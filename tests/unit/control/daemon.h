@@ -16,7 +16,7 @@
 
 struct daemon_counts {
 	struct control_counts control;
-	uint32_t mrs, qps; /**< of the tables that engines see */
+	uint32_t mrs, qps, attached; /**< of the tables that engines see */
 	unsigned int fds;  /**< open in the process */
 };
 
