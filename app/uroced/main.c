@@ -43,6 +43,7 @@ struct uroced {
 	struct mr_table *mrs;
 	struct qp_table *qps;
 	struct ah_table *ahs;
+	struct mcast_table *mcasts;
 	struct net_port *ports[UROCE_MAX_PORTS];
 	struct impair *impairs[UROCE_MAX_PORTS];
 	uint16_t nb_ports;
@@ -167,7 +168,8 @@ make_tables(struct uroced *u)
 	u->mrs = mr_table_create(u->conf.max_mr, u->qsbr);
 	u->qps = qp_table_create(u->conf.max_qp, u->qsbr);
 	u->ahs = ah_table_create(u->conf.max_ah, u->qsbr);
-	if (u->mrs == NULL || u->qps == NULL || u->ahs == NULL)
+	u->mcasts = mcast_table_create(u->qsbr);
+	if (u->mrs == NULL || u->qps == NULL || u->ahs == NULL || u->mcasts == NULL)
 		return complain("no memory for the tables of %u MRs, %u QPs and %u AHs: %s; lower daemon.max_mr, "
 				"max_qp or max_ah",
 				u->conf.max_mr, u->conf.max_qp, u->conf.max_ah, strerror(errno));
@@ -213,6 +215,7 @@ make_engines(struct uroced *u)
 			.mrs = u->mrs,
 			.qps = u->qps,
 			.ahs = u->ahs,
+			.mcasts = u->mcasts,
 			.qsbr = u->qsbr,
 			.pool = u->pool,
 			.socket_id = (int)rte_lcore_to_socket_id(u->lcores[i]),
@@ -240,6 +243,7 @@ start(struct uroced *u)
 		.mrs = u->mrs,
 		.qps = u->qps,
 		.ahs = u->ahs,
+		.mcasts = u->mcasts,
 		.qsbr = u->qsbr,
 		.pool = u->pool,
 	};
@@ -322,6 +326,7 @@ take_down(struct uroced *u)
 		qp_table_destroy(u->qps);
 	if (u->ahs != NULL)
 		ah_table_destroy(u->ahs);
+	mcast_table_destroy(u->mcasts);
 	mr_table_destroy(u->mrs);
 	free(u->qsbr);
 	if (u->eal && cleanup_is_safe(u))

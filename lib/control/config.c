@@ -162,18 +162,22 @@ parse_pkeys(const struct config_key *k, const char *value, void *dst, char *err,
 {
 	uint16_t *pkeys = dst;
 	char text[CONFIG_VALUE_BYTES], *rest = text, *word;
-	unsigned int n = 0;
+	unsigned int n = 0, i;
 	uint64_t v;
 
 	strlcpy(text, value, sizeof(text));
 	memset(pkeys, 0, k->max * sizeof(*pkeys));
-	while ((word = strsep(&rest, " \t")) != NULL) {
+	while ((word = strsep(&rest, ", \t")) != NULL) {
 		if (word[0] == '\0')
 			continue;
 		if (n == k->max)
 			return want(err, err_bytes, "at most %" PRIu64 " P_Keys", k->max);
 		if (parse_number(word, 16, &v) != 0 || v > 0xffff || (v & 0x7fff) == 0)
 			return want(err, err_bytes, "'%s' must be a P_Key in hexadecimal, for example 0xffff", word);
+		for (i = 0; i < n; i++) {
+			if (pkeys[i] == v)
+				return want(err, err_bytes, "%s stands there twice: give each P_Key once", word);
+		}
 		pkeys[n++] = (uint16_t)v;
 	}
 	return n > 0 ? 0 : want(err, err_bytes, "must have at least one P_Key, for example 0xffff");

@@ -280,6 +280,11 @@ control_create(const struct control_setup *setup, int listen_fd, char *err)
 	rc = open_watches(c, listen_fd);
 	if (rc != 0)
 		goto fail;
+	c->gsi = gsi_open(c);
+	if (c->gsi == NULL) {
+		rc = errno;
+		goto fail;
+	}
 	events_start(c);
 	CTL_LOG(INFO, "memory of programs: %s, %s; rings in %s",
 		c->uffd >= 0 ? "converted in place" : "no /dev/userfaultfd",
@@ -302,6 +307,7 @@ control_destroy(struct control *c)
 	while ((s = TAILQ_FIRST(&c->sessions)) != NULL)
 		session_close(s, "uroced shuts down");
 	sessions_reap(c);
+	gsi_close(c->gsi);
 	for (i = 0; i < c->s.nb_ports; i++)
 		net_port_set_sender(c->s.ports[i], NULL, NULL, NULL);
 	if (c->listen.fd >= 0)
@@ -336,4 +342,16 @@ control_counts(const struct control *c, struct control_counts *out)
 		.ahs = c->count[OBJ_AH],
 		.xrcds = c->count[OBJ_XRCD],
 	};
+}
+
+const struct gsi_counters *
+control_gsi_counters(const struct control *c)
+{
+	return gsi_counters(c->gsi);
+}
+
+const struct cm_counters *
+control_cm_counters(const struct control *c)
+{
+	return cm_counters(gsi_cm(c->gsi));
 }

@@ -4,7 +4,7 @@
  * The control thread of the daemon: sessions of programs and their objects.
  *
  * Owns: the socket, the sessions, what every session has (PDs, MRs, CQs, SRQs, QPs, AHs, shared memory), the
- * neighbours' timers and the watch over the ports' links. Called by: app/uroced and tests. Thread: everything here runs
+ * connection manager, the neighbours' timers and the watch over the ports' links. Called by: app/uroced and tests. Thread: everything here runs
  * on the one control thread, which sleeps in epoll when there is nothing to do; what engines own it changes through
  * their mailboxes.
  */
@@ -15,7 +15,9 @@
 
 #include "config.h"
 
+struct cm_counters;
 struct control;
+struct gsi_counters;
 struct rte_mempool;
 struct rte_rcu_qsbr;
 
@@ -29,6 +31,7 @@ struct control_setup {
 	struct mr_table *mrs;
 	struct qp_table *qps;
 	struct ah_table *ahs;
+	struct mcast_table *mcasts;
 	struct rte_rcu_qsbr *qsbr;
 	struct rte_mempool *pool;
 };
@@ -70,5 +73,8 @@ struct control_counts {
 	uint32_t sessions, pds, mrs, cqs, srqs, qps, ahs, xrcds;
 };
 void control_counts(const struct control *c, struct control_counts *out);
+/** Counters of QP 1 and of the connection manager behind it; they live as long as @p c does. */
+const struct gsi_counters *control_gsi_counters(const struct control *c);
+const struct cm_counters *control_cm_counters(const struct control *c);
 
 #endif /* UROCE_CONTROL_H */

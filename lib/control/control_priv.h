@@ -19,6 +19,7 @@
 #include "control.h"
 #include "ctl.h"
 #include "engine.h"
+#include "gsi.h"
 #include "handles.h"
 #include "mem.h"
 #include "mw.h"
@@ -39,6 +40,8 @@ enum {
 	/** Converted memory is mapped in windows of this size, log2, so that many MRs share one mapping. */
 	SESSION_WINDOW_SHIFT = 30,
 	CONTROL_LINK_POLL_MS = 500,
+	/** Events of one engine in a turn: who floods us with ARP or MADs must not keep programs waiting. */
+	CONTROL_EVENT_BURST = 256,
 	/** QPs destroyed in one message to an engine, so that other programs' traffic goes on in between. */
 	CONTROL_DESTROY_BURST = 32,
 	/** Lines about ended sessions per second. */
@@ -136,6 +139,7 @@ struct obj_qp {
 	uint32_t db_slot;
 	enum uroce_qp_type type;
 	uint16_t pkey_index;
+	LIST_HEAD(, mcast_member) groups; /**< multicast groups that it is attached to */
 	struct shm_block block; /**< struct ring_qp_shared, SQ, RQ */
 
 	/* XRC_RECV: one opening of a target; it has none of the above but obj, qp, engine and type. */
@@ -247,6 +251,7 @@ struct control {
 	unsigned int next_engine;
 	bool link_up[UROCE_MAX_PORTS];
 	uint64_t next_link_poll_ns;
+	struct gsi *gsi;
 	uint64_t log_second, log_lines, log_skipped;
 	uint8_t *rx; /**< buffer of one request */
 };
@@ -357,6 +362,10 @@ void srqn_free(struct control *c, struct obj_srq *srq);
 int op_ah_create(struct session *s, struct request *r);
 int op_ah_destroy(struct session *s, struct request *r);
 void obj_ah_destroy(struct session *s, struct obj_ah *ah);
+int op_mcast_attach(struct session *s, struct request *r);
+int op_mcast_detach(struct session *s, struct request *r);
+/** Before the QP goes. */
+void obj_mcast_detach_all(struct session *s, struct obj_qp *qp);
 /** Go on with a request that waited for a MAC address. */
 int op_qp_modify_resolved(struct session *s, struct request *r, const uint8_t mac[6]);
 int op_ah_create_resolved(struct session *s, struct request *r, const uint8_t mac[6]);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What engines report, what neighbours' timers want, and how links are doing. */
+/* What engines report, what the timers of neighbours and connections want, and how links are doing. */
 #include <errno.h>
 #include <unistd.h>
 
@@ -50,8 +50,10 @@ events_engine(struct watch *w, uint32_t events)
 	struct engine_watch *src = (void *)((char *)w - offsetof(struct engine_watch, watch));
 	struct control *c = src->control;
 	struct engine_event ev;
+	unsigned int i;
 
-	while (engine_event_next(src->engine, &ev)) {
+	/* The descriptor stays readable until nothing is left. */
+	for (i = 0; i < CONTROL_EVENT_BURST && engine_event_next(src->engine, &ev); i++) {
 		switch (ev.kind) {
 		case ENGINE_EV_ASYNC:
 			forward_async(c, &ev.async);
@@ -59,6 +61,10 @@ events_engine(struct watch *w, uint32_t events)
 		case ENGINE_EV_LEARNED:
 			if (ev.learned.port < c->s.nb_ports)
 				net_learn(c->s.ports[ev.learned.port], &ev.learned, control_now_ns());
+			break;
+		case ENGINE_EV_MAD:
+			if (ev.mad->port < c->s.nb_ports)
+				gsi_take(c->gsi, ev.mad, control_now_ns());
 			break;
 		}
 	}
@@ -118,5 +124,6 @@ events_poll(struct control *c)
 	next = c->next_link_poll_ns;
 	for (i = 0; i < c->s.nb_ports; i++)
 		next = RTE_MIN(next, net_port_poll(c->s.ports[i], now));
+	next = RTE_MIN(next, gsi_run(c->gsi, now));
 	return next <= now ? 0 : (int)((next - now + 999999) / 1000000);
 }

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include <errno.h>
 #include <inttypes.h>
+#include <unistd.h>
 
 #include <rte_common.h>
 
 #include "control_priv.h"
 
+#define QKEY_CONTROLLED UINT32_C(0x80000000)
 #define DB_SLOT(handle) ((handle) & ((1u << HANDLES_INDEX_BITS) - 1))
 
 /** What engine_call() passes to the functions that run on the QP's engine. */
@@ -250,6 +252,7 @@ op_qp_create(struct session *s, struct request *r)
 	*qp = parts;
 	qp->type = r->req->qp_create.type;
 	qp->pkey_index = 0;
+	LIST_INIT(&qp->groups);
 	qp->qp = NULL;
 	/* An SRQ belongs to one engine and so do its QPs. */
 	qp->engine = qp->srq != NULL ? qp->srq->engine : c->next_engine++ % c->s.nb_engines;
@@ -319,6 +322,10 @@ op_qp_modify(struct session *s, struct request *r)
 	    (q->attr.pkey_index >= UROCE_MAX_PKEYS || s->port->conf.pkeys[q->attr.pkey_index] == 0))
 		return req_fail(r, EINVAL, "modify QP %#x: P_Key index %u is not in use", qp_num(qp->qp),
 				q->attr.pkey_index);
+	/* 10.2.5: with the upper bit set it is a controlled Q_Key, QP 1's for one, and only privileged programs may have it. */
+	if ((q->mask & UROCE_QP_QKEY) && (q->attr.qkey & QKEY_CONTROLLED) && s->uid != 0 && s->uid != geteuid())
+		return req_fail(r, EPERM, "modify QP %#x: Q_Key %#x is for root only: bit 31 is set", qp_num(qp->qp),
+				q->attr.qkey);
 	if ((q->mask & UROCE_QP_PORT) && q->attr.port_num != 1)
 		return req_fail(r, EINVAL, "modify QP %#x: port %u: must be 1", qp_num(qp->qp), q->attr.port_num);
 	if (!(q->mask & UROCE_QP_AV))
@@ -378,6 +385,9 @@ op_qp_destroy(struct session *s, struct request *r)
 		obj_xrc_target_close(s, qp);
 		return 0;
 	}
+	/* As Linux's uverbs have it: who attaches detaches. */
+	if (!LIST_EMPTY(&qp->groups))
+		return req_fail(r, EBUSY, "QP %#x is attached to a multicast group", qp_num(qp->qp));
 	a.es = s->engine_sessions[qp->engine];
 	a.n = 1;
 	a.slot[0] = DB_SLOT(qp->db_slot);
@@ -402,6 +412,7 @@ obj_qp_destroy_all(struct session *s)
 		do {
 			qp = handles_next(&s->db_slots[engine], &pos);
 			if (qp != NULL) {
+				obj_mcast_detach_all(s, qp);
 				batch[a.n] = qp;
 				a.slot[a.n] = DB_SLOT(qp->db_slot);
 				a.qp[a.n++] = qp->qp;

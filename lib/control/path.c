@@ -102,6 +102,8 @@ path_resolve(struct session *s, struct request *r, const struct uroce_ah_attr *a
 void
 path_make(struct session *s, const struct uroce_ah_attr *av, const uint8_t mac[6], uint16_t pkey, struct tp_path *out)
 {
+	uint8_t group[6];
+
 	memset(out, 0, sizeof(*out));
 	net_path_addr(s->port, av->sgid_index, av, mac, &out->addr);
 	out->port = s->port->index;
@@ -109,6 +111,7 @@ path_make(struct session *s, const struct uroce_ah_attr *av, const uint8_t mac[6
 	/* Another port of this daemon is a peer like any other: a QP belongs to one port and takes packets of that one
 	 * only. */
 	out->loopback = net_port_owns(s->port, av->dgid);
+	out->multicast = net_multicast_mac(av->dgid, group);
 }
 
 void

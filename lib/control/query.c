@@ -98,6 +98,9 @@ op_device_query(struct session *s, struct request *r)
 		.max_qp_init_rd_atom = UROCE_MAX_RD_ATOMIC,
 		.atomic_cap = ATOMIC_HCA,
 		.max_ah = conf->max_ah,
+		.max_mcast_grp = UROCE_MAX_MCAST_GROUPS,
+		.max_mcast_qp_attach = UROCE_MAX_MCAST_ATTACH,
+		.max_total_mcast_qp_attach = UROCE_MAX_MCAST_GROUPS * UROCE_MAX_MCAST_ATTACH,
 		.max_srq = conf->max_srq,
 		.max_srq_wr = UROCE_MAX_QP_WR,
 		.max_srq_sge = UROCE_MAX_SGE,
@@ -137,6 +140,24 @@ speed_codes(uint32_t mbps, uint32_t *speed, uint32_t *width)
 	*width = codes[i].width;
 }
 
+/** Sum of a port's key violations over the engines; it stops at its largest value (14.2.5.6). */
+static void
+violations(const struct session *s, uint32_t *bad_pkey, uint32_t *bad_qkey)
+{
+	uint64_t pkey = 0, qkey = 0;
+	unsigned int i;
+
+	for (i = 0; i < s->control->s.nb_engines; i++) {
+		const struct tp_violations *v =
+			transport_violations(engine_transport(s->control->s.engines[i]), s->port->index);
+
+		pkey += __atomic_load_n(&v->bad_pkey, __ATOMIC_RELAXED);
+		qkey += __atomic_load_n(&v->bad_qkey, __ATOMIC_RELAXED);
+	}
+	*bad_pkey = (uint32_t)RTE_MIN(pkey, (uint64_t)UINT32_MAX);
+	*bad_qkey = (uint32_t)RTE_MIN(qkey, (uint64_t)UINT32_MAX);
+}
+
 int
 op_port_query(struct session *s, struct request *r)
 {
@@ -160,6 +181,7 @@ op_port_query(struct session *s, struct request *r)
 		if (p->pkeys[i] != 0)
 			p->pkey_tbl_len = i + 1;
 	}
+	violations(s, &p->bad_pkey_cntr, &p->qkey_viol_cntr);
 	memcpy(p->mac, s->port->mac, sizeof(p->mac));
 	speed_codes(mbps, &p->active_speed, &p->active_width);
 	return 0;

@@ -20,12 +20,6 @@ struct op {
 	uint8_t max_fds;
 };
 
-static int
-unsupported(struct session *s, struct request *r)
-{
-	return req_fail(r, EOPNOTSUPP, "not supported by this version of uroced");
-}
-
 static const struct op ops[CTL_OPS] = {
 	[CTL_HELLO] = { "HELLO", op_hello, false, 1 },
 	[CTL_DEVICE_GET] = { "DEVICE_GET", op_device_get, false, 0 },
@@ -52,8 +46,8 @@ static const struct op ops[CTL_OPS] = {
 	[CTL_QP_DESTROY] = { "QP_DESTROY", op_qp_destroy, true, 0 },
 	[CTL_AH_CREATE] = { "AH_CREATE", op_ah_create, true, 0 },
 	[CTL_AH_DESTROY] = { "AH_DESTROY", op_ah_destroy, true, 0 },
-	[CTL_MCAST_ATTACH] = { "MCAST_ATTACH", unsupported, true, 0 },
-	[CTL_MCAST_DETACH] = { "MCAST_DETACH", unsupported, true, 0 },
+	[CTL_MCAST_ATTACH] = { "MCAST_ATTACH", op_mcast_attach, true, 0 },
+	[CTL_MCAST_DETACH] = { "MCAST_DETACH", op_mcast_detach, true, 0 },
 	[CTL_MW_ALLOC] = { "MW_ALLOC", op_mw_alloc, true, 0 },
 	[CTL_MW_FREE] = { "MW_FREE", op_mw_free, true, 0 },
 	[CTL_XRCD_OPEN] = { "XRCD_OPEN", op_xrcd_open, true, 1 },

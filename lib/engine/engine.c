@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <sched.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/eventfd.h>
 #include <time.h>
 #include <unistd.h>
@@ -186,12 +187,14 @@ parts_create(struct engine *e)
 		.mrs = c->mrs,
 		.qps = c->qps,
 		.ahs = c->ahs,
+		.mcasts = c->mcasts,
 		.pool = c->pool,
 		.engine = c->id,
 		.nb_ports = c->nb_ports,
 		.socket_id = c->socket_id,
 		.clock = clock_now,
 		.event = on_event,
+		.mad = event_post_mad,
 		.handoff = c->nb_engines > 1 ? io_handoff : NULL,
 		.arg = e,
 	};
@@ -199,6 +202,7 @@ parts_create(struct engine *e)
 
 	for (uint16_t i = 0; i < c->nb_ports; i++) {
 		tc.ports[i].cc = c->cc[i];
+		memcpy(tc.ports[i].pkeys, c->ports[i]->conf.pkeys, sizeof(tc.ports[i].pkeys));
 		if (c->cc[i] != TP_CC_NONE)
 			net_port_link(c->ports[i], &tc.ports[i].mbps);
 	}

@@ -34,6 +34,7 @@ enum {
 	ENGINE_RX_BURST = 32,
 	ENGINE_MAILBOX = 1024,       /**< messages */
 	ENGINE_EVENTS = 4096,        /**< events on their way to the control thread */
+	ENGINE_MADS = 512,           /**< MADs on their way to the control thread */
 	ENGINE_HANDOFF = 4096,       /**< packets from other engines */
 	ENGINE_SPIN_TURNS = 500,     /**< idle turns before the first yield, if nobody else wants the core */
 	ENGINE_AWAKE_NS = 1000000,   /**< since the last work: no sleep before */
@@ -54,18 +55,20 @@ struct engine_config {
 	struct mr_table *mrs;
 	struct qp_table *qps;
 	struct ah_table *ahs;      /**< or NULL: no UD QPs */
+	struct mcast_table *mcasts; /**< or NULL: no multicast */
 	struct rte_rcu_qsbr *qsbr; /**< thread id @c id: online while it runs, offline while it sleeps; may be NULL */
 	struct rte_mempool *pool;
 	int socket_id;
 };
 
 /** What engines tell the control thread. */
-enum engine_event_kind { ENGINE_EV_ASYNC, ENGINE_EV_LEARNED };
+enum engine_event_kind { ENGINE_EV_ASYNC, ENGINE_EV_LEARNED, ENGINE_EV_MAD };
 struct engine_event {
 	enum engine_event_kind kind;
 	union {
 		struct tp_event async;
 		struct net_learned learned;
+		const struct tp_mad *mad; /**< good until the next engine_event_next() */
 	};
 };
 
@@ -124,6 +127,7 @@ struct engine_stats {
 	uint64_t busy_cycles, idle_cycles;
 	uint64_t rx_bursts, rx_packets, tx_packets;
 	uint64_t doorbells, mailbox, events_lost, handoff_dropped;
+	uint64_t mads_dropped;     /**< MADs that the control thread was too slow for */
 	uint64_t send_dropped;     /**< packets beside the transport (ARP, ND, ICMP) that the port didn't take */
 	uint64_t tx_stuck_dropped; /**< packets of the transport that the port didn't take for too long */
 };

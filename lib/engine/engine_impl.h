@@ -100,6 +100,10 @@ struct engine {
 	struct rte_ring *events;     /**< struct engine_event, filled */
 	struct rte_ring *free_events;
 	struct engine_event *event_pool;
+	struct rte_ring *free_mads;
+	struct tp_mad *mad_pool;
+	struct tp_mad *mad_spare;    /**< [owner] taken and not used */
+	struct tp_mad *mad_lent;     /**< [control] what the last event taken points to */
 	_Atomic uint32_t event_signalled; /**< event_fd has been written since the control thread found nothing */
 	int event_fd;
 	int kick_fd;
@@ -130,6 +134,8 @@ void mailbox_post(struct engine *e, struct engine_msg *msg);
 /* event.c */
 /** [owner] Tell the control thread. */
 void event_post(struct engine *e, const struct engine_event *ev);
+/** [owner] transport_config.mad. */
+void event_post_mad(void *engine, const struct tp_mad *mad);
 int events_create(struct engine *e);
 void events_destroy(struct engine *e);
 

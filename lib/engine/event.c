@@ -13,7 +13,7 @@
 #include "engine_impl.h"
 
 enum {
-	/** Events that only QPs, CQs and SRQs may use: whoever floods us with ARP must not make those get lost. */
+	/** Events that only QPs, CQs and SRQs may use: whoever floods us with ARP or MADs must not make those get lost. */
 	EVENTS_RESERVED = ENGINE_EVENTS / 2,
 };
 
@@ -29,10 +29,15 @@ events_create(struct engine *e)
 	e->events = engine_ring("events", ENGINE_EVENTS, e->c.socket_id, spsc);
 	e->free_events = engine_ring("free_events", ENGINE_EVENTS, e->c.socket_id, spsc);
 	e->event_pool = rte_calloc_socket("engine_events", ENGINE_EVENTS, sizeof(*e->event_pool), 0, e->c.socket_id);
-	if (e->events == NULL || e->free_events == NULL || e->event_pool == NULL)
+	e->free_mads = engine_ring("free_mads", ENGINE_MADS, e->c.socket_id, spsc);
+	e->mad_pool = rte_calloc_socket("engine_mads", ENGINE_MADS, sizeof(*e->mad_pool), 0, e->c.socket_id);
+	if (e->events == NULL || e->free_events == NULL || e->event_pool == NULL || e->free_mads == NULL ||
+	    e->mad_pool == NULL)
 		return ENOMEM;
 	for (i = 0; i < ENGINE_EVENTS; i++)
 		rte_ring_enqueue(e->free_events, &e->event_pool[i]);
+	for (i = 0; i < ENGINE_MADS; i++)
+		rte_ring_enqueue(e->free_mads, &e->mad_pool[i]);
 	return 0;
 }
 
@@ -44,19 +49,20 @@ events_destroy(struct engine *e)
 	rte_free(e->events);
 	rte_free(e->free_events);
 	rte_free(e->event_pool);
+	rte_free(e->free_mads);
+	rte_free(e->mad_pool);
 }
 
-void
-event_post(struct engine *e, const struct engine_event *ev)
+/** @return false: there is no room for it. */
+static bool
+post(struct engine *e, const struct engine_event *ev)
 {
 	const uint64_t one = 1;
 	void *slot;
 
-	if ((ev->kind == ENGINE_EV_LEARNED && rte_ring_count(e->free_events) <= EVENTS_RESERVED) ||
-	    rte_ring_dequeue(e->free_events, &slot) != 0) {
-		e->stats.events_lost++;
-		return;
-	}
+	if ((ev->kind != ENGINE_EV_ASYNC && rte_ring_count(e->free_events) <= EVENTS_RESERVED) ||
+	    rte_ring_dequeue(e->free_events, &slot) != 0)
+		return false;
 	*(struct engine_event *)slot = *ev;
 	rte_ring_enqueue(e->events, slot);
 	/* A full fence: either we see that the control thread found nothing, or it sees this event. */
@@ -65,6 +71,35 @@ event_post(struct engine *e, const struct engine_event *ev)
 		while (write(e->event_fd, &one, sizeof(one)) < 0 && errno == EINTR)
 			;
 	}
+	return true;
+}
+
+void
+event_post(struct engine *e, const struct engine_event *ev)
+{
+	if (!post(e, ev))
+		e->stats.events_lost++;
+}
+
+/*
+ * A MAD is copied into one of a few slots of its own: they are large. The slot comes back from the control thread, which
+ * is the ring's only producer; so one that has no event to go with is kept for the next.
+ */
+void
+event_post_mad(void *engine, const struct tp_mad *mad)
+{
+	struct engine *e = engine;
+	struct engine_event ev = { .kind = ENGINE_EV_MAD };
+	void *slot = e->mad_spare;
+
+	if (slot == NULL && rte_ring_dequeue(e->free_mads, &slot) != 0) {
+		e->stats.mads_dropped++;
+		return;
+	}
+	*(struct tp_mad *)slot = *mad;
+	ev.mad = slot;
+	e->mad_spare = post(e, &ev) ? NULL : slot;
+	e->stats.mads_dropped += e->mad_spare != NULL;
 }
 
 int
@@ -82,6 +117,8 @@ event_take(struct engine *e, struct engine_event *ev)
 		return false;
 	*ev = *(struct engine_event *)slot;
 	rte_ring_enqueue(e->free_events, slot);
+	if (ev->kind == ENGINE_EV_MAD)
+		e->mad_lent = (struct tp_mad *)(uintptr_t)ev->mad;
 	return true;
 }
 
@@ -90,6 +127,9 @@ engine_event_next(struct engine *e, struct engine_event *ev)
 {
 	uint64_t n;
 
+	if (e->mad_lent != NULL)
+		rte_ring_enqueue(e->free_mads, e->mad_lent);
+	e->mad_lent = NULL;
 	if (event_take(e, ev))
 		return true;
 	while (read(e->event_fd, &n, sizeof(n)) < 0 && errno == EINTR)

@@ -291,6 +291,10 @@ net_learn(struct net_port *p, const struct net_learned *l, uint64_t now_ns)
 	struct neigh_table *t = p->priv->neigh;
 	struct neigh *n;
 
+	if (l->kind == NET_LEARNED_QUERY) {
+		groups_query(p, l, now_ns);
+		return;
+	}
 	if (p->shared || !mac_is_unicast(l->mac))
 		return;
 	n = neigh_find(t, l->gid);
@@ -306,7 +310,7 @@ net_port_poll(struct net_port *p, uint64_t now_ns)
 {
 	struct neigh_table *t = p->priv->neigh;
 	struct neigh *n, *tmp;
-	uint64_t next = UINT64_MAX;
+	uint64_t next = groups_poll(p, now_ns);
 	int rc;
 
 	RTE_TAILQ_FOREACH_SAFE(n, &t->active, list_next, tmp)

@@ -3,7 +3,7 @@
  * @file
  * Ports: ethdevs, their addresses (GIDs), neighbours (ARP, ND), ICMP echo, the kernel beside us.
  *
- * Owns: struct net_port, one per verbs device; its GID table and its neighbour table.
+ * Owns: struct net_port, one per verbs device; its GID table, its neighbour table and the multicast groups it has joined.
  *
  * Two kinds of port. An *own* port has its interface for itself (a PCI NIC, memif, tap, ring): we answer ARP, ND and
  * ICMP echo and resolve neighbours by our own requests. A *shared* port (net_af_packet, net_af_xdp) shares the
@@ -13,8 +13,8 @@
  * 4791 and passes everything else.
  *
  * Threads: [control] the control thread; [engine] any engine lcore. The neighbour table belongs to the control
- * thread: address handles are resolved before engines see them. What an engine learns (ARP and ND replies) goes to the
- * control thread as struct net_learned.
+ * thread: address handles are resolved before engines see them. What an engine learns (ARP and ND replies, routers' questions
+ * about groups) goes to the control thread as struct net_learned.
  */
 #ifndef UROCE_NET_H
 #define UROCE_NET_H
@@ -34,6 +34,7 @@ enum {
 	NET_RESOLVE_INTERVAL_MS = 200,
 	NET_NEIGH_MAX = 4096,         /**< neighbour entries per port */
 	NET_NEIGH_PENDING_MAX = 1024, /**< resolutions under way per port */
+	NET_GROUPS_MAX = UROCE_MAX_MCAST_GROUPS, /**< multicast groups joined per port */
 };
 
 /** An address with its prefix. IPv4 addresses are IPv4-mapped: this is the GID as well. */
@@ -100,16 +101,23 @@ bool net_port_owns(const struct net_port *p, const uint8_t gid[16]);
 /** [control] Link state of the ethdev; @p speed_mbps may be NULL. */
 bool net_port_link(const struct net_port *p, uint32_t *speed_mbps);
 
-/** What an engine learned about a neighbour from a packet. */
+/** What an engine learned from a packet. */
+enum net_learned_kind {
+	NET_LEARNED_NEIGH = 0, /**< a neighbour's MAC address */
+	NET_LEARNED_QUERY,     /**< a router wants to know which multicast groups have members here */
+};
 struct net_learned {
+	enum net_learned_kind kind;
 	uint16_t port;
 	uint8_t mac[6];
-	uint8_t gid[16];
+	uint8_t gid[16];       /**< the neighbour; QUERY: the group, or in the address family's zero address: all of them */
+	bool ipv6, old;        /**< QUERY: by MLD, not IGMP; by its older version (IGMPv2, MLDv1) */
+	uint32_t max_delay_ms; /**< QUERY: answer within this */
 };
 
 /** Counters of lib/net, per port and engine. */
 #define NET_COUNTERS(X) \
-	X(rx_arp) \
+	X(rx_arp) X(rx_mcast_query) \
 	X(rx_nd) X(rx_icmp_echo) X(rx_ignored) X(rx_malformed) X(tx_arp_reply) X(tx_nd_advert) X(tx_icmp_reply)
 struct net_counters {
 #define NET_X(name) uint64_t name;
@@ -150,9 +158,20 @@ int net_resolve(struct net_port *p, unsigned int sgid_index, const uint8_t dgid[
 		net_resolved_fn done, void *arg);
 /** [control] Cancel what was begun with @p arg; its callback isn't called any more. */
 void net_resolve_cancel(struct net_port *p, void *arg);
+/* ---- Multicast groups [control] ---- */
+/**
+ * [control] Receive what is sent to @p mgid, an IPv6 or IPv4-mapped multicast address. Joins are counted: each needs a
+ * net_group_leave(). On own ports the NIC's filter is opened and the network's routers and switches are told (IGMPv3 and MLDv2,
+ * or the version before where there are older routers); on shared ports the kernel does that.
+ * @return 0; EINVAL (no multicast address), ENOSPC (NET_GROUPS_MAX), ENOMEM, on shared ports what the kernel says.
+ */
+int net_group_join(struct net_port *p, const uint8_t mgid[16], uint64_t now_ns);
+/** [control] @return 0; EINVAL (not joined). */
+int net_group_leave(struct net_port *p, const uint8_t mgid[16], uint64_t now_ns);
+
 /** [control] An engine learned this. */
 void net_learn(struct net_port *p, const struct net_learned *l, uint64_t now_ns);
-/** [control] Retries and timeouts. @return when to call again at the latest, UINT64_MAX: nothing under way. */
+/** [control] Retries and timeouts of resolutions, reports of groups. @return when to call again at the latest, UINT64_MAX: nothing under way. */
 uint64_t net_port_poll(struct net_port *p, uint64_t now_ns);
 
 /**

@@ -383,9 +383,8 @@ start(struct opening *o)
 	if (rc != 0)
 		return fail(o, "ethdev %s does not start: %s; EAL's log says more", p->conf.ethdev, rte_strerror(-rc));
 	p->priv->started = true;
-	/* Solicitations come to multicast addresses. A PMD without the call (memif, ring) has no filter that could stop
-	 * them. */
-	if (!p->shared && rte_eth_allmulticast_enable(p->port_id) != 0)
+	/* A PMD that takes none of these (memif, ring) has no filter that could stop anything. */
+	if (!p->shared && groups_program_nic(p) != 0)
 		rte_eth_promiscuous_enable(p->port_id);
 	return 0;
 }
@@ -498,6 +497,7 @@ net_port_close(struct net_port *p)
 		return;
 	priv = p->priv;
 	neigh_table_destroy(priv->neigh);
+	groups_clear(p);
 	if (priv->started) {
 		rte_eth_dev_stop(p->port_id);
 		quiesce_interrupts();

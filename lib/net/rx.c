@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * Packets that are not RoCE v2, on a port of our own: ARP, neighbour discovery and ICMP echo.
+ * Packets that are not RoCE v2, on a port of our own: ARP, neighbour discovery, ICMP echo, and routers' questions about groups.
  *
  * Answers are made in place of the questions. Everything is input from strangers: lengths are checked before fields,
  * checksums before meaning, and no answer is sent that is larger than its question by more than one ND option, to a
@@ -17,6 +17,8 @@ enum {
 	NA_SOLICITED = 1 << 30,
 	NA_OVERRIDE = 1 << 29,
 	VLAN_VID = 0x0fff,
+	IPPROTO_NUM_HOP_BY_HOP = 0,
+	HBH_BYTES = 8, /* the shortest hop-by-hop options header */
 };
 
 /** What is known of the packet at hand. */
@@ -66,6 +68,7 @@ learn(struct rx *r, const uint8_t gid[16], const uint8_t mac[6])
 {
 	if (!mac_is_unicast(mac) || !gid_is_host(gid) || net_port_owns(r->p, gid))
 		return;
+	r->learned->kind = NET_LEARNED_NEIGH;
 	r->learned->port = r->p->index;
 	memcpy(r->learned->gid, gid, sizeof(r->learned->gid));
 	memcpy(r->learned->mac, mac, sizeof(r->learned->mac));
@@ -175,6 +178,29 @@ rx_icmp(struct rx *r, uint32_t total, uint32_t ihl)
 	return NET_REPLY;
 }
 
+/* ---- Routers that ask for members of groups: the control thread answers, in its time ---- */
+/**
+ * Only from on link: TTL 1 says that nobody has forwarded it (RFC 3376, 9.1 leaves the check to us; RFC 3810, 5.1.14 demands
+ * it), and only to a group.
+ */
+static enum net_action
+rx_igmp(struct rx *r, uint32_t total, uint32_t ihl)
+{
+	const uint8_t *ip = r->l3, *igmp = ip + ihl;
+	uint32_t len = total - ihl;
+
+	if (len < IGMP_BYTES || pkt_sum_finish(pkt_sum(igmp, len, 0)) != 0)
+		return malformed(r);
+	if (igmp[0] != IGMP_QUERY || ip[8] != 1 || (ip[16] & 0xf0) != 0xe0)
+		return ignored(r);
+	if (!group_parse_igmp(igmp, len, r->learned))
+		return malformed(r);
+	r->c->rx_mcast_query++;
+	r->learned->port = r->p->index;
+	*r->has_learned = true;
+	return NET_DROP;
+}
+
 static enum net_action
 rx_ipv4(struct rx *r)
 {
@@ -187,6 +213,8 @@ rx_ipv4(struct rx *r)
 	total = wire_get16(ip + 2);
 	if (ihl < WIRE_IPV4_BYTES || total < ihl || total > r->l3_bytes || pkt_sum_finish(pkt_sum(ip, ihl, 0)) != 0)
 		return malformed(r);
+	if (ip[9] == IPPROTO_NUM_IGMP && (wire_get16(ip + 6) & IPV4_FLAGS_FRAGMENT) == 0)
+		return rx_igmp(r, total, ihl);
 	/* Options would have to be turned round as well (RFC 1122, 3.2.2.6): nobody needs that. */
 	if (ihl != WIRE_IPV4_BYTES || ip[9] != IPPROTO_NUM_ICMP || (wire_get16(ip + 6) & IPV4_FLAGS_FRAGMENT) != 0)
 		return ignored(r);
@@ -298,6 +326,34 @@ rx_echo6(struct rx *r, uint32_t len)
 	return NET_REPLY;
 }
 
+/** A packet with hop-by-hop options: of those only MLD's queries are for us (RFC 3810, 5). */
+static enum net_action
+rx_hop_by_hop(struct rx *r, uint32_t len)
+{
+	const uint8_t *ip = r->l3, *opt = ip + WIRE_IPV6_BYTES, *icmp;
+	uint32_t opt_bytes;
+
+	if (len < HBH_BYTES)
+		return malformed(r);
+	opt_bytes = (opt[1] + 1u) * 8;
+	if (opt[0] != IPPROTO_NUM_ICMP6)
+		return ignored(r);
+	if (len < opt_bytes + ICMP_BYTES)
+		return malformed(r);
+	icmp = opt + opt_bytes;
+	len -= opt_bytes;
+	if (pkt_sum_finish(pkt_sum(icmp, len, pkt_sum_pseudo6(ip, len, IPPROTO_NUM_ICMP6))) != 0)
+		return malformed(r);
+	if (icmp[0] != MLD_QUERY || ip[7] != 1 || !gid_is_link_local(ip + 8) || ip[24] != 0xff)
+		return ignored(r);
+	if (!group_parse_mld(icmp, len, r->learned))
+		return malformed(r);
+	r->c->rx_mcast_query++;
+	r->learned->port = r->p->index;
+	*r->has_learned = true;
+	return NET_DROP;
+}
+
 static enum net_action
 rx_ipv6(struct rx *r)
 {
@@ -309,6 +365,8 @@ rx_ipv6(struct rx *r)
 	len = wire_get16(ip + 4);
 	if (len > r->l3_bytes - WIRE_IPV6_BYTES)
 		return malformed(r);
+	if (ip[6] == IPPROTO_NUM_HOP_BY_HOP)
+		return rx_hop_by_hop(r, len);
 	if (ip[6] != IPPROTO_NUM_ICMP6)
 		return ignored(r);
 	if (len < ICMP_BYTES || pkt_sum_finish(pkt_sum(icmp, len, pkt_sum_pseudo6(ip, len, IPPROTO_NUM_ICMP6))) != 0)

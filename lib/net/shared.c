@@ -72,10 +72,37 @@ ops_trigger(void *kernel, const uint8_t dgid[16])
 	(void)rc;
 }
 
+/** A socket of its own for each group: the kernel allows a socket few (net.ipv4.igmp_max_memberships). */
+static int
+ops_join(void *kernel, const uint8_t mgid[16])
+{
+	const struct net_kernel *k = kernel;
+	struct ip_mreqn m4 = { .imr_ifindex = (int)k->ifindex };
+	struct ipv6_mreq m6 = { .ipv6mr_interface = k->ifindex };
+	bool v4 = gid_is_ipv4(mgid);
+	int fd = socket(v4 ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	int rc, e;
+
+	if (fd < 0)
+		return -1;
+	memcpy(&m4.imr_multiaddr, mgid + 12, sizeof(m4.imr_multiaddr));
+	memcpy(&m6.ipv6mr_multiaddr, mgid, sizeof(m6.ipv6mr_multiaddr));
+	rc = v4 ? setsockopt(fd, IPPROTO_IP, IP_ADD_MEMBERSHIP, &m4, sizeof(m4))
+		: setsockopt(fd, IPPROTO_IPV6, IPV6_JOIN_GROUP, &m6, sizeof(m6));
+	if (rc != 0) {
+		e = errno;
+		close(fd);
+		errno = e;
+		return -1;
+	}
+	return fd;
+}
+
 static const struct kernel_ops real_kernel = {
 	.route = ops_route,
 	.neigh = ops_neigh,
 	.trigger = ops_trigger,
+	.join = ops_join,
 };
 
 /* ---- Sockets ---- */

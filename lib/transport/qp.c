@@ -428,6 +428,8 @@ qp_modify(struct transport *tp, struct qp *qp, const struct uroce_qp_attr *attr,
 	if (qp_modify_check(qp->type, from, attr, mask, UROCE_MTU_4096, &why) != 0 ||
 	    ((mask & UROCE_QP_AV) && path == NULL))
 		return EINVAL;
+	if ((mask & UROCE_QP_PKEY_INDEX) && tp->c.ports[qp->port].pkeys[attr->pkey_index] == 0)
+		return EINVAL;
 	if ((mask & UROCE_QP_AV) && path->port >= tp->c.nb_ports)
 		return EINVAL;
 	if ((mask & UROCE_QP_MAX_DEST_RD_ATOMIC) && set_max_dest_rd_atomic(qp, attr->max_dest_rd_atomic) != 0)
@@ -442,6 +444,8 @@ qp_modify(struct transport *tp, struct qp *qp, const struct uroce_qp_attr *attr,
 		if (qp_sends(qp))
 			qp_activate(tp, qp);
 	}
+	if (mask & (UROCE_QP_AV | UROCE_QP_PKEY_INDEX))
+		qp->pkey = tp->c.ports[qp->port].pkeys[qp->attr.pkey_index];
 	if (mask & UROCE_QP_STATE)
 		enter(tp, qp, from, to, mask);
 	return 0;

@@ -217,7 +217,7 @@ struct qp {
 	uint32_t dest_qpn;
 	uint32_t access;       /**< qp_access_flags */
 	uint16_t port, pkey;
-	bool loopback, sig_all, comm_est, last_wqe_told, sqd_told;
+	bool loopback, multicast, sig_all, comm_est, last_wqe_told, sqd_told;
 	bool on_active, on_ack, watched;
 	TAILQ_ENTRY(qp) active_link, ack_link;
 	uint64_t last_work_ns;
@@ -303,6 +303,7 @@ TAILQ_HEAD(tp_qp_list, qp);
 struct transport {
 	struct transport_config c;
 	struct tp_counters counters;
+	struct tp_violations violations[UROCE_MAX_PORTS];
 	uint64_t now_ns;
 	struct tp_qp_list active, ack;
 	uint32_t nb_active, nb_qps;
@@ -333,6 +334,8 @@ void qp_reply_later(struct transport *tp, struct qp *qp);
 /** Take @p qp off both lists and stop its timer. */
 void qp_unlist(struct transport *tp, struct qp *qp);
 struct rte_mbuf *tp_mbuf_refill(struct transport *tp);
+/** A packet that is for @p qp, which is this transport's: check it and hand it to the service. */
+void transport_to_qp(struct transport *tp, struct qp *qp, uint16_t port, const struct wire_pkt *p);
 
 /* ---- qp_table.c ---- */
 /** @return 0 or ENOMEM. Sets qpn and slot. */
@@ -427,6 +430,16 @@ const struct tp_ah *ah_get(const struct ah_table *t, uint32_t handle, uint32_t p
 /** Send a UD message. @return packets sent: 0 if it has to wait or the WQE turned out bad. */
 uint32_t ud_send(struct transport *tp, struct qp *qp, struct tp_swqe *w);
 void ud_rx(struct transport *tp, struct qp *qp, const struct wire_pkt *p);
+
+/* ---- mcast.c ---- */
+/** A packet for the multicast QPN whose ICRC is good. */
+void mcast_rx(struct transport *tp, uint16_t port, const struct wire_pkt *p);
+/** @p qp has sent this to a group: copies for members on this host. */
+void mcast_loop(struct transport *tp, const struct qp *qp, const struct rte_mbuf *sent);
+
+/* ---- gsi.c ---- */
+/** A packet for QP 1 whose ICRC is good. */
+void gsi_rx(struct transport *tp, uint16_t port, const struct wire_pkt *p);
 
 /* ---- read_atomic.c ---- */
 /** Requests with the expected PSN: executed, remembered, answered later; or refused. */
@@ -659,6 +672,27 @@ qp_set_state(struct qp *qp, enum uroce_qp_state s)
 {
 	qp->state = s;
 	atomic_store_explicit(&qp->shared->state, s, memory_order_release);
+}
+
+/** 10.9.3: equal but for the membership bit, not the invalid key, and not both limited members. */
+static inline bool
+pkey_match(uint16_t a, uint16_t b)
+{
+	return ((a ^ b) & 0x7fff) == 0 && (a & 0x7fff) != 0 && ((a | b) & 0x8000) != 0;
+}
+
+static inline void
+count_bad_pkey(struct transport *tp, uint16_t port)
+{
+	tp->counters.rx_bad_pkey++;
+	tp->violations[port].bad_pkey++;
+}
+
+static inline void
+count_bad_qkey(struct transport *tp, uint16_t port)
+{
+	tp->counters.rx_bad_qkey++;
+	tp->violations[port].bad_qkey++;
 }
 
 /** Requests are taken in these states, responses and sending in the others. */

@@ -35,6 +35,12 @@ transport_create(const struct transport_config *c)
 		tp->sge_blocks[i] = tp->sge_block_mem + (TP_SGE_BLOCKS - 1 - i) * UROCE_MAX_SGE;
 	tp->nb_sge_blocks = TP_SGE_BLOCKS;
 	tp->c = *c;
+	for (uint16_t i = 0; i < c->nb_ports; i++) {
+		static const uint16_t none[UROCE_MAX_PKEYS];
+
+		if (memcmp(c->ports[i].pkeys, none, sizeof(none)) == 0)
+			tp->c.ports[i].pkeys[0] = WIRE_PKEY_DEFAULT;
+	}
 	TAILQ_INIT(&tp->active);
 	TAILQ_INIT(&tp->ack);
 	wheel_init(&tp->wheel, 0);
@@ -72,6 +78,12 @@ const struct tp_counters *
 transport_counters(const struct transport *tp)
 {
 	return &tp->counters;
+}
+
+const struct tp_violations *
+transport_violations(const struct transport *tp, uint16_t port)
+{
+	return &tp->violations[port];
 }
 
 void
@@ -196,13 +208,6 @@ verdict_counter(struct tp_counters *c, enum wire_verdict v)
 	}
 }
 
-/* 10.9.3: equal but for the membership bit, not the invalid key, and not both limited members. */
-static inline bool
-pkey_match(uint16_t a, uint16_t b)
-{
-	return ((a ^ b) & 0x7fff) == 0 && (a & 0x7fff) != 0 && ((a | b) & 0x8000) != 0;
-}
-
 /* From the peer's address to ours, as the QP's AV has them (9.6.1.1.1). */
 static inline bool
 address_match(const struct qp *qp, const struct wire_pkt *p)
@@ -247,7 +252,7 @@ rx_to_qp(struct transport *tp, struct qp *qp, uint16_t port, const struct wire_p
 		return;
 	}
 	if (unlikely(!pkey_match(p->bth.pkey, qp->pkey))) {
-		tp->counters.rx_bad_pkey++;
+		count_bad_pkey(tp, port);
 		return;
 	}
 	if (unlikely(port != qp->port || (qp->service != WIRE_UD && !address_match(qp, p)))) {
@@ -274,17 +279,28 @@ rx_to_qp(struct transport *tp, struct qp *qp, uint16_t port, const struct wire_p
 		uc_rx(tp, qp, p);
 }
 
+void
+transport_to_qp(struct transport *tp, struct qp *qp, uint16_t port, const struct wire_pkt *p)
+{
+	rx_to_qp(tp, qp, port, p);
+}
+
 /* A packet on its way through a batch. */
 struct rx_slot {
 	struct wire_pkt p;
-	struct qp *qp; /* NULL: done with */
+	struct qp *qp; /* NULL: none */
+	bool good;     /* nothing is wrong with the packet itself */
 };
 
-/* A CNP may well come when its QP's work is done and the QP gone. */
+/* A good packet for a number that no QP of the table has. A CNP may well come when its QP's work is done and the QP gone. */
 static void
-rx_no_qp(struct transport *tp, const struct wire_pkt *p)
+rx_no_qp(struct transport *tp, uint16_t port, const struct wire_pkt *p)
 {
-	if (p->op->flags & WIRE_F_CNP) {
+	if (p->bth.dqpn == WIRE_QPN_GSI && tp->c.mad != NULL) {
+		gsi_rx(tp, port, p);
+	} else if (p->bth.dqpn == WIRE_QPN_MULTICAST) {
+		mcast_rx(tp, port, p);
+	} else if (p->op->flags & WIRE_F_CNP) {
 		tp->counters.rx_cnp++;
 		tp->counters.rp_cnp_ignored++;
 	} else {
@@ -301,6 +317,7 @@ rx_parse(struct transport *tp, uint16_t port, struct rte_mbuf *m, bool trusted, 
 	enum wire_verdict v;
 
 	s->qp = NULL;
+	s->good = false;
 	if (unlikely(m->nb_segs != 1)) {
 		tp->counters.rx_multi_segment++;
 		return true;
@@ -321,11 +338,10 @@ rx_parse(struct transport *tp, uint16_t port, struct rte_mbuf *m, bool trusted, 
 	    wire_parse(rte_pktmbuf_mtod(m, uint8_t *), m->data_len, true, &s->p) != WIRE_OK) {
 		tp->counters.rx_icrc_encapsulated++;
 		s->qp = NULL;
-	} else if (unlikely(s->qp == NULL)) {
-		rx_no_qp(tp, &s->p);
-	} else {
-		rte_prefetch0(s->qp);
+		return true;
 	}
+	s->good = true;
+	rte_prefetch0(s->qp);
 	return true;
 }
 
@@ -366,8 +382,11 @@ rx_batch(struct transport *tp, uint16_t port, struct rte_mbuf **pkts, uint16_t n
 	for (uint16_t i = 0; i < nb_done; i++) {
 		struct qp *qp = slots[i].qp;
 
-		if (qp == NULL)
+		if (unlikely(qp == NULL)) {
+			if (slots[i].good)
+				rx_no_qp(tp, trusted ? done[i]->port : port, &slots[i].p);
 			continue;
+		}
 		if (likely(qp->tp == tp))
 			rx_to_qp(tp, qp, trusted ? done[i]->port : port, &slots[i].p);
 		else if (rx_handoff(tp, port, done[i], trusted, qp))

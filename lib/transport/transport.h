@@ -72,6 +72,7 @@ enum tp_vendor_err {
 	X(rx_unknown_qp) X(rx_wrong_service) X(rx_wrong_state) X(rx_bad_pkey) X(rx_bad_qkey) X(rx_bad_address) \
 	X(rx_ud_no_wqe) X(rx_uc_no_wqe) X(srq_no_sges) X(rx_uc_gap) X(rx_uc_rest) X(rx_ud_length) \
 	X(rx_ghost_ack) X(rx_bad_response) X(rx_response_ignored) X(rx_duplicate_dropped) X(rx_nak_ignored) \
+	X(rx_mads) X(rx_mad_length) X(rx_mcast) X(rx_mcast_no_group) X(mcast_loop_dropped) \
 	X(rx_cnp) X(np_ecn_marked_roce_packets) X(np_cnp_sent) X(rp_cnp_handled) X(rp_cnp_ignored) \
 	X(tail_loss_probes) X(rx_handoff) X(rx_handoff_dropped) \
 	X(rx_write_requests) X(rx_read_requests) X(rx_atomic_requests) X(rx_send_requests) \
@@ -116,6 +117,7 @@ struct tp_path {
 	uint16_t port;         /**< index of the port */
 	uint16_t pkey;         /**< the value of the QP's pkey_index; of an AH: WIRE_PKEY_DEFAULT */
 	bool loopback;         /**< the destination is one of this daemon's own addresses: the packets stay here */
+	bool multicast;        /**< the destination is a group: members on this host get a copy beside the one that leaves */
 };
 
 struct ah_table;
@@ -132,6 +134,23 @@ int ah_create(struct ah_table *t, uint32_t pd, const struct tp_path *path, uint3
 /** [control] @return 0; EINVAL (unknown or stale handle). */
 int ah_destroy(struct ah_table *t, uint32_t handle);
 
+/* ---- Multicast groups and who is attached, shared by all engines ---- */
+struct mcast_table;
+/** [control] @param qsbr  What engines report to; NULL for a single-threaded user. @return NULL with errno set. */
+struct mcast_table *mcast_table_create(struct rte_rcu_qsbr *qsbr);
+void mcast_table_destroy(struct mcast_table *t);
+uint32_t mcast_table_groups(const struct mcast_table *t);
+/** @return attachments, of all groups together. */
+uint32_t mcast_table_attached(const struct mcast_table *t);
+/**
+ * [control] Datagrams for @p mgid that arrive on @p port or are sent there by this host reach QP @p qpn too, which must be
+ * detached before it is destroyed. Attaching twice is attaching once.
+ * @return 0; ENOMEM (no memory, UROCE_MAX_MCAST_GROUPS, UROCE_MAX_MCAST_ATTACH).
+ */
+int mcast_attach(struct mcast_table *t, uint16_t port, const uint8_t mgid[16], uint32_t qpn);
+/** [control] Engines may deliver to it for the rest of their turn. @return 0; EINVAL (not attached). */
+int mcast_detach(struct mcast_table *t, uint16_t port, const uint8_t mgid[16], uint32_t qpn);
+
 /* ---- A transport ---- */
 /** How QPs of a port react to congestion. */
 enum tp_cc {
@@ -146,12 +165,38 @@ const char *tp_cc_name(enum tp_cc cc);
 struct tp_port_config {
 	enum tp_cc cc; /**< packets of QPs that it controls are sent as ECT(0) */
 	uint32_t mbps; /**< speed; 0: unknown */
+	uint16_t pkeys[UROCE_MAX_PKEYS]; /**< the P_Key table; 0: unused; all 0: WIRE_PKEY_DEFAULT alone */
 };
+
+/* ---- The GSI: QP 1, which has no struct qp. What comes for it is handed out, what goes out is only built here ---- */
+enum { TP_MAD_BYTES = 256 };
+/** A MAD that came for QP 1, with a valid ICRC, Q_Key and P_Key. Whether its addresses make sense is the taker's matter. */
+struct tp_mad {
+	uint16_t port;
+	uint16_t pkey;          /**< of the port's table: what an answer must carry */
+	uint32_t src_qpn;
+	uint32_t flow_label;    /**< of IPv6 */
+	uint8_t sgid[16], dgid[16];
+	uint8_t smac[6];
+	uint16_t vlan_tci;      /**< 0: untagged */
+	uint8_t traffic_class;  /**< without ECN, which belongs to the network */
+	uint8_t hop_limit;      /**< what the routers on the way left of it */
+	uint8_t data[TP_MAD_BYTES];
+};
+/**
+ * [any] Build the packet that carries @p mad from QP 1 to QP 1 along @p a, whose sport may be 0.
+ * @param frame  Room for WIRE_MAX_HDR_BYTES + TP_MAD_BYTES + WIRE_ICRC_BYTES.
+ * @param psn  QP 1 counts its packets like every UD QP.
+ * @return bytes.
+ */
+uint32_t gsi_build(uint8_t *frame, const struct wire_addr *a, uint16_t pkey, uint32_t psn,
+		   const uint8_t mad[TP_MAD_BYTES]);
 
 struct transport_config {
 	struct mr_table *mrs;
 	struct qp_table *qps;
 	struct ah_table *ahs;      /**< NULL: UD QPs can't send */
+	struct mcast_table *mcasts; /**< NULL: no groups */
 	struct rte_mempool *pool;  /**< data room for WIRE_MAX_FRAME_BYTES behind RTE_PKTMBUF_HEADROOM */
 	unsigned int engine;       /**< this transport's number, below UROCE_MAX_ENGINES */
 	uint16_t nb_ports;         /**< at most UROCE_MAX_PORTS */
@@ -161,6 +206,8 @@ struct transport_config {
 	uint64_t (*clock)(void *arg);
 	/** Called on the engine's thread for each asynchronous event. */
 	void (*event)(void *arg, const struct tp_event *ev);
+	/** Called on the engine's thread for each MAD for QP 1; NULL: there is no QP 1. */
+	void (*mad)(void *arg, const struct tp_mad *mad);
 	/** A packet for a QP of another engine, unchecked; takes ownership. NULL: such packets are dropped. */
 	void (*handoff)(void *arg, unsigned int engine, uint16_t port, struct rte_mbuf *m, bool trusted);
 	void *arg;
@@ -197,6 +244,12 @@ struct tp_txvec *transport_tx(struct transport *tp, uint16_t port);
 struct tp_txvec *transport_loop(struct transport *tp);
 
 const struct tp_counters *transport_counters(const struct transport *tp);
+/** Key violations of a port: struct ibv_port_attr has them. */
+struct tp_violations {
+	uint64_t bad_pkey, bad_qkey;
+};
+/** [any] */
+const struct tp_violations *transport_violations(const struct transport *tp, uint16_t port);
 
 /* ---- CQs ---- */
 struct cq_params {

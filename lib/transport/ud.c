@@ -20,6 +20,7 @@ use_ah(struct transport *tp, struct qp *qp, uint32_t handle)
 		qp->tmpl_ah = handle;
 		qp->tmpl = ah->tmpl;
 		qp->loopback = ah->path.loopback;
+		qp->multicast = ah->path.multicast;
 	}
 	return true;
 }
@@ -49,6 +50,8 @@ ud_send(struct transport *tp, struct qp *qp, struct tp_swqe *w)
 		return 0;
 	}
 	tp_finish(tp, qp, &o, &b, w->length);
+	if (unlikely(qp->multicast) && b.dqpn == WIRE_QPN_MULTICAST)
+		mcast_loop(tp, qp, o.m);
 	requester_sent(tp, qp, w, 1);
 	return 1;
 }
@@ -71,7 +74,7 @@ ud_rx(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 	uint8_t grh[WIRE_GRH_BYTES], status, verr = TP_VERR_NONE;
 
 	if (wire_get32(p->bthp + p->op->off_deth) != qp->qkey) {
-		tp->counters.rx_bad_qkey++;
+		count_bad_qkey(tp, qp->port);
 		return;
 	}
 	if (p->payload_bytes > UINT32_C(1) << qp->mtu_shift) {

@@ -49,7 +49,10 @@ enum {
 #define WIRE_ETHERTYPE_IPV6 0x86dd
 #define WIRE_ETHERTYPE_VLAN 0x8100
 #define WIRE_ETHERTYPE_ARP 0x0806
+#define WIRE_QPN_GSI 1u
 #define WIRE_QPN_MULTICAST 0xffffffu
+/** Well-known Q_Key of QP 1 (3.5.3, 10.2.5). */
+#define WIRE_QKEY_GSI 0x80010000u
 #define WIRE_PKEY_DEFAULT 0xffff
 
 /* ---- Opcodes: service in the upper three bits, operation in the lower five ---- */

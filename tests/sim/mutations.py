@@ -151,7 +151,7 @@ MUTATIONS = [Mutation(*m) for m in (
     # Admission.
     ('address-unchecked', 'transport.c', 'packets from anywhere are taken',
      'qp->service != WIRE_UD && !address_match(qp, p))', 'qp->service != WIRE_UD && qp == NULL)'),
-    ('pkey-unchecked', 'transport.c', 'packets of any P_Key are taken',
+    ('pkey-unchecked', 'tp_internal.h', 'packets of any P_Key are taken',
      'return ((a ^ b) & 0x7fff) == 0 &&', 'return ((a ^ b) & 0) == 0 &&'),
     ('service-unchecked', 'transport.c', 'packets of any service are taken',
      'WIRE_OPCODE_SERVICE(p->bth.opcode) != qp->prefix)', 'WIRE_OPCODE_SERVICE(p->bth.opcode) > 0xf0)'),

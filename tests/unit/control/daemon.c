@@ -17,20 +17,26 @@
 #include <cmocka.h>
 
 #include <rte_eal.h>
+#include <rte_eth_ring.h>
 #include <rte_launch.h>
 #include <rte_lcore.h>
 #include <rte_mbuf.h>
 #include <rte_rcu_qsbr.h>
+#include <rte_ring.h>
 
 #include "daemon.h"
 #include "mem.h"
 
+enum { WIRE_PACKETS = 1024 };
+
 static struct uroced_config conf;
+static struct rte_ring *to_daemon, *from_daemon;
 static struct rte_mempool *pool;
 static struct rte_rcu_qsbr *qsbr;
 static struct mr_table *mrs;
 static struct qp_table *qps;
 static struct ah_table *ahs;
+static struct mcast_table *mcasts;
 static struct net_port *ports[1];
 static struct engine *engines[1];
 static struct control *control;
@@ -60,23 +66,33 @@ start_eal(const char *program)
 			 "error",
 			 "--file-prefix",
 			 prefix,
-			 "--vdev",
-			 "net_ring0",
 			 NULL };
 
 	snprintf(prefix, sizeof(prefix), "uroce-test-%d", (int)getpid());
-	assert_true(rte_eal_init(14, argv) >= 0);
+	assert_true(rte_eal_init(12, argv) >= 0);
+}
+
+/** The port's two ends are the test's. */
+static void
+make_wire(void)
+{
+	to_daemon = rte_ring_create("to_daemon", WIRE_PACKETS, SOCKET_ID_ANY, 0);
+	from_daemon = rte_ring_create("from_daemon", WIRE_PACKETS, SOCKET_ID_ANY, 0);
+	assert_non_null(to_daemon);
+	assert_non_null(from_daemon);
+	assert_true(rte_eth_from_rings("wire", &to_daemon, 1, &from_daemon, 1, 0) >= 0);
 }
 
 static void
 make_parts(void)
 {
-	const char *sets[] = { "port uroce0.ethdev=net_ring0", "port uroce0.addresses=198.18.0.1/24 fd00:18::1/64" };
+	const char *sets[] = { "port uroce0.ethdev=net_ring_wire", "port uroce0.addresses=198.18.0.1/24 fd00:18::1/64",
+			       "port uroce0.pkeys=0xffff 0x8001" };
 	struct engine_config ec = { .nb_engines = 1, .idle = ENGINE_IDLE_ADAPTIVE, .ports = ports, .nb_ports = 1 };
 	uint32_t max_sessions = conf.max_sessions, max_qp = conf.max_qp;
 	char err[CONFIG_ERR_BYTES];
 
-	assert_int_equal(config_load(NULL, sets, 2, &conf, err), 0);
+	assert_int_equal(config_load(NULL, sets, 3, &conf, err), 0);
 	conf.max_sessions = max_sessions;
 	conf.max_qp = max_qp;
 	snprintf(conf.socket, sizeof(conf.socket), "/tmp/uroce-test-%d.sock", (int)getpid());
@@ -88,12 +104,14 @@ make_parts(void)
 	mrs = mr_table_create(conf.max_mr, qsbr);
 	qps = qp_table_create(conf.max_qp, qsbr);
 	ahs = ah_table_create(conf.max_ah, qsbr);
+	mcasts = mcast_table_create(qsbr);
 	ports[0] = net_port_open(&conf.ports[0].net, 0, 1, pool, err, sizeof(err));
 	if (ports[0] == NULL)
 		fail_msg("%s", err);
 	ec.mrs = mrs;
 	ec.qps = qps;
 	ec.ahs = ahs;
+	ec.mcasts = mcasts;
 	ec.qsbr = qsbr;
 	ec.pool = pool;
 	engines[0] = engine_create(&ec);
@@ -104,18 +122,20 @@ make_parts(void)
 void
 daemon_start(const char *program, uint32_t max_sessions, uint32_t max_qp)
 {
-	struct control_setup setup = { &conf, engines, 1, ports, 1, NULL, NULL, NULL, NULL, NULL };
+	struct control_setup setup = { .conf = &conf, .engines = engines, .nb_engines = 1, .ports = ports, .nb_ports = 1 };
 	char err[CONFIG_ERR_BYTES];
 	int fd;
 
 	signal(SIGPIPE, SIG_IGN);
 	start_eal(program);
+	make_wire();
 	conf.max_sessions = max_sessions;
 	conf.max_qp = max_qp;
 	make_parts();
 	setup.mrs = mrs;
 	setup.qps = qps;
 	setup.ahs = ahs;
+	setup.mcasts = mcasts;
 	setup.qsbr = qsbr;
 	setup.pool = pool;
 	if (control_socket_bind(conf.socket, 0600, "", &fd, err) != 0)
@@ -132,6 +152,8 @@ daemon_start(const char *program, uint32_t max_sessions, uint32_t max_qp)
 void
 daemon_stop(void)
 {
+	struct rte_mbuf *m;
+
 	control_stop(control);
 	pthread_join(thread, NULL);
 	control_socket_remove(conf.socket);
@@ -140,12 +162,50 @@ daemon_stop(void)
 	rte_eal_mp_wait_lcore();
 	engine_destroy(engines[0]);
 	net_port_close(ports[0]);
+	while ((m = daemon_wire_take(0)) != NULL)
+		rte_pktmbuf_free(m);
 	qp_table_destroy(qps);
 	ah_table_destroy(ahs);
+	mcast_table_destroy(mcasts);
 	mr_table_destroy(mrs);
 	free(qsbr);
 	rte_mempool_free(pool);
 	rte_eal_cleanup();
+}
+
+struct rte_mempool *
+daemon_pool(void)
+{
+	return pool;
+}
+
+void
+daemon_wire_put(const void *frame, uint32_t bytes)
+{
+	struct rte_mbuf *m = rte_pktmbuf_alloc(pool);
+
+	assert_non_null(m);
+	memcpy(rte_pktmbuf_append(m, (uint16_t)bytes), frame, bytes);
+	assert_int_equal(rte_ring_enqueue(to_daemon, m), 0);
+}
+
+struct rte_mbuf *
+daemon_wire_take(unsigned int timeout_ms)
+{
+	void *m;
+
+	for (unsigned int i = 0; rte_ring_dequeue(from_daemon, &m) != 0; i++) {
+		if (i >= 10 * timeout_ms)
+			return NULL;
+		usleep(100);
+	}
+	return m;
+}
+
+const struct control *
+daemon_control(void)
+{
+	return control;
 }
 
 void
@@ -163,7 +223,8 @@ daemon_socket(void)
 struct daemon_counts
 daemon_counts(void)
 {
-	struct daemon_counts c = { .mrs = mr_table_count(mrs), .qps = qp_table_count(qps) };
+	struct daemon_counts c = { .mrs = mr_table_count(mrs), .qps = qp_table_count(qps),
+				   .attached = mcast_table_attached(mcasts) };
 	DIR *d = opendir("/proc/self/fd");
 
 	control_counts(control, &c.control);

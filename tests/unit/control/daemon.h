@@ -3,7 +3,7 @@
  * @file
  * A daemon inside the test program, and a client that speaks the control protocol by hand, well or badly.
  *
- * The daemon is the real one less main(): EAL without hugepages, one port on a ring to itself, an engine on a worker
+ * The daemon is the real one less main(): EAL without hugepages, one port whose wire the test holds, an engine on a worker
  * lcore, the control loop on a thread.
  */
 #ifndef TEST_DAEMON_H
@@ -16,7 +16,7 @@
 
 struct daemon_counts {
 	struct control_counts control;
-	uint32_t mrs, qps; /**< of the tables that engines see */
+	uint32_t mrs, qps, attached; /**< of the tables that engines see */
 	unsigned int fds;  /**< open in the process */
 };
 
@@ -27,6 +27,13 @@ const char *daemon_socket(void);
 struct daemon_counts daemon_counts(void);
 /** cmocka puts its own handlers of signals in place for each test: give SIGBUS back to the daemon. */
 void daemon_take_sigbus(void);
+/** For its counters, which are read while it runs. */
+const struct control *daemon_control(void);
+struct rte_mempool *daemon_pool(void);
+/** A frame arrives at the daemon's port. */
+void daemon_wire_put(const void *frame, uint32_t bytes);
+/** @return what the daemon sent, the caller's to free; NULL after @p timeout_ms. */
+struct rte_mbuf *daemon_wire_take(unsigned int timeout_ms);
 /** Wait until all sessions are gone. @return false after 10 s. */
 bool daemon_wait_empty(void);
 

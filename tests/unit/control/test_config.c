@@ -47,6 +47,8 @@ static const struct {
 	{ "[port uroce0]\nethdev = a\ngateway6 = 10.0.0.1\n", { ":3: ", "gateway6", "IPv6 address" } },
 	{ "[port uroce0]\nethdev = a\npkeys = 0\n", { ":3: ", "pkeys", "0xffff" } },
 	{ "[port uroce0]\nethdev = a\npkeys = 1 2 3 4 5\n", { ":3: ", "at most 4", "P_Keys" } },
+	{ "[port uroce0]\nethdev = a\npkeys = 0xffff, 8001, ffff\n", { ":3: ", "ffff", "twice" } },
+	{ "[port uroce0]\nethdev = a\npkeys = 0xffff, 0x8000\n", { ":3: ", "0x8000", "for example" } },
 	{ "[port uroce0]\nethdev = a\ncc = reno\n", { ":3: ", "cc = reno", "must be one of: none dcqcn swift" } },
 	{ "[port uroce0]\nethdev = a\nimpair = loss=2\n", { ":3: ", "impair", "loss" } },
 	{ "[daemon]\nidle = lazy\n[port uroce0]\nethdev = a\n", { ":2: ", "lazy", "poll adaptive" } },
@@ -127,7 +129,7 @@ every_key_arrives(void **state)
 		"max_qp = 2\nmax_ah = 1\nring_memory = 9\n\n[port uroce3]\nethdev = 0000:03:00.0\n"
 		"addresses =   198.18.0.1/24   fd00:18::1/64 \ngateway4 = 198.18.0.254\ngateway6 = fd00:18::fe\nvlan = "
 		"100\n"
-		"mtu = 4200\npkeys = ffff 0x8001\nrx_desc = 512\ntx_desc = 256\ncc = swift\nimpair = loss=0.5,seed=3\n");
+		"mtu = 4200\npkeys = ffff, 0x8001\nrx_desc = 512\ntx_desc = 256\ncc = swift\nimpair = loss=0.5,seed=3\n");
 	if (config_load(path, NULL, 0, &c, err) != 0)
 		fail_msg("%s", err);
 	assert_string_equal(c.socket, "/run/a.sock");

@@ -8,7 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -674,6 +677,91 @@ random_requests_change_nothing_for_others(void **state)
 	assert_daemon_well();
 }
 
+/** A UD QP in INIT. @return the status of the last step. */
+static int
+init_ud(struct peer *p, uint16_t pkey_index, uint32_t qkey)
+{
+	struct ctl_req q = peer_req(CTL_PD_ALLOC);
+	uint32_t pd, cq;
+	struct ctl_rsp r;
+	int fd = -1, rc;
+
+	rc = peer_call(p->sock, &q, NULL, 0, &r, NULL, 0);
+	if (rc != 0)
+		return rc;
+	pd = r.handle.handle;
+	q = peer_req(CTL_CQ_CREATE);
+	q.cq_create.cqe = 16;
+	rc = peer_call(p->sock, &q, NULL, 0, &r, &fd, 1);
+	if (rc != 0)
+		return rc;
+	cq = r.cq_create.handle;
+	q = peer_req(CTL_QP_CREATE);
+	q.qp_create = (struct ctl_qp_create_req){ .type = UROCE_QPT_UD, .pd = pd, .send_cq = cq, .recv_cq = cq,
+						  .srq = UINT32_MAX, .cap = { 4, 4, 1, 1, 0 } };
+	rc = peer_call(p->sock, &q, NULL, 0, &r, NULL, 0);
+	if (rc != 0)
+		return rc;
+	q = peer_req(CTL_QP_MODIFY);
+	q.qp_modify.handle = r.qp_create.handle;
+	q.qp_modify.mask = UROCE_QP_STATE | UROCE_QP_PKEY_INDEX | UROCE_QP_PORT | UROCE_QP_QKEY;
+	q.qp_modify.attr = (struct uroce_qp_attr){ .qp_state = UROCE_QPS_INIT, .port_num = 1, .qkey = qkey,
+						   .pkey_index = pkey_index };
+	rc = peer_call(p->sock, &q, NULL, 0, &r, NULL, 0);
+	close(fd);
+	return rc;
+}
+
+static void
+pkey_table_is_what_the_configuration_says(void **state)
+{
+	struct ctl_req q = peer_req(CTL_PORT_QUERY);
+	struct ctl_rsp r;
+	struct peer p;
+
+	peer_open(&p);
+	assert_int_equal(peer_call(p.sock, &q, NULL, 0, &r, NULL, 0), 0);
+	assert_int_equal(r.port_query.pkey_tbl_len, 2);
+	assert_int_equal(r.port_query.pkeys[0], 0xffff);
+	assert_int_equal(r.port_query.pkeys[1], 0x8001);
+	assert_int_equal(r.port_query.bad_pkey_cntr, 0);
+	assert_int_equal(init_ud(&p, 0, 1), 0);
+	assert_int_equal(init_ud(&p, 1, 1), 0);
+	assert_int_equal(init_ud(&p, 2, 1), EINVAL);
+	peer_close(&p);
+	assert_true(daemon_wait_empty());
+}
+
+/* 10.2.5: QP 1's Q_Key is one, and whoever has it can speak as the connection manager. */
+static void
+controlled_qkeys_are_for_the_privileged(void **state)
+{
+	struct peer p;
+	int status;
+	pid_t pid;
+
+	peer_open(&p);
+	assert_int_equal(init_ud(&p, 0, 0x80010000), 0);
+	peer_close(&p);
+	assert_true(daemon_wait_empty());
+	if (geteuid() != 0)
+		return;
+	/* Open to everybody, for somebody who isn't us. */
+	assert_int_equal(chmod(daemon_socket(), 0666), 0);
+	pid = fork();
+	if (pid == 0) {
+		/* Dumpable again, or it can't open its own memory. */
+		if (setuid(65534) != 0 || prctl(PR_SET_DUMPABLE, 1) != 0)
+			_exit(1);
+		peer_open(&p);
+		_exit(init_ud(&p, 0, 0x7fffffff) == 0 && init_ud(&p, 0, 0x80010000) == EPERM ? 0 : 2);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(chmod(daemon_socket(), 0600), 0);
+	assert_int_equal(status, 0);
+	assert_true(daemon_wait_empty());
+}
+
 static int
 setup(void **state)
 {
@@ -705,6 +793,8 @@ main(void)
 		cmocka_unit_test(only_shared_memory_that_the_program_may_write_is_mapped),
 		cmocka_unit_test(what_is_in_use_stays_until_its_users_go),
 		cmocka_unit_test(everything_of_a_session_goes_with_its_connection),
+		cmocka_unit_test(pkey_table_is_what_the_configuration_says),
+		cmocka_unit_test(controlled_qkeys_are_for_the_privileged),
 		cmocka_unit_test(an_ah_is_its_sessions_and_keeps_its_pd),
 		cmocka_unit_test(the_limit_of_qps_holds_and_says_which_key),
 		cmocka_unit_test(a_thousand_connections_come_and_go),

@@ -21,6 +21,8 @@ struct recorded rec;
 
 static struct tp_event emit_event;
 static uint32_t emit_times;
+static struct tp_mad emit_mad;
+static uint32_t emit_mads;
 static struct {
 	uint32_t pending;
 	unsigned int from, to;
@@ -34,6 +36,13 @@ double_emit(const struct tp_event *ev, uint32_t times)
 {
 	emit_event = *ev;
 	__atomic_store_n(&emit_times, times, __ATOMIC_RELEASE);
+}
+
+void
+double_emit_mads(uint32_t first, uint32_t times)
+{
+	emit_mad.src_qpn = first;
+	__atomic_store_n(&emit_mads, times, __ATOMIC_RELEASE);
 }
 
 void
@@ -87,6 +96,8 @@ transport_run(struct transport *tp, uint64_t now_ns)
 
 	for (; times > 0; times--)
 		tp->c.event(tp->c.arg, &emit_event);
+	for (times = __atomic_exchange_n(&emit_mads, 0, __ATOMIC_ACQUIRE); times > 0; times--, emit_mad.src_qpn++)
+		tp->c.mad(tp->c.arg, &emit_mad);
 	if (__atomic_load_n(&handoff.pending, __ATOMIC_ACQUIRE) && handoff.from == tp->c.engine) {
 		handoff.pending = 0;
 		tp->c.handoff(tp->c.arg, handoff.to, handoff.port, handoff.m, handoff.trusted);

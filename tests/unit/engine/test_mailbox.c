@@ -298,6 +298,67 @@ no_event_waits_behind_a_quiet_descriptor(void **state)
 }
 
 static void
+mads_arrive_in_their_order(void **state)
+{
+	struct engine_event ev;
+	struct rig r;
+
+	rig_up(&r, 1, ENGINE_IDLE_POLL, 0, NULL);
+	for (uint32_t round = 0; round < 10; round++) {
+		const uint32_t first = round * ENGINE_MADS;
+
+		double_emit_mads(first, ENGINE_MADS);
+		engine_turn(r.e);
+		assert_true(readable(engine_event_fd(r.e)));
+		for (uint32_t i = 0; i < ENGINE_MADS; i++) {
+			assert_true(engine_event_next(r.e, &ev));
+			assert_int_equal(ev.kind, ENGINE_EV_MAD);
+			assert_int_equal(ev.mad->src_qpn, first + i);
+		}
+		assert_false(engine_event_next(r.e, &ev));
+	}
+	assert_int_equal(engine_stats(r.e)->mads_dropped, 0);
+	rig_down(&r, 1);
+}
+
+static void
+a_flood_of_mads_is_counted_and_loses_no_event_of_a_qp(void **state)
+{
+	const struct tp_event want = { .type = UROCE_EVENT_QP_FATAL };
+	struct engine_event ev;
+	uint32_t mads = 0, events = 0;
+	struct rig r;
+
+	rig_up(&r, 1, ENGINE_IDLE_POLL, 0, NULL);
+	double_emit_mads(0, 2 * ENGINE_EVENTS);
+	engine_turn(r.e);
+	assert_int_equal(engine_stats(r.e)->mads_dropped, 2 * ENGINE_EVENTS - ENGINE_MADS);
+	double_emit(&want, ENGINE_EVENTS / 2);
+	engine_turn(r.e);
+	assert_int_equal(engine_stats(r.e)->events_lost, 0);
+	while (engine_event_next(r.e, &ev)) {
+		mads += ev.kind == ENGINE_EV_MAD;
+		events += ev.kind == ENGINE_EV_ASYNC;
+	}
+	assert_int_equal(mads, ENGINE_MADS);
+	assert_int_equal(events, ENGINE_EVENTS / 2);
+	/* The half of the events that isn't QPs' own is full: a MAD has a slot then, but no event. */
+	double_emit(&want, ENGINE_EVENTS / 2);
+	engine_turn(r.e);
+	double_emit_mads(7, 3);
+	engine_turn(r.e);
+	assert_int_equal(engine_stats(r.e)->mads_dropped, 2 * ENGINE_EVENTS - ENGINE_MADS + 3);
+	while (engine_event_next(r.e, &ev))
+		;
+	double_emit_mads(0, ENGINE_MADS);
+	engine_turn(r.e);
+	for (mads = 0; engine_event_next(r.e, &ev); mads++)
+		assert_int_equal(ev.mad->src_qpn, mads);
+	assert_int_equal(mads, ENGINE_MADS);
+	rig_down(&r, 1);
+}
+
+static void
 create_refuses_what_cannot_be(void **state)
 {
 	struct rig r;
@@ -337,6 +398,8 @@ main(void)
 		cmocka_unit_test(events_arrive_with_their_descriptor),
 		cmocka_unit_test(too_many_events_are_counted),
 		cmocka_unit_test(no_event_waits_behind_a_quiet_descriptor),
+		cmocka_unit_test(mads_arrive_in_their_order),
+		cmocka_unit_test(a_flood_of_mads_is_counted_and_loses_no_event_of_a_qp),
 		cmocka_unit_test(create_refuses_what_cannot_be),
 	};
 

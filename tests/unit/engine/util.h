@@ -67,6 +67,8 @@ struct recorded {
 extern struct recorded rec;
 /** Make the transport of @p e emit an event on its next run. */
 void double_emit(const struct tp_event *ev, uint32_t times);
+/** MADs for QP 1 arrive on its next run, from QPs @p first and following. */
+void double_emit_mads(uint32_t first, uint32_t times);
 /** Hand a packet over from engine @p e to engine @p to on the next run. */
 void double_handoff(unsigned int from, unsigned int to, uint16_t port, struct rte_mbuf *m, bool trusted);
 

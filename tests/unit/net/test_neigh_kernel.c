@@ -61,7 +61,7 @@ fake_trigger(void *kernel, const uint8_t dgid[16])
 	memcpy(f->triggered, dgid, 16);
 }
 
-static const struct kernel_ops fake_kernel = { fake_route, fake_neigh, fake_trigger };
+static const struct kernel_ops fake_kernel = { .route = fake_route, .neigh = fake_neigh, .trigger = fake_trigger };
 
 static void
 done(void *arg, int status, const uint8_t mac[6])

@@ -165,8 +165,12 @@ static void
 roce_packets_reach_the_port(void **state)
 {
 	static const int families[] = { AF_INET, AF_INET6 };
+	struct rte_mbuf *m[BURST];
 	uint32_t bytes = 0;
 
+	/* The PMD's sockets are older than their filter: what the kernels said in between is in the ring. */
+	for (uint16_t n; (n = rte_eth_rx_burst(t.port->port_id, 0, m, BURST)) > 0;)
+		rte_pktmbuf_free_bulk(m, n);
 	for (size_t i = 0; i < 2; i++) {
 		udp_to_a(families[i], WIRE_UDP_PORT, PACKETS, 1000);
 		assert_int_equal(port_receive(PACKETS, &bytes), PACKETS);

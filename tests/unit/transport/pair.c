@@ -92,13 +92,16 @@ pair_new_cc(const struct tp_port_config *port)
 		h->mrs = mr_table_create(64, NULL);
 		h->qps = qp_table_create(64, NULL);
 		h->ahs = ah_table_create(16, NULL);
+		h->mcasts = mcast_table_create(NULL);
 		assert_non_null(h->mrs);
 		assert_non_null(h->qps);
 		assert_non_null(h->ahs);
+		assert_non_null(h->mcasts);
 		c.ports[0] = *port;
 		c.mrs = h->mrs;
 		c.qps = h->qps;
 		c.ahs = h->ahs;
+		c.mcasts = h->mcasts;
 		h->tp = transport_create(&c);
 		assert_non_null(h->tp);
 	}
@@ -113,6 +116,7 @@ pair_free(struct pair *p)
 		transport_destroy(p->h[i].tp);
 		qp_table_destroy(p->h[i].qps);
 		ah_table_destroy(p->h[i].ahs);
+		mcast_table_destroy(p->h[i].mcasts);
 		mr_table_destroy(p->h[i].mrs);
 	}
 	assert_int_equal(pair_mbufs_in_use(), p->mbufs_before);
@@ -547,6 +551,25 @@ host_ah(struct host *h, uint32_t pd, bool v6, bool loopback)
 	path.addr.sport = 0xd000;
 	if (loopback)
 		memcpy(path.addr.dip, path.addr.sip, sizeof(path.addr.dip));
+	assert_int_equal(ah_create(h->ahs, pd, &path, &handle), 0);
+	return handle;
+}
+
+const uint8_t *
+pair_group(bool v6)
+{
+	static const uint8_t groups[2][16] = { { [10] = 0xff, 0xff, 239, 18, 0, 1 }, { 0xff, 0x0e, [13] = 0x18, [15] = 1 } };
+
+	return groups[v6];
+}
+
+uint32_t
+host_group_ah(struct host *h, uint32_t pd, bool v6)
+{
+	struct tp_path path = { .addr = address_of(h->id, v6), .pkey = WIRE_PKEY_DEFAULT, .multicast = true };
+	uint32_t handle;
+
+	memcpy(path.addr.dip, pair_group(v6) + (v6 ? 0 : 12), v6 ? 16 : 4);
 	assert_int_equal(ah_create(h->ahs, pd, &path, &handle), 0);
 	return handle;
 }

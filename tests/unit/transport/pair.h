@@ -50,6 +50,7 @@ struct host {
 	struct mr_table *mrs;
 	struct qp_table *qps;
 	struct ah_table *ahs;
+	struct mcast_table *mcasts;
 	struct tp_event events[PAIR_MAX_EVENTS];
 	unsigned int nb_events;
 };
@@ -170,6 +171,10 @@ int end_state(struct end *e, enum uroce_qp_state s);
 
 /** An AH that leads to the other host, or with @p loopback to this one. */
 uint32_t host_ah(struct host *h, uint32_t pd, bool v6, bool loopback);
+/** An AH that leads to a multicast group, 239.18.0.1 or ff0e::18:1. */
+uint32_t host_group_ah(struct host *h, uint32_t pd, bool v6);
+/** The GID of that group. */
+const uint8_t *pair_group(bool v6);
 void ud_to_rts(struct end *e, uint32_t qkey);
 
 struct mr *host_mr(struct host *h, void *buf, uint64_t len, uint32_t access);

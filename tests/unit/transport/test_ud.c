@@ -2,6 +2,8 @@
 /* UD: AHs, Q_Keys, the 40 bytes before the payload. */
 #include <errno.h>
 
+#include <rte_mbuf.h>
+
 #include "rig.h"
 
 enum { QKEY = 0x11111111 };
@@ -206,6 +208,28 @@ ud_loops_back_with_a_grh(void **state)
 	pair_free(p);
 }
 
+/* A17.9.4: entropy is in the source port, which begins at 0xc000 also where the AV says nothing. */
+static void
+source_port_is_roces_also_without_a_flow_label(void **state)
+{
+	struct tp_path path = { .addr = { .ip_version = 4, .ttl = 64 } };
+	struct rte_mbuf *m;
+	struct wire_pkt p;
+	struct ud_rig r;
+
+	ud_up(&r, false, 0);
+	assert_int_equal(ah_destroy(r.p->h[0].ahs, r.ah), 0);
+	assert_int_equal(ah_create(r.p->h[0].ahs, PAIR_PD, &path, &r.ah), 0);
+	r.p->stalled = true;
+	ud_post(&r, 1, 10, QKEY);
+	pair_settle(r.p);
+	assert_int_equal(transport_tx(r.p->h[0].tp, 0)->n, 1);
+	m = transport_tx(r.p->h[0].tp, 0)->pkts[0];
+	assert_int_equal(wire_parse(rte_pktmbuf_mtod(m, uint8_t *), m->data_len, true, &p), WIRE_OK);
+	assert_int_equal(p.sport, 0xc000);
+	ud_down(&r);
+}
+
 static void
 ah_table_fills_and_empties(void **state)
 {
@@ -236,6 +260,7 @@ main(void)
 		cmocka_unit_test(longer_than_the_mtu_is_refused),
 		cmocka_unit_test(only_the_pds_own_ahs_are_taken),
 		cmocka_unit_test(ud_loops_back_with_a_grh),
+		cmocka_unit_test(source_port_is_roces_also_without_a_flow_label),
 		cmocka_unit_test(ah_table_fills_and_empties),
 	};
 
