@@ -119,10 +119,16 @@ packet_qp(struct sim_world *w, uint32_t ep, uint32_t qpn)
 	for (i = 0; i < 2 * w->cfg.nb_conns; i++) {
 		struct sim_qp *q = &w->conns[i / 2].qp[i & 1];
 
-		if (q->ep->id == ep && q->qpn == qpn && q->params.type == UROCE_QPT_RC && q->qp != NULL)
+		if (q->ep->id == ep && q->qpn == qpn && q->conn->type == UROCE_QPT_RC && q->qp != NULL)
 			return q;
 	}
 	return NULL;
+}
+
+static uint8_t
+service_of(const struct sim_qp *q)
+{
+	return q->conn->xrc ? WIRE_XRC : WIRE_RC;
 }
 
 /*
@@ -174,8 +180,9 @@ check_answer(struct sim_world *w, struct sim_qp *q, const struct wire_pkt *p)
 static void
 check_request(struct sim_world *w, const struct sim_qp *q, const struct wire_pkt *p)
 {
-	/* Where no NAK is lost none is overlooked (9.7.5.2.8). */
-	if (w->cfg.lossless && !(w->cfg.faults & (SIM_F_SLOW_TX | SIM_F_NO_MBUF)) && p->bth.psn == q->rnr_psn &&
+	/* Where no NAK is lost none is overlooked (9.7.5.2.8); what was sent again early may be answered by a second one,
+	 * on its way still when the time that the first one named is over. */
+	if (w->cfg.lossless && transport_counters(q->tp)->tail_loss_probes == 0 && !(w->cfg.faults & (SIM_F_SLOW_TX | SIM_F_NO_MBUF)) && p->bth.psn == q->rnr_psn &&
 	    w->now_ns < q->rnr_until)
 		sim_fail(w, "QP %u: sends PSN %u again before the peer's RNR timer is over", q->id, p->bth.psn);
 	if (q->sqd_waiting && q->drained && qp_state(q->qp) == UROCE_QPS_SQD && !(w->cfg.faults & SIM_F_SLOW_TX))
@@ -205,7 +212,7 @@ check_sent(struct sim_world *w, uint32_t from, uint32_t to, struct rte_mbuf *m)
 	if (w->failed)
 		return;
 	q = packet_qp(w, to, p.bth.dqpn);
-	if (q == NULL || WIRE_OPCODE_SERVICE(p.bth.opcode) != WIRE_RC || q->peer->ep->id != from)
+	if (q == NULL || WIRE_OPCODE_SERVICE(p.bth.opcode) != service_of(q) || q->peer->ep->id != from)
 		return;
 	if (p.op->flags & WIRE_F_RESPONSE)
 		check_answer(w, q, &p);
@@ -230,7 +237,7 @@ keeps_place(struct sim_world *w, uint32_t to, struct rte_mbuf *m)
 
 	wire_get_bth(p + off, &b);
 	q = packet_qp(w, to, b.dqpn);
-	if (q == NULL || WIRE_OPCODE_SERVICE(b.opcode) != WIRE_RC)
+	if (q == NULL || WIRE_OPCODE_SERVICE(b.opcode) != service_of(q))
 		return false;
 	if (WIRE_OPCODE_OP(b.opcode) == WIRE_OP_ACK)
 		return true;
