@@ -10,8 +10,8 @@ selective_create(struct transport *tp)
 	/* Pages that are never lent are never touched, so they cost address space only. */
 	tp->board_mem = calloc(TP_BOARDS, sizeof(*tp->board_mem));
 	tp->ahead_mem = calloc(TP_BOARDS, sizeof(*tp->ahead_mem));
-	tp->held = calloc(TP_HELD_MAX, sizeof(*tp->held));
-	if (tp->board_mem == NULL || tp->ahead_mem == NULL || tp->held == NULL)
+	tp->held_mem = calloc(TP_HELD_MAX, sizeof(*tp->held_mem));
+	if (tp->board_mem == NULL || tp->ahead_mem == NULL || tp->held_mem == NULL)
 		return ENOMEM;
 	for (uint32_t i = 0; i < TP_BOARDS; i++) {
 		tp->boards[i] = &tp->board_mem[TP_BOARDS - 1 - i];
@@ -29,7 +29,7 @@ selective_destroy(struct transport *tp)
 {
 	free(tp->board_mem);
 	free(tp->ahead_mem);
-	free(tp->held);
+	free(tp->held_mem);
 }
 
 /* ---- Holding ---- */
@@ -116,7 +116,7 @@ selective_hold(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 		return false;
 	}
 	a->held[psn % TP_SACK_SPAN] = tp->held_free[--tp->nb_held_free];
-	h = &tp->held[a->held[psn % TP_SACK_SPAN]];
+	h = &tp->held_mem[a->held[psn % TP_SACK_SPAN]];
 	h->p = *p;
 	memcpy(h->bytes, p->bthp, bytes);
 	h->p.l2 = h->p.l3 = NULL;
@@ -145,7 +145,7 @@ selective_drain(struct transport *tp, struct qp *qp)
 		if (!sack_bit(a->map, psn))
 			break;
 		/* It stays held while it is executed: nothing else is held meanwhile. */
-		responder_execute(tp, qp, &tp->held[a->held[psn % TP_SACK_SPAN]].p);
+		responder_execute(tp, qp, &tp->held_mem[a->held[psn % TP_SACK_SPAN]].p);
 		if (qp->ahead == NULL)
 			return;
 		if (qp->epsn == psn) {

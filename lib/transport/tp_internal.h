@@ -333,7 +333,7 @@ struct transport {
 	struct tp_board *boards[TP_BOARDS], *board_mem;
 	struct tp_ahead *aheads[TP_BOARDS], *ahead_mem;
 	uint16_t held_free[TP_HELD_MAX];
-	struct tp_held *held;
+	struct tp_held *held_mem;
 	struct tp_txvec loop;
 	struct tp_txvec tx[];
 };
