@@ -77,7 +77,8 @@ check_counters(struct sim_world *w)
 	static const struct must_be_zero nothing_lost[] = { Z(local_ack_timeout_err), Z(retry_exceeded_err) };
 	static const struct must_be_zero same_peer[] = { Z(rx_bad_address) };
 	static const struct must_be_zero clean[] = {
-		Z(packet_seq_err), Z(implied_nak_seq_err), Z(duplicate_request), Z(rx_ghost_ack),
+		Z(packet_seq_err), Z(implied_nak_seq_err), Z(duplicate_request), Z(rx_ghost_ack), Z(sack_offers_sent),
+		Z(sacks_sent), Z(rx_held),
 	};
 	static const struct must_be_zero alive[] = {
 		/* Behind an RNR NAK that an error has kept from being sent, packets are out of sequence too. */
