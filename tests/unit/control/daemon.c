@@ -104,7 +104,7 @@ make_parts(void)
 void
 daemon_start(const char *program, uint32_t max_sessions, uint32_t max_qp)
 {
-	struct control_setup setup = { &conf, engines, 1, ports, 1, NULL, NULL, NULL, NULL, NULL };
+	struct control_setup setup = { .conf = &conf, .engines = engines, .nb_engines = 1, .ports = ports, .nb_ports = 1 };
 	char err[CONFIG_ERR_BYTES];
 	int fd;
 
