@@ -233,6 +233,7 @@ static const struct config_key daemon_keys[] = {
 	{ "max_srq", D(max_srq), parse_u32, 1, UROCE_MAX_SRQ, NULL },
 	{ "max_qp", D(max_qp), parse_u32, 1, UROCE_MAX_QP, NULL },
 	{ "max_ah", D(max_ah), parse_u32, 1, UROCE_MAX_AH, NULL },
+	{ "max_cm_id", D(max_cm_id), parse_u32, 1, UROCE_MAX_CM_ID, NULL },
 	{ "ring_memory", D(ring_memory), parse_u32, 1, 1 << 20, NULL },
 	{ .name = NULL },
 };
@@ -268,6 +269,7 @@ config_defaults(struct uroced_config *c)
 		.max_srq = UROCE_MAX_SRQ,
 		.max_qp = UROCE_MAX_QP,
 		.max_ah = UROCE_MAX_AH,
+		.max_cm_id = UROCE_MAX_CM_ID,
 		.ring_memory = 4096,
 	};
 }

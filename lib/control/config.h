@@ -45,7 +45,7 @@ struct uroced_config {
 	uint32_t idle;                         /**< enum engine_idle */
 	uint32_t mbufs;                        /**< packet buffers, 0: by the number of ports and engines */
 	uint32_t log_level;                    /**< RTE_LOG_*, 0: leave as EAL has it */
-	uint32_t max_sessions, max_pd, max_mr, max_cq, max_srq, max_qp, max_ah;
+	uint32_t max_sessions, max_pd, max_mr, max_cq, max_srq, max_qp, max_ah, max_cm_id;
 	uint32_t ring_memory; /**< MiB of queues that one session may have */
 	struct config_port ports[UROCE_MAX_PORTS];
 	unsigned int nb_ports;

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "closer.h"
+#include "cma.h"
 #include "control_priv.h"
 #include "sigbus.h"
 
@@ -279,6 +280,7 @@ control_create(const struct control_setup *setup, int listen_fd, char *err)
 	c->limit[OBJ_QP] = conf->max_qp;
 	c->limit[OBJ_AH] = conf->max_ah;
 	c->limit[OBJ_XRCD] = conf->max_pd;
+	c->limit[OBJ_CM_ID] = c->limit[OBJ_CM_GROUP] = conf->max_cm_id;
 	c->uffd = open("/dev/userfaultfd", O_RDWR | O_CLOEXEC);
 	c->privileged = probe_privilege();
 	c->hugepages = probe_hugepages();
@@ -290,6 +292,10 @@ control_create(const struct control_setup *setup, int listen_fd, char *err)
 		rc = errno;
 		goto fail;
 	}
+	rc = ENOMEM;
+	c->cma = cma_create(c, gsi_cm(c->gsi));
+	if (c->cma == NULL)
+		goto fail;
 	events_start(c);
 	telemetry_start(c);
 	CTL_LOG(INFO, "memory of programs: %s, %s; rings in %s",
@@ -315,6 +321,7 @@ control_destroy(struct control *c)
 		session_close(s, "uroced shuts down");
 	sessions_reap(c);
 	gsi_close(c->gsi);
+	cma_destroy(c->cma);
 	for (i = 0; i < c->s.nb_ports; i++)
 		net_port_set_sender(c->s.ports[i], NULL, NULL, NULL);
 	if (c->listen.fd >= 0)
@@ -348,6 +355,7 @@ control_counts(const struct control *c, struct control_counts *out)
 		.qps = c->count[OBJ_QP],
 		.ahs = c->count[OBJ_AH],
 		.xrcds = c->count[OBJ_XRCD],
+		.cm_ids = c->count[OBJ_CM_ID],
 	};
 }
 

@@ -84,7 +84,7 @@ void control_destroy(struct control *c);
 
 /** Objects that sessions have now, for tests and statistics. */
 struct control_counts {
-	uint32_t sessions, pds, mrs, cqs, srqs, qps, ahs, xrcds;
+	uint32_t sessions, pds, mrs, cqs, srqs, qps, ahs, xrcds, cm_ids;
 };
 void control_counts(const struct control *c, struct control_counts *out);
 /** Counters of QP 1 and of the connection manager behind it; they live as long as @p c does. */

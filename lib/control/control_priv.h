@@ -61,7 +61,7 @@ struct engine_watch {
 	struct engine *engine;
 };
 
-enum obj_type { OBJ_PD, OBJ_MR, OBJ_MW, OBJ_CQ, OBJ_SRQ, OBJ_QP, OBJ_AH, OBJ_XRCD, OBJ_TYPES };
+enum obj_type { OBJ_PD, OBJ_MR, OBJ_MW, OBJ_CQ, OBJ_SRQ, OBJ_QP, OBJ_AH, OBJ_XRCD, OBJ_CM_ID, OBJ_CM_GROUP, OBJ_TYPES };
 
 /** First member of every object. */
 struct obj {
@@ -158,6 +158,9 @@ struct obj_ah {
 };
 LIST_HEAD(ah_list, obj_ah);
 
+struct cma;
+struct cma_session;
+
 /** A mapping of a program's memory. */
 struct mem_map {
 	void *base;
@@ -226,6 +229,7 @@ struct session {
 	struct ah_list ahs[SESSION_AH_BUCKETS]; /**< by the low bits of wqe_handle */
 	struct pending pending;
 	uint64_t events_lost;
+	struct cma_session *cma; /**< it is an event channel of librdmacm, else NULL */
 };
 
 /** What became of SIGHUPs. */
@@ -260,6 +264,7 @@ struct control {
 	bool link_up[UROCE_MAX_PORTS];
 	uint64_t next_link_poll_ns;
 	struct gsi *gsi;
+	struct cma *cma;
 	uint64_t log_second, log_lines, log_skipped;
 	uint8_t *rx; /**< buffer of one request */
 };
@@ -400,6 +405,8 @@ void path_make(struct session *s, const struct uroce_ah_attr *av, const uint8_t 
 void path_cancel(struct session *s);
 
 /* ---- query.c ---- */
+/** @return the EUI-64 of @p p, host byte order. */
+uint64_t port_guid(const struct net_port *p);
 int op_device_get(struct session *s, struct request *r);
 int op_device_query(struct session *s, struct request *r);
 int op_port_query(struct session *s, struct request *r);

@@ -6,6 +6,7 @@
 #include <rte_common.h>
 #include <rte_mbuf.h>
 
+#include "cma.h"
 #include "control_priv.h"
 
 /** Put a record into a session's pipe. A program that doesn't read its events loses them, and nothing else. */
@@ -124,6 +125,7 @@ events_poll(struct control *c)
 	next = c->next_link_poll_ns;
 	for (i = 0; i < c->s.nb_ports; i++)
 		next = RTE_MIN(next, net_port_poll(c->s.ports[i], now));
+	next = RTE_MIN(next, cma_poll(c->cma, now));
 	next = RTE_MIN(next, gsi_run(c->gsi, now));
 	return next <= now ? 0 : (int)((next - now + 999999) / 1000000);
 }

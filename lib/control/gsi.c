@@ -10,6 +10,7 @@
 
 #include <rte_mbuf.h>
 
+#include "cma.h"
 #include "control_priv.h"
 
 /** A MAD on its way to ourselves, or one whose receiver's MAC address is being asked for. */
@@ -168,11 +169,12 @@ on_send(void *arg, const struct cm_way *way, const uint8_t *mad)
 }
 
 /* ---- In ---- */
-/** Nobody listens and nobody connects, so there is no owner that could want the connection. */
 static void
 on_event(void *arg, const struct cm_event *ev)
 {
-	cm_destroy(ev->conn, control_now_ns());
+	struct gsi *g = arg;
+
+	cma_cm_event(g->control->cma, ev);
 }
 
 void

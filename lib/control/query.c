@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What devices and ports say of themselves. Only what lib/transport has is claimed. */
+#include <endian.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -50,6 +51,12 @@ guid_of(const uint8_t mac[6])
 
 	memcpy(&v, g, sizeof(v));
 	return v;
+}
+
+uint64_t
+port_guid(const struct net_port *p)
+{
+	return be64toh(guid_of(p->mac));
 }
 
 int

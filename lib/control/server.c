@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "closer.h"
+#include "cma.h"
 #include "control_priv.h"
 
 /** What a request may be and who handles it. A handler returns 0, an errno value, or EINPROGRESS: it will answer later.
@@ -53,6 +54,24 @@ static const struct op ops[CTL_OPS] = {
 	[CTL_XRCD_OPEN] = { "XRCD_OPEN", op_xrcd_open, true, 1 },
 	[CTL_XRCD_CLOSE] = { "XRCD_CLOSE", op_xrcd_close, true, 0 },
 	[CTL_QP_OPEN] = { "QP_OPEN", op_qp_open, true, 0 },
+	[CTL_CM_OPEN] = { "CM_OPEN", op_cm_open, false, 1 },
+	[CTL_CM_CREATE_ID] = { "CM_CREATE_ID", op_cm_create_id, false, 0 },
+	[CTL_CM_DESTROY_ID] = { "CM_DESTROY_ID", op_cm_destroy_id, false, 0 },
+	[CTL_CM_BIND] = { "CM_BIND", op_cm_bind, false, 0 },
+	[CTL_CM_RESOLVE_ADDR] = { "CM_RESOLVE_ADDR", op_cm_resolve_addr, false, 0 },
+	[CTL_CM_RESOLVE_ROUTE] = { "CM_RESOLVE_ROUTE", op_cm_resolve_route, false, 0 },
+	[CTL_CM_QUERY] = { "CM_QUERY", op_cm_query, false, 0 },
+	[CTL_CM_LISTEN] = { "CM_LISTEN", op_cm_listen, false, 0 },
+	[CTL_CM_CONNECT] = { "CM_CONNECT", op_cm_connect, false, 0 },
+	[CTL_CM_ACCEPT] = { "CM_ACCEPT", op_cm_accept, false, 0 },
+	[CTL_CM_REJECT] = { "CM_REJECT", op_cm_reject, false, 0 },
+	[CTL_CM_ESTABLISH] = { "CM_ESTABLISH", op_cm_establish, false, 0 },
+	[CTL_CM_DISCONNECT] = { "CM_DISCONNECT", op_cm_disconnect, false, 0 },
+	[CTL_CM_QP_ATTR] = { "CM_QP_ATTR", op_cm_qp_attr, false, 0 },
+	[CTL_CM_SET_OPTION] = { "CM_SET_OPTION", op_cm_set_option, false, 0 },
+	[CTL_CM_JOIN] = { "CM_JOIN", op_cm_join, false, 0 },
+	[CTL_CM_LEAVE] = { "CM_LEAVE", op_cm_leave, false, 0 },
+	[CTL_CM_MIGRATE] = { "CM_MIGRATE", op_cm_migrate, false, 0 },
 };
 
 int

@@ -19,6 +19,7 @@
 #include <rte_common.h>
 
 #include "closer.h"
+#include "cma.h"
 #include "control_priv.h"
 #include "sigbus.h"
 
@@ -29,6 +30,8 @@ static const struct {
 	[OBJ_PD] = { "PD", "max_pd" },    [OBJ_MR] = { "MR", "max_mr" }, [OBJ_CQ] = { "CQ", "max_cq" },
 	[OBJ_MW] = { "MW", "max_mr" },    [OBJ_XRCD] = { "XRC domain", "max_pd" },
 	[OBJ_SRQ] = { "SRQ", "max_srq" }, [OBJ_QP] = { "QP", "max_qp" }, [OBJ_AH] = { "AH", "max_ah" },
+	[OBJ_CM_ID] = { "CM id", "max_cm_id" },
+	[OBJ_CM_GROUP] = { "CM group", "max_cm_id" },
 };
 
 const char *
@@ -448,6 +451,7 @@ session_destroy(struct session *s)
 	struct control *c = s->control;
 	int i;
 
+	cma_session_end(s);
 	destroy_objects(s);
 	close_device(s);
 	closer_close_socket(s->sock.fd);

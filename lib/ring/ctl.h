@@ -22,6 +22,7 @@
 #ifndef UROCE_CTL_H
 #define UROCE_CTL_H
 
+#include "ctl_cm.h"
 #include "ring.h"
 
 #define CTL_DEFAULT_SOCKET "/run/uroce/uroced.sock"
@@ -67,6 +68,24 @@ enum ctl_op {
 	CTL_XRCD_OPEN,
 	CTL_XRCD_CLOSE,
 	CTL_QP_OPEN,
+	CTL_CM_OPEN, /* these: ctl_cm.h */
+	CTL_CM_CREATE_ID,
+	CTL_CM_DESTROY_ID,
+	CTL_CM_BIND,
+	CTL_CM_RESOLVE_ADDR,
+	CTL_CM_RESOLVE_ROUTE,
+	CTL_CM_QUERY,
+	CTL_CM_LISTEN,
+	CTL_CM_CONNECT,
+	CTL_CM_ACCEPT,
+	CTL_CM_REJECT,
+	CTL_CM_ESTABLISH,
+	CTL_CM_DISCONNECT,
+	CTL_CM_QP_ATTR,
+	CTL_CM_SET_OPTION,
+	CTL_CM_JOIN,
+	CTL_CM_LEAVE,
+	CTL_CM_MIGRATE,
 	CTL_OPS,
 };
 
@@ -377,6 +396,17 @@ struct ctl_req {
 		struct ctl_mcast_req mcast;
 		struct ctl_xrcd_open_req xrcd_open;
 		struct ctl_qp_open_req qp_open;
+		struct ctl_cm_create_req cm_create;
+		struct ctl_cm_bind_req cm_bind;
+		struct ctl_cm_resolve_addr_req cm_resolve_addr;
+		struct ctl_cm_resolve_route_req cm_resolve_route;
+		struct ctl_cm_listen_req cm_listen;
+		struct ctl_cm_connect_req cm_connect;
+		struct ctl_cm_reject_req cm_reject;
+		struct ctl_cm_qp_attr_req cm_qp_attr;
+		struct ctl_cm_option_req cm_option;
+		struct ctl_cm_join_req cm_join;
+		struct ctl_cm_migrate_req cm_migrate;
 		uint8_t space[256];
 	};
 };
@@ -404,6 +434,9 @@ struct ctl_rsp {
 		struct ctl_srq_query_rsp srq_query;
 		struct ctl_qp_create_rsp qp_create;
 		struct ctl_qp_query_rsp qp_query;
+		struct ctl_cm_open_rsp cm_open;
+		struct ctl_cm_id_info cm_info;
+		struct ctl_cm_qp_attr_rsp cm_qp_attr;
 		char message[256]; /**< status not 0: what was wrong and what would be right, or "" */
 		uint8_t space[512];
 	};

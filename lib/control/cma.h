@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file
+ * Connection management by IP address: what librdmacm's ids are in the daemon (ctl_cm.h), on top of lib/cm.
+ *
+ * Owns: struct cma, one per daemon: the port spaces; struct cma_session, one per session that is an event channel: its
+ * pipe and the events that wait for room in it; struct cma_id: addresses, what was negotiated, the listener or
+ * connection of lib/cm that it stands for. Called by: lib/control. Thread: control.
+ *
+ * An id goes IDLE, BOUND, RESOLVING, RESOLVED, ROUTED, CONNECTION; or IDLE, BOUND, LISTENING; or begins as CONNECTION when
+ * a request comes. Inside CONNECTION the states are lib/cm's, which also refuses what is out of order.
+ */
+#ifndef UROCE_CMA_H
+#define UROCE_CMA_H
+
+#include <sys/queue.h>
+
+#include "cm.h"
+#include "control_priv.h"
+
+enum {
+	CMA_EPHEMERAL_FIRST = 32768, /**< ports given to who doesn't ask for one; as Linux's ip_local_port_range */
+	CMA_EPHEMERAL_LAST = 60999,
+	CMA_BIND_BUCKETS = 1024,
+	CMA_PACKET_LIFE = 18,        /**< code, as Linux's RDMA CM has it (core/cma.c) */
+	CMA_RESPONSE_TIMEOUT = 20,
+	CMA_RETRIES = 15,
+	CMA_HOP_LIMIT = 64,
+	CMA_UDP_QKEY = 0x01234567,   /**< of UD QPs that rdma_cm set up (rdma_cma.h) */
+	CMA_SIDR_RETRIES = 15,
+	CMA_TARGET_ACK_DELAY = 0,
+	CMA_QPN_MASK = 0xffffff,
+};
+
+enum cma_state { CMA_IDLE, CMA_BOUND, CMA_RESOLVING, CMA_RESOLVED, CMA_ROUTED, CMA_LISTENING, CMA_CONNECTION };
+
+/** Ids with one port of one port space. */
+struct cma_bind {
+	LIST_ENTRY(cma_bind) link;
+	uint32_t ps;
+	uint16_t port;
+	LIST_HEAD(, cma_id) ids;
+};
+
+struct cma_group {
+	struct obj obj;
+	LIST_ENTRY(cma_group) link;
+	struct cma_id *id;
+	uint8_t mgid[16];
+};
+
+struct cma_id {
+	struct obj obj;
+	struct session *session;
+	enum cma_state state;
+	uint32_t ps;
+	uint8_t qp_type;      /**< enum uroce_qp_type */
+	struct ctl_cm_addr local, remote;
+	struct net_port *port; /**< NULL: a wildcard, or not bound */
+	uint8_t sgid_index;
+	uint8_t mac[6];        /**< of the way to the peer, once it is resolved */
+	bool reuse, af_only;
+	bool ack_timeout_set;
+	uint8_t tos, ack_timeout;
+	uint32_t flow_label;
+	uint64_t deadline_ns;  /**< RESOLVING */
+	TAILQ_ENTRY(cma_id) resolving;
+	struct cma_bind *bind;
+	LIST_ENTRY(cma_id) bind_link;
+	LIST_HEAD(, cma_group) groups;
+
+	struct cm_listener *listener;
+	struct cm_conn *conn;
+	bool passive;
+	bool answered;         /**< passive: accepted; active: the REP is in */
+	bool disconnected;     /**< the program was told */
+	uint32_t qpn, local_psn;
+	uint32_t remote_qpn, remote_psn, remote_qkey;
+	uint8_t responder_resources, initiator_depth; /**< this end's */
+	uint8_t retry_count, rnr_retry_count;
+	uint8_t path_mtu;      /**< UROCE_MTU_* */
+	uint8_t timeout;       /**< local ACK timeout, code */
+};
+
+/** An event that waits for room in the pipe. */
+struct cma_queued {
+	STAILQ_ENTRY(cma_queued) link;
+	struct ctl_cm_event event;
+};
+
+struct cma_session {
+	struct watch pipe;     /**< write end; watched while something waits */
+	struct session *session;
+	uint64_t token;
+	STAILQ_HEAD(, cma_queued) queue;
+	uint32_t nb_queued;
+	bool watching;
+};
+
+struct cma {
+	struct control *control;
+	struct cm *cm;
+	LIST_HEAD(, cma_bind) binds[CMA_BIND_BUCKETS];
+	TAILQ_HEAD(, cma_id) resolving;
+};
+
+/** @return NULL: no memory. @param cm  The daemon's; its events go to cma_cm_event(). */
+struct cma *cma_create(struct control *c, struct cm *cm);
+void cma_destroy(struct cma *cma);
+/** Timeouts of resolutions. @return when to call again at the latest. */
+uint64_t cma_poll(struct cma *cma, uint64_t now_ns);
+/** cm_ops.event of the daemon's CM. */
+void cma_cm_event(struct cma *cma, const struct cm_event *ev);
+/** The session ends: its ids, in an orderly way, and its pipe. */
+void cma_session_end(struct session *s);
+
+/* ---- Requests: ctl_cm.h ---- */
+int op_cm_open(struct session *s, struct request *r);
+int op_cm_create_id(struct session *s, struct request *r);
+int op_cm_destroy_id(struct session *s, struct request *r);
+int op_cm_bind(struct session *s, struct request *r);
+int op_cm_resolve_addr(struct session *s, struct request *r);
+int op_cm_resolve_route(struct session *s, struct request *r);
+int op_cm_query(struct session *s, struct request *r);
+int op_cm_listen(struct session *s, struct request *r);
+int op_cm_connect(struct session *s, struct request *r);
+int op_cm_accept(struct session *s, struct request *r);
+int op_cm_reject(struct session *s, struct request *r);
+int op_cm_establish(struct session *s, struct request *r);
+int op_cm_disconnect(struct session *s, struct request *r);
+int op_cm_qp_attr(struct session *s, struct request *r);
+int op_cm_set_option(struct session *s, struct request *r);
+int op_cm_join(struct session *s, struct request *r);
+int op_cm_leave(struct session *s, struct request *r);
+int op_cm_migrate(struct session *s, struct request *r);
+
+/* ---- cma_id.c ---- */
+/** @return a new id of @p s, or NULL: too many, or no memory (r failed if it isn't NULL). */
+struct cma_id *cma_id_new(struct session *s, uint32_t ps, uint8_t qp_type, struct request *r, int *rc);
+/** End what it stands for and free it. */
+void cma_id_free(struct cma_id *id);
+/** @return the id of @p handle, or NULL with the request failed. */
+struct cma_id *cma_id_get(struct session *s, uint32_t handle, struct request *r);
+void cma_id_info(const struct cma_id *id, struct ctl_cm_id_info *info);
+static inline bool
+cma_is_ud(const struct cma_id *id)
+{
+	return id->qp_type == UROCE_QPT_UD;
+}
+
+/* ---- cma_addr.c ---- */
+/** Give up the port number. */
+void cma_unbind(struct cma_id *id);
+/** Stop resolving. */
+void cma_resolve_stop(struct cma_id *id);
+/** Bind to @p addr, port 0: any free one. @return 0 or an errno value with the request failed. */
+int cma_bind_id(struct cma_id *id, const struct ctl_cm_addr *addr, struct request *r);
+/** @return the port and GID index that have @p gid, or NULL. */
+struct net_port *cma_port_of(struct control *c, const uint8_t gid[16], uint8_t *sgid_index);
+/** The address vector from @p id to @p dgid. */
+void cma_av(const struct cma_id *id, const uint8_t dgid[16], struct uroce_ah_attr *av);
+bool cma_gid_zero(const uint8_t gid[16]);
+
+/* ---- cma_event.c ---- */
+/** An event of @p id with @p status, nothing else in it. */
+void cma_event(struct cma_id *id, enum ctl_cm_event_type type, int32_t status);
+/** Put @p ev into the pipe of @p s, or behind those that wait. */
+void cma_event_send(struct session *s, const struct ctl_cm_event *ev);
+/** Drop what still waits of @p handle. */
+void cma_event_purge(struct session *s, uint32_t handle);
+/** @return false: so much waits that no new connection may come. */
+bool cma_event_room(const struct session *s);
+
+#endif /* UROCE_CMA_H */

@@ -1,0 +1,617 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Ids of librdmacm in the daemon: addresses, connections between two event channels, and what becomes of them. */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "cm.h"
+#include "control.h"
+#include "daemon.h"
+
+enum { EVENT_MS = 5000, QUIET_MS = 100, PORT = 7471 };
+
+/** 198.18.0.1, the daemon's own, as a GID. */
+static const uint8_t own[16] = { [10] = 0xff, 0xff, 198, 18, 0, 1 };
+static const uint8_t own6[16] = { 0xfd, 0, 0, 0x18, [15] = 1 };
+static const uint8_t group[16] = { [10] = 0xff, 0xff, 239, 1, 2, 3 };
+/** On the port's network, and nobody's. */
+static const uint8_t nobody[16] = { [10] = 0xff, 0xff, 198, 18, 0, 99 };
+static const uint8_t elsewhere[16] = { [10] = 0xff, 0xff, 10, 0, 0, 1 };
+
+/** An event channel. */
+struct channel {
+	int sock, events;
+	uint64_t token;
+};
+
+static void
+channel_open(struct channel *ch)
+{
+	struct ctl_req q = peer_req(CTL_CM_OPEN);
+	struct ctl_rsp r;
+	int fds[2];
+
+	ch->sock = peer_connect();
+	assert_int_equal(peer_hello(ch->sock), 0);
+	assert_int_equal(pipe2(fds, O_NONBLOCK | O_CLOEXEC), 0);
+	assert_int_equal(peer_call(ch->sock, &q, &fds[1], 1, &r, NULL, 0), 0);
+	ch->events = fds[0];
+	ch->token = r.cm_open.token;
+	close(fds[1]);
+}
+
+static void
+channel_close(struct channel *ch)
+{
+	close(ch->sock);
+	close(ch->events);
+}
+
+static int
+call(struct channel *ch, struct ctl_req *q, struct ctl_rsp *r)
+{
+	return peer_call(ch->sock, q, NULL, 0, r, NULL, 0);
+}
+
+static int
+call_handle(struct channel *ch, uint32_t op, uint32_t handle)
+{
+	struct ctl_req q = peer_req(op);
+	struct ctl_rsp r;
+
+	q.handle.handle = handle;
+	return call(ch, &q, &r);
+}
+
+static bool
+next_event(struct channel *ch, int ms, struct ctl_cm_event *ev)
+{
+	struct pollfd p = { .fd = ch->events, .events = POLLIN };
+
+	return poll(&p, 1, ms) == 1 && read(ch->events, ev, sizeof(*ev)) == (ssize_t)sizeof(*ev);
+}
+
+static struct ctl_cm_event
+expect(struct channel *ch, uint32_t id, enum ctl_cm_event_type type, int status)
+{
+	struct ctl_cm_event ev;
+
+	if (!next_event(ch, EVENT_MS, &ev))
+		fail_msg("no event, but type %d was to come", type);
+	assert_int_equal(ev.type, type);
+	assert_int_equal(ev.status, status);
+	if (type != CTL_CM_EV_CONNECT_REQUEST)
+		assert_int_equal(ev.id, id);
+	return ev;
+}
+
+static void
+expect_quiet(struct channel *ch)
+{
+	struct ctl_cm_event ev;
+
+	assert_false(next_event(ch, QUIET_MS, &ev));
+}
+
+static uint32_t
+create(struct channel *ch, uint32_t ps, uint32_t type)
+{
+	struct ctl_req q = peer_req(CTL_CM_CREATE_ID);
+	struct ctl_rsp r;
+
+	q.cm_create = (struct ctl_cm_create_req){ .ps = ps, .qp_type = type };
+	assert_int_equal(call(ch, &q, &r), 0);
+	return r.handle.handle;
+}
+
+static struct ctl_cm_addr
+addr(const uint8_t gid[16], uint16_t port)
+{
+	struct ctl_cm_addr a = { .family = gid[10] == 0xff ? 4 : 6, .port = port };
+
+	memcpy(a.gid, gid, 16);
+	return a;
+}
+
+static int
+bind_to(struct channel *ch, uint32_t id, struct ctl_cm_addr a, struct ctl_rsp *r)
+{
+	struct ctl_req q = peer_req(CTL_CM_BIND);
+
+	q.cm_bind = (struct ctl_cm_bind_req){ .id = id, .addr = a };
+	return call(ch, &q, r);
+}
+
+static int
+listen_on(struct channel *ch, uint32_t id, uint32_t backlog)
+{
+	struct ctl_req q = peer_req(CTL_CM_LISTEN);
+	struct ctl_rsp r;
+
+	q.cm_listen = (struct ctl_cm_listen_req){ .id = id, .backlog = backlog };
+	return call(ch, &q, &r);
+}
+
+static int
+resolve(struct channel *ch, uint32_t id, struct ctl_cm_addr dst, uint32_t ms)
+{
+	struct ctl_req q = peer_req(CTL_CM_RESOLVE_ADDR);
+	struct ctl_rsp r;
+
+	q.cm_resolve_addr = (struct ctl_cm_resolve_addr_req){ .id = id, .timeout_ms = ms, .dst = dst };
+	return call(ch, &q, &r);
+}
+
+/** An id on its way to the daemon's own address. */
+static uint32_t
+routed(struct channel *ch, uint32_t ps, uint32_t type, const uint8_t gid[16], uint16_t port)
+{
+	uint32_t id = create(ch, ps, type);
+
+	assert_int_equal(resolve(ch, id, addr(gid, port), 2000), 0);
+	expect(ch, id, CTL_CM_EV_ADDR_RESOLVED, 0);
+	assert_int_equal(call_handle(ch, CTL_CM_RESOLVE_ROUTE, id), 0);
+	expect(ch, id, CTL_CM_EV_ROUTE_RESOLVED, 0);
+	return id;
+}
+
+static int
+connect_with(struct channel *ch, uint32_t op, uint32_t id, uint32_t qpn, const char *data)
+{
+	struct ctl_req q = peer_req(op);
+	struct ctl_rsp r;
+
+	q.cm_connect = (struct ctl_cm_connect_req){
+		.id = id,
+		.param = { .qp_num = qpn, .responder_resources = 3, .initiator_depth = 4, .retry_count = 7,
+			   .rnr_retry_count = 6, .private_len = (uint8_t)strlen(data) },
+	};
+	memcpy(q.cm_connect.private_data, data, strlen(data));
+	return call(ch, &q, &r);
+}
+
+static uint32_t
+listener(struct channel *ch, uint32_t ps, uint32_t type, const uint8_t gid[16])
+{
+	uint32_t id = create(ch, ps, type);
+	struct ctl_rsp r;
+
+	assert_int_equal(bind_to(ch, id, addr(gid, PORT), &r), 0);
+	assert_int_equal(listen_on(ch, id, 8), 0);
+	return id;
+}
+
+/** A number that no connection had yet: those that had are kept from others for a while (12.4). */
+static uint32_t
+new_qpn(void)
+{
+	static uint32_t last = 0x100;
+
+	return ++last;
+}
+
+/** Both ends of a connection, established. */
+struct conn {
+	struct channel server, client;
+	uint32_t listener, s, c;
+	uint32_t s_qpn, c_qpn;
+};
+
+static void
+conn_open(struct conn *t, const uint8_t gid[16])
+{
+	struct ctl_cm_event ev;
+
+	t->s_qpn = new_qpn();
+	t->c_qpn = new_qpn();
+	channel_open(&t->server);
+	channel_open(&t->client);
+	t->listener = listener(&t->server, CTL_CM_PS_TCP, UROCE_QPT_RC, gid);
+	t->c = routed(&t->client, CTL_CM_PS_TCP, UROCE_QPT_RC, gid, PORT);
+	assert_int_equal(connect_with(&t->client, CTL_CM_CONNECT, t->c, t->c_qpn, "hello"), 0);
+	ev = expect(&t->server, 0, CTL_CM_EV_CONNECT_REQUEST, 0);
+	t->s = ev.id;
+	assert_int_equal(ev.listener, t->listener);
+	assert_int_equal(ev.conn.qp_num, t->c_qpn);
+	/* What the peer offers is what this end may use, the other way round. */
+	assert_int_equal(ev.conn.responder_resources, 4);
+	assert_int_equal(ev.conn.initiator_depth, 3);
+	assert_int_equal(ev.conn.private_len, 56);
+	assert_memory_equal(ev.private_data, "hello", 6);
+	assert_memory_equal(ev.info.remote.gid, gid, 16);
+	assert_int_equal(ev.info.local.port, PORT);
+	assert_int_equal(connect_with(&t->server, CTL_CM_ACCEPT, t->s, t->s_qpn, "welcome"), 0);
+	ev = expect(&t->client, t->c, CTL_CM_EV_CONNECT_RESPONSE, 0);
+	assert_int_equal(ev.conn.qp_num, t->s_qpn);
+	assert_memory_equal(ev.private_data, "welcome", 8);
+	assert_int_equal(connect_with(&t->client, CTL_CM_ACCEPT, t->c, t->c_qpn, ""), 0);
+	expect(&t->server, t->s, CTL_CM_EV_ESTABLISHED, 0);
+}
+
+static void
+conn_close(struct conn *t)
+{
+	channel_close(&t->client);
+	channel_close(&t->server);
+	assert_true(daemon_wait_empty());
+}
+
+static struct ctl_cm_qp_attr_rsp
+attr(struct channel *ch, uint32_t id, uint32_t state)
+{
+	struct ctl_req q = peer_req(CTL_CM_QP_ATTR);
+	struct ctl_rsp r;
+
+	q.cm_qp_attr = (struct ctl_cm_qp_attr_req){ .id = id, .state = state };
+	assert_int_equal(call(ch, &q, &r), 0);
+	assert_int_equal(r.cm_qp_attr.attr.qp_state, state);
+	return r.cm_qp_attr;
+}
+
+static void
+ends_meet_and_part(void **state)
+{
+	struct ctl_cm_qp_attr_rsp s, c;
+	struct conn t;
+
+	conn_open(&t, own);
+	s = attr(&t.server, t.s, UROCE_QPS_RTR);
+	c = attr(&t.client, t.c, UROCE_QPS_RTS);
+	assert_int_equal(s.attr.dest_qp_num, t.c_qpn);
+	assert_int_equal(s.attr.rq_psn, c.attr.sq_psn);
+	assert_int_equal(c.attr.rnr_retry, 6);
+	s = attr(&t.server, t.s, UROCE_QPS_RTS);
+	c = attr(&t.client, t.c, UROCE_QPS_RTR);
+	assert_int_equal(c.attr.dest_qp_num, t.s_qpn);
+	assert_int_equal(c.attr.rq_psn, s.attr.sq_psn);
+	assert_int_equal(s.attr.max_rd_atomic, 4);
+	assert_int_equal(s.attr.retry_cnt, 7);
+	assert_int_equal(call_handle(&t.client, CTL_CM_DISCONNECT, t.c), 0);
+	expect(&t.server, t.s, CTL_CM_EV_DISCONNECTED, 0);
+	assert_int_equal(call_handle(&t.server, CTL_CM_DISCONNECT, t.s), 0);
+	expect(&t.client, t.c, CTL_CM_EV_DISCONNECTED, 0);
+	assert_int_equal(call_handle(&t.client, CTL_CM_DESTROY_ID, t.c), 0);
+	assert_int_equal(call_handle(&t.server, CTL_CM_DESTROY_ID, t.s), 0);
+	assert_int_equal(call_handle(&t.server, CTL_CM_DESTROY_ID, t.s), EINVAL);
+	conn_close(&t);
+}
+
+static void
+ends_meet_over_ipv6(void **state)
+{
+	struct conn t;
+
+	conn_open(&t, own6);
+	conn_close(&t);
+}
+
+static void
+peer_of_a_program_that_dies_knows_at_once(void **state)
+{
+	struct conn t;
+
+	conn_open(&t, own);
+	channel_close(&t.client);
+	expect(&t.server, t.s, CTL_CM_EV_DISCONNECTED, 0);
+	channel_close(&t.server);
+	assert_true(daemon_wait_empty());
+}
+
+static void
+listener_that_dies_rejects_who_waits(void **state)
+{
+	struct channel server, client;
+	uint32_t c;
+
+	channel_open(&server);
+	channel_open(&client);
+	listener(&server, CTL_CM_PS_TCP, UROCE_QPT_RC, own);
+	c = routed(&client, CTL_CM_PS_TCP, UROCE_QPT_RC, own, PORT);
+	assert_int_equal(connect_with(&client, CTL_CM_CONNECT, c, new_qpn(), ""), 0);
+	expect(&server, 0, CTL_CM_EV_CONNECT_REQUEST, 0);
+	channel_close(&server);
+	expect(&client, c, CTL_CM_EV_REJECTED, CM_REJ_CONSUMER_DEFINED);
+	channel_close(&client);
+	assert_true(daemon_wait_empty());
+}
+
+static void
+rejection_brings_its_reason_and_data(void **state)
+{
+	struct ctl_req q = peer_req(CTL_CM_REJECT);
+	struct channel server, client;
+	struct ctl_cm_event ev;
+	struct ctl_rsp r;
+	uint32_t c;
+
+	channel_open(&server);
+	channel_open(&client);
+	listener(&server, CTL_CM_PS_TCP, UROCE_QPT_RC, own);
+	c = routed(&client, CTL_CM_PS_TCP, UROCE_QPT_RC, own, PORT);
+	assert_int_equal(connect_with(&client, CTL_CM_CONNECT, c, new_qpn(), ""), 0);
+	ev = expect(&server, 0, CTL_CM_EV_CONNECT_REQUEST, 0);
+	q.cm_reject = (struct ctl_cm_reject_req){ .id = ev.id, .private_len = 3, .private_data = "no" };
+	assert_int_equal(call(&server, &q, &r), 0);
+	ev = expect(&client, c, CTL_CM_EV_REJECTED, CM_REJ_CONSUMER_DEFINED);
+	assert_memory_equal(ev.private_data, "no", 3);
+	channel_close(&server);
+	channel_close(&client);
+	assert_true(daemon_wait_empty());
+}
+
+static void
+port_nobody_listens_on_is_rejected(void **state)
+{
+	struct channel client;
+	uint32_t c;
+
+	channel_open(&client);
+	c = routed(&client, CTL_CM_PS_TCP, UROCE_QPT_RC, own, PORT);
+	assert_int_equal(connect_with(&client, CTL_CM_CONNECT, c, new_qpn(), ""), 0);
+	expect(&client, c, CTL_CM_EV_REJECTED, CM_REJ_INVALID_SERVICE_ID);
+	c = routed(&client, CTL_CM_PS_UDP, UROCE_QPT_UD, own, PORT);
+	assert_int_equal(connect_with(&client, CTL_CM_CONNECT, c, new_qpn(), ""), 0);
+	expect(&client, c, CTL_CM_EV_UNREACHABLE, CM_SIDR_UNSUPPORTED);
+	channel_close(&client);
+	assert_true(daemon_wait_empty());
+}
+
+static void
+address_nobody_has_is_an_error_in_time(void **state)
+{
+	struct channel ch;
+	uint32_t id;
+
+	channel_open(&ch);
+	id = create(&ch, CTL_CM_PS_TCP, UROCE_QPT_RC);
+	assert_int_equal(resolve(&ch, id, addr(nobody, PORT), 300), 0);
+	expect_quiet(&ch);
+	expect(&ch, id, CTL_CM_EV_ADDR_ERROR, -ETIMEDOUT);
+	/* And it may try another. */
+	assert_int_equal(resolve(&ch, id, addr(own, PORT), 300), 0);
+	expect(&ch, id, CTL_CM_EV_ADDR_RESOLVED, 0);
+	id = create(&ch, CTL_CM_PS_TCP, UROCE_QPT_RC);
+	assert_int_equal(resolve(&ch, id, addr(elsewhere, PORT), 300), 0);
+	expect(&ch, id, CTL_CM_EV_ADDR_ERROR, -EHOSTUNREACH);
+	/* One that goes away while it asks. */
+	id = create(&ch, CTL_CM_PS_TCP, UROCE_QPT_RC);
+	assert_int_equal(resolve(&ch, id, addr(nobody, PORT), 300), 0);
+	assert_int_equal(call_handle(&ch, CTL_CM_DESTROY_ID, id), 0);
+	id = create(&ch, CTL_CM_PS_TCP, UROCE_QPT_RC);
+	assert_int_equal(resolve(&ch, id, addr(nobody, PORT), 300), 0);
+	channel_close(&ch);
+	assert_true(daemon_wait_empty());
+}
+
+static void
+ports_are_given_once(void **state)
+{
+	static const uint8_t any6[16];
+	struct ctl_cm_addr any = { .family = 4, .port = PORT };
+	struct ctl_req q = peer_req(CTL_CM_SET_OPTION);
+	struct channel ch;
+	uint32_t a, b, c, d;
+	struct ctl_rsp r;
+
+	channel_open(&ch);
+	a = create(&ch, CTL_CM_PS_TCP, UROCE_QPT_RC);
+	b = create(&ch, CTL_CM_PS_TCP, UROCE_QPT_RC);
+	c = create(&ch, CTL_CM_PS_UDP, UROCE_QPT_UD);
+	d = create(&ch, CTL_CM_PS_TCP, UROCE_QPT_RC);
+	assert_int_equal(bind_to(&ch, a, addr(own, PORT), &r), 0);
+	assert_int_equal(r.cm_info.device, 0);
+	assert_memory_equal(r.cm_info.sgid, own, 16);
+	assert_int_equal(bind_to(&ch, a, addr(own, PORT), &r), EINVAL);
+	assert_int_equal(bind_to(&ch, b, addr(own, PORT), &r), EADDRINUSE);
+	assert_int_equal(bind_to(&ch, b, any, &r), EADDRINUSE);
+	assert_int_equal(bind_to(&ch, b, addr(any6, PORT), &r), EADDRINUSE);
+	/* Another address, another port space, only IPv6. */
+	assert_int_equal(bind_to(&ch, b, addr(own6, PORT), &r), 0);
+	assert_int_equal(bind_to(&ch, c, addr(own, PORT), &r), 0);
+	assert_int_equal(bind_to(&ch, d, addr(elsewhere, PORT), &r), EADDRNOTAVAIL);
+	assert_int_equal(bind_to(&ch, d, addr(own, 0), &r), 0);
+	assert_in_range(r.cm_info.local.port, 32768, 60999);
+	assert_int_equal(call_handle(&ch, CTL_CM_DESTROY_ID, a), 0);
+	assert_int_equal(call_handle(&ch, CTL_CM_DESTROY_ID, b), 0);
+	/* Reuse, until one listens. */
+	a = create(&ch, CTL_CM_PS_TCP, UROCE_QPT_RC);
+	b = create(&ch, CTL_CM_PS_TCP, UROCE_QPT_RC);
+	q.cm_option = (struct ctl_cm_option_req){ .id = a, .option = CTL_CM_OPT_REUSEADDR, .value = 1 };
+	assert_int_equal(call(&ch, &q, &r), 0);
+	q.cm_option.id = b;
+	assert_int_equal(call(&ch, &q, &r), 0);
+	assert_int_equal(bind_to(&ch, a, addr(own, PORT), &r), 0);
+	assert_int_equal(bind_to(&ch, b, addr(own, PORT), &r), 0);
+	assert_int_equal(listen_on(&ch, a, 1), 0);
+	assert_int_equal(listen_on(&ch, b, 1), EADDRINUSE);
+	q.cm_option.option = CTL_CM_OPT_AFONLY;
+	assert_int_equal(call(&ch, &q, &r), EINVAL);
+	q.cm_option.option = 99;
+	assert_int_equal(call(&ch, &q, &r), ENOSYS);
+	channel_close(&ch);
+	assert_true(daemon_wait_empty());
+}
+
+static void
+datagram_ends_find_each_other(void **state)
+{
+	struct channel server, client;
+	struct ctl_cm_event ev;
+	struct ctl_req q;
+	struct ctl_rsp r;
+	uint32_t c;
+
+	channel_open(&server);
+	channel_open(&client);
+	listener(&server, CTL_CM_PS_UDP, UROCE_QPT_UD, own);
+	c = routed(&client, CTL_CM_PS_UDP, UROCE_QPT_UD, own, PORT);
+	assert_int_equal(connect_with(&client, CTL_CM_CONNECT, c, 0, "ask"), 0);
+	ev = expect(&server, 0, CTL_CM_EV_CONNECT_REQUEST, 0);
+	assert_memory_equal(ev.private_data, "ask", 4);
+	assert_int_equal(connect_with(&server, CTL_CM_ACCEPT, ev.id, 0x789, "here"), 0);
+	expect(&server, ev.id, CTL_CM_EV_ESTABLISHED, 0);
+	ev = expect(&client, c, CTL_CM_EV_ESTABLISHED, 0);
+	assert_int_equal(ev.conn.qp_num, 0x789);
+	assert_int_equal(ev.conn.qkey, 0x01234567);
+	assert_memory_equal(ev.ah.dgid, own, 16);
+	assert_memory_equal(ev.private_data, "here", 5);
+	q = peer_req(CTL_CM_JOIN);
+	q.cm_join = (struct ctl_cm_join_req){ .id = c, .join_flags = 1, .addr = addr(group, 0) };
+	assert_int_equal(call(&client, &q, &r), 0);
+	ev = expect(&client, c, CTL_CM_EV_MULTICAST_JOIN, 0);
+	assert_int_equal(ev.group, r.handle.handle);
+	assert_int_equal(ev.conn.qp_num, 0xffffff);
+	assert_memory_equal(ev.ah.dgid, group, 16);
+	assert_int_equal(call(&client, &q, &r), EADDRINUSE);
+	assert_int_equal(call_handle(&client, CTL_CM_LEAVE, ev.group), 0);
+	assert_int_equal(call_handle(&client, CTL_CM_LEAVE, ev.group), EINVAL);
+	q.cm_join.addr = addr(own, 0);
+	assert_int_equal(call(&client, &q, &r), EINVAL);
+	channel_close(&server);
+	channel_close(&client);
+	assert_true(daemon_wait_empty());
+}
+
+static void
+id_moves_to_another_channel(void **state)
+{
+	struct ctl_req q = peer_req(CTL_CM_MIGRATE);
+	struct channel other;
+	struct ctl_rsp r;
+	struct conn t;
+
+	conn_open(&t, own);
+	channel_open(&other);
+	q.cm_migrate = (struct ctl_cm_migrate_req){ .id = t.c, .token = t.client.token + 1 };
+	assert_int_equal(call(&other, &q, &r), EINVAL);
+	q.cm_migrate.token = t.client.token;
+	assert_int_equal(call(&other, &q, &r), 0);
+	channel_close(&t.client);
+	assert_int_equal(call_handle(&t.server, CTL_CM_DISCONNECT, t.s), 0);
+	expect(&other, r.handle.handle, CTL_CM_EV_DISCONNECTED, 0);
+	channel_close(&other);
+	channel_close(&t.server);
+	assert_true(daemon_wait_empty());
+}
+
+static void
+no_event_is_lost_while_nobody_reads(void **state)
+{
+	enum { IDS = 400 };
+	static uint32_t ids[IDS];
+	struct ctl_cm_event ev;
+	struct channel ch;
+	int i;
+
+	channel_open(&ch);
+	for (i = 0; i < IDS; i++) {
+		ids[i] = create(&ch, CTL_CM_PS_TCP, UROCE_QPT_RC);
+		assert_int_equal(resolve(&ch, ids[i], addr(own, PORT), 100), 0);
+	}
+	/* One of those that wait goes, and its event with it. */
+	assert_int_equal(call_handle(&ch, CTL_CM_DESTROY_ID, ids[IDS - 1]), 0);
+	for (i = 0; i < IDS - 1; i++) {
+		assert_true(next_event(&ch, EVENT_MS, &ev));
+		assert_int_equal(ev.id, ids[i]);
+	}
+	expect_quiet(&ch);
+	channel_close(&ch);
+	assert_true(daemon_wait_empty());
+}
+
+static void
+wrong_requests_are_refused(void **state)
+{
+	struct ctl_req q = peer_req(CTL_CM_CREATE_ID);
+	struct channel ch;
+	struct ctl_rsp r;
+	struct conn t;
+	uint32_t id, op;
+	int fds[2], sock;
+
+	/* Before there is a channel. */
+	sock = peer_connect();
+	assert_int_equal(peer_hello(sock), 0);
+	for (op = CTL_CM_CREATE_ID; op <= CTL_CM_MIGRATE; op++) {
+		q = peer_req(op);
+		assert_int_equal(peer_call(sock, &q, NULL, 0, &r, NULL, 0), EINVAL);
+	}
+	assert_int_equal(pipe2(fds, O_CLOEXEC), 0);
+	q = peer_req(CTL_CM_OPEN);
+	assert_int_equal(peer_call(sock, &q, &fds[1], 1, &r, NULL, 0), EINVAL);
+	close(fds[0]);
+	close(fds[1]);
+	close(sock);
+	/* Handles of nobody, wrong values, wrong order. */
+	channel_open(&ch);
+	for (op = CTL_CM_DESTROY_ID; op <= CTL_CM_MIGRATE; op++) {
+		q = peer_req(op);
+		memset(q.space, 0xff, sizeof(q.space));
+		assert_int_not_equal(call(&ch, &q, &r), 0);
+	}
+	q = peer_req(CTL_CM_CREATE_ID);
+	q.cm_create = (struct ctl_cm_create_req){ .ps = 0x999, .qp_type = UROCE_QPT_RC };
+	assert_int_equal(call(&ch, &q, &r), EPROTONOSUPPORT);
+	q.cm_create = (struct ctl_cm_create_req){ .ps = CTL_CM_PS_TCP, .qp_type = 77 };
+	assert_int_equal(call(&ch, &q, &r), EINVAL);
+	id = create(&ch, CTL_CM_PS_TCP, UROCE_QPT_RC);
+	assert_int_equal(call_handle(&ch, CTL_CM_RESOLVE_ROUTE, id), EINVAL);
+	assert_int_equal(connect_with(&ch, CTL_CM_CONNECT, id, 0x123, ""), EINVAL);
+	assert_int_equal(connect_with(&ch, CTL_CM_ACCEPT, id, 0x123, ""), EINVAL);
+	assert_int_equal(call_handle(&ch, CTL_CM_DISCONNECT, id), EINVAL);
+	id = routed(&ch, CTL_CM_PS_TCP, UROCE_QPT_RC, own, PORT);
+	assert_int_equal(connect_with(&ch, CTL_CM_CONNECT, id, 1, ""), EINVAL);
+	assert_int_equal(connect_with(&ch, CTL_CM_CONNECT, id, 0x1000000, ""), EINVAL);
+	assert_int_equal(connect_with(&ch, CTL_CM_CONNECT, id, 0x123,
+				      "fifty-six bytes are what an REQ has room for, and this has 57"),
+			 EINVAL);
+	assert_int_equal(listen_on(&ch, id, 1), EINVAL);
+	channel_close(&ch);
+	conn_open(&t, own);
+	assert_int_equal(connect_with(&t.server, CTL_CM_ACCEPT, t.s, 0x456, ""), EINVAL);
+	assert_int_equal(connect_with(&t.client, CTL_CM_CONNECT, t.c, 0x123, ""), EINVAL);
+	assert_int_equal(call_handle(&t.client, CTL_CM_DISCONNECT, t.s), EINVAL);
+	conn_close(&t);
+}
+
+static int
+setup(void **state)
+{
+	daemon_start("test_cma", 16, 64);
+	return 0;
+}
+
+static int
+teardown(void **state)
+{
+	daemon_stop();
+	return 0;
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(ends_meet_and_part),
+		cmocka_unit_test(ends_meet_over_ipv6),
+		cmocka_unit_test(peer_of_a_program_that_dies_knows_at_once),
+		cmocka_unit_test(listener_that_dies_rejects_who_waits),
+		cmocka_unit_test(rejection_brings_its_reason_and_data),
+		cmocka_unit_test(port_nobody_listens_on_is_rejected),
+		cmocka_unit_test(address_nobody_has_is_an_error_in_time),
+		cmocka_unit_test(ports_are_given_once),
+		cmocka_unit_test(datagram_ends_find_each_other),
+		cmocka_unit_test(id_moves_to_another_channel),
+		cmocka_unit_test(no_event_is_lost_while_nobody_reads),
+		cmocka_unit_test(wrong_requests_are_refused),
+	};
+
+	return cmocka_run_group_tests(tests, setup, teardown);
+}
