@@ -23,6 +23,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "connection.h"
 #include "convert.h"
 #include "ctl.h"
 #include "objtab.h"
@@ -44,8 +45,6 @@ enum {
 	CLIENT_SPINS = 1000,        /**< tries for a queue's lock before the processor is given up */
 	CLIENT_EMPTY_POLLS = 16,    /**< polls in vain after which a program gives its core away, where engines say cores are short */
 	CLIENT_QPN_SLOTS = 1 << 16, /**< a session's live QPs differ in these low bits of their numbers */
-	CLIENT_MAX_COMPLAINTS = 20, /**< lines on stderr per process */
-	CLIENT_PIPE_MODE = 0622,    /**< of pipes whose write ends go to the daemon, which opens them anew */
 };
 
 /* ---- A lock for queues: uncontended it is one exchange and one store, and it never sleeps in the kernel ---- */
@@ -297,26 +296,6 @@ client_cq_unlock_two(struct client_cq *a, struct client_cq *b)
 
 /* ---- ctl.c: requests and replies ---- */
 
-/** A request on its way: the caller fills req, optionally fds; client_call() fills rsp and got. */
-struct client_call {
-	struct ctl_req req;
-	struct ctl_rsp rsp;
-	int fds[CTL_MAX_FDS]; /**< to send; stay the caller's */
-	uint32_t nb_fds;
-	int got[CTL_MAX_FDS]; /**< received; the caller's to close */
-	uint32_t nb_got;
-	const struct ctl_seg *segs;
-	uint32_t nb_segs;
-	bool quiet; /**< a refusal is nothing to complain of: there is another way */
-};
-
-/** Start a request: all zero but for magic and op. */
-void client_call_init(struct client_call *c, enum ctl_op op);
-/**
- * Send a request on @p sock and receive its reply.
- * @return 0; the daemon's errno value; EIO if the connection failed (*@p broken set), nothing is left in got then.
- */
-int client_exchange(int sock, struct client_call *c, bool *broken);
 /** client_exchange() on a context's connection, which this locks. Tells stderr what the daemon said of a failure. */
 int client_call(struct client_ctx *ctx, struct client_call *c);
 /** The same with ctx->ctl_lock held by the caller. */
@@ -325,8 +304,6 @@ int client_call_locked(struct client_ctx *ctx, struct client_call *c);
 int client_call_handle(struct client_ctx *ctx, enum ctl_op op, uint32_t handle);
 /** The same for destroying something: with the daemon gone it is gone already. */
 int client_destroy_handle(struct client_ctx *ctx, enum ctl_op op, uint32_t handle);
-/** Close the descriptors of a reply from number @p from on. */
-void client_call_close_fds(struct client_call *c, uint32_t from);
 /**
  * Enter a new segment that a reply brought, if it brought one. Takes the descriptor. ctl_lock held since the call: the
  * next reply, another thread's, may speak of the segment.
@@ -336,9 +313,6 @@ int client_segment_add(struct client_ctx *ctx, const struct ctl_new_segment *seg
 /** @return where an area of a segment is mapped, or NULL if it lies outside or is shorter than @p min_bytes. ctl_lock
  * held. */
 void *client_area(const struct client_ctx *ctx, const struct ctl_area *a, size_t min_bytes);
-/** One line on stderr, "uroce: ...", unless UROCE_QUIET is set or there were too many. */
-void client_complain(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-
 /* ---- device.c ---- */
 /** All open contexts of this process; the mutex also orders opening and closing against fork. */
 extern struct client_ctx *client_contexts;

@@ -20,168 +20,6 @@ static struct client_device devices[UROCE_MAX_PORTS];
 pthread_mutex_t client_contexts_lock = PTHREAD_MUTEX_INITIALIZER;
 struct client_ctx *client_contexts;
 
-static const char *
-socket_path(void)
-{
-	const char *path = secure_getenv("UROCE_SOCKET");
-
-	return path && *path ? path : CTL_DEFAULT_SOCKET;
-}
-
-/* What keeps us from the daemon is said once per process: programs list devices again and again. */
-static bool
-was_explained(void)
-{
-	static _Atomic int said;
-
-	return atomic_exchange(&said, 1);
-}
-
-static void
-explain_connect(const char *path, int err)
-{
-	struct stat st;
-	struct group gr, *found = NULL;
-	char buf[1024];
-
-	if (was_explained())
-		return;
-	switch (err) {
-	case ENOENT:
-	case ECONNREFUSED:
-		client_complain("no daemon at %s: start uroced, or set UROCE_SOCKET to its socket", path);
-		break;
-	case EACCES:
-	case EPERM:
-		if (!stat(path, &st))
-			getgrgid_r(st.st_gid, &gr, buf, sizeof(buf), &found);
-		if (found)
-			client_complain("no permission to use %s: it takes membership of group %s (mode %04o)", path,
-					found->gr_name, st.st_mode & 07777);
-		else
-			client_complain("no permission to use %s: uroced's configuration says who may", path);
-		break;
-	case ENAMETOOLONG:
-		client_complain("socket path %s: longer than the %zu bytes that a unix socket's may have", path,
-				sizeof(((struct sockaddr_un *)0)->sun_path) - 1);
-		break;
-	default:
-		client_complain("can't connect to %s: %s", path, strerror(err));
-		break;
-	}
-}
-
-static int
-connect_to(const char *path, int *out)
-{
-	struct sockaddr_un sa = { .sun_family = AF_UNIX };
-	int sock, err;
-
-	if (strlcpy(sa.sun_path, path, sizeof(sa.sun_path)) >= sizeof(sa.sun_path))
-		return ENAMETOOLONG;
-	sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-	if (sock < 0)
-		return errno;
-	while (connect(sock, (struct sockaddr *)&sa, sizeof(sa))) {
-		if (errno == EINTR)
-			continue;
-		err = errno;
-		close(sock);
-		return err;
-	}
-	*out = sock;
-	return 0;
-}
-
-static void
-explain_refusal(const char *path, const struct client_call *c, int err, bool broken)
-{
-	const struct ctl_hello_rsp *r = &c->rsp.hello;
-
-	if (was_explained())
-		return;
-	if (err == EPROTO)
-		client_complain("uroced at %s is %.*s and speaks ABI version %u, this library (%s) version %u: "
-				"install the same release of both",
-				path, (int)sizeof(r->version), r->version, r->abi_version, UROCE_VERSION,
-				UROCE_ABI_VERSION);
-	else if (broken)
-		client_complain("uroced at %s closed the connection without an answer", path);
-	else
-		client_complain("uroced at %s refused: %.*s", path, (int)sizeof(c->rsp.message), c->rsp.message);
-}
-
-/*
- * The first request. The descriptor of our own memory lets the daemon reach what it can't map, for as long as this
- * address space lives and no longer.
- */
-static int
-say_hello(int sock, const char *path, uint32_t *nb_devices)
-{
-	struct client_call c;
-	bool broken = false;
-	int mem, err;
-
-	mem = open("/proc/self/mem", O_RDWR | O_CLOEXEC);
-	if (mem < 0) {
-		err = errno;
-		if (!was_explained())
-			client_complain("can't open /proc/self/mem: %s; the program must be dumpable "
-					"(prctl PR_SET_DUMPABLE)",
-					strerror(err));
-		return err;
-	}
-	client_call_init(&c, CTL_HELLO);
-	c.req.hello.abi_version = UROCE_ABI_VERSION;
-	c.req.hello.pid = getpid();
-	strlcpy(c.req.hello.program, program_invocation_short_name, sizeof(c.req.hello.program));
-	c.fds[0] = mem;
-	c.nb_fds = 1;
-	err = client_exchange(sock, &c, &broken);
-	close(mem);
-	client_call_close_fds(&c, 0);
-	if (!err && c.rsp.hello.abi_version != UROCE_ABI_VERSION)
-		err = EPROTO;
-	if (err)
-		explain_refusal(path, &c, err, broken);
-	*nb_devices = c.rsp.hello.nb_devices;
-	return err;
-}
-
-static int
-open_connection(const char *path, int *sock, uint32_t *nb_devices)
-{
-	int err = connect_to(path, sock);
-
-	if (err) {
-		explain_connect(path, err);
-		return err;
-	}
-	err = say_hello(*sock, path, nb_devices);
-	if (err)
-		close(*sock);
-	return err;
-}
-
-static int
-get_device(int sock, uint32_t index, struct ctl_device_get_rsp *out)
-{
-	struct client_call c;
-	bool broken = false;
-	int err;
-
-	client_call_init(&c, CTL_DEVICE_GET);
-	c.req.device_get.index = index;
-	err = client_exchange(sock, &c, &broken);
-	client_call_close_fds(&c, 0);
-	if (err)
-		return err;
-	*out = c.rsp.device_get;
-	out->name[sizeof(out->name) - 1] = 0;
-	out->netdev[sizeof(out->netdev) - 1] = 0;
-	return 0;
-}
-
 /* The entry of this name at this socket, or a free one. */
 static struct client_device *
 device_slot(const char *name, const char *path)
@@ -229,7 +67,7 @@ CLIENT_EXPORT struct ibv_device **
 ibv_get_device_list(int *num_devices)
 {
 	struct ibv_device **list;
-	const char *path = socket_path();
+	const char *path = client_socket_path();
 	uint32_t nb = 0, n = 0;
 	int sock;
 
@@ -240,7 +78,7 @@ ibv_get_device_list(int *num_devices)
 		errno = ENOMEM;
 		return NULL;
 	}
-	if (open_connection(path, &sock, &nb)) {
+	if (client_connect(path, &sock, &nb)) {
 		errno = 0;
 		return list;
 	}
@@ -249,7 +87,7 @@ ibv_get_device_list(int *num_devices)
 		struct ctl_device_get_rsp r;
 		struct client_device *d;
 
-		if (get_device(sock, i, &r))
+		if (client_device_get(sock, i, &r))
 			break;
 		d = device_enter(&r, i, path);
 		if (d)
@@ -448,14 +286,14 @@ ibv_open_device(struct ibv_device *device)
 		errno = ENOMEM;
 		return NULL;
 	}
-	err = open_connection(d->socket_path, &ctx->sock, &nb);
+	err = client_connect(d->socket_path, &ctx->sock, &nb);
 	if (err) {
 		ctx->sock = -1;
 		goto fail;
 	}
 	ctx->v.context.cmd_fd = ctx->sock;
 	/* The daemon may be another one since the list was made. */
-	err = get_device(ctx->sock, d->index, &r);
+	err = client_device_get(ctx->sock, d->index, &r);
 	if (!err && strcmp(r.name, d->dev.name))
 		err = ENODEV;
 	if (err)
