@@ -207,7 +207,8 @@ static const struct {
 } engine_counters[] = {
 #define E(field) { #field, offsetof(struct engine_stats, field) }
 	E(turns), E(busy_turns), E(idle_turns), E(sleeps), E(busy_cycles), E(idle_cycles), E(rx_bursts), E(rx_packets),
-	E(tx_packets), E(doorbells), E(mailbox), E(events_lost), E(handoff_dropped), E(send_dropped), E(tx_stuck_dropped),
+	E(tx_packets), E(doorbells), E(mailbox), E(events_lost), E(handoff_dropped), E(mads_dropped),
+	E(send_dropped), E(tx_stuck_dropped),
 #undef E
 };
 static_assert(sizeof(engine_counters) / sizeof(engine_counters[0]) * sizeof(uint64_t) == sizeof(struct engine_stats),
