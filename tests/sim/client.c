@@ -110,12 +110,12 @@ put_remote(const struct sim_qp *q, struct sim_op *op, struct ring_sq_wqe *e)
 static void
 put_datagram(const struct sim_qp *q, const struct sim_op *op, struct ring_sq_wqe *e)
 {
-	uint32_t ah = q->ah ^ (op->plant == SIM_PLANT_AH ? 1u << 31 : 0);
+	uint32_t ah = q->ahs[op->to->id] ^ (op->plant == SIM_PLANT_AH ? 1u << 31 : 0);
 
-	e->remote_addr = (uint64_t)q->peer->qpn << 32 | ah;
-	e->rkey = q->peer->attr.qkey ^ (op->plant == SIM_PLANT_QKEY);
-	/* Both ends have the same Q_Key; with the high bit set a QP's own is used (10.2.5). */
-	if (op->plant == SIM_PLANT_NONE && (op->imm & 1))
+	e->remote_addr = (uint64_t)op->to->qpn << 32 | ah;
+	e->rkey = op->to->attr.qkey ^ (op->plant == SIM_PLANT_QKEY);
+	/* Both ends of a pair have the same Q_Key; with the high bit set a QP's own is used (10.2.5). */
+	if (op->plant == SIM_PLANT_NONE && op->to == q->peer && (op->imm & 1))
 		e->rkey |= 0x80000000;
 }
 

@@ -40,7 +40,7 @@ static const uint8_t fault_one_in[SIM_NB_FAULTS] = {
 	[SIM_FBIT_EVENTS] = 4, [SIM_FBIT_LOOPBACK] = 5, [SIM_FBIT_REMOTE_MEM] = 12, [SIM_FBIT_STALL] = 6,
 	[SIM_FBIT_NO_MBUF] = 12, [SIM_FBIT_DEREG] = 10, [SIM_FBIT_RECONNECT] = 4, [SIM_FBIT_ENGINES] = 5,
 	[SIM_FBIT_SRQ] = 4, [SIM_FBIT_CQ_SMALL] = 20, [SIM_FBIT_UNRELIABLE] = 3, [SIM_FBIT_HOSTILE] = 12,
-	[SIM_FBIT_WINDOWS] = 3,
+	[SIM_FBIT_WINDOWS] = 3, [SIM_FBIT_ANY] = 2,
 };
 
 /* Lengths and op counts so that a usual seed moves about a megabyte. */

@@ -65,7 +65,7 @@ enum {
 	X(LOSS) X(BURST) X(REORDER) X(DUP) X(JITTER) X(CORRUPT) X(PARTITION) X(ECN) \
 	X(SLOW_RECV) X(SLOW_POLL) X(SLOW_TX) X(PLANT_LOCAL) X(PLANT_REMOTE) X(PLANT_RECV) X(ERR) X(SQD) X(SMALL_RQ) \
 	X(EVENTS) X(LOOPBACK) X(REMOTE_MEM) X(STALL) X(NO_MBUF) X(DEREG) X(RECONNECT) X(ENGINES) X(SRQ) X(CQ_SMALL) \
-	X(UNRELIABLE) X(HOSTILE) X(WINDOWS)
+	X(UNRELIABLE) X(HOSTILE) X(WINDOWS) X(ANY)
 enum {
 #define X(n) SIM_FBIT_##n,
 	SIM_FAULTS(X)
@@ -188,6 +188,7 @@ struct sim_op {
 	uint32_t binding;            /**< own: BIND_MW, LOCAL_INV; the peer's: that it goes through or invalidates */
 	uint32_t replaces;           /**< BIND_MW: binding that it ends */
 	uint32_t window;             /**< BIND */
+	struct sim_qp *to;           /**< UD: whom it is for */
 	bool fenced;                 /**< must be */
 	struct sim_binding go_by;    /**< the binding when this was posted */
 	struct sim_piece pieces[SIM_MAX_SGE];
@@ -253,7 +254,8 @@ struct sim_qp {
 	struct sim_cq *send_cq, *recv_cq;
 	struct ring_qp_shared *shared;
 	uint32_t sq_depth;
-	uint32_t ah;                 /**< UD: the way to the peer */
+	uint32_t ahs[2 * SIM_MAX_CONNS]; /**< UD: the ways to those it sends to, by id; 0: none */
+	struct tp_path paths[2 * SIM_MAX_CONNS];
 
 	/* Memory. */
 	struct sim_mr src_mr;        /**< the pattern under a key of its own */
@@ -283,6 +285,7 @@ struct sim_qp {
 	uint32_t most_round;
 	uint32_t drained_at;         /**< counter of the send CQ when the SQ was drained */
 	uint32_t nb_consume;         /**< receives that posted ops take at the peer */
+	uint32_t rx_from[2 * SIM_MAX_CONNS], got_from[2 * SIM_MAX_CONNS]; /**< unreliable: rx_op and messages, by sender */
 	uint32_t rx_op;              /**< peer's ops before this one have been seen as received */
 	uint32_t nb_messages;        /**< received */
 	uint32_t next_srq_recv;      /**< its receives of an SRQ come in this order */
@@ -443,6 +446,8 @@ void link_describe(char *buf, size_t len, struct rte_mbuf *m);
 
 /* setup.c */
 bool conn_create(struct sim_world *w, struct sim_conn *c);
+/** Once all are there: ways between those that send to one another. */
+bool conns_join(struct sim_world *w);
 /** Draw what both ends must agree on. The PSNs to start from stand in sq_psn. */
 void conn_attributes(struct sim_world *w, struct sim_conn *c);
 int sim_mr_create(struct sim_ep *ep, struct sim_mr *m, uint8_t *base, uint32_t len, uint32_t pd, uint32_t access,

@@ -15,7 +15,7 @@ enum {
 	RX_BURST = 32,
 	MR_TABLE_SIZE = 512,
 	QP_TABLE_SIZE = 64,
-	AH_TABLE_SIZE = 64,
+	AH_TABLE_SIZE = 256,
 	/* Every QP's SQ and RQ, both ends of every connection on one endpoint: 2 * 6 * (64 + 64), and SRQs. */
 	CQ_ORDER = 11,
 	CQ_ORDER_MIN = 2,
@@ -521,7 +521,7 @@ world_create(struct sim_world *w)
 	}
 	for (i = 0; i < w->cfg.nb_eps; i++)
 		world_event_add(w, rng_below(&w->rng, 5000), EV_CLIENT, i, NULL);
-	return hostile_create(w);
+	return conns_join(w) && hostile_create(w);
 }
 
 static void
