@@ -137,6 +137,8 @@ model_conn_end(struct sim_world *w, struct sim_conn *c)
 {
 	qp_end(w, &c->qp[0]);
 	qp_end(w, &c->qp[1]);
+	sent_end(w, &c->qp[0]);
+	sent_end(w, &c->qp[1]);
 	sim_trace(w, "connection %u ends", c->id);
 }
 
