@@ -39,6 +39,12 @@ in_partition(struct sim_world *w, uint32_t from, uint32_t to)
 	return w->now_ns >= w->partition_from && ((w->partition_mask >> from ^ w->partition_mask >> to) & 1);
 }
 
+bool
+link_dies(const struct sim_world *w, uint32_t from, uint32_t to)
+{
+	return (w->cfg.faults & SIM_F_DEATH) && from != to && (from == w->cfg.dead_ep || to == w->cfg.dead_ep);
+}
+
 static bool
 in_burst(struct sim_world *w, struct sim_link *l)
 {
@@ -235,6 +241,10 @@ link_send(struct sim_world *w, uint32_t from, struct rte_mbuf *m)
 	if (l->free_at < w->now_ns)
 		l->free_at = w->now_ns;
 	l->free_at += rte_pktmbuf_pkt_len(m) * UINT64_C(8) / w->cfg.gbps;
+	if (link_dies(w, from, to) && w->now_ns >= w->cfg.death_ns) {
+		lose(w, from, to, m, "dead host");
+		return;
+	}
 	if (in_partition(w, from, to)) {
 		lose(w, from, to, m, "partition");
 		return;

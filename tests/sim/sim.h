@@ -66,7 +66,7 @@ enum {
 	X(LOSS) X(BURST) X(REORDER) X(DUP) X(JITTER) X(CORRUPT) X(PARTITION) X(ECN) \
 	X(SLOW_RECV) X(SLOW_POLL) X(SLOW_TX) X(PLANT_LOCAL) X(PLANT_REMOTE) X(PLANT_RECV) X(ERR) X(SQD) X(SMALL_RQ) \
 	X(EVENTS) X(LOOPBACK) X(REMOTE_MEM) X(STALL) X(NO_MBUF) X(DEREG) X(RECONNECT) X(ENGINES) X(SRQ) X(CQ_SMALL) \
-	X(UNRELIABLE) X(HOSTILE) X(WINDOWS) X(ANY) X(QUEUE)
+	X(UNRELIABLE) X(HOSTILE) X(WINDOWS) X(ANY) X(QUEUE) X(DEATH)
 enum {
 #define X(n) SIM_FBIT_##n,
 	SIM_FAULTS(X)
@@ -80,10 +80,11 @@ enum {
 };
 /** Faults that can lose or delay a packet, so that timers may run out. */
 #define SIM_F_LINK \
-	(SIM_F_LOSS | SIM_F_BURST | SIM_F_REORDER | SIM_F_DUP | SIM_F_CORRUPT | SIM_F_PARTITION | SIM_F_QUEUE)
+	(SIM_F_LOSS | SIM_F_BURST | SIM_F_REORDER | SIM_F_DUP | SIM_F_CORRUPT | SIM_F_PARTITION | SIM_F_QUEUE | \
+	 SIM_F_DEATH)
 
 /** Faults that lose packets. */
-#define SIM_F_LOSE (SIM_F_LOSS | SIM_F_BURST | SIM_F_CORRUPT | SIM_F_PARTITION | SIM_F_QUEUE)
+#define SIM_F_LOSE (SIM_F_LOSS | SIM_F_BURST | SIM_F_CORRUPT | SIM_F_PARTITION | SIM_F_QUEUE | SIM_F_DEATH)
 /** Faults that end connections. */
 #define SIM_F_ENDS \
 	(SIM_F_ERR | SIM_F_DEREG | SIM_F_PLANT_LOCAL | SIM_F_PLANT_REMOTE | SIM_F_PLANT_RECV | SIM_F_CQ_SMALL)
@@ -100,6 +101,8 @@ struct sim_config {
 	uint64_t reorder_ns;
 	uint64_t burst_every_ns, burst_ns;
 	uint64_t partition_every_ns, partition_ns;
+	uint64_t death_ns;           /**< from then on nothing gets to one host or comes from it */
+	uint32_t dead_ep;
 	uint64_t poll_ns;            /**< between a client's turns, on average */
 	uint32_t port_gbps;          /**< of the switch's ports to hosts, with a queue each */
 	uint32_t queue_bytes, mark_bytes;
@@ -452,6 +455,8 @@ uint8_t *arena_get(struct sim_world *w, uint64_t bytes);
 
 /* link.c */
 void link_init(struct sim_world *w);
+/** @return true if the way between two endpoints ends during this seed, for good. */
+bool link_dies(const struct sim_world *w, uint32_t from, uint32_t to);
 /** Takes the packet that endpoint @p from sends. */
 void link_send(struct sim_world *w, uint32_t from, struct rte_mbuf *m);
 void link_describe(char *buf, size_t len, struct rte_mbuf *m);
