@@ -41,7 +41,7 @@ static const uint8_t fault_one_in[SIM_NB_FAULTS] = {
 	[SIM_FBIT_NO_MBUF] = 12, [SIM_FBIT_DEREG] = 10, [SIM_FBIT_RECONNECT] = 4, [SIM_FBIT_ENGINES] = 5,
 	[SIM_FBIT_SRQ] = 4, [SIM_FBIT_CQ_SMALL] = 20, [SIM_FBIT_UNRELIABLE] = 3, [SIM_FBIT_HOSTILE] = 12,
 	[SIM_FBIT_WINDOWS] = 3, [SIM_FBIT_ANY] = 2, [SIM_FBIT_QUEUE] = 8,
-	[SIM_FBIT_DEATH] = 25,
+	[SIM_FBIT_DEATH] = 25, [SIM_FBIT_CQ_GROW] = 4,
 };
 
 /* Lengths and op counts so that a usual seed moves about a megabyte. */

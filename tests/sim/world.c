@@ -294,6 +294,8 @@ cq_make(struct sim_world *w, struct sim_ep *ep, struct sim_cq *c)
 	uint32_t order = CQ_ORDER;
 	int fds[2];
 
+	if (w->cfg.faults & SIM_F_CQ_GROW)
+		order = CQ_ORDER - (w->cfg.nb_conns <= SIM_MAX_CONNS / 2) - (w->cfg.nb_conns == 1);
 	if ((w->cfg.faults & SIM_F_CQ_SMALL) && rng_one_in(&ep->rng, 3))
 		order = (uint32_t)rng_between(&ep->rng, CQ_ORDER_MIN, CQ_ORDER_SMALL);
 	c->ep = ep;
