@@ -304,7 +304,9 @@ static void
 cq_grow(struct sim_world *w, struct sim_cq *c)
 {
 	uint32_t order = c->ring.order + 1, end, i;
-	struct ring to = { .base = arena_get(w, sizeof(struct ring_cqe) << order), .order = order, .shift = c->ring.shift };
+	struct ring to = { .base = arena_get(w, sizeof(struct ring_cqe) << order),
+			   .order = order,
+			   .shift = c->ring.shift };
 	union ring_cqe_ctl ctl;
 
 	if (to.base == NULL)

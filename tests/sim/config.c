@@ -127,8 +127,8 @@ config_print(const struct sim_config *c, FILE *f)
 {
 	unsigned int i;
 
-	fprintf(f, "  --seed %" PRIu64 " --faults 0x%" PRIx64 " --ops %u --conns %u\n  faults:", c->seed, c->faults, c->ops,
-		c->nb_conns);
+	fprintf(f, "  --seed %" PRIu64 " --faults 0x%" PRIx64 " --ops %u --conns %u\n  faults:", c->seed, c->faults,
+		c->ops, c->nb_conns);
 	for (i = 0; i < SIM_NB_FAULTS; i++)
 		if (c->faults & UINT64_C(1) << i)
 			fprintf(f, " %s", fault_name(i));

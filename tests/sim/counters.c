@@ -118,7 +118,7 @@ check_counters(struct sim_world *w)
 		else
 			CHECK_ZERO(w, nothing_lost);
 	}
-	/* Packets that are late, or of the connection before, look lost; what was sent again early may have been late only. */
+	/* Packets that are late, or of the connection before, look lost. */
 	if ((w->cfg.faults & (SIM_F_LINK | SIM_F_STALL | SIM_F_NO_MBUF | SIM_F_SLOW_TX)) || rnr || w->cfg.harsh)
 		return;
 	/* Paced responses keep a SEND_WITH_INV behind them waiting until the peer sends it again. */

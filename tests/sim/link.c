@@ -171,7 +171,8 @@ lose(struct sim_world *w, uint32_t from, uint32_t to, struct rte_mbuf *m, const 
 	rte_pktmbuf_free(m);
 }
 
-/* Through the switch's port to a host: slower than what comes in, with a queue of its own. @return false: it is full. */
+/* Through the switch's port to a host: slower than what comes in, with a queue of its own. @return false: it is full.
+ */
 static bool
 through_queue(struct sim_world *w, uint32_t to, struct rte_mbuf *m, uint64_t *at)
 {

@@ -28,7 +28,7 @@ model_cqe(struct sim_world *w, struct sim_cq *c, const struct ring_cqe *e, union
 		if ((!ctl.is_recv || q->rq == &q->own_rq) &&
 		    (q->abandoned || e->wr_id >> SIM_WR_ID_ROUND_SHIFT != q->round))
 			return;
-		/* What a QP that was reset left in its CQ brings back the buffers of an SRQ, whenever that is looked at. */
+		/* What a QP that was reset left in its CQ brings back the buffers of an SRQ, however late. */
 		if (w->conns[i / 2].done && !q->abandoned)
 			sim_fail(w, "QP %u: completion after its end", q->id);
 		else if (ctl.is_recv)

@@ -9,20 +9,20 @@
 #include "sim.h"
 
 enum {
-	WINDOW_MAX = 256,              /* packets of a QP on their way at most */
-	WINDOW_SWIFT = 16,             /* ... before the first answer, with a window that grows from there */
-	RESEND_NS_MIN = 10000,         /* half of the shortest early retransmission */
-	TIMEOUT_FAR = 11,              /* ACK timeouts from 8 ms on: many round trips, also with full queues */
+	WINDOW_MAX = 256,      /* packets of a QP on their way at most */
+	WINDOW_SWIFT = 16,     /* ... before the first answer, with a window that grows from there */
+	RESEND_NS_MIN = 10000, /* half of the shortest early retransmission */
+	TIMEOUT_FAR = 11,      /* ACK timeouts from 8 ms on: many round trips, also with full queues */
 	SHORT_MESSAGES = 4096,
-	MEASURED_OPS = 8,              /* so many are complete: a round trip has been measured */
-	CNP_GAP_NS = 50000,            /* between CNPs of a QP (DCQCN, section 3.1) */
+	MEASURED_OPS = 8,   /* so many are complete: a round trip has been measured */
+	CNP_GAP_NS = 50000, /* between CNPs of a QP (DCQCN, section 3.1) */
 	CNP_TCLASS = 48 << 2,
 	ECN_MASK = 3,
 	ECN_ECT0 = 2,
 	ECN_CE = 3,
-	PACE_NS = 50000,               /* the reaction to the first CNP is watched for so long: below DCQCN's rate timer */
+	PACE_NS = 50000, /* the reaction to the first CNP is watched for so long: below DCQCN's rate timer */
 	PACE_BURST_NS = 4096,
-	PACE_PACKETS = 3,              /* of slack */
+	PACE_PACKETS = 3, /* of slack */
 };
 
 struct sim_qp *
@@ -137,8 +137,9 @@ check_resent(struct sim_world *w, struct sim_qp *q)
 static void
 note_request(struct sim_world *w, struct sim_qp *q, const struct wire_pkt *p)
 {
-	uint32_t psns = (p->op->flags & WIRE_F_READ) == 0 ? 1 :
-			wire_packets(wire_get32(p->bthp + p->op->off_reth + 12), 7 + q->attr.path_mtu);
+	uint32_t psns = (p->op->flags & WIRE_F_READ) == 0
+				? 1
+				: wire_packets(wire_get32(p->bthp + p->op->off_reth + 12), 7 + q->attr.path_mtu);
 	uint32_t next = wire_psn_add(p->bth.psn, psns), most = WINDOW_MAX;
 
 	if (q->sent_round != q->round + 1) {
@@ -210,7 +211,8 @@ check_pace(struct sim_world *w, struct sim_qp *q, const struct wire_pkt *p, uint
 	q->paced_bytes += bytes;
 	most = (ns + PACE_BURST_NS) * w->cfg.gbps / 16 + PACE_PACKETS * (q->mtu + 128);
 	if (q->paced_bytes > most)
-		sim_fail(w, "QP %u: %" PRIu64 " bytes in %" PRIu64 " ns after its first CNP", q->id, q->paced_bytes, ns);
+		sim_fail(w, "QP %u: %" PRIu64 " bytes in %" PRIu64 " ns after its first CNP", q->id, q->paced_bytes,
+			 ns);
 }
 
 static void

@@ -64,7 +64,8 @@ sim_mr_free(struct sim_ep *ep, struct sim_mr *m)
 static bool
 mr_again(struct sim_qp *q, struct sim_mr *m, uint32_t access)
 {
-	return m->mr != NULL || m->base == NULL || sim_mr_create(q->ep, m, m->base, m->len, SIM_PD, access, &q->rng) == 0;
+	return m->mr != NULL || m->base == NULL ||
+	       sim_mr_create(q->ep, m, m->base, m->len, SIM_PD, access, &q->rng) == 0;
 }
 
 bool
@@ -188,7 +189,8 @@ qp_memory(struct sim_world *w, struct sim_qp *q)
 	if ((w->cfg.faults & SIM_F_WINDOWS) && q->conn->type != UROCE_QPT_UD &&
 	    sim_mr_create(q->ep, &q->window_mr, tgt, target, SIM_PD, WINDOW_ACCESS, &q->rng) != 0)
 		return false;
-	return sim_mr_create(q->ep, &q->src_mr, sim_pattern, SIM_PATTERN_BYTES, SIM_PD, UROCE_ACCESS_MW_BIND, &q->rng) == 0 &&
+	return sim_mr_create(q->ep, &q->src_mr, sim_pattern, SIM_PATTERN_BYTES, SIM_PD, UROCE_ACCESS_MW_BIND,
+			     &q->rng) == 0 &&
 	       sim_mr_create(q->ep, &q->dest_mr, dest, dest_bytes, SIM_PD, rw, &q->rng) == 0 &&
 	       sim_mr_create(q->ep, &q->target_mr, tgt, target, SIM_PD, TARGET_ACCESS, &q->rng) == 0 &&
 	       sim_mr_create(q->ep, &q->noaccess_mr, side, SIDE_MR_BYTES, SIM_PD, rw, &q->rng) == 0 &&

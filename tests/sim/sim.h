@@ -171,7 +171,7 @@ struct sim_window {
 	struct mw *mw;
 	enum mw_type type;
 	uint32_t key;                /**< of the last bind posted */
-	uint32_t now;                /**< binding that is, or will be when all is done that is posted; or SIM_NO_BINDING */
+	uint32_t now;                /**< binding that is, or will be once all that is posted is done */
 	uint32_t ending;             /**< binding that the peer is about to end */
 	bool spoiled;                /**< something wrong with it was posted: the peer keeps its hands off */
 };
@@ -299,7 +299,8 @@ struct sim_qp {
 	uint32_t most_round;
 	uint32_t drained_at;         /**< counter of the send CQ when the SQ was drained */
 	uint32_t nb_consume;         /**< receives that posted ops take at the peer */
-	uint32_t rx_from[2 * SIM_MAX_CONNS], got_from[2 * SIM_MAX_CONNS]; /**< unreliable: rx_op and messages, by sender */
+	uint32_t rx_from[2 * SIM_MAX_CONNS]; /**< unreliable: the same as rx_op, by sender */
+	uint32_t got_from[2 * SIM_MAX_CONNS]; /**< ... as nb_messages */
 	uint32_t rx_op;              /**< peer's ops before this one have been seen as received */
 	uint32_t nb_messages;        /**< received */
 	uint32_t next_srq_recv;      /**< its receives of an SRQ come in this order */
