@@ -24,6 +24,7 @@ enum {
 	HOSTILE_MTU_CODE = UROCE_MTU_256,
 	HOSTILE_MTU = 256,
 	HOSTILE_RD = 4,
+	HOSTILE_WINDOWS = 2,
 };
 #define HOSTILE_QKEY 0x22222222u
 
@@ -45,6 +46,7 @@ struct hostile_ep {
 	struct victim victims[HOSTILE_VICTIMS];
 	struct sim_cq cq;
 	struct sim_mr area;
+	struct mw *windows[HOSTILE_WINDOWS]; /**< of both types, over area */
 	struct srq *srq[SIM_MAX_ENGINES];
 	struct ring srq_ring[SIM_MAX_ENGINES];
 };
