@@ -393,6 +393,7 @@ send_atomic_write(struct transport *tp, struct qp *qp, struct tp_swqe *w)
 	}
 	tp_finish(tp, qp, &o, &b, ATOMIC_BYTES);
 	qp->rd_out++;
+	time_rtt(tp, qp);
 	requester_sent(tp, qp, w, 1);
 	return 1;
 }

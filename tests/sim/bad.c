@@ -193,6 +193,13 @@ static const struct bad_case {
 	{ "WRITE too long for its MR", {}, { WIRE_OP_WRITE_FIRST, WHOLE, HOSTILE_AREA + 1, 0 }, true, false, ACCESS },
 	{ "atomic beyond its region", {}, { WIRE_OP_FETCH_ADD, 0, 0, AREA_END + 8 }, false, false, ACCESS },
 	{ "atomic at an odd address", {}, { WIRE_OP_CMP_SWAP, 0, 0, 4 }, false, false, INVALID },
+	{ "ATOMIC_WRITE at an odd address", {}, { WIRE_OP_ATOMIC_WRITE, 8, 8, 4 }, false, false, INVALID },
+	{ "ATOMIC_WRITE of four bytes", {}, { WIRE_OP_ATOMIC_WRITE, 4, 8, 0 }, false, false, INVALID },
+	{ "ATOMIC_WRITE whose RETH says four", {}, { WIRE_OP_ATOMIC_WRITE, 8, 4, 0 }, false, false, INVALID },
+	{ "ATOMIC_WRITE with a wrong key", {}, { WIRE_OP_ATOMIC_WRITE, 8, 8, 0 }, false, true, ACCESS },
+	{ "ATOMIC_WRITE beyond its region", {}, { WIRE_OP_ATOMIC_WRITE, 8, 8, AREA_END + 8 }, false, false, ACCESS },
+	{ "ATOMIC_WRITE in the midst of a WRITE", { WIRE_OP_WRITE_FIRST, WHOLE, 2 * WHOLE, 0 },
+	  { WIRE_OP_ATOMIC_WRITE, 8, 8, 0 }, false, false, INVALID },
 };
 
 static void

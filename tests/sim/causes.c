@@ -52,10 +52,10 @@ may_be_in_err(const struct sim_world *w, const struct sim_qp *q)
 	/* Without a connection the two ends have nothing to do with each other. */
 	if (q->conn->type != UROCE_QPT_RC)
 		return client_dead(q) || q->planted_local || (w->cfg.faults & SIM_F_PLANT_RECV);
-	return client_dead(q) || w->cfg.harsh || q->planted_local || q->planted_remote || p->planted_remote ||
-	       p->local_dereg != NULL || qp_cq_dead(p) || q->attr.rnr_retry < 7 || p->attr.rnr_retry < 7 ||
-	       (w->cfg.faults & SIM_F_PLANT_RECV) || client_dead(p) || p->planted_local || q->conn->raced ||
-	       q->hurried || p->hurried || q->target_mr.mr == NULL ||
+	return client_dead(q) || w->cfg.harsh || link_dies(w, q->ep->id, p->ep->id) || q->planted_local ||
+	       q->planted_remote || p->planted_remote || p->local_dereg != NULL || qp_cq_dead(p) ||
+	       q->attr.rnr_retry < 7 || p->attr.rnr_retry < 7 || (w->cfg.faults & SIM_F_PLANT_RECV) || client_dead(p) ||
+	       p->planted_local || q->conn->raced || q->hurried || p->hurried || q->target_mr.mr == NULL ||
 	       p->target_mr.mr == NULL;
 }
 
@@ -66,7 +66,7 @@ retries_may_run_out(const struct sim_world *w, const struct sim_qp *q, const str
 
 	if (w->cfg.harsh)
 		return true;
-	if (q->planted_inv)
+	if (q->planted_inv || (q->params.type == UROCE_QPT_RC && link_dies(w, q->ep->id, p->ep->id)))
 		return true;
 	/* On a good network the NAK arrives before the peer falls silent. */
 	if (q->conn->type != UROCE_QPT_RC)

@@ -5,6 +5,7 @@
 
 #include "sim.h"
 
+enum { CQ_GROW_MOST = 12 };
 #define SOLICITED_WAKE_NS SIM_NS_PER_MS /* a program that waits for solicited completions looks now and then */
 
 bool
@@ -110,12 +111,12 @@ put_remote(const struct sim_qp *q, struct sim_op *op, struct ring_sq_wqe *e)
 static void
 put_datagram(const struct sim_qp *q, const struct sim_op *op, struct ring_sq_wqe *e)
 {
-	uint32_t ah = q->ah ^ (op->plant == SIM_PLANT_AH ? 1u << 31 : 0);
+	uint32_t ah = q->ahs[op->to->id] ^ (op->plant == SIM_PLANT_AH ? 1u << 31 : 0);
 
-	e->remote_addr = (uint64_t)q->peer->qpn << 32 | ah;
-	e->rkey = q->peer->attr.qkey ^ (op->plant == SIM_PLANT_QKEY);
-	/* Both ends have the same Q_Key; with the high bit set a QP's own is used (10.2.5). */
-	if (op->plant == SIM_PLANT_NONE && (op->imm & 1))
+	e->remote_addr = (uint64_t)op->to->qpn << 32 | ah;
+	e->rkey = op->to->attr.qkey ^ (op->plant == SIM_PLANT_QKEY);
+	/* Both ends of a pair have the same Q_Key; with the high bit set a QP's own is used (10.2.5). */
+	if (op->plant == SIM_PLANT_NONE && op->to == q->peer && (op->imm & 1))
 		e->rkey |= 0x80000000;
 }
 
@@ -297,6 +298,37 @@ check_event_is_due(struct sim_world *w, struct sim_cq *c)
 		sim_fail(w, "endpoint %u: an event of a CQ that has nothing to say", c->ep->id);
 }
 
+/*
+ * A larger ring: what is in the old one moves, under the same counters. With CQ_SMALL an overrun may come first.
+ */
+static void
+cq_grow(struct sim_world *w, struct sim_cq *c)
+{
+	uint32_t order = c->ring.order + 1, end, i;
+	struct ring to = { .base = arena_get(w, sizeof(struct ring_cqe) << order),
+			   .order = order,
+			   .shift = c->ring.shift };
+	union ring_cqe_ctl ctl;
+
+	if (to.base == NULL)
+		return;
+	to.counter = c->ring.counter;
+	end = cq_resize(c->cq, &to, NULL);
+	sim_trace(w, "endpoint %u: a CQ grows to %u at %u", c->ep->id, 1u << order, end);
+	for (i = c->ring.counter; i != end; i++) {
+		struct ring_cqe *e = ring_slot(&to, i);
+
+		if (!ring_cq_ready(&c->ring, i, &ctl)) {
+			sim_fail(w, "endpoint %u: completion %u isn't in the CQ that it grows from", c->ep->id, i);
+			return;
+		}
+		memcpy(e, ring_slot(&c->ring, i), sizeof(*e));
+		ctl.phase = ring_phase(i, order);
+		atomic_store_explicit(&e->ctl, ctl.word, memory_order_relaxed);
+	}
+	c->ring = to;
+}
+
 /* With events: sleep until the channel says so, as a program does in ibv_get_cq_event(). */
 static void
 poll_cq(struct sim_world *w, struct sim_cq *c)
@@ -339,8 +371,12 @@ client_turn(struct sim_world *w, struct sim_ep *ep)
 	uint64_t before = w->stats.completions + w->stats.ops + w->stats.recvs;
 	uint32_t i;
 
-	for (i = 0; i < ep->nb_cqs && !w->failed; i++)
+	for (i = 0; i < ep->nb_cqs && !w->failed; i++) {
+		if ((w->cfg.faults & SIM_F_CQ_GROW) && !ep->cqs[i].dead && ep->cqs[i].ring.order < CQ_GROW_MOST &&
+		    rng_one_in(&ep->rng, 16))
+			cq_grow(w, &ep->cqs[i]);
 		poll_cq(w, &ep->cqs[i]);
+	}
 	for (i = 0; i < ep->nb_srqs && !w->failed; i++)
 		srq_turn(w, &ep->srqs[i]);
 	for (i = 0; i < ep->nb_xsrqs && !w->failed; i++)

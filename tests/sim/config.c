@@ -40,7 +40,8 @@ static const uint8_t fault_one_in[SIM_NB_FAULTS] = {
 	[SIM_FBIT_EVENTS] = 4, [SIM_FBIT_LOOPBACK] = 5, [SIM_FBIT_REMOTE_MEM] = 12, [SIM_FBIT_STALL] = 6,
 	[SIM_FBIT_NO_MBUF] = 12, [SIM_FBIT_DEREG] = 10, [SIM_FBIT_RECONNECT] = 4, [SIM_FBIT_ENGINES] = 5,
 	[SIM_FBIT_SRQ] = 4, [SIM_FBIT_CQ_SMALL] = 20, [SIM_FBIT_UNRELIABLE] = 3, [SIM_FBIT_HOSTILE] = 12,
-	[SIM_FBIT_WINDOWS] = 3,
+	[SIM_FBIT_WINDOWS] = 3, [SIM_FBIT_ANY] = 2, [SIM_FBIT_QUEUE] = 8,
+	[SIM_FBIT_DEATH] = 25, [SIM_FBIT_CQ_GROW] = 4,
 };
 
 /* Lengths and op counts so that a usual seed moves about a megabyte. */
@@ -111,6 +112,11 @@ config_from_seed(struct sim_config *c, uint64_t seed, const struct sim_override 
 	c->partition_every_ns = c->partition_ns * rng_between(&r, down_one_in, 10 * down_one_in);
 	c->poll_ns = (c->faults & SIM_F_SLOW_POLL) ? rng_between(&r, 20000, 500000) : rng_between(&r, 500, 5000);
 	c->wire_check = rng_one_in(&r, 4);
+	c->death_ns = rng_between(&r, 10000, 1000000);
+	c->dead_ep = (uint32_t)rng_below(&r, c->nb_eps);
+	c->port_gbps = 1 + (uint32_t)rng_below(&r, c->gbps);
+	c->queue_bytes = (uint32_t)rng_between(&r, 32 * 1024, 1024 * 1024);
+	c->mark_bytes = (uint32_t)rng_below(&r, c->queue_bytes / 2);
 	c->reorder_once = !rng_one_in(&r, 4);
 
 	c->faults &= o->faults_mask;
@@ -127,8 +133,8 @@ config_print(const struct sim_config *c, FILE *f)
 {
 	unsigned int i;
 
-	fprintf(f, "  --seed %" PRIu64 " --faults 0x%" PRIx64 " --ops %u --conns %u\n  faults:", c->seed, c->faults, c->ops,
-		c->nb_conns);
+	fprintf(f, "  --seed %" PRIu64 " --faults 0x%" PRIx64 " --ops %u --conns %u\n  faults:", c->seed, c->faults,
+		c->ops, c->nb_conns);
 	for (i = 0; i < SIM_NB_FAULTS; i++)
 		if (c->faults & UINT64_C(1) << i)
 			fprintf(f, " %s", fault_name(i));

@@ -59,12 +59,29 @@ receives_returned(struct sim_qp *q)
 	       !ring_cq_ready(&q->recv_cq->ring, q->recv_cq->ring.counter, &ctl);
 }
 
+/* Datagrams go to any QP: none ends before all have been sent. */
+static bool
+all_datagrams_sent(const struct sim_world *w)
+{
+	uint32_t i;
+
+	for (i = 0; i < 2 * w->cfg.nb_conns; i++) {
+		const struct sim_qp *q = &w->conns[i / 2].qp[i & 1];
+
+		if (q->params.type == UROCE_QPT_UD && !w->conns[i / 2].done && !(q->ready && client_sends_done(q)))
+			return false;
+	}
+	return true;
+}
+
 /* What UC and UD have sent may be on its way still. */
 static bool
 still_moving(struct sim_world *w, struct sim_conn *c)
 {
 	if (c->type == UROCE_QPT_RC)
 		return false;
+	if (c->type == UROCE_QPT_UD && !all_datagrams_sent(w))
+		return true;
 	if (c->quiet_at == 0)
 		c->quiet_at = w->now_ns + QUIET_NS;
 	return w->now_ns < c->quiet_at;
@@ -133,8 +150,9 @@ conn_destroy(struct sim_world *w, struct sim_conn *c)
 		windows_end(w, q);
 		sim_mr_free(q->ep, &q->own_rq.mr);
 		sim_mr_free(q->ep, &q->src_mr);
-		if (q->ah != 0)
-			ah_destroy(q->ep->ahs, q->ah);
+		for (k = 0; k < 2 * SIM_MAX_CONNS; k++)
+			if (q->ahs[k] != 0)
+				ah_destroy(q->ep->ahs, q->ahs[k]);
 		sim_mr_free(q->ep, &q->dest_mr);
 		sim_mr_free(q->ep, &q->target_mr);
 		sim_mr_free(q->ep, &q->noaccess_mr);

@@ -10,7 +10,8 @@ enum {
 	STREAM_HOSTILE = 4,
 	CQ_ORDER = 5,
 	ALL_ACCESS = UROCE_ACCESS_LOCAL_WRITE | UROCE_ACCESS_REMOTE_WRITE | UROCE_ACCESS_REMOTE_READ |
-		     UROCE_ACCESS_REMOTE_ATOMIC,
+		     UROCE_ACCESS_REMOTE_ATOMIC | UROCE_ACCESS_MW_BIND,
+	QP_ACCESS = ALL_ACCESS & ~UROCE_ACCESS_MW_BIND,
 	GAP_NS = 10000,
 	PSN_NEAR = 6,
 	TIMEOUT = 10,
@@ -155,6 +156,9 @@ hostile_ep_make(struct sim_world *w, struct sim_ep *ep, struct hostile_ep *he)
 	if (area == NULL || he->cq.ring.base == NULL || he->cq.shared == NULL ||
 	    sim_mr_create(ep, &he->area, area, HOSTILE_AREA, HOSTILE_PD, ALL_ACCESS, &hostile.rng) != 0)
 		return false;
+	if (mw_create(ep->mrs, HOSTILE_PD, MW_TYPE_1, &he->windows[0]) != 0 ||
+	    mw_create(ep->mrs, HOSTILE_PD, MW_TYPE_2, &he->windows[1]) != 0)
+		return false;
 	c.ring = he->cq.ring;
 	c.shared = he->cq.shared;
 	if (cq_create(&c, &he->cq.cq) != 0)
@@ -188,7 +192,7 @@ victim_connect(struct sim_world *w, struct victim *v, uint32_t i)
 	path_to(v->ep, to, &v->path, &v->attr.ah);
 	v->attr.path_mtu = HOSTILE_MTU_CODE;
 	v->attr.port_num = 1;
-	v->attr.qp_access_flags = ALL_ACCESS;
+	v->attr.qp_access_flags = QP_ACCESS;
 	v->attr.qkey = HOSTILE_QKEY;
 	v->attr.max_rd_atomic = v->attr.max_dest_rd_atomic = HOSTILE_RD;
 	v->attr.timeout = TIMEOUT;
@@ -247,6 +251,9 @@ hostile_destroy(struct sim_world *w)
 					    he->xsrqs[i / HOSTILE_XSRQS][i % HOSTILE_XSRQS].srq);
 		if (he->cq.cq != NULL)
 			cq_destroy(he->cq.cq);
+		for (i = 0; i < HOSTILE_WINDOWS; i++)
+			if (he->windows[i] != NULL)
+				mw_destroy_bulk(w->eps[ep].mrs, &he->windows[i], 1);
 		if (he->area.mr != NULL)
 			mr_destroy(w->eps[ep].mrs, he->area.mr);
 	}
@@ -316,6 +323,31 @@ garbage_sge(struct sim_world *w, const struct hostile_ep *he, struct ring_sge *s
 		s->lkey = q->target_mr.key; /* of another PD, maybe of another host */
 }
 
+/* A window's key as it is, or another of its keys. */
+static uint32_t
+window_key(const struct hostile_ep *he)
+{
+	uint32_t key = mw_key(he->windows[rng_below(&hostile.rng, HOSTILE_WINDOWS)]);
+
+	return rng_one_in(&hostile.rng, 2) ? key : key ^ (uint32_t)rng_below(&hostile.rng, 256);
+}
+
+/* Binds and invalidations that are mostly good. */
+static void
+window_op(const struct hostile_ep *he, struct ring_sq_wqe *e, union ring_sq_ctl *ctl)
+{
+	struct rng *r = &hostile.rng;
+	struct ring_bind b = { .length = rng_below(r, HOSTILE_AREA), .lkey = he->area.key,
+			       .access = (uint32_t)rng_below(r, 64) & MW_ACCESS_KNOWN };
+
+	ctl->opcode = rng_one_in(r, 3) ? UROCE_WR_LOCAL_INV : UROCE_WR_BIND_MW;
+	ctl->count = 0;
+	e->rkey = e->imm = window_key(he);
+	e->remote_addr = he->area.iova + rng_below(r, HOSTILE_AREA);
+	if (ctl->opcode == UROCE_WR_BIND_MW)
+		memcpy(e + 1, &b, sizeof(b));
+}
+
 static void
 garbage_send(struct sim_world *w, struct victim *v)
 {
@@ -336,7 +368,11 @@ garbage_send(struct sim_world *w, struct victim *v)
 		ctl.count = (uint16_t)rng_below(r, HOSTILE_SGES + 2);
 		ctl.flags &= (uint8_t)~(rng_one_in(r, 2) ? UROCE_SEND_INLINE : 0);
 		e->remote_addr = there->area.iova + rng_below(r, HOSTILE_AREA) / 8 * 8;
-		e->rkey = there->area.key;
+		e->rkey = rng_one_in(r, 4) ? window_key(there) : there->area.key;
+		if (ctl.opcode == UROCE_WR_SEND_WITH_INV)
+			e->imm = window_key(there);
+		if (rng_one_in(r, 8))
+			window_op(he, e, &ctl);
 		ctl.srqn = hostile_srqn(&hostile, v);
 	}
 	if (v->type == UROCE_QPT_UD && !rng_one_in(r, 4)) {
@@ -487,6 +523,7 @@ random_headers(const struct victim *v, const struct wire_opcode *op, struct forg
 	const struct sim_mr *area = &hostile.eps[v->ep->id].area;
 	struct rng *r = &hostile.rng;
 	uint64_t va = area->iova + rng_below(r, HOSTILE_AREA);
+	uint32_t key = rng_one_in(r, 4) ? window_key(&hostile.eps[v->ep->id]) : area->key;
 	uint8_t *bth = f->hdr;
 
 	fill(r, f->hdr, sizeof(f->hdr));
@@ -496,11 +533,13 @@ random_headers(const struct victim *v, const struct wire_opcode *op, struct forg
 	if (rng_one_in(r, 8))
 		return;
 	if (op->flags & WIRE_F_RETH)
-		wire_put_reth(bth + op->off_reth, va, area->key,
+		wire_put_reth(bth + op->off_reth, va, key,
 			      rng_one_in(r, 2) ? f->payload_bytes : (uint32_t)rng_below(r, 4 * HOSTILE_MTU));
 	if (op->flags & WIRE_F_ATOMICETH)
-		wire_put_atomiceth(bth + op->off_atomiceth, rng_one_in(r, 4) ? va : (va & ~UINT64_C(7)), area->key,
+		wire_put_atomiceth(bth + op->off_atomiceth, rng_one_in(r, 4) ? va : (va & ~UINT64_C(7)), key,
 				   rng_next(r), rng_next(r));
+	if (op->flags & WIRE_F_IETH)
+		wire_put32(bth + op->off_ieth, window_key(&hostile.eps[v->ep->id]));
 	if (op->flags & WIRE_F_AETH)
 		bth[op->off_aeth] = (uint8_t)rng_next(r);
 	if (op->flags & WIRE_F_DETH)

@@ -28,6 +28,7 @@ enum {
 	HOSTILE_XSRQS = 2,     /**< XRC SRQs per engine */
 	HOSTILE_SRQN = 0x1000, /**< their numbers begin here; good programs' are small */
 	FORGED_DATA = 36,
+	HOSTILE_WINDOWS = 2,
 };
 #define HOSTILE_QKEY 0x22222222u
 
@@ -49,6 +50,7 @@ struct hostile_ep {
 	struct victim victims[HOSTILE_VICTIMS];
 	struct sim_cq cq;
 	struct sim_mr area;
+	struct mw *windows[HOSTILE_WINDOWS]; /**< of both types, over area */
 	struct srq *srq[SIM_MAX_ENGINES];
 	struct ring srq_ring[SIM_MAX_ENGINES];
 	struct xsrq {

@@ -17,6 +17,7 @@ link_init(struct sim_world *w)
 		for (j = 0; j < w->cfg.nb_eps; j++)
 			w->links[i][j].rng = rng_stream(w->cfg.seed, STREAM_LINK + i * SIM_MAX_EPS + j);
 	w->partition_to = 0;
+	memset(w->ports_free_at, 0, sizeof(w->ports_free_at));
 }
 
 /* Down times follow one another at random distances; the next one is made up when the last is over. */
@@ -36,6 +37,12 @@ in_partition(struct sim_world *w, uint32_t from, uint32_t to)
 			w->partition_to = w->now_ns;
 	}
 	return w->now_ns >= w->partition_from && ((w->partition_mask >> from ^ w->partition_mask >> to) & 1);
+}
+
+bool
+link_dies(const struct sim_world *w, uint32_t from, uint32_t to)
+{
+	return (w->cfg.faults & SIM_F_DEATH) && from != to && (from == w->cfg.dead_ep || to == w->cfg.dead_ep);
 }
 
 static bool
@@ -92,6 +99,14 @@ mark_ce(struct rte_mbuf *m)
 	}
 }
 
+static bool
+is_ect(struct rte_mbuf *m)
+{
+	const uint8_t *l3 = rte_pktmbuf_mtod_offset(m, const uint8_t *, WIRE_ETH_BYTES);
+
+	return ((l3[0] >> 4 == 4 ? l3[1] : l3[1] >> 4) & 3) != 0;
+}
+
 void
 link_describe(char *buf, size_t len, struct rte_mbuf *m)
 {
@@ -110,158 +125,6 @@ link_describe(char *buf, size_t len, struct rte_mbuf *m)
 			 wire_get24(p.bthp + p.op->off_aeth + 1));
 }
 
-/* The QP of a good program that a packet is for. */
-static struct sim_qp *
-packet_qp(struct sim_world *w, uint32_t ep, uint32_t qpn)
-{
-	uint32_t i;
-
-	for (i = 0; i < 2 * w->cfg.nb_conns; i++) {
-		struct sim_qp *q = &w->conns[i / 2].qp[i & 1];
-
-		if (q->ep->id == ep && q->qpn == qpn && q->conn->type == UROCE_QPT_RC && q->qp != NULL)
-			return q;
-	}
-	return NULL;
-}
-
-static uint8_t
-service_of(const struct sim_qp *q)
-{
-	return q->conn->xrc ? WIRE_XRC : WIRE_RC;
-}
-
-/*
- * The MSN says how many of the requester's messages the responder has completed, READs when it accepts them (9.7.7.1,
- * C9-148): at least those that end before the packet's PSN, or with it if the packet acknowledges it.
- */
-static void
-check_msn(struct sim_world *w, const struct sim_qp *q, const struct wire_pkt *p, bool with_it)
-{
-	uint32_t msn = wire_get24(p->bthp + p->op->off_aeth + 1), least = 0, i;
-
-	for (i = 0; i < q->nb_posted && wire_psn_diff(q->ops[i].last_psn, p->bth.psn) < with_it; i++)
-		least += !op_local(&q->ops[i]);
-	if (msn < least || msn > q->most_messages)
-		sim_fail(w, "QP %u: %s of PSN %u has MSN %u; of %u posted %u are complete", q->peer->id, p->op->name,
-			 p->bth.psn, msn, q->most_messages, least);
-}
-
-/* What a responder says in answer to q's requests. */
-static void
-check_answer(struct sim_world *w, struct sim_qp *q, const struct wire_pkt *p)
-{
-	uint8_t syndrome;
-
-	/* A packet that waited since another round: its PSN is far away. */
-	if ((p->op->flags & WIRE_F_AETH) == 0 || wire_psn_diff(p->bth.psn, q->attr.sq_psn) < 0 ||
-	    wire_psn_diff(p->bth.psn, q->psn_next) > 0)
-		return;
-	syndrome = p->bthp[p->op->off_aeth];
-	check_msn(w, q, p, WIRE_AETH_TYPE(syndrome) == WIRE_AETH_ACK);
-	if (syndrome == WIRE_NAK_PSN_SEQ) {
-		/* 9.7.5.2.8: once, until what is missing has come. */
-		if (q->nak_seen && q->nak_psn == p->bth.psn)
-			sim_fail(w, "QP %u: asks twice for PSN %u", q->peer->id, p->bth.psn);
-		q->nak_seen = true;
-		q->nak_psn = p->bth.psn;
-	} else if (WIRE_AETH_TYPE(syndrome) == WIRE_AETH_RNR_NAK) {
-		q->rnr_count = q->rnr_count != 0 && q->rnr_psn == p->bth.psn ? q->rnr_count + 1 : 1;
-		/* The first try and rnr_retry more (9.7.5.2.8); seven is for ever. */
-		if (w->cfg.lossless && q->attr.rnr_retry < 7 && q->rnr_count > q->attr.rnr_retry + 1u)
-			sim_fail(w, "QP %u: sends PSN %u %u times to a peer that isn't ready, rnr_retry is %u", q->id,
-				 p->bth.psn, q->rnr_count, q->attr.rnr_retry);
-		q->rnr_psn = p->bth.psn;
-		q->rnr_until = w->now_ns + wire_rnr_timer_ns(syndrome & 0x1f);
-	}
-}
-
-/* What q's requester sends. */
-static void
-check_request(struct sim_world *w, const struct sim_qp *q, const struct wire_pkt *p)
-{
-	/* Where no NAK is lost none is overlooked (9.7.5.2.8); what was sent again early may be answered by a second one,
-	 * on its way still when the time that the first one named is over. */
-	if (w->cfg.lossless && transport_counters(q->tp)->tail_loss_probes == 0 && !(w->cfg.faults & (SIM_F_SLOW_TX | SIM_F_NO_MBUF)) && p->bth.psn == q->rnr_psn &&
-	    w->now_ns < q->rnr_until)
-		sim_fail(w, "QP %u: sends PSN %u again before the peer's RNR timer is over", q->id, p->bth.psn);
-	if (q->sqd_waiting && q->drained && qp_state(q->qp) == UROCE_QPS_SQD && !(w->cfg.faults & SIM_F_SLOW_TX))
-		sim_fail(w, "QP %u: sends PSN %u though its SQ is drained", q->id, p->bth.psn);
-}
-
-/* An offer of selective repeat: a WRITE of no bytes, not of this connection's PSNs. */
-static void
-check_offer(struct sim_world *w, struct sim_qp *q, const struct wire_pkt *p)
-{
-	enum { OFFERS = 3, MAGIC = 0x757263 };
-
-	if (p->bth.opcode != (WIRE_RC | WIRE_OP_WRITE_ONLY) || wire_get32(p->bthp + p->op->off_reth + 12) != 0 ||
-	    wire_get24(p->bthp + p->op->off_reth) != MAGIC)
-		return;
-	if (w->cfg.go_back_n >> q->ep->id & 1)
-		sim_fail(w, "QP %u: offers selective repeat, but is to go back N", q->id);
-	if (++q->nb_offers > OFFERS)
-		sim_fail(w, "QP %u: offers selective repeat too often", q->id);
-	if (wire_psn_diff(p->bth.psn, q->attr.sq_psn) >= 0)
-		sim_fail(w, "QP %u: offers selective repeat with a PSN of its own", q->id);
-}
-
-/* Who doesn't speak selective repeat never does, and nobody claims to have what was never sent. */
-static void
-check_sack(struct sim_world *w, struct sim_qp *q, uint32_t from, const struct wire_pkt *p)
-{
-	enum { BITS = 256 };
-
-	if (w->cfg.go_back_n >> from & 1) {
-		sim_fail(w, "endpoint %u sends %s, but is to go back N", from, p->op->name);
-	} else if (w->cfg.go_back_n >> q->ep->id & 1) {
-		sim_fail(w, "endpoint %u sends a SACK to one that never offered it", from);
-	} else if (wire_psn_diff(p->bth.psn, q->attr.sq_psn) >= -1 && wire_psn_diff(p->bth.psn, q->psn_next) < 0) {
-		check_msn(w, q, p, true);
-		for (uint32_t i = 0; i < BITS; i++)
-			if ((p->payload[11 - i / 8 % 8 + i / 64 * 8] >> i % 8 & 1) &&
-			    (i == 0 || wire_psn_diff(wire_psn_add(p->bth.psn, 1 + i), q->psn_next) >= 0))
-				sim_fail(w, "QP %u: has PSN %u, which was never sent or isn't behind a gap", q->peer->id,
-					 wire_psn_add(p->bth.psn, 1 + i));
-	}
-}
-
-/* What a sender must never do, whatever the network does afterwards. */
-static void
-check_sent(struct sim_world *w, uint32_t from, uint32_t to, struct rte_mbuf *m)
-{
-	struct wire_pkt p = { 0 };
-	enum wire_verdict v;
-	struct sim_qp *q;
-
-	if (m->nb_segs != 1 || rte_pktmbuf_data_len(m) > WIRE_MAX_FRAME_BYTES) {
-		sim_fail(w, "endpoint %u sends a packet of %u segments, %u bytes", from, m->nb_segs,
-			 rte_pktmbuf_pkt_len(m));
-		return;
-	}
-	v = wire_parse(rte_pktmbuf_mtod(m, uint8_t *), rte_pktmbuf_data_len(m), true, &p);
-	if (v != WIRE_OK)
-		sim_fail(w, "endpoint %u sends a bad packet: %s", from, wire_verdict_name(v));
-	else if (!p.bth.migreq && p.bth.opcode != WIRE_OPCODE_CNP)
-		sim_fail(w, "endpoint %u sends %s without MigReq", from, p.op->name);
-	else if ((p.op->flags & WIRE_F_READ_RESP) && p.bth.ackreq)
-		sim_fail(w, "endpoint %u asks to acknowledge a READ response", from);
-	if (w->failed)
-		return;
-	q = packet_qp(w, to, p.bth.dqpn);
-	if (q == NULL || q->peer->ep->id != from)
-		return;
-	if (p.op->flags & WIRE_F_SACK)
-		check_sack(w, q, from, &p);
-	if (WIRE_OPCODE_SERVICE(p.bth.opcode) != service_of(q))
-		return;
-	if (p.op->flags & WIRE_F_RESPONSE)
-		check_answer(w, q, &p);
-	else
-		check_request(w, q->peer, &p);
-	check_offer(w, q->peer, &p);
-}
-
 /*
  * Has this PSN been sent before? Only packets for RC QPs of good programs count. ACKs keep their order too: a NAK
  * behind a later ACK is as good as lost.
@@ -278,8 +141,8 @@ keeps_place(struct sim_world *w, uint32_t to, struct rte_mbuf *m)
 	bool before;
 
 	wire_get_bth(p + off, &b);
-	q = packet_qp(w, to, b.dqpn);
-	if (q == NULL || WIRE_OPCODE_SERVICE(b.opcode) != service_of(q))
+	q = sent_for(w, to, b.dqpn);
+	if (q == NULL || WIRE_OPCODE_SERVICE(b.opcode) != sent_service(q))
 		return false;
 	if (WIRE_OPCODE_OP(b.opcode) == WIRE_OP_ACK)
 		return true;
@@ -296,12 +159,47 @@ keeps_place(struct sim_world *w, uint32_t to, struct rte_mbuf *m)
 }
 
 static void
+lose(struct sim_world *w, uint32_t from, uint32_t to, struct rte_mbuf *m, const char *why)
+{
+	char text[160];
+
+	if (w->verbose) {
+		link_describe(text, sizeof(text), m);
+		sim_trace(w, "  %u->%u %s LOST (%s)", from, to, text, why);
+	}
+	w->stats.lost++;
+	rte_pktmbuf_free(m);
+}
+
+/* Through the switch's port to a host: slower than what comes in, with a queue of its own. @return false: it is full.
+ */
+static bool
+through_queue(struct sim_world *w, uint32_t to, struct rte_mbuf *m, uint64_t *at)
+{
+	uint64_t *free_at = &w->ports_free_at[to], ns = rte_pktmbuf_pkt_len(m) * UINT64_C(8) / w->cfg.port_gbps, wait;
+
+	wait = *free_at > *at ? *free_at - *at : 0;
+	if (wait * w->cfg.port_gbps / 8 > w->cfg.queue_bytes)
+		return false;
+	/* A switch marks what says that its sender listens, no matter where in the queue. */
+	if (wait * w->cfg.port_gbps / 8 > w->cfg.mark_bytes && is_ect(m))
+		mark_ce(m);
+	*at += wait + ns;
+	*free_at = *at;
+	return true;
+}
+
+static void
 deliver(struct sim_world *w, struct sim_link *l, uint32_t from, uint32_t to, struct rte_mbuf *m)
 {
 	uint64_t at = l->free_at + w->cfg.delay_ns;
 	bool again = (w->cfg.faults & SIM_F_REORDER) && w->cfg.reorder_once && keeps_place(w, to, m);
 	char text[160];
 
+	if ((w->cfg.faults & SIM_F_QUEUE) && !through_queue(w, to, m, &at)) {
+		lose(w, from, to, m, "queue full");
+		return;
+	}
 	if (w->cfg.faults & SIM_F_JITTER)
 		at += rng_below(&l->rng, w->cfg.jitter_ns + 1);
 	if ((w->cfg.faults & SIM_F_REORDER) && !again && rng_chance(&l->rng, w->cfg.reorder_ppm)) {
@@ -324,19 +222,6 @@ deliver(struct sim_world *w, struct sim_link *l, uint32_t from, uint32_t to, str
 	world_event_add(w, at, EV_PACKET, to, m);
 }
 
-static void
-lose(struct sim_world *w, uint32_t from, uint32_t to, struct rte_mbuf *m, const char *why)
-{
-	char text[160];
-
-	if (w->verbose) {
-		link_describe(text, sizeof(text), m);
-		sim_trace(w, "  %u->%u %s LOST (%s)", from, to, text, why);
-	}
-	w->stats.lost++;
-	rte_pktmbuf_free(m);
-}
-
 void
 link_send(struct sim_world *w, uint32_t from, struct rte_mbuf *m)
 {
@@ -346,8 +231,8 @@ link_send(struct sim_world *w, uint32_t from, struct rte_mbuf *m)
 
 	w->stats.packets++;
 	w->stats.bytes += rte_pktmbuf_pkt_len(m);
-	if (w->cfg.wire_check && !w->failed)
-		check_sent(w, from, to, m);
+	if (!w->failed)
+		sent_check(w, from, to, m);
 	if (to >= w->cfg.nb_eps) {
 		sim_fail(w, "endpoint %u sends to an unknown MAC", from);
 		rte_pktmbuf_free(m);
@@ -357,6 +242,10 @@ link_send(struct sim_world *w, uint32_t from, struct rte_mbuf *m)
 	if (l->free_at < w->now_ns)
 		l->free_at = w->now_ns;
 	l->free_at += rte_pktmbuf_pkt_len(m) * UINT64_C(8) / w->cfg.gbps;
+	if (link_dies(w, from, to) && w->now_ns >= w->cfg.death_ns) {
+		lose(w, from, to, m, "dead host");
+		return;
+	}
 	if (in_partition(w, from, to)) {
 		lose(w, from, to, m, "partition");
 		return;

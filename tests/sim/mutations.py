@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Faults of one line each that the simulator must find. Texts are those of lib/transport."""
+"""Faults of one line each that the simulator must find. Files are those of lib/transport, or, with a folder, of lib."""
 from typing import NamedTuple
 
 
@@ -188,4 +188,59 @@ MUTATIONS = [Mutation(*m) for m in (
      'WIRE_OPCODE_SERVICE(p->bth.opcode) != qp->prefix)', 'WIRE_OPCODE_SERVICE(p->bth.opcode) > 0xf0)'),
     ('icrc-unchecked', 'transport.c', 'with several engines the ICRC is not looked at',
      'if (peek && (s->qp == NULL || s->qp->tp == tp) &&', 'if (peek && s->qp == NULL &&'),
+    # Memory windows.
+    ('window-key-byte', 'mem/mw.c', 'a window opens to the keys that it had before',
+     'if (b->mr == NULL || b->key != key ||', 'if (b->mr == NULL || b->key >> 8 != key >> 8 ||'),
+    ('window-range', 'mem/mw.c', 'peers get behind the end of a window',
+     'if (off > b.length || len > b.length - off)', 'if (off > b.length)'),
+    ('window-access', 'mem/mw.c', 'a window grants everything', 'if ((b.access & access) != access)', 'if (b.access == 0)'),
+    ('window-of-any-qp', 'mem/mw.c', 'a type 2 window opens to other QPs than its own',
+     'return mw->type == MW_TYPE_1 || b->qpn == qpn;', 'return true;'),
+    ('window-bound-twice', 'mem/mw.c', 'a type 2 window is bound while it is bound',
+     'return now->mr == NULL && b->length != 0;', 'return b->length != 0;'),
+    ('window-zero-based', 'mem/mw.c', 'addresses of a zero based window count from the region\'s',
+     'off = b.access & UROCE_ACCESS_ZERO_BASED ? *va : *va - b.addr;', 'off = *va - b.addr;'),
+    ('window-invalidated-still-held', 'mem/mw.c', 'an invalidated window still holds its region',
+     '} while (!mw_change(mw, seq, &next));\n\tmr_let_go(now.mr);\n\treturn true;\n}\n\nstruct mr *',
+     '} while (!mw_change(mw, seq, &next));\n\treturn true;\n}\n\nstruct mr *'),
+    ('bind-without-permission', 'mem/mw.c', 'windows are bound to regions that don\'t permit it',
+     'if ((mr->access & UROCE_ACCESS_MW_BIND) == 0)', 'if (mr->access == UINT32_MAX)'),
+    ('bind-beyond-region', 'mem/mw.c', 'a window reaches beyond its region',
+     'if (off > mr->length || b->length > mr->length - off)', 'if (off > mr->length)'),
+    ('local-op-early', 'local.c', 'a bind does not wait for what was posted before it',
+     'if (qp->sq_cur != qp->sq_tail) {', 'if (qp->sq_cur - qp->sq_tail > 1) {'),
+    # Invalidation.
+    ('invalidate-before-reads', 'responder.c', 'SEND_WITH_INV overtakes READs whose responses are still to be made',
+     'if (unlikely(f & WIRE_F_IETH) && !reads_answered(tp, qp))\n\t\treturn;\n', ''),
+    ('invalidate-not-done', 'responder.c', 'SEND_WITH_INV invalidates nothing',
+     'if (likely(mw_invalidate(tp->c.mrs, wire_get32(p->bthp + p->op->off_ieth), qp->pd, qp->qpn))) {', 'if (qp->pd != 0) {'),
+    ('invalidate-not-told', 'recv.c', 'the receiver is not told which key is gone', '\t\te.imm = wire_get32(p->bthp + p->op->off_ieth);\n', ''),
+    # ATOMIC_WRITE.
+    ('atomic-write-misaligned', 'read_atomic.c', 'an ATOMIC_WRITE at any address',
+     'if (r == NULL || (va & 7) != 0 || wire_get32(reth', 'if (r == NULL || wire_get32(reth'),
+    ('atomic-write-length', 'read_atomic.c', 'an ATOMIC_WRITE of any length',
+     '(va & 7) != 0 || wire_get32(reth + 12) != sizeof(uint64_t) ||\n', '(va & 7) != 0 ||\n'),
+    ('atomic-write-forgotten', 'read_atomic.c', 'a duplicate ATOMIC_WRITE is not answered', '\tr->placed = true;\n', '\tr->placed = false;\n'),
+    ('atomic-write-unbounded', 'requester.c', 'ATOMIC_WRITEs don\'t count as outstanding',
+     '\ttp_finish(tp, qp, &o, &b, ATOMIC_BYTES);\n\tqp->rd_out++;\n', '\ttp_finish(tp, qp, &o, &b, ATOMIC_BYTES);\n'),
+    # Early retransmission.
+    ('no-probe', 'completer.c', 'only the ACK timeout finds the loss of a last packet',
+     'if (qp->rto_ns == 0 || qp->probes == TP_PROBES)', 'if (qp->rto_ns != UINT32_MAX || qp->probes == TP_PROBES)'),
+    ('probe-too-early', 'completer.c', 'packets are sent again before an answer could have come',
+     'qp->rto_ns = RTE_MAX(2 * qp->srtt_ns + 4 * qp->rttvar_ns, (uint32_t)TP_PROBE_MIN_NS);', 'qp->rto_ns = qp->srtt_ns / 4;'),
+    ('probe-rewinds', 'requester.c', 'after a probe everything behind it is sent again', '\tqp->sq_cur = sq_cur;\n\tqp->psn_cur = psn_cur;\n', ''),
+    ('probe-counts-reads', 'requester.c', 'after a probe fewer READs count as outstanding', '\tqp->rd_out = rd_out;\n', ''),
+    # Congestion control.
+    ('cnp-each-packet', 'cc.c', 'every marked packet is answered by a CNP',
+     'if (qp->service == WIRE_UD || tp->now_ns < qp->cnp_next_ns)', 'if (qp->service == WIRE_UD)'),
+    ('cnp-never', 'transport.c', 'marked packets go unnoticed', 'if (unlikely(p->ecn == CC_TCLASS_CE))', 'if (unlikely(p->ecn > CC_TCLASS_CE))'),
+    ('cnp-for-ect', 'transport.c', 'packets that could be marked count as marked',
+     'if (unlikely(p->ecn == CC_TCLASS_CE))', 'if (unlikely(p->ecn >= CC_TCLASS_ECT0))'),
+    ('cnp-class', 'cc.c', 'CNPs travel in the data\'s traffic class', '\tset_traffic_class(&qp->tmpl, o.frame, CC_CNP_TCLASS);\n', ''),
+    ('dcqcn-no-cut', 'cc_dcqcn.c', 'a CNP changes nothing', 'set_rate(cc, d->current * (1 - d->alpha / 2));', 'set_rate(cc, d->current);'),
+    ('pace-not-charged', 'cc.c', 'packets cost no time',
+     '\tcc->next_ns += (uint64_t)(bytes * 8e9 / cc->rate_bps);\n', ''),
+    ('ect-missing', 'cc.c', 'packets don\'t say that their sender reacts', 'return qp->cc == NULL ? tclass :', 'return qp != NULL ? tclass :'),
+    ('swift-window-unused', 'completer.c', 'the window of congestion control limits nothing',
+     'RTE_MIN(qp->loss_window, qp->cc->window)', 'RTE_MIN(qp->loss_window, TP_WINDOW_MAX)'),
 )]

@@ -44,6 +44,8 @@ program_init(struct sim_world *w, struct sim_qp *q)
 	struct rng *r = &q->rng;
 
 	q->nb_posted = q->nb_retired = q->nb_consume = q->rx_op = q->nb_messages = q->next_srq_recv = 0;
+	memset(q->rx_from, 0, sizeof(q->rx_from));
+	memset(q->got_from, 0, sizeof(q->got_from));
 	q->ready = q->finalized = q->planted_local = q->planted_remote = false;
 	q->client_err = q->sq_error = q->rq_error = q->sq_flush = q->rq_flush = false;
 	q->sqd_waiting = q->drained = q->abandoned = false;
@@ -76,12 +78,14 @@ program_init(struct sim_world *w, struct sim_qp *q)
 
 /* Lengths at which something happens, and others; mostly short ones. */
 static uint32_t
-random_len(const struct sim_world *w, struct sim_qp *q)
+random_len(const struct sim_world *w, struct sim_qp *q, const struct sim_op *op)
 {
 	uint32_t max = w->cfg.max_len, len;
 
 	if (q->params.type == UROCE_QPT_UD && max > q->mtu)
 		max = q->mtu;
+	if (q->params.type == UROCE_QPT_UD && max > op->to->mtu)
+		max = op->to->mtu;
 
 	switch (rng_below(&q->rng, 12)) {
 	case 0:
@@ -308,6 +312,24 @@ random_flags(struct sim_qp *q, const struct sim_op *op, uint32_t i)
 	return flags;
 }
 
+/* UD: the peer, or any QP that already receives. */
+static struct sim_qp *
+random_receiver(struct sim_world *w, struct sim_qp *q)
+{
+	uint32_t i;
+
+	if (q->params.type != UROCE_QPT_UD || (w->cfg.faults & SIM_F_ANY) == 0)
+		return q->peer;
+	for (i = 0; i < 2 * w->cfg.nb_conns; i++) {
+		struct sim_qp *to = &w->conns[i / 2].qp[i & 1];
+
+		if (q->ahs[to->id] != 0 && to->qp != NULL && qp_state(to->qp) >= UROCE_QPS_RTR &&
+		    qp_state(to->qp) <= UROCE_QPS_SQE && rng_one_in(&q->rng, 3))
+			return to;
+	}
+	return q->peer;
+}
+
 void
 program_op(struct sim_world *w, struct sim_qp *q, struct sim_op *op)
 {
@@ -319,6 +341,7 @@ program_op(struct sim_world *w, struct sim_qp *q, struct sim_op *op)
 	op->status = SIM_NO_STATUS;
 	op->binding = op->replaces = SIM_NO_BINDING;
 	op->imm = (uint32_t)rng_next(&q->rng);
+	op->to = random_receiver(w, q);
 	if (windows_local_op(w, q, op)) {
 		op->flags = random_flags(q, op, i) & (uint8_t)~UROCE_SEND_INLINE;
 		return;
@@ -328,7 +351,7 @@ program_op(struct sim_world *w, struct sim_qp *q, struct sim_op *op)
 	if (op_atomic(op))
 		make_atomic(q, op);
 	else
-		op->len = op->opcode == UROCE_WR_ATOMIC_WRITE ? 8 : random_len(w, q);
+		op->len = op->opcode == UROCE_WR_ATOMIC_WRITE ? 8 : random_len(w, q, op);
 	if (op->plant == SIM_PLANT_NONE)
 		op->plant = random_plant(w, q, op);
 	windows_choose(w, q, op);

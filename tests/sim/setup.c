@@ -64,7 +64,8 @@ sim_mr_free(struct sim_ep *ep, struct sim_mr *m)
 static bool
 mr_again(struct sim_qp *q, struct sim_mr *m, uint32_t access)
 {
-	return m->mr != NULL || m->base == NULL || sim_mr_create(q->ep, m, m->base, m->len, SIM_PD, access, &q->rng) == 0;
+	return m->mr != NULL || m->base == NULL ||
+	       sim_mr_create(q->ep, m, m->base, m->len, SIM_PD, access, &q->rng) == 0;
 }
 
 bool
@@ -76,36 +77,36 @@ mrs_again(struct sim_qp *q)
 }
 
 static void
-qp_address(const struct sim_qp *q, bool ip6, uint8_t ip[16], uint8_t gid[16])
+ep_address(const struct sim_ep *ep, bool ip6, uint8_t ip[16], uint8_t gid[16])
 {
 	memset(ip, 0, 16);
 	memset(gid, 0, 16);
 	if (ip6) {
 		ip[0] = 0xfd;
-		ip[15] = (uint8_t)(q->ep->id + 1);
+		ip[15] = (uint8_t)(ep->id + 1);
 		memcpy(gid, ip, 16);
 	} else {
 		ip[0] = 10;
-		ip[3] = (uint8_t)(q->ep->id + 1);
+		ip[3] = (uint8_t)(ep->id + 1);
 		gid[10] = gid[11] = 0xff;
 		memcpy(gid + 12, ip, 4);
 	}
 }
 
 static void
-qp_path(struct sim_qp *q, bool ip6, struct rng *r)
+make_path(const struct sim_ep *from, const struct sim_ep *to, bool ip6, struct rng *r, struct tp_path *path,
+	  struct uroce_ah_attr *ah)
 {
-	struct wire_addr *a = &q->path.addr;
-	struct uroce_ah_attr *ah = &q->attr.ah;
+	struct wire_addr *a = &path->addr;
 	uint8_t own_gid[16];
 
 	memset(ah, 0, sizeof(*ah));
-	memset(&q->path, 0, sizeof(q->path));
-	qp_address(q, ip6, a->sip, own_gid);
-	qp_address(q->peer, ip6, a->dip, ah->dgid);
+	memset(path, 0, sizeof(*path));
+	ep_address(from, ip6, a->sip, own_gid);
+	ep_address(to, ip6, a->dip, ah->dgid);
 	a->smac[0] = a->dmac[0] = 2;
-	a->smac[5] = (uint8_t)q->ep->id;
-	a->dmac[5] = (uint8_t)q->peer->ep->id;
+	a->smac[5] = (uint8_t)from->id;
+	a->dmac[5] = (uint8_t)to->id;
 	a->ip_version = ip6 ? 6 : 4;
 	ah->is_global = 1;
 	ah->port_num = 1;
@@ -116,8 +117,8 @@ qp_path(struct sim_qp *q, bool ip6, struct rng *r)
 		ah->flow_label = a->flow_label = (uint32_t)rng_between(r, 1, 0xfffff);
 		a->sport = wire_flow_label_to_sport(a->flow_label);
 	}
-	q->path.pkey = WIRE_PKEY_DEFAULT;
-	q->path.loopback = q->conn->loopback;
+	path->pkey = WIRE_PKEY_DEFAULT;
+	path->loopback = from == to;
 }
 
 /* Both ends draw from their own stream; what must fit together comes from the connection's. */
@@ -188,7 +189,8 @@ qp_memory(struct sim_world *w, struct sim_qp *q)
 	if ((w->cfg.faults & SIM_F_WINDOWS) && q->conn->type != UROCE_QPT_UD &&
 	    sim_mr_create(q->ep, &q->window_mr, tgt, target, SIM_PD, WINDOW_ACCESS, &q->rng) != 0)
 		return false;
-	return sim_mr_create(q->ep, &q->src_mr, sim_pattern, SIM_PATTERN_BYTES, SIM_PD, UROCE_ACCESS_MW_BIND, &q->rng) == 0 &&
+	return sim_mr_create(q->ep, &q->src_mr, sim_pattern, SIM_PATTERN_BYTES, SIM_PD, UROCE_ACCESS_MW_BIND,
+			     &q->rng) == 0 &&
 	       sim_mr_create(q->ep, &q->dest_mr, dest, dest_bytes, SIM_PD, rw, &q->rng) == 0 &&
 	       sim_mr_create(q->ep, &q->target_mr, tgt, target, SIM_PD, TARGET_ACCESS, &q->rng) == 0 &&
 	       sim_mr_create(q->ep, &q->noaccess_mr, side, SIDE_MR_BYTES, SIM_PD, rw, &q->rng) == 0 &&
@@ -269,7 +271,7 @@ conn_attributes(struct sim_world *w, struct sim_conn *c)
 	bool ip6 = rng_one_in(&c->rng, 2);
 
 	for (i = 0; i < 2; i++) {
-		qp_path(&c->qp[i], ip6, &c->rng);
+		make_path(c->qp[i].ep, c->qp[!i].ep, ip6, &c->rng, &c->qp[i].path, &c->qp[i].attr.ah);
 		qp_attributes(w, &c->qp[i], c->mtu_code);
 		c->qp[i].attr.dest_qp_num = c->qp[!i].qpn;
 		c->qp[i].psn_next = c->qp[i].attr.sq_psn;
@@ -316,8 +318,34 @@ conn_create(struct sim_world *w, struct sim_conn *c)
 		q->attr.sq_psn = random_psn(r);
 	}
 	conn_attributes(w, c);
-	for (i = 0; i < 2 && c->type == UROCE_QPT_UD; i++)
-		if (ah_create(c->qp[i].ep->ahs, SIM_PD, &c->qp[i].path, &c->qp[i].ah) != 0)
-			return false;
+	return true;
+}
+
+/* UD: from q to another QP, if q ever sends to it. */
+static bool
+way_to(struct sim_world *w, struct sim_qp *q, const struct sim_qp *to)
+{
+	struct uroce_ah_attr ah;
+
+	if (q == to || to->params.type != UROCE_QPT_UD)
+		return true;
+	if (to == q->peer)
+		q->paths[to->id] = q->path;
+	else if (w->cfg.faults & SIM_F_ANY)
+		make_path(q->ep, to->ep, to->path.addr.ip_version == 6, &q->rng, &q->paths[to->id], &ah);
+	else
+		return true;
+	return ah_create(q->ep->ahs, SIM_PD, &q->paths[to->id], &q->ahs[to->id]) == 0;
+}
+
+bool
+conns_join(struct sim_world *w)
+{
+	uint32_t i, k, n = 2 * w->cfg.nb_conns;
+
+	for (i = 0; i < n; i++)
+		for (k = 0; k < n && w->conns[i / 2].type == UROCE_QPT_UD; k++)
+			if (!way_to(w, &w->conns[i / 2].qp[i & 1], &w->conns[k / 2].qp[k & 1]))
+				return false;
 	return true;
 }

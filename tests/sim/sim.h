@@ -13,6 +13,7 @@
  *   conn.c     connections: when they end, and begin again
  *   recvq.c    RQs and SRQs as their clients see them
  *   link.c     the network between endpoints
+ *   sent.c     what senders must never do
  *   client.c   a verbs program's end of the rings
  *   program.c  which work requests a client posts
  *   windows.c  what it does with memory windows, and what must come of that
@@ -67,7 +68,7 @@ enum {
 	X(LOSS) X(BURST) X(REORDER) X(DUP) X(JITTER) X(CORRUPT) X(PARTITION) X(ECN) \
 	X(SLOW_RECV) X(SLOW_POLL) X(SLOW_TX) X(PLANT_LOCAL) X(PLANT_REMOTE) X(PLANT_RECV) X(ERR) X(SQD) X(SMALL_RQ) \
 	X(EVENTS) X(LOOPBACK) X(REMOTE_MEM) X(STALL) X(NO_MBUF) X(DEREG) X(RECONNECT) X(ENGINES) X(SRQ) X(CQ_SMALL) \
-	X(UNRELIABLE) X(HOSTILE) X(WINDOWS) X(XRC)
+	X(UNRELIABLE) X(HOSTILE) X(WINDOWS) X(ANY) X(QUEUE) X(DEATH) X(CQ_GROW) X(XRC)
 enum {
 #define X(n) SIM_FBIT_##n,
 	SIM_FAULTS(X)
@@ -81,10 +82,11 @@ enum {
 };
 /** Faults that can lose or delay a packet, so that timers may run out. */
 #define SIM_F_LINK \
-	(SIM_F_LOSS | SIM_F_BURST | SIM_F_REORDER | SIM_F_DUP | SIM_F_CORRUPT | SIM_F_PARTITION)
+	(SIM_F_LOSS | SIM_F_BURST | SIM_F_REORDER | SIM_F_DUP | SIM_F_CORRUPT | SIM_F_PARTITION | SIM_F_QUEUE | \
+	 SIM_F_DEATH)
 
 /** Faults that lose packets. */
-#define SIM_F_LOSE (SIM_F_LOSS | SIM_F_BURST | SIM_F_CORRUPT | SIM_F_PARTITION)
+#define SIM_F_LOSE (SIM_F_LOSS | SIM_F_BURST | SIM_F_CORRUPT | SIM_F_PARTITION | SIM_F_QUEUE | SIM_F_DEATH)
 /** Faults that end connections. */
 #define SIM_F_ENDS \
 	(SIM_F_ERR | SIM_F_DEREG | SIM_F_PLANT_LOCAL | SIM_F_PLANT_REMOTE | SIM_F_PLANT_RECV | SIM_F_CQ_SMALL)
@@ -101,7 +103,11 @@ struct sim_config {
 	uint64_t reorder_ns;
 	uint64_t burst_every_ns, burst_ns;
 	uint64_t partition_every_ns, partition_ns;
+	uint64_t death_ns;           /**< from then on nothing gets to one host or comes from it */
+	uint32_t dead_ep;
 	uint64_t poll_ns;            /**< between a client's turns, on average */
+	uint32_t port_gbps;          /**< of the switch's ports to hosts, with a queue each */
+	uint32_t queue_bytes, mark_bytes;
 	enum tp_cc cc;               /**< of all endpoints */
 	uint32_t go_back_n;          /**< bit per endpoint: speaks no selective repeat */
 	bool harsh;                  /**< retries may run out though the peer lives */
@@ -169,7 +175,7 @@ struct sim_window {
 	struct mw *mw;
 	enum mw_type type;
 	uint32_t key;                /**< of the last bind posted */
-	uint32_t now;                /**< binding that is, or will be when all is done that is posted; or SIM_NO_BINDING */
+	uint32_t now;                /**< binding that is, or will be once all that is posted is done */
 	uint32_t ending;             /**< binding that the peer is about to end */
 	bool spoiled;                /**< something wrong with it was posted: the peer keeps its hands off */
 };
@@ -193,6 +199,7 @@ struct sim_op {
 	uint32_t binding;            /**< own: BIND_MW, LOCAL_INV; the peer's: that it goes through or invalidates */
 	uint32_t replaces;           /**< BIND_MW: binding that it ends */
 	uint32_t window;             /**< BIND */
+	struct sim_qp *to;           /**< UD: whom it is for */
 	bool fenced;                 /**< must be */
 	struct sim_binding go_by;    /**< the binding when this was posted */
 	struct sim_piece pieces[SIM_MAX_SGE];
@@ -260,7 +267,8 @@ struct sim_qp {
 	struct sim_cq *send_cq, *recv_cq;
 	struct ring_qp_shared *shared;
 	uint32_t sq_depth;
-	uint32_t ah;                 /**< UD: the way to the peer */
+	uint32_t ahs[2 * SIM_MAX_CONNS]; /**< UD: the ways to those it sends to, by id; 0: none */
+	struct tp_path paths[2 * SIM_MAX_CONNS];
 
 	/* Memory. */
 	struct sim_mr src_mr;        /**< the pattern under a key of its own */
@@ -287,10 +295,20 @@ struct sim_qp {
 	uint32_t rnr_psn;            /**< RC: not to be sent again before rnr_until */
 	uint64_t rnr_until;
 	uint32_t rnr_count;          /**< RNR NAKs of rnr_psn */
+	uint32_t sent_round;         /**< the next ones are of this round; sent.c */
+	uint32_t sent_next, acked;   /**< RC: behind the highest PSN that was sent; first one without an answer */
+	uint64_t progress_ns;        /**< last answer */
+	uint64_t flight_ns;          /**< when something was sent while nothing was on its way */
+	uint64_t again_ns;           /**< when something was sent again */
+	bool last_was_new;           /**< what was sent last was sent for the first time */
+	uint64_t marked_ns, cnp_due_ns, cnp_sent_ns; /**< congestion met by what was sent to it */
+	uint64_t cnp_ns, paced_bytes; /**< first CNP that came; what was sent since */
 	uint32_t most_psn[2];        /**< highest PSN of requests and of responses under way to it, in most_round */
 	uint32_t most_round;
 	uint32_t drained_at;         /**< counter of the send CQ when the SQ was drained */
 	uint32_t nb_consume;         /**< receives that posted ops take at the peer */
+	uint32_t rx_from[2 * SIM_MAX_CONNS]; /**< unreliable: the same as rx_op, by sender */
+	uint32_t got_from[2 * SIM_MAX_CONNS]; /**< ... as nb_messages */
 	uint32_t rx_op;              /**< peer's ops before this one have been seen as received */
 	uint32_t nb_messages;        /**< received */
 	uint32_t next_srq_recv;      /**< its receives of an SRQ come in this order */
@@ -417,6 +435,7 @@ struct sim_world {
 	uint32_t nb_heap, max_heap;
 	struct sim_ep eps[SIM_MAX_EPS];
 	struct sim_link links[SIM_MAX_EPS][SIM_MAX_EPS];
+	uint64_t ports_free_at[SIM_MAX_EPS];
 	struct sim_conn conns[SIM_MAX_CONNS];
 	uint64_t arena_used;
 	uint64_t partition_from, partition_to;
@@ -454,12 +473,28 @@ uint8_t *arena_get(struct sim_world *w, uint64_t bytes);
 
 /* link.c */
 void link_init(struct sim_world *w);
+/** @return true if the way between two endpoints ends during this seed, for good. */
+bool link_dies(const struct sim_world *w, uint32_t from, uint32_t to);
 /** Takes the packet that endpoint @p from sends. */
 void link_send(struct sim_world *w, uint32_t from, struct rte_mbuf *m);
 void link_describe(char *buf, size_t len, struct rte_mbuf *m);
 
+/* sent.c */
+/** The RC QP of a good program that has this number, or NULL. */
+struct sim_qp *sent_for(struct sim_world *w, uint32_t ep, uint32_t qpn);
+/** @return the service of its packets' opcodes: RC, or XRC. */
+uint8_t sent_service(const struct sim_qp *q);
+/** Look at a packet that is sent. */
+void sent_check(struct sim_world *w, uint32_t from, uint32_t to, struct rte_mbuf *m);
+/** ... and that a transport gets to see. */
+void sent_arrives(struct sim_world *w, uint32_t to, struct rte_mbuf *m);
+/** At the end of a connection. */
+void sent_end(struct sim_world *w, const struct sim_qp *q);
+
 /* setup.c */
 bool conn_create(struct sim_world *w, struct sim_conn *c);
+/** Once all are there: ways between those that send to one another. */
+bool conns_join(struct sim_world *w);
 /** Draw what both ends must agree on. The PSNs to start from stand in sq_psn. */
 void conn_attributes(struct sim_world *w, struct sim_conn *c);
 int sim_mr_create(struct sim_ep *ep, struct sim_mr *m, uint8_t *base, uint32_t len, uint32_t pd, uint32_t access,

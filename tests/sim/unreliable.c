@@ -34,29 +34,54 @@ fits(const struct sim_op *op, const struct ring_cqe *e, union ring_cqe_ctl ctl, 
 	return memcmp(want, seen, len) == 0;
 }
 
-/* @return the first of the peer's messages that this can be, or its number of operations. */
+/* @return the first of the sender's messages that this can be, or its number of operations. */
 static uint32_t
-find_message(const struct sim_world *w, const struct sim_qp *q, const struct ring_cqe *e, union ring_cqe_ctl ctl,
-	     const uint8_t *seen, uint32_t len)
+find_message(const struct sim_world *w, const struct sim_qp *q, const struct sim_qp *from, const struct ring_cqe *e,
+	     union ring_cqe_ctl ctl, const uint8_t *seen, uint32_t len)
 {
-	uint32_t s = w->cfg.ordered ? q->rx_op : 0;
+	uint32_t s = w->cfg.ordered ? q->rx_from[from->id] : 0;
 
-	while (s < q->peer->nb_posted && !fits(&q->peer->ops[s], e, ctl, seen, len))
+	while (s < from->nb_posted && (from->ops[s].to != q || !fits(&from->ops[s], e, ctl, seen, len)))
 		s++;
 	return s;
 }
 
+/* Was it this QP that sent the datagram? QPNs are an endpoint's own. */
+static bool
+sent_it(const struct sim_qp *from, const struct sim_qp *q, const struct ring_cqe *e, const uint8_t *grh)
+{
+	const struct wire_addr *a = &from->paths[q->id].addr;
+	bool ip4 = a->ip_version == 4;
+
+	return from->ahs[q->id] != 0 && e->src_qp == from->qpn && (ip4 ? grh[0] == 0 : grh[0] >> 4 == 6) &&
+	       memcmp(ip4 ? grh + WIRE_GRH_BYTES - 8 : grh + 8, a->sip, ip4 ? 4 : 16) == 0;
+}
+
+/* @return who sent a message, or NULL. */
+static const struct sim_qp *
+sender(const struct sim_world *w, const struct sim_qp *q, const struct ring_cqe *e, const uint8_t *grh)
+{
+	uint32_t i;
+
+	if (q->params.type != UROCE_QPT_UD)
+		return q->peer;
+	for (i = 0; i < 2 * w->cfg.nb_conns; i++)
+		if (sent_it(&w->conns[i / 2].qp[i & 1], q, e, grh))
+			return &w->conns[i / 2].qp[i & 1];
+	return NULL;
+}
+
 /* The 40 bytes before a datagram (A17.4.5.1), and what the CQE says about where it comes from. */
 static void
-check_grh(struct sim_world *w, const struct sim_qp *q, const struct ring_cqe *e, union ring_cqe_ctl ctl,
-	  const uint8_t *grh)
+check_grh(struct sim_world *w, const struct sim_qp *q, const struct sim_qp *from, const struct ring_cqe *e,
+	  union ring_cqe_ctl ctl, const uint8_t *grh)
 {
-	const struct wire_addr *a = &q->peer->path.addr;
+	const struct wire_addr *a = &from->paths[q->id].addr;
 	bool ip4 = a->ip_version == 4;
 	const uint8_t *ip = ip4 ? grh + WIRE_GRH_BYTES - WIRE_IPV4_BYTES : grh;
 	uint32_t sum = 0, i;
 
-	if (e->src_qp != q->peer->qpn || (ctl.wc_flags & UROCE_WC_GRH) == 0 || ctl.sl != (ip4 ? SL_IPV4 : SL_IPV6) ||
+	if (e->src_qp != from->qpn || (ctl.wc_flags & UROCE_WC_GRH) == 0 || ctl.sl != (ip4 ? SL_IPV4 : SL_IPV6) ||
 	    ctl.pkey_index != 0)
 		sim_fail(w, "QP %u: a datagram of QP 0x%06x, flags 0x%x, sl %u", q->id, e->src_qp, ctl.wc_flags,
 			 ctl.sl);
@@ -101,6 +126,7 @@ unreliable_recv_ok(struct sim_world *w, struct sim_qp *q, const struct sim_recv 
 		   union ring_cqe_ctl ctl)
 {
 	uint32_t grh = grh_bytes(q), placed, s;
+	const struct sim_qp *from;
 	uint8_t *seen;
 
 	if (q->rq_error || q->rq_flush)
@@ -117,42 +143,59 @@ unreliable_recv_ok(struct sim_world *w, struct sim_qp *q, const struct sim_recv 
 	}
 	seen = scratch(1, placed + 1);
 	gather(r->pieces, r->nsge, placed, seen);
-	s = find_message(w, q, e, ctl, seen + grh, e->byte_len - grh);
-	if (s == q->peer->nb_posted) {
+	from = sender(w, q, e, seen);
+	if (from == NULL) {
+		sim_fail(w, "QP %u: a datagram of nobody, QP 0x%06x", q->id, e->src_qp);
+		return;
+	}
+	s = find_message(w, q, from, e, ctl, seen + grh, e->byte_len - grh);
+	if (s == from->nb_posted) {
 		sim_fail(w, "QP %u: a message of opcode %u, %u bytes that wasn't sent, or not after %u", q->id,
-			 e->opcode, e->byte_len, q->rx_op);
+			 e->opcode, e->byte_len, q->rx_from[from->id]);
 		return;
 	}
 	/* A UC message that was abandoned may have left its bytes in the receive's room. */
 	if (!around_is_clean(r->pieces, r->nsge, q->params.type == UROCE_QPT_UC ? r->len : placed))
 		sim_fail(w, "QP %u: message %u wrote beside its receive buffer", q->id, s);
 	if (grh != 0)
-		check_grh(w, q, e, ctl, seen);
+		check_grh(w, q, from, e, ctl, seen);
 	if (e->opcode == UROCE_WC_RECV_RDMA_WITH_IMM)
 		check_written(w, q, s);
-	q->rx_op = s + 1;
+	q->rx_from[from->id] = s + 1;
+	q->got_from[from->id]++;
 	q->nb_messages++;
 }
 
-bool
-unreliable_recv_error_possible(const struct sim_qp *q, const struct sim_recv *r, uint8_t status)
+/* Has somebody sent q what is longer than this receive? */
+static bool
+too_long(const struct sim_qp *from, const struct sim_qp *q, const struct sim_recv *r)
 {
 	uint32_t s;
 
-	if (status == UROCE_WC_LOC_PROT_ERR)
-		return r->plant == SIM_PLANT_RECV_LKEY || q->local_dereg == &q->rq->mr;
-	for (s = 0; s < q->peer->nb_posted; s++)
-		if (status == UROCE_WC_LOC_LEN_ERR && !op_one_sided(&q->peer->ops[s]) &&
-		    q->peer->ops[s].len + grh_bytes(q) > r->len)
+	for (s = 0; s < from->nb_posted; s++)
+		if (from->ops[s].to == q && !op_one_sided(&from->ops[s]) && from->ops[s].len + grh_bytes(q) > r->len)
 			return true;
 	return false;
 }
 
-/* Nothing in the way of any message of q. */
-static bool
-all_must_arrive(const struct sim_world *w, const struct sim_qp *q)
+bool
+unreliable_recv_error_possible(const struct sim_world *w, const struct sim_qp *q, const struct sim_recv *r,
+			       uint8_t status)
 {
-	const struct sim_qp *p = q->peer;
+	uint32_t i;
+
+	if (status == UROCE_WC_LOC_PROT_ERR)
+		return r->plant == SIM_PLANT_RECV_LKEY || q->local_dereg == &q->rq->mr;
+	for (i = 0; i < 2 * w->cfg.nb_conns && status == UROCE_WC_LOC_LEN_ERR; i++)
+		if (too_long(&w->conns[i / 2].qp[i & 1], q, r))
+			return true;
+	return false;
+}
+
+/* Nothing in the way of any message to p. */
+static bool
+all_must_arrive(const struct sim_world *w, const struct sim_qp *p)
+{
 	uint32_t i;
 
 	if (!w->cfg.lossless || !w->cfg.ordered || (w->cfg.faults & SIM_F_ENDS))
@@ -192,20 +235,30 @@ check_target(struct sim_world *w, const struct sim_qp *q)
 		sim_fail(w, "QP %u: byte %u of its target area was never sent", q->id, i);
 }
 
+static void
+check_all_arrived(struct sim_world *w, const struct sim_qp *q, const struct sim_qp *to)
+{
+	uint32_t i, sent = 0;
+
+	for (i = 0; i < q->nb_posted; i++)
+		sent += q->ops[i].to == to && op_consumes(&q->ops[i]);
+	if (all_must_arrive(w, to) && sent != to->got_from[q->id])
+		sim_fail(w, "QP %u: %u messages sent to QP %u, %u arrived, nothing was lost", q->id, sent, to->id,
+			 to->got_from[q->id]);
+}
+
 void
 unreliable_end(struct sim_world *w, struct sim_qp *q)
 {
 	struct sim_qp *p = q->peer;
-	uint32_t i, sent = 0;
 	int64_t bad;
+	uint32_t i;
 
 	check_target(w, q);
-	if (!all_must_arrive(w, q))
+	for (i = 0; i < 2 * w->cfg.nb_conns; i++)
+		check_all_arrived(w, q, &w->conns[i / 2].qp[i & 1]);
+	if (!all_must_arrive(w, p))
 		return;
-	for (i = 0; i < q->nb_posted; i++)
-		sent += op_consumes(&q->ops[i]);
-	if (sent != p->nb_messages)
-		sim_fail(w, "QP %u: %u messages sent, %u arrived, nothing was lost", q->id, sent, p->nb_messages);
 	bad = target_compare(q, p->target_mr.base, 0, p->target_mr.len, q->nb_posted, q->nb_posted);
 	if (bad >= 0)
 		sim_fail(w, "QP %u: byte %" PRId64 " of its target area is wrong", q->id, bad);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Memory windows as programs use them: who has them binds them over the area that its peer writes and reads, and lets the
- * peer know once a bind has completed; who knows of one goes through it, until one of both sides ends it.
+ * Memory windows as programs use them: who has them binds them over the area that its peer writes and reads, and
+ * lets the peer know once a bind has completed; who knows of one goes through it, until one of both sides ends it.
  *
- * What the model knows: through a binding that was complete when an operation was posted and that nobody ended before it
- * completed the operation must go; through one whose end was complete before, it must not. In between both may be.
+ * What the model knows: through a binding that was complete when an operation was posted and that nobody ended before
+ * the operation completed it must go; through one whose end was complete before, it must not. In between both may be.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -30,7 +30,8 @@ windows_make(struct sim_world *w, struct sim_qp *q)
 		struct sim_window *v = &q->windows[i];
 
 		*v = (struct sim_window){ .type = rng_one_in(&q->rng, 3) ? MW_TYPE_1 : MW_TYPE_2,
-					  .now = SIM_NO_BINDING, .ending = SIM_NO_BINDING };
+					  .now = SIM_NO_BINDING,
+					  .ending = SIM_NO_BINDING };
 		if (mw_create(q->ep->mrs, SIM_PD, v->type, &v->mw) != 0)
 			return false;
 		v->key = mw_key(v->mw);
@@ -140,14 +141,14 @@ plan_bind(struct sim_world *w, struct sim_qp *q, struct sim_op *op, uint32_t win
 	if (nothing)
 		return;
 	v->now = op->binding;
-	b->len = atomic ? 8 * (uint32_t)rng_between(r, 1, SIM_ATOMIC_WORDS) :
-			  (uint32_t)rng_between(r, MIN_BYTES, rng_one_in(r, 2) ? m->len : m->len / 2);
+	b->len = atomic ? 8 * (uint32_t)rng_between(r, 1, SIM_ATOMIC_WORDS)
+			: (uint32_t)rng_between(r, MIN_BYTES, rng_one_in(r, 2) ? m->len : m->len / 2);
 	b->off = (uint32_t)rng_below(r, m->len - b->len + 1);
 	if (atomic || rng_one_in(r, 2))
 		b->off &= ~7u;
-	b->access = atomic	      ? UROCE_ACCESS_REMOTE_ATOMIC :
-		    rng_one_in(r, 3) ? (rng_one_in(r, 2) ? UROCE_ACCESS_REMOTE_WRITE : UROCE_ACCESS_REMOTE_READ) :
-				       GRANTS;
+	b->access = atomic             ? UROCE_ACCESS_REMOTE_ATOMIC
+		    : rng_one_in(r, 3) ? (rng_one_in(r, 2) ? UROCE_ACCESS_REMOTE_WRITE : UROCE_ACCESS_REMOTE_READ)
+				       : GRANTS;
 	if (v->type == MW_TYPE_2 && rng_one_in(r, 3))
 		b->access |= UROCE_ACCESS_ZERO_BASED;
 }
@@ -215,7 +216,8 @@ windows_send_inv(struct sim_world *w, struct sim_qp *q, struct sim_op *op)
 		q->planted_remote = q->planted_inv = true;
 		return true;
 	}
-	if (v->type == MW_TYPE_1 || v->spoiled || v->now == SIM_NO_BINDING || p->bindings[v->now].state != SIM_BIND_BOUND)
+	if (v->type == MW_TYPE_1 || v->spoiled || v->now == SIM_NO_BINDING ||
+	    p->bindings[v->now].state != SIM_BIND_BOUND)
 		return false;
 	b = &p->bindings[v->now];
 	op->opcode = UROCE_WR_SEND_WITH_INV;
@@ -236,9 +238,9 @@ windows_send_inv(struct sim_world *w, struct sim_qp *q, struct sim_op *op)
 static bool
 grants(const struct sim_op *op, const struct sim_binding *b)
 {
-	uint32_t need = op_atomic(op)			   ? UROCE_ACCESS_REMOTE_ATOMIC :
-			op->opcode == UROCE_WR_RDMA_READ ? UROCE_ACCESS_REMOTE_READ :
-							   UROCE_ACCESS_REMOTE_WRITE;
+	uint32_t need = op_atomic(op)                      ? UROCE_ACCESS_REMOTE_ATOMIC
+			: op->opcode == UROCE_WR_RDMA_READ ? UROCE_ACCESS_REMOTE_READ
+							   : UROCE_ACCESS_REMOTE_WRITE;
 
 	return (b->access & need) != 0;
 }
@@ -296,8 +298,8 @@ plant_remote(const struct sim_world *w, struct sim_qp *q, struct sim_op *op, con
 static bool
 fits(const struct sim_op *op, const struct sim_binding *b)
 {
-	return grants(op, b) && (b->access & UROCE_ACCESS_REMOTE_ATOMIC ? op_atomic(op) : !op_atomic(op)) && b->len != 0 &&
-	       (op->opcode != UROCE_WR_ATOMIC_WRITE || ((b->off & 7) == 0 && b->len >= 8));
+	return grants(op, b) && (b->access & UROCE_ACCESS_REMOTE_ATOMIC ? op_atomic(op) : !op_atomic(op)) &&
+	       b->len != 0 && (op->opcode != UROCE_WR_ATOMIC_WRITE || ((b->off & 7) == 0 && b->len >= 8));
 }
 
 void
@@ -410,7 +412,9 @@ windows_put(const struct sim_qp *q, const struct sim_op *op, struct ring_sq_wqe 
 		e->imm = b->key; /* LOCAL_INV's */
 		e->rkey = b->key;
 		e->remote_addr = b->mr->iova + b->off;
-		bind = (struct ring_bind){ .length = b->len, .lkey = b->len == 0 ? 0 : b->mr->key, .access = b->access };
+		bind = (struct ring_bind){ .length = b->len,
+					   .lkey = b->len == 0 ? 0 : b->mr->key,
+					   .access = b->access };
 	}
 	if (op->opcode == UROCE_WR_BIND_MW)
 		memcpy(e + 1, &bind, sizeof(bind));
@@ -474,6 +478,6 @@ windows_trace(struct sim_world *w, const struct sim_qp *q, const struct sim_op *
 
 	if (op->opcode == UROCE_WR_SEND_WITH_INV)
 		b = &q->peer->bindings[op->binding];
-	sim_trace(w, "  window: type %u key 0x%x bytes %u at %u, access 0x%x, state %d", b->type, b->key, b->len, b->off,
-		  b->access, b->state);
+	sim_trace(w, "  window: type %u key 0x%x bytes %u at %u, access 0x%x, state %d", b->type, b->key, b->len,
+		  b->off, b->access, b->state);
 }

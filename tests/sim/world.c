@@ -15,7 +15,7 @@ enum {
 	RX_BURST = 32,
 	MR_TABLE_SIZE = 512,
 	QP_TABLE_SIZE = 64,
-	AH_TABLE_SIZE = 64,
+	AH_TABLE_SIZE = 256,
 	/* Every QP's SQ and RQ, both ends of every connection on one endpoint: 2 * 6 * (64 + 64), and SRQs. */
 	CQ_ORDER = 11,
 	CQ_ORDER_MIN = 2,
@@ -172,6 +172,8 @@ ep_receive(struct sim_world *w, struct sim_ep *ep, struct transport *tp, struct 
 	memcpy(pkts, b->pkts, n * sizeof(pkts[0]));
 	b->n -= n;
 	memmove(b->pkts, b->pkts + n, b->n * sizeof(pkts[0]));
+	for (i = 0; i < n && !trusted; i++)
+		sent_arrives(w, ep->id, pkts[i]);
 	left = transport_rx(tp, 0, pkts, n, trusted, w->now_ns);
 	if (left != 0 && !(w->cfg.faults & SIM_F_CORRUPT))
 		sim_fail(w, "endpoint %u: transport_rx() took %u good packets for something else", ep->id, left);
@@ -292,6 +294,8 @@ cq_make(struct sim_world *w, struct sim_ep *ep, struct sim_cq *c)
 	uint32_t order = CQ_ORDER;
 	int fds[2];
 
+	if (w->cfg.faults & SIM_F_CQ_GROW)
+		order = CQ_ORDER - (w->cfg.nb_conns <= SIM_MAX_CONNS / 2) - (w->cfg.nb_conns == 1);
 	if ((w->cfg.faults & SIM_F_CQ_SMALL) && rng_one_in(&ep->rng, 3))
 		order = (uint32_t)rng_between(&ep->rng, CQ_ORDER_MIN, CQ_ORDER_SMALL);
 	c->ep = ep;
@@ -525,7 +529,7 @@ world_create(struct sim_world *w)
 	}
 	for (i = 0; i < w->cfg.nb_eps; i++)
 		world_event_add(w, rng_below(&w->rng, 5000), EV_CLIENT, i, NULL);
-	return hostile_create(w);
+	return conns_join(w) && hostile_create(w);
 }
 
 static void

@@ -117,6 +117,7 @@ def quick(wire):
         yield Case(program, '-n 200 -s 1000', 6)
     for service in ('UC', 'UD'):
         yield Case('ib_send_lat', f'-c {service} -s 1000 -n 200')
+    yield Case('ib_send_lat', '-c UD -g -s 1000 -n 200', 6)     # multicast; perftest's group is an IPv6 one
     for program in XRC:
         yield Case(program, '-c XRC -n 200')
     yield Case('ib_send_bw', '-c XRC -b -q 16 -n 200', 6)
@@ -157,6 +158,8 @@ def whole(wire):
         for program in ('ib_send_lat', 'ib_write_lat'):
             yield Case(program, '-c UC -a -n 100', family, 300)
         yield Case('ib_send_lat', '-c UD -s 1000', family)
+        if family == 6:
+            yield Case('ib_send_lat', '-c UD -g -s 1000', family)
         for program in BW + LAT:
             yield Case(program, '-c XRC -a -n 100', family, 300)
             yield Case(program, '-c XRC -q 16 -s 65536 -n 100', family, 300)

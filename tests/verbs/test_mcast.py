@@ -33,8 +33,8 @@ def send(lab, program, family):
 
 def run(lab, program, family):
     command = lab.command('h2', program, 'recv', str(lab.gid_index('h2', family)), GROUPS[family])
-    with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                          text=True) as child:
+    # What the library has to say of refused attachments goes where ours goes.
+    with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True) as child:
         ok = (says(child, 'ready') and send(lab, program, family) and
               says(child, 'detached') and send(lab, program, family) and says(child, 'ok'))
         if not ok:

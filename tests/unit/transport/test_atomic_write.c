@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* ATOMIC_WRITE (annex A19): eight bytes at once, answered by a READ response of none, executed once. */
 #include "rig.h"
+#include "tp_internal.h"
 
 static const uint64_t VALUE = UINT64_C(0x0123456789abcdef);
 
@@ -80,6 +81,23 @@ lost_response_doesnt_store_twice(void **state)
 	expect_cqe(&r.a->scq, 1, UROCE_WC_SUCCESS);
 	assert_true(*word(&r, 0) == 5);
 	assert_int_equal(counters(&r, 1)->duplicate_request, 1);
+	rig_down(&r);
+}
+
+/* A QP that sends nothing else would never know when an answer is overdue. */
+static void
+its_answer_tells_the_round_trip(void **state)
+{
+	struct rig r;
+
+	rig_up(&r, NULL, NULL);
+	r.p->stalled = true;
+	atomic_write(&r, 1, 0, VALUE);
+	pair_advance(r.p, 10 * PAIR_US);
+	r.p->stalled = false;
+	pair_settle(r.p);
+	expect_cqe(&r.a->scq, 1, UROCE_WC_SUCCESS);
+	assert_int_equal(r.a->qp->srtt_ns, 10 * PAIR_US);
 	rig_down(&r);
 }
 
@@ -210,6 +228,7 @@ main(void)
 		cmocka_unit_test(stores_eight_bytes_and_is_answered_by_a_read_response_of_none),
 		cmocka_unit_test(comes_in_order_among_writes_and_reads),
 		cmocka_unit_test(lost_response_doesnt_store_twice),
+		cmocka_unit_test(its_answer_tells_the_round_trip),
 		cmocka_unit_test(lost_request_is_sent_again),
 		cmocka_unit_test(misaligned_address_is_an_invalid_request),
 		cmocka_unit_test(needs_remote_write_of_qp_and_key),
