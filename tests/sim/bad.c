@@ -39,7 +39,8 @@ receives(const struct sim_qp *q)
 {
 	enum uroce_qp_state s = qp_state(q->qp);
 
-	return s >= UROCE_QPS_RTR && s <= UROCE_QPS_SQE;
+	/* An XRC initiator takes no requests at all. */
+	return s >= UROCE_QPS_RTR && s <= UROCE_QPS_SQE && !(q->conn->xrc && q == &q->conn->qp[0]);
 }
 
 static bool
@@ -53,7 +54,8 @@ static bool
 make_bad(struct rng *r, const struct sim_qp *q, enum bad_kind kind, struct forged *f)
 {
 	bool ud = q->params.type == UROCE_QPT_UD;
-	uint8_t service = ud ? WIRE_UD : q->params.type == UROCE_QPT_UC ? WIRE_UC : WIRE_RC, syndrome;
+	uint8_t service = ud ? WIRE_UD : q->params.type == UROCE_QPT_UC ? WIRE_UC : q->conn->xrc ? WIRE_XRC : WIRE_RC,
+		syndrome;
 	struct uroce_qp_attr a;
 
 	qp_query(q->qp, &a);

@@ -8,7 +8,7 @@ recv_of(const struct sim_qp *q, const struct sim_op *op)
 	const struct sim_recvq *rq = q->peer->rq;
 
 	/* Of an SRQ, and of a queue that lost messages pass by, it can be any. */
-	if (rq->srq != NULL || q->params.type != UROCE_QPT_RC)
+	if (rq->srq != NULL || q->conn->type != UROCE_QPT_RC)
 		return NULL;
 	return op_consumes(op) && op->consume < rq->nb_posted ? &rq->recvs[op->consume] : NULL;
 }
@@ -37,6 +37,8 @@ recv_bad_lkey(const struct sim_op *op, const struct sim_recv *r, bool *must)
 bool
 qp_cq_dead(const struct sim_qp *q)
 {
+	if (q->conn->xrc)
+		return q == &q->conn->qp[0] ? q->send_cq->dead : xrc_cq_dead(q->ep);
 	return q->send_cq->dead || q->recv_cq->dead;
 }
 
@@ -48,7 +50,7 @@ may_be_in_err(const struct sim_world *w, const struct sim_qp *q)
 	if (q->local_dereg != NULL || qp_cq_dead(q))
 		return true;
 	/* Without a connection the two ends have nothing to do with each other. */
-	if (q->params.type != UROCE_QPT_RC)
+	if (q->conn->type != UROCE_QPT_RC)
 		return client_dead(q) || q->planted_local || (w->cfg.faults & SIM_F_PLANT_RECV);
 	return client_dead(q) || w->cfg.harsh || link_dies(w, q->ep->id, p->ep->id) || q->planted_local ||
 	       q->planted_remote || p->planted_remote || p->local_dereg != NULL || qp_cq_dead(p) ||
@@ -64,10 +66,10 @@ retries_may_run_out(const struct sim_world *w, const struct sim_qp *q, const str
 
 	if (w->cfg.harsh)
 		return true;
-	if (q->planted_inv || (q->params.type == UROCE_QPT_RC && link_dies(w, q->ep->id, p->ep->id)))
+	if (q->planted_inv || (q->conn->type == UROCE_QPT_RC && link_dies(w, q->ep->id, p->ep->id)))
 		return true;
 	/* On a good network the NAK arrives before the peer falls silent. */
-	if (q->params.type != UROCE_QPT_RC)
+	if (q->conn->type != UROCE_QPT_RC)
 		return false;
 	if (w->cfg.lossless && p->attr.rnr_retry == 7 && !p->client_err && !p->planted_local && !p->planted_remote &&
 	    !qp_cq_dead(p) && !(w->cfg.faults & (SIM_F_PLANT_RECV | SIM_F_DEREG)))
@@ -84,7 +86,7 @@ status_is_possible(const struct sim_world *w, const struct sim_qp *q, const stru
 	const struct sim_recv *r = recv_of(q, op);
 	const struct sim_recvq *rq = q->peer->rq;
 	bool must, srq = rq->srq != NULL && (w->cfg.faults & SIM_F_PLANT_RECV),
-		   reliable = q->params.type == UROCE_QPT_RC;
+		   reliable = q->conn->type == UROCE_QPT_RC;
 
 	switch (status) {
 	case UROCE_WC_WR_FLUSH_ERR:
@@ -115,7 +117,7 @@ status_is_possible(const struct sim_world *w, const struct sim_qp *q, const stru
 			op->go_by.mr == NULL);
 	case UROCE_WC_REM_INV_REQ_ERR:
 		return reliable &&
-		       (op->plant == SIM_PLANT_MISALIGNED || recv_too_small(op, r) || (srq && op_consumes(op)));
+		       (op->plant == SIM_PLANT_MISALIGNED || op->plant == SIM_PLANT_SRQN || recv_too_small(op, r) || (srq && op_consumes(op)));
 	case UROCE_WC_REM_OP_ERR:
 		return recv_bad_lkey(op, r, &must) || (reliable && op_consumes(op) && op->len != 0 &&
 						       (srq || q->peer->local_dereg == &rq->mr));

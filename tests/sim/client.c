@@ -102,7 +102,7 @@ put_remote(const struct sim_qp *q, struct sim_op *op, struct ring_sq_wqe *e)
 	default:
 		break;
 	}
-	op->stale |= m->mr == NULL && op->len != 0 && q->params.type == UROCE_QPT_RC;
+	op->stale |= m->mr == NULL && op->len != 0 && q->conn->type == UROCE_QPT_RC;
 	e->remote_addr = m->iova + off;
 	e->rkey = m->key ^ (op->plant == SIM_PLANT_RKEY);
 }
@@ -169,6 +169,7 @@ post_send(struct sim_world *w, struct sim_qp *q)
 	}
 	ctl.opcode = op->plant == SIM_PLANT_OPCODE ? wrong_opcode(q, op) : op->opcode;
 	ctl.flags = op->flags;
+	ctl.srqn = op->srqn;
 	if (op->flags & UROCE_SEND_INLINE) {
 		ctl.count = (uint16_t)op->len;
 		for (i = 0; i < op->nsge; i++) {
@@ -201,7 +202,7 @@ post_send(struct sim_world *w, struct sim_qp *q)
 static void
 cut_short(struct sim_qp *q)
 {
-	bool comes_back = q->params.type != UROCE_QPT_RC && !q->client_err && !q->rq_error && !q->rq_flush;
+	bool comes_back = q->conn->type != UROCE_QPT_RC && !q->client_err && !q->rq_error && !q->rq_flush;
 
 	if (client_dead(q) && !comes_back && q->nb_ops > q->nb_posted + 2)
 		q->nb_ops = q->nb_posted + 1 + (uint32_t)rng_below(&q->rng, 2);
@@ -378,6 +379,8 @@ client_turn(struct sim_world *w, struct sim_ep *ep)
 	}
 	for (i = 0; i < ep->nb_srqs && !w->failed; i++)
 		srq_turn(w, &ep->srqs[i]);
+	for (i = 0; i < ep->nb_xsrqs && !w->failed; i++)
+		srq_turn(w, &ep->xsrqs[i]);
 	for (i = 0; i < 2 * w->cfg.nb_conns && !w->failed; i++) {
 		struct sim_qp *q = &w->conns[i / 2].qp[i & 1];
 

@@ -5,7 +5,7 @@
 
 #include "sim.h"
 
-enum { STREAM_CONFIG = 1, STREAM_CC = 32 };
+enum { STREAM_CONFIG = 1, STREAM_CC = 32, STREAM_XRC = 33, XRC_ONE_IN = 6 };
 
 const char *
 fault_name(unsigned int bit)
@@ -31,7 +31,7 @@ plant_name(enum sim_plant p)
 	return p < sizeof(names) / sizeof(names[0]) ? names[p] : "?";
 }
 
-/* How often a fault kind is there at all, as one in n seeds. */
+/* How often a fault kind is there at all, as one in n seeds; 0: drawn apart. */
 static const uint8_t fault_one_in[SIM_NB_FAULTS] = {
 	[SIM_FBIT_LOSS] = 2, [SIM_FBIT_BURST] = 5, [SIM_FBIT_REORDER] = 3, [SIM_FBIT_DUP] = 3, [SIM_FBIT_JITTER] = 2,
 	[SIM_FBIT_CORRUPT] = 4, [SIM_FBIT_PARTITION] = 8, [SIM_FBIT_ECN] = 6, [SIM_FBIT_SLOW_RECV] = 4,
@@ -55,7 +55,8 @@ static const struct {
 void
 config_from_seed(struct sim_config *c, uint64_t seed, const struct sim_override *o)
 {
-	struct rng r = rng_stream(seed, STREAM_CONFIG), cc = rng_stream(seed, STREAM_CC);
+	struct rng r = rng_stream(seed, STREAM_CONFIG), cc = rng_stream(seed, STREAM_CC),
+		   xrc = rng_stream(seed, STREAM_XRC);
 	unsigned int i, at;
 	uint64_t lost, down_one_in;
 
@@ -63,8 +64,10 @@ config_from_seed(struct sim_config *c, uint64_t seed, const struct sim_override 
 	c->seed = seed;
 	if (rng_one_in(&cc, 3))
 		c->cc = (enum tp_cc)rng_between(&cc, TP_CC_NONE + 1, TP_CC_ALGORITHMS - 1);
+	if (rng_one_in(&xrc, XRC_ONE_IN))
+		c->faults |= SIM_F_XRC;
 	for (i = 0; i < SIM_NB_FAULTS; i++)
-		if (rng_one_in(&r, fault_one_in[i]))
+		if (fault_one_in[i] != 0 && rng_one_in(&r, fault_one_in[i]))
 			c->faults |= UINT64_C(1) << i;
 	/* One in five is a clean network, so that what must not happen there is seen. */
 	if (rng_one_in(&r, 5))

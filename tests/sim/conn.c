@@ -49,6 +49,8 @@ receives_returned(struct sim_qp *q)
 
 	if (q->abandoned)
 		return true;
+	if (q->conn->xrc && q->rq != &q->own_rq)
+		return q->events[UROCE_EVENT_QP_LAST_WQE_REACHED] != 0 && xrc_receives_polled(q->ep);
 	if (q->rq == &q->own_rq)
 		return q->rq->nb_done == q->rq->nb_posted;
 	/* Of an SRQ: what it had taken. The event says that all of that is in the CQ (10.2.9.4, man

@@ -142,7 +142,7 @@ keeps_place(struct sim_world *w, uint32_t to, struct rte_mbuf *m)
 
 	wire_get_bth(p + off, &b);
 	q = sent_for(w, to, b.dqpn);
-	if (q == NULL || WIRE_OPCODE_SERVICE(b.opcode) != WIRE_RC)
+	if (q == NULL || WIRE_OPCODE_SERVICE(b.opcode) != sent_service(q))
 		return false;
 	if (WIRE_OPCODE_OP(b.opcode) == WIRE_OP_ACK)
 		return true;

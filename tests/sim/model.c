@@ -9,6 +9,13 @@
 
 /* ---- Completions ---- */
 
+/* Where a receive completes: an XRC SRQ has a CQ of its own. */
+static const struct sim_cq *
+recv_cq_of(const struct sim_qp *q, union ring_cqe_ctl ctl)
+{
+	return q->conn->xrc ? xrc_recvq(q->ep, ctl.wqe_counter)->cq : q->recv_cq;
+}
+
 void
 model_cqe(struct sim_world *w, struct sim_cq *c, const struct ring_cqe *e, union ring_cqe_ctl ctl)
 {
@@ -22,7 +29,12 @@ model_cqe(struct sim_world *w, struct sim_cq *c, const struct ring_cqe *e, union
 			continue;
 		sim_trace(w, "QP %u: %s %u completes: status %u opcode %u byte_len %u", q->id,
 			  ctl.is_recv ? "receive" : "send", ctl.wqe_counter, e->status, e->opcode, e->byte_len);
-		if ((ctl.is_recv ? q->recv_cq : q->send_cq) != c)
+		if (ctl.is_recv && (ctl.xrc != q->conn->xrc ||
+				    (ctl.xrc && xrc_recvq(ep, ctl.wqe_counter) == NULL))) {
+			sim_fail(w, "QP %u: receive of no SRQ", q->id);
+			return;
+		}
+		if ((ctl.is_recv ? recv_cq_of(q, ctl) : q->send_cq) != c)
 			sim_fail(w, "QP %u: %s completes in another CQ", q->id, ctl.is_recv ? "receive" : "send");
 		/* Programs skip what is left in the CQ of a QP that they have reset. */
 		if ((!ctl.is_recv || q->rq == &q->own_rq) &&
@@ -118,7 +130,7 @@ qp_end(struct sim_world *w, struct sim_qp *q)
 
 	if (!is_zero(q->noaccess_mr.base, q->noaccess_mr.len) || !is_zero(q->other_pd_mr.base, q->other_pd_mr.len))
 		sim_fail(w, "QP %u: the peer wrote where it may not", q->id);
-	if (q->params.type != UROCE_QPT_RC) {
+	if (q->conn->type != UROCE_QPT_RC) {
 		unreliable_end(w, q);
 		return;
 	}
@@ -126,7 +138,7 @@ qp_end(struct sim_world *w, struct sim_qp *q)
 		if (q->ops[i].status == UROCE_WC_SUCCESS)
 			good = i + 1;
 	for (i = p->rx_op; i < good && !p->abandoned; i++)
-		if (op_consumes(&q->ops[i]))
+		if (op_consumes(&q->ops[i]) && !(p->conn->xrc && xrc_received(p, i)))
 			sim_fail(w, "QP %u: message %u is acknowledged, but the peer hasn't got it", q->id, i);
 	bad = target_compare(q, p->target_mr.base, 0, p->target_mr.len, good, q->nb_posted);
 	if (bad >= 0)
@@ -141,6 +153,17 @@ model_conn_end(struct sim_world *w, struct sim_conn *c)
 	sent_end(w, &c->qp[0]);
 	sent_end(w, &c->qp[1]);
 	sim_trace(w, "connection %u ends", c->id);
+}
+
+/* XRC SRQs that complete in a CQ; they are destroyed later. */
+static uint32_t
+xrc_users(const struct sim_ep *e, const struct sim_cq *c)
+{
+	uint32_t i, n = e->foreign_srq != NULL && c == &e->cqs[0];
+
+	for (i = 0; i < e->nb_xsrqs; i++)
+		n += e->xsrqs[i].cq == c;
+	return n;
 }
 
 void
@@ -159,9 +182,11 @@ model_world_end(struct sim_world *w)
 		if (qp_table_count(e->qps) != 0)
 			sim_fail(w, "endpoint %u: %u QPs left", ep, qp_table_count(e->qps));
 		for (i = 0; i < e->nb_cqs; i++)
-			if (cq_users(e->cqs[i].cq) != 0)
+			if (cq_users(e->cqs[i].cq) != xrc_users(e, &e->cqs[i]))
 				sim_fail(w, "endpoint %u: a CQ is still in use", ep);
 		for (i = 0; i < e->nb_srqs; i++)
 			srq_check_end(w, &e->srqs[i]);
+		for (i = 0; i < e->nb_xsrqs; i++)
+			srq_check_end(w, &e->xsrqs[i]);
 	}
 }

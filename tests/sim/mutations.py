@@ -140,6 +140,14 @@ MUTATIONS = [Mutation(*m) for m in (
      'return *n - cons < size;', 'return *n - cons <= size;'),
     ('cq-overrun-early', 'cq.c', 'the last slot of a CQ is never used',
      'return *n - cons < size;', 'return *n - cons < size - 1;'),
+    # XRC.
+    ('xrc-domain', 'xrc.c', 'a target reaches the SRQs of another domain',
+     'srq->xrcd != qp->xrcd || ', ''),
+    ('xrc-first-srq', 'xrc.c', 'a target stays with the SRQ that it was sent to first',
+     'if (srq != qp->srq) {', 'if (qp->srq == NULL) {'),
+    ('xrc-read-unnamed', 'requester.c', 'READ requests name no SRQ',
+     'xrc_put_eth(o.bth + o.op->off_xrceth, slot);\n\twire_put_reth(o.bth + o.op->off_reth, slot->remote_addr + off',
+     'wire_put32(o.bth + o.op->off_xrceth, 0);\n\twire_put_reth(o.bth + o.op->off_reth, slot->remote_addr + off'),
     # QPs.
     ('reset-keeps-results', 'qp.c', 'a new connection answers with the old one\'s atomics',
      '\t\tqp->res[i].used = false;\n', '\t\t;\n'),

@@ -56,6 +56,9 @@ program_init(struct sim_world *w, struct sim_qp *q)
 	q->rnr_count = 0;
 	q->sq_base = q->sq.counter;
 	q->nb_ops = rng_one_in(r, 8) ? 0 : (uint32_t)rng_between(r, 1, c->ops);
+	if (q->conn->xrc && q == &q->conn->qp[1])
+		q->nb_ops = 0;
+	memset(q->xsrq, 0, sizeof(q->xsrq));
 	q->ops = calloc(c->ops + 1, sizeof(*q->ops));
 	if (!windows_make(w, q))
 		abort();
@@ -284,6 +287,10 @@ random_plant(struct sim_world *w, struct sim_qp *q, const struct sim_op *op)
 		q->planted_remote = true;
 		return eight && rng_one_in(&q->rng, 3) ? SIM_PLANT_MISALIGNED : remote[rng_below(&q->rng, 5)];
 	}
+	if ((w->cfg.faults & SIM_F_PLANT_REMOTE) && q->conn->xrc && !q->planted_remote && rng_one_in(&q->rng, 16)) {
+		q->planted_remote = true;
+		return SIM_PLANT_SRQN;
+	}
 	return SIM_PLANT_NONE;
 }
 
@@ -347,6 +354,8 @@ program_op(struct sim_world *w, struct sim_qp *q, struct sim_op *op)
 	if (op->plant == SIM_PLANT_NONE)
 		op->plant = random_plant(w, q, op);
 	windows_choose(w, q, op);
+	if (q->conn->xrc)
+		op->srqn = xrc_choose(q, op->plant);
 	if (op->plant != SIM_PLANT_NONE && op->len == 0)
 		op->len = 1;
 	if (op->plant == SIM_PLANT_UD_LENGTH)

@@ -43,27 +43,29 @@ check_message(struct sim_world *w, struct sim_qp *q, const struct sim_recv *r, c
 		sim_fail(w, "QP %u: message %u wrote beside its receive buffer", q->id, s);
 }
 
+/* @param xrq  XRC: the SRQ that received; messages of several are seen in the order of their CQs' polling. */
 static uint32_t
-next_message(const struct sim_qp *q)
+next_message(const struct sim_qp *q, const struct sim_recvq *xrq)
 {
-	uint32_t s = q->rx_op;
+	uint32_t s = xrq != NULL ? q->xsrq[xrq - q->ep->xsrqs].rx_op : q->rx_op;
 
-	while (s < q->peer->nb_posted && !op_consumes(&q->peer->ops[s]))
+	while (s < q->peer->nb_posted &&
+	       !(op_consumes(&q->peer->ops[s]) && (xrq == NULL || q->peer->ops[s].srqn == xrq->srqn)))
 		s++;
 	return s;
 }
 
 static void
-recv_ok(struct sim_world *w, struct sim_qp *q, const struct sim_recv *r, const struct ring_cqe *e,
-	union ring_cqe_ctl ctl)
+recv_ok(struct sim_world *w, struct sim_qp *q, const struct sim_recvq *xrq, const struct sim_recv *r,
+	const struct ring_cqe *e, union ring_cqe_ctl ctl)
 {
-	uint32_t s = next_message(q);
+	uint32_t s = next_message(q, xrq), *rx_op = xrq != NULL ? &q->xsrq[xrq - q->ep->xsrqs].rx_op : &q->rx_op;
 	const struct sim_op *op = &q->peer->ops[s];
 	bool write = op->opcode == UROCE_WR_RDMA_WRITE_WITH_IMM, inv = op->opcode == UROCE_WR_SEND_WITH_INV;
 	bool imm = write || op->opcode == UROCE_WR_SEND_WITH_IMM;
 	bool must;
 
-	if (q->rq_error || q->rq_flush)
+	if (xrq != NULL ? q->xsrq[xrq - q->ep->xsrqs].ended : q->rq_error || q->rq_flush)
 		sim_fail(w, "QP %u: a receive succeeds after an error", q->id);
 	if (s >= q->peer->nb_posted) {
 		sim_fail(w, "QP %u: a message arrives that wasn't sent", q->id);
@@ -84,19 +86,22 @@ recv_ok(struct sim_world *w, struct sim_qp *q, const struct sim_recv *r, const s
 	if (w->failed)
 		return;
 	check_message(w, q, r, op, s);
-	check_visible(w, q->peer, q->rx_op, s);
+	check_visible(w, q->peer, *rx_op, s);
 	windows_invalidated(q, op);
-	q->rx_op = s + 1;
+	*rx_op = s + 1;
 	q->nb_messages++;
 }
 
 static void
-recv_error(struct sim_world *w, struct sim_qp *q, const struct sim_recv *r, uint8_t status, uint8_t vendor_err)
+recv_error(struct sim_world *w, struct sim_qp *q, const struct sim_recvq *xrq, const struct sim_recv *r, uint8_t status,
+	   uint8_t vendor_err)
 {
-	uint32_t s = next_message(q);
+	uint32_t s = next_message(q, xrq);
 	const struct sim_op *op = &q->peer->ops[s];
 	bool possible = false, must;
 
+	if (xrq != NULL)
+		q->xsrq[xrq - q->ep->xsrqs].ended = true;
 	if (status == UROCE_WC_WR_FLUSH_ERR) {
 		possible = may_be_in_err(w, q);
 		q->rq_flush = true;
@@ -105,7 +110,7 @@ recv_error(struct sim_world *w, struct sim_qp *q, const struct sim_recv *r, uint
 		if (q->rq_error || q->rq_flush)
 			sim_fail(w, "QP %u: receive 0x%" PRIx64 " ends with status %u after an error", q->id, r->wr_id,
 				 status);
-		if (q->params.type != UROCE_QPT_RC)
+		if (q->conn->type != UROCE_QPT_RC)
 			possible = unreliable_recv_error_possible(w, q, r, status);
 		else if (s < q->peer->nb_posted && status == UROCE_WC_LOC_LEN_ERR)
 			possible = recv_too_small(op, r);
@@ -125,14 +130,15 @@ void
 recv_cqe(struct sim_world *w, struct sim_qp *q, const struct ring_cqe *e, union ring_cqe_ctl ctl)
 {
 	const struct sim_recv *r = recvq_complete(w, q, e, ctl.wqe_counter);
+	const struct sim_recvq *xrq = q->conn->xrc ? xrc_recvq(q->ep, ctl.wqe_counter) : NULL;
 
 	/* Of a QP that was reset only the buffer comes back. */
 	if (r == NULL || q->abandoned)
 		return;
 	if (e->status != UROCE_WC_SUCCESS)
-		recv_error(w, q, r, e->status, ctl.vendor_err);
-	else if (q->params.type == UROCE_QPT_RC)
-		recv_ok(w, q, r, e, ctl);
+		recv_error(w, q, xrq, r, e->status, ctl.vendor_err);
+	else if (q->conn->type == UROCE_QPT_RC)
+		recv_ok(w, q, xrq, r, e, ctl);
 	else
 		unreliable_recv_ok(w, q, r, e, ctl);
 }

@@ -136,7 +136,8 @@ recvq_post(struct sim_world *w, struct sim_recvq *rq)
 struct sim_recv *
 recvq_complete(struct sim_world *w, struct sim_qp *q, const struct ring_cqe *e, uint16_t counter)
 {
-	struct sim_recvq *rq = q->rq;
+	struct sim_recvq *rq = q->conn->xrc ? xrc_recvq(q->ep, counter) : q->rq;
+	uint32_t *next = q->conn->xrc ? &q->xsrq[rq - q->ep->xsrqs].next_recv : &q->next_srq_recv;
 	uint32_t i = rq->srq != NULL ? (uint32_t)(e->wr_id - rq->wr_id) : rq->nb_done;
 	struct sim_recv *r = &rq->recvs[i];
 
@@ -144,12 +145,12 @@ recvq_complete(struct sim_world *w, struct sim_qp *q, const struct ring_cqe *e, 
 		sim_fail(w, "QP %u: completion of receive %u, posted are %u", q->id, i, rq->nb_posted);
 		return NULL;
 	}
-	if (e->wr_id != r->wr_id || counter != (uint16_t)(rq->base + i))
+	if (e->wr_id != r->wr_id || (!q->conn->xrc && counter != (uint16_t)(rq->base + i)))
 		sim_fail(w, "QP %u: receive %u completes with counter %u, wr_id 0x%" PRIx64, q->id, i, counter,
 			 e->wr_id);
-	if (rq->srq != NULL && (r->done || i < q->next_srq_recv))
+	if (rq->srq != NULL && (r->done || i < *next))
 		sim_fail(w, "QP %u: receive %u completes %s", q->id, i, r->done ? "twice" : "out of order");
-	q->next_srq_recv = i + 1;
+	*next = i + 1;
 	r->done = true;
 	rq->nb_done++;
 	if (rq->srq != NULL)
@@ -184,6 +185,9 @@ srq_make(struct sim_world *w, struct sim_recvq *rq, struct sim_engine *e, uint32
 	p.ring = rq->ring;
 	p.shared = rq->shared;
 	p.max_sge = rq->max_sge;
+	p.xrcd = rq->xrcd;
+	p.srqn = rq->srqn;
+	p.cq = rq->cq != NULL ? rq->cq->cq : NULL;
 	if (srq_create(rq->tp, &p, &rq->srq) != 0)
 		return false;
 	recvq_init(w, rq, (uint64_t)id << 32 | SIM_WR_ID_RECV, RECVS_GROW);

@@ -45,7 +45,7 @@ retire_ok(struct sim_world *w, struct sim_qp *q, uint32_t i)
 	op->status = UROCE_WC_SUCCESS;
 	windows_retire(q, op);
 	/* An unreliable sender never hears of what is wrong at the other end. */
-	if (op->plant != SIM_PLANT_NONE && (q->params.type == UROCE_QPT_RC || plant_is_local(op->plant))) {
+	if (op->plant != SIM_PLANT_NONE && (q->conn->type == UROCE_QPT_RC || plant_is_local(op->plant))) {
 		sim_fail(w, "QP %u: send %u succeeds in spite of %s", q->id, i, plant_name(op->plant));
 		return;
 	}

@@ -33,7 +33,7 @@ sent_for(struct sim_world *w, uint32_t ep, uint32_t qpn)
 	for (i = 0; i < 2 * w->cfg.nb_conns; i++) {
 		struct sim_qp *q = &w->conns[i / 2].qp[i & 1];
 
-		if (q->ep->id == ep && q->qpn == qpn && q->params.type == UROCE_QPT_RC && q->qp != NULL)
+		if (q->ep->id == ep && q->qpn == qpn && q->conn->type == UROCE_QPT_RC && q->qp != NULL)
 			return q;
 	}
 	return NULL;
@@ -228,7 +228,7 @@ check_congestion(struct sim_world *w, struct sim_qp *q, const struct wire_pkt *p
 		check_cnp(w, q, tc);
 		return;
 	}
-	if ((tc & ECN_MASK) != controls[w->cfg.cc][q->params.type])
+	if ((tc & ECN_MASK) != controls[w->cfg.cc][q->conn->type])
 		sim_fail(w, "QP %u: ECN bits of a packet are %u", q->id, tc & ECN_MASK);
 	if (w->cfg.cc == TP_CC_DCQCN)
 		check_pace(w, q, p, rte_pktmbuf_data_len(m));
@@ -281,7 +281,7 @@ sent_check(struct sim_world *w, uint32_t from, uint32_t to, struct rte_mbuf *m)
 	if (q == NULL || q->params.type == UROCE_QPT_UD || q->peer->ep->id != from)
 		return;
 	check_congestion(w, q->peer, &p, m);
-	if (WIRE_OPCODE_SERVICE(p.bth.opcode) != WIRE_RC || q->params.type != UROCE_QPT_RC || q->peer->qp == NULL)
+	if (WIRE_OPCODE_SERVICE(p.bth.opcode) != sent_service(q) || q->conn->type != UROCE_QPT_RC || q->peer->qp == NULL)
 		return;
 	if (p.op->flags & WIRE_F_RESPONSE) {
 		check_answer(w, q, &p);

@@ -170,7 +170,7 @@ qp_memory(struct sim_world *w, struct sim_qp *q)
 	q->own_rq.ep = q->ep;
 	q->own_rq.rng = &q->rng;
 	q->own_rq.max_sge = (uint32_t)rng_between(&q->rng, 1, SIM_MAX_SGE);
-	if (q->rq == &q->own_rq &&
+	if (q->rq == &q->own_rq && !q->conn->xrc &&
 	    !recvq_memory(w, q->rq, rq_depth, w->cfg.max_len + (q->conn->type == UROCE_QPT_UD ? GRH_BYTES : 0)))
 		return false;
 	q->nb_dest_bufs = 2 * q->sq_depth;
@@ -231,12 +231,16 @@ qp_make(struct sim_world *w, struct sim_qp *q)
 
 	q->rq = &q->own_rq;
 	q->tp = ep->engines[rng_below(&q->rng, ep->nb_engines)].tp;
-	if (ep->nb_srqs != 0 && rng_one_in(&q->rng, 2)) {
+	if (!q->conn->xrc && ep->nb_srqs != 0 && rng_one_in(&q->rng, 2)) {
 		q->rq = &ep->srqs[rng_below(&q->rng, ep->nb_srqs)];
 		q->tp = q->rq->tp;
 	}
 	q->send_cq = &ep->cqs[rng_below(&q->rng, ep->nb_cqs)];
 	q->recv_cq = &ep->cqs[rng_below(&q->rng, ep->nb_cqs)];
+	if (q->conn->xrc && q == &q->conn->qp[1]) {
+		q->rq = &ep->xsrqs[0];
+		q->tp = q->rq->tp;
+	}
 	if (!qp_memory(w, q) || !qp_rings(w, q))
 		return false;
 	p->type = q->conn->type;
@@ -251,6 +255,8 @@ qp_make(struct sim_world *w, struct sim_qp *q)
 	p->shared = q->shared;
 	p->cookie = (uintptr_t)q;
 	p->owner = q->ep;
+	if (q->conn->xrc)
+		xrc_qp_parts(q);
 	if (qp_create(q->tp, p, &q->qp) != 0)
 		return false;
 	q->qpn = qp_num(q->qp);
@@ -294,6 +300,7 @@ conn_create(struct sim_world *w, struct sim_conn *c)
 	c->loopback = (w->cfg.faults & SIM_F_LOOPBACK) && rng_one_in(r, 2);
 	b = c->loopback ? a : (a + 1 + (uint32_t)rng_below(r, w->cfg.nb_eps - 1)) % w->cfg.nb_eps;
 	c->type = random_type(w, r);
+	c->xrc = c->type == UROCE_QPT_RC && w->eps[b].nb_xsrqs != 0 && rng_one_in(r, 2);
 	c->mtu_code = (uint32_t)rng_between(r, UROCE_MTU_256, w->cfg.max_mtu);
 	/* Of UC and UD what is still under way would be taken for the new program's. */
 	c->rounds_left = (w->cfg.faults & SIM_F_RECONNECT) && c->type == UROCE_QPT_RC ? (uint32_t)rng_between(r, 1, 3)

@@ -18,6 +18,7 @@
  *   program.c  which work requests a client posts
  *   windows.c  what it does with memory windows, and what must come of that
  *   model.h    what completions and memory must be (written from the specification), in several files
+ *   xrc.c      XRC: SRQs that requests name
  *   hostile.c, bad.c  peers and programs that keep to no rule
  *
  * Owns everything below. One thread.
@@ -43,6 +44,7 @@ enum {
 	SIM_MAX_CQS = 3,            /**< per endpoint */
 	SIM_MAX_SRQS = 2,           /**< per endpoint */
 	SIM_MAX_WINDOWS = 3,        /**< per QP */
+	SIM_MAX_XSRQS = 2,          /**< XRC SRQs per endpoint */
 	SIM_MAX_SGE = 8,
 	SIM_MAX_INLINE = 256,
 	SIM_CANARY_BYTES = 32,      /**< zeros kept around every buffer that the transport may write */
@@ -66,7 +68,7 @@ enum {
 	X(LOSS) X(BURST) X(REORDER) X(DUP) X(JITTER) X(CORRUPT) X(PARTITION) X(ECN) \
 	X(SLOW_RECV) X(SLOW_POLL) X(SLOW_TX) X(PLANT_LOCAL) X(PLANT_REMOTE) X(PLANT_RECV) X(ERR) X(SQD) X(SMALL_RQ) \
 	X(EVENTS) X(LOOPBACK) X(REMOTE_MEM) X(STALL) X(NO_MBUF) X(DEREG) X(RECONNECT) X(ENGINES) X(SRQ) X(CQ_SMALL) \
-	X(UNRELIABLE) X(HOSTILE) X(WINDOWS) X(ANY) X(QUEUE) X(DEATH) X(CQ_GROW)
+	X(UNRELIABLE) X(HOSTILE) X(WINDOWS) X(ANY) X(QUEUE) X(DEATH) X(CQ_GROW) X(XRC)
 enum {
 #define X(n) SIM_FBIT_##n,
 	SIM_FAULTS(X)
@@ -124,7 +126,8 @@ struct sim_override {
 #define SIM_PLANTS(X) \
 	X(NONE) X(LKEY) X(LKEY_STALE) X(LKEY_RANGE) X(LKEY_NOWRITE) X(OPCODE) X(SGES) X(INLINE) X(RKEY) X(RKEY_STALE) \
 	X(RKEY_RANGE) X(RKEY_ACCESS) X(RKEY_PD) X(MISALIGNED) X(QP_ACCESS) X(AH) X(QKEY) X(UD_LENGTH) X(RECV_SMALL) \
-	X(RECV_LKEY) X(OP_LENGTH) X(BIND) X(INV) X(WINDOW_STALE) X(WINDOW_ACCESS) X(WINDOW_RANGE) X(WINDOW_QP)
+	X(RECV_LKEY) X(OP_LENGTH) X(BIND) X(INV) X(WINDOW_STALE) X(WINDOW_ACCESS) X(WINDOW_RANGE) X(WINDOW_QP) \
+	X(SRQN)
 enum sim_plant {
 #define X(n) SIM_PLANT_##n,
 	SIM_PLANTS(X)
@@ -190,6 +193,7 @@ struct sim_op {
 	uint32_t target_off;         /**< WRITE, READ: into the peer's target area; atomics: word */
 	uint32_t last_psn;           /**< RC */
 	uint32_t consume;            /**< SEND, WRITE_IMM: number of the receive it takes, per direction */
+	uint32_t srqn;               /**< XRC */
 	uint64_t compare_add, swap, old;
 	uint32_t binding;            /**< own: BIND_MW, LOCAL_INV; the peer's: that it goes through or invalidates */
 	uint32_t replaces;           /**< BIND_MW: binding that it ends */
@@ -239,6 +243,8 @@ struct sim_recvq {
 	struct rng own_rng;
 	uint32_t limit, armed_at;    /**< 0: not armed; receives taken when it was armed */
 	uint32_t nb_lost;            /**< taken by QPs that were reset */
+	struct sim_cq *cq;           /**< XRC */
+	uint32_t srqn, xrcd;
 };
 
 /** One end of a connection: a QP, the program that uses it, and what the model knows of it. */
@@ -304,6 +310,10 @@ struct sim_qp {
 	uint32_t rx_op;              /**< peer's ops before this one have been seen as received */
 	uint32_t nb_messages;        /**< received */
 	uint32_t next_srq_recv;      /**< its receives of an SRQ come in this order */
+	struct {
+		uint32_t next_recv, rx_op; /**< as next_srq_recv, and as rx_op of the ops that name it */
+		bool ended;                /**< a receive of it came back in error */
+	} xsrq[SIM_MAX_XSRQS];       /**< XRC target: SRQs may have CQs of their own */
 	bool ready;                  /**< in RTS: the client may post */
 	bool finalized;              /**< moved to ERR at the end */
 	bool planted_remote;         /**< has posted something that sends the peer to ERR */
@@ -332,7 +342,8 @@ struct sim_qp {
 struct sim_conn {
 	uint32_t id;
 	struct rng rng;
-	enum uroce_qp_type type;
+	enum uroce_qp_type type;     /**< RC, too, of an XRC connection */
+	bool xrc;                    /**< qp[0] sends, qp[1] is the target */
 	bool loopback;
 	bool done;
 	bool raced;                  /**< a window was taken away from operations that go through it */
@@ -379,6 +390,10 @@ struct sim_ep {
 	uint32_t nb_cqs;
 	struct sim_recvq srqs[SIM_MAX_SRQS];
 	uint32_t nb_srqs;
+	struct sim_recvq xsrqs[SIM_MAX_XSRQS]; /**< XRC SRQs, of one domain */
+	uint32_t nb_xsrqs;
+	struct srq *foreign_srq;     /**< of another domain */
+	uint32_t foreign_srqn;
 	struct sim_mr pattern_mr;    /**< of the shared pattern: local reads only */
 	struct sim_mr atomic_mr;
 	uint64_t run_at;             /**< pending EV_RUN, UINT64_MAX: none */
@@ -465,6 +480,12 @@ void link_describe(char *buf, size_t len, struct rte_mbuf *m);
 /* sent.c */
 /** The RC QP of a good program that has this number, or NULL. */
 struct sim_qp *sent_for(struct sim_world *w, uint32_t ep, uint32_t qpn);
+/** @return the service of an RC or XRC connection's packets. */
+static inline uint8_t
+sent_service(const struct sim_qp *q)
+{
+	return q->conn->xrc ? WIRE_XRC : WIRE_RC;
+}
 /** Look at a packet that is sent. */
 void sent_check(struct sim_world *w, uint32_t from, uint32_t to, struct rte_mbuf *m);
 /** ... and that a transport gets to see. */
@@ -568,6 +589,24 @@ void windows_invalidated(struct sim_qp *q, const struct sim_op *op);
 void windows_trace(struct sim_world *w, const struct sim_qp *q, const struct sim_op *op);
 /** @return true if the window under @p op may have gone while it was under way. */
 bool windows_raced(const struct sim_qp *q, const struct sim_op *op);
+
+/* xrc.c */
+bool xrc_make(struct sim_world *w, struct sim_ep *ep);
+void xrc_free(struct sim_ep *ep);
+/** What a QP of an XRC connection has and lacks. */
+void xrc_qp_parts(struct sim_qp *q);
+/** @return the number of the SRQ that an operation names. */
+uint32_t xrc_choose(struct sim_qp *q, enum sim_plant plant);
+/** @return the SRQ whose number has these low 16 bits, or NULL. */
+struct sim_recvq *xrc_recvq(struct sim_ep *ep, uint16_t low);
+/** @return true if the target has seen message @p i. */
+bool xrc_received(const struct sim_qp *q, uint32_t i);
+/** @return true if the CQ of one of the endpoint's XRC SRQs is in error. */
+bool xrc_cq_dead(const struct sim_ep *ep);
+/** @return true if there is nothing left to poll in any of them. */
+bool xrc_receives_polled(const struct sim_ep *ep);
+/** A target was reset; it may have taken a receive. */
+void xrc_receive_lost(struct sim_ep *ep);
 
 /* hostile.c */
 bool hostile_create(struct sim_world *w);

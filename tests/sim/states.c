@@ -5,7 +5,7 @@
 #define SQD_DRAIN_NS (60 * SIM_NS_PER_S)
 
 /* What each step needs (man ibv_modify_qp). */
-static const uint32_t to_state[UROCE_QPT_UD + 1][UROCE_QPS_STATES] = {
+static const uint32_t to_state[UROCE_QPT_XRC_RECV + 1][UROCE_QPS_STATES] = {
 	[UROCE_QPT_RC] = {
 		[UROCE_QPS_INIT] = UROCE_QP_PKEY_INDEX | UROCE_QP_PORT | UROCE_QP_ACCESS_FLAGS,
 		[UROCE_QPS_RTR] = UROCE_QP_AV | UROCE_QP_PATH_MTU | UROCE_QP_DEST_QPN | UROCE_QP_RQ_PSN |
@@ -18,6 +18,20 @@ static const uint32_t to_state[UROCE_QPT_UD + 1][UROCE_QPS_STATES] = {
 		[UROCE_QPS_INIT] = UROCE_QP_PKEY_INDEX | UROCE_QP_PORT | UROCE_QP_ACCESS_FLAGS,
 		[UROCE_QPS_RTR] = UROCE_QP_AV | UROCE_QP_PATH_MTU | UROCE_QP_DEST_QPN | UROCE_QP_RQ_PSN,
 		[UROCE_QPS_RTS] = UROCE_QP_SQ_PSN,
+		[UROCE_QPS_SQD] = UROCE_QP_EN_SQD_ASYNC_NOTIFY,
+	},
+	[UROCE_QPT_XRC_SEND] = {
+		[UROCE_QPS_INIT] = UROCE_QP_PKEY_INDEX | UROCE_QP_PORT | UROCE_QP_ACCESS_FLAGS,
+		[UROCE_QPS_RTR] = UROCE_QP_AV | UROCE_QP_PATH_MTU | UROCE_QP_DEST_QPN | UROCE_QP_RQ_PSN,
+		[UROCE_QPS_RTS] = UROCE_QP_TIMEOUT | UROCE_QP_RETRY_CNT | UROCE_QP_RNR_RETRY | UROCE_QP_SQ_PSN |
+				  UROCE_QP_MAX_QP_RD_ATOMIC,
+		[UROCE_QPS_SQD] = UROCE_QP_EN_SQD_ASYNC_NOTIFY,
+	},
+	[UROCE_QPT_XRC_RECV] = {
+		[UROCE_QPS_INIT] = UROCE_QP_PKEY_INDEX | UROCE_QP_PORT | UROCE_QP_ACCESS_FLAGS,
+		[UROCE_QPS_RTR] = UROCE_QP_AV | UROCE_QP_PATH_MTU | UROCE_QP_DEST_QPN | UROCE_QP_RQ_PSN |
+				  UROCE_QP_MAX_DEST_RD_ATOMIC | UROCE_QP_MIN_RNR_TIMER,
+		[UROCE_QPS_RTS] = UROCE_QP_TIMEOUT | UROCE_QP_SQ_PSN,
 		[UROCE_QPS_SQD] = UROCE_QP_EN_SQD_ASYNC_NOTIFY,
 	},
 	[UROCE_QPT_UD] = {
@@ -68,7 +82,10 @@ static void
 abandon(struct sim_world *w, struct sim_qp *q)
 {
 	q->client_err = q->abandoned = true;
-	q->rq->nb_lost += q->rq->srq != NULL;
+	if (q->conn->xrc && q->rq != &q->own_rq)
+		xrc_receive_lost(q->ep);
+	else
+		q->rq->nb_lost += q->rq->srq != NULL;
 	q->conn->rounds_left = q->conn->rounds_left != 0 && qp_cq_dead(q) ? 0 : q->conn->rounds_left;
 	qp_to_state(w, q, UROCE_QPS_RESET);
 }

@@ -324,6 +324,8 @@ ep_queues(struct sim_world *w, struct sim_ep *ep)
 	for (i = 0; i < ep->nb_cqs; i++)
 		if (!cq_make(w, ep, &ep->cqs[i]))
 			return false;
+	if ((w->cfg.faults & SIM_F_XRC) && w->cfg.max_len <= SRQ_MAX_LEN && !xrc_make(w, ep))
+		return false;
 	if ((w->cfg.faults & SIM_F_SRQ) == 0 || w->cfg.max_len > SRQ_MAX_LEN)
 		return true;
 	ep->nb_srqs = (uint32_t)rng_below(&ep->rng, SIM_MAX_SRQS + 1);
@@ -382,6 +384,7 @@ ep_destroy(struct sim_ep *ep)
 
 	for (i = 0; i < SIM_MAX_SRQS; i++)
 		srq_free(ep, &ep->srqs[i]);
+	xrc_free(ep);
 	for (i = 0; i < SIM_MAX_ENGINES; i++) {
 		transport_destroy(ep->engines[i].tp);
 		burst_free(&ep->engines[i].rx);
