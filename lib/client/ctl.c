@@ -40,6 +40,11 @@ static const char *const op_names[CTL_OPS] = {
 	[CTL_AH_DESTROY] = "ibv_destroy_ah",
 	[CTL_MCAST_ATTACH] = "ibv_attach_mcast",
 	[CTL_MCAST_DETACH] = "ibv_detach_mcast",
+	[CTL_MW_ALLOC] = "ibv_alloc_mw",
+	[CTL_MW_FREE] = "ibv_dealloc_mw",
+	[CTL_XRCD_OPEN] = "ibv_open_xrcd",
+	[CTL_XRCD_CLOSE] = "ibv_close_xrcd",
+	[CTL_QP_OPEN] = "ibv_open_qp",
 };
 
 void
