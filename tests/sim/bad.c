@@ -184,15 +184,21 @@ send_step(struct sim_world *w, struct hostile *h, struct victim *v, const struct
 	  bool bad_key)
 {
 	const struct sim_mr *area = &h->eps[v->ep->id].area;
-	uint8_t service = v->type == UROCE_QPT_UC ? WIRE_UC : WIRE_RC;
+	uint8_t service = v->type == UROCE_QPT_UC       ? WIRE_UC :
+			  v->type == UROCE_QPT_XRC_RECV ? WIRE_XRC :
+							  WIRE_RC;
+	const struct wire_opcode *op = &wire_opcodes[service | s->op];
 	struct forged f = { .from = way_back(&v->path), .payload_bytes = s->payload };
 
 	f.bth = (struct wire_bth){ .opcode = service | s->op, .dqpn = qp_num(v->qp), .psn = psn,
 				   .pkey = WIRE_PKEY_DEFAULT, .migreq = true };
-	if (wire_opcodes[f.bth.opcode].flags & WIRE_F_RETH)
-		wire_put_reth(f.hdr + WIRE_BTH_BYTES, area->iova + s->reth_off, area->key ^ bad_key, s->reth_len);
-	else if (wire_opcodes[f.bth.opcode].flags & WIRE_F_ATOMICETH)
-		wire_put_atomiceth(f.hdr + WIRE_BTH_BYTES, area->iova + s->reth_off, area->key ^ bad_key, 1, 1);
+	/* Always the same: a message stays with its SRQ. */
+	if (op->flags & WIRE_F_XRCETH)
+		wire_put32(f.hdr + op->off_xrceth, HOSTILE_SRQN + qp_engine(v->qp) * HOSTILE_XSRQS);
+	if (op->flags & WIRE_F_RETH)
+		wire_put_reth(f.hdr + op->off_reth, area->iova + s->reth_off, area->key ^ bad_key, s->reth_len);
+	else if (op->flags & WIRE_F_ATOMICETH)
+		wire_put_atomiceth(f.hdr + op->off_atomiceth, area->iova + s->reth_off, area->key ^ bad_key, 1, 1);
 	forged_deliver(w, v->tp, &f);
 }
 
@@ -240,7 +246,8 @@ bad_request(struct sim_world *w, struct hostile *h, struct victim *v)
 	const struct bad_case *c = &cases[i];
 	struct tp_counters old;
 
-	if (v->type == UROCE_QPT_UD || (v->type == UROCE_QPT_UC && (i >= n || !c->uc)))
+	if (v->type == UROCE_QPT_UD || v->type == UROCE_QPT_XRC_SEND ||
+	    (v->type == UROCE_QPT_UC && (i >= n || !c->uc)))
 		return;
 	victim_to(w, v, rng_one_in(&h->rng, 2) ? UROCE_QPS_RTR : UROCE_QPS_RTS);
 	world_run_at(w, v->ep->id, w->now_ns);
@@ -259,6 +266,6 @@ bad_request(struct sim_world *w, struct hostile *h, struct victim *v)
 		return; /* no mbufs */
 	if (counter(transport_counters(v->tp), c->counter) != counter(&old, c->counter) + 1)
 		sim_fail(w, "%s: %s isn't refused, or not counted", v->type == UROCE_QPT_UC ? "UC" : "RC", c->what);
-	else if (v->type == UROCE_QPT_RC && qp_state(v->qp) != UROCE_QPS_ERR)
+	else if (v->type != UROCE_QPT_UC && qp_state(v->qp) != UROCE_QPS_ERR)
 		sim_fail(w, "RC: after %s the QP is in %s", c->what, qp_state_name(qp_state(v->qp)));
 }

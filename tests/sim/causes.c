@@ -117,7 +117,8 @@ status_is_possible(const struct sim_world *w, const struct sim_qp *q, const stru
 			op->go_by.mr == NULL);
 	case UROCE_WC_REM_INV_REQ_ERR:
 		return reliable &&
-		       (op->plant == SIM_PLANT_MISALIGNED || op->plant == SIM_PLANT_SRQN || recv_too_small(op, r) || (srq && op_consumes(op)));
+		       (op->plant == SIM_PLANT_MISALIGNED || op->plant == SIM_PLANT_SRQN || recv_too_small(op, r) ||
+			(srq && op_consumes(op)));
 	case UROCE_WC_REM_OP_ERR:
 		return recv_bad_lkey(op, r, &must) || (reliable && op_consumes(op) && op->len != 0 &&
 						       (srq || q->peer->local_dereg == &rq->mr));

@@ -52,6 +52,47 @@ path_to(const struct sim_ep *from, const struct sim_ep *to, struct tp_path *path
 	memcpy(ah->dgid + 12, a->dip, 4);
 }
 
+/* An XRC SRQ goes, and comes again with nothing in it; targets may be in the midst of a message to it. */
+static bool
+xsrq_renew(struct sim_ep *ep, struct hostile_ep *he, uint32_t engine, uint32_t i)
+{
+	struct xsrq *x = &he->xsrqs[engine][i];
+	struct transport *tp = ep->engines[engine].tp;
+	struct srq_params p = { .ring = x->ring, .shared = x->shared, .pd = HOSTILE_PD, .max_sge = HOSTILE_SGES,
+				.owner = ep, .cookie = SIM_HOSTILE_COOKIE, .xrcd = HOSTILE_XRCD, .cq = he->cq.cq };
+
+	p.srqn = HOSTILE_SRQN + engine * HOSTILE_XSRQS + i;
+	if (x->srq != NULL && srq_destroy(tp, x->srq) != 0)
+		return false;
+	x->srq = NULL;
+	return srq_create(tp, &p, &x->srq) == 0;
+}
+
+static bool
+xsrqs_make(struct sim_world *w, struct sim_ep *ep, struct hostile_ep *he)
+{
+	uint32_t stride = ring_rq_stride(HOSTILE_SGES), engine, i;
+
+	for (engine = 0; engine < ep->nb_engines; engine++) {
+		for (i = 0; i < HOSTILE_XSRQS; i++) {
+			struct xsrq *x = &he->xsrqs[engine][i];
+
+			x->shared = (void *)arena_get(w, sizeof(*x->shared));
+			x->ring = (struct ring){ .base = arena_get(w, (uint64_t)stride << HOSTILE_ORDER),
+						 .order = HOSTILE_ORDER, .shift = (uint32_t)__builtin_ctz(stride) };
+			if (x->shared == NULL || x->ring.base == NULL || !xsrq_renew(ep, he, engine, i))
+				return false;
+		}
+	}
+	return true;
+}
+
+uint32_t
+hostile_srqn(struct hostile *h, const struct victim *v)
+{
+	return HOSTILE_SRQN + qp_engine(v->qp) * HOSTILE_XSRQS + (uint32_t)rng_below(&h->rng, HOSTILE_XSRQS);
+}
+
 static bool
 victim_make(struct sim_world *w, struct hostile_ep *he, struct victim *v, uint32_t engine)
 {
@@ -68,6 +109,8 @@ victim_make(struct sim_world *w, struct hostile_ep *he, struct victim *v, uint32
 	};
 
 	v->type = p.type = types[rng_below(&hostile.rng, 4)];
+	if ((w->cfg.faults & SIM_F_XRC) && rng_one_in(&hostile.rng, 2))
+		v->type = p.type = rng_one_in(&hostile.rng, 3) ? UROCE_QPT_XRC_SEND : UROCE_QPT_XRC_RECV;
 	v->tp = v->ep->engines[engine].tp;
 	v->with_srq = rng_one_in(&hostile.rng, 4);
 	v->sq = (struct ring){ .base = arena_get(w, (uint64_t)sq_stride << HOSTILE_ORDER), .order = HOSTILE_ORDER,
@@ -82,6 +125,16 @@ victim_make(struct sim_world *w, struct hostile_ep *he, struct victim *v, uint32
 	if (v->with_srq) {
 		p.srq = he->srq[engine];
 		p.rq.base = NULL;
+	}
+	if (v->type == UROCE_QPT_XRC_SEND || v->type == UROCE_QPT_XRC_RECV) {
+		p.recv_cq = NULL;
+		p.srq = NULL;
+		p.rq = (struct ring){ 0 };
+	}
+	if (v->type == UROCE_QPT_XRC_RECV) {
+		p.send_cq = NULL;
+		p.sq = (struct ring){ 0 };
+		p.xrcd = HOSTILE_XRCD;
 	}
 	return qp_create(v->tp, &p, &v->qp) == 0;
 }
@@ -118,6 +171,8 @@ hostile_ep_make(struct sim_world *w, struct sim_ep *ep, struct hostile_ep *he)
 		if (s.shared == NULL || s.ring.base == NULL || srq_create(ep->engines[i].tp, &s, &he->srq[i]) != 0)
 			return false;
 	}
+	if ((w->cfg.faults & SIM_F_XRC) && !xsrqs_make(w, ep, he))
+		return false;
 	for (i = 0; i < HOSTILE_VICTIMS; i++) {
 		engine = (uint32_t)rng_below(&hostile.rng, ep->nb_engines);
 		he->victims[i].ep = ep;
@@ -190,6 +245,10 @@ hostile_destroy(struct sim_world *w)
 		for (i = 0; i < SIM_MAX_ENGINES; i++)
 			if (he->srq[i] != NULL)
 				srq_destroy(w->eps[ep].engines[i].tp, he->srq[i]);
+		for (i = 0; i < SIM_MAX_ENGINES * HOSTILE_XSRQS; i++)
+			if (he->xsrqs[i / HOSTILE_XSRQS][i % HOSTILE_XSRQS].srq != NULL)
+				srq_destroy(w->eps[ep].engines[i / HOSTILE_XSRQS].tp,
+					    he->xsrqs[i / HOSTILE_XSRQS][i % HOSTILE_XSRQS].srq);
 		if (he->cq.cq != NULL)
 			cq_destroy(he->cq.cq);
 		for (i = 0; i < HOSTILE_WINDOWS; i++)
@@ -209,6 +268,8 @@ victim_modify(struct sim_world *w, struct victim *v, enum uroce_qp_state to)
 			      rtr = UROCE_QP_AV | UROCE_QP_PATH_MTU | UROCE_QP_DEST_QPN | UROCE_QP_RQ_PSN,
 			      rts_rc = UROCE_QP_TIMEOUT | UROCE_QP_RETRY_CNT | UROCE_QP_RNR_RETRY |
 				       UROCE_QP_MAX_QP_RD_ATOMIC;
+	bool requests = v->type == UROCE_QPT_RC || v->type == UROCE_QPT_XRC_SEND;
+	bool responds = v->type == UROCE_QPT_RC || v->type == UROCE_QPT_XRC_RECV;
 	enum uroce_qp_state from = qp_state(v->qp);
 	struct uroce_qp_attr a = v->attr;
 	uint32_t mask = UROCE_QP_STATE;
@@ -220,9 +281,9 @@ victim_modify(struct sim_world *w, struct victim *v, enum uroce_qp_state to)
 		mask |= UROCE_QP_PKEY_INDEX | UROCE_QP_PORT |
 			(v->type == UROCE_QPT_UD ? UROCE_QP_QKEY : UROCE_QP_ACCESS_FLAGS);
 	else if (from == UROCE_QPS_INIT && to == UROCE_QPS_RTR && v->type != UROCE_QPT_UD)
-		mask |= rtr | (v->type == UROCE_QPT_RC ? rtr_rc : 0);
+		mask |= rtr | (responds ? rtr_rc : 0);
 	else if (from == UROCE_QPS_RTR && to == UROCE_QPS_RTS)
-		mask |= UROCE_QP_SQ_PSN | (v->type == UROCE_QPT_RC ? rts_rc : 0);
+		mask |= UROCE_QP_SQ_PSN | (requests ? rts_rc : responds ? UROCE_QP_TIMEOUT : 0);
 	rc = qp_modify(v->tp, v->qp, &a, mask, (mask & UROCE_QP_AV) ? &v->path : NULL, w->now_ns);
 	if (rc != qp_modify_check(v->type, from, &a, mask, UROCE_MTU_4096, &why))
 		sim_fail(w, "victim: %s to %s gives %d", qp_state_name(from), qp_state_name(to), rc);
@@ -297,6 +358,8 @@ garbage_send(struct sim_world *w, struct victim *v)
 	struct rng *r = &hostile.rng;
 	uint32_t i;
 
+	if (v->type == UROCE_QPT_XRC_RECV)
+		return;
 	fill(r, e, 1u << v->sq.shift);
 	for (i = 0; i < HOSTILE_SGES; i++)
 		garbage_sge(w, he, &s[i + (ring_op_has_operands(ctl.opcode) ? 1 : 0)]);
@@ -310,6 +373,7 @@ garbage_send(struct sim_world *w, struct victim *v)
 			e->imm = window_key(there);
 		if (rng_one_in(r, 8))
 			window_op(he, e, &ctl);
+		ctl.srqn = hostile_srqn(&hostile, v);
 	}
 	if (v->type == UROCE_QPT_UD && !rng_one_in(r, 4)) {
 		e->remote_addr = (uint64_t)qp_num(v->peer->qp) << 32 | v->ah;
@@ -324,7 +388,10 @@ static void
 garbage_recv(struct sim_world *w, struct victim *v)
 {
 	struct hostile_ep *he = &hostile.eps[v->ep->id];
-	struct ring *ring = v->with_srq ? &he->srq_ring[qp_engine(v->qp)] : &v->rq;
+	struct ring *ring = v->type == UROCE_QPT_XRC_RECV ?
+				    &he->xsrqs[qp_engine(v->qp)][rng_below(&hostile.rng, HOSTILE_XSRQS)].ring :
+			    v->with_srq ? &he->srq_ring[qp_engine(v->qp)] :
+					  &v->rq;
 	struct ring_rq_wqe *e = ring_slot(ring, ring->counter);
 	union ring_rq_ctl ctl = { .word = rng_next(&hostile.rng) };
 	uint32_t i;
@@ -424,6 +491,9 @@ random_headers(const struct victim *v, const struct wire_opcode *op, struct forg
 	uint8_t *bth = f->hdr;
 
 	fill(r, f->hdr, sizeof(f->hdr));
+	if ((op->flags & WIRE_F_XRCETH) && !rng_one_in(r, 16))
+		wire_put32(bth + op->off_xrceth,
+			   rng_one_in(r, 16) ? v->ep->foreign_srqn : hostile_srqn(&hostile, v));
 	if (rng_one_in(r, 8))
 		return;
 	if (op->flags & WIRE_F_RETH)
@@ -453,7 +523,7 @@ check_trace(struct sim_world *w, const struct victim *v, const struct forged *f,
 
 	qp_query(v->qp, &after);
 	if (now.rx_packets == old->rx_packets || memcmp(before, &after, sizeof(after)) != 0 ||
-	    (v->type == UROCE_QPT_RC && (wire_opcodes[f->bth.opcode].flags & WIRE_F_RQ)))
+	    ((v->type == UROCE_QPT_RC || v->type == UROCE_QPT_XRC_RECV) && (wire_opcodes[f->bth.opcode].flags & WIRE_F_RQ)))
 		return;
 	now.rx_packets = old->rx_packets;
 	now.rx_bytes = old->rx_bytes;
@@ -468,7 +538,11 @@ static void
 random_packet(struct sim_world *w, struct victim *v)
 {
 	static const uint8_t services[] = {
-		[UROCE_QPT_RC] = WIRE_RC, [UROCE_QPT_UC] = WIRE_UC, [UROCE_QPT_UD] = WIRE_UD
+		[UROCE_QPT_RC] = WIRE_RC,
+		[UROCE_QPT_UC] = WIRE_UC,
+		[UROCE_QPT_UD] = WIRE_UD,
+		[UROCE_QPT_XRC_SEND] = WIRE_XRC,
+		[UROCE_QPT_XRC_RECV] = WIRE_XRC,
 	};
 	struct rng *r = &hostile.rng;
 	const struct wire_opcode *op;
@@ -526,7 +600,11 @@ torment(struct sim_world *w, struct victim *v)
 		cq_nonsense(&hostile.eps[v->ep->id]);
 		break;
 	case 7:
-		bad_request(w, &hostile, v);
+		if (v->type == UROCE_QPT_XRC_RECV && rng_one_in(r, 2))
+			xsrq_renew(v->ep, &hostile.eps[v->ep->id], qp_engine(v->qp),
+				   (uint32_t)rng_below(r, HOSTILE_XSRQS));
+		else
+			bad_request(w, &hostile, v);
 		break;
 	default:
 		for (i = 0; i < 4; i++)

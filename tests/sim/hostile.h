@@ -25,6 +25,9 @@ enum {
 	HOSTILE_MTU = 256,
 	HOSTILE_RD = 4,
 	HOSTILE_WINDOWS = 2,
+	HOSTILE_XRCD = 7,
+	HOSTILE_XSRQS = 2,     /**< XRC SRQs per engine */
+	HOSTILE_SRQN = 0x1000, /**< their numbers begin here; good programs' are small */
 };
 #define HOSTILE_QKEY 0x22222222u
 
@@ -49,6 +52,11 @@ struct hostile_ep {
 	struct mw *windows[HOSTILE_WINDOWS]; /**< of both types, over area */
 	struct srq *srq[SIM_MAX_ENGINES];
 	struct ring srq_ring[SIM_MAX_ENGINES];
+	struct xsrq {
+		struct srq *srq;
+		struct ring ring;
+		struct ring_srq_shared *shared;
+	} xsrqs[SIM_MAX_ENGINES][HOSTILE_XSRQS];
 };
 
 struct hostile {
@@ -70,6 +78,8 @@ struct forged {
 void forged_deliver(struct sim_world *w, struct transport *tp, const struct forged *f);
 /** The way that the peer's packets take to us: @p path turned around. */
 struct wire_addr way_back(const struct tp_path *path);
+/** @return the number of an SRQ that an XRC victim may reach. */
+uint32_t hostile_srqn(struct hostile *h, const struct victim *v);
 /** Take a victim from wherever it is to RESET and on to @p to. */
 void victim_to(struct sim_world *w, struct victim *v, enum uroce_qp_state to);
 /** One fault, one counter. */
