@@ -66,7 +66,7 @@ retries_may_run_out(const struct sim_world *w, const struct sim_qp *q, const str
 
 	if (w->cfg.harsh)
 		return true;
-	if (q->planted_inv || (q->params.type == UROCE_QPT_RC && link_dies(w, q->ep->id, p->ep->id)))
+	if (q->planted_inv || (q->conn->type == UROCE_QPT_RC && link_dies(w, q->ep->id, p->ep->id)))
 		return true;
 	/* On a good network the NAK arrives before the peer falls silent. */
 	if (q->conn->type != UROCE_QPT_RC)

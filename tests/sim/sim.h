@@ -482,8 +482,12 @@ void link_describe(char *buf, size_t len, struct rte_mbuf *m);
 /* sent.c */
 /** The RC QP of a good program that has this number, or NULL. */
 struct sim_qp *sent_for(struct sim_world *w, uint32_t ep, uint32_t qpn);
-/** @return the service of its packets' opcodes: RC, or XRC. */
-uint8_t sent_service(const struct sim_qp *q);
+/** @return the service of an RC or XRC connection's packets. */
+static inline uint8_t
+sent_service(const struct sim_qp *q)
+{
+	return q->conn->xrc ? WIRE_XRC : WIRE_RC;
+}
 /** Look at a packet that is sent. */
 void sent_check(struct sim_world *w, uint32_t from, uint32_t to, struct rte_mbuf *m);
 /** ... and that a transport gets to see. */
