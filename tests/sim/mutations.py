@@ -229,7 +229,7 @@ MUTATIONS = [Mutation(*m) for m in (
     ('probe-too-early', 'completer.c', 'packets are sent again before an answer could have come',
      'qp->rto_ns = RTE_MAX(2 * qp->srtt_ns + 4 * qp->rttvar_ns, (uint32_t)TP_PROBE_MIN_NS);', 'qp->rto_ns = qp->srtt_ns / 4;'),
     ('probe-rewinds', 'requester.c', 'after a probe everything behind it is sent again', '\t\treturn;\n\t}\n\tqp->sq_cur = sq_cur;\n\tqp->psn_cur = psn_cur;\n', '\t\treturn;\n\t}\n'),
-    ('probe-counts-reads', 'requester.c', 'after a probe fewer READs count as outstanding', '\tqp->rd_out = rd_out;\n', ''),
+    ('probe-counts-reads', 'requester.c', 'after a probe fewer READs count as outstanding', '\tqp->rd_out = rd_out;\n\tif (qp->board != NULL)\n\t\tselective_resent(qp, qp->psn_una);\n', '\tif (qp->board != NULL)\n\t\tselective_resent(qp, qp->psn_una);\n'),
     # Congestion control.
     ('cnp-each-packet', 'cc.c', 'every marked packet is answered by a CNP',
      'if (qp->service == WIRE_UD || tp->now_ns < qp->cnp_next_ns)', 'if (qp->service == WIRE_UD)'),
