@@ -24,6 +24,10 @@ enum {
 	FIRST_PSN = 0x0badca,
 };
 
+/** --vdev net_impairN, and which of them have been attached. */
+static const struct impair_vdevs *impairs;
+static bool impair_used[IMPAIR_VDEVS_MAX];
+
 static bool
 complain(const char *what, int err)
 {
@@ -81,13 +85,49 @@ port_open(struct perf_host *h, const char *ethdev, const char *address)
 	return false;
 }
 
+void
+host_set_impairs(const struct impair_vdevs *v)
+{
+	impairs = v;
+}
+
+bool
+host_impairs_found(void)
+{
+	for (unsigned int i = 0; impairs != NULL && i < impairs->n; i++) {
+		if (impair_used[i])
+			continue;
+		fprintf(stderr, "uroce-perf: --vdev %s: port=%s: no host has this ethdev; --role pair has net_memif0 and "
+			"net_memif1, server and client have --port ETHDEV\n", impairs->vdev[i].name, impairs->vdev[i].port);
+		return false;
+	}
+	return true;
+}
+
+static bool
+port_impair(struct perf_host *h)
+{
+	for (unsigned int i = 0; impairs != NULL && i < impairs->n; i++) {
+		const struct impair_vdev *v = &impairs->vdev[i];
+		int rc;
+
+		if (strcmp(v->port, h->port->conf.ethdev) != 0)
+			continue;
+		rc = impair_attach(h->port->port_id, h->port->nb_queues, &v->params, &h->impair);
+		if (rc != 0)
+			return complain("impairing a port", abs(rc));
+		impair_used[i] = true;
+	}
+	return true;
+}
+
 bool
 host_open(struct perf_host *h, const struct perf_opts *o, unsigned int number, const char *ethdev, const char *address)
 {
 	memset(h, 0, sizeof(*h));
 	h->o = o;
 	h->nb_engines = o->engines;
-	if (!tables_create(h, number) || !port_open(h, ethdev, address))
+	if (!tables_create(h, number) || !port_open(h, ethdev, address) || !port_impair(h))
 		return false;
 	for (unsigned int i = 0; i < h->nb_engines; i++) {
 		const struct engine_config ec = {
@@ -372,6 +412,8 @@ host_close(struct perf_host *h)
 	for (unsigned int i = 0; i < h->nb_engines; i++)
 		if (h->engines[i] != NULL)
 			engine_destroy(h->engines[i]);
+	if (h->impair != NULL)
+		impair_detach(h->impair);
 	if (h->port != NULL)
 		net_port_close(h->port);
 	if (h->qps != NULL)

@@ -8,6 +8,7 @@
 
 #include "end.h"
 #include "engine.h"
+#include "impair.h"
 #include "mem.h"
 #include "net.h"
 #include "transport.h"
@@ -21,6 +22,7 @@ struct perf_host {
 	struct mr_table *mrs;
 	struct qp_table *qps;
 	struct net_port *port;
+	struct impair *impair; /**< or NULL */
 	unsigned int sgid_index;
 	unsigned int nb_engines, nb_ends;
 	struct engine *engines[PERF_MAX_ENGINES];
@@ -40,6 +42,10 @@ struct perf_hello {
 	uint8_t gid[16], mac[6];
 };
 
+/** Hosts whose port is among these are impaired. */
+void host_set_impairs(const struct impair_vdevs *v);
+/** @return false, with a message, if a port that was to be impaired is none of the open hosts'. */
+bool host_impairs_found(void);
 /** @return false with a message printed. */
 bool host_open(struct perf_host *h, const struct perf_opts *o, unsigned int number, const char *ethdev,
 	       const char *address);

@@ -10,6 +10,7 @@
 #include <rte_eal.h>
 #include <rte_errno.h>
 
+#include "host.h"
 #include "lane.h"
 
 enum { MAX_EAL_ARGS = 16, EAL_ARG_BYTES = 64, EAL_MEGABYTES = 384, SPARE_MEGABYTES = 128 };
@@ -145,12 +146,19 @@ main(int argc, char **argv)
 	int sep = find_separator(argc, argv), rc;
 	struct shm_control *shm = NULL;
 	static struct perf_opts o;
+	static struct impair_vdevs vdevs;
 	unsigned int cpus[2];
+	char err[256];
 
 	/* Ours are behind "--"; with none there, all are EAL's. */
 	rc = sep < argc ? perf_opts_parse(argc - sep, argv + sep, &o) : perf_opts_parse(1, argv, &o);
 	if (rc != 0)
 		return rc > 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+	if (impair_vdevs_take(&sep, argv, &vdevs, err, sizeof(err)) != 0) {
+		fprintf(stderr, "uroce-perf: %s\n", err);
+		return EXIT_FAILURE;
+	}
+	host_set_impairs(&vdevs);
 	if (o.test == PERF_MEMCPY)
 		return baseline_memcpy(&o);
 	if (o.test == PERF_RING) {

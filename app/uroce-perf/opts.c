@@ -25,6 +25,7 @@ perf_role_name(enum perf_role role)
 
 static const char usage_text[] =
 	"usage: uroce-perf [EAL options] -- [options]\n"
+	"  --vdev net_impair0,port=ETHDEV,loss=0.01,...   before the --: what that port receives is lost ...\n"
 	"  --role pair|shm|server|client   pair: two hosts in this process, a memif between them (default);\n"
 	"                             shm: a program on one core, an engine on another, QPs looped back;\n"
 	"                             server, client: two processes\n"

@@ -106,7 +106,7 @@ set_up(struct pair *p, const struct perf_opts *o)
 			};
 		}
 	}
-	return connect_ends(p, o) && wait_for_link(p);
+	return host_impairs_found() && connect_ends(p, o) && wait_for_link(p);
 }
 
 static void

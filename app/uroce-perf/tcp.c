@@ -259,7 +259,7 @@ run_tcp(const struct perf_opts *o)
 			rte_lcore_count(), o->engines - 1);
 		ok = false;
 	}
-	ok = ok && host_open(&m->host, o, 0, o->ethdev, o->address);
+	ok = ok && host_open(&m->host, o, 0, o->ethdev, o->address) && host_impairs_found();
 	for (unsigned int i = 0; ok && i < o->engines; i++) {
 		struct perf_end *e = host_add_end(&m->host, i, o->role == PERF_CLIENT, rte_get_tsc_hz());
 

@@ -81,7 +81,7 @@ raise_limits(void)
 	}
 }
 
-/** Signals that end us go to the control loop's signalfd; a client's closed pipe is an error code. */
+/** Signals that end us, and SIGHUP, go to the control loop's signalfd; a client's closed pipe is an error code. */
 static void
 block_signals(void)
 {
@@ -90,6 +90,7 @@ block_signals(void)
 	sigemptyset(&set);
 	sigaddset(&set, SIGTERM);
 	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGHUP);
 	sigprocmask(SIG_BLOCK, &set, NULL);
 	signal(SIGPIPE, SIG_IGN);
 }
@@ -232,10 +233,14 @@ make_engines(struct uroced *u)
 }
 
 static int
-start(struct uroced *u)
+start(struct uroced *u, const struct options *o)
 {
 	struct control_setup setup = {
 		.conf = &u->conf,
+		.config_file = o->config,
+		.sets = o->sets,
+		.nb_sets = o->nb_sets,
+		.impairs = u->impairs,
 		.engines = u->engines,
 		.nb_engines = u->nb_engines,
 		.ports = u->ports,
@@ -280,7 +285,7 @@ bring_up(struct uroced *u, const struct options *o)
 	if (start_eal(u, o) != 0 || find_lcores(u) != 0 || make_pool(u) != 0 || make_tables(u) != 0 ||
 	    open_ports(u) != 0 || make_engines(u) != 0)
 		return -1;
-	return start(u);
+	return start(u, o);
 }
 
 /**
@@ -333,20 +338,67 @@ take_down(struct uroced *u)
 		rte_eal_cleanup();
 }
 
+/**
+ * --vdev net_impairN,port=ETHDEV,... is `impair` of the port with that ethdev, and as everything on the command line wins
+ * over the file: so it becomes a --set, and stays in force when the file is read again.
+ */
+static int
+take_vdevs(struct uroced *u, struct options *o, const struct impair_vdevs *v)
+{
+	char names[CONFIG_ERR_BYTES] = "", *set;
+	unsigned int i, k;
+
+	for (i = 0; i < v->n; i++) {
+		const struct impair_vdev *d = &v->vdev[i];
+		const char *port = NULL;
+
+		for (k = 0; k < u->conf.nb_ports; k++) {
+			const struct config_port *p = &u->conf.ports[k];
+
+			snprintf(names + strlen(names), sizeof(names) - strlen(names), "%s%s", k > 0 ? ", " : "",
+				 p->net.ethdev);
+			if (strcmp(p->net.ethdev, d->port) == 0)
+				port = p->net.name;
+		}
+		if (port == NULL)
+			return complain("--vdev %s: port=%s: no port of the configuration has this ethdev; there are: %s",
+					d->name, d->port, names);
+		if (o->nb_sets == OPTIONS_MAX_SETS ||
+		    asprintf(&set, "port %s.impair=%s", port, d->settings[0] != '\0' ? d->settings : "seed=1") < 0)
+			return complain("--vdev %s: too many settings, or no memory", d->name);
+		o->sets[o->nb_sets++] = set; /* lives as long as the process */
+	}
+	return 0;
+}
+
+/** Read command line and configuration. @return -1 with the mistake told. */
+static int
+configure(struct uroced *u, struct options *o)
+{
+	char err[CONFIG_ERR_BYTES];
+	struct impair_vdevs vdevs;
+
+	if (impair_vdevs_take(&o->eal_argc, o->eal_argv, &vdevs, err, sizeof(err)) != 0 ||
+	    config_load(o->config, o->sets, o->nb_sets, &u->conf, err) != 0)
+		return complain("%s", err);
+	if (vdevs.n == 0)
+		return 0;
+	if (take_vdevs(u, o, &vdevs) != 0)
+		return -1;
+	return config_load(o->config, o->sets, o->nb_sets, &u->conf, err) != 0 ? complain("%s", err) : 0;
+}
+
 int
 main(int argc, char **argv)
 {
 	static struct uroced u = { .listen_fd = -1 };
 	static struct options o;
-	char err[CONFIG_ERR_BYTES];
 	int status;
 
 	if (options_parse(argc, argv, &o, &status) != 0)
 		return status;
-	if (config_load(o.config, o.sets, o.nb_sets, &u.conf, err) != 0) {
-		complain("%s", err);
+	if (configure(&u, &o) != 0)
 		return EXIT_USAGE;
-	}
 	if (o.check) {
 		printf("uroced: the configuration is good: socket %s, %u port%s\n", u.conf.socket, u.conf.nb_ports,
 		       u.conf.nb_ports == 1 ? "" : "s");

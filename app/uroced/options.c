@@ -23,7 +23,10 @@ static const char usage[] =
 	"  uroced -l 0-1 -a 0000:03:00.0 -- --config uroced.conf\n"
 	"  uroced -l 0-1 --vdev net_af_packet0,iface=eth1 -- --set 'port uroce0.ethdev=net_af_packet0' \\\n"
 	"         --set 'port uroce0.addresses=198.18.0.1/24'\n"
-	"Without hugepages: add --no-huge -m 512. With one core: --lcores '0@0,1@0'.\n";
+	"A bad wire on purpose: --vdev net_impair0,port=ETHDEV,loss=0.01,... is impair = loss=0.01,... of the port that has that\n"
+	"ethdev.\n"
+	"Without hugepages: add --no-huge -m 512. With one core: --lcores '0@0,1@0'.\n"
+	"SIGHUP: read FILE again. SIGTERM, SIGINT: end.\n";
 
 enum { OPT_CONFIG = 1, OPT_SET, OPT_SOCKET, OPT_CHECK, OPT_HELP, OPT_VERSION };
 

@@ -22,7 +22,8 @@ typedef int (*key_parse)(const struct config_key *k, const char *value, void *ds
 
 struct config_key {
 	const char *name;
-	size_t offset; /**< of the field in struct uroced_config or struct net_port_config */
+	size_t offset; /**< of the field in struct uroced_config or struct config_port */
+	size_t bytes;  /**< of the field */
 	key_parse parse;
 	uint64_t min, max;        /**< of a number; max also the room of a string */
 	const char *const *words; /**< of a choice */
@@ -89,6 +90,7 @@ parse_text(const struct config_key *k, const char *value, void *dst, char *err, 
 {
 	if (value[0] == '\0')
 		return want(err, err_bytes, "must not be empty");
+	memset(dst, 0, k->max); /* config_compare() looks at all of it */
 	if (strlcpy(dst, value, k->max) >= k->max)
 		return want(err, err_bytes, "must be shorter than %" PRIu64 " characters", k->max);
 	return 0;
@@ -216,7 +218,7 @@ static const char *const log_words[] = {
 	NULL,
 };
 
-#define D(field) offsetof(struct uroced_config, field)
+#define D(field) offsetof(struct uroced_config, field), sizeof(((struct uroced_config *)NULL)->field)
 static const struct config_key daemon_keys[] = {
 	{ "socket", D(socket), parse_path, 0, CONFIG_SOCKET_BYTES, NULL },
 	{ "socket_mode", D(socket_mode), parse_mode, 0, 0777, NULL },
@@ -235,7 +237,7 @@ static const struct config_key daemon_keys[] = {
 	{ .name = NULL },
 };
 #undef D
-#define P(field) offsetof(struct config_port, field)
+#define P(field) offsetof(struct config_port, field), sizeof(((struct config_port *)NULL)->field)
 static const struct config_key port_keys[] = {
 	{ "ethdev", P(net.ethdev), parse_text, 0, NET_NAME_BYTES, NULL },
 	{ "addresses", P(net.addrs), parse_addresses, 0, UROCE_MAX_GIDS - 1, NULL },
@@ -377,4 +379,41 @@ config_load(const char *file, const char *const *sets, unsigned int nb_sets, str
 		rc = check_whole(c, file, err);
 	free(src);
 	return rc;
+}
+
+static void
+compare_keys(const struct config_key *keys, const void *old, const void *new, const struct config_port *old_port,
+	     const struct config_port *new_port, config_differs_fn differs, void *arg)
+{
+	for (const struct config_key *k = keys; k->name != NULL; k++)
+		if (memcmp((const char *)old + k->offset, (const char *)new + k->offset, k->bytes) != 0)
+			differs(arg, old_port, new_port, k->name);
+}
+
+static const struct config_port *
+find_port(const struct uroced_config *c, const char *name)
+{
+	for (unsigned int i = 0; i < c->nb_ports; i++)
+		if (strcmp(c->ports[i].net.name, name) == 0)
+			return &c->ports[i];
+	return NULL;
+}
+
+void
+config_compare(const struct uroced_config *old, const struct uroced_config *new, config_differs_fn differs, void *arg)
+{
+	const struct config_port *other;
+	unsigned int i;
+
+	compare_keys(daemon_keys, old, new, NULL, NULL, differs, arg);
+	for (i = 0; i < old->nb_ports; i++) {
+		other = find_port(new, old->ports[i].net.name);
+		if (other == NULL)
+			differs(arg, &old->ports[i], NULL, "");
+		else
+			compare_keys(port_keys, &old->ports[i], other, &old->ports[i], other, differs, arg);
+	}
+	for (i = 0; i < new->nb_ports; i++)
+		if (find_port(old, new->ports[i].net.name) == NULL)
+			differs(arg, NULL, &new->ports[i], "");
 }

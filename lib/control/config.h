@@ -65,4 +65,14 @@ void config_defaults(struct uroced_config *c);
  */
 int config_load(const char *file, const char *const *sets, unsigned int nb_sets, struct uroced_config *c, char *err);
 
+/**
+ * Called for each key whose value differs.
+ * @param old_port,new_port  Of a port's key; NULL, NULL: of [daemon]. One of them NULL: the section is only in the other
+ *                           configuration, and @p key is "".
+ */
+typedef void (*config_differs_fn)(void *arg, const struct config_port *old_port, const struct config_port *new_port,
+				  const char *key);
+/** Find what differs between two configurations, defaults included. Ports are compared by name. */
+void config_compare(const struct uroced_config *old, const struct uroced_config *new, config_differs_fn differs, void *arg);
+
 #endif /* UROCE_CONFIG_H */

@@ -131,6 +131,10 @@ on_signal(struct watch *w, uint32_t events)
 
 	if (read(w->fd, &info, sizeof(info)) != sizeof(info))
 		return;
+	if (info.ssi_signo == SIGHUP) {
+		control_reload(c);
+		return;
+	}
 	CTL_LOG(INFO, "signal %u, shutting down", info.ssi_signo);
 	__atomic_store_n(&c->stop, true, __ATOMIC_RELEASE);
 }
@@ -214,6 +218,7 @@ open_watches(struct control *c, int listen_fd)
 	sigemptyset(&set);
 	sigaddset(&set, SIGTERM);
 	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGHUP);
 	c->epfd = epoll_create1(EPOLL_CLOEXEC);
 	c->wake = (struct watch){ on_wake, eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK) };
 	c->signals = (struct watch){ on_signal, signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK) };
@@ -286,6 +291,7 @@ control_create(const struct control_setup *setup, int listen_fd, char *err)
 		goto fail;
 	}
 	events_start(c);
+	telemetry_start(c);
 	CTL_LOG(INFO, "memory of programs: %s, %s; rings in %s",
 		c->uffd >= 0 ? "converted in place" : "no /dev/userfaultfd",
 		c->privileged ? "shared memory mapped" : "shared memory copied by the kernel",
@@ -304,6 +310,7 @@ control_destroy(struct control *c)
 	struct session *s;
 	unsigned int i;
 
+	telemetry_stop(c);
 	while ((s = TAILQ_FIRST(&c->sessions)) != NULL)
 		session_close(s, "uroced shuts down");
 	sessions_reap(c);

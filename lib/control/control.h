@@ -23,7 +23,11 @@ struct rte_rcu_qsbr;
 
 /** What the control thread works with; everything must outlive it. */
 struct control_setup {
-	const struct uroced_config *conf;
+	struct uroced_config *conf; /**< keys that can change at run time are changed in it */
+	const char *config_file;    /**< where conf came from: read again on SIGHUP; NULL: from nowhere */
+	const char *const *sets;    /**< settings of the command line, which win over the file */
+	unsigned int nb_sets;
+	struct impair **impairs;    /**< of each port, NULL: not impaired; changed on SIGHUP. NULL: ports can't be impaired */
 	struct engine **engines;
 	unsigned int nb_engines;
 	struct net_port **ports;
@@ -60,10 +64,20 @@ void control_socket_remove(const char *path);
  */
 struct control *control_create(const struct control_setup *setup, int listen_fd, char *err);
 
-/** Serve until control_stop() or a SIGTERM or SIGINT, which the caller has blocked in all threads. */
+/**
+ * Serve until control_stop() or a SIGTERM or SIGINT, which the caller has blocked in all threads, as SIGHUP: that one
+ * calls control_reload().
+ */
 void control_run(struct control *c);
 /** [any thread, signal handlers] End control_run(). */
 void control_stop(struct control *c);
+
+/**
+ * Read the configuration again and put into force what can change at run time. A mistake in it changes nothing. What was
+ * done, what would need a restart and what is wrong goes to the log and to telemetry's /uroce/config.
+ * @return 0, or what config_load() returned.
+ */
+int control_reload(struct control *c);
 
 /** End all sessions, the engines still running or already stopped, and free everything. */
 void control_destroy(struct control *c);

@@ -228,8 +228,16 @@ struct session {
 	uint64_t events_lost;
 };
 
+/** What became of SIGHUPs. */
+struct reloads {
+	uint64_t done, refused;
+	char error[CONFIG_ERR_BYTES]; /**< of the last one; "": it was good */
+	char restart[CONFIG_ERR_BYTES]; /**< keys of the last good one that wait for a restart */
+};
+
 struct control {
 	struct control_setup s;
+	struct reloads reloads;
 	int epfd;
 	bool stop;
 	bool privileged; /**< map_files of programs can be opened */
@@ -278,6 +286,15 @@ void req_send_fd(struct request *r, int fd, bool close_it);
 uint64_t control_now_ns(void);
 int control_watch(struct control *c, struct watch *w, uint32_t events);
 void control_unwatch(struct control *c, struct watch *w);
+
+/* ---- telemetry.c ---- */
+/** Answer requests about @p c from now on. */
+void telemetry_start(struct control *c);
+/** From now on nobody asks about @p c. */
+void telemetry_stop(struct control *c);
+/** Telemetry's threads stay out in between: around changes of what they follow or read other than by single counters. */
+void telemetry_lock(void);
+void telemetry_unlock(void);
 
 /* ---- server.c ---- */
 /** The longest request. */

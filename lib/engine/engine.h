@@ -121,7 +121,7 @@ void engine_session_kick(struct engine *e, struct engine_session *s);
 /** [engine, in engine_call()] QP of doorbell slot @p slot; NULL: none. */
 void engine_session_set_qp(struct engine_session *s, uint32_t slot, struct qp *qp);
 
-/** Load of an engine. Read by the control thread without a lock. */
+/** Load of an engine. Read by any thread without a lock: each counter is whole, they may be of different moments. */
 struct engine_stats {
 	uint64_t turns, busy_turns, idle_turns, sleeps;
 	uint64_t busy_cycles, idle_cycles;

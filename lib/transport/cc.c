@@ -16,6 +16,12 @@ tp_cc_name(enum tp_cc cc)
 	return cc < TP_CC_ALGORITHMS ? algorithms[cc]->name : "?";
 }
 
+void
+transport_set_cc(struct transport *tp, uint16_t port, const struct tp_port_config *c)
+{
+	tp->c.ports[port] = *c;
+}
+
 int
 cc_attach(struct transport *tp, struct qp *qp, const struct tp_path *path)
 {

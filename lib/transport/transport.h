@@ -243,6 +243,7 @@ struct tp_txvec *transport_tx(struct transport *tp, uint16_t port);
  */
 struct tp_txvec *transport_loop(struct transport *tp);
 
+/** [any thread] Each counter is read whole; they may be of different moments. */
 const struct tp_counters *transport_counters(const struct transport *tp);
 /** Key violations of a port: struct ibv_port_attr has them. */
 struct tp_violations {
@@ -250,6 +251,9 @@ struct tp_violations {
 };
 /** [any] */
 const struct tp_violations *transport_violations(const struct transport *tp, uint16_t port);
+
+/** [engine] QPs that get their way to a peer from now on react to congestion like this; the others stay as they are. */
+void transport_set_cc(struct transport *tp, uint16_t port, const struct tp_port_config *c);
 
 /* ---- CQs ---- */
 struct cq_params {

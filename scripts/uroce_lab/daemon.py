@@ -53,16 +53,16 @@ def lcores(lab, host):
     return ','.join(f'{lcore}@{cpus[place % len(cpus)]}' for lcore, place in enumerate(places))
 
 
-def write_config(lab, host):
-    path = os.path.join(host['dir'], 'uroced.conf')
+def write_config(lab, host, name='uroced.conf'):
+    path = os.path.join(host['dir'], name)
     port = wires.ethdev(lab, host).partition(',')[0]
     i = host['index']
     with open(path, 'w', encoding='utf-8') as f:
         f.write(f'[daemon]\nsocket = {host["socket"]}\nidle = adaptive\n\n'
                 f'[port uroce0]\nethdev = {port}\naddresses = {wires.ipv4(i)}/24 {wires.ipv6(i)}/64\n'
                 f'mtu = {lab["mtu"]}\n')
-        if lab['impair']:
-            f.write(f'impair = {lab["impair"]}\n')
+        if host['impair']:
+            f.write(f'impair = {host["impair"]}\n')
     return path
 
 
@@ -76,7 +76,7 @@ def command(lab, host, config):
         memory = ['--no-huge', '-m', str(NO_HUGE_MB)]
     args += [os.path.join(lab['build'], 'app/uroced/uroced'), '--lcores', lcores(lab, host), '--no-pci',
              '--iova-mode', 'va', '--file-prefix', prefix(lab, host), '--vdev', wires.ethdev(lab, host), *memory]
-    if not lab['telemetry']:
+    if host['telemetry'] is None:
         args.append('--no-telemetry')
     return args + ['--', '--config', config]
 

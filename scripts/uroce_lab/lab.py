@@ -7,9 +7,10 @@ import signal
 import subprocess
 import sys
 
-from . import LabError, daemon, wires
+from . import LabError, daemon, telemetry, wires
 from .state import Process, State, is_root, lock
 
+ALL = 'all'                 # instead of a host's name
 HOSTS_MAX = 32
 ENGINES_MAX = 16
 HUGEPAGES_RINGS = 32        # per host, of 2 MiB: for programs' queues, beside what EAL gets
@@ -43,10 +44,16 @@ def lib(function, *args):
         return done.returncode, done.stdout.strip()
 
 
+def check_impair(settings):
+    """What can't stand in a configuration file; uroced knows the rest."""
+    if not settings.isprintable() or not settings.strip() or '#' in settings:
+        raise LabError('give settings like loss=0.01,delay=100 (docs/faults.md has them all)')
+
+
 def check(options):
     """What the options ask for, or LabError."""
-    if options.impair is not None and not (options.impair.isprintable() and options.impair.strip()):
-        raise LabError('--impair: give settings like loss=0.01,delay=100 (see docs/ports.md)')
+    if options.impair is not None:
+        check_impair(options.impair)
     if options.wire == 'veth' and not is_root():
         raise LabError('--wire veth needs root (network namespaces and raw sockets); --wire memif needs nothing')
     if options.pmd and options.wire != 'veth':
@@ -63,7 +70,7 @@ def check(options):
     if not wires.MTU_MIN <= mtu <= wires.MTU_MAX[driver]:
         raise LabError(f'--mtu {mtu}: {wires.MTU_MIN} to {wires.MTU_MAX[driver]} on {driver}')
     return {'wire': options.wire, 'pmd': options.pmd or wires.PMDS[0], 'mtu': mtu, 'engines': options.engines,
-            'impair': options.impair, 'telemetry': options.telemetry}
+            'telemetry': options.telemetry}
 
 
 def plan(state, options):
@@ -73,9 +80,11 @@ def plan(state, options):
     for index in range(1, options.hosts + 1):
         name = f'h{index}'
         folder = os.path.join(state.dir, name)
-        lab['hosts'].append({'name': name, 'index': index, 'dir': folder, 'namespace': '',
-                             'pid_file': os.path.join(folder, 'uroced.pid'),
-                             'socket': os.path.join(folder, 'uroced.sock'), 'log': os.path.join(folder, 'uroced.log')})
+        host = {'name': name, 'index': index, 'dir': folder, 'namespace': '', 'impair': options.impair or '',
+                'pid_file': os.path.join(folder, 'uroced.pid'), 'socket': os.path.join(folder, 'uroced.sock'),
+                'log': os.path.join(folder, 'uroced.log')}
+        host['telemetry'] = telemetry.socket_path(lab, host, daemon.prefix(lab, host))
+        lab['hosts'].append(host)
     return lab
 
 
@@ -230,23 +239,27 @@ def status(options):
     return 0 if print_status(state.data) else 1
 
 
-def find_host(options):
-    state = State(options.name).load()
+def hosts_of(state, name):
+    """The host called `name`, or all of them; their daemons run."""
     lab = state.data
     if not lab or not state.this_boot():
         raise LabError(f'lab {state.name!r} is not up; `uroce-lab down --name {state.name}` removes what is left of it')
-    for host in lab['hosts']:
-        if host['name'] == options.host:
-            if not Process.of(host['pid_file']).alive():
-                raise LabError(f'uroced of {host["name"]} has ended; its log: {host["log"]}')
-            return lab, host
-    names = ', '.join(h['name'] for h in lab['hosts'])
-    raise LabError(f'no host {options.host!r} in lab {lab["name"]!r}: it has {names}')
+    hosts = [host for host in lab['hosts'] if name in (host['name'], ALL)]
+    if not hosts:
+        names = ', '.join(h['name'] for h in lab['hosts'])
+        raise LabError(f'no host {name!r} in lab {lab["name"]!r}: it has {names}')
+    for host in hosts:
+        if not Process.of(host['pid_file']).alive():
+            raise LabError(f'uroced of {host["name"]} has ended; its log: {host["log"]}')
+    return hosts
 
 
 def run(options):
     """Become the program: signals, streams and the exit status are its own then."""
-    lab, host = find_host(options)
+    state = State(options.name).load()
+    if options.host == ALL:
+        raise LabError('a program runs on one host; give its name')
+    lab, host = state.data, hosts_of(state, options.host)[0]
     args = [daemon.uroce_run(lab['build']), '--socket', host['socket'], *options.program]
     if host['namespace']:
         args = ['ip', 'netns', 'exec', host['namespace'], *args]

@@ -104,6 +104,23 @@ class Process:
     def alive(self):
         return self.started is not None and start_time(self.pid) == self.started
 
+    def signal(self, number):
+        """@return False if it has ended"""
+        try:
+            fd = os.pidfd_open(self.pid)
+        except OSError:
+            return False
+        try:
+            # The check after the open: from here on the descriptor can only mean the process we checked.
+            if not self.alive():
+                return False
+            signal.pidfd_send_signal(fd, number)
+            return True
+        except ProcessLookupError:
+            return False
+        finally:
+            os.close(fd)
+
     def stop(self, reap=None):
         """SIGTERM, then SIGKILL. `reap` collects the process where it is our child."""
         if not self.pid:

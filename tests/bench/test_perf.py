@@ -31,8 +31,8 @@ def two_cpus():
     return [CPUS[0], CPUS[1 % len(CPUS)]]
 
 
-def perf(*words):
-    return subprocess.run([PERF, *eal(two_cpus(), 'one'), '--', *SHORT, *words], stdin=subprocess.DEVNULL, capture_output=True,
+def perf(*words, vdevs=()):
+    return subprocess.run([PERF, *eal(two_cpus(), 'one'), *vdevs, '--', *SHORT, *words], stdin=subprocess.DEVNULL, capture_output=True,
                           text=True, timeout=ENOUGH_S, check=False)
 
 
@@ -64,6 +64,22 @@ class Runs(unittest.TestCase):
                       ['--op', 'write', '--ipv6']):
             with self.subTest(words=words):
                 self.assertGreater(float(self.figures(*words)['ops_per_s']), 0)
+
+    def test_a_bad_wire_loses_packets_and_the_data_is_right(self):
+        done = perf('--brief', '--one-core', '--size', '20000', '--depth', '8',
+                    vdevs=['--vdev', 'net_impair0,port=net_memif0,loss=0.01', '--vdev=net_impair1,loss=0.01,port=net_memif1'])
+        self.assertEqual(done.returncode, 0, done.stderr + done.stdout)
+        self.assertIn('ops_per_s', done.stdout)
+
+    def test_a_bad_wire_that_can_not_be_is_named(self):
+        for vdev, words in (('net_impair0,port=net_memif0,loss=2', ['net_impair0', 'loss=2', 'from 0 to 1']),
+                            ('net_impair0,loss=0.1', ['net_impair0', 'port= is missing']),
+                            ('net_impair0,port=net_memif7', ['net_memif7', 'net_memif1'])):
+            with self.subTest(vdev=vdev):
+                done = perf('--one-core', vdevs=['--vdev', vdev])
+                self.assertEqual(done.returncode, 1, done.stdout)
+                for word in words:
+                    self.assertIn(word, done.stderr)
 
     def test_both_hosts_on_one_core(self):
         self.assertGreater(float(self.figures('--one-core')['cycles_initiator']), 0)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "impair.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,6 +38,7 @@ struct impair {
 	uint64_t rule_matches[IMPAIR_RULES_MAX];
 	uint64_t tsc_hz;
 	uint16_t port_id, nb_queues;
+	bool hooked;
 	const struct rte_eth_rxtx_callback *cb[IMPAIR_QUEUES_MAX];
 	struct held_queue queues[];
 };
@@ -200,6 +202,7 @@ match_rules(struct impair *im, struct rte_mbuf *m)
 			continue;
 		hit |= 1u << r->action;
 		im->c.rule_hits++;
+		im->c.rules[i]++;
 	}
 	return hit;
 }
@@ -324,6 +327,7 @@ start(struct impair *im, const struct impair_params *p)
 	im->rng = p->seed;
 	im->losing = false;
 	memset(im->rule_matches, 0, sizeof(im->rule_matches));
+	memset(im->c.rules, 0, sizeof(im->c.rules));
 }
 
 struct impair *
@@ -364,6 +368,7 @@ impair_attach(uint16_t port_id, uint16_t nb_queues, const struct impair_params *
 	if (im == NULL)
 		return errno;
 	im->port_id = port_id;
+	im->hooked = true;
 	for (uint16_t i = 0; i < nb_queues; i++) {
 		im->cb[i] = rte_eth_add_rx_callback(port_id, i, on_rx, im);
 		if (im->cb[i] == NULL) {
@@ -386,18 +391,32 @@ impair_set(struct impair *im, const struct impair_params *p)
 }
 
 void
-impair_detach(struct impair *im)
+impair_unhook(struct impair *im)
 {
 	for (uint16_t i = 0; i < im->nb_queues; i++)
 		if (im->cb[i] != NULL)
 			rte_eth_remove_rx_callback(im->port_id, i, im->cb[i]);
+	im->hooked = false;
+}
+
+void
+impair_detach(struct impair *im)
+{
+	if (im->hooked)
+		impair_unhook(im);
+	/* Left to us by rte_eth_remove_rx_callback(), which can't know when the last lcore is out. */
+	for (uint16_t i = 0; i < im->nb_queues; i++)
+		rte_free((void *)(uintptr_t)im->cb[i]);
 	impair_destroy(im);
 }
 
 void
-impair_counters(struct impair *im, struct impair_counters *out)
+impair_counters(const struct impair *im, struct impair_counters *out)
 {
-	rte_spinlock_lock(&im->lock);
-	*out = im->c;
-	rte_spinlock_unlock(&im->lock);
+	const uint64_t *from = (const uint64_t *)&im->c;
+	uint64_t *to = (uint64_t *)out;
+
+	static_assert(sizeof(*out) % sizeof(*to) == 0, "counters of 64 bits and nothing else");
+	for (size_t i = 0; i < sizeof(*out) / sizeof(*to); i++)
+		to[i] = __atomic_load_n(&from[i], __ATOMIC_RELAXED);
 }

@@ -8,7 +8,8 @@
  * everything: the same packets in the same order meet the same fate.
  *
  * Owns: struct impair, one per impaired port. The receive callbacks run on the engines' lcores; everything else is
- * called by the control thread. A port's state is behind one spinlock: this is a test instrument, and its link has one order.
+ * called by the control thread, but for counters, which anybody may read. A port's state is behind one spinlock: this is a test
+ * instrument, and its link has one order.
  */
 #ifndef UROCE_IMPAIR_H
 #define UROCE_IMPAIR_H
@@ -21,6 +22,9 @@ enum {
 	IMPAIR_RULES_MAX = 16,
 	IMPAIR_HELD_MAX = 8192, /**< packets on their way at once, per queue of the port */
 	IMPAIR_QUEUES_MAX = 64,
+	IMPAIR_TEXT_BYTES = 4096, /**< room for all settings as text */
+	IMPAIR_VDEVS_MAX = 16,
+	IMPAIR_NAME_BYTES = 64,
 };
 
 /** What a rule does to the packets that it matches. */
@@ -59,6 +63,7 @@ struct impair_counters {
 #define IMPAIR_X(name) uint64_t name;
 	IMPAIR_COUNTERS(IMPAIR_X)
 #undef IMPAIR_X
+	uint64_t rules[IMPAIR_RULES_MAX]; /**< packets that each rule hit since it was set */
 };
 
 /**
@@ -70,11 +75,32 @@ struct impair_counters {
  * @return 0 or EINVAL.
  */
 int impair_parse(const char *text, struct impair_params *p, char *err, size_t err_bytes);
+/** Write what differs from the defaults as impair_parse() reads it; IMPAIR_TEXT_BYTES are enough. @return @p text. */
+char *impair_format(const struct impair_params *p, char *text, size_t text_bytes);
+
+/** "--vdev net_impairN,port=ETHDEV,KEY=VALUE,...": impair the ethdev with that name. */
+struct impair_vdev {
+	char name[IMPAIR_NAME_BYTES]; /**< net_impairN */
+	char port[IMPAIR_NAME_BYTES]; /**< the ethdev's name */
+	const char *settings;         /**< what stands behind port=, in memory that lives as long as the process */
+	struct impair_params params;
+};
+struct impair_vdevs {
+	unsigned int n;
+	struct impair_vdev vdev[IMPAIR_VDEVS_MAX];
+};
+/**
+ * Take every --vdev net_impairN out of EAL's arguments, before rte_eal_init() sees them: EAL has no driver of this name.
+ * @param argc,argv  EAL's part of the command line, changed in place.
+ * @param err  Gets a message that names the --vdev, what was wrong and what would be right.
+ * @return 0, EINVAL or ENOMEM.
+ */
+int impair_vdevs_take(int *argc, char **argv, struct impair_vdevs *v, char *err, size_t err_bytes);
 
 struct impair;
 
 /**
- * [control] Begin to impair what @p port_id receives on its first @p nb_queues queues.
+ * [control, lcores may poll the port] Begin to impair what @p port_id receives on its first @p nb_queues queues.
  * @return 0, ENOMEM, EINVAL (too many queues), or what rte_eth_add_rx_callback() said.
  */
 int impair_attach(uint16_t port_id, uint16_t nb_queues, const struct impair_params *p, struct impair **out);
@@ -82,8 +108,13 @@ int impair_attach(uint16_t port_id, uint16_t nb_queues, const struct impair_para
 void impair_set(struct impair *im, const struct impair_params *p);
 /** [control, no lcore polls the port] Remove the callbacks and free what is held. */
 void impair_detach(struct impair *im);
-/** [control] */
-void impair_counters(struct impair *im, struct impair_counters *out);
+/**
+ * [control, lcores may poll the port] The first half of impair_detach(): remove the callbacks. When every lcore has ended the burst
+ * that it was in, impair_detach() may follow.
+ */
+void impair_unhook(struct impair *im);
+/** [any thread] Each counter is read whole; they may be of different moments. */
+void impair_counters(const struct impair *im, struct impair_counters *out);
 
 /**
  * Take @p nb packets that arrive at @p now_ns on @p queue and hand out those that are due, at most @p max.

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include <errno.h>
+#include <inttypes.h>
 #include <limits.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -125,13 +127,15 @@ set_rule(struct impair_params *p, char *text, char *err, size_t n)
 	return 0;
 }
 
+static const struct impair_params defaults = { .burst = 1, .gap_us = 50, .queue = 1000, .seed = 1 };
+
 int
 impair_parse(const char *text, struct impair_params *p, char *err, size_t err_bytes)
 {
 	char *copy = strdup(text), *save, *item;
 	int rc = 0;
 
-	*p = (struct impair_params){ .burst = 1, .gap_us = 50, .queue = 1000, .seed = 1 };
+	*p = defaults;
 	if (copy == NULL)
 		return fail(err, err_bytes, "impair: no memory%s%s", "", "");
 	for (item = strtok_r(copy, ",", &save); item != NULL && rc == 0; item = strtok_r(NULL, ",", &save)) {
@@ -146,4 +150,61 @@ impair_parse(const char *text, struct impair_params *p, char *err, size_t err_by
 	}
 	free(copy);
 	return rc;
+}
+
+/** A piece of text behind what is there; what doesn't fit is left out. */
+struct writer {
+	char *text;
+	size_t n, room;
+};
+
+__attribute__((format(printf, 2, 3))) static void
+add(struct writer *w, const char *fmt, ...)
+{
+	va_list ap;
+	int n;
+
+	va_start(ap, fmt);
+	n = vsnprintf(w->text + w->n, w->room - w->n, fmt, ap);
+	va_end(ap);
+	if (n > 0)
+		w->n = w->n + (size_t)n < w->room ? w->n + (size_t)n : w->room - 1;
+}
+
+static void
+add_rule(struct writer *w, const struct impair_rule *r)
+{
+	add(w, "%srule=%s", w->n > 0 ? "," : "", actions[r->action]);
+	if (r->opcode >= 0)
+		add(w, "/opcode=%#04x", r->opcode);
+	if (r->qpn >= 0)
+		add(w, "/qpn=%#" PRIx64, r->qpn);
+	if (r->psn_min >= 0)
+		add(w, "/psn=%" PRId64 "-%" PRId64, r->psn_min, r->psn_max);
+	if (r->skip > 0)
+		add(w, "/skip=%" PRIu64, r->skip);
+	if (r->count > 0)
+		add(w, "/count=%" PRIu64, r->count);
+}
+
+char *
+impair_format(const struct impair_params *p, char *text, size_t text_bytes)
+{
+	struct writer w = { .text = text, .room = text_bytes };
+
+	text[0] = '\0';
+	for (unsigned int i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
+		const char *at = (const char *)p + keys[i].offset, *std = (const char *)&defaults + keys[i].offset;
+
+		if (memcmp(at, std, sizeof(uint64_t)) == 0)
+			continue;
+		add(&w, "%s%s=", w.n > 0 ? "," : "", keys[i].name);
+		if (keys[i].type == KEY_DOUBLE)
+			add(&w, "%.15g", *(const double *)at);
+		else
+			add(&w, "%" PRIu64, *(const uint64_t *)at);
+	}
+	for (unsigned int i = 0; i < p->nb_rules; i++)
+		add_rule(&w, &p->rules[i]);
+	return text;
 }

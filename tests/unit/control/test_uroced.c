@@ -18,6 +18,8 @@
 
 #include <cmocka.h>
 
+#define BLANK '~' /* in arguments of start(): a blank that doesn't part them */
+
 enum { MAX_ARGS = 32, MAX_OUTPUT = 16384, START_SECONDS = 30 };
 
 static const char *uroced;
@@ -31,7 +33,7 @@ struct run {
 	size_t n;
 };
 
-/** Start uroced with arguments that blanks part; quoted ones stand in @p last. */
+/** Start uroced with arguments that blanks part; one with blanks may stand in @p last. */
 static void
 start(struct run *r, const char *args, const char *last)
 {
@@ -40,8 +42,12 @@ start(struct run *r, const char *args, const char *last)
 	int pipefd[2], n = 1;
 
 	snprintf(text, sizeof(text), "%s", args);
-	while ((word = strsep(&rest, " ")) != NULL)
+	while ((word = strsep(&rest, " ")) != NULL) {
 		argv[n++] = word;
+		for (char *c = word; *c != '\0'; c++)
+			if (*c == BLANK)
+				*c = ' ';
+	}
 	if (last != NULL)
 		argv[n++] = (char *)(uintptr_t)last;
 	memset(r, 0, sizeof(*r));
@@ -143,6 +149,15 @@ mistakes_on_the_command_line_are_named(void **state)
 		{ "-- --check --set", "port uroce0.ethdev=net_null0", 0, "configuration is good" },
 		{ "-- --check --set", "port uroce0.addresses=1.2.3.4/24", 2, "no ethdev" },
 		{ "-- --check --set", "port uroce0.mtu=77777", 2, "576 to 9600" },
+		{ "--vdev net_impair0,port=net_null0,loss=0.01 -- --check --set", "port uroce0.ethdev=net_null0", 0,
+		  "configuration is good" },
+		{ "--vdev net_impair0,port=net_null0,loss=7 -- --check --set", "port uroce0.ethdev=net_null0", 2,
+		  "--vdev net_impair0: impair: loss=7: must be a number from 0 to 1" },
+		{ "--vdev net_impair0,port=net_null1,loss=0.01 -- --check --set", "port uroce0.ethdev=net_null0", 2,
+		  "port=net_null1: no port of the configuration has this ethdev; there are: net_null0" },
+		{ "--vdev net_impair0,loss=0.01 -- --check --set", "port uroce0.ethdev=net_null0", 2, "port= is missing" },
+		{ "--vdev net_impair0,port=net_null0,loss=0.01 -- --check --set port~uroce0.impair=dup=1 --set",
+		  "port uroce0.ethdev=net_null0", 2, "given twice" },
 		{ "-- --socket /nonexistent/x.sock --set", "port uroce0.ethdev=net_null0", 1, "mkdir -p /nonexistent" },
 	};
 	struct run r;
@@ -255,6 +270,70 @@ a_stale_socket_is_replaced_and_anything_else_is_left_alone(void **state)
 	assert_true(folder_empty());
 }
 
+/** Write the configuration of a daemon with one port and @p keys in its section. */
+static void
+write_conf(const char *path, const char *keys)
+{
+	FILE *f = fopen(path, "we");
+
+	assert_non_null(f);
+	fprintf(f, "[daemon]\nsocket = %s\n[port uroce0]\nethdev = net_ring0\n%s", sock_path, keys);
+	assert_int_equal(fclose(f), 0);
+}
+
+/** Write it, tell the daemon, wait for what it says. */
+static void
+reload(struct run *r, const char *path, const char *keys, const char *says)
+{
+	write_conf(path, keys);
+	memset(r->out, 0, sizeof(r->out));
+	r->n = 0;
+	assert_int_equal(kill(r->pid, SIGHUP), 0);
+	if (!expect(r, says))
+		fail_msg("expected '%s', the daemon said '%s'", says, r->out);
+}
+
+static void
+sighup_changes_what_can_change_and_a_mistake_changes_nothing(void **state)
+{
+	char args[512], conf[64];
+	struct run r;
+
+	snprintf(conf, sizeof(conf), "%s/uroced.conf", folder);
+	write_conf(conf, "");
+	snprintf(args, sizeof(args),
+		 "--lcores 0@0,1@0 --no-huge -m 128 --no-pci --no-telemetry --file-prefix uroce-test-%d "
+		 "--vdev net_ring0 -- --config",
+		 (int)getpid());
+	start(&r, args, conf);
+	assert_true(expect(&r, "uroced: ready, socket "));
+	/* On, other settings, off: engines run all the time. */
+	reload(&r, conf, "impair = loss=0.01\n", "[port uroce0] impair has changed");
+	assert_true(expect(&r, "configuration read again: 1 key changed"));
+	reload(&r, conf, "impair = dup=1,rule=drop/psn=1-2\ncc = dcqcn\n", "configuration read again: 2 keys changed");
+	reload(&r, conf, "impair = dup=1,rule=drop/psn=1-2\ncc = dcqcn\n", "configuration read again: 0 keys changed");
+	/* A mistake behind a change: the change isn't made either. */
+	reload(&r, conf, "cc = swift\nimpair = loss=2\n",
+	       "uroced.conf:6: [port uroce0] impair = loss=2: impair: loss=2: must be a number from 0 to 1");
+	assert_null(strstr(r.out, "cc has changed"));
+	reload(&r, conf, "cc = dcqcn\nmtu = 1000\n", "[port uroce0] impair has changed");
+	assert_true(expect(&r, "uroced is started anew, not before: [port uroce0] mtu"));
+	reload(&r, conf, "[port uroce1]\nethdev = net_ring1\n", "not before: [port uroce1]");
+	assert_true(can_connect(sock_path));
+	kill(r.pid, SIGTERM);
+	assert_int_equal(finish(&r), 0);
+	assert_int_equal(unlink(conf), 0);
+	assert_true(folder_empty());
+	/* Without a file there is nothing to read. */
+	start_daemon(&r, sock_path);
+	assert_true(expect(&r, "ready"));
+	kill(r.pid, SIGHUP);
+	usleep(100000);
+	assert_true(can_connect(sock_path));
+	kill(r.pid, SIGTERM);
+	assert_int_equal(finish(&r), 0);
+}
+
 static int
 setup(void **state)
 {
@@ -278,6 +357,7 @@ main(int argc, char **argv)
 		cmocka_unit_test(a_machine_without_a_core_for_an_engine_or_the_port_is_told_what_to_do),
 		cmocka_unit_test(the_socket_is_there_from_ready_to_the_signal),
 		cmocka_unit_test(a_second_daemon_is_turned_away_and_the_first_goes_on),
+		cmocka_unit_test(sighup_changes_what_can_change_and_a_mistake_changes_nothing),
 		cmocka_unit_test(a_stale_socket_is_replaced_and_anything_else_is_left_alone),
 	};
 

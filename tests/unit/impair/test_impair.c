@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include <errno.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,6 +11,8 @@
 #include <cmocka.h>
 
 #include <rte_eal.h>
+#include <rte_eth_ring.h>
+#include <rte_ethdev.h>
 #include <rte_mbuf.h>
 
 #include "impair.h"
@@ -229,6 +232,230 @@ rules_hit_what_they_name(void **state)
 }
 
 static void
+each_queue_keeps_its_own_packets_and_rules_hit_on_all(void **state)
+{
+	struct impair *im = make("rule=drop/opcode=0x11,rule=delay/qpn=9,rule=dup/psn=100-199/count=2,gap=10");
+	struct impair_counters c;
+	void *v[8];
+
+	/* Held for queue 0: queue 1 never sees it, however late it is. */
+	v[0] = packet(4, 9, 1, 1);
+	assert_int_equal(impair_burst(im, 0, v, 1, 8, 0), 0);
+	v[0] = packet(4, 5, 2, 2);
+	assert_int_equal(impair_burst(im, 1, v, 1, 8, 20000), 1);
+	assert_int_equal(tag_of(v[0]), 2);
+	free_all(v, 1);
+	assert_int_equal(impair_burst(im, 1, v, 0, 8, 20000), 0);
+	assert_int_equal(impair_burst(im, 0, v, 0, 8, 20000), 1);
+	assert_int_equal(tag_of(v[0]), 1);
+	free_all(v, 1);
+	/* One opcode, on either. */
+	for (uint16_t q = 0; q < 2; q++) {
+		v[0] = packet(0x11, 5, 7, 3);
+		v[1] = packet(0x0a, 5, 7, 4);
+		assert_int_equal(impair_burst(im, q, v, 2, 8, 30000), 1);
+		assert_int_equal(tag_of(v[0]), 4);
+		free_all(v, 1);
+	}
+	/* A range of PSNs; the count is the port's. */
+	for (uint16_t q = 0; q < 2; q++) {
+		v[0] = packet(4, 5, q == 0 ? 100 : 199, 5);
+		assert_int_equal(impair_burst(im, q, v, 1, 8, 40000), 2);
+		free_all(v, 2);
+		v[0] = packet(4, 5, q == 0 ? 99 : 200, 6);
+		assert_int_equal(impair_burst(im, q, v, 1, 8, 40000), 1);
+		free_all(v, 1);
+	}
+	v[0] = packet(4, 5, 150, 7);
+	assert_int_equal(impair_burst(im, 0, v, 1, 8, 40000), 1);
+	free_all(v, 1);
+	impair_counters(im, &c);
+	assert_int_equal(c.rules[0], 2);
+	assert_int_equal(c.rules[1], 1);
+	assert_int_equal(c.rules[2], 2);
+	assert_int_equal(c.rule_hits, 5);
+	impair_destroy(im);
+}
+
+enum { PORT_QUEUES = 2, PORT_PACKETS = 20000 };
+
+/** One queue of a port on a thread of its own: a packet into its ring, what comes out of the port. */
+struct poller {
+	uint16_t port, queue;
+	struct rte_ring *ring;
+	uint64_t received, foreign;
+};
+
+static void *
+poll_queue(void *arg)
+{
+	struct poller *p = arg;
+
+	for (uint32_t i = 0; i < PORT_PACKETS; i++) {
+		struct rte_mbuf *m = packet(4, 5 + p->queue, i, (uint8_t)p->queue), *v[8];
+		uint16_t n;
+
+		assert_int_equal(rte_ring_sp_enqueue(p->ring, m), 0);
+		n = rte_eth_rx_burst(p->port, p->queue, v, 8);
+		for (uint16_t k = 0; k < n; k++) {
+			p->received++;
+			p->foreign += tag_of(v[k]) != p->queue;
+		}
+		free_all((void **)v, n);
+	}
+	return NULL;
+}
+
+static uint16_t
+ring_port(struct rte_ring **rings)
+{
+	struct rte_eth_conf conf = { 0 };
+	int port = rte_eth_from_rings("impair", rings, PORT_QUEUES, rings, PORT_QUEUES, 0);
+
+	assert_true(port >= 0);
+	assert_int_equal(rte_eth_dev_configure((uint16_t)port, PORT_QUEUES, PORT_QUEUES, &conf), 0);
+	for (uint16_t q = 0; q < PORT_QUEUES; q++) {
+		assert_int_equal(rte_eth_rx_queue_setup((uint16_t)port, q, 64, 0, NULL, pool), 0);
+		assert_int_equal(rte_eth_tx_queue_setup((uint16_t)port, q, 64, 0, NULL), 0);
+	}
+	assert_int_equal(rte_eth_dev_start((uint16_t)port), 0);
+	return (uint16_t)port;
+}
+
+static void
+settings_change_while_two_lcores_receive(void **state)
+{
+	struct impair_params lossy, clean;
+	struct rte_ring *rings[PORT_QUEUES];
+	struct poller p[PORT_QUEUES];
+	pthread_t t[PORT_QUEUES];
+	struct impair_counters c;
+	struct impair *im;
+	char err[256], name[16];
+	uint16_t port;
+
+	for (int q = 0; q < PORT_QUEUES; q++) {
+		snprintf(name, sizeof(name), "impair%d", q);
+		rings[q] = rte_ring_create(name, 64, SOCKET_ID_ANY, RING_F_SP_ENQ | RING_F_SC_DEQ);
+		assert_non_null(rings[q]);
+	}
+	port = ring_port(rings);
+	assert_int_equal(impair_parse("loss=0.5,rule=drop/qpn=6", &lossy, err, sizeof(err)), 0);
+	assert_int_equal(impair_parse("", &clean, err, sizeof(err)), 0);
+	assert_int_equal(impair_attach(port, PORT_QUEUES, &lossy, &im), 0);
+	for (uint16_t q = 0; q < PORT_QUEUES; q++) {
+		p[q] = (struct poller){ .port = port, .queue = q, .ring = rings[q] };
+		assert_int_equal(pthread_create(&t[q], NULL, poll_queue, &p[q]), 0);
+	}
+	do
+		impair_counters(im, &c);
+	while (c.received < PORT_PACKETS / 4);
+	impair_set(im, &clean);
+	for (int q = 0; q < PORT_QUEUES; q++)
+		pthread_join(t[q], NULL);
+	impair_counters(im, &c);
+	assert_int_equal(c.received, PORT_QUEUES * PORT_PACKETS);
+	assert_int_equal(c.passed + c.lost, c.received);
+	assert_int_equal(p[0].received + p[1].received, c.passed);
+	assert_int_equal(p[0].foreign + p[1].foreign, 0);
+	assert_true(c.lost >= PORT_PACKETS / 16 && p[0].received > 0);
+	assert_true(p[1].received < PORT_PACKETS);
+	impair_detach(im);
+	rte_eth_dev_stop(port);
+	rte_eth_dev_close(port);
+	for (int q = 0; q < PORT_QUEUES; q++)
+		rte_ring_free(rings[q]);
+}
+
+static void
+settings_as_text_parse_to_the_same(void **state)
+{
+	static const char *const texts[] = {
+		"", "loss=0.01", "burst=3,seed=18000000000000000000", "gap=10,queue=5,ecn_queue=2,rate=1000",
+		"jitter=0.5,rule=drop/opcode=0x04/qpn=0x11/psn=10-20/skip=1/count=3,rule=mark",
+	};
+
+	for (unsigned int i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+		struct impair_params a, b;
+		char err[256], text[IMPAIR_TEXT_BYTES], again[IMPAIR_TEXT_BYTES];
+
+		assert_int_equal(impair_parse(texts[i], &a, err, sizeof(err)), 0);
+		impair_format(&a, text, sizeof(text));
+		assert_int_equal(impair_parse(text, &b, err, sizeof(err)), 0);
+		assert_string_equal(impair_format(&b, again, sizeof(again)), text);
+		assert_int_equal(strlen(text) > 0, strlen(texts[i]) > 0);
+	}
+	/* Everything at its longest fits. */
+	{
+		char text[IMPAIR_TEXT_BYTES];
+		struct impair_params p = { .loss = 1.0 / 3, .burst = 1000.0 / 3, .dup = 1.0 / 3, .reorder = 1.0 / 3,
+					   .corrupt = 1.0 / 3, .ecn = 1.0 / 3, .delay_us = 1e7 / 3, .jitter_us = 1e7 / 3,
+					   .gap_us = 1e7 / 3, .rate_mbps = 1e6 / 3, .queue = 8191, .ecn_queue = 8191,
+					   .seed = UINT64_MAX, .nb_rules = IMPAIR_RULES_MAX };
+
+		for (unsigned int i = 0; i < IMPAIR_RULES_MAX; i++)
+			p.rules[i] = (struct impair_rule){ .action = IMPAIR_CORRUPT, .opcode = 255, .qpn = 0xffffff,
+							   .psn_min = 0xfffffe, .psn_max = 0xffffff,
+							   .skip = INT64_MAX, .count = INT64_MAX };
+		assert_true(strlen(impair_format(&p, text, sizeof(text))) < sizeof(text) - 1);
+	}
+}
+
+static void
+vdevs_are_taken_out_of_eals_arguments(void **state)
+{
+	char *argv[] = { "uroced", "-l", "0-1", "--vdev", "net_impair0,loss=0.25,port=net_memif0,seed=4", "--vdev",
+			 "net_memif0,role=server", "--vdev=net_impair12,port=0000:03:00.0", "--no-pci", NULL };
+	struct impair_vdevs v;
+	char err[512];
+	int argc = 9;
+
+	assert_int_equal(impair_vdevs_take(&argc, argv, &v, err, sizeof(err)), 0);
+	assert_int_equal(argc, 6);
+	assert_string_equal(argv[3], "--vdev");
+	assert_string_equal(argv[4], "net_memif0,role=server");
+	assert_string_equal(argv[5], "--no-pci");
+	assert_null(argv[6]);
+	assert_int_equal(v.n, 2);
+	assert_string_equal(v.vdev[0].name, "net_impair0");
+	assert_string_equal(v.vdev[0].port, "net_memif0");
+	assert_string_equal(v.vdev[0].settings, "loss=0.25,seed=4");
+	assert_true(v.vdev[0].params.loss == 0.25 && v.vdev[0].params.seed == 4);
+	assert_string_equal(v.vdev[1].port, "0000:03:00.0");
+	assert_string_equal(v.vdev[1].settings, "");
+}
+
+static void
+wrong_vdevs_are_named_with_the_remedy(void **state)
+{
+	static const struct {
+		const char *first, *second, *says;
+	} t[] = {
+		{ "net_impair0,loss=0.1", NULL, "--vdev net_impair0: port= is missing: name the ethdev" },
+		{ "net_impair0,port=,loss=0.1", NULL, "--vdev net_impair0: port=: must be the name of one ethdev" },
+		{ "net_impair0,port=a,port=b", NULL, "--vdev net_impair0: port=b: must be the name of one ethdev" },
+		{ "net_impair0,port=a,loss=1.5", NULL, "--vdev net_impair0: impair: loss=1.5: must be a number from 0 to 1" },
+		{ "net_impair0,port=a,lag=1", NULL, "--vdev net_impair0: impair: unknown key \"lag\": known are" },
+		{ "net_impair,port=a", NULL, "--vdev net_impair: must be net_impair and a number" },
+		{ "net_impairs,port=a", NULL, "--vdev net_impairs: must be net_impair and a number" },
+		{ "net_impair0,port=a", "net_impair0,port=b", "--vdev net_impair0,port=b: net_impair0 impairs a already" },
+		{ "net_impair0,port=a", "net_impair1,port=a", "--vdev net_impair1,port=a: net_impair0 impairs a already" },
+	};
+
+	for (unsigned int i = 0; i < sizeof(t) / sizeof(t[0]); i++) {
+		char *argv[] = { "uroced", "--vdev", (char *)(uintptr_t)t[i].first, "--vdev",
+				 (char *)(uintptr_t)t[i].second, NULL };
+		struct impair_vdevs v;
+		char err[512] = "";
+		int argc = t[i].second != NULL ? 5 : 3;
+
+		assert_int_equal(impair_vdevs_take(&argc, argv, &v, err, sizeof(err)), EINVAL);
+		if (strncmp(err, t[i].says, strlen(t[i].says)) != 0)
+			fail_msg("%s: got \"%s\", expected \"%s\"", t[i].first, err, t[i].says);
+	}
+}
+
+static void
 more_than_fits_comes_at_the_next_poll(void **state)
 {
 	struct impair *im = make("dup=1");
@@ -285,6 +512,11 @@ main(void)
 		cmocka_unit_test(rules_hit_what_they_name),
 		cmocka_unit_test(more_than_fits_comes_at_the_next_poll),
 		cmocka_unit_test(bad_options_name_the_key_and_the_range),
+		cmocka_unit_test(each_queue_keeps_its_own_packets_and_rules_hit_on_all),
+		cmocka_unit_test(settings_change_while_two_lcores_receive),
+		cmocka_unit_test(settings_as_text_parse_to_the_same),
+		cmocka_unit_test(vdevs_are_taken_out_of_eals_arguments),
+		cmocka_unit_test(wrong_vdevs_are_named_with_the_remedy),
 	};
 
 	if (rte_eal_init(8, eal) < 0)
