@@ -84,6 +84,8 @@ def show(options):
 def run(options):
     """Status 0: the settings are in force; 1: nothing was changed."""
     if options.counters:
+        # `... | head` ends it as it ends others.
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)
         show(options)
     else:
         change(options)
