@@ -72,7 +72,8 @@ apply_impair(struct reload *r, struct config_port *port, const struct config_por
 
 struct cc_call {
 	uint16_t port;
-	struct tp_port_config conf;
+	enum tp_cc cc;
+	uint32_t mbps;
 };
 
 static int
@@ -80,7 +81,7 @@ call_set_cc(struct engine *e, void *arg, uint64_t now_ns)
 {
 	const struct cc_call *call = arg;
 
-	transport_set_cc(engine_transport(e), call->port, &call->conf);
+	transport_set_cc(engine_transport(e), call->port, call->cc, call->mbps);
 	return 0;
 }
 
@@ -88,9 +89,9 @@ static int
 apply_cc(struct reload *r, struct config_port *port, const struct config_port *new_port)
 {
 	struct control *c = r->c;
-	struct cc_call call = { .port = port_index(c, port), .conf.cc = (enum tp_cc)new_port->cc };
+	struct cc_call call = { .port = port_index(c, port), .cc = (enum tp_cc)new_port->cc };
 
-	net_port_link(c->s.ports[call.port], &call.conf.mbps);
+	net_port_link(c->s.ports[call.port], &call.mbps);
 	for (unsigned int i = 0; i < c->s.nb_engines; i++)
 		engine_call(c->s.engines[i], call_set_cc, &call);
 	port->cc = new_port->cc;

@@ -135,14 +135,19 @@ find_port(const struct control *c, const char *name, struct rte_tel_data *d)
 	return -1;
 }
 
-/** What lib/net counted, over all engines. */
+/** What lib/net counted and the key violations, over all engines. */
 static void
 add_net(const struct control *c, uint16_t port, struct rte_tel_data *d)
 {
 	struct net_counters sum = { 0 };
+	uint64_t bad_pkey = 0, bad_qkey = 0;
 
 	for (unsigned int i = 0; i < c->s.nb_engines; i++) {
 		const struct net_counters *n = engine_net_counters(c->s.engines[i], port);
+		const struct tp_violations *v = transport_violations(engine_transport(c->s.engines[i]), port);
+
+		bad_pkey += counter(&v->bad_pkey);
+		bad_qkey += counter(&v->bad_qkey);
 
 #define NET_X(name) sum.name += counter(&n->name);
 		NET_COUNTERS(NET_X)
@@ -151,6 +156,8 @@ add_net(const struct control *c, uint16_t port, struct rte_tel_data *d)
 #define NET_X(name) rte_tel_data_add_dict_u64(d, #name, sum.name);
 	NET_COUNTERS(NET_X)
 #undef NET_X
+	rte_tel_data_add_dict_u64(d, "bad_pkey", bad_pkey);
+	rte_tel_data_add_dict_u64(d, "bad_qkey", bad_qkey);
 }
 
 static void
@@ -207,8 +214,8 @@ static const struct {
 } engine_counters[] = {
 #define E(field) { #field, offsetof(struct engine_stats, field) }
 	E(turns), E(busy_turns), E(idle_turns), E(sleeps), E(busy_cycles), E(idle_cycles), E(rx_bursts), E(rx_packets),
-	E(tx_packets), E(doorbells), E(mailbox), E(events_lost), E(handoff_dropped), E(mads_dropped),
-	E(send_dropped), E(tx_stuck_dropped),
+	E(tx_packets), E(doorbells), E(mailbox), E(events_lost), E(handoff_dropped),
+	E(mads_dropped), E(send_dropped), E(tx_stuck_dropped),
 #undef E
 };
 static_assert(sizeof(engine_counters) / sizeof(engine_counters[0]) * sizeof(uint64_t) == sizeof(struct engine_stats),

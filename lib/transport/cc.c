@@ -17,9 +17,10 @@ tp_cc_name(enum tp_cc cc)
 }
 
 void
-transport_set_cc(struct transport *tp, uint16_t port, const struct tp_port_config *c)
+transport_set_cc(struct transport *tp, uint16_t port, enum tp_cc cc, uint32_t mbps)
 {
-	tp->c.ports[port] = *c;
+	tp->c.ports[port].cc = cc;
+	tp->c.ports[port].mbps = mbps;
 }
 
 int

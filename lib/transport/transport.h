@@ -255,7 +255,7 @@ struct tp_violations {
 const struct tp_violations *transport_violations(const struct transport *tp, uint16_t port);
 
 /** [engine] QPs that get their way to a peer from now on react to congestion like this; the others stay as they are. */
-void transport_set_cc(struct transport *tp, uint16_t port, const struct tp_port_config *c);
+void transport_set_cc(struct transport *tp, uint16_t port, enum tp_cc cc, uint32_t mbps);
 
 /* ---- CQs ---- */
 struct cq_params {
