@@ -233,9 +233,9 @@ MUTATIONS = [Mutation(*m) for m in (
     # Congestion control.
     ('cnp-each-packet', 'cc.c', 'every marked packet is answered by a CNP',
      'if (qp->service == WIRE_UD || tp->now_ns < qp->cnp_next_ns)', 'if (qp->service == WIRE_UD)'),
-    ('cnp-never', 'transport.c', 'marked packets go unnoticed', 'if (unlikely(p->ecn == CC_TCLASS_CE))', 'if (unlikely(p->ecn > CC_TCLASS_CE))'),
+    ('cnp-never', 'transport.c', 'marked packets go unnoticed', 'if (unlikely(p->ecn == CC_TCLASS_CE))\n\t\tcc_marked_rx(tp, qp);\n\tif (response)', 'if (unlikely(p->ecn > CC_TCLASS_CE))\n\t\tcc_marked_rx(tp, qp);\n\tif (response)'),
     ('cnp-for-ect', 'transport.c', 'packets that could be marked count as marked',
-     'if (unlikely(p->ecn == CC_TCLASS_CE))', 'if (unlikely(p->ecn >= CC_TCLASS_ECT0))'),
+     'if (unlikely(p->ecn == CC_TCLASS_CE))\n\t\tcc_marked_rx(tp, qp);\n\tif (response)', 'if (unlikely(p->ecn >= CC_TCLASS_ECT0))\n\t\tcc_marked_rx(tp, qp);\n\tif (response)'),
     ('cnp-class', 'cc.c', 'CNPs travel in the data\'s traffic class', '\tset_traffic_class(&qp->tmpl, o.frame, CC_CNP_TCLASS);\n', ''),
     ('dcqcn-no-cut', 'cc_dcqcn.c', 'a CNP changes nothing', 'set_rate(cc, d->current * (1 - d->alpha / 2));', 'set_rate(cc, d->current);'),
     ('pace-not-charged', 'cc.c', 'packets cost no time',
