@@ -239,13 +239,6 @@ struct reloads {
 	char restart[CONFIG_ERR_BYTES]; /**< keys of the last good one that wait for a restart */
 };
 
-/** What became of SIGHUPs. */
-struct reloads {
-	uint64_t done, refused;
-	char error[CONFIG_ERR_BYTES]; /**< of the last one; "": it was good */
-	char restart[CONFIG_ERR_BYTES]; /**< keys of the last good one that wait for a restart */
-};
-
 struct control {
 	struct control_setup s;
 	struct reloads reloads;
