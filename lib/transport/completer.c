@@ -28,6 +28,7 @@ completer_head(struct transport *tp, struct qp *qp)
 
 	if ((w->flags & UROCE_SEND_SIGNALED) || qp->sig_all)
 		push_send_cqe(tp, qp, w, UROCE_WC_SUCCESS, TP_VERR_NONE);
+	qp->recvs_done = w->recvs;
 	qp->sq_tail++;
 }
 
@@ -245,6 +246,34 @@ acknowledge(struct transport *tp, struct qp *qp, uint32_t psn)
 	if (moved)
 		progress(tp, qp);
 	return free;
+}
+
+/* ---- End-to-end flow control ---- */
+/*
+ * What an AETH says of the peer's receives, counted from the messages that are complete: it may have executed more, then
+ * it has promised more than we take (so that an old AETH does no harm). A peer that says nothing has as many as we like, as
+ * has one that hasn't said anything yet: RNR NAKs will tell.
+ */
+static inline void
+credits_rx(struct transport *tp, struct qp *qp, uint8_t syndrome)
+{
+	uint8_t code = syndrome & WIRE_AETH_CREDITS_INVALID;
+	uint32_t limit;
+
+	if (code == WIRE_AETH_CREDITS_INVALID) {
+		qp->credits = false;
+		limit = qp->recvs_done + TP_CREDITS_ANY;
+	} else {
+		limit = qp->recvs_done + wire_aeth_credits(code);
+		if (qp->credits && (int32_t)(limit - qp->recvs_limit) <= 0)
+			return;
+		qp->credits = true;
+	}
+	qp->recvs_limit = limit;
+	if (unlikely(qp->out_of_credits)) {
+		qp->out_of_credits = false;
+		qp_activate(tp, qp);
+	}
 }
 
 /* A response was lost: ask again, once until there is progress; then it's the timer's. */
@@ -520,6 +549,21 @@ data_response_rx(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 		read_response(tp, qp, p);
 	else
 		atomic_response(tp, qp, p);
+	if (p->op->flags & WIRE_F_AETH)
+		credits_rx(tp, qp, p->bthp[p->op->off_aeth]);
+}
+
+/* The last ACK again: unsolicited, with more credits (9.7.7.2.4), or a duplicate. */
+static void
+repeated_ack(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
+{
+	uint8_t syndrome = WIRE_AETH_NAK;
+
+	if (wire_psn_add(p->bth.psn, 1) == qp->psn_una && WIRE_OPCODE_OP(p->bth.opcode) == WIRE_OP_ACK)
+		syndrome = p->bthp[p->op->off_aeth];
+	if (WIRE_AETH_TYPE(syndrome) == WIRE_AETH_ACK && qp->credits)
+		credits_rx(tp, qp, syndrome);
+	tp->counters.rx_response_ignored++;
 }
 
 void
@@ -535,7 +579,7 @@ completer_rx(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 		return;
 	}
 	if (wire_psn_diff(psn, qp->psn_una) < 0) {
-		tp->counters.rx_response_ignored++;
+		repeated_ack(tp, qp, p);
 		return;
 	}
 	if (p->op->flags & (WIRE_F_READ_RESP | WIRE_F_ATOMICACKETH)) {
@@ -543,7 +587,9 @@ completer_rx(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 	} else {
 		syndrome = p->bthp[p->op->off_aeth];
 		if (likely(WIRE_AETH_TYPE(syndrome) == WIRE_AETH_ACK)) {
-			if (unlikely(!acknowledge(tp, qp, psn)))
+			if (likely(acknowledge(tp, qp, psn)))
+				credits_rx(tp, qp, syndrome);
+			else
 				restart(tp, qp);
 		} else {
 			nak_rx(tp, qp, psn, syndrome);

@@ -379,6 +379,9 @@ start_sending_at(struct qp *qp, uint32_t psn)
 {
 	qp->psn_una = qp->psn_cur = qp->psn_max = qp->psn_next = psn;
 	qp->sq_tail = qp->sq_cur = qp->sq.counter;
+	qp->recvs_next = qp->recvs_done = 0;
+	qp->recvs_limit = TP_CREDITS_ANY;
+	qp->credits = qp->out_of_credits = false;
 	completer_start(qp);
 }
 

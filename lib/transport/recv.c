@@ -38,6 +38,31 @@ recv_drop(struct transport *tp, struct qp *qp)
 	qp->rwqe.valid = false;
 }
 
+/*
+ * Receives are posted in order: where one is posted all before it are. Looked for in growing steps, and only when few are
+ * known, because the program has just written those slots on another core. An SRQ's receives are promised to nobody
+ * (9.7.7.2).
+ */
+uint8_t
+recv_credit_code(struct qp *qp)
+{
+	uint32_t seen = qp->rq_seen, step = 1;
+
+	if (qp->rq.base == NULL)
+		return WIRE_AETH_CREDITS_INVALID;
+	if ((int32_t)(seen - qp->rq.counter) < 0)
+		seen = qp->rq.counter;
+	if (seen - qp->rq.counter < TP_CREDITS_ENOUGH) {
+		while (seen + step - qp->rq.counter <= UINT32_C(1) << qp->rq.order &&
+		       ring_rq_ready(&qp->rq, seen + step - 1)) {
+			seen += step;
+			step *= 2;
+		}
+	}
+	qp->rq_seen = seen;
+	return wire_aeth_credit_code(seen - qp->rq.counter);
+}
+
 bool
 recv_take(struct transport *tp, struct qp *qp)
 {

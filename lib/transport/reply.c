@@ -50,7 +50,7 @@ send_read_response(struct transport *tp, struct qp *qp, struct tp_res *r)
 		}
 	}
 	if (o.op->flags & WIRE_F_AETH)
-		wire_put_aeth(o.bth + o.op->off_aeth, WIRE_AETH_ACK | WIRE_AETH_CREDITS_INVALID, qp->msn);
+		wire_put_aeth(o.bth + o.op->off_aeth, WIRE_AETH_ACK | recv_credit_code(qp), qp->msn);
 	tp_finish(tp, qp, &o, &b, len);
 	if (unlikely(qp->cc != NULL))
 		cc_sent(tp, qp->cc, o.m->data_len);
@@ -67,7 +67,7 @@ send_atomic_response(struct transport *tp, struct qp *qp, struct tp_res *r)
 
 	if (!tp_begin(tp, qp, b.opcode, &o))
 		return 0;
-	wire_put_aeth(o.bth + o.op->off_aeth, WIRE_AETH_ACK | WIRE_AETH_CREDITS_INVALID, qp->msn);
+	wire_put_aeth(o.bth + o.op->off_aeth, WIRE_AETH_ACK | recv_credit_code(qp), qp->msn);
 	wire_put64(o.bth + o.op->off_atomicacketh, r->va);
 	tp_finish(tp, qp, &o, &b, 0);
 	r->cur = wire_psn_add(r->psn, 1);
@@ -77,7 +77,7 @@ send_atomic_response(struct transport *tp, struct qp *qp, struct tp_res *r)
 static bool
 send_reply(struct transport *tp, struct qp *qp)
 {
-	uint8_t syndrome = WIRE_AETH_ACK | WIRE_AETH_CREDITS_INVALID;
+	uint8_t syndrome = WIRE_AETH_ACK | recv_credit_code(qp);
 	uint32_t psn = qp->epsn;
 	struct wire_bth b;
 	struct tp_out o;

@@ -33,6 +33,13 @@ const struct tp_req_op tp_req_ops[UROCE_WR_OPS] = {
 
 enum { ATOMIC_BYTES = 8 };
 
+/* Receives that the peer needs for a message. */
+static inline uint32_t
+recvs_of(const struct tp_swqe *w)
+{
+	return tp_req_ops[w->opcode].kind == TP_REQ_DATA && (wire_opcodes[tp_req_ops[w->opcode].only].flags & WIRE_F_RQ);
+}
+
 /* ---- Fetching ---- */
 /* Check the SGEs of a message of several packets or with a response: a bad one is found before it begins. */
 static uint8_t
@@ -149,6 +156,9 @@ fetch(struct transport *tp, struct qp *qp)
 	w->first_psn = qp->psn_next;
 	w->last_psn = wire_psn_add(w->first_psn, packets - 1);
 	qp->psn_next = wire_psn_add(w->last_psn, 1);
+	if (likely(w->status == 0))
+		qp->recvs_next += recvs_of(w);
+	w->recvs = qp->recvs_next;
 	qp->sq.counter++;
 	rte_prefetch0(ring_slot(&qp->sq, qp->sq.counter));
 	return true;
@@ -164,6 +174,7 @@ requester_unfetch(struct qp *qp)
 			return;
 		qp->sq.counter--;
 		qp->psn_next = w->first_psn;
+		qp->recvs_next = w->recvs - (w->status == 0 ? recvs_of(w) : 0);
 	}
 }
 
@@ -230,6 +241,22 @@ requester_sent(struct transport *tp, struct qp *qp, const struct tp_swqe *w, uin
 		qp->sq_cur++;
 }
 
+/*
+ * 9.7.7.2.5: with no receives left at the peer one request more may be sent; its answer tells of new ones. (It may also be an
+ * RNR NAK.) It asks for an answer as every last packet does, and is repeated as any other, so that waiting for
+ * credits always ends.
+ */
+static __rte_noinline bool
+must_wait_for_credits(struct transport *tp, struct qp *qp, const struct tp_swqe *w)
+{
+	if (recvs_of(w) == 0 || w->recvs - qp->recvs_done <= 1)
+		return false;
+	tp->counters.rc_credit_waits += !qp->out_of_credits;
+	qp->out_of_credits = true;
+	qp->blocked = true;
+	return true;
+}
+
 /* @return packets sent: 0 if the packet has to wait or the WQE turned out bad. */
 static __rte_always_inline uint32_t
 send_data(struct transport *tp, struct qp *qp, struct tp_swqe *w)
@@ -247,6 +274,8 @@ send_data(struct transport *tp, struct qp *qp, struct tp_swqe *w)
 	if (qp->service == WIRE_RC) {
 		int32_t on_the_way = wire_psn_diff(qp->psn_cur, qp->psn_una);
 
+		if (unlikely((int32_t)(w->recvs - qp->recvs_limit) > 1) && nth == 0 && must_wait_for_credits(tp, qp, w))
+			return 0;
 		if (unlikely(on_the_way >= qp->window)) {
 			qp->blocked = true;
 			return 0;

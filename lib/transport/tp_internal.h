@@ -64,6 +64,8 @@ enum {
 	TP_TIMEOUT_UNIT_NS = 4096,  /**< local ACK timeout: this times 2^timeout (9.7.6.1.3) */
 	TP_BACKOFF_MAX = 2,         /**< log2 of how many times longer timeouts in a row become, */
 	TP_BACKOFF_END = 16,        /**< but not beyond this timeout: 268 ms */
+	TP_CREDITS_ENOUGH = 256,    /**< receives known to be posted: no need to look for more */
+	TP_CREDITS_ANY = 1 << 30,   /**< of a peer that doesn't say how many receives it has */
 	TP_SL_IPV4 = 0xa,           /**< wc.sl of UD receives: the L3 type, as mlx5 has it and UCX reads it */
 	TP_SL_IPV6 = 0x9,
 	TP_XRC_BUCKETS = 256,       /**< of a transport's table of XRC SRQs; a power of two */
@@ -75,12 +77,13 @@ struct tp_swqe {
 	uint64_t wr_id;
 	uint32_t first_psn, last_psn;
 	uint32_t length;  /**< of the message, bytes */
+	uint32_t recvs;   /**< receives that the peer needs for all messages up to this one */
 	uint8_t opcode;   /**< enum uroce_wr_op, checked */
 	uint8_t flags;    /**< UROCE_SEND_* */
 	uint8_t nb_sge;   /**< 0 with INLINE */
 	uint8_t status;   /**< enum uroce_wc_status found while fetching or sending; 0: good */
 	uint8_t verr;     /**< enum tp_vendor_err */
-	uint8_t reserved[7];
+	uint8_t reserved[3];
 };
 static_assert(sizeof(struct tp_swqe) == 32, "counts for an idle QP's memory");
 
@@ -232,6 +235,9 @@ struct qp {
 	uint32_t psn_next;          /**< first PSN of the next WQE */
 	uint32_t psn_grow;          /**< when this is acknowledged the window grows */
 	uint32_t psn_recover;       /**< before this is acknowledged a loss doesn't shrink the window again */
+	uint32_t recvs_next;        /**< receives that the peer needs for all that was fetched, */
+	uint32_t recvs_done;        /**< has used up for what is complete, */
+	uint32_t recvs_limit;       /**< and has, as far as it said (9.7.7.2) */
 	uint16_t window;            /**< packets that may be on their way: the smaller of the next and cc's */
 	uint16_t loss_window;       /**< what losses leave */
 	uint16_t max_inline;
@@ -240,6 +246,8 @@ struct qp {
 	uint8_t retry_cnt, retry_left, rnr_retry, rnr_left, timeout;
 	bool rnr_wait;              /**< the timer is the peer's RNR timer; nothing is sent */
 	bool restarted;             /**< went back for a lost response; not again before there is progress */
+	bool credits;               /**< the peer says how many receives it has */
+	bool out_of_credits;
 	bool blocked;               /**< what comes next must wait for the peer, or for its time */
 	bool rtt_timing;            /**< the round trip of rtt_psn is being measured; it was sent once (Karn) */
 	uint8_t probe, probes;      /**< enum tp_probe; early retransmissions since there was progress */
@@ -265,6 +273,7 @@ struct qp {
 	uint8_t rmsg, reply, reply_syndrome, told; /**< enum tp_rmsg, tp_reply, AETH, tp_told */
 	uint8_t min_rnr_timer;
 	uint8_t res_max, res_head;  /**< res[]: size; next to overwrite, which is the oldest */
+	uint32_t rq_seen;           /**< receives before this one were seen to be posted */
 	uint32_t reply_psn;
 	uint32_t psn_dropped;       /**< the last PSN that was dropped behind a gap, while told says there is one */
 	uint32_t r_length;          /**< bytes of the message so far */
@@ -488,6 +497,8 @@ void recv_complete(struct transport *tp, struct qp *qp, uint8_t opcode, const st
 void recv_fail(struct transport *tp, struct qp *qp, uint8_t status, uint8_t verr);
 /** Flush one receive WQE of an RQ. @return false: nothing left. */
 bool recv_flush_one(struct transport *tp, struct qp *qp);
+/** @return the low bits of an AETH that acknowledges: receives that are posted (9.7.7.2.1). */
+uint8_t recv_credit_code(struct qp *qp);
 /** The receive WQE in use, if there is one, is done with. */
 void recv_drop(struct transport *tp, struct qp *qp);
 /** Begin to use the slot of @p counter, which has @p nb_sge SGEs at @p sge. */
