@@ -4,7 +4,7 @@
  * fires when nothing comes.
  */
 #include "cc.h"
-#include "tp_internal.h"
+#include "selective.h"
 
 /* ---- Completing WQEs ---- */
 static void
@@ -111,10 +111,19 @@ note_rtt(struct transport *tp, struct qp *qp)
 	if (qp->rto_ns == 0) {
 		qp->srtt_ns = rtt;
 		qp->rttvar_ns = rtt / 2;
+		qp->rtt_min_ns = qp->rtt_low_ns = rtt;
+		qp->rtt_low_until_ns = tp->now_ns + TP_RTT_MIN_NS;
 	} else {
 		off = rtt > qp->srtt_ns ? rtt - qp->srtt_ns : qp->srtt_ns - rtt;
 		qp->rttvar_ns += off / 4 - qp->rttvar_ns / 4;
 		qp->srtt_ns += rtt / 8 - qp->srtt_ns / 8;
+		qp->rtt_low_ns = RTE_MIN(qp->rtt_low_ns, rtt);
+		qp->rtt_min_ns = RTE_MIN(qp->rtt_min_ns, rtt);
+		if (unlikely(tp->now_ns >= qp->rtt_low_until_ns)) {
+			qp->rtt_min_ns = qp->rtt_low_ns;
+			qp->rtt_low_ns = rtt;
+			qp->rtt_low_until_ns = tp->now_ns + TP_RTT_MIN_NS;
+		}
 	}
 	qp->rto_ns = RTE_MAX(2 * qp->srtt_ns + 4 * qp->rttvar_ns, (uint32_t)TP_PROBE_MIN_NS);
 	qp->rto_shift = 0;
@@ -133,19 +142,49 @@ void
 completer_window(struct qp *qp)
 {
 	qp->window = unlikely(qp->cc != NULL) ? RTE_MIN(qp->loss_window, qp->cc->window) : qp->loss_window;
+	if (unlikely(qp->board != NULL))
+		qp->window = (uint16_t)RTE_MIN(qp->window + selective_off_the_way(qp), (uint32_t)TP_WINDOW_MAX);
+}
+
+/* Round trips are this much longer than they were without queues, in quarters; 4: as short. */
+static inline uint32_t
+queued(const struct qp *qp)
+{
+	return qp->rtt_min_ns == 0 ? 4 : (uint32_t)(4 * (uint64_t)qp->srtt_ns / qp->rtt_min_ns);
 }
 
 /*
- * Additive increase, multiplicative decrease: queues on the way and receive rings at its end are finite, and
- * go-back-N pays for a lost packet with all behind it.
+ * Where packets get lost, a window that is larger than what the way itself holds does harm: go-back-N sends all of it
+ * again. One that only just holds that is best; with selective repeat twice that, so that it never runs dry.
  */
+static inline bool
+may_grow(const struct qp *qp)
+{
+	if (likely(qp->lossy == 0))
+		return true;
+	/* Only what was measured of late says so. */
+	return wire_psn_diff(qp->psn_una, qp->rtt_una) <= qp->loss_window && queued(qp) < (qp->sack_peer ? 8 : 5);
+}
+
+/* @return what the way itself holds, as far as round trips tell. */
+static uint16_t
+remember_loss(struct qp *qp)
+{
+	qp->lossy = TP_WINDOW_CALM;
+	qp->ackreq_mask = TP_ACKREQ_LOSSY - 1;
+	return (uint16_t)(4 * qp->loss_window / queued(qp));
+}
+
+/* Additive increase, multiplicative decrease: queues on the way and receive rings at its end are finite. */
 static inline void
 window_progress(struct qp *qp)
 {
 	if (wire_psn_diff(qp->psn_una, qp->psn_grow) < 0)
 		return;
-	if (qp->loss_window < TP_WINDOW_MAX)
+	if (qp->loss_window < TP_WINDOW_MAX && may_grow(qp))
 		qp->loss_window += TP_WINDOW_STEP;
+	if (unlikely(qp->lossy != 0) && --qp->lossy == 0)
+		qp->ackreq_mask = TP_ACKREQ_PACKETS - 1;
 	completer_window(qp);
 	qp->psn_grow = wire_psn_add(qp->psn_una, qp->window);
 	/* Never so far behind that it would seem ahead. */
@@ -153,16 +192,19 @@ window_progress(struct qp *qp)
 		qp->psn_recover = qp->psn_una;
 }
 
-/* Once for all that was lost of what was on its way. */
+/* Once for all that was lost of what was on its way: to what the way holds, by half at most. */
 static void
 window_loss(struct transport *tp, struct qp *qp, bool timeout)
 {
 	bool again = wire_psn_diff(qp->psn_una, qp->psn_recover) < 0;
+	uint16_t held = remember_loss(qp);
 
-	if (timeout)
+	/* ACKs come in steps: a little more than what the way holds keeps it full. */
+	held = RTE_MIN(held + held / 4, qp->loss_window);
+	if (!again)
+		qp->loss_window = RTE_MAX(held, qp->loss_window / 2);
+	if (timeout || qp->loss_window < TP_WINDOW_MIN)
 		qp->loss_window = TP_WINDOW_MIN;
-	else if (!again)
-		qp->loss_window = RTE_MAX(qp->loss_window / 2, TP_WINDOW_MIN);
 	qp->psn_recover = qp->psn_max;
 	qp->psn_grow = qp->psn_max;
 	if (unlikely(qp->cc != NULL) && qp->cc->ops->loss != NULL && (timeout || !again))
@@ -170,13 +212,38 @@ window_loss(struct transport *tp, struct qp *qp, bool timeout)
 	completer_window(qp);
 }
 
+/*
+ * Packets that are known to be lost one by one cost no more than themselves, and most often it wasn't congestion: the
+ * window shrinks by what was lost.
+ */
+void
+completer_lost(struct transport *tp, struct qp *qp, uint32_t n)
+{
+	bool again = wire_psn_diff(qp->psn_una, qp->psn_recover) < 0;
+	int32_t most = 2 * remember_loss(qp);
+
+	most = RTE_MIN(qp->loss_window, most) - (int32_t)(TP_WINDOW_LOST * n);
+	qp->loss_window = (uint16_t)RTE_MAX(most, (int32_t)TP_WINDOW_MIN);
+	qp->psn_recover = qp->psn_max;
+	qp->psn_grow = qp->psn_max;
+	if (unlikely(qp->cc != NULL) && qp->cc->ops->loss != NULL && !again)
+		qp->cc->ops->loss(qp->cc, false, tp->now_ns);
+	completer_window(qp);
+}
+
 void
 completer_start(struct qp *qp)
 {
+	qp->sack_peer = false;
+	qp->sack_offers = TP_SACK_OFFERS;
 	qp->loss_window = TP_WINDOW_START;
 	completer_window(qp);
 	completer_untime(qp);
+	qp->lossy = 0;
+	qp->ackreq_mask = TP_ACKREQ_PACKETS - 1;
 	qp->rto_ns = 0;
+	qp->rtt_min_ns = 0;
+	qp->srtt_ns = 0;
 	qp->rto_shift = 0;
 	qp->probe = TP_PROBE_NONE;
 	qp->probes = 0;
@@ -194,6 +261,8 @@ progress(struct transport *tp, struct qp *qp)
 		qp->psn_cur = qp->psn_una;
 		qp->sq_cur = qp->sq_tail;
 	}
+	if (unlikely(qp->board != NULL))
+		selective_progress(tp, qp);
 	window_progress(qp);
 	if (unlikely(qp->rtt_timing) && wire_psn_diff(qp->psn_una, qp->rtt_psn) > 0)
 		note_rtt(tp, qp);
@@ -210,6 +279,21 @@ progress(struct transport *tp, struct qp *qp)
 	qp_activate(tp, qp);
 }
 
+void
+completer_alive(struct transport *tp, struct qp *qp)
+{
+	qp->probes = 0;
+	qp->probe = TP_PROBE_NONE;
+	qp->deadline_ns = 0;
+	completer_arm(tp, qp);
+}
+
+void
+completer_rtt(struct transport *tp, struct qp *qp)
+{
+	note_rtt(tp, qp);
+}
+
 static inline uint8_t
 head_kind(struct qp *qp)
 {
@@ -222,8 +306,8 @@ head_kind(struct qp *qp)
  * Everything up to @p psn has arrived. Completes SEND and WRITE; a READ or atomic needs its response.
  * @return false if one stands in the way: its response was lost (implied NAK, 9.7.5.1.2).
  */
-static bool
-acknowledge(struct transport *tp, struct qp *qp, uint32_t psn)
+bool
+completer_acknowledge(struct transport *tp, struct qp *qp, uint32_t psn)
 {
 	bool moved = false, free = true;
 
@@ -248,8 +332,8 @@ acknowledge(struct transport *tp, struct qp *qp, uint32_t psn)
 }
 
 /* A response was lost: ask again, once until there is progress; then it's the timer's. */
-static void
-restart(struct transport *tp, struct qp *qp)
+void
+completer_restart(struct transport *tp, struct qp *qp)
 {
 	if (qp->restarted || qp->rnr_wait) {
 		tp->counters.rx_response_ignored++;
@@ -257,6 +341,8 @@ restart(struct transport *tp, struct qp *qp)
 	}
 	qp->restarted = true;
 	tp->counters.implied_nak_seq_err++;
+	if (unlikely(!qp->sack_peer))
+		selective_offer(tp, qp);
 	window_loss(tp, qp, false);
 	requester_rewind(tp, qp);
 }
@@ -289,13 +375,19 @@ send_early(struct transport *tp, struct qp *qp)
 	qp->probes++;
 	if (qp->rto_shift < TP_PROBE_SHIFT_MAX)
 		qp->rto_shift++;
-	if (qp->probe == TP_PROBE_ANSWERED) {
-		window_loss(tp, qp, false);
-		requester_rewind(tp, qp);
-	} else {
+	if (qp->probe != TP_PROBE_ANSWERED) {
 		requester_probe(tp, qp);
+		qp->probe = TP_PROBE_SENT;
+	} else {
+		/* Once: all of it takes longer than a round trip, and answers to it don't say that the rest was lost. */
+		qp->probe = TP_PROBE_NONE;
+		if (qp->board != NULL) {
+			selective_all_lost(tp, qp);
+		} else {
+			window_loss(tp, qp, false);
+			requester_rewind(tp, qp);
+		}
 	}
-	qp->probe = TP_PROBE_SENT;
 	set_deadline(tp, qp, next_deadline(tp, qp));
 }
 
@@ -380,10 +472,10 @@ nak_rx(struct transport *tp, struct qp *qp, uint32_t psn, uint8_t syndrome)
 		tp->counters.rx_nak_ignored++;
 		return;
 	}
-	if (!acknowledge(tp, qp, wire_psn_add(psn, WIRE_PSN_MASK)) &&
+	if (!completer_acknowledge(tp, qp, wire_psn_add(psn, WIRE_PSN_MASK)) &&
 	    (rnr || syndrome == WIRE_NAK_PSN_SEQ || wire_psn_diff(psn, qp_inflight(qp, qp->sq_tail)->last_psn) > 0)) {
 		/* A fatal NAK of a later request says nothing against this one, whose response was lost. */
-		restart(tp, qp);
+		completer_restart(tp, qp);
 		return;
 	}
 	if (qp->sq_tail == qp->sq.counter || !qp_sends(qp))
@@ -392,6 +484,8 @@ nak_rx(struct transport *tp, struct qp *qp, uint32_t psn, uint8_t syndrome)
 		rnr_nak(tp, qp, syndrome & 0x1f);
 	} else if (syndrome == WIRE_NAK_PSN_SEQ) {
 		tp->counters.packet_seq_err++;
+		if (!qp->sack_peer)
+			selective_offer(tp, qp);
 		/* A duplicate of a NAK that has been acted on, while the resent packets are still to come. */
 		if (!qp->rnr_wait && qp->psn_cur != qp->psn_una)
 			retry(tp, qp, TP_VERR_SEQ_RETRY);
@@ -503,8 +597,8 @@ data_response_rx(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 		return;
 	}
 	/* SENDs and WRITEs before it have arrived. */
-	if (qp->psn_una != p->bth.psn && !acknowledge(tp, qp, wire_psn_add(p->bth.psn, WIRE_PSN_MASK))) {
-		restart(tp, qp);
+	if (qp->psn_una != p->bth.psn && !completer_acknowledge(tp, qp, wire_psn_add(p->bth.psn, WIRE_PSN_MASK))) {
+		completer_restart(tp, qp);
 		return;
 	}
 	if (unlikely(qp->psn_una != p->bth.psn || qp->sq_tail == qp->sq.counter || !qp_sends(qp))) {
@@ -543,8 +637,8 @@ completer_rx(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 	} else {
 		syndrome = p->bthp[p->op->off_aeth];
 		if (likely(WIRE_AETH_TYPE(syndrome) == WIRE_AETH_ACK)) {
-			if (unlikely(!acknowledge(tp, qp, psn)))
-				restart(tp, qp);
+			if (unlikely(!completer_acknowledge(tp, qp, psn)))
+				completer_restart(tp, qp);
 		} else {
 			nak_rx(tp, qp, psn, syndrome);
 		}

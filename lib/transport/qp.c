@@ -3,7 +3,7 @@
  * QPs: creation, modification, query, destruction; the one place that moves a QP to ERR, and flushing.
  */
 #include "cc.h"
-#include "tp_internal.h"
+#include "selective.h"
 
 /* Of an idle QP's memory beside its rings. The rest is its struct cc and the allocator's. */
 static_assert(sizeof(struct qp) + UROCE_MAX_RD_ATOMIC * sizeof(struct tp_res) <= 1792,
@@ -129,6 +129,7 @@ drop_inflight(struct transport *tp, struct qp *qp)
 {
 	qp->sq_tail = qp->sq.counter;
 	qp->sq_cur = qp->sq.counter;
+	selective_stop(tp, qp);
 	requester_return_window(tp, qp);
 }
 
@@ -174,6 +175,7 @@ qp_error(struct transport *tp, struct qp *qp, int event)
 	qp_set_state(qp, UROCE_QPS_ERR);
 	stop_watching(qp, true);
 	stop_timer(tp, qp);
+	selective_stop(tp, qp);
 	/* A NAK still goes out, after the responses that come before it. */
 	if (qp->reply != TP_REPLY_FATAL) {
 		qp->reply = TP_REPLY_NONE;
@@ -285,6 +287,7 @@ reset(struct transport *tp, struct qp *qp)
 	for (uint32_t i = 0; i < qp->res_max; i++)
 		qp->res[i].used = false;
 	qp->rd_out = 0;
+	qp->sack_on = false;
 	qp->msn = 0;
 	qp->blocked = qp->restarted = qp->comm_est = qp->last_wqe_told = false;
 	qp->tmpl_ah = 0;

@@ -3,7 +3,7 @@
  * What an RC responder sends: READ and atomic responses in the order of their requests, ACKs and NAKs.
  */
 #include "cc.h"
-#include "tp_internal.h"
+#include "selective.h"
 
 static inline struct wire_bth
 response_bth(const struct qp *qp, uint8_t opcode, uint32_t psn)
@@ -99,6 +99,12 @@ send_reply(struct transport *tp, struct qp *qp)
 		syndrome = qp->reply_syndrome;
 		psn = qp->reply_psn;
 		break;
+	}
+	if (unlikely(qp->reply == TP_REPLY_SACK)) {
+		if (!selective_send_sack(tp, qp))
+			return false;
+		qp->reply = TP_REPLY_NONE;
+		return true;
 	}
 	b = response_bth(qp, WIRE_OP_ACK, psn);
 	if (!tp_begin(tp, qp, b.opcode, &o))

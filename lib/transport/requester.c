@@ -3,7 +3,7 @@
  * The requester: fetches and checks WQEs, cuts messages into packets and sends them, also again.
  */
 #include "cc.h"
-#include "tp_internal.h"
+#include "selective.h"
 
 #define SVC(s) (1 << (WIRE_##s >> 5))
 
@@ -252,7 +252,7 @@ send_data(struct transport *tp, struct qp *qp, struct tp_swqe *w)
 			return 0;
 		}
 		/* The packet that fills the window needs an answer for it to open again. */
-		b.ackreq = last || (qp->psn_cur & (TP_ACKREQ_PACKETS - 1)) == TP_ACKREQ_PACKETS - 1 ||
+		b.ackreq = last || (qp->psn_cur & qp->ackreq_mask) == qp->ackreq_mask ||
 			   on_the_way == qp->window - 1;
 	}
 	b.opcode = wire_op | qp->prefix;
@@ -450,6 +450,8 @@ requester_run(struct transport *tp, struct qp *qp, uint32_t budget)
 	uint32_t work = 0, n;
 
 	qp->blocked = qp->rnr_wait;
+	if (unlikely(selective_pending(qp)) && !qp->blocked)
+		work = selective_resend(tp, qp, budget);
 	while (work < budget && !qp->blocked && qp_sends(qp)) {
 		struct tp_swqe *w;
 
@@ -485,6 +487,7 @@ requester_run(struct transport *tp, struct qp *qp, uint32_t budget)
 void
 requester_rewind(struct transport *tp, struct qp *qp)
 {
+	selective_forget(tp, qp);
 	qp->sq_cur = qp->sq_tail;
 	qp->psn_cur = qp->psn_una;
 	qp->rd_out = 0;
@@ -517,6 +520,34 @@ requester_probe(struct transport *tp, struct qp *qp)
 	qp->sq_cur = sq_cur;
 	qp->psn_cur = psn_cur;
 	qp->rd_out = rd_out;
+	if (qp->board != NULL)
+		selective_resent(qp, qp->psn_una);
+}
+
+uint32_t
+requester_send_again(struct transport *tp, struct qp *qp, uint32_t counter, uint32_t psn)
+{
+	struct tp_swqe *w = qp_inflight(qp, counter);
+	uint32_t sq_cur = qp->sq_cur, psn_cur = qp->psn_cur, n = 0;
+	uint16_t window = qp->window;
+	uint8_t reads = qp->rd_out;
+
+	/* Always inside the window: it was sent before. A packet asks for an answer as if it filled it. */
+	qp->window = (uint16_t)(tp_req_ops[w->opcode].kind == TP_REQ_DATA ? wire_psn_diff(psn, qp->psn_una) + 1 :
+									  2 * TP_WINDOW_MAX);
+	qp->rd_out = 0;
+	qp->sq_cur = counter;
+	qp->psn_cur = psn;
+	if (w->status == 0)
+		n = unlikely(qp->cc != NULL) ? send_paced(tp, qp, w) : send_one(tp, qp, w);
+	qp->psn_cur = psn_cur;
+	qp->sq_cur = sq_cur;
+	qp->rd_out = reads;
+	qp->window = window;
+	/* Its memory has gone: it fails when its turn comes. */
+	if (unlikely(w->status != 0))
+		requester_rewind(tp, qp);
+	return n;
 }
 
 bool
@@ -524,6 +555,6 @@ requester_pending(const struct qp *qp)
 {
 	if (!qp_sends(qp) || qp->blocked)
 		return false;
-	return qp->sq_cur != qp->sq.counter ||
+	return qp->sq_cur != qp->sq.counter || selective_pending(qp) ||
 	       (qp->state == UROCE_QPS_RTS && ring_sq_ready(&qp->sq, qp->sq.counter));
 }

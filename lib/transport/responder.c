@@ -2,7 +2,7 @@
 /*
  * The responder of RC QPs: admits requests in PSN order, executes SEND and WRITE.
  */
-#include "tp_internal.h"
+#include "selective.h"
 
 /* ---- NAKs ---- */
 void
@@ -271,6 +271,8 @@ duplicate(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 {
 	struct tp_res *r;
 
+	if (selective_offer_rx(tp, qp, p))
+		return;
 	tp->counters.duplicate_request++;
 	if (p->op->flags & (WIRE_F_SEND | WIRE_F_WRITE)) {
 		duplicate_data(tp, qp, p->bth.psn);
@@ -295,18 +297,19 @@ duplicate(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 	qp_reply_later(tp, qp);
 }
 
-void
-responder_rx(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
+/* Held if the peer understands that; not while it waits for the end of an RNR timer. */
+static void
+beyond_gap(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 {
-	int32_t ahead = wire_psn_diff(p->bth.psn, qp->epsn);
+	if (qp->sack_on && qp->told != TP_TOLD_RNR && selective_hold(tp, qp, p))
+		tp->counters.out_of_sequence++;
+	else
+		out_of_sequence(tp, qp, p->bth.psn);
+}
 
-	if (unlikely(ahead != 0)) {
-		if (ahead > 0)
-			out_of_sequence(tp, qp, p->bth.psn);
-		else
-			duplicate(tp, qp, p);
-		return;
-	}
+void
+responder_execute(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
+{
 	if (unlikely(qp->prefix != WIRE_RC) && !xrc_admit(tp, qp, p))
 		return;
 	if (unlikely(!responder_shape_ok(qp, p)))
@@ -321,4 +324,21 @@ responder_rx(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 		responder_atomic_write(tp, qp, p);
 	else
 		responder_refuse(tp, qp, WIRE_NAK_INV_REQ, qp->epsn);
+}
+
+void
+responder_rx(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
+{
+	int32_t ahead = wire_psn_diff(p->bth.psn, qp->epsn);
+
+	if (unlikely(ahead != 0)) {
+		if (ahead > 0)
+			beyond_gap(tp, qp, p);
+		else
+			duplicate(tp, qp, p);
+		return;
+	}
+	responder_execute(tp, qp, p);
+	if (unlikely(qp->ahead != NULL))
+		selective_drain(tp, qp);
 }

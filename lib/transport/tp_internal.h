@@ -44,8 +44,15 @@ enum {
 	TP_WINDOW_START = 64,       /**< of a connection without history */
 	TP_WINDOW_MIN = 16,         /**< what losses leave of it */
 	TP_WINDOW_STEP = 16,        /**< what each window without a loss adds */
+	TP_WINDOW_CALM = 64,        /**< windows without a loss until the round trip doesn't hold growth back any more */
+	TP_WINDOW_LOST = 2,         /**< what each packet that is known to be lost takes */
 	TP_READ_CHUNK_PACKETS = 32, /**< response packets that one READ request asks for; a power of two */
+	TP_SACK_SPAN = 256,         /**< PSNs beyond a gap that can be told apart: TP_WINDOW_MAX */
+	TP_SACK_OFFERS = 3,         /**< offers of selective repeat that a peer gets before it counts as foreign */
+	TP_BOARDS = 256,            /**< of each kind that a transport lends to QPs that have lost something */
+	TP_HELD_MAX = 2048,         /**< packets that a transport holds beyond gaps, of all QPs */
 	TP_ACKREQ_PACKETS = 32,     /**< AckReq on every so many packets inside a message; a power of two */
+	TP_ACKREQ_LOSSY = 4,        /**< the same while a loss is remembered: the window is small */
 	TP_QP_BUDGET = 32,          /**< packets or WQEs of a QP in one turn */
 	TP_TURN_BUDGET = 128,       /**< packets or WQEs of all QPs in one turn */
 	TP_TURN_QPS = 128,          /**< QPs looked at in one turn */
@@ -60,6 +67,7 @@ enum {
 	TP_PROBE_PACKET_NS = 1000,  /**< and this later for each packet on the way: 4 KiB at 32 Gb/s */
 	TP_PROBE_SHIFT_MAX = 8,     /**< probes that were no use make the next ones later, up to 2 to the power of this */
 	TP_RTT_EVERY_NS = 10000,    /**< between round trips that are measured, without congestion control */
+	TP_RTT_MIN_NS = 1000000000, /**< for how long, twice at most, the shortest round trip is remembered */
 	TP_RTT_MAX_NS = 500000000,  /**< longer round trips count as this */
 	TP_TIMEOUT_UNIT_NS = 4096,  /**< local ACK timeout: this times 2^timeout (9.7.6.1.3) */
 	TP_BACKOFF_MAX = 2,         /**< log2 of how many times longer timeouts in a row become, */
@@ -115,6 +123,7 @@ enum tp_rmsg { TP_RMSG_NONE = 0, TP_RMSG_SEND, TP_RMSG_WRITE, TP_RMSG_DROP /**< 
 enum tp_reply {
 	TP_REPLY_NONE = 0,
 	TP_REPLY_ACK,      /**< everything before epsn */
+	TP_REPLY_SACK,     /**< the same, and what is held beyond */
 	TP_REPLY_DUP_ACK,  /**< everything up to reply_psn: a READ beyond it may have lost its response */
 	TP_REPLY_NAK_SEQ,
 	TP_REPLY_RNR,
@@ -135,6 +144,9 @@ enum tp_probe {
 enum tp_timer { TP_TIMER_QP = 0, TP_TIMER_PACE /**< struct cc */ };
 
 struct cc;
+struct tp_board;
+struct tp_ahead;
+struct tp_held;
 
 /** The receive WQE in use. */
 struct tp_rwqe {
@@ -234,12 +246,16 @@ struct qp {
 	uint32_t psn_recover;       /**< before this is acknowledged a loss doesn't shrink the window again */
 	uint16_t window;            /**< packets that may be on their way: the smaller of the next and cc's */
 	uint16_t loss_window;       /**< what losses leave */
+	uint8_t lossy;              /**< windows for which a loss is remembered */
+	uint8_t ackreq_mask;        /**< of PSNs: those that have it all set have AckReq */
 	uint16_t max_inline;
 	uint8_t max_send_sge;
 	uint8_t max_rd, rd_out;     /**< READ and atomic requests allowed, on their way */
 	uint8_t retry_cnt, retry_left, rnr_retry, rnr_left, timeout;
 	bool rnr_wait;              /**< the timer is the peer's RNR timer; nothing is sent */
 	bool restarted;             /**< went back for a lost response; not again before there is progress */
+	bool sack_peer;             /**< the peer has sent a SACK */
+	uint8_t sack_offers;        /**< that may still be made */
 	bool blocked;               /**< what comes next must wait for the peer, or for its time */
 	bool rtt_timing;            /**< the round trip of rtt_psn is being measured; it was sent once (Karn) */
 	uint8_t probe, probes;      /**< enum tp_probe; early retransmissions since there was progress */
@@ -247,6 +263,9 @@ struct qp {
 	uint32_t rtt_psn;
 	uint32_t rtt_una;           /**< psn_una at the last measurement */
 	uint32_t srtt_ns, rttvar_ns; /**< as in RFC 6298 */
+	uint32_t rtt_min_ns;        /**< without queues, as far as is known: the shortest of this period and of the last */
+	uint32_t rtt_low_ns;        /**< the shortest of this period */
+	uint64_t rtt_low_until_ns;  /**< when the period ends */
 	uint32_t rto_ns;            /**< early retransmission after this; 0: nothing measured yet */
 	uint64_t rtt_sent_ns;
 	uint64_t rtt_next_ns;       /**< no measurement begins before */
@@ -254,6 +273,7 @@ struct qp {
 				      *  fire earlier */
 	uint64_t giveup_ns;         /**< ACK timeout, while deadline_ns is an early retransmission */
 	struct wheel_entry timer;
+	struct tp_board *board;     /**< what the peer holds beyond a gap; NULL: nothing was lost */
 	struct cc *cc;              /**< congestion control, or NULL */
 	uint64_t cnp_next_ns;       /**< no CNP before */
 
@@ -263,6 +283,7 @@ struct qp {
 	uint32_t xrcd;
 	uint32_t epsn, msn;
 	uint8_t rmsg, reply, reply_syndrome, told; /**< enum tp_rmsg, tp_reply, AETH, tp_told */
+	bool sack_on;               /**< the peer understands SACKs */
 	uint8_t min_rnr_timer;
 	uint8_t res_max, res_head;  /**< res[]: size; next to overwrite, which is the oldest */
 	uint32_t reply_psn;
@@ -272,6 +293,7 @@ struct qp {
 	uint32_t r_rkey;
 	uint64_t r_va;              /**< WRITE: where the next byte goes */
 	uint64_t res_pending;       /**< bit per res[]: response to be sent */
+	struct tp_ahead *ahead;     /**< packets held beyond a gap, or NULL */
 	struct tp_res *res;
 	struct tp_rwqe rwqe;
 
@@ -314,6 +336,12 @@ struct transport {
 	uint32_t nb_sge_blocks;
 	struct ring_sge *sge_blocks[TP_SGE_BLOCKS]; /**< of UROCE_MAX_SGE each */
 	struct ring_sge *sge_block_mem;
+	/* Lent to QPs that have lost something; selective.h. */
+	uint32_t nb_boards, nb_aheads, nb_held_free;
+	struct tp_board *boards[TP_BOARDS], *board_mem;
+	struct tp_ahead *aheads[TP_BOARDS], *ahead_mem;
+	uint16_t held_free[TP_HELD_MAX];
+	struct tp_held *held_mem;
 	struct tp_txvec loop;
 	struct tp_txvec tx[];
 };
@@ -374,6 +402,8 @@ void requester_sent(struct transport *tp, struct qp *qp, const struct tp_swqe *w
 void requester_rewind(struct transport *tp, struct qp *qp);
 /** Send the oldest packet that is not acknowledged again, and ask for an answer. */
 void requester_probe(struct transport *tp, struct qp *qp);
+/** Send the packet of @p psn, which is in WQE @p counter, again. @return 1 if sent; 0: not now, or the WQE is bad. */
+uint32_t requester_send_again(struct transport *tp, struct qp *qp, uint32_t counter, uint32_t psn);
 /** SQD: give back the WQEs that haven't been started. */
 void requester_unfetch(struct qp *qp);
 /** Nothing in flight: return a borrowed window. */
@@ -391,6 +421,16 @@ completer_untime(struct qp *qp)
 	qp->rtt_timing = false;
 	qp->rtt_next_ns = 0;
 }
+/** Everything up to @p psn has arrived. @return false: a READ or atomic before it lacks its response. */
+bool completer_acknowledge(struct transport *tp, struct qp *qp, uint32_t psn);
+/** A response was lost: ask again. */
+void completer_restart(struct transport *tp, struct qp *qp);
+/** @p n packets that are known one by one were lost. */
+void completer_lost(struct transport *tp, struct qp *qp, uint32_t n);
+/** The peer is there and things arrive, though psn_una stays: the timer starts anew. */
+void completer_alive(struct transport *tp, struct qp *qp);
+/** The packet of rtt_psn has arrived. */
+void completer_rtt(struct transport *tp, struct qp *qp);
 /** What limits the window has changed. */
 void completer_window(struct qp *qp);
 /** The timer of a QP. */
@@ -449,6 +489,8 @@ res_last_psn(const struct qp *qp, const struct tp_res *r)
 }
 
 /* ---- responder.c, reply.c, uc.c ---- */
+/** Execute the request with the expected PSN. */
+void responder_execute(struct transport *tp, struct qp *qp, const struct wire_pkt *p);
 /** A request packet, admitted, of an RC QP. */
 void responder_rx(struct transport *tp, struct qp *qp, const struct wire_pkt *p);
 /** Send responses and the reply. @return packets sent. */

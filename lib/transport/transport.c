@@ -3,7 +3,7 @@
  * A transport's turn: packets in and to the QP they are for, timers, replies, requesters, completion events.
  */
 #include "cc.h"
-#include "tp_internal.h"
+#include "selective.h"
 
 struct transport *
 transport_create(const struct transport_config *c)
@@ -21,7 +21,8 @@ transport_create(const struct transport_config *c)
 	/* Pages of what is never lent are never touched, so they cost address space only. */
 	tp->window_mem = calloc(TP_WINDOWS * TP_INFLIGHT_MAX, sizeof(*tp->window_mem));
 	tp->sge_block_mem = calloc(TP_SGE_BLOCKS * UROCE_MAX_SGE, sizeof(*tp->sge_block_mem));
-	if (tp->window_mem == NULL || tp->sge_block_mem == NULL) {
+	if (tp->window_mem == NULL || tp->sge_block_mem == NULL || selective_create(tp) != 0) {
+		selective_destroy(tp);
 		free(tp->window_mem);
 		free(tp->sge_block_mem);
 		free(tp);
@@ -57,6 +58,7 @@ transport_destroy(struct transport *tp)
 		rte_pktmbuf_free_bulk(tp->tx[i].pkts, tp->tx[i].n);
 	rte_pktmbuf_free_bulk(tp->loop.pkts, tp->loop.n);
 	rte_pktmbuf_free_bulk(tp->mbufs, tp->nb_mbufs);
+	selective_destroy(tp);
 	free(tp->window_mem);
 	free(tp->sge_block_mem);
 	free(tp);
@@ -234,6 +236,19 @@ rx_cnp(struct transport *tp, struct qp *qp, uint16_t port, const struct wire_pkt
 	cc_cnp_rx(tp, qp);
 }
 
+/* As of the QP's own service, but no request or response (selective.h). */
+static void
+rx_sack(struct transport *tp, struct qp *qp, uint16_t port, const struct wire_pkt *p)
+{
+	if (!pkey_match(p->bth.pkey, qp->pkey) || port != qp->port || !address_match(qp, p)) {
+		tp->counters.rx_sack_ignored++;
+		return;
+	}
+	if (p->ecn == CC_TCLASS_CE)
+		cc_marked_rx(tp, qp);
+	selective_sack_rx(tp, qp, p);
+}
+
 /* Checks that need nothing but the QP; then to requester or responder. */
 static void
 rx_to_qp(struct transport *tp, struct qp *qp, uint16_t port, const struct wire_pkt *p)
@@ -243,6 +258,8 @@ rx_to_qp(struct transport *tp, struct qp *qp, uint16_t port, const struct wire_p
 	if (unlikely(WIRE_OPCODE_SERVICE(p->bth.opcode) != qp->prefix)) {
 		if (p->op->flags & WIRE_F_CNP)
 			rx_cnp(tp, qp, port, p);
+		else if (p->op->flags & WIRE_F_SACK)
+			rx_sack(tp, qp, port, p);
 		else
 			tp->counters.rx_wrong_service++;
 		return;

@@ -74,7 +74,8 @@ enum tp_vendor_err {
 	X(rx_ghost_ack) X(rx_bad_response) X(rx_response_ignored) X(rx_duplicate_dropped) X(rx_nak_ignored) \
 	X(rx_mads) X(rx_mad_length) X(rx_mcast) X(rx_mcast_no_group) X(mcast_loop_dropped) \
 	X(rx_cnp) X(np_ecn_marked_roce_packets) X(np_cnp_sent) X(rp_cnp_handled) X(rp_cnp_ignored) \
-	X(tail_loss_probes) X(rx_handoff) X(rx_handoff_dropped) \
+	X(tail_loss_probes) X(sack_offers_sent) X(sack_offers_received) X(sacks_sent) X(sacks_received) \
+	X(rx_held) X(rx_not_held) X(rx_sack_ignored) X(rx_handoff) X(rx_handoff_dropped) \
 	X(rx_write_requests) X(rx_read_requests) X(rx_atomic_requests) X(rx_send_requests) \
 	X(out_of_sequence) X(duplicate_request) X(packet_seq_err) X(implied_nak_seq_err) \
 	X(local_ack_timeout_err) X(rnr_nak_sent) X(rnr_nak_received) X(rnr_nak_retry_err) X(retry_exceeded_err) \
@@ -166,6 +167,7 @@ struct tp_port_config {
 	enum tp_cc cc; /**< packets of QPs that it controls are sent as ECT(0) */
 	uint32_t mbps; /**< speed; 0: unknown */
 	uint16_t pkeys[UROCE_MAX_PKEYS]; /**< the P_Key table; 0: unused; all 0: WIRE_PKEY_DEFAULT alone */
+	bool go_back_n; /**< no selective repeat: what goes beyond the standard is neither offered nor understood */
 };
 
 /* ---- The GSI: QP 1, which has no struct qp. What comes for it is handed out, what goes out is only built here ---- */

@@ -90,4 +90,6 @@ const struct wire_opcode wire_opcodes[256] = {
 		SEND | ONLY | WIRE_F_RQ | WIRE_F_DETH | WIRE_F_IMM),
 	/* Its 16 reserved bytes count as payload (A17.9.3). */
 	ROW(WIRE_OPCODE_CNP, "CNP", WIRE_F_CNP | WIRE_F_PAYLOAD),
+	/* What is in it beyond that is lib/transport's. */
+	ROW(WIRE_OPCODE_SACK, "Selective Acknowledge", WIRE_F_SACK | WIRE_F_AETH | WIRE_F_PAYLOAD),
 };

@@ -92,6 +92,8 @@ enum wire_op {
 	WIRE_OP_ATOMIC_WRITE = 0x1d,
 };
 #define WIRE_OPCODE_CNP 0x81
+/* Of the opcodes that 9.2 leaves to manufacturers: only between uroce endpoints (lib/transport/selective.h). */
+#define WIRE_OPCODE_SACK 0xc0
 #define WIRE_OPCODE_SERVICE(opcode) ((opcode) & 0xe0)
 #define WIRE_OPCODE_OP(opcode) ((opcode) & 0x1f)
 
@@ -118,6 +120,7 @@ enum {
 	WIRE_F_XRCETH = 1 << 18,
 	WIRE_F_FETH = 1 << 19,
 	WIRE_F_CNP = 1 << 20,
+	WIRE_F_SACK = 1 << 22,    /**< selective acknowledgement */
 	WIRE_F_RQ = 1 << 21,      /**< takes a receive WQE (at the first packet of a SEND, at the last of WRITE_IMM) */
 };
 struct wire_opcode {

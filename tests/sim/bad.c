@@ -19,7 +19,8 @@ counter(const struct tp_counters *c, size_t offset)
 /* ---- At QPs of good programs: dropped, counted, no harm done ---- */
 
 enum bad_kind {
-	BAD_ADDRESS, BAD_PKEY, BAD_SERVICE, BAD_ICRC, BAD_QPN, BAD_TVER, BAD_QKEY, BAD_GHOST, BAD_OPCODE,
+	BAD_ADDRESS, BAD_PKEY, BAD_SERVICE, BAD_ICRC, BAD_QPN, BAD_TVER, BAD_QKEY, BAD_GHOST, BAD_OPCODE, BAD_SACK,
+	BAD_SACK_GHOST, BAD_OFFER,
 	BAD_KINDS,
 };
 
@@ -30,7 +31,8 @@ static const struct {
 #define K(kind, name) [BAD_##kind] = { #name, OFFSET(name) }
 	K(ADDRESS, rx_bad_address), K(PKEY, rx_bad_pkey), K(SERVICE, rx_wrong_service), K(ICRC, rx_icrc_encapsulated),
 	K(QPN, rx_unknown_qp), K(TVER, rx_bad_tver), K(QKEY, rx_bad_qkey), K(GHOST, rx_ghost_ack),
-	K(OPCODE, rx_bad_opcode),
+	K(OPCODE, rx_bad_opcode), K(SACK, rx_sack_ignored), K(SACK_GHOST, rx_ghost_ack),
+	K(OFFER, duplicate_request),
 #undef K
 };
 
@@ -93,6 +95,27 @@ make_bad(struct rng *r, const struct sim_qp *q, enum bad_kind kind, struct forge
 					      (uint8_t)rng_between(r, WIRE_NAK_PSN_SEQ, WIRE_NAK_REM_OP);
 		wire_put_aeth(f->hdr + WIRE_BTH_BYTES, syndrome, 0);
 		return service == WIRE_RC && sends(q);
+	case BAD_SACK:
+		/* Somebody else's packet of that opcode. */
+		forged_sack(r, f);
+		f->data[rng_below(r, 4)] ^= (uint8_t)rng_between(r, 1, 255);
+		return true;
+	case BAD_SACK_GHOST:
+		/* The last bit stands for what was never sent. */
+		forged_sack(r, f);
+		f->bth.psn = (a.sq_psn - (uint32_t)rng_between(r, 1, 256)) & WIRE_PSN_MASK;
+		f->data[4 + 3 * 8] |= 0x80;
+		return service == WIRE_RC && sends(q) && (q->ep->w->cfg.go_back_n >> q->ep->id & 1) == 0;
+	case BAD_OFFER:
+		/* Of a connection before this one: a duplicate like others. */
+		a = q->attr;
+		a.dest_qp_num = q->peer->qpn;
+		if (rng_one_in(r, 2))
+			a.dest_qp_num ^= 1;
+		else
+			a.rq_psn ^= 1;
+		forged_offer(f, q->qp, &a);
+		return service == WIRE_RC && receives(q);
 	default:
 		f->bth.opcode = service | 0x1f;
 		return true;

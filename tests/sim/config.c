@@ -5,7 +5,7 @@
 
 #include "sim.h"
 
-enum { STREAM_CONFIG = 1, STREAM_CC = 32 };
+enum { STREAM_CONFIG = 1, STREAM_CC = 32, STREAM_SELECTIVE = 33 };
 
 const char *
 fault_name(unsigned int bit)
@@ -56,6 +56,7 @@ void
 config_from_seed(struct sim_config *c, uint64_t seed, const struct sim_override *o)
 {
 	struct rng r = rng_stream(seed, STREAM_CONFIG), cc = rng_stream(seed, STREAM_CC);
+	struct rng selective = rng_stream(seed, STREAM_SELECTIVE);
 	unsigned int i, at;
 	uint64_t lost, down_one_in;
 
@@ -63,6 +64,9 @@ config_from_seed(struct sim_config *c, uint64_t seed, const struct sim_override 
 	c->seed = seed;
 	if (rng_one_in(&cc, 3))
 		c->cc = (enum tp_cc)rng_between(&cc, TP_CC_NONE + 1, TP_CC_ALGORITHMS - 1);
+	/* Each endpoint on its own; half of the seeds have all of them speak it. */
+	if (rng_one_in(&selective, 2))
+		c->go_back_n = (uint32_t)rng_below(&selective, 1u << SIM_MAX_EPS);
 	for (i = 0; i < SIM_NB_FAULTS; i++)
 		if (rng_one_in(&r, fault_one_in[i]))
 			c->faults |= UINT64_C(1) << i;
@@ -134,6 +138,8 @@ config_print(const struct sim_config *c, FILE *f)
 			fprintf(f, " %s", fault_name(i));
 	fprintf(f, "%s\n  %u endpoints, messages to %u bytes, MTU to %u, %u Gb/s, delay %" PRIu64 " ns\n",
 		c->faults == 0 ? " none" : "", c->nb_eps, c->max_len, 128u << c->max_mtu, c->gbps, c->delay_ns);
+	if (c->go_back_n != 0)
+		fprintf(f, "  without selective repeat: endpoints 0x%x\n", c->go_back_n);
 	if (c->cc != TP_CC_NONE)
 		fprintf(f, "  congestion control: %s\n", tp_cc_name(c->cc));
 	if (c->faults & SIM_F_LINK)

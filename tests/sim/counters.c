@@ -76,7 +76,8 @@ check_counters(struct sim_world *w)
 	};
 	static const struct must_be_zero nothing_lost[] = { Z(local_ack_timeout_err), Z(retry_exceeded_err) };
 	static const struct must_be_zero same_peer[] = { Z(rx_bad_address) };
-	static const struct must_be_zero in_order[] = { Z(packet_seq_err), Z(implied_nak_seq_err), Z(rx_ghost_ack) };
+	static const struct must_be_zero in_order[] = { Z(packet_seq_err), Z(implied_nak_seq_err), Z(rx_ghost_ack),
+						       Z(sack_offers_sent), Z(sacks_sent), Z(rx_held) };
 	/* What early retransmissions raise. */
 	static const struct must_be_zero once[] = { Z(duplicate_request) };
 	static const struct must_be_zero alive[] = {

@@ -367,6 +367,41 @@ way_back(const struct tp_path *path)
 }
 
 void
+forged_sack(struct rng *r, struct forged *f)
+{
+	enum { MAGIC = 0x75726331 };
+
+	f->bth.opcode = WIRE_OPCODE_SACK;
+	f->payload_bytes = f->data_bytes = FORGED_DATA;
+	memset(f->data, 0, sizeof(f->data));
+	wire_put32(f->data, MAGIC);
+	wire_put_aeth(f->hdr + WIRE_BTH_BYTES, WIRE_AETH_ACK | WIRE_AETH_CREDITS_INVALID, 0);
+	/* A few PSNs, or any. */
+	if (rng_one_in(r, 2))
+		f->data[11] = (uint8_t)rng_next(r);
+	else
+		fill(r, f->data + 4, FORGED_DATA - 4);
+}
+
+void
+forged_offer(struct forged *f, const struct qp *qp, const struct uroce_qp_attr *a)
+{
+	enum { MAGIC = 0x757263, BEHIND = 1 << 22 };
+	uint8_t *reth = f->hdr + WIRE_BTH_BYTES;
+	struct uroce_qp_attr now;
+
+	qp_query(qp, &now);
+	f->bth.opcode = WIRE_RC | WIRE_OP_WRITE_ONLY;
+	f->bth.psn = (now.rq_psn - BEHIND) & WIRE_PSN_MASK;
+	f->payload_bytes = 0;
+	wire_put24(reth, MAGIC);
+	wire_put24(reth + 3, a->dest_qp_num);
+	wire_put24(reth + 6, a->rq_psn);
+	wire_put24(reth + 9, a->sq_psn);
+	wire_put32(reth + 12, 0);
+}
+
+void
 forged_deliver(struct sim_world *w, struct transport *tp, const struct forged *f)
 {
 	uint32_t hdr = wire_opcodes[f->bth.opcode].hdr_bytes, pad = -f->payload_bytes & 3;
@@ -387,6 +422,7 @@ forged_deliver(struct sim_world *w, struct transport *tp, const struct forged *f
 	wire_put_bth(bth, &b);
 	memcpy(bth + WIRE_BTH_BYTES, f->hdr + WIRE_BTH_BYTES, hdr - WIRE_BTH_BYTES);
 	memcpy(bth + hdr, sim_pattern + f->bth.psn % (SIM_PATTERN_BYTES / 2), f->payload_bytes + pad);
+	memcpy(bth + hdr, f->data, f->data_bytes);
 	l4 = (uint16_t)(hdr + f->payload_bytes + pad + WIRE_ICRC_BYTES);
 	wire_tmpl_write(&t, p, l4, 0);
 	wire_tmpl_seal(&t, p, l4);
@@ -464,6 +500,26 @@ check_trace(struct sim_world *w, const struct victim *v, const struct forged *f,
 			f->bth.opcode, f->bth.psn, f->payload_bytes, v->type, qp_state_name(qp_state(v->qp)));
 }
 
+/* Mostly one that is believed, so that what is behind it gets held. */
+static void
+random_sack(const struct victim *v, struct forged *f)
+{
+	struct rng *r = &hostile.rng;
+
+	if (rng_one_in(r, 2)) {
+		forged_offer(f, v->qp, &v->attr);
+		if (rng_one_in(r, 4))
+			f->hdr[WIRE_BTH_BYTES + rng_below(r, WIRE_RETH_BYTES)] ^= 0x20;
+		return;
+	}
+	f->bth.psn = random_psn(v, true);
+	forged_sack(r, f);
+	if (rng_one_in(r, 4))
+		fill(r, f->data, f->data_bytes);
+	if (rng_one_in(r, 8))
+		f->payload_bytes = f->data_bytes + 4;
+}
+
 static void
 random_packet(struct sim_world *w, struct victim *v)
 {
@@ -490,6 +546,8 @@ random_packet(struct sim_world *w, struct victim *v)
 	if ((op->flags & WIRE_F_PAYLOAD) || rng_one_in(r, 16))
 		f.payload_bytes = rng_one_in(r, 2) ? HOSTILE_MTU : (uint32_t)rng_below(r, 2 * HOSTILE_MTU);
 	random_headers(v, op, &f);
+	if (v->type == UROCE_QPT_RC && rng_one_in(r, 8))
+		random_sack(v, &f);
 	old = *transport_counters(v->tp);
 	qp_query(v->qp, &before);
 	forged_deliver(w, v->tp, &f);

@@ -25,6 +25,7 @@ enum {
 	HOSTILE_MTU = 256,
 	HOSTILE_RD = 4,
 	HOSTILE_WINDOWS = 2,
+	FORGED_DATA = 36,
 };
 #define HOSTILE_QKEY 0x22222222u
 
@@ -63,9 +64,15 @@ struct forged {
 	struct wire_bth bth;
 	uint8_t hdr[WIRE_BTH_BYTES + 64]; /**< extended headers where they belong behind the BTH */
 	uint32_t payload_bytes;
+	uint8_t data[FORGED_DATA]; /**< the payload begins with these */
+	uint32_t data_bytes;
 	bool bad_icrc;
 };
 
+/** Make it a SACK that is well formed; PSNs are the caller's. */
+void forged_sack(struct rng *r, struct forged *f);
+/** Make it an offer of selective repeat to @p qp, from where @p a says. */
+void forged_offer(struct forged *f, const struct qp *qp, const struct uroce_qp_attr *a);
 /** Give a packet to the transport @p tp at once. */
 void forged_deliver(struct sim_world *w, struct transport *tp, const struct forged *f);
 /** The way that the peer's packets take to us: @p path turned around. */

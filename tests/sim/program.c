@@ -52,6 +52,7 @@ program_init(struct sim_world *w, struct sim_qp *q)
 	memset(q->events, 0, sizeof(q->events));
 	q->most_messages = 0;
 	q->nak_seen = false;
+	q->nb_offers = 0;
 	q->rnr_until = 0;
 	q->rnr_count = 0;
 	q->sq_base = q->sq.counter;

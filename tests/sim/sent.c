@@ -97,6 +97,43 @@ check_request(struct sim_world *w, const struct sim_qp *q, const struct wire_pkt
 		sim_fail(w, "QP %u: sends PSN %u though its SQ is drained", q->id, p->bth.psn);
 }
 
+/* An offer of selective repeat: a WRITE of no bytes, not of this connection's PSNs. */
+static void
+check_offer(struct sim_world *w, struct sim_qp *q, const struct wire_pkt *p)
+{
+	enum { OFFERS = 3, MAGIC = 0x757263 };
+
+	if (p->bth.opcode != (WIRE_RC | WIRE_OP_WRITE_ONLY) || wire_get32(p->bthp + p->op->off_reth + 12) != 0 ||
+	    wire_get24(p->bthp + p->op->off_reth) != MAGIC)
+		return;
+	if (w->cfg.go_back_n >> q->ep->id & 1)
+		sim_fail(w, "QP %u: offers selective repeat, but is to go back N", q->id);
+	if (++q->nb_offers > OFFERS)
+		sim_fail(w, "QP %u: offers selective repeat too often", q->id);
+	if (wire_psn_diff(p->bth.psn, q->attr.sq_psn) >= 0)
+		sim_fail(w, "QP %u: offers selective repeat with a PSN of its own", q->id);
+}
+
+/* Who doesn't speak selective repeat never does, and nobody claims to have what was never sent. */
+static void
+check_sack(struct sim_world *w, struct sim_qp *q, uint32_t from, const struct wire_pkt *p)
+{
+	enum { BITS = 256 };
+
+	if (w->cfg.go_back_n >> from & 1) {
+		sim_fail(w, "endpoint %u sends %s, but is to go back N", from, p->op->name);
+	} else if (w->cfg.go_back_n >> q->ep->id & 1) {
+		sim_fail(w, "endpoint %u sends a SACK to one that never offered it", from);
+	} else if (wire_psn_diff(p->bth.psn, q->attr.sq_psn) >= -1 && wire_psn_diff(p->bth.psn, q->psn_next) < 0) {
+		check_msn(w, q, p, true);
+		for (uint32_t i = 0; i < BITS; i++)
+			if ((p->payload[11 - i / 8 % 8 + i / 64 * 8] >> i % 8 & 1) &&
+			    (i == 0 || wire_psn_diff(wire_psn_add(p->bth.psn, 1 + i), q->psn_next) >= 0))
+				sim_fail(w, "QP %u: has PSN %u, which was never sent or isn't behind a gap", q->peer->id,
+					 wire_psn_add(p->bth.psn, 1 + i));
+	}
+}
+
 /* ---- Time: when q sends again what it has sent before ---- */
 
 /* A network on which an early retransmission comes long before the ACK timeout. */
@@ -281,12 +318,15 @@ sent_check(struct sim_world *w, uint32_t from, uint32_t to, struct rte_mbuf *m)
 	if (q == NULL || q->params.type == UROCE_QPT_UD || q->peer->ep->id != from)
 		return;
 	check_congestion(w, q->peer, &p, m);
+	if ((p.op->flags & WIRE_F_SACK) && q->params.type == UROCE_QPT_RC)
+		check_sack(w, q, from, &p);
 	if (WIRE_OPCODE_SERVICE(p.bth.opcode) != WIRE_RC || q->params.type != UROCE_QPT_RC || q->peer->qp == NULL)
 		return;
 	if (p.op->flags & WIRE_F_RESPONSE) {
 		check_answer(w, q, &p);
 	} else {
 		check_request(w, q->peer, &p);
+		check_offer(w, q->peer, &p);
 		note_request(w, q->peer, &p);
 	}
 }
@@ -314,7 +354,10 @@ sent_arrives(struct sim_world *w, uint32_t to, struct rte_mbuf *m)
 		q->cnp_ns = w->now_ns;
 		q->paced_bytes = 0;
 	}
-	if ((p.op->flags & WIRE_F_RESPONSE) == 0 || q->sent_round != q->round + 1 ||
+	/* Whether or not it moves the oldest, it says that things arrive. */
+	if ((p.op->flags & WIRE_F_SACK) && q->sent_round == q->round + 1)
+		q->progress_ns = w->now_ns;
+	if ((p.op->flags & (WIRE_F_RESPONSE | WIRE_F_SACK)) == 0 || q->sent_round != q->round + 1 ||
 	    wire_psn_diff(p.bth.psn, q->acked) < 0 || wire_psn_diff(p.bth.psn, q->sent_next) > 0)
 		return;
 	/* A NAK says that what is before it has come. */

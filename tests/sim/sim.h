@@ -107,6 +107,7 @@ struct sim_config {
 	uint32_t port_gbps;          /**< of the switch's ports to hosts, with a queue each */
 	uint32_t queue_bytes, mark_bytes;
 	enum tp_cc cc;               /**< of all endpoints */
+	uint32_t go_back_n;          /**< bit per endpoint: speaks no selective repeat */
 	bool harsh;                  /**< retries may run out though the peer lives */
 	bool reorder_once;           /**< what is sent again isn't overtaken again, nor are NAKs */
 	bool ordered;                /**< the network keeps packets in order and delivers them at most once */
@@ -282,6 +283,7 @@ struct sim_qp {
 	uint32_t nb_posted, nb_retired;
 	uint32_t psn_next;           /**< RC: of the next operation */
 	uint32_t most_messages;      /**< RC: that the peer can count in what was posted */
+	uint32_t nb_offers;          /**< RC: of selective repeat, that it has made */
 	bool nak_seen;               /**< RC: the peer has asked for nak_psn */
 	uint32_t nak_psn;
 	uint32_t rnr_psn;            /**< RC: not to be sent again before rnr_until */

@@ -353,7 +353,8 @@ ep_create(struct sim_world *w, uint32_t id)
 	ep->ahs = ah_table_create(AH_TABLE_SIZE, NULL);
 	if (ep->mrs == NULL || ep->qps == NULL || ep->ahs == NULL)
 		return false;
-	tc.ports[0] = (struct tp_port_config){ .cc = w->cfg.cc, .mbps = w->cfg.gbps * 1000 };
+	tc.ports[0] = (struct tp_port_config){ .cc = w->cfg.cc, .mbps = w->cfg.gbps * 1000,
+					       .go_back_n = w->cfg.go_back_n >> id & 1 };
 	tc.mrs = ep->mrs;
 	tc.ahs = ep->ahs;
 	tc.qps = ep->qps;
