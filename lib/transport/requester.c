@@ -559,7 +559,7 @@ requester_send_again(struct transport *tp, struct qp *qp, uint32_t counter, uint
 	struct tp_swqe *w = qp_inflight(qp, counter);
 	uint32_t sq_cur = qp->sq_cur, psn_cur = qp->psn_cur, n = 0;
 	uint16_t window = qp->window;
-	uint8_t rd_out = qp->rd_out;
+	uint8_t reads = qp->rd_out;
 
 	/* Always inside the window: it was sent before. A packet asks for an answer as if it filled it. */
 	qp->window = (uint16_t)(tp_req_ops[w->opcode].kind == TP_REQ_DATA ? wire_psn_diff(psn, qp->psn_una) + 1 :
@@ -569,10 +569,10 @@ requester_send_again(struct transport *tp, struct qp *qp, uint32_t counter, uint
 	qp->psn_cur = psn;
 	if (w->status == 0)
 		n = unlikely(qp->cc != NULL) ? send_paced(tp, qp, w) : send_one(tp, qp, w);
-	qp->window = window;
-	qp->sq_cur = sq_cur;
 	qp->psn_cur = psn_cur;
-	qp->rd_out = rd_out;
+	qp->sq_cur = sq_cur;
+	qp->rd_out = reads;
+	qp->window = window;
 	/* Its memory has gone: it fails when its turn comes. */
 	if (unlikely(w->status != 0))
 		requester_rewind(tp, qp);

@@ -244,7 +244,7 @@ rx_sack(struct transport *tp, struct qp *qp, uint16_t port, const struct wire_pk
 		tp->counters.rx_sack_ignored++;
 		return;
 	}
-	if (unlikely(p->ecn == CC_TCLASS_CE))
+	if (p->ecn == CC_TCLASS_CE)
 		cc_marked_rx(tp, qp);
 	selective_sack_rx(tp, qp, p);
 }

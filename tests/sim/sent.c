@@ -357,6 +357,9 @@ sent_arrives(struct sim_world *w, uint32_t to, struct rte_mbuf *m)
 		q->cnp_ns = w->now_ns;
 		q->paced_bytes = 0;
 	}
+	/* Whether or not it moves the oldest, it says that things arrive. */
+	if ((p.op->flags & WIRE_F_SACK) && q->sent_round == q->round + 1)
+		q->progress_ns = w->now_ns;
 	if ((p.op->flags & (WIRE_F_RESPONSE | WIRE_F_SACK)) == 0 || q->sent_round != q->round + 1 ||
 	    wire_psn_diff(p.bth.psn, q->acked) < 0 || wire_psn_diff(p.bth.psn, q->sent_next) > 0)
 		return;

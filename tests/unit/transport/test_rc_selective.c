@@ -1,0 +1,299 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Selective repeat between two uroce endpoints, and that nobody else notices it.
+ */
+#include "rig.h"
+#include "selective.h"
+
+enum { KIB = 1024, OFFER_PSN_AGE = SACK_OFFER_BEHIND };
+
+static void
+up(struct rig *r, struct loss *l)
+{
+	rig_up(r, NULL, NULL);
+	r->p->lose = l != NULL ? lose : NULL;
+	r->p->lose_arg = l;
+}
+
+/* One loss, so that the ends have found each other. */
+static void
+find_each_other(struct rig *r, struct loss *l)
+{
+	*l = (struct loss){ .from = 0, .opcode = WIRE_OP_WRITE_MIDDLE, .nth = 2, .count = 1 };
+	up(r, l);
+	rig_write(r, 1, 0, 8 * KIB);
+	pair_settle(r->p);
+	expect_cqe(&r->a->scq, 1, UROCE_WC_SUCCESS);
+	assert_true(r->b->qp->sack_on);
+	r->p->nb_log = 0;
+}
+
+static void
+nothing_is_sent_before_something_is_lost(void **state)
+{
+	struct rig r;
+
+	up(&r, NULL);
+	rig_write(&r, 1, 0, 64 * KIB);
+	rig_read(&r, 2, 0, 64 * KIB);
+	pair_settle(r.p);
+	expect_cqe(&r.a->scq, 1, UROCE_WC_SUCCESS);
+	expect_cqe(&r.a->scq, 2, UROCE_WC_SUCCESS);
+	assert_int_equal(counters(&r, 0)->sack_offers_sent, 0);
+	assert_int_equal(pair_count(r.p, 1, WIRE_OPCODE_SACK), 0);
+	rig_down(&r);
+}
+
+static void
+only_what_was_lost_is_sent_again(void **state)
+{
+	struct loss l;
+	struct rig r;
+
+	find_each_other(&r, &l);
+	l = (struct loss){ .from = 0, .opcode = WIRE_OP_WRITE_MIDDLE, .nth = 3, .count = 2 };
+	rig_write(&r, 2, 0, 30 * KIB);
+	pair_settle(r.p);
+	expect_cqe(&r.a->scq, 2, UROCE_WC_SUCCESS);
+	assert_memory_equal(r.abuf, r.bbuf, 30 * KIB);
+	assert_int_equal(pair_count(r.p, 0, -1), 30 + 2);
+	assert_int_equal(pair_count_syndrome(r.p, 1, WIRE_NAK_PSN_SEQ), 0);
+	assert_null(r.a->qp->board);
+	assert_null(r.b->qp->ahead);
+	assert_int_equal(r.p->h[1].tp->nb_held_free, TP_HELD_MAX);
+	rig_down(&r);
+}
+
+/* A PSN, the first times that it is sent. */
+static bool
+lose_psn_twice(struct pair *p, const struct note *n, void *arg)
+{
+	uint32_t *psn_and_times = arg;
+
+	if (n->from != 0 || n->bth.psn != psn_and_times[0] || psn_and_times[1] == 0)
+		return false;
+	psn_and_times[1]--;
+	return true;
+}
+
+static void
+lost_again_is_noticed_without_a_timer(void **state)
+{
+	uint32_t psn_and_times[2];
+	struct loss l;
+	struct rig r;
+
+	find_each_other(&r, &l);
+	/* What is sent behind it shows each time. */
+	psn_and_times[0] = wire_psn_add(r.a->qp->psn_una, 3);
+	psn_and_times[1] = 2;
+	r.p->lose = lose_psn_twice;
+	r.p->lose_arg = psn_and_times;
+	r.p->singly = true;
+	rig_write(&r, 2, 0, 100 * KIB);
+	pair_settle(r.p);
+	expect_cqe(&r.a->scq, 2, UROCE_WC_SUCCESS);
+	assert_memory_equal(r.abuf, r.bbuf, 100 * KIB);
+	assert_int_equal(counters(&r, 0)->tail_loss_probes, 0);
+	rig_down(&r);
+}
+
+static bool
+lose_every_sack(struct pair *p, const struct note *n, void *arg)
+{
+	struct loss *l = arg;
+
+	return n->bth.opcode == WIRE_OPCODE_SACK || lose(p, n, l);
+}
+
+static void
+without_sacks_the_timer_gets_on(void **state)
+{
+	struct loss l;
+	struct rig r;
+
+	find_each_other(&r, &l);
+	l = (struct loss){ .from = 0, .opcode = WIRE_OP_WRITE_MIDDLE, .nth = 3, .count = 1 };
+	r.p->lose = lose_every_sack;
+	rig_write(&r, 2, 0, 30 * KIB);
+	pair_advance(r.p, 4 * (4096 << PAIR_TIMEOUT));
+	expect_cqe(&r.a->scq, 2, UROCE_WC_SUCCESS);
+	assert_memory_equal(r.abuf, r.bbuf, 30 * KIB);
+	rig_down(&r);
+}
+
+static void
+receives_and_completions_stay_in_order(void **state)
+{
+	struct loss l;
+	struct rig r;
+
+	find_each_other(&r, &l);
+	for (uint32_t i = 0; i < 10; i++)
+		end_recv(r.b, 100 + i, SGE(r.bbuf + i * KIB, KIB, r.bmr), 1);
+	l = (struct loss){ .from = 0, .opcode = WIRE_OP_SEND_ONLY, .nth = 1, .count = 3 };
+	for (uint32_t i = 0; i < 10; i++)
+		rig_send(&r, 10 + i, i * KIB, KIB);
+	pair_settle(r.p);
+	for (uint32_t i = 0; i < 10; i++) {
+		expect_cqe(&r.a->scq, 10 + i, UROCE_WC_SUCCESS);
+		expect_cqe(&r.b->rcq, 100 + i, UROCE_WC_SUCCESS);
+	}
+	assert_memory_equal(r.abuf, r.bbuf, 10 * KIB);
+	assert_int_equal(counters(&r, 0)->packet_seq_err, 1);
+	rig_down(&r);
+}
+
+static void
+atomics_and_reads_beyond_a_gap_are_executed_once(void **state)
+{
+	struct loss l;
+	struct rig r;
+
+	find_each_other(&r, &l);
+	*(uint64_t *)r.bbuf = 40;
+	l = (struct loss){ .from = 0, .opcode = WIRE_OP_WRITE_ONLY, .nth = 0, .count = 1 };
+	rig_write(&r, 2, 8 * KIB, 64);
+	rig_fetch_add(&r, 3, 4096, 2);
+	rig_read(&r, 4, 16 * KIB, 8 * KIB);
+	rig_write(&r, 5, 32 * KIB, 64);
+	pair_settle(r.p);
+	for (uint32_t i = 2; i <= 5; i++)
+		expect_cqe(&r.a->scq, i, UROCE_WC_SUCCESS);
+	assert_int_equal(*(uint64_t *)r.bbuf, 42);
+	assert_int_equal(counters(&r, 1)->rx_atomic_requests, 1);
+	assert_int_equal(counters(&r, 1)->duplicate_request, 0);
+	rig_down(&r);
+}
+
+static void
+foreign_peer_sees_duplicates_of_nothing_three_times_at_most(void **state)
+{
+	struct loss l = { .from = 0, .opcode = WIRE_OP_WRITE_MIDDLE, .nth = 3, .count = 1 };
+	struct rig r;
+
+	up(&r, &l);
+	r.p->h[1].tp->c.ports[0].go_back_n = true;
+	for (uint32_t i = 0; i < 6; i++) {
+		l.seen = 0;
+		rig_write(&r, i, 0, 20 * KIB);
+		pair_settle(r.p);
+		expect_cqe(&r.a->scq, i, UROCE_WC_SUCCESS);
+	}
+	assert_int_equal(counters(&r, 0)->sack_offers_sent, TP_SACK_OFFERS);
+	assert_int_equal(pair_count(r.p, 0, WIRE_OP_WRITE_ONLY), TP_SACK_OFFERS);
+	assert_int_equal(pair_count(r.p, 1, WIRE_OPCODE_SACK), 0);
+	for (uint32_t i = 0; i < r.p->nb_log; i++) {
+		const struct note *n = &r.p->log[i];
+
+		if (n->from != 0 || n->bth.opcode != WIRE_OP_WRITE_ONLY)
+			continue;
+		assert_int_equal(n->reth_len, 0);
+		assert_int_equal(n->payload, 0);
+		/* Long before the connection's first PSN: a duplicate to anybody. */
+		assert_true(wire_psn_diff(n->bth.psn, 100) < -OFFER_PSN_AGE / 2);
+	}
+	rig_down(&r);
+}
+
+static void
+receiver_not_ready_in_the_midst_of_what_is_held(void **state)
+{
+	struct loss l;
+	struct rig r;
+
+	find_each_other(&r, &l);
+	end_recv(r.b, 100, SGE(r.bbuf, KIB, r.bmr), 1);
+	l = (struct loss){ .from = 0, .opcode = WIRE_OP_SEND_ONLY, .nth = 0, .count = 1 };
+	for (uint32_t i = 0; i < 3; i++)
+		rig_send(&r, 10 + i, i * KIB, KIB);
+	pair_settle(r.p);
+	expect_cqe(&r.a->scq, 10, UROCE_WC_SUCCESS);
+	expect_no_cqe(&r.a->scq);
+	end_recv(r.b, 101, SGE(r.bbuf + KIB, KIB, r.bmr), 1);
+	end_recv(r.b, 102, SGE(r.bbuf + 2 * KIB, KIB, r.bmr), 1);
+	pair_advance(r.p, PAIR_MS);
+	expect_cqe(&r.a->scq, 11, UROCE_WC_SUCCESS);
+	expect_cqe(&r.a->scq, 12, UROCE_WC_SUCCESS);
+	assert_memory_equal(r.abuf, r.bbuf, 3 * KIB);
+	rig_down(&r);
+}
+
+static void
+hostile_gaps_hold_a_bounded_part_and_give_it_back(void **state)
+{
+	struct wire_bth b = { .opcode = WIRE_OP_WRITE_MIDDLE, .migreq = true };
+	static const uint8_t payload[KIB];
+	struct loss l;
+	struct rig r;
+
+	find_each_other(&r, &l);
+	for (uint32_t i = 1; i < 2 * TP_SACK_SPAN; i++) {
+		b.psn = wire_psn_add(r.b->qp->epsn, i);
+		pair_inject(r.p, r.b, &b, payload, sizeof(payload));
+		pair_inject(r.p, r.b, &b, payload, sizeof(payload));
+	}
+	assert_int_equal(r.p->h[1].tp->nb_held_free, TP_HELD_MAX - (TP_SACK_SPAN - 1));
+	assert_true(counters(&r, 1)->rx_not_held >= TP_SACK_SPAN);
+	end_state(r.b, UROCE_QPS_ERR);
+	assert_int_equal(r.p->h[1].tp->nb_held_free, TP_HELD_MAX);
+	assert_int_equal(r.p->h[1].tp->nb_aheads, TP_BOARDS);
+	rig_down(&r);
+}
+
+static void
+sack_of_what_was_never_sent_is_a_ghost(void **state)
+{
+	uint8_t sack[WIRE_AETH_BYTES + SACK_PAYLOAD_BYTES] = { WIRE_AETH_CREDITS_INVALID };
+	struct wire_bth b = { .opcode = WIRE_OPCODE_SACK, .migreq = true };
+	struct loss l;
+	struct rig r;
+
+	find_each_other(&r, &l);
+	wire_put32(sack + WIRE_AETH_BYTES, SACK_MAGIC);
+	wire_put64(sack + WIRE_AETH_BYTES + 4, 2);
+	b.psn = wire_psn_add(r.a->qp->psn_una, WIRE_PSN_MASK);
+	pair_inject(r.p, r.a, &b, sack, sizeof(sack));
+	assert_int_equal(counters(&r, 0)->rx_ghost_ack, 1);
+	sack[WIRE_AETH_BYTES] ^= 1;
+	pair_inject(r.p, r.a, &b, sack, sizeof(sack));
+	assert_int_equal(counters(&r, 0)->rx_sack_ignored, 1);
+	assert_null(r.a->qp->board);
+	rig_down(&r);
+}
+
+static void
+reset_forgets_the_peer(void **state)
+{
+	struct loss l;
+	struct rig r;
+
+	find_each_other(&r, &l);
+	assert_int_equal(end_state(r.b, UROCE_QPS_RESET), 0);
+	assert_int_equal(end_state(r.a, UROCE_QPS_RESET), 0);
+	assert_false(r.b->qp->sack_on);
+	ends_connect(r.a, r.b, &(struct conn_opts){ .psn = 5000 });
+	assert_false(r.a->qp->sack_peer);
+	assert_int_equal(r.a->qp->sack_offers, TP_SACK_OFFERS);
+	rig_down(&r);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(nothing_is_sent_before_something_is_lost),
+		cmocka_unit_test(only_what_was_lost_is_sent_again),
+		cmocka_unit_test(lost_again_is_noticed_without_a_timer),
+		cmocka_unit_test(without_sacks_the_timer_gets_on),
+		cmocka_unit_test(receives_and_completions_stay_in_order),
+		cmocka_unit_test(atomics_and_reads_beyond_a_gap_are_executed_once),
+		cmocka_unit_test(foreign_peer_sees_duplicates_of_nothing_three_times_at_most),
+		cmocka_unit_test(receiver_not_ready_in_the_midst_of_what_is_held),
+		cmocka_unit_test(hostile_gaps_hold_a_bounded_part_and_give_it_back),
+		cmocka_unit_test(sack_of_what_was_never_sent_is_a_ghost),
+		cmocka_unit_test(reset_forgets_the_peer),
+	};
+
+	return cmocka_run_group_tests(tests, pair_group_setup, pair_group_teardown);
+}
