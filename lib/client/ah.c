@@ -109,8 +109,12 @@ map_ipv4(union ibv_gid *gid, const uint8_t *addr)
 static int
 find_sgid(struct ibv_context *context, uint8_t port, const union ibv_gid *gid)
 {
+	static const union ibv_gid none;
 	union ibv_gid mine;
 
+	/* As which unused entries read. */
+	if (!memcmp(gid, &none, sizeof(none)))
+		return -1;
 	for (int i = 0; i < UROCE_MAX_GIDS; i++)
 		if (!ibv_query_gid(context, port, i, &mine) && !memcmp(&mine, gid, sizeof(mine)))
 			return i;

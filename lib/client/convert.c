@@ -30,6 +30,9 @@
  */
 #define CONVERT_SPARE_FROM_BYTES (UINT64_C(64) << 10)
 
+/* Up to this size the calling thread does it, if it can: two wake-ups cost more than the work. Signals wait meanwhile. */
+#define CONVERT_HERE_BYTES (UINT64_C(1) << 20)
+
 /* A conversion that the thread is asked for. */
 struct convert_job {
 	const struct mem_file *file;
@@ -177,26 +180,59 @@ convert_chunk(const struct mem_file *f, uint64_t start, uint64_t bytes, uint64_t
 	return 0;
 }
 
+static int
+convert_chunks(const struct convert_job *j)
+{
+	uint64_t done = 0;
+	int err = 0;
+
+	while (done < j->bytes && !err) {
+		uint64_t n = j->bytes - done;
+
+		if (n > CONVERT_CHUNK_BYTES)
+			n = CONVERT_CHUNK_BYTES;
+		err = convert_chunk(j->file, j->start + done, n, j->offset + done, j->prot);
+		done += n;
+	}
+	return err;
+}
+
 static void *
 convert_thread(void *arg)
 {
 	for (;;) {
-		uint64_t done = 0;
-
 		while (sem_wait(&job_given))
 			;
-		job.err = 0;
-		while (done < job.bytes && !job.err) {
-			uint64_t n = job.bytes - done;
-
-			if (n > CONVERT_CHUNK_BYTES)
-				n = CONVERT_CHUNK_BYTES;
-			job.err = convert_chunk(job.file, job.start + done, n, job.offset + done, job.prot);
-			done += n;
-		}
+		job.err = convert_chunks(&job);
 		sem_post(&job_done);
 	}
 	return NULL;
+}
+
+/*
+ * True if this thread can't come to write to the range while writers wait, for ever then: neither its stack nor what
+ * errno lies in is there. A stack elsewhere, for signals, is of no concern: they are blocked.
+ */
+static bool
+can_convert_here(uint64_t start, uint64_t end)
+{
+	uint64_t sp = (uintptr_t)__builtin_frame_address(0), tls = (uintptr_t)&errno;
+
+	return end - start <= CONVERT_HERE_BYTES && (sp < start || sp >= end) && (tls < start || tls >= end) &&
+	       !((uintptr_t)&job < end && (uintptr_t)(&job + 1) > start);
+}
+
+static int
+convert_here(struct convert_job *j)
+{
+	sigset_t all, before;
+	int err;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	err = convert_chunks(j);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	return err;
 }
 
 static int
@@ -272,6 +308,7 @@ int
 convert_range(struct mem_file *f, uint64_t start, uint64_t end, int prot)
 {
 	uint64_t bytes = end - start, spare = bytes >= CONVERT_SPARE_FROM_BYTES ? bytes : 0;
+	bool here;
 	int err = 0;
 
 	pthread_mutex_lock(&lock);
@@ -279,7 +316,8 @@ convert_range(struct mem_file *f, uint64_t start, uint64_t end, int prot)
 		err = ENOSYS;
 	else if (bytes + spare > f->bytes - f->next)
 		err = ENOSPC;
-	if (!err && !thread_up) {
+	here = can_convert_here(start, end);
+	if (!err && !here && !thread_up) {
 		err = start_thread();
 		thread_up = !err;
 	}
@@ -292,10 +330,14 @@ convert_range(struct mem_file *f, uint64_t start, uint64_t end, int prot)
 		f->since_collect += bytes;
 		f->ranges_since_collect++;
 		total += bytes;
-		sem_post(&job_given);
-		while (sem_wait(&job_done))
-			;
-		err = job.err;
+		if (here) {
+			err = convert_here(&job);
+		} else {
+			sem_post(&job_given);
+			while (sem_wait(&job_done))
+				;
+			err = job.err;
+		}
 	}
 	pthread_mutex_unlock(&lock);
 	return err;

@@ -7,8 +7,8 @@
  * over it: the program sees the same bytes at the same addresses, the daemon can map them too. Who writes meanwhile, in
  * user or kernel mode, waits in the kernel until the new mapping is there; no store is lost.
  *
- * The work is done by a thread of ours whose own stack is shared memory, so that nothing it touches can be
- * write-protected by itself; it allocates nothing and blocks all signals.
+ * A small range is converted by the calling thread, if its stack isn't in it; a large one by a thread of ours whose stack is
+ * shared memory. So nothing that the work touches is write-protected by itself; it allocates nothing and blocks all signals.
  *
  * What is converted stays so, also after ibv_dereg_mr() and free(): to the program it is memory like any other, except
  * that fork() shares it (fork.c gives the child a copy) and that MADV_DONTNEED doesn't zero it. Offsets in the memfd

@@ -66,7 +66,7 @@ ibv_query_ece(struct ibv_qp *qp, struct ibv_ece *ece)
 CLIENT_EXPORT int
 ibv_set_ece(struct ibv_qp *qp, struct ibv_ece *ece)
 {
-	if (!ece->vendor_id)
+	if (!ece->vendor_id && !ece->comp_mask)
 		return 0;
 	errno = EOPNOTSUPP;
 	return EOPNOTSUPP;

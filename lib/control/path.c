@@ -6,6 +6,8 @@
 
 #include "control_priv.h"
 
+enum { AV_MAX_SL = 7 }; /* it becomes the VLAN priority */
+
 static const uint8_t v4_mapped[12] = { 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff };
 
 static bool
@@ -72,6 +74,8 @@ check(const struct session *s, struct request *r, const struct uroce_ah_attr *av
 		return req_fail(r, EINVAL, "RoCE needs a GRH: is_global must be 1");
 	if (av->port_num != 1)
 		return req_fail(r, EINVAL, "port %u: must be 1", av->port_num);
+	if (av->sl > AV_MAX_SL)
+		return req_fail(r, EINVAL, "service level %u: must be 0 to %u", av->sl, AV_MAX_SL);
 	if (av->sgid_index >= UROCE_MAX_GIDS || !s->port->gid_used[av->sgid_index])
 		return req_fail(r, EINVAL, "GID index %u is not in use on %s; see ibv_devinfo -v", av->sgid_index,
 				s->port->conf.name);
