@@ -66,6 +66,30 @@ class Case:
         return ''
 
 
+def modes(wire):
+    """What programs have beside operations, sizes and MTUs; -c of the pingpongs has them check their data.
+
+    Not ibv_rc_pingpong -t -e: it takes an event whose completion it has polled already for an error, on any device.
+    """
+    for family, options in ((4, '-c'), (6, '-c -e'), (4, '-t'), (6, '-N -c'), (4, '-N -e'), (6, '-t -c')):
+        yield Case(PINGPONG, options + ' -n 200', family)
+    for program in OTHER_PINGPONGS:
+        yield Case(program, '-c -n 200', 6)
+        yield Case(program, '-e -n 200', 4)
+    for program in ('ib_send_bw', 'ib_write_bw', 'ib_send_lat', 'ib_write_lat'):
+        yield Case(program, '-c UC -n 200', 6)
+    yield Case('ib_send_bw', '-c UD -s 1024 -n 200', 6)
+    for program, options in (('ib_send_bw', ''), ('ib_send_lat', ''), ('ib_send_bw', ' -q 8')):
+        yield Case(program, '--use-srq -n 200' + options)
+    yield Case('ib_write_bw', '-l 8 -n 200')
+    for program in BW + ('ib_atomic_bw',):
+        yield Case(program, '--use_old_post_send -n 200', 6)
+    for program in ('ib_write_bw', 'ib_read_bw'):
+        yield Case(program, '--mr_per_qp -q 8 -n 200')
+    yield Case('ib_write_bw', '--tclass=96 -n 200', 6)
+    yield Case('ib_send_bw', '-D 3')
+
+
 def quick(wire):
     """Every program, every MTU, both families, every option once."""
     largest = MTUS[wire][-1]
@@ -101,10 +125,13 @@ def quick(wire):
     yield Case(XRC_PINGPONG, '-e -n 200', 6)
     for program in INLINE:
         yield Case(program, '-I 64 -s 64 -n 500')
+    if wire == 'memif':
+        yield from modes(wire)
 
 
 def whole(wire):
     """All of the matrix: programs by sizes by MTU by family, and the options by family."""
+    yield from modes(wire)
     for family in (4, 6):
         for mtu in MTUS[wire]:
             yield Case(PINGPONG, f'-m {mtu}', family)

@@ -23,8 +23,8 @@ vt_now_ns(void)
 	return ts.tv_sec * UINT64_C(1000000000) + ts.tv_nsec;
 }
 
-static void
-set_up(struct vt *t)
+void
+vt_begin(struct vt *t)
 {
 	struct ibv_device **list = ibv_get_device_list(NULL);
 
@@ -45,6 +45,18 @@ set_up(struct vt *t)
 		vt_die("ibv_reg_mr");
 }
 
+void
+vt_end(struct vt *t)
+{
+	vt_case_name = "end";
+	vt_failed = false;
+	/* Whatever a case left behind shows here. */
+	VT_OK(ibv_dereg_mr(t->mr));
+	VT_OK(ibv_dealloc_pd(t->pd));
+	VT_OK(ibv_close_device(t->ctx));
+	free(t->buf);
+}
+
 int
 vt_main(int argc, char **argv, const struct vt_case *cases, unsigned int n)
 {
@@ -52,7 +64,7 @@ vt_main(int argc, char **argv, const struct vt_case *cases, unsigned int n)
 	struct vt t;
 
 	setvbuf(stdout, NULL, _IOLBF, 0);
-	set_up(&t);
+	vt_begin(&t);
 	for (i = 0; i < n; i++) {
 		if (argc > 1 && strcmp(argv[1], cases[i].name) != 0)
 			continue;
@@ -63,13 +75,7 @@ vt_main(int argc, char **argv, const struct vt_case *cases, unsigned int n)
 		nb_failed += vt_failed;
 		nb_run++;
 	}
-	vt_case_name = "end";
-	vt_failed = false;
-	/* Whatever a case left behind shows here. */
-	VT_OK(ibv_dereg_mr(t.mr));
-	VT_OK(ibv_dealloc_pd(t.pd));
-	VT_OK(ibv_close_device(t.ctx));
-	free(t.buf);
+	vt_end(&t);
 	printf("%u cases, %u failed\n", nb_run, nb_failed);
 	return nb_failed > 0 || nb_run == 0 || vt_failed;
 }

@@ -64,6 +64,10 @@ extern bool vt_failed;
 
 /** Say what can't go on, and exit. */
 void vt_die(const char *what) __attribute__((noreturn));
+/** Open the first device, register the buffer. vt_main() does it for its cases. */
+void vt_begin(struct vt *t);
+/** Close it; what is still in use sets vt_failed. */
+void vt_end(struct vt *t);
 /** Run the cases, or the one that argv[1] names. @return the program's status. */
 int vt_main(int argc, char **argv, const struct vt_case *cases, unsigned int n);
 

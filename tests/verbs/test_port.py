@@ -1,0 +1,65 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""A port whose link goes down and comes back: what ibv_asyncwatch and ibv_devinfo say, and that traffic goes on."""
+
+import os
+import subprocess
+import sys
+import time
+import unittest
+
+sys.dont_write_bytecode = True
+sys.path[:0] = [os.path.dirname(os.path.realpath(__file__)),
+                os.path.join(os.path.dirname(os.path.realpath(__file__)), '../../scripts')]
+
+from labs import SKIPPED, lab_up  # noqa: E402
+from uroce_lab import pairs  # noqa: E402
+from uroce_lab.state import is_root  # noqa: E402
+
+NAME = f'p{os.getpid()}'
+INTERFACE = 'roce0'
+SECONDS = 20
+ROUNDS = 3
+
+
+class Port(unittest.TestCase):
+    def setUp(self):
+        up = lab_up('--wire', 'veth', '--pmd', 'af_packet', name=NAME)
+        self.lab = up.__enter__()
+        self.addCleanup(up.__exit__, None, None, None)
+
+    def link(self, state):
+        subprocess.run(['ip', 'netns', 'exec', f'uroce-{NAME}-h1', 'ip', 'link', 'set', INTERFACE, state], check=True)
+
+    def states(self):
+        text = self.lab.run('h1', 'ibv_devinfo', '-d', pairs.DEVICE).stdout
+        return [line.split()[1] for line in text.splitlines() if 'state:' in line]
+
+    def wait(self, watch, event, count):
+        end = time.monotonic() + SECONDS
+        while watch.text().count(event) < count and time.monotonic() < end:
+            time.sleep(0.1)
+        self.assertEqual(watch.text().count(event), count, watch.report() + self.lab.logs())
+
+    def test_events_state_and_traffic(self):
+        watch = pairs.Side(self.lab, 'h1', ['ibv_asyncwatch', '-d', pairs.DEVICE])
+        self.addCleanup(watch.kill)
+        self.wait(watch, 'async event FD', 1)
+        self.assertEqual(self.states(), ['PORT_ACTIVE'])
+        for number in range(1, ROUNDS + 1):
+            self.link('down')
+            self.wait(watch, 'IBV_EVENT_PORT_ERR', number)
+            self.assertEqual(self.states(), ['PORT_DOWN'])
+            self.link('up')
+            self.wait(watch, 'IBV_EVENT_PORT_ACTIVE', number)
+            self.assertEqual(self.states(), ['PORT_ACTIVE'])
+        # The interface has lost its IPv6 address, as it does under any kernel; IPv4 is as before.
+        pair = pairs.run_pair(self.lab, ['ibv_rc_pingpong', '-d', pairs.DEVICE, '-g', str(self.lab.gid_index('h1', 4))], SECONDS)
+        self.assertTrue(pair.ok, pair.report())
+
+
+if __name__ == '__main__':
+    if not is_root():
+        print('skipped: the veth wire needs root')
+        sys.exit(SKIPPED)
+    unittest.main()
