@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* CQs that change while they are used: larger rings, times, events that moderation holds back. */
+#include <unistd.h>
+
+#include "rig.h"
+
+static const struct end_opts with_channel = { .channel = true };
+
+static struct ring
+ring_of(uint32_t order, uint64_t **stamps)
+{
+	struct ring r = { .order = order, .shift = 5 };
+
+	r.base = calloc(1, sizeof(struct ring_cqe) << order);
+	*stamps = calloc(1u << order, sizeof(uint64_t));
+	assert_non_null(r.base);
+	assert_non_null(*stamps);
+	return r;
+}
+
+static unsigned int
+events_of(const struct end_cq *c)
+{
+	uint64_t cookie;
+	unsigned int n = 0;
+
+	while (read(c->pipe[0], &cookie, sizeof(cookie)) == sizeof(cookie))
+		n++;
+	return n;
+}
+
+static void
+arm(struct end_cq *c, uint32_t what)
+{
+	atomic_store(&c->shared.arm, what);
+}
+
+static void
+write_one(struct rig *r, uint64_t id)
+{
+	rig_write(r, id, 0, 8);
+	pair_settle(r->p);
+}
+
+static void
+completions_go_to_the_larger_ring_from_a_number_on(void **state)
+{
+	struct end_opts small = { .cq_depth = 8 };
+	struct ring_cqe e;
+	union ring_cqe_ctl ctl;
+	struct ring larger;
+	uint64_t *stamps;
+	struct rig r;
+	uint32_t from;
+
+	rig_up(&r, &small, NULL);
+	larger = ring_of(5, &stamps);
+	for (uint64_t i = 0; i < 11; i++) {
+		write_one(&r, i);
+		if (i < 6)
+			expect_cqe(&r.a->scq, i, UROCE_WC_SUCCESS);
+	}
+	from = cq_resize(r.a->scq.cq, &larger, NULL);
+	assert_int_equal(from, 11);
+	/* More than the old ring has, and around. */
+	for (uint64_t i = 11; i < 6 + 32; i++)
+		write_one(&r, i);
+	for (uint64_t i = 6; i < from; i++)
+		expect_cqe(&r.a->scq, i, UROCE_WC_SUCCESS);
+	expect_no_cqe(&r.a->scq);
+	larger.counter = from;
+	for (uint64_t i = from; i < 6 + 32; i++) {
+		assert_true(ring_cq_ready(&larger, larger.counter, &ctl));
+		e = *(struct ring_cqe *)ring_slot(&larger, larger.counter++);
+		assert_int_equal(e.wr_id, i);
+	}
+	assert_false(ring_cq_ready(&larger, larger.counter, &ctl));
+	assert_int_equal(counters(&r, 0)->cq_overrun, 0);
+	rig_down(&r);
+	free(larger.base);
+	free(stamps);
+}
+
+static void
+a_larger_ring_overruns_at_its_own_size(void **state)
+{
+	struct end_opts small = { .cq_depth = 8 };
+	struct ring larger;
+	uint64_t *stamps;
+	struct rig r;
+
+	rig_up(&r, &small, NULL);
+	larger = ring_of(4, &stamps);
+	cq_resize(r.a->scq.cq, &larger, NULL);
+	for (uint64_t i = 0; i < 16; i++)
+		write_one(&r, i);
+	assert_int_equal(counters(&r, 0)->cq_overrun, 0);
+	write_one(&r, 16);
+	assert_int_equal(counters(&r, 0)->cq_overrun, 1);
+	assert_int_equal(qp_state(r.a->qp), UROCE_QPS_ERR);
+	rig_down(&r);
+	free(larger.base);
+	free(stamps);
+}
+
+static void
+completions_carry_the_time(void **state)
+{
+	struct ring ring;
+	uint64_t *stamps;
+	struct rig r;
+
+	rig_up(&r, NULL, NULL);
+	ring = ring_of(4, &stamps);
+	assert_int_equal(cq_resize(r.a->scq.cq, &ring, stamps), 0);
+	for (uint32_t i = 0; i < 40; i++) {
+		write_one(&r, i);
+		assert_int_equal(stamps[i % 16], r.p->now);
+		atomic_store(&r.a->scq.shared.cons, i + 1);
+		pair_advance(r.p, PAIR_US);
+	}
+	rig_down(&r);
+	free(ring.base);
+	free(stamps);
+}
+
+static void
+an_event_is_held_back_until_there_are_enough_completions(void **state)
+{
+	struct rig r;
+
+	rig_up(&r, &with_channel, NULL);
+	cq_moderate(r.a->scq.cq, 3, 0);
+	for (unsigned int round = 0; round < 4; round++) {
+		arm(&r.a->scq, RING_ARM_ANY);
+		for (uint64_t i = 0; i < 3; i++) {
+			assert_int_equal(events_of(&r.a->scq), 0);
+			write_one(&r, i);
+			expect_cqe(&r.a->scq, i, UROCE_WC_SUCCESS);
+			pair_advance(r.p, PAIR_MS);
+		}
+		assert_int_equal(events_of(&r.a->scq), 1);
+	}
+	rig_down(&r);
+}
+
+static void
+an_event_is_held_back_for_no_longer_than_its_period(void **state)
+{
+	uint64_t begin;
+	struct rig r;
+
+	rig_up(&r, &with_channel, NULL);
+	cq_moderate(r.a->scq.cq, 100, 50);
+	arm(&r.a->scq, RING_ARM_ANY);
+	begin = r.p->now;
+	write_one(&r, 1);
+	assert_true(transport_next_timeout(r.p->h[0].tp) <= begin + 50 * PAIR_US);
+	pair_advance(r.p, 40 * PAIR_US);
+	assert_int_equal(events_of(&r.a->scq), 0);
+	write_one(&r, 2);
+	pair_advance(r.p, 20 * PAIR_US);
+	assert_int_equal(events_of(&r.a->scq), 1);
+	pair_advance(r.p, PAIR_MS);
+	assert_int_equal(events_of(&r.a->scq), 0);
+	rig_down(&r);
+}
+
+static void
+moderation_doesnt_wake_who_waits_for_solicited_completions(void **state)
+{
+	struct rig r;
+
+	rig_up(&r, &with_channel, NULL);
+	cq_moderate(r.a->scq.cq, 0, 50);
+	arm(&r.a->scq, RING_ARM_SOLICITED);
+	write_one(&r, 1);
+	pair_advance(r.p, PAIR_MS);
+	assert_int_equal(events_of(&r.a->scq), 0);
+	rig_down(&r);
+}
+
+static void
+what_is_held_back_can_be_raised_or_forgotten(void **state)
+{
+	struct rig r;
+
+	rig_up(&r, &with_channel, NULL);
+	cq_moderate(r.a->scq.cq, 100, 0);
+	arm(&r.a->scq, RING_ARM_ANY);
+	write_one(&r, 1);
+	cq_release_held(r.p->h[0].tp, r.a->scq.cq, true);
+	assert_int_equal(events_of(&r.a->scq), 1);
+	arm(&r.a->scq, RING_ARM_ANY);
+	write_one(&r, 2);
+	cq_release_held(r.p->h[0].tp, r.a->scq.cq, false);
+	cq_moderate(r.a->scq.cq, 0, 0);
+	pair_advance(r.p, PAIR_MS);
+	assert_int_equal(events_of(&r.a->scq), 0);
+	write_one(&r, 3);
+	assert_int_equal(events_of(&r.a->scq), 1);
+	rig_down(&r);
+}
+
+static void
+an_overrun_is_told_at_once(void **state)
+{
+	struct end_opts small = { .cq_depth = 4, .channel = true };
+	struct rig r;
+
+	rig_up(&r, &small, NULL);
+	cq_moderate(r.a->scq.cq, 1000, 0);
+	arm(&r.a->scq, RING_ARM_ANY);
+	for (uint64_t i = 0; i < 5; i++)
+		write_one(&r, i);
+	assert_int_equal(counters(&r, 0)->cq_overrun, 1);
+	assert_int_equal(events_of(&r.a->scq), 1);
+	cq_release_held(r.p->h[0].tp, r.a->scq.cq, false);
+	rig_down(&r);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(completions_go_to_the_larger_ring_from_a_number_on),
+		cmocka_unit_test(a_larger_ring_overruns_at_its_own_size),
+		cmocka_unit_test(completions_carry_the_time),
+		cmocka_unit_test(an_event_is_held_back_until_there_are_enough_completions),
+		cmocka_unit_test(an_event_is_held_back_for_no_longer_than_its_period),
+		cmocka_unit_test(moderation_doesnt_wake_who_waits_for_solicited_completions),
+		cmocka_unit_test(what_is_held_back_can_be_raised_or_forgotten),
+		cmocka_unit_test(an_overrun_is_told_at_once),
+	};
+
+	return cmocka_run_group_tests(tests, pair_group_setup, pair_group_teardown);
+}
