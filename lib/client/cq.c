@@ -212,7 +212,21 @@ cq_grow(struct client_ctx *ctx, struct client_cq *cq, uint32_t cqe)
 	return 0;
 }
 
-/* A CQ that is large enough already keeps its size, as the man page allows. */
+/* True if more completions than @n wait to be polled. */
+static bool
+cq_holds_more(struct client_cq *cq, uint32_t n)
+{
+	union ring_cqe_ctl ctl;
+	uint32_t i = 0;
+
+	client_cq_lock(cq);
+	while (i <= n && ring_cq_ready(&cq->ring, cq->ring.counter + i, &ctl))
+		i++;
+	client_cq_unlock(cq);
+	return i > n;
+}
+
+/* A CQ that is large enough already keeps its size, as the man page allows; but it can't be smaller than what is in it. */
 CLIENT_EXPORT int
 ibv_resize_cq(struct ibv_cq *ibcq, int cqe)
 {
@@ -224,6 +238,8 @@ ibv_resize_cq(struct ibv_cq *ibcq, int cqe)
 	pthread_mutex_lock(&cq->resize_mutex);
 	if (cqe > ibcq->cqe)
 		err = cq_grow(to_ctx(ibcq->context), cq, cqe);
+	else if (cq_holds_more(cq, cqe))
+		err = EINVAL;
 	pthread_mutex_unlock(&cq->resize_mutex);
 	return err;
 }

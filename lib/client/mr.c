@@ -23,6 +23,7 @@ struct mr_want {
 	uint64_t addr, length, iova;
 	unsigned int access;
 	uint64_t sp;
+	const struct client_mr *replaces; /* or NULL */
 };
 
 static int
@@ -65,6 +66,8 @@ send_registration(struct client_ctx *ctx, const struct mr_want *w, const struct 
 			.iova = w->iova,
 			.nb_segs = segs->n,
 			.nb_in_msg = segs->n - sent,
+			.replace = w->replaces != NULL,
+			.old = w->replaces ? w->replaces->mr.handle : 0,
 		};
 		c->segs = segs->s + sent;
 		c->nb_segs = segs->n - sent;
@@ -177,8 +180,8 @@ ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, un
 }
 
 /*
- * As a new registration that takes the old one's place: the keys change, as the man page allows. Whatever fails, fails
- * before the old one is touched.
+ * As a new registration that takes the old one's place, keys and all. Whatever fails, fails before the old one is
+ * touched.
  */
 CLIENT_EXPORT int
 ibv_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr, size_t length, int access)
@@ -191,6 +194,7 @@ ibv_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr, size_t
 		.iova = m->iova,
 		.access = m->access,
 		.sp = (uintptr_t)__builtin_frame_address(0),
+		.replaces = m,
 	};
 	struct ctl_mr_reg_rsp r;
 	int err;
@@ -212,12 +216,6 @@ ibv_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr, size_t
 	}
 	err = register_region(&w, &r);
 	if (err) {
-		errno = err;
-		return IBV_REREG_MR_ERR_INPUT;
-	}
-	err = client_call_handle(to_ctx(mr->context), CTL_MR_DEREG, mr->handle);
-	if (err) {
-		client_call_handle(to_ctx(mr->context), CTL_MR_DEREG, r.handle);
 		errno = err;
 		return IBV_REREG_MR_ERR_INPUT;
 	}

@@ -58,18 +58,20 @@ client_dealloc_mw(struct ibv_mw *mw)
 int
 client_put_bind(struct ring_sq_wqe *w, const struct ibv_mw *mw, uint32_t rkey, const struct ibv_mw_bind_info *info)
 {
+	/* Local write is the MR's; programs name it here all the same, and drivers ignore it. */
+	uint32_t access = info->mw_access_flags & ~(uint32_t)UROCE_ACCESS_LOCAL_WRITE;
 	uint32_t granted = mw->type == IBV_MW_TYPE_1 ? MW_ACCESS_TYPE_1 : MW_ACCESS_TYPE_2;
 
 	if ((rkey ^ mw->rkey) & RKEY_INDEX)
 		return EINVAL;
-	if (info->mw_access_flags & ~granted || (info->length && !info->mr))
+	if (access & ~granted || (info->length && !info->mr))
 		return EINVAL;
 	w->remote_addr = info->addr;
 	w->rkey = rkey;
 	*(struct ring_bind *)(w + 1) = (struct ring_bind){
 		.length = info->length,
 		.lkey = info->mr ? info->mr->lkey : 0,
-		.access = info->mw_access_flags,
+		.access = access,
 	};
 	return 0;
 }

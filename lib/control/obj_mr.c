@@ -114,7 +114,7 @@ on_release(struct mr *mr, void *arg)
 }
 
 static int
-create(struct map_build *b, const struct ctl_seg *segs, uint32_t n)
+create(struct map_build *b, const struct ctl_seg *segs, uint32_t n, struct obj_mr *replaces)
 {
 	const struct ctl_mr_reg_req *q = &b->request->req->mr_reg;
 	struct session *s = b->session;
@@ -152,6 +152,7 @@ create(struct map_build *b, const struct ctl_seg *segs, uint32_t n)
 			.owner = &s->owner,
 			.release = on_release,
 			.release_arg = b->mr,
+			.replaces = replaces != NULL ? replaces->mr : NULL,
 		};
 		rc = mr_create(s->control->s.mrs, &p, &b->mr->mr);
 		if (rc == EINVAL)
@@ -159,6 +160,8 @@ create(struct map_build *b, const struct ctl_seg *segs, uint32_t n)
 				 "access %#x or the range of the MR is not allowed: remote write and atomic need local "
 				 "write, and the segments must cover the range",
 				 q->access);
+		else if (rc == EBUSY)
+			req_fail(b->request, rc, "memory windows are bound to the MR; invalidate, unbind or free them first");
 		else if (rc != 0)
 			req_fail(b->request, rc, "no key left for the MR");
 	}
@@ -203,20 +206,23 @@ op_mr_reg(struct session *s, struct request *r)
 	const struct ctl_mr_reg_req *q = &r->req->mr_reg;
 	struct map_build b = { .session = s, .request = r, .writable = (q->access & ACCESS_WRITE) != 0 };
 	struct ctl_seg *segs = collect(s, r);
+	struct obj_mr *old = NULL;
 	struct obj_pd *pd;
 	int rc = 0;
 
 	if (segs == NULL)
 		return EINVAL;
 	pd = obj_get(s, OBJ_PD, q->pd, r);
-	if (pd == NULL)
+	if (pd != NULL && q->replace != 0)
+		old = obj_get(s, OBJ_MR, q->old, r);
+	if (pd == NULL || (old == NULL && q->replace != 0))
 		rc = EINVAL;
 	else
 		b.mr = obj_new(s, OBJ_MR, sizeof(*b.mr), r, &rc);
 	if (rc == 0) {
 		b.mr->session = s;
 		b.mr->pd = pd;
-		rc = create(&b, segs, q->nb_segs);
+		rc = create(&b, segs, q->nb_segs, old);
 		if (rc != 0) {
 			memmap_release(s, b.mr);
 			obj_free(s, OBJ_MR, &b.mr->obj);
@@ -227,6 +233,10 @@ op_mr_reg(struct session *s, struct request *r)
 	if (rc != 0)
 		return rc;
 	pd->obj.users++;
+	if (old != NULL) {
+		old->pd->obj.users--;
+		obj_free(s, OBJ_MR, &old->obj);
+	}
 	r->rsp.mr_reg.handle = b.mr->obj.handle;
 	r->rsp.mr_reg.lkey = b.mr->mr->key;
 	return 0;

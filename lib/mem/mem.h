@@ -104,11 +104,13 @@ struct mr_params {
 	struct mem_owner *owner;
 	void (*release)(struct mr *mr, void *arg);
 	void *release_arg;
+	struct mr *replaces;        /**< the new MR takes this one's key and place; NULL: a key of its own */
 };
 /**
- * [control] Check, create and publish an MR.
+ * [control] Check, create and publish an MR. One that it replaces is released before this returns.
  * @return 0; EINVAL (segments don't cover the range exactly, range wraps, unknown access bits, remote write or
- * atomic without local write); ENOMEM (no key left: table full).
+ * atomic without local write); ENOMEM (no key left: table full); EBUSY (windows are bound to the MR to be replaced,
+ * which stays).
  */
 int mr_create(struct mr_table *t, const struct mr_params *p, struct mr **out);
 /**

@@ -167,6 +167,15 @@ mr_key_give(struct mr_table *t, uint32_t index)
 	t->nb_free++;
 }
 
+/** No engine uses it any more. */
+static void
+mr_release(struct mr *mr)
+{
+	if (mr->release != NULL)
+		mr->release(mr, mr->release_arg);
+	free(mr);
+}
+
 int
 mr_create(struct mr_table *t, const struct mr_params *p, struct mr **out)
 {
@@ -175,7 +184,7 @@ mr_create(struct mr_table *t, const struct mr_params *p, struct mr **out)
 
 	if (rc != 0)
 		return rc;
-	if (t->nb_free == 0)
+	if (p->replaces == NULL && t->nb_free == 0)
 		return ENOMEM;
 	mr = calloc(1, sizeof(*mr) + p->nb_segs * sizeof(*mr->segs));
 	if (mr == NULL)
@@ -192,9 +201,21 @@ mr_create(struct mr_table *t, const struct mr_params *p, struct mr **out)
 	mr->nb_segs = segs_copy(mr->segs, p->segs, p->nb_segs);
 	if (mr->nb_segs == 1)
 		mr->host = mr->segs[0].host;
-	mr->key = mr_key_take(t);
-	t->count++;
+	if (p->replaces != NULL) {
+		if (!mr_retire(p->replaces)) {
+			free(mr);
+			return EBUSY;
+		}
+		mr->key = p->replaces->key;
+	} else {
+		mr->key = mr_key_take(t);
+		t->count++;
+	}
 	__atomic_store_n(&t->slots[mr->key >> 8], mr, __ATOMIC_RELEASE);
+	if (p->replaces != NULL) {
+		mem_rcu_wait(t->qsbr);
+		mr_release(p->replaces);
+	}
 	*out = mr;
 	return 0;
 }
@@ -214,9 +235,7 @@ mr_destroy_bulk(struct mr_table *t, struct mr **mrs, uint32_t n)
 
 		mr_key_give(t, mr->key >> 8);
 		t->count--;
-		if (mr->release != NULL)
-			mr->release(mr, mr->release_arg);
-		free(mr);
+		mr_release(mr);
 	}
 }
 

@@ -195,6 +195,8 @@ struct ctl_mr_reg_req {
 	uint64_t iova;
 	uint32_t nb_segs;   /**< in all */
 	uint32_t nb_in_msg; /**< in this message; the last ones */
+	uint32_t replace;   /**< 1: the MR @c old goes, the new one takes its keys. EBUSY: windows are bound to it */
+	uint32_t old;
 };
 struct ctl_mr_segs_req {
 	uint32_t nb_in_msg;

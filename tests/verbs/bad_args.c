@@ -701,6 +701,12 @@ memory_windows(struct vt *t)
 	bind.bind_info.mr = t->mr;
 	VT_OK(ibv_bind_mw(qp, mw, &bind));
 	vt_expect(cq, 0, IBV_WC_SUCCESS);
+	VT_CHECK(ibv_rereg_mr(t->mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, IBV_ACCESS_LOCAL_WRITE) == IBV_REREG_MR_ERR_INPUT &&
+		 errno == EBUSY, "an MR with a window: %s", strerror(errno));
+	/* As programs do, although it says nothing. */
+	bind.bind_info.mw_access_flags |= IBV_ACCESS_LOCAL_WRITE;
+	VT_OK(ibv_bind_mw(qp, mw, &bind));
+	vt_expect(cq, 0, IBV_WC_SUCCESS);
 	VT_OK(ibv_dealloc_mw(mw));
 	vt_destroy_qp(qp);
 	vt_destroy_cq(cq);

@@ -66,6 +66,14 @@ a_cq_grows_with_completions_in_it(struct vt *t)
 	VT_CHECK(ibv_resize_cq(p.a_cq, 1 << 30) == EINVAL, "2^30 entries");
 	VT_OK(ibv_resize_cq(p.a_cq, 4));
 	VT_CHECK(p.a_cq->cqe >= 4, "%d", p.a_cq->cqe);
+	for (int i = 0; i < 5; i++)
+		vt_send(t, p.a, IBV_WR_RDMA_WRITE, i, 100, IBV_SEND_SIGNALED);
+	for (int i = 0; i < 1000 && ibv_resize_cq(p.a_cq, 4) == 0; i++)
+		usleep(1000);
+	VT_CHECK(ibv_resize_cq(p.a_cq, 4) == EINVAL, "smaller than what is in it");
+	VT_OK(ibv_resize_cq(p.a_cq, 5));
+	for (int i = 0; i < 5; i++)
+		vt_expect(p.a_cq, i, IBV_WC_SUCCESS);
 	pair_unmake(&p);
 }
 
