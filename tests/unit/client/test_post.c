@@ -243,7 +243,7 @@ binds_and_invalidations_fill_their_slots(void **state)
 	wr.bind_mw.rkey = 0x5aa;
 	assert_int_equal(client_post_send(&b.qp.qp.qp_base, &wr, &bad), EINVAL);
 	wr.bind_mw.rkey = 0x4aa;
-	wr.bind_mw.bind_info.mw_access_flags = IBV_ACCESS_LOCAL_WRITE;
+	wr.bind_mw.bind_info.mw_access_flags = IBV_ACCESS_MW_BIND;
 	assert_int_equal(client_post_send(&b.qp.qp.qp_base, &wr, &bad), EINVAL);
 	wr.bind_mw.bind_info.mw_access_flags = 0;
 	wr.bind_mw.bind_info.mr = NULL;
