@@ -20,7 +20,8 @@ enum {
 	ECN_MASK = 3,
 	ECN_ECT0 = 2,
 	ECN_CE = 3,
-	PACE_NS = 50000, /* the reaction to the first CNP is watched for so long: below DCQCN's rate timer */
+	ASK_NS_MAX = 100000, /* a responder has asked by then for what it lacks */
+	PACE_NS = 50000,     /* the reaction to the first CNP is watched for so long: below DCQCN's rate timer */
 	PACE_BURST_NS = 4096,
 	PACE_PACKETS = 3, /* of slack */
 };
@@ -66,6 +67,11 @@ check_answer(struct sim_world *w, struct sim_qp *q, const struct wire_pkt *p)
 	    wire_psn_diff(p->bth.psn, q->psn_next) > 0)
 		return;
 	syndrome = p->bthp[p->op->off_aeth];
+	if (WIRE_AETH_TYPE(syndrome) != WIRE_AETH_ACK) {
+		q->peer->gap_ns = 0;
+		q->peer->asked = true;
+		q->peer->expects = p->bth.psn;
+	}
 	check_msn(w, q, p, WIRE_AETH_TYPE(syndrome) == WIRE_AETH_ACK);
 	if (syndrome == WIRE_NAK_PSN_SEQ) {
 		/* 9.7.5.2.8: once, until what is missing has come. */
@@ -162,8 +168,9 @@ check_resent(struct sim_world *w, struct sim_qp *q)
 	uint64_t silence = w->now_ns > since ? w->now_ns - since : 0;
 
 	/* Nothing gets lost, so no NAK asks for it: it is early, and not before an answer could have come. */
-	if (w->cfg.lossless && w->cfg.ordered && !(w->cfg.faults & (SIM_F_SLOW_TX | SIM_F_NO_MBUF)) &&
-	    q->rnr_until == 0 && q->peer->rnr_until == 0 && silence < RESEND_NS_MIN)
+	if (w->cfg.lossless && w->cfg.ordered && !invalidate_may_wait(w) &&
+	    !(w->cfg.faults & (SIM_F_SLOW_TX | SIM_F_NO_MBUF)) && q->rnr_until == 0 && q->peer->rnr_until == 0 &&
+	    silence < RESEND_NS_MIN)
 		sim_fail(w, "QP %u: sends PSN %u again after %" PRIu64 " ns", q->id, q->sent_next, silence);
 	/* The loss of a packet, ACK or NAK costs a few round trips, not the ACK timeout. */
 	if (q->again_ns == 0 && probes_are_quick(w, q) && silence >= UINT64_C(4096) << q->attr.timeout)
@@ -334,6 +341,43 @@ sent_check(struct sim_world *w, uint32_t from, uint32_t to, struct rte_mbuf *m)
 	}
 }
 
+/* Both ends may repeat selectively: then a SACK says what is lacking. */
+static bool
+selective(const struct sim_world *w, const struct sim_qp *q)
+{
+	return (w->cfg.go_back_n & (1u << q->ep->id | 1u << q->peer->ep->id)) == 0;
+}
+
+/* A request comes to responder q. What it lacks it asks for at once (9.7.5.2.8), so nothing waits for a timer. */
+static void
+note_arrival(struct sim_world *w, struct sim_qp *q, const struct wire_pkt *p)
+{
+	const uint64_t excuses = SIM_F_CORRUPT | SIM_F_NO_MBUF | SIM_F_SLOW_TX | SIM_F_STALL | SIM_F_ENDS | SIM_F_QUEUE;
+	uint32_t psns = (p->op->flags & WIRE_F_READ) == 0
+				? 1
+				: wire_packets(wire_get32(p->bthp + p->op->off_reth + 12), 7 + q->attr.path_mtu);
+	int32_t ahead;
+
+	if (q->expects_round != q->round + 1) {
+		q->expects_round = q->round + 1;
+		q->expects = q->attr.rq_psn;
+		q->gap_ns = 0;
+		q->asked = false;
+	}
+	ahead = wire_psn_diff(p->bth.psn, q->expects);
+	if (ahead > 0 && q->gap_ns == 0 && !q->asked)
+		q->gap_ns = w->now_ns;
+	if (ahead != 0)
+		return;
+	if (q->gap_ns != 0 && w->now_ns - q->gap_ns > ASK_NS_MAX && !(w->cfg.faults & excuses) && !w->cfg.harsh &&
+	    w->cfg.cc == TP_CC_NONE && w->cfg.max_len <= SHORT_MESSAGES)
+		sim_fail(w, "QP %u: has lacked PSN %u for %" PRIu64 " ns without asking for it", q->id, q->expects,
+			 w->now_ns - q->gap_ns);
+	q->expects = wire_psn_add(q->expects, psns);
+	q->gap_ns = 0;
+	q->asked = false;
+}
+
 void
 sent_arrives(struct sim_world *w, uint32_t to, struct rte_mbuf *m)
 {
@@ -357,6 +401,9 @@ sent_arrives(struct sim_world *w, uint32_t to, struct rte_mbuf *m)
 		q->cnp_ns = w->now_ns;
 		q->paced_bytes = 0;
 	}
+	if ((p.op->flags & (WIRE_F_RESPONSE | WIRE_F_SACK)) == 0 && p.bth.opcode != WIRE_OPCODE_CNP &&
+	    q->params.type == UROCE_QPT_RC && !selective(w, q))
+		note_arrival(w, q, &p);
 	/* Whether or not it moves the oldest, it says that things arrive. */
 	if ((p.op->flags & WIRE_F_SACK) && q->sent_round == q->round + 1)
 		q->progress_ns = w->now_ns;

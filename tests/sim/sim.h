@@ -301,6 +301,9 @@ struct sim_qp {
 	uint64_t flight_ns;          /**< when something was sent while nothing was on its way */
 	uint64_t again_ns;           /**< when something was sent again */
 	bool last_was_new;           /**< what was sent last was sent for the first time */
+	uint32_t expects, expects_round; /**< as a responder of RC: the PSN that it lacks; see sent_round */
+	bool asked;                  /**< ... for that, or said that it isn't ready */
+	uint64_t gap_ns;             /**< when something behind that came first while it hadn't; 0: nothing did */
 	uint64_t marked_ns, cnp_due_ns, cnp_sent_ns; /**< congestion met by what was sent to it */
 	uint64_t cnp_ns, paced_bytes; /**< first CNP that came; what was sent since */
 	uint32_t most_psn[2];        /**< highest PSN of requests and of responses under way to it, in most_round */
@@ -588,6 +591,11 @@ void windows_put(const struct sim_qp *q, const struct sim_op *op, struct ring_sq
 void windows_retire(struct sim_qp *q, const struct sim_op *op);
 /** A SEND_WITH_INV of the peer's has arrived. */
 void windows_invalidated(struct sim_qp *q, const struct sim_op *op);
+/**
+ * READ responses that are paced, or more than a TX vector holds, keep a SEND_WITH_INV behind them waiting: until the peer
+ * sends it again. @return true if that can be in this seed.
+ */
+bool invalidate_may_wait(const struct sim_world *w);
 void windows_trace(struct sim_world *w, const struct sim_qp *q, const struct sim_op *op);
 /** @return true if the window under @p op may have gone while it was under way. */
 bool windows_raced(const struct sim_qp *q, const struct sim_op *op);
