@@ -29,7 +29,6 @@ enum {
 	HOSTILE_SRQN = 0x1000, /**< their numbers begin here; good programs' are small */
 	FORGED_DATA = 36,
 	HOSTILE_WINDOWS = 2,
-	FORGED_DATA = 36,
 };
 #define HOSTILE_QKEY 0x22222222u
 
