@@ -10,7 +10,7 @@ SUCCESS, LOC_LEN, LOC_QP_OP, REM_INV_REQ, REM_ACCESS, REM_OP, RETRY_EXC, RNR_RET
 
 RC = ('send', 'send_imm', 'send_both', 'srq_send', 'srq_send_imm', 'write', 'write_imm', 'read')
 UC = ('uc_send', 'uc_send_imm', 'uc_write', 'uc_write_imm')
-UD = ('ud_send', 'ud_send_imm')
+UD = ('ud_send', 'ud_send_imm', 'ud_multicast')
 ATOMIC = ('fetch_add', 'cmp_swap')
 WINDOW = ('send_inv', 'window_write', 'stale_window')
 

@@ -61,6 +61,11 @@ def check():
     missing = sorted(package for program, package in NEEDS.items() if not shutil.which(program))
     if missing:
         raise NoGuest('missing: as root, apt-get install ' + ' '.join(missing))
+    if not glob.glob('/usr/lib/*/libibverbs/librxe-*.so'):
+        raise NoGuest('no libibverbs provider of Soft-RoCE: as root, apt-get install ibverbs-providers')
+    if subprocess.run(['ldd', shutil.which('busybox')], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                      check=False).returncode == 0:
+        raise NoGuest('busybox needs libraries, the guest begins without: as root, apt-get install busybox-static')
     if not os.path.exists('/dev/net/tun'):
         raise NoGuest('no /dev/net/tun: the guest is reached through a tap')
     kernel()
@@ -168,8 +173,8 @@ class Guest:
                   'peer', 'name', 'trunk', 'netns', self.namespace)
         for namespace in (switch, self.namespace):
             wires.run('ip', '-n', namespace, 'link', 'set', 'trunk', 'mtu', str(MTU), 'master', 'br0', 'up')
-            wires.run('ip', 'netns', 'exec', namespace, 'ethtool', '-K', 'trunk', 'tx', 'off', 'sg', 'off', 'tso', 'off',
-                      'gso', 'off', 'gro', 'off')
+            wires.run('ip', 'netns', 'exec', namespace, 'ethtool', '-K', 'trunk',
+                      'tx', 'off', 'sg', 'off', 'tso', 'off', 'gso', 'off', 'gro', 'off')
         # The lab before had other MAC addresses.
         self.run('ip neigh flush all')
 
@@ -202,7 +207,7 @@ class Guest:
 
     def ready(self):
         """Wait until Soft-RoCE is there. @return seconds since the start"""
-        end = self.began + BOOT_SECONDS
+        end = time.monotonic() + BOOT_SECONDS
         said = ''
         while time.monotonic() < end and self.child.poll() is None:
             done = self.run('rdma link show rxe0/1')

@@ -3,8 +3,8 @@
  * peer lead DEVICE IPV4 IPV6 PORT CELLS     tries each cell of a file (- for standard input) with who connects to PORT
  * peer follow DEVICE IPV4 IPV6 ADDRESS PORT
  *
- * Per cell the leader prints its line, a tab, the milliseconds it took, a tab, and "ok" or what was wrong. Status 1: something
- * was. The words of a cell: kind=NAME (peer_kinds.c) size=BYTES mtu=BYTES ip=4|6 from=leader|follower count=N psn=N
+ * Per cell the leader prints its line, a tab, the milliseconds it took, a tab, and "ok" or what was wrong. Status 1:
+ * something was. The words of a cell: kind=NAME (peer_kinds.c) size=BYTES mtu=BYTES ip=4|6 from=leader|follower count=N psn=N
  * timeout=N retry=N rnr=N pause=MS tclass=N flow=N want=STATUS peer=STATUS (numbers of enum ibv_wc_status)
  * inv=FLAG (of enum ibv_wc_flags).
  */
@@ -249,7 +249,7 @@ lead(struct side *s, FILE *f)
 int
 main(int argc, char **argv)
 {
-	struct side s = { .sock = -1 };
+	struct side s = { .sock = -1, .group_sock = -1 };
 	FILE *f;
 
 	if (argc != 7 || (strcmp(argv[1], "lead") != 0 && strcmp(argv[1], "follow") != 0)) {

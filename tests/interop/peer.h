@@ -70,6 +70,7 @@ struct side {
 	struct ibv_qp *qp;
 	struct ibv_ah *ah;
 	struct ibv_mw *window;
+	int group_sock; /**< keeps the kernel in the group; -1: none */
 	struct about mine, theirs;
 	char problem[TEXT_BYTES]; /**< empty: none so far */
 };
@@ -84,7 +85,7 @@ struct kind {
 	bool srq;
 	bool window;     /**< the responder binds a memory window of type 2 */
 	bool deaf;       /**< the responder never becomes ready to receive */
-	bool multicast;
+	bool multicast;  /**< to a group, which the responder joins */
 	bool solicited;
 	uint64_t addr_xor; /**< a remote address, or key, that is wrong */
 	uint32_t rkey_xor;

@@ -312,6 +312,8 @@ const struct kind kinds[] = {
 	  .receive = receive_messages },
 	{ .name = "ud_send_imm", .type = IBV_QPT_UD, .opcode = IBV_WR_SEND_WITH_IMM, .receives = true,
 	  .request = request_messages, .receive = receive_messages },
+	{ .name = "ud_multicast", .type = IBV_QPT_UD, .opcode = IBV_WR_SEND, .receives = true, .multicast = true,
+	  .request = request_messages, .receive = receive_messages },
 	{ .name = "rnr", .type = IBV_QPT_RC, .opcode = IBV_WR_SEND, .request = request_messages,
 	  .receive = receive_late },
 	{ .name = "rnr_write_imm", .type = IBV_QPT_RC, .opcode = IBV_WR_RDMA_WRITE_WITH_IMM, .request = request_messages,

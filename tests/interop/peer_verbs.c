@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,6 +17,7 @@ enum {
 	HOP_LIMIT = 64,
 	QKEY = 0x18181818,
 	POLL_PAUSE_MS = 1,
+	MULTICAST_QPN = 0xffffff,
 };
 
 static int64_t
@@ -153,6 +155,50 @@ cell_objects(struct side *s)
 	return true;
 }
 
+/* 239.18.0.1 or ff3e::18 */
+static union ibv_gid
+group(const struct side *s)
+{
+	return s->cell.family == 6 ? (union ibv_gid){ .raw = { 0xff, 0x3e, [15] = 0x18 } } :
+				     (union ibv_gid){ .raw = { [10] = 0xff, 0xff, 239, 18, 0, 1 } };
+}
+
+/*
+ * Attach the QP. The kernel joins as well, as rdma_cm has it do: Soft-RoCE gets its packets from the kernel's UDP,
+ * behind an IP that drops what is for groups it isn't in, and an interface that does so too.
+ */
+static bool
+join_group(struct side *s)
+{
+	union ibv_gid gid = group(s);
+	struct ip_mreqn v4 = { .imr_multiaddr.s_addr = htonl(0xef120001) };
+	struct ipv6_mreq v6 = { .ipv6mr_interface = 0 };
+	int rc;
+
+	if (ibv_attach_mcast(s->qp, &gid, 0) != 0)
+		return failed(s, "ibv_attach_mcast");
+	memcpy(&v4.imr_address, s->mine.gid + 12, sizeof(v4.imr_address));
+	memcpy(&v6.ipv6mr_multiaddr, gid.raw, sizeof(v6.ipv6mr_multiaddr));
+	s->group_sock = socket(s->cell.family == 6 ? AF_INET6 : AF_INET, SOCK_DGRAM, 0);
+	if (s->cell.family == 6)
+		rc = setsockopt(s->group_sock, IPPROTO_IPV6, IPV6_ADD_MEMBERSHIP, &v6, sizeof(v6));
+	else
+		rc = setsockopt(s->group_sock, IPPROTO_IP, IP_ADD_MEMBERSHIP, &v4, sizeof(v4));
+	return rc == 0 || failed(s, "joining the group");
+}
+
+static void
+leave_group(struct side *s)
+{
+	union ibv_gid gid = group(s);
+
+	if (ibv_detach_mcast(s->qp, &gid, 0) != 0)
+		problem(s, "ibv_detach_mcast: %s", strerror(errno));
+	if (s->group_sock >= 0)
+		close(s->group_sock);
+	s->group_sock = -1;
+}
+
 static struct ibv_ah_attr
 way(struct side *s)
 {
@@ -163,7 +209,10 @@ way(struct side *s)
 			 .traffic_class = (uint8_t)s->cell.traffic_class, .flow_label = s->cell.flow_label },
 	};
 
-	memcpy(ah.grh.dgid.raw, s->theirs.gid, sizeof(ah.grh.dgid.raw));
+	if (s->cell.kind->multicast)
+		ah.grh.dgid = group(s);
+	else
+		memcpy(ah.grh.dgid.raw, s->theirs.gid, sizeof(ah.grh.dgid.raw));
 	return ah;
 }
 
@@ -180,6 +229,8 @@ connect_ud(struct side *s)
 	errno = ibv_modify_qp(s->qp, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN);
 	if (errno != 0)
 		return failed(s, "RTS");
+	if (s->cell.kind->multicast && !s->requester && !join_group(s))
+		return false;
 	s->ah = ibv_create_ah(s->pd, &ah);
 	return s->ah != NULL || failed(s, "ibv_create_ah");
 }
@@ -230,6 +281,8 @@ cell_connect(struct side *s)
 void
 cell_destroy(struct side *s)
 {
+	if (s->cell.kind->multicast && !s->requester && s->ah != NULL)
+		leave_group(s);
 	DESTROY(s, window, ibv_dealloc_mw);
 	DESTROY(s, ah, ibv_destroy_ah);
 	DESTROY(s, qp, ibv_destroy_qp);
@@ -336,7 +389,7 @@ message_wr(struct side *s, struct ibv_sge *sge, uint32_t i)
 		wr.imm_data = htonl(0xabcd0000 + i);
 	if (k->type == IBV_QPT_UD) {
 		wr.wr.ud.ah = s->ah;
-		wr.wr.ud.remote_qpn = s->theirs.qpn;
+		wr.wr.ud.remote_qpn = k->multicast ? MULTICAST_QPN : s->theirs.qpn;
 		wr.wr.ud.remote_qkey = QKEY;
 	} else if (opcode == IBV_WR_ATOMIC_FETCH_AND_ADD || opcode == IBV_WR_ATOMIC_CMP_AND_SWP) {
 		wr.wr.atomic.remote_addr = s->theirs.addr ^ k->addr_xor;

@@ -59,7 +59,8 @@ class Result:
         for (_, name, family), sides in self.programs.items():
             words = ['ok' if sides.get(side) else 'FAILED' for side in cells.BOTH]
             yield f'| `{name}` | {family} | ' + ' | '.join(words) + ' |\n'
-        yield f'\n{self.judge.packets[0]} packets of uroce\'s and {self.judge.packets[1]} of Soft-RoCE\'s were judged; ' \
+        ours, theirs = self.judge.packets[0], self.judge.packets[1]
+        yield f'\n{ours} packets of uroce\'s and {theirs} of Soft-RoCE\'s were judged; ' \
               f'{len(self.judge.problems())} problems.\n\n| field | uroce | Soft-RoCE | |\n|---|---|---|---|\n'
         for row in self.judge.table():
             yield '| ' + ' | '.join(row) + ' |\n'

@@ -5,7 +5,7 @@
 
 enum {
 	AREA = 4 << 20,
-	RD_ATOMIC = 64,
+	RD_ATOMIC = UROCE_MAX_RD_ATOMIC,
 };
 
 /* ---- What the capture says about the endpoint ---- */
