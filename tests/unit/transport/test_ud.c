@@ -96,45 +96,6 @@ source_port_is_the_one_of_the_ah(void **state)
 }
 
 static void
-source_port_and_flow_label_are_the_qps_own(void **state)
-{
-	for (unsigned int v6 = 0; v6 < 2; v6++) {
-		struct ud_rig r;
-		const struct note *n;
-
-		ud_up(&r, v6, 0);
-		ud_post(&r, 1, 100, QKEY);
-		ud_post(&r, 2, 100, QKEY);
-		pair_settle(r.p);
-		n = r.p->log;
-		assert_int_equal(r.p->nb_log, 2);
-		assert_true(n[0].sport >= 0xc000);
-		assert_int_equal(n[0].sport, n[1].sport);
-		assert_int_equal(n[0].sport, wire_flow_label_to_sport(wire_calc_flow_label(qp_num(r.a->qp), 1)));
-		if (v6)
-			assert_int_equal(wire_flow_label_to_sport(n[0].flow_label), n[0].sport);
-		ud_down(&r);
-	}
-}
-
-static void
-source_port_is_the_one_of_the_ah(void **state)
-{
-	struct tp_path path = { .pkey = WIRE_PKEY_DEFAULT };
-	struct ud_rig r;
-
-	ud_up(&r, false, 0);
-	assert_int_equal(ah_destroy(r.p->h[0].ahs, r.ah), 0);
-	path.addr = (struct wire_addr){ .ip_version = 4, .ttl = 64, .sport = 0xd123 };
-	assert_int_equal(ah_create(r.p->h[0].ahs, PAIR_PD, &path, &r.ah), 0);
-	ud_post(&r, 1, 100, QKEY);
-	pair_settle(r.p);
-	assert_int_equal(r.p->nb_log, 1);
-	assert_int_equal(r.p->log[0].sport, 0xd123);
-	ud_down(&r);
-}
-
-static void
 ud_message_comes_with_its_grh(void **state)
 {
 	for (unsigned int v6 = 0; v6 < 2; v6++) {
