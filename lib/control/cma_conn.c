@@ -591,6 +591,11 @@ cma_cm_event(struct cma *cma, const struct cm_event *ev)
 {
 	struct cma_id *id = ev->owner;
 
+	if (id == NULL) {
+		/* Of nobody's listener: there is none to give it to. */
+		cm_destroy(ev->conn, control_now_ns());
+		return;
+	}
 	switch (ev->type) {
 	case CM_EV_REQUEST:
 		on_request(cma, ev);

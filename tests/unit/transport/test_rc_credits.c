@@ -302,8 +302,8 @@ a_nak_that_acknowledges_the_limited_send_lets_the_next_one_go(void **state)
 	wire_put_aeth(aeth, WIRE_NAK_PSN_SEQ, 2);
 	pair_inject(r.p, r.a, &(struct wire_bth){ .opcode = WIRE_OP_ACK, .psn = 102 }, aeth, sizeof(aeth));
 	host_turn(&r.p->h[0]);
-	/* The WRITE again, and the second SEND. */
-	assert_int_equal(transport_tx(r.p->h[0].tp, 0)->n, 4);
+	/* The WRITE again, the second SEND, and in answer to the NAK an offer of selective repeat. */
+	assert_int_equal(transport_tx(r.p->h[0].tp, 0)->n, 5);
 	rig_receives(&r, 1, 2);
 	r.p->stalled = false;
 	pair_settle(r.p);

@@ -203,10 +203,11 @@ receiver_not_ready_in_the_midst_of_what_is_held(void **state)
 	struct rig r;
 
 	find_each_other(&r, &l);
-	end_recv(r.b, 100, SGE(r.bbuf, KIB, r.bmr), 1);
-	l = (struct loss){ .from = 0, .opcode = WIRE_OP_SEND_ONLY, .nth = 0, .count = 1 };
-	for (uint32_t i = 0; i < 3; i++)
-		rig_send(&r, 10 + i, i * KIB, KIB);
+	/* Without receives one SEND may go (9.7.7.2.5). */
+	l = (struct loss){ .from = 0, .opcode = WIRE_OP_WRITE_ONLY, .nth = 0, .count = 1 };
+	rig_write(&r, 10, 0, KIB);
+	rig_send(&r, 11, KIB, KIB);
+	rig_send(&r, 12, 2 * KIB, KIB);
 	pair_settle(r.p);
 	expect_cqe(&r.a->scq, 10, UROCE_WC_SUCCESS);
 	expect_no_cqe(&r.a->scq);
