@@ -109,7 +109,8 @@ config_from_seed(struct sim_config *c, uint64_t seed, const struct sim_override 
 	c->death_ns = rng_between(&r, 10000, 1000000);
 	c->dead_ep = (uint32_t)rng_below(&r, c->nb_eps);
 	c->port_gbps = 1 + (uint32_t)rng_below(&r, c->gbps);
-	c->queue_bytes = (uint32_t)rng_between(&r, 32 * 1024, 1024 * 1024);
+	/* Up to half a millisecond: full queues don't look like silence. */
+	c->queue_bytes = (uint32_t)rng_between(&r, 32 * 1024, 32 * 1024 + c->port_gbps * UINT64_C(62500));
 	c->mark_bytes = (uint32_t)rng_below(&r, c->queue_bytes / 2);
 	c->reorder_once = !rng_one_in(&r, 4);
 

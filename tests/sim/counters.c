@@ -85,7 +85,7 @@ check_counters(struct sim_world *w)
 		Z(req_cqe_error),   Z(resp_cqe_error),        Z(rx_unknown_qp),      Z(rx_wrong_state),
 	};
 	static const struct must_be_zero alive_once[] = { Z(retransmitted_packets) };
-	bool rnr = false, probes = false, delayed;
+	bool rnr = false, probes = false;
 	uint32_t ep, i;
 
 	for (ep = 0; ep < w->cfg.nb_eps; ep++) {
@@ -121,9 +121,7 @@ check_counters(struct sim_world *w)
 	/* Packets that are late, or of the connection before, look lost. */
 	if ((w->cfg.faults & (SIM_F_LINK | SIM_F_STALL | SIM_F_NO_MBUF | SIM_F_SLOW_TX)) || rnr || w->cfg.harsh)
 		return;
-	/* Paced responses keep a SEND_WITH_INV behind them waiting until the peer sends it again. */
-	delayed = (w->cfg.faults & SIM_F_WINDOWS) && (w->cfg.faults & SIM_F_ECN) && w->cfg.cc != TP_CC_NONE;
-	if (delayed)
+	if (invalidate_may_wait(w))
 		return;
 	CHECK_ZERO(w, in_order);
 	if (!probes)

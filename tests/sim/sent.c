@@ -124,8 +124,9 @@ check_resent(struct sim_world *w, struct sim_qp *q)
 	uint64_t silence = w->now_ns > since ? w->now_ns - since : 0;
 
 	/* Nothing gets lost, so no NAK asks for it: it is early, and not before an answer could have come. */
-	if (w->cfg.lossless && w->cfg.ordered && !(w->cfg.faults & (SIM_F_SLOW_TX | SIM_F_NO_MBUF)) &&
-	    q->rnr_until == 0 && q->peer->rnr_until == 0 && silence < RESEND_NS_MIN)
+	if (w->cfg.lossless && w->cfg.ordered && !invalidate_may_wait(w) &&
+	    !(w->cfg.faults & (SIM_F_SLOW_TX | SIM_F_NO_MBUF)) && q->rnr_until == 0 && q->peer->rnr_until == 0 &&
+	    silence < RESEND_NS_MIN)
 		sim_fail(w, "QP %u: sends PSN %u again after %" PRIu64 " ns", q->id, q->sent_next, silence);
 	/* The loss of a packet, ACK or NAK costs a few round trips, not the ACK timeout. */
 	if (q->again_ns == 0 && probes_are_quick(w, q) && silence >= UINT64_C(4096) << q->attr.timeout)

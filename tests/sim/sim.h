@@ -565,6 +565,11 @@ void windows_put(const struct sim_qp *q, const struct sim_op *op, struct ring_sq
 void windows_retire(struct sim_qp *q, const struct sim_op *op);
 /** A SEND_WITH_INV of the peer's has arrived. */
 void windows_invalidated(struct sim_qp *q, const struct sim_op *op);
+/**
+ * READ responses that are paced, or more than a TX vector holds, keep a SEND_WITH_INV behind them waiting: until the peer
+ * sends it again. @return true if that can be in this seed.
+ */
+bool invalidate_may_wait(const struct sim_world *w);
 void windows_trace(struct sim_world *w, const struct sim_qp *q, const struct sim_op *op);
 /** @return true if the window under @p op may have gone while it was under way. */
 bool windows_raced(const struct sim_qp *q, const struct sim_op *op);

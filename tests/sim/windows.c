@@ -464,6 +464,14 @@ windows_invalidated(struct sim_qp *q, const struct sim_op *op)
 }
 
 bool
+invalidate_may_wait(const struct sim_world *w)
+{
+	return (w->cfg.faults & SIM_F_WINDOWS) &&
+	       (((w->cfg.faults & (SIM_F_ECN | SIM_F_QUEUE)) && w->cfg.cc != TP_CC_NONE) ||
+		w->cfg.max_len * UROCE_MAX_RD_ATOMIC >= TP_TX_MAX * 256);
+}
+
+bool
 windows_raced(const struct sim_qp *q, const struct sim_op *op)
 {
 	return op->binding != SIM_NO_BINDING && op_one_sided(op) && !op_local(op) &&
