@@ -20,7 +20,8 @@ enum {
 	ECN_MASK = 3,
 	ECN_ECT0 = 2,
 	ECN_CE = 3,
-	PACE_NS = 50000, /* the reaction to the first CNP is watched for so long: below DCQCN's rate timer */
+	ASK_NS_MAX = 100000, /* a responder has asked by then for what it lacks */
+	PACE_NS = 50000,     /* the reaction to the first CNP is watched for so long: below DCQCN's rate timer */
 	PACE_BURST_NS = 4096,
 	PACE_PACKETS = 3, /* of slack */
 };
@@ -66,6 +67,11 @@ check_answer(struct sim_world *w, struct sim_qp *q, const struct wire_pkt *p)
 	    wire_psn_diff(p->bth.psn, q->psn_next) > 0)
 		return;
 	syndrome = p->bthp[p->op->off_aeth];
+	if (WIRE_AETH_TYPE(syndrome) != WIRE_AETH_ACK) {
+		q->peer->gap_ns = 0;
+		q->peer->asked = true;
+		q->peer->expects = p->bth.psn;
+	}
 	check_msn(w, q, p, WIRE_AETH_TYPE(syndrome) == WIRE_AETH_ACK);
 	if (syndrome == WIRE_NAK_PSN_SEQ) {
 		/* 9.7.5.2.8: once, until what is missing has come. */
@@ -292,6 +298,36 @@ sent_check(struct sim_world *w, uint32_t from, uint32_t to, struct rte_mbuf *m)
 	}
 }
 
+/* A request comes to responder q. What it lacks it asks for at once (9.7.5.2.8), so nothing waits for a timer. */
+static void
+note_arrival(struct sim_world *w, struct sim_qp *q, const struct wire_pkt *p)
+{
+	const uint64_t excuses = SIM_F_CORRUPT | SIM_F_NO_MBUF | SIM_F_SLOW_TX | SIM_F_STALL | SIM_F_ENDS | SIM_F_QUEUE;
+	uint32_t psns = (p->op->flags & WIRE_F_READ) == 0
+				? 1
+				: wire_packets(wire_get32(p->bthp + p->op->off_reth + 12), 7 + q->attr.path_mtu);
+	int32_t ahead;
+
+	if (q->expects_round != q->round + 1) {
+		q->expects_round = q->round + 1;
+		q->expects = q->attr.rq_psn;
+		q->gap_ns = 0;
+		q->asked = false;
+	}
+	ahead = wire_psn_diff(p->bth.psn, q->expects);
+	if (ahead > 0 && q->gap_ns == 0 && !q->asked)
+		q->gap_ns = w->now_ns;
+	if (ahead != 0)
+		return;
+	if (q->gap_ns != 0 && w->now_ns - q->gap_ns > ASK_NS_MAX && !(w->cfg.faults & excuses) && !w->cfg.harsh &&
+	    w->cfg.cc == TP_CC_NONE && w->cfg.max_len <= SHORT_MESSAGES)
+		sim_fail(w, "QP %u: has lacked PSN %u for %" PRIu64 " ns without asking for it", q->id, q->expects,
+			 w->now_ns - q->gap_ns);
+	q->expects = wire_psn_add(q->expects, psns);
+	q->gap_ns = 0;
+	q->asked = false;
+}
+
 void
 sent_arrives(struct sim_world *w, uint32_t to, struct rte_mbuf *m)
 {
@@ -315,6 +351,8 @@ sent_arrives(struct sim_world *w, uint32_t to, struct rte_mbuf *m)
 		q->cnp_ns = w->now_ns;
 		q->paced_bytes = 0;
 	}
+	if ((p.op->flags & WIRE_F_RESPONSE) == 0 && p.bth.opcode != WIRE_OPCODE_CNP && q->params.type == UROCE_QPT_RC)
+		note_arrival(w, q, &p);
 	if ((p.op->flags & WIRE_F_RESPONSE) == 0 || q->sent_round != q->round + 1 ||
 	    wire_psn_diff(p.bth.psn, q->acked) < 0 || wire_psn_diff(p.bth.psn, q->sent_next) > 0)
 		return;

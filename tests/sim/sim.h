@@ -293,6 +293,9 @@ struct sim_qp {
 	uint64_t flight_ns;          /**< when something was sent while nothing was on its way */
 	uint64_t again_ns;           /**< when something was sent again */
 	bool last_was_new;           /**< what was sent last was sent for the first time */
+	uint32_t expects, expects_round; /**< as a responder of RC: the PSN that it lacks; see sent_round */
+	bool asked;                  /**< ... for that, or said that it isn't ready */
+	uint64_t gap_ns;             /**< when something behind that came first while it hadn't; 0: nothing did */
 	uint64_t marked_ns, cnp_due_ns, cnp_sent_ns; /**< congestion met by what was sent to it */
 	uint64_t cnp_ns, paced_bytes; /**< first CNP that came; what was sent since */
 	uint32_t most_psn[2];        /**< highest PSN of requests and of responses under way to it, in most_round */
