@@ -197,6 +197,7 @@ struct obj_mw {
 struct pending {
 	bool active;
 	struct net_port *port;
+	struct uroce_ah_attr av; /**< whose MAC address */
 	struct ctl_req req;
 };
 
@@ -389,7 +390,6 @@ int op_mcast_detach(struct session *s, struct request *r);
 /** Before the QP goes. */
 void obj_mcast_detach_all(struct session *s, struct obj_qp *qp);
 /** Go on with a request that waited for a MAC address. */
-int op_qp_modify_resolved(struct session *s, struct request *r, const uint8_t mac[6]);
 int op_ah_create_resolved(struct session *s, struct request *r, const uint8_t mac[6]);
 
 /* ---- path.c ---- */

@@ -18,7 +18,7 @@ struct qp_args {
 	struct qp *qp;
 	const struct uroce_qp_attr *attr;
 	uint32_t mask;
-	const struct tp_path *path;
+	const struct tp_path *path, *alt;
 	struct uroce_qp_attr out;
 };
 
@@ -38,7 +38,7 @@ modify_on_engine(struct engine *e, void *arg, uint64_t now_ns)
 {
 	struct qp_args *a = arg;
 
-	return qp_modify(engine_transport(e), a->qp, a->attr, a->mask, a->path, now_ns);
+	return qp_modify_paths(engine_transport(e), a->qp, a->attr, a->mask, a->path, a->alt, now_ns);
 }
 
 static int
@@ -290,17 +290,52 @@ pkey_index_of(struct obj_qp *qp)
 }
 
 static int
-modify(struct session *s, struct request *r, struct obj_qp *qp, const struct tp_path *path)
+modify(struct session *s, struct request *r, struct obj_qp *qp, const struct tp_path *path, const struct tp_path *alt)
 {
 	const struct ctl_qp_modify_req *q = &r->req->qp_modify;
-	struct qp_args a = { .qp = qp->qp, .attr = &q->attr, .mask = q->mask, .path = path };
+	struct qp_args a = { .qp = qp->qp, .attr = &q->attr, .mask = q->mask, .path = path, .alt = alt };
 	int rc = engine_call(s->control->s.engines[qp->engine], modify_on_engine, &a);
 
 	if (rc != 0)
-		/* It was checked before; only the state can have changed since. */
-		return req_fail(r, rc, "the QP is in state %s", qp_state_name(qp_state(qp->qp)));
+		/* It was checked before; only the state can have changed since, or it is one of migration. */
+		return req_fail(r, rc, "the QP is in state %s%s", qp_state_name(qp_state(qp->qp)),
+				q->mask & (UROCE_QP_PATH_MIG_STATE | UROCE_QP_ALT_PATH) ?
+					", or has no alternate path, or is ARMED, or that path is of another kind" : "");
 	if (q->mask & UROCE_QP_PKEY_INDEX)
 		*pkey_index_of(qp) = q->attr.pkey_index;
+	return 0;
+}
+
+static int
+check_pkey(struct session *s, struct request *r, struct obj_qp *qp, uint32_t index)
+{
+	if (index < UROCE_MAX_PKEYS && s->port->conf.pkeys[index] != 0)
+		return 0;
+	return req_fail(r, EINVAL, "modify QP %#x: P_Key index %u is not in use", qp_num(qp->qp), index);
+}
+
+/** The ways that a request names. @return as path_resolve(); after EINPROGRESS the request comes again. */
+static int
+find_paths(struct session *s, struct request *r, struct obj_qp *qp, struct tp_path *path, struct tp_path *alt)
+{
+	const struct ctl_qp_modify_req *q = &r->req->qp_modify;
+	uint8_t mac[6];
+	uint32_t pkey;
+	int rc;
+
+	if (q->mask & UROCE_QP_AV) {
+		rc = path_resolve(s, r, &q->attr.ah, mac);
+		if (rc != 0)
+			return rc;
+		pkey = q->mask & UROCE_QP_PKEY_INDEX ? q->attr.pkey_index : *pkey_index_of(qp);
+		path_make(s, &q->attr.ah, mac, s->port->conf.pkeys[pkey], path);
+	}
+	if (q->mask & UROCE_QP_ALT_PATH) {
+		rc = path_resolve(s, r, &q->attr.alt_ah, mac);
+		if (rc != 0)
+			return rc;
+		path_make(s, &q->attr.alt_ah, mac, s->port->conf.pkeys[q->attr.alt_pkey_index], alt);
+	}
 	return 0;
 }
 
@@ -309,8 +344,8 @@ op_qp_modify(struct session *s, struct request *r)
 {
 	const struct ctl_qp_modify_req *q = &r->req->qp_modify;
 	struct obj_qp *qp = obj_get(s, OBJ_QP, q->handle, r);
+	struct tp_path path, alt;
 	const char *why = "";
-	uint8_t mac[6];
 	int rc;
 
 	if (qp == NULL)
@@ -318,35 +353,22 @@ op_qp_modify(struct session *s, struct request *r)
 	rc = qp_modify_check(qp->type, qp_state(qp->qp), &q->attr, q->mask, s->port->active_mtu, &why);
 	if (rc != 0)
 		return req_fail(r, rc, "modify QP %#x, %s: %s", qp_num(qp->qp), qp_state_name(qp_state(qp->qp)), why);
-	if ((q->mask & UROCE_QP_PKEY_INDEX) &&
-	    (q->attr.pkey_index >= UROCE_MAX_PKEYS || s->port->conf.pkeys[q->attr.pkey_index] == 0))
-		return req_fail(r, EINVAL, "modify QP %#x: P_Key index %u is not in use", qp_num(qp->qp),
-				q->attr.pkey_index);
+	if (q->mask & UROCE_QP_PKEY_INDEX)
+		rc = check_pkey(s, r, qp, q->attr.pkey_index);
+	if (rc == 0 && (q->mask & UROCE_QP_ALT_PATH))
+		rc = check_pkey(s, r, qp, q->attr.alt_pkey_index);
+	if (rc != 0)
+		return rc;
 	/* 10.2.5: with the upper bit set it is a controlled Q_Key, QP 1's for one, and only privileged programs may have it. */
 	if ((q->mask & UROCE_QP_QKEY) && (q->attr.qkey & QKEY_CONTROLLED) && s->uid != 0 && s->uid != geteuid())
 		return req_fail(r, EPERM, "modify QP %#x: Q_Key %#x is for root only: bit 31 is set", qp_num(qp->qp),
 				q->attr.qkey);
 	if ((q->mask & UROCE_QP_PORT) && q->attr.port_num != 1)
 		return req_fail(r, EINVAL, "modify QP %#x: port %u: must be 1", qp_num(qp->qp), q->attr.port_num);
-	if (!(q->mask & UROCE_QP_AV))
-		return modify(s, r, qp, NULL);
-	rc = path_resolve(s, r, &q->attr.ah, mac);
-	return rc == 0 ? op_qp_modify_resolved(s, r, mac) : rc;
-}
-
-int
-op_qp_modify_resolved(struct session *s, struct request *r, const uint8_t mac[6])
-{
-	const struct ctl_qp_modify_req *q = &r->req->qp_modify;
-	struct obj_qp *qp = obj_get(s, OBJ_QP, q->handle, r);
-	struct tp_path path;
-	uint16_t pkey;
-
-	if (qp == NULL)
-		return EINVAL;
-	pkey = s->port->conf.pkeys[q->mask & UROCE_QP_PKEY_INDEX ? q->attr.pkey_index : *pkey_index_of(qp)];
-	path_make(s, &q->attr.ah, mac, pkey, &path);
-	return modify(s, r, qp, &path);
+	rc = find_paths(s, r, qp, &path, &alt);
+	if (rc != 0)
+		return rc;
+	return modify(s, r, qp, q->mask & UROCE_QP_AV ? &path : NULL, q->mask & UROCE_QP_ALT_PATH ? &alt : NULL);
 }
 
 int

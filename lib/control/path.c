@@ -58,11 +58,14 @@ on_resolved(void *arg, int status, const uint8_t mac[6])
 	if (s->closing)
 		return;
 	if (status != 0)
-		rc = fail(&r, status, req.op == CTL_QP_MODIFY ? &req.qp_modify.attr.ah : &req.ah_create.attr);
+		rc = fail(&r, status, &s->pending.av);
 	else if (req.op == CTL_QP_MODIFY)
-		rc = op_qp_modify_resolved(s, &r, mac);
+		/* From the start: this address is known now, that of the alternate path may not be. */
+		rc = op_qp_modify(s, &r);
 	else
 		rc = op_ah_create_resolved(s, &r, mac);
+	if (rc == EINPROGRESS)
+		return;
 	session_pause(s, false);
 	session_reply(s, &r, rc);
 }
@@ -94,6 +97,7 @@ path_resolve(struct session *s, struct request *r, const struct uroce_ah_attr *a
 	/* Set up first: the session is the argument of the callback. */
 	s->pending.req = *r->req;
 	s->pending.port = s->port;
+	s->pending.av = *av;
 	rc = net_resolve(s->port, av->sgid_index, av->dgid, control_now_ns(), mac, on_resolved, s);
 	if (rc == EINPROGRESS) {
 		s->pending.active = true;

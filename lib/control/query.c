@@ -20,6 +20,7 @@ enum {
 	/* 4.096 us << 15, as Linux's rxe has it: a peer waits that much longer. */
 	LOCAL_CA_ACK_DELAY = 15,
 	/* enum ibv_device_cap_flags */
+	CAP_AUTO_PATH_MIG = 1 << 4,
 	CAP_CURR_QP_STATE_MOD = 1 << 7,
 	CAP_PORT_ACTIVE_EVENT = 1 << 10,
 	CAP_SYS_IMAGE_GUID = 1 << 11,
@@ -90,7 +91,7 @@ op_device_query(struct session *s, struct request *r)
 		.vendor_part_id = VENDOR_PART_ID,
 		.max_qp = conf->max_qp,
 		.max_qp_wr = UROCE_MAX_QP_WR,
-		.device_cap_flags = CAP_CURR_QP_STATE_MOD | CAP_PORT_ACTIVE_EVENT | CAP_SYS_IMAGE_GUID |
+		.device_cap_flags = CAP_AUTO_PATH_MIG | CAP_CURR_QP_STATE_MOD | CAP_PORT_ACTIVE_EVENT | CAP_SYS_IMAGE_GUID |
 				    CAP_RC_RNR_NAK_GEN | CAP_MEM_WINDOW | CAP_MEM_WINDOW_TYPE_2B |
 				    CAP_MEM_MGT_EXTENSIONS | CAP_XRC,
 		.max_sge = UROCE_MAX_SGE,

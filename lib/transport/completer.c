@@ -233,11 +233,8 @@ completer_lost(struct transport *tp, struct qp *qp, uint32_t n)
 }
 
 void
-completer_start(struct qp *qp)
+completer_new_path(struct qp *qp)
 {
-	qp->sack_peer = false;
-	qp->sack_offers = TP_SACK_OFFERS;
-	qp->loss_window = TP_WINDOW_START;
 	completer_window(qp);
 	completer_untime(qp);
 	qp->lossy = 0;
@@ -248,6 +245,15 @@ completer_start(struct qp *qp)
 	qp->rto_shift = 0;
 	qp->probe = TP_PROBE_NONE;
 	qp->probes = 0;
+}
+
+void
+completer_start(struct qp *qp)
+{
+	qp->sack_peer = false;
+	qp->sack_offers = TP_SACK_OFFERS;
+	qp->loss_window = TP_WINDOW_START;
+	completer_new_path(qp);
 	qp->rtt_una = qp->psn_una;
 	qp->psn_recover = qp->psn_una;
 	qp->psn_grow = wire_psn_add(qp->psn_una, qp->window);
@@ -380,12 +386,15 @@ completer_restart(struct transport *tp, struct qp *qp)
 static void
 retry(struct transport *tp, struct qp *qp, uint8_t verr)
 {
-	if (qp->retry_left == 0) {
+	if (qp->retry_left > 0) {
+		qp->retry_left--;
+	} else if (migration_go(tp, qp)) {
+		qp->retry_left = qp->retry_cnt;
+	} else {
 		tp->counters.retry_exceeded_err++;
 		completer_fail_head(tp, qp, UROCE_WC_RETRY_EXC_ERR, verr);
 		return;
 	}
-	qp->retry_left--;
 	window_loss(tp, qp, verr == TP_VERR_TIMEOUT);
 	requester_rewind(tp, qp);
 	/* The timeout counts from the retransmission. */

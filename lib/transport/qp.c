@@ -120,6 +120,7 @@ qp_free(struct qp *qp)
 {
 	free(qp->res);
 	free(qp->cc);
+	free(qp->alt);
 	free(qp);
 }
 
@@ -291,6 +292,7 @@ reset(struct transport *tp, struct qp *qp)
 	qp->msn = 0;
 	qp->blocked = qp->restarted = qp->comm_est = qp->last_wqe_told = false;
 	qp->tmpl_ah = 0;
+	migration_reset(qp);
 	memset(&qp->attr, 0, sizeof(qp->attr));
 	qp->attr.cap = cap;
 	stop_watching(qp, false);
@@ -336,6 +338,14 @@ build_template(struct qp *qp, const struct tp_path *path)
 	qp->loopback = path->loopback;
 }
 
+void
+qp_use_path(struct transport *tp, struct qp *qp, const struct tp_path *path)
+{
+	/* Attached before, or made to fit when the alternate path was loaded: no memory is needed. */
+	cc_attach(tp, qp, path);
+	build_template(qp, path);
+}
+
 static void
 set_attributes(struct qp *qp, const struct uroce_qp_attr *a, uint32_t mask)
 {
@@ -362,6 +372,10 @@ set_attributes(struct qp *qp, const struct uroce_qp_attr *a, uint32_t mask)
 	SET(SQ_PSN, sq_psn);
 	SET(MAX_DEST_RD_ATOMIC, max_dest_rd_atomic);
 	SET(DEST_QPN, dest_qp_num);
+	SET(ALT_PATH, alt_ah);
+	SET(ALT_PATH, alt_pkey_index);
+	SET(ALT_PATH, alt_port_num);
+	SET(ALT_PATH, alt_timeout);
 #undef SET
 	qp->access = q->qp_access_flags;
 	qp->qkey = q->qkey;
@@ -420,21 +434,46 @@ enter(struct transport *tp, struct qp *qp, enum uroce_qp_state from, enum uroce_
 	}
 }
 
+/* Both ways are of one port, and both leave the process or neither does: what the QP has for one serves the other. */
+static bool
+paths_ok(const struct transport *tp, const struct qp *qp, uint32_t mask, const struct tp_path *path,
+	 const struct tp_path *alt)
+{
+	bool av = (mask & UROCE_QP_AV) != 0;
+
+	if (av && (path == NULL || path->port >= tp->c.nb_ports))
+		return false;
+	if ((mask & UROCE_QP_ALT_PATH) == 0)
+		return true;
+	return alt != NULL && alt->port == (av ? path->port : qp->port) &&
+	       alt->loopback == (av ? path->loopback : qp->loopback);
+}
+
 int
 qp_modify(struct transport *tp, struct qp *qp, const struct uroce_qp_attr *attr, uint32_t mask,
 	  const struct tp_path *path, uint64_t now_ns)
+{
+	return qp_modify_paths(tp, qp, attr, mask, path, NULL, now_ns);
+}
+
+int
+qp_modify_paths(struct transport *tp, struct qp *qp, const struct uroce_qp_attr *attr, uint32_t mask,
+		const struct tp_path *path, const struct tp_path *alt, uint64_t now_ns)
 {
 	enum uroce_qp_state from = qp->state, to = mask & UROCE_QP_STATE ? attr->qp_state : from;
 	const char *why;
 
 	tp->now_ns = now_ns;
 	if (qp_modify_check(qp->type, from, attr, mask, UROCE_MTU_4096, &why) != 0 ||
-	    ((mask & UROCE_QP_AV) && path == NULL))
+	    !paths_ok(tp, qp, mask, path, alt))
 		return EINVAL;
 	if ((mask & UROCE_QP_PKEY_INDEX) && tp->c.ports[qp->port].pkeys[attr->pkey_index] == 0)
 		return EINVAL;
-	if ((mask & UROCE_QP_AV) && path->port >= tp->c.nb_ports)
+	if ((mask & UROCE_QP_PATH_MIG_STATE) &&
+	    !migration_may(qp, attr->path_mig_state, (mask & UROCE_QP_ALT_PATH) != 0))
 		return EINVAL;
+	if ((mask & UROCE_QP_ALT_PATH) && migration_load(qp, alt) != 0)
+		return ENOMEM;
 	if ((mask & UROCE_QP_MAX_DEST_RD_ATOMIC) && set_max_dest_rd_atomic(qp, attr->max_dest_rd_atomic) != 0)
 		return ENOMEM;
 	if ((mask & UROCE_QP_AV) && cc_attach(tp, qp, path) != 0)
@@ -446,9 +485,13 @@ qp_modify(struct transport *tp, struct qp *qp, const struct uroce_qp_attr *attr,
 		/* It may have been waiting for its time. */
 		if (qp_sends(qp))
 			qp_activate(tp, qp);
+		if (qp->alt_loaded && (qp->alt->loopback != path->loopback || qp->alt->port != path->port))
+			migration_reset(qp);
 	}
 	if (mask & (UROCE_QP_AV | UROCE_QP_PKEY_INDEX))
 		qp->pkey = tp->c.ports[qp->port].pkeys[qp->attr.pkey_index];
+	if (mask & UROCE_QP_PATH_MIG_STATE)
+		migration_set(tp, qp, attr->path_mig_state);
 	if (mask & UROCE_QP_STATE)
 		enter(tp, qp, from, to, mask);
 	return 0;
@@ -460,6 +503,7 @@ qp_query(const struct qp *qp, struct uroce_qp_attr *attr)
 	*attr = qp->attr;
 	attr->qp_state = qp->state;
 	attr->cur_qp_state = qp->state;
+	attr->path_mig_state = qp->mig;
 	attr->sq_draining = qp->state == UROCE_QPS_SQD && qp->sq_tail != qp->sq.counter;
 	/* Where the QP stands now, as hardware reports them. */
 	if (qp->state != UROCE_QPS_RESET && qp->state != UROCE_QPS_INIT) {

@@ -215,7 +215,7 @@ enum {
 	QP_RETRY_MAX = 7,
 	QP_SL_MAX = 7,         /* a VLAN priority */
 	QP_PORT_NUM = 1,
-	QP_MIGRATED = 0,       /* IBV_MIG_MIGRATED */
+	QP_REARM = 1,          /* IBV_MIG_REARM; before it IBV_MIG_MIGRATED */
 };
 #define QP_FLOW_LABEL_MAX 0xfffffu
 
@@ -239,6 +239,18 @@ check_av(const struct uroce_ah_attr *ah)
 	return NULL;
 }
 
+static const char *
+check_alternate(const struct uroce_qp_attr *a)
+{
+	if (check_av(&a->alt_ah) != NULL)
+		return "alt_ah_attr: is_global and port_num must be 1, GID index, SL and flow label in range, dgid not zero";
+	if (a->alt_pkey_index >= UROCE_MAX_PKEYS)
+		return "alt_pkey_index is beyond the P_Key table";
+	if (a->alt_port_num != QP_PORT_NUM)
+		return "alt_port_num must be 1: a device has one port, an alternate path other addresses";
+	return a->alt_timeout <= QP_TIMEOUT_MAX ? NULL : "alt_timeout must be 0 to 31";
+}
+
 /* Every attribute but STATE and CUR_STATE, with the words for what can be wrong. */
 #define RANGE(cond, text) ((cond) ? NULL : (text))
 #define QP_ATTRS(X) \
@@ -257,13 +269,13 @@ check_av(const struct uroce_ah_attr *ah)
 	X(RQ_PSN, RANGE(a->rq_psn <= WIRE_PSN_MASK, "rq_psn must have 24 bits")) \
 	X(MAX_QP_RD_ATOMIC, RANGE(a->max_rd_atomic <= UROCE_MAX_RD_ATOMIC, \
 				  "max_rd_atomic is more than the device's max_qp_init_rd_atom")) \
-	X(ALT_PATH, "alternate path: the device has no automatic path migration") \
+	X(ALT_PATH, check_alternate(a)) \
 	X(MIN_RNR_TIMER, RANGE(a->min_rnr_timer <= QP_RNR_TIMER_MAX, "min_rnr_timer must be 0 to 31")) \
 	X(SQ_PSN, RANGE(a->sq_psn <= WIRE_PSN_MASK, "sq_psn must have 24 bits")) \
 	X(MAX_DEST_RD_ATOMIC, RANGE(a->max_dest_rd_atomic <= UROCE_MAX_RD_ATOMIC, \
 				    "max_dest_rd_atomic is more than the device's max_qp_rd_atom")) \
-	X(PATH_MIG_STATE, RANGE(a->path_mig_state == QP_MIGRATED, \
-				"path_mig_state: only IBV_MIG_MIGRATED, the device has no automatic path migration")) \
+	X(PATH_MIG_STATE, RANGE(a->path_mig_state <= QP_REARM, \
+				"path_mig_state must be IBV_MIG_MIGRATED or IBV_MIG_REARM: ARMED comes of itself")) \
 	X(CAP, NULL) \
 	X(DEST_QPN, RANGE(a->dest_qp_num <= WIRE_PSN_MASK, "dest_qp_num must have 24 bits")) \
 	X(RATE_LIMIT, NULL)

@@ -9,7 +9,8 @@ static inline struct wire_bth
 response_bth(const struct qp *qp, uint8_t opcode, uint32_t psn)
 {
 	return (struct wire_bth){
-		.opcode = opcode | qp->prefix, .dqpn = qp->dest_qpn, .psn = psn, .pkey = qp->pkey, .migreq = true,
+		.opcode = opcode | qp->prefix, .dqpn = qp->dest_qpn, .psn = psn, .pkey = qp->pkey,
+		.migreq = qp->mig == TP_MIG_MIGRATED,
 	};
 }
 

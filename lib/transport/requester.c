@@ -268,7 +268,8 @@ send_data(struct transport *tp, struct qp *qp, struct tp_swqe *w)
 	uint32_t len = RTE_MIN(w->length - off, UINT32_C(1) << qp->mtu_shift);
 	bool last = qp->psn_cur == w->last_psn;
 	uint8_t wire_op = nth == 0 ? (last ? op->only : op->first) : (last ? op->last : op->middle);
-	struct wire_bth b = { .dqpn = qp->dest_qpn, .psn = qp->psn_cur, .pkey = qp->pkey, .migreq = true };
+	struct wire_bth b = { .dqpn = qp->dest_qpn, .psn = qp->psn_cur, .pkey = qp->pkey,
+			      .migreq = qp->mig == TP_MIG_MIGRATED };
 	struct tp_out o;
 
 	if (qp->service == WIRE_RC) {
@@ -321,7 +322,7 @@ send_read(struct transport *tp, struct qp *qp, struct tp_swqe *w)
 	uint32_t packets = last - nth + 1;
 	uint32_t len = RTE_MIN(w->length - off, packets << qp->mtu_shift);
 	struct wire_bth b = { .opcode = WIRE_OP_READ_REQUEST | qp->prefix, .dqpn = qp->dest_qpn, .psn = qp->psn_cur,
-			      .pkey = qp->pkey, .migreq = true, .ackreq = true };
+			      .pkey = qp->pkey, .migreq = qp->mig == TP_MIG_MIGRATED, .ackreq = true };
 	struct tp_out o;
 
 	if (qp->rd_out >= qp->max_rd ||
@@ -349,7 +350,7 @@ send_atomic(struct transport *tp, struct qp *qp, struct tp_swqe *w)
 	const struct ring_atomic *a = (const void *)(slot + 1);
 	bool swap = w->opcode == UROCE_WR_ATOMIC_CMP_AND_SWP;
 	struct wire_bth b = { .opcode = tp_req_ops[w->opcode].only | qp->prefix, .dqpn = qp->dest_qpn, .psn = qp->psn_cur,
-			      .pkey = qp->pkey, .migreq = true, .ackreq = true };
+			      .pkey = qp->pkey, .migreq = qp->mig == TP_MIG_MIGRATED, .ackreq = true };
 	struct tp_out o;
 
 	if (qp->rd_out >= qp->max_rd || wire_psn_diff(qp->psn_cur, qp->psn_una) >= qp->window) {
@@ -375,7 +376,7 @@ send_atomic_write(struct transport *tp, struct qp *qp, struct tp_swqe *w)
 {
 	const struct ring_sq_wqe *slot = ring_slot(&qp->sq, qp->sq_cur);
 	struct wire_bth b = { .opcode = WIRE_OP_ATOMIC_WRITE | qp->prefix, .dqpn = qp->dest_qpn, .psn = qp->psn_cur,
-			      .pkey = qp->pkey, .migreq = true, .ackreq = true };
+			      .pkey = qp->pkey, .migreq = qp->mig == TP_MIG_MIGRATED, .ackreq = true };
 	struct tp_out o;
 
 	if (qp->rd_out >= qp->max_rd || wire_psn_diff(qp->psn_cur, qp->psn_una) >= qp->window) {

@@ -36,7 +36,7 @@
 #include "wheel.h"
 
 enum {
-	TP_INFLIGHT_OWN = 4,        /**< WQEs in flight for which every QP has room; a power of two */
+	TP_INFLIGHT_OWN = 2,        /**< WQEs in flight for which every QP has room; a power of two */
 	TP_INFLIGHT_MAX = 256,      /**< WQEs in flight with a borrowed window; a power of two */
 	TP_WINDOWS = 1024,          /**< windows that a transport lends to busy QPs */
 	TP_SGE_BLOCKS = 4096,       /**< copies of SGEs that a transport lends to QPs amid a message for an SRQ */
@@ -143,6 +143,9 @@ enum tp_probe {
 	TP_PROBE_ANSWERED, /**< there was progress since: the way is open, and what doesn't come was lost */
 };
 
+/** Path migration; numbers of enum ibv_mig_state. */
+enum tp_mig { TP_MIG_MIGRATED = 0, TP_MIG_REARM, TP_MIG_ARMED };
+
 /** What a wheel entry belongs to. */
 enum tp_timer { TP_TIMER_QP = 0, TP_TIMER_PACE /**< struct cc */ };
 
@@ -231,6 +234,8 @@ struct qp {
 	uint16_t port, pkey;
 	bool loopback, multicast, sig_all, comm_est, last_wqe_told, sqd_told;
 	bool on_active, on_ack, watched;
+	uint8_t mig;           /**< enum tp_mig */
+	bool alt_loaded, mig_err_told;
 	TAILQ_ENTRY(qp) active_link, ack_link;
 	uint64_t last_work_ns;
 	struct ring_qp_shared *shared;
@@ -314,6 +319,7 @@ struct qp {
 	struct uroce_qp_attr attr;
 	uint64_t cookie;
 	void *owner;
+	struct tp_path *alt;        /**< the alternate path, while alt_loaded */
 	struct qp *zombie_next;     /**< destroyed, waiting for the grace period */
 	uint64_t zombie_token;
 	uint32_t slot;              /**< index in the QP table */
@@ -382,6 +388,21 @@ uint32_t qp_flush_run(struct transport *tp, struct qp *qp, uint32_t budget);
 /** The SQ stopped moving: in SQD say so once. */
 void qp_check_drained(struct transport *tp, struct qp *qp);
 
+/** Send by @p path from now on. No allocation if the QP has a struct cc or needs none. */
+void qp_use_path(struct transport *tp, struct qp *qp, const struct tp_path *path);
+
+/* ---- migration.c ---- */
+/** An alternate path. @return 0 or ENOMEM. */
+int migration_load(struct qp *qp, const struct tp_path *path);
+/** May path_mig_state be set to @p to? @p loading: an alternate path comes with it. */
+bool migration_may(const struct qp *qp, uint32_t to, bool loading);
+void migration_set(struct transport *tp, struct qp *qp, uint32_t to);
+void migration_reset(struct qp *qp);
+/** Change to the alternate path. @return false: there is none to change to. */
+bool migration_go(struct transport *tp, struct qp *qp);
+/** A packet for a QP that is REARM or ARMED. @return false: drop it. */
+bool migration_rx(struct transport *tp, struct qp *qp, const struct wire_pkt *p);
+
 /* ---- cq.c ---- */
 /** Fields of a CQE; ctl without phase. */
 struct tp_cqe {
@@ -440,6 +461,8 @@ void completer_lost(struct transport *tp, struct qp *qp, uint32_t n);
 void completer_alive(struct transport *tp, struct qp *qp);
 /** The packet of rtt_psn has arrived. */
 void completer_rtt(struct transport *tp, struct qp *qp);
+/** Round trips and probes of the path before say nothing any more. */
+void completer_new_path(struct qp *qp);
 /** What limits the window has changed. */
 void completer_window(struct qp *qp);
 /** The timer of a QP. */
@@ -714,6 +737,19 @@ qp_set_state(struct qp *qp, enum uroce_qp_state s)
 {
 	qp->state = s;
 	atomic_store_explicit(&qp->shared->state, s, memory_order_release);
+}
+
+/** From the peer's address to ours, as the QP's AV has them (9.6.1.1.1). */
+static inline bool
+qp_address_match(const struct qp *qp, const struct wire_pkt *p)
+{
+	const uint8_t *ours = qp->tmpl.hdr + qp->tmpl.l3_off;
+
+	if (p->ip_version != qp->tmpl.ip_version)
+		return false;
+	if (p->ip_version == 4)
+		return memcmp(p->l3 + 12, ours + 16, 4) == 0 && memcmp(p->l3 + 16, ours + 12, 4) == 0;
+	return memcmp(p->l3 + 8, ours + 24, 16) == 0 && memcmp(p->l3 + 24, ours + 8, 16) == 0;
 }
 
 /** 10.9.3: equal but for the membership bit, not the invalid key, and not both limited members. */

@@ -210,26 +210,13 @@ verdict_counter(struct tp_counters *c, enum wire_verdict v)
 	}
 }
 
-/* From the peer's address to ours, as the QP's AV has them (9.6.1.1.1). */
-static inline bool
-address_match(const struct qp *qp, const struct wire_pkt *p)
-{
-	const uint8_t *ours = qp->tmpl.hdr + qp->tmpl.l3_off;
-
-	if (p->ip_version != qp->tmpl.ip_version)
-		return false;
-	if (p->ip_version == 4)
-		return memcmp(p->l3 + 12, ours + 16, 4) == 0 && memcmp(p->l3 + 16, ours + 12, 4) == 0;
-	return memcmp(p->l3 + 8, ours + 24, 16) == 0 && memcmp(p->l3 + 24, ours + 8, 16) == 0;
-}
-
 /* A CNP belongs to all services and has no PSN; only what the peer may send counts (A17.9.3). */
 static void
 rx_cnp(struct transport *tp, struct qp *qp, uint16_t port, const struct wire_pkt *p)
 {
 	tp->counters.rx_cnp++;
 	if (!qp_sends(qp) || !pkey_match(p->bth.pkey, qp->pkey) || port != qp->port || qp->service == WIRE_UD ||
-	    !address_match(qp, p)) {
+	    !qp_address_match(qp, p)) {
 		tp->counters.rp_cnp_ignored++;
 		return;
 	}
@@ -268,11 +255,13 @@ rx_to_qp(struct transport *tp, struct qp *qp, uint16_t port, const struct wire_p
 		tp->counters.rx_wrong_state++;
 		return;
 	}
+	if (unlikely(qp->mig != TP_MIG_MIGRATED) && port == qp->port && !migration_rx(tp, qp, p))
+		return;
 	if (unlikely(!pkey_match(p->bth.pkey, qp->pkey))) {
 		count_bad_pkey(tp, port);
 		return;
 	}
-	if (unlikely(port != qp->port || (qp->service != WIRE_UD && !address_match(qp, p)))) {
+	if (unlikely(port != qp->port || (qp->service != WIRE_UD && !qp_address_match(qp, p)))) {
 		tp->counters.rx_bad_address++;
 		return;
 	}

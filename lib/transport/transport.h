@@ -69,7 +69,7 @@ enum tp_vendor_err {
 	X(rx_packets) X(rx_bytes) X(tx_packets) X(tx_bytes) \
 	X(rx_not_roce) X(rx_truncated) X(rx_bad_ip) X(rx_bad_udp_sum) X(rx_bad_opcode) X(rx_bad_tver) X(rx_bad_length) \
 	X(rx_icrc_encapsulated) X(rx_multi_segment) \
-	X(rx_unknown_qp) X(rx_wrong_service) X(rx_wrong_state) X(rx_bad_pkey) X(rx_bad_qkey) X(rx_bad_address) \
+	X(rx_unknown_qp) X(rx_wrong_service) X(rx_wrong_state) X(rx_bad_pkey) X(rx_bad_qkey) X(rx_bad_address) X(rx_bad_migreq) \
 	X(rx_ud_no_wqe) X(rx_uc_no_wqe) X(srq_no_sges) X(rx_uc_gap) X(rx_uc_rest) X(rx_ud_length) \
 	X(rx_ghost_ack) X(rx_bad_response) X(rx_response_ignored) X(rx_duplicate_dropped) X(rx_nak_ignored) \
 	X(rx_mads) X(rx_mad_length) X(rx_mcast) X(rx_mcast_no_group) X(mcast_loop_dropped) \
@@ -352,6 +352,13 @@ int qp_modify_check(enum uroce_qp_type type, enum uroce_qp_state cur, const stru
  */
 int qp_modify(struct transport *tp, struct qp *qp, const struct uroce_qp_attr *attr, uint32_t mask,
 	      const struct tp_path *path, uint64_t now_ns);
+/**
+ * [engine] The same with an alternate path.
+ * @param alt  With UROCE_QP_ALT_PATH: the resolved way, of the same port as the first, loopback if that is; else NULL.
+ * @return as qp_modify(); EINVAL too for a path_mig_state that can't follow the QP's.
+ */
+int qp_modify_paths(struct transport *tp, struct qp *qp, const struct uroce_qp_attr *attr, uint32_t mask,
+		    const struct tp_path *path, const struct tp_path *alt, uint64_t now_ns);
 
 /** [engine] Every field of ibv_query_qp() is true. */
 void qp_query(const struct qp *qp, struct uroce_qp_attr *attr);

@@ -24,10 +24,10 @@ MUTATIONS = [Mutation(*m) for m in (
     ('atomic-beyond-max-rd', 'requester.c', 'one atomic more than max_rd_atomic',
      'bool swap = w->opcode == UROCE_WR_ATOMIC_CMP_AND_SWP;\n'
      '\tstruct wire_bth b = { .opcode = tp_req_ops[w->opcode].only | qp->prefix, .dqpn = qp->dest_qpn, .psn = qp->psn_cur,\n'
-     '\t\t\t      .pkey = qp->pkey, .migreq = true, .ackreq = true };\n\tstruct tp_out o;\n\n\tif (qp->rd_out >= qp->max_rd',
+     '\t\t\t      .pkey = qp->pkey, .migreq = qp->mig == TP_MIG_MIGRATED, .ackreq = true };\n\tstruct tp_out o;\n\n\tif (qp->rd_out >= qp->max_rd',
      'bool swap = w->opcode == UROCE_WR_ATOMIC_CMP_AND_SWP;\n'
      '\tstruct wire_bth b = { .opcode = tp_req_ops[w->opcode].only | qp->prefix, .dqpn = qp->dest_qpn, .psn = qp->psn_cur,\n'
-     '\t\t\t      .pkey = qp->pkey, .migreq = true, .ackreq = true };\n\tstruct tp_out o;\n\n\tif (qp->rd_out > qp->max_rd'),
+     '\t\t\t      .pkey = qp->pkey, .migreq = qp->mig == TP_MIG_MIGRATED, .ackreq = true };\n\tstruct tp_out o;\n\n\tif (qp->rd_out > qp->max_rd'),
     ('unfetch-keeps-psn', 'requester.c', 'SQD leaves a gap in the PSNs',
      '\t\tqp->psn_next = w->first_psn;\n', ''),
     ('inline-unbounded', 'requester.c', 'more inline data than the QP has',
@@ -181,7 +181,7 @@ MUTATIONS = [Mutation(*m) for m in (
      '\tif (rq)\n\t\tshared_store(&qp->shared->rq_watch, 0);\n', ''),
     # Admission.
     ('address-unchecked', 'transport.c', 'packets from anywhere are taken',
-     'qp->service != WIRE_UD && !address_match(qp, p))', 'qp->service != WIRE_UD && qp == NULL)'),
+     'qp->service != WIRE_UD && !qp_address_match(qp, p))', 'qp->service != WIRE_UD && qp == NULL)'),
     ('pkey-unchecked', 'tp_internal.h', 'packets of any P_Key are taken',
      'return ((a ^ b) & 0x7fff) == 0 &&', 'return ((a ^ b) & 0) == 0 &&'),
     ('service-unchecked', 'transport.c', 'packets of any service are taken',

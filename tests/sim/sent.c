@@ -365,8 +365,11 @@ note_arrival(struct sim_world *w, struct sim_qp *q, const struct wire_pkt *p)
 		q->asked = false;
 	}
 	ahead = wire_psn_diff(p->bth.psn, q->expects);
-	if (ahead > 0 && q->gap_ns == 0 && !q->asked)
-		q->gap_ns = w->now_ns;
+	if (ahead > 0 && !q->asked) {
+		if (q->gap_ns == 0 || wire_psn_diff(p->bth.psn, q->behind) > 0)
+			q->behind = p->bth.psn;
+		q->gap_ns = q->gap_ns == 0 ? w->now_ns : q->gap_ns;
+	}
 	if (ahead != 0)
 		return;
 	if (q->gap_ns != 0 && w->now_ns - q->gap_ns > ASK_NS_MAX && !(w->cfg.faults & excuses) && !w->cfg.harsh &&
@@ -374,7 +377,8 @@ note_arrival(struct sim_world *w, struct sim_qp *q, const struct wire_pkt *p)
 		sim_fail(w, "QP %u: has lacked PSN %u for %" PRIu64 " ns without asking for it", q->id, q->expects,
 			 w->now_ns - q->gap_ns);
 	q->expects = wire_psn_add(q->expects, psns);
-	q->gap_ns = 0;
+	/* What came before its turn was dropped: unless it has been asked for it must be now. */
+	q->gap_ns = q->gap_ns != 0 && wire_psn_diff(q->behind, q->expects) >= 0 ? w->now_ns : 0;
 	q->asked = false;
 }
 

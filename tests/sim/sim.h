@@ -303,6 +303,7 @@ struct sim_qp {
 	bool last_was_new;           /**< what was sent last was sent for the first time */
 	uint32_t expects, expects_round; /**< as a responder of RC: the PSN that it lacks; see sent_round */
 	bool asked;                  /**< ... for that, or said that it isn't ready */
+	uint32_t behind;             /**< the highest PSN that did */
 	uint64_t gap_ns;             /**< when something behind that came first while it hadn't; 0: nothing did */
 	uint64_t marked_ns, cnp_due_ns, cnp_sent_ns; /**< congestion met by what was sent to it */
 	uint64_t cnp_ns, paced_bytes; /**< first CNP that came; what was sent since */

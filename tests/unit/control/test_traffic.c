@@ -459,6 +459,74 @@ a_session_that_ends_with_bound_windows_leaves_nothing(void **state)
 	assert_int_equal(daemon_counts().mrs, 0);
 }
 
+/** Load the other family's address as the alternate path, or one that nobody has. */
+static int
+load_alternate(struct pair *t, int i, bool nobody, struct ctl_rsp *r)
+{
+	struct uroce_qp_attr a = {
+		.path_mig_state = 1,
+		.alt_timeout = 14,
+		.alt_port_num = 1,
+		.alt_ah = { .dgid = { 0xfd, 0, 0, 0x18, [15] = nobody ? 77 : 1 },
+			    .sgid_index = 2,
+			    .hop_limit = 64,
+			    .is_global = 1,
+			    .port_num = 1 },
+	};
+
+	return modify(t, i, UROCE_QP_ALT_PATH | UROCE_QP_PATH_MIG_STATE, &a, r);
+}
+
+static uint32_t
+mig_state(struct pair *t, int i)
+{
+	struct ctl_req q = peer_req(CTL_QP_QUERY);
+	struct ctl_rsp r;
+
+	q.handle.handle = t->end[i].qp.handle;
+	call(t, &q, &r, NULL);
+	return r.qp_query.attr.path_mig_state;
+}
+
+static void
+write_through(struct pair *t, int i, uint8_t seed)
+{
+	struct ring_cqe e;
+
+	fill(t->mem, seed);
+	post_send(t, i, UROCE_WR_RDMA_WRITE, t->mem, BYTES, t->mem + BYTES);
+	assert_true(poll_cq(t, &e));
+	assert_int_equal(e.status, UROCE_WC_SUCCESS);
+	assert_memory_equal(t->mem, t->mem + BYTES, BYTES);
+}
+
+static void
+a_connection_migrates_to_its_alternate_addresses(void **state)
+{
+	enum { MIGRATED, REARM, ARMED };
+	struct uroce_qp_attr a = { .path_mig_state = MIGRATED };
+	struct ctl_rsp r;
+	struct pair t;
+
+	pair_open(&t, CTL_SEG_CONVERTED);
+	/* The reply waits; the message names the alternate address. */
+	assert_int_equal(load_alternate(&t, 0, true, &r), ETIMEDOUT);
+	assert_non_null(strstr(r.message, "fd00:18::4d"));
+	for (int i = 0; i < 2; i++) {
+		if (load_alternate(&t, i, false, &r) != 0)
+			fail_msg("alternate path: %s", r.message);
+		assert_int_equal(mig_state(&t, i), REARM);
+	}
+	write_through(&t, 0, 1);
+	assert_int_equal(mig_state(&t, 0), ARMED);
+	assert_int_equal(mig_state(&t, 1), ARMED);
+	assert_int_equal(modify(&t, 0, UROCE_QP_PATH_MIG_STATE, &a, &r), 0);
+	write_through(&t, 1, 2);
+	assert_int_equal(mig_state(&t, 0), MIGRATED);
+	assert_int_equal(mig_state(&t, 1), MIGRATED);
+	pair_close(&t);
+}
+
 static void
 a_peer_that_does_not_answer_is_a_timeout_with_its_address(void **state)
 {
@@ -632,6 +700,7 @@ main(void)
 		cmocka_unit_test(remote_memory_moves),
 		cmocka_unit_test(windows_are_bound_and_hold_their_mr),
 		cmocka_unit_test(a_session_that_ends_with_bound_windows_leaves_nothing),
+		cmocka_unit_test(a_connection_migrates_to_its_alternate_addresses),
 		cmocka_unit_test(a_peer_that_does_not_answer_is_a_timeout_with_its_address),
 		cmocka_unit_test(a_session_can_end_while_its_peer_is_being_looked_for),
 		cmocka_unit_test(a_program_killed_in_mid_traffic_leaves_nothing),

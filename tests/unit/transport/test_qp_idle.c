@@ -80,6 +80,8 @@ crowd_add(struct crowd *c, enum uroce_qp_type type, bool srq)
 		.port_num = 1, .qkey = 1, .path_mtu = UROCE_MTU_1024, .dest_qp_num = 77, .timeout = 14, .retry_cnt = 7,
 		.max_dest_rd_atomic = UROCE_MAX_RD_ATOMIC, .max_rd_atomic = UROCE_MAX_RD_ATOMIC,
 		.ah = { .is_global = 1, .port_num = 1, .hop_limit = 64, .dgid = { [15] = 1 } },
+		.alt_ah = { .is_global = 1, .port_num = 1, .hop_limit = 64, .dgid = { [15] = 2 } }, .alt_port_num = 1,
+		.path_mig_state = 1,
 	};
 	static const enum uroce_qp_state to[] = { UROCE_QPS_INIT, UROCE_QPS_RTR, UROCE_QPS_RTS };
 	static const uint32_t rc[] = {
@@ -115,6 +117,9 @@ crowd_add(struct crowd *c, enum uroce_qp_type type, bool srq)
 		assert_int_equal(qp_modify(c->tp, q, &a, mask[i] | UROCE_QP_STATE,
 					   mask[i] & UROCE_QP_AV ? &path : NULL, c->now), 0);
 	}
+	if (type != UROCE_QPT_UD)
+		assert_int_equal(qp_modify_paths(c->tp, q, &a, UROCE_QP_ALT_PATH | UROCE_QP_PATH_MIG_STATE, NULL, &path,
+						 c->now), 0);
 }
 
 /* Nothing to do for longer than a QP is watched. */

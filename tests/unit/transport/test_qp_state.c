@@ -135,6 +135,10 @@ good(int from, int to)
 			.sl = 7,
 			.is_global = 1,
 			.port_num = 1 },
+		.alt_ah = { .dgid = { [10] = 0xff, [11] = 0xff, [12] = 10, [15] = 2 }, .is_global = 1, .port_num = 1 },
+		.alt_pkey_index = UROCE_MAX_PKEYS - 1,
+		.alt_port_num = 1,
+		.alt_timeout = 31,
 		.pkey_index = UROCE_MAX_PKEYS - 1,
 		.en_sqd_async_notify = 1,
 		.max_rd_atomic = UROCE_MAX_RD_ATOMIC,
@@ -185,8 +189,6 @@ every_transition_takes_exactly_its_attributes(void **state)
 				uint32_t req, opt, all;
 				bool exists = expected(types[t], from, to, &req, &opt);
 
-				/* An alternate path is in the table but not in this device. */
-				opt &= ~(uint32_t)UROCE_QP_ALT_PATH;
 				all = UROCE_QP_STATE | req | opt;
 				assert_int_equal(check(types[t], from, &attr, UROCE_QP_STATE | req), exists ? 0 : EINVAL);
 				assert_int_equal(check(types[t], from, &attr, all), exists ? 0 : EINVAL);
@@ -274,7 +276,12 @@ static const struct {
 	  "max_dest_rd_atomic" },
 	{ UROCE_QP_MIN_RNR_TIMER, I, R, AT(min_rnr_timer), 0, 32, "min_rnr_timer" },
 	{ UROCE_QP_DEST_QPN, I, R, AT(dest_qp_num), 2, 1 << 24, "dest_qp_num" },
-	{ UROCE_QP_PATH_MIG_STATE, T, T, AT(path_mig_state), 0, 1, "path_mig_state" },
+	{ UROCE_QP_PATH_MIG_STATE, T, T, AT(path_mig_state), 1, 2, "path_mig_state" },
+	{ UROCE_QP_ALT_PATH, T, T, AT(alt_ah.is_global), 1, 0, "alt_ah_attr" },
+	{ UROCE_QP_ALT_PATH, T, T, AT(alt_ah.sgid_index), 0, UROCE_MAX_GIDS, "alt_ah_attr" },
+	{ UROCE_QP_ALT_PATH, T, T, AT(alt_pkey_index), 0, UROCE_MAX_PKEYS, "alt_pkey_index" },
+	{ UROCE_QP_ALT_PATH, T, T, AT(alt_port_num), 1, 2, "alt_port_num" },
+	{ UROCE_QP_ALT_PATH, T, T, AT(alt_timeout), 31, 32, "alt_timeout" },
 	{ UROCE_QP_AV, I, R, AT(ah.is_global), 1, 0, "is_global" },
 	{ UROCE_QP_AV, I, R, AT(ah.port_num), 1, 0, "port_num" },
 	{ UROCE_QP_AV, I, R, AT(ah.port_num), 1, 2, "port_num" },
@@ -337,8 +344,9 @@ why_names_what_is_wrong(void **state)
 			    "IBV_QP_SQ_PSN is not allowed in this transition");
 	attr.qp_state = T;
 	attr.cur_qp_state = T;
+	attr.alt_port_num = 2;
 	assert_string_equal(why_not(UROCE_QPT_RC, T, &attr, UROCE_QP_STATE | UROCE_QP_ALT_PATH),
-			    "alternate path: the device has no automatic path migration");
+			    "alt_port_num must be 1: a device has one port, an alternate path other addresses");
 }
 
 static void

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Path migration of RC and UC (17.2.8): a QP that has an alternate path changes to it when its retries are used up, when
+ * its program says so, or when the peer has done so; once, until it is given another one.
+ *
+ * MigReq 1 says that the sender stands on its last path, 0 that it could change. So both ends know when both have an
+ * alternate path: REARM becomes ARMED with the first packet whose MigReq is 0.
+ */
+#include "cc.h"
+#include "tp_internal.h"
+
+int
+migration_load(struct qp *qp, const struct tp_path *path)
+{
+	if (qp->alt == NULL)
+		qp->alt = malloc(sizeof(*qp->alt));
+	if (qp->alt == NULL)
+		return ENOMEM;
+	*qp->alt = *path;
+	qp->alt_loaded = true;
+	return 0;
+}
+
+bool
+migration_may(const struct qp *qp, uint32_t to, bool loading)
+{
+	if (to == TP_MIG_MIGRATED)
+		return true;
+	return to == TP_MIG_REARM && qp->mig != TP_MIG_ARMED && (qp->alt_loaded || loading);
+}
+
+void
+migration_reset(struct qp *qp)
+{
+	qp->mig = TP_MIG_MIGRATED;
+	qp->alt_loaded = false;
+}
+
+bool
+migration_go(struct transport *tp, struct qp *qp)
+{
+	struct uroce_qp_attr *a = &qp->attr;
+
+	if (qp->mig != TP_MIG_ARMED)
+		return false;
+	a->ah = a->alt_ah;
+	a->pkey_index = a->alt_pkey_index;
+	a->port_num = a->alt_port_num;
+	a->timeout = qp->timeout = a->alt_timeout;
+	migration_reset(qp);
+	qp_use_path(tp, qp, qp->alt);
+	completer_new_path(qp);
+	tp_event(tp, UROCE_EVENT_PATH_MIG, qp->cookie, qp->owner);
+	return true;
+}
+
+void
+migration_set(struct transport *tp, struct qp *qp, uint32_t to)
+{
+	if (to == TP_MIG_REARM)
+		qp->mig_err_told = false;
+	if (to == TP_MIG_REARM || !migration_go(tp, qp))
+		qp->mig = (uint8_t)to;
+}
+
+/* From the peer's alternate address to ours. */
+static bool
+on_alternate(const struct qp *qp, const struct wire_pkt *p)
+{
+	const struct wire_addr *a = &qp->alt->addr;
+
+	if (p->ip_version != a->ip_version || !pkey_match(p->bth.pkey, qp->alt->pkey))
+		return false;
+	if (p->ip_version == 4)
+		return memcmp(p->l3 + 12, a->dip, 4) == 0 && memcmp(p->l3 + 16, a->sip, 4) == 0;
+	return memcmp(p->l3 + 8, a->dip, 16) == 0 && memcmp(p->l3 + 24, a->sip, 16) == 0;
+}
+
+bool
+migration_rx(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
+{
+	if (qp->mig == TP_MIG_REARM) {
+		if (!p->bth.migreq && qp_address_match(qp, p) && pkey_match(p->bth.pkey, qp->pkey))
+			qp->mig = TP_MIG_ARMED;
+		return true;
+	}
+	if (!p->bth.migreq)
+		return true;
+	if (on_alternate(qp, p)) {
+		migration_go(tp, qp);
+		return true;
+	}
+	/* A stranger's packet is dropped as ever. What came by the primary path asks for a change to somewhere else. */
+	if (!qp_address_match(qp, p))
+		return true;
+	tp->counters.rx_bad_migreq++;
+	if (!qp->mig_err_told)
+		tp_event(tp, UROCE_EVENT_PATH_MIG_ERR, qp->cookie, qp->owner);
+	qp->mig_err_told = true;
+	return false;
+}
