@@ -227,7 +227,7 @@ rx_cnp(struct transport *tp, struct qp *qp, uint16_t port, const struct wire_pkt
 static void
 rx_sack(struct transport *tp, struct qp *qp, uint16_t port, const struct wire_pkt *p)
 {
-	if (!pkey_match(p->bth.pkey, qp->pkey) || port != qp->port || !address_match(qp, p)) {
+	if (!pkey_match(p->bth.pkey, qp->pkey) || port != qp->port || !qp_address_match(qp, p)) {
 		tp->counters.rx_sack_ignored++;
 		return;
 	}
