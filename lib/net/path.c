@@ -32,6 +32,19 @@ put_ip(uint8_t ip[16], const uint8_t gid[16])
 		memcpy(ip, gid, 16);
 }
 
+/*
+ * Programs written for InfiniBand give 0 or 1 to stay in their subnet (ibv_rc_pingpong does), which no router between
+ * Ethernets would pass on. Linux puts the route's own limit in place of whatever a program gives
+ * (ib_resolve_unicast_gid_dmac).
+ */
+static uint8_t
+hop_limit(const struct uroce_ah_attr *av)
+{
+	if (av->hop_limit > 1)
+		return av->hop_limit;
+	return av->hop_limit == 1 && gid_is_multicast(av->dgid) ? 1 : NET_TTL;
+}
+
 void
 net_path_addr(const struct net_port *p, unsigned int sgid_index, const struct uroce_ah_attr *av, const uint8_t mac[6],
 	      struct wire_addr *out)
@@ -44,7 +57,7 @@ net_path_addr(const struct net_port *p, unsigned int sgid_index, const struct ur
 	memcpy(out->smac, p->mac, sizeof(out->smac));
 	out->ip_version = gid_is_ipv4(sgid) ? 4 : 6;
 	out->traffic_class = av->traffic_class;
-	out->ttl = av->hop_limit != 0 ? av->hop_limit : NET_TTL;
+	out->ttl = hop_limit(av);
 	if (p->conf.vlan_id != 0) {
 		out->vlan = true;
 		out->vlan_tci = (uint16_t)((av->sl & 7) << 13 | p->conf.vlan_id);

@@ -97,7 +97,6 @@ ah_get(const struct ah_table *t, uint32_t handle, uint32_t pd)
 int
 ah_create(struct ah_table *t, uint32_t pd, const struct tp_path *path, uint32_t *handle)
 {
-	struct wire_addr addr = path->addr;
 	struct tp_ah *ah;
 	uint32_t slot;
 
@@ -116,10 +115,7 @@ ah_create(struct ah_table *t, uint32_t pd, const struct tp_path *path, uint32_t 
 		t->generation[slot] = 1;
 	ah->pd = pd;
 	ah->path = *path;
-	/* A17.9.4: from 0xc000 on; QPs share an AH, so no QP's number can choose it. */
-	if (addr.sport == 0)
-		addr.sport = wire_flow_label_to_sport(0);
-	wire_tmpl_build(&ah->tmpl, &addr);
+	wire_tmpl_build(&ah->tmpl, &path->addr);
 	*handle = ah->handle;
 	atomic_store_explicit(&t->slots[slot], ah, memory_order_release);
 	return 0;

@@ -113,7 +113,7 @@ struct qp *qp_table_get(const struct qp_table *t, uint32_t qpn);
 /* ---- Ways to peers, and the table of AHs, shared by all engines ---- */
 /** A way to a peer, resolved: what AV plus port tables amount to. */
 struct tp_path {
-	struct wire_addr addr; /**< RC and UC whose AV has flow label 0: the transport computes sport and flow_label */
+	struct wire_addr addr; /**< sport 0: the AV has flow label 0, and the transport makes one from the QPNs */
 	uint16_t port;         /**< index of the port */
 	uint16_t pkey;         /**< the value of the QP's pkey_index; of an AH: WIRE_PKEY_DEFAULT */
 	bool loopback;         /**< the destination is one of this daemon's own addresses: the packets stay here */

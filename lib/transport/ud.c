@@ -19,6 +19,9 @@ use_ah(struct transport *tp, struct qp *qp, uint32_t handle)
 	if (unlikely(qp->tmpl_ah != handle)) {
 		qp->tmpl_ah = handle;
 		qp->tmpl = ah->tmpl;
+		/* A source port of the QP's own, as Linux does it: port 0 tells no flows apart, and firewalls drop it. */
+		if (ah->path.addr.sport == 0)
+			wire_tmpl_set_flow(&qp->tmpl, wire_calc_flow_label(qp->qpn, 1));
 		qp->loopback = ah->path.loopback;
 		qp->multicast = ah->path.multicast;
 	}

@@ -402,6 +402,21 @@ wire_tmpl_write(const struct wire_tmpl *t, uint8_t *frame, uint16_t l4_payload_b
 	}
 }
 
+/** @return the UDP source port of flow label @p fl, 20 bits (rdma/ib_verbs.h, rdma_flow_label_to_udp_sport). */
+uint16_t wire_flow_label_to_sport(uint32_t fl);
+
+/** Change what tells flows apart: the source port and, of IPv6, the flow label. */
+static inline void
+wire_tmpl_set_flow(struct wire_tmpl *t, uint32_t flow_label)
+{
+	uint8_t *ip = t->hdr + t->l3_off;
+
+	wire_put16(t->hdr + t->l4_off, wire_flow_label_to_sport(flow_label));
+	if (t->ip_version == 6)
+		wire_put32(ip, (wire_get32(ip) & ~UINT32_C(0xfffff)) | flow_label);
+	t->crc_len[0] = t->crc_len[1] = 0;
+}
+
 /** Slow path of wire_tmpl_crc(): compute the state and remember it. */
 uint32_t wire_tmpl_crc_miss(struct wire_tmpl *t, uint16_t l4_payload_bytes);
 
@@ -465,8 +480,6 @@ wire_seal_later(struct wire_sealer *s, struct wire_tmpl *t, uint8_t *frame, uint
 		wire_seal_flush(s);
 }
 
-/** @return the UDP source port of flow label @p fl, 20 bits (rdma/ib_verbs.h, rdma_flow_label_to_udp_sport). */
-uint16_t wire_flow_label_to_sport(uint32_t fl);
 /** @return a flow label for QP pair (@p lqpn, @p rqpn), the same for both ends (rdma_calc_flow_label). */
 uint32_t wire_calc_flow_label(uint32_t lqpn, uint32_t rqpn);
 

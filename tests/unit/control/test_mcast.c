@@ -328,7 +328,7 @@ what_is_sent_goes_out_and_to_members_here(void **state)
 		assert_non_null(m);
 		assert_memory_equal(p.l2, v6 ? mac6 : mac4, 6);
 		assert_int_equal(p.bth.dqpn, WIRE_QPN_MULTICAST);
-		assert_int_equal(p.sport, 0xc000);
+		assert_true(p.sport >= 0xc000);
 		assert_int_equal(p.payload_bytes, 100);
 		rte_pktmbuf_free(m);
 		/* Attached, the sender is a member like any other. */

@@ -55,8 +55,9 @@ ipv4_addresses_stand_in_the_first_four_bytes(void **state)
 }
 
 static void
-hop_limit_0_is_sent_as_64(void **state)
+hop_limits_0_and_1_are_sent_as_64(void **state)
 {
+	const uint8_t group[4] = { 239, 18, 0, 1 };
 	struct uroce_ah_attr av = make_av4();
 	struct wire_addr w;
 	struct net_port p;
@@ -65,6 +66,14 @@ hop_limit_0_is_sent_as_64(void **state)
 	net_path_addr(&p, 1, &av, peer_mac, &w);
 	assert_int_equal(w.ttl, 64);
 	av.hop_limit = 1;
+	net_path_addr(&p, 1, &av, peer_mac, &w);
+	assert_int_equal(w.ttl, 64);
+	av.hop_limit = 2;
+	net_path_addr(&p, 1, &av, peer_mac, &w);
+	assert_int_equal(w.ttl, 2);
+	/* To a group it means this link, and must. */
+	av.hop_limit = 1;
+	gid_from_ipv4(av.dgid, group);
 	net_path_addr(&p, 1, &av, peer_mac, &w);
 	assert_int_equal(w.ttl, 1);
 }
@@ -140,7 +149,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(ipv4_addresses_stand_in_the_first_four_bytes),
-		cmocka_unit_test(hop_limit_0_is_sent_as_64),
+		cmocka_unit_test(hop_limits_0_and_1_are_sent_as_64),
 		cmocka_unit_test(source_port_comes_from_the_flow_label),
 		cmocka_unit_test(ipv6_carries_the_flow_label),
 		cmocka_unit_test(service_level_is_the_vlan_priority),

@@ -166,6 +166,8 @@ note_packet(struct pair *p, unsigned int from, struct rte_mbuf *m, bool trusted,
 	n->from = from;
 	n->bth = pkt.bth;
 	n->payload = pkt.payload_bytes;
+	n->sport = pkt.sport;
+	n->flow_label = pkt.ip_version == 6 ? wire_get32(pkt.l3) & 0xfffff : 0;
 	n->syndrome = 0xff;
 	if (pkt.op->flags & WIRE_F_AETH) {
 		n->syndrome = pkt.bthp[pkt.op->off_aeth];
@@ -548,7 +550,6 @@ host_ah(struct host *h, uint32_t pd, bool v6, bool loopback)
 	struct tp_path path = { .addr = address_of(h->id, v6), .pkey = WIRE_PKEY_DEFAULT, .loopback = loopback };
 	uint32_t handle;
 
-	path.addr.sport = 0xd000;
 	if (loopback)
 		memcpy(path.addr.dip, path.addr.sip, sizeof(path.addr.dip));
 	assert_int_equal(ah_create(h->ahs, pd, &path, &handle), 0);

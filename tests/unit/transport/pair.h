@@ -40,6 +40,8 @@ struct note {
 	uint32_t msn;
 	uint32_t payload;
 	uint32_t reth_len;
+	uint16_t sport;
+	uint32_t flow_label; /* of IPv6, else 0 */
 	bool lost;
 };
 

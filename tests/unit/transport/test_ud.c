@@ -55,6 +55,46 @@ ud_post(struct ud_rig *r, uint64_t id, uint32_t len, uint32_t qkey)
 				     .remote_addr = (uint64_t)qp_num(r->b->qp) << 32 | r->ah });
 }
 
+/* A17.9.4: entropy is in the source port, which begins at 0xc000 also where the AV says nothing. */
+static void
+source_port_and_flow_label_are_the_qps_own(void **state)
+{
+	for (unsigned int v6 = 0; v6 < 2; v6++) {
+		struct ud_rig r;
+		const struct note *n;
+
+		ud_up(&r, v6, 0);
+		ud_post(&r, 1, 100, QKEY);
+		ud_post(&r, 2, 100, QKEY);
+		pair_settle(r.p);
+		n = r.p->log;
+		assert_int_equal(r.p->nb_log, 2);
+		assert_true(n[0].sport >= 0xc000);
+		assert_int_equal(n[0].sport, n[1].sport);
+		assert_int_equal(n[0].sport, wire_flow_label_to_sport(wire_calc_flow_label(qp_num(r.a->qp), 1)));
+		if (v6)
+			assert_int_equal(wire_flow_label_to_sport(n[0].flow_label), n[0].sport);
+		ud_down(&r);
+	}
+}
+
+static void
+source_port_is_the_one_of_the_ah(void **state)
+{
+	struct tp_path path = { .pkey = WIRE_PKEY_DEFAULT };
+	struct ud_rig r;
+
+	ud_up(&r, false, 0);
+	assert_int_equal(ah_destroy(r.p->h[0].ahs, r.ah), 0);
+	path.addr = (struct wire_addr){ .ip_version = 4, .ttl = 64, .sport = 0xd123 };
+	assert_int_equal(ah_create(r.p->h[0].ahs, PAIR_PD, &path, &r.ah), 0);
+	ud_post(&r, 1, 100, QKEY);
+	pair_settle(r.p);
+	assert_int_equal(r.p->nb_log, 1);
+	assert_int_equal(r.p->log[0].sport, 0xd123);
+	ud_down(&r);
+}
+
 static void
 ud_message_comes_with_its_grh(void **state)
 {
@@ -208,28 +248,6 @@ ud_loops_back_with_a_grh(void **state)
 	pair_free(p);
 }
 
-/* A17.9.4: entropy is in the source port, which begins at 0xc000 also where the AV says nothing. */
-static void
-source_port_is_roces_also_without_a_flow_label(void **state)
-{
-	struct tp_path path = { .addr = { .ip_version = 4, .ttl = 64 } };
-	struct rte_mbuf *m;
-	struct wire_pkt p;
-	struct ud_rig r;
-
-	ud_up(&r, false, 0);
-	assert_int_equal(ah_destroy(r.p->h[0].ahs, r.ah), 0);
-	assert_int_equal(ah_create(r.p->h[0].ahs, PAIR_PD, &path, &r.ah), 0);
-	r.p->stalled = true;
-	ud_post(&r, 1, 10, QKEY);
-	pair_settle(r.p);
-	assert_int_equal(transport_tx(r.p->h[0].tp, 0)->n, 1);
-	m = transport_tx(r.p->h[0].tp, 0)->pkts[0];
-	assert_int_equal(wire_parse(rte_pktmbuf_mtod(m, uint8_t *), m->data_len, true, &p), WIRE_OK);
-	assert_int_equal(p.sport, 0xc000);
-	ud_down(&r);
-}
-
 static void
 ah_table_fills_and_empties(void **state)
 {
@@ -254,13 +272,14 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(ud_message_comes_with_its_grh),
+		cmocka_unit_test(source_port_and_flow_label_are_the_qps_own),
+		cmocka_unit_test(source_port_is_the_one_of_the_ah),
 		cmocka_unit_test(wrong_qkey_is_dropped),
 		cmocka_unit_test(without_a_receive_ud_is_dropped),
 		cmocka_unit_test(receive_without_room_for_the_grh_fails),
 		cmocka_unit_test(longer_than_the_mtu_is_refused),
 		cmocka_unit_test(only_the_pds_own_ahs_are_taken),
 		cmocka_unit_test(ud_loops_back_with_a_grh),
-		cmocka_unit_test(source_port_is_roces_also_without_a_flow_label),
 		cmocka_unit_test(ah_table_fills_and_empties),
 	};
 
