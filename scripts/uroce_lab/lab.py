@@ -58,8 +58,11 @@ def check(options):
         raise LabError('--wire veth needs root (network namespaces and raw sockets); --wire memif needs nothing')
     if options.pmd and options.wire != 'veth':
         raise LabError('--pmd chooses how a daemon reaches its veth interface: give --wire veth as well')
-    if not 2 <= options.hosts <= HOSTS_MAX:
-        raise LabError(f'--hosts {options.hosts}: 2 to {HOSTS_MAX}')
+    if options.switch and options.wire != 'veth':
+        raise LabError('--switch is a bridge between veth interfaces: give --wire veth as well')
+    hosts_min = 1 if options.switch else 2
+    if not hosts_min <= options.hosts <= HOSTS_MAX:
+        raise LabError(f'--hosts {options.hosts}: {hosts_min} to {HOSTS_MAX}')
     if options.wire == 'memif' and options.hosts > 2:
         raise LabError('--wire memif joins exactly 2 hosts, because a memif port has one peer; '
                        '--wire veth (as root) joins more')
@@ -70,7 +73,7 @@ def check(options):
     if not wires.MTU_MIN <= mtu <= wires.MTU_MAX[driver]:
         raise LabError(f'--mtu {mtu}: {wires.MTU_MIN} to {wires.MTU_MAX[driver]} on {driver}')
     return {'wire': options.wire, 'pmd': options.pmd or wires.PMDS[0], 'mtu': mtu, 'engines': options.engines,
-            'telemetry': options.telemetry}
+            'switched': options.switch or options.hosts > 2, 'telemetry': options.telemetry}
 
 
 def plan(state, options):
@@ -138,7 +141,7 @@ def make_namespaces(state):
                            f'`ip netns del {ns}` removes it, --name OTHER avoids it')
     for host in lab['hosts']:
         host['namespace'] = names[host['name']]
-    if len(lab['hosts']) > 2:
+    if lab['switched']:
         lab['switch'] = switch
     state.save()
     try:

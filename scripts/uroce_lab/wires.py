@@ -6,7 +6,8 @@ memif   Two hosts, point to point, through shared memory: h1 listens on a socket
         kernels, so that programs can exchange their set-up over TCP. A memif port has one peer, so that more than
         two hosts would need a switch between them: those take the veth wire.
 veth    As root. roce0 in each host's namespace; two hosts are the ends of one pair, more hang on a bridge in a
-        namespace of its own. The kernel and uroced share roce0 and its addresses.
+        namespace of its own; so do fewer that are to have one (--switch). The kernel and uroced share roce0 and its
+        addresses.
 """
 
 import math
@@ -91,7 +92,7 @@ def join(lab):
     hosts = lab['hosts']
     # As many as engines at both ends: XDP wants no more TX queues there than RX queues here.
     queues = ['numrxqueues', str(lab['engines']), 'numtxqueues', str(lab['engines'])]
-    if len(hosts) == 2:
+    if not lab['switch']:
         run('ip', 'link', 'add', iface, 'netns', hosts[0]['namespace'], *queues, 'type', 'veth',
             'peer', 'name', iface, 'netns', hosts[1]['namespace'], *queues)
     else:
