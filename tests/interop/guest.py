@@ -1,0 +1,240 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A virtual machine with Debian's kernel and its Soft-RoCE, on a tap in a network namespace of its own.
+
+Everything in it is Debian's: the kernel and its modules, busybox to start them, and the host's own / (read-only, by
+9p) for programs. Commands run in it through agent.c.
+"""
+
+import ctypes
+import glob
+import os
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+
+from uroce_lab import LabError, wires
+
+HERE = os.path.dirname(os.path.realpath(__file__))
+INIT = os.path.join(HERE, 'guest/init')
+INDEX = 200                 # the guest's addresses: 198.18.0.200, fd00:18::c8
+OUR_INDEX = 254             # 198.18.0.254: where commands to the guest come from
+MAC = '52:54:00:18:00:c8'
+TAP = 'tap0'
+MTU = 4500                  # RoCE MTU 4096
+TAP_QUEUE = 10000           # packets: a burst of uroce's waits here for a guest that is slow
+AGENT_PORT = 7018
+MEMORY_MB = 768
+BOOT_SECONDS = 240          # six on a machine that has a core to spare
+MODULES = ('virtio_pci', 'virtio_net', 'virtio_rng', '9pnet_virtio', '9p', 'overlay', 'crc32_generic', 'crc32_pclmul',
+           'ib_uverbs', 'rdma_ucm', 'rdma_rxe')
+# Each offload that may be on in a virtio device would let the kernels pass packets as no wire would carry them.
+OFFLOADS = ('csum', 'gso', 'guest_csum', 'guest_tso4', 'guest_tso6', 'guest_ecn', 'guest_ufo', 'host_tso4',
+            'host_tso6', 'host_ecn', 'host_ufo')
+NEEDS = {'qemu-system-x86_64': 'qemu-system-x86', 'busybox': 'busybox-static', 'cpio': 'cpio', 'modprobe': 'kmod',
+         'rdma': 'iproute2'}
+PR_SET_PDEATHSIG = 1
+
+
+class NoGuest(Exception):
+    """What this machine lacks to have a guest."""
+
+
+def kernel():
+    """@return (version, image) of the newest kernel here that has Soft-RoCE, or NoGuest"""
+    def key(path):
+        return [int(n) for n in re.findall(r'\d+', os.path.basename(path))]
+    for image in sorted(glob.glob('/boot/vmlinuz-*'), key=key, reverse=True):
+        version = os.path.basename(image).partition('-')[2]
+        if glob.glob(f'/lib/modules/{version}/**/rdma_rxe.ko*', recursive=True) and os.access(image, os.R_OK):
+            return version, image
+    raise NoGuest('no kernel image with Soft-RoCE in /boot that may be read: as root, apt-get install '
+                  'linux-image-amd64')
+
+
+def check():
+    """NoGuest if a guest can't be had here."""
+    if os.geteuid() != 0:
+        raise NoGuest('a guest on a network namespace needs root')
+    missing = sorted(package for program, package in NEEDS.items() if not shutil.which(program))
+    if missing:
+        raise NoGuest('missing: as root, apt-get install ' + ' '.join(missing))
+    if not glob.glob('/usr/lib/*/libibverbs/librxe-*.so'):
+        raise NoGuest('no libibverbs provider of Soft-RoCE: as root, apt-get install ibverbs-providers')
+    if subprocess.run(['ldd', shutil.which('busybox')], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                      check=False).returncode == 0:
+        raise NoGuest('busybox needs libraries, the guest begins without: as root, apt-get install busybox-static')
+    if not os.path.exists('/dev/net/tun'):
+        raise NoGuest('no /dev/net/tun: the guest is reached through a tap')
+    kernel()
+
+
+def module_files(version):
+    """Files of the modules and of what they need, in the order to load them."""
+    files = []
+    for module in MODULES:
+        for line in wires.run('modprobe', '-S', version, '--show-depends', module).splitlines():
+            words = line.split()
+            if words[0] == 'insmod' and words[1] not in files:
+                files.append(words[1])
+    return files
+
+
+def initramfs(build):
+    """@return the image, made if there is none of this kernel and this init"""
+    version, _ = kernel()
+    folder = os.path.join(build, 'tests/interop')
+    os.makedirs(folder, exist_ok=True)
+    image = os.path.join(folder, f'initramfs-{version}.img')
+    sources = (INIT, os.path.realpath(__file__), f'/lib/modules/{version}/modules.dep')
+    if os.path.exists(image) and os.path.getmtime(image) > max(map(os.path.getmtime, sources)):
+        return image
+    with tempfile.TemporaryDirectory(prefix='uroce-initramfs-') as root:
+        for name in ('bin', 'modules', 'proc', 'sys', 'dev'):
+            os.mkdir(os.path.join(root, name))
+        shutil.copy(shutil.which('busybox'), os.path.join(root, 'bin/busybox'))
+        shutil.copy(INIT, os.path.join(root, 'init'))
+        files = module_files(version)
+        for path in files:
+            shutil.copy(path, os.path.join(root, 'modules'))
+        with open(os.path.join(root, 'modules/order'), 'w', encoding='ascii') as f:
+            f.writelines(os.path.basename(path) + '\n' for path in files)
+        done = subprocess.run(f'cd {root} && find . | cpio --quiet -o -H newc -R 0:0 >{image}.new', shell=True,
+                              stderr=subprocess.PIPE, text=True, check=False)
+        if done.returncode:
+            raise LabError(f'cpio: {done.stderr}')
+    os.rename(image + '.new', image)
+    return image
+
+
+def accelerator():
+    """
+    KVM where the processor itself offers virtualisation; a kernel can have /dev/kvm without it and then runs
+    guests only that were made for it.
+    """
+    chosen = os.environ.get('UROCE_INTEROP_ACCEL')
+    if chosen:
+        return chosen
+    with open('/proc/cpuinfo', encoding='ascii', errors='replace') as f:
+        flags = re.search(r'^flags\s*:(.*)$', f.read(), re.MULTILINE)
+    virtual = flags and {'vmx', 'svm'} & set(flags[1].split())
+    return 'kvm' if virtual and os.access('/dev/kvm', os.R_OK | os.W_OK) else 'tcg'
+
+
+def with_us():
+    """In the child: it ends when we do, however that happens, and hears none of our terminal's signals."""
+    os.setsid()
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+
+
+class Guest:
+    """
+    A guest that has been started; ready() waits until it takes commands. It lives in a network namespace of its own, on
+    a bridge that labs join.
+    """
+
+    ipv4 = wires.ipv4(INDEX)
+    ipv6 = wires.ipv6(INDEX)
+
+    def __init__(self, name, build, folder):
+        """@param folder  where its console goes"""
+        self.build = build
+        self.namespace = wires.namespace(name, 'rxe')
+        self.agent = os.path.join(build, 'tests/interop/interop_agent')
+        self.console = os.path.join(folder, 'console')
+        self.log = os.path.join(folder, 'qemu.log')
+        self.child = None
+        image = initramfs(build)
+        wires.add_namespace(self.namespace)
+        try:
+            self._make_bridge()
+            self.began = time.monotonic()
+            with open(self.log, 'w', encoding='utf-8') as log:
+                self.child = subprocess.Popen(self._command(image), stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                                              preexec_fn=with_us)
+        except BaseException:
+            self.stop()
+            raise
+
+    def _make_bridge(self):
+        ip = ['ip', '-n', self.namespace]
+        wires.run(*ip, 'link', 'add', 'br0', 'mtu', str(MTU), 'type', 'bridge', 'mcast_snooping', '0')
+        wires.run(*ip, 'addr', 'add', wires.ipv4(OUR_INDEX) + '/24', 'dev', 'br0')
+        wires.run(*ip, 'link', 'set', 'br0', 'up')
+        wires.run('ip', 'netns', 'exec', self.namespace, 'ip', 'tuntap', 'add', TAP, 'mode', 'tap')
+        wires.run(*ip, 'link', 'set', TAP, 'txqueuelen', str(TAP_QUEUE), 'mtu', str(MTU), 'master', 'br0', 'up')
+
+    def join(self, lab):
+        """Join the bridges of the guest and of a lab with a switch; it lasts as long as the lab."""
+        switch = lab.data['switch']
+        wires.run('ip', 'link', 'add', 'trunk', 'netns', switch, 'type', 'veth',
+                  'peer', 'name', 'trunk', 'netns', self.namespace)
+        for namespace in (switch, self.namespace):
+            wires.run('ip', '-n', namespace, 'link', 'set', 'trunk', 'mtu', str(MTU), 'master', 'br0', 'up')
+            wires.run('ip', 'netns', 'exec', namespace, 'ethtool', '-K', 'trunk',
+                      'tx', 'off', 'sg', 'off', 'tso', 'off', 'gso', 'off', 'gro', 'off')
+        # The lab before had other MAC addresses.
+        self.run('ip neigh flush all')
+
+    def _command(self, initrd):
+        _, image = kernel()
+        words = {'ip4': self.ipv4 + '/24', 'ip6': self.ipv6 + '/64', 'mtu': MTU, 'port': AGENT_PORT,
+                 'agent': self.agent}
+        append = 'console=ttyS0 quiet panic=-1 mitigations=off nokaslr random.trust_cpu=on cryptomgr.notests ' + \
+            ' '.join(f'uroce.{k}={v}' for k, v in words.items())
+        accel = accelerator()
+        return ['ip', 'netns', 'exec', self.namespace, 'qemu-system-x86_64', '-nodefaults', '-no-user-config',
+                '-display', 'none', '-no-reboot', '-machine', 'q35', '-accel', accel,
+                '-cpu', 'host' if accel == 'kvm' else 'max', '-smp', '1', '-m', str(MEMORY_MB),
+                '-kernel', image, '-initrd', initrd, '-append', append, '-serial', f'file:{self.console}',
+                '-fsdev', 'local,id=host,path=/,security_model=none,readonly=on,multidevs=remap',
+                '-device', 'virtio-9p-pci,fsdev=host,mount_tag=host',
+                '-netdev', f'tap,id=net,ifname={TAP},script=no,downscript=no,vhost=off,vnet_hdr=off',
+                '-device', f'virtio-net-pci,netdev=net,mac={MAC},rx_queue_size=1024,'
+                           + ','.join(f'{name}=off' for name in OFFLOADS),
+                '-device', 'virtio-rng-pci']
+
+    def command(self, *words):
+        """The command line on this host that runs a program in the guest; a single word is a shell command."""
+        text = words[0] if len(words) == 1 else ' '.join(map(quote, words))
+        return ['ip', 'netns', 'exec', self.namespace, self.agent, 'run', self.ipv4, str(AGENT_PORT), text]
+
+    def run(self, *words, timeout=120):
+        return subprocess.run(self.command(*words), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, text=True, errors='replace', timeout=timeout, check=False)
+
+    def ready(self):
+        """Wait until Soft-RoCE is there. @return seconds since the start"""
+        end = time.monotonic() + BOOT_SECONDS
+        said = ''
+        while time.monotonic() < end and self.child.poll() is None:
+            done = self.run('rdma link show rxe0/1')
+            if done.returncode == 0 and 'ACTIVE' in done.stdout:
+                return time.monotonic() - self.began
+            said = done.stdout
+            time.sleep(0.2)
+        raise LabError(f'the guest did not come up: {said}\n{self.tail()}')
+
+    def alive(self):
+        return self.child.poll() is None
+
+    def tail(self):
+        text = ''
+        for path in (self.log, self.console):
+            if os.path.exists(path):
+                with open(path, encoding='utf-8', errors='replace') as f:
+                    text += f'-- {path}\n{f.read()[-2000:]}\n'
+        return text
+
+    def stop(self):
+        """It has nothing to save."""
+        if self.child:
+            self.child.kill()
+            self.child.wait()
+        wires.run('ip', 'netns', 'del', self.namespace)
+
+
+def quote(word):
+    return "'" + word.replace("'", "'\\''") + "'"
