@@ -131,8 +131,8 @@ def must(packet):
     if p.op == 6:
         yield 'RETH of a first packet has more than its length', p.reth_bytes > p.payload_bytes
     if p.aeth is not None:
-        yield 'AETH: no credits, an RNR timer or a NAK code', \
-            p.aeth == 0x1f or p.aeth >> 5 == 1 or p.aeth in NAKS and p.op == 17
+        yield 'AETH: credits or none, an RNR timer or a NAK code', \
+            p.aeth <= 0x1f or p.aeth >> 5 == 1 or p.aeth in NAKS and p.op == 17
     if p.service == UD:
         yield 'reserved byte of the DETH 0', p.deth[4] == 0
 
@@ -143,7 +143,7 @@ def syndrome(p):
         return None
     if p.aeth >> 5 == 1:
         return f'RNR {p.aeth & 31}'
-    return f'NAK {NAKS.get(p.aeth, p.aeth)}' if p.aeth >> 5 == 3 else f'ACK, credits {p.aeth & 31:#x}'
+    return f'NAK {NAKS.get(p.aeth, p.aeth)}' if p.aeth >> 5 == 3 else 'ACK without credits' if p.aeth == 0x1f else 'ACK with credits'
 
 
 def flow(p):

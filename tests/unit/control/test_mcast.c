@@ -328,7 +328,6 @@ what_is_sent_goes_out_and_to_members_here(void **state)
 		assert_non_null(m);
 		assert_memory_equal(p.l2, v6 ? mac6 : mac4, 6);
 		assert_int_equal(p.bth.dqpn, WIRE_QPN_MULTICAST);
-		/* Any of the dynamic ports: the QP's own. */
 		assert_true(p.sport >= 0xc000);
 		assert_int_equal(p.payload_bytes, 100);
 		rte_pktmbuf_free(m);

@@ -349,7 +349,7 @@ settings_change_while_two_lcores_receive(void **state)
 	}
 	do
 		impair_counters(im, &c);
-	while (c.received < PORT_PACKETS / 4);
+	while (c.received < PORT_PACKETS / 4 || c.rule_hits == 0);
 	impair_set(im, &clean);
 	for (int q = 0; q < PORT_QUEUES; q++)
 		pthread_join(t[q], NULL);

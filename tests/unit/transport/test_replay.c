@@ -11,8 +11,8 @@
  *
  * What may differ, and why (docs/wire.md):
  * - Ethernet to UDP, MigReq: tests/interop compares those.
- * - Credits in ACKs: Soft-RoCE doesn't count its receives.
  * - AckReq inside a message: when a sender wants to know how far it got is its own affair.
+ * - Credits in ACKs: uroce says how many receives are posted, Soft-RoCE never does.
  * - What Soft-RoCE sent again because its timer ran out too early: here no time passes.
  * - A READ of more packets than uroce asks for at a time: Soft-RoCE's answers don't fit uroce's requests. Such
  *   connections are played with uroce as the responder only.
@@ -25,6 +25,7 @@
 
 enum {
 	READ_CHUNK_PACKETS = 32, /* TP_READ_CHUNK_PACKETS */
+	NO_CREDITS = WIRE_AETH_ACK | WIRE_AETH_CREDITS_INVALID,
 	/* What is in the folder. */
 	CONNECTIONS = 109,
 	DATAGRAM_QPS = 19,
@@ -184,23 +185,16 @@ differ(const struct player *pl, uint32_t i, const char *what, uint64_t got, uint
 			differ(pl, i, what, (uint64_t)(got), (uint64_t)(want)); \
 	} while (0)
 
-/* Credits: uroce says how many receives it has, Soft-RoCE doesn't. */
-static bool
-both_acknowledge(uint8_t a, uint8_t b)
-{
-	return WIRE_AETH_TYPE(a) == WIRE_AETH_ACK && WIRE_AETH_TYPE(b) == WIRE_AETH_ACK;
-}
-
 /* Extended headers, byte by byte. A DETH names the sender, whose number is uroce's own. */
 static void
 compare_headers(const struct player *pl, uint32_t i, const struct wire_pkt *s, const struct wire_pkt *r)
 {
-	bool ud = (r->op->flags & WIRE_F_DETH) != 0;
+	bool ud = (r->op->flags & WIRE_F_DETH) != 0, aeth = (r->op->flags & WIRE_F_AETH) != 0;
 
 	for (uint32_t k = WIRE_BTH_BYTES; k < r->op->hdr_bytes; k++) {
 		if (ud && k > r->op->off_deth + 4u && k < r->op->off_deth + 8u)
 			continue;
-		if ((r->op->flags & WIRE_F_AETH) && k == r->op->off_aeth && both_acknowledge(s->bthp[k], r->bthp[k]))
+		if (aeth && k == r->op->off_aeth && WIRE_AETH_TYPE(s->bthp[k]) == WIRE_AETH_ACK && r->bthp[k] == NO_CREDITS)
 			continue;
 		SAME(pl, i, "in an extended header", s->bthp[k], r->bthp[k]);
 	}
