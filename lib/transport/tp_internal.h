@@ -278,8 +278,8 @@ struct qp {
 	uint32_t srtt_ns, rttvar_ns; /**< as in RFC 6298 */
 	uint32_t rtt_min_ns;        /**< without queues, as far as is known: the shortest of this period and of the last */
 	uint32_t rtt_low_ns;        /**< the shortest of this period */
-	uint64_t rtt_low_until_ns;  /**< when the period ends */
 	uint32_t rto_ns;            /**< early retransmission after this; 0: nothing measured yet */
+	uint64_t rtt_low_until_ns;  /**< when the period ends */
 	uint64_t rtt_sent_ns;
 	uint64_t rtt_next_ns;       /**< no measurement begins before */
 	uint64_t deadline_ns;       /**< ACK timeout, early retransmission or end of the RNR wait; 0: none. The wheel may
