@@ -287,6 +287,38 @@ show_impair(const struct control *c, const char *params, struct rte_tel_data *d)
 	return 0;
 }
 
+/* ---- Connections ---- */
+static int
+show_cm(const struct control *c, const char *params, struct rte_tel_data *d)
+{
+	const struct cm_counters *n = cm_counters(gsi_cm(c->gsi));
+	const struct gsi_counters *g = gsi_counters(c->gsi);
+	struct rte_tel_data *in;
+	struct cm_usage u;
+
+	cm_usage(gsi_cm(c->gsi), &u);
+	rte_tel_data_start_dict(d);
+	rte_tel_data_add_dict_u64(d, "ids", c->count[OBJ_CM_ID]);
+	rte_tel_data_add_dict_u64(d, "listeners", u.listeners);
+	rte_tel_data_add_dict_u64(d, "connections", u.conns);
+	rte_tel_data_add_dict_u64(d, "half_open", u.half_open);
+	rte_tel_data_add_dict_u64(d, "kept", u.kept);
+	rte_tel_data_add_dict_u64(d, "peers", u.peers);
+	in = add_dict(d, "cm");
+#define CM_X(name) \
+	if (in != NULL) \
+		rte_tel_data_add_dict_u64(in, #name, counter(&n->name));
+	CM_COUNTERS(CM_X)
+#undef CM_X
+	in = add_dict(d, "gsi");
+#define GSI_X(name) \
+	if (in != NULL) \
+		rte_tel_data_add_dict_u64(in, #name, counter(&g->name));
+	GSI_COUNTERS(GSI_X)
+#undef GSI_X
+	return 0;
+}
+
 /* ---- The configuration ---- */
 static int
 show_config(const struct control *c, const char *params, struct rte_tel_data *d)
@@ -308,6 +340,8 @@ static const struct {
 	{ "/uroce/config", "What became of SIGHUPs. No parameters.", show_config },
 	{ "/uroce/port", "Verbs devices; with a name (uroce0): addresses, link and packets beside RoCE.", show_port },
 	{ "/uroce/engine", "Engines; with a number: load, and what the transport counted.", show_engine },
+	{ "/uroce/cm", "Connections of rdma_cm: how many, and what the connection manager and QP 1 counted. No parameters.",
+	  show_cm },
 	{ "/uroce/impair", "Ports that are impaired on purpose; with a name: settings and what was done.", show_impair },
 };
 
