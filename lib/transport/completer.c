@@ -183,7 +183,7 @@ window_progress(struct qp *qp)
 	if (wire_psn_diff(qp->psn_una, qp->psn_grow) < 0)
 		return;
 	if (qp->loss_window < TP_WINDOW_MAX && may_grow(qp))
-		qp->loss_window += TP_WINDOW_STEP;
+		qp->loss_window = (uint16_t)RTE_MIN(qp->loss_window + TP_WINDOW_STEP, (int)TP_WINDOW_MAX);
 	if (unlikely(qp->lossy != 0) && --qp->lossy == 0)
 		qp->ackreq_mask = TP_ACKREQ_PACKETS - 1;
 	completer_window(qp);

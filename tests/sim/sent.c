@@ -203,7 +203,7 @@ note_request(struct sim_world *w, struct sim_qp *q, const struct wire_pkt *p)
 			most = WINDOW_SWIFT;
 		/* The first READ may be longer than the window. */
 		if (wire_psn_diff(next, q->acked) > (int32_t)most && p->bth.psn != q->acked)
-			sim_fail(w, "QP %u: %d packets on their way, the window is %u", q->id,
+			sim_fail(w, "QP %u: with %s of PSN %u %d packets are on their way, the window is %u", q->id, p->op->name, p->bth.psn,
 				 wire_psn_diff(next, q->acked), most);
 		q->last_was_new = true;
 	} else {
@@ -382,6 +382,17 @@ note_arrival(struct sim_world *w, struct sim_qp *q, const struct wire_pkt *p)
 	q->asked = false;
 }
 
+/* Is the QP in a state in which it looks at such a packet? */
+static bool
+takes(const struct sim_qp *q, const struct wire_pkt *p)
+{
+	enum uroce_qp_state s = qp_state(q->qp);
+
+	if (p->op->flags & (WIRE_F_RESPONSE | WIRE_F_SACK))
+		return s == UROCE_QPS_RTS || s == UROCE_QPS_SQD;
+	return s >= UROCE_QPS_RTR && s <= UROCE_QPS_SQE;
+}
+
 void
 sent_arrives(struct sim_world *w, uint32_t to, struct rte_mbuf *m)
 {
@@ -398,7 +409,7 @@ sent_arrives(struct sim_world *w, uint32_t to, struct rte_mbuf *m)
 		/* The other end hears of it, unless it just has. */
 		if (p.bth.opcode != WIRE_OPCODE_CNP && q->conn->type != UROCE_QPT_UD && q->cnp_due_ns == 0 &&
 		    (q->cnp_sent_ns == 0 || w->now_ns - q->cnp_sent_ns > CNP_GAP_NS) &&
-		    qp_state(q->qp) >= UROCE_QPS_RTR && qp_state(q->qp) <= UROCE_QPS_SQE)
+		    takes(q, &p))
 			q->cnp_due_ns = w->now_ns;
 	}
 	if (p.bth.opcode == WIRE_OPCODE_CNP && q->cnp_ns == 0 && qp_state(q->qp) == UROCE_QPS_RTS) {
