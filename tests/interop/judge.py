@@ -49,6 +49,10 @@ def ones_sum(data):
     return total
 
 
+WRITE_ONLY = 10
+OFFER_MAGIC = b'urc'
+
+
 class Packet:
     """A RoCE v2 packet, taken apart."""
 
@@ -79,6 +83,8 @@ class Packet:
             offset += DETH
         self.aeth = bth[offset] if self.op in WITH_AETH and self.service == RC else None
         self.reth_bytes = struct.unpack_from('!I', bth, offset + 12)[0] if self.op in (6, 10, 11, 12) else None
+        # Of selective repeat: a duplicate to anybody else, which needs no answer (docs/wire.md).
+        self.offer = self.op == WRITE_ONLY and self.reth_bytes == 0 and bth[offset:offset + 3] == OFFER_MAGIC
         offset += EXTENDED.get(self.op, 0)
         self.padding = bth[len(bth) - ICRC_BYTES - self.pad:len(bth) - ICRC_BYTES]
         self.payload_bytes = len(bth) - ICRC_BYTES - self.pad - offset
@@ -116,7 +122,7 @@ def must(packet):
     yield 'FECN, BECN and reserved bits 0', p.cn == 0 and p.a & 0x7f == 0
     yield 'the pad fills up to 4 bytes, with zeros', p.pad == -p.payload_bytes % 4 and not any(p.padding)
     yield 'solicited only at the end of a message with a receive', not p.solicited or p.op in SOLICITABLE
-    if p.service == RC and p.op in REQUESTS_THAT_ASK:
+    if p.service == RC and p.op in REQUESTS_THAT_ASK and not p.offer:
         yield 'AckReq at the end of an RC message, in READs and atomics', p.ackreq == 1
     if p.service != RC or p.op in RESPONSES:
         yield 'no AckReq in responses, UC and UD', p.ackreq == 0
@@ -168,7 +174,7 @@ FIELDS = {
     'FECN, BECN, reserved': lambda p: f'{p.cn:#x}, {p.a & 0x7f:#x}',
     'pad bytes': lambda p: 'zero' if not any(p.padding) else 'not zero',
     'AckReq: end of RC messages, READ, atomic':
-        lambda p: str(p.ackreq) if p.service == RC and p.op in REQUESTS_THAT_ASK else None,
+        lambda p: str(p.ackreq) if p.service == RC and p.op in REQUESTS_THAT_ASK and not p.offer else None,
     'AckReq: inside RC messages':
         lambda p: str(p.ackreq) if p.service == RC and p.op in (0, 1, 6, 7) else None,
     'AckReq: responses, UC, UD': lambda p: str(p.ackreq) if p.service != RC or p.op in RESPONSES else None,
