@@ -470,7 +470,12 @@ on_request(struct cma *cma, const struct cm_event *ev)
 		cma_id_free(id);
 		id = NULL;
 	}
-	if (id == NULL || start_psn(id, &(struct request){ 0 }) != 0) {
+	if (id != NULL && start_psn(id, &(struct request){ 0 }) != 0) {
+		reason = CM_REJ_NO_RESOURCES;
+		cma_id_free(id);
+		id = NULL;
+	}
+	if (id == NULL) {
 		refuse(cma, ev, reason);
 		return;
 	}

@@ -195,9 +195,12 @@ rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event **eve
 			return cm_result(err);
 		}
 		id = cm_find_counted(ch, r.type == CTL_CM_EV_CONNECT_REQUEST ? r.listener : r.id);
-		if (!id)
-			/* Destroyed while its event was under way. The daemon ends with a listener only the listener. */
+		if (!id) {
+			/* Destroyed while its event was under way. Who asked a listener for a connection is told so. */
+			if (r.type == CTL_CM_EV_CONNECT_REQUEST)
+				cm_call_handle(ch, CTL_CM_DESTROY_ID, r.id);
 			continue;
+		}
 		h->counted = id;
 		h->event.event = (enum rdma_cm_event_type)r.type;
 		h->event.status = r.status;
