@@ -7,11 +7,16 @@
 
 /* ---- REQ ---- */
 static bool
+transport_ok(enum cm_transport t)
+{
+	return t == CM_TRANSPORT_RC || t == CM_TRANSPORT_UC || t == CM_TRANSPORT_EXTENDED;
+}
+
+static bool
 param_ok(const struct cm_connect_param *p)
 {
 	return cm_private_ok(&p->private_data, CM_REQ_PRIVATE_BYTES) && p->qpn >= CM_MIN_QPN && p->qpn < CM_QPN_MASK &&
-	       (p->transport == CM_TRANSPORT_RC || p->transport == CM_TRANSPORT_UC) && p->path_mtu > 0 &&
-	       p->path_mtu <= CM_MAX_MTU_CODE && p->retry_count <= 7 && p->rnr_retry_count <= 7 &&
+	       transport_ok(p->transport) && p->path_mtu > 0 && p->path_mtu <= CM_MAX_MTU_CODE && p->retry_count <= 7 && p->rnr_retry_count <= 7 &&
 	       p->max_cm_retries <= 15 && p->packet_life <= CM_MAX_PACKET_LIFE && p->ack_timeout <= 31 &&
 	       p->remote_response_timeout <= CM_MAX_RESPONSE_TIMEOUT &&
 	       p->local_response_timeout <= CM_MAX_RESPONSE_TIMEOUT;
@@ -41,19 +46,24 @@ fill_req(struct cm_msg *m, const struct cm_conn *c, const struct cm_connect_para
 	r->ca_guid = p->ca_guid;
 	r->qkey = p->qkey;
 	r->qpn = p->qpn;
-	r->responder_resources = p->responder_resources;
 	r->initiator_depth = p->initiator_depth;
 	r->remote_response_timeout = p->remote_response_timeout;
 	r->transport = p->transport;
 	r->flow_control = p->flow_control;
 	r->starting_psn = p->starting_psn;
 	r->local_response_timeout = p->local_response_timeout;
-	r->retry_count = p->retry_count;
 	r->pkey = p->way.pkey;
 	r->path_mtu = p->path_mtu;
-	r->rnr_retry_count = p->rnr_retry_count;
 	r->max_cm_retries = p->max_cm_retries;
-	r->srq = p->srq;
+	if (c->xrc) {
+		/* An initiator answers nothing, and its target asks for nothing: no more is told (Linux: cm_format_req()). */
+		r->ext_transport = CM_EXT_TRANSPORT_XRC;
+	} else {
+		r->responder_resources = p->responder_resources;
+		r->retry_count = p->retry_count;
+		r->rnr_retry_count = p->rnr_retry_count;
+		r->srq = p->srq;
+	}
 	fill_path(&r->primary, p, ack_timeout);
 	cm_private_put(&p->private_data, r->private_data);
 }
@@ -91,6 +101,7 @@ cm_connect(struct cm *cm, const struct cm_connect_param *p, uint64_t now_ns)
 	c->service_id = p->service_id;
 	c->ca_guid = p->ca_guid;
 	c->peer_to_peer = p->peer_to_peer;
+	c->xrc = p->transport == CM_TRANSPORT_EXTENDED;
 	take_times(c, p, ack_timeout);
 	if (p->peer_to_peer) {
 		key = cm_key(CM_KEY_PEER2PEER, c->way.remote_gid, c->service_id, 0);
@@ -163,6 +174,7 @@ void
 handle_rep(struct cm *cm, const struct cm_way *way, const struct cm_msg *m, uint64_t now_ns, struct cm_event *ev)
 {
 	struct cm_conn *c = conn_find(cm, way, m->rep.remote_comm_id, m->rep.local_comm_id), *old;
+	uint32_t qpn;
 
 	if (c == NULL || c->passive) {
 		refuse_unknown_rep(cm, way, m);
@@ -172,7 +184,8 @@ handle_rep(struct cm *cm, const struct cm_way *way, const struct cm_msg *m, uint
 		repeated_rep(c);
 		return;
 	}
-	if (m->rep.local_comm_id == 0 || m->rep.qpn < CM_MIN_QPN || m->rep.qpn == CM_QPN_MASK) {
+	qpn = c->xrc ? m->rep.local_eecn : m->rep.qpn;
+	if (m->rep.local_comm_id == 0 || qpn < CM_MIN_QPN || qpn == CM_QPN_MASK) {
 		CM_COUNT(cm, rx_bad_field);
 		return;
 	}
@@ -180,12 +193,12 @@ handle_rep(struct cm *cm, const struct cm_way *way, const struct cm_msg *m, uint
 	c->tid = m->hdr.tid;
 	conn_timer_stop(c);
 	table_del(&c->by_request);
-	old = conn_stale(cm, way, m->rep.ca_guid, m->rep.qpn);
+	old = conn_stale(cm, way, m->rep.ca_guid, qpn);
 	if (old != NULL) {
 		stale_rep(c, old, way, m, now_ns, ev);
 		return;
 	}
-	conn_set_remote_qpn(c, m->rep.ca_guid, m->rep.qpn);
+	conn_set_remote_qpn(c, m->rep.ca_guid, qpn);
 	conn_set_state(c, CM_REP_RCVD);
 	cm_event_set(ev, CM_EV_RESPONSE, c);
 	ev->msg = m;

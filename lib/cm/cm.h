@@ -221,7 +221,7 @@ struct cm_connect_param {
 	struct cm_way way;               /**< of the MADs and of the primary path */
 	uint64_t service_id, ca_guid;
 	uint32_t qpn, qkey, starting_psn;
-	enum cm_transport transport;     /**< RC or UC */
+	enum cm_transport transport;     /**< RC, UC, or EXTENDED for XRC (qpn is the sending QP's) */
 	uint8_t responder_resources, initiator_depth;
 	uint8_t retry_count, rnr_retry_count;
 	uint8_t path_mtu;                /**< 1 to 5 */

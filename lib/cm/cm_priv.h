@@ -69,6 +69,7 @@ struct cm_conn {
 	bool passive;        /**< the other end sent the REQ or SIDR_REQ */
 	bool orphan;         /**< the owner destroyed it; freed when it is IDLE */
 	bool peer_to_peer;
+	bool xrc;
 	bool alternate;      /**< the REQ had an alternate path */
 	bool counted;        /**< in cm->half_open */
 	uint8_t retries_left, max_retries;

@@ -84,8 +84,10 @@ enum cm_transport {
 	CM_TRANSPORT_RC = 0,
 	CM_TRANSPORT_UC = 1,
 	CM_TRANSPORT_RD = 2,
-	CM_TRANSPORT_EXTENDED = 3, /**< XRC if ext_transport is 1 */
+	CM_TRANSPORT_EXTENDED = 3, /**< XRC if ext_transport is CM_EXT_TRANSPORT_XRC */
 };
+/** REQ.ext_transport */
+#define CM_EXT_TRANSPORT_XRC 1
 
 /** MRA.msg_mraed and REJ.msg_rejected. */
 enum cm_msg_of {
@@ -231,7 +233,7 @@ struct cm_rep {
 	uint32_t local_comm_id, remote_comm_id;
 	uint32_t qkey;
 	uint32_t qpn;                     /**< 24 */
-	uint32_t local_eecn;              /**< 24 */
+	uint32_t local_eecn;              /**< 24; of XRC: the number of the QP */
 	uint32_t starting_psn;            /**< 24 */
 	uint8_t responder_resources;
 	uint8_t initiator_depth;

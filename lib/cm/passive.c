@@ -45,11 +45,17 @@ repeated_req(struct cm_conn *c, const struct cm_msg *m, uint64_t now_ns)
 	}
 }
 
+static bool
+is_xrc(const struct cm_req *r)
+{
+	return r->transport == CM_TRANSPORT_EXTENDED && r->ext_transport == CM_EXT_TRANSPORT_XRC;
+}
+
 /* @return 0 if the request can be served by this CM, else the reason why not; rej gets what the reason wants told. */
 static uint16_t
 check_req(const struct cm_way *way, const struct cm_req *r, struct cm_rej *rej)
 {
-	if (r->transport != CM_TRANSPORT_RC && r->transport != CM_TRANSPORT_UC)
+	if (r->transport != CM_TRANSPORT_RC && r->transport != CM_TRANSPORT_UC && !is_xrc(r))
 		return CM_REJ_INVALID_TRANSPORT_TYPE;
 	if (r->path_mtu == 0 || r->path_mtu > CM_MAX_MTU_CODE) {
 		rej->ari_bytes = 1;
@@ -96,6 +102,7 @@ take_req(struct cm_conn *c, const struct cm_way *way, const struct cm_msg *m)
 	c->remote_id = m->req.local_comm_id;
 	c->service_id = m->req.service_id;
 	c->tid = m->hdr.tid;
+	c->xrc = is_xrc(&m->req);
 	c->alternate = m->req.alternate.local_lid != 0;
 	take_times(c, &m->req);
 	table_add(c->cm, &c->by_request, &key);
@@ -225,15 +232,21 @@ cm_accept(struct cm_conn *c, const struct cm_accept_param *p, uint64_t now_ns)
 	m.rep.local_comm_id = c->local_id;
 	m.rep.remote_comm_id = c->remote_id;
 	m.rep.qkey = p->qkey;
-	m.rep.qpn = p->qpn;
 	m.rep.starting_psn = p->starting_psn;
 	m.rep.responder_resources = p->responder_resources;
-	m.rep.initiator_depth = p->initiator_depth;
+	if (c->xrc) {
+		/* A target's number stands where an EE context's would (Linux: cm_format_rep()). */
+		m.rep.local_eecn = p->qpn;
+		m.rep.srq = 1;
+	} else {
+		m.rep.qpn = p->qpn;
+		m.rep.initiator_depth = p->initiator_depth;
+		m.rep.srq = p->srq;
+	}
 	m.rep.target_ack_delay = p->target_ack_delay;
 	m.rep.failover = c->alternate ? CM_FAILOVER_NOT_SUPPORTED : CM_FAILOVER_ACCEPTED;
 	m.rep.flow_control = p->flow_control;
 	m.rep.rnr_retry_count = p->rnr_retry_count;
-	m.rep.srq = p->srq;
 	m.rep.ca_guid = p->ca_guid;
 	cm_private_put(&p->private_data, m.rep.private_data);
 	conn_send_reliably(c, &m, now_ns);

@@ -117,6 +117,14 @@ start_psn(struct cma_id *id, struct request *r)
 	return 0;
 }
 
+static enum cm_transport
+transport_of(const struct cma_id *id)
+{
+	return id->qp_type == UROCE_QPT_UC	 ? CM_TRANSPORT_UC :
+	       id->qp_type == UROCE_QPT_XRC_SEND ? CM_TRANSPORT_EXTENDED :
+						   CM_TRANSPORT_RC;
+}
+
 static int
 connect_rc(struct cma_id *id, const struct ctl_cm_connect_req *q, uint8_t *data, struct request *r)
 {
@@ -125,7 +133,7 @@ connect_rc(struct cma_id *id, const struct ctl_cm_connect_req *q, uint8_t *data,
 		.ca_guid = node_guid(id),
 		.qpn = q->param.qp_num,
 		.starting_psn = id->local_psn,
-		.transport = id->qp_type == UROCE_QPT_UC ? CM_TRANSPORT_UC : CM_TRANSPORT_RC,
+		.transport = transport_of(id),
 		.responder_resources = q->param.responder_resources,
 		.initiator_depth = q->param.initiator_depth,
 		.retry_count = q->param.retry_count & 7,
@@ -176,6 +184,8 @@ op_cm_connect(struct session *s, struct request *r)
 		return EINVAL;
 	if (id->state != CMA_ROUTED)
 		return req_fail(r, EINVAL, "resolve address and route first");
+	if (id->qp_type == UROCE_QPT_XRC_RECV)
+		return req_fail(r, EINVAL, "an XRC target can't connect: its initiator does");
 	room = (cma_is_ud(id) ? CM_SIDR_REQ_PRIVATE_BYTES : CM_REQ_PRIVATE_BYTES) - CM_IP_HDR_BYTES;
 	if (q->param.private_len > room)
 		return req_fail(r, EINVAL, "%u bytes of private data: at most %u", q->param.private_len, room);
@@ -356,7 +366,7 @@ attr_rtr(const struct cma_id *id, struct ctl_cm_qp_attr_rsp *a)
 	a->attr.path_mtu = id->path_mtu;
 	a->attr.dest_qp_num = id->remote_qpn;
 	a->attr.rq_psn = id->remote_psn;
-	if (id->qp_type != UROCE_QPT_UC) {
+	if (id->qp_type == UROCE_QPT_RC || id->qp_type == UROCE_QPT_XRC_RECV) {
 		a->mask |= UROCE_QP_MAX_DEST_RD_ATOMIC | UROCE_QP_MIN_RNR_TIMER;
 		a->attr.max_dest_rd_atomic = id->responder_resources;
 		a->attr.min_rnr_timer = 0;
@@ -370,8 +380,11 @@ attr_rts(const struct cma_id *id, struct ctl_cm_qp_attr_rsp *a)
 	a->attr.sq_psn = id->local_psn;
 	if (id->qp_type == UROCE_QPT_UC || cma_is_ud(id))
 		return;
-	a->mask |= UROCE_QP_TIMEOUT | UROCE_QP_RETRY_CNT | UROCE_QP_RNR_RETRY | UROCE_QP_MAX_QP_RD_ATOMIC;
+	a->mask |= UROCE_QP_TIMEOUT;
 	a->attr.timeout = id->timeout;
+	if (id->qp_type == UROCE_QPT_XRC_RECV)
+		return;
+	a->mask |= UROCE_QP_RETRY_CNT | UROCE_QP_RNR_RETRY | UROCE_QP_MAX_QP_RD_ATOMIC;
 	a->attr.retry_cnt = id->retry_count;
 	a->attr.rnr_retry = id->rnr_retry_count;
 	a->attr.max_rd_atomic = id->initiator_depth;
@@ -423,6 +436,15 @@ refuse(struct cma *cma, const struct cm_event *ev, uint16_t reason)
 	cm_destroy(ev->conn, now);
 }
 
+/** The type of the QP that a REQ asks for. */
+static uint8_t
+asked_type(const struct cm_req *req)
+{
+	return req->transport == CM_TRANSPORT_UC       ? UROCE_QPT_UC :
+	       req->transport == CM_TRANSPORT_EXTENDED ? UROCE_QPT_XRC_RECV :
+							 UROCE_QPT_RC;
+}
+
 /** An id for a request that came, or NULL with *@p reason. */
 static struct cma_id *
 request_id(struct cma_id *listener, const struct cm_event *ev, const uint8_t *data, uint64_t service_id,
@@ -464,6 +486,12 @@ on_request(struct cma *cma, const struct cm_event *ev)
 	struct ctl_cm_event out = { .type = CTL_CM_EV_CONNECT_REQUEST };
 	uint16_t reason;
 
+	uint8_t type = asked_type(req);
+
+	if ((type == UROCE_QPT_XRC_RECV) != (listener->qp_type == UROCE_QPT_XRC_RECV)) {
+		refuse(cma, ev, CM_REJ_INVALID_TRANSPORT_TYPE);
+		return;
+	}
 	id = request_id(listener, ev, req->private_data, req->service_id, &reason);
 	if (id != NULL && req->path_mtu > id->port->active_mtu) {
 		reason = CM_REJ_INVALID_MTU;
@@ -480,6 +508,7 @@ on_request(struct cma *cma, const struct cm_event *ev)
 		return;
 	}
 	id->conn = ev->conn;
+	id->qp_type = type;
 	cm_conn_set_owner(ev->conn, id);
 	id->remote_qpn = req->qpn;
 	id->remote_psn = req->starting_psn;
@@ -501,7 +530,7 @@ on_request(struct cma *cma, const struct cm_event *ev)
 		.retry_count = req->retry_count,
 		.rnr_retry_count = req->rnr_retry_count,
 		.srq = req->srq,
-		.qp_type = req->transport == CM_TRANSPORT_UC ? UROCE_QPT_UC : UROCE_QPT_RC,
+		.qp_type = type,
 	};
 	put_private(&out, req->private_data + CM_IP_HDR_BYTES, CM_REQ_PRIVATE_BYTES - CM_IP_HDR_BYTES);
 	cma_id_info(id, &out.info);
@@ -537,13 +566,13 @@ on_response(struct cma_id *id, const struct cm_rep *rep)
 	struct ctl_cm_event out = { .id = id->obj.handle, .type = CTL_CM_EV_CONNECT_RESPONSE };
 
 	id->answered = true;
-	id->remote_qpn = rep->qpn;
+	id->remote_qpn = id->qp_type == UROCE_QPT_XRC_SEND ? rep->local_eecn : rep->qpn;
 	id->remote_psn = rep->starting_psn;
 	id->responder_resources = rep->initiator_depth;
 	id->initiator_depth = rep->responder_resources;
 	id->rnr_retry_count = rep->rnr_retry_count;
 	out.conn = (struct ctl_cm_conn_param){
-		.qp_num = rep->qpn,
+		.qp_num = id->remote_qpn,
 		.qkey = rep->qkey,
 		.responder_resources = id->responder_resources,
 		.initiator_depth = id->initiator_depth,

@@ -92,6 +92,17 @@ class RdmaCm(unittest.TestCase):
 
     def test_endpoints(self):
         self.pair('rdma_server', f'rdma_client -s {IPV4}')
+        self.pair('rdma_xserver', f'rdma_xclient -s {IPV4}')
+        self.pair('rdma_xserver -p 7777 -c x', f'rdma_xclient -s {IPV4} -p 7777 -c x')
+
+    def test_targets_take_initiators_only(self):
+        side = self.server('rdma_xserver', '-c', 'x')
+        try:
+            done = self.lab.run('h2', 'rdma_xclient', '-s', IPV4, '-c', 'r')
+        finally:
+            side.kill()
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn('refused', done.stdout)
 
     def test_perftest(self):
         for program in ('ib_write_bw', 'ib_send_lat', 'ib_read_bw'):

@@ -195,6 +195,11 @@ rdma_create_qp_ex(struct rdma_cm_id *rid, struct ibv_qp_init_attr_ex *attr)
 	} else if (attr->pd->context != rid->verbs) {
 		return cm_result(EINVAL);
 	}
+	/* A target without a domain gets the process's, as its SRQs do (rdma_create_srq_ex()). */
+	if (attr->qp_type == IBV_QPT_XRC_RECV && !(attr->comp_mask & IBV_QP_INIT_ATTR_XRCD)) {
+		attr->comp_mask |= IBV_QP_INIT_ATTR_XRCD;
+		attr->xrcd = NULL;
+	}
 	if ((attr->comp_mask & IBV_QP_INIT_ATTR_XRCD) && !attr->xrcd) {
 		err = cm_device_xrcd(id->dev, &attr->xrcd);
 		if (err)

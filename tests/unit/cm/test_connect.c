@@ -100,6 +100,51 @@ connect_makes_the_same_REQ_as_Linux(void **state)
 	rig_free(r);
 }
 
+/* As Linux has it (core/cm.c: cm_format_req(), cm_format_rep()). */
+static void
+XRC_tells_the_targets_number_in_the_place_of_an_EE_contexts(void **state)
+{
+	struct rig *r = rig_new(NULL);
+	struct cm_connect_param p = rig_connect_param(r);
+	struct cm_accept_param ap = rig_accept_param(r);
+	struct cm_conn *a, *b;
+	struct cm_msg m;
+
+	rig_listen(r);
+	p.transport = CM_TRANSPORT_EXTENDED;
+	p.responder_resources = p.initiator_depth = 4;
+	p.retry_count = p.rnr_retry_count = 7;
+	p.srq = true;
+	a = cm_connect(r->a.cm, &p, r->now);
+	rig_sent(&r->a, CM_ATTR_REQ, &m);
+	assert_int_equal(m.req.transport, 3);
+	assert_int_equal(m.req.ext_transport, 1);
+	assert_int_equal(m.req.qpn, RIG_QPN_A);
+	assert_int_equal(m.req.initiator_depth, 4);
+	assert_int_equal(m.req.responder_resources + m.req.retry_count + m.req.rnr_retry_count + m.req.srq, 0);
+	rig_deliver(&r->a);
+	b = rig_expect(&r->b, CM_EV_REQUEST)->ev.conn;
+	ap.initiator_depth = ap.responder_resources = 3;
+	assert_int_equal(cm_accept(b, &ap, r->now), 0);
+	rig_sent(&r->b, CM_ATTR_REP, &m);
+	assert_int_equal(m.rep.qpn, 0);
+	assert_int_equal(m.rep.local_eecn, RIG_QPN_B);
+	assert_int_equal(m.rep.srq, 1);
+	assert_int_equal(m.rep.responder_resources, 3);
+	assert_int_equal(m.rep.initiator_depth, 0);
+	rig_deliver(&r->b);
+	rig_expect(&r->a, CM_EV_RESPONSE);
+	assert_int_equal(cm_rtu(a, no_data, r->now), 0);
+	rig_deliver(&r->a);
+	rig_expect(&r->b, CM_EV_ESTABLISHED);
+	assert_int_equal(cm_disconnect(a, no_data, r->now), 0);
+	rig_sent(&r->a, CM_ATTR_DREQ, &m);
+	assert_int_equal(m.dreq.remote_qpn, RIG_QPN_B);
+	rig_deliver(&r->a);
+	rig_expect(&r->b, CM_EV_DISCONNECT);
+	rig_free(r);
+}
+
 /* ---- What is lost is repeated ---- */
 static void
 an_unanswered_REQ_is_repeated_at_its_interval_and_then_given_up_with_REJ_timeout(void **state)
@@ -558,7 +603,7 @@ requests_that_cannot_be_served_are_rejected_with_the_reason(void **state)
 	expect_rejected(r, &m, CM_REJ_INVALID_TRANSPORT_TYPE);
 	m = good;
 	m.req.transport = CM_TRANSPORT_EXTENDED;
-	m.req.ext_transport = 1;
+	m.req.ext_transport = CM_EXT_TRANSPORT_XRC + 1;
 	expect_rejected(r, &m, CM_REJ_INVALID_TRANSPORT_TYPE);
 	m = good;
 	m.req.path_mtu = 0;
@@ -831,6 +876,7 @@ main(void)
 		cmocka_unit_test(connect_accept_rtu_establishes_both_ends),
 		cmocka_unit_test(the_request_event_carries_the_REQ_and_the_listeners_owner),
 		cmocka_unit_test(connect_makes_the_same_REQ_as_Linux),
+		cmocka_unit_test(XRC_tells_the_targets_number_in_the_place_of_an_EE_contexts),
 		cmocka_unit_test(an_unanswered_REQ_is_repeated_at_its_interval_and_then_given_up_with_REJ_timeout),
 		cmocka_unit_test(a_repeated_REQ_makes_no_second_request),
 		cmocka_unit_test(a_repeated_REQ_gets_the_REP_again),
