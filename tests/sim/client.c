@@ -111,12 +111,14 @@ put_remote(const struct sim_qp *q, struct sim_op *op, struct ring_sq_wqe *e)
 static void
 put_datagram(const struct sim_qp *q, const struct sim_op *op, struct ring_sq_wqe *e)
 {
-	uint32_t ah = q->ahs[op->to->id] ^ (op->plant == SIM_PLANT_AH ? 1u << 31 : 0);
+	uint32_t ah = op->group != 0 ? q->groups[op->group].ah : q->ahs[op->to->id];
+	uint32_t qkey = op->group != 0 ? op->qkey : op->to->attr.qkey;
 
-	e->remote_addr = (uint64_t)op->to->qpn << 32 | ah;
-	e->rkey = op->to->attr.qkey ^ (op->plant == SIM_PLANT_QKEY);
-	/* Both ends of a pair have the same Q_Key; with the high bit set a QP's own is used (10.2.5). */
-	if (op->plant == SIM_PLANT_NONE && op->to == q->peer && (op->imm & 1))
+	e->remote_addr = (uint64_t)(op->group != 0 ? WIRE_QPN_MULTICAST : op->to->qpn) << 32 |
+			 (ah ^ (op->plant == SIM_PLANT_AH ? 1u << 31 : 0));
+	e->rkey = qkey ^ (op->plant == SIM_PLANT_QKEY);
+	/* With the high bit set the QP's own is used (10.2.5). */
+	if (op->plant == SIM_PLANT_NONE && qkey == q->attr.qkey && (op->imm & 1))
 		e->rkey |= 0x80000000;
 }
 
@@ -377,6 +379,8 @@ client_turn(struct sim_world *w, struct sim_ep *ep)
 			cq_grow(w, &ep->cqs[i]);
 		poll_cq(w, &ep->cqs[i]);
 	}
+	if (w->nb_groups != 0)
+		mcast_turn(w, ep);
 	for (i = 0; i < ep->nb_srqs && !w->failed; i++)
 		srq_turn(w, &ep->srqs[i]);
 	for (i = 0; i < ep->nb_xsrqs && !w->failed; i++)

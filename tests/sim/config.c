@@ -5,7 +5,7 @@
 
 #include "sim.h"
 
-enum { STREAM_CONFIG = 1, STREAM_CC = 32, STREAM_XRC = 33, STREAM_SELECTIVE = 34, XRC_ONE_IN = 6 };
+enum { STREAM_CONFIG = 1, STREAM_CC = 32, STREAM_XRC = 33, STREAM_SELECTIVE = 34, STREAM_MCAST = 35, XRC_ONE_IN = 6 };
 
 const char *
 fault_name(unsigned int bit)
@@ -56,7 +56,8 @@ void
 config_from_seed(struct sim_config *c, uint64_t seed, const struct sim_override *o)
 {
 	struct rng r = rng_stream(seed, STREAM_CONFIG), cc = rng_stream(seed, STREAM_CC),
-		   xrc = rng_stream(seed, STREAM_XRC), selective = rng_stream(seed, STREAM_SELECTIVE);
+		   xrc = rng_stream(seed, STREAM_XRC), selective = rng_stream(seed, STREAM_SELECTIVE),
+		   mcast = rng_stream(seed, STREAM_MCAST);
 	unsigned int i, at;
 	uint64_t lost, down_one_in;
 
@@ -72,6 +73,8 @@ config_from_seed(struct sim_config *c, uint64_t seed, const struct sim_override 
 	for (i = 0; i < SIM_NB_FAULTS; i++)
 		if (fault_one_in[i] != 0 && rng_one_in(&r, fault_one_in[i]))
 			c->faults |= UINT64_C(1) << i;
+	if ((c->faults & SIM_F_UNRELIABLE) && rng_one_in(&mcast, 2))
+		c->faults |= SIM_F_MCAST;
 	/* One in five is a clean network, so that what must not happen there is seen. */
 	if (rng_one_in(&r, 5))
 		c->faults &= ~(uint64_t)(SIM_F_LINK | SIM_F_STALL);

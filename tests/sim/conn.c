@@ -127,6 +127,7 @@ conn_step(struct sim_world *w, struct sim_conn *c)
 		return;
 	}
 	for (i = 0; i < 2; i++) {
+		mcast_leave(&c->qp[i]);
 		qp_destroy(c->qp[i].tp, c->qp[i].qp);
 		c->qp[i].qp = NULL;
 	}
@@ -144,8 +145,10 @@ conn_destroy(struct sim_world *w, struct sim_conn *c)
 
 		if (q->ep == NULL)
 			continue;
-		if (q->qp != NULL)
+		if (q->qp != NULL) {
+			mcast_leave(q);
 			qp_destroy(q->tp, q->qp);
+		}
 		q->qp = NULL;
 		windows_end(w, q);
 		sim_mr_free(q->ep, &q->own_rq.mr);
@@ -153,6 +156,9 @@ conn_destroy(struct sim_world *w, struct sim_conn *c)
 		for (k = 0; k < 2 * SIM_MAX_CONNS; k++)
 			if (q->ahs[k] != 0)
 				ah_destroy(q->ep->ahs, q->ahs[k]);
+		for (k = 1; k <= SIM_MAX_GROUPS; k++)
+			if (q->groups[k].ah != 0)
+				ah_destroy(q->ep->ahs, q->groups[k].ah);
 		sim_mr_free(q->ep, &q->dest_mr);
 		sim_mr_free(q->ep, &q->target_mr);
 		sim_mr_free(q->ep, &q->noaccess_mr);

@@ -60,9 +60,11 @@ void
 check_counters(struct sim_world *w)
 {
 	static const struct must_be_zero always[] = {
-		Z(rx_multi_segment), Z(cq_events_lost), Z(rx_handoff_dropped), Z(rx_ud_length),
-		Z(resp_rd_atomic_exceeded),
+		Z(rx_multi_segment), Z(cq_events_lost), Z(rx_ud_length), Z(resp_rd_atomic_exceeded),
 	};
+	/* Of a datagram to a group further members may need copies. */
+	static const struct must_be_zero copied[] = { Z(rx_handoff_dropped), Z(mcast_loop_dropped) };
+	static const struct must_be_zero no_groups[] = { Z(rx_mcast), Z(rx_mcast_no_group) };
 	static const struct must_be_zero polled[] = { Z(cq_overrun) };
 	static const struct must_be_zero reliable[] = { Z(rx_ud_no_wqe), Z(rx_uc_no_wqe), Z(rx_uc_gap), Z(rx_uc_rest),
 							Z(rx_bad_qkey) };
@@ -99,11 +101,15 @@ check_counters(struct sim_world *w)
 	if (w->hostile)
 		return;
 	CHECK_ZERO(w, always);
+	if (!(w->cfg.faults & SIM_F_NO_MBUF) || w->nb_groups == 0)
+		CHECK_ZERO(w, copied);
+	if (w->nb_groups == 0 && !(w->cfg.faults & SIM_F_CORRUPT))
+		CHECK_ZERO(w, no_groups);
 	if (!(w->cfg.faults & SIM_F_CQ_SMALL))
 		CHECK_ZERO(w, polled);
 	if (!(w->cfg.faults & SIM_F_UNRELIABLE))
 		CHECK_ZERO(w, reliable);
-	if (!(w->cfg.faults & SIM_F_PLANT_REMOTE))
+	if (!(w->cfg.faults & SIM_F_PLANT_REMOTE) && w->nb_groups == 0)
 		CHECK_ZERO(w, right_qkey);
 	if (!(w->cfg.faults & SIM_F_ENGINES))
 		CHECK_ZERO(w, one_engine);

@@ -222,23 +222,12 @@ deliver(struct sim_world *w, struct sim_link *l, uint32_t from, uint32_t to, str
 	world_event_add(w, at, EV_PACKET, to, m);
 }
 
-void
-link_send(struct sim_world *w, uint32_t from, struct rte_mbuf *m)
+static void
+send_to(struct sim_world *w, uint32_t from, uint32_t to, struct rte_mbuf *m)
 {
-	uint32_t to = rte_pktmbuf_mtod(m, uint8_t *)[5]; /* last byte of the destination MAC (conn.c) */
-	struct sim_link *l;
+	struct sim_link *l = &w->links[from][to];
 	struct rte_mbuf *copy;
 
-	w->stats.packets++;
-	w->stats.bytes += rte_pktmbuf_pkt_len(m);
-	if (!w->failed)
-		sent_check(w, from, to, m);
-	if (to >= w->cfg.nb_eps) {
-		sim_fail(w, "endpoint %u sends to an unknown MAC", from);
-		rte_pktmbuf_free(m);
-		return;
-	}
-	l = &w->links[from][to];
 	if (l->free_at < w->now_ns)
 		l->free_at = w->now_ns;
 	l->free_at += rte_pktmbuf_pkt_len(m) * UINT64_C(8) / w->cfg.gbps;
@@ -272,4 +261,44 @@ link_send(struct sim_world *w, uint32_t from, struct rte_mbuf *m)
 		damage(l, m);
 	}
 	deliver(w, l, from, to, m);
+}
+
+/* A switch that knows of no memberships: to every host. Its copies are its own matter, not of a host's mempool. */
+static void
+flood(struct sim_world *w, uint32_t from, struct rte_mbuf *m)
+{
+	struct rte_mbuf *copy;
+	uint32_t to;
+
+	for (to = 0; to < w->cfg.nb_eps; to++) {
+		copy = to == from ? NULL : rte_pktmbuf_copy(m, sim_pool, 0, UINT32_MAX);
+		if (copy != NULL)
+			send_to(w, from, to, copy);
+		else if (to != from)
+			sim_fail(w, "the network has no mbufs left");
+	}
+	rte_pktmbuf_free(m);
+}
+
+void
+link_send(struct sim_world *w, uint32_t from, struct rte_mbuf *m)
+{
+	const uint8_t *dmac = rte_pktmbuf_mtod(m, uint8_t *);
+	bool group = dmac[0] & 1;
+	uint32_t to = group ? from : dmac[5]; /* the last byte of the destination MAC (setup.c) */
+
+	w->stats.packets++;
+	w->stats.bytes += rte_pktmbuf_pkt_len(m);
+	if (!w->failed)
+		sent_check(w, from, to, m);
+	if (group) {
+		flood(w, from, m);
+		return;
+	}
+	if (to >= w->cfg.nb_eps) {
+		sim_fail(w, "endpoint %u sends to an unknown MAC", from);
+		rte_pktmbuf_free(m);
+		return;
+	}
+	send_to(w, from, to, m);
 }

@@ -172,6 +172,7 @@ model_world_end(struct sim_world *w)
 	uint32_t ep, i;
 
 	check_counters(w);
+	mcast_world_end(w);
 	for (ep = 0; ep < w->cfg.nb_eps; ep++) {
 		struct sim_ep *e = &w->eps[ep];
 

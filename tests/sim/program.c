@@ -76,6 +76,12 @@ program_init(struct sim_world *w, struct sim_qp *q)
 	q->dereg_at = (c->faults & SIM_F_DEREG) && rng_one_in(r, 3) ? (uint32_t)rng_below(r, c->ops + 1) : UINT32_MAX;
 }
 
+static uint32_t
+receiver_mtu(const struct sim_world *w, const struct sim_op *op)
+{
+	return op->group != 0 ? mcast_mtu(w, op->group) : op->to->mtu;
+}
+
 /* Lengths at which something happens, and others; mostly short ones. */
 static uint32_t
 random_len(const struct sim_world *w, struct sim_qp *q, const struct sim_op *op)
@@ -84,8 +90,8 @@ random_len(const struct sim_world *w, struct sim_qp *q, const struct sim_op *op)
 
 	if (q->params.type == UROCE_QPT_UD && max > q->mtu)
 		max = q->mtu;
-	if (q->params.type == UROCE_QPT_UD && max > op->to->mtu)
-		max = op->to->mtu;
+	if (q->params.type == UROCE_QPT_UD && max > receiver_mtu(w, op))
+		max = receiver_mtu(w, op);
 
 	switch (rng_below(&q->rng, 12)) {
 	case 0:
@@ -341,7 +347,8 @@ program_op(struct sim_world *w, struct sim_qp *q, struct sim_op *op)
 	op->status = SIM_NO_STATUS;
 	op->binding = op->replaces = SIM_NO_BINDING;
 	op->imm = (uint32_t)rng_next(&q->rng);
-	op->to = random_receiver(w, q);
+	if (!mcast_choose(w, q, op))
+		op->to = random_receiver(w, q);
 	if (windows_local_op(w, q, op)) {
 		op->flags = random_flags(q, op, i) & (uint8_t)~UROCE_SEND_INLINE;
 		return;

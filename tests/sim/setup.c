@@ -134,7 +134,8 @@ qp_attributes(struct sim_world *w, struct sim_qp *q, uint32_t mtu_code)
 			     UROCE_ACCESS_REMOTE_ATOMIC;
 	if ((w->cfg.faults & SIM_F_PLANT_REMOTE) && rng_one_in(r, (w->cfg.faults & SIM_F_WINDOWS) ? 16 : 4))
 		a->qp_access_flags &= (uint32_t)rng_below(r, 16);
-	a->qkey = 0x11111111 * (q->conn->id + 1);
+	/* Those in a group need one in common, but not all of them have it. */
+	a->qkey = 0x11111111 * ((w->cfg.faults & SIM_F_MCAST ? q->conn->id % 2 : q->conn->id) + 1);
 	a->path_mtu = mtu_code;
 	q->mtu = 128u << mtu_code;
 	a->timeout = (uint8_t)rng_between(r, harsh ? HARSH_TIMEOUT_MIN : TIMEOUT_MIN, TIMEOUT_MAX);
@@ -347,5 +348,5 @@ conns_join(struct sim_world *w)
 		for (k = 0; k < n && w->conns[i / 2].type == UROCE_QPT_UD; k++)
 			if (!way_to(w, &w->conns[i / 2].qp[i & 1], &w->conns[k / 2].qp[k & 1]))
 				return false;
-	return true;
+	return mcast_make(w);
 }

@@ -19,6 +19,7 @@
  *   windows.c  what it does with memory windows, and what must come of that
  *   model.h    what completions and memory must be (written from the specification), in several files
  *   xrc.c      XRC: SRQs that requests name
+ *   mcast.c    multicast groups: who is in them, and who sends to them
  *   hostile.c, bad.c  peers and programs that keep to no rule
  *
  * Owns everything below. One thread.
@@ -45,6 +46,7 @@ enum {
 	SIM_MAX_SRQS = 2,           /**< per endpoint */
 	SIM_MAX_WINDOWS = 3,        /**< per QP */
 	SIM_MAX_XSRQS = 2,          /**< XRC SRQs per endpoint */
+	SIM_MAX_GROUPS = 2,
 	SIM_MAX_SGE = 8,
 	SIM_MAX_INLINE = 256,
 	SIM_CANARY_BYTES = 32,      /**< zeros kept around every buffer that the transport may write */
@@ -68,7 +70,8 @@ enum {
 	X(LOSS) X(BURST) X(REORDER) X(DUP) X(JITTER) X(CORRUPT) X(PARTITION) X(ECN) \
 	X(SLOW_RECV) X(SLOW_POLL) X(SLOW_TX) X(PLANT_LOCAL) X(PLANT_REMOTE) X(PLANT_RECV) X(ERR) X(SQD) X(SMALL_RQ) \
 	X(EVENTS) X(LOOPBACK) X(REMOTE_MEM) X(STALL) X(NO_MBUF) X(DEREG) X(RECONNECT) X(ENGINES) X(SRQ) X(CQ_SMALL) \
-	X(UNRELIABLE) X(HOSTILE) X(WINDOWS) X(ANY) X(QUEUE) X(DEATH) X(CQ_GROW) X(XRC)
+	X(UNRELIABLE) X(HOSTILE) X(WINDOWS) X(ANY) X(QUEUE) X(DEATH) X(CQ_GROW) X(XRC) \
+	X(MCAST)
 enum {
 #define X(n) SIM_FBIT_##n,
 	SIM_FAULTS(X)
@@ -199,7 +202,9 @@ struct sim_op {
 	uint32_t binding;            /**< own: BIND_MW, LOCAL_INV; the peer's: that it goes through or invalidates */
 	uint32_t replaces;           /**< BIND_MW: binding that it ends */
 	uint32_t window;             /**< BIND */
-	struct sim_qp *to;           /**< UD: whom it is for */
+	struct sim_qp *to;           /**< UD: whom it is for; NULL: a group */
+	uint32_t group;              /**< UD: number of the group that it is for, from 1; 0: none */
+	uint32_t qkey;               /**< UD, to a group: members with this one get it */
 	bool fenced;                 /**< must be */
 	struct sim_binding go_by;    /**< the binding when this was posted */
 	struct sim_piece pieces[SIM_MAX_SGE];
@@ -248,6 +253,14 @@ struct sim_recvq {
 	uint32_t srqn, xrcd;
 };
 
+/** What a UD QP has to do with a group. */
+struct sim_member {
+	bool ever, now;              /**< in it */
+	uint64_t left_ns;
+	uint32_t ah;                 /**< how it sends there; 0: never */
+	struct tp_path path;
+};
+
 /** One end of a connection: a QP, the program that uses it, and what the model knows of it. */
 struct sim_qp {
 	struct sim_ep *ep;
@@ -269,6 +282,7 @@ struct sim_qp {
 	uint32_t sq_depth;
 	uint32_t ahs[2 * SIM_MAX_CONNS]; /**< UD: the ways to those it sends to, by id; 0: none */
 	struct tp_path paths[2 * SIM_MAX_CONNS];
+	struct sim_member groups[1 + SIM_MAX_GROUPS]; /**< UD: by the group's number */
 
 	/* Memory. */
 	struct sim_mr src_mr;        /**< the pattern under a key of its own */
@@ -311,8 +325,9 @@ struct sim_qp {
 	uint32_t most_round;
 	uint32_t drained_at;         /**< counter of the send CQ when the SQ was drained */
 	uint32_t nb_consume;         /**< receives that posted ops take at the peer */
-	uint32_t rx_from[2 * SIM_MAX_CONNS]; /**< unreliable: the same as rx_op, by sender */
-	uint32_t got_from[2 * SIM_MAX_CONNS]; /**< ... as nb_messages */
+	/** Unreliable: the same as rx_op, by sender, and by group, since each has its way through the host. */
+	uint32_t rx_from[2 * SIM_MAX_CONNS][1 + SIM_MAX_GROUPS];
+	uint32_t got_from[2 * SIM_MAX_CONNS]; /**< as nb_messages, by sender */
 	uint32_t rx_op;              /**< peer's ops before this one have been seen as received */
 	uint32_t nb_messages;        /**< received */
 	uint32_t next_srq_recv;      /**< its receives of an SRQ come in this order */
@@ -392,6 +407,7 @@ struct sim_ep {
 	struct qp_table *qps;
 	struct mem_owner owner;
 	struct ah_table *ahs;
+	struct mcast_table *mcasts;
 	struct sim_cq cqs[SIM_MAX_CQS];
 	uint32_t nb_cqs;
 	struct sim_recvq srqs[SIM_MAX_SRQS];
@@ -445,7 +461,12 @@ struct sim_world {
 	uint64_t partition_from, partition_to;
 	uint32_t partition_mask;     /**< endpoints on one side */
 	struct rte_mempool *pool;
-	struct rng net_rng, rng;
+	struct rng net_rng, rng, mcast_rng;
+	struct sim_group {
+		bool ip6;
+		uint8_t gid[16];
+	} groups[1 + SIM_MAX_GROUPS]; /**< by number, from 1 */
+	uint32_t nb_groups;
 	bool verbose, failed, settled;
 	bool hostile;                /**< strangers raise counters too */
 	char why[512];
@@ -618,6 +639,25 @@ bool xrc_cq_dead(const struct sim_ep *ep);
 bool xrc_receives_polled(const struct sim_ep *ep);
 /** A target was reset; it may have taken a receive. */
 void xrc_receive_lost(struct sim_ep *ep);
+
+/* mcast.c */
+/** Groups, members and those who send to them, once all QPs are there. */
+bool mcast_make(struct sim_world *w);
+/** Before a QP goes. */
+void mcast_leave(struct sim_qp *q);
+/** Members of an endpoint that come and go. */
+void mcast_turn(struct sim_world *w, struct sim_ep *ep);
+/** Make @p op a datagram to a group. @return false: not now. */
+bool mcast_choose(struct sim_world *w, struct sim_qp *q, struct sim_op *op);
+/** @return the longest datagram that all members of a group take. */
+uint32_t mcast_mtu(const struct sim_world *w, uint32_t group);
+/** @return the number of the group of this address, behind a GRH; 0: it is no group's. */
+uint32_t mcast_group_of(const struct sim_world *w, const uint8_t *grh);
+/** UD, UC: may a QP get this message? */
+bool op_reaches(const struct sim_op *op, const struct sim_qp *q);
+/** @return true if the QP was in none, or in the same ones all the time. */
+bool mcast_steady(const struct sim_qp *q);
+void mcast_world_end(struct sim_world *w);
 
 /* hostile.c */
 bool hostile_create(struct sim_world *w);

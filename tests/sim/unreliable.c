@@ -34,49 +34,57 @@ fits(const struct sim_op *op, const struct ring_cqe *e, union ring_cqe_ctl ctl, 
 	return memcmp(want, seen, len) == 0;
 }
 
-/* @return the first of the sender's messages that this can be, or its number of operations. */
+/* @return the first of the sender's messages, to @p group or to the QP, that this can be, or its number of operations. */
 static uint32_t
-find_message(const struct sim_world *w, const struct sim_qp *q, const struct sim_qp *from, const struct ring_cqe *e,
-	     union ring_cqe_ctl ctl, const uint8_t *seen, uint32_t len)
+find_message(const struct sim_world *w, const struct sim_qp *q, const struct sim_qp *from, uint32_t group,
+	     const struct ring_cqe *e, union ring_cqe_ctl ctl, const uint8_t *seen, uint32_t len)
 {
-	uint32_t s = w->cfg.ordered ? q->rx_from[from->id] : 0;
+	uint32_t s = w->cfg.ordered ? q->rx_from[from->id][group] : 0;
 
-	while (s < from->nb_posted && (from->ops[s].to != q || !fits(&from->ops[s], e, ctl, seen, len)))
+	while (s < from->nb_posted && (from->ops[s].group != group || !op_reaches(&from->ops[s], q) ||
+				       !fits(&from->ops[s], e, ctl, seen, len)))
 		s++;
 	return s;
 }
 
+/* The way of datagrams from one QP to another, or to a group that this is in. */
+static const struct tp_path *
+way_of(const struct sim_qp *from, const struct sim_qp *q, uint32_t group)
+{
+	return group != 0 ? &from->groups[group].path : &from->paths[q->id];
+}
+
 /* Was it this QP that sent the datagram? QPNs are an endpoint's own. */
 static bool
-sent_it(const struct sim_qp *from, const struct sim_qp *q, const struct ring_cqe *e, const uint8_t *grh)
+sent_it(const struct sim_qp *from, const struct sim_qp *q, uint32_t group, const struct ring_cqe *e, const uint8_t *grh)
 {
-	const struct wire_addr *a = &from->paths[q->id].addr;
+	const struct wire_addr *a = &way_of(from, q, group)->addr;
 	bool ip4 = a->ip_version == 4;
 
-	return from->ahs[q->id] != 0 && e->src_qp == from->qpn && (ip4 ? grh[0] == 0 : grh[0] >> 4 == 6) &&
+	return (group != 0 ? from->groups[group].ah : from->ahs[q->id]) != 0 && e->src_qp == from->qpn && (ip4 ? grh[0] == 0 : grh[0] >> 4 == 6) &&
 	       memcmp(ip4 ? grh + WIRE_GRH_BYTES - 8 : grh + 8, a->sip, ip4 ? 4 : 16) == 0;
 }
 
 /* @return who sent a message, or NULL. */
 static const struct sim_qp *
-sender(const struct sim_world *w, const struct sim_qp *q, const struct ring_cqe *e, const uint8_t *grh)
+sender(const struct sim_world *w, const struct sim_qp *q, uint32_t group, const struct ring_cqe *e, const uint8_t *grh)
 {
 	uint32_t i;
 
 	if (q->params.type != UROCE_QPT_UD)
 		return q->peer;
 	for (i = 0; i < 2 * w->cfg.nb_conns; i++)
-		if (sent_it(&w->conns[i / 2].qp[i & 1], q, e, grh))
+		if (sent_it(&w->conns[i / 2].qp[i & 1], q, group, e, grh))
 			return &w->conns[i / 2].qp[i & 1];
 	return NULL;
 }
 
 /* The 40 bytes before a datagram (A17.4.5.1), and what the CQE says about where it comes from. */
 static void
-check_grh(struct sim_world *w, const struct sim_qp *q, const struct sim_qp *from, const struct ring_cqe *e,
-	  union ring_cqe_ctl ctl, const uint8_t *grh)
+check_grh(struct sim_world *w, const struct sim_qp *q, const struct sim_qp *from, uint32_t group,
+	  const struct ring_cqe *e, union ring_cqe_ctl ctl, const uint8_t *grh)
 {
-	const struct wire_addr *a = &from->paths[q->id].addr;
+	const struct wire_addr *a = &way_of(from, q, group)->addr;
 	bool ip4 = a->ip_version == 4;
 	const uint8_t *ip = ip4 ? grh + WIRE_GRH_BYTES - WIRE_IPV4_BYTES : grh;
 	uint32_t sum = 0, i;
@@ -125,7 +133,7 @@ void
 unreliable_recv_ok(struct sim_world *w, struct sim_qp *q, const struct sim_recv *r, const struct ring_cqe *e,
 		   union ring_cqe_ctl ctl)
 {
-	uint32_t grh = grh_bytes(q), placed, s;
+	uint32_t grh = grh_bytes(q), placed, s, group;
 	const struct sim_qp *from;
 	uint8_t *seen;
 
@@ -143,25 +151,26 @@ unreliable_recv_ok(struct sim_world *w, struct sim_qp *q, const struct sim_recv 
 	}
 	seen = scratch(1, placed + 1);
 	gather(r->pieces, r->nsge, placed, seen);
-	from = sender(w, q, e, seen);
+	group = grh != 0 ? mcast_group_of(w, seen) : 0;
+	from = sender(w, q, group, e, seen);
 	if (from == NULL) {
 		sim_fail(w, "QP %u: a datagram of nobody, QP 0x%06x", q->id, e->src_qp);
 		return;
 	}
-	s = find_message(w, q, from, e, ctl, seen + grh, e->byte_len - grh);
+	s = find_message(w, q, from, group, e, ctl, seen + grh, e->byte_len - grh);
 	if (s == from->nb_posted) {
 		sim_fail(w, "QP %u: a message of opcode %u, %u bytes that wasn't sent, or not after %u", q->id,
-			 e->opcode, e->byte_len, q->rx_from[from->id]);
+			 e->opcode, e->byte_len, q->rx_from[from->id][group]);
 		return;
 	}
 	/* A UC message that was abandoned may have left its bytes in the receive's room. */
 	if (!around_is_clean(r->pieces, r->nsge, q->params.type == UROCE_QPT_UC ? r->len : placed))
 		sim_fail(w, "QP %u: message %u wrote beside its receive buffer", q->id, s);
 	if (grh != 0)
-		check_grh(w, q, from, e, ctl, seen);
+		check_grh(w, q, from, group, e, ctl, seen);
 	if (e->opcode == UROCE_WC_RECV_RDMA_WITH_IMM)
 		check_written(w, q, s);
-	q->rx_from[from->id] = s + 1;
+	q->rx_from[from->id][group] = s + 1;
 	q->got_from[from->id]++;
 	q->nb_messages++;
 }
@@ -173,7 +182,7 @@ too_long(const struct sim_qp *from, const struct sim_qp *q, const struct sim_rec
 	uint32_t s;
 
 	for (s = 0; s < from->nb_posted; s++)
-		if (from->ops[s].to == q && !op_one_sided(&from->ops[s]) && from->ops[s].len + grh_bytes(q) > r->len)
+		if (op_reaches(&from->ops[s], q) && !op_one_sided(&from->ops[s]) && from->ops[s].len + grh_bytes(q) > r->len)
 			return true;
 	return false;
 }
@@ -203,7 +212,7 @@ all_must_arrive(const struct sim_world *w, const struct sim_qp *p)
 	for (i = 0; i < p->ep->nb_engines; i++) {
 		const struct tp_counters *c = transport_counters(p->ep->engines[i].tp);
 
-		if (c->rx_uc_no_wqe != 0 || c->rx_ud_no_wqe != 0)
+		if (c->rx_uc_no_wqe != 0 || c->rx_ud_no_wqe != 0 || c->rx_handoff_dropped != 0)
 			return false;
 	}
 	return true;
@@ -235,14 +244,25 @@ check_target(struct sim_world *w, const struct sim_qp *q)
 		sim_fail(w, "QP %u: byte %u of its target area was never sent", q->id, i);
 }
 
+/* Copies for members on the sender's host need mbufs. */
+static bool
+no_loop_dropped(const struct sim_ep *ep)
+{
+	uint32_t i;
+
+	for (i = 0; i < ep->nb_engines && transport_counters(ep->engines[i].tp)->mcast_loop_dropped == 0; i++)
+		;
+	return i == ep->nb_engines;
+}
+
 static void
 check_all_arrived(struct sim_world *w, const struct sim_qp *q, const struct sim_qp *to)
 {
 	uint32_t i, sent = 0;
 
 	for (i = 0; i < q->nb_posted; i++)
-		sent += q->ops[i].to == to && op_consumes(&q->ops[i]);
-	if (all_must_arrive(w, to) && sent != to->got_from[q->id])
+		sent += op_reaches(&q->ops[i], to) && op_consumes(&q->ops[i]);
+	if (all_must_arrive(w, to) && mcast_steady(to) && (q->ep != to->ep || no_loop_dropped(q->ep)) && sent != to->got_from[q->id])
 		sim_fail(w, "QP %u: %u messages sent to QP %u, %u arrived, nothing was lost", q->id, sent, to->id,
 			 to->got_from[q->id]);
 }

@@ -353,12 +353,14 @@ ep_create(struct sim_world *w, uint32_t id)
 	ep->mrs = mr_table_create(MR_TABLE_SIZE, NULL);
 	ep->qps = qp_table_create(QP_TABLE_SIZE, NULL);
 	ep->ahs = ah_table_create(AH_TABLE_SIZE, NULL);
-	if (ep->mrs == NULL || ep->qps == NULL || ep->ahs == NULL)
+	ep->mcasts = mcast_table_create(NULL);
+	if (ep->mrs == NULL || ep->qps == NULL || ep->ahs == NULL || ep->mcasts == NULL)
 		return false;
 	tc.ports[0] = (struct tp_port_config){ .cc = w->cfg.cc, .mbps = w->cfg.gbps * 1000,
 					       .go_back_n = w->cfg.go_back_n >> id & 1 };
 	tc.mrs = ep->mrs;
 	tc.ahs = ep->ahs;
+	tc.mcasts = ep->mcasts;
 	tc.qps = ep->qps;
 	ep->nb_engines = (w->cfg.faults & SIM_F_ENGINES) ? SIM_MAX_ENGINES : 1;
 	tc.handoff = ep->nb_engines > 1 ? on_handoff : NULL;
@@ -401,6 +403,7 @@ ep_destroy(struct sim_ep *ep)
 		close(ep->cqs[i].pipe_wr);
 	}
 	ah_table_destroy(ep->ahs);
+	mcast_table_destroy(ep->mcasts);
 	if (ep->pattern_mr.mr != NULL)
 		mr_destroy(ep->mrs, ep->pattern_mr.mr);
 	if (ep->atomic_mr.mr != NULL)
