@@ -73,6 +73,7 @@ check_answer(struct sim_world *w, struct sim_qp *q, const struct wire_pkt *p)
 		q->peer->expects = p->bth.psn;
 	}
 	check_msn(w, q, p, WIRE_AETH_TYPE(syndrome) == WIRE_AETH_ACK);
+	credits_answer(w, q, p);
 	if (syndrome == WIRE_NAK_PSN_SEQ) {
 		/* 9.7.5.2.8: once, until what is missing has come. */
 		if (q->nak_seen && q->nak_psn == p->bth.psn)
@@ -178,13 +179,20 @@ check_resent(struct sim_world *w, struct sim_qp *q)
 			 silence / 1000);
 }
 
+/* PSNs that a request takes. */
+static uint32_t
+psns_of(const struct sim_qp *q, const struct wire_pkt *p)
+{
+	if ((p->op->flags & WIRE_F_READ) == 0)
+		return 1;
+	return wire_packets(wire_get32(p->bthp + p->op->off_reth + 12), 7 + q->attr.path_mtu);
+}
+
 /* Requests of RC: PSNs that are new, and those that aren't. */
 static void
 note_request(struct sim_world *w, struct sim_qp *q, const struct wire_pkt *p)
 {
-	uint32_t psns = (p->op->flags & WIRE_F_READ) == 0
-				? 1
-				: wire_packets(wire_get32(p->bthp + p->op->off_reth + 12), 7 + q->attr.path_mtu);
+	uint32_t psns = psns_of(q, p);
 	uint32_t next = wire_psn_add(p->bth.psn, psns), most = WINDOW_MAX;
 
 	if (q->sent_round != q->round + 1) {
@@ -206,6 +214,7 @@ note_request(struct sim_world *w, struct sim_qp *q, const struct wire_pkt *p)
 			sim_fail(w, "QP %u: with %s of PSN %u %d packets are on their way, the window is %u", q->id, p->op->name, p->bth.psn,
 				 wire_psn_diff(next, q->acked), most);
 		q->last_was_new = true;
+		credits_request(w, q, p);
 	} else {
 		if (p->bth.psn == q->acked && q->last_was_new)
 			check_resent(w, q);
@@ -353,9 +362,7 @@ static void
 note_arrival(struct sim_world *w, struct sim_qp *q, const struct wire_pkt *p)
 {
 	const uint64_t excuses = SIM_F_CORRUPT | SIM_F_NO_MBUF | SIM_F_SLOW_TX | SIM_F_STALL | SIM_F_ENDS | SIM_F_QUEUE;
-	uint32_t psns = (p->op->flags & WIRE_F_READ) == 0
-				? 1
-				: wire_packets(wire_get32(p->bthp + p->op->off_reth + 12), 7 + q->attr.path_mtu);
+	uint32_t psns = psns_of(q, p);
 	int32_t ahead;
 
 	if (q->expects_round != q->round + 1) {
@@ -417,8 +424,14 @@ sent_arrives(struct sim_world *w, uint32_t to, struct rte_mbuf *m)
 		q->paced_bytes = 0;
 	}
 	if ((p.op->flags & (WIRE_F_RESPONSE | WIRE_F_SACK)) == 0 && p.bth.opcode != WIRE_OPCODE_CNP &&
-	    q->params.type == UROCE_QPT_RC && !selective(w, q))
-		note_arrival(w, q, &p);
+	    q->params.type == UROCE_QPT_RC) {
+		credits_requested(q, &p, psns_of(q, &p));
+		if (!selective(w, q))
+			note_arrival(w, q, &p);
+	}
+	/* A SACK says nothing of receives. */
+	if ((p.op->flags & (WIRE_F_AETH | WIRE_F_SACK)) == WIRE_F_AETH && q->conn->type == UROCE_QPT_RC)
+		credits_answered(q, &p);
 	/* Whether or not it moves the oldest, it says that things arrive. */
 	if ((p.op->flags & WIRE_F_SACK) && q->sent_round == q->round + 1)
 		q->progress_ns = w->now_ns;

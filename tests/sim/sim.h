@@ -14,6 +14,7 @@
  *   recvq.c    RQs and SRQs as their clients see them
  *   link.c     the network between endpoints
  *   sent.c     what senders must never do
+ *   credits.c  end-to-end credits: what responders promise, and that requesters keep to it
  *   client.c   a verbs program's end of the rings
  *   program.c  which work requests a client posts
  *   windows.c  what it does with memory windows, and what must come of that
@@ -253,6 +254,15 @@ struct sim_recvq {
 	uint32_t srqn, xrcd;
 };
 
+/** End-to-end credits of an RC QP, in receives since its program began. */
+struct sim_credits {
+	uint32_t round;              /**< of the program, from 1 */
+	bool limited, unlimited;     /**< the peer has said how many receives it has, or that it doesn't say */
+	uint32_t limit;              /**< as requester: receives that the peer has said it has, in all */
+	uint32_t promised;           /**< as responder: receives that it has said to have, in all */
+	uint32_t arrived;            /**< as responder: the highest PSN that came */
+};
+
 /** What a UD QP has to do with a group. */
 struct sim_member {
 	bool ever, now;              /**< in it */
@@ -317,6 +327,7 @@ struct sim_qp {
 	bool last_was_new;           /**< what was sent last was sent for the first time */
 	uint32_t expects, expects_round; /**< as a responder of RC: the PSN that it lacks; see sent_round */
 	bool asked;                  /**< ... for that, or said that it isn't ready */
+	struct sim_credits credits;
 	uint32_t behind;             /**< the highest PSN that did */
 	uint64_t gap_ns;             /**< when something behind that came first while it hadn't; 0: nothing did */
 	uint64_t marked_ns, cnp_due_ns, cnp_sent_ns; /**< congestion met by what was sent to it */
@@ -519,6 +530,15 @@ void sent_check(struct sim_world *w, uint32_t from, uint32_t to, struct rte_mbuf
 void sent_arrives(struct sim_world *w, uint32_t to, struct rte_mbuf *m);
 /** At the end of a connection. */
 void sent_end(struct sim_world *w, const struct sim_qp *q);
+
+/* credits.c */
+/** @p q's peer answers with an AETH. */
+void credits_answer(struct sim_world *w, struct sim_qp *q, const struct wire_pkt *p);
+/** @p q sends a request for the first time. */
+void credits_request(struct sim_world *w, struct sim_qp *q, const struct wire_pkt *p);
+/** What comes to @p q: an answer, or a request of @p psns PSNs. */
+void credits_answered(struct sim_qp *q, const struct wire_pkt *p);
+void credits_requested(struct sim_qp *q, const struct wire_pkt *p, uint32_t psns);
 
 /* setup.c */
 bool conn_create(struct sim_world *w, struct sim_conn *c);
