@@ -2,6 +2,7 @@
 /* The loop of the control thread: how it starts, who comes, what wakes it, how it ends. */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -140,21 +141,28 @@ on_signal(struct watch *w, uint32_t events)
 	__atomic_store_n(&c->stop, true, __ATOMIC_RELEASE);
 }
 
+uint32_t
+control_turn(struct control *c, int max_ms)
+{
+	struct epoll_event ev[EPOLL_BATCH];
+	int i, n, due_ms = events_poll(c);
+	struct watch *w;
+
+	n = epoll_wait(c->epfd, ev, EPOLL_BATCH, RTE_MIN(due_ms, max_ms));
+	for (i = 0; i < n; i++) {
+		w = ev[i].data.ptr;
+		w->fn(w, ev[i].events);
+	}
+	sessions_reap(c);
+	return n > 0 ? (uint32_t)n : 0;
+}
+
 void
 control_run(struct control *c)
 {
-	struct epoll_event ev[EPOLL_BATCH];
-	struct watch *w;
-	int i, n;
-
-	while (!__atomic_load_n(&c->stop, __ATOMIC_ACQUIRE)) {
-		n = epoll_wait(c->epfd, ev, EPOLL_BATCH, events_poll(c));
-		for (i = 0; i < n; i++) {
-			w = ev[i].data.ptr;
-			w->fn(w, ev[i].events);
-		}
-		sessions_reap(c);
-	}
+	while (!__atomic_load_n(&c->stop, __ATOMIC_ACQUIRE))
+		control_turn(c, INT_MAX);
+	__atomic_store_n(&c->stop, false, __ATOMIC_RELEASE);
 }
 
 void
@@ -217,21 +225,24 @@ open_watches(struct control *c, int listen_fd)
 	int rc;
 
 	sigemptyset(&set);
-	sigaddset(&set, SIGTERM);
-	sigaddset(&set, SIGINT);
-	sigaddset(&set, SIGHUP);
+	if (c->s.signals) {
+		sigaddset(&set, SIGTERM);
+		sigaddset(&set, SIGINT);
+		sigaddset(&set, SIGHUP);
+	}
 	c->epfd = epoll_create1(EPOLL_CLOEXEC);
 	c->wake = (struct watch){ on_wake, eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK) };
 	c->signals = (struct watch){ on_signal, signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK) };
 	c->listen = (struct watch){ on_listen, listen_fd };
 	if (c->epfd < 0 || c->wake.fd < 0 || c->signals.fd < 0)
 		return errno;
-	rc = sigbus_install(c->wake.fd);
-	if (rc == 0)
-		rc = control_watch(c, &c->wake, EPOLLIN);
+	rc = control_watch(c, &c->wake, EPOLLIN);
 	if (rc == 0)
 		rc = control_watch(c, &c->signals, EPOLLIN);
-	if (rc == 0)
+	/* Without other programs no memory goes away under us. */
+	if (rc == 0 && listen_fd >= 0)
+		rc = sigbus_install(c->wake.fd);
+	if (rc == 0 && listen_fd >= 0)
 		rc = control_watch(c, &c->listen, EPOLLIN);
 	for (i = 0; i < c->s.nb_engines && rc == 0; i++) {
 		c->engines[i] = (struct engine_watch){
@@ -324,8 +335,10 @@ control_destroy(struct control *c)
 	cma_destroy(c->cma);
 	for (i = 0; i < c->s.nb_ports; i++)
 		net_port_set_sender(c->s.ports[i], NULL, NULL, NULL);
-	if (c->listen.fd >= 0)
+	if (c->listen.fd >= 0) {
+		sigbus_uninstall(c->wake.fd);
 		close(c->listen.fd);
+	}
 	if (c->wake.fd >= 0)
 		close(c->wake.fd);
 	if (c->signals.fd >= 0)

@@ -4,13 +4,14 @@
  * The control thread of the daemon: sessions of programs and their objects.
  *
  * Owns: the socket, the sessions, what every session has (PDs, MRs, CQs, SRQs, QPs, AHs, shared memory), the
- * connection manager, the neighbours' timers and the watch over the ports' links. Called by: app/uroced and tests. Thread: everything here runs
+ * connection manager, the neighbours' timers and the watch over the ports' links. Called by: lib/uroce and tests. Thread: everything here runs
  * on the one control thread, which sleeps in epoll when there is nothing to do; what engines own it changes through
- * their mailboxes.
+ * their mailboxes. A process may have several, each with its own engines and ports.
  */
 #ifndef UROCE_CONTROL_H
 #define UROCE_CONTROL_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "config.h"
@@ -38,6 +39,7 @@ struct control_setup {
 	struct mcast_table *mcasts;
 	struct rte_rcu_qsbr *qsbr;
 	struct rte_mempool *pool;
+	bool signals;               /**< SIGTERM and SIGINT end control_run(), SIGHUP is control_reload() */
 };
 
 /**
@@ -58,19 +60,18 @@ void control_socket_remove(const char *path);
 
 /**
  * Create the control thread's state.
- * @param listen_fd  From control_socket_bind(); becomes the control's.
+ * @param listen_fd  From control_socket_bind(); becomes the control's. -1: no other programs are served.
  * @param err  CONFIG_ERR_BYTES long.
  * @return NULL with a message.
  */
 struct control *control_create(const struct control_setup *setup, int listen_fd, char *err);
 
-/**
- * Serve until control_stop() or a SIGTERM or SIGINT, which the caller has blocked in all threads, as SIGHUP: that one
- * calls control_reload().
- */
+/** Serve until control_stop() or a signal, if setup.signals; the caller has blocked these in all threads then. */
 void control_run(struct control *c);
-/** [any thread, signal handlers] End control_run(). */
+/** [any thread, signal handlers] End control_run(), also one that begins later. */
 void control_stop(struct control *c);
+/** Look once at all that there is to do. @param max_ms  Sleep at most this long when there is nothing. @return what was done, 0: nothing. */
+uint32_t control_turn(struct control *c, int max_ms);
 
 /**
  * Read the configuration again and put into force what can change at run time. A mistake in it changes nothing. What was

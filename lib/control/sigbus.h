@@ -5,9 +5,9 @@
  *
  * Owns: the process's SIGBUS handler and the register of mappings of programs' memory. A fault inside one of them puts
  * zero pages in the place of the whole mapping, so that the engine goes on, and marks its session to be ended. A fault
- * anywhere else takes the default action.
+ * anywhere else goes to the handler that was there before, or takes the default action.
  *
- * Threads: sigbus_add() and sigbus_remove() [control]; the handler runs on whichever thread faults.
+ * Threads: the control threads of the process, which share all this; the handler runs on whichever thread faults.
  */
 #ifndef UROCE_SIGBUS_H
 #define UROCE_SIGBUS_H
@@ -16,14 +16,19 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { SIGBUS_MAX_MAPS = 65536 };
+enum {
+	SIGBUS_MAX_MAPS = 65536,
+	SIGBUS_MAX_WAKES = 16, /**< control threads that serve other programs, in one process */
+};
 
 /**
- * Install the handler.
- * @param event_fd  eventfd to which 1 is added when a session was marked.
- * @return 0 or an errno value.
+ * Install the handler, if this is the first call.
+ * @param event_fd  eventfd to which 1 is added when a session was marked, perhaps another control thread's.
+ * @return 0 or an errno value; EMFILE: SIGBUS_MAX_WAKES are there already.
  */
 int sigbus_install(int event_fd);
+/** Undo sigbus_install() of this eventfd; does nothing if there was none. After the last one the old handler is back. */
+void sigbus_uninstall(int event_fd);
 
 /**
  * Register a mapping.

@@ -364,7 +364,9 @@ telemetry_start(struct control *c)
 	static bool registered; /* there is no way back */
 
 	telemetry_lock();
-	control = c;
+	/* In a process with several the first one answers: commands carry no name of a stack. */
+	if (control == NULL)
+		control = c;
 	telemetry_unlock();
 	for (unsigned int i = 0; i < RTE_DIM(commands) && !registered; i++)
 		if (rte_telemetry_register_cmd(commands[i].cmd, on_command, commands[i].help) != 0)

@@ -2,7 +2,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -21,33 +20,21 @@
 #include <rte_launch.h>
 #include <rte_lcore.h>
 #include <rte_mbuf.h>
-#include <rte_rcu_qsbr.h>
 #include <rte_ring.h>
 
 #include "daemon.h"
-#include "mem.h"
+#include "stack.h"
 
 enum { WIRE_PACKETS = 1024 };
 
-static struct uroced_config conf;
 static struct rte_ring *to_daemon, *from_daemon;
-static struct rte_mempool *pool;
-static struct rte_rcu_qsbr *qsbr;
-static struct mr_table *mrs;
-static struct qp_table *qps;
-static struct ah_table *ahs;
-static struct mcast_table *mcasts;
-static struct net_port *ports[1];
-static struct engine *engines[1];
-static struct control *control;
-static pthread_t thread;
+static struct uroce *stack;
 static struct sigaction sigbus_action;
 
-static void *
-run(void *arg)
+static int
+run_engine(void *arg)
 {
-	control_run(control);
-	return NULL;
+	return uroce_engine_run(arg, 0);
 }
 
 static void
@@ -83,70 +70,33 @@ make_wire(void)
 	assert_true(rte_eth_from_rings("wire", &to_daemon, 1, &from_daemon, 1, 0) >= 0);
 }
 
-static void
-make_parts(void)
-{
-	const char *sets[] = { "port uroce0.ethdev=net_ring_wire", "port uroce0.addresses=198.18.0.1/24 fd00:18::1/64",
-			       "port uroce0.pkeys=0xffff 0x8001" };
-	struct engine_config ec = { .nb_engines = 1, .idle = ENGINE_IDLE_ADAPTIVE, .ports = ports, .nb_ports = 1 };
-	uint32_t max_sessions = conf.max_sessions, max_qp = conf.max_qp;
-	char err[CONFIG_ERR_BYTES];
-
-	assert_int_equal(config_load(NULL, sets, 3, &conf, err), 0);
-	conf.max_sessions = max_sessions;
-	conf.max_qp = max_qp;
-	snprintf(conf.socket, sizeof(conf.socket), "/tmp/uroce-test-%d.sock", (int)getpid());
-	pool = rte_pktmbuf_pool_create("test", 8191, 0, 0, RTE_PKTMBUF_HEADROOM + WIRE_MAX_FRAME_BYTES + 7,
-				       SOCKET_ID_ANY);
-	assert_non_null(pool);
-	qsbr = aligned_alloc(64, RTE_ALIGN_CEIL(rte_rcu_qsbr_get_memsize(1), 64));
-	assert_int_equal(rte_rcu_qsbr_init(qsbr, 1), 0);
-	mrs = mr_table_create(conf.max_mr, qsbr);
-	qps = qp_table_create(conf.max_qp, qsbr);
-	ahs = ah_table_create(conf.max_ah, qsbr);
-	mcasts = mcast_table_create(qsbr);
-	ports[0] = net_port_open(&conf.ports[0].net, 0, 1, pool, err, sizeof(err));
-	if (ports[0] == NULL)
-		fail_msg("%s", err);
-	ec.mrs = mrs;
-	ec.qps = qps;
-	ec.ahs = ahs;
-	ec.mcasts = mcasts;
-	ec.qsbr = qsbr;
-	ec.pool = pool;
-	engines[0] = engine_create(&ec);
-	assert_non_null(engines[0]);
-	engine_connect(engines, 1);
-}
-
 void
 daemon_start(const char *program, uint32_t max_sessions, uint32_t max_qp)
 {
-	struct control_setup setup = { .conf = &conf, .engines = engines, .nb_engines = 1, .ports = ports, .nb_ports = 1 };
-	char err[CONFIG_ERR_BYTES];
-	int fd;
+	char socket_set[64], sessions_set[64], qp_set[64], err[UROCE_ERR_BYTES];
+	const char *const sets[] = { "port uroce0.ethdev=net_ring_wire",
+				     "port uroce0.addresses=198.18.0.1/24 fd00:18::1/64",
+				     "port uroce0.pkeys=0xffff 0x8001",
+				     "daemon.mbufs=8191",
+				     "daemon.socket_mode=0600",
+				     socket_set,
+				     sessions_set,
+				     qp_set };
+	const struct uroce_params p = { .sets = sets, .nb_sets = sizeof(sets) / sizeof(sets[0]), .serve = true };
 
 	signal(SIGPIPE, SIG_IGN);
 	start_eal(program);
 	make_wire();
-	conf.max_sessions = max_sessions;
-	conf.max_qp = max_qp;
-	make_parts();
-	setup.mrs = mrs;
-	setup.qps = qps;
-	setup.ahs = ahs;
-	setup.mcasts = mcasts;
-	setup.qsbr = qsbr;
-	setup.pool = pool;
-	if (control_socket_bind(conf.socket, 0600, "", &fd, err) != 0)
-		fail_msg("%s", err);
-	control = control_create(&setup, fd, err);
-	if (control == NULL)
+	snprintf(socket_set, sizeof(socket_set), "daemon.socket=/tmp/uroce-test-%d.sock", (int)getpid());
+	snprintf(sessions_set, sizeof(sessions_set), "daemon.max_sessions=%u", max_sessions);
+	snprintf(qp_set, sizeof(qp_set), "daemon.max_qp=%u", max_qp);
+	stack = uroce_create(&p, err);
+	if (stack == NULL)
 		fail_msg("%s", err);
 	sigaction(SIGBUS, NULL, &sigbus_action);
-	assert_int_equal(rte_eal_remote_launch(engine_loop, engines[0], 1), 0);
-	assert_int_equal(pthread_create(&thread, NULL, run, NULL), 0);
-	assert_int_equal(control_socket_publish(conf.socket, err), 0);
+	assert_int_equal(rte_eal_remote_launch(run_engine, stack, 1), 0);
+	if (uroce_control_start(stack, err) != 0)
+		fail_msg("%s", err);
 }
 
 void
@@ -154,35 +104,25 @@ daemon_stop(void)
 {
 	struct rte_mbuf *m;
 
-	control_stop(control);
-	pthread_join(thread, NULL);
-	control_socket_remove(conf.socket);
-	control_destroy(control);
-	engine_stop(engines[0]);
+	uroce_shutdown(stack);
+	uroce_engine_stop(stack, 0);
 	rte_eal_mp_wait_lcore();
-	engine_destroy(engines[0]);
-	net_port_close(ports[0]);
 	while ((m = daemon_wire_take(0)) != NULL)
 		rte_pktmbuf_free(m);
-	qp_table_destroy(qps);
-	ah_table_destroy(ahs);
-	mcast_table_destroy(mcasts);
-	mr_table_destroy(mrs);
-	free(qsbr);
-	rte_mempool_free(pool);
+	uroce_destroy(stack);
 	rte_eal_cleanup();
 }
 
 struct rte_mempool *
 daemon_pool(void)
 {
-	return pool;
+	return stack->pool;
 }
 
 void
 daemon_wire_put(const void *frame, uint32_t bytes)
 {
-	struct rte_mbuf *m = rte_pktmbuf_alloc(pool);
+	struct rte_mbuf *m = rte_pktmbuf_alloc(stack->pool);
 
 	assert_non_null(m);
 	memcpy(rte_pktmbuf_append(m, (uint16_t)bytes), frame, bytes);
@@ -205,7 +145,7 @@ daemon_wire_take(unsigned int timeout_ms)
 const struct control *
 daemon_control(void)
 {
-	return control;
+	return stack->control;
 }
 
 void
@@ -217,17 +157,17 @@ daemon_take_sigbus(void)
 const char *
 daemon_socket(void)
 {
-	return conf.socket;
+	return stack->conf.socket;
 }
 
 struct daemon_counts
 daemon_counts(void)
 {
-	struct daemon_counts c = { .mrs = mr_table_count(mrs), .qps = qp_table_count(qps),
-				   .attached = mcast_table_attached(mcasts) };
+	struct daemon_counts c = { .mrs = mr_table_count(stack->mrs), .qps = qp_table_count(stack->qps),
+				   .attached = mcast_table_attached(stack->mcasts) };
 	DIR *d = opendir("/proc/self/fd");
 
-	control_counts(control, &c.control);
+	control_counts(stack->control, &c.control);
 	while (readdir(d) != NULL)
 		c.fds++;
 	closedir(d);
@@ -253,7 +193,7 @@ peer_connect(void)
 	struct sockaddr_un sa = { .sun_family = AF_UNIX };
 	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 
-	snprintf(sa.sun_path, sizeof(sa.sun_path), "%s", conf.socket);
+	snprintf(sa.sun_path, sizeof(sa.sun_path), "%s", stack->conf.socket);
 	assert_true(fd >= 0);
 	if (connect(fd, (struct sockaddr *)&sa, sizeof(sa)) != 0)
 		fail_msg("connect to %s: %s", sa.sun_path, strerror(errno));

@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Who drives a stack: turns and loops of engines and of the control, and what of it excludes each other. */
+#include <errno.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <rte_branch_prediction.h>
+#include <rte_lcore.h>
+
+#include "stack.h"
+
+unsigned int
+uroce_engine_count(const struct uroce *u)
+{
+	return u->nb_engines;
+}
+
+int
+uroce_engine_poll(struct uroce *u, unsigned int engine)
+{
+	uint32_t work;
+
+	if (unlikely(engine >= u->nb_engines))
+		return -EINVAL;
+	if (unlikely(atomic_load_explicit(&u->running[engine], memory_order_relaxed) != 0))
+		return -EBUSY;
+	work = engine_turn(u->engines[engine]);
+	return (int)RTE_MIN(work, (uint32_t)INT_MAX);
+}
+
+int
+uroce_engine_run(struct uroce *u, unsigned int engine)
+{
+	if (engine >= u->nb_engines)
+		return -EINVAL;
+	if (atomic_exchange(&u->running[engine], 1) != 0)
+		return -EBUSY;
+	engine_loop(u->engines[engine]);
+	atomic_store(&u->running[engine], 0);
+	return 0;
+}
+
+void
+uroce_engine_stop(struct uroce *u, unsigned int engine)
+{
+	if (engine < u->nb_engines)
+		engine_stop(u->engines[engine]);
+}
+
+/** Become the control's driver. @return 0 or a negative errno value with a message. */
+static int
+take_control(struct uroce *u, enum stack_driver who, char *err)
+{
+	uint32_t nobody = DRIVER_NONE;
+	int rc;
+
+	if (u->control == NULL) {
+		snprintf(err, UROCE_ERR_BYTES, "the stack is shut down");
+		return -ESHUTDOWN;
+	}
+	if (!atomic_compare_exchange_strong(&u->driver, &nobody, who)) {
+		snprintf(err, UROCE_ERR_BYTES, "another thread drives the stack's control already");
+		return -EBUSY;
+	}
+	rc = stack_publish(u, err);
+	if (rc != 0)
+		atomic_store(&u->driver, DRIVER_NONE);
+	return rc;
+}
+
+int
+uroce_control_poll(struct uroce *u)
+{
+	char err[UROCE_ERR_BYTES];
+	uint32_t work;
+	int rc = take_control(u, DRIVER_POLL, err);
+
+	if (rc != 0)
+		return rc;
+	work = control_turn(u->control, 0);
+	atomic_store(&u->driver, DRIVER_NONE);
+	return (int)RTE_MIN(work, (uint32_t)INT_MAX);
+}
+
+int
+uroce_control_run(struct uroce *u, char *err)
+{
+	int rc = take_control(u, DRIVER_RUN, err);
+
+	if (rc != 0)
+		return rc;
+	control_run(u->control);
+	atomic_store(&u->driver, DRIVER_NONE);
+	return 0;
+}
+
+static void *
+control_thread(void *arg)
+{
+	struct uroce *u = arg;
+
+	control_run(u->control);
+	return NULL;
+}
+
+int
+uroce_control_start(struct uroce *u, char *err)
+{
+	sigset_t all, before;
+	int rc = take_control(u, DRIVER_THREAD, err);
+
+	if (rc != 0)
+		return rc;
+	/* Signals are the application's. */
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	rc = rte_ctrl_thread_create(&u->thread, "uroce-control", NULL, control_thread, u);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	if (rc != 0) {
+		snprintf(err, UROCE_ERR_BYTES, "no thread for the control: %s", strerror(abs(rc)));
+		atomic_store(&u->driver, DRIVER_NONE);
+		return -abs(rc);
+	}
+	return 0;
+}
+
+void
+uroce_control_stop(struct uroce *u)
+{
+	uint32_t driver = atomic_load(&u->driver);
+
+	if (driver != DRIVER_THREAD && driver != DRIVER_RUN)
+		return;
+	control_stop(u->control);
+	if (driver != DRIVER_THREAD)
+		return;
+	pthread_join(u->thread, NULL);
+	atomic_store(&u->driver, DRIVER_NONE);
+}

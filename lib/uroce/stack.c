@@ -1,0 +1,318 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Brings the parts of a stack up in order and takes them down again in the reverse order. */
+#include <assert.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <rte_common.h>
+#include <rte_errno.h>
+#include <rte_lcore.h>
+#include <rte_mbuf.h>
+#include <rte_rcu_qsbr.h>
+
+#include "stack.h"
+
+static_assert(UROCE_ERR_BYTES == CONFIG_ERR_BYTES, "a message of the configuration fits");
+
+RTE_LOG_REGISTER(stack_logtype, uroce.stack, INFO);
+
+enum {
+	MBUFS_MIN = 16384,
+	MBUF_CACHE = 256,
+	DEFAULT_DESC = 1024,
+	/* Packets on their way between engines and in the transport, per engine. */
+	MBUFS_PER_ENGINE = 4096,
+	MBUF_ROOM_ALIGN = 128,
+	/* Turns of an engine at the end, as long as there is something to do. */
+	LAST_TURNS = 1024,
+};
+
+static int complain(char *err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/** @return -1, for the caller to return. */
+static int
+complain(char *err, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(err, UROCE_ERR_BYTES, fmt, ap);
+	va_end(ap);
+	return -1;
+}
+
+/** Keep what SIGHUP needs: where the configuration came from. */
+static int
+keep_source(struct uroce *u, const struct uroce_params *p, char *err)
+{
+	if (p->config_file != NULL) {
+		u->config_file = strdup(p->config_file);
+		if (u->config_file == NULL)
+			return complain(err, "no memory for the configuration");
+	}
+	u->sets = calloc(p->nb_sets + 1, sizeof(*u->sets));
+	for (; u->sets != NULL && u->nb_sets < p->nb_sets; u->nb_sets++) {
+		u->sets[u->nb_sets] = strdup(p->sets[u->nb_sets]);
+		if (u->sets[u->nb_sets] == NULL)
+			break;
+	}
+	return u->sets != NULL && u->nb_sets == p->nb_sets ? 0 : complain(err, "no memory for the configuration");
+}
+
+static int
+make_pool(struct uroce *u, char *err)
+{
+	static _Atomic unsigned int pools; /* names of mempools are the process's */
+	uint32_t n = u->conf.mbufs, room = RTE_PKTMBUF_HEADROOM + WIRE_MAX_FRAME_BYTES, need = 0;
+	char name[RTE_MEMPOOL_NAMESIZE];
+	unsigned int i;
+
+	for (i = 0; i < u->conf.nb_ports; i++) {
+		const struct net_port_config *p = &u->conf.ports[i].net;
+
+		need += u->nb_engines *
+			((p->rx_desc != 0 ? p->rx_desc : DEFAULT_DESC) + (p->tx_desc != 0 ? p->tx_desc : DEFAULT_DESC));
+	}
+	need += u->nb_engines * MBUFS_PER_ENGINE;
+	if (n == 0)
+		n = RTE_MAX(need, (uint32_t)MBUFS_MIN);
+	room = (room + MBUF_ROOM_ALIGN - 1) / MBUF_ROOM_ALIGN * MBUF_ROOM_ALIGN;
+	i = atomic_fetch_add(&pools, 1);
+	snprintf(name, sizeof(name), i == 0 ? "uroce_mbufs" : "uroce_mbufs%u", i);
+	u->pool = rte_pktmbuf_pool_create(name, n, MBUF_CACHE, 0, (uint16_t)room, (int)rte_socket_id());
+	if (u->pool == NULL)
+		return complain(err, "no memory for %u packet buffers of %u bytes (%u MiB): %s. Reserve more hugepages "
+				"(echo %u > /proc/sys/vm/nr_hugepages), give EAL more by -m MIB, or lower daemon.mbufs",
+				n, room, (unsigned int)((uint64_t)n * (room + 256) >> 20), rte_strerror(rte_errno),
+				(unsigned int)((uint64_t)n * (room + 256) >> 20));
+	if (n < need)
+		STACK_LOG(WARNING, "daemon.mbufs = %u is less than the ports and engines may hold at once, %u", n, need);
+	return 0;
+}
+
+static int
+make_tables(struct uroce *u, char *err)
+{
+	size_t bytes = rte_rcu_qsbr_get_memsize(u->nb_engines);
+
+	u->qsbr = aligned_alloc(RTE_CACHE_LINE_SIZE, RTE_ALIGN_CEIL(bytes, RTE_CACHE_LINE_SIZE));
+	if (u->qsbr == NULL || rte_rcu_qsbr_init(u->qsbr, u->nb_engines) != 0)
+		return complain(err, "no memory for the engines' RCU");
+	u->mrs = mr_table_create(u->conf.max_mr, u->qsbr);
+	u->qps = qp_table_create(u->conf.max_qp, u->qsbr);
+	u->ahs = ah_table_create(u->conf.max_ah, u->qsbr);
+	u->mcasts = mcast_table_create(u->qsbr);
+	if (u->mrs == NULL || u->qps == NULL || u->ahs == NULL || u->mcasts == NULL)
+		return complain(err, "no memory for the tables of %u MRs, %u QPs and %u AHs: %s; lower daemon.max_mr, "
+				"max_qp or max_ah",
+				u->conf.max_mr, u->conf.max_qp, u->conf.max_ah, strerror(errno));
+	return 0;
+}
+
+static int
+open_ports(struct uroce *u, char *err)
+{
+	uint16_t i;
+	int rc;
+
+	for (i = 0; i < u->conf.nb_ports; i++) {
+		const struct config_port *p = &u->conf.ports[i];
+
+		u->ports[i] = net_port_open(&p->net, i, (uint16_t)u->nb_engines, u->pool, err, UROCE_ERR_BYTES);
+		if (u->ports[i] == NULL)
+			return -1;
+		u->nb_ports++;
+		if (!p->impaired)
+			continue;
+		rc = impair_attach(u->ports[i]->port_id, u->ports[i]->nb_queues, &p->impair, &u->impairs[i]);
+		if (rc != 0)
+			return complain(err, "[port %s] impair: the port can't be impaired: %s", p->net.name,
+					strerror(abs(rc)));
+	}
+	return 0;
+}
+
+static int
+make_engines(struct uroce *u, const unsigned int *lcores, char *err)
+{
+	unsigned int i;
+
+	for (i = 0; i < u->nb_engines; i++) {
+		struct engine_config c = {
+			.id = i,
+			.nb_engines = u->nb_engines,
+			.idle = u->conf.idle,
+			.ports = u->ports,
+			.nb_ports = u->nb_ports,
+			.mrs = u->mrs,
+			.qps = u->qps,
+			.ahs = u->ahs,
+			.mcasts = u->mcasts,
+			.qsbr = u->qsbr,
+			.pool = u->pool,
+			.socket_id = (int)(lcores != NULL ? rte_lcore_to_socket_id(lcores[i]) : rte_socket_id()),
+		};
+
+		for (uint16_t p = 0; p < u->nb_ports; p++)
+			c.cc[p] = (enum tp_cc)u->conf.ports[p].cc;
+		u->engines[i] = engine_create(&c);
+		if (u->engines[i] == NULL)
+			return complain(err, "cannot create engine %u: %s", i, strerror(errno));
+	}
+	engine_connect(u->engines, u->nb_engines);
+	return 0;
+}
+
+static int
+make_control(struct uroce *u, char *err)
+{
+	struct control_setup setup = {
+		.conf = &u->conf,
+		.config_file = u->config_file,
+		.sets = (const char *const *)u->sets,
+		.nb_sets = u->nb_sets,
+		.impairs = u->impairs,
+		.engines = u->engines,
+		.nb_engines = u->nb_engines,
+		.ports = u->ports,
+		.nb_ports = u->nb_ports,
+		.mrs = u->mrs,
+		.qps = u->qps,
+		.ahs = u->ahs,
+		.mcasts = u->mcasts,
+		.qsbr = u->qsbr,
+		.pool = u->pool,
+		.signals = u->signals,
+	};
+
+	u->control = control_create(&setup, u->listen_fd, err);
+	u->listen_fd = -1;
+	return u->control != NULL ? 0 : -1;
+}
+
+/** A configuration, checked; and the socket, since most mistakes show there. */
+static int
+configure(struct uroce *u, const struct uroce_params *p, const struct uroced_config *conf, char *err)
+{
+	if (keep_source(u, p, err) != 0)
+		return -1;
+	if (conf != NULL)
+		u->conf = *conf;
+	else if (config_load(p->config_file, p->sets, p->nb_sets, &u->conf, err) != 0)
+		return -1;
+	if (p->nb_engines > UROCE_MAX_ENGINES)
+		return complain(err, "%u engines: at most %d", p->nb_engines, UROCE_MAX_ENGINES);
+	u->nb_engines = p->nb_engines != 0 ? p->nb_engines : 1;
+	if (u->conf.log_level != 0)
+		rte_log_set_level_pattern("uroce.*", u->conf.log_level);
+	if (!p->serve || u->listen_fd >= 0)
+		return 0;
+	if (control_socket_bind(u->conf.socket, u->conf.socket_mode, u->conf.socket_group, &u->listen_fd, err) != 0)
+		return -1;
+	u->bound = true;
+	return 0;
+}
+
+struct uroce *
+stack_create(const struct uroce_params *p, const struct uroced_config *conf, int listen_fd, char *err)
+{
+	struct uroce *u = calloc(1, sizeof(*u));
+
+	if (u == NULL) {
+		complain(err, "no memory for the stack");
+		if (listen_fd >= 0) {
+			close(listen_fd);
+			control_socket_remove(conf->socket);
+		}
+		return NULL;
+	}
+	u->signals = p->signals;
+	u->listen_fd = listen_fd;
+	u->bound = listen_fd >= 0;
+	if (configure(u, p, conf, err) == 0 && make_pool(u, err) == 0 && make_tables(u, err) == 0 &&
+	    open_ports(u, err) == 0 && make_engines(u, p->lcores, err) == 0 && make_control(u, err) == 0)
+		return u;
+	uroce_destroy(u);
+	return NULL;
+}
+
+struct uroce *
+uroce_create(const struct uroce_params *p, char *err)
+{
+	return stack_create(p, NULL, -1, err);
+}
+
+int
+stack_publish(struct uroce *u, char *err)
+{
+	int rc;
+
+	if (!u->bound || u->published)
+		return 0;
+	rc = control_socket_publish(u->conf.socket, err);
+	u->published = rc == 0;
+	return -rc;
+}
+
+void
+uroce_shutdown(struct uroce *u)
+{
+	uroce_control_stop(u);
+	/* Nobody new comes; then those who are there go, while the engines can still let go of their QPs. */
+	if (u->bound)
+		control_socket_remove(u->conf.socket);
+	u->bound = false;
+	if (u->listen_fd >= 0)
+		close(u->listen_fd);
+	u->listen_fd = -1;
+	if (u->control != NULL)
+		control_destroy(u->control);
+	u->control = NULL;
+}
+
+/** Packets that went out by memory (net_ring) may still be on their way to somebody, who will put them back. */
+static void
+free_pool(struct rte_mempool *pool)
+{
+	if (pool == NULL || rte_mempool_full(pool))
+		rte_mempool_free(pool);
+	else
+		STACK_LOG(INFO, "%u packet buffers are still under way; their memory stays", rte_mempool_in_use_count(pool));
+}
+
+void
+uroce_destroy(struct uroce *u)
+{
+	unsigned int i, k;
+
+	if (u == NULL)
+		return;
+	uroce_shutdown(u);
+	for (i = 0; i < u->nb_engines; i++)
+		for (k = 0; u->engines[i] != NULL && k < LAST_TURNS && engine_turn(u->engines[i]) > 0; k++)
+			;
+	for (i = 0; i < u->nb_engines; i++)
+		engine_destroy(u->engines[i]);
+	for (i = 0; i < u->nb_ports; i++) {
+		if (u->impairs[i] != NULL)
+			impair_detach(u->impairs[i]);
+		net_port_close(u->ports[i]);
+	}
+	if (u->qps != NULL)
+		qp_table_destroy(u->qps);
+	if (u->ahs != NULL)
+		ah_table_destroy(u->ahs);
+	mcast_table_destroy(u->mcasts);
+	mr_table_destroy(u->mrs);
+	free(u->qsbr);
+	free_pool(u->pool);
+	for (i = 0; i < u->nb_sets; i++)
+		free(u->sets[i]);
+	free(u->sets);
+	free(u->config_file);
+	free(u);
+}

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file
+ * What a stack consists of, for the files of lib/uroce and for applications of this project that look inside (uroced,
+ * uroce-test, tests). Applications of others use uroce.h.
+ *
+ * Owns: struct uroce and, by it, everything that lib/control, lib/engine and lib/net work with. Thread: as uroce.h says.
+ */
+#ifndef UROCE_STACK_H
+#define UROCE_STACK_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <rte_log.h>
+
+#include "config.h"
+#include "control.h"
+#include "engine.h"
+#include "impair.h"
+#include "mem.h"
+#include "net.h"
+#include "transport.h"
+#include "uroce.h"
+
+extern int stack_logtype;
+#define STACK_LOG(level, fmt, ...) rte_log(RTE_LOG_##level, stack_logtype, "uroce: " fmt "\n", ##__VA_ARGS__)
+
+/** Who drives the control. */
+enum stack_driver {
+	DRIVER_NONE,
+	DRIVER_POLL,   /**< a thread is in uroce_control_poll() right now */
+	DRIVER_RUN,    /**< a thread is in uroce_control_run() */
+	DRIVER_THREAD, /**< uroce_control_start() began one */
+};
+
+/** A stack. All but the members that say so is set by uroce_create() and then only read. */
+struct uroce {
+	struct uroced_config conf;           /**< keys that can change at run time: by the control */
+	char *config_file;
+	char **sets;
+	unsigned int nb_sets;
+	bool signals;
+	bool bound;                          /**< the socket is ours, under the temporary name or the real one */
+	int listen_fd;                       /**< until the control has it */
+	struct rte_mempool *pool;
+	struct rte_rcu_qsbr *qsbr;
+	struct mr_table *mrs;
+	struct qp_table *qps;
+	struct ah_table *ahs;
+	struct mcast_table *mcasts;
+	struct net_port *ports[UROCE_MAX_PORTS];
+	struct impair *impairs[UROCE_MAX_PORTS]; /**< by the control */
+	uint16_t nb_ports;
+	struct engine *engines[UROCE_MAX_ENGINES];
+	unsigned int nb_engines;
+	_Atomic uint32_t running[UROCE_MAX_ENGINES]; /**< a thread is in uroce_engine_run() */
+	struct control *control;             /**< NULL after uroce_shutdown() */
+	_Atomic uint32_t driver;             /**< enum stack_driver */
+	bool published;                      /**< the socket has its real name; by the driver */
+	pthread_t thread;                    /**< DRIVER_THREAD */
+};
+
+/**
+ * uroce_create() with a configuration that was read and a socket that was bound already.
+ * @param conf  From config_load() of the same file and settings, or NULL: read it.
+ * @param listen_fd  From control_socket_bind() of conf->socket; becomes the stack's, as does the socket's name, also if this fails. -1: none yet.
+ */
+struct uroce *stack_create(const struct uroce_params *p, const struct uroced_config *conf, int listen_fd, char *err);
+
+/**
+ * Give the socket its real name, if there is one and it hasn't: programs find the stack from now on. The first driver of the control does it
+ * too. @return 0 or a negative errno value with a message.
+ */
+int stack_publish(struct uroce *u, char *err);
+
+#endif /* UROCE_STACK_H */
