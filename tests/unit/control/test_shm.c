@@ -223,13 +223,21 @@ a_page_pulled_away_becomes_zeros_and_marks_the_victim(void **state)
 	assert_int_equal(victim, 1);
 	assert_int_equal(read(efd, &n, sizeof(n)), sizeof(n));
 	sigbus_remove(id);
+	sigbus_uninstall(efd);
 	munmap((void *)(uintptr_t)p, 8192);
 	close(fd);
 	close(efd);
 }
 
 static void
-a_fault_elsewhere_still_ends_the_process(void **state)
+exit_well(int sig)
+{
+	_exit(42);
+}
+
+/** A fault outside all programs' mappings, with @p before in place when ours comes. @return the child's status. */
+static int
+fault_elsewhere(void (*before)(int sig))
 {
 	int fd = memfd_create("elsewhere", 0), status;
 	volatile uint8_t *p;
@@ -241,15 +249,33 @@ a_fault_elsewhere_still_ends_the_process(void **state)
 	pid = fork();
 	assert_true(pid >= 0);
 	if (pid == 0) {
+		signal(SIGBUS, before);
 		if (sigbus_install(eventfd(0, EFD_NONBLOCK)) == 0 && ftruncate(fd, 0) == 0)
 			p[0] = 1;
 		_exit(0);
 	}
 	assert_int_equal(waitpid(pid, &status, 0), pid);
-	assert_true(WIFSIGNALED(status));
-	assert_int_equal(WTERMSIG(status), SIGBUS);
 	munmap((void *)(uintptr_t)p, 4096);
 	close(fd);
+	return status;
+}
+
+static void
+a_fault_elsewhere_still_ends_the_process(void **state)
+{
+	int status = fault_elsewhere(SIG_DFL);
+
+	assert_true(WIFSIGNALED(status));
+	assert_int_equal(WTERMSIG(status), SIGBUS);
+}
+
+static void
+a_fault_elsewhere_goes_to_the_handler_that_was_there(void **state)
+{
+	int status = fault_elsewhere(exit_well);
+
+	assert_true(WIFEXITED(status));
+	assert_int_equal(WEXITSTATUS(status), 42);
 }
 
 int
@@ -265,6 +291,7 @@ main(void)
 		cmocka_unit_test(an_unannounced_segment_goes_with_its_last_block),
 		cmocka_unit_test(a_page_pulled_away_becomes_zeros_and_marks_the_victim),
 		cmocka_unit_test(a_fault_elsewhere_still_ends_the_process),
+		cmocka_unit_test(a_fault_elsewhere_goes_to_the_handler_that_was_there),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
