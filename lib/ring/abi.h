@@ -36,7 +36,7 @@ enum {
 	UROCE_MAX_AH = 65536,           /**< AHs per daemon */
 	UROCE_MAX_MCAST_GROUPS = 1024,  /**< multicast groups per daemon */
 	UROCE_MAX_MCAST_ATTACH = 256,   /**< QPs attached to one group */
-	UROCE_MAX_RD_ATOMIC = 32,       /**< outstanding READs and atomics, per QP and direction */
+	UROCE_MAX_RD_ATOMIC = 64,       /**< outstanding READs and atomics, per QP and direction */
 	UROCE_MAX_CM_ID = 65536,        /**< ids of librdmacm, listeners and connections */
 	UROCE_MAX_MR_SEGS = 65536,      /**< segments of one MR */
 };

@@ -124,7 +124,7 @@ qp_free(struct qp *qp)
 	free(qp);
 }
 
-/* Forget what is in flight; a borrowed window goes back. */
+/* Forget what is in flight, both ways; what was borrowed for it goes back. */
 static void
 drop_inflight(struct transport *tp, struct qp *qp)
 {
@@ -132,6 +132,8 @@ drop_inflight(struct transport *tp, struct qp *qp)
 	qp->sq_cur = qp->sq.counter;
 	selective_stop(tp, qp);
 	requester_return_window(tp, qp);
+	qp->res_pending = 0;
+	responder_return_reads(tp, qp);
 }
 
 void
@@ -181,6 +183,7 @@ qp_error(struct transport *tp, struct qp *qp, int event)
 	if (qp->reply != TP_REPLY_FATAL) {
 		qp->reply = TP_REPLY_NONE;
 		qp->res_pending = 0;
+		responder_return_reads(tp, qp);
 	}
 	if (event >= 0)
 		tp_event(tp, (enum uroce_event)event, qp->cookie, qp->owner);
@@ -283,7 +286,6 @@ reset(struct transport *tp, struct qp *qp)
 	qp->rmsg = TP_RMSG_NONE;
 	qp->reply = TP_REPLY_NONE;
 	qp->told = TP_TOLD_NOTHING;
-	qp->res_pending = 0;
 	qp->res_head = 0;
 	for (uint32_t i = 0; i < qp->res_max; i++)
 		qp->res[i].used = false;
@@ -301,15 +303,14 @@ reset(struct transport *tp, struct qp *qp)
 
 /* Room for the READs and atomics that the peer may have outstanding. Stored results start empty. */
 static int
-set_max_dest_rd_atomic(struct qp *qp, uint8_t n)
+set_max_dest_rd_atomic(struct transport *tp, struct qp *qp, uint8_t n)
 {
-	size_t each = sizeof(struct tp_res) + (qp->type == UROCE_QPT_XRC_RECV ? sizeof(uint32_t) : 0);
 	struct tp_res *res = NULL;
 
 	if (n == qp->res_max && qp->res != NULL)
 		return 0;
 	if (n > 0) {
-		res = calloc(n, each);
+		res = calloc(n, sizeof(*res));
 		if (res == NULL)
 			return ENOMEM;
 	}
@@ -318,6 +319,7 @@ set_max_dest_rd_atomic(struct qp *qp, uint8_t n)
 	qp->res_max = n;
 	qp->res_head = 0;
 	qp->res_pending = 0;
+	responder_return_reads(tp, qp);
 	return 0;
 }
 
@@ -474,7 +476,7 @@ qp_modify_paths(struct transport *tp, struct qp *qp, const struct uroce_qp_attr 
 		return EINVAL;
 	if ((mask & UROCE_QP_ALT_PATH) && migration_load(qp, alt) != 0)
 		return ENOMEM;
-	if ((mask & UROCE_QP_MAX_DEST_RD_ATOMIC) && set_max_dest_rd_atomic(qp, attr->max_dest_rd_atomic) != 0)
+	if ((mask & UROCE_QP_MAX_DEST_RD_ATOMIC) && set_max_dest_rd_atomic(tp, qp, attr->max_dest_rd_atomic) != 0)
 		return ENOMEM;
 	if ((mask & UROCE_QP_AV) && cc_attach(tp, qp, path) != 0)
 		return ENOMEM;

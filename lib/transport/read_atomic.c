@@ -22,16 +22,36 @@ res_claim(struct transport *tp, struct qp *qp)
 	return r;
 }
 
+/*
+ * Places for what READs need while they are answered. A peer that finds none hears that a resource is not ready (9.9.3)
+ * and tries again.
+ */
+static bool
+borrow_reads(struct transport *tp, struct qp *qp)
+{
+	if (likely(qp->reads != NULL))
+		return true;
+	if (unlikely(tp->nb_read_blocks == 0)) {
+		tp->counters.read_no_places++;
+		return false;
+	}
+	qp->reads = tp->read_blocks[--tp->nb_read_blocks];
+	return true;
+}
+
+/* Two READs of one PSN that have the same mark are most likely the same; what a key opens is checked anew anyway. */
+static inline uint32_t
+res_mark(uint64_t va, uint32_t rkey, uint32_t srqn)
+{
+	return (uint32_t)(((va + srqn) * UINT64_C(0x9e3779b97f4a7c15)) >> 32) ^ rkey;
+}
+
 static void
 res_accept(struct transport *tp, struct qp *qp, struct tp_res *r)
 {
 	r->used = true;
-	if (unlikely(qp->prefix != WIRE_RC))
-		*res_srqn(qp, r) = qp->srq->srqn;
 	r->replay = false;
-	r->begins = true;
 	r->psn = qp->epsn;
-	r->cur = qp->epsn;
 	qp->res_pending |= UINT64_C(1) << qp->res_head;
 	qp->res_head = qp->res_head + 1 == qp->res_max ? 0 : qp->res_head + 1;
 	qp->epsn = wire_psn_add(res_last_psn(qp, r), 1);
@@ -49,8 +69,13 @@ responder_read(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 	const uint8_t *reth = p->bthp + p->op->off_reth;
 	uint64_t va = wire_get64(reth), at = va;
 	uint32_t rkey = wire_get32(reth + 8), length = wire_get32(reth + 12);
+	uint32_t srqn = likely(qp->prefix == WIRE_RC) ? 0 : qp->srq->srqn;
 	struct tp_res *r = res_claim(tp, qp);
 
+	if (unlikely(r != NULL && !borrow_reads(tp, qp))) {
+		responder_not_ready(tp, qp);
+		return;
+	}
 	tp->counters.rx_read_requests++;
 	if (r == NULL || length > UROCE_MAX_MSG_BYTES) {
 		responder_refuse(tp, qp, WIRE_NAK_INV_REQ, qp->epsn);
@@ -61,8 +86,8 @@ responder_read(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 		responder_refuse(tp, qp, WIRE_NAK_REM_ACCESS, qp->epsn);
 		return;
 	}
-	r->va = va;
-	r->rkey = rkey;
+	qp->reads[r - qp->res] = (struct tp_read){ .va = va, .rkey = rkey, .cur = qp->epsn, .begins = true, .srqn = srqn };
+	r->mark = res_mark(va, rkey, srqn);
 	r->length = length;
 	r->atomic = false;
 	r->placed = false;
@@ -73,7 +98,7 @@ void
 responder_atomic(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 {
 	const uint8_t *eth = p->bthp + p->op->off_atomiceth;
-	uint64_t va = wire_get64(eth), swap_add = wire_get64(eth + 12), compare = wire_get64(eth + 20);
+	uint64_t va = wire_get64(eth), swap_add = wire_get64(eth + 12), compare = wire_get64(eth + 20), old;
 	bool swap = WIRE_OPCODE_OP(p->bth.opcode) == WIRE_OP_CMP_SWAP;
 	uint32_t rkey = wire_get32(eth + 8);
 	struct tp_res *r = res_claim(tp, qp);
@@ -87,13 +112,13 @@ responder_atomic(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 	if (qp->access & UROCE_ACCESS_REMOTE_ATOMIC)
 		mr = key_opens(tp, qp, rkey, UROCE_ACCESS_REMOTE_ATOMIC, &va, sizeof(uint64_t));
 	if (mr == NULL || mr_atomic(mr, va, swap ? MR_CMP_SWAP : MR_FETCH_ADD, swap ? compare : swap_add, swap_add,
-				    &r->va) != 0) {
+				    &old) != 0) {
 		responder_refuse(tp, qp, WIRE_NAK_REM_ACCESS, qp->epsn);
 		return;
 	}
+	r->old = old;
 	r->atomic = true;
 	r->placed = false;
-	r->length = 0;
 	res_accept(tp, qp, r);
 }
 
@@ -152,22 +177,24 @@ responder_read_again(struct transport *tp, struct qp *qp, const struct wire_pkt 
 {
 	const uint8_t *reth = p->bthp + p->op->off_reth;
 	struct tp_res *r = responder_res_find(qp, p->bth.psn);
-	uint64_t bit, off;
+	uint32_t rkey = wire_get32(reth + 8), srqn = qp->prefix == WIRE_RC ? 0 : xrc_srqn(p);
+	uint64_t bit, off, va;
+	struct tp_read *d;
 
-	if (r == NULL || r->atomic || r->placed || (qp->prefix != WIRE_RC && xrc_srqn(p) != *res_srqn(qp, r)))
+	if (r == NULL || r->atomic || r->placed)
 		return false;
 	off = (uint64_t)((p->bth.psn - r->psn) & WIRE_PSN_MASK) << qp->mtu_shift;
-	if (wire_get64(reth) != r->va + off || wire_get32(reth + 8) != r->rkey ||
-	    wire_get32(reth + 12) != r->length - off)
+	va = wire_get64(reth) - off;
+	if (res_mark(va, rkey, srqn) != r->mark || wire_get32(reth + 12) != r->length - off || !borrow_reads(tp, qp))
 		return false;
 	bit = UINT64_C(1) << (r - qp->res);
+	d = &qp->reads[r - qp->res];
 	/* What is still to be sent will answer it. */
-	if ((qp->res_pending & bit) && wire_psn_diff(r->cur, p->bth.psn) <= 0)
+	if ((qp->res_pending & bit) && wire_psn_diff(d->cur, p->bth.psn) <= 0)
 		return true;
 	/* Going back inside what was never answered to its end isn't a replay yet. */
 	r->replay |= (qp->res_pending & bit) == 0;
-	r->begins = true;
-	r->cur = p->bth.psn;
+	*d = (struct tp_read){ .va = va, .rkey = rkey, .cur = p->bth.psn, .begins = true, .srqn = srqn };
 	qp->res_pending |= bit;
 	return true;
 }

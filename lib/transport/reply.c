@@ -14,40 +14,43 @@ response_bth(const struct qp *qp, uint8_t opcode, uint32_t psn)
 	};
 }
 
+/* What became of a response. */
+enum sent { SENT_LATER = 0, SENT_PART, SENT_ALL, SENT_GONE /* the memory or its key is gone */ };
+
 /* What was found open when the READ was accepted may be so no more. */
 static inline struct mr *
-read_opens(struct transport *tp, const struct qp *qp, const struct tp_res *r, uint64_t *va, uint32_t len)
+read_opens(struct transport *tp, const struct qp *qp, const struct tp_read *d, uint64_t *va, uint32_t len)
 {
 	uint32_t pd = qp->pd;
 
-	if (unlikely(qp->prefix != WIRE_RC) && !xrc_pd(tp, *res_srqn(qp, r), &pd))
+	if (unlikely(qp->prefix != WIRE_RC) && !xrc_pd(tp, qp, d->srqn, &pd))
 		return NULL;
-	return mr_check_remote(tp->c.mrs, r->rkey, pd, qp->qpn, UROCE_ACCESS_REMOTE_READ, va, len);
+	return mr_check_remote(tp->c.mrs, d->rkey, pd, qp->qpn, UROCE_ACCESS_REMOTE_READ, va, len);
 }
 
-/* One packet of a READ response. @return 1 if sent, 0: later, -1: the memory or its key is gone. */
-static int
-send_read_response(struct transport *tp, struct qp *qp, struct tp_res *r)
+/* One packet of a READ response. */
+static enum sent
+send_read_response(struct transport *tp, struct qp *qp, const struct tp_res *r, struct tp_read *d)
 {
-	uint32_t off = ((r->cur - r->psn) & WIRE_PSN_MASK) << qp->mtu_shift;
+	uint32_t off = ((d->cur - r->psn) & WIRE_PSN_MASK) << qp->mtu_shift;
 	uint32_t len = RTE_MIN(r->length - off, UINT32_C(1) << qp->mtu_shift);
-	bool last = r->cur == res_last_psn(qp, r);
-	uint8_t opcode = r->begins ? (last ? WIRE_OP_READ_RESP_ONLY : WIRE_OP_READ_RESP_FIRST) :
+	bool last = d->cur == res_last_psn(qp, r);
+	uint8_t opcode = d->begins ? (last ? WIRE_OP_READ_RESP_ONLY : WIRE_OP_READ_RESP_FIRST) :
 			 last  ? WIRE_OP_READ_RESP_LAST :
 				 WIRE_OP_READ_RESP_MIDDLE;
-	struct wire_bth b = response_bth(qp, opcode, r->cur);
+	struct wire_bth b = response_bth(qp, opcode, d->cur);
 	struct tp_out o;
 	struct mr *mr;
 
 	if ((unlikely(qp->cc != NULL) && !cc_may_send(tp, qp)) || !tp_begin(tp, qp, b.opcode, &o))
-		return 0;
+		return SENT_LATER;
 	if (len > 0) {
-		uint64_t va = r->va + off;
+		uint64_t va = d->va + off;
 
-		mr = read_opens(tp, qp, r, &va, len);
+		mr = read_opens(tp, qp, d, &va, len);
 		if (unlikely(mr == NULL || mr_read(mr, va, tp_payload(&o), len) != 0)) {
 			tp_mbuf_put(tp, o.m);
-			return -1;
+			return SENT_GONE;
 		}
 	}
 	if (o.op->flags & WIRE_F_AETH)
@@ -55,24 +58,24 @@ send_read_response(struct transport *tp, struct qp *qp, struct tp_res *r)
 	tp_finish(tp, qp, &o, &b, len);
 	if (unlikely(qp->cc != NULL))
 		cc_sent(tp, qp->cc, o.m->data_len);
-	r->begins = false;
-	r->cur = wire_psn_add(r->cur, 1);
-	return 1;
+	d->begins = false;
+	d->cur = wire_psn_add(d->cur, 1);
+	return last ? SENT_ALL : SENT_PART;
 }
 
-static int
-send_atomic_response(struct transport *tp, struct qp *qp, struct tp_res *r)
+static enum sent
+send_atomic_response(struct transport *tp, struct qp *qp, const struct tp_res *r)
 {
-	struct wire_bth b = response_bth(qp, WIRE_OP_ATOMIC_ACK, r->psn);
+	struct wire_bth b = response_bth(qp, r->atomic ? WIRE_OP_ATOMIC_ACK : WIRE_OP_READ_RESP_ONLY, r->psn);
 	struct tp_out o;
 
 	if (!tp_begin(tp, qp, b.opcode, &o))
-		return 0;
+		return SENT_LATER;
 	wire_put_aeth(o.bth + o.op->off_aeth, WIRE_AETH_ACK | recv_credit_code(qp), qp->msn);
-	wire_put64(o.bth + o.op->off_atomicacketh, r->va);
+	if (r->atomic)
+		wire_put64(o.bth + o.op->off_atomicacketh, r->old);
 	tp_finish(tp, qp, &o, &b, 0);
-	r->cur = wire_psn_add(r->psn, 1);
-	return 1;
+	return SENT_ALL;
 }
 
 static bool
@@ -135,24 +138,24 @@ responder_run(struct transport *tp, struct qp *qp, uint32_t budget)
 	while (qp->res_pending != 0 && work < budget) {
 		uint32_t i = oldest_pending(qp);
 		struct tp_res *r = &qp->res[i];
-		int rc = r->atomic ? send_atomic_response(tp, qp, r) : send_read_response(tp, qp, r);
+		enum sent sent = r->atomic || r->placed ? send_atomic_response(tp, qp, r) :
+							  send_read_response(tp, qp, r, &qp->reads[i]);
 
-		if (rc == 0)
+		if (sent == SENT_LATER)
 			return work;
-		if (rc > 0 && wire_psn_diff(r->cur, res_last_psn(qp, r)) <= 0) {
-			work++;
-			continue;
-		}
-		qp->res_pending &= ~(UINT64_C(1) << i);
 		work++;
+		if (sent == SENT_PART)
+			continue;
+		qp->res_pending &= ~(UINT64_C(1) << i);
 		/* A first execution whose memory went away is refused where it stands; a replay is just dropped. */
-		if (rc < 0 && r->replay)
+		if (sent == SENT_GONE && r->replay)
 			tp->counters.rx_duplicate_dropped++;
-		else if (rc < 0 && qp->state != UROCE_QPS_ERR) {
+		else if (sent == SENT_GONE && qp->state != UROCE_QPS_ERR) {
 			qp->res_pending = 0;
-			responder_refuse(tp, qp, WIRE_NAK_REM_ACCESS, r->cur);
+			responder_refuse(tp, qp, WIRE_NAK_REM_ACCESS, qp->reads[i].cur);
 		}
 	}
+	responder_return_reads(tp, qp);
 	if (qp->res_pending == 0 && qp->reply != TP_REPLY_NONE && work < budget)
 		work += send_reply(tp, qp);
 	return work;

@@ -39,8 +39,8 @@ out_of_sequence(struct transport *tp, struct qp *qp, uint32_t psn)
 	qp_reply_later(tp, qp);
 }
 
-static void
-not_ready(struct transport *tp, struct qp *qp)
+void
+responder_not_ready(struct transport *tp, struct qp *qp)
 {
 	if (qp->told == TP_TOLD_NOTHING)
 		qp->psn_dropped = qp->epsn;
@@ -211,7 +211,7 @@ data_request(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 	if (unlikely(f & WIRE_F_IETH) && !reads_answered(tp, qp))
 		return;
 	if ((f & WIRE_F_RQ) && unlikely(!recv_take(tp, qp))) {
-		not_ready(tp, qp);
+		responder_not_ready(tp, qp);
 		return;
 	}
 	if (f & WIRE_F_START)
@@ -290,8 +290,6 @@ duplicate(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 			return;
 		}
 		r->replay |= (qp->res_pending >> (r - qp->res) & 1) == 0;
-		r->begins = true;
-		r->cur = r->psn;
 		qp->res_pending |= UINT64_C(1) << (r - qp->res);
 	}
 	qp_reply_later(tp, qp);

@@ -39,6 +39,7 @@ enum {
 	TP_INFLIGHT_OWN = 2,        /**< WQEs in flight for which every QP has room; a power of two */
 	TP_INFLIGHT_MAX = 256,      /**< WQEs in flight with a borrowed window; a power of two */
 	TP_WINDOWS = 1024,          /**< windows that a transport lends to busy QPs */
+	TP_READ_BLOCKS = 4096,      /**< of UROCE_MAX_RD_ATOMIC struct tp_read each, lent to QPs that answer READs */
 	TP_SGE_BLOCKS = 4096,       /**< copies of SGEs that a transport lends to QPs amid a message for an SRQ */
 	TP_WINDOW_MAX = 256,        /**< packets of a QP on their way, requests and READ responses */
 	TP_WINDOW_START = 64,       /**< of a connection without history */
@@ -106,18 +107,29 @@ enum tp_req_kind { TP_REQ_NONE = 0, TP_REQ_DATA, TP_REQ_READ, TP_REQ_ATOMIC, TP_
 		   TP_REQ_PLACE /**< ATOMIC_WRITE: data there, an empty READ response back */ };
 extern const struct tp_req_op tp_req_ops[UROCE_WR_OPS];
 
-/** A READ or atomic that the responder executed: the answer can be given again (C9-105, 9.4.4). */
+/** A READ or atomic that the responder executed: a duplicate is known, and answered again (C9-105, 9.4.4). */
 struct tp_res {
-	uint64_t va;       /**< READ: address of the first byte; atomic: the value before the operation */
-	uint32_t rkey;
-	uint32_t length;   /**< READ: bytes; else 0 */
+	union {
+		uint64_t old __attribute__((packed)); /**< atomic: the value before the operation */
+		struct {
+			uint32_t mark;   /**< READ: of what was asked for; res_mark() */
+			uint32_t length; /**< READ: bytes; ATOMIC_WRITE: 0 */
+		};
+	};
 	uint32_t psn : 24;
 	uint32_t used : 1, atomic : 1, replay : 1;
 	uint32_t placed : 1; /**< ATOMIC_WRITE: answered by a READ response of no bytes */
-	uint32_t cur : 24; /**< READ: PSN of the next response packet */
-	uint32_t begins : 1; /**< and that one is the first of this (re)play */
 };
-static_assert(sizeof(struct tp_res) == 24, "counts for an idle QP's memory, up to UROCE_MAX_RD_ATOMIC times");
+static_assert(sizeof(struct tp_res) == 12, "counts for an idle QP's memory, up to UROCE_MAX_RD_ATOMIC times");
+
+/** What a READ needs besides while it is being answered. Lent to a QP for as long as it has responses to send. */
+struct tp_read {
+	uint64_t va;         /**< of the first byte */
+	uint32_t rkey;
+	uint32_t cur : 24;   /**< PSN of the next response packet */
+	uint32_t begins : 1; /**< and that one is the first of this (re)play */
+	uint32_t srqn;       /**< XRC: the SRQ whose PD opened the memory */
+};
 
 /** The message that is coming in. */
 enum tp_rmsg { TP_RMSG_NONE = 0, TP_RMSG_SEND, TP_RMSG_WRITE, TP_RMSG_DROP /**< UC: the rest is dropped */ };
@@ -309,6 +321,7 @@ struct qp {
 	uint64_t res_pending;       /**< bit per res[]: response to be sent */
 	struct tp_ahead *ahead;     /**< packets held beyond a gap, or NULL */
 	struct tp_res *res;
+	struct tp_read *reads;      /**< one for each of res[], while any READ is being answered */
 	struct tp_rwqe rwqe;
 
 	struct wire_tmpl tmpl;
@@ -348,6 +361,9 @@ struct transport {
 	uint32_t nb_windows;
 	struct tp_swqe *windows[TP_WINDOWS];
 	struct tp_swqe *window_mem;
+	uint32_t nb_read_blocks;
+	struct tp_read *read_blocks[TP_READ_BLOCKS];
+	struct tp_read *read_block_mem;
 	uint32_t nb_sge_blocks;
 	struct ring_sge *sge_blocks[TP_SGE_BLOCKS]; /**< of UROCE_MAX_SGE each */
 	struct ring_sge *sge_block_mem;
@@ -511,13 +527,22 @@ void responder_atomic(struct transport *tp, struct qp *qp, const struct wire_pkt
 void responder_atomic_write(struct transport *tp, struct qp *qp, const struct wire_pkt *p);
 /** @return what was executed with @p psn, or NULL. */
 struct tp_res *responder_res_find(struct qp *qp, uint32_t psn);
-/** Answer a READ again, all of it or the rest. @return false: it is not what was asked for. */
+/** Answer a READ again, all of it or the rest. @return false: it is not what was asked for, or there is no place now. */
 bool responder_read_again(struct transport *tp, struct qp *qp, const struct wire_pkt *p);
 /** The last PSN of what was executed. */
 static inline uint32_t
 res_last_psn(const struct qp *qp, const struct tp_res *r)
 {
-	return wire_psn_add(r->psn, wire_packets(r->length, qp->mtu_shift) - 1);
+	return r->atomic ? r->psn : wire_psn_add(r->psn, wire_packets(r->length, qp->mtu_shift) - 1);
+}
+/** Nothing is left to be answered: give back what was lent for it. */
+static inline void
+responder_return_reads(struct transport *tp, struct qp *qp)
+{
+	if (qp->reads == NULL || qp->res_pending != 0)
+		return;
+	tp->read_blocks[tp->nb_read_blocks++] = qp->reads;
+	qp->reads = NULL;
 }
 
 /* ---- responder.c, reply.c, uc.c ---- */
@@ -532,6 +557,8 @@ responder_busy(const struct qp *qp)
 {
 	return qp->res_pending != 0 || qp->reply != TP_REPLY_NONE;
 }
+/** The next request needs what there isn't now: RNR NAK (class B errors, 9.9.3), the peer tries again. */
+void responder_not_ready(struct transport *tp, struct qp *qp);
 /** Refuse a request for good (class C errors, 9.9.3): NAK with its PSN, QP to ERR. */
 void responder_refuse(struct transport *tp, struct qp *qp, uint8_t syndrome, uint32_t psn);
 /**
@@ -589,16 +616,10 @@ void xrc_srq_enter(struct transport *tp, struct srq *srq);
 bool xrc_admit(struct transport *tp, struct qp *qp, const struct wire_pkt *p);
 /** A QP of type XRC_RECV lets go of the SRQ that it turned to last. */
 void xrc_leave(struct qp *qp);
-/** @return whether there is still an SRQ of this number; its PD. */
-bool xrc_pd(const struct transport *tp, uint32_t srqn, uint32_t *pd);
+/** @return whether the QP's domain still has an SRQ of this number; its PD. */
+bool xrc_pd(const struct transport *tp, const struct qp *qp, uint32_t srqn, uint32_t *pd);
 /** Write the XRCETH of a request. */
 void xrc_put_eth(uint8_t *eth, const struct ring_sq_wqe *slot);
-/** XRC_RECV: the SRQ whose PD opened the memory; these numbers lie behind res[]. */
-static inline uint32_t *
-res_srqn(const struct qp *qp, const struct tp_res *r)
-{
-	return (uint32_t *)(qp->res + qp->res_max) + (r - qp->res);
-}
 static inline uint32_t
 xrc_srqn(const struct wire_pkt *p)
 {

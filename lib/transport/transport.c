@@ -20,10 +20,13 @@ transport_create(const struct transport_config *c)
 		return NULL;
 	/* Pages of what is never lent are never touched, so they cost address space only. */
 	tp->window_mem = calloc(TP_WINDOWS * TP_INFLIGHT_MAX, sizeof(*tp->window_mem));
+	tp->read_block_mem = calloc(TP_READ_BLOCKS * UROCE_MAX_RD_ATOMIC, sizeof(*tp->read_block_mem));
 	tp->sge_block_mem = calloc(TP_SGE_BLOCKS * UROCE_MAX_SGE, sizeof(*tp->sge_block_mem));
-	if (tp->window_mem == NULL || tp->sge_block_mem == NULL || selective_create(tp) != 0) {
+	if (tp->window_mem == NULL || tp->read_block_mem == NULL || tp->sge_block_mem == NULL ||
+	    selective_create(tp) != 0) {
 		selective_destroy(tp);
 		free(tp->window_mem);
+		free(tp->read_block_mem);
 		free(tp->sge_block_mem);
 		free(tp);
 		errno = ENOMEM;
@@ -32,6 +35,9 @@ transport_create(const struct transport_config *c)
 	for (uint32_t i = 0; i < TP_WINDOWS; i++)
 		tp->windows[i] = tp->window_mem + (TP_WINDOWS - 1 - i) * TP_INFLIGHT_MAX;
 	tp->nb_windows = TP_WINDOWS;
+	for (uint32_t i = 0; i < TP_READ_BLOCKS; i++)
+		tp->read_blocks[i] = tp->read_block_mem + (TP_READ_BLOCKS - 1 - i) * UROCE_MAX_RD_ATOMIC;
+	tp->nb_read_blocks = TP_READ_BLOCKS;
 	for (uint32_t i = 0; i < TP_SGE_BLOCKS; i++)
 		tp->sge_blocks[i] = tp->sge_block_mem + (TP_SGE_BLOCKS - 1 - i) * UROCE_MAX_SGE;
 	tp->nb_sge_blocks = TP_SGE_BLOCKS;
@@ -60,6 +66,7 @@ transport_destroy(struct transport *tp)
 	rte_pktmbuf_free_bulk(tp->mbufs, tp->nb_mbufs);
 	selective_destroy(tp);
 	free(tp->window_mem);
+	free(tp->read_block_mem);
 	free(tp->sge_block_mem);
 	free(tp);
 }

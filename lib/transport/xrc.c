@@ -57,11 +57,11 @@ xrc_admit(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 }
 
 bool
-xrc_pd(const struct transport *tp, uint32_t srqn, uint32_t *pd)
+xrc_pd(const struct transport *tp, const struct qp *qp, uint32_t srqn, uint32_t *pd)
 {
 	const struct srq *srq = find(tp, srqn);
 
-	if (srq == NULL)
+	if (srq == NULL || srq->xrcd != qp->xrcd)
 		return false;
 	*pd = srq->pd;
 	return true;

@@ -333,6 +333,134 @@ destroying_a_qp_gives_its_copy_of_sges_back(void **state)
 	rig_down(&r);
 }
 
+/* A READ of all of b's buffer arrives there; its response takes many turns. Nothing leaves. */
+static void
+ask_for_all(struct rig *r)
+{
+	uint8_t reth[WIRE_RETH_BYTES];
+
+	wire_put_reth(reth, ADDR(r->bbuf), r->bmr->key, BUF);
+	r->p->stalled = true;
+	pair_inject(r->p, r->b, &(struct wire_bth){ .opcode = WIRE_OP_READ_REQUEST, .psn = r->b->qp->epsn, .ackreq = true },
+		    reth, sizeof(reth));
+	host_turn(&r->p->h[1]);
+	assert_true(r->b->qp->res_pending != 0);
+	assert_int_equal(r->p->h[1].tp->nb_read_blocks, TP_READ_BLOCKS - 1);
+}
+
+static void
+places_for_reads_are_lent_while_they_are_answered(void **state)
+{
+	struct rig r;
+
+	rig_up(&r, &(struct end_opts){ .sq_depth = 256, .cq_depth = 256 },
+	       &(struct conn_opts){ .rd_atomic = UROCE_MAX_RD_ATOMIC, .dest_rd_atomic = UROCE_MAX_RD_ATOMIC });
+	fill(r.bbuf, BUF, 2);
+	for (uint32_t i = 0; i < 3 * UROCE_MAX_RD_ATOMIC; i++)
+		rig_read(&r, i, 64 * i, 64);
+	pair_settle(r.p);
+	for (uint32_t i = 0; i < 3 * UROCE_MAX_RD_ATOMIC; i++)
+		expect_cqe(&r.a->scq, i, UROCE_WC_SUCCESS);
+	assert_memory_equal(r.abuf, r.bbuf, 3 * UROCE_MAX_RD_ATOMIC * 64);
+	assert_int_equal(r.p->h[1].tp->nb_read_blocks, TP_READ_BLOCKS);
+	rig_down(&r);
+}
+
+static void
+without_a_place_for_reads_the_peer_waits_as_for_a_receive(void **state)
+{
+	struct transport *tp;
+	struct rig r;
+
+	rig_up(&r, NULL, &(struct conn_opts){ .min_rnr_timer = 12 });
+	tp = r.p->h[1].tp;
+	fill(r.bbuf, BUF, 2);
+	tp->nb_read_blocks = 0;
+	/* The result of an atomic needs no more than what the QP has. */
+	rig_fetch_add(&r, 0, 9000, 7);
+	rig_read(&r, 1, 0, 5000);
+	rig_write(&r, 2, 6000, 100);
+	pair_settle(r.p);
+	expect_cqe(&r.a->scq, 0, UROCE_WC_SUCCESS);
+	expect_no_cqe(&r.a->scq);
+	assert_int_equal(counters(&r, 1)->read_no_places, 1);
+	assert_int_equal(counters(&r, 1)->rnr_nak_sent, 1);
+	assert_int_equal(counters(&r, 1)->rx_read_requests, 0);
+	tp->nb_read_blocks = TP_READ_BLOCKS;
+	pair_advance(r.p, 2 * PAIR_MS);
+	expect_cqe(&r.a->scq, 1, UROCE_WC_SUCCESS);
+	expect_cqe(&r.a->scq, 2, UROCE_WC_SUCCESS);
+	assert_memory_equal(r.abuf, r.bbuf, 5000);
+	rig_down(&r);
+}
+
+static void
+without_a_place_for_reads_a_duplicate_is_dropped_and_comes_again(void **state)
+{
+	struct loss l = { .from = 1, .opcode = WIRE_OP_READ_RESP_ONLY, .count = 1 };
+	struct transport *tp;
+	struct rig r;
+
+	rig_up(&r, NULL, NULL);
+	tp = r.p->h[1].tp;
+	fill(r.bbuf, BUF, 2);
+	r.p->lose = lose;
+	r.p->lose_arg = &l;
+	rig_read(&r, 1, 0, 100);
+	pair_settle(r.p);
+	tp->nb_read_blocks = 0;
+	pair_advance(r.p, 100 * PAIR_MS);
+	expect_no_cqe(&r.a->scq);
+	assert_true(counters(&r, 1)->rx_duplicate_dropped >= 1);
+	assert_int_equal(counters(&r, 1)->rnr_nak_sent, 0);
+	tp->nb_read_blocks = TP_READ_BLOCKS;
+	pair_advance(r.p, 500 * PAIR_MS);
+	expect_cqe(&r.a->scq, 1, UROCE_WC_SUCCESS);
+	assert_memory_equal(r.abuf, r.bbuf, 100);
+	rig_down(&r);
+}
+
+static void
+whoever_stops_answering_gives_places_for_reads_back(void **state)
+{
+	struct transport *tp;
+	struct rig r;
+
+	for (uint32_t how = 0; how < 3; how++) {
+		rig_up(&r, NULL, NULL);
+		tp = r.p->h[1].tp;
+		ask_for_all(&r);
+		if (how == 2) {
+			end_free(r.b);
+			r.b = end_new(&r.p->h[1], NULL);
+		} else {
+			assert_int_equal(end_state(r.b, how == 0 ? UROCE_QPS_ERR : UROCE_QPS_RESET), 0);
+		}
+		assert_int_equal(tp->nb_read_blocks, TP_READ_BLOCKS);
+		r.p->stalled = false;
+		pair_settle(r.p);
+		rig_down(&r);
+	}
+}
+
+/* What it was to read is gone before all of it has been answered. */
+static void
+a_read_that_fails_midway_gives_its_place_back(void **state)
+{
+	struct rig r;
+
+	rig_up(&r, NULL, NULL);
+	ask_for_all(&r);
+	mr_destroy(r.p->h[1].mrs, r.bmr);
+	r.bmr = NULL;
+	r.p->stalled = false;
+	pair_settle(r.p);
+	assert_int_equal(r.b->qp->state, UROCE_QPS_ERR);
+	assert_int_equal(counters(&r, 1)->resp_remote_access_errors, 1);
+	assert_int_equal(r.p->h[1].tp->nb_read_blocks, TP_READ_BLOCKS);
+	rig_down(&r);
+}
+
 /* ---- What is read from a posted receive again and again ---- */
 static void
 a_receive_that_is_shortened_while_it_is_used_ends_in_error(void **state)
@@ -391,6 +519,11 @@ main(void)
 		cmocka_unit_test(without_a_copy_of_sges_a_send_waits_as_if_none_was_posted),
 		cmocka_unit_test(error_and_reset_give_the_copy_of_sges_back),
 		cmocka_unit_test(destroying_a_qp_gives_its_copy_of_sges_back),
+		cmocka_unit_test(places_for_reads_are_lent_while_they_are_answered),
+		cmocka_unit_test(without_a_place_for_reads_the_peer_waits_as_for_a_receive),
+		cmocka_unit_test(without_a_place_for_reads_a_duplicate_is_dropped_and_comes_again),
+		cmocka_unit_test(whoever_stops_answering_gives_places_for_reads_back),
+		cmocka_unit_test(a_read_that_fails_midway_gives_its_place_back),
 		cmocka_unit_test(a_receive_that_is_shortened_while_it_is_used_ends_in_error),
 		cmocka_unit_test(a_duplicate_atomic_gets_the_newest_result_of_its_psn),
 	};
