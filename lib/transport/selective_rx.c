@@ -162,7 +162,8 @@ selective_drain(struct transport *tp, struct qp *qp)
 bool
 selective_send_sack(struct transport *tp, struct qp *qp)
 {
-	struct wire_bth b = { .opcode = WIRE_OPCODE_SACK, .dqpn = qp->dest_qpn, .pkey = qp->pkey, .migreq = true,
+	struct wire_bth b = { .opcode = WIRE_OPCODE_SACK, .dqpn = qp->dest_qpn, .pkey = qp->pkey,
+			      .migreq = qp->mig == TP_MIG_MIGRATED,
 			      .psn = wire_psn_add(qp->epsn, WIRE_PSN_MASK) };
 	uint32_t word = qp->epsn / 64, shift = qp->epsn % 64;
 	struct tp_out o;

@@ -9,7 +9,8 @@ enum { ONCE = UINT32_MAX }; /* nth of a packet that was sent once: it comes afte
 void
 selective_offer(struct transport *tp, struct qp *qp)
 {
-	struct wire_bth b = { .opcode = WIRE_OP_WRITE_ONLY, .dqpn = qp->dest_qpn, .pkey = qp->pkey, .migreq = true,
+	struct wire_bth b = { .opcode = WIRE_OP_WRITE_ONLY, .dqpn = qp->dest_qpn, .pkey = qp->pkey,
+			      .migreq = qp->mig == TP_MIG_MIGRATED,
 			      .psn = (qp->psn_una - SACK_OFFER_BEHIND) & WIRE_PSN_MASK };
 	struct tp_out o;
 	uint8_t *at;

@@ -216,6 +216,27 @@ a_migration_to_another_path_is_refused_and_told_once(void **state)
 	rig_down(&r);
 }
 
+/* The offer of selective repeat is a packet like others: to an armed peer MigReq 1 would be a migration to elsewhere. */
+static void
+an_offer_of_selective_repeat_asks_for_no_migration(void **state)
+{
+	struct loss l = { .from = 0, .opcode = WIRE_OP_WRITE_MIDDLE, .nth = 2, .count = 1 };
+	struct rig r;
+
+	rig_up_armed(&r, NULL);
+	r.p->lose = lose;
+	r.p->lose_arg = &l;
+	rig_write(&r, 2, 0, 8192);
+	pair_settle(r.p);
+	expect_cqe(&r.a->scq, 2, UROCE_WC_SUCCESS);
+	assert_int_equal(counters(&r, 0)->sack_offers_sent, 1);
+	assert_int_equal(counters(&r, 1)->sack_offers_received, 1);
+	for (uint32_t i = 0; i < r.p->nb_log; i++)
+		assert_false(r.p->log[i].bth.migreq);
+	assert_int_equal(host_events(&r.p->h[1], UROCE_EVENT_PATH_MIG_ERR), 0);
+	rig_down(&r);
+}
+
 /* After a migration the old way is a stranger's. */
 static void
 packets_of_the_old_path_are_dropped(void **state)
@@ -275,6 +296,7 @@ main(void)
 		cmocka_unit_test(a_program_may_migrate_and_the_peer_follows),
 		cmocka_unit_test(a_uc_receiver_follows_too),
 		cmocka_unit_test(a_migration_to_another_path_is_refused_and_told_once),
+		cmocka_unit_test(an_offer_of_selective_repeat_asks_for_no_migration),
 		cmocka_unit_test(packets_of_the_old_path_are_dropped),
 		cmocka_unit_test(states_of_migration_follow_each_other_as_they_may),
 	};
