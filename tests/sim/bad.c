@@ -20,7 +20,7 @@ counter(const struct tp_counters *c, size_t offset)
 
 enum bad_kind {
 	BAD_ADDRESS, BAD_PKEY, BAD_SERVICE, BAD_ICRC, BAD_QPN, BAD_TVER, BAD_QKEY, BAD_GHOST, BAD_OPCODE, BAD_SACK,
-	BAD_SACK_GHOST, BAD_OFFER,
+	BAD_SACK_GHOST, BAD_OFFER, BAD_MIGREQ,
 	BAD_KINDS,
 };
 
@@ -32,7 +32,7 @@ static const struct {
 	K(ADDRESS, rx_bad_address), K(PKEY, rx_bad_pkey), K(SERVICE, rx_wrong_service), K(ICRC, rx_icrc_encapsulated),
 	K(QPN, rx_unknown_qp), K(TVER, rx_bad_tver), K(QKEY, rx_bad_qkey), K(GHOST, rx_ghost_ack),
 	K(OPCODE, rx_bad_opcode), K(SACK, rx_sack_ignored), K(SACK_GHOST, rx_ghost_ack),
-	K(OFFER, duplicate_request),
+	K(OFFER, duplicate_request), K(MIGREQ, rx_bad_migreq),
 #undef K
 };
 
@@ -55,6 +55,7 @@ sends(const struct sim_qp *q)
 static bool
 make_bad(struct rng *r, const struct sim_qp *q, enum bad_kind kind, struct forged *f)
 {
+	enum { MIG_ARMED = 2 };
 	bool ud = q->params.type == UROCE_QPT_UD;
 	uint8_t service = ud ? WIRE_UD : q->params.type == UROCE_QPT_UC ? WIRE_UC : q->conn->xrc ? WIRE_XRC : WIRE_RC,
 		syndrome;
@@ -63,7 +64,7 @@ make_bad(struct rng *r, const struct sim_qp *q, enum bad_kind kind, struct forge
 	qp_query(q->qp, &a);
 	*f = (struct forged){ .from = way_back(&q->path) };
 	f->bth = (struct wire_bth){ .opcode = service | WIRE_OP_SEND_ONLY, .dqpn = q->qpn, .psn = a.rq_psn,
-				    .pkey = WIRE_PKEY_DEFAULT, .migreq = true };
+				    .pkey = WIRE_PKEY_DEFAULT, .migreq = a.path_mig_state != MIG_ARMED };
 	if (ud)
 		wire_put_deth(f->hdr + WIRE_BTH_BYTES, q->attr.qkey, q->peer->qpn);
 	switch (kind) {
@@ -118,6 +119,10 @@ make_bad(struct rng *r, const struct sim_qp *q, enum bad_kind kind, struct forge
 			a.rq_psn ^= 1;
 		forged_offer(f, q->qp, &a);
 		return service == WIRE_RC && receives(q);
+	case BAD_MIGREQ:
+		/* The peer has migrated, but not to here. */
+		f->bth.migreq = true;
+		return a.path_mig_state == MIG_ARMED && receives(q);
 	default:
 		f->bth.opcode = service | 0x1f;
 		return true;
@@ -134,6 +139,7 @@ bad_packet_for(struct sim_world *w, struct hostile *h, struct sim_qp *q)
 
 	if (!make_bad(&h->rng, q, kind, &f))
 		return;
+	q->paths_now.provoked |= kind == BAD_MIGREQ;
 	old = *transport_counters(q->tp);
 	qp_query(q->qp, &before);
 	forged_deliver(w, q->tp, &f);

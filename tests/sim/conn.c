@@ -102,6 +102,7 @@ conn_step(struct sim_world *w, struct sim_conn *c)
 			qp_bring_up(w, q);
 		else
 			qp_disturb(w, q);
+		paths_turn(w, q);
 		ended &= q->ready && client_sends_done(q);
 	}
 	if (!ended || still_moving(w, c))

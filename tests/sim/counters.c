@@ -65,6 +65,8 @@ check_counters(struct sim_world *w)
 	/* Of a datagram to a group further members may need copies. */
 	static const struct must_be_zero copied[] = { Z(rx_handoff_dropped), Z(mcast_loop_dropped) };
 	static const struct must_be_zero no_groups[] = { Z(rx_mcast), Z(rx_mcast_no_group) };
+	/* MigReq of before the peer was ready may come late. */
+	static const struct must_be_zero migreq[] = { Z(rx_bad_migreq) };
 	static const struct must_be_zero polled[] = { Z(cq_overrun) };
 	static const struct must_be_zero reliable[] = { Z(rx_ud_no_wqe), Z(rx_uc_no_wqe), Z(rx_uc_gap), Z(rx_uc_rest),
 							Z(rx_bad_qkey) };
@@ -105,6 +107,8 @@ check_counters(struct sim_world *w)
 		CHECK_ZERO(w, copied);
 	if (w->nb_groups == 0 && !(w->cfg.faults & SIM_F_CORRUPT))
 		CHECK_ZERO(w, no_groups);
+	if (!(w->cfg.faults & SIM_F_REORDER))
+		CHECK_ZERO(w, migreq);
 	if (!(w->cfg.faults & SIM_F_CQ_SMALL))
 		CHECK_ZERO(w, polled);
 	if (!(w->cfg.faults & SIM_F_UNRELIABLE))
@@ -117,7 +121,8 @@ check_counters(struct sim_world *w)
 		CHECK_ZERO(w, enough);
 	if (!(w->cfg.faults & SIM_F_CORRUPT))
 		CHECK_ZERO(w, undamaged);
-	if (!(w->cfg.faults & (SIM_F_CORRUPT | SIM_F_RECONNECT)))
+	/* Of the path before. */
+	if (!(w->cfg.faults & (SIM_F_CORRUPT | SIM_F_RECONNECT | SIM_F_APM)))
 		CHECK_ZERO(w, same_peer);
 	if (!(w->cfg.faults & (SIM_F_LOSE | SIM_F_ENDS | SIM_F_STALL | SIM_F_NO_MBUF | SIM_F_SLOW_TX)) &&
 	    !w->cfg.harsh) {

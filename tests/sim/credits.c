@@ -142,6 +142,18 @@ credits_request(struct sim_world *w, struct sim_qp *q, const struct wire_pkt *p)
 			 limit);
 }
 
+/* An answer that passes a response that may be missing means its loss, and nothing else (9.7.5.2.8). */
+static bool
+passes_response(const struct sim_qp *q, uint32_t psn)
+{
+	uint32_t i;
+
+	for (i = q->nb_retired; i < q->nb_posted && wire_psn_diff(q->ops[i].last_psn, psn) < 0; i++)
+		if (op_brings(&q->ops[i]) || q->ops[i].opcode == UROCE_WR_ATOMIC_WRITE)
+			return true;
+	return false;
+}
+
 void
 credits_answered(struct sim_qp *q, const struct wire_pkt *p)
 {
@@ -155,7 +167,7 @@ credits_answered(struct sim_qp *q, const struct wire_pkt *p)
 		c->unlimited = true;
 		return;
 	}
-	c->limited = true;
+	c->limited |= !passes_response(q, p->bth.psn);
 	limit = receives_for(q, p->bth.psn, false) + credits_of[syndrome & 0x1f];
 	if (limit > c->limit)
 		c->limit = limit;

@@ -235,6 +235,10 @@ send_to(struct sim_world *w, uint32_t from, uint32_t to, struct rte_mbuf *m)
 		lose(w, from, to, m, "dead host");
 		return;
 	}
+	if (paths_dead(w, m)) {
+		lose(w, from, to, m, "dead path");
+		return;
+	}
 	if (in_partition(w, from, to)) {
 		lose(w, from, to, m, "partition");
 		return;

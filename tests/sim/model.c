@@ -90,6 +90,10 @@ model_event(struct sim_world *w, struct sim_qp *q, enum uroce_event type)
 		if (q->rq == &q->own_rq || q->events[type] > 1 || !(may_be_in_err(w, q) || q->finalized))
 			sim_fail(w, "QP %u: last WQE reached, time %u", q->id, q->events[type]);
 		break;
+	case UROCE_EVENT_PATH_MIG:
+	case UROCE_EVENT_PATH_MIG_ERR:
+		paths_event(w, q, type, may_be_in_err(w, q));
+		break;
 	case UROCE_EVENT_QP_FATAL:
 	case UROCE_EVENT_QP_REQ_ERR:
 	case UROCE_EVENT_QP_ACCESS_ERR:

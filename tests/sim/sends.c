@@ -54,6 +54,7 @@ retire_ok(struct sim_world *w, struct sim_qp *q, uint32_t i)
 	recv_bad_lkey(op, recv_of(q, op), &must);
 	if (recv_too_small(op, recv_of(q, op)) || must)
 		sim_fail(w, "QP %u: send %u succeeds though its receive is bad", q->id, i);
+	paths_retired(w, q, op);
 	keep_data(op);
 	if (op->opcode == UROCE_WR_RDMA_READ)
 		check_read(w, q, i);

@@ -149,7 +149,7 @@ static bool
 probes_are_quick(const struct sim_world *w, const struct sim_qp *q)
 {
 	const uint64_t slow = SIM_F_STALL | SIM_F_NO_MBUF | SIM_F_SLOW_TX | SIM_F_PARTITION | SIM_F_BURST |
-			      SIM_F_CORRUPT | SIM_F_QUEUE;
+			      SIM_F_CORRUPT | SIM_F_QUEUE | SIM_F_APM;
 
 	return (w->cfg.faults & slow) == 0 && !w->cfg.harsh && w->cfg.cc == TP_CC_NONE &&
 	       q->attr.timeout >= TIMEOUT_FAR && w->cfg.max_len <= SHORT_MESSAGES && q->nb_retired >= MEASURED_OPS;
@@ -306,11 +306,13 @@ any_qp(struct sim_world *w, uint32_t ep, uint32_t qpn)
 }
 
 static void
-check_format(struct sim_world *w, uint32_t from, const struct wire_pkt *p)
+check_format(struct sim_world *w, uint32_t from, const struct sim_qp *q, const struct wire_pkt *p)
 {
-	if (!p->bth.migreq && p->bth.opcode != WIRE_OPCODE_CNP)
+	if (q != NULL && q->conn->several_paths)
+		paths_sent(w, q, p);
+	else if (!p->bth.migreq && p->bth.opcode != WIRE_OPCODE_CNP)
 		sim_fail(w, "endpoint %u sends %s without MigReq", from, p->op->name);
-	else if ((p->op->flags & WIRE_F_READ_RESP) && p->bth.ackreq)
+	if ((p->op->flags & WIRE_F_READ_RESP) && p->bth.ackreq)
 		sim_fail(w, "endpoint %u asks to acknowledge a READ response", from);
 }
 
@@ -329,10 +331,12 @@ sent_check(struct sim_world *w, uint32_t from, uint32_t to, struct rte_mbuf *m)
 	v = wire_parse(rte_pktmbuf_mtod(m, uint8_t *), rte_pktmbuf_data_len(m), w->cfg.wire_check, &p);
 	if (v != WIRE_OK)
 		sim_fail(w, "endpoint %u sends a bad packet: %s", from, wire_verdict_name(v));
-	else
-		check_format(w, from, &p);
 	q = w->failed ? NULL : any_qp(w, to, p.bth.dqpn);
-	if (q == NULL || q->conn->type == UROCE_QPT_UD || q->peer->ep->id != from)
+	if (q != NULL && q->peer->ep->id != from)
+		q = NULL;
+	if (!w->failed)
+		check_format(w, from, q == NULL ? NULL : q->peer, &p);
+	if (q == NULL || q->conn->type == UROCE_QPT_UD)
 		return;
 	check_congestion(w, q->peer, &p, m);
 	if (q->conn->type != UROCE_QPT_RC || q->peer->qp == NULL)
@@ -361,7 +365,8 @@ selective(const struct sim_world *w, const struct sim_qp *q)
 static void
 note_arrival(struct sim_world *w, struct sim_qp *q, const struct wire_pkt *p)
 {
-	const uint64_t excuses = SIM_F_CORRUPT | SIM_F_NO_MBUF | SIM_F_SLOW_TX | SIM_F_STALL | SIM_F_ENDS | SIM_F_QUEUE;
+	const uint64_t excuses = SIM_F_CORRUPT | SIM_F_NO_MBUF | SIM_F_SLOW_TX | SIM_F_STALL | SIM_F_ENDS |
+				 SIM_F_QUEUE | SIM_F_APM;
 	uint32_t psns = psns_of(q, p);
 	int32_t ahead;
 
@@ -406,11 +411,14 @@ sent_arrives(struct sim_world *w, uint32_t to, struct rte_mbuf *m)
 	struct wire_pkt p = { 0 };
 	struct sim_qp *q;
 
-	if (wire_parse(rte_pktmbuf_mtod(m, uint8_t *), rte_pktmbuf_data_len(m), false, &p) != WIRE_OK)
+	if (wire_parse(rte_pktmbuf_mtod(m, uint8_t *), rte_pktmbuf_data_len(m), (w->cfg.faults & SIM_F_CORRUPT) != 0, &p) !=
+	    WIRE_OK)
 		return;
 	q = any_qp(w, to, p.bth.dqpn);
 	if (q == NULL)
 		return;
+	if (takes(q, &p))
+		paths_arrives(w, q, &p);
 	if ((tclass(m) & ECN_MASK) == ECN_CE) {
 		q->marked_ns = w->now_ns;
 		/* The other end hears of it, unless it just has. */
@@ -449,7 +457,8 @@ sent_arrives(struct sim_world *w, uint32_t to, struct rte_mbuf *m)
 void
 sent_end(struct sim_world *w, const struct sim_qp *q)
 {
-	const uint64_t excuses = SIM_F_CORRUPT | SIM_F_NO_MBUF | SIM_F_SLOW_TX | SIM_F_RECONNECT | SIM_F_ENDS;
+	const uint64_t excuses = SIM_F_CORRUPT | SIM_F_NO_MBUF | SIM_F_SLOW_TX | SIM_F_RECONNECT | SIM_F_ENDS |
+				 SIM_F_APM;
 
 	/* A QP that isn't in ERR when the packet comes may be before it is looked at. */
 	if (q->cnp_due_ns != 0 && !(w->cfg.faults & excuses) && !w->cfg.harsh)

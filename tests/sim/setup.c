@@ -280,6 +280,7 @@ conn_attributes(struct sim_world *w, struct sim_conn *c)
 	}
 	for (i = 0; i < 2; i++)
 		c->qp[i].attr.max_dest_rd_atomic = c->qp[!i].attr.max_rd_atomic;
+	paths_begin(w, c);
 }
 
 static enum uroce_qp_type

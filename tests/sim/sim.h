@@ -20,6 +20,7 @@
  *   windows.c  what it does with memory windows, and what must come of that
  *   model.h    what completions and memory must be (written from the specification), in several files
  *   xrc.c      XRC: SRQs that requests name
+ *   paths.c    connections with alternate paths, which change to them
  *   mcast.c    multicast groups: who is in them, and who sends to them
  *   hostile.c, bad.c  peers and programs that keep to no rule
  *
@@ -72,7 +73,7 @@ enum {
 	X(SLOW_RECV) X(SLOW_POLL) X(SLOW_TX) X(PLANT_LOCAL) X(PLANT_REMOTE) X(PLANT_RECV) X(ERR) X(SQD) X(SMALL_RQ) \
 	X(EVENTS) X(LOOPBACK) X(REMOTE_MEM) X(STALL) X(NO_MBUF) X(DEREG) X(RECONNECT) X(ENGINES) X(SRQ) X(CQ_SMALL) \
 	X(UNRELIABLE) X(HOSTILE) X(WINDOWS) X(ANY) X(QUEUE) X(DEATH) X(CQ_GROW) X(XRC) \
-	X(MCAST)
+	X(MCAST) X(APM)
 enum {
 #define X(n) SIM_FBIT_##n,
 	SIM_FAULTS(X)
@@ -87,10 +88,11 @@ enum {
 /** Faults that can lose or delay a packet, so that timers may run out. */
 #define SIM_F_LINK \
 	(SIM_F_LOSS | SIM_F_BURST | SIM_F_REORDER | SIM_F_DUP | SIM_F_CORRUPT | SIM_F_PARTITION | SIM_F_QUEUE | \
-	 SIM_F_DEATH)
+	 SIM_F_DEATH | SIM_F_APM)
 
 /** Faults that lose packets. */
-#define SIM_F_LOSE (SIM_F_LOSS | SIM_F_BURST | SIM_F_CORRUPT | SIM_F_PARTITION | SIM_F_QUEUE | SIM_F_DEATH)
+#define SIM_F_LOSE \
+	(SIM_F_LOSS | SIM_F_BURST | SIM_F_CORRUPT | SIM_F_PARTITION | SIM_F_QUEUE | SIM_F_DEATH | SIM_F_APM)
 /** Faults that end connections. */
 #define SIM_F_ENDS \
 	(SIM_F_ERR | SIM_F_DEREG | SIM_F_PLANT_LOCAL | SIM_F_PLANT_REMOTE | SIM_F_PLANT_RECV | SIM_F_CQ_SMALL)
@@ -271,6 +273,17 @@ struct sim_member {
 	struct tp_path path;
 };
 
+/** The path that a QP uses and the one that it may change to. */
+struct sim_paths {
+	uint8_t number, alt_number, old_number; /**< a byte of both addresses */
+	bool loaded;                 /**< has an alternate path */
+	bool peer_ready;             /**< a packet of the peer's has said since that it has too */
+	bool ordered;                /**< its program wants it to migrate */
+	bool provoked, told;         /**< somebody has asked for a migration to elsewhere; the program has heard of it */
+	uint64_t since_ns;           /**< the last change of any of these */
+	struct tp_path alt;
+};
+
 /** One end of a connection: a QP, the program that uses it, and what the model knows of it. */
 struct sim_qp {
 	struct sim_ep *ep;
@@ -328,6 +341,7 @@ struct sim_qp {
 	uint32_t expects, expects_round; /**< as a responder of RC: the PSN that it lacks; see sent_round */
 	bool asked;                  /**< ... for that, or said that it isn't ready */
 	struct sim_credits credits;
+	struct sim_paths paths_now;
 	uint32_t behind;             /**< the highest PSN that did */
 	uint64_t gap_ns;             /**< when something behind that came first while it hadn't; 0: nothing did */
 	uint64_t marked_ns, cnp_due_ns, cnp_sent_ns; /**< congestion met by what was sent to it */
@@ -382,6 +396,9 @@ struct sim_conn {
 	uint32_t mtu_code;
 	uint64_t quiet_at;           /**< unreliable: nothing is on its way any more */
 	uint32_t rounds_left;
+	struct rng path_rng;
+	bool several_paths;          /**< its packets' addresses are its own */
+	uint8_t paths, alternate, dead_path; /**< numbers: the last one given out, the one to be loaded, one that died; 0: none */
 	struct sim_qp qp[2];
 };
 
@@ -659,6 +676,23 @@ bool xrc_cq_dead(const struct sim_ep *ep);
 bool xrc_receives_polled(const struct sim_ep *ep);
 /** A target was reset; it may have taken a receive. */
 void xrc_receive_lost(struct sim_ep *ep);
+
+/* paths.c */
+/** A connection's first path, each time it begins. */
+void paths_begin(struct sim_world *w, struct sim_conn *c);
+/** Give both ends of a path the addresses of this number. */
+void paths_address(struct tp_path *path, struct uroce_ah_attr *ah, uint8_t number);
+/** A program loads alternate paths, and migrates. */
+void paths_turn(struct sim_world *w, struct sim_qp *q);
+/** PATH_MIG and PATH_MIG_ERR. @param may_fail  Its retries may have run out. */
+void paths_event(struct sim_world *w, struct sim_qp *q, enum uroce_event type, bool may_fail);
+/** @p q sends, and gets. */
+void paths_sent(struct sim_world *w, const struct sim_qp *q, const struct wire_pkt *p);
+void paths_arrives(const struct sim_world *w, struct sim_qp *q, const struct wire_pkt *p);
+/** @p q's @p op has succeeded. */
+void paths_retired(struct sim_world *w, const struct sim_qp *q, const struct sim_op *op);
+/** @return true if a packet goes by a path that has died. */
+bool paths_dead(const struct sim_world *w, struct rte_mbuf *m);
 
 /* mcast.c */
 /** Groups, members and those who send to them, once all QPs are there. */
