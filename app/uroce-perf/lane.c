@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include <stdio.h>
 #include <time.h>
+#include <unistd.h>
+
+#include <rte_alarm.h>
 
 #include "lane.h"
 
-enum { WATCH_EVERY = 1024 };
+enum { WATCH_EVERY = 1024, ALARM_WAIT_US = 10000 };
 
 static uint64_t
 thread_cpu_ns(void)
@@ -67,4 +70,21 @@ check_end(const struct perf_end *e)
 		return true;
 	fprintf(stderr, "uroce-perf: %s: %s\n", e->initiator ? "initiator" : "target", e->error);
 	return false;
+}
+
+static void
+alarm_went_off(void *arg)
+{
+	atomic_store((_Atomic bool *)arg, true);
+}
+
+void
+interrupts_handled(void)
+{
+	static _Atomic bool through;
+
+	atomic_store(&through, false);
+	if (rte_eal_alarm_set(ALARM_WAIT_US, alarm_went_off, &through) == 0)
+		while (!atomic_load(&through))
+			usleep(ALARM_WAIT_US);
 }

@@ -42,4 +42,10 @@ int run_shm(const struct perf_opts *o, struct shm_control *c);
 /** Print what went wrong at an end. @return false if something did. */
 bool check_end(const struct perf_end *e);
 
+/**
+ * Wait until EAL's interrupt thread, which alarms run on too, is through with what was there before: memif handles the other
+ * end's leave there.
+ */
+void interrupts_handled(void);
+
 #endif /* UROCE_PERF_LANE_H */

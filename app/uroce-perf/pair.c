@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include <rte_alarm.h>
 #include <rte_cycles.h>
 #include <rte_dev.h>
 #include <rte_lcore.h>
@@ -170,24 +169,6 @@ results(struct pair *p, const struct perf_opts *o)
 		host_print_counters(&p->hosts[1], "target");
 	}
 	return ok;
-}
-
-static void
-alarm_went_off(void *arg)
-{
-	atomic_store((_Atomic bool *)arg, true);
-}
-
-/** Wait until EAL's interrupt thread, which alarms run on too, is through with what was there before. */
-static void
-interrupts_handled(void)
-{
-	static _Atomic bool through;
-
-	atomic_store(&through, false);
-	if (rte_eal_alarm_set(LINK_WAIT_US, alarm_went_off, &through) == 0)
-		while (!atomic_load(&through))
-			usleep(LINK_WAIT_US);
 }
 
 /** memif handles the other end's leave on the interrupt thread: that end must stay until it has. */

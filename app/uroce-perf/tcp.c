@@ -248,12 +248,33 @@ part(struct meeting *m)
 	return bye.ok && other.ok;
 }
 
+/**
+ * Close the ports one after the other: the client's first. memif's interrupt thread lets go of the other end's rings without
+ * a lock, so nobody may use or close the port meanwhile.
+ */
+static void
+part_ports(struct meeting *m)
+{
+	char none;
+
+	if (m->fd >= 0 && m->host.o->role == PERF_SERVER) {
+		while (recv(m->fd, &none, 1, 0) > 0)
+			;
+		interrupts_handled();
+	}
+	host_close(&m->host);
+	if (m->fd >= 0)
+		close(m->fd);
+}
+
 int
 run_tcp(const struct perf_opts *o)
 {
 	struct meeting *m = calloc(1, sizeof(*m));
 	bool ok = m != NULL;
 
+	if (ok)
+		m->fd = -1;
 	if (ok && rte_lcore_count() < o->engines) {
 		fprintf(stderr, "uroce-perf: --engines %u needs as many lcores, EAL has %u: give -l 0-%u\n", o->engines,
 			rte_lcore_count(), o->engines - 1);
@@ -281,11 +302,9 @@ run_tcp(const struct perf_opts *o)
 			if (!ok)
 				host_print_counters(&m->host, perf_role_name(o->role));
 		}
-		if (m->fd >= 0)
-			close(m->fd);
 	}
 	if (m != NULL)
-		host_close(&m->host);
+		part_ports(m);
 	free(m);
 	return ok ? EXIT_SUCCESS : EXIT_FAILURE;
 }
