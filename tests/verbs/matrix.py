@@ -2,6 +2,9 @@
 """Which programs run with which options, and what they must print."""
 
 import itertools
+import os
+import signal
+import time
 
 from uroce_lab import LabError, pairs
 
@@ -25,11 +28,14 @@ PINGPONG = 'ibv_rc_pingpong'
 XRC_PINGPONG = 'ibv_xsrq_pingpong'
 XRC = ('ib_send_bw', 'ib_send_lat', 'ib_write_bw', 'ib_read_bw', 'ib_atomic_bw')
 OTHER_PINGPONGS = ('ibv_uc_pingpong', 'ibv_ud_pingpong', 'ibv_srq_pingpong')
+NOT_RUN = '-'
 ALL_SIZES = [str(1 << i) for i in range(1, 24)]     # perftest's -a: 2 bytes to 8 MiB
 
 
 class Case:
     """One pair of programs. `options` is a string; family 4 or 6 chooses the GID."""
+
+    result = 'ok'       # what the table says when run() has found nothing wrong
 
     def __init__(self, program, options='', family=4, timeout=60):
         self.program = program
@@ -41,6 +47,12 @@ class Case:
     def command(self, gids):
         gid_option = '-g' if self.program.startswith('ibv_') else '-x'
         return [self.program, '-d', pairs.DEVICE, gid_option, gids[self.family], *self.options]
+
+    def run(self, lab, gids):
+        """@return '' or what went wrong, with everything there is to see"""
+        pair = pairs.run_pair(lab, self.command(gids), self.timeout)
+        problem = self.check(pair)
+        return f'{problem}\n{pair.report()}{lab.logs()}' if problem else ''
 
     def check(self, pair):
         """@return '' or what is wrong"""
@@ -66,6 +78,107 @@ class Case:
         return ''
 
 
+class Alone(Case):
+    """A program that needs nobody at the other end: it must end with status 0 and say `says`."""
+
+    def __init__(self, program, options, says):
+        super().__init__(program, options, timeout=20)
+        self.name = ' '.join([program, *self.options])
+        self.says = says
+
+    def command(self, gids):
+        return [self.program, *self.options]
+
+    def run(self, lab, gids):
+        done = lab.run('h1', *self.command(gids), timeout=self.timeout)
+        good = done.returncode == 0 and all(word in done.stdout for word in self.says)
+        return '' if good else f'status {done.returncode}, wanted 0 and {self.says}\n{done.stdout}'
+
+
+class Refused(Alone):
+    """A mode that a device may lack: the program asks the device, says so and ends with a status that isn't 0."""
+
+    result = 'refused'
+
+    def command(self, gids):
+        return Case.command(self, gids)
+
+    def run(self, lab, gids):
+        done = lab.run('h1', *self.command(gids), timeout=self.timeout)
+        good = done.returncode not in (0, None) and all(word in done.stdout for word in self.says)
+        return '' if good else f'status {done.returncode}, wanted another than 0 and {self.says}\n{done.stdout}'
+
+
+class Interrupted(Case):
+    """Programs that run until SIGINT comes, first to the client, then to the server."""
+
+    ENOUGH_ROWS = 2
+
+    def run(self, lab, gids):
+        sides = []
+        port = lab.tcp_port()
+        try:
+            sides.append(pairs.start_server(lab, self.command(gids), port))
+            sides.insert(0, pairs.start_client(lab, self.command(gids), port))
+            end = time.monotonic() + self.timeout
+            while time.monotonic() < end and sides[0].child.poll() is None and len(pairs.rows(sides[0].text())) < self.ENOUGH_ROWS:
+                time.sleep(0.1)
+            found = len(pairs.rows(sides[0].text()))
+            for side in sides:
+                if side.child.poll() is None:
+                    os.killpg(side.child.pid, signal.SIGINT)
+                side.wait(end)
+        finally:
+            for side in sides:
+                side.kill()
+        interrupted = sides[0].status in (-signal.SIGINT, 128 + signal.SIGINT)
+        if found >= self.ENOUGH_ROWS and interrupted and not any(side.timed_out for side in sides):
+            return ''
+        return f'{found} rows before SIGINT\n' + ''.join(side.report() for side in sides) + lab.logs()
+
+
+class Watching(Alone):
+    """A program that waits for events until SIGINT comes."""
+
+    def run(self, lab, gids):
+        side = pairs.Side(lab, 'h1', self.command(gids))
+        try:
+            end = time.monotonic() + self.timeout
+            while time.monotonic() < end and not all(word in side.text() for word in self.says):
+                time.sleep(0.1)
+            alive = side.child.poll() is None
+            os.killpg(side.child.pid, signal.SIGINT)
+            side.wait(end)
+        finally:
+            side.kill()
+        return '' if alive and all(word in side.text() for word in self.says) and not side.timed_out else side.report()
+
+
+def huge_pages():
+    """Whether programs can have some: 2 for each side's buffer and then some."""
+    with open('/proc/meminfo', encoding='ascii') as f:
+        info = dict(line.split(':') for line in f)
+    return os.geteuid() == 0 and int(info.get('HugePages_Free', 0)) - int(info.get('HugePages_Rsvd', 0)) >= 16
+
+
+class Huge(Case):
+    """A program whose memory is of huge pages, if the machine has some left."""
+
+    def run(self, lab, gids):
+        self.result = Case.result if huge_pages() else NOT_RUN
+        return super().run(lab, gids) if huge_pages() else ''
+
+
+def single(wire):
+    """Programs on one host, and modes that are refused because the device says it can't."""
+    yield Alone('ibv_devices', '', ['uroce0'])
+    yield Alone('ibv_devinfo', '-v', ['PORT_ACTIVE', 'RoCE v2', 'max_qp_rd_atom'])
+    yield Watching('ibv_asyncwatch', '-d uroce0', ['uroce0: async event FD'])
+    for program in (PINGPONG, 'ibv_srq_pingpong', XRC_PINGPONG):
+        yield Refused(program, '-o', ["isn't ODP capable"])
+    yield Refused(PINGPONG, '-j', ["doesn't support dm allocation"])
+
+
 def modes(wire):
     """What programs have beside operations, sizes and MTUs; -c of the pingpongs has them check their data.
 
@@ -88,6 +201,11 @@ def modes(wire):
         yield Case(program, '--mr_per_qp -q 8 -n 200')
     yield Case('ib_write_bw', '--tclass=96 -n 200', 6)
     yield Case('ib_send_bw', '-D 3')
+    for program in BW:
+        yield Interrupted(program, '-F -D 1 --run_infinitely')
+    for program in BW:
+        yield Huge(program, '--use_hugepages -n 200')
+    yield from single(wire)
 
 
 def quick(wire):
