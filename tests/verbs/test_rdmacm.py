@@ -1,9 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Debian's rdma_cm programs between two hosts, a connection that a dying program leaves, and ports that nobody listens on.
-
-A server is ready when the daemon counts its listener: rdma_cm has no TCP port to look at.
-"""
+"""Debian's rdma_cm programs between two hosts, a connection that a dying program leaves, and ports that nobody listens on."""
 
 import os
 import shutil
@@ -16,63 +13,18 @@ sys.dont_write_bytecode = True
 sys.path[:0] = [os.path.dirname(os.path.realpath(__file__)),
                 os.path.join(os.path.dirname(os.path.realpath(__file__)), '../../scripts')]
 
-from labs import lab_up  # noqa: E402
+from cmlab import IPV4, IPV6, CmTest  # noqa: E402
 from uroce_lab import pairs  # noqa: E402
-from uroce_lab.telemetry import ask  # noqa: E402
-
-NAME = f'c{os.getpid()}'
-LISTEN_SECONDS = 20
-PAIR_SECONDS = 60
-IPV4, IPV6 = '198.18.0.1', 'fd00:18::1'
 
 
-class RdmaCm(unittest.TestCase):
+class RdmaCm(CmTest):
+    NAME = f'c{os.getpid()}'
+
     @classmethod
     def setUpClass(cls):
         if not shutil.which('rping'):
             raise unittest.SkipTest('rdmacm-utils is not installed')
-        cls.up = lab_up(name=NAME)
-        cls.lab = cls.up.__enter__()
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.up.__exit__(None, None, None)
-
-    def tearDown(self):
-        self.assertTrue(self.lab.whole(), 'a daemon ended:\n' + self.lab.logs())
-
-    def cm(self, host):
-        return ask(self.lab.data, self.lab.hosts[host], '/uroce/cm')
-
-    def until(self, what, condition):
-        end = time.monotonic() + LISTEN_SECONDS
-        while not condition():
-            self.assertLess(time.monotonic(), end, what)
-            time.sleep(0.02)
-
-    def server(self, *program):
-        side = pairs.Side(self.lab, 'h1', list(program))
-        self.until(' '.join(program) + ' does not listen',
-                   lambda: self.cm('h1')['listeners'] > 0 or side.child.poll() is not None)
-        return side
-
-    def pair(self, server, client, expect_server=True):
-        with self.subTest(client=client):
-            one = self.server(*server.split())
-            two = pairs.Side(self.lab, 'h2', client.split())
-            try:
-                end = time.monotonic() + PAIR_SECONDS
-                two.wait(end)
-                if expect_server:
-                    one.wait(end)
-            finally:
-                one.kill()
-                two.kill()
-            report = one.report() + two.report() + self.lab.logs()
-            self.assertEqual(two.status, 0, report)
-            if expect_server:
-                self.assertEqual(one.status, 0, report)
-            return one, two
+        super().setUpClass()
 
     def test_rping_moves_and_checks_data(self):
         for address in (IPV4, IPV6):

@@ -1,0 +1,110 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""rsockets: Debian's programs between two hosts, its preload library, peers that die and ports that nobody listens on."""
+
+import filecmp
+import glob
+import os
+import shutil
+import signal
+import sys
+import time
+import unittest
+
+sys.dont_write_bytecode = True
+sys.path[:0] = [os.path.dirname(os.path.realpath(__file__)),
+                os.path.join(os.path.dirname(os.path.realpath(__file__)), '../../scripts')]
+
+from cmlab import IPV4, IPV6, CmTest  # noqa: E402
+from uroce_lab import pairs  # noqa: E402
+from uroce_lab.state import is_root  # noqa: E402
+
+PRELOAD = glob.glob('/usr/lib/*/rsocket/librspreload.so')
+RSTREAM_PORT = 7471
+HEARD_SECONDS = 5           # until a peer's end is known
+COPIED_BYTES = 3_000_000
+
+
+class Streams(CmTest):
+    NAME = f'r{os.getpid()}'
+
+    @classmethod
+    def setUpClass(cls):
+        if not shutil.which('rstream'):
+            raise unittest.SkipTest('rdmacm-utils is not installed')
+        super().setUpClass()
+
+    def both(self, program, address=IPV4, **how):
+        return self.pair(f'{program} -b {address}', f'{program} -s {address}', **how)
+
+    def nothing_is_left(self):
+        self.until('connections are left', lambda: self.cm('h1')['ids'] == 0 and self.cm('h2')['ids'] == 0)
+
+    def test_rstream_in_all_its_ways(self):
+        for address in (IPV4, IPV6):
+            for way in ('async', 'blocking', 'nonblocking', 'resolve'):
+                self.both(f'rstream -T verify -T {way} -S 3000 -C 20 -I 5', address)
+        self.both('rstream -f ip -T b -T v -S 64 -C 200 -I 5')
+        self.both('rstream -k 1 -T b -T v -S 1000 -C 10 -I 20')
+        self.nothing_is_left()
+
+    def test_sizes_that_fit_nothing(self):
+        for size, count in ((1, 1000), (63, 100), (2049, 50), (70001, 10), (1 << 20, 3), ((1 << 22) + 1, 1)):
+            self.both(f'rstream -T v -T b -S {size} -C {count} -I 2')
+        self.both('rstream -T v -T a -B 4096 -i 0 -S 100001 -C 3 -I 2')
+        self.both('riostream -T v -T b -S 65537 -C 2 -I 2')
+
+    def test_riostream_writes_where_the_peer_says(self):
+        for address in (IPV4, IPV6):
+            self.both('riostream -T verify -T blocking -S 4000 -C 5 -I 5', address)
+        self.both('riostream -T verify -T async -S 100 -C 5 -I 5')
+
+    def test_rcopy_copies(self):
+        source, target = (os.path.join(self.lab.data['dir'], name) for name in ('source', 'target'))
+        with open(source, 'wb') as f:
+            f.write(os.urandom(COPIED_BYTES))
+        self.pair('rcopy', f'rcopy {source} {IPV4}:{target}', expect_server=False)
+        self.assertTrue(filecmp.cmp(source, target, shallow=False))
+
+    def test_a_tcp_program_with_the_preload_library(self):
+        if not PRELOAD:
+            self.skipTest('librspreload.so is not installed')
+        before = self.cm('h1')['cm']['established']
+        self.both(f'env LD_PRELOAD={PRELOAD[0]} rstream -T socket -T v -T b -S 5000 -C 20 -I 5')
+        self.assertEqual(self.cm('h1')['cm']['established'], before + 1, 'it was TCP')
+        if not is_root():
+            return              # the second kind meets by TCP first
+        self.both(f'env RDMAV_FORK_SAFE=1 LD_PRELOAD={PRELOAD[0]} rstream -T fork -T v -T b -S 5000 -C 20 -I 5',
+                  listens=lambda side: side.listens(RSTREAM_PORT))
+        self.assertEqual(self.cm('h1')['cm']['established'], before + 2, 'it was TCP')
+        self.nothing_is_left()
+
+    def test_nobody_listens(self):
+        done = self.lab.run('h2', 'rstream', '-T', 'b', '-s', IPV4)
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn('Connection refused', done.stdout)
+
+    def test_peer_of_a_killed_program_hears_of_it_at_once(self):
+        for victim in ('h1', 'h2'):
+            program = ['rstream', '-T', 'b', '-S', '64', '-C', '1', '-I', '10000000']
+            sides = {'h1': self.server(*program)}
+            sides['h2'] = pairs.Side(self.lab, 'h2', [*program, '-s', IPV4])
+            try:
+                self.until('no connection', lambda: self.cm('h2')['ids'] > 0)
+                time.sleep(0.5)
+                dead = sides.pop(victim)
+                os.killpg(dead.child.pid, signal.SIGKILL)
+                dead.child.wait()
+                other, = sides.values()
+                self.assertTrue(other.wait(time.monotonic() + HEARD_SECONDS), other.report())
+            finally:
+                for side in sides.values():
+                    side.kill()
+            self.nothing_is_left()
+
+
+if __name__ == '__main__':
+    try:
+        unittest.main(verbosity=2)
+    except unittest.SkipTest:
+        sys.exit(77)
