@@ -3,6 +3,7 @@
 #include "client.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <unistd.h>
 
 /* What an event's cookie names. */
@@ -66,11 +67,14 @@ CLIENT_EXPORT int
 ibv_get_async_event(struct ibv_context *context, struct ibv_async_event *event)
 {
 	struct client_ctx *ctx = to_ctx(context);
+	struct pollfd p = { .fd = context->async_fd, .events = POLLIN };
 	struct ctl_async_event rec;
 	bool found;
 	ssize_t n;
 
 	for (;;) {
+		if (ctx->wait && !(fcntl(p.fd, F_GETFL) & O_NONBLOCK) && ctx->wait(&p, 1) < 0)
+			return -1;
 		n = read(context->async_fd, &rec, sizeof(rec));
 		if (n == 0 && !ctx->fatal_reported) {
 			/* The daemon holds the only write end: it is gone, and the device with it. */

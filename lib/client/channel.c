@@ -72,7 +72,7 @@ wait_event(struct client_channel *ch)
 
 	if (fcntl(ch->channel.fd, F_GETFL) & O_NONBLOCK)
 		return 0;
-	if (poll(p, 2, -1) < 0)
+	if ((ctx->wait ? ctx->wait(p, 2) : poll(p, 2, -1)) < 0)
 		return errno;
 	if (!(p[0].revents & POLLIN) && (p[1].revents & (POLLRDHUP | POLLHUP | POLLERR)))
 		return EIO;

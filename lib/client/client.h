@@ -7,6 +7,9 @@
  * request and one reply on it. Posting, polling and arming work on shared memory only (lib/ring/ring.h) and make a
  * system call only to wake an engine that sleeps.
  *
+ * The same files, with other names for their functions, are the verbs of liburoce (lib/uroce), where the daemon's part is in
+ * the same process. All but devlist.c, compat.c and private.c.
+ *
  * Every object starts with the struct that verbs.h promises to programs; what follows is ours.
  *
  * Threads: any, as the verbs man pages promise. Each queue has a lock of its own; the connection, the table of objects
@@ -109,6 +112,8 @@ struct client_ctx {
 	pthread_mutex_t ctl_lock; /**< one request at a time; guards segs */
 	int sock;
 	bool broken; /**< the connection failed: nothing more is sent */
+	/** The daemon is in this process (lib/uroce): memory needs no mapping, and waiting is done by this. Else NULL. */
+	client_wait_fn wait;
 	struct client_segment *segs;
 	uint32_t nb_segs;
 
@@ -314,6 +319,15 @@ int client_segment_add(struct client_ctx *ctx, const struct ctl_new_segment *seg
  * held. */
 void *client_area(const struct client_ctx *ctx, const struct ctl_area *a, size_t min_bytes);
 /* ---- device.c ---- */
+/** Fill in what struct ibv_device says of a device. @param netdev  Kernel interface that it shares, or "". */
+void client_device_fill(struct client_device *d, const char *name, const char *netdev);
+/**
+ * Open @p d on a connection where HELLO was said.
+ * @param sock  Becomes the context's, also if this fails.
+ * @param wait  NULL, or as in struct client_ctx.
+ * @return NULL with errno set.
+ */
+struct ibv_context *client_open_session(struct client_device *d, int sock, client_wait_fn wait);
 /** All open contexts of this process; the mutex also orders opening and closing against fork. */
 extern struct client_ctx *client_contexts;
 extern pthread_mutex_t client_contexts_lock;

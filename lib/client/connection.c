@@ -129,8 +129,11 @@ ctl_receive(int sock, struct client_call *c)
 int
 client_exchange(int sock, struct client_call *c, bool *broken)
 {
+	struct pollfd p = { .fd = sock, .events = POLLIN };
 	int err = ctl_send(sock, c);
 
+	if (!err && c->wait && c->wait(&p, 1) < 0)
+		err = errno;
 	if (!err || err == EPIPE || err == ECONNRESET)
 		err = ctl_receive(sock, c);
 	if (err) {
@@ -236,15 +239,34 @@ explain_refusal(const char *path, const struct client_call *c, int err, bool bro
 		client_complain("uroced at %s refused: %.*s", path, (int)sizeof(c->rsp.message), c->rsp.message);
 }
 
-/*
- * The first request. The descriptor of our own memory lets the daemon reach what it can't map, for as long as this
- * address space lives and no longer.
- */
-static int
-say_hello(int sock, const char *path, uint32_t *nb_devices)
+int
+client_hello(int sock, const char *path, int mem_fd, client_wait_fn wait, uint32_t *nb_devices)
 {
 	struct client_call c;
 	bool broken = false;
+	int err;
+
+	client_call_init(&c, CTL_HELLO);
+	c.req.hello.abi_version = UROCE_ABI_VERSION;
+	c.req.hello.pid = getpid();
+	strlcpy(c.req.hello.program, program_invocation_short_name, sizeof(c.req.hello.program));
+	c.fds[0] = mem_fd;
+	c.nb_fds = mem_fd >= 0;
+	c.wait = wait;
+	err = client_exchange(sock, &c, &broken);
+	client_call_close_fds(&c, 0);
+	if (!err && c.rsp.hello.abi_version != UROCE_ABI_VERSION)
+		err = EPROTO;
+	if (err)
+		explain_refusal(path, &c, err, broken);
+	*nb_devices = c.rsp.hello.nb_devices;
+	return err;
+}
+
+/* The descriptor of our own memory lets the daemon reach what it can't map, for as long as this address space lives and no longer. */
+static int
+say_hello(int sock, const char *path, uint32_t *nb_devices)
+{
 	int mem, err;
 
 	mem = open("/proc/self/mem", O_RDWR | O_CLOEXEC);
@@ -256,20 +278,8 @@ say_hello(int sock, const char *path, uint32_t *nb_devices)
 					strerror(err));
 		return err;
 	}
-	client_call_init(&c, CTL_HELLO);
-	c.req.hello.abi_version = UROCE_ABI_VERSION;
-	c.req.hello.pid = getpid();
-	strlcpy(c.req.hello.program, program_invocation_short_name, sizeof(c.req.hello.program));
-	c.fds[0] = mem;
-	c.nb_fds = 1;
-	err = client_exchange(sock, &c, &broken);
+	err = client_hello(sock, path, mem, NULL, nb_devices);
 	close(mem);
-	client_call_close_fds(&c, 0);
-	if (!err && c.rsp.hello.abi_version != UROCE_ABI_VERSION)
-		err = EPROTO;
-	if (err)
-		explain_refusal(path, &c, err, broken);
-	*nb_devices = c.rsp.hello.nb_devices;
 	return err;
 }
 

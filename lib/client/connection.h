@@ -9,6 +9,7 @@
 #ifndef UROCE_CONNECTION_H
 #define UROCE_CONNECTION_H
 
+#include <poll.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -18,6 +19,9 @@ enum {
 	CLIENT_MAX_COMPLAINTS = 20, /**< lines on stderr per process */
 	CLIENT_PIPE_MODE = 0622,    /**< of pipes whose write ends go to the daemon, which opens them anew */
 };
+
+/** poll() without a time limit, for a process that must do something itself so that what it waits for happens. */
+typedef int (*client_wait_fn)(struct pollfd *fds, unsigned long n);
 
 /** A request on its way: the caller fills req, optionally fds; client_call() fills rsp and got. */
 struct client_call {
@@ -30,6 +34,7 @@ struct client_call {
 	const struct ctl_seg *segs;
 	uint32_t nb_segs;
 	bool quiet; /**< a refusal is nothing to complain of: there is another way */
+	client_wait_fn wait; /**< NULL: sleep until the reply comes */
 };
 
 /** Start a request: all zero but for magic and op. */
@@ -51,6 +56,8 @@ const char *client_socket_path(void);
  * @return 0 or an errno value.
  */
 int client_connect(const char *path, int *sock, uint32_t *nb_devices);
+/** The first request, on a socket that is connected. @param path  Where to, for messages. @param mem_fd  Descriptor of /proc/self/mem, or -1. @return 0 or an errno value. */
+int client_hello(int sock, const char *path, int mem_fd, client_wait_fn wait, uint32_t *nb_devices);
 /** Ask for device @p index. @return 0 or an errno value. */
 int client_device_get(int sock, uint32_t index, struct ctl_device_get_rsp *out);
 

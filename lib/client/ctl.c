@@ -56,6 +56,7 @@ client_call_locked(struct client_ctx *ctx, struct client_call *c)
 	/* A child has its parent's connection; what it said there would come from the wrong process. */
 	if (ctx->foreign || ctx->broken)
 		return EIO;
+	c->wait = ctx->wait;
 	err = client_exchange(ctx->sock, c, &ctx->broken);
 	if (ctx->broken && !was_broken)
 		client_complain("%s: the connection to uroced is lost: it was stopped or died", op_names[c->req.op]);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Devices: finding the daemon, listing, opening, closing. */
+/* Devices: what is said of them, opening, closing. */
 #include "client.h"
 
 #include <errno.h>
@@ -14,90 +14,22 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-static pthread_mutex_t devices_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct client_device devices[UROCE_MAX_PORTS];
-
 pthread_mutex_t client_contexts_lock = PTHREAD_MUTEX_INITIALIZER;
 struct client_ctx *client_contexts;
 
-/* The entry of this name at this socket, or a free one. */
-static struct client_device *
-device_slot(const char *name, const char *path)
+void
+client_device_fill(struct client_device *d, const char *name, const char *netdev)
 {
-	struct client_device *unused = NULL;
-
-	for (int i = 0; i < UROCE_MAX_PORTS; i++) {
-		struct client_device *d = &devices[i];
-
-		if (d->used && !strcmp(d->dev.name, name) && !strcmp(d->socket_path, path))
-			return d;
-		if (!d->used && !unused)
-			unused = d;
-	}
-	return unused;
-}
-
-static struct client_device *
-device_enter(const struct ctl_device_get_rsp *r, uint32_t index, const char *path)
-{
-	struct client_device *d = device_slot(r->name, path);
-
-	if (!d)
-		return NULL;
-	d->index = index;
-	d->guid = r->node_guid;
-	if (d->used)
-		return d;
 	d->dev.node_type = IBV_NODE_CA;
 	d->dev.transport_type = IBV_TRANSPORT_IB;
-	strlcpy(d->dev.name, r->name, sizeof(d->dev.name));
-	strlcpy(d->dev.dev_name, r->name, sizeof(d->dev.dev_name));
-	snprintf(d->dev.dev_path, sizeof(d->dev.dev_path), "/sys/class/infiniband_verbs/%s", r->name);
+	strlcpy(d->dev.name, name, sizeof(d->dev.name));
+	strlcpy(d->dev.dev_name, name, sizeof(d->dev.dev_name));
+	snprintf(d->dev.dev_path, sizeof(d->dev.dev_path), "/sys/class/infiniband_verbs/%s", name);
 	/* Where programs look for PCI address and NUMA node: the interface that we share knows both. */
-	if (r->netdev[0])
-		snprintf(d->dev.ibdev_path, sizeof(d->dev.ibdev_path), "/sys/class/net/%s", r->netdev);
+	if (netdev[0])
+		snprintf(d->dev.ibdev_path, sizeof(d->dev.ibdev_path), "/sys/class/net/%s", netdev);
 	else
-		snprintf(d->dev.ibdev_path, sizeof(d->dev.ibdev_path), "/sys/class/infiniband/%s", r->name);
-	strlcpy(d->socket_path, path, sizeof(d->socket_path));
-	d->used = true;
-	return d;
-}
-
-CLIENT_EXPORT struct ibv_device **
-ibv_get_device_list(int *num_devices)
-{
-	struct ibv_device **list;
-	const char *path = client_socket_path();
-	uint32_t nb = 0, n = 0;
-	int sock;
-
-	if (num_devices)
-		*num_devices = 0;
-	list = calloc(UROCE_MAX_PORTS + 1, sizeof(*list));
-	if (!list) {
-		errno = ENOMEM;
-		return NULL;
-	}
-	if (client_connect(path, &sock, &nb)) {
-		errno = 0;
-		return list;
-	}
-	pthread_mutex_lock(&devices_lock);
-	for (uint32_t i = 0; i < nb && n < UROCE_MAX_PORTS; i++) {
-		struct ctl_device_get_rsp r;
-		struct client_device *d;
-
-		if (client_device_get(sock, i, &r))
-			break;
-		d = device_enter(&r, i, path);
-		if (d)
-			list[n++] = &d->dev;
-	}
-	pthread_mutex_unlock(&devices_lock);
-	close(sock);
-	if (num_devices)
-		*num_devices = n;
-	return list;
+		snprintf(d->dev.ibdev_path, sizeof(d->dev.ibdev_path), "/sys/class/infiniband/%s", name);
 }
 
 CLIENT_EXPORT void
@@ -272,45 +204,31 @@ ctx_new(struct client_device *d)
 	return ctx;
 }
 
-CLIENT_EXPORT struct ibv_context *
-ibv_open_device(struct ibv_device *device)
+struct ibv_context *
+client_open_session(struct client_device *d, int sock, client_wait_fn wait)
 {
-	struct client_device *d = (struct client_device *)device;
-	struct ctl_device_get_rsp r;
-	struct client_ctx *ctx;
-	uint32_t nb;
+	struct client_ctx *ctx = ctx_new(d);
 	int err;
 
-	ctx = ctx_new(d);
 	if (!ctx) {
+		close(sock);
 		errno = ENOMEM;
 		return NULL;
 	}
-	err = client_connect(d->socket_path, &ctx->sock, &nb);
-	if (err) {
-		ctx->sock = -1;
-		goto fail;
-	}
-	ctx->v.context.cmd_fd = ctx->sock;
-	/* The daemon may be another one since the list was made. */
-	err = client_device_get(ctx->sock, d->index, &r);
-	if (!err && strcmp(r.name, d->dev.name))
-		err = ENODEV;
-	if (err)
-		goto fail;
+	ctx->v.context.cmd_fd = ctx->sock = sock;
+	ctx->wait = wait;
 	client_fork_setup();
 	err = bind_session(ctx, d);
-	if (err)
-		goto fail;
+	if (err) {
+		ctx_free(ctx);
+		errno = err;
+		return NULL;
+	}
 	pthread_mutex_lock(&client_contexts_lock);
 	ctx->next = client_contexts;
 	client_contexts = ctx;
 	pthread_mutex_unlock(&client_contexts_lock);
 	return &ctx->v.context;
-fail:
-	ctx_free(ctx);
-	errno = err;
-	return NULL;
 }
 
 CLIENT_EXPORT int

@@ -89,6 +89,7 @@ register_once(struct client_ctx *ctx, const struct mr_want *w, bool shared, bool
 		.prot = w->access & MR_ACCESS_WRITES ? PROT_READ | PROT_WRITE : PROT_READ,
 		.convert = ctx->can_convert,
 		.shared = shared,
+		.own = ctx->wait != NULL,
 		.sp = w->sp,
 	};
 	int err = segments_find(&segs, &ctx->mem, &want);

@@ -140,6 +140,13 @@ segments_find(struct segments *out, struct mem_file *file, const struct segments
 
 	*out = (struct segments){ 0 };
 	err = list_mappings(&maps, want);
+	if (!err && want->own) {
+		const struct ctl_seg seg = { .kind = CTL_SEG_OWN, .va = want->addr, .length = want->length };
+
+		err = want->length ? segment_add(out, &seg) : 0;
+		maps_free(&maps);
+		return err;
+	}
 	/* What the kernel says afterwards is the truth, whatever became of the conversions. */
 	if (!err && want->convert && convert_interior(&maps, file, want))
 		err = list_mappings(&maps, want);

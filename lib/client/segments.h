@@ -24,6 +24,7 @@ struct segments_want {
 	int prot;     /**< PROT_READ, PROT_WRITE: what the mappings must allow */
 	bool convert; /**< convert what can be */
 	bool shared;  /**< CTL_SEG_SHARED may be used */
+	bool own;     /**< it is the daemon's memory as well: one CTL_SEG_OWN */
 	uint64_t sp;  /**< the caller's stack pointer */
 };
 

@@ -78,37 +78,84 @@ accept_one(struct control *c, bool *no_fds)
 	return accept4(c->listen.fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 }
 
+/** Begin a session, if there is room. @param fd  Its socket, taken in any case. */
+static void
+begin_session(struct control *c, int fd, bool own)
+{
+	struct session *s;
+
+	if (c->nb_sessions >= c->s.conf->max_sessions) {
+		refuse(fd, c);
+		return;
+	}
+	s = session_create(c, fd);
+	if (s == NULL) {
+		CTL_LOG(ERR, "no memory for a session");
+		closer_close_socket(fd);
+		return;
+	}
+	s->own = own;
+	if (session_serve(s) != 0)
+		session_close(s, "it can't be watched");
+}
+
 static void
 on_listen(struct watch *w, uint32_t events)
 {
 	struct control *c = (void *)((char *)w - offsetof(struct control, listen));
-	struct session *s;
 	unsigned int i;
 	bool no_fds;
 	int fd;
 
 	for (i = 0; i < ACCEPT_BURST; i++) {
 		fd = accept_one(c, &no_fds);
-		if (fd >= 0 && (no_fds || c->nb_sessions >= c->s.conf->max_sessions))
+		if (fd >= 0 && no_fds)
 			refuse(fd, c);
 		if (no_fds)
 			c->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 		if (fd < 0)
 			return;
-		if (no_fds || c->nb_sessions >= c->s.conf->max_sessions)
-			continue;
-		s = session_create(c, fd);
-		if (s == NULL) {
-			CTL_LOG(ERR, "no memory for a session");
-			closer_close_socket(fd);
-			continue;
-		}
-		if (session_serve(s) != 0)
-			session_close(s, "it can't be watched");
+		if (!no_fds)
+			begin_session(c, fd, false);
 	}
 }
 
-/** A page of a program's memory went away, or somebody wants the loop to end. */
+int
+control_adopt(struct control *c, int sock)
+{
+	const uint64_t one = 1;
+	int rc = 0;
+
+	pthread_mutex_lock(&c->adopt_lock);
+	if (c->nb_adopt < CONTROL_ADOPT_MAX)
+		c->adopt[c->nb_adopt++] = sock;
+	else
+		rc = ENOBUFS;
+	pthread_mutex_unlock(&c->adopt_lock);
+	if (rc != 0)
+		close(sock);
+	else if (write(c->wake.fd, &one, sizeof(one)) != sizeof(one))
+		return 0; /* full, so it is awake already */
+	return rc;
+}
+
+/** Begin the sessions of control_adopt(). */
+static void
+take_adopted(struct control *c)
+{
+	int fds[CONTROL_ADOPT_MAX];
+	unsigned int i, n;
+
+	pthread_mutex_lock(&c->adopt_lock);
+	n = c->nb_adopt;
+	memcpy(fds, c->adopt, n * sizeof(fds[0]));
+	c->nb_adopt = 0;
+	pthread_mutex_unlock(&c->adopt_lock);
+	for (i = 0; i < n; i++)
+		begin_session(c, fds[i], true);
+}
+
+/** A page of a program's memory went away, somebody begins a session of our own, or wants the loop to end. */
 static void
 on_wake(struct watch *w, uint32_t events)
 {
@@ -118,6 +165,7 @@ on_wake(struct watch *w, uint32_t events)
 
 	if (read(w->fd, &n, sizeof(n)) != sizeof(n))
 		return;
+	take_adopted(c);
 	for (s = TAILQ_FIRST(&c->sessions); s != NULL; s = next) {
 		next = TAILQ_NEXT(s, link);
 		if (s->victim)
@@ -265,6 +313,7 @@ control_create(const struct control_setup *setup, int listen_fd, char *err)
 	if (c == NULL)
 		goto fail;
 	c->s = *setup;
+	pthread_mutex_init(&c->adopt_lock, NULL);
 	c->epfd = c->wake.fd = c->signals.fd = c->listen.fd = c->uffd = -1;
 	c->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	TAILQ_INIT(&c->sessions);
@@ -328,6 +377,9 @@ control_destroy(struct control *c)
 	unsigned int i;
 
 	telemetry_stop(c);
+	while (c->nb_adopt > 0)
+		close(c->adopt[--c->nb_adopt]);
+	pthread_mutex_destroy(&c->adopt_lock);
 	while ((s = TAILQ_FIRST(&c->sessions)) != NULL)
 		session_close(s, "uroced shuts down");
 	sessions_reap(c);

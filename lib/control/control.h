@@ -16,6 +16,8 @@
 
 #include "config.h"
 
+enum { CONTROL_ADOPT_MAX = 64 };
+
 struct cm_counters;
 struct control;
 struct gsi_counters;
@@ -79,6 +81,13 @@ uint32_t control_turn(struct control *c, int max_ms);
  * @return 0, or what config_load() returned.
  */
 int control_reload(struct control *c);
+
+/**
+ * [any thread] Begin a session of this process itself: its memory needs no mapping (CTL_SEG_OWN). It is served from the next turn on.
+ * @param sock  The daemon's end of a SEQPACKET socketpair; becomes the control's, also if this fails.
+ * @return 0; ENOBUFS: CONTROL_ADOPT_MAX wait already.
+ */
+int control_adopt(struct control *c, int sock);
 
 /** End all sessions, the engines still running or already stopped, and free everything. */
 void control_destroy(struct control *c);

@@ -8,6 +8,7 @@
 #ifndef UROCE_CONTROL_PRIV_H
 #define UROCE_CONTROL_PRIV_H
 
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -206,6 +207,7 @@ struct session {
 	struct watch sock, kick;
 	struct control *control;
 	uint64_t id; /**< never used twice: what engines know as owner */
+	bool own; /**< of this process itself, by control_adopt() */
 	bool hello, closing;
 	_Atomic uint32_t victim; /**< its memory went away under a mapping (sigbus.c) */
 	pid_t pid;
@@ -250,6 +252,9 @@ struct control {
 	int uffd;     /**< /dev/userfaultfd, or -1 */
 	int spare_fd; /**< given up to refuse somebody when there are no descriptors */
 	struct watch listen, wake, signals;
+	pthread_mutex_t adopt_lock;
+	int adopt[CONTROL_ADOPT_MAX]; /**< under adopt_lock: sockets of sessions that shall begin */
+	unsigned int nb_adopt;
 	struct engine_watch engines[UROCE_MAX_ENGINES];
 	TAILQ_HEAD(session_list, session) sessions;
 	TAILQ_HEAD(, session) closed; /**< freed when the events of this turn are done */

@@ -43,6 +43,10 @@ check_seg(struct map_build *b, const struct ctl_seg *seg, uint64_t va)
 		if (b->session->owner.mem_fd < 0)
 			return req_fail(r, EOPNOTSUPP, "remote memory needs the descriptor of /proc/self/mem in HELLO");
 		return 0;
+	case CTL_SEG_OWN:
+		if (!b->session->own)
+			break;
+		return 0;
 	}
 	return req_fail(r, EINVAL, "segment kind %u: must be 1 to 3", seg->kind);
 }
@@ -92,8 +96,10 @@ map_segs(struct map_build *b, const struct ctl_seg *segs, const struct seg_plan 
 			if (rc != 0)
 				return rc;
 		} else {
-			while (end < n && plans[end].fd < 0)
+			while (end < n && plans[end].fd < 0 && segs[end].kind == segs[i].kind)
 				end++;
+			if (segs[i].kind == CTL_SEG_OWN)
+				host = (uint8_t *)(uintptr_t)segs[i].va;
 		}
 		out[(*nb_out)++] = (struct mem_seg){
 			.va = segs[i].va,

@@ -359,16 +359,16 @@ op_device_open(struct session *s, struct request *r)
 	s->port = c->s.ports[index];
 	r->rsp.device_open = (struct ctl_device_open_rsp){
 		.nb_engines = c->s.nb_engines,
-		.have_uffd = c->uffd >= 0,
+		.have_uffd = c->uffd >= 0 && !s->own,
 		.num_comp_vectors = SESSION_COMP_VECTORS,
-		.privileged = c->privileged,
+		.privileged = c->privileged && !s->own,
 		.mem_bytes = UINT64_C(1) << SESSION_MEM_SHIFT,
 		.db_stride = db_stride(),
 	};
 	req_send_fd(r, s->kick.fd, false);
 	req_send_fd(r, db_fd, true);
 	req_send_fd(r, s->mem_fd, false);
-	if (c->uffd >= 0)
+	if (r->rsp.device_open.have_uffd)
 		req_send_fd(r, c->uffd, false);
 	return 0;
 }

@@ -327,6 +327,18 @@ engine_turn(struct engine *e)
 	return work;
 }
 
+uint32_t
+engine_try_turn(struct engine *e)
+{
+	uint32_t work;
+
+	if (!engine_own(e))
+		return 0;
+	work = turn(e);
+	engine_disown(e);
+	return work;
+}
+
 int
 engine_loop(void *engine)
 {

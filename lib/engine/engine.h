@@ -83,6 +83,8 @@ void engine_connect(struct engine **all, unsigned int nb_engines);
 int engine_loop(void *engine);
 /** [engine lcore] One turn, for a loop of one's own; reports the quiescent state. @return work done, 0: idle. */
 uint32_t engine_turn(struct engine *e);
+/** [any] The same, unless a thread is in a turn or the loop. @return work done, 0: idle or taken. */
+uint32_t engine_try_turn(struct engine *e);
 /** [any] The loop ends after its turn, or after the first one if it begins later; then it may be begun again. */
 void engine_stop(struct engine *e);
 

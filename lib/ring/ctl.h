@@ -188,6 +188,7 @@ enum ctl_seg_kind {
 	CTL_SEG_CONVERTED = 1, /**< lies at @c offset in the session's memfd */
 	CTL_SEG_SHARED = 2,    /**< is shared memory already: the daemon maps /proc/PID/map_files of it */
 	CTL_SEG_REMOTE = 3,    /**< through /proc/PID/mem */
+	CTL_SEG_OWN = 4,       /**< program and daemon are one process (lib/uroce): at @c va; other sessions may not */
 };
 struct ctl_seg {
 	uint64_t va;

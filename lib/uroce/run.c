@@ -12,6 +12,12 @@
 
 #include "stack.h"
 
+struct stack_list stacks = TAILQ_HEAD_INITIALIZER(stacks);
+pthread_mutex_t stacks_lock = PTHREAD_MUTEX_INITIALIZER;
+
+/** Controls that have a thread. */
+static _Atomic unsigned int threads;
+
 unsigned int
 uroce_engine_count(const struct uroce *u)
 {
@@ -92,7 +98,9 @@ uroce_control_run(struct uroce *u, char *err)
 
 	if (rc != 0)
 		return rc;
+	atomic_fetch_add(&threads, 1);
 	control_run(u->control);
+	atomic_fetch_sub(&threads, 1);
 	atomic_store(&u->driver, DRIVER_NONE);
 	return 0;
 }
@@ -119,6 +127,7 @@ uroce_control_start(struct uroce *u, char *err)
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	rc = rte_ctrl_thread_create(&u->thread, "uroce-control", NULL, control_thread, u);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	atomic_fetch_add(&threads, rc == 0);
 	if (rc != 0) {
 		snprintf(err, UROCE_ERR_BYTES, "no thread for the control: %s", strerror(abs(rc)));
 		atomic_store(&u->driver, DRIVER_NONE);
@@ -138,5 +147,32 @@ uroce_control_stop(struct uroce *u)
 	if (driver != DRIVER_THREAD)
 		return;
 	pthread_join(u->thread, NULL);
+	atomic_fetch_sub(&threads, 1);
 	atomic_store(&u->driver, DRIVER_NONE);
+}
+
+bool
+stacks_have_thread(void)
+{
+	return atomic_load(&threads) > 0;
+}
+
+uint32_t
+stacks_turn(void)
+{
+	uint32_t work = 0;
+	struct uroce *u;
+
+	/* Whoever has the list gives the turns already. */
+	if (pthread_mutex_trylock(&stacks_lock) != 0)
+		return 0;
+	TAILQ_FOREACH(u, &stacks, link) {
+		int rc = uroce_control_poll(u);
+
+		work += rc > 0 ? (uint32_t)rc : 0;
+		for (unsigned int i = 0; i < u->nb_engines; i++)
+			work += engine_try_turn(u->engines[i]);
+	}
+	pthread_mutex_unlock(&stacks_lock);
+	return work;
 }

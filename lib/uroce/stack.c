@@ -2,6 +2,7 @@
 /* Brings the parts of a stack up in order and takes them down again in the reverse order. */
 #include <assert.h>
 #include <errno.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -217,6 +218,16 @@ configure(struct uroce *u, const struct uroce_params *p, const struct uroced_con
 	return 0;
 }
 
+/** A program that closes a pipe of events, or a socket, is an error code to whoever writes there. */
+static void
+ignore_sigpipe(void)
+{
+	struct sigaction sa;
+
+	if (sigaction(SIGPIPE, NULL, &sa) == 0 && (sa.sa_flags & SA_SIGINFO) == 0 && sa.sa_handler == SIG_DFL)
+		signal(SIGPIPE, SIG_IGN);
+}
+
 struct uroce *
 stack_create(const struct uroce_params *p, const struct uroced_config *conf, int listen_fd, char *err)
 {
@@ -230,12 +241,18 @@ stack_create(const struct uroce_params *p, const struct uroced_config *conf, int
 		}
 		return NULL;
 	}
+	ignore_sigpipe();
 	u->signals = p->signals;
 	u->listen_fd = listen_fd;
 	u->bound = listen_fd >= 0;
 	if (configure(u, p, conf, err) == 0 && make_pool(u, err) == 0 && make_tables(u, err) == 0 &&
-	    open_ports(u, err) == 0 && make_engines(u, p->lcores, err) == 0 && make_control(u, err) == 0)
+	    open_ports(u, err) == 0 && make_engines(u, p->lcores, err) == 0 && make_control(u, err) == 0) {
+		pthread_mutex_lock(&stacks_lock);
+		TAILQ_INSERT_TAIL(&stacks, u, link);
+		pthread_mutex_unlock(&stacks_lock);
+		u->listed = true;
 		return u;
+	}
 	uroce_destroy(u);
 	return NULL;
 }
@@ -291,6 +308,11 @@ uroce_destroy(struct uroce *u)
 
 	if (u == NULL)
 		return;
+	if (u->listed) {
+		pthread_mutex_lock(&stacks_lock);
+		TAILQ_REMOVE(&stacks, u, link);
+		pthread_mutex_unlock(&stacks_lock);
+	}
 	uroce_shutdown(u);
 	for (i = 0; i < u->nb_engines; i++)
 		for (k = 0; u->engines[i] != NULL && k < LAST_TURNS && engine_turn(u->engines[i]) > 0; k++)
@@ -314,5 +336,6 @@ uroce_destroy(struct uroce *u)
 		free(u->sets[i]);
 	free(u->sets);
 	free(u->config_file);
+	free(u->devices);
 	free(u);
 }

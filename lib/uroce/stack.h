@@ -13,6 +13,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/queue.h>
 
 #include <rte_log.h>
 
@@ -61,7 +62,22 @@ struct uroce {
 	_Atomic uint32_t driver;             /**< enum stack_driver */
 	bool published;                      /**< the socket has its real name; by the driver */
 	pthread_t thread;                    /**< DRIVER_THREAD */
+	void *devices;                       /**< verbs.c: of each port, made when first asked for */
+	bool listed;
+	TAILQ_ENTRY(uroce) link;             /**< in the list of all */
 };
+TAILQ_HEAD(stack_list, uroce);
+
+/* All stacks of the process, for those who wait for something that a stack has to do. */
+extern struct stack_list stacks;
+extern pthread_mutex_t stacks_lock;
+/**
+ * [any] Give a turn to each control and each engine of the process that nobody is in.
+ * @return how much was done, 0: nothing.
+ */
+uint32_t stacks_turn(void);
+/** @return true if some control of the process has a thread. */
+bool stacks_have_thread(void);
 
 /**
  * uroce_create() with a configuration that was read and a socket that was bound already.

@@ -18,6 +18,8 @@
  * itself. What can't work is refused: an engine has one driver, and so has the control.
  *
  * A process may have several stacks, of which each has ports of its own.
+ *
+ * The process ignores SIGPIPE from the first stack on, unless it handles it: writing to a program that has gone is an error code.
  */
 #ifndef UROCE_H
 #define UROCE_H
@@ -84,6 +86,19 @@ void uroce_shutdown(struct uroce *u);
  * @param u  May be NULL.
  */
 void uroce_destroy(struct uroce *u);
+
+struct ibv_context;
+
+/**
+ * Open a device of the stack, for verbs inside this process (uroce_verbs.h): what ibv_open_device() is to a program.
+ * Needs neither a driver nor a privilege. The device is closed by ibv_close_device().
+ *
+ * @param name  Of a port in the configuration, "uroce0".
+ * @return NULL with errno set: ENODEV, no such port; ESHUTDOWN, after uroce_shutdown(); ENOMEM, ENOBUFS, EMFILE: no room,
+ * or `daemon.max_sessions` are there already.
+ * @note [any]
+ */
+struct ibv_context *uroce_open_device(struct uroce *u, const char *name);
 
 /** @return the number of engines; they are numbered from 0. [any] */
 unsigned int uroce_engine_count(const struct uroce *u);
