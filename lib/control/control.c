@@ -193,16 +193,33 @@ uint32_t
 control_turn(struct control *c, int max_ms)
 {
 	struct epoll_event ev[EPOLL_BATCH];
-	int i, n, due_ms = events_poll(c);
 	struct watch *w;
+	int i, n, due_ms;
 
+	control_lock(c);
+	due_ms = events_poll(c);
+	control_unlock(c);
 	n = epoll_wait(c->epfd, ev, EPOLL_BATCH, RTE_MIN(due_ms, max_ms));
+	control_lock(c);
 	for (i = 0; i < n; i++) {
 		w = ev[i].data.ptr;
 		w->fn(w, ev[i].events);
 	}
 	sessions_reap(c);
+	control_unlock(c);
 	return n > 0 ? (uint32_t)n : 0;
+}
+
+void
+control_lock(struct control *c)
+{
+	pthread_mutex_lock(&c->lock);
+}
+
+void
+control_unlock(struct control *c)
+{
+	pthread_mutex_unlock(&c->lock);
 }
 
 void
@@ -265,6 +282,21 @@ probe_hugepages(void)
 	return true;
 }
 
+/** Whoever holds it may call what takes it again. @return 0 or an errno value. */
+static int
+make_lock(struct control *c)
+{
+	pthread_mutexattr_t attr;
+	int rc = pthread_mutexattr_init(&attr);
+
+	if (rc != 0)
+		return rc;
+	pthread_mutexattr_settype(&attr, PTHREAD_MUTEX_RECURSIVE);
+	rc = pthread_mutex_init(&c->lock, &attr);
+	pthread_mutexattr_destroy(&attr);
+	return rc;
+}
+
 static int
 open_watches(struct control *c, int listen_fd)
 {
@@ -312,6 +344,11 @@ control_create(const struct control_setup *setup, int listen_fd, char *err)
 
 	if (c == NULL)
 		goto fail;
+	if (make_lock(c) != 0) {
+		free(c);
+		c = NULL;
+		goto fail;
+	}
 	c->s = *setup;
 	pthread_mutex_init(&c->adopt_lock, NULL);
 	c->epfd = c->wake.fd = c->signals.fd = c->listen.fd = c->uffd = -1;
@@ -404,6 +441,7 @@ control_destroy(struct control *c)
 	handles_fini(&c->pd_ids);
 	handles_fini(&c->srqns);
 	handles_fini(&c->targets);
+	pthread_mutex_destroy(&c->lock);
 	free(c->rx);
 	free(c);
 }

@@ -6,7 +6,8 @@
  * Owns: the socket, the sessions, what every session has (PDs, MRs, CQs, SRQs, QPs, AHs, shared memory), the
  * connection manager, the neighbours' timers and the watch over the ports' links. Called by: lib/uroce and tests. Thread: everything here runs
  * on the one control thread, which sleeps in epoll when there is nothing to do; what engines own it changes through
- * their mailboxes. A process may have several, each with its own engines and ports.
+ * their mailboxes. Other threads may look and change under control_lock(), which the loop holds while it is awake. A process may
+ * have several, each with its own engines and ports.
  */
 #ifndef UROCE_CONTROL_H
 #define UROCE_CONTROL_H
@@ -74,6 +75,13 @@ void control_run(struct control *c);
 void control_stop(struct control *c);
 /** Look once at all that there is to do. @param max_ms  Sleep at most this long when there is nothing. @return what was done, 0: nothing. */
 uint32_t control_turn(struct control *c, int max_ms);
+
+/**
+ * [any thread] Nobody else touches @p c in between: the control loop stays out, but for its sleep. May be nested. Not to be held for
+ * long: programs' requests wait.
+ */
+void control_lock(struct control *c);
+void control_unlock(struct control *c);
 
 /**
  * Read the configuration again and put into force what can change at run time. A mistake in it changes nothing. What was

@@ -3,7 +3,7 @@
  * @file
  * What the files of lib/control share: the control state, sessions, objects, requests.
  *
- * Thread: control, unless a line says otherwise.
+ * Thread: control, or another one that holds control_lock(), unless a line says otherwise.
  */
 #ifndef UROCE_CONTROL_PRIV_H
 #define UROCE_CONTROL_PRIV_H
@@ -77,6 +77,7 @@ struct obj_pd {
 
 struct obj_cq {
 	struct obj obj;
+	uint64_t number; /**< never used twice */
 	struct cq *cq;
 	struct shm_block block;     /**< struct ring_cq_shared, the ring, the completions' times */
 	struct shm_block ring_block; /**< after a resize: the ring and the times in use */
@@ -140,6 +141,7 @@ struct obj_qp {
 	uint32_t db_slot;
 	enum uroce_qp_type type;
 	uint16_t pkey_index;
+	char *note; /**< why the last modify failed, or NULL */
 	LIST_HEAD(, mcast_member) groups; /**< multicast groups that it is attached to */
 	struct shm_block block; /**< struct ring_qp_shared, SQ, RQ */
 
@@ -183,6 +185,7 @@ struct obj_mr {
 	struct session *session;
 	struct obj_pd *pd;
 	struct mr *mr;
+	uint64_t length;
 	uint32_t nb_maps, nb_windows;
 	struct mem_map *maps;
 	struct mem_window **windows;
@@ -199,6 +202,7 @@ struct pending {
 	bool active;
 	struct net_port *port;
 	struct uroce_ah_attr av; /**< whose MAC address */
+	uint64_t since_ns;
 	struct ctl_req req;
 };
 
@@ -220,6 +224,7 @@ struct session {
 	int mem_fd; /**< memfd of converted memory */
 	LIST_HEAD(, mem_window) windows;
 	uint32_t nb_maps;
+	uint64_t registered;   /**< bytes of all MRs */
 	struct ctl_seg *segs; /**< of CTL_MR_SEGS, until CTL_MR_REG */
 	uint32_t nb_segs;
 	struct shm *shm;
@@ -242,8 +247,16 @@ struct reloads {
 	char restart[CONFIG_ERR_BYTES]; /**< keys of the last good one that wait for a restart */
 };
 
+/** What an engine has done lately. */
+struct engine_load {
+	uint64_t busy_cycles, idle_cycles; /**< when it was looked at last */
+	uint32_t percent;                  /**< busy, between the last two looks */
+};
+
 struct control {
 	struct control_setup s;
+	pthread_mutex_t lock;
+	struct engine_load load[UROCE_MAX_ENGINES];
 	struct reloads reloads;
 	int epfd;
 	bool stop;
@@ -259,7 +272,7 @@ struct control {
 	TAILQ_HEAD(session_list, session) sessions;
 	TAILQ_HEAD(, session) closed; /**< freed when the events of this turn are done */
 	uint32_t nb_sessions;
-	uint64_t next_session;
+	uint64_t next_session, next_cq;
 	uint32_t count[OBJ_TYPES], limit[OBJ_TYPES];
 	struct handles pd_ids;
 	LIST_HEAD(, xrcd) xrcds;
@@ -303,9 +316,12 @@ void control_unwatch(struct control *c, struct watch *w);
 void telemetry_start(struct control *c);
 /** From now on nobody asks about @p c. */
 void telemetry_stop(struct control *c);
-/** Telemetry's threads stay out in between: around changes of what they follow or read other than by single counters. */
-void telemetry_lock(void);
-void telemetry_unlock(void);
+
+/* ---- inspect.c ---- */
+/** Note how busy engines have been since the last call. */
+void inspect_tick(struct control *c);
+/** The address that a pending request asks for, as people write it. @param text  INET6_ADDRSTRLEN long. */
+const char *path_pending_text(const struct pending *p, char *text);
 
 /* ---- server.c ---- */
 /** The longest request. */
@@ -378,6 +394,8 @@ int op_qp_modify(struct session *s, struct request *r);
 int op_qp_query(struct session *s, struct request *r);
 int op_qp_destroy(struct session *s, struct request *r);
 void obj_qp_destroy_all(struct session *s);
+/** Keep why a modify failed, for who asks why it isn't connected. @param text  NULL: it succeeded. */
+void obj_qp_note(struct session *s, uint32_t handle, const char *text);
 int op_xrcd_open(struct session *s, struct request *r);
 int op_xrcd_close(struct session *s, struct request *r);
 void obj_xrcd_destroy(struct session *s, struct obj_xrcd *o);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What engines report, what the timers of neighbours and connections want, and how links are doing. */
+#include <arpa/inet.h>
 #include <errno.h>
 #include <unistd.h>
 
@@ -45,6 +46,23 @@ forward_async(struct control *c, const struct tp_event *ev)
 		send_async(s, ev->type, ev->cookie);
 }
 
+/** A QP that has gone to ERR or SQE, once, with the reason. Engines tell of so many a second (ENGINE_FAILURES) and count the rest. */
+static void
+log_failure(struct control *c, const struct qp_failure *f)
+{
+	const struct session *s = session_find(c, (uintptr_t)f->owner);
+	char why[DIAG_LINE_BYTES], peer[INET6_ADDRSTRLEN] = "?";
+	/* That the program wants it so is how connections end. */
+	uint32_t level = f->reason.why == QP_WHY_PROGRAM ? RTE_LOG_DEBUG : RTE_LOG_NOTICE;
+
+	if (f->ip_version != 0)
+		inet_ntop(f->ip_version == 4 ? AF_INET : AF_INET6, f->dip, peer, sizeof(peer));
+	rte_log(level, control_logtype, "uroced: QP %#x (%s, %s pid %d) to %s QP %#x: %s: %s\n", f->qpn,
+		qp_type_name((enum uroce_qp_type)f->type), s != NULL ? s->program : "of several sessions, or one that is gone,",
+		s != NULL ? (int)s->pid : 0, peer, f->dest_qpn, qp_state_name((enum uroce_qp_state)f->state),
+		qp_reason_text(&f->reason, why));
+}
+
 void
 events_engine(struct watch *w, uint32_t events)
 {
@@ -62,6 +80,9 @@ events_engine(struct watch *w, uint32_t events)
 		case ENGINE_EV_LEARNED:
 			if (ev.learned.port < c->s.nb_ports)
 				net_learn(c->s.ports[ev.learned.port], &ev.learned, control_now_ns());
+			break;
+		case ENGINE_EV_FAILED:
+			log_failure(c, &ev.failed);
 			break;
 		case ENGINE_EV_MAD:
 			if (ev.mad->port < c->s.nb_ports)
@@ -120,6 +141,7 @@ events_poll(struct control *c)
 
 	if (now >= c->next_link_poll_ns) {
 		poll_links(c);
+		inspect_tick(c);
 		c->next_link_poll_ns = now + (uint64_t)CONTROL_LINK_POLL_MS * 1000000;
 	}
 	next = c->next_link_poll_ns;

@@ -80,6 +80,7 @@ op_cq_create(struct session *s, struct request *r)
 	cq = obj_new(s, OBJ_CQ, sizeof(*cq), r, &rc);
 	if (cq == NULL)
 		goto fail_channel;
+	cq->number = ++s->control->next_cq;
 	cq->order = order;
 	cq->stamps = q->stamps != 0;
 	if (shm_alloc(s->shm, sizeof(struct ring_cq_shared) + ring_bytes(order, cq->stamps), &cq->block) != 0) {

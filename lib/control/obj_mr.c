@@ -228,6 +228,7 @@ op_mr_reg(struct session *s, struct request *r)
 	if (rc == 0) {
 		b.mr->session = s;
 		b.mr->pd = pd;
+		b.mr->length = q->length;
 		rc = create(&b, segs, q->nb_segs, old);
 		if (rc != 0) {
 			memmap_release(s, b.mr);
@@ -239,7 +240,9 @@ op_mr_reg(struct session *s, struct request *r)
 	if (rc != 0)
 		return rc;
 	pd->obj.users++;
+	s->registered += q->length;
 	if (old != NULL) {
+		s->registered -= old->length;
 		old->pd->obj.users--;
 		obj_free(s, OBJ_MR, &old->obj);
 	}
@@ -274,6 +277,7 @@ op_mr_dereg(struct session *s, struct request *r)
 	if (!mr_retire(mr->mr))
 		return req_fail(r, EBUSY, "memory windows are bound to the MR; invalidate, unbind or free them first");
 	mr->pd->obj.users--;
+	s->registered -= mr->length;
 	mr_destroy(s->control->s.mrs, mr->mr);
 	obj_free(s, OBJ_MR, &mr->obj);
 	return 0;

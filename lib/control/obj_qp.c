@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include <errno.h>
 #include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include <rte_common.h>
@@ -339,17 +341,26 @@ find_paths(struct session *s, struct request *r, struct obj_qp *qp, struct tp_pa
 	return 0;
 }
 
-int
-op_qp_modify(struct session *s, struct request *r)
+void
+obj_qp_note(struct session *s, uint32_t handle, const char *text)
+{
+	struct obj_qp *qp = handles_get(&s->tab[OBJ_QP], handle);
+
+	if (qp == NULL || (qp->note == NULL && text == NULL))
+		return;
+	free(qp->note);
+	qp->note = text != NULL ? strdup(text) : NULL;
+}
+
+/** op_qp_modify() of a QP that is there. */
+static int
+check_and_modify(struct session *s, struct request *r, struct obj_qp *qp)
 {
 	const struct ctl_qp_modify_req *q = &r->req->qp_modify;
-	struct obj_qp *qp = obj_get(s, OBJ_QP, q->handle, r);
 	struct tp_path path, alt;
 	const char *why = "";
 	int rc;
 
-	if (qp == NULL)
-		return EINVAL;
 	rc = qp_modify_check(qp->type, qp_state(qp->qp), &q->attr, q->mask, s->port->active_mtu, &why);
 	if (rc != 0)
 		return req_fail(r, rc, "modify QP %#x, %s: %s", qp_num(qp->qp), qp_state_name(qp_state(qp->qp)), why);
@@ -369,6 +380,20 @@ op_qp_modify(struct session *s, struct request *r)
 	if (rc != 0)
 		return rc;
 	return modify(s, r, qp, q->mask & UROCE_QP_AV ? &path : NULL, q->mask & UROCE_QP_ALT_PATH ? &alt : NULL);
+}
+
+int
+op_qp_modify(struct session *s, struct request *r)
+{
+	struct obj_qp *qp = obj_get(s, OBJ_QP, r->req->qp_modify.handle, r);
+	int rc;
+
+	if (qp == NULL)
+		return EINVAL;
+	rc = check_and_modify(s, r, qp);
+	if (rc != EINPROGRESS)
+		obj_qp_note(s, r->req->qp_modify.handle, rc != 0 ? r->message : NULL);
+	return rc;
 }
 
 int
@@ -392,6 +417,7 @@ forget(struct session *s, struct obj_qp *qp)
 	use_parts(qp, -1);
 	handles_remove(&s->db_slots[qp->engine], qp->db_slot);
 	shm_free(s->shm, &qp->block);
+	free(qp->note);
 	obj_free(s, OBJ_QP, &qp->obj);
 }
 

@@ -294,5 +294,6 @@ obj_xrc_target_close(struct session *s, struct obj_qp *qp)
 		free(t);
 	}
 	qp->xrcd->obj.users--;
+	free(qp->note);
 	obj_free(s, OBJ_QP, &qp->obj);
 }

@@ -23,6 +23,12 @@ gid_text(const uint8_t gid[16], char text[INET6_ADDRSTRLEN])
 	return inet_ntop(is_v4(gid) ? AF_INET : AF_INET6, is_v4(gid) ? gid + 12 : gid, text, INET6_ADDRSTRLEN);
 }
 
+const char *
+path_pending_text(const struct pending *p, char *text)
+{
+	return gid_text(p->av.dgid, text);
+}
+
 static int
 fail(struct request *r, int rc, const struct uroce_ah_attr *av)
 {
@@ -57,13 +63,16 @@ on_resolved(void *arg, int status, const uint8_t mac[6])
 	s->pending.active = false;
 	if (s->closing)
 		return;
-	if (status != 0)
+	if (status != 0) {
 		rc = fail(&r, status, &s->pending.av);
-	else if (req.op == CTL_QP_MODIFY)
+		if (req.op == CTL_QP_MODIFY)
+			obj_qp_note(s, req.qp_modify.handle, r.message);
+	} else if (req.op == CTL_QP_MODIFY) {
 		/* From the start: this address is known now, that of the alternate path may not be. */
 		rc = op_qp_modify(s, &r);
-	else
+	} else {
 		rc = op_ah_create_resolved(s, &r, mac);
+	}
 	if (rc == EINPROGRESS)
 		return;
 	session_pause(s, false);
@@ -98,6 +107,7 @@ path_resolve(struct session *s, struct request *r, const struct uroce_ah_attr *a
 	s->pending.req = *r->req;
 	s->pending.port = s->port;
 	s->pending.av = *av;
+	s->pending.since_ns = control_now_ns();
 	rc = net_resolve(s->port, av->sgid_index, av->dgid, control_now_ns(), mac, on_resolved, s);
 	if (rc == EINPROGRESS) {
 		s->pending.active = true;

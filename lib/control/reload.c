@@ -186,7 +186,6 @@ control_reload(struct control *c)
 	char err[CONFIG_ERR_BYTES] = "no memory";
 	int rc = new == NULL ? ENOMEM : load(c, new, err);
 
-	telemetry_lock();
 	strlcpy(c->reloads.error, rc != 0 ? err : "", sizeof(c->reloads.error));
 	if (rc != 0) {
 		c->reloads.refused++;
@@ -199,7 +198,6 @@ control_reload(struct control *c)
 		if (r.restart[0] != '\0')
 			CTL_LOG(WARNING, "these keys change when uroced is started anew, not before: %s", r.restart);
 	}
-	telemetry_unlock();
 	free(new);
 	return rc;
 }

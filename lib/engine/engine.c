@@ -16,6 +16,7 @@
 
 #include "engine_impl.h"
 
+enum { NS_PER_SECOND = 1000000000 };
 enum { OWN_SPINS = 100 }; /**< looks at a taken engine before its next owner gives its core away */
 
 static void
@@ -176,6 +177,24 @@ on_event(void *arg, const struct tp_event *ev)
 	event_post(arg, &out);
 }
 
+static void
+on_failed(void *arg, const struct qp *qp)
+{
+	struct engine_event out = { .kind = ENGINE_EV_FAILED };
+	struct engine *e = arg;
+
+	if (e->now_ns / NS_PER_SECOND != e->failure_second) {
+		e->failure_second = e->now_ns / NS_PER_SECOND;
+		e->nb_failures = 0;
+	}
+	if (e->nb_failures++ >= ENGINE_FAILURES) {
+		e->stats.failures_unsaid++;
+		return;
+	}
+	qp_failure(qp, &out.failed);
+	event_post(e, &out);
+}
+
 /** Everything that needs memory. @return 0 or an errno value. */
 static int
 parts_create(struct engine *e)
@@ -194,6 +213,7 @@ parts_create(struct engine *e)
 		.socket_id = c->socket_id,
 		.clock = clock_now,
 		.event = on_event,
+		.failed = on_failed,
 		.mad = event_post_mad,
 		.handoff = c->nb_engines > 1 ? io_handoff : NULL,
 		.arg = e,
@@ -295,8 +315,10 @@ turn(struct engine *e)
 
 	*cycles += e->tsc - before;
 	/* What arrived while we were away goes first, or timers would take ACKs for lost that lie in our queues. */
-	if (late)
+	if (late) {
+		e->stats.late_turns++;
 		io_was_away(e, now_ns - before_ns - ENGINE_LATE_NS);
+	}
 	work = io_rx(e, late ? ENGINE_LATE_BURSTS : 1, now_ns);
 	work += mailbox_run(e, now_ns);
 	work += io_send(e);
@@ -379,6 +401,21 @@ const struct engine_stats *
 engine_stats(const struct engine *e)
 {
 	return &e->stats;
+}
+
+void
+engine_depths(const struct engine *e, struct engine_depths *d)
+{
+	*d = (struct engine_depths){
+		.sessions = e->nb_sessions,
+		.hot_sessions = e->nb_hot,
+		.mailbox = rte_ring_count(e->mailbox),
+		.events = rte_ring_count(e->events),
+		.mads = ENGINE_MADS - rte_ring_count(e->free_mads),
+		.handoff = rte_ring_count(e->handoff),
+		.send = rte_ring_count(e->send),
+	};
+	transport_depths(e->tp, &d->transport);
 }
 
 const struct net_counters *

@@ -22,6 +22,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "diag.h"
 #include "net.h"
 #include "ring.h"
 #include "transport.h"
@@ -35,6 +36,8 @@ enum {
 	ENGINE_MAILBOX = 1024,       /**< messages */
 	ENGINE_EVENTS = 4096,        /**< events on their way to the control thread */
 	ENGINE_MADS = 512,           /**< MADs on their way to the control thread */
+	ENGINE_FAILURES = 64,        /**< QPs per second of which the control thread is told that they went to ERR */
+	ENGINE_BURSTS = 6,           /**< classes of bursts: 1, 2-3, 4-7, 8-15, 16-31, 32 packets */
 	ENGINE_HANDOFF = 4096,       /**< packets from other engines */
 	ENGINE_SPIN_TURNS = 500,     /**< idle turns before the first yield, if nobody else wants the core */
 	ENGINE_AWAKE_NS = 1000000,   /**< since the last work: no sleep before */
@@ -62,12 +65,13 @@ struct engine_config {
 };
 
 /** What engines tell the control thread. */
-enum engine_event_kind { ENGINE_EV_ASYNC, ENGINE_EV_LEARNED, ENGINE_EV_MAD };
+enum engine_event_kind { ENGINE_EV_ASYNC, ENGINE_EV_LEARNED, ENGINE_EV_MAD, ENGINE_EV_FAILED };
 struct engine_event {
 	enum engine_event_kind kind;
 	union {
 		struct tp_event async;
 		struct net_learned learned;
+		struct qp_failure failed;
 		const struct tp_mad *mad; /**< good until the next engine_event_next() */
 	};
 };
@@ -128,12 +132,23 @@ struct engine_stats {
 	uint64_t turns, busy_turns, idle_turns, sleeps;
 	uint64_t busy_cycles, idle_cycles;
 	uint64_t rx_bursts, rx_packets, tx_packets;
+	uint64_t rx_bursts_of[ENGINE_BURSTS]; /**< rx_bursts by their sizes */
+	uint64_t late_turns;       /**< turns that began ENGINE_LATE_NS or more after the one before: somebody else had the core */
 	uint64_t doorbells, mailbox, events_lost, handoff_dropped;
+	uint64_t failures_unsaid;  /**< QPs that went to ERR beyond ENGINE_FAILURES in a second: not in the log */
 	uint64_t mads_dropped;     /**< MADs that the control thread was too slow for */
 	uint64_t send_dropped;     /**< packets beside the transport (ARP, ND, ICMP) that the port didn't take */
 	uint64_t tx_stuck_dropped; /**< packets of the transport that the port didn't take for too long */
 };
 const struct engine_stats *engine_stats(const struct engine *e);
+/** What waits inside an engine. */
+struct engine_depths {
+	struct tp_depths transport;
+	uint32_t sessions, hot_sessions;
+	uint32_t mailbox, events, mads, handoff, send; /**< entries of the rings between engine and others */
+};
+/** [engine, in engine_call()] */
+void engine_depths(const struct engine *e, struct engine_depths *d);
 const struct net_counters *engine_net_counters(const struct engine *e, uint16_t port);
 
 #endif /* UROCE_ENGINE_H */

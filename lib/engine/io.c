@@ -59,6 +59,7 @@ rx_port(struct engine *e, uint16_t p, uint64_t now_ns)
 	if (n == 0)
 		return 0;
 	e->stats.rx_bursts++;
+	e->stats.rx_bursts_of[31 - __builtin_clz(n)]++;
 	e->stats.rx_packets += n;
 	rest = transport_rx(e->tp, p, pkts, n, false, now_ns);
 	if (__builtin_expect(rest > 0, 0))

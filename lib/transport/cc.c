@@ -158,5 +158,6 @@ cc_cnp_rx(struct transport *tp, struct qp *qp)
 		return;
 	}
 	tp->counters.rp_cnp_handled++;
+	diag_note(tp, qp, QP_EV_CNP, 0, 0, qp->psn_una);
 	qp->cc->ops->cnp(qp->cc, tp->now_ns);
 }

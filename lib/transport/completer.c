@@ -39,9 +39,9 @@ completer_fail_head(struct transport *tp, struct qp *qp, uint8_t status, uint8_t
 	push_send_cqe(tp, qp, qp_inflight(qp, qp->sq_tail), status, verr);
 	qp->sq_tail++;
 	if (qp->service == WIRE_RC)
-		qp_error(tp, qp, -1);
+		qp_error(tp, qp, -1, TP_BECAUSE(SEND, status << 8 | verr));
 	else
-		qp_send_error(tp, qp);
+		qp_send_error(tp, qp, TP_BECAUSE(SEND, status << 8 | verr));
 }
 
 /* ---- Progress and the timer ---- */
@@ -58,6 +58,12 @@ ack_timeout_ns(const struct qp *qp)
 
 	most = RTE_MIN(most, (uint32_t)TP_BACKOFF_MAX);
 	return (uint64_t)TP_TIMEOUT_UNIT_NS << (qp->timeout + RTE_MIN(tries, most));
+}
+
+uint64_t
+completer_ack_timeout_ns(const struct qp *qp)
+{
+	return ack_timeout_ns(qp);
 }
 
 /* The wheel's entry may fire early and is moved then; so an ACK costs no more than a store. */
@@ -376,6 +382,8 @@ completer_restart(struct transport *tp, struct qp *qp)
 	}
 	qp->restarted = true;
 	tp->counters.implied_nak_seq_err++;
+	diag_stuck(qp, tp->now_ns);
+	diag_note(tp, qp, QP_EV_LOST_RESPONSE, 0, 0, qp->psn_una);
 	if (unlikely(!qp->sack_peer))
 		selective_offer(tp, qp);
 	window_loss(tp, qp, false);
@@ -410,6 +418,7 @@ static void
 send_early(struct transport *tp, struct qp *qp)
 {
 	tp->counters.tail_loss_probes++;
+	diag_note(tp, qp, QP_EV_PROBE, 0, 0, qp->psn_una);
 	qp->probes++;
 	if (qp->rto_shift < TP_PROBE_SHIFT_MAX)
 		qp->rto_shift++;
@@ -453,6 +462,8 @@ completer_timer(struct transport *tp, struct qp *qp)
 		return;
 	}
 	tp->counters.local_ack_timeout_err++;
+	diag_stuck(qp, qp->giveup_ns - ack_timeout_ns(qp));
+	diag_note(tp, qp, QP_EV_TIMEOUT, qp->retry_left, 0, qp->psn_una);
 	qp->restarted = false;
 	retry(tp, qp, TP_VERR_TIMEOUT);
 }
@@ -464,6 +475,8 @@ rnr_nak(struct transport *tp, struct qp *qp, uint8_t code)
 	tp->counters.rnr_nak_received++;
 	if (qp->rnr_wait)
 		return;
+	diag_stuck(qp, tp->now_ns);
+	diag_note(tp, qp, QP_EV_RNR, code, qp->rnr_left, qp->psn_una);
 	if (qp->rnr_retry != TP_RETRY_INFINITE) {
 		if (qp->rnr_left == 0) {
 			tp->counters.rnr_nak_retry_err++;
@@ -496,6 +509,7 @@ fatal_nak(struct transport *tp, struct qp *qp, uint8_t syndrome)
 		tp->counters.req_remote_access_errors++;
 	else
 		tp->counters.req_remote_op_errors++;
+	diag_note(tp, qp, QP_EV_NAK, syndrome, 0, qp->psn_una);
 	completer_fail_head(tp, qp, status[syndrome & 3], TP_VERR_REMOTE_NAK);
 }
 
@@ -522,6 +536,7 @@ nak_rx(struct transport *tp, struct qp *qp, uint32_t psn, uint8_t syndrome)
 		rnr_nak(tp, qp, syndrome & 0x1f);
 	} else if (syndrome == WIRE_NAK_PSN_SEQ) {
 		tp->counters.packet_seq_err++;
+		diag_note(tp, qp, QP_EV_NAK, syndrome, 0, psn);
 		if (!qp->sack_peer)
 			selective_offer(tp, qp);
 		/* A duplicate of a NAK that has been acted on, while the resent packets are still to come. */

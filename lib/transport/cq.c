@@ -62,9 +62,10 @@ cq_fail(struct transport *tp, struct cq *cq, struct qp *qp)
 		atomic_store_explicit(&cq->shared->overrun, 1, memory_order_release);
 		tp->counters.cq_overrun++;
 		tp_event(tp, UROCE_EVENT_CQ_ERR, cq->cookie, cq->owner);
+		diag_note(tp, qp, QP_EV_OVERRUN, 0, 0, qp->psn_una);
 		cq_touch(tp, cq, true);
 	}
-	qp_error(tp, qp, UROCE_EVENT_QP_FATAL);
+	qp_error(tp, qp, UROCE_EVENT_QP_FATAL, TP_BECAUSE(CQ, 0));
 }
 
 static inline uint32_t

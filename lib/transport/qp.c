@@ -171,11 +171,12 @@ stop_timer(struct transport *tp, struct qp *qp)
 }
 
 void
-qp_error(struct transport *tp, struct qp *qp, int event)
+qp_error(struct transport *tp, struct qp *qp, int event, struct tp_because because)
 {
 	if (qp->state == UROCE_QPS_ERR)
 		return;
 	qp_set_state(qp, UROCE_QPS_ERR);
+	diag_failed(tp, qp, because);
 	stop_watching(qp, true);
 	stop_timer(tp, qp);
 	selective_stop(tp, qp);
@@ -191,11 +192,12 @@ qp_error(struct transport *tp, struct qp *qp, int event)
 }
 
 void
-qp_send_error(struct transport *tp, struct qp *qp)
+qp_send_error(struct transport *tp, struct qp *qp, struct tp_because because)
 {
 	if (qp->state == UROCE_QPS_ERR)
 		return;
 	qp_set_state(qp, UROCE_QPS_SQE);
+	diag_failed(tp, qp, because);
 	stop_watching(qp, false);
 	qp_activate(tp, qp);
 }
@@ -295,6 +297,9 @@ reset(struct transport *tp, struct qp *qp)
 	qp->blocked = qp->restarted = qp->comm_est = qp->last_wqe_told = false;
 	qp->tmpl_ah = 0;
 	migration_reset(qp);
+	qp->migrated = false;
+	qp->stuck_ns = 0;
+	qp->why = QP_WHY_NONE;
 	memset(&qp->attr, 0, sizeof(qp->attr));
 	qp->attr.cap = cap;
 	stop_watching(qp, false);
@@ -401,6 +406,7 @@ start_sending_at(struct qp *qp, uint32_t psn)
 	qp->recvs_next = qp->recvs_done = 0;
 	qp->recvs_limit = TP_CREDITS_ANY;
 	qp->credits = qp->out_of_credits = false;
+	qp->stuck_ns = 0;
 	completer_start(qp);
 }
 
@@ -421,12 +427,14 @@ enter(struct transport *tp, struct qp *qp, enum uroce_qp_state from, enum uroce_
 		qp->sqd_told = false;
 		break;
 	case UROCE_QPS_ERR:
-		qp_error(tp, qp, -1);
+		qp_error(tp, qp, -1, TP_BECAUSE(PROGRAM, 0));
 		return;
 	default:
 		break;
 	}
 	qp_set_state(qp, to);
+	if (from != to)
+		diag_note(tp, qp, QP_EV_STATE, (uint8_t)to, 0, qp->psn_una);
 	if (to == UROCE_QPS_RTS)
 		qp_activate(tp, qp);
 	if (to == UROCE_QPS_SQD && from != UROCE_QPS_SQD) {

@@ -21,7 +21,8 @@ responder_refuse(struct transport *tp, struct qp *qp, uint8_t syndrome, uint32_t
 	qp->reply = TP_REPLY_FATAL;
 	qp->reply_syndrome = syndrome;
 	qp->reply_psn = psn;
-	qp_error(tp, qp, event);
+	diag_note(tp, qp, QP_EV_NAK_SENT, syndrome, 0, psn);
+	qp_error(tp, qp, event, TP_BECAUSE(REFUSED, syndrome));
 	qp_reply_later(tp, qp);
 }
 
@@ -35,6 +36,8 @@ out_of_sequence(struct transport *tp, struct qp *qp, uint32_t psn)
 	if (qp->told != TP_TOLD_NOTHING)
 		return;
 	qp->told = TP_TOLD_SEQ;
+	qp->told_ns = tp->now_ns;
+	diag_note(tp, qp, QP_EV_NAK_SENT, WIRE_NAK_PSN_SEQ, 0, qp->epsn);
 	qp->reply = TP_REPLY_NAK_SEQ;
 	qp_reply_later(tp, qp);
 }
@@ -44,7 +47,10 @@ responder_not_ready(struct transport *tp, struct qp *qp)
 {
 	if (qp->told == TP_TOLD_NOTHING)
 		qp->psn_dropped = qp->epsn;
+	if (qp->told != TP_TOLD_RNR)
+		qp->told_ns = tp->now_ns;
 	qp->told = TP_TOLD_RNR;
+	diag_note(tp, qp, QP_EV_RNR_SENT, qp->min_rnr_timer, 0, qp->epsn);
 	qp->reply = TP_REPLY_RNR;
 	qp_reply_later(tp, qp);
 }
@@ -198,7 +204,7 @@ invalidated(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 	}
 	tp->counters.resp_invalidate_errors++;
 	recv_fail(tp, qp, UROCE_WC_REM_INV_REQ_ERR, TP_VERR_MW);
-	qp_error(tp, qp, -1);
+	qp_error(tp, qp, -1, TP_BECAUSE(INVALIDATE, 0));
 	return false;
 }
 

@@ -197,6 +197,8 @@ judge(struct transport *tp, struct qp *qp)
 	}
 	if (b->nb_lost == before)
 		return;
+	diag_stuck(qp, tp->now_ns);
+	diag_note(tp, qp, QP_EV_SACK, (uint8_t)RTE_MIN(b->nb_lost - before, UINT32_C(255)), 0, qp->psn_una);
 	/* What is measured may be what was lost. */
 	completer_untime(qp);
 	completer_lost(tp, qp, b->nb_lost - before);

@@ -31,6 +31,7 @@
 #include <rte_mbuf.h>
 #include <rte_prefetch.h>
 
+#include "diag.h"
 #include "mw.h"
 #include "transport.h"
 #include "wheel.h"
@@ -333,6 +334,13 @@ struct qp {
 	uint64_t cookie;
 	void *owner;
 	struct tp_path *alt;        /**< the alternate path, while alt_loaded */
+	uint64_t stuck_ns;          /**< since when psn_una is stuck_psn; 0: never was. Kept where something goes wrong only */
+	uint64_t told_ns;           /**< when the peer was told what it is told */
+	uint64_t why_ns;            /**< when it went to ERR or SQE, */
+	uint32_t why_psn, stuck_psn;
+	uint16_t why_detail;
+	uint8_t why;                /**< and why: enum qp_why */
+	bool migrated;
 	struct qp *zombie_next;     /**< destroyed, waiting for the grace period */
 	uint64_t zombie_token;
 	uint32_t slot;              /**< index in the QP table */
@@ -373,6 +381,7 @@ struct transport {
 	struct tp_ahead *aheads[TP_BOARDS], *ahead_mem;
 	uint16_t held_free[TP_HELD_MAX];
 	struct tp_held *held_mem;
+	struct tp_diag *diag;            /**< rare events */
 	struct tp_txvec loop;
 	struct tp_txvec tx[];
 };
@@ -393,12 +402,29 @@ int qp_table_add(struct qp_table *t, struct qp *qp);
 /** Unpublish; the memory is freed by qp_free() after the grace period. */
 void qp_table_remove(struct qp_table *t, struct qp *qp);
 
+/* ---- diag.c ---- */
+/** @return 0 or ENOMEM. */
+int diag_create(struct transport *tp);
+void diag_destroy(struct transport *tp);
+/** Remember a rare event. Not for what happens packet by packet. */
+void diag_note(struct transport *tp, const struct qp *qp, enum qp_event_kind kind, uint8_t a, uint16_t b, uint32_t psn);
+/** psn_una doesn't get on, as far as is known since @p since_ns. */
+void diag_stuck(struct qp *qp, uint64_t since_ns);
+/** Why a QP can't go on. */
+struct tp_because {
+	uint8_t why;     /**< enum qp_why */
+	uint16_t detail;
+};
+#define TP_BECAUSE(why, detail) ((struct tp_because){ QP_WHY_##why, (uint16_t)(detail) })
+/** It has gone to ERR or SQE. */
+void diag_failed(struct transport *tp, struct qp *qp, struct tp_because because);
+
 /* ---- qp.c ---- */
 void qp_free(struct qp *qp);
 /** Move to ERR; @p event or -1. Harmless if it is there already. */
-void qp_error(struct transport *tp, struct qp *qp, int event);
+void qp_error(struct transport *tp, struct qp *qp, int event, struct tp_because because);
 /** Send error of a UC or UD QP: SQE. */
-void qp_send_error(struct transport *tp, struct qp *qp);
+void qp_send_error(struct transport *tp, struct qp *qp, struct tp_because because);
 /** Flush in ERR and SQE. @return WQEs flushed. */
 uint32_t qp_flush_run(struct transport *tp, struct qp *qp, uint32_t budget);
 /** The SQ stopped moving: in SQD say so once. */
@@ -481,6 +507,8 @@ void completer_rtt(struct transport *tp, struct qp *qp);
 void completer_new_path(struct qp *qp);
 /** What limits the window has changed. */
 void completer_window(struct qp *qp);
+/** How long the ACK timer runs now. */
+uint64_t completer_ack_timeout_ns(const struct qp *qp);
 /** The timer of a QP. */
 void completer_timer(struct transport *tp, struct qp *qp);
 /** Start the ACK timer if it isn't running. */

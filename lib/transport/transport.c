@@ -23,8 +23,9 @@ transport_create(const struct transport_config *c)
 	tp->read_block_mem = calloc(TP_READ_BLOCKS * UROCE_MAX_RD_ATOMIC, sizeof(*tp->read_block_mem));
 	tp->sge_block_mem = calloc(TP_SGE_BLOCKS * UROCE_MAX_SGE, sizeof(*tp->sge_block_mem));
 	if (tp->window_mem == NULL || tp->read_block_mem == NULL || tp->sge_block_mem == NULL ||
-	    selective_create(tp) != 0) {
+	    selective_create(tp) != 0 || diag_create(tp) != 0) {
 		selective_destroy(tp);
+		diag_destroy(tp);
 		free(tp->window_mem);
 		free(tp->read_block_mem);
 		free(tp->sge_block_mem);
@@ -65,6 +66,7 @@ transport_destroy(struct transport *tp)
 	rte_pktmbuf_free_bulk(tp->loop.pkts, tp->loop.n);
 	rte_pktmbuf_free_bulk(tp->mbufs, tp->nb_mbufs);
 	selective_destroy(tp);
+	diag_destroy(tp);
 	free(tp->window_mem);
 	free(tp->read_block_mem);
 	free(tp->sge_block_mem);

@@ -208,6 +208,8 @@ struct transport_config {
 	uint64_t (*clock)(void *arg);
 	/** Called on the engine's thread for each asynchronous event. */
 	void (*event)(void *arg, const struct tp_event *ev);
+	/** Called on the engine's thread when a QP has gone to ERR or SQE; qp_look() says why. NULL: nobody asks. */
+	void (*failed)(void *arg, const struct qp *qp);
 	/** Called on the engine's thread for each MAD for QP 1; NULL: there is no QP 1. */
 	void (*mad)(void *arg, const struct tp_mad *mad);
 	/** A packet for a QP of another engine, unchecked; takes ownership. NULL: such packets are dropped. */

@@ -86,7 +86,7 @@ uc_rx(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 		if (status != 0) {
 			tp->counters.resp_local_length_error += status == UROCE_WC_LOC_LEN_ERR;
 			recv_fail(tp, qp, status, verr);
-			qp_error(tp, qp, -1);
+			qp_error(tp, qp, -1, TP_BECAUSE(RECEIVE, verr));
 			return;
 		}
 	} else if (!write_ok(tp, qp, p)) {

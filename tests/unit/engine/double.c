@@ -127,6 +127,18 @@ transport_loop(struct transport *tp)
 	return &tp->loop;
 }
 
+void
+transport_depths(const struct transport *tp, struct tp_depths *d)
+{
+	*d = (struct tp_depths){ .tx_waiting = tp->loop.n };
+}
+
+void
+qp_failure(const struct qp *qp, struct qp_failure *f)
+{
+	*f = (struct qp_failure){ .qpn = (uint32_t)(uintptr_t)qp };
+}
+
 const struct tp_counters *
 transport_counters(const struct transport *tp)
 {
