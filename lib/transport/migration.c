@@ -48,9 +48,9 @@ migration_go(struct transport *tp, struct qp *qp)
 	a->port_num = a->alt_port_num;
 	a->timeout = qp->timeout = a->alt_timeout;
 	migration_reset(qp);
+	qp_use_path(tp, qp, qp->alt);
 	qp->migrated = true;
 	diag_note(tp, qp, QP_EV_MIGRATED, 0, 0, qp->psn_una);
-	qp_use_path(tp, qp, qp->alt);
 	completer_new_path(qp);
 	tp_event(tp, UROCE_EVENT_PATH_MIG, qp->cookie, qp->owner);
 	return true;
