@@ -43,12 +43,12 @@ own_folder(char *out, size_t size)
 	return 0;
 }
 
-/* In the build tree the library is where it was built, else where it was installed. */
+/* Where it was installed, else, in a build tree, where it was built. */
 static int
 find_library(char *out, size_t size)
 {
 	char own[PATH_MAX], path[PATH_MAX];
-	const char *const folders[] = { "/../../lib/client", "/" UROCE_LIB_FROM_BIN, NULL };
+	const char *const folders[] = { "/" UROCE_LIB_FROM_BIN, "/../../lib/client", NULL };
 
 	if (own_folder(own, sizeof(own)))
 		return -1;

@@ -14,6 +14,7 @@
 #include <rte_launch.h>
 #include <rte_lcore.h>
 
+#include "notify.h"
 #include "options.h"
 #include "stack.h"
 
@@ -158,6 +159,7 @@ bring_up(struct uroced *u, const struct options *o)
 	printf("uroced: ready, socket %s, %u port%s, %u engine%s\n", u->conf.socket, u->conf.nb_ports,
 	       u->conf.nb_ports == 1 ? "" : "s", u->nb_engines, u->nb_engines == 1 ? "" : "s");
 	fflush(stdout);
+	notify_ready();
 	return 0;
 }
 

@@ -5,6 +5,7 @@ state.py   where a lab keeps its files, what it remembers, which processes are i
 wires.py   network namespaces, veth pairs, the bridge, and what EAL and the daemon need to know of them
 daemon.py  configuration, command line, start and stop of one host's uroced
 telemetry.py  questions to a running uroced
+places.py  where uroced and the other programs are
 lab.py     up, run, status, down: puts the others together
 impair.py  impair
 """

@@ -9,6 +9,7 @@ import subprocess
 import time
 
 from . import LabError, wires
+from .places import ROOT, build_dir  # noqa: F401 - tests know them from here
 from .state import Process, start_time
 
 READY_SECONDS = 60          # EAL start on a busy machine
@@ -25,24 +26,9 @@ echo "$$ $(echo "$stat" | cut -d" " -f22)" >"$0.new"
 mv "$0.new" "$0"
 exec "$@"
 '''
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 # `ip netns exec` gives each daemon its own mount namespace: this mount is seen by it alone and ends with it. min_size
 # takes the pages out of the pool at once.
 MOUNT_HUGE = f'mkdir -p "$0" && mount -t hugetlbfs -o pagesize=2M,mode=0700,min_size={HUGE_MB}M none "$0" && exec "$@"'
-
-
-def build_dir():
-    """$UROCE_BUILD, or build/, where scripts/test and scripts/quickstart build."""
-    build = os.path.abspath(os.environ.get('UROCE_BUILD') or os.path.join(ROOT, 'build'))
-    for program in ('uroced', 'uroce-run'):
-        if not os.access(os.path.join(build, 'app', program, program), os.X_OK):
-            raise LabError(f'{build} has no {program}: build it (meson setup build && ninja -C build), '
-                           'or set UROCE_BUILD to where it was built')
-    return build
-
-
-def uroce_run(build):
-    return os.path.join(build, 'app/uroce-run/uroce-run')
 
 
 def lcores(lab, host):
@@ -74,7 +60,7 @@ def command(lab, host, config):
         memory = ['--huge-dir', os.path.join(host['dir'], 'huge')]
     else:
         memory = ['--no-huge', '-m', str(NO_HUGE_MB)]
-    args += [os.path.join(lab['build'], 'app/uroced/uroced'), '--lcores', lcores(lab, host), '--no-pci',
+    args += [lab['programs']['uroced'], '--lcores', lcores(lab, host), '--no-pci',
              '--iova-mode', 'va', '--file-prefix', prefix(lab, host), '--vdev', wires.ethdev(lab, host), *memory]
     if host['telemetry'] is None:
         args.append('--no-telemetry')
@@ -120,7 +106,7 @@ def wait_link(lab, host):
         return
     end = time.monotonic() + LINK_SECONDS
     while True:
-        seen = subprocess.run([uroce_run(lab['build']), '--socket', host['socket'], 'ibv_devinfo', '-d', 'uroce0'],
+        seen = subprocess.run([lab['programs']['uroce-run'], '--socket', host['socket'], 'ibv_devinfo', '-d', 'uroce0'],
                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                               check=False)
         if 'PORT_ACTIVE' in seen.stdout:

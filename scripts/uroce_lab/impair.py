@@ -25,7 +25,7 @@ def reloads(lab, host):
 def prepare(lab, host):
     """Write the host's new configuration beside the one in force and have the daemon's program check it."""
     new = daemon.write_config(lab, host, 'uroced.conf.new')
-    done = subprocess.run([os.path.join(lab['build'], 'app/uroced/uroced'), '--', '--config', new, '--check'],
+    done = subprocess.run([lab['programs']['uroced'], '--', '--config', new, '--check'],
                           stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
     if done.returncode:
         os.unlink(new)

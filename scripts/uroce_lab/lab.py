@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 
-from . import LabError, daemon, telemetry, wires
+from . import LabError, daemon, places, telemetry, wires
 from .state import Process, State, is_root, lock
 
 ALL = 'all'                 # instead of a host's name
@@ -15,7 +15,7 @@ HOSTS_MAX = 32
 ENGINES_MAX = 16
 HUGEPAGES_RINGS = 32        # per host, of 2 MiB: for programs' queues, beside what EAL gets
 INTERRUPTS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-LIB = os.path.join(daemon.ROOT, 'scripts/lib.sh')
+LIB = os.path.join(places.SCRIPTS, 'lib.sh')
 
 
 def note(text):
@@ -79,7 +79,7 @@ def check(options):
 def plan(state, options):
     """The lab as it will be, before anything is made."""
     lab = check(options)
-    lab.update(name=state.name, dir=state.dir, build=daemon.build_dir(), hugepages=False, switch='', hosts=[])
+    lab.update(name=state.name, dir=state.dir, programs=places.find(), hugepages=False, switch='', hosts=[])
     for index in range(1, options.hosts + 1):
         name = f'h{index}'
         folder = os.path.join(state.dir, name)
@@ -263,7 +263,7 @@ def run(options):
     if options.host == ALL:
         raise LabError('a program runs on one host; give its name')
     lab, host = state.data, hosts_of(state, options.host)[0]
-    args = [daemon.uroce_run(lab['build']), '--socket', host['socket'], *options.program]
+    args = [lab['programs']['uroce-run'], '--socket', host['socket'], *options.program]
     if host['namespace']:
         args = ['ip', 'netns', 'exec', host['namespace'], *args]
     # Python ignores these two for itself; the program shall not inherit that.

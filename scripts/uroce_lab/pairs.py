@@ -12,7 +12,7 @@ import sys
 import tempfile
 import time
 
-from . import LabError, daemon
+from . import LabError, daemon, places
 from .state import State
 
 DEVICE = 'uroce0'
@@ -31,7 +31,7 @@ class Lab:
         self.hosts = {host['name']: host for host in self.data['hosts']}
 
     def command(self, host, *program):
-        return [os.path.join(daemon.ROOT, 'scripts/uroce-lab'), 'run', '--name', self.name, host, *program]
+        return [os.path.join(places.SCRIPTS, 'uroce-lab'), 'run', '--name', self.name, host, *program]
 
     def tcp_address(self, host):
         """Where a program on another host reaches the TCP ports of this one."""

@@ -22,7 +22,6 @@ PACKET_OVERHEAD = 66        # struct tpacket2_hdr and struct sockaddr_ll before 
 PACKET_ALIGN = 256
 PACKET_FRAMES = 2048        # per ring: bursts of a sender that has the core while the receiver sleeps
 PAGE = 4096
-XDP_PROGRAM = 'lib/net/uroce_xdp.o'
 IFACE = {'memif': 'mgmt0', 'veth': 'roce0'}
 WIRES = tuple(IFACE)
 PMDS = ('af_packet', 'af_xdp')
@@ -129,7 +128,7 @@ def af_packet(lab, host):
 
 
 def af_xdp(lab, host):
-    program = os.path.join(lab['build'], XDP_PROGRAM)
+    program = lab['programs']['uroce_xdp.o']
     if not os.path.exists(program):
         raise LabError(f'{program} is missing: install clang and build anew')
     return f'net_af_xdp0,iface={IFACE["veth"]},start_queue=0,queue_count={lab["engines"]},xdp_prog={program}'

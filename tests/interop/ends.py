@@ -7,7 +7,7 @@ import subprocess
 import tempfile
 import threading
 
-from uroce_lab import LabError, pairs, wires
+from uroce_lab import LabError, pairs, places, wires
 
 import cells
 import guest
@@ -57,7 +57,7 @@ def run_cells(lab, linux, some, report):
     """
     both = ends(lab, linux)
     uroce, rxe = both[cells.UROCE], both[cells.RXE]
-    peer = os.path.join(lab.data['build'], 'tests/interop/interop_peer')
+    peer = os.path.join(places.build_dir(), 'tests/interop/interop_peer')
     with tempfile.NamedTemporaryFile('w', prefix='uroce-cells-') as f, tempfile.TemporaryFile('w+') as said:
         f.writelines(cell.line() + '\n' for cell in some)
         f.flush()

@@ -23,7 +23,7 @@ from uroce_lab.state import is_root  # noqa: E402
 NAME = f'b{os.getpid()}'
 BUILD = daemon.build_dir()
 UROCED = os.path.join(BUILD, 'app/uroced/uroced')
-RUN = daemon.uroce_run(BUILD)
+RUN = os.path.join(BUILD, 'app/uroce-run/uroce-run')
 AS_NOBODY = ['setpriv', '--reuid=65534', '--regid=65534', '--clear-groups']
 PORT = '[port uroce0]\nethdev = net_ring0\naddresses = 198.18.0.1/24\n'
 # lib/ring/ctl.h: struct ctl_req and struct ctl_rsp

@@ -226,6 +226,37 @@ the_socket_is_there_from_ready_to_the_signal(void **state)
 	}
 }
 
+/** What a service manager has listening at $NOTIFY_SOCKET. */
+static void
+who_started_it_is_told_when_it_is_ready(void **state)
+{
+	struct sockaddr_un sa = { .sun_family = AF_UNIX };
+	struct pollfd p = { .fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0), .events = POLLIN };
+	char text[64] = "";
+	struct run r;
+
+	assert_true(p.fd >= 0);
+	snprintf(sa.sun_path, sizeof(sa.sun_path), "%s/notify", folder);
+	assert_int_equal(bind(p.fd, (struct sockaddr *)&sa, sizeof(sa)), 0);
+	assert_int_equal(setenv("NOTIFY_SOCKET", sa.sun_path, 1), 0);
+	start_daemon(&r, sock_path);
+	assert_int_equal(poll(&p, 1, START_SECONDS * 1000), 1);
+	assert_int_equal(recv(p.fd, text, sizeof(text) - 1, 0), strlen("READY=1"));
+	assert_string_equal(text, "READY=1");
+	assert_true(can_connect(sock_path));
+	kill(r.pid, SIGTERM);
+	assert_int_equal(finish(&r), 0);
+	/* Nobody there any more: the daemon starts all the same. */
+	close(p.fd);
+	start_daemon(&r, sock_path);
+	assert_true(expect(&r, "ready"));
+	kill(r.pid, SIGTERM);
+	assert_int_equal(finish(&r), 0);
+	assert_int_equal(unsetenv("NOTIFY_SOCKET"), 0);
+	assert_int_equal(unlink(sa.sun_path), 0);
+	assert_true(folder_empty());
+}
+
 static void
 a_second_daemon_is_turned_away_and_the_first_goes_on(void **state)
 {
@@ -356,6 +387,7 @@ main(int argc, char **argv)
 		cmocka_unit_test(mistakes_on_the_command_line_are_named),
 		cmocka_unit_test(a_machine_without_a_core_for_an_engine_or_the_port_is_told_what_to_do),
 		cmocka_unit_test(the_socket_is_there_from_ready_to_the_signal),
+		cmocka_unit_test(who_started_it_is_told_when_it_is_ready),
 		cmocka_unit_test(a_second_daemon_is_turned_away_and_the_first_goes_on),
 		cmocka_unit_test(sighup_changes_what_can_change_and_a_mistake_changes_nothing),
 		cmocka_unit_test(a_stale_socket_is_replaced_and_anything_else_is_left_alone),
