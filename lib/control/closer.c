@@ -114,3 +114,14 @@ closer_close_socket(int sock)
 end:
 	close(sock);
 }
+
+unsigned int
+closer_pending(void)
+{
+	unsigned int n;
+
+	pthread_mutex_lock(&lock);
+	n = nb_queued + nb_busy;
+	pthread_mutex_unlock(&lock);
+	return n;
+}

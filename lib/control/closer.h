@@ -22,5 +22,7 @@ enum {
 void closer_close(int fd);
 /** Close a connected unix socket of SOCK_SEQPACKET: descriptors may be on their way in it. */
 void closer_close_socket(int sock);
+/** @return descriptors that aren't closed yet. Any thread. */
+unsigned int closer_pending(void);
 
 #endif /* UROCE_CLOSER_H */

@@ -22,6 +22,7 @@
 #include <rte_mbuf.h>
 #include <rte_ring.h>
 
+#include "closer.h"
 #include "daemon.h"
 #include "stack.h"
 
@@ -180,7 +181,7 @@ daemon_wait_empty(void)
 	int i;
 
 	for (i = 0; i < 10000; i++) {
-		if (daemon_counts().control.sessions == 0)
+		if (daemon_counts().control.sessions == 0 && closer_pending() == 0)
 			return true;
 		usleep(1000);
 	}

@@ -34,7 +34,7 @@ struct rte_mempool *daemon_pool(void);
 void daemon_wire_put(const void *frame, uint32_t bytes);
 /** @return what the daemon sent, the caller's to free; NULL after @p timeout_ms. */
 struct rte_mbuf *daemon_wire_take(unsigned int timeout_ms);
-/** Wait until all sessions are gone. @return false after 10 s. */
+/** Wait until all sessions are gone and what they sent is closed. @return false after 10 s. */
 bool daemon_wait_empty(void);
 
 /* ---- The client's end ---- */
