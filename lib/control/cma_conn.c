@@ -10,6 +10,7 @@
 #include <rte_common.h>
 
 #include "cma.h"
+#include "quota.h"
 
 /** Timeouts are codes of 5 bits; an ACK is there after two packet lives: one more than one of them. */
 static uint8_t
@@ -191,7 +192,9 @@ op_cm_connect(struct session *s, struct request *r)
 		return req_fail(r, EINVAL, "%u bytes of private data: at most %u", q->param.private_len, room);
 	if (q->param.qp_num > CMA_QPN_MASK || (!cma_is_ud(id) && q->param.qp_num < 2))
 		return req_fail(r, EINVAL, "no QP has number %#x", q->param.qp_num);
-	rc = start_psn(id, r);
+	rc = quota_connect(s, r);
+	if (rc == 0)
+		rc = start_psn(id, r);
 	if (rc != 0)
 		return rc;
 	ip_hdr_of(id, data);

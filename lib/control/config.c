@@ -14,6 +14,7 @@
 #include <rte_log.h>
 
 #include "config_source.h"
+#include "exporter.h"
 
 struct config_key;
 
@@ -194,6 +195,14 @@ parse_impair(const struct config_key *k, const char *value, void *dst, char *err
 	return impair_parse(value, &p->impair, err, err_bytes);
 }
 
+static int
+parse_metrics(const struct config_key *k, const char *value, void *dst, char *err, size_t err_bytes)
+{
+	if (exporter_check(value, err, err_bytes) != 0)
+		return EINVAL;
+	return parse_text(k, value, dst, err, err_bytes);
+}
+
 static const char *const idle_words[] = {
 	[ENGINE_IDLE_POLL] = "poll",
 	[ENGINE_IDLE_ADAPTIVE] = "adaptive",
@@ -234,6 +243,18 @@ static const struct config_key daemon_keys[] = {
 	{ "max_qp", D(max_qp), parse_u32, 1, UROCE_MAX_QP, NULL },
 	{ "max_ah", D(max_ah), parse_u32, 1, UROCE_MAX_AH, NULL },
 	{ "max_cm_id", D(max_cm_id), parse_u32, 1, UROCE_MAX_CM_ID, NULL },
+	{ "session_max_qp", D(session_max_qp), parse_u32, 0, UROCE_MAX_QP, NULL },
+	{ "session_max_cq", D(session_max_cq), parse_u32, 0, UROCE_MAX_CQ, NULL },
+	{ "session_max_mr", D(session_max_mr), parse_u32, 0, UROCE_MAX_MR, NULL },
+	{ "session_max_memory", D(session_max_memory), parse_u32, 0, UINT32_MAX, NULL },
+	{ "session_max_connects", D(session_max_connects), parse_u32, 0, UINT32_MAX, NULL },
+	{ "user_max_sessions", D(user_max_sessions), parse_u32, 0, UROCE_MAX_SESSIONS, NULL },
+	{ "user_max_qp", D(user_max_qp), parse_u32, 0, UROCE_MAX_QP, NULL },
+	{ "user_max_cq", D(user_max_cq), parse_u32, 0, UROCE_MAX_CQ, NULL },
+	{ "user_max_mr", D(user_max_mr), parse_u32, 0, UROCE_MAX_MR, NULL },
+	{ "user_max_memory", D(user_max_memory), parse_u32, 0, UINT32_MAX, NULL },
+	{ "user_max_connects", D(user_max_connects), parse_u32, 0, UINT32_MAX, NULL },
+	{ "metrics", D(metrics), parse_metrics, 0, CONFIG_METRICS_BYTES, NULL },
 	{ "ring_memory", D(ring_memory), parse_u32, 1, 1 << 20, NULL },
 	{ .name = NULL },
 };
@@ -303,9 +324,8 @@ static int
 apply(struct uroced_config *c, const struct config_setting *s, char *err)
 {
 	const struct config_key *keys, *k;
-	char why[CONFIG_ERR_BYTES / 2], known[CONFIG_ERR_BYTES / 2];
+	char why[CONFIG_ERR_BYTES / 2], known[CONFIG_ERR_BYTES * 3 / 4];
 	void *base;
-	size_t n = 0;
 
 	if (strcmp(s->section, "daemon") == 0) {
 		keys = daemon_keys;
@@ -324,7 +344,8 @@ apply(struct uroced_config *c, const struct config_setting *s, char *err)
 	for (k = keys; k->name != NULL; k++) {
 		if (strcmp(k->name, s->key) == 0)
 			break;
-		n += snprintf(known + n, sizeof(known) - n, "%s%s", n > 0 ? ", " : "", k->name);
+		strlcat(known, known[0] != '\0' ? ", " : "", sizeof(known));
+		strlcat(known, k->name, sizeof(known));
 	}
 	if (k->name == NULL)
 		return config_error(err, s, "unknown key; there are %s", known);

@@ -23,9 +23,10 @@
 #include "transport.h"
 
 enum {
-	CONFIG_ERR_BYTES = 512,   /**< room that a message needs */
+	CONFIG_ERR_BYTES = 1024,  /**< room that a message needs: it may name all keys */
 	CONFIG_SOCKET_BYTES = 96, /**< path of the socket: sun_path less the suffix of the temporary name */
 	CONFIG_GROUP_BYTES = 64,
+	CONFIG_METRICS_BYTES = 112, /**< where the exporter listens: "unix:" and a path of sun_path */
 	CONFIG_MAX_SETTINGS = 1024, /**< keys in the file and on the command line */
 };
 
@@ -46,6 +47,10 @@ struct uroced_config {
 	uint32_t mbufs;                        /**< packet buffers, 0: by the number of ports and engines */
 	uint32_t log_level;                    /**< RTE_LOG_*, 0: leave as EAL has it */
 	uint32_t max_sessions, max_pd, max_mr, max_cq, max_srq, max_qp, max_ah, max_cm_id;
+	/** Of one program, of all programs of one user (uid); 0: no limit. Memory is registered MiB, connects are per second. */
+	uint32_t session_max_qp, session_max_cq, session_max_mr, session_max_memory, session_max_connects;
+	uint32_t user_max_sessions, user_max_qp, user_max_cq, user_max_mr, user_max_memory, user_max_connects;
+	char metrics[CONFIG_METRICS_BYTES]; /**< where Prometheus finds the counters, "": nowhere */
 	uint32_t ring_memory; /**< MiB of queues that one session may have */
 	struct config_port ports[UROCE_MAX_PORTS];
 	unsigned int nb_ports;

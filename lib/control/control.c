@@ -18,6 +18,8 @@
 #include "closer.h"
 #include "cma.h"
 #include "control_priv.h"
+#include "exporter.h"
+#include "quota.h"
 #include "sigbus.h"
 
 RTE_LOG_REGISTER(control_logtype, uroce.control, INFO);
@@ -47,13 +49,16 @@ control_unwatch(struct control *c, struct watch *w)
 	epoll_ctl(c->epfd, EPOLL_CTL_DEL, w->fd, NULL);
 }
 
-/** Say why to somebody whose session there is no room for; its HELLO is in the socket or will get a reset. */
+/** Say why to somebody whose session there is no room for, or whose user has too many; its HELLO is in the socket or will get a reset. */
 static void
-refuse(int fd, const struct control *c)
+refuse(int fd, const struct control *c, bool users)
 {
 	struct ctl_rsp rsp = { .magic = CTL_MAGIC, .op = CTL_HELLO, .status = EMFILE };
 
-	if (c->nb_sessions >= c->s.conf->max_sessions)
+	if (users)
+		snprintf(rsp.message, sizeof(rsp.message), "this user has %u sessions already: daemon.user_max_sessions",
+			 c->s.conf->user_max_sessions);
+	else if (c->nb_sessions >= c->s.conf->max_sessions)
 		snprintf(rsp.message, sizeof(rsp.message),
 			 "uroced has %u sessions already; raise daemon.max_sessions (at most %d)", c->nb_sessions,
 			 UROCE_MAX_SESSIONS);
@@ -61,6 +66,12 @@ refuse(int fd, const struct control *c)
 		snprintf(rsp.message, sizeof(rsp.message),
 			 "uroced has no descriptors left; raise its limit (ulimit -n, LimitNOFILE=)");
 	send_reply(fd, &rsp, NULL, 0);
+}
+
+static void
+refuse_and_close(int fd, const struct control *c)
+{
+	refuse(fd, c, false);
 	closer_close_socket(fd);
 }
 
@@ -85,7 +96,7 @@ begin_session(struct control *c, int fd, bool own)
 	struct session *s;
 
 	if (c->nb_sessions >= c->s.conf->max_sessions) {
-		refuse(fd, c);
+		refuse_and_close(fd, c);
 		return;
 	}
 	s = session_create(c, fd);
@@ -95,8 +106,12 @@ begin_session(struct control *c, int fd, bool own)
 		return;
 	}
 	s->own = own;
-	if (session_serve(s) != 0)
+	if (!own && !quota_session(c, s->user)) {
+		refuse(fd, c, true);
+		session_close(s, "its user has as many as it may have");
+	} else if (session_serve(s) != 0) {
 		session_close(s, "it can't be watched");
+	}
 }
 
 static void
@@ -110,7 +125,7 @@ on_listen(struct watch *w, uint32_t events)
 	for (i = 0; i < ACCEPT_BURST; i++) {
 		fd = accept_one(c, &no_fds);
 		if (fd >= 0 && no_fds)
-			refuse(fd, c);
+			refuse_and_close(fd, c);
 		if (no_fds)
 			c->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 		if (fd < 0)
@@ -355,6 +370,7 @@ control_create(const struct control_setup *setup, int listen_fd, char *err)
 	c->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	TAILQ_INIT(&c->sessions);
 	TAILQ_INIT(&c->closed);
+	LIST_INIT(&c->users);
 	handles_init(&c->pd_ids);
 	handles_init(&c->srqns);
 	handles_init(&c->targets);
@@ -394,6 +410,13 @@ control_create(const struct control_setup *setup, int listen_fd, char *err)
 	if (c->cma == NULL)
 		goto fail;
 	events_start(c);
+	if (conf->metrics[0] != '\0') {
+		c->exporter = exporter_start(c, conf->metrics, err);
+		if (c->exporter == NULL) {
+			control_destroy(c);
+			return NULL;
+		}
+	}
 	telemetry_start(c);
 	CTL_LOG(INFO, "memory of programs: %s, %s; rings in %s",
 		c->uffd >= 0 ? "converted in place" : "no /dev/userfaultfd",
@@ -414,6 +437,7 @@ control_destroy(struct control *c)
 	unsigned int i;
 
 	telemetry_stop(c);
+	exporter_stop(c->exporter);
 	while (c->nb_adopt > 0)
 		close(c->adopt[--c->nb_adopt]);
 	pthread_mutex_destroy(&c->adopt_lock);

@@ -206,6 +206,14 @@ struct pending {
 	struct ctl_req req;
 };
 
+/** A bucket of connections: filled with time, up to what one second gives. */
+struct limit_rate {
+	uint64_t at_ns; /**< 0: never used */
+	double left;
+};
+
+struct user;
+
 struct session {
 	TAILQ_ENTRY(session) link;
 	struct watch sock, kick;
@@ -216,6 +224,9 @@ struct session {
 	_Atomic uint32_t victim; /**< its memory went away under a mapping (sigbus.c) */
 	pid_t pid;
 	uid_t uid;
+	struct user *user;     /**< what all sessions of that uid have */
+	struct limit_rate connects;
+	uint32_t limits_told;  /**< what of its wishes is in the log already */
 	char program[CTL_NAME_BYTES];
 	int proc_fd;           /**< /proc/PID, bound to that process, or -1 */
 	int async_fd;          /**< write end of the pipe of asynchronous events, or -1 */
@@ -272,6 +283,7 @@ struct control {
 	TAILQ_HEAD(session_list, session) sessions;
 	TAILQ_HEAD(, session) closed; /**< freed when the events of this turn are done */
 	uint32_t nb_sessions;
+	LIST_HEAD(, user) users;
 	uint64_t next_session, next_cq;
 	uint32_t count[OBJ_TYPES], limit[OBJ_TYPES];
 	struct handles pd_ids;
@@ -282,6 +294,7 @@ struct control {
 	unsigned int next_engine;
 	bool link_up[UROCE_MAX_PORTS];
 	uint64_t next_link_poll_ns;
+	struct exporter *exporter;
 	struct gsi *gsi;
 	struct cma *cma;
 	uint64_t log_second, log_lines, log_skipped;

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "quota.h"
 #include "memmap.h"
 
 #define PAGE_MASK UINT64_C(4095)
@@ -224,6 +225,8 @@ op_mr_reg(struct session *s, struct request *r)
 	if (pd == NULL || (old == NULL && q->replace != 0))
 		rc = EINVAL;
 	else
+		rc = quota_register(s, q->length, old != NULL ? old->length : 0, r);
+	if (rc == 0)
 		b.mr = obj_new(s, OBJ_MR, sizeof(*b.mr), r, &rc);
 	if (rc == 0) {
 		b.mr->session = s;
@@ -240,9 +243,8 @@ op_mr_reg(struct session *s, struct request *r)
 	if (rc != 0)
 		return rc;
 	pd->obj.users++;
-	s->registered += q->length;
+	quota_registered(s, q->length, old != NULL ? old->length : 0);
 	if (old != NULL) {
-		s->registered -= old->length;
 		old->pd->obj.users--;
 		obj_free(s, OBJ_MR, &old->obj);
 	}
@@ -277,7 +279,7 @@ op_mr_dereg(struct session *s, struct request *r)
 	if (!mr_retire(mr->mr))
 		return req_fail(r, EBUSY, "memory windows are bound to the MR; invalidate, unbind or free them first");
 	mr->pd->obj.users--;
-	s->registered -= mr->length;
+	quota_registered(s, 0, mr->length);
 	mr_destroy(s->control->s.mrs, mr->mr);
 	obj_free(s, OBJ_MR, &mr->obj);
 	return 0;
@@ -301,6 +303,7 @@ obj_mr_destroy_all(struct session *s)
 	free(mrs);
 	for (pos = 0; (o = handles_next(&s->tab[OBJ_MR], &pos)) != NULL;) {
 		o->pd->obj.users--;
+		quota_registered(s, 0, o->length);
 		obj_free(s, OBJ_MR, &o->obj);
 	}
 	memmap_drop_windows(s);

@@ -122,6 +122,27 @@ apply_limits(struct reload *r, struct config_port *port, const struct config_por
 	return 0;
 }
 
+/** Of programs and users: what they have beyond it they keep. */
+static int
+apply_shares(struct reload *r, struct config_port *port, const struct config_port *new_port)
+{
+	struct uroced_config *conf = r->c->s.conf;
+	const struct uroced_config *new = r->new;
+
+	conf->session_max_qp = new->session_max_qp;
+	conf->session_max_cq = new->session_max_cq;
+	conf->session_max_mr = new->session_max_mr;
+	conf->session_max_memory = new->session_max_memory;
+	conf->session_max_connects = new->session_max_connects;
+	conf->user_max_sessions = new->user_max_sessions;
+	conf->user_max_qp = new->user_max_qp;
+	conf->user_max_cq = new->user_max_cq;
+	conf->user_max_mr = new->user_max_mr;
+	conf->user_max_memory = new->user_max_memory;
+	conf->user_max_connects = new->user_max_connects;
+	return 0;
+}
+
 static const struct live_key live_keys[] = {
 	{ "impair", true, apply_impair },
 	{ "cc", true, apply_cc },
@@ -130,6 +151,17 @@ static const struct live_key live_keys[] = {
 	{ "max_pd", false, apply_limits },
 	{ "max_cq", false, apply_limits },
 	{ "max_srq", false, apply_limits },
+	{ "session_max_qp", false, apply_shares },
+	{ "session_max_cq", false, apply_shares },
+	{ "session_max_mr", false, apply_shares },
+	{ "session_max_memory", false, apply_shares },
+	{ "session_max_connects", false, apply_shares },
+	{ "user_max_sessions", false, apply_shares },
+	{ "user_max_qp", false, apply_shares },
+	{ "user_max_cq", false, apply_shares },
+	{ "user_max_mr", false, apply_shares },
+	{ "user_max_memory", false, apply_shares },
+	{ "user_max_connects", false, apply_shares },
 };
 
 /* ---- The reload ---- */

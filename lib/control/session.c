@@ -21,6 +21,7 @@
 #include "closer.h"
 #include "cma.h"
 #include "control_priv.h"
+#include "quota.h"
 #include "sigbus.h"
 
 static const struct {
@@ -51,6 +52,9 @@ obj_new(struct session *s, enum obj_type type, size_t bytes, struct request *r, 
 			       types[type].name, types[type].limit);
 		return NULL;
 	}
+	*rc = quota_object(s, type, r);
+	if (*rc != 0)
+		return NULL;
 	o = calloc(1, bytes);
 	if (o != NULL)
 		o->handle = handles_add(&s->tab[type], o);
@@ -60,6 +64,7 @@ obj_new(struct session *s, enum obj_type type, size_t bytes, struct request *r, 
 		return NULL;
 	}
 	c->count[type]++;
+	s->user->count[type]++;
 	return o;
 }
 
@@ -68,6 +73,7 @@ obj_free(struct session *s, enum obj_type type, struct obj *o)
 {
 	handles_remove(&s->tab[type], o->handle);
 	s->control->count[type]--;
+	s->user->count[type]--;
 	free(o);
 }
 
@@ -156,6 +162,13 @@ session_create(struct control *c, int fd)
 		/* The folder stays bound to this process, even if its number is used again. */
 		snprintf(path, sizeof(path), "/proc/%d", (int)cred.pid);
 		s->proc_fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	}
+	s->user = quota_enter(c, s->uid);
+	if (s->user == NULL) {
+		if (s->proc_fd >= 0)
+			close(s->proc_fd);
+		free(s);
+		return NULL;
 	}
 	TAILQ_INSERT_TAIL(&c->sessions, s, link);
 	c->nb_sessions++;
@@ -461,6 +474,7 @@ session_destroy(struct session *s)
 		close(s->proc_fd);
 	for (i = 0; i < OBJ_TYPES; i++)
 		handles_fini(&s->tab[i]);
+	quota_leave(s->user);
 	free(s->segs);
 	free(s);
 	c->nb_sessions--;

@@ -12,6 +12,8 @@
 
 #include "control_priv.h"
 
+struct counter_table;
+
 enum {
 	TEL_LIST_MAX = 500, /**< numbers in one answer: what telemetry has room for, and its 16 KiB of text too */
 };
@@ -49,6 +51,8 @@ void tel_lines(struct rte_tel_data *d, const char *name, char *lines);
 int tel_unknown(struct rte_tel_data *d, const char *what, const char *params, const char *known);
 /** Answer that the question is wrong, and what would be right. */
 int tel_error(struct rte_tel_data *d, const char *text);
+/** All counters of @p t in @p base. */
+void tel_counters(struct rte_tel_data *d, const struct counter_table *t, const void *base);
 /** Numbers of objects, and how many there are in all. */
 void tel_number_list(struct rte_tel_data *d, const uint64_t *numbers, uint32_t n, uint32_t all);
 

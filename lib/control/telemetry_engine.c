@@ -1,29 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Telemetry: engines. */
-#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#include <rte_common.h>
-
+#include "counters.h"
 #include "inspect.h"
 #include "telemetry.h"
-
-static const struct {
-	const char *name;
-	size_t offset;
-} engine_counters[] = {
-#define E(field) { #field, offsetof(struct engine_stats, field) }
-#define B(i, name) { "rx_bursts_" name, offsetof(struct engine_stats, rx_bursts_of) + (i) * sizeof(uint64_t) }
-	E(turns), E(busy_turns), E(idle_turns), E(late_turns), E(sleeps), E(busy_cycles), E(idle_cycles), E(rx_bursts), E(rx_packets),
-	B(0, "1"), B(1, "2_3"), B(2, "4_7"), B(3, "8_15"), B(4, "16_31"), B(5, "32"),
-	E(tx_packets), E(doorbells), E(mailbox), E(events_lost), E(failures_unsaid), E(handoff_dropped),
-	E(mads_dropped), E(send_dropped), E(tx_stuck_dropped),
-#undef E
-#undef B
-};
-static_assert(sizeof(engine_counters) / sizeof(engine_counters[0]) * sizeof(uint64_t) == sizeof(struct engine_stats),
-	      "every counter of an engine is shown");
 
 static void
 add_load(struct rte_tel_data *d, const struct inspect_engine *e)
@@ -31,9 +13,7 @@ add_load(struct rte_tel_data *d, const struct inspect_engine *e)
 	if (d == NULL)
 		return;
 	rte_tel_data_add_dict_u64(d, "load_percent", e->load_percent);
-	for (unsigned int i = 0; i < RTE_DIM(engine_counters); i++)
-		rte_tel_data_add_dict_u64(d, engine_counters[i].name,
-					  *(const uint64_t *)((const char *)&e->stats + engine_counters[i].offset));
+	tel_counters(d, &counters_engine, &e->stats);
 }
 
 static void
@@ -81,10 +61,7 @@ tel_engine(struct control *c, const char *params, struct rte_tel_data *d)
 	add_load(tel_dict(d, "load"), &e);
 	add_depths(tel_dict(d, "depths"), &e.depths);
 	in = tel_dict(d, "transport");
-#define TP_X(name) \
-	if (in != NULL) \
-		rte_tel_data_add_dict_u64(in, #name, e.transport.name);
-	TP_COUNTERS(TP_X)
-#undef TP_X
+	if (in != NULL)
+		tel_counters(in, &counters_transport, &e.transport);
 	return 0;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Telemetry: the connection manager and the configuration. */
+#include "counters.h"
 #include "telemetry.h"
 
 /* ---- Connections ---- */
@@ -20,17 +21,11 @@ tel_cm(struct control *c, const char *params, struct rte_tel_data *d)
 	rte_tel_data_add_dict_u64(d, "kept", u.kept);
 	rte_tel_data_add_dict_u64(d, "peers", u.peers);
 	in = tel_dict(d, "cm");
-#define CM_X(name) \
-	if (in != NULL) \
-		rte_tel_data_add_dict_u64(in, #name, tel_counter(&n->name));
-	CM_COUNTERS(CM_X)
-#undef CM_X
+	if (in != NULL)
+		tel_counters(in, &counters_cm, n);
 	in = tel_dict(d, "gsi");
-#define GSI_X(name) \
-	if (in != NULL) \
-		rte_tel_data_add_dict_u64(in, #name, tel_counter(&g->name));
-	GSI_COUNTERS(GSI_X)
-#undef GSI_X
+	if (in != NULL)
+		tel_counters(in, &counters_gsi, g);
 	return 0;
 }
 

@@ -5,6 +5,7 @@
 
 #include <bsd/string.h>
 
+#include "counters.h"
 #include "telemetry.h"
 
 struct rte_tel_data *
@@ -97,4 +98,11 @@ tel_number_list(struct rte_tel_data *d, const uint64_t *numbers, uint32_t n, uin
 	a = tel_array(d, "numbers", RTE_TEL_U64_VAL);
 	for (uint32_t i = 0; a != NULL && i < n; i++)
 		rte_tel_data_add_array_u64(a, numbers[i]);
+}
+
+void
+tel_counters(struct rte_tel_data *d, const struct counter_table *t, const void *base)
+{
+	for (unsigned int i = 0; i < t->n; i++)
+		rte_tel_data_add_dict_u64(d, t->counter[i].name, counter_value(t, i, base));
 }

@@ -5,6 +5,7 @@
 #include <bsd/string.h>
 #include <rte_ethdev.h>
 
+#include "counters.h"
 #include "telemetry.h"
 
 static int
@@ -126,9 +127,7 @@ tel_impair(struct control *c, const char *params, struct rte_tel_data *d)
 	}
 	tel_items(d, "settings", impair_format(&c->s.conf->ports[i].impair, text, sizeof(text)));
 	impair_counters(c->s.impairs[i], &n);
-#define IMPAIR_X(name) rte_tel_data_add_dict_u64(d, #name, n.name);
-	IMPAIR_COUNTERS(IMPAIR_X)
-#undef IMPAIR_X
+	tel_counters(d, &counters_impair, &n);
 	a = tel_array(d, "rules", RTE_TEL_U64_VAL);
 	for (unsigned int r = 0; a != NULL && r < c->s.conf->ports[i].impair.nb_rules; r++)
 		rte_tel_data_add_array_u64(a, n.rules[r]);

@@ -34,7 +34,7 @@ extern "C" {
 struct uroce;
 
 /** Room that a message needs. */
-#define UROCE_ERR_BYTES 512
+#define UROCE_ERR_BYTES 1024
 
 /** What a stack is made of. All zero but for the configuration: one engine, no other programs. */
 struct uroce_params {

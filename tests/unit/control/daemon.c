@@ -143,7 +143,7 @@ daemon_wire_take(unsigned int timeout_ms)
 	return m;
 }
 
-const struct control *
+struct control *
 daemon_control(void)
 {
 	return stack->control;

@@ -28,7 +28,7 @@ struct daemon_counts daemon_counts(void);
 /** cmocka puts its own handlers of signals in place for each test: give SIGBUS back to the daemon. */
 void daemon_take_sigbus(void);
 /** For its counters, which are read while it runs. */
-const struct control *daemon_control(void);
+struct control *daemon_control(void);
 struct rte_mempool *daemon_pool(void);
 /** A frame arrives at the daemon's port. */
 void daemon_wire_put(const void *frame, uint32_t bytes);

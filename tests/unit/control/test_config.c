@@ -126,7 +126,9 @@ every_key_arrives(void **state)
 		"# comment\n[daemon]\nsocket = /run/a.sock # behind\nsocket_mode = 0660\nsocket_group = rdma\nidle = "
 		"poll\n"
 		"mbufs = 20000\nlog_level = debug\nmax_sessions = 7\nmax_pd = 6\nmax_mr = 5\nmax_cq = 4\nmax_srq = 3\n"
-		"max_qp = 2\nmax_ah = 1\nring_memory = 9\n\n[port uroce3]\nethdev = 0000:03:00.0\n"
+		"max_qp = 2\nmax_ah = 1\nring_memory = 9\nsession_max_qp = 11\nsession_max_cq = 12\nsession_max_mr = 13\n"
+		"session_max_memory = 14\nsession_max_connects = 15\nuser_max_sessions = 16\nuser_max_qp = 17\nuser_max_cq = 18\n"
+		"user_max_mr = 19\nuser_max_memory = 20\nuser_max_connects = 21\nmetrics = [::1]:9450\n\n[port uroce3]\nethdev = 0000:03:00.0\n"
 		"addresses =   198.18.0.1/24   fd00:18::1/64 \ngateway4 = 198.18.0.254\ngateway6 = fd00:18::fe\nvlan = "
 		"100\n"
 		"mtu = 4200\npkeys = ffff, 0x8001\nrx_desc = 512\ntx_desc = 256\ncc = swift\nimpair = loss=0.5,seed=3\n");
@@ -146,6 +148,18 @@ every_key_arrives(void **state)
 	assert_int_equal(c.max_qp, 2);
 	assert_int_equal(c.max_ah, 1);
 	assert_int_equal(c.ring_memory, 9);
+	assert_int_equal(c.session_max_qp, 11);
+	assert_int_equal(c.session_max_cq, 12);
+	assert_int_equal(c.session_max_mr, 13);
+	assert_int_equal(c.session_max_memory, 14);
+	assert_int_equal(c.session_max_connects, 15);
+	assert_int_equal(c.user_max_sessions, 16);
+	assert_int_equal(c.user_max_qp, 17);
+	assert_int_equal(c.user_max_cq, 18);
+	assert_int_equal(c.user_max_mr, 19);
+	assert_int_equal(c.user_max_memory, 20);
+	assert_int_equal(c.user_max_connects, 21);
+	assert_string_equal(c.metrics, "[::1]:9450");
 	assert_int_equal(c.nb_ports, 1);
 	assert_string_equal(c.ports[0].net.name, "uroce3");
 	assert_string_equal(c.ports[0].net.ethdev, "0000:03:00.0");

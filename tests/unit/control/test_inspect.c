@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What other threads see of sessions and their objects while the daemon runs, and what programs and users may have. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "control_priv.h"
+#include "daemon.h"
+#include "inspect.h"
+
+enum { CQ_ENTRIES = 64, MR_BYTES = 1 << 20 };
+
+static int
+call(struct peer *p, struct ctl_req *q, struct ctl_rsp *r)
+{
+	int fd = -1, rc = peer_call(p->sock, q, NULL, 0, r, &fd, 1);
+
+	if (fd >= 0)
+		close(fd);
+	return rc;
+}
+
+static uint32_t
+pd_of(struct peer *p)
+{
+	struct ctl_req q = peer_req(CTL_PD_ALLOC);
+	struct ctl_rsp r;
+
+	assert_int_equal(call(p, &q, &r), 0);
+	return r.handle.handle;
+}
+
+static int
+cq_create_at(struct peer *p, struct ctl_rsp *r)
+{
+	struct ctl_req q = peer_req(CTL_CQ_CREATE);
+
+	q.cq_create.cqe = CQ_ENTRIES;
+	return call(p, &q, r);
+}
+
+static int
+qp_create_at(struct peer *p, uint32_t pd, uint32_t cq, struct ctl_rsp *r)
+{
+	struct ctl_req q = peer_req(CTL_QP_CREATE);
+
+	q.qp_create = (struct ctl_qp_create_req){ .type = UROCE_QPT_RC, .pd = pd, .send_cq = cq, .recv_cq = cq,
+						  .srq = UINT32_MAX, .cap = { 16, 32, 1, 1, 0 } };
+	return call(p, &q, r);
+}
+
+/** Register MR_BYTES of converted memory. */
+static int
+mr_reg(struct peer *p, uint32_t pd, struct ctl_rsp *r)
+{
+	uint8_t buf[CTL_REQ_BYTES + sizeof(struct ctl_seg)] = { 0 };
+	struct ctl_seg *seg = (void *)(buf + CTL_REQ_BYTES);
+	uint64_t addr = UINT64_C(1) << 30;
+	struct ctl_req *q = (void *)buf;
+
+	*q = peer_req(CTL_MR_REG);
+	q->mr_reg = (struct ctl_mr_reg_req){ .pd = pd, .addr = addr, .iova = addr, .length = MR_BYTES, .nb_segs = 1, .nb_in_msg = 1,
+					     .access = UROCE_ACCESS_LOCAL_WRITE | UROCE_ACCESS_REMOTE_READ };
+	*seg = (struct ctl_seg){ .va = addr, .length = MR_BYTES, .kind = CTL_SEG_CONVERTED, .offset = 1 << 20 };
+	assert_int_equal(peer_send(p->sock, buf, sizeof(buf), NULL, 0), 0);
+	assert_true(peer_recv(p->sock, r, NULL, 0));
+	return r->status;
+}
+
+/** To INIT, then begin RTR towards an address that nobody has: the answer comes when ARP has been given up. */
+static void
+start_connecting(struct peer *p, uint32_t handle)
+{
+	struct ctl_req q = peer_req(CTL_QP_MODIFY);
+	struct ctl_rsp r;
+
+	q.qp_modify.handle = handle;
+	q.qp_modify.mask = UROCE_QP_STATE | UROCE_QP_PKEY_INDEX | UROCE_QP_PORT | UROCE_QP_ACCESS_FLAGS;
+	q.qp_modify.attr = (struct uroce_qp_attr){ .qp_state = UROCE_QPS_INIT, .port_num = 1 };
+	assert_int_equal(call(p, &q, &r), 0);
+	q.qp_modify.mask = UROCE_QP_STATE | UROCE_QP_AV | UROCE_QP_PATH_MTU | UROCE_QP_DEST_QPN | UROCE_QP_RQ_PSN |
+			   UROCE_QP_MAX_DEST_RD_ATOMIC | UROCE_QP_MIN_RNR_TIMER;
+	q.qp_modify.attr = (struct uroce_qp_attr){
+		.qp_state = UROCE_QPS_RTR, .path_mtu = UROCE_MTU_1024, .dest_qp_num = 17,
+		.ah = { .dgid = { [10] = 0xff, 0xff, 198, 18, 0, 77 }, .sgid_index = 1, .hop_limit = 64, .is_global = 1,
+			.port_num = 1 },
+	};
+	assert_int_equal(peer_send(p->sock, &q, sizeof(q), NULL, 0), 0);
+}
+
+static void
+expect_part(const char *text, const char *part)
+{
+	if (strstr(text, part) == NULL)
+		fail_msg("'%s' isn't in '%s'", part, text);
+}
+
+static void
+what_a_program_has_can_be_seen(void **state)
+{
+	struct inspect_filter f = INSPECT_ALL;
+	struct ctl_rsp cq, qp, mr;
+	struct inspect_session s;
+	struct inspect_qp qps[4], one;
+	struct inspect_cq seen_cq;
+	struct inspect_mr seen_mr;
+	uint64_t numbers[4];
+	struct peer p;
+	uint32_t pd;
+
+	peer_open(&p);
+	pd = pd_of(&p);
+	assert_int_equal(cq_create_at(&p, &cq), 0);
+	assert_int_equal(qp_create_at(&p, pd, cq.cq_create.handle, &qp), 0);
+	assert_int_equal(mr_reg(&p, pd, &mr), 0);
+
+	assert_int_equal(inspect_list(daemon_control(), INSPECT_SESSION, &f, numbers, 4), 1);
+	assert_int_equal(inspect_session(daemon_control(), numbers[0], &s), 0);
+	assert_string_equal(s.program, "test");
+	assert_string_equal(s.device, "uroce0");
+	assert_int_equal(s.pid, getpid());
+	assert_int_equal(s.uid, getuid());
+	assert_int_equal(s.qps, 1);
+	assert_int_equal(s.mrs, 1);
+	assert_int_equal(s.registered_bytes, MR_BYTES);
+	assert_true(s.ring_bytes > 0);
+
+	assert_int_equal(inspect_list(daemon_control(), INSPECT_QP, &f, numbers, 4), 1);
+	assert_int_equal(numbers[0], qp.qp_create.qpn);
+	assert_int_equal(inspect_qp(daemon_control(), qp.qp_create.qpn, &one), 0);
+	assert_int_equal(one.v.state, UROCE_QPS_RESET);
+	assert_int_equal(one.v.tx.depth, 16);
+	assert_int_equal(one.v.rx.depth, 32);
+	assert_int_equal(one.session, s.number);
+	f.state = UROCE_QPS_RTS;
+	assert_int_equal(inspect_qps(daemon_control(), &f, qps, 4), 0);
+	f.state = UROCE_QPS_RESET;
+	assert_int_equal(inspect_qps(daemon_control(), &f, qps, 4), 1);
+	assert_int_equal(qps[0].v.qpn, qp.qp_create.qpn);
+	f.session = s.number + 1;
+	assert_int_equal(inspect_qps(daemon_control(), &f, qps, 4), 0);
+
+	f = INSPECT_ALL;
+	assert_int_equal(inspect_list(daemon_control(), INSPECT_CQ, &f, numbers, 4), 1);
+	assert_int_equal(numbers[0], one.send_cq);
+	assert_int_equal(inspect_cq(daemon_control(), numbers[0], &seen_cq), 0);
+	assert_int_equal(seen_cq.v.size, CQ_ENTRIES);
+	assert_int_equal(seen_cq.v.users, 2);
+	assert_int_equal(seen_cq.v.unpolled, 0);
+
+	assert_int_equal(inspect_list(daemon_control(), INSPECT_MR, &f, numbers, 4), 1);
+	assert_int_equal(inspect_mr(daemon_control(), (uint32_t)numbers[0], &seen_mr), 0);
+	assert_int_equal(seen_mr.key, mr.mr_reg.lkey);
+	assert_int_equal(seen_mr.length, MR_BYTES);
+	assert_int_equal(seen_mr.mapped_bytes, MR_BYTES);
+	f.from = numbers[0] + 1;
+	assert_int_equal(inspect_list(daemon_control(), INSPECT_MR, &f, numbers, 4), 0);
+
+	peer_close(&p);
+	assert_true(daemon_wait_empty());
+	assert_int_equal(inspect_qp(daemon_control(), qp.qp_create.qpn, &one), ENOENT);
+	assert_int_equal(inspect_session(daemon_control(), s.number, &s), ENOENT);
+	assert_int_equal(inspect_cq(daemon_control(), seen_cq.number, &seen_cq), ENOENT);
+	assert_int_equal(inspect_mr(daemon_control(), mr.mr_reg.lkey, &seen_mr), ENOENT);
+}
+
+static void
+a_peer_without_arp_answer_is_named_while_it_is_asked_for_and_after(void **state)
+{
+	char text[INSPECT_TEXT_BYTES];
+	struct ctl_rsp cq, qp, r;
+	struct inspect_qp seen;
+	struct peer p;
+	int i;
+
+	peer_open(&p);
+	assert_int_equal(cq_create_at(&p, &cq), 0);
+	assert_int_equal(qp_create_at(&p, pd_of(&p), cq.cq_create.handle, &qp), 0);
+	start_connecting(&p, qp.qp_create.handle);
+	for (i = 0; i < 5000; i++) {
+		assert_int_equal(inspect_qp(daemon_control(), qp.qp_create.qpn, &seen), 0);
+		if (seen.note[0] != '\0')
+			break;
+		usleep(100);
+	}
+	expect_part(inspect_explain(&seen, text), "no ARP or ND answer from 198.18.0.77 yet, asked for since");
+	assert_true(peer_recv(p.sock, &r, NULL, 0));
+	assert_int_equal(r.status, ETIMEDOUT);
+	assert_int_equal(inspect_qp(daemon_control(), qp.qp_create.qpn, &seen), 0);
+	expect_part(inspect_explain(&seen, text), "198.18.0.77 doesn't answer ARP or ND");
+	expect_part(text, "INIT: it takes no packets until the program moves it to RTR");
+	peer_close(&p);
+	assert_true(daemon_wait_empty());
+}
+
+static void
+engines_tell_their_load_and_what_waits(void **state)
+{
+	struct inspect_engine e;
+
+	assert_int_equal(inspect_engine(daemon_control(), 0, &e), 0);
+	assert_true(e.stats.turns > 0);
+	assert_true(e.load_percent <= 100);
+	assert_int_equal(e.depths.transport.windows_max, 1024);
+	assert_int_equal(inspect_engine(daemon_control(), 1, &e), ENOENT);
+}
+
+/* ---- Quotas ---- */
+static void
+expect_refused(int status, const struct ctl_rsp *r, int err, const char *key)
+{
+	assert_int_equal(status, err);
+	expect_part(r->message, key);
+}
+
+static void
+a_program_gets_no_more_than_its_share(void **state)
+{
+	struct uroced_config *conf = daemon_control()->s.conf;
+	struct ctl_rsp cq, qp, mr, r;
+	struct ctl_req q;
+	struct peer p;
+	uint32_t pd;
+
+	peer_open(&p);
+	pd = pd_of(&p);
+	control_lock(daemon_control());
+	conf->session_max_cq = conf->session_max_qp = conf->session_max_mr = 1;
+	control_unlock(daemon_control());
+	assert_int_equal(cq_create_at(&p, &cq), 0);
+	expect_refused(cq_create_at(&p, &r), &r, ENOMEM, "daemon.session_max_cq is 1");
+	assert_int_equal(qp_create_at(&p, pd, cq.cq_create.handle, &qp), 0);
+	expect_refused(qp_create_at(&p, pd, cq.cq_create.handle, &r), &r, ENOMEM, "daemon.session_max_qp is 1");
+	assert_int_equal(mr_reg(&p, pd, &mr), 0);
+	expect_refused(mr_reg(&p, pd, &r), &r, ENOMEM, "daemon.session_max_mr is 1");
+	/* What goes makes room. */
+	q = peer_req(CTL_QP_DESTROY);
+	q.handle.handle = qp.qp_create.handle;
+	assert_int_equal(call(&p, &q, &r), 0);
+	assert_int_equal(qp_create_at(&p, pd, cq.cq_create.handle, &qp), 0);
+	control_lock(daemon_control());
+	conf->session_max_cq = conf->session_max_qp = conf->session_max_mr = 0;
+	conf->session_max_memory = 1;
+	control_unlock(daemon_control());
+	expect_refused(mr_reg(&p, pd, &r), &r, ENOMEM, "daemon.session_max_memory is 1");
+	q = peer_req(CTL_MR_DEREG);
+	q.handle.handle = mr.mr_reg.handle;
+	assert_int_equal(call(&p, &q, &r), 0);
+	assert_int_equal(mr_reg(&p, pd, &mr), 0);
+	conf->session_max_memory = 0;
+	peer_close(&p);
+	assert_true(daemon_wait_empty());
+}
+
+static void
+all_programs_of_a_user_share(void **state)
+{
+	struct uroced_config *conf = daemon_control()->s.conf;
+	struct ctl_req q = peer_req(CTL_HELLO);
+	struct ctl_rsp cq, r;
+	struct peer a, b;
+	int sock;
+
+	peer_open(&a);
+	peer_open(&b);
+	conf->user_max_cq = 1;
+	conf->user_max_memory = 1;
+	conf->user_max_sessions = 2;
+	assert_int_equal(cq_create_at(&a, &cq), 0);
+	expect_refused(cq_create_at(&b, &r), &r, ENOMEM, "daemon.user_max_cq is 1");
+	assert_int_equal(mr_reg(&a, pd_of(&a), &r), 0);
+	expect_refused(mr_reg(&b, pd_of(&b), &r), &r, ENOMEM, "daemon.user_max_memory is 1");
+	sock = peer_connect();
+	peer_send(sock, &q, sizeof(q), NULL, 0);
+	assert_true(peer_recv(sock, &r, NULL, 0));
+	expect_refused((int)r.status, &r, EMFILE, "daemon.user_max_sessions");
+	close(sock);
+	/* With a program goes what it had. */
+	peer_close(&a);
+	for (int i = 0; i < 5000 && cq_create_at(&b, &cq) != 0; i++)
+		usleep(1000);
+	assert_int_equal(mr_reg(&b, pd_of(&b), &r), 0);
+	conf->user_max_cq = conf->user_max_memory = conf->user_max_sessions = 0;
+	peer_close(&b);
+	assert_true(daemon_wait_empty());
+}
+
+static int
+setup(void **state)
+{
+	daemon_start("test_inspect", 100, 1000);
+	return 0;
+}
+
+static int
+teardown(void **state)
+{
+	daemon_stop();
+	return 0;
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(what_a_program_has_can_be_seen),
+		cmocka_unit_test(a_peer_without_arp_answer_is_named_while_it_is_asked_for_and_after),
+		cmocka_unit_test(engines_tell_their_load_and_what_waits),
+		cmocka_unit_test(a_program_gets_no_more_than_its_share),
+		cmocka_unit_test(all_programs_of_a_user_share),
+	};
+
+	return cmocka_run_group_tests(tests, setup, teardown);
+}
