@@ -14,6 +14,7 @@
 #include "control_priv.h"
 #include "daemon.h"
 #include "inspect.h"
+#include "quota.h"
 
 enum { CQ_ENTRIES = 64, MR_BYTES = 1 << 20 };
 
@@ -292,6 +293,36 @@ all_programs_of_a_user_share(void **state)
 	assert_true(daemon_wait_empty());
 }
 
+static void
+connections_are_counted_by_the_second(void **state)
+{
+	struct uroced_config *conf = daemon_control()->s.conf;
+	struct request r = { 0 };
+	struct session *s;
+	struct peer p;
+
+	peer_open(&p);
+	control_lock(daemon_control());
+	s = TAILQ_FIRST(&daemon_control()->sessions);
+	conf->session_max_connects = 2;
+	assert_int_equal(quota_connect(s, &r), 0);
+	assert_int_equal(quota_connect(s, &r), 0);
+	assert_int_equal(quota_connect(s, &r), EAGAIN);
+	expect_part(r.message, "daemon.session_max_connects is 2");
+	usleep(600000);
+	assert_int_equal(quota_connect(s, &r), 0);
+	conf->session_max_connects = 0;
+	conf->user_max_connects = 1;
+	assert_int_equal(quota_connect(s, &r), 0);
+	assert_int_equal(quota_connect(s, &r), EAGAIN);
+	expect_part(r.message, "daemon.user_max_connects is 1");
+	conf->user_max_connects = 0;
+	assert_int_equal(quota_connect(s, &r), 0);
+	control_unlock(daemon_control());
+	peer_close(&p);
+	assert_true(daemon_wait_empty());
+}
+
 static int
 setup(void **state)
 {
@@ -315,6 +346,7 @@ main(void)
 		cmocka_unit_test(engines_tell_their_load_and_what_waits),
 		cmocka_unit_test(a_program_gets_no_more_than_its_share),
 		cmocka_unit_test(all_programs_of_a_user_share),
+		cmocka_unit_test(connections_are_counted_by_the_second),
 	};
 
 	return cmocka_run_group_tests(tests, setup, teardown);
