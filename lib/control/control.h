@@ -97,6 +97,15 @@ int control_reload(struct control *c);
  */
 int control_adopt(struct control *c, int sock);
 
+/**
+ * [any thread] What reloading a configuration with another `impair` of a port would do.
+ * @param p  NULL: not impaired any more.
+ * @return 0; EINVAL: no such port; what impair_attach() says.
+ */
+int control_set_impair(struct control *c, unsigned int port, const struct impair_params *p);
+/** [any thread] The same for `cc`. @return 0; EINVAL: no such port. */
+int control_set_cc(struct control *c, unsigned int port, enum tp_cc cc);
+
 /** End all sessions, the engines still running or already stopped, and free everything. */
 void control_destroy(struct control *c);
 

@@ -164,6 +164,43 @@ static const struct live_key live_keys[] = {
 	{ "user_max_connects", false, apply_shares },
 };
 
+/* ---- One setting ---- */
+int
+control_set_impair(struct control *c, unsigned int port, const struct impair_params *p)
+{
+	struct reload r = { .c = c };
+	struct config_port new_port;
+	int rc;
+
+	if (port >= c->s.nb_ports || c->s.impairs == NULL)
+		return EINVAL;
+	control_lock(c);
+	new_port = c->s.conf->ports[port];
+	new_port.impaired = p != NULL;
+	if (p != NULL)
+		new_port.impair = *p;
+	rc = apply_impair(&r, &c->s.conf->ports[port], &new_port);
+	control_unlock(c);
+	return rc;
+}
+
+int
+control_set_cc(struct control *c, unsigned int port, enum tp_cc cc)
+{
+	struct reload r = { .c = c };
+	struct config_port new_port;
+	int rc;
+
+	if (port >= c->s.nb_ports)
+		return EINVAL;
+	control_lock(c);
+	new_port = c->s.conf->ports[port];
+	new_port.cc = cc;
+	rc = apply_cc(&r, &c->s.conf->ports[port], &new_port);
+	control_unlock(c);
+	return rc;
+}
+
 /* ---- The reload ---- */
 static const struct live_key *
 find_live(const char *key, bool of_port)

@@ -61,6 +61,34 @@ neigh_find(struct neigh_table *t, const uint8_t hop[16])
 	return NULL;
 }
 
+static unsigned int
+list_neighs(const struct neigh_list *list, struct net_neigh *out, unsigned int n, unsigned int max)
+{
+	const struct neigh_waiter *w;
+	const struct neigh *e;
+
+	TAILQ_FOREACH(e, list, list_next)
+	{
+		if (n < max) {
+			out[n] = (struct net_neigh){ .state = neigh_state_name(e->state), .confirmed_ns = e->confirmed_ns };
+			memcpy(out[n].hop, e->hop, sizeof(out[n].hop));
+			memcpy(out[n].mac, e->mac, sizeof(out[n].mac));
+			TAILQ_FOREACH(w, &e->waiters, next)
+			out[n].waiters++;
+		}
+		n++;
+	}
+	return n;
+}
+
+unsigned int
+net_neigh_list(const struct net_port *p, struct net_neigh *out, unsigned int max)
+{
+	const struct neigh_table *t = p->priv->neigh;
+
+	return list_neighs(&t->idle, out, list_neighs(&t->active, out, 0, max), max);
+}
+
 static struct neigh_list *
 list_of(struct neigh_table *t, const struct neigh *n)
 {

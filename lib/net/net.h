@@ -158,6 +158,20 @@ int net_resolve(struct net_port *p, unsigned int sgid_index, const uint8_t dgid[
 		net_resolved_fn done, void *arg);
 /** [control] Cancel what was begun with @p arg; its callback isn't called any more. */
 void net_resolve_cancel(struct net_port *p, void *arg);
+/** A neighbour as it is known now. */
+struct net_neigh {
+	uint8_t hop[16]; /**< whose MAC address it is: host or gateway; IPv4 addresses are mapped */
+	uint8_t mac[6];  /**< zero: not known yet */
+	const char *state;      /**< "INCOMPLETE", "REACHABLE", "PROBE" */
+	uint64_t confirmed_ns;  /**< its last answer, 0: none yet */
+	unsigned int waiters;   /**< resolutions that wait for it */
+};
+/**
+ * [control] Neighbours that the port knows or asks for; a shared port knows none by itself: the kernel does.
+ * @return how many there are, of which at most @p max were put into @p out.
+ */
+unsigned int net_neigh_list(const struct net_port *p, struct net_neigh *out, unsigned int max);
+
 /* ---- Multicast groups [control] ---- */
 /**
  * [control] Receive what is sent to @p mgid, an IPv6 or IPv4-mapped multicast address. Joins are counted: each needs a

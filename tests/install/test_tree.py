@@ -71,7 +71,7 @@ class Tree:
         docs = f('datadir', 'doc/uroce')
         lab = [name for name in source('scripts/uroce_lab/*.py') if name not in NOT_INSTALLED]
         found = {f('sbindir', 'uroced'), self.unit()}
-        found |= {f('bindir', name) for name in ('uroce-lab', 'uroce-perf', 'uroce-run')}
+        found |= {f('bindir', name) for name in ('uroce-lab', 'uroce-perf', 'uroce-run', 'uroce-test')}
         found |= {f('libdir', 'uroce', name) for name in ('libibverbs.so', 'libibverbs.so.1', 'librdmacm.so', 'librdmacm.so.1')}
         if os.path.exists(os.path.join(BUILD, 'lib/net/uroce_xdp.o')):
             found.add(f('libdir', 'uroce/uroce_xdp.o'))

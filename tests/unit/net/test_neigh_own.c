@@ -438,6 +438,35 @@ request_that_cannot_be_sent_is_tried_again(void **state)
 	assert_int_equal(f->sent, 1);
 }
 
+static void
+neighbours_are_listed_with_state_and_waiters(void **state)
+{
+	struct fixture *f = *state;
+	struct net_neigh list[2];
+	uint8_t gid[16], other[16], mac[6];
+
+	assert_int_equal(net_neigh_list(&f->p, list, 2), 0);
+	gid4(gid, 198, 18, 0, 9);
+	gid4(other, 198, 18, 0, 10);
+	assert_int_equal(net_resolve(&f->p, 1, gid, 1000, mac, done, &f->o[0]), EINPROGRESS);
+	assert_int_equal(net_neigh_list(&f->p, list, 2), 1);
+	assert_memory_equal(list[0].hop, gid, 16);
+	assert_string_equal(list[0].state, "INCOMPLETE");
+	assert_int_equal(list[0].waiters, 1);
+	assert_int_equal(list[0].confirmed_ns, 0);
+	learn(f, gid, peer_mac, 5000);
+	assert_int_equal(net_resolve(&f->p, 1, other, 6000, mac, done, &f->o[1]), EINPROGRESS);
+	/* What is asked for comes first; what there is no room for is counted. */
+	assert_int_equal(net_neigh_list(&f->p, list, 1), 2);
+	assert_memory_equal(list[0].hop, other, 16);
+	assert_int_equal(net_neigh_list(&f->p, list, 2), 2);
+	assert_string_equal(list[1].state, "REACHABLE");
+	assert_memory_equal(list[1].mac, peer_mac, 6);
+	assert_int_equal(list[1].waiters, 0);
+	assert_int_equal(list[1].confirmed_ns, 5000);
+	net_resolve_cancel(&f->p, &f->o[1]);
+}
+
 int
 main(int argc, char **argv)
 {
@@ -460,6 +489,7 @@ main(int argc, char **argv)
 		cmocka_unit_test_setup_teardown(too_many_resolutions_are_refused, setup, teardown),
 		cmocka_unit_test_setup_teardown(closing_cancels_what_is_under_way, setup, teardown),
 		cmocka_unit_test_setup_teardown(request_that_cannot_be_sent_is_tried_again, setup, teardown),
+		cmocka_unit_test_setup_teardown(neighbours_are_listed_with_state_and_waiters, setup, teardown),
 	};
 	int rc;
 

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include <arpa/inet.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "uroce_verbs.h"
+
+#include "args.h"
+
+enum { ACCESS_TEXT_BYTES = 128 };
+
+const char *const mtu_words[] = { "256", "512", "1024", "2048", "4096", NULL };
+
+const char *const access_words[] = { "local", "write", "read", "atomic", "bind", "none", NULL };
+static const int access_values[] = { IBV_ACCESS_LOCAL_WRITE, IBV_ACCESS_REMOTE_WRITE, IBV_ACCESS_REMOTE_READ,
+				     IBV_ACCESS_REMOTE_ATOMIC, IBV_ACCESS_MW_BIND, 0 };
+
+int
+access_bits(const char *list)
+{
+	int bits = 0;
+
+	while (true) {
+		size_t n = strcspn(list, ",");
+
+		for (unsigned int i = 0; access_words[i] != NULL; i++)
+			if (strlen(access_words[i]) == n && strncmp(access_words[i], list, n) == 0)
+				bits |= access_values[i];
+		if (list[n] == '\0')
+			return bits;
+		list += n + 1;
+	}
+}
+
+char *
+access_text(unsigned int bits, char *text)
+{
+	size_t n = 0;
+
+	text[0] = '\0';
+	for (unsigned int i = 0; access_words[i] != NULL; i++)
+		if ((bits & (unsigned int)access_values[i]) != 0)
+			n += (size_t)snprintf(text + n, ACCESS_TEXT_BYTES - n, "%s%s", n > 0 ? "," : "", access_words[i]);
+	if (n == 0)
+		snprintf(text, ACCESS_TEXT_BYTES, "none");
+	return text;
+}
+
+int
+gid_parse(const char *text, uint8_t gid[16])
+{
+	struct in_addr v4;
+
+	if (inet_pton(AF_INET6, text, gid) == 1)
+		return 0;
+	if (inet_pton(AF_INET, text, &v4) != 1)
+		return -1;
+	memset(gid, 0, 10);
+	gid[10] = 0xff;
+	gid[11] = 0xff;
+	memcpy(gid + 12, &v4, sizeof(v4));
+	return 0;
+}

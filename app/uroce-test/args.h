@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file
+ * Arguments that many commands have, for their tables, and what stands for what.
+ */
+#ifndef UROCE_TEST_ARGS_H
+#define UROCE_TEST_ARGS_H
+
+#include <stdint.h>
+
+#include "command.h"
+
+/** A flag, a text, a number behind its name. */
+#define ARG_WORD(word, text) { .name = word, .help = text, .type = ARG_FLAG }
+#define ARG_ANY(word, text, where) { .name = word, .help = text, .type = ARG_TEXT, .place = where }
+#define ARG_NUM(name, help, lo, hi) { name, help, ARG_NUMBER, ARG_KEYED, .min = lo, .max = hi }
+#define ARG_JSON ARG_WORD("json", "answer in JSON")
+#define ARG_HOST { "host", "where; h1 if left out", ARG_NAME, ARG_KEYED, .names = host_names }
+
+/** enum ibv_mtu is 1 more than the index. */
+extern const char *const mtu_words[];
+/** Names of IBV_ACCESS_*; access_bits() knows what they stand for. */
+extern const char *const access_words[];
+/** @return IBV_ACCESS_* of a list with commas. */
+int access_bits(const char *list);
+/** @return IBV_ACCESS_* as a list; @p text, 128 bytes. */
+char *access_text(unsigned int bits, char *text);
+
+/** The file's or person's way to write a GID: IPv6, or IPv4 for a mapped one. @return 0 or -1. */
+int gid_parse(const char *text, uint8_t gid[16]);
+
+#endif /* UROCE_TEST_ARGS_H */

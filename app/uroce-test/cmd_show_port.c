@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* show port, gid, neigh, config. */
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include <rte_ethdev.h>
+
+#include "args.h"
+#include "format.h"
+#include "hosts.h"
+#include "stack.h"
+
+enum { GID_TEXT = 46, NEIGHS_MAX = NET_NEIGH_MAX };
+
+static bool
+meant(const struct call *c, const struct host *h)
+{
+	return !call_has(c, "host") || host_find(call_text(c, "host")) == h;
+}
+
+static enum format_style
+style(const struct call *c, bool one)
+{
+	return call_has(c, "json") ? FORMAT_JSON : one ? FORMAT_LIST : FORMAT_TABLE;
+}
+
+static void
+format_mac(struct format *f, const char *name, const uint8_t mac[6])
+{
+	format_text(f, name, "%02x:%02x:%02x:%02x:%02x:%02x", mac[0], mac[1], mac[2], mac[3], mac[4], mac[5]);
+}
+
+/* ---- Ports ---- */
+static void
+add_counters(struct format *f, const struct host *h)
+{
+	struct net_counters sum = { 0 };
+	struct rte_eth_stats s;
+
+	for (unsigned int i = 0; i < h->stack->nb_engines; i++) {
+		const struct net_counters *n = engine_net_counters(h->stack->engines[i], (uint16_t)h->port);
+
+#define NET_X(name) sum.name += __atomic_load_n(&n->name, __ATOMIC_RELAXED);
+		NET_COUNTERS(NET_X)
+#undef NET_X
+	}
+#define NET_X(name) format_number(f, #name, sum.name);
+	NET_COUNTERS(NET_X)
+#undef NET_X
+	if (rte_eth_stats_get(h->stack->ports[h->port]->port_id, &s) != 0)
+		return;
+	format_number(f, "ipackets", s.ipackets);
+	format_number(f, "opackets", s.opackets);
+	format_number(f, "ibytes", s.ibytes);
+	format_number(f, "obytes", s.obytes);
+	format_number(f, "imissed", s.imissed);
+	format_number(f, "ierrors", s.ierrors);
+	format_number(f, "oerrors", s.oerrors);
+}
+
+static void
+add_port(struct format *f, const struct host *h, bool all)
+{
+	const struct net_port *p = h->stack->ports[h->port];
+	unsigned int i = host_sgid_index(h, false);
+	char text[GID_TEXT];
+	uint32_t mbps = 0;
+	bool up = net_port_link(p, &mbps);
+
+	format_row(f);
+	format_text(f, "host", "%s", h->name);
+	format_text(f, "device", "%s", p->conf.name);
+	format_text(f, "ethdev", "%s", p->conf.ethdev);
+	format_text(f, "link", "%s", up ? "up" : "down");
+	if (mbps != 0 && mbps != RTE_ETH_SPEED_NUM_UNKNOWN)
+		format_number(f, "mbps", mbps);
+	format_mac(f, "mac", p->mac);
+	format_text(f, "address", "%s", format_gid(p->gid[i], text));
+	format_number(f, "mtu", 128u << p->active_mtu);
+	format_text(f, "cc", "%s", tp_cc_name((enum tp_cc)h->stack->conf.ports[h->port].cc));
+	format_number(f, "engines", p->nb_queues);
+	format_number(f, "lcore", worker_lcore(h->worker));
+	format_bool(f, "impaired", h->stack->impairs[h->port] != NULL);
+	if (all)
+		add_counters(f, h);
+}
+
+static int
+show_port(struct call *c)
+{
+	struct format *f = format_new();
+
+	for (unsigned int i = 0; i < hosts_count(); i++)
+		if (meant(c, host_at(i)))
+			add_port(f, host_at(i), call_has(c, "host"));
+	format_end(f, style(c, call_has(c, "host")), "no host", stdout);
+	return 0;
+}
+
+/* ---- Addresses ---- */
+static int
+show_gid(struct call *c)
+{
+	struct format *f = format_new();
+	char text[GID_TEXT];
+
+	for (unsigned int i = 0; i < hosts_count(); i++) {
+		const struct host *h = host_at(i);
+		const struct net_port *p = h->stack->ports[h->port];
+
+		for (unsigned int k = 0; meant(c, h) && k < UROCE_MAX_GIDS; k++) {
+			if (!p->gid_used[k])
+				continue;
+			format_row(f);
+			format_text(f, "host", "%s", h->name);
+			format_number(f, "index", k);
+			format_text(f, "gid", "%s", format_gid(p->gid[k], text));
+			format_text(f, "type", "RoCE v2");
+		}
+	}
+	format_end(f, style(c, false), "no addresses", stdout);
+	return 0;
+}
+
+/* ---- Neighbours ---- */
+/** The control's clock. */
+static uint64_t
+monotonic_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
+}
+
+static void
+add_neighs(struct format *f, const struct host *h)
+{
+	static struct net_neigh neighs[NEIGHS_MAX];
+	uint64_t now = monotonic_ns();
+	char text[GID_TEXT];
+	unsigned int n;
+
+	control_lock(h->stack->control);
+	n = net_neigh_list(h->stack->ports[h->port], neighs, NEIGHS_MAX);
+	control_unlock(h->stack->control);
+	for (unsigned int i = 0; i < n && i < NEIGHS_MAX; i++) {
+		const struct net_neigh *e = &neighs[i];
+
+		format_row(f);
+		format_text(f, "host", "%s", h->name);
+		format_text(f, "neighbour", "%s", format_gid(e->hop, text));
+		format_mac(f, "mac", e->mac);
+		format_text(f, "state", "%s", e->state);
+		if (e->confirmed_ns != 0 && e->confirmed_ns <= now)
+			format_number(f, "age_ms", (now - e->confirmed_ns) / 1000000);
+		format_number(f, "waiters", e->waiters);
+	}
+}
+
+static int
+show_neigh(struct call *c)
+{
+	struct format *f = format_new();
+
+	for (unsigned int i = 0; i < hosts_count(); i++)
+		if (meant(c, host_at(i)))
+			add_neighs(f, host_at(i));
+	format_end(f, style(c, false), "no neighbour has been looked for yet", stdout);
+	return 0;
+}
+
+/* ---- Configuration ---- */
+static void
+add_config(struct format *f, const struct host *h)
+{
+	const struct uroced_config *u = &h->stack->conf;
+	const struct config_port *p = &u->ports[h->port];
+	char addresses[512] = "", gid[GID_TEXT], impair[IMPAIR_TEXT_BYTES];
+
+	for (unsigned int i = 0; i < p->net.nb_addrs; i++)
+		snprintf(addresses + strlen(addresses), sizeof(addresses) - strlen(addresses), "%s%s/%u", i > 0 ? " " : "",
+			 format_gid(p->net.addrs[i].gid, gid), p->net.addrs[i].prefix);
+	format_row(f);
+	format_text(f, "host", "%s", h->name);
+	format_text(f, "file", "%s", h->stack->config_file != NULL ? h->stack->config_file : "(none)");
+	format_text(f, "idle", "%s", u->idle == ENGINE_IDLE_POLL ? "poll" : "adaptive");
+	format_number(f, "mbufs", u->mbufs);
+	format_number(f, "max_pd", u->max_pd);
+	format_number(f, "max_mr", u->max_mr);
+	format_number(f, "max_cq", u->max_cq);
+	format_number(f, "max_srq", u->max_srq);
+	format_number(f, "max_qp", u->max_qp);
+	format_number(f, "max_ah", u->max_ah);
+	format_number(f, "ring_memory", u->ring_memory);
+	format_text(f, "port", "%s", p->net.name);
+	format_text(f, "ethdev", "%s", p->net.ethdev);
+	format_text(f, "addresses", "%s", addresses);
+	format_number(f, "vlan", p->net.vlan_id);
+	format_number(f, "mtu", p->net.mtu);
+	format_text(f, "cc", "%s", tp_cc_name((enum tp_cc)p->cc));
+	format_text(f, "impair", "%s", p->impaired ? impair_format(&p->impair, impair, sizeof(impair)) : "");
+}
+
+static int
+show_config(struct call *c)
+{
+	struct format *f = format_new();
+
+	for (unsigned int i = 0; i < hosts_count(); i++)
+		if (meant(c, host_at(i)))
+			add_config(f, host_at(i));
+	format_end(f, style(c, true), "no host", stdout);
+	return 0;
+}
+
+static const struct arg args[] = {
+	{ "host", "which; all if left out", ARG_NAME, ARG_OPTIONAL, .names = host_names },
+	ARG_JSON,
+	{ 0 },
+};
+static const struct command table[] = {
+	{ "show port", "Ports; of one also what it counted.", args, NULL, show_port },
+	{ "show gid", "Addresses.", args, NULL, show_gid },
+	{ "show neigh", "MAC addresses of neighbours.", args, NULL, show_neigh },
+	{ "show config", "What hosts were made of, and what has been set since.", args, NULL, show_config },
+	{ 0 },
+};
+COMMANDS(table)

@@ -1,0 +1,436 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* show qp, show top, dump qp: QPs of all who have some, the workloads' too. */
+#include <arpa/inet.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "args.h"
+#include "format.h"
+#include "inspect.h"
+#include "objects.h"
+#include "shell.h"
+#include "stack.h"
+
+enum { QPS_MAX = 4096, EVENTS_MAX = 32, PSN_BITS = 0xffffff, TOP_MAX = 1000, INTERVAL_MAX = 60 };
+
+static const char *const states[] = { "reset", "init", "rtr", "rts", "sqd", "sqe", "err", NULL };
+
+/** Which QPs a command is about. */
+struct which {
+	const struct host *host; /**< NULL: all */
+	uint32_t qpn;            /**< 0: all */
+};
+
+/** "qp1", or a QPN. @return 0 or -1 with a message. */
+static int
+read_which(const struct call *c, struct which *w)
+{
+	const char *text = call_text(c, "qp");
+	struct object *o = object_find(OBJECT_QP, text);
+	char *end = NULL;
+
+	*w = (struct which){ .host = call_has(c, "host") ? host_find(call_text(c, "host")) : NULL };
+	if (text == NULL || strcmp(text, "all") == 0)
+		return 0;
+	if (o != NULL && w->host != NULL && w->host != o->host)
+		return call_fail(c, "%s is of %s, not of %s", text, o->host->name, w->host->name);
+	if (o != NULL) {
+		*w = (struct which){ .host = o->host, .qpn = o->v.qp->qp_num };
+		return 0;
+	}
+	w->qpn = (uint32_t)strtoul(text, &end, 0);
+	if (*end != '\0' || text[0] < '0' || text[0] > '9' || w->qpn == 0 || w->qpn > PSN_BITS)
+		return call_fail(c, "qp: '%s': expected all, a QP that `create` made, or a QPN (1 to 0xffffff)", text);
+	return 0;
+}
+
+static const char *
+object_name(const struct host *h, uint32_t qpn)
+{
+	struct object *o;
+
+	for (unsigned int i = 0; (o = object_at(OBJECT_QP, i)) != NULL; i++)
+		if (o->host == h && o->v.qp->qp_num == qpn)
+			return o->name;
+	return NULL;
+}
+
+/** What there is on @p h. @return how many, at most QPS_MAX. */
+static uint32_t
+take(const struct host *h, const struct inspect_filter *f, struct inspect_qp *qps)
+{
+	struct inspect_filter of_port = *f;
+
+	of_port.port = (int)h->port;
+	return inspect_qps(h->stack->control, &of_port, qps, QPS_MAX);
+}
+
+static char *
+address_text(const uint8_t ip[16], uint8_t version, char *text)
+{
+	if (version == 0 || inet_ntop(version == 4 ? AF_INET : AF_INET6, ip, text, INET6_ADDRSTRLEN) == NULL)
+		snprintf(text, INET6_ADDRSTRLEN, "-");
+	return text;
+}
+
+static void
+add_row(struct format *f, const struct host *h, const struct inspect_qp *qp)
+{
+	const char *name = object_name(h, qp->v.qpn);
+	char text[INET6_ADDRSTRLEN];
+
+	format_row(f);
+	format_text(f, "host", "%s", h->name);
+	format_hex(f, "qpn", qp->v.qpn);
+	format_text(f, "name", "%s", name != NULL ? name : "-");
+	format_text(f, "type", "%s", qp_type_name(qp->v.type));
+	format_text(f, "state", "%s", qp_state_name(qp->v.state));
+	format_text(f, "peer", "%s", address_text(qp->v.dip, qp->v.ip_version, text));
+	format_hex(f, "dest_qpn", qp->v.dest_qpn);
+	format_number(f, "mtu", qp->v.mtu_bytes);
+	format_number(f, "engine", qp->v.engine);
+	format_number(f, "posted", qp->v.tx.posted);
+	format_number(f, "in_flight", qp->v.tx.in_flight);
+	format_number(f, "receives", qp->v.rx.srq ? qp->v.rx.srq_posted : qp->v.rx.posted);
+	format_text(f, "program", "%s", qp->program);
+}
+
+/** One QP: what it is, and in words what it does. */
+static void
+tell(const struct host *h, const struct inspect_qp *qp, bool json)
+{
+	struct format *f = format_new();
+	char text[DIAG_TEXT_BYTES + INSPECT_NOTE_BYTES];
+
+	add_row(f, h, qp);
+	if (json)
+		format_text(f, "why", "%s", inspect_explain(qp, text));
+	format_end(f, json ? FORMAT_JSON : FORMAT_LIST, "", stdout);
+	if (!json)
+		printf("%s%s", inspect_explain(qp, text), text[0] != '\0' && text[strlen(text) - 1] == '\n' ? "" : "\n");
+}
+
+static int
+no_such_qp(const struct call *c, const struct which *w)
+{
+	return call_fail(c, "no QP 0x%x%s%s; `show qp` lists those there are", w->qpn, w->host != NULL ? " on " : "",
+			 w->host != NULL ? w->host->name : "");
+}
+
+static int
+show_one(struct call *c, const struct which *w)
+{
+	struct inspect_qp qp;
+	bool found = false;
+
+	for (unsigned int i = 0; i < hosts_count(); i++) {
+		struct host *h = host_at(i);
+
+		if ((w->host != NULL && w->host != h) || inspect_qp(h->stack->control, w->qpn, &qp) != 0)
+			continue;
+		if (found)
+			putchar('\n');
+		found = true;
+		tell(h, &qp, call_has(c, "json"));
+	}
+	return found ? 0 : no_such_qp(c, w);
+}
+
+static int
+show_qp(struct call *c)
+{
+	struct inspect_filter filter = INSPECT_ALL;
+	struct inspect_qp *qps;
+	struct format *f;
+	struct which w;
+
+	if (read_which(c, &w) != 0)
+		return -1;
+	if (w.qpn != 0)
+		return show_one(c, &w);
+	qps = calloc(QPS_MAX, sizeof(*qps));
+	if (qps == NULL)
+		return call_fail(c, "no memory");
+	filter.state = call_choice(c, "state", -1);
+	f = format_new();
+	for (unsigned int i = 0; i < hosts_count(); i++) {
+		uint32_t n = w.host == NULL || w.host == host_at(i) ? take(host_at(i), &filter, qps) : 0;
+
+		for (uint32_t k = 0; k < n; k++)
+			add_row(f, host_at(i), &qps[k]);
+	}
+	free(qps);
+	format_end(f, call_has(c, "json") ? FORMAT_JSON : FORMAT_TABLE, "no QP", stdout);
+	return 0;
+}
+
+/* ---- Everything about one ---- */
+static void
+add_requester(struct format *f, const struct qp_view *v)
+{
+	format_number(f, "sq depth", v->tx.depth);
+	format_number(f, "sq posted", v->tx.posted);
+	format_number(f, "sq in flight", v->tx.in_flight);
+	format_text(f, "sq oldest", "%s, id %" PRIu64 ", %u bytes", wr_op_name(v->tx.head_op), v->tx.head_wr_id, v->tx.head_bytes);
+	format_text(f, "sq sending", "%s", wr_op_name(v->tx.next_op));
+	format_hex(f, "psn unacknowledged", v->tx.psn_una);
+	format_hex(f, "psn to send", v->tx.psn_cur);
+	format_hex(f, "psn beyond sent", v->tx.psn_max);
+	format_hex(f, "psn of next wqe", v->tx.psn_next);
+	format_number(f, "packets on the way", v->tx.on_the_way);
+	format_number(f, "window", v->tx.window);
+	format_number(f, "window after losses", v->tx.loss_window);
+	format_number(f, "window of cc", v->tx.cc_window);
+	format_text(f, "cc", "%s", tp_cc_name(v->tx.cc));
+	format_number(f, "rate bit/s", v->tx.rate_bps);
+	format_text(f, "reads and atomics", "%u of %u", v->tx.rd_out, v->tx.max_rd);
+	format_text(f, "retries left", "%u of %u", v->tx.retry_left, v->tx.retry_cnt);
+	format_text(f, "rnr retries left", "%u of %u", v->tx.rnr_left, v->tx.rnr_retry);
+	format_number(f, "timeout code", v->tx.timeout);
+	format_bool(f, "waits for rnr", v->tx.rnr_wait);
+	format_bool(f, "selective repeat", v->tx.selective);
+	format_number(f, "packets lost", v->tx.lost);
+	format_number(f, "srtt ns", v->tx.srtt_ns);
+	format_number(f, "shortest rtt ns", v->tx.rtt_min_ns);
+	format_bool(f, "blocked", v->tx.blocked);
+	format_bool(f, "active", v->tx.active);
+	format_bool(f, "watched", v->tx.watched);
+}
+
+static void
+add_responder(struct format *f, const struct qp_view *v)
+{
+	format_number(f, "rq depth", v->rx.depth);
+	format_number(f, "rq posted", v->rx.posted);
+	if (v->rx.srq)
+		format_text(f, "srq posted", "%u of %u", v->rx.srq_posted, v->rx.srq_depth);
+	format_hex(f, "psn expected", v->rx.epsn);
+	format_number(f, "msn", v->rx.msn);
+	format_bool(f, "within a message", v->rx.midway);
+	format_bool(f, "said not ready", v->rx.told_rnr);
+	format_bool(f, "said out of sequence", v->rx.told_seq);
+	format_number(f, "rnr timer code", v->rx.min_rnr_timer);
+	format_text(f, "answers owed", "%u of %u", v->rx.res_pending, v->rx.max_dest_rd);
+	format_number(f, "packets held", v->rx.held);
+	format_text(f, "send cq", "%u of %u not polled", v->send_cq.unpolled, v->send_cq.size);
+	format_text(f, "recv cq", "%u of %u not polled", v->recv_cq.unpolled, v->recv_cq.size);
+}
+
+static void
+add_way(struct format *f, const struct qp_view *v)
+{
+	char sip[INET6_ADDRSTRLEN], dip[INET6_ADDRSTRLEN];
+
+	format_hex(f, "pkey", v->pkey);
+	format_number(f, "pd", v->pd);
+	if (v->ip_version == 0)
+		return;
+	format_text(f, "way", "%s to %s, %02x:%02x:%02x:%02x:%02x:%02x, UDP port %u%s", address_text(v->sip, v->ip_version, sip),
+		    address_text(v->dip, v->ip_version, dip), v->dmac[0], v->dmac[1], v->dmac[2], v->dmac[3], v->dmac[4],
+		    v->dmac[5], v->sport, v->loopback ? ", loopback" : "");
+}
+
+static void
+print_events(const struct host *h, uint32_t qpn)
+{
+	struct qp_event ev[EVENTS_MAX];
+	char text[DIAG_LINE_BYTES];
+	uint64_t now;
+	uint32_t n = inspect_qp_events(h->stack->control, qpn, ev, EVENTS_MAX, &now);
+
+	printf("%u last events%s\n", n, n > 0 ? ":" : "");
+	for (uint32_t i = 0; i < n; i++)
+		printf("  %12.3f ms ago  psn 0x%06x  %s%s", (double)(now - ev[i].ns) / 1e6, ev[i].psn, qp_event_text(&ev[i], text),
+		       ev[i].count > 1 ? "" : "\n"),
+			ev[i].count > 1 ? printf(", %u times\n", ev[i].count) : 0;
+}
+
+static int
+dump_qp(struct call *c)
+{
+	char text[DIAG_TEXT_BYTES + INSPECT_NOTE_BYTES];
+	struct inspect_qp qp;
+	struct which w;
+	bool found = false;
+
+	if (read_which(c, &w) != 0)
+		return -1;
+	for (unsigned int i = 0; i < hosts_count(); i++) {
+		struct host *h = host_at(i);
+		struct format *f;
+
+		if ((w.host != NULL && w.host != h) || inspect_qp(h->stack->control, w.qpn, &qp) != 0)
+			continue;
+		if (found)
+			putchar('\n');
+		found = true;
+		f = format_new();
+		add_row(f, h, &qp);
+		add_way(f, &qp.v);
+		add_requester(f, &qp.v);
+		add_responder(f, &qp.v);
+		format_end(f, FORMAT_LIST, "", stdout);
+		printf("%s\n", inspect_explain(&qp, text));
+		print_events(h, w.qpn);
+	}
+	return found ? 0 : no_such_qp(c, &w);
+}
+
+/* ---- The busiest ---- */
+/** How far a QP has come, at two looks. */
+struct track {
+	const struct host *host;
+	struct inspect_qp qp;
+	uint64_t sent, received; /**< packets in between */
+};
+
+static uint32_t
+psn_sent(const struct inspect_qp *q)
+{
+	/* Who gets no acknowledgements counts what it sends. */
+	return q->v.type == UROCE_QPT_RC || q->v.type == UROCE_QPT_XRC_SEND ? q->v.tx.psn_una : q->v.tx.psn_next;
+}
+
+static int
+busiest_first(const void *a, const void *b)
+{
+	const struct track *x = a, *y = b;
+	uint64_t wx = x->sent + x->received, wy = y->sent + y->received;
+
+	return wx > wy ? -1 : wx < wy;
+}
+
+static uint32_t
+look(struct track *t, struct inspect_qp *qps)
+{
+	struct inspect_filter filter = INSPECT_ALL;
+	uint32_t n = 0;
+
+	for (unsigned int i = 0; i < hosts_count(); i++) {
+		uint32_t k, got = take(host_at(i), &filter, qps);
+
+		for (k = 0; k < got && n < QPS_MAX; k++)
+			t[n++] = (struct track){ .host = host_at(i), .qp = qps[k] };
+	}
+	return n;
+}
+
+static void
+compare(struct track *now, uint32_t n, const struct track *then, uint32_t nb_then)
+{
+	for (uint32_t i = 0; i < n; i++)
+		for (uint32_t k = 0; k < nb_then; k++) {
+			if (then[k].host != now[i].host || then[k].qp.v.qpn != now[i].qp.v.qpn)
+				continue;
+			now[i].sent = (psn_sent(&now[i].qp) - psn_sent(&then[k].qp)) & PSN_BITS;
+			now[i].received = (now[i].qp.v.rx.epsn - then[k].qp.v.rx.epsn) & PSN_BITS;
+		}
+}
+
+static void
+print_top(struct track *t, uint32_t n, uint32_t rows, double seconds, bool json)
+{
+	struct format *f = format_new();
+
+	qsort(t, n, sizeof(*t), busiest_first);
+	for (uint32_t i = 0; i < n && i < rows; i++) {
+		const struct qp_view *v = &t[i].qp.v;
+		const char *name = object_name(t[i].host, v->qpn);
+
+		format_row(f);
+		format_text(f, "host", "%s", t[i].host->name);
+		format_hex(f, "qpn", v->qpn);
+		format_text(f, "name", "%s", name != NULL ? name : "-");
+		format_text(f, "type", "%s", qp_type_name(v->type));
+		format_text(f, "state", "%s", qp_state_name(v->state));
+		format_real(f, "sent pkt/s", (double)t[i].sent / seconds, 0);
+		format_real(f, "received pkt/s", (double)t[i].received / seconds, 0);
+		format_number(f, "in_flight", v->tx.in_flight);
+		format_number(f, "window", v->tx.window);
+		format_real(f, "rtt_us", v->tx.srtt_ns / 1e3, 1);
+		format_text(f, "program", "%s", t[i].qp.program);
+	}
+	format_end(f, json ? FORMAT_JSON : FORMAT_TABLE, "no QP", stdout);
+	fflush(stdout);
+}
+
+/** @return true if a key was pressed, which is taken. */
+static bool
+key_pressed(void)
+{
+	struct pollfd pfd = { .fd = STDIN_FILENO, .events = POLLIN };
+	char key;
+
+	return isatty(STDIN_FILENO) && poll(&pfd, 1, 0) > 0 && read(STDIN_FILENO, &key, 1) >= 0;
+}
+
+static int
+show_top(struct call *c)
+{
+	/* A terminal shows it until a key is pressed; others get one look. */
+	bool live = isatty(STDIN_FILENO) && isatty(STDOUT_FILENO);
+	uint64_t count = call_number(c, "count", live ? TOP_MAX : 1), rows = call_number(c, "rows", 10);
+	double interval = call_real(c, "interval", 1);
+	struct track *now = calloc(QPS_MAX, sizeof(*now)), *then = calloc(QPS_MAX, sizeof(*then));
+	struct inspect_qp *qps = calloc(QPS_MAX, sizeof(*qps));
+	uint32_t n, nb_then = 0;
+	bool enough = now == NULL || then == NULL || qps == NULL;
+
+	if (!enough)
+		nb_then = look(then, qps);
+	for (uint64_t i = 0; !enough && i < count; i++) {
+		if (!shell_sleep((unsigned int)(interval * 1000)))
+			break;
+		n = look(now, qps);
+		compare(now, n, then, nb_then);
+		if (live)
+			fputs("\033[H\033[J", stdout);
+		/* Sorted is the copy: the next comparison doesn't care. */
+		print_top(now, n, (uint32_t)rows, interval, call_has(c, "json"));
+		memcpy(then, now, n * sizeof(*now));
+		nb_then = n;
+		enough = key_pressed();
+	}
+	free(now);
+	free(then);
+	free(qps);
+	return 0;
+}
+
+static const char *
+names(unsigned int i)
+{
+	return i == 0 ? "all" : qp_names(i - 1);
+}
+
+#define ARG_ON { "host", "only those of it", ARG_NAME, ARG_KEYED, .names = host_names }
+static const struct arg show_args[] = {
+	{ "qp", "a QPN; all if left out", ARG_NAME, ARG_OPTIONAL, .open = true, .names = names },
+	ARG_ON,
+	{ "state", "only those in it", ARG_CHOICE, ARG_KEYED, .words = states },
+	ARG_JSON,
+	{ 0 },
+};
+static const struct arg dump_args[] = {
+	{ "qp", "a QPN", ARG_NAME, ARG_NEEDED, .open = true, .names = qp_names },
+	ARG_ON,
+	{ 0 },
+};
+static const struct arg top_args[] = {
+	ARG_NUM("rows", "QPs (10)", 1, QPS_MAX),
+	{ "interval", "seconds between looks (1)", ARG_REAL, ARG_KEYED, .min = 0.05, .max = INTERVAL_MAX },
+	ARG_NUM("count", "looks (1; at a terminal until a key is pressed)", 1, TOP_MAX),
+	ARG_JSON,
+	{ 0 },
+};
+static const struct command table[] = {
+	{ "show qp", "QPs; of one also in words what it does and what it waits for.", show_args, NULL, show_qp },
+	{ "show top", "The busiest QPs.", top_args, NULL, show_top },
+	{ "dump qp", "All that is known of a QP, with the last events of its life.", dump_args, NULL, dump_qp },
+	{ 0 },
+};
+COMMANDS(table)

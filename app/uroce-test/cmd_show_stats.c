@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* show stats, engine, cm; clear stats: counters. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "args.h"
+#include "cm.h"
+#include "format.h"
+#include "gsi.h"
+#include "hosts.h"
+#include "inspect.h"
+#include "stack.h"
+
+/** Names in the order of the structs, which have nothing but 64-bit counters. */
+#define NAME(x) #x,
+static const char *const tp_names[] = { TP_COUNTERS(NAME) };
+static const char *const cm_names[] = { CM_COUNTERS(NAME) };
+static const char *const gsi_names[] = { GSI_COUNTERS(NAME) };
+#undef NAME
+enum {
+	TP_N = sizeof(tp_names) / sizeof(tp_names[0]),
+	CM_N = sizeof(cm_names) / sizeof(cm_names[0]),
+	GSI_N = sizeof(gsi_names) / sizeof(gsi_names[0]),
+};
+_Static_assert(sizeof(struct tp_counters) == TP_N * sizeof(uint64_t), "every counter has a name");
+_Static_assert(sizeof(struct cm_counters) == CM_N * sizeof(uint64_t), "every counter has a name");
+_Static_assert(sizeof(struct gsi_counters) == GSI_N * sizeof(uint64_t), "every counter has a name");
+
+/** What counters were when they were cleared; by host. */
+static uint64_t tp_base[HOSTS_MAX][TP_N], cm_base[HOSTS_MAX][CM_N], gsi_base[HOSTS_MAX][GSI_N];
+
+static bool
+meant(const struct call *c, const struct host *h)
+{
+	return !call_has(c, "host") || host_find(call_text(c, "host")) == h;
+}
+
+static uint64_t
+counter(const void *counters, unsigned int i)
+{
+	return __atomic_load_n((const uint64_t *)counters + i, __ATOMIC_RELAXED);
+}
+
+/** Sum of the engines' transports. */
+static void
+tp_sum(const struct host *h, uint64_t *sum)
+{
+	memset(sum, 0, TP_N * sizeof(*sum));
+	for (unsigned int e = 0; e < h->stack->nb_engines; e++)
+		for (unsigned int i = 0; i < TP_N; i++)
+			sum[i] += counter(transport_counters(engine_transport(h->stack->engines[e])), i);
+}
+
+static void
+add_counters(struct format *f, const char *const *names, unsigned int n, const uint64_t *now, const uint64_t *base, bool zeros)
+{
+	for (unsigned int i = 0; i < n; i++)
+		if (zeros || now[i] != base[i])
+			format_number(f, names[i], now[i] - base[i]);
+}
+
+static int
+show_stats(struct call *c)
+{
+	struct format *f = format_new();
+	uint64_t now[TP_N];
+
+	for (unsigned int i = 0; i < hosts_count(); i++) {
+		if (!meant(c, host_at(i)))
+			continue;
+		tp_sum(host_at(i), now);
+		format_row(f);
+		format_text(f, "host", "%s", host_at(i)->name);
+		add_counters(f, tp_names, TP_N, now, tp_base[i], call_has(c, "zeros"));
+	}
+	format_end(f, call_has(c, "json") ? FORMAT_JSON : FORMAT_LIST, "no host", stdout);
+	return 0;
+}
+
+static void
+take_cm(const struct host *h, uint64_t *cm, uint64_t *gsi)
+{
+	for (unsigned int i = 0; i < CM_N; i++)
+		cm[i] = counter(control_cm_counters(h->stack->control), i);
+	for (unsigned int i = 0; i < GSI_N; i++)
+		gsi[i] = counter(control_gsi_counters(h->stack->control), i);
+}
+
+/** Two counters of CM and QP 1 have the same names: those of QP 1 get theirs in front. */
+static void
+add_gsi(struct format *f, const uint64_t *now, const uint64_t *base, bool zeros)
+{
+	char name[64];
+
+	for (unsigned int i = 0; i < GSI_N; i++)
+		if (zeros || now[i] != base[i]) {
+			snprintf(name, sizeof(name), "qp1_%s", gsi_names[i]);
+			format_number(f, name, now[i] - base[i]);
+		}
+}
+
+static int
+show_cm(struct call *c)
+{
+	struct format *f = format_new();
+	uint64_t cm[CM_N], gsi[GSI_N];
+	struct control_counts counts;
+
+	for (unsigned int i = 0; i < hosts_count(); i++) {
+		const struct host *h = host_at(i);
+
+		if (!meant(c, h))
+			continue;
+		take_cm(h, cm, gsi);
+		control_lock(h->stack->control);
+		control_counts(h->stack->control, &counts);
+		control_unlock(h->stack->control);
+		format_row(f);
+		format_text(f, "host", "%s", h->name);
+		format_number(f, "ids", counts.cm_ids);
+		add_counters(f, cm_names, CM_N, cm, cm_base[i], call_has(c, "zeros"));
+		add_gsi(f, gsi, gsi_base[i], call_has(c, "zeros"));
+	}
+	format_end(f, call_has(c, "json") ? FORMAT_JSON : FORMAT_LIST, "no host", stdout);
+	return 0;
+}
+
+static int
+clear_stats(struct call *c)
+{
+	for (unsigned int i = 0; i < hosts_count(); i++) {
+		if (!meant(c, host_at(i)))
+			continue;
+		tp_sum(host_at(i), tp_base[i]);
+		take_cm(host_at(i), cm_base[i], gsi_base[i]);
+	}
+	return 0;
+}
+
+static void
+add_engine(struct format *f, const struct host *h, unsigned int number)
+{
+	struct inspect_engine e;
+
+	if (inspect_engine(h->stack->control, number, &e) != 0)
+		return;
+	format_row(f);
+	format_text(f, "host", "%s", h->name);
+	format_number(f, "engine", number);
+	format_number(f, "load_%", e.load_percent);
+	format_number(f, "turns", e.stats.turns);
+	format_number(f, "busy_turns", e.stats.busy_turns);
+	format_number(f, "rx_packets", e.stats.rx_packets);
+	format_number(f, "tx_packets", e.stats.tx_packets);
+	format_real(f, "burst", e.stats.rx_bursts > 0 ? (double)e.stats.rx_packets / (double)e.stats.rx_bursts : 0, 2);
+	format_number(f, "doorbells", e.stats.doorbells);
+	format_number(f, "mailbox", e.stats.mailbox);
+	format_number(f, "sessions", e.depths.sessions);
+	format_number(f, "hot_sessions", e.depths.hot_sessions);
+	format_number(f, "tx_stuck_dropped", e.stats.tx_stuck_dropped);
+}
+
+static int
+show_engine(struct call *c)
+{
+	struct format *f = format_new();
+
+	for (unsigned int i = 0; i < hosts_count(); i++)
+		/* Ports of one stack have the same engines. */
+		for (unsigned int e = 0; meant(c, host_at(i)) && e < host_at(i)->stack->nb_engines; e++)
+			add_engine(f, host_at(i), e);
+	format_end(f, call_has(c, "json") ? FORMAT_JSON : FORMAT_TABLE, "no engine", stdout);
+	return 0;
+}
+
+#define ARG_WHERE { "host", "which; all if left out", ARG_NAME, ARG_OPTIONAL, .names = host_names }
+static const struct arg args[] = { ARG_WHERE, ARG_JSON, { 0 } };
+static const struct arg stats_args[] = { ARG_WHERE, ARG_WORD("zeros", "also counters that are zero"), ARG_JSON, { 0 } };
+static const struct arg clear_args[] = { ARG_WHERE, { 0 } };
+static const struct command table[] = {
+	{ "show stats", "What the transports counted; docs/counters.md explains each.", stats_args, NULL, show_stats },
+	{ "show cm", "What the connection managers and QP 1 counted.", stats_args, NULL, show_cm },
+	{ "show engine", "Engines: load, bursts, what waits.", args, NULL, show_engine },
+	{ "clear stats", "Let `show stats` and `show cm` count from now.", clear_args, NULL, clear_stats },
+	{ 0 },
+};
+COMMANDS(table)

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file
+ * A histogram of times whose classes grow with the value: 64 classes for each power of two, so that a percentile is
+ * wrong by less than 1.6 %, from a nanosecond to centuries, in 30 KiB.
+ *
+ * Threads: one adds; any may read meanwhile. Each class is read whole; they may be of different moments.
+ */
+#ifndef UROCE_TEST_HIST_H
+#define UROCE_TEST_HIST_H
+
+#include <stdint.h>
+
+#define HIST_SUB_BITS 6
+enum {
+	HIST_SUBS = 1 << HIST_SUB_BITS, /**< classes of a power of two */
+	HIST_CLASSES = (64 - HIST_SUB_BITS + 1) * HIST_SUBS,
+};
+
+struct hist {
+	uint64_t n[HIST_CLASSES];
+};
+
+/** @return the class of @p value. Below HIST_SUBS every value has its own. */
+static inline unsigned int
+hist_class(uint64_t value)
+{
+	unsigned int shift;
+
+	if (value < HIST_SUBS)
+		return (unsigned int)value;
+	shift = 63 - (unsigned int)__builtin_clzll(value) - HIST_SUB_BITS;
+	return (shift + 1) * HIST_SUBS + (unsigned int)(value >> shift) - HIST_SUBS;
+}
+
+static inline void
+hist_add(struct hist *h, uint64_t value)
+{
+	uint64_t *n = &h->n[hist_class(value)];
+
+	__atomic_store_n(n, *n + 1, __ATOMIC_RELAXED);
+}
+
+/** @return the middle of the values of class @p i. */
+uint64_t hist_value(unsigned int i);
+/** Add what @p from has. */
+void hist_merge(struct hist *to, const struct hist *from);
+/** Take away what was there before. */
+void hist_subtract(struct hist *from, const struct hist *before);
+uint64_t hist_count(const struct hist *h);
+/**
+ * @param share  0 to 1: 0.99 for p99.
+ * @return the value that this share of all values doesn't exceed; 0 if there are none.
+ */
+uint64_t hist_percentile(const struct hist *h, double share);
+
+#endif /* UROCE_TEST_HIST_H */

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * uroce-test: a DPDK application that embeds uroce and does with it what its user types, as testpmd does with ethdevs.
+ *
+ * Begin at command.h (what a command is), hosts.h (stacks and lcores) and workload.h (traffic).
+ */
+#include <dirent.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <rte_eal.h>
+#include <rte_errno.h>
+
+#include "capture.h"
+#include "command.h"
+#include "hosts.h"
+#include "objects.h"
+#include "shell.h"
+#include "workload.h"
+
+static void
+on_signal(int sig)
+{
+	shell_quit();
+}
+
+/** EAL leaves its run-time folder behind, even if nothing is to be shared. Only of a prefix that we made up. */
+static void
+remove_runtime_dir(void)
+{
+	const char *path = rte_eal_get_runtime_dir();
+	const struct dirent *d;
+	DIR *dir = opendir(path);
+
+	if (dir == NULL)
+		return;
+	while ((d = readdir(dir)) != NULL)
+		unlinkat(dirfd(dir), d->d_name, 0);
+	closedir(dir);
+	rmdir(path);
+}
+
+static int
+run_commands(const struct options *o)
+{
+	char line[COMMAND_LINE_BYTES];
+
+	for (unsigned int i = 0; i < o->nb_files; i++)
+		if (shell_file(o->files[i]) != 0)
+			return EXIT_USAGE;
+	for (unsigned int i = 0; i < o->nb_auto_start; i++) {
+		snprintf(line, sizeof(line), "start %s", o->auto_start[i]);
+		printf(SHELL_PROMPT "%s\n", line);
+		command_run(line);
+	}
+	if (!shell_quitting())
+		shell_input();
+	/* Those that end by themselves may: a script needs no `wait`. */
+	workloads_finish();
+	return command_failures() > 0 || workloads_failed() > 0 ? EXIT_FAILURE : EXIT_SUCCESS;
+}
+
+int
+main(int argc, char **argv)
+{
+	static struct options o;
+	bool own_eal;
+	int status;
+
+	if (options_parse(argc, argv, &o, &status) != 0)
+		return status;
+	own_eal = o.eal_argv != argv;
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	if (rte_eal_init(o.eal_argc, o.eal_argv) < 0) {
+		fprintf(stderr, "uroce-test: DPDK's EAL doesn't start: %s. The lines above say more; without EAL options "
+			"it needs neither hugepages nor privileges\n", rte_strerror(rte_errno));
+		return EXIT_FAILURE;
+	}
+	signal(SIGINT, on_signal);
+	signal(SIGTERM, on_signal);
+	signal(SIGPIPE, SIG_IGN);
+	status = EXIT_FAILURE;
+	if (hosts_start(&o) == 0) {
+		command_before(workloads_reap);
+		workloads_period(o.stats_period);
+		status = run_commands(&o);
+		workloads_stop_all();
+		capture_stop();
+		objects_destroy_all();
+	}
+	hosts_stop();
+	/*
+	 * No rte_eal_cleanup(): in DPDK 22.11 it takes the memory away under EAL's interrupt thread, which after
+	 * memif's hang-ups may still be looking through its sources. The end of the process cleans up as well.
+	 */
+	if (own_eal)
+		remove_runtime_dir();
+	return status;
+}

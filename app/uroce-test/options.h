@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file
+ * The command line of uroce-test: what stands before `--` is EAL's, what stands behind it ours.
+ */
+#ifndef UROCE_TEST_OPTIONS_H
+#define UROCE_TEST_OPTIONS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+enum {
+	EXIT_USAGE = 2, /**< a mistake in the command line */
+	OPTIONS_MAX = 64,
+	OPTIONS_MAX_LOOPBACK = 8,
+	OPTIONS_MAX_ENGINES = 16,
+};
+
+struct options {
+	int eal_argc;
+	char **eal_argv;
+	unsigned int loopback;  /**< hosts that are joined here; 0: others were given */
+	const char *configs[OPTIONS_MAX];
+	unsigned int nb_configs;
+	const char *ports[OPTIONS_MAX]; /**< ETHDEV,ADDRESS/PREFIX,... */
+	unsigned int nb_ports;
+	const char *sets[OPTIONS_MAX];
+	unsigned int nb_sets;
+	const char *files[OPTIONS_MAX];
+	unsigned int nb_files;
+	const char *auto_start[OPTIONS_MAX];
+	unsigned int nb_auto_start;
+	unsigned int engines;      /**< per stack */
+	unsigned int stats_period; /**< seconds, 0: no periodic lines */
+};
+
+/**
+ * Split and parse. Answers --help and --version, and complains about mistakes, by itself. Without EAL options puts
+ * some in their place that need neither privileges nor hugepages.
+ * @return 0: go on; else end with *@p status.
+ */
+int options_parse(int argc, char **argv, struct options *o, int *status);
+
+#endif /* UROCE_TEST_OPTIONS_H */
