@@ -202,16 +202,42 @@ cq_hold(struct transport *tp, struct cq *cq, uint32_t moderation, uint8_t flags)
 	return true;
 }
 
+/* What the event that is held back would tell of. */
+static __attribute__((noinline)) uint8_t
+held_flags(const struct transport *tp, const struct cq *cq)
+{
+	for (uint32_t i = 0; i < tp->nb_held; i++) {
+		if (tp->held[i].cq == cq)
+			return tp->held[i].flags;
+	}
+	return 0;
+}
+
 static void
 cq_notify(struct transport *tp, struct cq *cq, uint8_t flags)
 {
 	uint32_t moderation = atomic_load_explicit(&cq->moderation, memory_order_relaxed);
 
+	/* A completion that raises no event itself may be the last of those that the event waits for. */
+	if (unlikely(tp->nb_held != 0))
+		flags |= held_flags(tp, cq);
 	if (!cq_wants(cq, flags))
 		return;
-	if (unlikely(moderation != 0) && cq_hold(tp, cq, moderation, flags))
-		return;
+	if (unlikely(moderation != 0)) {
+		if (cq_hold(tp, cq, moderation, flags))
+			return;
+		/* What was held back is told now. */
+		cq_release_held(tp, cq, false);
+	}
 	cq_raise(tp, cq);
+}
+
+/* Another engine's event may have told of all there is. */
+static bool
+cq_has_news(const struct cq *cq)
+{
+	return prod_counter(atomic_load_explicit(&cq->prod, memory_order_relaxed)) !=
+	       atomic_load_explicit(&cq->told, memory_order_relaxed);
 }
 
 void
@@ -230,7 +256,7 @@ cq_run_held(struct transport *tp)
 			i++;
 			continue;
 		}
-		if (cq_wants(h->cq, h->flags))
+		if (cq_wants(h->cq, h->flags) && cq_has_news(h->cq))
 			cq_raise(tp, h->cq);
 		*h = tp->held[--tp->nb_held];
 	}
@@ -253,6 +279,9 @@ cq_release_held(struct transport *tp, struct cq *cq, bool raise)
 		if (raise && cq_wants(cq, tp->held[i].flags))
 			cq_raise(tp, cq);
 		tp->held[i] = tp->held[--tp->nb_held];
+		/* Nobody looks at the time of nothing. */
+		if (tp->nb_held == 0)
+			tp->held_next_ns = UINT64_MAX;
 		return;
 	}
 }

@@ -202,6 +202,60 @@ what_is_held_back_can_be_raised_or_forgotten(void **state)
 	rig_down(&r);
 }
 
+/* The event that enough completions raise tells of all; the time of those before has no meaning any more. */
+static void
+an_event_ends_what_was_held_back(void **state)
+{
+	struct rig r;
+
+	rig_up(&r, &with_channel, NULL);
+	cq_moderate(r.a->scq.cq, 2, 50);
+	arm(&r.a->scq, RING_ARM_ANY);
+	write_one(&r, 1);
+	write_one(&r, 2);
+	assert_int_equal(events_of(&r.a->scq), 1);
+	arm(&r.a->scq, RING_ARM_ANY);
+	pair_advance(r.p, PAIR_MS);
+	assert_int_equal(events_of(&r.a->scq), 0);
+	rig_down(&r);
+}
+
+static void
+what_is_forgotten_leaves_no_timer(void **state)
+{
+	struct rig r;
+
+	rig_up(&r, &with_channel, NULL);
+	cq_moderate(r.a->scq.cq, 100, 50);
+	arm(&r.a->scq, RING_ARM_ANY);
+	write_one(&r, 1);
+	cq_release_held(r.p->h[0].tp, r.a->scq.cq, false);
+	pair_advance(r.p, 10 * PAIR_MS);
+	assert_true(transport_next_timeout(r.p->h[0].tp) > r.p->now);
+	rig_down(&r);
+}
+
+/* Once a solicited completion waits for its event, all that come after it count. */
+static void
+completions_count_that_raise_no_event_themselves(void **state)
+{
+	struct rig r;
+
+	rig_up(&r, &with_channel, NULL);
+	for (uint64_t i = 0; i < 3; i++)
+		end_recv(r.b, i, SGE(r.bbuf, 8, r.bmr), 1);
+	cq_moderate(r.b->rcq.cq, 3, 0);
+	arm(&r.b->rcq, RING_ARM_SOLICITED);
+	for (uint64_t i = 0; i < 3; i++) {
+		assert_int_equal(events_of(&r.b->rcq), 0);
+		end_send(r.a, &(struct wr){ .id = i, .op = UROCE_WR_SEND, .sge = SGE(r.abuf, 8, r.amr), .nb_sge = 1,
+					    .flags = i == 0 ? UROCE_SEND_SOLICITED : 0 });
+		pair_settle(r.p);
+	}
+	assert_int_equal(events_of(&r.b->rcq), 1);
+	rig_down(&r);
+}
+
 static void
 an_overrun_is_told_at_once(void **state)
 {
@@ -230,6 +284,9 @@ main(void)
 		cmocka_unit_test(an_event_is_held_back_for_no_longer_than_its_period),
 		cmocka_unit_test(moderation_doesnt_wake_who_waits_for_solicited_completions),
 		cmocka_unit_test(what_is_held_back_can_be_raised_or_forgotten),
+		cmocka_unit_test(an_event_ends_what_was_held_back),
+		cmocka_unit_test(what_is_forgotten_leaves_no_timer),
+		cmocka_unit_test(completions_count_that_raise_no_event_themselves),
 		cmocka_unit_test(an_overrun_is_told_at_once),
 	};
 
