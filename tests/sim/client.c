@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A verbs program's end of the rings: exactly what ring.h says a client does. */
+#include <inttypes.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "sim.h"
 
-enum { CQ_GROW_MOST = 12 };
+enum { CQ_GROW_MOST = 12, MODERATION_COUNT_MOST = 8, MODERATION_US_MOST = 200, MODERATION_TURNS = 32 };
+#define HOLD_SLACK_NS 300000 /* engines stall, and are busy */
 #define SOLICITED_WAKE_NS SIM_NS_PER_MS /* a program that waits for solicited completions looks now and then */
 
 bool
@@ -243,6 +245,22 @@ qp_post(struct sim_world *w, struct sim_qp *q)
 	world_run_at(w, q->ep->id, w->now_ns);
 }
 
+static uint64_t
+stamp_of(const struct sim_cq *c, uint32_t n)
+{
+	return c->stamps[n & ((1u << c->ring.order) - 1)];
+}
+
+/* The time of a completion (ibv_wc_read_completion_ts()); of one engine's they are in order. */
+static void
+check_stamp(struct sim_world *w, struct sim_cq *c, uint64_t stamp)
+{
+	if (stamp > w->now_ns || (stamp < c->stamp && c->ep->nb_engines == 1))
+		sim_fail(w, "endpoint %u: a completion of %" PRIu64 " ns after one of %" PRIu64 " ns", c->ep->id, stamp,
+			 c->stamp);
+	c->stamp = stamp;
+}
+
 static bool
 take_cqe(struct sim_world *w, struct sim_cq *c)
 {
@@ -250,6 +268,8 @@ take_cqe(struct sim_world *w, struct sim_cq *c)
 
 	if (!ring_cq_ready(&c->ring, c->ring.counter, &ctl))
 		return false;
+	if (c->stamps != NULL)
+		check_stamp(w, c, stamp_of(c, c->ring.counter));
 	model_cqe(w, c, ring_slot(&c->ring, c->ring.counter), ctl);
 	c->ring.counter++;
 	atomic_store_explicit(&c->shared->cons, c->ring.counter, memory_order_release);
@@ -265,39 +285,96 @@ client_drain(struct sim_world *w, struct sim_cq *c)
 		;
 }
 
+/* Of what is there and not polled: how many completions, and the first that counts. @return false: there is none. */
+static bool
+first_that_counts(const struct sim_cq *c, uint32_t *first, uint32_t *end)
+{
+	union ring_cqe_ctl ctl;
+	const struct ring_cqe *e;
+	bool found = false;
+	uint32_t n;
+
+	for (n = c->ring.counter; ring_cq_ready(&c->ring, n, &ctl) && n - c->ring.counter < 1u << c->ring.order; n++) {
+		e = ring_slot(&c->ring, n);
+		if (found || (c->solicited_only && !ctl.solicited && e->status == UROCE_WC_SUCCESS))
+			continue;
+		*first = n;
+		found = true;
+	}
+	*end = n;
+	return found;
+}
+
+static bool
+moderated(const struct sim_cq *c)
+{
+	return c->mod_count != 0 || c->mod_us != 0;
+}
+
+/* Moderation: enough completions since the last event, or enough time since the first that counts. */
+static bool
+enough(const struct sim_cq *c, uint32_t completions, uint64_t ns)
+{
+	return (c->mod_count != 0 && completions >= c->mod_count) || (c->mod_us != 0 && ns >= c->mod_us * UINT64_C(1000));
+}
+
 /* The CQ was empty when it was armed: whatever is there now and counts must have raised the event (11.4.2.2). */
 static void
 check_no_event_lost(struct sim_world *w, struct sim_cq *c)
 {
-	union ring_cqe_ctl ctl;
-	const struct ring_cqe *e;
-	uint32_t n;
+	uint32_t first, end, completions;
+	uint64_t ns = 0;
 
-	for (n = c->ring.counter; ring_cq_ready(&c->ring, n, &ctl) && n - c->ring.counter < 1u << c->ring.order; n++) {
-		e = ring_slot(&c->ring, n);
-		if (!c->solicited_only || ctl.solicited || e->status != UROCE_WC_SUCCESS) {
-			sim_fail(w, "endpoint %u: QP 0x%06x completed, the CQ is armed, but no event came", c->ep->id,
-				 e->qpn);
+	if (!first_that_counts(c, &first, &end))
+		return;
+	if (moderated(c)) {
+		/* Each engine holds back its own events; what it doesn't tell of it doesn't count. */
+		completions = c->solicited_only && c->ep->nb_engines > 1 ? 0 : end - c->told;
+		if (c->stamps != NULL && w->now_ns - stamp_of(c, first) > HOLD_SLACK_NS)
+			ns = w->now_ns - stamp_of(c, first) - HOLD_SLACK_NS;
+		if (!enough(c, completions, ns))
 			return;
-		}
 	}
+	sim_fail(w, "endpoint %u: QP 0x%06x completed, the CQ is armed, but no event came", c->ep->id,
+		 ((const struct ring_cqe *)ring_slot(&c->ring, first))->qpn);
 }
 
-/* An event says that there is something, and only what it was armed for. */
+/* An event says that there is something, and only what it was armed for; moderation doesn't let it come early. */
 static void
 check_event_is_due(struct sim_world *w, struct sim_cq *c)
 {
-	union ring_cqe_ctl ctl;
-	const struct ring_cqe *e;
-	uint32_t n;
+	uint32_t first, end, told = atomic_load_explicit(&c->shared->reported, memory_order_acquire);
 
-	for (n = c->ring.counter; ring_cq_ready(&c->ring, n, &ctl) && n - c->ring.counter < 1u << c->ring.order; n++) {
-		e = ring_slot(&c->ring, n);
-		if (!c->solicited_only || ctl.solicited || e->status != UROCE_WC_SUCCESS)
-			return;
-	}
-	if (!c->dead)
+	if (c->dead)
+		return;
+	if (!first_that_counts(c, &first, &end))
 		sim_fail(w, "endpoint %u: an event of a CQ that has nothing to say", c->ep->id);
+	else if (moderated(c) && c->stamps != NULL && !enough(c, told - c->told, w->now_ns - stamp_of(c, first)))
+		sim_fail(w, "endpoint %u: an event of %u completions after %" PRIu64 " ns, moderation is %u and %u us",
+			 c->ep->id, told - c->told, w->now_ns - stamp_of(c, first), c->mod_count, c->mod_us);
+}
+
+void
+client_let_go(struct sim_cq *c, bool raise)
+{
+	uint32_t i;
+
+	for (i = 0; i < c->ep->nb_engines; i++)
+		cq_release_held(c->ep->engines[i].tp, c->cq, raise);
+}
+
+void
+client_moderate(struct sim_world *w, struct sim_cq *c)
+{
+	struct rng *r = &c->ep->rng;
+
+	c->mod_count = rng_one_in(r, 3) ? 0 : (uint16_t)rng_between(r, 1, MODERATION_COUNT_MOST);
+	c->mod_us = rng_one_in(r, 3) ? 0 : (uint16_t)rng_between(r, 1, MODERATION_US_MOST);
+	sim_trace(w, "endpoint %u: a CQ's events for %u completions, or after %u us", c->ep->id, c->mod_count, c->mod_us);
+	cq_moderate(c->cq, c->mod_count, c->mod_us);
+	/* What the rules before held back is told now. */
+	client_let_go(c, true);
+	c->loose = false;
 }
 
 /*
@@ -312,10 +389,12 @@ cq_grow(struct sim_world *w, struct sim_cq *c)
 			   .shift = c->ring.shift };
 	union ring_cqe_ctl ctl;
 
-	if (to.base == NULL)
+	uint64_t *stamps = c->stamps != NULL ? (void *)arena_get(w, sizeof(*stamps) << order) : NULL;
+
+	if (to.base == NULL || (c->stamps != NULL && stamps == NULL))
 		return;
 	to.counter = c->ring.counter;
-	end = cq_resize(c->cq, &to, NULL);
+	end = cq_resize(c->cq, &to, stamps);
 	sim_trace(w, "endpoint %u: a CQ grows to %u at %u", c->ep->id, 1u << order, end);
 	for (i = c->ring.counter; i != end; i++) {
 		struct ring_cqe *e = ring_slot(&to, i);
@@ -327,8 +406,11 @@ cq_grow(struct sim_world *w, struct sim_cq *c)
 		memcpy(e, ring_slot(&c->ring, i), sizeof(*e));
 		ctl.phase = ring_phase(i, order);
 		atomic_store_explicit(&e->ctl, ctl.word, memory_order_relaxed);
+		if (stamps != NULL)
+			stamps[i & ((1u << order) - 1)] = stamp_of(c, i);
 	}
 	c->ring = to;
+	c->stamps = stamps;
 }
 
 /* With events: sleep until the channel says so, as a program does in ibv_get_cq_event(). */
@@ -340,15 +422,20 @@ poll_cq(struct sim_world *w, struct sim_cq *c)
 
 	if (c->armed) {
 		if (read(c->pipe_rd, buf, sizeof(buf)) > 0) {
-			if (!c->stray)
+			/* Of several engines each has its own time to raise it. */
+			if (!c->stray && !c->loose && !(moderated(c) && c->ep->nb_engines > 1))
 				check_event_is_due(w, c);
+			c->told = atomic_load_explicit(&c->shared->reported, memory_order_acquire);
+			c->loose = false;
 		} else {
 			check_no_event_lost(w, c);
-			if (!c->solicited_only || w->now_ns < c->wake_at)
+			/* Moderation that only counts may wait for ever. */
+			if ((!c->solicited_only && (!moderated(c) || c->mod_us != 0)) || w->now_ns < c->wake_at)
 				return;
 			/* Whoever stops waiting takes back what it asked for; nobody else sends events here meanwhile.
 			 */
 			atomic_store_explicit(&c->shared->arm, RING_ARM_NONE, memory_order_relaxed);
+			c->loose = moderated(c);
 		}
 		c->armed = false;
 	}
@@ -357,6 +444,8 @@ poll_cq(struct sim_world *w, struct sim_cq *c)
 			return;
 	if (c->pipe_rd < 0 || c->dead)
 		return;
+	if ((w->cfg.faults & SIM_F_MODERATE) && rng_one_in(r, MODERATION_TURNS))
+		client_moderate(w, c);
 	c->solicited_only = rng_one_in(r, 3);
 	c->wake_at = w->now_ns + SOLICITED_WAKE_NS;
 	atomic_store_explicit(&c->shared->arm, c->solicited_only ? RING_ARM_SOLICITED : RING_ARM_ANY,

@@ -5,7 +5,7 @@
  */
 #include "sim.h"
 
-enum { CREDITS_INVALID = 31 };
+enum { CREDITS_INVALID = 31, UNSENT_NS_MAX = 5000000 };
 
 /* Table 46, a second time, so that a slip in the transport's is seen. */
 static const uint16_t credits_of[CREDITS_INVALID] = {
@@ -131,6 +131,9 @@ credits_request(struct sim_world *w, struct sim_qp *q, const struct wire_pkt *p)
 
 	if (!c->limited || c->unlimited)
 		return;
+	/* Made before it knew, and not sent. */
+	if ((w->cfg.faults & SIM_F_SLOW_TX) && w->now_ns - c->limited_ns < UNSENT_NS_MAX)
+		return;
 	op = op_of(q, p->bth.psn, &first);
 	if (op == NULL || !first || !op_consumes(op))
 		return;
@@ -167,7 +170,10 @@ credits_answered(struct sim_qp *q, const struct wire_pkt *p)
 		c->unlimited = true;
 		return;
 	}
-	c->limited |= !passes_response(q, p->bth.psn);
+	if (!c->limited && !passes_response(q, p->bth.psn)) {
+		c->limited = true;
+		c->limited_ns = q->ep->w->now_ns;
+	}
 	limit = receives_for(q, p->bth.psn, false) + credits_of[syndrome & 0x1f];
 	if (limit > c->limit)
 		c->limit = limit;

@@ -180,6 +180,9 @@ model_world_end(struct sim_world *w)
 	for (ep = 0; ep < w->cfg.nb_eps; ep++) {
 		struct sim_ep *e = &w->eps[ep];
 
+		for (i = 0; i < e->nb_cqs; i++)
+			client_let_go(&e->cqs[i], false);
+
 		atomics_check(w, ep);
 		for (i = 0; i < e->nb_engines; i++)
 			if (transport_next_timeout(e->engines[i].tp) != UINT64_MAX)

@@ -73,7 +73,7 @@ enum {
 	X(SLOW_RECV) X(SLOW_POLL) X(SLOW_TX) X(PLANT_LOCAL) X(PLANT_REMOTE) X(PLANT_RECV) X(ERR) X(SQD) X(SMALL_RQ) \
 	X(EVENTS) X(LOOPBACK) X(REMOTE_MEM) X(STALL) X(NO_MBUF) X(DEREG) X(RECONNECT) X(ENGINES) X(SRQ) X(CQ_SMALL) \
 	X(UNRELIABLE) X(HOSTILE) X(WINDOWS) X(ANY) X(QUEUE) X(DEATH) X(CQ_GROW) X(XRC) \
-	X(MCAST) X(APM)
+	X(MCAST) X(APM) X(MODERATE)
 enum {
 #define X(n) SIM_FBIT_##n,
 	SIM_FAULTS(X)
@@ -260,6 +260,7 @@ struct sim_recvq {
 struct sim_credits {
 	uint32_t round;              /**< of the program, from 1 */
 	bool limited, unlimited;     /**< the peer has said how many receives it has, or that it doesn't say */
+	uint64_t limited_ns;         /**< since then */
 	uint32_t limit;              /**< as requester: receives that the peer has said it has, in all */
 	uint32_t promised;           /**< as responder: receives that it has said to have, in all */
 	uint32_t arrived;            /**< as responder: the highest PSN that came */
@@ -413,6 +414,11 @@ struct sim_cq {
 	uint64_t wake_at;            /**< solicited_only: looks without event then */
 	bool stray;                  /**< armed, but looked at meanwhile: its event may find nothing */
 	bool dead;                   /**< overrun */
+	uint64_t *stamps;            /**< a time per completion, or NULL */
+	uint64_t stamp;              /**< of the last one that was polled */
+	uint16_t mod_count, mod_us;  /**< moderation: completions and time; both 0: none */
+	uint32_t told;               /**< completions before this one were there at the last event */
+	bool loose;                  /**< an event that was held back may come for what has been polled since */
 };
 
 /** Packets that wait for an engine's next turn. */
@@ -599,6 +605,10 @@ struct sim_recv *recvq_complete(struct sim_world *w, struct sim_qp *q, const str
 void srq_check_end(struct sim_world *w, struct sim_recvq *rq);
 
 /* client.c */
+/** Events for several completions from now on, or again for each. */
+void client_moderate(struct sim_world *w, struct sim_cq *c);
+/** A CQ's program is through: no event is held back any more. */
+void client_let_go(struct sim_cq *c, bool raise);
 /** Take all there is in a CQ. */
 void client_drain(struct sim_world *w, struct sim_cq *c);
 /** @return true if there was something to do. */

@@ -302,6 +302,7 @@ cq_make(struct sim_world *w, struct sim_ep *ep, struct sim_cq *c)
 	c->pipe_rd = c->pipe_wr = -1;
 	c->ring = (struct ring){ .base = arena_get(w, sizeof(struct ring_cqe) << order), .order = order, .shift = 5 };
 	c->shared = (void *)arena_get(w, sizeof(*c->shared));
+	c->stamps = rng_one_in(&ep->rng, 2) ? (void *)arena_get(w, sizeof(*c->stamps) << order) : NULL;
 	if (c->ring.base == NULL || c->shared == NULL)
 		return false;
 	if ((w->cfg.faults & SIM_F_EVENTS) && !rng_one_in(&ep->rng, 4)) {
@@ -312,7 +313,12 @@ cq_make(struct sim_world *w, struct sim_ep *ep, struct sim_cq *c)
 	}
 	p.ring = c->ring;
 	p.shared = c->shared;
-	return cq_create(&p, &c->cq) == 0;
+	p.stamps = c->stamps;
+	if (cq_create(&p, &c->cq) != 0)
+		return false;
+	if ((w->cfg.faults & SIM_F_MODERATE) && c->pipe_rd >= 0)
+		client_moderate(w, c);
+	return true;
 }
 
 static bool
