@@ -76,16 +76,21 @@ is_ours(const struct sim_qp *q, uint32_t psn)
 	return wire_psn_diff(psn, q->attr.sq_psn) >= 0 && wire_psn_diff(psn, q->psn_next) < 0;
 }
 
-/* A message that the responder has said to have a receive for is never sent away. */
+/* A message for which the responder had said to have a receive when it came is never sent away. */
 static void
 check_promise(struct sim_world *w, struct sim_qp *q, uint32_t psn)
 {
+	struct sim_credits *c = credits(q->peer);
+	uint32_t slot = psn % SIM_CAME;
 	bool first;
 	const struct sim_op *op = op_of(q, psn, &first);
 
-	if (counts_receives(q->peer) && op != NULL && op_consumes(op) && op->consume < credits(q->peer)->promised)
+	if (!counts_receives(q->peer) || op == NULL || !op_consumes(op) || !c->came[slot].valid || c->came[slot].psn != psn)
+		return;
+	if (op->consume < c->came[slot].promised)
 		sim_fail(w, "QP %u: isn't ready for PSN %u, which takes receive %u, but has said to have %u", q->peer->id, psn,
-			 op->consume, credits(q->peer)->promised);
+			 op->consume, c->came[slot].promised);
+	c->came[slot].valid = false;
 }
 
 void
@@ -183,8 +188,15 @@ void
 credits_requested(struct sim_qp *q, const struct wire_pkt *p, uint32_t psns)
 {
 	struct sim_credits *c = credits(q);
-	uint32_t last = wire_psn_add(p->bth.psn, psns - 1);
+	uint32_t last = wire_psn_add(p->bth.psn, psns - 1), slot = p->bth.psn % SIM_CAME;
 
-	if (is_ours(q->peer, last) && wire_psn_diff(last, c->arrived) > 0)
+	if (!is_ours(q->peer, last))
+		return;
+	if (wire_psn_diff(last, c->arrived) > 0)
 		c->arrived = last;
+	if (!c->came[slot].valid || c->came[slot].psn != p->bth.psn) {
+		c->came[slot].valid = true;
+		c->came[slot].psn = p->bth.psn;
+		c->came[slot].promised = c->promised;
+	}
 }

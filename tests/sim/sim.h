@@ -49,6 +49,7 @@ enum {
 	SIM_MAX_WINDOWS = 3,        /**< per QP */
 	SIM_MAX_XSRQS = 2,          /**< XRC SRQs per endpoint */
 	SIM_MAX_GROUPS = 2,
+	SIM_CAME = 64,
 	SIM_MAX_SGE = 8,
 	SIM_MAX_INLINE = 256,
 	SIM_CANARY_BYTES = 32,      /**< zeros kept around every buffer that the transport may write */
@@ -264,6 +265,10 @@ struct sim_credits {
 	uint32_t limit;              /**< as requester: receives that the peer has said it has, in all */
 	uint32_t promised;           /**< as responder: receives that it has said to have, in all */
 	uint32_t arrived;            /**< as responder: the highest PSN that came */
+	struct {
+		uint32_t psn, promised;
+		bool valid;
+	} came[SIM_CAME];            /**< as responder: what it had said when a PSN came first, since it was sent away */
 };
 
 /** What a UD QP has to do with a group. */
