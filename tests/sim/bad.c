@@ -20,7 +20,8 @@ counter(const struct tp_counters *c, size_t offset)
 
 enum bad_kind {
 	BAD_ADDRESS, BAD_PKEY, BAD_SERVICE, BAD_ICRC, BAD_QPN, BAD_TVER, BAD_QKEY, BAD_GHOST, BAD_OPCODE, BAD_SACK,
-	BAD_SACK_GHOST, BAD_OFFER, BAD_MIGREQ,
+	BAD_SACK_GHOST, BAD_OFFER, BAD_MIGREQ, BAD_MAD_LENGTH, BAD_MAD_QKEY, BAD_MAD_PKEY, BAD_MAD_SERVICE,
+	BAD_GROUP, BAD_GROUP_SERVICE,
 	BAD_KINDS,
 };
 
@@ -32,7 +33,9 @@ static const struct {
 	K(ADDRESS, rx_bad_address), K(PKEY, rx_bad_pkey), K(SERVICE, rx_wrong_service), K(ICRC, rx_icrc_encapsulated),
 	K(QPN, rx_unknown_qp), K(TVER, rx_bad_tver), K(QKEY, rx_bad_qkey), K(GHOST, rx_ghost_ack),
 	K(OPCODE, rx_bad_opcode), K(SACK, rx_sack_ignored), K(SACK_GHOST, rx_ghost_ack),
-	K(OFFER, duplicate_request), K(MIGREQ, rx_bad_migreq),
+	K(OFFER, duplicate_request), K(MIGREQ, rx_bad_migreq), K(MAD_LENGTH, rx_mad_length), K(MAD_QKEY, rx_bad_qkey),
+	K(MAD_PKEY, rx_bad_pkey), K(MAD_SERVICE, rx_wrong_service), K(GROUP, rx_mcast_no_group),
+	K(GROUP_SERVICE, rx_wrong_service),
 #undef K
 };
 
@@ -51,6 +54,19 @@ sends(const struct sim_qp *q)
 	return qp_state(q->qp) == UROCE_QPS_RTS || qp_state(q->qp) == UROCE_QPS_SQD;
 }
 
+/* For QP 1. */
+static void
+make_bad_mad(struct rng *r, enum bad_kind kind, struct forged *f)
+{
+	enum { QKEY_GSI = 0x80010000, MAD_BYTES = 256 };
+
+	f->bth.dqpn = 1;
+	f->bth.opcode = kind == BAD_MAD_SERVICE ? WIRE_UD | WIRE_OP_SEND_ONLY_IMM : WIRE_UD | WIRE_OP_SEND_ONLY;
+	f->bth.pkey = kind == BAD_MAD_PKEY ? 0x8001 : WIRE_PKEY_DEFAULT;
+	wire_put_deth(f->hdr + WIRE_BTH_BYTES, kind == BAD_MAD_QKEY ? QKEY_GSI ^ 1 : QKEY_GSI, 1);
+	f->payload_bytes = kind == BAD_MAD_LENGTH ? (uint32_t)rng_below(r, MAD_BYTES) : MAD_BYTES;
+}
+
 /* A packet that would be good but for one thing. @return false: this QP can't get such a one now. */
 static bool
 make_bad(struct rng *r, const struct sim_qp *q, enum bad_kind kind, struct forged *f)
@@ -64,7 +80,7 @@ make_bad(struct rng *r, const struct sim_qp *q, enum bad_kind kind, struct forge
 	qp_query(q->qp, &a);
 	*f = (struct forged){ .from = way_back(&q->path) };
 	f->bth = (struct wire_bth){ .opcode = service | WIRE_OP_SEND_ONLY, .dqpn = q->qpn, .psn = a.rq_psn,
-				    .pkey = WIRE_PKEY_DEFAULT, .migreq = a.path_mig_state != MIG_ARMED };
+				    .pkey = q->peer->pkey, .migreq = a.path_mig_state != MIG_ARMED };
 	if (ud)
 		wire_put_deth(f->hdr + WIRE_BTH_BYTES, q->attr.qkey, q->peer->qpn);
 	switch (kind) {
@@ -75,6 +91,11 @@ make_bad(struct rng *r, const struct sim_qp *q, enum bad_kind kind, struct forge
 		return !ud && receives(q);
 	case BAD_PKEY:
 		f->bth.pkey = rng_one_in(r, 2) ? 0x8001 : (uint16_t)rng_below(r, 0x7fff) | 0x8000;
+		/* Or both limited members. */
+		if ((q->pkey & 0x8000) == 0 && rng_one_in(r, 2))
+			f->bth.pkey = q->pkey;
+		if (pkeys_meet(f->bth.pkey, q->pkey))
+			f->bth.pkey ^= 0x400;
 		return receives(q);
 	case BAD_SERVICE:
 		f->bth.opcode = (service == WIRE_RC ? WIRE_UC : WIRE_RC) | WIRE_OP_SEND_ONLY;
@@ -123,6 +144,19 @@ make_bad(struct rng *r, const struct sim_qp *q, enum bad_kind kind, struct forge
 		/* The peer has migrated, but not to here. */
 		f->bth.migreq = true;
 		return a.path_mig_state == MIG_ARMED && receives(q);
+	case BAD_MAD_LENGTH:
+	case BAD_MAD_QKEY:
+	case BAD_MAD_PKEY:
+	case BAD_MAD_SERVICE:
+		make_bad_mad(r, kind, f);
+		return (q->ep->w->cfg.faults & SIM_F_GSI) != 0;
+	case BAD_GROUP:
+		/* Its address is no group's. */
+		f->bth.dqpn = WIRE_QPN_MULTICAST;
+		return ud;
+	case BAD_GROUP_SERVICE:
+		f->bth.dqpn = WIRE_QPN_MULTICAST;
+		return !ud;
 	default:
 		f->bth.opcode = service | 0x1f;
 		return true;

@@ -470,6 +470,7 @@ client_turn(struct sim_world *w, struct sim_ep *ep)
 	}
 	if (w->nb_groups != 0)
 		mcast_turn(w, ep);
+	mads_turn(w, ep);
 	for (i = 0; i < ep->nb_srqs && !w->failed; i++)
 		srq_turn(w, &ep->srqs[i]);
 	for (i = 0; i < ep->nb_xsrqs && !w->failed; i++)

@@ -5,7 +5,7 @@
 
 #include "sim.h"
 
-enum { STREAM_CONFIG = 1, STREAM_CC = 32, STREAM_XRC = 33, STREAM_SELECTIVE = 34, STREAM_MCAST = 35, STREAM_APM = 36, STREAM_MODERATE = 37, XRC_ONE_IN = 6,
+enum { STREAM_CONFIG = 1, STREAM_CC = 32, STREAM_XRC = 33, STREAM_SELECTIVE = 34, STREAM_MCAST = 35, STREAM_APM = 36, STREAM_MODERATE = 37, STREAM_PKEYS = 38, XRC_ONE_IN = 6,
        APM_ONE_IN = 6 };
 
 const char *
@@ -59,7 +59,7 @@ config_from_seed(struct sim_config *c, uint64_t seed, const struct sim_override 
 	struct rng r = rng_stream(seed, STREAM_CONFIG), cc = rng_stream(seed, STREAM_CC),
 		   xrc = rng_stream(seed, STREAM_XRC), selective = rng_stream(seed, STREAM_SELECTIVE),
 		   mcast = rng_stream(seed, STREAM_MCAST), apm = rng_stream(seed, STREAM_APM),
-		   moderate = rng_stream(seed, STREAM_MODERATE);
+		   moderate = rng_stream(seed, STREAM_MODERATE), pkeys = rng_stream(seed, STREAM_PKEYS);
 	unsigned int i, at;
 	uint64_t lost, down_one_in;
 
@@ -79,6 +79,10 @@ config_from_seed(struct sim_config *c, uint64_t seed, const struct sim_override 
 		c->faults |= SIM_F_MCAST;
 	if ((c->faults & SIM_F_EVENTS) && rng_one_in(&moderate, 2))
 		c->faults |= SIM_F_MODERATE;
+	if (rng_one_in(&pkeys, 4))
+		c->faults |= SIM_F_PKEYS;
+	if (rng_one_in(&pkeys, 4))
+		c->faults |= SIM_F_GSI;
 	if (rng_one_in(&apm, APM_ONE_IN))
 		c->faults |= SIM_F_APM;
 	/* One in five is a clean network, so that what must not happen there is seen. */

@@ -75,9 +75,9 @@ check_counters(struct sim_world *w)
 	static const struct must_be_zero enough[] = { Z(tx_no_mbuf) };
 	static const struct must_be_zero undamaged[] = {
 		Z(rx_not_roce), Z(rx_truncated), Z(rx_bad_ip), Z(rx_bad_udp_sum), Z(rx_bad_opcode), Z(rx_bad_tver),
-		Z(rx_bad_length), Z(rx_icrc_encapsulated), Z(rx_bad_pkey), Z(rx_wrong_service),
-		Z(rx_bad_response),
+		Z(rx_bad_length), Z(rx_icrc_encapsulated), Z(rx_wrong_service), Z(rx_bad_response), Z(rx_mad_length),
 	};
+	static const struct must_be_zero one_partition[] = { Z(rx_bad_pkey) };
 	static const struct must_be_zero nothing_lost[] = { Z(local_ack_timeout_err), Z(retry_exceeded_err) };
 	static const struct must_be_zero same_peer[] = { Z(rx_bad_address) };
 	static const struct must_be_zero in_order[] = {
@@ -121,6 +121,8 @@ check_counters(struct sim_world *w)
 		CHECK_ZERO(w, enough);
 	if (!(w->cfg.faults & SIM_F_CORRUPT))
 		CHECK_ZERO(w, undamaged);
+	if (!(w->cfg.faults & (SIM_F_CORRUPT | SIM_F_PKEYS)))
+		CHECK_ZERO(w, one_partition);
 	/* Of the path before. */
 	if (!(w->cfg.faults & (SIM_F_CORRUPT | SIM_F_RECONNECT | SIM_F_APM)))
 		CHECK_ZERO(w, same_peer);

@@ -192,6 +192,8 @@ op_reaches(const struct sim_op *op, const struct sim_qp *q)
 {
 	const struct sim_member *m = &q->groups[op->group];
 
+	if (!pkeys_meet(op->pkey, q->pkey))
+		return false;
 	if (op->group == 0)
 		return op->to == q;
 	/* What is sent after a member has left doesn't get there. */

@@ -177,6 +177,7 @@ model_world_end(struct sim_world *w)
 
 	check_counters(w);
 	mcast_world_end(w);
+	mads_end(w);
 	for (ep = 0; ep < w->cfg.nb_eps; ep++) {
 		struct sim_ep *e = &w->eps[ep];
 

@@ -235,6 +235,14 @@ MUTATIONS = [Mutation(*m) for m in (
      'WIRE_OPCODE_SERVICE(p->bth.opcode) != qp->prefix)', 'WIRE_OPCODE_SERVICE(p->bth.opcode) > 0xf0)'),
     ('icrc-unchecked', 'transport.c', 'with several engines the ICRC is not looked at',
      'if (peek && (s->qp == NULL || s->qp->tp == tp) &&', 'if (peek && s->qp == NULL &&'),
+    ('pkey-two-limited', 'tp_internal.h', 'two limited members hear each other', ' && ((a | b) & 0x8000) != 0;', ';'),
+    ('pkey-first-entry', 'qp.c', 'every QP has the first P_Key of the table', '.pkeys[qp->attr.pkey_index];', '.pkeys[0];'),
+    ('pkey-index-not-told', 'recv.c', 'a datagram\'s completion names the first P_Key', '\t\te.ctl.pkey_index = (uint8_t)qp->attr.pkey_index;\n', ''),
+    # GSI.
+    ('mad-any-length', 'gsi.c', 'MADs of any length', 'if (p->payload_bytes != TP_MAD_BYTES) {', 'if (p->payload_bytes > TP_MAD_BYTES) {'),
+    ('mad-any-qkey', 'gsi.c', 'MADs of any Q_Key', 'off_deth) != WIRE_QKEY_GSI) {', 'off_deth) == 0) {'),
+    ('mad-limited-member', 'gsi.c', 'a limited membership is named before a full one', '&& port->pkeys[i] > found)', ')'),
+    ('mad-traffic-class', 'gsi.c', 'ECN marks count as traffic class', 'm->traffic_class = p->l3[1] & 0xfc;', 'm->traffic_class = p->l3[1];'),
     # Memory windows.
     ('window-key-byte', 'mem/mw.c', 'a window opens to the keys that it had before',
      'if (b->mr == NULL || b->key != key ||', 'if (b->mr == NULL || b->key >> 8 != key >> 8 ||'),

@@ -113,6 +113,7 @@ load(struct sim_world *w, struct sim_qp *q)
 	a.alt_ah = a.ah;
 	paths_address(&s->alt, &a.alt_ah, c->alternate);
 	a.alt_port_num = 1;
+	a.alt_pkey_index = a.pkey_index;
 	a.alt_timeout = (uint8_t)rng_between(&c->path_rng, TIMEOUT_MIN, TIMEOUT_MAX);
 	a.path_mig_state = MIG_REARM;
 	if (qp_modify_paths(q->tp, q->qp, &a, UROCE_QP_ALT_PATH | UROCE_QP_PATH_MIG_STATE, NULL, &s->alt, w->now_ns) != 0) {
@@ -120,6 +121,7 @@ load(struct sim_world *w, struct sim_qp *q)
 		return;
 	}
 	q->attr.alt_ah = a.alt_ah;
+	q->attr.alt_pkey_index = a.alt_pkey_index;
 	q->attr.alt_timeout = a.alt_timeout;
 	s->loaded = true;
 	s->peer_ready = s->ordered = false;

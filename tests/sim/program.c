@@ -347,6 +347,7 @@ program_op(struct sim_world *w, struct sim_qp *q, struct sim_op *op)
 	op->status = SIM_NO_STATUS;
 	op->binding = op->replaces = SIM_NO_BINDING;
 	op->imm = (uint32_t)rng_next(&q->rng);
+	op->pkey = q->pkey;
 	if (!mcast_choose(w, q, op))
 		op->to = random_receiver(w, q);
 	if (windows_local_op(w, q, op)) {

@@ -308,6 +308,10 @@ any_qp(struct sim_world *w, uint32_t ep, uint32_t qpn)
 static void
 check_format(struct sim_world *w, uint32_t from, const struct sim_qp *q, const struct wire_pkt *p)
 {
+	/* What waits in a TX vector may be of the connection before. */
+	if (q != NULL && q->conn->type != UROCE_QPT_UD && p->bth.pkey != q->pkey &&
+	    !(w->cfg.faults & SIM_F_SLOW_TX))
+		sim_fail(w, "QP %u: P_Key 0x%04x, its own is 0x%04x", q->id, p->bth.pkey, q->pkey);
 	if (q != NULL && q->conn->several_paths)
 		paths_sent(w, q, p);
 	else if (!p->bth.migreq && p->bth.opcode != WIRE_OPCODE_CNP)

@@ -93,8 +93,8 @@ ep_address(const struct sim_ep *ep, bool ip6, uint8_t ip[16], uint8_t gid[16])
 	}
 }
 
-static void
-make_path(const struct sim_ep *from, const struct sim_ep *to, bool ip6, struct rng *r, struct tp_path *path,
+void
+path_make(const struct sim_ep *from, const struct sim_ep *to, bool ip6, struct rng *r, struct tp_path *path,
 	  struct uroce_ah_attr *ah)
 {
 	struct wire_addr *a = &path->addr;
@@ -272,7 +272,7 @@ conn_attributes(struct sim_world *w, struct sim_conn *c)
 	bool ip6 = rng_one_in(&c->rng, 2);
 
 	for (i = 0; i < 2; i++) {
-		make_path(c->qp[i].ep, c->qp[!i].ep, ip6, &c->rng, &c->qp[i].path, &c->qp[i].attr.ah);
+		path_make(c->qp[i].ep, c->qp[!i].ep, ip6, &c->rng, &c->qp[i].path, &c->qp[i].attr.ah);
 		qp_attributes(w, &c->qp[i], c->mtu_code);
 		c->qp[i].attr.dest_qp_num = c->qp[!i].qpn;
 		c->qp[i].psn_next = c->qp[i].attr.sq_psn;
@@ -280,6 +280,7 @@ conn_attributes(struct sim_world *w, struct sim_conn *c)
 	}
 	for (i = 0; i < 2; i++)
 		c->qp[i].attr.max_dest_rd_atomic = c->qp[!i].attr.max_rd_atomic;
+	partitions_choose(w, c);
 	paths_begin(w, c);
 }
 
@@ -334,7 +335,7 @@ way_to(struct sim_world *w, struct sim_qp *q, const struct sim_qp *to)
 	if (to == q->peer)
 		q->paths[to->id] = q->path;
 	else if (w->cfg.faults & SIM_F_ANY)
-		make_path(q->ep, to->ep, to->path.addr.ip_version == 6, &q->rng, &q->paths[to->id], &ah);
+		path_make(q->ep, to->ep, to->path.addr.ip_version == 6, &q->rng, &q->paths[to->id], &ah);
 	else
 		return true;
 	return ah_create(q->ep->ahs, SIM_PD, &q->paths[to->id], &q->ahs[to->id]) == 0;

@@ -21,6 +21,8 @@
  *   model.h    what completions and memory must be (written from the specification), in several files
  *   xrc.c      XRC: SRQs that requests name
  *   paths.c    connections with alternate paths, which change to them
+ *   partitions.c  P_Keys of hosts and connections
+ *   mads.c     MADs between the hosts' QPs 1
  *   mcast.c    multicast groups: who is in them, and who sends to them
  *   hostile.c, bad.c  peers and programs that keep to no rule
  *
@@ -49,6 +51,7 @@ enum {
 	SIM_MAX_WINDOWS = 3,        /**< per QP */
 	SIM_MAX_XSRQS = 2,          /**< XRC SRQs per endpoint */
 	SIM_MAX_GROUPS = 2,
+	SIM_MAX_MADS = 32,
 	SIM_CAME = 64,
 	SIM_MAX_SGE = 8,
 	SIM_MAX_INLINE = 256,
@@ -74,7 +77,7 @@ enum {
 	X(SLOW_RECV) X(SLOW_POLL) X(SLOW_TX) X(PLANT_LOCAL) X(PLANT_REMOTE) X(PLANT_RECV) X(ERR) X(SQD) X(SMALL_RQ) \
 	X(EVENTS) X(LOOPBACK) X(REMOTE_MEM) X(STALL) X(NO_MBUF) X(DEREG) X(RECONNECT) X(ENGINES) X(SRQ) X(CQ_SMALL) \
 	X(UNRELIABLE) X(HOSTILE) X(WINDOWS) X(ANY) X(QUEUE) X(DEATH) X(CQ_GROW) X(XRC) \
-	X(MCAST) X(APM) X(MODERATE)
+	X(MCAST) X(APM) X(MODERATE) X(PKEYS) X(GSI)
 enum {
 #define X(n) SIM_FBIT_##n,
 	SIM_FAULTS(X)
@@ -209,6 +212,7 @@ struct sim_op {
 	struct sim_qp *to;           /**< UD: whom it is for; NULL: a group */
 	uint32_t group;              /**< UD: number of the group that it is for, from 1; 0: none */
 	uint32_t qkey;               /**< UD, to a group: members with this one get it */
+	uint16_t pkey;               /**< of its packet */
 	bool fenced;                 /**< must be */
 	struct sim_binding go_by;    /**< the binding when this was posted */
 	struct sim_piece pieces[SIM_MAX_SGE];
@@ -303,6 +307,7 @@ struct sim_qp {
 	struct qp_params params;
 	struct uroce_qp_attr attr;   /**< as configured */
 	struct tp_path path;
+	uint16_t pkey;
 	uint32_t mtu;                /**< bytes */
 	struct ring sq;              /**< the client's view */
 	struct sim_recvq *rq, own_rq; /**< rq: the one in use */
@@ -441,6 +446,7 @@ struct sim_ep {
 	struct sim_world *w;
 	uint32_t id;
 	uint32_t nb_engines;
+	uint16_t pkeys[UROCE_MAX_PKEYS];
 	struct sim_engine engines[SIM_MAX_ENGINES];
 	struct mr_table *mrs;
 	struct qp_table *qps;
@@ -506,6 +512,12 @@ struct sim_world {
 		uint8_t gid[16];
 	} groups[1 + SIM_MAX_GROUPS]; /**< by number, from 1 */
 	uint32_t nb_groups;
+	struct sim_mad {
+		uint32_t from, to, received;
+		uint16_t pkey;
+		struct wire_addr addr;
+	} mads[SIM_MAX_MADS];
+	uint32_t nb_mads;
 	bool verbose, failed, settled;
 	bool hostile;                /**< strangers raise counters too */
 	char why[512];
@@ -570,6 +582,9 @@ void credits_requested(struct sim_qp *q, const struct wire_pkt *p, uint32_t psns
 
 /* setup.c */
 bool conn_create(struct sim_world *w, struct sim_conn *c);
+/** A way from one endpoint to another. */
+void path_make(const struct sim_ep *from, const struct sim_ep *to, bool ip6, struct rng *r, struct tp_path *path,
+	       struct uroce_ah_attr *ah);
 /** Once all are there: ways between those that send to one another. */
 bool conns_join(struct sim_world *w);
 /** Draw what both ends must agree on. The PSNs to start from stand in sq_psn. */
@@ -708,6 +723,20 @@ void paths_arrives(const struct sim_world *w, struct sim_qp *q, const struct wir
 void paths_retired(struct sim_world *w, const struct sim_qp *q, const struct sim_op *op);
 /** @return true if a packet goes by a path that has died. */
 bool paths_dead(const struct sim_world *w, struct rte_mbuf *m);
+
+/* partitions.c */
+/** The P_Key table of a host. */
+void partitions_table(struct sim_ep *ep);
+/** The partition of a connection, each time it begins. */
+void partitions_choose(struct sim_world *w, struct sim_conn *c);
+/** Equal but for the membership, and not both limited members (10.9.3). */
+bool pkeys_meet(uint16_t a, uint16_t b);
+
+/* mads.c */
+void mads_turn(struct sim_world *w, struct sim_ep *ep);
+/** transport_config.mad. */
+void mads_received(void *arg, const struct tp_mad *m);
+void mads_end(struct sim_world *w);
 
 /* mcast.c */
 /** Groups, members and those who send to them, once all QPs are there. */

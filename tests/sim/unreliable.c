@@ -90,7 +90,7 @@ check_grh(struct sim_world *w, const struct sim_qp *q, const struct sim_qp *from
 	uint32_t sum = 0, i;
 
 	if (e->src_qp != from->qpn || (ctl.wc_flags & UROCE_WC_GRH) == 0 || ctl.sl != (ip4 ? SL_IPV4 : SL_IPV6) ||
-	    ctl.pkey_index != 0)
+	    ctl.pkey_index != q->attr.pkey_index)
 		sim_fail(w, "QP %u: a datagram of QP 0x%06x, flags 0x%x, sl %u", q->id, e->src_qp, ctl.wc_flags,
 			 ctl.sl);
 	if (ip[0] >> 4 != a->ip_version || memcmp(ip + (ip4 ? 12 : 8), a->sip, ip4 ? 4 : 16) != 0 ||

@@ -364,6 +364,9 @@ ep_create(struct sim_world *w, uint32_t id)
 		return false;
 	tc.ports[0] = (struct tp_port_config){ .cc = w->cfg.cc, .mbps = w->cfg.gbps * 1000,
 					       .go_back_n = w->cfg.go_back_n >> id & 1 };
+	partitions_table(ep);
+	memcpy(tc.ports[0].pkeys, ep->pkeys, sizeof(ep->pkeys));
+	tc.mad = (w->cfg.faults & SIM_F_GSI) ? mads_received : NULL;
 	tc.mrs = ep->mrs;
 	tc.ahs = ep->ahs;
 	tc.mcasts = ep->mcasts;
