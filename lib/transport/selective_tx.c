@@ -122,7 +122,9 @@ catch_up(struct qp *qp)
 		else
 			mark_lost(qp->board, u.psn);
 	}
-	while (qp->sq_cur != qp->sq.counter && wire_psn_diff(qp_inflight(qp, qp->sq_cur)->last_psn, qp->psn_max) < 0)
+	/* A local operation, which has no PSN, waits to be the oldest: what stands at psn_max hasn't been done. */
+	while (qp->sq_cur != qp->sq.counter && wire_psn_diff(qp_inflight(qp, qp->sq_cur)->first_psn, qp->psn_max) < 0 &&
+	       wire_psn_diff(qp_inflight(qp, qp->sq_cur)->last_psn, qp->psn_max) < 0)
 		qp->sq_cur++;
 	qp->psn_cur = qp->psn_max;
 }

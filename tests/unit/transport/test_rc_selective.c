@@ -28,6 +28,39 @@ find_each_other(struct rig *r, struct loss *l)
 	r->p->nb_log = 0;
 }
 
+/* Nearly all at first, so that a timeout makes the window small; then two more while that is sent again. */
+static bool
+lose_thrice(struct pair *p, const struct note *n, void *arg)
+{
+	enum { FIRST = 2, SECOND = 5, THIRD = 8 };
+	uint8_t *seen = arg;
+	uint32_t nth = n->bth.psn - p->log[0].bth.psn;
+
+	if (n->from != 0 || nth >= 40)
+		return false;
+	seen[nth]++;
+	return (nth >= FIRST && seen[nth] == 1) || (nth == SECOND && seen[nth] == 2) || (nth == THIRD && seen[nth] == 3);
+}
+
+static void
+a_local_operation_behind_what_was_lost_is_done_in_its_turn(void **state)
+{
+	uint8_t seen[40] = { 0 };
+	struct rig r;
+
+	up(&r, NULL);
+	r.p->lose = lose_thrice;
+	r.p->lose_arg = seen;
+	rig_write(&r, 1, 0, 40 * KIB);
+	/* Of a key that there isn't: it must be refused, not passed over. */
+	end_send(r.a, &(struct wr){ .id = 2, .op = UROCE_WR_LOCAL_INV, .imm = 0x12345678 });
+	pair_advance(r.p, 2000 * (uint64_t)PAIR_MS);
+	assert_true(r.a->qp->sack_peer);
+	expect_cqe(&r.a->scq, 1, UROCE_WC_SUCCESS);
+	expect_cqe(&r.a->scq, 2, UROCE_WC_MW_BIND_ERR);
+	rig_down(&r);
+}
+
 static void
 nothing_is_sent_before_something_is_lost(void **state)
 {
@@ -284,6 +317,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(nothing_is_sent_before_something_is_lost),
+		cmocka_unit_test(a_local_operation_behind_what_was_lost_is_done_in_its_turn),
 		cmocka_unit_test(only_what_was_lost_is_sent_again),
 		cmocka_unit_test(lost_again_is_noticed_without_a_timer),
 		cmocka_unit_test(without_sacks_the_timer_gets_on),
