@@ -23,7 +23,7 @@ enum {
 	ASK_NS_MAX = 100000, /* a responder has asked by then for what it lacks */
 	PACE_NS = 50000,     /* the reaction to the first CNP is watched for so long: below DCQCN's rate timer */
 	PACE_BURST_NS = 4096,
-	PACE_PACKETS = 3, /* of slack */
+	PACE_PACKETS = 6, /* of slack */
 };
 
 struct sim_qp *
