@@ -418,10 +418,11 @@ control_create(const struct control_setup *setup, int listen_fd, char *err)
 		}
 	}
 	telemetry_start(c);
-	CTL_LOG(INFO, "memory of programs: %s, %s; rings in %s",
-		c->uffd >= 0 ? "converted in place" : "no /dev/userfaultfd",
-		c->privileged ? "shared memory mapped" : "shared memory copied by the kernel",
-		c->hugepages ? "hugepages" : "ordinary pages");
+	if (listen_fd >= 0)
+		CTL_LOG(INFO, "memory of programs: %s, %s; rings in %s",
+			c->uffd >= 0 ? "converted in place" : "no /dev/userfaultfd",
+			c->privileged ? "shared memory mapped" : "shared memory copied by the kernel",
+			c->hugepages ? "hugepages" : "ordinary pages");
 	return c;
 fail:
 	snprintf(err, CONFIG_ERR_BYTES, "cannot start the control thread: %s", strerror(rc));

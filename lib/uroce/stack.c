@@ -286,8 +286,11 @@ uroce_shutdown(struct uroce *u)
 	if (u->listen_fd >= 0)
 		close(u->listen_fd);
 	u->listen_fd = -1;
-	if (u->control != NULL)
+	if (u->control != NULL) {
+		/* Whoever has closed its connection by now has ended by itself. */
+		control_turn(u->control, 0);
 		control_destroy(u->control);
+	}
 	u->control = NULL;
 }
 
