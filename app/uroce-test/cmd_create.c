@@ -6,9 +6,13 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include <rte_common.h>
+
 #include "args.h"
 #include "format.h"
+#include "inspect.h"
 #include "objects.h"
+#include "stack.h"
 
 enum { MR_BYTES_MAX = 1 << 30, WRS_MAX = 1 << 15, SGES_MAX = 32, CQES_MAX = 1 << 22, HOP_LIMIT = 64, INLINE_MAX = 1 << 10 };
 
@@ -73,15 +77,39 @@ create_mr(struct call *c)
 	return 0;
 }
 
+/** @return the number of the only CQ of @p h above @p from; 0: there are several, or none. */
+static uint64_t
+new_cq_number(const struct host *h, uint64_t from)
+{
+	struct inspect_filter filter = INSPECT_ALL;
+	uint64_t number;
+
+	filter.from = from;
+	return inspect_list(h->stack->control, INSPECT_CQ, &filter, &number, 1) == 1 ? number : 0;
+}
+
+/** @return a number that all CQs of @p h are below. */
+static uint64_t
+cq_numbers_end(const struct host *h)
+{
+	struct inspect_filter filter = INSPECT_ALL;
+	static uint64_t numbers[UROCE_MAX_CQ];
+	uint32_t n = inspect_list(h->stack->control, INSPECT_CQ, &filter, numbers, UROCE_MAX_CQ);
+
+	return n > 0 ? numbers[RTE_MIN(n, (uint32_t)UROCE_MAX_CQ) - 1] + 1 : 1;
+}
+
 static int
 create_cq(struct call *c)
 {
 	struct host *h = which_host(c);
+	uint64_t from = cq_numbers_end(h);
 	struct object *o = object_new(OBJECT_CQ, h);
 
 	if (made(c, o, o != NULL ? ibv_create_cq(h->ctx, (int)call_number(c, "cqe", 256), NULL, NULL, 0) : NULL,
 		 "ibv_create_cq") != 0)
 		return -1;
+	o->number = new_cq_number(h, from);
 	printf(": of %s, %d entries\n", h->name, o->v.cq->cqe);
 	return 0;
 }

@@ -90,6 +90,8 @@ read_target(const struct call *c, const struct object *qp, struct ibv_send_wr *w
 
 	if (qp->v.qp->qp_type == IBV_QPT_UD)
 		return read_ud(c, wr);
+	if (qp->v.qp->qp_type == IBV_QPT_XRC_SEND && !call_has(c, "srqn"))
+		return call_fail(c, "an XRC QP needs srqn, which `create srq` printed there");
 	if (qp->v.qp->qp_type == IBV_QPT_XRC_SEND)
 		wr->qp_type.xrc.remote_srqn = (uint32_t)call_number(c, "srqn", 0);
 	switch (wr->opcode) {

@@ -86,13 +86,37 @@ meant(const struct call *c, const struct host *h)
 
 typedef void (*add_fn)(struct format *f, const struct host *h, uint64_t number);
 
+/** What the user calls it. @return "-": it isn't one of the user's. */
+static const char *
+name_of(enum inspect_kind kind, const struct host *h, uint64_t number)
+{
+	enum object_kind k = kind == INSPECT_CQ ? OBJECT_CQ : OBJECT_MR;
+	struct object *o;
+
+	for (unsigned int i = 0; (o = object_at(k, i)) != NULL; i++)
+		if (o->host == h && (k == OBJECT_CQ ? o->number : o->v.mr->lkey) == number)
+			return o->name;
+	return "-";
+}
+
+/** "cq1", "mr1" or a number. @return false: @p text is neither. */
+static bool
+is_meant(enum inspect_kind kind, const struct host *h, uint64_t number, const char *text)
+{
+	char *end;
+
+	if (kind != INSPECT_SESSION && strcmp(name_of(kind, h, number), text) == 0)
+		return true;
+	return text[0] >= '0' && text[0] <= '9' && strtoull(text, &end, 0) == number && *end == '\0';
+}
+
 /** All of one kind, or the one that is asked for. */
 static int
 show_all(struct call *c, enum inspect_kind kind, add_fn add, const char *empty)
 {
 	static uint64_t numbers[NUMBERS_MAX];
-	bool one = call_has(c, "number");
-	uint64_t want = call_number(c, "number", 0);
+	const char *want = call_text(c, "number");
+	bool one = want != NULL;
 	struct format *f = format_new();
 	unsigned int rows = 0;
 
@@ -106,7 +130,7 @@ show_all(struct call *c, enum inspect_kind kind, add_fn add, const char *empty)
 		filter.port = (int)h->port;
 		n = inspect_list(h->stack->control, kind, &filter, numbers, NUMBERS_MAX);
 		for (uint32_t k = 0; k < n && k < NUMBERS_MAX; k++) {
-			if (one && numbers[k] != want)
+			if (one && !is_meant(kind, h, numbers[k], want))
 				continue;
 			add(f, h, numbers[k]);
 			rows++;
@@ -117,7 +141,7 @@ show_all(struct call *c, enum inspect_kind kind, add_fn add, const char *empty)
 		return 0;
 	}
 	format_free(f);
-	return call_fail(c, "number: '%s': there is none; `%s` lists those there are", call_text(c, "number"), c->command->words);
+	return call_fail(c, "number: '%s': there is none; `%s` lists those there are", want, c->command->words);
 }
 
 static void
@@ -130,6 +154,7 @@ add_cq(struct format *f, const struct host *h, uint64_t number)
 	format_row(f);
 	format_text(f, "host", "%s", h->name);
 	format_number(f, "number", number);
+	format_text(f, "name", "%s", name_of(INSPECT_CQ, h, number));
 	format_number(f, "size", cq.v.size);
 	format_number(f, "unpolled", cq.v.unpolled);
 	format_number(f, "users", cq.v.users);
@@ -151,6 +176,7 @@ add_mr(struct format *f, const struct host *h, uint64_t number)
 	format_row(f);
 	format_text(f, "host", "%s", h->name);
 	format_hex(f, "number", mr.key);
+	format_text(f, "name", "%s", name_of(INSPECT_MR, h, number));
 	format_hex(f, "addr", mr.addr);
 	format_number(f, "length", mr.length);
 	format_number(f, "mapped", mr.mapped_bytes);
@@ -204,19 +230,30 @@ show_session(struct call *c)
 	return show_all(c, INSPECT_SESSION, add_session, "no session");
 }
 
-#define ARGS(what) \
-	{ \
-		{ "number", what, ARG_NUMBER, ARG_OPTIONAL, .min = 0, .max = 0x1p63 }, \
-			{ "host", "only those of it", ARG_NAME, ARG_KEYED, .names = host_names }, ARG_JSON, { 0 }, \
-	}
+#define ARG_ON { "host", "only those of it", ARG_NAME, ARG_KEYED, .names = host_names }
 static const struct arg object_args[] = {
 	{ "kind", "only these; all if left out", ARG_CHOICE, ARG_OPTIONAL, .words = kind_words },
 	ARG_JSON,
 	{ 0 },
 };
-static const struct arg cq_args[] = ARGS("which; all if left out");
-static const struct arg mr_args[] = ARGS("its key; all if left out");
-static const struct arg session_args[] = ARGS("which; all if left out");
+static const struct arg cq_args[] = {
+	{ "number", "a number; all if left out", ARG_NAME, ARG_OPTIONAL, .open = true, .names = cq_names },
+	ARG_ON,
+	ARG_JSON,
+	{ 0 },
+};
+static const struct arg mr_args[] = {
+	{ "number", "a key; all if left out", ARG_NAME, ARG_OPTIONAL, .open = true, .names = mr_names },
+	ARG_ON,
+	ARG_JSON,
+	{ 0 },
+};
+static const struct arg session_args[] = {
+	ARG_ANY("number", "which; all if left out", ARG_OPTIONAL),
+	ARG_ON,
+	ARG_JSON,
+	{ 0 },
+};
 static const struct command table[] = {
 	{ "show object", "Objects that `create` made.", object_args, NULL, show_object },
 	{ "show cq", "Completion queues of all who have some.", cq_args, NULL, show_cq },

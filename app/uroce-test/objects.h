@@ -64,6 +64,8 @@ struct object {
 	/* MR */
 	uint8_t *memory;
 	size_t bytes;
+	/* CQ */
+	uint64_t number;      /**< the stack's; 0: not known */
 	/* QP */
 	struct object_peer peer;
 	struct connect_attr connect; /**< how it was connected with peer */

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* show event: what has happened to QPs, CQs, SRQs and ports since somebody looked. */
+#include <poll.h>
+#include <stdio.h>
+
+#include "args.h"
+#include "format.h"
+#include "objects.h"
+
+enum { EVENTS_MAX = 1024 };
+
+/** The user's object that the event is of. */
+static const char *
+object_of(const struct ibv_async_event *ev)
+{
+	enum object_kind kind = OBJECT_QP;
+	const void *what = ev->element.qp;
+	struct object *o;
+
+	switch (ev->event_type) {
+	case IBV_EVENT_CQ_ERR:
+		kind = OBJECT_CQ;
+		break;
+	case IBV_EVENT_SRQ_ERR:
+	case IBV_EVENT_SRQ_LIMIT_REACHED:
+		kind = OBJECT_SRQ;
+		break;
+	case IBV_EVENT_PORT_ACTIVE:
+	case IBV_EVENT_PORT_ERR:
+	case IBV_EVENT_LID_CHANGE:
+	case IBV_EVENT_PKEY_CHANGE:
+	case IBV_EVENT_SM_CHANGE:
+	case IBV_EVENT_CLIENT_REREGISTER:
+	case IBV_EVENT_GID_CHANGE:
+	case IBV_EVENT_DEVICE_FATAL:
+		return "port";
+	default:
+		break;
+	}
+	for (unsigned int i = 0; (o = object_at(kind, i)) != NULL; i++)
+		if (o->v.any == what)
+			return o->name;
+	return "-";
+}
+
+static void
+take(struct format *f, const struct host *h)
+{
+	struct pollfd pfd = { .fd = h->ctx->async_fd, .events = POLLIN };
+	struct ibv_async_event ev;
+
+	for (unsigned int n = 0; n < EVENTS_MAX && poll(&pfd, 1, 0) > 0 && ibv_get_async_event(h->ctx, &ev) == 0; n++) {
+		format_row(f);
+		format_text(f, "host", "%s", h->name);
+		format_text(f, "of", "%s", object_of(&ev));
+		format_text(f, "event", "%s", ibv_event_type_str(ev.event_type));
+		ibv_ack_async_event(&ev);
+	}
+}
+
+static int
+show_event(struct call *c)
+{
+	struct format *f = format_new();
+
+	for (unsigned int i = 0; i < hosts_count(); i++)
+		take(f, host_at(i));
+	format_end(f, call_has(c, "json") ? FORMAT_JSON : FORMAT_TABLE, "no event", stdout);
+	return 0;
+}
+
+static const struct arg args[] = { ARG_JSON, { 0 } };
+static const struct command table[] = {
+	{ "show event", "Asynchronous events since the last look.", args, NULL, show_event },
+	{ 0 },
+};
+COMMANDS(table)
