@@ -243,8 +243,6 @@ def quick(wire):
     yield Case(XRC_PINGPONG, '-e -n 200', 6)
     for program in INLINE:
         yield Case(program, '-I 64 -s 64 -n 500')
-    if wire == 'memif':
-        yield from modes(wire)
 
 
 def whole(wire):
@@ -303,5 +301,7 @@ def lossy():
             *(Case(program, '-b -q 16 -s 20000 -n 200', 6, timeout=120) for program in BW)]
 
 
-def cases(wire, everything):
-    return list(whole(wire) if everything else quick(wire))
+def cases(wire, everything, every_mode=False):
+    if everything:
+        return list(whole(wire))
+    return list(quick(wire)) + (list(modes(wire)) if every_mode or wire == 'memif' else [])
