@@ -333,6 +333,16 @@ cma_resolve_stop(struct cma_id *id)
 	id->state = CMA_BOUND;
 }
 
+/** With what is known now, so that nobody has to ask. */
+static void
+resolved(struct cma_id *id, enum ctl_cm_event_type type)
+{
+	struct ctl_cm_event ev = { .id = id->obj.handle, .type = type };
+
+	cma_id_info(id, &ev.info);
+	cma_event_send(id->session, &ev);
+}
+
 static void
 resolve_failed(struct cma_id *id, int status)
 {
@@ -353,7 +363,7 @@ on_resolved(void *arg, int status, const uint8_t mac[6])
 	}
 	memcpy(id->mac, mac, 6);
 	id->state = CMA_RESOLVED;
-	cma_event(id, CTL_CM_EV_ADDR_RESOLVED, 0);
+	resolved(id, CTL_CM_EV_ADDR_RESOLVED);
 }
 
 /** Where to, and from where. @return 0, or an errno value that becomes the event's. */
@@ -419,7 +429,7 @@ op_cm_resolve_addr(struct session *s, struct request *r)
 		resolve_failed(id, rc);
 	} else {
 		id->state = CMA_RESOLVED;
-		cma_event(id, CTL_CM_EV_ADDR_RESOLVED, 0);
+		resolved(id, CTL_CM_EV_ADDR_RESOLVED);
 	}
 	return 0;
 }
@@ -453,6 +463,6 @@ op_cm_resolve_route(struct session *s, struct request *r)
 	if (id->state != CMA_RESOLVED)
 		return req_fail(r, EINVAL, "resolve the address first");
 	id->state = CMA_ROUTED;
-	cma_event(id, CTL_CM_EV_ROUTE_RESOLVED, 0);
+	resolved(id, CTL_CM_EV_ROUTE_RESOLVED);
 	return 0;
 }

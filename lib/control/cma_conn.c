@@ -340,6 +340,13 @@ op_cm_disconnect(struct session *s, struct request *r)
 }
 
 /* ---- What a QP gets (core/cm.c: cm_init_qp_*_attr) ---- */
+static uint32_t
+access_of(const struct cma_id *id)
+{
+	return UROCE_ACCESS_REMOTE_WRITE |
+	       (id->responder_resources > 0 ? UROCE_ACCESS_REMOTE_READ | UROCE_ACCESS_REMOTE_ATOMIC : 0);
+}
+
 static void
 attr_init(const struct cma_id *id, struct ctl_cm_qp_attr_rsp *a)
 {
@@ -353,19 +360,37 @@ attr_init(const struct cma_id *id, struct ctl_cm_qp_attr_rsp *a)
 	a->mask |= UROCE_QP_ACCESS_FLAGS;
 	if (id->conn == NULL)
 		return;
-	a->attr.qp_access_flags = UROCE_ACCESS_REMOTE_WRITE;
-	if (id->responder_resources > 0)
-		a->attr.qp_access_flags |= UROCE_ACCESS_REMOTE_READ | UROCE_ACCESS_REMOTE_ATOMIC;
+	a->attr.qp_access_flags = access_of(id);
+}
+
+/** @return the mask. */
+static uint32_t
+attr_rts(const struct cma_id *id, struct ctl_cm_qp_attr_rsp *a)
+{
+	const uint32_t mask = UROCE_QP_STATE | UROCE_QP_SQ_PSN;
+
+	a->attr.sq_psn = id->local_psn;
+	if (id->qp_type == UROCE_QPT_UC || cma_is_ud(id))
+		return mask;
+	a->attr.timeout = id->timeout;
+	if (id->qp_type == UROCE_QPT_XRC_RECV)
+		return mask | UROCE_QP_TIMEOUT;
+	a->attr.retry_cnt = id->retry_count;
+	a->attr.rnr_retry = id->rnr_retry_count;
+	a->attr.max_rd_atomic = id->initiator_depth;
+	return mask | UROCE_QP_TIMEOUT | UROCE_QP_RETRY_CNT | UROCE_QP_RNR_RETRY | UROCE_QP_MAX_QP_RD_ATOMIC;
 }
 
 static void
 attr_rtr(const struct cma_id *id, struct ctl_cm_qp_attr_rsp *a)
 {
 	a->mask = UROCE_QP_STATE;
+	a->rts_mask = attr_rts(id, a);
 	if (cma_is_ud(id))
 		return;
 	a->mask |= UROCE_QP_AV | UROCE_QP_PATH_MTU | UROCE_QP_DEST_QPN | UROCE_QP_RQ_PSN;
 	cma_av(id, id->remote.gid, &a->attr.ah);
+	a->attr.qp_access_flags = access_of(id);
 	a->attr.path_mtu = id->path_mtu;
 	a->attr.dest_qp_num = id->remote_qpn;
 	a->attr.rq_psn = id->remote_psn;
@@ -376,22 +401,6 @@ attr_rtr(const struct cma_id *id, struct ctl_cm_qp_attr_rsp *a)
 	}
 }
 
-static void
-attr_rts(const struct cma_id *id, struct ctl_cm_qp_attr_rsp *a)
-{
-	a->mask = UROCE_QP_STATE | UROCE_QP_SQ_PSN;
-	a->attr.sq_psn = id->local_psn;
-	if (id->qp_type == UROCE_QPT_UC || cma_is_ud(id))
-		return;
-	a->mask |= UROCE_QP_TIMEOUT;
-	a->attr.timeout = id->timeout;
-	if (id->qp_type == UROCE_QPT_XRC_RECV)
-		return;
-	a->mask |= UROCE_QP_RETRY_CNT | UROCE_QP_RNR_RETRY | UROCE_QP_MAX_QP_RD_ATOMIC;
-	a->attr.retry_cnt = id->retry_count;
-	a->attr.rnr_retry = id->rnr_retry_count;
-	a->attr.max_rd_atomic = id->initiator_depth;
-}
 
 int
 op_cm_qp_attr(struct session *s, struct request *r)
@@ -411,7 +420,7 @@ op_cm_qp_attr(struct session *s, struct request *r)
 	else if (q->state == UROCE_QPS_RTR)
 		attr_rtr(id, a);
 	else if (q->state == UROCE_QPS_RTS)
-		attr_rts(id, a);
+		a->mask = attr_rts(id, a);
 	else
 		return req_fail(r, EINVAL, "state %u: must be INIT, RTR or RTS", q->state);
 	a->attr.qp_state = q->state;

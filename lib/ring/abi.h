@@ -15,7 +15,7 @@
 #include <stdint.h>
 
 /** Version of everything in lib/ring; client and daemon must have the same one. */
-#define UROCE_ABI_VERSION 2
+#define UROCE_ABI_VERSION 3
 
 /* Limits. One place for all of them. */
 enum {

@@ -146,13 +146,16 @@ struct ctl_cm_reject_req {
 
 /**
  * CTL_CM_QP_ATTR: attributes and mask with which the id's QP goes to @c state (INIT, RTR or RTS). Reply: struct ctl_cm_qp_attr_rsp.
+ * With those for RTR come those for RTS, which needs others, and what the peer may do (qp_access_flags), which INIT was given before
+ * that was known: the library moves a QP on with one question.
  */
 struct ctl_cm_qp_attr_req {
 	uint32_t id;
 	uint32_t state;
 };
 struct ctl_cm_qp_attr_rsp {
-	uint32_t mask, reserved;
+	uint32_t mask;
+	uint32_t rts_mask;     /**< RTR: mask for RTS */
 	struct uroce_qp_attr attr;
 };
 
@@ -189,7 +192,7 @@ struct ctl_cm_event {
 	uint32_t reserved;
 	struct ctl_cm_conn_param conn;
 	struct uroce_ah_attr ah; /**< UD: the way to the peer or the group */
-	struct ctl_cm_id_info info; /**< CONNECT_REQUEST: of the new id */
+	struct ctl_cm_id_info info; /**< CONNECT_REQUEST: of the new id; ADDR_RESOLVED, ROUTE_RESOLVED: of the id now */
 	uint8_t private_data[CTL_CM_PRIVATE_BYTES];
 };
 

@@ -30,14 +30,22 @@ from uroce_lab import daemon, pairs  # noqa: E402
 from uroce_lab.telemetry import ask  # noqa: E402
 
 NAME = f'c{os.getpid()}'
-LISTEN_SECONDS = 20
 LOSS = '--loss' in sys.argv
 MANY = LOSS or '--all' in sys.argv
 WIRE = next((word for word in sys.argv[1:] if word in matrix.WIRES), 'memif')
 CASES = cm_cases.lossy() if LOSS else cm_cases.everything() if MANY else cm_cases.selection()
 # A MAD that is lost is sent again after 6 s (CMA_RESPONSE_TIMEOUT), as Linux does.
 PAIR_SECONDS = 240 if LOSS else 60
+LISTEN_SECONDS = PAIR_SECONDS / 3
+END_SECONDS = 60 if LOSS else 5 # until a peer knows that a program has died
 EXAMPLE = os.path.join(daemon.build_dir(), 'tests/verbs/cm_example')
+LOAD = os.path.join(daemon.build_dir(), 'tests/verbs/cm_load')
+CONNECTIONS, AT_ONCE = (10000, 2000) if MANY and not LOSS else (300, 100)
+LOAD_SECONDS = 600
+LEAK_KIB = 2048             # what a heap may be larger after the same load again
+TIMEWAIT_SECONDS = 20       # more than the 8.6 s of CM_MAX_TIMEWAIT
+TRIES = 5                   # of a program that asks too early
+REFUSED_EARLY = 'RDMA_CM_EVENT_REJECTED; error: 8'
 
 
 class RdmaCm(unittest.TestCase):
@@ -62,8 +70,8 @@ class RdmaCm(unittest.TestCase):
     def cm(self, host):
         return ask(self.lab.data, self.lab.hosts[host], '/uroce/cm')
 
-    def until(self, what, condition):
-        end = time.monotonic() + LISTEN_SECONDS
+    def until(self, what, condition, seconds=LISTEN_SECONDS):
+        end = time.monotonic() + seconds
         while not condition():
             self.assertLess(time.monotonic(), end, what)
             time.sleep(0.02)
@@ -83,6 +91,18 @@ class RdmaCm(unittest.TestCase):
                        lambda: self.cm('h1')['listeners'] > 0 or side.child.poll() is not None)
 
     def run_case(self, case):
+        for _ in range(TRIES if case.early else 1):
+            one, clients = self.run_once(case)
+            if not any(REFUSED_EARLY in client.text() for client in clients):
+                break
+        report = one.report() + ''.join(client.report() for client in clients) + self.lab.logs()
+        self.assertEqual([client.status for client in clients], [0] * case.times, report)
+        if case.ends:
+            self.assertEqual(one.status, 0, report)
+        # What a killed server leaves goes at once, too.
+        self.until('ids are left', lambda: self.cm('h1')['ids'] == 0 and self.cm('h2')['ids'] == 0)
+
+    def run_once(self, case):
         # Output by lines, so that it can be waited for.
         one = pairs.Side(self.lab, 'h1', ['stdbuf', '-oL', *case.server.split()])
         clients = []
@@ -91,17 +111,12 @@ class RdmaCm(unittest.TestCase):
             for _ in range(case.times):
                 clients.append(pairs.Side(self.lab, 'h2', case.client.split()))
                 clients[-1].wait(time.monotonic() + PAIR_SECONDS)
-            if case.ends:
+            if case.ends and not any(client.status for client in clients):
                 one.wait(time.monotonic() + PAIR_SECONDS)
         finally:
             for side in (one, *clients):
                 side.kill()
-        report = one.report() + ''.join(client.report() for client in clients) + self.lab.logs()
-        self.assertEqual([client.status for client in clients], [0] * case.times, report)
-        if case.ends:
-            self.assertEqual(one.status, 0, report)
-        # What a killed server leaves goes at once, too.
-        self.until('ids are left', lambda: self.cm('h1')['ids'] == 0 and self.cm('h2')['ids'] == 0)
+        return one, clients
 
     def test_programs(self):
         for case in CASES:
@@ -139,6 +154,61 @@ class RdmaCm(unittest.TestCase):
     def test_textbook_reads(self):
         self.example('read')
 
+    def load(self, *options):
+        done = self.lab.run('h2', LOAD, 'client', IPV4, *options, timeout=LOAD_SECONDS)
+        self.assertEqual(done.returncode, 0, done.stdout + self.lab.logs())
+        if MANY:
+            print(' '.join(options), ':', done.stdout.strip(), flush=True)
+        return done.stdout
+
+    def resident_kib(self, host):
+        with open(f'/proc/{self.lab.pid(host)}/status', encoding='ascii') as f:
+            return next(int(line.split()[1]) for line in f if line.startswith('VmRSS'))
+
+    def test_many_connections_leave_nothing(self):
+        server = self.server(LOAD, 'server')
+        resident = []
+        try:
+            for _ in range(2):
+                self.load('-n', str(CONNECTIONS), '-w', '4')
+                self.load('-n', str(AT_ONCE), '-w', '64', '-k')
+                resident.append({host: self.resident_kib(host) for host in self.lab.hosts})
+        finally:
+            server.kill()
+        for host in self.lab.hosts:
+            self.assertLess(resident[1][host] - resident[0][host], LEAK_KIB, resident)
+            self.until(f'{host}: connections are left: {self.cm(host)}',
+                       lambda: all(self.cm(host)[what] == 0
+                                   for what in ('ids', 'listeners', 'connections', 'half_open', 'kept', 'peers')),
+                       TIMEWAIT_SECONDS)
+
+    def test_flood_of_requests_is_refused_and_others_do_not_suffer(self):
+        """Somebody listens and answers nobody; a connection that is there goes on."""
+        backlog, flood = 50, 1000
+        before = self.cm('h1')['cm']['rej_backlog']
+        ping = self.server('rping', '-s', '-V', '-p', '7171')
+        deaf = pairs.Side(self.lab, 'h1', [LOAD, 'server', '-d', '-b', str(backlog)])
+        sides = [ping, deaf]
+        try:
+            self.until('nobody listens', lambda: self.cm('h1')['listeners'] == 2)
+            pings = f'stdbuf -oL rping -c -V -v -C 3000 -p 7171 -a {IPV4}'
+            sides.append(pairs.Side(self.lab, 'h2', pings.split()))
+            self.until('no connection', lambda: 'rdma-ping-5:' in sides[2].text())
+            sides.append(pairs.Side(self.lab, 'h2', [LOAD, 'client', IPV4, '-n', str(flood), '-w', str(flood), '-r']))
+            self.until('nothing is refused', lambda: self.cm('h1')['cm']['rej_backlog'] - before == flood - backlog)
+            self.assertEqual(self.cm('h1')['half_open'], backlog)
+            # Who waits for an answer of a program that dies gets one.
+            deaf.kill()
+            end = time.monotonic() + PAIR_SECONDS
+            report = [side.report() for side in sides if side.wait(end) or True]
+            self.assertEqual([side.status for side in sides if side is not deaf], [0, 0, 0], '\n'.join(report))
+        finally:
+            for side in sides:
+                side.kill()
+        self.assertIn(f'{flood} refused', sides[3].text())
+        self.assertIn(f'reason 3: {flood - backlog}\n', sides[3].text())
+        self.assertIn(f'reason 28: {backlog}\n', sides[3].text())
+
     def test_targets_take_initiators_only(self):
         side = self.server('rdma_xserver', '-c', 'x')
         try:
@@ -164,7 +234,7 @@ class RdmaCm(unittest.TestCase):
         try:
             self.until('no connection', lambda: 'rdma-ping-5' in client.text())
             os.killpg(client.child.pid, signal.SIGKILL)
-            self.assertTrue(server.wait(time.monotonic() + 5), server.report())
+            self.assertTrue(server.wait(time.monotonic() + END_SECONDS), server.report())
             # By the DREQ, or because what it was about to read is gone already.
             self.assertRegex(server.text(), 'DISCONNECT|completion failed')
         finally:

@@ -157,11 +157,8 @@ rdma_accept(struct rdma_cm_id *rid, struct rdma_conn_param *conn_param)
 	client_call_init(&c, CTL_CM_ACCEPT);
 	if (!err)
 		err = fill(id, conn_param, &c.req.cm_connect);
-	if (!err && rid->qp && !ud) {
-		err = cmid_qp_rtr(id, id->responder_resources);
-		if (!err)
-			err = cmid_qp_rts(id, id->initiator_depth);
-	}
+	if (!err && rid->qp && !ud)
+		err = cmid_qp_ready(id, id->responder_resources, id->initiator_depth);
 	if (err)
 		return cm_result(err);
 	err = cm_call(id->channel, &c);

@@ -45,18 +45,6 @@ put_param(struct cm_happening *h, const struct ctl_cm_event *r)
 	put_private(h, r);
 }
 
-static int
-query(struct cmid *id)
-{
-	struct client_call c;
-	int err;
-
-	client_call_init(&c, CTL_CM_QUERY);
-	c.req.handle.handle = id->handle;
-	err = cm_call(id->channel, &c);
-	return err ? err : cmid_update(id, &c.rsp.cm_info);
-}
-
 static void
 failed(struct cm_happening *h, enum rdma_cm_event_type type, int err)
 {
@@ -108,9 +96,7 @@ response(struct cmid *id, struct cm_happening *h)
 
 	if (!id->id.qp)
 		return;
-	err = cmid_qp_rtr(id, RDMA_MAX_RESP_RES);
-	if (!err)
-		err = cmid_qp_rts(id, RDMA_MAX_INIT_DEPTH);
+	err = cmid_qp_ready(id, RDMA_MAX_RESP_RES, RDMA_MAX_INIT_DEPTH);
 	if (!err) {
 		client_call_init(&c, CTL_CM_ACCEPT);
 		c.req.cm_connect.id = id->handle;
@@ -133,12 +119,12 @@ fill(struct cmid *id, const struct ctl_cm_event *r, struct cm_happening *h)
 	put_param(h, r);
 	switch (h->event.event) {
 	case RDMA_CM_EVENT_ADDR_RESOLVED:
-		err = query(id);
+		err = cmid_update(id, &r->info);
 		if (err)
 			failed(h, RDMA_CM_EVENT_ADDR_ERROR, err);
 		break;
 	case RDMA_CM_EVENT_ROUTE_RESOLVED:
-		err = query(id);
+		err = cmid_update(id, &r->info);
 		if (err)
 			failed(h, RDMA_CM_EVENT_ROUTE_ERROR, err);
 		id->id.route.path_rec = &id->path;

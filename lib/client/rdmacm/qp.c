@@ -19,21 +19,27 @@ cm_ah_attr(const struct uroce_ah_attr *av, struct ibv_ah_attr *out)
 	out->port_num = av->port_num;
 }
 
-/** The attributes with which the QP goes to attr->qp_state. */
+/** What CTL_CM_QP_ATTR says of the way to @p state. */
 static int
-get_attr(struct cmid *id, struct ibv_qp_attr *attr, int *mask)
+ask_attr(struct cmid *id, enum ibv_qp_state state, struct ctl_cm_qp_attr_rsp *rsp)
 {
-	const struct uroce_qp_attr *a;
 	struct client_call c;
 	int err;
 
 	client_call_init(&c, CTL_CM_QP_ATTR);
 	c.req.cm_qp_attr.id = id->handle;
-	c.req.cm_qp_attr.state = attr->qp_state;
+	c.req.cm_qp_attr.state = state;
 	err = cm_call(id->channel, &c);
-	if (err)
-		return err;
-	a = &c.rsp.cm_qp_attr.attr;
+	if (!err)
+		*rsp = c.rsp.cm_qp_attr;
+	return err;
+}
+
+static void
+take_attr(const struct ctl_cm_qp_attr_rsp *rsp, struct ibv_qp_attr *attr)
+{
+	const struct uroce_qp_attr *a = &rsp->attr;
+
 	attr->port_num = a->port_num;
 	attr->pkey_index = a->pkey_index;
 	attr->qkey = a->qkey;
@@ -48,58 +54,49 @@ get_attr(struct cmid *id, struct ibv_qp_attr *attr, int *mask)
 	attr->timeout = a->timeout;
 	attr->retry_cnt = a->retry_cnt;
 	attr->rnr_retry = a->rnr_retry;
-	if (c.rsp.cm_qp_attr.mask & UROCE_QP_AV)
+	if (rsp->mask & UROCE_QP_AV)
 		cm_ah_attr(&a->ah, &attr->ah_attr);
-	*mask = (int)c.rsp.cm_qp_attr.mask;
-	return 0;
 }
 
 RDMACM_EXPORT int
 rdma_init_qp_attr(struct rdma_cm_id *id, struct ibv_qp_attr *qp_attr, int *qp_attr_mask)
 {
-	return cm_result(get_attr(to_cmid(id), qp_attr, qp_attr_mask));
-}
+	struct ctl_cm_qp_attr_rsp rsp;
+	int err = ask_attr(to_cmid(id), qp_attr->qp_state, &rsp);
 
-static int
-move(struct cmid *id, enum ibv_qp_state state, struct ibv_qp_attr *attr, int *mask)
-{
-	memset(attr, 0, sizeof(*attr));
-	attr->qp_state = state;
-	return get_attr(id, attr, mask);
+	if (err)
+		return cm_result(err);
+	take_attr(&rsp, qp_attr);
+	*qp_attr_mask = (int)rsp.mask;
+	return 0;
 }
 
 int
-cmid_qp_rtr(struct cmid *id, uint8_t responder_resources)
+cmid_qp_ready(struct cmid *id, uint8_t responder_resources, uint8_t initiator_depth)
 {
-	struct ibv_qp_attr attr;
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RTR };
+	struct ctl_cm_qp_attr_rsp rsp;
 	int mask, err;
 
 	if (!id->id.qp)
 		return EINVAL;
-	/* Again to INIT: now it is known what the peer may do. */
-	err = move(id, IBV_QPS_INIT, &attr, &mask);
-	if (!err)
-		err = ibv_modify_qp(id->id.qp, &attr, mask);
-	if (!err)
-		err = move(id, IBV_QPS_RTR, &attr, &mask);
+	err = ask_attr(id, IBV_QPS_RTR, &rsp);
 	if (err)
 		return err;
-	if ((mask & IBV_QP_MAX_DEST_RD_ATOMIC) && responder_resources != RDMA_MAX_RESP_RES)
+	take_attr(&rsp, &attr);
+	if (responder_resources != RDMA_MAX_RESP_RES)
 		attr.max_dest_rd_atomic = responder_resources;
-	return ibv_modify_qp(id->id.qp, &attr, mask);
-}
-
-int
-cmid_qp_rts(struct cmid *id, uint8_t initiator_depth)
-{
-	struct ibv_qp_attr attr;
-	int mask, err = move(id, IBV_QPS_RTS, &attr, &mask);
-
+	if (initiator_depth != RDMA_MAX_INIT_DEPTH)
+		attr.max_rd_atomic = initiator_depth;
+	mask = (int)rsp.mask;
+	/* Only now it is known what a peer of this id may do. */
+	if (id->id.qp_type != IBV_QPT_UD)
+		mask |= IBV_QP_ACCESS_FLAGS;
+	err = ibv_modify_qp(id->id.qp, &attr, mask);
 	if (err)
 		return err;
-	if ((mask & IBV_QP_MAX_QP_RD_ATOMIC) && initiator_depth != RDMA_MAX_INIT_DEPTH)
-		attr.max_rd_atomic = initiator_depth;
-	return ibv_modify_qp(id->id.qp, &attr, mask);
+	attr.qp_state = IBV_QPS_RTS;
+	return ibv_modify_qp(id->id.qp, &attr, (int)rsp.rts_mask);
 }
 
 void
@@ -114,18 +111,16 @@ cmid_qp_error(struct cmid *id)
 static int
 init_qp(struct cmid *id)
 {
-	struct ibv_qp_attr attr;
-	int mask, err = move(id, IBV_QPS_INIT, &attr, &mask);
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT };
+	struct ctl_cm_qp_attr_rsp rsp;
+	int err = ask_attr(id, IBV_QPS_INIT, &rsp);
 
-	if (!err)
-		err = ibv_modify_qp(id->id.qp, &attr, mask);
-	if (err || id->id.qp_type != IBV_QPT_UD)
+	if (err)
 		return err;
+	take_attr(&rsp, &attr);
+	err = ibv_modify_qp(id->id.qp, &attr, (int)rsp.mask);
 	/* A datagram QP has nobody to wait for. */
-	err = move(id, IBV_QPS_RTR, &attr, &mask);
-	if (!err)
-		err = ibv_modify_qp(id->id.qp, &attr, mask);
-	return err ? err : cmid_qp_rts(id, RDMA_MAX_INIT_DEPTH);
+	return err || id->id.qp_type != IBV_QPT_UD ? err : cmid_qp_ready(id, RDMA_MAX_RESP_RES, RDMA_MAX_INIT_DEPTH);
 }
 
 /* ---- Queues for programs that bring none ---- */

@@ -131,8 +131,8 @@ void cm_addr_put(const struct ctl_cm_addr *a, struct sockaddr_storage *out);
 socklen_t cm_sockaddr_len(const struct sockaddr *sa);
 
 /* ---- qp.c: the id's QP, if it has one ---- */
-int cmid_qp_rtr(struct cmid *id, uint8_t responder_resources);
-int cmid_qp_rts(struct cmid *id, uint8_t initiator_depth);
+/** From INIT to RTS. The depths: RDMA_MAX_*: what was negotiated. */
+int cmid_qp_ready(struct cmid *id, uint8_t responder_resources, uint8_t initiator_depth);
 void cmid_qp_error(struct cmid *id);
 /** An address vector as programs know it. */
 void cm_ah_attr(const struct uroce_ah_attr *av, struct ibv_ah_attr *out);
