@@ -74,8 +74,8 @@ struct cma_id {
 	bool passive;
 	bool answered;         /**< passive: accepted; active: the REP is in */
 	bool disconnected;     /**< the program was told */
-	uint32_t qpn, local_psn;
-	uint32_t remote_qpn, remote_psn, remote_qkey;
+	uint32_t qpn, remote_qpn, remote_qkey;
+	uint32_t rq_psn, sq_psn; /**< where the peer begins, which we tell it, and where we do, which it tells us (12.6.5) */
 	uint8_t responder_resources, initiator_depth; /**< this end's */
 	uint8_t retry_count, rnr_retry_count;
 	uint8_t path_mtu;      /**< UROCE_MTU_* */

@@ -112,9 +112,9 @@ op_cm_listen(struct session *s, struct request *r)
 static int
 start_psn(struct cma_id *id, struct request *r)
 {
-	if (getentropy(&id->local_psn, sizeof(id->local_psn)) != 0)
+	if (getentropy(&id->rq_psn, sizeof(id->rq_psn)) != 0)
 		return req_fail(r, EIO, "no random numbers");
-	id->local_psn &= WIRE_PSN_MASK;
+	id->rq_psn &= WIRE_PSN_MASK;
 	return 0;
 }
 
@@ -133,7 +133,7 @@ connect_rc(struct cma_id *id, const struct ctl_cm_connect_req *q, uint8_t *data,
 		.service_id = cm_service_id((enum cm_port_space)id->ps, id->remote.port),
 		.ca_guid = node_guid(id),
 		.qpn = q->param.qp_num,
-		.starting_psn = id->local_psn,
+		.starting_psn = id->rq_psn,
 		.transport = transport_of(id),
 		.responder_resources = q->param.responder_resources,
 		.initiator_depth = q->param.initiator_depth,
@@ -245,7 +245,7 @@ accept_rc(struct cma_id *id, const struct ctl_cm_connect_req *q)
 	struct cm_accept_param p = {
 		.ca_guid = node_guid(id),
 		.qpn = q->param.qp_num,
-		.starting_psn = id->local_psn,
+		.starting_psn = id->rq_psn,
 		.responder_resources = q->param.responder_resources,
 		.initiator_depth = q->param.initiator_depth,
 		.target_ack_delay = CMA_TARGET_ACK_DELAY,
@@ -369,7 +369,7 @@ attr_rts(const struct cma_id *id, struct ctl_cm_qp_attr_rsp *a)
 {
 	const uint32_t mask = UROCE_QP_STATE | UROCE_QP_SQ_PSN;
 
-	a->attr.sq_psn = id->local_psn;
+	a->attr.sq_psn = id->sq_psn;
 	if (id->qp_type == UROCE_QPT_UC || cma_is_ud(id))
 		return mask;
 	a->attr.timeout = id->timeout;
@@ -393,7 +393,7 @@ attr_rtr(const struct cma_id *id, struct ctl_cm_qp_attr_rsp *a)
 	a->attr.qp_access_flags = access_of(id);
 	a->attr.path_mtu = id->path_mtu;
 	a->attr.dest_qp_num = id->remote_qpn;
-	a->attr.rq_psn = id->remote_psn;
+	a->attr.rq_psn = id->rq_psn;
 	if (id->qp_type == UROCE_QPT_RC || id->qp_type == UROCE_QPT_XRC_RECV) {
 		a->mask |= UROCE_QP_MAX_DEST_RD_ATOMIC | UROCE_QP_MIN_RNR_TIMER;
 		a->attr.max_dest_rd_atomic = id->responder_resources;
@@ -523,7 +523,7 @@ on_request(struct cma *cma, const struct cm_event *ev)
 	id->qp_type = type;
 	cm_conn_set_owner(ev->conn, id);
 	id->remote_qpn = req->qpn;
-	id->remote_psn = req->starting_psn;
+	id->sq_psn = req->starting_psn;
 	/* Theirs and ours, the other way round. */
 	id->responder_resources = req->initiator_depth;
 	id->initiator_depth = req->responder_resources;
@@ -532,6 +532,8 @@ on_request(struct cma *cma, const struct cm_event *ev)
 	id->path_mtu = req->path_mtu;
 	id->timeout = id->ack_timeout_set ? id->ack_timeout : req->primary.ack_timeout;
 	id->tos = req->primary.traffic_class;
+	/* Both directions of a connection take one way through the network. */
+	id->flow_label = req->primary.flow_label;
 	out.id = id->obj.handle;
 	out.listener = listener->obj.handle;
 	out.conn = (struct ctl_cm_conn_param){
@@ -579,7 +581,7 @@ on_response(struct cma_id *id, const struct cm_rep *rep)
 
 	id->answered = true;
 	id->remote_qpn = id->qp_type == UROCE_QPT_XRC_SEND ? rep->local_eecn : rep->qpn;
-	id->remote_psn = rep->starting_psn;
+	id->sq_psn = rep->starting_psn;
 	id->responder_resources = rep->initiator_depth;
 	id->initiator_depth = rep->responder_resources;
 	id->rnr_retry_count = rep->rnr_retry_count;

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* QP 1 of a daemon: what strangers who want to connect get for an answer, and the ways of MADs. */
+#include <fcntl.h>
+#include <poll.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -201,6 +203,88 @@ what_deserves_no_answer_gets_none(void **state)
 		assert_int_equal(__atomic_load_n(cases[i].counter, __ATOMIC_RELAXED), before + 1);
 	}
 	assert_null(next_roce(QUIET_MS, &p));
+}
+
+/* ---- Linux's REQ, and a listener for it ---- */
+enum { LINUX_PORT = 9999, OUR_QPN = 0x77 };
+
+static void
+other_id_and_mtu(struct wire_addr *a, uint8_t *bth, uint8_t *mad)
+{
+	mad[24 + 3] ^= 0x33;
+	mad[24 + 50] = (uint8_t)(UROCE_MTU_256 << 4 | (mad[24 + 50] & 15)); /* the daemon's port has no 4096 */
+}
+
+/** An event channel whose id listens. @return its connection; *@p events: where its events come. */
+static int
+listen_for_linux(int *events)
+{
+	struct ctl_req q = peer_req(CTL_CM_OPEN);
+	int sock = peer_connect(), fds[2];
+	struct ctl_rsp r;
+	uint32_t id;
+
+	assert_int_equal(peer_hello(sock), 0);
+	assert_int_equal(pipe2(fds, O_NONBLOCK | O_CLOEXEC), 0);
+	assert_int_equal(peer_call(sock, &q, &fds[1], 1, &r, NULL, 0), 0);
+	close(fds[1]);
+	*events = fds[0];
+	q = peer_req(CTL_CM_CREATE_ID);
+	q.cm_create = (struct ctl_cm_create_req){ .ps = CTL_CM_PS_TCP, .qp_type = UROCE_QPT_RC };
+	assert_int_equal(peer_call(sock, &q, NULL, 0, &r, NULL, 0), 0);
+	id = r.handle.handle;
+	q = peer_req(CTL_CM_BIND);
+	q.cm_bind = (struct ctl_cm_bind_req){ .id = id, .addr = { .family = 4, .port = LINUX_PORT } };
+	assert_int_equal(peer_call(sock, &q, NULL, 0, &r, NULL, 0), 0);
+	q = peer_req(CTL_CM_LISTEN);
+	q.cm_listen = (struct ctl_cm_listen_req){ .id = id, .backlog = 1 };
+	assert_int_equal(peer_call(sock, &q, NULL, 0, &r, NULL, 0), 0);
+	return sock;
+}
+
+/* 12.6.5: each end says at which PSN the *other* one begins. */
+static void
+qp_begins_where_the_peer_wants_it(void **state)
+{
+	struct ctl_req q = peer_req(CTL_CM_QP_ATTR);
+	struct ctl_cm_event ev;
+	struct cm_msg req, rep;
+	struct rte_mbuf *m;
+	struct ctl_rsp r;
+	struct wire_pkt p;
+	int events, sock = listen_for_linux(&events);
+	struct pollfd fd = { .fd = events, .events = POLLIN };
+	uint32_t rq_psn;
+
+	assert_int_equal(wire_parse(req_frame, req_bytes, true, &p), WIRE_OK);
+	assert_int_equal(cm_mad_decode(p.payload, p.payload_bytes, &req), CM_MAD_OK);
+	put_req(other_id_and_mtu);
+	assert_int_equal(poll(&fd, 1, ANSWER_MS), 1);
+	assert_int_equal(read(events, &ev, sizeof(ev)), sizeof(ev));
+	assert_int_equal(ev.type, CTL_CM_EV_CONNECT_REQUEST);
+	q.cm_qp_attr = (struct ctl_cm_qp_attr_req){ .id = ev.id, .state = UROCE_QPS_RTR };
+	assert_int_equal(peer_call(sock, &q, NULL, 0, &r, NULL, 0), 0);
+	assert_int_equal(r.cm_qp_attr.attr.sq_psn, req.req.starting_psn);
+	assert_int_equal(r.cm_qp_attr.attr.dest_qp_num, req.req.qpn);
+	assert_int_equal(r.cm_qp_attr.attr.ah.flow_label, req.req.primary.flow_label);
+	assert_true((r.cm_qp_attr.rts_mask & UROCE_QP_SQ_PSN) != 0);
+	rq_psn = r.cm_qp_attr.attr.rq_psn;
+	q = peer_req(CTL_CM_ACCEPT);
+	q.cm_connect = (struct ctl_cm_connect_req){ .id = ev.id, .param = { .qp_num = OUR_QPN } };
+	assert_int_equal(peer_call(sock, &q, NULL, 0, &r, NULL, 0), 0);
+	m = next_roce(ANSWER_MS, &p);
+	assert_non_null(m);
+	assert_int_equal(cm_mad_decode(p.payload, p.payload_bytes, &rep), CM_MAD_OK);
+	assert_int_equal(rep.hdr.attr_id, CM_ATTR_REP);
+	assert_int_equal(rep.rep.starting_psn, rq_psn);
+	assert_int_equal(rep.rep.qpn, OUR_QPN);
+	rte_pktmbuf_free(m);
+	close(sock);
+	close(events);
+	assert_true(daemon_wait_empty());
+	/* The end of the program: REJ and DREQ. */
+	while ((m = next_roce(QUIET_MS, &p)) != NULL)
+		rte_pktmbuf_free(m);
 }
 
 /* ---- The GSI alone, with a port and an engine that turns when the test says so ---- */
@@ -443,6 +527,7 @@ main(void)
 		cmocka_unit_test(strangers_req_gets_the_rej_that_linux_sends),
 		cmocka_unit_test(answer_has_the_ports_own_pkey),
 		cmocka_unit_test(what_deserves_no_answer_gets_none),
+		cmocka_unit_test(qp_begins_where_the_peer_wants_it),
 		cmocka_unit_test(mads_to_ourselves_take_no_wire),
 		cmocka_unit_test(mad_waits_for_its_neighbour),
 		cmocka_unit_test(mads_that_cannot_go_are_counted),
