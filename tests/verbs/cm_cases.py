@@ -3,7 +3,8 @@
 
 import typing
 
-IPV4, IPV6 = '198.18.0.1', 'fd00:18::1'
+from cmlab import IPV4, IPV6
+
 PEER = {IPV4: '198.18.0.2', IPV6: 'fd00:18::2'}
 GROUP = {IPV4: '239.18.0.7', IPV6: 'ff0e::18:7'}
 JOINED = 'joined dgid'
@@ -43,7 +44,7 @@ def endpoints(options=''):
 
 
 def perftest(program, address=IPV4, options=''):
-    family = '--ipv6-addr' if address == IPV6 else ''
+    family = '--ipv6' if address == IPV6 else ''
     # It connects twice, and doesn't wait for the server to listen the second time: towards Linux too.
     return Case(f'{program} -R {family} {options}', f'{program} -R {family} {options} {address}', early=True)
 

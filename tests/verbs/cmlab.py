@@ -7,23 +7,26 @@ A server is ready when the daemon counts its listener: rdma_cm has no TCP port t
 import time
 import unittest
 
-from labs import lab_up
+from labs import Skip, lab_up
 from uroce_lab import pairs
 from uroce_lab.telemetry import ask
 
-LISTEN_SECONDS = 20
-PAIR_SECONDS = 60
 IPV4, IPV6 = '198.18.0.1', 'fd00:18::1'
 
 
 class CmTest(unittest.TestCase):
     NAME = None
     OPTIONS = ()
+    LISTEN_SECONDS = 20
+    PAIR_SECONDS = 60
 
     @classmethod
     def setUpClass(cls):
         cls.up = lab_up(*cls.OPTIONS, name=cls.NAME)
-        cls.lab = cls.up.__enter__()
+        try:
+            cls.lab = cls.up.__enter__()
+        except Skip as why:
+            raise unittest.SkipTest(str(why)) from why
 
     @classmethod
     def tearDownClass(cls):
@@ -35,8 +38,8 @@ class CmTest(unittest.TestCase):
     def cm(self, host):
         return ask(self.lab.data, self.lab.hosts[host], '/uroce/cm')
 
-    def until(self, what, condition):
-        end = time.monotonic() + LISTEN_SECONDS
+    def until(self, what, condition, seconds=None):
+        end = time.monotonic() + (seconds or self.LISTEN_SECONDS)
         while not condition():
             self.assertLess(time.monotonic(), end, what)
             time.sleep(0.02)
@@ -54,7 +57,7 @@ class CmTest(unittest.TestCase):
             one = self.server(*server.split(), listens=listens)
             two = pairs.Side(self.lab, 'h2', client.split())
             try:
-                end = time.monotonic() + PAIR_SECONDS
+                end = time.monotonic() + self.PAIR_SECONDS
                 two.wait(end)
                 if expect_server:
                     one.wait(end)

@@ -24,19 +24,13 @@ sys.path[:0] = [os.path.dirname(os.path.realpath(__file__)),
 
 import cm_cases  # noqa: E402
 import matrix  # noqa: E402
-from cm_cases import IPV4  # noqa: E402
-from labs import Skip, lab_up  # noqa: E402
+from cmlab import IPV4, CmTest  # noqa: E402
 from uroce_lab import daemon, pairs  # noqa: E402
-from uroce_lab.telemetry import ask  # noqa: E402
 
-NAME = f'c{os.getpid()}'
 LOSS = '--loss' in sys.argv
 MANY = LOSS or '--all' in sys.argv
 WIRE = next((word for word in sys.argv[1:] if word in matrix.WIRES), 'memif')
 CASES = cm_cases.lossy() if LOSS else cm_cases.everything() if MANY else cm_cases.selection()
-# A MAD that is lost is sent again after 6 s (CMA_RESPONSE_TIMEOUT), as Linux does.
-PAIR_SECONDS = 240 if LOSS else 60
-LISTEN_SECONDS = PAIR_SECONDS / 3
 END_SECONDS = 60 if LOSS else 5 # until a peer knows that a program has died
 EXAMPLE = os.path.join(daemon.build_dir(), 'tests/verbs/cm_example')
 LOAD = os.path.join(daemon.build_dir(), 'tests/verbs/cm_load')
@@ -48,39 +42,18 @@ TRIES = 5                   # of a program that asks too early
 REFUSED_EARLY = 'RDMA_CM_EVENT_REJECTED; error: 8'
 
 
-class RdmaCm(unittest.TestCase):
+class RdmaCm(CmTest):
+    NAME = f'c{os.getpid()}'
+    OPTIONS = (*matrix.WIRES[WIRE], *(('--impair', 'loss=0.05') if LOSS else ()))
+    # A MAD that is lost is sent again after 6 s (CMA_RESPONSE_TIMEOUT), as Linux does.
+    PAIR_SECONDS = 240 if LOSS else 60
+    LISTEN_SECONDS = PAIR_SECONDS / 3
+
     @classmethod
     def setUpClass(cls):
         if not shutil.which('rping'):
             raise unittest.SkipTest('rdmacm-utils is not installed')
-        impair = ('--impair', 'loss=0.05') if LOSS else ()
-        cls.up = lab_up(*matrix.WIRES[WIRE], *impair, name=NAME)
-        try:
-            cls.lab = cls.up.__enter__()
-        except Skip as why:
-            raise unittest.SkipTest(str(why)) from why
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.up.__exit__(None, None, None)
-
-    def tearDown(self):
-        self.assertTrue(self.lab.whole(), 'a daemon ended:\n' + self.lab.logs())
-
-    def cm(self, host):
-        return ask(self.lab.data, self.lab.hosts[host], '/uroce/cm')
-
-    def until(self, what, condition, seconds=LISTEN_SECONDS):
-        end = time.monotonic() + seconds
-        while not condition():
-            self.assertLess(time.monotonic(), end, what)
-            time.sleep(0.02)
-
-    def server(self, *program):
-        side = pairs.Side(self.lab, 'h1', list(program))
-        self.until(' '.join(program) + ' does not listen',
-                   lambda: self.cm('h1')['listeners'] > 0 or side.child.poll() is not None)
-        return side
+        super().setUpClass()
 
     def ready(self, case, side):
         if case.ready:
@@ -110,9 +83,9 @@ class RdmaCm(unittest.TestCase):
             self.ready(case, one)
             for _ in range(case.times):
                 clients.append(pairs.Side(self.lab, 'h2', case.client.split()))
-                clients[-1].wait(time.monotonic() + PAIR_SECONDS)
+                clients[-1].wait(time.monotonic() + self.PAIR_SECONDS)
             if case.ends and not any(client.status for client in clients):
-                one.wait(time.monotonic() + PAIR_SECONDS)
+                one.wait(time.monotonic() + self.PAIR_SECONDS)
         finally:
             for side in (one, *clients):
                 side.kill()
@@ -132,8 +105,8 @@ class RdmaCm(unittest.TestCase):
         try:
             self.until('no port', lambda: 'listening' in server.text() or server.child.poll() is not None)
             port = re.match(r'listening on port (\d+)\.', server.text())[1]
-            client = self.lab.run('h2', EXAMPLE, 'client', mode, IPV4, port, timeout=PAIR_SECONDS)
-            server.wait(time.monotonic() + PAIR_SECONDS)
+            client = self.lab.run('h2', EXAMPLE, 'client', mode, IPV4, port, timeout=self.PAIR_SECONDS)
+            server.wait(time.monotonic() + self.PAIR_SECONDS)
         finally:
             server.kill()
         report = server.report() + client.stdout + self.lab.logs()
@@ -199,7 +172,7 @@ class RdmaCm(unittest.TestCase):
             self.assertEqual(self.cm('h1')['half_open'], backlog)
             # Who waits for an answer of a program that dies gets one.
             deaf.kill()
-            end = time.monotonic() + PAIR_SECONDS
+            end = time.monotonic() + self.PAIR_SECONDS
             report = [side.report() for side in sides if side.wait(end) or True]
             self.assertEqual([side.status for side in sides if side is not deaf], [0, 0, 0], '\n'.join(report))
         finally:
