@@ -28,7 +28,7 @@ enum {
 	CMA_HOP_LIMIT = 64,
 	CMA_UDP_QKEY = 0x01234567,   /**< of UD QPs that rdma_cm set up (rdma_cma.h) */
 	CMA_SIDR_RETRIES = 15,
-	CMA_TARGET_ACK_DELAY = 0,
+	CMA_TARGET_ACK_DELAY = 15,   /**< code, what the device says of itself (local_ca_ack_delay) */
 	CMA_QPN_MASK = 0xffffff,
 };
 

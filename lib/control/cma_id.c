@@ -218,8 +218,6 @@ op_cm_join(struct session *s, struct request *r)
 	ev.conn.qp_num = 0xffffff;
 	ev.conn.qkey = CMA_UDP_QKEY;
 	cma_av(id, g->mgid, &ev.ah);
-	/* RFC 1112, 6.1: groups stay on this network unless a program asks for more. */
-	ev.ah.hop_limit = 1;
 	r->rsp.handle.handle = g->obj.handle;
 	cma_event_send(s, &ev);
 	return 0;

@@ -32,7 +32,8 @@ MTUS = (256, 512, 1024, 2048, 4096)
 TTLS = (64, 255)            # peer.c asks for 64, perftest for 255, Debian's pingpongs for 1, which becomes 64
 UNANSWERED = 16             # packets that a connection may send without seeing one from its peer
 DEFAULT_PKEY = 0xffff
-TRAFFIC_CLASSES = (0, 0x68)     # what cells.py asks for
+GSI_QPN = 1                 # a MAD that answers one without a flow label has none either
+TRAFFIC_CLASSES = (0, 0x60, 0x68)       # what cells.py and cm_programs.py ask for
 FLOW_LABEL = 0x54321        # the same
 NAKS = {0x60: 'PSN sequence', 0x61: 'invalid request', 0x62: 'remote access', 0x63: 'remote operation'}
 
@@ -105,7 +106,7 @@ def must(packet):
     yield 'UDP length is the IP length without its header', p.udp_bytes == p.ip_bytes - len(p.ip)
     if p.v6:
         yield 'IPv6 flow label is the program\'s, or one of the connection that the source port is made of', \
-            sport_of(p.flow_label) == p.sport
+            sport_of(p.flow_label) == p.sport or p.dqpn == GSI_QPN and p.flow_label == 0
     else:
         yield 'IPv4 header of 20 bytes', p.ip[0] == 0x45
         yield 'IPv4 checksum', ones_sum(p.ip) == 0xffff
@@ -177,12 +178,14 @@ FIELDS = {
         lambda p: str(p.ackreq) if p.service == RC and p.op in REQUESTS_THAT_ASK and not p.offer else None,
     'AckReq: inside RC messages':
         lambda p: str(p.ackreq) if p.service == RC and p.op in (0, 1, 6, 7) else None,
-    'AckReq: responses, UC, UD': lambda p: str(p.ackreq) if p.service != RC or p.op in RESPONSES else None,
+    'AckReq: responses, UC, UD':
+        lambda p: str(p.ackreq) if (p.service != RC or p.op in RESPONSES) and p.dqpn != GSI_QPN else None,
+    'AckReq: MADs': lambda p: str(p.ackreq) if p.dqpn == GSI_QPN else None,
     'solicited': lambda p: str(p.solicited) if p.op in SOLICITABLE else None,
     'AETH': syndrome,
 }
 # Where the two may differ. docs/wire.md has the reasons.
-EXPLAINED = ('IPv4 id', 'IPv6 flow label', 'TTL, hop limit', 'MigReq', 'AETH')
+EXPLAINED = ('IPv4 id', 'IPv6 flow label', 'TTL, hop limit', 'MigReq', 'AckReq: MADs', 'AETH')
 
 
 class Judgement:

@@ -2,6 +2,7 @@
 """What runs on which wire."""
 
 import cells
+import cm_programs
 
 VETH = ('--wire', 'veth', '--switch', '--hosts', '1', '--pmd')
 # What uroce receives is lost, doubled, and passed by what was sent after it.
@@ -34,19 +35,20 @@ SOME_PROGRAMS = tuple(PROGRAMS[i] for i in (0, 5, 6, 9))
 class Stage:
     """Cells and programs on one wire."""
 
-    def __init__(self, name, lab, some_cells, programs=()):
+    def __init__(self, name, lab, some_cells, programs=(), connecting=()):
         self.name = name
         self.lab = lab
         self.cells = list(some_cells)
         self.programs = programs
+        self.connecting = connecting        # programs of rdma_cm
 
 
 def whole():
-    yield Stage('af_packet', (*VETH, 'af_packet'), cells.whole((1024, 4096)), PROGRAMS)
+    yield Stage('af_packet', (*VETH, 'af_packet'), cells.whole((1024, 4096)), PROGRAMS, cm_programs.PROGRAMS)
     yield Stage('af_xdp', (*VETH, 'af_xdp'), cells.whole((1024, 2048)))
     yield Stage('af_packet, bad wire', (*VETH, 'af_packet', '--impair', IMPAIR), cells.impaired((1024, 4096)))
 
 
 def some():
-    yield Stage('af_packet', (*VETH, 'af_packet'), cells.some((1024, 4096)), SOME_PROGRAMS)
+    yield Stage('af_packet', (*VETH, 'af_packet'), cells.some((1024, 4096)), SOME_PROGRAMS, cm_programs.SOME)
     yield Stage('af_packet, bad wire', (*VETH, 'af_packet', '--impair', IMPAIR), cells.some_impaired((1024, 4096)))

@@ -12,8 +12,9 @@ MARK_END = '<!-- up to here -->\n'
 class Result:
     """What became of everything that was tried."""
 
-    def __init__(self, judgement):
+    def __init__(self, judgement, cm_judgement):
         self.judge = judgement
+        self.cm = cm_judgement
         self.cells = collections.OrderedDict()      # (stage, kind) -> {requester: [good, all]}
         self.programs = collections.OrderedDict()   # (stage, program and options) -> {server: good}
         self.failures = []
@@ -39,7 +40,7 @@ class Result:
 
     def conclude(self):
         """@return the exit status"""
-        problems = self.judge.problems() if self.tried else []
+        problems = self.judge.problems() + self.cm.problems() if self.tried else []
         for problem in problems:
             print(f'FAILED on the wire: {problem}')
         print(f'{self.tried} tried, {len(self.failures)} failed; {self.judge.packets[0]} packets of uroce\'s and '
@@ -63,6 +64,9 @@ class Result:
         yield f'\n{ours} packets of uroce\'s and {theirs} of Soft-RoCE\'s were judged; ' \
               f'{len(self.judge.problems())} problems.\n\n| field | uroce | Soft-RoCE | |\n|---|---|---|---|\n'
         for row in self.judge.table():
+            yield '| ' + ' | '.join(row) + ' |\n'
+        yield '\n| MAD | uroce\'s | Soft-RoCE\'s | fields compared | uroce sends what Linux doesn\'t |\n|---|---|---|---|---|\n'
+        for row in self.cm.table():
             yield '| ' + ' | '.join(row) + ' |\n'
 
     def write(self, path, kernel):
