@@ -4,6 +4,7 @@
 
 #include <rte_common.h>
 
+#include "cc.h"
 #include "rig.h"
 
 /* Way number @p nr from one host to the other: 0 is the one that ends are connected by. */
@@ -237,6 +238,28 @@ an_offer_of_selective_repeat_asks_for_no_migration(void **state)
 	rig_down(&r);
 }
 
+/* Its time was the old path's: nobody else would wake it. */
+static void
+a_qp_that_waits_for_its_time_goes_on_by_the_new_path(void **state)
+{
+	enum { SLOW_BPS = 1000000 };
+	struct rig r;
+
+	rig_up_cc(&r, NULL, NULL, &(struct tp_port_config){ .cc = TP_CC_DCQCN, .mbps = 40000 });
+	assert_int_equal(load(r.a, 1), 0);
+	assert_int_equal(load(r.b, 1), 0);
+	write_and_settle(&r, 1);
+	r.a->qp->cc->rate_bps = SLOW_BPS;
+	r.a->qp->cc->next_ns = r.p->now + 100 * (uint64_t)PAIR_MS;
+	rig_write(&r, 2, 0, 1000);
+	/* Until nobody looks at its SQ any more. */
+	pair_advance(r.p, PAIR_MS);
+	assert_int_equal(set_mig(r.a, MIGRATED), 0);
+	pair_advance(r.p, PAIR_MS);
+	expect_cqe(&r.a->scq, 2, UROCE_WC_SUCCESS);
+	rig_down(&r);
+}
+
 /* After a migration the old way is a stranger's. */
 static void
 packets_of_the_old_path_are_dropped(void **state)
@@ -297,6 +320,7 @@ main(void)
 		cmocka_unit_test(a_uc_receiver_follows_too),
 		cmocka_unit_test(a_migration_to_another_path_is_refused_and_told_once),
 		cmocka_unit_test(an_offer_of_selective_repeat_asks_for_no_migration),
+		cmocka_unit_test(a_qp_that_waits_for_its_time_goes_on_by_the_new_path),
 		cmocka_unit_test(packets_of_the_old_path_are_dropped),
 		cmocka_unit_test(states_of_migration_follow_each_other_as_they_may),
 	};
