@@ -175,7 +175,8 @@ credits_answered(struct sim_qp *q, const struct wire_pkt *p)
 		c->unlimited = true;
 		return;
 	}
-	if (!c->limited && !passes_response(q, p->bth.psn)) {
+	/* Of what is acknowledged already an answer says nothing new, also if it is the first with credits. */
+	if (!c->limited && wire_psn_diff(p->bth.psn, q->acked) >= 0 && !passes_response(q, p->bth.psn)) {
 		c->limited = true;
 		c->limited_ns = q->ep->w->now_ns;
 	}

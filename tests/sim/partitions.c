@@ -20,6 +20,7 @@ void
 partitions_table(struct sim_ep *ep)
 {
 	struct rng r = rng_stream(ep->w->cfg.seed, STREAM_PARTITIONS + ep->id);
+	uint16_t first = 0;
 	uint32_t i, at;
 
 	ep->pkeys[0] = WIRE_PKEY_DEFAULT;
@@ -28,18 +29,31 @@ partitions_table(struct sim_ep *ep)
 			at = (uint32_t)rng_between(&r, 1, UROCE_MAX_PKEYS - 1);
 		} while (ep->pkeys[at] != 0);
 		ep->pkeys[at] = (uint16_t)((PARTITION_FIRST + i) | (rng_one_in(&r, 3) ? 0 : FULL_MEMBER));
+		/* Some are limited and full member of one partition, and not in another. */
+		if (i == 0)
+			first = ep->pkeys[at];
+		else if (i == PARTITIONS - 1 && rng_one_in(&r, 2))
+			ep->pkeys[at] = first ^ FULL_MEMBER;
 	}
 }
 
-/* @return the index of the entry for a partition. */
+/* @return the index of the first entry for a partition; UROCE_MAX_PKEYS: there is none. */
 static uint16_t
 entry(const struct sim_ep *ep, uint16_t partition)
 {
 	uint16_t i = 0;
 
-	while ((ep->pkeys[i] & 0x7fff) != (partition & 0x7fff))
+	while (i < UROCE_MAX_PKEYS && (ep->pkeys[i] & 0x7fff) != (partition & 0x7fff))
 		i++;
 	return i;
+}
+
+static uint16_t
+pkey_of(const struct sim_ep *ep, uint16_t partition)
+{
+	uint16_t i = entry(ep, partition);
+
+	return i < UROCE_MAX_PKEYS ? ep->pkeys[i] : 0;
 }
 
 void
@@ -53,8 +67,7 @@ partitions_choose(struct sim_world *w, struct sim_conn *c)
 	if ((w->cfg.faults & SIM_F_PKEYS) && !rng_one_in(&r, 3)) {
 		partition = (uint16_t)(PARTITION_FIRST + rng_below(&r, PARTITIONS));
 		/* Two limited members don't hear each other. */
-		if (!pkeys_meet(c->qp[0].ep->pkeys[entry(c->qp[0].ep, partition)],
-				c->qp[1].ep->pkeys[entry(c->qp[1].ep, partition)]))
+		if (!pkeys_meet(pkey_of(c->qp[0].ep, partition), pkey_of(c->qp[1].ep, partition)))
 			partition = WIRE_PKEY_DEFAULT;
 	}
 	for (i = 0; i < 2; i++) {

@@ -199,12 +199,20 @@ paths_event(struct sim_world *w, struct sim_qp *q, enum uroce_event type, bool m
 	s->number = s->alt_number;
 	s->loaded = s->told = s->provoked = false;
 	s->since_ns = w->now_ns;
+	/* Congestion of the old path says nothing of the new one. */
+	q->cnp_ns = 0;
 }
 
 static uint8_t
 packet_number(const struct wire_pkt *p, bool source)
 {
 	return p->ip_version == 4 ? p->l3[(source ? 12 : 16) + 2] : p->l3[(source ? 8 : 24) + 14];
+}
+
+bool
+paths_current(const struct sim_qp *q, const struct wire_pkt *p)
+{
+	return !q->conn->several_paths || packet_number(p, true) == q->paths_now.number;
 }
 
 void

@@ -431,7 +431,8 @@ sent_arrives(struct sim_world *w, uint32_t to, struct rte_mbuf *m)
 		    takes(q, &p))
 			q->cnp_due_ns = w->now_ns;
 	}
-	if (p.bth.opcode == WIRE_OPCODE_CNP && q->cnp_ns == 0 && qp_state(q->qp) == UROCE_QPS_RTS) {
+	if (p.bth.opcode == WIRE_OPCODE_CNP && q->cnp_ns == 0 && qp_state(q->qp) == UROCE_QPS_RTS &&
+	    paths_current(q, &p)) {
 		q->cnp_ns = w->now_ns;
 		q->paced_bytes = 0;
 	}

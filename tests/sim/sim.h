@@ -719,6 +719,8 @@ void paths_event(struct sim_world *w, struct sim_qp *q, enum uroce_event type, b
 /** @p q sends, and gets. */
 void paths_sent(struct sim_world *w, const struct sim_qp *q, const struct wire_pkt *p);
 void paths_arrives(const struct sim_world *w, struct sim_qp *q, const struct wire_pkt *p);
+/** @return true if a packet came by the path that @p q is on. */
+bool paths_current(const struct sim_qp *q, const struct wire_pkt *p);
 /** @p q's @p op has succeeded. */
 void paths_retired(struct sim_world *w, const struct sim_qp *q, const struct sim_op *op);
 /** @return true if a packet goes by a path that has died. */
