@@ -150,7 +150,9 @@ main(int argc, char **argv)
 	unsigned int cpus[2];
 	char err[256];
 
-	/* Ours are behind "--"; with none there, all are EAL's. */
+	/* Ours are behind "--"; with none there, all are EAL's, but who asks for help wants ours. */
+	if (argc == 2 && strcmp(argv[1], "--help") == 0)
+		sep = 0;
 	rc = sep < argc ? perf_opts_parse(argc - sep, argv + sep, &o) : perf_opts_parse(1, argv, &o);
 	if (rc != 0)
 		return rc > 0 ? EXIT_SUCCESS : EXIT_FAILURE;

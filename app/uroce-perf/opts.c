@@ -47,7 +47,8 @@ static const char usage_text[] =
 	"  --port ETHDEV, --address ADDR/PREFIX   server, client: the port and its address\n"
 	"  --peer HOST, --tcp-port N  client: where the server listens (18700)\n"
 	"  --gateway-mac MAC          server, client: next hop, if the other isn't on the same link\n"
-	"  --brief                    one line of key=value pairs\n";
+	"  --brief                    one line of key=value pairs\n"
+	"  --help                     this text\n";
 
 enum {
 	OPT_ROLE = 1, OPT_OP, OPT_TEST, OPT_SIZE, OPT_DEPTH, OPT_QPS, OPT_SIGNAL, OPT_INLINE, OPT_MTU, OPT_RD_ATOMIC,

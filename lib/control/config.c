@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Which keys there are, what values they take, and the configuration as a whole. */
-#include <arpa/inet.h>
 #include <ctype.h>
 #include <errno.h>
+#include <grp.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #include <bsd/string.h>
 #include <rte_log.h>
@@ -97,6 +98,19 @@ parse_text(const struct config_key *k, const char *value, void *dst, char *err, 
 	return 0;
 }
 
+/** By name or number, as chown(1) takes it. */
+static int
+parse_group(const struct config_key *k, const char *value, void *dst, char *err, size_t err_bytes)
+{
+	uint64_t gid;
+	int rc = parse_text(k, value, dst, err, err_bytes);
+
+	/* The highest number stands for "unchanged" in chown(). */
+	if (rc != 0 || getgrnam(value) != NULL || (parse_number(value, 10, &gid) == 0 && gid < UINT32_MAX))
+		return rc;
+	return want(err, err_bytes, "no such group; make it (groupadd), or give one that `getent group` lists");
+}
+
 static int
 parse_path(const struct config_key *k, const char *value, void *dst, char *err, size_t err_bytes)
 {
@@ -124,14 +138,9 @@ parse_word(const struct config_key *k, const char *value, void *dst, char *err, 
 }
 
 static int
-parse_ip(const struct config_key *k, const char *value, void *dst, char *err, size_t err_bytes)
+parse_gateway(const struct config_key *k, const char *value, void *dst, char *err, size_t err_bytes)
 {
-	int family = k->max == 4 ? AF_INET : AF_INET6;
-
-	if (inet_pton(family, value, dst) != 1)
-		return want(err, err_bytes, "must be an %s address, for example %s",
-			    family == AF_INET ? "IPv4" : "IPv6", family == AF_INET ? "198.18.0.254" : "fd00:18::fe");
-	return 0;
+	return net_gateway_parse(value, k->max == 4 ? AF_INET : AF_INET6, dst, err, err_bytes);
 }
 
 static int
@@ -231,7 +240,7 @@ static const char *const log_words[] = {
 static const struct config_key daemon_keys[] = {
 	{ "socket", D(socket), parse_path, 0, CONFIG_SOCKET_BYTES, NULL },
 	{ "socket_mode", D(socket_mode), parse_mode, 0, 0777, NULL },
-	{ "socket_group", D(socket_group), parse_text, 0, CONFIG_GROUP_BYTES, NULL },
+	{ "socket_group", D(socket_group), parse_group, 0, CONFIG_GROUP_BYTES, NULL },
 	{ "idle", D(idle), parse_word, 0, 0, idle_words },
 	{ "mbufs", D(mbufs), parse_u32, 1024, 1 << 24, NULL },
 	{ "log_level", D(log_level), parse_word, 0, 0, log_words },
@@ -263,8 +272,8 @@ static const struct config_key daemon_keys[] = {
 static const struct config_key port_keys[] = {
 	{ "ethdev", P(net.ethdev), parse_text, 0, NET_NAME_BYTES, NULL },
 	{ "addresses", P(net.addrs), parse_addresses, 0, UROCE_MAX_GIDS - 1, NULL },
-	{ "gateway4", P(net.gateway4), parse_ip, 0, 4, NULL },
-	{ "gateway6", P(net.gateway6), parse_ip, 0, 16, NULL },
+	{ "gateway4", P(net.gateway4), parse_gateway, 0, 4, NULL },
+	{ "gateway6", P(net.gateway6), parse_gateway, 0, 16, NULL },
 	{ "vlan", P(net.vlan_id), parse_u16, 0, 4094, NULL },
 	{ "mtu", P(net.mtu), parse_u16, 576, 9600, NULL },
 	{ "pkeys", P(net.pkeys), parse_pkeys, 0, UROCE_MAX_PKEYS, NULL },
@@ -324,7 +333,7 @@ static int
 apply(struct uroced_config *c, const struct config_setting *s, char *err)
 {
 	const struct config_key *keys, *k;
-	char why[CONFIG_ERR_BYTES / 2], known[CONFIG_ERR_BYTES * 3 / 4];
+	char why[CONFIG_ERR_BYTES / 2], known[CONFIG_ERR_BYTES] = "";
 	void *base;
 
 	if (strcmp(s->section, "daemon") == 0) {
@@ -340,11 +349,8 @@ apply(struct uroced_config *c, const struct config_setting *s, char *err)
 	}
 	if (s->key[0] == '\0')
 		return 0; /* an empty section */
-	known[0] = '\0';
-	for (k = keys; k->name != NULL; k++) {
-		if (strcmp(k->name, s->key) == 0)
-			break;
-		strlcat(known, known[0] != '\0' ? ", " : "", sizeof(known));
+	for (k = keys; k->name != NULL && strcmp(k->name, s->key) != 0; k++) {
+		strlcat(known, k == keys ? "" : ", ", sizeof(known));
 		strlcat(known, k->name, sizeof(known));
 	}
 	if (k->name == NULL)

@@ -16,6 +16,9 @@
 
 #define COMMENT '#'
 
+/* Characters of a line that rte_cfgfile's buffer holds, comments included (lib/cfgfile, rte_cfgfile_load_with_params). */
+enum { LINE_CHARS = CFG_NAME_LEN + CFG_VALUE_LEN + 2 };
+
 int
 config_error(char *err, const struct config_setting *s, const char *fmt, ...)
 {
@@ -127,12 +130,33 @@ take_key(struct config_setting *cur, char *text, char *err)
 	return 0;
 }
 
+/** What would make rte_cfgfile read something else than stands there, or nothing. */
 static int
-scan_line(struct config_source *src, struct config_setting *cur, char *line, char *err)
+check_line(const struct config_setting *cur, char *line, size_t bytes, char *err)
 {
-	char *comment = strchr(line, COMMENT);
-	int rc;
+	if (bytes > 0 && line[bytes - 1] == '\n')
+		line[--bytes] = '\0';
+	if (strlen(line) != bytes) {
+		snprintf(err, CONFIG_ERR_BYTES, "%s:%u: a byte 0 stands in the line; a configuration is text", cur->file, cur->line);
+		return EINVAL;
+	}
+	if (bytes > LINE_CHARS) {
+		snprintf(err, CONFIG_ERR_BYTES, "%s:%u: the line has %zu characters; at most %d, comments included", cur->file,
+			 cur->line, bytes, LINE_CHARS);
+		return EINVAL;
+	}
+	return 0;
+}
 
+static int
+scan_line(struct config_source *src, struct config_setting *cur, char *line, size_t bytes, char *err)
+{
+	char *comment;
+	int rc = check_line(cur, line, bytes, err);
+
+	if (rc != 0)
+		return rc;
+	comment = strchr(line, COMMENT);
 	if (comment != NULL)
 		*comment = '\0';
 	line = trim(line);
@@ -149,6 +173,7 @@ scan(struct config_source *src, const char *file, char *err)
 	struct config_setting cur = { .file = file };
 	char *line = NULL;
 	size_t room = 0;
+	ssize_t n;
 	FILE *f;
 	int rc = 0;
 
@@ -158,9 +183,9 @@ scan(struct config_source *src, const char *file, char *err)
 		snprintf(err, CONFIG_ERR_BYTES, "%s: cannot read the configuration: %s", file, strerror(rc));
 		return rc;
 	}
-	while (rc == 0 && getline(&line, &room, f) >= 0) {
+	while (rc == 0 && (n = getline(&line, &room, f)) >= 0) {
 		cur.line++;
-		rc = scan_line(src, &cur, line, err);
+		rc = scan_line(src, &cur, line, (size_t)n, err);
 	}
 	if (rc == 0 && ferror(f)) {
 		rc = EIO;

@@ -138,3 +138,27 @@ net_addr_parse(const char *text, struct net_addr *a, char *err, size_t err_bytes
 	*a = out;
 	return 0;
 }
+
+int
+net_gateway_parse(const char *text, int family, uint8_t *ip, char *err, size_t err_bytes)
+{
+	bool v4 = family == AF_INET;
+	uint8_t out[16], gid[16];
+
+	if (inet_pton(family, text, out) != 1) {
+		snprintf(err, err_bytes, "must be an %s address, for example %s", v4 ? "IPv4" : "IPv6",
+			 v4 ? "198.18.0.254" : "fd00:18::fe");
+		return EINVAL;
+	}
+	if (v4)
+		gid_from_ipv4(gid, out);
+	else
+		memcpy(gid, out, sizeof(gid));
+	if (!gid_is_host(gid) || gid_is_ipv4(gid) != v4) {
+		snprintf(err, err_bytes, "must be a router's own %s address: neither unspecified, multicast, loopback nor reserved",
+			 v4 ? "IPv4" : "IPv6");
+		return EINVAL;
+	}
+	memcpy(ip, out, v4 ? 4 : 16);
+	return 0;
+}

@@ -62,6 +62,13 @@ struct net_port_config {
  */
 int net_addr_parse(const char *text, struct net_addr *a, char *err, size_t err_bytes);
 
+/**
+ * Parse the address of a router.
+ * @param family  AF_INET or AF_INET6: @p ip gets 4 or 16 bytes.
+ * @return 0, or EINVAL with a message in @p err that says what would be right.
+ */
+int net_gateway_parse(const char *text, int family, uint8_t *ip, char *err, size_t err_bytes);
+
 struct net_port {
 	struct net_port_config conf;
 	uint16_t index;     /**< 0 to UROCE_MAX_PORTS - 1: order of configuration */

@@ -25,6 +25,24 @@ from uroce_lab import pairs  # noqa: E402
 BUILD = sys.argv.pop(1) if len(sys.argv) > 1 else os.path.join(ROOT, 'build')
 LAB = f'n{os.getpid()}'
 PAIR_SECONDS = 60
+APPLICATION = r"""
+#include <stdio.h>
+#include <uroce_verbs.h>
+
+int
+main(void)
+{
+	struct uroce_params params = { .nb_sets = 0 };
+	char err[UROCE_ERR_BYTES];
+
+	if (uroce_create(&params, err) != NULL)
+		return 1;
+	printf("%s\n%s\n", err, ibv_wc_status_str(IBV_WC_RNR_RETRY_EXC_ERR));
+	return 0;
+}
+"""
+ANSWER = "command line: no port; add a section [port uroce0] with a key ethdev, or give --set 'port uroce0.ethdev=NAME'\n" \
+         'RNR retry counter exceeded\n'
 NOT_INSTALLED = ('pairs.py', 'tour.py')     # of the lab's package: quickstart's and the tests'
 
 
@@ -81,6 +99,7 @@ class Tree:
         found |= {f('datadir', 'uroce', name) for name in ('lib.sh', 'places.json', 'uroce-lab')}
         found |= {f('datadir', 'uroce/uroce_lab', name) for name in lab}
         found |= {os.path.join(docs, name) for name in ('LICENSE', 'README.md', 'examples/uroced.conf', 'examples/uroced.env')}
+        found |= {f('mandir', f'man{name[-1]}', name) for name in source('docs/man/*')}
         found |= {os.path.join(docs, 'docs', name) for name in source('docs/*.md')}
         return found
 
@@ -167,6 +186,24 @@ class Installation(unittest.TestCase):
         # A program without LD_LIBRARY_PATH that is on our librdmacm.so.1 must not get the system's libibverbs.so.1.
         done = self.run_it('ldd', self.tree.path('libdir', 'uroce/librdmacm.so.1'))
         self.assertIn(f'libibverbs.so.1 => {self.tree.path("libdir", "uroce/libibverbs.so.1")}', done.stdout)
+
+    def test_an_application_builds_against_liburoce_and_starts(self):
+        with tempfile.TemporaryDirectory(prefix='uroce-app-') as folder:
+            # As it is without a DESTDIR.
+            with open(self.tree.path('libdir', 'pkgconfig/liburoce.pc'), encoding='utf-8') as f:
+                text = f.read()
+            with open(os.path.join(folder, 'liburoce.pc'), 'w', encoding='utf-8') as f:
+                f.write(re.sub(r'^prefix=', 'prefix=' + self.tree.root, text, flags=re.M))
+            source_file, program = os.path.join(folder, 'app.c'), os.path.join(folder, 'app')
+            with open(source_file, 'w', encoding='utf-8') as f:
+                f.write(APPLICATION)
+            env = {**self.env, 'PKG_CONFIG_PATH': folder}
+            flags = run('pkg-config', '--cflags', '--libs', 'liburoce', env=env)
+            self.assertEqual(flags.returncode, 0, flags.stdout)
+            done = run('cc', '-Wall', '-Wextra', '-Werror', source_file, '-o', program, *flags.stdout.split(), env=env)
+            self.assertEqual(done.returncode, 0, done.stdout)
+            done = run(program, env={**self.env, 'LD_LIBRARY_PATH': self.tree.path('libdir')})
+            self.assertEqual((done.returncode, done.stdout), (0, ANSWER))
 
     def test_a_lab_of_the_installed_programs(self):
         program = self.tree.path('bindir', 'uroce-lab')

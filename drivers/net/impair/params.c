@@ -51,20 +51,23 @@ set_key(struct impair_params *p, const char *name, const char *value, char *err,
 {
 	for (unsigned int i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
 		const struct key *k = &keys[i];
+		bool whole = k->type == KEY_U64;
 		char *end;
 		double v;
 
 		if (strcmp(k->name, name) != 0)
 			continue;
 		v = strtod(value, &end);
-		if (*value == '\0' || *end != '\0' || !(v >= k->min && v <= k->max)) {
-			snprintf(err, n, "impair: %s=%s: must be a number from %.0f to %.0f%s", name, value, k->min, k->max, k->unit);
+		if (*value == '\0' || *end != '\0' || !(v >= k->min && v <= k->max) ||
+		    (whole && value[strspn(value, "0123456789")] != '\0')) {
+			snprintf(err, n, "impair: %s=%s: must be a %snumber from %.0f to %.0f%s", name, value,
+				 whole ? "whole " : "", k->min, k->max, k->unit);
 			return EINVAL;
 		}
 		if (k->type == KEY_DOUBLE)
 			*(double *)((char *)p + k->offset) = v;
 		else
-			*(uint64_t *)((char *)p + k->offset) = strtoull(value, NULL, 0);
+			*(uint64_t *)((char *)p + k->offset) = strtoull(value, NULL, 10);
 		return 0;
 	}
 	return fail(err, n,

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -65,6 +66,108 @@ static const struct {
 	{ "[]\n", { ":1: ", "[]", "unknown section" } },
 };
 
+/** For each key wrong values, and what the message says besides them. */
+static const struct {
+	const char *section, *key, *value, *says;
+} bad_values[] = {
+	{ "daemon", "socket", "uroced.sock", "absolute path" },
+	{ "daemon", "socket", "/12345678901234567890123456789012345678901234567890123456789012345678901234567890123456789012345", "96" },
+	{ "daemon", "socket_mode", "0778", "octal" },
+	{ "daemon", "socket_mode", "01000", "octal" },
+	{ "daemon", "socket_mode", "-1", "octal" },
+	{ "daemon", "socket_mode", "rw", "octal" },
+	{ "daemon", "socket_group", "nobody has this group", "getent group" },
+	{ "daemon", "socket_group", "4294967295", "getent group" },
+	{ "daemon", "socket_group", "0123456789012345678901234567890123456789012345678901234567890123", "64" },
+	{ "daemon", "idle", "Poll", "poll adaptive" },
+	{ "daemon", "mbufs", "1023", "1024 to 16777216" },
+	{ "daemon", "mbufs", "16777217", "1024 to 16777216" },
+	{ "daemon", "mbufs", "64k", "1024 to 16777216" },
+	{ "daemon", "log_level", "7", "notice info debug" },
+	{ "daemon", "max_sessions", "0", "1 to 1024" },
+	{ "daemon", "max_sessions", "1025", "1 to 1024" },
+	{ "daemon", "max_pd", "0", "1 to 65536" },
+	{ "daemon", "max_pd", "65537", "1 to 65536" },
+	{ "daemon", "max_mr", "0", "1 to 262144" },
+	{ "daemon", "max_mr", "262145", "1 to 262144" },
+	{ "daemon", "max_cq", "0", "1 to 65536" },
+	{ "daemon", "max_cq", "1.5", "1 to 65536" },
+	{ "daemon", "max_srq", "0", "1 to 65536" },
+	{ "daemon", "max_srq", "0x10", "1 to 65536" },
+	{ "daemon", "max_qp", "0", "1 to 65536" },
+	{ "daemon", "max_qp", "18446744073709551617", "1 to 65536" },
+	{ "daemon", "max_ah", "0", "1 to 65536" },
+	{ "daemon", "max_ah", "65537", "1 to 65536" },
+	{ "daemon", "max_cm_id", "0", "1 to 65536" },
+	{ "daemon", "max_cm_id", "65537", "1 to 65536" },
+	{ "daemon", "ring_memory", "0", "1 to 1048576" },
+	{ "daemon", "ring_memory", "1048577", "1 to 1048576" },
+	{ "daemon", "session_max_qp", "65537", "0 to 65536" },
+	{ "daemon", "session_max_qp", "none", "0 to 65536" },
+	{ "daemon", "session_max_cq", "65537", "0 to 65536" },
+	{ "daemon", "session_max_cq", "none", "0 to 65536" },
+	{ "daemon", "session_max_mr", "262145", "0 to 262144" },
+	{ "daemon", "session_max_mr", "none", "0 to 262144" },
+	{ "daemon", "session_max_memory", "4294967296", "0 to 4294967295" },
+	{ "daemon", "session_max_memory", "none", "0 to 4294967295" },
+	{ "daemon", "session_max_connects", "4294967296", "0 to 4294967295" },
+	{ "daemon", "session_max_connects", "none", "0 to 4294967295" },
+	{ "daemon", "user_max_qp", "65537", "0 to 65536" },
+	{ "daemon", "user_max_qp", "none", "0 to 65536" },
+	{ "daemon", "user_max_cq", "65537", "0 to 65536" },
+	{ "daemon", "user_max_cq", "none", "0 to 65536" },
+	{ "daemon", "user_max_mr", "262145", "0 to 262144" },
+	{ "daemon", "user_max_mr", "none", "0 to 262144" },
+	{ "daemon", "user_max_memory", "4294967296", "0 to 4294967295" },
+	{ "daemon", "user_max_memory", "none", "0 to 4294967295" },
+	{ "daemon", "user_max_connects", "4294967296", "0 to 4294967295" },
+	{ "daemon", "user_max_connects", "none", "0 to 4294967295" },
+	{ "daemon", "user_max_sessions", "1025", "0 to 1024" },
+	{ "daemon", "metrics", "9450", "unix:" },
+	{ "daemon", "metrics", "0.0.0.0:9450", "127.0.0.1" },
+	{ "daemon", "metrics", "127.0.0.1:65536", "127.0.0.1" },
+	{ "daemon", "metrics", "unix:metrics.sock", "unix:" },
+	{ "port uroce0", "ethdev", "0123456789012345678901234567890123456789012345678901234567890123", "shorter than 64" },
+	{ "port uroce0", "addresses", "198.18.0.1", "prefix length is missing" },
+	{ "port uroce0", "addresses", "fd00::1/129", "0 to 128" },
+	{ "port uroce0", "addresses", "host/24", "neither an IPv4 nor an IPv6 address" },
+	{ "port uroce0", "addresses", "224.0.0.1/24", "multicast" },
+	{ "port uroce0", "addresses", "127.0.0.1/8", "loopback" },
+	{ "port uroce0", "addresses", "::/64", "unspecified" },
+	{ "port uroce0", "addresses", "::ffff:198.18.0.1/120", "as IPv4" },
+	{ "port uroce0", "addresses", "1.0.0.1/8, 1.0.0.2/8", "1.0.0.1/8," },
+	{ "port uroce0", "addresses",
+	  "1.0.0.1/8 1.0.0.2/8 1.0.0.3/8 1.0.0.4/8 1.0.0.5/8 1.0.0.6/8 1.0.0.7/8 1.0.0.8/8 1.0.0.9/8 1.0.0.10/8 1.0.0.11/8 "
+	  "1.0.0.12/8 1.0.0.13/8 1.0.0.14/8 1.0.0.15/8 1.0.0.16/8",
+	  "at most 15" },
+	{ "port uroce0", "gateway4", "198.18.0", "IPv4 address" },
+	{ "port uroce0", "gateway4", "198.18.0.254/24", "IPv4 address" },
+	{ "port uroce0", "gateway4", "0.0.0.0", "router" },
+	{ "port uroce0", "gateway4", "224.0.0.2", "multicast" },
+	{ "port uroce0", "gateway4", "255.255.255.255", "reserved" },
+	{ "port uroce0", "gateway6", "::", "router" },
+	{ "port uroce0", "gateway6", "ff02::2", "multicast" },
+	{ "port uroce0", "gateway6", "::1", "loopback" },
+	{ "port uroce0", "gateway6", "::ffff:198.18.0.254", "IPv6" },
+	{ "port uroce0", "vlan", "4095", "0 to 4094" },
+	{ "port uroce0", "vlan", "any", "0 to 4094" },
+	{ "port uroce0", "mtu", "575", "576 to 9600" },
+	{ "port uroce0", "mtu", "9601", "576 to 9600" },
+	{ "port uroce0", "mtu", "70000", "576 to 9600" },
+	{ "port uroce0", "pkeys", "0x10000", "P_Key in hexadecimal" },
+	{ "port uroce0", "pkeys", "default", "P_Key in hexadecimal" },
+	{ "port uroce0", "pkeys", ",", "at least one" },
+	{ "port uroce0", "rx_desc", "31", "32 to 32768" },
+	{ "port uroce0", "rx_desc", "32769", "32 to 32768" },
+	{ "port uroce0", "tx_desc", "31", "32 to 32768" },
+	{ "port uroce0", "tx_desc", "65536", "32 to 32768" },
+	{ "port uroce0", "cc", "DCQCN", "none dcqcn swift" },
+	{ "port uroce0", "impair", "loss", "KEY=VALUE" },
+	{ "port uroce0", "impair", "gravity=1", "loss, burst" },
+	{ "port uroce0", "impair", "seed=1e3", "whole number" },
+	{ "port uroce0", "impair", "rule=drop/opcode=256", "0 to 255" },
+};
+
 static void
 each_mistake_in_a_file_names_line_key_and_remedy(void **state)
 {
@@ -81,6 +184,80 @@ each_mistake_in_a_file_names_line_key_and_remedy(void **state)
 				fail_msg("file %zu: '%s' doesn't say '%s'", i, err, bad_files[i].says[k]);
 		}
 	}
+}
+
+/** Whether bad_values has something for the @p n characters at @p key. */
+static bool
+tried(const char *section, const char *key, size_t n)
+{
+	size_t i;
+
+	for (i = 0; i < sizeof(bad_values) / sizeof(bad_values[0]); i++)
+		if (strcmp(bad_values[i].section, section) == 0 && strlen(bad_values[i].key) == n &&
+		    memcmp(bad_values[i].key, key, n) == 0)
+			return true;
+	return false;
+}
+
+static void
+wrong_values_of_every_key_are_refused(void **state)
+{
+	static const char there_are[] = "there are ";
+	static const char *const sections[] = { "daemon", "port uroce0" };
+	struct uroced_config c;
+	char err[CONFIG_ERR_BYTES], text[1024], *key;
+	size_t i;
+
+	for (i = 0; i < sizeof(bad_values) / sizeof(bad_values[0]); i++) {
+		snprintf(text, sizeof(text), "# line 1\n[%s]\n%s = %s\n", bad_values[i].section, bad_values[i].key,
+			 bad_values[i].value);
+		write_file(text);
+		err[0] = '\0';
+		assert_int_equal(config_load(path, NULL, 0, &c, err), EINVAL);
+		snprintf(text, sizeof(text), ":3: [%s] %s = %.20s", bad_values[i].section, bad_values[i].key, bad_values[i].value);
+		if (strstr(err, text) == NULL || strstr(err, bad_values[i].says) == NULL)
+			fail_msg("%s = %s: '%s' doesn't say '%s' or '%s'", bad_values[i].key, bad_values[i].value, err, text,
+				 bad_values[i].says);
+	}
+	/* The answer to an unknown key has them all, to the last. */
+	for (i = 0; i < sizeof(sections) / sizeof(sections[0]); i++) {
+		snprintf(text, sizeof(text), "[%s]\nx = y\n", sections[i]);
+		write_file(text);
+		assert_int_equal(config_load(path, NULL, 0, &c, err), EINVAL);
+		assert_true(strlen(err) < sizeof(err) - 1);
+		key = strstr(err, there_are);
+		assert_non_null(key);
+		for (key += strlen(there_are); *key != '\0'; key += strspn(key, ", ")) {
+			if (!tried(sections[i], key, strcspn(key, ",")))
+				fail_msg("bad_values has nothing for a key of [%s], '%.*s'", sections[i], (int)strcspn(key, ","), key);
+			key += strcspn(key, ",");
+		}
+	}
+}
+
+static void
+lines_that_can_not_be_read_are_named(void **state)
+{
+	struct uroced_config c;
+	char err[CONFIG_ERR_BYTES], longest[323], text[1024];
+	FILE *f;
+
+	memset(longest, '#', sizeof(longest) - 1);
+	longest[sizeof(longest) - 1] = '\0';
+	/* At the limit, also without an end of line; and one beyond it. */
+	snprintf(text, sizeof(text), "%s\n[port uroce0]\nethdev = a\n%s", longest, longest);
+	write_file(text);
+	assert_int_equal(config_load(path, NULL, 0, &c, err), 0);
+	snprintf(text, sizeof(text), "[port uroce0]\nethdev = a\n%s#\n", longest);
+	write_file(text);
+	assert_int_equal(config_load(path, NULL, 0, &c, err), EINVAL);
+	assert_non_null(strstr(err, ":3: the line has 323 characters; at most 322"));
+	f = fopen(path, "w");
+	assert_non_null(f);
+	fprintf(f, "[port uroce0]\nethdev = a%cb\n", 0);
+	assert_int_equal(fclose(f), 0);
+	assert_int_equal(config_load(path, NULL, 0, &c, err), EINVAL);
+	assert_non_null(strstr(err, ":2: a byte 0"));
 }
 
 static const struct {
@@ -123,7 +300,7 @@ every_key_arrives(void **state)
 	char err[CONFIG_ERR_BYTES];
 
 	write_file(
-		"# comment\n[daemon]\nsocket = /run/a.sock # behind\nsocket_mode = 0660\nsocket_group = rdma\nidle = "
+		"# comment\n[daemon]\nsocket = /run/a.sock # behind\nsocket_mode = 0660\nsocket_group = 4711\nidle = "
 		"poll\n"
 		"mbufs = 20000\nlog_level = debug\nmax_sessions = 7\nmax_pd = 6\nmax_mr = 5\nmax_cq = 4\nmax_srq = 3\n"
 		"max_qp = 2\nmax_ah = 1\nring_memory = 9\nsession_max_qp = 11\nsession_max_cq = 12\nsession_max_mr = 13\n"
@@ -136,7 +313,7 @@ every_key_arrives(void **state)
 		fail_msg("%s", err);
 	assert_string_equal(c.socket, "/run/a.sock");
 	assert_int_equal(c.socket_mode, 0660);
-	assert_string_equal(c.socket_group, "rdma");
+	assert_string_equal(c.socket_group, "4711");
 	assert_int_equal(c.idle, ENGINE_IDLE_POLL);
 	assert_int_equal(c.mbufs, 20000);
 	assert_int_equal(c.log_level, 8);
@@ -275,6 +452,8 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(each_mistake_in_a_file_names_line_key_and_remedy),
+		cmocka_unit_test(wrong_values_of_every_key_are_refused),
+		cmocka_unit_test(lines_that_can_not_be_read_are_named),
 		cmocka_unit_test(each_mistake_in_a_setting_names_the_remedy),
 		cmocka_unit_test(every_key_arrives),
 		cmocka_unit_test(the_command_line_wins_over_the_file),

@@ -1,0 +1,123 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+test_man.py UROCED UROCE-RUN UROCE-PERF UROCE-TEST: the man pages and the sample configuration say what there is.
+
+Keys and options come from the programs themselves: from --help, and from what uroced answers to a key that it doesn't know.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import unittest
+
+sys.dont_write_bytecode = True
+ROOT = os.path.realpath(os.path.join(os.path.dirname(os.path.realpath(__file__)), '../..'))
+PROGRAMS = {os.path.basename(path): path for path in sys.argv[1:]}
+PROGRAMS['uroce-lab'] = os.path.join(ROOT, 'scripts/uroce-lab')
+del sys.argv[1:]
+PAGES = {'uroced': 'uroced.8', 'uroce-run': 'uroce-run.1', 'uroce-perf': 'uroce-perf.1', 'uroce-test': 'uroce-test.1',
+         'uroce-lab': 'uroce-lab.1'}
+# EAL's, of which the pages have those that one needs.
+EAL = {'--lcores', '--no-huge', '--file-prefix', '--vdev'}
+SECTIONS = {'daemon': 'daemon', 'port uroce0': 'port uroceN'}
+
+
+def read(*names):
+    with open(os.path.join(ROOT, *names), encoding='utf-8') as f:
+        return f.read()
+
+
+def said(*args):
+    done = subprocess.run(args, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                          timeout=60, check=False)
+    return done.stdout
+
+
+def listed(text, before):
+    """The words of `..., a, b and c` behind `before`."""
+    return re.split(r',\s+|\s+and\s+', text.partition(before)[2].strip())
+
+
+def keys_of(section):
+    return listed(said(PROGRAMS['uroced'], '--', '--check', '--set', f'{section}.nothing=1'), 'there are')
+
+
+def page_section(page, title):
+    """The text of a page from `.Ss title` to the next section."""
+    found = re.search(r'^\.Ss ' + re.escape(title) + r'\n(.*?)(?=^\.S[sh] )', read('docs/man', page), re.M | re.S)
+    return found[1] if found else ''
+
+
+def page_items(text):
+    """What `.It Ic name No = ...` lists, with what is said of it."""
+    items = {}
+    for tag, rest in re.findall(r'^\.It (.*)\n((?:(?!\.It ).*\n)*)', text, re.M):
+        for name in re.findall(r'Ic (\w+) No =', tag):
+            items[name] = rest
+    return items
+
+
+def page_options(page):
+    return {'-' + name if name.startswith('-') else name
+            for tag in re.findall(r'^\.It (.*)', read('docs/man', page), re.M)
+            for name in re.findall(r'\bFl (-[a-z-]+)', tag)}
+
+
+def help_options(name):
+    text = said(PROGRAMS[name], '--help')
+    for command in re.findall(r'^ {4}(\w+) ', text, re.M) if name == 'uroce-lab' else ():
+        text += said(PROGRAMS[name], command, '--help')
+    return set(re.findall(r'(?<![\w-])--[a-z][a-z-]*', text))
+
+
+class Pages(unittest.TestCase):
+    def test_every_key_is_in_the_man_page(self):
+        for section, title in SECTIONS.items():
+            self.assertEqual(sorted(page_items(page_section('uroced.conf.5', f'[{title}]'))), sorted(keys_of(section)),
+                             f'keys of [{section}]: docs/man/uroced.conf.5 has the first, uroced the second')
+
+    def test_every_key_is_in_the_sample(self):
+        text = read('config/uroced.conf')
+        for section in SECTIONS:
+            part = re.search(r'^\[' + section + r'\]\n(.*?)(?=^\[|\Z)', text, re.M | re.S)[1]
+            self.assertEqual(sorted(re.findall(r'^(?:# )?(\w+) = ', part, re.M)), sorted(keys_of(section)),
+                             f'keys of [{section}]: config/uroced.conf has the first, uroced the second')
+
+    def test_the_page_says_which_keys_change_at_run_time(self):
+        live = {('port uroceN' if port == 'true' else 'daemon', key)
+                for key, port in re.findall(r'\{ "(\w+)", (true|false), apply_', read('lib/control/reload.c'))}
+        found = {(title, key) for title in SECTIONS.values()
+                 for key, text in page_items(page_section('uroced.conf.5', f'[{title}]')).items()
+                 if 'Changes on SIGHUP' in text}
+        self.assertEqual(sorted(found), sorted(live), 'docs/man/uroced.conf.5 has the first, lib/control/reload.c the second')
+
+    def test_every_setting_of_impair_is_in_the_man_page(self):
+        answer = said(PROGRAMS['uroced'], '--', '--check', '--set', 'port uroce0.impair=nothing=1')
+        self.assertEqual(sorted(page_items(page_section('uroced.conf.5', 'Settings of impair'))),
+                         sorted(listed(answer, 'known are')))
+
+    def test_every_option_is_in_its_man_page_and_no_other(self):
+        for name, page in PAGES.items():
+            there, told = help_options(name), page_options(page)
+            self.assertEqual(sorted(there - told - EAL), [], f'{page} lacks options of {name} --help')
+            self.assertEqual(sorted(told - there - EAL - {'--help'}), [], f'{name} --help lacks options of {page}')
+
+    def test_the_pages_are_well_formed(self):
+        for name in sorted(os.listdir(os.path.join(ROOT, 'docs/man'))):
+            path = os.path.join(ROOT, 'docs/man', name)
+            if shutil.which('man'):
+                done = subprocess.run(['man', '--warnings', '-l', path], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                      stderr=subprocess.PIPE, text=True, check=False, env={**os.environ, 'LC_ALL': 'C.UTF-8'})
+                self.assertEqual((done.returncode, done.stderr), (0, ''), name)
+                self.assertIn(name.partition('.')[0], done.stdout)
+            if shutil.which('mandoc'):
+                self.assertEqual(said('mandoc', '-T', 'lint', '-W', 'warning', path), '', name)
+            for reference in re.findall(r'^\.Xr (uroce\S*) (\d)', read('docs/man', name), re.M):
+                self.assertTrue(os.path.exists(os.path.join(ROOT, 'docs/man', '.'.join(reference))), f'{name}: {reference}')
+
+
+if __name__ == '__main__':
+    unittest.main(verbosity=2)
