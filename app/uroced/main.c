@@ -13,6 +13,7 @@
 #include <rte_errno.h>
 #include <rte_launch.h>
 #include <rte_lcore.h>
+#include <rte_pdump.h>
 
 #include "notify.h"
 #include "options.h"
@@ -80,6 +81,9 @@ start_eal(struct uroced *u, const struct options *o)
 				"give EAL --file-prefix NAME",
 				rte_strerror(rte_errno));
 	u->eal = true;
+	/* For dpdk-dumpcap, which is a secondary process: it can reach our memory only where that is hugepages in files. */
+	if (rte_eal_has_hugepages() && rte_eal_process_type() == RTE_PROC_PRIMARY && rte_pdump_init() != 0)
+		fprintf(stderr, "uroced: warning: dpdk-dumpcap can't be used: %s\n", rte_strerror(rte_errno));
 	return 0;
 }
 

@@ -15,6 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "capture.h"
 #include "closer.h"
 #include "cma.h"
 #include "control_priv.h"
@@ -439,6 +440,7 @@ control_destroy(struct control *c)
 
 	telemetry_stop(c);
 	exporter_stop(c->exporter);
+	control_capture_stop(c, &(struct capture_stats){ 0 });
 	while (c->nb_adopt > 0)
 		close(c->adopt[--c->nb_adopt]);
 	pthread_mutex_destroy(&c->adopt_lock);

@@ -295,6 +295,7 @@ struct control {
 	bool link_up[UROCE_MAX_PORTS];
 	uint64_t next_link_poll_ns;
 	struct exporter *exporter;
+	struct capture *capture; /**< or NULL: none runs */
 	struct gsi *gsi;
 	struct cma *cma;
 	uint64_t log_second, log_lines, log_skipped;

@@ -24,6 +24,7 @@ int tel_config(struct control *c, const char *params, struct rte_tel_data *d);
 int tel_port(struct control *c, const char *params, struct rte_tel_data *d);
 int tel_impair(struct control *c, const char *params, struct rte_tel_data *d);
 int tel_engine(struct control *c, const char *params, struct rte_tel_data *d);
+int tel_capture(struct control *c, const char *params, struct rte_tel_data *d);
 int tel_cm(struct control *c, const char *params, struct rte_tel_data *d);
 int tel_session(struct control *c, const char *params, struct rte_tel_data *d);
 int tel_qp(struct control *c, const char *params, struct rte_tel_data *d);

@@ -27,6 +27,7 @@
 #include "ring.h"
 #include "transport.h"
 
+struct rte_mbuf;
 struct rte_rcu_qsbr;
 struct rte_ring;
 struct engine;
@@ -110,6 +111,22 @@ void engine_send(struct engine *e, uint16_t port, struct rte_mbuf *m);
 int engine_event_fd(struct engine *e);
 /** [control] @return false: nothing more; the descriptor has been reset. */
 bool engine_event_next(struct engine *e, struct engine_event *ev);
+
+/* ---- Captures ---- */
+/**
+ * Sees the packets of ports as they come and go. All on the engine's lcore; several engines may be in it at once. Without one an
+ * engine pays a branch per burst, with one it takes packets singly.
+ */
+struct engine_tap {
+	/** A packet has come, or is about to go. @return what end() gets, NULL: it isn't wanted. */
+	void *(*begin)(struct engine_tap *t, uint16_t port, const struct rte_mbuf *m, bool tx, uint64_t now_ns);
+	/** What became of it. @param dropped  Why it was dropped: the name of the counter; NULL: it wasn't. */
+	void (*end)(struct engine_tap *t, void *packet, const char *dropped);
+	/** The port didn't take it: it will come again, or be lost. */
+	void (*cancel)(struct engine_tap *t, void *packet);
+};
+/** [engine, in engine_call()] From now on; NULL: nobody looks, and what was set before isn't used any more. */
+void engine_set_tap(struct engine *e, struct engine_tap *t);
 
 /* ---- Sessions' doorbells ---- */
 struct engine_session;

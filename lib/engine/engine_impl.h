@@ -86,6 +86,7 @@ struct engine {
 	bool worked;                 /**< [owner] the last turn found work */
 	struct engine_idler idler;   /**< [owner] */
 	struct engine_stats stats;   /**< [owner] */
+	struct engine_tap *tap;      /**< [owner] or NULL */
 	struct net_counters net[UROCE_MAX_PORTS];      /**< [owner] */
 	uint64_t tx_progress_ns[UROCE_MAX_PORTS];      /**< [owner] when the port last took a packet or had none to take */
 	struct engine_session **hot; /**< [owner] room for UROCE_MAX_SESSIONS */

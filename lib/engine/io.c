@@ -20,10 +20,22 @@ send_drop(struct engine *e, struct rte_mbuf *m)
 	rte_pktmbuf_free(m);
 }
 
+/** Show a packet that goes now or never. */
+static __rte_noinline void
+tap_show(struct engine *e, uint16_t port, const struct rte_mbuf *m)
+{
+	void *seen = e->tap->begin(e->tap, port, m, true, e->now_ns);
+
+	if (seen != NULL)
+		e->tap->end(e->tap, seen, NULL);
+}
+
 /** Send one packet past the TX vectors: the answers and requests of ARP, ND and ICMP, which may get lost. */
 static void
 send_one(struct engine *e, uint16_t port, struct rte_mbuf *m)
 {
+	if (__builtin_expect(e->tap != NULL, 0))
+		tap_show(e, port, m);
 	if (rte_eth_tx_burst(e->c.ports[port]->port_id, (uint16_t)e->c.id, &m, 1) == 1)
 		e->stats.tx_packets++;
 	else
@@ -49,6 +61,26 @@ other_packets(struct engine *e, uint16_t port, struct rte_mbuf **pkts, uint16_t 
 	}
 }
 
+/** transport_rx() packet by packet: the counter that has moved says why one was dropped. */
+static __rte_noinline uint16_t
+tap_rx(struct engine *e, uint16_t p, struct rte_mbuf **pkts, uint16_t n, uint64_t now_ns)
+{
+	const struct tp_counters *c = transport_counters(e->tp);
+	struct tp_counters before;
+	uint16_t rest = 0;
+
+	for (uint16_t i = 0; i < n; i++) {
+		void *seen = e->tap->begin(e->tap, p, pkts[i], false, now_ns);
+
+		before = *c;
+		if (transport_rx(e->tp, p, &pkts[i], 1, false, now_ns) > 0)
+			pkts[rest++] = pkts[i];
+		if (seen != NULL)
+			e->tap->end(e->tap, seen, tp_drop_reason(&before, c));
+	}
+	return rest;
+}
+
 /** One burst of one port. @return packets. */
 static uint16_t
 rx_port(struct engine *e, uint16_t p, uint64_t now_ns)
@@ -61,7 +93,8 @@ rx_port(struct engine *e, uint16_t p, uint64_t now_ns)
 	e->stats.rx_bursts++;
 	e->stats.rx_bursts_of[31 - __builtin_clz(n)]++;
 	e->stats.rx_packets += n;
-	rest = transport_rx(e->tp, p, pkts, n, false, now_ns);
+	rest = __builtin_expect(e->tap != NULL, 0) ? tap_rx(e, p, pkts, n, now_ns) :
+						     transport_rx(e->tp, p, pkts, n, false, now_ns);
 	if (__builtin_expect(rest > 0, 0))
 		other_packets(e, p, pkts, rest);
 	return n;
@@ -218,6 +251,33 @@ tx_stuck(struct engine *e, uint16_t port, struct tp_txvec *v, uint64_t now_ns)
 	v->n = 0;
 }
 
+/** Packets must be seen before the port has them, but count only if it takes them. */
+static __rte_noinline uint16_t
+tap_tx(struct engine *e, uint16_t p, struct tp_txvec *v)
+{
+	void *seen[TP_TX_MAX];
+	uint16_t n, i;
+
+	for (i = 0; i < v->n; i++)
+		seen[i] = e->tap->begin(e->tap, p, v->pkts[i], true, e->now_ns);
+	n = rte_eth_tx_burst(e->c.ports[p]->port_id, (uint16_t)e->c.id, v->pkts, v->n);
+	for (i = 0; i < v->n; i++) {
+		if (seen[i] == NULL)
+			continue;
+		if (i < n)
+			e->tap->end(e->tap, seen[i], NULL);
+		else
+			e->tap->cancel(e->tap, seen[i]);
+	}
+	return n;
+}
+
+void
+engine_set_tap(struct engine *e, struct engine_tap *t)
+{
+	e->tap = t;
+}
+
 uint32_t
 io_tx(struct engine *e, uint64_t now_ns)
 {
@@ -231,7 +291,9 @@ io_tx(struct engine *e, uint64_t now_ns)
 			e->tx_progress_ns[p] = now_ns;
 			continue;
 		}
-		n = rte_eth_tx_burst(e->c.ports[p]->port_id, (uint16_t)e->c.id, v->pkts, v->n);
+		n = __builtin_expect(e->tap != NULL, 0) ? tap_tx(e, p, v) :
+							  rte_eth_tx_burst(e->c.ports[p]->port_id, (uint16_t)e->c.id,
+									   v->pkts, v->n);
 		if (n == 0) {
 			tx_stuck(e, p, v, now_ns);
 			continue;

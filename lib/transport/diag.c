@@ -330,3 +330,30 @@ transport_depths(const struct transport *tp, struct tp_depths *d)
 	for (uint16_t i = 0; i < tp->c.nb_ports; i++)
 		d->tx_waiting += tp->tx[i].n;
 }
+
+const char *
+tp_drop_reason(const struct tp_counters *before, const struct tp_counters *after)
+{
+	static const struct {
+		const char *name;
+		size_t offset;
+	} drops[] = {
+#define D(field) { #field, offsetof(struct tp_counters, field) }
+		D(rx_truncated), D(rx_bad_ip), D(rx_bad_udp_sum), D(rx_bad_opcode), D(rx_bad_tver), D(rx_bad_length),
+		D(rx_icrc_encapsulated), D(rx_multi_segment), D(rx_unknown_qp), D(rx_wrong_service), D(rx_wrong_state),
+		D(rx_bad_pkey), D(rx_bad_qkey), D(rx_bad_address), D(rx_bad_migreq), D(rx_ud_no_wqe), D(rx_uc_no_wqe),
+		D(rx_uc_gap), D(rx_uc_rest), D(rx_ud_length), D(rx_ghost_ack), D(rx_bad_response), D(rx_response_ignored),
+		D(rx_duplicate_dropped), D(rx_nak_ignored), D(rx_mad_length), D(rx_mcast_no_group), D(rx_sack_ignored),
+		D(rx_not_held), D(rp_cnp_ignored), D(resp_remote_access_errors), D(resp_invalid_requests), D(resp_op_errors),
+#undef D
+	};
+	const char *b = (const char *)before, *a = (const char *)after;
+
+	for (uint32_t i = 0; i < RTE_DIM(drops); i++)
+		if (*(const uint64_t *)(a + drops[i].offset) != *(const uint64_t *)(b + drops[i].offset))
+			return drops[i].name;
+	/* What is beyond a gap is dropped unless it is held. */
+	if (after->out_of_sequence != before->out_of_sequence && after->rx_held == before->rx_held)
+		return "out_of_sequence";
+	return NULL;
+}

@@ -163,6 +163,9 @@ const char *qp_type_name(enum uroce_qp_type t);
 /** @return "SEND", "RDMA_READ" ..., "-" for UROCE_WR_OPS. */
 const char *wr_op_name(uint8_t op);
 
+/** Which counter of dropped packets has moved? @return its name, or NULL: none. Of one packet only one does. */
+const char *tp_drop_reason(const struct tp_counters *before, const struct tp_counters *after);
+
 /* ---- What has happened ---- */
 enum qp_event_kind {
 	QP_EV_STATE,      /**< a: the new enum uroce_qp_state */

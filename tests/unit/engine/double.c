@@ -133,6 +133,12 @@ transport_depths(const struct transport *tp, struct tp_depths *d)
 	*d = (struct tp_depths){ .tx_waiting = tp->loop.n };
 }
 
+const char *
+tp_drop_reason(const struct tp_counters *before, const struct tp_counters *after)
+{
+	return after->rx_unknown_qp != before->rx_unknown_qp ? "rx_unknown_qp" : NULL;
+}
+
 void
 qp_failure(const struct qp *qp, struct qp_failure *f)
 {

@@ -363,6 +363,70 @@ congestion_control_of_each_port_reaches_the_transport(void **state)
 	down(r);
 }
 
+/* ---- Captures ---- */
+struct tap {
+	struct engine_tap tap;
+	unsigned int rx, tx, ended, dropped, cancelled;
+};
+
+static void *
+tap_begin(struct engine_tap *t, uint16_t port, const struct rte_mbuf *m, bool out, uint64_t now_ns)
+{
+	struct tap *k = (struct tap *)t;
+
+	(*(out ? &k->tx : &k->rx))++;
+	return k;
+}
+
+static void
+tap_end(struct engine_tap *t, void *packet, const char *dropped)
+{
+	struct tap *k = (struct tap *)t;
+
+	k->ended++;
+	k->dropped += dropped != NULL;
+}
+
+static void
+tap_cancel(struct engine_tap *t, void *packet)
+{
+	((struct tap *)t)->cancelled++;
+}
+
+static void
+a_tap_sees_what_comes_and_what_the_port_takes(void **state)
+{
+	struct tap k = { .tap = { tap_begin, tap_end, tap_cancel } };
+	struct rig r[ENGINES];
+	struct tp_txvec *v;
+
+	up(r);
+	engine_set_tap(r[0].e, &k.tap);
+	memset(&rec, 0, sizeof(rec));
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(rte_ring_enqueue(rx[0][0], packet(&r[0], 0)), 0);
+	assert_int_equal(engine_turn(r[0].e), 3);
+	assert_int_equal(rec.rx_untrusted, 3);
+	assert_int_equal(k.rx, 3);
+	assert_int_equal(k.ended, 3);
+	assert_int_equal(k.dropped, 0);
+	v = transport_tx(engine_transport(r[0].e), 0);
+	for (v->n = 0; v->n < TX_SIZE + 1; v->n++)
+		v->pkts[v->n] = packet(&r[0], v->n);
+	engine_turn(r[0].e);
+	/* Two didn't fit. */
+	assert_int_equal(k.ended, 3 + TX_SIZE - 1);
+	assert_int_equal(k.cancelled, 2);
+	for (uint32_t i = 0; i < TX_SIZE - 1; i++)
+		assert_int_equal(take(tx[0][0]), i);
+	engine_set_tap(r[0].e, NULL);
+	engine_turn(r[0].e);
+	assert_int_equal(k.ended, 3 + TX_SIZE - 1);
+	for (uint32_t i = TX_SIZE - 1; i < TX_SIZE + 1; i++)
+		assert_int_equal(take(tx[0][0]), i);
+	down(r);
+}
+
 int
 main(void)
 {
@@ -373,6 +437,7 @@ main(void)
 		cmocka_unit_test(other_packets_are_dropped_or_answered_on_their_port),
 		cmocka_unit_test(flood_of_arp_leaves_room_for_events_of_qps),
 		cmocka_unit_test(what_a_port_doesnt_take_stays_in_order),
+		cmocka_unit_test(a_tap_sees_what_comes_and_what_the_port_takes),
 		cmocka_unit_test(port_that_takes_nothing_for_long_loses_its_packets),
 		cmocka_unit_test(packets_to_ourselves_come_back_trusted),
 		cmocka_unit_test(packets_of_another_engines_qp_go_over),
