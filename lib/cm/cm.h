@@ -86,8 +86,8 @@ const char *cm_state_name(enum cm_state s);
  * req_, rep_, dreq_, sidr_req_duplicate: repetitions, answered or not. retransmissions: MADs sent again, for a
  * timer or a repetition. timeouts: requests given up. rej_*: requests refused, by reason: no_listener, backlog,
  * peer_limit, half_open_limit, table_full, no_memory, stale (connection), bad_request (cannot be served),
- * unknown_id (of a REP). drep_unknown_id: DREQs for what isn't connected. apr_refused, sidr_refused: LAPs and
- * SIDR_REQs refused. kept_evicted: answers forgotten before their time.
+ * unknown_id (of a REP). drep_unknown_id: DREQs for what isn't connected. apr_loaded, apr_refused, sidr_refused: LAPs
+ * accepted and refused, SIDR_REQs refused. kept_evicted: answers forgotten before their time.
  */
 #define CM_COUNTERS(X) \
 	X(rx_mads) X(tx_mads) \
@@ -96,7 +96,7 @@ const char *cm_state_name(enum cm_state s);
 	X(req_duplicate) X(rep_duplicate) X(dreq_duplicate) X(sidr_req_duplicate) \
 	X(retransmissions) X(timeouts) \
 	X(rej_no_listener) X(rej_backlog) X(rej_peer_limit) X(rej_half_open_limit) X(rej_table_full) X(rej_no_memory) \
-	X(rej_stale) X(rej_bad_request) X(rej_unknown_id) X(drep_unknown_id) X(apr_refused) X(sidr_refused) \
+	X(rej_stale) X(rej_bad_request) X(rej_unknown_id) X(drep_unknown_id) X(apr_loaded) X(apr_refused) X(sidr_refused) \
 	X(kept_evicted) X(established) X(disconnected)
 struct cm_counters {
 #define CM_X(name) uint64_t name;
@@ -125,6 +125,7 @@ struct cm_way {
 	X(MRA)             /* the peer needs longer */ \
 	X(REJECTED)        /* the peer, or this end because of what the peer sent, refused; see reason */ \
 	X(UNREACHABLE)     /* no answer to REQ, REP or SIDR_REQ (failed_attr) after all repetitions */ \
+	X(LAP)             /* the peer wants an alternate path: load it, or don't, then cm_apr() */ \
 	X(DISCONNECT)      /* the peer sent a DREQ: QP to ERR, then cm_disconnect() */ \
 	X(DISCONNECTED)    /* our DREQ was answered, or met the peer's, or (timed_out) never was */ \
 	X(TIMEWAIT_EXIT)   /* the QP's number may be used again; the state is IDLE */ \
@@ -271,6 +272,12 @@ int cm_establish(struct cm_conn *c, uint64_t now_ns);
 
 /** Established: send a DREQ. After the event DISCONNECT: answer with a DREP. */
 int cm_disconnect(struct cm_conn *c, struct cm_private private_data, uint64_t now_ns);
+
+/**
+ * Answer a LAP. @param status  enum cm_apr_status. @param info  As the status defines it, at most CM_ARI_BYTES.
+ * A LAP comes to the passive end only (12.8.1); the active end refuses by itself.
+ */
+int cm_apr(struct cm_conn *c, uint8_t status, struct cm_private info, struct cm_private private_data);
 
 /** End @p c in any state (see NOTES); the pointer is invalid from here on. */
 void cm_destroy(struct cm_conn *c, uint64_t now_ns);

@@ -72,6 +72,7 @@ struct cm_conn {
 	bool xrc;
 	bool alternate;      /**< the REQ had an alternate path */
 	bool counted;        /**< in cm->half_open */
+	bool lap_pending;    /**< the owner has yet to answer a LAP, whose tid is this */
 	uint8_t retries_left, max_retries;
 	uint32_t slot, local_id, remote_id;
 	uint32_t qpn, remote_qpn;

@@ -49,6 +49,13 @@ struct cma_group {
 	uint8_t mgid[16];
 };
 
+/** An alternate path that the peer wants and whose MAC address is being asked for. */
+struct cma_lap {
+	bool resolving;
+	uint8_t timeout;
+	struct uroce_ah_attr ah;
+};
+
 struct cma_id {
 	struct obj obj;
 	struct session *session;
@@ -70,6 +77,11 @@ struct cma_id {
 	LIST_HEAD(, cma_group) groups;
 
 	struct cm_listener *listener;
+	LIST_HEAD(, cma_id) requests; /**< ids made for who asked this listener */
+	uint32_t nb_requests;         /**< so far */
+	struct cma_id *asked;         /**< a request: its listener, while that lives */
+	LIST_ENTRY(cma_id) asked_link;
+	uint32_t request_no;          /**< the how many-th of its listener's */
 	struct cm_conn *conn;
 	bool passive;
 	bool answered;         /**< passive: accepted; active: the REP is in */
@@ -80,6 +92,7 @@ struct cma_id {
 	uint8_t retry_count, rnr_retry_count;
 	uint8_t path_mtu;      /**< UROCE_MTU_* */
 	uint8_t timeout;       /**< local ACK timeout, code */
+	struct cma_lap lap;
 };
 
 /** An event that waits for room in the pipe. */
@@ -139,6 +152,8 @@ int op_cm_migrate(struct session *s, struct request *r);
 struct cma_id *cma_id_new(struct session *s, uint32_t ps, uint8_t qp_type, struct request *r, int *rc);
 /** End what it stands for and free it. */
 void cma_id_free(struct cma_id *id);
+/** @p id stands for a request to @p listener. */
+void cma_id_asks(struct cma_id *id, struct cma_id *listener);
 /** @return the id of @p handle, or NULL with the request failed. */
 struct cma_id *cma_id_get(struct session *s, uint32_t handle, struct request *r);
 void cma_id_info(const struct cma_id *id, struct ctl_cm_id_info *info);
@@ -160,6 +175,11 @@ struct net_port *cma_port_of(struct control *c, const uint8_t gid[16], uint8_t *
 /** The address vector from @p id to @p dgid. */
 void cma_av(const struct cma_id *id, const uint8_t dgid[16], struct uroce_ah_attr *av);
 bool cma_gid_zero(const uint8_t gid[16]);
+
+/* ---- cma_lap.c ---- */
+/** A LAP came: load the path and answer, at once or when its MAC address is known. */
+void cma_lap(struct cma_id *id, const struct cm_lap *m);
+void cma_lap_stop(struct cma_id *id);
 
 /* ---- cma_event.c ---- */
 /** An event of @p id with @p status, nothing else in it. */

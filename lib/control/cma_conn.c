@@ -548,6 +548,7 @@ on_request(struct cma *cma, const struct cm_event *ev)
 	};
 	put_private(&out, req->private_data + CM_IP_HDR_BYTES, CM_REQ_PRIVATE_BYTES - CM_IP_HDR_BYTES);
 	cma_id_info(id, &out.info);
+	cma_id_asks(id, listener);
 	cma_event_send(id->session, &out);
 }
 
@@ -571,6 +572,7 @@ on_sidr_request(struct cma *cma, const struct cm_event *ev)
 	out.conn.qp_type = UROCE_QPT_UD;
 	put_private(&out, req->private_data + CM_IP_HDR_BYTES, CM_SIDR_REQ_PRIVATE_BYTES - CM_IP_HDR_BYTES);
 	cma_id_info(id, &out.info);
+	cma_id_asks(id, listener);
 	cma_event_send(id->session, &out);
 }
 
@@ -665,6 +667,9 @@ cma_cm_event(struct cma *cma, const struct cm_event *ev)
 		break;
 	case CM_EV_UNREACHABLE:
 		cma_event(id, CTL_CM_EV_UNREACHABLE, -ETIMEDOUT);
+		break;
+	case CM_EV_LAP:
+		cma_lap(id, &ev->msg->lap);
 		break;
 	case CM_EV_DISCONNECT:
 	case CM_EV_DISCONNECTED:

@@ -44,6 +44,7 @@ cma_id_new(struct session *s, uint32_t ps, uint8_t qp_type, struct request *r, i
 	id->ps = ps;
 	id->qp_type = qp_type;
 	LIST_INIT(&id->groups);
+	LIST_INIT(&id->requests);
 	return id;
 }
 
@@ -55,12 +56,49 @@ group_free(struct cma_group *g)
 }
 
 void
+cma_id_asks(struct cma_id *id, struct cma_id *listener)
+{
+	id->asked = listener;
+	id->request_no = ++listener->nb_requests;
+	LIST_INSERT_HEAD(&listener->requests, id, asked_link);
+}
+
+static void
+forget_listener(struct cma_id *id)
+{
+	if (id->asked == NULL)
+		return;
+	LIST_REMOVE(id, asked_link);
+	id->asked = NULL;
+}
+
+/** Refuse who asked behind the first @p taken, which are the program's: nobody will ever read of them. */
+static void
+refuse_unread(struct cma_id *listener, uint32_t taken)
+{
+	struct cma_id *id, *next;
+
+	for (id = LIST_FIRST(&listener->requests); id != NULL; id = next) {
+		next = LIST_NEXT(id, asked_link);
+		/* An id that is elsewhere has been read, whatever the client says. */
+		if (id->request_no > taken && id->session == listener->session)
+			cma_id_free(id);
+		else
+			forget_listener(id);
+	}
+}
+
+void
 cma_id_free(struct cma_id *id)
 {
 	struct session *s = id->session;
 	struct cm *cm = s->control->cma->cm;
 
 	cma_resolve_stop(id);
+	cma_lap_stop(id);
+	forget_listener(id);
+	while (!LIST_EMPTY(&id->requests))
+		forget_listener(LIST_FIRST(&id->requests));
 	if (id->listener != NULL)
 		cm_unlisten(cm, id->listener);
 	if (id->conn != NULL)
@@ -126,10 +164,11 @@ op_cm_create_id(struct session *s, struct request *r)
 int
 op_cm_destroy_id(struct session *s, struct request *r)
 {
-	struct cma_id *id = cma_id_get(s, r->req->handle.handle, r);
+	struct cma_id *id = cma_id_get(s, r->req->cm_destroy.id, r);
 
 	if (id == NULL)
 		return EINVAL;
+	refuse_unread(id, r->req->cm_destroy.taken);
 	cma_id_free(id);
 	return 0;
 }

@@ -410,6 +410,9 @@ int op_qp_destroy(struct session *s, struct request *r);
 void obj_qp_destroy_all(struct session *s);
 /** Keep why a modify failed, for who asks why it isn't connected. @param text  NULL: it succeeded. */
 void obj_qp_note(struct session *s, uint32_t handle, const char *text);
+/** Give a QP of @p s an alternate path, to be armed when both ends have one. @return 0 or an errno value. */
+int obj_qp_load_alternate(struct session *s, struct obj_qp *qp, const struct uroce_ah_attr *ah, uint8_t timeout,
+			  const uint8_t mac[6]);
 int op_xrcd_open(struct session *s, struct request *r);
 int op_xrcd_close(struct session *s, struct request *r);
 void obj_xrcd_destroy(struct session *s, struct obj_xrcd *o);

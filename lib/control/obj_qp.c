@@ -10,6 +10,7 @@
 #include "control_priv.h"
 
 #define QKEY_CONTROLLED UINT32_C(0x80000000)
+#define MIG_REARM 1 /* IBV_MIG_REARM */
 #define DB_SLOT(handle) ((handle) & ((1u << HANDLES_INDEX_BITS) - 1))
 
 /** What engine_call() passes to the functions that run on the QP's engine. */
@@ -380,6 +381,24 @@ check_and_modify(struct session *s, struct request *r, struct obj_qp *qp)
 	if (rc != 0)
 		return rc;
 	return modify(s, r, qp, q->mask & UROCE_QP_AV ? &path : NULL, q->mask & UROCE_QP_ALT_PATH ? &alt : NULL);
+}
+
+int
+obj_qp_load_alternate(struct session *s, struct obj_qp *qp, const struct uroce_ah_attr *ah, uint8_t timeout,
+		      const uint8_t mac[6])
+{
+	const struct uroce_qp_attr attr = { .alt_ah = *ah, .alt_timeout = timeout, .alt_port_num = 1,
+					    .path_mig_state = MIG_REARM };
+	const uint32_t mask = UROCE_QP_ALT_PATH | UROCE_QP_PATH_MIG_STATE;
+	struct tp_path alt;
+	struct qp_args a = { .qp = qp->qp, .attr = &attr, .mask = mask, .alt = &alt };
+	const char *why;
+	int rc = qp_modify_check(qp->type, qp_state(qp->qp), &attr, mask, s->port->active_mtu, &why);
+
+	if (rc != 0)
+		return rc;
+	path_make(s, ah, mac, s->port->conf.pkeys[attr.alt_pkey_index], &alt);
+	return engine_call(s->control->s.engines[qp->engine], modify_on_engine, &a);
 }
 
 int

@@ -398,6 +398,7 @@ struct ctl_req {
 		struct ctl_xrcd_open_req xrcd_open;
 		struct ctl_qp_open_req qp_open;
 		struct ctl_cm_create_req cm_create;
+		struct ctl_cm_destroy_req cm_destroy;
 		struct ctl_cm_bind_req cm_bind;
 		struct ctl_cm_resolve_addr_req cm_resolve_addr;
 		struct ctl_cm_resolve_route_req cm_resolve_route;

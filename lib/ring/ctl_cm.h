@@ -72,9 +72,15 @@ struct ctl_cm_create_req {
 	uint32_t qp_type;  /**< enum uroce_qp_type */
 };
 /**
- * CTL_CM_DESTROY_ID (request: struct ctl_handle). Its events may still be in the pipe; none is written after the reply. A handle
+ * CTL_CM_DESTROY_ID. Of a listener: who asked and is still in the pipe, unread, is refused at once. The id's events may still be
+ * in the pipe; none is written after the reply. A handle
  * isn't given again to another id for a long time, so the library can tell.
  */
+
+struct ctl_cm_destroy_req {
+	uint32_t id;
+	uint32_t taken;    /**< of a listener: how many CONNECT_REQUESTs of its the client has read */
+};
 
 /**
  * CTL_CM_BIND: rdma_bind_addr(). Port 0: the daemon chooses one. EADDRINUSE, EADDRNOTAVAIL (no port of ours has it).

@@ -170,7 +170,9 @@ request_of_a_listener_that_is_gone_is_refused(struct vt *t)
 	client_connect(&client);
 	VT_CHECK(vt_readable(listener.ec->fd, EVENT_MS), "no request");
 	rdma_destroy_id(listener.id);
-	/* An event that comes behind it. */
+	/* At once, not when somebody reads. */
+	expect(&client, RDMA_CM_EVENT_REJECTED, REJ_CONSUMER);
+	/* An event that comes behind the request. */
 	VT_CHECK(rdma_create_id(listener.ec, &listener.id, NULL, RDMA_PS_TCP) == 0, "%s", strerror(errno));
 	other.ec = listener.ec;
 	other.id = listener.id;
@@ -180,9 +182,38 @@ request_of_a_listener_that_is_gone_is_refused(struct vt *t)
 	VT_CHECK(event->event == RDMA_CM_EVENT_ADDR_RESOLVED, "%s came of a listener that is gone",
 		 rdma_event_str(event->event));
 	rdma_ack_cm_event(event);
-	expect(&client, RDMA_CM_EVENT_REJECTED, REJ_CONSUMER);
 	end_close(&client);
 	end_close(&other);
+}
+
+/* ... but what the program has read is its own, with or without a listener. */
+static void
+request_that_was_read_outlives_its_listener(struct vt *t)
+{
+	struct rdma_conn_param param = { .rnr_retry_count = 7 };
+	struct end listener, client, late;
+	struct rdma_cm_id *id;
+
+	listener_open(&listener);
+	client_connect(&client);
+	id = expect(&listener, RDMA_CM_EVENT_CONNECT_REQUEST, 0);
+	client_connect(&late);
+	VT_CHECK(vt_readable(listener.ec->fd, EVENT_MS), "no second request");
+	rdma_destroy_id(listener.id);
+	listener.id = NULL;
+	expect(&late, RDMA_CM_EVENT_REJECTED, REJ_CONSUMER);
+	if (id != NULL) {
+		make_qp(id);
+		VT_OK(rdma_accept(id, &param));
+		expect(&client, RDMA_CM_EVENT_ESTABLISHED, 0);
+		/* Past the record of the one that was refused. */
+		expect(&listener, RDMA_CM_EVENT_ESTABLISHED, 0);
+		rdma_destroy_qp(id);
+		rdma_destroy_id(id);
+	}
+	end_close(&client);
+	end_close(&late);
+	end_close(&listener);
 }
 
 static void
@@ -214,6 +245,7 @@ main(int argc, char **argv)
 		VT_CASE(addresses_of_infiniband_are_refused),
 		VT_CASE(notified_end_is_established_without_the_rtu),
 		VT_CASE(request_of_a_listener_that_is_gone_is_refused),
+		VT_CASE(request_that_was_read_outlives_its_listener),
 		VT_CASE(calls_out_of_order_are_refused),
 	};
 

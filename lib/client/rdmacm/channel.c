@@ -45,6 +45,18 @@ cm_call_handle(struct cm_channel *ch, enum ctl_op op, uint32_t handle)
 	return cm_call(ch, &c);
 }
 
+void
+cm_call_destroy(struct cm_channel *ch, uint32_t handle, uint32_t taken)
+{
+	struct client_call c;
+
+	client_call_init(&c, CTL_CM_DESTROY_ID);
+	c.req.cm_destroy.id = handle;
+	c.req.cm_destroy.taken = taken;
+	c.quiet = true;
+	cm_call(ch, &c);
+}
+
 int
 cm_enter(struct cm_channel *ch, struct cmid *id)
 {

@@ -184,7 +184,7 @@ rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event **eve
 		if (!id) {
 			/* Destroyed while its event was under way. Who asked a listener for a connection is told so. */
 			if (r.type == CTL_CM_EV_CONNECT_REQUEST)
-				cm_call_handle(ch, CTL_CM_DESTROY_ID, r.id);
+				cm_call_destroy(ch, r.id, 0);
 			continue;
 		}
 		h->counted = id;
@@ -194,9 +194,12 @@ rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event **eve
 			fill(id, &r, h);
 			break;
 		}
+		pthread_mutex_lock(&id->lock);
+		id->taken++;
+		pthread_mutex_unlock(&id->lock);
 		if (!request(id, &r, h))
 			break;
-		cm_call_handle(ch, CTL_CM_DESTROY_ID, r.id);
+		cm_call_destroy(ch, r.id, 0);
 		pthread_mutex_lock(&id->lock);
 		id->events--;
 		pthread_mutex_unlock(&id->lock);

@@ -125,7 +125,7 @@ create(struct rdma_event_channel *channel, struct rdma_cm_id **out, void *contex
 	id->handle = c.rsp.handle.handle;
 	err = cm_enter(id->channel, id);
 	if (err) {
-		cm_call_handle(id->channel, CTL_CM_DESTROY_ID, id->handle);
+		cm_call_destroy(id->channel, id->handle, 0);
 		goto fail;
 	}
 	*out = &id->id;
@@ -150,8 +150,12 @@ RDMACM_EXPORT int
 rdma_destroy_id(struct rdma_cm_id *rid)
 {
 	struct cmid *id = to_cmid(rid);
+	uint32_t taken;
 
-	cm_call_handle(id->channel, CTL_CM_DESTROY_ID, id->handle);
+	pthread_mutex_lock(&id->lock);
+	taken = id->taken;
+	pthread_mutex_unlock(&id->lock);
+	cm_call_destroy(id->channel, id->handle, taken);
 	cm_leave(id->channel, id);
 	cmid_leave_all(id);
 	cmid_ack(id);

@@ -72,6 +72,7 @@ struct cmid {
 	pthread_mutex_t lock;
 	pthread_cond_t acked;
 	uint32_t events;       /**< handed out and not acknowledged */
+	uint32_t taken;        /**< a listener: requests that were read; under the lock */
 	struct ibv_qp_init_attr *ep_attr; /**< passive endpoint: of the QPs of its connections */
 	void *connect;         /**< private data of rdma_getaddrinfo()'s, in front of the program's */
 	size_t connect_len;
@@ -103,6 +104,8 @@ int cm_result(int err);
 /** @return 0 or an errno value; a refusal's message goes to stderr. */
 int cm_call(struct cm_channel *ch, struct client_call *c);
 int cm_call_handle(struct cm_channel *ch, enum ctl_op op, uint32_t handle);
+/** CTL_CM_DESTROY_ID, without a word if the daemon has no such id any more. */
+void cm_call_destroy(struct cm_channel *ch, uint32_t handle, uint32_t taken);
 /** Enter @p id under its handle. @return 0 or ENOMEM. */
 int cm_enter(struct cm_channel *ch, struct cmid *id);
 void cm_leave(struct cm_channel *ch, struct cmid *id);

@@ -322,36 +322,119 @@ an_ID_is_never_soon_the_same_again(void **state)
 }
 
 /* ---- LAP, APR ---- */
+/* A LAP of A's for B's end. */
+static struct cm_msg
+lap_of(struct cm_conn *a, struct cm_conn *b)
+{
+	struct cm_msg lap;
+
+	cm_msg_init(&lap, CM_ATTR_LAP, 5);
+	lap.lap.local_comm_id = cm_conn_local_id(a);
+	lap.lap.remote_comm_id = cm_conn_local_id(b);
+	lap.lap.remote_qpn = RIG_QPN_B;
+	lap.lap.alternate.flow_label = 0xabcde;
+	return lap;
+}
+
 static void
-a_LAP_is_answered_with_the_status_that_fits(void **state)
+expect_apr(struct rig *r, uint8_t status)
+{
+	struct cm_msg m;
+
+	rig_sent(&r->b, CM_ATTR_APR, &m);
+	assert_int_equal(m.apr.status, status);
+	rig_lose(&r->b);
+}
+
+static void
+a_LAP_is_the_owners_to_answer(void **state)
 {
 	struct rig *r = rig_new(NULL);
+	const struct rig_event *ev;
 	struct cm_conn *a, *b;
 	struct cm_msg lap, m;
 
 	rig_listen(r);
 	a = rig_establish(r, &b);
-	cm_msg_init(&lap, CM_ATTR_LAP, 5);
-	lap.lap.local_comm_id = cm_conn_local_id(a);
-	lap.lap.remote_comm_id = cm_conn_local_id(b);
-	lap.lap.remote_qpn = RIG_QPN_B;
+	assert_int_equal(cm_apr(b, CM_APR_SUCCESS, no_data, no_data), EINVAL);
+	lap = lap_of(a, b);
 	rig_forge(r, &lap);
+	ev = rig_expect(&r->b, CM_EV_LAP);
+	assert_ptr_equal(ev->ev.conn, b);
+	assert_int_equal(ev->msg.lap.alternate.flow_label, 0xabcde);
+	/* Until the owner has decided, a repetition is nothing new. */
+	rig_forge(r, &lap);
+	rig_expect_none(&r->b);
+	rig_sent_nothing(&r->b);
+	assert_int_equal(cm_counters(r->b.cm)->rx_duplicate, 1);
+	assert_int_equal(cm_apr(b, CM_APR_INVALID_GID, (struct cm_private){ "0123456789abcdef", 16 }, no_data), 0);
 	rig_sent(&r->b, CM_ATTR_APR, &m);
-	assert_int_equal(m.apr.status, CM_APR_UNSUPPORTED);
+	assert_int_equal(m.apr.status, CM_APR_INVALID_GID);
+	assert_int_equal(m.apr.info_bytes, 16);
+	assert_memory_equal(m.apr.info, "0123456789abcdef", 16);
 	assert_int_equal(m.apr.remote_comm_id, cm_conn_local_id(a));
+	assert_int_equal(m.apr.local_comm_id, cm_conn_local_id(b));
+	assert_int_equal(m.hdr.tid, 5);
 	rig_lose(&r->b);
+	assert_int_equal(cm_apr(b, CM_APR_SUCCESS, no_data, no_data), EINVAL);
+	/* Afterwards it gets the same answer, and another LAP is another. */
+	rig_forge(r, &lap);
+	expect_apr(r, CM_APR_INVALID_GID);
+	rig_expect_none(&r->b);
+	lap.hdr.tid = 6;
+	rig_forge(r, &lap);
+	rig_expect(&r->b, CM_EV_LAP);
+	assert_int_equal(cm_apr(b, CM_APR_SUCCESS, no_data, no_data), 0);
+	expect_apr(r, CM_APR_SUCCESS);
+	assert_int_equal(cm_counters(r->b.cm)->apr_loaded, 1);
+	assert_int_equal(cm_counters(r->b.cm)->apr_refused, 1);
+	cm_destroy(a, r->now);
+	rig_settle(r);
+	cm_destroy(b, r->now);
+	rig_free(r);
+}
+
+static void
+a_LAP_that_is_nobodys_is_answered_with_the_status_that_fits(void **state)
+{
+	struct rig *r = rig_new(NULL);
+	struct cm_conn *a, *b;
+	struct cm_msg lap;
+
+	rig_listen(r);
+	a = rig_establish(r, &b);
+	lap = lap_of(a, b);
 	lap.lap.remote_qpn++;
 	rig_forge(r, &lap);
-	rig_sent(&r->b, CM_ATTR_APR, &m);
-	assert_int_equal(m.apr.status, CM_APR_INVALID_QPN);
-	rig_lose(&r->b);
+	expect_apr(r, CM_APR_INVALID_QPN);
 	lap.lap.remote_comm_id++;
 	rig_forge(r, &lap);
-	rig_sent(&r->b, CM_ATTR_APR, &m);
-	assert_int_equal(m.apr.status, CM_APR_INVALID_COMM_ID);
+	expect_apr(r, CM_APR_INVALID_COMM_ID);
 	assert_int_equal(cm_conn_state(b), CM_ESTABLISHED);
-	rig_deliver(&r->b);
-	assert_int_equal(cm_counters(r->a.cm)->rx_wrong_state + cm_counters(r->a.cm)->rx_unknown_id, 1);
+	rig_expect_none(&r->b);
+	rig_free(r);
+}
+
+/* 12.8.1: the active end asks. */
+static void
+a_LAP_to_the_active_end_and_an_unasked_APR_change_nothing(void **state)
+{
+	struct rig *r = rig_new(NULL);
+	struct cm_conn *a, *b;
+	struct rig_mad x = { .way = rig_way(&r->b) };
+	struct cm_msg lap, m;
+
+	rig_listen(r);
+	a = rig_establish(r, &b);
+	lap = lap_of(b, a);
+	lap.lap.remote_qpn = RIG_QPN_A;
+	cm_mad_encode(&lap, x.mad);
+	rig_carry(&r->b, &x);
+	rig_sent(&r->a, CM_ATTR_APR, &m);
+	assert_int_equal(m.apr.status, CM_APR_UNSUPPORTED);
+	rig_deliver(&r->a);
+	assert_int_equal(cm_counters(r->b.cm)->rx_wrong_state, 1);
+	rig_expect_none(&r->a);
 	rig_expect_none(&r->b);
 	rig_free(r);
 }
@@ -492,7 +575,9 @@ main(void)
 		cmocka_unit_test(a_REJ_ends_an_established_connection),
 		cmocka_unit_test(TimeWait_lasts_as_long_as_the_ACK_timeout_says_and_keeps_the_ID),
 		cmocka_unit_test(an_ID_is_never_soon_the_same_again),
-		cmocka_unit_test(a_LAP_is_answered_with_the_status_that_fits),
+		cmocka_unit_test(a_LAP_is_the_owners_to_answer),
+		cmocka_unit_test(a_LAP_that_is_nobodys_is_answered_with_the_status_that_fits),
+		cmocka_unit_test(a_LAP_to_the_active_end_and_an_unasked_APR_change_nothing),
 		cmocka_unit_test(destroy_before_an_answer_rejects_the_request),
 		cmocka_unit_test(destroy_after_the_REP_reaches_a_peer_that_waits_for_it),
 		cmocka_unit_test(destroy_after_the_REP_reaches_a_peer_that_is_established_even_if_all_is_lost_once),

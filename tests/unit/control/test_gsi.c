@@ -206,12 +206,56 @@ what_deserves_no_answer_gets_none(void **state)
 }
 
 /* ---- Linux's REQ, and a listener for it ---- */
+static const struct cm_msg *forged;
+
+static void
+forge(struct wire_addr *a, uint8_t *bth, uint8_t *mad)
+{
+	cm_mad_encode(forged, mad);
+}
+
+/** Linux's next message. */
+static void
+put_msg(const struct cm_msg *m)
+{
+	forged = m;
+	put_req(forge);
+}
+
+static void
+take_msg(uint16_t attr_id, struct cm_msg *out)
+{
+	struct wire_pkt p;
+	struct rte_mbuf *m = next_roce(ANSWER_MS, &p);
+
+	assert_non_null(m);
+	assert_int_equal(cm_mad_decode(p.payload, p.payload_bytes, out), CM_MAD_OK);
+	assert_int_equal(out->hdr.attr_id, attr_id);
+	rte_pktmbuf_free(m);
+}
+
+/** The daemon parts, which Linux confirms: nothing is repeated in the tests that follow. */
+static void
+part(void)
+{
+	struct cm_msg dreq, drep;
+
+	take_msg(CM_ATTR_DREQ, &dreq);
+	cm_msg_init(&drep, CM_ATTR_DREP, dreq.hdr.tid);
+	drep.drep.local_comm_id = dreq.dreq.remote_comm_id;
+	drep.drep.remote_comm_id = dreq.dreq.local_comm_id;
+	put_msg(&drep);
+}
+
 enum { LINUX_PORT = 9999, OUR_QPN = 0x77 };
 
 static void
 other_id_and_mtu(struct wire_addr *a, uint8_t *bth, uint8_t *mad)
 {
-	mad[24 + 3] ^= 0x33;
+	static uint8_t connections;
+
+	mad[24 + 3] ^= (uint8_t)(0x33 + connections);
+	mad[24 + 34] ^= connections++; /* QPN */
 	mad[24 + 50] = (uint8_t)(UROCE_MTU_256 << 4 | (mad[24 + 50] & 15)); /* the daemon's port has no 4096 */
 }
 
@@ -282,9 +326,147 @@ qp_begins_where_the_peer_wants_it(void **state)
 	close(sock);
 	close(events);
 	assert_true(daemon_wait_empty());
-	/* The end of the program: REJ and DREQ. */
-	while ((m = next_roce(QUIET_MS, &p)) != NULL)
-		rte_pktmbuf_free(m);
+	/* The peer may wait for the REP, or for a DREQ. */
+	take_msg(CM_ATTR_REJ, &rep);
+	part();
+}
+
+/* ---- LAP ---- */
+static struct ctl_cm_event
+take_event(int events, uint32_t type)
+{
+	struct pollfd fd = { .fd = events, .events = POLLIN };
+	struct ctl_cm_event ev;
+
+	assert_int_equal(poll(&fd, 1, ANSWER_MS), 1);
+	assert_int_equal(read(events, &ev, sizeof(ev)), sizeof(ev));
+	assert_int_equal(ev.type, type);
+	return ev;
+}
+
+static void
+modify_qp(struct peer *p, uint32_t handle, uint32_t mask, const struct uroce_qp_attr *attr)
+{
+	struct ctl_req q = peer_req(CTL_QP_MODIFY);
+	struct ctl_rsp r;
+
+	q.qp_modify.handle = handle;
+	q.qp_modify.mask = mask;
+	q.qp_modify.attr = *attr;
+	if (peer_call(p->sock, &q, NULL, 0, &r, NULL, 0) != 0)
+		fail_msg("state %u: %s", attr->qp_state, r.message);
+}
+
+/** A QP in RTS that talks to itself: its alternate path may be this host as well, and no neighbour is asked. */
+static struct ctl_qp_create_rsp
+make_qp(struct peer *p)
+{
+	struct uroce_qp_attr a = { .qp_state = UROCE_QPS_INIT, .port_num = 1 };
+	struct ctl_req q = peer_req(CTL_PD_ALLOC);
+	struct ctl_qp_create_rsp qp;
+	struct ctl_rsp r;
+	uint32_t pd;
+
+	assert_int_equal(peer_call(p->sock, &q, NULL, 0, &r, NULL, 0), 0);
+	pd = r.handle.handle;
+	q = peer_req(CTL_CQ_CREATE);
+	q.cq_create.cqe = 4;
+	assert_int_equal(peer_call(p->sock, &q, NULL, 0, &r, NULL, 0), 0);
+	q = peer_req(CTL_QP_CREATE);
+	q.qp_create = (struct ctl_qp_create_req){ .type = UROCE_QPT_RC, .pd = pd, .send_cq = r.cq_create.handle,
+						  .recv_cq = r.cq_create.handle, .srq = UINT32_MAX,
+						  .cap = { 1, 1, 1, 1, 0 } };
+	assert_int_equal(peer_call(p->sock, &q, NULL, 0, &r, NULL, 0), 0);
+	qp = r.qp_create;
+	modify_qp(p, qp.handle, UROCE_QP_STATE | UROCE_QP_PKEY_INDEX | UROCE_QP_PORT | UROCE_QP_ACCESS_FLAGS, &a);
+	a = (struct uroce_qp_attr){ .qp_state = UROCE_QPS_RTR, .path_mtu = UROCE_MTU_1024, .dest_qp_num = qp.qpn,
+				    .ah = { .dgid = { [10] = 0xff, 0xff, 198, 18, 0, 1 }, .sgid_index = 1,
+					    .hop_limit = 64, .is_global = 1, .port_num = 1 } };
+	modify_qp(p, qp.handle, UROCE_QP_STATE | UROCE_QP_AV | UROCE_QP_PATH_MTU | UROCE_QP_DEST_QPN | UROCE_QP_RQ_PSN |
+		  UROCE_QP_MAX_DEST_RD_ATOMIC | UROCE_QP_MIN_RNR_TIMER, &a);
+	a = (struct uroce_qp_attr){ .qp_state = UROCE_QPS_RTS, .timeout = 14, .retry_cnt = 7, .rnr_retry = 7 };
+	modify_qp(p, qp.handle, UROCE_QP_STATE | UROCE_QP_SQ_PSN | UROCE_QP_TIMEOUT | UROCE_QP_RETRY_CNT |
+		  UROCE_QP_RNR_RETRY | UROCE_QP_MAX_QP_RD_ATOMIC, &a);
+	return qp;
+}
+
+/** Linux connects to @p qpn. @return a LAP with the connection's IDs. */
+static struct cm_msg
+connect_linux(int sock, int events, uint32_t qpn)
+{
+	struct ctl_req q = peer_req(CTL_CM_ACCEPT);
+	struct cm_msg rep, rtu, lap;
+	struct ctl_rsp r;
+
+	put_req(other_id_and_mtu);
+	q.cm_connect = (struct ctl_cm_connect_req){ .id = take_event(events, CTL_CM_EV_CONNECT_REQUEST).id,
+						    .param = { .qp_num = qpn } };
+	assert_int_equal(peer_call(sock, &q, NULL, 0, &r, NULL, 0), 0);
+	take_msg(CM_ATTR_REP, &rep);
+	cm_msg_init(&rtu, CM_ATTR_RTU, rep.hdr.tid);
+	rtu.rtu.local_comm_id = rep.rep.remote_comm_id;
+	rtu.rtu.remote_comm_id = rep.rep.local_comm_id;
+	put_msg(&rtu);
+	take_event(events, CTL_CM_EV_ESTABLISHED);
+	cm_msg_init(&lap, CM_ATTR_LAP, 1);
+	lap.lap.local_comm_id = rep.rep.remote_comm_id;
+	lap.lap.remote_comm_id = rep.rep.local_comm_id;
+	lap.lap.remote_qpn = qpn;
+	lap.lap.alternate.hop_limit = 64;
+	lap.lap.alternate.ack_timeout = 17;
+	return lap;
+}
+
+static void
+alternate_path_of_a_LAP_is_the_qps(void **state)
+{
+	static const uint8_t own6[16] = { 0xfd, 0, 0, 0x18, [15] = 1 }, own4[16] = { [10] = 0xff, 0xff, 198, 18, 0, 1 };
+	struct ctl_req q = peer_req(CTL_QP_QUERY);
+	struct ctl_qp_create_rsp qp;
+	struct cm_msg lap, apr;
+	struct ctl_rsp r;
+	struct peer p;
+	int events, sock = listen_for_linux(&events);
+
+	peer_open(&p);
+	qp = make_qp(&p);
+	lap = connect_linux(sock, events, qp.qpn);
+	/* An address that isn't ours: the answer has one that is. */
+	memcpy(lap.lap.alternate.local_gid, own6, sizeof(own6));
+	memcpy(lap.lap.alternate.remote_gid, own6, sizeof(own6));
+	lap.lap.alternate.remote_gid[14] = 9;
+	put_msg(&lap);
+	take_msg(CM_ATTR_APR, &apr);
+	assert_int_equal(apr.apr.status, CM_APR_INVALID_GID);
+	assert_int_equal(apr.apr.info_bytes, sizeof(own4));
+	assert_memory_equal(apr.apr.info, own4, sizeof(own4));
+	q.handle.handle = qp.handle;
+	assert_int_equal(peer_call(p.sock, &q, NULL, 0, &r, NULL, 0), 0);
+	assert_int_equal(r.qp_query.attr.path_mig_state, 0);
+	/* One that is. */
+	lap.hdr.tid++;
+	lap.lap.alternate.remote_gid[14] = 0;
+	put_msg(&lap);
+	take_msg(CM_ATTR_APR, &apr);
+	assert_int_equal(apr.apr.status, CM_APR_SUCCESS);
+	assert_int_equal(apr.hdr.tid, lap.hdr.tid);
+	assert_int_equal(peer_call(p.sock, &q, NULL, 0, &r, NULL, 0), 0);
+	assert_int_equal(r.qp_query.attr.path_mig_state, 1);
+	assert_memory_equal(r.qp_query.attr.alt_ah.dgid, own6, sizeof(own6));
+	assert_int_equal(r.qp_query.attr.alt_timeout, 17);
+	/* A QP that is gone has none. */
+	q = peer_req(CTL_QP_DESTROY);
+	q.handle.handle = qp.handle;
+	assert_int_equal(peer_call(p.sock, &q, NULL, 0, &r, NULL, 0), 0);
+	lap.hdr.tid++;
+	put_msg(&lap);
+	take_msg(CM_ATTR_APR, &apr);
+	assert_int_equal(apr.apr.status, CM_APR_UNSUPPORTED);
+	peer_close(&p);
+	close(sock);
+	close(events);
+	assert_true(daemon_wait_empty());
+	part();
 }
 
 /* ---- The GSI alone, with a port and an engine that turns when the test says so ---- */
@@ -528,6 +710,7 @@ main(void)
 		cmocka_unit_test(answer_has_the_ports_own_pkey),
 		cmocka_unit_test(what_deserves_no_answer_gets_none),
 		cmocka_unit_test(qp_begins_where_the_peer_wants_it),
+		cmocka_unit_test(alternate_path_of_a_LAP_is_the_qps),
 		cmocka_unit_test(mads_to_ourselves_take_no_wire),
 		cmocka_unit_test(mad_waits_for_its_neighbour),
 		cmocka_unit_test(mads_that_cannot_go_are_counted),
