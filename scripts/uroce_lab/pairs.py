@@ -70,7 +70,7 @@ class Side:
         self.host = host
         self.namespace = lab.hosts[host]['namespace']
         self.program = program
-        descriptor, self.output = tempfile.mkstemp(prefix=f'{program[0]}-', dir=lab.data['dir'])
+        descriptor, self.output = tempfile.mkstemp(prefix=f'{os.path.basename(program[0])}-', dir=lab.data['dir'])
         self.child = subprocess.Popen(lab.command(host, *program), stdin=subprocess.DEVNULL, stdout=descriptor,
                                       stderr=subprocess.STDOUT, start_new_session=True)
         os.close(descriptor)

@@ -237,8 +237,10 @@ tear_down(struct side *s)
 static struct rdma_conn_param
 parameters(void)
 {
-	/* 7: for ever. */
-	return (struct rdma_conn_param){ .initiator_depth = 1, .responder_resources = 1, .rnr_retry_count = 7 };
+	/* 7 times after a loss; for a receive that isn't posted yet, 7 is for ever. */
+	return (struct rdma_conn_param){
+		.initiator_depth = 1, .responder_resources = 1, .retry_count = 7, .rnr_retry_count = 7
+	};
 }
 
 /** @return true: the connection has ended. */
