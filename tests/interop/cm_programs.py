@@ -18,7 +18,7 @@ GROUP = {4: '239.18.0.9', 6: 'ff0e::18:9'}
 JOINED = 'joined dgid'
 
 # (what the server runs, what the client runs, address families). {s}: the server's address, {c}: the client's, {g}: a group.
-# perftest: -o as in plan.py.
+# perftest: -o as in plan.py; with -R it takes IPv4 addresses only.
 PROGRAMS = (
     ('rping -s -v -V -C 30 -a {s}', 'rping -c -v -V -C 30 -a {s}', (4, 6)),
     ('rping -s -V -C 30 -S 60000 -q -a {s}', 'rping -c -V -C 30 -S 60000 -q -a {s}', (4,)),
@@ -32,7 +32,7 @@ PROGRAMS = (
     ('ib_write_bw -R -F -n 100 -s 65536', 'ib_write_bw -R -F -n 100 -s 65536 {s}', (4,)),
     ('ib_send_lat -R -F -n 100 -s 1000', 'ib_send_lat -R -F -n 100 -s 1000 {s}', (4,)),
     ('ib_read_bw -R -F -o 16 -n 100 -s 5000', 'ib_read_bw -R -F -o 16 -n 100 -s 5000 {s}', (4,)),
-    ('ib_send_bw -R -F --ipv6 -n 100', 'ib_send_bw -R -F --ipv6 -n 100 {s}', (6,)),
+    ('ib_send_bw -R -F -n 100', 'ib_send_bw -R -F -n 100 {s}', (4,)),
 )
 SOME = tuple(PROGRAMS[i] for i in (0, 2, 4))
 

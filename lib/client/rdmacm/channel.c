@@ -162,14 +162,51 @@ fail:
 	return NULL;
 }
 
-RDMACM_EXPORT void
-rdma_destroy_event_channel(struct rdma_event_channel *channel)
+/* ---- The end. Programs destroy channels that a thread of theirs is still reading, and mean nothing by it (rping). ---- */
+int
+cm_read_record(struct cm_channel *ch, struct ctl_cm_event *r)
 {
-	struct cm_channel *ch = to_channel(channel);
+	ssize_t n = 0;
+	int err;
 
-	close(ch->sock);
-	close(channel->fd);
+	__atomic_fetch_add(&ch->readers, 1, __ATOMIC_SEQ_CST);
+	if (!__atomic_load_n(&ch->destroyed, __ATOMIC_SEQ_CST))
+		n = read(ch->ch.fd, r, sizeof(*r));
+	err = n == (ssize_t)sizeof(*r) ? 0 : n < 0 ? errno : ENODEV;
+	/* An error would make the thread end its program. */
+	while (__atomic_load_n(&ch->destroyed, __ATOMIC_SEQ_CST))
+		pause();
+	__atomic_fetch_sub(&ch->readers, 1, __ATOMIC_SEQ_CST);
+	return err;
+}
+
+static void
+free_channel(struct cm_channel *ch)
+{
+	/* Somebody waits in it, for ever. */
+	if (ch == NULL || __atomic_load_n(&ch->readers, __ATOMIC_SEQ_CST) != 0)
+		return;
 	pthread_mutex_destroy(&ch->lock);
 	free(ch->ids);
 	free(ch);
+}
+
+RDMACM_EXPORT void
+rdma_destroy_event_channel(struct rdma_event_channel *channel)
+{
+	/* The last ones are kept for a while: a thread on its way into rdma_get_cm_event() still finds that it is too late. */
+	static struct cm_channel *kept[CM_KEPT_CHANNELS];
+	static pthread_mutex_t kept_lock = PTHREAD_MUTEX_INITIALIZER;
+	static unsigned int next;
+	struct cm_channel *ch = to_channel(channel), *oldest;
+
+	__atomic_store_n(&ch->destroyed, true, __ATOMIC_SEQ_CST);
+	close(ch->sock);
+	close(channel->fd);
+	pthread_mutex_lock(&kept_lock);
+	oldest = kept[next];
+	kept[next] = ch;
+	next = (next + 1) % CM_KEPT_CHANNELS;
+	pthread_mutex_unlock(&kept_lock);
+	free_channel(oldest);
 }

@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 static void
 put_private(struct cm_happening *h, const struct ctl_cm_event *r)
@@ -148,17 +147,6 @@ fill(struct cmid *id, const struct ctl_cm_event *r, struct cm_happening *h)
 	}
 }
 
-/** @return 0 with a record; an errno value. */
-static int
-read_record(struct rdma_event_channel *channel, struct ctl_cm_event *r)
-{
-	ssize_t n = read(channel->fd, r, sizeof(*r));
-
-	if (n == (ssize_t)sizeof(*r))
-		return 0;
-	return n < 0 ? errno : ENODEV;
-}
-
 RDMACM_EXPORT int
 rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event **event)
 {
@@ -175,7 +163,7 @@ rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event **eve
 	if (!h)
 		return cm_result(ENOMEM);
 	for (;;) {
-		err = read_record(channel, &r);
+		err = cm_read_record(ch, &r);
 		if (err) {
 			free(h);
 			return cm_result(err);

@@ -26,6 +26,7 @@
 #define container_of(ptr, type, member) ((type *)((char *)(ptr)-offsetof(type, member)))
 
 enum {
+	CM_KEPT_CHANNELS = 8,   /**< destroyed ones that are not freed yet */
 	CMID_RESOLVE_MS = 2000, /**< rdma_create_ep(): for an address, and for a route */
 	CMID_INDEX_MASK = (1 << 20) - 1, /**< of a handle: its place in the channel's table; the rest says which use of it */
 };
@@ -37,6 +38,8 @@ struct cm_channel {
 	int sock;
 	uint64_t token;       /**< lets ids move away */
 	bool broken;
+	bool destroyed;       /**< atomic, as is readers: threads in rdma_get_cm_event() */
+	uint32_t readers;
 	pthread_mutex_t lock;
 	struct cmid **ids;    /**< by the low bits of their handles */
 	uint32_t nb_ids;      /**< size of the table */
@@ -109,6 +112,11 @@ void cm_call_destroy(struct cm_channel *ch, uint32_t handle, uint32_t taken);
 /** Enter @p id under its handle. @return 0 or ENOMEM. */
 int cm_enter(struct cm_channel *ch, struct cmid *id);
 void cm_leave(struct cm_channel *ch, struct cmid *id);
+/**
+ * Read the next record. Of a channel that is destroyed meanwhile nothing comes any more: the thread waits, as with the kernel.
+ * @return 0 with a record; an errno value, ENODEV if the daemon has gone.
+ */
+int cm_read_record(struct cm_channel *ch, struct ctl_cm_event *r);
 /** @return the id, with one event counted on it, or NULL: destroyed meanwhile. */
 struct cmid *cm_find_counted(struct cm_channel *ch, uint32_t handle);
 
