@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * uroce-run [--socket PATH] PROGRAM [ARGUMENT ...]
+ * uroce-run [--sysfs] [--socket PATH] PROGRAM [ARGUMENT ...]
  *
  * Runs a verbs program on uroce: puts the folder of our libibverbs.so.1 before all others on the library path, sets
  * UROCE_SOCKET if asked, and becomes the program. Exit status as env(1) has it: 125 own error, 126 the program can't be
@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <getopt.h>
 #include <limits.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,11 +18,14 @@
 enum { EXIT_OWN_ERROR = 125, EXIT_CANT_RUN = 126, EXIT_NOT_FOUND = 127 };
 
 #define LIBRARY "libibverbs.so.1"
+#define SYSFS_LIBRARY "liburoce-sysfs.so"
 
-static const char usage[] = "usage: uroce-run [--socket PATH] PROGRAM [ARGUMENT ...]\n"
+static const char usage[] = "usage: uroce-run [--sysfs] [--socket PATH] PROGRAM [ARGUMENT ...]\n"
 			    "\n"
 			    "Runs a verbs program on uroce instead of on RDMA hardware.\n"
 			    "\n"
+			    "  --sysfs        lead it to uroced's files when it looks into /sys/class/infiniband and\n"
+			    "                 /dev/infiniband, by LD_PRELOAD (UCX, and MPI on it, needs this)\n"
 			    "  --socket PATH  uroced's socket (default: $UROCE_SOCKET, else /run/uroce/uroced.sock)\n"
 			    "  --help         this text\n"
 			    "  --version      the version\n";
@@ -83,17 +87,35 @@ set_library_path(const char *folder)
 	return rc;
 }
 
+/* Before what is preloaded already: of two that lead a path elsewhere ours is to be the first. */
+static int
+preload(const char *folder)
+{
+	const char *before = getenv("LD_PRELOAD");
+	char *value;
+	int rc;
+
+	rc = asprintf(&value, "%s/" SYSFS_LIBRARY "%s%s", folder, before && *before ? ":" : "", before ? before : "");
+	if (rc < 0)
+		return -1;
+	rc = setenv("LD_PRELOAD", value, 1);
+	free(value);
+	return rc;
+}
+
 int
 main(int argc, char **argv)
 {
 	static const struct option options[] = {
 		{ "socket", required_argument, NULL, 's' },
+		{ "sysfs", no_argument, NULL, 'y' },
 		{ "help", no_argument, NULL, 'h' },
 		{ "version", no_argument, NULL, 'V' },
 		{ 0 },
 	};
 	char folder[PATH_MAX];
 	const char *socket = NULL;
+	bool sysfs = false;
 	int c;
 
 	/* "+": the program's options are its own. */
@@ -101,6 +123,9 @@ main(int argc, char **argv)
 		switch (c) {
 		case 's':
 			socket = optarg;
+			break;
+		case 'y':
+			sysfs = true;
 			break;
 		case 'h':
 			fputs(usage, stdout);
@@ -122,7 +147,7 @@ main(int argc, char **argv)
 				"build it (ninja) or install it (meson install)\n");
 		return EXIT_OWN_ERROR;
 	}
-	if (set_library_path(folder) || (socket && setenv("UROCE_SOCKET", socket, 1))) {
+	if (set_library_path(folder) || (sysfs && preload(folder)) || (socket && setenv("UROCE_SOCKET", socket, 1))) {
 		fprintf(stderr, "uroce-run: can't set the environment: %s\n", strerror(errno));
 		return EXIT_OWN_ERROR;
 	}

@@ -293,6 +293,7 @@ struct control {
 	struct handles targets; /**< struct xrc_target */
 	unsigned int next_engine;
 	bool link_up[UROCE_MAX_PORTS];
+	bool sysfs; /**< the files of sysfs.h are there */
 	uint64_t next_link_poll_ns;
 	struct exporter *exporter;
 	struct capture *capture; /**< or NULL: none runs */

@@ -9,6 +9,7 @@
 
 #include "cma.h"
 #include "control_priv.h"
+#include "sysfs.h"
 
 /** Put a record into a session's pipe. A program that doesn't read its events loses them, and nothing else. */
 static void
@@ -124,6 +125,8 @@ poll_links(struct control *c)
 		if (up == c->link_up[i])
 			continue;
 		c->link_up[i] = up;
+		if (c->sysfs)
+			sysfs_write_link(c, (uint16_t)i);
 		CTL_LOG(NOTICE, "%s: link %s", c->s.ports[i]->conf.name, up ? "up" : "down");
 		TAILQ_FOREACH(s, &c->sessions, link)
 		{

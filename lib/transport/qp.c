@@ -5,6 +5,9 @@
 #include "cc.h"
 #include "selective.h"
 
+/* More may come from programs (UCX): the upper bits aren't the label's, as for NICs' drivers. */
+#define FLOW_LABEL_MASK 0xfffffu
+
 /* Of an idle QP's memory beside its rings. The rest is its struct cc and the allocator's. */
 static_assert(sizeof(struct qp) + UROCE_MAX_RD_ATOMIC * sizeof(struct tp_res) <= 1792,
 	      "an idle QP costs at most 2 KiB");
@@ -335,7 +338,7 @@ build_template(struct qp *qp, const struct tp_path *path)
 	struct wire_addr a = path->addr;
 
 	a.traffic_class = cc_traffic_class(qp, a.traffic_class);
-	if (qp->attr.ah.flow_label == 0) {
+	if ((qp->attr.ah.flow_label & FLOW_LABEL_MASK) == 0) {
 		a.flow_label = wire_calc_flow_label(qp->qpn, qp->dest_qpn);
 		a.sport = wire_flow_label_to_sport(a.flow_label);
 	}

@@ -217,7 +217,6 @@ enum {
 	QP_PORT_NUM = 1,
 	QP_REARM = 1,          /* IBV_MIG_REARM; before it IBV_MIG_MIGRATED */
 };
-#define QP_FLOW_LABEL_MAX 0xfffffu
 
 static const char *
 check_av(const struct uroce_ah_attr *ah)
@@ -232,8 +231,6 @@ check_av(const struct uroce_ah_attr *ah)
 		return "ah_attr.grh.sgid_index is beyond the GID table";
 	if (ah->sl > QP_SL_MAX)
 		return "ah_attr.sl must be 0 to 7";
-	if (ah->flow_label > QP_FLOW_LABEL_MAX)
-		return "ah_attr.grh.flow_label must have 20 bits";
 	if (memcmp(ah->dgid, zero, sizeof(zero)) == 0)
 		return "ah_attr.grh.dgid must not be zero";
 	return NULL;

@@ -16,6 +16,7 @@
 #include <rte_rcu_qsbr.h>
 
 #include "stack.h"
+#include "sysfs.h"
 
 static_assert(UROCE_ERR_BYTES == CONFIG_ERR_BYTES, "a message of the configuration fits");
 
@@ -270,6 +271,8 @@ stack_publish(struct uroce *u, char *err)
 
 	if (!u->bound || u->published)
 		return 0;
+	/* Whoever finds the socket finds the files. */
+	sysfs_write(u->control);
 	rc = control_socket_publish(u->conf.socket, err);
 	u->published = rc == 0;
 	return -rc;
@@ -280,6 +283,8 @@ uroce_shutdown(struct uroce *u)
 {
 	uroce_control_stop(u);
 	/* Nobody new comes; then those who are there go, while the engines can still let go of their QPs. */
+	if (u->control != NULL)
+		sysfs_remove(u->control);
 	if (u->bound)
 		control_socket_remove(u->conf.socket);
 	u->bound = false;

@@ -90,7 +90,7 @@ class Tree:
         lab = [name for name in source('scripts/uroce_lab/*.py') if name not in NOT_INSTALLED]
         found = {f('sbindir', 'uroced'), self.unit()}
         found |= {f('bindir', name) for name in ('uroce-lab', 'uroce-perf', 'uroce-run', 'uroce-test')}
-        found |= {f('libdir', 'uroce', name) for name in ('libibverbs.so', 'libibverbs.so.1', 'librdmacm.so', 'librdmacm.so.1')}
+        found |= {f('libdir', 'uroce', name) for name in ('libibverbs.so', 'libibverbs.so.1', 'librdmacm.so', 'librdmacm.so.1', 'liburoce-sysfs.so')}
         found |= {f('libdir', name) for name in ('liburoce.so', 'liburoce.so.0', 'pkgconfig/liburoce.pc')}
         found |= {f('includedir', 'uroce', name) for name in ('uroce.h', 'uroce_verbs.h', 'uroce_verbs_names.h')}
         found |= {os.path.join(docs, 'examples/embed', name) for name in source('examples/embed/*') if name != 'meson.build'}
