@@ -87,7 +87,7 @@ flow_done(struct endpoint *ep, uint32_t slot, uint64_t bytes)
 	hist_add(&l->hist, tsc_to_ns(rte_rdtsc() - ep->stamps[slot]));
 	count(&ep->ops, 1);
 	count(&ep->bytes, bytes);
-	ep->free_slots[ep->free_tail++ % l->w->o.depth] = slot;
+	ep->free_slots[ep->nb_free++] = slot;
 	ep->done++;
 	if (ep->done == ep->quota)
 		l->nb_finished++;
@@ -96,7 +96,7 @@ flow_done(struct endpoint *ep, uint32_t slot, uint64_t bytes)
 static void
 begin(struct endpoint *ep, uint64_t now)
 {
-	uint32_t slot = ep->free_slots[ep->free_head++ % ep->lane->w->o.depth];
+	uint32_t slot = ep->free_slots[--ep->nb_free];
 
 	ep->stamps[slot] = now;
 	ep->phases[slot] = 0;
@@ -111,7 +111,7 @@ begin_some(struct endpoint *ep, uint64_t now)
 	const struct workload *w = ep->lane->w;
 	uint32_t n;
 
-	for (n = 0; n < POST_BATCH && ep->free_head != ep->free_tail && ep->begun < ep->quota; n++) {
+	for (n = 0; n < POST_BATCH && ep->nb_free > 0 && ep->begun < ep->quota; n++) {
 		if (w->tsc_per_op > 0) {
 			if (now < ep->next_tsc)
 				break;

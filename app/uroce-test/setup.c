@@ -89,14 +89,14 @@ setup_endpoint(struct endpoint *ep, struct lane *l, bool active, uint32_t number
 				    : w->o.count / w->o.qps + (number < w->o.count % w->o.qps ? 1 : 0);
 	ep->stamps = calloc(w->o.depth, sizeof(*ep->stamps));
 	ep->phases = calloc(w->o.depth, sizeof(*ep->phases));
-	ep->lengths = calloc(w->o.depth, sizeof(*ep->lengths));
 	ep->numbers = calloc(w->o.depth, sizeof(*ep->numbers));
 	ep->free_slots = calloc(w->o.depth, sizeof(*ep->free_slots));
-	if (ep->stamps == NULL || ep->phases == NULL || ep->lengths == NULL || ep->numbers == NULL || ep->free_slots == NULL)
+	if (ep->stamps == NULL || ep->phases == NULL || ep->numbers == NULL || ep->free_slots == NULL)
 		return setup_fail(w, "endpoints", l->host, ENOMEM);
-	for (uint32_t i = 0; i < w->o.depth; i++)
-		ep->free_slots[i] = i;
-	ep->free_tail = w->o.depth;
+	while (ep->nb_free < w->o.depth) {
+		ep->free_slots[ep->nb_free] = ep->nb_free;
+		ep->nb_free++;
+	}
 	if (active) {
 		l->nb_active++;
 		if (ep->quota == 0)
@@ -301,14 +301,17 @@ workload_build(struct workload *w)
 }
 
 /* ---- The end ---- */
-/** Receives that nobody used up lie in memory that goes away: the QP starts anew without them. */
+/**
+ * Receives that nobody used up lie in memory that goes away: the QP starts anew without them. Where something has failed it stays as it is,
+ * to be looked at, but for its receives.
+ */
 static void
-restart_qp(struct object *o)
+restart_qp(struct object *o, bool failed)
 {
-	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RESET };
+	struct ibv_qp_attr attr = { .qp_state = failed ? IBV_QPS_ERR : IBV_QPS_RESET };
 	const char *step;
 
-	if (ibv_modify_qp(o->v.qp, &attr, IBV_QP_STATE) == 0 && o->peer.known)
+	if (ibv_modify_qp(o->v.qp, &attr, IBV_QP_STATE) == 0 && !failed && o->peer.known)
 		connect_qp(o->v.qp, &o->connect, o->psn, &o->peer, &step);
 }
 
@@ -320,7 +323,7 @@ endpoint_free(struct endpoint *ep)
 	if (ep->object != NULL) {
 		ep->object->busy--;
 		if (ep->recv_depth > 0 || (ep->peer != NULL && ep->peer->recv_depth > 0))
-			restart_qp(ep->object);
+			restart_qp(ep->object, workload_failing(ep->lane->w));
 	} else if (ep->qp != NULL) {
 		ibv_destroy_qp(ep->qp);
 	}

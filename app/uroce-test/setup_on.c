@@ -128,6 +128,10 @@ workload_build_on(struct workload *w, const char *list)
 
 	if (n == 0)
 		return -1;
+	if (w->ops->qp_type == IBV_QPT_UD) {
+		workload_fail(w, "datagrams have no connection: leave out on, it makes QPs of its own");
+		return -1;
+	}
 	w->o.qps = n;
 	/* Room first: endpoints must not move afterwards. */
 	for (uint32_t i = 0; i < n; i++)

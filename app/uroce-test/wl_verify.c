@@ -24,7 +24,8 @@ mix(uint64_t x)
 static uint64_t
 stream(const struct endpoint *ep, uint64_t op)
 {
-	return mix(mix(ep->lane->w->o.seed) ^ mix((uint64_t)ep->number << 40 ^ op));
+	/* The immediate carries the lower half of the number. */
+	return mix(mix(ep->lane->w->o.seed) ^ mix((uint64_t)ep->number << 40 ^ (uint32_t)op));
 }
 
 /** @return bytes of operation @p op: 1 to the size. */
@@ -124,7 +125,6 @@ sent(struct endpoint *ep, uint32_t slot, const struct ibv_wc *wc)
 static void
 received(struct endpoint *ep, uint32_t slot, const struct ibv_wc *wc)
 {
-	/* Operations under way differ in fewer bits than the immediate has. */
 	uint64_t op = wc->imm_data;
 
 	if ((wc->wc_flags & IBV_WC_WITH_IMM) == 0 || wc->byte_len != length(ep, op)) {

@@ -294,7 +294,6 @@ workload_free(struct workload *w)
 		for (uint32_t k = 0; k < l->nb_eps; k++) {
 			free(l->eps[k].stamps);
 			free(l->eps[k].phases);
-			free(l->eps[k].lengths);
 			free(l->eps[k].numbers);
 			free(l->eps[k].free_slots);
 		}

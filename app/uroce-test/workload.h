@@ -110,10 +110,9 @@ struct endpoint {
 	uint64_t next_tsc;       /**< with a rate */
 	uint64_t *stamps;        /**< when each slot's operation began */
 	uint8_t *phases;         /**< for workloads whose operations have several steps */
-	uint32_t *lengths;       /**< likewise: bytes of each slot's operation */
 	uint64_t *numbers;       /**< likewise: which operation is in each slot */
-	uint32_t *free_slots;    /**< a ring */
-	uint32_t free_head, free_tail;
+	uint32_t *free_slots;    /**< a stack */
+	uint32_t nb_free;
 	/* Counters. */
 	_Atomic uint64_t ops, bytes, received;
 };

@@ -225,6 +225,7 @@ TOUR = [
     ('start write qps 1024 depth 4096 size 1m', FAILED + r'start: write: h\d: needs \d+ MiB of memory, more than the 1024'),
     ('start write on qp1 qps 2', FAILED + r'start: `on` names QPs that are connected already'),
     ('start write on qp4', FAILED + r'start: write: qp4 is of type UD, write needs RC'),
+    ('start udflood on qp4', FAILED + r'start: udflood: datagrams have no connection'),
     ('start write on qp1,qp2', FAILED + r'start: write: qp2 is there already, as an end of qp1'),
     ('start write on qp1 depth 100', FAILED + r'start: write: qp1 holds \d+ send WRs, less than depth 100'),
     ('start atomic size 16', FAILED + r"start: atomic: size: '16': an operation has 8 bytes"),
