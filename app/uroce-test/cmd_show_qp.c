@@ -243,10 +243,12 @@ print_events(const struct host *h, uint32_t qpn)
 	uint32_t n = inspect_qp_events(h->stack->control, qpn, ev, EVENTS_MAX, &now);
 
 	printf("%u last events%s\n", n, n > 0 ? ":" : "");
-	for (uint32_t i = 0; i < n; i++)
-		printf("  %12.3f ms ago  psn 0x%06x  %s%s", (double)(now - ev[i].ns) / 1e6, ev[i].psn, qp_event_text(&ev[i], text),
-		       ev[i].count > 1 ? "" : "\n"),
-			ev[i].count > 1 ? printf(", %u times\n", ev[i].count) : 0;
+	for (uint32_t i = 0; i < n; i++) {
+		printf("  %12.3f ms ago  psn 0x%06x  %s", (double)(now - ev[i].ns) / 1e6, ev[i].psn, qp_event_text(&ev[i], text));
+		if (ev[i].count > 1)
+			printf(", %u times", ev[i].count);
+		putchar('\n');
+	}
 }
 
 static int
@@ -298,7 +300,7 @@ psn_sent(const struct inspect_qp *q)
 static int
 busiest_first(const void *a, const void *b)
 {
-	const struct track *x = a, *y = b;
+	const struct track *x = *(const struct track *const *)a, *y = *(const struct track *const *)b;
 	uint64_t wx = x->sent + x->received, wy = y->sent + y->received;
 
 	return wx > wy ? -1 : wx < wy;
@@ -319,41 +321,57 @@ look(struct track *t, struct inspect_qp *qps)
 	return n;
 }
 
-static void
-compare(struct track *now, uint32_t n, const struct track *then, uint32_t nb_then)
+/** Both looks are in the order of hosts and QPNs. */
+static bool
+is_before(const struct track *a, const struct track *b)
 {
-	for (uint32_t i = 0; i < n; i++)
-		for (uint32_t k = 0; k < nb_then; k++) {
-			if (then[k].host != now[i].host || then[k].qp.v.qpn != now[i].qp.v.qpn)
-				continue;
-			now[i].sent = (psn_sent(&now[i].qp) - psn_sent(&then[k].qp)) & PSN_BITS;
-			now[i].received = (now[i].qp.v.rx.epsn - then[k].qp.v.rx.epsn) & PSN_BITS;
-		}
+	return a->host != b->host ? a->host < b->host : a->qp.v.qpn < b->qp.v.qpn;
 }
 
 static void
-print_top(struct track *t, uint32_t n, uint32_t rows, double seconds, bool json)
+compare(struct track *now, uint32_t n, const struct track *then, uint32_t nb_then)
 {
+	for (uint32_t i = 0, k = 0; i < n; i++) {
+		while (k < nb_then && is_before(&then[k], &now[i]))
+			k++;
+		if (k == nb_then || is_before(&now[i], &then[k]))
+			continue;
+		now[i].sent = (psn_sent(&now[i].qp) - psn_sent(&then[k].qp)) & PSN_BITS;
+		now[i].received = (now[i].qp.v.rx.epsn - then[k].qp.v.rx.epsn) & PSN_BITS;
+	}
+}
+
+static void
+add_top(struct format *f, const struct track *t, double seconds)
+{
+	const struct qp_view *v = &t->qp.v;
+	const char *name = object_name(t->host, v->qpn);
+
+	format_row(f);
+	format_text(f, "host", "%s", t->host->name);
+	format_hex(f, "qpn", v->qpn);
+	format_text(f, "name", "%s", name != NULL ? name : "-");
+	format_text(f, "type", "%s", qp_type_name(v->type));
+	format_text(f, "state", "%s", qp_state_name(v->state));
+	format_real(f, "sent pkt/s", (double)t->sent / seconds, 0);
+	format_real(f, "received pkt/s", (double)t->received / seconds, 0);
+	format_number(f, "in_flight", v->tx.in_flight);
+	format_number(f, "window", v->tx.window);
+	format_real(f, "rtt_us", v->tx.srtt_ns / 1e3, 1);
+	format_text(f, "program", "%s", t->qp.program);
+}
+
+static void
+print_top(const struct track *t, uint32_t n, uint32_t rows, double seconds, bool json)
+{
+	static const struct track *order[QPS_MAX];
 	struct format *f = format_new();
 
-	qsort(t, n, sizeof(*t), busiest_first);
-	for (uint32_t i = 0; i < n && i < rows; i++) {
-		const struct qp_view *v = &t[i].qp.v;
-		const char *name = object_name(t[i].host, v->qpn);
-
-		format_row(f);
-		format_text(f, "host", "%s", t[i].host->name);
-		format_hex(f, "qpn", v->qpn);
-		format_text(f, "name", "%s", name != NULL ? name : "-");
-		format_text(f, "type", "%s", qp_type_name(v->type));
-		format_text(f, "state", "%s", qp_state_name(v->state));
-		format_real(f, "sent pkt/s", (double)t[i].sent / seconds, 0);
-		format_real(f, "received pkt/s", (double)t[i].received / seconds, 0);
-		format_number(f, "in_flight", v->tx.in_flight);
-		format_number(f, "window", v->tx.window);
-		format_real(f, "rtt_us", v->tx.srtt_ns / 1e3, 1);
-		format_text(f, "program", "%s", t[i].qp.program);
-	}
+	for (uint32_t i = 0; i < n; i++)
+		order[i] = &t[i];
+	qsort(order, n, sizeof(order[0]), busiest_first);
+	for (uint32_t i = 0; i < n && i < rows; i++)
+		add_top(f, order[i], seconds);
 	format_end(f, json ? FORMAT_JSON : FORMAT_TABLE, "no QP", stdout);
 	fflush(stdout);
 }
@@ -375,30 +393,30 @@ show_top(struct call *c)
 	bool live = isatty(STDIN_FILENO) && isatty(STDOUT_FILENO);
 	uint64_t count = call_number(c, "count", live ? TOP_MAX : 1), rows = call_number(c, "rows", 10);
 	double interval = call_real(c, "interval", 1);
-	struct track *now = calloc(QPS_MAX, sizeof(*now)), *then = calloc(QPS_MAX, sizeof(*then));
+	struct track *looks[2] = { calloc(QPS_MAX, sizeof(struct track)), calloc(QPS_MAX, sizeof(struct track)) };
 	struct inspect_qp *qps = calloc(QPS_MAX, sizeof(*qps));
-	uint32_t n, nb_then = 0;
-	bool enough = now == NULL || then == NULL || qps == NULL;
+	uint32_t n[2] = { 0 };
+	int rc = 0;
 
-	if (!enough)
-		nb_then = look(then, qps);
-	for (uint64_t i = 0; !enough && i < count; i++) {
-		if (!shell_sleep((unsigned int)(interval * 1000)))
-			break;
-		n = look(now, qps);
-		compare(now, n, then, nb_then);
+	if (looks[0] == NULL || looks[1] == NULL || qps == NULL)
+		rc = call_fail(c, "no memory");
+	else
+		n[0] = look(looks[0], qps);
+	for (uint64_t i = 1; rc == 0 && i <= count && shell_sleep((unsigned int)(interval * 1000)); i++) {
+		struct track *now = looks[i % 2];
+
+		n[i % 2] = look(now, qps);
+		compare(now, n[i % 2], looks[!(i % 2)], n[!(i % 2)]);
 		if (live)
 			fputs("\033[H\033[J", stdout);
-		/* Sorted is the copy: the next comparison doesn't care. */
-		print_top(now, n, (uint32_t)rows, interval, call_has(c, "json"));
-		memcpy(then, now, n * sizeof(*now));
-		nb_then = n;
-		enough = key_pressed();
+		print_top(now, n[i % 2], (uint32_t)rows, interval, call_has(c, "json"));
+		if (key_pressed())
+			break;
 	}
-	free(now);
-	free(then);
+	free(looks[0]);
+	free(looks[1]);
 	free(qps);
-	return 0;
+	return rc;
 }
 
 static const char *

@@ -14,12 +14,17 @@ enum {
 	GRH_BYTES = 40,
 };
 
-/* wr_id: which endpoint of the lane, whether it is a receive, which slot. */
+/*
+ * wr_id: whose it is, which endpoint of the lane, whether it is a receive, which slot. On the user's CQs there may be completions of
+ * somebody else.
+ */
 #define WR_RECV (UINT64_C(1) << 31)
+#define WR_INDEX_SHIFT 32
+#define WR_TAG_SHIFT 48
 static inline uint64_t
 wr_id(const struct endpoint *ep, uint32_t slot)
 {
-	return (uint64_t)ep->wr_index << 32 | slot;
+	return (uint64_t)ep->lane->w->tag << WR_TAG_SHIFT | (uint64_t)ep->wr_index << WR_INDEX_SHIFT | slot;
 }
 
 static inline void
@@ -130,10 +135,11 @@ begin_some(struct endpoint *ep, uint64_t now)
 static struct endpoint *
 endpoint_of(struct lane *l, const struct ibv_wc *wc)
 {
-	uint32_t i = (uint32_t)(wc->wr_id >> 32);
+	uint16_t i = (uint16_t)(wc->wr_id >> WR_INDEX_SHIFT);
 
-	/* On the user's CQ there may be completions of QPs that aren't ours. */
-	return i < l->nb_eps && l->eps[i].qp->qp_num == wc->qp_num ? &l->eps[i] : NULL;
+	if (wc->wr_id >> WR_TAG_SHIFT != l->w->tag || i >= l->nb_eps || l->eps[i].qp->qp_num != wc->qp_num)
+		return NULL;
+	return &l->eps[i];
 }
 
 static void

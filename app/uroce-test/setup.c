@@ -80,7 +80,7 @@ setup_endpoint(struct endpoint *ep, struct lane *l, bool active, uint32_t number
 	struct workload *w = l->w;
 
 	ep->lane = l;
-	ep->wr_index = (uint32_t)(ep - l->eps);
+	ep->wr_index = (uint16_t)(ep - l->eps);
 	ep->active = active;
 	ep->number = number;
 	ep->recv_depth = setup_recv_depth(w, active);

@@ -326,6 +326,7 @@ workload_start(const struct workload_ops *ops, const struct call *c)
 	if (w == NULL)
 		return call_fail(c, "%d workloads run already: stop one first", WORKLOADS_MAX);
 	w->ops = ops;
+	w->tag = (uint16_t)(last_number % UINT16_MAX + 1);
 	snprintf(w->name, sizeof(w->name), "w%u", last_number + 1);
 	rc = read_opts(w, c);
 	if (rc == 0 && ops->run == NULL)

@@ -95,7 +95,7 @@ struct endpoint {
 	struct ibv_ah *ah;       /**< UD */
 	uint32_t remote_qpn;     /**< UD */
 	uint32_t number;         /**< among the workload's pairs */
-	uint32_t wr_index;       /**< in its lane */
+	uint16_t wr_index;       /**< in its lane */
 	bool active;
 	uint8_t *mem;            /**< depth slots for each area, then the receives */
 	uint8_t *recv_mem;
@@ -143,6 +143,7 @@ struct workload {
 	const struct workload_ops *ops;
 	struct workload_opts o;
 	struct host *from, *to;
+	uint16_t tag;                  /**< in the wr_id of all its work requests; not 0 */
 	struct lane *lanes[HOSTS_MAX];
 	unsigned int nb_lanes;
 	pthread_t thread;
