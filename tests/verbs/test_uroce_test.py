@@ -505,7 +505,7 @@ class CommandLine(unittest.TestCase):
     def test_a_workload_that_ends_by_itself_is_waited_for_and_told_of(self):
         status, output = run('start write duration 1.3\n', '--stats-period', '1')
         self.assertEqual(status, 0, output)
-        self.assertRegex(output, r'w1 write: 1\.[01] s, .*\n(.*\n)*w1 write: 1\.[34] s, ')
+        self.assertRegex(output, r'w1 write: [01]\.\d s, .*\n(.*\n)*w1 write: 1\.\d s, ')
 
     def test_three_hosts_by_a_switch_and_several_engines(self):
         status, output = run('show gid h3\nstart incast to h3 count 3000 qps 2\nwait all\n'
