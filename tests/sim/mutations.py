@@ -78,8 +78,8 @@ MUTATIONS = [Mutation(*m) for m in (
      'if (unsent && wire_psn_diff(qp->psn_dropped, qp->epsn) >= 0) {', 'if (unsent && wire_psn_diff(qp->psn_dropped, qp->epsn) > 200) {'),
     ('duplicate-atomic-again', 'responder.c', 'a duplicate atomic is executed once more',
      '\t\tr->replay |= (qp->res_pending >> (r - qp->res) & 1) == 0;\n',
-     '\t\tmr_atomic(mr_get(tp->c.mrs, wire_get32(p->bthp + p->op->off_atomiceth + 8)), '
-     'wire_get64(p->bthp + p->op->off_atomiceth), MR_FETCH_ADD, 1, 0, &r->va);\n'),
+     '\t\tuint64_t old;\n\t\tmr_atomic(mr_get(tp->c.mrs, wire_get32(p->bthp + p->op->off_atomiceth + 8)), '
+     'wire_get64(p->bthp + p->op->off_atomiceth), MR_FETCH_ADD, 1, 0, &old);\n\t\tr->old = old;\n'),
     ('write-length', 'responder.c', 'a WRITE may be shorter or longer than its RETH says',
      '\tif (f & WIRE_F_END ? p->payload_bytes != qp->r_left : p->payload_bytes >= qp->r_left)\n\t\treturn WIRE_NAK_INV_REQ;\n', ''),
     ('read-access', 'read_atomic.c', 'a QP without remote read is read',
