@@ -396,9 +396,7 @@ retry(struct transport *tp, struct qp *qp, uint8_t verr)
 {
 	if (qp->retry_left > 0) {
 		qp->retry_left--;
-	} else if (migration_go(tp, qp)) {
-		qp->retry_left = qp->retry_cnt;
-	} else {
+	} else if (!migration_go(tp, qp)) {
 		tp->counters.retry_exceeded_err++;
 		completer_fail_head(tp, qp, UROCE_WC_RETRY_EXC_ERR, verr);
 		return;

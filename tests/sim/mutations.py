@@ -139,10 +139,9 @@ MUTATIONS = [Mutation(*m) for m in (
      '\tif (qp->rq.base == NULL)\n\t\treturn WIRE_AETH_CREDITS_INVALID;\n', '\tif (qp->rq.base == NULL)\n\t\treturn 1;\n'),
     ('credits-table', 'wire/tables.c', 'a slip in the table of credits', '0, 1, 2, 3, 4, 6, 8,', '0, 1, 2, 3, 5, 6, 8,'),
     # Path migration.
-    ('migration-never', 'completer.c', 'retries that have run out don\'t migrate', '} else if (migration_go(tp, qp)) {', '} else if (qp == NULL) {'),
+    ('migration-never', 'completer.c', 'retries that have run out don\'t migrate', '} else if (!migration_go(tp, qp)) {', '} else if (qp != NULL) {'),
     ('migration-not-followed', 'migration.c', 'the peer does not follow', '\tif (on_alternate(qp, p)) {\n\t\tmigration_go(tp, qp);\n', '\tif (on_alternate(qp, p)) {\n'),
-    ('migration-no-new-retries', 'completer.c', 'the new path gets no retries',
-     '\t\tqp->retry_left = qp->retry_cnt;\n\t} else {', '\t} else {'),
+    ('migration-no-new-retries', 'migration.c', 'the new path gets no retries', '\tqp->retry_left = qp->retry_cnt;\n', ''),
     ('migration-stays', 'migration.c', 'packets go by the old path after a migration', '\tqp_use_path(tp, qp, qp->alt);\n', ''),
     ('migration-armed-early', 'migration.c', 'armed though the peer isn\'t ready', 'if (!p->bth.migreq && qp_address_match', 'if (qp_address_match'),
     ('migration-answers-migrated', 'reply.c', 'answers say that there is no alternate path', '.migreq = qp->mig == TP_MIG_MIGRATED,', '.migreq = true,'),

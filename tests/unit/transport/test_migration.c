@@ -238,6 +238,27 @@ an_offer_of_selective_repeat_asks_for_no_migration(void **state)
 	rig_down(&r);
 }
 
+/* What it has sent by the dead path before the peer changed has as many tries by the new one as anything else. */
+static void
+who_follows_has_all_its_retries_again(void **state)
+{
+	struct rig r;
+
+	rig_up_armed(&r, &(struct conn_opts){ .retry_cnt = 1 });
+	r.p->lose = lose_unmigrated;
+	end_send(r.b, &(struct wr){ .id = 2, .op = UROCE_WR_RDMA_WRITE, .sge = SGE(r.bbuf, 8, r.bmr), .nb_sge = 1,
+				    .remote_addr = ADDR(r.abuf), .rkey = r.amr->key });
+	while (counters(&r, 1)->local_ack_timeout_err == 0)
+		pair_advance(r.p, PAIR_MS);
+	assert_int_equal(set_mig(r.a, MIGRATED), 0);
+	rig_write(&r, 3, 0, 100);
+	pair_advance(r.p, 5000 * (uint64_t)PAIR_MS);
+	expect_cqe(&r.a->scq, 3, UROCE_WC_SUCCESS);
+	expect_cqe(&r.b->scq, 2, UROCE_WC_SUCCESS);
+	assert_int_equal(mig(r.b), MIGRATED);
+	rig_down(&r);
+}
+
 /* Its time was the old path's: nobody else would wake it. */
 static void
 a_qp_that_waits_for_its_time_goes_on_by_the_new_path(void **state)
@@ -320,6 +341,7 @@ main(void)
 		cmocka_unit_test(a_uc_receiver_follows_too),
 		cmocka_unit_test(a_migration_to_another_path_is_refused_and_told_once),
 		cmocka_unit_test(an_offer_of_selective_repeat_asks_for_no_migration),
+		cmocka_unit_test(who_follows_has_all_its_retries_again),
 		cmocka_unit_test(a_qp_that_waits_for_its_time_goes_on_by_the_new_path),
 		cmocka_unit_test(packets_of_the_old_path_are_dropped),
 		cmocka_unit_test(states_of_migration_follow_each_other_as_they_may),
