@@ -305,6 +305,7 @@ any_qp(struct sim_world *w, uint32_t ep, uint32_t qpn)
 	return NULL;
 }
 
+/* @param q  Who sends it; NULL: a stranger, or a QP whose peer has gone. */
 static void
 check_format(struct sim_world *w, uint32_t from, const struct sim_qp *q, const struct wire_pkt *p)
 {
@@ -314,7 +315,7 @@ check_format(struct sim_world *w, uint32_t from, const struct sim_qp *q, const s
 		sim_fail(w, "QP %u: P_Key 0x%04x, its own is 0x%04x", q->id, p->bth.pkey, q->pkey);
 	if (q != NULL && q->conn->several_paths)
 		paths_sent(w, q, p);
-	else if (!p->bth.migreq && p->bth.opcode != WIRE_OPCODE_CNP)
+	else if (!p->bth.migreq && (q != NULL || !(w->cfg.faults & SIM_F_APM)) && p->bth.opcode != WIRE_OPCODE_CNP)
 		sim_fail(w, "endpoint %u sends %s without MigReq", from, p->op->name);
 	if ((p->op->flags & WIRE_F_READ_RESP) && p->bth.ackreq)
 		sim_fail(w, "endpoint %u asks to acknowledge a READ response", from);
