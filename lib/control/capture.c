@@ -191,8 +191,10 @@ static struct rte_ring *
 make_ring(void)
 {
 	ssize_t bytes = rte_ring_get_memsize(CAPTURE_COPIES * 2);
-	struct rte_ring *r = bytes > 0 ? aligned_alloc(RTE_CACHE_LINE_SIZE, RTE_ALIGN_CEIL((size_t)bytes, RTE_CACHE_LINE_SIZE)) : NULL;
+	struct rte_ring *r = NULL;
 
+	if (bytes > 0)
+		r = aligned_alloc(RTE_CACHE_LINE_SIZE, RTE_ALIGN_CEIL((size_t)bytes, RTE_CACHE_LINE_SIZE));
 	/* Engines may share a core with each other and with the writer: who was preempted must not hold up the rest (RTS). */
 	if (r != NULL && rte_ring_init(r, "capture", CAPTURE_COPIES * 2, RING_F_MP_RTS_ENQ | RING_F_MC_RTS_DEQ) == 0)
 		return r;

@@ -3,9 +3,10 @@
  * @file
  * What one program and one user may have: QPs, CQs, MRs, registered bytes, connections per second.
  *
- * Owns: struct user, one for each uid that has sessions (that of the socket's peer, which the kernel vouches for). Limits stand in the
- * configuration, 0 is none, and hold for everybody alike but for an application that has the stack in itself; they come before those of the whole daemon. What is refused fails as it would
- * where memory is short, and the log says who wanted too much and which key allows more. Called by: lib/control. Thread: control.
+ * Owns: struct user, one for each uid that has sessions (that of the socket's peer, which the kernel vouches for). Limits
+ * stand in the configuration, 0 is none, and hold for everybody alike but for an application that has the stack in itself;
+ * they come before those of the whole daemon. What is refused fails as it would where memory is short, and the log says who
+ * wanted too much and which key allows more. Called by: lib/control. Thread: control.
  */
 #ifndef UROCE_QUOTA_H
 #define UROCE_QUOTA_H

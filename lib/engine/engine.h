@@ -37,7 +37,7 @@ enum {
 	ENGINE_MAILBOX = 1024,       /**< messages */
 	ENGINE_EVENTS = 4096,        /**< events on their way to the control thread */
 	ENGINE_MADS = 512,           /**< MADs on their way to the control thread */
-	ENGINE_FAILURES = 64,        /**< QPs per second of which the control thread is told that they went to ERR */
+	ENGINE_FAILURES = 20,        /**< QPs per second of which the control thread is told that they went to ERR */
 	ENGINE_BURSTS = 6,           /**< classes of bursts: 1, 2-3, 4-7, 8-15, 16-31, 32 packets */
 	ENGINE_HANDOFF = 4096,       /**< packets from other engines */
 	ENGINE_SPIN_TURNS = 500,     /**< idle turns before the first yield, if nobody else wants the core */

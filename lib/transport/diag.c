@@ -62,7 +62,10 @@ qp_events(const struct transport *tp, uint32_t qpn, struct qp_event *out, uint32
 	for (uint32_t i = 1; i <= DIAG_EVENTS && n < max; i++) {
 		const struct qp_event *e = &d->events[(d->next - i) % DIAG_EVENTS];
 
-		if (e->count != 0 && (qpn == 0 || e->qpn == qpn))
+		/* The ring was never filled beyond this one. */
+		if (e->count == 0)
+			break;
+		if (qpn == 0 || e->qpn == qpn)
 			out[n++] = *e;
 	}
 	for (uint32_t i = 0; i < n / 2; i++) {
@@ -123,17 +126,21 @@ cq_look(const struct cq *cq, struct cq_view *v)
 	};
 }
 
+/* WQEs are posted in order: where one is posted all before it are, and a few looks find the last. */
 static uint32_t
 count_posted(const struct ring *r, bool (*ready)(const struct ring *r, uint32_t counter))
 {
-	uint32_t n = 0, most;
+	uint32_t known = 0, end = r->base != NULL ? UINT32_C(1) << r->order : 0;
 
-	if (r->base == NULL)
-		return 0;
-	most = RTE_MIN(UINT32_C(1) << r->order, (uint32_t)DIAG_LOOK_MAX);
-	while (n < most && ready(r, r->counter + n))
-		n++;
-	return n;
+	while (known < end) {
+		uint32_t mid = known + (end - known) / 2;
+
+		if (ready(r, r->counter + mid))
+			known = mid + 1;
+		else
+			end = mid;
+	}
+	return known;
 }
 
 /* @return 4 or 6, or 0: there is no one peer. */

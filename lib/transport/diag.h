@@ -17,7 +17,6 @@ enum {
 	DIAG_EVENTS = 4096,     /**< remembered per transport; a power of two */
 	DIAG_TEXT_BYTES = 1024, /**< room that qp_explain() and qp_reason_text() need at most */
 	DIAG_LINE_BYTES = 128,  /**< of one sentence, with its end: what a string of telemetry holds */
-	DIAG_LOOK_MAX = 4096,   /**< posted WQEs that are counted; more count as this */
 };
 
 /** Why a QP went to ERR or SQE. */
