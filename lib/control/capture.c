@@ -159,6 +159,7 @@ run_writer(void *arg)
 	unsigned int n;
 	bool last;
 
+	control_thread_signals();
 	for (;;) {
 		/* In this order: after stop nothing comes. */
 		last = atomic_load(&k->stop);

@@ -36,6 +36,18 @@ control_now_ns(void)
 	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
 }
 
+void
+control_thread_signals(void)
+{
+	sigset_t set;
+
+	sigfillset(&set);
+	/* Of its own doing: a page of a program may go away under it. */
+	sigdelset(&set, SIGBUS);
+	sigdelset(&set, SIGSEGV);
+	pthread_sigmask(SIG_BLOCK, &set, NULL);
+}
+
 int
 control_watch(struct control *c, struct watch *w, uint32_t events)
 {

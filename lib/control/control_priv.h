@@ -323,6 +323,8 @@ void req_send_fd(struct request *r, int fd, bool close_it);
 
 /* ---- control.c ---- */
 uint64_t control_now_ns(void);
+/** Called by a thread of ours that isn't the control: signals that others send are not for it. */
+void control_thread_signals(void);
 int control_watch(struct control *c, struct watch *w, uint32_t events);
 void control_unwatch(struct control *c, struct watch *w);
 

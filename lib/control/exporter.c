@@ -165,6 +165,7 @@ run(void *arg)
 	struct pollfd fds[2] = { { x->listen_fd, POLLIN, 0 }, { x->stop_fd, POLLIN, 0 } };
 	int fd;
 
+	control_thread_signals();
 	for (;;) {
 		if (poll(fds, 2, -1) < 0 && errno != EINTR)
 			return NULL;
