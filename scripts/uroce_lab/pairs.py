@@ -78,17 +78,23 @@ class Side:
 
     def listens(self, port):
         """Whether a socket in the host's network namespace listens on `port`."""
+        return any(state == TCP_LISTEN for state in self._sockets('tcp', port))
+
+    def has_udp(self, port):
+        """Whether a UDP socket there is bound to `port`."""
+        return any(self._sockets('udp', port))
+
+    def _sockets(self, protocol, port):
+        """The states of the sockets that are bound to `port`."""
         if not self._arrived():
-            return False
-        for table in ('tcp', 'tcp6'):
+            return
+        for table in (protocol, protocol + '6'):
             try:
                 with open(f'/proc/{self.child.pid}/net/{table}', encoding='ascii') as f:
                     rows = [line.split() for line in f]
             except OSError:
                 continue
-            if any(row[3] == TCP_LISTEN and int(row[1].rpartition(':')[2], 16) == port for row in rows[1:]):
-                return True
-        return False
+            yield from (row[3] for row in rows[1:] if int(row[1].rpartition(':')[2], 16) == port)
 
     def _arrived(self):
         """On its way to the program, the process is in our own namespace at first."""

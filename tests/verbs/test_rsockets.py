@@ -21,13 +21,12 @@ from uroce_lab.state import is_root  # noqa: E402
 
 PRELOAD = glob.glob('/usr/lib/*/rsocket/librspreload.so')
 RSTREAM_PORT = 7471
+UDPONG_PORT = 7174
 HEARD_SECONDS = 5           # until a peer's end is known
 COPIED_BYTES = 3_000_000
 
 
-class Streams(CmTest):
-    NAME = f'r{os.getpid()}'
-
+class Rsockets(CmTest):
     @classmethod
     def setUpClass(cls):
         if not shutil.which('rstream'):
@@ -39,6 +38,29 @@ class Streams(CmTest):
 
     def nothing_is_left(self):
         self.until('connections are left', lambda: self.cm('h1')['ids'] == 0 and self.cm('h2')['ids'] == 0)
+
+    def datagrams(self, address, options):
+        """udpong's server goes on for ever; it is ready when its UDP socket is bound."""
+        _, client = self.pair(f'udpong -b {address}', f'udpong {options} -s {address}', expect_server=False,
+                              listens=lambda side: side.has_udp(UDPONG_PORT))
+        self.assertIn('custom', client.text())
+
+
+@unittest.skipUnless(is_root(), 'the veth wire needs root')
+class OverVeth(Rsockets):
+    NAME = f'v{os.getpid()}'
+    OPTIONS = ('--wire', 'veth', '--pmd', 'af_packet')
+
+    def test_streams_and_datagrams(self):
+        for address in (IPV4, IPV6):
+            self.both('rstream -T verify -T blocking -S 30000 -C 20 -I 3', address)
+        self.both('riostream -T verify -T blocking -S 4000 -C 5 -I 5')
+        self.datagrams(IPV4, '-T echo -T blocking -S 1000 -C 20')
+        self.nothing_is_left()
+
+
+class OverMemif(Rsockets):
+    NAME = f'r{os.getpid()}'
 
     def test_rstream_in_all_its_ways(self):
         for address in (IPV4, IPV6):
@@ -58,6 +80,15 @@ class Streams(CmTest):
         for address in (IPV4, IPV6):
             self.both('riostream -T verify -T blocking -S 4000 -C 5 -I 5', address)
         self.both('riostream -T verify -T async -S 100 -C 5 -I 5')
+
+    def test_datagrams(self):
+        if not is_root():
+            self.skipTest('the kernels of the hosts reach each other only as root')
+        for address in (IPV4, IPV6):
+            for way in ('async', 'blocking', 'nonblocking'):
+                self.datagrams(address, f'-T {way} -T echo -S 64 -C 50')
+                self.datagrams(address, f'-T {way} -S 900 -C 200')
+        self.datagrams(IPV4, '-T echo -S 2000 -C 20')
 
     def test_rcopy_copies(self):
         source, target = (os.path.join(self.lab.data['dir'], name) for name in ('source', 'target'))

@@ -99,6 +99,8 @@ struct rs_ops {
 	ssize_t (*recv)(struct rsocket *rs, const struct iovec *iov, int n, int flags, struct sockaddr *from,
 			socklen_t *fromlen);
 	int (*name)(struct rsocket *rs, bool peer, struct sockaddr *addr, socklen_t *len);
+	/** What the kind does with an option of the kernel's before it is kept. NULL: nothing */
+	int (*set_option)(struct rsocket *rs, int level, int name, const void *value, socklen_t len);
 	/** Take completions. Under the lock. @return RS_EV_*: what changed */
 	int (*progress)(struct rsocket *rs);
 	/** Have the next completion make wait_fd readable. Under the lock. */

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Options of rsockets: rsetsockopt(), rgetsockopt(), rfcntl(). Most are a number that is kept; what else one does
- * is in its row. Datagram rsockets pass options on to their UDP socket (rs_dgram.c) as far as that has a use for
- * them.
+ * Options of rsockets: rsetsockopt(), rgetsockopt(), rfcntl(). Most are a number that is kept; what else one does is
+ * in its row. Datagram rsockets hand what isn't SOL_RDMA to their UDP socket first.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -242,12 +241,17 @@ rsetsockopt(int socket, int level, int optname, const void *optval, socklen_t op
 {
 	struct rsocket *rs = rs_find(socket);
 	const struct option *o = find_option(level, optname);
-	int value;
+	int value, err;
 
 	if (!rs)
 		return rs_result(EBADF);
 	if (!optval)
 		return rs_result(EFAULT);
+	if (rs->ops->set_option && level != SOL_RDMA) {
+		err = rs->ops->set_option(rs, level, optname, optval, optlen);
+		if (err || !o || !o->set)
+			return rs_result(err);
+	}
 	if (level == SOL_SOCKET && optname == SO_LINGER)
 		return rs_result(set_linger(rs, optval, optlen));
 	if (!o || !o->set)

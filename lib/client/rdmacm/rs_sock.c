@@ -165,6 +165,8 @@ rsocket(int domain, int type, int protocol)
 		struct rs_stream *s = rs_stream_new(domain, &err);
 
 		rs = s ? &s->rs : NULL;
+	} else if (kind == SOCK_DGRAM && (!protocol || protocol == IPPROTO_UDP)) {
+		rs = rs_dgram_new(domain, &err);
 	} else {
 		err = ENOTSUP;
 	}
