@@ -13,6 +13,8 @@
 enum {
 	STREAM_BYTES = 4 << 20,
 	MANY = 40,
+	PIECE_BYTES = 10,
+	PIECES = 5000,
 	DGRAMS = 50,
 };
 
@@ -212,6 +214,28 @@ flags_of_receiving(struct vt *t)
 	VT_CHECK(rrecv(s[1], b, 0, 0) == 0, "%m");
 	VT_OK(rfcntl(s[1], F_SETFL, O_NONBLOCK));
 	VT_CHECK(rrecv(s[1], b, 1, 0) == -1 && errno == EAGAIN, "%m");
+	rt_close(s);
+}
+
+static void
+small_pieces_arrive_without_another_call(struct vt *t)
+{
+	uint8_t b[PIECE_BYTES * PIECES];
+	int s[2];
+
+	rt_pair(t, AF_INET, s, NULL);
+	for (int round = 0; round < 3; round++) {
+		for (size_t i = 0; i < sizeof(b); i++)
+			b[i] = rt_byte(i);
+		for (size_t i = 0; i < PIECES; i++)
+			VT_CHECK(rsend(s[0], b + i * PIECE_BYTES, PIECE_BYTES, 0) == PIECE_BYTES, "%m");
+		memset(b, 0, sizeof(b));
+		/* Nobody touches s[0] any more. */
+		VT_CHECK(rrecv(s[1], b, sizeof(b), MSG_WAITALL) == sizeof(b), "%m");
+		for (size_t i = 0; i < sizeof(b); i++)
+			VT_CHECK(b[i] == rt_byte(i), "byte %zu", i);
+		usleep(20000);
+	}
 	rt_close(s);
 }
 
@@ -617,6 +641,7 @@ main(int argc, char **argv)
 		VT_CASE(one_thread_writes_while_another_reads),
 		VT_CASE(the_smallest_buffers_and_queues_are_enough),
 		VT_CASE(flags_of_receiving),
+		VT_CASE(small_pieces_arrive_without_another_call),
 		VT_CASE(vectors),
 		VT_CASE(one_direction_ends_and_the_other_goes_on),
 		VT_CASE(what_was_sent_is_read_before_the_end),

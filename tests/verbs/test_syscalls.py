@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""No system call on the data path: strace counts while ib_write_bw runs.
+"""No system call on the data path: strace counts while ib_write_bw and rstream run.
 
 What an idle engine does to give its core away, and the control thread's waiting, are no part of the data path. A daemon that
 may not open /dev/userfaultfd, an ordinary user's, can't convert memory in place and moves it by pread and pwrite.
@@ -21,6 +21,7 @@ sys.path[:0] = [os.path.dirname(os.path.realpath(__file__)),
 
 from labs import lab_up  # noqa: E402
 from uroce_lab import pairs  # noqa: E402
+from uroce_lab.telemetry import ask  # noqa: E402
 
 NAME = f's{os.getpid()}'
 WATCH_SECONDS = 3
@@ -91,6 +92,25 @@ class Syscalls(unittest.TestCase):
             client.kill()
         self.assertEqual((server.status, client.status), (0, 0), server.report() + client.report())
         self.assertEqual(len(pairs.rows(client.text())), 1)
+
+    def test_none_in_program_while_rstream_runs(self):
+        if not shutil.which('rstream'):
+            self.skipTest('rdmacm-utils is not installed')
+        # Far more than there is time for.
+        program = ['rstream', '-T', 'nonblocking', '-S', '65536', '-C', '100000000']
+        server = pairs.Side(self.lab, 'h1', program)
+        end = time.monotonic() + RUN_SECONDS
+        while ask(self.lab.data, self.lab.hosts['h1'], '/uroce/cm')['listeners'] == 0 and time.monotonic() < end:
+            time.sleep(0.02)
+        client = pairs.Side(self.lab, 'h2', [*program, '-s', '198.18.0.1'])
+        try:
+            time.sleep(START_SECONDS)
+            for side in (client, server):
+                self.few(f'rstream of {side.host}', count(side.child.pid, os.path.join(self.scratch, 'calls')))
+                self.assertIsNone(side.child.poll(), 'it ended:\n' + side.report())
+        finally:
+            server.kill()
+            client.kill()
 
 
 if __name__ == '__main__':

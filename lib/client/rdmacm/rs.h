@@ -49,6 +49,10 @@ enum {
 	RS_RESOLVE_TRIES = 3,
 	RS_BACKLOG_MIN = 8,
 	RS_BACKLOG_MAX = 4096,
+	RS_GATHER_FROM = 16,        /**< so many work requests under way: small data is gathered */
+	RS_GATHER_SMALL = 1024,     /**< larger data is sent as it is */
+	RS_GATHER_BYTES = 4096,     /**< so much is sent at once */
+	RS_GATHER_US = 100,         /**< the longest that it is kept for more */
 	RS_CLOSE_MS = 10000,        /**< rshutdown() and rclose(): for what was sent to arrive */
 	RS_POLL_BATCH = 16,
 };
@@ -103,6 +107,8 @@ struct rs_ops {
 	int (*set_option)(struct rsocket *rs, int level, int name, const void *value, socklen_t len);
 	/** Take completions. Under the lock. @return RS_EV_*: what changed */
 	int (*progress)(struct rsocket *rs);
+	/** The program waits: what was kept for more is sent. Under the lock. NULL: nothing is kept */
+	void (*idle)(struct rsocket *rs);
 	/** Have the next completion make wait_fd readable. Under the lock. */
 	void (*arm)(struct rsocket *rs);
 	/** wait_fd is readable. Under the lock. */
@@ -164,6 +170,10 @@ struct rs_stream {
 	/* rs_stream.c, rs_data.c */
 	pthread_mutex_t slock, rlock;
 	struct rs_tx tx;
+	_Atomic uint32_t gathered;         /**< bytes in the send buffer that aren't posted yet. Under slock. */
+	bool in_gathering;                 /**< on the service's list of those. Under slock, and the service's lock to set */
+	uint8_t idle_turns;                /**< of the service, without a byte. Under the service's lock. */
+	struct rs_stream *gathering_next;
 	struct rs_rx rx;
 	struct rs_ctrl_queue ctrl;
 	struct rs_hello peer;
@@ -254,6 +264,10 @@ int rs_svc_watch(struct rs_watch *w);
 void rs_svc_unwatch(struct rs_watch *w);
 /** Send something every @p seconds; 0: no more, also when this returns. */
 int rs_svc_keepalive(struct rs_stream *s, int seconds);
+/** What the stream gathered is to be sent if nobody else does it. Under slock. */
+void rs_svc_gathering(struct rs_stream *s);
+/** The stream ends. */
+void rs_svc_forget(struct rs_stream *s);
 /** In the child. */
 void rs_svc_fork_child(void);
 
@@ -324,6 +338,12 @@ int rs_cursor_init(struct rs_cursor *c, const struct iovec *iov, int n);
  */
 int rs_post_write(struct rs_stream *s, struct rs_cursor *c, uint32_t bytes, const struct rs_sge *where,
 		  const uint32_t *msg);
+/** Send what is gathered. Under slock. */
+int rs_flush(struct rs_stream *s);
+/** The same, of anybody; if a thread is sending it is left to that one. */
+void rs_flush_any(struct rs_stream *s);
+/** The same, under the lock. */
+void rs_stream_idle(struct rsocket *rs);
 /** Wait until @p test holds or nothing can be sent any more. Under slock. @return 0, EAGAIN, EPIPE, ECONNRESET, ... */
 int rs_wait_to_send(struct rs_stream *s, bool (*test)(struct rsocket *rs), int flags);
 /** A test for it: rs_tx_has_room(). */

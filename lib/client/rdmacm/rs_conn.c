@@ -41,6 +41,7 @@ void
 rs_stream_destroy(struct rs_stream *s)
 {
 	rs_svc_keepalive(s, 0);
+	rs_svc_forget(s);
 	rs_ep_destroy(s);
 	if (s->id)
 		rdma_destroy_id(s->id);
@@ -370,6 +371,7 @@ const struct rs_ops rs_stream_ops = {
 	.recv = rs_stream_recv,
 	.name = stream_name,
 	.progress = rs_stream_progress,
+	.idle = rs_stream_idle,
 	.arm = rs_stream_arm,
 	.fired = rs_stream_fired,
 	.revents = rs_stream_revents,

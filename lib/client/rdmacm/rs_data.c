@@ -102,6 +102,103 @@ rs_post_write(struct rs_stream *s, struct rs_cursor *c, uint32_t bytes, const st
 	return ibv_post_send(s->id->qp, &wr, &bad);
 }
 
+static bool
+may_send(struct rsocket *rs)
+{
+	struct rs_stream *s = to_stream(rs);
+
+	return rs_tx_ready(&s->tx) || !atomic_load_explicit(&s->wr_open, memory_order_relaxed);
+}
+
+/*
+ * Gathering. A program that sends small pieces faster than they go gets them gathered, as TCP's corking does it
+ * with what its device is still busy with: when RS_GATHER_FROM work requests are under way, small data stays in the
+ * send buffer until there is enough for one message, or the rsocket is used in another way, or the service's next
+ * turn. What is gathered can always be sent at once: it was let in only as far as window, messages and queue reach.
+ */
+int
+rs_flush(struct rs_stream *s)
+{
+	uint32_t bytes = atomic_load_explicit(&s->gathered, memory_order_relaxed), at = s->tx.at;
+	uint32_t end = s->tx.ring_bytes - at, first = bytes < end ? bytes : end;
+	struct ibv_sge sge[2] = {
+		{ (uintptr_t)s->send_buf + at, first, s->send_mr->lkey },
+		{ (uintptr_t)s->send_buf, bytes - first, s->send_mr->lkey },
+	};
+	struct ibv_send_wr *bad, wr = { .sg_list = sge, .num_sge = first < bytes ? 2 : 1 };
+	bool signal;
+
+	if (!bytes)
+		return 0;
+	atomic_store_explicit(&s->gathered, 0, memory_order_relaxed);
+	wr.opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
+	wr.imm_data = htonl(rs_msg(RS_OP_DATA, bytes));
+	wr.wr.rdma.remote_addr = s->tx.window.addr;
+	wr.wr.rdma.rkey = s->tx.window.key;
+	rs_tx_use_window(&s->tx, bytes);
+	wr.wr_id = rs_tx_post(&s->tx, bytes, &signal);
+	wr.send_flags = signal ? IBV_SEND_SIGNALED : 0;
+	return ibv_post_send(s->id->qp, &wr, &bad);
+}
+
+void
+rs_stream_idle(struct rsocket *rs)
+{
+	struct rs_stream *s = to_stream(rs);
+
+	if (!atomic_load_explicit(&s->gathered, memory_order_relaxed) || pthread_mutex_trylock(&s->slock))
+		return;
+	if (rs_flush(s))
+		rs_fail(s, EIO);
+	pthread_mutex_unlock(&s->slock);
+}
+
+void
+rs_flush_any(struct rs_stream *s)
+{
+	if (!atomic_load_explicit(&s->gathered, memory_order_relaxed))
+		return;
+	pthread_mutex_lock(&s->rs.lock);
+	rs_stream_idle(&s->rs);
+	pthread_mutex_unlock(&s->rs.lock);
+}
+
+static bool
+is_busy(const struct rs_stream *s)
+{
+	return s->tx.posted - atomic_load_explicit(&s->tx.done, memory_order_acquire) >= RS_GATHER_FROM;
+}
+
+/** Keep the rest of the vector for more. @return false: it is to be sent */
+static bool
+gather(struct rs_stream *s, struct rs_cursor *c)
+{
+	uint32_t have = atomic_load_explicit(&s->gathered, memory_order_relaxed), bytes = (uint32_t)c->left, at, end;
+
+	if (c->left > RS_GATHER_SMALL || have + bytes > RS_GATHER_BYTES)
+		return false;
+	if (!have) {
+		if (!is_busy(s))
+			return false;
+		/* So it seems: now from the queue. */
+		rs_wait(&s->rs, may_send, RS_EV_OUT, true, -1);
+		if (!is_busy(s))
+			return false;
+	}
+	if (!rs_tx_ready(&s->tx) || !atomic_load_explicit(&s->wr_open, memory_order_relaxed) ||
+	    have + bytes > s->tx.window.length || have + bytes > rs_tx_free_bytes(&s->tx))
+		return false;
+	at = (s->tx.at + have) % s->tx.ring_bytes;
+	end = s->tx.ring_bytes - at;
+	copy(c, s->send_buf + at, bytes < end ? bytes : end, false);
+	if (bytes > end)
+		copy(c, s->send_buf, bytes - end, false);
+	atomic_store_explicit(&s->gathered, have + bytes, memory_order_relaxed);
+	if (!s->in_gathering)
+		rs_svc_gathering(s);
+	return true;
+}
+
 static int
 post_data(struct rs_stream *s, struct rs_cursor *c, uint32_t bytes)
 {
@@ -110,14 +207,6 @@ post_data(struct rs_stream *s, struct rs_cursor *c, uint32_t bytes)
 
 	rs_tx_use_window(&s->tx, bytes);
 	return rs_post_write(s, c, bytes, &where, &msg);
-}
-
-static bool
-may_send(struct rsocket *rs)
-{
-	struct rs_stream *s = to_stream(rs);
-
-	return rs_tx_ready(&s->tx) || !atomic_load_explicit(&s->wr_open, memory_order_relaxed);
 }
 
 bool
@@ -164,9 +253,17 @@ rs_stream_send(struct rsocket *rs, const struct iovec *iov, int n, int flags, co
 		return -err;
 	total = c.left;
 	pthread_mutex_lock(&s->slock);
-	if (atomic_load(&s->untold))
-		err = rs_iomap_tell(s, flags);
-	while (!err && c.left) {
+	if (atomic_load(&s->untold)) {
+		err = rs_flush(s);
+		if (!err)
+			err = rs_iomap_tell(s, flags);
+	}
+	while (!err && c.left && !gather(s, &c)) {
+		if (atomic_load_explicit(&s->gathered, memory_order_relaxed)) {
+			/* What doesn't fit behind it may begin anew. */
+			err = rs_flush(s);
+			continue;
+		}
 		err = rs_wait_to_send(s, may_send, flags);
 		if (err)
 			break;

@@ -19,7 +19,8 @@
 
 enum {
 	RS_SEND_LOW_BYTES = 2048, /**< less room in the send buffer than this is none */
-	RS_SIGNAL_PARTS = 4,      /**< a completion is asked for whenever that part of queue or buffer is in use */
+	RS_SIGNAL_PARTS = 4,      /**< a completion is asked for whenever that part of the buffer is in use */
+	RS_SIGNAL_WRS = 8,        /**< and of one in so many work requests; fewer than any queue has */
 	RS_WR_COUNT_BITS = 24,
 	RS_WR_COUNT_MASK = (1 << RS_WR_COUNT_BITS) - 1,
 };
@@ -142,7 +143,7 @@ rs_tx_post(struct rs_tx *tx, uint32_t bytes, bool *signal)
 	tx->at += bytes;
 	if (tx->at >= tx->ring_bytes)
 		tx->at -= tx->ring_bytes;
-	*signal = tx->posted - tx->signaled >= tx->max_wr / RS_SIGNAL_PARTS ||
+	*signal = tx->posted - tx->signaled >= RS_SIGNAL_WRS ||
 		  tx->posted_bytes - tx->signaled_bytes >= tx->ring_bytes / RS_SIGNAL_PARTS;
 	if (*signal) {
 		tx->signaled = tx->posted;

@@ -253,7 +253,8 @@ riowrite(int socket, const void *buf, size_t count, off_t offset, int flags)
 	if (err)
 		return (size_t)rs_result(err);
 	pthread_mutex_lock(&s->slock);
-	if (atomic_load(&s->untold))
+	err = rs_flush(s);
+	if (!err && atomic_load(&s->untold))
 		err = rs_iomap_tell(s, flags);
 	if (!err)
 		err = write_on(s, &c, (uint64_t)offset, flags);

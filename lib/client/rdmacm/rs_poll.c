@@ -55,6 +55,8 @@ check_rsockets(struct poll_call *c)
 			continue;
 		pthread_mutex_lock(&c->rs[i]->lock);
 		c->fds[i].revents = look(c->rs[i], c->fds[i].events);
+		if (!c->fds[i].revents && c->rs[i]->ops->idle)
+			c->rs[i]->ops->idle(c->rs[i]);
 		pthread_mutex_unlock(&c->rs[i]->lock);
 		n += c->fds[i].revents != 0;
 	}

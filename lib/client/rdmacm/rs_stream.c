@@ -291,6 +291,7 @@ rs_stream_shutdown(struct rsocket *rs, int how)
 		return 0;
 	if (rs_state(rs) != RS_CONNECTED)
 		return ENOTCONN;
+	rs_flush_any(s);
 	pthread_mutex_lock(&rs->lock);
 	was_open = atomic_load(&s->wr_open) || atomic_load(&s->rd_open);
 	if (how != SHUT_RD) {

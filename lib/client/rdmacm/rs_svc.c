@@ -16,7 +16,11 @@
 
 #include "rs.h"
 
-enum { SVC_WATCHES_FIRST = 16, SVC_FIXED_FDS = 2 };
+enum {
+	SVC_WATCHES_FIRST = 16,
+	SVC_FIXED_FDS = 2,
+	SVC_IDLE_TURNS = 20, /* without a byte: the stream isn't looked at any more */
+};
 
 static struct {
 	pthread_mutex_t lock;
@@ -26,6 +30,7 @@ static struct {
 	bool lost;                 /* the daemon */
 	struct rs_watch *watches;
 	struct rs_stream *alive;   /* that want keepalives */
+	struct rs_stream *gathering; /* that keep small data for more */
 } svc = { .lock = PTHREAD_MUTEX_INITIALIZER, .wake_fd = -1 };
 
 static void
@@ -67,6 +72,55 @@ cm_events(void)
 		return;
 	svc.lost = true;
 	rs_each(lost_daemon);
+}
+
+/** Under the lock: send what was gathered. */
+static void
+flush_gathered(void)
+{
+	struct rs_stream **p = &svc.gathering, *s;
+
+	while ((s = *p)) {
+		s->idle_turns = atomic_load(&s->gathered) ? 0 : s->idle_turns + 1;
+		rs_flush_any(s);
+		/* Off the list only when no sender could think it is on it. */
+		if (s->idle_turns < SVC_IDLE_TURNS || pthread_mutex_trylock(&s->slock)) {
+			p = &s->gathering_next;
+			continue;
+		}
+		if (!atomic_load(&s->gathered)) {
+			s->in_gathering = false;
+			*p = s->gathering_next;
+		}
+		pthread_mutex_unlock(&s->slock);
+	}
+}
+
+void
+rs_svc_gathering(struct rs_stream *s)
+{
+	pthread_mutex_lock(&svc.lock);
+	s->idle_turns = 0;
+	s->in_gathering = true;
+	s->gathering_next = svc.gathering;
+	svc.gathering = s;
+	/* While there is a list, the thread looks at it again and again. */
+	if (!s->gathering_next)
+		wake();
+	pthread_mutex_unlock(&svc.lock);
+}
+
+void
+rs_svc_forget(struct rs_stream *s)
+{
+	struct rs_stream **p = &svc.gathering;
+
+	pthread_mutex_lock(&svc.lock);
+	while (*p && *p != s)
+		p = &(*p)->gathering_next;
+	if (*p)
+		*p = s->gathering_next;
+	pthread_mutex_unlock(&svc.lock);
 }
 
 /** Under the lock. @return milliseconds until the next, -1: none */
@@ -141,16 +195,24 @@ static void *
 run(void *arg)
 {
 	struct poll_set set = { .fds = arg };
-	int timeout;
+	struct timespec t, *timeout;
+	int ms;
 
 	for (;;) {
 		pthread_mutex_lock(&svc.lock);
-		timeout = keepalives();
+		ms = keepalives();
+		t = (struct timespec){ ms / 1000, ms % 1000 * 1000000L };
+		timeout = ms < 0 ? NULL : &t;
+		flush_gathered();
+		if (svc.gathering) {
+			t = (struct timespec){ 0, RS_GATHER_US * 1000L };
+			timeout = &t;
+		}
 		collect(&set);
 		pthread_mutex_unlock(&svc.lock);
 		set.fds[0] = (struct pollfd){ .fd = svc.wake_fd, .events = POLLIN };
 		set.fds[1] = (struct pollfd){ .fd = svc.lost ? -1 : svc.channel->fd, .events = POLLIN };
-		if (poll(set.fds, set.n + SVC_FIXED_FDS, timeout) <= 0)
+		if (ppoll(set.fds, set.n + SVC_FIXED_FDS, timeout, NULL) <= 0)
 			continue;
 		if (set.fds[0].revents)
 			rs_wake_drain(svc.wake_fd);
@@ -296,4 +358,5 @@ rs_svc_fork_child(void)
 	svc.running = svc.lost = false;
 	svc.watches = NULL;
 	svc.alive = NULL;
+	svc.gathering = NULL;
 }

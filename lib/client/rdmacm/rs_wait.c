@@ -156,6 +156,8 @@ rs_wait(struct rsocket *rs, bool (*test)(struct rsocket *rs), int events, bool o
 	for (;;) {
 		pthread_mutex_lock(&rs->lock);
 		ok = look(rs, test);
+		if (!ok && rs->ops->idle)
+			rs->ops->idle(rs);
 		pthread_mutex_unlock(&rs->lock);
 		if (ok || once)
 			return ok ? 0 : EAGAIN;
