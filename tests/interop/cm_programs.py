@@ -29,6 +29,10 @@ PROGRAMS = (
     ('rdma_xserver', 'rdma_xclient -s {s}', (4,)),
     # Soft-RoCE's end can't join an IPv6 group through rdma_cm.
     ('mckey -m {g} -b {s}', 'mckey -m {g} -s -b {c}', (4,)),
+    # rdma-core's rsockets of datagrams can't be had on RoCE: rconnect() fails.
+    ('rstream -T b -T v -S 30000 -C 10 -I 3 -b {s}', 'rstream -T b -T v -S 30000 -C 10 -I 3 -s {s}', (4, 6)),
+    ('rstream -T n -S 64 -C 2000 -I 2 -b {s}', 'rstream -T n -S 64 -C 2000 -I 2 -s {s}', (4,)),
+    ('riostream -T b -T v -S 5000 -C 5 -I 3 -b {s}', 'riostream -T b -T v -S 5000 -C 5 -I 3 -s {s}', (4,)),
     ('ib_write_bw -R -F -n 100 -s 65536', 'ib_write_bw -R -F -n 100 -s 65536 {s}', (4,)),
     ('ib_send_lat -R -F -n 100 -s 1000', 'ib_send_lat -R -F -n 100 -s 1000 {s}', (4,)),
     ('ib_read_bw -R -F -o 16 -n 100 -s 5000', 'ib_read_bw -R -F -o 16 -n 100 -s 5000 {s}', (4,)),

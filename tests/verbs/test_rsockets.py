@@ -16,6 +16,7 @@ sys.path[:0] = [os.path.dirname(os.path.realpath(__file__)),
                 os.path.join(os.path.dirname(os.path.realpath(__file__)), '../../scripts')]
 
 from cmlab import IPV4, IPV6, CmTest  # noqa: E402
+from labs import lab_command  # noqa: E402
 from uroce_lab import pairs  # noqa: E402
 from uroce_lab.state import is_root  # noqa: E402
 
@@ -89,6 +90,12 @@ class OverMemif(Rsockets):
                 self.datagrams(address, f'-T {way} -T echo -S 64 -C 50')
                 self.datagrams(address, f'-T {way} -S 900 -C 200')
         self.datagrams(IPV4, '-T echo -S 2000 -C 20')
+
+    def test_streams_over_a_wire_that_loses(self):
+        lab_command('impair', '--name', self.NAME, 'all', 'loss=0.05')
+        self.addCleanup(lab_command, 'impair', '--name', self.NAME, 'all', 'none')
+        self.both('rstream -T v -T b -S 20000 -C 20 -I 3')
+        self.both('rstream -T v -T b -S 64 -C 2000 -I 2')
 
     def test_rcopy_copies(self):
         source, target = (os.path.join(self.lab.data['dir'], name) for name in ('source', 'target'))
