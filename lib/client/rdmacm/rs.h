@@ -151,6 +151,7 @@ struct rs_stream {
 	struct rsocket rs;
 	struct rs_cm_user cm;
 	struct rdma_cm_id *id;
+	struct sockaddr_storage to;        /**< whom rconnect() named; the id's copy may change meanwhile */
 	uint8_t tries;                     /**< to resolve */
 	_Atomic bool rd_open, wr_open;
 	bool wr_shut;                      /**< by rshutdown() */

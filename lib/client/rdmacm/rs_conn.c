@@ -113,7 +113,7 @@ resolve(struct rs_stream *s, enum rs_state what)
 {
 	int ms = RS_RESOLVE_MS << s->tries++;
 	int rc = what == RS_RESOLVING_ADDR ?
-			 rdma_resolve_addr(s->id, NULL, &s->id->route.addr.dst_addr, ms) :
+			 rdma_resolve_addr(s->id, NULL, (struct sockaddr *)&s->to, ms) :
 			 rdma_resolve_route(s->id, ms);
 
 	if (rc)
@@ -309,7 +309,7 @@ stream_connect(struct rsocket *rs, const struct sockaddr *addr, socklen_t len)
 	pthread_mutex_lock(&rs->lock);
 	state = rs_state(rs);
 	if (state == RS_NEW) {
-		memcpy(&s->id->route.addr.dst_storage, addr,
+		memcpy(&s->to, addr,
 		       addr->sa_family == AF_INET ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6));
 		s->tries = 0;
 		err = resolve(s, RS_RESOLVING_ADDR);
