@@ -284,10 +284,6 @@ op_cm_accept(struct session *s, struct request *r)
 	if (rc != 0)
 		return req_fail(r, rc, "there is no request to accept");
 	id->answered = true;
-	if (cma_is_ud(id)) {
-		/* What the peer gets to know ends it; the program sees its end as established. */
-		cma_event(id, CTL_CM_EV_ESTABLISHED, 0);
-	}
 	return 0;
 }
 

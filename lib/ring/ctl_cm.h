@@ -138,7 +138,7 @@ struct ctl_cm_connect_req {
 };
 /**
  * CTL_CM_ACCEPT: of the passive side, QP in RTR (ends in ESTABLISHED); of the active side after CONNECT_RESPONSE, QP in RTS
- * (the RTU). For UD answers the SIDR_REQ. Same struct.
+ * (the RTU). For UD answers the SIDR_REQ, and no event follows. Same struct.
  */
 /** CTL_CM_REJECT. */
 struct ctl_cm_reject_req {

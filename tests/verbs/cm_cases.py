@@ -58,7 +58,7 @@ def selection():
     yield ucmatose(IPV4, '-c 50 -C 20')
     yield ucmatose(IPV6, '-m -t 96')
     yield udaddy(IPV4)
-    yield udaddy(IPV6)
+    yield udaddy(IPV6, '-c 3 -C 5')
     yield mckey(IPV6)
     yield from endpoints()
     for program in ('ib_write_bw', 'ib_send_lat'):

@@ -164,8 +164,8 @@ rdma_accept(struct rdma_cm_id *rid, struct rdma_conn_param *conn_param)
 	err = cm_call(id->channel, &c);
 	if (err && !ud)
 		cmid_qp_error(id);
-	/* Of datagrams nobody confirms anything: the event is for those who wait for one. */
-	return cmid_complete(id, err);
+	/* Of datagrams nobody confirms anything: no event comes. */
+	return ud ? cm_result(err) : cmid_complete(id, err);
 }
 
 static int
