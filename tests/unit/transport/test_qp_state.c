@@ -287,7 +287,6 @@ static const struct {
 	{ UROCE_QP_AV, I, R, AT(ah.port_num), 1, 2, "port_num" },
 	{ UROCE_QP_AV, I, R, AT(ah.sgid_index), 0, UROCE_MAX_GIDS, "sgid_index" },
 	{ UROCE_QP_AV, I, R, AT(ah.sl), 0, 8, "sl" },
-	{ UROCE_QP_AV, I, R, AT(ah.flow_label), 0, 1 << 20, "flow_label" },
 };
 
 static void
