@@ -22,7 +22,8 @@ from uroce_lab import pairs  # noqa: E402
 NAME = f'k{os.getpid()}'
 ROUNDS = int(os.environ.get('UROCE_KILL_ROUNDS', '100'))
 SEED = int(os.environ.get('UROCE_SEED', '1'))
-PROGRAM = ['ib_write_bw', '-d', pairs.DEVICE, '-q', '4', '-s', '65536', '-D', '60']
+# A dead peer is found after some 28 ack timeouts, here of 16 ms: half a second.
+PROGRAM = ['ib_write_bw', '-d', pairs.DEVICE, '-q', '4', '-s', '65536', '-D', '60', '-u', '12']
 PEER_SECONDS = 30           # for the survivor to notice: 8 ack timeouts and its clean-up
 MEET_SECONDS = 30           # for the two to meet over TCP
 BEFORE_TRAFFIC_SECONDS = 1.0    # ib_write_bw sleeps for a second then
