@@ -224,7 +224,7 @@ run_shm(const struct perf_opts *o, struct shm_control *c)
 	     host_open(h, o, 0, port, o->ipv6 ? "fd00:18::1/64" : "198.18.0.1/24") &&
 	     host_impairs_found();
 	if (ok) {
-		session = engine_session_add(h->engines[0], &c->db, PERF_ENDS_PER_ENGINE * o->qps);
+		session = engine_session_add(h->engines[0], &c->db, PERF_ENDS_PER_ENGINE * o->qps, false);
 		ok = session != NULL && ends_create(c, h, session) && ends_connect(h) && measure(c, h, session);
 	}
 	atomic_store(&c->state, SHM_ABORT);

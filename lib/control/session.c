@@ -277,7 +277,8 @@ open_doorbells(struct session *s)
 		goto fail;
 	for (i = 0; i < c->s.nb_engines; i++) {
 		s->engine_sessions[i] = engine_session_add(c->s.engines[i], (void *)(s->db + i * db_stride()),
-							   RTE_MIN((uint32_t)RING_DB_SLOTS, c->s.conf->max_qp));
+							   RTE_MIN((uint32_t)RING_DB_SLOTS, c->s.conf->max_qp),
+							   s->own);
 		if (s->engine_sessions[i] == NULL) {
 			rc = errno;
 			goto fail;

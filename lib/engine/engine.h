@@ -134,9 +134,10 @@ struct engine_session;
  * [control] The engine looks at these doorbells from now on (hot).
  * @param db  Shared with the client, hostile: only its bits are read.
  * @param max_slots  QPs that the session may have on this engine, at most RING_DB_SLOTS.
+ * @param stays_hot  The session never goes cold: it is of the process that drives the engine, where nobody may be reading kicks.
  * @return NULL with errno set.
  */
-struct engine_session *engine_session_add(struct engine *e, struct ring_db *db, uint32_t max_slots);
+struct engine_session *engine_session_add(struct engine *e, struct ring_db *db, uint32_t max_slots, bool stays_hot);
 /** [control] Waits until the engine doesn't use it any more. */
 void engine_session_remove(struct engine *e, struct engine_session *s);
 /** [control] The client kicked: look at the doorbells again. */

@@ -46,6 +46,7 @@ struct engine_session {
 	struct ring_db *db;
 	uint32_t max_slots;
 	bool hot;                    /**< [owner] in the engine's list of hot sessions */
+	bool stays_hot;
 	uint32_t hot_index;          /**< [owner] where in the list */
 	uint64_t last_ns;            /**< [owner] when it last rang */
 	bool crowded;                /**< [owner] what db->crowded says */

@@ -117,7 +117,8 @@ sessions_run(struct engine *e, uint64_t now_ns)
 		if (atomic_load_explicit(&s->db->top, memory_order_relaxed) != 0) {
 			s->last_ns = now_ns;
 			n += session_look(e, s);
-		} else if (now_ns - s->last_ns > ENGINE_SESSION_COLD_NS && session_cool(e, s, now_ns)) {
+		} else if (now_ns - s->last_ns > ENGINE_SESSION_COLD_NS && !s->stays_hot &&
+			   session_cool(e, s, now_ns)) {
 			continue; /* another one has taken its place */
 		}
 		i++;
@@ -164,7 +165,7 @@ remove_msg(struct engine *e, void *arg, uint64_t now_ns)
 }
 
 struct engine_session *
-engine_session_add(struct engine *e, struct ring_db *db, uint32_t max_slots)
+engine_session_add(struct engine *e, struct ring_db *db, uint32_t max_slots, bool stays_hot)
 {
 	struct engine_session *s;
 	int rc;
@@ -178,6 +179,7 @@ engine_session_add(struct engine *e, struct ring_db *db, uint32_t max_slots)
 		return NULL;
 	s->db = db;
 	s->max_slots = max_slots;
+	s->stays_hot = stays_hot;
 	s->kick = (struct engine_msg){ .fn = heat_msg, .arg = s };
 	rc = engine_call(e, add_msg, s);
 	if (rc != 0) {

@@ -199,7 +199,7 @@ program_up(struct program *p, struct host *h, unsigned int engine)
 	p->host = h;
 	p->engine = h->engines[engine];
 	p->db = zeroed(sizeof(*p->db));
-	p->session = engine_session_add(p->engine, p->db, 1);
+	p->session = engine_session_add(p->engine, p->db, 1, false);
 	assert_non_null(p->session);
 	p->mem = zeroed(MEM_BYTES);
 	seg = (struct mem_seg){ .va = (uintptr_t)p->mem, .length = MEM_BYTES, .host = p->mem };

@@ -62,7 +62,7 @@ every_doorbell_reaches_its_qp_once(void **state)
 	struct rig r;
 
 	rig_up(&r, 1, ENGINE_IDLE_POLL, 0, NULL);
-	s = engine_session_add(r.e, db, SLOTS);
+	s = engine_session_add(r.e, db, SLOTS, false);
 	assert_non_null(s);
 	assert_int_equal(db->hot, 1);
 	for (int i = 0; i < N; i++)
@@ -92,7 +92,7 @@ slots_without_a_qp_or_beyond_the_end_do_nothing(void **state)
 	struct rig r;
 
 	rig_up(&r, 1, ENGINE_IDLE_POLL, 0, NULL);
-	s = engine_session_add(r.e, db, 10);
+	s = engine_session_add(r.e, db, 10, false);
 	set_qp(r.e, s, 3, &qps[3]);
 	set_qp(r.e, s, 10, &qps[10]); /* refused: beyond the end */
 	engine_turn(r.e);
@@ -117,9 +117,9 @@ add_refuses_bad_sizes(void **state)
 	struct rig r;
 
 	rig_up(&r, 1, ENGINE_IDLE_POLL, 0, NULL);
-	assert_null(engine_session_add(r.e, db, 0));
+	assert_null(engine_session_add(r.e, db, 0, false));
 	assert_int_equal(errno, EINVAL);
-	assert_null(engine_session_add(r.e, db, RING_DB_SLOTS + 1));
+	assert_null(engine_session_add(r.e, db, RING_DB_SLOTS + 1, false));
 	assert_int_equal(errno, EINVAL);
 	rig_down(&r, 1);
 }
@@ -136,8 +136,8 @@ flood_is_served_in_shares_and_nothing_gets_lost(void **state)
 
 	memset(other_db, 0, sizeof(*other_db));
 	rig_up(&r, 1, ENGINE_IDLE_POLL, 0, NULL);
-	flood = engine_session_add(r.e, db, RING_DB_SLOTS);
-	other = engine_session_add(r.e, other_db, 1);
+	flood = engine_session_add(r.e, db, RING_DB_SLOTS, false);
+	other = engine_session_add(r.e, other_db, 1, false);
 	for (uint32_t i = 0; i < SLOTS; i++)
 		engine_session_set_qp(flood, i, &qps[i]); /* no loop runs: this thread is the engine */
 	engine_session_set_qp(other, 0, &other_qp);
@@ -168,7 +168,7 @@ quiet_session_goes_cold_and_a_kick_heats_it(void **state)
 	struct rig r;
 
 	rig_up(&r, 1, ENGINE_IDLE_ADAPTIVE, 0, NULL);
-	s = engine_session_add(r.e, db, 10);
+	s = engine_session_add(r.e, db, 10, false);
 	set_qp(r.e, s, 4, &qps[4]);
 	run_begin(&run, r.e);
 	for (uint64_t round = 1; round <= 2; round++) {
@@ -185,6 +185,25 @@ quiet_session_goes_cold_and_a_kick_heats_it(void **state)
 	}
 	engine_session_remove(r.e, s);
 	run_end(&run);
+	rig_down(&r, 1);
+}
+
+static void
+a_session_of_the_engines_own_process_needs_no_kick(void **state)
+{
+	struct engine_session *s;
+	struct rig r;
+
+	rig_up(&r, 1, ENGINE_IDLE_POLL, 0, NULL);
+	s = engine_session_add(r.e, db, 10, true);
+	set_qp(r.e, s, 4, &qps[4]);
+	engine_turn(r.e);
+	s->last_ns -= 2 * (uint64_t)ENGINE_SESSION_COLD_NS;
+	engine_turn(r.e);
+	assert_false(ring_db_ring(db, 4));
+	assert_int_equal(engine_turn(r.e), 1);
+	assert_int_equal(qps[4].rung, 1);
+	engine_session_remove(r.e, s);
 	rig_down(&r, 1);
 }
 
@@ -211,7 +230,7 @@ no_doorbell_is_lost_between_hot_and_cold(void **state)
 	struct rig r;
 
 	rig_up(&r, 1, ENGINE_IDLE_ADAPTIVE, 0, NULL);
-	s = engine_session_add(r.e, db, 10);
+	s = engine_session_add(r.e, db, 10, false);
 	set_qp(r.e, s, 4, &qps[4]);
 	rec.on_run = grow_old;
 	rec.on_run_arg = s;
@@ -248,6 +267,7 @@ main(void)
 		cmocka_unit_test_setup_teardown(add_refuses_bad_sizes, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(flood_is_served_in_shares_and_nothing_gets_lost, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(quiet_session_goes_cold_and_a_kick_heats_it, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(a_session_of_the_engines_own_process_needs_no_kick, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(no_doorbell_is_lost_between_hot_and_cold, set_up, tear_down),
 	};
 

@@ -225,6 +225,11 @@ one_thread_drives_everything(void **state)
 	connect_to(&b, &a);
 	for (int i = 0; i < 20; i++)
 		traffic(&a, &b);
+	/* A program that was silent for long is heard by the engine's turns alone. */
+	usleep(150000);
+	drive(&a);
+	drive(&b);
+	traffic(&a, &b);
 	host_destroy(&a);
 	host_destroy(&b);
 	uroce_destroy(a.u);
