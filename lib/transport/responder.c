@@ -208,7 +208,7 @@ invalidated(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 	return false;
 }
 
-static void
+static __rte_always_inline void
 data_request(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 {
 	uint32_t f = p->op->flags;
@@ -311,8 +311,8 @@ beyond_gap(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 		out_of_sequence(tp, qp, p->bth.psn);
 }
 
-void
-responder_execute(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
+static __rte_always_inline void
+execute(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 {
 	if (unlikely(qp->prefix != WIRE_RC) && !xrc_admit(tp, qp, p))
 		return;
@@ -330,6 +330,12 @@ responder_execute(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 		responder_refuse(tp, qp, WIRE_NAK_INV_REQ, qp->epsn);
 }
 
+__rte_noinline void
+responder_execute(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
+{
+	execute(tp, qp, p);
+}
+
 void
 responder_rx(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 {
@@ -342,7 +348,7 @@ responder_rx(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 			duplicate(tp, qp, p);
 		return;
 	}
-	responder_execute(tp, qp, p);
+	execute(tp, qp, p);
 	if (unlikely(qp->ahead != NULL))
 		selective_drain(tp, qp);
 }

@@ -103,6 +103,7 @@ struct tp_req_op {
 	uint8_t wc;       /**< enum uroce_wc_op */
 	uint8_t kind;     /**< enum tp_req_kind */
 	uint8_t first, middle, last, only; /**< enum wire_op */
+	uint8_t recvs;    /**< receives that the peer needs for it */
 };
 enum tp_req_kind { TP_REQ_NONE = 0, TP_REQ_DATA, TP_REQ_READ, TP_REQ_ATOMIC, TP_REQ_LOCAL, /**< nothing is sent */
 		   TP_REQ_PLACE /**< ATOMIC_WRITE: data there, an empty READ response back */ };

@@ -246,7 +246,7 @@ rx_sack(struct transport *tp, struct qp *qp, uint16_t port, const struct wire_pk
 }
 
 /* Checks that need nothing but the QP; then to requester or responder. */
-static void
+static __rte_always_inline void
 rx_to_qp(struct transport *tp, struct qp *qp, uint16_t port, const struct wire_pkt *p)
 {
 	bool response = (p->op->flags & WIRE_F_RESPONSE) != 0;
@@ -294,7 +294,7 @@ rx_to_qp(struct transport *tp, struct qp *qp, uint16_t port, const struct wire_p
 		uc_rx(tp, qp, p);
 }
 
-void
+__rte_noinline void
 transport_to_qp(struct transport *tp, struct qp *qp, uint16_t port, const struct wire_pkt *p)
 {
 	rx_to_qp(tp, qp, port, p);

@@ -36,6 +36,9 @@ wire_aeth_credit_code(uint32_t credits)
 {
 	uint8_t low = 0, high = CREDIT_CODES - 1;
 
+	/* Who only reads and writes posts none, and each response says so. */
+	if (credits == 0)
+		return 0;
 	while (low < high) {
 		uint8_t mid = (uint8_t)((low + high + 1) / 2);
 
