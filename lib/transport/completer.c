@@ -553,12 +553,11 @@ bad_response(struct transport *tp, struct qp *qp)
 	completer_fail_head(tp, qp, UROCE_WC_BAD_RESP_ERR, TP_VERR_BAD_RESPONSE);
 }
 
-/* Scatter response bytes at offset @p off of the message into the WQE's SGEs. @return 0 or the vendor error. */
-static uint8_t
-scatter(struct transport *tp, struct qp *qp, const struct tp_swqe *w, uint32_t off, const uint8_t *data, uint32_t len)
+uint8_t
+completer_scatter(struct transport *tp, struct qp *qp, uint32_t counter, uint32_t off, const uint8_t *data, uint32_t len)
 {
-	const struct ring_sq_wqe *slot = ring_slot(&qp->sq, qp->sq_tail);
-	const struct ring_sge *sge = slot_sges(slot, w->opcode);
+	const struct tp_swqe *w = qp_inflight(qp, counter);
+	const struct ring_sge *sge = slot_sges(ring_slot(&qp->sq, counter), w->opcode);
 
 	for (uint32_t i = 0; len > 0; i++) {
 		struct ring_sge s;
@@ -585,10 +584,10 @@ scatter(struct transport *tp, struct qp *qp, const struct tp_swqe *w, uint32_t o
 	return 0;
 }
 
-/* The next PSN of the READ or atomic at the head has been answered. */
-static void
-answered(struct transport *tp, struct qp *qp, const struct tp_swqe *w)
+void
+completer_answered(struct transport *tp, struct qp *qp)
 {
+	const struct tp_swqe *w = qp_inflight(qp, qp->sq_tail);
 	uint32_t nth = (qp->psn_una - w->first_psn) & WIRE_PSN_MASK;
 	bool last = qp->psn_una == w->last_psn;
 
@@ -612,28 +611,27 @@ read_response(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 		bad_response(tp, qp);
 		return;
 	}
-	verr = scatter(tp, qp, w, off, p->payload, want);
+	verr = completer_scatter(tp, qp, qp->sq_tail, off, p->payload, want);
 	if (unlikely(verr != 0)) {
 		tp->counters.req_local_errors++;
 		completer_fail_head(tp, qp, UROCE_WC_LOC_PROT_ERR, verr);
 		return;
 	}
-	answered(tp, qp, w);
+	completer_answered(tp, qp);
 }
 
 static void
 atomic_response(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 {
-	struct tp_swqe *w = qp_inflight(qp, qp->sq_tail);
 	uint64_t old = wire_get64(p->bthp + p->op->off_atomicacketh);
-	uint8_t verr = scatter(tp, qp, w, 0, (const uint8_t *)&old, sizeof(old));
+	uint8_t verr = completer_scatter(tp, qp, qp->sq_tail, 0, (const uint8_t *)&old, sizeof(old));
 
 	if (unlikely(verr != 0)) {
 		tp->counters.req_local_errors++;
 		completer_fail_head(tp, qp, UROCE_WC_LOC_PROT_ERR, verr);
 		return;
 	}
-	answered(tp, qp, w);
+	completer_answered(tp, qp);
 }
 
 static void
@@ -649,7 +647,8 @@ data_response_rx(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 	}
 	/* SENDs and WRITEs before it have arrived. */
 	if (qp->psn_una != p->bth.psn && !completer_acknowledge(tp, qp, wire_psn_add(p->bth.psn, WIRE_PSN_MASK))) {
-		completer_restart(tp, qp);
+		if (!selective_response_rx(tp, qp, p))
+			completer_restart(tp, qp);
 		return;
 	}
 	if (unlikely(qp->psn_una != p->bth.psn || qp->sq_tail == qp->sq.counter || !qp_sends(qp))) {
@@ -705,12 +704,14 @@ completer_rx(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 		if (likely(WIRE_AETH_TYPE(syndrome) == WIRE_AETH_ACK)) {
 			if (likely(completer_acknowledge(tp, qp, psn)))
 				credits_rx(tp, qp, syndrome);
-			else
+			else if (!selective_ack_rx(tp, qp, psn))
 				completer_restart(tp, qp);
 		} else {
 			nak_rx(tp, qp, psn, syndrome);
 		}
 	}
+	if (unlikely(qp->board != NULL))
+		selective_advance(tp, qp);
 	if (unlikely(qp->state == UROCE_QPS_SQD))
 		qp_check_drained(tp, qp);
 }

@@ -171,22 +171,57 @@ responder_res_find(struct qp *qp, uint32_t psn)
 	return NULL;
 }
 
-/* A READ again, of all or of the rest: its memory is read anew, its key checked anew (when the response is made). */
+/* Packets nth to nth + n - 1 of a READ again, but those that are still to come. */
+static void
+read_part_again(struct qp *qp, struct tp_res *r, const struct tp_read *again, uint32_t nth, uint32_t n)
+{
+	uint64_t bit = UINT64_C(1) << (r - qp->res);
+	struct tp_read *d = &qp->reads[r - qp->res];
+	uint32_t bits = ((UINT32_C(1) << n) - 1) << nth, sent;
+
+	if (qp->res_pending & bit) {
+		sent = (d->cur - r->psn) & WIRE_PSN_MASK;
+		d->again |= sent < TP_READ_CHUNK_PACKETS ? bits & ((UINT32_C(1) << sent) - 1) : bits;
+		return;
+	}
+	*d = *again;
+	d->again = bits;
+	d->cur = wire_psn_add(res_last_psn(qp, r), 1);
+	r->replay = true;
+	qp->res_pending |= bit;
+}
+
+/*
+ * A READ again, of all, of the rest, or of a part of one that isn't longer than a chunk: its memory is read anew, its key
+ * checked anew (when the response is made).
+ */
 bool
 responder_read_again(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 {
 	const uint8_t *reth = p->bthp + p->op->off_reth;
 	struct tp_res *r = responder_res_find(qp, p->bth.psn);
-	uint32_t rkey = wire_get32(reth + 8), srqn = qp->prefix == WIRE_RC ? 0 : xrc_srqn(p);
-	uint64_t bit, off, va;
+	struct tp_read again = { .rkey = wire_get32(reth + 8), .cur = p->bth.psn, .begins = true,
+				 .srqn = qp->prefix == WIRE_RC ? 0 : xrc_srqn(p) };
+	uint32_t nth, len = wire_get32(reth + 12);
 	struct tp_read *d;
+	uint64_t bit, off;
 
 	if (r == NULL || r->atomic || r->placed)
 		return false;
-	off = (uint64_t)((p->bth.psn - r->psn) & WIRE_PSN_MASK) << qp->mtu_shift;
-	va = wire_get64(reth) - off;
-	if (res_mark(va, rkey, srqn) != r->mark || wire_get32(reth + 12) != r->length - off || !borrow_reads(tp, qp))
+	nth = (p->bth.psn - r->psn) & WIRE_PSN_MASK;
+	off = (uint64_t)nth << qp->mtu_shift;
+	again.va = wire_get64(reth) - off;
+	if (res_mark(again.va, again.rkey, again.srqn) != r->mark || len > r->length - off)
 		return false;
+	if (len < r->length - off && (len == 0 || (len & ((UINT32_C(1) << qp->mtu_shift) - 1)) != 0 ||
+				      wire_packets(r->length, qp->mtu_shift) > TP_READ_CHUNK_PACKETS))
+		return false;
+	if (!borrow_reads(tp, qp))
+		return false;
+	if (len < r->length - off) {
+		read_part_again(qp, r, &again, nth, len >> qp->mtu_shift);
+		return true;
+	}
 	bit = UINT64_C(1) << (r - qp->res);
 	d = &qp->reads[r - qp->res];
 	/* What is still to be sent will answer it. */
@@ -194,7 +229,9 @@ responder_read_again(struct transport *tp, struct qp *qp, const struct wire_pkt 
 		return true;
 	/* Going back inside what was never answered to its end isn't a replay yet. */
 	r->replay |= (qp->res_pending & bit) == 0;
-	*d = (struct tp_read){ .va = va, .rkey = rkey, .cur = p->bth.psn, .begins = true, .srqn = srqn };
+	if ((qp->res_pending & bit) && nth < TP_READ_CHUNK_PACKETS)
+		again.again = d->again & ((UINT32_C(1) << nth) - 1);
+	*d = again;
 	qp->res_pending |= bit;
 	return true;
 }

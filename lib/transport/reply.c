@@ -28,17 +28,19 @@ read_opens(struct transport *tp, const struct qp *qp, const struct tp_read *d, u
 	return mr_check_remote(tp->c.mrs, d->rkey, pd, qp->qpn, UROCE_ACCESS_REMOTE_READ, va, len);
 }
 
-/* One packet of a READ response. */
+/* One packet of a READ response: of what was asked for again, else the next. */
 static enum sent
 send_read_response(struct transport *tp, struct qp *qp, const struct tp_res *r, struct tp_read *d)
 {
-	uint32_t off = ((d->cur - r->psn) & WIRE_PSN_MASK) << qp->mtu_shift;
+	uint32_t nth = likely(d->again == 0) ? (d->cur - r->psn) & WIRE_PSN_MASK : (uint32_t)__builtin_ctz(d->again);
+	uint32_t psn = wire_psn_add(r->psn, nth), off = nth << qp->mtu_shift, last_psn = res_last_psn(qp, r);
 	uint32_t len = RTE_MIN(r->length - off, UINT32_C(1) << qp->mtu_shift);
-	bool last = d->cur == res_last_psn(qp, r);
-	uint8_t opcode = d->begins ? (last ? WIRE_OP_READ_RESP_ONLY : WIRE_OP_READ_RESP_FIRST) :
+	bool first = likely(d->again == 0) ? d->begins : !d->run;
+	bool last = likely(d->again == 0) ? psn == last_psn : (d->again >> nth & 2) == 0;
+	uint8_t opcode = first ? (last ? WIRE_OP_READ_RESP_ONLY : WIRE_OP_READ_RESP_FIRST) :
 			 last  ? WIRE_OP_READ_RESP_LAST :
 				 WIRE_OP_READ_RESP_MIDDLE;
-	struct wire_bth b = response_bth(qp, opcode, d->cur);
+	struct wire_bth b = response_bth(qp, opcode, psn);
 	struct tp_out o;
 	struct mr *mr;
 
@@ -58,6 +60,11 @@ send_read_response(struct transport *tp, struct qp *qp, const struct tp_res *r, 
 	tp_finish(tp, qp, &o, &b, len);
 	if (unlikely(qp->cc != NULL))
 		cc_sent(tp, qp->cc, o.m->data_len);
+	if (unlikely(d->again != 0)) {
+		d->again &= d->again - 1;
+		d->run = !last;
+		return d->again == 0 && wire_psn_diff(d->cur, last_psn) > 0 ? SENT_ALL : SENT_PART;
+	}
 	d->begins = false;
 	d->cur = wire_psn_add(d->cur, 1);
 	return last ? SENT_ALL : SENT_PART;

@@ -308,6 +308,27 @@ send_data(struct transport *tp, struct qp *qp, struct tp_swqe *w)
 	return 1;
 }
 
+/* One READ request, for packets nth to nth + packets - 1 of the message. @return false: not now. */
+static inline bool
+put_read(struct transport *tp, struct qp *qp, const struct tp_swqe *w, const struct ring_sq_wqe *slot, uint32_t nth,
+	 uint32_t packets)
+{
+	uint32_t off = nth << qp->mtu_shift;
+	uint32_t len = RTE_MIN(w->length - off, packets << qp->mtu_shift);
+	struct wire_bth b = { .opcode = WIRE_OP_READ_REQUEST | qp->prefix, .dqpn = qp->dest_qpn,
+			      .psn = wire_psn_add(w->first_psn, nth), .pkey = qp->pkey,
+			      .migreq = qp->mig == TP_MIG_MIGRATED, .ackreq = true };
+	struct tp_out o;
+
+	if (!tp_begin(tp, qp, b.opcode, &o))
+		return false;
+	if (unlikely(qp->prefix == WIRE_XRC))
+		xrc_put_eth(o.bth + o.op->off_xrceth, slot);
+	wire_put_reth(o.bth + o.op->off_reth, slot->remote_addr + off, slot->rkey, len);
+	tp_finish(tp, qp, &o, &b, 0);
+	return true;
+}
+
 /*
  * One READ request asks for at most a chunk, so that responses too stay inside the window. Chunks always begin and
  * end at the same PSNs, also when asked for again: responders know a duplicate by its bounds.
@@ -318,12 +339,7 @@ send_read(struct transport *tp, struct qp *qp, struct tp_swqe *w)
 	const struct ring_sq_wqe *slot = ring_slot(&qp->sq, qp->sq_cur);
 	uint32_t nth = (qp->psn_cur - w->first_psn) & WIRE_PSN_MASK;
 	uint32_t last = RTE_MIN(nth | (TP_READ_CHUNK_PACKETS - 1), (w->last_psn - w->first_psn) & WIRE_PSN_MASK);
-	uint32_t off = nth << qp->mtu_shift;
 	uint32_t packets = last - nth + 1;
-	uint32_t len = RTE_MIN(w->length - off, packets << qp->mtu_shift);
-	struct wire_bth b = { .opcode = WIRE_OP_READ_REQUEST | qp->prefix, .dqpn = qp->dest_qpn, .psn = qp->psn_cur,
-			      .pkey = qp->pkey, .migreq = qp->mig == TP_MIG_MIGRATED, .ackreq = true };
-	struct tp_out o;
 
 	if (qp->rd_out >= qp->max_rd ||
 	    (qp->psn_cur != qp->psn_una &&
@@ -331,12 +347,8 @@ send_read(struct transport *tp, struct qp *qp, struct tp_swqe *w)
 		qp->blocked = true;
 		return 0;
 	}
-	if (!tp_begin(tp, qp, b.opcode, &o))
+	if (!put_read(tp, qp, w, slot, nth, packets))
 		return 0;
-	if (unlikely(qp->prefix == WIRE_XRC))
-		xrc_put_eth(o.bth + o.op->off_xrceth, slot);
-	wire_put_reth(o.bth + o.op->off_reth, slot->remote_addr + off, slot->rkey, len);
-	tp_finish(tp, qp, &o, &b, 0);
 	qp->rd_out++;
 	time_rtt(tp, qp);
 	requester_sent(tp, qp, w, packets);
@@ -551,7 +563,7 @@ requester_probe(struct transport *tp, struct qp *qp)
 	qp->psn_cur = psn_cur;
 	qp->rd_out = rd_out;
 	if (qp->board != NULL)
-		selective_resent(qp, qp->psn_una);
+		selective_probed(qp);
 }
 
 uint32_t
@@ -578,6 +590,28 @@ requester_send_again(struct transport *tp, struct qp *qp, uint32_t counter, uint
 	if (unlikely(w->status != 0))
 		requester_rewind(tp, qp);
 	return n;
+}
+
+uint32_t
+requester_read_again(struct transport *tp, struct qp *qp, uint32_t counter, uint32_t psn, uint32_t packets)
+{
+	const struct tp_swqe *w = qp_inflight(qp, counter);
+	uint64_t bytes = tp->counters.tx_bytes;
+
+	if (unlikely(qp->cc != NULL) && !cc_may_send(tp, qp)) {
+		qp->blocked = true;
+		return 0;
+	}
+	if (!put_read(tp, qp, w, ring_slot(&qp->sq, counter), (psn - w->first_psn) & WIRE_PSN_MASK, packets))
+		return 0;
+	tp->counters.retransmitted_packets++;
+	if (unlikely(qp->cc != NULL)) {
+		bytes = tp->counters.tx_bytes - bytes;
+		if (qp->cc->ops->paces_reads)
+			bytes += (uint64_t)packets << qp->mtu_shift;
+		cc_sent(tp, qp->cc, (uint32_t)bytes);
+	}
+	return 1;
 }
 
 bool

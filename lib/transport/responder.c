@@ -208,7 +208,7 @@ invalidated(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 	return false;
 }
 
-static __rte_always_inline void
+static void
 data_request(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 {
 	uint32_t f = p->op->flags;

@@ -2,7 +2,8 @@
 /**
  * @file
  * Selective repeat between two uroce endpoints: the responder holds what arrives beyond a gap, tells the requester
- * what it has, and the requester sends only the rest again.
+ * what it has, and the requester sends only the rest again. READ responses beyond a gap are placed where they belong at
+ * once, and only those that are missing are asked for again.
  *
  * Owns: struct tp_board (requester's side), struct tp_ahead and struct tp_held (responder's side). All are lent by
  * the transport to QPs that have lost something, for as long as it takes, and bounded there: with nothing left to
@@ -20,6 +21,11 @@
  *   offer: BTH of RDMA WRITE Only, PSN SACK_OFFER_BEHIND before the oldest that is not acknowledged; RETH: magic of 24
  *          bits, the sender's QPN, its first PSN, the first that it expected (24 bits each), length 0
  *   SACK:  BTH and AETH as of an ACK, magic, bitmap: bit i of its 256 stands for the PSN of the BTH + 1 + i, held
+ *
+ * READ responses. The requester knows the place of each PSN, so nothing is held; what was placed is remembered, and completes
+ * when its turn comes, with all that the peer has acknowledged behind it. The missing packets of a READ are asked for by
+ * a READ request that begins and ends with them: a duplicate of a part, which the specification doesn't forbid, but which
+ * responders treat differently, so only one that has answered an offer gets it. Of atomics the request is repeated.
  *
  * What a SACK says is never taken back: what is held is executed when the gap before it is filled, in order, by the
  * same code that executes a packet from the wire. The one exception, a packet that can't be executed after all and
@@ -40,10 +46,12 @@ enum {
 
 /** The requester's: what became of the packets in [psn_una, psn_max). Arrays are indexed by PSN modulo the span. */
 struct tp_board {
-	uint64_t has[SACK_WORDS];   /**< the peer holds it */
+	uint64_t has[SACK_WORDS];   /**< SEND, WRITE: the peer holds it or has executed it; else: its response is here */
+	uint64_t held[SACK_WORDS];  /**< READ, atomic: the peer holds the request that begins here */
 	uint64_t lost[SACK_WORDS];  /**< to be sent again */
 	uint32_t nb_has, nb_lost;
 	uint32_t una;               /**< psn_una as the board knows it */
+	uint32_t acked;             /**< the peer has executed everything before this */
 	uint32_t end;               /**< once this is acknowledged the board has nothing left to tell */
 	uint32_t nth;               /**< packets sent again so far */
 	/*
@@ -114,8 +122,8 @@ void selective_sack_rx(struct transport *tp, struct qp *qp, const struct wire_pk
 void selective_progress(struct transport *tp, struct qp *qp);
 /** Send what was lost again. @return packets. */
 uint32_t selective_resend(struct transport *tp, struct qp *qp, uint32_t budget);
-/** The packet of psn_una has been sent again. */
-void selective_resent(struct qp *qp, uint32_t psn);
+/** The request that psn_una belongs to has been sent again. */
+void selective_probed(struct qp *qp);
 /** Whatever isn't known to be there counts as lost. */
 void selective_all_lost(struct transport *tp, struct qp *qp);
 /** Forget the board: everything from psn_una on will be sent again. */
@@ -131,5 +139,36 @@ selective_pending(const struct qp *qp)
 {
 	return qp->board != NULL && qp->board->nb_lost != 0;
 }
+
+/* ---- selective_read.c: the requester's READs and atomics ---- */
+/** A response behind one that is missing. @return false: it can't be placed, everything has to be asked for again. */
+bool selective_response_rx(struct transport *tp, struct qp *qp, const struct wire_pkt *p);
+/** Everything up to @p psn was executed, but a response before it is missing. @return false: as above. */
+bool selective_ack_rx(struct transport *tp, struct qp *qp, uint32_t psn);
+/** psn_una may have reached what was placed, or acknowledged, behind a gap: complete it. */
+void selective_advance(struct transport *tp, struct qp *qp);
+
+/* ---- Between the requester's files ---- */
+/** A request: one packet. A READ's has the PSNs of its responses. */
+struct board_unit {
+	uint32_t counter;   /**< of its WQE */
+	uint32_t psn, next;
+	uint8_t kind;       /**< enum tp_req_kind */
+	bool rest;          /**< of a READ of which a part has been answered */
+};
+/** The request that begins at u->next, which is below psn_max. */
+void board_unit_step(struct qp *qp, struct board_unit *u);
+#define FOREACH_UNIT(qp, u, end) \
+	for ((u).counter = (qp)->sq_tail, (u).next = (qp)->psn_una; \
+	     wire_psn_diff((u).next, (end)) < 0 && (board_unit_step((qp), &(u)), true);)
+#define FOREACH_PSN(at, u) for ((at) = (u).psn; (at) != (u).next; (at) = wire_psn_add((at), 1))
+
+/** @return the QP's board, a new one if need be; NULL: none is left. */
+struct tp_board *board_of(struct transport *tp, struct qp *qp);
+/** The packet of psn has arrived, at the peer or here. @return false: that was known. */
+bool board_has(struct tp_board *b, uint32_t psn);
+void board_lost(struct tp_board *b, uint32_t psn);
+/** Since there were @p before of them more packets have been found lost: what follows from that. */
+void board_lost_since(struct transport *tp, struct qp *qp, uint32_t before);
 
 #endif /* UROCE_SELECTIVE_H */

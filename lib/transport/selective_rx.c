@@ -195,13 +195,16 @@ selective_offer_rx(struct transport *tp, struct qp *qp, const struct wire_pkt *p
 {
 	const uint8_t *at = p->bthp + p->op->off_reth;
 
-	if (p->bth.opcode != (WIRE_RC | WIRE_OP_WRITE_ONLY) || wire_get32(at + 12) != 0 ||
+	if (p->bth.opcode != (qp->prefix | WIRE_OP_WRITE_ONLY) || wire_get32(at + 12) != 0 ||
 	    wire_get24(at) != SACK_OFFER_MAGIC || wire_get24(at + 3) != qp->dest_qpn ||
 	    wire_get24(at + 6) != qp->attr.rq_psn || (qp_sends(qp) && wire_get24(at + 9) != qp->attr.sq_psn) ||
 	    tp->c.ports[qp->port].go_back_n)
 		return false;
 	tp->counters.sack_offers_received++;
 	qp->sack_on = true;
-	tell(tp, qp);
+	/* At once, so that no ACK takes its place; but READ responses come before what acknowledges them. */
+	if (qp->res_pending != 0 || (qp->reply != TP_REPLY_NONE && qp->reply != TP_REPLY_ACK) ||
+	    !selective_send_sack(tp, qp))
+		tell(tp, qp);
 	return true;
 }

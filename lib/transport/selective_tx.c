@@ -9,16 +9,19 @@ enum { ONCE = UINT32_MAX }; /* nth of a packet that was sent once: it comes afte
 void
 selective_offer(struct transport *tp, struct qp *qp)
 {
-	struct wire_bth b = { .opcode = WIRE_OP_WRITE_ONLY, .dqpn = qp->dest_qpn, .pkey = qp->pkey,
+	struct wire_bth b = { .opcode = WIRE_OP_WRITE_ONLY | qp->prefix, .dqpn = qp->dest_qpn, .pkey = qp->pkey,
 			      .migreq = qp->mig == TP_MIG_MIGRATED,
 			      .psn = (qp->psn_una - SACK_OFFER_BEHIND) & WIRE_PSN_MASK };
 	struct tp_out o;
 	uint8_t *at;
 
-	if (qp->sack_offers == 0 || qp->service != WIRE_RC || qp->prefix != WIRE_RC ||
-	    tp->c.ports[qp->port].go_back_n || !tp_begin(tp, qp, WIRE_OP_WRITE_ONLY, &o))
+	if (qp->sack_offers == 0 || qp->service != WIRE_RC || qp->sq_tail == qp->sq.counter ||
+	    tp->c.ports[qp->port].go_back_n || !tp_begin(tp, qp, b.opcode, &o))
 		return;
 	qp->sack_offers--;
+	/* A target may look at the SRQ's number before it looks at the PSN: one that is in use. */
+	if (unlikely(qp->prefix == WIRE_XRC))
+		xrc_put_eth(o.bth + o.op->off_xrceth, ring_slot(&qp->sq, qp->sq_tail));
 	at = o.bth + o.op->off_reth;
 	wire_put24(at, SACK_OFFER_MAGIC);
 	wire_put24(at + 3, qp->qpn);
@@ -29,16 +32,9 @@ selective_offer(struct transport *tp, struct qp *qp)
 	tp->counters.sack_offers_sent++;
 }
 
-/* ---- Request packets, one after the other ---- */
-struct unit {
-	uint32_t counter; /* of its WQE */
-	uint32_t psn, next;
-	uint8_t kind;
-};
-
-/* The packet that begins at u->next, which is below psn_max. A READ request has the PSNs of its responses. */
-static void
-unit_step(struct qp *qp, struct unit *u)
+/* ---- Requests, one after the other ---- */
+void
+board_unit_step(struct qp *qp, struct board_unit *u)
 {
 	const struct tp_swqe *w;
 	uint32_t nth, last;
@@ -48,16 +44,14 @@ unit_step(struct qp *qp, struct unit *u)
 		u->counter++;
 	u->kind = tp_req_ops[w->opcode].kind;
 	u->next = wire_psn_add(u->psn, 1);
+	u->rest = false;
 	if (u->kind != TP_REQ_READ)
 		return;
 	nth = (u->psn - w->first_psn) & WIRE_PSN_MASK;
 	last = RTE_MIN(nth | (TP_READ_CHUNK_PACKETS - 1), (w->last_psn - w->first_psn) & WIRE_PSN_MASK);
+	u->rest = (nth & (TP_READ_CHUNK_PACKETS - 1)) != 0;
 	u->next = wire_psn_add(w->first_psn, last + 1);
 }
-
-#define FOREACH_UNIT(qp, u, end) \
-	for ((u).counter = (qp)->sq_tail, (u).next = (qp)->psn_una; \
-	     wire_psn_diff((u).next, (end)) < 0 && (unit_step((qp), &(u)), true);)
 
 /* ---- The board ---- */
 void
@@ -70,13 +64,57 @@ selective_forget(struct transport *tp, struct qp *qp)
 	completer_window(qp);
 }
 
-static void
-mark_lost(struct tp_board *b, uint32_t psn)
+void
+board_lost(struct tp_board *b, uint32_t psn)
 {
-	if (sack_bit(b->lost, psn))
+	if (sack_bit(b->lost, psn) || sack_bit(b->has, psn))
 		return;
 	sack_set(b->lost, psn);
 	b->nb_lost++;
+}
+
+static void
+not_lost(struct tp_board *b, uint32_t psn)
+{
+	if (!sack_bit(b->lost, psn))
+		return;
+	sack_clear(b->lost, psn);
+	b->nb_lost--;
+}
+
+/* The board has something to tell until psn is acknowledged. */
+static void
+reaches(struct tp_board *b, uint32_t psn)
+{
+	if (wire_psn_diff(psn, b->end) >= 0)
+		b->end = wire_psn_add(psn, 1);
+}
+
+bool
+board_has(struct tp_board *b, uint32_t psn)
+{
+	if (sack_bit(b->has, psn))
+		return false;
+	sack_set(b->has, psn);
+	b->nb_has++;
+	reaches(b, psn);
+	not_lost(b, psn);
+	return true;
+}
+
+void
+board_lost_since(struct transport *tp, struct qp *qp, uint32_t before)
+{
+	uint32_t n = qp->board->nb_lost - before;
+
+	if (n == 0)
+		return;
+	diag_stuck(qp, tp->now_ns);
+	diag_note(tp, qp, QP_EV_SACK, (uint8_t)RTE_MIN(n, UINT32_C(255)), 0, qp->psn_una);
+	/* What is measured may be what was lost. */
+	completer_untime(qp);
+	completer_lost(tp, qp, n);
+	qp_activate(tp, qp);
 }
 
 static void
@@ -86,20 +124,25 @@ mark_again(struct qp *qp, uint32_t psn)
 
 	b->again[psn % TP_SACK_SPAN].psn = qp->psn_max;
 	b->again[psn % TP_SACK_SPAN].nth = ++b->nth;
-	if (wire_psn_diff(psn, b->end) >= 0)
-		b->end = wire_psn_add(psn, 1);
+	reaches(b, psn);
+}
+
+static void
+resent(struct qp *qp, uint32_t psn)
+{
+	mark_again(qp, psn);
+	not_lost(qp->board, psn);
 }
 
 void
-selective_resent(struct qp *qp, uint32_t psn)
+selective_probed(struct qp *qp)
 {
-	struct tp_board *b = qp->board;
+	struct board_unit u = { .counter = qp->sq_tail, .next = qp->psn_una };
+	uint32_t psn;
 
-	mark_again(qp, psn);
-	if (sack_bit(b->lost, psn)) {
-		sack_clear(b->lost, psn);
-		b->nb_lost--;
-	}
+	board_unit_step(qp, &u);
+	FOREACH_PSN(psn, u)
+		resent(qp, psn);
 }
 
 /*
@@ -109,18 +152,20 @@ selective_resent(struct qp *qp, uint32_t psn)
 static void
 catch_up(struct qp *qp)
 {
-	uint32_t cur = qp->psn_cur;
-	struct unit u;
+	uint32_t cur = qp->psn_cur, psn;
+	struct board_unit u;
 
 	if (cur == qp->psn_max)
 		return;
 	qp->rd_out = 0;
 	FOREACH_UNIT(qp, u, qp->psn_max) {
 		qp->rd_out += u.kind != TP_REQ_DATA;
-		if (wire_psn_diff(u.psn, cur) < 0)
-			mark_again(qp, u.psn);
-		else
-			mark_lost(qp->board, u.psn);
+		FOREACH_PSN(psn, u) {
+			if (wire_psn_diff(u.psn, cur) < 0)
+				mark_again(qp, psn);
+			else
+				board_lost(qp->board, psn);
+		}
 	}
 	/* A local operation, which has no PSN, waits to be the oldest: what stands at psn_max hasn't been done. */
 	while (qp->sq_cur != qp->sq.counter && wire_psn_diff(qp_inflight(qp, qp->sq_cur)->first_psn, qp->psn_max) < 0 &&
@@ -129,16 +174,16 @@ catch_up(struct qp *qp)
 	qp->psn_cur = qp->psn_max;
 }
 
-static struct tp_board *
-begin(struct transport *tp, struct qp *qp)
+struct tp_board *
+board_of(struct transport *tp, struct qp *qp)
 {
-	struct tp_board *b;
+	struct tp_board *b = qp->board;
 
-	if (tp->nb_boards == 0)
-		return NULL;
+	if (b != NULL || tp->nb_boards == 0)
+		return b;
 	b = tp->boards[--tp->nb_boards];
 	memset(b, 0, sizeof(*b));
-	b->una = b->end = b->seen_psn = qp->psn_una;
+	b->una = b->acked = b->end = b->seen_psn = qp->psn_una;
 	qp->board = b;
 	catch_up(qp);
 	return b;
@@ -170,52 +215,59 @@ selective_progress(struct transport *tp, struct qp *qp)
 		} else {
 			arrived(b, b->una);
 		}
-		if (sack_bit(b->lost, b->una)) {
-			sack_clear(b->lost, b->una);
-			b->nb_lost--;
-		}
+		sack_clear(b->held, b->una);
+		not_lost(b, b->una);
 		b->again[b->una % TP_SACK_SPAN].nth = 0;
 	}
+	if (wire_psn_diff(b->una, b->acked) > 0)
+		b->acked = b->una;
 	if (wire_psn_diff(b->una, b->end) >= 0 && b->nb_lost == 0)
 		selective_forget(tp, qp);
 	else
 		completer_window(qp);
 }
 
-/* What was sent before the latest that has arrived, and isn't there, was lost. */
+/* The peer has the request: it holds it, or has executed it. */
+static bool
+peer_has(const struct tp_board *b, const struct board_unit *u)
+{
+	if (u->kind == TP_REQ_DATA)
+		return sack_bit(b->has, u->psn);
+	return u->rest || sack_bit(b->held, u->psn) || wire_psn_diff(u->psn, b->acked) < 0;
+}
+
+/* Requests that were sent before the latest that has arrived, and aren't there, were lost. */
 static void
 judge(struct transport *tp, struct qp *qp)
 {
 	struct tp_board *b = qp->board;
-	uint32_t before = b->nb_lost;
-	struct unit u;
+	uint32_t before = b->nb_lost, psn;
+	struct board_unit u;
 
 	FOREACH_UNIT(qp, u, b->seen_psn) {
 		uint32_t nth = b->again[u.psn % TP_SACK_SPAN].nth;
 		int32_t later = nth == 0 ? -1 : wire_psn_diff(b->again[u.psn % TP_SACK_SPAN].psn, b->seen_psn);
 
-		if (!sack_bit(b->has, u.psn) && (later < 0 || (later == 0 && nth < b->seen_nth)))
-			mark_lost(b, u.psn);
+		if (peer_has(b, &u) || later > 0 || (later == 0 && nth >= b->seen_nth))
+			continue;
+		FOREACH_PSN(psn, u)
+			board_lost(b, psn);
 	}
-	if (b->nb_lost == before)
-		return;
-	diag_stuck(qp, tp->now_ns);
-	diag_note(tp, qp, QP_EV_SACK, (uint8_t)RTE_MIN(b->nb_lost - before, UINT32_C(255)), 0, qp->psn_una);
-	/* What is measured may be what was lost. */
-	completer_untime(qp);
-	completer_lost(tp, qp, b->nb_lost - before);
+	board_lost_since(tp, qp, before);
 }
 
 void
 selective_all_lost(struct transport *tp, struct qp *qp)
 {
 	struct tp_board *b = qp->board;
-	uint32_t before = b->nb_lost;
-	struct unit u;
+	uint32_t before = b->nb_lost, psn;
+	struct board_unit u;
 
 	FOREACH_UNIT(qp, u, qp->psn_max) {
-		if (!sack_bit(b->has, u.psn))
-			mark_lost(b, u.psn);
+		if (u.kind != TP_REQ_DATA && sack_bit(b->held, u.psn) && wire_psn_diff(u.psn, b->acked) >= 0)
+			continue;
+		FOREACH_PSN(psn, u)
+			board_lost(b, psn);
 	}
 	completer_untime(qp);
 	completer_lost(tp, qp, b->nb_lost - before);
@@ -245,36 +297,46 @@ sack_parse(const struct qp *qp, const struct wire_pkt *p, struct sack *s)
 	return wire_psn_diff(highest, qp->psn_max) < 0;
 }
 
-/* What the peer holds beyond psn_una. @return true if there is anything new. */
+/* The peer holds the request. */
+static void
+note_unit(struct tp_board *b, const struct board_unit *u)
+{
+	uint32_t psn;
+
+	arrived(b, u->psn);
+	if (u->kind == TP_REQ_DATA) {
+		board_has(b, u->psn);
+		return;
+	}
+	sack_set(b->held, u->psn);
+	reaches(b, u->psn);
+	FOREACH_PSN(psn, *u)
+		not_lost(b, psn);
+}
+
+/* What the peer holds beyond the gap at @p gap. @return true if there is anything new. */
 static bool
-note_held(struct transport *tp, struct qp *qp, const struct sack *s)
+note_held(struct transport *tp, struct qp *qp, const struct sack *s, uint32_t gap)
 {
 	struct tp_board *b = qp->board;
 	bool timed = false, news = false;
-	struct unit u;
+	struct board_unit u;
 
 	FOREACH_UNIT(qp, u, qp->psn_max) {
-		uint32_t i = (u.psn - qp->psn_una) & WIRE_PSN_MASK;
+		uint32_t i = (u.psn - gap) & WIRE_PSN_MASK;
 		bool has = i < TP_SACK_SPAN && (s->bits[i / 64] >> i % 64 & 1);
+		uint64_t *known = u.kind == TP_REQ_DATA ? b->has : b->held;
 
-		if (i == 0 && !has && sack_bit(b->has, u.psn)) {
+		if (i == 0 && !has && sack_bit(known, u.psn)) {
 			/* It couldn't be executed after all. */
-			sack_clear(b->has, u.psn);
-			b->nb_has--;
+			sack_clear(known, u.psn);
+			b->nb_has -= u.kind == TP_REQ_DATA;
 		}
-		if (!has || sack_bit(b->has, u.psn))
+		if (!has || sack_bit(known, u.psn))
 			continue;
 		news = true;
-		sack_set(b->has, u.psn);
-		b->nb_has++;
 		timed |= qp->rtt_timing && u.psn == qp->rtt_psn && b->again[u.psn % TP_SACK_SPAN].nth == 0;
-		arrived(b, u.psn);
-		if (wire_psn_diff(u.psn, b->end) >= 0)
-			b->end = wire_psn_add(u.psn, 1);
-		if (sack_bit(b->lost, u.psn)) {
-			sack_clear(b->lost, u.psn);
-			b->nb_lost--;
-		}
+		note_unit(b, &u);
 	}
 	if (timed)
 		completer_rtt(tp, qp);
@@ -284,10 +346,10 @@ note_held(struct transport *tp, struct qp *qp, const struct sack *s)
 void
 selective_sack_rx(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 {
-	uint32_t psn = p->bth.psn;
+	uint32_t psn = p->bth.psn, gap;
 	struct sack s;
 
-	if (qp->service != WIRE_RC || qp->prefix != WIRE_RC || tp->c.ports[qp->port].go_back_n || !qp_sends(qp) ||
+	if (qp->service != WIRE_RC || tp->c.ports[qp->port].go_back_n || !qp_sends(qp) ||
 	    p->payload_bytes != SACK_PAYLOAD_BYTES || wire_get32(p->payload) != SACK_MAGIC ||
 	    WIRE_AETH_TYPE(p->bthp[p->op->off_aeth]) != WIRE_AETH_ACK) {
 		tp->counters.rx_sack_ignored++;
@@ -304,39 +366,68 @@ selective_sack_rx(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 	}
 	qp->sack_peer = true;
 	qp->sack_offers = 0;
-	if (wire_psn_diff(psn, qp->psn_una) >= 0 && !completer_acknowledge(tp, qp, psn)) {
+	if (wire_psn_diff(psn, qp->psn_una) >= 0 && !completer_acknowledge(tp, qp, psn) &&
+	    !selective_ack_rx(tp, qp, psn)) {
 		completer_restart(tp, qp);
 		return;
 	}
-	if (!s.any || qp->rnr_wait || qp->sq_tail == qp->sq.counter || !qp_sends(qp) ||
-	    wire_psn_add(psn, 1) != qp->psn_una)
-		return;
-	if (qp->board == NULL && begin(tp, qp) == NULL) {
-		completer_restart(tp, qp);
-		return;
+	gap = wire_psn_add(psn, 1);
+	if (s.any && !qp->rnr_wait && qp->sq_tail != qp->sq.counter && qp_sends(qp) &&
+	    wire_psn_diff(gap, qp->board != NULL ? qp->board->acked : qp->psn_una) >= 0) {
+		if (board_of(tp, qp) == NULL) {
+			completer_restart(tp, qp);
+			return;
+		}
+		if (note_held(tp, qp, &s, gap))
+			completer_alive(tp, qp);
+		judge(tp, qp);
+		completer_window(qp);
+		qp_activate(tp, qp);
 	}
-	if (note_held(tp, qp, &s))
-		completer_alive(tp, qp);
-	judge(tp, qp);
-	completer_window(qp);
-	qp_activate(tp, qp);
+	if (qp->board != NULL)
+		selective_advance(tp, qp);
 }
 
 /* ---- Sending again ---- */
+/* What was lost of the responses to a READ. @return requests. */
+static uint32_t
+ask_again(struct transport *tp, struct qp *qp, const struct board_unit *u, uint32_t budget)
+{
+	uint32_t work = 0, psn, end;
+
+	for (psn = u->psn; psn != u->next && work < budget; psn = end) {
+		end = wire_psn_add(psn, 1);
+		if (!sack_bit(qp->board->lost, psn))
+			continue;
+		while (end != u->next && sack_bit(qp->board->lost, end))
+			end = wire_psn_add(end, 1);
+		if (requester_read_again(tp, qp, u->counter, psn, wire_psn_diff(end, psn)) == 0)
+			break;
+		for (; psn != end; psn = wire_psn_add(psn, 1))
+			resent(qp, psn);
+		work++;
+	}
+	return work;
+}
+
 uint32_t
 selective_resend(struct transport *tp, struct qp *qp, uint32_t budget)
 {
 	uint32_t work = 0;
-	struct unit u;
+	struct board_unit u;
 
 	FOREACH_UNIT(qp, u, qp->psn_max) {
-		if (work == budget || qp->board->nb_lost == 0)
+		if (work >= budget || qp->blocked || qp->board->nb_lost == 0)
 			break;
+		if (u.kind == TP_REQ_READ) {
+			work += ask_again(tp, qp, &u, budget - work);
+			continue;
+		}
 		if (!sack_bit(qp->board->lost, u.psn))
 			continue;
 		if (requester_send_again(tp, qp, u.counter, u.psn) == 0)
 			break;
-		selective_resent(qp, u.psn);
+		resent(qp, u.psn);
 		work++;
 	}
 	if (qp->board != NULL && work != 0)

@@ -130,7 +130,9 @@ struct tp_read {
 	uint32_t rkey;
 	uint32_t cur : 24;   /**< PSN of the next response packet */
 	uint32_t begins : 1; /**< and that one is the first of this (re)play */
+	uint32_t run : 1;    /**< amid a run of again */
 	uint32_t srqn;       /**< XRC: the SRQ whose PD opened the memory */
+	uint32_t again;      /**< bit i: packet i is to be sent again, before cur; of READs up to a chunk */
 };
 
 /** The message that is coming in. */
@@ -477,6 +479,8 @@ void requester_rewind(struct transport *tp, struct qp *qp);
 void requester_probe(struct transport *tp, struct qp *qp);
 /** Send the packet of @p psn, which is in WQE @p counter, again. @return 1 if sent; 0: not now, or the WQE is bad. */
 uint32_t requester_send_again(struct transport *tp, struct qp *qp, uint32_t counter, uint32_t psn);
+/** Ask for @p packets packets of a READ again, from @p psn on. @return as requester_send_again(). */
+uint32_t requester_read_again(struct transport *tp, struct qp *qp, uint32_t counter, uint32_t psn, uint32_t packets);
 /** SQD: give back the WQEs that haven't been started. */
 void requester_unfetch(struct qp *qp);
 /** Nothing in flight: return a borrowed window. */
@@ -496,6 +500,13 @@ completer_untime(struct qp *qp)
 }
 /** Everything up to @p psn has arrived. @return false: a READ or atomic before it lacks its response. */
 bool completer_acknowledge(struct transport *tp, struct qp *qp, uint32_t psn);
+/**
+ * Scatter response bytes at offset @p off of the message into the SGEs of WQE @p counter. @return 0 or the vendor error.
+ */
+uint8_t completer_scatter(struct transport *tp, struct qp *qp, uint32_t counter, uint32_t off, const uint8_t *data,
+			  uint32_t len);
+/** The next PSN of the READ or atomic at the head has been answered. */
+void completer_answered(struct transport *tp, struct qp *qp);
 /** A response was lost: ask again. */
 void completer_restart(struct transport *tp, struct qp *qp);
 /** @p n packets that are known one by one were lost. */
@@ -556,7 +567,7 @@ void responder_atomic(struct transport *tp, struct qp *qp, const struct wire_pkt
 void responder_atomic_write(struct transport *tp, struct qp *qp, const struct wire_pkt *p);
 /** @return what was executed with @p psn, or NULL. */
 struct tp_res *responder_res_find(struct qp *qp, uint32_t psn);
-/** Answer a READ again, all of it or the rest. @return false: it is not what was asked for, or there is no place now. */
+/** Answer a READ again, all of it or a part. @return false: it is not what was asked for, or there is no place now. */
 bool responder_read_again(struct transport *tp, struct qp *qp, const struct wire_pkt *p);
 /** The last PSN of what was executed. */
 static inline uint32_t

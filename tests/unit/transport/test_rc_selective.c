@@ -199,6 +199,210 @@ atomics_and_reads_beyond_a_gap_are_executed_once(void **state)
 	rig_down(&r);
 }
 
+/* ---- READ responses ---- */
+/* READ requests from host 0: how many, and the last of them. */
+static uint32_t
+requests(const struct rig *r, struct note *last)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < r->p->nb_log; i++) {
+		if (r->p->log[i].bth.opcode != WIRE_OP_READ_REQUEST)
+			continue;
+		*last = r->p->log[i];
+		n++;
+	}
+	return n;
+}
+
+static void
+only_missing_responses_are_asked_for_again(void **state)
+{
+	struct note last;
+	struct loss l;
+	struct rig r;
+	uint32_t psn;
+
+	find_each_other(&r, &l);
+	fill(r.bbuf, BUF, 9);
+	l = (struct loss){ .from = 1, .opcode = WIRE_OP_READ_RESP_MIDDLE, .nth = 3, .count = 2 };
+	psn = r.a->qp->psn_next;
+	rig_read(&r, 2, 0, 20 * KIB);
+	pair_settle(r.p);
+	expect_cqe(&r.a->scq, 2, UROCE_WC_SUCCESS);
+	assert_memory_equal(r.abuf, r.bbuf, 20 * KIB);
+	assert_int_equal(requests(&r, &last), 2);
+	assert_int_equal(last.bth.psn, wire_psn_add(psn, 4));
+	assert_int_equal(last.reth_len, 2 * KIB);
+	/* The part is answered as a READ of its own would be. */
+	assert_int_equal(pair_count(r.p, 1, WIRE_OP_READ_RESP_FIRST), 2);
+	assert_int_equal(pair_count(r.p, 1, WIRE_OP_READ_RESP_LAST), 2);
+	assert_int_equal(pair_count(r.p, 1, WIRE_OP_READ_RESP_MIDDLE), 18);
+	assert_int_equal(counters(&r, 0)->rx_response_placed, 15 - 1);
+	assert_int_equal(counters(&r, 0)->implied_nak_seq_err, 0);
+	assert_null(r.a->qp->board);
+	assert_int_equal(r.a->qp->rd_out, 0);
+	assert_int_equal(r.p->h[1].tp->nb_read_blocks, TP_READ_BLOCKS);
+	rig_down(&r);
+}
+
+static bool
+lose_every_third_response(struct pair *p, const struct note *n, void *arg)
+{
+	uint32_t *left = arg;
+
+	if (n->from != 1 || !(wire_opcodes[n->bth.opcode].flags & (WIRE_F_READ_RESP | WIRE_F_ATOMICACKETH)) || *left == 0)
+		return false;
+	return (*left)-- % 3 == 0;
+}
+
+static void
+many_holes_in_reads_and_atomics_and_all_completes_in_order(void **state)
+{
+	uint32_t left = 90;
+	struct loss l;
+	struct rig r;
+
+	find_each_other(&r, &l);
+	fill(r.bbuf, BUF, 9);
+	*(uint64_t *)r.bbuf = 1000;
+	r.p->lose = lose_every_third_response;
+	r.p->lose_arg = &left;
+	for (uint32_t i = 0; i < 4; i++) {
+		rig_read(&r, 10 * i + 10, 64 * KIB * i + 8 * KIB, 40 * KIB);
+		rig_fetch_add(&r, 10 * i + 11, 600 * KIB + 8 * i, 1);
+		rig_write(&r, 10 * i + 12, 700 * KIB + KIB * i, 100);
+	}
+	pair_advance(r.p, 10 * PAIR_MS);
+	for (uint32_t i = 0; i < 4; i++) {
+		expect_cqe(&r.a->scq, 10 * i + 10, UROCE_WC_SUCCESS);
+		expect_cqe(&r.a->scq, 10 * i + 11, UROCE_WC_SUCCESS);
+		expect_cqe(&r.a->scq, 10 * i + 12, UROCE_WC_SUCCESS);
+		assert_memory_equal(r.abuf + 64 * KIB * i + 8 * KIB, r.bbuf + 64 * KIB * i + 8 * KIB, 40 * KIB);
+		assert_int_equal(*(uint64_t *)(r.abuf + 600 * KIB + 8 * i), 1000 + i);
+	}
+	assert_int_equal(*(uint64_t *)r.bbuf, 1004);
+	assert_int_equal(counters(&r, 1)->rx_atomic_requests, 4);
+	assert_int_equal(counters(&r, 0)->local_ack_timeout_err, 0);
+	assert_null(r.a->qp->board);
+	rig_down(&r);
+}
+
+static void
+what_is_acknowledged_behind_a_hole_is_not_sent_again(void **state)
+{
+	struct loss l;
+	struct rig r;
+
+	find_each_other(&r, &l);
+	l = (struct loss){ .from = 1, .opcode = WIRE_OP_READ_RESP_ONLY, .nth = 0, .count = 1 };
+	rig_read(&r, 2, 0, 64);
+	for (uint32_t i = 0; i < 5; i++)
+		rig_write(&r, 3 + i, 8 * KIB + i * KIB, KIB);
+	pair_settle(r.p);
+	for (uint32_t i = 2; i < 8; i++)
+		expect_cqe(&r.a->scq, i, UROCE_WC_SUCCESS);
+	assert_int_equal(pair_count(r.p, 0, WIRE_OP_READ_REQUEST), 2);
+	assert_int_equal(pair_count(r.p, 0, WIRE_OP_WRITE_ONLY), 5);
+	rig_down(&r);
+}
+
+/* Of two READs into the same bytes those of the later one stay, whatever is lost. */
+static void
+reads_into_the_same_bytes_are_placed_in_order(void **state)
+{
+	struct loss l;
+	struct rig r;
+
+	find_each_other(&r, &l);
+	fill(r.bbuf, BUF, 9);
+	l = (struct loss){ .from = 1, .opcode = WIRE_OP_READ_RESP_MIDDLE, .nth = 2, .count = 1 };
+	for (uint32_t i = 0; i < 2; i++)
+		end_send(r.a, &(struct wr){ .id = 2 + i, .op = UROCE_WR_RDMA_READ, .sge = SGE(r.abuf, 6 * KIB, r.amr),
+					    .nb_sge = 1, .remote_addr = ADDR(r.bbuf) + i * 16 * KIB, .rkey = r.bmr->key });
+	pair_settle(r.p);
+	expect_cqe(&r.a->scq, 2, UROCE_WC_SUCCESS);
+	expect_cqe(&r.a->scq, 3, UROCE_WC_SUCCESS);
+	assert_memory_equal(r.abuf, r.bbuf + 16 * KIB, 6 * KIB);
+	rig_down(&r);
+}
+
+/* A part of a READ, asked for by hand. */
+static void
+ask_for(struct rig *r, uint32_t psn, uint32_t from, uint32_t len)
+{
+	uint8_t reth[WIRE_RETH_BYTES];
+
+	wire_put_reth(reth, ADDR(r->bbuf) + from, r->bmr->key, len);
+	pair_inject(r->p, r->b, &(struct wire_bth){ .opcode = WIRE_OP_READ_REQUEST, .psn = psn, .migreq = true, .ackreq = true },
+		    reth, sizeof(reth));
+	pair_settle(r->p);
+}
+
+static void
+parts_that_no_chunk_has_are_not_answered(void **state)
+{
+	struct rig r;
+	uint32_t psn;
+
+	up(&r, NULL);
+	psn = r.b->qp->epsn;
+	/* Longer than a chunk: only the rest of it may be asked for. */
+	ask_for(&r, psn, 0, 40 * KIB);
+	r.p->nb_log = 0;
+	ask_for(&r, psn, 0, 39 * KIB);
+	assert_int_equal(counters(&r, 1)->rx_duplicate_dropped, 1);
+	ask_for(&r, wire_psn_add(psn, 38), 38 * KIB, 2 * KIB);
+	assert_int_equal(pair_count(r.p, 1, -1), 2);
+	/* Beyond its end, not whole packets, none at all, other bytes. */
+	psn = r.b->qp->epsn;
+	ask_for(&r, psn, 0, 10 * KIB);
+	r.p->nb_log = 0;
+	ask_for(&r, wire_psn_add(psn, 5), 5 * KIB, 6 * KIB);
+	ask_for(&r, wire_psn_add(psn, 5), 5 * KIB, 3 * KIB + 1);
+	ask_for(&r, wire_psn_add(psn, 5), 5 * KIB, 0);
+	ask_for(&r, wire_psn_add(psn, 5), 4 * KIB, 3 * KIB);
+	assert_int_equal(counters(&r, 1)->rx_duplicate_dropped, 5);
+	assert_int_equal(pair_count(r.p, 1, -1), 0);
+	/* The key has gone: dropped, for errors of duplicates are never told. */
+	ask_for(&r, wire_psn_add(psn, 5), 5 * KIB, 3 * KIB);
+	assert_int_equal(pair_count(r.p, 1, -1), 3);
+	mr_destroy(r.p->h[1].mrs, r.bmr);
+	ask_for(&r, wire_psn_add(psn, 5), 5 * KIB, 3 * KIB);
+	r.bmr = NULL;
+	assert_int_equal(counters(&r, 1)->rx_duplicate_dropped, 6);
+	assert_int_equal(r.b->qp->state, UROCE_QPS_RTS);
+	rig_down(&r);
+}
+
+/* While the READ is still being answered: what is behind comes again first, what is ahead comes anyway. */
+static void
+a_part_of_a_read_that_is_being_answered_comes_once(void **state)
+{
+	uint8_t reth[WIRE_RETH_BYTES];
+	struct wire_bth b = { .opcode = WIRE_OP_READ_REQUEST, .migreq = true, .ackreq = true };
+	struct rig r;
+
+	rig_up(&r, NULL, &(struct conn_opts){ .mtu = UROCE_MTU_256 });
+	r.p->stalled = true;
+	b.psn = r.b->qp->epsn;
+	wire_put_reth(reth, ADDR(r.bbuf), r.bmr->key, 32 * 256);
+	pair_inject(r.p, r.b, &b, reth, sizeof(reth));
+	responder_run(r.p->h[1].tp, r.b->qp, 10);
+	b.psn = wire_psn_add(b.psn, 8);
+	wire_put_reth(reth, ADDR(r.bbuf) + 8 * 256, r.bmr->key, 4 * 256);
+	pair_inject(r.p, r.b, &b, reth, sizeof(reth));
+	r.p->stalled = false;
+	r.p->nb_log = 0;
+	pair_settle(r.p);
+	assert_int_equal(pair_count(r.p, 1, -1), 32 + 2);
+	assert_int_equal(r.p->log[10].bth.psn, b.psn);
+	assert_int_equal(r.p->log[10].bth.opcode, WIRE_OP_READ_RESP_FIRST);
+	assert_int_equal(r.p->log[11].bth.opcode, WIRE_OP_READ_RESP_LAST);
+	assert_int_equal(r.p->log[12].bth.psn, wire_psn_add(b.psn, 2));
+	rig_down(&r);
+}
+
 static void
 foreign_peer_sees_duplicates_of_nothing_three_times_at_most(void **state)
 {
@@ -323,6 +527,12 @@ main(void)
 		cmocka_unit_test(without_sacks_the_timer_gets_on),
 		cmocka_unit_test(receives_and_completions_stay_in_order),
 		cmocka_unit_test(atomics_and_reads_beyond_a_gap_are_executed_once),
+		cmocka_unit_test(only_missing_responses_are_asked_for_again),
+		cmocka_unit_test(many_holes_in_reads_and_atomics_and_all_completes_in_order),
+		cmocka_unit_test(what_is_acknowledged_behind_a_hole_is_not_sent_again),
+		cmocka_unit_test(reads_into_the_same_bytes_are_placed_in_order),
+		cmocka_unit_test(parts_that_no_chunk_has_are_not_answered),
+		cmocka_unit_test(a_part_of_a_read_that_is_being_answered_comes_once),
 		cmocka_unit_test(foreign_peer_sees_duplicates_of_nothing_three_times_at_most),
 		cmocka_unit_test(receiver_not_ready_in_the_midst_of_what_is_held),
 		cmocka_unit_test(hostile_gaps_hold_a_bounded_part_and_give_it_back),

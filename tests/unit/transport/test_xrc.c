@@ -477,6 +477,41 @@ parts_that_a_type_doesnt_have_are_refused(void **state)
 	down(&x);
 }
 
+/* The offer names the SRQ that the request in trouble names: a target may look at it before it looks at the PSN. */
+static void
+initiator_and_target_repeat_only_what_was_lost(void **state)
+{
+	struct loss l = { .from = 0, .opcode = WIRE_XRC | WIRE_OP_WRITE_MIDDLE, .nth = 2, .count = 1 };
+	struct xrc x;
+
+	up(&x);
+	x.r.p->lose = lose;
+	x.r.p->lose_arg = &l;
+	rdma(&x, 1, UROCE_WR_RDMA_WRITE, SRQN, 0, 8 << 10);
+	pair_settle(x.r.p);
+	expect_cqe(&x.r.a->scq, 1, UROCE_WC_SUCCESS);
+	assert_int_equal(counters(&x.r, 0)->sack_offers_sent, 1);
+	assert_int_equal(counters(&x.r, 1)->sack_offers_received, 1);
+	assert_int_equal(counters(&x.r, 1)->resp_bad_xrceth, 0);
+	x.r.p->nb_log = 0;
+	l = (struct loss){ .from = 0, .opcode = WIRE_XRC | WIRE_OP_WRITE_MIDDLE, .nth = 2, .count = 1 };
+	rdma(&x, 2, UROCE_WR_RDMA_WRITE, SRQN, 0, 20 << 10);
+	pair_settle(x.r.p);
+	expect_cqe(&x.r.a->scq, 2, UROCE_WC_SUCCESS);
+	assert_int_equal(pair_count(x.r.p, 0, -1), 20 + 1);
+	assert_memory_equal(x.r.abuf, x.r.bbuf, 20 << 10);
+	/* And of READs. */
+	x.r.p->nb_log = 0;
+	l = (struct loss){ .from = 1, .opcode = WIRE_XRC | WIRE_OP_READ_RESP_MIDDLE, .nth = 2, .count = 1 };
+	fill(x.r.bbuf, BUF, 3);
+	rdma(&x, 3, UROCE_WR_RDMA_READ, SRQN2, 0, 20 << 10);
+	pair_settle(x.r.p);
+	expect_cqe(&x.r.a->scq, 3, UROCE_WC_SUCCESS);
+	assert_memory_equal(x.r.abuf, x.r.bbuf, 20 << 10);
+	assert_int_equal(pair_count(x.r.p, 1, -1), 20 + 1);
+	down(&x);
+}
+
 int
 main(void)
 {
@@ -499,6 +534,7 @@ main(void)
 		cmocka_unit_test(an_initiator_takes_no_requests_and_a_target_no_rc),
 		cmocka_unit_test(a_target_can_be_reset_in_the_midst_of_a_message),
 		cmocka_unit_test(parts_that_a_type_doesnt_have_are_refused),
+		cmocka_unit_test(initiator_and_target_repeat_only_what_was_lost),
 	};
 
 	return cmocka_run_group_tests_name("xrc", tests, pair_group_setup, pair_group_teardown);
