@@ -181,6 +181,11 @@ struct client_xrcd {
 
 struct client_qp {
 	struct ibv_qp_ex qp; /**< begins with struct ibv_qp */
+	/**
+	 * The next member of struct ibv_qp_ex from rdma-core 46 on, whose headers programs may have been built with: right
+	 * behind what the headers here know of it (qp_wr.c checks).
+	 */
+	void (*wr_flush)(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t remote_addr, size_t len, uint8_t type, uint8_t level);
 	struct client_ctx *ctx;
 	struct ring_qp_shared *shared;
 	struct ring_db *db;

@@ -12,7 +12,7 @@
 /* What the daemon is told. Optional flags are hints, which may be ignored (man ibv_reg_mr). */
 #define MR_ACCESS_SERVED \
 	(UROCE_ACCESS_LOCAL_WRITE | UROCE_ACCESS_REMOTE_WRITE | UROCE_ACCESS_REMOTE_READ | \
-	 UROCE_ACCESS_REMOTE_ATOMIC | UROCE_ACCESS_MW_BIND)
+	 UROCE_ACCESS_REMOTE_ATOMIC | UROCE_ACCESS_MW_BIND | UROCE_ACCESS_FLUSH_GLOBAL)
 #define MR_ACCESS_IGNORED (UROCE_ACCESS_HUGETLB | UROCE_ACCESS_ZERO_BASED | UROCE_ACCESS_OPTIONAL_RANGE)
 #define MR_ACCESS_WRITES \
 	(UROCE_ACCESS_LOCAL_WRITE | UROCE_ACCESS_REMOTE_WRITE | UROCE_ACCESS_REMOTE_ATOMIC | UROCE_ACCESS_MW_BIND)
@@ -30,7 +30,8 @@ static int
 check_access(unsigned int access)
 {
 	if (access & ~(MR_ACCESS_SERVED | MR_ACCESS_IGNORED))
-		return access & UROCE_ACCESS_ON_DEMAND ? EOPNOTSUPP : EINVAL;
+		/* As Linux answers for a device without the capability: ib_check_mr_access(). */
+		return access & (UROCE_ACCESS_ON_DEMAND | UROCE_ACCESS_FLUSH_PERSISTENT) ? EOPNOTSUPP : EINVAL;
 	/* What a peer may write, we may: Linux, ib_check_mr_access(). */
 	if ((access & (UROCE_ACCESS_REMOTE_WRITE | UROCE_ACCESS_REMOTE_ATOMIC)) && !(access & UROCE_ACCESS_LOCAL_WRITE))
 		return EINVAL;

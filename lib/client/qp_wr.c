@@ -8,6 +8,7 @@
 #include "client.h"
 
 #include <errno.h>
+#include <stddef.h>
 #include <string.h>
 
 static struct client_qp *
@@ -202,6 +203,23 @@ wr_atomic_write(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t addr, const void *
 	to_builder(qp)->wr_ctl.count = sizeof(uint64_t);
 }
 
+/* What a FLUSH can't ask for is found here: its builder has no other way to say so. */
+static void
+wr_flush(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t addr, size_t len, uint8_t type, uint8_t level)
+{
+	struct ring_sq_wqe *w = open_rdma(qp, UROCE_WR_FLUSH, rkey, addr);
+
+	if (!w)
+		return;
+	if (level == UROCE_FLUSH_MR)
+		len = 0;
+	if (len > UROCE_MAX_MSG_BYTES || type == 0 || (type & ~UROCE_FLUSH_TYPES) != 0 || level > UROCE_FLUSH_MR) {
+		to_builder(qp)->wr_err = EINVAL;
+		return;
+	}
+	*(struct ring_flush *)(w + 1) = (struct ring_flush){ .length = (uint32_t)len, .type = type, .level = level };
+}
+
 static void
 wr_set_ud_addr(struct ibv_qp_ex *ibqp, struct ibv_ah *ah, uint32_t remote_qpn, uint32_t remote_qkey)
 {
@@ -273,6 +291,11 @@ wr_set_inline_data(struct ibv_qp_ex *qp, void *addr, size_t length)
 	wr_set_inline_data_list(qp, 1, &buf);
 }
 
+/* IBV_QP_EX_WITH_FLUSH and wr_flush of later headers than these. */
+#define QP_EX_WITH_FLUSH (UINT64_C(1) << 11)
+_Static_assert(offsetof(struct client_qp, wr_flush) == offsetof(struct ibv_qp_ex, wr_atomic_write) + sizeof(void *),
+	       "wr_flush comes behind wr_atomic_write");
+
 /* The bits of enum ibv_qp_create_send_ops_flags and the opcodes that they ask for. */
 static const struct {
 	uint64_t flag;
@@ -289,7 +312,15 @@ static const struct {
 	{ IBV_QP_EX_WITH_BIND_MW, UROCE_WR_BIND_MW },
 	{ IBV_QP_EX_WITH_SEND_WITH_INV, UROCE_WR_SEND_WITH_INV },
 	{ IBV_QP_EX_WITH_ATOMIC_WRITE, UROCE_WR_ATOMIC_WRITE },
+	{ QP_EX_WITH_FLUSH, UROCE_WR_FLUSH },
 };
+
+/* FLUSH is no opcode of struct ibv_send_wr, so it isn't in the table of those. */
+static uint32_t
+types_of(enum uroce_wr_op op)
+{
+	return client_wr_types[op == UROCE_WR_FLUSH ? UROCE_WR_ATOMIC_WRITE : op];
+}
 
 int
 client_qp_set_builders(struct client_qp *qp, enum ibv_qp_type type, uint64_t ops)
@@ -299,7 +330,7 @@ client_qp_set_builders(struct client_qp *qp, enum ibv_qp_type type, uint64_t ops
 	for (size_t i = 0; i < sizeof(send_ops) / sizeof(send_ops[0]); i++) {
 		if (!(ops & send_ops[i].flag))
 			continue;
-		if (!(client_wr_types[send_ops[i].op] & 1u << type))
+		if (!(types_of(send_ops[i].op) & 1u << type))
 			return EOPNOTSUPP;
 		ops &= ~send_ops[i].flag;
 	}
@@ -320,6 +351,7 @@ client_qp_set_builders(struct client_qp *qp, enum ibv_qp_type type, uint64_t ops
 	q->wr_atomic_cmp_swp = wr_atomic_cmp_swp;
 	q->wr_atomic_fetch_add = wr_atomic_fetch_add;
 	q->wr_atomic_write = wr_atomic_write;
+	qp->wr_flush = wr_flush;
 	q->wr_set_ud_addr = wr_set_ud_addr;
 	q->wr_set_xrc_srqn = wr_set_xrc_srqn;
 	q->wr_set_sge = wr_set_sge;

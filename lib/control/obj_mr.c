@@ -219,6 +219,10 @@ op_mr_reg(struct session *s, struct request *r)
 
 	if (segs == NULL)
 		return EINVAL;
+	if (q->access & UROCE_ACCESS_FLUSH_PERSISTENT) {
+		free(segs);
+		return req_fail(r, EOPNOTSUPP, "no memory here is persistent: access %#x asks for flushes to it", q->access);
+	}
 	pd = obj_get(s, OBJ_PD, q->pd, r);
 	if (pd != NULL && q->replace != 0)
 		old = obj_get(s, OBJ_MR, q->old, r);

@@ -40,7 +40,8 @@ enum {
 	PORT_IP_BASED_GIDS = 1 << 26,
 };
 
-/* Of device_cap_flags_ex: IB_UVERBS_DEVICE_ATOMIC_WRITE. */
+/* Of device_cap_flags_ex: IB_UVERBS_DEVICE_FLUSH_GLOBAL, IB_UVERBS_DEVICE_ATOMIC_WRITE. No memory of ours is persistent. */
+#define CAP_EX_FLUSH_GLOBAL (UINT64_C(1) << 38)
 #define CAP_EX_ATOMIC_WRITE (UINT64_C(1) << 40)
 
 /** Modified EUI-64 of a MAC address: stable, distinct, as Linux's RoCE drivers do it. Network byte order. */
@@ -119,7 +120,7 @@ op_device_query(struct session *s, struct request *r)
 		/* Completions carry CLOCK_MONOTONIC in nanoseconds. */
 		.hca_core_clock_khz = 1000000,
 	};
-	d->device_cap_flags_ex = d->device_cap_flags | CAP_EX_ATOMIC_WRITE;
+	d->device_cap_flags_ex = d->device_cap_flags | CAP_EX_FLUSH_GLOBAL | CAP_EX_ATOMIC_WRITE;
 	snprintf(d->fw_ver, sizeof(d->fw_ver), "%s", UROCE_VERSION);
 	return 0;
 }

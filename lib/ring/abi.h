@@ -42,6 +42,16 @@ enum {
 };
 #define UROCE_MAX_MSG_BYTES (UINT32_C(1) << 31) /**< RC and UC message */
 
+/** FLUSH: placement types and selectivity levels, enum ibv_placement_type and enum ibv_selectivity_level. */
+enum {
+	UROCE_FLUSH_GLOBAL = 1 << 0,     /**< what was written is visible to everybody there */
+	UROCE_FLUSH_PERSISTENT = 1 << 1, /**< and survives a loss of power */
+	UROCE_FLUSH_TYPES = UROCE_FLUSH_GLOBAL | UROCE_FLUSH_PERSISTENT,
+
+	UROCE_FLUSH_RANGE = 0,
+	UROCE_FLUSH_MR = 1,
+};
+
 /** WR opcodes: enum ibv_wr_opcode. */
 enum uroce_wr_op {
 	UROCE_WR_RDMA_WRITE = 0,

@@ -95,6 +95,14 @@ struct ring_bind {
 	uint32_t access; /**< UROCE_ACCESS_* */
 };
 
+/** Operands of FLUSH, which has no SGEs. */
+struct ring_flush {
+	uint32_t length; /**< of the range at remote_addr; of no meaning with UROCE_FLUSH_MR */
+	uint8_t type;    /**< UROCE_FLUSH_GLOBAL, UROCE_FLUSH_PERSISTENT */
+	uint8_t level;   /**< UROCE_FLUSH_RANGE, UROCE_FLUSH_MR */
+	uint8_t reserved[10];
+};
+
 /** True if the opcode has a 16-byte operand block between header and SGEs. */
 static inline bool
 ring_op_has_operands(uint8_t opcode)

@@ -94,6 +94,7 @@ verr_text(uint8_t verr)
 		[TP_VERR_MW] = "bind or invalidate refused",
 		[TP_VERR_AH] = "its address handle is unknown, stale or of another PD",
 		[TP_VERR_NO_RD_ATOMIC] = "a READ or atomic, but max_rd_atomic is 0",
+		[TP_VERR_WQE_FLUSH] = "FLUSH has no placement type, or one or a level that is unknown",
 	};
 
 	return verr < RTE_DIM(texts) && texts[verr] != NULL ? texts[verr] : "an unknown reason";

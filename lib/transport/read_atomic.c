@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * RC responder: READ, atomics and ATOMIC_WRITE are executed, and remembered so that their duplicates are answered
+ * RC responder: READ, atomics, ATOMIC_WRITE and FLUSH are executed, and remembered so that their duplicates are answered
  * without being executed again (C9-105, 9.4.4).
  */
 #include "tp_internal.h"
@@ -147,6 +147,45 @@ responder_atomic_write(struct transport *tp, struct qp *qp, const struct wire_pk
 		responder_refuse(tp, qp, WIRE_NAK_REM_ACCESS, qp->epsn);
 		return;
 	}
+	r->atomic = false;
+	r->placed = true;
+	r->length = 0;
+	res_accept(tp, qp, r);
+}
+
+/*
+ * Annex A19. WRITEs that came before are in memory already: what is left is that no CPU may see anything that comes after
+ * this without them. Of a whole MR neither address nor length say anything (so Linux rxe_resp.c). No MR of ours is
+ * persistent, so that type is never granted.
+ */
+void
+responder_flush(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
+{
+	const uint8_t *reth = p->bthp + p->op->off_reth, *feth = p->bthp + p->op->off_feth;
+	uint32_t rkey = wire_get32(reth + 8), length = wire_get32(reth + 12);
+	uint8_t type = wire_feth_type(feth), level = wire_feth_level(feth);
+	uint32_t access = (type & UROCE_FLUSH_GLOBAL ? UROCE_ACCESS_FLUSH_GLOBAL : 0) |
+			  (type & UROCE_FLUSH_PERSISTENT ? UROCE_ACCESS_FLUSH_PERSISTENT : 0);
+	struct tp_res *r = res_claim(tp, qp);
+	const struct mr *mr;
+
+	tp->counters.rx_flush_requests++;
+	if (r == NULL || access == 0 || (type & ~UROCE_FLUSH_TYPES) != 0 || level > UROCE_FLUSH_MR ||
+	    length > UROCE_MAX_MSG_BYTES) {
+		responder_refuse(tp, qp, WIRE_NAK_INV_REQ, qp->epsn);
+		return;
+	}
+	/* Windows don't grant it. */
+	mr = mr_get(tp->c.mrs, rkey);
+	if (mr != NULL && level == UROCE_FLUSH_MR)
+		mr = mr_check(tp->c.mrs, rkey, qp->pd, access, mr->iova, 0);
+	else if (mr != NULL)
+		mr = mr_check(tp->c.mrs, rkey, qp->pd, access, wire_get64(reth), length);
+	if (mr == NULL || (qp->access & access) != access) {
+		responder_refuse(tp, qp, WIRE_NAK_REM_ACCESS, qp->epsn);
+		return;
+	}
+	atomic_thread_fence(memory_order_seq_cst);
 	r->atomic = false;
 	r->placed = true;
 	r->length = 0;

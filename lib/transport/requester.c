@@ -26,7 +26,8 @@ const struct tp_req_op tp_req_ops[UROCE_WR_OPS] = {
 	[UROCE_WR_BIND_MW] = { SVC(RC) | SVC(UC), UROCE_WC_BIND_MW, TP_REQ_LOCAL, 0, 0, 0, 0 },
 	[UROCE_WR_SEND_WITH_INV] = { SVC(RC), UROCE_WC_SEND, TP_REQ_DATA, WIRE_OP_SEND_FIRST, WIRE_OP_SEND_MIDDLE,
 				     WIRE_OP_SEND_LAST_INV, WIRE_OP_SEND_ONLY_INV, 1 },
-	[UROCE_WR_FLUSH] = { .wc = UROCE_WC_FLUSH },
+	[UROCE_WR_FLUSH] = { SVC(RC), UROCE_WC_FLUSH, TP_REQ_PLACE, WIRE_OP_FLUSH, WIRE_OP_FLUSH, WIRE_OP_FLUSH,
+			     WIRE_OP_FLUSH },
 	[UROCE_WR_ATOMIC_WRITE] = { SVC(RC), UROCE_WC_ATOMIC_WRITE, TP_REQ_PLACE, WIRE_OP_ATOMIC_WRITE,
 				    WIRE_OP_ATOMIC_WRITE, WIRE_OP_ATOMIC_WRITE, WIRE_OP_ATOMIC_WRITE },
 };
@@ -53,6 +54,22 @@ check_sges(struct transport *tp, const struct qp *qp, struct tp_swqe *w, const s
 		if (mr_check(tp->c.mrs, s.lkey, qp->pd, access, s.addr, s.length) == NULL)
 			return wqe_error(w, UROCE_WC_LOC_PROT_ERR, lkey_verr(tp, s.lkey, qp->pd, s.addr, s.length));
 	}
+	return 0;
+}
+
+/* FLUSH has no data, but operands. @return as check_wqe(). */
+static uint8_t
+check_flush(struct tp_swqe *w, const struct ring_sq_wqe *slot, uint16_t count)
+{
+	const struct ring_flush *f = (const void *)(slot + 1);
+	uint8_t type = *(const volatile uint8_t *)&f->type, level = *(const volatile uint8_t *)&f->level;
+
+	if (count != 0 || (w->flags & UROCE_SEND_INLINE))
+		return wqe_error(w, UROCE_WC_LOC_QP_OP_ERR, TP_VERR_WQE_SGES);
+	if (type == 0 || (type & ~UROCE_FLUSH_TYPES) != 0 || level > UROCE_FLUSH_MR)
+		return wqe_error(w, UROCE_WC_LOC_QP_OP_ERR, TP_VERR_WQE_FLUSH);
+	if (*(const volatile uint32_t *)&f->length > UROCE_MAX_MSG_BYTES)
+		return wqe_error(w, UROCE_WC_LOC_LEN_ERR, TP_VERR_WQE_LENGTH);
 	return 0;
 }
 
@@ -87,8 +104,12 @@ check_wqe(struct transport *tp, const struct qp *qp, struct tp_swqe *w, const st
 			return wqe_error(w, UROCE_WC_LOC_LEN_ERR, TP_VERR_WQE_LENGTH);
 		w->length = (uint32_t)length;
 	}
-	if ((op->kind == TP_REQ_ATOMIC || op->kind == TP_REQ_PLACE) && w->length != ATOMIC_BYTES)
-		return wqe_error(w, UROCE_WC_LOC_LEN_ERR, TP_VERR_WQE_LENGTH);
+	if (unlikely(op->kind == TP_REQ_ATOMIC || op->kind == TP_REQ_PLACE)) {
+		if (w->opcode == UROCE_WR_FLUSH)
+			return check_flush(w, slot, count);
+		if (w->length != ATOMIC_BYTES)
+			return wqe_error(w, UROCE_WC_LOC_LEN_ERR, TP_VERR_WQE_LENGTH);
+	}
 	if (qp->service == WIRE_UD && w->length > UINT32_C(1) << qp->mtu_shift)
 		return wqe_error(w, UROCE_WC_LOC_LEN_ERR, TP_VERR_WQE_LENGTH);
 	if (op->kind == TP_REQ_READ || op->kind == TP_REQ_ATOMIC)
@@ -383,11 +404,14 @@ send_atomic(struct transport *tp, struct qp *qp, struct tp_swqe *w)
 	return 1;
 }
 
+/* ATOMIC_WRITE and FLUSH (annex A19): answered by a READ response of no bytes, with the resources of a READ. */
 static uint32_t
-send_atomic_write(struct transport *tp, struct qp *qp, struct tp_swqe *w)
+send_place(struct transport *tp, struct qp *qp, struct tp_swqe *w)
 {
 	const struct ring_sq_wqe *slot = ring_slot(&qp->sq, qp->sq_cur);
-	struct wire_bth b = { .opcode = WIRE_OP_ATOMIC_WRITE | qp->prefix, .dqpn = qp->dest_qpn, .psn = qp->psn_cur,
+	const struct ring_flush *f = (const void *)(slot + 1);
+	uint32_t len = w->opcode == UROCE_WR_FLUSH ? 0 : ATOMIC_BYTES;
+	struct wire_bth b = { .opcode = tp_req_ops[w->opcode].only | qp->prefix, .dqpn = qp->dest_qpn, .psn = qp->psn_cur,
 			      .pkey = qp->pkey, .migreq = qp->mig == TP_MIG_MIGRATED, .ackreq = true };
 	struct tp_out o;
 
@@ -399,12 +423,14 @@ send_atomic_write(struct transport *tp, struct qp *qp, struct tp_swqe *w)
 		return 0;
 	if (unlikely(qp->prefix == WIRE_XRC))
 		xrc_put_eth(o.bth + o.op->off_xrceth, slot);
-	wire_put_reth(o.bth + o.op->off_reth, slot->remote_addr, slot->rkey, ATOMIC_BYTES);
-	if (requester_gather(tp, qp, w, slot, 0, tp_payload(&o), ATOMIC_BYTES) != 0) {
+	wire_put_reth(o.bth + o.op->off_reth, slot->remote_addr, slot->rkey, len != 0 ? len : f->length);
+	if (len == 0)
+		wire_put_feth(o.bth + o.op->off_feth, f->type, f->level);
+	if (len != 0 && requester_gather(tp, qp, w, slot, 0, tp_payload(&o), len) != 0) {
 		tp_mbuf_put(tp, o.m);
 		return 0;
 	}
-	tp_finish(tp, qp, &o, &b, ATOMIC_BYTES);
+	tp_finish(tp, qp, &o, &b, len);
 	qp->rd_out++;
 	time_rtt(tp, qp);
 	requester_sent(tp, qp, w, 1);
@@ -445,7 +471,7 @@ send_next(struct transport *tp, struct qp *qp, struct tp_swqe *w)
 	if (unlikely(tp_req_ops[w->opcode].kind == TP_REQ_LOCAL))
 		return local_run(tp, qp, w);
 	if (unlikely(tp_req_ops[w->opcode].kind == TP_REQ_PLACE))
-		return send_atomic_write(tp, qp, w);
+		return send_place(tp, qp, w);
 	return send_atomic(tp, qp, w);
 }
 

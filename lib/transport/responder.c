@@ -326,6 +326,8 @@ execute(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 		responder_atomic(tp, qp, p);
 	else if (WIRE_OPCODE_OP(p->bth.opcode) == WIRE_OP_ATOMIC_WRITE)
 		responder_atomic_write(tp, qp, p);
+	else if (WIRE_OPCODE_OP(p->bth.opcode) == WIRE_OP_FLUSH)
+		responder_flush(tp, qp, p);
 	else
 		responder_refuse(tp, qp, WIRE_NAK_INV_REQ, qp->epsn);
 }

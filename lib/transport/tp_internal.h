@@ -106,7 +106,7 @@ struct tp_req_op {
 	uint8_t recvs;    /**< receives that the peer needs for it */
 };
 enum tp_req_kind { TP_REQ_NONE = 0, TP_REQ_DATA, TP_REQ_READ, TP_REQ_ATOMIC, TP_REQ_LOCAL, /**< nothing is sent */
-		   TP_REQ_PLACE /**< ATOMIC_WRITE: data there, an empty READ response back */ };
+		   TP_REQ_PLACE /**< ATOMIC_WRITE, FLUSH: an empty READ response back */ };
 extern const struct tp_req_op tp_req_ops[UROCE_WR_OPS];
 
 /** A READ or atomic that the responder executed: a duplicate is known, and answered again (C9-105, 9.4.4). */
@@ -115,12 +115,12 @@ struct tp_res {
 		uint64_t old __attribute__((packed)); /**< atomic: the value before the operation */
 		struct {
 			uint32_t mark;   /**< READ: of what was asked for; res_mark() */
-			uint32_t length; /**< READ: bytes; ATOMIC_WRITE: 0 */
+			uint32_t length; /**< READ: bytes; ATOMIC_WRITE, FLUSH: 0 */
 		};
 	};
 	uint32_t psn : 24;
 	uint32_t used : 1, atomic : 1, replay : 1;
-	uint32_t placed : 1; /**< ATOMIC_WRITE: answered by a READ response of no bytes */
+	uint32_t placed : 1; /**< ATOMIC_WRITE, FLUSH: answered by a READ response of no bytes */
 };
 static_assert(sizeof(struct tp_res) == 12, "counts for an idle QP's memory, up to UROCE_MAX_RD_ATOMIC times");
 
@@ -565,6 +565,7 @@ void gsi_rx(struct transport *tp, uint16_t port, const struct wire_pkt *p);
 void responder_read(struct transport *tp, struct qp *qp, const struct wire_pkt *p);
 void responder_atomic(struct transport *tp, struct qp *qp, const struct wire_pkt *p);
 void responder_atomic_write(struct transport *tp, struct qp *qp, const struct wire_pkt *p);
+void responder_flush(struct transport *tp, struct qp *qp, const struct wire_pkt *p);
 /** @return what was executed with @p psn, or NULL. */
 struct tp_res *responder_res_find(struct qp *qp, uint32_t psn);
 /** Answer a READ again, all of it or a part. @return false: it is not what was asked for, or there is no place now. */

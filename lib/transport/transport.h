@@ -62,6 +62,7 @@ enum tp_vendor_err {
 	TP_VERR_MW,           /**< bind or invalidate refused */
 	TP_VERR_AH,           /**< AH unknown, stale or of another PD */
 	TP_VERR_NO_RD_ATOMIC, /**< READ or atomic on a QP whose max_rd_atomic is 0 */
+	TP_VERR_WQE_FLUSH,    /**< FLUSH: no placement type, or an unknown one or selectivity level */
 };
 
 /** Counters of one transport. Names as in Linux's `rdma statistic` where it has one. docs/counters.md explains each. */
@@ -76,7 +77,7 @@ enum tp_vendor_err {
 	X(rx_cnp) X(np_ecn_marked_roce_packets) X(np_cnp_sent) X(rp_cnp_handled) X(rp_cnp_ignored) \
 	X(tail_loss_probes) X(sack_offers_sent) X(sack_offers_received) X(sacks_sent) X(sacks_received) \
 	X(rx_response_placed) X(rx_held) X(rx_not_held) X(rx_sack_ignored) X(rx_handoff) X(rx_handoff_dropped) \
-	X(rx_write_requests) X(rx_read_requests) X(rx_atomic_requests) X(rx_send_requests) \
+	X(rx_write_requests) X(rx_read_requests) X(rx_atomic_requests) X(rx_flush_requests) X(rx_send_requests) \
 	X(out_of_sequence) X(duplicate_request) X(packet_seq_err) X(implied_nak_seq_err) \
 	X(local_ack_timeout_err) X(rnr_nak_sent) X(rnr_nak_received) X(rnr_nak_retry_err) X(retry_exceeded_err) \
 	X(req_remote_access_errors) X(req_remote_invalid_request) X(req_remote_op_errors) X(req_local_errors) \

@@ -265,6 +265,22 @@ wire_put_reth(uint8_t *p, uint64_t va, uint32_t rkey, uint32_t len)
 	wire_put32(p + 8, rkey);
 	wire_put32(p + 12, len);
 }
+/** A19: placement types in bits 3 to 0, selectivity level in bits 5 and 4. */
+static inline void
+wire_put_feth(uint8_t *p, uint8_t type, uint8_t level)
+{
+	wire_put32(p, (uint32_t)(level & 3) << 4 | (type & 0xf));
+}
+static inline uint8_t
+wire_feth_type(const uint8_t *p)
+{
+	return p[3] & 0xf;
+}
+static inline uint8_t
+wire_feth_level(const uint8_t *p)
+{
+	return p[3] >> 4 & 3;
+}
 static inline void
 wire_put_atomiceth(uint8_t *p, uint64_t va, uint32_t rkey, uint64_t swap_add, uint64_t compare)
 {

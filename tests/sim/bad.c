@@ -194,7 +194,7 @@ bad_packet_for(struct sim_world *w, struct hostile *h, struct sim_qp *q)
 /* A request, or two: the first one is good. Lengths in bytes. */
 struct bad_step {
 	uint8_t op;
-	uint32_t payload, reth_len, reth_off;
+	uint32_t payload /* of FLUSH, which has none, the FETH */, reth_len, reth_off;
 };
 static const struct bad_case {
 	const char *what;
@@ -238,6 +238,13 @@ static const struct bad_case {
 	{ "ATOMIC_WRITE whose RETH says four", {}, { WIRE_OP_ATOMIC_WRITE, 8, 4, 0 }, false, false, INVALID },
 	{ "ATOMIC_WRITE with a wrong key", {}, { WIRE_OP_ATOMIC_WRITE, 8, 8, 0 }, false, true, ACCESS },
 	{ "ATOMIC_WRITE beyond its region", {}, { WIRE_OP_ATOMIC_WRITE, 8, 8, AREA_END + 8 }, false, false, ACCESS },
+	{ "FLUSH of no type", {}, { WIRE_OP_FLUSH, 0x00, 8, 0 }, false, false, INVALID },
+	{ "FLUSH of an unknown type", {}, { WIRE_OP_FLUSH, 0x05, 8, 0 }, false, false, INVALID },
+	{ "FLUSH of an unknown level", {}, { WIRE_OP_FLUSH, 0x21, 8, 0 }, false, false, INVALID },
+	{ "FLUSH with a wrong key", {}, { WIRE_OP_FLUSH, 0x01, 8, 0 }, false, true, ACCESS },
+	{ "FLUSH to persistence", {}, { WIRE_OP_FLUSH, 0x02, 8, 0 }, false, false, ACCESS },
+	{ "FLUSH in the midst of a WRITE", { WIRE_OP_WRITE_FIRST, WHOLE, 2 * WHOLE, 0 },
+	  { WIRE_OP_FLUSH, 0x01, 8, 0 }, false, false, INVALID },
 	{ "ATOMIC_WRITE in the midst of a WRITE", { WIRE_OP_WRITE_FIRST, WHOLE, 2 * WHOLE, 0 },
 	  { WIRE_OP_ATOMIC_WRITE, 8, 8, 0 }, false, false, INVALID },
 };
@@ -251,13 +258,15 @@ send_step(struct sim_world *w, struct hostile *h, struct victim *v, const struct
 			  v->type == UROCE_QPT_XRC_RECV ? WIRE_XRC :
 							  WIRE_RC;
 	const struct wire_opcode *op = &wire_opcodes[service | s->op];
-	struct forged f = { .from = way_back(&v->path), .payload_bytes = s->payload };
+	struct forged f = { .from = way_back(&v->path), .payload_bytes = op->flags & WIRE_F_FETH ? 0 : s->payload };
 
 	f.bth = (struct wire_bth){ .opcode = service | s->op, .dqpn = qp_num(v->qp), .psn = psn,
 				   .pkey = WIRE_PKEY_DEFAULT, .migreq = true };
 	/* Always the same: a message stays with its SRQ. */
 	if (op->flags & WIRE_F_XRCETH)
 		wire_put32(f.hdr + op->off_xrceth, HOSTILE_SRQN + qp_engine(v->qp) * HOSTILE_XSRQS);
+	if (op->flags & WIRE_F_FETH)
+		wire_put32(f.hdr + op->off_feth, s->payload);
 	if (op->flags & WIRE_F_RETH)
 		wire_put_reth(f.hdr + op->off_reth, area->iova + s->reth_off, area->key ^ bad_key, s->reth_len);
 	else if (op->flags & WIRE_F_ATOMICETH)

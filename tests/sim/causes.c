@@ -113,7 +113,8 @@ status_is_possible(const struct sim_world *w, const struct sim_qp *q, const stru
 		       op->plant == SIM_PLANT_WINDOW_STALE || op->plant == SIM_PLANT_WINDOW_ACCESS ||
 		       op->plant == SIM_PLANT_WINDOW_RANGE || op->plant == SIM_PLANT_WINDOW_QP ||
 		       windows_raced(q, op) ||
-		       (q->peer->target_mr.mr == NULL && op->len != 0 && !op_atomic(op) && op_one_sided(op) &&
+		       (q->peer->target_mr.mr == NULL && (op->len != 0 || op->opcode == UROCE_WR_FLUSH) &&
+			!op_atomic(op) && op_one_sided(op) &&
 			op->go_by.mr == NULL);
 	case UROCE_WC_REM_INV_REQ_ERR:
 		return reliable &&
@@ -149,6 +150,8 @@ wc_opcode_fits(const struct sim_op *op, uint8_t wc_opcode)
 		return wc_opcode == UROCE_WC_FETCH_ADD;
 	case UROCE_WR_ATOMIC_WRITE:
 		return wc_opcode == UROCE_WC_ATOMIC_WRITE;
+	case UROCE_WR_FLUSH:
+		return wc_opcode == UROCE_WC_FLUSH;
 	case UROCE_WR_BIND_MW:
 		return wc_opcode == UROCE_WC_BIND_MW;
 	case UROCE_WR_LOCAL_INV:

@@ -104,7 +104,7 @@ put_remote(const struct sim_qp *q, struct sim_op *op, struct ring_sq_wqe *e)
 	default:
 		break;
 	}
-	op->stale |= m->mr == NULL && op->len != 0 && q->conn->type == UROCE_QPT_RC;
+	op->stale |= m->mr == NULL && (op->len != 0 || op->opcode == UROCE_WR_FLUSH) && q->conn->type == UROCE_QPT_RC;
 	e->remote_addr = m->iova + off;
 	e->rkey = m->key ^ (op->plant == SIM_PLANT_RKEY);
 }
@@ -130,7 +130,7 @@ wrong_opcode(const struct sim_qp *q, const struct sim_op *op)
 	if (op->imm & 1)
 		return (op->imm & 2) ? 13 : 200;
 	return q->params.type == UROCE_QPT_UD ? UROCE_WR_RDMA_WRITE :
-	       q->params.type == UROCE_QPT_UC ? UROCE_WR_RDMA_READ : UROCE_WR_FLUSH;
+	       q->params.type == UROCE_QPT_UC ? UROCE_WR_RDMA_READ : 12;
 }
 
 /* PSNs are given out in the order of posting, one per packet, to a READ one per packet of its response (9.7.1). */
@@ -143,6 +143,16 @@ count_psns(struct sim_qp *q, struct sim_op *op)
 	q->psn_next = wire_psn_add(op->last_psn, 1);
 	/* A READ may be asked for in any number of parts. */
 	q->most_messages += op->opcode == UROCE_WR_RDMA_READ ? packets : !op_local(op);
+}
+
+/* A part of the region, or all of it, of which address and length don't count. */
+static void
+put_flush(const struct sim_qp *q, const struct sim_op *op, struct ring_flush *f)
+{
+	bool whole = (op->imm & 1) && op->plant != SIM_PLANT_RKEY_RANGE;
+
+	*f = (struct ring_flush){ .type = UROCE_FLUSH_GLOBAL, .level = whole ? UROCE_FLUSH_MR : UROCE_FLUSH_RANGE,
+				  .length = whole ? op->imm >> 1 : op->imm % (q->peer->target_mr.len - op->target_off + 1) };
 }
 
 static void
@@ -171,6 +181,8 @@ post_send(struct sim_world *w, struct sim_qp *q)
 		memcpy(data, &operands, sizeof(operands));
 		data += sizeof(operands);
 	}
+	if (op->opcode == UROCE_WR_FLUSH)
+		put_flush(q, op, (struct ring_flush *)data);
 	ctl.opcode = op->plant == SIM_PLANT_OPCODE ? wrong_opcode(q, op) : op->opcode;
 	ctl.flags = op->flags;
 	ctl.srqn = op->srqn;

@@ -157,7 +157,8 @@ passes_response(const struct sim_qp *q, uint32_t psn)
 	uint32_t i;
 
 	for (i = q->nb_retired; i < q->nb_posted && wire_psn_diff(q->ops[i].last_psn, psn) < 0; i++)
-		if (op_brings(&q->ops[i]) || q->ops[i].opcode == UROCE_WR_ATOMIC_WRITE)
+		if (op_brings(&q->ops[i]) || q->ops[i].opcode == UROCE_WR_ATOMIC_WRITE ||
+		    q->ops[i].opcode == UROCE_WR_FLUSH)
 			return true;
 	return false;
 }

@@ -287,9 +287,14 @@ MUTATIONS = [Mutation(*m) for m in (
      'if (r == NULL || (va & 7) != 0 || wire_get32(reth', 'if (r == NULL || wire_get32(reth'),
     ('atomic-write-length', 'read_atomic.c', 'an ATOMIC_WRITE of any length',
      '(va & 7) != 0 || wire_get32(reth + 12) != sizeof(uint64_t) ||\n', '(va & 7) != 0 ||\n'),
-    ('atomic-write-forgotten', 'read_atomic.c', 'a duplicate ATOMIC_WRITE is not answered', '\tr->placed = true;\n', '\tr->placed = false;\n'),
+    ('atomic-write-forgotten', 'read_atomic.c', 'a duplicate ATOMIC_WRITE is not answered', '\tr->placed = true;\n\tr->length = 0;\n\tres_accept(tp, qp, r);\n}\n\n/*\n * Annex A19. WRITEs',
+     '\tr->placed = false;\n\tr->length = 0;\n\tres_accept(tp, qp, r);\n}\n\n/*\n * Annex A19. WRITEs'),
     ('atomic-write-unbounded', 'requester.c', 'ATOMIC_WRITEs don\'t count as outstanding',
-     '\ttp_finish(tp, qp, &o, &b, ATOMIC_BYTES);\n\tqp->rd_out++;\n', '\ttp_finish(tp, qp, &o, &b, ATOMIC_BYTES);\n'),
+     '\ttp_finish(tp, qp, &o, &b, len);\n\tqp->rd_out++;\n', '\ttp_finish(tp, qp, &o, &b, len);\n'),
+    # FLUSH.
+    ('flush-range', 'read_atomic.c', 'a FLUSH of what lies beyond its region', 'access, wire_get64(reth), length);', 'access, mr->iova, 0);'),
+    ('flush-key', 'read_atomic.c', 'a FLUSH with any key', 'if (mr == NULL || (qp->access & access) != access) {', 'if ((qp->access & access) != access) {'),
+    ('flush-type', 'read_atomic.c', 'a FLUSH of no placement type is executed', 'if (r == NULL || access == 0 || (type', 'if (r == NULL || (type'),
     # Early retransmission.
     ('no-probe', 'completer.c', 'only the ACK timeout finds the loss of a last packet',
      'if (qp->rto_ns == 0 || qp->probes == TP_PROBES)', 'if (qp->rto_ns != UINT32_MAX || qp->probes == TP_PROBES)'),

@@ -186,7 +186,7 @@ random_opcode(struct rng *r, enum uroce_qp_type type)
 		UROCE_WR_SEND, UROCE_WR_SEND, UROCE_WR_SEND, UROCE_WR_SEND_WITH_IMM, UROCE_WR_RDMA_WRITE,
 		UROCE_WR_RDMA_WRITE, UROCE_WR_RDMA_WRITE, UROCE_WR_RDMA_WRITE_WITH_IMM, UROCE_WR_RDMA_READ,
 		UROCE_WR_RDMA_READ, UROCE_WR_ATOMIC_CMP_AND_SWP, UROCE_WR_ATOMIC_FETCH_AND_ADD,
-		UROCE_WR_ATOMIC_WRITE,
+		UROCE_WR_ATOMIC_WRITE, UROCE_WR_FLUSH,
 	};
 
 	return ops[rng_below(r, type == UROCE_QPT_UD ? UD_OPS : type == UROCE_QPT_UC ? UC_OPS : sizeof(ops))];
@@ -261,6 +261,8 @@ peer_grants(const struct sim_qp *q, const struct sim_op *op)
 		return flags & UROCE_ACCESS_REMOTE_READ;
 	if (op_atomic(op))
 		return flags & UROCE_ACCESS_REMOTE_ATOMIC;
+	if (op->opcode == UROCE_WR_FLUSH)
+		return flags & UROCE_ACCESS_FLUSH_GLOBAL;
 	return !op_one_sided(op) || (flags & UROCE_ACCESS_REMOTE_WRITE);
 }
 
@@ -301,6 +303,19 @@ random_plant(struct sim_world *w, struct sim_qp *q, const struct sim_op *op)
 	return SIM_PLANT_NONE;
 }
 
+/* Of a FLUSH only what it names at the peer can be wrong: it has no bytes of its own. */
+static enum sim_plant
+flush_plant(const struct sim_world *w, struct sim_qp *q)
+{
+	static const enum sim_plant remote[] = { SIM_PLANT_RKEY, SIM_PLANT_RKEY_STALE, SIM_PLANT_RKEY_RANGE,
+						 SIM_PLANT_RKEY_ACCESS, SIM_PLANT_RKEY_PD };
+
+	if ((w->cfg.faults & SIM_F_PLANT_REMOTE) == 0 || q->planted_remote || !rng_one_in(&q->rng, 8))
+		return SIM_PLANT_NONE;
+	q->planted_remote = true;
+	return remote[rng_below(&q->rng, sizeof(remote) / sizeof(remote[0]))];
+}
+
 static uint8_t
 random_flags(struct sim_qp *q, const struct sim_op *op, uint32_t i)
 {
@@ -313,7 +328,8 @@ random_flags(struct sim_qp *q, const struct sim_op *op, uint32_t i)
 		flags |= UROCE_SEND_FENCE;
 	if (rng_one_in(&q->rng, 5))
 		flags |= UROCE_SEND_SOLICITED;
-	if (!op_brings(op) && op->len <= q->params.cap.max_inline_data && rng_one_in(&q->rng, 2))
+	if (!op_brings(op) && op->opcode != UROCE_WR_FLUSH && op->len <= q->params.cap.max_inline_data &&
+	    rng_one_in(&q->rng, 2))
 		flags |= UROCE_SEND_INLINE;
 	return flags;
 }
@@ -356,16 +372,18 @@ program_op(struct sim_world *w, struct sim_qp *q, struct sim_op *op)
 	}
 	if (!windows_send_inv(w, q, op))
 		op->opcode = random_opcode(&q->rng, q->params.type);
+	if (op->opcode == UROCE_WR_FLUSH && !peer_grants(q, op))
+		op->opcode = UROCE_WR_SEND;
 	if (op_atomic(op))
 		make_atomic(q, op);
 	else
-		op->len = op->opcode == UROCE_WR_ATOMIC_WRITE ? 8 : random_len(w, q, op);
+		op->len = op->opcode == UROCE_WR_ATOMIC_WRITE ? 8 : op->opcode == UROCE_WR_FLUSH ? 0 : random_len(w, q, op);
 	if (op->plant == SIM_PLANT_NONE)
-		op->plant = random_plant(w, q, op);
+		op->plant = op->opcode == UROCE_WR_FLUSH ? flush_plant(w, q) : random_plant(w, q, op);
 	windows_choose(w, q, op);
 	if (q->conn->xrc)
 		op->srqn = xrc_choose(q, op->plant);
-	if (op->plant != SIM_PLANT_NONE && op->len == 0)
+	if (op->plant != SIM_PLANT_NONE && op->len == 0 && op->opcode != UROCE_WR_FLUSH)
 		op->len = 1;
 	if (op->plant == SIM_PLANT_UD_LENGTH)
 		op->len = q->mtu + 1 + op->imm % q->mtu;
@@ -378,9 +396,11 @@ program_op(struct sim_world *w, struct sim_qp *q, struct sim_op *op)
 		op->consume = q->nb_consume++;
 
 	/* An operation that may have no bytes, where the peer grants none, is to stay without. */
-	if (!op_brings(op) && op->opcode != UROCE_WR_ATOMIC_WRITE && op->plant == SIM_PLANT_NONE &&
-	    op->go_by.mr == NULL && peer_grants(q, op) && before != NULL && before->opcode == UROCE_WR_RDMA_READ &&
-	    before->plant == SIM_PLANT_NONE && rng_one_in(&q->rng, 2)) {
+	if (op->opcode == UROCE_WR_FLUSH) {
+		op->nsge = 0;
+	} else if (!op_brings(op) && op->opcode != UROCE_WR_ATOMIC_WRITE && op->plant == SIM_PLANT_NONE &&
+		   op->go_by.mr == NULL && peer_grants(q, op) && before != NULL &&
+		   before->opcode == UROCE_WR_RDMA_READ && before->plant == SIM_PLANT_NONE && rng_one_in(&q->rng, 2)) {
 		/* Pass on what the READ brings; the fence makes that sound. */
 		op->from_read = true;
 		op->len = before->len;

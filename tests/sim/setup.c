@@ -19,7 +19,8 @@ enum {
 	HARSH_TIMEOUT_MIN = 5,
 };
 #define WINDOW_ACCESS (UROCE_ACCESS_LOCAL_WRITE | UROCE_ACCESS_MW_BIND)
-#define TARGET_ACCESS (UROCE_ACCESS_LOCAL_WRITE | UROCE_ACCESS_REMOTE_WRITE | UROCE_ACCESS_REMOTE_READ)
+#define TARGET_ACCESS \
+	(UROCE_ACCESS_LOCAL_WRITE | UROCE_ACCESS_REMOTE_WRITE | UROCE_ACCESS_REMOTE_READ | UROCE_ACCESS_FLUSH_GLOBAL)
 
 int
 sim_mr_create(struct sim_ep *ep, struct sim_mr *m, uint8_t *base, uint32_t len, uint32_t pd, uint32_t access,
@@ -131,7 +132,7 @@ qp_attributes(struct sim_world *w, struct sim_qp *q, uint32_t mtu_code)
 
 	a->port_num = 1;
 	a->qp_access_flags = UROCE_ACCESS_LOCAL_WRITE | UROCE_ACCESS_REMOTE_WRITE | UROCE_ACCESS_REMOTE_READ |
-			     UROCE_ACCESS_REMOTE_ATOMIC;
+			     UROCE_ACCESS_REMOTE_ATOMIC | UROCE_ACCESS_FLUSH_GLOBAL;
 	if ((w->cfg.faults & SIM_F_PLANT_REMOTE) && rng_one_in(r, (w->cfg.faults & SIM_F_WINDOWS) ? 16 : 4))
 		a->qp_access_flags &= (uint32_t)rng_below(r, 16);
 	/* Those in a group need one in common, but not all of them have it. */

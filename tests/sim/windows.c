@@ -310,7 +310,7 @@ windows_choose(struct sim_world *w, struct sim_qp *q, struct sim_op *op)
 	uint32_t k;
 
 	if (p->nb_bindings == 0 || op->plant != SIM_PLANT_NONE || !op_one_sided(op) || op_local(op) ||
-	    rng_one_in(&q->rng, 4))
+	    op->opcode == UROCE_WR_FLUSH || rng_one_in(&q->rng, 4))
 		return;
 	b = &p->bindings[rng_below(&q->rng, p->nb_bindings)];
 	if ((w->cfg.faults & SIM_F_PLANT_REMOTE) && !q->planted_remote && op->len != 0 && rng_one_in(&q->rng, 2) &&

@@ -302,6 +302,62 @@ builders_bind_invalidate_and_write_atomically(void **state)
 	bed_fini(&b);
 }
 
+/*
+ * What a program sees that was built with headers of rdma-core 46 or later: FLUSH is bit 11 of the send operations, and
+ * wr_flush is the member behind wr_atomic_write.
+ */
+static void
+flush_is_where_later_headers_have_it(void **state)
+{
+	struct later {
+		uint8_t before[offsetof(struct ibv_qp_ex, wr_atomic_write)];
+		void (*wr_atomic_write)(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t addr, const void *value);
+		void (*wr_flush)(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t addr, size_t len, uint8_t type, uint8_t level);
+	};
+	enum { LATER_QP_EX_WITH_FLUSH = 1 << 11, LATER_WR_FLUSH = 14, LATER_FLUSH_GLOBAL = 1, LATER_FLUSH_MR = 1 };
+	struct ibv_send_wr wr = { .opcode = (enum ibv_wr_opcode)LATER_WR_FLUSH }, *bad;
+	const struct later *later;
+	const struct ring_flush *f;
+	struct ibv_qp_ex *q;
+	union ring_sq_ctl ctl;
+	struct ring_sq_wqe *w;
+	struct bed b;
+
+	bed_init(&b, IBV_QPT_RC);
+	q = &b.qp.qp;
+	later = (const void *)q;
+	assert_int_equal(client_qp_set_builders(&b.qp, IBV_QPT_UC, LATER_QP_EX_WITH_FLUSH), EOPNOTSUPP);
+	assert_int_equal(client_qp_set_builders(&b.qp, IBV_QPT_UD, LATER_QP_EX_WITH_FLUSH), EOPNOTSUPP);
+	assert_int_equal(client_qp_set_builders(&b.qp, IBV_QPT_XRC_SEND, LATER_QP_EX_WITH_FLUSH), 0);
+	assert_int_equal(client_qp_set_builders(&b.qp, IBV_QPT_RC, LATER_QP_EX_WITH_FLUSH), 0);
+	ibv_wr_start(q);
+	q->wr_id = 5;
+	q->wr_flags = IBV_SEND_SIGNALED;
+	later->wr_flush(q, 0x88, 0x2000, 4096, LATER_FLUSH_GLOBAL, 0);
+	/* Of a whole MR the length is of no meaning. */
+	later->wr_flush(q, 0x89, 0, SIZE_MAX, 3, LATER_FLUSH_MR);
+	assert_int_equal(ibv_wr_complete(q), 0);
+	w = ring_slot(&b.e_sq, 0);
+	ctl.word = w->ctl;
+	f = (const void *)(w + 1);
+	assert_true(ctl.opcode == UROCE_WR_FLUSH && ctl.count == 0 && ctl.flags == UROCE_SEND_SIGNALED);
+	assert_true(w->wr_id == 5 && w->rkey == 0x88 && w->remote_addr == 0x2000);
+	assert_true(f->length == 4096 && f->type == UROCE_FLUSH_GLOBAL && f->level == UROCE_FLUSH_RANGE);
+	w = ring_slot(&b.e_sq, 1);
+	f = (const void *)(w + 1);
+	assert_true(f->length == 0 && f->type == UROCE_FLUSH_TYPES && f->level == UROCE_FLUSH_MR);
+	/* Nothing of it, or too much. */
+	for (uint32_t i = 0; i < 4; i++) {
+		ibv_wr_start(q);
+		later->wr_flush(q, 0x88, 0x2000, i == 3 ? (size_t)1 << 32 : 8, i == 0 ? 0 : i == 1 ? 4 : 1, i == 2 ? 2 : 0);
+		assert_int_equal(ibv_wr_complete(q), EINVAL);
+	}
+	/* struct ibv_send_wr has no way to ask for it. */
+	assert_int_equal(client_post_send(&b.qp.qp.qp_base, &wr, &bad), EINVAL);
+	assert_false(ring_sq_ready(&b.e_sq, 2));
+	bed_fini(&b);
+}
+
 static void
 inline_data_is_gathered_into_the_slot(void **state)
 {
@@ -821,6 +877,7 @@ main(void)
 		cmocka_unit_test(atomics_have_operands_before_their_sge),
 		cmocka_unit_test(binds_and_invalidations_fill_their_slots),
 		cmocka_unit_test(builders_bind_invalidate_and_write_atomically),
+		cmocka_unit_test(flush_is_where_later_headers_have_it),
 		cmocka_unit_test(inline_data_is_gathered_into_the_slot),
 		cmocka_unit_test(ud_carries_its_address_handle),
 		cmocka_unit_test(bad_work_requests_are_refused_where_they_stand),

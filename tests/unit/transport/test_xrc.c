@@ -136,6 +136,7 @@ every_operation_of_rc_works_with_opcodes_of_xrc(void **state)
 	static const uint8_t requests[] = {
 		WIRE_OP_SEND_FIRST, WIRE_OP_SEND_MIDDLE, WIRE_OP_SEND_LAST_IMM, WIRE_OP_WRITE_FIRST, WIRE_OP_WRITE_LAST,
 		WIRE_OP_WRITE_ONLY_IMM, WIRE_OP_READ_REQUEST, WIRE_OP_FETCH_ADD, WIRE_OP_CMP_SWAP, WIRE_OP_ATOMIC_WRITE,
+		WIRE_OP_FLUSH,
 	};
 	static const uint8_t responses[] = {
 		WIRE_OP_ATOMIC_ACK, WIRE_OP_READ_RESP_FIRST, WIRE_OP_READ_RESP_LAST, WIRE_OP_READ_RESP_ONLY,
@@ -144,7 +145,9 @@ every_operation_of_rc_works_with_opcodes_of_xrc(void **state)
 	struct xrc x;
 	uint32_t i;
 
-	up(&x);
+	up_with(&x, &(struct conn_opts){ .access = ACCESS_ALL | UROCE_ACCESS_FLUSH_GLOBAL });
+	mr_destroy(x.r.p->h[1].mrs, x.r.bmr);
+	x.r.bmr = host_mr(&x.r.p->h[1], x.r.bbuf, BUF, ACCESS_ALL | UROCE_ACCESS_FLUSH_GLOBAL);
 	post(&x, x.s, 10, 65536, 4096);
 	post(&x, x.s, 11, 0, 0);
 	rdma(&x, 1, UROCE_WR_RDMA_WRITE, SRQN, 0, 2048);
@@ -155,8 +158,11 @@ every_operation_of_rc_works_with_opcodes_of_xrc(void **state)
 	rdma(&x, 5, UROCE_WR_ATOMIC_CMP_AND_SWP, SRQN, 8192, 8);
 	rdma(&x, 6, UROCE_WR_ATOMIC_WRITE, SRQN, 8200, 8);
 	rdma(&x, 7, UROCE_WR_RDMA_READ, SRQN2, 16384, 2000);
+	/* Type global, level range, 8 bytes: as struct ring_flush has them. */
+	end_send(x.r.a, &(struct wr){ .id = 8, .op = UROCE_WR_FLUSH, .remote_addr = ADDR(x.r.bbuf), .rkey = x.r.bmr->key,
+				      .compare_add = (uint64_t)UROCE_FLUSH_GLOBAL << 32 | 8, .srqn = SRQN });
 	pair_settle(x.r.p);
-	for (i = 1; i <= 7; i++)
+	for (i = 1; i <= 8; i++)
 		expect_cqe(&x.r.a->scq, i, UROCE_WC_SUCCESS);
 	e = expect_cqe(&x.s->cq, 10, UROCE_WC_SUCCESS);
 	assert_int_equal(e.imm, 0x01020304);
