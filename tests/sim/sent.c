@@ -259,7 +259,9 @@ check_pace(struct sim_world *w, struct sim_qp *q, const struct wire_pkt *p, uint
 {
 	uint64_t ns = w->now_ns - q->cnp_ns, most;
 
-	if (q->cnp_ns == 0 || ns > PACE_NS || (w->cfg.faults & (SIM_F_SLOW_TX | SIM_F_CORRUPT | SIM_F_HOSTILE)) ||
+	/* A new path has a rate of its own. */
+	if (q->cnp_ns == 0 || ns > PACE_NS || q->paths_now.since_ns >= q->cnp_ns ||
+	    (w->cfg.faults & (SIM_F_SLOW_TX | SIM_F_CORRUPT | SIM_F_HOSTILE)) ||
 	    (p->op->flags & (WIRE_F_SEND | WIRE_F_WRITE | WIRE_F_READ_RESP)) == 0)
 		return;
 	q->paced_bytes += bytes;
