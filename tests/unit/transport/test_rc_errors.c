@@ -87,7 +87,9 @@ wrong_wqes_complete_with_their_error(void **state)
 		{ { .op = UROCE_WR_LOCAL_INV, .sge = many, .nb_sge = 1 }, UROCE_WC_LOC_QP_OP_ERR, TP_VERR_WQE_SGES },
 		{ { .op = UROCE_WR_BIND_MW, .inline_data = inline_bytes, .inline_bytes = 1 }, UROCE_WC_LOC_QP_OP_ERR,
 		  TP_VERR_WQE_SGES },
-		{ { .op = UROCE_WR_FLUSH }, UROCE_WC_LOC_QP_OP_ERR, TP_VERR_WQE_OPCODE },
+		/* Nothing in verbs.h has this number; a FLUSH of no type. */
+		{ { .op = (enum uroce_wr_op)13 }, UROCE_WC_LOC_QP_OP_ERR, TP_VERR_WQE_OPCODE },
+		{ { .op = UROCE_WR_FLUSH }, UROCE_WC_LOC_QP_OP_ERR, TP_VERR_WQE_FLUSH },
 		/* Room for 6 in the slot, 4 were granted. */
 		{ { .op = UROCE_WR_SEND, .sge = many, .nb_sge = 5 }, UROCE_WC_LOC_QP_OP_ERR, TP_VERR_WQE_SGES },
 		{ { .op = UROCE_WR_SEND, .inline_data = inline_bytes, .inline_bytes = 129 }, UROCE_WC_LOC_QP_OP_ERR,
