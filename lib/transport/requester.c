@@ -195,7 +195,9 @@ requester_unfetch(struct qp *qp)
 			return;
 		qp->sq.counter--;
 		qp->psn_next = w->first_psn;
-		qp->recvs_next = w->recvs - (w->status == 0 ? recvs_of(w) : 0);
+		/* Not by what it needs itself: that counts if it was found bad only when it was to be sent. */
+		qp->recvs_next = qp->sq.counter == qp->sq_tail ? qp->recvs_done :
+								 qp_inflight(qp, qp->sq.counter - 1)->recvs;
 	}
 }
 

@@ -312,6 +312,32 @@ a_nak_that_acknowledges_the_limited_send_lets_the_next_one_go(void **state)
 	rig_down(&r);
 }
 
+/* A SEND that is found bad when it is to be sent, and given back to SQD, counts once when it is taken again. */
+static void
+a_bad_send_that_sqd_gives_back_counts_once(void **state)
+{
+	struct loss l = { .from = 0, .opcode = -1, .count = UINT32_MAX };
+	struct ring_sge bad;
+	struct rig r;
+
+	rig_up_credits(&r, 0, NULL);
+	bad = *SGE(r.abuf, 8, r.amr);
+	bad.lkey ^= 1;
+	r.p->lose = lose;
+	r.p->lose_arg = &l;
+	rig_write(&r, 1, 0, 8);
+	end_send(r.a, &(struct wr){ .id = 2, .op = UROCE_WR_SEND, .sge = &bad, .nb_sge = 1 });
+	pair_settle(r.p);
+	assert_int_equal(end_state(r.a, UROCE_QPS_SQD), 0);
+	r.p->lose = NULL;
+	pair_advance(r.p, 2000 * (uint64_t)PAIR_MS);
+	expect_cqe(&r.a->scq, 1, UROCE_WC_SUCCESS);
+	assert_int_equal(end_state(r.a, UROCE_QPS_RTS), 0);
+	pair_settle(r.p);
+	expect_cqe(&r.a->scq, 2, UROCE_WC_LOC_PROT_ERR);
+	rig_down(&r);
+}
+
 int
 main(void)
 {
@@ -325,6 +351,7 @@ main(void)
 		cmocka_unit_test(an_unsolicited_ack_brings_credits),
 		cmocka_unit_test(a_peer_without_flow_control_gets_all_at_once),
 		cmocka_unit_test(a_new_connection_knows_nothing_of_credits),
+		cmocka_unit_test(a_bad_send_that_sqd_gives_back_counts_once),
 		cmocka_unit_test(lost_acks_dont_keep_sends_waiting_for_credits),
 		cmocka_unit_test(a_nak_that_acknowledges_the_limited_send_lets_the_next_one_go),
 	};
