@@ -13,6 +13,7 @@ enum {
 	MIG_MIGRATED = 0,
 	MIG_REARM,
 	MIG_ARMED, /* of enum ibv_mig_state */
+	PATH_CHANGES_MOST = 30,
 	TIMEOUT_MIN = 9,
 	TIMEOUT_MAX = 11,
 };
@@ -166,6 +167,10 @@ paths_turn(struct sim_world *w, struct sim_qp *q)
 	/* Who changes while the peer isn't armed leaves it behind. */
 	if (state(q) != MIG_ARMED || state(q->peer) != MIG_ARMED || !rng_one_in(r, 8))
 		return;
+	/* Where every path dies at once nothing gets done. */
+	if (c->path_changes == PATH_CHANGES_MOST)
+		return;
+	c->path_changes++;
 	if (c->type == UROCE_QPT_RC && rng_one_in(r, 2)) {
 		c->dead_path = q->paths_now.number;
 		sim_trace(w, "connection %u: path %u dies", c->id, c->dead_path);

@@ -409,6 +409,7 @@ struct sim_conn {
 	uint32_t rounds_left;
 	struct rng path_rng;
 	bool several_paths;          /**< its packets' addresses are its own */
+	uint32_t path_changes;
 	uint8_t paths, alternate, dead_path; /**< numbers: the last one given out, the one to be loaded, one that died; 0: none */
 	struct sim_qp qp[2];
 };
