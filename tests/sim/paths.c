@@ -123,6 +123,7 @@ load(struct sim_world *w, struct sim_qp *q)
 		sim_fail(w, "QP %u: an alternate path is refused", q->id);
 		return;
 	}
+	q->rnr_count = 0;
 	q->attr.alt_ah = a.alt_ah;
 	q->attr.alt_pkey_index = a.alt_pkey_index;
 	q->attr.alt_timeout = a.alt_timeout;

@@ -22,7 +22,7 @@ enum {
 	ECN_CE = 3,
 	ASK_NS_MAX = 100000, /* a responder has asked by then for what it lacks */
 	PACE_NS = 50000,     /* the reaction to the first CNP is watched for so long: below DCQCN's rate timer */
-	PACE_BURST_NS = 4096,
+	PACE_BURST_NS = 6000,
 	PACE_PACKETS = 6, /* of slack */
 };
 

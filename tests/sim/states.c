@@ -59,6 +59,8 @@ modify_with(struct sim_world *w, struct sim_qp *q, enum uroce_qp_state to, uint3
 		sim_fail(w, "QP %u: is %s after a modify to %s", q->id, qp_state_name(qp_state(q->qp)),
 			 qp_state_name(to));
 	}
+	/* Every change of attributes renews its tries. */
+	q->rnr_count = 0;
 	world_run_at(w, q->ep->id, w->now_ns);
 }
 
