@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
+#include <sched.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +14,11 @@
 #include <sys/stat.h>
 #include <sys/uio.h>
 #include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
+
+/* Most answers come within this time: a thread that sleeps meanwhile, on another core than the daemon, is woken for more than they cost. */
+#define CTL_SPIN_NS UINT64_C(50000)
 
 void
 client_complain(const char *fmt, ...)
@@ -92,6 +97,15 @@ ctl_take_fds(struct msghdr *msg, struct client_call *c)
 	}
 }
 
+static uint64_t
+now_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+}
+
 static int
 ctl_receive(int sock, struct client_call *c)
 {
@@ -106,13 +120,22 @@ ctl_receive(int sock, struct client_call *c)
 		.msg_control = &anc,
 		.msg_controllen = sizeof(anc),
 	};
+	uint64_t end_ns = now_ns() + CTL_SPIN_NS;
+	int flags = MSG_DONTWAIT;
 	bool reset = false;
 	ssize_t n;
 
 	for (;;) {
-		n = recvmsg(sock, &msg, MSG_CMSG_CLOEXEC);
+		n = recvmsg(sock, &msg, MSG_CMSG_CLOEXEC | flags);
 		if (n >= 0)
 			break;
+		if (errno == EAGAIN && flags != 0) {
+			/* The daemon may share our core. */
+			sched_yield();
+			if (now_ns() >= end_ns)
+				flags = 0;
+			continue;
+		}
 		/* A daemon that refuses us closes with our request unread: the kernel tells that before it gives out
 		 * the reply. */
 		if (errno == ECONNRESET && !reset)

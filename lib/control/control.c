@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,6 +27,9 @@
 RTE_LOG_REGISTER(control_logtype, uroce.control, INFO);
 
 enum { EPOLL_BATCH = 64, ACCEPT_BURST = 16 };
+
+/* After something was done the thread stays awake for this long: the next request often follows, and waking costs more than most of them. */
+#define SPIN_NS UINT64_C(50000)
 
 uint64_t
 control_now_ns(void)
@@ -253,8 +257,16 @@ control_unlock(struct control *c)
 void
 control_run(struct control *c)
 {
-	while (!__atomic_load_n(&c->stop, __ATOMIC_ACQUIRE))
-		control_turn(c, INT_MAX);
+	uint64_t spin_until_ns = 0;
+
+	while (!__atomic_load_n(&c->stop, __ATOMIC_ACQUIRE)) {
+		bool spins = control_now_ns() < spin_until_ns;
+
+		if (control_turn(c, spins ? 0 : INT_MAX) > 0)
+			spin_until_ns = control_now_ns() + SPIN_NS;
+		else if (spins)
+			sched_yield();
+	}
 	__atomic_store_n(&c->stop, false, __ATOMIC_RELEASE);
 }
 
