@@ -51,7 +51,7 @@ migration_go(struct transport *tp, struct qp *qp)
 	qp_use_path(tp, qp, qp->alt);
 	qp->migrated = true;
 	diag_note(tp, qp, QP_EV_MIGRATED, 0, 0, qp->psn_una);
-	completer_new_path(qp);
+	window_new_path(qp);
 	/* What was lost on the old path has had no try on this one, also if it was the peer that changed first. */
 	qp->retry_left = qp->retry_cnt;
 	/* It may have been waiting for its time, which was the old path's. */

@@ -410,7 +410,7 @@ start_sending_at(struct qp *qp, uint32_t psn)
 	qp->recvs_limit = TP_CREDITS_ANY;
 	qp->credits = qp->out_of_credits = false;
 	qp->stuck_ns = 0;
-	completer_start(qp);
+	window_start(qp);
 }
 
 static void
@@ -494,7 +494,7 @@ qp_modify_paths(struct transport *tp, struct qp *qp, const struct uroce_qp_attr 
 	set_attributes(qp, attr, mask);
 	if (mask & UROCE_QP_AV) {
 		build_template(qp, path);
-		completer_window(qp);
+		window_update(qp);
 		/* It may have been waiting for its time. */
 		if (qp_sends(qp))
 			qp_activate(tp, qp);

@@ -561,7 +561,7 @@ requester_rewind(struct transport *tp, struct qp *qp)
 	qp->sq_cur = qp->sq_tail;
 	qp->psn_cur = qp->psn_una;
 	qp->rd_out = 0;
-	completer_untime(qp);
+	window_untime(qp);
 	qp_activate(tp, qp);
 }
 
@@ -575,7 +575,7 @@ requester_probe(struct transport *tp, struct qp *qp)
 
 	/* What fills the window asks for an answer. */
 	qp->window = 1;
-	completer_untime(qp);
+	window_untime(qp);
 	qp->rd_out = 0;
 	qp->sq_cur = qp->sq_tail;
 	qp->psn_cur = qp->psn_una;

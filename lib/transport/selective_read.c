@@ -67,7 +67,7 @@ selective_ack_rx(struct transport *tp, struct qp *qp, uint32_t psn)
 	if (!possible(tp, qp) || board_of(tp, qp) == NULL)
 		return false;
 	passed(tp, qp, psn, wire_psn_add(psn, 1));
-	completer_window(qp);
+	window_update(qp);
 	qp_activate(tp, qp);
 	return true;
 }
@@ -163,9 +163,9 @@ selective_response_rx(struct transport *tp, struct qp *qp, const struct wire_pkt
 	else
 		passed(tp, qp, psn, psn);
 	if (qp->rtt_timing && psn == qp->rtt_psn && !again)
-		completer_rtt(tp, qp);
+		window_rtt(tp, qp);
 	completer_alive(tp, qp);
-	completer_window(qp);
+	window_update(qp);
 	qp_activate(tp, qp);
 	return true;
 }

@@ -61,7 +61,7 @@ selective_forget(struct transport *tp, struct qp *qp)
 		return;
 	tp->boards[tp->nb_boards++] = qp->board;
 	qp->board = NULL;
-	completer_window(qp);
+	window_update(qp);
 }
 
 void
@@ -112,8 +112,8 @@ board_lost_since(struct transport *tp, struct qp *qp, uint32_t before)
 	diag_stuck(qp, tp->now_ns);
 	diag_note(tp, qp, QP_EV_SACK, (uint8_t)RTE_MIN(n, UINT32_C(255)), 0, qp->psn_una);
 	/* What is measured may be what was lost. */
-	completer_untime(qp);
-	completer_lost(tp, qp, n);
+	window_untime(qp);
+	window_lost(tp, qp, n);
 	qp_activate(tp, qp);
 }
 
@@ -224,7 +224,7 @@ selective_progress(struct transport *tp, struct qp *qp)
 	if (wire_psn_diff(b->una, b->end) >= 0 && b->nb_lost == 0)
 		selective_forget(tp, qp);
 	else
-		completer_window(qp);
+		window_update(qp);
 }
 
 /* The peer has the request: it holds it, or has executed it. */
@@ -269,8 +269,8 @@ selective_all_lost(struct transport *tp, struct qp *qp)
 		FOREACH_PSN(psn, u)
 			board_lost(b, psn);
 	}
-	completer_untime(qp);
-	completer_lost(tp, qp, b->nb_lost - before);
+	window_untime(qp);
+	window_lost(tp, qp, b->nb_lost - before);
 	qp_activate(tp, qp);
 }
 
@@ -339,7 +339,7 @@ note_held(struct transport *tp, struct qp *qp, const struct sack *s, uint32_t ga
 		note_unit(b, &u);
 	}
 	if (timed)
-		completer_rtt(tp, qp);
+		window_rtt(tp, qp);
 	return news;
 }
 
@@ -381,7 +381,7 @@ selective_sack_rx(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 		if (note_held(tp, qp, &s, gap))
 			completer_alive(tp, qp);
 		judge(tp, qp);
-		completer_window(qp);
+		window_update(qp);
 		qp_activate(tp, qp);
 	}
 	if (qp->board != NULL)
@@ -431,6 +431,6 @@ selective_resend(struct transport *tp, struct qp *qp, uint32_t budget)
 		work++;
 	}
 	if (qp->board != NULL && work != 0)
-		completer_window(qp);
+		window_update(qp);
 	return work;
 }

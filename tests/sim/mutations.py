@@ -241,13 +241,13 @@ MUTATIONS = [Mutation(*m) for m in (
     # Admission.
     ('address-unchecked', 'transport.c', 'packets from anywhere are taken',
      'qp->service != WIRE_UD && !qp_address_match(qp, p))', 'qp->service != WIRE_UD && qp == NULL)'),
-    ('pkey-unchecked', 'tp_internal.h', 'packets of any P_Key are taken',
+    ('pkey-unchecked', 'tp_inline.h', 'packets of any P_Key are taken',
      'return ((a ^ b) & 0x7fff) == 0 &&', 'return ((a ^ b) & 0) == 0 &&'),
     ('service-unchecked', 'transport.c', 'packets of any service are taken',
      'WIRE_OPCODE_SERVICE(p->bth.opcode) != qp->prefix)', 'WIRE_OPCODE_SERVICE(p->bth.opcode) > 0xf0)'),
     ('icrc-unchecked', 'transport.c', 'with several engines the ICRC is not looked at',
      'if (peek && (s->qp == NULL || s->qp->tp == tp) &&', 'if (peek && s->qp == NULL &&'),
-    ('pkey-two-limited', 'tp_internal.h', 'two limited members hear each other', ' && ((a | b) & 0x8000) != 0;', ';'),
+    ('pkey-two-limited', 'tp_inline.h', 'two limited members hear each other', ' && ((a | b) & 0x8000) != 0;', ';'),
     ('pkey-first-entry', 'qp.c', 'every QP has the first P_Key of the table', '.pkeys[qp->attr.pkey_index];', '.pkeys[0];'),
     ('pkey-index-not-told', 'recv.c', 'a datagram\'s completion names the first P_Key', '\t\te.ctl.pkey_index = (uint8_t)qp->attr.pkey_index;\n', ''),
     # GSI.
@@ -298,7 +298,7 @@ MUTATIONS = [Mutation(*m) for m in (
     # Early retransmission.
     ('no-probe', 'completer.c', 'only the ACK timeout finds the loss of a last packet',
      'if (qp->rto_ns == 0 || qp->probes == TP_PROBES)', 'if (qp->rto_ns != UINT32_MAX || qp->probes == TP_PROBES)'),
-    ('probe-too-early', 'completer.c', 'packets are sent again before an answer could have come',
+    ('probe-too-early', 'window.c', 'packets are sent again before an answer could have come',
      'qp->rto_ns = RTE_MAX(2 * qp->srtt_ns + 4 * qp->rttvar_ns, (uint32_t)TP_PROBE_MIN_NS);', 'qp->rto_ns = qp->srtt_ns / 4;'),
     ('probe-rewinds', 'requester.c', 'after a probe everything behind it is sent again', '\t\treturn;\n\t}\n\tqp->sq_cur = sq_cur;\n\tqp->psn_cur = psn_cur;\n', '\t\treturn;\n\t}\n'),
     ('probe-counts-reads', 'requester.c', 'after a probe fewer READs count as outstanding', '\tqp->rd_out = rd_out;\n\tif (qp->board != NULL)\n\t\tselective_probed(qp);\n', '\tif (qp->board != NULL)\n\t\tselective_probed(qp);\n'),
@@ -313,6 +313,6 @@ MUTATIONS = [Mutation(*m) for m in (
     ('pace-not-charged', 'cc.c', 'packets cost no time',
      '\tcc->next_ns += (uint64_t)(bytes * 8e9 / cc->rate_bps);\n', ''),
     ('ect-missing', 'cc.c', 'packets don\'t say that their sender reacts', 'return qp->cc == NULL ? tclass :', 'return qp != NULL ? tclass :'),
-    ('swift-window-unused', 'completer.c', 'the window of congestion control limits nothing',
+    ('swift-window-unused', 'window.c', 'the window of congestion control limits nothing',
      'RTE_MIN(qp->loss_window, qp->cc->window)', 'RTE_MIN(qp->loss_window, TP_WINDOW_MAX)'),
 )]

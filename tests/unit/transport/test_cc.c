@@ -484,7 +484,7 @@ swift_smallest_window_still_gets_through(void **state)
 	rig_up_cc(&r, NULL, NULL, &swift);
 	for (uint32_t i = 0; i < 5; i++)
 		r.a->qp->cc->ops->loss(r.a->qp->cc, true, r.p->now);
-	completer_window(r.a->qp);
+	window_update(r.a->qp);
 	assert_int_equal(r.a->qp->window, 1);
 	fill(r.bbuf + 512 * 1024, 64 * 1024, 8);
 	rig_write(&r, 1, 0, 64 * 1024);
