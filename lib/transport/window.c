@@ -51,11 +51,16 @@ window_update(struct qp *qp)
 		qp->window = (uint16_t)RTE_MIN(qp->window + selective_off_the_way(qp), (uint32_t)TP_WINDOW_MAX);
 }
 
-/* Round trips are this much longer than they were without queues, in quarters; 4: as short. */
+/*
+ * Round trips are this much longer than they were without queues, in quarters; 4: as short. The smoothed round trip falls
+ * behind the shortest one when a way becomes longer and the shorter ones are forgotten.
+ */
 static inline uint32_t
 queued(const struct qp *qp)
 {
-	return qp->rtt_min_ns == 0 ? 4 : (uint32_t)(4 * (uint64_t)qp->srtt_ns / qp->rtt_min_ns);
+	if (qp->rtt_min_ns == 0)
+		return 4;
+	return (uint32_t)RTE_MAX(4 * (uint64_t)qp->srtt_ns / qp->rtt_min_ns, UINT64_C(4));
 }
 
 /*

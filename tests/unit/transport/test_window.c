@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Round trips as measured, and the window that losses leave. */
+#include "rig.h"
+#include "tp_internal.h"
+
+/* One WRITE whose answer takes @p rtt ns, so long after the last that it is measured and old ones are forgotten. */
+static void
+round_trip(struct rig *r, uint64_t id, uint64_t rtt)
+{
+	pair_advance(r->p, TP_RTT_MIN_NS + PAIR_US);
+	r->p->stalled = true;
+	rig_write(r, id, 0, 100);
+	pair_advance(r->p, rtt);
+	r->p->stalled = false;
+	pair_settle(r->p);
+	expect_cqe(&r->a->scq, id, UROCE_WC_SUCCESS);
+}
+
+/*
+ * Rare samples: what is remembered as the shortest may be far longer than the smoothed round trip. No probe comes within
+ * TP_PROBE_MIN_NS, so both round trips count.
+ */
+static void
+loss_after_a_way_became_longer(void **state)
+{
+	struct loss l = { .from = 0, .opcode = WIRE_OP_WRITE_MIDDLE, .nth = 2, .count = 1 };
+	struct rig r;
+
+	rig_up(&r, NULL, NULL);
+	round_trip(&r, 1, PAIR_US / 4);
+	round_trip(&r, 2, PAIR_US / 4);
+	round_trip(&r, 3, 15 * PAIR_US);
+	round_trip(&r, 4, 15 * PAIR_US);
+	assert_true(4 * r.a->qp->srtt_ns < r.a->qp->rtt_min_ns);
+	r.p->lose = lose;
+	r.p->lose_arg = &l;
+	rig_write(&r, 5, 0, 16 * 1024);
+	pair_advance(r.p, 100 * PAIR_MS);
+	expect_cqe(&r.a->scq, 5, UROCE_WC_SUCCESS);
+	assert_memory_equal(r.bbuf, r.abuf, 16 * 1024);
+	assert_true(l.seen > l.nth);
+	/* No queues, no reason to believe that the way holds more or less than the window. */
+	assert_in_range(r.a->qp->loss_window, TP_WINDOW_START / 2, TP_WINDOW_MAX);
+	rig_down(&r);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(loss_after_a_way_became_longer),
+	};
+
+	return cmocka_run_group_tests(tests, pair_group_setup, pair_group_teardown);
+}
