@@ -153,7 +153,7 @@ int
 client_exchange(int sock, struct client_call *c, bool *broken)
 {
 	struct pollfd p = { .fd = sock, .events = POLLIN };
-	int err = ctl_send(sock, c);
+	int before = errno, err = ctl_send(sock, c);
 
 	if (!err && c->wait && c->wait(&p, 1) < 0)
 		err = errno;
@@ -168,6 +168,8 @@ client_exchange(int sock, struct client_call *c, bool *broken)
 		client_call_close_fds(c, 0);
 		return c->rsp.status < 0 ? EIO : c->rsp.status;
 	}
+	/* As a system call that succeeds: programs read errno after an end of file, too (rstream does). */
+	errno = before;
 	return 0;
 }
 

@@ -262,13 +262,12 @@ rgetsockname(int socket, struct sockaddr *addr, socklen_t *addrlen)
 }
 
 /* ---- Moving data: all of these are one of two operations ---- */
+/* Programs look at errno when there is nothing to read, too: success leaves it as it was. */
 static ssize_t
-moved(ssize_t n)
+moved(ssize_t n, int errno_before)
 {
-	if (n >= 0)
-		return n;
-	errno = (int)-n;
-	return -1;
+	errno = n < 0 ? (int)-n : errno_before;
+	return n < 0 ? -1 : n;
 }
 
 static ssize_t
@@ -276,20 +275,17 @@ receive(int socket, const struct iovec *iov, int n, int flags, struct sockaddr *
 {
 	struct rsocket *rs = rs_find(socket);
 	int before = errno;
-	ssize_t got = rs ? rs->ops->recv(rs, iov, n, flags, from, fromlen) : -EBADF;
 
-	/* Programs look at errno when there is nothing to read, too: it is left as it was. */
-	if (got >= 0)
-		errno = before;
-	return moved(got);
+	return moved(rs ? rs->ops->recv(rs, iov, n, flags, from, fromlen) : -EBADF, before);
 }
 
 static ssize_t
 transmit(int socket, const struct iovec *iov, int n, int flags, const struct sockaddr *to, socklen_t tolen)
 {
 	struct rsocket *rs = rs_find(socket);
+	int before = errno;
 
-	return moved(rs ? rs->ops->send(rs, iov, n, flags, to, tolen) : -EBADF);
+	return moved(rs ? rs->ops->send(rs, iov, n, flags, to, tolen) : -EBADF, before);
 }
 
 RS_EXPORT ssize_t

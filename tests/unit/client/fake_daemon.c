@@ -164,6 +164,8 @@ session_thread(void *arg)
 			close(fds[0]);
 			break;
 		}
+		if (s.d->fault == FAKE_LATE)
+			usleep(1000);
 		answer(s.d, s.sock, &req, fds);
 	}
 	close(s.sock);

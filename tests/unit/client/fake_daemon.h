@@ -22,6 +22,7 @@ enum fake_fault {
 	FAKE_WRONG_MAGIC,
 	FAKE_WRONG_COUNT,  /**< more descriptors beside the reply than it says */
 	FAKE_SILENT_ERROR, /**< ENOSPC with a message for every CTL_PD_ALLOC */
+	FAKE_LATE,         /**< each answer takes a millisecond */
 };
 
 struct fake_daemon {

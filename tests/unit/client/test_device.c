@@ -270,6 +270,27 @@ the_daemons_reason_is_told_with_the_verb(void **state)
 }
 
 static int
+asks_a_slow_daemon(struct fake_daemon *d)
+{
+	struct ibv_context *c = open_first();
+	struct ibv_pd *pd;
+
+	EXPECT(c);
+	errno = EDOM;
+	pd = ibv_alloc_pd(c);
+	EXPECT(pd && errno == EDOM);
+	EXPECT(!ibv_dealloc_pd(pd) && errno == EDOM);
+	EXPECT(!ibv_close_device(c));
+	return 0;
+}
+
+static void
+errno_stays_where_nothing_failed(void **state)
+{
+	run(asks_a_slow_daemon, FAKE_LATE);
+}
+
+static int
 loses_the_daemon(struct fake_daemon *d)
 {
 	struct ibv_context *c = open_first();
@@ -415,6 +436,7 @@ main(void)
 		cmocka_unit_test(broken_replies_are_survived_and_leak_nothing),
 		cmocka_unit_test(devices_open_and_close_without_leaks),
 		cmocka_unit_test(the_daemons_reason_is_told_with_the_verb),
+		cmocka_unit_test(errno_stays_where_nothing_failed),
 		cmocka_unit_test(a_lost_daemon_is_told_and_nothing_hangs),
 		cmocka_unit_test(completion_events_follow_their_cq),
 		cmocka_unit_test(bad_arguments_are_refused_without_asking_the_daemon),
