@@ -254,16 +254,16 @@ def whole(wire):
             yield Case(PINGPONG, f'-m {mtu} -s 1000001 -n 100', family)
             yield Case(PINGPONG, f'-m {mtu} -e', family)
             for program in BW:
-                yield Case(program, f'-m {mtu} -a -n 200', family, 300)
-                yield Case(program, f'-m {mtu} -b -a -n 100', family, 300)
+                yield Case(program, f'-m {mtu} -a -n 20', family, 300)
+                yield Case(program, f'-m {mtu} -b -a -n 20', family, 300)
                 yield Case(program, f'-m {mtu} -s 1', family)
             for program in LAT:
-                yield Case(program, f'-m {mtu} -a -n 100', family, 300)
+                yield Case(program, f'-m {mtu} -a -n 20', family, 300)
                 yield Case(program, f'-m {mtu} -s 1', family)
             for program in ATOMIC:
                 yield Case(program, f'-m {mtu}', family)
         for program, qps in itertools.product(BW, (1, 16, 64)):
-            yield Case(program, f'-q {qps} -a -n 50', family, 600)
+            yield Case(program, f'-q {qps} -a -n 20', family, 600)
             yield Case(program, f'-q {qps} -b -s 65536 -n 500', family, 300)
             if program != 'ib_write_bw':
                 yield Case(program, f'-q {qps} -e -s 65536 -n 500', family, 300)
