@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 import unittest
+import unittest.mock
 
 sys.dont_write_bytecode = True
 sys.path[:0] = [os.path.dirname(os.path.realpath(__file__)),
@@ -17,7 +18,7 @@ sys.path[:0] = [os.path.dirname(os.path.realpath(__file__)),
 
 from labs import LAB, lab_command, lab_up  # noqa: E402
 from uroce_lab.lab import HUGEPAGES_RINGS  # noqa: E402
-from uroce_lab import daemon  # noqa: E402
+from uroce_lab import daemon, pairs  # noqa: E402
 from uroce_lab.state import State, all_names, is_root  # noqa: E402
 
 NAME = f'l{os.getpid()}'
@@ -49,6 +50,25 @@ def hugepages():
 def hugepages_are(before):
     """Whether a lab's pages are not there any more. Other labs and programs may take and give at the same time."""
     return hugepages() - before < LAB_PAGES or len(all_names()) > 0
+
+
+class ProgramsInPairs(unittest.TestCase):
+    """perftest gives up where its own clock misled it; anything else that fails has failed."""
+
+    def outcomes(self, *texts):
+        """What run_pair() makes of pairs whose clients say this, '': nothing, with status 0."""
+        made = [pairs.Pair(unittest.mock.Mock(status=0, timed_out=False, text=lambda: ''),
+                           unittest.mock.Mock(status=1 if text else 0, timed_out=False, text=lambda text=text: text), 1)
+                for text in texts]
+        with unittest.mock.patch.object(pairs, 'run_pair_once', side_effect=made) as once:
+            return pairs.run_pair(None, ['ib_write_bw'], 1).ok, once.call_count
+
+    def test_run_again_when_the_clock_failed(self):
+        clock = f'Correlation coefficient r^2: 0.875 < 0.9\n{pairs.NO_CLOCK}\n'
+        self.assertEqual(self.outcomes(''), (True, 1))
+        self.assertEqual(self.outcomes(clock, ''), (True, 2))
+        self.assertEqual(self.outcomes(clock, clock, clock, ''), (False, 3))
+        self.assertEqual(self.outcomes('Failed status 12', ''), (False, 1))
 
 
 class Refusals(unittest.TestCase):
