@@ -114,6 +114,36 @@ daemon_stop(void)
 	rte_eal_cleanup();
 }
 
+static struct {
+	uint32_t max_sessions, max_qp;
+	void (*begin)(void);
+} group;
+
+static int
+group_setup(void **state)
+{
+	daemon_start(program_invocation_short_name, group.max_sessions, group.max_qp);
+	if (group.begin != NULL)
+		group.begin();
+	return 0;
+}
+
+static int
+group_teardown(void **state)
+{
+	daemon_stop();
+	return 0;
+}
+
+int
+daemon_tests(const struct CMUnitTest *tests, size_t n, uint32_t max_sessions, uint32_t max_qp, void (*begin)(void))
+{
+	group.max_sessions = max_sessions;
+	group.max_qp = max_qp;
+	group.begin = begin;
+	return _cmocka_run_group_tests("tests", tests, n, group_setup, group_teardown);
+}
+
 struct rte_mempool *
 daemon_pool(void)
 {
@@ -256,6 +286,35 @@ peer_call(int sock, struct ctl_req *req, const int *fds, unsigned int nb_fds, st
 		return -1;
 	assert_int_equal(rsp->op, req->op);
 	return rsp->status;
+}
+
+void
+peer_must(int sock, struct ctl_req *req, struct ctl_rsp *rsp, int *fd)
+{
+	int rc = peer_call(sock, req, NULL, 0, rsp, fd, fd != NULL);
+
+	if (rc != 0)
+		fail_msg("request %u: %d, %s", req->op, rc, rc > 0 ? rsp->message : "connection ended");
+}
+
+uint32_t
+peer_pd(int sock)
+{
+	struct ctl_req q = peer_req(CTL_PD_ALLOC);
+	struct ctl_rsp r;
+
+	peer_must(sock, &q, &r, NULL);
+	return r.handle.handle;
+}
+
+int
+peer_handle(int sock, uint32_t op, uint32_t handle)
+{
+	struct ctl_req q = peer_req(op);
+	struct ctl_rsp r;
+
+	q.handle.handle = handle;
+	return peer_call(sock, &q, NULL, 0, &r, NULL, 0);
 }
 
 struct ctl_req

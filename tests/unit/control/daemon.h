@@ -20,6 +20,16 @@ struct daemon_counts {
 	unsigned int fds;  /**< open in the process */
 };
 
+struct CMUnitTest;
+/**
+ * For main(): run @p n tests with one daemon for all of them.
+ * @param max_sessions,max_qp  Limits.
+ * @param begin  Called when the daemon runs, or NULL.
+ * @return its status.
+ */
+int daemon_tests(const struct CMUnitTest *tests, size_t n, uint32_t max_sessions, uint32_t max_qp, void (*begin)(void));
+#define DAEMON_TESTS(tests, max_sessions, max_qp, begin) \
+	daemon_tests(tests, sizeof(tests) / sizeof((tests)[0]), max_sessions, max_qp, begin)
 /** Start; fails the test if that doesn't work. @param max_sessions,max_qp  Limits. */
 void daemon_start(const char *program, uint32_t max_sessions, uint32_t max_qp);
 void daemon_stop(void);
@@ -47,6 +57,12 @@ bool peer_recv(int sock, struct ctl_rsp *rsp, int *fds, unsigned int max_fds);
 /** Send a request and receive its reply. @return its status, -1: the connection has ended. */
 int peer_call(int sock, struct ctl_req *req, const int *fds, unsigned int nb_fds, struct ctl_rsp *rsp, int *out,
 	      unsigned int max_out);
+/** The same of one that must succeed. @param fd  For the one descriptor of the reply, NULL: there is none. */
+void peer_must(int sock, struct ctl_req *req, struct ctl_rsp *rsp, int *fd);
+/** A request about the object @p handle. @return its status. */
+int peer_handle(int sock, uint32_t op, uint32_t handle);
+/** @return a new PD. */
+uint32_t peer_pd(int sock);
 /** An empty request of @p op. */
 struct ctl_req peer_req(uint32_t op);
 /** HELLO with the process's memory. */

@@ -60,16 +60,6 @@ call(struct channel *ch, struct ctl_req *q, struct ctl_rsp *r)
 	return peer_call(ch->sock, q, NULL, 0, r, NULL, 0);
 }
 
-static int
-call_handle(struct channel *ch, uint32_t op, uint32_t handle)
-{
-	struct ctl_req q = peer_req(op);
-	struct ctl_rsp r;
-
-	q.handle.handle = handle;
-	return call(ch, &q, &r);
-}
-
 static bool
 next_event(struct channel *ch, int ms, struct ctl_cm_event *ev)
 {
@@ -157,7 +147,7 @@ routed(struct channel *ch, uint32_t ps, uint32_t type, const uint8_t gid[16], ui
 
 	assert_int_equal(resolve(ch, id, addr(gid, port), 2000), 0);
 	expect(ch, id, CTL_CM_EV_ADDR_RESOLVED, 0);
-	assert_int_equal(call_handle(ch, CTL_CM_RESOLVE_ROUTE, id), 0);
+	assert_int_equal(peer_handle(ch->sock, CTL_CM_RESOLVE_ROUTE, id), 0);
 	expect(ch, id, CTL_CM_EV_ROUTE_RESOLVED, 0);
 	return id;
 }
@@ -273,13 +263,13 @@ ends_meet_and_part(void **state)
 	assert_int_equal(c.attr.rq_psn, s.attr.sq_psn);
 	assert_int_equal(s.attr.max_rd_atomic, 4);
 	assert_int_equal(s.attr.retry_cnt, 7);
-	assert_int_equal(call_handle(&t.client, CTL_CM_DISCONNECT, t.c), 0);
+	assert_int_equal(peer_handle(t.client.sock, CTL_CM_DISCONNECT, t.c), 0);
 	expect(&t.server, t.s, CTL_CM_EV_DISCONNECTED, 0);
-	assert_int_equal(call_handle(&t.server, CTL_CM_DISCONNECT, t.s), 0);
+	assert_int_equal(peer_handle(t.server.sock, CTL_CM_DISCONNECT, t.s), 0);
 	expect(&t.client, t.c, CTL_CM_EV_DISCONNECTED, 0);
-	assert_int_equal(call_handle(&t.client, CTL_CM_DESTROY_ID, t.c), 0);
-	assert_int_equal(call_handle(&t.server, CTL_CM_DESTROY_ID, t.s), 0);
-	assert_int_equal(call_handle(&t.server, CTL_CM_DESTROY_ID, t.s), EINVAL);
+	assert_int_equal(peer_handle(t.client.sock, CTL_CM_DESTROY_ID, t.c), 0);
+	assert_int_equal(peer_handle(t.server.sock, CTL_CM_DESTROY_ID, t.s), 0);
+	assert_int_equal(peer_handle(t.server.sock, CTL_CM_DESTROY_ID, t.s), EINVAL);
 	conn_close(&t);
 }
 
@@ -383,7 +373,7 @@ address_nobody_has_is_an_error_in_time(void **state)
 	/* One that goes away while it asks. */
 	id = create(&ch, CTL_CM_PS_TCP, UROCE_QPT_RC);
 	assert_int_equal(resolve(&ch, id, addr(nobody, PORT), 300), 0);
-	assert_int_equal(call_handle(&ch, CTL_CM_DESTROY_ID, id), 0);
+	assert_int_equal(peer_handle(ch.sock, CTL_CM_DESTROY_ID, id), 0);
 	id = create(&ch, CTL_CM_PS_TCP, UROCE_QPT_RC);
 	assert_int_equal(resolve(&ch, id, addr(nobody, PORT), 300), 0);
 	channel_close(&ch);
@@ -418,8 +408,8 @@ ports_are_given_once(void **state)
 	assert_int_equal(bind_to(&ch, d, addr(elsewhere, PORT), &r), EADDRNOTAVAIL);
 	assert_int_equal(bind_to(&ch, d, addr(own, 0), &r), 0);
 	assert_in_range(r.cm_info.local.port, 32768, 60999);
-	assert_int_equal(call_handle(&ch, CTL_CM_DESTROY_ID, a), 0);
-	assert_int_equal(call_handle(&ch, CTL_CM_DESTROY_ID, b), 0);
+	assert_int_equal(peer_handle(ch.sock, CTL_CM_DESTROY_ID, a), 0);
+	assert_int_equal(peer_handle(ch.sock, CTL_CM_DESTROY_ID, b), 0);
 	/* Reuse, until one listens. */
 	a = create(&ch, CTL_CM_PS_TCP, UROCE_QPT_RC);
 	b = create(&ch, CTL_CM_PS_TCP, UROCE_QPT_RC);
@@ -471,8 +461,8 @@ datagram_ends_find_each_other(void **state)
 	assert_int_equal(ev.conn.qp_num, 0xffffff);
 	assert_memory_equal(ev.ah.dgid, group, 16);
 	assert_int_equal(call(&client, &q, &r), EADDRINUSE);
-	assert_int_equal(call_handle(&client, CTL_CM_LEAVE, ev.group), 0);
-	assert_int_equal(call_handle(&client, CTL_CM_LEAVE, ev.group), EINVAL);
+	assert_int_equal(peer_handle(client.sock, CTL_CM_LEAVE, ev.group), 0);
+	assert_int_equal(peer_handle(client.sock, CTL_CM_LEAVE, ev.group), EINVAL);
 	q.cm_join.addr = addr(own, 0);
 	assert_int_equal(call(&client, &q, &r), EINVAL);
 	channel_close(&server);
@@ -495,7 +485,7 @@ id_moves_to_another_channel(void **state)
 	q.cm_migrate.token = t.client.token;
 	assert_int_equal(call(&other, &q, &r), 0);
 	channel_close(&t.client);
-	assert_int_equal(call_handle(&t.server, CTL_CM_DISCONNECT, t.s), 0);
+	assert_int_equal(peer_handle(t.server.sock, CTL_CM_DISCONNECT, t.s), 0);
 	expect(&other, r.handle.handle, CTL_CM_EV_DISCONNECTED, 0);
 	channel_close(&other);
 	channel_close(&t.server);
@@ -517,7 +507,7 @@ no_event_is_lost_while_nobody_reads(void **state)
 		assert_int_equal(resolve(&ch, ids[i], addr(own, PORT), 100), 0);
 	}
 	/* One of those that wait goes, and its event with it. */
-	assert_int_equal(call_handle(&ch, CTL_CM_DESTROY_ID, ids[IDS - 1]), 0);
+	assert_int_equal(peer_handle(ch.sock, CTL_CM_DESTROY_ID, ids[IDS - 1]), 0);
 	for (i = 0; i < IDS - 1; i++) {
 		assert_true(next_event(&ch, EVENT_MS, &ev));
 		assert_int_equal(ev.id, ids[i]);
@@ -563,10 +553,10 @@ wrong_requests_are_refused(void **state)
 	q.cm_create = (struct ctl_cm_create_req){ .ps = CTL_CM_PS_TCP, .qp_type = 77 };
 	assert_int_equal(call(&ch, &q, &r), EINVAL);
 	id = create(&ch, CTL_CM_PS_TCP, UROCE_QPT_RC);
-	assert_int_equal(call_handle(&ch, CTL_CM_RESOLVE_ROUTE, id), EINVAL);
+	assert_int_equal(peer_handle(ch.sock, CTL_CM_RESOLVE_ROUTE, id), EINVAL);
 	assert_int_equal(connect_with(&ch, CTL_CM_CONNECT, id, 0x123, ""), EINVAL);
 	assert_int_equal(connect_with(&ch, CTL_CM_ACCEPT, id, 0x123, ""), EINVAL);
-	assert_int_equal(call_handle(&ch, CTL_CM_DISCONNECT, id), EINVAL);
+	assert_int_equal(peer_handle(ch.sock, CTL_CM_DISCONNECT, id), EINVAL);
 	id = routed(&ch, CTL_CM_PS_TCP, UROCE_QPT_RC, own, PORT);
 	assert_int_equal(connect_with(&ch, CTL_CM_CONNECT, id, 1, ""), EINVAL);
 	assert_int_equal(connect_with(&ch, CTL_CM_CONNECT, id, 0x1000000, ""), EINVAL);
@@ -578,22 +568,8 @@ wrong_requests_are_refused(void **state)
 	conn_open(&t, own);
 	assert_int_equal(connect_with(&t.server, CTL_CM_ACCEPT, t.s, 0x456, ""), EINVAL);
 	assert_int_equal(connect_with(&t.client, CTL_CM_CONNECT, t.c, 0x123, ""), EINVAL);
-	assert_int_equal(call_handle(&t.client, CTL_CM_DISCONNECT, t.s), EINVAL);
+	assert_int_equal(peer_handle(t.client.sock, CTL_CM_DISCONNECT, t.s), EINVAL);
 	conn_close(&t);
-}
-
-static int
-setup(void **state)
-{
-	daemon_start("test_cma", 16, 64);
-	return 0;
-}
-
-static int
-teardown(void **state)
-{
-	daemon_stop();
-	return 0;
 }
 
 int
@@ -614,5 +590,5 @@ main(void)
 		cmocka_unit_test(wrong_requests_are_refused),
 	};
 
-	return cmocka_run_group_tests(tests, setup, teardown);
+	return DAEMON_TESTS(tests, 16, 64, NULL);
 }

@@ -687,21 +687,6 @@ mads_that_cannot_go_are_counted(void **state)
 	alone_down(&a);
 }
 
-static int
-setup(void **state)
-{
-	daemon_start("test_gsi", 8, 64);
-	load_frames();
-	return 0;
-}
-
-static int
-teardown(void **state)
-{
-	daemon_stop();
-	return 0;
-}
-
 int
 main(void)
 {
@@ -716,5 +701,5 @@ main(void)
 		cmocka_unit_test(mads_that_cannot_go_are_counted),
 	};
 
-	return cmocka_run_group_tests(tests, setup, teardown);
+	return DAEMON_TESTS(tests, 8, 64, load_frames);
 }

@@ -311,20 +311,11 @@ without_descriptors_the_daemon_refuses_and_rests(void **state)
 	assert_answers_soon();
 }
 
-static int
-setup(void **state)
+static void
+ignore_sigio(void)
 {
-	daemon_start("test_hostile", MAX_SESSIONS, MAX_QP);
 	/* What breaks a lease is told to its holder. */
 	signal(SIGIO, SIG_IGN);
-	return 0;
-}
-
-static int
-teardown(void **state)
-{
-	daemon_stop();
-	return 0;
 }
 
 int
@@ -342,5 +333,5 @@ main(int argc, char **argv)
 
 	if (argc > 1)
 		cmocka_set_test_filter(argv[1]);
-	return cmocka_run_group_tests(tests, setup, teardown);
+	return DAEMON_TESTS(tests, MAX_SESSIONS, MAX_QP, ignore_sigio);
 }

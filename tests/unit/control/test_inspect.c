@@ -28,16 +28,6 @@ call(struct peer *p, struct ctl_req *q, struct ctl_rsp *r)
 	return rc;
 }
 
-static uint32_t
-pd_of(struct peer *p)
-{
-	struct ctl_req q = peer_req(CTL_PD_ALLOC);
-	struct ctl_rsp r;
-
-	assert_int_equal(call(p, &q, &r), 0);
-	return r.handle.handle;
-}
-
 static int
 cq_create_at(struct peer *p, struct ctl_rsp *r)
 {
@@ -117,7 +107,7 @@ what_a_program_has_can_be_seen(void **state)
 	uint32_t pd;
 
 	peer_open(&p);
-	pd = pd_of(&p);
+	pd = peer_pd(p.sock);
 	assert_int_equal(cq_create_at(&p, &cq), 0);
 	assert_int_equal(qp_create_at(&p, pd, cq.cq_create.handle, &qp), 0);
 	assert_int_equal(mr_reg(&p, pd, &mr), 0);
@@ -183,7 +173,7 @@ a_peer_without_arp_answer_is_named_while_it_is_asked_for_and_after(void **state)
 
 	peer_open(&p);
 	assert_int_equal(cq_create_at(&p, &cq), 0);
-	assert_int_equal(qp_create_at(&p, pd_of(&p), cq.cq_create.handle, &qp), 0);
+	assert_int_equal(qp_create_at(&p, peer_pd(p.sock), cq.cq_create.handle, &qp), 0);
 	start_connecting(&p, qp.qp_create.handle);
 	for (i = 0; i < 5000; i++) {
 		assert_int_equal(inspect_qp(daemon_control(), qp.qp_create.qpn, &seen), 0);
@@ -231,7 +221,7 @@ a_program_gets_no_more_than_its_share(void **state)
 	uint32_t pd;
 
 	peer_open(&p);
-	pd = pd_of(&p);
+	pd = peer_pd(p.sock);
 	control_lock(daemon_control());
 	conf->session_max_cq = conf->session_max_qp = conf->session_max_mr = 1;
 	control_unlock(daemon_control());
@@ -276,8 +266,8 @@ all_programs_of_a_user_share(void **state)
 	conf->user_max_sessions = 2;
 	assert_int_equal(cq_create_at(&a, &cq), 0);
 	expect_refused(cq_create_at(&b, &r), &r, ENOMEM, "daemon.user_max_cq is 1");
-	assert_int_equal(mr_reg(&a, pd_of(&a), &r), 0);
-	expect_refused(mr_reg(&b, pd_of(&b), &r), &r, ENOMEM, "daemon.user_max_memory is 1");
+	assert_int_equal(mr_reg(&a, peer_pd(a.sock), &r), 0);
+	expect_refused(mr_reg(&b, peer_pd(b.sock), &r), &r, ENOMEM, "daemon.user_max_memory is 1");
 	sock = peer_connect();
 	peer_send(sock, &q, sizeof(q), NULL, 0);
 	assert_true(peer_recv(sock, &r, NULL, 0));
@@ -287,7 +277,7 @@ all_programs_of_a_user_share(void **state)
 	peer_close(&a);
 	for (int i = 0; i < 5000 && cq_create_at(&b, &cq) != 0; i++)
 		usleep(1000);
-	assert_int_equal(mr_reg(&b, pd_of(&b), &r), 0);
+	assert_int_equal(mr_reg(&b, peer_pd(b.sock), &r), 0);
 	conf->user_max_cq = conf->user_max_memory = conf->user_max_sessions = 0;
 	peer_close(&b);
 	assert_true(daemon_wait_empty());
@@ -323,20 +313,6 @@ connections_are_counted_by_the_second(void **state)
 	assert_true(daemon_wait_empty());
 }
 
-static int
-setup(void **state)
-{
-	daemon_start("test_inspect", 100, 1000);
-	return 0;
-}
-
-static int
-teardown(void **state)
-{
-	daemon_stop();
-	return 0;
-}
-
 int
 main(void)
 {
@@ -349,5 +325,5 @@ main(void)
 		cmocka_unit_test(connections_are_counted_by_the_second),
 	};
 
-	return cmocka_run_group_tests(tests, setup, teardown);
+	return DAEMON_TESTS(tests, 100, 1000, NULL);
 }

@@ -434,20 +434,6 @@ members_that_are_killed_leave_nothing(void **state)
 	}
 }
 
-static int
-setup(void **state)
-{
-	daemon_start("test_mcast", 8, MAX_QP);
-	return 0;
-}
-
-static int
-teardown(void **state)
-{
-	daemon_stop();
-	return 0;
-}
-
 int
 main(void)
 {
@@ -459,5 +445,5 @@ main(void)
 		cmocka_unit_test(members_that_are_killed_leave_nothing),
 	};
 
-	return cmocka_run_group_tests(tests, setup, teardown);
+	return DAEMON_TESTS(tests, 8, MAX_QP, NULL);
 }

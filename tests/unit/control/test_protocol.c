@@ -237,16 +237,6 @@ invented_handles_are_refused(void **state)
 	assert_daemon_well();
 }
 
-static uint32_t
-new_pd(struct peer *p)
-{
-	struct ctl_req q = peer_req(CTL_PD_ALLOC);
-	struct ctl_rsp r;
-
-	assert_int_equal(peer_call(p->sock, &q, NULL, 0, &r, NULL, 0), 0);
-	return r.handle.handle;
-}
-
 static struct ctl_cq_create_rsp
 new_cq(struct peer *p, uint32_t cqe)
 {
@@ -271,7 +261,7 @@ one_sessions_handles_are_nothing_to_another(void **state)
 	peer_open(&a);
 	peer_open(&b);
 	for (i = 0; i < 5; i++)
-		pd = new_pd(&a);
+		pd = peer_pd(a.sock);
 	q = peer_req(CTL_PD_FREE);
 	q.handle.handle = pd;
 	assert_int_equal(peer_call(b.sock, &q, NULL, 0, &r, NULL, 0), EINVAL);
@@ -312,7 +302,7 @@ sizes_beyond_the_limits_are_refused(void **state)
 	uint32_t pd, cq;
 
 	peer_open(&p);
-	pd = new_pd(&p);
+	pd = peer_pd(p.sock);
 	cq = new_cq(&p, 100).handle;
 	q = peer_req(CTL_CQ_CREATE);
 	assert_int_equal(peer_call(p.sock, &q, NULL, 0, &r, NULL, 0), EINVAL);
@@ -389,7 +379,7 @@ segments_that_make_no_sense_are_refused(void **state)
 	size_t i;
 
 	peer_open(&p);
-	pd = new_pd(&p);
+	pd = peer_pd(p.sock);
 	for (i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
 		assert_int_equal(reg(&p, pd, UROCE_ACCESS_LOCAL_WRITE, bad[i].s, bad[i].n, &h), EINVAL);
 	/* Segments that never came. */
@@ -444,7 +434,7 @@ only_shared_memory_that_the_program_may_write_is_mapped(void **state)
 		peer_close(&p);
 		skip();
 	}
-	pd = new_pd(&p);
+	pd = peer_pd(p.sock);
 	assert_int_equal(ftruncate(memfd, 16384), 0);
 	assert_int_equal(ftruncate(disk, 16384), 0);
 	s = shared_seg(memfd, 16384, PROT_READ | PROT_WRITE);
@@ -478,7 +468,7 @@ what_is_in_use_stays_until_its_users_go(void **state)
 	uint32_t pd;
 
 	peer_open(&p);
-	pd = new_pd(&p);
+	pd = peer_pd(p.sock);
 	cq = new_cq(&p, 10);
 	assert_int_equal(try_qp(&p, UROCE_QPT_RC, pd, cq.handle, 1, 1, 0), 0);
 	q.handle.handle = pd;
@@ -503,7 +493,7 @@ everything_of_a_session_goes_with_its_connection(void **state)
 	before = daemon_counts();
 	for (k = 0; k < 10; k++) {
 		peer_open(&p);
-		pd = new_pd(&p);
+		pd = peer_pd(p.sock);
 		for (i = 0; i < 20; i++) {
 			cq = new_cq(&p, 100);
 			assert_int_equal(try_qp(&p, UROCE_QPT_RC, pd, cq.handle, 16, 2, 0), 0);
@@ -535,7 +525,7 @@ an_ah_is_its_sessions_and_keeps_its_pd(void **state)
 
 	peer_open(&a);
 	peer_open(&b);
-	q.ah_create.pd = f.handle.handle = new_pd(&a);
+	q.ah_create.pd = f.handle.handle = peer_pd(a.sock);
 	q.ah_create.attr = (struct uroce_ah_attr){
 		.dgid = { [10] = 0xff, 0xff, 198, 18, 0, 1 },
 		.sgid_index = 1,
@@ -557,7 +547,7 @@ an_ah_is_its_sessions_and_keeps_its_pd(void **state)
 	assert_int_equal(peer_call(a.sock, &q, NULL, 0, &r, NULL, 0), EINVAL);
 	assert_int_equal(peer_call(a.sock, &f, NULL, 0, &r, NULL, 0), 0);
 	/* And one that is left behind. */
-	q.ah_create.pd = new_pd(&b);
+	q.ah_create.pd = peer_pd(b.sock);
 	q.ah_create.attr.sgid_index = 1;
 	assert_int_equal(peer_call(b.sock, &q, NULL, 0, &r, NULL, 0), 0);
 	peer_close(&a);
@@ -575,7 +565,7 @@ the_limit_of_qps_holds_and_says_which_key(void **state)
 	uint32_t pd, cq, i;
 
 	peer_open(&p);
-	pd = new_pd(&p);
+	pd = peer_pd(p.sock);
 	cq = new_cq(&p, 10).handle;
 	for (i = 0; i < MAX_QP; i++)
 		assert_int_equal(try_qp(&p, UROCE_QPT_RC, pd, cq, 1, 1, 0), 0);
@@ -655,7 +645,7 @@ random_requests_change_nothing_for_others(void **state)
 
 	for (k = 0; k < 20; k++) {
 		peer_open(&p);
-		pd = new_pd(&p);
+		pd = peer_pd(p.sock);
 		cq = new_cq(&p, 10).handle;
 		assert_int_equal(try_qp(&p, UROCE_QPT_RC, pd, cq, 4, 1, 0), 0);
 		for (i = 0; i < 500; i++) {
@@ -765,20 +755,6 @@ controlled_qkeys_are_for_the_privileged(void **state)
 	assert_true(daemon_wait_empty());
 }
 
-static int
-setup(void **state)
-{
-	daemon_start("test_protocol", MAX_SESSIONS, MAX_QP);
-	return 0;
-}
-
-static int
-teardown(void **state)
-{
-	daemon_stop();
-	return 0;
-}
-
 int
 main(void)
 {
@@ -806,5 +782,5 @@ main(void)
 		cmocka_unit_test(random_requests_change_nothing_for_others),
 	};
 
-	return cmocka_run_group_tests(tests, setup, teardown);
+	return DAEMON_TESTS(tests, MAX_SESSIONS, MAX_QP, NULL);
 }

@@ -40,15 +40,6 @@ try(struct prog *g, struct ctl_req *q, struct ctl_rsp *r)
 }
 
 static void
-call(struct prog *g, struct ctl_req *q, struct ctl_rsp *r, int *fd)
-{
-	int rc = peer_call(g->p.sock, q, NULL, 0, r, fd, fd != NULL);
-
-	if (rc != 0)
-		fail_msg("request %u: %d, %s", q->op, rc, rc > 0 ? r->message : "connection ended");
-}
-
-static void
 make_memory(struct prog *g)
 {
 	uint8_t buf[CTL_REQ_BYTES + sizeof(struct ctl_seg)] = { 0 };
@@ -79,17 +70,15 @@ make_memory(struct prog *g)
 static void
 begin(struct prog *g)
 {
-	struct ctl_req q = peer_req(CTL_PD_ALLOC);
+	struct ctl_req q = peer_req(CTL_CQ_CREATE);
 	struct ctl_rsp r;
 	int fd = -1;
 
 	memset(g, 0, sizeof(*g));
 	peer_open(&g->p);
-	call(g, &q, &r, NULL);
-	g->pd = r.handle.handle;
-	q = peer_req(CTL_CQ_CREATE);
+	g->pd = peer_pd(g->p.sock);
 	q.cq_create.cqe = 16;
-	call(g, &q, &r, &fd);
+	peer_must(g->p.sock, &q, &r, &fd);
 	g->cq = r.cq_create;
 	peer_segment(&g->p, &g->cq.seg, fd);
 	g->cq_ring = (struct ring){ .base = peer_area(&g->p, &g->cq.ring), .order = g->cq.order, .shift = 5 };
@@ -126,16 +115,6 @@ open_domain_at(struct prog *g, const char *name, uint32_t oflags, int how)
 	rc = open_domain(g, fd, oflags);
 	close(fd);
 	return rc;
-}
-
-static int
-handle_call(struct prog *g, uint32_t op, uint32_t handle)
-{
-	struct ctl_req q = peer_req(op);
-	struct ctl_rsp r;
-
-	q.handle.handle = handle;
-	return try(g, &q, &r);
 }
 
 static int
@@ -192,7 +171,7 @@ make_initiator(struct prog *g)
 
 	q.qp_create = (struct ctl_qp_create_req){ .type = UROCE_QPT_XRC_SEND, .pd = g->pd, .send_cq = g->cq.handle,
 						  .recv_cq = 12345, .srq = 12345, .cap = { 16, 1, 1, 1, 0 } };
-	call(g, &q, &r, &fd);
+	peer_must(g->p.sock, &q, &r, &fd);
 	g->qp = r.qp_create;
 	peer_segment(&g->p, &g->qp.seg, fd);
 	g->sq = (struct ring){ .base = peer_area(&g->p, &g->qp.sq), .order = g->qp.sq_order, .shift = g->qp.sq_shift };
@@ -208,7 +187,7 @@ modify(struct prog *g, const struct uroce_qp_attr *attr, uint32_t mask)
 	q.qp_modify.handle = g->qp.handle;
 	q.qp_modify.mask = mask | UROCE_QP_STATE;
 	q.qp_modify.attr = *attr;
-	call(g, &q, &r, NULL);
+	peer_must(g->p.sock, &q, &r, NULL);
 }
 
 static void
@@ -368,16 +347,16 @@ a_domain_in_use_is_not_closed(void **state)
 	begin(&a);
 	assert_int_equal(open_domain(&a, NO_FD, O_CREAT), 0);
 	assert_int_equal(try_srq(&a, a.xrcd, a.cq.handle), 0);
-	assert_int_equal(handle_call(&a, CTL_XRCD_CLOSE, a.xrcd), EBUSY);
-	assert_int_equal(handle_call(&a, CTL_CQ_DESTROY, a.cq.handle), EBUSY);
-	assert_int_equal(handle_call(&a, CTL_PD_FREE, a.pd), EBUSY);
-	assert_int_equal(handle_call(&a, CTL_SRQ_DESTROY, a.srq.handle), 0);
+	assert_int_equal(peer_handle(a.p.sock, CTL_XRCD_CLOSE, a.xrcd), EBUSY);
+	assert_int_equal(peer_handle(a.p.sock, CTL_CQ_DESTROY, a.cq.handle), EBUSY);
+	assert_int_equal(peer_handle(a.p.sock, CTL_PD_FREE, a.pd), EBUSY);
+	assert_int_equal(peer_handle(a.p.sock, CTL_SRQ_DESTROY, a.srq.handle), 0);
 	assert_int_equal(try_target(&a, a.xrcd, 1), 0);
-	assert_int_equal(handle_call(&a, CTL_XRCD_CLOSE, a.xrcd), EBUSY);
-	assert_int_equal(handle_call(&a, CTL_QP_DESTROY, a.qp.handle), 0);
-	assert_int_equal(handle_call(&a, CTL_XRCD_CLOSE, a.xrcd), 0);
-	assert_int_equal(handle_call(&a, CTL_XRCD_CLOSE, a.xrcd), EINVAL);
-	assert_int_equal(handle_call(&a, CTL_CQ_DESTROY, a.cq.handle), 0);
+	assert_int_equal(peer_handle(a.p.sock, CTL_XRCD_CLOSE, a.xrcd), EBUSY);
+	assert_int_equal(peer_handle(a.p.sock, CTL_QP_DESTROY, a.qp.handle), 0);
+	assert_int_equal(peer_handle(a.p.sock, CTL_XRCD_CLOSE, a.xrcd), 0);
+	assert_int_equal(peer_handle(a.p.sock, CTL_XRCD_CLOSE, a.xrcd), EINVAL);
+	assert_int_equal(peer_handle(a.p.sock, CTL_CQ_DESTROY, a.cq.handle), 0);
 	end(&a);
 	assert_true(daemon_wait_empty());
 }
@@ -397,7 +376,7 @@ parts_of_other_sessions_are_refused(void **state)
 	assert_int_equal(try_target(&a, b.xrcd, 1), EINVAL);
 	assert_int_equal(try_srq(&a, b.xrcd, a.cq.handle), EINVAL);
 	assert_int_equal(try_srq(&a, a.xrcd, 77), EINVAL);
-	assert_int_equal(handle_call(&a, CTL_XRCD_CLOSE, b.xrcd), EINVAL);
+	assert_int_equal(peer_handle(a.p.sock, CTL_XRCD_CLOSE, b.xrcd), EINVAL);
 	/* And an XRC SRQ is no QP's own. */
 	assert_int_equal(try_srq(&a, a.xrcd, a.cq.handle), 0);
 	q.qp_create = (struct ctl_qp_create_req){ .type = UROCE_QPT_RC, .pd = a.pd, .send_cq = a.cq.handle,
@@ -424,7 +403,7 @@ srq_numbers_are_24_bits_and_never_shared(void **state)
 			assert_int_not_equal(nums[k], nums[i]);
 		/* One that was freed doesn't come back at once. */
 		if (i < 10)
-			assert_int_equal(handle_call(&a, CTL_SRQ_DESTROY, a.srq.handle), 0);
+			assert_int_equal(peer_handle(a.p.sock, CTL_SRQ_DESTROY, a.srq.handle), 0);
 	}
 	end(&a);
 	assert_true(daemon_wait_empty());
@@ -449,7 +428,7 @@ a_target_lives_while_somebody_has_it_open(void **state)
 		usleep(1000);
 	assert_int_equal(daemon_counts().qps, 1);
 	modify(&b, &(struct uroce_qp_attr){ .qp_state = UROCE_QPS_ERR }, 0);
-	assert_int_equal(handle_call(&b, CTL_QP_DESTROY, b.qp.handle), 0);
+	assert_int_equal(peer_handle(b.p.sock, CTL_QP_DESTROY, b.qp.handle), 0);
 	assert_int_equal(daemon_counts().qps, 0);
 	assert_int_equal(try_open(&b, qpn, UROCE_QPT_XRC_RECV, 2), EINVAL);
 	end(&b);
@@ -485,7 +464,7 @@ messages_reach_srqs_of_other_programs_and_events_all_that_have_the_target(void *
 	assert_int_equal(e.byte_len, 3000);
 	assert_memory_equal(b.mem, c.mem, 3000);
 	/* The SRQ goes: what names it is an invalid request. */
-	assert_int_equal(handle_call(&b, CTL_SRQ_DESTROY, b.srq.handle), 0);
+	assert_int_equal(peer_handle(b.p.sock, CTL_SRQ_DESTROY, b.srq.handle), 0);
 	post_send(&c, b.srq.srqn, 100);
 	expect_cqe(&c, UROCE_WC_REM_INV_REQ_ERR);
 	expect_event(&a, UROCE_EVENT_QP_REQ_ERR, 7);
