@@ -17,6 +17,7 @@
 
 #include <rte_log.h>
 
+#include "burst.h"
 #include "control.h"
 #include "ctl.h"
 #include "engine.h"
@@ -299,7 +300,8 @@ struct control {
 	struct capture *capture; /**< or NULL: none runs */
 	struct gsi *gsi;
 	struct cma *cma;
-	uint64_t log_second, log_lines, log_skipped;
+	struct burst ends;      /**< lines about ended sessions */
+	uint64_t failures_unsaid[UROCE_MAX_ENGINES]; /**< that the log knows of */
 	uint8_t *rx; /**< buffer of one request */
 };
 
@@ -356,6 +358,8 @@ void session_pause(struct session *s, bool pause);
 struct session *session_create(struct control *c, int fd);
 /** Mark it; it is destroyed at the end of the turn. @param why  For the log, NULL: it closed the connection. */
 void session_close(struct session *s, const char *why);
+/** Log how many ended that had no line of their own, when their second is over. */
+void sessions_tell_ended(struct control *c);
 /** Destroy what was closed. */
 void sessions_reap(struct control *c);
 struct session *session_find(struct control *c, uint64_t id);

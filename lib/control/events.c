@@ -47,6 +47,19 @@ forward_async(struct control *c, const struct tp_event *ev)
 		send_async(s, ev->type, ev->cookie);
 }
 
+/** How many QPs failed that log_failure() didn't hear of. */
+static void
+log_unsaid(struct control *c)
+{
+	for (unsigned int i = 0; i < c->s.nb_engines; i++) {
+		uint64_t unsaid = engine_stats(c->s.engines[i])->failures_unsaid, more = unsaid - c->failures_unsaid[i];
+
+		c->failures_unsaid[i] = unsaid;
+		if (more > 0)
+			CTL_LOG(NOTICE, "%lu more QPs of engine %u failed; /uroce/qp,NUMBER says why", (unsigned long)more, i);
+	}
+}
+
 /** A QP that has gone to ERR or SQE, once, with the reason. Engines tell of so many a second (ENGINE_FAILURES) and count the rest. */
 static void
 log_failure(struct control *c, const struct qp_failure *f)
@@ -145,6 +158,8 @@ events_poll(struct control *c)
 	if (now >= c->next_link_poll_ns) {
 		poll_links(c);
 		inspect_tick(c);
+		log_unsaid(c);
+		sessions_tell_ended(c);
 		c->next_link_poll_ns = now + (uint64_t)CONTROL_LINK_POLL_MS * 1000000;
 	}
 	next = c->next_link_poll_ns;

@@ -387,12 +387,20 @@ op_device_open(struct session *s, struct request *r)
 	return 0;
 }
 
+void
+sessions_tell_ended(struct control *c)
+{
+	uint64_t more = burst_over(&c->ends, control_now_ns());
+
+	if (more > 0)
+		CTL_LOG(INFO, "%lu more sessions ended", (unsigned long)more);
+}
+
 /** One line per ended session, not more than CONTROL_LOG_BURST a second. */
 static void
 log_end(struct session *s, const char *why)
 {
 	struct control *c = s->control;
-	uint64_t second = control_now_ns() / 1000000000;
 	uint32_t left = 0;
 	int i;
 
@@ -402,16 +410,9 @@ log_end(struct session *s, const char *why)
 		CTL_LOG(DEBUG, "session of %s (pid %d) ended", s->program, (int)s->pid);
 		return;
 	}
-	if (second != c->log_second) {
-		if (c->log_skipped > 0)
-			CTL_LOG(INFO, "%lu more sessions ended", (unsigned long)c->log_skipped);
-		c->log_second = second;
-		c->log_lines = c->log_skipped = 0;
-	}
-	if (c->log_lines++ >= CONTROL_LOG_BURST) {
-		c->log_skipped++;
+	sessions_tell_ended(c);
+	if (!burst_take(&c->ends, CONTROL_LOG_BURST))
 		return;
-	}
 	CTL_LOG(INFO, "session of %s (pid %d, uid %u) ended: %s; freed %u QPs, %u CQs, %u SRQs, %u MRs, %u PDs",
 		s->program, (int)s->pid, (unsigned int)s->uid, why != NULL ? why : "it went away with objects open",
 		s->tab[OBJ_QP].used, s->tab[OBJ_CQ].used, s->tab[OBJ_SRQ].used, s->tab[OBJ_MR].used,

@@ -16,7 +16,6 @@
 
 #include "engine_impl.h"
 
-enum { NS_PER_SECOND = 1000000000 };
 enum { OWN_SPINS = 100 }; /**< looks at a taken engine before its next owner gives its core away */
 
 static void
@@ -182,17 +181,16 @@ on_failed(void *arg, const struct qp *qp)
 {
 	struct engine_event out = { .kind = ENGINE_EV_FAILED };
 	struct engine *e = arg;
+	bool asked_for;
 
-	if (e->now_ns / NS_PER_SECOND != e->failure_second) {
-		e->failure_second = e->now_ns / NS_PER_SECOND;
-		e->nb_failures = 0;
-	}
-	if (e->nb_failures++ >= ENGINE_FAILURES) {
-		e->stats.failures_unsaid++;
-		return;
-	}
 	qp_failure(qp, &out.failed);
-	event_post(e, &out);
+	/* That the program wants it so is how connections end: a thousand of those must not hide the one that broke. */
+	asked_for = out.failed.reason.why == QP_WHY_PROGRAM;
+	burst_over(&e->failures[asked_for], e->now_ns);
+	if (burst_take(&e->failures[asked_for], ENGINE_FAILURES))
+		event_post(e, &out);
+	else if (!asked_for)
+		e->stats.failures_unsaid++;
 }
 
 /** Everything that needs memory. @return 0 or an errno value. */

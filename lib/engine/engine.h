@@ -37,7 +37,7 @@ enum {
 	ENGINE_MAILBOX = 1024,       /**< messages */
 	ENGINE_EVENTS = 4096,        /**< events on their way to the control thread */
 	ENGINE_MADS = 512,           /**< MADs on their way to the control thread */
-	ENGINE_FAILURES = 20,        /**< QPs per second of which the control thread is told that they went to ERR */
+	ENGINE_FAILURES = 20,        /**< QPs per second that the control thread is told of: so many that failed, so many that ended as asked */
 	ENGINE_BURSTS = 6,           /**< classes of bursts: 1, 2-3, 4-7, 8-15, 16-31, 32 packets */
 	ENGINE_HANDOFF = 4096,       /**< packets from other engines */
 	ENGINE_SPIN_TURNS = 500,     /**< idle turns before the first yield, if nobody else wants the core */
@@ -153,7 +153,7 @@ struct engine_stats {
 	uint64_t rx_bursts_of[ENGINE_BURSTS]; /**< rx_bursts by their sizes */
 	uint64_t late_turns;       /**< turns that began ENGINE_LATE_NS or more after the one before: somebody else had the core */
 	uint64_t doorbells, mailbox, events_lost, handoff_dropped;
-	uint64_t failures_unsaid;  /**< QPs that went to ERR beyond ENGINE_FAILURES in a second: not in the log */
+	uint64_t failures_unsaid;  /**< QPs that failed beyond ENGINE_FAILURES in a second: not in the log */
 	uint64_t mads_dropped;     /**< MADs that the control thread was too slow for */
 	uint64_t send_dropped;     /**< packets beside the transport (ARP, ND, ICMP) that the port didn't take */
 	uint64_t tx_stuck_dropped; /**< packets of the transport that the port didn't take for too long */

@@ -17,6 +17,7 @@
 #include <rte_rcu_qsbr.h>
 #include <rte_ring.h>
 
+#include "burst.h"
 #include "engine.h"
 
 enum {
@@ -93,8 +94,7 @@ struct engine {
 	struct engine_session **hot; /**< [owner] room for UROCE_MAX_SESSIONS */
 	uint32_t nb_hot;             /**< [owner] */
 	uint32_t nb_sessions;        /**< [owner] hot and cold */
-	uint64_t failure_second;     /**< [owner] in which nb_failures were told */
-	uint32_t nb_failures;        /**< [owner] */
+	struct burst failures[2];    /**< [owner] QPs that went to ERR; [1]: because the program asked for it */
 	uint64_t handed_to;          /**< [owner] engines that got packets in this turn: to be woken */
 	struct engine *peers[UROCE_MAX_ENGINES];
 

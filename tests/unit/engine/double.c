@@ -21,6 +21,8 @@ struct recorded rec;
 
 static struct tp_event emit_event;
 static uint32_t emit_times;
+static uint32_t emit_failures;
+static uint8_t emit_why;
 static struct tp_mad emit_mad;
 static uint32_t emit_mads;
 static struct {
@@ -36,6 +38,13 @@ double_emit(const struct tp_event *ev, uint32_t times)
 {
 	emit_event = *ev;
 	__atomic_store_n(&emit_times, times, __ATOMIC_RELEASE);
+}
+
+void
+double_emit_failures(uint8_t why, uint32_t times)
+{
+	emit_why = why;
+	__atomic_store_n(&emit_failures, times, __ATOMIC_RELEASE);
 }
 
 void
@@ -98,6 +107,8 @@ transport_run(struct transport *tp, uint64_t now_ns)
 		tp->c.event(tp->c.arg, &emit_event);
 	for (times = __atomic_exchange_n(&emit_mads, 0, __ATOMIC_ACQUIRE); times > 0; times--, emit_mad.src_qpn++)
 		tp->c.mad(tp->c.arg, &emit_mad);
+	for (uintptr_t qpn = 1, n = __atomic_exchange_n(&emit_failures, 0, __ATOMIC_ACQUIRE); qpn <= n; qpn++)
+		tp->c.failed(tp->c.arg, (const struct qp *)qpn);
 	if (__atomic_load_n(&handoff.pending, __ATOMIC_ACQUIRE) && handoff.from == tp->c.engine) {
 		handoff.pending = 0;
 		tp->c.handoff(tp->c.arg, handoff.to, handoff.port, handoff.m, handoff.trusted);
@@ -142,7 +153,7 @@ tp_drop_reason(const struct tp_counters *before, const struct tp_counters *after
 void
 qp_failure(const struct qp *qp, struct qp_failure *f)
 {
-	*f = (struct qp_failure){ .qpn = (uint32_t)(uintptr_t)qp };
+	*f = (struct qp_failure){ .qpn = (uint32_t)(uintptr_t)qp, .reason.why = emit_why };
 }
 
 const struct tp_counters *

@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+#include "engine_impl.h"
 #include "util.h"
 
 struct call {
@@ -297,6 +298,57 @@ no_event_waits_behind_a_quiet_descriptor(void **state)
 	rig_down(&r, 1);
 }
 
+/** Make it @p ns o'clock for the engine, and stop its clock there. */
+static void
+set_clock(struct engine *e, uint64_t ns)
+{
+	e->clock.base_ns = ns;
+	e->clock.mult = 0;
+	e->clock.trim_cycles = UINT64_MAX;
+}
+
+/** QPs 1 to @p times fail in one turn. @return the events, which are of the first so many. */
+static uint32_t
+told_of_failures(struct engine *e, uint8_t why, uint32_t times)
+{
+	struct engine_event ev;
+	uint32_t n = 0;
+
+	double_emit_failures(why, times);
+	engine_turn(e);
+	while (engine_event_next(e, &ev)) {
+		assert_int_equal(ev.kind, ENGINE_EV_FAILED);
+		assert_int_equal(ev.failed.qpn, ++n);
+		assert_int_equal(ev.failed.reason.why, why);
+	}
+	return n;
+}
+
+static void
+so_many_failures_a_second_are_told_and_the_rest_counted(void **state)
+{
+	const uint64_t second = UINT64_C(1000000000);
+	struct rig r;
+
+	rig_up(&r, 1, ENGINE_IDLE_POLL, 0, NULL);
+	set_clock(r.e, 1000000 * second);
+	assert_int_equal(told_of_failures(r.e, QP_WHY_SEND, 3), 3);
+	assert_int_equal(told_of_failures(r.e, QP_WHY_RECEIVE, ENGINE_FAILURES), ENGINE_FAILURES - 3);
+	assert_int_equal(engine_stats(r.e)->failures_unsaid, 3);
+	/* Connections that end as they should take no line of one that broke, and aren't missed. */
+	assert_int_equal(told_of_failures(r.e, QP_WHY_PROGRAM, 1000), ENGINE_FAILURES);
+	assert_int_equal(engine_stats(r.e)->failures_unsaid, 3);
+	set_clock(r.e, 1000000 * second + second / 2);
+	assert_int_equal(told_of_failures(r.e, QP_WHY_SEND, 100), 0);
+	assert_int_equal(engine_stats(r.e)->failures_unsaid, 103);
+	set_clock(r.e, 1000001 * second);
+	assert_int_equal(told_of_failures(r.e, QP_WHY_PROGRAM, 1000), ENGINE_FAILURES);
+	assert_int_equal(told_of_failures(r.e, QP_WHY_SEND, ENGINE_FAILURES), ENGINE_FAILURES);
+	assert_int_equal(told_of_failures(r.e, QP_WHY_SEND, 1), 0);
+	assert_int_equal(engine_stats(r.e)->failures_unsaid, 104);
+	rig_down(&r, 1);
+}
+
 static void
 mads_arrive_in_their_order(void **state)
 {
@@ -398,6 +450,7 @@ main(void)
 		cmocka_unit_test(events_arrive_with_their_descriptor),
 		cmocka_unit_test(too_many_events_are_counted),
 		cmocka_unit_test(no_event_waits_behind_a_quiet_descriptor),
+		cmocka_unit_test(so_many_failures_a_second_are_told_and_the_rest_counted),
 		cmocka_unit_test(mads_arrive_in_their_order),
 		cmocka_unit_test(a_flood_of_mads_is_counted_and_loses_no_event_of_a_qp),
 		cmocka_unit_test(create_refuses_what_cannot_be),

@@ -67,6 +67,8 @@ struct recorded {
 extern struct recorded rec;
 /** Make the transport of @p e emit an event on its next run. */
 void double_emit(const struct tp_event *ev, uint32_t times);
+/** QPs 1 to @p times fail on its next run, by @p why. */
+void double_emit_failures(uint8_t why, uint32_t times);
 /** MADs for QP 1 arrive on its next run, from QPs @p first and following. */
 void double_emit_mads(uint32_t first, uint32_t times);
 /** Hand a packet over from engine @p e to engine @p to on the next run. */
