@@ -163,8 +163,10 @@ MUTATIONS = [Mutation(*m) for m in (
      '\tqp->mig_err_told = true;\n\treturn false;', '\tqp->mig_err_told = true;\n\treturn true;'),
     ('migration-told-twice', 'migration.c', 'a failed migration is told again and again', '\tqp->mig_err_told = true;\n', ''),
     # Receiving.
-    ('recv-room', 'recv.c', 'a message may be longer than its receive',
-     'if (unlikely(len > w->room)) {', 'if (unlikely(len > w->room + 4)) {'),
+    ('recv-full', 'recv.c', 'a message that fills its receive to the last byte is refused',
+     'if (unlikely(len > w->room)) {', 'if (unlikely(len >= w->room)) {'),
+    ('recv-sge-end', 'recv.c', 'a packet goes on behind the end of an SGE',
+     'RTE_MIN(len, s.length - w->sge_off) : 0;', 'RTE_MIN(len, s.length) : 0;'),
     ('recv-reused-midway', 'recv.c', 'UC: a receive that is used again begins where the lost message ended',
      '\t\tqp->rwqe.sge_cur = 0;\n\t\tqp->rwqe.sge_off = 0;\n', ''),
     ('srq-flush-loses', 'recv.c', 'the receive that a QP has taken from an SRQ is lost when it fails',

@@ -20,7 +20,7 @@ enum {
 	ECN_MASK = 3,
 	ECN_ECT0 = 2,
 	ECN_CE = 3,
-	ASK_NS_MAX = 100000, /* a responder has asked by then for what it lacks */
+	ASK_NS_MAX = 20000, /* a responder has asked by then for what it lacks */
 	PACE_NS = 50000,     /* the reaction to the first CNP is watched for so long: below DCQCN's rate timer */
 	PACE_BURST_NS = 6000,
 	PACE_PACKETS = 6, /* of slack */
@@ -373,12 +373,22 @@ selective(const struct sim_world *w, const struct sim_qp *q)
 	return (w->cfg.go_back_n & (1u << q->ep->id | 1u << q->peer->ep->id)) == 0;
 }
 
+/* Is the QP in a state in which it looks at such a packet? */
+static bool
+takes(const struct sim_qp *q, const struct wire_pkt *p)
+{
+	enum uroce_qp_state s = qp_state(q->qp);
+
+	if (p->op->flags & (WIRE_F_RESPONSE | WIRE_F_SACK))
+		return s == UROCE_QPS_RTS || s == UROCE_QPS_SQD;
+	return s >= UROCE_QPS_RTR && s <= UROCE_QPS_SQE;
+}
+
 /* A request comes to responder q. What it lacks it asks for at once (9.7.5.2.8), so nothing waits for a timer. */
 static void
 note_arrival(struct sim_world *w, struct sim_qp *q, const struct wire_pkt *p)
 {
-	const uint64_t excuses = SIM_F_CORRUPT | SIM_F_NO_MBUF | SIM_F_SLOW_TX | SIM_F_STALL | SIM_F_ENDS |
-				 SIM_F_QUEUE | SIM_F_APM;
+	const uint64_t excuses = SIM_F_CORRUPT | SIM_F_NO_MBUF | SIM_F_SLOW_TX | SIM_F_STALL | SIM_F_QUEUE | SIM_F_APM;
 	uint32_t psns = psns_of(q, p);
 	int32_t ahead;
 
@@ -404,17 +414,6 @@ note_arrival(struct sim_world *w, struct sim_qp *q, const struct wire_pkt *p)
 	/* What came before its turn was dropped: unless it has been asked for it must be now. */
 	q->gap_ns = q->gap_ns != 0 && wire_psn_diff(q->behind, q->expects) >= 0 ? w->now_ns : 0;
 	q->asked = false;
-}
-
-/* Is the QP in a state in which it looks at such a packet? */
-static bool
-takes(const struct sim_qp *q, const struct wire_pkt *p)
-{
-	enum uroce_qp_state s = qp_state(q->qp);
-
-	if (p->op->flags & (WIRE_F_RESPONSE | WIRE_F_SACK))
-		return s == UROCE_QPS_RTS || s == UROCE_QPS_SQD;
-	return s >= UROCE_QPS_RTR && s <= UROCE_QPS_SQE;
 }
 
 void
@@ -447,7 +446,8 @@ sent_arrives(struct sim_world *w, uint32_t to, struct rte_mbuf *m)
 	if ((p.op->flags & (WIRE_F_RESPONSE | WIRE_F_SACK)) == 0 && p.bth.opcode != WIRE_OPCODE_CNP &&
 	    q->params.type == UROCE_QPT_RC) {
 		credits_requested(q, &p, psns_of(q, &p));
-		if (!selective(w, q))
+		/* In ERR it asks for nothing, and comes back from there in another round only. */
+		if (!selective(w, q) && takes(q, &p))
 			note_arrival(w, q, &p);
 	}
 	/* A SACK says nothing of receives. */

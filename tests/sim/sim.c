@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/time.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -23,6 +24,7 @@ enum {
 	POOL_CACHE = 256,
 	MBUF_ROOM = RTE_PKTMBUF_HEADROOM + WIRE_MAX_FRAME_BYTES,
 	MMAP_THRESHOLD = 1 << 20,
+	SEED_CPU_S = 60, /* of a seed at most: hundreds of times what one needs */
 	EXIT_FOUND = 1,
 	EXIT_USAGE = 2,
 };
@@ -57,6 +59,18 @@ on_crash(int sig)
 		_exit(EXIT_FOUND);
 	signal(sig, SIG_DFL);
 	raise(sig);
+}
+
+/* The virtual clock stands still in a loop of the code under test that doesn't end. */
+static void
+on_no_end(int sig)
+{
+	char text[80];
+	int n = snprintf(text, sizeof(text), "\nseed %" PRIu64 ": no end within %d s of CPU time\n", current_seed,
+			 SEED_CPU_S);
+
+	(void)sig;
+	_exit(n > 0 && write(STDERR_FILENO, text, (size_t)n) < 0 ? EXIT_USAGE : EXIT_FOUND);
 }
 
 static bool
@@ -105,6 +119,7 @@ setup(void)
 	signal(SIGABRT, on_crash);
 	signal(SIGBUS, on_crash);
 	signal(SIGFPE, on_crash);
+	signal(SIGVTALRM, on_no_end);
 	return true;
 }
 
@@ -113,9 +128,11 @@ static struct sim_world world;
 static bool
 run(uint64_t seed, const struct sim_override *o, bool verbose)
 {
+	const struct itimerval cpu = { .it_value.tv_sec = SEED_CPU_S };
 	struct sim_config c;
 
 	current_seed = seed;
+	setitimer(ITIMER_VIRTUAL, &cpu, NULL);
 	config_from_seed(&c, seed, o);
 	return world_run(&world, &c, verbose);
 }
