@@ -209,10 +209,17 @@ credits_rx(struct transport *tp, struct qp *qp, uint8_t syndrome)
 	}
 }
 
-/* A response was lost: ask again, once until there is progress; then it's the timer's. */
+/*
+ * A response was lost: ask again, once until there is progress; then it's the timer's. Nothing was lost if the oldest WQE turned
+ * out bad after a part of it, or all of it once, had been sent: it fails when its turn comes.
+ */
 void
 completer_restart(struct transport *tp, struct qp *qp)
 {
+	if (unlikely(head_kind(qp) == TP_REQ_NONE)) {
+		tp->counters.rx_response_ignored++;
+		return;
+	}
 	if (qp->restarted || qp->rnr_wait) {
 		tp->counters.rx_response_ignored++;
 		return;
@@ -493,6 +500,11 @@ data_response_rx(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 		return;
 	}
 	kind = head_kind(qp);
+	/* It turned out bad when it was to be sent again. */
+	if (unlikely(kind == TP_REQ_NONE)) {
+		tp->counters.rx_response_ignored++;
+		return;
+	}
 	if (unlikely(kind != (read ? TP_REQ_READ : TP_REQ_ATOMIC) && !(read && kind == TP_REQ_PLACE))) {
 		bad_response(tp, qp);
 		return;

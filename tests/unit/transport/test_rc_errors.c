@@ -474,6 +474,68 @@ strangers_are_dropped_and_counted(void **state)
 	rig_down(&r);
 }
 
+/*
+ * Requests 1 and 2 are lost on their way, then the memory of the second goes: sent again, it is found bad and waits for
+ * the first.
+ */
+static void
+rig_up_bad_second(struct rig *r, enum uroce_wr_op op)
+{
+	struct loss l = { .from = 0, .opcode = -1, .count = UINT32_MAX };
+	struct mr *mr;
+
+	rig_up(r, NULL, NULL);
+	r->p->lose = lose;
+	r->p->lose_arg = &l;
+	mr = host_mr(&r->p->h[0], r->abuf + 4096, 8, 0);
+	rig_write(r, 1, 0, 8);
+	end_send(r->a, &(struct wr){ .id = 2, .op = op, .nb_sge = 1, .sge = SGE(r->abuf + 4096, 8, mr),
+				     .remote_addr = ADDR(r->bbuf) + 4096, .rkey = r->bmr->key });
+	pair_settle(r->p);
+	assert_int_equal(pair_count(r->p, 0, -1), 2);
+	mr_destroy(r->p->h[0].mrs, mr);
+	pair_advance(r->p, 100 * (uint64_t)PAIR_MS);
+	/* Only the first: the second can't be sent any more, and doesn't complete before it. */
+	assert_int_equal(pair_count(r->p, 0, -1), 3);
+	expect_no_cqe(&r->a->scq);
+	r->p->lose = NULL;
+}
+
+/* The peer has got both after all, and says so late. */
+static void
+an_ack_of_a_message_that_turned_out_bad_is_no_lost_response(void **state)
+{
+	uint8_t aeth[WIRE_AETH_BYTES];
+	struct rig r;
+
+	rig_up_bad_second(&r, UROCE_WR_RDMA_WRITE);
+	wire_put_aeth(aeth, WIRE_AETH_ACK | WIRE_AETH_CREDITS_INVALID, 2);
+	pair_inject(r.p, r.a, &(struct wire_bth){ .opcode = WIRE_OP_ACK, .psn = 101 }, aeth, sizeof(aeth));
+	pair_settle(r.p);
+	expect_cqe(&r.a->scq, 1, UROCE_WC_SUCCESS);
+	assert_int_equal(next_error(&r.a->scq, 2, UROCE_WC_LOC_PROT_ERR), TP_VERR_LKEY);
+	assert_int_equal(counters(&r, 0)->implied_nak_seq_err, 0);
+	assert_int_equal(counters(&r, 0)->sack_offers_sent, 0);
+	rig_down(&r);
+}
+
+static void
+a_response_to_a_request_that_turned_out_bad_is_no_bad_response(void **state)
+{
+	uint8_t aeth[WIRE_AETH_BYTES];
+	struct rig r;
+
+	rig_up_bad_second(&r, UROCE_WR_ATOMIC_WRITE);
+	wire_put_aeth(aeth, WIRE_AETH_ACK | WIRE_AETH_CREDITS_INVALID, 2);
+	pair_inject(r.p, r.a, &(struct wire_bth){ .opcode = WIRE_OP_ACK, .psn = 100 }, aeth, sizeof(aeth));
+	pair_inject(r.p, r.a, &(struct wire_bth){ .opcode = WIRE_OP_READ_RESP_ONLY, .psn = 101 }, aeth, sizeof(aeth));
+	pair_settle(r.p);
+	expect_cqe(&r.a->scq, 1, UROCE_WC_SUCCESS);
+	assert_int_equal(next_error(&r.a->scq, 2, UROCE_WC_LOC_PROT_ERR), TP_VERR_LKEY);
+	assert_int_equal(counters(&r, 0)->rx_bad_response, 0);
+	rig_down(&r);
+}
+
 int
 main(void)
 {
@@ -500,6 +562,8 @@ main(void)
 		cmocka_unit_test(ghost_and_stale_acks_are_ignored),
 		cmocka_unit_test(unknown_nak_codes_are_ignored),
 		cmocka_unit_test(response_of_the_wrong_size_is_a_bad_response),
+		cmocka_unit_test(an_ack_of_a_message_that_turned_out_bad_is_no_lost_response),
+		cmocka_unit_test(a_response_to_a_request_that_turned_out_bad_is_no_bad_response),
 		cmocka_unit_test(strangers_are_dropped_and_counted),
 	};
 
