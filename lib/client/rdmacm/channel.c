@@ -17,21 +17,28 @@ cm_result(int err)
 	return -1;
 }
 
-int
-cm_call(struct cm_channel *ch, struct client_call *c)
+static int
+call_locked(struct cm_channel *ch, struct client_call *c)
 {
-	bool was_broken;
-	int err;
+	bool was_broken = ch->broken;
+	int err = was_broken ? EIO : client_exchange(ch->sock, c, &ch->broken);
 
-	pthread_mutex_lock(&ch->lock);
-	was_broken = ch->broken;
-	err = was_broken ? EIO : client_exchange(ch->sock, c, &ch->broken);
 	if (ch->broken && !was_broken)
 		client_complain("rdma_cm: the connection to uroced is lost: it was stopped or died");
 	else if (err && !was_broken && c->rsp.message[0] && !c->quiet)
 		client_complain("rdma_cm: %.*s", (int)sizeof(c->rsp.message), c->rsp.message);
-	pthread_mutex_unlock(&ch->lock);
 	client_call_close_fds(c, 0);
+	return err;
+}
+
+int
+cm_call(struct cm_channel *ch, struct client_call *c)
+{
+	int err;
+
+	pthread_mutex_lock(&ch->lock);
+	err = call_locked(ch, c);
+	pthread_mutex_unlock(&ch->lock);
 	return err;
 }
 
@@ -57,28 +64,53 @@ cm_call_destroy(struct cm_channel *ch, uint32_t handle, uint32_t taken)
 	cm_call(ch, &c);
 }
 
-int
-cm_enter(struct cm_channel *ch, struct cmid *id)
+static int
+enter_locked(struct cm_channel *ch, struct cmid *id)
 {
 	uint32_t at = id->handle & CMID_INDEX_MASK, n;
 	struct cmid **ids;
-	int err = 0;
 
-	pthread_mutex_lock(&ch->lock);
 	if (at >= ch->nb_ids) {
 		for (n = ch->nb_ids ? ch->nb_ids : 16; n <= at; n *= 2)
 			;
 		ids = realloc(ch->ids, n * sizeof(*ids));
-		if (ids) {
-			while (ch->nb_ids < n)
-				ids[ch->nb_ids++] = NULL;
-			ch->ids = ids;
-		} else {
-			err = ENOMEM;
-		}
+		if (!ids)
+			return ENOMEM;
+		while (ch->nb_ids < n)
+			ids[ch->nb_ids++] = NULL;
+		ch->ids = ids;
 	}
-	if (!err)
-		ch->ids[at] = id;
+	ch->ids[at] = id;
+	return 0;
+}
+
+int
+cm_enter(struct cm_channel *ch, struct cmid *id)
+{
+	int err;
+
+	pthread_mutex_lock(&ch->lock);
+	err = enter_locked(ch, id);
+	pthread_mutex_unlock(&ch->lock);
+	return err;
+}
+
+int
+cm_take_over(struct cm_channel *ch, struct cmid *id)
+{
+	struct client_call c;
+	int err;
+
+	client_call_init(&c, CTL_CM_MIGRATE);
+	c.req.cm_migrate.token = id->channel->token;
+	c.req.cm_migrate.id = id->handle;
+	pthread_mutex_lock(&ch->lock);
+	err = call_locked(ch, &c);
+	if (!err) {
+		id->channel = ch;
+		id->handle = c.rsp.handle.handle;
+		err = enter_locked(ch, id);
+	}
 	pthread_mutex_unlock(&ch->lock);
 	return err;
 }

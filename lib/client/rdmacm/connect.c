@@ -10,6 +10,8 @@ RDMACM_EXPORT int
 rdma_resolve_addr(struct rdma_cm_id *rid, struct sockaddr *src_addr, struct sockaddr *dst_addr, int timeout_ms)
 {
 	struct cmid *id = to_cmid(rid);
+	struct sockaddr_storage before = rid->route.addr.dst_storage;
+	bool sync = id->sync;
 	struct client_call c;
 	int err;
 
@@ -21,37 +23,43 @@ rdma_resolve_addr(struct rdma_cm_id *rid, struct sockaddr *src_addr, struct sock
 	err = cm_addr_of(src_addr, &c.req.cm_resolve_addr.src);
 	if (!err)
 		err = cm_addr_of(dst_addr, &c.req.cm_resolve_addr.dst);
-	if (!err)
-		err = cm_call(id->channel, &c);
-	if (!err)
-		memcpy(&rid->route.addr.dst_storage, dst_addr, cm_sockaddr_len(dst_addr));
-	return cmid_complete(id, err);
+	if (err)
+		return cm_result(err);
+	memcpy(&rid->route.addr.dst_storage, dst_addr, cm_sockaddr_len(dst_addr));
+	err = cm_call(id->channel, &c);
+	/* Refused, so there is no event whose reader might look. */
+	if (err)
+		rid->route.addr.dst_storage = before;
+	return cmid_complete(id, sync, err);
 }
 
 RDMACM_EXPORT int
 rdma_resolve_route(struct rdma_cm_id *rid, int timeout_ms)
 {
 	struct cmid *id = to_cmid(rid);
+	bool sync = id->sync;
 	struct client_call c;
 
 	client_call_init(&c, CTL_CM_RESOLVE_ROUTE);
 	c.req.cm_resolve_route.id = id->handle;
 	c.req.cm_resolve_route.timeout_ms = (uint32_t)timeout_ms;
-	return cmid_complete(id, cm_call(id->channel, &c));
+	return cmid_complete(id, sync, cm_call(id->channel, &c));
 }
 
 RDMACM_EXPORT int
 rdma_listen(struct rdma_cm_id *rid, int backlog)
 {
+	struct sockaddr_in any = { .sin_family = AF_INET };
 	struct cmid *id = to_cmid(rid);
 	struct client_call c;
-	int err;
 
+	/* The address must be there before the first request is. */
+	if (rid->route.addr.src_addr.sa_family == AF_UNSPEC && rdma_bind_addr(rid, (struct sockaddr *)&any))
+		return -1;
 	client_call_init(&c, CTL_CM_LISTEN);
 	c.req.cm_listen.id = id->handle;
 	c.req.cm_listen.backlog = backlog > 0 ? (uint32_t)backlog : 0;
-	err = cm_call(id->channel, &c);
-	return cm_result(err ? err : cmid_update(id, &c.rsp.cm_info));
+	return cm_result(cm_call(id->channel, &c));
 }
 
 /* ---- Connection parameters ---- */
@@ -112,18 +120,19 @@ RDMACM_EXPORT int
 rdma_connect(struct rdma_cm_id *rid, struct rdma_conn_param *conn_param)
 {
 	struct cmid *id = to_cmid(rid);
-	struct client_call c;
 	int err = take_param(id, conn_param);
+	bool sync = id->sync;
+	struct client_call c;
 
 	client_call_init(&c, CTL_CM_CONNECT);
 	if (!err)
 		err = fill(id, conn_param, &c.req.cm_connect);
-	if (!err)
-		err = cm_call(id->channel, &c);
 	free(id->connect);
 	id->connect = NULL;
 	id->connect_len = 0;
-	return cmid_complete(id, err);
+	if (!err)
+		err = cm_call(id->channel, &c);
+	return cmid_complete(id, sync, err);
 }
 
 /** The RTU. */
@@ -148,7 +157,7 @@ RDMACM_EXPORT int
 rdma_accept(struct rdma_cm_id *rid, struct rdma_conn_param *conn_param)
 {
 	struct cmid *id = to_cmid(rid);
-	bool ud = rid->qp_type == IBV_QPT_UD;
+	bool ud = rid->qp_type == IBV_QPT_UD, sync = id->sync;
 	struct client_call c;
 	int err;
 
@@ -165,7 +174,7 @@ rdma_accept(struct rdma_cm_id *rid, struct rdma_conn_param *conn_param)
 	if (err && !ud)
 		cmid_qp_error(id);
 	/* Of datagrams nobody confirms anything: no event comes. */
-	return ud ? cm_result(err) : cmid_complete(id, err);
+	return ud ? cm_result(err) : cmid_complete(id, sync, err);
 }
 
 static int
@@ -215,12 +224,11 @@ RDMACM_EXPORT int
 rdma_disconnect(struct rdma_cm_id *rid)
 {
 	struct cmid *id = to_cmid(rid);
-	int err;
+	/* A peer that was first: its event was there already, no other will come. */
+	bool waits = id->sync && !id->disconnected;
 
 	cmid_qp_error(id);
-	err = cm_call_handle(id->channel, CTL_CM_DISCONNECT, id->handle);
-	/* A peer that was first: its event was there already, no other will come. */
-	return id->disconnected ? cm_result(err) : cmid_complete(id, err);
+	return cmid_complete(id, waits, cm_call_handle(id->channel, CTL_CM_DISCONNECT, id->handle));
 }
 
 RDMACM_EXPORT int

@@ -36,6 +36,17 @@ cmid_free(struct cmid *id)
 	free(id);
 }
 
+/** An address that is known already isn't written again: another thread may be reading it. */
+static void
+put_addr(const struct ctl_cm_addr *a, struct sockaddr_storage *to)
+{
+	struct sockaddr_storage new;
+
+	cm_addr_put(a, &new);
+	if (memcmp(&new, to, sizeof(new)) != 0)
+		*to = new;
+}
+
 int
 cmid_update(struct cmid *id, const struct ctl_cm_id_info *info)
 {
@@ -43,8 +54,8 @@ cmid_update(struct cmid *id, const struct ctl_cm_id_info *info)
 	struct ibv_sa_path_rec *path = &id->path;
 	int err;
 
-	cm_addr_put(&info->local, &addr->src_storage);
-	cm_addr_put(&info->remote, &addr->dst_storage);
+	put_addr(&info->local, &addr->src_storage);
+	put_addr(&info->remote, &addr->dst_storage);
 	if (info->device == UINT32_MAX)
 		return 0;
 	memcpy(addr->addr.ibaddr.sgid.raw, info->sgid, 16);
@@ -84,9 +95,9 @@ cmid_ack(struct cmid *id)
 }
 
 int
-cmid_complete(struct cmid *id, int err)
+cmid_complete(struct cmid *id, bool sync, int err)
 {
-	if (err || !id->sync)
+	if (err || !sync)
 		return cm_result(err);
 	cmid_ack(id);
 	if (rdma_get_cm_event(id->id.channel, &id->id.event))
@@ -197,7 +208,6 @@ rdma_migrate_id(struct rdma_cm_id *rid, struct rdma_event_channel *channel)
 	struct cmid *id = to_cmid(rid);
 	struct cm_channel *from = id->channel;
 	bool sync = !channel;
-	struct client_call c;
 	int err;
 
 	if (id->sync && sync)
@@ -206,25 +216,21 @@ rdma_migrate_id(struct rdma_cm_id *rid, struct rdma_event_channel *channel)
 		channel = rdma_create_event_channel();
 	if (!channel)
 		return -1;
-	client_call_init(&c, CTL_CM_MIGRATE);
-	c.req.cm_migrate.token = from->token;
-	c.req.cm_migrate.id = id->handle;
-	err = cm_call(to_channel(channel), &c);
-	if (err) {
+	cm_leave(from, id);
+	err = cm_take_over(to_channel(channel), id);
+	if (id->channel == from) {
+		cm_enter(from, id);
 		if (sync)
 			rdma_destroy_event_channel(channel);
 		return cm_result(err);
 	}
-	cm_leave(from, id);
+	rid->channel = channel;
 	if (id->sync) {
 		cmid_ack(id);
 		rdma_destroy_event_channel(&from->ch);
 	}
 	id->sync = sync;
-	id->channel = to_channel(channel);
-	id->handle = c.rsp.handle.handle;
-	rid->channel = channel;
-	return cm_result(cm_enter(id->channel, id));
+	return cm_result(err);
 }
 
 RDMACM_EXPORT int

@@ -43,8 +43,9 @@ RDMACM_EXPORT int
 rdma_join_multicast(struct rdma_cm_id *rid, struct sockaddr *addr, void *context)
 {
 	struct cmid *id = to_cmid(rid);
+	bool sync = id->sync;
 
-	return cmid_complete(id, addr ? join(id, addr, false, context) : EINVAL);
+	return cmid_complete(id, sync, addr ? join(id, addr, false, context) : EINVAL);
 }
 
 RDMACM_EXPORT int
@@ -52,13 +53,14 @@ rdma_join_multicast_ex(struct rdma_cm_id *rid, struct rdma_cm_join_mc_attr_ex *a
 {
 	const uint32_t known = RDMA_CM_JOIN_MC_ATTR_ADDRESS | RDMA_CM_JOIN_MC_ATTR_JOIN_FLAGS;
 	struct cmid *id = to_cmid(rid);
+	bool send_only, sync = id->sync;
 
 	if (!attr || (attr->comp_mask & ~known) || !(attr->comp_mask & RDMA_CM_JOIN_MC_ATTR_ADDRESS) || !attr->addr)
 		return cm_result(EINVAL);
 	if (!(attr->comp_mask & RDMA_CM_JOIN_MC_ATTR_JOIN_FLAGS) || attr->join_flags >= RDMA_MC_JOIN_FLAG_RESERVED)
 		return cm_result(EINVAL);
-	return cmid_complete(id, join(id, attr->addr, attr->join_flags == RDMA_MC_JOIN_FLAG_SENDONLY_FULLMEMBER,
-				      context));
+	send_only = attr->join_flags == RDMA_MC_JOIN_FLAG_SENDONLY_FULLMEMBER;
+	return cmid_complete(id, sync, join(id, attr->addr, send_only, context));
 }
 
 static void

@@ -113,6 +113,11 @@ void cm_call_destroy(struct cm_channel *ch, uint32_t handle, uint32_t taken);
 int cm_enter(struct cm_channel *ch, struct cmid *id);
 void cm_leave(struct cm_channel *ch, struct cmid *id);
 /**
+ * Move @p id, which has left its channel, to this one: in the daemon and into the table at once, so that whoever reads its next
+ * event finds it. @return 0 or an errno value; the id's channel says whether it has moved.
+ */
+int cm_take_over(struct cm_channel *ch, struct cmid *id);
+/**
  * Read the next record. Of a channel that is destroyed meanwhile nothing comes any more: the thread waits, as with the kernel.
  * @return 0 with a record; an errno value, ENODEV if the daemon has gone.
  */
@@ -130,8 +135,14 @@ struct cmid *cmid_new(struct cm_channel *ch, void *context, enum rdma_port_space
 void cmid_free(struct cmid *id);
 /** Take over addresses and device. @return 0 or an errno value. */
 int cmid_update(struct cmid *id, const struct ctl_cm_id_info *info);
-/** Of a synchronous id: wait for what @p err, the result of the request, began. @return as rdma_cma.h says. */
-int cmid_complete(struct cmid *id, int err);
+/**
+ * Wait for what a request began if the id is synchronous.
+ * @param sync  cmid.sync as it was before the request: an id that isn't synchronous may be gone by now, destroyed by the thread
+ *              that read the event.
+ * @param err   The request's result.
+ * @return as rdma_cma.h says.
+ */
+int cmid_complete(struct cmid *id, bool sync, int err);
 /** Give back the event that a synchronous id holds. */
 void cmid_ack(struct cmid *id);
 

@@ -143,6 +143,8 @@ answer(struct fake_daemon *d, int sock, const struct ctl_req *req, const int *fd
 	default:
 		break;
 	}
+	if (d->on_request)
+		d->on_request(req, &rsp, fds[0]);
 	reply(d, sock, &rsp, NULL, 0);
 }
 

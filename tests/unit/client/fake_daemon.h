@@ -26,6 +26,8 @@ enum fake_fault {
 };
 
 struct fake_daemon {
+	/** If it isn't NULL, called before each reply, which it may fill. @p fd  What came with the request, or -1. Thread: of the session. */
+	void (*on_request)(const struct ctl_req *req, struct ctl_rsp *rsp, int fd);
 	char path[64];
 	int listen_fd;
 	enum fake_fault fault;
