@@ -302,6 +302,7 @@ struct control {
 	struct cma *cma;
 	struct burst ends;      /**< lines about ended sessions */
 	uint64_t failures_unsaid[UROCE_MAX_ENGINES]; /**< that the log knows of */
+	uint32_t most_conns; /**< of gsi's CM at once, since the heap was trimmed */
 	uint8_t *rx; /**< buffer of one request */
 };
 

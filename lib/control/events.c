@@ -2,6 +2,7 @@
 /* What engines report, what the timers of neighbours and connections want, and how links are doing. */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <malloc.h>
 #include <unistd.h>
 
 #include <rte_common.h>
@@ -10,6 +11,8 @@
 #include "cma.h"
 #include "control_priv.h"
 #include "sysfs.h"
+
+enum { TRIM_MIN_CONNS = 4096 /**< at once, a few MB: fewer aren't worth the search */ };
 
 /** Put a record into a session's pipe. A program that doesn't read its events loses them, and nothing else. */
 static void
@@ -149,6 +152,23 @@ poll_links(struct control *c)
 	}
 }
 
+/*
+ * Connections come in bursts, and each is remembered for some seconds after its end: when most of them are gone, what the heap
+ * has kept goes back to the system. A process that serves no others has a heap that isn't ours to look through.
+ */
+static void
+trim_heap(struct control *c)
+{
+	struct cm_usage u;
+
+	cm_usage(gsi_cm(c->gsi), &u);
+	c->most_conns = RTE_MAX(c->most_conns, u.conns);
+	if (c->listen.fd < 0 || c->most_conns < TRIM_MIN_CONNS || u.conns > c->most_conns / 2)
+		return;
+	malloc_trim(0);
+	c->most_conns = u.conns;
+}
+
 int
 events_poll(struct control *c)
 {
@@ -160,6 +180,7 @@ events_poll(struct control *c)
 		inspect_tick(c);
 		log_unsaid(c);
 		sessions_tell_ended(c);
+		trim_heap(c);
 		c->next_link_poll_ns = now + (uint64_t)CONTROL_LINK_POLL_MS * 1000000;
 	}
 	next = c->next_link_poll_ns;

@@ -30,6 +30,7 @@ static const struct {
 	{ "/uroce/mr", "MRs by their keys; with a key: what it is. Filters: from, session, port, program.", tel_mr },
 	{ "/uroce/cm", "Connections of rdma_cm: how many, and what the connection manager and QP 1 counted. No parameters.",
 	  tel_cm },
+	{ "/uroce/memory", "What the daemon's allocators have given out, in bytes. No parameters.", tel_memory },
 	{ "/uroce/capture", "Ports into a pcapng file: start,FILE[,port=NAME][,qp=QPN][,snap=BYTES]; stop; nothing: how it goes.",
 	  tel_capture },
 	{ "/uroce/impair", "Ports that are impaired on purpose; with a name: settings and what was done.", tel_impair },

@@ -26,6 +26,7 @@ int tel_impair(struct control *c, const char *params, struct rte_tel_data *d);
 int tel_engine(struct control *c, const char *params, struct rte_tel_data *d);
 int tel_capture(struct control *c, const char *params, struct rte_tel_data *d);
 int tel_cm(struct control *c, const char *params, struct rte_tel_data *d);
+int tel_memory(struct control *c, const char *params, struct rte_tel_data *d);
 int tel_session(struct control *c, const char *params, struct rte_tel_data *d);
 int tel_qp(struct control *c, const char *params, struct rte_tel_data *d);
 int tel_cq(struct control *c, const char *params, struct rte_tel_data *d);

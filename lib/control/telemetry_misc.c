@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Telemetry: the connection manager and the configuration. */
+/* Telemetry: the connection manager, the daemon's memory and the configuration. */
+#include <malloc.h>
+
+#include <rte_lcore.h>
+#include <rte_malloc.h>
+
 #include "counters.h"
 #include "telemetry.h"
 
@@ -26,6 +31,24 @@ tel_cm(struct control *c, const char *params, struct rte_tel_data *d)
 	in = tel_dict(d, "gsi");
 	if (in != NULL)
 		tel_counters(in, &counters_gsi, g);
+	return 0;
+}
+
+/* ---- Memory ---- */
+int
+tel_memory(struct control *c, const char *params, struct rte_tel_data *d)
+{
+	struct mallinfo2 heap = mallinfo2();
+	struct rte_malloc_socket_stats s;
+	uint64_t dpdk = 0;
+
+	for (unsigned int i = 0; i < rte_socket_count(); i++)
+		if (rte_malloc_get_socket_stats(rte_socket_id_by_idx(i), &s) == 0)
+			dpdk += s.heap_allocsz_bytes;
+	rte_tel_data_start_dict(d);
+	rte_tel_data_add_dict_u64(d, "heap_used", heap.uordblks + heap.hblkhd);
+	rte_tel_data_add_dict_u64(d, "heap_kept", heap.fordblks);
+	rte_tel_data_add_dict_u64(d, "dpdk_used", dpdk);
 	return 0;
 }
 
