@@ -526,8 +526,8 @@ mapped_memory_is_written_by_offset(struct vt *t)
 }
 
 /* ---- Datagrams ---- */
-static bool
-kernel_has(const struct sockaddr_storage *addr, socklen_t len)
+bool
+rt_kernel_has(const struct sockaddr_storage *addr, socklen_t len)
 {
 	int s = socket(addr->ss_family, SOCK_DGRAM, 0), rc = bind(s, (const struct sockaddr *)addr, len);
 
@@ -564,7 +564,7 @@ datagrams_of(struct vt *t, int family)
 	char big[4096] = { 0 };
 
 	rt_addr(t, family, &addr, &len);
-	if (!kernel_has(&addr, len)) {
+	if (!rt_kernel_has(&addr, len)) {
 		printf("%s: skipped: the kernel doesn't have the address\n", vt_case_name);
 		goto out;
 	}
@@ -599,7 +599,7 @@ what_others_send_to_the_udp_socket_is_ignored(struct vt *t)
 	uint8_t junk[100];
 
 	rt_addr(t, AF_INET, &addr, &len);
-	if (kernel_has(&addr, len)) {
+	if (rt_kernel_has(&addr, len)) {
 		VT_OK(rbind(r, (struct sockaddr *)&addr, len));
 		VT_OK(rgetsockname(r, (struct sockaddr *)&addr, &len));
 		for (unsigned int i = 0; i < sizeof(junk); i++) {
@@ -659,9 +659,10 @@ main(int argc, char **argv)
 		VT_CASE(a_child_has_its_own),
 	};
 	const unsigned int n = sizeof(own) / sizeof(own[0]);
-	struct vt_case all[sizeof(own) / sizeof(own[0]) + 16];
+	struct vt_case all[sizeof(own) / sizeof(own[0]) + 32];
 
 	memcpy(all, own, sizeof(own));
 	memcpy(all + n, rt_raw_cases, rt_nb_raw_cases * sizeof(all[0]));
-	return vt_main(argc, argv, all, n + rt_nb_raw_cases);
+	memcpy(all + n + rt_nb_raw_cases, rt_wake_cases, rt_nb_wake_cases * sizeof(all[0]));
+	return vt_main(argc, argv, all, n + rt_nb_raw_cases + rt_nb_wake_cases);
 }

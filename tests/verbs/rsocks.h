@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * What the rsockets test program shares: addresses, pairs of connected rsockets, and a peer that is none
- * (rsocks_raw.c).
+ * What the rsockets test program shares: addresses, pairs of connected rsockets, a peer that is none (rsocks_raw.c),
+ * and threads that wait (rsocks_wake.c).
  *
  * The program is at both ends: its peers are its own rsockets, reached by an address of its host's.
  */
@@ -26,6 +26,8 @@ void rt_pair(struct vt *t, int family, int s[2], void (*set)(int s));
 void rt_close(const int s[2]);
 /** @return the events that came */
 int rt_poll(int s, int events, int ms);
+/** Whether datagram rsockets can meet there, by UDP. */
+bool rt_kernel_has(const struct sockaddr_storage *addr, socklen_t len);
 
 /** The byte at @p i of a stream that nobody mistakes for another place's. */
 static inline uint8_t
@@ -36,5 +38,7 @@ rt_byte(uint64_t i)
 
 extern const struct vt_case rt_raw_cases[];
 extern const unsigned int rt_nb_raw_cases;
+extern const struct vt_case rt_wake_cases[];
+extern const unsigned int rt_nb_wake_cases;
 
 #endif /* RSOCKS_H */

@@ -125,6 +125,8 @@ collect(struct poll_call *c)
 		} else if (c->sleep[i + 1].revents) {
 			pthread_mutex_lock(&c->rs[i]->lock);
 			c->rs[i]->ops->fired(c->rs[i]);
+			/* We may have found what we want, but others sleep on. */
+			c->rs[i]->ops->arm(c->rs[i]);
 			pthread_mutex_unlock(&c->rs[i]->lock);
 		}
 	}

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Threads that wait for the same rsocket, for different things: what one of them finds must not keep another
+ * asleep. Sleeps here give threads the time to fall asleep; a case that they are too short for finds nothing, but
+ * doesn't fail.
+ */
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <unistd.h>
+
+#include "rsocks.h"
+
+enum {
+	WAKE_MS = 2000,       /* until a thread that has reason to wake up does */
+	FULL_ROUNDS = 150,
+};
+
+/** A call in a thread. */
+struct call {
+	pthread_t th;
+	int s;
+	short events;
+	atomic_bool done;
+	ssize_t result;
+};
+
+static void *
+receive_one(void *arg)
+{
+	struct call *c = arg;
+	char b;
+
+	c->result = rrecv(c->s, &b, 1, 0);
+	atomic_store(&c->done, true);
+	return NULL;
+}
+
+static void *
+poll_one(void *arg)
+{
+	struct call *c = arg;
+
+	c->result = rt_poll(c->s, c->events, RT_MS);
+	atomic_store(&c->done, true);
+	return NULL;
+}
+
+static void
+call_start(struct call *c, void *(*f)(void *), int s, short events)
+{
+	c->s = s;
+	c->events = events;
+	c->result = -1;
+	atomic_store(&c->done, false);
+	pthread_create(&c->th, NULL, f, c);
+}
+
+/** @return whether it ended by itself */
+static bool
+call_ends(const struct call *c)
+{
+	uint64_t end = vt_now_ns() + WAKE_MS * UINT64_C(1000000);
+
+	while (!atomic_load(&c->done) && vt_now_ns() < end)
+		usleep(100);
+	return atomic_load(&c->done);
+}
+
+/** Threads that should have woken up are woken by whoever looks at the rsocket. */
+static void
+call_end(struct call *c, int s)
+{
+	while (!atomic_load(&c->done)) {
+		rt_poll(s, POLLIN | POLLOUT, 0);
+		usleep(1000);
+	}
+	pthread_join(c->th, NULL);
+}
+
+static void
+small_buffers(int s)
+{
+	int bytes = 5000;
+
+	VT_OK(rsetsockopt(s, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes)));
+	VT_OK(rsetsockopt(s, SOL_SOCKET, SO_RCVBUF, &bytes, sizeof(bytes)));
+}
+
+/** As much as goes. */
+static size_t
+fill(int s)
+{
+	static const char data[1000];
+	size_t sent = 0;
+	ssize_t n;
+
+	while ((n = rsend(s, data, sizeof(data), MSG_DONTWAIT)) > 0)
+		sent += (size_t)n;
+	return sent;
+}
+
+static bool
+drain(int s, size_t bytes)
+{
+	char data[1000];
+	ssize_t n = 1;
+
+	for (; bytes && n > 0; bytes -= (size_t)n)
+		n = rrecv(s, data, bytes < sizeof(data) ? bytes : sizeof(data), 0);
+	return n > 0;
+}
+
+/** A completion wakes both; the one that polls may be the first to take its event. */
+static void
+a_reader_wakes_up_though_a_poller_took_the_event(struct vt *t)
+{
+	struct call reader, poller;
+	int s[2];
+
+	rt_pair(t, AF_INET, s, small_buffers);
+	for (int i = 0; i < FULL_ROUNDS && !vt_failed; i++) {
+		size_t bytes = fill(s[0]);
+
+		call_start(&reader, receive_one, s[0], 0);
+		call_start(&poller, poll_one, s[0], POLLOUT);
+		usleep(200);
+		VT_CHECK(drain(s[1], bytes), "%m");
+		VT_CHECK(call_ends(&poller) && poller.result == POLLOUT, "round %d: not writable", i);
+		VT_CHECK(rsend(s[1], "x", 1, 0) == 1, "%m");
+		VT_CHECK(call_ends(&reader), "round %d: the reader sleeps", i);
+		call_end(&poller, s[0]);
+		call_end(&reader, s[0]);
+		VT_CHECK(reader.result == 1, "%zd", reader.result);
+	}
+	rt_close(s);
+}
+
+const struct vt_case rt_wake_cases[] = {
+	VT_CASE(a_reader_wakes_up_though_a_poller_took_the_event),
+};
+const unsigned int rt_nb_wake_cases = sizeof(rt_wake_cases) / sizeof(rt_wake_cases[0]);
