@@ -14,7 +14,9 @@
 
 enum {
 	WAKE_MS = 2000,       /* until a thread that has reason to wake up does */
+	ASLEEP_US = 20000,    /* until a thread sleeps */
 	FULL_ROUNDS = 150,
+	QP_FOUND_US = 200000, /* until two datagram rsockets know each other's QPs */
 };
 
 /** A call in a thread. */
@@ -137,7 +139,40 @@ a_reader_wakes_up_though_a_poller_took_the_event(struct vt *t)
 	rt_close(s);
 }
 
+/** The reader fell asleep when there was no QP that its datagram could come by. */
+static void
+a_reader_hears_of_a_qp_made_meanwhile(struct vt *t)
+{
+	struct sockaddr_storage addr[2];
+	socklen_t len[2];
+	struct call reader;
+	int s[2];
+	char b;
+
+	for (int i = 0; i < 2; i++) {
+		s[i] = rsocket(AF_INET, SOCK_DGRAM, 0);
+		rt_addr(t, AF_INET, &addr[i], &len[i]);
+		if (!rt_kernel_has(&addr[i], len[i])) {
+			printf("%s: skipped: the kernel doesn't have the address\n", vt_case_name);
+			return;
+		}
+		VT_OK(rbind(s[i], (struct sockaddr *)&addr[i], len[i]));
+		VT_OK(rgetsockname(s[i], (struct sockaddr *)&addr[i], &len[i]));
+	}
+	call_start(&reader, receive_one, s[0], 0);
+	usleep(ASLEEP_US);
+	VT_CHECK(rsendto(s[0], "q", 1, 0, (struct sockaddr *)&addr[1], len[1]) == 1, "%m");
+	VT_CHECK(rrecv(s[1], &b, 1, 0) == 1 && b == 'q', "%m");
+	usleep(QP_FOUND_US);
+	VT_CHECK(rsendto(s[1], "a", 1, 0, (struct sockaddr *)&addr[0], len[0]) == 1, "%m");
+	VT_CHECK(call_ends(&reader), "the reader sleeps");
+	call_end(&reader, s[0]);
+	VT_CHECK(reader.result == 1, "%zd", reader.result);
+	rt_close(s);
+}
+
 const struct vt_case rt_wake_cases[] = {
 	VT_CASE(a_reader_wakes_up_though_a_poller_took_the_event),
+	VT_CASE(a_reader_hears_of_a_qp_made_meanwhile),
 };
 const unsigned int rt_nb_wake_cases = sizeof(rt_wake_cases) / sizeof(rt_wake_cases[0]);

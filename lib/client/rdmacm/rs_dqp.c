@@ -142,6 +142,8 @@ rs_dqp_get(struct rs_dgram *d, const struct sockaddr_storage *local, struct rs_d
 	}
 	qp->next = d->qps;
 	d->qps = qp;
+	/* Who sleeps has armed the queues that there were. */
+	rs_kick(&d->rs, RS_EV_ALL);
 	*out = qp;
 	return 0;
 }
