@@ -2,7 +2,8 @@
 """Where labs keep their files, what they remember, and which processes are theirs.
 
 A lab is a folder with a lab.json that lists everything the lab has made outside of the folder. Each thing is
-written down before it is made, so that `down` can undo an `up` that was killed at any point.
+written down before it is made, so that `down` can undo an `up` that was killed at any point. Hugepages alone are written
+down afterwards, by a process that outlives the `up` and holds its lock until then.
 """
 
 import contextlib
@@ -56,14 +57,14 @@ def make_base_dir():
 
 @contextlib.contextmanager
 def lock():
-    """One `up` or `down` of a user at a time."""
+    """One `up` or `down` of a user at a time. @return the descriptor: who has it holds the lock"""
     while True:
         fd = os.open(make_base_dir(), os.O_RDONLY | os.O_DIRECTORY)
         try:
             fcntl.flock(fd, fcntl.LOCK_EX)
             # While we waited, the last lab may have taken the folder with it.
             if os.path.exists(base_dir()) and os.path.samestat(os.fstat(fd), os.stat(base_dir())):
-                yield
+                yield fd
                 return
         finally:
             os.close(fd)
@@ -166,6 +167,7 @@ class State:
                            'set XDG_RUNTIME_DIR to a shorter one')
         self.file = os.path.join(self.dir, 'lab.json')
         self.data = {}
+        self.lock = None        # lock()'s, while it is held
 
     def create(self, data):
         try:

@@ -1,26 +1,36 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Labs for tests: raised by the command a user has, gone afterwards whatever happens."""
+"""Labs for tests: raised by the command a user has, gone afterwards also when the test is interrupted or its time is up.
 
+main() runs the tests of a file and says what meson is to count.
+"""
+
+import atexit
 import contextlib
 import os
+import signal
+import socket
 import subprocess
+import unittest
 
 from uroce_lab import LabError, daemon, pairs
 from uroce_lab.state import Process, State, is_root
 
 SKIPPED = 77                # meson: the test was skipped
 UP_SECONDS = 120
+AF_XDP = 44                 # linux/socket.h; Python has no name for it
 LAB = os.path.join(daemon.ROOT, 'scripts/uroce-lab')
 NAME = f't{os.getpid()}'
 
+raised = set()              # names of the labs that there are
 
-class Skip(Exception):
+
+class Skip(unittest.SkipTest):
     """What this machine or user lacks."""
 
 
-def lab_command(*args):
+def lab_command(*args, **options):
     return subprocess.run([LAB, *args], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                          text=True, timeout=UP_SECONDS, check=False)
+                          text=True, timeout=UP_SECONDS, check=False, **options)
 
 
 class TestLab(pairs.Lab):
@@ -34,6 +44,13 @@ class TestLab(pairs.Lab):
         if done.returncode:
             raise LabError(done.stdout)
 
+    def run(self, host, *program, timeout=30):
+        try:
+            return super().run(host, *program, timeout=timeout)
+        except subprocess.TimeoutExpired as e:
+            said = (e.stdout or b'').decode(errors='replace')
+            raise LabError(f'{" ".join(program)}: no end after {timeout} s; it said\n{said}\n{self.logs()}') from None
+
     def whole(self):
         return all(Process.of(host['pid_file']).alive() for host in self.hosts.values())
 
@@ -46,14 +63,75 @@ class TestLab(pairs.Lab):
         self.data = State(self.name).load().data
 
 
+def lacking(options):
+    """What this machine or user lacks for a lab of these options, None if nothing."""
+    if 'veth' not in options:
+        return None
+    if not is_root():
+        return 'the veth wire needs root'
+    # As `ip netns` makes them.
+    done = subprocess.run(['unshare', '--net', '--mount', 'true'], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, text=True, check=False)
+    if done.returncode:
+        return f'the veth wire needs network namespaces: {done.stdout.strip()}'
+    if 'af_xdp' in options:
+        try:
+            socket.socket(AF_XDP, socket.SOCK_RAW).close()
+        except OSError as e:
+            return f'no XDP sockets here: {e.strerror}'
+    return None
+
+
+def down(name):
+    """In a session of its own: half a second after its SIGTERM meson kills our process group."""
+    done = lab_command('down', '--name', name, start_new_session=True)
+    raised.discard(name)
+    if done.returncode:
+        print(done.stdout)
+
+
 @contextlib.contextmanager
 def lab_up(*options, name=NAME):
-    if 'veth' in options and not is_root():
-        raise Skip('the veth wire needs root')
-    lab = TestLab(name, options)
+    if why := lacking(options):
+        raise Skip(why)
+    raised.add(name)
+    try:
+        lab = TestLab(name, options)
+    except LabError:
+        raised.remove(name)     # `up` takes back what it did
+        raise
     try:
         yield lab
     finally:
-        done = lab_command('down', '--name', name)
-        if done.returncode:
-            print(done.stdout)
+        down(name)
+
+
+def end():
+    # An interrupt passes unittest without a tearDownClass or a cleanup.
+    for name in sorted(raised):
+        down(name)
+
+
+atexit.register(end)
+# KeyboardInterrupt: SystemExit unittest counts as an error of the one test, and goes on.
+signal.signal(signal.SIGTERM, signal.default_int_handler)
+
+
+class Result(unittest.TextTestResult):
+    good = 0
+
+    def addSuccess(self, test):
+        super().addSuccess(test)
+        self.good += 1
+
+
+class Runner(unittest.TextTestRunner):
+    resultclass = Result
+
+
+def main(argv=None):
+    """Run the tests of the program that was started. @return its status, SKIPPED where not one was run"""
+    result = unittest.main(argv=argv, testRunner=Runner, verbosity=2, exit=False).result
+    if not result.wasSuccessful():
+        return 1
+    return 0 if result.good else SKIPPED

@@ -16,7 +16,7 @@ sys.dont_write_bytecode = True
 sys.path[:0] = [os.path.dirname(os.path.realpath(__file__)),
                 os.path.join(os.path.dirname(os.path.realpath(__file__)), '../../scripts')]
 
-from labs import lab_up  # noqa: E402
+from labs import lab_up, main  # noqa: E402
 from uroce_lab import daemon, pairs  # noqa: E402
 from uroce_lab.state import is_root  # noqa: E402
 
@@ -200,4 +200,4 @@ class WithDaemon(Scratch):
 
 
 if __name__ == '__main__':
-    unittest.main(verbosity=2)
+    sys.exit(main())

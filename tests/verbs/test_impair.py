@@ -19,9 +19,8 @@ sys.path[:0] = [os.path.dirname(os.path.realpath(__file__)),
                 os.path.join(os.path.dirname(os.path.realpath(__file__)), '../../scripts')]
 
 import matrix  # noqa: E402
-from labs import lab_command, lab_up  # noqa: E402
+from labs import lab_command, lab_up, main  # noqa: E402
 from uroce_lab import daemon, pairs  # noqa: E402
-from uroce_lab.state import is_root  # noqa: E402
 from uroce_lab.telemetry import ask  # noqa: E402
 
 NAME = f'm{os.getpid()}'
@@ -227,7 +226,6 @@ if LONG:
     class BadWiresOfTwoEngines(BadWires):
         up_options = ('--engines', '2')
 
-if LONG and is_root():
     class BadWiresOfAfPacket(BadWires):
         up_options = matrix.WIRES['af_packet']
 
@@ -236,4 +234,4 @@ if LONG and is_root():
 
 
 if __name__ == '__main__':
-    unittest.main(argv=[word for word in sys.argv if word != '--long'], verbosity=2)
+    sys.exit(main([word for word in sys.argv if word != '--long']))

@@ -16,7 +16,7 @@ sys.dont_write_bytecode = True
 sys.path[:0] = [os.path.dirname(os.path.realpath(__file__)),
                 os.path.join(os.path.dirname(os.path.realpath(__file__)), '../../scripts')]
 
-from labs import lab_up  # noqa: E402
+from labs import lab_up, main  # noqa: E402
 from uroce_lab import pairs  # noqa: E402
 
 NAME = f'k{os.getpid()}'
@@ -24,7 +24,7 @@ ROUNDS = int(os.environ.get('UROCE_KILL_ROUNDS', '100'))
 SEED = int(os.environ.get('UROCE_SEED', '1'))
 # A dead peer is found after some 28 ack timeouts, here of 16 ms: half a second.
 PROGRAM = ['ib_write_bw', '-d', pairs.DEVICE, '-q', '4', '-s', '65536', '-D', '60', '-u', '12']
-PEER_SECONDS = 30           # for the survivor to notice: 8 ack timeouts and its clean-up
+PEER_SECONDS = 30           # for the survivor to notice, and for its clean-up
 MEET_SECONDS = 30           # for the two to meet over TCP
 BEFORE_TRAFFIC_SECONDS = 1.0    # ib_write_bw sleeps for a second then
 SETTLE_SECONDS = 10         # for the daemons to have given everything back
@@ -114,4 +114,4 @@ class Kill(unittest.TestCase):
 
 
 if __name__ == '__main__':
-    unittest.main(verbosity=2)
+    sys.exit(main())

@@ -5,9 +5,11 @@
 import contextlib
 import glob
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 import unittest
 import unittest.mock
@@ -16,14 +18,15 @@ sys.dont_write_bytecode = True
 sys.path[:0] = [os.path.dirname(os.path.realpath(__file__)),
                 os.path.join(os.path.dirname(os.path.realpath(__file__)), '../../scripts')]
 
-from labs import LAB, lab_command, lab_up  # noqa: E402
-from uroce_lab.lab import HUGEPAGES_RINGS  # noqa: E402
-from uroce_lab import daemon, pairs  # noqa: E402
-from uroce_lab.state import State, all_names, is_root  # noqa: E402
+from labs import LAB, lab_command, lab_up, main  # noqa: E402
+from uroce_lab import LabError, pairs  # noqa: E402
+from uroce_lab.lab import huge_file  # noqa: E402
+from uroce_lab.state import State, all_names, is_root, lock  # noqa: E402
 
 NAME = f'l{os.getpid()}'
 OTHER = f'o{os.getpid()}'
-LAB_PAGES = 2 * (daemon.HUGE_MB // 2 + HUGEPAGES_RINGS)
+POOL = '/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages'
+HUGEPAGES_SECONDS = 10      # until the kernel has the pages of a process that was killed
 
 
 def command_lines():
@@ -39,17 +42,22 @@ def traces(name):
     found = [path for path in paths if os.path.exists(path)]
     with open('/proc/self/mounts', encoding='utf-8') as f:
         found += [line for line in f if f'/{name}/' in line]
-    return found + [line for line in command_lines() if f'--file-prefix uroce-{name}-h' in line]
+    return found + [line for line in command_lines() if f'--file-prefix uroce-{name}-h' in line or
+                    'hugepages_up' in line and f'/{name}/' in line]
+
+
+def number_in(path):
+    try:
+        with open(path, encoding='ascii') as f:
+            return int(f.read())
+    except FileNotFoundError:
+        return 0
 
 
 def hugepages():
-    with open('/proc/sys/vm/nr_hugepages', encoding='ascii') as f:
-        return int(f.read())
-
-
-def hugepages_are(before):
-    """Whether a lab's pages are not there any more. Other labs and programs may take and give at the same time."""
-    return hugepages() - before < LAB_PAGES or len(all_names()) > 0
+    """The system's, without those that labs which are up have added. No lab comes or goes meanwhile."""
+    with lock():
+        return number_in(POOL) - sum(number_in(huge_file({'dir': State(name).dir})) for name in all_names())
 
 
 class ProgramsInPairs(unittest.TestCase):
@@ -71,7 +79,15 @@ class ProgramsInPairs(unittest.TestCase):
         self.assertEqual(self.outcomes('Failed status 12', ''), (False, 1))
 
 
-class Refusals(unittest.TestCase):
+class NothingStays(unittest.TestCase):
+    def hugepages_are(self, before):
+        end = time.monotonic() + HUGEPAGES_SECONDS
+        while (now := hugepages()) > before:
+            self.assertLess(time.monotonic(), end, f'{before} hugepages before, now {now}')
+            time.sleep(0.05)
+
+
+class Refusals(NothingStays):
     def refused(self, words, *args, status=1):
         done = lab_command(*args)
         self.assertEqual(done.returncode, status, done.stdout)
@@ -101,7 +117,7 @@ class Refusals(unittest.TestCase):
     def test_a_daemon_that_refuses_takes_everything_with_it(self):
         pages = hugepages()
         self.refused(['impair', 'uroced of h'], 'up', '--name', OTHER, '--impair', 'gravity=1')
-        self.assertTrue(hugepages_are(pages), f'{pages} hugepages before, now {hugepages()}')
+        self.hugepages_are(pages)
 
     def test_an_interrupted_up_leaves_nothing(self):
         pages = hugepages()
@@ -116,7 +132,26 @@ class Refusals(unittest.TestCase):
                     if number == signal.SIGKILL or status == 0:
                         lab_command('down', '--name', OTHER)
                     self.assertEqual(traces(OTHER), [])
-                    self.assertTrue(hugepages_are(pages), f'{pages} hugepages before, now {hugepages()}')
+                    self.hugepages_are(pages)
+
+
+    @unittest.skipUnless(is_root(), 'only root has hugepages to reserve')
+    def test_down_waits_for_hugepages_that_a_killed_up_reserves(self):
+        pages = hugepages()
+        with tempfile.TemporaryDirectory() as folder:
+            begun, slow = os.path.join(folder, 'begun'), os.path.join(folder, 'unshare')
+            with open(slow, 'w', encoding='utf-8') as f:
+                f.write(f'#!/bin/sh\ntouch {begun}\nsleep 1\nexec {shutil.which("unshare")} "$@"\n')
+            os.chmod(slow, 0o755)
+            up = subprocess.Popen([LAB, 'up', '--name', OTHER], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                                  env={**os.environ, 'PATH': f'{folder}:{os.environ["PATH"]}'})
+            while not os.path.exists(begun) and up.poll() is None:
+                time.sleep(0.01)
+            up.kill()
+            up.wait()
+            self.assertEqual(lab_command('down', '--name', OTHER).returncode, 0)
+        self.assertEqual(traces(OTHER), [])
+        self.hugepages_are(pages)
 
 
 class Running(unittest.TestCase):
@@ -175,6 +210,10 @@ class Running(unittest.TestCase):
                               capture_output=True, check=True)
         self.assertEqual((done.stdout, done.stderr), (b'through\n', b'error\n'))
 
+    def test_a_program_that_hangs_is_reported(self):
+        with self.assertRaisesRegex(LabError, r'no end after 1 s; it said\nthis\n(.|\n)*uroced\.log'):
+            self.lab.run('h1', 'sh', '-c', 'echo this; exec sleep 100', timeout=1)
+
     def test_sigpipe_has_its_default(self):
         child = self.start('sh', '-c', 'kill -PIPE $$; exit 3')
         self.assertEqual(child.wait(), -signal.SIGPIPE)
@@ -191,7 +230,7 @@ class Running(unittest.TestCase):
             self.assertEqual(self.lab.gid_index(host, 4) != self.lab.gid_index(host, 6), True)
 
 
-class Ending(unittest.TestCase):
+class Ending(NothingStays):
     def test_a_daemon_that_died_is_seen_and_down_cleans_up(self):
         pages = hugepages()
         with lab_up(name=NAME) as lab:
@@ -207,10 +246,9 @@ class Ending(unittest.TestCase):
             self.assertIn('has ended', done.stdout)
             self.assertEqual(lab_command('down', '--name', NAME).returncode, 0)
             self.assertEqual(traces(NAME), [])
-            self.assertTrue(hugepages_are(pages), f'{pages} hugepages before, now {hugepages()}')
+            self.hugepages_are(pages)
             lab_command('up', '--name', NAME)
 
-    @unittest.skipUnless(is_root(), 'veth needs root')
     def test_three_hosts_on_a_bridge_have_three_addresses(self):
         with lab_up('--wire', 'veth', '--hosts', '3', name=NAME) as lab:
             for index in (1, 2, 3):
@@ -220,4 +258,4 @@ class Ending(unittest.TestCase):
 
 
 if __name__ == '__main__':
-    unittest.main(verbosity=2)
+    sys.exit(main())

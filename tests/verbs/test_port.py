@@ -12,9 +12,8 @@ sys.dont_write_bytecode = True
 sys.path[:0] = [os.path.dirname(os.path.realpath(__file__)),
                 os.path.join(os.path.dirname(os.path.realpath(__file__)), '../../scripts')]
 
-from labs import SKIPPED, lab_up  # noqa: E402
+from labs import lab_up, main  # noqa: E402
 from uroce_lab import pairs  # noqa: E402
-from uroce_lab.state import is_root  # noqa: E402
 
 NAME = f'p{os.getpid()}'
 INTERFACE = 'roce0'
@@ -59,7 +58,4 @@ class Port(unittest.TestCase):
 
 
 if __name__ == '__main__':
-    if not is_root():
-        print('skipped: the veth wire needs root')
-        sys.exit(SKIPPED)
-    unittest.main()
+    sys.exit(main())

@@ -25,6 +25,7 @@ sys.path[:0] = [os.path.dirname(os.path.realpath(__file__)),
 import cm_cases  # noqa: E402
 import matrix  # noqa: E402
 from cmlab import IPV4, CmTest  # noqa: E402
+from labs import main  # noqa: E402
 from uroce_lab import daemon, pairs  # noqa: E402
 from uroce_lab.telemetry import ask  # noqa: E402
 
@@ -226,8 +227,4 @@ class RdmaCm(CmTest):
 
 
 if __name__ == '__main__':
-    try:
-        words = [word for word in sys.argv if word not in ('--all', '--loss', *matrix.WIRES)]
-        unittest.main(argv=words, verbosity=2)
-    except unittest.SkipTest:
-        sys.exit(77)
+    sys.exit(main([word for word in sys.argv if word not in ('--all', '--loss', *matrix.WIRES)]))

@@ -11,7 +11,7 @@ sys.dont_write_bytecode = True
 sys.path[:0] = [os.path.dirname(os.path.realpath(__file__)),
                 os.path.join(os.path.dirname(os.path.realpath(__file__)), '../../scripts')]
 
-from labs import lab_up  # noqa: E402
+from labs import lab_up, main  # noqa: E402
 from uroce_lab import pairs  # noqa: E402
 
 # ucx_perftest's transport (with _verbs: for itself, else under UCP, as MPI uses it), test and further options. docs/compatibility.md lists
@@ -94,4 +94,4 @@ class Ucx(unittest.TestCase):
 
 
 if __name__ == '__main__':
-    unittest.main()
+    sys.exit(main())
