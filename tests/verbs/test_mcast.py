@@ -3,26 +3,29 @@
 """test_mcast WIRE PROGRAM: UD multicast between two hosts, IPv4 and IPv6 groups."""
 
 import os
-import subprocess
 import sys
+import time
 
 HERE = os.path.dirname(os.path.realpath(__file__))
 sys.dont_write_bytecode = True
 sys.path[:0] = [HERE, os.path.join(HERE, '../../scripts')]
 
 from labs import SKIPPED, Skip, lab_up  # noqa: E402
+from uroce_lab import pairs  # noqa: E402
 
 WIRES = {'memif': (), 'af_packet': ('--wire', 'veth', '--pmd', 'af_packet'), 'af_xdp': ('--wire', 'veth', '--pmd', 'af_xdp')}
 GROUPS = {4: '239.18.0.1', 6: 'ff0e::18:1'}
 SECONDS = 60
 
 
-def says(child, word):
-    """Whether the program's next line is this word."""
-    line = child.stdout.readline().strip()
-    if line != word:
-        print(f'receiver: "{line}" instead of "{word}"')
-    return line == word
+def says(side, word):
+    """Whether the program gets so far."""
+    end = time.monotonic() + SECONDS
+    while word not in side.text().splitlines():
+        if side.child.poll() is not None or time.monotonic() > end:
+            return word in side.text().splitlines()
+        time.sleep(0.02)
+    return True
 
 
 def send(lab, program, family):
@@ -32,14 +35,16 @@ def send(lab, program, family):
 
 
 def run(lab, program, family):
-    command = lab.command('h2', program, 'recv', str(lab.gid_index('h2', family)), GROUPS[family])
-    # What the library has to say of refused attachments goes where ours goes.
-    with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True) as child:
-        ok = (says(child, 'ready') and send(lab, program, family) and
-              says(child, 'detached') and send(lab, program, family) and says(child, 'ok'))
-        if not ok:
-            child.kill()
-        return child.wait(SECONDS) == 0 and ok
+    receiver = pairs.Side(lab, 'h2', [program, 'recv', str(lab.gid_index('h2', family)), GROUPS[family]])
+    try:
+        ok = (says(receiver, 'ready') and send(lab, program, family) and
+              says(receiver, 'detached') and send(lab, program, family) and says(receiver, 'ok') and
+              receiver.wait(time.monotonic() + SECONDS))
+    finally:
+        receiver.kill()
+        # Also what the library has to say of refused attachments.
+        print(receiver.report())
+    return ok and receiver.status == 0
 
 
 def main():

@@ -15,7 +15,7 @@ sys.dont_write_bytecode = True
 sys.path[:0] = [os.path.dirname(os.path.realpath(__file__)),
                 os.path.join(os.path.dirname(os.path.realpath(__file__)), '../../scripts')]
 
-from labs import lab_command, lab_up  # noqa: E402
+from labs import lab_command, lab_up, main  # noqa: E402
 from uroce_lab import LabError, pairs  # noqa: E402
 from uroce_lab.telemetry import ask  # noqa: E402
 
@@ -146,8 +146,14 @@ class Observed(unittest.TestCase):
         self.assertGreater(engine['load']['busy_cycles'], 0)
         self.assertEqual(engine['depths']['qps'], 1)
 
+    def received(self, host):
+        return self.ask(host, '/uroce/engine,0')['transport']['rx_send_requests']
+
     def test_a_peer_that_posts_no_receives(self):
+        before = self.received('h1')
         self.start('ib_send_bw', '-d', pairs.DEVICE, '-s', '64', '--run_infinitely')
+        # Before that either may still wait for the other over TCP.
+        self.eventually(lambda: self.received('h1') > before, 'the client sends')
         self.signal_program('h1', signal.SIGSTOP)
         self.expect_why('h2', 'has no receive posted', 'no receive WQE is posted at the peer (credits 0)')
         self.expect_why('h1', 'the peer sends, but no receive is posted in the RQ', 'no receive is posted in the RQ')
@@ -188,4 +194,4 @@ class Observed(unittest.TestCase):
 
 
 if __name__ == '__main__':
-    unittest.main(verbosity=2)
+    sys.exit(main())

@@ -19,14 +19,14 @@ sys.dont_write_bytecode = True
 sys.path[:0] = [os.path.dirname(os.path.realpath(__file__)),
                 os.path.join(os.path.dirname(os.path.realpath(__file__)), '../../scripts')]
 
-from labs import lab_up  # noqa: E402
+from labs import lab_up, main  # noqa: E402
 from uroce_lab import pairs  # noqa: E402
 from uroce_lab.telemetry import ask  # noqa: E402
 
 NAME = f's{os.getpid()}'
 WATCH_SECONDS = 3
-RUN_SECONDS = 12
-START_SECONDS = 2           # until set-up is over and traffic flows
+RUN_SECONDS = 25            # enough for three strace to attach one after the other
+START_SECONDS = 20          # until set-up is over and traffic flows
 CALLS_PER_SECOND = 20       # what a process may do beside the data path
 PACKETS_PER_CALL = 1000     # rstream besides: what is left of a message begins to gather, and the thread that ends that is woken
 PSNS = 1 << 24
@@ -79,6 +79,17 @@ class Syscalls(unittest.TestCase):
         qpn = ask(self.lab.data, self.lab.hosts[host], '/uroce/qp')['numbers'][0]
         return ask(self.lab.data, self.lab.hosts[host], f'/uroce/qp,{qpn}')['requester']['psn_next']
 
+    def flows(self, host):
+        """Wait until the only QP of a host sends."""
+        end = time.monotonic() + START_SECONDS
+        while not ask(self.lab.data, self.lab.hosts[host], '/uroce/qp,state=RTS')['all']:
+            self.assertLess(time.monotonic(), end, f'no QP of {host} was connected')
+            time.sleep(0.02)
+        first = self.sent(host)
+        while self.sent(host) == first:
+            self.assertLess(time.monotonic(), end, f'{host} sent nothing')
+            time.sleep(0.02)
+
     def test_none_in_program_or_engine_while_ib_write_bw_runs(self):
         program = ['ib_write_bw', '-d', pairs.DEVICE, '-x', str(self.lab.gid_index('h1', 4)), '-s', '4096',
                    '-D', str(RUN_SECONDS)]
@@ -86,7 +97,7 @@ class Syscalls(unittest.TestCase):
         server = pairs.start_server(self.lab, program, port)
         client = pairs.start_client(self.lab, program, port)
         try:
-            time.sleep(START_SECONDS)
+            self.flows('h2')
             path = os.path.join(self.scratch, 'calls')
             self.few('the program', count(client.child.pid, path))
             for host in ('h1', 'h2'):
@@ -107,12 +118,12 @@ class Syscalls(unittest.TestCase):
         # Far more than there is time for.
         program = ['rstream', '-T', 'nonblocking', '-S', '65536', '-C', '100000000']
         server = pairs.Side(self.lab, 'h1', program)
-        end = time.monotonic() + RUN_SECONDS
+        end = time.monotonic() + START_SECONDS
         while ask(self.lab.data, self.lab.hosts['h1'], '/uroce/cm')['listeners'] == 0 and time.monotonic() < end:
             time.sleep(0.02)
         client = pairs.Side(self.lab, 'h2', [*program, '-s', '198.18.0.1'])
         try:
-            time.sleep(START_SECONDS)
+            self.flows('h2')
             for side in (client, server):
                 before = self.sent(side.host)
                 calls = count(side.child.pid, os.path.join(self.scratch, 'calls'))
@@ -124,4 +135,4 @@ class Syscalls(unittest.TestCase):
 
 
 if __name__ == '__main__':
-    unittest.main(verbosity=2)
+    sys.exit(main())
