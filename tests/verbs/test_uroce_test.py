@@ -173,8 +173,7 @@ TOUR = [
     ('capture start {dir}/again.pcapng', FAILED + r'capture start: .*qp1\.pcapng is being written: `capture stop` first'),
     ('post send qp1 write mr mr1 length 5 remote_mr mr2', r'qp1: posted'),
     ('poll cq1 count 2 wait 5000', r'success .* write'),
-    ('sleep 0.2', r'^$'),
-    ('show capture', r'packets +2\n'),
+    ('show capture', r'packets +\d+\n'),
     ('capture stop', r'qp1\.pcapng: 2 packets, \d+ bytes, 0 packets not written in time'),
     ('capture start {dir}/h2.pcapng host h2', r'capturing'),
     ('start pingpong count 20', r'started'),
@@ -505,7 +504,9 @@ class CommandLine(unittest.TestCase):
     def test_a_workload_that_ends_by_itself_is_waited_for_and_told_of(self):
         status, output = run('start write duration 1.3\n', '--stats-period', '1')
         self.assertEqual(status, 0, output)
-        self.assertRegex(output, r'w1 write: [01]\.\d s, .*\n(.*\n)*w1 write: 1\.\d s, ')
+        said = [float(seconds) for seconds in re.findall(r'w1 write: (\d+\.\d) s, ', output)]
+        self.assertGreater(len(said), 1, output)
+        self.assertGreaterEqual(said[-1], 1.3, output)
 
     def test_three_hosts_by_a_switch_and_several_engines(self):
         status, output = run('show gid h3\nstart incast to h3 count 3000 qps 2\nwait all\n'
