@@ -492,11 +492,11 @@ on_request(struct cma *cma, const struct cm_event *ev)
 	const struct cm_req *req = &ev->msg->req;
 	struct cma_id *listener = ev->owner, *id;
 	struct ctl_cm_event out = { .type = CTL_CM_EV_CONNECT_REQUEST };
+	uint8_t type = asked_type(req);
 	uint16_t reason;
 
-	uint8_t type = asked_type(req);
-
-	if ((type == UROCE_QPT_XRC_RECV) != (listener->qp_type == UROCE_QPT_XRC_RECV)) {
+	/* The program makes the QP that its listener is for (core/cma.c: cma_ib_check_req_qp_type()). */
+	if (type != listener->qp_type) {
 		refuse(cma, ev, CM_REJ_INVALID_TRANSPORT_TYPE);
 		return;
 	}
@@ -554,9 +554,10 @@ on_sidr_request(struct cma *cma, const struct cm_event *ev)
 	const struct cm_sidr_req *req = &ev->msg->sidr_req;
 	struct cma_id *listener = ev->owner, *id;
 	struct ctl_cm_event out = { .type = CTL_CM_EV_CONNECT_REQUEST };
-	uint16_t reason;
+	uint16_t reason = CM_REJ_INVALID_TRANSPORT_TYPE;
 
-	id = request_id(listener, ev, req->private_data, req->service_id, &reason);
+	id = !cma_is_ud(listener) ? NULL :
+				    request_id(listener, ev, req->private_data, req->service_id, &reason);
 	if (id == NULL) {
 		refuse(cma, ev, reason);
 		return;

@@ -470,6 +470,50 @@ datagram_ends_find_each_other(void **state)
 	assert_true(daemon_wait_empty());
 }
 
+/* Whoever asks for another kind of QP than the listener is for: its program would make one that can't be connected. */
+static void
+request_for_another_type_is_refused(void **state)
+{
+	static const struct {
+		uint32_t listener, asks;
+	} types[] = {
+		{ UROCE_QPT_RC, UROCE_QPT_RC },
+		{ UROCE_QPT_UC, UROCE_QPT_UC },
+		{ UROCE_QPT_UD, UROCE_QPT_UD },
+		{ UROCE_QPT_XRC_RECV, UROCE_QPT_XRC_SEND },
+	};
+	enum { TYPES = sizeof(types) / sizeof(types[0]) };
+	struct channel server, client;
+	struct ctl_cm_event ev;
+	uint32_t l, c, i, k;
+
+	channel_open(&server);
+	channel_open(&client);
+	for (i = 0; i < TYPES; i++) {
+		l = listener(&server, CTL_CM_PS_TCP, types[i].listener, own);
+		for (k = 0; k < TYPES; k++) {
+			c = routed(&client, CTL_CM_PS_TCP, types[k].asks, own, PORT);
+			assert_int_equal(connect_with(&client, CTL_CM_CONNECT, c, new_qpn(), ""), 0);
+			if (i == k) {
+				expect(&server, 0, CTL_CM_EV_CONNECT_REQUEST, 0);
+				continue;
+			}
+			if (types[k].asks == UROCE_QPT_UD)
+				expect(&client, c, CTL_CM_EV_UNREACHABLE, CM_SIDR_REJECT);
+			else
+				expect(&client, c, CTL_CM_EV_REJECTED, CM_REJ_INVALID_TRANSPORT_TYPE);
+			assert_false(next_event(&server, 0, &ev));
+		}
+		/* And the one that asked for the right type, since nobody answers it any more. */
+		assert_int_equal(peer_handle(server.sock, CTL_CM_DESTROY_ID, l), 0);
+		assert_true(next_event(&client, EVENT_MS, &ev));
+		assert_int_equal(ev.type, types[i].asks == UROCE_QPT_UD ? CTL_CM_EV_UNREACHABLE : CTL_CM_EV_REJECTED);
+	}
+	channel_close(&server);
+	channel_close(&client);
+	assert_true(daemon_wait_empty());
+}
+
 static void
 id_moves_to_another_channel(void **state)
 {
@@ -585,6 +629,7 @@ main(void)
 		cmocka_unit_test(address_nobody_has_is_an_error_in_time),
 		cmocka_unit_test(ports_are_given_once),
 		cmocka_unit_test(datagram_ends_find_each_other),
+		cmocka_unit_test(request_for_another_type_is_refused),
 		cmocka_unit_test(id_moves_to_another_channel),
 		cmocka_unit_test(no_event_is_lost_while_nobody_reads),
 		cmocka_unit_test(wrong_requests_are_refused),
