@@ -614,20 +614,38 @@ what_others_send_to_the_udp_socket_is_ignored(struct vt *t)
 }
 
 /* ---- fork() ---- */
+/** A connection of the child's own. @p addr: of any port */
+static bool
+child_talks(const struct sockaddr_storage *addr, socklen_t len)
+{
+	struct sockaddr_storage at = *addr;
+	int l = rsocket(AF_INET, SOCK_STREAM, 0), s = rsocket(AF_INET, SOCK_STREAM, 0), a;
+	char b = 0;
+
+	if (l < 0 || s < 0 || rbind(l, (struct sockaddr *)&at, len) || rlisten(l, 1) ||
+	    rgetsockname(l, (struct sockaddr *)&at, &len) || rconnect(s, (struct sockaddr *)&at, len))
+		return false;
+	a = raccept(l, NULL, NULL);
+	return a >= 0 && rsend(s, "o", 1, 0) == 1 && rrecv(a, &b, 1, 0) == 1 && b == 'o' && !rclose(s) && !rclose(a) &&
+	       !rclose(l);
+}
+
 static void
 a_child_has_its_own(struct vt *t)
 {
+	struct sockaddr_storage addr;
 	int s[2], status;
+	socklen_t len;
 	pid_t child;
 	char b;
 
+	rt_addr(t, AF_INET, &addr, &len);
 	rt_pair(t, AF_INET, s, NULL);
 	child = fork();
 	if (!child) {
 		bool ok = rsend(s[0], "c", 1, 0) == -1 && errno == EBADF && !rclose(s[0]);
-		int own = rsocket(AF_INET, SOCK_STREAM, 0);
 
-		_exit(!(ok && own >= 0 && !rclose(own)));
+		_exit(!(ok && child_talks(&addr, len)));
 	}
 	VT_CHECK(waitpid(child, &status, 0) == child && status == 0, "status %#x", status);
 	VT_CHECK(rsend(s[0], "p", 1, 0) == 1 && rrecv(s[1], &b, 1, 0) == 1 && b == 'p', "%m");

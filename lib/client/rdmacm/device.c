@@ -10,6 +10,23 @@
 static pthread_mutex_t devices_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct cm_device devices[UROCE_MAX_PORTS];
 
+/*
+ * A parent's contexts are of no use to the child, which opens the devices anew; they are left alone, as are their
+ * descriptors. The lock may be held by a thread that isn't here.
+ */
+static void
+fork_child(void)
+{
+	pthread_mutex_init(&devices_lock, NULL);
+	memset(devices, 0, sizeof(devices));
+}
+
+static void
+register_fork(void)
+{
+	pthread_atfork(NULL, NULL, fork_child);
+}
+
 static uint8_t
 at_most_255(int n)
 {
@@ -72,8 +89,10 @@ get_locked(struct cm_channel *ch, uint32_t index, struct cm_device **out)
 int
 cm_device_get(struct cm_channel *ch, uint32_t index, struct cm_device **out)
 {
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	int err;
 
+	pthread_once(&once, register_fork);
 	pthread_mutex_lock(&devices_lock);
 	err = get_locked(ch, index, out);
 	pthread_mutex_unlock(&devices_lock);

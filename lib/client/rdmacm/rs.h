@@ -306,6 +306,8 @@ void rs_accept_ready(struct rs_stream *child);
 bool rs_accept_failed(struct rs_stream *child);
 /** The listener ends: those that nobody accepted end with it. */
 void rs_accept_end(struct rs_stream *listener);
+/** In the child. */
+void rs_accept_fork_child(void);
 
 /* ---- rs_stream.c ---- */
 /** The connection can't go on: it ends with @p err. Under the lock. */

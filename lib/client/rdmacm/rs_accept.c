@@ -215,3 +215,10 @@ rs_accept_end(struct rs_stream *listener)
 		}
 	}
 }
+
+/* A thread that isn't here may hold it. */
+void
+rs_accept_fork_child(void)
+{
+	pthread_mutex_init(&accept_lock, NULL);
+}

@@ -83,6 +83,7 @@ fork_child(void)
 {
 	pthread_mutex_init(&table_lock, NULL);
 	rs_each(disown);
+	rs_accept_fork_child();
 	rs_svc_fork_child();
 }
 
