@@ -13,6 +13,9 @@
 enum {
 	STREAM_BYTES = 4 << 20,
 	MANY = 40,
+	HASTY = 300,
+	HASTY_STEPS = 30,
+	HASTY_STEP_US = 100,
 	PIECE_BYTES = 10,
 	PIECES = 5000,
 	DGRAMS = 50,
@@ -390,6 +393,33 @@ connections_leave_nothing(struct vt *t)
 	VT_CHECK(open_fds() == before, "%d descriptors were %d", open_fds(), before);
 }
 
+/** At every stage of the way there. */
+static void
+closing_while_connecting_leaves_nothing(struct vt *t)
+{
+	struct sockaddr_storage addr;
+	int s[2], l, before;
+	uint64_t end;
+	socklen_t len;
+
+	rt_pair(t, AF_INET, s, NULL);
+	rt_close(s);
+	before = open_fds();
+	l = rt_listen(t, AF_INET, &addr, &len);
+	for (int i = 0; i < HASTY; i++) {
+		s[0] = rsocket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
+		VT_CHECK(rconnect(s[0], (struct sockaddr *)&addr, len) == -1 && errno == EINPROGRESS, "%m");
+		usleep((useconds_t)(i % HASTY_STEPS * HASTY_STEP_US));
+		VT_OK(rclose(s[0]));
+	}
+	VT_OK(rclose(l));
+	/* Those that the listener refused, the library's thread closes. */
+	end = vt_now_ns() + RT_MS * UINT64_C(1000000);
+	while (open_fds() != before && vt_now_ns() < end)
+		usleep(1000);
+	VT_CHECK(open_fds() == before, "%d descriptors were %d", open_fds(), before);
+}
+
 static void
 numbers_that_are_no_rsocket(struct vt *t)
 {
@@ -667,6 +697,7 @@ main(int argc, char **argv)
 		VT_CASE(nonblocking_connections),
 		VT_CASE(a_listener_ends_with_those_it_did_not_accept),
 		VT_CASE(connections_leave_nothing),
+		VT_CASE(closing_while_connecting_leaves_nothing),
 		VT_CASE(numbers_that_are_no_rsocket),
 		VT_CASE(options),
 		VT_CASE(rsockets_and_others_are_polled_together),

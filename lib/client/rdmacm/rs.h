@@ -159,6 +159,7 @@ struct rs_stream {
 	/* rs_ep.c */
 	struct ibv_comp_channel *channel;
 	struct ibv_cq *cq;
+	struct ibv_qp *qp;                 /**< the id's */
 	unsigned int cq_events;            /**< to be acknowledged */
 	bool armed;
 	uint8_t *memory;                   /**< receive buffer, list of windows, table of mappings; send buffer */
@@ -274,6 +275,7 @@ void rs_svc_fork_child(void);
 
 /* ---- rs_ep.c: QP, queue and buffers of a stream whose device is known ---- */
 int rs_ep_create(struct rs_stream *s);
+/** When the id is gone. */
 void rs_ep_destroy(struct rs_stream *s);
 int rs_ep_post_recvs(struct rs_stream *s, uint32_t n);
 /** What the peer is told of us. */

@@ -42,9 +42,14 @@ rs_stream_destroy(struct rs_stream *s)
 {
 	rs_svc_keepalive(s, 0);
 	rs_svc_forget(s);
-	rs_ep_destroy(s);
+	/* An event that is still to come finds a stream that goes nowhere any more. */
+	pthread_mutex_lock(&s->rs.lock);
+	atomic_store(&s->rs.state, RS_FAILED);
+	pthread_mutex_unlock(&s->rs.lock);
+	/* Before its QP, which the library moves when it reads an event. From here on none is being looked at. */
 	if (s->id)
 		rdma_destroy_id(s->id);
+	rs_ep_destroy(s);
 	rs_leave(&s->rs);
 	pthread_mutex_destroy(&s->slock);
 	pthread_mutex_destroy(&s->rlock);
@@ -194,7 +199,7 @@ advance(struct rs_stream *s, struct rdma_cm_event *ev)
 		return state == RS_RESOLVING_ROUTE ? ask(s) : 0;
 	case RDMA_CM_EVENT_ADDR_ERROR:
 	case RDMA_CM_EVENT_ROUTE_ERROR:
-		if (why(ev) == ETIMEDOUT && s->tries < RS_RESOLVE_TRIES)
+		if (why(ev) == ETIMEDOUT && rs_is_opening(state) && s->tries < RS_RESOLVE_TRIES)
 			return resolve(s, state);
 		return why(ev);
 	case RDMA_CM_EVENT_ESTABLISHED:

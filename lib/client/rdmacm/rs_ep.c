@@ -60,6 +60,7 @@ make_queues(struct rs_stream *s)
 	attr.cap.max_inline_data = z->inline_bytes > sizeof(struct rs_iomap) ? z->inline_bytes : sizeof(struct rs_iomap);
 	if (rdma_create_qp(s->id, NULL, &attr))
 		return errno;
+	s->qp = s->id->qp;
 	if (z->inline_bytes > attr.cap.max_inline_data)
 		z->inline_bytes = attr.cap.max_inline_data;
 	return 0;
@@ -142,8 +143,8 @@ rs_ep_create(struct rs_stream *s)
 void
 rs_ep_destroy(struct rs_stream *s)
 {
-	if (s->id && s->id->qp)
-		rdma_destroy_qp(s->id);
+	if (s->qp)
+		ibv_destroy_qp(s->qp);
 	if (s->cq) {
 		ibv_ack_cq_events(s->cq, s->cq_events);
 		ibv_destroy_cq(s->cq);
