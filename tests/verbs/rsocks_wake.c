@@ -7,7 +7,9 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "rsocks.h"
@@ -16,6 +18,7 @@ enum {
 	WAKE_MS = 2000,       /* until a thread that has reason to wake up does */
 	ASLEEP_US = 20000,    /* until a thread sleeps */
 	FULL_ROUNDS = 150,
+	SLOW_BYTES = 4096,
 	QP_FOUND_US = 200000, /* until two datagram rsockets know each other's QPs */
 };
 
@@ -171,8 +174,66 @@ a_reader_hears_of_a_qp_made_meanwhile(struct vt *t)
 	rt_close(s);
 }
 
+/* ---- A sender that is in the middle of it: its data can't be read before it is told to go on ---- */
+static char *slow_page;
+static int slow_entered[2], slow_go[2];
+
+/** In the sender's thread. */
+static void
+slow_read(int sig)
+{
+	char c = 0;
+
+	if (write(slow_entered[1], &c, 1) != 1 || read(slow_go[0], &c, 1) != 1 ||
+	    mprotect(slow_page, SLOW_BYTES, PROT_READ))
+		_exit(1);
+}
+
+static void *
+send_slowly(void *arg)
+{
+	struct call *c = arg;
+
+	c->result = rsend(c->s, slow_page, SLOW_BYTES, 0);
+	atomic_store(&c->done, true);
+	return NULL;
+}
+
+/** What it sends is too little for a completion, which would wake the poller anyway. */
+static void
+a_poller_hears_when_a_sender_is_done(struct vt *t)
+{
+	struct sigaction slow = { .sa_handler = slow_read }, before;
+	struct call sender, poller;
+	int s[2];
+	char b;
+
+	slow_page = mmap(NULL, SLOW_BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (slow_page == MAP_FAILED || pipe(slow_entered) || pipe(slow_go) || sigaction(SIGSEGV, &slow, &before))
+		vt_die("a page");
+	rt_pair(t, AF_INET, s, NULL);
+	call_start(&sender, send_slowly, s[0], 0);
+	VT_CHECK(read(slow_entered[0], &b, 1) == 1, "%m");
+	call_start(&poller, poll_one, s[0], POLLOUT);
+	usleep(ASLEEP_US);
+	VT_CHECK(!atomic_load(&poller.done), "writable while a thread is sending");
+	VT_CHECK(write(slow_go[1], &b, 1) == 1, "%m");
+	VT_CHECK(call_ends(&poller) && poller.result == POLLOUT, "the poller sleeps");
+	call_end(&sender, s[0]);
+	call_end(&poller, s[0]);
+	VT_CHECK(sender.result == SLOW_BYTES, "%zd", sender.result);
+	rt_close(s);
+	sigaction(SIGSEGV, &before, NULL);
+	munmap(slow_page, SLOW_BYTES);
+	for (int i = 0; i < 2; i++) {
+		close(slow_entered[i]);
+		close(slow_go[i]);
+	}
+}
+
 const struct vt_case rt_wake_cases[] = {
 	VT_CASE(a_reader_wakes_up_though_a_poller_took_the_event),
 	VT_CASE(a_reader_hears_of_a_qp_made_meanwhile),
+	VT_CASE(a_poller_hears_when_a_sender_is_done),
 };
 const unsigned int rt_nb_wake_cases = sizeof(rt_wake_cases) / sizeof(rt_wake_cases[0]);

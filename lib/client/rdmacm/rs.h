@@ -171,6 +171,7 @@ struct rs_stream {
 	uint32_t list_at;                  /**< where the peer writes next */
 	/* rs_stream.c, rs_data.c */
 	pthread_mutex_t slock, rlock;
+	atomic_bool passed_over;           /**< a poller couldn't look because a thread was sending */
 	struct rs_tx tx;
 	_Atomic uint32_t gathered;         /**< bytes in the send buffer that aren't posted yet. Under slock. */
 	bool in_gathering;                 /**< on the service's list of those. Under slock, and the service's lock to set */
@@ -321,6 +322,8 @@ short rs_stream_revents(struct rsocket *rs, short events);
 int rs_stream_shutdown(struct rsocket *rs, int how);
 /** Tell the peer what it may send, if that is news enough. Under the lock. */
 void rs_grant(struct rs_stream *s);
+/** A program's thread has sent: let slock go. Pollers that it kept from looking look again. */
+void rs_unlock_sender(struct rs_stream *s);
 
 /* ---- rs_data.c ---- */
 ssize_t rs_stream_send(struct rsocket *rs, const struct iovec *iov, int n, int flags, const struct sockaddr *to,

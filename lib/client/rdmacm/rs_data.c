@@ -273,7 +273,7 @@ rs_stream_send(struct rsocket *rs, const struct iovec *iov, int n, int flags, co
 			most *= 2;
 		err = post_data(s, &c, bytes);
 	}
-	pthread_mutex_unlock(&s->slock);
+	rs_unlock_sender(s);
 	return total == c.left && err ? -err : (ssize_t)(total - c.left);
 }
 

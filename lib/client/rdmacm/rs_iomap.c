@@ -258,6 +258,6 @@ riowrite(int socket, const void *buf, size_t count, off_t offset, int flags)
 		err = rs_iomap_tell(s, flags);
 	if (!err)
 		err = write_on(s, &c, (uint64_t)offset, flags);
-	pthread_mutex_unlock(&s->slock);
+	rs_unlock_sender(s);
 	return c.left == count && err ? (size_t)rs_result(err) : count - c.left;
 }

@@ -215,6 +215,31 @@ rs_stream_fired(struct rsocket *rs)
 	s->cq_events++;
 }
 
+/** To look at what is the sender's. */
+static bool
+trylock_sender(struct rs_stream *s)
+{
+	if (!pthread_mutex_trylock(&s->slock))
+		return true;
+	/* A thread is sending. It sees that it is to wake us when it has unlocked, or else has unlocked already. */
+	atomic_store_explicit(&s->passed_over, true, memory_order_relaxed);
+	atomic_thread_fence(memory_order_seq_cst);
+	return !pthread_mutex_trylock(&s->slock);
+}
+
+void
+rs_unlock_sender(struct rs_stream *s)
+{
+	pthread_mutex_unlock(&s->slock);
+	atomic_thread_fence(memory_order_seq_cst);
+	if (!atomic_load_explicit(&s->passed_over, memory_order_relaxed))
+		return;
+	pthread_mutex_lock(&s->rs.lock);
+	atomic_store_explicit(&s->passed_over, false, memory_order_relaxed);
+	rs_kick(&s->rs, RS_EV_OUT);
+	pthread_mutex_unlock(&s->rs.lock);
+}
+
 short
 rs_stream_revents(struct rsocket *rs, short events)
 {
@@ -233,8 +258,7 @@ rs_stream_revents(struct rsocket *rs, short events)
 		r |= POLLRDHUP;
 	if (!atomic_load(&s->wr_open)) {
 		r |= POLLOUT | POLLWRNORM;
-	} else if (!pthread_mutex_trylock(&s->slock)) {
-		/* Otherwise a thread is sending, and it is that one's turn. */
+	} else if ((events & (POLLOUT | POLLWRNORM)) && trylock_sender(s)) {
 		if (rs_tx_ready(&s->tx))
 			r |= POLLOUT | POLLWRNORM;
 		pthread_mutex_unlock(&s->slock);
