@@ -147,6 +147,16 @@ fill(struct cmid *id, const struct ctl_cm_event *r, struct cm_happening *h)
 	}
 }
 
+/** One event less; rdma_destroy_id() waits for the last. */
+static void
+uncount(struct cmid *id)
+{
+	pthread_mutex_lock(&id->lock);
+	if (--id->events == 0)
+		pthread_cond_broadcast(&id->acked);
+	pthread_mutex_unlock(&id->lock);
+}
+
 RDMACM_EXPORT int
 rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event **event)
 {
@@ -188,9 +198,7 @@ rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event **eve
 		if (!request(id, &r, h))
 			break;
 		cm_call_destroy(ch, r.id, 0);
-		pthread_mutex_lock(&id->lock);
-		id->events--;
-		pthread_mutex_unlock(&id->lock);
+		uncount(id);
 	}
 	*event = &h->event;
 	return 0;
@@ -200,16 +208,11 @@ RDMACM_EXPORT int
 rdma_ack_cm_event(struct rdma_cm_event *event)
 {
 	struct cm_happening *h;
-	struct cmid *id;
 
 	if (!event)
 		return cm_result(EINVAL);
 	h = container_of(event, struct cm_happening, event);
-	id = h->counted;
-	pthread_mutex_lock(&id->lock);
-	if (--id->events == 0)
-		pthread_cond_broadcast(&id->acked);
-	pthread_mutex_unlock(&id->lock);
+	uncount(h->counted);
 	free(h);
 	return 0;
 }

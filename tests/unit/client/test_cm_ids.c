@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * lib/client/rdmacm: ids that one thread destroys while another reads an event of theirs. The daemon, the device and
+ * its QPs are played by the functions below; the one that the reading thread calls last holds it there.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "rdmacm.h"
+
+enum {
+	WAIT_MS = 5000,    /* for what must happen */
+	SETTLE_US = 50000, /* for a thread to get as far as it can */
+	LATER_HANDLE = 0x123,
+};
+
+static uint32_t last_handle;
+static int events_fd; /* write end: what the daemon says */
+static atomic_bool inside, go_on;
+static atomic_int nb_attached, nb_detached;
+
+static void
+wait_for(atomic_bool *flag)
+{
+	for (int i = 0; i < WAIT_MS && !atomic_load(flag); i++)
+		usleep(1000);
+	assert_true(atomic_load(flag));
+}
+
+/** Called in the reading thread. */
+static void
+hold(void)
+{
+	atomic_store(&inside, true);
+	while (!atomic_load(&go_on))
+		usleep(100);
+}
+
+/* ---- What librdmacm calls ---- */
+void
+client_call_init(struct client_call *c, enum ctl_op op)
+{
+	memset(c, 0, sizeof(*c));
+	c->req.op = op;
+}
+
+int
+client_exchange(int sock, struct client_call *c, bool *broken)
+{
+	if (c->req.op == CTL_CM_OPEN)
+		events_fd = dup(c->fds[0]);
+	if (c->req.op == CTL_CM_CREATE_ID || c->req.op == CTL_CM_JOIN)
+		c->rsp.handle.handle = ++last_handle;
+	return 0;
+}
+
+void
+client_call_close_fds(struct client_call *c, uint32_t from)
+{
+}
+
+void
+client_complain(const char *fmt, ...)
+{
+}
+
+const char *
+client_socket_path(void)
+{
+	return "";
+}
+
+int
+client_connect(const char *path, int *sock, uint32_t *nb_devices)
+{
+	*sock = -1;
+	return 0;
+}
+
+int
+cm_device_get(struct cm_channel *ch, uint32_t index, struct cm_device **out)
+{
+	hold();
+	return ENOMEM;
+}
+
+int
+ibv_attach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)
+{
+	hold();
+	atomic_fetch_add(&nb_attached, 1);
+	return 0;
+}
+
+int
+ibv_detach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)
+{
+	atomic_fetch_add(&nb_detached, 1);
+	return 0;
+}
+
+int
+cmid_qp_ready(struct cmid *id, uint8_t responder_resources, uint8_t initiator_depth)
+{
+	return 0;
+}
+
+void
+cmid_qp_error(struct cmid *id)
+{
+}
+
+void
+cm_ah_attr(const struct uroce_ah_attr *av, struct ibv_ah_attr *out)
+{
+}
+
+/* Of rdma_create_ep() and rdma_destroy_ep(), which nobody calls here. */
+int
+rdma_resolve_addr(struct rdma_cm_id *id, struct sockaddr *src_addr, struct sockaddr *dst_addr, int timeout_ms)
+{
+	return -1;
+}
+
+int
+rdma_resolve_route(struct rdma_cm_id *id, int timeout_ms)
+{
+	return -1;
+}
+
+int
+rdma_create_qp(struct rdma_cm_id *id, struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
+{
+	return -1;
+}
+
+void
+rdma_destroy_qp(struct rdma_cm_id *id)
+{
+}
+
+void
+rdma_destroy_srq(struct rdma_cm_id *id)
+{
+}
+
+/* ---- Threads ---- */
+static void *
+read_event(void *channel)
+{
+	struct rdma_cm_event *ev;
+
+	if (!rdma_get_cm_event(channel, &ev))
+		rdma_ack_cm_event(ev);
+	return NULL;
+}
+
+static atomic_bool destroyed;
+
+static void *
+destroy(void *id)
+{
+	rdma_destroy_id(id);
+	atomic_store(&destroyed, true);
+	return NULL;
+}
+
+static void
+tell(const struct ctl_cm_event *ev)
+{
+	assert_int_equal(write(events_fd, ev, sizeof(*ev)), sizeof(*ev));
+}
+
+/** One thread reads @p ev and is held in it, another destroys @p id meanwhile. */
+static void
+destroy_during(struct rdma_event_channel *ch, struct rdma_cm_id *id, const struct ctl_cm_event *ev, pthread_t th[2])
+{
+	atomic_store(&inside, false);
+	atomic_store(&go_on, false);
+	atomic_store(&destroyed, false);
+	tell(ev);
+	pthread_create(&th[0], NULL, read_event, ch);
+	wait_for(&inside);
+	pthread_create(&th[1], NULL, destroy, id);
+	usleep(SETTLE_US);
+	assert_false(atomic_load(&destroyed));
+	atomic_store(&go_on, true);
+	wait_for(&destroyed);
+	pthread_join(th[1], NULL);
+}
+
+/** A request that there is no memory or device for is nobody's event: who waits for the last one must hear of that. */
+static void
+request_that_failed_lets_its_listener_go(void **state)
+{
+	struct rdma_event_channel *ch = rdma_create_event_channel();
+	struct rdma_cm_id *listener, *other;
+	struct ctl_cm_event ev = { .type = CTL_CM_EV_CONNECT_REQUEST, .id = LATER_HANDLE };
+	pthread_t th[2];
+
+	assert_non_null(ch);
+	assert_int_equal(rdma_create_id(ch, &listener, NULL, RDMA_PS_TCP), 0);
+	assert_int_equal(rdma_create_id(ch, &other, NULL, RDMA_PS_TCP), 0);
+	ev.listener = to_cmid(listener)->handle;
+	destroy_during(ch, listener, &ev, th);
+	/* The reader has gone on to the next. */
+	ev = (struct ctl_cm_event){ .type = CTL_CM_EV_DISCONNECTED, .id = to_cmid(other)->handle };
+	tell(&ev);
+	pthread_join(th[0], NULL);
+	rdma_destroy_id(other);
+	rdma_destroy_event_channel(ch);
+	close(events_fd);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(request_that_failed_lets_its_listener_go),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
