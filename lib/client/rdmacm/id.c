@@ -168,13 +168,13 @@ rdma_destroy_id(struct rdma_cm_id *rid)
 	pthread_mutex_unlock(&id->lock);
 	cm_call_destroy(id->channel, id->handle, taken);
 	cm_leave(id->channel, id);
-	cmid_leave_all(id);
 	cmid_ack(id);
 	/* What another thread was given it may still look at. */
 	pthread_mutex_lock(&id->lock);
 	while (id->events)
 		pthread_cond_wait(&id->acked, &id->lock);
 	pthread_mutex_unlock(&id->lock);
+	cmid_leave_all(id);
 	if (id->sync)
 		rdma_destroy_event_channel(rid->channel);
 	cmid_free(id);

@@ -218,11 +218,36 @@ request_that_failed_lets_its_listener_go(void **state)
 	close(events_fd);
 }
 
+static void
+group_is_left_when_its_join_was_read(void **state)
+{
+	struct sockaddr_in group = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(0xef010101) };
+	struct rdma_event_channel *ch = rdma_create_event_channel();
+	struct ctl_cm_event ev = { .type = CTL_CM_EV_MULTICAST_JOIN };
+	struct ibv_qp qp = { 0 };
+	struct rdma_cm_id *id;
+	pthread_t th[2];
+
+	assert_non_null(ch);
+	assert_int_equal(rdma_create_id(ch, &id, NULL, RDMA_PS_UDP), 0);
+	id->qp = &qp;
+	ev.id = to_cmid(id)->handle;
+	assert_int_equal(rdma_join_multicast(id, (struct sockaddr *)&group, NULL), 0);
+	ev.group = last_handle;
+	destroy_during(ch, id, &ev, th);
+	pthread_join(th[0], NULL);
+	assert_int_equal(nb_attached, 1);
+	assert_int_equal(nb_detached, 1);
+	rdma_destroy_event_channel(ch);
+	close(events_fd);
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(request_that_failed_lets_its_listener_go),
+		cmocka_unit_test(group_is_left_when_its_join_was_read),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
