@@ -133,13 +133,13 @@ client_channel_purge(struct client_channel *ch, uint64_t cookie)
 {
 	struct ctl_comp_event *keep = NULL, ev;
 	size_t n = 0, room = 0;
+	int fd, before = errno;
 	char path[32];
-	int fd;
 
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", ch->channel.fd);
 	fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
 	if (fd < 0)
-		return;
+		goto out;
 	while (read(fd, &ev, sizeof(ev)) == sizeof(ev)) {
 		if (ev.cookie == cookie)
 			continue;
@@ -162,4 +162,6 @@ client_channel_purge(struct client_channel *ch, uint64_t cookie)
 		if (write(ch->write_fd, &keep[i], sizeof(keep[i])) < 0)
 			client_complain("ibv_destroy_cq: a completion event is lost: the channel is full");
 	free(keep);
+out:
+	errno = before;
 }

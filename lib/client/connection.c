@@ -149,14 +149,16 @@ ctl_receive(int sock, struct client_call *c)
 	return 0;
 }
 
-int
-client_exchange(int sock, struct client_call *c, bool *broken)
+/** Send and receive. @return 0, the daemon's error, or EIO: the connection is of no use any more */
+static int
+exchange(int sock, struct client_call *c, bool *broken)
 {
 	struct pollfd p = { .fd = sock, .events = POLLIN };
-	int before = errno, err = ctl_send(sock, c);
+	int err = ctl_send(sock, c);
 
-	if (!err && c->wait && c->wait(&p, 1) < 0)
-		err = errno;
+	/* A signal's handler is no reason to leave an answer unread. */
+	while (!err && c->wait && c->wait(&p, 1) < 0)
+		err = errno == EINTR ? 0 : errno;
 	if (!err || err == EPIPE || err == ECONNRESET)
 		err = ctl_receive(sock, c);
 	if (err) {
@@ -168,9 +170,17 @@ client_exchange(int sock, struct client_call *c, bool *broken)
 		client_call_close_fds(c, 0);
 		return c->rsp.status < 0 ? EIO : c->rsp.status;
 	}
+	return 0;
+}
+
+int
+client_exchange(int sock, struct client_call *c, bool *broken)
+{
+	int before = errno, err = exchange(sock, c, broken);
+
 	/* As a system call that succeeds: programs read errno after an end of file, too (rstream does). */
 	errno = before;
-	return 0;
+	return err;
 }
 
 const char *

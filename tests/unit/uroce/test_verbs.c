@@ -274,6 +274,46 @@ control_and_engine_have_threads_of_their_own(void **state)
 	free(mem[1]);
 }
 
+static void
+on_signal(int number)
+{
+}
+
+/* Without SA_RESTART or with: poll() ends with EINTR either way. */
+static void
+signals_that_a_program_handles_disturb_no_call(void **state)
+{
+	struct itimerspec every = { .it_interval.tv_nsec = 50000, .it_value.tv_nsec = 50000 };
+	struct sigaction act = { .sa_handler = on_signal, .sa_flags = SA_RESTART }, before;
+	struct sigevent ev = { .sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGUSR1 };
+	uint8_t *mem = malloc(BYTES);
+	char err[UROCE_ERR_BYTES];
+	struct ibv_mr *mr;
+	struct host a;
+	timer_t timer;
+
+	host_create(&a, 0);
+	assert_int_equal(uroce_control_start(a.u, err), 0);
+	host_objects(&a, mem);
+	assert_int_equal(sigaction(SIGUSR1, &act, &before), 0);
+	assert_int_equal(timer_create(CLOCK_MONOTONIC, &ev, &timer), 0);
+	assert_int_equal(timer_settime(timer, 0, &every, NULL), 0);
+	for (int i = 0; i < 2000; i++) {
+		mr = ibv_reg_mr(a.pd, mem, 4096, ACCESS);
+		if (mr == NULL)
+			fail_msg("registration %d: %s", i, strerror(errno));
+		assert_int_equal(ibv_dereg_mr(mr), 0);
+	}
+	assert_int_equal(timer_delete(timer), 0);
+	assert_int_equal(sigaction(SIGUSR1, &before, NULL), 0);
+	errno = EDOM;
+	host_destroy(&a);
+	assert_int_equal(errno, EDOM);
+	uroce_shutdown(a.u);
+	uroce_destroy(a.u);
+	free(mem);
+}
+
 /** Two hosts on memory of this kind. */
 static void
 try_memory(uint8_t *x, uint8_t *y)
@@ -496,6 +536,7 @@ main(void)
 		cmocka_unit_test(devices_are_listed_and_opened),
 		cmocka_unit_test(one_thread_drives_everything),
 		cmocka_unit_test(control_and_engine_have_threads_of_their_own),
+		cmocka_unit_test(signals_that_a_program_handles_disturb_no_call),
 		cmocka_unit_test(memory_of_every_kind_is_used_where_it_is),
 		cmocka_unit_test(memory_that_is_not_there_is_refused),
 		cmocka_unit_test(waiting_for_an_event_drives_the_stacks),
