@@ -287,6 +287,9 @@ sack_parse(const struct qp *qp, const struct wire_pkt *p, struct sack *s)
 	uint32_t highest = p->bth.psn;
 
 	s->any = false;
+	/* Both its ends: from half the numbers away, the upper one would seem to be behind. */
+	if (wire_psn_diff(p->bth.psn, qp->psn_max) >= 0)
+		return false;
 	for (uint32_t i = 0; i < SACK_WORDS; i++) {
 		s->bits[i] = wire_get64(p->payload + 4 + 8 * i);
 		if (s->bits[i] == 0)

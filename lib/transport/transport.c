@@ -236,6 +236,12 @@ rx_cnp(struct transport *tp, struct qp *qp, uint16_t port, const struct wire_pkt
 static void
 rx_sack(struct transport *tp, struct qp *qp, uint16_t port, const struct wire_pkt *p)
 {
+	if (!qp_sends(qp)) {
+		tp->counters.rx_wrong_state++;
+		return;
+	}
+	if (unlikely(qp->mig != TP_MIG_MIGRATED) && port == qp->port && !migration_rx(tp, qp, p))
+		return;
 	if (!pkey_match(p->bth.pkey, qp->pkey) || port != qp->port || !qp_address_match(qp, p)) {
 		tp->counters.rx_sack_ignored++;
 		return;

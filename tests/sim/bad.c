@@ -123,7 +123,7 @@ make_bad(struct rng *r, const struct sim_qp *q, enum bad_kind kind, struct forge
 		/* Somebody else's packet of that opcode. */
 		forged_sack(r, f);
 		f->data[rng_below(r, 4)] ^= (uint8_t)rng_between(r, 1, 255);
-		return true;
+		return sends(q);
 	case BAD_SACK_GHOST:
 		/* The last bit stands for what was never sent. */
 		forged_sack(r, f);

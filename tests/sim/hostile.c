@@ -14,6 +14,7 @@ enum {
 	QP_ACCESS = ALL_ACCESS & ~UROCE_ACCESS_MW_BIND,
 	GAP_NS = 10000,
 	PSN_NEAR = 6,
+	PSN_FAR = 600, /* more than SACKs tell of */
 	TIMEOUT = 10,
 };
 
@@ -511,6 +512,10 @@ random_psn(const struct victim *v, bool response)
 	qp_query(v->qp, &a);
 	if (rng_one_in(r, 16))
 		return (uint32_t)rng_next(r) & WIRE_PSN_MASK;
+	/* Where what comes next seems to have been before. */
+	if (rng_one_in(r, 16))
+		return ((response ? a.sq_psn : a.rq_psn) + (1 << 23) + (uint32_t)rng_below(r, 2 * PSN_FAR) - PSN_FAR) &
+		       WIRE_PSN_MASK;
 	if (!response && rng_one_in(r, 2))
 		return a.rq_psn;
 	return ((response ? a.sq_psn : a.rq_psn) + (uint32_t)rng_below(r, 2 * PSN_NEAR) - PSN_NEAR) & WIRE_PSN_MASK;

@@ -244,8 +244,7 @@ paths_arrives(const struct sim_world *w, struct sim_qp *q, const struct wire_pkt
 {
 	struct sim_paths *s = &q->paths_now;
 
-	if (!s->loaded || p->bth.opcode == WIRE_OPCODE_CNP || p->bth.opcode == WIRE_OPCODE_SACK ||
-	    packet_number(p, true) != s->number)
+	if (!s->loaded || p->bth.opcode == WIRE_OPCODE_CNP || packet_number(p, true) != s->number)
 		return;
 	if (!p->bth.migreq)
 		s->peer_ready = true;

@@ -6,6 +6,7 @@
 
 #include "cc.h"
 #include "rig.h"
+#include "selective.h"
 
 /* Way number @p nr from one host to the other: 0 is the one that ends are connected by. */
 static struct tp_path
@@ -238,6 +239,21 @@ an_offer_of_selective_repeat_asks_for_no_migration(void **state)
 	rig_down(&r);
 }
 
+static void
+a_sack_asks_for_a_migration_as_any_packet_does(void **state)
+{
+	uint8_t sack[WIRE_AETH_BYTES + SACK_PAYLOAD_BYTES] = { WIRE_AETH_CREDITS_INVALID };
+	struct rig r;
+
+	rig_up_armed(&r, NULL);
+	wire_put32(sack + WIRE_AETH_BYTES, SACK_MAGIC);
+	pair_inject(r.p, r.a, &(struct wire_bth){ .opcode = WIRE_OPCODE_SACK, .psn = r.a->qp->psn_una, .migreq = true }, sack,
+		    sizeof(sack));
+	assert_int_equal(counters(&r, 0)->rx_bad_migreq, 1);
+	assert_int_equal(counters(&r, 0)->sacks_received, 0);
+	rig_down(&r);
+}
+
 /* What it has sent by the dead path before the peer changed has as many tries by the new one as anything else. */
 static void
 who_follows_has_all_its_retries_again(void **state)
@@ -341,6 +357,7 @@ main(void)
 		cmocka_unit_test(a_uc_receiver_follows_too),
 		cmocka_unit_test(a_migration_to_another_path_is_refused_and_told_once),
 		cmocka_unit_test(an_offer_of_selective_repeat_asks_for_no_migration),
+		cmocka_unit_test(a_sack_asks_for_a_migration_as_any_packet_does),
 		cmocka_unit_test(who_follows_has_all_its_retries_again),
 		cmocka_unit_test(a_qp_that_waits_for_its_time_goes_on_by_the_new_path),
 		cmocka_unit_test(packets_of_the_old_path_are_dropped),

@@ -501,6 +501,55 @@ sack_of_what_was_never_sent_is_a_ghost(void **state)
 }
 
 static void
+sack_for_a_qp_that_does_not_send_is_dropped(void **state)
+{
+	uint8_t sack[WIRE_AETH_BYTES + SACK_PAYLOAD_BYTES] = { WIRE_AETH_CREDITS_INVALID };
+	struct wire_bth b = { .opcode = WIRE_OPCODE_SACK, .migreq = true };
+	struct rig r;
+
+	rig_up(&r, NULL, NULL);
+	assert_int_equal(end_state(r.a, UROCE_QPS_ERR), 0);
+	wire_put32(sack + WIRE_AETH_BYTES, SACK_MAGIC);
+	pair_inject(r.p, r.a, &b, sack, sizeof(sack));
+	assert_int_equal(counters(&r, 0)->rx_wrong_state, 1);
+	assert_int_equal(counters(&r, 0)->rx_sack_ignored, 0);
+	rig_down(&r);
+}
+
+/* Half the numbers away from what was sent, the highest one that it speaks of seems to be behind. */
+static void
+sack_half_the_numbers_away_is_a_ghost(void **state)
+{
+	uint8_t sack[WIRE_AETH_BYTES + SACK_PAYLOAD_BYTES] = { WIRE_AETH_CREDITS_INVALID };
+	struct wire_bth b = { .opcode = WIRE_OPCODE_SACK, .migreq = true };
+	struct loss l = { .from = 1, .opcode = -1, .count = UINT32_MAX };
+	uint64_t ghosts = 0;
+	struct rig r;
+
+	wire_put32(sack + WIRE_AETH_BYTES, SACK_MAGIC);
+	wire_put64(sack + WIRE_AETH_BYTES + 4 + 8 * 3, UINT64_C(1) << 63);
+	for (int read = 0; read < 2; read++) {
+		rig_up(&r, NULL, NULL);
+		r.p->lose = lose;
+		r.p->lose_arg = &l;
+		if (read)
+			rig_read(&r, 1, 0, 32 * 1024);
+		else
+			rig_write(&r, 1, 0, 512 * 1024);
+		pair_settle(r.p);
+		for (uint32_t off = 0; off <= 2 * TP_SACK_SPAN; off++) {
+			b.psn = wire_psn_add(r.a->qp->psn_max, (1 << 23) - off);
+			pair_inject(r.p, r.a, &b, sack, sizeof(sack));
+			ghosts++;
+			assert_int_equal(counters(&r, 0)->rx_ghost_ack + counters(&r, 0)->rx_response_ignored, ghosts);
+		}
+		expect_no_cqe(&r.a->scq);
+		ghosts = 0;
+		rig_down(&r);
+	}
+}
+
+static void
 reset_forgets_the_peer(void **state)
 {
 	struct loss l;
@@ -537,6 +586,8 @@ main(void)
 		cmocka_unit_test(receiver_not_ready_in_the_midst_of_what_is_held),
 		cmocka_unit_test(hostile_gaps_hold_a_bounded_part_and_give_it_back),
 		cmocka_unit_test(sack_of_what_was_never_sent_is_a_ghost),
+		cmocka_unit_test(sack_for_a_qp_that_does_not_send_is_dropped),
+		cmocka_unit_test(sack_half_the_numbers_away_is_a_ghost),
 		cmocka_unit_test(reset_forgets_the_peer),
 	};
 
