@@ -92,9 +92,12 @@ bucket_of(struct mcast_table *t, uint16_t port, const uint8_t mgid[16])
 	return &t->buckets[h >> (32 - MCAST_BUCKET_BITS)];
 }
 
-/* @return where the group's pointer stands, or the end of its chain. */
+/*
+ * @return where the group's pointer stands, or the end of its chain. Who may meet the control's changes takes @p found: the
+ * pointer there may be another's by now.
+ */
 static _Atomic(struct mcast_group *) *
-find(struct mcast_table *t, uint16_t port, const uint8_t mgid[16])
+find(struct mcast_table *t, uint16_t port, const uint8_t mgid[16], struct mcast_group **found)
 {
 	_Atomic(struct mcast_group *) *pp = bucket_of(t, port, mgid);
 	struct mcast_group *g;
@@ -104,6 +107,7 @@ find(struct mcast_table *t, uint16_t port, const uint8_t mgid[16])
 			break;
 		pp = &g->next;
 	}
+	*found = g;
 	return pp;
 }
 
@@ -152,9 +156,10 @@ grow(const struct mcast_group *old, uint16_t port, const uint8_t mgid[16])
 int
 mcast_attach(struct mcast_table *t, uint16_t port, const uint8_t mgid[16], uint32_t qpn)
 {
-	_Atomic(struct mcast_group *) *pp = find(t, port, mgid);
-	struct mcast_group *old = atomic_load(pp), *g = old;
+	struct mcast_group *old, *g;
+	_Atomic(struct mcast_group *) *pp = find(t, port, mgid, &old);
 
+	g = old;
 	if (place_of(old, qpn) != NULL)
 		return 0;
 	if (old != NULL ? old->members == UROCE_MAX_MCAST_ATTACH : t->groups == UROCE_MAX_MCAST_GROUPS)
@@ -179,8 +184,8 @@ mcast_attach(struct mcast_table *t, uint16_t port, const uint8_t mgid[16], uint3
 int
 mcast_detach(struct mcast_table *t, uint16_t port, const uint8_t mgid[16], uint32_t qpn)
 {
-	_Atomic(struct mcast_group *) *pp = find(t, port, mgid);
-	struct mcast_group *g = atomic_load(pp);
+	struct mcast_group *g;
+	_Atomic(struct mcast_group *) *pp = find(t, port, mgid, &g);
 	_Atomic uint32_t *place = place_of(g, qpn);
 
 	if (place == NULL)
@@ -201,12 +206,16 @@ static struct mcast_group *
 group_of(struct transport *tp, uint16_t port, const uint8_t *l3, uint8_t ip_version)
 {
 	uint8_t mgid[16] = { [10] = 0xff, [11] = 0xff };
+	struct mcast_group *g;
 
 	if (ip_version == 4)
 		memcpy(mgid + 12, l3 + 16, 4);
 	else
 		memcpy(mgid, l3 + 24, 16);
-	return tp->c.mcasts != NULL ? atomic_load_explicit(find(tp->c.mcasts, port, mgid), memory_order_acquire) : NULL;
+	if (tp->c.mcasts == NULL)
+		return NULL;
+	find(tp->c.mcasts, port, mgid, &g);
+	return g;
 }
 
 /*
