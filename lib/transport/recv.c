@@ -11,7 +11,7 @@ rwqe_room(const struct tp_rwqe *w)
 
 	for (uint32_t i = 0; i < w->nb_sge; i++)
 		room += sge_snapshot(&w->sge[i]).length;
-	return room;
+	return RTE_MIN(room, (uint64_t)UROCE_MAX_MSG_BYTES);
 }
 
 void

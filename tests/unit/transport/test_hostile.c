@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Random packets with a good ICRC and random bytes in the rings: nothing crashes, hangs, or touches foreign memory. */
 #include "rig.h"
+#include "tp_internal.h"
 
 enum { PACKETS = 30000, WQES = 20000, GUARD = 4096 };
 
@@ -126,12 +127,31 @@ random_rings_do_no_harm(void **state)
 	rig_down(&r);
 }
 
+/* A peer may send on and on: byte_len has 32 bits. */
+static void
+no_message_is_longer_than_the_longest(void **state)
+{
+	uint8_t payload[1024] = { 0 };
+	struct ring_sge sge[2];
+	struct rig r;
+
+	rig_up(&r, NULL, NULL);
+	for (int i = 0; i < 2; i++)
+		sge[i] = (struct ring_sge){ .addr = ADDR(r.bbuf), .length = UINT32_C(1) << 31, .lkey = r.bmr->key };
+	end_recv(r.b, 1, sge, 2);
+	pair_inject(r.p, r.b, &(struct wire_bth){ .opcode = WIRE_OP_SEND_FIRST, .psn = r.b->qp->epsn, .migreq = true }, payload,
+		    sizeof(payload));
+	assert_int_equal(r.b->qp->rwqe.room, UROCE_MAX_MSG_BYTES - sizeof(payload));
+	rig_down(&r);
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(random_packets_do_no_harm),
 		cmocka_unit_test(random_rings_do_no_harm),
+		cmocka_unit_test(no_message_is_longer_than_the_longest),
 	};
 
 	return cmocka_run_group_tests(tests, pair_group_setup, pair_group_teardown);
