@@ -263,7 +263,7 @@ def whole(wire):
             for program in ATOMIC:
                 yield Case(program, f'-m {mtu}', family)
         for program, qps in itertools.product(BW, (1, 16, 64)):
-            yield Case(program, f'-q {qps} -a -n 20', family, 600)
+            yield Case(program, f'-q {qps} -a -n {20 if qps < 64 else 5}', family, 600)
             yield Case(program, f'-q {qps} -b -s 65536 -n 500', family, 300)
             if program != 'ib_write_bw':
                 yield Case(program, f'-q {qps} -e -s 65536 -n 500', family, 300)
