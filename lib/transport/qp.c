@@ -351,8 +351,11 @@ build_template(struct qp *qp, const struct tp_path *path)
 void
 qp_use_path(struct transport *tp, struct qp *qp, const struct tp_path *path)
 {
-	/* Attached before, or made to fit when the alternate path was loaded: no memory is needed. */
-	cc_attach(tp, qp, path);
+	/*
+	 * No memory here: who goes without congestion control, because the port did when the QP was connected, goes on without.
+	 */
+	if (qp->cc != NULL)
+		cc_attach(tp, qp, path);
 	build_template(qp, path);
 }
 
@@ -427,7 +430,8 @@ enter(struct transport *tp, struct qp *qp, enum uroce_qp_state from, enum uroce_
 			start_sending_at(qp, qp->psn_cur);
 		break;
 	case UROCE_QPS_SQD:
-		qp->sqd_told = false;
+		/* Told once for each time that it is entered. */
+		qp->sqd_told = qp->sqd_told && from == UROCE_QPS_SQD;
 		break;
 	case UROCE_QPS_ERR:
 		qp_error(tp, qp, -1, TP_BECAUSE(PROGRAM, 0));
@@ -482,6 +486,9 @@ qp_modify_paths(struct transport *tp, struct qp *qp, const struct uroce_qp_attr 
 		return EINVAL;
 	if ((mask & UROCE_QP_PKEY_INDEX) && tp->c.ports[qp->port].pkeys[attr->pkey_index] == 0)
 		return EINVAL;
+	/* What is under way, or waits to be sent again, could never be. */
+	if ((mask & UROCE_QP_MAX_QP_RD_ATOMIC) && attr->max_rd_atomic == 0 && qp->sq_tail != qp->sq.counter)
+		return EINVAL;
 	if ((mask & UROCE_QP_PATH_MIG_STATE) &&
 	    !migration_may(qp, attr->path_mig_state, (mask & UROCE_QP_ALT_PATH) != 0))
 		return EINVAL;
@@ -494,7 +501,7 @@ qp_modify_paths(struct transport *tp, struct qp *qp, const struct uroce_qp_attr 
 	set_attributes(qp, attr, mask);
 	if (mask & UROCE_QP_AV) {
 		build_template(qp, path);
-		window_update(qp);
+		window_new_path(qp);
 		/* It may have been waiting for its time. */
 		if (qp_sends(qp))
 			qp_activate(tp, qp);

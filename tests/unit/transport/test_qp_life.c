@@ -3,6 +3,7 @@
 #include <errno.h>
 
 #include "rig.h"
+#include "tp_internal.h"
 
 static void
 posted_in_err_is_flushed(void **state)
@@ -142,6 +143,43 @@ sqd_of_an_idle_qp_is_drained_at_once(void **state)
 	rig_up(&r, NULL, NULL);
 	assert_int_equal(to_sqd(r.a, true), 0);
 	assert_int_equal(host_events(&r.p->h[0], UROCE_EVENT_SQ_DRAINED), 1);
+	rig_down(&r);
+}
+
+static void
+sqd_is_told_once_however_often_it_is_set(void **state)
+{
+	struct uroce_qp_attr a = { .qp_state = UROCE_QPS_SQD, .timeout = 15 };
+	struct rig r;
+
+	rig_up(&r, NULL, NULL);
+	assert_int_equal(to_sqd(r.a, true), 0);
+	assert_int_equal(qp_modify(r.p->h[0].tp, r.a->qp, &a, UROCE_QP_STATE | UROCE_QP_TIMEOUT, NULL, r.p->now), 0);
+	qp_activate(r.p->h[0].tp, r.a->qp);
+	pair_settle(r.p);
+	assert_int_equal(host_events(&r.p->h[0], UROCE_EVENT_SQ_DRAINED), 1);
+	rig_down(&r);
+}
+
+/* It would have to be sent again and never could. */
+static void
+no_reads_at_all_are_refused_while_one_is_under_way(void **state)
+{
+	struct uroce_qp_attr a = { .qp_state = UROCE_QPS_SQD };
+	struct loss l = { .from = 1, .opcode = WIRE_OP_READ_RESP_ONLY, .count = 1 };
+	struct rig r;
+
+	rig_up(&r, NULL, NULL);
+	r.p->lose = lose;
+	r.p->lose_arg = &l;
+	rig_read(&r, 1, 0, 100);
+	pair_settle(r.p);
+	assert_int_equal(to_sqd(r.a, true), 0);
+	assert_int_equal(qp_modify(r.p->h[0].tp, r.a->qp, &a, UROCE_QP_STATE | UROCE_QP_MAX_QP_RD_ATOMIC, NULL, r.p->now),
+			 EINVAL);
+	pair_advance(r.p, 1000 * PAIR_MS);
+	expect_cqe(&r.a->scq, 1, UROCE_WC_SUCCESS);
+	assert_int_equal(qp_modify(r.p->h[0].tp, r.a->qp, &a, UROCE_QP_STATE | UROCE_QP_MAX_QP_RD_ATOMIC, NULL, r.p->now), 0);
 	rig_down(&r);
 }
 
@@ -436,6 +474,8 @@ main(void)
 		cmocka_unit_test(reset_forgets_everything),
 		cmocka_unit_test(sqd_drains_and_then_holds_posts),
 		cmocka_unit_test(sqd_of_an_idle_qp_is_drained_at_once),
+		cmocka_unit_test(sqd_is_told_once_however_often_it_is_set),
+		cmocka_unit_test(no_reads_at_all_are_refused_while_one_is_under_way),
 		cmocka_unit_test(sqd_gives_back_what_has_not_begun),
 		cmocka_unit_test(first_packet_in_rtr_establishes_communication),
 		cmocka_unit_test(wrong_transitions_are_refused),
