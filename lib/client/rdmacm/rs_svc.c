@@ -74,6 +74,25 @@ cm_events(void)
 	rs_each(lost_daemon);
 }
 
+/** Under the service's lock: off the list only when no sender could think it is on it. @return whether it is off */
+static bool
+stops_gathering(struct rs_stream *s)
+{
+	bool off;
+
+	/* Like all who try slock: a thread that ends the stream finds it free, or a sender's. */
+	pthread_mutex_lock(&s->rs.lock);
+	off = !pthread_mutex_trylock(&s->slock);
+	if (off) {
+		off = !atomic_load(&s->gathered);
+		if (off)
+			s->in_gathering = false;
+		pthread_mutex_unlock(&s->slock);
+	}
+	pthread_mutex_unlock(&s->rs.lock);
+	return off;
+}
+
 /** Under the lock: send what was gathered. */
 static void
 flush_gathered(void)
@@ -83,16 +102,10 @@ flush_gathered(void)
 	while ((s = *p)) {
 		s->idle_turns = atomic_load(&s->gathered) ? 0 : s->idle_turns + 1;
 		rs_flush_any(s);
-		/* Off the list only when no sender could think it is on it. */
-		if (s->idle_turns < SVC_IDLE_TURNS || pthread_mutex_trylock(&s->slock)) {
-			p = &s->gathering_next;
-			continue;
-		}
-		if (!atomic_load(&s->gathered)) {
-			s->in_gathering = false;
+		if (s->idle_turns >= SVC_IDLE_TURNS && stops_gathering(s))
 			*p = s->gathering_next;
-		}
-		pthread_mutex_unlock(&s->slock);
+		else
+			p = &s->gathering_next;
 	}
 }
 
