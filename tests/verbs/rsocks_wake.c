@@ -18,6 +18,8 @@ enum {
 	WAKE_MS = 2000,       /* until a thread that has reason to wake up does */
 	ASLEEP_US = 20000,    /* until a thread sleeps */
 	FULL_ROUNDS = 150,
+	ERRNO_ROUNDS = 150,
+	POLLERS = 8,
 	SLOW_BYTES = 4096,
 	QP_FOUND_US = 200000, /* until two datagram rsockets know each other's QPs */
 };
@@ -142,6 +144,40 @@ a_reader_wakes_up_though_a_poller_took_the_event(struct vt *t)
 	rt_close(s);
 }
 
+static void *
+poll_with_errno(void *arg)
+{
+	struct call *c = arg;
+
+	errno = EUCLEAN;
+	c->result = rt_poll(c->s, POLLIN, RT_MS) == POLLIN ? errno : -1;
+	atomic_store(&c->done, true);
+	return NULL;
+}
+
+/** Those that wake up find that one of them took the event. */
+static void
+polling_leaves_errno_alone(struct vt *t)
+{
+	struct call c[POLLERS];
+	int s[2];
+	char b;
+
+	rt_pair(t, AF_INET, s, NULL);
+	for (int i = 0; i < ERRNO_ROUNDS && !vt_failed; i++) {
+		for (int k = 0; k < POLLERS; k++)
+			call_start(&c[k], poll_with_errno, s[1], POLLIN);
+		usleep(200);
+		VT_CHECK(rsend(s[0], "x", 1, 0) == 1, "%m");
+		for (int k = 0; k < POLLERS; k++) {
+			pthread_join(c[k].th, NULL);
+			VT_CHECK(c[k].result == EUCLEAN, "round %d: %s", i, strerror((int)c[k].result));
+		}
+		VT_CHECK(rrecv(s[1], &b, 1, 0) == 1, "%m");
+	}
+	rt_close(s);
+}
+
 /** The reader fell asleep when there was no QP that its datagram could come by. */
 static void
 a_reader_hears_of_a_qp_made_meanwhile(struct vt *t)
@@ -233,6 +269,7 @@ a_poller_hears_when_a_sender_is_done(struct vt *t)
 
 const struct vt_case rt_wake_cases[] = {
 	VT_CASE(a_reader_wakes_up_though_a_poller_took_the_event),
+	VT_CASE(polling_leaves_errno_alone),
 	VT_CASE(a_reader_hears_of_a_qp_made_meanwhile),
 	VT_CASE(a_poller_hears_when_a_sender_is_done),
 };

@@ -232,6 +232,8 @@ int rs_enter(struct rsocket *rs, const struct rs_ops *ops, int type, int domain)
 void rs_leave(struct rsocket *rs);
 /** @return -1 with errno set, or 0 */
 int rs_result(int err);
+/** The same of a call that may have waited: success leaves errno as it was before. */
+int rs_waited(int err, int errno_before);
 /** Call @p f with every rsocket. */
 void rs_each(void (*f)(struct rsocket *rs));
 

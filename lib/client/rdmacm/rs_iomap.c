@@ -245,7 +245,7 @@ riowrite(int socket, const void *buf, size_t count, off_t offset, int flags)
 	struct rs_stream *s = find(socket);
 	struct iovec iov = { (void *)buf, count };
 	struct rs_cursor c;
-	int err;
+	int err, before = errno;
 
 	if (!s)
 		return (size_t)-1;
@@ -259,5 +259,6 @@ riowrite(int socket, const void *buf, size_t count, off_t offset, int flags)
 	if (!err)
 		err = write_on(s, &c, (uint64_t)offset, flags);
 	rs_unlock_sender(s);
-	return c.left == count && err ? (size_t)rs_result(err) : count - c.left;
+	err = c.left == count ? err : 0;
+	return rs_waited(err, before) ? (size_t)-1 : count - c.left;
 }

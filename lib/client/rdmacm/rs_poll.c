@@ -201,6 +201,25 @@ poll_all(struct poll_call *c, int timeout)
 	return n;
 }
 
+/** The same with memory of its own. */
+static int
+poll_many(struct poll_call *c, int timeout)
+{
+	int n = -1;
+
+	c->rs = calloc(c->n, sizeof(*c->rs));
+	c->waiters = calloc(c->n, sizeof(*c->waiters));
+	c->sleep = calloc(c->n + 1, sizeof(*c->sleep));
+	if (c->rs && c->waiters && c->sleep)
+		n = poll_all(c, timeout);
+	else
+		errno = ENOMEM;
+	free(c->rs);
+	free(c->waiters);
+	free(c->sleep);
+	return n;
+}
+
 RS_EXPORT int
 rpoll(struct pollfd *fds, nfds_t nfds, int timeout)
 {
@@ -208,20 +227,10 @@ rpoll(struct pollfd *fds, nfds_t nfds, int timeout)
 	struct pollfd sleep[POLL_SMALL + 1];
 	struct rsocket *rs[POLL_SMALL];
 	struct poll_call c = { .fds = fds, .n = nfds, .rs = rs, .waiters = waiters, .sleep = sleep };
-	int n = -1;
+	int before = errno, n = nfds <= POLL_SMALL ? poll_all(&c, timeout) : poll_many(&c, timeout);
 
-	if (nfds <= POLL_SMALL)
-		return poll_all(&c, timeout);
-	c.rs = calloc(nfds, sizeof(*c.rs));
-	c.waiters = calloc(nfds, sizeof(*c.waiters));
-	c.sleep = calloc(nfds + 1, sizeof(*c.sleep));
-	if (c.rs && c.waiters && c.sleep)
-		n = poll_all(&c, timeout);
-	else
-		errno = ENOMEM;
-	free(c.rs);
-	free(c.waiters);
-	free(c.sleep);
+	if (n >= 0)
+		errno = before;
 	return n;
 }
 

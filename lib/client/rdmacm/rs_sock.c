@@ -30,6 +30,13 @@ rs_result(int err)
 	return -1;
 }
 
+int
+rs_waited(int err, int errno_before)
+{
+	errno = err ? err : errno_before;
+	return err ? -1 : 0;
+}
+
 static table_entry *
 entry_of(int fd)
 {
@@ -200,13 +207,14 @@ RS_EXPORT int
 raccept(int socket, struct sockaddr *addr, socklen_t *addrlen)
 {
 	struct rsocket *rs = rs_find(socket), *new_rs;
-	int err = EBADF;
+	int err = EBADF, before = errno;
 
 	new_rs = rs ? rs_accept(rs, &err) : NULL;
 	if (!new_rs)
 		return rs_result(err);
 	if (addr && addrlen)
 		new_rs->ops->name(new_rs, true, addr, addrlen);
+	errno = before;
 	return new_rs->fd;
 }
 
@@ -214,28 +222,31 @@ RS_EXPORT int
 rconnect(int socket, const struct sockaddr *addr, socklen_t addrlen)
 {
 	struct rsocket *rs = rs_find(socket);
+	int before = errno;
 
 	if (!rs)
 		return rs_result(EBADF);
-	return rs_result(!addr ? EINVAL : rs->ops->connect(rs, addr, addrlen));
+	return rs_waited(!addr ? EINVAL : rs->ops->connect(rs, addr, addrlen), before);
 }
 
 RS_EXPORT int
 rshutdown(int socket, int how)
 {
 	struct rsocket *rs = rs_find(socket);
+	int before = errno;
 
 	if (!rs)
 		return rs_result(EBADF);
 	if (how != SHUT_RD && how != SHUT_WR && how != SHUT_RDWR)
 		return rs_result(EINVAL);
-	return rs_result(rs->ops->shutdown(rs, how));
+	return rs_waited(rs->ops->shutdown(rs, how), before);
 }
 
 RS_EXPORT int
 rclose(int socket)
 {
 	struct rsocket *rs = at(socket);
+	int before = errno;
 
 	if (!rs)
 		return rs_result(EBADF);
@@ -243,7 +254,7 @@ rclose(int socket)
 		leave_fd(socket);
 	else
 		rs->ops->close(rs);
-	return 0;
+	return rs_waited(0, before);
 }
 
 RS_EXPORT int
