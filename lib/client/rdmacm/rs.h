@@ -234,7 +234,7 @@ void rs_leave(struct rsocket *rs);
 int rs_result(int err);
 /** The same of a call that may have waited: success leaves errno as it was before. */
 int rs_waited(int err, int errno_before);
-/** Call @p f with every rsocket. */
+/** Call @p f with every rsocket; none leaves meanwhile. It may take the rsocket's lock, but end none. */
 void rs_each(void (*f)(struct rsocket *rs));
 
 /* ---- rs_wait.c ---- */

@@ -4,7 +4,7 @@
  * rsocket and call its operation.
  *
  * The table has two levels; entries are read without a lock. Who closes an rsocket that another thread uses has
- * made a mistake, as with descriptors.
+ * made a mistake, as with descriptors. The library's own thread, which visits all, keeps them from leaving meanwhile.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -64,8 +64,9 @@ rs_find(int fd)
 	return rs && !rs->foreign ? rs : NULL;
 }
 
-void
-rs_each(void (*f)(struct rsocket *rs))
+/** Under table_lock. */
+static void
+each_locked(void (*f)(struct rsocket *rs))
 {
 	for (int i = 0; i < TABLE_PAGES; i++) {
 		table_entry *page = atomic_load_explicit(&table[i], memory_order_acquire);
@@ -77,6 +78,14 @@ rs_each(void (*f)(struct rsocket *rs))
 				f(rs);
 		}
 	}
+}
+
+void
+rs_each(void (*f)(struct rsocket *rs))
+{
+	pthread_mutex_lock(&table_lock);
+	each_locked(f);
+	pthread_mutex_unlock(&table_lock);
 }
 
 static void
@@ -150,7 +159,9 @@ rs_enter(struct rsocket *rs, const struct rs_ops *ops, int type, int domain)
 static void
 leave_fd(int fd)
 {
+	pthread_mutex_lock(&table_lock);
 	atomic_store_explicit(entry_of(fd), NULL, memory_order_release);
+	pthread_mutex_unlock(&table_lock);
 	close(fd);
 }
 
