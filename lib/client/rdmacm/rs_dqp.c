@@ -244,6 +244,7 @@ rs_dqp_send(struct rs_dqp *qp, const struct rs_dest *to, const struct iovec *iov
 		.opcode = IBV_WR_SEND,
 		.send_flags = IBV_SEND_SIGNALED,
 	};
+	int err;
 
 	memcpy(slot, &qp->hdr, qp->hdr.length);
 	for (int i = 0; i < n; i++) {
@@ -253,7 +254,9 @@ rs_dqp_send(struct rs_dqp *qp, const struct rs_dest *to, const struct iovec *iov
 	wr.wr.ud.ah = to->ah;
 	wr.wr.ud.remote_qpn = to->qpn;
 	wr.wr.ud.remote_qkey = RDMA_UDP_QKEY;
-	qp->posted++;
-	wr.wr_id = qp->posted;
-	return ibv_post_send(qp->id->qp, &wr, &bad);
+	wr.wr_id = qp->posted + 1;
+	err = ibv_post_send(qp->id->qp, &wr, &bad);
+	if (!err)
+		qp->posted++;
+	return err;
 }
