@@ -4,7 +4,7 @@
  * Connection management by IP address: what librdmacm's ids are in the daemon (ctl_cm.h), on top of lib/cm.
  *
  * Owns: struct cma, one per daemon: the port spaces; struct cma_session, one per session that is an event channel: its
- * pipe and the events that wait for room in it; struct cma_id: addresses, what was negotiated, the listener or
+ * pipe, the events in it and those that wait for room in it; struct cma_id: addresses, what was negotiated, the listener or
  * connection of lib/cm that it stands for. Called by: lib/control. Thread: control.
  *
  * An id goes IDLE, BOUND, RESOLVING, RESOLVED, ROUTED, CONNECTION; or IDLE, BOUND, LISTENING; or begins as CONNECTION when
@@ -42,6 +42,8 @@ struct cma_bind {
 	LIST_HEAD(, cma_id) ids;
 };
 
+TAILQ_HEAD(cma_events, cma_kept);
+
 struct cma_group {
 	struct obj obj;
 	LIST_ENTRY(cma_group) link;
@@ -74,6 +76,7 @@ struct cma_id {
 	TAILQ_ENTRY(cma_id) resolving;
 	struct cma_bind *bind;
 	LIST_ENTRY(cma_id) bind_link;
+	struct cma_events events; /**< its own and a listener's requests, that may be unread */
 	LIST_HEAD(, cma_group) groups;
 
 	struct cm_listener *listener;
@@ -82,6 +85,7 @@ struct cma_id {
 	struct cma_id *asked;         /**< a request: its listener, while that lives */
 	LIST_ENTRY(cma_id) asked_link;
 	uint32_t request_no;          /**< the how many-th of its listener's */
+	struct cma_kept *brought_by;  /**< a request: the listener's event with it, while that may be unread */
 	struct cm_conn *conn;
 	bool passive;
 	bool answered;         /**< passive: accepted; active: the REP is in */
@@ -95,18 +99,26 @@ struct cma_id {
 	struct cma_lap lap;
 };
 
-/** An event that waits for room in the pipe. */
-struct cma_queued {
-	STAILQ_ENTRY(cma_queued) link;
-	struct ctl_cm_event event;
+/**
+ * An event that the program has not read, as far as is known: an id that moves to another channel takes its events along.
+ */
+struct cma_kept {
+	TAILQ_ENTRY(cma_kept) link;    /**< cma_session.sent or .queue */
+	TAILQ_ENTRY(cma_kept) id_link;
+	struct cma_id *id;             /**< among whose events it is; NULL: that id is gone, or elsewhere */
+	struct cma_id *request;        /**< CONNECT_REQUEST: the new id */
+	bool sent;                     /**< it is in the pipe */
+	uint32_t bytes;
+	uint8_t event[];               /**< of struct ctl_cm_event that many bytes; zeros follow */
 };
 
 struct cma_session {
 	struct watch pipe;     /**< write end; watched while something waits */
 	struct session *session;
 	uint64_t token;
-	STAILQ_HEAD(, cma_queued) queue;
-	uint32_t nb_queued;
+	struct cma_events sent;  /**< in the pipe, and maybe some that were just read: oldest first */
+	struct cma_events queue; /**< wait for room in it */
+	uint32_t nb_sent, nb_queued;
 	bool watching;
 };
 
@@ -154,6 +166,8 @@ struct cma_id *cma_id_new(struct session *s, uint32_t ps, uint8_t qp_type, struc
 void cma_id_free(struct cma_id *id);
 /** @p id stands for a request to @p listener. */
 void cma_id_asks(struct cma_id *id, struct cma_id *listener);
+/** Give @p id a handle in @p to, where its events go from now on. @return 0, or ENOMEM: no room for it there. */
+int cma_id_move(struct cma_id *id, struct session *to);
 /** @return the id of @p handle, or NULL with the request failed. */
 struct cma_id *cma_id_get(struct session *s, uint32_t handle, struct request *r);
 void cma_id_info(const struct cma_id *id, struct ctl_cm_id_info *info);
@@ -184,10 +198,12 @@ void cma_lap_stop(struct cma_id *id);
 /* ---- cma_event.c ---- */
 /** An event of @p id with @p status, nothing else in it. */
 void cma_event(struct cma_id *id, enum ctl_cm_event_type type, int32_t status);
-/** Put @p ev into the pipe of @p s, or behind those that wait. */
-void cma_event_send(struct session *s, const struct ctl_cm_event *ev);
-/** Drop what still waits of @p handle. */
-void cma_event_purge(struct session *s, uint32_t handle);
+/** Put @p ev, of @p id, into the pipe of its session, or behind those that wait. @param request  The new id that it brings, or NULL. */
+void cma_event_send(struct cma_id *id, const struct ctl_cm_event *ev, struct cma_id *request);
+/** @p id goes: drop what still waits of it. */
+void cma_event_forget(struct cma_id *id);
+/** @p id has moved from @p from: what of its events was not read there comes again here, with the ids of its requests. */
+void cma_event_move(struct cma_id *id, struct session *from);
 /** @return false: so much waits that no new connection may come. */
 bool cma_event_room(const struct session *s);
 

@@ -340,7 +340,7 @@ resolved(struct cma_id *id, enum ctl_cm_event_type type)
 	struct ctl_cm_event ev = { .id = id->obj.handle, .type = type };
 
 	cma_id_info(id, &ev.info);
-	cma_event_send(id->session, &ev);
+	cma_event_send(id, &ev, NULL);
 }
 
 static void

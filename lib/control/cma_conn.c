@@ -545,7 +545,7 @@ on_request(struct cma *cma, const struct cm_event *ev)
 	put_private(&out, req->private_data + CM_IP_HDR_BYTES, CM_REQ_PRIVATE_BYTES - CM_IP_HDR_BYTES);
 	cma_id_info(id, &out.info);
 	cma_id_asks(id, listener);
-	cma_event_send(id->session, &out);
+	cma_event_send(listener, &out, id);
 }
 
 static void
@@ -570,7 +570,7 @@ on_sidr_request(struct cma *cma, const struct cm_event *ev)
 	put_private(&out, req->private_data + CM_IP_HDR_BYTES, CM_SIDR_REQ_PRIVATE_BYTES - CM_IP_HDR_BYTES);
 	cma_id_info(id, &out.info);
 	cma_id_asks(id, listener);
-	cma_event_send(id->session, &out);
+	cma_event_send(listener, &out, id);
 }
 
 static void
@@ -594,7 +594,7 @@ on_response(struct cma_id *id, const struct cm_rep *rep)
 		.srq = rep->srq,
 	};
 	put_private(&out, rep->private_data, CM_REP_PRIVATE_BYTES);
-	cma_event_send(id->session, &out);
+	cma_event_send(id, &out, NULL);
 }
 
 static void
@@ -611,7 +611,7 @@ on_sidr_response(struct cma_id *id, const struct cm_sidr_rep *rep)
 		cma_av(id, id->remote.gid, &out.ah);
 	}
 	put_private(&out, rep->private_data, CM_SIDR_REP_PRIVATE_BYTES);
-	cma_event_send(id->session, &out);
+	cma_event_send(id, &out, NULL);
 }
 
 static void
@@ -621,7 +621,7 @@ on_rejected(struct cma_id *id, const struct cm_event *ev)
 
 	if (ev->msg != NULL && ev->msg->hdr.attr_id == CM_ATTR_REJ)
 		put_private(&out, ev->msg->rej.private_data, CM_REJ_PRIVATE_BYTES);
-	cma_event_send(id->session, &out);
+	cma_event_send(id, &out, NULL);
 }
 
 static void

@@ -4,15 +4,19 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "cma.h"
 
 /** @return false: no room now. A program that has closed its end loses them, and its session soon after. */
 static bool
-put(struct cma_session *cs, const struct ctl_cm_event *ev)
+put(struct cma_session *cs, const struct cma_kept *k)
 {
-	return write(cs->pipe.fd, ev, sizeof(*ev)) == (ssize_t)sizeof(*ev) || errno != EAGAIN;
+	struct ctl_cm_event ev = { 0 };
+
+	memcpy(&ev, k->event, k->bytes);
+	return write(cs->pipe.fd, &ev, sizeof(ev)) == (ssize_t)sizeof(ev) || errno != EAGAIN;
 }
 
 static void
@@ -27,41 +31,91 @@ watch(struct cma_session *cs, bool on)
 	cs->watching = on;
 }
 
+/** It is among nobody's events any more. */
 static void
-drop_first(struct cma_session *cs)
+detach(struct cma_kept *k)
 {
-	struct cma_queued *q = STAILQ_FIRST(&cs->queue);
+	if (k->id == NULL)
+		return;
+	TAILQ_REMOVE(&k->id->events, k, id_link);
+	if (k->request != NULL)
+		k->request->brought_by = NULL;
+	k->id = k->request = NULL;
+}
 
-	STAILQ_REMOVE_HEAD(&cs->queue, link);
-	cs->nb_queued--;
-	free(q);
+static void
+drop(struct cma_session *cs, struct cma_kept *k)
+{
+	detach(k);
+	if (k->sent) {
+		TAILQ_REMOVE(&cs->sent, k, link);
+		cs->nb_sent--;
+	} else {
+		TAILQ_REMOVE(&cs->queue, k, link);
+		cs->nb_queued--;
+	}
+	free(k);
+}
+
+/** Drop what was read meanwhile. */
+static void
+trim(struct cma_session *cs)
+{
+	int bytes = 0;
+
+	if (ioctl(cs->pipe.fd, FIONREAD, &bytes) != 0 || bytes < 0)
+		bytes = 0;
+	while (cs->nb_sent > (uint32_t)bytes / sizeof(struct ctl_cm_event))
+		drop(cs, TAILQ_FIRST(&cs->sent));
 }
 
 static void
 on_room(struct watch *w, uint32_t events)
 {
 	struct cma_session *cs = (void *)((char *)w - offsetof(struct cma_session, pipe));
+	struct cma_kept *k;
 
-	while (!STAILQ_EMPTY(&cs->queue) && put(cs, &STAILQ_FIRST(&cs->queue)->event))
-		drop_first(cs);
-	watch(cs, !STAILQ_EMPTY(&cs->queue));
+	trim(cs);
+	while ((k = TAILQ_FIRST(&cs->queue)) != NULL && put(cs, k)) {
+		TAILQ_REMOVE(&cs->queue, k, link);
+		cs->nb_queued--;
+		k->sent = true;
+		TAILQ_INSERT_TAIL(&cs->sent, k, link);
+		cs->nb_sent++;
+	}
+	watch(cs, k != NULL);
 }
 
 void
-cma_event_send(struct session *s, const struct ctl_cm_event *ev)
+cma_event_send(struct cma_id *id, const struct ctl_cm_event *ev, struct cma_id *request)
 {
+	struct session *s = id->session;
 	struct cma_session *cs = s->cma;
-	struct cma_queued *q;
+	uint32_t bytes = (uint32_t)offsetof(struct ctl_cm_event, private_data) + ev->conn.private_len;
+	struct cma_kept *k;
 
-	if (s->closing || (STAILQ_EMPTY(&cs->queue) && put(cs, ev)))
+	if (s->closing)
 		return;
-	q = malloc(sizeof(*q));
-	if (q == NULL) {
+	trim(cs);
+	k = calloc(1, sizeof(*k) + bytes);
+	if (k == NULL) {
 		session_close(s, "no memory for its connection events");
 		return;
 	}
-	q->event = *ev;
-	STAILQ_INSERT_TAIL(&cs->queue, q, link);
+	k->bytes = bytes;
+	memcpy(k->event, ev, bytes);
+	k->id = id;
+	TAILQ_INSERT_TAIL(&id->events, k, id_link);
+	k->request = request;
+	if (request != NULL)
+		request->brought_by = k;
+	k->sent = TAILQ_EMPTY(&cs->queue) && put(cs, k);
+	if (k->sent) {
+		TAILQ_INSERT_TAIL(&cs->sent, k, link);
+		cs->nb_sent++;
+		return;
+	}
+	TAILQ_INSERT_TAIL(&cs->queue, k, link);
 	cs->nb_queued++;
 	watch(cs, true);
 }
@@ -71,22 +125,64 @@ cma_event(struct cma_id *id, enum ctl_cm_event_type type, int32_t status)
 {
 	struct ctl_cm_event ev = { .id = id->obj.handle, .type = type, .status = status };
 
-	cma_event_send(id->session, &ev);
+	cma_event_send(id, &ev, NULL);
+}
+
+/** What is in the pipe can't be taken out of it: the library finds no id for it. */
+static void
+forget(struct cma_session *cs, struct cma_kept *k)
+{
+	if (k->sent)
+		detach(k);
+	else
+		drop(cs, k);
 }
 
 void
-cma_event_purge(struct session *s, uint32_t handle)
+cma_event_forget(struct cma_id *id)
 {
-	struct cma_session *cs = s->cma;
-	struct cma_queued *q, *next;
+	struct cma_session *cs = id->session->cma;
 
-	for (q = STAILQ_FIRST(&cs->queue); q != NULL; q = next) {
-		next = STAILQ_NEXT(q, link);
-		if (q->event.id != handle)
-			continue;
-		STAILQ_REMOVE(&cs->queue, q, cma_queued, link);
-		cs->nb_queued--;
-		free(q);
+	while (!TAILQ_EMPTY(&id->events))
+		forget(cs, TAILQ_FIRST(&id->events));
+	/* Its listener is in the same session: they move together, or the event is none of those that may be unread. */
+	if (id->brought_by != NULL)
+		forget(cs, id->brought_by);
+}
+
+/** Send @p k, which nobody has read in the session that its id has left, in the new one. */
+static void
+send_again(struct cma_session *old, struct cma_kept *k)
+{
+	struct cma_id *id = k->id, *request = k->request;
+	struct ctl_cm_event ev = { 0 };
+
+	memcpy(&ev, k->event, k->bytes);
+	forget(old, k);
+	/* Who has joined a group can't move: this one was left again. */
+	if (ev.type == CTL_CM_EV_MULTICAST_JOIN)
+		return;
+	if (request != NULL && cma_id_move(request, id->session) != 0) {
+		cma_id_free(request);
+		return;
+	}
+	ev.id = request != NULL ? request->obj.handle : id->obj.handle;
+	ev.listener = request != NULL ? id->obj.handle : 0;
+	cma_event_send(id, &ev, request);
+}
+
+void
+cma_event_move(struct cma_id *id, struct session *from)
+{
+	struct cma_kept *k, *last;
+	bool more;
+
+	trim(from->cma);
+	last = TAILQ_LAST(&id->events, cma_events);
+	for (more = last != NULL; more;) {
+		k = TAILQ_FIRST(&id->events);
+		more = k != last;
+		send_again(from->cma, k);
 	}
 }
 
@@ -115,7 +211,8 @@ op_cm_open(struct session *s, struct request *r)
 	}
 	cs->pipe.fn = on_room;
 	cs->session = s;
-	STAILQ_INIT(&cs->queue);
+	TAILQ_INIT(&cs->sent);
+	TAILQ_INIT(&cs->queue);
 	s->cma = cs;
 	r->rsp.cm_open.token = cs->token;
 	return 0;
@@ -125,6 +222,7 @@ void
 cma_session_end(struct session *s)
 {
 	struct cma_session *cs = s->cma;
+	struct cma_kept *k;
 	struct cma_id *id;
 	uint32_t pos;
 
@@ -133,8 +231,8 @@ cma_session_end(struct session *s)
 	for (pos = 0; (id = handles_next(&s->tab[OBJ_CM_ID], &pos)) != NULL;)
 		cma_id_free(id);
 	watch(cs, false);
-	while (!STAILQ_EMPTY(&cs->queue))
-		drop_first(cs);
+	while ((k = TAILQ_FIRST(&cs->sent)) != NULL || (k = TAILQ_FIRST(&cs->queue)) != NULL)
+		drop(cs, k);
 	close(cs->pipe.fd);
 	free(cs);
 	s->cma = NULL;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "cma.h"
+#include "quota.h"
 
 struct cma *
 cma_create(struct control *c, struct cm *cm)
@@ -45,6 +46,7 @@ cma_id_new(struct session *s, uint32_t ps, uint8_t qp_type, struct request *r, i
 	id->qp_type = qp_type;
 	LIST_INIT(&id->groups);
 	LIST_INIT(&id->requests);
+	TAILQ_INIT(&id->events);
 	return id;
 }
 
@@ -106,8 +108,27 @@ cma_id_free(struct cma_id *id)
 	while (!LIST_EMPTY(&id->groups))
 		group_free(LIST_FIRST(&id->groups));
 	cma_unbind(id);
-	cma_event_purge(s, id->obj.handle);
+	cma_event_forget(id);
 	obj_free(s, OBJ_CM_ID, &id->obj);
+}
+
+int
+cma_id_move(struct cma_id *id, struct session *to)
+{
+	struct session *from = id->session;
+	uint32_t handle;
+
+	if (to->tab[OBJ_CM_ID].used >= CTL_CM_MAX_IDS)
+		return ENOMEM;
+	handle = handles_add(&to->tab[OBJ_CM_ID], id);
+	if (handle == HANDLE_NONE)
+		return ENOMEM;
+	handles_remove(&from->tab[OBJ_CM_ID], id->obj.handle);
+	from->user->count[OBJ_CM_ID]--;
+	to->user->count[OBJ_CM_ID]++;
+	id->obj.handle = handle;
+	id->session = to;
+	return 0;
 }
 
 struct cma_id *
@@ -258,7 +279,7 @@ op_cm_join(struct session *s, struct request *r)
 	ev.conn.qkey = CMA_UDP_QKEY;
 	cma_av(id, g->mgid, &ev.ah);
 	r->rsp.handle.handle = g->obj.handle;
-	cma_event_send(s, &ev);
+	cma_event_send(id, &ev, NULL);
 	return 0;
 }
 
@@ -292,7 +313,6 @@ op_cm_migrate(struct session *s, struct request *r)
 	const struct ctl_cm_migrate_req *q = &r->req->cm_migrate;
 	struct session *from = find_token(s->control, q->token);
 	struct cma_id *id;
-	uint32_t handle;
 
 	if (s->cma == NULL || from == NULL)
 		return req_fail(r, EINVAL, "no event channel has this token");
@@ -301,15 +321,10 @@ op_cm_migrate(struct session *s, struct request *r)
 		return EINVAL;
 	if (!LIST_EMPTY(&id->groups))
 		return req_fail(r, EBUSY, "an id that has joined groups can't move");
-	if (s->tab[OBJ_CM_ID].used >= CTL_CM_MAX_IDS)
-		return req_fail(r, ENOMEM, "the new event channel has %d ids already", CTL_CM_MAX_IDS);
-	handle = handles_add(&s->tab[OBJ_CM_ID], id);
-	if (handle == HANDLE_NONE)
-		return req_fail(r, ENOMEM, "no memory for the id");
-	cma_event_purge(from, id->obj.handle);
-	handles_remove(&from->tab[OBJ_CM_ID], id->obj.handle);
-	id->obj.handle = handle;
-	id->session = s;
-	r->rsp.handle.handle = handle;
+	if (cma_id_move(id, s) != 0)
+		return req_fail(r, ENOMEM, "the new event channel has %u of %d ids already, or there is no memory",
+				s->tab[OBJ_CM_ID].used, CTL_CM_MAX_IDS);
+	r->rsp.handle.handle = id->obj.handle;
+	cma_event_move(id, from);
 	return 0;
 }

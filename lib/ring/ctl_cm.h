@@ -180,8 +180,10 @@ struct ctl_cm_join_req {
 /** CTL_CM_LEAVE (request: struct ctl_handle of the group). */
 
 /**
- * CTL_CM_MIGRATE: the id moves from the session that @c token was given to into this one (rdma_migrate_id()). What is in the old
- * pipe stays there. Reply: struct ctl_handle, its handle in this session.
+ * CTL_CM_MIGRATE: the id moves from the session that @c token was given to into this one (rdma_migrate_id()). Its events that
+ * nobody has read come in the new pipe, under the new handles; those that are in the old one already stay there as well, under
+ * handles that mean nothing any more. With a listener come the ids of such CONNECT_REQUESTs. Whoever reads the old pipe
+ * meanwhile may get an event in neither or in both. Reply: struct ctl_handle, its handle in this session.
  */
 struct ctl_cm_migrate_req {
 	uint64_t token;

@@ -514,6 +514,17 @@ request_for_another_type_is_refused(void **state)
 	assert_true(daemon_wait_empty());
 }
 
+static uint32_t
+migrate(struct channel *from, uint32_t id, struct channel *to)
+{
+	struct ctl_req q = peer_req(CTL_CM_MIGRATE);
+	struct ctl_rsp r;
+
+	q.cm_migrate = (struct ctl_cm_migrate_req){ .id = id, .token = from->token };
+	assert_int_equal(call(to, &q, &r), 0);
+	return r.handle.handle;
+}
+
 static void
 id_moves_to_another_channel(void **state)
 {
@@ -521,18 +532,101 @@ id_moves_to_another_channel(void **state)
 	struct channel other;
 	struct ctl_rsp r;
 	struct conn t;
+	uint32_t id;
 
 	conn_open(&t, own);
 	channel_open(&other);
 	q.cm_migrate = (struct ctl_cm_migrate_req){ .id = t.c, .token = t.client.token + 1 };
 	assert_int_equal(call(&other, &q, &r), EINVAL);
-	q.cm_migrate.token = t.client.token;
-	assert_int_equal(call(&other, &q, &r), 0);
+	id = migrate(&t.client, t.c, &other);
+	/* What was read there isn't told again. */
+	expect_quiet(&other);
 	channel_close(&t.client);
 	assert_int_equal(peer_handle(t.server.sock, CTL_CM_DISCONNECT, t.s), 0);
-	expect(&other, r.handle.handle, CTL_CM_EV_DISCONNECTED, 0);
+	expect(&other, id, CTL_CM_EV_DISCONNECTED, 0);
 	channel_close(&other);
 	channel_close(&t.server);
+	assert_true(daemon_wait_empty());
+}
+
+/** Wait until an event is in the pipe of @p ch, and leave it there. */
+static void
+wait_unread(struct channel *ch)
+{
+	struct pollfd p = { .fd = ch->events, .events = POLLIN };
+
+	assert_int_equal(poll(&p, 1, EVENT_MS), 1);
+}
+
+static void
+unread_events_move_with_their_id(void **state)
+{
+	enum { OTHERS = 400 };
+	struct channel other;
+	struct conn t;
+	uint32_t i, id;
+
+	/* From the pipe. */
+	conn_open(&t, own);
+	channel_open(&other);
+	assert_int_equal(peer_handle(t.server.sock, CTL_CM_DISCONNECT, t.s), 0);
+	wait_unread(&t.client);
+	id = migrate(&t.client, t.c, &other);
+	expect(&other, id, CTL_CM_EV_DISCONNECTED, 0);
+	expect_quiet(&other);
+	channel_close(&other);
+	conn_close(&t);
+	/* From behind others that the pipe has no room for: they stay, in order. */
+	channel_open(&t.client);
+	channel_open(&other);
+	for (i = 0; i < OTHERS; i++)
+		assert_int_equal(resolve(&t.client, create(&t.client, CTL_CM_PS_TCP, UROCE_QPT_RC), addr(elsewhere, PORT), 9), 0);
+	t.c = create(&t.client, CTL_CM_PS_TCP, UROCE_QPT_RC);
+	assert_int_equal(resolve(&t.client, t.c, addr(elsewhere, PORT), 9), 0);
+	assert_int_equal(resolve(&t.client, t.c, addr(own, PORT), 9), 0);
+	id = migrate(&t.client, t.c, &other);
+	expect(&other, id, CTL_CM_EV_ADDR_ERROR, -EHOSTUNREACH);
+	assert_memory_equal(expect(&other, id, CTL_CM_EV_ADDR_RESOLVED, 0).info.sgid, own, 16);
+	expect_quiet(&other);
+	for (i = 0; i < OTHERS; i++)
+		expect(&t.client, i, CTL_CM_EV_ADDR_ERROR, -EHOSTUNREACH);
+	expect_quiet(&t.client);
+	channel_close(&other);
+	channel_close(&t.client);
+	assert_true(daemon_wait_empty());
+}
+
+/* The ids of requests that nobody has read move with their listener; one that was read is the program's. */
+static void
+unread_requests_move_with_their_listener(void **state)
+{
+	struct channel server, client, other;
+	uint32_t l, c[3], read = 0, i;
+	struct ctl_cm_event ev;
+
+	channel_open(&server);
+	channel_open(&client);
+	channel_open(&other);
+	l = listener(&server, CTL_CM_PS_TCP, UROCE_QPT_RC, own);
+	for (i = 0; i < 3; i++) {
+		c[i] = routed(&client, CTL_CM_PS_TCP, UROCE_QPT_RC, own, PORT);
+		assert_int_equal(connect_with(&client, CTL_CM_CONNECT, c[i], new_qpn(), i == 1 ? "second" : ""), 0);
+		if (i == 0)
+			read = expect(&server, 0, CTL_CM_EV_CONNECT_REQUEST, 0).id;
+	}
+	wait_unread(&server);
+	l = migrate(&server, l, &other);
+	ev = expect(&other, 0, CTL_CM_EV_CONNECT_REQUEST, 0);
+	assert_int_equal(ev.listener, l);
+	assert_memory_equal(ev.private_data, "second", 7);
+	assert_int_equal(connect_with(&other, CTL_CM_ACCEPT, ev.id, new_qpn(), ""), 0);
+	expect(&client, c[1], CTL_CM_EV_CONNECT_RESPONSE, 0);
+	expect(&other, 0, CTL_CM_EV_CONNECT_REQUEST, 0);
+	assert_int_equal(connect_with(&server, CTL_CM_ACCEPT, read, new_qpn(), ""), 0);
+	expect(&client, c[0], CTL_CM_EV_CONNECT_RESPONSE, 0);
+	channel_close(&other);
+	channel_close(&server);
+	channel_close(&client);
 	assert_true(daemon_wait_empty());
 }
 
@@ -631,6 +725,8 @@ main(void)
 		cmocka_unit_test(datagram_ends_find_each_other),
 		cmocka_unit_test(request_for_another_type_is_refused),
 		cmocka_unit_test(id_moves_to_another_channel),
+		cmocka_unit_test(unread_events_move_with_their_id),
+		cmocka_unit_test(unread_requests_move_with_their_listener),
 		cmocka_unit_test(no_event_is_lost_while_nobody_reads),
 		cmocka_unit_test(wrong_requests_are_refused),
 	};
