@@ -206,5 +206,7 @@ void cma_event_forget(struct cma_id *id);
 void cma_event_move(struct cma_id *id, struct session *from);
 /** @return false: so much waits that no new connection may come. */
 bool cma_event_room(const struct session *s);
+/** @return 0, or EAGAIN with the request, which would bring another event, failed. */
+int cma_event_want_room(const struct session *s, struct request *r);
 
 #endif /* UROCE_CMA_H */

@@ -407,6 +407,9 @@ op_cm_resolve_addr(struct session *s, struct request *r)
 		return req_fail(r, EINVAL, "this id has a destination already, or listens");
 	if (!addr_ok(&q->dst))
 		return req_fail(r, EINVAL, "no IPv4 or IPv6 address");
+	rc = cma_event_want_room(s, r);
+	if (rc != 0)
+		return rc;
 	if (q->src.family != 0 && id->state == CMA_IDLE) {
 		rc = cma_bind_id(id, &q->src, r);
 		if (rc != 0)
@@ -457,11 +460,15 @@ int
 op_cm_resolve_route(struct session *s, struct request *r)
 {
 	struct cma_id *id = cma_id_get(s, r->req->cm_resolve_route.id, r);
+	int rc;
 
 	if (id == NULL)
 		return EINVAL;
 	if (id->state != CMA_RESOLVED)
 		return req_fail(r, EINVAL, "resolve the address first");
+	rc = cma_event_want_room(s, r);
+	if (rc != 0)
+		return rc;
 	id->state = CMA_ROUTED;
 	resolved(id, CTL_CM_EV_ROUTE_RESOLVED);
 	return 0;

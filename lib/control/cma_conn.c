@@ -192,7 +192,9 @@ op_cm_connect(struct session *s, struct request *r)
 		return req_fail(r, EINVAL, "%u bytes of private data: at most %u", q->param.private_len, room);
 	if (q->param.qp_num > CMA_QPN_MASK || (!cma_is_ud(id) && q->param.qp_num < 2))
 		return req_fail(r, EINVAL, "no QP has number %#x", q->param.qp_num);
-	rc = quota_connect(s, r);
+	rc = cma_event_want_room(s, r);
+	if (rc == 0)
+		rc = quota_connect(s, r);
 	if (rc == 0)
 		rc = start_psn(id, r);
 	if (rc != 0)

@@ -189,7 +189,19 @@ cma_event_move(struct cma_id *id, struct session *from)
 bool
 cma_event_room(const struct session *s)
 {
-	return s->cma->nb_queued < CTL_CM_MAX_QUEUED;
+	struct cma_session *cs = s->cma;
+
+	if (cs->nb_sent + cs->nb_queued >= CTL_CM_MAX_QUEUED)
+		trim(cs);
+	return cs->nb_sent + cs->nb_queued < CTL_CM_MAX_QUEUED;
+}
+
+int
+cma_event_want_room(const struct session *s, struct request *r)
+{
+	if (cma_event_room(s))
+		return 0;
+	return req_fail(r, EAGAIN, "%d events of this channel wait to be read", CTL_CM_MAX_QUEUED);
 }
 
 int

@@ -267,6 +267,9 @@ op_cm_join(struct session *s, struct request *r)
 		if (memcmp(g->mgid, q->addr.gid, 16) == 0)
 			return req_fail(r, EADDRINUSE, "this id has joined that group already");
 	}
+	rc = cma_event_want_room(s, r);
+	if (rc != 0)
+		return rc;
 	g = obj_new(s, OBJ_CM_GROUP, sizeof(*g), r, &rc);
 	if (g == NULL)
 		return rc;

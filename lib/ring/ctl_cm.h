@@ -10,8 +10,9 @@
  *
  * Requests are answered at once; what takes time (resolving, connecting) ends in an event. Events are records
  * (struct ctl_cm_event) in a pipe whose write end the client hands over at CTL_CM_OPEN, O_NONBLOCK; its read end is what
- * programs poll. A record that the pipe has no room for waits in the daemon, nothing is lost: the daemon bounds what it
- * keeps per session (CTL_CM_MAX_QUEUED) by refusing new connection requests first.
+ * programs poll. A record that the pipe has no room for waits in the daemon, nothing is lost. Of a session that leaves
+ * CTL_CM_MAX_QUEUED records unread, requests that would bring another are refused (EAGAIN), and so is who asks its listeners
+ * for a connection; what was begun before may bring a few more for each id.
  *
  * When the session ends, the daemon ends its ids in an orderly way: listeners vanish, connected peers get a DREQ at
  * once, peers that wait for an answer a REJ.
@@ -26,7 +27,7 @@
 enum {
 	CTL_CM_PRIVATE_BYTES = 256, /**< most private data of an event */
 	CTL_CM_REQ_PRIVATE_BYTES = 196, /**< most private data of a request; each message has its own, lower, limit */
-	CTL_CM_MAX_QUEUED = 16384,
+	CTL_CM_MAX_QUEUED = 16384, /**< events of one session that nobody has read */
 	CTL_CM_MAX_IDS = 65536,    /**< of one session */
 };
 

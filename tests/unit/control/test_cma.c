@@ -655,6 +655,60 @@ no_event_is_lost_while_nobody_reads(void **state)
 	assert_true(daemon_wait_empty());
 }
 
+/** Resolve again and again, many requests at a time, without reading events. @return how often until it was refused with EAGAIN. */
+static uint32_t
+resolve_until_refused(struct channel *ch, uint32_t id, uint32_t tries)
+{
+	enum { AT_ONCE = 32 };
+	struct ctl_req q = peer_req(CTL_CM_RESOLVE_ADDR);
+	struct ctl_rsp r = { 0 };
+	uint32_t i, k, done = 0;
+
+	q.cm_resolve_addr = (struct ctl_cm_resolve_addr_req){ .id = id, .timeout_ms = 9, .dst = addr(elsewhere, PORT) };
+	for (i = 0; i < tries && r.status == 0; i += AT_ONCE) {
+		for (k = 0; k < AT_ONCE; k++)
+			assert_int_equal(peer_send(ch->sock, &q, sizeof(q), NULL, 0), 0);
+		for (k = 0; k < AT_ONCE; k++) {
+			assert_true(peer_recv(ch->sock, &r, NULL, 0));
+			done += r.status == 0;
+		}
+	}
+	assert_int_equal(r.status, EAGAIN);
+	return done;
+}
+
+/* A program that never reads: each answer but the last few of its requests is an event that the daemon has to keep. */
+static void
+events_that_nobody_reads_are_bounded(void **state)
+{
+	enum { READ = 1000, TRIES = 100000 };
+	struct ctl_req q = peer_req(CTL_CM_JOIN);
+	uint32_t id, routed_id, resolved_id, ud, i;
+	struct ctl_cm_event ev;
+	struct channel ch;
+	struct ctl_rsp r;
+
+	channel_open(&ch);
+	routed_id = routed(&ch, CTL_CM_PS_TCP, UROCE_QPT_RC, own, PORT);
+	ud = routed(&ch, CTL_CM_PS_UDP, UROCE_QPT_UD, own, PORT);
+	resolved_id = create(&ch, CTL_CM_PS_TCP, UROCE_QPT_RC);
+	assert_int_equal(resolve(&ch, resolved_id, addr(own, PORT), 9), 0);
+	expect(&ch, resolved_id, CTL_CM_EV_ADDR_RESOLVED, 0);
+	id = create(&ch, CTL_CM_PS_TCP, UROCE_QPT_RC);
+	assert_int_equal(resolve_until_refused(&ch, id, TRIES), CTL_CM_MAX_QUEUED);
+	assert_int_equal(peer_handle(ch.sock, CTL_CM_RESOLVE_ROUTE, resolved_id), EAGAIN);
+	assert_int_equal(connect_with(&ch, CTL_CM_CONNECT, routed_id, new_qpn(), ""), EAGAIN);
+	q.cm_join = (struct ctl_cm_join_req){ .id = ud, .join_flags = 1, .addr = addr(group, 0) };
+	assert_int_equal(call(&ch, &q, &r), EAGAIN);
+	/* Who reads goes on. */
+	for (i = 0; i < READ; i++)
+		assert_true(next_event(&ch, EVENT_MS, &ev));
+	assert_int_equal(call(&ch, &q, &r), 0);
+	assert_int_equal(resolve(&ch, id, addr(elsewhere, PORT), 9), 0);
+	channel_close(&ch);
+	assert_true(daemon_wait_empty());
+}
+
 static void
 wrong_requests_are_refused(void **state)
 {
@@ -728,6 +782,7 @@ main(void)
 		cmocka_unit_test(unread_events_move_with_their_id),
 		cmocka_unit_test(unread_requests_move_with_their_listener),
 		cmocka_unit_test(no_event_is_lost_while_nobody_reads),
+		cmocka_unit_test(events_that_nobody_reads_are_bounded),
 		cmocka_unit_test(wrong_requests_are_refused),
 	};
 
