@@ -7,7 +7,7 @@
 #include "format.h"
 #include "objects.h"
 
-enum { EVENTS_MAX = 1024 };
+enum { EVENTS_MAX = 1024, WAIT_MAX_MS = 60000 };
 
 /** The user's object that the event is of. */
 static const char *
@@ -58,18 +58,30 @@ take(struct format *f, const struct host *h)
 	}
 }
 
+/** Until a host has one. */
+static void
+wait_for_one(int ms)
+{
+	struct pollfd pfds[HOSTS_MAX];
+
+	for (unsigned int i = 0; i < hosts_count(); i++)
+		pfds[i] = (struct pollfd){ .fd = host_at(i)->ctx->async_fd, .events = POLLIN };
+	poll(pfds, hosts_count(), ms);
+}
+
 static int
 show_event(struct call *c)
 {
 	struct format *f = format_new();
 
+	wait_for_one((int)call_number(c, "wait", 0));
 	for (unsigned int i = 0; i < hosts_count(); i++)
 		take(f, host_at(i));
 	format_end(f, call_has(c, "json") ? FORMAT_JSON : FORMAT_TABLE, "no event", stdout);
 	return 0;
 }
 
-static const struct arg args[] = { ARG_JSON, { 0 } };
+static const struct arg args[] = { ARG_NUM("wait", "milliseconds at most for one (0)", 0, WAIT_MAX_MS), ARG_JSON, { 0 } };
 static const struct command table[] = {
 	{ "show event", "Asynchronous events since the last look.", args, NULL, show_event },
 	{ 0 },

@@ -14,7 +14,7 @@
 #include <rte_eal.h>
 #include <rte_errno.h>
 
-#include "capture.h"
+#include "cmd_capture.h"
 #include "command.h"
 #include "hosts.h"
 #include "objects.h"
@@ -88,7 +88,7 @@ main(int argc, char **argv)
 		workloads_period(o.stats_period);
 		status = run_commands(&o);
 		workloads_stop_all();
-		capture_stop();
+		capture_end();
 		objects_destroy_all();
 	}
 	hosts_stop();

@@ -30,9 +30,16 @@ show(struct control *c, const struct capture_stats *s, struct rte_tel_data *d)
 	return 0;
 }
 
+/** What is asked for. */
+struct wish {
+	struct capture_params p;
+	int port;
+	uint32_t qpn;
+};
+
 /** @return false: @p item is no option. */
 static bool
-take_option(const struct control *c, const char *item, struct capture_params *p)
+take_option(const struct control *c, const char *item, struct wish *w)
 {
 	const char *value = strchr(item, '=');
 	unsigned long n;
@@ -44,16 +51,16 @@ take_option(const struct control *c, const char *item, struct capture_params *p)
 	if (strncmp(item, "port=", 5) == 0) {
 		for (uint16_t i = 0; i < c->s.nb_ports; i++)
 			if (strcmp(c->s.ports[i]->conf.name, value) == 0)
-				p->port = i;
-		return p->port >= 0;
+				w->port = i;
+		return w->port >= 0;
 	}
 	n = strtoul(value, &end, 0);
 	if (value[0] < '0' || value[0] > '9' || *end != '\0' || n == 0 || n > UINT32_MAX)
 		return false;
 	if (strncmp(item, "qp=", 3) == 0)
-		p->qpn = (uint32_t)n;
+		w->qpn = (uint32_t)n;
 	else if (strncmp(item, "snap=", 5) == 0)
-		p->snap_bytes = (uint32_t)n;
+		w->p.snap_bytes = (uint32_t)n;
 	else
 		return false;
 	return true;
@@ -62,21 +69,36 @@ take_option(const struct control *c, const char *item, struct capture_params *p)
 static int
 start(struct control *c, char *rest, struct rte_tel_data *d)
 {
-	struct capture_params p = { .port = -1 };
+	struct wish w = { .port = -1 };
 	char err[CONFIG_ERR_BYTES], *item;
 	struct capture_stats s;
 
-	p.file = strsep(&rest, ",");
+	w.p.file = strsep(&rest, ",");
 	while (rest != NULL && (item = strsep(&rest, ",")) != NULL) {
-		if (take_option(c, item, &p))
+		if (take_option(c, item, &w))
 			continue;
 		snprintf(err, sizeof(err), "'%.100s': no such option, or not with this value; %s", item, usage);
 		return tel_error(d, err);
 	}
-	if (control_capture_start(c, &p, err) != 0)
+	if (control_capture_start(c, &w.p, w.port, w.qpn, err) != 0)
 		return tel_error(d, err);
 	control_capture_status(c, &s);
 	return show(c, &s, d);
+}
+
+static int
+stop(struct control *c, struct rte_tel_data *d)
+{
+	struct capture_stats s;
+
+	switch (control_capture_stop(c, &s)) {
+	case 0:
+		return show(c, &s, d);
+	case EPERM:
+		return tel_error(d, "the application has begun this capture; it ends it");
+	default:
+		return tel_error(d, "no capture runs");
+	}
 }
 
 int
@@ -90,7 +112,7 @@ tel_capture(struct control *c, const char *params, struct rte_tel_data *d)
 	if (strcmp(what, "start") == 0 && rest != NULL)
 		return start(c, rest, d);
 	if (strcmp(what, "stop") == 0 && rest == NULL)
-		return control_capture_stop(c, &s) == 0 ? show(c, &s, d) : tel_error(d, "no capture runs");
+		return stop(c, d);
 	if (params[0] != '\0')
 		return tel_error(d, usage);
 	control_capture_status(c, &s);

@@ -167,21 +167,30 @@ TOUR = [
     ('show capture', r'nothing is being captured'),
     ('show capture now', FAILED + r"show capture: 'now': expected one of json"),
     ('capture stop', FAILED + r'capture stop: nothing is being captured'),
-    ('capture start /nonexistent/file', FAILED + r'capture start: /nonexistent/file: No such file or directory'),
+    ('capture start /nonexistent/file', FAILED + r"capture start: /nonexistent/file can't be made: No such file or directory"),
+    ('capture start {dir}/x snap 1', FAILED + r"capture start: snap: '1': expected a number from 64"),
     ('capture start {dir}/x qp qp1 host h2', FAILED + r'capture start: qp1 is of h1, not of h2'),
     ('capture start {dir}/qp1.pcapng qp qp1', r'capturing into .*qp1\.pcapng'),
     ('capture start {dir}/again.pcapng', FAILED + r'capture start: .*qp1\.pcapng is being written: `capture stop` first'),
     ('post send qp1 write mr mr1 length 5 remote_mr mr2', r'qp1: posted'),
     ('poll cq1 count 2 wait 5000', r'success .* write'),
     ('show capture', r'packets +\d+\n'),
-    ('capture stop', r'qp1\.pcapng: 2 packets, \d+ bytes, 0 packets not written in time'),
+    ('capture stop', r'qp1\.pcapng: 2 packets, \d+ bytes, 0 packets missed'),
     ('capture start {dir}/h2.pcapng host h2', r'capturing'),
     ('start pingpong count 20', r'started'),
     ('wait all', r'20 ops'),
     ('capture stop', r'h2\.pcapng: \d\d+ packets'),
+    # All hosts in one file; what was dropped has the reason.
+    ('set impair h2 rule=corrupt/count=1,seed=2', r'h2: rule=corrupt/count=1'),
+    ('capture start {dir}/drops.pcapng snap 128', r'capturing'),
+    ('post send qp1 write mr mr1 length 5 remote_mr mr2', r'qp1: posted'),
+    ('poll cq1 wait 5000', r'success .* write'),
+    ('set impair h2 off', r'h2: not impaired'),
+    ('capture stop', r'drops\.pcapng: \d+ packets'),
     ('capture start', FAILED + r'capture start: file is missing'),
 
-    # XRC, and an event.
+    # XRC, and an event, when those of before are taken.
+    ('show event', r'port active'),
     ('create qp pd2 cq2 type xrc_send', r'qp6: XRC_SEND of h2'),
     ('connect qp6 to qp3', r'qp6 of h2 .* and qp3 of h1 .* are connected'),
     ('post recv srq2 mr mr1 offset 4k length 64 id 4', r'srq2: posted'),
@@ -189,9 +198,9 @@ TOUR = [
     ('post send qp6 send mr mr2 length 3 srqn {srqn}', r'qp6: posted'),
     ('poll cq1 wait 5000', r'4 +success +0x[0-9a-f]+ +recv +3 '),
     ('poll cq2 wait 5000', r'success +0x[0-9a-f]+ +send'),
-    ('show event', r'h1 +qp3 +communication established'),
+    ('show event wait 5000', r'h1 +qp3 +communication established'),
     ('show event', r'no event'),
-    ('show event h1', FAILED + r"show event: 'h1': expected one of json"),
+    ('show event h1', FAILED + r"show event: 'h1': expected one of wait, json"),
 
     # What changes while everything runs.
     ('set impair h2 loss=0.01,seed=3', r'h2: loss=0\.01,seed=3'),
@@ -334,12 +343,15 @@ class Tour(unittest.TestCase):
         self.dir = tempfile.mkdtemp(prefix='uroce-test-')
         self.addCleanup(shutil.rmtree, self.dir, ignore_errors=True)
 
-    def packets(self, name):
-        """What tshark makes of a capture: [(sender, opcode), ...]."""
-        done = subprocess.run(['tshark', '-r', os.path.join(self.dir, name), '-Y', 'infiniband', '-T', 'fields', '-e', 'ip.src',
-                               '-e', 'infiniband.bth.opcode'], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
-                              timeout=SECONDS, check=True)
+    def fields(self, name, *fields):
+        """What tshark makes of the RoCE v2 packets of a capture: [(value of the field, ...), ...]."""
+        done = subprocess.run(['tshark', '-r', os.path.join(self.dir, name), '-Y', 'infiniband', '-T', 'fields',
+                               *(word for field in fields for word in ('-e', field))],
+                              stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, timeout=SECONDS, check=True)
         return [tuple(line.split('\t')) for line in done.stdout.splitlines()]
+
+    def packets(self, name):
+        return self.fields(name, 'ip.src', 'infiniband.bth.opcode')
 
     def test_every_command_answers_as_it_should(self):
         known = {'dir': self.dir}
@@ -366,6 +378,9 @@ class Tour(unittest.TestCase):
         opcodes = self.packets('h2.pcapng')
         self.assertEqual(opcodes.count(('198.18.0.1', '5')), 20)
         self.assertEqual(opcodes.count(('198.18.0.2', '5')), 20)
+        interfaces, comments = zip(*self.fields('drops.pcapng', 'frame.interface_name', 'frame.comment'))
+        self.assertEqual(set(interfaces), {'h1', 'h2'})
+        self.assertTrue(any(comment.startswith('dropped: rx_') for comment in comments), comments)
 
     def test_the_tour_leaves_no_command_out(self):
         self.assertGreater(len(commands()), 40)

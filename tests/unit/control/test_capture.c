@@ -124,7 +124,7 @@ wait_packets(uint64_t n)
 static void
 packets_both_ways_and_the_reason_of_a_drop_are_in_the_file(void **state)
 {
-	struct capture_params p = { .file = file, .port = -1 };
+	struct capture_params p = { .file = file };
 	char err[CONFIG_ERR_BYTES];
 	uint8_t frame[WIRE_MAX_FRAME_BYTES], arp[64];
 	uint32_t n = make_frame(frame), len;
@@ -132,7 +132,7 @@ packets_both_ways_and_the_reason_of_a_drop_are_in_the_file(void **state)
 	struct rte_mbuf *m;
 	struct stat st;
 
-	assert_int_equal(control_capture_start(daemon_control(), &p, err), 0);
+	assert_int_equal(control_capture_start(daemon_control(), &p, -1, 0, err), 0);
 	daemon_wire_put(arp, make_arp(arp));
 	m = daemon_wire_take(5000);
 	assert_non_null(m);
@@ -169,13 +169,13 @@ packets_both_ways_and_the_reason_of_a_drop_are_in_the_file(void **state)
 static void
 snap_cuts_packets_and_says_how_long_they_were(void **state)
 {
-	struct capture_params p = { .file = file, .port = 0, .snap_bytes = CAPTURE_SNAP_MIN };
+	struct capture_params p = { .file = file, .snap_bytes = CAPTURE_SNAP_MIN };
 	uint8_t frame[WIRE_MAX_FRAME_BYTES];
 	char err[CONFIG_ERR_BYTES];
 	struct capture_stats s;
 	uint32_t n = make_frame(frame), len[2];
 
-	assert_int_equal(control_capture_start(daemon_control(), &p, err), 0);
+	assert_int_equal(control_capture_start(daemon_control(), &p, 0, 0, err), 0);
 	daemon_wire_put(frame, n);
 	wait_packets(1);
 	assert_int_equal(control_capture_stop(daemon_control(), &s), 0);
@@ -188,11 +188,11 @@ snap_cuts_packets_and_says_how_long_they_were(void **state)
 }
 
 static void
-refused(const struct capture_params *p, int rc, const char *why)
+refused(const struct capture_params *p, int port, uint32_t qpn, int rc, const char *why)
 {
 	char err[CONFIG_ERR_BYTES];
 
-	assert_int_equal(control_capture_start(daemon_control(), p, err), rc);
+	assert_int_equal(control_capture_start(daemon_control(), p, port, qpn, err), rc);
 	if (strstr(err, why) == NULL)
 		fail_msg("'%s' isn't in '%s'", why, err);
 }
@@ -200,23 +200,62 @@ refused(const struct capture_params *p, int rc, const char *why)
 static void
 what_cant_be_captured_is_refused_with_the_remedy(void **state)
 {
-	struct capture_params good = { .file = file, .port = -1 };
+	struct capture_params good = { .file = file };
 	char err[CONFIG_ERR_BYTES];
 	struct capture_stats s;
 
 	assert_int_equal(control_capture_stop(daemon_control(), &s), ENOENT);
 	assert_false(control_capture_status(daemon_control(), &s));
-	refused(&(struct capture_params){ .file = "relative", .port = -1 }, EINVAL, "must be an absolute path");
-	refused(&(struct capture_params){ .file = "/nowhere/at/all", .port = -1 }, ENOENT, "in a folder that does");
-	refused(&(struct capture_params){ .file = "/dev/null", .port = -1 }, EEXIST, "give a file that doesn't exist");
-	refused(&(struct capture_params){ .file = file, .port = 7 }, ENOENT, "there is no port 7: there are 1");
-	refused(&(struct capture_params){ .file = file, .port = -1, .qpn = 99 }, ENOENT, "there is no QP 0x63");
-	refused(&(struct capture_params){ .file = file, .port = -1, .snap_bytes = 1 }, EINVAL, "snap must be at least 64");
-	/* None of them has left a file. */
+	refused(&(struct capture_params){ .file = "relative" }, -1, 0, EINVAL, "must be an absolute path");
+	refused(&(struct capture_params){ .file = "/nowhere/at/all" }, -1, 0, ENOENT, "in a folder that does");
+	refused(&(struct capture_params){ .file = "/dev/null" }, -1, 0, EEXIST, "give a file that doesn't exist");
+	refused(&good, 7, 0, ENOENT, "there is no port 7: there are 1");
+	refused(&good, -1, 99, ENOENT, "there is no QP 0x63");
+	refused(&(struct capture_params){ .file = file, .snap_bytes = 1 }, -1, 0, EINVAL, "snap must be at least 64");
+	/* None of them has left a file, or the port taken. */
 	assert_int_equal(access(file, F_OK), -1);
-	assert_int_equal(control_capture_start(daemon_control(), &good, err), 0);
-	refused(&good, EBUSY, "runs already");
+	assert_int_equal(control_capture_start(daemon_control(), &good, -1, 0, err), 0);
+	refused(&good, -1, 0, EBUSY, "runs already");
 	assert_int_equal(control_capture_stop(daemon_control(), &s), 0);
+	unlink(file);
+}
+
+static const char *
+host_name(struct control *c, unsigned int port)
+{
+	return c == daemon_control() && port == 0 ? "a-host" : NULL;
+}
+
+static void
+an_applications_capture_is_ended_by_nobody_else(void **state)
+{
+	struct capture_from from = { .control = daemon_control(), .ports = UINT32_MAX, .name = host_name };
+	struct capture_params p = { .file = file, .overwrite = true };
+	char err[CONFIG_ERR_BYTES], old[4096] = "what was there before";
+	struct capture_stats s;
+	struct capture *k;
+	uint8_t arp[64];
+	FILE *f;
+
+	f = fopen(file, "w");
+	assert_non_null(f);
+	assert_int_equal(fwrite(old, sizeof(old), 1, f), 1);
+	fclose(f);
+	assert_int_equal(capture_start(&p, &from, 0, &k, err), EINVAL);
+	assert_int_equal(capture_start(&p, &from, 1, &k, err), 0);
+	refused(&(struct capture_params){ .file = "/tmp/x" }, -1, 0, EBUSY, file);
+	assert_int_equal(control_capture_stop(daemon_control(), &s), EPERM);
+	daemon_wire_put(arp, make_arp(arp));
+	wait_packets(2);
+	capture_stop(k, &s);
+	assert_false(s.running);
+	assert_int_equal(s.ports, 1);
+	assert_int_equal(s.packets, 2);
+	assert_int_equal(control_capture_stop(daemon_control(), &s), ENOENT);
+	rte_pktmbuf_free(daemon_wire_take(5000));
+	read_file();
+	assert_int_equal(count_blocks(BLOCK_PACKET), 2);
+	assert_true(contains(&blocks[1], "a-host"));
 	unlink(file);
 }
 
@@ -231,11 +270,11 @@ setup(void **state)
 static int
 teardown(void **state)
 {
-	struct capture_params p = { .file = file, .port = -1 };
+	struct capture_params p = { .file = file };
 	char err[CONFIG_ERR_BYTES];
 
 	/* A daemon that ends ends its capture. */
-	if (control_capture_start(daemon_control(), &p, err) != 0)
+	if (control_capture_start(daemon_control(), &p, -1, 0, err) != 0)
 		return 1;
 	daemon_stop();
 	read_file();
@@ -250,6 +289,7 @@ main(void)
 		cmocka_unit_test(packets_both_ways_and_the_reason_of_a_drop_are_in_the_file),
 		cmocka_unit_test(snap_cuts_packets_and_says_how_long_they_were),
 		cmocka_unit_test(what_cant_be_captured_is_refused_with_the_remedy),
+		cmocka_unit_test(an_applications_capture_is_ended_by_nobody_else),
 	};
 
 	return cmocka_run_group_tests(tests, setup, teardown);
