@@ -26,7 +26,7 @@ import cm_cases  # noqa: E402
 import matrix  # noqa: E402
 from cmlab import IPV4, CmTest  # noqa: E402
 from labs import main  # noqa: E402
-from uroce_lab import daemon, pairs  # noqa: E402
+from uroce_lab import daemon, impair, pairs  # noqa: E402
 from uroce_lab.telemetry import ask  # noqa: E402
 
 LOSS = '--loss' in sys.argv
@@ -191,6 +191,29 @@ class RdmaCm(CmTest):
         self.assertIn(f'{flood} refused', sides[3].text())
         self.assertIn(f'reason 3: {flood - backlog}\n', sides[3].text())
         self.assertIn(f'reason 28: {backlog}\n', sides[3].text())
+
+    def limit(self, host, settings):
+        """Put lines of [daemon] in force there."""
+        new = daemon.write_config(self.lab.data, self.lab.hosts[host], 'uroced.conf.new')
+        with open(new, encoding='utf-8') as f:
+            text = f.read()
+        with open(new, 'w', encoding='utf-8') as f:
+            f.write(text.replace('[daemon]\n', '[daemon]\n' + settings))
+        impair.put_in_force(self.lab.data, self.lab.hosts[host], new)
+
+    def test_a_program_that_connects_too_often_is_told_so(self):
+        server = self.server(LOAD, 'server')
+        try:
+            self.limit('h2', 'session_max_connects = 2\n')
+            done = self.lab.run('h2', LOAD, 'client', IPV4, '-n', '100', timeout=LOAD_SECONDS)
+            self.limit('h2', '')
+            self.assertEqual(done.returncode, 1, done.stdout)
+            self.assertRegex(done.stdout, r'rdma_connect.*: Resource temporarily unavailable')
+            self.assertRegex(self.lab.logs(), r'cm_load \(pid \d+, uid \d+\) wants more connections per second than '
+                                              r'daemon\.session_max_connects = 2')
+            self.load('-n', '20')
+        finally:
+            server.kill()
 
     def test_targets_take_initiators_only(self):
         side = self.server('rdma_xserver', '-c', 'x')

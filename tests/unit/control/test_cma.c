@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "cm.h"
-#include "control.h"
+#include "control_priv.h"
 #include "daemon.h"
 
 enum { EVENT_MS = 5000, QUIET_MS = 100, PORT = 7471 };
@@ -764,6 +764,69 @@ wrong_requests_are_refused(void **state)
 	conn_close(&t);
 }
 
+static void
+limit_connects(uint32_t of_session, uint32_t of_user)
+{
+	struct uroced_config *conf = daemon_control()->s.conf;
+
+	control_lock(daemon_control());
+	conf->session_max_connects = of_session;
+	conf->user_max_connects = of_user;
+	control_unlock(daemon_control());
+}
+
+/** Connect, one id after the other, until that is too fast. @return the id that was refused with these words. */
+static uint32_t
+connect_too_fast(struct channel *ch, const char *words)
+{
+	struct ctl_req q = peer_req(CTL_CM_CONNECT);
+	struct ctl_rsp r;
+
+	/* A second for each of so many takes longer on no machine. */
+	for (int i = 0; i < 20; i++) {
+		q.cm_connect = (struct ctl_cm_connect_req){ .id = routed(ch, CTL_CM_PS_TCP, UROCE_QPT_RC, own, PORT),
+							    .param = { .qp_num = new_qpn() } };
+		if (call(ch, &q, &r) == EAGAIN)
+			break;
+		assert_int_equal(r.status, 0);
+	}
+	assert_int_equal(r.status, EAGAIN);
+	if (strstr(r.message, words) == NULL)
+		fail_msg("'%s' isn't in '%s'", words, r.message);
+	return q.cm_connect.id;
+}
+
+static void
+connections_beyond_the_quota_are_refused_and_may_be_asked_for_later(void **state)
+{
+	struct channel server, one, other;
+	uint32_t id, others;
+
+	/* It answers nobody, so that no event comes between. */
+	channel_open(&server);
+	listener(&server, CTL_CM_PS_TCP, UROCE_QPT_RC, own);
+	channel_open(&one);
+	channel_open(&other);
+	others = routed(&other, CTL_CM_PS_TCP, UROCE_QPT_RC, own, PORT);
+	limit_connects(1, 0);
+	id = connect_too_fast(&one, "daemon.session_max_connects is 1");
+	/* Another program has a share of its own. */
+	assert_int_equal(connect_with(&other, CTL_CM_CONNECT, others, new_qpn(), ""), 0);
+	/* The id is as it was. */
+	usleep(1100000);
+	assert_int_equal(connect_with(&one, CTL_CM_CONNECT, id, new_qpn(), ""), 0);
+	/* A user's programs have theirs together. */
+	limit_connects(0, 1);
+	connect_too_fast(&one, "daemon.user_max_connects is 1");
+	id = connect_too_fast(&other, "daemon.user_max_connects is 1");
+	limit_connects(0, 0);
+	assert_int_equal(connect_with(&other, CTL_CM_CONNECT, id, new_qpn(), ""), 0);
+	channel_close(&one);
+	channel_close(&other);
+	channel_close(&server);
+	assert_true(daemon_wait_empty());
+}
+
 int
 main(void)
 {
@@ -784,6 +847,7 @@ main(void)
 		cmocka_unit_test(no_event_is_lost_while_nobody_reads),
 		cmocka_unit_test(events_that_nobody_reads_are_bounded),
 		cmocka_unit_test(wrong_requests_are_refused),
+		cmocka_unit_test(connections_beyond_the_quota_are_refused_and_may_be_asked_for_later),
 	};
 
 	return DAEMON_TESTS(tests, 16, 64, NULL);
