@@ -86,8 +86,9 @@ const char *cm_state_name(enum cm_state s);
  * req_, rep_, dreq_, sidr_req_duplicate: repetitions, answered or not. retransmissions: MADs sent again, for a
  * timer or a repetition. timeouts: requests given up. rej_*: requests refused, by reason: no_listener, backlog,
  * peer_limit, half_open_limit, table_full, no_memory, stale (connection), bad_request (cannot be served),
- * unknown_id (of a REP). drep_unknown_id: DREQs for what isn't connected. apr_loaded, apr_refused, sidr_refused: LAPs
- * accepted and refused, SIDR_REQs refused. kept_evicted: answers forgotten before their time.
+ * unknown_id (of a REP), owner (cm_reject(), or cm_destroy() of a request). drep_unknown_id: DREQs for what isn't
+ * connected. apr_loaded, apr_refused, sidr_refused: LAPs accepted and refused, SIDR_REQs refused. kept_evicted:
+ * answers forgotten before their time.
  */
 #define CM_COUNTERS(X) \
 	X(rx_mads) X(tx_mads) \
@@ -96,8 +97,8 @@ const char *cm_state_name(enum cm_state s);
 	X(req_duplicate) X(rep_duplicate) X(dreq_duplicate) X(sidr_req_duplicate) \
 	X(retransmissions) X(timeouts) \
 	X(rej_no_listener) X(rej_backlog) X(rej_peer_limit) X(rej_half_open_limit) X(rej_table_full) X(rej_no_memory) \
-	X(rej_stale) X(rej_bad_request) X(rej_unknown_id) X(drep_unknown_id) X(apr_loaded) X(apr_refused) X(sidr_refused) \
-	X(kept_evicted) X(established) X(disconnected)
+	X(rej_stale) X(rej_bad_request) X(rej_unknown_id) X(rej_owner) X(drep_unknown_id) X(apr_loaded) X(apr_refused) \
+	X(sidr_refused) X(kept_evicted) X(established) X(disconnected)
 struct cm_counters {
 #define CM_X(name) uint64_t name;
 	CM_COUNTERS(CM_X)

@@ -58,6 +58,7 @@ reject_and_end(struct cm_conn *c, uint16_t reason, const struct cm_private *ari,
 	conn_enter_timewait(c, now_ns);
 	if (!of_req)
 		return;
+	CM_COUNT(c->cm, rej_owner);
 	/* The peer may ask again for the same QP at once; what stays is the answer, for a REQ that is repeated. */
 	table_del(&c->by_qpn);
 	conn_timer(c, now_ns + c->kept_ns);

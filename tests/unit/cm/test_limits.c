@@ -186,6 +186,7 @@ requests_beyond_the_backlog_are_rejected_until_the_owner_catches_up(void **state
 	assert_int_equal(cm_counters(r->b.cm)->rej_backlog, 15);
 	assert_int_equal(cm_accept(rig_expect(&r->b, CM_EV_REQUEST)->ev.conn, &ap, r->now), 0);
 	assert_int_equal(cm_reject(rig_expect(&r->b, CM_EV_REQUEST)->ev.conn, 28, no_data, no_data, r->now), 0);
+	assert_int_equal(cm_counters(r->b.cm)->rej_owner, 1);
 	rig_lose(&r->b);
 	flood(r, 5, 1);
 	expect_refused(r, 3 + 2, 3);

@@ -306,6 +306,7 @@ flood_is_refused_and_what_is_there_goes_on(void **state)
 	close(ears.sock);
 	close(ears.events);
 	pair_close(&busy);
+	assert_int_equal(now_is(&c->rej_owner), CM_DEFAULT_MAX_HALF_OPEN);
 	assert_int_equal(usage().half_open, 0);
 	/* A sanitizer's allocator keeps what is freed, and doesn't count. */
 	for (unsigned int i = 0; mallinfo2().uordblks != 0 && resident() + MEMORY_BACK > most; i++) {
