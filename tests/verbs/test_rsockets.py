@@ -1,10 +1,15 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""rsockets: Debian's programs between two hosts, its preload library, peers that die and ports that nobody listens on."""
+"""rsockets: Debian's programs between two hosts, its preload library, peers that die and ports that nobody listens on.
+
+  tests/verbs/test_rsockets.py          all that scripts/test has time for
+  tests/verbs/test_rsockets.py --all    rstream's own measurements as well, every size, in every way: minutes
+"""
 
 import filecmp
 import glob
 import os
+import re
 import shutil
 import signal
 import sys
@@ -19,11 +24,14 @@ from cmlab import IPV4, IPV6, CmTest  # noqa: E402
 from labs import lab_command, main  # noqa: E402
 from uroce_lab import pairs  # noqa: E402
 
+MANY = '--all' in sys.argv
 PRELOAD = glob.glob('/usr/lib/*/rsocket/librspreload.so')
 RSTREAM_PORT = 7471
 UDPONG_PORT = 7174
 HEARD_SECONDS = 5           # until a peer's end is known
 COPIED_BYTES = 3_000_000
+MEASURED_SECONDS = 600      # for all of rstream's sizes
+WAYS = ('', '-T b', '-T a', '-T a -T b', '-T r', '-T v -T b')
 
 
 class Rsockets(CmTest):
@@ -60,6 +68,14 @@ class OverVeth(Rsockets):
 
 class OverMemif(Rsockets):
     NAME = f'r{os.getpid()}'
+    PAIR_SECONDS = MEASURED_SECONDS if MANY else Rsockets.PAIR_SECONDS
+
+    def test_rstream_measures(self):
+        self.measures(*WAYS if MANY else ('-T b',))
+
+    @unittest.skipUnless(MANY, '--all')
+    def test_rstream_measures_all_sizes(self):
+        self.measures(*(f'{way} -S all' for way in WAYS))
 
     def test_rstream_in_all_its_ways(self):
         for address in (IPV4, IPV6):
