@@ -500,6 +500,126 @@ sack_of_what_was_never_sent_is_a_ghost(void **state)
 	rig_down(&r);
 }
 
+/* ---- SACKs by hand ---- */
+/* Says that a has everything up to @p psn, and of what is behind that the bits of @p bits. */
+static void
+say(struct rig *r, uint32_t psn, uint64_t bits)
+{
+	uint8_t sack[WIRE_AETH_BYTES + SACK_PAYLOAD_BYTES] = { WIRE_AETH_CREDITS_INVALID };
+
+	wire_put32(sack + WIRE_AETH_BYTES, SACK_MAGIC);
+	wire_put64(sack + WIRE_AETH_BYTES + 4, bits);
+	pair_inject(r->p, r->a, &(struct wire_bth){ .opcode = WIRE_OPCODE_SACK, .psn = psn, .migreq = true }, sack,
+		    sizeof(sack));
+}
+
+/* The one exception to that a SACK says for ever: what comes next could not be executed after all. */
+static void
+what_a_sack_takes_back_is_sent_again(void **state)
+{
+	struct loss l;
+	struct rig r;
+	uint32_t psn;
+
+	find_each_other(&r, &l);
+	l = (struct loss){ .from = 0, .opcode = -1, .count = UINT32_MAX };
+	psn = r.a->qp->psn_next;
+	for (uint32_t i = 0; i < 4; i++)
+		rig_write(&r, 2 + i, 16 * KIB + i * KIB, KIB);
+	pair_settle(r.p);
+	r.p->lose = NULL;
+	say(&r, wire_psn_add(psn, WIRE_PSN_MASK), 1 << 1 | 1 << 2);
+	pair_settle(r.p);
+	expect_cqe(&r.a->scq, 2, UROCE_WC_SUCCESS);
+	expect_no_cqe(&r.a->scq);
+	r.p->nb_log = 0;
+	say(&r, psn, 1 << 1);
+	pair_settle(r.p);
+	assert_int_equal(r.p->log[0].from, 0);
+	assert_int_equal(r.p->log[0].bth.psn, wire_psn_add(psn, 1));
+	expect_cqe(&r.a->scq, 3, UROCE_WC_SUCCESS);
+	pair_advance(r.p, 1000 * (uint64_t)PAIR_MS);
+	expect_cqe(&r.a->scq, 4, UROCE_WC_SUCCESS);
+	expect_cqe(&r.a->scq, 5, UROCE_WC_SUCCESS);
+	assert_memory_equal(r.abuf + 16 * KIB, r.bbuf + 16 * KIB, 4 * KIB);
+	rig_down(&r);
+}
+
+static void
+what_was_lost_and_has_no_memory_any_more_fails_in_its_turn(void **state)
+{
+	struct mr *mr;
+	struct loss l;
+	struct rig r;
+	uint32_t psn;
+
+	find_each_other(&r, &l);
+	mr = host_mr(&r.p->h[0], r.abuf + KIB, 8, 0);
+	l = (struct loss){ .from = 0, .opcode = -1, .count = UINT32_MAX };
+	psn = r.a->qp->psn_next;
+	rig_write(&r, 2, 0, 8);
+	end_send(r.a, &(struct wr){ .id = 3, .op = UROCE_WR_RDMA_WRITE, .nb_sge = 1, .sge = SGE(r.abuf + KIB, 8, mr),
+				    .remote_addr = ADDR(r.bbuf) + KIB, .rkey = r.bmr->key });
+	rig_write(&r, 4, 2 * KIB, 8);
+	pair_settle(r.p);
+	mr_destroy(r.p->h[0].mrs, mr);
+	r.p->lose = NULL;
+	say(&r, wire_psn_add(psn, WIRE_PSN_MASK), 1 << 2);
+	pair_settle(r.p);
+	expect_cqe(&r.a->scq, 2, UROCE_WC_SUCCESS);
+	expect_cqe(&r.a->scq, 3, UROCE_WC_LOC_PROT_ERR);
+	expect_cqe(&r.a->scq, 4, UROCE_WC_WR_FLUSH_ERR);
+	assert_null(r.a->qp->board);
+	rig_down(&r);
+}
+
+/* Of each kind that host 0 sends the first request, and of host 1 the first response. */
+static bool
+lose_firsts(struct pair *p, const struct note *n, void *arg)
+{
+	bool *lost = arg;
+	bool response = n->bth.opcode == WIRE_OP_READ_RESP_ONLY;
+
+	if (!response && n->bth.opcode != WIRE_OP_WRITE_ONLY)
+		return false;
+	if (lost[response])
+		return false;
+	return lost[response] = true;
+}
+
+static void
+with_nothing_left_to_lend_a_sack_makes_it_go_back(void **state)
+{
+	bool lost[2] = { false };
+	uint32_t boards;
+	struct loss l;
+	struct rig r;
+
+	find_each_other(&r, &l);
+	boards = r.p->h[0].tp->nb_boards;
+	r.p->h[0].tp->nb_boards = 0;
+	l = (struct loss){ .from = 0, .opcode = WIRE_OP_WRITE_MIDDLE, .nth = 3, .count = 1 };
+	rig_write(&r, 2, 0, 20 * KIB);
+	pair_settle(r.p);
+	expect_cqe(&r.a->scq, 2, UROCE_WC_SUCCESS);
+	assert_int_equal(counters(&r, 0)->implied_nak_seq_err, 1);
+	/* A SACK, too, passes a READ whose response was lost. */
+	r.p->lose = lose_firsts;
+	r.p->lose_arg = lost;
+	rig_read(&r, 3, 32 * KIB, 8);
+	rig_write(&r, 4, 40 * KIB, 8);
+	rig_write(&r, 5, 41 * KIB, 8);
+	pair_settle(r.p);
+	for (uint32_t i = 3; i <= 5; i++)
+		expect_cqe(&r.a->scq, i, UROCE_WC_SUCCESS);
+	assert_true(lost[0] && lost[1]);
+	assert_int_equal(counters(&r, 0)->implied_nak_seq_err, 2);
+	assert_memory_equal(r.abuf + 40 * KIB, r.bbuf + 40 * KIB, 8);
+	assert_memory_equal(r.abuf + 41 * KIB, r.bbuf + 41 * KIB, 8);
+	r.p->h[0].tp->nb_boards = boards;
+	rig_down(&r);
+}
+
 static void
 sack_for_a_qp_that_does_not_send_is_dropped(void **state)
 {
@@ -588,6 +708,9 @@ main(void)
 		cmocka_unit_test(sack_of_what_was_never_sent_is_a_ghost),
 		cmocka_unit_test(sack_for_a_qp_that_does_not_send_is_dropped),
 		cmocka_unit_test(sack_half_the_numbers_away_is_a_ghost),
+		cmocka_unit_test(what_a_sack_takes_back_is_sent_again),
+		cmocka_unit_test(what_was_lost_and_has_no_memory_any_more_fails_in_its_turn),
+		cmocka_unit_test(with_nothing_left_to_lend_a_sack_makes_it_go_back),
 		cmocka_unit_test(reset_forgets_the_peer),
 	};
 

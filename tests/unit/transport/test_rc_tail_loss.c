@@ -228,10 +228,32 @@ no_probe_while_waiting_for_the_receiver(void **state)
 	rig_down(&r);
 }
 
+/* What can't be sent again fails when that is seen, long before the timeout. */
+static void
+lost_last_message_whose_memory_has_gone_fails_early(void **state)
+{
+	struct loss l = { .from = 0, .opcode = -1, .count = UINT32_MAX };
+	struct mr *mr;
+	struct rig r;
+
+	measured_up(&r, &l, &no_retries);
+	mr = host_mr(&r.p->h[0], r.abuf, 8, 0);
+	end_send(r.a, &(struct wr){ .id = 1, .op = UROCE_WR_RDMA_WRITE, .nb_sge = 1, .sge = SGE(r.abuf, 8, mr),
+				    .remote_addr = ADDR(r.bbuf), .rkey = r.bmr->key });
+	pair_settle(r.p);
+	mr_destroy(r.p->h[0].mrs, mr);
+	pair_advance(r.p, FEW_NS);
+	expect_cqe(&r.a->scq, 1, UROCE_WC_LOC_PROT_ERR);
+	assert_int_equal(counters(&r, 0)->tail_loss_probes, 1);
+	assert_int_equal(pair_count(r.p, 0, -1), 1);
+	rig_down(&r);
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(lost_last_message_whose_memory_has_gone_fails_early),
 		cmocka_unit_test(lost_last_packet_costs_a_few_round_trips),
 		cmocka_unit_test(lost_end_of_many_packets_costs_a_few_round_trips),
 		cmocka_unit_test(lost_ack_costs_a_few_round_trips),

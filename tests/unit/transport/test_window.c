@@ -44,11 +44,40 @@ loss_after_a_way_became_longer(void **state)
 	rig_down(&r);
 }
 
+/* While a loss is remembered answers are asked for often; many windows without another one end that. */
+static void
+a_loss_of_long_ago_is_forgotten(void **state)
+{
+	enum { BYTES = 256 * 1024, MOST = 100 };
+	struct loss l = { .from = 0, .opcode = WIRE_OP_WRITE_MIDDLE, .nth = 2, .count = 1 };
+	uint32_t i;
+	struct rig r;
+
+	rig_up(&r, NULL, NULL);
+	r.p->lose = lose;
+	r.p->lose_arg = &l;
+	rig_write(&r, 0, 0, BYTES);
+	pair_settle(r.p);
+	expect_cqe(&r.a->scq, 0, UROCE_WC_SUCCESS);
+	assert_int_equal(r.a->qp->ackreq_mask, TP_ACKREQ_LOSSY - 1);
+	for (i = 0; i < MOST && r.a->qp->lossy != 0; i++) {
+		r.p->nb_log = 0;
+		rig_write(&r, 1 + i, 0, BYTES);
+		pair_settle(r.p);
+		expect_cqe(&r.a->scq, 1 + i, UROCE_WC_SUCCESS);
+	}
+	/* Not at once, and not never: a window is 256 packets at most, as long as each of these WRITEs. */
+	assert_in_range(i, TP_WINDOW_CALM / 8, MOST - 1);
+	assert_int_equal(r.a->qp->ackreq_mask, TP_ACKREQ_PACKETS - 1);
+	rig_down(&r);
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(loss_after_a_way_became_longer),
+		cmocka_unit_test(a_loss_of_long_ago_is_forgotten),
 	};
 
 	return cmocka_run_group_tests(tests, pair_group_setup, pair_group_teardown);
