@@ -20,7 +20,7 @@ enum {
 	ECN_MASK = 3,
 	ECN_ECT0 = 2,
 	ECN_CE = 3,
-	ASK_NS_MAX = 20000, /* a responder has asked by then for what it lacks */
+	ASK_NS_MAX = 20000, /* a responder has asked by then for what it lacks, and a requester sent again what that is */
 	PACE_NS = 50000,     /* the reaction to the first CNP is watched for so long: below DCQCN's rate timer */
 	PACE_BURST_NS = 6000,
 	PACE_PACKETS = 6, /* of slack */
@@ -184,6 +184,80 @@ check_resent(struct sim_world *w, struct sim_qp *q)
 			 silence / 1000);
 }
 
+/* ---- What the peer has said that it holds ---- */
+
+/* Losses for which a requester goes back: then it doesn't matter what the peer holds. */
+static uint64_t
+losses(const struct sim_qp *q)
+{
+	const struct tp_counters *c = transport_counters(q->tp);
+
+	return c->local_ack_timeout_err + c->implied_nak_seq_err + c->packet_seq_err + c->rnr_nak_received;
+}
+
+/* An answer comes to requester q. */
+static void
+note_answer(const struct sim_world *w, struct sim_qp *q, const struct wire_pkt *p)
+{
+	uint32_t gap = wire_psn_add(p->bth.psn, 1), psn, i;
+	bool any = false;
+
+	if ((p->op->flags & WIRE_F_SACK) == 0) {
+		if (wire_psn_diff(gap, q->answered) > 0 && wire_psn_diff(gap, q->sent_next) <= 0)
+			q->answered = gap;
+		return;
+	}
+	/* One that is older than what has been answered since is of no use, nor while it waits for receives. */
+	if (wire_psn_diff(gap, q->answered) < 0 || wire_psn_diff(gap, q->sent_next) > 0 || q->rnr_until != 0 ||
+	    q->ep->nb_engines > 1)
+		return;
+	if (q->sacked_losses != losses(q))
+		memset(q->sacked, 0, sizeof(q->sacked));
+	q->sacked_losses = losses(q);
+	for (i = 0; i < SIM_SACKED; i++) {
+		psn = wire_psn_add(gap, i);
+		if (p->payload[11 - i / 8 % 8 + i / 64 * 8] >> i % 8 & 1) {
+			q->sacked[psn % SIM_SACKED] = psn | SIM_THIS_PSN;
+			any = true;
+		} else if (i == 0) {
+			q->sacked[psn % SIM_SACKED] = 0; /* it couldn't be executed after all */
+		}
+	}
+	if (any && q->sacked[gap % SIM_SACKED] == 0 && q->again[gap % SIM_SACKED] != (gap | SIM_THIS_PSN) &&
+	    q->lacked != (gap | SIM_THIS_PSN)) {
+		q->lacked = gap | SIM_THIS_PSN;
+		q->lacked_ns = w->now_ns;
+	}
+}
+
+/* Requester q sends @p psns PSNs again. */
+static void
+check_again(struct sim_world *w, struct sim_qp *q, const struct wire_pkt *p, uint32_t psns)
+{
+	const uint64_t slow = SIM_F_SLOW_TX | SIM_F_NO_MBUF | SIM_F_STALL | SIM_F_APM;
+	bool known = q->sacked_losses == losses(q) && q->local_dereg == NULL;
+	uint32_t i, psn;
+
+	/* Nothing is sent again that is known to be there; but the oldest is to bring an answer. */
+	if (q->sacked[p->bth.psn % SIM_SACKED] == (p->bth.psn | SIM_THIS_PSN) && wire_psn_diff(p->bth.psn, q->acked) > 0 &&
+	    (p->op->flags & (WIRE_F_SEND | WIRE_F_WRITE)) && known && !(w->cfg.faults & SIM_F_SLOW_TX))
+		sim_fail(w, "QP %u: sends PSN %u again, which its peer has said it holds", q->id, p->bth.psn);
+	for (i = 0; i < psns; i++) {
+		psn = wire_psn_add(p->bth.psn, i);
+		q->again[psn % SIM_SACKED] = psn | SIM_THIS_PSN;
+		if (q->lacked != (psn | SIM_THIS_PSN))
+			continue;
+		/* What is known to be missing is sent again at once. */
+		if (known && !(w->cfg.faults & slow) && w->cfg.cc == TP_CC_NONE && q->rnr_until == 0 &&
+		    w->now_ns - q->lacked_ns > ASK_NS_MAX)
+			sim_fail(w, "QP %u: sends PSN %u again %" PRIu64 " ns after its peer has said that it lacks it", q->id,
+				 psn, w->now_ns - q->lacked_ns);
+		q->lacked = 0;
+	}
+}
+
+/* ---- Requests ---- */
+
 /* PSNs that a request takes. */
 static uint32_t
 psns_of(const struct sim_qp *q, const struct wire_pkt *p)
@@ -205,6 +279,10 @@ note_request(struct sim_world *w, struct sim_qp *q, const struct wire_pkt *p)
 		q->sent_next = q->acked = q->attr.sq_psn;
 		q->progress_ns = q->flight_ns = q->again_ns = 0;
 		q->last_was_new = true;
+		q->answered = q->attr.sq_psn;
+		memset(q->sacked, 0, sizeof(q->sacked));
+		memset(q->again, 0, sizeof(q->again));
+		q->lacked = 0;
 	}
 	/* Of another round. */
 	if (wire_psn_diff(p->bth.psn, q->attr.sq_psn) < 0 || wire_psn_diff(next, q->psn_next) > 0)
@@ -223,6 +301,7 @@ note_request(struct sim_world *w, struct sim_qp *q, const struct wire_pkt *p)
 	} else {
 		if (p->bth.psn == q->acked && q->last_was_new)
 			check_resent(w, q);
+		check_again(w, q, p, psns);
 		q->last_was_new = false;
 		q->again_ns = w->now_ns;
 	}
@@ -453,6 +532,9 @@ sent_arrives(struct sim_world *w, uint32_t to, struct rte_mbuf *m)
 	/* A SACK says nothing of receives. */
 	if ((p.op->flags & (WIRE_F_AETH | WIRE_F_SACK)) == WIRE_F_AETH && q->conn->type == UROCE_QPT_RC)
 		credits_answered(q, &p);
+	if ((p.op->flags & (WIRE_F_RESPONSE | WIRE_F_SACK)) && q->conn->type == UROCE_QPT_RC &&
+	    q->sent_round == q->round + 1 && takes(q, &p) && paths_current(q, &p))
+		note_answer(w, q, &p);
 	/* Whether or not it moves the oldest, it says that things arrive. */
 	if ((p.op->flags & WIRE_F_SACK) && q->sent_round == q->round + 1)
 		q->progress_ns = w->now_ns;

@@ -53,6 +53,7 @@ enum {
 	SIM_MAX_GROUPS = 2,
 	SIM_MAX_MADS = 32,
 	SIM_CAME = 64,
+	SIM_SACKED = 256,           /**< PSNs that a SACK speaks of */
 	SIM_MAX_SGE = 8,
 	SIM_MAX_INLINE = 256,
 	SIM_CANARY_BYTES = 32,      /**< zeros kept around every buffer that the transport may write */
@@ -69,6 +70,7 @@ enum {
 #define SIM_NS_PER_S UINT64_C(1000000000)
 #define SIM_HOSTILE_COOKIE 1                   /**< of objects of hostile.c: nobody waits for their events */
 #define SIM_NO_BINDING UINT32_MAX
+#define SIM_THIS_PSN (UINT32_C(1) << 31)      /**< marks a PSN in tables where most places are empty */
 #define SIM_SECOND_PD 77                       /**< a PD that no QP has */
 
 /** What can go wrong in a seed. Shrinking takes them away one by one. */
@@ -349,6 +351,12 @@ struct sim_qp {
 	uint64_t flight_ns;          /**< when something was sent while nothing was on its way */
 	uint64_t again_ns;           /**< when something was sent again */
 	bool last_was_new;           /**< what was sent last was sent for the first time */
+	uint32_t answered;           /**< RC: behind the highest PSN of an answer */
+	uint32_t sacked[SIM_SACKED]; /**< RC, by PSN modulo that: the peer has said that it holds this one, SIM_THIS_PSN */
+	uint64_t sacked_losses;      /**< when the last one was noted: losses of other kinds that the requester knew of */
+	uint32_t again[SIM_SACKED];  /**< RC, by PSN modulo that, SIM_THIS_PSN: has been sent again */
+	uint32_t lacked;             /**< RC: what the peer has said it lacks since lacked_ns, not sent again yet; 0: nothing */
+	uint64_t lacked_ns;
 	uint32_t expects, expects_round; /**< as a responder of RC: the PSN that it lacks; see sent_round */
 	bool asked;                  /**< ... for that, or said that it isn't ready */
 	struct sim_credits credits;
