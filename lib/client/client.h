@@ -97,8 +97,9 @@ struct client_device {
 
 /** A piece of shared memory that the daemon gave this session. */
 struct client_segment {
-	uint8_t *base;
+	uint8_t *base; /**< NULL: there was no room to map it */
 	size_t bytes;
+	int fd;        /**< until it is mapped: it comes only once */
 };
 
 struct client_qp;
@@ -115,7 +116,7 @@ struct client_ctx {
 	/** The daemon is in this process (lib/uroce): memory needs no mapping, and waiting is done by this. Else NULL. */
 	client_wait_fn wait;
 	struct client_segment *segs;
-	uint32_t nb_segs;
+	uint32_t nb_segs, nb_unmapped;
 
 	struct objtab objs; /**< cookies of CQs, QPs and SRQs */
 	bool fatal_reported;
@@ -314,15 +315,19 @@ int client_call_locked(struct client_ctx *ctx, struct client_call *c);
 int client_call_handle(struct client_ctx *ctx, enum ctl_op op, uint32_t handle);
 /** The same for destroying something: with the daemon gone it is gone already. */
 int client_destroy_handle(struct client_ctx *ctx, enum ctl_op op, uint32_t handle);
+/** The same with ctx->ctl_lock held, of an object that the daemon made and that can't be used. */
+void client_give_back(struct client_ctx *ctx, enum ctl_op op, uint32_t handle);
 /**
  * Enter a new segment that a reply brought, if it brought one. Takes the descriptor. ctl_lock held since the call: the
  * next reply, another thread's, may speak of the segment.
- * @return 0 or an errno value.
+ * @return 0 or an errno value: ENOMEM if one can't be mapped, which the next call tries again.
  */
 int client_segment_add(struct client_ctx *ctx, const struct ctl_new_segment *seg, struct client_call *c);
 /** @return where an area of a segment is mapped, or NULL if it lies outside or is shorter than @p min_bytes. ctl_lock
  * held. */
 void *client_area(const struct client_ctx *ctx, const struct ctl_area *a, size_t min_bytes);
+/** Unmap and close all. */
+void client_segments_free(struct client_ctx *ctx);
 /* ---- device.c ---- */
 /** Fill in what struct ibv_device says of a device. @param netdev  Kernel interface that it shares, or "". */
 void client_device_fill(struct client_device *d, const char *name, const char *netdev);

@@ -53,6 +53,21 @@ map_ring(const struct client_ctx *ctx, const struct ctl_area *ring, const struct
 	return out->base && (*stamps_out || !with_stamps) ? 0 : EPROTO;
 }
 
+/* ctl_lock held. */
+static int
+cq_adopt_areas(struct client_ctx *ctx, struct client_cq *cq, struct client_call *c, bool stamps)
+{
+	const struct ctl_cq_create_rsp *r = &c->rsp.cq_create;
+	int err = client_segment_add(ctx, &r->seg, c);
+
+	if (!err)
+		err = map_ring(ctx, &r->ring, &r->stamps, r->order, stamps, &cq->ring, &cq->stamps);
+	if (err)
+		return err;
+	cq->shared = client_area(ctx, &r->shared, sizeof(*cq->shared));
+	return cq->shared ? 0 : EPROTO;
+}
+
 static int
 cq_request(struct client_ctx *ctx, struct client_cq *cq, uint32_t cqe, uint32_t vector, bool stamps)
 {
@@ -78,13 +93,10 @@ cq_request(struct client_ctx *ctx, struct client_cq *cq, uint32_t cqe, uint32_t 
 	pthread_mutex_lock(&ctx->ctl_lock);
 	err = client_call_locked(ctx, &c);
 	r = &c.rsp.cq_create;
-	if (!err)
-		err = client_segment_add(ctx, &r->seg, &c);
 	if (!err) {
-		err = map_ring(ctx, &r->ring, &r->stamps, r->order, stamps, &cq->ring, &cq->stamps);
-		cq->shared = client_area(ctx, &r->shared, sizeof(*cq->shared));
-		if (!cq->shared)
-			err = EPROTO;
+		err = cq_adopt_areas(ctx, cq, &c, stamps);
+		if (err)
+			client_give_back(ctx, CTL_CQ_DESTROY, r->handle);
 	}
 	pthread_mutex_unlock(&ctx->ctl_lock);
 	client_call_close_fds(&c, 0);

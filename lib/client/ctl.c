@@ -99,44 +99,67 @@ client_destroy_handle(struct client_ctx *ctx, enum ctl_op op, uint32_t handle)
 	return ctx->broken ? 0 : err;
 }
 
+void
+client_give_back(struct client_ctx *ctx, enum ctl_op op, uint32_t handle)
+{
+	struct client_call c;
+
+	client_call_init(&c, op);
+	c.req.handle.handle = handle;
+	client_call_locked(ctx, &c);
+	client_call_close_fds(&c, 0);
+}
+
+/** The descriptor of segment number @p n, which is new. */
+static int
+segment_enter(struct client_ctx *ctx, uint32_t n, uint64_t bytes, int fd)
+{
+	struct client_segment *segs;
+
+	if (n >= ctx->nb_segs) {
+		segs = realloc(ctx->segs, (n + 1) * sizeof(*segs));
+		if (!segs)
+			return ENOMEM;
+		memset(segs + ctx->nb_segs, 0, (n + 1 - ctx->nb_segs) * sizeof(*segs));
+		ctx->segs = segs;
+		ctx->nb_segs = n + 1;
+	}
+	if (ctx->segs[n].bytes)
+		return EPROTO;
+	ctx->segs[n] = (struct client_segment){ .bytes = bytes, .fd = fd };
+	ctx->nb_unmapped++;
+	return 0;
+}
+
+static int
+map_the_unmapped(struct client_ctx *ctx)
+{
+	void *base;
+
+	for (struct client_segment *s = ctx->segs; ctx->nb_unmapped && s < ctx->segs + ctx->nb_segs; s++) {
+		if (s->base || !s->bytes)
+			continue;
+		base = mmap(NULL, s->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, s->fd, 0);
+		if (base == MAP_FAILED)
+			return errno;
+		close(s->fd);
+		s->base = base;
+		ctx->nb_unmapped--;
+	}
+	return 0;
+}
+
 int
 client_segment_add(struct client_ctx *ctx, const struct ctl_new_segment *seg, struct client_call *c)
 {
-	struct client_segment *segs;
-	void *base;
 	int err = 0;
 
-	if (!seg->segment_bytes) {
-		client_call_close_fds(c, 0);
-		return 0;
-	}
-	if (c->nb_got != 1) {
-		client_call_close_fds(c, 0);
-		return EPROTO;
-	}
-	base = mmap(NULL, seg->segment_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, c->got[0], 0);
-	err = base == MAP_FAILED ? errno : 0;
+	if (seg->segment_bytes)
+		err = c->nb_got == 1 ? segment_enter(ctx, seg->segment, seg->segment_bytes, c->got[0]) : EPROTO;
+	if (seg->segment_bytes && !err)
+		c->nb_got = 0;
 	client_call_close_fds(c, 0);
-	if (err)
-		return err;
-
-	if (seg->segment >= ctx->nb_segs) {
-		segs = realloc(ctx->segs, (seg->segment + 1) * sizeof(*segs));
-		if (!segs) {
-			err = ENOMEM;
-		} else {
-			memset(segs + ctx->nb_segs, 0, (seg->segment + 1 - ctx->nb_segs) * sizeof(*segs));
-			ctx->segs = segs;
-			ctx->nb_segs = seg->segment + 1;
-		}
-	}
-	if (!err && ctx->segs[seg->segment].base)
-		err = EPROTO;
-	if (err)
-		munmap(base, seg->segment_bytes);
-	else
-		ctx->segs[seg->segment] = (struct client_segment){ base, seg->segment_bytes };
-	return err;
+	return err ? err : map_the_unmapped(ctx);
 }
 
 void *
@@ -150,4 +173,16 @@ client_area(const struct client_ctx *ctx, const struct ctl_area *a, size_t min_b
 	if (!s->base || a->length < min_bytes || a->offset > s->bytes || a->length > s->bytes - a->offset)
 		return NULL;
 	return s->base + a->offset;
+}
+
+void
+client_segments_free(struct client_ctx *ctx)
+{
+	for (uint32_t i = 0; i < ctx->nb_segs; i++) {
+		if (ctx->segs[i].base)
+			munmap(ctx->segs[i].base, ctx->segs[i].bytes);
+		else if (ctx->segs[i].bytes)
+			close(ctx->segs[i].fd);
+	}
+	free(ctx->segs);
 }

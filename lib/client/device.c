@@ -159,9 +159,7 @@ bind_session(struct client_ctx *ctx, const struct client_device *d)
 static void
 ctx_free(struct client_ctx *ctx)
 {
-	for (uint32_t i = 0; i < ctx->nb_segs; i++)
-		if (ctx->segs[i].base)
-			munmap(ctx->segs[i].base, ctx->segs[i].bytes);
+	client_segments_free(ctx);
 	if (ctx->doorbells)
 		munmap(ctx->doorbells, ctx->db_bytes);
 	mem_file_fini(&ctx->mem);
@@ -174,7 +172,6 @@ ctx_free(struct client_ctx *ctx)
 	objtab_fini(&ctx->objs);
 	pthread_mutex_destroy(&ctx->ctl_lock);
 	pthread_mutex_destroy(&ctx->v.context.mutex);
-	free(ctx->segs);
 	free(ctx->qps);
 	free(ctx);
 }

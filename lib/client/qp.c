@@ -122,8 +122,10 @@ qp_call(struct client_ctx *ctx, struct client_qp *qp, struct client_call *c)
 		err = client_segment_add(ctx, &c->rsp.qp_create.seg, c);
 		if (!err)
 			err = qp_adopt(ctx, qp, &c->rsp.qp_create);
-		if (err)
+		if (err == EPROTO)
 			client_complain("ibv_create_qp: uroced's answer makes no sense");
+		if (err)
+			client_give_back(ctx, CTL_QP_DESTROY, c->rsp.qp_create.handle);
 	}
 	pthread_mutex_unlock(&ctx->ctl_lock);
 	client_call_close_fds(c, 0);

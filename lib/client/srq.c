@@ -23,6 +23,23 @@ srq_free(struct client_srq *srq)
 	free(srq);
 }
 
+/* ctl_lock held. */
+static int
+srq_adopt(struct client_ctx *ctx, struct client_srq *srq, struct client_call *c)
+{
+	const struct ctl_srq_create_rsp *r = &c->rsp.srq_create;
+	int err = client_segment_add(ctx, &r->seg, c);
+
+	if (err)
+		return err;
+	srq->ring.order = r->order;
+	srq->ring.shift = r->shift;
+	if (r->order + r->shift < 48)
+		srq->ring.base = client_area(ctx, &r->ring, (size_t)1 << (r->order + r->shift));
+	srq->shared = client_area(ctx, &r->shared, sizeof(*srq->shared));
+	return srq->ring.base && srq->shared ? 0 : EPROTO;
+}
+
 static int
 srq_request(struct client_ctx *ctx, struct client_srq *srq, struct ibv_srq_attr *attr, const struct client_xrcd *xrcd)
 {
@@ -47,16 +64,10 @@ srq_request(struct client_ctx *ctx, struct client_srq *srq, struct ibv_srq_attr 
 	pthread_mutex_lock(&ctx->ctl_lock);
 	err = client_call_locked(ctx, &c);
 	r = &c.rsp.srq_create;
-	if (!err)
-		err = client_segment_add(ctx, &r->seg, &c);
 	if (!err) {
-		srq->ring.order = r->order;
-		srq->ring.shift = r->shift;
-		if (r->order + r->shift < 48)
-			srq->ring.base = client_area(ctx, &r->ring, (size_t)1 << (r->order + r->shift));
-		srq->shared = client_area(ctx, &r->shared, sizeof(*srq->shared));
-		if (!srq->ring.base || !srq->shared)
-			err = EPROTO;
+		err = srq_adopt(ctx, srq, &c);
+		if (err)
+			client_give_back(ctx, CTL_SRQ_DESTROY, r->handle);
 	}
 	pthread_mutex_unlock(&ctx->ctl_lock);
 	client_call_close_fds(&c, 0);

@@ -88,24 +88,30 @@ on_open(struct fake_daemon *d, int sock, struct ctl_rsp *rsp, int async_fd)
 static void
 on_cq(struct fake_daemon *d, int sock, const struct ctl_req *req, struct ctl_rsp *rsp, int comp_fd)
 {
-	int fd = memory(SEGMENT_BYTES);
-	static uint32_t segment;
-	uint8_t *p = mmap(NULL, SEGMENT_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	static uint32_t segment, handle;
+	bool is_new = !d->one_segment || !d->cqes;
+	uint8_t *p = (uint8_t *)d->cqes;
+	int fd = -1;
 
+	if (is_new) {
+		fd = memory(SEGMENT_BYTES);
+		p = mmap(NULL, SEGMENT_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	}
 	d->comp_fd = comp_fd;
 	d->cq_cookie = req->cq_create.cookie;
 	d->cqes = (struct ring_cqe *)p;
 	d->cq_shared = (struct ring_cq_shared *)(p + SHARED_OFFSET);
 	rsp->cq_create = (struct ctl_cq_create_rsp){
-		.seg = { .segment_bytes = SEGMENT_BYTES, .segment = segment },
-		.handle = segment,
+		.seg = { .segment_bytes = is_new ? SEGMENT_BYTES : 0, .segment = segment },
+		.handle = handle++,
 		.order = CQ_ORDER,
 		.ring = { .segment = segment, .length = sizeof(struct ring_cqe) << CQ_ORDER },
 		.shared = { .segment = segment, .offset = SHARED_OFFSET, .length = sizeof(struct ring_cq_shared) },
 	};
-	segment++;
-	reply(d, sock, rsp, &fd, 1);
-	close(fd);
+	segment += !d->one_segment;
+	reply(d, sock, rsp, &fd, is_new);
+	if (is_new)
+		close(fd);
 }
 
 static void

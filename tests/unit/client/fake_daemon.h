@@ -10,6 +10,7 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 
 #include "ctl.h"
 
@@ -31,6 +32,7 @@ struct fake_daemon {
 	char path[64];
 	int listen_fd;
 	enum fake_fault fault;
+	bool one_segment;      /**< all CQs are in the first one's segment, which its reply brings */
 	pthread_t thread;
 	_Atomic int sock;      /**< of the session that opened the device, -1 if none */
 	int async_fd, comp_fd; /**< write ends that the client handed over */

@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -425,6 +426,68 @@ bad_arguments_are_refused_without_asking_the_daemon(void **state)
 	assert_string_equal(said, "");
 }
 
+/* ---- A program that has no room for another mapping ---- */
+static __thread bool refuse_mmap;
+static _Atomic int nb_gone;
+static _Atomic uint32_t last_gone;
+
+void *__real_mmap64(void *addr, size_t length, int prot, int flags, int fd, off_t offset);
+void *__wrap_mmap64(void *addr, size_t length, int prot, int flags, int fd, off_t offset);
+
+void *
+__wrap_mmap64(void *addr, size_t length, int prot, int flags, int fd, off_t offset)
+{
+	if (!refuse_mmap)
+		return __real_mmap64(addr, length, prot, flags, fd, offset);
+	errno = ENOMEM;
+	return MAP_FAILED;
+}
+
+static void
+count_destroyed(const struct ctl_req *req, struct ctl_rsp *rsp, int fd)
+{
+	if (req->op != CTL_CQ_DESTROY)
+		return;
+	last_gone = req->handle.handle;
+	nb_gone++;
+}
+
+static int
+cannot_map(struct fake_daemon *d)
+{
+	struct ibv_context *c = open_first();
+	struct ibv_cq *cq;
+	int before;
+
+	EXPECT(c);
+	d->on_request = count_destroyed;
+	d->one_segment = true;
+	last_gone = UINT32_MAX;
+	before = open_fds();
+	refuse_mmap = true;
+	for (int i = 0; i < 3; i++) {
+		cq = ibv_create_cq(c, 16, NULL, NULL, 0);
+		EXPECT(!cq && errno == ENOMEM);
+		/* The daemon has no CQ that we don't. */
+		EXPECT(nb_gone == i + 1 && last_gone == (uint32_t)i);
+	}
+	refuse_mmap = false;
+	/* Its segment came once. */
+	cq = ibv_create_cq(c, 16, NULL, NULL, 0);
+	EXPECT(cq);
+	EXPECT(to_cq(cq)->ring.base);
+	EXPECT(open_fds() == before);
+	EXPECT(ibv_destroy_cq(cq) == 0);
+	EXPECT(ibv_close_device(c) == 0);
+	return 0;
+}
+
+static void
+an_object_whose_memory_cannot_be_mapped_is_given_back(void **state)
+{
+	run(cannot_map, FAKE_HONEST);
+}
+
 int
 main(void)
 {
@@ -440,6 +503,7 @@ main(void)
 		cmocka_unit_test(a_lost_daemon_is_told_and_nothing_hangs),
 		cmocka_unit_test(completion_events_follow_their_cq),
 		cmocka_unit_test(bad_arguments_are_refused_without_asking_the_daemon),
+		cmocka_unit_test(an_object_whose_memory_cannot_be_mapped_is_given_back),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
