@@ -223,6 +223,27 @@ a_peer_that_keeps_the_rules_is_served(struct vt *t)
 	raw_end(&r);
 }
 
+/** It isn't the end. */
+static void
+a_message_without_data_is_passed(struct vt *t)
+{
+	struct raw r;
+	char b[8];
+
+	raw_pair(t, &r, NULL);
+	raw_data(&r, 0, 0);
+	VT_CHECK(rt_poll(r.s, POLLIN, RT_MS) == POLLIN, "it didn't come");
+	VT_CHECK(rrecv(r.s, b, sizeof(b), MSG_PEEK | MSG_DONTWAIT) == -1 && errno == EAGAIN, "%m");
+	raw_data(&r, 0, 0);
+	raw_data(&r, 2, 2);
+	VT_CHECK(rrecv(r.s, b, sizeof(b), MSG_PEEK) == 2, "%m");
+	VT_CHECK(rrecv(r.s, b, sizeof(b), 0) == 2, "%m");
+	raw_data(&r, 0, 0);
+	VT_CHECK(rt_poll(r.s, POLLIN, RT_MS) == POLLIN, "it didn't come");
+	VT_CHECK(rrecv(r.s, b, sizeof(b), MSG_DONTWAIT) == -1 && errno == EAGAIN, "%m");
+	raw_end(&r);
+}
+
 static void
 more_bytes_than_granted_end_it(struct vt *t)
 {
@@ -355,6 +376,7 @@ a_message_without_a_value_ends_it(struct vt *t)
 const struct vt_case rt_raw_cases[] = {
 	VT_CASE(hello_that_is_none_is_rejected),
 	VT_CASE(a_peer_that_keeps_the_rules_is_served),
+	VT_CASE(a_message_without_data_is_passed),
 	VT_CASE(more_bytes_than_granted_end_it),
 	VT_CASE(more_messages_than_granted_end_it),
 	VT_CASE(operations_that_are_none_end_it),

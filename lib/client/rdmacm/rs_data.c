@@ -332,6 +332,14 @@ peek_data(struct rs_stream *s, struct rs_cursor *c)
 	}
 }
 
+/** Messages without data are nothing that could be peeked at. */
+static void
+pass_empty(struct rs_rx *rx)
+{
+	while (rs_rx_has_data(rx) && !rx->slots[atomic_load_explicit(&rx->head, memory_order_relaxed)])
+		rs_rx_pop(rx);
+}
+
 /** Something that may be read, or the end. @return 0 or an errno value */
 static int
 wait_for_data(struct rs_stream *s, int flags, bool *end)
@@ -377,12 +385,13 @@ rs_stream_recv(struct rsocket *rs, const struct iovec *iov, int n, int flags, st
 		if (err || end)
 			break;
 		if (flags & MSG_PEEK) {
+			pass_empty(&s->rx);
 			peek_data(s, &c);
-			break;
+		} else {
+			take_data(s, &c);
 		}
-		take_data(s, &c);
 		grant_if_due(s);
-		if (!(flags & MSG_WAITALL) && c.left < total)
+		if ((flags & (MSG_PEEK | MSG_WAITALL)) != MSG_WAITALL && c.left < total)
 			break;
 	}
 	pthread_mutex_unlock(&s->rlock);
