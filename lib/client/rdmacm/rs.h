@@ -13,8 +13,9 @@
  * own (rs_wait.c), by which whoever changes something wakes it. One thread of the library's (rs_svc.c) has the
  * event channel that all rsockets share, keepalives, and the UDP sockets of datagram rsockets.
  *
- * Locks, in the order in which they are taken: the service's; rs_stream's slock or rlock (a call to send or to
- * receive); accept_lock (rs_accept.c); the rsocket's lock; those of rdma_cm and verbs.
+ * Locks, in the order in which they are taken: rs_stream's slock or rlock (a call to send or to receive); the
+ * service's; accept_lock (rs_accept.c); the table's (rs_sock.c); the rsocket's lock; those of rdma_cm and verbs. Who
+ * isn't a call to send only tries slock, and does so under the rsocket's lock.
  *
  * Functions return 0 or an errno value unless they say otherwise; those that move data return bytes or a negative
  * one.
@@ -268,7 +269,7 @@ int rs_svc_watch(struct rs_watch *w);
 /** When this returns it isn't called any more. */
 void rs_svc_unwatch(struct rs_watch *w);
 /** Send something every @p seconds; 0: no more, also when this returns. */
-int rs_svc_keepalive(struct rs_stream *s, int seconds);
+void rs_svc_keepalive(struct rs_stream *s, int seconds);
 /** What the stream gathered is to be sent if nobody else does it. Under slock. */
 void rs_svc_gathering(struct rs_stream *s);
 /** The stream ends. */

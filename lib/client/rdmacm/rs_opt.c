@@ -138,21 +138,22 @@ system_keepalive(void)
 	return seconds;
 }
 
-static int
+static void
 apply_keepalive(struct rsocket *rs)
 {
 	if (rs->type != SOCK_STREAM)
-		return 0;
+		return;
 	if (rs->keepalive_on && !rs->keepalive_s)
 		rs->keepalive_s = system_keepalive();
-	return rs_svc_keepalive(to_stream(rs), rs->keepalive_on ? rs->keepalive_s : 0);
+	rs_svc_keepalive(to_stream(rs), rs->keepalive_on ? rs->keepalive_s : 0);
 }
 
 static int
 set_keepalive(struct rsocket *rs, const struct option *o, int value)
 {
 	keep_flag(rs, o, value);
-	return apply_keepalive(rs);
+	apply_keepalive(rs);
+	return 0;
 }
 
 static int
@@ -161,7 +162,9 @@ set_keepidle(struct rsocket *rs, const struct option *o, int value)
 	if (value <= 0)
 		return EINVAL;
 	keep(rs, o, value);
-	return rs->keepalive_on ? apply_keepalive(rs) : 0;
+	if (rs->keepalive_on)
+		apply_keepalive(rs);
+	return 0;
 }
 
 static int

@@ -4,8 +4,8 @@
  * all ids of rsockets share, writes keepalives, and looks after the UDP sockets of datagram rsockets.
  *
  * An id's events stop when rdma_destroy_id() returns, which waits for the last to be acknowledged; so what takes a
- * socket down is never called from inside an event. Watches and keepalives are called under svc.lock, which who
- * ends them takes.
+ * socket down is never called from inside an event of its own id. (A connection that is refused goes in its
+ * listener's.) Watches and keepalives are called under svc.lock, which who ends them takes.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -334,11 +334,10 @@ rs_svc_unwatch(struct rs_watch *w)
 	pthread_mutex_unlock(&svc.lock);
 }
 
-int
+void
 rs_svc_keepalive(struct rs_stream *s, int seconds)
 {
 	struct rs_stream **p = &svc.alive;
-	int err = 0;
 
 	pthread_mutex_lock(&svc.lock);
 	while (*p && *p != s)
@@ -352,7 +351,6 @@ rs_svc_keepalive(struct rs_stream *s, int seconds)
 		wake();
 	}
 	pthread_mutex_unlock(&svc.lock);
-	return err;
 }
 
 /*
