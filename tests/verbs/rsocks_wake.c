@@ -15,7 +15,7 @@
 #include "rsocks.h"
 
 enum {
-	WAKE_MS = 2000,       /* until a thread that has reason to wake up does */
+	WAKE_MS = 10000,      /* until a thread that has reason to wake up does */
 	ASLEEP_US = 20000,    /* until a thread sleeps */
 	FULL_ROUNDS = 150,
 	ERRNO_ROUNDS = 150,
