@@ -10,6 +10,19 @@
 static pthread_mutex_t devices_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct client_device devices[UROCE_MAX_PORTS];
 
+/* A thread that isn't here may hold it, for as long as the daemon takes to answer. */
+static void
+fork_child(void)
+{
+	pthread_mutex_init(&devices_lock, NULL);
+}
+
+static void
+register_fork(void)
+{
+	pthread_atfork(NULL, NULL, fork_child);
+}
+
 /* The entry of this name at this socket, or a free one. */
 static struct client_device *
 device_slot(const char *name, const char *path)
@@ -47,11 +60,13 @@ device_enter(const struct ctl_device_get_rsp *r, uint32_t index, const char *pat
 CLIENT_EXPORT struct ibv_device **
 ibv_get_device_list(int *num_devices)
 {
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	struct ibv_device **list;
 	const char *path = client_socket_path();
 	uint32_t nb = 0, n = 0;
 	int sock;
 
+	pthread_once(&once, register_fork);
 	if (num_devices)
 		*num_devices = 0;
 	list = calloc(UROCE_MAX_PORTS + 1, sizeof(*list));

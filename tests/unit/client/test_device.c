@@ -33,6 +33,8 @@ typedef int (*scenario)(struct fake_daemon *d);
 			return __LINE__; \
 	} while (0)
 
+enum { CHILD_SECONDS = 10 };
+
 static char said[4096];
 
 /* Run it in a child with its stderr in said[]. */
@@ -488,6 +490,56 @@ an_object_whose_memory_cannot_be_mapped_is_given_back(void **state)
 	run(cannot_map, FAKE_HONEST);
 }
 
+/* ---- A child of a program with a thread that is asking for devices ---- */
+static atomic_bool asked, answer_it;
+
+static void
+keep_first_waiting(const struct ctl_req *req, struct ctl_rsp *rsp, int fd)
+{
+	if (req->op != CTL_DEVICE_GET || atomic_exchange(&asked, true))
+		return;
+	while (!answer_it)
+		usleep(1000);
+}
+
+static void *
+list_devices(void *unused)
+{
+	ibv_free_device_list(ibv_get_device_list(NULL));
+	return NULL;
+}
+
+static int
+forks_meanwhile(struct fake_daemon *d)
+{
+	struct ibv_device **list;
+	pthread_t th;
+	int status;
+	pid_t child;
+
+	d->on_request = keep_first_waiting;
+	EXPECT(pthread_create(&th, NULL, list_devices, NULL) == 0);
+	while (!asked)
+		usleep(1000);
+	child = fork();
+	if (!child) {
+		alarm(CHILD_SECONDS);
+		list = ibv_get_device_list(NULL);
+		_exit(list && list[0] && !strcmp(list[0]->name, "uroce7") ? 0 : 1);
+	}
+	EXPECT(waitpid(child, &status, 0) == child);
+	EXPECT(status == 0);
+	answer_it = true;
+	EXPECT(pthread_join(th, NULL) == 0);
+	return 0;
+}
+
+static void
+a_child_lists_devices_that_another_thread_was_asking_for(void **state)
+{
+	run(forks_meanwhile, FAKE_HONEST);
+}
+
 int
 main(void)
 {
@@ -504,6 +556,7 @@ main(void)
 		cmocka_unit_test(completion_events_follow_their_cq),
 		cmocka_unit_test(bad_arguments_are_refused_without_asking_the_daemon),
 		cmocka_unit_test(an_object_whose_memory_cannot_be_mapped_is_given_back),
+		cmocka_unit_test(a_child_lists_devices_that_another_thread_was_asking_for),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
