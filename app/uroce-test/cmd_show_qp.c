@@ -192,6 +192,10 @@ add_requester(struct format *f, const struct qp_view *v)
 	format_text(f, "rnr retries left", "%u of %u", v->tx.rnr_left, v->tx.rnr_retry);
 	format_number(f, "timeout code", v->tx.timeout);
 	format_bool(f, "waits for rnr", v->tx.rnr_wait);
+	if (v->tx.credits)
+		format_text(f, "credits", "%d left", v->tx.credits_left);
+	else
+		format_text(f, "credits", "the peer gives none");
 	format_bool(f, "selective repeat", v->tx.selective);
 	format_number(f, "packets lost", v->tx.lost);
 	format_number(f, "srtt ns", v->tx.srtt_ns);
@@ -232,6 +236,7 @@ add_way(struct format *f, const struct qp_view *v)
 	format_text(f, "way", "%s to %s, %02x:%02x:%02x:%02x:%02x:%02x, UDP port %u%s", address_text(v->sip, v->ip_version, sip),
 		    address_text(v->dip, v->ip_version, dip), v->dmac[0], v->dmac[1], v->dmac[2], v->dmac[3], v->dmac[4],
 		    v->dmac[5], v->sport, v->loopback ? ", loopback" : "");
+	format_text(f, "path migration", "%s", qp_mig_name(v->path_mig_state));
 }
 
 static void

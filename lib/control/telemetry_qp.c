@@ -5,8 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include <rte_common.h>
-
 #include "telemetry_objects.h"
 
 enum { EVENTS_SHOWN = 32 };
@@ -23,7 +21,6 @@ add_address(struct rte_tel_data *d, const char *name, const uint8_t ip[16], uint
 static void
 add_owner(struct rte_tel_data *d, const struct inspect_qp *qp)
 {
-	static const char *const mig[] = { "migrated", "rearm", "armed" };
 	const struct qp_view *v = &qp->v;
 
 	rte_tel_data_add_dict_u64(d, "qpn", v->qpn);
@@ -46,7 +43,7 @@ add_owner(struct rte_tel_data *d, const struct inspect_qp *qp)
 	add_address(d, "peer", v->dip, v->ip_version);
 	rte_tel_data_add_dict_u64(d, "udp_sport", v->sport);
 	rte_tel_data_add_dict_string(d, "loopback", v->loopback ? "yes" : "no");
-	rte_tel_data_add_dict_string(d, "path_mig", v->path_mig_state < RTE_DIM(mig) ? mig[v->path_mig_state] : "?");
+	rte_tel_data_add_dict_string(d, "path_mig", qp_mig_name(v->path_mig_state));
 }
 
 static void

@@ -161,6 +161,8 @@ const char *qp_reason_text(const struct qp_reason *r, char *text);
 const char *qp_type_name(enum uroce_qp_type t);
 /** @return "SEND", "RDMA_READ" ..., "-" for UROCE_WR_OPS. */
 const char *wr_op_name(uint8_t op);
+/** @return "migrated", "rearm", "armed". */
+const char *qp_mig_name(uint8_t path_mig_state);
 
 /** Which counter of dropped packets has moved? @return its name, or NULL: none. The first of them, where a packet moved several. */
 const char *tp_drop_reason(const struct tp_counters *before, const struct tp_counters *after);

@@ -12,7 +12,6 @@
 enum {
 	BUSY_PERCENT = 90,        /**< an engine with more load than this may be why nothing moves */
 	LATE_NS = 1000000,        /**< an answer that takes longer than this is worth a sentence of its own */
-	MIG_ARMED = 2,
 };
 
 /* ---- Names ---- */
@@ -34,6 +33,18 @@ qp_type_name(enum uroce_qp_type t)
 		return "XRC_RECV";
 	}
 	return "?";
+}
+
+const char *
+qp_mig_name(uint8_t path_mig_state)
+{
+	static const char *const names[] = {
+		[TP_MIG_MIGRATED] = "migrated",
+		[TP_MIG_REARM] = "rearm",
+		[TP_MIG_ARMED] = "armed",
+	};
+
+	return path_mig_state < RTE_DIM(names) ? names[path_mig_state] : "?";
 }
 
 const char *
@@ -373,7 +384,7 @@ qp_explain(const struct qp_view *v, char *text)
 	explain_cq(&v->recv_cq, "receive", &l);
 	if (v->migrated)
 		say(&l, "it has changed to its alternate path");
-	else if (v->path_mig_state == MIG_ARMED)
+	else if (v->path_mig_state == TP_MIG_ARMED)
 		say(&l, "an alternate path is armed");
 	if (l.used == 0)
 		say(&l, "nothing keeps it waiting");
