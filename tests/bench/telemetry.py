@@ -159,7 +159,8 @@ def count_instructions():
         counts = os.path.join(folder, 'counts')
         subprocess.run(['valgrind', '--quiet', '--tool=callgrind', '--toggle-collect=engine_turn', f'--callgrind-out-file={counts}', program,
                         f'--lcores=0@{min(os.sched_getaffinity(0))}', '--no-huge', '-m', '384', '--no-pci', '--no-shconf',
-                        '--log-level=error', '--', '--one-core', '--op', 'write', '--seconds', '4', '--brief'], check=True)
+                        '--log-level=error', '--', '--one-core', '--op', 'write', '--seconds', '4'],
+                       stdout=subprocess.DEVNULL, check=True)
         lines = subprocess.run(['callgrind_annotate', '--auto=yes', '--threshold=100', counts], stdout=subprocess.PIPE,
                                text=True, check=True).stdout.splitlines()
     number = {True: 0, False: 0}
