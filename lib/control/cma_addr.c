@@ -19,8 +19,8 @@ cma_gid_zero(const uint8_t gid[16])
 	return memcmp(gid, zero, sizeof(zero)) == 0;
 }
 
-static bool
-gid_v4(const uint8_t gid[16])
+bool
+cma_gid_v4(const uint8_t gid[16])
 {
 	return memcmp(gid, v4_mapped, sizeof(v4_mapped)) == 0;
 }
@@ -29,8 +29,8 @@ gid_v4(const uint8_t gid[16])
 static bool
 addr_ok(const struct ctl_cm_addr *a)
 {
-	return (a->family == 4 && (cma_gid_zero(a->gid) || gid_v4(a->gid))) ||
-	       (a->family == 6 && !gid_v4(a->gid));
+	return (a->family == 4 && (cma_gid_zero(a->gid) || cma_gid_v4(a->gid))) ||
+	       (a->family == 6 && !cma_gid_v4(a->gid));
 }
 
 static bool
@@ -213,7 +213,7 @@ op_cm_bind(struct session *s, struct request *r)
 static uint32_t
 family_bits(const struct net_addr *a)
 {
-	return gid_v4(a->gid) ? 96 : 0;
+	return cma_gid_v4(a->gid) ? 96 : 0;
 }
 
 /** @return true if @p gid lies in the network of @p a. */
@@ -222,7 +222,7 @@ on_link(const struct net_addr *a, const uint8_t gid[16])
 {
 	uint32_t bits = family_bits(a) + a->prefix, bytes = bits / 8;
 
-	if (gid_v4(a->gid) != gid_v4(gid) || memcmp(a->gid, gid, bytes) != 0)
+	if (cma_gid_v4(a->gid) != cma_gid_v4(gid) || memcmp(a->gid, gid, bytes) != 0)
 		return false;
 	return bits % 8 == 0 || ((a->gid[bytes] ^ gid[bytes]) >> (8 - bits % 8)) == 0;
 }
@@ -275,7 +275,7 @@ choose_source(struct control *c, const struct ctl_cm_addr *dst, struct net_port 
 			for (k = 0; k < p->conf.nb_addrs; k++) {
 				const struct net_addr *a = &p->conf.addrs[k];
 
-				if (gid_v4(a->gid) != v4 || (pass == 0 ? !on_link(a, dst->gid) : !has_gateway(p, v4)))
+				if (cma_gid_v4(a->gid) != v4 || (pass == 0 ? !on_link(a, dst->gid) : !has_gateway(p, v4)))
 					continue;
 				index = gid_index_of(p, a->gid);
 				if (index < 0)
@@ -299,7 +299,7 @@ own_address(struct control *c, const struct net_port *port, struct ctl_cm_addr *
 		const struct net_port *p = c->s.ports[i];
 
 		for (k = 0; k < p->conf.nb_addrs && (port == NULL || port == p); k++) {
-			if (gid_v4(p->conf.addrs[k].gid) == (a->family == 4)) {
+			if (cma_gid_v4(p->conf.addrs[k].gid) == (a->family == 4)) {
 				memcpy(a->gid, p->conf.addrs[k].gid, 16);
 				return true;
 			}

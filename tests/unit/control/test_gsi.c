@@ -63,7 +63,7 @@ static void
 put_req(void (*spoil)(struct wire_addr *a, uint8_t *bth, uint8_t *mad))
 {
 	struct wire_addr a = { .ip_version = 4, .ttl = 64, .sport = 0xc000 };
-	uint8_t frame[512] = { 0 }, *bth;
+	uint8_t frame[512] = { 0 }, bth[512];
 	struct wire_tmpl t;
 	struct wire_pkt p;
 	uint16_t l4;
@@ -74,13 +74,13 @@ put_req(void (*spoil)(struct wire_addr *a, uint8_t *bth, uint8_t *mad))
 	memcpy(a.smac, p.l2 + 6, 6);
 	memcpy(a.sip, p.l3 + 12, 4);
 	memcpy(a.dip, p.l3 + 16, 4);
-	bth = frame + (p.bthp - req_frame);
 	memcpy(bth, p.bthp, l4);
 	spoil(&a, bth, bth + p.op->hdr_bytes);
 	wire_tmpl_build(&t, &a);
+	memcpy(frame + t.bth_off, bth, l4);
 	wire_tmpl_write(&t, frame, l4, 0);
 	wire_tmpl_seal(&t, frame, l4);
-	daemon_wire_put(frame, req_bytes);
+	daemon_wire_put(frame, t.bth_off + l4);
 }
 
 static void
@@ -259,9 +259,9 @@ other_id_and_mtu(struct wire_addr *a, uint8_t *bth, uint8_t *mad)
 	mad[24 + 50] = (uint8_t)(UROCE_MTU_256 << 4 | (mad[24 + 50] & 15)); /* the daemon's port has no 4096 */
 }
 
-/** An event channel whose id listens. @return its connection; *@p events: where its events come. */
+/** An event channel whose id listens at any address. @return its connection; *@p events: where its events come. */
 static int
-listen_for_linux(int *events)
+listen_at(uint16_t family, int *events)
 {
 	struct ctl_req q = peer_req(CTL_CM_OPEN);
 	int sock = peer_connect(), fds[2];
@@ -278,12 +278,77 @@ listen_for_linux(int *events)
 	assert_int_equal(peer_call(sock, &q, NULL, 0, &r, NULL, 0), 0);
 	id = r.handle.handle;
 	q = peer_req(CTL_CM_BIND);
-	q.cm_bind = (struct ctl_cm_bind_req){ .id = id, .addr = { .family = 4, .port = LINUX_PORT } };
+	q.cm_bind = (struct ctl_cm_bind_req){ .id = id, .addr = { .family = family, .port = LINUX_PORT } };
 	assert_int_equal(peer_call(sock, &q, NULL, 0, &r, NULL, 0), 0);
 	q = peer_req(CTL_CM_LISTEN);
 	q.cm_listen = (struct ctl_cm_listen_req){ .id = id, .backlog = 1 };
 	assert_int_equal(peer_call(sock, &q, NULL, 0, &r, NULL, 0), 0);
 	return sock;
+}
+
+static int
+listen_for_linux(int *events)
+{
+	return listen_at(4, events);
+}
+
+/** Say in the REQ at @p mad, and in the RDMA CM's header in it, that it goes from @p src to @p dst. */
+static void
+say_from(uint8_t *mad, uint8_t ip_version, const uint8_t src[16], const uint8_t dst[16])
+{
+	struct cm_ip_hdr h = { .ip_version = ip_version, .port = 1 };
+	struct cm_msg m;
+
+	assert_int_equal(cm_mad_decode(mad, CM_MAD_BYTES, &m), CM_MAD_OK);
+	memcpy(m.req.primary.local_gid, src, 16);
+	memcpy(m.req.primary.remote_gid, dst, 16);
+	memcpy(h.src, src, 16);
+	memcpy(h.dst, dst, 16);
+	cm_ip_hdr_put(&h, m.req.private_data);
+	cm_mad_encode(&m, mad);
+}
+
+/* Its last four bytes are an IPv4 address that it isn't. */
+static void
+ipv6_as_ipv4(struct wire_addr *a, uint8_t *bth, uint8_t *mad)
+{
+	static const uint8_t theirs[16] = { 0xfd, 0, 0, 0x18, [12] = 198, 18, 0, 2 }, ours[16] = { 0xfd, 0, 0, 0x18, [15] = 1 };
+
+	other_id_and_mtu(a, bth, mad);
+	a->ip_version = 6;
+	memcpy(a->sip, theirs, 16);
+	memcpy(a->dip, ours, 16);
+	say_from(mad, 4, theirs, ours);
+}
+
+static void
+ipv4_as_ipv6(struct wire_addr *a, uint8_t *bth, uint8_t *mad)
+{
+	static const uint8_t theirs[16] = { [10] = 0xff, 0xff, 198, 18, 0, 2 }, ours[16] = { [10] = 0xff, 0xff, 198, 18, 0, 1 };
+
+	other_id_and_mtu(a, bth, mad);
+	say_from(mad, 6, theirs, ours);
+}
+
+/* A program may let peers in by their address. */
+static void
+address_of_the_other_family_is_refused(void **state)
+{
+	void (*const spoils[])(struct wire_addr *a, uint8_t *bth, uint8_t *mad) = { ipv6_as_ipv4, ipv4_as_ipv6 };
+	int events, sock = listen_at(6, &events);
+	struct pollfd fd = { .fd = events, .events = POLLIN };
+	struct cm_msg rej;
+	unsigned int i;
+
+	for (i = 0; i < 2; i++) {
+		put_req(spoils[i]);
+		take_msg(CM_ATTR_REJ, &rej);
+		assert_int_equal(rej.rej.reason, CM_REJ_INVALID_GID);
+		assert_int_equal(poll(&fd, 1, 0), 0);
+	}
+	close(sock);
+	close(events);
+	assert_true(daemon_wait_empty());
 }
 
 /* 12.6.5: each end says at which PSN the *other* one begins. */
@@ -699,6 +764,7 @@ main(void)
 		cmocka_unit_test(mads_to_ourselves_take_no_wire),
 		cmocka_unit_test(mad_waits_for_its_neighbour),
 		cmocka_unit_test(mads_that_cannot_go_are_counted),
+		cmocka_unit_test(address_of_the_other_family_is_refused),
 	};
 
 	return DAEMON_TESTS(tests, 8, 64, load_frames);
