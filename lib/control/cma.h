@@ -184,6 +184,8 @@ void cma_unbind(struct cma_id *id);
 void cma_resolve_stop(struct cma_id *id);
 /** Bind to @p addr, port 0: any free one. @return 0 or an errno value with the request failed. */
 int cma_bind_id(struct cma_id *id, const struct ctl_cm_addr *addr, struct request *r);
+/** @return false: another id that shares the port, since both allow reuse, listens and would lose requests to @p id. */
+bool cma_may_listen(const struct cma_id *id);
 /** @return the port and GID index that have @p gid, or NULL. */
 struct net_port *cma_port_of(struct control *c, const uint8_t gid[16], uint8_t *sgid_index);
 /** The address vector from @p id to @p dgid. */

@@ -78,19 +78,37 @@ bind_find(struct cma *cma, uint32_t ps, uint16_t port)
 	return NULL;
 }
 
+/** Would @p a, with the address @p addr, and @p b get each other's requests? */
+static bool
+overlap(const struct cma_id *a, const struct cma_id *b, const struct ctl_cm_addr *addr)
+{
+	bool any_a = cma_gid_zero(addr->gid), any_b = cma_gid_zero(b->local.gid);
+
+	if (addr->family != b->local.family) {
+		/* A wildcard of IPv6 takes IPv4 too, unless it was told not to. */
+		return (any_a && addr->family == 6 && !a->af_only) || (any_b && b->local.family == 6 && !b->af_only);
+	}
+	return any_a || any_b || memcmp(addr->gid, b->local.gid, 16) == 0;
+}
+
 /** May both have the port? Different addresses may; those that allow reuse may, until one listens. */
 static bool
 compatible(const struct cma_id *a, const struct cma_id *b, const struct ctl_cm_addr *addr)
 {
-	bool any_a = cma_gid_zero(addr->gid), any_b = cma_gid_zero(b->local.gid);
+	return (a->reuse && b->reuse && b->state != CMA_LISTENING) || !overlap(a, b, addr);
+}
 
-	if (a->reuse && b->reuse && b->state != CMA_LISTENING)
-		return true;
-	if (addr->family != b->local.family) {
-		/* A wildcard of IPv6 takes IPv4 too, unless it was told not to. */
-		return !(any_a && addr->family == 6 && !a->af_only) && !(any_b && b->local.family == 6 && !b->af_only);
+bool
+cma_may_listen(const struct cma_id *id)
+{
+	const struct cma_id *other;
+
+	LIST_FOREACH(other, &id->bind->ids, bind_link)
+	{
+		if (other != id && other->state == CMA_LISTENING && overlap(id, other, &id->local))
+			return false;
 	}
-	return !any_a && !any_b && memcmp(addr->gid, b->local.gid, 16) != 0;
+	return true;
 }
 
 static bool

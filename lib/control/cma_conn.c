@@ -93,6 +93,9 @@ op_cm_listen(struct session *s, struct request *r)
 	}
 	if (id->state != CMA_BOUND)
 		return req_fail(r, EINVAL, "this id can't listen: it has a destination, or listens already");
+	/* Of two the more specific one would get what another user's wildcard is asked for (core/cma.c: rdma_listen()). */
+	if (!cma_may_listen(id))
+		return req_fail(r, EADDRINUSE, "another id listens on port %u", id->local.port);
 	p = (struct cm_listen_param){
 		.service_id = cm_service_id((enum cm_port_space)id->ps, id->local.port),
 		.scope = !cma_gid_zero(id->local.gid) ? CM_LISTEN_GID :

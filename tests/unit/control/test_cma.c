@@ -429,6 +429,53 @@ ports_are_given_once(void **state)
 	assert_true(daemon_wait_empty());
 }
 
+/* All that share a port allow reuse, and are bound before the first of them listens. */
+static void
+one_of_those_that_share_a_port_listens(void **state)
+{
+	static const uint8_t any6[16];
+	const struct ctl_cm_addr any4 = { .family = 4, .port = PORT };
+	const struct {
+		struct ctl_cm_addr first, second;
+		bool only6; /**< the second */
+		int result;
+	} cases[] = {
+		{ any4, addr(own, PORT), false, EADDRINUSE },
+		{ addr(own, PORT), any4, false, EADDRINUSE },
+		{ addr(any6, PORT), addr(own, PORT), false, EADDRINUSE },
+		{ addr(own6, PORT), addr(own, PORT), false, 0 },
+		{ any4, addr(any6, PORT), false, EADDRINUSE },
+		{ any4, addr(any6, PORT), true, 0 },
+	};
+	struct ctl_req q = peer_req(CTL_CM_SET_OPTION);
+	struct channel ch;
+	struct ctl_rsp r;
+	uint32_t a, b, i;
+
+	channel_open(&ch);
+	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		a = create(&ch, CTL_CM_PS_TCP, UROCE_QPT_RC);
+		b = create(&ch, CTL_CM_PS_TCP, UROCE_QPT_RC);
+		q.cm_option = (struct ctl_cm_option_req){ .id = a, .option = CTL_CM_OPT_REUSEADDR, .value = 1 };
+		assert_int_equal(call(&ch, &q, &r), 0);
+		q.cm_option.id = b;
+		assert_int_equal(call(&ch, &q, &r), 0);
+		q.cm_option.option = CTL_CM_OPT_AFONLY;
+		q.cm_option.value = cases[i].only6;
+		assert_int_equal(call(&ch, &q, &r), 0);
+		assert_int_equal(bind_to(&ch, b, cases[i].second, &r), 0);
+		assert_int_equal(bind_to(&ch, a, cases[i].first, &r), 0);
+		assert_int_equal(listen_on(&ch, a, 1), 0);
+		assert_int_equal(listen_on(&ch, b, 1), cases[i].result);
+		assert_int_equal(peer_handle(ch.sock, CTL_CM_DESTROY_ID, a), 0);
+		/* Who listened is gone. */
+		assert_int_equal(listen_on(&ch, b, 1), cases[i].result == 0 ? EINVAL : 0);
+		assert_int_equal(peer_handle(ch.sock, CTL_CM_DESTROY_ID, b), 0);
+	}
+	channel_close(&ch);
+	assert_true(daemon_wait_empty());
+}
+
 static void
 datagram_ends_find_each_other(void **state)
 {
@@ -839,6 +886,7 @@ main(void)
 		cmocka_unit_test(port_nobody_listens_on_is_rejected),
 		cmocka_unit_test(address_nobody_has_is_an_error_in_time),
 		cmocka_unit_test(ports_are_given_once),
+		cmocka_unit_test(one_of_those_that_share_a_port_listens),
 		cmocka_unit_test(datagram_ends_find_each_other),
 		cmocka_unit_test(request_for_another_type_is_refused),
 		cmocka_unit_test(id_moves_to_another_channel),
