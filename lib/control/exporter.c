@@ -19,7 +19,7 @@
 
 enum {
 	BACKLOG = 8,
-	CLIENT_SECONDS = 2,      /**< for a client's request, and for it to take what it gets */
+	CLIENT_SECONDS = 2,      /**< for all of a client's request, and again for it to take all that it gets */
 	REQUEST_BYTES = 4096,    /**< more of a request than this isn't looked at */
 };
 
@@ -97,11 +97,35 @@ remove_stale(const union address *a, socklen_t len)
 	close(fd);
 }
 
-static void
-send_all(int fd, const char *p, size_t n)
+/** Somebody who asks, and may take until the deadline: the one thread has others to serve, and must end in time. */
+struct client {
+	int fd, stop_fd;
+	uint64_t deadline_ns;
+};
+
+static uint64_t
+deadline(void)
 {
-	while (n > 0) {
-		ssize_t sent = send(fd, p, n, MSG_NOSIGNAL);
+	return control_now_ns() + CLIENT_SECONDS * UINT64_C(1000000000);
+}
+
+/** Wait for @p events. @return false: it is too late, or the daemon stops. */
+static bool
+wait_for(const struct client *c, short events)
+{
+	struct pollfd fds[2] = { { c->fd, events, 0 }, { c->stop_fd, POLLIN, 0 } };
+	uint64_t now = control_now_ns();
+
+	if (now >= c->deadline_ns)
+		return false;
+	return poll(fds, 2, (int)((c->deadline_ns - now) / 1000000) + 1) > 0 && fds[1].revents == 0;
+}
+
+static void
+send_all(const struct client *c, const char *p, size_t n)
+{
+	while (n > 0 && wait_for(c, POLLOUT)) {
+		ssize_t sent = send(c->fd, p, n, MSG_NOSIGNAL | MSG_DONTWAIT);
 
 		if (sent <= 0)
 			return;
@@ -112,14 +136,16 @@ send_all(int fd, const char *p, size_t n)
 
 /** @return true if a request for the metrics has come as a whole. */
 static bool
-take_request(int fd)
+take_request(const struct client *c)
 {
 	char buf[REQUEST_BYTES];
 	size_t used = 0;
 	ssize_t n;
 
 	while (used < sizeof(buf) - 1) {
-		n = recv(fd, buf + used, sizeof(buf) - 1 - used, 0);
+		if (!wait_for(c, POLLIN))
+			return false;
+		n = recv(c->fd, buf + used, sizeof(buf) - 1 - used, MSG_DONTWAIT);
 		if (n <= 0)
 			return false;
 		used += (size_t)n;
@@ -133,27 +159,26 @@ take_request(int fd)
 static void
 serve(struct exporter *x, int fd)
 {
-	const struct timeval limit = { .tv_sec = CLIENT_SECONDS };
+	struct client c = { fd, x->stop_fd, deadline() };
 	static const char not_found[] = "HTTP/1.0 404 Not Found\r\nContent-Type: text/plain\r\n\r\nask for /metrics\n";
 	char *text = NULL, header[128];
 	size_t bytes = 0;
 	FILE *f;
 
-	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
-	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
-	if (!take_request(fd)) {
-		send_all(fd, not_found, sizeof(not_found) - 1);
+	if (!take_request(&c)) {
+		send_all(&c, not_found, sizeof(not_found) - 1);
 		return;
 	}
 	f = open_memstream(&text, &bytes);
 	if (f == NULL)
 		return;
 	exporter_write(x->control, f);
+	c.deadline_ns = deadline();
 	if (fclose(f) == 0) {
 		snprintf(header, sizeof(header),
 			 "HTTP/1.0 200 OK\r\nContent-Type: text/plain; version=0.0.4\r\nContent-Length: %zu\r\n\r\n", bytes);
-		send_all(fd, header, strlen(header));
-		send_all(fd, text, bytes);
+		send_all(&c, header, strlen(header));
+		send_all(&c, text, bytes);
 	}
 	free(text);
 }

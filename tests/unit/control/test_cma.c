@@ -702,7 +702,7 @@ no_event_is_lost_while_nobody_reads(void **state)
 	assert_true(daemon_wait_empty());
 }
 
-/** Resolve again and again, many requests at a time, without reading events. @return how often until it was refused with EAGAIN. */
+/** Resolve again and again, many requests at a time, without reading events. @return how often before EAGAIN. */
 static uint32_t
 resolve_until_refused(struct channel *ch, uint32_t id, uint32_t tries)
 {

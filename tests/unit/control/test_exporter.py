@@ -5,12 +5,14 @@
   test_exporter.py UROCED docs/counters.md
 """
 
+import contextlib
 import os
 import re
 import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 sys.dont_write_bytecode = True
@@ -79,6 +81,21 @@ def start(uroced, folder, metrics):
     return child
 
 
+class Dribble(threading.Thread):
+    """A client whose request never ends, though a byte of it comes all the time; until the daemon hangs up."""
+
+    def __init__(self, path):
+        super().__init__(daemon=True)
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.connect(path)
+
+    def run(self):
+        with self.sock, contextlib.suppress(OSError):
+            while True:
+                self.sock.send(b'x')
+                time.sleep(0.2)
+
+
 def refused(uroced, folder, value):
     """What uroced says to a wrong key, before it starts anything."""
     done = subprocess.run([uroced, '--', '--socket', os.path.join(folder, 's'), '--set', 'port uroce0.ethdev=net_null0', '--set',
@@ -114,9 +131,18 @@ def main():
             with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as silent:
                 silent.connect(path)
                 check(fetch(path)[1])
+            # So does somebody who says a little all the time.
+            slow = Dribble(path)
+            slow.start()
+            check(fetch(path)[1])
+            slow.join()
+            # Nor does it keep the daemon from ending.
+            slow = Dribble(path)
+            slow.start()
         finally:
             child.terminate()
             output = child.communicate()[0]
+        slow.join()
         assert child.returncode == 0, output
         assert not os.path.exists(path), 'the socket is left behind'
     print(f'{len(metrics)} metrics, {len(documented)} documented counters')

@@ -312,7 +312,8 @@ say_from(uint8_t *mad, uint8_t ip_version, const uint8_t src[16], const uint8_t 
 static void
 ipv6_as_ipv4(struct wire_addr *a, uint8_t *bth, uint8_t *mad)
 {
-	static const uint8_t theirs[16] = { 0xfd, 0, 0, 0x18, [12] = 198, 18, 0, 2 }, ours[16] = { 0xfd, 0, 0, 0x18, [15] = 1 };
+	static const uint8_t theirs[16] = { 0xfd, 0, 0, 0x18, [12] = 198, 18, 0, 2 };
+	static const uint8_t ours[16] = { 0xfd, 0, 0, 0x18, [15] = 1 };
 
 	other_id_and_mtu(a, bth, mad);
 	a->ip_version = 6;
@@ -324,7 +325,8 @@ ipv6_as_ipv4(struct wire_addr *a, uint8_t *bth, uint8_t *mad)
 static void
 ipv4_as_ipv6(struct wire_addr *a, uint8_t *bth, uint8_t *mad)
 {
-	static const uint8_t theirs[16] = { [10] = 0xff, 0xff, 198, 18, 0, 2 }, ours[16] = { [10] = 0xff, 0xff, 198, 18, 0, 1 };
+	static const uint8_t theirs[16] = { [10] = 0xff, 0xff, 198, 18, 0, 2 };
+	static const uint8_t ours[16] = { [10] = 0xff, 0xff, 198, 18, 0, 1 };
 
 	other_id_and_mtu(a, bth, mad);
 	say_from(mad, 6, theirs, ours);
