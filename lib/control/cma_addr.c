@@ -384,7 +384,7 @@ on_resolved(void *arg, int status, const uint8_t mac[6])
 	resolved(id, CTL_CM_EV_ADDR_RESOLVED);
 }
 
-/** Where to, and from where. @return 0, or an errno value that becomes the event's. */
+/** Where to, and from where. @return 0, EHOSTUNREACH, which becomes the event's, or an errno value with the request failed. */
 static int
 resolve_ends(struct cma_id *id, const struct ctl_cm_addr *dst, struct request *r)
 {
@@ -404,7 +404,7 @@ resolve_ends(struct cma_id *id, const struct ctl_cm_addr *dst, struct request *r
 		return cma_bind_id(id, &src, r);
 	}
 	if (id->local.family != dst->family)
-		return EINVAL;
+		return req_fail(r, EINVAL, "source and destination must be of one address family");
 	id->port = port;
 	id->sgid_index = sgid_index;
 	memcpy(id->local.gid, port->gid[sgid_index], 16);
@@ -434,8 +434,8 @@ op_cm_resolve_addr(struct session *s, struct request *r)
 			return rc;
 	}
 	rc = resolve_ends(id, &q->dst, r);
-	if (rc == EINVAL || rc == EADDRNOTAVAIL || rc == ENOMEM)
-		return req_fail(r, rc, "source and destination must be of one address family");
+	if (rc != 0 && rc != EHOSTUNREACH)
+		return rc;
 	if (getentropy(&id->flow_label, sizeof(id->flow_label)) != 0)
 		return req_fail(r, EIO, "no random numbers");
 	id->flow_label &= 0xfffff;

@@ -216,10 +216,14 @@ op_cm_open(struct session *s, struct request *r)
 	if (cs == NULL)
 		return req_fail(r, ENOMEM, "no memory for the event channel");
 	rc = take_event_pipe(r, &cs->pipe.fd);
-	if (rc != 0 || getentropy(&cs->token, sizeof(cs->token)) != 0) {
+	if (rc != 0) {
 		free(cs);
-		return req_fail(r, rc != 0 ? rc : EIO,
-				"the descriptor must be the write end of a pipe, O_NONBLOCK, that uroced may open");
+		return req_fail(r, rc, "the descriptor must be the write end of a pipe, O_NONBLOCK, that uroced may open");
+	}
+	if (getentropy(&cs->token, sizeof(cs->token)) != 0) {
+		close(cs->pipe.fd);
+		free(cs);
+		return req_fail(r, EIO, "no random numbers");
 	}
 	cs->pipe.fn = on_room;
 	cs->session = s;

@@ -7,6 +7,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -24,6 +25,19 @@ static const uint8_t group[16] = { [10] = 0xff, 0xff, 239, 1, 2, 3 };
 /** On the port's network, and nobody's. */
 static const uint8_t nobody[16] = { [10] = 0xff, 0xff, 198, 18, 0, 99 };
 static const uint8_t elsewhere[16] = { [10] = 0xff, 0xff, 10, 0, 0, 1 };
+
+/** The daemon's next call fails. */
+static bool no_entropy;
+
+int
+getentropy(void *p, size_t n)
+{
+	if (__atomic_load_n(&no_entropy, __ATOMIC_SEQ_CST)) {
+		errno = ENOSYS;
+		return -1;
+	}
+	return syscall(SYS_getrandom, p, n, 0) == (ssize_t)n ? 0 : -1;
+}
 
 /** An event channel. */
 struct channel {
@@ -52,6 +66,12 @@ channel_close(struct channel *ch)
 {
 	close(ch->sock);
 	close(ch->events);
+}
+
+static void
+set(bool *flag, bool value)
+{
+	__atomic_store_n(flag, value, __ATOMIC_SEQ_CST);
 }
 
 static int
@@ -756,6 +776,45 @@ events_that_nobody_reads_are_bounded(void **state)
 	assert_true(daemon_wait_empty());
 }
 
+/* Nothing stays of what can't be begun, and the message is of what was missing. */
+static void
+without_random_numbers_nothing_begins(void **state)
+{
+	struct ctl_req q = peer_req(CTL_CM_OPEN);
+	unsigned int fds = daemon_counts().fds;
+	struct channel ch;
+	struct ctl_rsp r;
+	int pipe_fds[2];
+	uint32_t id;
+
+	ch.sock = peer_connect();
+	assert_int_equal(peer_hello(ch.sock), 0);
+	assert_int_equal(pipe2(pipe_fds, O_NONBLOCK | O_CLOEXEC), 0);
+	set(&no_entropy, true);
+	assert_int_equal(peer_call(ch.sock, &q, &pipe_fds[1], 1, &r, NULL, 0), EIO);
+	set(&no_entropy, false);
+	close(pipe_fds[0]);
+	close(pipe_fds[1]);
+	close(ch.sock);
+	assert_true(daemon_wait_empty());
+	assert_int_equal(daemon_counts().fds, fds);
+	channel_open(&ch);
+	id = create(&ch, CTL_CM_PS_TCP, UROCE_QPT_RC);
+	set(&no_entropy, true);
+	q = peer_req(CTL_CM_RESOLVE_ADDR);
+	q.cm_resolve_addr = (struct ctl_cm_resolve_addr_req){ .id = id, .dst = addr(own, PORT) };
+	assert_int_equal(call(&ch, &q, &r), EADDRNOTAVAIL);
+	set(&no_entropy, false);
+	assert_non_null(strstr(r.message, "port"));
+	/* Two families in one request. */
+	assert_int_equal(bind_to(&ch, id, addr(own, 0), &r), 0);
+	q.cm_resolve_addr.dst = addr(own6, PORT);
+	assert_int_equal(call(&ch, &q, &r), EINVAL);
+	assert_non_null(strstr(r.message, "family"));
+	channel_close(&ch);
+	assert_true(daemon_wait_empty());
+}
+
 static void
 wrong_requests_are_refused(void **state)
 {
@@ -894,6 +953,7 @@ main(void)
 		cmocka_unit_test(unread_requests_move_with_their_listener),
 		cmocka_unit_test(no_event_is_lost_while_nobody_reads),
 		cmocka_unit_test(events_that_nobody_reads_are_bounded),
+		cmocka_unit_test(without_random_numbers_nothing_begins),
 		cmocka_unit_test(wrong_requests_are_refused),
 		cmocka_unit_test(connections_beyond_the_quota_are_refused_and_may_be_asked_for_later),
 	};
