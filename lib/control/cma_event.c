@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Events of ids on their way to the program: into its pipe, in order, none lost. */
+/* Events of ids on their way to the program: into its pipe, in order, none lost while the session lives. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,10 +24,13 @@ watch(struct cma_session *cs, bool on)
 {
 	if (on == cs->watching)
 		return;
-	if (on)
-		control_watch(cs->session->control, &cs->pipe, EPOLLOUT);
-	else
+	if (!on) {
 		control_unwatch(cs->session->control, &cs->pipe);
+	} else if (control_watch(cs->session->control, &cs->pipe, EPOLLOUT) != 0) {
+		/* Its events would never leave. */
+		session_close(cs->session, "its event pipe can't be watched");
+		return;
+	}
 	cs->watching = on;
 }
 

@@ -7,6 +7,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -26,7 +27,7 @@ static const uint8_t group[16] = { [10] = 0xff, 0xff, 239, 1, 2, 3 };
 static const uint8_t nobody[16] = { [10] = 0xff, 0xff, 198, 18, 0, 99 };
 static const uint8_t elsewhere[16] = { [10] = 0xff, 0xff, 10, 0, 0, 1 };
 
-/** The daemon's next call fails. */
+/** The daemon's calls fail. */
 static bool no_entropy;
 
 int
@@ -37,6 +38,18 @@ getentropy(void *p, size_t n)
 		return -1;
 	}
 	return syscall(SYS_getrandom, p, n, 0) == (ssize_t)n ? 0 : -1;
+}
+
+static bool no_watches;
+
+int
+epoll_ctl(int epfd, int op, int fd, struct epoll_event *ev)
+{
+	if (op == EPOLL_CTL_ADD && __atomic_load_n(&no_watches, __ATOMIC_SEQ_CST)) {
+		errno = ENOSPC;
+		return -1;
+	}
+	return (int)syscall(SYS_epoll_ctl, epfd, op, fd, ev);
 }
 
 /** An event channel. */
@@ -815,6 +828,29 @@ without_random_numbers_nothing_begins(void **state)
 	assert_true(daemon_wait_empty());
 }
 
+/* When its pipe can't be watched for room, a program is told by the end of its session that it misses events. */
+static void
+session_whose_events_cannot_leave_ends(void **state)
+{
+	enum { TRIES = 400 };
+	struct ctl_req q = peer_req(CTL_CM_RESOLVE_ADDR);
+	struct channel ch;
+	struct ctl_rsp r;
+	int i, rc = 0;
+
+	channel_open(&ch);
+	q.cm_resolve_addr.id = create(&ch, CTL_CM_PS_TCP, UROCE_QPT_RC);
+	q.cm_resolve_addr.dst = addr(elsewhere, PORT);
+	set(&no_watches, true);
+	for (i = 0; i < TRIES && rc == 0; i++)
+		rc = call(&ch, &q, &r);
+	set(&no_watches, false);
+	/* No reply to the one whose event had no room, or none to the next. */
+	assert_int_equal(rc, -1);
+	channel_close(&ch);
+	assert_true(daemon_wait_empty());
+}
+
 static void
 wrong_requests_are_refused(void **state)
 {
@@ -954,6 +990,7 @@ main(void)
 		cmocka_unit_test(no_event_is_lost_while_nobody_reads),
 		cmocka_unit_test(events_that_nobody_reads_are_bounded),
 		cmocka_unit_test(without_random_numbers_nothing_begins),
+		cmocka_unit_test(session_whose_events_cannot_leave_ends),
 		cmocka_unit_test(wrong_requests_are_refused),
 		cmocka_unit_test(connections_beyond_the_quota_are_refused_and_may_be_asked_for_later),
 	};
