@@ -30,6 +30,9 @@ enum {
 	CMA_SIDR_RETRIES = 15,
 	CMA_TARGET_ACK_DELAY = 15,   /**< code, what the device says of itself (local_ca_ack_delay) */
 	CMA_QPN_MASK = 0xffffff,
+	/* A port asks for so many MAC addresses at a time. When most are taken, a session that has more than its share gets no more. */
+	CMA_RESOLVING_CROWD = NET_NEIGH_PENDING_MAX * 3 / 4,
+	CMA_RESOLVING_SHARE = NET_NEIGH_PENDING_MAX / 16,
 };
 
 enum cma_state { CMA_IDLE, CMA_BOUND, CMA_RESOLVING, CMA_RESOLVED, CMA_ROUTED, CMA_LISTENING, CMA_CONNECTION };
@@ -119,6 +122,7 @@ struct cma_session {
 	struct cma_events sent;  /**< in the pipe, and maybe some that were just read: oldest first */
 	struct cma_events queue; /**< wait for room in it */
 	uint32_t nb_sent, nb_queued;
+	uint32_t nb_resolving; /**< of its ids */
 	bool watching;
 };
 
@@ -127,6 +131,7 @@ struct cma {
 	struct cm *cm;
 	LIST_HEAD(, cma_bind) binds[CMA_BIND_BUCKETS];
 	TAILQ_HEAD(, cma_id) resolving;
+	uint32_t nb_resolving;
 };
 
 /** @return NULL: no memory. @param cm  The daemon's; its events go to cma_cm_event(). */

@@ -341,14 +341,36 @@ cma_av(const struct cma_id *id, const uint8_t dgid[16], struct uroce_ah_attr *av
 	memcpy(av->dgid, dgid, 16);
 }
 
+/** The id's MAC address is being asked for, from now on. */
+static void
+resolving_begins(struct cma_id *id)
+{
+	struct cma *cma = id->session->control->cma;
+
+	id->state = CMA_RESOLVING;
+	TAILQ_INSERT_TAIL(&cma->resolving, id, resolving);
+	cma->nb_resolving++;
+	id->session->cma->nb_resolving++;
+}
+
+static void
+resolving_ends(struct cma_id *id)
+{
+	struct cma *cma = id->session->control->cma;
+
+	id->state = CMA_BOUND;
+	TAILQ_REMOVE(&cma->resolving, id, resolving);
+	cma->nb_resolving--;
+	id->session->cma->nb_resolving--;
+}
+
 void
 cma_resolve_stop(struct cma_id *id)
 {
 	if (id->state != CMA_RESOLVING)
 		return;
 	net_resolve_cancel(id->port, id);
-	TAILQ_REMOVE(&id->session->control->cma->resolving, id, resolving);
-	id->state = CMA_BOUND;
+	resolving_ends(id);
 }
 
 /** With what is known now, so that nobody has to ask. */
@@ -373,8 +395,7 @@ on_resolved(void *arg, int status, const uint8_t mac[6])
 {
 	struct cma_id *id = arg;
 
-	TAILQ_REMOVE(&id->session->control->cma->resolving, id, resolving);
-	id->state = CMA_BOUND;
+	resolving_ends(id);
 	if (status != 0) {
 		resolve_failed(id, status);
 		return;
@@ -382,6 +403,21 @@ on_resolved(void *arg, int status, const uint8_t mac[6])
 	memcpy(id->mac, mac, 6);
 	id->state = CMA_RESOLVED;
 	resolved(id, CTL_CM_EV_ADDR_RESOLVED);
+}
+
+/** Ask for the id's MAC address. @return as net_resolve(). */
+static int
+ask(struct cma_id *id, uint64_t now_ns)
+{
+	const struct session *s = id->session;
+	int rc = net_resolve(id->port, id->sgid_index, id->remote.gid, now_ns, id->mac, on_resolved, id);
+
+	if (rc != EINPROGRESS || s->control->cma->nb_resolving < CMA_RESOLVING_CROWD ||
+	    s->cma->nb_resolving < CMA_RESOLVING_SHARE)
+		return rc;
+	/* Or one that asks for hosts that aren't there would leave none for others. */
+	net_resolve_cancel(id->port, id);
+	return ENOBUFS;
 }
 
 /** Where to, and from where. @return 0, EHOSTUNREACH, which becomes the event's, or an errno value with the request failed. */
@@ -441,11 +477,10 @@ op_cm_resolve_addr(struct session *s, struct request *r)
 	id->flow_label &= 0xfffff;
 	if (rc == 0) {
 		id->deadline_ns = now + (uint64_t)q->timeout_ms * 1000000;
-		rc = net_resolve(id->port, id->sgid_index, id->remote.gid, now, id->mac, on_resolved, id);
+		rc = ask(id, now);
 	}
 	if (rc == EINPROGRESS) {
-		id->state = CMA_RESOLVING;
-		TAILQ_INSERT_TAIL(&s->control->cma->resolving, id, resolving);
+		resolving_begins(id);
 	} else if (rc != 0) {
 		resolve_failed(id, rc);
 	} else {

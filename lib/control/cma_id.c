@@ -126,6 +126,10 @@ cma_id_move(struct cma_id *id, struct session *to)
 	handles_remove(&from->tab[OBJ_CM_ID], id->obj.handle);
 	from->user->count[OBJ_CM_ID]--;
 	to->user->count[OBJ_CM_ID]++;
+	if (id->state == CMA_RESOLVING) {
+		from->cma->nb_resolving--;
+		to->cma->nb_resolving++;
+	}
 	id->obj.handle = handle;
 	id->session = to;
 	return 0;

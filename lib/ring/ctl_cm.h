@@ -102,7 +102,7 @@ struct ctl_cm_id_info {
 	uint8_t packet_life, reserved[3];
 };
 
-/** CTL_CM_RESOLVE_ADDR: ends in ADDR_RESOLVED or ADDR_ERROR (status: -ETIMEDOUT, -EHOSTUNREACH, -ENODEV). @c src family 0: choose. */
+/** CTL_CM_RESOLVE_ADDR: ends in ADDR_RESOLVED or ADDR_ERROR (status: -ETIMEDOUT, -EHOSTUNREACH, -ENOBUFS). @c src family 0: choose. */
 struct ctl_cm_resolve_addr_req {
 	uint32_t id;
 	uint32_t timeout_ms;

@@ -413,6 +413,51 @@ address_nobody_has_is_an_error_in_time(void **state)
 	assert_true(daemon_wait_empty());
 }
 
+/* One program asks for more dead addresses at a time than the port can ask for; what another gets is an answer in its time. */
+static void
+who_resolves_much_leaves_room_for_others(void **state)
+{
+	enum { IDS = 1100, AT_ONCE = 22 };
+	struct ctl_req create_req = peer_req(CTL_CM_CREATE_ID), q = peer_req(CTL_CM_RESOLVE_ADDR);
+	struct channel greedy, other;
+	struct ctl_cm_event ev;
+	struct ctl_rsp r;
+	uint32_t id, i, k;
+
+	channel_open(&greedy);
+	channel_open(&other);
+	create_req.cm_create = (struct ctl_cm_create_req){ .ps = CTL_CM_PS_TCP, .qp_type = UROCE_QPT_RC };
+	q.cm_resolve_addr = (struct ctl_cm_resolve_addr_req){ .timeout_ms = 60000, .dst = addr(nobody, PORT) };
+	for (i = 0; i < IDS; i += AT_ONCE) {
+		for (k = 0; k < AT_ONCE; k++)
+			assert_int_equal(peer_send(greedy.sock, &create_req, sizeof(create_req), NULL, 0), 0);
+		for (k = 0; k < AT_ONCE; k++) {
+			assert_true(peer_recv(greedy.sock, &r, NULL, 0));
+			assert_int_equal(r.status, 0);
+			q.cm_resolve_addr.id = r.handle.handle;
+			assert_int_equal(peer_send(greedy.sock, &q, sizeof(q), NULL, 0), 0);
+		}
+		for (k = 0; k < AT_ONCE; k++) {
+			assert_true(peer_recv(greedy.sock, &r, NULL, 0));
+			assert_int_equal(r.status, 0);
+		}
+	}
+	id = create(&other, CTL_CM_PS_TCP, UROCE_QPT_RC);
+	assert_int_equal(resolve(&other, id, addr(nobody, PORT), 100), 0);
+	assert_true(next_event(&other, EVENT_MS, &ev));
+	assert_int_equal(ev.type, CTL_CM_EV_ADDR_ERROR);
+	/* Its own time limit, or nobody is there: not that there was no room. */
+	assert_true(ev.status == -ETIMEDOUT || ev.status == -EHOSTUNREACH);
+	/* Answered without the wire. */
+	assert_int_equal(resolve(&greedy, create(&greedy, CTL_CM_PS_TCP, UROCE_QPT_RC), addr(own, PORT), 100), 0);
+	do
+		assert_true(next_event(&greedy, EVENT_MS, &ev));
+	while (ev.type != CTL_CM_EV_ADDR_RESOLVED);
+	channel_close(&greedy);
+	channel_close(&other);
+	assert_true(daemon_wait_empty());
+}
+
 static void
 ports_are_given_once(void **state)
 {
@@ -980,6 +1025,7 @@ main(void)
 		cmocka_unit_test(rejection_brings_its_reason_and_data),
 		cmocka_unit_test(port_nobody_listens_on_is_rejected),
 		cmocka_unit_test(address_nobody_has_is_an_error_in_time),
+		cmocka_unit_test(who_resolves_much_leaves_room_for_others),
 		cmocka_unit_test(ports_are_given_once),
 		cmocka_unit_test(one_of_those_that_share_a_port_listens),
 		cmocka_unit_test(datagram_ends_find_each_other),
