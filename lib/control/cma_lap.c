@@ -17,6 +17,9 @@ find_qp(const struct cma_id *id, struct session **owner)
 	struct session *s;
 	uint32_t pos;
 
+	/* Of processes in another PID namespace nothing tells one from the other. */
+	if (own->pid == 0)
+		return NULL;
 	TAILQ_FOREACH(s, &own->control->sessions, link)
 	{
 		if (s->port != id->port || s->pid != own->pid || s->uid != own->uid)

@@ -6,6 +6,8 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -19,6 +21,19 @@
 #include "daemon.h"
 
 enum { ANSWER_MS = 5000, QUIET_MS = 50 };
+
+/** Clients are in a PID namespace that the daemon can't see. */
+static bool foreign;
+
+int
+getsockopt(int fd, int level, int name, void *value, socklen_t *len)
+{
+	int rc = (int)syscall(SYS_getsockopt, fd, level, name, value, len);
+
+	if (rc == 0 && level == SOL_SOCKET && name == SO_PEERCRED && __atomic_load_n(&foreign, __ATOMIC_SEQ_CST))
+		((struct ucred *)value)->pid = 0;
+	return rc;
+}
 
 /** Linux's REQ from 198.18.0.2 to port 9999 of 198.18.0.1, and its REJ. */
 static uint8_t req_frame[512], linux_rej[512];
@@ -536,6 +551,34 @@ alternate_path_of_a_LAP_is_the_qps(void **state)
 	part();
 }
 
+/* The QP's session and the id's may be of two processes, which both are number 0. */
+static void
+LAP_for_an_unknown_process_is_refused(void **state)
+{
+	static const uint8_t own6[16] = { 0xfd, 0, 0, 0x18, [15] = 1 };
+	struct ctl_qp_create_rsp qp;
+	struct cm_msg lap, apr;
+	int events, sock;
+	struct peer p;
+
+	__atomic_store_n(&foreign, true, __ATOMIC_SEQ_CST);
+	sock = listen_for_linux(&events);
+	peer_open(&p);
+	__atomic_store_n(&foreign, false, __ATOMIC_SEQ_CST);
+	qp = make_qp(&p);
+	lap = connect_linux(sock, events, qp.qpn);
+	memcpy(lap.lap.alternate.local_gid, own6, sizeof(own6));
+	memcpy(lap.lap.alternate.remote_gid, own6, sizeof(own6));
+	put_msg(&lap);
+	take_msg(CM_ATTR_APR, &apr);
+	assert_int_equal(apr.apr.status, CM_APR_UNSUPPORTED);
+	close(sock);
+	close(events);
+	peer_close(&p);
+	assert_true(daemon_wait_empty());
+	part();
+}
+
 /* ---- The GSI alone, with a port and an engine that turns when the test says so ---- */
 struct alone {
 	struct uroced_config conf;
@@ -763,6 +806,7 @@ main(void)
 		cmocka_unit_test(what_deserves_no_answer_gets_none),
 		cmocka_unit_test(qp_begins_where_the_peer_wants_it),
 		cmocka_unit_test(alternate_path_of_a_LAP_is_the_qps),
+		cmocka_unit_test(LAP_for_an_unknown_process_is_refused),
 		cmocka_unit_test(mads_to_ourselves_take_no_wire),
 		cmocka_unit_test(mad_waits_for_its_neighbour),
 		cmocka_unit_test(mads_that_cannot_go_are_counted),
