@@ -106,7 +106,8 @@ struct cma_id {
  * An event that the program has not read, as far as is known: an id that moves to another channel takes its events along.
  */
 struct cma_kept {
-	TAILQ_ENTRY(cma_kept) link;    /**< cma_session.sent or .queue */
+	struct cma_session *in;        /**< not its id's any more while that moves */
+	TAILQ_ENTRY(cma_kept) link;    /**< of in: sent or queue */
 	TAILQ_ENTRY(cma_kept) id_link;
 	struct cma_id *id;             /**< among whose events it is; NULL: that id is gone, or elsewhere */
 	struct cma_id *request;        /**< CONNECT_REQUEST: the new id */
@@ -171,7 +172,7 @@ struct cma_id *cma_id_new(struct session *s, uint32_t ps, uint8_t qp_type, struc
 void cma_id_free(struct cma_id *id);
 /** @p id stands for a request to @p listener. */
 void cma_id_asks(struct cma_id *id, struct cma_id *listener);
-/** Give @p id a handle in @p to, where its events go from now on. @return 0, or ENOMEM: no room for it there. */
+/** Give @p id a handle in @p to, where its events go from now on. @return 0, or ENOMEM. */
 int cma_id_move(struct cma_id *id, struct session *to);
 /** @return the id of @p handle, or NULL with the request failed. */
 struct cma_id *cma_id_get(struct session *s, uint32_t handle, struct request *r);
@@ -211,6 +212,10 @@ void cma_event(struct cma_id *id, enum ctl_cm_event_type type, int32_t status);
 void cma_event_send(struct cma_id *id, const struct ctl_cm_event *ev, struct cma_id *request);
 /** @p id goes: drop what still waits of it. */
 void cma_event_forget(struct cma_id *id);
+/** @return how many ids of requests move with @p id, at most. */
+uint32_t cma_event_requests(const struct cma_id *id);
+/** The program knows @p id, which a request brought: from now on its moves don't go with its listener's. */
+void cma_event_known(struct cma_id *id);
 /** @p id has moved from @p from: what of its events was not read there comes again here, with the ids of its requests. */
 void cma_event_move(struct cma_id *id, struct session *from);
 /** @return false: so much waits that no new connection may come. */

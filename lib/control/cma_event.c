@@ -47,8 +47,10 @@ detach(struct cma_kept *k)
 }
 
 static void
-drop(struct cma_session *cs, struct cma_kept *k)
+drop(struct cma_kept *k)
 {
+	struct cma_session *cs = k->in;
+
 	detach(k);
 	if (k->sent) {
 		TAILQ_REMOVE(&cs->sent, k, link);
@@ -69,7 +71,7 @@ trim(struct cma_session *cs)
 	if (ioctl(cs->pipe.fd, FIONREAD, &bytes) != 0 || bytes < 0)
 		bytes = 0;
 	while (cs->nb_sent > (uint32_t)bytes / sizeof(struct ctl_cm_event))
-		drop(cs, TAILQ_FIRST(&cs->sent));
+		drop(TAILQ_FIRST(&cs->sent));
 }
 
 static void
@@ -105,6 +107,7 @@ cma_event_send(struct cma_id *id, const struct ctl_cm_event *ev, struct cma_id *
 		session_close(s, "no memory for its connection events");
 		return;
 	}
+	k->in = cs;
 	k->bytes = bytes;
 	memcpy(k->event, ev, bytes);
 	k->id = id;
@@ -133,45 +136,63 @@ cma_event(struct cma_id *id, enum ctl_cm_event_type type, int32_t status)
 
 /** What is in the pipe can't be taken out of it: the library finds no id for it. */
 static void
-forget(struct cma_session *cs, struct cma_kept *k)
+forget(struct cma_kept *k)
 {
 	if (k->sent)
 		detach(k);
 	else
-		drop(cs, k);
+		drop(k);
+}
+
+void
+cma_event_known(struct cma_id *id)
+{
+	if (id->brought_by != NULL)
+		forget(id->brought_by);
 }
 
 void
 cma_event_forget(struct cma_id *id)
 {
-	struct cma_session *cs = id->session->cma;
-
 	while (!TAILQ_EMPTY(&id->events))
-		forget(cs, TAILQ_FIRST(&id->events));
-	/* Its listener is in the same session: they move together, or the event is none of those that may be unread. */
-	if (id->brought_by != NULL)
-		forget(cs, id->brought_by);
+		forget(TAILQ_FIRST(&id->events));
+	cma_event_known(id);
+}
+
+uint32_t
+cma_event_requests(const struct cma_id *id)
+{
+	const struct cma_kept *k;
+	uint32_t n = 0;
+
+	TAILQ_FOREACH(k, &id->events, id_link)
+		n += k->request != NULL;
+	return n;
 }
 
 /** Send @p k, which nobody has read in the session that its id has left, in the new one. */
 static void
-send_again(struct cma_session *old, struct cma_kept *k)
+send_again(struct cma_kept *k)
 {
 	struct cma_id *id = k->id, *request = k->request;
+	struct session *old = k->in->session;
 	struct ctl_cm_event ev = { 0 };
 
 	memcpy(&ev, k->event, k->bytes);
-	forget(old, k);
+	forget(k);
 	/* Who has joined a group can't move: this one was left again. */
 	if (ev.type == CTL_CM_EV_MULTICAST_JOIN)
 		return;
 	if (request != NULL && cma_id_move(request, id->session) != 0) {
-		cma_id_free(request);
+		session_close(id->session, "no memory for its connection requests");
 		return;
 	}
 	ev.id = request != NULL ? request->obj.handle : id->obj.handle;
 	ev.listener = request != NULL ? id->obj.handle : 0;
 	cma_event_send(id, &ev, request);
+	/* Who asked may have given up. */
+	if (request != NULL)
+		cma_event_move(request, old);
 }
 
 void
@@ -185,7 +206,7 @@ cma_event_move(struct cma_id *id, struct session *from)
 	for (more = last != NULL; more;) {
 		k = TAILQ_FIRST(&id->events);
 		more = k != last;
-		send_again(from->cma, k);
+		send_again(k);
 	}
 }
 
@@ -251,7 +272,7 @@ cma_session_end(struct session *s)
 		cma_id_free(id);
 	watch(cs, false);
 	while ((k = TAILQ_FIRST(&cs->sent)) != NULL || (k = TAILQ_FIRST(&cs->queue)) != NULL)
-		drop(cs, k);
+		drop(k);
 	close(cs->pipe.fd);
 	free(cs);
 	s->cma = NULL;

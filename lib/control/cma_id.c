@@ -118,8 +118,6 @@ cma_id_move(struct cma_id *id, struct session *to)
 	struct session *from = id->session;
 	uint32_t handle;
 
-	if (to->tab[OBJ_CM_ID].used >= CTL_CM_MAX_IDS)
-		return ENOMEM;
 	handle = handles_add(&to->tab[OBJ_CM_ID], id);
 	if (handle == HANDLE_NONE)
 		return ENOMEM;
@@ -328,10 +326,13 @@ op_cm_migrate(struct session *s, struct request *r)
 		return EINVAL;
 	if (!LIST_EMPTY(&id->groups))
 		return req_fail(r, EBUSY, "an id that has joined groups can't move");
+	if (s->tab[OBJ_CM_ID].used + cma_event_requests(id) >= CTL_CM_MAX_IDS)
+		return req_fail(r, ENOMEM, "the new event channel has %u of %d ids already", s->tab[OBJ_CM_ID].used,
+				CTL_CM_MAX_IDS);
 	if (cma_id_move(id, s) != 0)
-		return req_fail(r, ENOMEM, "the new event channel has %u of %d ids already, or there is no memory",
-				s->tab[OBJ_CM_ID].used, CTL_CM_MAX_IDS);
+		return req_fail(r, ENOMEM, "no memory for the id");
 	r->rsp.handle.handle = id->obj.handle;
+	cma_event_known(id);
 	cma_event_move(id, from);
 	return 0;
 }

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/ioctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -755,6 +756,47 @@ unread_requests_move_with_their_listener(void **state)
 	assert_true(daemon_wait_empty());
 }
 
+/* What became of a request since, too; and an id that a program can't know of yet, but moves. */
+static void
+requests_that_move_keep_their_events(void **state)
+{
+	struct channel server, client, other;
+	uint32_t l, c, id, guessed;
+	int unread;
+
+	channel_open(&server);
+	channel_open(&client);
+	channel_open(&other);
+	l = listener(&server, CTL_CM_PS_TCP, UROCE_QPT_RC, own);
+	c = routed(&client, CTL_CM_PS_TCP, UROCE_QPT_RC, own, PORT);
+	assert_int_equal(connect_with(&client, CTL_CM_CONNECT, c, new_qpn(), ""), 0);
+	wait_unread(&server);
+	assert_int_equal(peer_handle(client.sock, CTL_CM_DESTROY_ID, c), 0);
+	c = routed(&client, CTL_CM_PS_TCP, UROCE_QPT_RC, own, PORT);
+	assert_int_equal(connect_with(&client, CTL_CM_CONNECT, c, new_qpn(), ""), 0);
+	while (ioctl(server.events, FIONREAD, &unread) == 0 && unread < 3 * (int)sizeof(struct ctl_cm_event))
+		usleep(1000);
+	l = migrate(&server, l, &other);
+	id = expect(&other, 0, CTL_CM_EV_CONNECT_REQUEST, 0).id;
+	expect(&other, id, CTL_CM_EV_REJECTED, CM_REJ_TIMEOUT);
+	expect(&other, 0, CTL_CM_EV_CONNECT_REQUEST, 0);
+	assert_int_equal(peer_handle(other.sock, CTL_CM_DESTROY_ID, id), 0);
+	/* The next handle that this session gives. */
+	guessed = create(&other, CTL_CM_PS_TCP, UROCE_QPT_RC);
+	assert_int_equal(peer_handle(other.sock, CTL_CM_DESTROY_ID, guessed), 0);
+	guessed += 1 << 20;
+	c = routed(&client, CTL_CM_PS_TCP, UROCE_QPT_RC, own, PORT);
+	assert_int_equal(connect_with(&client, CTL_CM_CONNECT, c, new_qpn(), ""), 0);
+	wait_unread(&other);
+	id = migrate(&other, guessed, &server);
+	assert_int_equal(peer_handle(server.sock, CTL_CM_DESTROY_ID, id), 0);
+	assert_int_equal(expect(&other, 0, CTL_CM_EV_CONNECT_REQUEST, 0).listener, l);
+	channel_close(&other);
+	channel_close(&server);
+	channel_close(&client);
+	assert_true(daemon_wait_empty());
+}
+
 static void
 no_event_is_lost_while_nobody_reads(void **state)
 {
@@ -1033,6 +1075,7 @@ main(void)
 		cmocka_unit_test(id_moves_to_another_channel),
 		cmocka_unit_test(unread_events_move_with_their_id),
 		cmocka_unit_test(unread_requests_move_with_their_listener),
+		cmocka_unit_test(requests_that_move_keep_their_events),
 		cmocka_unit_test(no_event_is_lost_while_nobody_reads),
 		cmocka_unit_test(events_that_nobody_reads_are_bounded),
 		cmocka_unit_test(without_random_numbers_nothing_begins),
