@@ -32,6 +32,7 @@ read_which(const struct call *c, struct which *w)
 	const char *text = call_text(c, "qp");
 	struct object *o = object_find(OBJECT_QP, text);
 	char *end = NULL;
+	unsigned long qpn;
 
 	*w = (struct which){ .host = call_has(c, "host") ? host_find(call_text(c, "host")) : NULL };
 	if (text == NULL || strcmp(text, "all") == 0)
@@ -42,9 +43,10 @@ read_which(const struct call *c, struct which *w)
 		*w = (struct which){ .host = o->host, .qpn = o->v.qp->qp_num };
 		return 0;
 	}
-	w->qpn = (uint32_t)strtoul(text, &end, 0);
-	if (*end != '\0' || text[0] < '0' || text[0] > '9' || w->qpn == 0 || w->qpn > PSN_BITS)
+	qpn = strtoul(text, &end, 0);
+	if (*end != '\0' || text[0] < '0' || text[0] > '9' || qpn == 0 || qpn > PSN_BITS)
 		return call_fail(c, "qp: '%s': expected all, a QP that `create` made, or a QPN (1 to 0xffffff)", text);
+	w->qpn = (uint32_t)qpn;
 	return 0;
 }
 

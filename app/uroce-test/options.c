@@ -33,6 +33,9 @@ static const char help[] =
 	"  --cmdline-file FILE     run the commands of FILE first\n"
 	"  --auto-start 'WORKLOAD [options]'  start a workload, as `start` does\n"
 	"  --stats-period SECONDS  say every so often how workloads do\n"
+	"\n"
+	"  --help, --version       say this, or the version\n"
+	"\n"
 	"Then commands are read from standard input; `help` lists them.\n"
 	"\n"
 	"Without EAL options: one lcore for all engines, no hugepages, no devices but our own.\n"
@@ -146,6 +149,21 @@ take(int opt, struct options *o, int *status)
 	return kept ? 0 : wrong(status, "an option was given more than %d times", OPTIONS_MAX);
 }
 
+/** Whether @p arg is an option of ours, with "=VALUE" or without. */
+static bool
+is_ours(const char *arg)
+{
+	if (strncmp(arg, "--", 2) != 0)
+		return false;
+	for (const struct option *n = names; n->name != NULL; n++) {
+		size_t length = strlen(n->name);
+
+		if (strncmp(arg + 2, n->name, length) == 0 && (arg[2 + length] == '\0' || arg[2 + length] == '='))
+			return true;
+	}
+	return false;
+}
+
 /* ---- EAL's part, if nobody gave one ---- */
 static char eal_text[EAL_ARGS_MAX][EAL_ARG_BYTES];
 static char *eal_argv[EAL_ARGS_MAX + 1];
@@ -206,10 +224,14 @@ options_parse(int argc, char **argv, struct options *o, int *status)
 	for (sep = 1; sep < argc && strcmp(argv[sep], "--") != 0; sep++)
 		;
 	*o = (struct options){ .eal_argc = sep, .eal_argv = argv, .engines = 1 };
-	/* Without "--" a lone --help or --version is for us; everything else is EAL's. */
-	if (sep == argc && argc == 2 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "--version") == 0)) {
-		sep = 0;
-	} else if (sep < argc) {
+	/* Asked before EAL sees anything. */
+	for (int i = 1; i < sep; i++) {
+		if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "--version") == 0)
+			return take(argv[i][2] == 'h' ? OPT_HELP : OPT_VERSION, o, status);
+		if (is_ours(argv[i]))
+			return wrong(status, "%s must stand behind a -- that ends EAL's options", argv[i]);
+	}
+	if (sep < argc) {
 		argv[sep] = argv[0];
 		argc -= sep;
 		argv += sep;
@@ -226,7 +248,7 @@ options_parse(int argc, char **argv, struct options *o, int *status)
 		return wrong(status, "--loopback makes its own hosts: give either it or --config and --port");
 	if (o->nb_configs + o->nb_ports == 0 && o->loopback == 0)
 		o->loopback = DEFAULT_HOSTS;
-	if (sep == 1 || sep == 0 || o->eal_argc == 1)
+	if (o->eal_argc == 1)
 		eal_defaults(o);
 	return 0;
 }

@@ -6,6 +6,7 @@ test_man.py UROCED UROCE-RUN UROCE-PERF UROCE-TEST: the man pages and the sample
 Keys and options come from the programs themselves: from --help, and from what uroced answers to a key that it doesn't know.
 """
 
+import glob
 import os
 import re
 import shutil
@@ -73,6 +74,12 @@ def help_options(name):
     return set(re.findall(r'(?<![\w-])--[a-z][a-z-]*', text))
 
 
+def taken_options(name):
+    """What getopt_long() is told."""
+    text = ''.join(read(path) for path in glob.glob(f'app/{name}/*.c', root_dir=ROOT))
+    return re.findall(r'\{ "([a-z0-9-]+)", (?:no|required|optional)_argument', text)
+
+
 class Pages(unittest.TestCase):
     def test_every_key_is_in_the_man_page(self):
         for section, title in SECTIONS.items():
@@ -104,6 +111,13 @@ class Pages(unittest.TestCase):
             there, told = help_options(name), page_options(page)
             self.assertEqual(sorted(there - told - EAL), [], f'{page} lacks options of {name} --help')
             self.assertEqual(sorted(told - there - EAL - {'--help'}), [], f'{name} --help lacks options of {page}')
+
+    def test_every_option_is_in_the_help(self):
+        for name in PAGES.keys() - {'uroce-lab'}:
+            options = taken_options(name)
+            self.assertIn('help', options)
+            text = said(PROGRAMS[name], '--help')
+            self.assertEqual([option for option in options if not re.search(rf'--{option}\b', text)], [], f'{name} --help')
 
     def test_the_pages_are_well_formed(self):
         for name in sorted(os.listdir(os.path.join(ROOT, 'docs/man'))):

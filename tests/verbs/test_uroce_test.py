@@ -107,6 +107,7 @@ TOUR = [
     ('show object qp', r'qp1 +h1 +pd1 cq1 +0 +RC qpn 0x[0-9a-f]+ psn 0x[0-9a-f]+ RTS to qp2'),
     ('show qp qp1', r'state +RTS\n(.|\n)*nothing to send'),
     ('show qp qp99', FAILED + r"show qp: qp: 'qp99': expected all, a QP that `create` made, or a QPN"),
+    ('show qp 4294967313', FAILED + r"show qp: qp: '4294967313': expected all, a QP .* or a QPN \(1 to 0xffffff\)"),
     ('show qp 0x123456', FAILED + r'show qp: no QP 0x123456; `show qp` lists those there are'),
     ('show qp all state rts', r'(h\d .* RTS .*\n?){2}'),
     ('dump qp qp1', r'psn to send +0x[0-9a-f]+\n(.|\n)*last events:(.|\n)*to INIT\n.*to RTR\n.*to RTS'),
@@ -494,6 +495,13 @@ class CommandLine(unittest.TestCase):
             status, output = run('', *args)
             self.assertEqual(status, 2, output)
             self.assertIn(said, output)
+
+    def test_own_options_without_the_end_of_eals_are_named(self):
+        for words in (['--loopback=3'], ['--no-huge', '--stats-period', '1'], ['--engines', '2', '--', '--loopback']):
+            done = subprocess.run([PROGRAM, *words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=SECONDS,
+                                  check=False)
+            self.assertEqual(done.returncode, 2, done.stdout)
+            self.assertRegex(done.stdout, "^uroce-test: --[a-z-]+(=3)? must stand behind a -- that ends EAL's options")
 
     def test_help_and_version(self):
         for args in (['--help'], ['--', '--help']):
