@@ -69,6 +69,9 @@ def check(options):
                        '--wire veth (as root) joins more')
     if not 1 <= options.engines <= ENGINES_MAX:
         raise LabError(f'--engines {options.engines}: 1 to {ENGINES_MAX}')
+    if options.pmd == 'af_xdp' and options.engines > 1:
+        raise LabError(f'--engines {options.engines}: af_xdp needs a channel of the interface for each, and veth has one; '
+                       '--pmd af_packet takes several')
     driver = (options.pmd or wires.PMDS[0]) if options.wire == 'veth' else 'memif'
     mtu = wires.MTU_DEFAULT[driver] if options.mtu is None else options.mtu
     if not wires.MTU_MIN <= mtu <= wires.MTU_MAX[driver]:

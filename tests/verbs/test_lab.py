@@ -107,6 +107,8 @@ class Refusals(NothingStays):
         self.refused(['--mtu 99', '1280 to'], 'up', '--name', OTHER, '--mtu', '99')
         self.refused(['--engines 0'], 'up', '--name', OTHER, '--engines', '0')
         self.refused(['--pmd', '--wire veth'], 'up', '--name', OTHER, '--pmd', 'af_xdp')
+        if is_root():
+            self.refused(['--engines 2', 'af_packet'], 'up', '--name', OTHER, '--wire', 'veth', '--pmd', 'af_xdp', '--engines', '2')
         self.refused(['memif', 'veth'], 'up', '--name', OTHER, '--wire', 'string', status=2)
         self.refused(['which program'], 'run', '--name', OTHER, 'h1', status=2)
 
