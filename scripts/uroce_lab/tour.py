@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The programs of scripts/quickstart across a lab that is up, and the table of what they printed."""
 
+import signal
 import sys
 
 from . import LabError, pairs
@@ -40,6 +41,8 @@ def main():
     except LabError as e:
         print(f'quickstart: {e}', file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        return 128 + signal.SIGINT
     return 0
 
 
