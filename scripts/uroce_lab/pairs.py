@@ -4,6 +4,7 @@
 Used by scripts/quickstart (tour.py) and by tests/verbs.
 """
 
+import atexit
 import os
 import re
 import socket
@@ -67,6 +68,18 @@ class Lab:
         return ''.join(f'-- {name}: {host["log"]}\n{daemon.log_tail(host)}' for name, host in self.hosts.items())
 
 
+sides = set()               # that were not killed yet
+
+
+def kill_sides():
+    """Those that an interrupt left, which are in sessions of their own."""
+    for side in list(sides):
+        side.kill()
+
+
+atexit.register(kill_sides)
+
+
 class Side:
     """One program of a pair. Its output goes to a file in the lab's folder, so that it never waits for a reader."""
 
@@ -77,8 +90,9 @@ class Side:
         descriptor, self.output = tempfile.mkstemp(prefix=f'{os.path.basename(program[0])}-', dir=lab.data['dir'])
         self.child = subprocess.Popen(lab.command(host, *program), stdin=subprocess.DEVNULL, stdout=descriptor,
                                       stderr=subprocess.STDOUT, start_new_session=True)
-        os.close(descriptor)
         self.timed_out = False
+        sides.add(self)
+        os.close(descriptor)
 
     def listens(self, port):
         """Whether a socket in the host's network namespace listens on `port`."""
@@ -117,6 +131,7 @@ class Side:
             return False
 
     def kill(self):
+        sides.discard(self)
         if self.child.poll() is None:
             self.timed_out = True
             self.child.kill()
