@@ -18,8 +18,9 @@ import unittest
 
 sys.dont_write_bytecode = True
 ROOT = os.path.realpath(os.path.join(os.path.dirname(os.path.realpath(__file__)), '../..'))
-sys.path.insert(0, os.path.join(ROOT, 'scripts'))
+sys.path[:0] = [os.path.join(ROOT, 'scripts'), os.path.join(ROOT, 'tests/verbs')]
 
+import labs  # noqa: E402
 from uroce_lab import pairs  # noqa: E402
 
 BUILD = sys.argv.pop(1) if len(sys.argv) > 1 else os.path.join(ROOT, 'build')
@@ -208,6 +209,7 @@ class Installation(unittest.TestCase):
     def test_a_lab_of_the_installed_programs(self):
         program = self.tree.path('bindir', 'uroce-lab')
         self.assertEqual(self.run_it(program, '--help').returncode, 0)
+        labs.raised.add(LAB)
         up = self.run_it(program, 'up', '--name', LAB)
         self.addCleanup(self.run_it, program, 'down', '--name', LAB)
         self.assertEqual(up.returncode, 0, up.stdout)
@@ -222,6 +224,7 @@ class Installation(unittest.TestCase):
         self.assertIn('100 iters', pair.client.text())
         down = self.run_it(program, 'down', '--name', LAB)
         self.assertEqual(down.returncode, 0, down.stdout)
+        labs.raised.remove(LAB)
 
 
 if __name__ == '__main__':
