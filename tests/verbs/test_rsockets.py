@@ -30,8 +30,9 @@ RSTREAM_PORT = 7471
 UDPONG_PORT = 7174
 HEARD_SECONDS = 5           # until a peer's end is known
 COPIED_BYTES = 3_000_000
-MEASURED_SECONDS = 600      # for all of rstream's sizes
-WAYS = ('', '-T b', '-T a', '-T a -T b', '-T r', '-T v -T b')
+MEASURED_SECONDS = 900      # for all of rstream's sizes
+ROWS, ALL_ROWS = 8, 66      # it prints
+WAYS = ('-T b', '', '-T a', '-T a -T b', '-T r', '-T v -T b')
 
 
 class Rsockets(CmTest):
@@ -53,10 +54,25 @@ class Rsockets(CmTest):
                               listens=lambda side: side.has_udp(UDPONG_PORT))
         self.assertIn('custom', client.text())
 
+    def measures(self, *ways):
+        """rstream without sizes: latencies of 64 bytes to 1 MiB (-S all: 6 MiB) on one connection, bandwidths on another."""
+        for way in ways:
+            start = time.monotonic()
+            for side in self.both(f'rstream {way}'):
+                rows = re.findall(r'^\w+_(?:lat|bw) ', side.text(), re.M)
+                self.assertEqual(len(rows), ALL_ROWS if '-S all' in way else ROWS, side.report())
+            print(f'{time.monotonic() - start:5.1f} s  rstream {way}', flush=True)
+        self.nothing_is_left()
+
 
 class OverVeth(Rsockets):
     NAME = f'v{os.getpid()}'
     OPTIONS = ('--wire', 'veth', '--pmd', 'af_packet')
+    PAIR_SECONDS = MEASURED_SECONDS if MANY else Rsockets.PAIR_SECONDS
+
+    @unittest.skipUnless(MANY, '--all')
+    def test_rstream_measures(self):
+        self.measures('-T b', '-T b -S all')
 
     def test_streams_and_datagrams(self):
         for address in (IPV4, IPV6):
@@ -70,12 +86,13 @@ class OverMemif(Rsockets):
     NAME = f'r{os.getpid()}'
     PAIR_SECONDS = MEASURED_SECONDS if MANY else Rsockets.PAIR_SECONDS
 
+    @unittest.skipUnless(MANY, '--all')
     def test_rstream_measures(self):
-        self.measures(*WAYS if MANY else ('-T b',))
+        self.measures(*WAYS)
 
     @unittest.skipUnless(MANY, '--all')
     def test_rstream_measures_all_sizes(self):
-        self.measures(*(f'{way} -S all' for way in WAYS))
+        self.measures('-T b -S all', '-S all')
 
     def test_rstream_in_all_its_ways(self):
         for address in (IPV4, IPV6):
@@ -83,6 +100,13 @@ class OverMemif(Rsockets):
                 self.both(f'rstream -T verify -T {way} -S 3000 -C 20 -I 5', address)
         self.both('rstream -f ip -T b -T v -S 64 -C 200 -I 5')
         self.both('rstream -k 1 -T b -T v -S 1000 -C 10 -I 20')
+        self.nothing_is_left()
+
+    def test_rstream_in_sizes_of_its_own(self):
+        """Some of what --all does, with fewer transfers: as it measures latency, then as it measures bandwidth."""
+        for size, transfers in ((64, 500), (192, 500), (1536, 200), (49152, 100), (786432, 20), (6 << 20, 5)):
+            self.both(f'rstream -T b -S {size} -C 1 -I {transfers}')
+            self.both(f'rstream -S {size} -C {transfers} -I 1')
         self.nothing_is_left()
 
     def test_sizes_that_fit_nothing(self):
