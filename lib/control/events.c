@@ -152,27 +152,35 @@ poll_links(struct control *c)
 	}
 }
 
-/*
- * Connections come in bursts, and each is remembered for some seconds after its end: when most of them are gone, what the heap
- * has kept goes back to the system. A process that serves no others has a heap that isn't ours to look through.
- */
-static void
-trim_heap(struct control *c)
+/** In every turn: thousands may come and go between two looks at the heap. @return those that there are now. */
+static uint32_t
+count_conns(struct control *c)
 {
 	struct cm_usage u;
 
 	cm_usage(gsi_cm(c->gsi), &u);
 	c->most_conns = RTE_MAX(c->most_conns, u.conns);
-	if (c->listen.fd < 0 || c->most_conns < TRIM_MIN_CONNS || u.conns > c->most_conns / 2)
+	return u.conns;
+}
+
+/*
+ * Connections come in bursts, and each is remembered for some seconds after its end: when most of them are gone, what the heap
+ * has kept goes back to the system. A process that serves no others has a heap that isn't ours to look through.
+ */
+static void
+trim_heap(struct control *c, uint32_t conns)
+{
+	if (c->listen.fd < 0 || c->most_conns < TRIM_MIN_CONNS || conns > c->most_conns / 2)
 		return;
 	malloc_trim(0);
-	c->most_conns = u.conns;
+	c->most_conns = conns;
 }
 
 int
 events_poll(struct control *c)
 {
 	uint64_t now = control_now_ns(), next;
+	uint32_t conns = count_conns(c);
 	unsigned int i;
 
 	if (now >= c->next_link_poll_ns) {
@@ -180,7 +188,7 @@ events_poll(struct control *c)
 		inspect_tick(c);
 		log_unsaid(c);
 		sessions_tell_ended(c);
-		trim_heap(c);
+		trim_heap(c, conns);
 		c->next_link_poll_ns = now + (uint64_t)CONTROL_LINK_POLL_MS * 1000000;
 	}
 	next = c->next_link_poll_ns;
