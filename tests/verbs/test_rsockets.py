@@ -59,7 +59,7 @@ class Rsockets(CmTest):
         for way in ways:
             start = time.monotonic()
             for side in self.both(f'rstream {way}'):
-                rows = re.findall(r'^\w+_(?:lat|bw) ', side.text(), re.M)
+                rows = re.findall(r'^[\w.]+_(?:lat|bw) ', side.text(), re.M)
                 self.assertEqual(len(rows), ALL_ROWS if '-S all' in way else ROWS, side.report())
             print(f'{time.monotonic() - start:5.1f} s  rstream {way}', flush=True)
         self.nothing_is_left()
