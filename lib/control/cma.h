@@ -216,7 +216,7 @@ void cma_event_forget(struct cma_id *id);
 uint32_t cma_event_requests(const struct cma_id *id);
 /** The program knows @p id, which a request brought: from now on its moves don't go with its listener's. */
 void cma_event_known(struct cma_id *id);
-/** @p id has moved from @p from: what of its events was not read there comes again here, with the ids of its requests. */
+/** @p id has moved from @p from, another session: its events unread there come again here, with the ids of its requests. */
 void cma_event_move(struct cma_id *id, struct session *from);
 /** @return false: so much waits that no new connection may come. */
 bool cma_event_room(const struct session *s);

@@ -170,12 +170,13 @@ cma_event_requests(const struct cma_id *id)
 	return n;
 }
 
+static void move_unread(struct cma_id *id);
+
 /** Send @p k, which nobody has read in the session that its id has left, in the new one. */
 static void
 send_again(struct cma_kept *k)
 {
 	struct cma_id *id = k->id, *request = k->request;
-	struct session *old = k->in->session;
 	struct ctl_cm_event ev = { 0 };
 
 	memcpy(&ev, k->event, k->bytes);
@@ -192,22 +193,29 @@ send_again(struct cma_kept *k)
 	cma_event_send(id, &ev, request);
 	/* Who asked may have given up. */
 	if (request != NULL)
-		cma_event_move(request, old);
+		move_unread(request);
 }
 
-void
-cma_event_move(struct cma_id *id, struct session *from)
+/** All that are there now: what is sent again comes behind them. */
+static void
+move_unread(struct cma_id *id)
 {
-	struct cma_kept *k, *last;
+	struct cma_kept *k, *last = TAILQ_LAST(&id->events, cma_events);
 	bool more;
 
-	trim(from->cma);
-	last = TAILQ_LAST(&id->events, cma_events);
 	for (more = last != NULL; more;) {
 		k = TAILQ_FIRST(&id->events);
 		more = k != last;
 		send_again(k);
 	}
+}
+
+void
+cma_event_move(struct cma_id *id, struct session *from)
+{
+	/* Now only: whoever reads the old pipe meanwhile must not take away what is being moved. */
+	trim(from->cma);
+	move_unread(id);
 }
 
 bool

@@ -324,6 +324,10 @@ op_cm_migrate(struct session *s, struct request *r)
 	id = obj_get(from, OBJ_CM_ID, q->id, r);
 	if (id == NULL)
 		return EINVAL;
+	if (s == from) {
+		r->rsp.handle.handle = id->obj.handle;
+		return 0;
+	}
 	if (!LIST_EMPTY(&id->groups))
 		return req_fail(r, EBUSY, "an id that has joined groups can't move");
 	if (s->tab[OBJ_CM_ID].used + cma_event_requests(id) >= CTL_CM_MAX_IDS)

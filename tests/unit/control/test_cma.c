@@ -664,6 +664,8 @@ id_moves_to_another_channel(void **state)
 	channel_open(&other);
 	q.cm_migrate = (struct ctl_cm_migrate_req){ .id = t.c, .token = t.client.token + 1 };
 	assert_int_equal(call(&other, &q, &r), EINVAL);
+	/* To where it is. */
+	assert_int_equal(migrate(&t.client, t.c, &t.client), t.c);
 	id = migrate(&t.client, t.c, &other);
 	/* What was read there isn't told again. */
 	expect_quiet(&other);
