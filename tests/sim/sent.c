@@ -267,6 +267,17 @@ psns_of(const struct sim_qp *q, const struct wire_pkt *p)
 	return wire_packets(wire_get32(p->bthp + p->op->off_reth + 12), 7 + q->attr.path_mtu);
 }
 
+/* BIND_MW and LOCAL_INV wait for all that was posted before them, and all behind waits for them. */
+static void
+check_local(struct sim_world *w, const struct sim_qp *q, uint32_t psn)
+{
+	uint32_t i;
+
+	for (i = q->nb_retired; i < q->nb_posted && wire_psn_diff(q->ops[i].last_psn, psn) < 0; i++)
+		if (op_local(&q->ops[i]) && wire_psn_diff(q->ops[i].last_psn, q->acked) >= 0)
+			sim_fail(w, "QP %u: sends PSN %u, but operation %u waits for what was before it", q->id, psn, i);
+}
+
 /* Requests of RC: PSNs that are new, and those that aren't. */
 static void
 note_request(struct sim_world *w, struct sim_qp *q, const struct wire_pkt *p)
@@ -297,6 +308,8 @@ note_request(struct sim_world *w, struct sim_qp *q, const struct wire_pkt *p)
 			sim_fail(w, "QP %u: with %s of PSN %u %d packets are on their way, the window is %u", q->id, p->op->name, p->bth.psn,
 				 wire_psn_diff(next, q->acked), most);
 		q->last_was_new = true;
+		if (q->nb_windows != 0)
+			check_local(w, q, p->bth.psn);
 		credits_request(w, q, p);
 	} else {
 		if (p->bth.psn == q->acked && q->last_was_new)
