@@ -80,8 +80,9 @@ stops_gathering(struct rs_stream *s)
 {
 	bool off;
 
-	/* Like all who try slock: a thread that ends the stream finds it free, or a sender's. */
-	pthread_mutex_lock(&s->rs.lock);
+	/* Like all who try slock: a thread that ends the stream finds it free, or a sender's. Whose lock is held isn't idle. */
+	if (pthread_mutex_trylock(&s->rs.lock))
+		return false;
 	off = !pthread_mutex_trylock(&s->slock);
 	if (off) {
 		off = !atomic_load(&s->gathered);

@@ -18,6 +18,8 @@ static int nb_tries;
 static int
 trylock_sender(pthread_mutex_t *m)
 {
+	if (m == &stream.rs.lock)
+		return pthread_mutex_trylock(m);
 	assert_ptr_equal(m, &stream.slock);
 	assert_int_equal(pthread_mutex_trylock(&stream.rs.lock), EBUSY);
 	nb_tries++;
@@ -126,12 +128,27 @@ stream_that_a_thread_sends_on_stays(void **state)
 	assert_int_equal(pthread_mutex_trylock(&stream.rs.lock), 0);
 }
 
+/* To wait for it, once a millisecond, would cost the program system calls while it sends (verbs/syscalls). */
+static void
+stream_that_a_thread_uses_stays_and_is_not_waited_for(void **state)
+{
+	pthread_mutex_lock(&stream.rs.lock);
+	for (int i = 0; i < 2 * SVC_IDLE_TURNS; i++)
+		flush_gathered();
+	assert_int_equal(nb_tries, 0);
+	assert_true(stream.in_gathering);
+	pthread_mutex_unlock(&stream.rs.lock);
+	flush_gathered();
+	assert_false(stream.in_gathering);
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(stream_without_bytes_leaves_the_list, setup, teardown),
 		cmocka_unit_test_setup_teardown(stream_that_a_thread_sends_on_stays, setup, teardown),
+		cmocka_unit_test_setup_teardown(stream_that_a_thread_uses_stays_and_is_not_waited_for, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
