@@ -142,6 +142,7 @@ drop_inflight(struct transport *tp, struct qp *qp)
 void
 qp_destroy(struct transport *tp, struct qp *qp)
 {
+	parted_add(qp_table_parted(tp->c.qps), tp, qp);
 	qp_unlist(tp, qp);
 	drop_inflight(tp, qp);
 	recv_drop(tp, qp);

@@ -19,6 +19,7 @@ struct qp_table {
 	uint32_t *free_ring;     /* slots, the one that has been free for longest first */
 	uint32_t *generation;
 	struct qp *zombies;
+	struct parted_table *parted;
 	_Atomic(struct qp *) slots[];
 };
 
@@ -36,7 +37,8 @@ qp_table_create(uint32_t max_qp, struct rte_rcu_qsbr *qsbr)
 		return NULL;
 	t->free_ring = calloc(max_qp, sizeof(*t->free_ring));
 	t->generation = calloc(max_qp, sizeof(*t->generation));
-	if (t->free_ring == NULL || t->generation == NULL) {
+	t->parted = parted_table_create();
+	if (t->free_ring == NULL || t->generation == NULL || t->parted == NULL) {
 		qp_table_destroy(t);
 		errno = ENOMEM;
 		return NULL;
@@ -76,7 +78,14 @@ qp_table_destroy(struct qp_table *t)
 	reap(t, true);
 	free(t->free_ring);
 	free(t->generation);
+	free(t->parted);
 	free(t);
+}
+
+struct parted_table *
+qp_table_parted(struct qp_table *t)
+{
+	return t->parted;
 }
 
 uint32_t

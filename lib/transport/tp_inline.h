@@ -42,14 +42,11 @@ struct tp_out {
 	const struct wire_opcode *op;
 };
 
-/**
- * Begin a packet: find room and an mbuf.
- * @return false: none now; the caller keeps the work and comes back next turn.
- */
-static inline bool
-tp_begin(struct transport *tp, const struct qp *qp, uint8_t opcode, struct tp_out *o)
+/** Begin a packet that goes into @p vec, see tp_begin(). */
+static __rte_always_inline bool
+tp_begin_at(struct transport *tp, struct tp_txvec *vec, const struct wire_tmpl *t, uint8_t opcode, struct tp_out *o)
 {
-	o->vec = tp_txvec_of(tp, qp);
+	o->vec = vec;
 	if (unlikely(o->vec->n == TP_TX_MAX)) {
 		tp->counters.tx_no_room++;
 		return false;
@@ -59,8 +56,18 @@ tp_begin(struct transport *tp, const struct qp *qp, uint8_t opcode, struct tp_ou
 		return false;
 	o->op = &wire_opcodes[opcode];
 	o->frame = rte_pktmbuf_mtod(o->m, uint8_t *);
-	o->bth = o->frame + qp->tmpl.bth_off;
+	o->bth = o->frame + t->bth_off;
 	return true;
+}
+
+/**
+ * Begin a packet: find room and an mbuf.
+ * @return false: none now; the caller keeps the work and comes back next turn.
+ */
+static inline bool
+tp_begin(struct transport *tp, const struct qp *qp, uint8_t opcode, struct tp_out *o)
+{
+	return tp_begin_at(tp, tp_txvec_of(tp, qp), &qp->tmpl, opcode, o);
 }
 
 /** Where the payload goes. */
@@ -70,12 +77,10 @@ tp_payload(const struct tp_out *o)
 	return o->bth + o->op->hdr_bytes;
 }
 
-/**
- * Finish a packet whose extended headers and payload are in place and put it into its TX vector.
- * @param b  pad is filled in here.
- */
-static inline void
-tp_finish(struct transport *tp, struct qp *qp, struct tp_out *o, struct wire_bth *b, uint32_t payload_bytes)
+/** Finish a packet that leaves by @p port, or stays here if @p loopback, see tp_finish(). */
+static __rte_always_inline void
+tp_finish_at(struct transport *tp, struct wire_tmpl *t, uint16_t port, bool loopback, struct tp_out *o,
+	     struct wire_bth *b, uint32_t payload_bytes)
 {
 	uint32_t pad = -payload_bytes & 3;
 	uint8_t *end = tp_payload(o) + payload_bytes;
@@ -84,15 +89,25 @@ tp_finish(struct transport *tp, struct qp *qp, struct tp_out *o, struct wire_bth
 	b->pad = (uint8_t)pad;
 	wire_put_bth(o->bth, b);
 	memset(end, 0, pad + WIRE_ICRC_BYTES);
-	wire_tmpl_write(&qp->tmpl, o->frame, l4, 0);
-	if (!qp->loopback)
-		wire_tmpl_seal(&qp->tmpl, o->frame, l4);
-	o->m->data_len = (uint16_t)(qp->tmpl.bth_off + l4);
+	wire_tmpl_write(t, o->frame, l4, 0);
+	if (!loopback)
+		wire_tmpl_seal(t, o->frame, l4);
+	o->m->data_len = (uint16_t)(t->bth_off + l4);
 	o->m->pkt_len = o->m->data_len;
-	o->m->port = qp->port;
+	o->m->port = port;
 	o->vec->pkts[o->vec->n++] = o->m;
 	tp->counters.tx_packets++;
 	tp->counters.tx_bytes += o->m->data_len;
+}
+
+/**
+ * Finish a packet whose extended headers and payload are in place and put it into its TX vector.
+ * @param b  pad is filled in here.
+ */
+static inline void
+tp_finish(struct transport *tp, struct qp *qp, struct tp_out *o, struct wire_bth *b, uint32_t payload_bytes)
+{
+	tp_finish_at(tp, &qp->tmpl, qp->port, qp->loopback, o, b, payload_bytes);
 }
 
 /* ---- Posted slots ---- */
@@ -145,17 +160,23 @@ qp_set_state(struct qp *qp, enum uroce_qp_state s)
 	atomic_store_explicit(&qp->shared->state, s, memory_order_release);
 }
 
-/** From the peer's address to ours, as the QP's AV has them (9.6.1.1.1). */
+/** From the peer's address to ours, as @p t, of what goes the other way, has them (9.6.1.1.1). */
 static inline bool
-qp_address_match(const struct qp *qp, const struct wire_pkt *p)
+address_match(const struct wire_tmpl *t, const struct wire_pkt *p)
 {
-	const uint8_t *ours = qp->tmpl.hdr + qp->tmpl.l3_off;
+	const uint8_t *ours = t->hdr + t->l3_off;
 
-	if (p->ip_version != qp->tmpl.ip_version)
+	if (p->ip_version != t->ip_version)
 		return false;
 	if (p->ip_version == 4)
 		return memcmp(p->l3 + 12, ours + 16, 4) == 0 && memcmp(p->l3 + 16, ours + 12, 4) == 0;
 	return memcmp(p->l3 + 8, ours + 24, 16) == 0 && memcmp(p->l3 + 24, ours + 8, 16) == 0;
+}
+
+static inline bool
+qp_address_match(const struct qp *qp, const struct wire_pkt *p)
+{
+	return address_match(&qp->tmpl, p);
 }
 
 /** 10.9.3: equal but for the membership bit, not the invalid key, and not both limited members. */

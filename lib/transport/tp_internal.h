@@ -40,6 +40,8 @@ void transport_to_qp(struct transport *tp, struct qp *qp, uint16_t port, const s
 int qp_table_add(struct qp_table *t, struct qp *qp);
 /** Unpublish; the memory is freed by qp_free() after the grace period. */
 void qp_table_remove(struct qp_table *t, struct qp *qp);
+/** What the QPs that are gone still answer. */
+struct parted_table *qp_table_parted(struct qp_table *t);
 
 /* ---- diag.c ---- */
 /** @return 0 or ENOMEM. */
@@ -233,6 +235,26 @@ responder_return_reads(struct transport *tp, struct qp *qp)
 	tp->read_blocks[tp->nb_read_blocks++] = qp->reads;
 	qp->reads = NULL;
 }
+
+/** @return what was executed last, or NULL. */
+static inline const struct tp_res *
+responder_last_res(const struct qp *qp)
+{
+	const struct tp_res *r = qp->res_max != 0 ? &qp->res[(qp->res_head == 0 ? qp->res_max : qp->res_head) - 1] : NULL;
+
+	return r != NULL && r->used ? r : NULL;
+}
+
+/* ---- parted.c ---- */
+/** [control] The QPs of a table that are gone and still acknowledge duplicates, for all engines. @return NULL: no memory. */
+struct parted_table *parted_table_create(void);
+/** [control, or its engine] @p qp is about to be destroyed. */
+void parted_add(struct parted_table *t, struct transport *tp, const struct qp *qp);
+/**
+ * [any engine] A packet, good in itself, for a number that no QP has.
+ * @return true: it is a duplicate of what a QP has executed that is gone; acknowledged if the peer asked for that.
+ */
+bool parted_rx(struct parted_table *t, struct transport *tp, uint16_t port, const struct wire_pkt *p);
 
 /* ---- responder.c, reply.c, uc.c ---- */
 /** Execute the request with the expected PSN. */

@@ -324,7 +324,7 @@ rx_no_qp(struct transport *tp, uint16_t port, const struct wire_pkt *p)
 	} else if (p->op->flags & WIRE_F_CNP) {
 		tp->counters.rx_cnp++;
 		tp->counters.rp_cnp_ignored++;
-	} else {
+	} else if (!parted_rx(qp_table_parted(tp->c.qps), tp, port, p)) {
 		tp->counters.rx_unknown_qp++;
 	}
 }

@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * RC: a QP that is destroyed while its last ACK is on its way, or lost. What it had received completes at its peer.
+ */
+#include "rig.h"
+#include "tp_internal.h"
+
+enum {
+	SPAN_MS = 5000,    /* so long it is remembered */
+	GIVEUP_MS = 10000, /* every retry is used up */
+};
+
+/* Host 1 receives a SEND, all that it answers gets lost, and its program goes. */
+static void
+parted_up(struct rig *r, struct loss *l, const struct conn_opts *co)
+{
+	*l = (struct loss){ .from = 1, .opcode = -1, .count = UINT32_MAX };
+	rig_up(r, NULL, co);
+	r->p->lose = lose;
+	r->p->lose_arg = l;
+	end_recv(r->b, 7, SGE(r->bbuf, 1 << 16, r->bmr), 1);
+}
+
+/* A QP of another number takes its place. */
+static void
+destroy(struct rig *r)
+{
+	end_free(r->b);
+	r->b = end_new(&r->p->h[1], NULL);
+	r->p->nb_log = 0;
+}
+
+static void
+what_was_received_is_acknowledged(void **state)
+{
+	struct loss l;
+	struct rig r;
+
+	parted_up(&r, &l, NULL);
+	rig_send(&r, 1, 0, 10000);
+	pair_settle(r.p);
+	expect_cqe(&r.b->rcq, 7, UROCE_WC_SUCCESS);
+	destroy(&r);
+	l.count = 0;
+	pair_advance(r.p, GIVEUP_MS * (uint64_t)PAIR_MS);
+	expect_cqe(&r.a->scq, 1, UROCE_WC_SUCCESS);
+	assert_memory_equal(r.abuf, r.bbuf, 10000);
+	assert_true(counters(&r, 1)->parted_acks_sent >= 1);
+	assert_int_equal(counters(&r, 1)->rx_unknown_qp, 0);
+	rig_down(&r);
+}
+
+/* rdma_disconnect() has moved it to ERR before. */
+static void
+and_by_way_of_err(void **state)
+{
+	struct loss l;
+	struct rig r;
+
+	parted_up(&r, &l, &(struct conn_opts){ .v6 = true, .psn = WIRE_PSN_MASK });
+	rig_send(&r, 1, 0, 100);
+	rig_write(&r, 2, 0, 3000);
+	pair_settle(r.p);
+	assert_int_equal(end_state(r.b, UROCE_QPS_ERR), 0);
+	pair_settle(r.p);
+	destroy(&r);
+	l.count = 0;
+	pair_advance(r.p, GIVEUP_MS * (uint64_t)PAIR_MS);
+	expect_cqe(&r.a->scq, 1, UROCE_WC_SUCCESS);
+	expect_cqe(&r.a->scq, 2, UROCE_WC_SUCCESS);
+	rig_down(&r);
+}
+
+static void
+what_never_came_is_not(void **state)
+{
+	/* The second message's last packet gets lost. */
+	struct loss l;
+	struct rig r;
+
+	parted_up(&r, &l, NULL);
+	rig_send(&r, 1, 0, 100);
+	pair_settle(r.p);
+	l = (struct loss){ .from = 0, .opcode = WIRE_OP_WRITE_LAST, .count = 1 };
+	rig_write(&r, 2, 0, 3000);
+	pair_settle(r.p);
+	destroy(&r);
+	pair_advance(r.p, GIVEUP_MS * (uint64_t)PAIR_MS);
+	expect_cqe(&r.a->scq, 1, UROCE_WC_SUCCESS);
+	expect_cqe(&r.a->scq, 2, UROCE_WC_RETRY_EXC_ERR);
+	assert_true(counters(&r, 1)->rx_unknown_qp > 0);
+	rig_down(&r);
+}
+
+/* The stored result went with the QP; what came before it is acknowledged, and no more. */
+static void
+nor_is_an_atomic(void **state)
+{
+	struct loss l;
+	struct rig r;
+
+	parted_up(&r, &l, NULL);
+	rig_send(&r, 1, 0, 100);
+	rig_fetch_add(&r, 2, 0, 1);
+	rig_write(&r, 3, 0, 100);
+	pair_settle(r.p);
+	destroy(&r);
+	l.count = 0;
+	pair_advance(r.p, GIVEUP_MS * (uint64_t)PAIR_MS);
+	expect_cqe(&r.a->scq, 1, UROCE_WC_SUCCESS);
+	expect_cqe(&r.a->scq, 2, UROCE_WC_RETRY_EXC_ERR);
+	expect_cqe(&r.a->scq, 3, UROCE_WC_WR_FLUSH_ERR);
+	rig_down(&r);
+}
+
+/* It may be connected anew, with the same PSNs. */
+static void
+a_qp_that_stays_says_nothing(void **state)
+{
+	static const enum uroce_qp_state states[] = { UROCE_QPS_ERR, UROCE_QPS_RESET };
+
+	for (unsigned int i = 0; i < RTE_DIM(states); i++) {
+		struct loss l;
+		struct rig r;
+
+		parted_up(&r, &l, NULL);
+		rig_send(&r, 1, 0, 100);
+		pair_settle(r.p);
+		assert_int_equal(end_state(r.b, states[i]), 0);
+		l.count = 0;
+		pair_advance(r.p, GIVEUP_MS * (uint64_t)PAIR_MS);
+		expect_cqe(&r.a->scq, 1, UROCE_WC_RETRY_EXC_ERR);
+		assert_int_equal(counters(&r, 1)->parted_acks_sent, 0);
+		rig_down(&r);
+	}
+}
+
+static void
+nobody_is_remembered_for_ever(void **state)
+{
+	struct loss l;
+	struct rig r;
+
+	parted_up(&r, &l, NULL);
+	rig_send(&r, 1, 0, 100);
+	pair_settle(r.p);
+	destroy(&r);
+	r.p->now += SPAN_MS * (uint64_t)PAIR_MS;
+	pair_advance(r.p, GIVEUP_MS * (uint64_t)PAIR_MS);
+	expect_cqe(&r.a->scq, 1, UROCE_WC_RETRY_EXC_ERR);
+	assert_int_equal(counters(&r, 1)->parted_acks_sent, 0);
+	rig_down(&r);
+}
+
+static void
+of_another_partition(struct qp *qp)
+{
+	qp->pkey = 0x8123;
+}
+
+static void
+of_another_address(struct qp *qp)
+{
+	qp->tmpl.hdr[qp->tmpl.l3_off + 15] ^= 1;
+	qp->tmpl.crc_len[0] = qp->tmpl.crc_len[1] = 0;
+	qp->tmpl.ip_sum += qp->tmpl.hdr[qp->tmpl.l3_off + 15] & 1 ? 1 : 0xfffe;
+}
+
+static void
+of_another_service(struct qp *qp)
+{
+	qp->prefix = WIRE_XRC;
+}
+
+/* Only who it was connected to is answered. */
+static void
+strangers_are_not_answered(void **state)
+{
+	static void (*const strange[])(struct qp *qp) = { of_another_partition, of_another_address, of_another_service };
+
+	for (unsigned int i = 0; i < RTE_DIM(strange); i++) {
+		struct loss l;
+		struct rig r;
+
+		parted_up(&r, &l, NULL);
+		rig_send(&r, 1, 0, 100);
+		pair_settle(r.p);
+		destroy(&r);
+		strange[i](r.a->qp);
+		l.count = 0;
+		pair_advance(r.p, 100 * (uint64_t)PAIR_MS);
+		assert_true(pair_count(r.p, 0, -1) > 0);
+		assert_int_equal(counters(&r, 1)->rx_unknown_qp, pair_count(r.p, 0, -1));
+		assert_int_equal(pair_count(r.p, 1, -1), 0);
+		rig_down(&r);
+	}
+}
+
+/* So far back no peer begins again: they are other packets. */
+static void
+nor_are_old_psns(void **state)
+{
+	struct loss l;
+	struct rig r;
+
+	parted_up(&r, &l, NULL);
+	rig_send(&r, 1, 0, 100);
+	pair_settle(r.p);
+	r.b->qp->epsn += 5000;
+	destroy(&r);
+	l.count = 0;
+	pair_advance(r.p, GIVEUP_MS * (uint64_t)PAIR_MS);
+	expect_cqe(&r.a->scq, 1, UROCE_WC_RETRY_EXC_ERR);
+	assert_int_equal(counters(&r, 1)->parted_acks_sent, 0);
+	rig_down(&r);
+}
+
+/* The one that came last stays; a number of its own never meets another's. */
+static void
+the_last_ones_are_remembered(void **state)
+{
+	struct end *more[20];
+	struct loss l;
+	struct rig r;
+
+	parted_up(&r, &l, NULL);
+	rig_send(&r, 1, 0, 100);
+	pair_settle(r.p);
+	destroy(&r);
+	for (unsigned int i = 0; i < RTE_DIM(more); i++)
+		more[i] = end_new(&r.p->h[1], NULL);
+	for (unsigned int i = 0; i < RTE_DIM(more); i++)
+		end_free(more[i]);
+	l.count = 0;
+	pair_advance(r.p, GIVEUP_MS * (uint64_t)PAIR_MS);
+	expect_cqe(&r.a->scq, 1, UROCE_WC_SUCCESS);
+	rig_down(&r);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(what_was_received_is_acknowledged),
+		cmocka_unit_test(and_by_way_of_err),
+		cmocka_unit_test(what_never_came_is_not),
+		cmocka_unit_test(nor_is_an_atomic),
+		cmocka_unit_test(a_qp_that_stays_says_nothing),
+		cmocka_unit_test(nobody_is_remembered_for_ever),
+		cmocka_unit_test(strangers_are_not_answered),
+		cmocka_unit_test(nor_are_old_psns),
+		cmocka_unit_test(the_last_ones_are_remembered),
+	};
+
+	return cmocka_run_group_tests(tests, pair_group_setup, pair_group_teardown);
+}
