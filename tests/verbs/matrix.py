@@ -279,6 +279,7 @@ def whole(wire):
             yield Case('ib_send_lat', '-c UD -g -s 1000', family)
         for program in BW + LAT:
             yield Case(program, '-c XRC -a -n 100', family, 300)
+        for program in BW:
             yield Case(program, '-c XRC -q 16 -s 65536 -n 100', family, 300)
         for program in ATOMIC:
             yield Case(program, '-c XRC', family)
