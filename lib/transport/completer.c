@@ -78,20 +78,21 @@ set_deadline(struct transport *tp, struct qp *qp, uint64_t deadline_ns)
 }
 
 /*
- * When to do something about what is on its way: send early once a few round trips have passed, as measured, where
- * that is well before the ACK timeout; else at the ACK timeout.
+ * When to do something about what is on its way: send early once a few round trips have passed, as measured or, of a new
+ * connection with a long timeout, guessed, where that is well before the ACK timeout; else at the ACK timeout.
  */
 static inline uint64_t
 next_deadline(const struct transport *tp, const struct qp *qp)
 {
 	uint64_t early;
 
-	if (qp->rto_ns == 0 || qp->probes == TP_PROBES)
+	if (qp->probes == TP_PROBES || (qp->rto_ns == 0 && qp->timeout < TP_PROBE_FIRST_OF))
 		return qp->giveup_ns;
-	early = qp->rto_ns + (uint64_t)wire_psn_diff(qp->psn_max, qp->psn_una) * TP_PROBE_PACKET_NS;
+	early = likely(qp->rto_ns != 0) ? qp->rto_ns : TP_PROBE_FIRST_NS;
+	early += (uint64_t)wire_psn_diff(qp->psn_max, qp->psn_una) * TP_PROBE_PACKET_NS;
 	early <<= qp->rto_shift;
 	/* What was sent before the packet that was answered is hardly still to come. */
-	if (unlikely(qp->probe == TP_PROBE_ANSWERED))
+	if (unlikely(qp->probe == TP_PROBE_ANSWERED) && qp->rto_ns != 0)
 		early = qp->rto_ns / 2;
 	if (2 * early > ack_timeout_ns(qp) || tp->now_ns + early >= qp->giveup_ns)
 		return qp->giveup_ns;

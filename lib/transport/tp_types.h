@@ -50,6 +50,8 @@ enum {
 	TP_POLL_NS = 1000,          /**< with QPs watched, a turn is due this soon */
 	TP_PROBES = 3,              /**< early retransmissions of the oldest packet before it's the ACK timeout's turn */
 	TP_PROBE_MIN_NS = 20000,    /**< no earlier than this without progress: engines have other QPs to serve */
+	TP_PROBE_FIRST_NS = 25000000, /**< while no round trip has been measured, */
+	TP_PROBE_FIRST_OF = 16,     /**< of QPs with this timeout (268 ms) or more: rdma_cm's have 2 s */
 	TP_PROBE_PACKET_NS = 1000,  /**< and this later for each packet on the way: 4 KiB at 32 Gb/s */
 	TP_PROBE_SHIFT_MAX = 8,     /**< probes that were no use make the next ones later, up to 2 to the power of this */
 	TP_RTT_EVERY_NS = 10000,    /**< between round trips that are measured, without congestion control */
@@ -278,7 +280,7 @@ struct qp {
 	uint32_t srtt_ns, rttvar_ns; /**< as in RFC 6298 */
 	uint32_t rtt_min_ns;        /**< without queues, as far as is known: the shortest of this period and of the last */
 	uint32_t rtt_low_ns;        /**< the shortest of this period */
-	uint32_t rto_ns;            /**< early retransmission after this; 0: nothing measured yet */
+	uint32_t rto_ns;            /**< early retransmission after this; 0: nothing measured yet, TP_PROBE_FIRST_NS */
 	uint64_t rtt_low_until_ns;  /**< when the period ends */
 	uint64_t rtt_sent_ns;
 	uint64_t rtt_next_ns;       /**< no measurement begins before */

@@ -1,24 +1,20 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""What it costs to be looked at: the rate of 8-byte WRITEs between two hosts of uroce-test while somebody looks and while nobody does, in turn.
+"""What it costs to be looked at: the rate of 8-byte WRITEs between two hosts of uroce-test while somebody looks and while nobody does.
 
-  tests/bench/telemetry.py [--rounds N] [--seconds S] [--check]
+  tests/bench/telemetry.py [--rounds N] [--pairs N] [--seconds S] [--seed N] [--check]
   tests/bench/telemetry.py --instructions
 
-A round is a process: hosts and workload run on its last CPU, its main thread, telemetry and who asks on the first. Its windows follow each
-other:
+A round is a process: hosts and workload run on its last CPU, its main thread, telemetry and who asks on the first. Its windows come in pairs
+of neighbours, one with somebody who looks and one with nobody, in an order that is drawn; so neither place nor drift favours one:
 
-  nothing, telemetry, nothing, view, nothing, nothing, captured
-
-  telemetry  a client asks once a second for the engine, the port, the sessions and each QP
+  telemetry  a client asks once for the engine, the port, the sessions and each QP, in a window of half a second: twice a second
   view       `show top interval 0.5`
-  captured   a capture that ran has been stopped; before it there was none
-  nothing    the last of them is compared with the one before: how good all this is
+  nothing    nobody in either: how good all this is
 
-A window is compared with the mean of those of nothing before and behind it, the last two with the one before. Printed are the medians of the
-rounds' ratios, and between which values the middle half of them is. Rates are messages per second of processor time of the thread that
-hosts and workload run on, so that what else runs on its CPU counts little; those by the clock are printed, too. --check: status 1 if a
-ratio's median is below 0.99.
+Printed are, of the ratios of all pairs, the median and between which values it is with a certainty of 95 % (its order statistics). Rates are
+messages per second of processor time of the thread that hosts and workload run on, so that what else runs on its CPU counts little; those
+by the clock are printed, too. --check: status 1 if a median is below 0.99, 2 if these pairs are too few to say so.
 
 --instructions counts, without noise though slowly, what the possibility of a capture costs while there is none: of the instructions that
 engines execute for WRITEs of 8 bytes (uroce-perf under valgrind), those that ask whether somebody captures.
@@ -27,14 +23,15 @@ engines execute for WRITEs of 8 bytes (uroce-perf under valgrind), those that as
 import argparse
 import glob
 import json
+import math
 import os
+import random
 import re
 import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 
 sys.dont_write_bytecode = True
@@ -48,11 +45,9 @@ from uroce_lab.telemetry import ask  # noqa: E402
 WORKLOAD = 'start write size 8 depth 64 qps 4'
 WARM_UP_SECONDS = 2
 VIEW_SECONDS = 0.5
-ASK_SECONDS = 1
-WINDOWS = ('nothing', 'telemetry', 'nothing', 'view', 'nothing', 'nothing', 'captured')
-TEXTS = {'nothing': 'nothing, against itself', 'telemetry': 'telemetry, once a second', 'view': 'live view, twice a second',
-         'captured': 'capture off, after one'}
+TEXTS = {'nothing': 'nothing, against itself', 'telemetry': 'telemetry, twice a second', 'view': 'live view, twice a second'}
 AT_LEAST = 0.99             # --check
+CERTAINTY = 1.96            # standard deviations: 95 %
 
 
 class Round:
@@ -69,6 +64,7 @@ class Round:
                                       '--file-prefix=watched', '--log-level=error'))
         self.dialogue.ask(WORKLOAD)
         self.thread = self.worker()
+        self.qps = ask({}, self.host, '/uroce/qp')['numbers']
         time.sleep(WARM_UP_SECONDS)
 
     def end(self):
@@ -90,66 +86,65 @@ class Round:
         # "seconds" has two digits behind the point; the rate has more.
         return row['ops'], row['ops'] / row['ops/s'], ran
 
-    def poll(self, stop):
-        qps = ask({}, self.host, '/uroce/qp')['numbers']
-        while not stop.wait(ASK_SECONDS):
-            for command in ('/uroce/engine,0', '/uroce/port,uroce0', '/uroce/session', *(f'/uroce/qp,{n}' for n in qps)):
-                ask({}, self.host, command)
+    def look(self):
+        for command in ('/uroce/engine,0', '/uroce/port,uroce0', '/uroce/session', *(f'/uroce/qp,{n}' for n in self.qps)):
+            ask({}, self.host, command)
 
     def window(self, kind, seconds):
         """Messages per second of the thread, and by the clock."""
-        if kind == 'captured':
-            path = os.path.join(self.folder, 'capture.pcapng')
-            self.dialogue.ask(f'capture start {path} snap 64')
-            time.sleep(VIEW_SECONDS)
-            said = self.dialogue.ask('capture stop')
-            if ' packets' not in said:
-                raise SystemExit(f'the capture did not run: {said}')
-            os.unlink(path)
-            time.sleep(VIEW_SECONDS)
-        stop, asking = threading.Event(), None
         before = self.sample()
+        end = time.monotonic() + seconds
         if kind == 'telemetry':
-            asking = threading.Thread(target=self.poll, args=[stop])
-            asking.start()
+            time.sleep(seconds / 2)
+            self.look()
         if kind == 'view':
             self.dialogue.ask(f'show top interval {VIEW_SECONDS} count {max(1, round(seconds / VIEW_SECONDS))}')
-        else:
-            time.sleep(seconds)
+        time.sleep(max(0, end - time.monotonic()))
         after = self.sample()
-        if asking is not None:
-            stop.set()
-            asking.join()
         ops = after[0] - before[0]
         return ops / (after[2] - before[2]), ops / (after[1] - before[1])
 
-
-def ratios(rates):
-    """{kind: rate by those of nothing beside it}"""
-    found = {}
-    for i, kind in enumerate(WINDOWS):
-        if kind in ('telemetry', 'view'):
-            found[kind] = rates[i] / statistics.mean((rates[i - 1], rates[i + 1]))
-    found['nothing'] = rates[5] / rates[4]
-    found['captured'] = rates[6] / rates[5]
-    return found
+    def pair(self, kind, seconds, draw):
+        """With somebody who looks by with nobody."""
+        order = ['nobody', 'nobody' if kind == 'nothing' else kind]
+        swapped = draw.random() < 0.5
+        if swapped:
+            order.reverse()
+        rates = [self.window(who, seconds) for who in order]
+        if swapped:
+            rates.reverse()
+        return tuple(looked / alone for alone, looked in zip(*rates)), rates[0]
 
 
 def measure(options):
-    rounds = []
+    """{kind: ratios of pairs}, rates with nobody"""
+    draw = random.Random(options.seed)
+    ratios, alone = {kind: [] for kind in TEXTS}, []
     for number in range(options.rounds):
         folder = tempfile.mkdtemp(prefix='uroce-watched-')
         try:
             one = Round(folder)
             try:
-                rounds.append([one.window(kind, options.seconds) for kind in WINDOWS])
+                for _ in range(options.pairs):
+                    for kind in draw.sample(list(TEXTS), len(TEXTS)):
+                        ratio, rate = one.pair(kind, options.seconds, draw)
+                        ratios[kind].append(ratio)
+                        alone.append(rate)
             finally:
                 one.end()
         finally:
             shutil.rmtree(folder)
         print(f'\r{number + 1} of {options.rounds}', end='', file=sys.stderr, flush=True)
     print(file=sys.stderr)
-    return rounds
+    return ratios, alone
+
+
+def median_between(values):
+    """The median, and between which of the values it is with that certainty."""
+    values = sorted(values)
+    off = math.ceil(CERTAINTY * math.sqrt(len(values)) / 2)
+    middle = len(values) // 2
+    return statistics.median(values), values[max(0, middle - off)], values[min(len(values) - 1, middle + off)]
 
 
 def count_instructions():
@@ -176,27 +171,29 @@ def count_instructions():
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument('--rounds', type=int, default=12)
-    parser.add_argument('--seconds', type=float, default=3.0, help='of a window')
-    parser.add_argument('--check', action='store_true', help=f'status 1 if a ratio is below {AT_LEAST}')
+    parser.add_argument('--rounds', type=int, default=6)
+    parser.add_argument('--pairs', type=int, default=40, help='of each kind in a round')
+    parser.add_argument('--seconds', type=float, default=0.5, help='of a window')
+    parser.add_argument('--seed', type=int, default=1, help='of what is drawn')
+    parser.add_argument('--check', action='store_true', help=f'status 1 if a ratio is below {AT_LEAST}, 2 if it may be')
     parser.add_argument('--instructions', action='store_true', help='count instead of measuring')
     options = parser.parse_args()
     if options.instructions:
         return count_instructions()
-    rounds = measure(options)
-    nothing = [windows[i] for windows in rounds for i, kind in enumerate(WINDOWS) if kind == 'nothing']
-    print(f'nothing: {statistics.median(r for r, _ in nothing):.0f} messages a second of processor time, '
-          f'{statistics.median(r for _, r in nothing):.0f} by the clock; {len(rounds)} rounds, windows of {options.seconds} s')
-    bad = False
+    ratios, alone = measure(options)
+    print(f'nobody: {statistics.median(r for r, _ in alone):.0f} messages a second of processor time, '
+          f'{statistics.median(r for _, r in alone):.0f} by the clock; {options.rounds} rounds, {options.pairs} pairs of each kind, '
+          f'windows of {options.seconds} s')
+    status = 0
     for kind, text in TEXTS.items():
         line = f'{text:28}'
         for column, by in enumerate(('processor time', 'clock')):
-            all_of = sorted(ratios([window[column] for window in windows])[kind] for windows in rounds)
-            middle = statistics.median(all_of)
-            line += f'  {by}: {middle:.4f} ({all_of[len(all_of) // 4]:.4f} to {all_of[-1 - len(all_of) // 4]:.4f})'
-            bad |= column == 0 and middle < AT_LEAST
+            middle, low, high = median_between([ratio[column] for ratio in ratios[kind]])
+            line += f'  {by}: {middle:.4f} ({low:.4f} to {high:.4f})'
+            if column == 0 and kind != 'nothing' and low < AT_LEAST:
+                status = 1 if middle < AT_LEAST or status == 1 else 2
         print(line)
-    return 1 if options.check and bad else 0
+    return status if options.check else 0
 
 
 if __name__ == '__main__':

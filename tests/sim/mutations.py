@@ -299,7 +299,7 @@ MUTATIONS = [Mutation(*m) for m in (
     ('flush-type', 'read_atomic.c', 'a FLUSH of no placement type is executed', 'if (r == NULL || access == 0 || (type', 'if (r == NULL || (type'),
     # Early retransmission.
     ('no-probe', 'completer.c', 'only the ACK timeout finds the loss of a last packet',
-     'if (qp->rto_ns == 0 || qp->probes == TP_PROBES)', 'if (qp->rto_ns != UINT32_MAX || qp->probes == TP_PROBES)'),
+     'if (qp->probes == TP_PROBES ||', 'if (qp->probes <= TP_PROBES ||'),
     ('probe-too-early', 'window.c', 'packets are sent again before an answer could have come',
      'qp->rto_ns = RTE_MAX(2 * qp->srtt_ns + 4 * qp->rttvar_ns, (uint32_t)TP_PROBE_MIN_NS);', 'qp->rto_ns = qp->srtt_ns / 4;'),
     ('probe-rewinds', 'requester.c', 'after a probe everything behind it is sent again', '\t\treturn;\n\t}\n\tqp->sq_cur = sq_cur;\n\tqp->psn_cur = psn_cur;\n', '\t\treturn;\n\t}\n'),

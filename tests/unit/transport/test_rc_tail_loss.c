@@ -46,6 +46,28 @@ lost_last_packet_costs_a_few_round_trips(void **state)
 	rig_down(&r);
 }
 
+/* Nothing measured yet, and rdma_cm's timeout of two seconds. */
+static void
+lost_first_message_doesnt_wait_for_the_timeout(void **state)
+{
+	static const int lost[] = { WIRE_OP_SEND_ONLY, WIRE_OP_ACK };
+
+	for (unsigned int i = 0; i < 2; i++) {
+		struct loss l = { .from = i, .opcode = lost[i], .count = 2 };
+		struct rig r;
+
+		rig_up(&r, NULL, &(struct conn_opts){ .no_retry = true, .timeout = 19 });
+		r.p->lose = lose;
+		r.p->lose_arg = &l;
+		end_recv(r.b, 7, SGE(r.bbuf, 100, r.bmr), 1);
+		rig_send(&r, 1, 0, 100);
+		pair_advance(r.p, 100 * (uint64_t)PAIR_MS);
+		expect_cqe(&r.a->scq, 1, UROCE_WC_SUCCESS);
+		assert_int_equal(counters(&r, 0)->tail_loss_probes, 2);
+		rig_down(&r);
+	}
+}
+
 static void
 lost_end_of_many_packets_costs_a_few_round_trips(void **state)
 {
@@ -255,6 +277,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(lost_last_message_whose_memory_has_gone_fails_early),
 		cmocka_unit_test(lost_last_packet_costs_a_few_round_trips),
+		cmocka_unit_test(lost_first_message_doesnt_wait_for_the_timeout),
 		cmocka_unit_test(lost_end_of_many_packets_costs_a_few_round_trips),
 		cmocka_unit_test(lost_ack_costs_a_few_round_trips),
 		cmocka_unit_test(lost_nak_costs_a_few_round_trips),
