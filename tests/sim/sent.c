@@ -509,7 +509,7 @@ note_arrival(struct sim_world *w, struct sim_qp *q, const struct wire_pkt *p)
 }
 
 void
-sent_arrives(struct sim_world *w, uint32_t to, struct rte_mbuf *m)
+sent_arrives(struct sim_world *w, uint32_t to, const struct transport *tp, struct rte_mbuf *m)
 {
 	struct wire_pkt p = { 0 };
 	struct sim_qp *q;
@@ -518,7 +518,8 @@ sent_arrives(struct sim_world *w, uint32_t to, struct rte_mbuf *m)
 	    WIRE_OK)
 		return;
 	q = any_qp(w, to, p.bth.dqpn);
-	if (q == NULL)
+	/* An engine that isn't its QP's hands it over; meanwhile others may overtake it. */
+	if (q == NULL || q->tp != tp)
 		return;
 	if (takes(q, &p))
 		paths_arrives(w, q, &p);

@@ -575,8 +575,8 @@ sent_service(const struct sim_qp *q)
 }
 /** Look at a packet that is sent. */
 void sent_check(struct sim_world *w, uint32_t from, uint32_t to, struct rte_mbuf *m);
-/** ... and that a transport gets to see. */
-void sent_arrives(struct sim_world *w, uint32_t to, struct rte_mbuf *m);
+/** ... and that a transport @p tp gets to see. */
+void sent_arrives(struct sim_world *w, uint32_t to, const struct transport *tp, struct rte_mbuf *m);
 /** At the end of a connection. */
 void sent_end(struct sim_world *w, const struct sim_qp *q);
 

@@ -173,7 +173,7 @@ ep_receive(struct sim_world *w, struct sim_ep *ep, struct transport *tp, struct 
 	b->n -= n;
 	memmove(b->pkts, b->pkts + n, b->n * sizeof(pkts[0]));
 	for (i = 0; i < n && !trusted; i++)
-		sent_arrives(w, ep->id, pkts[i]);
+		sent_arrives(w, ep->id, tp, pkts[i]);
 	left = transport_rx(tp, 0, pkts, n, trusted, w->now_ns);
 	if (left != 0 && !(w->cfg.faults & SIM_F_CORRUPT))
 		sim_fail(w, "endpoint %u: transport_rx() took %u good packets for something else", ep->id, left);
