@@ -31,6 +31,8 @@ reconnect(struct sim_world *w, struct sim_conn *c)
 		free(q->ops);
 		windows_end(w, q);
 		q->round++;
+		/* With its AV a QP gets a new rate. */
+		q->cnp_ns = 0;
 		program_init(w, q);
 		if (q->ops == NULL || !mrs_again(q))
 			abort();

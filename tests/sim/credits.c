@@ -163,6 +163,15 @@ passes_response(const struct sim_qp *q, uint32_t psn)
 	return false;
 }
 
+/* The end of a READ's answer, whose beginning may be missing: it isn't taken before that has come. */
+static bool
+ends_response(const struct sim_qp *q, const struct wire_pkt *p)
+{
+	bool first = false;
+
+	return (p->op->flags & WIRE_F_READ_RESP) && op_of(q, p->bth.psn, &first) != NULL && !first;
+}
+
 void
 credits_answered(struct sim_qp *q, const struct wire_pkt *p)
 {
@@ -177,7 +186,8 @@ credits_answered(struct sim_qp *q, const struct wire_pkt *p)
 		return;
 	}
 	/* Of what is acknowledged already an answer says nothing new, also if it is the first with credits. */
-	if (!c->limited && wire_psn_diff(p->bth.psn, q->acked) >= 0 && !passes_response(q, p->bth.psn)) {
+	if (!c->limited && wire_psn_diff(p->bth.psn, q->acked) >= 0 && !passes_response(q, p->bth.psn) &&
+	    !ends_response(q, p)) {
 		c->limited = true;
 		c->limited_ns = q->ep->w->now_ns;
 	}
