@@ -173,7 +173,7 @@ ends_response(const struct sim_qp *q, const struct wire_pkt *p)
 }
 
 void
-credits_answered(struct sim_qp *q, const struct wire_pkt *p)
+credits_answered(struct sim_qp *q, const struct wire_pkt *p, bool taken)
 {
 	struct sim_credits *c = credits(q);
 	uint8_t syndrome = p->bthp[p->op->off_aeth];
@@ -186,7 +186,7 @@ credits_answered(struct sim_qp *q, const struct wire_pkt *p)
 		return;
 	}
 	/* Of what is acknowledged already an answer says nothing new, also if it is the first with credits. */
-	if (!c->limited && wire_psn_diff(p->bth.psn, q->acked) >= 0 && !passes_response(q, p->bth.psn) &&
+	if (taken && !c->limited && wire_psn_diff(p->bth.psn, q->acked) >= 0 && !passes_response(q, p->bth.psn) &&
 	    !ends_response(q, p)) {
 		c->limited = true;
 		c->limited_ns = q->ep->w->now_ns;

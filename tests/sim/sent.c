@@ -553,10 +553,9 @@ sent_arrives(struct sim_world *w, uint32_t to, const struct transport *tp, struc
 		if (!selective(w, q) && takes(q, &p))
 			note_arrival(w, q, &p);
 	}
-	/* A SACK says nothing of receives, nor does what a QP drops because it comes by a way that it has left. */
-	if ((p.op->flags & (WIRE_F_AETH | WIRE_F_SACK)) == WIRE_F_AETH && q->conn->type == UROCE_QPT_RC &&
-	    takes(q, &p) && paths_current(q, &p))
-		credits_answered(q, &p);
+	/* A SACK says nothing of receives. What comes by another way makes the QP migrate and is taken, or is dropped. */
+	if ((p.op->flags & (WIRE_F_AETH | WIRE_F_SACK)) == WIRE_F_AETH && q->conn->type == UROCE_QPT_RC)
+		credits_answered(q, &p, takes(q, &p) && paths_current(q, &p));
 	if ((p.op->flags & (WIRE_F_RESPONSE | WIRE_F_SACK)) && q->conn->type == UROCE_QPT_RC &&
 	    q->sent_round == q->round + 1 && takes(q, &p) && paths_current(q, &p))
 		note_answer(w, q, &p);

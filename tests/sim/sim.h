@@ -586,7 +586,7 @@ void credits_answer(struct sim_world *w, struct sim_qp *q, const struct wire_pkt
 /** @p q sends a request for the first time. */
 void credits_request(struct sim_world *w, struct sim_qp *q, const struct wire_pkt *p);
 /** What comes to @p q: an answer, or a request of @p psns PSNs. */
-void credits_answered(struct sim_qp *q, const struct wire_pkt *p);
+void credits_answered(struct sim_qp *q, const struct wire_pkt *p, bool taken);
 void credits_requested(struct sim_qp *q, const struct wire_pkt *p, uint32_t psns);
 
 /* setup.c */
