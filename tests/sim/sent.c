@@ -183,8 +183,9 @@ check_resent(struct sim_world *w, struct sim_qp *q)
 	uint64_t since = latest(latest(q->progress_ns, q->flight_ns), latest(q->rnr_until, q->again_ns));
 	uint64_t silence = w->now_ns > since ? w->now_ns - since : 0;
 
-	/* Nothing gets lost, so no NAK asks for it: it is early, and not before an answer could have come. */
-	if (w->cfg.lossless && w->cfg.ordered && !invalidate_may_wait(w) &&
+	/* Nothing gets lost, so no NAK asks for it: it is early, and not before an answer could have come. What is paced
+	 * waits for its time, and answers may come meanwhile. */
+	if (w->cfg.lossless && w->cfg.ordered && w->cfg.cc == TP_CC_NONE && !invalidate_may_wait(w) &&
 	    !(w->cfg.faults & (SIM_F_SLOW_TX | SIM_F_NO_MBUF)) && q->rnr_until == 0 && q->peer->rnr_until == 0 &&
 	    silence < RESEND_NS_MIN)
 		sim_fail(w, "QP %u: sends PSN %u again after %" PRIu64 " ns", q->id, q->sent_next, silence);
