@@ -15,7 +15,7 @@ enum {
 	PARTED_MAX = 1024,        /* the last QPs that are remembered; a power of two */
 	PARTED_PSNS = 4096,       /* so far back a peer may begin again */
 };
-/* As long as the first repetition of a peer may take: four times an ACK timeout of 18 (9.7.6.1.3; what Linux's rdma_cm has). */
+/* Two ACK timeouts of 19, which rdma_cm's QPs have, uroce's and Linux's. A NIC may take up to four of its own (9.7.6.1.3). */
 #define PARTED_NS UINT64_C(5000000000)
 
 struct parted {

@@ -10,18 +10,21 @@ enum {
 	GIVEUP_MS = 10000, /* every retry is used up */
 };
 
-/* Host 1 receives a SEND, all that it answers gets lost, and its program goes. */
+/* Host 1 receives SEND 1, and all that it answers gets lost. */
 static void
-parted_up(struct rig *r, struct loss *l, const struct conn_opts *co)
+parted_up(struct rig *r, struct loss *l, uint32_t bytes, const struct conn_opts *co)
 {
 	*l = (struct loss){ .from = 1, .opcode = -1, .count = UINT32_MAX };
 	rig_up(r, NULL, co);
 	r->p->lose = lose;
 	r->p->lose_arg = l;
 	end_recv(r->b, 7, SGE(r->bbuf, 1 << 16, r->bmr), 1);
+	rig_send(r, 1, 0, bytes);
+	pair_settle(r->p);
+	expect_cqe(&r->b->rcq, 7, UROCE_WC_SUCCESS);
 }
 
-/* A QP of another number takes its place. */
+/* Its program goes; a QP of another number takes its place. */
 static void
 destroy(struct rig *r)
 {
@@ -30,19 +33,23 @@ destroy(struct rig *r)
 	r->p->nb_log = 0;
 }
 
+/* From now on nothing gets lost; host 0 sends again until it has its answer or gives up. */
+static void
+send_again(struct rig *r, struct loss *l)
+{
+	l->count = 0;
+	pair_advance(r->p, GIVEUP_MS * (uint64_t)PAIR_MS);
+}
+
 static void
 what_was_received_is_acknowledged(void **state)
 {
 	struct loss l;
 	struct rig r;
 
-	parted_up(&r, &l, NULL);
-	rig_send(&r, 1, 0, 10000);
-	pair_settle(r.p);
-	expect_cqe(&r.b->rcq, 7, UROCE_WC_SUCCESS);
+	parted_up(&r, &l, 10000, NULL);
 	destroy(&r);
-	l.count = 0;
-	pair_advance(r.p, GIVEUP_MS * (uint64_t)PAIR_MS);
+	send_again(&r, &l);
 	expect_cqe(&r.a->scq, 1, UROCE_WC_SUCCESS);
 	assert_memory_equal(r.abuf, r.bbuf, 10000);
 	assert_true(counters(&r, 1)->parted_acks_sent >= 1);
@@ -57,15 +64,13 @@ and_by_way_of_err(void **state)
 	struct loss l;
 	struct rig r;
 
-	parted_up(&r, &l, &(struct conn_opts){ .v6 = true, .psn = WIRE_PSN_MASK });
-	rig_send(&r, 1, 0, 100);
+	parted_up(&r, &l, 100, &(struct conn_opts){ .v6 = true, .psn = WIRE_PSN_MASK });
 	rig_write(&r, 2, 0, 3000);
 	pair_settle(r.p);
 	assert_int_equal(end_state(r.b, UROCE_QPS_ERR), 0);
 	pair_settle(r.p);
 	destroy(&r);
-	l.count = 0;
-	pair_advance(r.p, GIVEUP_MS * (uint64_t)PAIR_MS);
+	send_again(&r, &l);
 	expect_cqe(&r.a->scq, 1, UROCE_WC_SUCCESS);
 	expect_cqe(&r.a->scq, 2, UROCE_WC_SUCCESS);
 	rig_down(&r);
@@ -78,9 +83,7 @@ what_never_came_is_not(void **state)
 	struct loss l;
 	struct rig r;
 
-	parted_up(&r, &l, NULL);
-	rig_send(&r, 1, 0, 100);
-	pair_settle(r.p);
+	parted_up(&r, &l, 100, NULL);
 	l = (struct loss){ .from = 0, .opcode = WIRE_OP_WRITE_LAST, .count = 1 };
 	rig_write(&r, 2, 0, 3000);
 	pair_settle(r.p);
@@ -99,14 +102,12 @@ nor_is_an_atomic(void **state)
 	struct loss l;
 	struct rig r;
 
-	parted_up(&r, &l, NULL);
-	rig_send(&r, 1, 0, 100);
+	parted_up(&r, &l, 100, NULL);
 	rig_fetch_add(&r, 2, 0, 1);
 	rig_write(&r, 3, 0, 100);
 	pair_settle(r.p);
 	destroy(&r);
-	l.count = 0;
-	pair_advance(r.p, GIVEUP_MS * (uint64_t)PAIR_MS);
+	send_again(&r, &l);
 	expect_cqe(&r.a->scq, 1, UROCE_WC_SUCCESS);
 	expect_cqe(&r.a->scq, 2, UROCE_WC_RETRY_EXC_ERR);
 	expect_cqe(&r.a->scq, 3, UROCE_WC_WR_FLUSH_ERR);
@@ -123,12 +124,9 @@ a_qp_that_stays_says_nothing(void **state)
 		struct loss l;
 		struct rig r;
 
-		parted_up(&r, &l, NULL);
-		rig_send(&r, 1, 0, 100);
-		pair_settle(r.p);
+		parted_up(&r, &l, 100, NULL);
 		assert_int_equal(end_state(r.b, states[i]), 0);
-		l.count = 0;
-		pair_advance(r.p, GIVEUP_MS * (uint64_t)PAIR_MS);
+		send_again(&r, &l);
 		expect_cqe(&r.a->scq, 1, UROCE_WC_RETRY_EXC_ERR);
 		assert_int_equal(counters(&r, 1)->parted_acks_sent, 0);
 		rig_down(&r);
@@ -141,9 +139,7 @@ nobody_is_remembered_for_ever(void **state)
 	struct loss l;
 	struct rig r;
 
-	parted_up(&r, &l, NULL);
-	rig_send(&r, 1, 0, 100);
-	pair_settle(r.p);
+	parted_up(&r, &l, 100, NULL);
 	destroy(&r);
 	r.p->now += SPAN_MS * (uint64_t)PAIR_MS;
 	pair_advance(r.p, GIVEUP_MS * (uint64_t)PAIR_MS);
@@ -176,15 +172,14 @@ of_another_service(struct qp *qp)
 static void
 strangers_are_not_answered(void **state)
 {
-	static void (*const strange[])(struct qp *qp) = { of_another_partition, of_another_address, of_another_service };
+	static void (*const strange[])(struct qp * qp) = { of_another_partition, of_another_address,
+							   of_another_service };
 
 	for (unsigned int i = 0; i < RTE_DIM(strange); i++) {
 		struct loss l;
 		struct rig r;
 
-		parted_up(&r, &l, NULL);
-		rig_send(&r, 1, 0, 100);
-		pair_settle(r.p);
+		parted_up(&r, &l, 100, NULL);
 		destroy(&r);
 		strange[i](r.a->qp);
 		l.count = 0;
@@ -203,36 +198,37 @@ nor_are_old_psns(void **state)
 	struct loss l;
 	struct rig r;
 
-	parted_up(&r, &l, NULL);
-	rig_send(&r, 1, 0, 100);
-	pair_settle(r.p);
+	parted_up(&r, &l, 100, NULL);
 	r.b->qp->epsn += 5000;
 	destroy(&r);
-	l.count = 0;
-	pair_advance(r.p, GIVEUP_MS * (uint64_t)PAIR_MS);
+	send_again(&r, &l);
 	expect_cqe(&r.a->scq, 1, UROCE_WC_RETRY_EXC_ERR);
 	assert_int_equal(counters(&r, 1)->parted_acks_sent, 0);
 	rig_down(&r);
 }
 
-/* The one that came last stays; a number of its own never meets another's. */
+/* Others that part after it don't take its place. */
 static void
 the_last_ones_are_remembered(void **state)
 {
-	struct end *more[20];
+	struct end *here[PAIR_MAX_ENDS / 2], *there[PAIR_MAX_ENDS / 2];
 	struct loss l;
 	struct rig r;
 
-	parted_up(&r, &l, NULL);
-	rig_send(&r, 1, 0, 100);
-	pair_settle(r.p);
+	parted_up(&r, &l, 100, NULL);
 	destroy(&r);
-	for (unsigned int i = 0; i < RTE_DIM(more); i++)
-		more[i] = end_new(&r.p->h[1], NULL);
-	for (unsigned int i = 0; i < RTE_DIM(more); i++)
-		end_free(more[i]);
-	l.count = 0;
-	pair_advance(r.p, GIVEUP_MS * (uint64_t)PAIR_MS);
+	for (unsigned int i = 0; i < RTE_DIM(here); i++) {
+		here[i] = end_new(&r.p->h[0], NULL);
+		there[i] = end_new(&r.p->h[1], NULL);
+		ends_connect(here[i], there[i], NULL);
+		/* It has received something. */
+		there[i]->qp->epsn++;
+	}
+	for (unsigned int i = 0; i < RTE_DIM(here); i++) {
+		end_free(here[i]);
+		end_free(there[i]);
+	}
+	send_again(&r, &l);
 	expect_cqe(&r.a->scq, 1, UROCE_WC_SUCCESS);
 	rig_down(&r);
 }
