@@ -585,7 +585,7 @@ void sent_end(struct sim_world *w, const struct sim_qp *q);
 void credits_answer(struct sim_world *w, struct sim_qp *q, const struct wire_pkt *p);
 /** @p q sends a request for the first time. */
 void credits_request(struct sim_world *w, struct sim_qp *q, const struct wire_pkt *p);
-/** What comes to @p q: an answer, or a request of @p psns PSNs. */
+/** What comes to @p q: an answer, which it takes for certain if @p taken, or a request of @p psns PSNs. */
 void credits_answered(struct sim_qp *q, const struct wire_pkt *p, bool taken);
 void credits_requested(struct sim_qp *q, const struct wire_pkt *p, uint32_t psns);
 
