@@ -9,7 +9,7 @@
 #include <time.h>
 
 #include "perf.h"
-#include "ring.h"
+#include "ring/ring.h"
 
 enum { ROUND_TRIPS = 200000, RING_ORDER = 7, SQ_SHIFT = 6, CQ_SHIFT = 5 };
 #define MEMCPY_MEMORY (UINT64_C(256) << 20)

@@ -11,7 +11,7 @@
 #include <stdatomic.h>
 
 #include "perf.h"
-#include "ring.h"
+#include "ring/ring.h"
 
 struct perf_end;
 struct qp;

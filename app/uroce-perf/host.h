@@ -7,11 +7,11 @@
 #define UROCE_PERF_HOST_H
 
 #include "end.h"
-#include "engine.h"
+#include "engine/engine.h"
 #include "impair.h"
-#include "mem.h"
-#include "net.h"
-#include "transport.h"
+#include "mem/mem.h"
+#include "net/net.h"
+#include "transport/transport.h"
 
 enum { PERF_PD = 1, PERF_ENDS_PER_ENGINE = 2 };
 

@@ -21,7 +21,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "abi.h"
+#include "ring/abi.h"
 
 enum {
 	PERF_MAX_ENGINES = 64,   /**< lcores per host */

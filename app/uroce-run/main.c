@@ -52,7 +52,7 @@ static int
 find_library(char *out, size_t size)
 {
 	char own[PATH_MAX], path[PATH_MAX];
-	const char *const folders[] = { "/" UROCE_LIB_FROM_BIN, "/../../lib/client", NULL };
+	const char *const folders[] = { "/" UROCE_LIB_FROM_BIN, "/../../lib", NULL };
 
 	if (own_folder(own, sizeof(own)))
 		return -1;

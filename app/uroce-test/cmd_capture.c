@@ -5,13 +5,13 @@
 #include <string.h>
 
 #include "args.h"
-#include "capture.h"
+#include "control/observe/capture.h"
 #include "cmd_capture.h"
 #include "format.h"
 #include "hosts.h"
-#include "inspect.h"
+#include "control/observe/inspect.h"
 #include "objects.h"
-#include "stack.h"
+#include "uroce/stack.h"
 
 static struct capture *running; /* NULL: none */
 

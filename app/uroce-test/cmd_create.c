@@ -10,9 +10,9 @@
 
 #include "args.h"
 #include "format.h"
-#include "inspect.h"
+#include "control/observe/inspect.h"
 #include "objects.h"
-#include "stack.h"
+#include "uroce/stack.h"
 
 enum { MR_BYTES_MAX = 1 << 30, WRS_MAX = 1 << 15, SGES_MAX = 32, CQES_MAX = 1 << 22, HOP_LIMIT = 64, INLINE_MAX = 1 << 10 };
 

@@ -8,7 +8,7 @@
 #include "args.h"
 #include "format.h"
 #include "hosts.h"
-#include "stack.h"
+#include "uroce/stack.h"
 #include "workload.h"
 
 enum { ERR_BYTES = 512, PERIOD_MAX = 86400 };

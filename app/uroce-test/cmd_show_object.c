@@ -6,9 +6,9 @@
 
 #include "args.h"
 #include "format.h"
-#include "inspect.h"
+#include "control/observe/inspect.h"
 #include "objects.h"
-#include "stack.h"
+#include "uroce/stack.h"
 
 enum { NUMBERS_MAX = 4096, ACCESS_BYTES = 128 };
 

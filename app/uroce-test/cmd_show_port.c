@@ -9,7 +9,7 @@
 #include "args.h"
 #include "format.h"
 #include "hosts.h"
-#include "stack.h"
+#include "uroce/stack.h"
 
 enum { GID_TEXT = 46, NEIGHS_MAX = NET_NEIGH_MAX };
 

@@ -10,10 +10,10 @@
 
 #include "args.h"
 #include "format.h"
-#include "inspect.h"
+#include "control/observe/inspect.h"
 #include "objects.h"
 #include "shell.h"
-#include "stack.h"
+#include "uroce/stack.h"
 
 enum { QPS_MAX = 4096, EVENTS_MAX = 32, PSN_BITS = 0xffffff, TOP_MAX = 1000, INTERVAL_MAX = 60 };
 

@@ -5,12 +5,12 @@
 #include <string.h>
 
 #include "args.h"
-#include "cm.h"
+#include "cm/cm.h"
 #include "format.h"
-#include "gsi.h"
+#include "control/cma/gsi.h"
 #include "hosts.h"
-#include "inspect.h"
-#include "stack.h"
+#include "control/observe/inspect.h"
+#include "uroce/stack.h"
 
 /** Names in the order of the structs, which have nothing but 64-bit counters. */
 #define NAME(x) #x,

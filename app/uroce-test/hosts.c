@@ -9,7 +9,7 @@
 #include <rte_common.h>
 
 #include "hosts.h"
-#include "stack.h"
+#include "uroce/stack.h"
 #include "uroce_verbs.h"
 
 enum {

@@ -17,7 +17,7 @@
 
 #include "notify.h"
 #include "options.h"
-#include "stack.h"
+#include "uroce/stack.h"
 
 /** Everything that main() has brought up. */
 struct uroced {

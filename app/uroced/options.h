@@ -8,7 +8,7 @@
 
 #include <stdbool.h>
 
-#include "config.h"
+#include "control/config/config.h"
 
 enum {
 	EXIT_USAGE = 2, /**< a mistake in the command line or the configuration */

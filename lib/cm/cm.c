@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The instance: dispatch of what comes in, timers, events. */
-#include "cm.h"
+#include "cm/cm.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "cm_priv.h"
+#include "cm/cm_priv.h"
 
 static cm_handler *const handlers[CM_ATTR_COUNT] = {
 	[CM_ATTR_REQ - CM_ATTR_FIRST] = handle_req,

@@ -33,7 +33,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "mad.h"
+#include "cm/mad.h"
 
 struct cm;
 struct cm_listener;

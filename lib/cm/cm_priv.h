@@ -14,8 +14,8 @@
 #ifndef UROCE_CM_PRIV_H
 #define UROCE_CM_PRIV_H
 
-#include "cm.h"
-#include "wheel.h"
+#include "cm/cm.h"
+#include "base/wheel.h"
 
 /** Repetitions come no faster than this, whatever a peer's REQ asks for: one REQ must not make a burst of REPs. */
 #define CM_MIN_INTERVAL_NS UINT64_C(16000000)

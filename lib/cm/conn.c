@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cm_priv.h"
-#include "wire.h"
+#include "cm/cm_priv.h"
+#include "wire/wire.h"
 
 #define TO(s) (UINT32_C(1) << CM_##s)
 

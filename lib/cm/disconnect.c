@@ -2,7 +2,7 @@
 /* DREQ and DREP, from either end or from both at once. */
 #include <errno.h>
 
-#include "cm_priv.h"
+#include "cm/cm_priv.h"
 
 void
 disconnect_send_dreq(struct cm_conn *c, const struct cm_private *private_data, uint64_t now_ns)

@@ -2,7 +2,7 @@
 /* LAP and APR: another path for a connection that is there. A LAP is the owner's to answer; none is ever sent. */
 #include <errno.h>
 
-#include "cm_priv.h"
+#include "cm/cm_priv.h"
 
 static void
 answer(struct cm_msg *out, const struct cm_msg *lap, uint8_t status)

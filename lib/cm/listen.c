@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cm_priv.h"
+#include "cm/cm_priv.h"
 
 static const uint8_t no_gid[CM_GID_BYTES];
 

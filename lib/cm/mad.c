@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "mad.h"
+#include "cm/mad.h"
 
 #include <assert.h>
 #include <string.h>
 
-#include "mad_fields.h"
-#include "wire.h"
+#include "cm/mad_fields.h"
+#include "wire/wire.h"
 
 /* ---- Where the fields are: byte, first bit in it, bits. Offsets are those behind the MAD header. ---- */
 #define FIELD(type, member, byte, bit_, bits_) \

@@ -2,7 +2,7 @@
 /* MRA: an answer takes longer than the other end expects. */
 #include <errno.h>
 
-#include "cm_priv.h"
+#include "cm/cm_priv.h"
 
 #define MAX_CODE 31
 

@@ -3,8 +3,8 @@
 #include <errno.h>
 #include <string.h>
 
-#include "cm_priv.h"
-#include "wire.h"
+#include "cm/cm_priv.h"
+#include "wire/wire.h"
 
 #define GUID_BYTES 8
 

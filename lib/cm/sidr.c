@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "cm_priv.h"
+#include "cm/cm_priv.h"
 
 #define MIN_TIMEOUT_NS UINT64_C(1000000)
 

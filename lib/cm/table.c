@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cm_priv.h"
+#include "cm/cm_priv.h"
 
 /* ---- Keys ---- */
 struct cm_key

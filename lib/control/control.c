@@ -16,13 +16,13 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "capture.h"
-#include "closer.h"
-#include "cma.h"
-#include "control_priv.h"
-#include "exporter.h"
-#include "quota.h"
-#include "sigbus.h"
+#include "control/observe/capture.h"
+#include "control/core/closer.h"
+#include "control/cma/cma.h"
+#include "control/core/control_priv.h"
+#include "control/observe/exporter.h"
+#include "control/core/quota.h"
+#include "control/memory/sigbus.h"
 
 RTE_LOG_REGISTER(control_logtype, uroce.control, INFO);
 

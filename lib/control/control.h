@@ -15,7 +15,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "config.h"
+#include "control/config/config.h"
 
 enum { CONTROL_ADOPT_MAX = 64 };
 

@@ -14,7 +14,7 @@
 #include <rte_malloc.h>
 #include <rte_pause.h>
 
-#include "engine_impl.h"
+#include "engine/engine_impl.h"
 
 enum { OWN_SPINS = 100 }; /**< looks at a taken engine before its next owner gives its core away */
 

@@ -22,10 +22,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "diag.h"
-#include "net.h"
-#include "ring.h"
-#include "transport.h"
+#include "transport/diag/diag.h"
+#include "net/net.h"
+#include "ring/ring.h"
+#include "transport/transport.h"
 
 struct rte_mbuf;
 struct rte_rcu_qsbr;

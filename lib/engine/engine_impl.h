@@ -17,8 +17,8 @@
 #include <rte_rcu_qsbr.h>
 #include <rte_ring.h>
 
-#include "burst.h"
-#include "engine.h"
+#include "base/burst.h"
+#include "engine/engine.h"
 
 enum {
 	ENGINE_MAILBOX_BURST = 32,    /**< messages per turn */

@@ -7,7 +7,7 @@
 
 #include <rte_ethdev.h>
 
-#include "engine_impl.h"
+#include "engine/engine_impl.h"
 
 /** Bit 0 of a pointer in a handoff ring; mbufs are aligned. */
 #define HANDOFF_TRUSTED ((uintptr_t)1)

@@ -12,7 +12,7 @@
 
 #include <rte_pause.h>
 
-#include "engine_impl.h"
+#include "engine/engine_impl.h"
 
 enum {
 	CALL_SPINS = 100,            /**< looks before the caller of engine_call() gives its core away */

@@ -7,7 +7,7 @@
 
 #include <rte_spinlock.h>
 
-#include "mem.h"
+#include "mem/mem.h"
 
 /** Makes read-modify-write by copying atomic among engines. */
 static rte_spinlock_t rmw_lock = RTE_SPINLOCK_INITIALIZER;

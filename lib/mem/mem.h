@@ -24,7 +24,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "abi.h"
+#include "ring/abi.h"
 
 struct rte_rcu_qsbr;
 

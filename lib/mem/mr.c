@@ -9,7 +9,7 @@
 
 #include <rte_rcu_qsbr.h>
 
-#include "mr_priv.h"
+#include "mem/mr_priv.h"
 
 enum {
 	RCU_WAIT_YIELDS = 100,     /**< tries with sched_yield() before mem_rcu_wait() sleeps between tries */

@@ -6,7 +6,7 @@
 #ifndef UROCE_MR_PRIV_H
 #define UROCE_MR_PRIV_H
 
-#include "mem.h"
+#include "mem/mem.h"
 
 /** Take the index that has been free for longest, which there must be. @return its next key. */
 uint32_t mr_key_take(struct mr_table *t);

@@ -6,8 +6,8 @@
 
 #include <rte_pause.h>
 
-#include "mr_priv.h"
-#include "mw.h"
+#include "mem/mr_priv.h"
+#include "mem/mw.h"
 
 /** What a bind sets, and an invalidation clears. Every member is stored and loaded atomically on its own. */
 struct mw_binding {

@@ -18,7 +18,7 @@
 #ifndef UROCE_MW_H
 #define UROCE_MW_H
 
-#include "mem.h"
+#include "mem/mem.h"
 
 /** enum ibv_mw_type. */
 enum mw_type {

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "priv.h"
+#include "net/net_priv.h"
 
 enum { ADDR_TEXT_BYTES = 64 };
 

@@ -22,8 +22,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "abi.h"
-#include "wire.h"
+#include "ring/abi.h"
+#include "wire/wire.h"
 
 struct rte_mbuf;
 struct rte_mempool;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /** @file From an address vector to what stands below the BTH. */
-#include "priv.h"
+#include "net/net_priv.h"
 
 #define FLOW_LABEL_MASK 0xfffffu
 

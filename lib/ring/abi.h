@@ -4,7 +4,7 @@
  * Numbers that clients, the daemon and the transport agree on.
  *
  * Everything here has the numeric value that rdma-core gives it, so that the client library
- * passes them through unchanged (lib/client asserts each one against infiniband/verbs.h). The
+ * passes them through unchanged (lib/verbs asserts each one against infiniband/verbs.h). The
  * daemon side includes this file and never rdma-core's headers.
  *
  * Owns: constants only. Used by: every folder above lib/ring. Thread: any.

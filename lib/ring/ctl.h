@@ -17,13 +17,13 @@
  * A malformed request (wrong size, unknown op, unterminated string, handle that isn't the session's)
  * gets EINVAL and changes nothing. When the connection closes, everything the session had goes.
  *
- * Used by: lib/client and lib/control. libc only. All integers in host byte order.
+ * Used by: lib/verbs and lib/control. libc only. All integers in host byte order.
  */
 #ifndef UROCE_CTL_H
 #define UROCE_CTL_H
 
-#include "ctl_cm.h"
-#include "ring.h"
+#include "ring/ctl_cm.h"
+#include "ring/ring.h"
 
 #define CTL_DEFAULT_SOCKET "/run/uroce/uroced.sock"
 #define CTL_MAGIC UINT32_C(0x6f727543) /* "Curo" */

@@ -22,7 +22,7 @@
 #ifndef UROCE_CTL_CM_H
 #define UROCE_CTL_CM_H
 
-#include "abi.h"
+#include "ring/abi.h"
 
 enum {
 	CTL_CM_PRIVATE_BYTES = 256, /**< most private data of an event */

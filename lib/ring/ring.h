@@ -27,7 +27,7 @@
  *   client: set doorbell bits; fence; load hot; if 0, kick  engine: hot = 0; fence; look once more
  *   client: set arm; fence; look for a CQE                  engine: write CQE; fence; load arm
  *
- * Used by: lib/client (producer of SQ and RQ, consumer of CQ), lib/transport (the other ends),
+ * Used by: lib/verbs (producer of SQ and RQ, consumer of CQ), lib/transport (the other ends),
  * lib/engine (doorbells). Everything is inline, libc only, position-independent.
  */
 #ifndef UROCE_RING_H
@@ -40,7 +40,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "abi.h"
+#include "ring/abi.h"
 
 #define RING_CACHE_LINE 64
 

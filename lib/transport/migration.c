@@ -6,8 +6,8 @@
  * MigReq 1 says that the sender stands on its last path, 0 that it could change. So both ends know when both have an
  * alternate path: REARM becomes ARMED with the first packet whose MigReq is 0.
  */
-#include "cc.h"
-#include "tp_internal.h"
+#include "transport/cc/cc.h"
+#include "transport/core/internal.h"
 
 int
 migration_load(struct qp *qp, const struct tp_path *path)

@@ -2,8 +2,8 @@
 /*
  * QPs: creation, modification, query, destruction; the one place that moves a QP to ERR, and flushing.
  */
-#include "cc.h"
-#include "selective.h"
+#include "transport/cc/cc.h"
+#include "transport/req/selective.h"
 
 /* More may come from programs (UCX): the upper bits aren't the label's, as for NICs' drivers. */
 #define FLOW_LABEL_MASK 0xfffffu

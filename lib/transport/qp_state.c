@@ -5,8 +5,8 @@
  */
 #include <errno.h>
 
-#include "transport.h"
-#include "wire.h"
+#include "transport/transport.h"
+#include "wire/wire.h"
 
 #define QP_STATES(X) X(RESET) X(INIT) X(RTR) X(RTS) X(SQD) X(SQE) X(ERR)
 

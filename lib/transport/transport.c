@@ -2,8 +2,8 @@
 /*
  * A transport's turn: packets in and to the QP they are for, timers, replies, requesters, completion events.
  */
-#include "cc.h"
-#include "selective.h"
+#include "transport/cc/cc.h"
+#include "transport/req/selective.h"
 
 struct transport *
 transport_create(const struct transport_config *c)

@@ -23,9 +23,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "mem.h"
-#include "ring.h"
-#include "wire.h"
+#include "mem/mem.h"
+#include "ring/ring.h"
+#include "wire/wire.h"
 
 struct rte_mbuf;
 struct rte_mempool;

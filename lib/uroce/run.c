@@ -10,7 +10,7 @@
 #include <rte_branch_prediction.h>
 #include <rte_lcore.h>
 
-#include "stack.h"
+#include "uroce/stack.h"
 
 struct stack_list stacks = TAILQ_HEAD_INITIALIZER(stacks);
 pthread_mutex_t stacks_lock = PTHREAD_MUTEX_INITIALIZER;

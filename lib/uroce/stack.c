@@ -15,8 +15,8 @@
 #include <rte_mbuf.h>
 #include <rte_rcu_qsbr.h>
 
-#include "stack.h"
-#include "sysfs.h"
+#include "uroce/stack.h"
+#include "control/observe/sysfs.h"
 
 static_assert(UROCE_ERR_BYTES == CONFIG_ERR_BYTES, "a message of the configuration fits");
 

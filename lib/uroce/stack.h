@@ -17,13 +17,13 @@
 
 #include <rte_log.h>
 
-#include "config.h"
-#include "control.h"
-#include "engine.h"
+#include "control/config/config.h"
+#include "control/control.h"
+#include "engine/engine.h"
 #include "impair.h"
-#include "mem.h"
-#include "net.h"
-#include "transport.h"
+#include "mem/mem.h"
+#include "net/net.h"
+#include "transport/transport.h"
 #include "uroce.h"
 
 extern int stack_logtype;

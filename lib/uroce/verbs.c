@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Verbs inside the process: lib/client's code with its connection to a control thread that may be nobody else's thread.
+ * Verbs inside the process: lib/verbs's code with its connection to a control thread that may be nobody else's thread.
  */
-#include "client.h"
+#include "verbs/client.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -10,8 +10,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "control_priv.h"
-#include "stack.h"
+#include "control/core/control_priv.h"
+#include "uroce/stack.h"
 
 enum {
 	WAIT_SPINS = 2000,  /**< turns in vain before a waiter sleeps between them */

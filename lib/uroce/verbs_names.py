@@ -6,7 +6,7 @@ import sys
 HEAD = """/* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * The names of the verbs inside liburoce. Included by uroce_verbs.h; generated from lib/client/symbols.txt.
+ * The names of the verbs inside liburoce. Included by uroce_verbs.h; generated from lib/verbs/symbols.txt.
  */
 #ifndef UROCE_VERBS_NAMES_H
 #define UROCE_VERBS_NAMES_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Header templates: everything below the BTH, made once per path; per packet only lengths and checksum change. */
-#include "wire.h"
+#include "wire/wire.h"
 
 #define IPV4_VERSION_IHL 0x45
 #define IPV4_DF 0x4000

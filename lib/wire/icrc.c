@@ -8,7 +8,7 @@
  */
 #include <isa-l/crc.h>
 
-#include "wire.h"
+#include "wire/wire.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>

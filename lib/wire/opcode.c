@@ -3,7 +3,7 @@
  * The opcode table. Each row states a packet's nature and headers once, as flags; sizes and offsets follow
  * from the order in which the specification puts the extended headers behind the BTH (9.3, 9.6).
  */
-#include "wire.h"
+#include "wire/wire.h"
 
 #define BYTES(fl, flag, n) ((fl) & (flag) ? (n) : 0)
 

@@ -3,7 +3,7 @@
  * Parsing. Nothing here trusts a length before it was compared with what there is; the order of the checks is
  * part of the interface, for each has a counter.
  */
-#include "wire.h"
+#include "wire/wire.h"
 
 #define IPV4_VERSION_IHL 0x45
 #define IPV4_MF_OFFSET_MASK 0x3fff

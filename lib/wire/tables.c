@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Encoded values of the AETH, and entropy of the UDP source port. */
-#include "wire.h"
+#include "wire/wire.h"
 
 #define RNR_TIMER_UNIT_NS UINT64_C(10000)
 #define CREDIT_CODES 31

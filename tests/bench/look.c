@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <time.h>
 
-#include "diag.h"
+#include "transport/diag/diag.h"
 #include "rig.h"
 
 enum {

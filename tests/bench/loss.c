@@ -10,7 +10,7 @@
 #include <stdio.h>
 
 #include "rig.h"
-#include "tp_internal.h"
+#include "transport/core/internal.h"
 
 enum {
 	GBPS = 100,

@@ -38,9 +38,9 @@
 
 #include <rte_mbuf.h>
 
-#include "mw.h"
+#include "mem/mw.h"
 #include "rng.h"
-#include "transport.h"
+#include "transport/transport.h"
 
 enum {
 	SIM_MAX_EPS = 4,

@@ -12,7 +12,7 @@
 #include <rte_mbuf.h>
 #include <rte_spinlock.h>
 
-#include "wire.h"
+#include "wire/wire.h"
 
 /** A packet under way. */
 struct held {

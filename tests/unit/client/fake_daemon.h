@@ -12,7 +12,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-#include "ctl.h"
+#include "ring/ctl.h"
 
 /** How it misbehaves. */
 enum fake_fault {

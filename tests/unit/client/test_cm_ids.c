@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * lib/client/rdmacm: ids that one thread destroys while another reads an event of theirs. The daemon, the device and
+ * lib/rdmacm: ids that one thread destroys while another reads an event of theirs. The daemon, the device and
  * its QPs are played by the functions below; the one that the reading thread calls last holds it there.
  */
 #include <setjmp.h>
@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "rdmacm.h"
+#include "rdmacm/rdmacm.h"
 
 enum {
 	WAIT_MS = 5000,    /* for what must happen */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * lib/client/{convert,segments,stacks,fork}.c against a memfd and a userfaultfd made here. Needs the right to make one
+ * lib/verbs/{convert,segments,stacks,fork}.c against a memfd and a userfaultfd made here. Needs the right to make one
  * that also stops the kernel's own accesses (root, or /dev/userfaultfd); skipped without.
  */
 #include <errno.h>
@@ -21,8 +21,8 @@
 
 #include <cmocka.h>
 
-#include "client.h"
-#include "segments.h"
+#include "verbs/client.h"
+#include "verbs/segments.h"
 
 enum { EXIT_SKIP = 77, STRESS_SECONDS = 2, STRESS_REGIONS = 400, STRESS_PAGES = 8, STRESS_THREADS = 3 };
 

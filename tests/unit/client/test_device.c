@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * lib/client/{device,ctl,channel,async}.c against a daemon that the test plays (fake_daemon.c). Each test runs in a
+ * lib/verbs/{device,ctl,channel,async}.c against a daemon that the test plays (fake_daemon.c). Each test runs in a
  * process of its own: what the library says on stderr is said once per process.
  */
 #include <dirent.h>
@@ -21,7 +21,7 @@
 
 #include <cmocka.h>
 
-#include "client.h"
+#include "verbs/client.h"
 #include "fake_daemon.h"
 
 /* What a child does; 0 is success, else the line that failed. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* lib/client/maps.c: the parser, and that the two ways of asking the kernel agree. */
+/* lib/verbs/maps.c: the parser, and that the two ways of asking the kernel agree. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "maps.h"
+#include "verbs/maps.h"
 
 static int
 parse(const char *line, struct map_entry *e)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* lib/client/objtab.c */
+/* lib/verbs/objtab.c */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "objtab.h"
+#include "verbs/objtab.h"
 
 static void
 a_cookie_finds_its_object_until_it_is_removed(void **state)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* lib/client/{post,qp_wr,cq,cq_ex}.c against the engine's end of the rings, played here. */
+/* lib/verbs/{post,qp_wr,cq,cq_ex}.c against the engine's end of the rings, played here. */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-#include "client.h"
+#include "verbs/client.h"
 
 enum { SQ_ORDER = 3, SQ_WR = 6, RQ_ORDER = 2, CQ_ORDER = 4, MAX_SGE = 4, MAX_INLINE = 48, QPN = 0x345678 };
 

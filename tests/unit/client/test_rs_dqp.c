@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* lib/client/rdmacm/rs_dqp.c: sends that are refused. The device is a function of the test's. */
+/* lib/rsocket/rs_dqp.c: sends that are refused. The device is a function of the test's. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "rs_dgram.h"
+#include "rsocket/rs_dgram.h"
 
 enum { SENDS = 2 };
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* lib/client/rdmacm/rs_flow.h */
+/* lib/rsocket/rs_flow.h */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
 
 #include <cmocka.h>
 
-#include "rs_flow.h"
+#include "rsocket/rs_flow.h"
 
 enum { QUEUE = 16, RING = 8192, SENDS = 12 };
 

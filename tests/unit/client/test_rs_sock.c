@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* lib/client/rdmacm/rs_sock.c: the table of rsockets. */
+/* lib/rsocket/rs_sock.c: the table of rsockets. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "rs.h"
+#include "rsocket/rs.h"
 
 enum {
 	WAIT_MS = 5000,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * lib/client/rdmacm/rs_svc.c, which is part of this file: the service and the streams that gather. Its thread isn't
+ * lib/rsocket/rs_svc.c, which is part of this file: the service and the streams that gather. Its thread isn't
  * started; the test is the thread.
  */
 #include <setjmp.h>
@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "rs.h"
+#include "rsocket/rs.h"
 
 static struct rs_stream stream;
 static int nb_tries;
@@ -27,7 +27,7 @@ trylock_sender(pthread_mutex_t *m)
 }
 
 #define pthread_mutex_trylock trylock_sender
-#include "rs_svc.c"
+#include "rsocket/rs_svc.c"
 #undef pthread_mutex_trylock
 
 /* ---- What the service calls ---- */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* lib/client/rdmacm/rs_wire.c */
+/* lib/rsocket/rs_wire.c */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "rs_wire.h"
+#include "rsocket/rs_wire.h"
 
 /* What rdma-core's rstream sent: tests/golden/rstream.pcap, REQ. */
 static const uint8_t golden[40] = {

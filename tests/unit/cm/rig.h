@@ -16,7 +16,7 @@
 
 #include <cmocka.h>
 
-#include "cm.h"
+#include "cm/cm.h"
 
 enum {
 	RIG_WIRE_MAX = 4096,

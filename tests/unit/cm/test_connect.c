@@ -5,7 +5,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "wire.h"
+#include "wire/wire.h"
 #include "../wire/pcap.h"
 
 #define REQ_INTERVAL (cm_time_ns(CM_DEFAULT_RESPONSE_TIMEOUT) + 2 * cm_time_ns(CM_DEFAULT_PACKET_LIFE))

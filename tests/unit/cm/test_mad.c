@@ -8,10 +8,10 @@
 
 #include <cmocka.h>
 
-#include "mad.h"
-#include "mad_fields.h"
+#include "cm/mad.h"
+#include "cm/mad_fields.h"
 #include "../wire/pcap.h"
-#include "wire.h"
+#include "wire/wire.h"
 
 #define ATTR_END (CM_ATTR_FIRST + CM_ATTR_COUNT)
 

@@ -16,7 +16,7 @@
 #include <string.h>
 
 #include "../../sim/rng.h"
-#include "cm.h"
+#include "cm/cm.h"
 
 enum {
 	ACTIVE = 0,

@@ -8,7 +8,7 @@
 
 #include <stdbool.h>
 
-#include "ctl.h"
+#include "ring/ctl.h"
 
 enum {
 	CHANNEL_PORT = 7471,

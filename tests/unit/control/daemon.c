@@ -22,9 +22,9 @@
 #include <rte_mbuf.h>
 #include <rte_ring.h>
 
-#include "closer.h"
+#include "control/core/closer.h"
 #include "daemon.h"
-#include "stack.h"
+#include "uroce/stack.h"
 
 enum { WIRE_PACKETS = 1024 };
 

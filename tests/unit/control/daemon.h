@@ -11,8 +11,8 @@
 
 #include <stdbool.h>
 
-#include "control.h"
-#include "ctl.h"
+#include "control/control.h"
+#include "ring/ctl.h"
 
 struct daemon_counts {
 	struct control_counts control;

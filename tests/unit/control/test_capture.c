@@ -13,9 +13,9 @@
 
 #include <rte_mbuf.h>
 
-#include "capture.h"
+#include "control/observe/capture.h"
 #include "daemon.h"
-#include "transport.h"
+#include "transport/transport.h"
 
 enum { BLOCK_SECTION = 0x0a0d0d0a, BLOCK_INTERFACE = 1, BLOCK_STATISTICS = 5, BLOCK_PACKET = 6, MAX_BLOCKS = 64 };
 

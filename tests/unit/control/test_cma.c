@@ -12,8 +12,8 @@
 #include <cmocka.h>
 
 #include "channel.h"
-#include "cm.h"
-#include "control_priv.h"
+#include "cm/cm.h"
+#include "control/core/control_priv.h"
 #include "daemon.h"
 
 static const uint8_t group[16] = { [10] = 0xff, 0xff, 239, 1, 2, 3 };

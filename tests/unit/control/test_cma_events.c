@@ -14,7 +14,7 @@
 #include <cmocka.h>
 
 #include "channel.h"
-#include "cm.h"
+#include "cm/cm.h"
 #include "daemon.h"
 
 static const uint8_t group[16] = { [10] = 0xff, 0xff, 239, 1, 2, 3 };

@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "config.h"
+#include "control/config/config.h"
 
 static char path[] = "/tmp/uroce-test-config-XXXXXX";
 

@@ -16,7 +16,7 @@ import threading
 import time
 
 sys.dont_write_bytecode = True
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), '../../../lib/control'))
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), '../../../lib/control/observe'))
 
 from counter_help import rows  # noqa: E402
 

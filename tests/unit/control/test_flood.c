@@ -16,8 +16,8 @@
 
 #include <rte_mbuf.h>
 
-#include "cm.h"
-#include "control_priv.h"
+#include "cm/cm.h"
+#include "control/core/control_priv.h"
 #include "pair.h"
 
 enum {

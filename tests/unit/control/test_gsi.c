@@ -17,7 +17,7 @@
 #include <rte_ring.h>
 
 #include "../wire/pcap.h"
-#include "control_priv.h"
+#include "control/core/control_priv.h"
 #include "daemon.h"
 
 enum { ANSWER_MS = 5000, QUIET_MS = 50 };

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "handles.h"
+#include "control/core/handles.h"
 
 static int things[100000];
 

@@ -11,10 +11,10 @@
 
 #include <cmocka.h>
 
-#include "control_priv.h"
+#include "control/core/control_priv.h"
 #include "daemon.h"
-#include "inspect.h"
-#include "quota.h"
+#include "control/observe/inspect.h"
+#include "control/core/quota.h"
 
 enum { CQ_ENTRIES = 64, MR_BYTES = 1 << 20 };
 

@@ -17,8 +17,8 @@
 
 #include <cmocka.h>
 
-#include "shm.h"
-#include "sigbus.h"
+#include "control/memory/shm.h"
+#include "control/memory/sigbus.h"
 
 static _Atomic uint32_t victim;
 

@@ -5,7 +5,7 @@
 
 #include <rte_pause.h>
 
-#include "engine_impl.h"
+#include "engine/engine_impl.h"
 #include "util.h"
 
 enum { SLOTS = 5000 };

@@ -16,7 +16,7 @@
 #include <rte_mbuf.h>
 #include <rte_rcu_qsbr.h>
 
-#include "engine.h"
+#include "engine/engine.h"
 
 /** Start EAL without hugepages, privileges and files; the thread keeps its CPU affinity. @return 0 or -1. */
 int eal_up(const char *name);

@@ -16,7 +16,7 @@
 #include <rte_mbuf.h>
 
 #include "impair.h"
-#include "wire.h"
+#include "wire/wire.h"
 
 static struct rte_mempool *pool;
 

@@ -5,7 +5,7 @@
 
 #include "util.h"
 
-#include "mw.h"
+#include "mem/mw.h"
 
 enum { QP = 0x1234, OTHER_QP = 0x1235, BYTES = 4096, VA = 0x10000 };
 #define READ UROCE_ACCESS_REMOTE_READ

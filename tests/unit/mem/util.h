@@ -12,7 +12,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "mem.h"
+#include "mem/mem.h"
 
 enum { PD = 7, LOCAL = UROCE_ACCESS_LOCAL_WRITE };
 #define ALL_ACCESS (LOCAL | UROCE_ACCESS_REMOTE_WRITE | UROCE_ACCESS_REMOTE_READ | UROCE_ACCESS_REMOTE_ATOMIC)

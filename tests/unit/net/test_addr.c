@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "priv.h"
+#include "net/net_priv.h"
 
 static void
 ipv4_becomes_a_mapped_gid(void **state)

@@ -15,7 +15,7 @@
 #include <rte_eal.h>
 #include <rte_mbuf.h>
 
-#include "priv.h"
+#include "net/net_priv.h"
 
 enum { SENT_MAX = 4096, FRAME_MAX = 256 };
 #define SECOND_NS UINT64_C(1000000000)

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "priv.h"
+#include "net/net_priv.h"
 
 static const uint8_t peer_mac[6] = { 0x02, 0, 0, 0, 0, 0x02 };
 

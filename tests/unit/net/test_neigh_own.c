@@ -12,7 +12,7 @@
 #include <rte_eal.h>
 #include <rte_mbuf.h>
 
-#include "priv.h"
+#include "net/net_priv.h"
 
 #define INTERVAL_NS (NET_RESOLVE_INTERVAL_MS * NEIGH_MS)
 

@@ -16,7 +16,7 @@
 #include <rte_ethdev.h>
 #include <rte_mbuf.h>
 
-#include "priv.h"
+#include "net/net_priv.h"
 
 enum { BURST = 32 };
 #define SECOND_NS UINT64_C(1000000000)

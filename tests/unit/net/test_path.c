@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "priv.h"
+#include "net/net_priv.h"
 
 static const uint8_t our_mac[6] = { 2, 0, 0, 0, 0, 1 };
 static const uint8_t peer_mac[6] = { 2, 0, 0, 0, 0, 2 };

@@ -10,7 +10,7 @@
 
 #include <rte_ethdev.h>
 
-#include "priv.h"
+#include "net/net_priv.h"
 
 /* Frames of RoCE MTU 1024, 2048 and 4096, with VLAN tag and the largest headers. */
 enum {

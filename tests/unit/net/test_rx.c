@@ -11,7 +11,7 @@
 
 #include <rte_mbuf.h>
 
-#include "priv.h"
+#include "net/net_priv.h"
 
 enum { TAILROOM = 64, FRAME_MAX = 2048 };
 

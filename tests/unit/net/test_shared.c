@@ -33,7 +33,7 @@
 #include <rte_ethdev.h>
 #include <rte_mbuf.h>
 
-#include "priv.h"
+#include "net/net_priv.h"
 
 enum { EXIT_SKIP = 77, BURST = 32, PACKETS = 50, OTHER_PORT = 4792, TCP_PORT = 5000, TCP_BYTES = 4 << 20 };
 #define SECOND_NS UINT64_C(1000000000)

@@ -10,7 +10,7 @@
 #include <sched.h>
 #include <stdlib.h>
 
-#include "ring.h"
+#include "ring/ring.h"
 
 enum { ORDER = 3, SLOTS = 1 << ORDER, SHIFT = 6 };
 

@@ -4,7 +4,7 @@
  * Two hosts in one process, wired back to back, with a clock that stands still unless a test moves it.
  *
  * A host is a transport with its own MR and QP tables. An end is a QP with rings and CQs in ordinary memory and the
- * client's view of them: what lib/client does, as plainly as can be. Every packet that crosses the wire is noted,
+ * client's view of them: what lib/verbs does, as plainly as can be. Every packet that crosses the wire is noted,
  * and a test's filter may lose it.
  */
 #ifndef UROCE_TEST_PAIR_H
@@ -17,7 +17,7 @@
 
 #include <cmocka.h>
 
-#include "transport.h"
+#include "transport/transport.h"
 
 enum {
 	PAIR_PD = 7,

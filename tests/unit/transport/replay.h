@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 #include "pcap.h"
-#include "wire.h"
+#include "wire/wire.h"
 
 enum { RECORDS_MAX = 4096, FLOWS_MAX = 16, GSI_QPN = 1, SOME_QPN = 0x123 };
 

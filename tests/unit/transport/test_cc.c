@@ -2,7 +2,7 @@
 /* Congestion control: CNPs in both directions, ECN bits, pacing, and the rules of DCQCN and Swift. */
 #include <math.h>
 
-#include "cc.h"
+#include "transport/cc/cc.h"
 #include "rig.h"
 
 enum { LINE_MBPS = 40000 };

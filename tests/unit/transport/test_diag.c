@@ -4,7 +4,7 @@
 
 #include <rte_common.h>
 
-#include "diag.h"
+#include "transport/diag/diag.h"
 #include "rig.h"
 
 enum { QUARTER_TIMEOUT = 17 * PAIR_MS }; /* of PAIR_TIMEOUT, about */

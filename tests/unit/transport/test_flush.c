@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* FLUSH (annex A19): a barrier at the responder, answered by a READ response of no bytes, executed once. */
 #include "rig.h"
-#include "tp_internal.h"
+#include "transport/core/internal.h"
 
 enum { FLUSHES = UROCE_ACCESS_FLUSH_GLOBAL | UROCE_ACCESS_FLUSH_PERSISTENT };
 
@@ -18,7 +18,7 @@ up(struct rig *r, const struct conn_opts *co)
 	r->bmr = host_mr(&r->p->h[1], r->bbuf, BUF, ACCESS_ALL | UROCE_ACCESS_FLUSH_GLOBAL);
 }
 
-/* As lib/client puts it into the ring; ring_flush lies where the rig has operands. */
+/* As lib/verbs puts it into the ring; ring_flush lies where the rig has operands. */
 static void
 flush(struct rig *r, uint64_t id, uint64_t addr, uint32_t rkey, const struct ring_flush *f)
 {
@@ -201,7 +201,7 @@ what_is_not_granted_is_refused(void **state)
 	}
 }
 
-/* A client that writes into its ring what lib/client never would. */
+/* A client that writes into its ring what lib/verbs never would. */
 static void
 wqes_that_make_no_sense_are_refused_at_home(void **state)
 {

@@ -4,9 +4,9 @@
 
 #include <rte_common.h>
 
-#include "cc.h"
+#include "transport/cc/cc.h"
 #include "rig.h"
-#include "selective.h"
+#include "transport/req/selective.h"
 
 /* Way number @p nr from one host to the other: 0 is the one that ends are connected by. */
 static struct tp_path

@@ -2,7 +2,7 @@
 /* Memory windows by work request: BIND_MW, LOCAL_INV and SEND_WITH_INV, in order, with their fences and failures. */
 #include "rig.h"
 
-#include "mw.h"
+#include "mem/mw.h"
 
 /* A rig whose side b has an MR for windows and a window of each kind. */
 struct mw_rig {

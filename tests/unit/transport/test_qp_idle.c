@@ -4,7 +4,7 @@
 #include <time.h>
 
 #include "rig.h"
-#include "tp_internal.h"
+#include "transport/core/internal.h"
 
 enum {
 	IDLE_QPS = 10000,

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "transport.h"
+#include "transport/transport.h"
 
 #define ATTR_BITS 26
 #define MTU UROCE_MTU_1024 /* the port's */

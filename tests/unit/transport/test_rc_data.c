@@ -4,7 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "ctl.h"
+#include "ring/ctl.h"
 #include "rig.h"
 
 static void

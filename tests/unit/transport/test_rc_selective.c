@@ -3,7 +3,7 @@
  * Selective repeat between two uroce endpoints, and that nobody else notices it.
  */
 #include "rig.h"
-#include "selective.h"
+#include "transport/req/selective.h"
 
 enum { KIB = 1024, OFFER_PSN_AGE = SACK_OFFER_BEHIND };
 

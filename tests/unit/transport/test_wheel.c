@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "wheel.h"
+#include "base/wheel.h"
 
 #define TICK_NS (UINT64_C(1) << WHEEL_TICK_SHIFT)
 #define LONGEST_NS (UINT64_C(4096) << 31) /* the longest local ACK timeout */

@@ -6,7 +6,7 @@
 #ifndef TEST_WIRE_FRAMES_H
 #define TEST_WIRE_FRAMES_H
 
-#include "wire.h"
+#include "wire/wire.h"
 
 /** What kind of frame. */
 struct frame_spec {

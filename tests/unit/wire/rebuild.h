@@ -6,7 +6,7 @@
 #ifndef TEST_WIRE_REBUILD_H
 #define TEST_WIRE_REBUILD_H
 
-#include "wire.h"
+#include "wire/wire.h"
 
 /** Take what is below the BTH from @p p. */
 void addr_of_packet(const struct wire_pkt *p, struct wire_addr *a);

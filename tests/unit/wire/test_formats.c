@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "wire.h"
+#include "wire/wire.h"
 
 /** A CNP that a ConnectX-4 Lx sent. */
 static const uint8_t cnp_of_connectx4[] = {

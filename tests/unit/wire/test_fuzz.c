@@ -12,7 +12,7 @@
 
 #include "frames.h"
 #include "pcap.h"
-#include "wire.h"
+#include "wire/wire.h"
 
 #define SEED UINT64_C(0x9e3779b97f4a7c15)
 #define MUTATIONS_PER_PACKET 20

@@ -9,7 +9,7 @@
 
 #include "pcap.h"
 #include "rebuild.h"
-#include "wire.h"
+#include "wire/wire.h"
 
 /** RoCE packets in all captures together (tests/golden/README.md has each capture's). */
 #define GOLDEN_ROCE_PACKETS 10095

@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "frames.h"
-#include "wire.h"
+#include "wire/wire.h"
 
 #define WRITE_ONLY (WIRE_RC | WIRE_OP_WRITE_ONLY)
 #define SEND_ONLY (WIRE_RC | WIRE_OP_SEND_ONLY)

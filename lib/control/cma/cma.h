@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file
+ * Connection management by IP address: what librdmacm's ids are in the daemon (ctl_cm.h), on top of lib/cm.
+ *
+ * Owns: struct cma, one per daemon: the port spaces; struct cma_session, one per session that is an event channel: its
+ * pipe, the events in it and those that wait for room in it; struct cma_id: addresses, what was negotiated, the listener or
+ * connection of lib/cm that it stands for. Called by: lib/control. Thread: control.
+ *
+ * An id goes IDLE, BOUND, RESOLVING, RESOLVED, ROUTED, CONNECTION; or IDLE, BOUND, LISTENING; or begins as CONNECTION when
+ * a request comes. Inside CONNECTION the states are lib/cm's, which also refuses what is out of order.
+ */
+#ifndef UROCE_CMA_H
+#define UROCE_CMA_H
+
+#include <sys/queue.h>
+
+#include "cm/cm.h"
+#include "control/core/control_priv.h"
+
+enum {
+	CMA_EPHEMERAL_FIRST = 32768, /**< ports given to who doesn't ask for one; as Linux's ip_local_port_range */
+	CMA_EPHEMERAL_LAST = 60999,
+	CMA_BIND_BUCKETS = 1024,
+	CMA_PACKET_LIFE = 18,        /**< code, as Linux's RDMA CM has it (core/cma.c) */
+	CMA_RESPONSE_TIMEOUT = 20,
+	CMA_RETRIES = 15,
+	CMA_HOP_LIMIT = 64,
+	CMA_UDP_QKEY = 0x01234567,   /**< of UD QPs that rdma_cm set up (rdma_cma.h) */
+	CMA_SIDR_RETRIES = 15,
+	CMA_TARGET_ACK_DELAY = 15,   /**< code, what the device says of itself (local_ca_ack_delay) */
+	CMA_QPN_MASK = 0xffffff,
+	/* A port asks for so many MAC addresses at a time. When most are taken, a session that has more than its share gets no more. */
+	CMA_RESOLVING_CROWD = NET_NEIGH_PENDING_MAX * 3 / 4,
+	CMA_RESOLVING_SHARE = NET_NEIGH_PENDING_MAX / 16,
+};
+
+enum cma_state { CMA_IDLE, CMA_BOUND, CMA_RESOLVING, CMA_RESOLVED, CMA_ROUTED, CMA_LISTENING, CMA_CONNECTION };
+
+/** Ids with one port of one port space. */
+struct cma_bind {
+	LIST_ENTRY(cma_bind) link;
+	uint32_t ps;
+	uint16_t port;
+	LIST_HEAD(, cma_id) ids;
+};
+
+TAILQ_HEAD(cma_events, cma_kept);
+
+struct cma_group {
+	struct obj obj;
+	LIST_ENTRY(cma_group) link;
+	struct cma_id *id;
+	uint8_t mgid[16];
+};
+
+/** An alternate path that the peer wants and whose MAC address is being asked for. */
+struct cma_lap {
+	bool resolving;
+	uint8_t timeout;
+	struct uroce_ah_attr ah;
+};
+
+struct cma_id {
+	struct obj obj;
+	struct session *session;
+	enum cma_state state;
+	uint32_t ps;
+	uint8_t qp_type;      /**< enum uroce_qp_type */
+	struct ctl_cm_addr local, remote;
+	struct net_port *port; /**< NULL: a wildcard, or not bound */
+	uint8_t sgid_index;
+	uint8_t mac[6];        /**< of the way to the peer, once it is resolved */
+	bool reuse, af_only;
+	bool ack_timeout_set;
+	uint8_t tos, ack_timeout;
+	uint32_t flow_label;
+	uint64_t deadline_ns;  /**< RESOLVING */
+	TAILQ_ENTRY(cma_id) resolving;
+	struct cma_bind *bind;
+	LIST_ENTRY(cma_id) bind_link;
+	struct cma_events events; /**< its own and a listener's requests, that may be unread */
+	LIST_HEAD(, cma_group) groups;
+
+	struct cm_listener *listener;
+	LIST_HEAD(, cma_id) requests; /**< ids made for who asked this listener */
+	uint32_t nb_requests;         /**< so far */
+	struct cma_id *asked;         /**< a request: its listener, while that lives */
+	LIST_ENTRY(cma_id) asked_link;
+	uint32_t request_no;          /**< the how many-th of its listener's */
+	struct cma_kept *brought_by;  /**< a request: the listener's event with it, while that may be unread */
+	struct cm_conn *conn;
+	bool passive;
+	bool answered;         /**< passive: accepted; active: the REP is in */
+	bool disconnected;     /**< the program was told */
+	uint32_t qpn, remote_qpn, remote_qkey;
+	uint32_t rq_psn, sq_psn; /**< where the peer begins, which we tell it, and where we do, which it tells us (12.6.5) */
+	uint8_t responder_resources, initiator_depth; /**< this end's */
+	uint8_t retry_count, rnr_retry_count;
+	uint8_t path_mtu;      /**< UROCE_MTU_* */
+	uint8_t timeout;       /**< local ACK timeout, code */
+	struct cma_lap lap;
+};
+
+/**
+ * An event that the program has not read, as far as is known: an id that moves to another channel takes its events along.
+ */
+struct cma_kept {
+	struct cma_session *in;        /**< not its id's any more while that moves */
+	TAILQ_ENTRY(cma_kept) link;    /**< of in: sent or queue */
+	TAILQ_ENTRY(cma_kept) id_link;
+	struct cma_id *id;             /**< among whose events it is; NULL: that id is gone, or elsewhere */
+	struct cma_id *request;        /**< CONNECT_REQUEST: the new id */
+	bool sent;                     /**< it is in the pipe */
+	uint32_t bytes;
+	uint8_t event[];               /**< of struct ctl_cm_event that many bytes; zeros follow */
+};
+
+struct cma_session {
+	struct watch pipe;     /**< write end; watched while something waits */
+	struct session *session;
+	uint64_t token;
+	struct cma_events sent;  /**< in the pipe, and maybe some that were just read: oldest first */
+	struct cma_events queue; /**< wait for room in it */
+	uint32_t nb_sent, nb_queued;
+	uint32_t nb_resolving; /**< of its ids */
+	bool watching;
+};
+
+struct cma {
+	struct control *control;
+	struct cm *cm;
+	LIST_HEAD(, cma_bind) binds[CMA_BIND_BUCKETS];
+	TAILQ_HEAD(, cma_id) resolving;
+	uint32_t nb_resolving;
+};
+
+/** @return NULL: no memory. @param cm  The daemon's; its events go to cma_cm_event(). */
+struct cma *cma_create(struct control *c, struct cm *cm);
+void cma_destroy(struct cma *cma);
+/** Timeouts of resolutions. @return when to call again at the latest. */
+uint64_t cma_poll(struct cma *cma, uint64_t now_ns);
+/** cm_ops.event of the daemon's CM. */
+void cma_cm_event(struct cma *cma, const struct cm_event *ev);
+/** The session ends: its ids, in an orderly way, and its pipe. */
+void cma_session_end(struct session *s);
+
+/* ---- Requests: ctl_cm.h ---- */
+int op_cm_open(struct session *s, struct request *r);
+int op_cm_create_id(struct session *s, struct request *r);
+int op_cm_destroy_id(struct session *s, struct request *r);
+int op_cm_bind(struct session *s, struct request *r);
+int op_cm_resolve_addr(struct session *s, struct request *r);
+int op_cm_resolve_route(struct session *s, struct request *r);
+int op_cm_query(struct session *s, struct request *r);
+int op_cm_listen(struct session *s, struct request *r);
+int op_cm_connect(struct session *s, struct request *r);
+int op_cm_accept(struct session *s, struct request *r);
+int op_cm_reject(struct session *s, struct request *r);
+int op_cm_establish(struct session *s, struct request *r);
+int op_cm_disconnect(struct session *s, struct request *r);
+int op_cm_qp_attr(struct session *s, struct request *r);
+int op_cm_set_option(struct session *s, struct request *r);
+int op_cm_join(struct session *s, struct request *r);
+int op_cm_leave(struct session *s, struct request *r);
+int op_cm_migrate(struct session *s, struct request *r);
+
+/* ---- cma_id.c ---- */
+/** @return a new id of @p s, or NULL: too many, or no memory (r failed if it isn't NULL). */
+struct cma_id *cma_id_new(struct session *s, uint32_t ps, uint8_t qp_type, struct request *r, int *rc);
+/** End what it stands for and free it. */
+void cma_id_free(struct cma_id *id);
+/** @p id stands for a request to @p listener. */
+void cma_id_asks(struct cma_id *id, struct cma_id *listener);
+/** Give @p id a handle in @p to, where its events go from now on. @return 0, or ENOMEM. */
+int cma_id_move(struct cma_id *id, struct session *to);
+/** @return the id of @p handle, or NULL with the request failed. */
+struct cma_id *cma_id_get(struct session *s, uint32_t handle, struct request *r);
+void cma_id_info(const struct cma_id *id, struct ctl_cm_id_info *info);
+static inline bool
+cma_is_ud(const struct cma_id *id)
+{
+	return id->qp_type == UROCE_QPT_UD;
+}
+
+/* ---- cma_addr.c ---- */
+/** Give up the port number. */
+void cma_unbind(struct cma_id *id);
+/** Stop resolving. */
+void cma_resolve_stop(struct cma_id *id);
+/** Bind to @p addr, port 0: any free one. @return 0 or an errno value with the request failed. */
+int cma_bind_id(struct cma_id *id, const struct ctl_cm_addr *addr, struct request *r);
+/** @return false: another id that shares the port, since both allow reuse, listens and would lose requests to @p id. */
+bool cma_may_listen(const struct cma_id *id);
+/** @return the port and GID index that have @p gid, or NULL. */
+struct net_port *cma_port_of(struct control *c, const uint8_t gid[16], uint8_t *sgid_index);
+/** The address vector from @p id to @p dgid. */
+void cma_av(const struct cma_id *id, const uint8_t dgid[16], struct uroce_ah_attr *av);
+bool cma_gid_zero(const uint8_t gid[16]);
+/** @return true if it is an IPv4 address in an IPv6 one. */
+bool cma_gid_v4(const uint8_t gid[16]);
+
+/* ---- cma_lap.c ---- */
+/** A LAP came: load the path and answer, at once or when its MAC address is known. */
+void cma_lap(struct cma_id *id, const struct cm_lap *m);
+void cma_lap_stop(struct cma_id *id);
+
+/* ---- cma_event.c ---- */
+/** An event of @p id with @p status, nothing else in it. */
+void cma_event(struct cma_id *id, enum ctl_cm_event_type type, int32_t status);
+/** Put @p ev, of @p id, into the pipe of its session, or behind those that wait. @param request  The new id that it brings, or NULL. */
+void cma_event_send(struct cma_id *id, const struct ctl_cm_event *ev, struct cma_id *request);
+/** @p id goes: drop what still waits of it. */
+void cma_event_forget(struct cma_id *id);
+/** @return how many ids of requests move with @p id, at most. */
+uint32_t cma_event_requests(const struct cma_id *id);
+/** The program knows @p id, which a request brought: from now on its moves don't go with its listener's. */
+void cma_event_known(struct cma_id *id);
+/** @p id has moved from @p from, another session: its events unread there come again here, with the ids of its requests. */
+void cma_event_move(struct cma_id *id, struct session *from);
+/** @return false: so much waits that no new connection may come. */
+bool cma_event_room(const struct session *s);
+/** @return 0, or EAGAIN with the request, which would bring another event, failed. */
+int cma_event_want_room(const struct session *s, struct request *r);
+
+#endif /* UROCE_CMA_H */

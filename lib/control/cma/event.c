@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Events of ids on their way to the program: into its pipe, in order, none lost while the session lives. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "control/cma/cma.h"
+
+/** @return false: no room now. A program that has closed its end loses them, and its session soon after. */
+static bool
+put(struct cma_session *cs, const struct cma_kept *k)
+{
+	struct ctl_cm_event ev = { 0 };
+
+	memcpy(&ev, k->event, k->bytes);
+	return write(cs->pipe.fd, &ev, sizeof(ev)) == (ssize_t)sizeof(ev) || errno != EAGAIN;
+}
+
+static void
+watch(struct cma_session *cs, bool on)
+{
+	if (on == cs->watching)
+		return;
+	if (!on) {
+		control_unwatch(cs->session->control, &cs->pipe);
+	} else if (control_watch(cs->session->control, &cs->pipe, EPOLLOUT) != 0) {
+		/* Its events would never leave. */
+		session_close(cs->session, "its event pipe can't be watched");
+		return;
+	}
+	cs->watching = on;
+}
+
+/** It is among nobody's events any more. */
+static void
+detach(struct cma_kept *k)
+{
+	if (k->id == NULL)
+		return;
+	TAILQ_REMOVE(&k->id->events, k, id_link);
+	if (k->request != NULL)
+		k->request->brought_by = NULL;
+	k->id = k->request = NULL;
+}
+
+static void
+drop(struct cma_kept *k)
+{
+	struct cma_session *cs = k->in;
+
+	detach(k);
+	if (k->sent) {
+		TAILQ_REMOVE(&cs->sent, k, link);
+		cs->nb_sent--;
+	} else {
+		TAILQ_REMOVE(&cs->queue, k, link);
+		cs->nb_queued--;
+	}
+	free(k);
+}
+
+/** Drop what was read meanwhile. */
+static void
+trim(struct cma_session *cs)
+{
+	int bytes = 0;
+
+	if (ioctl(cs->pipe.fd, FIONREAD, &bytes) != 0 || bytes < 0)
+		bytes = 0;
+	while (cs->nb_sent > (uint32_t)bytes / sizeof(struct ctl_cm_event))
+		drop(TAILQ_FIRST(&cs->sent));
+}
+
+static void
+on_room(struct watch *w, uint32_t events)
+{
+	struct cma_session *cs = (void *)((char *)w - offsetof(struct cma_session, pipe));
+	struct cma_kept *k;
+
+	trim(cs);
+	while ((k = TAILQ_FIRST(&cs->queue)) != NULL && put(cs, k)) {
+		TAILQ_REMOVE(&cs->queue, k, link);
+		cs->nb_queued--;
+		k->sent = true;
+		TAILQ_INSERT_TAIL(&cs->sent, k, link);
+		cs->nb_sent++;
+	}
+	watch(cs, k != NULL);
+}
+
+void
+cma_event_send(struct cma_id *id, const struct ctl_cm_event *ev, struct cma_id *request)
+{
+	struct session *s = id->session;
+	struct cma_session *cs = s->cma;
+	uint32_t bytes = (uint32_t)offsetof(struct ctl_cm_event, private_data) + ev->conn.private_len;
+	struct cma_kept *k;
+
+	if (s->closing)
+		return;
+	trim(cs);
+	k = calloc(1, sizeof(*k) + bytes);
+	if (k == NULL) {
+		session_close(s, "no memory for its connection events");
+		return;
+	}
+	k->in = cs;
+	k->bytes = bytes;
+	memcpy(k->event, ev, bytes);
+	k->id = id;
+	TAILQ_INSERT_TAIL(&id->events, k, id_link);
+	k->request = request;
+	if (request != NULL)
+		request->brought_by = k;
+	k->sent = TAILQ_EMPTY(&cs->queue) && put(cs, k);
+	if (k->sent) {
+		TAILQ_INSERT_TAIL(&cs->sent, k, link);
+		cs->nb_sent++;
+		return;
+	}
+	TAILQ_INSERT_TAIL(&cs->queue, k, link);
+	cs->nb_queued++;
+	watch(cs, true);
+}
+
+void
+cma_event(struct cma_id *id, enum ctl_cm_event_type type, int32_t status)
+{
+	struct ctl_cm_event ev = { .id = id->obj.handle, .type = type, .status = status };
+
+	cma_event_send(id, &ev, NULL);
+}
+
+/** What is in the pipe can't be taken out of it: the library finds no id for it. */
+static void
+forget(struct cma_kept *k)
+{
+	if (k->sent)
+		detach(k);
+	else
+		drop(k);
+}
+
+void
+cma_event_known(struct cma_id *id)
+{
+	if (id->brought_by != NULL)
+		forget(id->brought_by);
+}
+
+void
+cma_event_forget(struct cma_id *id)
+{
+	while (!TAILQ_EMPTY(&id->events))
+		forget(TAILQ_FIRST(&id->events));
+	cma_event_known(id);
+}
+
+uint32_t
+cma_event_requests(const struct cma_id *id)
+{
+	const struct cma_kept *k;
+	uint32_t n = 0;
+
+	TAILQ_FOREACH(k, &id->events, id_link)
+		n += k->request != NULL;
+	return n;
+}
+
+static void move_unread(struct cma_id *id);
+
+/** Send @p k, which nobody has read in the session that its id has left, in the new one. */
+static void
+send_again(struct cma_kept *k)
+{
+	struct cma_id *id = k->id, *request = k->request;
+	struct ctl_cm_event ev = { 0 };
+
+	memcpy(&ev, k->event, k->bytes);
+	forget(k);
+	/* Who has joined a group can't move: this one was left again. */
+	if (ev.type == CTL_CM_EV_MULTICAST_JOIN)
+		return;
+	if (request != NULL && cma_id_move(request, id->session) != 0) {
+		session_close(id->session, "no memory for its connection requests");
+		return;
+	}
+	ev.id = request != NULL ? request->obj.handle : id->obj.handle;
+	ev.listener = request != NULL ? id->obj.handle : 0;
+	cma_event_send(id, &ev, request);
+	/* Who asked may have given up. */
+	if (request != NULL)
+		move_unread(request);
+}
+
+/** All that are there now: what is sent again comes behind them. */
+static void
+move_unread(struct cma_id *id)
+{
+	struct cma_kept *k, *last = TAILQ_LAST(&id->events, cma_events);
+	bool more;
+
+	for (more = last != NULL; more;) {
+		k = TAILQ_FIRST(&id->events);
+		more = k != last;
+		send_again(k);
+	}
+}
+
+void
+cma_event_move(struct cma_id *id, struct session *from)
+{
+	/* Now only: whoever reads the old pipe meanwhile must not take away what is being moved. */
+	trim(from->cma);
+	move_unread(id);
+}
+
+bool
+cma_event_room(const struct session *s)
+{
+	struct cma_session *cs = s->cma;
+
+	if (cs->nb_sent + cs->nb_queued >= CTL_CM_MAX_QUEUED)
+		trim(cs);
+	return cs->nb_sent + cs->nb_queued < CTL_CM_MAX_QUEUED;
+}
+
+int
+cma_event_want_room(const struct session *s, struct request *r)
+{
+	if (cma_event_room(s))
+		return 0;
+	return req_fail(r, EAGAIN, "%d events of this channel wait to be read", CTL_CM_MAX_QUEUED);
+}
+
+int
+op_cm_open(struct session *s, struct request *r)
+{
+	struct cma_session *cs;
+	int rc;
+
+	if (s->cma != NULL)
+		return req_fail(r, EINVAL, "this session has an event channel already");
+	cs = calloc(1, sizeof(*cs));
+	if (cs == NULL)
+		return req_fail(r, ENOMEM, "no memory for the event channel");
+	rc = take_event_pipe(r, &cs->pipe.fd);
+	if (rc != 0) {
+		free(cs);
+		return req_fail(r, rc, "the descriptor must be the write end of a pipe, O_NONBLOCK, that uroced may open");
+	}
+	if (getentropy(&cs->token, sizeof(cs->token)) != 0) {
+		close(cs->pipe.fd);
+		free(cs);
+		return req_fail(r, EIO, "no random numbers");
+	}
+	cs->pipe.fn = on_room;
+	cs->session = s;
+	TAILQ_INIT(&cs->sent);
+	TAILQ_INIT(&cs->queue);
+	s->cma = cs;
+	r->rsp.cm_open.token = cs->token;
+	return 0;
+}
+
+void
+cma_session_end(struct session *s)
+{
+	struct cma_session *cs = s->cma;
+	struct cma_kept *k;
+	struct cma_id *id;
+	uint32_t pos;
+
+	if (cs == NULL)
+		return;
+	for (pos = 0; (id = handles_next(&s->tab[OBJ_CM_ID], &pos)) != NULL;)
+		cma_id_free(id);
+	watch(cs, false);
+	while ((k = TAILQ_FIRST(&cs->sent)) != NULL || (k = TAILQ_FIRST(&cs->queue)) != NULL)
+		drop(k);
+	close(cs->pipe.fd);
+	free(cs);
+	s->cma = NULL;
+}

@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* QP 1: MADs between the wire and the connection manager. */
+#include "control/cma/gsi.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/queue.h>
+#include <sys/random.h>
+
+#include <rte_mbuf.h>
+
+#include "control/cma/cma.h"
+#include "control/core/control_priv.h"
+
+/** A MAD on its way to ourselves, or one whose receiver's MAC address is being asked for. */
+struct gsi_mad {
+	TAILQ_ENTRY(gsi_mad) link;
+	struct gsi *gsi;
+	struct net_port *port;
+	unsigned int sgid_index;
+	struct cm_way way;
+	uint8_t data[TP_MAD_BYTES];
+};
+TAILQ_HEAD(gsi_mad_list, gsi_mad);
+
+struct gsi {
+	struct control *control;
+	struct cm *cm;
+	struct gsi_mad_list loop, waiting;
+	uint32_t nb_loop, nb_waiting;
+	uint32_t psn;
+	struct gsi_counters counters;
+};
+
+static_assert((int)TP_MAD_BYTES == (int)CM_MAD_BYTES, "one MAD");
+
+/* ---- Out ---- */
+/** @return the index of @p gid on @p p, or -1. */
+static int
+gid_index(const struct net_port *p, const uint8_t gid[CM_GID_BYTES])
+{
+	int i;
+
+	for (i = 0; i < UROCE_MAX_GIDS; i++) {
+		if (p->gid_used[i] && memcmp(p->gid[i], gid, CM_GID_BYTES) == 0)
+			return i;
+	}
+	return -1;
+}
+
+static struct gsi_mad *
+mad_new(struct gsi *g, struct net_port *p, unsigned int sgid_index, const struct cm_way *way, const uint8_t *data)
+{
+	struct gsi_mad *m = calloc(1, sizeof(*m));
+
+	if (m == NULL)
+		return NULL;
+	m->gsi = g;
+	m->port = p;
+	m->sgid_index = sgid_index;
+	m->way = *way;
+	memcpy(m->data, data, sizeof(m->data));
+	return m;
+}
+
+static void
+transmit(struct gsi *g, struct net_port *p, unsigned int sgid_index, const struct cm_way *way, const uint8_t mac[6],
+	 const uint8_t *data)
+{
+	struct uroce_ah_attr av = {
+		.flow_label = way->flow_label,
+		.hop_limit = way->hop_limit,
+		.traffic_class = way->traffic_class,
+		.sl = way->resolved ? (uint8_t)(way->vlan_tci >> 13) : 0,
+	};
+	struct rte_mbuf *m = rte_pktmbuf_alloc(g->control->s.pool);
+	struct wire_addr addr;
+	uint32_t bytes;
+
+	if (m == NULL) {
+		g->counters.tx_no_mbuf++;
+		return;
+	}
+	memcpy(av.dgid, way->remote_gid, sizeof(av.dgid));
+	net_path_addr(p, sgid_index, &av, mac, &addr);
+	bytes = gsi_build(rte_pktmbuf_mtod(m, uint8_t *), &addr, way->pkey, g->psn++, data);
+	m->data_len = (uint16_t)bytes;
+	m->pkt_len = bytes;
+	g->counters.tx_mads++;
+	engine_send(g->control->s.engines[0], p->index, m);
+}
+
+static void
+on_resolved(void *arg, int status, const uint8_t mac[6])
+{
+	struct gsi_mad *m = arg;
+	struct gsi *g = m->gsi;
+
+	TAILQ_REMOVE(&g->waiting, m, link);
+	g->nb_waiting--;
+	if (status == 0)
+		transmit(g, m->port, m->sgid_index, &m->way, mac, m->data);
+	else
+		g->counters.tx_unreachable++;
+	free(m);
+}
+
+static void
+resolve_and_send(struct gsi *g, struct net_port *p, unsigned int sgid_index, const struct cm_way *way,
+		 const uint8_t *data)
+{
+	struct gsi_mad *m;
+	uint8_t mac[6];
+	int rc;
+
+	m = g->nb_waiting < GSI_MAX_WAITING ? mad_new(g, p, sgid_index, way, data) : NULL;
+	if (m == NULL) {
+		g->counters.tx_waiting++;
+		return;
+	}
+	rc = net_resolve(p, sgid_index, way->remote_gid, control_now_ns(), mac, on_resolved, m);
+	if (rc == EINPROGRESS) {
+		TAILQ_INSERT_TAIL(&g->waiting, m, link);
+		g->nb_waiting++;
+		return;
+	}
+	free(m);
+	if (rc == 0)
+		transmit(g, p, sgid_index, way, mac, data);
+	else
+		g->counters.tx_unreachable++;
+}
+
+/** The CM must not be called from here, so what is for us waits for gsi_run(). */
+static void
+loop_back(struct gsi *g, struct net_port *p, const struct cm_way *way, const uint8_t *data)
+{
+	struct gsi_mad *m = g->nb_loop < GSI_MAX_LOOP ? mad_new(g, p, 0, way, data) : NULL;
+
+	if (m == NULL) {
+		g->counters.loop_full++;
+		return;
+	}
+	memcpy(m->way.local_gid, way->remote_gid, CM_GID_BYTES);
+	memcpy(m->way.remote_gid, way->local_gid, CM_GID_BYTES);
+	memcpy(m->way.remote_mac, p->mac, sizeof(p->mac));
+	m->way.resolved = true;
+	TAILQ_INSERT_TAIL(&g->loop, m, link);
+	g->nb_loop++;
+	g->counters.loop_mads++;
+}
+
+static void
+on_send(void *arg, const struct cm_way *way, const uint8_t *mad)
+{
+	struct gsi *g = arg;
+	struct net_port *p = way->port < g->control->s.nb_ports ? g->control->s.ports[way->port] : NULL;
+	int sgid_index = p != NULL ? gid_index(p, way->local_gid) : -1;
+
+	if (sgid_index < 0)
+		g->counters.tx_no_address++;
+	else if (net_port_owns(p, way->remote_gid))
+		loop_back(g, p, way, mad);
+	else if (way->resolved)
+		transmit(g, p, (unsigned int)sgid_index, way, way->remote_mac, mad);
+	else
+		resolve_and_send(g, p, (unsigned int)sgid_index, way, mad);
+}
+
+/* ---- In ---- */
+static void
+on_event(void *arg, const struct cm_event *ev)
+{
+	struct gsi *g = arg;
+
+	cma_cm_event(g->control->cma, ev);
+}
+
+void
+gsi_take(struct gsi *g, const struct tp_mad *mad, uint64_t now_ns)
+{
+	const struct net_port *p = g->control->s.ports[mad->port];
+	struct cm_way way = {
+		.port = mad->port,
+		.pkey = mad->pkey,
+		.flow_label = mad->flow_label,
+		.traffic_class = mad->traffic_class,
+		/* Ours, not what is left of the sender's: the way back may be longer. */
+		.hop_limit = 0,
+		.resolved = true,
+		.vlan_tci = mad->vlan_tci,
+	};
+	uint8_t group[6];
+
+	g->counters.rx_mads++;
+	if (!net_port_owns(p, mad->dgid)) {
+		g->counters.rx_not_ours++;
+		return;
+	}
+	if ((mad->smac[0] & 1) != 0 || net_multicast_mac(mad->sgid, group) || net_port_owns(p, mad->sgid)) {
+		g->counters.rx_bad_source++;
+		return;
+	}
+	if (mad->src_qpn != CM_GSI_QPN) {
+		g->counters.rx_other_qp++;
+		return;
+	}
+	memcpy(way.local_gid, mad->dgid, CM_GID_BYTES);
+	memcpy(way.remote_gid, mad->sgid, CM_GID_BYTES);
+	memcpy(way.remote_mac, mad->smac, sizeof(way.remote_mac));
+	cm_rx(g->cm, &way, mad->data, sizeof(mad->data), now_ns);
+}
+
+uint64_t
+gsi_run(struct gsi *g, uint64_t now_ns)
+{
+	struct gsi_mad *m;
+	uint32_t n;
+
+	/* What the answers to these make comes the next time. */
+	for (n = g->nb_loop; n > 0; n--) {
+		m = TAILQ_FIRST(&g->loop);
+		TAILQ_REMOVE(&g->loop, m, link);
+		g->nb_loop--;
+		cm_rx(g->cm, &m->way, m->data, sizeof(m->data), now_ns);
+		free(m);
+	}
+	cm_run(g->cm, now_ns);
+	return g->nb_loop > 0 ? now_ns : cm_next_timeout(g->cm);
+}
+
+/* ---- Life ---- */
+struct gsi *
+gsi_open(struct control *c)
+{
+	struct gsi *g = calloc(1, sizeof(*g));
+	struct cm_config conf = { .ops = { .send = on_send, .event = on_event }, .arg = g };
+
+	if (g == NULL)
+		return NULL;
+	g->control = c;
+	TAILQ_INIT(&g->loop);
+	TAILQ_INIT(&g->waiting);
+	if (getrandom(&conf.seed, sizeof(conf.seed), 0) != (ssize_t)sizeof(conf.seed) ||
+	    getrandom(&g->psn, sizeof(g->psn), 0) != (ssize_t)sizeof(g->psn))
+		goto fail;
+	g->cm = cm_open(&conf, control_now_ns());
+	if (g->cm == NULL)
+		goto fail;
+	return g;
+fail:
+	free(g);
+	return NULL;
+}
+
+static void
+free_list(struct gsi_mad_list *l, bool resolving)
+{
+	struct gsi_mad *m;
+
+	while ((m = TAILQ_FIRST(l)) != NULL) {
+		TAILQ_REMOVE(l, m, link);
+		if (resolving)
+			net_resolve_cancel(m->port, m);
+		free(m);
+	}
+}
+
+void
+gsi_close(struct gsi *g)
+{
+	if (g == NULL)
+		return;
+	cm_close(g->cm);
+	free_list(&g->loop, false);
+	free_list(&g->waiting, true);
+	free(g);
+}
+
+const struct gsi_counters *
+gsi_counters(const struct gsi *g)
+{
+	return &g->counters;
+}
+
+struct cm *
+gsi_cm(struct gsi *g)
+{
+	return g->cm;
+}

@@ -1,0 +1,448 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Which keys there are, what values they take, and the configuration as a whole. */
+#include <ctype.h>
+#include <errno.h>
+#include <grp.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include <bsd/string.h>
+#include <rte_log.h>
+
+#include "control/config/config_source.h"
+#include "control/observe/exporter.h"
+
+struct config_key;
+
+/** Parses @p value into @p dst. @return 0 or EINVAL with what would be right in @p err. */
+typedef int (*key_parse)(const struct config_key *k, const char *value, void *dst, char *err, size_t err_bytes);
+
+struct config_key {
+	const char *name;
+	size_t offset; /**< of the field in struct uroced_config or struct config_port */
+	size_t bytes;  /**< of the field */
+	key_parse parse;
+	uint64_t min, max;        /**< of a number; max also the room of a string */
+	const char *const *words; /**< of a choice */
+};
+
+static int
+want(char *err, size_t err_bytes, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(err, err_bytes, fmt, ap);
+	va_end(ap);
+	return EINVAL;
+}
+
+static int
+parse_number(const char *value, int base, uint64_t *out)
+{
+	char *end;
+
+	if (!isxdigit((unsigned char)value[0]))
+		return EINVAL;
+	errno = 0;
+	*out = strtoull(value, &end, base);
+	return errno != 0 || *end != '\0' ? EINVAL : 0;
+}
+
+static int
+parse_u32(const struct config_key *k, const char *value, void *dst, char *err, size_t err_bytes)
+{
+	uint64_t v;
+
+	if (parse_number(value, 10, &v) != 0 || v < k->min || v > k->max)
+		return want(err, err_bytes, "must be a number from %" PRIu64 " to %" PRIu64, k->min, k->max);
+	*(uint32_t *)dst = (uint32_t)v;
+	return 0;
+}
+
+static int
+parse_u16(const struct config_key *k, const char *value, void *dst, char *err, size_t err_bytes)
+{
+	uint32_t v = 0;
+	int rc = parse_u32(k, value, &v, err, err_bytes);
+
+	if (rc == 0)
+		*(uint16_t *)dst = (uint16_t)v;
+	return rc;
+}
+
+static int
+parse_mode(const struct config_key *k, const char *value, void *dst, char *err, size_t err_bytes)
+{
+	uint64_t v;
+
+	if (parse_number(value, 8, &v) != 0 || v > k->max)
+		return want(err, err_bytes, "must be octal permission bits from 0 to 0777, for example 0660");
+	*(uint32_t *)dst = (uint32_t)v;
+	return 0;
+}
+
+static int
+parse_text(const struct config_key *k, const char *value, void *dst, char *err, size_t err_bytes)
+{
+	if (value[0] == '\0')
+		return want(err, err_bytes, "must not be empty");
+	memset(dst, 0, k->max); /* config_compare() looks at all of it */
+	if (strlcpy(dst, value, k->max) >= k->max)
+		return want(err, err_bytes, "must be shorter than %" PRIu64 " characters", k->max);
+	return 0;
+}
+
+/** By name or number, as chown(1) takes it. */
+static int
+parse_group(const struct config_key *k, const char *value, void *dst, char *err, size_t err_bytes)
+{
+	uint64_t gid;
+	int rc = parse_text(k, value, dst, err, err_bytes);
+
+	/* The highest number stands for "unchanged" in chown(). */
+	if (rc != 0 || getgrnam(value) != NULL || (parse_number(value, 10, &gid) == 0 && gid < UINT32_MAX))
+		return rc;
+	return want(err, err_bytes, "no such group; make it (groupadd), or give one that `getent group` lists");
+}
+
+static int
+parse_path(const struct config_key *k, const char *value, void *dst, char *err, size_t err_bytes)
+{
+	if (value[0] != '/')
+		return want(err, err_bytes, "must be an absolute path");
+	return parse_text(k, value, dst, err, err_bytes);
+}
+
+static int
+parse_word(const struct config_key *k, const char *value, void *dst, char *err, size_t err_bytes)
+{
+	unsigned int i;
+	size_t n;
+
+	for (i = 0; k->words[i] != NULL; i++) {
+		if (strcmp(value, k->words[i]) == 0) {
+			*(uint32_t *)dst = i;
+			return 0;
+		}
+	}
+	n = strlcpy(err, "must be one of:", err_bytes);
+	for (i = 0; k->words[i] != NULL && n < err_bytes; i++)
+		n += snprintf(err + n, err_bytes - n, " %s", k->words[i]);
+	return EINVAL;
+}
+
+static int
+parse_gateway(const struct config_key *k, const char *value, void *dst, char *err, size_t err_bytes)
+{
+	return net_gateway_parse(value, k->max == 4 ? AF_INET : AF_INET6, dst, err, err_bytes);
+}
+
+static int
+parse_addresses(const struct config_key *k, const char *value, void *dst, char *err, size_t err_bytes)
+{
+	struct net_port_config *p = (void *)((char *)dst - offsetof(struct net_port_config, addrs));
+	char text[CONFIG_VALUE_BYTES], *rest = text, *word;
+	unsigned int i;
+
+	strlcpy(text, value, sizeof(text));
+	p->nb_addrs = 0;
+	while ((word = strsep(&rest, " \t")) != NULL) {
+		if (word[0] == '\0')
+			continue;
+		/* One GID is the link-local address of the MAC. */
+		if (p->nb_addrs == k->max)
+			return want(err, err_bytes, "at most %" PRIu64 " addresses fit the GID table", k->max);
+		if (net_addr_parse(word, &p->addrs[p->nb_addrs], err, err_bytes) != 0)
+			return EINVAL;
+		for (i = 0; i < p->nb_addrs; i++) {
+			if (memcmp(p->addrs[i].gid, p->addrs[p->nb_addrs].gid, 16) == 0)
+				return want(err, err_bytes, "%s stands there twice: give each address once", word);
+		}
+		p->nb_addrs++;
+	}
+	return 0;
+}
+
+static int
+parse_pkeys(const struct config_key *k, const char *value, void *dst, char *err, size_t err_bytes)
+{
+	uint16_t *pkeys = dst;
+	char text[CONFIG_VALUE_BYTES], *rest = text, *word;
+	unsigned int n = 0, i;
+	uint64_t v;
+
+	strlcpy(text, value, sizeof(text));
+	memset(pkeys, 0, k->max * sizeof(*pkeys));
+	while ((word = strsep(&rest, ", \t")) != NULL) {
+		if (word[0] == '\0')
+			continue;
+		if (n == k->max)
+			return want(err, err_bytes, "at most %" PRIu64 " P_Keys", k->max);
+		if (parse_number(word, 16, &v) != 0 || v > 0xffff || (v & 0x7fff) == 0)
+			return want(err, err_bytes, "'%s' must be a P_Key in hexadecimal, for example 0xffff", word);
+		for (i = 0; i < n; i++) {
+			if (pkeys[i] == v)
+				return want(err, err_bytes, "%s stands there twice: give each P_Key once", word);
+		}
+		pkeys[n++] = (uint16_t)v;
+	}
+	return n > 0 ? 0 : want(err, err_bytes, "must have at least one P_Key, for example 0xffff");
+}
+
+static int
+parse_impair(const struct config_key *k, const char *value, void *dst, char *err, size_t err_bytes)
+{
+	struct config_port *p = (void *)((char *)dst - offsetof(struct config_port, impair));
+
+	p->impaired = true;
+	return impair_parse(value, &p->impair, err, err_bytes);
+}
+
+static int
+parse_metrics(const struct config_key *k, const char *value, void *dst, char *err, size_t err_bytes)
+{
+	if (exporter_check(value, err, err_bytes) != 0)
+		return EINVAL;
+	return parse_text(k, value, dst, err, err_bytes);
+}
+
+static const char *const idle_words[] = {
+	[ENGINE_IDLE_POLL] = "poll",
+	[ENGINE_IDLE_ADAPTIVE] = "adaptive",
+	NULL,
+};
+static const char *const cc_words[] = {
+	[TP_CC_NONE] = "none",
+	[TP_CC_DCQCN] = "dcqcn",
+	[TP_CC_SWIFT] = "swift",
+	NULL,
+};
+static const char *const log_words[] = {
+	[0] = "default",
+	[RTE_LOG_EMERG] = "emergency",
+	[RTE_LOG_ALERT] = "alert",
+	[RTE_LOG_CRIT] = "critical",
+	[RTE_LOG_ERR] = "error",
+	[RTE_LOG_WARNING] = "warning",
+	[RTE_LOG_NOTICE] = "notice",
+	[RTE_LOG_INFO] = "info",
+	[RTE_LOG_DEBUG] = "debug",
+	NULL,
+};
+
+#define D(field) offsetof(struct uroced_config, field), sizeof(((struct uroced_config *)NULL)->field)
+static const struct config_key daemon_keys[] = {
+	{ "socket", D(socket), parse_path, 0, CONFIG_SOCKET_BYTES, NULL },
+	{ "socket_mode", D(socket_mode), parse_mode, 0, 0777, NULL },
+	{ "socket_group", D(socket_group), parse_group, 0, CONFIG_GROUP_BYTES, NULL },
+	{ "idle", D(idle), parse_word, 0, 0, idle_words },
+	{ "mbufs", D(mbufs), parse_u32, 1024, 1 << 24, NULL },
+	{ "log_level", D(log_level), parse_word, 0, 0, log_words },
+	{ "max_sessions", D(max_sessions), parse_u32, 1, UROCE_MAX_SESSIONS, NULL },
+	{ "max_pd", D(max_pd), parse_u32, 1, UROCE_MAX_PD, NULL },
+	{ "max_mr", D(max_mr), parse_u32, 1, UROCE_MAX_MR, NULL },
+	{ "max_cq", D(max_cq), parse_u32, 1, UROCE_MAX_CQ, NULL },
+	{ "max_srq", D(max_srq), parse_u32, 1, UROCE_MAX_SRQ, NULL },
+	{ "max_qp", D(max_qp), parse_u32, 1, UROCE_MAX_QP, NULL },
+	{ "max_ah", D(max_ah), parse_u32, 1, UROCE_MAX_AH, NULL },
+	{ "max_cm_id", D(max_cm_id), parse_u32, 1, UROCE_MAX_CM_ID, NULL },
+	{ "session_max_qp", D(session_max_qp), parse_u32, 0, UROCE_MAX_QP, NULL },
+	{ "session_max_cq", D(session_max_cq), parse_u32, 0, UROCE_MAX_CQ, NULL },
+	{ "session_max_mr", D(session_max_mr), parse_u32, 0, UROCE_MAX_MR, NULL },
+	{ "session_max_memory", D(session_max_memory), parse_u32, 0, UINT32_MAX, NULL },
+	{ "session_max_connects", D(session_max_connects), parse_u32, 0, UINT32_MAX, NULL },
+	{ "user_max_sessions", D(user_max_sessions), parse_u32, 0, UROCE_MAX_SESSIONS, NULL },
+	{ "user_max_qp", D(user_max_qp), parse_u32, 0, UROCE_MAX_QP, NULL },
+	{ "user_max_cq", D(user_max_cq), parse_u32, 0, UROCE_MAX_CQ, NULL },
+	{ "user_max_mr", D(user_max_mr), parse_u32, 0, UROCE_MAX_MR, NULL },
+	{ "user_max_memory", D(user_max_memory), parse_u32, 0, UINT32_MAX, NULL },
+	{ "user_max_connects", D(user_max_connects), parse_u32, 0, UINT32_MAX, NULL },
+	{ "metrics", D(metrics), parse_metrics, 0, CONFIG_METRICS_BYTES, NULL },
+	{ "ring_memory", D(ring_memory), parse_u32, 1, 1 << 20, NULL },
+	{ .name = NULL },
+};
+#undef D
+#define P(field) offsetof(struct config_port, field), sizeof(((struct config_port *)NULL)->field)
+static const struct config_key port_keys[] = {
+	{ "ethdev", P(net.ethdev), parse_text, 0, NET_NAME_BYTES, NULL },
+	{ "addresses", P(net.addrs), parse_addresses, 0, UROCE_MAX_GIDS - 1, NULL },
+	{ "gateway4", P(net.gateway4), parse_gateway, 0, 4, NULL },
+	{ "gateway6", P(net.gateway6), parse_gateway, 0, 16, NULL },
+	{ "vlan", P(net.vlan_id), parse_u16, 0, 4094, NULL },
+	{ "mtu", P(net.mtu), parse_u16, 576, 9600, NULL },
+	{ "pkeys", P(net.pkeys), parse_pkeys, 0, UROCE_MAX_PKEYS, NULL },
+	{ "rx_desc", P(net.rx_desc), parse_u16, 32, 32768, NULL },
+	{ "tx_desc", P(net.tx_desc), parse_u16, 32, 32768, NULL },
+	{ "cc", P(cc), parse_word, 0, 0, cc_words },
+	{ "impair", P(impair), parse_impair, 0, 0, NULL },
+	{ .name = NULL },
+};
+#undef P
+
+void
+config_defaults(struct uroced_config *c)
+{
+	*c = (struct uroced_config){
+		.socket = CTL_DEFAULT_SOCKET,
+		.socket_mode = 0666,
+		.idle = ENGINE_IDLE_ADAPTIVE,
+		.max_sessions = UROCE_MAX_SESSIONS,
+		.max_pd = UROCE_MAX_PD,
+		.max_mr = UROCE_MAX_MR,
+		.max_cq = UROCE_MAX_CQ,
+		.max_srq = UROCE_MAX_SRQ,
+		.max_qp = UROCE_MAX_QP,
+		.max_ah = UROCE_MAX_AH,
+		.max_cm_id = UROCE_MAX_CM_ID,
+		.ring_memory = 4096,
+	};
+}
+
+/** @return the port that section @p section is about, added if it is new; NULL with a message. */
+static struct config_port *
+port_of_section(struct uroced_config *c, const struct config_setting *s, char *err)
+{
+	const char *name = s->section + strlen("port ");
+	struct config_port *p;
+	uint64_t number;
+	unsigned int i;
+
+	if (strncmp(name, "uroce", 5) != 0 || parse_number(name + 5, 10, &number) != 0 || number >= UROCE_MAX_PORTS ||
+	    (name[5] == '0' && name[6] != '\0')) {
+		config_error(err, s, "a port is named uroce0 to uroce%d", UROCE_MAX_PORTS - 1);
+		return NULL;
+	}
+	for (i = 0; i < c->nb_ports; i++) {
+		if (strcmp(c->ports[i].net.name, name) == 0)
+			return &c->ports[i];
+	}
+	/* Names are distinct and below UROCE_MAX_PORTS, so there is room. */
+	p = &c->ports[c->nb_ports++];
+	*p = (struct config_port){ .net.pkeys = { 0xffff } };
+	strlcpy(p->net.name, name, sizeof(p->net.name));
+	return p;
+}
+
+static int
+apply(struct uroced_config *c, const struct config_setting *s, char *err)
+{
+	const struct config_key *keys, *k;
+	char why[CONFIG_ERR_BYTES / 2], known[CONFIG_ERR_BYTES] = "";
+	void *base;
+
+	if (strcmp(s->section, "daemon") == 0) {
+		keys = daemon_keys;
+		base = c;
+	} else if (strncmp(s->section, "port ", 5) == 0) {
+		keys = port_keys;
+		base = port_of_section(c, s, err);
+		if (base == NULL)
+			return EINVAL;
+	} else {
+		return config_error(err, s, "unknown section; there are [daemon] and [port uroceN]");
+	}
+	if (s->key[0] == '\0')
+		return 0; /* an empty section */
+	for (k = keys; k->name != NULL && strcmp(k->name, s->key) != 0; k++) {
+		strlcat(known, k == keys ? "" : ", ", sizeof(known));
+		strlcat(known, k->name, sizeof(known));
+	}
+	if (k->name == NULL)
+		return config_error(err, s, "unknown key; there are %s", known);
+	if (k->parse(k, s->value, (char *)base + k->offset, why, sizeof(why)) != 0)
+		return config_error(err, s, "%s", why);
+	return 0;
+}
+
+/** What can only be seen when everything has been read. */
+static int
+check_whole(const struct uroced_config *c, const char *file, char *err)
+{
+	const char *where = file != NULL ? file : "command line";
+	unsigned int i, j;
+
+	if (c->nb_ports == 0)
+		return want(err, CONFIG_ERR_BYTES,
+			    "%s: no port; add a section [port uroce0] with a key ethdev, or give "
+			    "--set 'port uroce0.ethdev=NAME'",
+			    where);
+	for (i = 0; i < c->nb_ports; i++) {
+		if (c->ports[i].net.ethdev[0] == '\0')
+			return want(err, CONFIG_ERR_BYTES,
+				    "%s: [port %s] has no ethdev; name the DPDK port, for example ethdev = net_memif0 "
+				    "or ethdev = 0000:03:00.0",
+				    where, c->ports[i].net.name);
+		for (j = 0; j < i; j++) {
+			if (strcmp(c->ports[i].net.ethdev, c->ports[j].net.ethdev) == 0)
+				return want(err, CONFIG_ERR_BYTES,
+					    "%s: [port %s] and [port %s] have the same ethdev %s; give each its own",
+					    where, c->ports[j].net.name, c->ports[i].net.name, c->ports[i].net.ethdev);
+		}
+	}
+	return 0;
+}
+
+int
+config_load(const char *file, const char *const *sets, unsigned int nb_sets, struct uroced_config *c, char *err)
+{
+	struct config_source *src;
+	unsigned int i;
+	int rc;
+
+	config_defaults(c);
+	src = calloc(1, sizeof(*src));
+	if (src == NULL)
+		return want(err, CONFIG_ERR_BYTES, "no memory for the configuration");
+	rc = file != NULL ? config_source_file(src, file, err) : 0;
+	for (i = 0; i < nb_sets && rc == 0; i++)
+		rc = config_source_set(src, sets[i], err);
+	for (i = 0; i < src->nb && rc == 0; i++)
+		rc = apply(c, &src->settings[i], err);
+	if (rc == 0)
+		rc = check_whole(c, file, err);
+	free(src);
+	return rc;
+}
+
+static void
+compare_keys(const struct config_key *keys, const void *old, const void *new, const struct config_port *old_port,
+	     const struct config_port *new_port, config_differs_fn differs, void *arg)
+{
+	for (const struct config_key *k = keys; k->name != NULL; k++)
+		if (memcmp((const char *)old + k->offset, (const char *)new + k->offset, k->bytes) != 0)
+			differs(arg, old_port, new_port, k->name);
+}
+
+static const struct config_port *
+find_port(const struct uroced_config *c, const char *name)
+{
+	for (unsigned int i = 0; i < c->nb_ports; i++)
+		if (strcmp(c->ports[i].net.name, name) == 0)
+			return &c->ports[i];
+	return NULL;
+}
+
+void
+config_compare(const struct uroced_config *old, const struct uroced_config *new, config_differs_fn differs, void *arg)
+{
+	const struct config_port *other;
+	unsigned int i;
+
+	compare_keys(daemon_keys, old, new, NULL, NULL, differs, arg);
+	for (i = 0; i < old->nb_ports; i++) {
+		other = find_port(new, old->ports[i].net.name);
+		if (other == NULL)
+			differs(arg, &old->ports[i], NULL, "");
+		else
+			compare_keys(port_keys, &old->ports[i], other, &old->ports[i], other, differs, arg);
+	}
+	for (i = 0; i < new->nb_ports; i++)
+		if (find_port(old, new->ports[i].net.name) == NULL)
+			differs(arg, NULL, &new->ports[i], "");
+}

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file
+ * The daemon's configuration: an INI file (rte_cfgfile) and settings of the command line.
+ *
+ * Owns: struct uroced_config. Called by: app/uroced before EAL is initialized, tests. Thread: main.
+ *
+ * Sections are `[daemon]` and one `[port uroceN]` per verbs device. A setting of the command line has the form
+ * `section.key=value` and wins over the file's. Every mistake becomes one message that names the place
+ * (file and line, or --set), the key, what was wrong and what would be right.
+ */
+#ifndef UROCE_CONFIG_H
+#define UROCE_CONFIG_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "ring/ctl.h"
+#include "engine/engine.h"
+#include "impair.h"
+#include "net/net.h"
+#include "transport/transport.h"
+
+enum {
+	CONFIG_ERR_BYTES = 1024,  /**< room that a message needs: it may name all keys */
+	CONFIG_SOCKET_BYTES = 96, /**< path of the socket: sun_path less the suffix of the temporary name */
+	CONFIG_GROUP_BYTES = 64,
+	CONFIG_METRICS_BYTES = 112, /**< where the exporter listens: "unix:" and a path of sun_path */
+	CONFIG_MAX_SETTINGS = 1024, /**< keys in the file and on the command line */
+};
+
+/** What is configured of a port. */
+struct config_port {
+	struct net_port_config net;
+	uint32_t cc;   /**< enum tp_cc: congestion control */
+	bool impaired; /**< what it receives is made worse on purpose (drivers/net/impair) */
+	struct impair_params impair;
+};
+
+/** Everything that can be configured; config_defaults() fills it. */
+struct uroced_config {
+	char socket[CONFIG_SOCKET_BYTES];
+	uint32_t socket_mode;                  /**< permission bits */
+	char socket_group[CONFIG_GROUP_BYTES]; /**< name or number, "": the daemon's own */
+	uint32_t idle;                         /**< enum engine_idle */
+	uint32_t mbufs;                        /**< packet buffers, 0: by the number of ports and engines */
+	uint32_t log_level;                    /**< RTE_LOG_*, 0: leave as EAL has it */
+	uint32_t max_sessions, max_pd, max_mr, max_cq, max_srq, max_qp, max_ah, max_cm_id;
+	/** Of one program, of all programs of one user (uid); 0: no limit. Memory is registered MiB, connects are per second. */
+	uint32_t session_max_qp, session_max_cq, session_max_mr, session_max_memory, session_max_connects;
+	uint32_t user_max_sessions, user_max_qp, user_max_cq, user_max_mr, user_max_memory, user_max_connects;
+	char metrics[CONFIG_METRICS_BYTES]; /**< where Prometheus finds the counters, "": nowhere */
+	uint32_t ring_memory; /**< MiB of queues that one session may have */
+	struct config_port ports[UROCE_MAX_PORTS];
+	unsigned int nb_ports;
+};
+
+/** Fill @p c with the defaults; no ports. */
+void config_defaults(struct uroced_config *c);
+
+/**
+ * Read the configuration.
+ *
+ * @param file  INI file, or NULL: settings only.
+ * @param sets,nb_sets  Settings "section.key=value", applied after the file.
+ * @param c  Filled, defaults included.
+ * @param err  Gets the message, CONFIG_ERR_BYTES long.
+ * @return 0, or EINVAL (a mistake in it), or the errno of reading the file.
+ */
+int config_load(const char *file, const char *const *sets, unsigned int nb_sets, struct uroced_config *c, char *err);
+
+/**
+ * Called for each key whose value differs.
+ * @param old_port,new_port  Of a port's key; NULL, NULL: of [daemon]. One of them NULL: the section is only in the other
+ *                           configuration, and @p key is "".
+ */
+typedef void (*config_differs_fn)(void *arg, const struct config_port *old_port, const struct config_port *new_port,
+				  const char *key);
+/** Find what differs between two configurations, defaults included. Ports are compared by name. */
+void config_compare(const struct uroced_config *old, const struct uroced_config *new, config_differs_fn differs, void *arg);
+
+#endif /* UROCE_CONFIG_H */

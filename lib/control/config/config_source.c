@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * rte_cfgfile parses the file, but keeps no line numbers, takes duplicates silently and cuts long values. So the
+ * file is looked through first: that finds these mistakes and remembers where each key stands.
+ */
+#include <ctype.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <bsd/string.h>
+
+#include "control/config/config_source.h"
+
+#define COMMENT '#'
+
+/* Characters of a line that rte_cfgfile's buffer holds, comments included (lib/cfgfile, rte_cfgfile_load_with_params). */
+enum { LINE_CHARS = CFG_NAME_LEN + CFG_VALUE_LEN + 2 };
+
+int
+config_error(char *err, const struct config_setting *s, const char *fmt, ...)
+{
+	size_t n, room = CONFIG_ERR_BYTES;
+	va_list ap;
+
+	if (s->file != NULL)
+		n = snprintf(err, room, "%s:%u: [%s]", s->file, s->line, s->section);
+	else
+		n = snprintf(err, room, "--set: [%s]", s->section);
+	if (s->key[0] != '\0' && n < room)
+		n += snprintf(err + n, room - n, " %s", s->key);
+	if (s->value[0] != '\0' && n < room)
+		n += snprintf(err + n, room - n, " = %.80s", s->value);
+	if (n < room)
+		n += snprintf(err + n, room - n, ": ");
+	if (n < room) {
+		va_start(ap, fmt);
+		vsnprintf(err + n, room - n, fmt, ap);
+		va_end(ap);
+	}
+	return EINVAL;
+}
+
+/** Cut blanks at both ends, in place. */
+static char *
+trim(char *s)
+{
+	size_t n;
+
+	while (isspace((unsigned char)*s))
+		s++;
+	n = strlen(s);
+	while (n > 0 && isspace((unsigned char)s[n - 1]))
+		n--;
+	s[n] = '\0';
+	return s;
+}
+
+static const struct config_setting *
+find(const struct config_source *src, const char *section, const char *key)
+{
+	unsigned int i;
+
+	for (i = 0; i < src->nb; i++) {
+		if (strcmp(src->settings[i].section, section) == 0 && strcmp(src->settings[i].key, key) == 0)
+			return &src->settings[i];
+	}
+	return NULL;
+}
+
+/** Add @p s unless it is a duplicate or there are too many. */
+static int
+add(struct config_source *src, const struct config_setting *s, char *err)
+{
+	const struct config_setting *other = find(src, s->section, s->key);
+
+	if (other != NULL && other->file != NULL && s->file != NULL)
+		return config_error(err, s, "stands in line %u already; keep one of them", other->line);
+	if (other != NULL && other->file == NULL && s->file == NULL && s->key[0] != '\0')
+		return config_error(err, s, "given twice; keep one of them");
+	if (src->nb == CONFIG_MAX_SETTINGS)
+		return config_error(err, s, "more than %d settings", CONFIG_MAX_SETTINGS);
+	src->settings[src->nb++] = *s;
+	return 0;
+}
+
+static int
+take_section(struct config_setting *cur, char *text, char *err)
+{
+	size_t n = strlen(text);
+
+	cur->section[0] = cur->key[0] = cur->value[0] = '\0';
+	if (text[n - 1] != ']' || n - 2 >= sizeof(cur->section)) {
+		snprintf(err, CONFIG_ERR_BYTES, "%s:%u: '%.80s': a section must look like [daemon] or [port uroce0]",
+			 cur->file, cur->line, text);
+		return EINVAL;
+	}
+	text[n - 1] = '\0';
+	strlcpy(cur->section, text + 1, sizeof(cur->section));
+	return 0;
+}
+
+static int
+take_key(struct config_setting *cur, char *text, char *err)
+{
+	char *value = strchr(text, '=');
+
+	if (value == NULL) {
+		snprintf(err, CONFIG_ERR_BYTES, "%s:%u: '%.80s': must be a [section] or key = value", cur->file,
+			 cur->line, text);
+		return EINVAL;
+	}
+	*value++ = '\0';
+	text = trim(text);
+	value = trim(value);
+	if (cur->section[0] == '\0') {
+		snprintf(err, CONFIG_ERR_BYTES,
+			 "%s:%u: '%.60s' stands before any section; put it under [daemon] or [port uroceN]", cur->file,
+			 cur->line, text);
+		return EINVAL;
+	}
+	if (strlcpy(cur->key, text, sizeof(cur->key)) >= sizeof(cur->key) || text[0] == '\0') {
+		cur->key[0] = cur->value[0] = '\0';
+		return config_error(err, cur, "a key must have 1 to %d characters", CONFIG_NAME_BYTES - 1);
+	}
+	if (strlcpy(cur->value, value, sizeof(cur->value)) >= sizeof(cur->value) || value[0] == '\0')
+		return config_error(err, cur, "a value must have 1 to %d characters", CONFIG_VALUE_BYTES - 1);
+	return 0;
+}
+
+/** What would make rte_cfgfile read something else than stands there, or nothing. */
+static int
+check_line(const struct config_setting *cur, char *line, size_t bytes, char *err)
+{
+	if (bytes > 0 && line[bytes - 1] == '\n')
+		line[--bytes] = '\0';
+	if (strlen(line) != bytes) {
+		snprintf(err, CONFIG_ERR_BYTES, "%s:%u: a byte 0 stands in the line; a configuration is text", cur->file, cur->line);
+		return EINVAL;
+	}
+	if (bytes > LINE_CHARS) {
+		snprintf(err, CONFIG_ERR_BYTES, "%s:%u: the line has %zu characters; at most %d, comments included", cur->file,
+			 cur->line, bytes, LINE_CHARS);
+		return EINVAL;
+	}
+	return 0;
+}
+
+static int
+scan_line(struct config_source *src, struct config_setting *cur, char *line, size_t bytes, char *err)
+{
+	char *comment;
+	int rc = check_line(cur, line, bytes, err);
+
+	if (rc != 0)
+		return rc;
+	comment = strchr(line, COMMENT);
+	if (comment != NULL)
+		*comment = '\0';
+	line = trim(line);
+	if (line[0] == '\0')
+		return 0;
+	rc = line[0] == '[' ? take_section(cur, line, err) : take_key(cur, line, err);
+	return rc != 0 ? rc : add(src, cur, err);
+}
+
+/** Find all keys, their lines and mistakes in the form. */
+static int
+scan(struct config_source *src, const char *file, char *err)
+{
+	struct config_setting cur = { .file = file };
+	char *line = NULL;
+	size_t room = 0;
+	ssize_t n;
+	FILE *f;
+	int rc = 0;
+
+	f = fopen(file, "re");
+	if (f == NULL) {
+		rc = errno;
+		snprintf(err, CONFIG_ERR_BYTES, "%s: cannot read the configuration: %s", file, strerror(rc));
+		return rc;
+	}
+	while (rc == 0 && (n = getline(&line, &room, f)) >= 0) {
+		cur.line++;
+		rc = scan_line(src, &cur, line, (size_t)n, err);
+	}
+	if (rc == 0 && ferror(f)) {
+		rc = EIO;
+		snprintf(err, CONFIG_ERR_BYTES, "%s: cannot read the configuration: %s", file, strerror(rc));
+	}
+	free(line);
+	fclose(f);
+	return rc;
+}
+
+int
+config_source_file(struct config_source *src, const char *file, char *err)
+{
+	struct rte_cfgfile_parameters params = { .comment_character = COMMENT };
+	struct config_setting *s;
+	struct rte_cfgfile *cfg;
+	const char *value;
+	unsigned int i;
+	int rc;
+
+	rc = scan(src, file, err);
+	if (rc != 0)
+		return rc;
+	if (src->nb == 0)
+		return 0;
+	cfg = rte_cfgfile_load_with_params(file, 0, &params);
+	if (cfg == NULL) {
+		snprintf(err, CONFIG_ERR_BYTES, "%s: cannot be parsed as an INI file", file);
+		return EINVAL;
+	}
+	for (i = 0; i < src->nb && rc == 0; i++) {
+		s = &src->settings[i];
+		if (s->key[0] == '\0')
+			continue;
+		value = rte_cfgfile_get_entry(cfg, s->section, s->key);
+		if (value == NULL || strlcpy(s->value, value, sizeof(s->value)) >= sizeof(s->value))
+			rc = config_error(err, s, "cannot be parsed");
+	}
+	rte_cfgfile_close(cfg);
+	return rc;
+}
+
+int
+config_source_set(struct config_source *src, const char *set, char *err)
+{
+	struct config_setting s = { .file = NULL };
+	const char *eq = strchr(set, '='), *dot = NULL, *p;
+	char text[CONFIG_NAME_BYTES + CONFIG_VALUE_BYTES];
+
+	/* Section names have no dot, values may. */
+	for (p = set; eq != NULL && p < eq && dot == NULL; p++) {
+		if (*p == '.')
+			dot = p;
+	}
+	if (dot == NULL || dot == set || dot + 1 == eq || (size_t)(dot - set) >= sizeof(s.section) ||
+	    (size_t)(eq - dot - 1) >= sizeof(s.key)) {
+		snprintf(err, CONFIG_ERR_BYTES,
+			 "--set '%.80s': must look like section.key=value, for example --set 'port uroce0.mtu=4200'",
+			 set);
+		return EINVAL;
+	}
+	memcpy(s.section, set, dot - set);
+	memcpy(s.key, dot + 1, eq - dot - 1);
+	if (strlcpy(text, eq + 1, sizeof(text)) >= sizeof(text) ||
+	    strlcpy(s.value, trim(text), sizeof(s.value)) >= sizeof(s.value) || s.value[0] == '\0')
+		return config_error(err, &s, "a value must have 1 to %d characters", CONFIG_VALUE_BYTES - 1);
+	return add(src, &s, err);
+}

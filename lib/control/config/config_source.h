@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file
+ * Where settings come from: the lines of an INI file and the command line, with the place of each for messages.
+ *
+ * Owns: struct config_source. Called by: config.c. Thread: main.
+ */
+#ifndef UROCE_CONFIG_SOURCE_H
+#define UROCE_CONFIG_SOURCE_H
+
+#include <rte_cfgfile.h>
+
+#include "control/config/config.h"
+
+enum { CONFIG_NAME_BYTES = CFG_NAME_LEN, CONFIG_VALUE_BYTES = CFG_VALUE_LEN };
+
+/** One setting; an empty section is a setting without a key. */
+struct config_setting {
+	const char *file; /**< or NULL: given by --set */
+	unsigned int line;
+	char section[CONFIG_NAME_BYTES];
+	char key[CONFIG_NAME_BYTES];
+	char value[CONFIG_VALUE_BYTES];
+};
+
+struct config_source {
+	struct config_setting settings[CONFIG_MAX_SETTINGS];
+	unsigned int nb;
+};
+
+/** Put "file:line: [section] key = value: message" into @p err, CONFIG_ERR_BYTES long. @return EINVAL. */
+int config_error(char *err, const struct config_setting *s, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+
+/** Add the settings of @p file. @return 0, EINVAL with a message, or the errno of reading. */
+int config_source_file(struct config_source *src, const char *file, char *err);
+
+/** Add "section.key=value". @return 0 or EINVAL with a message. */
+int config_source_set(struct config_source *src, const char *set, char *err);
+
+#endif /* UROCE_CONFIG_SOURCE_H */

@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* SIGHUP: the configuration is read again, checked as a whole, and what can change at run time changes. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <bsd/string.h>
+#include <rte_rcu_qsbr.h>
+
+#include "control/core/control_priv.h"
+
+/** A reload under way. */
+struct reload {
+	struct control *c;
+	const struct uroced_config *new;
+	unsigned int applied;
+	char *restart;
+};
+
+/** A key that can change at run time. */
+struct live_key {
+	const char *name;
+	bool of_port;
+	/** @return 0, or an errno value: it stays as it was. @p port: NULL for keys of [daemon]. */
+	int (*apply)(struct reload *r, struct config_port *port, const struct config_port *new_port);
+};
+
+/* ---- What changes how ---- */
+/** @return the index of the port whose configuration @p p is. */
+static uint16_t
+port_index(const struct control *c, const struct config_port *p)
+{
+	return (uint16_t)(p - c->s.conf->ports);
+}
+
+/** Let go of an impairment: engines may be in its callbacks until their next quiescent state. */
+static void
+take_off(struct control *c, struct impair **im)
+{
+	struct impair *old = *im;
+
+	*im = NULL;
+	impair_unhook(old);
+	if (c->s.qsbr != NULL)
+		rte_rcu_qsbr_synchronize(c->s.qsbr, RTE_QSBR_THRID_INVALID);
+	impair_detach(old);
+}
+
+static int
+apply_impair(struct reload *r, struct config_port *port, const struct config_port *new_port)
+{
+	struct control *c = r->c;
+	uint16_t i = port_index(c, port);
+	const struct net_port *p = c->s.ports[i];
+	int rc = 0;
+
+	if (c->s.impairs == NULL)
+		return ENOTSUP;
+	if (!new_port->impaired && c->s.impairs[i] != NULL)
+		take_off(c, &c->s.impairs[i]);
+	else if (new_port->impaired && c->s.impairs[i] != NULL)
+		impair_set(c->s.impairs[i], &new_port->impair);
+	else if (new_port->impaired)
+		rc = abs(impair_attach(p->port_id, p->nb_queues, &new_port->impair, &c->s.impairs[i]));
+	if (rc == 0) {
+		port->impaired = new_port->impaired;
+		port->impair = new_port->impair;
+	}
+	return rc;
+}
+
+struct cc_call {
+	uint16_t port;
+	enum tp_cc cc;
+	uint32_t mbps;
+};
+
+static int
+call_set_cc(struct engine *e, void *arg, uint64_t now_ns)
+{
+	const struct cc_call *call = arg;
+
+	transport_set_cc(engine_transport(e), call->port, call->cc, call->mbps);
+	return 0;
+}
+
+static int
+apply_cc(struct reload *r, struct config_port *port, const struct config_port *new_port)
+{
+	struct control *c = r->c;
+	struct cc_call call = { .port = port_index(c, port), .cc = (enum tp_cc)new_port->cc };
+
+	net_port_link(c->s.ports[call.port], &call.mbps);
+	for (unsigned int i = 0; i < c->s.nb_engines; i++)
+		engine_call(c->s.engines[i], call_set_cc, &call);
+	port->cc = new_port->cc;
+	return 0;
+}
+
+static int
+apply_log_level(struct reload *r, struct config_port *port, const struct config_port *new_port)
+{
+	/* What EAL's --log-level had said is forgotten once ours has been set. */
+	if (r->new->log_level == 0)
+		return ENOTSUP;
+	rte_log_set_level_pattern("uroce.*", r->new->log_level);
+	r->c->s.conf->log_level = r->new->log_level;
+	return 0;
+}
+
+/** Limits of tables that are made at start (max_qp, max_mr, max_ah) aren't here. */
+static int
+apply_limits(struct reload *r, struct config_port *port, const struct config_port *new_port)
+{
+	struct uroced_config *conf = r->c->s.conf;
+
+	conf->max_sessions = r->new->max_sessions;
+	r->c->limit[OBJ_PD] = conf->max_pd = r->new->max_pd;
+	r->c->limit[OBJ_CQ] = conf->max_cq = r->new->max_cq;
+	r->c->limit[OBJ_SRQ] = conf->max_srq = r->new->max_srq;
+	return 0;
+}
+
+/** Of programs and users: what they have beyond it they keep. */
+static int
+apply_shares(struct reload *r, struct config_port *port, const struct config_port *new_port)
+{
+	struct uroced_config *conf = r->c->s.conf;
+	const struct uroced_config *new = r->new;
+
+	conf->session_max_qp = new->session_max_qp;
+	conf->session_max_cq = new->session_max_cq;
+	conf->session_max_mr = new->session_max_mr;
+	conf->session_max_memory = new->session_max_memory;
+	conf->session_max_connects = new->session_max_connects;
+	conf->user_max_sessions = new->user_max_sessions;
+	conf->user_max_qp = new->user_max_qp;
+	conf->user_max_cq = new->user_max_cq;
+	conf->user_max_mr = new->user_max_mr;
+	conf->user_max_memory = new->user_max_memory;
+	conf->user_max_connects = new->user_max_connects;
+	return 0;
+}
+
+static const struct live_key live_keys[] = {
+	{ "impair", true, apply_impair },
+	{ "cc", true, apply_cc },
+	{ "log_level", false, apply_log_level },
+	{ "max_sessions", false, apply_limits },
+	{ "max_pd", false, apply_limits },
+	{ "max_cq", false, apply_limits },
+	{ "max_srq", false, apply_limits },
+	{ "session_max_qp", false, apply_shares },
+	{ "session_max_cq", false, apply_shares },
+	{ "session_max_mr", false, apply_shares },
+	{ "session_max_memory", false, apply_shares },
+	{ "session_max_connects", false, apply_shares },
+	{ "user_max_sessions", false, apply_shares },
+	{ "user_max_qp", false, apply_shares },
+	{ "user_max_cq", false, apply_shares },
+	{ "user_max_mr", false, apply_shares },
+	{ "user_max_memory", false, apply_shares },
+	{ "user_max_connects", false, apply_shares },
+};
+
+/* ---- One setting ---- */
+int
+control_set_impair(struct control *c, unsigned int port, const struct impair_params *p)
+{
+	struct reload r = { .c = c };
+	struct config_port new_port;
+	int rc;
+
+	if (port >= c->s.nb_ports || c->s.impairs == NULL)
+		return EINVAL;
+	control_lock(c);
+	new_port = c->s.conf->ports[port];
+	new_port.impaired = p != NULL;
+	if (p != NULL)
+		new_port.impair = *p;
+	rc = apply_impair(&r, &c->s.conf->ports[port], &new_port);
+	control_unlock(c);
+	return rc;
+}
+
+int
+control_set_cc(struct control *c, unsigned int port, enum tp_cc cc)
+{
+	struct reload r = { .c = c };
+	struct config_port new_port;
+	int rc;
+
+	if (port >= c->s.nb_ports)
+		return EINVAL;
+	control_lock(c);
+	new_port = c->s.conf->ports[port];
+	new_port.cc = cc;
+	rc = apply_cc(&r, &c->s.conf->ports[port], &new_port);
+	control_unlock(c);
+	return rc;
+}
+
+/* ---- The reload ---- */
+static const struct live_key *
+find_live(const char *key, bool of_port)
+{
+	for (unsigned int i = 0; i < RTE_DIM(live_keys); i++)
+		if (live_keys[i].of_port == of_port && strcmp(live_keys[i].name, key) == 0)
+			return &live_keys[i];
+	return NULL;
+}
+
+static void
+on_difference(void *arg, const struct config_port *old_port, const struct config_port *new_port, const char *key)
+{
+	struct reload *r = arg;
+	const struct config_port *port = old_port != NULL ? old_port : new_port;
+	const struct live_key *live = find_live(key, port != NULL);
+	char what[CONFIG_ERR_BYTES / 4];
+	int rc = ENOTSUP;
+
+	snprintf(what, sizeof(what), "[%s%s]%s%s", port != NULL ? "port " : "daemon", port != NULL ? port->net.name : "",
+		 key[0] != '\0' ? " " : "", key);
+	if (live != NULL)
+		rc = live->apply(r, (struct config_port *)(uintptr_t)old_port, new_port);
+	if (rc == 0) {
+		r->applied++;
+		CTL_LOG(NOTICE, "%s has changed", what);
+		return;
+	}
+	if (rc != ENOTSUP)
+		CTL_LOG(ERR, "%s could not be changed: %s", what, strerror(rc));
+	if (r->restart[0] != '\0')
+		strlcat(r->restart, ", ", CONFIG_ERR_BYTES);
+	strlcat(r->restart, what, CONFIG_ERR_BYTES);
+}
+
+/** @return 0 or an errno value with a message. */
+static int
+load(const struct control *c, struct uroced_config *new, char *err)
+{
+	if (c->s.config_file == NULL) {
+		snprintf(err, CONFIG_ERR_BYTES, "there is no file to read again: uroced was started without --config");
+		return ENOENT;
+	}
+	return config_load(c->s.config_file, c->s.sets, c->s.nb_sets, new, err);
+}
+
+int
+control_reload(struct control *c)
+{
+	struct uroced_config *new = malloc(sizeof(*new));
+	struct reload r = { .c = c, .new = new, .restart = c->reloads.restart };
+	char err[CONFIG_ERR_BYTES] = "no memory";
+	int rc = new == NULL ? ENOMEM : load(c, new, err);
+
+	strlcpy(c->reloads.error, rc != 0 ? err : "", sizeof(c->reloads.error));
+	if (rc != 0) {
+		c->reloads.refused++;
+		CTL_LOG(ERR, "SIGHUP changes nothing: %s", err);
+	} else {
+		c->reloads.restart[0] = '\0';
+		config_compare(c->s.conf, new, on_difference, &r);
+		c->reloads.done++;
+		CTL_LOG(NOTICE, "configuration read again: %u key%s changed", r.applied, r.applied == 1 ? "" : "s");
+		if (r.restart[0] != '\0')
+			CTL_LOG(WARNING, "these keys change when uroced is started anew, not before: %s", r.restart);
+	}
+	free(new);
+	return rc;
+}

@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What engines report, what the timers of neighbours and connections want, and how links are doing. */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <malloc.h>
+#include <unistd.h>
+
+#include <rte_common.h>
+#include <rte_mbuf.h>
+
+#include "control/cma/cma.h"
+#include "control/core/control_priv.h"
+#include "control/observe/sysfs.h"
+
+enum { TRIM_MIN_CONNS = 4096 /**< at once, a few MB: fewer aren't worth the search */ };
+
+/** Put a record into a session's pipe. A program that doesn't read its events loses them, and nothing else. */
+static void
+send_async(struct session *s, enum uroce_event type, uint64_t cookie)
+{
+	struct ctl_async_event ev = { .cookie = cookie, .type = type };
+
+	if (s->async_fd < 0)
+		return;
+	if (write(s->async_fd, &ev, sizeof(ev)) == (ssize_t)sizeof(ev))
+		return;
+	if (errno == EAGAIN && s->events_lost++ == 0)
+		CTL_LOG(WARNING, "%s (pid %d) doesn't read its asynchronous events; further ones are lost", s->program,
+			(int)s->pid);
+}
+
+/** To the session of the object, which may have ended since; of an XRC target, to all that have it open. */
+static void
+forward_async(struct control *c, const struct tp_event *ev)
+{
+	struct xrc_target *t;
+	struct session *s;
+	struct obj_qp *qp;
+
+	if (ev->owner == XRC_TARGET_OWNER) {
+		t = handles_get(&c->targets, (uint32_t)ev->cookie);
+		if (t == NULL)
+			return;
+		LIST_FOREACH(qp, &t->openings, opening)
+			send_async(qp->session, ev->type, qp->cookie);
+		return;
+	}
+	s = session_find(c, (uintptr_t)ev->owner);
+	if (s != NULL)
+		send_async(s, ev->type, ev->cookie);
+}
+
+/** How many QPs failed that log_failure() didn't hear of. */
+static void
+log_unsaid(struct control *c)
+{
+	for (unsigned int i = 0; i < c->s.nb_engines; i++) {
+		uint64_t unsaid = engine_stats(c->s.engines[i])->failures_unsaid, more = unsaid - c->failures_unsaid[i];
+
+		c->failures_unsaid[i] = unsaid;
+		if (more > 0)
+			CTL_LOG(NOTICE, "%lu more QPs of engine %u failed; /uroce/qp,NUMBER says why", (unsigned long)more, i);
+	}
+}
+
+/** A QP that has gone to ERR or SQE, once, with the reason. Engines tell of so many a second (ENGINE_FAILURES) and count the rest. */
+static void
+log_failure(struct control *c, const struct qp_failure *f)
+{
+	const struct session *s = session_find(c, (uintptr_t)f->owner);
+	char why[DIAG_LINE_BYTES], peer[INET6_ADDRSTRLEN] = "?";
+	/* That the program wants it so is how connections end. */
+	uint32_t level = f->reason.why == QP_WHY_PROGRAM ? RTE_LOG_DEBUG : RTE_LOG_NOTICE;
+
+	if (f->ip_version != 0)
+		inet_ntop(f->ip_version == 4 ? AF_INET : AF_INET6, f->dip, peer, sizeof(peer));
+	rte_log(level, control_logtype, "uroced: QP %#x (%s, %s pid %d) to %s QP %#x: %s: %s\n", f->qpn,
+		qp_type_name((enum uroce_qp_type)f->type), s != NULL ? s->program : "of several sessions, or one that is gone,",
+		s != NULL ? (int)s->pid : 0, peer, f->dest_qpn, qp_state_name((enum uroce_qp_state)f->state),
+		qp_reason_text(&f->reason, why));
+}
+
+void
+events_engine(struct watch *w, uint32_t events)
+{
+	struct engine_watch *src = (void *)((char *)w - offsetof(struct engine_watch, watch));
+	struct control *c = src->control;
+	struct engine_event ev;
+	unsigned int i;
+
+	/* The descriptor stays readable until nothing is left. */
+	for (i = 0; i < CONTROL_EVENT_BURST && engine_event_next(src->engine, &ev); i++) {
+		switch (ev.kind) {
+		case ENGINE_EV_ASYNC:
+			forward_async(c, &ev.async);
+			break;
+		case ENGINE_EV_LEARNED:
+			if (ev.learned.port < c->s.nb_ports)
+				net_learn(c->s.ports[ev.learned.port], &ev.learned, control_now_ns());
+			break;
+		case ENGINE_EV_FAILED:
+			log_failure(c, &ev.failed);
+			break;
+		case ENGINE_EV_MAD:
+			if (ev.mad->port < c->s.nb_ports)
+				gsi_take(c->gsi, ev.mad, control_now_ns());
+			break;
+		}
+	}
+}
+
+/** lib/net's own packets go out through the first engine. */
+static void
+send_packet(void *arg, struct net_port *p, struct rte_mbuf *m)
+{
+	struct control *c = arg;
+
+	engine_send(c->s.engines[0], p->index, m);
+}
+
+void
+events_start(struct control *c)
+{
+	unsigned int i;
+
+	for (i = 0; i < c->s.nb_ports; i++) {
+		net_port_set_sender(c->s.ports[i], send_packet, c, c->s.pool);
+		c->link_up[i] = net_port_link(c->s.ports[i], NULL);
+	}
+}
+
+static void
+poll_links(struct control *c)
+{
+	struct session *s;
+	unsigned int i;
+	bool up;
+
+	for (i = 0; i < c->s.nb_ports; i++) {
+		up = net_port_link(c->s.ports[i], NULL);
+		if (up == c->link_up[i])
+			continue;
+		c->link_up[i] = up;
+		if (c->sysfs)
+			sysfs_write_link(c, (uint16_t)i);
+		CTL_LOG(NOTICE, "%s: link %s", c->s.ports[i]->conf.name, up ? "up" : "down");
+		TAILQ_FOREACH(s, &c->sessions, link)
+		{
+			if (s->port == c->s.ports[i])
+				send_async(s, up ? UROCE_EVENT_PORT_ACTIVE : UROCE_EVENT_PORT_ERR, 1);
+		}
+	}
+}
+
+/** In every turn: thousands may come and go between two looks at the heap. @return those that there are now. */
+static uint32_t
+count_conns(struct control *c)
+{
+	struct cm_usage u;
+
+	cm_usage(gsi_cm(c->gsi), &u);
+	c->most_conns = RTE_MAX(c->most_conns, u.conns);
+	return u.conns;
+}
+
+/*
+ * Connections come in bursts, and each is remembered for some seconds after its end: when most of them are gone, what the heap
+ * has kept goes back to the system. A process that serves no others has a heap that isn't ours to look through.
+ */
+static void
+trim_heap(struct control *c, uint32_t conns)
+{
+	if (c->listen.fd < 0 || c->most_conns < TRIM_MIN_CONNS || conns > c->most_conns / 2)
+		return;
+	malloc_trim(0);
+	c->most_conns = conns;
+}
+
+int
+events_poll(struct control *c)
+{
+	uint64_t now = control_now_ns(), next;
+	uint32_t conns = count_conns(c);
+	unsigned int i;
+
+	if (now >= c->next_link_poll_ns) {
+		poll_links(c);
+		inspect_tick(c);
+		log_unsaid(c);
+		sessions_tell_ended(c);
+		trim_heap(c, conns);
+		c->next_link_poll_ns = now + (uint64_t)CONTROL_LINK_POLL_MS * 1000000;
+	}
+	next = c->next_link_poll_ns;
+	for (i = 0; i < c->s.nb_ports; i++)
+		next = RTE_MIN(next, net_port_poll(c->s.ports[i], now));
+	next = RTE_MIN(next, cma_poll(c->cma, now));
+	next = RTE_MIN(next, gsi_run(c->gsi, now));
+	return next <= now ? 0 : (int)((next - now + 999999) / 1000000);
+}

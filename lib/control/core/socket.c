@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The listening socket: bound under a temporary name, renamed when the daemon is ready. */
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "control/control.h"
+
+enum { BACKLOG = 128 };
+
+static void
+temporary_name(const char *path, struct sockaddr_un *sa)
+{
+	sa->sun_family = AF_UNIX;
+	snprintf(sa->sun_path, sizeof(sa->sun_path), "%.*s.%d", CONFIG_SOCKET_BYTES, path, (int)getpid());
+}
+
+static int
+fail(char *err, int rc, const char *fmt, const char *path)
+{
+	size_t n = snprintf(err, CONFIG_ERR_BYTES, "socket %s: ", path);
+
+	snprintf(err + n, CONFIG_ERR_BYTES - n, fmt, strerror(rc));
+	return rc;
+}
+
+/** Make sure that nobody listens at @p path; remove what a daemon that died has left there. */
+static int
+clear_stale(const char *path, char *err)
+{
+	struct sockaddr_un sa = { .sun_family = AF_UNIX };
+	struct stat st;
+	int fd, rc;
+
+	if (lstat(path, &st) != 0)
+		return errno == ENOENT ? 0 : fail(err, errno, "%s; give another path by --socket", path);
+	if (!S_ISSOCK(st.st_mode))
+		return fail(err, EEXIST,
+			    "something that is no socket is there; remove it or give another path by --socket", path);
+	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (fd < 0)
+		return fail(err, errno, "%s", path);
+	snprintf(sa.sun_path, sizeof(sa.sun_path), "%s", path);
+	rc = connect(fd, (struct sockaddr *)&sa, sizeof(sa)) == 0 ? 0 : errno;
+	close(fd);
+	if (rc == 0 || rc == EAGAIN)
+		return fail(err, EADDRINUSE,
+			    "already in use by a running uroced; stop it or give another path by --socket", path);
+	if (rc == EPROTOTYPE)
+		return fail(err, EADDRINUSE, "already in use by another program; give another path by --socket", path);
+	if (rc != ECONNREFUSED)
+		return fail(err, rc, "cannot tell whether it is in use: %s; give another path by --socket", path);
+	if (unlink(path) != 0 && errno != ENOENT)
+		return fail(err, errno, "a stale socket is there and cannot be removed: %s", path);
+	return 0;
+}
+
+/** @return 0 if the folder of @p path can take the socket. */
+static int
+check_folder(const char *path, char *err)
+{
+	char folder[CONFIG_SOCKET_BYTES];
+	struct stat st;
+	size_t n;
+
+	snprintf(folder, sizeof(folder), "%s", path);
+	*strrchr(folder, '/') = '\0';
+	if (folder[0] == '\0')
+		strcpy(folder, "/");
+	n = snprintf(err, CONFIG_ERR_BYTES, "socket %s: folder %s ", path, folder);
+	if (stat(folder, &st) != 0 || !S_ISDIR(st.st_mode)) {
+		snprintf(err + n, CONFIG_ERR_BYTES - n,
+			 "does not exist; make it (mkdir -p %s) or give another path by --socket", folder);
+		return ENOENT;
+	}
+	if (access(folder, W_OK | X_OK) != 0) {
+		snprintf(err + n, CONFIG_ERR_BYTES - n,
+			 "is not writable for this user; give a path by --socket that is");
+		return EACCES;
+	}
+	return 0;
+}
+
+static int
+set_owner(const char *path, uint32_t mode, const char *group, char *err)
+{
+	struct group *g;
+	char *end;
+	gid_t gid;
+
+	if (group[0] != '\0') {
+		g = getgrnam(group);
+		gid = g != NULL ? g->gr_gid : (gid_t)strtoul(group, &end, 10);
+		if (g == NULL && *end != '\0') {
+			snprintf(err, CONFIG_ERR_BYTES, "daemon.socket_group = %s: no such group; see getent group",
+				 group);
+			return EINVAL;
+		}
+		if (chown(path, (uid_t)-1, gid) != 0) {
+			snprintf(err, CONFIG_ERR_BYTES, "daemon.socket_group = %s: cannot give it the socket: %s",
+				 group, strerror(errno));
+			return errno;
+		}
+	}
+	return chmod(path, mode) == 0 ? 0 : fail(err, errno, "cannot set its mode: %s", path);
+}
+
+int
+control_socket_bind(const char *path, uint32_t mode, const char *group, int *fd, char *err)
+{
+	struct sockaddr_un sa;
+	int rc;
+
+	rc = check_folder(path, err);
+	if (rc == 0)
+		rc = clear_stale(path, err);
+	if (rc != 0)
+		return rc;
+	temporary_name(path, &sa);
+	unlink(sa.sun_path);
+	*fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (*fd < 0)
+		return fail(err, errno, "%s", path);
+	if (bind(*fd, (struct sockaddr *)&sa, sizeof(sa)) != 0) {
+		rc = fail(err, errno, "cannot be bound: %s", path);
+		close(*fd);
+		return rc;
+	}
+	rc = set_owner(sa.sun_path, mode, group, err);
+	if (rc == 0 && listen(*fd, BACKLOG) != 0)
+		rc = fail(err, errno, "%s", path);
+	if (rc != 0) {
+		close(*fd);
+		unlink(sa.sun_path);
+	}
+	return rc;
+}
+
+int
+control_socket_publish(const char *path, char *err)
+{
+	struct sockaddr_un sa;
+	int rc;
+
+	temporary_name(path, &sa);
+	/* Another daemon may have come in between; it isn't pushed aside. */
+	if (renameat2(AT_FDCWD, sa.sun_path, AT_FDCWD, path, RENAME_NOREPLACE) == 0)
+		return 0;
+	if (errno != EINVAL && errno != EEXIST)
+		return fail(err, errno, "cannot be renamed: %s", path);
+	rc = clear_stale(path, err);
+	if (rc == 0 && rename(sa.sun_path, path) != 0)
+		rc = fail(err, errno, "cannot be renamed: %s", path);
+	return rc;
+}
+
+void
+control_socket_remove(const char *path)
+{
+	struct sockaddr_un sa;
+
+	/* If the temporary name is still there, the real one is not ours. */
+	temporary_name(path, &sa);
+	if (unlink(sa.sun_path) != 0)
+		unlink(path);
+}

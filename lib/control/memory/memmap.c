@@ -1,0 +1,352 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include <linux/magic.h>
+
+#include "control/memory/memmap.h"
+#include "control/memory/sigbus.h"
+
+#define PAGE_BYTES UINT64_C(4096)
+#define WINDOW_BYTES (UINT64_C(1) << SESSION_WINDOW_SHIFT)
+
+/* ---- What the program has mapped ---- */
+
+static int
+load_vmas(struct session *s, struct vma_list *l)
+{
+	uint32_t room = 0;
+	char *line = NULL;
+	size_t bytes = 0;
+	struct vma v, *p;
+	char perms[5];
+	FILE *f;
+	int fd;
+
+	fd = openat(s->proc_fd, "maps", O_RDONLY | O_CLOEXEC);
+	f = fd < 0 ? NULL : fdopen(fd, "r");
+	if (f == NULL) {
+		if (fd >= 0)
+			close(fd);
+		return EOPNOTSUPP;
+	}
+	while (getline(&line, &bytes, f) > 0) {
+		if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %4s %" SCNx64, &v.start, &v.end, perms, &v.offset) != 4)
+			continue;
+		if (l->n == room) {
+			room = room == 0 ? 256 : room * 2;
+			p = realloc(l->v, room * sizeof(*p));
+			if (p == NULL)
+				break;
+			l->v = p;
+		}
+		v.read = perms[0] == 'r';
+		v.write = perms[1] == 'w';
+		v.shared = perms[3] == 's';
+		l->v[l->n++] = v;
+	}
+	free(line);
+	fclose(f);
+	l->loaded = true;
+	return 0;
+}
+
+/** @return the program's mapping [start, end), NULL: there is none. */
+static const struct vma *
+find_vma(const struct vma_list *l, uint64_t start, uint64_t end)
+{
+	uint32_t lo = 0, hi = l->n, mid;
+
+	while (lo < hi) {
+		mid = (lo + hi) / 2;
+		if (l->v[mid].start < start)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	return lo < l->n && l->v[lo].start == start && l->v[lo].end == end ? &l->v[lo] : NULL;
+}
+
+/**
+ * Whether we may use what we could see of this process: only if it still is the one that the socket's credentials name.
+ * Its folder in /proc belongs to its user, unless it runs with privileges that this user hasn't.
+ */
+static bool
+may_map(const struct session *s)
+{
+	struct stat st;
+
+	return s->control->privileged && s->proc_fd >= 0 && fstat(s->proc_fd, &st) == 0 && st.st_uid == s->uid;
+}
+
+int
+memmap_open_shared(struct map_build *b, const struct ctl_seg *seg, struct seg_plan *plan)
+{
+	struct session *s = b->session;
+	char name[64], link[32];
+	const struct vma *vma;
+	struct statfs fs;
+	struct stat st;
+	int fd, path_fd;
+
+	if (!may_map(s))
+		return req_fail(b->request, EOPNOTSUPP, "shared memory of this program can't be mapped");
+	if (!b->vmas.loaded && load_vmas(s, &b->vmas) != 0)
+		return req_fail(b->request, EOPNOTSUPP, "the program's mappings can't be read");
+	vma = find_vma(&b->vmas, seg->map_start, seg->map_end);
+	if (vma == NULL || !vma->shared)
+		return req_fail(b->request, EOPNOTSUPP, "%#" PRIx64 "-%#" PRIx64 " is no shared mapping of the program",
+				seg->map_start, seg->map_end);
+	snprintf(name, sizeof(name), "map_files/%" PRIx64 "-%" PRIx64, seg->map_start, seg->map_end);
+	/* Looked at before it is opened: opening a device would do something. */
+	path_fd = openat(s->proc_fd, name, O_PATH | O_CLOEXEC);
+	if (path_fd < 0)
+		return req_fail(b->request, EOPNOTSUPP, "cannot open %s: %s", name, strerror(errno));
+	if (fstat(path_fd, &st) != 0 || !S_ISREG(st.st_mode) || fstatfs(path_fd, &fs) != 0 ||
+	    (fs.f_type != TMPFS_MAGIC && fs.f_type != HUGETLBFS_MAGIC)) {
+		close(path_fd);
+		return req_fail(b->request, EOPNOTSUPP, "%s is no shared memory", name);
+	}
+	/* The link's own mode says how the program opened the file; we do for it only what it could do itself. */
+	if (b->writable &&
+	    (!vma->write || fstatat(s->proc_fd, name, &st, AT_SYMLINK_NOFOLLOW) != 0 || !(st.st_mode & S_IWUSR))) {
+		close(path_fd);
+		return req_fail(b->request, EFAULT,
+				"the program's mapping at %#" PRIx64 " is read-only, the MR shall be written",
+				seg->map_start);
+	}
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", path_fd);
+	/* O_NONBLOCK: whoever holds a lease on the file could have us wait until it lets go. */
+	fd = open(link, (b->writable ? O_RDWR : O_RDONLY) | O_NONBLOCK | O_CLOEXEC);
+	close(path_fd);
+	if (fd < 0)
+		return req_fail(b->request, EOPNOTSUPP, "cannot open %s: %s", name, strerror(errno));
+	*plan = (struct seg_plan){
+		.fd = fd,
+		.close_fd = true,
+		.file_offset = vma->offset + seg->offset,
+		.page_bytes = fs.f_type == HUGETLBFS_MAGIC ? (uint64_t)fs.f_bsize : PAGE_BYTES,
+	};
+	return 0;
+}
+
+/* ---- Our mappings ---- */
+
+/** Note a mapping in the MR. It is unmapped if that fails. @return 0 or ENOMEM. */
+static int
+keep_map(struct map_build *b, void *base, size_t bytes)
+{
+	struct obj_mr *mr = b->mr;
+	struct mem_map *maps;
+	int id = -1;
+
+	if (mr->nb_maps == b->room_maps) {
+		b->room_maps = b->room_maps == 0 ? 4 : b->room_maps * 2;
+		maps = realloc(mr->maps, b->room_maps * sizeof(*maps));
+		if (maps == NULL)
+			goto fail;
+		mr->maps = maps;
+	}
+	id = sigbus_add(base, bytes, &b->session->victim);
+	if (id < 0)
+		goto fail;
+	mr->maps[mr->nb_maps++] = (struct mem_map){ .base = base, .bytes = bytes, .sigbus_id = id, .pieces = 1 };
+	b->session->nb_maps++;
+	return 0;
+fail:
+	munmap(base, bytes);
+	return req_fail(b->request, ENOMEM, "no memory for the MR's mappings");
+}
+
+/** @return the mappings of all programs' memory. */
+static uint32_t
+maps_of_all(const struct control *c)
+{
+	const struct session *s;
+	uint32_t n = 0;
+
+	TAILQ_FOREACH(s, &c->sessions, link)
+	n += s->nb_maps;
+	return n;
+}
+
+static int
+check_maps(struct map_build *b, uint32_t more)
+{
+	struct session *s = b->session;
+
+	if (s->nb_maps + more > SESSION_MAX_MAPS)
+		memmap_drop_windows(s);
+	if (s->nb_maps + more > SESSION_MAX_MAPS)
+		return req_fail(b->request, ENOMEM, "this program's MRs need more than %d mappings", SESSION_MAX_MAPS);
+	if (maps_of_all(s->control) + more > CONTROL_MAX_MAPS)
+		return req_fail(b->request, ENOMEM, "all programs' MRs together need more than %d mappings",
+				CONTROL_MAX_MAPS);
+	return 0;
+}
+
+static void
+drop_window(struct session *s, struct mem_window *w)
+{
+	sigbus_remove(w->map.sigbus_id);
+	munmap(w->map.base, w->map.bytes);
+	LIST_REMOVE(w, link);
+	free(w);
+	s->nb_maps--;
+}
+
+void
+memmap_drop_windows(struct session *s)
+{
+	struct mem_window *w, *next;
+
+	for (w = LIST_FIRST(&s->windows); w != NULL; w = next) {
+		next = LIST_NEXT(w, link);
+		if (w->users == 0)
+			drop_window(s, w);
+	}
+}
+
+/** @return the window of @p index, mapped if need be; NULL with the request failed. */
+static struct mem_window *
+get_window(struct map_build *b, uint64_t index)
+{
+	struct session *s = b->session;
+	struct mem_window *w;
+	void *base;
+
+	LIST_FOREACH(w, &s->windows, link)
+	{
+		if (w->index == index)
+			return w;
+	}
+	if (check_maps(b, 1) != 0)
+		return NULL;
+	w = calloc(1, sizeof(*w));
+	base = w == NULL ? MAP_FAILED
+			 : mmap(NULL, WINDOW_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, s->mem_fd,
+				(off_t)(index << SESSION_WINDOW_SHIFT));
+	if (base == MAP_FAILED)
+		goto fail;
+	w->index = index;
+	w->map = (struct mem_map){ .base = base, .bytes = WINDOW_BYTES };
+	w->map.sigbus_id = sigbus_add(base, WINDOW_BYTES, &s->victim);
+	if (w->map.sigbus_id < 0) {
+		munmap(base, WINDOW_BYTES);
+		goto fail;
+	}
+	LIST_INSERT_HEAD(&s->windows, w, link);
+	s->nb_maps++;
+	return w;
+fail:
+	free(w);
+	req_fail(b->request, ENOMEM, "cannot map the program's memory: %s", strerror(errno));
+	return NULL;
+}
+
+/** A segment of converted memory that lies in one window needs no mapping of its own. */
+static int
+map_in_window(struct map_build *b, const struct seg_plan *plan, uint8_t **host)
+{
+	struct obj_mr *mr = b->mr;
+	struct mem_window **list, *w;
+
+	w = get_window(b, plan->file_offset >> SESSION_WINDOW_SHIFT);
+	if (w == NULL)
+		return ENOMEM;
+	if (mr->nb_windows == b->room_windows) {
+		b->room_windows = b->room_windows == 0 ? 4 : b->room_windows * 2;
+		list = realloc(mr->windows, b->room_windows * sizeof(*list));
+		if (list == NULL)
+			return req_fail(b->request, ENOMEM, "no memory for the MR");
+		mr->windows = list;
+	}
+	mr->windows[mr->nb_windows++] = w;
+	w->users++;
+	*host = (uint8_t *)w->map.base + (plan->file_offset & (WINDOW_BYTES - 1));
+	return 0;
+}
+
+/** Map one segment where the kernel likes, in pages of its file. */
+static int
+map_alone(struct map_build *b, const struct ctl_seg *seg, const struct seg_plan *plan, uint8_t **host)
+{
+	uint64_t first = plan->file_offset & ~(plan->page_bytes - 1);
+	uint64_t end = (plan->file_offset + seg->length + plan->page_bytes - 1) & ~(plan->page_bytes - 1);
+	int prot = PROT_READ | (b->writable ? PROT_WRITE : 0);
+	void *base;
+
+	if (check_maps(b, 1) != 0)
+		return ENOMEM;
+	base = mmap(NULL, end - first, prot, MAP_SHARED, plan->fd, (off_t)first);
+	if (base == MAP_FAILED)
+		return req_fail(b->request, ENOMEM, "cannot map the program's memory: %s", strerror(errno));
+	*host = (uint8_t *)base + (plan->file_offset - first);
+	return keep_map(b, base, end - first);
+}
+
+int
+memmap_run(struct map_build *b, const struct ctl_seg *segs, const struct seg_plan *plans, uint32_t n, uint8_t **host)
+{
+	uint64_t first = segs[0].va & ~(PAGE_BYTES - 1);
+	uint64_t end = (segs[n - 1].va + segs[n - 1].length + PAGE_BYTES - 1) & ~(PAGE_BYTES - 1);
+	int prot = PROT_READ | (b->writable ? PROT_WRITE : 0);
+	uint64_t from, to;
+	uint8_t *base;
+	uint32_t i;
+
+	if (n == 1 && !plans[0].close_fd &&
+	    plans[0].file_offset >> SESSION_WINDOW_SHIFT ==
+		    (plans[0].file_offset + segs[0].length - 1) >> SESSION_WINDOW_SHIFT)
+		return map_in_window(b, &plans[0], host);
+	if (n == 1)
+		return map_alone(b, &segs[0], &plans[0], host);
+	if (check_maps(b, n) != 0)
+		return ENOMEM;
+	base = mmap(NULL, end - first, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (base == MAP_FAILED)
+		return req_fail(b->request, ENOMEM, "cannot map the program's memory: %s", strerror(errno));
+	for (i = 0; i < n; i++) {
+		from = segs[i].va & ~(PAGE_BYTES - 1);
+		to = (segs[i].va + segs[i].length + PAGE_BYTES - 1) & ~(PAGE_BYTES - 1);
+		if (mmap(base + (from - first), to - from, prot, MAP_SHARED | MAP_FIXED, plans[i].fd,
+			 (off_t)(plans[i].file_offset & ~(PAGE_BYTES - 1))) == MAP_FAILED) {
+			munmap(base, end - first);
+			return req_fail(b->request, ENOMEM, "cannot map the program's memory: %s", strerror(errno));
+		}
+	}
+	*host = base + (segs[0].va - first);
+	if (keep_map(b, base, end - first) != 0)
+		return ENOMEM;
+	/* The kernel counts each piece. */
+	b->mr->maps[b->mr->nb_maps - 1].pieces = n;
+	b->session->nb_maps += n - 1;
+	return 0;
+}
+
+void
+memmap_release(struct session *s, struct obj_mr *mr)
+{
+	uint32_t i;
+
+	for (i = 0; i < mr->nb_maps; i++) {
+		sigbus_remove(mr->maps[i].sigbus_id);
+		munmap(mr->maps[i].base, mr->maps[i].bytes);
+		s->nb_maps -= mr->maps[i].pieces;
+	}
+	for (i = 0; i < mr->nb_windows; i++)
+		mr->windows[i]->users--;
+	free(mr->maps);
+	free(mr->windows);
+	mr->maps = NULL;
+	mr->windows = NULL;
+	mr->nb_maps = mr->nb_windows = 0;
+}

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file
+ * Mapping a program's memory into the daemon.
+ *
+ * Owns: the mappings of one MR while it is being put together, the session's windows onto its memfd of converted
+ * memory, and the reading of /proc/PID/maps. Called by: obj_mr.c. Thread: control.
+ */
+#ifndef UROCE_MEMMAP_H
+#define UROCE_MEMMAP_H
+
+#include "control/core/control_priv.h"
+
+/** One line of /proc/PID/maps. */
+struct vma {
+	uint64_t start, end, offset;
+	bool read, write, shared;
+};
+
+/** The mappings of a program, read once per registration. */
+struct vma_list {
+	struct vma *v;
+	uint32_t n;
+	bool loaded;
+};
+
+/** A segment while it is being mapped. */
+struct seg_plan {
+	int fd; /**< to be mapped, or -1: remote */
+	bool close_fd;
+	uint64_t file_offset;
+	uint64_t page_bytes; /**< of the file */
+};
+
+/** An MR while it is being put together. */
+struct map_build {
+	struct session *session;
+	struct request *request;
+	struct obj_mr *mr; /**< takes mappings and windows */
+	bool writable;     /**< the MR may be written */
+	struct vma_list vmas;
+	uint32_t room_maps, room_windows;
+};
+
+/**
+ * Open what segment @p seg of kind CTL_SEG_SHARED maps.
+ * @return 0; EOPNOTSUPP (not shared memory, or we may not); EFAULT (the program may not write there, but the MR shall);
+ * EINVAL (no such mapping), with a message.
+ */
+int memmap_open_shared(struct map_build *b, const struct ctl_seg *seg, struct seg_plan *plan);
+
+/**
+ * Map @p n neighbouring segments in one piece, so that they are contiguous here as they are there.
+ * @param host  Gets the address of the first one's first byte.
+ * @return 0 or an errno value with a message.
+ */
+int memmap_run(struct map_build *b, const struct ctl_seg *segs, const struct seg_plan *plans, uint32_t n,
+	       uint8_t **host);
+
+/** Take back what an MR has mapped; no engine may use it any more. */
+void memmap_release(struct session *s, struct obj_mr *mr);
+/** Unmap windows that no MR uses. */
+void memmap_drop_windows(struct session *s);
+
+#endif /* UROCE_MEMMAP_H */

@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * First fit over the free extents of each segment, which are kept sorted by offset and joined when they touch. A
+ * session has few segments and its blocks are few and long-lived, so lists are short.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <linux/memfd.h>
+
+#include "control/memory/shm.h"
+#include "control/memory/sigbus.h"
+
+#define PAGE_BYTES 4096u
+
+struct extent {
+	uint64_t offset, bytes;
+	struct extent *next;
+};
+
+struct segment {
+	uint8_t *base; /* NULL: unused */
+	uint64_t bytes;
+	uint64_t used;
+	struct extent *free;
+	int fd; /* until announced, then -1 */
+	int sigbus_id;
+	bool huge;
+};
+
+struct shm {
+	struct segment *segs;
+	uint32_t nb_segs;
+	uint64_t bytes, max_bytes, used;
+	bool hugepages;
+	_Atomic uint32_t *victim;
+};
+
+static uint64_t
+round_up(uint64_t v, uint64_t to)
+{
+	return (v + to - 1) / to * to;
+}
+
+int
+shm_seal(int fd)
+{
+	return fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0 ? 0 : errno;
+}
+
+struct shm *
+shm_create(uint64_t max_bytes, bool hugepages, _Atomic uint32_t *victim)
+{
+	struct shm *m = calloc(1, sizeof(*m));
+
+	if (m == NULL)
+		return NULL;
+	m->max_bytes = max_bytes;
+	m->hugepages = hugepages;
+	m->victim = victim;
+	return m;
+}
+
+static void
+segment_close(struct shm *m, struct segment *s)
+{
+	struct extent *e;
+
+	sigbus_remove(s->sigbus_id);
+	munmap(s->base, s->bytes);
+	if (s->fd >= 0)
+		close(s->fd);
+	while ((e = s->free) != NULL) {
+		s->free = e->next;
+		free(e);
+	}
+	m->bytes -= s->bytes;
+	*s = (struct segment){ .fd = -1 };
+}
+
+void
+shm_destroy(struct shm *m)
+{
+	uint32_t i;
+
+	if (m == NULL)
+		return;
+	for (i = 0; i < m->nb_segs; i++) {
+		if (m->segs[i].base != NULL)
+			segment_close(m, &m->segs[i]);
+	}
+	free(m->segs);
+	free(m);
+}
+
+/** Make and map the memory of a segment. @return 0 or an errno value. */
+static int
+segment_map(struct segment *s, uint64_t bytes, bool huge)
+{
+	unsigned int flags = MFD_CLOEXEC | MFD_ALLOW_SEALING | (huge ? MFD_HUGETLB | MFD_HUGE_2MB : 0);
+	void *base;
+	int fd, rc;
+
+	fd = memfd_create("uroce-rings", flags);
+	if (fd < 0)
+		return errno;
+	/* Mapping shared hugepages reserves them, so that there is no fault later for want of one. */
+	if (ftruncate(fd, (off_t)bytes) != 0)
+		rc = errno;
+	else if ((rc = shm_seal(fd)) == 0) {
+		base = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+		rc = base == MAP_FAILED ? errno : 0;
+	}
+	if (rc != 0) {
+		close(fd);
+		return rc;
+	}
+	s->base = base;
+	s->bytes = bytes;
+	s->fd = fd;
+	s->huge = huge;
+	return 0;
+}
+
+/** @return a slot for a segment, NULL: too many or no memory. */
+static struct segment *
+segment_slot(struct shm *m)
+{
+	struct segment *segs;
+	uint32_t i;
+
+	for (i = 0; i < m->nb_segs; i++) {
+		if (m->segs[i].base == NULL)
+			return &m->segs[i];
+	}
+	if (m->nb_segs == SHM_MAX_SEGMENTS)
+		return NULL;
+	segs = realloc(m->segs, (m->nb_segs + 1) * sizeof(*segs));
+	if (segs == NULL)
+		return NULL;
+	m->segs = segs;
+	segs[m->nb_segs] = (struct segment){ .fd = -1 };
+	return &segs[m->nb_segs++];
+}
+
+static struct segment *
+segment_open(struct shm *m, uint64_t need)
+{
+	uint64_t bytes = round_up(need, SHM_SEGMENT_BYTES);
+	struct segment *s;
+
+	if (bytes > m->max_bytes - m->bytes || (s = segment_slot(m)) == NULL)
+		return NULL;
+	s->free = malloc(sizeof(*s->free));
+	if (s->free == NULL)
+		return NULL;
+	*s->free = (struct extent){ .bytes = bytes };
+	if ((!m->hugepages || bytes > SHM_SEGMENT_BYTES || segment_map(s, bytes, true) != 0) &&
+	    segment_map(s, bytes, false) != 0)
+		goto fail;
+	s->sigbus_id = sigbus_add(s->base, s->bytes, m->victim);
+	if (s->sigbus_id < 0) {
+		munmap(s->base, s->bytes);
+		close(s->fd);
+		goto fail;
+	}
+	m->bytes += bytes;
+	return s;
+fail:
+	free(s->free);
+	*s = (struct segment){ .fd = -1 };
+	return NULL;
+}
+
+/** Cut @p bytes off a free extent. @return the offset, UINT64_MAX: none is large enough. */
+static uint64_t
+segment_take(struct segment *s, uint64_t bytes)
+{
+	struct extent **p, *e;
+	uint64_t offset;
+
+	for (p = &s->free; (e = *p) != NULL; p = &e->next) {
+		if (e->bytes < bytes)
+			continue;
+		offset = e->offset;
+		e->offset += bytes;
+		e->bytes -= bytes;
+		if (e->bytes == 0) {
+			*p = e->next;
+			free(e);
+		}
+		s->used += bytes;
+		return offset;
+	}
+	return UINT64_MAX;
+}
+
+int
+shm_alloc(struct shm *m, uint64_t bytes, struct shm_block *b)
+{
+	struct segment *s = NULL;
+	uint64_t offset = UINT64_MAX;
+	uint32_t i;
+
+	if (bytes == 0 || bytes > m->max_bytes)
+		return ENOMEM;
+	/* Whole pages for what is given back by the page. */
+	bytes = round_up(bytes, bytes >= SHM_PUNCH_BYTES ? PAGE_BYTES : SHM_ALIGN);
+	for (i = 0; i < m->nb_segs && offset == UINT64_MAX; i++) {
+		s = &m->segs[i];
+		if (s->base != NULL && s->bytes - s->used >= bytes)
+			offset = segment_take(s, bytes);
+	}
+	if (offset == UINT64_MAX) {
+		s = segment_open(m, bytes);
+		if (s == NULL)
+			return ENOMEM;
+		offset = segment_take(s, bytes);
+	}
+	m->used += bytes;
+	*b = (struct shm_block){
+		.segment = (uint32_t)(s - m->segs),
+		.offset = offset,
+		.bytes = bytes,
+		.addr = s->base + offset,
+	};
+	if (bytes <= SHM_POPULATE_BYTES)
+		memset(b->addr, 0, bytes);
+	return 0;
+}
+
+/** Make a block zero again, giving its memory back where that is possible. */
+static void
+wipe(const struct segment *s, uint8_t *addr, uint64_t bytes)
+{
+	uint8_t *first = (uint8_t *)round_up((uintptr_t)addr, PAGE_BYTES);
+	uint8_t *end = (uint8_t *)((uintptr_t)(addr + bytes) / PAGE_BYTES * PAGE_BYTES);
+
+	if (s->huge || bytes < SHM_PUNCH_BYTES || madvise(first, (size_t)(end - first), MADV_REMOVE) != 0) {
+		memset(addr, 0, bytes);
+		return;
+	}
+	memset(addr, 0, (size_t)(first - addr));
+	memset(end, 0, (size_t)(addr + bytes - end));
+}
+
+void
+shm_free(struct shm *m, const struct shm_block *b)
+{
+	struct segment *s = &m->segs[b->segment];
+	struct extent **p = &s->free, *prev = NULL, *e, *next;
+
+	s->used -= b->bytes;
+	m->used -= b->bytes;
+	if (s->used == 0 && s->fd >= 0) {
+		segment_close(m, s);
+		return;
+	}
+	wipe(s, b->addr, b->bytes);
+	while ((next = *p) != NULL && next->offset < b->offset) {
+		prev = next;
+		p = &next->next;
+	}
+	if (prev != NULL && prev->offset + prev->bytes == b->offset) {
+		prev->bytes += b->bytes;
+		e = prev;
+	} else {
+		e = malloc(sizeof(*e));
+		if (e == NULL)
+			return; /* lost until the session ends, which is no worse than having no memory */
+		*e = (struct extent){ .offset = b->offset, .bytes = b->bytes, .next = next };
+		*p = e;
+	}
+	if (next != NULL && e->offset + e->bytes == next->offset) {
+		e->bytes += next->bytes;
+		e->next = next->next;
+		free(next);
+	}
+}
+
+int
+shm_announce(struct shm *m, const struct shm_block *b, uint64_t *bytes)
+{
+	struct segment *s = &m->segs[b->segment];
+	int fd = s->fd;
+
+	s->fd = -1;
+	*bytes = s->bytes;
+	return fd;
+}
+
+uint64_t
+shm_used(const struct shm *m)
+{
+	return m->used;
+}

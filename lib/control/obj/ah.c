@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include <errno.h>
+
+#include "control/core/control_priv.h"
+
+int
+op_ah_create(struct session *s, struct request *r)
+{
+	const struct ctl_ah_create_req *q = &r->req->ah_create;
+	uint8_t mac[6];
+	int rc;
+
+	if (obj_get(s, OBJ_PD, q->pd, r) == NULL)
+		return EINVAL;
+	rc = path_resolve(s, r, &q->attr, mac);
+	return rc == 0 ? op_ah_create_resolved(s, r, mac) : rc;
+}
+
+int
+op_ah_create_resolved(struct session *s, struct request *r, const uint8_t mac[6])
+{
+	const struct ctl_ah_create_req *q = &r->req->ah_create;
+	struct obj_pd *pd = obj_get(s, OBJ_PD, q->pd, r);
+	struct tp_path path;
+	struct obj_ah *ah;
+	int rc = 0;
+
+	if (pd == NULL)
+		return EINVAL;
+	ah = obj_new(s, OBJ_AH, sizeof(*ah), r, &rc);
+	if (ah == NULL)
+		return rc;
+	path_make(s, &q->attr, mac, WIRE_PKEY_DEFAULT, &path);
+	rc = ah_create(s->control->s.ahs, pd->id, &path, &ah->wqe_handle);
+	if (rc != 0) {
+		obj_free(s, OBJ_AH, &ah->obj);
+		return req_fail(r, rc, "no memory for the AH");
+	}
+	LIST_INSERT_HEAD(&s->ahs[ah->wqe_handle % SESSION_AH_BUCKETS], ah, link);
+	ah->pd = pd;
+	pd->obj.users++;
+	r->rsp.handle.handle = ah->wqe_handle;
+	return 0;
+}
+
+void
+obj_ah_destroy(struct session *s, struct obj_ah *ah)
+{
+	ah_destroy(s->control->s.ahs, ah->wqe_handle);
+	LIST_REMOVE(ah, link);
+	ah->pd->obj.users--;
+	obj_free(s, OBJ_AH, &ah->obj);
+}
+
+int
+op_ah_destroy(struct session *s, struct request *r)
+{
+	uint32_t handle = r->req->handle.handle;
+	struct obj_ah *ah;
+
+	LIST_FOREACH(ah, &s->ahs[handle % SESSION_AH_BUCKETS], link)
+	{
+		if (ah->wqe_handle == handle) {
+			obj_ah_destroy(s, ah);
+			return 0;
+		}
+	}
+	return req_fail(r, EINVAL, "%#x is no handle of an AH of this session", handle);
+}

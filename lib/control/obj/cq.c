@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "control/core/control_priv.h"
+
+static int
+check(struct request *r)
+{
+	const struct ctl_cq_create_req *q = &r->req->cq_create;
+
+	if (q->cqe == 0 || q->cqe > UROCE_MAX_CQE)
+		return req_fail(r, EINVAL, "CQ with %u entries: must be 1 to %u", q->cqe, UROCE_MAX_CQE);
+	if (q->comp_vector >= SESSION_COMP_VECTORS)
+		return req_fail(r, EINVAL, "completion vector %u: must be below %u", q->comp_vector,
+				SESSION_COMP_VECTORS);
+	if (q->has_channel > 1 || r->nb_fds != q->has_channel)
+		return req_fail(r, EINVAL, "%u descriptors for %u channels", r->nb_fds, q->has_channel);
+	if (q->stamps > 1)
+		return req_fail(r, EINVAL, "stamps %u: must be 0 or 1", q->stamps);
+	return 0;
+}
+
+/** Bytes of a ring and its times. */
+static uint64_t
+ring_bytes(uint32_t order, bool stamps)
+{
+	return (sizeof(struct ring_cqe) + (stamps ? sizeof(uint64_t) : 0)) << order;
+}
+
+/** The ring at @p offset of a block; behind it the times. */
+static struct ring
+lay_out(const struct shm_block *b, uint64_t offset, uint32_t order, bool with_stamps, uint64_t **stamps)
+{
+	struct ring ring = { .base = b->addr + offset, .order = order, .shift = 5 };
+
+	*stamps = with_stamps ? (void *)(ring.base + (sizeof(struct ring_cqe) << order)) : NULL;
+	return ring;
+}
+
+/** Describe them to the client. */
+static void
+describe(const struct shm_block *b, uint64_t offset, uint32_t order, bool with_stamps, struct ctl_area *ring,
+	 struct ctl_area *stamps)
+{
+	uint64_t bytes = sizeof(struct ring_cqe) << order;
+
+	*ring = area_of(b, offset, bytes);
+	if (with_stamps)
+		*stamps = area_of(b, offset + bytes, sizeof(uint64_t) << order);
+}
+
+static int
+no_memory(struct session *s, struct request *r, uint32_t order)
+{
+	return req_fail(r, ENOMEM, "no memory for a CQ of %u entries (daemon.ring_memory is %u MiB per session)",
+			1u << order, s->control->s.conf->ring_memory);
+}
+
+int
+op_cq_create(struct session *s, struct request *r)
+{
+	const struct ctl_cq_create_req *q = &r->req->cq_create;
+	uint32_t order = order_of(q->cqe);
+	struct cq_params p;
+	struct obj_cq *cq;
+	int rc, channel_fd = -1;
+
+	rc = check(r);
+	if (rc == 0 && q->has_channel) {
+		rc = take_event_pipe(r, &channel_fd);
+		if (rc != 0)
+			req_fail(r, rc,
+				 "a channel needs the write end of its pipe, O_NONBLOCK, that uroced may open: %s",
+				 strerror(rc));
+	}
+	if (rc != 0)
+		return rc;
+	cq = obj_new(s, OBJ_CQ, sizeof(*cq), r, &rc);
+	if (cq == NULL)
+		goto fail_channel;
+	cq->number = ++s->control->next_cq;
+	cq->order = order;
+	cq->stamps = q->stamps != 0;
+	if (shm_alloc(s->shm, sizeof(struct ring_cq_shared) + ring_bytes(order, cq->stamps), &cq->block) != 0) {
+		rc = no_memory(s, r, order);
+		goto fail_obj;
+	}
+	cq->channel_fd = channel_fd;
+	p = (struct cq_params){
+		.shared = (void *)cq->block.addr,
+		.channel_fd = cq->channel_fd,
+		.cookie = q->cookie,
+		.owner = session_owner(s),
+		.multi = s->control->s.nb_engines > 1,
+	};
+	p.ring = lay_out(&cq->block, sizeof(struct ring_cq_shared), order, cq->stamps, &p.stamps);
+	rc = cq_create(&p, &cq->cq);
+	if (rc != 0) {
+		req_fail(r, rc, "no memory for the CQ");
+		goto fail_block;
+	}
+	announce(s, r, &cq->block, &r->rsp.cq_create.seg);
+	r->rsp.cq_create.handle = cq->obj.handle;
+	r->rsp.cq_create.order = order;
+	r->rsp.cq_create.shared = area_of(&cq->block, 0, sizeof(struct ring_cq_shared));
+	describe(&cq->block, sizeof(struct ring_cq_shared), order, cq->stamps, &r->rsp.cq_create.ring,
+		 &r->rsp.cq_create.stamps);
+	return 0;
+fail_block:
+	shm_free(s->shm, &cq->block);
+fail_obj:
+	obj_free(s, OBJ_CQ, &cq->obj);
+fail_channel:
+	if (channel_fd >= 0)
+		close(channel_fd);
+	return rc;
+}
+
+/** What engine_call() passes to the functions that run on an engine. */
+struct cq_args {
+	struct cq *cq;
+	struct ring ring;
+	uint64_t *stamps;
+	uint32_t from;
+	bool raise;
+};
+
+static int
+resize_on_engine(struct engine *e, void *arg, uint64_t now_ns)
+{
+	struct cq_args *a = arg;
+
+	a->from = cq_resize(a->cq, &a->ring, a->stamps);
+	return 0;
+}
+
+int
+op_cq_resize(struct session *s, struct request *r)
+{
+	const struct ctl_cq_resize_req *q = &r->req->cq_resize;
+	struct obj_cq *cq = obj_get(s, OBJ_CQ, q->handle, r);
+	struct shm_block block;
+	struct cq_args a;
+	uint32_t order;
+
+	if (cq == NULL)
+		return EINVAL;
+	order = order_of(q->cqe);
+	if (q->cqe > UROCE_MAX_CQE || order <= cq->order)
+		return req_fail(r, EINVAL, "CQ with %u entries: must be more than the %u it has, at most %u", q->cqe,
+				1u << cq->order, UROCE_MAX_CQE);
+	if (shm_alloc(s->shm, ring_bytes(order, cq->stamps), &block) != 0)
+		return no_memory(s, r, order);
+	a.cq = cq->cq;
+	a.ring = lay_out(&block, 0, order, cq->stamps, &a.stamps);
+	/* With one engine it writes the CQ alone; with several the step is atomic, and any of them may make it. */
+	engine_call(s->control->s.engines[0], resize_on_engine, &a);
+	/* Completions with numbers of the old ring are in it after this. */
+	mem_rcu_wait(s->control->s.qsbr);
+	if (cq->old_block.addr != NULL)
+		shm_free(s->shm, &cq->old_block);
+	cq->old_block = cq->ring_block;
+	cq->ring_block = block;
+	cq->order = order;
+	announce(s, r, &block, &r->rsp.cq_resize.seg);
+	r->rsp.cq_resize.order = order;
+	r->rsp.cq_resize.from = a.from;
+	describe(&block, 0, order, cq->stamps, &r->rsp.cq_resize.ring, &r->rsp.cq_resize.stamps);
+	return 0;
+}
+
+static int
+release_on_engine(struct engine *e, void *arg, uint64_t now_ns)
+{
+	struct cq_args *a = arg;
+
+	cq_release_held(engine_transport(e), a->cq, a->raise);
+	return 0;
+}
+
+/** No engine holds back an event of the CQ after this. */
+static void
+release_held(struct session *s, struct obj_cq *cq, bool raise)
+{
+	struct cq_args a = { .cq = cq->cq, .raise = raise };
+	unsigned int i;
+
+	for (i = 0; i < s->control->s.nb_engines; i++)
+		engine_call(s->control->s.engines[i], release_on_engine, &a);
+}
+
+int
+op_cq_modify(struct session *s, struct request *r)
+{
+	const struct ctl_cq_modify_req *q = &r->req->cq_modify;
+	struct obj_cq *cq = obj_get(s, OBJ_CQ, q->handle, r);
+
+	if (cq == NULL)
+		return EINVAL;
+	cq->moderated = true;
+	cq_moderate(cq->cq, q->count, q->period_us);
+	release_held(s, cq, true);
+	return 0;
+}
+
+/** Destroy a CQ of which no engine knows any more. */
+void
+obj_cq_destroy(struct session *s, struct obj_cq *cq)
+{
+	if (cq->moderated)
+		release_held(s, cq, false);
+	cq_destroy(cq->cq);
+	if (cq->channel_fd >= 0)
+		close(cq->channel_fd);
+	if (cq->old_block.addr != NULL)
+		shm_free(s->shm, &cq->old_block);
+	if (cq->ring_block.addr != NULL)
+		shm_free(s->shm, &cq->ring_block);
+	shm_free(s->shm, &cq->block);
+	obj_free(s, OBJ_CQ, &cq->obj);
+}
+
+int
+op_cq_destroy(struct session *s, struct request *r)
+{
+	struct obj_cq *cq = obj_get(s, OBJ_CQ, r->req->handle.handle, r);
+
+	if (cq == NULL)
+		return EINVAL;
+	if (cq->obj.users > 0)
+		return req_fail(r, EBUSY, "%u QPs and SRQs use the CQ; destroy them first", cq->obj.users);
+	mem_rcu_wait(s->control->s.qsbr);
+	obj_cq_destroy(s, cq);
+	return 0;
+}

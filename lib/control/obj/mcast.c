@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Multicast: a QP's attachments, for which the port is a member of the group. */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "control/core/control_priv.h"
+
+/** One attachment; it goes with its QP. */
+struct mcast_member {
+	LIST_ENTRY(mcast_member) link;
+	uint8_t mgid[16];
+};
+
+static struct mcast_member *
+member_find(const struct obj_qp *qp, const uint8_t mgid[16])
+{
+	struct mcast_member *m;
+
+	LIST_FOREACH(m, &qp->groups, link)
+	{
+		if (memcmp(m->mgid, mgid, sizeof(m->mgid)) == 0)
+			return m;
+	}
+	return NULL;
+}
+
+/** Find the QP and check the group. @return 0 or an errno value with the request failed. */
+static int
+check(struct session *s, struct request *r, struct obj_qp **qp)
+{
+	const struct ctl_mcast_req *q = &r->req->mcast;
+	char text[INET6_ADDRSTRLEN] = "?";
+	uint8_t mac[6];
+
+	*qp = obj_get(s, OBJ_QP, q->qp, r);
+	if (*qp == NULL)
+		return EINVAL;
+	if ((*qp)->type != UROCE_QPT_UD)
+		return req_fail(r, EINVAL, "only UD QPs can be attached to multicast groups");
+	if (!net_multicast_mac(q->mgid, mac)) {
+		inet_ntop(AF_INET6, q->mgid, text, sizeof(text));
+		return req_fail(r, EINVAL,
+				"GID %s is no multicast address: must be an IPv6 one (ff..::) or an IPv4 one, mapped "
+				"(::ffff:224.0.0.0 to ::ffff:239.255.255.255)",
+				text);
+	}
+	return 0;
+}
+
+static void
+member_remove(struct session *s, struct obj_qp *qp, struct mcast_member *m)
+{
+	mcast_detach(s->control->s.mcasts, s->port->index, m->mgid, qp_num(qp->qp));
+	net_group_leave(s->port, m->mgid, control_now_ns());
+	LIST_REMOVE(m, link);
+	free(m);
+}
+
+int
+op_mcast_attach(struct session *s, struct request *r)
+{
+	const struct ctl_mcast_req *q = &r->req->mcast;
+	struct mcast_member *m;
+	struct obj_qp *qp;
+	int rc;
+
+	rc = check(s, r, &qp);
+	/* Linux's uverbs take a repetition for what is there already. */
+	if (rc != 0 || member_find(qp, q->mgid) != NULL)
+		return rc;
+	m = calloc(1, sizeof(*m));
+	if (m == NULL)
+		return req_fail(r, ENOMEM, "no memory for the attachment");
+	memcpy(m->mgid, q->mgid, sizeof(m->mgid));
+	rc = mcast_attach(s->control->s.mcasts, s->port->index, m->mgid, qp_num(qp->qp));
+	if (rc != 0) {
+		free(m);
+		return req_fail(r, rc, "no memory, more than %d multicast groups, or more than %d QPs in this one",
+				UROCE_MAX_MCAST_GROUPS, UROCE_MAX_MCAST_ATTACH);
+	}
+	rc = net_group_join(s->port, m->mgid, control_now_ns());
+	if (rc != 0) {
+		mcast_detach(s->control->s.mcasts, s->port->index, m->mgid, qp_num(qp->qp));
+		free(m);
+		return req_fail(r, rc, "%s can't join the group: %s", s->port->conf.name, strerror(rc));
+	}
+	LIST_INSERT_HEAD(&qp->groups, m, link);
+	return 0;
+}
+
+int
+op_mcast_detach(struct session *s, struct request *r)
+{
+	struct mcast_member *m;
+	struct obj_qp *qp;
+	int rc;
+
+	rc = check(s, r, &qp);
+	if (rc != 0)
+		return rc;
+	m = member_find(qp, r->req->mcast.mgid);
+	if (m == NULL)
+		return req_fail(r, EINVAL, "QP %#x is not attached to this group", qp_num(qp->qp));
+	member_remove(s, qp, m);
+	return 0;
+}
+
+void
+obj_mcast_detach_all(struct session *s, struct obj_qp *qp)
+{
+	struct mcast_member *m;
+
+	while ((m = LIST_FIRST(&qp->groups)) != NULL)
+		member_remove(s, qp, m);
+}

@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The way to a peer: from an AV to a MAC address and a header, with the reply deferred while a neighbour is asked. */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <string.h>
+
+#include "control/core/control_priv.h"
+
+enum { AV_MAX_SL = 7 }; /* it becomes the VLAN priority */
+
+static const uint8_t v4_mapped[12] = { 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff };
+
+static bool
+is_v4(const uint8_t gid[16])
+{
+	return memcmp(gid, v4_mapped, sizeof(v4_mapped)) == 0;
+}
+
+/** A GID as people write the address. */
+static const char *
+gid_text(const uint8_t gid[16], char text[INET6_ADDRSTRLEN])
+{
+	return inet_ntop(is_v4(gid) ? AF_INET : AF_INET6, is_v4(gid) ? gid + 12 : gid, text, INET6_ADDRSTRLEN);
+}
+
+const char *
+path_pending_text(const struct pending *p, char *text)
+{
+	return gid_text(p->av.dgid, text);
+}
+
+static int
+fail(struct request *r, int rc, const struct uroce_ah_attr *av)
+{
+	char text[INET6_ADDRSTRLEN];
+
+	gid_text(av->dgid, text);
+	switch (rc) {
+	case ETIMEDOUT:
+		return req_fail(r, rc, "%s doesn't answer ARP or ND; is the peer up and on this network?", text);
+	case EHOSTUNREACH:
+		return req_fail(
+			r, rc, "no route to %s; add an address on its network or a gateway to the port's configuration",
+			text);
+	case EINVAL:
+		return req_fail(r, rc, "%s can't be reached from GID index %u: unused, or of another address family",
+				text, av->sgid_index);
+	case ENOBUFS:
+		return req_fail(r, EAGAIN, "too many addresses are being resolved; try again");
+	default:
+		return req_fail(r, rc, "cannot resolve %s: %s", text, strerror(rc));
+	}
+}
+
+static void
+on_resolved(void *arg, int status, const uint8_t mac[6])
+{
+	struct session *s = arg;
+	struct ctl_req req = s->pending.req;
+	struct request r = { .req = &req };
+	int rc;
+
+	s->pending.active = false;
+	if (s->closing)
+		return;
+	if (status != 0) {
+		rc = fail(&r, status, &s->pending.av);
+		if (req.op == CTL_QP_MODIFY)
+			obj_qp_note(s, req.qp_modify.handle, r.message);
+	} else if (req.op == CTL_QP_MODIFY) {
+		/* From the start: this address is known now, that of the alternate path may not be. */
+		rc = op_qp_modify(s, &r);
+	} else {
+		rc = op_ah_create_resolved(s, &r, mac);
+	}
+	if (rc == EINPROGRESS)
+		return;
+	session_pause(s, false);
+	session_reply(s, &r, rc);
+}
+
+static int
+check(const struct session *s, struct request *r, const struct uroce_ah_attr *av)
+{
+	if (!av->is_global)
+		return req_fail(r, EINVAL, "RoCE needs a GRH: is_global must be 1");
+	if (av->port_num != 1)
+		return req_fail(r, EINVAL, "port %u: must be 1", av->port_num);
+	if (av->sl > AV_MAX_SL)
+		return req_fail(r, EINVAL, "service level %u: must be 0 to %u", av->sl, AV_MAX_SL);
+	if (av->sgid_index >= UROCE_MAX_GIDS || !s->port->gid_used[av->sgid_index])
+		return req_fail(r, EINVAL, "GID index %u is not in use on %s; see ibv_devinfo -v", av->sgid_index,
+				s->port->conf.name);
+	if (is_v4(av->dgid) != is_v4(s->port->gid[av->sgid_index]))
+		return fail(r, EINVAL, av);
+	return 0;
+}
+
+int
+path_resolve(struct session *s, struct request *r, const struct uroce_ah_attr *av, uint8_t mac[6])
+{
+	int rc = check(s, r, av);
+
+	if (rc != 0)
+		return rc;
+	/* Set up first: the session is the argument of the callback. */
+	s->pending.req = *r->req;
+	s->pending.port = s->port;
+	s->pending.av = *av;
+	s->pending.since_ns = control_now_ns();
+	rc = net_resolve(s->port, av->sgid_index, av->dgid, control_now_ns(), mac, on_resolved, s);
+	if (rc == EINPROGRESS) {
+		s->pending.active = true;
+		session_pause(s, true);
+		return rc;
+	}
+	return rc == 0 ? 0 : fail(r, rc, av);
+}
+
+void
+path_make(struct session *s, const struct uroce_ah_attr *av, const uint8_t mac[6], uint16_t pkey, struct tp_path *out)
+{
+	uint8_t group[6];
+
+	memset(out, 0, sizeof(*out));
+	net_path_addr(s->port, av->sgid_index, av, mac, &out->addr);
+	out->port = s->port->index;
+	out->pkey = pkey;
+	/* Another port of this daemon is a peer like any other: a QP belongs to one port and takes packets of that one
+	 * only. */
+	out->loopback = net_port_owns(s->port, av->dgid);
+	out->multicast = net_multicast_mac(av->dgid, group);
+}
+
+void
+path_cancel(struct session *s)
+{
+	if (!s->pending.active)
+		return;
+	s->pending.active = false;
+	net_resolve_cancel(s->pending.port, s);
+}

@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include <errno.h>
+
+#include "control/core/control_priv.h"
+
+enum { SRQ_ATTR_MAX_WR = 1, SRQ_ATTR_LIMIT = 2 }; /* enum ibv_srq_attr_mask */
+
+struct create_args {
+	struct srq_params params;
+	struct srq *srq;
+};
+
+static int
+create_on_engine(struct engine *e, void *arg, uint64_t now_ns)
+{
+	struct create_args *a = arg;
+
+	return srq_create(engine_transport(e), &a->params, &a->srq);
+}
+
+static int
+destroy_on_engine(struct engine *e, void *arg, uint64_t now_ns)
+{
+	return srq_destroy(engine_transport(e), arg);
+}
+
+struct limit_args {
+	struct srq *srq;
+	uint32_t limit;
+};
+
+static int
+set_limit_on_engine(struct engine *e, void *arg, uint64_t now_ns)
+{
+	struct limit_args *a = arg;
+
+	srq_set_limit(a->srq, a->limit);
+	return 0;
+}
+
+static int
+get_limit_on_engine(struct engine *e, void *arg, uint64_t now_ns)
+{
+	struct limit_args *a = arg;
+
+	a->limit = srq_limit(a->srq);
+	return 0;
+}
+
+static int
+check(struct request *r)
+{
+	const struct ctl_srq_create_req *q = &r->req->srq_create;
+
+	if (q->max_wr == 0 || q->max_wr > UROCE_MAX_QP_WR)
+		return req_fail(r, EINVAL, "SRQ of %u WRs: must be 1 to %u", q->max_wr, UROCE_MAX_QP_WR);
+	if (q->max_sge > UROCE_MAX_SGE)
+		return req_fail(r, EINVAL, "SRQ with %u SGEs per WR: must be at most %u", q->max_sge, UROCE_MAX_SGE);
+	if (q->limit > q->max_wr)
+		return req_fail(r, EINVAL, "SRQ limit %u: must be at most max_wr, %u", q->limit, q->max_wr);
+	return 0;
+}
+
+static void
+use_parts(struct obj_srq *srq, int n)
+{
+	srq->pd->obj.users += n;
+	if (srq->xrcd != NULL) {
+		srq->xrcd->obj.users += n;
+		srq->cq->obj.users += n;
+	}
+}
+
+/** Find the parts of an XRC SRQ. */
+static int
+find_xrc(struct session *s, struct request *r, struct obj_xrcd **xrcd, struct obj_cq **cq)
+{
+	const struct ctl_srq_create_req *q = &r->req->srq_create;
+
+	*xrcd = NULL;
+	*cq = NULL;
+	if (q->is_xrc == 0)
+		return 0;
+	*xrcd = obj_get(s, OBJ_XRCD, q->xrcd, r);
+	if (*xrcd != NULL)
+		*cq = obj_get(s, OBJ_CQ, q->cq, r);
+	return *cq != NULL ? 0 : EINVAL;
+}
+
+/** Its engine, which is its domain's; its number and domain. */
+static int
+place(struct session *s, struct request *r, struct obj_srq *srq, struct srq_params *p)
+{
+	struct control *c = s->control;
+
+	if (srq->xrcd == NULL) {
+		srq->engine = c->next_engine++ % c->s.nb_engines;
+		return 0;
+	}
+	srq->engine = srq->xrcd->xrcd->engine;
+	p->xrcd = srq->xrcd->xrcd->id;
+	p->cq = srq->cq->cq;
+	p->srqn = srqn_new(c, srq);
+	return p->srqn != 0 ? 0 : req_fail(r, ENOMEM, "no number left for the SRQ");
+}
+
+int
+op_srq_create(struct session *s, struct request *r)
+{
+	const struct ctl_srq_create_req *q = &r->req->srq_create;
+	struct control *c = s->control;
+	struct create_args a = { 0 };
+	struct obj_xrcd *xrcd;
+	struct obj_srq *srq;
+	struct obj_pd *pd;
+	struct obj_cq *cq;
+	uint32_t order, shift;
+	int rc;
+
+	pd = obj_get(s, OBJ_PD, q->pd, r);
+	if (pd == NULL)
+		return EINVAL;
+	rc = check(r);
+	if (rc == 0)
+		rc = find_xrc(s, r, &xrcd, &cq);
+	if (rc != 0)
+		return rc;
+	srq = obj_new(s, OBJ_SRQ, sizeof(*srq), r, &rc);
+	if (srq == NULL)
+		return rc;
+	order = order_of(q->max_wr);
+	shift = order_of(ring_rq_stride(q->max_sge));
+	if (shm_alloc(s->shm, sizeof(struct ring_srq_shared) + (UINT64_C(1) << (order + shift)), &srq->block) != 0) {
+		rc = req_fail(r, ENOMEM, "no memory for an SRQ of %u WRs (daemon.ring_memory is %u MiB per session)",
+			      1u << order, c->s.conf->ring_memory);
+		goto fail_obj;
+	}
+	srq->xrcd = xrcd;
+	srq->cq = cq;
+	srq->max_wr = 1u << order;
+	srq->max_sge = q->max_sge;
+	a.params = (struct srq_params){
+		.ring = { .base = srq->block.addr + sizeof(struct ring_srq_shared), .order = order, .shift = shift },
+		.shared = (void *)srq->block.addr,
+		.pd = pd->id,
+		.max_sge = q->max_sge,
+		.limit = q->limit,
+		.cookie = q->cookie,
+		.owner = session_owner(s),
+	};
+	rc = place(s, r, srq, &a.params);
+	if (rc != 0)
+		goto fail_block;
+	rc = engine_call(c->s.engines[srq->engine], create_on_engine, &a);
+	if (rc != 0) {
+		req_fail(r, rc, "no memory for the SRQ");
+		goto fail_number;
+	}
+	srq->srq = a.srq;
+	srq->pd = pd;
+	use_parts(srq, 1);
+	announce(s, r, &srq->block, &r->rsp.srq_create.seg);
+	r->rsp.srq_create.handle = srq->obj.handle;
+	r->rsp.srq_create.srqn = a.params.srqn;
+	r->rsp.srq_create.order = order;
+	r->rsp.srq_create.shift = shift;
+	r->rsp.srq_create.max_sge = srq->max_sge;
+	r->rsp.srq_create.shared = area_of(&srq->block, 0, sizeof(struct ring_srq_shared));
+	r->rsp.srq_create.ring = area_of(&srq->block, sizeof(struct ring_srq_shared), UINT64_C(1) << (order + shift));
+	return 0;
+fail_number:
+	if (srq->xrcd != NULL)
+		srqn_free(c, srq);
+fail_block:
+	shm_free(s->shm, &srq->block);
+fail_obj:
+	obj_free(s, OBJ_SRQ, &srq->obj);
+	return rc;
+}
+
+int
+op_srq_modify(struct session *s, struct request *r)
+{
+	const struct ctl_srq_modify_req *q = &r->req->srq_modify;
+	struct obj_srq *srq = obj_get(s, OBJ_SRQ, q->handle, r);
+	struct limit_args a;
+
+	if (srq == NULL)
+		return EINVAL;
+	if (q->mask & ~(uint32_t)(SRQ_ATTR_MAX_WR | SRQ_ATTR_LIMIT))
+		return req_fail(r, EINVAL, "SRQ attributes %#x: must be IBV_SRQ_MAX_WR and IBV_SRQ_LIMIT", q->mask);
+	if (q->mask & SRQ_ATTR_MAX_WR)
+		return req_fail(r, EOPNOTSUPP, "an SRQ can't be resized");
+	if (q->mask & SRQ_ATTR_LIMIT) {
+		if (q->limit > srq->max_wr)
+			return req_fail(r, EINVAL, "SRQ limit %u: must be at most max_wr, %u", q->limit, srq->max_wr);
+		a = (struct limit_args){ srq->srq, q->limit };
+		engine_call(s->control->s.engines[srq->engine], set_limit_on_engine, &a);
+	}
+	return 0;
+}
+
+int
+op_srq_query(struct session *s, struct request *r)
+{
+	struct obj_srq *srq = obj_get(s, OBJ_SRQ, r->req->handle.handle, r);
+	struct limit_args a;
+
+	if (srq == NULL)
+		return EINVAL;
+	a = (struct limit_args){ srq->srq, 0 };
+	engine_call(s->control->s.engines[srq->engine], get_limit_on_engine, &a);
+	r->rsp.srq_query.max_wr = srq->max_wr;
+	r->rsp.srq_query.max_sge = srq->max_sge;
+	r->rsp.srq_query.limit = a.limit;
+	return 0;
+}
+
+int
+obj_srq_destroy(struct session *s, struct obj_srq *srq)
+{
+	int rc = engine_call(s->control->s.engines[srq->engine], destroy_on_engine, srq->srq);
+
+	if (rc != 0)
+		return rc;
+	if (srq->xrcd != NULL)
+		srqn_free(s->control, srq);
+	use_parts(srq, -1);
+	shm_free(s->shm, &srq->block);
+	obj_free(s, OBJ_SRQ, &srq->obj);
+	return 0;
+}
+
+int
+op_srq_destroy(struct session *s, struct request *r)
+{
+	struct obj_srq *srq = obj_get(s, OBJ_SRQ, r->req->handle.handle, r);
+	int rc;
+
+	if (srq == NULL)
+		return EINVAL;
+	if (srq->obj.users > 0)
+		return req_fail(r, EBUSY, "%u QPs use the SRQ; destroy them first", srq->obj.users);
+	rc = obj_srq_destroy(s, srq);
+	return rc == 0 ? 0 : req_fail(r, rc, "the SRQ is in use");
+}

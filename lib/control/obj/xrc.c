@@ -1,0 +1,299 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * XRC domains and their target QPs: what programs share. A session's obj_xrcd is one opening of a struct xrcd, its obj_qp of
+ * type XRC_RECV one opening of a struct xrc_target; either goes with its last opening, whichever program that was.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+
+#include "control/core/closer.h"
+#include "control/core/control_priv.h"
+
+/* ---- Domains ---- */
+/**
+ * Which file is it? What the kernel has of it will do: its file system may be the program's own and never answer. A
+ * descriptor made by O_PATH, for which nobody asked whether the program may open the file, is none (as with Linux's
+ * ib_uverbs_open_xrcd(), whose errors these are).
+ */
+static int
+identify(struct request *r, struct xrcd *x)
+{
+	int flags = fcntl(r->fds[0], F_GETFL);
+	struct statx st;
+
+	if (flags < 0 || (flags & O_PATH))
+		return req_fail(r, EBADF, "the descriptor of an XRC domain must be of an open file");
+	if (statx(r->fds[0], "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, 0, &st) != 0)
+		return req_fail(r, errno, "the file of an XRC domain can't be looked at");
+	x->shared = true;
+	x->dev = makedev(st.stx_dev_major, st.stx_dev_minor);
+	x->ino = st.stx_ino;
+	return 0;
+}
+
+static struct xrcd *
+find_domain(struct control *c, const struct xrcd *like)
+{
+	struct xrcd *x;
+
+	LIST_FOREACH(x, &c->xrcds, link)
+	{
+		if (x->shared && x->port == like->port && x->dev == like->dev && x->ino == like->ino)
+			return x;
+	}
+	return NULL;
+}
+
+static struct xrcd *
+new_domain(struct control *c, const struct xrcd *like)
+{
+	struct xrcd *x = malloc(sizeof(*x));
+
+	if (x == NULL)
+		return NULL;
+	*x = *like;
+	LIST_INIT(&x->targets);
+	/* 0 is no domain. */
+	if (++c->next_xrcd == 0)
+		c->next_xrcd = 1;
+	x->id = c->next_xrcd;
+	/* SRQs and QPs that meet are of one engine. */
+	x->engine = c->next_engine++ % c->s.nb_engines;
+	LIST_INSERT_HEAD(&c->xrcds, x, link);
+	return x;
+}
+
+int
+op_xrcd_open(struct session *s, struct request *r)
+{
+	uint32_t oflags = r->req->xrcd_open.oflags;
+	struct xrcd like = { .port = s->port }, *x = NULL;
+	struct obj_xrcd *o;
+	int rc;
+
+	if (r->nb_fds == 1) {
+		rc = identify(r, &like);
+		if (rc != 0)
+			return rc;
+		x = find_domain(s->control, &like);
+		if (x == NULL && !(oflags & O_CREAT))
+			return req_fail(r, EAGAIN, "the file has no XRC domain yet; O_CREAT makes one");
+		if (x != NULL && (oflags & O_EXCL))
+			return req_fail(r, EINVAL, "O_EXCL: the file has an XRC domain already");
+	}
+	o = obj_new(s, OBJ_XRCD, sizeof(*o), r, &rc);
+	if (o == NULL)
+		return rc;
+	if (x == NULL)
+		x = new_domain(s->control, &like);
+	if (x == NULL) {
+		obj_free(s, OBJ_XRCD, &o->obj);
+		return req_fail(r, ENOMEM, "no memory for the XRC domain");
+	}
+	x->opens++;
+	o->xrcd = x;
+	/* As long as it is open its inode isn't another file's. Each opening holds its own: a lock of a program that has
+	 * ended must not live on. */
+	o->fd = -1;
+	if (r->nb_fds == 1) {
+		o->fd = r->fds[0];
+		r->fds[0] = -1;
+	}
+	r->rsp.handle.handle = o->obj.handle;
+	return 0;
+}
+
+void
+obj_xrcd_destroy(struct session *s, struct obj_xrcd *o)
+{
+	struct xrcd *x = o->xrcd;
+
+	if (--x->opens == 0) {
+		LIST_REMOVE(x, link);
+		free(x);
+	}
+	if (o->fd >= 0)
+		closer_close(o->fd);
+	obj_free(s, OBJ_XRCD, &o->obj);
+}
+
+int
+op_xrcd_close(struct session *s, struct request *r)
+{
+	struct obj_xrcd *o = obj_get(s, OBJ_XRCD, r->req->handle.handle, r);
+
+	if (o == NULL)
+		return EINVAL;
+	if (o->obj.users > 0)
+		return req_fail(r, EBUSY, "%u QPs and SRQs use the XRC domain; destroy them first", o->obj.users);
+	obj_xrcd_destroy(s, o);
+	return 0;
+}
+
+/* ---- Numbers of SRQs ---- */
+enum { SRQN_INDEX_BITS = 16, SRQN_GEN_BITS = 8 };
+
+uint32_t
+srqn_new(struct control *c, struct obj_srq *srq)
+{
+	uint32_t h = handles_add(&c->srqns, srq), i = h & ((1u << HANDLES_INDEX_BITS) - 1);
+
+	if (h == HANDLE_NONE)
+		return 0;
+	if (i >= 1u << SRQN_INDEX_BITS) {
+		handles_remove(&c->srqns, h);
+		return 0;
+	}
+	srq->srqn_handle = h;
+	return (h >> HANDLES_INDEX_BITS & ((1u << SRQN_GEN_BITS) - 1)) << SRQN_INDEX_BITS | i;
+}
+
+void
+srqn_free(struct control *c, struct obj_srq *srq)
+{
+	handles_remove(&c->srqns, srq->srqn_handle);
+}
+
+/* ---- Target QPs ---- */
+struct target_args {
+	struct qp_params params;
+	struct qp *qp;
+};
+
+static int
+create_on_engine(struct engine *e, void *arg, uint64_t now_ns)
+{
+	struct target_args *a = arg;
+
+	return qp_create(engine_transport(e), &a->params, &a->qp);
+}
+
+static int
+destroy_on_engine(struct engine *e, void *arg, uint64_t now_ns)
+{
+	qp_destroy(engine_transport(e), arg);
+	return 0;
+}
+
+static void
+open_target(struct session *s, struct request *r, struct obj_qp *qp, struct obj_xrcd *d, struct xrc_target *t)
+{
+	qp->type = UROCE_QPT_XRC_RECV;
+	qp->session = s;
+	qp->xrcd = d;
+	qp->target = t;
+	qp->qp = t->qp;
+	qp->engine = d->xrcd->engine;
+	LIST_INSERT_HEAD(&t->openings, qp, opening);
+	d->obj.users++;
+	r->rsp.qp_create = (struct ctl_qp_create_rsp){ .handle = qp->obj.handle, .qpn = qp_num(t->qp) };
+}
+
+/** @return the target, entered into its domain, or NULL with the request failed. */
+static struct xrc_target *
+new_target(struct session *s, struct request *r, struct xrcd *x)
+{
+	struct control *c = s->control;
+	struct xrc_target *t = aligned_alloc(RING_CACHE_LINE, (sizeof(*t) + RING_CACHE_LINE - 1) / RING_CACHE_LINE *
+								      RING_CACHE_LINE);
+	struct target_args a;
+	int rc = ENOMEM;
+
+	if (t == NULL)
+		goto fail;
+	*t = (struct xrc_target){ .cookie = handles_add(&c->targets, t) };
+	if (t->cookie == HANDLE_NONE)
+		goto fail;
+	LIST_INIT(&t->openings);
+	a.params = (struct qp_params){
+		.type = UROCE_QPT_XRC_RECV,
+		.xrcd = x->id,
+		.shared = &t->shared,
+		.port = s->port->index,
+		.max_mtu = s->port->active_mtu,
+		.cookie = t->cookie,
+		.owner = XRC_TARGET_OWNER,
+	};
+	rc = engine_call(c->s.engines[x->engine], create_on_engine, &a);
+	if (rc != 0)
+		goto fail_cookie;
+	t->qp = a.qp;
+	LIST_INSERT_HEAD(&x->targets, t, link);
+	return t;
+fail_cookie:
+	handles_remove(&c->targets, t->cookie);
+fail:
+	free(t);
+	req_fail(r, rc, "no memory for the QP");
+	return NULL;
+}
+
+int
+op_xrc_target_create(struct session *s, struct request *r)
+{
+	struct obj_xrcd *d = obj_get(s, OBJ_XRCD, r->req->qp_create.xrcd, r);
+	struct xrc_target *t;
+	struct obj_qp *qp;
+	int rc;
+
+	if (d == NULL)
+		return EINVAL;
+	qp = obj_new(s, OBJ_QP, sizeof(*qp), r, &rc);
+	if (qp == NULL)
+		return rc;
+	t = new_target(s, r, d->xrcd);
+	if (t == NULL) {
+		obj_free(s, OBJ_QP, &qp->obj);
+		return ENOMEM;
+	}
+	qp->cookie = r->req->qp_create.cookie;
+	open_target(s, r, qp, d, t);
+	return 0;
+}
+
+int
+op_qp_open(struct session *s, struct request *r)
+{
+	const struct ctl_qp_open_req *q = &r->req->qp_open;
+	struct obj_xrcd *d = obj_get(s, OBJ_XRCD, q->xrcd, r);
+	struct xrc_target *t;
+	struct obj_qp *qp;
+	int rc;
+
+	if (d == NULL)
+		return EINVAL;
+	LIST_FOREACH(t, &d->xrcd->targets, link)
+	{
+		if (qp_num(t->qp) == q->qpn)
+			break;
+	}
+	if (t == NULL || q->type != UROCE_QPT_XRC_RECV)
+		return req_fail(r, EINVAL, "the XRC domain has no QP %#x of type %u", q->qpn, q->type);
+	qp = obj_new(s, OBJ_QP, sizeof(*qp), r, &rc);
+	if (qp == NULL)
+		return rc;
+	qp->cookie = q->cookie;
+	open_target(s, r, qp, d, t);
+	return 0;
+}
+
+void
+obj_xrc_target_close(struct session *s, struct obj_qp *qp)
+{
+	struct control *c = s->control;
+	struct xrc_target *t = qp->target;
+
+	LIST_REMOVE(qp, opening);
+	if (LIST_EMPTY(&t->openings)) {
+		engine_call(c->s.engines[qp->engine], destroy_on_engine, t->qp);
+		LIST_REMOVE(t, link);
+		handles_remove(&c->targets, (uint32_t)t->cookie);
+		free(t);
+	}
+	qp->xrcd->obj.users--;
+	free(qp->note);
+	obj_free(s, OBJ_QP, &qp->obj);
+}

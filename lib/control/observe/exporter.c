@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The exporter's socket and thread. */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <bsd/string.h>
+
+#include "control/core/control_priv.h"
+#include "control/observe/exporter.h"
+
+enum {
+	BACKLOG = 8,
+	CLIENT_SECONDS = 2,      /**< for all of a client's request, and again for it to take all that it gets */
+	REQUEST_BYTES = 4096,    /**< more of a request than this isn't looked at */
+};
+
+struct exporter {
+	struct control *control;
+	int listen_fd, stop_fd;
+	pthread_t thread;
+	char unlink[CONFIG_METRICS_BYTES]; /**< of a unix socket, else "" */
+};
+
+union address {
+	struct sockaddr sa;
+	struct sockaddr_in in;
+	struct sockaddr_in6 in6;
+	struct sockaddr_un un;
+};
+
+static int
+wrong(char *err, size_t err_bytes)
+{
+	strlcpy(err, "must be unix:/PATH, 127.0.0.1:PORT or [::1]:PORT", err_bytes);
+	return EINVAL;
+}
+
+/** @return the length of the address, 0: @p where is none. */
+static socklen_t
+parse(const char *where, union address *a)
+{
+	const char *port = strrchr(where, ':');
+	unsigned long n;
+	char *end;
+
+	memset(a, 0, sizeof(*a));
+	if (strncmp(where, "unix:/", 6) == 0) {
+		a->un.sun_family = AF_UNIX;
+		return strlcpy(a->un.sun_path, where + 5, sizeof(a->un.sun_path)) < sizeof(a->un.sun_path) ? sizeof(a->un) : 0;
+	}
+	if (port == NULL || port[1] < '0' || port[1] > '9')
+		return 0;
+	n = strtoul(port + 1, &end, 10);
+	if (*end != '\0' || n == 0 || n > UINT16_MAX)
+		return 0;
+	if (strncmp(where, "127.0.0.1:", 10) == 0 && port == where + 9) {
+		a->in = (struct sockaddr_in){ .sin_family = AF_INET, .sin_port = htons((uint16_t)n),
+					      .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+		return sizeof(a->in);
+	}
+	if (strncmp(where, "[::1]:", 6) == 0 && port == where + 5) {
+		a->in6 = (struct sockaddr_in6){ .sin6_family = AF_INET6, .sin6_port = htons((uint16_t)n),
+						.sin6_addr = in6addr_loopback };
+		return sizeof(a->in6);
+	}
+	return 0;
+}
+
+int
+exporter_check(const char *where, char *err, size_t err_bytes)
+{
+	union address a;
+
+	return parse(where, &a) != 0 ? 0 : wrong(err, err_bytes);
+}
+
+/** A socket of a daemon that is gone may be in the way; that of one that listens stays. */
+static void
+remove_stale(const union address *a, socklen_t len)
+{
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	struct stat st;
+
+	if (fd < 0)
+		return;
+	if (connect(fd, &a->sa, len) != 0 && errno == ECONNREFUSED && lstat(a->un.sun_path, &st) == 0 && S_ISSOCK(st.st_mode))
+		unlink(a->un.sun_path);
+	close(fd);
+}
+
+/** Somebody who asks, and may take until the deadline: the one thread has others to serve, and must end in time. */
+struct client {
+	int fd, stop_fd;
+	uint64_t deadline_ns;
+};
+
+static uint64_t
+deadline(void)
+{
+	return control_now_ns() + CLIENT_SECONDS * UINT64_C(1000000000);
+}
+
+/** Wait for @p events. @return false: it is too late, or the daemon stops. */
+static bool
+wait_for(const struct client *c, short events)
+{
+	struct pollfd fds[2] = { { c->fd, events, 0 }, { c->stop_fd, POLLIN, 0 } };
+	uint64_t now = control_now_ns();
+
+	if (now >= c->deadline_ns)
+		return false;
+	return poll(fds, 2, (int)((c->deadline_ns - now) / 1000000) + 1) > 0 && fds[1].revents == 0;
+}
+
+static void
+send_all(const struct client *c, const char *p, size_t n)
+{
+	while (n > 0 && wait_for(c, POLLOUT)) {
+		ssize_t sent = send(c->fd, p, n, MSG_NOSIGNAL | MSG_DONTWAIT);
+
+		if (sent <= 0)
+			return;
+		p += sent;
+		n -= (size_t)sent;
+	}
+}
+
+/** @return true if a request for the metrics has come as a whole. */
+static bool
+take_request(const struct client *c)
+{
+	char buf[REQUEST_BYTES];
+	size_t used = 0;
+	ssize_t n;
+
+	while (used < sizeof(buf) - 1) {
+		if (!wait_for(c, POLLIN))
+			return false;
+		n = recv(c->fd, buf + used, sizeof(buf) - 1 - used, MSG_DONTWAIT);
+		if (n <= 0)
+			return false;
+		used += (size_t)n;
+		buf[used] = '\0';
+		if (strstr(buf, "\r\n\r\n") != NULL || strstr(buf, "\n\n") != NULL)
+			break;
+	}
+	return strncmp(buf, "GET / ", 6) == 0 || strncmp(buf, "GET /metrics ", 13) == 0;
+}
+
+static void
+serve(struct exporter *x, int fd)
+{
+	struct client c = { fd, x->stop_fd, deadline() };
+	static const char not_found[] = "HTTP/1.0 404 Not Found\r\nContent-Type: text/plain\r\n\r\nask for /metrics\n";
+	char *text = NULL, header[128];
+	size_t bytes = 0;
+	FILE *f;
+
+	if (!take_request(&c)) {
+		send_all(&c, not_found, sizeof(not_found) - 1);
+		return;
+	}
+	f = open_memstream(&text, &bytes);
+	if (f == NULL)
+		return;
+	exporter_write(x->control, f);
+	c.deadline_ns = deadline();
+	if (fclose(f) == 0) {
+		snprintf(header, sizeof(header),
+			 "HTTP/1.0 200 OK\r\nContent-Type: text/plain; version=0.0.4\r\nContent-Length: %zu\r\n\r\n", bytes);
+		send_all(&c, header, strlen(header));
+		send_all(&c, text, bytes);
+	}
+	free(text);
+}
+
+static void *
+run(void *arg)
+{
+	struct exporter *x = arg;
+	struct pollfd fds[2] = { { x->listen_fd, POLLIN, 0 }, { x->stop_fd, POLLIN, 0 } };
+	int fd;
+
+	control_thread_signals();
+	for (;;) {
+		if (poll(fds, 2, -1) < 0 && errno != EINTR)
+			return NULL;
+		if (fds[1].revents != 0)
+			return NULL;
+		fd = fds[0].revents != 0 ? accept4(x->listen_fd, NULL, NULL, SOCK_CLOEXEC) : -1;
+		if (fd < 0)
+			continue;
+		serve(x, fd);
+		close(fd);
+	}
+}
+
+/** @return a socket that listens, or -1 with errno set. */
+static int
+listen_on(const union address *a, socklen_t len)
+{
+	int fd = socket(a->sa.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), one = 1, err;
+
+	if (fd < 0)
+		return -1;
+	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
+	if (bind(fd, &a->sa, len) == 0 && listen(fd, BACKLOG) == 0)
+		return fd;
+	err = errno;
+	close(fd);
+	errno = err;
+	return -1;
+}
+
+struct exporter *
+exporter_start(struct control *c, const char *where, char *err)
+{
+	struct exporter *x = calloc(1, sizeof(*x));
+	union address a;
+	socklen_t len = parse(where, &a);
+	int rc = ENOMEM;
+
+	if (x == NULL || len == 0)
+		goto fail;
+	x->control = c;
+	x->listen_fd = -1;
+	x->stop_fd = eventfd(0, EFD_CLOEXEC);
+	if (a.sa.sa_family == AF_UNIX)
+		remove_stale(&a, len);
+	x->listen_fd = listen_on(&a, len);
+	rc = errno;
+	if (x->stop_fd < 0 || x->listen_fd < 0)
+		goto fail;
+	if (a.sa.sa_family == AF_UNIX)
+		strlcpy(x->unlink, a.un.sun_path, sizeof(x->unlink));
+	rc = pthread_create(&x->thread, NULL, run, x);
+	if (rc == 0)
+		return x;
+fail:
+	snprintf(err, CONFIG_ERR_BYTES, "daemon.metrics = %s: %s", where, strerror(rc));
+	if (x != NULL) {
+		if (x->listen_fd >= 0)
+			close(x->listen_fd);
+		if (x->unlink[0] != '\0')
+			unlink(x->unlink);
+		if (x->stop_fd >= 0)
+			close(x->stop_fd);
+	}
+	free(x);
+	return NULL;
+}
+
+void
+exporter_stop(struct exporter *x)
+{
+	const uint64_t one = 1;
+
+	if (x == NULL)
+		return;
+	if (write(x->stop_fd, &one, sizeof(one)) == sizeof(one))
+		pthread_join(x->thread, NULL);
+	if (x->unlink[0] != '\0')
+		unlink(x->unlink);
+	close(x->listen_fd);
+	close(x->stop_fd);
+	free(x);
+}

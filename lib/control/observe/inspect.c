@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Sessions, CQs, MRs and engines as they are now, and lists of what there is. */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <bsd/string.h>
+
+#include "control/observe/inspect_priv.h"
+
+/* ---- What there is ---- */
+static const enum obj_type type_of[INSPECT_KINDS] = {
+	[INSPECT_QP] = OBJ_QP, [INSPECT_CQ] = OBJ_CQ, [INSPECT_MR] = OBJ_MR,
+};
+
+static uint64_t
+number_of(enum inspect_kind kind, const void *obj)
+{
+	if (kind == INSPECT_QP)
+		return qp_num(((const struct obj_qp *)obj)->qp);
+	if (kind == INSPECT_CQ)
+		return ((const struct obj_cq *)obj)->number;
+	return ((const struct obj_mr *)obj)->mr->key;
+}
+
+static bool
+session_fits(const struct session *s, const struct inspect_filter *f)
+{
+	if (f->session != 0 && s->id != f->session)
+		return false;
+	if (f->port >= 0 && (s->port == NULL || s->port->index != f->port))
+		return false;
+	return f->program == NULL || strcmp(s->program, f->program) == 0;
+}
+
+/** The state is an engine's, and may be another one a moment later anyway. */
+static bool
+qp_fits(const struct obj_qp *qp, const struct inspect_filter *f)
+{
+	if (f->type >= 0 && (int)qp->type != f->type)
+		return false;
+	return f->state < 0 || (int)qp_state(qp->qp) == f->state;
+}
+
+static bool
+add_ref(struct inspect_refs *r, uint64_t number, struct session *s, void *obj)
+{
+	struct inspect_ref *more;
+
+	if (r->n == r->room) {
+		r->room = r->room == 0 ? 64 : 2 * r->room;
+		more = reallocarray(r->ref, r->room, sizeof(*r->ref));
+		if (more == NULL) {
+			r->room = r->n;
+			return false;
+		}
+		r->ref = more;
+	}
+	r->ref[r->n++] = (struct inspect_ref){ number, s, obj };
+	return true;
+}
+
+static int
+by_number(const void *a, const void *b)
+{
+	uint64_t x = ((const struct inspect_ref *)a)->number, y = ((const struct inspect_ref *)b)->number;
+
+	return x < y ? -1 : x > y;
+}
+
+void
+inspect_find(struct control *c, enum inspect_kind kind, const struct inspect_filter *f, struct inspect_refs *r)
+{
+	struct session *s;
+	uint32_t pos, n = 0;
+	uint64_t number;
+	void *obj;
+
+	*r = (struct inspect_refs){ 0 };
+	TAILQ_FOREACH(s, &c->sessions, link)
+	{
+		if (!session_fits(s, f))
+			continue;
+		if (kind == INSPECT_SESSION) {
+			if (s->id >= f->from && !add_ref(r, s->id, s, s))
+				return;
+			continue;
+		}
+		for (pos = 0; (obj = handles_next(&s->tab[type_of[kind]], &pos)) != NULL;) {
+			number = number_of(kind, obj);
+			if (number < f->from || (kind == INSPECT_QP && !qp_fits(obj, f)))
+				continue;
+			if (!add_ref(r, number, s, obj))
+				return;
+		}
+	}
+	if (r->n > 0)
+		qsort(r->ref, r->n, sizeof(r->ref[0]), by_number);
+	/* An XRC target is in each session that has it open. */
+	for (uint32_t i = 0; i < r->n; i++)
+		if (n == 0 || r->ref[n - 1].number != r->ref[i].number)
+			r->ref[n++] = r->ref[i];
+	r->n = n;
+}
+
+uint32_t
+inspect_list(struct control *c, enum inspect_kind kind, const struct inspect_filter *f, uint64_t *numbers, uint32_t max)
+{
+	struct inspect_refs r;
+
+	control_lock(c);
+	inspect_find(c, kind, f, &r);
+	control_unlock(c);
+	for (uint32_t i = 0; i < r.n && i < max; i++)
+		numbers[i] = r.ref[i].number;
+	free(r.ref);
+	return r.n;
+}
+
+void *
+inspect_find_one(struct control *c, enum inspect_kind kind, uint64_t number, struct session **owner)
+{
+	struct session *s;
+	uint32_t pos;
+	void *obj;
+
+	TAILQ_FOREACH(s, &c->sessions, link)
+	{
+		for (pos = 0; (obj = handles_next(&s->tab[type_of[kind]], &pos)) != NULL;) {
+			if (number_of(kind, obj) != number)
+				continue;
+			*owner = s;
+			return obj;
+		}
+	}
+	return NULL;
+}
+
+/* ---- One of them ---- */
+int
+inspect_session(struct control *c, uint64_t number, struct inspect_session *out)
+{
+	char addr[INET6_ADDRSTRLEN];
+	struct session *s;
+
+	memset(out, 0, sizeof(*out));
+	control_lock(c);
+	s = session_find(c, number);
+	if (s == NULL) {
+		control_unlock(c);
+		return ENOENT;
+	}
+	*out = (struct inspect_session){
+		.number = s->id,
+		.pid = s->pid,
+		.uid = s->uid,
+		.event_channel = s->cma != NULL,
+		.pds = s->tab[OBJ_PD].used,
+		.mrs = s->tab[OBJ_MR].used,
+		.mws = s->tab[OBJ_MW].used,
+		.cqs = s->tab[OBJ_CQ].used,
+		.srqs = s->tab[OBJ_SRQ].used,
+		.qps = s->tab[OBJ_QP].used,
+		.ahs = s->tab[OBJ_AH].used,
+		.xrcds = s->tab[OBJ_XRCD].used,
+		.cm_ids = s->tab[OBJ_CM_ID].used,
+		.ring_bytes = s->shm != NULL ? shm_used(s->shm) : 0,
+		.registered_bytes = s->registered,
+		.maps = s->nb_maps,
+		.events_lost = s->events_lost,
+	};
+	strlcpy(out->program, s->program, sizeof(out->program));
+	if (s->port != NULL)
+		strlcpy(out->device, s->port->conf.name, sizeof(out->device));
+	if (s->pending.active)
+		snprintf(out->waits, sizeof(out->waits), "for the MAC address of %s, since %lu ms",
+			 path_pending_text(&s->pending, addr),
+			 (unsigned long)((control_now_ns() - s->pending.since_ns) / 1000000));
+	control_unlock(c);
+	return 0;
+}
+
+int
+inspect_cq(struct control *c, uint64_t number, struct inspect_cq *out)
+{
+	struct session *s;
+	struct obj_cq *cq;
+
+	memset(out, 0, sizeof(*out));
+	control_lock(c);
+	cq = inspect_find_one(c, INSPECT_CQ, number, &s);
+	if (cq != NULL) {
+		out->number = number;
+		out->session = s->id;
+		strlcpy(out->program, s->program, sizeof(out->program));
+		cq_look(cq->cq, &out->v);
+	}
+	control_unlock(c);
+	return cq != NULL ? 0 : ENOENT;
+}
+
+int
+inspect_mr(struct control *c, uint32_t key, struct inspect_mr *out)
+{
+	struct session *s;
+	struct obj_mr *o;
+
+	memset(out, 0, sizeof(*out));
+	control_lock(c);
+	o = inspect_find_one(c, INSPECT_MR, key, &s);
+	if (o != NULL) {
+		const struct mr *mr = o->mr;
+		uint32_t windows = __atomic_load_n(&mr->nb_windows, __ATOMIC_RELAXED);
+
+		*out = (struct inspect_mr){
+			.key = key,
+			.session = s->id,
+			.pd = mr->pd,
+			.access = mr->access,
+			.addr = mr->addr,
+			.iova = mr->iova,
+			.length = mr->length,
+			.segments = mr->nb_segs,
+			.windows = windows != MR_RETIRED ? windows : 0,
+		};
+		for (uint32_t i = 0; i < mr->nb_segs; i++)
+			out->mapped_bytes += mr->segs[i].host != NULL ? mr->segs[i].length : 0;
+		strlcpy(out->program, s->program, sizeof(out->program));
+	}
+	control_unlock(c);
+	return o != NULL ? 0 : ENOENT;
+}
+
+/* ---- Engines ---- */
+void
+inspect_tick(struct control *c)
+{
+	for (unsigned int i = 0; i < c->s.nb_engines; i++) {
+		const struct engine_stats *s = engine_stats(c->s.engines[i]);
+		uint64_t busy = __atomic_load_n(&s->busy_cycles, __ATOMIC_RELAXED);
+		uint64_t idle = __atomic_load_n(&s->idle_cycles, __ATOMIC_RELAXED);
+		struct engine_load *l = &c->load[i];
+		uint64_t b = busy - l->busy_cycles, all = b + idle - l->idle_cycles;
+
+		l->percent = all > 0 ? (uint32_t)(100 * b / all) : 0;
+		l->busy_cycles = busy;
+		l->idle_cycles = idle;
+	}
+}
+
+static int
+look_on_engine(struct engine *e, void *arg, uint64_t now_ns)
+{
+	struct inspect_engine *out = arg;
+
+	out->now_ns = now_ns;
+	out->stats = *engine_stats(e);
+	out->transport = *transport_counters(engine_transport(e));
+	engine_depths(e, &out->depths);
+	return 0;
+}
+
+int
+inspect_engine(struct control *c, unsigned int id, struct inspect_engine *out)
+{
+	memset(out, 0, sizeof(*out));
+	if (id >= c->s.nb_engines)
+		return ENOENT;
+	control_lock(c);
+	out->id = id;
+	out->load_percent = c->load[id].percent;
+	engine_call(c->s.engines[id], look_on_engine, out);
+	control_unlock(c);
+	return 0;
+}

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file
+ * What there is and how it is doing: sessions, QPs, CQs, MRs, engines, as structs that refer to nothing.
+ *
+ * Called by: telemetry, exporter, apps that embed the stack. Thread: any; each call takes control_lock()
+ * and asks engines by their mailboxes, some objects per message. So what one call returns of an object is of one moment, and the data
+ * path knows nothing of it.
+ *
+ * Objects have numbers that aren't used twice while the daemon runs, or not for a long time: sessions and CQs count up, a QP has
+ * its QPN, an MR its key.
+ */
+#ifndef UROCE_INSPECT_H
+#define UROCE_INSPECT_H
+
+#include <sys/types.h>
+
+#include "control/control.h"
+#include "transport/diag/diag.h"
+
+enum {
+	INSPECT_NOTE_BYTES = 256,
+	INSPECT_TEXT_BYTES = DIAG_TEXT_BYTES + DIAG_LINE_BYTES, /**< room that inspect_explain() needs at most */
+};
+
+enum inspect_kind { INSPECT_SESSION, INSPECT_QP, INSPECT_CQ, INSPECT_MR, INSPECT_KINDS };
+
+/** Which objects; start with INSPECT_ALL. */
+struct inspect_filter {
+	uint64_t from;    /**< numbers from this one on */
+	uint64_t session; /**< 0: any */
+	int port;         /**< index; -1: any */
+	int state, type;  /**< QPs: enum uroce_qp_state, enum uroce_qp_type; -1: any */
+	uint32_t dest_qpn; /**< QPs; 0: any */
+	const char *program; /**< NULL: any */
+};
+#define INSPECT_ALL ((struct inspect_filter){ .port = -1, .state = -1, .type = -1 })
+
+/**
+ * Numbers of objects, ascending.
+ * @param max  So many at most are put into @p numbers.
+ * @return how many there are, which may be more.
+ */
+uint32_t inspect_list(struct control *c, enum inspect_kind kind, const struct inspect_filter *f, uint64_t *numbers,
+		      uint32_t max);
+
+struct inspect_session {
+	uint64_t number;
+	pid_t pid;
+	uid_t uid;
+	char program[CTL_NAME_BYTES];
+	char device[CTL_NAME_BYTES];   /**< "": it has opened none */
+	bool event_channel;            /**< of librdmacm: no device, but ids */
+	uint32_t pds, mrs, mws, cqs, srqs, qps, ahs, xrcds, cm_ids;
+	uint64_t ring_bytes;           /**< queues in shared memory */
+	uint64_t registered_bytes;     /**< of all its MRs */
+	uint32_t maps;                 /**< mappings of its memory */
+	uint64_t events_lost;          /**< asynchronous events that it didn't read */
+	char waits[INSPECT_NOTE_BYTES]; /**< what its request waits for, "": none waits */
+};
+/** @return 0 or ENOENT. */
+int inspect_session(struct control *c, uint64_t number, struct inspect_session *out);
+
+struct inspect_qp {
+	struct qp_view v;
+	uint64_t session;              /**< 0: several (an XRC target) */
+	pid_t pid;
+	char program[CTL_NAME_BYTES];
+	char device[CTL_NAME_BYTES];
+	uint64_t send_cq, recv_cq;     /**< numbers; 0: none */
+	/** What kept it from being connected: the last modify failed, or waits; "": nothing did. */
+	char note[INSPECT_NOTE_BYTES];
+};
+/** @return 0 or ENOENT. */
+int inspect_qp(struct control *c, uint32_t qpn, struct inspect_qp *out);
+/** Several at once. @return how many were put into @p out, ascending. */
+uint32_t inspect_qps(struct control *c, const struct inspect_filter *f, struct inspect_qp *out, uint32_t max);
+/** qp_explain() and the note. @param text  INSPECT_TEXT_BYTES long. @return @p text. */
+const char *inspect_explain(const struct inspect_qp *qp, char *text);
+/** qp_events() of a QP's engine; for a QP that is gone, of all. @p now_ns gets the engine's clock. @return how many. */
+uint32_t inspect_qp_events(struct control *c, uint32_t qpn, struct qp_event *out, uint32_t max, uint64_t *now_ns);
+
+struct inspect_cq {
+	uint64_t number, session;
+	char program[CTL_NAME_BYTES];
+	struct cq_view v;
+};
+/** @return 0 or ENOENT. */
+int inspect_cq(struct control *c, uint64_t number, struct inspect_cq *out);
+
+struct inspect_mr {
+	uint32_t key;
+	uint64_t session;
+	char program[CTL_NAME_BYTES];
+	uint32_t pd, access;           /**< UROCE_ACCESS_* */
+	uint64_t addr, iova, length;
+	uint64_t mapped_bytes;         /**< of it in the daemon's address space; the rest is copied by the kernel */
+	uint32_t segments, windows;    /**< windows bound to it */
+};
+/** @return 0 or ENOENT. */
+int inspect_mr(struct control *c, uint32_t key, struct inspect_mr *out);
+
+struct inspect_engine {
+	unsigned int id;
+	uint64_t now_ns;
+	struct engine_stats stats;
+	struct tp_counters transport;
+	struct engine_depths depths;   /**< what waits now */
+	uint32_t load_percent;         /**< busy cycles of all, since the last look that was long enough ago */
+};
+/** @return 0 or ENOENT. */
+int inspect_engine(struct control *c, unsigned int id, struct inspect_engine *out);
+
+#endif /* UROCE_INSPECT_H */

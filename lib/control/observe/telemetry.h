@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file
+ * What the telemetry files share: the parts that answers are made of, and the commands.
+ *
+ * Thread: one of rte_telemetry's, which holds control_lock() while a command runs.
+ */
+#ifndef UROCE_TELEMETRY_H
+#define UROCE_TELEMETRY_H
+
+#include <rte_telemetry.h>
+
+#include "control/core/control_priv.h"
+
+struct counter_table;
+
+enum {
+	TEL_LIST_MAX = 500, /**< numbers in one answer: what telemetry has room for, and its 16 KiB of text too */
+};
+
+/** A command. @param params  What follows its comma, "": nothing. @return 0, or a negative errno value. */
+typedef int (*tel_show_fn)(struct control *c, const char *params, struct rte_tel_data *d);
+int tel_config(struct control *c, const char *params, struct rte_tel_data *d);
+int tel_port(struct control *c, const char *params, struct rte_tel_data *d);
+int tel_impair(struct control *c, const char *params, struct rte_tel_data *d);
+int tel_engine(struct control *c, const char *params, struct rte_tel_data *d);
+int tel_capture(struct control *c, const char *params, struct rte_tel_data *d);
+int tel_cm(struct control *c, const char *params, struct rte_tel_data *d);
+int tel_memory(struct control *c, const char *params, struct rte_tel_data *d);
+int tel_session(struct control *c, const char *params, struct rte_tel_data *d);
+int tel_qp(struct control *c, const char *params, struct rte_tel_data *d);
+int tel_cq(struct control *c, const char *params, struct rte_tel_data *d);
+int tel_mr(struct control *c, const char *params, struct rte_tel_data *d);
+
+/** A counter that somebody else counts with. */
+static inline uint64_t
+tel_counter(const uint64_t *p)
+{
+	return __atomic_load_n(p, __ATOMIC_RELAXED);
+}
+
+/** Add a dictionary of its own under @p name. @return it, or NULL: no memory. */
+struct rte_tel_data *tel_dict(struct rte_tel_data *d, const char *name);
+/** The same with an array. */
+struct rte_tel_data *tel_array(struct rte_tel_data *d, const char *name, enum rte_tel_value_type type);
+/** A text of any length: telemetry's strings are short, so it goes out in pieces. */
+void tel_text(struct rte_tel_data *d, const char *name, const char *text);
+/** Items of a list with commas, each a string. */
+void tel_items(struct rte_tel_data *d, const char *name, char *list);
+/** Lines, each a string. */
+void tel_lines(struct rte_tel_data *d, const char *name, char *lines);
+/** Answer that what was asked for isn't there, and what is. */
+int tel_unknown(struct rte_tel_data *d, const char *what, const char *params, const char *known);
+/** Answer that the question is wrong, and what would be right. */
+int tel_error(struct rte_tel_data *d, const char *text);
+/** All counters of @p t in @p base. */
+void tel_counters(struct rte_tel_data *d, const struct counter_table *t, const void *base);
+/** Numbers of objects, and how many there are in all. */
+void tel_number_list(struct rte_tel_data *d, const uint64_t *numbers, uint32_t n, uint32_t all);
+
+#endif /* UROCE_TELEMETRY_H */

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Telemetry: engines. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "control/observe/counters.h"
+#include "control/observe/inspect.h"
+#include "control/observe/telemetry.h"
+
+static void
+add_load(struct rte_tel_data *d, const struct inspect_engine *e)
+{
+	if (d == NULL)
+		return;
+	rte_tel_data_add_dict_u64(d, "load_percent", e->load_percent);
+	tel_counters(d, &counters_engine, &e->stats);
+}
+
+static void
+add_depths(struct rte_tel_data *d, const struct engine_depths *q)
+{
+	if (d == NULL)
+		return;
+	rte_tel_data_add_dict_u64(d, "qps", q->transport.qps);
+	rte_tel_data_add_dict_u64(d, "active_qps", q->transport.active_qps);
+	rte_tel_data_add_dict_u64(d, "sessions", q->sessions);
+	rte_tel_data_add_dict_u64(d, "hot_sessions", q->hot_sessions);
+	rte_tel_data_add_dict_u64(d, "windows", q->transport.windows);
+	rte_tel_data_add_dict_u64(d, "windows_max", q->transport.windows_max);
+	rte_tel_data_add_dict_u64(d, "held", q->transport.held);
+	rte_tel_data_add_dict_u64(d, "held_max", q->transport.held_max);
+	rte_tel_data_add_dict_u64(d, "tx_waiting", q->transport.tx_waiting);
+	rte_tel_data_add_dict_u64(d, "mailbox", q->mailbox);
+	rte_tel_data_add_dict_u64(d, "events", q->events);
+	rte_tel_data_add_dict_u64(d, "mads", q->mads);
+	rte_tel_data_add_dict_u64(d, "handoff", q->handoff);
+	rte_tel_data_add_dict_u64(d, "send", q->send);
+}
+
+int
+tel_engine(struct control *c, const char *params, struct rte_tel_data *d)
+{
+	struct rte_tel_data *in;
+	struct inspect_engine e;
+	unsigned long id;
+	char *end, known[32];
+
+	if (params[0] == '\0') {
+		rte_tel_data_start_array(d, RTE_TEL_U64_VAL);
+		for (unsigned int i = 0; i < c->s.nb_engines; i++)
+			rte_tel_data_add_array_u64(d, i);
+		return 0;
+	}
+	id = strtoul(params, &end, 10);
+	if (*end != '\0' || params[0] < '0' || params[0] > '9' || id > UINT32_MAX ||
+	    inspect_engine(c, (unsigned int)id, &e) != 0) {
+		snprintf(known, sizeof(known), "0 to %u", c->s.nb_engines - 1);
+		return tel_unknown(d, "engine", params, known);
+	}
+	rte_tel_data_start_dict(d);
+	add_load(tel_dict(d, "load"), &e);
+	add_depths(tel_dict(d, "depths"), &e.depths);
+	in = tel_dict(d, "transport");
+	if (in != NULL)
+		tel_counters(in, &counters_transport, &e.transport);
+	return 0;
+}

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Telemetry: the connection manager, the daemon's memory and the configuration. */
+#include <malloc.h>
+
+#include <rte_lcore.h>
+#include <rte_malloc.h>
+
+#include "control/observe/counters.h"
+#include "control/observe/telemetry.h"
+
+/* ---- Connections ---- */
+int
+tel_cm(struct control *c, const char *params, struct rte_tel_data *d)
+{
+	const struct cm_counters *n = cm_counters(gsi_cm(c->gsi));
+	const struct gsi_counters *g = gsi_counters(c->gsi);
+	struct rte_tel_data *in;
+	struct cm_usage u;
+
+	cm_usage(gsi_cm(c->gsi), &u);
+	rte_tel_data_start_dict(d);
+	rte_tel_data_add_dict_u64(d, "ids", c->count[OBJ_CM_ID]);
+	rte_tel_data_add_dict_u64(d, "listeners", u.listeners);
+	rte_tel_data_add_dict_u64(d, "connections", u.conns);
+	rte_tel_data_add_dict_u64(d, "half_open", u.half_open);
+	rte_tel_data_add_dict_u64(d, "kept", u.kept);
+	rte_tel_data_add_dict_u64(d, "peers", u.peers);
+	in = tel_dict(d, "cm");
+	if (in != NULL)
+		tel_counters(in, &counters_cm, n);
+	in = tel_dict(d, "gsi");
+	if (in != NULL)
+		tel_counters(in, &counters_gsi, g);
+	return 0;
+}
+
+/* ---- Memory ---- */
+int
+tel_memory(struct control *c, const char *params, struct rte_tel_data *d)
+{
+	struct mallinfo2 heap = mallinfo2();
+	struct rte_malloc_socket_stats s;
+	uint64_t dpdk = 0;
+
+	for (unsigned int i = 0; i < rte_socket_count(); i++)
+		if (rte_malloc_get_socket_stats(rte_socket_id_by_idx(i), &s) == 0)
+			dpdk += s.heap_allocsz_bytes;
+	rte_tel_data_start_dict(d);
+	rte_tel_data_add_dict_u64(d, "heap_used", heap.uordblks + heap.hblkhd);
+	rte_tel_data_add_dict_u64(d, "heap_kept", heap.fordblks);
+	rte_tel_data_add_dict_u64(d, "dpdk_used", dpdk);
+	return 0;
+}
+
+/* ---- The configuration ---- */
+int
+tel_config(struct control *c, const char *params, struct rte_tel_data *d)
+{
+	rte_tel_data_start_dict(d);
+	tel_text(d, "file", c->s.config_file != NULL ? c->s.config_file : "");
+	rte_tel_data_add_dict_u64(d, "reloads", c->reloads.done);
+	rte_tel_data_add_dict_u64(d, "refused", c->reloads.refused);
+	tel_text(d, "error", c->reloads.error);
+	tel_text(d, "needs_restart", c->reloads.restart);
+	return 0;
+}

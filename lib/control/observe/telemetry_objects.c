@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Telemetry: sessions, CQs and MRs, and the filters of all objects. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <bsd/string.h>
+#include <rte_common.h>
+
+#include "control/observe/telemetry_objects.h"
+
+/* ---- Filters ---- */
+static bool
+parse_number(const char *text, uint64_t *out)
+{
+	char *end;
+
+	errno = 0;
+	*out = strtoull(text, &end, 0);
+	return text[0] >= '0' && text[0] <= '9' && *end == '\0' && errno == 0;
+}
+
+static bool
+filter_from(const struct control *c, struct inspect_filter *f, const char *value)
+{
+	return parse_number(value, &f->from);
+}
+
+static bool
+filter_session(const struct control *c, struct inspect_filter *f, const char *value)
+{
+	return parse_number(value, &f->session) && f->session != 0;
+}
+
+static bool
+filter_port(const struct control *c, struct inspect_filter *f, const char *value)
+{
+	for (uint16_t i = 0; i < c->s.nb_ports; i++)
+		if (strcmp(c->s.ports[i]->conf.name, value) == 0)
+			f->port = i;
+	return f->port >= 0;
+}
+
+static bool
+filter_program(const struct control *c, struct inspect_filter *f, const char *value)
+{
+	f->program = value;
+	return true;
+}
+
+static bool
+filter_state(const struct control *c, struct inspect_filter *f, const char *value)
+{
+	for (int i = 0; i < UROCE_QPS_STATES; i++)
+		if (strcasecmp(qp_state_name((enum uroce_qp_state)i), value) == 0)
+			f->state = i;
+	return f->state >= 0;
+}
+
+static bool
+filter_type(const struct control *c, struct inspect_filter *f, const char *value)
+{
+	for (int i = UROCE_QPT_RC; i <= UROCE_QPT_XRC_RECV; i++)
+		if (strcasecmp(qp_type_name((enum uroce_qp_type)i), value) == 0)
+			f->type = i;
+	return f->type >= 0;
+}
+
+static bool
+filter_peer(const struct control *c, struct inspect_filter *f, const char *value)
+{
+	uint64_t n;
+
+	if (!parse_number(value, &n) || n == 0 || n > UINT32_MAX)
+		return false;
+	f->dest_qpn = (uint32_t)n;
+	return true;
+}
+
+static const struct {
+	const char *name;
+	unsigned int kinds; /* bit 1 << enum inspect_kind */
+	bool (*set)(const struct control *c, struct inspect_filter *f, const char *value);
+} filters[] = {
+	{ "from", ~0u, filter_from },
+	{ "port", ~0u, filter_port },
+	{ "program", ~0u, filter_program },
+	{ "session", ~(1u << INSPECT_SESSION), filter_session },
+	{ "state", 1u << INSPECT_QP, filter_state },
+	{ "type", 1u << INSPECT_QP, filter_type },
+	{ "peer", 1u << INSPECT_QP, filter_peer },
+};
+
+/** @return the names of the filters of @p kind. */
+static const char *
+filter_names(enum inspect_kind kind, char *text, size_t bytes)
+{
+	text[0] = '\0';
+	for (unsigned int i = 0; i < RTE_DIM(filters); i++) {
+		if ((filters[i].kinds & (1u << kind)) == 0)
+			continue;
+		strlcat(text, text[0] != '\0' ? ", " : "", bytes);
+		strlcat(text, filters[i].name, bytes);
+	}
+	return text;
+}
+
+/** @return NULL, or what is wrong with @p item. */
+static const char *
+set_filter(const struct control *c, enum inspect_kind kind, char *item, struct inspect_filter *f)
+{
+	char *value = strchr(item, '=');
+
+	if (value == NULL)
+		return "neither a number nor key=value";
+	*value++ = '\0';
+	for (unsigned int i = 0; i < RTE_DIM(filters); i++) {
+		if ((filters[i].kinds & (1u << kind)) == 0 || strcmp(filters[i].name, item) != 0)
+			continue;
+		return filters[i].set(c, f, value) ? NULL : "no value of that key here";
+	}
+	return "no such key";
+}
+
+bool
+tel_number(const char *params, uint64_t *number)
+{
+	return parse_number(params, number);
+}
+
+bool
+tel_filter(const struct control *c, enum inspect_kind kind, char *params, struct inspect_filter *f, struct rte_tel_data *d)
+{
+	char text[CONFIG_ERR_BYTES], names[CONFIG_ERR_BYTES / 4], shown[CONFIG_ERR_BYTES / 4];
+	const char *wrong;
+	char *item;
+
+	*f = INSPECT_ALL;
+	while (params[0] != '\0' && (item = strsep(&params, ",")) != NULL) {
+		strlcpy(shown, item, sizeof(shown));
+		wrong = set_filter(c, kind, item, f);
+		if (wrong != NULL) {
+			snprintf(text, sizeof(text), "'%s': %s; give a number, or filters of: %s", shown, wrong,
+				 filter_names(kind, names, sizeof(names)));
+			tel_error(d, text);
+			return false;
+		}
+		if (params == NULL)
+			break;
+	}
+	return true;
+}
+
+int
+tel_list(struct control *c, enum inspect_kind kind, const char *params, struct rte_tel_data *d)
+{
+	uint64_t numbers[TEL_LIST_MAX];
+	char copy[CONFIG_ERR_BYTES];
+	struct inspect_filter f;
+	uint32_t all;
+
+	strlcpy(copy, params, sizeof(copy));
+	if (!tel_filter(c, kind, copy, &f, d))
+		return 0;
+	all = inspect_list(c, kind, &f, numbers, TEL_LIST_MAX);
+	tel_number_list(d, numbers, RTE_MIN(all, (uint32_t)TEL_LIST_MAX), all);
+	return 0;
+}
+
+int
+tel_gone(struct rte_tel_data *d, const char *what, const char *params)
+{
+	char text[CONFIG_ERR_BYTES];
+
+	snprintf(text, sizeof(text), "there is no %s %s (any more)", what, params);
+	return tel_error(d, text);
+}
+
+/* ---- Sessions ---- */
+int
+tel_session(struct control *c, const char *params, struct rte_tel_data *d)
+{
+	struct inspect_session s;
+	uint64_t number;
+
+	if (!tel_number(params, &number))
+		return tel_list(c, INSPECT_SESSION, params, d);
+	if (inspect_session(c, number, &s) != 0)
+		return tel_gone(d, "session", params);
+	rte_tel_data_start_dict(d);
+	rte_tel_data_add_dict_u64(d, "number", s.number);
+	rte_tel_data_add_dict_string(d, "program", s.program);
+	rte_tel_data_add_dict_u64(d, "pid", (uint64_t)s.pid);
+	rte_tel_data_add_dict_u64(d, "uid", s.uid);
+	rte_tel_data_add_dict_string(d, "device", s.device);
+	rte_tel_data_add_dict_string(d, "kind", s.event_channel ? "rdma_cm" : "verbs");
+	rte_tel_data_add_dict_u64(d, "qps", s.qps);
+	rte_tel_data_add_dict_u64(d, "cqs", s.cqs);
+	rte_tel_data_add_dict_u64(d, "srqs", s.srqs);
+	rte_tel_data_add_dict_u64(d, "mrs", s.mrs);
+	rte_tel_data_add_dict_u64(d, "mws", s.mws);
+	rte_tel_data_add_dict_u64(d, "pds", s.pds);
+	rte_tel_data_add_dict_u64(d, "ahs", s.ahs);
+	rte_tel_data_add_dict_u64(d, "xrcds", s.xrcds);
+	rte_tel_data_add_dict_u64(d, "cm_ids", s.cm_ids);
+	rte_tel_data_add_dict_u64(d, "ring_bytes", s.ring_bytes);
+	rte_tel_data_add_dict_u64(d, "registered_bytes", s.registered_bytes);
+	rte_tel_data_add_dict_u64(d, "maps", s.maps);
+	rte_tel_data_add_dict_u64(d, "events_lost", s.events_lost);
+	tel_text(d, "waits", s.waits);
+	return 0;
+}
+
+/* ---- CQs ---- */
+void
+tel_cq_view(struct rte_tel_data *d, const struct cq_view *v)
+{
+	static const char *const arms[] = { [RING_ARM_NONE] = "no", [RING_ARM_ANY] = "any", [RING_ARM_SOLICITED] = "solicited" };
+
+	rte_tel_data_add_dict_u64(d, "entries", v->size);
+	rte_tel_data_add_dict_u64(d, "unpolled", v->unpolled);
+	rte_tel_data_add_dict_u64(d, "users", v->users);
+	rte_tel_data_add_dict_string(d, "channel", v->channel ? "yes" : "no");
+	/* The word is the program's. */
+	rte_tel_data_add_dict_string(d, "armed", v->armed < RTE_DIM(arms) ? arms[v->armed] : "?");
+	rte_tel_data_add_dict_u64(d, "moderation_count", v->moderation >> 16);
+	rte_tel_data_add_dict_u64(d, "moderation_us", v->moderation & UINT16_MAX);
+	rte_tel_data_add_dict_string(d, "overrun", v->overrun ? "yes" : "no");
+}
+
+int
+tel_cq(struct control *c, const char *params, struct rte_tel_data *d)
+{
+	struct inspect_cq cq;
+	uint64_t number;
+
+	if (!tel_number(params, &number))
+		return tel_list(c, INSPECT_CQ, params, d);
+	if (inspect_cq(c, number, &cq) != 0)
+		return tel_gone(d, "CQ", params);
+	rte_tel_data_start_dict(d);
+	rte_tel_data_add_dict_u64(d, "number", cq.number);
+	rte_tel_data_add_dict_u64(d, "session", cq.session);
+	rte_tel_data_add_dict_string(d, "program", cq.program);
+	tel_cq_view(d, &cq.v);
+	return 0;
+}
+
+/* ---- MRs ---- */
+static const struct {
+	uint32_t bit;
+	const char *name;
+} access_bits[] = {
+	{ UROCE_ACCESS_LOCAL_WRITE, "local_write" },
+	{ UROCE_ACCESS_REMOTE_WRITE, "remote_write" },
+	{ UROCE_ACCESS_REMOTE_READ, "remote_read" },
+	{ UROCE_ACCESS_REMOTE_ATOMIC, "remote_atomic" },
+	{ UROCE_ACCESS_MW_BIND, "mw_bind" },
+	{ UROCE_ACCESS_ZERO_BASED, "zero_based" },
+	{ UROCE_ACCESS_FLUSH_GLOBAL, "flush_global" },
+};
+
+int
+tel_mr(struct control *c, const char *params, struct rte_tel_data *d)
+{
+	struct rte_tel_data *a;
+	struct inspect_mr mr;
+	uint64_t number;
+
+	if (!tel_number(params, &number))
+		return tel_list(c, INSPECT_MR, params, d);
+	if (number > UINT32_MAX || inspect_mr(c, (uint32_t)number, &mr) != 0)
+		return tel_gone(d, "MR", params);
+	rte_tel_data_start_dict(d);
+	rte_tel_data_add_dict_u64(d, "key", mr.key);
+	rte_tel_data_add_dict_u64(d, "session", mr.session);
+	rte_tel_data_add_dict_string(d, "program", mr.program);
+	rte_tel_data_add_dict_u64(d, "pd", mr.pd);
+	rte_tel_data_add_dict_u64(d, "addr", mr.addr);
+	rte_tel_data_add_dict_u64(d, "iova", mr.iova);
+	rte_tel_data_add_dict_u64(d, "length", mr.length);
+	rte_tel_data_add_dict_u64(d, "mapped_bytes", mr.mapped_bytes);
+	rte_tel_data_add_dict_u64(d, "segments", mr.segments);
+	rte_tel_data_add_dict_u64(d, "windows", mr.windows);
+	a = tel_array(d, "access", RTE_TEL_STRING_VAL);
+	for (unsigned int i = 0; a != NULL && i < RTE_DIM(access_bits); i++)
+		if (mr.access & access_bits[i].bit)
+			rte_tel_data_add_array_string(a, access_bits[i].name);
+	return 0;
+}

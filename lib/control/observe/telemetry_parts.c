@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What answers of telemetry are made of. */
+#include <stdio.h>
+#include <string.h>
+
+#include <bsd/string.h>
+
+#include "control/observe/counters.h"
+#include "control/observe/telemetry.h"
+
+struct rte_tel_data *
+tel_dict(struct rte_tel_data *d, const char *name)
+{
+	struct rte_tel_data *in = rte_tel_data_alloc();
+
+	if (in == NULL)
+		return NULL;
+	rte_tel_data_start_dict(in);
+	if (rte_tel_data_add_dict_container(d, name, in, 0) == 0)
+		return in;
+	rte_tel_data_free(in);
+	return NULL;
+}
+
+struct rte_tel_data *
+tel_array(struct rte_tel_data *d, const char *name, enum rte_tel_value_type type)
+{
+	struct rte_tel_data *in = rte_tel_data_alloc();
+
+	if (in == NULL)
+		return NULL;
+	rte_tel_data_start_array(in, type);
+	if (rte_tel_data_add_dict_container(d, name, in, 0) == 0)
+		return in;
+	rte_tel_data_free(in);
+	return NULL;
+}
+
+void
+tel_text(struct rte_tel_data *d, const char *name, const char *text)
+{
+	struct rte_tel_data *a = tel_array(d, name, RTE_TEL_STRING_VAL);
+	char piece[RTE_TEL_MAX_STRING_LEN];
+
+	for (; a != NULL && text[0] != '\0'; text += strlen(piece)) {
+		strlcpy(piece, text, sizeof(piece));
+		rte_tel_data_add_array_string(a, piece);
+	}
+}
+
+void
+tel_items(struct rte_tel_data *d, const char *name, char *list)
+{
+	struct rte_tel_data *a = tel_array(d, name, RTE_TEL_STRING_VAL);
+	char *item;
+
+	while (a != NULL && (item = strsep(&list, ",")) != NULL)
+		if (item[0] != '\0')
+			rte_tel_data_add_array_string(a, item);
+}
+
+int
+tel_unknown(struct rte_tel_data *d, const char *what, const char *params, const char *known)
+{
+	char text[CONFIG_ERR_BYTES];
+
+	snprintf(text, sizeof(text), "no %s '%s'; there are: %s", what, params, known);
+	rte_tel_data_start_dict(d);
+	tel_text(d, "error", text);
+	return 0;
+}
+
+int
+tel_error(struct rte_tel_data *d, const char *text)
+{
+	rte_tel_data_start_dict(d);
+	tel_text(d, "error", text);
+	return 0;
+}
+
+void
+tel_lines(struct rte_tel_data *d, const char *name, char *lines)
+{
+	struct rte_tel_data *a = tel_array(d, name, RTE_TEL_STRING_VAL);
+	char *line;
+
+	while (a != NULL && (line = strsep(&lines, "\n")) != NULL)
+		rte_tel_data_add_array_string(a, line);
+}
+
+void
+tel_number_list(struct rte_tel_data *d, const uint64_t *numbers, uint32_t n, uint32_t all)
+{
+	struct rte_tel_data *a;
+
+	rte_tel_data_start_dict(d);
+	rte_tel_data_add_dict_u64(d, "all", all);
+	a = tel_array(d, "numbers", RTE_TEL_U64_VAL);
+	for (uint32_t i = 0; a != NULL && i < n; i++)
+		rte_tel_data_add_array_u64(a, numbers[i]);
+}
+
+void
+tel_counters(struct rte_tel_data *d, const struct counter_table *t, const void *base)
+{
+	for (unsigned int i = 0; i < t->n; i++)
+		rte_tel_data_add_dict_u64(d, t->counter[i].name, counter_value(t, i, base));
+}

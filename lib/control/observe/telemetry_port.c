@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Telemetry: ports, and what is done to them on purpose. */
+#include <string.h>
+
+#include <bsd/string.h>
+#include <rte_ethdev.h>
+
+#include "control/observe/counters.h"
+#include "control/observe/telemetry.h"
+
+static int
+list_ports(const struct control *c, bool impaired, struct rte_tel_data *d)
+{
+	rte_tel_data_start_array(d, RTE_TEL_STRING_VAL);
+	for (unsigned int i = 0; i < c->s.nb_ports; i++)
+		if (!impaired || (c->s.impairs != NULL && c->s.impairs[i] != NULL))
+			rte_tel_data_add_array_string(d, c->s.ports[i]->conf.name);
+	return 0;
+}
+
+/** @return the port called @p name, or -1 with the answer in @p d. */
+static int
+find_port(const struct control *c, const char *name, struct rte_tel_data *d)
+{
+	char known[CONFIG_ERR_BYTES / 2] = "";
+
+	for (unsigned int i = 0; i < c->s.nb_ports; i++) {
+		if (strcmp(c->s.ports[i]->conf.name, name) == 0)
+			return (int)i;
+		strlcat(known, i > 0 ? ", " : "", sizeof(known));
+		strlcat(known, c->s.ports[i]->conf.name, sizeof(known));
+	}
+	tel_unknown(d, "port", name, known);
+	return -1;
+}
+
+/** What lib/net counted and the key violations, over all engines. */
+static void
+add_net(const struct control *c, uint16_t port, struct rte_tel_data *d)
+{
+	struct net_counters sum = { 0 };
+	uint64_t bad_pkey = 0, bad_qkey = 0;
+
+	for (unsigned int i = 0; i < c->s.nb_engines; i++) {
+		const struct net_counters *n = engine_net_counters(c->s.engines[i], port);
+		const struct tp_violations *v = transport_violations(engine_transport(c->s.engines[i]), port);
+
+		bad_pkey += tel_counter(&v->bad_pkey);
+		bad_qkey += tel_counter(&v->bad_qkey);
+
+#define NET_X(name) sum.name += tel_counter(&n->name);
+		NET_COUNTERS(NET_X)
+#undef NET_X
+	}
+#define NET_X(name) rte_tel_data_add_dict_u64(d, #name, sum.name);
+	NET_COUNTERS(NET_X)
+#undef NET_X
+	rte_tel_data_add_dict_u64(d, "bad_pkey", bad_pkey);
+	rte_tel_data_add_dict_u64(d, "bad_qkey", bad_qkey);
+}
+
+static void
+add_ethdev(uint16_t port_id, struct rte_tel_data *d)
+{
+	struct rte_eth_stats s;
+
+	if (rte_eth_stats_get(port_id, &s) != 0)
+		return;
+	rte_tel_data_add_dict_u64(d, "ipackets", s.ipackets);
+	rte_tel_data_add_dict_u64(d, "opackets", s.opackets);
+	rte_tel_data_add_dict_u64(d, "ibytes", s.ibytes);
+	rte_tel_data_add_dict_u64(d, "obytes", s.obytes);
+	rte_tel_data_add_dict_u64(d, "imissed", s.imissed);
+	rte_tel_data_add_dict_u64(d, "ierrors", s.ierrors);
+	rte_tel_data_add_dict_u64(d, "oerrors", s.oerrors);
+	rte_tel_data_add_dict_u64(d, "rx_nombuf", s.rx_nombuf);
+}
+
+int
+tel_port(struct control *c, const char *params, struct rte_tel_data *d)
+{
+	const struct net_port *p;
+	struct rte_tel_data *in;
+	int i;
+
+	if (params[0] == '\0')
+		return list_ports(c, false, d);
+	i = find_port(c, params, d);
+	if (i < 0)
+		return 0;
+	p = c->s.ports[i];
+	rte_tel_data_start_dict(d);
+	rte_tel_data_add_dict_string(d, "name", p->conf.name);
+	rte_tel_data_add_dict_string(d, "ethdev", p->conf.ethdev);
+	rte_tel_data_add_dict_string(d, "netdev", p->netdev);
+	rte_tel_data_add_dict_string(d, "link", c->link_up[i] ? "up" : "down");
+	rte_tel_data_add_dict_string(d, "cc", tp_cc_name((enum tp_cc)c->s.conf->ports[i].cc));
+	rte_tel_data_add_dict_u64(d, "mtu", 128u << p->active_mtu);
+	rte_tel_data_add_dict_u64(d, "queues", p->nb_queues);
+	in = tel_dict(d, "net");
+	if (in != NULL)
+		add_net(c, (uint16_t)i, in);
+	in = tel_dict(d, "ethdev_stats");
+	if (in != NULL)
+		add_ethdev(p->port_id, in);
+	return 0;
+}
+
+/* ---- Impairments ---- */
+int
+tel_impair(struct control *c, const char *params, struct rte_tel_data *d)
+{
+	char text[IMPAIR_TEXT_BYTES];
+	struct impair_counters n;
+	struct rte_tel_data *a;
+	int i;
+
+	if (params[0] == '\0')
+		return list_ports(c, true, d);
+	i = find_port(c, params, d);
+	if (i < 0)
+		return 0;
+	rte_tel_data_start_dict(d);
+	if (c->s.impairs == NULL || c->s.impairs[i] == NULL) {
+		tel_items(d, "settings", NULL);
+		return 0;
+	}
+	tel_items(d, "settings", impair_format(&c->s.conf->ports[i].impair, text, sizeof(text)));
+	impair_counters(c->s.impairs[i], &n);
+	tel_counters(d, &counters_impair, &n);
+	a = tel_array(d, "rules", RTE_TEL_U64_VAL);
+	for (unsigned int r = 0; a != NULL && r < c->s.conf->ports[i].impair.nb_rules; r++)
+		rte_tel_data_add_array_u64(a, n.rules[r]);
+	return 0;
+}

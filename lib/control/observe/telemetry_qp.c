@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Telemetry: QPs. */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "control/observe/telemetry_objects.h"
+
+enum { EVENTS_SHOWN = 32 };
+
+static void
+add_address(struct rte_tel_data *d, const char *name, const uint8_t ip[16], uint8_t version)
+{
+	char text[INET6_ADDRSTRLEN];
+
+	inet_ntop(version == 4 ? AF_INET : AF_INET6, ip, text, sizeof(text));
+	rte_tel_data_add_dict_string(d, name, text);
+}
+
+static void
+add_owner(struct rte_tel_data *d, const struct inspect_qp *qp)
+{
+	const struct qp_view *v = &qp->v;
+
+	rte_tel_data_add_dict_u64(d, "qpn", v->qpn);
+	rte_tel_data_add_dict_string(d, "type", qp_type_name(v->type));
+	rte_tel_data_add_dict_string(d, "state", qp_state_name(v->state));
+	rte_tel_data_add_dict_string(d, "program", qp->program);
+	rte_tel_data_add_dict_u64(d, "pid", (uint64_t)qp->pid);
+	rte_tel_data_add_dict_u64(d, "session", qp->session);
+	rte_tel_data_add_dict_string(d, "device", qp->device);
+	rte_tel_data_add_dict_u64(d, "engine", v->engine);
+	rte_tel_data_add_dict_u64(d, "dest_qpn", v->dest_qpn);
+	rte_tel_data_add_dict_u64(d, "pd", v->pd);
+	rte_tel_data_add_dict_u64(d, "pkey", v->pkey);
+	rte_tel_data_add_dict_u64(d, "mtu", v->mtu_bytes);
+	rte_tel_data_add_dict_u64(d, "send_cq", qp->send_cq);
+	rte_tel_data_add_dict_u64(d, "recv_cq", qp->recv_cq);
+	if (v->ip_version == 0)
+		return;
+	add_address(d, "address", v->sip, v->ip_version);
+	add_address(d, "peer", v->dip, v->ip_version);
+	rte_tel_data_add_dict_u64(d, "udp_sport", v->sport);
+	rte_tel_data_add_dict_string(d, "loopback", v->loopback ? "yes" : "no");
+	rte_tel_data_add_dict_string(d, "path_mig", qp_mig_name(v->path_mig_state));
+}
+
+static void
+add_requester(struct rte_tel_data *d, const struct qp_view *v)
+{
+	if (d == NULL)
+		return;
+	rte_tel_data_add_dict_u64(d, "depth", v->tx.depth);
+	rte_tel_data_add_dict_u64(d, "posted", v->tx.posted);
+	rte_tel_data_add_dict_u64(d, "in_flight", v->tx.in_flight);
+	rte_tel_data_add_dict_string(d, "oldest", wr_op_name(v->tx.head_op));
+	rte_tel_data_add_dict_u64(d, "oldest_wr_id", v->tx.head_wr_id);
+	rte_tel_data_add_dict_u64(d, "oldest_bytes", v->tx.head_bytes);
+	rte_tel_data_add_dict_string(d, "next", wr_op_name(v->tx.next_op));
+	rte_tel_data_add_dict_u64(d, "psn_una", v->tx.psn_una);
+	rte_tel_data_add_dict_u64(d, "psn_cur", v->tx.psn_cur);
+	rte_tel_data_add_dict_u64(d, "psn_max", v->tx.psn_max);
+	rte_tel_data_add_dict_u64(d, "psn_next", v->tx.psn_next);
+	rte_tel_data_add_dict_u64(d, "on_the_way", v->tx.on_the_way);
+	rte_tel_data_add_dict_u64(d, "window", v->tx.window);
+	rte_tel_data_add_dict_u64(d, "loss_window", v->tx.loss_window);
+	rte_tel_data_add_dict_string(d, "cc", tp_cc_name(v->tx.cc));
+	rte_tel_data_add_dict_u64(d, "cc_window", v->tx.cc_window);
+	rte_tel_data_add_dict_u64(d, "rate_bps", v->tx.rate_bps);
+	rte_tel_data_add_dict_u64(d, "max_rd_atomic", v->tx.max_rd);
+	rte_tel_data_add_dict_u64(d, "rd_out", v->tx.rd_out);
+	rte_tel_data_add_dict_u64(d, "timeout", v->tx.timeout);
+	rte_tel_data_add_dict_u64(d, "retry_cnt", v->tx.retry_cnt);
+	rte_tel_data_add_dict_u64(d, "retry_left", v->tx.retry_left);
+	rte_tel_data_add_dict_u64(d, "rnr_retry", v->tx.rnr_retry);
+	rte_tel_data_add_dict_u64(d, "rnr_left", v->tx.rnr_left);
+	rte_tel_data_add_dict_string(d, "rnr_wait", v->tx.rnr_wait ? "yes" : "no");
+	rte_tel_data_add_dict_string(d, "credits", v->tx.credits ? "yes" : "no");
+	rte_tel_data_add_dict_int(d, "credits_left", v->tx.credits ? v->tx.credits_left : 0);
+	rte_tel_data_add_dict_string(d, "selective_repeat", v->tx.selective ? "yes" : "no");
+	rte_tel_data_add_dict_u64(d, "lost", v->tx.lost);
+	rte_tel_data_add_dict_u64(d, "srtt_ns", v->tx.srtt_ns);
+	rte_tel_data_add_dict_u64(d, "rtt_min_ns", v->tx.rtt_min_ns);
+}
+
+static void
+add_responder(struct rte_tel_data *d, const struct qp_view *v)
+{
+	if (d == NULL)
+		return;
+	rte_tel_data_add_dict_u64(d, "depth", v->rx.srq ? v->rx.srq_depth : v->rx.depth);
+	rte_tel_data_add_dict_u64(d, "posted", v->rx.srq ? v->rx.srq_posted : v->rx.posted);
+	rte_tel_data_add_dict_string(d, "srq", v->rx.srq ? "yes" : "no");
+	rte_tel_data_add_dict_u64(d, "epsn", v->rx.epsn);
+	rte_tel_data_add_dict_u64(d, "msn", v->rx.msn);
+	rte_tel_data_add_dict_u64(d, "message_bytes", v->rx.message_bytes);
+	rte_tel_data_add_dict_u64(d, "max_dest_rd_atomic", v->rx.max_dest_rd);
+	rte_tel_data_add_dict_u64(d, "responses", v->rx.res_pending);
+	rte_tel_data_add_dict_u64(d, "held", v->rx.held);
+	rte_tel_data_add_dict_u64(d, "min_rnr_timer", v->rx.min_rnr_timer);
+}
+
+/** What has happened to it, each with how long ago. */
+static void
+add_events(struct control *c, struct rte_tel_data *d, uint32_t qpn)
+{
+	struct rte_tel_data *a = tel_array(d, "events", RTE_TEL_STRING_VAL);
+	char text[DIAG_LINE_BYTES], line[DIAG_LINE_BYTES + 64];
+	struct qp_event e[EVENTS_SHOWN];
+	uint64_t now_ns;
+	uint32_t n = inspect_qp_events(c, qpn, e, EVENTS_SHOWN, &now_ns);
+
+	for (uint32_t i = 0; a != NULL && i < n; i++) {
+		int len = snprintf(line, sizeof(line), "-%.3f ms", (double)(now_ns - e[i].ns) / 1e6);
+
+		if (e[i].count > 1)
+			len += snprintf(line + len, sizeof(line) - (size_t)len, " (%u times)", e[i].count);
+		snprintf(line + len, sizeof(line) - (size_t)len, ": %s", qp_event_text(&e[i], text));
+		line[RTE_TEL_MAX_STRING_LEN - 1] = '\0';
+		rte_tel_data_add_array_string(a, line);
+	}
+}
+
+int
+tel_qp(struct control *c, const char *params, struct rte_tel_data *d)
+{
+	char text[INSPECT_TEXT_BYTES];
+	struct rte_tel_data *in;
+	struct inspect_qp qp;
+	uint64_t number;
+
+	if (!tel_number(params, &number))
+		return tel_list(c, INSPECT_QP, params, d);
+	if (number > UINT32_MAX || inspect_qp(c, (uint32_t)number, &qp) != 0) {
+		tel_gone(d, "QP", params);
+		if (number <= UINT32_MAX && number != 0)
+			add_events(c, d, (uint32_t)number);
+		return 0;
+	}
+	rte_tel_data_start_dict(d);
+	add_owner(d, &qp);
+	inspect_explain(&qp, text);
+	tel_lines(d, "why", text);
+	add_requester(tel_dict(d, "requester"), &qp.v);
+	add_responder(tel_dict(d, "responder"), &qp.v);
+	in = qp.v.send_cq.size > 0 ? tel_dict(d, "send_cq_state") : NULL;
+	if (in != NULL)
+		tel_cq_view(in, &qp.v.send_cq);
+	in = qp.v.recv_cq.size > 0 ? tel_dict(d, "recv_cq_state") : NULL;
+	if (in != NULL)
+		tel_cq_view(in, &qp.v.recv_cq);
+	add_events(c, d, qp.v.qpn);
+	return 0;
+}

@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file
+ * Multicast groups that a port has joined.
+ *
+ * Own ports: the NIC's filter, and reports that make switches and routers send us the group: when it is joined and left, each
+ * twice, and in answer to queries. All sources are wanted always, so every report is about EXCLUDE mode with nothing excluded.
+ * Reports of others don't suppress ours, as in IGMPv3 and MLDv2; with the older versions that costs a packet.
+ * Shared ports: a socket of the kernel is the membership.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <rte_ethdev.h>
+#include <rte_mbuf.h>
+#include <rte_random.h>
+
+#include "net/net_priv.h"
+
+static struct group *
+group_find(const struct net_port *p, const uint8_t mgid[16])
+{
+	struct group *g;
+
+	LIST_FOREACH(g, &p->priv->groups.list, next)
+	{
+		if (memcmp(g->mgid, mgid, sizeof(g->mgid)) == 0)
+			return g;
+	}
+	return NULL;
+}
+
+static void
+group_free(struct group *g)
+{
+	if (g->fd >= 0)
+		close(g->fd);
+	LIST_REMOVE(g, next);
+	free(g);
+}
+
+void
+groups_clear(struct net_port *p)
+{
+	struct group *g;
+
+	while ((g = LIST_FIRST(&p->priv->groups.list)) != NULL)
+		group_free(g);
+	p->priv->groups.nb = 0;
+}
+
+/* ---- The NIC ---- */
+static void
+add_mac(struct rte_ether_addr *macs, uint32_t *nb, const uint8_t gid[16])
+{
+	struct rte_ether_addr mac;
+
+	if (!net_multicast_mac(gid, mac.addr_bytes))
+		return;
+	for (uint32_t i = 0; i < *nb; i++) {
+		if (rte_is_same_ether_addr(&macs[i], &mac))
+			return;
+	}
+	macs[(*nb)++] = mac;
+}
+
+/** The groups of routers' queries, those of our addresses for neighbour discovery, and those that were joined. */
+static int
+program_list(struct net_port *p)
+{
+	static const uint8_t all_hosts4[16] = { [10] = 0xff, 0xff, 224, 0, 0, 1 };
+	static const uint8_t all_hosts6[16] = { 0xff, 0x02, [15] = 0x01 };
+	struct rte_ether_addr *macs = calloc(2 + UROCE_MAX_GIDS + p->priv->groups.nb, sizeof(*macs));
+	uint8_t solicited[16];
+	const struct group *g;
+	uint32_t nb = 0, i;
+	int rc;
+
+	if (macs == NULL)
+		return -ENOMEM;
+	add_mac(macs, &nb, all_hosts4);
+	add_mac(macs, &nb, all_hosts6);
+	for (i = 0; i < UROCE_MAX_GIDS; i++) {
+		if (!p->gid_used[i] || gid_is_ipv4(p->gid[i]))
+			continue;
+		pkt_solicited_node(solicited, p->gid[i]);
+		add_mac(macs, &nb, solicited);
+	}
+	LIST_FOREACH(g, &p->priv->groups.list, next)
+	{
+		if (g->joins > 0)
+			add_mac(macs, &nb, g->mgid);
+	}
+	rc = rte_eth_dev_set_mc_addr_list(p->port_id, macs, nb);
+	free(macs);
+	return rc;
+}
+
+int
+groups_program_nic(struct net_port *p)
+{
+	if (p->shared || !p->priv->started || p->priv->allmulticast || program_list(p) == 0)
+		return 0;
+	/* It takes no list, or none that long. */
+	if (rte_eth_allmulticast_enable(p->port_id) != 0)
+		return -1;
+	p->priv->allmulticast = true;
+	return 0;
+}
+
+/* ---- Reports ---- */
+/** Some groups are everybody's and nobody's business (RFC 3376, 6; RFC 3810, 6): those stay on the link or in the host. */
+static bool
+is_reported(const uint8_t mgid[16])
+{
+	static const uint8_t all_hosts4[4] = { 224, 0, 0, 1 };
+	static const uint8_t all_hosts6[16] = { 0xff, 0x02, [15] = 0x01 };
+	enum { SCOPE_RESERVED = 0, SCOPE_INTERFACE = 1 };
+
+	if (gid_is_ipv4(mgid))
+		return memcmp(mgid + 12, all_hosts4, 4) != 0;
+	return (mgid[1] & 15) != SCOPE_RESERVED && (mgid[1] & 15) != SCOPE_INTERFACE && memcmp(mgid, all_hosts6, 16) != 0;
+}
+
+/** A report that can't be sent is one that was lost: hence the second one, and routers ask again. */
+static void
+report(struct net_port *p, const struct group *g, enum group_record record, uint64_t now_ns)
+{
+	struct net_priv *priv = p->priv;
+	bool old = now_ns < priv->groups.old_until_ns[!gid_is_ipv4(g->mgid)];
+	struct rte_mbuf *m;
+	unsigned int bytes;
+
+	if (priv->send == NULL)
+		return;
+	m = rte_pktmbuf_alloc(priv->send_pool);
+	if (m == NULL)
+		return;
+	if (rte_pktmbuf_tailroom(m) < GROUP_FRAME_MAX_BYTES) {
+		rte_pktmbuf_free(m);
+		return;
+	}
+	bytes = group_build(p, g->mgid, record, old, rte_pktmbuf_mtod(m, uint8_t *));
+	m->data_len = (uint16_t)bytes;
+	m->pkt_len = bytes;
+	priv->send(priv->send_arg, p, m);
+}
+
+static uint64_t
+soon(uint64_t now_ns, uint32_t max_ms)
+{
+	return now_ns + rte_rand_max((uint64_t)max_ms * NEIGH_MS) + 1;
+}
+
+/** Joined or left: say so at once, and once more in a moment. */
+static void
+changed(struct net_port *p, struct group *g, uint64_t now_ns)
+{
+	g->reports = is_reported(g->mgid) ? GROUP_REPORTS : 0;
+	g->change_ns = now_ns;
+	if (g->joins == 0)
+		g->answer_ns = 0;
+}
+
+void
+groups_query(struct net_port *p, const struct net_learned *l, uint64_t now_ns)
+{
+	uint32_t ms = l->max_delay_ms < GROUP_MIN_DELAY_MS ? GROUP_MIN_DELAY_MS : l->max_delay_ms;
+	bool all = gid_is_zero(l->gid) || wire_get32(l->gid + 12) == 0;
+	struct group *g;
+	uint64_t at;
+
+	if (p->shared)
+		return;
+	if (l->old)
+		p->priv->groups.old_until_ns[l->ipv6] = now_ns + GROUP_OLD_QUERIER_MS * NEIGH_MS;
+	LIST_FOREACH(g, &p->priv->groups.list, next)
+	{
+		if (g->joins == 0 || gid_is_ipv4(g->mgid) == l->ipv6 || !is_reported(g->mgid) ||
+		    (!all && memcmp(g->mgid, l->gid, sizeof(g->mgid)) != 0))
+			continue;
+		at = soon(now_ns, ms);
+		if (g->answer_ns == 0 || at < g->answer_ns)
+			g->answer_ns = at;
+	}
+}
+
+/** @return when @p g wants the next call. */
+static uint64_t
+group_step(struct net_port *p, struct group *g, uint64_t now_ns)
+{
+	uint64_t next = UINT64_MAX;
+
+	if (g->reports > 0 && g->change_ns <= now_ns) {
+		report(p, g, g->joins > 0 ? GROUP_JOINED : GROUP_LEFT, now_ns);
+		g->reports--;
+		g->change_ns = soon(now_ns, GROUP_REPORT_INTERVAL_MS);
+	}
+	if (g->answer_ns != 0 && g->answer_ns <= now_ns) {
+		report(p, g, GROUP_IS_MEMBER, now_ns);
+		g->answer_ns = 0;
+	}
+	if (g->reports > 0)
+		next = g->change_ns;
+	if (g->answer_ns != 0 && g->answer_ns < next)
+		next = g->answer_ns;
+	return next;
+}
+
+uint64_t
+groups_poll(struct net_port *p, uint64_t now_ns)
+{
+	uint64_t next = UINT64_MAX, at;
+	struct group *g, *after;
+
+	for (g = LIST_FIRST(&p->priv->groups.list); g != NULL; g = after) {
+		after = LIST_NEXT(g, next);
+		at = group_step(p, g, now_ns);
+		if (at < next)
+			next = at;
+		if (g->joins == 0 && g->reports == 0)
+			group_free(g);
+	}
+	return next;
+}
+
+/* ---- Joining and leaving ---- */
+int
+net_group_join(struct net_port *p, const uint8_t mgid[16], uint64_t now_ns)
+{
+	struct group *g = group_find(p, mgid);
+
+	if (!gid_is_multicast(mgid))
+		return EINVAL;
+	if (g != NULL && g->joins > 0) {
+		g->joins++;
+		return 0;
+	}
+	if (p->priv->groups.nb == NET_GROUPS_MAX)
+		return ENOSPC;
+	if (g == NULL) {
+		g = calloc(1, sizeof(*g));
+		if (g == NULL)
+			return ENOMEM;
+		memcpy(g->mgid, mgid, sizeof(g->mgid));
+		g->fd = -1;
+		if (p->shared) {
+			g->fd = p->priv->kernel->ops->join(p->priv->kernel, mgid);
+			if (g->fd < 0) {
+				int e = errno;
+
+				free(g);
+				return e;
+			}
+		}
+		LIST_INSERT_HEAD(&p->priv->groups.list, g, next);
+	}
+	g->joins = 1;
+	p->priv->groups.nb++;
+	if (!p->shared) {
+		changed(p, g, now_ns);
+		groups_program_nic(p);
+		group_step(p, g, now_ns);
+	}
+	return 0;
+}
+
+int
+net_group_leave(struct net_port *p, const uint8_t mgid[16], uint64_t now_ns)
+{
+	struct group *g = group_find(p, mgid);
+
+	if (g == NULL || g->joins == 0)
+		return EINVAL;
+	if (--g->joins > 0)
+		return 0;
+	p->priv->groups.nb--;
+	if (p->shared) {
+		group_free(g);
+		return 0;
+	}
+	changed(p, g, now_ns);
+	groups_program_nic(p);
+	group_step(p, g, now_ns);
+	if (g->reports == 0)
+		group_free(g);
+	return 0;
+}

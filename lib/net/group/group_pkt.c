@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** @file The bytes of IGMP and MLD: reports about one group, and routers' queries. */
+#include "net/net_priv.h"
+
+enum {
+	IPV4_ROUTER_ALERT_BYTES = 4, /* RFC 2113 */
+	IPV4_TOS_CONTROL = 0xc0,     /* RFC 3376, 4 */
+	IPV4_DF = 0x4000,
+	HBH_ROUTER_ALERT_BYTES = 8,  /* RFC 2711, with padding */
+	IGMP_V3_REPORT_BYTES = 16,
+	MLD_V2_REPORT_BYTES = 28,
+	IGMP_CODE_EXP = 0x80,        /* codes from here on are floating-point numbers */
+	MLD_CODE_EXP = 0x8000,
+	IGMP_V1_DELAY_MS = 10000,    /* RFC 2236, 4: of a query that says nothing */
+	MS_PER_IGMP_UNIT = 100,
+};
+
+static const uint8_t igmp_routers[4] = { 224, 0, 0, 2 }, igmp_v3_routers[4] = { 224, 0, 0, 22 };
+static const uint8_t mld_routers[16] = { 0xff, 0x02, [15] = 0x02 }, mld_v2_routers[16] = { 0xff, 0x02, [15] = 0x16 };
+
+/* ---- Reports ---- */
+static unsigned int
+put_igmp(const struct net_port *p, const uint8_t group[4], enum group_record record, bool old, uint8_t *frame)
+{
+	const uint8_t *dst = !old ? igmp_v3_routers : record == GROUP_LEFT ? igmp_routers : group;
+	unsigned int bytes = old ? IGMP_BYTES : IGMP_V3_REPORT_BYTES, n, i;
+	const unsigned int ihl = WIRE_IPV4_BYTES + IPV4_ROUTER_ALERT_BYTES;
+	uint8_t gid[16], dmac[6], *ip, *igmp;
+
+	gid_from_ipv4(gid, dst);
+	net_multicast_mac(gid, dmac);
+	n = pkt_put_eth(frame, p, dmac, WIRE_ETHERTYPE_IPV4);
+	ip = frame + n;
+	igmp = ip + ihl;
+	memset(ip, 0, ihl + bytes);
+	ip[0] = (uint8_t)(4 << 4 | ihl / 4);
+	ip[1] = IPV4_TOS_CONTROL;
+	wire_put16(ip + 2, (uint16_t)(ihl + bytes));
+	wire_put16(ip + 6, IPV4_DF);
+	ip[8] = 1;
+	ip[9] = IPPROTO_NUM_IGMP;
+	/* From the first IPv4 address; without one from 0.0.0.0 (RFC 3376, 4.2.13). */
+	for (i = 0; i < UROCE_MAX_GIDS; i++) {
+		if (p->gid_used[i] && gid_is_ipv4(p->gid[i])) {
+			memcpy(ip + 12, p->gid[i] + 12, 4);
+			break;
+		}
+	}
+	memcpy(ip + 16, dst, 4);
+	wire_put32(ip + 20, 0x94040000);
+	wire_put16(ip + 10, pkt_sum_finish(pkt_sum(ip, ihl, 0)));
+	if (old) {
+		igmp[0] = record == GROUP_LEFT ? IGMP_V2_LEAVE : IGMP_V2_REPORT;
+		memcpy(igmp + 4, group, 4);
+	} else {
+		igmp[0] = IGMP_V3_REPORT;
+		wire_put16(igmp + 6, 1);
+		igmp[8] = record;
+		memcpy(igmp + 12, group, 4);
+	}
+	wire_put16(igmp + 2, pkt_sum_finish(pkt_sum(igmp, bytes, 0)));
+	return n + ihl + bytes;
+}
+
+static unsigned int
+put_mld(const struct net_port *p, const uint8_t group[16], enum group_record record, bool old, uint8_t *frame)
+{
+	static const uint8_t router_alert[HBH_ROUTER_ALERT_BYTES] = { IPPROTO_NUM_ICMP6, 0, 5, 2, 0, 0, 1, 0 };
+	const uint8_t *dst = !old ? mld_v2_routers : record == GROUP_LEFT ? mld_routers : group;
+	const uint16_t bytes = old ? MLD_V1_BYTES : MLD_V2_REPORT_BYTES;
+	uint8_t dmac[6], *ip, *icmp;
+	unsigned int n;
+
+	net_multicast_mac(dst, dmac);
+	n = pkt_put_eth(frame, p, dmac, WIRE_ETHERTYPE_IPV6);
+	ip = frame + n;
+	wire_put32(ip, UINT32_C(6) << 28);
+	wire_put16(ip + 4, (uint16_t)(sizeof(router_alert) + bytes));
+	ip[6] = 0; /* hop-by-hop options */
+	ip[7] = 1;
+	memcpy(ip + 8, p->gid[0], 16); /* link-local (RFC 3810, 5.2.13) */
+	memcpy(ip + 24, dst, 16);
+	memcpy(ip + WIRE_IPV6_BYTES, router_alert, sizeof(router_alert));
+	icmp = ip + WIRE_IPV6_BYTES + sizeof(router_alert);
+	memset(icmp, 0, bytes);
+	if (old) {
+		icmp[0] = record == GROUP_LEFT ? MLD_V1_DONE : MLD_V1_REPORT;
+		memcpy(icmp + 8, group, 16);
+	} else {
+		icmp[0] = MLD_V2_REPORT;
+		wire_put16(icmp + 6, 1);
+		icmp[8] = record;
+		memcpy(icmp + 12, group, 16);
+	}
+	wire_put16(icmp + 2, pkt_sum_finish(pkt_sum(icmp, bytes, pkt_sum_pseudo6(ip, bytes, IPPROTO_NUM_ICMP6))));
+	return n + WIRE_IPV6_BYTES + sizeof(router_alert) + bytes;
+}
+
+unsigned int
+group_build(const struct net_port *p, const uint8_t mgid[16], enum group_record record, bool old,
+	    uint8_t frame[GROUP_FRAME_MAX_BYTES])
+{
+	return gid_is_ipv4(mgid) ? put_igmp(p, mgid + 12, record, old, frame) : put_mld(p, mgid, record, old, frame);
+}
+
+/* ---- Queries ---- */
+bool
+group_parse_igmp(const uint8_t *igmp, uint32_t len, struct net_learned *l)
+{
+	uint32_t units = igmp[1];
+
+	/* 8 bytes: IGMPv2 or 1; from 12 on IGMPv3; nothing is in between (RFC 3376, 7.1). */
+	if (len > IGMP_BYTES && len < IGMP_V3_QUERY_BYTES)
+		return false;
+	if (wire_get32(igmp + 4) != 0 && (igmp[4] & 0xf0) != 0xe0)
+		return false;
+	*l = (struct net_learned){ .kind = NET_LEARNED_QUERY, .old = len == IGMP_BYTES };
+	gid_from_ipv4(l->gid, igmp + 4);
+	if (!l->old && units >= IGMP_CODE_EXP)
+		units = ((units & 15) | 16) << ((units >> 4 & 7) + 3);
+	l->max_delay_ms = l->old && units == 0 ? IGMP_V1_DELAY_MS : units * MS_PER_IGMP_UNIT;
+	return true;
+}
+
+bool
+group_parse_mld(const uint8_t *icmp, uint32_t len, struct net_learned *l)
+{
+	uint32_t ms;
+
+	if (len < MLD_V1_BYTES || (len > MLD_V1_BYTES && len < MLD_V2_QUERY_BYTES)) /* RFC 3810, 8.1 */
+		return false;
+	if (!gid_is_zero(icmp + 8) && icmp[8] != 0xff)
+		return false;
+	*l = (struct net_learned){ .kind = NET_LEARNED_QUERY, .ipv6 = true, .old = len == MLD_V1_BYTES };
+	memcpy(l->gid, icmp + 8, 16);
+	ms = wire_get16(icmp + 4);
+	if (!l->old && ms >= MLD_CODE_EXP)
+		ms = ((ms & 0xfff) | 0x1000) << ((ms >> 12 & 7) + 3);
+	l->max_delay_ms = ms;
+	return true;
+}

@@ -1,0 +1,353 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file
+ * A kernel interface that a port shares: its index, MAC address and MTU; what keeps the two from treading on each
+ * other's feet.
+ *
+ * - UDP port 4791 is taken on the interface, so that the kernel has somebody to give RoCE packets to and does not
+ * answer with port unreachable. The socket's filter drops them before they are queued. It also tells a second daemon
+ * that there is a first.
+ * - af_packet: the PMD's sockets get a filter for UDP port 4791, or they would copy all of the kernel's traffic.
+ * - af_xdp: the program stays on the interface when a daemon is killed; the next one takes it off.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <net/if.h>
+#include <net/if_arp.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <linux/filter.h>
+#include <linux/if_ether.h>
+#include <linux/if_packet.h>
+
+#include "net/net_priv.h"
+
+#define XDP_PROG_NAME "uroce_xdp"
+enum { DISCARD_PORT = 9 };
+
+/* ---- struct kernel_ops on the real kernel ---- */
+static int
+ops_route(void *kernel, const uint8_t sgid[16], const uint8_t dgid[16], uint8_t hop[16])
+{
+	const struct net_kernel *k = kernel;
+
+	return rtnl_route(k->rtnl, k->ifindex, sgid, dgid, hop);
+}
+
+static int
+ops_neigh(void *kernel, const uint8_t hop[16], uint8_t mac[6])
+{
+	const struct net_kernel *k = kernel;
+
+	return rtnl_neigh(k->rtnl, k->ifindex, hop, mac);
+}
+
+static void
+ops_trigger(void *kernel, const uint8_t dgid[16])
+{
+	const struct net_kernel *k = kernel;
+	struct sockaddr_in6 to6 = { .sin6_family = AF_INET6,
+				    .sin6_port = htons(DISCARD_PORT),
+				    .sin6_scope_id = k->ifindex };
+	struct sockaddr_in to4 = { .sin_family = AF_INET, .sin_port = htons(DISCARD_PORT) };
+	ssize_t rc;
+
+	/* What becomes of the datagram doesn't matter; if the kernel could not even begin, the resolution times out. */
+	if (gid_is_ipv4(dgid)) {
+		memcpy(&to4.sin_addr, dgid + 12, 4);
+		rc = sendto(k->trigger4, NULL, 0, MSG_DONTWAIT, (struct sockaddr *)&to4, sizeof(to4));
+	} else {
+		memcpy(&to6.sin6_addr, dgid, 16);
+		rc = sendto(k->trigger6, NULL, 0, MSG_DONTWAIT, (struct sockaddr *)&to6, sizeof(to6));
+	}
+	(void)rc;
+}
+
+/** A socket of its own for each group: the kernel allows a socket few (net.ipv4.igmp_max_memberships). */
+static int
+ops_join(void *kernel, const uint8_t mgid[16])
+{
+	const struct net_kernel *k = kernel;
+	struct ip_mreqn m4 = { .imr_ifindex = (int)k->ifindex };
+	struct ipv6_mreq m6 = { .ipv6mr_interface = k->ifindex };
+	bool v4 = gid_is_ipv4(mgid);
+	int fd = socket(v4 ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	int rc, e;
+
+	if (fd < 0)
+		return -1;
+	memcpy(&m4.imr_multiaddr, mgid + 12, sizeof(m4.imr_multiaddr));
+	memcpy(&m6.ipv6mr_multiaddr, mgid, sizeof(m6.ipv6mr_multiaddr));
+	rc = v4 ? setsockopt(fd, IPPROTO_IP, IP_ADD_MEMBERSHIP, &m4, sizeof(m4))
+		: setsockopt(fd, IPPROTO_IPV6, IPV6_JOIN_GROUP, &m6, sizeof(m6));
+	if (rc != 0) {
+		e = errno;
+		close(fd);
+		errno = e;
+		return -1;
+	}
+	return fd;
+}
+
+static const struct kernel_ops real_kernel = {
+	.route = ops_route,
+	.neigh = ops_neigh,
+	.trigger = ops_trigger,
+	.join = ops_join,
+};
+
+/* ---- Sockets ---- */
+/** @return a UDP socket bound to the interface, or -1 with errno set. */
+static int
+udp_on_device(int family, const char *netdev)
+{
+	int fd = socket(family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	int one = 1, e;
+
+	if (fd < 0)
+		return -1;
+	if (setsockopt(fd, SOL_SOCKET, SO_BINDTODEVICE, netdev, (socklen_t)strlen(netdev)) != 0 ||
+	    (family == AF_INET6 && setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &one, sizeof(one)) != 0)) {
+		e = errno;
+		close(fd);
+		errno = e;
+		return -1;
+	}
+	return fd;
+}
+
+/** Take UDP port 4791: the filter is there before the port is, so that nothing is ever queued. */
+static int
+blackhole(int family, const char *netdev)
+{
+	struct sock_filter drop_all = BPF_STMT(BPF_RET | BPF_K, 0);
+	struct sock_fprog prog = { .len = 1, .filter = &drop_all };
+	struct sockaddr_in6 any6 = { .sin6_family = AF_INET6, .sin6_port = htons(WIRE_UDP_PORT) };
+	struct sockaddr_in any4 = { .sin_family = AF_INET, .sin_port = htons(WIRE_UDP_PORT) };
+	struct sockaddr *sa = family == AF_INET ? (struct sockaddr *)&any4 : (struct sockaddr *)&any6;
+	socklen_t len = family == AF_INET ? sizeof(any4) : sizeof(any6);
+	int fd = udp_on_device(family, netdev);
+	int e;
+
+	if (fd < 0)
+		return -1;
+	if (setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &prog, sizeof(prog)) != 0 || bind(fd, sa, len) != 0) {
+		e = errno;
+		close(fd);
+		errno = e;
+		return -1;
+	}
+	return fd;
+}
+
+static void
+close_fd(int *fd)
+{
+	if (*fd >= 0)
+		close(*fd);
+	*fd = -1;
+}
+
+void
+kernel_close(struct net_kernel *k)
+{
+	if (k == NULL)
+		return;
+	close_fd(&k->rtnl);
+	close_fd(&k->blackhole4);
+	close_fd(&k->blackhole6);
+	close_fd(&k->trigger4);
+	close_fd(&k->trigger6);
+	free(k);
+}
+
+/** A kernel without IPv6 has nothing to answer IPv6 with, and needs no socket. */
+static bool
+no_ipv6(int e)
+{
+	return e == EAFNOSUPPORT || e == EADDRNOTAVAIL;
+}
+
+static int
+open_sockets(struct net_kernel *k, const char *netdev, char *err, size_t err_bytes)
+{
+	k->rtnl = rtnl_open();
+	k->trigger4 = udp_on_device(AF_INET, netdev);
+	k->trigger6 = udp_on_device(AF_INET6, netdev);
+	if (k->rtnl < 0 || k->trigger4 < 0 || (k->trigger6 < 0 && !no_ipv6(errno))) {
+		snprintf(err, err_bytes, "sockets on %s: %s", netdev, strerror(errno));
+		return -1;
+	}
+	k->blackhole4 = blackhole(AF_INET, netdev);
+	if (k->blackhole4 < 0)
+		goto taken;
+	k->blackhole6 = blackhole(AF_INET6, netdev);
+	if (k->blackhole6 < 0 && !no_ipv6(errno))
+		goto taken;
+	return 0;
+
+taken:
+	if (errno == EADDRINUSE)
+		snprintf(err, err_bytes,
+			 "UDP port %u on %s is taken: another uroced, or Linux's rdma_rxe, runs on this interface; "
+			 "stop it, "
+			 "or use another interface",
+			 WIRE_UDP_PORT, netdev);
+	else
+		snprintf(err, err_bytes, "UDP port %u on %s: %s", WIRE_UDP_PORT, netdev, strerror(errno));
+	return -1;
+}
+
+static int
+interface_facts(const struct net_kernel *k, struct net_port *p, uint32_t *mtu, char *err, size_t err_bytes)
+{
+	struct ifreq ifr = { 0 };
+	int fd = k->trigger4;
+
+	memcpy(ifr.ifr_name, p->netdev, strnlen(p->netdev, sizeof(ifr.ifr_name) - 1));
+	if (ioctl(fd, SIOCGIFHWADDR, &ifr) != 0)
+		goto fail;
+	if (ifr.ifr_hwaddr.sa_family != ARPHRD_ETHER) {
+		snprintf(err, err_bytes, "%s is no Ethernet interface", p->netdev);
+		return -1;
+	}
+	memcpy(p->mac, ifr.ifr_hwaddr.sa_data, sizeof(p->mac));
+	if (ioctl(fd, SIOCGIFMTU, &ifr) != 0)
+		goto fail;
+	*mtu = (uint32_t)ifr.ifr_mtu;
+	return 0;
+
+fail:
+	snprintf(err, err_bytes, "%s: %s", p->netdev, strerror(errno));
+	return -1;
+}
+
+struct net_kernel *
+kernel_open(struct net_port *p, uint32_t *mtu, char *err, size_t err_bytes)
+{
+	struct net_kernel *k = calloc(1, sizeof(*k));
+
+	if (k == NULL) {
+		snprintf(err, err_bytes, "out of memory");
+		return NULL;
+	}
+	k->rtnl = k->blackhole4 = k->blackhole6 = k->trigger4 = k->trigger6 = -1;
+	k->ops = &real_kernel;
+	k->ifindex = strlen(p->netdev) < IF_NAMESIZE ? if_nametoindex(p->netdev) : 0;
+	if (k->ifindex == 0) {
+		snprintf(err, err_bytes, "there is no network interface %s; ip link lists those there are", p->netdev);
+		goto fail;
+	}
+	p->ifindex = k->ifindex;
+	if (open_sockets(k, p->netdev, err, err_bytes) != 0 || interface_facts(k, p, mtu, err, err_bytes) != 0)
+		goto fail;
+	return k;
+
+fail:
+	kernel_close(k);
+	return NULL;
+}
+
+bool
+kernel_link(const struct net_port *p)
+{
+	struct ifreq ifr = { 0 };
+
+	memcpy(ifr.ifr_name, p->netdev, strnlen(p->netdev, sizeof(ifr.ifr_name) - 1));
+	if (ioctl(p->priv->kernel->trigger4, SIOCGIFFLAGS, &ifr) != 0)
+		return false;
+	return (ifr.ifr_flags & IFF_UP) != 0 && (ifr.ifr_flags & IFF_RUNNING) != 0;
+}
+
+/* ---- XDP ---- */
+static bool
+is_our_program(uint32_t id)
+{
+	struct bpf_prog_info info = { 0 };
+	uint32_t len = sizeof(info);
+	int fd = bpf_prog_get_fd_by_id(id);
+	bool ours;
+
+	if (fd < 0)
+		return false;
+	ours = bpf_obj_get_info_by_fd(fd, &info, &len) == 0 && strcmp(info.name, XDP_PROG_NAME) == 0;
+	close(fd);
+	return ours;
+}
+
+void
+kernel_detach_xdp(const struct net_port *p)
+{
+	uint32_t id = 0;
+
+	if (bpf_xdp_query_id((int)p->ifindex, 0, &id) == 0 && id != 0 && is_our_program(id))
+		bpf_xdp_detach((int)p->ifindex, 0, NULL);
+}
+
+/* ---- af_packet ---- */
+/*
+ * RoCE v2 that comes in: not outgoing, IPv4 (no options, no fragment) or IPv6, UDP, destination port 4791. The kernel
+ * has taken off a VLAN tag before. A jump is relative to the next line.
+ */
+static struct sock_filter roce_filter[] = {
+	BPF_STMT(BPF_LD | BPF_W | BPF_ABS, (uint32_t)(SKF_AD_OFF + SKF_AD_PKTTYPE)),
+	BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, PACKET_OUTGOING, 16, 0),
+	BPF_STMT(BPF_LD | BPF_H | BPF_ABS, 12),
+	BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ETH_P_IP, 0, 8),
+	BPF_STMT(BPF_LD | BPF_B | BPF_ABS, 14),
+	BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0x45, 0, 12),
+	BPF_STMT(BPF_LD | BPF_H | BPF_ABS, 20),
+	BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, 0x3fff, 10, 0),
+	BPF_STMT(BPF_LD | BPF_B | BPF_ABS, 23),
+	BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, IPPROTO_UDP, 0, 8),
+	BPF_STMT(BPF_LD | BPF_H | BPF_ABS, 36),
+	BPF_JUMP(BPF_JMP | BPF_JA, 4, 0, 0),
+	BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ETH_P_IPV6, 0, 5),
+	BPF_STMT(BPF_LD | BPF_B | BPF_ABS, 20),
+	BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, IPPROTO_UDP, 0, 3),
+	BPF_STMT(BPF_LD | BPF_H | BPF_ABS, 56),
+	BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, WIRE_UDP_PORT, 0, 1),
+	BPF_STMT(BPF_RET | BPF_K, UINT32_MAX),
+	BPF_STMT(BPF_RET | BPF_K, 0),
+};
+
+static bool
+is_packet_socket_on(int fd, uint32_t ifindex)
+{
+	struct sockaddr_ll sa = { 0 };
+	socklen_t len = sizeof(sa);
+
+	return getsockname(fd, (struct sockaddr *)&sa, &len) == 0 && sa.sll_family == AF_PACKET &&
+	       (uint32_t)sa.sll_ifindex == ifindex;
+}
+
+unsigned int
+kernel_filter_packet_sockets(uint32_t ifindex)
+{
+	struct sock_fprog prog = { .len = sizeof(roce_filter) / sizeof(roce_filter[0]), .filter = roce_filter };
+	DIR *dir = opendir("/proc/self/fd");
+	const struct dirent *d;
+	unsigned int found = 0;
+	int fd;
+
+	if (dir == NULL)
+		return 0;
+	while ((d = readdir(dir)) != NULL) {
+		fd = atoi(d->d_name);
+		if (d->d_name[0] == '.' || !is_packet_socket_on(fd, ifindex))
+			continue;
+		if (setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &prog, sizeof(prog)) == 0)
+			found++;
+	}
+	closedir(dir);
+	return found;
+}

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file
+ * Neighbours of a port that shares its interface with the kernel: the kernel routes, asks and remembers; we look.
+ *
+ * Nothing is cached here: a look costs a few microseconds, and the kernel's answer is never older than the kernel's.
+ * The kernel begins to ask when something wants to be sent, so we send: an empty datagram to the destination's discard
+ * port.
+ */
+#include <errno.h>
+
+#include "net/net_priv.h"
+
+#define KERNEL_US UINT64_C(1000)
+
+static int
+kernel_next_hop(struct net_port *p, const uint8_t sgid[16], const uint8_t dgid[16], uint8_t hop[16])
+{
+	struct net_kernel *k = p->priv->kernel;
+
+	return k->ops->route(k, sgid, dgid, hop);
+}
+
+static int
+kernel_step(struct net_port *p, struct neigh *n, uint64_t now_ns)
+{
+	struct net_kernel *k = p->priv->kernel;
+	uint64_t wait_ns;
+	int rc = k->ops->neigh(k, n->hop, n->mac);
+
+	if (rc == 0)
+		return 0;
+	if (n->tries == 0) {
+		k->ops->trigger(k, n->dgid); /* a failure of long ago says nothing: begin anew */
+	} else if (rc == EHOSTUNREACH) {
+		return ETIMEDOUT;
+	} else if (now_ns - n->began_ns >= KERNEL_RESOLVE_MS * NEIGH_MS) {
+		return ETIMEDOUT;
+	}
+	wait_ns = n->tries < 8 ? (KERNEL_POLL_MIN_US * KERNEL_US) << n->tries : KERNEL_POLL_MAX_US * KERNEL_US;
+	if (wait_ns > KERNEL_POLL_MAX_US * KERNEL_US)
+		wait_ns = KERNEL_POLL_MAX_US * KERNEL_US;
+	n->tries++;
+	n->next_ns = now_ns + wait_ns;
+	return EINPROGRESS;
+}
+
+const struct neigh_ops neigh_kernel_ops = {
+	.next_hop = kernel_next_hop,
+	.step = kernel_step,
+	.cache = false,
+};

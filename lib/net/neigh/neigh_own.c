@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** @file Neighbours of a port that has its interface for itself: ARP and neighbour solicitations of ours. */
+#include <errno.h>
+
+#include <rte_mbuf.h>
+
+#include "net/net_priv.h"
+
+static int
+own_next_hop(struct net_port *p, const uint8_t sgid[16], const uint8_t dgid[16], uint8_t hop[16])
+{
+	static const uint8_t none4[4];
+	const struct net_port_config *c = &p->conf;
+	unsigned int i;
+
+	if (!gid_is_ipv4(dgid) && gid_is_link_local(dgid)) {
+		memcpy(hop, dgid, 16);
+		return 0;
+	}
+	for (i = 0; i < c->nb_addrs; i++) {
+		if (gid_same_subnet(c->addrs[i].gid, dgid, c->addrs[i].prefix)) {
+			memcpy(hop, dgid, 16);
+			return 0;
+		}
+	}
+	if (gid_is_ipv4(dgid)) {
+		if (memcmp(c->gateway4, none4, sizeof(none4)) == 0)
+			return EHOSTUNREACH;
+		gid_from_ipv4(hop, c->gateway4);
+	} else {
+		if (gid_is_zero(c->gateway6))
+			return EHOSTUNREACH;
+		memcpy(hop, c->gateway6, 16);
+	}
+	return 0;
+}
+
+/** A request that can't be sent is one that was lost: the next one may get through. */
+static void
+own_solicit(struct net_port *p, const struct neigh *n)
+{
+	struct net_priv *priv = p->priv;
+	uint8_t frame[NET_SOLICIT_MAX_BYTES];
+	struct rte_mbuf *m;
+	unsigned int len;
+	char *to;
+
+	if (priv->send == NULL)
+		return;
+	m = rte_pktmbuf_alloc(priv->send_pool);
+	if (m == NULL)
+		return;
+	len = pkt_build_solicit(p, n->sgid, n->hop, frame);
+	to = rte_pktmbuf_append(m, (uint16_t)len);
+	if (to == NULL) {
+		rte_pktmbuf_free(m);
+		return;
+	}
+	memcpy(to, frame, len);
+	priv->send(priv->send_arg, p, m);
+}
+
+static int
+own_step(struct net_port *p, struct neigh *n, uint64_t now_ns)
+{
+	if (n->tries == NET_RESOLVE_TRIES)
+		return ETIMEDOUT;
+	n->tries++;
+	n->next_ns = now_ns + NET_RESOLVE_INTERVAL_MS * NEIGH_MS;
+	own_solicit(p, n);
+	return EINPROGRESS;
+}
+
+const struct neigh_ops neigh_own_ops = {
+	.next_hop = own_next_hop,
+	.step = own_step,
+	.cache = true,
+};

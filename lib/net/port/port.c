@@ -1,0 +1,537 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** @file Opening and closing a port: from the name of an ethdev to queues that run. */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <rte_alarm.h>
+#include <rte_common.h>
+#include <rte_dev.h>
+#include <rte_errno.h>
+#include <rte_ethdev.h>
+#include <rte_mbuf.h>
+#include <rte_mempool.h>
+
+#include "net/net_priv.h"
+
+enum {
+	PORT_DEFAULT_DESC = 1024,
+	PORT_POOL_CACHE = 256,
+	PORT_POOL_SPARE = 1024, /* per queue, in the engine's hands */
+	PORT_NAMES_BYTES = 512,
+	PORT_KERNEL_ADDRS = 64, /* of one interface, looked at */
+	PORT_MAX_VLAN = 4094,
+	PORT_START_TRIES = 10, /* for a PMD that needs its peer */
+	PORT_START_INTERVAL_US = 500000,
+	PORT_QUIESCE_ROUNDS = 2,
+	PORT_QUIESCE_STEP_US = 100,
+	PORT_QUIESCE_STEPS = 10000,
+};
+
+/** What is known while a port is being opened. */
+struct opening {
+	struct net_port *p;
+	struct rte_eth_dev_info info;
+	struct rte_mempool *pool; /* the caller's */
+	uint32_t kernel_mtu;      /* shared */
+	uint32_t ip_mtu;          /* the port's */
+	uint16_t rx_desc, tx_desc;
+	char *err;
+	size_t err_bytes;
+};
+
+/** Write "port NAME: ..." into the caller's message. @return -1. */
+static int __rte_format_printf(2, 3) fail(struct opening *o, const char *format, ...)
+{
+	va_list ap;
+	int n = snprintf(o->err, o->err_bytes, "port %s: ", o->p->conf.name);
+
+	if (n < 0 || (size_t)n >= o->err_bytes)
+		return -1;
+	va_start(ap, format);
+	vsnprintf(o->err + n, o->err_bytes - (size_t)n, format, ap);
+	va_end(ap);
+	return -1;
+}
+
+/* ---- The ethdev ---- */
+static const char *
+available_names(char *text, size_t bytes)
+{
+	char name[RTE_ETH_NAME_MAX_LEN];
+	size_t n = 0;
+	uint16_t id;
+	int rc;
+
+	text[0] = '\0';
+	RTE_ETH_FOREACH_DEV(id)
+	{
+		if (rte_eth_dev_get_name_by_port(id, name) != 0)
+			continue;
+		rc = snprintf(text + n, bytes - n, "%s%s", n != 0 ? ", " : "", name);
+		if (rc < 0 || (size_t)rc >= bytes - n)
+			break;
+		n += (size_t)rc;
+	}
+	return text;
+}
+
+static int
+find_ethdev(struct opening *o)
+{
+	struct net_port *p = o->p;
+	char names[PORT_NAMES_BYTES];
+	const char *devargs = NULL;
+	char why[256];
+	int rc;
+
+	if (rte_eth_dev_get_port_by_name(p->conf.ethdev, &p->port_id) != 0) {
+		if (available_names(names, sizeof(names))[0] == '\0')
+			return fail(o,
+				    "there is no ethdev %s, and no other: give EAL a NIC (-a PCI-ADDRESS) or a virtual "
+				    "device (--vdev)",
+				    p->conf.ethdev);
+		return fail(o, "there is no ethdev %s; there are: %s", p->conf.ethdev, names);
+	}
+	rc = rte_eth_dev_info_get(p->port_id, &o->info);
+	if (rc != 0)
+		return fail(o, "ethdev %s: %s", p->conf.ethdev, rte_strerror(-rc));
+	if (rte_dev_devargs(o->info.device) != NULL)
+		devargs = rte_dev_devargs(o->info.device)->args;
+	if (pmd_profile_get(&o->info, devargs, &p->priv->pmd, why, sizeof(why)) != 0)
+		return fail(o, "ethdev %s: %s", p->conf.ethdev, why);
+	p->shared = p->priv->pmd.shared;
+	memcpy(p->netdev, p->priv->pmd.netdev, sizeof(p->netdev));
+	return 0;
+}
+
+static int
+check_queues(struct opening *o)
+{
+	const struct pmd_profile *pmd = &o->p->priv->pmd;
+	uint16_t max = RTE_MIN(o->info.max_rx_queues, o->info.max_tx_queues);
+	uint16_t want = o->p->nb_queues;
+
+	if (want <= max)
+		return 0;
+	if (pmd->queue_devarg != NULL)
+		return fail(o,
+			    "%s has %u queues, but there are %u engines, which need one each: add %s=%u to its "
+			    "devargs, or use fewer engines",
+			    o->p->conf.ethdev, max, want, pmd->queue_devarg, want);
+	return fail(o, "%s has %u queues, but there are %u engines, which need one each: use at most %u engines",
+		    o->p->conf.ethdev, max, want, max);
+}
+
+/* ---- MTU ---- */
+static uint32_t
+room_of(const struct rte_mempool *pool)
+{
+	return rte_pktmbuf_data_room_size((struct rte_mempool *)(uintptr_t)pool) - RTE_PKTMBUF_HEADROOM;
+}
+
+/** Why the MTU is not larger, and what would make it so. */
+static int
+fail_mtu(struct opening *o, uint32_t most)
+{
+	const struct net_port *p = o->p;
+	const char *devarg = p->priv->pmd.size_devarg;
+
+	if (p->shared && o->kernel_mtu < p->conf.mtu)
+		return fail(o, "mtu is %u, but %s has %u: ip link set dev %s mtu %u", p->conf.mtu, p->netdev,
+			    o->kernel_mtu, p->netdev, p->conf.mtu);
+	if (devarg != NULL)
+		return fail(o, "mtu is %u, but %s carries at most %u with its buffers: give it devargs %s", p->conf.mtu,
+			    p->conf.ethdev, most, devarg);
+	return fail(o, "mtu is %u, but %s carries at most %u", p->conf.mtu, p->conf.ethdev, most);
+}
+
+/**
+ * Find the IP MTU. A configured one above what RoCE v2 ever sends is good but of no use, so it is not asked of PMD and
+ * buffers: people write the network's MTU, 9000.
+ */
+static int
+choose_mtu(struct opening *o)
+{
+	struct net_port *p = o->p;
+	const struct pmd_profile *pmd = &p->priv->pmd;
+	uint32_t most = pmd->max_frame > NET_ETH_VLAN_BYTES ? pmd->max_frame - NET_ETH_VLAN_BYTES : 0;
+	uint32_t want = p->conf.mtu;
+	uint16_t dev_mtu;
+
+	if (p->shared)
+		most = RTE_MIN(most, o->kernel_mtu);
+	if (want == 0) {
+		want = most;
+		if (!pmd->carries_mtu && rte_eth_dev_get_mtu(p->port_id, &dev_mtu) == 0)
+			want = RTE_MIN(most, dev_mtu);
+	}
+	if (want < NET_MIN_MTU)
+		return fail(o, "mtu is %u; RoCE v2 needs at least %u", want, NET_MIN_MTU);
+	if (RTE_MIN(want, (uint32_t)NET_MAX_ROCE_IP_MTU) > most && p->conf.mtu != 0)
+		return fail_mtu(o, most);
+	most = RTE_MIN(most, (uint32_t)UINT16_MAX);
+	o->ip_mtu = RTE_MIN(want, most);
+	if (pmd->pool_room == 0 && !pmd->xdp)
+		o->ip_mtu = RTE_MIN(o->ip_mtu, room_of(o->pool) - NET_ETH_VLAN_BYTES);
+	return 0;
+}
+
+static int
+set_active_mtu(struct opening *o)
+{
+	struct net_port *p = o->p;
+	uint32_t code;
+
+	p->max_frame = RTE_MIN(o->ip_mtu + NET_ETH_VLAN_BYTES, p->priv->pmd.max_frame);
+	for (code = UROCE_MTU_4096; code >= UROCE_MTU_256; code--) {
+		if ((128u << code) + NET_ROCE_OVERHEAD_BYTES <= o->ip_mtu) {
+			p->active_mtu = code;
+			return 0;
+		}
+	}
+	return fail(o, "mtu %u is too small for RoCE v2: it must be at least %u", o->ip_mtu, NET_MIN_MTU);
+}
+
+/* ---- Addresses ---- */
+static void
+add_gid(struct net_port *p, unsigned int index, const uint8_t gid[16])
+{
+	memcpy(p->gid[index], gid, 16);
+	p->gid_used[index] = true;
+}
+
+static bool
+has_gid(const struct net_addr *addrs, int nb, const uint8_t gid[16])
+{
+	int i;
+
+	for (i = 0; i < nb; i++)
+		if (memcmp(addrs[i].gid, gid, 16) == 0)
+			return true;
+	return false;
+}
+
+/** The kernel answers ARP and ND for its own addresses only, so ours must be among them; without any configured, they
+ * are ours. */
+static int
+match_kernel_addrs(struct opening *o, uint8_t link_local[16])
+{
+	struct net_port *p = o->p;
+	struct net_port_config *c = &p->conf;
+	struct net_addr addrs[PORT_KERNEL_ADDRS];
+	bool take = c->nb_addrs == 0;
+	char text[GID_TEXT_BYTES];
+	unsigned int i;
+	int nb = rtnl_addrs(p->priv->kernel->rtnl, p->ifindex, addrs, RTE_DIM(addrs));
+	int k;
+
+	if (nb < 0)
+		return fail(o, "addresses of %s: %s", p->netdev, strerror(errno));
+	for (k = nb - 1; k >= 0; k--)
+		if (gid_is_link_local(addrs[k].gid))
+			memcpy(link_local, addrs[k].gid, 16);
+	for (k = 0; take && k < nb && c->nb_addrs < UROCE_MAX_GIDS - 1; k++)
+		if (!gid_is_link_local(addrs[k].gid))
+			c->addrs[c->nb_addrs++] = addrs[k];
+	for (i = 0; i < c->nb_addrs; i++)
+		if (!has_gid(addrs, nb, c->addrs[i].gid))
+			return fail(o,
+				    "%s is not an address of %s, which it shares with the kernel: ip address add %s/%u "
+				    "dev %s",
+				    gid_text(c->addrs[i].gid, text), p->netdev, text, c->addrs[i].prefix, p->netdev);
+	return 0;
+}
+
+/** GID 0 is the link-local address, unused if a shared interface has none; so the configured ones begin at 1
+ * everywhere. */
+static int
+build_gids(struct opening *o)
+{
+	struct net_port *p = o->p;
+	uint8_t link_local[16] = { 0 };
+	char text[GID_TEXT_BYTES];
+	unsigned int i, next = 1;
+
+	if (p->shared) {
+		if (match_kernel_addrs(o, link_local) != 0)
+			return -1;
+	} else {
+		gid_link_local(link_local, p->mac);
+	}
+	if (p->conf.nb_addrs > UROCE_MAX_GIDS - 1)
+		return fail(o, "%u addresses; a port has at most %u", p->conf.nb_addrs, UROCE_MAX_GIDS - 1);
+	if (!gid_is_zero(link_local))
+		add_gid(p, 0, link_local);
+	for (i = 0; i < p->conf.nb_addrs; i++) {
+		if (p->gid_used[0] && memcmp(p->conf.addrs[i].gid, link_local, 16) == 0)
+			continue; /* is GID 0 already */
+		if (has_gid(p->conf.addrs, (int)i, p->conf.addrs[i].gid))
+			return fail(o, "address %s stands twice", gid_text(p->conf.addrs[i].gid, text));
+		add_gid(p, next++, p->conf.addrs[i].gid);
+	}
+	return 0;
+}
+
+/* ---- Queues ---- */
+static void
+choose_desc(struct opening *o)
+{
+	const struct net_port_config *c = &o->p->conf;
+
+	o->rx_desc = o->info.default_rxportconf.ring_size != 0 ? o->info.default_rxportconf.ring_size
+							       : PORT_DEFAULT_DESC;
+	o->tx_desc = o->info.default_txportconf.ring_size != 0 ? o->info.default_txportconf.ring_size
+							       : PORT_DEFAULT_DESC;
+	if (c->rx_desc != 0)
+		o->rx_desc = c->rx_desc;
+	if (c->tx_desc != 0)
+		o->tx_desc = c->tx_desc;
+	if (o->p->priv->pmd.xdp) /* rings of XDP sockets are powers of two; the PMD gives the RX size to both */
+		o->rx_desc = (uint16_t)RTE_MIN(rte_align32pow2(o->rx_desc), 1u << 15);
+}
+
+/** The caller's pool if it suits the PMD, else one of the port's own. */
+static struct rte_mempool *
+rx_pool(struct opening *o)
+{
+	struct net_port *p = o->p;
+	struct net_priv *priv = p->priv;
+	char name[RTE_MEMPOOL_NAMESIZE], why[256];
+	int socket = rte_eth_dev_socket_id(p->port_id);
+	unsigned int nb = p->nb_queues * (uint32_t)(o->rx_desc + PORT_POOL_SPARE);
+
+	if (!priv->pmd.xdp && room_of(o->pool) >= priv->pmd.pool_room)
+		return o->pool;
+	snprintf(name, sizeof(name), "net_rx_%u", p->port_id);
+	if (priv->pmd.xdp) {
+		priv->pool = pmd_xdp_pool_create(name, p->nb_queues, o->rx_desc, socket, why, sizeof(why));
+		if (priv->pool == NULL)
+			fail(o, "%s", why);
+		return priv->pool;
+	}
+	priv->pool = rte_pktmbuf_pool_create(name, nb, PORT_POOL_CACHE, 0,
+					     (uint16_t)(priv->pmd.pool_room + RTE_PKTMBUF_HEADROOM), socket);
+	if (priv->pool == NULL)
+		fail(o, "RX pool of %u buffers of %u bytes for %s: %s", nb, priv->pmd.pool_room, p->conf.ethdev,
+		     rte_strerror(rte_errno));
+	return priv->pool;
+}
+
+static int
+configure_queues(struct opening *o)
+{
+	struct net_port *p = o->p;
+	struct rte_eth_conf conf = { 0 };
+	struct rte_mempool *pool;
+	uint16_t q;
+	int rc;
+
+	/* Spread by UDP source port, which RoCE v2 makes of the flow label for just this (A17.9.4). */
+	if (p->nb_queues > 1 && (o->info.flow_type_rss_offloads & RTE_ETH_RSS_UDP) != 0) {
+		conf.rxmode.mq_mode = RTE_ETH_MQ_RX_RSS;
+		conf.rx_adv_conf.rss_conf.rss_hf = o->info.flow_type_rss_offloads & (RTE_ETH_RSS_UDP | RTE_ETH_RSS_IP);
+	}
+	if (!p->priv->pmd.carries_mtu)
+		conf.rxmode.mtu = o->ip_mtu;
+	rc = rte_eth_dev_configure(p->port_id, p->nb_queues, p->nb_queues, &conf);
+	if (rc != 0)
+		return fail(o, "ethdev %s does not take %u queues with MTU %u: %s", p->conf.ethdev, p->nb_queues,
+			    o->ip_mtu, rte_strerror(-rc));
+	p->priv->configured = true;
+	choose_desc(o);
+	rc = rte_eth_dev_adjust_nb_rx_tx_desc(p->port_id, &o->rx_desc, &o->tx_desc);
+	if (rc != 0)
+		return fail(o, "ethdev %s does not take %u RX and %u TX descriptors: %s", p->conf.ethdev, o->rx_desc,
+			    o->tx_desc, rte_strerror(-rc));
+	pool = rx_pool(o);
+	if (pool == NULL)
+		return -1;
+	for (q = 0; q < p->nb_queues; q++) {
+		rc = rte_eth_rx_queue_setup(p->port_id, q, o->rx_desc, rte_eth_dev_socket_id(p->port_id), NULL, pool);
+		if (rc != 0)
+			return fail(o, "RX queue %u of %s with %u descriptors: %s; EAL's log says more", q,
+				    p->conf.ethdev, o->rx_desc, rte_strerror(-rc));
+		rc = rte_eth_tx_queue_setup(p->port_id, q, o->tx_desc, rte_eth_dev_socket_id(p->port_id), NULL);
+		if (rc != 0)
+			return fail(o, "TX queue %u of %s with %u descriptors: %s; EAL's log says more", q,
+				    p->conf.ethdev, o->tx_desc, rte_strerror(-rc));
+	}
+	return 0;
+}
+
+static int
+start(struct opening *o)
+{
+	struct net_port *p = o->p;
+	unsigned int i;
+	int rc;
+
+	if (p->shared && !p->priv->pmd.xdp && kernel_filter_packet_sockets(p->ifindex) == 0)
+		return fail(o, "no packet socket on %s takes a filter; is /proc mounted?", p->netdev);
+	rc = rte_eth_dev_start(p->port_id);
+	for (i = 1; rc != 0 && p->priv->pmd.needs_peer && i < PORT_START_TRIES; i++) {
+		usleep(PORT_START_INTERVAL_US);
+		rc = rte_eth_dev_start(p->port_id);
+	}
+	if (rc != 0 && p->priv->pmd.needs_peer)
+		return fail(o,
+			    "ethdev %s has role=client and finds no server at its socket: start the other side first",
+			    p->conf.ethdev);
+	if (rc != 0)
+		return fail(o, "ethdev %s does not start: %s; EAL's log says more", p->conf.ethdev, rte_strerror(-rc));
+	p->priv->started = true;
+	/* A PMD that takes none of these (memif, ring) has no filter that could stop anything. */
+	if (!p->shared && groups_program_nic(p) != 0)
+		rte_eth_promiscuous_enable(p->port_id);
+	return 0;
+}
+
+static int
+open_shared(struct opening *o)
+{
+	struct net_port *p = o->p;
+	char why[256];
+
+	if (p->conf.vlan_id != 0)
+		return fail(o,
+			    "a port that shares %s with the kernel can't have vlan %u: make a VLAN interface (ip link "
+			    "add link %s name %s.%u "
+			    "type vlan id %u) and give that to %s",
+			    p->netdev, p->conf.vlan_id, p->netdev, p->netdev, p->conf.vlan_id, p->conf.vlan_id,
+			    p->conf.ethdev);
+	p->priv->kernel = kernel_open(p, &o->kernel_mtu, why, sizeof(why));
+	if (p->priv->kernel == NULL)
+		return fail(o, "%s", why);
+	if (p->priv->pmd.xdp)
+		kernel_detach_xdp(p); /* UDP port 4791 was free, so the daemon that put it there is gone */
+	return 0;
+}
+
+static int
+open_all(struct opening *o)
+{
+	struct net_port *p = o->p;
+	struct rte_ether_addr mac;
+	int rc;
+
+	if (p->conf.vlan_id > PORT_MAX_VLAN)
+		return fail(o, "vlan is %u; it must be 1 to %u, or 0 for none", p->conf.vlan_id, PORT_MAX_VLAN);
+	if (find_ethdev(o) != 0 || check_queues(o) != 0)
+		return -1;
+	if (p->shared) {
+		if (open_shared(o) != 0)
+			return -1;
+	} else {
+		rc = rte_eth_macaddr_get(p->port_id, &mac);
+		if (rc != 0)
+			return fail(o, "MAC address of %s: %s", p->conf.ethdev, rte_strerror(-rc));
+		memcpy(p->mac, mac.addr_bytes, sizeof(p->mac));
+	}
+	p->priv->neigh = neigh_table_create(p->shared ? &neigh_kernel_ops : &neigh_own_ops);
+	if (p->priv->neigh == NULL)
+		return fail(o, "out of memory");
+	if (build_gids(o) != 0 || choose_mtu(o) != 0 || set_active_mtu(o) != 0)
+		return -1;
+	return configure_queues(o) != 0 ? -1 : start(o);
+}
+
+struct net_port *
+net_port_open(const struct net_port_config *conf, uint16_t index, uint16_t nb_queues, struct rte_mempool *pool,
+	      char *err, size_t err_bytes)
+{
+	struct net_port *p = calloc(1, sizeof(*p));
+	struct opening o = { .p = p, .pool = pool, .err = err, .err_bytes = err_bytes };
+
+	if (p == NULL || (p->priv = calloc(1, sizeof(*p->priv))) == NULL) {
+		snprintf(err, err_bytes, "port %s: out of memory", conf->name);
+		free(p);
+		return NULL;
+	}
+	p->conf = *conf;
+	p->index = index;
+	p->nb_queues = nb_queues;
+	if (p->conf.pkeys[0] == 0)
+		p->conf.pkeys[0] = WIRE_PKEY_DEFAULT;
+	if (open_all(&o) != 0) {
+		net_port_close(p);
+		return NULL;
+	}
+	return p;
+}
+
+static void
+quiesced(void *flag)
+{
+	__atomic_store_n((bool *)flag, true, __ATOMIC_RELEASE);
+}
+
+/**
+ * Wait until EAL's interrupt thread is out of the PMD: net_memif handles its peer's farewell there, and would do so on
+ * memory that has been freed. Alarms run on that thread; the second round begins after all events that the first one
+ * was among.
+ */
+static void
+quiesce_interrupts(void)
+{
+	static bool flag; /* outlives a round that was given up */
+	unsigned int round, step;
+
+	for (round = 0; round < PORT_QUIESCE_ROUNDS; round++) {
+		__atomic_store_n(&flag, false, __ATOMIC_RELAXED);
+		if (rte_eal_alarm_set(1, quiesced, &flag) != 0)
+			return;
+		for (step = 0; step < PORT_QUIESCE_STEPS && !__atomic_load_n(&flag, __ATOMIC_ACQUIRE); step++)
+			usleep(PORT_QUIESCE_STEP_US);
+	}
+}
+
+void
+net_port_close(struct net_port *p)
+{
+	struct net_priv *priv;
+
+	if (p == NULL)
+		return;
+	priv = p->priv;
+	neigh_table_destroy(priv->neigh);
+	groups_clear(p);
+	if (priv->started) {
+		rte_eth_dev_stop(p->port_id);
+		quiesce_interrupts();
+	}
+	if (priv->configured) {
+		rte_eth_dev_close(p->port_id);
+		quiesce_interrupts();
+	}
+	if (priv->pmd.xdp && priv->kernel != NULL)
+		kernel_detach_xdp(p);
+	kernel_close(priv->kernel);
+	rte_mempool_free(priv->pool);
+	free(priv);
+	free(p);
+}
+
+bool
+net_port_owns(const struct net_port *p, const uint8_t gid[16])
+{
+	unsigned int i;
+
+	for (i = 0; i < UROCE_MAX_GIDS; i++)
+		if (p->gid_used[i] && memcmp(p->gid[i], gid, 16) == 0)
+			return true;
+	return false;
+}
+
+bool
+net_port_link(const struct net_port *p, uint32_t *speed_mbps)
+{
+	struct rte_eth_link link = { 0 };
+	bool up = rte_eth_link_get_nowait(p->port_id, &link) == 0 && link.link_status == RTE_ETH_LINK_UP;
+
+	if (speed_mbps != NULL)
+		*speed_mbps = link.link_speed == RTE_ETH_SPEED_NUM_UNKNOWN ? 0 : link.link_speed;
+	return up && (!p->shared || kernel_link(p));
+}

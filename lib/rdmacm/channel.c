@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Event channels: the connection to the daemon, its requests, the table of ids. */
+#include "rdmacm/rdmacm.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+int
+cm_result(int err)
+{
+	if (err == 0)
+		return 0;
+	errno = err;
+	return -1;
+}
+
+static int
+call_locked(struct cm_channel *ch, struct client_call *c)
+{
+	bool was_broken = ch->broken;
+	int err = was_broken ? EIO : client_exchange(ch->sock, c, &ch->broken);
+
+	if (ch->broken && !was_broken)
+		client_complain("rdma_cm: the connection to uroced is lost: it was stopped or died");
+	else if (err && !was_broken && c->rsp.message[0] && !c->quiet)
+		client_complain("rdma_cm: %.*s", (int)sizeof(c->rsp.message), c->rsp.message);
+	client_call_close_fds(c, 0);
+	return err;
+}
+
+int
+cm_call(struct cm_channel *ch, struct client_call *c)
+{
+	int err;
+
+	pthread_mutex_lock(&ch->lock);
+	err = call_locked(ch, c);
+	pthread_mutex_unlock(&ch->lock);
+	return err;
+}
+
+int
+cm_call_handle(struct cm_channel *ch, enum ctl_op op, uint32_t handle)
+{
+	struct client_call c;
+
+	client_call_init(&c, op);
+	c.req.handle.handle = handle;
+	return cm_call(ch, &c);
+}
+
+void
+cm_call_destroy(struct cm_channel *ch, uint32_t handle, uint32_t taken)
+{
+	struct client_call c;
+
+	client_call_init(&c, CTL_CM_DESTROY_ID);
+	c.req.cm_destroy.id = handle;
+	c.req.cm_destroy.taken = taken;
+	c.quiet = true;
+	cm_call(ch, &c);
+}
+
+static int
+enter_locked(struct cm_channel *ch, struct cmid *id)
+{
+	uint32_t at = id->handle & CMID_INDEX_MASK, n;
+	struct cmid **ids;
+
+	if (at >= ch->nb_ids) {
+		for (n = ch->nb_ids ? ch->nb_ids : 16; n <= at; n *= 2)
+			;
+		ids = realloc(ch->ids, n * sizeof(*ids));
+		if (!ids)
+			return ENOMEM;
+		while (ch->nb_ids < n)
+			ids[ch->nb_ids++] = NULL;
+		ch->ids = ids;
+	}
+	ch->ids[at] = id;
+	return 0;
+}
+
+int
+cm_enter(struct cm_channel *ch, struct cmid *id)
+{
+	int err;
+
+	pthread_mutex_lock(&ch->lock);
+	err = enter_locked(ch, id);
+	pthread_mutex_unlock(&ch->lock);
+	return err;
+}
+
+int
+cm_take_over(struct cm_channel *ch, struct cmid *id)
+{
+	struct client_call c;
+	int err;
+
+	client_call_init(&c, CTL_CM_MIGRATE);
+	c.req.cm_migrate.token = id->channel->token;
+	c.req.cm_migrate.id = id->handle;
+	pthread_mutex_lock(&ch->lock);
+	err = call_locked(ch, &c);
+	if (!err) {
+		id->channel = ch;
+		id->handle = c.rsp.handle.handle;
+		err = enter_locked(ch, id);
+	}
+	pthread_mutex_unlock(&ch->lock);
+	return err;
+}
+
+void
+cm_leave(struct cm_channel *ch, struct cmid *id)
+{
+	uint32_t at = id->handle & CMID_INDEX_MASK;
+
+	pthread_mutex_lock(&ch->lock);
+	if (at < ch->nb_ids && ch->ids[at] == id)
+		ch->ids[at] = NULL;
+	pthread_mutex_unlock(&ch->lock);
+}
+
+struct cmid *
+cm_find_counted(struct cm_channel *ch, uint32_t handle)
+{
+	uint32_t at = handle & CMID_INDEX_MASK;
+	struct cmid *id = NULL;
+
+	pthread_mutex_lock(&ch->lock);
+	if (at < ch->nb_ids && ch->ids[at] && ch->ids[at]->handle == handle) {
+		id = ch->ids[at];
+		pthread_mutex_lock(&id->lock);
+		id->events++;
+		pthread_mutex_unlock(&id->lock);
+	}
+	pthread_mutex_unlock(&ch->lock);
+	return id;
+}
+
+/* Make the pipe and hand its write end over. The daemon opens it anew, so ours can be closed: the end of the daemon shows. */
+static int
+open_pipe(struct cm_channel *ch)
+{
+	struct client_call c;
+	int fds[2], err;
+
+	if (pipe2(fds, O_CLOEXEC))
+		return errno;
+	fcntl(fds[1], F_SETFL, O_NONBLOCK);
+	fchmod(fds[1], CLIENT_PIPE_MODE);
+	client_call_init(&c, CTL_CM_OPEN);
+	c.fds[0] = fds[1];
+	c.nb_fds = 1;
+	err = cm_call(ch, &c);
+	close(fds[1]);
+	if (err) {
+		close(fds[0]);
+		return err;
+	}
+	ch->ch.fd = fds[0];
+	ch->token = c.rsp.cm_open.token;
+	return 0;
+}
+
+RDMACM_EXPORT struct rdma_event_channel *
+rdma_create_event_channel(void)
+{
+	struct cm_channel *ch = calloc(1, sizeof(*ch));
+	uint32_t nb_devices;
+	int err = ENOMEM;
+
+	if (!ch)
+		goto fail;
+	pthread_mutex_init(&ch->lock, NULL);
+	err = client_connect(client_socket_path(), &ch->sock, &nb_devices);
+	if (err) {
+		/* As without a kernel module: there is no RDMA here. */
+		err = err == ENOENT || err == ECONNREFUSED ? ENODEV : err;
+		goto fail;
+	}
+	err = open_pipe(ch);
+	if (!err)
+		return &ch->ch;
+	close(ch->sock);
+fail:
+	free(ch);
+	errno = err;
+	return NULL;
+}
+
+/* ---- The end. Programs destroy channels that a thread of theirs is still reading, and mean nothing by it (rping). ---- */
+int
+cm_read_record(struct cm_channel *ch, struct ctl_cm_event *r)
+{
+	ssize_t n = 0;
+	int err;
+
+	__atomic_fetch_add(&ch->readers, 1, __ATOMIC_SEQ_CST);
+	if (!__atomic_load_n(&ch->destroyed, __ATOMIC_SEQ_CST))
+		n = read(ch->ch.fd, r, sizeof(*r));
+	err = n == (ssize_t)sizeof(*r) ? 0 : n < 0 ? errno : ENODEV;
+	/* An error would make the thread end its program. */
+	while (__atomic_load_n(&ch->destroyed, __ATOMIC_SEQ_CST))
+		pause();
+	__atomic_fetch_sub(&ch->readers, 1, __ATOMIC_SEQ_CST);
+	return err;
+}
+
+static void
+free_channel(struct cm_channel *ch)
+{
+	/* Somebody waits in it, for ever. */
+	if (ch == NULL || __atomic_load_n(&ch->readers, __ATOMIC_SEQ_CST) != 0)
+		return;
+	pthread_mutex_destroy(&ch->lock);
+	free(ch->ids);
+	free(ch);
+}
+
+RDMACM_EXPORT void
+rdma_destroy_event_channel(struct rdma_event_channel *channel)
+{
+	/* The last ones are kept for a while: a thread on its way into rdma_get_cm_event() still finds that it is too late. */
+	static struct cm_channel *kept[CM_KEPT_CHANNELS];
+	static pthread_mutex_t kept_lock = PTHREAD_MUTEX_INITIALIZER;
+	static unsigned int next;
+	struct cm_channel *ch = to_channel(channel), *oldest;
+
+	__atomic_store_n(&ch->destroyed, true, __ATOMIC_SEQ_CST);
+	close(ch->sock);
+	close(channel->fd);
+	pthread_mutex_lock(&kept_lock);
+	oldest = kept[next];
+	kept[next] = ch;
+	next = (next + 1) % CM_KEPT_CHANNELS;
+	pthread_mutex_unlock(&kept_lock);
+	free_channel(oldest);
+}

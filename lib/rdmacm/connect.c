@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Resolving, listening, connecting, accepting, disconnecting. */
+#include "rdmacm/rdmacm.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+RDMACM_EXPORT int
+rdma_resolve_addr(struct rdma_cm_id *rid, struct sockaddr *src_addr, struct sockaddr *dst_addr, int timeout_ms)
+{
+	struct cmid *id = to_cmid(rid);
+	struct sockaddr_storage before = rid->route.addr.dst_storage;
+	bool sync = id->sync;
+	struct client_call c;
+	int err;
+
+	if (!dst_addr || timeout_ms < 0)
+		return cm_result(EINVAL);
+	client_call_init(&c, CTL_CM_RESOLVE_ADDR);
+	c.req.cm_resolve_addr.id = id->handle;
+	c.req.cm_resolve_addr.timeout_ms = (uint32_t)timeout_ms;
+	err = cm_addr_of(src_addr, &c.req.cm_resolve_addr.src);
+	if (!err)
+		err = cm_addr_of(dst_addr, &c.req.cm_resolve_addr.dst);
+	if (err)
+		return cm_result(err);
+	memcpy(&rid->route.addr.dst_storage, dst_addr, cm_sockaddr_len(dst_addr));
+	err = cm_call(id->channel, &c);
+	/* Refused, so there is no event whose reader might look. */
+	if (err)
+		rid->route.addr.dst_storage = before;
+	return cmid_complete(id, sync, err);
+}
+
+RDMACM_EXPORT int
+rdma_resolve_route(struct rdma_cm_id *rid, int timeout_ms)
+{
+	struct cmid *id = to_cmid(rid);
+	bool sync = id->sync;
+	struct client_call c;
+
+	client_call_init(&c, CTL_CM_RESOLVE_ROUTE);
+	c.req.cm_resolve_route.id = id->handle;
+	c.req.cm_resolve_route.timeout_ms = (uint32_t)timeout_ms;
+	return cmid_complete(id, sync, cm_call(id->channel, &c));
+}
+
+RDMACM_EXPORT int
+rdma_listen(struct rdma_cm_id *rid, int backlog)
+{
+	struct sockaddr_in any = { .sin_family = AF_INET };
+	struct cmid *id = to_cmid(rid);
+	struct client_call c;
+
+	/* The address must be there before the first request is. */
+	if (rid->route.addr.src_addr.sa_family == AF_UNSPEC && rdma_bind_addr(rid, (struct sockaddr *)&any))
+		return -1;
+	client_call_init(&c, CTL_CM_LISTEN);
+	c.req.cm_listen.id = id->handle;
+	c.req.cm_listen.backlog = backlog > 0 ? (uint32_t)backlog : 0;
+	return cm_result(cm_call(id->channel, &c));
+}
+
+/* ---- Connection parameters ---- */
+/** What the program asks for, or @p most where it asks for the most or for nothing. */
+static int
+depth(uint8_t asked, uint8_t all, uint8_t most, uint8_t *out)
+{
+	if (asked != all && asked > most)
+		return EINVAL;
+	*out = asked == all ? most : asked;
+	return 0;
+}
+
+static int
+take_param(struct cmid *id, const struct rdma_conn_param *p)
+{
+	int err;
+
+	if (!p || id->id.qp_type == IBV_QPT_UD || !id->dev)
+		return 0;
+	err = depth(p->initiator_depth, RDMA_MAX_INIT_DEPTH, id->dev->max_initiator_depth, &id->initiator_depth);
+	if (!err)
+		err = depth(p->responder_resources, RDMA_MAX_RESP_RES, id->dev->max_responder_resources,
+			    &id->responder_resources);
+	return err;
+}
+
+static int
+fill(struct cmid *id, const struct rdma_conn_param *p, struct ctl_cm_connect_req *q)
+{
+	size_t len = id->connect_len + (p ? p->private_data_len : 0);
+
+	q->id = id->handle;
+	q->param.responder_resources = id->responder_resources;
+	q->param.initiator_depth = id->initiator_depth;
+	q->param.flow_control = p ? p->flow_control : 1;
+	q->param.retry_count = p ? p->retry_count : 7;
+	q->param.rnr_retry_count = p ? p->rnr_retry_count : 7;
+	q->param.qp_type = (uint8_t)id->id.qp_type;
+	if (id->id.qp) {
+		q->param.qp_num = id->id.qp->qp_num;
+		q->param.srq = id->id.qp->srq != NULL;
+	} else if (p) {
+		q->param.qp_num = p->qp_num;
+		q->param.srq = p->srq;
+	}
+	if (len > sizeof(q->private_data))
+		return EINVAL;
+	if (id->connect_len)
+		memcpy(q->private_data, id->connect, id->connect_len);
+	if (p && p->private_data_len)
+		memcpy(q->private_data + id->connect_len, p->private_data, p->private_data_len);
+	q->param.private_len = (uint8_t)len;
+	return 0;
+}
+
+RDMACM_EXPORT int
+rdma_connect(struct rdma_cm_id *rid, struct rdma_conn_param *conn_param)
+{
+	struct cmid *id = to_cmid(rid);
+	int err = take_param(id, conn_param);
+	bool sync = id->sync;
+	struct client_call c;
+
+	client_call_init(&c, CTL_CM_CONNECT);
+	if (!err)
+		err = fill(id, conn_param, &c.req.cm_connect);
+	free(id->connect);
+	id->connect = NULL;
+	id->connect_len = 0;
+	if (!err)
+		err = cm_call(id->channel, &c);
+	return cmid_complete(id, sync, err);
+}
+
+/** The RTU. */
+static int
+confirm(struct cmid *id)
+{
+	struct client_call c;
+
+	client_call_init(&c, CTL_CM_ACCEPT);
+	c.req.cm_connect.id = id->handle;
+	return cm_call(id->channel, &c);
+}
+
+RDMACM_EXPORT int
+rdma_establish(struct rdma_cm_id *rid)
+{
+	/* With a QP of the id's own this was done when the reply came. */
+	return cm_result(rid->qp ? EINVAL : confirm(to_cmid(rid)));
+}
+
+RDMACM_EXPORT int
+rdma_accept(struct rdma_cm_id *rid, struct rdma_conn_param *conn_param)
+{
+	struct cmid *id = to_cmid(rid);
+	bool ud = rid->qp_type == IBV_QPT_UD, sync = id->sync;
+	struct client_call c;
+	int err;
+
+	/* Without a wish: what the peer offers, which came with its request. */
+	err = take_param(id, conn_param);
+	client_call_init(&c, CTL_CM_ACCEPT);
+	if (!err)
+		err = fill(id, conn_param, &c.req.cm_connect);
+	if (!err && rid->qp && !ud)
+		err = cmid_qp_ready(id, id->responder_resources, id->initiator_depth);
+	if (err)
+		return cm_result(err);
+	err = cm_call(id->channel, &c);
+	if (err && !ud)
+		cmid_qp_error(id);
+	/* Of datagrams nobody confirms anything: no event comes. */
+	return ud ? cm_result(err) : cmid_complete(id, sync, err);
+}
+
+static int
+reject(struct rdma_cm_id *rid, const void *data, uint8_t len, uint16_t reason)
+{
+	struct cmid *id = to_cmid(rid);
+	struct client_call c;
+
+	client_call_init(&c, CTL_CM_REJECT);
+	if (len > sizeof(c.req.cm_reject.private_data))
+		return EINVAL;
+	c.req.cm_reject.id = id->handle;
+	c.req.cm_reject.reason = reason;
+	c.req.cm_reject.private_len = len;
+	if (len)
+		memcpy(c.req.cm_reject.private_data, data, len);
+	return cm_call(id->channel, &c);
+}
+
+enum { REJ_DEFAULT = 0, REJ_VENDOR_OPTION = 35 /**< table 109 of the specification */ };
+
+RDMACM_EXPORT int
+rdma_reject(struct rdma_cm_id *id, const void *private_data, uint8_t private_data_len)
+{
+	return cm_result(reject(id, private_data, private_data_len, REJ_DEFAULT));
+}
+
+RDMACM_EXPORT int
+rdma_reject_ece(struct rdma_cm_id *id, const void *private_data, uint8_t private_data_len)
+{
+	return cm_result(reject(id, private_data, private_data_len, REJ_VENDOR_OPTION));
+}
+
+RDMACM_EXPORT int
+rdma_notify(struct rdma_cm_id *rid, enum ibv_event_type event)
+{
+	struct cmid *id = to_cmid(rid);
+
+	if (event == IBV_EVENT_PATH_MIG)
+		return 0;
+	if (event != IBV_EVENT_COMM_EST)
+		return cm_result(EINVAL);
+	return cm_result(cm_call_handle(id->channel, CTL_CM_ESTABLISH, id->handle));
+}
+
+RDMACM_EXPORT int
+rdma_disconnect(struct rdma_cm_id *rid)
+{
+	struct cmid *id = to_cmid(rid);
+	/* A peer that was first: its event was there already, no other will come. */
+	bool waits = id->sync && !id->disconnected;
+
+	cmid_qp_error(id);
+	return cmid_complete(id, waits, cm_call_handle(id->channel, CTL_CM_DISCONNECT, id->handle));
+}
+
+RDMACM_EXPORT int
+rdma_get_request(struct rdma_cm_id *listen, struct rdma_cm_id **out)
+{
+	struct cmid *l = to_cmid(listen);
+	struct rdma_cm_event *event;
+	struct ibv_qp_init_attr attr;
+	int err = 0;
+
+	if (!l->sync)
+		return cm_result(EINVAL);
+	cmid_ack(l);
+	if (rdma_get_cm_event(listen->channel, &event))
+		return -1;
+	if (event->status || event->event != RDMA_CM_EVENT_CONNECT_REQUEST) {
+		err = event->status < 0 ? -event->status : EINVAL;
+		rdma_ack_cm_event(event);
+		return cm_result(err);
+	}
+	if (l->ep_attr) {
+		attr = *l->ep_attr;
+		if (rdma_create_qp(event->id, listen->pd, &attr)) {
+			err = errno;
+			*out = event->id;
+			rdma_reject(event->id, NULL, 0);
+			rdma_ack_cm_event(event);
+			rdma_destroy_id(*out);
+			*out = NULL;
+			return cm_result(err);
+		}
+	}
+	*out = event->id;
+	(*out)->event = event;
+	return 0;
+}
+
+/* ---- Enhanced connection establishment: options of vendors, of which there are none here ---- */
+RDMACM_EXPORT int
+rdma_set_local_ece(struct rdma_cm_id *id, struct ibv_ece *ece)
+{
+	return cm_result(!ece || ece->vendor_id || ece->options || ece->comp_mask ? EOPNOTSUPP : 0);
+}
+
+RDMACM_EXPORT int
+rdma_get_remote_ece(struct rdma_cm_id *id, struct ibv_ece *ece)
+{
+	if (!id->qp || !ece)
+		return cm_result(EINVAL);
+	memset(ece, 0, sizeof(*ece));
+	return 0;
+}

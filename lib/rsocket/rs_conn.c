@@ -1,0 +1,383 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Streams: made, bound, connected, closed. The service's thread drives connections from event to event; who waits
+ * for one waits for its state.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "rsocket/rs.h"
+
+static bool stream_event(struct rs_cm_user *u, struct rdma_cm_event *ev);
+static void stream_gone(struct rs_cm_user *u);
+
+static struct rs_stream *
+of_cm(struct rs_cm_user *u)
+{
+	return rs_container(u, struct rs_stream, cm);
+}
+
+struct rs_stream *
+rs_stream_alloc(int domain, int *err)
+{
+	struct rs_stream *s = calloc(1, sizeof(*s));
+
+	*err = s ? rs_enter(&s->rs, &rs_stream_ops, SOCK_STREAM, domain) : ENOMEM;
+	if (*err) {
+		free(s);
+		return NULL;
+	}
+	s->cm.event = stream_event;
+	s->cm.gone = stream_gone;
+	s->ready_end = &s->ready;
+	pthread_mutex_init(&s->slock, NULL);
+	pthread_mutex_init(&s->rlock, NULL);
+	pthread_mutex_init(&s->map_lock, NULL);
+	return s;
+}
+
+void
+rs_stream_destroy(struct rs_stream *s)
+{
+	rs_svc_keepalive(s, 0);
+	rs_svc_forget(s);
+	/* An event that is still to come finds a stream that goes nowhere any more. */
+	pthread_mutex_lock(&s->rs.lock);
+	atomic_store(&s->rs.state, RS_FAILED);
+	pthread_mutex_unlock(&s->rs.lock);
+	/* Before its QP, which the library moves when it reads an event. From here on none is being looked at. */
+	if (s->id)
+		rdma_destroy_id(s->id);
+	rs_ep_destroy(s);
+	rs_leave(&s->rs);
+	pthread_mutex_destroy(&s->slock);
+	pthread_mutex_destroy(&s->rlock);
+	pthread_mutex_destroy(&s->map_lock);
+	free(s);
+}
+
+struct rs_stream *
+rs_stream_new(int domain, int *err)
+{
+	struct rdma_event_channel *channel = rs_svc_channel();
+	struct rs_stream *s;
+
+	if (!channel) {
+		*err = errno;
+		return NULL;
+	}
+	s = rs_stream_alloc(domain, err);
+	if (!s)
+		return NULL;
+	if (rdma_create_id(channel, &s->id, &s->cm, RDMA_PS_TCP)) {
+		*err = errno;
+		s->id = NULL;
+		rs_stream_destroy(s);
+		return NULL;
+	}
+	return s;
+}
+
+void
+rs_set_state(struct rs_stream *s, enum rs_state state)
+{
+	atomic_store_explicit(&s->rs.state, state, memory_order_release);
+	rs_kick(&s->rs, RS_EV_ALL);
+}
+
+static bool
+addr_ok(const struct sockaddr *addr, socklen_t len)
+{
+	return (addr->sa_family == AF_INET && len >= sizeof(struct sockaddr_in)) ||
+	       (addr->sa_family == AF_INET6 && len >= sizeof(struct sockaddr_in6));
+}
+
+static int
+stream_bind(struct rsocket *rs, const struct sockaddr *addr, socklen_t len)
+{
+	struct rs_stream *s = to_stream(rs);
+	int err;
+
+	if (!addr_ok(addr, len))
+		return EINVAL;
+	pthread_mutex_lock(&rs->lock);
+	if (rs_state(rs) != RS_NEW)
+		err = EINVAL;
+	else
+		err = rdma_bind_addr(s->id, (struct sockaddr *)addr) ? errno : 0;
+	pthread_mutex_unlock(&rs->lock);
+	/* What sockets say of an address that no device has. */
+	return err == ENODEV ? EADDRNOTAVAIL : err;
+}
+
+/* ---- Connecting ---- */
+/** Under the lock. */
+static int
+resolve(struct rs_stream *s, enum rs_state what)
+{
+	int ms = RS_RESOLVE_MS << s->tries++;
+	int rc = what == RS_RESOLVING_ADDR ?
+			 rdma_resolve_addr(s->id, NULL, (struct sockaddr *)&s->to, ms) :
+			 rdma_resolve_route(s->id, ms);
+
+	if (rc)
+		return errno;
+	rs_set_state(s, what);
+	return 0;
+}
+
+/** Under the lock: the way is known. */
+static int
+ask(struct rs_stream *s)
+{
+	struct rdma_conn_param param = {
+		.private_data_len = sizeof(struct rs_conn_data),
+		.flow_control = 1,
+		.retry_count = 7,
+		/* For ever: a peer that is busy is not a dead one. */
+		.rnr_retry_count = 7,
+	};
+	struct rs_conn_data data;
+	struct rs_hello hello;
+	int err = rs_ep_create(s);
+
+	if (err)
+		return err;
+	rs_ep_hello(s, &hello);
+	rs_hello_put(&hello, &data);
+	param.private_data = &data;
+	if (rdma_connect(s->id, &param))
+		return errno;
+	rs_set_state(s, RS_CONNECTING);
+	return 0;
+}
+
+/** Under the lock. */
+static void
+connected(struct rs_stream *s)
+{
+	atomic_store(&s->rd_open, true);
+	atomic_store(&s->wr_open, true);
+	s->was_connected = true;
+	rs_set_state(s, RS_CONNECTED);
+}
+
+/** Under the lock: the peer's answer. */
+static int
+meet_acceptor(struct rs_stream *s, const struct rdma_cm_event *ev)
+{
+	struct rs_hello peer;
+	int err = rs_hello_get(ev->param.conn.private_data, ev->param.conn.private_data_len, &peer);
+
+	if (!err)
+		err = rs_ep_meet(s, &peer);
+	if (!err)
+		connected(s);
+	return err;
+}
+
+static int
+why(const struct rdma_cm_event *ev)
+{
+	if (ev->event == RDMA_CM_EVENT_REJECTED)
+		return ECONNREFUSED;
+	return ev->status < 0 ? -ev->status : EIO;
+}
+
+/** Under the lock. @return what the connection fails with, 0: nothing */
+static int
+advance(struct rs_stream *s, struct rdma_cm_event *ev)
+{
+	enum rs_state state = rs_state(&s->rs);
+
+	switch (ev->event) {
+	case RDMA_CM_EVENT_ADDR_RESOLVED:
+		s->tries = 0;
+		return state == RS_RESOLVING_ADDR ? resolve(s, RS_RESOLVING_ROUTE) : 0;
+	case RDMA_CM_EVENT_ROUTE_RESOLVED:
+		return state == RS_RESOLVING_ROUTE ? ask(s) : 0;
+	case RDMA_CM_EVENT_ADDR_ERROR:
+	case RDMA_CM_EVENT_ROUTE_ERROR:
+		if (why(ev) == ETIMEDOUT && rs_is_opening(state) && s->tries < RS_RESOLVE_TRIES)
+			return resolve(s, state);
+		return why(ev);
+	case RDMA_CM_EVENT_ESTABLISHED:
+		if (state == RS_CONNECTING)
+			return meet_acceptor(s, ev);
+		if (state == RS_ACCEPTING)
+			connected(s);
+		return 0;
+	case RDMA_CM_EVENT_DISCONNECTED:
+	case RDMA_CM_EVENT_TIMEWAIT_EXIT:
+		if (state != RS_CONNECTED)
+			return rs_is_opening(state) ? ECONNRESET : 0;
+		/* What came before is still the program's. */
+		rs_stream_progress(&s->rs);
+		if (rs_state(&s->rs) == RS_CONNECTED) {
+			atomic_store(&s->rd_open, false);
+			atomic_store(&s->wr_open, false);
+			rs_set_state(s, RS_DISCONNECTED);
+		}
+		return 0;
+	case RDMA_CM_EVENT_CONNECT_ERROR:
+	case RDMA_CM_EVENT_UNREACHABLE:
+	case RDMA_CM_EVENT_REJECTED:
+	case RDMA_CM_EVENT_DEVICE_REMOVAL:
+		return why(ev);
+	default:
+		return 0;
+	}
+}
+
+static void
+stream_gone(struct rs_cm_user *u)
+{
+	rs_stream_destroy(of_cm(u));
+}
+
+static bool
+stream_event(struct rs_cm_user *u, struct rdma_cm_event *ev)
+{
+	struct rs_stream *s = of_cm(u);
+	bool ready;
+	int err;
+
+	if (ev->event == RDMA_CM_EVENT_CONNECT_REQUEST) {
+		rs_accept_request(s, ev);
+		return false;
+	}
+	pthread_mutex_lock(&s->rs.lock);
+	ready = ev->event == RDMA_CM_EVENT_ESTABLISHED && rs_state(&s->rs) == RS_ACCEPTING;
+	err = advance(s, ev);
+	if (err)
+		rs_fail(s, err);
+	pthread_mutex_unlock(&s->rs.lock);
+	if (ready)
+		rs_accept_ready(s);
+	return err && rs_accept_failed(s);
+}
+
+/* ---- The program's side ---- */
+static bool
+is_settled(struct rsocket *rs)
+{
+	return !rs_is_opening(rs_state(rs));
+}
+
+int
+rs_take_error(struct rsocket *rs)
+{
+	int err;
+
+	pthread_mutex_lock(&rs->lock);
+	err = rs->err;
+	rs->err = 0;
+	pthread_mutex_unlock(&rs->lock);
+	return err;
+}
+
+int
+rs_ready(struct rs_stream *s, bool once)
+{
+	int err;
+
+	if (rs_is_opening(rs_state(&s->rs))) {
+		err = rs_wait(&s->rs, is_settled, RS_EV_ALL, once, -1);
+		if (err)
+			return err;
+	}
+	switch (rs_state(&s->rs)) {
+	case RS_CONNECTED:
+	case RS_DISCONNECTED:
+		return 0;
+	case RS_FAILED:
+		/* What was connected may have data left. */
+		if (s->was_connected)
+			return 0;
+		err = rs_take_error(&s->rs);
+		return err ? err : ENOTCONN;
+	default:
+		return ENOTCONN;
+	}
+}
+
+static int
+stream_connect(struct rsocket *rs, const struct sockaddr *addr, socklen_t len)
+{
+	struct rs_stream *s = to_stream(rs);
+	enum rs_state state;
+	int err = 0;
+
+	if (!addr_ok(addr, len))
+		return EINVAL;
+	pthread_mutex_lock(&rs->lock);
+	state = rs_state(rs);
+	if (state == RS_NEW) {
+		memcpy(&s->to, addr,
+		       addr->sa_family == AF_INET ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6));
+		s->tries = 0;
+		err = resolve(s, RS_RESOLVING_ADDR);
+		if (err)
+			rs_fail(s, err);
+	} else if (state == RS_LISTENING) {
+		err = EOPNOTSUPP;
+	}
+	pthread_mutex_unlock(&rs->lock);
+	if (err)
+		return err;
+	err = rs_ready(s, rs_nonblocking(rs, 0));
+	return err == EAGAIN ? EINPROGRESS : err;
+}
+
+static void
+stream_close(struct rsocket *rs)
+{
+	struct rs_stream *s = to_stream(rs);
+
+	if (rs_state(rs) == RS_CONNECTED)
+		rs_stream_shutdown(rs, SHUT_RDWR);
+	if (rs_state(rs) == RS_LISTENING) {
+		/* No more requests: who is in the middle of one is waited for. */
+		rdma_destroy_id(s->id);
+		s->id = NULL;
+		rs_accept_end(s);
+	}
+	rs_stream_destroy(s);
+}
+
+static int
+stream_name(struct rsocket *rs, bool peer, struct sockaddr *addr, socklen_t *len)
+{
+	struct rdma_addr *a = &to_stream(rs)->id->route.addr;
+	struct sockaddr_storage sa = { 0 };
+	socklen_t bytes;
+
+	if (!len)
+		return EFAULT;
+	if (peer && rs_state(rs) <= RS_LISTENING)
+		return ENOTCONN;
+	memcpy(&sa, peer ? &a->dst_storage : &a->src_storage, sizeof(sa));
+	if (!sa.ss_family)
+		sa.ss_family = (sa_family_t)rs->domain;
+	bytes = sa.ss_family == AF_INET ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6);
+	if (addr && *len)
+		memcpy(addr, &sa, *len < bytes ? *len : bytes);
+	*len = bytes;
+	return 0;
+}
+
+const struct rs_ops rs_stream_ops = {
+	.bind = stream_bind,
+	.connect = stream_connect,
+	.shutdown = rs_stream_shutdown,
+	.close = stream_close,
+	.send = rs_stream_send,
+	.recv = rs_stream_recv,
+	.name = stream_name,
+	.progress = rs_stream_progress,
+	.idle = rs_stream_idle,
+	.arm = rs_stream_arm,
+	.fired = rs_stream_fired,
+	.revents = rs_stream_revents,
+};

@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file
+ * Flow control of a stream, as arithmetic: what may be sent where (struct rs_tx), what was received and what the
+ * peer may be granted (struct rs_rx).
+ *
+ * Each half has two sides. The sender (or receiver) is one thread at a time, inside rsend() (or rrecv()). The
+ * poller is whoever takes completions, under the socket's lock. Each field has one writer; those that the other
+ * side reads are atomic. All counters only grow, and wrap: only their differences mean something.
+ */
+#ifndef UROCE_RS_FLOW_H
+#define UROCE_RS_FLOW_H
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#include "rsocket/rs_wire.h"
+
+enum {
+	RS_SEND_LOW_BYTES = 2048, /**< less room in the send buffer than this is none */
+	RS_SIGNAL_PARTS = 4,      /**< a completion is asked for whenever that part of the buffer is in use */
+	RS_SIGNAL_WRS = 8,        /**< and of one in so many work requests; fewer than any queue has */
+	RS_WR_COUNT_BITS = 24,
+	RS_WR_COUNT_MASK = (1 << RS_WR_COUNT_BITS) - 1,
+};
+
+/** Bits of a work request's id: a message of ours that isn't data; a receive. */
+#define RS_WR_CTRL (UINT64_C(1) << 63)
+#define RS_WR_RECV (UINT64_C(1) << 62)
+
+struct rs_tx {
+	/* Fixed. */
+	uint32_t max_wr;
+	uint32_t ring_bytes;
+	/* The sender's. */
+	uint32_t posted, posted_bytes;
+	uint32_t signaled, signaled_bytes; /**< posted when a completion was last asked for */
+	uint32_t at;                       /**< in the ring */
+	uint16_t seq;
+	_Atomic uint32_t nb_taken;         /**< windows */
+	struct rs_sge window;
+	/* The poller's. */
+	_Atomic uint32_t done, done_bytes;
+	_Atomic uint16_t seq_limit;
+	_Atomic uint32_t nb_given;
+	struct rs_sge given[RS_WINDOWS];
+};
+
+struct rs_rx {
+	/* Fixed. */
+	uint32_t ring_bytes;
+	uint32_t nb_slots;
+	uint16_t queue;                /**< messages that may be under way */
+	uint32_t *slots;               /**< bytes of the messages that came */
+	/* The receiver's. */
+	uint32_t at;                   /**< in the ring */
+	_Atomic uint32_t head;
+	_Atomic uint32_t read_bytes;
+	_Atomic uint16_t seq;          /**< messages read to their end */
+	/* The poller's. */
+	_Atomic uint32_t tail;
+	_Atomic uint32_t granted_bytes;
+	_Atomic uint16_t granted_seq;  /**< seq when messages were last granted */
+	uint32_t arrived_bytes;
+	uint32_t grant_at;             /**< the half that is granted next */
+};
+
+/* ---- Sending ---- */
+/** The poller: the peer gave a window. @return 0; EPROTO: it can't have read the ones before. */
+static inline int
+rs_tx_give(struct rs_tx *tx, const struct rs_sge *window)
+{
+	uint32_t n = atomic_load_explicit(&tx->nb_given, memory_order_relaxed);
+
+	if (n - atomic_load_explicit(&tx->nb_taken, memory_order_acquire) >= RS_WINDOWS)
+		return EPROTO;
+	tx->given[n % RS_WINDOWS] = *window;
+	atomic_store_explicit(&tx->nb_given, n + 1, memory_order_release);
+	return 0;
+}
+
+static inline void
+rs_tx_limit(struct rs_tx *tx, uint32_t seq)
+{
+	atomic_store_explicit(&tx->seq_limit, (uint16_t)(seq & RS_SEQ_MASK), memory_order_release);
+}
+
+/** The sender: a window with room, if there is one. */
+static inline bool
+rs_tx_window(struct rs_tx *tx)
+{
+	while (!tx->window.length) {
+		uint32_t n = atomic_load_explicit(&tx->nb_taken, memory_order_relaxed);
+
+		if (n == atomic_load_explicit(&tx->nb_given, memory_order_acquire))
+			return false;
+		tx->window = tx->given[n % RS_WINDOWS];
+		atomic_store_explicit(&tx->nb_taken, n + 1, memory_order_release);
+	}
+	return true;
+}
+
+static inline uint32_t
+rs_tx_free_bytes(const struct rs_tx *tx)
+{
+	return tx->ring_bytes - (tx->posted_bytes - atomic_load_explicit(&tx->done_bytes, memory_order_acquire));
+}
+
+/** A work request and bytes of the send buffer: all that a write past the windows needs. */
+static inline bool
+rs_tx_has_room(const struct rs_tx *tx)
+{
+	return tx->posted - atomic_load_explicit(&tx->done, memory_order_acquire) < tx->max_wr &&
+	       rs_tx_free_bytes(tx) >= RS_SEND_LOW_BYTES;
+}
+
+/** The sender: data may be sent now. */
+static inline bool
+rs_tx_ready(struct rs_tx *tx)
+{
+	return rs_tx_has_room(tx) && tx->seq != atomic_load_explicit(&tx->seq_limit, memory_order_acquire) &&
+	       rs_tx_window(tx);
+}
+
+/** What of @p want bytes goes into one message now. */
+static inline uint32_t
+rs_tx_fit(const struct rs_tx *tx, uint32_t want)
+{
+	uint32_t room = rs_tx_free_bytes(tx);
+
+	if (want > room)
+		want = room;
+	return want > tx->window.length ? tx->window.length : want;
+}
+
+/** Account for a work request of @p bytes. @return its id; @p signal: whether a completion is needed. */
+static inline uint64_t
+rs_tx_post(struct rs_tx *tx, uint32_t bytes, bool *signal)
+{
+	tx->posted++;
+	tx->posted_bytes += bytes;
+	tx->at += bytes;
+	if (tx->at >= tx->ring_bytes)
+		tx->at -= tx->ring_bytes;
+	*signal = tx->posted - tx->signaled >= RS_SIGNAL_WRS ||
+		  tx->posted_bytes - tx->signaled_bytes >= tx->ring_bytes / RS_SIGNAL_PARTS;
+	if (*signal) {
+		tx->signaled = tx->posted;
+		tx->signaled_bytes = tx->posted_bytes;
+	}
+	return (uint64_t)(tx->posted & RS_WR_COUNT_MASK) << 32 | tx->posted_bytes;
+}
+
+/** The sender: a message of @p bytes goes to the window. */
+static inline void
+rs_tx_use_window(struct rs_tx *tx, uint32_t bytes)
+{
+	tx->window.addr += bytes;
+	tx->window.length -= bytes;
+	tx->seq++;
+}
+
+/** The poller: the work request of that id is done, and so are those before it. */
+static inline void
+rs_tx_done(struct rs_tx *tx, uint64_t wr_id)
+{
+	uint32_t done = atomic_load_explicit(&tx->done, memory_order_relaxed);
+
+	done += ((uint32_t)(wr_id >> 32) - done) & RS_WR_COUNT_MASK;
+	atomic_store_explicit(&tx->done, done, memory_order_release);
+	atomic_store_explicit(&tx->done_bytes, (uint32_t)wr_id, memory_order_release);
+}
+
+/* ---- Receiving ---- */
+static inline uint32_t
+rs_rx_next(const struct rs_rx *rx, uint32_t slot)
+{
+	return slot + 1 == rx->nb_slots ? 0 : slot + 1;
+}
+
+static inline bool
+rs_rx_has_data(const struct rs_rx *rx)
+{
+	return atomic_load_explicit(&rx->head, memory_order_relaxed) !=
+	       atomic_load_explicit(&rx->tail, memory_order_acquire);
+}
+
+/** The poller: a data message came. @return 0; EPROTO: more than was granted. */
+static inline int
+rs_rx_arrived(struct rs_rx *rx, uint32_t bytes)
+{
+	uint32_t tail = atomic_load_explicit(&rx->tail, memory_order_relaxed), next = rs_rx_next(rx, tail);
+
+	if (bytes > atomic_load_explicit(&rx->granted_bytes, memory_order_relaxed) - rx->arrived_bytes ||
+	    next == atomic_load_explicit(&rx->head, memory_order_acquire))
+		return EPROTO;
+	rx->arrived_bytes += bytes;
+	rx->slots[tail] = bytes;
+	atomic_store_explicit(&rx->tail, next, memory_order_release);
+	return 0;
+}
+
+/** The receiver: the message at the head was read to its end. */
+static inline void
+rs_rx_pop(struct rs_rx *rx)
+{
+	uint32_t head = atomic_load_explicit(&rx->head, memory_order_relaxed);
+
+	atomic_store_explicit(&rx->head, rs_rx_next(rx, head), memory_order_release);
+	atomic_store_explicit(&rx->seq, (uint16_t)(atomic_load_explicit(&rx->seq, memory_order_relaxed) + 1),
+			      memory_order_release);
+}
+
+/** The receiver: @p bytes were read. */
+static inline void
+rs_rx_read(struct rs_rx *rx, uint32_t bytes)
+{
+	rx->at += bytes;
+	if (rx->at >= rx->ring_bytes)
+		rx->at -= rx->ring_bytes;
+	atomic_store_explicit(&rx->read_bytes, atomic_load_explicit(&rx->read_bytes, memory_order_relaxed) + bytes,
+			      memory_order_release);
+}
+
+static inline bool
+rs_rx_has_half(const struct rs_rx *rx)
+{
+	uint32_t out = atomic_load_explicit(&rx->granted_bytes, memory_order_relaxed) -
+		       atomic_load_explicit(&rx->read_bytes, memory_order_acquire);
+
+	return rx->ring_bytes - out >= rx->ring_bytes / 2;
+}
+
+/** Half of the buffer is free, or half of the messages are read: time to tell the peer. */
+static inline bool
+rs_rx_grant_due(const struct rs_rx *rx)
+{
+	uint16_t since = (uint16_t)(atomic_load_explicit(&rx->seq, memory_order_acquire) -
+				    atomic_load_explicit(&rx->granted_seq, memory_order_relaxed));
+
+	return since >= rx->queue / 2 || rs_rx_has_half(rx);
+}
+
+/** The poller: grant. @return the operand of RS_OP_SGL. @p half: where the window starts, -1: messages only. */
+static inline uint32_t
+rs_rx_grant(struct rs_rx *rx, int64_t *half)
+{
+	uint16_t seq = atomic_load_explicit(&rx->seq, memory_order_acquire);
+
+	*half = -1;
+	if (rs_rx_has_half(rx)) {
+		*half = rx->grant_at;
+		rx->grant_at = rx->grant_at ? 0 : rx->ring_bytes / 2;
+		atomic_store_explicit(&rx->granted_bytes,
+				      atomic_load_explicit(&rx->granted_bytes, memory_order_relaxed) + rx->ring_bytes / 2,
+				      memory_order_relaxed);
+	}
+	atomic_store_explicit(&rx->granted_seq, seq, memory_order_relaxed);
+	return (uint16_t)(seq + rx->queue);
+}
+
+#endif /* UROCE_RS_FLOW_H */

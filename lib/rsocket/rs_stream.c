@@ -1,0 +1,340 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Streams that are connected: completions, messages that aren't data, shutting down. */
+#include <arpa/inet.h>
+#include <errno.h>
+
+#include "rsocket/rs.h"
+
+void
+rs_fail(struct rs_stream *s, int err)
+{
+	enum rs_state was = rs_state(&s->rs);
+
+	if (was < RS_RESOLVING_ADDR || was > RS_CONNECTED)
+		return;
+	s->rs.err = err;
+	atomic_store(&s->rd_open, false);
+	atomic_store(&s->wr_open, false);
+	rs_set_state(s, RS_FAILED);
+	/* The peer is not left in doubt. */
+	if (was == RS_CONNECTED)
+		rdma_disconnect(s->id);
+}
+
+/* ---- Messages of ours that aren't data. Under the lock ---- */
+static bool
+ctrl_room(struct rsocket *rs)
+{
+	struct rs_stream *s = to_stream(rs);
+
+	return s->ctrl.posted - s->ctrl.done < RS_CTRL_WRS;
+}
+
+static int
+post_ctrl(struct rs_stream *s, uint32_t msg, struct ibv_sge *sge, uint64_t addr)
+{
+	struct ibv_send_wr *bad, wr = {
+		.wr_id = RS_WR_CTRL,
+		.sg_list = sge,
+		.num_sge = sge ? 1 : 0,
+		.opcode = IBV_WR_RDMA_WRITE_WITH_IMM,
+		.send_flags = IBV_SEND_SIGNALED | (sge ? IBV_SEND_INLINE : 0),
+		.imm_data = htonl(msg),
+	};
+	int err;
+
+	wr.wr.rdma.remote_addr = addr;
+	wr.wr.rdma.rkey = sge ? s->peer.list.key : 0;
+	err = ibv_post_send(s->id->qp, &wr, &bad);
+	if (!err)
+		s->ctrl.posted++;
+	return err;
+}
+
+void
+rs_grant(struct rs_stream *s)
+{
+	struct rs_sge window;
+	struct ibv_sge sge = { (uintptr_t)&window, sizeof(window), 0 };
+	int64_t half;
+	uint32_t seq;
+	int err;
+
+	while (rs_state(&s->rs) == RS_CONNECTED && ctrl_room(&s->rs) && rs_rx_grant_due(&s->rx)) {
+		seq = rs_rx_grant(&s->rx, &half);
+		if (half < 0) {
+			err = post_ctrl(s, rs_msg(RS_OP_SGL, seq), NULL, 0);
+		} else {
+			window = (struct rs_sge){ (uintptr_t)s->recv_buf + (uint64_t)half, s->recv_mr->rkey,
+						  s->rx.ring_bytes / 2 };
+			window = rs_sge_for(&window, s->peer.swap);
+			err = post_ctrl(s, rs_msg(RS_OP_SGL, seq), &sge,
+					s->peer.list.addr + s->peer_list_at * sizeof(struct rs_sge));
+			s->peer_list_at = (s->peer_list_at + 1) % s->peer.list.length;
+		}
+		if (err)
+			rs_fail(s, EIO);
+	}
+}
+
+/* ---- Completions. Under the lock ---- */
+/** The peer wrote the next place of our list. */
+static int
+take_window(struct rs_stream *s)
+{
+	volatile struct rs_sge *place = &s->list[s->list_at];
+	struct rs_sge window = { place->addr, place->key, place->length };
+
+	s->list_at = (s->list_at + 1) % RS_WINDOWS;
+	return window.length ? rs_tx_give(&s->tx, &window) : 0;
+}
+
+static int
+peer_control(struct rs_stream *s, uint32_t what)
+{
+	if (what != RS_CTRL_DISCONNECT && what != RS_CTRL_SHUTDOWN)
+		return 0;
+	atomic_store(&s->rd_open, false);
+	if (what == RS_CTRL_DISCONNECT || !atomic_load(&s->wr_open)) {
+		atomic_store(&s->wr_open, false);
+		rs_set_state(s, RS_DISCONNECTED);
+	}
+	return RS_EV_ALL;
+}
+
+/** A message. @return RS_EV_*, or a negative errno value. */
+static int
+take_message(struct rs_stream *s, const struct ibv_wc *wc)
+{
+	uint32_t msg = ntohl(wc->imm_data);
+
+	if (!(wc->wc_flags & IBV_WC_WITH_IMM))
+		return -EPROTO;
+	switch (rs_msg_op(msg)) {
+	case RS_OP_DATA:
+		return rs_rx_arrived(&s->rx, rs_msg_data(msg)) ? -EPROTO : RS_EV_IN;
+	case RS_OP_SGL:
+		if (wc->byte_len && take_window(s))
+			return -EPROTO;
+		rs_tx_limit(&s->tx, rs_msg_data(msg));
+		return RS_EV_OUT;
+	case RS_OP_IOMAP_SGL:
+		rs_iomap_told(s, rs_msg_data(msg));
+		return 0;
+	case RS_OP_CTRL:
+		return peer_control(s, rs_msg_data(msg));
+	default:
+		return -EPROTO;
+	}
+}
+
+static int
+take_completion(struct rs_stream *s, const struct ibv_wc *wc)
+{
+	if (wc->wr_id & RS_WR_CTRL)
+		s->ctrl.done++;
+	else
+		rs_tx_done(&s->tx, wc->wr_id);
+	switch (wc->status) {
+	case IBV_WC_SUCCESS:
+		return RS_EV_OUT;
+	case IBV_WC_RETRY_EXC_ERR:
+		return -ETIMEDOUT;
+	default:
+		return -ECONNRESET;
+	}
+}
+
+int
+rs_stream_progress(struct rsocket *rs)
+{
+	struct rs_stream *s = to_stream(rs);
+	struct ibv_wc wc[RS_POLL_BATCH];
+	int n, r, events = 0, err = 0;
+	uint32_t received = 0;
+
+	if (rs_state(rs) < RS_CONNECTED || !s->cq)
+		return 0;
+	do {
+		n = ibv_poll_cq(s->cq, RS_POLL_BATCH, wc);
+		for (int i = 0; i < n; i++) {
+			if (!(wc[i].wr_id & RS_WR_RECV)) {
+				r = take_completion(s, &wc[i]);
+			} else if (wc[i].status == IBV_WC_SUCCESS) {
+				received++;
+				r = take_message(s, &wc[i]);
+			} else {
+				r = -ECONNRESET;
+			}
+			if (r >= 0)
+				events |= r;
+			else if (!err)
+				err = -r;
+		}
+	} while (n == RS_POLL_BATCH);
+	if (n < 0 && !err)
+		err = EIO;
+	if (rs_state(rs) != RS_CONNECTED)
+		return events;
+	/* A connection that the peer has ended in order doesn't fail afterwards, so failing comes last. */
+	if (received && !err)
+		err = rs_ep_post_recvs(s, received);
+	if (err) {
+		rs_fail(s, err);
+		return RS_EV_ALL;
+	}
+	rs_grant(s);
+	return events;
+}
+
+void
+rs_stream_arm(struct rsocket *rs)
+{
+	struct rs_stream *s = to_stream(rs);
+
+	if (!s->cq || s->armed)
+		return;
+	ibv_req_notify_cq(s->cq, 0);
+	s->armed = true;
+}
+
+void
+rs_stream_fired(struct rsocket *rs)
+{
+	struct rs_stream *s = to_stream(rs);
+	struct ibv_cq *cq;
+	void *context;
+
+	if (ibv_get_cq_event(s->channel, &cq, &context)) {
+		/* Another thread of the program's was first; or there will be none any more. */
+		if (errno != EAGAIN && errno != EINTR)
+			rs_fail(s, ENETDOWN);
+		return;
+	}
+	s->armed = false;
+	s->cq_events++;
+}
+
+/** To look at what is the sender's. */
+static bool
+trylock_sender(struct rs_stream *s)
+{
+	if (!pthread_mutex_trylock(&s->slock))
+		return true;
+	/* A thread is sending. It sees that it is to wake us when it has unlocked, or else has unlocked already. */
+	atomic_store_explicit(&s->passed_over, true, memory_order_relaxed);
+	atomic_thread_fence(memory_order_seq_cst);
+	return !pthread_mutex_trylock(&s->slock);
+}
+
+void
+rs_unlock_sender(struct rs_stream *s)
+{
+	pthread_mutex_unlock(&s->slock);
+	atomic_thread_fence(memory_order_seq_cst);
+	if (!atomic_load_explicit(&s->passed_over, memory_order_relaxed))
+		return;
+	pthread_mutex_lock(&s->rs.lock);
+	atomic_store_explicit(&s->passed_over, false, memory_order_relaxed);
+	rs_kick(&s->rs, RS_EV_OUT);
+	pthread_mutex_unlock(&s->rs.lock);
+}
+
+short
+rs_stream_revents(struct rsocket *rs, short events)
+{
+	struct rs_stream *s = to_stream(rs);
+	enum rs_state state = rs_state(rs);
+	bool data = s->rx.nb_slots && rs_rx_has_data(&s->rx);
+	int r = 0;
+
+	if (state == RS_LISTENING)
+		return atomic_load(&s->nb_ready) > 0 ? events & POLLIN : 0;
+	if (state < RS_CONNECTED)
+		return 0;
+	if (data || !atomic_load(&s->rd_open))
+		r |= POLLIN | POLLRDNORM;
+	if (!atomic_load(&s->rd_open))
+		r |= POLLRDHUP;
+	if (!atomic_load(&s->wr_open)) {
+		r |= POLLOUT | POLLWRNORM;
+	} else if ((events & (POLLOUT | POLLWRNORM)) && trylock_sender(s)) {
+		if (rs_tx_ready(&s->tx))
+			r |= POLLOUT | POLLWRNORM;
+		pthread_mutex_unlock(&s->slock);
+	}
+	r &= events;
+	if (state == RS_FAILED)
+		r |= POLLERR;
+	/* What came before the end is read first. */
+	if (state > RS_CONNECTED && !data)
+		r |= POLLHUP;
+	return (short)r;
+}
+
+/* ---- The end ---- */
+static bool
+may_control(struct rsocket *rs)
+{
+	return ctrl_room(rs) || rs_state(rs) != RS_CONNECTED;
+}
+
+/** The last message is among those that are done, so all before it are. */
+static bool
+all_sent(struct rsocket *rs)
+{
+	struct rs_stream *s = to_stream(rs);
+
+	return s->ctrl.posted == s->ctrl.done || rs_state(rs) != RS_CONNECTED;
+}
+
+/** Say @p ctrl to the peer, and wait until it has that and all data before. */
+static int
+say_goodbye(struct rs_stream *s, enum rs_ctrl ctrl)
+{
+	struct rsocket *rs = &s->rs;
+	int err = rs_wait(rs, may_control, RS_EV_ALL, false, RS_CLOSE_MS);
+
+	if (err)
+		return err;
+	pthread_mutex_lock(&rs->lock);
+	if (rs_state(rs) == RS_CONNECTED)
+		err = post_ctrl(s, rs_msg(RS_OP_CTRL, ctrl), NULL, 0);
+	pthread_mutex_unlock(&rs->lock);
+	return err ? err : rs_wait(rs, all_sent, RS_EV_ALL, false, RS_CLOSE_MS);
+}
+
+int
+rs_stream_shutdown(struct rsocket *rs, int how)
+{
+	struct rs_stream *s = to_stream(rs);
+	bool was_open, over;
+	int err = 0;
+
+	if (rs_state(rs) == RS_DISCONNECTED || (rs_state(rs) == RS_FAILED && s->was_connected))
+		return 0;
+	if (rs_state(rs) != RS_CONNECTED)
+		return ENOTCONN;
+	rs_flush_any(s);
+	pthread_mutex_lock(&rs->lock);
+	was_open = atomic_load(&s->wr_open) || atomic_load(&s->rd_open);
+	if (how != SHUT_RD) {
+		atomic_store(&s->wr_open, false);
+		s->wr_shut = true;
+	}
+	if (how != SHUT_WR)
+		atomic_store(&s->rd_open, false);
+	over = !atomic_load(&s->wr_open) && !atomic_load(&s->rd_open);
+	rs_kick(rs, RS_EV_ALL);
+	pthread_mutex_unlock(&rs->lock);
+	/* Of not reading any more the peer is told with the rest. */
+	if (was_open && (over || how == SHUT_WR))
+		err = say_goodbye(s, over ? RS_CTRL_DISCONNECT : RS_CTRL_SHUTDOWN);
+	if (!over)
+		return err;
+	pthread_mutex_lock(&rs->lock);
+	if (rs_state(rs) == RS_CONNECTED)
+		rs_set_state(s, RS_DISCONNECTED);
+	pthread_mutex_unlock(&rs->lock);
+	return err;
+}

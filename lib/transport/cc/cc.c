@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What all algorithms of congestion control share: CNPs in both directions, pacing, and which QP has which.
+ */
+#include "transport/cc/cc.h"
+
+static const struct cc_ops *const algorithms[TP_CC_ALGORITHMS] = {
+	[TP_CC_NONE] = &cc_none,
+	[TP_CC_DCQCN] = &cc_dcqcn,
+	[TP_CC_SWIFT] = &cc_swift,
+};
+
+const char *
+tp_cc_name(enum tp_cc cc)
+{
+	return cc < TP_CC_ALGORITHMS ? algorithms[cc]->name : "?";
+}
+
+void
+transport_set_cc(struct transport *tp, uint16_t port, enum tp_cc cc, uint32_t mbps)
+{
+	tp->c.ports[port].cc = cc;
+	tp->c.ports[port].mbps = mbps;
+}
+
+int
+cc_attach(struct transport *tp, struct qp *qp, const struct tp_path *path)
+{
+	const struct tp_port_config *port = &tp->c.ports[path->port];
+	const struct cc_ops *ops = algorithms[port->cc];
+
+	cc_stop(tp, qp);
+	if ((ops->services & 1 << (qp->service >> 5)) == 0 || path->loopback) {
+		free(qp->cc);
+		qp->cc = NULL;
+		return 0;
+	}
+	if (qp->cc == NULL)
+		qp->cc = malloc(sizeof(*qp->cc));
+	if (qp->cc == NULL)
+		return ENOMEM;
+	*qp->cc = (struct cc){
+		.ops = ops,
+		.qp = qp,
+		.pace.kind = TP_TIMER_PACE,
+		.line_bps = (port->mbps != 0 ? port->mbps : CC_LINE_MBPS_UNKNOWN) * 1e6,
+		.window = TP_WINDOW_MAX,
+	};
+	ops->init(qp->cc, tp->now_ns);
+	return 0;
+}
+
+void
+cc_stop(struct transport *tp, struct qp *qp)
+{
+	if (qp->cc != NULL)
+		wheel_del(&tp->wheel, &qp->cc->pace);
+}
+
+uint8_t
+cc_traffic_class(const struct qp *qp, uint8_t tclass)
+{
+	return qp->cc == NULL ? tclass : (uint8_t)((tclass & ~CC_TCLASS_ECN) | CC_TCLASS_ECT0);
+}
+
+/* ---- Pacing ---- */
+bool
+cc_may_send(struct transport *tp, struct qp *qp)
+{
+	struct cc *cc = qp->cc;
+
+	if (cc->ops->advance != NULL)
+		cc->ops->advance(cc, tp->now_ns);
+	if (cc->rate_bps == 0 || tp->now_ns >= cc->next_ns)
+		return true;
+	if (!wheel_pending(&cc->pace) || cc->pace.tick > cc->next_ns >> WHEEL_TICK_SHIFT)
+		wheel_add(&tp->wheel, &cc->pace, cc->next_ns);
+	return false;
+}
+
+void
+cc_sent(struct transport *tp, struct cc *cc, uint32_t bytes)
+{
+	if (cc->ops->sent != NULL)
+		cc->ops->sent(cc, bytes);
+	if (cc->rate_bps == 0)
+		return;
+	if (cc->next_ns + CC_BURST_NS < tp->now_ns)
+		cc->next_ns = tp->now_ns - CC_BURST_NS;
+	cc->next_ns += (uint64_t)(bytes * 8e9 / cc->rate_bps);
+}
+
+void
+cc_timer(struct transport *tp, struct wheel_entry *e)
+{
+	struct cc *cc = (struct cc *)((uint8_t *)e - offsetof(struct cc, pace));
+
+	qp_activate(tp, cc->qp);
+}
+
+/* ---- CNPs ---- */
+/* The traffic class is no part of the ICRC; IPv4's header checksum follows it (RFC 1624). */
+static void
+set_traffic_class(const struct wire_tmpl *t, uint8_t *frame, uint8_t tclass)
+{
+	uint8_t *ip = frame + t->l3_off;
+	uint32_t sum;
+
+	if (t->ip_version == 4) {
+		sum = (uint16_t)~wire_get16(ip + 10) + (uint16_t)~wire_get16(ip);
+		ip[1] = tclass;
+		sum += wire_get16(ip);
+		sum = (sum & 0xffff) + (sum >> 16);
+		sum = (sum & 0xffff) + (sum >> 16);
+		wire_put16(ip + 10, (uint16_t)~sum);
+	} else {
+		ip[0] = (uint8_t)((ip[0] & 0xf0) | tclass >> 4);
+		ip[1] = (uint8_t)((ip[1] & 0x0f) | tclass << 4);
+	}
+}
+
+/* A17.9.3: BTH with BECN and 16 reserved bytes, of no PSN. */
+static bool
+send_cnp(struct transport *tp, struct qp *qp)
+{
+	struct wire_bth b = { .opcode = WIRE_OPCODE_CNP, .dqpn = qp->dest_qpn, .pkey = qp->pkey, .becn = true };
+	struct tp_out o;
+
+	if (!tp_begin(tp, qp, WIRE_OPCODE_CNP, &o))
+		return false;
+	memset(tp_payload(&o), 0, WIRE_CNP_PAYLOAD_BYTES);
+	tp_finish(tp, qp, &o, &b, WIRE_CNP_PAYLOAD_BYTES);
+	set_traffic_class(&qp->tmpl, o.frame, CC_CNP_TCLASS);
+	return true;
+}
+
+/*
+ * Whatever this port's own algorithm is: a packet can only be marked because its sender said that it reacts. A
+ * datagram's sender isn't this QP's peer, so it gets none.
+ */
+void
+cc_marked_rx(struct transport *tp, struct qp *qp)
+{
+	tp->counters.np_ecn_marked_roce_packets++;
+	if (qp->service == WIRE_UD || tp->now_ns < qp->cnp_next_ns)
+		return;
+	if (!send_cnp(tp, qp))
+		return;
+	tp->counters.np_cnp_sent++;
+	qp->cnp_next_ns = tp->now_ns + CC_CNP_INTERVAL_NS;
+}
+
+void
+cc_cnp_rx(struct transport *tp, struct qp *qp)
+{
+	if (qp->cc == NULL || qp->cc->ops->cnp == NULL) {
+		tp->counters.rp_cnp_ignored++;
+		return;
+	}
+	tp->counters.rp_cnp_handled++;
+	diag_note(tp, qp, QP_EV_CNP, 0, 0, qp->psn_una);
+	qp->cc->ops->cnp(qp->cc, tp->now_ns);
+}

@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Completion queues: the one place that writes a CQE, and completion events.
+ */
+#include <unistd.h>
+
+#include "ring/ctl.h"
+#include "transport/core/internal.h"
+
+#define CQ_PROD_ONE UINT64_C(2) /* of struct cq.prod, whose bit 0 names the ring */
+
+int
+cq_create(const struct cq_params *p, struct cq **out)
+{
+	struct cq *cq = calloc(1, sizeof(*cq));
+
+	if (cq == NULL)
+		return ENOMEM;
+	cq->rings[0] = (struct cq_ring){ p->ring, p->stamps };
+	cq->shared = p->shared;
+	cq->channel_fd = p->channel_fd;
+	cq->cookie = p->cookie;
+	cq->owner = p->owner;
+	cq->multi = p->multi;
+	*out = cq;
+	return 0;
+}
+
+void
+cq_destroy(struct cq *cq)
+{
+	free(cq);
+}
+
+uint32_t
+cq_users(const struct cq *cq)
+{
+	return atomic_load_explicit(&cq->users, memory_order_acquire);
+}
+
+static void
+cq_touch(struct transport *tp, struct cq *cq, bool solicited)
+{
+	uint8_t *flags = &cq->touched[tp->c.engine];
+
+	if (*flags == 0) {
+		if (unlikely(tp->nb_touched == TP_TOUCHED_CQS))
+			cq_flush_touched(tp);
+		tp->touched[tp->nb_touched++] = cq;
+	}
+	*flags |= solicited ? TP_TOUCHED | TP_TOUCHED_SOLICITED : TP_TOUCHED;
+}
+
+/*
+ * No further CQE comes (11.6.3.1): tell the client by flag and event, once. The QP at hand goes to ERR now, others that
+ * use the CQ when they complete something.
+ */
+static void
+cq_fail(struct transport *tp, struct cq *cq, struct qp *qp)
+{
+	if (!atomic_exchange(&cq->overrun, true)) {
+		atomic_store_explicit(&cq->shared->overrun, 1, memory_order_release);
+		tp->counters.cq_overrun++;
+		tp_event(tp, UROCE_EVENT_CQ_ERR, cq->cookie, cq->owner);
+		diag_note(tp, qp, QP_EV_OVERRUN, 0, 0, qp->psn_una);
+		cq_touch(tp, cq, true);
+	}
+	qp_error(tp, qp, UROCE_EVENT_QP_FATAL, TP_BECAUSE(CQ, 0));
+}
+
+static inline uint32_t
+prod_counter(uint64_t prod)
+{
+	return (uint32_t)(prod >> 1);
+}
+
+/* Take the next slot. @return false: the client hasn't polled what is there. */
+static inline bool
+cq_reserve(struct cq *cq, uint32_t *n, const struct cq_ring **ring)
+{
+	uint32_t size, cons;
+	uint64_t at;
+
+	if (unlikely(atomic_load_explicit(&cq->overrun, memory_order_relaxed)))
+		return false;
+	/* Acquire: of the ring that bit 0 names. */
+	if (cq->multi) {
+		at = atomic_fetch_add_explicit(&cq->prod, CQ_PROD_ONE, memory_order_acquire);
+	} else {
+		at = atomic_load_explicit(&cq->prod, memory_order_acquire);
+		atomic_store_explicit(&cq->prod, at + CQ_PROD_ONE, memory_order_relaxed);
+	}
+	*n = prod_counter(at);
+	*ring = &cq->rings[at & 1];
+	size = UINT32_C(1) << (*ring)->ring.order;
+	if (likely(*n - atomic_load_explicit(&cq->cons, memory_order_relaxed) < size))
+		return true;
+	/* Acquire: what the client polled it has read, before the slot is written again. */
+	cons = atomic_load_explicit(&cq->shared->cons, memory_order_acquire);
+	atomic_store_explicit(&cq->cons, cons, memory_order_relaxed);
+	return *n - cons < size;
+}
+
+uint32_t
+cq_resize(struct cq *cq, const struct ring *ring, uint64_t *stamps)
+{
+	cq->rings[~atomic_load_explicit(&cq->prod, memory_order_relaxed) & 1] = (struct cq_ring){ *ring, stamps };
+	return prod_counter(atomic_fetch_xor_explicit(&cq->prod, 1, memory_order_release));
+}
+
+void
+cq_push(struct transport *tp, struct cq *cq, struct qp *qp, const struct tp_cqe *e)
+{
+	union ring_cqe_ctl ctl = e->ctl;
+	const struct cq_ring *ring;
+	struct ring_cqe *slot;
+	uint32_t n;
+
+	if (unlikely(!cq_reserve(cq, &n, &ring))) {
+		cq_fail(tp, cq, qp);
+		return;
+	}
+	slot = ring_slot(&ring->ring, n);
+	slot->wr_id = e->wr_id;
+	slot->byte_len = e->byte_len;
+	slot->imm = e->imm;
+	slot->qpn = qp->qpn;
+	slot->status = e->status;
+	slot->src_qp = e->src_qp;
+	slot->opcode = e->opcode;
+	if (unlikely(ring->stamps != NULL))
+		ring->stamps[n & ((UINT32_C(1) << ring->ring.order) - 1)] =
+			tp->c.clock != NULL ? tp->c.clock(tp->c.arg) : tp->now_ns;
+	ctl.phase = ring_phase(n, ring->ring.order);
+	atomic_store_explicit(&slot->ctl, ctl.word, memory_order_release);
+	if (unlikely(e->status != UROCE_WC_SUCCESS)) {
+		if (e->status == UROCE_WC_WR_FLUSH_ERR)
+			tp->counters.cqe_flush_error++;
+		else if (ctl.is_recv)
+			tp->counters.resp_cqe_error++;
+		else
+			tp->counters.req_cqe_error++;
+	}
+	/* Errors count as solicited (11.4.2.2). */
+	if (cq->channel_fd >= 0)
+		cq_touch(tp, cq, ctl.solicited || e->status != UROCE_WC_SUCCESS);
+}
+
+/* @return false: the client has been told already, or doesn't want to be. */
+static bool
+cq_wants(const struct cq *cq, uint8_t flags)
+{
+	uint32_t arm = atomic_load_explicit(&cq->shared->arm, memory_order_relaxed);
+
+	if (arm == RING_ARM_NONE || cq->channel_fd < 0)
+		return false;
+	return arm == RING_ARM_ANY || (flags & TP_TOUCHED_SOLICITED) != 0;
+}
+
+static void
+cq_raise(struct transport *tp, struct cq *cq)
+{
+	struct ctl_comp_event ev = { .cookie = cq->cookie };
+	uint32_t prod;
+
+	/* Of several engines, whoever swaps it sends the event. */
+	if (atomic_exchange(&cq->shared->arm, RING_ARM_NONE) == RING_ARM_NONE)
+		return;
+	prod = prod_counter(atomic_load_explicit(&cq->prod, memory_order_relaxed));
+	atomic_store_explicit(&cq->told, prod, memory_order_relaxed);
+	atomic_store_explicit(&cq->shared->reported, prod, memory_order_release);
+	if (write(cq->channel_fd, &ev, sizeof(ev)) == (ssize_t)sizeof(ev))
+		tp->counters.cq_events++;
+	else
+		tp->counters.cq_events_lost++;
+}
+
+/*
+ * Moderation: an event for so many completions, or so long after the first that it would have told of.
+ * @return false: it isn't held back.
+ */
+static __attribute__((noinline)) bool
+cq_hold(struct transport *tp, struct cq *cq, uint32_t moderation, uint8_t flags)
+{
+	uint32_t count = moderation >> 16, us = moderation & UINT16_MAX, i;
+	uint32_t pending = prod_counter(atomic_load_explicit(&cq->prod, memory_order_relaxed)) -
+			   atomic_load_explicit(&cq->told, memory_order_relaxed);
+
+	if (atomic_load_explicit(&cq->overrun, memory_order_relaxed) || (count != 0 && pending >= count))
+		return false;
+	for (i = 0; i < tp->nb_held; i++) {
+		if (tp->held[i].cq == cq) {
+			tp->held[i].flags |= flags;
+			return true;
+		}
+	}
+	if (tp->nb_held == TP_HELD_CQS)
+		return false;
+	tp->held[tp->nb_held] = (struct cq_hold){ cq, us != 0 ? tp->now_ns + us * UINT64_C(1000) : UINT64_MAX, flags };
+	tp->held_next_ns = RTE_MIN(tp->held_next_ns, tp->held[tp->nb_held].due_ns);
+	tp->nb_held++;
+	return true;
+}
+
+/* What the event that is held back would tell of. */
+static __attribute__((noinline)) uint8_t
+held_flags(const struct transport *tp, const struct cq *cq)
+{
+	for (uint32_t i = 0; i < tp->nb_held; i++) {
+		if (tp->held[i].cq == cq)
+			return tp->held[i].flags;
+	}
+	return 0;
+}
+
+static void
+cq_notify(struct transport *tp, struct cq *cq, uint8_t flags)
+{
+	uint32_t moderation = atomic_load_explicit(&cq->moderation, memory_order_relaxed);
+
+	/* A completion that raises no event itself may be the last of those that the event waits for. */
+	if (unlikely(tp->nb_held != 0))
+		flags |= held_flags(tp, cq);
+	if (!cq_wants(cq, flags))
+		return;
+	if (unlikely(moderation != 0)) {
+		if (cq_hold(tp, cq, moderation, flags))
+			return;
+		/* What was held back is told now. */
+		cq_release_held(tp, cq, false);
+	}
+	cq_raise(tp, cq);
+}
+
+/* Another engine's event may have told of all there is. */
+static bool
+cq_has_news(const struct cq *cq)
+{
+	return prod_counter(atomic_load_explicit(&cq->prod, memory_order_relaxed)) !=
+	       atomic_load_explicit(&cq->told, memory_order_relaxed);
+}
+
+void
+cq_run_held(struct transport *tp)
+{
+	struct cq_hold *h;
+	uint32_t i;
+
+	if (tp->now_ns < tp->held_next_ns)
+		return;
+	tp->held_next_ns = UINT64_MAX;
+	for (i = 0; i < tp->nb_held;) {
+		h = &tp->held[i];
+		if (tp->now_ns < h->due_ns) {
+			tp->held_next_ns = RTE_MIN(tp->held_next_ns, h->due_ns);
+			i++;
+			continue;
+		}
+		if (cq_wants(h->cq, h->flags) && cq_has_news(h->cq))
+			cq_raise(tp, h->cq);
+		*h = tp->held[--tp->nb_held];
+	}
+}
+
+void
+cq_moderate(struct cq *cq, uint16_t count, uint16_t period_us)
+{
+	atomic_store_explicit(&cq->moderation, (uint32_t)count << 16 | period_us, memory_order_relaxed);
+}
+
+void
+cq_release_held(struct transport *tp, struct cq *cq, bool raise)
+{
+	uint32_t i;
+
+	for (i = 0; i < tp->nb_held; i++) {
+		if (tp->held[i].cq != cq)
+			continue;
+		if (raise && cq_wants(cq, tp->held[i].flags))
+			cq_raise(tp, cq);
+		tp->held[i] = tp->held[--tp->nb_held];
+		/* Nobody looks at the time of nothing. */
+		if (tp->nb_held == 0)
+			tp->held_next_ns = UINT64_MAX;
+		return;
+	}
+}
+
+void
+cq_flush_touched(struct transport *tp)
+{
+	/* CQEs before arms: the other half of the client's arm, fence, look for a CQE. */
+	atomic_thread_fence(memory_order_seq_cst);
+	for (uint32_t i = 0; i < tp->nb_touched; i++) {
+		struct cq *cq = tp->touched[i];
+		uint8_t flags = cq->touched[tp->c.engine];
+
+		cq->touched[tp->c.engine] = 0;
+		cq_notify(tp, cq, flags);
+	}
+	tp->nb_touched = 0;
+}

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Shared receive queues. A WQE is copied when it is taken and its slot returned at once, since
+ * an SRQ's receives complete in any order.
+ */
+#include "transport/core/internal.h"
+
+int
+srq_create(struct transport *tp, const struct srq_params *p, struct srq **out)
+{
+	struct srq *srq;
+
+	if (p->xrcd != 0 && (p->cq == NULL || p->srqn == 0 || p->srqn > WIRE_PSN_MASK))
+		return EINVAL;
+	srq = calloc(1, sizeof(*srq));
+	if (srq == NULL)
+		return ENOMEM;
+	srq->ring = p->ring;
+	srq->shared = p->shared;
+	srq->pd = p->pd;
+	srq->max_sge = p->max_sge;
+	srq->limit = p->limit;
+	srq->cookie = p->cookie;
+	srq->owner = p->owner;
+	if (p->xrcd != 0) {
+		srq->xrcd = p->xrcd;
+		srq->srqn = p->srqn;
+		srq->cq = p->cq;
+		atomic_fetch_add(&srq->cq->users, 1);
+		xrc_srq_enter(tp, srq);
+	}
+	*out = srq;
+	return 0;
+}
+
+void
+srq_set_limit(struct srq *srq, uint32_t limit)
+{
+	srq->limit = limit;
+}
+
+uint32_t
+srq_limit(const struct srq *srq)
+{
+	return srq->limit;
+}
+
+int
+srq_destroy(struct transport *tp, struct srq *srq)
+{
+	if (srq->xrcd == 0) {
+		if (srq->users != 0)
+			return EBUSY;
+		free(srq);
+		return 0;
+	}
+	LIST_REMOVE(srq, link);
+	atomic_fetch_sub(&srq->cq->users, 1);
+	srq->gone = true;
+	if (srq->users == 0)
+		free(srq);
+	return 0;
+}
+
+void
+srq_release(struct srq *srq)
+{
+	if (--srq->users == 0 && srq->gone)
+		free(srq);
+}
+
+/*
+ * Fewer than limit WQEs are left (10.2.9.2): the event comes once and disarms. WQEs are posted in
+ * order, so there are at least limit of them exactly if the limit-th from here is there.
+ */
+static void
+srq_check_limit(struct transport *tp, struct srq *srq)
+{
+	if (srq->limit <= UINT32_C(1) << srq->ring.order &&
+	    ring_rq_ready(&srq->ring, srq->ring.counter + srq->limit - 1))
+		return;
+	srq->limit = 0;
+	tp_event(tp, UROCE_EVENT_SRQ_LIMIT_REACHED, srq->cookie, srq->owner);
+}
+
+bool
+srq_take(struct transport *tp, struct srq *srq, struct tp_rwqe *w)
+{
+	struct ring_sge *copy = &w->own_sge;
+	const struct ring_rq_wqe *slot;
+	uint32_t nb_sge;
+
+	if (!ring_rq_ready(&srq->ring, srq->ring.counter))
+		return false;
+	slot = ring_slot(&srq->ring, srq->ring.counter);
+	nb_sge = rwqe_nb_sge(slot, srq->max_sge);
+	if (nb_sge > 1) {
+		/* None left: as good as none posted. Messages that end will bring some back. */
+		if (unlikely(tp->nb_sge_blocks == 0)) {
+			tp->counters.srq_no_sges++;
+			return false;
+		}
+		copy = tp->sge_blocks[--tp->nb_sge_blocks];
+	}
+	for (uint32_t i = 0; i < nb_sge; i++)
+		copy[i] = sge_snapshot(&slot->sge[i]);
+	rwqe_begin(w, &srq->ring, srq->ring.counter, copy, nb_sge);
+	w->borrowed = nb_sge > 1;
+	srq->ring.counter++;
+	atomic_store_explicit(&srq->shared->head, srq->ring.counter, memory_order_release);
+	if (srq->limit != 0)
+		srq_check_limit(tp, srq);
+	return true;
+}

@@ -1,0 +1,378 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file
+ * What a transport is made of: its limits, WQEs in flight, CQs, SRQs, QPs and the transport itself. Who may touch what, and
+ * when: tp_internal.h, by which lib/transport includes it; nobody else does.
+ */
+#ifndef UROCE_TP_TYPES_H
+#define UROCE_TP_TYPES_H
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/queue.h>
+
+#include <rte_branch_prediction.h>
+#include <rte_mbuf.h>
+#include <rte_prefetch.h>
+
+#include "transport/diag/diag.h"
+#include "mem/mw.h"
+#include "transport/transport.h"
+#include "base/wheel.h"
+
+enum {
+	TP_INFLIGHT_OWN = 2,        /**< WQEs in flight for which every QP has room; a power of two */
+	TP_INFLIGHT_MAX = 256,      /**< WQEs in flight with a borrowed window; a power of two */
+	TP_WINDOWS = 1024,          /**< windows that a transport lends to busy QPs */
+	TP_READ_BLOCKS = 4096,      /**< of UROCE_MAX_RD_ATOMIC struct tp_read each, lent to QPs that answer READs */
+	TP_SGE_BLOCKS = 4096,       /**< copies of SGEs that a transport lends to QPs amid a message for an SRQ */
+	TP_WINDOW_MAX = 256,        /**< packets of a QP on their way, requests and READ responses */
+	TP_WINDOW_START = 64,       /**< of a connection without history */
+	TP_WINDOW_MIN = 16,         /**< what losses leave of it */
+	TP_WINDOW_STEP = 16,        /**< what each window without a loss adds */
+	TP_WINDOW_CALM = 64,        /**< windows without a loss until the round trip doesn't hold growth back any more */
+	TP_WINDOW_LOST = 2,         /**< what each packet that is known to be lost takes */
+	TP_READ_CHUNK_PACKETS = 32, /**< response packets that one READ request asks for; a power of two */
+	TP_SACK_SPAN = 256,         /**< PSNs beyond a gap that can be told apart: TP_WINDOW_MAX */
+	TP_SACK_OFFERS = 3,         /**< offers of selective repeat that a peer gets before it counts as foreign */
+	TP_BOARDS = 256,            /**< of each kind that a transport lends to QPs that have lost something */
+	TP_HELD_MAX = 2048,         /**< packets that a transport holds beyond gaps, of all QPs */
+	TP_ACKREQ_PACKETS = 32,     /**< AckReq on every so many packets inside a message; a power of two */
+	TP_ACKREQ_LOSSY = 4,        /**< the same while a loss is remembered: the window is small */
+	TP_QP_BUDGET = 32,          /**< packets or WQEs of a QP in one turn */
+	TP_TURN_BUDGET = 128,       /**< packets or WQEs of all QPs in one turn */
+	TP_TURN_QPS = 128,          /**< QPs looked at in one turn */
+	TP_RX_BATCH = 16,           /**< packets parsed ahead of handling */
+	TP_MBUF_CACHE = 32,         /**< mbufs taken from the mempool at a time */
+	TP_TOUCHED_CQS = 64,        /**< CQs whose events wait for the end of the turn */
+	TP_HELD_CQS = 64,           /**< events that moderation holds back at a time; further ones aren't */
+	TP_WATCH_NS = 50000,        /**< a QP without work is watched for this long before its client must ring */
+	TP_POLL_NS = 1000,          /**< with QPs watched, a turn is due this soon */
+	TP_PROBES = 3,              /**< early retransmissions of the oldest packet before it's the ACK timeout's turn */
+	TP_PROBE_MIN_NS = 20000,    /**< no earlier than this without progress: engines have other QPs to serve */
+	TP_PROBE_FIRST_NS = 25000000, /**< while no round trip has been measured, */
+	TP_PROBE_FIRST_OF = 16,     /**< of QPs with this timeout (268 ms) or more: rdma_cm's have 2 s */
+	TP_PROBE_PACKET_NS = 1000,  /**< and this later for each packet on the way: 4 KiB at 32 Gb/s */
+	TP_PROBE_SHIFT_MAX = 8,     /**< probes that were no use make the next ones later, up to 2 to the power of this */
+	TP_RTT_EVERY_NS = 10000,    /**< between round trips that are measured, without congestion control */
+	TP_RTT_MIN_NS = 1000000000, /**< for how long, twice at most, the shortest round trip is remembered */
+	TP_RTT_MAX_NS = 500000000,  /**< longer round trips count as this */
+	TP_TIMEOUT_UNIT_NS = 4096,  /**< local ACK timeout: this times 2^timeout (9.7.6.1.3) */
+	TP_BACKOFF_MAX = 2,         /**< log2 of how many times longer timeouts in a row become, */
+	TP_BACKOFF_END = 16,        /**< but not beyond this timeout: 268 ms */
+	TP_CREDITS_ENOUGH = 256,    /**< receives known to be posted: no need to look for more */
+	TP_CREDITS_ANY = 1 << 30,   /**< of a peer that doesn't say how many receives it has */
+	TP_SL_IPV4 = 0xa,           /**< wc.sl of UD receives: the L3 type, as mlx5 has it and UCX reads it */
+	TP_SL_IPV6 = 0x9,
+	TP_XRC_BUCKETS = 256,       /**< of a transport's table of XRC SRQs; a power of two */
+	TP_RETRY_INFINITE = 7,      /**< of rnr_retry; a retry_cnt of 7 is seven (11.2.5.2) */
+};
+
+/** What the engine knows about a WQE between fetching and completing it. Everything else stays in the slot. */
+struct tp_swqe {
+	uint64_t wr_id;
+	uint32_t first_psn, last_psn;
+	uint32_t length;  /**< of the message, bytes */
+	uint32_t recvs;   /**< receives that the peer needs for all messages up to this one */
+	uint8_t opcode;   /**< enum uroce_wr_op, checked */
+	uint8_t flags;    /**< UROCE_SEND_* */
+	uint8_t nb_sge;   /**< 0 with INLINE */
+	uint8_t status;   /**< enum uroce_wc_status found while fetching or sending; 0: good */
+	uint8_t verr;     /**< enum tp_vendor_err */
+	uint8_t reserved[3];
+};
+static_assert(sizeof(struct tp_swqe) == 32, "counts for an idle QP's memory");
+
+/** What a requester does with an opcode. Indexed by enum uroce_wr_op. */
+struct tp_req_op {
+	uint8_t services; /**< bit 1 << (service >> 5) for each service that has it */
+	uint8_t wc;       /**< enum uroce_wc_op */
+	uint8_t kind;     /**< enum tp_req_kind */
+	uint8_t first, middle, last, only; /**< enum wire_op */
+	uint8_t recvs;    /**< receives that the peer needs for it */
+};
+enum tp_req_kind { TP_REQ_NONE = 0, TP_REQ_DATA, TP_REQ_READ, TP_REQ_ATOMIC, TP_REQ_LOCAL, /**< nothing is sent */
+		   TP_REQ_PLACE /**< ATOMIC_WRITE, FLUSH: an empty READ response back */ };
+extern const struct tp_req_op tp_req_ops[UROCE_WR_OPS];
+
+/** A READ or atomic that the responder executed: a duplicate is known, and answered again (C9-105, 9.4.4). */
+struct tp_res {
+	union {
+		uint64_t old __attribute__((packed)); /**< atomic: the value before the operation */
+		struct {
+			uint32_t mark;   /**< READ: of what was asked for; res_mark() */
+			uint32_t length; /**< READ: bytes; ATOMIC_WRITE, FLUSH: 0 */
+		};
+	};
+	uint32_t psn : 24;
+	uint32_t used : 1, atomic : 1, replay : 1;
+	uint32_t placed : 1; /**< ATOMIC_WRITE, FLUSH: answered by a READ response of no bytes */
+};
+static_assert(sizeof(struct tp_res) == 12, "counts for an idle QP's memory, up to UROCE_MAX_RD_ATOMIC times");
+
+/** What a READ needs besides while it is being answered. Lent to a QP for as long as it has responses to send. */
+struct tp_read {
+	uint64_t va;         /**< of the first byte */
+	uint32_t rkey;
+	uint32_t cur : 24;   /**< PSN of the next response packet */
+	uint32_t begins : 1; /**< and that one is the first of this (re)play */
+	uint32_t run : 1;    /**< amid a run of again */
+	uint32_t srqn;       /**< XRC: the SRQ whose PD opened the memory */
+	uint32_t again;      /**< bit i: packet i is to be sent again, before cur; of READs up to a chunk */
+};
+
+/** The message that is coming in. */
+enum tp_rmsg { TP_RMSG_NONE = 0, TP_RMSG_SEND, TP_RMSG_WRITE, TP_RMSG_DROP /**< UC: the rest is dropped */ };
+
+/** What the responder owes the peer, apart from READ and atomic responses, which go first. */
+enum tp_reply {
+	TP_REPLY_NONE = 0,
+	TP_REPLY_ACK,      /**< everything before epsn */
+	TP_REPLY_SACK,     /**< the same, and what is held beyond */
+	TP_REPLY_DUP_ACK,  /**< everything up to reply_psn: a READ beyond it may have lost its response */
+	TP_REPLY_NAK_SEQ,
+	TP_REPLY_RNR,
+	TP_REPLY_FATAL,    /**< reply_syndrome at reply_psn; the QP is in ERR */
+};
+
+/** Whether the peer has been told that epsn is missing (9.7.5.2.8: once). */
+enum tp_told { TP_TOLD_NOTHING = 0, TP_TOLD_SEQ, TP_TOLD_RNR };
+
+/** Early retransmission (RFC 8985, section 7: tail loss probe), until nothing is on the way or a round trip was measured. */
+enum tp_probe {
+	TP_PROBE_NONE = 0,
+	TP_PROBE_SENT,     /**< the oldest packet was sent again */
+	TP_PROBE_ANSWERED, /**< there was progress since: the way is open, and what doesn't come was lost */
+};
+
+/** Path migration; numbers of enum ibv_mig_state. */
+enum tp_mig { TP_MIG_MIGRATED = 0, TP_MIG_REARM, TP_MIG_ARMED };
+
+/** What a wheel entry belongs to. */
+enum tp_timer { TP_TIMER_QP = 0, TP_TIMER_PACE /**< struct cc */ };
+
+struct cc;
+struct tp_board;
+struct tp_ahead;
+struct tp_held;
+
+/** The receive WQE in use. */
+struct tp_rwqe {
+	uint64_t wr_id;
+	uint64_t room;         /**< bytes that still fit */
+	/**
+	 * Of an RQ: in its slot, which is the engine's until the receive completes; to be read with sge_snapshot(). Of an
+	 * SRQ, whose slot was given back: a copy, in own_sge or borrowed.
+	 */
+	const struct ring_sge *sge;
+	uint32_t sge_off;      /**< bytes used of sge[sge_cur] */
+	uint16_t nb_sge, sge_cur;
+	uint16_t wqe_counter;
+	bool valid, borrowed;
+	struct ring_sge own_sge;
+};
+
+/** Where a CQ's completions go. */
+struct cq_ring {
+	struct ring ring; /**< base and order; the counter is the CQ's prod */
+	uint64_t *stamps; /**< a time per slot, or NULL */
+};
+
+struct cq {
+	/** Which of rings[] in bit 0, above it the next CQE: several producers take numbers by addition, and the one step that
+	 * changes the ring (cq_resize()) leaves no doubt which numbers are in which. */
+	_Atomic uint64_t prod;
+	struct cq_ring rings[2];
+	struct ring_cq_shared *shared;
+	_Atomic uint32_t cons;        /**< the client's counter as last seen */
+	_Atomic uint32_t moderation;  /**< completions per event << 16 | microseconds; 0: each one may raise an event */
+	_Atomic uint32_t told;        /**< CQEs below this counter were there when an engine raised the last event */
+	_Atomic uint32_t users;
+	_Atomic bool overrun;
+	bool multi;
+	int channel_fd;
+	uint64_t cookie;
+	void *owner;
+	uint8_t touched[UROCE_MAX_ENGINES]; /**< TP_TOUCHED_* of this turn, each engine its own */
+};
+enum { TP_TOUCHED = 1, TP_TOUCHED_SOLICITED = 2 };
+
+/** An event that moderation holds back. */
+struct cq_hold {
+	struct cq *cq;
+	uint64_t due_ns; /**< UINT64_MAX: only its number of completions raises it */
+	uint8_t flags;   /**< TP_TOUCHED_* */
+};
+
+struct srq {
+	struct ring ring;
+	struct ring_srq_shared *shared;
+	uint32_t pd, max_sge, limit;
+	uint32_t users;         /**< QPs; of an XRC SRQ those that were reached last by a message for it */
+	uint64_t cookie;
+	void *owner;
+
+	/* XRC. */
+	LIST_ENTRY(srq) link;   /**< in its bucket */
+	struct cq *cq;
+	uint32_t srqn, xrcd;
+	bool gone;              /**< destroyed; freed with its last user */
+};
+LIST_HEAD(tp_srq_list, srq);
+
+struct qp {
+	/* Shared with other engines; written at creation only. */
+	struct transport *tp;
+	uint32_t qpn;
+
+	uint8_t type;          /**< enum uroce_qp_type */
+	uint8_t service;       /**< enum wire_service whose rules it follows: XRC's are RC's */
+	uint8_t prefix;        /**< enum wire_service in the opcodes of its packets */
+	uint8_t state;         /**< enum uroce_qp_state; the one truth, shared->state mirrors it */
+	uint8_t mtu_shift;
+	uint32_t pd;           /**< XRC_RECV: of the SRQ that the last request named, as recv_cq and srq are */
+	uint32_t dest_qpn;
+	uint32_t access;       /**< qp_access_flags */
+	uint16_t port, pkey;
+	bool loopback, multicast, sig_all, comm_est, last_wqe_told, sqd_told;
+	bool on_active, on_ack, watched;
+	uint8_t mig;           /**< enum tp_mig */
+	bool alt_loaded, mig_err_told;
+	TAILQ_ENTRY(qp) active_link, ack_link;
+	uint64_t last_work_ns;
+	struct ring_qp_shared *shared;
+	struct cq *send_cq, *recv_cq;
+
+	/* Requester. In flight: [sq_tail, sq.counter); sent: below sq_cur, and of sq_cur what is below psn_cur. */
+	struct ring sq;
+	struct tp_swqe *inflight;
+	uint32_t inflight_mask;
+	uint32_t sq_tail, sq_cur;   /**< counters of SQ slots: oldest not complete, being sent */
+	uint32_t psn_una;           /**< oldest PSN not acknowledged */
+	uint32_t psn_cur;           /**< next PSN to send */
+	uint32_t psn_max;           /**< beyond the highest PSN ever sent */
+	uint32_t psn_next;          /**< first PSN of the next WQE */
+	uint32_t psn_grow;          /**< when this is acknowledged the window grows */
+	uint32_t psn_recover;       /**< before this is acknowledged a loss doesn't shrink the window again */
+	uint32_t recvs_next;        /**< receives that the peer needs for all that was fetched, */
+	uint32_t recvs_done;        /**< has used up for what is complete, */
+	uint32_t recvs_limit;       /**< and has, as far as it said (9.7.7.2) */
+	uint16_t window;            /**< packets that may be on their way: the smaller of the next and cc's */
+	uint16_t loss_window;       /**< what losses leave */
+	uint8_t lossy;              /**< windows for which a loss is remembered */
+	uint8_t ackreq_mask;        /**< of PSNs: those that have it all set have AckReq */
+	uint16_t max_inline;
+	uint8_t max_send_sge;
+	uint8_t max_rd, rd_out;     /**< READ and atomic requests allowed, on their way */
+	uint8_t retry_cnt, retry_left, rnr_retry, rnr_left, timeout;
+	bool rnr_wait;              /**< the timer is the peer's RNR timer; nothing is sent */
+	bool restarted;             /**< went back for a lost response; not again before there is progress */
+	bool credits;               /**< the peer says how many receives it has */
+	bool out_of_credits;
+	bool sack_peer;             /**< the peer has sent a SACK */
+	uint8_t sack_offers;        /**< that may still be made */
+	bool blocked;               /**< what comes next must wait for the peer, or for its time */
+	bool rtt_timing;            /**< the round trip of rtt_psn is being measured; it was sent once (Karn) */
+	uint8_t probe, probes;      /**< enum tp_probe; early retransmissions since there was progress */
+	uint8_t rto_shift;          /**< these since the last measured round trip: each doubles the next one's delay */
+	uint32_t rtt_psn;
+	uint32_t rtt_una;           /**< psn_una at the last measurement */
+	uint32_t srtt_ns, rttvar_ns; /**< as in RFC 6298 */
+	uint32_t rtt_min_ns;        /**< without queues, as far as is known: the shortest of this period and of the last */
+	uint32_t rtt_low_ns;        /**< the shortest of this period */
+	uint32_t rto_ns;            /**< early retransmission after this; 0: nothing measured yet, TP_PROBE_FIRST_NS */
+	uint64_t rtt_low_until_ns;  /**< when the period ends */
+	uint64_t rtt_sent_ns;
+	uint64_t rtt_next_ns;       /**< no measurement begins before */
+	uint64_t deadline_ns;       /**< ACK timeout, early retransmission or end of the RNR wait; 0: none. The wheel may
+				      *  fire earlier */
+	uint64_t giveup_ns;         /**< ACK timeout, while deadline_ns is an early retransmission */
+	struct wheel_entry timer;
+	struct tp_board *board;     /**< what the peer holds beyond a gap; NULL: nothing was lost */
+	struct cc *cc;              /**< congestion control, or NULL */
+	uint64_t cnp_next_ns;       /**< no CNP before */
+
+	/* Responder. */
+	struct ring rq;
+	struct srq *srq;
+	uint32_t xrcd;
+	uint32_t epsn, msn;
+	uint8_t rmsg, reply, reply_syndrome, told; /**< enum tp_rmsg, tp_reply, AETH, tp_told */
+	bool sack_on;               /**< the peer understands SACKs */
+	uint8_t min_rnr_timer;
+	uint8_t res_max, res_head;  /**< res[]: size; next to overwrite, which is the oldest */
+	uint32_t rq_seen;           /**< receives before this one were seen to be posted */
+	uint32_t reply_psn;
+	uint32_t psn_dropped;       /**< the last PSN that was dropped behind a gap, while told says there is one */
+	uint32_t r_length;          /**< bytes of the message so far */
+	uint32_t r_left;            /**< WRITE: bytes to come */
+	uint32_t r_rkey;
+	uint64_t r_va;              /**< WRITE: where the next byte goes */
+	uint64_t res_pending;       /**< bit per res[]: response to be sent */
+	struct tp_ahead *ahead;     /**< packets held beyond a gap, or NULL */
+	struct tp_res *res;
+	struct tp_read *reads;      /**< one for each of res[], while any READ is being answered */
+	struct tp_rwqe rwqe;
+
+	struct wire_tmpl tmpl;
+	uint32_t qkey;
+	uint32_t tmpl_ah;           /**< UD: the AH that tmpl was made from */
+
+	/* Seldom used. */
+	struct uroce_qp_attr attr;
+	uint64_t cookie;
+	void *owner;
+	struct tp_path *alt;        /**< the alternate path, while alt_loaded */
+	uint64_t stuck_ns;          /**< since when psn_una is stuck_psn; 0: never was. Kept where something goes wrong only */
+	uint64_t told_ns;           /**< when the peer was told what it is told */
+	uint64_t why_ns;            /**< when it went to ERR or SQE, */
+	uint32_t why_psn, stuck_psn;
+	uint16_t why_detail;
+	uint8_t why;                /**< and why: enum qp_why */
+	bool migrated;
+	struct qp *zombie_next;     /**< destroyed, waiting for the grace period */
+	uint64_t zombie_token;
+	uint32_t slot;              /**< index in the QP table */
+	struct tp_swqe own_inflight[TP_INFLIGHT_OWN];
+};
+
+TAILQ_HEAD(tp_qp_list, qp);
+
+struct transport {
+	struct transport_config c;
+	struct tp_counters counters;
+	struct tp_violations violations[UROCE_MAX_PORTS];
+	uint64_t now_ns;
+	struct tp_qp_list active, ack;
+	uint32_t nb_active, nb_qps;
+	bool idle;                       /**< the last turn found nothing to do */
+	struct wheel wheel;
+	struct cq *touched[TP_TOUCHED_CQS];
+	uint32_t nb_touched;
+	struct tp_srq_list xrc_srqs[TP_XRC_BUCKETS]; /**< by the low bits of their numbers */
+	uint32_t nb_held;
+	uint64_t held_next_ns;           /**< when the first of held[] is due; UINT64_MAX: none */
+	struct cq_hold held[TP_HELD_CQS];
+	uint32_t nb_mbufs;
+	struct rte_mbuf *mbufs[TP_MBUF_CACHE];
+	uint32_t nb_windows;
+	struct tp_swqe *windows[TP_WINDOWS];
+	struct tp_swqe *window_mem;
+	uint32_t nb_read_blocks;
+	struct tp_read *read_blocks[TP_READ_BLOCKS];
+	struct tp_read *read_block_mem;
+	uint32_t nb_sge_blocks;
+	struct ring_sge *sge_blocks[TP_SGE_BLOCKS]; /**< of UROCE_MAX_SGE each */
+	struct ring_sge *sge_block_mem;
+	/* Lent to QPs that have lost something; selective.h. */
+	uint32_t nb_boards, nb_aheads, nb_held_free;
+	struct tp_board *boards[TP_BOARDS], *board_mem;
+	struct tp_ahead *aheads[TP_BOARDS], *ahead_mem;
+	uint16_t held_free[TP_HELD_MAX];
+	struct tp_held *held_mem;
+	struct tp_diag *diag;            /**< rare events */
+	struct tp_txvec loop;
+	struct tp_txvec tx[];
+};
+
+#endif /* UROCE_TP_TYPES_H */

@@ -1,0 +1,366 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Pictures of QPs and CQs, and the ring of rare events.
+ */
+#include "transport/cc/cc.h"
+#include "transport/diag/diag.h"
+#include "transport/req/selective.h"
+
+/* ---- Events ---- */
+struct tp_diag {
+	uint32_t next; /* counts on */
+	struct qp_event events[DIAG_EVENTS];
+};
+
+int
+diag_create(struct transport *tp)
+{
+	/* Pages that no event has touched cost address space only. */
+	tp->diag = calloc(1, sizeof(*tp->diag));
+	return tp->diag != NULL ? 0 : ENOMEM;
+}
+
+void
+diag_destroy(struct transport *tp)
+{
+	free(tp->diag);
+}
+
+/* Of a QP that gives up: what it was allowed. */
+static uint8_t
+retries_of(const struct qp *qp)
+{
+	return (uint8_t)qp->why_detail == TP_VERR_RNR ? qp->rnr_retry : qp->retry_cnt;
+}
+
+void
+diag_note(struct transport *tp, const struct qp *qp, enum qp_event_kind kind, uint8_t a, uint16_t b, uint32_t psn)
+{
+	struct tp_diag *d = tp->diag;
+	struct qp_event *last = &d->events[(d->next - 1) % DIAG_EVENTS];
+
+	/* The same again must not push out everything else. */
+	if (last->qpn == qp->qpn && last->kind == kind && kind != QP_EV_STATE && kind != QP_EV_ERROR) {
+		last->count++;
+		last->a = a;
+		last->b = b;
+		last->psn = psn;
+		return;
+	}
+	d->events[d->next++ % DIAG_EVENTS] = (struct qp_event){ .ns = tp->now_ns, .qpn = qp->qpn, .psn = psn,
+								.kind = (uint8_t)kind, .a = a, .b = b, .count = 1,
+								.c = retries_of(qp) };
+}
+
+uint32_t
+qp_events(const struct transport *tp, uint32_t qpn, struct qp_event *out, uint32_t max)
+{
+	const struct tp_diag *d = tp->diag;
+	uint32_t n = 0;
+
+	/* From the latest back, then turned around. */
+	for (uint32_t i = 1; i <= DIAG_EVENTS && n < max; i++) {
+		const struct qp_event *e = &d->events[(d->next - i) % DIAG_EVENTS];
+
+		/* The ring was never filled beyond this one. */
+		if (e->count == 0)
+			break;
+		if (qpn == 0 || e->qpn == qpn)
+			out[n++] = *e;
+	}
+	for (uint32_t i = 0; i < n / 2; i++) {
+		struct qp_event t = out[i];
+
+		out[i] = out[n - 1 - i];
+		out[n - 1 - i] = t;
+	}
+	return n;
+}
+
+/* ---- What keeps a QP from getting on ---- */
+void
+diag_stuck(struct qp *qp, uint64_t since_ns)
+{
+	if (qp->stuck_ns != 0 && qp->stuck_psn == qp->psn_una)
+		return;
+	qp->stuck_ns = since_ns;
+	qp->stuck_psn = qp->psn_una;
+}
+
+void
+diag_failed(struct transport *tp, struct qp *qp, struct tp_because because)
+{
+	qp->why = because.why;
+	qp->why_detail = because.detail;
+	qp->why_psn = because.why == QP_WHY_REFUSED ? qp->reply_psn : qp->psn_una;
+	qp->why_ns = tp->now_ns;
+	diag_note(tp, qp, QP_EV_ERROR, because.why, because.detail, qp->why_psn);
+	if (tp->c.failed != NULL)
+		tp->c.failed(tp->c.arg, qp);
+}
+
+static struct qp_reason
+reason_of(const struct qp *qp)
+{
+	return (struct qp_reason){ .ns = qp->why_ns, .psn = qp->why_psn, .detail = qp->why_detail, .why = qp->why,
+				   .retries = retries_of(qp) };
+}
+
+/* ---- Pictures ---- */
+void
+cq_look(const struct cq *cq, struct cq_view *v)
+{
+	uint64_t prod = atomic_load_explicit(&cq->prod, memory_order_acquire);
+	uint32_t cons = atomic_load_explicit(&cq->shared->cons, memory_order_relaxed);
+	uint32_t size = UINT32_C(1) << cq->rings[prod & 1].ring.order;
+
+	*v = (struct cq_view){
+		.size = size,
+		/* The client's counter is what it says. */
+		.unpolled = RTE_MIN((uint32_t)(prod >> 1) - cons, size),
+		.users = cq_users(cq),
+		.moderation = atomic_load_explicit(&cq->moderation, memory_order_relaxed),
+		.armed = (uint8_t)atomic_load_explicit(&cq->shared->arm, memory_order_relaxed),
+		.overrun = atomic_load_explicit(&cq->overrun, memory_order_relaxed),
+		.channel = cq->channel_fd >= 0,
+	};
+}
+
+/* WQEs are posted in order: where one is posted all before it are, and a few looks find the last. */
+static uint32_t
+count_posted(const struct ring *r, bool (*ready)(const struct ring *r, uint32_t counter))
+{
+	uint32_t known = 0, end = r->base != NULL ? UINT32_C(1) << r->order : 0;
+
+	while (known < end) {
+		uint32_t mid = known + (end - known) / 2;
+
+		if (ready(r, r->counter + mid))
+			known = mid + 1;
+		else
+			end = mid;
+	}
+	return known;
+}
+
+/* @return 4 or 6, or 0: there is no one peer. */
+static uint8_t
+ip_version_of(const struct qp *qp)
+{
+	if (qp->service == WIRE_UD || qp->dest_qpn == 0)
+		return 0;
+	return qp->tmpl.ip_version;
+}
+
+static void
+put_dip(const struct qp *qp, uint8_t dip[16])
+{
+	const uint8_t *l3 = qp->tmpl.hdr + qp->tmpl.l3_off;
+
+	if (qp->tmpl.ip_version == 4)
+		memcpy(dip, l3 + 16, 4);
+	else
+		memcpy(dip, l3 + 24, 16);
+}
+
+void
+qp_failure(const struct qp *qp, struct qp_failure *f)
+{
+	*f = (struct qp_failure){ .reason = reason_of(qp), .qpn = qp->qpn, .dest_qpn = qp->dest_qpn, .type = qp->type,
+				  .state = qp->state, .ip_version = ip_version_of(qp), .owner = qp->owner };
+	if (f->ip_version != 0)
+		put_dip(qp, f->dip);
+}
+
+static void
+look_at_path(const struct qp *qp, struct qp_view *v)
+{
+	const uint8_t *l3 = qp->tmpl.hdr + qp->tmpl.l3_off;
+
+	v->path_mig_state = qp->mig;
+	v->migrated = qp->migrated;
+	v->ip_version = ip_version_of(qp);
+	if (v->ip_version == 0)
+		return;
+	v->loopback = qp->loopback;
+	memcpy(v->dmac, qp->tmpl.hdr, sizeof(v->dmac));
+	memcpy(v->sip, l3 + (v->ip_version == 4 ? 12 : 8), v->ip_version == 4 ? 4 : 16);
+	put_dip(qp, v->dip);
+	v->sport = (uint16_t)(qp->tmpl.hdr[qp->tmpl.l4_off] << 8 | qp->tmpl.hdr[qp->tmpl.l4_off + 1]);
+}
+
+/* The oldest WQE that isn't complete, and the one that is sent next. */
+static void
+look_at_wqes(const struct qp *qp, struct qp_view *v)
+{
+	const struct tp_swqe *w;
+	union ring_sq_ctl ctl;
+	uint8_t flags = 0;
+
+	v->tx.head_op = v->tx.next_op = UROCE_WR_OPS;
+	if (qp->sq_tail != qp->sq.counter) {
+		w = &qp->inflight[qp->sq_tail & qp->inflight_mask];
+		v->tx.head_op = w->opcode;
+		v->tx.head_wr_id = w->wr_id;
+		v->tx.head_bytes = w->length;
+	}
+	if (qp->sq_cur != qp->sq.counter) {
+		w = &qp->inflight[qp->sq_cur & qp->inflight_mask];
+		v->tx.next_op = w->opcode;
+		flags = w->flags;
+	} else if (v->tx.posted > 0) {
+		ctl.word = atomic_load_explicit(&((struct ring_sq_wqe *)ring_slot(&qp->sq, qp->sq.counter))->ctl,
+						memory_order_relaxed);
+		v->tx.next_op = RTE_MIN(ctl.opcode, (uint8_t)UROCE_WR_OPS);
+		flags = ctl.flags;
+	}
+	v->tx.fence = (flags & UROCE_SEND_FENCE) && qp->rd_out != 0;
+}
+
+static void
+look_at_requester(const struct qp *qp, struct qp_view *v)
+{
+	v->tx.depth = qp->type == UROCE_QPT_XRC_RECV ? 0 : UINT32_C(1) << qp->sq.order;
+	v->tx.posted = count_posted(&qp->sq, ring_sq_ready);
+	v->tx.in_flight = qp->sq.counter - qp->sq_tail;
+	v->tx.psn_una = qp->psn_una;
+	v->tx.psn_cur = qp->psn_cur;
+	v->tx.psn_max = qp->psn_max;
+	v->tx.psn_next = qp->psn_next;
+	if (qp->service == WIRE_RC)
+		v->tx.on_the_way = (uint32_t)RTE_MAX(wire_psn_diff(qp->psn_max, qp->psn_una), 0);
+	v->tx.window = qp->window;
+	v->tx.loss_window = qp->loss_window;
+	v->tx.cc = TP_CC_NONE;
+	if (qp->cc != NULL) {
+		v->tx.cc = qp->cc->ops == &cc_dcqcn ? TP_CC_DCQCN : TP_CC_SWIFT;
+		v->tx.cc_window = qp->cc->window;
+		v->tx.rate_bps = (uint64_t)qp->cc->rate_bps;
+		v->tx.pace_ns = qp->cc->next_ns;
+	}
+	v->tx.max_rd = qp->max_rd;
+	v->tx.rd_out = qp->rd_out;
+	v->tx.retry_cnt = qp->retry_cnt;
+	v->tx.retry_left = qp->retry_left;
+	v->tx.rnr_retry = qp->rnr_retry;
+	v->tx.rnr_left = qp->rnr_left;
+	v->tx.timeout = qp->timeout;
+	v->tx.probes = qp->probes;
+	v->tx.rnr_wait = qp->rnr_wait;
+	v->tx.deadline_ns = qp->deadline_ns != 0 && !qp->rnr_wait ? qp->giveup_ns : qp->deadline_ns;
+	if (qp->stuck_ns != 0 && qp->stuck_psn == qp->psn_una)
+		v->tx.since_ns = qp->stuck_ns;
+	else if (qp->deadline_ns != 0 && !qp->rnr_wait)
+		v->tx.since_ns = qp->giveup_ns - completer_ack_timeout_ns(qp);
+	v->tx.credits = qp->credits;
+	v->tx.out_of_credits = qp->out_of_credits;
+	v->tx.credits_left = (int32_t)(qp->recvs_limit - qp->recvs_done);
+	v->tx.blocked = qp->blocked;
+	v->tx.active = qp->on_active;
+	v->tx.watched = qp->watched;
+	v->tx.selective = qp->sack_peer;
+	v->tx.lost = qp->board != NULL ? qp->board->nb_lost : 0;
+	v->tx.srtt_ns = qp->srtt_ns;
+	v->tx.rtt_min_ns = qp->rtt_min_ns;
+	look_at_wqes(qp, v);
+}
+
+static void
+look_at_responder(const struct qp *qp, struct qp_view *v)
+{
+	v->rx.srq = qp->srq != NULL;
+	if (qp->rq.base != NULL) {
+		v->rx.depth = UINT32_C(1) << qp->rq.order;
+		v->rx.posted = count_posted(&qp->rq, ring_rq_ready);
+	}
+	if (qp->srq != NULL && !qp->srq->gone) {
+		v->rx.srq_depth = UINT32_C(1) << qp->srq->ring.order;
+		v->rx.srq_posted = count_posted(&qp->srq->ring, ring_rq_ready);
+	}
+	v->rx.epsn = qp->epsn;
+	v->rx.msn = qp->msn;
+	v->rx.midway = qp->rmsg != TP_RMSG_NONE;
+	v->rx.message_bytes = v->rx.midway ? qp->r_length : 0;
+	v->rx.told_rnr = qp->told == TP_TOLD_RNR;
+	v->rx.told_seq = qp->told == TP_TOLD_SEQ;
+	v->rx.told_ns = qp->told_ns;
+	v->rx.min_rnr_timer = qp->min_rnr_timer;
+	v->rx.max_dest_rd = qp->res_max;
+	v->rx.res_pending = (uint32_t)__builtin_popcountll(qp->res_pending);
+	v->rx.held = qp->ahead != NULL ? qp->ahead->nb : 0;
+}
+
+void
+qp_look(const struct qp *qp, uint64_t now_ns, struct qp_view *v)
+{
+	const struct transport *tp = qp->tp;
+
+	*v = (struct qp_view){
+		.now_ns = now_ns,
+		.qpn = qp->qpn,
+		.dest_qpn = qp->dest_qpn,
+		.pd = qp->pd,
+		.engine = tp->c.engine,
+		.type = qp->type,
+		.state = qp->state,
+		.port = qp->port,
+		.pkey = qp->pkey,
+		.mtu_bytes = UINT32_C(1) << qp->mtu_shift,
+		.qkey = qp->qkey,
+		.reason = reason_of(qp),
+		.windows_left = tp->nb_windows,
+		.no_tx_room = (qp->loopback ? tp->loop.n : tp->tx[qp->port].n) == TP_TX_MAX,
+		.load_percent = UINT32_MAX,
+	};
+	look_at_path(qp, v);
+	look_at_requester(qp, v);
+	look_at_responder(qp, v);
+	if (qp->send_cq != NULL)
+		cq_look(qp->send_cq, &v->send_cq);
+	/* That of an XRC target is the SRQ's of its last message, which may be gone. */
+	if (qp->recv_cq != NULL && qp->type != UROCE_QPT_XRC_RECV)
+		cq_look(qp->recv_cq, &v->recv_cq);
+}
+
+void
+transport_depths(const struct transport *tp, struct tp_depths *d)
+{
+	*d = (struct tp_depths){
+		.qps = tp->nb_qps,
+		.active_qps = tp->nb_active,
+		.windows = TP_WINDOWS - tp->nb_windows,
+		.windows_max = TP_WINDOWS,
+		.held = TP_HELD_MAX - tp->nb_held_free,
+		.held_max = TP_HELD_MAX,
+		.tx_waiting = tp->loop.n,
+	};
+	for (uint16_t i = 0; i < tp->c.nb_ports; i++)
+		d->tx_waiting += tp->tx[i].n;
+}
+
+const char *
+tp_drop_reason(const struct tp_counters *before, const struct tp_counters *after)
+{
+	static const struct {
+		const char *name;
+		size_t offset;
+	} drops[] = {
+#define D(field) { #field, offsetof(struct tp_counters, field) }
+		D(rx_truncated), D(rx_bad_ip), D(rx_bad_udp_sum), D(rx_bad_opcode), D(rx_bad_tver), D(rx_bad_length),
+		D(rx_icrc_encapsulated), D(rx_multi_segment), D(rx_unknown_qp), D(rx_wrong_service), D(rx_wrong_state),
+		D(rx_bad_pkey), D(rx_bad_qkey), D(rx_bad_address), D(rx_bad_migreq), D(rx_ud_no_wqe), D(rx_uc_no_wqe),
+		D(rx_uc_gap), D(rx_uc_rest), D(rx_ud_length), D(rx_ghost_ack), D(rx_bad_response), D(rx_response_ignored),
+		D(rx_duplicate_dropped), D(rx_nak_ignored), D(rx_mad_length), D(rx_mcast_no_group), D(rx_sack_ignored),
+		D(rx_not_held), D(rp_cnp_ignored), D(resp_remote_access_errors), D(resp_invalid_requests), D(resp_op_errors),
+#undef D
+	};
+	const char *b = (const char *)before, *a = (const char *)after;
+
+	for (uint32_t i = 0; i < RTE_DIM(drops); i++)
+		if (*(const uint64_t *)(a + drops[i].offset) != *(const uint64_t *)(b + drops[i].offset))
+			return drops[i].name;
+	/* What is beyond a gap is dropped unless it is held. */
+	if (after->out_of_sequence != before->out_of_sequence && after->rx_held == before->rx_held)
+		return "out_of_sequence";
+	return NULL;
+}

@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file
+ * What a QP is doing, for people: a picture of it at one moment, the same in words, and what has happened to it of late.
+ *
+ * Owns: struct qp_view, which refers to nothing and can be kept; the ring of rare events of a transport's QPs, one ring for all
+ * of them, so that a QP that does nothing needs no memory for it. Called by: lib/control for telemetry, apps. Thread: what is
+ * marked [engine] on the engine's, the rest anywhere. Nothing of this is on the way of a packet: the transport notes an event
+ * where something has gone wrong or changed, and a picture is taken when somebody asks for one.
+ */
+#ifndef UROCE_DIAG_H
+#define UROCE_DIAG_H
+
+#include "transport/transport.h"
+
+enum {
+	DIAG_EVENTS = 4096,     /**< remembered per transport; a power of two */
+	DIAG_TEXT_BYTES = 1024, /**< room that qp_explain() and qp_reason_text() need at most */
+	DIAG_LINE_BYTES = 128,  /**< of one sentence, with its end: what a string of telemetry holds */
+};
+
+/** Why a QP went to ERR or SQE. */
+enum qp_why {
+	QP_WHY_NONE = 0,
+	QP_WHY_PROGRAM,    /**< modify */
+	QP_WHY_SEND,       /**< a send failed; detail: its status << 8 | enum tp_vendor_err */
+	QP_WHY_REFUSED,    /**< a request of the peer was refused; detail: the NAK's syndrome */
+	QP_WHY_RECEIVE,    /**< a receive failed; detail: enum tp_vendor_err */
+	QP_WHY_INVALIDATE, /**< the peer's SEND_WITH_INV named no window of this QP */
+	QP_WHY_CQ,         /**< a CQ had no room */
+	QP_WHYS
+};
+struct qp_reason {
+	uint64_t ns;     /**< when */
+	uint32_t psn;    /**< the oldest that wasn't acknowledged, or the one refused */
+	uint16_t detail;
+	uint8_t why;     /**< enum qp_why */
+	uint8_t retries; /**< of a send that was given up */
+};
+
+/** What a CQ looks like. */
+struct cq_view {
+	uint32_t size, unpolled; /**< entries; completions that the program hasn't taken */
+	uint32_t users;          /**< QPs and SRQs */
+	uint32_t moderation;     /**< completions per event << 16 | microseconds */
+	uint8_t armed;           /**< RING_ARM_* */
+	bool overrun, channel;
+};
+/** [any] Numbers are read while they move. */
+void cq_look(const struct cq *cq, struct cq_view *v);
+
+/** A QP at one moment. */
+struct qp_view {
+	uint64_t now_ns; /**< the engine's clock: other times are to be compared with it */
+	uint32_t qpn, dest_qpn, pd;
+	unsigned int engine;
+	enum uroce_qp_type type;
+	enum uroce_qp_state state;
+	uint16_t port, pkey;
+	uint32_t mtu_bytes;
+	uint32_t qkey;       /**< UD */
+
+	/* The way to the peer: RC, UC and XRC from RTR on, else ip_version 0. */
+	uint8_t ip_version;
+	uint8_t sip[16], dip[16], dmac[6]; /**< IPv4: the first 4 bytes */
+	uint16_t sport;
+	bool loopback;
+	uint8_t path_mig_state; /**< enum ibv_mig_state */
+	bool migrated;       /**< it is on what was its alternate path */
+	struct qp_reason reason; /**< of the last time it went to ERR or SQE */
+
+	/* Requester. */
+	struct {
+		uint32_t depth;      /**< WQEs that the SQ holds */
+		uint32_t posted;     /**< not looked at yet */
+		uint32_t in_flight;  /**< begun and not complete */
+		uint32_t psn_una, psn_cur, psn_max, psn_next; /**< oldest unacknowledged, next to send, beyond all sent, of the next WQE */
+		uint32_t on_the_way; /**< packets sent and not acknowledged */
+		uint16_t window, loss_window, cc_window; /**< packets allowed; what losses leave; what congestion control does, 0: nothing */
+		enum tp_cc cc;
+		uint64_t rate_bps;   /**< of congestion control; 0: not paced */
+		uint64_t pace_ns;    /**< when the next packet may go, 0: now */
+		uint8_t max_rd, rd_out; /**< READs and atomics allowed and outstanding */
+		uint8_t retry_cnt, retry_left, rnr_retry, rnr_left, timeout, probes;
+		bool rnr_wait;
+		uint64_t deadline_ns; /**< next timeout or end of the RNR wait, 0: none */
+		uint64_t since_ns;   /**< since when the oldest waits for its answer, as far as is known; 0: unknown */
+		bool credits;        /**< the peer says how many receives it has posted */
+		bool out_of_credits; /**< a SEND waits for one */
+		int32_t credits_left; /**< if it says so */
+		uint8_t head_op, next_op; /**< enum uroce_wr_op of the oldest WQE and of the one being sent, UROCE_WR_OPS: none */
+		uint64_t head_wr_id;
+		uint32_t head_bytes;
+		bool fence;          /**< the next one waits for READs and atomics before it */
+		bool blocked, active, watched;
+		bool selective;      /**< the peer repeats selectively too */
+		uint32_t lost;       /**< packets known to be lost, to be sent again */
+		uint32_t srtt_ns, rtt_min_ns;
+	} tx;
+
+	/* Responder. */
+	struct {
+		uint32_t depth, posted; /**< of the RQ; both 0 with an SRQ */
+		uint32_t srq_depth, srq_posted; /**< of the SRQ, if it has one */
+		bool srq;
+		uint32_t epsn, msn;
+		bool midway;         /**< part of a message has arrived */
+		uint32_t message_bytes;
+		bool told_rnr, told_seq; /**< the peer has been told: not ready; epsn is missing */
+		uint64_t told_ns;    /**< when */
+		uint8_t min_rnr_timer;
+		uint8_t max_dest_rd; /**< READs and atomics remembered */
+		uint32_t res_pending; /**< of them to be answered */
+		uint32_t held;       /**< packets beyond the gap */
+	} rx;
+
+	struct cq_view send_cq, recv_cq; /**< size 0: none */
+
+	/* Of its engine. */
+	uint32_t windows_left; /**< windows that the engine can lend */
+	bool no_tx_room;       /**< the port doesn't take packets as fast as they are made */
+	uint32_t load_percent; /**< of late; UINT32_MAX: unknown. Filled in by who knows */
+};
+
+/** [engine] Take a picture. */
+void qp_look(const struct qp *qp, uint64_t now_ns, struct qp_view *v);
+
+/** A QP that has gone to ERR or SQE, for the log. */
+struct qp_failure {
+	struct qp_reason reason;
+	uint32_t qpn, dest_qpn;
+	uint8_t type, state; /**< enum uroce_qp_type, enum uroce_qp_state */
+	uint8_t ip_version;  /**< of the peer's address; 0: it had none */
+	uint8_t dip[16];
+	void *owner;         /**< as given at its creation */
+};
+/** [engine] In transport_config.failed. */
+void qp_failure(const struct qp *qp, struct qp_failure *f);
+
+/** What of a transport is in use. */
+struct tp_depths {
+	uint32_t qps, active_qps;      /**< all; those that have or lately had work */
+	uint32_t windows, windows_max; /**< lent to busy QPs */
+	uint32_t held, held_max;       /**< packets beyond gaps */
+	uint32_t tx_waiting;           /**< packets made that no port has taken */
+};
+/** [engine] */
+void transport_depths(const struct transport *tp, struct tp_depths *d);
+
+/**
+ * Say what the QP is doing and what it waits for: the most important first, one sentence per line, each shorter than
+ * DIAG_LINE_BYTES.
+ * @param text  DIAG_TEXT_BYTES long.
+ * @return @p text.
+ */
+const char *qp_explain(const struct qp_view *v, char *text);
+/** The reason in words, without time and QP. @param text  DIAG_LINE_BYTES long. @return @p text. */
+const char *qp_reason_text(const struct qp_reason *r, char *text);
+
+/** @return "RC", "UC" ... */
+const char *qp_type_name(enum uroce_qp_type t);
+/** @return "SEND", "RDMA_READ" ..., "-" for UROCE_WR_OPS. */
+const char *wr_op_name(uint8_t op);
+/** @return "migrated", "rearm", "armed". */
+const char *qp_mig_name(uint8_t path_mig_state);
+
+/** Which counter of dropped packets has moved? @return its name, or NULL: none. The first of them, where a packet moved several. */
+const char *tp_drop_reason(const struct tp_counters *before, const struct tp_counters *after);
+
+/* ---- What has happened ---- */
+enum qp_event_kind {
+	QP_EV_STATE,      /**< a: the new enum uroce_qp_state */
+	QP_EV_ERROR,      /**< to ERR or SQE; a: enum qp_why, b: detail, c: retries */
+	QP_EV_NAK_SENT,   /**< a: syndrome */
+	QP_EV_NAK,        /**< received; a: syndrome */
+	QP_EV_RNR_SENT,   /**< a: timer code */
+	QP_EV_RNR,        /**< received; a: timer code, b: tries left */
+	QP_EV_TIMEOUT,    /**< of the ACK timer; a: tries left */
+	QP_EV_LOST_RESPONSE, /**< of a READ or atomic: asked for again */
+	QP_EV_PROBE,      /**< sent again early */
+	QP_EV_SACK,       /**< packets are missing, only they are sent again; a: how many */
+	QP_EV_CNP,        /**< received */
+	QP_EV_MIGRATED,   /**< to the alternate path */
+	QP_EV_OVERRUN,    /**< of one of its CQs */
+	QP_EV_KINDS
+};
+struct qp_event {
+	uint64_t ns;     /**< the first */
+	uint32_t qpn, psn;
+	uint32_t count;  /**< how often in a row, nothing else of any QP in between */
+	uint16_t b;
+	uint8_t kind, a, c; /**< enum qp_event_kind; what a, b and c are it says */
+};
+/**
+ * [engine] What is remembered of a QP, also of one that is gone.
+ * @param qpn  0: of all.
+ * @return how many of the latest, at most @p max, were put into @p out, oldest first.
+ */
+uint32_t qp_events(const struct transport *tp, uint32_t qpn, struct qp_event *out, uint32_t max);
+/** One event in words, without time and QP. @param text  DIAG_LINE_BYTES long. @return @p text. */
+const char *qp_event_text(const struct qp_event *e, char *text);
+
+#endif /* UROCE_DIAG_H */

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * WQEs that the requester executes here, sending nothing: BIND_MW and LOCAL_INV.
+ *
+ * Both wait until everything posted before them is complete. For LOCAL_INV that is the local-invalidate fence
+ * (10.6.5.1), which Linux's rxe makes mandatory too: nothing may still go through the key that goes stale. For BIND_MW
+ * it is stricter than asked; with it no retransmission ever goes back behind a bind, so none is executed twice.
+ * What is posted behind them starts when they are done.
+ */
+#include "transport/core/internal.h"
+
+/* The operands, read once: what is checked is what is bound, whatever the client writes meanwhile. */
+static struct mw_bind
+bind_snapshot(const struct ring_sq_wqe *slot)
+{
+	const struct ring_bind *b = (const void *)(slot + 1);
+
+	return (struct mw_bind){
+		.key = *(const volatile uint32_t *)&slot->rkey,
+		.lkey = *(const volatile uint32_t *)&b->lkey,
+		.addr = *(const volatile uint64_t *)&slot->remote_addr,
+		.length = *(const volatile uint64_t *)&b->length,
+		.access = *(const volatile uint32_t *)&b->access,
+	};
+}
+
+static bool
+execute(struct transport *tp, struct qp *qp, const struct tp_swqe *w, const struct ring_sq_wqe *slot)
+{
+	struct mw_bind b;
+
+	if (w->opcode == UROCE_WR_LOCAL_INV) {
+		if (!mw_invalidate(tp->c.mrs, *(const volatile uint32_t *)&slot->imm, qp->pd, qp->qpn))
+			return false;
+		tp->counters.local_invalidates++;
+		return true;
+	}
+	b = bind_snapshot(slot);
+	if (!mw_bind(tp->c.mrs, &b, qp->pd, qp->qpn))
+		return false;
+	tp->counters.mw_binds++;
+	return true;
+}
+
+uint32_t
+local_run(struct transport *tp, struct qp *qp, struct tp_swqe *w)
+{
+	if (qp->sq_cur != qp->sq_tail) {
+		qp->blocked = true;
+		return 0;
+	}
+	if (!execute(tp, qp, w, ring_slot(&qp->sq, qp->sq_cur))) {
+		tp->counters.req_mw_errors++;
+		wqe_error(w, UROCE_WC_MW_BIND_ERR, TP_VERR_MW);
+		return 0;
+	}
+	qp->sq_cur++;
+	completer_head(tp, qp);
+	return 1;
+}

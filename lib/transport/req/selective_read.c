@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Selective repeat, the requester of READs and atomics: responses that come behind one that is missing are placed where
+ * they belong, what is missing is found, and all of it completes in order.
+ *
+ * A responder of ours answers requests in their order, and acknowledges when it has answered; what is asked for again it
+ * answers first. So what a response to a first request (or an ACK of one) passes was lost on its way, unless it
+ * was asked for again only after that request was sent.
+ */
+#include "transport/req/selective.h"
+
+static bool
+possible(const struct transport *tp, const struct qp *qp)
+{
+	return qp->sack_peer && !qp->rnr_wait && !tp->c.ports[qp->port].go_back_n && qp_sends(qp);
+}
+
+/* ---- What was lost ---- */
+/* The answer to the first request of @p psn has come, and with it all answers to those before that didn't get lost. */
+static void
+passed(struct transport *tp, struct qp *qp, uint32_t psn, uint32_t end)
+{
+	struct tp_board *b = qp->board;
+	uint32_t before = b->nb_lost, at;
+	struct board_unit u;
+
+	if (wire_psn_diff(psn, b->acked) >= 0)
+		b->acked = wire_psn_add(psn, 1);
+	FOREACH_UNIT(qp, u, end) {
+		if (u.kind == TP_REQ_DATA) {
+			board_has(b, u.psn);
+			continue;
+		}
+		FOREACH_PSN(at, u) {
+			if (wire_psn_diff(at, end) < 0 && (b->again[at % TP_SACK_SPAN].nth == 0 ||
+							   wire_psn_diff(b->again[at % TP_SACK_SPAN].psn, psn) <= 0))
+				board_lost(b, at);
+		}
+	}
+	board_lost_since(tp, qp, before);
+}
+
+/* The same of a repeated request: those that were repeated before it, and have a PSN before it, are answered before it. */
+static void
+passed_again(struct transport *tp, struct qp *qp, uint32_t psn)
+{
+	struct tp_board *b = qp->board;
+	uint32_t before = b->nb_lost, nth = b->again[psn % TP_SACK_SPAN].nth, at;
+	struct board_unit u;
+
+	FOREACH_UNIT(qp, u, psn) {
+		if (u.kind == TP_REQ_DATA)
+			continue;
+		FOREACH_PSN(at, u) {
+			uint32_t n = b->again[at % TP_SACK_SPAN].nth;
+
+			if (wire_psn_diff(at, psn) < 0 && n != 0 && n < nth)
+				board_lost(b, at);
+		}
+	}
+	board_lost_since(tp, qp, before);
+}
+
+bool
+selective_ack_rx(struct transport *tp, struct qp *qp, uint32_t psn)
+{
+	if (!possible(tp, qp) || board_of(tp, qp) == NULL)
+		return false;
+	passed(tp, qp, psn, wire_psn_add(psn, 1));
+	window_update(qp);
+	qp_activate(tp, qp);
+	return true;
+}
+
+/* ---- Placing ---- */
+struct range {
+	uint64_t from, to;
+};
+
+static struct range
+local_range(const struct qp *qp, uint32_t counter, const struct tp_swqe *w)
+{
+	const struct ring_sge *sge = slot_sges(ring_slot(&qp->sq, counter), w->opcode);
+	struct range r = { UINT64_MAX, 0 };
+
+	for (uint32_t i = 0; i < w->nb_sge; i++) {
+		struct ring_sge s = sge_snapshot(&sge[i]);
+
+		r.from = RTE_MIN(r.from, s.addr);
+		r.to = RTE_MAX(r.to, s.addr + s.length);
+	}
+	return r;
+}
+
+/*
+ * Two READs into the same bytes: those of the later one stay, as the order of READs has it (10.8.3.3). That holds only if they
+ * are placed in order.
+ */
+static bool
+must_wait(struct qp *qp, uint32_t counter)
+{
+	struct range mine = local_range(qp, counter, qp_inflight(qp, counter));
+
+	for (uint32_t c = qp->sq_tail; c != counter; c++) {
+		const struct tp_swqe *w = qp_inflight(qp, c);
+		struct range r;
+
+		if (tp_req_ops[w->opcode].kind != TP_REQ_READ && tp_req_ops[w->opcode].kind != TP_REQ_ATOMIC)
+			continue;
+		r = local_range(qp, c, w);
+		if (r.from < mine.to && mine.from < r.to)
+			return true;
+	}
+	return false;
+}
+
+/* @return whether the response is what its PSN's request wants, and is where it belongs. */
+static bool
+placed(struct transport *tp, struct qp *qp, uint32_t counter, const struct wire_pkt *p)
+{
+	const struct tp_swqe *w = qp_inflight(qp, counter);
+	uint8_t kind = w->status != 0 ? TP_REQ_NONE : tp_req_ops[w->opcode].kind;
+	uint32_t off, want;
+	uint64_t old;
+
+	if (kind == TP_REQ_ATOMIC && (p->op->flags & WIRE_F_ATOMICACKETH)) {
+		old = wire_get64(p->bthp + p->op->off_atomicacketh);
+		return !must_wait(qp, counter) &&
+		       completer_scatter(tp, qp, counter, 0, (const uint8_t *)&old, sizeof(old)) == 0;
+	}
+	if ((p->op->flags & WIRE_F_READ_RESP) == 0)
+		return false;
+	if (kind == TP_REQ_PLACE)
+		return p->payload_bytes == 0;
+	off = ((p->bth.psn - w->first_psn) & WIRE_PSN_MASK) << qp->mtu_shift;
+	want = RTE_MIN(w->length - off, UINT32_C(1) << qp->mtu_shift);
+	return kind == TP_REQ_READ && p->payload_bytes == want && !must_wait(qp, counter) &&
+	       completer_scatter(tp, qp, counter, off, p->payload, want) == 0;
+}
+
+bool
+selective_response_rx(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
+{
+	uint32_t psn = p->bth.psn, counter = qp->sq_tail;
+	struct tp_board *b;
+	bool again;
+
+	if (!possible(tp, qp) || (b = board_of(tp, qp)) == NULL)
+		return false;
+	if (sack_bit(b->has, psn)) {
+		tp->counters.rx_response_ignored++;
+		return true;
+	}
+	while (wire_psn_diff(qp_inflight(qp, counter)->last_psn, psn) < 0)
+		counter++;
+	if (!placed(tp, qp, counter, p))
+		return false;
+	tp->counters.rx_response_placed++;
+	again = b->again[psn % TP_SACK_SPAN].nth != 0;
+	board_has(b, psn);
+	if (again)
+		passed_again(tp, qp, psn);
+	else
+		passed(tp, qp, psn, psn);
+	if (qp->rtt_timing && psn == qp->rtt_psn && !again)
+		window_rtt(tp, qp);
+	completer_alive(tp, qp);
+	window_update(qp);
+	qp_activate(tp, qp);
+	return true;
+}
+
+void
+selective_advance(struct transport *tp, struct qp *qp)
+{
+	while (qp->board != NULL && qp->sq_tail != qp->sq.counter) {
+		const struct tp_swqe *w = qp_inflight(qp, qp->sq_tail);
+		uint32_t una = qp->psn_una;
+
+		if (w->status != 0 || wire_psn_diff(una, qp->psn_max) >= 0)
+			return;
+		if (tp_req_ops[w->opcode].kind == TP_REQ_DATA) {
+			if (wire_psn_diff(una, qp->board->acked) < 0)
+				completer_acknowledge(tp, qp, wire_psn_add(qp->board->acked, WIRE_PSN_MASK));
+		} else if (tp_req_ops[w->opcode].kind != TP_REQ_LOCAL && sack_bit(qp->board->has, una)) {
+			completer_answered(tp, qp);
+		}
+		if (qp->psn_una == una)
+			return;
+	}
+}

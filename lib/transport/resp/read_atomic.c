@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * RC responder: READ, atomics, ATOMIC_WRITE and FLUSH are executed, and remembered so that their duplicates are answered
+ * without being executed again (C9-105, 9.4.4).
+ */
+#include "transport/core/internal.h"
+
+/* The slot for a new READ or atomic: the oldest. @return NULL: the peer has more outstanding than it may (C9-95). */
+static struct tp_res *
+res_claim(struct transport *tp, struct qp *qp)
+{
+	struct tp_res *r;
+
+	if (unlikely(qp->res_max == 0))
+		return NULL;
+	r = &qp->res[qp->res_head];
+	/* A replay that wasn't sent yet gives way: the peer can't be waiting for it and send this too. */
+	if (unlikely((qp->res_pending >> qp->res_head & 1) && !r->replay)) {
+		tp->counters.resp_rd_atomic_exceeded++;
+		return NULL;
+	}
+	return r;
+}
+
+/*
+ * Places for what READs need while they are answered. A peer that finds none hears that a resource is not ready (9.9.3)
+ * and tries again.
+ */
+static bool
+borrow_reads(struct transport *tp, struct qp *qp)
+{
+	if (likely(qp->reads != NULL))
+		return true;
+	if (unlikely(tp->nb_read_blocks == 0)) {
+		tp->counters.read_no_places++;
+		return false;
+	}
+	qp->reads = tp->read_blocks[--tp->nb_read_blocks];
+	return true;
+}
+
+/* Two READs of one PSN that have the same mark are most likely the same; what a key opens is checked anew anyway. */
+static inline uint32_t
+res_mark(uint64_t va, uint32_t rkey, uint32_t srqn)
+{
+	return (uint32_t)(((va + srqn) * UINT64_C(0x9e3779b97f4a7c15)) >> 32) ^ rkey;
+}
+
+static void
+res_accept(struct transport *tp, struct qp *qp, struct tp_res *r)
+{
+	r->used = true;
+	r->replay = false;
+	r->psn = qp->epsn;
+	qp->res_pending |= UINT64_C(1) << qp->res_head;
+	qp->res_head = qp->res_head + 1 == qp->res_max ? 0 : qp->res_head + 1;
+	qp->epsn = wire_psn_add(res_last_psn(qp, r), 1);
+	/* The response acknowledges everything before it too (9.7.5.1.2). */
+	if (likely(qp->told == TP_TOLD_NOTHING) || !responder_gap_remains(qp))
+		qp->reply = TP_REPLY_NONE;
+	/* C9-148: once, when accepted. */
+	qp->msn = wire_psn_add(qp->msn, 1);
+	qp_reply_later(tp, qp);
+}
+
+void
+responder_read(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
+{
+	const uint8_t *reth = p->bthp + p->op->off_reth;
+	uint64_t va = wire_get64(reth), at = va;
+	uint32_t rkey = wire_get32(reth + 8), length = wire_get32(reth + 12);
+	uint32_t srqn = likely(qp->prefix == WIRE_RC) ? 0 : qp->srq->srqn;
+	struct tp_res *r = res_claim(tp, qp);
+
+	if (unlikely(r != NULL && !borrow_reads(tp, qp))) {
+		responder_not_ready(tp, qp);
+		return;
+	}
+	tp->counters.rx_read_requests++;
+	if (r == NULL || length > UROCE_MAX_MSG_BYTES) {
+		responder_refuse(tp, qp, WIRE_NAK_INV_REQ, qp->epsn);
+		return;
+	}
+	if (length > 0 && (!(qp->access & UROCE_ACCESS_REMOTE_READ) ||
+			   key_opens(tp, qp, rkey, UROCE_ACCESS_REMOTE_READ, &at, length) == NULL)) {
+		responder_refuse(tp, qp, WIRE_NAK_REM_ACCESS, qp->epsn);
+		return;
+	}
+	qp->reads[r - qp->res] = (struct tp_read){ .va = va, .rkey = rkey, .cur = qp->epsn, .begins = true, .srqn = srqn };
+	r->mark = res_mark(va, rkey, srqn);
+	r->length = length;
+	r->atomic = false;
+	r->placed = false;
+	res_accept(tp, qp, r);
+}
+
+void
+responder_atomic(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
+{
+	const uint8_t *eth = p->bthp + p->op->off_atomiceth;
+	uint64_t va = wire_get64(eth), swap_add = wire_get64(eth + 12), compare = wire_get64(eth + 20), old;
+	bool swap = WIRE_OPCODE_OP(p->bth.opcode) == WIRE_OP_CMP_SWAP;
+	uint32_t rkey = wire_get32(eth + 8);
+	struct tp_res *r = res_claim(tp, qp);
+	struct mr *mr = NULL;
+
+	tp->counters.rx_atomic_requests++;
+	if (r == NULL || (va & 7) != 0) {
+		responder_refuse(tp, qp, WIRE_NAK_INV_REQ, qp->epsn);
+		return;
+	}
+	if (qp->access & UROCE_ACCESS_REMOTE_ATOMIC)
+		mr = key_opens(tp, qp, rkey, UROCE_ACCESS_REMOTE_ATOMIC, &va, sizeof(uint64_t));
+	if (mr == NULL || mr_atomic(mr, va, swap ? MR_CMP_SWAP : MR_FETCH_ADD, swap ? compare : swap_add, swap_add,
+				    &old) != 0) {
+		responder_refuse(tp, qp, WIRE_NAK_REM_ACCESS, qp->epsn);
+		return;
+	}
+	r->old = old;
+	r->atomic = true;
+	r->placed = false;
+	res_accept(tp, qp, r);
+}
+
+/*
+ * Annex A19: eight aligned bytes, stored at once, after everything before it; answered as a READ of nothing is, with
+ * the resources of a READ. On mapped memory it is one store.
+ */
+void
+responder_atomic_write(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
+{
+	const uint8_t *reth = p->bthp + p->op->off_reth;
+	uint64_t va = wire_get64(reth);
+	uint32_t rkey = wire_get32(reth + 8);
+	struct tp_res *r = res_claim(tp, qp);
+	struct mr *mr = NULL;
+
+	tp->counters.rx_write_requests++;
+	if (r == NULL || (va & 7) != 0 || wire_get32(reth + 12) != sizeof(uint64_t) ||
+	    p->payload_bytes != sizeof(uint64_t)) {
+		responder_refuse(tp, qp, WIRE_NAK_INV_REQ, qp->epsn);
+		return;
+	}
+	if (qp->access & UROCE_ACCESS_REMOTE_WRITE)
+		mr = key_opens(tp, qp, rkey, UROCE_ACCESS_REMOTE_WRITE, &va, sizeof(uint64_t));
+	if (mr == NULL || mr_write(mr, va, p->payload, sizeof(uint64_t)) != 0) {
+		responder_refuse(tp, qp, WIRE_NAK_REM_ACCESS, qp->epsn);
+		return;
+	}
+	r->atomic = false;
+	r->placed = true;
+	r->length = 0;
+	res_accept(tp, qp, r);
+}
+
+/*
+ * Annex A19. WRITEs that came before are in memory already: what is left is that no CPU may see anything that comes after
+ * this without them. Of a whole MR neither address nor length say anything (so Linux rxe_resp.c). No MR of ours is
+ * persistent, so that type is never granted.
+ */
+void
+responder_flush(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
+{
+	const uint8_t *reth = p->bthp + p->op->off_reth, *feth = p->bthp + p->op->off_feth;
+	uint32_t rkey = wire_get32(reth + 8), length = wire_get32(reth + 12);
+	uint8_t type = wire_feth_type(feth), level = wire_feth_level(feth);
+	uint32_t access = (type & UROCE_FLUSH_GLOBAL ? UROCE_ACCESS_FLUSH_GLOBAL : 0) |
+			  (type & UROCE_FLUSH_PERSISTENT ? UROCE_ACCESS_FLUSH_PERSISTENT : 0);
+	struct tp_res *r = res_claim(tp, qp);
+	const struct mr *mr;
+
+	tp->counters.rx_flush_requests++;
+	if (r == NULL || access == 0 || (type & ~UROCE_FLUSH_TYPES) != 0 || level > UROCE_FLUSH_MR ||
+	    length > UROCE_MAX_MSG_BYTES) {
+		responder_refuse(tp, qp, WIRE_NAK_INV_REQ, qp->epsn);
+		return;
+	}
+	/* Windows don't grant it. */
+	mr = mr_get(tp->c.mrs, rkey);
+	if (mr != NULL && level == UROCE_FLUSH_MR)
+		mr = mr_check(tp->c.mrs, rkey, qp->pd, access, mr->iova, 0);
+	else if (mr != NULL)
+		mr = mr_check(tp->c.mrs, rkey, qp->pd, access, wire_get64(reth), length);
+	if (mr == NULL || (qp->access & access) != access) {
+		responder_refuse(tp, qp, WIRE_NAK_REM_ACCESS, qp->epsn);
+		return;
+	}
+	atomic_thread_fence(memory_order_seq_cst);
+	r->atomic = false;
+	r->placed = true;
+	r->length = 0;
+	res_accept(tp, qp, r);
+}
+
+/* ---- Duplicates (C9-105): nothing is executed twice, errors are never NAKed ---- */
+/* From the newest: one from before the PSNs came round may have the same PSN. */
+struct tp_res *
+responder_res_find(struct qp *qp, uint32_t psn)
+{
+	uint32_t at = qp->res_head;
+
+	for (uint32_t i = 0; i < qp->res_max; i++) {
+		struct tp_res *r;
+
+		at = (at == 0 ? qp->res_max : at) - 1;
+		r = &qp->res[at];
+		if (r->used && wire_psn_diff(psn, r->psn) >= 0 && wire_psn_diff(psn, res_last_psn(qp, r)) <= 0)
+			return r;
+	}
+	return NULL;
+}
+
+/* Packets nth to nth + n - 1 of a READ again, but those that are still to come. */
+static void
+read_part_again(struct qp *qp, struct tp_res *r, const struct tp_read *again, uint32_t nth, uint32_t n)
+{
+	uint64_t bit = UINT64_C(1) << (r - qp->res);
+	struct tp_read *d = &qp->reads[r - qp->res];
+	uint32_t bits = ((UINT32_C(1) << n) - 1) << nth, sent;
+
+	if (qp->res_pending & bit) {
+		sent = (d->cur - r->psn) & WIRE_PSN_MASK;
+		d->again |= sent < TP_READ_CHUNK_PACKETS ? bits & ((UINT32_C(1) << sent) - 1) : bits;
+		return;
+	}
+	*d = *again;
+	d->again = bits;
+	d->cur = wire_psn_add(res_last_psn(qp, r), 1);
+	r->replay = true;
+	qp->res_pending |= bit;
+}
+
+/*
+ * A READ again, of all, of the rest, or of a part of one that isn't longer than a chunk: its memory is read anew, its key
+ * checked anew (when the response is made).
+ */
+bool
+responder_read_again(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
+{
+	const uint8_t *reth = p->bthp + p->op->off_reth;
+	struct tp_res *r = responder_res_find(qp, p->bth.psn);
+	struct tp_read again = { .rkey = wire_get32(reth + 8), .cur = p->bth.psn, .begins = true,
+				 .srqn = qp->prefix == WIRE_RC ? 0 : xrc_srqn(p) };
+	uint32_t nth, len = wire_get32(reth + 12);
+	struct tp_read *d;
+	uint64_t bit, off;
+
+	if (r == NULL || r->atomic || r->placed)
+		return false;
+	nth = (p->bth.psn - r->psn) & WIRE_PSN_MASK;
+	off = (uint64_t)nth << qp->mtu_shift;
+	again.va = wire_get64(reth) - off;
+	if (res_mark(again.va, again.rkey, again.srqn) != r->mark || len > r->length - off)
+		return false;
+	if (len < r->length - off && (len == 0 || (len & ((UINT32_C(1) << qp->mtu_shift) - 1)) != 0 ||
+				      wire_packets(r->length, qp->mtu_shift) > TP_READ_CHUNK_PACKETS))
+		return false;
+	if (!borrow_reads(tp, qp))
+		return false;
+	if (len < r->length - off) {
+		read_part_again(qp, r, &again, nth, len >> qp->mtu_shift);
+		return true;
+	}
+	bit = UINT64_C(1) << (r - qp->res);
+	d = &qp->reads[r - qp->res];
+	/* What is still to be sent will answer it. */
+	if ((qp->res_pending & bit) && wire_psn_diff(d->cur, p->bth.psn) <= 0)
+		return true;
+	/* Going back inside what was never answered to its end isn't a replay yet. */
+	r->replay |= (qp->res_pending & bit) == 0;
+	if ((qp->res_pending & bit) && nth < TP_READ_CHUNK_PACKETS)
+		again.again = d->again & ((UINT32_C(1) << nth) - 1);
+	*d = again;
+	qp->res_pending |= bit;
+	return true;
+}

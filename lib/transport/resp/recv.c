@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Receive WQEs: taking, filling, completing and flushing them, for every QP type.
+ */
+#include "transport/core/internal.h"
+
+static uint64_t
+rwqe_room(const struct tp_rwqe *w)
+{
+	uint64_t room = 0;
+
+	for (uint32_t i = 0; i < w->nb_sge; i++)
+		room += sge_snapshot(&w->sge[i]).length;
+	return RTE_MIN(room, (uint64_t)UROCE_MAX_MSG_BYTES);
+}
+
+void
+rwqe_begin(struct tp_rwqe *w, const struct ring *r, uint32_t counter, const struct ring_sge *sge, uint32_t nb_sge)
+{
+	const struct ring_rq_wqe *slot = ring_slot(r, counter);
+
+	w->wr_id = slot->wr_id;
+	w->wqe_counter = (uint16_t)counter;
+	w->sge = sge;
+	w->nb_sge = (uint16_t)nb_sge;
+	w->sge_cur = 0;
+	w->sge_off = 0;
+	w->room = rwqe_room(w);
+	w->borrowed = false;
+	w->valid = true;
+}
+
+void
+recv_drop(struct transport *tp, struct qp *qp)
+{
+	if (qp->rwqe.valid && unlikely(qp->rwqe.borrowed))
+		tp->sge_blocks[tp->nb_sge_blocks++] = (struct ring_sge *)(uintptr_t)qp->rwqe.sge;
+	qp->rwqe.valid = false;
+}
+
+/*
+ * Receives are posted in order: where one is posted all before it are. Looked for in growing steps, and only when few are
+ * known, because the program has just written those slots on another core. An SRQ's receives are promised to nobody
+ * (9.7.7.2).
+ */
+uint8_t
+recv_credit_code(struct qp *qp)
+{
+	uint32_t seen = qp->rq_seen, step = 1;
+
+	if (qp->rq.base == NULL)
+		return WIRE_AETH_CREDITS_INVALID;
+	if ((int32_t)(seen - qp->rq.counter) < 0)
+		seen = qp->rq.counter;
+	if (seen - qp->rq.counter < TP_CREDITS_ENOUGH) {
+		while (seen + step - qp->rq.counter <= UINT32_C(1) << qp->rq.order &&
+		       ring_rq_ready(&qp->rq, seen + step - 1)) {
+			seen += step;
+			step *= 2;
+		}
+	}
+	qp->rq_seen = seen;
+	return wire_aeth_credit_code(seen - qp->rq.counter);
+}
+
+bool
+recv_take(struct transport *tp, struct qp *qp)
+{
+	const struct ring_rq_wqe *slot;
+
+	if (qp->rwqe.valid) {
+		/* UC: left over from a message that was abandoned. */
+		qp->rwqe.sge_cur = 0;
+		qp->rwqe.sge_off = 0;
+		qp->rwqe.room = rwqe_room(&qp->rwqe);
+		return true;
+	}
+	if (qp->srq != NULL)
+		return srq_take(tp, qp->srq, &qp->rwqe);
+	if (qp->rq.base == NULL || !ring_rq_ready(&qp->rq, qp->rq.counter))
+		return false;
+	slot = ring_slot(&qp->rq, qp->rq.counter);
+	rwqe_begin(&qp->rwqe, &qp->rq, qp->rq.counter, slot->sge, rwqe_nb_sge(slot, qp->attr.cap.max_recv_sge));
+	qp->rq.counter++;
+	return true;
+}
+
+uint8_t
+recv_place(struct transport *tp, struct qp *qp, const uint8_t *data, uint32_t len, uint8_t *verr)
+{
+	struct tp_rwqe *w = &qp->rwqe;
+	uint32_t pd = qp->srq != NULL ? qp->srq->pd : qp->pd;
+
+	if (unlikely(len > w->room)) {
+		*verr = TP_VERR_RECV_LENGTH;
+		return UROCE_WC_LOC_LEN_ERR;
+	}
+	w->room -= len;
+	while (len > 0) {
+		struct ring_sge s;
+		struct mr *mr;
+		uint32_t n;
+
+		/* Only a client that shortens a posted SGE gets here. */
+		if (unlikely(w->sge_cur == w->nb_sge)) {
+			*verr = TP_VERR_RECV_LENGTH;
+			return UROCE_WC_LOC_LEN_ERR;
+		}
+		s = sge_snapshot(&w->sge[w->sge_cur]);
+		n = likely(s.length > w->sge_off) ? RTE_MIN(len, s.length - w->sge_off) : 0;
+		if (n > 0) {
+			uint64_t va = s.addr + w->sge_off;
+
+			mr = mr_check(tp->c.mrs, s.lkey, pd, UROCE_ACCESS_LOCAL_WRITE, va, n);
+			if (unlikely(mr == NULL)) {
+				*verr = lkey_verr(tp, s.lkey, pd, va, n);
+				return UROCE_WC_LOC_PROT_ERR;
+			}
+			if (unlikely(mr_write(mr, va, data, n) != 0)) {
+				*verr = TP_VERR_FAULT;
+				return UROCE_WC_LOC_PROT_ERR;
+			}
+		}
+		data += n;
+		len -= n;
+		w->sge_off += n;
+		if (w->sge_off >= s.length) {
+			w->sge_cur++;
+			w->sge_off = 0;
+		}
+	}
+	return UROCE_WC_SUCCESS;
+}
+
+/* The client knows such a receive by its SRQ; the QP may be another program's. */
+static void
+of_xrc_srq(struct tp_cqe *e, const struct srq *srq)
+{
+	e->ctl.xrc = 1;
+	e->ctl.wqe_counter = (uint16_t)srq->srqn;
+}
+
+void
+recv_complete(struct transport *tp, struct qp *qp, uint8_t opcode, const struct wire_pkt *p)
+{
+	struct tp_cqe e = {
+		.wr_id = qp->rwqe.wr_id,
+		.byte_len = qp->r_length,
+		.src_qp = qp->dest_qpn,
+		.opcode = opcode,
+		.ctl = { .wqe_counter = qp->rwqe.wqe_counter, .is_recv = 1, .solicited = p->bth.solicited },
+	};
+
+	if (unlikely(qp->type == UROCE_QPT_XRC_RECV))
+		of_xrc_srq(&e, qp->srq);
+	if (p->op->flags & WIRE_F_IMM) {
+		memcpy(&e.imm, p->bthp + p->op->off_imm, sizeof(e.imm));
+		e.ctl.wc_flags = UROCE_WC_WITH_IMM;
+	}
+	if (p->op->flags & WIRE_F_IETH) {
+		e.imm = wire_get32(p->bthp + p->op->off_ieth);
+		e.ctl.wc_flags = UROCE_WC_WITH_INV;
+	}
+	if (qp->service == WIRE_UD) {
+		e.src_qp = wire_get24(p->bthp + p->op->off_deth + 5);
+		e.ctl.wc_flags |= UROCE_WC_GRH;
+		e.ctl.sl = p->ip_version == 4 ? TP_SL_IPV4 : TP_SL_IPV6;
+		e.ctl.pkey_index = (uint8_t)qp->attr.pkey_index;
+	}
+	recv_drop(tp, qp);
+	cq_push(tp, qp->recv_cq, qp, &e);
+}
+
+void
+recv_fail(struct transport *tp, struct qp *qp, uint8_t status, uint8_t verr)
+{
+	struct tp_cqe e = {
+		.wr_id = qp->rwqe.wr_id,
+		.status = status,
+		.opcode = UROCE_WC_RECV,
+		.ctl = { .wqe_counter = qp->rwqe.wqe_counter, .is_recv = 1, .vendor_err = verr },
+	};
+
+	recv_drop(tp, qp);
+	if (unlikely(qp->type == UROCE_QPT_XRC_RECV)) {
+		/* Its receives are gone with the SRQ, and so may be its CQ. */
+		if (qp->srq->gone)
+			return;
+		of_xrc_srq(&e, qp->srq);
+	}
+	cq_push(tp, qp->recv_cq, qp, &e);
+}
+
+bool
+recv_flush_one(struct transport *tp, struct qp *qp)
+{
+	/* WQEs on an SRQ belong to no QP until they are taken (10.2.9.4). */
+	if (!qp->rwqe.valid && (qp->srq != NULL || !recv_take(tp, qp)))
+		return false;
+	recv_fail(tp, qp, UROCE_WC_WR_FLUSH_ERR, TP_VERR_NONE);
+	return true;
+}

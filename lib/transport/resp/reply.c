@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What an RC responder sends: READ and atomic responses in the order of their requests, ACKs and NAKs.
+ */
+#include "transport/cc/cc.h"
+#include "transport/req/selective.h"
+
+static inline struct wire_bth
+response_bth(const struct qp *qp, uint8_t opcode, uint32_t psn)
+{
+	return (struct wire_bth){
+		.opcode = opcode | qp->prefix, .dqpn = qp->dest_qpn, .psn = psn, .pkey = qp->pkey,
+		.migreq = qp->mig == TP_MIG_MIGRATED,
+	};
+}
+
+/* What became of a response. */
+enum sent { SENT_LATER = 0, SENT_PART, SENT_ALL, SENT_GONE /* the memory or its key is gone */ };
+
+/* What was found open when the READ was accepted may be so no more. */
+static inline struct mr *
+read_opens(struct transport *tp, const struct qp *qp, const struct tp_read *d, uint64_t *va, uint32_t len)
+{
+	uint32_t pd = qp->pd;
+
+	if (unlikely(qp->prefix != WIRE_RC) && !xrc_pd(tp, qp, d->srqn, &pd))
+		return NULL;
+	return mr_check_remote(tp->c.mrs, d->rkey, pd, qp->qpn, UROCE_ACCESS_REMOTE_READ, va, len);
+}
+
+/* One packet of a READ response: of what was asked for again, else the next. */
+static enum sent
+send_read_response(struct transport *tp, struct qp *qp, const struct tp_res *r, struct tp_read *d)
+{
+	uint32_t nth = likely(d->again == 0) ? (d->cur - r->psn) & WIRE_PSN_MASK : (uint32_t)__builtin_ctz(d->again);
+	uint32_t psn = wire_psn_add(r->psn, nth), off = nth << qp->mtu_shift, last_psn = res_last_psn(qp, r);
+	uint32_t len = RTE_MIN(r->length - off, UINT32_C(1) << qp->mtu_shift);
+	bool first = likely(d->again == 0) ? d->begins : !d->run;
+	bool last = likely(d->again == 0) ? psn == last_psn : (d->again >> nth & 2) == 0;
+	uint8_t opcode = first ? (last ? WIRE_OP_READ_RESP_ONLY : WIRE_OP_READ_RESP_FIRST) :
+			 last  ? WIRE_OP_READ_RESP_LAST :
+				 WIRE_OP_READ_RESP_MIDDLE;
+	struct wire_bth b = response_bth(qp, opcode, psn);
+	struct tp_out o;
+	struct mr *mr;
+
+	if ((unlikely(qp->cc != NULL) && !cc_may_send(tp, qp)) || !tp_begin(tp, qp, b.opcode, &o))
+		return SENT_LATER;
+	if (len > 0) {
+		uint64_t va = d->va + off;
+
+		mr = read_opens(tp, qp, d, &va, len);
+		if (unlikely(mr == NULL || mr_read(mr, va, tp_payload(&o), len) != 0)) {
+			tp_mbuf_put(tp, o.m);
+			return SENT_GONE;
+		}
+	}
+	if (o.op->flags & WIRE_F_AETH)
+		wire_put_aeth(o.bth + o.op->off_aeth, WIRE_AETH_ACK | recv_credit_code(qp), qp->msn);
+	tp_finish(tp, qp, &o, &b, len);
+	if (unlikely(qp->cc != NULL))
+		cc_sent(tp, qp->cc, o.m->data_len);
+	if (unlikely(d->again != 0)) {
+		d->again &= d->again - 1;
+		d->run = !last;
+		return d->again == 0 && wire_psn_diff(d->cur, last_psn) > 0 ? SENT_ALL : SENT_PART;
+	}
+	d->begins = false;
+	d->cur = wire_psn_add(d->cur, 1);
+	return last ? SENT_ALL : SENT_PART;
+}
+
+static enum sent
+send_atomic_response(struct transport *tp, struct qp *qp, const struct tp_res *r)
+{
+	struct wire_bth b = response_bth(qp, r->atomic ? WIRE_OP_ATOMIC_ACK : WIRE_OP_READ_RESP_ONLY, r->psn);
+	struct tp_out o;
+
+	if (!tp_begin(tp, qp, b.opcode, &o))
+		return SENT_LATER;
+	wire_put_aeth(o.bth + o.op->off_aeth, WIRE_AETH_ACK | recv_credit_code(qp), qp->msn);
+	if (r->atomic)
+		wire_put64(o.bth + o.op->off_atomicacketh, r->old);
+	tp_finish(tp, qp, &o, &b, 0);
+	return SENT_ALL;
+}
+
+static bool
+send_reply(struct transport *tp, struct qp *qp)
+{
+	uint8_t syndrome = WIRE_AETH_ACK | recv_credit_code(qp);
+	uint32_t psn = qp->epsn;
+	struct wire_bth b;
+	struct tp_out o;
+
+	switch (qp->reply) {
+	case TP_REPLY_ACK:
+		psn = wire_psn_add(qp->epsn, WIRE_PSN_MASK);
+		break;
+	case TP_REPLY_DUP_ACK:
+		psn = qp->reply_psn;
+		break;
+	case TP_REPLY_NAK_SEQ:
+		syndrome = WIRE_NAK_PSN_SEQ;
+		break;
+	case TP_REPLY_RNR:
+		syndrome = WIRE_AETH_RNR_NAK | qp->min_rnr_timer;
+		break;
+	default:
+		syndrome = qp->reply_syndrome;
+		psn = qp->reply_psn;
+		break;
+	}
+	if (unlikely(qp->reply == TP_REPLY_SACK)) {
+		if (!selective_send_sack(tp, qp))
+			return false;
+		qp->reply = TP_REPLY_NONE;
+		return true;
+	}
+	b = response_bth(qp, WIRE_OP_ACK, psn);
+	if (!tp_begin(tp, qp, b.opcode, &o))
+		return false;
+	wire_put_aeth(o.bth + o.op->off_aeth, syndrome, qp->msn);
+	tp_finish(tp, qp, &o, &b, 0);
+	tp->counters.acks_sent++;
+	tp->counters.rnr_nak_sent += qp->reply == TP_REPLY_RNR;
+	qp->reply = TP_REPLY_NONE;
+	return true;
+}
+
+/* Of the responses to be sent, the one whose request came first. */
+static inline uint32_t
+oldest_pending(const struct qp *qp)
+{
+	uint64_t later = qp->res_pending & ~((UINT64_C(1) << qp->res_head) - 1);
+
+	return (uint32_t)__builtin_ctzll(later != 0 ? later : qp->res_pending);
+}
+
+uint32_t
+responder_run(struct transport *tp, struct qp *qp, uint32_t budget)
+{
+	uint32_t work = 0;
+
+	while (qp->res_pending != 0 && work < budget) {
+		uint32_t i = oldest_pending(qp);
+		struct tp_res *r = &qp->res[i];
+		enum sent sent = r->atomic || r->placed ? send_atomic_response(tp, qp, r) :
+							  send_read_response(tp, qp, r, &qp->reads[i]);
+
+		if (sent == SENT_LATER)
+			return work;
+		work++;
+		if (sent == SENT_PART)
+			continue;
+		qp->res_pending &= ~(UINT64_C(1) << i);
+		/* A first execution whose memory went away is refused where it stands; a replay is just dropped. */
+		if (sent == SENT_GONE && r->replay)
+			tp->counters.rx_duplicate_dropped++;
+		else if (sent == SENT_GONE && qp->state != UROCE_QPS_ERR) {
+			qp->res_pending = 0;
+			responder_refuse(tp, qp, WIRE_NAK_REM_ACCESS, qp->reads[i].cur);
+		}
+	}
+	responder_return_reads(tp, qp);
+	if (qp->res_pending == 0 && qp->reply != TP_REPLY_NONE && work < budget)
+		work += send_reply(tp, qp);
+	return work;
+}

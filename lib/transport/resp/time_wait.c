@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * QPs that are gone but for their last acknowledgement.
+ *
+ * A program that has received the last message of its peer may destroy its QP at once. If the ACK got lost, the peer sends
+ * that message again, nobody answers, and what was delivered completes with RETRY_EXC_ERR there. So for a while duplicates of
+ * what a destroyed QP has executed are acknowledged in its place. Only these: what it never received stays unanswered. Not
+ * of a QP in ERR or RESET: it may be connected anew under its number, and then the same PSNs are other messages.
+ */
+#include <rte_spinlock.h>
+
+#include "transport/core/internal.h"
+
+enum {
+	PARTED_MAX = 1024,        /* the last QPs that are remembered; a power of two */
+	PARTED_PSNS = 4096,       /* so far back a peer may begin again */
+};
+/* Two ACK timeouts of 19, which rdma_cm's QPs have, uroce's and Linux's. A NIC may take up to four of its own (9.7.6.1.3). */
+#define PARTED_NS UINT64_C(5000000000)
+
+struct parted {
+	uint32_t dest_qpn;
+	uint32_t epsn, msn;
+	uint32_t res_psn;         /* of the last READ or atomic, */
+	bool res;                 /* if there was one */
+	bool loopback, migreq;
+	uint8_t prefix;
+	uint16_t port, pkey;
+	uint64_t until_ns;
+	struct wire_tmpl tmpl;
+};
+
+struct parted_table {
+	rte_spinlock_t lock;
+	_Atomic uint32_t qpn[PARTED_MAX]; /* 0: nobody; looked at before the lock is taken */
+	struct parted of[PARTED_MAX];
+};
+
+struct parted_table *
+parted_table_create(void)
+{
+	struct parted_table *t = calloc(1, sizeof(*t));
+
+	if (t != NULL)
+		rte_spinlock_init(&t->lock);
+	return t;
+}
+
+void
+parted_add(struct parted_table *t, struct transport *tp, const struct qp *qp)
+{
+	uint32_t slot = qp->qpn & (PARTED_MAX - 1);
+	struct parted *d = &t->of[slot];
+	bool connected = qp->service == WIRE_RC && (qp_receives(qp) || qp->state == UROCE_QPS_ERR);
+	const struct tp_res *last = responder_last_res(qp);
+
+	if (!connected || qp->tmpl.bth_off == 0 || qp->epsn == qp->attr.rq_psn)
+		return;
+	rte_spinlock_lock(&t->lock);
+	d->dest_qpn = qp->dest_qpn;
+	d->epsn = qp->epsn;
+	d->msn = qp->msn;
+	d->res = last != NULL;
+	d->res_psn = last != NULL ? last->psn : 0;
+	d->loopback = qp->loopback;
+	d->migreq = qp->mig == TP_MIG_MIGRATED;
+	d->prefix = qp->prefix;
+	d->port = qp->port;
+	d->pkey = qp->pkey;
+	d->tmpl = qp->tmpl;
+	d->until_ns = tp->now_ns + PARTED_NS;
+	atomic_store_explicit(&t->qpn[slot], qp->qpn, memory_order_relaxed);
+	rte_spinlock_unlock(&t->lock);
+}
+
+/* @return false: it isn't a duplicate of what @p d has executed. */
+static bool
+executed(const struct parted *d, const struct transport *tp, uint16_t port, const struct wire_pkt *p)
+{
+	int32_t behind = -wire_psn_diff(p->bth.psn, d->epsn);
+
+	return tp->now_ns < d->until_ns && port == d->port && behind > 0 && behind <= PARTED_PSNS &&
+	       WIRE_OPCODE_SERVICE(p->bth.opcode) == d->prefix && (p->op->flags & (WIRE_F_SEND | WIRE_F_WRITE)) != 0 &&
+	       (p->op->flags & WIRE_F_RESPONSE) == 0 && pkey_match(p->bth.pkey, d->pkey) && address_match(&d->tmpl, p);
+}
+
+bool
+parted_rx(struct parted_table *t, struct transport *tp, uint16_t port, const struct wire_pkt *p)
+{
+	uint32_t slot = p->bth.dqpn & (PARTED_MAX - 1);
+	struct parted d;
+	struct wire_bth b;
+	struct tp_out o;
+	bool same;
+
+	if (p->bth.dqpn == 0 || atomic_load_explicit(&t->qpn[slot], memory_order_relaxed) != p->bth.dqpn)
+		return false;
+	rte_spinlock_lock(&t->lock);
+	same = atomic_load_explicit(&t->qpn[slot], memory_order_relaxed) == p->bth.dqpn;
+	d = t->of[slot];
+	rte_spinlock_unlock(&t->lock);
+	if (!same || !executed(&d, tp, port, p))
+		return false;
+	tp->counters.duplicate_request++;
+	/* The peer waits for an answer to this one. */
+	if (!p->bth.ackreq)
+		return true;
+	b = (struct wire_bth){ .opcode = WIRE_OP_ACK | d.prefix, .dqpn = d.dest_qpn, .pkey = d.pkey, .migreq = d.migreq };
+	/* Not beyond a READ or atomic whose response the peer may lack, and which nobody can answer any more. */
+	b.psn = d.res && wire_psn_diff(p->bth.psn, d.res_psn) < 0 ? p->bth.psn : wire_psn_add(d.epsn, WIRE_PSN_MASK);
+	if (!tp_begin_at(tp, d.loopback ? &tp->loop : &tp->tx[d.port], &d.tmpl, b.opcode, &o))
+		return true;
+	wire_put_aeth(o.bth + o.op->off_aeth, WIRE_AETH_ACK | WIRE_AETH_CREDITS_INVALID, d.msn);
+	tp_finish_at(tp, &d.tmpl, d.port, d.loopback, &o, &b, 0);
+	tp->counters.acks_sent++;
+	tp->counters.parted_acks_sent++;
+	return true;
+}

@@ -1,0 +1,299 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Multicast groups: the table of who is attached, shared by all engines; one copy of a datagram to each.
+ *
+ * The control thread is the only writer. A member is one word, so it comes and goes while engines read; a group that needs more room
+ * is published anew. Groups name QPs by number: one that is gone meanwhile is not found.
+ */
+#include <rte_rcu_qsbr.h>
+
+#include "transport/core/internal.h"
+
+enum { MCAST_BUCKET_BITS = 10, MCAST_BUCKETS = 1 << MCAST_BUCKET_BITS, MCAST_PLACES = 4 };
+
+struct mcast_group {
+	_Atomic(struct mcast_group *) next; /* in the bucket */
+	struct mcast_group *zombie_next;
+	uint64_t zombie_token;
+	uint8_t mgid[16];
+	uint16_t port;
+	uint32_t members;        /* for the control thread */
+	uint32_t places;
+	_Atomic uint32_t qpns[]; /* 0: nobody, which is no QP's number */
+};
+
+struct mcast_table {
+	struct rte_rcu_qsbr *qsbr;
+	uint32_t groups, attached;
+	struct mcast_group *zombies;
+	_Atomic(struct mcast_group *) buckets[MCAST_BUCKETS];
+};
+
+struct mcast_table *
+mcast_table_create(struct rte_rcu_qsbr *qsbr)
+{
+	struct mcast_table *t = calloc(1, sizeof(*t));
+
+	if (t != NULL)
+		t->qsbr = qsbr;
+	return t;
+}
+
+/* Free what no engine can see any more. */
+static void
+reap(struct mcast_table *t, bool all)
+{
+	struct mcast_group **pp = &t->zombies, *g;
+
+	while ((g = *pp) != NULL) {
+		if (all || t->qsbr == NULL || rte_rcu_qsbr_check(t->qsbr, g->zombie_token, false) == 1) {
+			*pp = g->zombie_next;
+			free(g);
+		} else {
+			pp = &g->zombie_next;
+		}
+	}
+}
+
+void
+mcast_table_destroy(struct mcast_table *t)
+{
+	struct mcast_group *g;
+
+	if (t == NULL)
+		return;
+	reap(t, true);
+	for (uint32_t i = 0; i < MCAST_BUCKETS; i++) {
+		while ((g = atomic_load(&t->buckets[i])) != NULL) {
+			atomic_store(&t->buckets[i], atomic_load(&g->next));
+			free(g);
+		}
+	}
+	free(t);
+}
+
+uint32_t
+mcast_table_groups(const struct mcast_table *t)
+{
+	return t->groups;
+}
+
+uint32_t
+mcast_table_attached(const struct mcast_table *t)
+{
+	return t->attached;
+}
+
+static _Atomic(struct mcast_group *) *
+bucket_of(struct mcast_table *t, uint16_t port, const uint8_t mgid[16])
+{
+	uint32_t h = (wire_get32(mgid + 12) ^ wire_get32(mgid + 8) ^ wire_get32(mgid) ^ port) * UINT32_C(2654435761);
+
+	return &t->buckets[h >> (32 - MCAST_BUCKET_BITS)];
+}
+
+/*
+ * @return where the group's pointer stands, or the end of its chain. Who may meet the control's changes takes @p found: the
+ * pointer there may be another's by now.
+ */
+static _Atomic(struct mcast_group *) *
+find(struct mcast_table *t, uint16_t port, const uint8_t mgid[16], struct mcast_group **found)
+{
+	_Atomic(struct mcast_group *) *pp = bucket_of(t, port, mgid);
+	struct mcast_group *g;
+
+	while ((g = atomic_load_explicit(pp, memory_order_acquire)) != NULL) {
+		if (g->port == port && memcmp(g->mgid, mgid, 16) == 0)
+			break;
+		pp = &g->next;
+	}
+	*found = g;
+	return pp;
+}
+
+static void
+retire(struct mcast_table *t, struct mcast_group *g)
+{
+	if (t->qsbr != NULL)
+		g->zombie_token = rte_rcu_qsbr_start(t->qsbr);
+	g->zombie_next = t->zombies;
+	t->zombies = g;
+	reap(t, false);
+}
+
+/* @return the place of @p qpn, or of nobody if that is 0; NULL: there is none. */
+static _Atomic uint32_t *
+place_of(struct mcast_group *g, uint32_t qpn)
+{
+	for (uint32_t i = 0; g != NULL && i < g->places; i++) {
+		if (atomic_load_explicit(&g->qpns[i], memory_order_relaxed) == qpn)
+			return &g->qpns[i];
+	}
+	return NULL;
+}
+
+/* A group with more places, and the members of @p old, in whose stead it is published. */
+static struct mcast_group *
+grow(const struct mcast_group *old, uint16_t port, const uint8_t mgid[16])
+{
+	uint32_t places = old != NULL ? 2 * old->places : MCAST_PLACES;
+	struct mcast_group *g = calloc(1, sizeof(*g) + places * sizeof(g->qpns[0]));
+
+	if (g == NULL)
+		return NULL;
+	memcpy(g->mgid, mgid, sizeof(g->mgid));
+	g->port = port;
+	g->places = places;
+	if (old == NULL)
+		return g;
+	g->members = old->members;
+	for (uint32_t i = 0; i < old->places; i++)
+		atomic_init(&g->qpns[i], atomic_load(&old->qpns[i]));
+	atomic_init(&g->next, atomic_load(&old->next));
+	return g;
+}
+
+int
+mcast_attach(struct mcast_table *t, uint16_t port, const uint8_t mgid[16], uint32_t qpn)
+{
+	struct mcast_group *old, *g;
+	_Atomic(struct mcast_group *) *pp = find(t, port, mgid, &old);
+
+	g = old;
+	if (place_of(old, qpn) != NULL)
+		return 0;
+	if (old != NULL ? old->members == UROCE_MAX_MCAST_ATTACH : t->groups == UROCE_MAX_MCAST_GROUPS)
+		return ENOMEM;
+	if (place_of(old, 0) == NULL) {
+		g = grow(old, port, mgid);
+		if (g == NULL)
+			return ENOMEM;
+	}
+	g->members++;
+	t->attached++;
+	t->groups += old == NULL;
+	atomic_store_explicit(place_of(g, 0), qpn, memory_order_release);
+	if (g == old)
+		return 0;
+	atomic_store_explicit(pp, g, memory_order_release);
+	if (old != NULL)
+		retire(t, old);
+	return 0;
+}
+
+int
+mcast_detach(struct mcast_table *t, uint16_t port, const uint8_t mgid[16], uint32_t qpn)
+{
+	struct mcast_group *g;
+	_Atomic(struct mcast_group *) *pp = find(t, port, mgid, &g);
+	_Atomic uint32_t *place = place_of(g, qpn);
+
+	if (place == NULL)
+		return EINVAL;
+	atomic_store_explicit(place, 0, memory_order_release);
+	t->attached--;
+	if (--g->members > 0)
+		return 0;
+	t->groups--;
+	atomic_store_explicit(pp, atomic_load(&g->next), memory_order_release);
+	retire(t, g);
+	return 0;
+}
+
+/* ---- Packets ---- */
+/* @return the group that a packet is for, or NULL. */
+static struct mcast_group *
+group_of(struct transport *tp, uint16_t port, const uint8_t *l3, uint8_t ip_version)
+{
+	uint8_t mgid[16] = { [10] = 0xff, [11] = 0xff };
+	struct mcast_group *g;
+
+	if (ip_version == 4)
+		memcpy(mgid + 12, l3 + 16, 4);
+	else
+		memcpy(mgid, l3 + 24, 16);
+	if (tp->c.mcasts == NULL)
+		return NULL;
+	find(tp->c.mcasts, port, mgid, &g);
+	return g;
+}
+
+/*
+ * A copy for a QP of another engine. It says whom it is for in its BTH, so that engine does with it what it does with any
+ * datagram; its ICRC doesn't fit any more, but that has been checked.
+ */
+static void
+copy_to(struct transport *tp, const struct qp *qp, uint16_t port, const struct wire_pkt *p)
+{
+	uint32_t bth_off = (uint32_t)(p->bthp - p->l2);
+	uint32_t bytes = bth_off + p->op->hdr_bytes + p->payload_bytes + p->bth.pad + WIRE_ICRC_BYTES;
+	struct rte_mbuf *m = tp->c.handoff != NULL ? tp_mbuf(tp) : NULL;
+	uint8_t *frame;
+
+	if (m == NULL) {
+		tp->counters.rx_handoff_dropped++;
+		return;
+	}
+	frame = rte_pktmbuf_mtod(m, uint8_t *);
+	memcpy(frame, p->l2, bytes);
+	wire_put24(frame + bth_off + 5, qp->qpn);
+	m->data_len = (uint16_t)bytes;
+	m->pkt_len = bytes;
+	m->port = port;
+	tp->counters.rx_handoff++;
+	tp->c.handoff(tp->c.arg, qp->tp->c.engine, port, m, true);
+}
+
+void
+mcast_rx(struct transport *tp, uint16_t port, const struct wire_pkt *p)
+{
+	struct mcast_group *g;
+	struct qp *qp;
+
+	if (WIRE_OPCODE_SERVICE(p->bth.opcode) != WIRE_UD) {
+		tp->counters.rx_wrong_service++;
+		return;
+	}
+	g = group_of(tp, port, p->l3, p->ip_version);
+	if (g == NULL) {
+		tp->counters.rx_mcast_no_group++;
+		return;
+	}
+	tp->counters.rx_mcast++;
+	for (uint32_t i = 0; i < g->places; i++) {
+		uint32_t qpn = atomic_load_explicit(&g->qpns[i], memory_order_acquire);
+
+		qp = qpn != 0 ? qp_table_get(tp->c.qps, qpn) : NULL;
+		if (qp == NULL)
+			continue;
+		if (qp->tp == tp)
+			transport_to_qp(tp, qp, port, p);
+		else
+			copy_to(tp, qp, port, p);
+	}
+}
+
+/*
+ * What is sent to a group reaches this host's members too, the sending QP among them if it is attached: nothing in the
+ * specification makes an exception for it, and verbs have a flag of their own for those who don't want it
+ * (IBV_QP_CREATE_BLOCK_SELF_MCAST_LB).
+ */
+void
+mcast_loop(struct transport *tp, const struct qp *qp, const struct rte_mbuf *sent)
+{
+	const uint8_t *frame = rte_pktmbuf_mtod(sent, const uint8_t *);
+	struct rte_mbuf *m;
+
+	if (group_of(tp, qp->port, frame + qp->tmpl.l3_off, qp->tmpl.ip_version) == NULL)
+		return;
+	m = tp->loop.n < TP_TX_MAX ? tp_mbuf(tp) : NULL;
+	if (m == NULL) {
+		tp->counters.mcast_loop_dropped++;
+		return;
+	}
+	memcpy(rte_pktmbuf_mtod(m, uint8_t *), frame, sent->data_len);
+	m->data_len = sent->data_len;
+	m->pkt_len = sent->data_len;
+	m->port = qp->port;
+	tp->loop.pkts[tp->loop.n++] = m;
+}

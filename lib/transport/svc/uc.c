@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The receiving side of UC: what is lost stays lost, nothing is answered. A message with a gap is dropped up to the
+ * next first packet, whose PSN is taken as it comes (9.8.2.2).
+ */
+#include "transport/core/internal.h"
+
+static void
+drop_message(struct qp *qp)
+{
+	qp->rmsg = TP_RMSG_DROP;
+}
+
+/* @return false: the packet continues nothing. */
+static bool
+in_sequence(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
+{
+	bool start = (p->op->flags & WIRE_F_START) != 0, middle = qp->rmsg == TP_RMSG_SEND || qp->rmsg == TP_RMSG_WRITE;
+	bool expected = p->bth.psn == qp->epsn;
+
+	qp->epsn = wire_psn_add(p->bth.psn, 1);
+	if (start) {
+		/* The end of the one before is missing. */
+		tp->counters.rx_uc_gap += middle;
+		qp->rmsg = TP_RMSG_NONE;
+		return true;
+	}
+	if (middle && expected)
+		return true;
+	/* The rest of a message that was given up, for whatever reason. */
+	if (qp->rmsg == TP_RMSG_DROP)
+		tp->counters.rx_uc_rest++;
+	else
+		tp->counters.rx_uc_gap++;
+	drop_message(qp);
+	return false;
+}
+
+static bool
+write_ok(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
+{
+	uint32_t f = p->op->flags;
+
+	if (f & WIRE_F_START) {
+		tp->counters.rx_write_requests++;
+		if (!responder_write_begin(qp, p)) {
+			tp->counters.resp_invalid_requests++;
+			return false;
+		}
+	}
+	/* 9.6.1.1.3: the payloads add up to the RETH's length, and the last packet isn't one too many. */
+	if (f & WIRE_F_END ? p->payload_bytes != qp->r_left : p->payload_bytes >= qp->r_left) {
+		tp->counters.resp_invalid_requests++;
+		return false;
+	}
+	if (((f & WIRE_F_START) && !responder_write_allowed(tp, qp)) || !responder_write_place(tp, qp, p)) {
+		tp->counters.resp_remote_access_errors++;
+		return false;
+	}
+	return true;
+}
+
+void
+uc_rx(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
+{
+	uint32_t f = p->op->flags;
+	uint8_t status, verr = TP_VERR_NONE;
+
+	if (!in_sequence(tp, qp, p))
+		return;
+	if (!responder_shape_ok(qp, p)) {
+		tp->counters.resp_invalid_requests++;
+		drop_message(qp);
+		return;
+	}
+	if ((f & WIRE_F_RQ) && !recv_take(tp, qp)) {
+		tp->counters.rx_uc_no_wqe++;
+		drop_message(qp);
+		return;
+	}
+	if (f & WIRE_F_START)
+		qp->r_length = 0;
+	if (f & WIRE_F_SEND) {
+		tp->counters.rx_send_requests += (f & WIRE_F_START) != 0;
+		status = recv_place(tp, qp, p->payload, p->payload_bytes, &verr);
+		if (status != 0) {
+			tp->counters.resp_local_length_error += status == UROCE_WC_LOC_LEN_ERR;
+			recv_fail(tp, qp, status, verr);
+			qp_error(tp, qp, -1, TP_BECAUSE(RECEIVE, verr));
+			return;
+		}
+	} else if (!write_ok(tp, qp, p)) {
+		drop_message(qp);
+		return;
+	}
+	qp->r_length += p->payload_bytes;
+	if (!(f & WIRE_F_END)) {
+		qp->rmsg = f & WIRE_F_SEND ? TP_RMSG_SEND : TP_RMSG_WRITE;
+		return;
+	}
+	qp->rmsg = TP_RMSG_NONE;
+	if (f & WIRE_F_SEND)
+		recv_complete(tp, qp, UROCE_WC_RECV, p);
+	else if (f & WIRE_F_IMM)
+		recv_complete(tp, qp, UROCE_WC_RECV_RDMA_WITH_IMM, p);
+}

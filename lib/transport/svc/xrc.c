@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * XRC (annex A14 of the specification). An initiator's QP is an RC QP whose requests name an SRQ of the other end in an
+ * XRCETH. A target's QP has neither PD nor queues nor CQs of its own: for each request it has those of the SRQ that the
+ * request names, provided both are of one XRC domain. Domains, their SRQs and their QPs belong to one engine.
+ */
+#include "transport/core/internal.h"
+
+static inline struct srq *
+find(const struct transport *tp, uint32_t srqn)
+{
+	struct srq *srq;
+
+	LIST_FOREACH(srq, &tp->xrc_srqs[srqn & (TP_XRC_BUCKETS - 1)], link)
+		if (srq->srqn == srqn)
+			return srq;
+	return NULL;
+}
+
+void
+xrc_srq_enter(struct transport *tp, struct srq *srq)
+{
+	LIST_INSERT_HEAD(&tp->xrc_srqs[srq->srqn & (TP_XRC_BUCKETS - 1)], srq, link);
+}
+
+void
+xrc_leave(struct qp *qp)
+{
+	if (qp->srq != NULL)
+		srq_release(qp->srq);
+	qp->srq = NULL;
+	qp->recv_cq = NULL;
+}
+
+/*
+ * An XRCETH that names no SRQ, one of another domain, or another one than the message began with makes the request
+ * invalid (annex A14: invalid XRCETH, XRC domain violation): class C of 9.9.3, NAK Invalid Request.
+ */
+bool
+xrc_admit(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
+{
+	struct srq *srq = find(tp, xrc_srqn(p));
+
+	if (unlikely(srq == NULL || srq->xrcd != qp->xrcd || (qp->rmsg != TP_RMSG_NONE && srq != qp->srq))) {
+		tp->counters.resp_bad_xrceth++;
+		responder_refuse(tp, qp, WIRE_NAK_INV_REQ, qp->epsn);
+		return false;
+	}
+	if (srq != qp->srq) {
+		xrc_leave(qp);
+		srq->users++;
+		qp->srq = srq;
+		qp->recv_cq = srq->cq;
+		qp->pd = srq->pd;
+	}
+	return true;
+}
+
+bool
+xrc_pd(const struct transport *tp, const struct qp *qp, uint32_t srqn, uint32_t *pd)
+{
+	const struct srq *srq = find(tp, srqn);
+
+	if (srq == NULL || srq->xrcd != qp->xrcd)
+		return false;
+	*pd = srq->pd;
+	return true;
+}
+
+void
+xrc_put_eth(uint8_t *eth, const struct ring_sq_wqe *slot)
+{
+	union ring_sq_ctl ctl = { .word = atomic_load_explicit(&slot->ctl, memory_order_relaxed) };
+
+	wire_put32(eth, ctl.srqn);
+}

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Completion channels: a pipe of struct ctl_comp_event. Programs poll the read end; engines write.
+ *
+ * An event counts as reported when ibv_get_cq_event() returned it; ibv_destroy_cq() waits until as many were
+ * acknowledged. Both happen under the mutex of the table of objects, so a CQ that is being destroyed gets no more.
+ */
+#include "verbs/client.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+CLIENT_EXPORT struct ibv_comp_channel *
+ibv_create_comp_channel(struct ibv_context *context)
+{
+	struct client_channel *ch = calloc(1, sizeof(*ch));
+	int fds[2];
+
+	if (!ch) {
+		errno = ENOMEM;
+		return NULL;
+	}
+	if (pipe2(fds, O_CLOEXEC)) {
+		free(ch);
+		return NULL;
+	}
+	/* An engine must never wait for a program that doesn't read its events; the daemon opens the pipe anew. */
+	fcntl(fds[1], F_SETFL, O_NONBLOCK);
+	fchmod(fds[1], CLIENT_PIPE_MODE);
+	ch->channel.context = context;
+	ch->channel.fd = fds[0];
+	ch->write_fd = fds[1];
+	pthread_mutex_init(&ch->mutex, NULL);
+	return &ch->channel;
+}
+
+CLIENT_EXPORT int
+ibv_destroy_comp_channel(struct ibv_comp_channel *channel)
+{
+	struct client_channel *ch = (struct client_channel *)channel;
+	bool busy;
+
+	pthread_mutex_lock(&ch->mutex);
+	busy = channel->refcnt;
+	pthread_mutex_unlock(&ch->mutex);
+	if (busy)
+		return EBUSY;
+	close(channel->fd);
+	close(ch->write_fd);
+	pthread_mutex_destroy(&ch->mutex);
+	free(ch);
+	return 0;
+}
+
+/*
+ * Wait until there is an event, unless the program made the channel non-blocking. The connection is watched too: with
+ * the daemon gone no event will come.
+ */
+static int
+wait_event(struct client_channel *ch)
+{
+	struct client_ctx *ctx = to_ctx(ch->channel.context);
+	struct pollfd p[2] = {
+		{ .fd = ch->channel.fd, .events = POLLIN },
+		{ .fd = ctx->sock, .events = POLLRDHUP },
+	};
+
+	if (fcntl(ch->channel.fd, F_GETFL) & O_NONBLOCK)
+		return 0;
+	if ((ctx->wait ? ctx->wait(p, 2) : poll(p, 2, -1)) < 0)
+		return errno;
+	if (!(p[0].revents & POLLIN) && (p[1].revents & (POLLRDHUP | POLLHUP | POLLERR)))
+		return EIO;
+	return 0;
+}
+
+CLIENT_EXPORT int
+ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq, void **cq_context)
+{
+	struct client_channel *ch = (struct client_channel *)channel;
+	struct client_ctx *ctx = to_ctx(channel->context);
+	struct ctl_comp_event ev;
+	struct client_cq *found;
+	ssize_t n;
+	int err;
+
+	for (;;) {
+		err = wait_event(ch);
+		if (err) {
+			errno = err;
+			return -1;
+		}
+		n = read(channel->fd, &ev, sizeof(ev));
+		if (n != sizeof(ev)) {
+			if (n >= 0)
+				errno = EIO;
+			return -1;
+		}
+		pthread_mutex_lock(&ctx->objs.mutex);
+		found = objtab_get(&ctx->objs, ev.cookie);
+		if (found)
+			found->comp_events_reported++;
+		pthread_mutex_unlock(&ctx->objs.mutex);
+		/* An event of a CQ that is gone came too late to be taken out by client_channel_purge(). */
+		if (!found)
+			continue;
+		*cq = &found->cq;
+		*cq_context = found->cq.cq_context;
+		return 0;
+	}
+}
+
+CLIENT_EXPORT void
+ibv_ack_cq_events(struct ibv_cq *cq, unsigned int nevents)
+{
+	pthread_mutex_lock(&cq->mutex);
+	cq->comp_events_completed += nevents;
+	pthread_cond_signal(&cq->cond);
+	pthread_mutex_unlock(&cq->mutex);
+}
+
+/*
+ * The program's loop may wait for the descriptor to be readable and then for an event: a dead CQ's must not be there.
+ * Reads through a description of its own, as the program's may block.
+ */
+void
+client_channel_purge(struct client_channel *ch, uint64_t cookie)
+{
+	struct ctl_comp_event *keep = NULL, ev;
+	size_t n = 0, room = 0;
+	int fd, before = errno;
+	char path[32];
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", ch->channel.fd);
+	fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+	if (fd < 0)
+		goto out;
+	while (read(fd, &ev, sizeof(ev)) == sizeof(ev)) {
+		if (ev.cookie == cookie)
+			continue;
+		if (n == room) {
+			struct ctl_comp_event *grown = realloc(keep, (room + 64) * sizeof(*keep));
+
+			/* Rather a stale event than a lost one. */
+			if (!grown) {
+				if (write(ch->write_fd, &ev, sizeof(ev)) < 0)
+					client_complain("ibv_destroy_cq: a completion event is lost: out of memory");
+				break;
+			}
+			keep = grown;
+			room += 64;
+		}
+		keep[n++] = ev;
+	}
+	close(fd);
+	for (size_t i = 0; i < n; i++)
+		if (write(ch->write_fd, &keep[i], sizeof(keep[i])) < 0)
+			client_complain("ibv_destroy_cq: a completion event is lost: the channel is full");
+	free(keep);
+out:
+	errno = before;
+}

@@ -1,0 +1,353 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A connection to uroced. */
+#include "verbs/connection.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <sched.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+/* Most answers come within this time: a thread that sleeps meanwhile, on another core than the daemon, is woken for more than they cost. */
+#define CTL_SPIN_NS UINT64_C(50000)
+
+void
+client_complain(const char *fmt, ...)
+{
+	static _Atomic int lines;
+	char text[640];
+	va_list ap;
+	int n;
+
+	if (secure_getenv("UROCE_QUIET") || atomic_fetch_add(&lines, 1) >= CLIENT_MAX_COMPLAINTS)
+		return;
+	va_start(ap, fmt);
+	n = vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	if (n > 0)
+		fprintf(stderr, "uroce: %s\n", text);
+}
+
+void
+client_call_init(struct client_call *c, enum ctl_op op)
+{
+	memset(c, 0, sizeof(*c));
+	c->req.magic = CTL_MAGIC;
+	c->req.op = op;
+}
+
+void
+client_call_close_fds(struct client_call *c, uint32_t from)
+{
+	while (c->nb_got > from)
+		close(c->got[--c->nb_got]);
+}
+
+static int
+ctl_send(int sock, const struct client_call *c)
+{
+	union {
+		struct cmsghdr align;
+		char bytes[CMSG_SPACE(sizeof(int) * CTL_MAX_FDS)];
+	} anc;
+	struct iovec iov[2] = {
+		{ .iov_base = (void *)&c->req, .iov_len = sizeof(c->req) },
+		{ .iov_base = (void *)c->segs, .iov_len = c->nb_segs * sizeof(*c->segs) },
+	};
+	struct msghdr msg = { .msg_iov = iov, .msg_iovlen = c->nb_segs ? 2 : 1 };
+	ssize_t n;
+
+	if (c->nb_fds) {
+		struct cmsghdr *h;
+
+		memset(&anc, 0, sizeof(anc));
+		msg.msg_control = &anc;
+		msg.msg_controllen = CMSG_SPACE(c->nb_fds * sizeof(int));
+		h = CMSG_FIRSTHDR(&msg);
+		h->cmsg_level = SOL_SOCKET;
+		h->cmsg_type = SCM_RIGHTS;
+		h->cmsg_len = CMSG_LEN(c->nb_fds * sizeof(int));
+		memcpy(CMSG_DATA(h), c->fds, c->nb_fds * sizeof(int));
+	}
+	do
+		n = sendmsg(sock, &msg, MSG_NOSIGNAL);
+	while (n < 0 && errno == EINTR);
+	return n < 0 ? errno : 0;
+}
+
+static void
+ctl_take_fds(struct msghdr *msg, struct client_call *c)
+{
+	for (struct cmsghdr *h = CMSG_FIRSTHDR(msg); h; h = CMSG_NXTHDR(msg, h)) {
+		size_t n = (h->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+
+		if (h->cmsg_level != SOL_SOCKET || h->cmsg_type != SCM_RIGHTS)
+			continue;
+		for (size_t i = 0; i < n && c->nb_got < CTL_MAX_FDS; i++)
+			memcpy(&c->got[c->nb_got++], CMSG_DATA(h) + i * sizeof(int), sizeof(int));
+	}
+}
+
+static uint64_t
+now_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+}
+
+static int
+ctl_receive(int sock, struct client_call *c)
+{
+	union {
+		struct cmsghdr align;
+		char bytes[CMSG_SPACE(sizeof(int) * CTL_MAX_FDS)];
+	} anc;
+	struct iovec iov = { .iov_base = &c->rsp, .iov_len = sizeof(c->rsp) };
+	struct msghdr msg = {
+		.msg_iov = &iov,
+		.msg_iovlen = 1,
+		.msg_control = &anc,
+		.msg_controllen = sizeof(anc),
+	};
+	uint64_t end_ns = now_ns() + CTL_SPIN_NS;
+	int flags = MSG_DONTWAIT;
+	bool reset = false;
+	ssize_t n;
+
+	for (;;) {
+		n = recvmsg(sock, &msg, MSG_CMSG_CLOEXEC | flags);
+		if (n >= 0)
+			break;
+		if (errno == EAGAIN && flags != 0) {
+			/* The daemon may share our core. */
+			sched_yield();
+			if (now_ns() >= end_ns)
+				flags = 0;
+			continue;
+		}
+		/* A daemon that refuses us closes with our request unread: the kernel tells that before it gives out
+		 * the reply. */
+		if (errno == ECONNRESET && !reset)
+			reset = true;
+		else if (errno != EINTR)
+			return errno;
+	}
+	ctl_take_fds(&msg, c);
+	if (n != sizeof(c->rsp) || c->rsp.magic != CTL_MAGIC || c->rsp.op != c->req.op || c->rsp.nb_fds != c->nb_got)
+		return EPROTO;
+	return 0;
+}
+
+/** Send and receive. @return 0, the daemon's error, or EIO: the connection is of no use any more */
+static int
+exchange(int sock, struct client_call *c, bool *broken)
+{
+	struct pollfd p = { .fd = sock, .events = POLLIN };
+	int err = ctl_send(sock, c);
+
+	/* A signal's handler is no reason to leave an answer unread. */
+	while (!err && c->wait && c->wait(&p, 1) < 0)
+		err = errno == EINTR ? 0 : errno;
+	if (!err || err == EPIPE || err == ECONNRESET)
+		err = ctl_receive(sock, c);
+	if (err) {
+		client_call_close_fds(c, 0);
+		*broken = true;
+		return EIO;
+	}
+	if (c->rsp.status) {
+		client_call_close_fds(c, 0);
+		return c->rsp.status < 0 ? EIO : c->rsp.status;
+	}
+	return 0;
+}
+
+int
+client_exchange(int sock, struct client_call *c, bool *broken)
+{
+	int before = errno, err = exchange(sock, c, broken);
+
+	/* As a system call that succeeds: programs read errno after an end of file, too (rstream does). */
+	errno = before;
+	return err;
+}
+
+const char *
+client_socket_path(void)
+{
+	const char *path = secure_getenv("UROCE_SOCKET");
+
+	return path && *path ? path : CTL_DEFAULT_SOCKET;
+}
+
+/* What keeps us from the daemon is said once per process: programs list devices again and again. */
+static bool
+was_explained(void)
+{
+	static _Atomic int said;
+
+	return atomic_exchange(&said, 1);
+}
+
+static void
+explain_connect(const char *path, int err)
+{
+	struct stat st;
+	struct group gr, *found = NULL;
+	char buf[1024];
+
+	if (was_explained())
+		return;
+	switch (err) {
+	case ENOENT:
+	case ECONNREFUSED:
+		client_complain("no daemon at %s: start uroced, or set UROCE_SOCKET to its socket", path);
+		break;
+	case EACCES:
+	case EPERM:
+		if (!stat(path, &st))
+			getgrgid_r(st.st_gid, &gr, buf, sizeof(buf), &found);
+		if (found)
+			client_complain("no permission to use %s: it takes membership of group %s (mode %04o)", path,
+					found->gr_name, st.st_mode & 07777);
+		else
+			client_complain("no permission to use %s: uroced's configuration says who may", path);
+		break;
+	case ENAMETOOLONG:
+		client_complain("socket path %s: longer than the %zu bytes that a unix socket's may have", path,
+				sizeof(((struct sockaddr_un *)0)->sun_path) - 1);
+		break;
+	default:
+		client_complain("can't connect to %s: %s", path, strerror(err));
+		break;
+	}
+}
+
+static int
+connect_to(const char *path, int *out)
+{
+	struct sockaddr_un sa = { .sun_family = AF_UNIX };
+	int sock, err;
+
+	if (strlcpy(sa.sun_path, path, sizeof(sa.sun_path)) >= sizeof(sa.sun_path))
+		return ENAMETOOLONG;
+	sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	if (sock < 0)
+		return errno;
+	while (connect(sock, (struct sockaddr *)&sa, sizeof(sa))) {
+		if (errno == EINTR)
+			continue;
+		err = errno;
+		close(sock);
+		return err;
+	}
+	*out = sock;
+	return 0;
+}
+
+static void
+explain_refusal(const char *path, const struct client_call *c, int err, bool broken)
+{
+	const struct ctl_hello_rsp *r = &c->rsp.hello;
+
+	if (was_explained())
+		return;
+	if (err == EPROTO)
+		client_complain("uroced at %s is %.*s and speaks ABI version %u, this library (%s) version %u: "
+				"install the same release of both",
+				path, (int)sizeof(r->version), r->version, r->abi_version, UROCE_VERSION,
+				UROCE_ABI_VERSION);
+	else if (broken)
+		client_complain("uroced at %s closed the connection without an answer", path);
+	else
+		client_complain("uroced at %s refused: %.*s", path, (int)sizeof(c->rsp.message), c->rsp.message);
+}
+
+int
+client_hello(int sock, const char *path, int mem_fd, client_wait_fn wait, uint32_t *nb_devices)
+{
+	struct client_call c;
+	bool broken = false;
+	int err;
+
+	client_call_init(&c, CTL_HELLO);
+	c.req.hello.abi_version = UROCE_ABI_VERSION;
+	c.req.hello.pid = getpid();
+	strlcpy(c.req.hello.program, program_invocation_short_name, sizeof(c.req.hello.program));
+	c.fds[0] = mem_fd;
+	c.nb_fds = mem_fd >= 0;
+	c.wait = wait;
+	err = client_exchange(sock, &c, &broken);
+	client_call_close_fds(&c, 0);
+	if (!err && c.rsp.hello.abi_version != UROCE_ABI_VERSION)
+		err = EPROTO;
+	if (err)
+		explain_refusal(path, &c, err, broken);
+	*nb_devices = c.rsp.hello.nb_devices;
+	return err;
+}
+
+/* The descriptor of our own memory lets the daemon reach what it can't map, for as long as this address space lives and no longer. */
+static int
+say_hello(int sock, const char *path, uint32_t *nb_devices)
+{
+	int mem, err;
+
+	mem = open("/proc/self/mem", O_RDWR | O_CLOEXEC);
+	if (mem < 0) {
+		err = errno;
+		if (!was_explained())
+			client_complain("can't open /proc/self/mem: %s; the program must be dumpable "
+					"(prctl PR_SET_DUMPABLE)",
+					strerror(err));
+		return err;
+	}
+	err = client_hello(sock, path, mem, NULL, nb_devices);
+	close(mem);
+	return err;
+}
+
+int
+client_connect(const char *path, int *sock, uint32_t *nb_devices)
+{
+	int err = connect_to(path, sock);
+
+	if (err) {
+		explain_connect(path, err);
+		return err;
+	}
+	err = say_hello(*sock, path, nb_devices);
+	if (err)
+		close(*sock);
+	return err;
+}
+
+int
+client_device_get(int sock, uint32_t index, struct ctl_device_get_rsp *out)
+{
+	struct client_call c;
+	bool broken = false;
+	int err;
+
+	client_call_init(&c, CTL_DEVICE_GET);
+	c.req.device_get.index = index;
+	err = client_exchange(sock, &c, &broken);
+	client_call_close_fds(&c, 0);
+	if (err)
+		return err;
+	*out = c.rsp.device_get;
+	out->name[sizeof(out->name) - 1] = 0;
+	out->netdev[sizeof(out->netdev) - 1] = 0;
+	return 0;
+}

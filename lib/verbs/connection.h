@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file
+ * A connection to uroced: finding its socket, HELLO, requests and replies (lib/ring/ctl.h).
+ *
+ * What libibverbs and librdmacm share. Owns nothing: sockets are the caller's, and so is the lock that keeps to one request
+ * at a time. Threads: any.
+ */
+#ifndef UROCE_CONNECTION_H
+#define UROCE_CONNECTION_H
+
+#include <poll.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "ring/ctl.h"
+
+enum {
+	CLIENT_MAX_COMPLAINTS = 20, /**< lines on stderr per process */
+	CLIENT_PIPE_MODE = 0622,    /**< of pipes whose write ends go to the daemon, which opens them anew */
+};
+
+/** poll() without a time limit, for a process that must do something itself so that what it waits for happens. */
+typedef int (*client_wait_fn)(struct pollfd *fds, unsigned long n);
+
+/** A request on its way: the caller fills req, optionally fds; client_call() fills rsp and got. */
+struct client_call {
+	struct ctl_req req;
+	struct ctl_rsp rsp;
+	int fds[CTL_MAX_FDS]; /**< to send; stay the caller's */
+	uint32_t nb_fds;
+	int got[CTL_MAX_FDS]; /**< received; the caller's to close */
+	uint32_t nb_got;
+	const struct ctl_seg *segs;
+	uint32_t nb_segs;
+	bool quiet; /**< a refusal is nothing to complain of: there is another way */
+	client_wait_fn wait; /**< NULL: sleep until the reply comes */
+};
+
+/** Start a request: all zero but for magic and op. */
+void client_call_init(struct client_call *c, enum ctl_op op);
+/**
+ * Send a request on @p sock and receive its reply.
+ * @return 0; the daemon's errno value; EIO if the connection failed (*@p broken set), nothing is left in got then.
+ */
+int client_exchange(int sock, struct client_call *c, bool *broken);
+/** Close the descriptors of a reply from number @p from on. */
+void client_call_close_fds(struct client_call *c, uint32_t from);
+/** One line on stderr, "uroce: ...", unless UROCE_QUIET is set or there were too many. */
+void client_complain(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+/** @return UROCE_SOCKET, or where the daemon's socket is by default. */
+const char *client_socket_path(void);
+/**
+ * Connect to the daemon at @p path and say HELLO. What keeps us from it is told on stderr, once per process.
+ * @return 0 or an errno value.
+ */
+int client_connect(const char *path, int *sock, uint32_t *nb_devices);
+/** The first request, on a socket that is connected. @param path  Where to, for messages. @param mem_fd  Descriptor of /proc/self/mem, or -1. @return 0 or an errno value. */
+int client_hello(int sock, const char *path, int mem_fd, client_wait_fn wait, uint32_t *nb_devices);
+/** Ask for device @p index. @return 0 or an errno value. */
+int client_device_get(int sock, uint32_t index, struct ctl_device_get_rsp *out);
+
+#endif /* UROCE_CONNECTION_H */

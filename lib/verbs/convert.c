@@ -1,0 +1,464 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "verbs/convert.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/userfaultfd.h>
+#include <semaphore.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#ifndef MADV_POPULATE_READ
+#define MADV_POPULATE_READ 22
+#define MADV_POPULATE_WRITE 23
+#endif
+
+/* So much is write-protected at a time: writers wait no longer than its copy takes, and memory is never needed twice
+ * over. */
+#define CONVERT_CHUNK_BYTES (UINT64_C(64) << 20)
+#define CONVERT_STACK_BYTES (UINT64_C(1) << 20)
+/*
+ * From this size on, as many bytes of the memfd again are left free behind: mremap() may double the mapping, and must
+ * not reach what lies behind. Smaller pieces lie close together, so that neighbours make one mapping.
+ */
+#define CONVERT_SPARE_FROM_BYTES (UINT64_C(64) << 10)
+
+/* Up to this size the calling thread does it, if it can: two wake-ups cost more than the work. Signals wait meanwhile. */
+#define CONVERT_HERE_BYTES (UINT64_C(1) << 20)
+
+/* A conversion that the thread is asked for. */
+struct convert_job {
+	const struct mem_file *file;
+	uint64_t start, bytes, offset;
+	int prot;
+	int err;
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static int uffd = -1;
+static bool thread_up;
+static sem_t job_given, job_done;
+static struct convert_job job;
+static uint64_t total;
+static bool files_pinned;
+/* What identifies the memfds that were closed: some memory may still be theirs. */
+static struct mem_file *retired;
+static size_t nb_retired;
+
+int
+mem_file_init(struct mem_file *f, int fd, uint64_t bytes)
+{
+	struct stat st;
+
+	if (fstat(fd, &st))
+		return errno;
+	*f = (struct mem_file){
+		.fd = fd,
+		.dev_major = major(st.st_dev),
+		.dev_minor = minor(st.st_dev),
+		.inode = st.st_ino,
+		.bytes = bytes,
+	};
+	return 0;
+}
+
+void
+mem_file_fini(struct mem_file *f)
+{
+	struct mem_file *grown;
+
+	if (f->fd >= 0)
+		close(f->fd);
+	free(f->unused);
+	f->fd = -1;
+	f->unused = NULL;
+	if (!f->next)
+		return;
+	pthread_mutex_lock(&lock);
+	grown = realloc(retired, (nb_retired + 1) * sizeof(*retired));
+	if (grown) {
+		retired = grown;
+		retired[nb_retired++] = *f;
+	}
+	pthread_mutex_unlock(&lock);
+}
+
+bool
+mem_file_is(const struct mem_file *f, const struct map_entry *e)
+{
+	return f->inode && e->shared && e->inode == f->inode && e->dev_major == f->dev_major &&
+	       e->dev_minor == f->dev_minor;
+}
+
+bool
+convert_is_retired(const struct map_entry *e)
+{
+	for (size_t i = 0; i < nb_retired; i++)
+		if (mem_file_is(&retired[i], e))
+			return true;
+	return false;
+}
+
+/* Writers wait from here on. */
+static int
+quiesce(uint64_t start, uint64_t bytes)
+{
+	struct uffdio_register reg = { .range = { start, bytes }, .mode = UFFDIO_REGISTER_MODE_WP };
+	struct uffdio_writeprotect wp = { .range = { start, bytes }, .mode = UFFDIO_WRITEPROTECT_MODE_WP };
+	int err;
+
+	/* Without UFFD_FEATURE_WP_UNPOPULATED (Linux 6.4) only pages that are there can be protected. */
+	if (madvise((void *)start, bytes, MADV_POPULATE_READ))
+		return errno;
+	if (ioctl(uffd, UFFDIO_REGISTER, &reg))
+		return errno;
+	while (ioctl(uffd, UFFDIO_WRITEPROTECT, &wp)) {
+		if (errno == EAGAIN)
+			continue;
+		err = errno;
+		ioctl(uffd, UFFDIO_UNREGISTER, &reg.range);
+		return err;
+	}
+	return 0;
+}
+
+/* As if nothing had happened. */
+static void
+release(uint64_t start, uint64_t bytes)
+{
+	struct uffdio_writeprotect wp = { .range = { start, bytes } };
+
+	ioctl(uffd, UFFDIO_WRITEPROTECT, &wp);
+	ioctl(uffd, UFFDIO_UNREGISTER, &wp.range);
+	ioctl(uffd, UFFDIO_WAKE, &wp.range);
+}
+
+static int
+copy_out(const struct mem_file *f, uint64_t start, uint64_t bytes, uint64_t offset)
+{
+	while (bytes) {
+		/* Not pwrite(): AddressSanitizer's minds what the program has freed, which is copied with the rest. */
+		ssize_t n = syscall(SYS_pwrite64, f->fd, start, bytes, offset);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return n < 0 ? errno : ENOSPC;
+		start += n;
+		offset += n;
+		bytes -= n;
+	}
+	return 0;
+}
+
+static int
+convert_chunk(const struct mem_file *f, uint64_t start, uint64_t bytes, uint64_t offset, int prot)
+{
+	struct uffdio_range range = { start, bytes };
+	int err = quiesce(start, bytes);
+
+	if (err)
+		return err;
+	err = copy_out(f, start, bytes, offset);
+	/* The kernel checks all that can fail before it takes the old mapping away. */
+	if (!err && mmap((void *)start, bytes, prot, MAP_SHARED | MAP_FIXED, f->fd, offset) == MAP_FAILED)
+		err = errno;
+	if (err) {
+		release(start, bytes);
+		return err;
+	}
+	ioctl(uffd, UFFDIO_WAKE, &range);
+	/* Page faults now rather than on the data path; it is no matter if that fails. */
+	madvise((void *)start, bytes, prot & PROT_WRITE ? MADV_POPULATE_WRITE : MADV_POPULATE_READ);
+	return 0;
+}
+
+static int
+convert_chunks(const struct convert_job *j)
+{
+	uint64_t done = 0;
+	int err = 0;
+
+	while (done < j->bytes && !err) {
+		uint64_t n = j->bytes - done;
+
+		if (n > CONVERT_CHUNK_BYTES)
+			n = CONVERT_CHUNK_BYTES;
+		err = convert_chunk(j->file, j->start + done, n, j->offset + done, j->prot);
+		done += n;
+	}
+	return err;
+}
+
+static void *
+convert_thread(void *arg)
+{
+	for (;;) {
+		while (sem_wait(&job_given))
+			;
+		job.err = convert_chunks(&job);
+		sem_post(&job_done);
+	}
+	return NULL;
+}
+
+/*
+ * True if this thread can't come to write to the range while writers wait, for ever then: neither its stack nor what
+ * errno lies in is there. A stack elsewhere, for signals, is of no concern: they are blocked.
+ */
+static bool
+can_convert_here(uint64_t start, uint64_t end)
+{
+	uint64_t sp = (uintptr_t)__builtin_frame_address(0), tls = (uintptr_t)&errno;
+
+	return end - start <= CONVERT_HERE_BYTES && (sp < start || sp >= end) && (tls < start || tls >= end) &&
+	       !((uintptr_t)&job < end && (uintptr_t)(&job + 1) > start);
+}
+
+static int
+convert_here(struct convert_job *j)
+{
+	sigset_t all, before;
+	int err;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	err = convert_chunks(j);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	return err;
+}
+
+static int
+start_thread(void)
+{
+	sigset_t all, before;
+	pthread_attr_t attr;
+	pthread_t thread;
+	uint8_t *stack;
+	int err;
+
+	stack = mmap(NULL, CONVERT_STACK_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (stack == MAP_FAILED)
+		return errno;
+	/* A guard page, since the stack is ours to make. */
+	mprotect(stack, sysconf(_SC_PAGESIZE), PROT_NONE);
+	sem_init(&job_given, 0, 0);
+	sem_init(&job_done, 0, 0);
+	pthread_attr_init(&attr);
+	pthread_attr_setstack(&attr, stack + sysconf(_SC_PAGESIZE), CONVERT_STACK_BYTES - sysconf(_SC_PAGESIZE));
+	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	err = pthread_create(&thread, &attr, convert_thread, NULL);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	pthread_attr_destroy(&attr);
+	if (err)
+		munmap(stack, CONVERT_STACK_BYTES);
+	else
+		pthread_setname_np(thread, "uroce-convert");
+	return err;
+}
+
+static int
+open_uffd(int uffd_dev)
+{
+	struct uffdio_api api = { .api = UFFD_API, .features = UFFD_FEATURE_PAGEFAULT_FLAG_WP };
+	int fd, err;
+
+	if (uffd_dev >= 0)
+		fd = ioctl(uffd_dev, USERFAULTFD_IOC_NEW, O_CLOEXEC | O_NONBLOCK);
+	else
+		fd = syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK);
+	if (fd < 0)
+		return -errno;
+	if (ioctl(fd, UFFDIO_API, &api)) {
+		err = errno;
+		close(fd);
+		return -err;
+	}
+	return fd;
+}
+
+int
+convert_setup(int uffd_dev)
+{
+	int err = 0;
+
+	pthread_mutex_lock(&lock);
+	if (uffd < 0) {
+		int fd = open_uffd(uffd_dev);
+
+		if (fd < 0)
+			err = -fd;
+		else
+			uffd = fd;
+	}
+	pthread_mutex_unlock(&lock);
+	return err;
+}
+
+int
+convert_range(struct mem_file *f, uint64_t start, uint64_t end, int prot)
+{
+	uint64_t bytes = end - start, spare = bytes >= CONVERT_SPARE_FROM_BYTES ? bytes : 0;
+	bool here;
+	int err = 0;
+
+	pthread_mutex_lock(&lock);
+	if (uffd < 0)
+		err = ENOSYS;
+	else if (bytes + spare > f->bytes - f->next)
+		err = ENOSPC;
+	here = can_convert_here(start, end);
+	if (!err && !here && !thread_up) {
+		err = start_thread();
+		thread_up = !err;
+	}
+	if (!err) {
+		job = (struct convert_job){
+			.file = f, .start = start, .bytes = bytes, .offset = f->next, .prot = prot
+		};
+		/* Failed or not, these offsets are never used again. */
+		f->next += bytes + spare;
+		f->since_collect += bytes;
+		f->ranges_since_collect++;
+		total += bytes;
+		if (here) {
+			err = convert_here(&job);
+		} else {
+			sem_post(&job_given);
+			while (sem_wait(&job_done))
+				;
+			err = job.err;
+		}
+	}
+	pthread_mutex_unlock(&lock);
+	return err;
+}
+
+/* What of [0, f->next) no mapping of this process shows. */
+static int
+find_unused(const struct mem_file *f, struct mem_extent **out, size_t *nb)
+{
+	struct map_list all = { 0 };
+	struct mem_extent *used = NULL, *unused = NULL;
+	size_t n = 0, m = 0;
+	uint64_t at = 0;
+	int err = maps_range(&all, 0, UINT64_MAX);
+
+	if (err)
+		goto out;
+	used = malloc((all.n + 1) * sizeof(*used));
+	unused = malloc((all.n + 1) * sizeof(*unused));
+	if (!used || !unused) {
+		err = ENOMEM;
+		goto out;
+	}
+	for (size_t i = 0; i < all.n; i++) {
+		struct mem_extent x = { all.e[i].offset, all.e[i].end - all.e[i].start };
+		size_t j = n;
+
+		if (all.e[i].inode != f->inode || all.e[i].dev_major != f->dev_major ||
+		    all.e[i].dev_minor != f->dev_minor)
+			continue;
+		for (; j && used[j - 1].start > x.start; j--)
+			used[j] = used[j - 1];
+		used[j] = x;
+		n++;
+	}
+	used[n++] = (struct mem_extent){ f->next, 0 };
+	for (size_t i = 0; i < n; i++) {
+		if (used[i].start > at)
+			unused[m++] = (struct mem_extent){ at, used[i].start - at };
+		if (used[i].start + used[i].bytes > at)
+			at = used[i].start + used[i].bytes;
+	}
+	*out = unused;
+	*nb = m;
+	unused = NULL;
+out:
+	maps_free(&all);
+	free(used);
+	free(unused);
+	return err;
+}
+
+static void
+punch_common(const struct mem_file *f, const struct mem_extent *a, size_t na, const struct mem_extent *b, size_t nb)
+{
+	for (size_t i = 0, j = 0; i < na && j < nb;) {
+		uint64_t a_end = a[i].start + a[i].bytes, b_end = b[j].start + b[j].bytes;
+		uint64_t from = a[i].start > b[j].start ? a[i].start : b[j].start;
+		uint64_t to = a_end < b_end ? a_end : b_end;
+
+		if (from < to)
+			fallocate(f->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, from, to - from);
+		if (a_end < b_end)
+			i++;
+		else
+			j++;
+	}
+}
+
+void
+mem_file_collect(struct mem_file *f)
+{
+	struct mem_extent *unused;
+	size_t nb;
+
+	pthread_mutex_lock(&lock);
+	/*
+	 * One look isn't enough: a mapping that mremap() moves while the list is read may be missed, and what is mapped
+	 * must never be punched. What two looks, far apart, both don't see isn't there.
+	 */
+	if (!files_pinned && !find_unused(f, &unused, &nb)) {
+		punch_common(f, f->unused, f->nb_unused, unused, nb);
+		free(f->unused);
+		f->unused = unused;
+		f->nb_unused = nb;
+	}
+	f->since_collect = 0;
+	f->ranges_since_collect = 0;
+	pthread_mutex_unlock(&lock);
+}
+
+uint64_t
+convert_total(void)
+{
+	return total;
+}
+
+void
+convert_pin_files(void)
+{
+	files_pinned = true;
+}
+
+void
+convert_fork_lock(void)
+{
+	pthread_mutex_lock(&lock);
+}
+
+void
+convert_fork_unlock(void)
+{
+	pthread_mutex_unlock(&lock);
+}
+
+void
+convert_fork_child(void)
+{
+	if (uffd >= 0)
+		close(uffd);
+	uffd = -1;
+	thread_up = false;
+	total = 0;
+}

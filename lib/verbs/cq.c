@@ -1,0 +1,539 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Completion queues: creation, polling, arming, destruction. */
+#include "verbs/client.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static struct client_cq *
+cq_alloc(void)
+{
+	struct client_cq *cq = aligned_alloc(CLIENT_CACHE_LINE,
+					     (sizeof(*cq) + CLIENT_CACHE_LINE - 1) & ~(size_t)(CLIENT_CACHE_LINE - 1));
+
+	if (!cq)
+		return NULL;
+	memset(cq, 0, sizeof(*cq));
+	pthread_mutex_init(&cq->cq.mutex, NULL);
+	pthread_cond_init(&cq->cq.cond, NULL);
+	pthread_mutex_init(&cq->resize_mutex, NULL);
+	return cq;
+}
+
+static void
+cq_free(struct client_cq *cq)
+{
+	pthread_mutex_destroy(&cq->cq.mutex);
+	pthread_cond_destroy(&cq->cq.cond);
+	pthread_mutex_destroy(&cq->resize_mutex);
+	free(cq);
+}
+
+static void
+forget_cookie(struct client_ctx *ctx, uint64_t cookie)
+{
+	pthread_mutex_lock(&ctx->objs.mutex);
+	objtab_remove(&ctx->objs, cookie);
+	pthread_mutex_unlock(&ctx->objs.mutex);
+}
+
+/* Find a ring and its times in what the daemon said. ctl_lock held. */
+static int
+map_ring(const struct client_ctx *ctx, const struct ctl_area *ring, const struct ctl_area *stamps, uint32_t order,
+	 bool with_stamps, struct ring *out, uint64_t **stamps_out)
+{
+	if (order > 31)
+		return EPROTO;
+	*out = (struct ring){ .order = order, .shift = 5 /* 32-byte CQEs */ };
+	out->base = client_area(ctx, ring, sizeof(struct ring_cqe) << order);
+	*stamps_out = with_stamps ? client_area(ctx, stamps, sizeof(uint64_t) << order) : NULL;
+	return out->base && (*stamps_out || !with_stamps) ? 0 : EPROTO;
+}
+
+/* ctl_lock held. */
+static int
+cq_adopt_areas(struct client_ctx *ctx, struct client_cq *cq, struct client_call *c, bool stamps)
+{
+	const struct ctl_cq_create_rsp *r = &c->rsp.cq_create;
+	int err = client_segment_add(ctx, &r->seg, c);
+
+	if (!err)
+		err = map_ring(ctx, &r->ring, &r->stamps, r->order, stamps, &cq->ring, &cq->stamps);
+	if (err)
+		return err;
+	cq->shared = client_area(ctx, &r->shared, sizeof(*cq->shared));
+	return cq->shared ? 0 : EPROTO;
+}
+
+static int
+cq_request(struct client_ctx *ctx, struct client_cq *cq, uint32_t cqe, uint32_t vector, bool stamps)
+{
+	struct client_channel *ch = (struct client_channel *)cq->cq.channel;
+	const struct ctl_cq_create_rsp *r;
+	struct client_call c;
+	int err;
+
+	client_call_init(&c, CTL_CQ_CREATE);
+	c.req.cq_create = (struct ctl_cq_create_req){
+		.cqe = cqe,
+		.has_channel = ch != NULL,
+		.comp_vector = vector,
+		.stamps = stamps,
+		.cookie = cq->cookie,
+	};
+	if (ch) {
+		c.fds[0] = ch->write_fd;
+		c.nb_fds = 1;
+	}
+	if (ctx->foreign)
+		return EIO;
+	pthread_mutex_lock(&ctx->ctl_lock);
+	err = client_call_locked(ctx, &c);
+	r = &c.rsp.cq_create;
+	if (!err) {
+		err = cq_adopt_areas(ctx, cq, &c, stamps);
+		if (err)
+			client_give_back(ctx, CTL_CQ_DESTROY, r->handle);
+	}
+	pthread_mutex_unlock(&ctx->ctl_lock);
+	client_call_close_fds(&c, 0);
+	if (err)
+		return err;
+	cq->cq.handle = r->handle;
+	cq->cq.cqe = 1 << r->order;
+	return 0;
+}
+
+struct client_cq *
+client_cq_new(struct ibv_context *context, uint32_t cqe, void *cq_context, struct ibv_comp_channel *channel,
+	      uint32_t vector, bool stamps)
+{
+	struct client_ctx *ctx = to_ctx(context);
+	struct client_channel *ch = (struct client_channel *)channel;
+	struct client_cq *cq;
+	int err;
+
+	if (!cqe || cqe > UROCE_MAX_CQE || vector >= (uint32_t)context->num_comp_vectors) {
+		errno = EINVAL;
+		return NULL;
+	}
+	cq = cq_alloc();
+	if (!cq) {
+		errno = ENOMEM;
+		return NULL;
+	}
+	cq->cq.context = context;
+	cq->cq.channel = channel;
+	cq->cq.cq_context = cq_context;
+	pthread_mutex_lock(&ctx->objs.mutex);
+	cq->cookie = objtab_add(&ctx->objs, cq);
+	pthread_mutex_unlock(&ctx->objs.mutex);
+	err = cq->cookie == UINT64_MAX ? ENOMEM : cq_request(ctx, cq, cqe, vector, stamps);
+	if (err) {
+		forget_cookie(ctx, cq->cookie);
+		cq_free(cq);
+		errno = err;
+		return NULL;
+	}
+	if (ch) {
+		pthread_mutex_lock(&ch->mutex);
+		channel->refcnt++;
+		pthread_mutex_unlock(&ch->mutex);
+	}
+	return cq;
+}
+
+CLIENT_EXPORT struct ibv_cq *
+ibv_create_cq(struct ibv_context *context, int cqe, void *cq_context, struct ibv_comp_channel *channel, int vector)
+{
+	struct client_cq *cq;
+
+	if (cqe <= 0 || vector < 0) {
+		errno = EINVAL;
+		return NULL;
+	}
+	cq = client_cq_new(context, cqe, cq_context, channel, vector, false);
+	return cq ? &cq->cq : NULL;
+}
+
+/*
+ * Go over to a larger ring: completions below @from are in the old one, all of them. What isn't polled yet moves to its
+ * place in the new one, where engines write nothing before it is polled.
+ */
+static void
+cq_adopt(struct client_cq *cq, const struct ring *ring, uint64_t *stamps, uint32_t from)
+{
+	union ring_cqe_ctl ctl;
+
+	client_cq_lock(cq);
+	for (uint32_t i = cq->ring.counter; (int32_t)(from - i) > 0; i++) {
+		struct ring_cqe *old = ring_slot(&cq->ring, i), *e = ring_slot(ring, i);
+
+		/* Only of a CQ that overran. */
+		if (!ring_cq_ready(&cq->ring, i, &ctl))
+			break;
+		memcpy(e, old, offsetof(struct ring_cqe, ctl));
+		if (stamps)
+			stamps[i & ((1u << ring->order) - 1)] = cq->stamps[i & ((1u << cq->ring.order) - 1)];
+		ctl.phase = ring_phase(i, ring->order);
+		atomic_store_explicit(&e->ctl, ctl.word, memory_order_release);
+	}
+	cq->stamps = stamps;
+	__atomic_store_n(&cq->ring.base, ring->base, __ATOMIC_RELEASE);
+	__atomic_store_n(&cq->ring.order, ring->order, __ATOMIC_RELEASE);
+	cq->cq.cqe = 1 << ring->order;
+	client_cq_unlock(cq);
+}
+
+static int
+cq_grow(struct client_ctx *ctx, struct client_cq *cq, uint32_t cqe)
+{
+	const struct client_channel *ch = (const struct client_channel *)cq->cq.channel;
+	struct ctl_comp_event ev = { .cookie = cq->cookie };
+	const struct ctl_cq_resize_rsp *r;
+	struct client_call c;
+	struct ring ring;
+	uint64_t *stamps;
+	int err;
+
+	if (ctx->foreign)
+		return EIO;
+	client_call_init(&c, CTL_CQ_RESIZE);
+	c.req.cq_resize = (struct ctl_cq_resize_req){ cq->cq.handle, cqe };
+	pthread_mutex_lock(&ctx->ctl_lock);
+	err = client_call_locked(ctx, &c);
+	r = &c.rsp.cq_resize;
+	if (!err)
+		err = client_segment_add(ctx, &r->seg, &c);
+	if (!err)
+		err = map_ring(ctx, &r->ring, &r->stamps, r->order, cq->stamps, &ring, &stamps);
+	if (!err && r->order <= cq->ring.order)
+		err = EPROTO;
+	pthread_mutex_unlock(&ctx->ctl_lock);
+	client_call_close_fds(&c, 0);
+	if (err)
+		return err;
+	cq_adopt(cq, &ring, stamps, r->from);
+	/* Somebody may have got an event of the new ring and looked at the old one in vain. */
+	if (ch && (int32_t)(atomic_load(&cq->shared->reported) - r->from) > 0 &&
+	    write(ch->write_fd, &ev, sizeof(ev)) < 0)
+		return errno;
+	return 0;
+}
+
+/* True if more completions than @n wait to be polled. */
+static bool
+cq_holds_more(struct client_cq *cq, uint32_t n)
+{
+	union ring_cqe_ctl ctl;
+	uint32_t i = 0;
+
+	client_cq_lock(cq);
+	while (i <= n && ring_cq_ready(&cq->ring, cq->ring.counter + i, &ctl))
+		i++;
+	client_cq_unlock(cq);
+	return i > n;
+}
+
+/* A CQ that is large enough already keeps its size, as the man page allows; but it can't be smaller than what is in it. */
+CLIENT_EXPORT int
+ibv_resize_cq(struct ibv_cq *ibcq, int cqe)
+{
+	struct client_cq *cq = to_cq(ibcq);
+	int err = 0;
+
+	if (cqe <= 0 || cqe > UROCE_MAX_CQE)
+		return EINVAL;
+	pthread_mutex_lock(&cq->resize_mutex);
+	if (cqe > ibcq->cqe)
+		err = cq_grow(to_ctx(ibcq->context), cq, cqe);
+	else if (cq_holds_more(cq, cqe))
+		err = EINVAL;
+	pthread_mutex_unlock(&cq->resize_mutex);
+	return err;
+}
+
+int
+client_modify_cq(struct ibv_cq *cq, struct ibv_modify_cq_attr *attr)
+{
+	struct client_call c;
+	int err;
+
+	if (attr->attr_mask != IBV_CQ_ATTR_MODERATE)
+		return attr->attr_mask ? EOPNOTSUPP : EINVAL;
+	client_call_init(&c, CTL_CQ_MODIFY);
+	c.req.cq_modify = (struct ctl_cq_modify_req){
+		.handle = cq->handle,
+		.count = attr->moderate.cq_count,
+		.period_us = attr->moderate.cq_period,
+	};
+	err = client_call(to_ctx(cq->context), &c);
+	client_call_close_fds(&c, 0);
+	return err;
+}
+
+CLIENT_EXPORT int
+ibv_destroy_cq(struct ibv_cq *ibcq)
+{
+	struct client_cq *cq = to_cq(ibcq);
+	struct client_ctx *ctx = to_ctx(ibcq->context);
+	struct client_channel *ch = (struct client_channel *)ibcq->channel;
+	int err = client_destroy_handle(ctx, CTL_CQ_DESTROY, ibcq->handle);
+
+	if (err)
+		return err;
+	forget_cookie(ctx, cq->cookie);
+	if (ch) {
+		pthread_mutex_lock(&ch->mutex);
+		client_channel_purge(ch, cq->cookie);
+		ibcq->channel->refcnt--;
+		pthread_mutex_unlock(&ch->mutex);
+	}
+	/* The program may still be about to look at events that it got: man ibv_get_cq_event. */
+	pthread_mutex_lock(&ibcq->mutex);
+	while (ibcq->comp_events_completed != cq->comp_events_reported ||
+	       ibcq->async_events_completed != cq->async_events_reported)
+		pthread_cond_wait(&ibcq->cond, &ibcq->mutex);
+	pthread_mutex_unlock(&ibcq->mutex);
+	cq_free(cq);
+	return 0;
+}
+
+/* The slots up to this WQE are free: their completions were polled, or need none. */
+static inline void
+complete_wqe(struct client_qp *qp, const union ring_cqe_ctl *ctl)
+{
+	_Atomic uint32_t *tail = ctl->is_recv ? &qp->rq_tail : &qp->sq_tail;
+	uint32_t at = atomic_load_explicit(tail, memory_order_relaxed);
+
+	at += (uint16_t)(ctl->wqe_counter - (uint16_t)at) + 1;
+	atomic_store_explicit(tail, at, memory_order_release);
+}
+
+static inline struct client_qp *
+find_qp(struct client_cq *cq, uint32_t qpn)
+{
+	struct client_qp *qp = cq->last_qp;
+
+	if (likely(qp && qp->qp.qp_base.qp_num == qpn))
+		return qp;
+	qp = to_ctx(cq->cq.context)->qps[qpn & (CLIENT_QPN_SLOTS - 1)];
+	if (qp && qp->qp.qp_base.qp_num == qpn) {
+		cq->last_qp = qp;
+		return qp;
+	}
+	return NULL;
+}
+
+/* Take the next CQE of a live QP. */
+static inline bool
+cq_next(struct client_cq *cq, struct ring_cqe **out, union ring_cqe_ctl *ctl)
+{
+	while (ring_cq_ready(&cq->ring, cq->ring.counter, ctl)) {
+		struct ring_cqe *e = ring_slot(&cq->ring, cq->ring.counter);
+		struct client_qp *qp;
+
+		__atomic_store_n(&cq->ring.counter, cq->ring.counter + 1, __ATOMIC_RELAXED);
+		if (unlikely(ctl->dead | ctl->xrc)) {
+			if (ctl->dead)
+				continue;
+			/* Of an XRC SRQ, which frees its slots itself. The QP may be another program's. */
+			*out = e;
+			return true;
+		}
+		qp = find_qp(cq, e->qpn);
+		if (unlikely(!qp))
+			continue;
+		if (!ctl->is_recv || !qp->qp.qp_base.srq)
+			complete_wqe(qp, ctl);
+		*out = e;
+		return true;
+	}
+	return false;
+}
+
+bool
+client_cq_next(struct client_cq *cq, struct ring_cqe *e, union ring_cqe_ctl *ctl)
+{
+	struct ring_cqe *slot;
+
+	if (!cq_next(cq, &slot, ctl))
+		return false;
+	memcpy(e, slot, sizeof(*e));
+	return true;
+}
+
+static inline void
+fill_wc(struct ibv_wc *wc, const struct ring_cqe *e, const union ring_cqe_ctl *ctl)
+{
+	wc->wr_id = e->wr_id;
+	wc->status = e->status;
+	wc->opcode = e->opcode;
+	wc->vendor_err = ctl->vendor_err;
+	wc->byte_len = e->byte_len;
+	wc->imm_data = e->imm;
+	wc->qp_num = e->qpn;
+	wc->src_qp = e->src_qp;
+	wc->wc_flags = ctl->wc_flags;
+	wc->pkey_index = ctl->pkey_index;
+	wc->slid = 0;
+	wc->sl = ctl->sl;
+	wc->dlid_path_bits = 0;
+}
+
+/* Where cores are short, the engine that is to fill the CQ may be waiting for ours. */
+static __attribute__((noinline)) void
+give_core(const struct client_ctx *ctx)
+{
+	for (uint32_t i = 0; i < ctx->nb_engines; i++) {
+		const struct ring_db *db = (const void *)(ctx->doorbells + i * ctx->db_stride);
+
+		if (atomic_load_explicit(&db->crowded, memory_order_relaxed)) {
+			sched_yield();
+			return;
+		}
+	}
+}
+
+void
+client_cq_empty(struct client_cq *cq)
+{
+	uint32_t n = __atomic_load_n(&cq->empty_polls, __ATOMIC_RELAXED) + 1;
+
+	__atomic_store_n(&cq->empty_polls, n, __ATOMIC_RELAXED);
+	if (unlikely(n % CLIENT_EMPTY_POLLS == 0))
+		give_core(to_ctx(cq->cq.context));
+}
+
+/* Without the lock. A resize may be under way: never a large order with the base of a small ring. */
+static inline bool
+cq_looks_empty(const struct client_cq *cq)
+{
+	uint32_t order = __atomic_load_n(&cq->ring.order, __ATOMIC_ACQUIRE);
+	struct ring r = {
+		.base = __atomic_load_n(&cq->ring.base, __ATOMIC_RELAXED),
+		.order = order,
+		.shift = cq->ring.shift,
+	};
+	union ring_cqe_ctl ctl;
+
+	return !ring_cq_ready(&r, __atomic_load_n(&cq->ring.counter, __ATOMIC_RELAXED), &ctl);
+}
+
+int
+client_poll_cq(struct ibv_cq *ibcq, int num, struct ibv_wc *wc)
+{
+	struct client_cq *cq = to_cq(ibcq);
+	union ring_cqe_ctl ctl;
+	struct ring_cqe *e;
+	uint32_t before;
+	int n = 0;
+
+	/* Empty is what most polls find: without the lock, so that threads that poll don't stand in the way of one that
+	 * has work. */
+	if (cq_looks_empty(cq)) {
+		client_cq_empty(cq);
+		return 0;
+	}
+	client_cq_lock(cq);
+	before = cq->ring.counter;
+	while (n < num && cq_next(cq, &e, &ctl))
+		fill_wc(&wc[n++], e, &ctl);
+	if (cq->ring.counter != before)
+		client_cq_publish(cq);
+	client_cq_unlock(cq);
+	return n;
+}
+
+/*
+ * @return true if there is a completion that was neither polled nor there when the last event was raised, and that would
+ * have raised one: errors are solicited too. All that is there now counts as reported then.
+ */
+static bool
+cq_due(struct client_cq *cq, bool solicited_only)
+{
+	uint32_t reported = atomic_load_explicit(&cq->shared->reported, memory_order_acquire), i;
+	union ring_cqe_ctl ctl;
+	bool due = false;
+
+	client_cq_lock(cq);
+	if ((int32_t)(reported - cq->reported) > 0)
+		cq->reported = reported;
+	if ((int32_t)(cq->ring.counter - cq->reported) > 0)
+		cq->reported = cq->ring.counter;
+	for (i = cq->reported; ring_cq_ready(&cq->ring, i, &ctl); i++) {
+		const struct ring_cqe *e = ring_slot(&cq->ring, i);
+
+		due |= !ctl.dead && (!solicited_only || ctl.solicited || e->status != UROCE_WC_SUCCESS);
+	}
+	if (due)
+		cq->reported = i;
+	client_cq_unlock(cq);
+	return due;
+}
+
+/*
+ * The next completion raises an event; one that came since the last event and wasn't polled raises it at once, as with
+ * adapters, so that none is lost between the last poll and the arming. One that an event told of already raises no second,
+ * polled or not: programs that arm before they poll count on that (ib_send_lat -e).
+ * The fence: either we see the CQE, or the engine, which writes it and then looks, sees the arming. Who disarms sends.
+ */
+int
+client_req_notify_cq(struct ibv_cq *ibcq, int solicited_only)
+{
+	const struct client_channel *ch = (const struct client_channel *)ibcq->channel;
+	struct client_cq *cq = to_cq(ibcq);
+	struct ctl_comp_event ev = { .cookie = cq->cookie };
+	uint32_t none = RING_ARM_NONE;
+
+	/* Without a channel there is nobody to tell. */
+	if (!ch)
+		return 0;
+	/* A request for any completion isn't narrowed by one for solicited ones. */
+	if (solicited_only)
+		atomic_compare_exchange_strong(&cq->shared->arm, &none, RING_ARM_SOLICITED);
+	else
+		atomic_store_explicit(&cq->shared->arm, RING_ARM_ANY, memory_order_relaxed);
+	atomic_thread_fence(memory_order_seq_cst);
+	if (cq_due(cq, solicited_only) && atomic_exchange(&cq->shared->arm, RING_ARM_NONE) != RING_ARM_NONE &&
+	    write(ch->write_fd, &ev, sizeof(ev)) < 0)
+		return errno;
+	return 0;
+}
+
+void
+client_cq_forget(struct client_cq *cq, const struct client_qp *qp)
+{
+	union ring_cqe_ctl ctl;
+
+	for (uint32_t i = cq->ring.counter; ring_cq_ready(&cq->ring, i, &ctl); i++) {
+		struct ring_cqe *e = ring_slot(&cq->ring, i);
+
+		if (e->qpn != qp->qp.qp_base.qp_num)
+			continue;
+		ctl.dead = 1;
+		atomic_store_explicit(&e->ctl, ctl.word, memory_order_relaxed);
+	}
+	if (cq->last_qp == qp)
+		cq->last_qp = NULL;
+}
+
+void
+client_cq_forget_srq(struct client_cq *cq, uint32_t srqn)
+{
+	union ring_cqe_ctl ctl;
+
+	client_cq_lock(cq);
+	for (uint32_t i = cq->ring.counter; ring_cq_ready(&cq->ring, i, &ctl); i++) {
+		struct ring_cqe *e = ring_slot(&cq->ring, i);
+
+		if (!ctl.xrc || ctl.wqe_counter != (uint16_t)srqn)
+			continue;
+		ctl.dead = 1;
+		atomic_store_explicit(&e->ctl, ctl.word, memory_order_relaxed);
+	}
+	client_cq_unlock(cq);
+}

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Finding the daemon and what it offers. */
+#include "verbs/client.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static pthread_mutex_t devices_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct client_device devices[UROCE_MAX_PORTS];
+
+/* A thread that isn't here may hold it, for as long as the daemon takes to answer. */
+static void
+fork_child(void)
+{
+	pthread_mutex_init(&devices_lock, NULL);
+}
+
+static void
+register_fork(void)
+{
+	pthread_atfork(NULL, NULL, fork_child);
+}
+
+/* The entry of this name at this socket, or a free one. */
+static struct client_device *
+device_slot(const char *name, const char *path)
+{
+	struct client_device *unused = NULL;
+
+	for (int i = 0; i < UROCE_MAX_PORTS; i++) {
+		struct client_device *d = &devices[i];
+
+		if (d->used && !strcmp(d->dev.name, name) && !strcmp(d->socket_path, path))
+			return d;
+		if (!d->used && !unused)
+			unused = d;
+	}
+	return unused;
+}
+
+static struct client_device *
+device_enter(const struct ctl_device_get_rsp *r, uint32_t index, const char *path)
+{
+	struct client_device *d = device_slot(r->name, path);
+
+	if (!d)
+		return NULL;
+	d->index = index;
+	d->guid = r->node_guid;
+	if (d->used)
+		return d;
+	client_device_fill(d, r->name, r->netdev);
+	strlcpy(d->socket_path, path, sizeof(d->socket_path));
+	d->used = true;
+	return d;
+}
+
+CLIENT_EXPORT struct ibv_device **
+ibv_get_device_list(int *num_devices)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	struct ibv_device **list;
+	const char *path = client_socket_path();
+	uint32_t nb = 0, n = 0;
+	int sock;
+
+	pthread_once(&once, register_fork);
+	if (num_devices)
+		*num_devices = 0;
+	list = calloc(UROCE_MAX_PORTS + 1, sizeof(*list));
+	if (!list) {
+		errno = ENOMEM;
+		return NULL;
+	}
+	if (client_connect(path, &sock, &nb)) {
+		errno = 0;
+		return list;
+	}
+	pthread_mutex_lock(&devices_lock);
+	for (uint32_t i = 0; i < nb && n < UROCE_MAX_PORTS; i++) {
+		struct ctl_device_get_rsp r;
+		struct client_device *d;
+
+		if (client_device_get(sock, i, &r))
+			break;
+		d = device_enter(&r, i, path);
+		if (d)
+			list[n++] = &d->dev;
+	}
+	pthread_mutex_unlock(&devices_lock);
+	close(sock);
+	if (num_devices)
+		*num_devices = n;
+	return list;
+}
+
+CLIENT_EXPORT struct ibv_context *
+ibv_open_device(struct ibv_device *device)
+{
+	struct client_device *d = (struct client_device *)device;
+	struct ctl_device_get_rsp r;
+	uint32_t nb;
+	int sock, err;
+
+	err = client_connect(d->socket_path, &sock, &nb);
+	if (!err) {
+		/* The daemon may be another one since the list was made. */
+		err = client_device_get(sock, d->index, &r);
+		if (!err && strcmp(r.name, d->dev.name))
+			err = ENODEV;
+		if (!err)
+			return client_open_session(d, sock, NULL);
+		close(sock);
+	}
+	errno = err;
+	return NULL;
+}

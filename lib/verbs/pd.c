@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Protection domains, parent domains and thread domains. */
+#include "verbs/client.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+CLIENT_EXPORT struct ibv_pd *
+ibv_alloc_pd(struct ibv_context *context)
+{
+	struct client_pd *pd = calloc(1, sizeof(*pd));
+	struct client_call c;
+	int err;
+
+	if (!pd) {
+		errno = ENOMEM;
+		return NULL;
+	}
+	client_call_init(&c, CTL_PD_ALLOC);
+	err = client_call(to_ctx(context), &c);
+	client_call_close_fds(&c, 0);
+	if (err) {
+		free(pd);
+		errno = err;
+		return NULL;
+	}
+	pd->pd.context = context;
+	pd->pd.handle = c.rsp.handle.handle;
+	return &pd->pd;
+}
+
+CLIENT_EXPORT int
+ibv_dealloc_pd(struct ibv_pd *ibpd)
+{
+	struct client_pd *pd = (struct client_pd *)ibpd;
+	int err;
+
+	if (pd->parent) {
+		pd->parent->domains--;
+		if (pd->td)
+			pd->td->users--;
+		free(pd);
+		return 0;
+	}
+	if (pd->domains)
+		return EBUSY;
+	err = client_destroy_handle(to_ctx(ibpd->context), CTL_PD_FREE, ibpd->handle);
+	if (!err)
+		free(pd);
+	return err;
+}
+
+bool
+client_is_parent_domain(const struct ibv_pd *pd)
+{
+	return pd && ((const struct client_pd *)pd)->parent;
+}
+
+/* Goes for its PD everywhere: the daemon knows one handle for both. */
+struct ibv_pd *
+client_alloc_parent_domain(struct ibv_context *context, struct ibv_parent_domain_init_attr *attr)
+{
+	struct client_pd *parent = (struct client_pd *)attr->pd, *pd;
+
+	/* Queues lie in the daemon's memory, so an allocator for them would never be called. */
+	if (attr->comp_mask & ~(uint32_t)IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT) {
+		errno = EOPNOTSUPP;
+		return NULL;
+	}
+	if (!parent || parent->parent || parent->pd.context != context) {
+		errno = EINVAL;
+		return NULL;
+	}
+	pd = calloc(1, sizeof(*pd));
+	if (!pd) {
+		errno = ENOMEM;
+		return NULL;
+	}
+	pd->pd.context = context;
+	pd->pd.handle = parent->pd.handle;
+	pd->parent = parent;
+	pd->td = (struct client_td *)attr->td;
+	parent->domains++;
+	if (pd->td)
+		pd->td->users++;
+	return &pd->pd;
+}
+
+struct ibv_td *
+client_alloc_td(struct ibv_context *context, struct ibv_td_init_attr *attr)
+{
+	struct client_td *td;
+
+	if (attr->comp_mask) {
+		errno = EOPNOTSUPP;
+		return NULL;
+	}
+	td = calloc(1, sizeof(*td));
+	if (!td) {
+		errno = ENOMEM;
+		return NULL;
+	}
+	td->td.context = context;
+	return &td->td;
+}
+
+int
+client_dealloc_td(struct ibv_td *ibtd)
+{
+	struct client_td *td = (struct client_td *)ibtd;
+
+	if (td->users)
+		return EBUSY;
+	free(td);
+	return 0;
+}

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* enum ibv_rate: static rates in Mbit/s and in multiples of 2.5 Gbit/s. */
+#include "verbs/client.h"
+
+/* Of the rates on serial lanes that aren't a multiple of 2.5 Gbit/s, Mbit/s is the true figure and the multiple is
+ * rounded. */
+static const struct rate {
+	enum ibv_rate rate;
+	int mult;
+	int mbps;
+} rates[] = {
+	{ IBV_RATE_2_5_GBPS, 1, 2500 },     { IBV_RATE_5_GBPS, 2, 5000 },         { IBV_RATE_10_GBPS, 4, 10000 },
+	{ IBV_RATE_20_GBPS, 8, 20000 },     { IBV_RATE_30_GBPS, 12, 30000 },      { IBV_RATE_40_GBPS, 16, 40000 },
+	{ IBV_RATE_60_GBPS, 24, 60000 },    { IBV_RATE_80_GBPS, 32, 80000 },      { IBV_RATE_120_GBPS, 48, 120000 },
+	{ IBV_RATE_14_GBPS, 6, 14062 },     { IBV_RATE_56_GBPS, 22, 56250 },      { IBV_RATE_112_GBPS, 45, 112500 },
+	{ IBV_RATE_168_GBPS, 67, 168750 },  { IBV_RATE_25_GBPS, 10, 25781 },      { IBV_RATE_100_GBPS, 40, 103125 },
+	{ IBV_RATE_200_GBPS, 80, 206250 },  { IBV_RATE_300_GBPS, 120, 309375 },   { IBV_RATE_28_GBPS, 11, 28125 },
+	{ IBV_RATE_50_GBPS, 20, 53125 },    { IBV_RATE_400_GBPS, 160, 425000 },   { IBV_RATE_600_GBPS, 240, 637500 },
+	{ IBV_RATE_800_GBPS, 320, 850000 }, { IBV_RATE_1200_GBPS, 480, 1275000 },
+};
+#define NB_RATES (sizeof(rates) / sizeof(rates[0]))
+
+CLIENT_EXPORT int
+ibv_rate_to_mult(enum ibv_rate rate)
+{
+	for (size_t i = 0; i < NB_RATES; i++)
+		if (rates[i].rate == rate)
+			return rates[i].mult;
+	return -1;
+}
+
+CLIENT_EXPORT enum ibv_rate
+mult_to_ibv_rate(int mult)
+{
+	for (size_t i = 0; i < NB_RATES; i++)
+		if (rates[i].mult == mult)
+			return rates[i].rate;
+	return IBV_RATE_MAX;
+}
+
+CLIENT_EXPORT int
+ibv_rate_to_mbps(enum ibv_rate rate)
+{
+	for (size_t i = 0; i < NB_RATES; i++)
+		if (rates[i].rate == rate)
+			return rates[i].mbps;
+	return -1;
+}
+
+CLIENT_EXPORT enum ibv_rate
+mbps_to_ibv_rate(int mbps)
+{
+	for (size_t i = 0; i < NB_RATES; i++)
+		if (rates[i].mbps == mbps)
+			return rates[i].rate;
+	return IBV_RATE_MAX;
+}

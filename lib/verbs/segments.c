@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "verbs/segments.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "verbs/stacks.h"
+
+enum { SEGMENTS_FIRST_ROOM = 8 };
+
+/* Private anonymous memory that a program may have data in. Code (PROT_EXEC) is left alone: a memfd may be sealed
+ * against it. */
+static bool
+is_convertible(const struct map_entry *e)
+{
+	return !e->shared && !e->inode && (e->prot & PROT_READ) && !(e->prot & PROT_EXEC) &&
+	       (e->name == MAP_NAME_NONE || e->name == MAP_NAME_HEAP || e->name == MAP_NAME_ANON);
+}
+
+static int
+list_mappings(struct map_list *maps, const struct segments_want *want)
+{
+	uint64_t end = want->addr + want->length;
+	int err;
+
+	maps->n = 0;
+	err = maps_range(maps, want->addr, end);
+	if (err)
+		return err;
+	if (!maps_covers(maps, want->addr, end))
+		return EFAULT;
+	for (size_t i = 0; i < maps->n; i++)
+		if ((maps->e[i].prot & want->prot) != want->prot)
+			return EFAULT;
+	return 0;
+}
+
+/*
+ * Convert the whole pages inside the range. The ragged edges may share their pages with something else of the program's
+ * (malloc's bookkeeping, say), which is none of ours. What can't be converted stays as it is.
+ * @return true if something may have changed.
+ */
+static bool
+convert_interior(const struct map_list *maps, struct mem_file *file, const struct segments_want *want)
+{
+	uint64_t page = sysconf(_SC_PAGESIZE);
+	uint64_t lo = (want->addr + page - 1) & ~(page - 1);
+	uint64_t hi = (want->addr + want->length) & ~(page - 1);
+	struct stack_zones zones = { 0 };
+	bool have_zones = false, changed = false;
+
+	for (size_t i = 0; i < maps->n; i++) {
+		const struct map_entry *e = &maps->e[i];
+		uint64_t start = e->start > lo ? e->start : lo;
+		uint64_t end = e->end < hi ? e->end : hi;
+		uint64_t stop;
+
+		if (start >= end || !is_convertible(e))
+			continue;
+		if (!have_zones && stacks_find(&zones, want->sp))
+			break;
+		have_zones = true;
+		while (start < end && stacks_next_free(&zones, e, &start, end, &stop)) {
+			changed = true;
+			if (convert_range(file, start, stop, e->prot))
+				break;
+			start = stop;
+		}
+	}
+	stacks_free(&zones);
+	return changed;
+}
+
+static bool
+continues(const struct ctl_seg *a, const struct ctl_seg *b)
+{
+	if (a->kind != b->kind)
+		return false;
+	switch (a->kind) {
+	case CTL_SEG_CONVERTED:
+		return a->offset + a->length == b->offset;
+	case CTL_SEG_SHARED:
+		return false;
+	default:
+		return true;
+	}
+}
+
+static int
+segment_add(struct segments *out, const struct ctl_seg *seg)
+{
+	if (out->n && continues(&out->s[out->n - 1], seg)) {
+		out->s[out->n - 1].length += seg->length;
+		return 0;
+	}
+	if (out->n == UROCE_MAX_MR_SEGS)
+		return ENOMEM;
+	if (out->n == out->room) {
+		size_t room = out->room ? out->room * 2 : SEGMENTS_FIRST_ROOM;
+		struct ctl_seg *s = realloc(out->s, room * sizeof(*s));
+
+		if (!s)
+			return ENOMEM;
+		out->s = s;
+		out->room = room;
+	}
+	out->s[out->n++] = *seg;
+	return 0;
+}
+
+static int
+segment_of(struct segments *out, const struct mem_file *file, const struct map_entry *e,
+	   const struct segments_want *want)
+{
+	uint64_t end = want->addr + want->length;
+	struct ctl_seg seg = { .kind = CTL_SEG_REMOTE };
+
+	seg.va = e->start > want->addr ? e->start : want->addr;
+	seg.length = (e->end < end ? e->end : end) - seg.va;
+	if (mem_file_is(file, e)) {
+		seg.kind = CTL_SEG_CONVERTED;
+		seg.offset = e->offset + (seg.va - e->start);
+	} else if (e->shared && e->inode && want->shared) {
+		seg.kind = CTL_SEG_SHARED;
+		seg.offset = seg.va - e->start;
+		seg.map_start = e->start;
+		seg.map_end = e->end;
+		out->any_shared = true;
+	}
+	return segment_add(out, &seg);
+}
+
+int
+segments_find(struct segments *out, struct mem_file *file, const struct segments_want *want)
+{
+	struct map_list maps = { 0 };
+	int err;
+
+	*out = (struct segments){ 0 };
+	err = list_mappings(&maps, want);
+	if (!err && want->own) {
+		const struct ctl_seg seg = { .kind = CTL_SEG_OWN, .va = want->addr, .length = want->length };
+
+		err = want->length ? segment_add(out, &seg) : 0;
+		maps_free(&maps);
+		return err;
+	}
+	/* What the kernel says afterwards is the truth, whatever became of the conversions. */
+	if (!err && want->convert && convert_interior(&maps, file, want))
+		err = list_mappings(&maps, want);
+	for (size_t i = 0; i < maps.n && !err; i++)
+		err = segment_of(out, file, &maps.e[i], want);
+	maps_free(&maps);
+	if (err)
+		segments_free(out);
+	return err;
+}
+
+void
+segments_free(struct segments *s)
+{
+	free(s->s);
+	*s = (struct segments){ 0 };
+}
