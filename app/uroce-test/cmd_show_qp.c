@@ -202,7 +202,7 @@ add_requester(struct format *f, const struct qp_view *v)
 	format_number(f, "packets lost", v->tx.lost);
 	format_number(f, "srtt ns", v->tx.srtt_ns);
 	format_number(f, "shortest rtt ns", v->tx.rtt_min_ns);
-	format_bool(f, "blocked", v->tx.blocked);
+	format_text(f, "waits for", "%s", req_wait_name(v->tx.wait));
 	format_bool(f, "active", v->tx.active);
 	format_bool(f, "watched", v->tx.watched);
 }

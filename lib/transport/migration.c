@@ -8,6 +8,7 @@
  */
 #include "transport/cc/cc.h"
 #include "transport/core/internal.h"
+#include "transport/req/loss.h"
 
 int
 migration_load(struct qp *qp, const struct tp_path *path)

@@ -3,7 +3,10 @@
  * QPs: creation, modification, query, destruction; the one place that moves a QP to ERR, and flushing.
  */
 #include "transport/cc/cc.h"
+#include "transport/req/loss.h"
+#include "transport/req/scoreboard.h"
 #include "transport/req/selective.h"
+#include "transport/req/wqe.h"
 
 /* More may come from programs (UCX): the upper bits aren't the label's, as for NICs' drivers. */
 #define FLOW_LABEL_MASK 0xfffffu
@@ -133,6 +136,7 @@ drop_inflight(struct transport *tp, struct qp *qp)
 {
 	qp->req.sq_tail = qp->req.sq.counter;
 	qp->req.sq_cur = qp->req.sq.counter;
+	scoreboard_forget(tp, qp);
 	selective_stop(tp, qp);
 	inflight_return(tp, qp);
 	qp->resp.pending = 0;
@@ -183,6 +187,7 @@ qp_error(struct transport *tp, struct qp *qp, int event, struct tp_because becau
 	diag_failed(tp, qp, because);
 	stop_watching(qp, true);
 	stop_timer(tp, qp);
+	scoreboard_forget(tp, qp);
 	selective_stop(tp, qp);
 	/* A NAK still goes out, after the responses that come before it. */
 	if (qp->resp.reply != TP_REPLY_FATAL) {
@@ -298,7 +303,8 @@ reset(struct transport *tp, struct qp *qp)
 	qp->req.rd_out = 0;
 	qp->rcv.sack_on = false;
 	qp->rcv.msn = 0;
-	qp->req.blocked = qp->loss.restarted = qp->rcv.comm_est = qp->rcv.last_wqe_event = false;
+	qp->req.wait = REQ_RUNS;
+	qp->loss.restarted = qp->rcv.comm_est = qp->rcv.last_wqe_event = false;
 	qp->path.tmpl_ah = 0;
 	migration_reset(qp);
 	qp->path.migrated = false;
@@ -447,7 +453,7 @@ enter(struct transport *tp, struct qp *qp, enum uroce_qp_state from, enum uroce_
 		qp_activate(tp, qp);
 	if (to == UROCE_QPS_SQD && from != UROCE_QPS_SQD) {
 		stop_watching(qp, false);
-		requester_unfetch(qp);
+		wqe_unfetch(qp);
 		qp_check_drained(tp, qp);
 	}
 }

@@ -3,7 +3,11 @@
  * A transport's turn: packets in and to the QP they are for, timers, replies, requesters, completion events.
  */
 #include "transport/cc/cc.h"
+#include "transport/req/loss.h"
+#include "transport/req/requester.h"
+#include "transport/req/sack.h"
 #include "transport/req/selective.h"
+#include "transport/req/wqe.h"
 
 struct transport *
 transport_create(const struct transport_config *c)
@@ -248,7 +252,7 @@ rx_sack(struct transport *tp, struct qp *qp, uint16_t port, const struct wire_pk
 	}
 	if (p->ecn == CC_TCLASS_CE)
 		cc_marked_rx(tp, qp);
-	selective_sack_rx(tp, qp, p);
+	sack_rx(tp, qp, p);
 }
 
 /* Checks that need nothing but the QP; then to requester or responder. */
@@ -440,7 +444,7 @@ timer_fired(struct wheel_entry *e, void *arg)
 	if (e->kind == TP_TIMER_PACE)
 		cc_timer(arg, e);
 	else
-		completer_timer(arg, (struct qp *)((uint8_t *)e - offsetof(struct qp, loss.timer)));
+		loss_timer(arg, (struct qp *)((uint8_t *)e - offsetof(struct qp, loss.timer)));
 }
 
 static uint32_t

@@ -65,6 +65,21 @@ enum tp_vendor_err {
 	TP_VERR_WQE_FLUSH,    /**< FLUSH: no placement type, or an unknown one or selectivity level */
 };
 
+/** What a requester waits for before it sends its next packet. */
+enum req_wait {
+	REQ_RUNS = 0,       /**< nothing: it sends what is posted */
+	REQ_WAIT_TX,        /**< room in the TX vector, or an mbuf; it tries again each turn */
+	/* From here on the engine need not try again until something happens to the QP. */
+	REQ_WAIT_CWND,      /**< an ACK: the congestion window is full */
+	REQ_WAIT_CREDITS,   /**< a receive that the peer posts (9.7.7.2) */
+	REQ_WAIT_RD_ATOMIC, /**< a response: max_rd_atomic READs and atomics are outstanding */
+	REQ_WAIT_FENCE,     /**< the READs and atomics before a fenced WQE */
+	REQ_WAIT_PACE,      /**< the time at which congestion control allows the next packet */
+	REQ_WAIT_RNR,       /**< the end of the peer's RNR timer */
+	REQ_WAIT_INFLIGHT,  /**< room for WQEs in flight */
+	REQ_WAIT_DRAIN,     /**< completion of all WQEs before one that is executed locally, or that is bad */
+};
+
 /** Counters of one transport. Names as in Linux's `rdma statistic` where it has one. docs/counters.md explains each. */
 #define TP_COUNTERS(X) \
 	X(rx_packets) X(rx_bytes) X(tx_packets) X(tx_bytes) \

@@ -249,7 +249,7 @@ struct qp_requester {
 	uint8_t max_rd, rd_out;     /**< READ and atomic requests: allowed, outstanding */
 	bool credits;               /**< the peer says how many receives it has posted */
 	bool out_of_credits;
-	bool blocked;               /**< the next packet must wait for the peer, or for its time */
+	uint8_t wait;               /**< enum req_wait, of its last run */
 	bool sack_peer;             /**< the peer has sent a SACK */
 	uint8_t sack_offers;        /**< offers of selective repeat that may still be made */
 	struct tp_scoreboard *scoreboard; /**< what the peer holds beyond a gap; NULL: nothing was lost */

@@ -4,6 +4,8 @@
  */
 #include "transport/cc/cc.h"
 #include "transport/diag/diag.h"
+#include "transport/req/loss.h"
+#include "transport/req/scoreboard.h"
 #include "transport/req/selective.h"
 
 /* ---- Events ---- */
@@ -195,7 +197,6 @@ look_at_wqes(const struct qp *qp, struct qp_view *v)
 {
 	const struct tp_swqe *w;
 	union ring_sq_ctl ctl;
-	uint8_t flags = 0;
 
 	v->tx.head_op = v->tx.next_op = UROCE_WR_OPS;
 	if (qp->req.sq_tail != qp->req.sq.counter) {
@@ -207,14 +208,11 @@ look_at_wqes(const struct qp *qp, struct qp_view *v)
 	if (qp->req.sq_cur != qp->req.sq.counter) {
 		w = &qp->req.inflight[qp->req.sq_cur & qp->req.inflight_mask];
 		v->tx.next_op = w->opcode;
-		flags = w->flags;
 	} else if (v->tx.posted > 0) {
 		ctl.word = atomic_load_explicit(&((struct ring_sq_wqe *)ring_slot(&qp->req.sq, qp->req.sq.counter))->ctl,
 						memory_order_relaxed);
 		v->tx.next_op = RTE_MIN(ctl.opcode, (uint8_t)UROCE_WR_OPS);
-		flags = ctl.flags;
 	}
-	v->tx.fence = (flags & UROCE_SEND_FENCE) && qp->req.rd_out != 0;
 }
 
 static void
@@ -251,11 +249,11 @@ look_at_requester(const struct qp *qp, struct qp_view *v)
 	if (qp->diag.stuck_ns != 0 && qp->diag.stuck_psn == qp->req.psn_una)
 		v->tx.since_ns = qp->diag.stuck_ns;
 	else if (qp->loss.deadline_ns != 0 && !qp->loss.rnr_wait)
-		v->tx.since_ns = qp->loss.giveup_ns - completer_ack_timeout_ns(qp);
+		v->tx.since_ns = qp->loss.giveup_ns - loss_ack_timeout_ns(qp);
 	v->tx.credits = qp->req.credits;
 	v->tx.out_of_credits = qp->req.out_of_credits;
 	v->tx.credits_left = (int32_t)(qp->req.recvs_limit - qp->req.recvs_done);
-	v->tx.blocked = qp->req.blocked;
+	v->tx.wait = qp->req.wait;
 	v->tx.active = qp->sched.on_active;
 	v->tx.watched = qp->sched.watched;
 	v->tx.selective = qp->req.sack_peer;

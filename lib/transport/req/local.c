@@ -7,7 +7,7 @@
  * it is stricter than asked; with it no retransmission ever goes back behind a bind, so none is executed twice.
  * What is posted behind them starts when they are done.
  */
-#include "transport/core/internal.h"
+#include "transport/req/complete.h"
 
 /* The operands, read once: what is checked is what is bound, whatever the client writes meanwhile. */
 static struct mw_bind
@@ -42,19 +42,15 @@ execute(struct transport *tp, struct qp *qp, const struct tp_swqe *w, const stru
 	return true;
 }
 
-uint32_t
-local_run(struct transport *tp, struct qp *qp, struct tp_swqe *w)
+bool
+complete_local(struct transport *tp, struct qp *qp, struct tp_swqe *w)
 {
-	if (qp->req.sq_cur != qp->req.sq_tail) {
-		qp->req.blocked = true;
-		return 0;
-	}
 	if (!execute(tp, qp, w, ring_slot(&qp->req.sq, qp->req.sq_cur))) {
 		tp->counters.req_mw_errors++;
 		wqe_error(w, UROCE_WC_MW_BIND_ERR, TP_VERR_MW);
-		return 0;
+		return false;
 	}
 	qp->req.sq_cur++;
-	completer_head(tp, qp);
-	return 1;
+	complete_head(tp, qp);
+	return true;
 }

@@ -2,6 +2,7 @@
 /*
  * Selective repeat, the responder's side: holding what comes beyond a gap, and saying so.
  */
+#include "transport/req/scoreboard.h"
 #include "transport/req/selective.h"
 
 int
@@ -63,7 +64,6 @@ give_back(struct transport *tp, struct qp *qp)
 void
 selective_stop(struct transport *tp, struct qp *qp)
 {
-	selective_forget(tp, qp);
 	if (qp->rcv.reorder == NULL)
 		return;
 	pass(tp, qp->rcv.reorder, wire_psn_add(qp->rcv.reorder->base, TP_SACK_SPAN));

@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "transport/cc/cc.h"
+#include "transport/req/loss.h"
 #include "rig.h"
 
 enum { LINE_MBPS = 40000 };
