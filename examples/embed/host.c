@@ -166,7 +166,7 @@ went_off(void *done)
 	__atomic_store_n((bool *)done, true, __ATOMIC_RELEASE);
 }
 
-/** net_memif learns on EAL's interrupt thread that the other end is closed. Wait until it has, before this end is closed. */
+/** net_memif learns on EAL's interrupt thread that the other end is closed. Wait for that before this end closes. */
 static void
 wait_for_interrupts(void)
 {

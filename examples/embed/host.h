@@ -3,7 +3,8 @@
  * @file
  * One host: a uroce stack with one port, and on it the verbs objects of one connection.
  *
- * Except for creating the stack, everything is verbs, as in any other program. Thread: a host is used by one thread at a time.
+ * Except for creating the stack, everything is verbs, as in any other program. Thread: a host is used by one
+ * thread at a time.
  */
 #ifndef EMBED_HOST_H
 #define EMBED_HOST_H
@@ -38,8 +39,8 @@ bool host_open(struct host *h, unsigned int number, size_t bytes);
 /** Wait until the port's link is up, some seconds at most. */
 bool host_wait_link(struct host *h);
 /**
- * Move the QP to RTS, connected to @p peer's. The two hosts read each other's QPN and address from memory; in other applications
- * the peers exchange them over TCP.
+ * Move the QP to RTS, connected to @p peer's. The two hosts read each other's QPN and address from memory; in other
+ * applications the peers exchange them over TCP.
  */
 bool host_connect(struct host *h, const struct host *peer);
 /** Undo host_open(), also if it failed half-way. */

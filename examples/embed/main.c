@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * embed: a DPDK application with the stack inside. It has two hosts in one process, joined by memif. Each host has a loop of its own
- * on an lcore: a turn of the engine, a step of the work, and now and then a turn of the control. With one lcore both hosts share one
- * loop.
+ * embed: a DPDK application with the stack inside. It has two hosts in one process, joined by memif. Each host has
+ * a loop of its own on an lcore: a turn of the engine, a step of the work, and now and then a turn of the control.
+ * With one lcore both hosts share one loop.
  *
- * Nothing here sleeps, and there are no threads except the lcores. An application that prefers a thread for the control calls
- * uroce_control_start() once, and never calls uroce_control_poll().
+ * Nothing here sleeps, and there are no threads except the lcores. An application that prefers a thread for the
+ * control calls uroce_control_start() once, and never calls uroce_control_poll().
  */
 #include <getopt.h>
 #include <inttypes.h>
@@ -27,8 +27,8 @@ enum {
 	EXIT_USAGE = 2,
 	SIZE_DEFAULT = 65536,
 	SIZE_MAX_BYTES = 8 << 20,
-	CONTROL_TURNS = 256,  /* turns of an engine per turn of the control: some tens of microseconds */
-	STALL_SECONDS = 20,   /* without progress, after which the program gives up */
+	CONTROL_TURNS = 256, /* turns of an engine per turn of the control: some tens of microseconds */
+	STALL_SECONDS = 20,  /* without progress, after which the program gives up */
 };
 
 struct options {
@@ -241,7 +241,7 @@ main(int argc, char **argv)
 
 	for (eal_argc = 1; eal_argc < argc && strcmp(argv[eal_argc], "--") != 0; eal_argc++)
 		;
-	/* Our own options first, so that a mistake is reported before EAL starts. getopt takes the `--` for the program's name. */
+	/* Our own options first: a mistake is reported before EAL starts. getopt takes the `--` for the program's name. */
 	if (!parse(argc - eal_argc, argv + eal_argc, &o, &status))
 		return status;
 	if (eal_argc < argc)
@@ -259,8 +259,8 @@ main(int argc, char **argv)
 	host_close(&client_end.host);
 	host_close(&server_end.host);
 	/*
-	 * No rte_eal_cleanup(): in DPDK 22.11 it frees memory that EAL's interrupt thread may still be using for memif. Applications
-	 * with other ports call it here.
+	 * No rte_eal_cleanup(): in DPDK 22.11 it frees memory that EAL's interrupt thread may still be using for memif.
+	 * Applications with other ports call it here.
 	 */
 	return good ? EXIT_SUCCESS : EXIT_FAILURE;
 }

@@ -3,9 +3,10 @@
  * @file
  * The work of the two hosts, as steps of their loops. No step waits for anything.
  *
- * The client transfers messages of one size by RDMA WRITE with immediate, SEND or RDMA READ, with HOST_DEPTH messages in flight. The
- * content of a message depends on its number. The server checks every byte that it receives and answers with an empty message; then
- * the client reuses the memory of that message. After a READ the client checks every byte itself.
+ * The client transfers messages of one size by RDMA WRITE with immediate, SEND or RDMA READ, with HOST_DEPTH messages
+ * in flight. The content of a message depends on its number. The server checks every byte that it receives and answers
+ * with an empty message; then the client reuses the memory of that message. After a READ the client checks every byte
+ * itself.
  *
  * The memory of each host has HOST_DEPTH slots for messages, followed on the server by as many slots for READs.
  *
