@@ -41,7 +41,7 @@ MUTATIONS = [Mutation(*m) for m in (
     ('no-ackreq-when-full', 'transport/req/requester.c', 'the packet that fills the window asks for no ACK',
      ' ||\n\t\t\t   on_the_way == qp->window - 1;', ';'),
     ('fetch-add-operand', 'transport/req/requester.c', 'fetch-and-add adds another number',
-     'swap ? a->swap : a->compare_add,', 'swap ? a->swap : a->swap,'),
+     'swap ? a.swap : a.compare_add,', 'swap ? a.swap : a.swap,'),
     # Completer.
     ('retry-budget-kept', 'transport/req/completer.c', 'progress does not renew the retries',
      '\tqp->retry_left = qp->retry_cnt;\n\tqp->rnr_left', '\tqp->rnr_left'),
@@ -230,8 +230,8 @@ MUTATIONS = [Mutation(*m) for m in (
     ('xrc-first-srq', 'transport/svc/xrc.c', 'a target stays with the SRQ that it was sent to first',
      'if (srq != qp->srq) {', 'if (qp->srq == NULL) {'),
     ('xrc-read-unnamed', 'transport/req/requester.c', 'READ requests name no SRQ',
-     'xrc_put_eth(o.bth + o.op->off_xrceth, slot);\n\twire_put_reth(o.bth + o.op->off_reth, slot->remote_addr + off',
-     'wire_put32(o.bth + o.op->off_xrceth, 0);\n\twire_put_reth(o.bth + o.op->off_reth, slot->remote_addr + off'),
+     'xrc_put_eth(o.bth + o.op->off_xrceth, slot);\n\twire_put_reth(o.bth + o.op->off_reth, wqe_get_remote_addr(slot) + off',
+     'wire_put32(o.bth + o.op->off_xrceth, 0);\n\twire_put_reth(o.bth + o.op->off_reth, wqe_get_remote_addr(slot) + off'),
     # QPs.
     ('reset-keeps-results', 'transport/qp.c', 'a new connection answers with the old one\'s atomics',
      '\t\tqp->res[i].used = false;\n', '\t\t;\n'),

@@ -402,7 +402,7 @@ uint8_t
 completer_scatter(struct transport *tp, struct qp *qp, uint32_t counter, uint32_t off, const uint8_t *data, uint32_t len)
 {
 	const struct tp_swqe *w = qp_inflight(qp, counter);
-	const struct ring_sge *sge = slot_sges(ring_slot(&qp->sq, counter), w->opcode);
+	const struct ring_sge *sge = wqe_sges(ring_slot(&qp->sq, counter), w->opcode);
 
 	for (uint32_t i = 0; len > 0; i++) {
 		struct ring_sge s;
@@ -411,7 +411,7 @@ completer_scatter(struct transport *tp, struct qp *qp, uint32_t counter, uint32_
 
 		if (unlikely(i == w->nb_sge))
 			return TP_VERR_WQE_LENGTH;
-		s = sge_snapshot(&sge[i]);
+		s = wqe_get_sge(&sge[i]);
 		if (off >= s.length) {
 			off -= s.length;
 			continue;

@@ -7,30 +7,15 @@
 
 #define SVC(s) (1 << (WIRE_##s >> 5))
 
-const struct tp_req_op tp_req_ops[UROCE_WR_OPS] = {
-	[UROCE_WR_RDMA_WRITE] = { SVC(RC) | SVC(UC), UROCE_WC_RDMA_WRITE, TP_REQ_DATA, WIRE_OP_WRITE_FIRST,
-				  WIRE_OP_WRITE_MIDDLE, WIRE_OP_WRITE_LAST, WIRE_OP_WRITE_ONLY },
-	[UROCE_WR_RDMA_WRITE_WITH_IMM] = { SVC(RC) | SVC(UC), UROCE_WC_RDMA_WRITE, TP_REQ_DATA, WIRE_OP_WRITE_FIRST,
-					   WIRE_OP_WRITE_MIDDLE, WIRE_OP_WRITE_LAST_IMM, WIRE_OP_WRITE_ONLY_IMM, 1 },
-	[UROCE_WR_SEND] = { SVC(RC) | SVC(UC) | SVC(UD), UROCE_WC_SEND, TP_REQ_DATA, WIRE_OP_SEND_FIRST,
-			    WIRE_OP_SEND_MIDDLE, WIRE_OP_SEND_LAST, WIRE_OP_SEND_ONLY, 1 },
-	[UROCE_WR_SEND_WITH_IMM] = { SVC(RC) | SVC(UC) | SVC(UD), UROCE_WC_SEND, TP_REQ_DATA, WIRE_OP_SEND_FIRST,
-				     WIRE_OP_SEND_MIDDLE, WIRE_OP_SEND_LAST_IMM, WIRE_OP_SEND_ONLY_IMM, 1 },
-	[UROCE_WR_RDMA_READ] = { SVC(RC), UROCE_WC_RDMA_READ, TP_REQ_READ, WIRE_OP_READ_REQUEST, WIRE_OP_READ_REQUEST,
-				 WIRE_OP_READ_REQUEST, WIRE_OP_READ_REQUEST },
-	[UROCE_WR_ATOMIC_CMP_AND_SWP] = { SVC(RC), UROCE_WC_COMP_SWAP, TP_REQ_ATOMIC, WIRE_OP_CMP_SWAP,
-					  WIRE_OP_CMP_SWAP, WIRE_OP_CMP_SWAP, WIRE_OP_CMP_SWAP },
-	[UROCE_WR_ATOMIC_FETCH_AND_ADD] = { SVC(RC), UROCE_WC_FETCH_ADD, TP_REQ_ATOMIC, WIRE_OP_FETCH_ADD,
-					    WIRE_OP_FETCH_ADD, WIRE_OP_FETCH_ADD, WIRE_OP_FETCH_ADD },
-	[UROCE_WR_LOCAL_INV] = { SVC(RC) | SVC(UC), UROCE_WC_LOCAL_INV, TP_REQ_LOCAL, 0, 0, 0, 0 },
-	[UROCE_WR_BIND_MW] = { SVC(RC) | SVC(UC), UROCE_WC_BIND_MW, TP_REQ_LOCAL, 0, 0, 0, 0 },
-	[UROCE_WR_SEND_WITH_INV] = { SVC(RC), UROCE_WC_SEND, TP_REQ_DATA, WIRE_OP_SEND_FIRST, WIRE_OP_SEND_MIDDLE,
-				     WIRE_OP_SEND_LAST_INV, WIRE_OP_SEND_ONLY_INV, 1 },
-	[UROCE_WR_FLUSH] = { SVC(RC), UROCE_WC_FLUSH, TP_REQ_PLACE, WIRE_OP_FLUSH, WIRE_OP_FLUSH, WIRE_OP_FLUSH,
-			     WIRE_OP_FLUSH },
-	[UROCE_WR_ATOMIC_WRITE] = { SVC(RC), UROCE_WC_ATOMIC_WRITE, TP_REQ_PLACE, WIRE_OP_ATOMIC_WRITE,
-				    WIRE_OP_ATOMIC_WRITE, WIRE_OP_ATOMIC_WRITE, WIRE_OP_ATOMIC_WRITE },
-};
+/* Services by QP types: XRC follows RC's rules. */
+#define SERVICES(types) ((types) & 1u << UROCE_QPT_RC ? SVC(RC) : 0) | ((types) & 1u << UROCE_QPT_UC ? SVC(UC) : 0) | \
+	((types) & 1u << UROCE_QPT_UD ? SVC(UD) : 0)
+#define WR_WIRE(first, middle, last, only) WIRE_OP_##first, WIRE_OP_##middle, WIRE_OP_##last, WIRE_OP_##only
+#define WR_WIRE_ONE(op) WR_WIRE(op, op, op, op)
+#define WR_WIRE_NONE 0, 0, 0, 0
+#define REQ_OP(name, number, types, kind, operands, can_inline, recvs, wc, wire) \
+	[number] = { SERVICES(types), UROCE_WC_##wc, TP_REQ_##kind, wire, recvs },
+const struct tp_req_op tp_req_ops[UROCE_WR_OPS] = { WR_OP_TABLE(REQ_OP) };
 
 enum { ATOMIC_BYTES = 8 };
 
@@ -47,7 +32,7 @@ static uint8_t
 check_sges(struct transport *tp, const struct qp *qp, struct tp_swqe *w, const struct ring_sge *sge, uint32_t access)
 {
 	for (uint32_t i = 0; i < w->nb_sge; i++) {
-		struct ring_sge s = sge_snapshot(&sge[i]);
+		struct ring_sge s = wqe_get_sge(&sge[i]);
 
 		if (s.length == 0)
 			continue;
@@ -61,14 +46,13 @@ check_sges(struct transport *tp, const struct qp *qp, struct tp_swqe *w, const s
 static uint8_t
 check_flush(struct tp_swqe *w, const struct ring_sq_wqe *slot, uint16_t count)
 {
-	const struct ring_flush *f = (const void *)(slot + 1);
-	uint8_t type = *(const volatile uint8_t *)&f->type, level = *(const volatile uint8_t *)&f->level;
+	struct ring_flush f = wqe_get_flush(slot);
 
 	if (count != 0 || (w->flags & UROCE_SEND_INLINE))
 		return wqe_error(w, UROCE_WC_LOC_QP_OP_ERR, TP_VERR_WQE_SGES);
-	if (type == 0 || (type & ~UROCE_FLUSH_TYPES) != 0 || level > UROCE_FLUSH_MR)
+	if (f.type == 0 || (f.type & ~UROCE_FLUSH_TYPES) != 0 || f.level > UROCE_FLUSH_MR)
 		return wqe_error(w, UROCE_WC_LOC_QP_OP_ERR, TP_VERR_WQE_FLUSH);
-	if (*(const volatile uint32_t *)&f->length > UROCE_MAX_MSG_BYTES)
+	if (f.length > UROCE_MAX_MSG_BYTES)
 		return wqe_error(w, UROCE_WC_LOC_LEN_ERR, TP_VERR_WQE_LENGTH);
 	return 0;
 }
@@ -77,7 +61,7 @@ check_flush(struct tp_swqe *w, const struct ring_sq_wqe *slot, uint16_t count)
 static uint8_t
 check_wqe(struct transport *tp, const struct qp *qp, struct tp_swqe *w, const struct ring_sq_wqe *slot, uint16_t count)
 {
-	const struct ring_sge *sge = slot_sges(slot, w->opcode);
+	const struct ring_sge *sge = wqe_sges(slot, w->opcode);
 	const struct tp_req_op *op;
 	uint64_t length = 0;
 
@@ -99,7 +83,7 @@ check_wqe(struct transport *tp, const struct qp *qp, struct tp_swqe *w, const st
 			return wqe_error(w, UROCE_WC_LOC_QP_OP_ERR, TP_VERR_WQE_SGES);
 		w->nb_sge = (uint8_t)count;
 		for (uint32_t i = 0; i < count; i++)
-			length += *(const volatile uint32_t *)&sge[i].length;
+			length += wqe_get_sge_length(&sge[i]);
 		if (length > UROCE_MAX_MSG_BYTES)
 			return wqe_error(w, UROCE_WC_LOC_LEN_ERR, TP_VERR_WQE_LENGTH);
 		w->length = (uint32_t)length;
@@ -206,10 +190,10 @@ uint8_t
 requester_gather(struct transport *tp, const struct qp *qp, struct tp_swqe *w, const struct ring_sq_wqe *slot,
 		 uint32_t off, uint8_t *dst, uint32_t len)
 {
-	const struct ring_sge *sge = slot_sges(slot, w->opcode);
+	const struct ring_sge *sge = wqe_sges(slot, w->opcode);
 
 	if (w->flags & UROCE_SEND_INLINE) {
-		memcpy(dst, (const uint8_t *)sge + off, len);
+		memcpy(dst, wqe_inline(slot) + off, len);
 		return 0;
 	}
 	for (uint32_t i = 0; len > 0; i++) {
@@ -220,7 +204,7 @@ requester_gather(struct transport *tp, const struct qp *qp, struct tp_swqe *w, c
 		/* Only a client that shortens a posted SGE gets here with i out of range. */
 		if (unlikely(i == w->nb_sge))
 			return wqe_error(w, UROCE_WC_LOC_LEN_ERR, TP_VERR_WQE_LENGTH);
-		s = sge_snapshot(&sge[i]);
+		s = wqe_get_sge(&sge[i]);
 		if (off >= s.length) {
 			off -= s.length;
 			continue;
@@ -315,11 +299,11 @@ send_data(struct transport *tp, struct qp *qp, struct tp_swqe *w)
 	if (unlikely(qp->prefix == WIRE_XRC))
 		xrc_put_eth(o.bth + o.op->off_xrceth, slot);
 	if (o.op->flags & WIRE_F_RETH)
-		wire_put_reth(o.bth + o.op->off_reth, slot->remote_addr, slot->rkey, w->length);
+		wire_put_reth(o.bth + o.op->off_reth, wqe_get_remote_addr(slot), wqe_get_rkey(slot), w->length);
 	if (o.op->flags & WIRE_F_IMM)
-		memcpy(o.bth + o.op->off_imm, &slot->imm, WIRE_IMM_BYTES);
+		memcpy(o.bth + o.op->off_imm, &(uint32_t){ wqe_get_imm(slot) }, WIRE_IMM_BYTES);
 	if (unlikely(o.op->flags & WIRE_F_IETH))
-		wire_put32(o.bth + o.op->off_ieth, slot->imm);
+		wire_put32(o.bth + o.op->off_ieth, wqe_get_imm(slot));
 	if (len > 0 && unlikely(requester_gather(tp, qp, w, slot, off, tp_payload(&o), len) != 0)) {
 		tp_mbuf_put(tp, o.m);
 		return 0;
@@ -347,7 +331,7 @@ put_read(struct transport *tp, struct qp *qp, const struct tp_swqe *w, const str
 		return false;
 	if (unlikely(qp->prefix == WIRE_XRC))
 		xrc_put_eth(o.bth + o.op->off_xrceth, slot);
-	wire_put_reth(o.bth + o.op->off_reth, slot->remote_addr + off, slot->rkey, len);
+	wire_put_reth(o.bth + o.op->off_reth, wqe_get_remote_addr(slot) + off, wqe_get_rkey(slot), len);
 	tp_finish(tp, qp, &o, &b, 0);
 	return true;
 }
@@ -382,7 +366,7 @@ static uint32_t
 send_atomic(struct transport *tp, struct qp *qp, struct tp_swqe *w)
 {
 	const struct ring_sq_wqe *slot = ring_slot(&qp->sq, qp->sq_cur);
-	const struct ring_atomic *a = (const void *)(slot + 1);
+	struct ring_atomic a = wqe_get_atomic(slot);
 	bool swap = w->opcode == UROCE_WR_ATOMIC_CMP_AND_SWP;
 	struct wire_bth b = { .opcode = tp_req_ops[w->opcode].only | qp->prefix, .dqpn = qp->dest_qpn, .psn = qp->psn_cur,
 			      .pkey = qp->pkey, .migreq = qp->mig == TP_MIG_MIGRATED, .ackreq = true };
@@ -397,8 +381,8 @@ send_atomic(struct transport *tp, struct qp *qp, struct tp_swqe *w)
 	if (unlikely(qp->prefix == WIRE_XRC))
 		xrc_put_eth(o.bth + o.op->off_xrceth, slot);
 	/* On the wire fetch-add has its operand where compare-swap has the swap value. */
-	wire_put_atomiceth(o.bth + o.op->off_atomiceth, slot->remote_addr, slot->rkey, swap ? a->swap : a->compare_add,
-			   swap ? a->compare_add : 0);
+	wire_put_atomiceth(o.bth + o.op->off_atomiceth, wqe_get_remote_addr(slot), wqe_get_rkey(slot),
+			   swap ? a.swap : a.compare_add, swap ? a.compare_add : 0);
 	tp_finish(tp, qp, &o, &b, 0);
 	qp->rd_out++;
 	time_rtt(tp, qp);
@@ -411,7 +395,7 @@ static uint32_t
 send_place(struct transport *tp, struct qp *qp, struct tp_swqe *w)
 {
 	const struct ring_sq_wqe *slot = ring_slot(&qp->sq, qp->sq_cur);
-	const struct ring_flush *f = (const void *)(slot + 1);
+	struct ring_flush f = wqe_get_flush(slot);
 	uint32_t len = w->opcode == UROCE_WR_FLUSH ? 0 : ATOMIC_BYTES;
 	struct wire_bth b = { .opcode = tp_req_ops[w->opcode].only | qp->prefix, .dqpn = qp->dest_qpn, .psn = qp->psn_cur,
 			      .pkey = qp->pkey, .migreq = qp->mig == TP_MIG_MIGRATED, .ackreq = true };
@@ -425,9 +409,10 @@ send_place(struct transport *tp, struct qp *qp, struct tp_swqe *w)
 		return 0;
 	if (unlikely(qp->prefix == WIRE_XRC))
 		xrc_put_eth(o.bth + o.op->off_xrceth, slot);
-	wire_put_reth(o.bth + o.op->off_reth, slot->remote_addr, slot->rkey, len != 0 ? len : f->length);
+	wire_put_reth(o.bth + o.op->off_reth, wqe_get_remote_addr(slot), wqe_get_rkey(slot),
+		      len != 0 ? len : f.length);
 	if (len == 0)
-		wire_put_feth(o.bth + o.op->off_feth, f->type, f->level);
+		wire_put_feth(o.bth + o.op->off_feth, f.type, f.level);
 	if (len != 0 && requester_gather(tp, qp, w, slot, 0, tp_payload(&o), len) != 0) {
 		tp_mbuf_put(tp, o.m);
 		return 0;

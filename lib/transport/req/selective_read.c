@@ -80,11 +80,11 @@ struct range {
 static struct range
 local_range(const struct qp *qp, uint32_t counter, const struct tp_swqe *w)
 {
-	const struct ring_sge *sge = slot_sges(ring_slot(&qp->sq, counter), w->opcode);
+	const struct ring_sge *sge = wqe_sges(ring_slot(&qp->sq, counter), w->opcode);
 	struct range r = { UINT64_MAX, 0 };
 
 	for (uint32_t i = 0; i < w->nb_sge; i++) {
-		struct ring_sge s = sge_snapshot(&sge[i]);
+		struct ring_sge s = wqe_get_sge(&sge[i]);
 
 		r.from = RTE_MIN(r.from, s.addr);
 		r.to = RTE_MAX(r.to, s.addr + s.length);
