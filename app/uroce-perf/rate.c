@@ -4,20 +4,12 @@
 
 enum { POLL_BATCH = 32 };
 
-static const uint8_t wr_op[PERF_OPS] = {
-	[PERF_WRITE] = UROCE_WR_RDMA_WRITE,
-	[PERF_SEND] = UROCE_WR_SEND,
-	[PERF_READ] = UROCE_WR_RDMA_READ,
-	[PERF_FETCH_ADD] = UROCE_WR_ATOMIC_FETCH_AND_ADD,
-	[PERF_CMP_SWAP] = UROCE_WR_ATOMIC_CMP_AND_SWP,
-};
-
 static inline void
 post_one(struct perf_end *e, struct perf_qp *q, uint8_t flags)
 {
 	uint64_t off = (uint64_t)q->sq_slot * e->stride;
 
-	end_post_send(e, q, wr_op[e->o->op], flags, q->mem + off, q->remote + off, e->o->size);
+	end_post_send(e, q, op_to_wr[e->o->op], flags, q->mem + off, q->remote + off, e->o->size);
 	if (++q->sq_slot == e->slots)
 		q->sq_slot = 0;
 }

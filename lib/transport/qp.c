@@ -6,7 +6,7 @@
 #include "transport/req/loss.h"
 #include "transport/req/scoreboard.h"
 #include "transport/req/selective.h"
-#include "transport/req/wqe.h"
+#include "transport/req/send_queue.h"
 
 /* More may come from programs (UCX): the upper bits aren't the label's, as for NICs' drivers. */
 #define FLOW_LABEL_MASK 0xfffffu
@@ -453,7 +453,7 @@ enter(struct transport *tp, struct qp *qp, enum uroce_qp_state from, enum uroce_
 		qp_activate(tp, qp);
 	if (to == UROCE_QPS_SQD && from != UROCE_QPS_SQD) {
 		stop_watching(qp, false);
-		wqe_unfetch(qp);
+		sq_unfetch(qp);
 		qp_check_drained(tp, qp);
 	}
 }

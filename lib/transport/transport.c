@@ -7,7 +7,7 @@
 #include "transport/req/requester.h"
 #include "transport/req/sack.h"
 #include "transport/req/selective.h"
-#include "transport/req/wqe.h"
+#include "transport/req/send_queue.h"
 
 struct transport *
 transport_create(const struct transport_config *c)

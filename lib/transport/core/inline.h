@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * What every packet goes through, inline for that: building one, reading a posted slot, checks of addresses, P_Keys and
+ * What every packet goes through, inline for that: building one, checks of addresses, P_Keys and
  * states. Included by tp_internal.h; nobody else does.
  */
 #ifndef UROCE_TP_INLINE_H
@@ -108,27 +108,6 @@ static inline void
 tp_finish(struct transport *tp, struct qp *qp, struct tp_out *o, struct wire_bth *b, uint32_t payload_bytes)
 {
 	tp_finish_at(tp, &qp->path.tmpl, qp->path.port, qp->path.loopback, o, b, payload_bytes);
-}
-
-/* ---- Posted slots ---- */
-/** Read an SGE from a slot once: what is checked is what is used, whatever the client writes meanwhile. */
-static inline struct ring_sge
-sge_snapshot(const struct ring_sge *s)
-{
-	return (struct ring_sge){
-		.addr = *(const volatile uint64_t *)&s->addr,
-		.length = *(const volatile uint32_t *)&s->length,
-		.lkey = *(const volatile uint32_t *)&s->lkey,
-	};
-}
-
-/** The first SGE, or inline byte, of an SQ slot. */
-static inline const struct ring_sge *
-slot_sges(const struct ring_sq_wqe *slot, uint8_t opcode)
-{
-	const uint8_t *p = (const uint8_t *)(slot + 1);
-
-	return (const void *)(p + (ring_op_has_operands(opcode) ? sizeof(struct ring_atomic) : 0));
 }
 
 /** Why mr_check() for writing refused an SGE. @return enum tp_vendor_err. */

@@ -103,7 +103,7 @@ srq_take(struct transport *tp, struct srq *srq, struct tp_rwqe *w)
 		copy = tp->sge_blocks[--tp->nb_sge_blocks];
 	}
 	for (uint32_t i = 0; i < nb_sge; i++)
-		copy[i] = sge_snapshot(&slot->sge[i]);
+		copy[i] = wqe_get_sge(&slot->sge[i]);
 	rwqe_begin(w, &srq->ring, srq->ring.counter, copy, nb_sge);
 	w->borrowed = nb_sge > 1;
 	srq->ring.counter++;

@@ -161,7 +161,7 @@ struct tp_rwqe {
 	uint64_t wr_id;
 	uint64_t room;         /**< bytes that still fit */
 	/**
-	 * Of an RQ: in its slot, which is the engine's until the receive completes; to be read with sge_snapshot(). Of an
+	 * Of an RQ: in its slot, which is the engine's until the receive completes; to be read with wqe_get_sge(). Of an
 	 * SRQ, whose slot was given back: a copy, in own_sge or borrowed.
 	 */
 	const struct ring_sge *sge;

@@ -69,20 +69,9 @@ req_wait_name(uint8_t wait)
 const char *
 wr_op_name(uint8_t op)
 {
-	static const char *const names[UROCE_WR_OPS] = {
-		[UROCE_WR_RDMA_WRITE] = "RDMA_WRITE",
-		[UROCE_WR_RDMA_WRITE_WITH_IMM] = "RDMA_WRITE_WITH_IMM",
-		[UROCE_WR_SEND] = "SEND",
-		[UROCE_WR_SEND_WITH_IMM] = "SEND_WITH_IMM",
-		[UROCE_WR_RDMA_READ] = "RDMA_READ",
-		[UROCE_WR_ATOMIC_CMP_AND_SWP] = "ATOMIC_CMP_AND_SWP",
-		[UROCE_WR_ATOMIC_FETCH_AND_ADD] = "ATOMIC_FETCH_AND_ADD",
-		[UROCE_WR_LOCAL_INV] = "LOCAL_INV",
-		[UROCE_WR_BIND_MW] = "BIND_MW",
-		[UROCE_WR_SEND_WITH_INV] = "SEND_WITH_INV",
-		[UROCE_WR_FLUSH] = "FLUSH",
-		[UROCE_WR_ATOMIC_WRITE] = "ATOMIC_WRITE",
-	};
+#define NAME(name, number, ...) [number] = #name,
+	static const char *const names[UROCE_WR_OPS] = { WR_OP_TABLE(NAME) };
+#undef NAME
 
 	return op < UROCE_WR_OPS && names[op] != NULL ? names[op] : "-";
 }

@@ -30,7 +30,7 @@ ack_upto(struct transport *tp, struct qp *qp, uint32_t psn)
 	while (qp->req.sq_tail != qp->req.sq.counter && wire_psn_diff(psn, qp->req.psn_una) >= 0) {
 		const struct tp_swqe *w = qp_inflight(qp, qp->req.sq_tail);
 
-		if (wqe_kind(w) != TP_REQ_DATA) {
+		if (swqe_kind(w) != TP_REQ_DATA) {
 			free = false;
 			break;
 		}

@@ -6,7 +6,7 @@
 #ifndef UROCE_REQ_ACK_H
 #define UROCE_REQ_ACK_H
 
-#include "transport/req/wqe.h"
+#include "transport/req/send_queue.h"
 
 /**
  * Everything up to @p psn has arrived: complete SENDs and WRITEs.
@@ -29,7 +29,7 @@ void credits_wait(struct transport *tp, struct qp *qp);
 static inline bool
 credits_lacking(const struct qp *qp, const struct tp_swqe *w)
 {
-	return unlikely((int32_t)(w->recvs - qp->req.recvs_limit) > 1) && wqe_recvs(w) != 0 &&
+	return unlikely((int32_t)(w->recvs - qp->req.recvs_limit) > 1) && swqe_recvs(w) != 0 &&
 	       w->recvs - qp->req.recvs_done > 1;
 }
 

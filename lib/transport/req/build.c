@@ -18,7 +18,7 @@ build_read(struct transport *tp, struct qp *qp, const struct req_packet *r)
 		return false;
 	if (unlikely(qp->prefix == WIRE_XRC))
 		xrc_put_eth(o.bth + o.op->off_xrceth, slot);
-	wire_put_reth(o.bth + o.op->off_reth, slot->remote_addr + off, slot->rkey, len);
+	wire_put_reth(o.bth + o.op->off_reth, wqe_get_remote_addr(slot) + off, wqe_get_rkey(slot), len);
 	tp_finish(tp, qp, &o, &b, 0);
 	return true;
 }
@@ -27,7 +27,7 @@ static bool
 build_atomic(struct transport *tp, struct qp *qp, const struct req_packet *r)
 {
 	const struct ring_sq_wqe *slot = ring_slot(&qp->req.sq, r->counter);
-	const struct ring_atomic *a = (const void *)(slot + 1);
+	struct ring_atomic a = wqe_get_atomic(slot);
 	bool swap = r->w->opcode == UROCE_WR_ATOMIC_CMP_AND_SWP;
 	struct wire_bth b = build_bth(qp, r, tp_req_ops[r->w->opcode].only);
 	struct tp_out o;
@@ -38,8 +38,8 @@ build_atomic(struct transport *tp, struct qp *qp, const struct req_packet *r)
 	if (unlikely(qp->prefix == WIRE_XRC))
 		xrc_put_eth(o.bth + o.op->off_xrceth, slot);
 	/* On the wire fetch-add has its operand where compare-swap has the swap value. */
-	wire_put_atomiceth(o.bth + o.op->off_atomiceth, slot->remote_addr, slot->rkey, swap ? a->swap : a->compare_add,
-			   swap ? a->compare_add : 0);
+	wire_put_atomiceth(o.bth + o.op->off_atomiceth, wqe_get_remote_addr(slot), wqe_get_rkey(slot), swap ? a.swap : a.compare_add,
+			   swap ? a.compare_add : 0);
 	tp_finish(tp, qp, &o, &b, 0);
 	return true;
 }
@@ -49,7 +49,7 @@ static bool
 build_place(struct transport *tp, struct qp *qp, const struct req_packet *r)
 {
 	const struct ring_sq_wqe *slot = ring_slot(&qp->req.sq, r->counter);
-	const struct ring_flush *f = (const void *)(slot + 1);
+	struct ring_flush f = wqe_get_flush(slot);
 	uint32_t len = r->w->opcode == UROCE_WR_FLUSH ? 0 : r->w->length;
 	struct wire_bth b = build_bth(qp, r, tp_req_ops[r->w->opcode].only);
 	struct tp_out o;
@@ -59,10 +59,10 @@ build_place(struct transport *tp, struct qp *qp, const struct req_packet *r)
 		return false;
 	if (unlikely(qp->prefix == WIRE_XRC))
 		xrc_put_eth(o.bth + o.op->off_xrceth, slot);
-	wire_put_reth(o.bth + o.op->off_reth, slot->remote_addr, slot->rkey, len != 0 ? len : f->length);
+	wire_put_reth(o.bth + o.op->off_reth, wqe_get_remote_addr(slot), wqe_get_rkey(slot), len != 0 ? len : f.length);
 	if (len == 0)
-		wire_put_feth(o.bth + o.op->off_feth, f->type, f->level);
-	if (len != 0 && wqe_gather(tp, qp, r->w, slot, 0, tp_payload(&o), len) != 0) {
+		wire_put_feth(o.bth + o.op->off_feth, f.type, f.level);
+	if (len != 0 && sq_gather(tp, qp, r->w, slot, 0, tp_payload(&o), len) != 0) {
 		tp_mbuf_put(tp, o.m);
 		return false;
 	}

@@ -11,7 +11,7 @@
 #define UROCE_REQ_BUILD_H
 
 #include "transport/req/sge.h"
-#include "transport/req/wqe.h"
+#include "transport/req/send_queue.h"
 
 /** Which packet of which WQE. */
 struct req_packet {
@@ -55,12 +55,12 @@ build_data(struct transport *tp, struct qp *qp, const struct req_packet *r)
 	if (unlikely(qp->prefix == WIRE_XRC))
 		xrc_put_eth(o.bth + o.op->off_xrceth, slot);
 	if (o.op->flags & WIRE_F_RETH)
-		wire_put_reth(o.bth + o.op->off_reth, slot->remote_addr, slot->rkey, w->length);
+		wire_put_reth(o.bth + o.op->off_reth, wqe_get_remote_addr(slot), wqe_get_rkey(slot), w->length);
 	if (o.op->flags & WIRE_F_IMM)
-		memcpy(o.bth + o.op->off_imm, &slot->imm, WIRE_IMM_BYTES);
+		memcpy(o.bth + o.op->off_imm, &(uint32_t){ wqe_get_imm(slot) }, WIRE_IMM_BYTES);
 	if (unlikely(o.op->flags & WIRE_F_IETH))
-		wire_put32(o.bth + o.op->off_ieth, slot->imm);
-	if (len > 0 && unlikely(wqe_gather(tp, qp, w, slot, off, tp_payload(&o), len) != 0)) {
+		wire_put32(o.bth + o.op->off_ieth, wqe_get_imm(slot));
+	if (len > 0 && unlikely(sq_gather(tp, qp, w, slot, off, tp_payload(&o), len) != 0)) {
 		tp_mbuf_put(tp, o.m);
 		return false;
 	}

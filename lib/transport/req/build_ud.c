@@ -32,24 +32,23 @@ bool
 build_ud(struct transport *tp, struct qp *qp, const struct req_packet *r)
 {
 	const struct ring_sq_wqe *slot = ring_slot(&qp->req.sq, r->counter);
-	uint64_t to = *(const volatile uint64_t *)&slot->remote_addr;
-	uint32_t qkey = *(const volatile uint32_t *)&slot->rkey;
+	struct ring_ud to = wqe_get_ud(slot);
 	struct tp_swqe *w = r->w;
-	struct wire_bth b = { .opcode = tp_req_ops[w->opcode].only | WIRE_UD, .dqpn = to >> 32 & 0xffffff,
+	struct wire_bth b = { .opcode = tp_req_ops[w->opcode].only | WIRE_UD, .dqpn = to.qpn,
 			      .psn = r->psn, .pkey = qp->path.pkey, .migreq = true,
 			      .solicited = (w->flags & UROCE_SEND_SOLICITED) != 0 };
 	struct tp_out o;
 
-	if (!use_ah(tp, qp, (uint32_t)to)) {
+	if (!use_ah(tp, qp, to.ah)) {
 		wqe_error(w, UROCE_WC_LOC_QP_OP_ERR, TP_VERR_AH);
 		return false;
 	}
 	if (!tp_begin(tp, qp, b.opcode, &o))
 		return false;
-	wire_put_deth(o.bth + o.op->off_deth, qkey & UD_QKEY_OWN ? qp->qkey : qkey, qp->qpn);
+	wire_put_deth(o.bth + o.op->off_deth, to.qkey & UD_QKEY_OWN ? qp->qkey : to.qkey, qp->qpn);
 	if (o.op->flags & WIRE_F_IMM)
-		memcpy(o.bth + o.op->off_imm, &slot->imm, WIRE_IMM_BYTES);
-	if (w->length > 0 && unlikely(wqe_gather(tp, qp, w, slot, 0, tp_payload(&o), w->length) != 0)) {
+		memcpy(o.bth + o.op->off_imm, &(uint32_t){ wqe_get_imm(slot) }, WIRE_IMM_BYTES);
+	if (w->length > 0 && unlikely(sq_gather(tp, qp, w, slot, 0, tp_payload(&o), w->length) != 0)) {
 		tp_mbuf_put(tp, o.m);
 		return false;
 	}

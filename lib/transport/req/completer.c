@@ -73,14 +73,14 @@ read_response(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 {
 	struct tp_swqe *w = qp_inflight(qp, qp->req.sq_tail);
 	uint32_t off = ((qp->req.psn_una - w->first_psn) & WIRE_PSN_MASK) << qp->path.mtu_shift;
-	uint32_t want = wqe_kind(qp_inflight(qp, qp->req.sq_tail)) == TP_REQ_READ ? RTE_MIN(w->length - off, UINT32_C(1) << qp->path.mtu_shift) : 0;
+	uint32_t want = swqe_kind(qp_inflight(qp, qp->req.sq_tail)) == TP_REQ_READ ? RTE_MIN(w->length - off, UINT32_C(1) << qp->path.mtu_shift) : 0;
 	uint8_t verr;
 
 	if (unlikely(p->payload_bytes != want)) {
 		bad_response(tp, qp);
 		return;
 	}
-	verr = wqe_scatter(tp, qp, qp->req.sq_tail, off, p->payload, want);
+	verr = sq_scatter(tp, qp, qp->req.sq_tail, off, p->payload, want);
 	if (unlikely(verr != 0)) {
 		tp->counters.req_local_errors++;
 		complete_head_in_error(tp, qp, UROCE_WC_LOC_PROT_ERR, verr);
@@ -93,7 +93,7 @@ static void
 atomic_response(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 {
 	uint64_t old = wire_get64(p->bthp + p->op->off_atomicacketh);
-	uint8_t verr = wqe_scatter(tp, qp, qp->req.sq_tail, 0, (const uint8_t *)&old, sizeof(old));
+	uint8_t verr = sq_scatter(tp, qp, qp->req.sq_tail, 0, (const uint8_t *)&old, sizeof(old));
 
 	if (unlikely(verr != 0)) {
 		tp->counters.req_local_errors++;
@@ -124,7 +124,7 @@ data_response_rx(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 		tp->counters.rx_response_ignored++;
 		return;
 	}
-	kind = wqe_kind(qp_inflight(qp, qp->req.sq_tail));
+	kind = swqe_kind(qp_inflight(qp, qp->req.sq_tail));
 	/* It turned out bad when it was to be sent again. */
 	if (unlikely(kind == TP_REQ_NONE)) {
 		tp->counters.rx_response_ignored++;

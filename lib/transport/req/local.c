@@ -13,15 +13,10 @@
 static struct mw_bind
 bind_snapshot(const struct ring_sq_wqe *slot)
 {
-	const struct ring_bind *b = (const void *)(slot + 1);
+	struct ring_bind b = wqe_get_bind(slot);
 
-	return (struct mw_bind){
-		.key = *(const volatile uint32_t *)&slot->rkey,
-		.lkey = *(const volatile uint32_t *)&b->lkey,
-		.addr = *(const volatile uint64_t *)&slot->remote_addr,
-		.length = *(const volatile uint64_t *)&b->length,
-		.access = *(const volatile uint32_t *)&b->access,
-	};
+	return (struct mw_bind){ .key = wqe_get_rkey(slot), .lkey = b.lkey, .addr = wqe_get_remote_addr(slot),
+				 .length = b.length, .access = b.access };
 }
 
 static bool
@@ -30,7 +25,7 @@ execute(struct transport *tp, struct qp *qp, const struct tp_swqe *w, const stru
 	struct mw_bind b;
 
 	if (w->opcode == UROCE_WR_LOCAL_INV) {
-		if (!mw_invalidate(tp->c.mrs, *(const volatile uint32_t *)&slot->imm, qp->pd, qp->qpn))
+		if (!mw_invalidate(tp->c.mrs, wqe_get_imm(slot), qp->pd, qp->qpn))
 			return false;
 		tp->counters.local_invalidates++;
 		return true;

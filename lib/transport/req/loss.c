@@ -128,7 +128,7 @@ send_probe(struct transport *tp, struct qp *qp)
 	rtt_untime(qp);
 	if (r.w->status == 0) {
 		if (tp_req_ops[r.w->opcode].kind == TP_REQ_READ)
-			r.psns = wire_psn_diff(wqe_read_chunk_end(r.w, r.psn), r.psn) + 1;
+			r.psns = wire_psn_diff(swqe_read_chunk_end(r.w, r.psn), r.psn) + 1;
 		sent = build_request(tp, qp, &r);
 	}
 	/* If its memory has gone, it fails when its turn comes. */
@@ -148,7 +148,7 @@ send_probe(struct transport *tp, struct qp *qp)
 void
 loss_lost_response(struct transport *tp, struct qp *qp)
 {
-	if (unlikely(wqe_kind(qp_inflight(qp, qp->req.sq_tail)) == TP_REQ_NONE)) {
+	if (unlikely(swqe_kind(qp_inflight(qp, qp->req.sq_tail)) == TP_REQ_NONE)) {
 		tp->counters.rx_response_ignored++;
 		return;
 	}

@@ -48,7 +48,7 @@ admit_answered(struct qp *qp, struct req_packet *r, uint8_t kind)
 		return REQ_WAIT_RD_ATOMIC;
 	if (kind != TP_REQ_READ)
 		return out >= qp->loss.cwnd ? REQ_WAIT_CWND : REQ_RUNS;
-	r->psns = (uint32_t)wire_psn_diff(wqe_read_chunk_end(r->w, r->psn), r->psn) + 1;
+	r->psns = (uint32_t)wire_psn_diff(swqe_read_chunk_end(r->w, r->psn), r->psn) + 1;
 	return out != 0 && out + (int32_t)r->psns > qp->loss.cwnd ? REQ_WAIT_CWND : REQ_RUNS;
 }
 
@@ -179,7 +179,7 @@ requester_run(struct transport *tp, struct qp *qp, uint32_t budget)
 	while (work < budget && !req_blocked(qp) && qp_sends(qp)) {
 		struct tp_swqe *w;
 
-		if (qp->req.sq_cur == qp->req.sq.counter && (qp->state != UROCE_QPS_RTS || !wqe_fetch(tp, qp)))
+		if (qp->req.sq_cur == qp->req.sq.counter && (qp->state != UROCE_QPS_RTS || !sq_fetch(tp, qp)))
 			break;
 		w = qp_inflight(qp, qp->req.sq_cur);
 		if (unlikely(w->status != 0)) {

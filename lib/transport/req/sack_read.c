@@ -82,14 +82,14 @@ static bool
 placed(struct transport *tp, struct qp *qp, uint32_t counter, const struct wire_pkt *p)
 {
 	const struct tp_swqe *w = qp_inflight(qp, counter);
-	uint8_t kind = wqe_kind(w);
+	uint8_t kind = swqe_kind(w);
 	uint32_t off, want;
 	uint64_t old;
 
 	if (kind == TP_REQ_ATOMIC && (p->op->flags & WIRE_F_ATOMICACKETH)) {
 		old = wire_get64(p->bthp + p->op->off_atomicacketh);
-		return !wqe_read_overlaps(qp, counter) &&
-		       wqe_scatter(tp, qp, counter, 0, (const uint8_t *)&old, sizeof(old)) == 0;
+		return !sq_read_overlaps(qp, counter) &&
+		       sq_scatter(tp, qp, counter, 0, (const uint8_t *)&old, sizeof(old)) == 0;
 	}
 	if ((p->op->flags & WIRE_F_READ_RESP) == 0)
 		return false;
@@ -97,8 +97,8 @@ placed(struct transport *tp, struct qp *qp, uint32_t counter, const struct wire_
 		return p->payload_bytes == 0;
 	off = ((p->bth.psn - w->first_psn) & WIRE_PSN_MASK) << qp->path.mtu_shift;
 	want = RTE_MIN(w->length - off, UINT32_C(1) << qp->path.mtu_shift);
-	return kind == TP_REQ_READ && p->payload_bytes == want && !wqe_read_overlaps(qp, counter) &&
-	       wqe_scatter(tp, qp, counter, off, p->payload, want) == 0;
+	return kind == TP_REQ_READ && p->payload_bytes == want && !sq_read_overlaps(qp, counter) &&
+	       sq_scatter(tp, qp, counter, off, p->payload, want) == 0;
 }
 
 bool

@@ -22,7 +22,7 @@ sb_request_step(struct qp *qp, struct sb_request *u)
 	if (u->kind != TP_REQ_READ)
 		return;
 	u->rest = ((u->psn - w->first_psn) & (TP_READ_CHUNK_PACKETS - 1)) != 0;
-	u->next = wire_psn_add(wqe_read_chunk_end(w, u->psn), 1);
+	u->next = wire_psn_add(swqe_read_chunk_end(w, u->psn), 1);
 }
 
 /* ---- The scoreboard ---- */

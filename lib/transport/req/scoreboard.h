@@ -10,7 +10,7 @@
 #define UROCE_REQ_SCOREBOARD_H
 
 #include "transport/core/sack.h"
-#include "transport/req/wqe.h"
+#include "transport/req/send_queue.h"
 
 /** What became of the packets in [psn_una, psn_max). Arrays are indexed by PSN modulo the span. */
 struct tp_scoreboard {

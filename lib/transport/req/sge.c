@@ -5,13 +5,13 @@
 #include "transport/req/sge.h"
 
 uint8_t
-wqe_gather(struct transport *tp, const struct qp *qp, struct tp_swqe *w, const struct ring_sq_wqe *slot,
+sq_gather(struct transport *tp, const struct qp *qp, struct tp_swqe *w, const struct ring_sq_wqe *slot,
 		 uint32_t off, uint8_t *dst, uint32_t len)
 {
-	const struct ring_sge *sge = slot_sges(slot, w->opcode);
+	const struct ring_sge *sge = wqe_sges(slot, w->opcode);
 
 	if (w->flags & UROCE_SEND_INLINE) {
-		memcpy(dst, (const uint8_t *)sge + off, len);
+		memcpy(dst, wqe_inline(slot) + off, len);
 		return 0;
 	}
 	for (uint32_t i = 0; len > 0; i++) {
@@ -22,7 +22,7 @@ wqe_gather(struct transport *tp, const struct qp *qp, struct tp_swqe *w, const s
 		/* Only a client that shortens a posted SGE gets here with i out of range. */
 		if (unlikely(i == w->nb_sge))
 			return wqe_error(w, UROCE_WC_LOC_LEN_ERR, TP_VERR_WQE_LENGTH);
-		s = sge_snapshot(&sge[i]);
+		s = wqe_get_sge(&sge[i]);
 		if (off >= s.length) {
 			off -= s.length;
 			continue;
@@ -41,10 +41,10 @@ wqe_gather(struct transport *tp, const struct qp *qp, struct tp_swqe *w, const s
 }
 
 uint8_t
-wqe_scatter(struct transport *tp, struct qp *qp, uint32_t counter, uint32_t off, const uint8_t *data, uint32_t len)
+sq_scatter(struct transport *tp, struct qp *qp, uint32_t counter, uint32_t off, const uint8_t *data, uint32_t len)
 {
 	const struct tp_swqe *w = qp_inflight(qp, counter);
-	const struct ring_sge *sge = slot_sges(ring_slot(&qp->req.sq, counter), w->opcode);
+	const struct ring_sge *sge = wqe_sges(ring_slot(&qp->req.sq, counter), w->opcode);
 
 	for (uint32_t i = 0; len > 0; i++) {
 		struct ring_sge s;
@@ -53,7 +53,7 @@ wqe_scatter(struct transport *tp, struct qp *qp, uint32_t counter, uint32_t off,
 
 		if (unlikely(i == w->nb_sge))
 			return TP_VERR_WQE_LENGTH;
-		s = sge_snapshot(&sge[i]);
+		s = wqe_get_sge(&sge[i]);
 		if (off >= s.length) {
 			off -= s.length;
 			continue;
@@ -79,11 +79,11 @@ struct range {
 static struct range
 local_range(const struct qp *qp, uint32_t counter, const struct tp_swqe *w)
 {
-	const struct ring_sge *sge = slot_sges(ring_slot(&qp->req.sq, counter), w->opcode);
+	const struct ring_sge *sge = wqe_sges(ring_slot(&qp->req.sq, counter), w->opcode);
 	struct range r = { UINT64_MAX, 0 };
 
 	for (uint32_t i = 0; i < w->nb_sge; i++) {
-		struct ring_sge s = sge_snapshot(&sge[i]);
+		struct ring_sge s = wqe_get_sge(&sge[i]);
 
 		r.from = RTE_MIN(r.from, s.addr);
 		r.to = RTE_MAX(r.to, s.addr + s.length);
@@ -92,7 +92,7 @@ local_range(const struct qp *qp, uint32_t counter, const struct tp_swqe *w)
 }
 
 bool
-wqe_read_overlaps(struct qp *qp, uint32_t counter)
+sq_read_overlaps(struct qp *qp, uint32_t counter)
 {
 	struct range mine = local_range(qp, counter, qp_inflight(qp, counter));
 

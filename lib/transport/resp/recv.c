@@ -10,7 +10,7 @@ rwqe_room(const struct tp_rwqe *w)
 	uint64_t room = 0;
 
 	for (uint32_t i = 0; i < w->nb_sge; i++)
-		room += sge_snapshot(&w->sge[i]).length;
+		room += wqe_get_sge_length(&w->sge[i]);
 	return RTE_MIN(room, (uint64_t)UROCE_MAX_MSG_BYTES);
 }
 
@@ -106,7 +106,7 @@ recv_place(struct transport *tp, struct qp *qp, const uint8_t *data, uint32_t le
 			*verr = TP_VERR_RECV_LENGTH;
 			return UROCE_WC_LOC_LEN_ERR;
 		}
-		s = sge_snapshot(&w->sge[w->sge_cur]);
+		s = wqe_get_sge(&w->sge[w->sge_cur]);
 		n = likely(s.length > w->sge_off) ? RTE_MIN(len, s.length - w->sge_off) : 0;
 		if (n > 0) {
 			uint64_t va = s.addr + w->sge_off;

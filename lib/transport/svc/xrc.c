@@ -70,7 +70,5 @@ xrc_pd(const struct transport *tp, const struct qp *qp, uint32_t srqn, uint32_t 
 void
 xrc_put_eth(uint8_t *eth, const struct ring_sq_wqe *slot)
 {
-	union ring_sq_ctl ctl = { .word = atomic_load_explicit(&slot->ctl, memory_order_relaxed) };
-
-	wire_put32(eth, ctl.srqn);
+	wire_put32(eth, wqe_get_srqn(slot));
 }

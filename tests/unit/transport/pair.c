@@ -600,31 +600,24 @@ void
 end_send(struct end *e, const struct wr *wr)
 {
 	struct ring_sq_wqe *w = ring_slot(&e->sq, e->sq.counter);
-	uint8_t *at = (uint8_t *)(w + 1);
 	union ring_sq_ctl ctl = { .opcode = (uint8_t)wr->op, .flags = wr->flags, .count = (uint16_t)wr->nb_sge,
-				    .srqn = wr->srqn };
+				  .srqn = wr->srqn };
 
 	w->wr_id = wr->id;
-	w->remote_addr = wr->remote_addr;
-	w->rkey = wr->rkey;
-	w->imm = wr->imm;
-	if (ring_op_has_operands(ctl.opcode)) {
-		struct ring_atomic a = { .compare_add = wr->compare_add, .swap = wr->swap };
-
-		memcpy(at, &a, sizeof(a));
-		at += sizeof(a);
-	}
+	wqe_put_remote(w, wr->remote_addr, wr->rkey);
+	wqe_put_imm(w, wr->imm);
+	if (wqe_has_block(ctl.opcode))
+		wqe_put_atomic(w, wr->compare_add, wr->swap);
 	if (wr->inline_data != NULL) {
-		memcpy(at, wr->inline_data, wr->inline_bytes);
+		memcpy(wqe_inline(w), wr->inline_data, wr->inline_bytes);
 		ctl.flags |= UROCE_SEND_INLINE;
 		ctl.count = (uint16_t)wr->inline_bytes;
 	} else if (wr->nb_sge > 0) {
-		memcpy(at, wr->sge, wr->nb_sge * sizeof(*wr->sge));
+		memcpy(wqe_sges(w, ctl.opcode), wr->sge, wr->nb_sge * sizeof(*wr->sge));
 	}
 	if (!wr->unsignaled)
 		ctl.flags |= UROCE_SEND_SIGNALED;
-	ctl.phase = ring_phase(e->sq.counter++, e->sq.order);
-	atomic_store_explicit(&w->ctl, ctl.word, memory_order_release);
+	ring_sq_post(&e->sq, e->sq.counter++, w, ctl);
 	atomic_thread_fence(memory_order_seq_cst);
 	if (atomic_load(&e->shared.sq_watch) == 0)
 		qp_doorbell(e->host->tp, e->qp);
@@ -634,13 +627,11 @@ static void
 post_rq(struct ring *r, uint64_t id, const struct ring_sge *sge, uint32_t nb_sge)
 {
 	struct ring_rq_wqe *w = ring_slot(r, r->counter);
-	union ring_rq_ctl ctl = { .num_sge = (uint16_t)nb_sge };
 
 	w->wr_id = id;
 	if (nb_sge > 0)
 		memcpy(w->sge, sge, nb_sge * sizeof(*sge));
-	ctl.phase = ring_phase(r->counter++, r->order);
-	atomic_store_explicit(&w->ctl, ctl.word, memory_order_release);
+	ring_rq_post(r, r->counter++, w, (uint16_t)nb_sge);
 }
 
 void

@@ -106,8 +106,7 @@ random_rings_do_no_harm(void **state)
 		ctl.opcode &= rnd(2) ? 7 : 255;
 		if (rnd(2))
 			ctl.count &= 3;
-		ctl.phase = ring_phase(r.a->sq.counter++, r.a->sq.order);
-		atomic_store(&w->ctl, ctl.word);
+		ring_sq_post(&r.a->sq, r.a->sq.counter++, w, ctl);
 		rctl.word = rw->ctl;
 		rctl.phase = ring_phase(r.a->rq.counter++, r.a->rq.order);
 		atomic_store(&rw->ctl, rctl.word);

@@ -6,8 +6,8 @@
  * Owns: struct tp_swqe, and the blocks for them that the transport lends to busy QPs. Called on the QP's engine by the
  * requester's files.
  */
-#ifndef UROCE_REQ_WQE_H
-#define UROCE_REQ_WQE_H
+#ifndef UROCE_REQ_SEND_QUEUE_H
+#define UROCE_REQ_SEND_QUEUE_H
 
 #include "transport/core/internal.h"
 
@@ -16,9 +16,9 @@
  * before it have.
  * @return false: none is posted, or there is no room for WQEs in flight (REQ_WAIT_INFLIGHT).
  */
-bool wqe_fetch(struct transport *tp, struct qp *qp);
+bool sq_fetch(struct transport *tp, struct qp *qp);
 /** SQD: give back the WQEs of which nothing has been sent. */
-void wqe_unfetch(struct qp *qp);
+void sq_unfetch(struct qp *qp);
 /** With nothing in flight, return a block for WQEs in flight to the transport. */
 void inflight_return(struct transport *tp, struct qp *qp);
 
@@ -31,21 +31,21 @@ req_blocked(const struct qp *qp)
 
 /** @return receives that the peer needs for the message. */
 static inline uint32_t
-wqe_recvs(const struct tp_swqe *w)
+swqe_recvs(const struct tp_swqe *w)
 {
 	return tp_req_ops[w->opcode].recvs;
 }
 
 /** @return enum tp_req_kind; TP_REQ_NONE of a WQE that has turned out bad. */
 static inline uint8_t
-wqe_kind(const struct tp_swqe *w)
+swqe_kind(const struct tp_swqe *w)
 {
 	return w->status != 0 ? TP_REQ_NONE : tp_req_ops[w->opcode].kind;
 }
 
 /** @return the PSN at which a READ request that begins at @p psn ends: READs are asked for in chunks (TP_READ_CHUNK_PACKETS). */
 static inline uint32_t
-wqe_read_chunk_end(const struct tp_swqe *w, uint32_t psn)
+swqe_read_chunk_end(const struct tp_swqe *w, uint32_t psn)
 {
 	uint32_t nth = (psn - w->first_psn) & WIRE_PSN_MASK;
 	uint32_t last = RTE_MIN(nth | (TP_READ_CHUNK_PACKETS - 1), (w->last_psn - w->first_psn) & WIRE_PSN_MASK);
@@ -53,4 +53,4 @@ wqe_read_chunk_end(const struct tp_swqe *w, uint32_t psn)
 	return wire_psn_add(w->first_psn, last);
 }
 
-#endif /* UROCE_REQ_WQE_H */
+#endif /* UROCE_REQ_SEND_QUEUE_H */

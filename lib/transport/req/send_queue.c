@@ -2,36 +2,23 @@
 /*
  * Work requests: what each opcode needs, taking posted WQEs from the SQ, checking them, and the blocks for WQEs in flight.
  */
-#include "transport/req/wqe.h"
+#include "transport/req/send_queue.h"
 
 #define SVC(s) (1 << (WIRE_##s >> 5))
 
 enum { ATOMIC_BYTES = 8 };
 
-const struct tp_req_op tp_req_ops[UROCE_WR_OPS] = {
-	[UROCE_WR_RDMA_WRITE] = { SVC(RC) | SVC(UC), UROCE_WC_RDMA_WRITE, TP_REQ_DATA, WIRE_OP_WRITE_FIRST,
-				  WIRE_OP_WRITE_MIDDLE, WIRE_OP_WRITE_LAST, WIRE_OP_WRITE_ONLY },
-	[UROCE_WR_RDMA_WRITE_WITH_IMM] = { SVC(RC) | SVC(UC), UROCE_WC_RDMA_WRITE, TP_REQ_DATA, WIRE_OP_WRITE_FIRST,
-					   WIRE_OP_WRITE_MIDDLE, WIRE_OP_WRITE_LAST_IMM, WIRE_OP_WRITE_ONLY_IMM, 1 },
-	[UROCE_WR_SEND] = { SVC(RC) | SVC(UC) | SVC(UD), UROCE_WC_SEND, TP_REQ_DATA, WIRE_OP_SEND_FIRST,
-			    WIRE_OP_SEND_MIDDLE, WIRE_OP_SEND_LAST, WIRE_OP_SEND_ONLY, 1 },
-	[UROCE_WR_SEND_WITH_IMM] = { SVC(RC) | SVC(UC) | SVC(UD), UROCE_WC_SEND, TP_REQ_DATA, WIRE_OP_SEND_FIRST,
-				     WIRE_OP_SEND_MIDDLE, WIRE_OP_SEND_LAST_IMM, WIRE_OP_SEND_ONLY_IMM, 1 },
-	[UROCE_WR_RDMA_READ] = { SVC(RC), UROCE_WC_RDMA_READ, TP_REQ_READ, WIRE_OP_READ_REQUEST, WIRE_OP_READ_REQUEST,
-				 WIRE_OP_READ_REQUEST, WIRE_OP_READ_REQUEST },
-	[UROCE_WR_ATOMIC_CMP_AND_SWP] = { SVC(RC), UROCE_WC_COMP_SWAP, TP_REQ_ATOMIC, WIRE_OP_CMP_SWAP,
-					  WIRE_OP_CMP_SWAP, WIRE_OP_CMP_SWAP, WIRE_OP_CMP_SWAP },
-	[UROCE_WR_ATOMIC_FETCH_AND_ADD] = { SVC(RC), UROCE_WC_FETCH_ADD, TP_REQ_ATOMIC, WIRE_OP_FETCH_ADD,
-					    WIRE_OP_FETCH_ADD, WIRE_OP_FETCH_ADD, WIRE_OP_FETCH_ADD },
-	[UROCE_WR_LOCAL_INV] = { SVC(RC) | SVC(UC), UROCE_WC_LOCAL_INV, TP_REQ_LOCAL, 0, 0, 0, 0 },
-	[UROCE_WR_BIND_MW] = { SVC(RC) | SVC(UC), UROCE_WC_BIND_MW, TP_REQ_LOCAL, 0, 0, 0, 0 },
-	[UROCE_WR_SEND_WITH_INV] = { SVC(RC), UROCE_WC_SEND, TP_REQ_DATA, WIRE_OP_SEND_FIRST, WIRE_OP_SEND_MIDDLE,
-				     WIRE_OP_SEND_LAST_INV, WIRE_OP_SEND_ONLY_INV, 1 },
-	[UROCE_WR_FLUSH] = { SVC(RC), UROCE_WC_FLUSH, TP_REQ_PLACE, WIRE_OP_FLUSH, WIRE_OP_FLUSH, WIRE_OP_FLUSH,
-			     WIRE_OP_FLUSH },
-	[UROCE_WR_ATOMIC_WRITE] = { SVC(RC), UROCE_WC_ATOMIC_WRITE, TP_REQ_PLACE, WIRE_OP_ATOMIC_WRITE,
-				    WIRE_OP_ATOMIC_WRITE, WIRE_OP_ATOMIC_WRITE, WIRE_OP_ATOMIC_WRITE },
-};
+/* Services by QP types: XRC follows RC's rules. */
+#define SERVICES(types) ((types) & 1u << UROCE_QPT_RC ? SVC(RC) : 0) | ((types) & 1u << UROCE_QPT_UC ? SVC(UC) : 0) | \
+	((types) & 1u << UROCE_QPT_UD ? SVC(UD) : 0)
+#define WR_WIRE(first, middle, last, only) WIRE_OP_##first, WIRE_OP_##middle, WIRE_OP_##last, WIRE_OP_##only
+#define WR_WIRE_ONE(op) WR_WIRE(op, op, op, op)
+#define WR_WIRE_NONE 0, 0, 0, 0
+#define REQ_OP(name, number, types, kind, operands, can_inline, recvs, wc, wire) \
+	[number] = { SERVICES(types), UROCE_WC_##wc, TP_REQ_##kind, wire, recvs },
+const struct tp_req_op tp_req_ops[UROCE_WR_OPS] = { WR_OP_TABLE(REQ_OP) };
+
+enum { ATOMIC_BYTES = 8 };
 
 /* ---- Fetching ---- */
 /* Check the SGEs of a message of several packets or with a response: a bad one is found before it begins. */
@@ -39,7 +26,7 @@ static uint8_t
 check_sges(struct transport *tp, const struct qp *qp, struct tp_swqe *w, const struct ring_sge *sge, uint32_t access)
 {
 	for (uint32_t i = 0; i < w->nb_sge; i++) {
-		struct ring_sge s = sge_snapshot(&sge[i]);
+		struct ring_sge s = wqe_get_sge(&sge[i]);
 
 		if (s.length == 0)
 			continue;
@@ -53,14 +40,13 @@ check_sges(struct transport *tp, const struct qp *qp, struct tp_swqe *w, const s
 static uint8_t
 check_flush(struct tp_swqe *w, const struct ring_sq_wqe *slot, uint16_t count)
 {
-	const struct ring_flush *f = (const void *)(slot + 1);
-	uint8_t type = *(const volatile uint8_t *)&f->type, level = *(const volatile uint8_t *)&f->level;
+	struct ring_flush f = wqe_get_flush(slot);
 
 	if (count != 0 || (w->flags & UROCE_SEND_INLINE))
 		return wqe_error(w, UROCE_WC_LOC_QP_OP_ERR, TP_VERR_WQE_SGES);
-	if (type == 0 || (type & ~UROCE_FLUSH_TYPES) != 0 || level > UROCE_FLUSH_MR)
+	if (f.type == 0 || (f.type & ~UROCE_FLUSH_TYPES) != 0 || f.level > UROCE_FLUSH_MR)
 		return wqe_error(w, UROCE_WC_LOC_QP_OP_ERR, TP_VERR_WQE_FLUSH);
-	if (*(const volatile uint32_t *)&f->length > UROCE_MAX_MSG_BYTES)
+	if (f.length > UROCE_MAX_MSG_BYTES)
 		return wqe_error(w, UROCE_WC_LOC_LEN_ERR, TP_VERR_WQE_LENGTH);
 	return 0;
 }
@@ -69,7 +55,7 @@ check_flush(struct tp_swqe *w, const struct ring_sq_wqe *slot, uint16_t count)
 static uint8_t
 check_wqe(struct transport *tp, const struct qp *qp, struct tp_swqe *w, const struct ring_sq_wqe *slot, uint16_t count)
 {
-	const struct ring_sge *sge = slot_sges(slot, w->opcode);
+	const struct ring_sge *sge = wqe_sges(slot, w->opcode);
 	const struct tp_req_op *op;
 	uint64_t length = 0;
 
@@ -91,7 +77,7 @@ check_wqe(struct transport *tp, const struct qp *qp, struct tp_swqe *w, const st
 			return wqe_error(w, UROCE_WC_LOC_QP_OP_ERR, TP_VERR_WQE_SGES);
 		w->nb_sge = (uint8_t)count;
 		for (uint32_t i = 0; i < count; i++)
-			length += *(const volatile uint32_t *)&sge[i].length;
+			length += wqe_get_sge_length(&sge[i]);
 		if (length > UROCE_MAX_MSG_BYTES)
 			return wqe_error(w, UROCE_WC_LOC_LEN_ERR, TP_VERR_WQE_LENGTH);
 		w->length = (uint32_t)length;
@@ -138,7 +124,7 @@ inflight_return(struct transport *tp, struct qp *qp)
 }
 
 bool
-wqe_fetch(struct transport *tp, struct qp *qp)
+sq_fetch(struct transport *tp, struct qp *qp)
 {
 	struct ring_sq_wqe *slot = ring_slot(&qp->req.sq, qp->req.sq.counter);
 	union ring_sq_ctl ctl = { .word = atomic_load_explicit(&slot->ctl, memory_order_acquire) };
@@ -169,7 +155,7 @@ wqe_fetch(struct transport *tp, struct qp *qp)
 	w->last_psn = wire_psn_add(w->first_psn, packets - 1);
 	qp->req.psn_next = wire_psn_add(w->last_psn, 1);
 	if (likely(w->status == 0))
-		qp->req.recvs_next += wqe_recvs(w);
+		qp->req.recvs_next += swqe_recvs(w);
 	w->recvs = qp->req.recvs_next;
 	qp->req.sq.counter++;
 	rte_prefetch0(ring_slot(&qp->req.sq, qp->req.sq.counter));
@@ -177,7 +163,7 @@ wqe_fetch(struct transport *tp, struct qp *qp)
 }
 
 void
-wqe_unfetch(struct qp *qp)
+sq_unfetch(struct qp *qp)
 {
 	while (qp->req.sq.counter != qp->req.sq_tail) {
 		struct tp_swqe *w = qp_inflight(qp, qp->req.sq.counter - 1);
