@@ -2,7 +2,7 @@
 /**
  * @file
  * Selective repeat, the requester's side: SACKs, responses that arrive beyond a gap, and retransmission of what was lost.
- * Called on the QP's engine. The protocol is in core/sack.h.
+ * Called on the QP's engine. The protocol is in core/sack_format.h.
  */
 #ifndef UROCE_REQ_SACK_H
 #define UROCE_REQ_SACK_H

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The offer of selective repeat: a packet that every responder takes for a duplicate (core/sack.h).
+ * The offer of selective repeat: a packet that every responder takes for a duplicate (core/sack_format.h).
  */
-#include "transport/core/sack.h"
+#include "transport/core/sack_format.h"
 #include "transport/req/loss.h"
 
 void

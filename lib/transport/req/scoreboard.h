@@ -4,12 +4,12 @@
  * The requester's scoreboard of selective repeat: what became of each packet in flight after a loss.
  *
  * Owns: struct tp_scoreboard, lent by the transport to a QP from its first loss until everything then in flight is acknowledged.
- * Called on the QP's engine. The protocol is in core/sack.h.
+ * Called on the QP's engine. The protocol is in core/sack_format.h.
  */
 #ifndef UROCE_REQ_SCOREBOARD_H
 #define UROCE_REQ_SCOREBOARD_H
 
-#include "transport/core/sack.h"
+#include "transport/core/sack_format.h"
 #include "transport/req/send_queue.h"
 
 /** What became of the packets in [psn_una, psn_max). Arrays are indexed by PSN modulo the span. */

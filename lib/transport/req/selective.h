@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * The responder's reorder buffer of selective repeat: packets that arrived beyond a gap. The protocol is in core/sack.h.
+ * The responder's reorder buffer of selective repeat: packets that arrived beyond a gap. The protocol is in core/sack_format.h.
  */
 #ifndef UROCE_SELECTIVE_H
 #define UROCE_SELECTIVE_H
 
-#include "transport/core/sack.h"
+#include "transport/core/sack_format.h"
 
 /** The responder's: which PSNs beyond the gap are held, and where. */
 struct tp_reorder {

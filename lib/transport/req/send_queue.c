@@ -6,8 +6,6 @@
 
 #define SVC(s) (1 << (WIRE_##s >> 5))
 
-enum { ATOMIC_BYTES = 8 };
-
 /* Services by QP types: XRC follows RC's rules. */
 #define SERVICES(types) ((types) & 1u << UROCE_QPT_RC ? SVC(RC) : 0) | ((types) & 1u << UROCE_QPT_UC ? SVC(UC) : 0) | \
 	((types) & 1u << UROCE_QPT_UD ? SVC(UD) : 0)

@@ -23,8 +23,8 @@
  * What a SACK says is never taken back: a buffered packet is executed when the gap before it is filled, in order, by the same code that
  * executes a packet from the wire. The one exception, a packet that can't be executed after all and counts as lost, shows in bit 0.
  */
-#ifndef UROCE_CORE_SACK_H
-#define UROCE_CORE_SACK_H
+#ifndef UROCE_CORE_SACK_FORMAT_H
+#define UROCE_CORE_SACK_FORMAT_H
 
 #include "transport/core/internal.h"
 
@@ -55,4 +55,4 @@ sack_clear(uint64_t *map, uint32_t psn)
 	map[psn / 64 % SACK_WORDS] &= ~(UINT64_C(1) << psn % 64);
 }
 
-#endif /* UROCE_CORE_SACK_H */
+#endif /* UROCE_CORE_SACK_FORMAT_H */
