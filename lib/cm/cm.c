@@ -85,7 +85,7 @@ cm_close(struct cm *cm)
 		free(c);
 	}
 	while (!cm_list_empty(&cm->listeners)) {
-		struct cm_listener *l = cm_container_of(cm->listeners.next, struct cm_listener, all);
+		struct cm_listener *l = container_of(cm->listeners.next, struct cm_listener, all);
 
 		cm_list_del(&l->all);
 		free(l);
@@ -212,7 +212,7 @@ struct turn {
 static void
 timer_fired(struct wheel_entry *e, void *arg)
 {
-	struct cm_conn *c = cm_container_of(e, struct cm_conn, timer);
+	struct cm_conn *c = container_of(e, struct cm_conn, timer);
 	struct cm_event ev = { .type = CM_NB_EVENTS };
 	struct turn *t = arg;
 

@@ -14,8 +14,9 @@
 #ifndef UROCE_CM_PRIV_H
 #define UROCE_CM_PRIV_H
 
-#include "cm/cm.h"
+#include "base/container_of.h"
 #include "base/wheel.h"
+#include "cm/cm.h"
 
 /** Repetitions come no faster than this, whatever a peer's REQ asks for: one REQ must not make a burst of REPs. */
 #define CM_MIN_INTERVAL_NS UINT64_C(16000000)
@@ -110,7 +111,6 @@ struct cm {
 };
 
 #define CM_COUNT(cm, name) ((cm)->counters.name++)
-#define cm_container_of(p, type, member) ((type *)(void *)((char *)(p) - offsetof(type, member)))
 
 static inline void
 cm_list_init(struct cm_list *l)

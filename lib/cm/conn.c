@@ -145,7 +145,7 @@ conn_stale(const struct cm *cm, const struct cm_way *way, uint64_t ca_guid, uint
 	struct cm_key key = cm_key(CM_KEY_QPN, way->remote_gid, ca_guid, qpn);
 	struct cm_node *n = table_find(cm, &key);
 
-	return n == NULL ? NULL : cm_container_of(n, struct cm_conn, by_qpn);
+	return n == NULL ? NULL : container_of(n, struct cm_conn, by_qpn);
 }
 
 /* ---- Sending ---- */
@@ -281,7 +281,7 @@ conn_evict(struct cm *cm)
 
 	if (cm_list_empty(&cm->kept))
 		return false;
-	c = cm_container_of(cm->kept.next, struct cm_conn, kept);
+	c = container_of(cm->kept.next, struct cm_conn, kept);
 	CM_COUNT(cm, kept_evicted);
 	conn_set_state(c, CM_IDLE);
 	conn_free(c);

@@ -103,7 +103,7 @@ find_rejected(struct cm *cm, const struct cm_way *way, const struct cm_rej *rej)
 	n = table_find(cm, &key);
 	if (n == NULL)
 		return NULL;
-	c = cm_container_of(n, struct cm_conn, by_request);
+	c = container_of(n, struct cm_conn, by_request);
 	return conn_find(cm, way, c->local_id, c->remote_id);
 }
 

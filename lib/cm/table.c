@@ -164,7 +164,7 @@ peer_take(struct cm *cm, struct cm_conn *c)
 	struct cm_peer *p;
 
 	if (n != NULL) {
-		p = cm_container_of(n, struct cm_peer, node);
+		p = container_of(n, struct cm_peer, node);
 		if (p->conns >= cm->cfg.max_per_peer)
 			return EDQUOT;
 	} else {

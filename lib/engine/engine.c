@@ -103,16 +103,16 @@ engine_own(struct engine *e)
 	if (atomic_load_explicit(&e->owner, memory_order_relaxed) != 0 ||
 	    !atomic_compare_exchange_strong_explicit(&e->owner, &nobody, 1, memory_order_acquire, memory_order_relaxed))
 		return false;
-	if (e->c.qsbr != NULL)
-		rte_rcu_qsbr_thread_online(e->c.qsbr, e->c.id);
+	if (e->c.sh.qsbr != NULL)
+		rte_rcu_qsbr_thread_online(e->c.sh.qsbr, e->c.id);
 	return true;
 }
 
 void
 engine_disown(struct engine *e)
 {
-	if (e->c.qsbr != NULL)
-		rte_rcu_qsbr_thread_offline(e->c.qsbr, e->c.id);
+	if (e->c.sh.qsbr != NULL)
+		rte_rcu_qsbr_thread_offline(e->c.sh.qsbr, e->c.id);
 	atomic_store_explicit(&e->owner, 0, memory_order_release);
 }
 
@@ -201,11 +201,7 @@ parts_create(struct engine *e)
 	const unsigned int mpsc = RING_F_MP_RTS_ENQ | RING_F_SC_DEQ;
 	const struct engine_config *c = &e->c;
 	struct transport_config tc = {
-		.mrs = c->mrs,
-		.qps = c->qps,
-		.ahs = c->ahs,
-		.mcasts = c->mcasts,
-		.pool = c->pool,
+		.sh = c->sh,
 		.engine = c->id,
 		.nb_ports = c->nb_ports,
 		.socket_id = c->socket_id,
@@ -247,7 +243,7 @@ engine_create(const struct engine_config *c)
 	int rc;
 
 	if (c->nb_engines == 0 || c->nb_engines > UROCE_MAX_ENGINES || c->id >= c->nb_engines ||
-	    c->nb_ports > UROCE_MAX_PORTS || c->mrs == NULL || c->qps == NULL || c->pool == NULL) {
+	    c->nb_ports > UROCE_MAX_PORTS || c->sh.mrs == NULL || c->sh.qps == NULL || c->sh.pool == NULL) {
 		errno = EINVAL;
 		return NULL;
 	}
@@ -260,10 +256,10 @@ engine_create(const struct engine_config *c)
 	e->kick_fd = -1;
 	e->event_fd = -1;
 	rc = parts_create(e);
-	if (rc == 0 && c->qsbr != NULL && rte_rcu_qsbr_thread_register(c->qsbr, c->id) != 0)
+	if (rc == 0 && c->sh.qsbr != NULL && rte_rcu_qsbr_thread_register(c->sh.qsbr, c->id) != 0)
 		rc = EINVAL;
 	if (rc != 0) {
-		e->c.qsbr = NULL;
+		e->c.sh.qsbr = NULL;
 		engine_destroy(e);
 		errno = rc;
 		return NULL;
@@ -279,8 +275,8 @@ engine_destroy(struct engine *e)
 {
 	if (e == NULL)
 		return;
-	if (e->c.qsbr != NULL)
-		rte_rcu_qsbr_thread_unregister(e->c.qsbr, e->c.id);
+	if (e->c.sh.qsbr != NULL)
+		rte_rcu_qsbr_thread_unregister(e->c.sh.qsbr, e->c.id);
 	io_drain(e);
 	if (e->tp != NULL)
 		transport_destroy(e->tp);
@@ -325,8 +321,8 @@ turn(struct engine *e)
 	work += io_tx(e, now_ns);
 	if (e->handed_to != 0)
 		io_handoff_done(e);
-	if (e->c.qsbr != NULL)
-		rte_rcu_qsbr_quiescent(e->c.qsbr, e->c.id);
+	if (e->c.sh.qsbr != NULL)
+		rte_rcu_qsbr_quiescent(e->c.sh.qsbr, e->c.id);
 	e->stats.turns++;
 	if (work > 0)
 		e->stats.busy_turns++;

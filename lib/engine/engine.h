@@ -56,12 +56,7 @@ struct engine_config {
 	struct net_port **ports;
 	uint16_t nb_ports;
 	enum tp_cc cc[UROCE_MAX_PORTS]; /**< congestion control of each port */
-	struct mr_table *mrs;
-	struct qp_table *qps;
-	struct ah_table *ahs;      /**< or NULL: no UD QPs */
-	struct mcast_table *mcasts; /**< or NULL: no multicast */
-	struct rte_rcu_qsbr *qsbr; /**< thread id @c id: online while it runs, offline while it sleeps; may be NULL */
-	struct rte_mempool *pool;
+	struct shared sh;          /**< of sh.qsbr the engine is thread @c id: online while it runs, offline while it sleeps */
 	int socket_id;
 };
 

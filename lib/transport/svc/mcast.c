@@ -212,9 +212,9 @@ group_of(struct transport *tp, uint16_t port, const uint8_t *l3, uint8_t ip_vers
 		memcpy(mgid + 12, l3 + 16, 4);
 	else
 		memcpy(mgid, l3 + 24, 16);
-	if (tp->c.mcasts == NULL)
+	if (tp->c.sh.mcasts == NULL)
 		return NULL;
-	find(tp->c.mcasts, port, mgid, &g);
+	find(tp->c.sh.mcasts, port, mgid, &g);
 	return g;
 }
 
@@ -263,7 +263,7 @@ mcast_rx(struct transport *tp, uint16_t port, const struct wire_pkt *p)
 	for (uint32_t i = 0; i < g->places; i++) {
 		uint32_t qpn = atomic_load_explicit(&g->qpns[i], memory_order_acquire);
 
-		qp = qpn != 0 ? qp_table_get(tp->c.qps, qpn) : NULL;
+		qp = qpn != 0 ? qp_table_get(tp->c.sh.qps, qpn) : NULL;
 		if (qp == NULL)
 			continue;
 		if (qp->tp == tp)
