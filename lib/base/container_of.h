@@ -8,7 +8,10 @@
 
 #include <stddef.h>
 
+/* DPDK's rte_common.h has the same. */
+#ifndef container_of
 /** @return the struct of @p type whose @p member is at @p ptr. */
 #define container_of(ptr, type, member) ((type *)(void *)((char *)(ptr) - offsetof(type, member)))
+#endif
 
 #endif /* UROCE_CONTAINER_OF_H */

@@ -24,9 +24,9 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "base/gen_table.h"
+#include "base/rcu.h"
 #include "ring/abi.h"
-
-struct rte_rcu_qsbr;
 
 /** Where a remote segment's bytes are. One per session; Outlives all MRs that refer to it. */
 struct mem_owner {
@@ -64,23 +64,11 @@ struct mr {
 	uint32_t nb_windows; /**< windows bound to it, atomic; MR_RETIRED: none may be */
 };
 
-/** Keys, and the MRs they stand for. Engines read slots and nb_slots only; the rest is the control thread's. */
+/** Keys, and the MRs they stand for. Engines call gen_table_get() only; the rest is the control thread's. */
 struct mr_table {
-	struct mr **slots;          /**< by index; stored with release order, NULL: free */
-	uint32_t nb_slots;
-	uint32_t count;             /**< MRs and windows in the table */
-	uint32_t free_head;         /**< next entry of free_ring to use */
-	uint32_t nb_free;
-	uint32_t *free_ring;        /**< free indices, first in first out: a stale key stays stale as long as possible */
-	uint8_t *variant;           /**< low byte of the next key of each index */
 	struct rte_rcu_qsbr *qsbr;
+	struct gen_table keys; /**< MRs and windows by index; the low byte of a generation is the low byte of a key */
 };
-
-/**
- * [control] Wait until every engine that reports to @p qsbr has had a quiescent state since now. Gives the core away
- * while it waits, since an engine may need it. @p qsbr NULL: nothing to wait for.
- */
-void mem_rcu_wait(struct rte_rcu_qsbr *qsbr);
 
 /**
  * [control] Create a key table.
@@ -132,12 +120,8 @@ void mr_destroy_bulk(struct mr_table *t, struct mr **mrs, uint32_t n);
 static inline struct mr *
 mr_get(const struct mr_table *t, uint32_t key)
 {
-	uint32_t index = key >> 8;
-	struct mr *mr;
+	struct mr *mr = gen_table_get(&t->keys, key >> 8);
 
-	if (__builtin_expect(index >= t->nb_slots, 0))
-		return NULL;
-	mr = __atomic_load_n(&t->slots[index], __ATOMIC_ACQUIRE);
 	if (__builtin_expect(mr == NULL || mr->key != key, 0))
 		return NULL;
 	return mr;

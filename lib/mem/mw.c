@@ -75,12 +75,8 @@ mw_change(struct mw *mw, uint32_t seq, const struct mw_binding *b)
 static struct mw *
 mw_get(const struct mr_table *t, uint32_t key)
 {
-	uint32_t index = key >> 8;
-	struct mr *entry;
+	struct mr *entry = gen_table_get(&t->keys, key >> 8);
 
-	if (index >= t->nb_slots)
-		return NULL;
-	entry = __atomic_load_n(&t->slots[index], __ATOMIC_ACQUIRE);
 	return entry != NULL && entry->key == MR_KEY_NONE ? (struct mw *)entry : NULL;
 }
 
@@ -121,7 +117,7 @@ mw_create(struct mr_table *t, uint32_t pd, enum mw_type type, struct mw **out)
 
 	if (type != MW_TYPE_1 && type != MW_TYPE_2)
 		return EINVAL;
-	if (t->nb_free == 0)
+	if (gen_table_full(&t->keys))
 		return ENOMEM;
 	mw = calloc(1, sizeof(*mw));
 	if (mw == NULL)
@@ -131,8 +127,7 @@ mw_create(struct mr_table *t, uint32_t pd, enum mw_type type, struct mw **out)
 	mw->type = type;
 	mw->b.key = mr_key_take(t);
 	mw->index = mw->b.key >> 8;
-	t->count++;
-	__atomic_store_n(&t->slots[mw->index], &mw->entry, __ATOMIC_RELEASE);
+	gen_table_publish(&t->keys, mw->index, &mw->entry);
 	*out = mw;
 	return 0;
 }
@@ -145,16 +140,15 @@ mw_destroy_bulk(struct mr_table *t, struct mw **mws, uint32_t n)
 	if (n == 0)
 		return;
 	for (i = 0; i < n; i++)
-		__atomic_store_n(&t->slots[mws[i]->index], NULL, __ATOMIC_RELEASE);
-	mem_rcu_wait(t->qsbr);
+		gen_table_publish(&t->keys, mws[i]->index, NULL);
+	rcu_wait(t->qsbr);
 	for (i = 0; i < n; i++) {
 		struct mw *mw = mws[i];
 
 		mr_let_go(mw->b.mr);
 		/* The next owner of the index begins with another byte than the program chose last. */
-		t->variant[mw->index] = (uint8_t)mw->b.key;
-		mr_key_give(t, mw->index);
-		t->count--;
+		t->keys.generation[mw->index] = mw->b.key + 1;
+		gen_table_give(&t->keys, mw->index);
 		free(mw);
 	}
 }

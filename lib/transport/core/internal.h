@@ -189,8 +189,7 @@ struct tp_ah {
 	uint32_t handle, pd;
 	struct tp_path path;
 	struct wire_tmpl tmpl;  /**< to be copied: its ICRC cache has one user */
-	struct tp_ah *zombie_next;
-	uint64_t zombie_token;
+	struct deferred deferred;
 };
 /** @return the AH, good until the next quiescent state, or NULL. */
 const struct tp_ah *ah_get(const struct ah_table *t, uint32_t handle, uint32_t pd);

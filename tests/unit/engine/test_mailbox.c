@@ -191,9 +191,9 @@ turn_of_ones_own_holds_up_no_grace_period(void **state)
 	rig_up(&r, 1, ENGINE_IDLE_POLL, 0, NULL);
 	rec.work = 3;
 	assert_int_equal(engine_turn(r.e), 3);
-	mem_rcu_wait(r.sh.qsbr);
+	rcu_wait(r.sh.qsbr);
 	engine_call(r.e, note_call, &c);
-	mem_rcu_wait(r.sh.qsbr);
+	rcu_wait(r.sh.qsbr);
 	rig_down(&r, 1);
 }
 
@@ -209,7 +209,7 @@ running_engine_lets_grace_periods_pass(void **state)
 		rig_up(&r, 1, policies[p], 0, NULL);
 		run_begin(&run, r.e);
 		for (int i = 0; i < 20; i++) {
-			mem_rcu_wait(r.sh.qsbr);
+			rcu_wait(r.sh.qsbr);
 			nap_us(200);
 		}
 		run_end(&run);

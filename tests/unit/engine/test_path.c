@@ -217,7 +217,7 @@ program_down(struct program *p)
 {
 	engine_call(p->engine, destroy_msg, p);
 	engine_session_remove(p->engine, p->session);
-	mem_rcu_wait(p->host->sh.qsbr);
+	rcu_wait(p->host->sh.qsbr);
 	assert_int_equal(cq_users(p->cq), 0);
 	cq_destroy(p->cq);
 	mr_destroy(p->host->sh.mrs, p->mr);
