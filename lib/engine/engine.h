@@ -19,6 +19,7 @@
 #ifndef UROCE_ENGINE_H
 #define UROCE_ENGINE_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -150,7 +151,7 @@ struct engine_stats {
 	uint64_t doorbells, mailbox, events_lost, handoff_dropped;
 	uint64_t failures_unsaid;  /**< QPs that failed beyond ENGINE_FAILURES in a second: not in the log */
 	uint64_t mads_dropped;     /**< MADs that the control thread was too slow for */
-	uint64_t send_dropped;     /**< packets beside the transport (ARP, ND, ICMP) that the port didn't take */
+	_Atomic uint64_t send_dropped; /**< packets beside the transport (ARP, ND, ICMP) that the port didn't take */
 	uint64_t tx_stuck_dropped; /**< packets of the transport that the port didn't take for too long */
 };
 const struct engine_stats *engine_stats(const struct engine *e);

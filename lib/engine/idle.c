@@ -24,7 +24,7 @@
 
 #include <rte_pause.h>
 
-#include "engine/engine_impl.h"
+#include "engine/engine_priv.h"
 
 enum {
 	SHARED_SPIN_TURNS = 8,       /**< idle turns before a yield on a shared core */

@@ -31,7 +31,7 @@
 /** Where a remote segment's bytes are. One per session; Outlives all MRs that refer to it. */
 struct mem_owner {
 	int mem_fd;      /**< /proc/PID/mem of the program, or -1 */
-	uint32_t dead;   /**< set (relaxed atomic) when an access failed because the program is gone or unmapped its memory */
+	_Atomic uint32_t dead; /**< set when an access failed because the program is gone or unmapped its memory */
 };
 
 /** One piece of an MR. */
@@ -61,7 +61,7 @@ struct mr {
 	/** Called at the end of mr_destroy(), after the grace period; may be NULL. */
 	void (*release)(struct mr *mr, void *arg);
 	void *release_arg;
-	uint32_t nb_windows; /**< windows bound to it, atomic; MR_RETIRED: none may be */
+	_Atomic uint32_t nb_windows; /**< windows bound to it; MR_RETIRED: none may be */
 };
 
 /** Keys, and the MRs they stand for. Engines call gen_table_get() only; the rest is the control thread's. */
@@ -221,18 +221,18 @@ mem_copy_tail_last(void *dst, const void *src, size_t len)
 	switch (tail) {
 	case 8:
 		memcpy(&v64, s, 8);
-		__atomic_store_n((uint64_t *)d, v64, __ATOMIC_RELEASE);
+		atomic_store_explicit((_Atomic uint64_t *)d, v64, memory_order_release);
 		break;
 	case 4:
 		memcpy(&v32, s, 4);
-		__atomic_store_n((uint32_t *)d, v32, __ATOMIC_RELEASE);
+		atomic_store_explicit((_Atomic uint32_t *)d, v32, memory_order_release);
 		break;
 	case 2:
 		memcpy(&v16, s, 2);
-		__atomic_store_n((uint16_t *)d, v16, __ATOMIC_RELEASE);
+		atomic_store_explicit((_Atomic uint16_t *)d, v16, memory_order_release);
 		break;
 	default:
-		__atomic_store_n(d, *s, __ATOMIC_RELEASE);
+		atomic_store_explicit((_Atomic uint8_t *)d, *s, memory_order_release);
 		break;
 	}
 }

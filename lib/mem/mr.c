@@ -171,6 +171,15 @@ mr_create(struct mr_table *t, const struct mr_params *p, struct mr **out)
 	return 0;
 }
 
+bool
+mr_retire(struct mr *mr)
+{
+	uint32_t none = 0;
+
+	return atomic_compare_exchange_strong_explicit(&mr->nb_windows, &none, MR_RETIRED, memory_order_acquire,
+						       memory_order_relaxed);
+}
+
 void
 mr_destroy_bulk(struct mr_table *t, struct mr **mrs, uint32_t n)
 {

@@ -254,20 +254,6 @@ uroce_create(const struct uroce_params *p, char *err)
 	return stack_create(p, NULL, -1, err);
 }
 
-int
-stack_publish(struct uroce *u, char *err)
-{
-	int rc;
-
-	if (!u->bound || u->published)
-		return 0;
-	/* Whoever finds the socket finds the files. */
-	sysfs_write(u->control);
-	rc = control_socket_publish(u->conf.socket, err);
-	u->published = rc == 0;
-	return -rc;
-}
-
 void
 uroce_shutdown(struct uroce *u)
 {

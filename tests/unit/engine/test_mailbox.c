@@ -4,7 +4,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-#include "engine/engine_impl.h"
+#include "engine/engine_priv.h"
 #include "util.h"
 
 struct call {
