@@ -3,10 +3,7 @@
 #include "rig.h"
 
 #include <errno.h>
-#include <stdlib.h>
 
-#include "wire/wire.h"
-#include "../wire/pcap.h"
 
 #define REQ_INTERVAL (cm_time_ns(CM_DEFAULT_RESPONSE_TIMEOUT) + 2 * cm_time_ns(CM_DEFAULT_PACKET_LIFE))
 #define TICK UINT64_C(2048) /* timers are exact to a tick of the wheel */
