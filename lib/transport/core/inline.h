@@ -114,7 +114,7 @@ tp_finish(struct transport *tp, struct qp *qp, struct tp_out *o, struct wire_bth
 static inline uint8_t
 lkey_verr(const struct transport *tp, uint32_t lkey, uint32_t pd, uint64_t va, uint32_t len)
 {
-	return mr_check(tp->c.mrs, lkey, pd, 0, va, len) != NULL ? TP_VERR_LACCESS : TP_VERR_LKEY;
+	return mr_check(tp->c.sh.mrs, lkey, pd, 0, va, len) != NULL ? TP_VERR_LACCESS : TP_VERR_LKEY;
 }
 
 static inline uint8_t

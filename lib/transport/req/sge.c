@@ -28,7 +28,7 @@ sq_gather(struct transport *tp, const struct qp *qp, struct tp_swqe *w, const st
 			continue;
 		}
 		n = RTE_MIN(len, s.length - off);
-		mr = mr_check(tp->c.mrs, s.lkey, qp->pd, 0, s.addr + off, n);
+		mr = mr_check(tp->c.sh.mrs, s.lkey, qp->pd, 0, s.addr + off, n);
 		if (unlikely(mr == NULL))
 			return wqe_error(w, UROCE_WC_LOC_PROT_ERR, TP_VERR_LKEY);
 		if (unlikely(mr_read(mr, s.addr + off, dst, n) != 0))
@@ -59,7 +59,7 @@ sq_scatter(struct transport *tp, struct qp *qp, uint32_t counter, uint32_t off, 
 			continue;
 		}
 		n = RTE_MIN(len, s.length - off);
-		mr = mr_check(tp->c.mrs, s.lkey, qp->pd, UROCE_ACCESS_LOCAL_WRITE, s.addr + off, n);
+		mr = mr_check(tp->c.sh.mrs, s.lkey, qp->pd, UROCE_ACCESS_LOCAL_WRITE, s.addr + off, n);
 		if (unlikely(mr == NULL))
 			return lkey_verr(tp, s.lkey, qp->pd, s.addr + off, n);
 		if (unlikely(mr_write(mr, s.addr + off, data, n) != 0))
