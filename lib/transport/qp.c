@@ -144,6 +144,7 @@ qp_destroy(struct transport *tp, struct qp *qp)
 {
 	time_wait_add(qp_table_time_wait(tp->c.qps), tp, qp);
 	qp_unlist(tp, qp);
+	cc_stop(tp, qp);
 	drop_inflight(tp, qp);
 	recv_drop(tp, qp);
 	if (qp->type == UROCE_QPT_XRC_RECV)
@@ -282,6 +283,7 @@ reset(struct transport *tp, struct qp *qp)
 	struct uroce_qp_cap cap = qp->attr.cap;
 
 	qp_unlist(tp, qp);
+	cc_stop(tp, qp);
 	stop_timer(tp, qp);
 	skip_posted(&qp->req.sq, ring_sq_ready);
 	skip_posted(&qp->rcv.rq, ring_rq_ready);

@@ -243,13 +243,13 @@ MUTATIONS = [Mutation(*m) for m in (
     # Admission.
     ('address-unchecked', 'transport/transport.c', 'packets from anywhere are taken',
      'qp->service != WIRE_UD && !qp_address_match(qp, p))', 'qp->service != WIRE_UD && qp == NULL)'),
-    ('pkey-unchecked', 'transport/core/inline.h', 'packets of any P_Key are taken',
+    ('pkey-unchecked', 'transport/core/checks.h', 'packets of any P_Key are taken',
      'return ((a ^ b) & 0x7fff) == 0 &&', 'return ((a ^ b) & 0) == 0 &&'),
     ('service-unchecked', 'transport/transport.c', 'packets of any service are taken',
      'WIRE_OPCODE_SERVICE(p->bth.opcode) != qp->prefix)', 'WIRE_OPCODE_SERVICE(p->bth.opcode) > 0xf0)'),
     ('icrc-unchecked', 'transport/transport.c', 'with several engines the ICRC is not looked at',
      'if (peek && (s->qp == NULL || s->qp->tp == tp) &&', 'if (peek && s->qp == NULL &&'),
-    ('pkey-two-limited', 'transport/core/inline.h', 'two limited members hear each other', ' && ((a | b) & 0x8000) != 0;', ';'),
+    ('pkey-two-limited', 'transport/core/checks.h', 'two limited members hear each other', ' && ((a | b) & 0x8000) != 0;', ';'),
     ('pkey-first-entry', 'transport/qp.c', 'every QP has the first P_Key of the table', '.pkeys[qp->attr.pkey_index];', '.pkeys[0];'),
     ('pkey-index-not-told', 'transport/resp/recv.c', 'a datagram\'s completion names the first P_Key', '\t\te.ctl.pkey_index = (uint8_t)qp->attr.pkey_index;\n', ''),
     # GSI.

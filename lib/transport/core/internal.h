@@ -23,15 +23,13 @@
 #ifndef UROCE_TP_INTERNAL_H
 #define UROCE_TP_INTERNAL_H
 
-#include "transport/core/types.h"
+#include "transport/core/async.h"
+#include "transport/core/checks.h"
+#include "transport/core/event_log.h"
+#include "transport/core/sched.h"
+#include "transport/core/tx.h"
 
 /* ---- transport.c ---- */
-void tp_event(struct transport *tp, enum uroce_event type, uint64_t cookie, void *owner);
-void qp_activate(struct transport *tp, struct qp *qp);
-void qp_reply_later(struct transport *tp, struct qp *qp);
-/** Take @p qp off both lists and stop its timer. */
-void qp_unlist(struct transport *tp, struct qp *qp);
-struct rte_mbuf *tp_mbuf_refill(struct transport *tp);
 /** A packet that is for @p qp, which is this transport's: check it and hand it to the service. */
 void transport_to_qp(struct transport *tp, struct qp *qp, uint16_t port, const struct wire_pkt *p);
 
@@ -42,23 +40,6 @@ int qp_table_add(struct qp_table *t, struct qp *qp);
 void qp_table_remove(struct qp_table *t, struct qp *qp);
 /** What the QPs that are gone still answer. */
 struct time_wait_table *qp_table_time_wait(struct qp_table *t);
-
-/* ---- diag.c ---- */
-/** @return 0 or ENOMEM. */
-int diag_create(struct transport *tp);
-void diag_destroy(struct transport *tp);
-/** Remember a rare event. Not for what happens packet by packet. */
-void diag_note(struct transport *tp, const struct qp *qp, enum qp_event_kind kind, uint8_t a, uint16_t b, uint32_t psn);
-/** psn_una doesn't get on, as far as is known since @p since_ns. */
-void diag_stuck(struct qp *qp, uint64_t since_ns);
-/** Why a QP can't go on. */
-struct tp_because {
-	uint8_t why;     /**< enum qp_why */
-	uint16_t detail;
-};
-#define TP_BECAUSE(why, detail) ((struct tp_because){ QP_WHY_##why, (uint16_t)(detail) })
-/** It has gone to ERR or SQE. */
-void diag_failed(struct transport *tp, struct qp *qp, struct tp_because because);
 
 /* ---- qp.c ---- */
 void qp_free(struct qp *qp);
