@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * QPs: creation, modification, query, destruction; the one place that moves a QP to ERR, and flushing.
+ * QPs: creation, modification, query, destruction, and flushing.
  */
 #include "transport/cc/cc.h"
+#include "transport/core/reorder.h"
 #include "transport/req/selective.h"
 
 /* More may come from programs (UCX): the upper bits aren't the label's, as for NICs' drivers. */
@@ -11,12 +12,6 @@
 /* Of an idle QP's memory beside its rings. The rest is its struct cc and the allocator's. */
 static_assert(sizeof(struct qp) + UROCE_MAX_RD_ATOMIC * sizeof(struct tp_res) <= 1792,
 	      "an idle QP costs at most 2 KiB");
-
-static inline void
-shared_store(_Atomic uint32_t *p, uint32_t v)
-{
-	atomic_store_explicit(p, v, memory_order_release);
-}
 
 /* ---- Creation and destruction ---- */
 static bool
@@ -133,7 +128,8 @@ drop_inflight(struct transport *tp, struct qp *qp)
 {
 	qp->req.sq_tail = qp->req.sq.counter;
 	qp->req.sq_cur = qp->req.sq.counter;
-	selective_stop(tp, qp);
+	selective_forget(tp, qp);
+	reorder_return(tp, qp);
 	inflight_return(tp, qp);
 	qp->resp.pending = 0;
 	responder_return_reads(tp, qp);
@@ -155,58 +151,7 @@ qp_destroy(struct transport *tp, struct qp *qp)
 	qp_table_remove(tp->c.qps, qp);
 }
 
-/* ---- Errors and flushing ---- */
-/* From here on clients ring for what they post; what they posted before they could see it, flushing finds. */
-static void
-stop_watching(struct qp *qp, bool rq)
-{
-	qp->sched.watched = false;
-	shared_store(&qp->shared->sq_watch, 0);
-	if (rq)
-		shared_store(&qp->shared->rq_watch, 0);
-	atomic_thread_fence(memory_order_seq_cst);
-}
-
-static void
-stop_timer(struct transport *tp, struct qp *qp)
-{
-	wheel_del(&tp->wheel, &qp->loss.timer);
-	qp->loss.deadline_ns = 0;
-	qp->loss.rnr_wait = false;
-}
-
-void
-qp_error(struct transport *tp, struct qp *qp, int event, struct tp_because because)
-{
-	if (qp->state == UROCE_QPS_ERR)
-		return;
-	qp_set_state(qp, UROCE_QPS_ERR);
-	diag_failed(tp, qp, because);
-	stop_watching(qp, true);
-	stop_timer(tp, qp);
-	selective_stop(tp, qp);
-	/* A NAK still goes out, after the responses that come before it. */
-	if (qp->resp.reply != TP_REPLY_FATAL) {
-		qp->resp.reply = TP_REPLY_NONE;
-		qp->resp.pending = 0;
-		responder_return_reads(tp, qp);
-	}
-	if (event >= 0)
-		tp_event(tp, (enum uroce_event)event, qp->cookie, qp->owner);
-	qp_activate(tp, qp);
-}
-
-void
-qp_send_error(struct transport *tp, struct qp *qp, struct tp_because because)
-{
-	if (qp->state == UROCE_QPS_ERR)
-		return;
-	qp_set_state(qp, UROCE_QPS_SQE);
-	diag_failed(tp, qp, because);
-	stop_watching(qp, false);
-	qp_activate(tp, qp);
-}
-
+/* ---- Flushing ---- */
 /* @return false: nothing left. */
 static bool
 flush_one_send(struct transport *tp, struct qp *qp)
@@ -255,16 +200,6 @@ qp_flush_run(struct transport *tp, struct qp *qp, uint32_t budget)
 	return work;
 }
 
-void
-qp_check_drained(struct transport *tp, struct qp *qp)
-{
-	if (qp->state != UROCE_QPS_SQD || qp->sqd_event || qp->req.sq_tail != qp->req.sq.counter)
-		return;
-	qp->sqd_event = true;
-	if (qp->attr.en_sqd_async_notify)
-		tp_event(tp, UROCE_EVENT_SQ_DRAINED, qp->cookie, qp->owner);
-}
-
 /* ---- Modify ---- */
 /* Pass over what is posted. Counters and slots go on as they are, on both sides, so phases stay right. */
 static void
@@ -284,7 +219,7 @@ reset(struct transport *tp, struct qp *qp)
 
 	qp_unlist(tp, qp);
 	cc_stop(tp, qp);
-	stop_timer(tp, qp);
+	qp_stop_timer(tp, qp);
 	skip_posted(&qp->req.sq, ring_sq_ready);
 	skip_posted(&qp->rcv.rq, ring_rq_ready);
 	drop_inflight(tp, qp);
@@ -308,7 +243,7 @@ reset(struct transport *tp, struct qp *qp)
 	qp->diag.why = QP_WHY_NONE;
 	memset(&qp->attr, 0, sizeof(qp->attr));
 	qp->attr.cap = cap;
-	stop_watching(qp, false);
+	qp_stop_watching(qp, false);
 	shared_store(&qp->shared->rq_watch, 1);
 }
 
@@ -448,7 +383,7 @@ enter(struct transport *tp, struct qp *qp, enum uroce_qp_state from, enum uroce_
 	if (to == UROCE_QPS_RTS)
 		qp_activate(tp, qp);
 	if (to == UROCE_QPS_SQD && from != UROCE_QPS_SQD) {
-		stop_watching(qp, false);
+		qp_stop_watching(qp, false);
 		requester_unfetch(qp);
 		qp_check_drained(tp, qp);
 	}

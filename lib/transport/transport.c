@@ -3,7 +3,20 @@
  * A transport's turn: packets in and to the QP they are for, timers, replies, requesters, completion events.
  */
 #include "transport/cc/cc.h"
+#include "transport/core/reorder.h"
 #include "transport/req/selective.h"
+
+static int
+scoreboards_create(struct transport *tp)
+{
+	tp->scoreboard_mem = calloc(TP_SCOREBOARDS, sizeof(*tp->scoreboard_mem));
+	if (tp->scoreboard_mem == NULL)
+		return ENOMEM;
+	for (uint32_t i = 0; i < TP_SCOREBOARDS; i++)
+		tp->scoreboards[i] = &tp->scoreboard_mem[TP_SCOREBOARDS - 1 - i];
+	tp->nb_scoreboards = TP_SCOREBOARDS;
+	return 0;
+}
 
 struct transport *
 transport_create(const struct transport_config *c)
@@ -23,8 +36,9 @@ transport_create(const struct transport_config *c)
 	tp->read_block_mem = calloc(TP_READ_BLOCKS * UROCE_MAX_RD_ATOMIC, sizeof(*tp->read_block_mem));
 	tp->sge_block_mem = calloc(TP_SGE_BLOCKS * UROCE_MAX_SGE, sizeof(*tp->sge_block_mem));
 	if (tp->inflight_block_mem == NULL || tp->read_block_mem == NULL || tp->sge_block_mem == NULL ||
-	    selective_create(tp) != 0 || diag_create(tp) != 0) {
-		selective_destroy(tp);
+	    scoreboards_create(tp) != 0 || reorder_create(tp) != 0 || diag_create(tp) != 0) {
+		free(tp->scoreboard_mem);
+		reorder_destroy(tp);
 		diag_destroy(tp);
 		free(tp->inflight_block_mem);
 		free(tp->read_block_mem);
@@ -65,7 +79,8 @@ transport_destroy(struct transport *tp)
 		rte_pktmbuf_free_bulk(tp->tx[i].pkts, tp->tx[i].n);
 	rte_pktmbuf_free_bulk(tp->loop.pkts, tp->loop.n);
 	rte_pktmbuf_free_bulk(tp->mbufs, tp->nb_mbufs);
-	selective_destroy(tp);
+	free(tp->scoreboard_mem);
+	reorder_destroy(tp);
 	diag_destroy(tp);
 	free(tp->inflight_block_mem);
 	free(tp->read_block_mem);

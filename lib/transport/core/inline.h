@@ -51,12 +51,4 @@ qp_inflight(struct qp *qp, uint32_t counter)
 	return &qp->req.inflight[counter & qp->req.inflight_mask];
 }
 
-/* ---- States and checks ---- */
-static inline void
-qp_set_state(struct qp *qp, enum uroce_qp_state s)
-{
-	qp->state = s;
-	atomic_store_explicit(&qp->shared->state, s, memory_order_release);
-}
-
 #endif /* UROCE_TP_INLINE_H */

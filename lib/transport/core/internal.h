@@ -26,6 +26,8 @@
 #include "transport/core/async.h"
 #include "transport/core/checks.h"
 #include "transport/core/event_log.h"
+#include "transport/core/lend.h"
+#include "transport/core/qp_error.h"
 #include "transport/core/sched.h"
 #include "transport/core/tx.h"
 
@@ -43,15 +45,8 @@ struct time_wait_table *qp_table_time_wait(struct qp_table *t);
 
 /* ---- qp.c ---- */
 void qp_free(struct qp *qp);
-/** Move to ERR; @p event or -1. Harmless if it is there already. */
-void qp_error(struct transport *tp, struct qp *qp, int event, struct tp_because because);
-/** Send error of a UC or UD QP: SQE. */
-void qp_send_error(struct transport *tp, struct qp *qp, struct tp_because because);
 /** Flush in ERR and SQE. @return WQEs flushed. */
 uint32_t qp_flush_run(struct transport *tp, struct qp *qp, uint32_t budget);
-/** The SQ stopped moving: in SQD say so once. */
-void qp_check_drained(struct transport *tp, struct qp *qp);
-
 /** Send by @p path from now on. No allocation if the QP has a struct cc or needs none. */
 void qp_use_path(struct transport *tp, struct qp *qp, const struct tp_path *path);
 
@@ -207,16 +202,6 @@ res_last_psn(const struct qp *qp, const struct tp_res *r)
 {
 	return r->atomic ? r->psn : wire_psn_add(r->psn, wire_packets(r->length, qp->path.mtu_shift) - 1);
 }
-/** Nothing is left to be answered: give back what was lent for it. */
-static inline void
-responder_return_reads(struct transport *tp, struct qp *qp)
-{
-	if (qp->resp.reads == NULL || qp->resp.pending != 0)
-		return;
-	tp->read_blocks[tp->nb_read_blocks++] = qp->resp.reads;
-	qp->resp.reads = NULL;
-}
-
 /** @return what was executed last, or NULL. */
 static inline const struct tp_res *
 responder_last_res(const struct qp *qp)
@@ -238,8 +223,6 @@ void time_wait_add(struct time_wait_table *t, struct transport *tp, const struct
 bool time_wait_rx(struct time_wait_table *t, struct transport *tp, uint16_t port, const struct wire_pkt *p);
 
 /* ---- responder.c, reply.c, uc.c ---- */
-/** Execute the request with the expected PSN. */
-void responder_execute(struct transport *tp, struct qp *qp, const struct wire_pkt *p);
 /** A request packet, admitted, of an RC QP. */
 void responder_rx(struct transport *tp, struct qp *qp, const struct wire_pkt *p);
 /** Send responses and the reply. @return packets sent. */
@@ -270,6 +253,16 @@ bool responder_write_begin(struct qp *qp, const struct wire_pkt *p);
 bool responder_write_allowed(struct transport *tp, struct qp *qp);
 bool responder_write_place(struct transport *tp, struct qp *qp, const struct wire_pkt *p);
 void uc_rx(struct transport *tp, struct qp *qp, const struct wire_pkt *p);
+
+/* ---- sack_reply.c ---- */
+/** Send a SACK when it is the QP's turn, unless a NAK waits to be sent. */
+void sack_later(struct transport *tp, struct qp *qp);
+/** A request beyond a gap: hold it and say so. @return false: it can't be held. */
+bool sack_hold(struct transport *tp, struct qp *qp, const struct wire_pkt *p);
+/** @return false: no room to send it now. */
+bool sack_send(struct transport *tp, struct qp *qp);
+/** A duplicate WRITE. @return true if it was an offer of selective repeat, which has been taken. */
+bool sack_offer_rx(struct transport *tp, struct qp *qp, const struct wire_pkt *p);
 
 /* ---- recv.c: receive WQEs ---- */
 /** Take the next receive WQE of RQ or SRQ into qp->rcv.rwqe. @return false: none posted. */

@@ -59,8 +59,7 @@ selective_forget(struct transport *tp, struct qp *qp)
 {
 	if (qp->req.scoreboard == NULL)
 		return;
-	tp->scoreboards[tp->nb_scoreboards++] = qp->req.scoreboard;
-	qp->req.scoreboard = NULL;
+	scoreboard_return(tp, qp);
 	cwnd_update(qp);
 }
 

@@ -2,7 +2,8 @@
 /*
  * The responder of RC QPs: admits requests in PSN order, executes SEND and WRITE.
  */
-#include "transport/req/selective.h"
+#include "transport/core/internal.h"
+#include "transport/core/reorder.h"
 
 /* ---- NAKs ---- */
 void
@@ -277,7 +278,7 @@ duplicate(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 {
 	struct tp_res *r;
 
-	if (selective_offer_rx(tp, qp, p))
+	if (sack_offer_rx(tp, qp, p))
 		return;
 	tp->counters.duplicate_request++;
 	if (p->op->flags & (WIRE_F_SEND | WIRE_F_WRITE)) {
@@ -305,7 +306,7 @@ duplicate(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 static void
 beyond_gap(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 {
-	if (qp->rcv.sack_on && qp->rcv.nak_state != TP_NAK_RNR_SENT && selective_hold(tp, qp, p))
+	if (qp->rcv.sack_on && qp->rcv.nak_state != TP_NAK_RNR_SENT && sack_hold(tp, qp, p))
 		tp->counters.out_of_sequence++;
 	else
 		out_of_sequence(tp, qp, p->bth.psn);
@@ -332,10 +333,36 @@ execute(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 		responder_refuse(tp, qp, WIRE_NAK_INV_REQ, qp->rcv.epsn);
 }
 
-__rte_noinline void
-responder_execute(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
+static __rte_noinline void
+execute_held(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 {
 	execute(tp, qp, p);
+}
+
+/* epsn has moved while packets are held: execute those that are next. */
+static __rte_noinline void
+drain(struct transport *tp, struct qp *qp)
+{
+	for (;;) {
+		const struct wire_pkt *p = reorder_next(tp, qp);
+		uint32_t psn = qp->rcv.epsn;
+
+		if (qp->rcv.reorder == NULL)
+			return;
+		if (p == NULL)
+			break;
+		/* It stays held while it is executed: nothing else is held meanwhile. */
+		execute_held(tp, qp, p);
+		/* The QP has gone to ERR. */
+		if (qp->rcv.reorder == NULL)
+			return;
+		if (qp->rcv.epsn == psn) {
+			/* It could not be executed now: the peer will send it again. */
+			reorder_drop(tp, qp, psn);
+			break;
+		}
+	}
+	sack_later(tp, qp);
 }
 
 void
@@ -352,5 +379,5 @@ responder_rx(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 	}
 	execute(tp, qp, p);
 	if (unlikely(qp->rcv.reorder != NULL))
-		selective_drain(tp, qp);
+		drain(tp, qp);
 }
