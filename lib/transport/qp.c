@@ -1,13 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * QPs: creation, modification, query, destruction, and flushing.
+ * QPs: creation, modification, query, destruction.
  */
 #include "transport/cc/cc.h"
+#include "transport/core/checks.h"
+#include "transport/core/lend.h"
+#include "transport/core/qp_error.h"
+#include "transport/core/qp_table.h"
 #include "transport/core/reorder.h"
+#include "transport/core/sched.h"
+#include "transport/core/time_wait.h"
+#include "transport/path/path.h"
 #include "transport/req/selective.h"
-
-/* More may come from programs (UCX): the upper bits aren't the label's, as for NICs' drivers. */
-#define FLOW_LABEL_MASK 0xfffffu
+#include "transport/resp/recv.h"
+#include "transport/resp/resp.h"
 
 /* Of an idle QP's memory beside its rings. The rest is its struct cc and the allocator's. */
 static_assert(sizeof(struct qp) + UROCE_MAX_RD_ATOMIC * sizeof(struct tp_res) <= 1792,
@@ -113,15 +119,6 @@ qp_create(struct transport *tp, const struct qp_params *p, struct qp **out)
 	return 0;
 }
 
-void
-qp_free(struct qp *qp)
-{
-	free(qp->resp.res);
-	free(qp->req.cc);
-	free(qp->path.alt);
-	free(qp);
-}
-
 /* Forget what is in flight, both ways; what was borrowed for it goes back. */
 static void
 drop_inflight(struct transport *tp, struct qp *qp)
@@ -149,55 +146,6 @@ qp_destroy(struct transport *tp, struct qp *qp)
 		use_parts(qp, -1);
 	tp->nb_qps--;
 	qp_table_remove(tp->c.qps, qp);
-}
-
-/* ---- Flushing ---- */
-/* @return false: nothing left. */
-static bool
-flush_one_send(struct transport *tp, struct qp *qp)
-{
-	struct tp_cqe e = { .status = UROCE_WC_WR_FLUSH_ERR };
-	const struct ring_sq_wqe *slot;
-	union ring_sq_ctl ctl;
-	uint8_t opcode;
-
-	if (qp->req.sq_tail != qp->req.sq.counter) {
-		const struct tp_swqe *w = qp_inflight(qp, qp->req.sq_tail);
-
-		e.wr_id = w->wr_id;
-		opcode = w->opcode;
-	} else {
-		if (!ring_sq_ready(&qp->req.sq, qp->req.sq.counter))
-			return false;
-		slot = ring_slot(&qp->req.sq, qp->req.sq.counter++);
-		ctl.word = atomic_load_explicit(&slot->ctl, memory_order_relaxed);
-		e.wr_id = slot->wr_id;
-		opcode = ctl.opcode;
-	}
-	e.opcode = opcode < UROCE_WR_OPS ? tp_req_ops[opcode].wc : UROCE_WC_SEND;
-	e.ctl.wqe_counter = (uint16_t)qp->req.sq_tail++;
-	qp->req.sq_cur = qp->req.sq_tail;
-	cq_push(tp, qp->send_cq, qp, &e);
-	return true;
-}
-
-uint32_t
-qp_flush_run(struct transport *tp, struct qp *qp, uint32_t budget)
-{
-	uint32_t work = 0;
-
-	while (work < budget && flush_one_send(tp, qp))
-		work++;
-	if (qp->state != UROCE_QPS_ERR)
-		return work;
-	while (work < budget && recv_flush_one(tp, qp))
-		work++;
-	/* No WQE of the SRQ will be taken any more (10.2.9.4): the QP may be destroyed without losing one. */
-	if (work < budget && (qp->rcv.srq != NULL || qp->type == UROCE_QPT_XRC_RECV) && !qp->rcv.last_wqe_event) {
-		qp->rcv.last_wqe_event = true;
-		tp_event(tp, UROCE_EVENT_QP_LAST_WQE_REACHED, qp->cookie, qp->owner);
-	}
-	return work;
 }
 
 /* ---- Modify ---- */
@@ -267,34 +215,6 @@ set_max_dest_rd_atomic(struct transport *tp, struct qp *qp, uint8_t n)
 	qp->resp.pending = 0;
 	responder_return_reads(tp, qp);
 	return 0;
-}
-
-/* The header template: everything that the way to the peer and the QP numbers decide. */
-static void
-build_template(struct qp *qp, const struct tp_path *path)
-{
-	struct wire_addr a = path->addr;
-
-	a.traffic_class = cc_traffic_class(qp, a.traffic_class);
-	if ((qp->attr.ah.flow_label & FLOW_LABEL_MASK) == 0) {
-		a.flow_label = wire_calc_flow_label(qp->qpn, qp->path.dest_qpn);
-		a.sport = wire_flow_label_to_sport(a.flow_label);
-	}
-	wire_tmpl_build(&qp->path.tmpl, &a);
-	qp->path.port = path->port;
-	qp->path.pkey = path->pkey;
-	qp->path.loopback = path->loopback;
-}
-
-void
-qp_use_path(struct transport *tp, struct qp *qp, const struct tp_path *path)
-{
-	/*
-	 * No memory here: who goes without congestion control, because the port did when the QP was connected, goes on without.
-	 */
-	if (qp->req.cc != NULL)
-		cc_attach(tp, qp, path);
-	build_template(qp, path);
 }
 
 static void
@@ -438,7 +358,7 @@ qp_modify_paths(struct transport *tp, struct qp *qp, const struct uroce_qp_attr 
 		return ENOMEM;
 	set_attributes(qp, attr, mask);
 	if (mask & UROCE_QP_AV) {
-		build_template(qp, path);
+		path_build_template(qp, path);
 		cwnd_new_path(qp);
 		/* It may have been waiting for its time. */
 		if (qp_sends(qp))

@@ -3,8 +3,20 @@
  * A transport's turn: packets in and to the QP they are for, timers, replies, requesters, completion events.
  */
 #include "transport/cc/cc.h"
+#include "transport/core/async.h"
+#include "transport/core/checks.h"
+#include "transport/core/cq.h"
+#include "transport/core/event_log.h"
+#include "transport/core/qp_table.h"
 #include "transport/core/reorder.h"
+#include "transport/core/sched.h"
+#include "transport/core/time_wait.h"
+#include "transport/core/tx.h"
+#include "transport/flush.h"
+#include "transport/path/path.h"
 #include "transport/req/selective.h"
+#include "transport/resp/resp.h"
+#include "transport/svc/svc.h"
 
 static int
 scoreboards_create(struct transport *tp)
@@ -171,7 +183,7 @@ rx_cnp(struct transport *tp, struct qp *qp, uint16_t port, const struct wire_pkt
 	cc_cnp_rx(tp, qp);
 }
 
-/* As of the QP's own service, but no request or response (selective.h). */
+/* As of the QP's own service, but no request or response (core/sack.h). */
 static void
 rx_sack(struct transport *tp, struct qp *qp, uint16_t port, const struct wire_pkt *p)
 {
@@ -239,8 +251,8 @@ rx_to_qp(struct transport *tp, struct qp *qp, uint16_t port, const struct wire_p
 		uc_rx(tp, qp, p);
 }
 
-__rte_noinline void
-transport_to_qp(struct transport *tp, struct qp *qp, uint16_t port, const struct wire_pkt *p)
+static __rte_noinline void
+to_qp(struct transport *tp, struct qp *qp, uint16_t port, const struct wire_pkt *p)
 {
 	rx_to_qp(tp, qp, port, p);
 }
@@ -259,7 +271,7 @@ rx_no_qp(struct transport *tp, uint16_t port, const struct wire_pkt *p)
 	if (p->bth.dqpn == WIRE_QPN_GSI && tp->c.mad != NULL) {
 		gsi_rx(tp, port, p);
 	} else if (p->bth.dqpn == WIRE_QPN_MULTICAST) {
-		mcast_rx(tp, port, p);
+		mcast_rx(tp, port, p, to_qp);
 	} else if (p->op->flags & WIRE_F_CNP) {
 		tp->counters.rx_cnp++;
 		tp->counters.rp_cnp_ignored++;

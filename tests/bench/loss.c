@@ -10,7 +10,7 @@
 #include <stdio.h>
 
 #include "rig.h"
-#include "transport/core/internal.h"
+#include "transport/core/types.h"
 
 enum {
 	GBPS = 100,

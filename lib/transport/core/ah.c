@@ -4,8 +4,8 @@
  * in the low bits, a generation above, and the PD that must be the QP's.
  */
 #include <rte_rcu_qsbr.h>
+#include "transport/core/ah.h"
 
-#include "transport/core/internal.h"
 
 enum { AH_INDEX_BITS = 16 };
 static_assert(UROCE_MAX_AH <= 1 << AH_INDEX_BITS, "the index fits its bits");

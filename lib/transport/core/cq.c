@@ -5,7 +5,9 @@
 #include <unistd.h>
 
 #include "ring/ctl.h"
-#include "transport/core/internal.h"
+#include "transport/core/async.h"
+#include "transport/core/cq.h"
+#include "transport/core/qp_error.h"
 
 #define CQ_PROD_ONE UINT64_C(2) /* of struct cq.prod, whose bit 0 names the ring */
 

@@ -6,7 +6,8 @@
 #include <rte_rcu_qsbr.h>
 #include <rte_spinlock.h>
 
-#include "transport/core/internal.h"
+#include "transport/core/qp_table.h"
+#include "transport/core/time_wait.h"
 
 enum { QPN_BITS = 24, QPN_FIRST = 2 /* 0 and 1 are management QPs */ };
 
@@ -52,6 +53,15 @@ qp_table_create(uint32_t max_qp, struct rte_rcu_qsbr *qsbr)
 		t->free_ring[i] = i;
 	rte_spinlock_init(&t->lock);
 	return t;
+}
+
+static void
+qp_free(struct qp *qp)
+{
+	free(qp->resp.res);
+	free(qp->req.cc);
+	free(qp->path.alt);
+	free(qp);
 }
 
 /* Free the zombies whose grace period is over, all of them if nobody reads any more. */

@@ -3,7 +3,9 @@
  * Shared receive queues. A WQE is copied when it is taken and its slot returned at once, since
  * an SRQ's receives complete in any order.
  */
-#include "transport/core/internal.h"
+#include "transport/core/async.h"
+#include "transport/core/slot.h"
+#include "transport/core/srq.h"
 
 int
 srq_create(struct transport *tp, const struct srq_params *p, struct srq **out)
@@ -27,7 +29,7 @@ srq_create(struct transport *tp, const struct srq_params *p, struct srq **out)
 		srq->srqn = p->srqn;
 		srq->cq = p->cq;
 		atomic_fetch_add(&srq->cq->users, 1);
-		xrc_srq_enter(tp, srq);
+		LIST_INSERT_HEAD(&tp->xrc_srqs[srq->srqn & (TP_XRC_BUCKETS - 1)], srq, link);
 	}
 	*out = srq;
 	return 0;

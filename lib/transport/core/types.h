@@ -1,8 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * What a transport is made of: its limits, WQEs in flight, CQs, SRQs, QPs and the transport itself. Who may touch what, and
- * when: tp_internal.h, by which lib/transport includes it; nobody else does.
+ * What a transport is made of: WQEs in flight, CQs, SRQs, QPs and the transport itself. Limits: limits.h.
+ *
+ * Ownership:
+ *
+ * - A struct transport and every QP and SRQ in it are touched by their engine's thread only. Two fields of a QP
+ *   are read by other engines between table look-up and quiescent state: qpn and tp (never written after creation).
+ * - A CQ has several producers if it was made `multi`; its fields say which are atomic.
+ * - Which part of lib/transport owns which struct inside a QP says that part's header: sched.h, req.h, resp.h, path.h, event_log.h.
  */
 #ifndef UROCE_TP_TYPES_H
 #define UROCE_TP_TYPES_H

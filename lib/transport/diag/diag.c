@@ -3,6 +3,7 @@
  * Pictures of QPs and CQs.
  */
 #include "transport/cc/cc.h"
+#include "transport/core/event_log.h"
 #include "transport/core/reorder.h"
 #include "transport/diag/diag.h"
 #include "transport/req/selective.h"

@@ -4,6 +4,12 @@
  * fires when nothing comes.
  */
 #include "transport/cc/cc.h"
+#include "transport/core/checks.h"
+#include "transport/core/cq.h"
+#include "transport/core/event_log.h"
+#include "transport/core/qp_error.h"
+#include "transport/core/sched.h"
+#include "transport/path/path.h"
 #include "transport/req/selective.h"
 
 /* ---- Completing WQEs ---- */

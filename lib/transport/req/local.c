@@ -7,7 +7,7 @@
  * it is stricter than asked; with it no retransmission ever goes back behind a bind, so none is executed twice.
  * What is posted behind them starts when they are done.
  */
-#include "transport/core/internal.h"
+#include "transport/req/req.h"
 
 /* The operands, read once: what is checked is what is bound, whatever the client writes meanwhile. */
 static struct mw_bind

@@ -3,6 +3,10 @@
  * The requester: fetches and checks WQEs, cuts messages into packets and sends them, also again.
  */
 #include "transport/cc/cc.h"
+#include "transport/core/checks.h"
+#include "transport/core/qp_error.h"
+#include "transport/core/sched.h"
+#include "transport/core/tx.h"
 #include "transport/req/selective.h"
 
 #define SVC(s) (1 << (WIRE_##s >> 5))

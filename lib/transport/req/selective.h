@@ -8,8 +8,8 @@
 #ifndef UROCE_SELECTIVE_H
 #define UROCE_SELECTIVE_H
 
-#include "transport/core/internal.h"
 #include "transport/core/sack.h"
+#include "transport/req/req.h"
 
 /** The requester's: what became of the packets in [psn_una, psn_max). Arrays are indexed by PSN modulo the span. */
 struct tp_scoreboard {

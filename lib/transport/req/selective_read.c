@@ -7,6 +7,8 @@
  * answers first. So what a response to a first request (or an ACK of one) passes was lost on its way, unless it
  * was asked for again only after that request was sent.
  */
+#include "transport/core/checks.h"
+#include "transport/core/sched.h"
 #include "transport/req/selective.h"
 
 static bool

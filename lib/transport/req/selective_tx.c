@@ -2,6 +2,11 @@
 /*
  * Selective repeat, the requester's side: what the peer has, what was lost, and sending that again.
  */
+#include "transport/core/checks.h"
+#include "transport/core/event_log.h"
+#include "transport/core/lend.h"
+#include "transport/core/sched.h"
+#include "transport/core/tx.h"
 #include "transport/req/selective.h"
 
 enum { ONCE = UINT32_MAX }; /* nth of a packet that was sent once: it comes after all that was sent again before it */

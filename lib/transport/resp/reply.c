@@ -3,7 +3,10 @@
  * What an RC responder sends: READ and atomic responses in the order of their requests, ACKs and NAKs.
  */
 #include "transport/cc/cc.h"
-#include "transport/core/internal.h"
+#include "transport/core/lend.h"
+#include "transport/core/tx.h"
+#include "transport/resp/recv.h"
+#include "transport/resp/resp.h"
 
 static inline struct wire_bth
 response_bth(const struct qp *qp, uint8_t opcode, uint32_t psn)

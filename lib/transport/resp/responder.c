@@ -2,8 +2,12 @@
 /*
  * The responder of RC QPs: admits requests in PSN order, executes SEND and WRITE.
  */
-#include "transport/core/internal.h"
+#include "transport/core/event_log.h"
+#include "transport/core/qp_error.h"
 #include "transport/core/reorder.h"
+#include "transport/core/sched.h"
+#include "transport/resp/recv.h"
+#include "transport/resp/resp.h"
 
 /* ---- NAKs ---- */
 void

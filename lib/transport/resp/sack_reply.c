@@ -2,8 +2,11 @@
 /*
  * Selective repeat, the responder's side: offers, holding what comes beyond a gap, and SACKs.
  */
-#include "transport/core/internal.h"
+#include "transport/core/checks.h"
 #include "transport/core/reorder.h"
+#include "transport/core/sched.h"
+#include "transport/core/tx.h"
+#include "transport/resp/resp.h"
 
 void
 sack_later(struct transport *tp, struct qp *qp)

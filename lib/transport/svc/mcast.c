@@ -7,7 +7,8 @@
  */
 #include <rte_rcu_qsbr.h>
 
-#include "transport/core/internal.h"
+#include "transport/core/tx.h"
+#include "transport/svc/svc.h"
 
 enum { MCAST_BUCKET_BITS = 10, MCAST_BUCKETS = 1 << MCAST_BUCKET_BITS, MCAST_PLACES = 4 };
 
@@ -245,7 +246,7 @@ copy_to(struct transport *tp, const struct qp *qp, uint16_t port, const struct w
 }
 
 void
-mcast_rx(struct transport *tp, uint16_t port, const struct wire_pkt *p)
+mcast_rx(struct transport *tp, uint16_t port, const struct wire_pkt *p, mcast_deliver *deliver)
 {
 	struct mcast_group *g;
 	struct qp *qp;
@@ -267,7 +268,7 @@ mcast_rx(struct transport *tp, uint16_t port, const struct wire_pkt *p)
 		if (qp == NULL)
 			continue;
 		if (qp->tp == tp)
-			transport_to_qp(tp, qp, port, p);
+			deliver(tp, qp, port, p);
 		else
 			copy_to(tp, qp, port, p);
 	}

@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "transport/cc/cc.h"
+#include "transport/req/req.h"
 #include "rig.h"
 
 enum { LINE_MBPS = 40000 };

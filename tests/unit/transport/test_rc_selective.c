@@ -4,6 +4,7 @@
  */
 #include "rig.h"
 #include "transport/req/selective.h"
+#include "transport/resp/resp.h"
 
 enum { KIB = 1024, OFFER_PSN_AGE = SACK_OFFER_BEHIND };
 
