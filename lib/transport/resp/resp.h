@@ -14,8 +14,9 @@
 /* ---- responder.c ---- */
 /** A request packet, admitted, of an RC QP. */
 void responder_rx(struct transport *tp, struct qp *qp, const struct wire_pkt *p);
-/** Send responses and the reply. @return packets sent. */
+/** Send responses, and then the ACK or NAK that is owed. @return packets sent, at most @p budget. */
 uint32_t responder_run(struct transport *tp, struct qp *qp, uint32_t budget);
+/** @return whether there is anything to be sent. */
 static inline bool
 responder_busy(const struct qp *qp)
 {
@@ -25,26 +26,27 @@ responder_busy(const struct qp *qp)
 /* ---- nak.c ---- */
 /** The next request needs what there isn't now: RNR NAK (class B errors, 9.9.3), the peer tries again. */
 void responder_not_ready(struct transport *tp, struct qp *qp);
+/** A request with @p psn came before the expected one: a NAK, once per gap. */
+void responder_out_of_sequence(struct transport *tp, struct qp *qp, uint32_t psn);
 /** Refuse a request for good (class C errors, 9.9.3): NAK with its PSN, QP to ERR. */
 void responder_refuse(struct transport *tp, struct qp *qp, uint8_t syndrome, uint32_t psn);
 /**
- * epsn has moved, after something beyond it was dropped or refused. If the NAK still waits to be sent it now asks for
- * what comes next, provided that was dropped: the peer has no other way to know. @return true if so.
+ * epsn has moved, after a packet beyond it was dropped. If the NAK has not left yet, it now asks for the new epsn, provided a packet
+ * from there on was dropped too: the peer has no other way to know. @return true if so.
  */
 bool responder_gap_remains(struct qp *qp);
 
 /* ---- message.c: SEND and WRITE, of RC and UC ---- */
-/** What a peer's key opens to it. @p va becomes the address in that MR. */
+/** @return the MR that a peer's @p rkey opens to it, or NULL. @p va becomes the address in that MR. */
 static inline struct mr *
 key_opens(struct transport *tp, const struct qp *qp, uint32_t rkey, uint32_t access, uint64_t *va, uint32_t len)
 {
 	return mr_check_remote(tp->c.mrs, rkey, qp->pd, qp->qpn, access, va, len);
 }
-/** Parts that RC and UC share. Statuses: enum uroce_wc_status with *@p verr, 0 is good. */
-bool responder_shape_ok(const struct qp *qp, const struct wire_pkt *p);
-bool responder_write_begin(struct qp *qp, const struct wire_pkt *p);
-bool responder_write_allowed(struct transport *tp, struct qp *qp);
-bool responder_write_place(struct transport *tp, struct qp *qp, const struct wire_pkt *p);
+/** @return whether @p p is the next packet of a message, and its payload as long as its place in the message wants (9.6.1.1.2). */
+bool message_continues(const struct qp *qp, const struct wire_pkt *p);
+/** Write a WRITE packet's payload to memory. @return 0, or the NAK with which an RC responder refuses it. */
+uint8_t message_write(struct transport *tp, struct qp *qp, const struct wire_pkt *p);
 
 /* ---- read_atomic.c ---- */
 /** Requests with the expected PSN: executed, remembered, answered later; or refused. */
@@ -74,12 +76,13 @@ bool sack_send(struct transport *tp, struct qp *qp);
 bool sack_offer_rx(struct transport *tp, struct qp *qp, const struct wire_pkt *p);
 
 /* ---- xrc.c ---- */
-/** A request with the expected PSN: turn to the SRQ that it names. @return false: refused. */
+/** A request with the expected PSN: use the SRQ that it names. @return false: refused. */
 bool xrc_admit(struct transport *tp, struct qp *qp, const struct wire_pkt *p);
-/** A QP of type XRC_RECV lets go of the SRQ that it turned to last. */
+/** An XRC_RECV QP no longer uses the SRQ of its last request. */
 void xrc_leave(struct qp *qp);
 /** @return whether the QP's domain still has an SRQ of this number; its PD. */
 bool xrc_pd(const struct transport *tp, const struct qp *qp, uint32_t srqn, uint32_t *pd);
+/** @return the number of the SRQ that a request names. */
 static inline uint32_t
 xrc_srqn(const struct wire_pkt *p)
 {
