@@ -56,6 +56,7 @@ struct engine_config {
 	struct net_port **ports;
 	uint16_t nb_ports;
 	enum tp_cc cc[UROCE_MAX_PORTS]; /**< congestion control of each port */
+	struct tp_features features[UROCE_MAX_PORTS]; /**< and what its QPs do beyond the standard's minimum */
 	struct mr_table *mrs;
 	struct qp_table *qps;
 	struct ah_table *ahs;      /**< or NULL: no UD QPs */

@@ -4,6 +4,7 @@
  */
 #include "transport/core/async.h"
 #include "transport/core/cq.h"
+#include "transport/core/qp_states.h"
 #include "transport/flush.h"
 #include "transport/req/req.h"
 #include "transport/resp/recv.h"
@@ -44,7 +45,7 @@ qp_flush_run(struct transport *tp, struct qp *qp, uint32_t budget)
 
 	while (work < budget && flush_one_send(tp, qp))
 		work++;
-	if (qp->state != UROCE_QPS_ERR)
+	if (!qp_does(qp, QP_FLUSHES_RQ))
 		return work;
 	while (work < budget && recv_flush_one(tp, qp))
 		work++;

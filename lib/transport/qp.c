@@ -159,12 +159,10 @@ skip_posted(struct ring *r, bool (*ready)(const struct ring *r, uint32_t counter
 		r->counter++;
 }
 
-/* RESET: all WQEs are gone without completions. */
+/* RESET: all WQEs are gone without completions. Of each part rings, capabilities and buffers stay. */
 static void
 reset(struct transport *tp, struct qp *qp)
 {
-	struct uroce_qp_cap cap = qp->attr.cap;
-
 	qp_unlist(tp, qp);
 	cc_stop(tp, qp);
 	qp_stop_timer(tp, qp);
@@ -174,23 +172,12 @@ reset(struct transport *tp, struct qp *qp)
 	recv_drop(tp, qp);
 	if (qp->type == UROCE_QPT_XRC_RECV)
 		xrc_leave(qp);
-	qp->rcv.msg = TP_RMSG_NONE;
-	qp->resp.reply = TP_REPLY_NONE;
-	qp->rcv.nak_state = TP_NAK_NONE;
-	qp->resp.res_head = 0;
-	for (uint32_t i = 0; i < qp->resp.res_max; i++)
-		qp->resp.res[i].used = false;
-	qp->req.rd_out = 0;
-	qp->rcv.sack_on = false;
-	qp->rcv.msn = 0;
-	qp->req.blocked = qp->loss.restarted = qp->rcv.comm_est = qp->rcv.last_wqe_event = false;
-	qp->path.tmpl_ah = 0;
-	migration_reset(qp);
-	qp->path.migrated = false;
-	qp->diag.stuck_ns = 0;
-	qp->diag.why = QP_WHY_NONE;
-	memset(&qp->attr, 0, sizeof(qp->attr));
-	qp->attr.cap = cap;
+	requester_reset(qp);
+	receiver_reset(qp);
+	responder_reset(qp);
+	path_reset(qp);
+	qp->diag = (struct qp_diagnosis){ .why = QP_WHY_NONE };
+	qp->attr = (struct uroce_qp_attr){ .cap = qp->attr.cap };
 	qp_stop_watching(qp, false);
 	shared_store(&qp->shared->rq_watch, 1);
 }
@@ -263,18 +250,6 @@ set_attributes(struct qp *qp, const struct uroce_qp_attr *a, uint32_t mask)
 }
 
 static void
-start_sending_at(struct qp *qp, uint32_t psn)
-{
-	qp->req.psn_una = qp->req.psn_cur = qp->req.psn_max = qp->req.psn_next = psn;
-	qp->req.sq_tail = qp->req.sq_cur = qp->req.sq.counter;
-	qp->req.recvs_next = qp->req.recvs_done = 0;
-	qp->req.recvs_limit = TP_CREDITS_ANY;
-	qp->req.credits = qp->req.out_of_credits = false;
-	qp->diag.stuck_ns = 0;
-	cwnd_start(qp);
-}
-
-static void
 enter(struct transport *tp, struct qp *qp, enum uroce_qp_state from, enum uroce_qp_state to, uint32_t mask)
 {
 	switch (to) {
@@ -283,9 +258,9 @@ enter(struct transport *tp, struct qp *qp, enum uroce_qp_state from, enum uroce_
 		break;
 	case UROCE_QPS_RTS:
 		if (mask & UROCE_QP_SQ_PSN)
-			start_sending_at(qp, qp->attr.sq_psn);
+			requester_start(qp, qp->attr.sq_psn);
 		else if (from == UROCE_QPS_SQE)
-			start_sending_at(qp, qp->req.psn_cur);
+			requester_start(qp, qp->req.psn_cur);
 		break;
 	case UROCE_QPS_SQD:
 		/* Told once for each time that it is entered. */
@@ -384,9 +359,9 @@ qp_query(const struct qp *qp, struct uroce_qp_attr *attr)
 	attr->path_mig_state = qp->path.mig;
 	attr->sq_draining = qp->state == UROCE_QPS_SQD && qp->req.sq_tail != qp->req.sq.counter;
 	/* Where the QP stands now, as hardware reports them. */
-	if (qp->state != UROCE_QPS_RESET && qp->state != UROCE_QPS_INIT) {
+	if (qp_does(qp, QP_CONNECTED)) {
 		attr->rq_psn = qp->rcv.epsn;
-		attr->sq_psn = qp->state >= UROCE_QPS_RTS ? qp->req.psn_next : attr->sq_psn;
+		attr->sq_psn = qp_does(qp, QP_HAS_SENT) ? qp->req.psn_next : attr->sq_psn;
 	}
 }
 

@@ -7,6 +7,7 @@
 #include "transport/core/checks.h"
 #include "transport/core/cq.h"
 #include "transport/core/event_log.h"
+#include "transport/core/invariants.h"
 #include "transport/core/qp_table.h"
 #include "transport/core/reorder.h"
 #include "transport/core/sched.h"
@@ -18,16 +19,29 @@
 #include "transport/resp/resp.h"
 #include "transport/svc/svc.h"
 
+/* Pages of what is never lent are never touched, so they cost address space only. @return 0 or ENOMEM. */
 static int
-scoreboards_create(struct transport *tp)
+pools_create(struct transport *tp)
 {
-	tp->scoreboard_mem = calloc(TP_SCOREBOARDS, sizeof(*tp->scoreboard_mem));
-	if (tp->scoreboard_mem == NULL)
+	if (pool_init(&tp->inflight_blocks, TP_INFLIGHT_MAX * sizeof(struct tp_swqe), TP_INFLIGHT_BLOCKS) != 0 ||
+	    pool_init(&tp->read_blocks, UROCE_MAX_RD_ATOMIC * sizeof(struct tp_read), TP_READ_BLOCKS) != 0 ||
+	    pool_init(&tp->sge_blocks, UROCE_MAX_SGE * sizeof(struct ring_sge), TP_SGE_BLOCKS) != 0 ||
+	    pool_init(&tp->scoreboards, sizeof(struct tp_scoreboard), TP_SCOREBOARDS) != 0 ||
+	    pool_init(&tp->reorders, sizeof(struct tp_reorder), TP_SCOREBOARDS) != 0 ||
+	    pool_init(&tp->reorder_pkts, sizeof(struct tp_reorder_pkt), TP_REORDER_PKTS) != 0)
 		return ENOMEM;
-	for (uint32_t i = 0; i < TP_SCOREBOARDS; i++)
-		tp->scoreboards[i] = &tp->scoreboard_mem[TP_SCOREBOARDS - 1 - i];
-	tp->nb_scoreboards = TP_SCOREBOARDS;
 	return 0;
+}
+
+static void
+pools_destroy(struct transport *tp)
+{
+	pool_fini(&tp->inflight_blocks);
+	pool_fini(&tp->read_blocks);
+	pool_fini(&tp->sge_blocks);
+	pool_fini(&tp->scoreboards);
+	pool_fini(&tp->reorders);
+	pool_fini(&tp->reorder_pkts);
 }
 
 struct transport *
@@ -43,31 +57,13 @@ transport_create(const struct transport_config *c)
 	tp = calloc(1, sizeof(*tp) + c->nb_ports * sizeof(tp->tx[0]));
 	if (tp == NULL)
 		return NULL;
-	/* Pages of what is never lent are never touched, so they cost address space only. */
-	tp->inflight_block_mem = calloc(TP_INFLIGHT_BLOCKS * TP_INFLIGHT_MAX, sizeof(*tp->inflight_block_mem));
-	tp->read_block_mem = calloc(TP_READ_BLOCKS * UROCE_MAX_RD_ATOMIC, sizeof(*tp->read_block_mem));
-	tp->sge_block_mem = calloc(TP_SGE_BLOCKS * UROCE_MAX_SGE, sizeof(*tp->sge_block_mem));
-	if (tp->inflight_block_mem == NULL || tp->read_block_mem == NULL || tp->sge_block_mem == NULL ||
-	    scoreboards_create(tp) != 0 || reorder_create(tp) != 0 || diag_create(tp) != 0) {
-		free(tp->scoreboard_mem);
-		reorder_destroy(tp);
+	if (pools_create(tp) != 0 || diag_create(tp) != 0) {
+		pools_destroy(tp);
 		diag_destroy(tp);
-		free(tp->inflight_block_mem);
-		free(tp->read_block_mem);
-		free(tp->sge_block_mem);
 		free(tp);
 		errno = ENOMEM;
 		return NULL;
 	}
-	for (uint32_t i = 0; i < TP_INFLIGHT_BLOCKS; i++)
-		tp->inflight_blocks[i] = tp->inflight_block_mem + (TP_INFLIGHT_BLOCKS - 1 - i) * TP_INFLIGHT_MAX;
-	tp->nb_inflight_blocks = TP_INFLIGHT_BLOCKS;
-	for (uint32_t i = 0; i < TP_READ_BLOCKS; i++)
-		tp->read_blocks[i] = tp->read_block_mem + (TP_READ_BLOCKS - 1 - i) * UROCE_MAX_RD_ATOMIC;
-	tp->nb_read_blocks = TP_READ_BLOCKS;
-	for (uint32_t i = 0; i < TP_SGE_BLOCKS; i++)
-		tp->sge_blocks[i] = tp->sge_block_mem + (TP_SGE_BLOCKS - 1 - i) * UROCE_MAX_SGE;
-	tp->nb_sge_blocks = TP_SGE_BLOCKS;
 	tp->c = *c;
 	for (uint16_t i = 0; i < c->nb_ports; i++) {
 		static const uint16_t none[UROCE_MAX_PKEYS];
@@ -91,12 +87,8 @@ transport_destroy(struct transport *tp)
 		rte_pktmbuf_free_bulk(tp->tx[i].pkts, tp->tx[i].n);
 	rte_pktmbuf_free_bulk(tp->loop.pkts, tp->loop.n);
 	rte_pktmbuf_free_bulk(tp->mbufs, tp->nb_mbufs);
-	free(tp->scoreboard_mem);
-	reorder_destroy(tp);
+	pools_destroy(tp);
 	diag_destroy(tp);
-	free(tp->inflight_block_mem);
-	free(tp->read_block_mem);
-	free(tp->sge_block_mem);
 	free(tp);
 }
 
@@ -135,7 +127,7 @@ qp_sleep(struct transport *tp, struct qp *qp)
 	qp_watch(qp, false);
 	atomic_thread_fence(memory_order_seq_cst);
 	if (requester_pending(qp)) {
-		qp_watch(qp, qp->state == UROCE_QPS_RTS);
+		qp_watch(qp, qp_does(qp, QP_FETCHES));
 		return;
 	}
 	inflight_return(tp, qp);
@@ -373,6 +365,7 @@ transport_rx(struct transport *tp, uint16_t port, struct rte_mbuf **pkts, uint16
 {
 	uint16_t left = 0;
 
+	UROCE_ASSERT(port < tp->c.nb_ports && now_ns >= tp->now_ns);
 	tp->now_ns = now_ns;
 	for (uint16_t done = 0; done < n; done += TP_RX_BATCH) {
 		uint16_t batch = RTE_MIN(n - done, TP_RX_BATCH);
@@ -421,14 +414,15 @@ run_qp(struct transport *tp, struct qp *qp)
 		work += responder_run(tp, qp, TP_QP_BUDGET);
 	if (qp_sends(qp))
 		work += requester_run(tp, qp, TP_QP_BUDGET);
-	if (unlikely(qp->state == UROCE_QPS_ERR || qp->state == UROCE_QPS_SQE))
+	if (unlikely(qp_does(qp, QP_FLUSHES_SQ | QP_FLUSHES_RQ)))
 		work += qp_flush_run(tp, qp, TP_QP_BUDGET);
 	if (work != 0) {
 		qp->sched.last_work_ns = tp->now_ns;
 	} else if (!responder_busy(qp) &&
-		   (qp->state != UROCE_QPS_RTS || tp->now_ns - qp->sched.last_work_ns >= TP_WATCH_NS)) {
+		   (!qp_does(qp, QP_FETCHES) || tp->now_ns - qp->sched.last_work_ns >= TP_WATCH_NS)) {
 		qp_sleep(tp, qp);
 	}
+	qp_assert_invariants(qp);
 	return work;
 }
 
@@ -454,6 +448,7 @@ transport_run(struct transport *tp, uint64_t now_ns)
 {
 	uint32_t work;
 
+	UROCE_ASSERT(now_ns >= tp->now_ns);
 	tp->now_ns = now_ns;
 	work = wheel_advance(&tp->wheel, now_ns, timer_fired, tp);
 	work += run_replies(tp);

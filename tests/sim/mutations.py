@@ -233,8 +233,8 @@ MUTATIONS = [Mutation(*m) for m in (
      'xrc_put_eth(o.bth + o.op->off_xrceth, slot);\n\twire_put_reth(o.bth + o.op->off_reth, slot->remote_addr + off',
      'wire_put32(o.bth + o.op->off_xrceth, 0);\n\twire_put_reth(o.bth + o.op->off_reth, slot->remote_addr + off'),
     # QPs.
-    ('reset-keeps-results', 'transport/qp.c', 'a new connection answers with the old one\'s atomics',
-     '\t\tqp->resp.res[i].used = false;\n', '\t\t;\n'),
+    ('reset-keeps-results', 'transport/resp/responder.c', 'a new connection answers with the old one\'s atomics',
+     '\t\tr->res[i].used = false;\n', '\t\t;\n'),
     ('drained-early', 'transport/core/qp_error.c', 'SQ_DRAINED while sends are outstanding',
      'if (qp->state != UROCE_QPS_SQD || qp->sqd_event || qp->req.sq_tail != qp->req.sq.counter)',
      'if (qp->state != UROCE_QPS_SQD || qp->sqd_event)'),

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * What is checked of every packet: addresses, P_Keys and the QP's state. Owns nothing. Called on the QP's engine.
+ * What is checked of every packet: addresses and P_Keys, and the QP's state (qp_states.h). Owns nothing. Called on the QP's engine.
  */
 #ifndef UROCE_TP_CHECKS_H
 #define UROCE_TP_CHECKS_H
 
-#include "transport/core/types.h"
+#include "transport/core/qp_states.h"
 
 /** From the peer's address to ours, as @p t, of what goes the other way, has them (9.6.1.1.1). */
 static inline bool
@@ -46,18 +46,6 @@ count_bad_qkey(struct transport *tp, uint16_t port)
 {
 	tp->counters.rx_bad_qkey++;
 	tp->violations[port].bad_qkey++;
-}
-
-/** Requests are taken in these states, responses and sending in the others. */
-static inline bool
-qp_receives(const struct qp *qp)
-{
-	return qp->state >= UROCE_QPS_RTR && qp->state <= UROCE_QPS_SQE && qp->type != UROCE_QPT_XRC_SEND;
-}
-static inline bool
-qp_sends(const struct qp *qp)
-{
-	return qp->state == UROCE_QPS_RTS || qp->state == UROCE_QPS_SQD;
 }
 
 #endif /* UROCE_TP_CHECKS_H */

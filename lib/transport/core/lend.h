@@ -15,7 +15,7 @@ responder_return_reads(struct transport *tp, struct qp *qp)
 {
 	if (qp->resp.reads == NULL || qp->resp.pending != 0)
 		return;
-	tp->read_blocks[tp->nb_read_blocks++] = qp->resp.reads;
+	pool_put(&tp->read_blocks, qp->resp.reads);
 	qp->resp.reads = NULL;
 }
 
@@ -25,7 +25,7 @@ scoreboard_return(struct transport *tp, struct qp *qp)
 {
 	if (qp->req.scoreboard == NULL)
 		return;
-	tp->scoreboards[tp->nb_scoreboards++] = qp->req.scoreboard;
+	pool_put(&tp->scoreboards, qp->req.scoreboard);
 	qp->req.scoreboard = NULL;
 }
 

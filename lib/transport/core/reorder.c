@@ -4,30 +4,6 @@
  */
 #include "transport/core/reorder.h"
 
-int
-reorder_create(struct transport *tp)
-{
-	/* Pages that are never lent are never touched, so they cost address space only. */
-	tp->reorder_mem = calloc(TP_SCOREBOARDS, sizeof(*tp->reorder_mem));
-	tp->reorder_pkt_mem = calloc(TP_REORDER_PKTS, sizeof(*tp->reorder_pkt_mem));
-	if (tp->reorder_mem == NULL || tp->reorder_pkt_mem == NULL)
-		return ENOMEM;
-	for (uint32_t i = 0; i < TP_SCOREBOARDS; i++)
-		tp->reorders[i] = &tp->reorder_mem[TP_SCOREBOARDS - 1 - i];
-	tp->nb_reorders = TP_SCOREBOARDS;
-	for (uint32_t i = 0; i < TP_REORDER_PKTS; i++)
-		tp->reorder_free[i] = (uint16_t)(TP_REORDER_PKTS - 1 - i);
-	tp->nb_reorder_free = TP_REORDER_PKTS;
-	return 0;
-}
-
-void
-reorder_destroy(struct transport *tp)
-{
-	free(tp->reorder_mem);
-	free(tp->reorder_pkt_mem);
-}
-
 void
 reorder_drop(struct transport *tp, struct qp *qp, uint32_t psn)
 {
@@ -35,7 +11,7 @@ reorder_drop(struct transport *tp, struct qp *qp, uint32_t psn)
 
 	sack_clear(r->map, psn);
 	r->nb--;
-	tp->reorder_free[tp->nb_reorder_free++] = r->held[psn % TP_SACK_SPAN];
+	pool_put(&tp->reorder_pkts, pool_item(&tp->reorder_pkts, struct tp_reorder_pkt, r->held[psn % TP_SACK_SPAN]));
 }
 
 /* Packets held before psn are of no use: those PSNs turned out to be a READ's. */
@@ -55,11 +31,10 @@ advance(struct transport *tp, struct qp *qp, uint32_t psn)
 static struct tp_reorder *
 borrow(struct transport *tp, struct qp *qp)
 {
-	struct tp_reorder *r;
+	struct tp_reorder *r = pool_get(&tp->reorders);
 
-	if (tp->nb_reorders == 0)
+	if (r == NULL)
 		return NULL;
-	r = tp->reorders[--tp->nb_reorders];
 	memset(r->map, 0, sizeof(r->map));
 	r->nb = 0;
 	r->base = qp->rcv.epsn;
@@ -70,7 +45,7 @@ borrow(struct transport *tp, struct qp *qp)
 static void
 give_back(struct transport *tp, struct qp *qp)
 {
-	tp->reorders[tp->nb_reorders++] = qp->rcv.reorder;
+	pool_put(&tp->reorders, qp->rcv.reorder);
 	qp->rcv.reorder = NULL;
 }
 
@@ -85,11 +60,11 @@ reorder_hold(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 	struct tp_reorder *r = qp->rcv.reorder;
 	struct tp_reorder_pkt *h;
 
-	if (wire_psn_diff(psn, qp->rcv.epsn) >= TP_SACK_SPAN || (r != NULL ? r->nb : 0) >= tp->nb_reorder_free ||
+	if (wire_psn_diff(psn, qp->rcv.epsn) >= TP_SACK_SPAN || (r != NULL ? r->nb : 0) >= pool_left(&tp->reorder_pkts) ||
 	    (r == NULL && (r = borrow(tp, qp)) == NULL))
 		return false;
-	r->held[psn % TP_SACK_SPAN] = tp->reorder_free[--tp->nb_reorder_free];
-	h = &tp->reorder_pkt_mem[r->held[psn % TP_SACK_SPAN]];
+	h = pool_get(&tp->reorder_pkts);
+	r->held[psn % TP_SACK_SPAN] = (uint16_t)pool_index(&tp->reorder_pkts, struct tp_reorder_pkt, h);
 	h->p = *p;
 	memcpy(h->bytes, p->bthp, bytes);
 	h->p.l2 = h->p.l3 = NULL;
@@ -111,7 +86,9 @@ reorder_next(struct transport *tp, struct qp *qp)
 		give_back(tp, qp);
 		return NULL;
 	}
-	return sack_bit(r->map, psn) ? &tp->reorder_pkt_mem[r->held[psn % TP_SACK_SPAN]].p : NULL;
+	if (!sack_bit(r->map, psn))
+		return NULL;
+	return &pool_item(&tp->reorder_pkts, struct tp_reorder_pkt, r->held[psn % TP_SACK_SPAN])->p;
 }
 
 void

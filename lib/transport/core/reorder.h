@@ -3,7 +3,7 @@
  * @file
  * Reorder buffers: request packets that arrived beyond a gap, held until the gap is filled.
  *
- * Owns: the transport's reorder buffers and the room for packets in them, lent to QPs. A QP has a buffer (rcv.reorder) only while
+ * Owns: what the transport's pools reorders and reorder_pkts lend to QPs. A QP has a buffer (rcv.reorder) only while
  * it holds a packet. Called by the responder, and by who ends a connection, on the QP's engine.
  */
 #ifndef UROCE_TP_REORDER_H
@@ -16,7 +16,7 @@ struct tp_reorder {
 	uint64_t map[SACK_WORDS];
 	uint32_t nb;                /**< packets held */
 	uint32_t base;              /**< nothing before this PSN is held */
-	uint16_t held[TP_SACK_SPAN]; /**< by PSN modulo the span: the packet's number in the transport */
+	uint16_t held[TP_SACK_SPAN]; /**< by PSN modulo the span: the packet's number in its pool */
 };
 
 /** A packet that is held: a copy from the BTH on, so that the port's mbufs go back to where they are needed. */
@@ -24,10 +24,6 @@ struct tp_reorder_pkt {
 	struct wire_pkt p;
 	uint8_t bytes[WIRE_MAX_FRAME_BYTES];
 };
-
-/** [control] @return 0 or ENOMEM; reorder_destroy() is right after either. */
-int reorder_create(struct transport *tp);
-void reorder_destroy(struct transport *tp);
 
 /** @return whether the packet of @p psn, which is not before epsn, is held. */
 static inline bool

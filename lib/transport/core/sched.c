@@ -2,6 +2,7 @@
 /*
  * Which QPs have work: the lists that a transport's turns go through.
  */
+#include "transport/core/qp_states.h"
 #include "transport/core/sched.h"
 
 void
@@ -17,7 +18,8 @@ void
 qp_activate(struct transport *tp, struct qp *qp)
 {
 	qp->sched.last_work_ns = tp->now_ns;
-	if (qp->state == UROCE_QPS_RTS)
+	UROCE_ASSERT(qp->tp == tp);
+	if (qp_does(qp, QP_FETCHES))
 		qp_watch(qp, true);
 	if (qp->sched.on_active)
 		return;
@@ -38,6 +40,7 @@ qp_reply_later(struct transport *tp, struct qp *qp)
 void
 qp_deactivate(struct transport *tp, struct qp *qp)
 {
+	UROCE_ASSERT(qp->sched.on_active && tp->nb_active > 0);
 	TAILQ_REMOVE(&tp->active, qp, sched.active_link);
 	qp->sched.on_active = false;
 	tp->nb_active--;

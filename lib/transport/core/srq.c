@@ -98,11 +98,11 @@ srq_take(struct transport *tp, struct srq *srq, struct tp_rwqe *w)
 	nb_sge = rwqe_nb_sge(slot, srq->max_sge);
 	if (nb_sge > 1) {
 		/* None left: as good as none posted. Messages that end will bring some back. */
-		if (unlikely(tp->nb_sge_blocks == 0)) {
+		copy = pool_get(&tp->sge_blocks);
+		if (unlikely(copy == NULL)) {
 			tp->counters.srq_no_sges++;
 			return false;
 		}
-		copy = tp->sge_blocks[--tp->nb_sge_blocks];
 	}
 	for (uint32_t i = 0; i < nb_sge; i++)
 		copy[i] = sge_snapshot(&slot->sge[i]);

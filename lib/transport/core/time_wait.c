@@ -62,7 +62,7 @@ time_wait_add(struct time_wait_table *t, struct transport *tp, const struct qp *
 {
 	uint32_t slot = qp->qpn & (TIME_WAIT_MAX - 1);
 	struct time_wait *d = &t->of[slot];
-	bool connected = qp->service == WIRE_RC && (qp_receives(qp) || qp->state == UROCE_QPS_ERR);
+	bool connected = qp->service == WIRE_RC && qp_does(qp, QP_CONNECTED);
 	const struct tp_res *last = last_res(qp);
 
 	if (!connected || qp->path.tmpl.bth_off == 0 || qp->rcv.epsn == qp->attr.rq_psn)

@@ -21,10 +21,11 @@
 #include <rte_mbuf.h>
 #include <rte_prefetch.h>
 
+#include "base/pool.h"
+#include "base/wheel.h"
 #include "mem/mw.h"
 #include "transport/core/limits.h"
 #include "transport/transport.h"
-#include "base/wheel.h"
 
 /** What the engine knows about a WQE between fetching and completing it. Everything else stays in the slot. */
 struct tp_swqe {
@@ -148,7 +149,7 @@ struct cq {
 	_Atomic uint32_t users;
 	_Atomic bool overrun;
 	bool multi;
-	int channel_fd;
+	int channel;                  /**< for transport_config.notify, or -1 */
 	uint64_t cookie;
 	void *owner;
 	uint8_t touched[UROCE_MAX_ENGINES]; /**< TP_TOUCHED_* of this turn, each engine its own */
@@ -353,21 +354,11 @@ struct transport {
 	struct cq_deferred deferred[TP_DEFERRED_CQS];
 	uint32_t nb_mbufs;
 	struct rte_mbuf *mbufs[TP_MBUF_CACHE];
-	uint32_t nb_inflight_blocks;
-	struct tp_swqe *inflight_blocks[TP_INFLIGHT_BLOCKS];
-	struct tp_swqe *inflight_block_mem;
-	uint32_t nb_read_blocks;
-	struct tp_read *read_blocks[TP_READ_BLOCKS];
-	struct tp_read *read_block_mem;
-	uint32_t nb_sge_blocks;
-	struct ring_sge *sge_blocks[TP_SGE_BLOCKS]; /**< of UROCE_MAX_SGE each */
-	struct ring_sge *sge_block_mem;
-	/* Lent to QPs that have lost something; selective.h. */
-	uint32_t nb_scoreboards, nb_reorders, nb_reorder_free;
-	struct tp_scoreboard *scoreboards[TP_SCOREBOARDS], *scoreboard_mem;
-	struct tp_reorder *reorders[TP_SCOREBOARDS], *reorder_mem;
-	uint16_t reorder_free[TP_REORDER_PKTS];
-	struct tp_reorder_pkt *reorder_pkt_mem;
+	/* Lent to QPs that have use for them. */
+	struct pool inflight_blocks;     /**< of TP_INFLIGHT_MAX struct tp_swqe each */
+	struct pool read_blocks;         /**< of UROCE_MAX_RD_ATOMIC struct tp_read each */
+	struct pool sge_blocks;          /**< of UROCE_MAX_SGE struct ring_sge each */
+	struct pool scoreboards, reorders, reorder_pkts; /**< core/sack.h */
 	struct tp_diag *diag;            /**< rare events */
 	struct tp_txvec loop;
 	struct tp_txvec tx[];

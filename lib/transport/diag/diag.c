@@ -30,7 +30,7 @@ cq_look(const struct cq *cq, struct cq_view *v)
 		.moderation = atomic_load_explicit(&cq->moderation, memory_order_relaxed),
 		.armed = (uint8_t)atomic_load_explicit(&cq->shared->arm, memory_order_relaxed),
 		.overrun = atomic_load_explicit(&cq->overrun, memory_order_relaxed),
-		.channel = cq->channel_fd >= 0,
+		.channel = cq->channel >= 0,
 	};
 }
 
@@ -216,7 +216,7 @@ qp_look(const struct qp *qp, uint64_t now_ns, struct qp_view *v)
 		.mtu_bytes = UINT32_C(1) << qp->path.mtu_shift,
 		.qkey = qp->qkey,
 		.reason = reason_of(qp),
-		.inflight_blocks_left = tp->nb_inflight_blocks,
+		.inflight_blocks_left = pool_left(&tp->inflight_blocks),
 		.no_tx_room = (qp->path.loopback ? tp->loop.n : tp->tx[qp->path.port].n) == TP_TX_MAX,
 		.load_percent = UINT32_MAX,
 	};
@@ -236,9 +236,9 @@ transport_depths(const struct transport *tp, struct tp_depths *d)
 	*d = (struct tp_depths){
 		.qps = tp->nb_qps,
 		.active_qps = tp->nb_active,
-		.inflight_blocks = TP_INFLIGHT_BLOCKS - tp->nb_inflight_blocks,
+		.inflight_blocks = TP_INFLIGHT_BLOCKS - pool_left(&tp->inflight_blocks),
 		.inflight_blocks_max = TP_INFLIGHT_BLOCKS,
-		.reordered = TP_REORDER_PKTS - tp->nb_reorder_free,
+		.reordered = TP_REORDER_PKTS - pool_left(&tp->reorder_pkts),
 		.reordered_max = TP_REORDER_PKTS,
 		.tx_waiting = tp->loop.n,
 	};

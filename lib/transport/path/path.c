@@ -35,3 +35,12 @@ qp_use_path(struct transport *tp, struct qp *qp, const struct tp_path *path)
 		cc_attach(tp, qp, path);
 	path_build_template(qp, path);
 }
+
+void
+path_reset(struct qp *qp)
+{
+	const struct qp_path *p = &qp->path;
+
+	/* The port is the QP's for life; a UD QP's longest message too. alt is a buffer, empty without alt_loaded. */
+	qp->path = (struct qp_path){ .port = p->port, .pkey = p->pkey, .mtu_shift = p->mtu_shift, .alt = p->alt };
+}

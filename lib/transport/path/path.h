@@ -16,6 +16,9 @@ void path_build_template(struct qp *qp, const struct tp_path *path);
 /** Send by @p path from now on. No allocation if the QP has a struct cc or needs none. */
 void qp_use_path(struct transport *tp, struct qp *qp, const struct tp_path *path);
 
+/** RESET: forget the peer. */
+void path_reset(struct qp *qp);
+
 /* ---- migration.c ---- */
 /** An alternate path. @return 0 or ENOMEM. */
 int migration_load(struct qp *qp, const struct tp_path *path);

@@ -49,6 +49,12 @@ xrc_put_eth(uint8_t *eth, const struct ring_sq_wqe *slot)
 	wire_put32(eth, ctl.srqn);
 }
 
+/* ---- start.c ---- */
+/** RESET: forget the connection. What was lent has been given back, and the timer is stopped. */
+void requester_reset(struct qp *qp);
+/** A connection begins, or goes on after SQE: the first PSN that is sent is @p psn. */
+void requester_start(struct qp *qp, uint32_t psn);
+
 /* ---- requester.c ---- */
 /** Send what may be sent. @return packets sent and WQEs fetched. */
 uint32_t requester_run(struct transport *tp, struct qp *qp, uint32_t budget);

@@ -14,7 +14,7 @@
 static bool
 possible(const struct transport *tp, const struct qp *qp)
 {
-	return qp->req.sack_peer && !qp->loss.rnr_wait && !tp->c.ports[qp->path.port].go_back_n && qp_sends(qp);
+	return qp->req.sack_peer && !qp->loss.rnr_wait && tp->c.ports[qp->path.port].features.selective_repeat && qp_sends(qp);
 }
 
 /* ---- What was lost ---- */

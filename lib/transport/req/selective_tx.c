@@ -21,7 +21,7 @@ selective_offer(struct transport *tp, struct qp *qp)
 	uint8_t *at;
 
 	if (qp->req.sack_offers == 0 || qp->service != WIRE_RC || qp->req.sq_tail == qp->req.sq.counter ||
-	    tp->c.ports[qp->path.port].go_back_n || !tp_begin(tp, qp, b.opcode, &o))
+	    !tp->c.ports[qp->path.port].features.selective_repeat || !tp_begin(tp, qp, b.opcode, &o))
 		return;
 	qp->req.sack_offers--;
 	/* A target may look at the SRQ's number before it looks at the PSN: one that is in use. */
@@ -183,9 +183,8 @@ scoreboard_get(struct transport *tp, struct qp *qp)
 {
 	struct tp_scoreboard *b = qp->req.scoreboard;
 
-	if (b != NULL || tp->nb_scoreboards == 0)
-		return b;
-	b = tp->scoreboards[--tp->nb_scoreboards];
+	if (b != NULL || (b = pool_get(&tp->scoreboards)) == NULL)
+		return qp->req.scoreboard;
 	memset(b, 0, sizeof(*b));
 	b->una = b->acked = b->end = b->seen_psn = qp->req.psn_una;
 	qp->req.scoreboard = b;
@@ -356,7 +355,7 @@ selective_sack_rx(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 	uint32_t psn = p->bth.psn, gap;
 	struct sack s;
 
-	if (qp->service != WIRE_RC || tp->c.ports[qp->path.port].go_back_n || !qp_sends(qp) ||
+	if (qp->service != WIRE_RC || !tp->c.ports[qp->path.port].features.selective_repeat || !qp_sends(qp) ||
 	    p->payload_bytes != SACK_PAYLOAD_BYTES || wire_get32(p->payload) != SACK_MAGIC ||
 	    WIRE_AETH_TYPE(p->bthp[p->op->off_aeth]) != WIRE_AETH_ACK) {
 		tp->counters.rx_sack_ignored++;

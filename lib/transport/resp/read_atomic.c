@@ -32,12 +32,9 @@ borrow_reads(struct transport *tp, struct qp *qp)
 {
 	if (likely(qp->resp.reads != NULL))
 		return true;
-	if (unlikely(tp->nb_read_blocks == 0)) {
-		tp->counters.read_no_places++;
-		return false;
-	}
-	qp->resp.reads = tp->read_blocks[--tp->nb_read_blocks];
-	return true;
+	qp->resp.reads = pool_get(&tp->read_blocks);
+	tp->counters.read_no_places += qp->resp.reads == NULL;
+	return qp->resp.reads != NULL;
 }
 
 /* Two READs of one PSN that have the same mark are most likely the same; what a key opens is checked anew anyway. */

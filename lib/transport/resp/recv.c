@@ -11,7 +11,7 @@ void
 recv_drop(struct transport *tp, struct qp *qp)
 {
 	if (qp->rcv.rwqe.valid && unlikely(qp->rcv.rwqe.borrowed))
-		tp->sge_blocks[tp->nb_sge_blocks++] = (struct ring_sge *)(uintptr_t)qp->rcv.rwqe.sge;
+		pool_put(&tp->sge_blocks, (struct ring_sge *)(uintptr_t)qp->rcv.rwqe.sge);
 	qp->rcv.rwqe.valid = false;
 }
 

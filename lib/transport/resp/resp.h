@@ -12,6 +12,9 @@
 #include "transport/core/types.h"
 
 /* ---- responder.c ---- */
+/** RESET: forget the connection. What was lent has been given back. */
+void receiver_reset(struct qp *qp);
+void responder_reset(struct qp *qp);
 /** A request packet, admitted, of an RC QP. */
 void responder_rx(struct transport *tp, struct qp *qp, const struct wire_pkt *p);
 /** Send responses, and then the ACK or NAK that is owed. @return packets sent, at most @p budget. */

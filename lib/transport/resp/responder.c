@@ -8,6 +8,33 @@
 #include "transport/resp/recv.h"
 #include "transport/resp/resp.h"
 
+void
+receiver_reset(struct qp *qp)
+{
+	const struct qp_receiver *r = &qp->rcv;
+
+	UROCE_ASSERT(r->reorder == NULL && !r->rwqe.valid);
+	qp->rcv = (struct qp_receiver){
+		.rq = r->rq,
+		.srq = r->srq,
+		.xrcd = r->xrcd,
+		.rq_seen = r->rq.counter,
+		/* CNPs are rare, whatever the connection. */
+		.cnp_next_ns = r->cnp_next_ns,
+	};
+}
+
+void
+responder_reset(struct qp *qp)
+{
+	struct qp_responder *r = &qp->resp;
+
+	UROCE_ASSERT(r->reads == NULL);
+	*r = (struct qp_responder){ .res_max = r->res_max, .res = r->res };
+	for (uint32_t i = 0; i < r->res_max; i++)
+		r->res[i].used = false;
+}
+
 /* The expected packet came and was executed. */
 static inline void
 accepted(struct transport *tp, struct qp *qp, const struct wire_pkt *p)

@@ -71,7 +71,7 @@ sack_offer_rx(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 	if (p->bth.opcode != (qp->prefix | WIRE_OP_WRITE_ONLY) || wire_get32(at + 12) != 0 ||
 	    wire_get24(at) != SACK_OFFER_MAGIC || wire_get24(at + 3) != qp->path.dest_qpn ||
 	    wire_get24(at + 6) != qp->attr.rq_psn || (qp_sends(qp) && wire_get24(at + 9) != qp->attr.sq_psn) ||
-	    tp->c.ports[qp->path.port].go_back_n)
+	    !tp->c.ports[qp->path.port].features.selective_repeat)
 		return false;
 	tp->counters.sack_offers_received++;
 	qp->rcv.sack_on = true;

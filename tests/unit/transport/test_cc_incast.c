@@ -72,7 +72,7 @@ receiver(struct incast *w)
 static void
 world_up(struct incast *w, enum tp_cc cc)
 {
-	const struct tp_port_config port = { .cc = cc, .mbps = GBPS * 1000 };
+	const struct tp_port_config port = { .cc = cc, .mbps = GBPS * 1000, .features = TP_FEATURES_ALL };
 	const struct conn_opts conn = { .mtu = UROCE_MTU_4096 };
 
 	memset(w, 0, sizeof(*w));
