@@ -227,7 +227,7 @@ host_add_end(struct perf_host *h, unsigned int engine, bool initiator, uint64_t 
 		.segs = &seg,
 		.nb_segs = 1,
 	};
-	struct cq_params cp = { .channel_fd = -1 };
+	struct cq_params cp = { .channel = -1 };
 	struct qp_call c = { .h = h, .e = e };
 	int rc;
 

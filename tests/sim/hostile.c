@@ -145,7 +145,7 @@ hostile_ep_make(struct sim_world *w, struct sim_ep *ep, struct hostile_ep *he)
 {
 	uint32_t rq_stride = ring_rq_stride(HOSTILE_SGES), i, engine;
 	struct cq_params c = {
-		.channel_fd = -1, .owner = ep, .cookie = SIM_HOSTILE_COOKIE, .multi = ep->nb_engines > 1
+		.channel = -1, .owner = ep, .cookie = SIM_HOSTILE_COOKIE, .multi = ep->nb_engines > 1
 	};
 	struct srq_params s = { .pd = HOSTILE_PD, .max_sge = HOSTILE_SGES, .owner = ep, .cookie = SIM_HOSTILE_COOKIE };
 	uint8_t *area = arena_get(w, HOSTILE_AREA);

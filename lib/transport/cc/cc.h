@@ -12,7 +12,7 @@
 #ifndef UROCE_CC_H
 #define UROCE_CC_H
 
-#include "transport/core/internal.h"
+#include "transport/core/types.h"
 
 enum {
 	CC_CNP_INTERVAL_NS = 50000,    /**< between two CNPs of a QP (DCQCN, section 3.1) */

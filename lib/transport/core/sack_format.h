@@ -26,7 +26,7 @@
 #ifndef UROCE_CORE_SACK_FORMAT_H
 #define UROCE_CORE_SACK_FORMAT_H
 
-#include "transport/core/internal.h"
+#include "transport/core/types.h"
 
 #define SACK_MAGIC UINT32_C(0x75726331)     /* "urc1" */
 #define SACK_OFFER_MAGIC UINT32_C(0x757263) /* "urc" */

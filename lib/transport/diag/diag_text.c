@@ -6,8 +6,9 @@
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include "transport/core/types.h"
+#include "transport/diag/diag.h"
 
-#include "transport/core/internal.h"
 
 enum {
 	BUSY_PERCENT = 90,        /**< an engine with more load than this may be why nothing moves */

@@ -2,6 +2,7 @@
 /*
  * Progress of a requester, and what the peer says of its receives.
  */
+#include "transport/core/sched.h"
 #include "transport/req/ack.h"
 #include "transport/req/complete.h"
 #include "transport/req/loss.h"

@@ -10,6 +10,7 @@
 #ifndef UROCE_REQ_BUILD_H
 #define UROCE_REQ_BUILD_H
 
+#include "transport/core/tx.h"
 #include "transport/req/sge.h"
 #include "transport/req/send_queue.h"
 
@@ -26,6 +27,13 @@ struct req_packet {
 bool build_request(struct transport *tp, struct qp *qp, const struct req_packet *r);
 /** A datagram, to where the WQE's AH leads. */
 bool build_ud(struct transport *tp, struct qp *qp, const struct req_packet *r);
+
+/** Write the XRCETH of a request. */
+static inline void
+xrc_put_eth(uint8_t *eth, const struct ring_sq_wqe *slot)
+{
+	wire_put32(eth, wqe_get_srqn(slot));
+}
 
 static inline struct wire_bth
 build_bth(const struct qp *qp, const struct req_packet *r, uint8_t op)

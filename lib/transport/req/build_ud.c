@@ -2,7 +2,9 @@
 /*
  * Datagrams: one packet per message, to where the WQE's AH leads.
  */
+#include "transport/core/ah.h"
 #include "transport/req/build.h"
+#include "transport/svc/svc.h"
 
 #define UD_QKEY_OWN UINT32_C(0x80000000) /* in a WQE: use the QP's Q_Key (10.2.5) */
 

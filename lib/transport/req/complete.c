@@ -2,6 +2,8 @@
 /*
  * Completions of send queues.
  */
+#include "transport/core/cq.h"
+#include "transport/core/qp_error.h"
 #include "transport/req/complete.h"
 
 void

@@ -6,7 +6,7 @@
 #ifndef UROCE_REQ_COMPLETE_H
 #define UROCE_REQ_COMPLETE_H
 
-#include "transport/core/internal.h"
+#include "transport/req/send_queue.h"
 
 /** Write the CQE of the oldest WQE. */
 void complete_push_cqe(struct transport *tp, struct qp *qp, uint8_t status, uint8_t verr);

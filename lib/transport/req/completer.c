@@ -2,6 +2,9 @@
 /*
  * The completer: takes what comes back to a requester. ACKs, NAKs, READ and atomic responses.
  */
+#include "transport/core/event_log.h"
+#include "transport/core/qp_error.h"
+#include "transport/core/qp_states.h"
 #include "transport/req/ack.h"
 #include "transport/req/complete.h"
 #include "transport/req/loss.h"

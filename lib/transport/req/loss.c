@@ -2,6 +2,10 @@
 /*
  * Loss recovery: the timer of a requester, tail loss probes, going back N.
  */
+#include "transport/core/event_log.h"
+#include "transport/core/qp_states.h"
+#include "transport/core/sched.h"
+#include "transport/path/path.h"
 #include "transport/req/build.h"
 #include "transport/req/complete.h"
 #include "transport/req/loss.h"

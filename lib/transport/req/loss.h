@@ -12,7 +12,7 @@
 #ifndef UROCE_REQ_LOSS_H
 #define UROCE_REQ_LOSS_H
 
-#include "transport/core/internal.h"
+#include "transport/core/types.h"
 
 /* ---- loss.c: detection and reaction ---- */
 /** Start the timer if it isn't running and something is in flight. */

@@ -3,6 +3,8 @@
  * The requester's run: decides whether the next packet may be sent (admit), has it made (build.h), and accounts for it.
  */
 #include "transport/cc/cc.h"
+#include "transport/core/qp_error.h"
+#include "transport/core/qp_states.h"
 #include "transport/req/ack.h"
 #include "transport/req/build.h"
 #include "transport/req/complete.h"

@@ -12,8 +12,12 @@
 #ifndef UROCE_REQ_REQUESTER_H
 #define UROCE_REQ_REQUESTER_H
 
-#include "transport/core/internal.h"
+#include "transport/core/types.h"
 
+/** RESET: forget the connection. What was lent has been given back, and the timer is stopped. */
+void requester_reset(struct qp *qp);
+/** A connection begins, or goes on after SQE: the first PSN that is sent is @p psn. */
+void requester_start(struct qp *qp, uint32_t psn);
 /** Send what may be sent. @return packets sent and WQEs done. */
 uint32_t requester_run(struct transport *tp, struct qp *qp, uint32_t budget);
 /** @return true if there is something to send and nothing of the peer's to wait for. */

@@ -3,6 +3,8 @@
  * SACKs, and sending again what they show to be lost.
  */
 #include "transport/cc/cc.h"
+#include "transport/core/qp_states.h"
+#include "transport/core/sched.h"
 #include "transport/req/ack.h"
 #include "transport/req/build.h"
 #include "transport/req/loss.h"
@@ -70,7 +72,7 @@ sack_rx(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 	uint32_t psn = p->bth.psn, gap;
 	struct sack s;
 
-	if (qp->service != WIRE_RC || tp->c.ports[qp->path.port].go_back_n || !qp_sends(qp) ||
+	if (qp->service != WIRE_RC || !tp->c.ports[qp->path.port].features.selective_repeat || !qp_sends(qp) ||
 	    p->payload_bytes != SACK_PAYLOAD_BYTES || wire_get32(p->payload) != SACK_MAGIC ||
 	    WIRE_AETH_TYPE(p->bthp[p->op->off_aeth]) != WIRE_AETH_ACK) {
 		tp->counters.rx_sack_ignored++;

@@ -7,7 +7,7 @@
 #ifndef UROCE_REQ_SACK_H
 #define UROCE_REQ_SACK_H
 
-#include "transport/core/internal.h"
+#include "transport/core/types.h"
 
 /** A packet of a SACK's opcode for @p qp, whatever its service and state. */
 void sack_rx(struct transport *tp, struct qp *qp, const struct wire_pkt *p);

@@ -3,6 +3,8 @@
  * The offer of selective repeat: a packet that every responder takes for a duplicate (core/sack_format.h).
  */
 #include "transport/core/sack_format.h"
+#include "transport/core/tx.h"
+#include "transport/req/build.h"
 #include "transport/req/loss.h"
 
 void
@@ -15,7 +17,7 @@ sack_offer(struct transport *tp, struct qp *qp)
 	uint8_t *at;
 
 	if (qp->req.sack_offers == 0 || qp->service != WIRE_RC || qp->req.sq_tail == qp->req.sq.counter ||
-	    tp->c.ports[qp->path.port].go_back_n || !tp_begin(tp, qp, b.opcode, &o))
+	    !tp->c.ports[qp->path.port].features.selective_repeat || !tp_begin(tp, qp, b.opcode, &o))
 		return;
 	qp->req.sack_offers--;
 	/* A target may look at the SRQ's number before it looks at the PSN: one that is in use. */

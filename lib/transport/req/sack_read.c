@@ -7,6 +7,8 @@
  * answers first. So what a response to a first request (or an ACK of one) passes was lost on its way, unless it
  * was asked for again only after that request was sent.
  */
+#include "transport/core/qp_states.h"
+#include "transport/core/sched.h"
 #include "transport/req/ack.h"
 #include "transport/req/loss.h"
 #include "transport/req/sack.h"
@@ -16,7 +18,7 @@
 static bool
 possible(const struct transport *tp, const struct qp *qp)
 {
-	return qp->req.sack_peer && !qp->loss.rnr_wait && !tp->c.ports[qp->path.port].go_back_n && qp_sends(qp);
+	return qp->req.sack_peer && !qp->loss.rnr_wait && tp->c.ports[qp->path.port].features.selective_repeat && qp_sends(qp);
 }
 
 /* ---- What was lost ---- */

@@ -2,6 +2,9 @@
 /*
  * The scoreboard: what the peer has, what was lost, in which order it was sent.
  */
+#include "transport/core/event_log.h"
+#include "transport/core/lend.h"
+#include "transport/core/sched.h"
 #include "transport/req/loss.h"
 #include "transport/req/scoreboard.h"
 
@@ -31,8 +34,7 @@ scoreboard_forget(struct transport *tp, struct qp *qp)
 {
 	if (qp->req.scoreboard == NULL)
 		return;
-	tp->scoreboards[tp->nb_scoreboards++] = qp->req.scoreboard;
-	qp->req.scoreboard = NULL;
+	scoreboard_return(tp, qp);
 	cwnd_update(qp);
 }
 
@@ -151,9 +153,11 @@ scoreboard_get(struct transport *tp, struct qp *qp)
 {
 	struct tp_scoreboard *b = qp->req.scoreboard;
 
-	if (b != NULL || tp->nb_scoreboards == 0)
+	if (b != NULL)
 		return b;
-	b = tp->scoreboards[--tp->nb_scoreboards];
+	b = pool_get(&tp->scoreboards);
+	if (b == NULL)
+		return NULL;
 	memset(b, 0, sizeof(*b));
 	b->una = b->acked = b->end = b->seen_psn = qp->req.psn_una;
 	qp->req.scoreboard = b;

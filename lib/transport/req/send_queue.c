@@ -2,6 +2,7 @@
 /*
  * Work requests: what each opcode needs, taking posted WQEs from the SQ, checking them, and the blocks for WQEs in flight.
  */
+#include "transport/core/slot.h"
 #include "transport/req/send_queue.h"
 
 #define SVC(s) (1 << (WIRE_##s >> 5))
@@ -101,9 +102,9 @@ inflight_borrow(struct transport *tp, struct qp *qp)
 {
 	struct tp_swqe *big;
 
-	if (qp->req.inflight != qp->own_inflight || UINT32_C(1) << qp->req.sq.order <= TP_INFLIGHT_OWN || tp->nb_inflight_blocks == 0)
+	if (qp->req.inflight != qp->own_inflight || UINT32_C(1) << qp->req.sq.order <= TP_INFLIGHT_OWN ||
+	    (big = pool_get(&tp->inflight_blocks)) == NULL)
 		return false;
-	big = tp->inflight_blocks[--tp->nb_inflight_blocks];
 	for (uint32_t c = qp->req.sq_tail; c != qp->req.sq.counter; c++)
 		big[c & (TP_INFLIGHT_MAX - 1)] = *qp_inflight(qp, c);
 	qp->req.inflight = big;
@@ -116,7 +117,7 @@ inflight_return(struct transport *tp, struct qp *qp)
 {
 	if (qp->req.inflight == qp->own_inflight || qp->req.sq_tail != qp->req.sq.counter)
 		return;
-	tp->inflight_blocks[tp->nb_inflight_blocks++] = qp->req.inflight;
+	pool_put(&tp->inflight_blocks, qp->req.inflight);
 	qp->req.inflight = qp->own_inflight;
 	qp->req.inflight_mask = TP_INFLIGHT_OWN - 1;
 }

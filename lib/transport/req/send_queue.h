@@ -9,7 +9,23 @@
 #ifndef UROCE_REQ_SEND_QUEUE_H
 #define UROCE_REQ_SEND_QUEUE_H
 
-#include "transport/core/internal.h"
+#include "transport/core/slot.h"
+#include "transport/core/types.h"
+
+static inline struct tp_swqe *
+qp_inflight(struct qp *qp, uint32_t counter)
+{
+	return &qp->req.inflight[counter & qp->req.inflight_mask];
+}
+
+/** The WQE is bad. @return @p status. */
+static inline uint8_t
+wqe_error(struct tp_swqe *w, uint8_t status, uint8_t verr)
+{
+	w->status = status;
+	w->verr = verr;
+	return status;
+}
 
 /**
  * Take the next posted WQE and check it. A bad one is taken as well: its status is the one with which it completes when all WQEs

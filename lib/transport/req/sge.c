@@ -2,6 +2,7 @@
 /*
  * The bytes of a posted work request: gathering them into a packet, scattering a response.
  */
+#include "transport/req/send_queue.h"
 #include "transport/req/sge.h"
 
 uint8_t

@@ -7,7 +7,7 @@
 #ifndef UROCE_REQ_SGE_H
 #define UROCE_REQ_SGE_H
 
-#include "transport/core/internal.h"
+#include "transport/core/types.h"
 
 /** Gather @p len bytes at offset @p off of the message into @p dst. @return 0, or the status that @p w has then too. */
 uint8_t sq_gather(struct transport *tp, const struct qp *qp, struct tp_swqe *w, const struct ring_sq_wqe *slot, uint32_t off,

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The receiving side of UD: one packet per message, stored with 40 bytes of L3 header in front.
+ * The receiving side of UD: one packet per message, received with 40 bytes of L3 header in front.
  */
-#include "transport/core/internal.h"
+#include "transport/core/checks.h"
+#include "transport/core/qp_error.h"
+#include "transport/resp/recv.h"
+#include "transport/svc/svc.h"
 
 /* What lies before the payload: the IPv6 header, or 20 bytes of nothing and the IPv4 header (A17.4.5.1). */
 static void

@@ -187,7 +187,7 @@ destroy_msg(struct engine *e, void *arg, uint64_t now_ns)
 static void
 program_up(struct program *p, struct host *h, unsigned int engine)
 {
-	struct cq_params cp = { .channel_fd = -1, .multi = h->nb_engines > 1 };
+	struct cq_params cp = { .channel = -1, .multi = h->nb_engines > 1 };
 	struct mem_seg seg;
 	struct mr_params mp = { .pd = PD, .access = 15, .segs = &seg, .nb_segs = 1, .length = MEM_BYTES };
 

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -59,6 +58,15 @@ on_event(void *arg, const struct tp_event *ev)
 	h->events[h->nb_events++] = *ev;
 }
 
+static bool
+on_completion(void *arg, int channel, uint64_t cookie)
+{
+	struct end_cq *c = (void *)(uintptr_t)cookie;
+
+	c->events++;
+	return true;
+}
+
 unsigned int
 host_events(const struct host *h, enum uroce_event type)
 {
@@ -72,7 +80,7 @@ host_events(const struct host *h, enum uroce_event type)
 struct pair *
 pair_new(void)
 {
-	return pair_new_cc(&(struct tp_port_config){ .cc = TP_CC_NONE });
+	return pair_new_cc(&(struct tp_port_config){ .features = TP_FEATURES_ALL });
 }
 
 struct pair *
@@ -85,7 +93,7 @@ pair_new_cc(const struct tp_port_config *port)
 	p->mbufs_before = pair_mbufs_in_use();
 	for (unsigned int i = 0; i < 2; i++) {
 		struct host *h = &p->h[i];
-		struct transport_config c = { .nb_ports = 1, .event = on_event, .arg = h };
+		struct transport_config c = { .nb_ports = 1, .event = on_event, .notify = on_completion, .arg = h };
 
 		h->pair = p;
 		h->id = i;
@@ -357,14 +365,9 @@ ring_make(struct ring *r, uint32_t depth, uint32_t stride)
 static void
 cq_make(struct end_cq *c, uint32_t depth, bool channel)
 {
-	struct cq_params cp = { .shared = &c->shared, .channel_fd = -1, .cookie = ADDR(c) };
+	struct cq_params cp = { .shared = &c->shared, .channel = channel ? 0 : -1, .cookie = ADDR(c) };
 
 	c->mem = ring_make(&c->ring, depth, sizeof(struct ring_cqe));
-	c->pipe[0] = c->pipe[1] = -1;
-	if (channel) {
-		assert_int_equal(pipe2(c->pipe, O_NONBLOCK), 0);
-		cp.channel_fd = c->pipe[1];
-	}
 	cp.ring = c->ring;
 	assert_int_equal(cq_create(&cp, &c->cq), 0);
 }
@@ -375,10 +378,6 @@ cq_unmake(struct end_cq *c)
 	assert_int_equal(cq_users(c->cq), 0);
 	cq_destroy(c->cq);
 	free(c->mem);
-	if (c->pipe[0] >= 0) {
-		close(c->pipe[0]);
-		close(c->pipe[1]);
-	}
 }
 
 struct end_srq *

@@ -273,7 +273,7 @@ a_full_window_is_named(void **state)
 static void
 congestion_control_is_named_where_it_holds_packets_back(void **state)
 {
-	struct tp_port_config swift = { .cc = TP_CC_SWIFT, .mbps = 10000 };
+	struct tp_port_config swift = { .cc = TP_CC_SWIFT, .mbps = 10000, .features = TP_FEATURES_ALL };
 	struct rig r;
 
 	rig_up_cc(&r, NULL, &(struct conn_opts){ .mtu = UROCE_MTU_1024 }, &swift);
