@@ -49,6 +49,7 @@ struct perf_opts {
 	uint32_t engines;        /**< lcores per host */
 	uint32_t iterations;     /**< of latency tests */
 	double seconds, warmup;  /**< of rate tests */
+	uint64_t operations;     /**< of rate tests, per lcore: the end of the test; 0: it ends after seconds */
 	uint64_t memory;         /**< bytes per lcore that messages walk over; 0: depth * qps messages */
 	bool brief;              /**< one line of key=value */
 	bool ipv6;

@@ -16,7 +16,7 @@ PROGRAMS = ('uroced', 'uroce-run')
 
 
 def build_dir():
-    """$UROCE_BUILD, or build/, where scripts/test and scripts/quickstart build."""
+    """$UROCE_BUILD, or build/, where scripts/quickstart builds."""
     build = os.path.abspath(os.environ.get('UROCE_BUILD') or os.path.join(ROOT, 'build'))
     for program in PROGRAMS:
         if not os.access(os.path.join(build, IN_BUILD[program]), os.X_OK):
