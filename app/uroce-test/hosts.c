@@ -18,7 +18,7 @@ enum {
 	LOOPBACK_MBUFS = 8192, /* for each engine */
 };
 
-/** A stack and what it was made of. */
+/** A stack and its configuration. */
 struct stack {
 	struct uroce *u;
 	const char *config;
@@ -93,7 +93,7 @@ add_set(struct stack *s, const char *fmt, ...)
 	s->nb_sets++;
 }
 
-/** "ETHDEV,ADDRESS/PREFIX,..." as settings. */
+/** Turn "ETHDEV,ADDRESS/PREFIX,..." into settings of the configuration. */
 static void
 set_port(struct stack *s, const char *text)
 {
@@ -119,7 +119,7 @@ set_loopback(struct stack *s, unsigned int i, unsigned int engines)
 	add_set(s, "daemon.mbufs=%u", LOOPBACK_MBUFS * engines);
 }
 
-/** What each stack is made of. @return how many there are, -1: too many. */
+/** Collect the settings of each stack. @return the number of stacks, -1: too many. */
 static int
 describe(const struct options *o)
 {
