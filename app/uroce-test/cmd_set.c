@@ -13,9 +13,14 @@
 
 enum { ERR_BYTES = 512, PERIOD_MAX = 86400 };
 
-static const char *const cc_words[] = { "none", "dcqcn", "swift", NULL };
 /* RTE_LOG_* is 1 more than the index. */
 static const char *const log_words[] = { "emergency", "alert", "critical", "error", "warning", "notice", "info", "debug", NULL };
+
+static const char *
+cc_names(unsigned int i)
+{
+	return i < TP_CC_ALGORITHMS ? tp_cc_name((enum tp_cc)i) : NULL;
+}
 
 static const char *
 host_or_all(unsigned int i)
@@ -114,7 +119,7 @@ static const struct arg impair_args[] = {
 };
 static const struct arg cc_args[] = {
 	ARG_WHERE,
-	{ "algorithm", "congestion control", ARG_CHOICE, ARG_NEEDED, .words = cc_words },
+	{ "algorithm", "congestion control", ARG_CHOICE, ARG_NEEDED, .names = cc_names },
 	{ 0 },
 };
 static const struct arg log_args[] = {
