@@ -32,12 +32,12 @@ static const char usage_text[] =
 	"  --op write|send|read|fetch_add|cmp_swap\n"
 	"  --test rate|latency|memcpy|ring   memcpy and ring (a bare shared-memory ring) are baselines\n"
 	"  --size BYTES               of a message (8)\n"
-	"  --depth N                  WQEs under way per QP (128)\n"
+	"  --depth N                  WQEs in flight per QP (128)\n"
 	"  --qps N                    QPs per lcore (1)\n"
 	"  --signal N                 every N-th WQE is signalled (a quarter of the depth, at most 32)\n"
 	"  --inline BYTES             post messages up to this size inline (0)\n"
 	"  --mtu BYTES                path MTU, 256 to 4096 (4096)\n"
-	"  --rd-atomic N              READs and atomics under way per QP (64)\n"
+	"  --rd-atomic N              outstanding READs and atomics per QP (64)\n"
 	"  --memory BYTES             memory that messages walk over per lcore, K, M and G allowed (depth messages)\n"
 	"  --seconds S, --warmup S    of rate tests (2, 0.5)\n"
 	"  --operations N             a rate test ends after so many operations per lcore, not after a time\n"
@@ -246,7 +246,7 @@ wrong(const char *what)
 	return false;
 }
 
-/** What goes with what. */
+/** Check options that depend on each other, and set the default of --signal. */
 static bool
 check(struct perf_opts *o)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Rate: as many operations as the SQs hold, all the time. */
+/* Rate: the SQs are kept full. */
 #include "end.h"
 
 enum { POLL_BATCH = 32 };
@@ -44,7 +44,7 @@ refill(struct perf_end *e, struct perf_qp *q)
 	end_ring_sq(e, q);
 }
 
-/** The last of each QP is signalled, so that it is known when all are through. */
+/** Post a last, signalled operation on each QP: its completion shows that all are done. */
 static void
 begin_drain(struct perf_end *e)
 {
