@@ -30,7 +30,7 @@ MOST_IN_A_CYCLE = 8
 FOLDERS = {
     'lib/base': ('', '*'),
     'lib/ring': ('base', '*'),
-    'lib/wire': ('base', 'wire.h'),
+    'lib/wire': ('base', 'wire.h gid.h'),
     'lib/mem': ('base ring', 'mem.h mw.h'),
     'drivers/net/impair': ('base wire', '*'),
     'lib/transport': ('base ring wire mem', 'transport.h diag/diag.h'),
@@ -39,14 +39,15 @@ FOLDERS = {
     'lib/engine': ('base ring wire mem transport net', 'engine.h'),
     'lib/control': ('base ring wire mem drivers/net/impair transport cm net engine',
                     'control.h cma/gsi.h config/config.h observe/capture.h observe/inspect.h observe/sysfs.h'),
-    'lib/verbs': ('base ring', 'client.h connection.h'),
+    'lib/verbs': ('base ring', 'client.h connection.h device.h'),
     'lib/rdmacm': ('base ring verbs', ''),
     'lib/rsocket': ('base ring verbs rdmacm', ''),
     'lib/uroce': ('base ring wire mem drivers/net/impair transport cm net engine control verbs', '*'),
 }
 # A module of its own, whose functions take the place of libc's.
 ALONE = 'lib/verbs/sysfs_paths.c'
-# Parts of a folder from the bottom. Parts in one line don't use each other. '.' are the files beside the parts.
+# Parts of a folder from the bottom. Parts in one string don't use each other. '.' are the files beside the parts, but for net.h and net_priv.h of
+# lib/net and the like: these have the struct that is made of the structs of all parts.
 PARTS = {
     'lib/transport': ['core', 'cc diag', 'req', 'resp', 'svc', '.'],
     'lib/control': ['config', 'core', 'memory', 'obj', 'cma', 'observe', '.'],
@@ -88,7 +89,7 @@ def why_not(source, target):
         return None if other in allowed else f'{mine} may use only {", ".join(allowed) or "itself"}'
     rows = [row.split() for row in PARTS.get(mine, [])] if mine not in UNORDERED else []
     a, b = part_of(source), part_of(target)
-    if not rows or a == b or target == f'{mine}/{os.path.basename(mine)}.h':
+    if not rows or a == b or re.fullmatch(mine + '/' + os.path.basename(mine) + r'(_priv)?\.h', source if a == '.' else target):
         return None
     for part, where in ((a, source), (b, target)):
         if not any(part in row for row in rows):
