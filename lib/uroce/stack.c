@@ -124,7 +124,7 @@ open_ports(struct uroce *u, char *err)
 	for (i = 0; i < u->conf.nb_ports; i++) {
 		const struct config_port *p = &u->conf.ports[i];
 
-		u->ports[i] = net_port_open(&p->net, i, (uint16_t)u->nb_engines, u->sh.pool, err, UROCE_ERR_BYTES);
+		u->ports[i] = net_port_open(&p->net, i, (uint16_t)u->nb_engines, &u->sh, err, UROCE_ERR_BYTES);
 		if (u->ports[i] == NULL)
 			return -1;
 		u->nb_ports++;
