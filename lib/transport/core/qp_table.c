@@ -14,7 +14,7 @@ enum { QPN_BITS = 24, QPN_FIRST = 2 /* 0 and 1 are management QPs */ };
 struct qp_table {
 	rte_spinlock_t lock; /* of everything below but the slots of numbers: creation and destruction */
 	struct deferred_list destroyed;
-	struct parted_table *parted;
+	struct time_wait_table *time_wait;
 	struct gen_table numbers;
 };
 
@@ -38,8 +38,8 @@ qp_table_create(uint32_t max_qp, struct rte_rcu_qsbr *qsbr)
 		return NULL;
 	rte_spinlock_init(&t->lock);
 	t->destroyed = (struct deferred_list){ .qsbr = qsbr, .free = destroyed_free };
-	t->parted = parted_table_create();
-	if (gen_table_init(&t->numbers, max_qp, 0) != 0 || t->parted == NULL) {
+	t->time_wait = time_wait_create();
+	if (gen_table_init(&t->numbers, max_qp, 0) != 0 || t->time_wait == NULL) {
 		qp_table_destroy(t);
 		errno = ENOMEM;
 		return NULL;
@@ -54,14 +54,14 @@ qp_table_destroy(struct qp_table *t)
 		return;
 	deferred_free_all(&t->destroyed);
 	gen_table_fini(&t->numbers);
-	free(t->parted);
+	free(t->time_wait);
 	free(t);
 }
 
-struct parted_table *
-qp_table_parted(struct qp_table *t)
+struct time_wait_table *
+qp_table_time_wait(struct qp_table *t)
 {
-	return t->parted;
+	return t->time_wait;
 }
 
 uint32_t
