@@ -63,11 +63,12 @@ port_open(struct perf_host *h, const char *ethdev, const char *address)
 {
 	struct net_port_config conf = { .nb_addrs = 1 };
 	char err[ERR_BYTES] = "";
+	int index;
 
 	snprintf(conf.name, sizeof(conf.name), "uroce0");
 	snprintf(conf.ethdev, sizeof(conf.ethdev), "%s", ethdev);
 	if (net_addr_parse(address, &conf.addrs[0], err, sizeof(err)) == 0)
-		h->port = net_port_open(&conf, 0, (uint16_t)h->nb_engines, h->sh.pool, err, sizeof(err));
+		h->port = net_port_open(&conf, 0, (uint16_t)h->nb_engines, &h->sh, err, sizeof(err));
 	if (h->port == NULL) {
 		fprintf(stderr, "uroce-perf: port %s: %s\n", ethdev, err);
 		return false;
@@ -78,11 +79,13 @@ port_open(struct perf_host *h, const char *ethdev, const char *address)
 			ethdev, 128u << h->port->active_mtu, 128u << h->port->active_mtu);
 		return false;
 	}
-	for (h->sgid_index = 0; h->sgid_index < UROCE_MAX_GIDS; h->sgid_index++)
-		if (memcmp(h->port->gid[h->sgid_index], conf.addrs[0].gid, 16) == 0)
-			return true;
-	fprintf(stderr, "uroce-perf: port %s: %s isn't in its GID table\n", ethdev, address);
-	return false;
+	index = net_gid_index(h->port, &conf.addrs[0].gid);
+	if (index < 0) {
+		fprintf(stderr, "uroce-perf: port %s: %s isn't in its GID table\n", ethdev, address);
+		return false;
+	}
+	h->sgid_index = (unsigned int)index;
+	return true;
 }
 
 void
@@ -277,7 +280,7 @@ host_hello(const struct perf_host *h, struct perf_hello *hello)
 		.op = o->op, .test = o->test, .size = o->size, .mtu = o->mtu, .qps = o->qps, .engines = o->engines,
 		.depth = o->depth,
 	};
-	memcpy(hello->gid, h->port->gid[h->sgid_index], 16);
+	memcpy(hello->gid, net_gid(h->port, h->sgid_index), 16);
 	memcpy(hello->mac, h->port->mac, 6);
 }
 

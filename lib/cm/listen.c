@@ -5,16 +5,9 @@
 #include <string.h>
 
 #include "cm/cm_priv.h"
+#include "wire/gid.h"
 
 static const uint8_t no_gid[CM_GID_BYTES];
-
-static bool
-gid_is_ipv4(const uint8_t gid[CM_GID_BYTES])
-{
-	static const uint8_t mapped[12] = { [10] = 0xff, [11] = 0xff };
-
-	return memcmp(gid, mapped, sizeof(mapped)) == 0;
-}
 
 static struct cm_listener *
 listener_get(const struct cm *cm, uint64_t service_id, enum cm_listen_scope scope, const uint8_t gid[CM_GID_BYTES])
@@ -28,7 +21,7 @@ listener_get(const struct cm *cm, uint64_t service_id, enum cm_listen_scope scop
 struct cm_listener *
 listener_find(const struct cm *cm, uint64_t service_id, const uint8_t gid[CM_GID_BYTES])
 {
-	enum cm_listen_scope family = gid_is_ipv4(gid) ? CM_LISTEN_ANY_IPV4 : CM_LISTEN_ANY_IPV6;
+	enum cm_listen_scope family = gid_is_v4(gid_at(gid)) ? CM_LISTEN_ANY_IPV4 : CM_LISTEN_ANY_IPV6;
 	struct cm_listener *l = listener_get(cm, service_id, CM_LISTEN_GID, gid);
 
 	if (l == NULL)

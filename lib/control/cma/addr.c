@@ -9,50 +9,29 @@
 
 #include "control/cma/cma.h"
 
-static const uint8_t v4_mapped[12] = { [10] = 0xff, [11] = 0xff };
-
-bool
-cma_gid_zero(const uint8_t gid[16])
-{
-	static const uint8_t zero[16];
-
-	return memcmp(gid, zero, sizeof(zero)) == 0;
-}
-
-bool
-cma_gid_v4(const uint8_t gid[16])
-{
-	return memcmp(gid, v4_mapped, sizeof(v4_mapped)) == 0;
-}
-
 /** @return true if @p a is an address of its family, or any of it. */
 static bool
 addr_ok(const struct ctl_cm_addr *a)
 {
-	return (a->family == 4 && (cma_gid_zero(a->gid) || cma_gid_v4(a->gid))) ||
-	       (a->family == 6 && !cma_gid_v4(a->gid));
+	return (a->family == 4 && (gid_is_zero(gid_at(a->gid)) || gid_is_v4(gid_at(a->gid)))) ||
+	       (a->family == 6 && !gid_is_v4(gid_at(a->gid)));
 }
 
 static bool
 is_loopback(const struct ctl_cm_addr *a)
 {
-	static const uint8_t one[16] = { [15] = 1 };
-
-	return a->family == 4 ? a->gid[12] == 127 : memcmp(a->gid, one, sizeof(one)) == 0;
+	return gid_is_loopback(gid_at(a->gid));
 }
 
 struct net_port *
 cma_port_of(struct control *c, const uint8_t gid[16], uint8_t *sgid_index)
 {
-	uint16_t i;
-	uint8_t k;
+	for (uint16_t i = 0; i < c->s.nb_ports; i++) {
+		int k = net_gid_index(c->s.ports[i], gid_at(gid));
 
-	for (i = 0; i < c->s.nb_ports; i++) {
-		for (k = 0; k < UROCE_MAX_GIDS; k++) {
-			if (c->s.ports[i]->gid_used[k] && memcmp(c->s.ports[i]->gid[k], gid, 16) == 0) {
-				*sgid_index = k;
-				return c->s.ports[i];
-			}
+		if (k >= 0) {
+			*sgid_index = (uint8_t)k;
+			return c->s.ports[i];
 		}
 	}
 	return NULL;
@@ -82,7 +61,7 @@ bind_find(struct cma *cma, uint32_t ps, uint16_t port)
 static bool
 overlap(const struct cma_id *a, const struct cma_id *b, const struct ctl_cm_addr *addr)
 {
-	bool any_a = cma_gid_zero(addr->gid), any_b = cma_gid_zero(b->local.gid);
+	bool any_a = gid_is_zero(gid_at(addr->gid)), any_b = gid_is_zero(gid_at(b->local.gid));
 
 	if (addr->family != b->local.family) {
 		/* A wildcard of IPv6 takes IPv4 too, unless it was told not to. */
@@ -189,7 +168,7 @@ cma_bind_id(struct cma_id *id, const struct ctl_cm_addr *addr, struct request *r
 
 	if (!addr_ok(addr))
 		return req_fail(r, EINVAL, "no IPv4 or IPv6 address");
-	if (!cma_gid_zero(addr->gid) && !is_loopback(addr)) {
+	if (!gid_is_zero(gid_at(addr->gid)) && !is_loopback(addr)) {
 		port = cma_port_of(c, addr->gid, &sgid_index);
 		if (port == NULL)
 			return req_fail(r, EADDRNOTAVAIL, "no port of uroced has this address");
@@ -228,43 +207,13 @@ op_cm_bind(struct session *s, struct request *r)
 }
 
 /* ---- The way to a peer ---- */
-static uint32_t
-family_bits(const struct net_addr *a)
-{
-	return cma_gid_v4(a->gid) ? 96 : 0;
-}
-
-/** @return true if @p gid lies in the network of @p a. */
-static bool
-on_link(const struct net_addr *a, const uint8_t gid[16])
-{
-	uint32_t bits = family_bits(a) + a->prefix, bytes = bits / 8;
-
-	if (cma_gid_v4(a->gid) != cma_gid_v4(gid) || memcmp(a->gid, gid, bytes) != 0)
-		return false;
-	return bits % 8 == 0 || ((a->gid[bytes] ^ gid[bytes]) >> (8 - bits % 8)) == 0;
-}
-
 static bool
 has_gateway(const struct net_port *p, bool v4)
 {
 	static const uint8_t none[4];
 
 	/* A port that shares its interface has the kernel's routes. */
-	return p->shared || (v4 ? memcmp(p->conf.gateway4, none, 4) != 0 : !cma_gid_zero(p->conf.gateway6));
-}
-
-/** @return the GID index of address @p a on @p p, or -1. */
-static int
-gid_index_of(const struct net_port *p, const uint8_t gid[16])
-{
-	int k;
-
-	for (k = 0; k < UROCE_MAX_GIDS; k++) {
-		if (p->gid_used[k] && memcmp(p->gid[k], gid, 16) == 0)
-			return k;
-	}
-	return -1;
+	return p->shared || (v4 ? memcmp(p->conf.gateway4, none, 4) != 0 : !gid_is_zero(gid_at(p->conf.gateway6)));
 }
 
 /**
@@ -274,9 +223,8 @@ gid_index_of(const struct net_port *p, const uint8_t gid[16])
 static bool
 choose_source(struct control *c, const struct ctl_cm_addr *dst, struct net_port **port, uint8_t *sgid_index)
 {
-	bool v4 = dst->family == 4, link_local = !v4 && dst->gid[0] == 0xfe && (dst->gid[1] & 0xc0) == 0x80;
+	bool v4 = dst->family == 4, link_local = !v4 && gid_is_link_local(gid_at(dst->gid));
 	unsigned int i, k, pass;
-	int index;
 
 	*port = cma_port_of(c, dst->gid, sgid_index);
 	if (*port != NULL)
@@ -285,21 +233,20 @@ choose_source(struct control *c, const struct ctl_cm_addr *dst, struct net_port 
 		for (i = 0; i < c->s.nb_ports; i++) {
 			const struct net_port *p = c->s.ports[i];
 
-			if (link_local && p->gid_used[0]) {
+			if (link_local && net_gid(p, 0) != NULL) {
 				*port = c->s.ports[i];
 				*sgid_index = 0;
 				return true;
 			}
-			for (k = 0; k < p->conf.nb_addrs; k++) {
-				const struct net_addr *a = &p->conf.addrs[k];
+			for (k = 1; k < UROCE_MAX_GIDS; k++) {
+				const struct net_addr *a = net_addr(p, k);
 
-				if (cma_gid_v4(a->gid) != v4 || (pass == 0 ? !on_link(a, dst->gid) : !has_gateway(p, v4)))
+				if (a == NULL || gid_is_v4(&a->gid) != v4)
 					continue;
-				index = gid_index_of(p, a->gid);
-				if (index < 0)
+				if (pass == 0 ? !gid_same_subnet(&a->gid, gid_at(dst->gid), a->prefix) : !has_gateway(p, v4))
 					continue;
 				*port = c->s.ports[i];
-				*sgid_index = (uint8_t)index;
+				*sgid_index = (uint8_t)k;
 				return true;
 			}
 		}
@@ -316,9 +263,11 @@ own_address(struct control *c, const struct net_port *port, struct ctl_cm_addr *
 	for (i = 0; i < c->s.nb_ports; i++) {
 		const struct net_port *p = c->s.ports[i];
 
-		for (k = 0; k < p->conf.nb_addrs && (port == NULL || port == p); k++) {
-			if (cma_gid_v4(p->conf.addrs[k].gid) == (a->family == 4)) {
-				memcpy(a->gid, p->conf.addrs[k].gid, 16);
+		for (k = 1; k < UROCE_MAX_GIDS && (port == NULL || port == p); k++) {
+			const struct gid *gid = net_gid(p, k);
+
+			if (gid != NULL && gid_is_v4(gid) == (a->family == 4)) {
+				memcpy(a->gid, gid, sizeof(a->gid));
 				return true;
 			}
 		}
@@ -410,7 +359,7 @@ static int
 ask(struct cma_id *id, uint64_t now_ns)
 {
 	const struct session *s = id->session;
-	int rc = net_resolve(id->port, id->sgid_index, id->remote.gid, now_ns, id->mac, on_resolved, id);
+	int rc = net_resolve(id->port, id->sgid_index, gid_at(id->remote.gid), now_ns, id->mac, on_resolved, id);
 
 	if (rc != EINPROGRESS || s->control->cma->nb_resolving < CMA_RESOLVING_CROWD ||
 	    s->cma->nb_resolving < CMA_RESOLVING_SHARE)
@@ -430,20 +379,20 @@ resolve_ends(struct cma_id *id, const struct ctl_cm_addr *dst, struct request *r
 	uint8_t sgid_index = id->sgid_index;
 
 	id->remote = *dst;
-	if ((cma_gid_zero(dst->gid) || is_loopback(dst)) && !own_address(c, port, &id->remote))
+	if ((gid_is_zero(gid_at(dst->gid)) || is_loopback(dst)) && !own_address(c, port, &id->remote))
 		return EHOSTUNREACH;
 	if (port == NULL && !choose_source(c, &id->remote, &port, &sgid_index))
 		return EHOSTUNREACH;
 	if (id->state == CMA_IDLE) {
 		src = (struct ctl_cm_addr){ .family = dst->family };
-		memcpy(src.gid, port->gid[sgid_index], 16);
+		memcpy(src.gid, net_gid(port, sgid_index), 16);
 		return cma_bind_id(id, &src, r);
 	}
 	if (id->local.family != dst->family)
 		return req_fail(r, EINVAL, "source and destination must be of one address family");
 	id->port = port;
 	id->sgid_index = sgid_index;
-	memcpy(id->local.gid, port->gid[sgid_index], 16);
+	memcpy(id->local.gid, net_gid(port, sgid_index), 16);
 	return 0;
 }
 

@@ -196,9 +196,6 @@ bool cma_may_listen(const struct cma_id *id);
 struct net_port *cma_port_of(struct control *c, const uint8_t gid[16], uint8_t *sgid_index);
 /** The address vector from @p id to @p dgid. */
 void cma_av(const struct cma_id *id, const uint8_t dgid[16], struct uroce_ah_attr *av);
-bool cma_gid_zero(const uint8_t gid[16]);
-/** @return true if it is an IPv4 address in an IPv6 one. */
-bool cma_gid_v4(const uint8_t gid[16]);
 
 /* ---- cma_lap.c ---- */
 /** A LAP came: load the path and answer, at once or when its MAC address is known. */

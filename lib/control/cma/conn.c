@@ -30,7 +30,7 @@ way_of(const struct cma_id *id, struct cm_way *way)
 		.hop_limit = CMA_HOP_LIMIT,
 		.resolved = true,
 	};
-	memcpy(way->local_gid, id->port->gid[id->sgid_index], 16);
+	memcpy(way->local_gid, net_gid(id->port, id->sgid_index), 16);
 	memcpy(way->remote_gid, id->remote.gid, 16);
 	memcpy(way->remote_mac, id->mac, 6);
 	if (id->port->conf.vlan_id != 0)
@@ -56,7 +56,8 @@ ip_hdr_take(struct cma_id *id, const struct cm_ip_hdr *h, const struct cm_way *w
 	uint32_t skip = h->ip_version == 4 ? 12 : 0;
 
 	/* Or an IPv6 address would pass for the IPv4 address in its last bytes, which the program may trust. */
-	if (cma_gid_v4(way->remote_gid) != (h->ip_version == 4) || cma_gid_v4(way->local_gid) != (h->ip_version == 4))
+	if (gid_is_v4(gid_at(way->remote_gid)) != (h->ip_version == 4) ||
+	    gid_is_v4(gid_at(way->local_gid)) != (h->ip_version == 4))
 		return false;
 	if (memcmp(h->src + skip, way->remote_gid + skip, 16 - skip) != 0 ||
 	    memcmp(h->dst + skip, way->local_gid + skip, 16 - skip) != 0)
@@ -98,7 +99,7 @@ op_cm_listen(struct session *s, struct request *r)
 		return req_fail(r, EADDRINUSE, "another id listens on port %u", id->local.port);
 	p = (struct cm_listen_param){
 		.service_id = cm_service_id((enum cm_port_space)id->ps, id->local.port),
-		.scope = !cma_gid_zero(id->local.gid) ? CM_LISTEN_GID :
+		.scope = !gid_is_zero(gid_at(id->local.gid)) ? CM_LISTEN_GID :
 			 id->local.family == 4	      ? CM_LISTEN_ANY_IPV4 :
 			 id->af_only		      ? CM_LISTEN_ANY_IPV6 :
 							CM_LISTEN_ANY,

@@ -36,19 +36,6 @@ struct gsi {
 static_assert((int)TP_MAD_BYTES == (int)CM_MAD_BYTES, "one MAD");
 
 /* ---- Out ---- */
-/** @return the index of @p gid on @p p, or -1. */
-static int
-gid_index(const struct net_port *p, const uint8_t gid[CM_GID_BYTES])
-{
-	int i;
-
-	for (i = 0; i < UROCE_MAX_GIDS; i++) {
-		if (p->gid_used[i] && memcmp(p->gid[i], gid, CM_GID_BYTES) == 0)
-			return i;
-	}
-	return -1;
-}
-
 static struct gsi_mad *
 mad_new(struct gsi *g, struct net_port *p, unsigned int sgid_index, const struct cm_way *way, const uint8_t *data)
 {
@@ -119,7 +106,7 @@ resolve_and_send(struct gsi *g, struct net_port *p, unsigned int sgid_index, con
 		g->counters.tx_waiting++;
 		return;
 	}
-	rc = net_resolve(p, sgid_index, way->remote_gid, control_now_ns(), mac, on_resolved, m);
+	rc = net_resolve(p, sgid_index, gid_at(way->remote_gid), control_now_ns(), mac, on_resolved, m);
 	if (rc == EINPROGRESS) {
 		TAILQ_INSERT_TAIL(&g->waiting, m, link);
 		g->nb_waiting++;
@@ -156,11 +143,11 @@ on_send(void *arg, const struct cm_way *way, const uint8_t *mad)
 {
 	struct gsi *g = arg;
 	struct net_port *p = way->port < g->control->s.nb_ports ? g->control->s.ports[way->port] : NULL;
-	int sgid_index = p != NULL ? gid_index(p, way->local_gid) : -1;
+	int sgid_index = p != NULL ? net_gid_index(p, gid_at(way->local_gid)) : -1;
 
 	if (sgid_index < 0)
 		g->counters.tx_no_address++;
-	else if (net_port_owns(p, way->remote_gid))
+	else if (net_port_owns(p, gid_at(way->remote_gid)))
 		loop_back(g, p, way, mad);
 	else if (way->resolved)
 		transmit(g, p, (unsigned int)sgid_index, way, way->remote_mac, mad);
@@ -194,11 +181,11 @@ gsi_take(struct gsi *g, const struct tp_mad *mad, uint64_t now_ns)
 	uint8_t group[6];
 
 	g->counters.rx_mads++;
-	if (!net_port_owns(p, mad->dgid)) {
+	if (!net_port_owns(p, gid_at(mad->dgid))) {
 		g->counters.rx_not_ours++;
 		return;
 	}
-	if ((mad->smac[0] & 1) != 0 || net_multicast_mac(mad->sgid, group) || net_port_owns(p, mad->sgid)) {
+	if ((mad->smac[0] & 1) != 0 || net_multicast_mac(gid_at(mad->sgid), group) || net_port_owns(p, gid_at(mad->sgid))) {
 		g->counters.rx_bad_source++;
 		return;
 	}

@@ -98,14 +98,17 @@ of_port(const struct net_port *p, const char *what, int number, char *below)
 static int
 write_tables(const struct control *c, const struct net_port *p)
 {
+	static const struct gid none;
 	char b[BELOW_BYTES], gid[8 * 5 + 1];
 	int rc = 0;
 
 	for (int i = 0; i < UROCE_MAX_GIDS && rc == 0; i++) {
-		groups(gid, p->gid[i], 8);
+		const struct gid *g = net_gid(p, (unsigned int)i);
+
+		groups(gid, g != NULL ? g->raw : none.raw, 8);
 		rc = put(c, of_port(p, "ports/1/gids/", i, b), "%s\n", gid);
 		/* As in sysfs, where reading the type of an unused entry fails. */
-		if (!p->gid_used[i])
+		if (g == NULL)
 			continue;
 		if (rc == 0)
 			rc = put(c, of_port(p, "ports/1/gid_attrs/types/", i, b), "RoCE v2\n");

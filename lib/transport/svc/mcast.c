@@ -8,6 +8,7 @@
 #include "base/container_of.h"
 #include "transport/core/tx.h"
 #include "transport/svc/svc.h"
+#include "wire/gid.h"
 
 enum { MCAST_BUCKET_BITS = 10, MCAST_BUCKETS = 1 << MCAST_BUCKET_BITS, MCAST_PLACES = 4 };
 
@@ -183,16 +184,12 @@ mcast_detach(struct mcast_table *t, uint16_t port, const uint8_t mgid[16], uint3
 static struct mcast_group *
 group_of(struct transport *tp, uint16_t port, const uint8_t *l3, uint8_t ip_version)
 {
-	uint8_t mgid[16] = { [10] = 0xff, [11] = 0xff };
+	struct gid mgid = gid_from_ip(ip_version, ip_version == 4 ? l3 + 16 : l3 + 24);
 	struct mcast_group *g;
 
-	if (ip_version == 4)
-		memcpy(mgid + 12, l3 + 16, 4);
-	else
-		memcpy(mgid, l3 + 24, 16);
 	if (tp->c.sh.mcasts == NULL)
 		return NULL;
-	find(tp->c.sh.mcasts, port, mgid, &g);
+	find(tp->c.sh.mcasts, port, mgid.raw, &g);
 	return g;
 }
 

@@ -611,16 +611,16 @@ alone_up(struct alone *a)
 	memset(a, 0, sizeof(*a));
 	snprintf(name, sizeof(name), "alone%u", number++);
 	snprintf(ethdev, sizeof(ethdev), "port uroce0.ethdev=net_ring_%s", name);
+	ec.sh.pool = daemon_pool();
 	a->in = rte_ring_create("in", 256, SOCKET_ID_ANY, 0);
 	a->out = rte_ring_create("out", 256, SOCKET_ID_ANY, 0);
 	assert_true(rte_eth_from_rings(name, &a->in, 1, &a->out, 1, 0) >= 0);
 	assert_int_equal(config_load(NULL, sets, 2, &a->conf, err), 0);
-	a->port = net_port_open(&a->conf.ports[0].net, 0, 1, daemon_pool(), err, sizeof(err));
+	a->port = net_port_open(&a->conf.ports[0].net, 0, 1, &ec.sh, err, sizeof(err));
 	if (a->port == NULL)
 		fail_msg("%s", err);
 	ec.sh.mrs = a->mrs = mr_table_create(4, NULL);
 	ec.sh.qps = a->qps = qp_table_create(4, NULL);
-	ec.sh.pool = daemon_pool();
 	a->engine = engine_create(&ec);
 	assert_non_null(a->engine);
 	net_port_set_sender(a->port, send_packet, a, daemon_pool());
@@ -711,7 +711,7 @@ static void
 mad_waits_for_its_neighbour(void **state)
 {
 	const struct net_learned answer = { .mac = { 2, 7, 7, 7, 7, 7 },
-					    .gid = { [10] = 0xff, 0xff, 198, 18, 0, 2 } };
+					    .gid = { { [10] = 0xff, 0xff, 198, 18, 0, 2 } } };
 	const struct cm_connect_param param = connect_to(2);
 	uint64_t now = control_now_ns();
 	struct rte_mbuf *m;
