@@ -114,6 +114,8 @@ struct control_counts {
 	uint32_t sessions, pds, mrs, cqs, srqs, qps, ahs, xrcds, cm_ids;
 };
 void control_counts(const struct control *c, struct control_counts *out);
+/** [any thread] @return the GUID of port @p p: the modified EUI-64 of its MAC address, host byte order. */
+uint64_t control_port_guid(const struct net_port *p);
 /** Counters of QP 1 and of the connection manager behind it; they live as long as @p c does. */
 const struct gsi_counters *control_gsi_counters(const struct control *c);
 const struct cm_counters *control_cm_counters(const struct control *c);

@@ -7,7 +7,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include "control/cma/cma.h"
+#include "control/cma/cma_priv.h"
 
 /** @return false: no room now. A program that has closed its end loses them, and its session soon after. */
 static bool
@@ -77,7 +77,7 @@ trim(struct cma_session *cs)
 static void
 on_room(struct watch *w, uint32_t events)
 {
-	struct cma_session *cs = (void *)((char *)w - offsetof(struct cma_session, pipe));
+	struct cma_session *cs = container_of(w, struct cma_session, pipe);
 	struct cma_kept *k;
 
 	trim(cs);
@@ -247,7 +247,7 @@ op_cm_open(struct session *s, struct request *r)
 	cs = calloc(1, sizeof(*cs));
 	if (cs == NULL)
 		return req_fail(r, ENOMEM, "no memory for the event channel");
-	rc = take_event_pipe(r, &cs->pipe.fd);
+	rc = req_take_event_pipe(r, &cs->pipe.fd);
 	if (rc != 0) {
 		free(cs);
 		return req_fail(r, rc, "the descriptor must be the write end of a pipe, O_NONBLOCK, that uroced may open");
@@ -267,17 +267,11 @@ op_cm_open(struct session *s, struct request *r)
 }
 
 void
-cma_session_end(struct session *s)
+cma_channel_end(struct session *s)
 {
 	struct cma_session *cs = s->cma;
 	struct cma_kept *k;
-	struct cma_id *id;
-	uint32_t pos;
 
-	if (cs == NULL)
-		return;
-	for (pos = 0; (id = handles_next(&s->tab[OBJ_CM_ID], &pos)) != NULL;)
-		cma_id_free(id);
 	watch(cs, false);
 	while ((k = TAILQ_FIRST(&cs->sent)) != NULL || (k = TAILQ_FIRST(&cs->queue)) != NULL)
 		drop(k);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* QP 1: MADs between the wire and the connection manager. */
-#include "control/cma/gsi.h"
+#include "control/cma/gsi_priv.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -10,8 +10,8 @@
 
 #include <rte_mbuf.h>
 
-#include "control/cma/cma.h"
-#include "control/core/control_priv.h"
+#include "control/cma/cma_priv.h"
+#include "control/core/gid_priv.h"
 
 /** A MAD on its way to ourselves, or one whose receiver's MAC address is being asked for. */
 struct gsi_mad {
@@ -36,19 +36,6 @@ struct gsi {
 static_assert((int)TP_MAD_BYTES == (int)CM_MAD_BYTES, "one MAD");
 
 /* ---- Out ---- */
-/** @return the index of @p gid on @p p, or -1. */
-static int
-gid_index(const struct net_port *p, const uint8_t gid[CM_GID_BYTES])
-{
-	int i;
-
-	for (i = 0; i < UROCE_MAX_GIDS; i++) {
-		if (p->gid_used[i] && memcmp(p->gid[i], gid, CM_GID_BYTES) == 0)
-			return i;
-	}
-	return -1;
-}
-
 static struct gsi_mad *
 mad_new(struct gsi *g, struct net_port *p, unsigned int sgid_index, const struct cm_way *way, const uint8_t *data)
 {

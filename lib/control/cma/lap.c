@@ -6,7 +6,8 @@
 #include <errno.h>
 #include <string.h>
 
-#include "control/cma/cma.h"
+#include "control/cma/cma_priv.h"
+#include "control/obj/obj_qp_priv.h"
 
 /** The QP of @p id, which another session of the same process has; its number is what the program said. */
 static struct obj_qp *
@@ -61,7 +62,7 @@ static void
 on_resolved(void *arg, int status, const uint8_t mac[6])
 {
 	struct cma_lap *lap = arg;
-	struct cma_id *id = (void *)((char *)lap - offsetof(struct cma_id, lap));
+	struct cma_id *id = container_of(lap, struct cma_id, lap);
 
 	lap->resolving = false;
 	if (status != 0)

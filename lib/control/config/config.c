@@ -14,8 +14,8 @@
 #include <bsd/string.h>
 #include <rte_log.h>
 
-#include "control/config/config_source.h"
-#include "control/observe/exporter.h"
+#include "control/config/config_source_priv.h"
+#include "control/config/metrics_priv.h"
 
 struct config_key;
 
@@ -146,7 +146,7 @@ parse_gateway(const struct config_key *k, const char *value, void *dst, char *er
 static int
 parse_addresses(const struct config_key *k, const char *value, void *dst, char *err, size_t err_bytes)
 {
-	struct net_port_config *p = (void *)((char *)dst - offsetof(struct net_port_config, addrs));
+	struct net_port_config *p = container_of(dst, struct net_port_config, addrs);
 	char text[CONFIG_VALUE_BYTES], *rest = text, *word;
 	unsigned int i;
 
@@ -198,7 +198,7 @@ parse_pkeys(const struct config_key *k, const char *value, void *dst, char *err,
 static int
 parse_impair(const struct config_key *k, const char *value, void *dst, char *err, size_t err_bytes)
 {
-	struct config_port *p = (void *)((char *)dst - offsetof(struct config_port, impair));
+	struct config_port *p = container_of(dst, struct config_port, impair);
 
 	p->impaired = true;
 	return impair_parse(value, &p->impair, err, err_bytes);
@@ -207,8 +207,10 @@ parse_impair(const struct config_key *k, const char *value, void *dst, char *err
 static int
 parse_metrics(const struct config_key *k, const char *value, void *dst, char *err, size_t err_bytes)
 {
-	if (exporter_check(value, err, err_bytes) != 0)
-		return EINVAL;
+	union metrics_address a;
+
+	if (config_metrics_parse(value, &a) == 0)
+		return want(err, err_bytes, "must be unix:/PATH, 127.0.0.1:PORT or [::1]:PORT");
 	return parse_text(k, value, dst, err, err_bytes);
 }
 

@@ -12,7 +12,7 @@
 
 #include <bsd/string.h>
 
-#include "control/config/config_source.h"
+#include "control/config/config_source_priv.h"
 
 #define COMMENT '#'
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "control/core/closer.h"
+#include "control/core/closer_priv.h"
 
 #include <limits.h>
 #include <pthread.h>

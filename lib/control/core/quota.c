@@ -5,7 +5,7 @@
 
 #include <rte_common.h>
 
-#include "control/core/quota.h"
+#include "control/core/quota_priv.h"
 
 #define MIB (UINT64_C(1) << 20)
 
@@ -89,13 +89,13 @@ refuse(struct session *s, struct request *r, int err, const char *key, uint64_t 
 }
 
 int
-quota_object(struct session *s, enum obj_type type, struct request *r)
+quota_object(struct session *s, enum obj_type type, const char *name, struct request *r)
 {
 	const struct limit *l = &limits[type];
 	uint32_t of_session = configured(s->control, l->session), of_user = configured(s->control, l->user);
 	char what[32];
 
-	snprintf(what, sizeof(what), "%ss", obj_name(type));
+	snprintf(what, sizeof(what), "%ss", name);
 	if (s->own)
 		return 0;
 	if (of_session != 0 && s->tab[type].used >= of_session)

@@ -12,8 +12,8 @@
 
 #include <linux/memfd.h>
 
-#include "control/memory/shm.h"
-#include "control/memory/sigbus.h"
+#include "control/memory/shm_priv.h"
+#include "control/memory/sigbus_priv.h"
 
 #define PAGE_BYTES 4096u
 

@@ -10,7 +10,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "control/memory/sigbus.h"
+#include "control/memory/sigbus_priv.h"
 
 struct entry {
 	_Atomic uintptr_t base; /* 0: free; stored last, cleared first */

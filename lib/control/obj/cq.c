@@ -3,7 +3,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "control/core/control_priv.h"
+#include "control/obj/obj_cq_priv.h"
 
 static int
 check(struct request *r)
@@ -69,7 +69,7 @@ op_cq_create(struct session *s, struct request *r)
 
 	rc = check(r);
 	if (rc == 0 && q->has_channel) {
-		rc = take_event_pipe(r, &channel_fd);
+		rc = req_take_event_pipe(r, &channel_fd);
 		if (rc != 0)
 			req_fail(r, rc,
 				 "a channel needs the write end of its pipe, O_NONBLOCK, that uroced may open: %s",
@@ -101,7 +101,7 @@ op_cq_create(struct session *s, struct request *r)
 		req_fail(r, rc, "no memory for the CQ");
 		goto fail_block;
 	}
-	announce(s, r, &cq->block, &r->rsp.cq_create.seg);
+	obj_announce(s, r, &cq->block, &r->rsp.cq_create.seg);
 	r->rsp.cq_create.handle = cq->obj.handle;
 	r->rsp.cq_create.order = order;
 	r->rsp.cq_create.shared = area_of(&cq->block, 0, sizeof(struct ring_cq_shared));
@@ -164,7 +164,7 @@ op_cq_resize(struct session *s, struct request *r)
 	cq->old_block = cq->ring_block;
 	cq->ring_block = block;
 	cq->order = order;
-	announce(s, r, &block, &r->rsp.cq_resize.seg);
+	obj_announce(s, r, &block, &r->rsp.cq_resize.seg);
 	r->rsp.cq_resize.order = order;
 	r->rsp.cq_resize.from = a.from;
 	describe(&block, 0, order, cq->stamps, &r->rsp.cq_resize.ring, &r->rsp.cq_resize.stamps);

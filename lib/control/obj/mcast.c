@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "control/core/control_priv.h"
+#include "control/obj/obj_qp_priv.h"
 
 /** One attachment; it goes with its QP. */
 struct mcast_member {

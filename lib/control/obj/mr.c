@@ -6,8 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "control/core/quota.h"
-#include "control/memory/memmap.h"
+#include "control/core/quota_priv.h"
+#include "control/obj/obj_mr_priv.h"
 
 #define PAGE_MASK UINT64_C(4095)
 #define ACCESS_WRITE (UROCE_ACCESS_LOCAL_WRITE | UROCE_ACCESS_REMOTE_WRITE | UROCE_ACCESS_REMOTE_ATOMIC)
@@ -117,11 +117,11 @@ on_release(struct mr *mr, void *arg)
 {
 	struct obj_mr *o = arg;
 
-	memmap_release(o->session, o);
+	memmap_release(o->session, &o->maps);
 }
 
 static int
-create(struct map_build *b, const struct ctl_seg *segs, uint32_t n, struct obj_mr *replaces)
+create(struct map_build *b, const struct ctl_seg *segs, uint32_t n, struct obj_mr *mr, struct obj_mr *replaces)
 {
 	const struct ctl_mr_reg_req *q = &b->request->req->mr_reg;
 	struct session *s = b->session;
@@ -149,7 +149,7 @@ create(struct map_build *b, const struct ctl_seg *segs, uint32_t n, struct obj_m
 		rc = map_segs(b, segs, plans, n, out, &nb_out);
 	if (rc == 0) {
 		p = (struct mr_params){
-			.pd = b->mr->pd->id,
+			.pd = mr->pd->id,
 			.access = q->access,
 			.addr = q->addr,
 			.length = q->length,
@@ -158,10 +158,10 @@ create(struct map_build *b, const struct ctl_seg *segs, uint32_t n, struct obj_m
 			.nb_segs = nb_out,
 			.owner = &s->owner,
 			.release = on_release,
-			.release_arg = b->mr,
+			.release_arg = mr,
 			.replaces = replaces != NULL ? replaces->mr : NULL,
 		};
-		rc = mr_create(s->control->s.mrs, &p, &b->mr->mr);
+		rc = mr_create(s->control->s.mrs, &p, &mr->mr);
 		if (rc == EINVAL)
 			req_fail(b->request, rc,
 				 "access %#x or the range of the MR is not allowed: remote write and atomic need local "
@@ -213,7 +213,7 @@ op_mr_reg(struct session *s, struct request *r)
 	const struct ctl_mr_reg_req *q = &r->req->mr_reg;
 	struct map_build b = { .session = s, .request = r, .writable = (q->access & ACCESS_WRITE) != 0 };
 	struct ctl_seg *segs = collect(s, r);
-	struct obj_mr *old = NULL;
+	struct obj_mr *mr = NULL, *old = NULL;
 	struct obj_pd *pd;
 	int rc = 0;
 
@@ -231,15 +231,16 @@ op_mr_reg(struct session *s, struct request *r)
 	else
 		rc = quota_register(s, q->length, old != NULL ? old->length : 0, r);
 	if (rc == 0)
-		b.mr = obj_new(s, OBJ_MR, sizeof(*b.mr), r, &rc);
+		mr = obj_new(s, OBJ_MR, sizeof(*mr), r, &rc);
 	if (rc == 0) {
-		b.mr->session = s;
-		b.mr->pd = pd;
-		b.mr->length = q->length;
-		rc = create(&b, segs, q->nb_segs, old);
+		mr->session = s;
+		mr->pd = pd;
+		mr->length = q->length;
+		b.maps = &mr->maps;
+		rc = create(&b, segs, q->nb_segs, mr, old);
 		if (rc != 0) {
-			memmap_release(s, b.mr);
-			obj_free(s, OBJ_MR, &b.mr->obj);
+			memmap_release(s, &mr->maps);
+			obj_free(s, OBJ_MR, &mr->obj);
 		}
 	}
 	free(segs);
@@ -252,8 +253,8 @@ op_mr_reg(struct session *s, struct request *r)
 		old->pd->obj.users--;
 		obj_free(s, OBJ_MR, &old->obj);
 	}
-	r->rsp.mr_reg.handle = b.mr->obj.handle;
-	r->rsp.mr_reg.lkey = b.mr->mr->key;
+	r->rsp.mr_reg.handle = mr->obj.handle;
+	r->rsp.mr_reg.lkey = mr->mr->key;
 	return 0;
 }
 
@@ -310,5 +311,5 @@ obj_mr_destroy_all(struct session *s)
 		quota_registered(s, 0, o->length);
 		obj_free(s, OBJ_MR, &o->obj);
 	}
-	memmap_drop_windows(s);
+	memmap_drop_views(s);
 }

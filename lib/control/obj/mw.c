@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "control/core/control_priv.h"
+#include "control/obj/obj_mr_priv.h"
 
 int
 op_mw_alloc(struct session *s, struct request *r)

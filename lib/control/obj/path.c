@@ -1,26 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The way to a peer: from an AV to a MAC address and a header, with the reply deferred while a neighbour is asked. */
+/* Paths to peers: from an AV to a MAC address and a header. The reply is deferred while the neighbour is asked. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <string.h>
 
-#include "control/core/control_priv.h"
+#include "control/core/gid_priv.h"
+#include "control/obj/obj_path_priv.h"
 
 enum { AV_MAX_SL = 7 }; /* it becomes the VLAN priority */
-
-static const uint8_t v4_mapped[12] = { 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff };
-
-static bool
-is_v4(const uint8_t gid[16])
-{
-	return memcmp(gid, v4_mapped, sizeof(v4_mapped)) == 0;
-}
 
 /** A GID as people write the address. */
 static const char *
 gid_text(const uint8_t gid[16], char text[INET6_ADDRSTRLEN])
 {
-	return inet_ntop(is_v4(gid) ? AF_INET : AF_INET6, is_v4(gid) ? gid + 12 : gid, text, INET6_ADDRSTRLEN);
+	return inet_ntop(gid_is_v4(gid) ? AF_INET : AF_INET6, gid_is_v4(gid) ? gid + 12 : gid, text, INET6_ADDRSTRLEN);
 }
 
 const char *
@@ -63,16 +56,7 @@ on_resolved(void *arg, int status, const uint8_t mac[6])
 	s->pending.active = false;
 	if (s->closing)
 		return;
-	if (status != 0) {
-		rc = fail(&r, status, &s->pending.av);
-		if (req.op == CTL_QP_MODIFY)
-			obj_qp_note(s, req.qp_modify.handle, r.message);
-	} else if (req.op == CTL_QP_MODIFY) {
-		/* From the start: this address is known now, that of the alternate path may not be. */
-		rc = op_qp_modify(s, &r);
-	} else {
-		rc = op_ah_create_resolved(s, &r, mac);
-	}
+	rc = s->pending.resume(s, &r, status != 0 ? fail(&r, status, &s->pending.av) : 0, mac);
 	if (rc == EINPROGRESS)
 		return;
 	session_pause(s, false);
@@ -91,23 +75,21 @@ check(const struct session *s, struct request *r, const struct uroce_ah_attr *av
 	if (av->sgid_index >= UROCE_MAX_GIDS || !s->port->gid_used[av->sgid_index])
 		return req_fail(r, EINVAL, "GID index %u is not in use on %s; see ibv_devinfo -v", av->sgid_index,
 				s->port->conf.name);
-	if (is_v4(av->dgid) != is_v4(s->port->gid[av->sgid_index]))
+	if (gid_is_v4(av->dgid) != gid_is_v4(s->port->gid[av->sgid_index]))
 		return fail(r, EINVAL, av);
 	return 0;
 }
 
 int
-path_resolve(struct session *s, struct request *r, const struct uroce_ah_attr *av, uint8_t mac[6])
+path_resolve(struct session *s, struct request *r, const struct uroce_ah_attr *av, request_resume_fn resume, uint8_t mac[6])
 {
 	int rc = check(s, r, av);
 
 	if (rc != 0)
 		return rc;
-	/* Set up first: the session is the argument of the callback. */
-	s->pending.req = *r->req;
-	s->pending.port = s->port;
-	s->pending.av = *av;
-	s->pending.since_ns = control_now_ns();
+	UROCE_ASSERT(!s->pending.active);
+	/* Set up first, since the session is the argument of the callback. */
+	s->pending = (struct pending){ .port = s->port, .av = *av, .since_ns = control_now_ns(), .req = *r->req, .resume = resume };
 	rc = net_resolve(s->port, av->sgid_index, av->dgid, control_now_ns(), mac, on_resolved, s);
 	if (rc == EINPROGRESS) {
 		s->pending.active = true;

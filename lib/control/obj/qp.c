@@ -7,7 +7,11 @@
 
 #include <rte_common.h>
 
-#include "control/core/control_priv.h"
+#include "control/obj/obj_cq_priv.h"
+#include "control/obj/obj_path_priv.h"
+#include "control/obj/obj_qp_priv.h"
+#include "control/obj/obj_srq_priv.h"
+#include "control/obj/obj_xrc_priv.h"
 
 #define QKEY_CONTROLLED UINT32_C(0x80000000)
 #define MIG_REARM 1 /* IBV_MIG_REARM */
@@ -168,7 +172,7 @@ fill_reply(struct session *s, struct request *r, const struct obj_qp *qp, const 
 {
 	struct ctl_qp_create_rsp *rsp = &r->rsp.qp_create;
 
-	announce(s, r, &qp->block, &rsp->seg);
+	obj_announce(s, r, &qp->block, &rsp->seg);
 	rsp->handle = qp->obj.handle;
 	rsp->qpn = qp_num(qp->qp);
 	rsp->engine = qp->engine;
@@ -317,7 +321,28 @@ check_pkey(struct session *s, struct request *r, struct obj_qp *qp, uint32_t ind
 	return req_fail(r, EINVAL, "modify QP %#x: P_Key index %u is not in use", qp_num(qp->qp), index);
 }
 
-/** The ways that a request names. @return as path_resolve(); after EINPROGRESS the request comes again. */
+/** Keep why a modify failed, for those who ask why the QP isn't connected. @param text  NULL: it succeeded. */
+static void
+keep_note(struct obj_qp *qp, const char *text)
+{
+	free(qp->note);
+	qp->note = text != NULL ? strdup(text) : NULL;
+}
+
+/** [request_resume_fn] Begin again: the MAC address of this path is known now, that of the other one may not be. */
+static int
+modify_resumed(struct session *s, struct request *r, int rc, const uint8_t mac[6])
+{
+	struct obj_qp *qp = handles_get(&s->tab[OBJ_QP], r->req->qp_modify.handle);
+
+	if (rc == 0)
+		return op_qp_modify(s, r);
+	if (qp != NULL)
+		keep_note(qp, r->message);
+	return rc;
+}
+
+/** The paths that a request names. @return as path_resolve(); after EINPROGRESS the request comes again. */
 static int
 find_paths(struct session *s, struct request *r, struct obj_qp *qp, struct tp_path *path, struct tp_path *alt)
 {
@@ -327,30 +352,19 @@ find_paths(struct session *s, struct request *r, struct obj_qp *qp, struct tp_pa
 	int rc;
 
 	if (q->mask & UROCE_QP_AV) {
-		rc = path_resolve(s, r, &q->attr.ah, mac);
+		rc = path_resolve(s, r, &q->attr.ah, modify_resumed, mac);
 		if (rc != 0)
 			return rc;
 		pkey = q->mask & UROCE_QP_PKEY_INDEX ? q->attr.pkey_index : *pkey_index_of(qp);
 		path_make(s, &q->attr.ah, mac, s->port->conf.pkeys[pkey], path);
 	}
 	if (q->mask & UROCE_QP_ALT_PATH) {
-		rc = path_resolve(s, r, &q->attr.alt_ah, mac);
+		rc = path_resolve(s, r, &q->attr.alt_ah, modify_resumed, mac);
 		if (rc != 0)
 			return rc;
 		path_make(s, &q->attr.alt_ah, mac, s->port->conf.pkeys[q->attr.alt_pkey_index], alt);
 	}
 	return 0;
-}
-
-void
-obj_qp_note(struct session *s, uint32_t handle, const char *text)
-{
-	struct obj_qp *qp = handles_get(&s->tab[OBJ_QP], handle);
-
-	if (qp == NULL || (qp->note == NULL && text == NULL))
-		return;
-	free(qp->note);
-	qp->note = text != NULL ? strdup(text) : NULL;
 }
 
 /** op_qp_modify() of a QP that is there. */
@@ -411,7 +425,7 @@ op_qp_modify(struct session *s, struct request *r)
 		return EINVAL;
 	rc = check_and_modify(s, r, qp);
 	if (rc != EINPROGRESS)
-		obj_qp_note(s, r->req->qp_modify.handle, rc != 0 ? r->message : NULL);
+		keep_note(qp, rc != 0 ? r->message : NULL);
 	return rc;
 }
 

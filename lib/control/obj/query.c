@@ -7,7 +7,7 @@
 
 #include <rte_common.h>
 
-#include "control/core/control_priv.h"
+#include "control/obj/obj_device_priv.h"
 
 enum {
 	/*
@@ -56,7 +56,7 @@ guid_of(const uint8_t mac[6])
 }
 
 uint64_t
-port_guid(const struct net_port *p)
+control_port_guid(const struct net_port *p)
 {
 	return be64toh(guid_of(p->mac));
 }
@@ -160,8 +160,8 @@ violations(const struct session *s, uint32_t *bad_pkey, uint32_t *bad_qkey)
 		const struct tp_violations *v =
 			transport_violations(engine_transport(s->control->s.engines[i]), s->port->index);
 
-		pkey += __atomic_load_n(&v->bad_pkey, __ATOMIC_RELAXED);
-		qkey += __atomic_load_n(&v->bad_qkey, __ATOMIC_RELAXED);
+		pkey += counter_read(&v->bad_pkey);
+		qkey += counter_read(&v->bad_qkey);
 	}
 	*bad_pkey = (uint32_t)RTE_MIN(pkey, (uint64_t)UINT32_MAX);
 	*bad_qkey = (uint32_t)RTE_MIN(qkey, (uint64_t)UINT32_MAX);

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include <errno.h>
 
-#include "control/core/control_priv.h"
+#include "control/obj/obj_cq_priv.h"
+#include "control/obj/obj_srq_priv.h"
+#include "control/obj/obj_xrc_priv.h"
 
 enum { SRQ_ATTR_MAX_WR = 1, SRQ_ATTR_LIMIT = 2 }; /* enum ibv_srq_attr_mask */
 
@@ -159,7 +161,7 @@ op_srq_create(struct session *s, struct request *r)
 	srq->srq = a.srq;
 	srq->pd = pd;
 	use_parts(srq, 1);
-	announce(s, r, &srq->block, &r->rsp.srq_create.seg);
+	obj_announce(s, r, &srq->block, &r->rsp.srq_create.seg);
 	r->rsp.srq_create.handle = srq->obj.handle;
 	r->rsp.srq_create.srqn = a.params.srqn;
 	r->rsp.srq_create.order = order;

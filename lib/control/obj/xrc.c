@@ -9,8 +9,10 @@
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 
-#include "control/core/closer.h"
-#include "control/core/control_priv.h"
+#include "control/core/closer_priv.h"
+#include "control/obj/obj_qp_priv.h"
+#include "control/obj/obj_srq_priv.h"
+#include "control/obj/obj_xrc_priv.h"
 
 /* ---- Domains ---- */
 /**

@@ -13,10 +13,10 @@
 #include <rte_mbuf.h>
 #include <rte_ring.h>
 
-#include "control/observe/capture.h"
 #include "control/core/control_priv.h"
+#include "control/observe/capture.h"
 #include "control/observe/inspect.h"
-#include "control/observe/pcapng.h"
+#include "control/observe/pcapng_priv.h"
 
 enum {
 	WRITE_BURST = 64,
@@ -37,7 +37,7 @@ struct copy {
 
 /** What a capture has of one control. */
 struct source {
-	struct engine_tap tap;          /* first */
+	struct engine_tap tap;
 	struct capture *capture;
 	struct control *control;
 	uint32_t ports;                 /* a bit for each */
@@ -53,7 +53,8 @@ struct capture {
 	struct source sources[CAPTURE_FROM_MAX];
 	unsigned int nb_sources;
 	bool own;                       /* its only control's: control_capture_start() */
-	struct capture_stats stats;     /* packets, bytes, error: the writer's */
+	struct capture_stats stats;     /* but for the next; error: the writer's */
+	_Atomic uint64_t packets, bytes; /* written */
 	uint32_t snap;
 	uint64_t to_wall_ns;            /* from the engines' clock to the time of day */
 	_Atomic bool stop;
@@ -84,7 +85,7 @@ of_qp(const struct source *s, const uint8_t *frame, uint32_t bytes, bool tx)
 static void *
 on_begin(struct engine_tap *t, uint16_t port, const struct rte_mbuf *m, bool tx, uint64_t now_ns)
 {
-	struct source *s = (struct source *)t;
+	struct source *s = container_of(t, struct source, tap);
 	const uint8_t *frame = rte_pktmbuf_mtod(m, const uint8_t *);
 	struct copy *c;
 	void *p;
@@ -113,13 +114,13 @@ static void
 on_end(struct engine_tap *t, void *packet, const char *dropped)
 {
 	((struct copy *)packet)->dropped = dropped;
-	rte_ring_enqueue(((struct source *)t)->capture->full, packet);
+	rte_ring_enqueue(container_of(t, struct source, tap)->capture->full, packet);
 }
 
 static void
 on_cancel(struct engine_tap *t, void *packet)
 {
-	struct source *s = (struct source *)t;
+	struct source *s = container_of(t, struct source, tap);
 
 	atomic_fetch_sub_explicit(&s->seen[((struct copy *)packet)->port], 1, memory_order_relaxed);
 	rte_ring_enqueue(s->capture->free, packet);
@@ -157,8 +158,8 @@ write_copy(struct capture *k, const struct copy *c)
 		k->stats.error = errno;
 		return;
 	}
-	__atomic_store_n(&k->stats.packets, k->stats.packets + 1, __ATOMIC_RELAXED);
-	__atomic_store_n(&k->stats.bytes, k->stats.bytes + c->captured, __ATOMIC_RELAXED);
+	atomic_fetch_add_explicit(&k->packets, 1, memory_order_relaxed);
+	atomic_fetch_add_explicit(&k->bytes, c->captured, memory_order_relaxed);
 }
 
 static void *
@@ -425,8 +426,8 @@ void
 capture_status(const struct capture *k, struct capture_stats *out)
 {
 	*out = k->stats;
-	out->packets = __atomic_load_n(&k->stats.packets, __ATOMIC_RELAXED);
-	out->bytes = __atomic_load_n(&k->stats.bytes, __ATOMIC_RELAXED);
+	out->packets = atomic_load_explicit(&k->packets, memory_order_relaxed);
+	out->bytes = atomic_load_explicit(&k->bytes, memory_order_relaxed);
 	for (unsigned int i = 0; i < k->nb_sources; i++)
 		for (unsigned int p = 0; p < UROCE_MAX_PORTS; p++)
 			out->missed += atomic_load_explicit(&k->sources[i].missed[p], memory_order_relaxed);

@@ -5,9 +5,9 @@
 #include <rte_common.h>
 
 #include "cm/cm.h"
-#include "control/observe/counters.h"
-#include "engine/engine.h"
 #include "control/cma/gsi.h"
+#include "control/observe/counters_priv.h"
+#include "engine/engine.h"
 #include "impair.h"
 
 #define TABLE(group, list) const struct counter_table counters_##group = { #group, list, RTE_DIM(list) }

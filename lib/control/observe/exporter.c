@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The exporter's socket and thread. */
-#include <arpa/inet.h>
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
@@ -9,13 +8,13 @@
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <bsd/string.h>
 
+#include "control/config/metrics_priv.h"
 #include "control/core/control_priv.h"
-#include "control/observe/exporter.h"
+#include "control/observe/exporter_priv.h"
 
 enum {
 	BACKLOG = 8,
@@ -30,62 +29,9 @@ struct exporter {
 	char unlink[CONFIG_METRICS_BYTES]; /**< of a unix socket, else "" */
 };
 
-union address {
-	struct sockaddr sa;
-	struct sockaddr_in in;
-	struct sockaddr_in6 in6;
-	struct sockaddr_un un;
-};
-
-static int
-wrong(char *err, size_t err_bytes)
-{
-	strlcpy(err, "must be unix:/PATH, 127.0.0.1:PORT or [::1]:PORT", err_bytes);
-	return EINVAL;
-}
-
-/** @return the length of the address, 0: @p where is none. */
-static socklen_t
-parse(const char *where, union address *a)
-{
-	const char *port = strrchr(where, ':');
-	unsigned long n;
-	char *end;
-
-	memset(a, 0, sizeof(*a));
-	if (strncmp(where, "unix:/", 6) == 0) {
-		a->un.sun_family = AF_UNIX;
-		return strlcpy(a->un.sun_path, where + 5, sizeof(a->un.sun_path)) < sizeof(a->un.sun_path) ? sizeof(a->un) : 0;
-	}
-	if (port == NULL || port[1] < '0' || port[1] > '9')
-		return 0;
-	n = strtoul(port + 1, &end, 10);
-	if (*end != '\0' || n == 0 || n > UINT16_MAX)
-		return 0;
-	if (strncmp(where, "127.0.0.1:", 10) == 0 && port == where + 9) {
-		a->in = (struct sockaddr_in){ .sin_family = AF_INET, .sin_port = htons((uint16_t)n),
-					      .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-		return sizeof(a->in);
-	}
-	if (strncmp(where, "[::1]:", 6) == 0 && port == where + 5) {
-		a->in6 = (struct sockaddr_in6){ .sin6_family = AF_INET6, .sin6_port = htons((uint16_t)n),
-						.sin6_addr = in6addr_loopback };
-		return sizeof(a->in6);
-	}
-	return 0;
-}
-
-int
-exporter_check(const char *where, char *err, size_t err_bytes)
-{
-	union address a;
-
-	return parse(where, &a) != 0 ? 0 : wrong(err, err_bytes);
-}
-
 /** A socket of a daemon that is gone may be in the way; that of one that listens stays. */
 static void
-remove_stale(const union address *a, socklen_t len)
+remove_stale(const union metrics_address *a, socklen_t len)
 {
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	struct stat st;
@@ -206,7 +152,7 @@ run(void *arg)
 
 /** @return a socket that listens, or -1 with errno set. */
 static int
-listen_on(const union address *a, socklen_t len)
+listen_on(const union metrics_address *a, socklen_t len)
 {
 	int fd = socket(a->sa.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), one = 1, err;
 
@@ -225,8 +171,8 @@ struct exporter *
 exporter_start(struct control *c, const char *where, char *err)
 {
 	struct exporter *x = calloc(1, sizeof(*x));
-	union address a;
-	socklen_t len = parse(where, &a);
+	union metrics_address a;
+	socklen_t len = config_metrics_parse(where, &a);
 	int rc = ENOMEM;
 
 	if (x == NULL || len == 0)

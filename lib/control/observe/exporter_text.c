@@ -3,10 +3,12 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#include "control/core/control_priv.h"
-#include "control/observe/counters.h"
-#include "control/observe/exporter.h"
-#include "control/observe/inspect.h"
+#include "control/cma/gsi_priv.h"
+#include "control/core/session_priv.h"
+#include "control/observe/counters_priv.h"
+#include "control/observe/exporter_priv.h"
+#include "control/observe/inspect_priv.h"
+#include "impair.h"
 
 /** HELP and TYPE of a metric. A text of the document has no line breaks; backslashes are escaped. */
 static void
@@ -80,15 +82,12 @@ write_engines(struct control *c, FILE *f)
 static void
 write_ports(struct control *c, FILE *f)
 {
-	struct net_counters sum[UROCE_MAX_PORTS] = { 0 };
+	struct net_counters sum[UROCE_MAX_PORTS];
 	struct impair_counters im[UROCE_MAX_PORTS];
 	struct source net = { .label = "port" }, impaired = { .label = "port" };
 
 	for (unsigned int i = 0; i < c->s.nb_ports; i++) {
-		for (unsigned int k = 0; k < counters_net.n; k++)
-			for (unsigned int e = 0; e < c->s.nb_engines; e++)
-				*(uint64_t *)((char *)&sum[i] + counters_net.counter[k].offset) +=
-					counter_value(&counters_net, k, engine_net_counters(c->s.engines[e], (uint16_t)i));
+		inspect_net_counters(c, i, &sum[i]);
 		net.base[net.n] = &sum[i];
 		snprintf(net.value[net.n++], NET_NAME_BYTES, "%s", c->s.ports[i]->conf.name);
 		if (c->s.impairs == NULL || c->s.impairs[i] == NULL)

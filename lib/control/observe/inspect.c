@@ -8,6 +8,11 @@
 
 #include <bsd/string.h>
 
+#include "control/cma/cma_priv.h"
+#include "control/obj/obj_cq_priv.h"
+#include "control/obj/obj_mr_priv.h"
+#include "control/obj/obj_path_priv.h"
+#include "control/obj/obj_qp_priv.h"
 #include "control/observe/inspect_priv.h"
 
 /* ---- What there is ---- */
@@ -212,7 +217,7 @@ inspect_mr(struct control *c, uint32_t key, struct inspect_mr *out)
 	o = inspect_find_one(c, INSPECT_MR, key, &s);
 	if (o != NULL) {
 		const struct mr *mr = o->mr;
-		uint32_t windows = __atomic_load_n(&mr->nb_windows, __ATOMIC_RELAXED);
+		uint32_t windows = atomic_load_explicit((const _Atomic uint32_t *)&mr->nb_windows, memory_order_relaxed);
 
 		*out = (struct inspect_mr){
 			.key = key,
@@ -233,14 +238,27 @@ inspect_mr(struct control *c, uint32_t key, struct inspect_mr *out)
 	return o != NULL ? 0 : ENOENT;
 }
 
-/* ---- Engines ---- */
+/* ---- Engines and ports ---- */
+void
+inspect_net_counters(const struct control *c, unsigned int port, struct net_counters *sum)
+{
+	*sum = (struct net_counters){ 0 };
+	for (unsigned int i = 0; i < c->s.nb_engines; i++) {
+		const struct net_counters *n = engine_net_counters(c->s.engines[i], (uint16_t)port);
+
+#define NET_X(name) sum->name += counter_read(&n->name);
+		NET_COUNTERS(NET_X)
+#undef NET_X
+	}
+}
+
 void
 inspect_tick(struct control *c)
 {
 	for (unsigned int i = 0; i < c->s.nb_engines; i++) {
 		const struct engine_stats *s = engine_stats(c->s.engines[i]);
-		uint64_t busy = __atomic_load_n(&s->busy_cycles, __ATOMIC_RELAXED);
-		uint64_t idle = __atomic_load_n(&s->idle_cycles, __ATOMIC_RELAXED);
+		uint64_t busy = counter_read(&s->busy_cycles);
+		uint64_t idle = counter_read(&s->idle_cycles);
 		struct engine_load *l = &c->load[i];
 		uint64_t b = busy - l->busy_cycles, all = b + idle - l->idle_cycles;
 

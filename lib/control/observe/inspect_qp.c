@@ -9,6 +9,9 @@
 #include <bsd/string.h>
 #include <rte_common.h>
 
+#include "control/obj/obj_cq_priv.h"
+#include "control/obj/obj_path_priv.h"
+#include "control/obj/obj_qp_priv.h"
 #include "control/observe/inspect_priv.h"
 
 enum { LOOK_BURST = 32 }; /**< QPs looked at in one message to an engine, so that traffic goes on in between */

@@ -142,7 +142,7 @@ static int
 write_port(const struct control *c, const struct net_port *p)
 {
 	char b[BELOW_BYTES], path[PATH_BYTES], guid[4 * 5 + 1];
-	uint64_t v = rte_cpu_to_be_64(port_guid(p));
+	uint64_t v = rte_cpu_to_be_64(control_port_guid(p));
 	int rc;
 
 	groups(guid, (const uint8_t *)&v, 4);

@@ -12,7 +12,7 @@
 
 #include <rte_common.h>
 
-#include "control/observe/telemetry.h"
+#include "control/observe/telemetry_priv.h"
 
 static pthread_rwlock_t lock = PTHREAD_RWLOCK_INITIALIZER; /* of the next */
 static struct control *control; /* NULL: nobody is there to ask about */

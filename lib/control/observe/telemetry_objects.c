@@ -8,37 +8,25 @@
 #include <bsd/string.h>
 #include <rte_common.h>
 
-#include "control/observe/telemetry_objects.h"
+#include "control/observe/telemetry_objects_priv.h"
 
 /* ---- Filters ---- */
 static bool
-parse_number(const char *text, uint64_t *out)
-{
-	char *end;
-
-	errno = 0;
-	*out = strtoull(text, &end, 0);
-	return text[0] >= '0' && text[0] <= '9' && *end == '\0' && errno == 0;
-}
-
-static bool
 filter_from(const struct control *c, struct inspect_filter *f, const char *value)
 {
-	return parse_number(value, &f->from);
+	return tel_number(value, &f->from);
 }
 
 static bool
 filter_session(const struct control *c, struct inspect_filter *f, const char *value)
 {
-	return parse_number(value, &f->session) && f->session != 0;
+	return tel_number(value, &f->session) && f->session != 0;
 }
 
 static bool
 filter_port(const struct control *c, struct inspect_filter *f, const char *value)
 {
-	for (uint16_t i = 0; i < c->s.nb_ports; i++)
-		if (strcmp(c->s.ports[i]->conf.name, value) == 0)
-			f->port = i;
+	f->port = tel_port_index(c, value);
 	return f->port >= 0;
 }
 
@@ -72,7 +60,7 @@ filter_peer(const struct control *c, struct inspect_filter *f, const char *value
 {
 	uint64_t n;
 
-	if (!parse_number(value, &n) || n == 0 || n > UINT32_MAX)
+	if (!tel_number(value, &n) || n == 0 || n > UINT32_MAX)
 		return false;
 	f->dest_qpn = (uint32_t)n;
 	return true;
@@ -121,12 +109,6 @@ set_filter(const struct control *c, enum inspect_kind kind, char *item, struct i
 		return filters[i].set(c, f, value) ? NULL : "no value of that key here";
 	}
 	return "no such key";
-}
-
-bool
-tel_number(const char *params, uint64_t *number)
-{
-	return parse_number(params, number);
 }
 
 bool

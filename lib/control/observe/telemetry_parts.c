@@ -1,12 +1,33 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What answers of telemetry are made of. */
+#include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <bsd/string.h>
 
-#include "control/observe/counters.h"
-#include "control/observe/telemetry.h"
+#include "control/observe/counters_priv.h"
+#include "control/observe/telemetry_priv.h"
+
+bool
+tel_number(const char *params, uint64_t *number)
+{
+	char *end;
+
+	errno = 0;
+	*number = strtoull(params, &end, 0);
+	return params[0] >= '0' && params[0] <= '9' && *end == '\0' && errno == 0;
+}
+
+int
+tel_port_index(const struct control *c, const char *name)
+{
+	for (unsigned int i = 0; i < c->s.nb_ports; i++)
+		if (strcmp(c->s.ports[i]->conf.name, name) == 0)
+			return (int)i;
+	return -1;
+}
 
 struct rte_tel_data *
 tel_dict(struct rte_tel_data *d, const char *name)

@@ -5,8 +5,9 @@
 #include <bsd/string.h>
 #include <rte_ethdev.h>
 
-#include "control/observe/counters.h"
-#include "control/observe/telemetry.h"
+#include "control/observe/counters_priv.h"
+#include "control/observe/inspect_priv.h"
+#include "control/observe/telemetry_priv.h"
 
 static int
 list_ports(const struct control *c, bool impaired, struct rte_tel_data *d)
@@ -23,10 +24,11 @@ static int
 find_port(const struct control *c, const char *name, struct rte_tel_data *d)
 {
 	char known[CONFIG_ERR_BYTES / 2] = "";
+	int index = tel_port_index(c, name);
 
+	if (index >= 0)
+		return index;
 	for (unsigned int i = 0; i < c->s.nb_ports; i++) {
-		if (strcmp(c->s.ports[i]->conf.name, name) == 0)
-			return (int)i;
 		strlcat(known, i > 0 ? ", " : "", sizeof(known));
 		strlcat(known, c->s.ports[i]->conf.name, sizeof(known));
 	}
@@ -38,23 +40,17 @@ find_port(const struct control *c, const char *name, struct rte_tel_data *d)
 static void
 add_net(const struct control *c, uint16_t port, struct rte_tel_data *d)
 {
-	struct net_counters sum = { 0 };
+	struct net_counters sum;
 	uint64_t bad_pkey = 0, bad_qkey = 0;
 
 	for (unsigned int i = 0; i < c->s.nb_engines; i++) {
-		const struct net_counters *n = engine_net_counters(c->s.engines[i], port);
 		const struct tp_violations *v = transport_violations(engine_transport(c->s.engines[i]), port);
 
-		bad_pkey += tel_counter(&v->bad_pkey);
-		bad_qkey += tel_counter(&v->bad_qkey);
-
-#define NET_X(name) sum.name += tel_counter(&n->name);
-		NET_COUNTERS(NET_X)
-#undef NET_X
+		bad_pkey += counter_read(&v->bad_pkey);
+		bad_qkey += counter_read(&v->bad_qkey);
 	}
-#define NET_X(name) rte_tel_data_add_dict_u64(d, #name, sum.name);
-	NET_COUNTERS(NET_X)
-#undef NET_X
+	inspect_net_counters(c, port, &sum);
+	tel_counters(d, &counters_net, &sum);
 	rte_tel_data_add_dict_u64(d, "bad_pkey", bad_pkey);
 	rte_tel_data_add_dict_u64(d, "bad_qkey", bad_qkey);
 }

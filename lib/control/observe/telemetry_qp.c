@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "control/observe/telemetry_objects.h"
+#include "control/observe/telemetry_objects_priv.h"
 
 enum { EVENTS_SHOWN = 32 };
 

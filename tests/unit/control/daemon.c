@@ -22,7 +22,7 @@
 #include <rte_mbuf.h>
 #include <rte_ring.h>
 
-#include "control/core/closer.h"
+#include "control/core/closer_priv.h"
 #include "daemon.h"
 #include "uroce/stack.h"
 

@@ -17,6 +17,7 @@
 #include <rte_ring.h>
 
 #include "../wire/pcap.h"
+#include "control/cma/gsi_priv.h"
 #include "control/core/control_priv.h"
 #include "daemon.h"
 

@@ -9,10 +9,8 @@
 #define UROCE_TELEMETRY_OBJECTS_H
 
 #include "control/observe/inspect.h"
-#include "control/observe/telemetry.h"
+#include "control/observe/telemetry_priv.h"
 
-/** @return true if @p params is a number: one object is asked for. */
-bool tel_number(const char *params, uint64_t *number);
 /**
  * Read filters.
  * @param params  Written to; @p f may point into it.

@@ -11,7 +11,7 @@
 #ifndef UROCE_QUOTA_H
 #define UROCE_QUOTA_H
 
-#include "control/core/control_priv.h"
+#include "control/core/session_priv.h"
 
 struct user {
 	LIST_ENTRY(user) link;
@@ -29,8 +29,8 @@ struct user *quota_enter(struct control *c, uid_t uid);
 void quota_leave(struct user *u);
 /** May this user have the session that it has entered with? If not the log says so, once. */
 bool quota_session(const struct control *c, struct user *u);
-/** May @p s have another object? @return 0 or ENOMEM with the request failed. */
-int quota_object(struct session *s, enum obj_type type, struct request *r);
+/** May @p s have another object? @param name  Of such objects. @return 0 or ENOMEM with the request failed. */
+int quota_object(struct session *s, enum obj_type type, const char *name, struct request *r);
 /** May @p s register @p bytes more, when @p less go? @return 0 or ENOMEM with the request failed. */
 int quota_register(struct session *s, uint64_t bytes, uint64_t less, struct request *r);
 /** It did, or let go of some. */

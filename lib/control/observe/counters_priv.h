@@ -9,8 +9,7 @@
 #ifndef UROCE_COUNTERS_H
 #define UROCE_COUNTERS_H
 
-#include <stddef.h>
-#include <stdint.h>
+#include "control/core/control_priv.h"
 
 struct counter {
 	const char *name;
@@ -30,7 +29,7 @@ extern const struct counter_table counters_engine, counters_transport, counters_
 static inline uint64_t
 counter_value(const struct counter_table *t, unsigned int i, const void *base)
 {
-	return __atomic_load_n((const uint64_t *)((const char *)base + t->counter[i].offset), __ATOMIC_RELAXED);
+	return counter_read((const uint64_t *)((const char *)base + t->counter[i].offset));
 }
 
 /** A row of the document. */

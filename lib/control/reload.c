@@ -9,6 +9,7 @@
 #include <rte_rcu_qsbr.h>
 
 #include "control/core/control_priv.h"
+#include "impair.h"
 
 /** A reload under way. */
 struct reload {

@@ -37,7 +37,7 @@ struct shm_block {
 /**
  * @param max_bytes  Most bytes in all segments.
  * @param hugepages  Try hugepages.
- * @param victim  Set to 1 when a page can't be had (lib/control/sigbus.h).
+ * @param victim  Set to 1 when a page can't be had (memory/sigbus_priv.h).
  * @return NULL with errno set.
  */
 struct shm *shm_create(uint64_t max_bytes, bool hugepages, _Atomic uint32_t *victim);

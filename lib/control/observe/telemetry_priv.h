@@ -32,13 +32,15 @@ int tel_qp(struct control *c, const char *params, struct rte_tel_data *d);
 int tel_cq(struct control *c, const char *params, struct rte_tel_data *d);
 int tel_mr(struct control *c, const char *params, struct rte_tel_data *d);
 
-/** A counter that somebody else counts with. */
-static inline uint64_t
-tel_counter(const uint64_t *p)
-{
-	return __atomic_load_n(p, __ATOMIC_RELAXED);
-}
+/** Answer requests about @p c from now on, unless another one is answered for already. */
+void telemetry_start(struct control *c);
+/** From now on nobody asks about @p c. */
+void telemetry_stop(struct control *c);
 
+/** @return true if @p params is a number: one object is asked for. */
+bool tel_number(const char *params, uint64_t *number);
+/** @return the index of the port called @p name, or -1. */
+int tel_port_index(const struct control *c, const char *name);
 /** Add a dictionary of its own under @p name. @return it, or NULL: no memory. */
 struct rte_tel_data *tel_dict(struct rte_tel_data *d, const char *name);
 /** The same with an array. */

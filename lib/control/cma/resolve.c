@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Addresses of ids: port spaces, which of our ports leads to a peer, its MAC address. */
+/* From an id's destination to our own address, a port and the MAC address of the next hop. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,231 +7,13 @@
 
 #include <rte_common.h>
 
-#include "control/cma/cma.h"
+#include "control/cma/cma_priv.h"
+#include "control/core/gid_priv.h"
 
-static const uint8_t v4_mapped[12] = { [10] = 0xff, [11] = 0xff };
-
-bool
-cma_gid_zero(const uint8_t gid[16])
-{
-	static const uint8_t zero[16];
-
-	return memcmp(gid, zero, sizeof(zero)) == 0;
-}
-
-bool
-cma_gid_v4(const uint8_t gid[16])
-{
-	return memcmp(gid, v4_mapped, sizeof(v4_mapped)) == 0;
-}
-
-/** @return true if @p a is an address of its family, or any of it. */
-static bool
-addr_ok(const struct ctl_cm_addr *a)
-{
-	return (a->family == 4 && (cma_gid_zero(a->gid) || cma_gid_v4(a->gid))) ||
-	       (a->family == 6 && !cma_gid_v4(a->gid));
-}
-
-static bool
-is_loopback(const struct ctl_cm_addr *a)
-{
-	static const uint8_t one[16] = { [15] = 1 };
-
-	return a->family == 4 ? a->gid[12] == 127 : memcmp(a->gid, one, sizeof(one)) == 0;
-}
-
-struct net_port *
-cma_port_of(struct control *c, const uint8_t gid[16], uint8_t *sgid_index)
-{
-	uint16_t i;
-	uint8_t k;
-
-	for (i = 0; i < c->s.nb_ports; i++) {
-		for (k = 0; k < UROCE_MAX_GIDS; k++) {
-			if (c->s.ports[i]->gid_used[k] && memcmp(c->s.ports[i]->gid[k], gid, 16) == 0) {
-				*sgid_index = k;
-				return c->s.ports[i];
-			}
-		}
-	}
-	return NULL;
-}
-
-/* ---- Port spaces ---- */
-static unsigned int
-bucket(uint32_t ps, uint16_t port)
-{
-	return (ps * 31 + port) % CMA_BIND_BUCKETS;
-}
-
-static struct cma_bind *
-bind_find(struct cma *cma, uint32_t ps, uint16_t port)
-{
-	struct cma_bind *b;
-
-	LIST_FOREACH(b, &cma->binds[bucket(ps, port)], link)
-	{
-		if (b->ps == ps && b->port == port)
-			return b;
-	}
-	return NULL;
-}
-
-/** Would @p a, with the address @p addr, and @p b get each other's requests? */
-static bool
-overlap(const struct cma_id *a, const struct cma_id *b, const struct ctl_cm_addr *addr)
-{
-	bool any_a = cma_gid_zero(addr->gid), any_b = cma_gid_zero(b->local.gid);
-
-	if (addr->family != b->local.family) {
-		/* A wildcard of IPv6 takes IPv4 too, unless it was told not to. */
-		return (any_a && addr->family == 6 && !a->af_only) || (any_b && b->local.family == 6 && !b->af_only);
-	}
-	return any_a || any_b || memcmp(addr->gid, b->local.gid, 16) == 0;
-}
-
-/** May both have the port? Different addresses may; those that allow reuse may, until one listens. */
-static bool
-compatible(const struct cma_id *a, const struct cma_id *b, const struct ctl_cm_addr *addr)
-{
-	return (a->reuse && b->reuse && b->state != CMA_LISTENING) || !overlap(a, b, addr);
-}
-
-bool
-cma_may_listen(const struct cma_id *id)
-{
-	const struct cma_id *other;
-
-	LIST_FOREACH(other, &id->bind->ids, bind_link)
-	{
-		if (other != id && other->state == CMA_LISTENING && overlap(id, other, &id->local))
-			return false;
-	}
-	return true;
-}
-
-static bool
-port_free(struct cma *cma, const struct cma_id *id, const struct ctl_cm_addr *addr, uint16_t port)
-{
-	struct cma_bind *b = bind_find(cma, id->ps, port);
-	struct cma_id *other;
-
-	if (b == NULL)
-		return true;
-	LIST_FOREACH(other, &b->ids, bind_link)
-	{
-		if (!compatible(id, other, addr))
-			return false;
-	}
-	return true;
-}
-
-static uint16_t
-port_choose(struct cma *cma, const struct cma_id *id, const struct ctl_cm_addr *addr)
-{
-	const uint32_t span = CMA_EPHEMERAL_LAST - CMA_EPHEMERAL_FIRST + 1;
-	uint32_t start, i;
-	uint16_t port;
-
-	if (getentropy(&start, sizeof(start)) != 0)
-		return 0;
-	for (i = 0; i < span; i++) {
-		port = (uint16_t)(CMA_EPHEMERAL_FIRST + (start % span + i) % span);
-		if (bind_find(cma, id->ps, port) == NULL && port_free(cma, id, addr, port))
-			return port;
-	}
-	return 0;
-}
-
-static int
-port_take(struct cma *cma, struct cma_id *id, uint16_t port)
-{
-	struct cma_bind *b = bind_find(cma, id->ps, port);
-
-	if (b == NULL) {
-		b = calloc(1, sizeof(*b));
-		if (b == NULL)
-			return ENOMEM;
-		b->ps = id->ps;
-		b->port = port;
-		LIST_INIT(&b->ids);
-		LIST_INSERT_HEAD(&cma->binds[bucket(id->ps, port)], b, link);
-	}
-	LIST_INSERT_HEAD(&b->ids, id, bind_link);
-	id->bind = b;
-	return 0;
-}
-
-void
-cma_unbind(struct cma_id *id)
-{
-	struct cma_bind *b = id->bind;
-
-	if (b == NULL)
-		return;
-	id->bind = NULL;
-	LIST_REMOVE(id, bind_link);
-	if (LIST_EMPTY(&b->ids)) {
-		LIST_REMOVE(b, link);
-		free(b);
-	}
-}
-
-int
-cma_bind_id(struct cma_id *id, const struct ctl_cm_addr *addr, struct request *r)
-{
-	struct control *c = id->session->control;
-	struct net_port *port = NULL;
-	uint8_t sgid_index = 0;
-	uint16_t number = addr->port;
-	int rc;
-
-	if (!addr_ok(addr))
-		return req_fail(r, EINVAL, "no IPv4 or IPv6 address");
-	if (!cma_gid_zero(addr->gid) && !is_loopback(addr)) {
-		port = cma_port_of(c, addr->gid, &sgid_index);
-		if (port == NULL)
-			return req_fail(r, EADDRNOTAVAIL, "no port of uroced has this address");
-	}
-	if (number == 0)
-		number = port_choose(c->cma, id, addr);
-	if (number == 0)
-		return req_fail(r, EADDRNOTAVAIL, "all port numbers are taken");
-	if (addr->port != 0 && !port_free(c->cma, id, addr, number))
-		return req_fail(r, EADDRINUSE, "port %u is taken", number);
-	rc = port_take(c->cma, id, number);
-	if (rc != 0)
-		return req_fail(r, rc, "no memory");
-	id->local = *addr;
-	id->local.port = number;
-	id->port = port;
-	id->sgid_index = sgid_index;
-	id->state = CMA_BOUND;
-	return 0;
-}
-
-int
-op_cm_bind(struct session *s, struct request *r)
-{
-	struct cma_id *id = cma_id_get(s, r->req->cm_bind.id, r);
-	int rc;
-
-	if (id == NULL)
-		return EINVAL;
-	if (id->state != CMA_IDLE)
-		return req_fail(r, EINVAL, "this id has an address already");
-	rc = cma_bind_id(id, &r->req->cm_bind.addr, r);
-	if (rc == 0)
-		cma_id_info(id, &r->rsp.cm_info);
-	return rc;
-}
-
-/* ---- The way to a peer ---- */
 static uint32_t
 family_bits(const struct net_addr *a)
 {
-	return cma_gid_v4(a->gid) ? 96 : 0;
+	return gid_is_v4(a->gid) ? 96 : 0;
 }
 
 /** @return true if @p gid lies in the network of @p a. */
@@ -240,7 +22,7 @@ on_link(const struct net_addr *a, const uint8_t gid[16])
 {
 	uint32_t bits = family_bits(a) + a->prefix, bytes = bits / 8;
 
-	if (cma_gid_v4(a->gid) != cma_gid_v4(gid) || memcmp(a->gid, gid, bytes) != 0)
+	if (gid_is_v4(a->gid) != gid_is_v4(gid) || memcmp(a->gid, gid, bytes) != 0)
 		return false;
 	return bits % 8 == 0 || ((a->gid[bytes] ^ gid[bytes]) >> (8 - bits % 8)) == 0;
 }
@@ -251,20 +33,7 @@ has_gateway(const struct net_port *p, bool v4)
 	static const uint8_t none[4];
 
 	/* A port that shares its interface has the kernel's routes. */
-	return p->shared || (v4 ? memcmp(p->conf.gateway4, none, 4) != 0 : !cma_gid_zero(p->conf.gateway6));
-}
-
-/** @return the GID index of address @p a on @p p, or -1. */
-static int
-gid_index_of(const struct net_port *p, const uint8_t gid[16])
-{
-	int k;
-
-	for (k = 0; k < UROCE_MAX_GIDS; k++) {
-		if (p->gid_used[k] && memcmp(p->gid[k], gid, 16) == 0)
-			return k;
-	}
-	return -1;
+	return p->shared || (v4 ? memcmp(p->conf.gateway4, none, 4) != 0 : !gid_is_zero(p->conf.gateway6));
 }
 
 /**
@@ -293,9 +62,9 @@ choose_source(struct control *c, const struct ctl_cm_addr *dst, struct net_port 
 			for (k = 0; k < p->conf.nb_addrs; k++) {
 				const struct net_addr *a = &p->conf.addrs[k];
 
-				if (cma_gid_v4(a->gid) != v4 || (pass == 0 ? !on_link(a, dst->gid) : !has_gateway(p, v4)))
+				if (gid_is_v4(a->gid) != v4 || (pass == 0 ? !on_link(a, dst->gid) : !has_gateway(p, v4)))
 					continue;
-				index = gid_index_of(p, a->gid);
+				index = gid_index(p, a->gid);
 				if (index < 0)
 					continue;
 				*port = c->s.ports[i];
@@ -317,28 +86,13 @@ own_address(struct control *c, const struct net_port *port, struct ctl_cm_addr *
 		const struct net_port *p = c->s.ports[i];
 
 		for (k = 0; k < p->conf.nb_addrs && (port == NULL || port == p); k++) {
-			if (cma_gid_v4(p->conf.addrs[k].gid) == (a->family == 4)) {
+			if (gid_is_v4(p->conf.addrs[k].gid) == (a->family == 4)) {
 				memcpy(a->gid, p->conf.addrs[k].gid, 16);
 				return true;
 			}
 		}
 	}
 	return false;
-}
-
-void
-cma_av(const struct cma_id *id, const uint8_t dgid[16], struct uroce_ah_attr *av)
-{
-	*av = (struct uroce_ah_attr){
-		.flow_label = id->flow_label,
-		.sgid_index = id->sgid_index,
-		.hop_limit = CMA_HOP_LIMIT,
-		.traffic_class = id->tos,
-		.sl = id->tos >> 5,
-		.is_global = 1,
-		.port_num = 1,
-	};
-	memcpy(av->dgid, dgid, 16);
 }
 
 /** The id's MAC address is being asked for, from now on. */
@@ -430,7 +184,7 @@ resolve_ends(struct cma_id *id, const struct ctl_cm_addr *dst, struct request *r
 	uint8_t sgid_index = id->sgid_index;
 
 	id->remote = *dst;
-	if ((cma_gid_zero(dst->gid) || is_loopback(dst)) && !own_address(c, port, &id->remote))
+	if ((gid_is_zero(dst->gid) || cma_addr_loopback(dst)) && !own_address(c, port, &id->remote))
 		return EHOSTUNREACH;
 	if (port == NULL && !choose_source(c, &id->remote, &port, &sgid_index))
 		return EHOSTUNREACH;
@@ -459,7 +213,7 @@ op_cm_resolve_addr(struct session *s, struct request *r)
 		return EINVAL;
 	if (id->state != CMA_IDLE && id->state != CMA_BOUND)
 		return req_fail(r, EINVAL, "this id has a destination already, or listens");
-	if (!addr_ok(&q->dst))
+	if (!cma_addr_ok(&q->dst))
 		return req_fail(r, EINVAL, "no IPv4 or IPv6 address");
 	rc = cma_event_want_room(s, r);
 	if (rc != 0)
@@ -508,7 +262,7 @@ cma_poll(struct cma *cma, uint64_t now_ns)
 	return next;
 }
 
-/* RoCE has no subnet manager to ask: the address is the route. */
+/** RoCE has no subnet manager to ask: the address is the route. */
 int
 op_cm_resolve_route(struct session *s, struct request *r)
 {

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "control/core/handles.h"
+#include "base/handles.h"
 
 #define INDEX_MASK ((1u << HANDLES_INDEX_BITS) - 1)
 #define GEN_MASK (UINT32_MAX >> HANDLES_INDEX_BITS)

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file
+ * From a member to the struct that it lies in, as Linux has it.
+ */
+#ifndef UROCE_CONTAINER_OF_H
+#define UROCE_CONTAINER_OF_H
+
+#include <stddef.h>
+
+/** @return the struct of @p type whose @p member is at @p ptr. */
+#ifndef container_of /* DPDK has one of its own in rte_common.h */
+#define container_of(ptr, type, member) ((type *)(void *)((char *)(ptr) - offsetof(type, member)))
+#endif
+
+#endif /* UROCE_CONTAINER_OF_H */

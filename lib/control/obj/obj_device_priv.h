@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file
+ * The device that a session opens: what it shares with the engines, and what devices and ports say of themselves.
+ *
+ * Owns: the session's doorbells, pipe of asynchronous events, memory of queues and memfd of converted memory, from DEVICE_OPEN to
+ * device_close(). Called by: the handlers of requests, session_end.c. Thread: control.
+ */
+#ifndef UROCE_OBJ_DEVICE_PRIV_H
+#define UROCE_OBJ_DEVICE_PRIV_H
+
+#include "control/core/session_priv.h"
+
+/* ---- device.c ---- */
+int op_hello(struct session *s, struct request *r);
+int op_device_open(struct session *s, struct request *r);
+/** Undo op_device_open(), however far it came; no object of the session may be left. */
+void device_close(struct session *s);
+
+/* ---- query.c ---- */
+int op_device_get(struct session *s, struct request *r);
+int op_device_query(struct session *s, struct request *r);
+int op_port_query(struct session *s, struct request *r);
+int op_gid_table(struct session *s, struct request *r);
+
+#endif /* UROCE_OBJ_DEVICE_PRIV_H */
