@@ -12,12 +12,12 @@
 int
 migration_load(struct qp *qp, const struct tp_path *path)
 {
-	if (qp->alt == NULL)
-		qp->alt = malloc(sizeof(*qp->alt));
-	if (qp->alt == NULL)
+	if (qp->path.alt == NULL)
+		qp->path.alt = malloc(sizeof(*qp->path.alt));
+	if (qp->path.alt == NULL)
 		return ENOMEM;
-	*qp->alt = *path;
-	qp->alt_loaded = true;
+	*qp->path.alt = *path;
+	qp->path.alt_loaded = true;
 	return 0;
 }
 
@@ -26,14 +26,14 @@ migration_may(const struct qp *qp, uint32_t to, bool loading)
 {
 	if (to == TP_MIG_MIGRATED)
 		return true;
-	return to == TP_MIG_REARM && qp->mig != TP_MIG_ARMED && (qp->alt_loaded || loading);
+	return to == TP_MIG_REARM && qp->path.mig != TP_MIG_ARMED && (qp->path.alt_loaded || loading);
 }
 
 void
 migration_reset(struct qp *qp)
 {
-	qp->mig = TP_MIG_MIGRATED;
-	qp->alt_loaded = false;
+	qp->path.mig = TP_MIG_MIGRATED;
+	qp->path.alt_loaded = false;
 }
 
 bool
@@ -41,19 +41,19 @@ migration_go(struct transport *tp, struct qp *qp)
 {
 	struct uroce_qp_attr *a = &qp->attr;
 
-	if (qp->mig != TP_MIG_ARMED)
+	if (qp->path.mig != TP_MIG_ARMED)
 		return false;
 	a->ah = a->alt_ah;
 	a->pkey_index = a->alt_pkey_index;
 	a->port_num = a->alt_port_num;
-	a->timeout = qp->timeout = a->alt_timeout;
+	a->timeout = qp->loss.timeout = a->alt_timeout;
 	migration_reset(qp);
-	qp_use_path(tp, qp, qp->alt);
-	qp->migrated = true;
-	diag_note(tp, qp, QP_EV_MIGRATED, 0, 0, qp->psn_una);
-	window_new_path(qp);
+	qp_use_path(tp, qp, qp->path.alt);
+	qp->path.migrated = true;
+	diag_note(tp, qp, QP_EV_MIGRATED, 0, 0, qp->req.psn_una);
+	cwnd_new_path(qp);
 	/* What was lost on the old path has had no try on this one, also if it was the peer that changed first. */
-	qp->retry_left = qp->retry_cnt;
+	qp->loss.retry_left = qp->loss.retry_cnt;
 	/* It may have been waiting for its time, which was the old path's. */
 	qp_activate(tp, qp);
 	tp_event(tp, UROCE_EVENT_PATH_MIG, qp->cookie, qp->owner);
@@ -64,18 +64,18 @@ void
 migration_set(struct transport *tp, struct qp *qp, uint32_t to)
 {
 	if (to == TP_MIG_REARM)
-		qp->mig_err_told = false;
+		qp->path.mig_err_event = false;
 	if (to == TP_MIG_REARM || !migration_go(tp, qp))
-		qp->mig = (uint8_t)to;
+		qp->path.mig = (uint8_t)to;
 }
 
 /* From the peer's alternate address to ours. */
 static bool
 on_alternate(const struct qp *qp, const struct wire_pkt *p)
 {
-	const struct wire_addr *a = &qp->alt->addr;
+	const struct wire_addr *a = &qp->path.alt->addr;
 
-	if (p->ip_version != a->ip_version || !pkey_match(p->bth.pkey, qp->alt->pkey))
+	if (p->ip_version != a->ip_version || !pkey_match(p->bth.pkey, qp->path.alt->pkey))
 		return false;
 	if (p->ip_version == 4)
 		return memcmp(p->l3 + 12, a->dip, 4) == 0 && memcmp(p->l3 + 16, a->sip, 4) == 0;
@@ -85,9 +85,9 @@ on_alternate(const struct qp *qp, const struct wire_pkt *p)
 bool
 migration_rx(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 {
-	if (qp->mig == TP_MIG_REARM) {
-		if (!p->bth.migreq && qp_address_match(qp, p) && pkey_match(p->bth.pkey, qp->pkey))
-			qp->mig = TP_MIG_ARMED;
+	if (qp->path.mig == TP_MIG_REARM) {
+		if (!p->bth.migreq && qp_address_match(qp, p) && pkey_match(p->bth.pkey, qp->path.pkey))
+			qp->path.mig = TP_MIG_ARMED;
 		return true;
 	}
 	if (!p->bth.migreq)
@@ -100,8 +100,8 @@ migration_rx(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 	if (!qp_address_match(qp, p))
 		return true;
 	tp->counters.rx_bad_migreq++;
-	if (!qp->mig_err_told)
+	if (!qp->path.mig_err_event)
 		tp_event(tp, UROCE_EVENT_PATH_MIG_ERR, qp->cookie, qp->owner);
-	qp->mig_err_told = true;
+	qp->path.mig_err_event = true;
 	return false;
 }

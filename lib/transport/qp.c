@@ -55,8 +55,8 @@ no_sq(void)
 static void
 use_parts(struct qp *qp, int n)
 {
-	if (qp->srq != NULL)
-		qp->srq->users += n;
+	if (qp->rcv.srq != NULL)
+		qp->rcv.srq->users += n;
 	if (qp->send_cq != NULL)
 		atomic_fetch_add(&qp->send_cq->users, n);
 	if (qp->recv_cq != NULL)
@@ -89,23 +89,23 @@ qp_create(struct transport *tp, const struct qp_params *p, struct qp **out)
 	qp->pd = p->pd;
 	qp->send_cq = p->send_cq;
 	qp->recv_cq = p->recv_cq;
-	qp->srq = p->srq;
+	qp->rcv.srq = p->srq;
 	qp->sig_all = p->sq_sig_all;
-	qp->xrcd = p->xrcd;
-	qp->sq = p->type == UROCE_QPT_XRC_RECV ? no_sq() : p->sq;
-	qp->rq = p->rq;
+	qp->rcv.xrcd = p->xrcd;
+	qp->req.sq = p->type == UROCE_QPT_XRC_RECV ? no_sq() : p->sq;
+	qp->rcv.rq = p->rq;
 	qp->shared = p->shared;
-	qp->port = p->port;
+	qp->path.port = p->port;
 	qp->cookie = p->cookie;
 	qp->owner = p->owner;
-	qp->max_inline = (uint16_t)p->cap.max_inline_data;
-	qp->max_send_sge = (uint8_t)p->cap.max_send_sge;
+	qp->req.max_inline = (uint16_t)p->cap.max_inline_data;
+	qp->req.max_send_sge = (uint8_t)p->cap.max_send_sge;
 	qp->attr.cap = p->cap;
-	qp->inflight = qp->own_inflight;
-	qp->inflight_mask = TP_INFLIGHT_OWN - 1;
-	qp->pkey = WIRE_PKEY_DEFAULT;
+	qp->req.inflight = qp->own_inflight;
+	qp->req.inflight_mask = TP_INFLIGHT_OWN - 1;
+	qp->path.pkey = WIRE_PKEY_DEFAULT;
 	/* A UD message is one packet; RC and UC get their path's MTU later. */
-	qp->mtu_shift = (uint8_t)(7 + (p->max_mtu != 0 ? p->max_mtu : UROCE_MTU_4096));
+	qp->path.mtu_shift = (uint8_t)(7 + (p->max_mtu != 0 ? p->max_mtu : UROCE_MTU_4096));
 	shared_store(&qp->shared->rq_watch, 1);
 	qp_set_state(qp, UROCE_QPS_RESET);
 	if (qp_table_add(tp->c.qps, qp) != 0) {
@@ -121,9 +121,9 @@ qp_create(struct transport *tp, const struct qp_params *p, struct qp **out)
 void
 qp_free(struct qp *qp)
 {
-	free(qp->res);
-	free(qp->cc);
-	free(qp->alt);
+	free(qp->resp.res);
+	free(qp->req.cc);
+	free(qp->path.alt);
 	free(qp);
 }
 
@@ -131,18 +131,18 @@ qp_free(struct qp *qp)
 static void
 drop_inflight(struct transport *tp, struct qp *qp)
 {
-	qp->sq_tail = qp->sq.counter;
-	qp->sq_cur = qp->sq.counter;
+	qp->req.sq_tail = qp->req.sq.counter;
+	qp->req.sq_cur = qp->req.sq.counter;
 	selective_stop(tp, qp);
-	requester_return_window(tp, qp);
-	qp->res_pending = 0;
+	inflight_return(tp, qp);
+	qp->resp.pending = 0;
 	responder_return_reads(tp, qp);
 }
 
 void
 qp_destroy(struct transport *tp, struct qp *qp)
 {
-	parted_add(qp_table_parted(tp->c.qps), tp, qp);
+	time_wait_add(qp_table_time_wait(tp->c.qps), tp, qp);
 	qp_unlist(tp, qp);
 	drop_inflight(tp, qp);
 	recv_drop(tp, qp);
@@ -159,7 +159,7 @@ qp_destroy(struct transport *tp, struct qp *qp)
 static void
 stop_watching(struct qp *qp, bool rq)
 {
-	qp->watched = false;
+	qp->sched.watched = false;
 	shared_store(&qp->shared->sq_watch, 0);
 	if (rq)
 		shared_store(&qp->shared->rq_watch, 0);
@@ -169,9 +169,9 @@ stop_watching(struct qp *qp, bool rq)
 static void
 stop_timer(struct transport *tp, struct qp *qp)
 {
-	wheel_del(&tp->wheel, &qp->timer);
-	qp->deadline_ns = 0;
-	qp->rnr_wait = false;
+	wheel_del(&tp->wheel, &qp->loss.timer);
+	qp->loss.deadline_ns = 0;
+	qp->loss.rnr_wait = false;
 }
 
 void
@@ -185,9 +185,9 @@ qp_error(struct transport *tp, struct qp *qp, int event, struct tp_because becau
 	stop_timer(tp, qp);
 	selective_stop(tp, qp);
 	/* A NAK still goes out, after the responses that come before it. */
-	if (qp->reply != TP_REPLY_FATAL) {
-		qp->reply = TP_REPLY_NONE;
-		qp->res_pending = 0;
+	if (qp->resp.reply != TP_REPLY_FATAL) {
+		qp->resp.reply = TP_REPLY_NONE;
+		qp->resp.pending = 0;
 		responder_return_reads(tp, qp);
 	}
 	if (event >= 0)
@@ -215,22 +215,22 @@ flush_one_send(struct transport *tp, struct qp *qp)
 	union ring_sq_ctl ctl;
 	uint8_t opcode;
 
-	if (qp->sq_tail != qp->sq.counter) {
-		const struct tp_swqe *w = qp_inflight(qp, qp->sq_tail);
+	if (qp->req.sq_tail != qp->req.sq.counter) {
+		const struct tp_swqe *w = qp_inflight(qp, qp->req.sq_tail);
 
 		e.wr_id = w->wr_id;
 		opcode = w->opcode;
 	} else {
-		if (!ring_sq_ready(&qp->sq, qp->sq.counter))
+		if (!ring_sq_ready(&qp->req.sq, qp->req.sq.counter))
 			return false;
-		slot = ring_slot(&qp->sq, qp->sq.counter++);
+		slot = ring_slot(&qp->req.sq, qp->req.sq.counter++);
 		ctl.word = atomic_load_explicit(&slot->ctl, memory_order_relaxed);
 		e.wr_id = slot->wr_id;
 		opcode = ctl.opcode;
 	}
 	e.opcode = opcode < UROCE_WR_OPS ? tp_req_ops[opcode].wc : UROCE_WC_SEND;
-	e.ctl.wqe_counter = (uint16_t)qp->sq_tail++;
-	qp->sq_cur = qp->sq_tail;
+	e.ctl.wqe_counter = (uint16_t)qp->req.sq_tail++;
+	qp->req.sq_cur = qp->req.sq_tail;
 	cq_push(tp, qp->send_cq, qp, &e);
 	return true;
 }
@@ -247,8 +247,8 @@ qp_flush_run(struct transport *tp, struct qp *qp, uint32_t budget)
 	while (work < budget && recv_flush_one(tp, qp))
 		work++;
 	/* No WQE of the SRQ will be taken any more (10.2.9.4): the QP may be destroyed without losing one. */
-	if (work < budget && (qp->srq != NULL || qp->type == UROCE_QPT_XRC_RECV) && !qp->last_wqe_told) {
-		qp->last_wqe_told = true;
+	if (work < budget && (qp->rcv.srq != NULL || qp->type == UROCE_QPT_XRC_RECV) && !qp->rcv.last_wqe_event) {
+		qp->rcv.last_wqe_event = true;
 		tp_event(tp, UROCE_EVENT_QP_LAST_WQE_REACHED, qp->cookie, qp->owner);
 	}
 	return work;
@@ -257,9 +257,9 @@ qp_flush_run(struct transport *tp, struct qp *qp, uint32_t budget)
 void
 qp_check_drained(struct transport *tp, struct qp *qp)
 {
-	if (qp->state != UROCE_QPS_SQD || qp->sqd_told || qp->sq_tail != qp->sq.counter)
+	if (qp->state != UROCE_QPS_SQD || qp->sqd_event || qp->req.sq_tail != qp->req.sq.counter)
 		return;
-	qp->sqd_told = true;
+	qp->sqd_event = true;
 	if (qp->attr.en_sqd_async_notify)
 		tp_event(tp, UROCE_EVENT_SQ_DRAINED, qp->cookie, qp->owner);
 }
@@ -283,27 +283,27 @@ reset(struct transport *tp, struct qp *qp)
 
 	qp_unlist(tp, qp);
 	stop_timer(tp, qp);
-	skip_posted(&qp->sq, ring_sq_ready);
-	skip_posted(&qp->rq, ring_rq_ready);
+	skip_posted(&qp->req.sq, ring_sq_ready);
+	skip_posted(&qp->rcv.rq, ring_rq_ready);
 	drop_inflight(tp, qp);
 	recv_drop(tp, qp);
 	if (qp->type == UROCE_QPT_XRC_RECV)
 		xrc_leave(qp);
-	qp->rmsg = TP_RMSG_NONE;
-	qp->reply = TP_REPLY_NONE;
-	qp->told = TP_TOLD_NOTHING;
-	qp->res_head = 0;
-	for (uint32_t i = 0; i < qp->res_max; i++)
-		qp->res[i].used = false;
-	qp->rd_out = 0;
-	qp->sack_on = false;
-	qp->msn = 0;
-	qp->blocked = qp->restarted = qp->comm_est = qp->last_wqe_told = false;
-	qp->tmpl_ah = 0;
+	qp->rcv.msg = TP_RMSG_NONE;
+	qp->resp.reply = TP_REPLY_NONE;
+	qp->rcv.nak_state = TP_NAK_NONE;
+	qp->resp.res_head = 0;
+	for (uint32_t i = 0; i < qp->resp.res_max; i++)
+		qp->resp.res[i].used = false;
+	qp->req.rd_out = 0;
+	qp->rcv.sack_on = false;
+	qp->rcv.msn = 0;
+	qp->req.blocked = qp->loss.restarted = qp->rcv.comm_est = qp->rcv.last_wqe_event = false;
+	qp->path.tmpl_ah = 0;
 	migration_reset(qp);
-	qp->migrated = false;
-	qp->stuck_ns = 0;
-	qp->why = QP_WHY_NONE;
+	qp->path.migrated = false;
+	qp->diag.stuck_ns = 0;
+	qp->diag.why = QP_WHY_NONE;
 	memset(&qp->attr, 0, sizeof(qp->attr));
 	qp->attr.cap = cap;
 	stop_watching(qp, false);
@@ -316,18 +316,18 @@ set_max_dest_rd_atomic(struct transport *tp, struct qp *qp, uint8_t n)
 {
 	struct tp_res *res = NULL;
 
-	if (n == qp->res_max && qp->res != NULL)
+	if (n == qp->resp.res_max && qp->resp.res != NULL)
 		return 0;
 	if (n > 0) {
 		res = calloc(n, sizeof(*res));
 		if (res == NULL)
 			return ENOMEM;
 	}
-	free(qp->res);
-	qp->res = res;
-	qp->res_max = n;
-	qp->res_head = 0;
-	qp->res_pending = 0;
+	free(qp->resp.res);
+	qp->resp.res = res;
+	qp->resp.res_max = n;
+	qp->resp.res_head = 0;
+	qp->resp.pending = 0;
 	responder_return_reads(tp, qp);
 	return 0;
 }
@@ -340,13 +340,13 @@ build_template(struct qp *qp, const struct tp_path *path)
 
 	a.traffic_class = cc_traffic_class(qp, a.traffic_class);
 	if ((qp->attr.ah.flow_label & FLOW_LABEL_MASK) == 0) {
-		a.flow_label = wire_calc_flow_label(qp->qpn, qp->dest_qpn);
+		a.flow_label = wire_calc_flow_label(qp->qpn, qp->path.dest_qpn);
 		a.sport = wire_flow_label_to_sport(a.flow_label);
 	}
-	wire_tmpl_build(&qp->tmpl, &a);
-	qp->port = path->port;
-	qp->pkey = path->pkey;
-	qp->loopback = path->loopback;
+	wire_tmpl_build(&qp->path.tmpl, &a);
+	qp->path.port = path->port;
+	qp->path.pkey = path->pkey;
+	qp->path.loopback = path->loopback;
 }
 
 void
@@ -355,7 +355,7 @@ qp_use_path(struct transport *tp, struct qp *qp, const struct tp_path *path)
 	/*
 	 * No memory here: who goes without congestion control, because the port did when the QP was connected, goes on without.
 	 */
-	if (qp->cc != NULL)
+	if (qp->req.cc != NULL)
 		cc_attach(tp, qp, path);
 	build_template(qp, path);
 }
@@ -393,28 +393,28 @@ set_attributes(struct qp *qp, const struct uroce_qp_attr *a, uint32_t mask)
 #undef SET
 	qp->access = q->qp_access_flags;
 	qp->qkey = q->qkey;
-	qp->dest_qpn = q->dest_qp_num;
-	qp->timeout = q->timeout;
-	qp->retry_cnt = qp->retry_left = q->retry_cnt;
-	qp->rnr_retry = qp->rnr_left = q->rnr_retry;
-	qp->max_rd = q->max_rd_atomic;
-	qp->min_rnr_timer = q->min_rnr_timer;
+	qp->path.dest_qpn = q->dest_qp_num;
+	qp->loss.timeout = q->timeout;
+	qp->loss.retry_cnt = qp->loss.retry_left = q->retry_cnt;
+	qp->loss.rnr_retry = qp->loss.rnr_left = q->rnr_retry;
+	qp->req.max_rd = q->max_rd_atomic;
+	qp->rcv.min_rnr_timer = q->min_rnr_timer;
 	if (mask & UROCE_QP_PATH_MTU)
-		qp->mtu_shift = (uint8_t)(7 + q->path_mtu);
+		qp->path.mtu_shift = (uint8_t)(7 + q->path_mtu);
 	if (mask & UROCE_QP_RQ_PSN)
-		qp->epsn = q->rq_psn;
+		qp->rcv.epsn = q->rq_psn;
 }
 
 static void
 start_sending_at(struct qp *qp, uint32_t psn)
 {
-	qp->psn_una = qp->psn_cur = qp->psn_max = qp->psn_next = psn;
-	qp->sq_tail = qp->sq_cur = qp->sq.counter;
-	qp->recvs_next = qp->recvs_done = 0;
-	qp->recvs_limit = TP_CREDITS_ANY;
-	qp->credits = qp->out_of_credits = false;
-	qp->stuck_ns = 0;
-	window_start(qp);
+	qp->req.psn_una = qp->req.psn_cur = qp->req.psn_max = qp->req.psn_next = psn;
+	qp->req.sq_tail = qp->req.sq_cur = qp->req.sq.counter;
+	qp->req.recvs_next = qp->req.recvs_done = 0;
+	qp->req.recvs_limit = TP_CREDITS_ANY;
+	qp->req.credits = qp->req.out_of_credits = false;
+	qp->diag.stuck_ns = 0;
+	cwnd_start(qp);
 }
 
 static void
@@ -428,11 +428,11 @@ enter(struct transport *tp, struct qp *qp, enum uroce_qp_state from, enum uroce_
 		if (mask & UROCE_QP_SQ_PSN)
 			start_sending_at(qp, qp->attr.sq_psn);
 		else if (from == UROCE_QPS_SQE)
-			start_sending_at(qp, qp->psn_cur);
+			start_sending_at(qp, qp->req.psn_cur);
 		break;
 	case UROCE_QPS_SQD:
 		/* Told once for each time that it is entered. */
-		qp->sqd_told = qp->sqd_told && from == UROCE_QPS_SQD;
+		qp->sqd_event = qp->sqd_event && from == UROCE_QPS_SQD;
 		break;
 	case UROCE_QPS_ERR:
 		qp_error(tp, qp, -1, TP_BECAUSE(PROGRAM, 0));
@@ -442,7 +442,7 @@ enter(struct transport *tp, struct qp *qp, enum uroce_qp_state from, enum uroce_
 	}
 	qp_set_state(qp, to);
 	if (from != to)
-		diag_note(tp, qp, QP_EV_STATE, (uint8_t)to, 0, qp->psn_una);
+		diag_note(tp, qp, QP_EV_STATE, (uint8_t)to, 0, qp->req.psn_una);
 	if (to == UROCE_QPS_RTS)
 		qp_activate(tp, qp);
 	if (to == UROCE_QPS_SQD && from != UROCE_QPS_SQD) {
@@ -463,8 +463,8 @@ paths_ok(const struct transport *tp, const struct qp *qp, uint32_t mask, const s
 		return false;
 	if ((mask & UROCE_QP_ALT_PATH) == 0)
 		return true;
-	return alt != NULL && alt->port == (av ? path->port : qp->port) &&
-	       alt->loopback == (av ? path->loopback : qp->loopback);
+	return alt != NULL && alt->port == (av ? path->port : qp->path.port) &&
+	       alt->loopback == (av ? path->loopback : qp->path.loopback);
 }
 
 int
@@ -485,10 +485,10 @@ qp_modify_paths(struct transport *tp, struct qp *qp, const struct uroce_qp_attr 
 	if (qp_modify_check(qp->type, from, attr, mask, UROCE_MTU_4096, &why) != 0 ||
 	    !paths_ok(tp, qp, mask, path, alt))
 		return EINVAL;
-	if ((mask & UROCE_QP_PKEY_INDEX) && tp->c.ports[qp->port].pkeys[attr->pkey_index] == 0)
+	if ((mask & UROCE_QP_PKEY_INDEX) && tp->c.ports[qp->path.port].pkeys[attr->pkey_index] == 0)
 		return EINVAL;
 	/* What is under way, or waits to be sent again, could never be. */
-	if ((mask & UROCE_QP_MAX_QP_RD_ATOMIC) && attr->max_rd_atomic == 0 && qp->sq_tail != qp->sq.counter)
+	if ((mask & UROCE_QP_MAX_QP_RD_ATOMIC) && attr->max_rd_atomic == 0 && qp->req.sq_tail != qp->req.sq.counter)
 		return EINVAL;
 	if ((mask & UROCE_QP_PATH_MIG_STATE) &&
 	    !migration_may(qp, attr->path_mig_state, (mask & UROCE_QP_ALT_PATH) != 0))
@@ -502,15 +502,15 @@ qp_modify_paths(struct transport *tp, struct qp *qp, const struct uroce_qp_attr 
 	set_attributes(qp, attr, mask);
 	if (mask & UROCE_QP_AV) {
 		build_template(qp, path);
-		window_new_path(qp);
+		cwnd_new_path(qp);
 		/* It may have been waiting for its time. */
 		if (qp_sends(qp))
 			qp_activate(tp, qp);
-		if (qp->alt_loaded && (qp->alt->loopback != path->loopback || qp->alt->port != path->port))
+		if (qp->path.alt_loaded && (qp->path.alt->loopback != path->loopback || qp->path.alt->port != path->port))
 			migration_reset(qp);
 	}
 	if (mask & (UROCE_QP_AV | UROCE_QP_PKEY_INDEX))
-		qp->pkey = tp->c.ports[qp->port].pkeys[qp->attr.pkey_index];
+		qp->path.pkey = tp->c.ports[qp->path.port].pkeys[qp->attr.pkey_index];
 	if (mask & UROCE_QP_PATH_MIG_STATE)
 		migration_set(tp, qp, attr->path_mig_state);
 	if (mask & UROCE_QP_STATE)
@@ -524,12 +524,12 @@ qp_query(const struct qp *qp, struct uroce_qp_attr *attr)
 	*attr = qp->attr;
 	attr->qp_state = qp->state;
 	attr->cur_qp_state = qp->state;
-	attr->path_mig_state = qp->mig;
-	attr->sq_draining = qp->state == UROCE_QPS_SQD && qp->sq_tail != qp->sq.counter;
+	attr->path_mig_state = qp->path.mig;
+	attr->sq_draining = qp->state == UROCE_QPS_SQD && qp->req.sq_tail != qp->req.sq.counter;
 	/* Where the QP stands now, as hardware reports them. */
 	if (qp->state != UROCE_QPS_RESET && qp->state != UROCE_QPS_INIT) {
-		attr->rq_psn = qp->epsn;
-		attr->sq_psn = qp->state >= UROCE_QPS_RTS ? qp->psn_next : attr->sq_psn;
+		attr->rq_psn = qp->rcv.epsn;
+		attr->sq_psn = qp->state >= UROCE_QPS_RTS ? qp->req.psn_next : attr->sq_psn;
 	}
 }
 

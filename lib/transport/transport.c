@@ -19,23 +19,23 @@ transport_create(const struct transport_config *c)
 	if (tp == NULL)
 		return NULL;
 	/* Pages of what is never lent are never touched, so they cost address space only. */
-	tp->window_mem = calloc(TP_WINDOWS * TP_INFLIGHT_MAX, sizeof(*tp->window_mem));
+	tp->inflight_block_mem = calloc(TP_INFLIGHT_BLOCKS * TP_INFLIGHT_MAX, sizeof(*tp->inflight_block_mem));
 	tp->read_block_mem = calloc(TP_READ_BLOCKS * UROCE_MAX_RD_ATOMIC, sizeof(*tp->read_block_mem));
 	tp->sge_block_mem = calloc(TP_SGE_BLOCKS * UROCE_MAX_SGE, sizeof(*tp->sge_block_mem));
-	if (tp->window_mem == NULL || tp->read_block_mem == NULL || tp->sge_block_mem == NULL ||
+	if (tp->inflight_block_mem == NULL || tp->read_block_mem == NULL || tp->sge_block_mem == NULL ||
 	    selective_create(tp) != 0 || diag_create(tp) != 0) {
 		selective_destroy(tp);
 		diag_destroy(tp);
-		free(tp->window_mem);
+		free(tp->inflight_block_mem);
 		free(tp->read_block_mem);
 		free(tp->sge_block_mem);
 		free(tp);
 		errno = ENOMEM;
 		return NULL;
 	}
-	for (uint32_t i = 0; i < TP_WINDOWS; i++)
-		tp->windows[i] = tp->window_mem + (TP_WINDOWS - 1 - i) * TP_INFLIGHT_MAX;
-	tp->nb_windows = TP_WINDOWS;
+	for (uint32_t i = 0; i < TP_INFLIGHT_BLOCKS; i++)
+		tp->inflight_blocks[i] = tp->inflight_block_mem + (TP_INFLIGHT_BLOCKS - 1 - i) * TP_INFLIGHT_MAX;
+	tp->nb_inflight_blocks = TP_INFLIGHT_BLOCKS;
 	for (uint32_t i = 0; i < TP_READ_BLOCKS; i++)
 		tp->read_blocks[i] = tp->read_block_mem + (TP_READ_BLOCKS - 1 - i) * UROCE_MAX_RD_ATOMIC;
 	tp->nb_read_blocks = TP_READ_BLOCKS;
@@ -50,9 +50,9 @@ transport_create(const struct transport_config *c)
 			tp->c.ports[i].pkeys[0] = WIRE_PKEY_DEFAULT;
 	}
 	TAILQ_INIT(&tp->active);
-	TAILQ_INIT(&tp->ack);
+	TAILQ_INIT(&tp->replies);
 	wheel_init(&tp->wheel, 0);
-	tp->held_next_ns = UINT64_MAX;
+	tp->deferred_next_ns = UINT64_MAX;
 	return tp;
 }
 
@@ -67,7 +67,7 @@ transport_destroy(struct transport *tp)
 	rte_pktmbuf_free_bulk(tp->mbufs, tp->nb_mbufs);
 	selective_destroy(tp);
 	diag_destroy(tp);
-	free(tp->window_mem);
+	free(tp->inflight_block_mem);
 	free(tp->read_block_mem);
 	free(tp->sge_block_mem);
 	free(tp);
@@ -124,53 +124,53 @@ tp_mbuf_refill(struct transport *tp)
 static void
 qp_watch(struct qp *qp, bool on)
 {
-	if (qp->watched == on)
+	if (qp->sched.watched == on)
 		return;
-	qp->watched = on;
+	qp->sched.watched = on;
 	atomic_store_explicit(&qp->shared->sq_watch, on, memory_order_release);
 }
 
 void
 qp_activate(struct transport *tp, struct qp *qp)
 {
-	qp->last_work_ns = tp->now_ns;
+	qp->sched.last_work_ns = tp->now_ns;
 	if (qp->state == UROCE_QPS_RTS)
 		qp_watch(qp, true);
-	if (qp->on_active)
+	if (qp->sched.on_active)
 		return;
-	qp->on_active = true;
+	qp->sched.on_active = true;
 	tp->nb_active++;
-	TAILQ_INSERT_TAIL(&tp->active, qp, active_link);
+	TAILQ_INSERT_TAIL(&tp->active, qp, sched.active_link);
 }
 
 void
 qp_reply_later(struct transport *tp, struct qp *qp)
 {
-	if (qp->on_ack)
+	if (qp->sched.on_reply)
 		return;
-	qp->on_ack = true;
-	TAILQ_INSERT_TAIL(&tp->ack, qp, ack_link);
+	qp->sched.on_reply = true;
+	TAILQ_INSERT_TAIL(&tp->replies, qp, sched.reply_link);
 }
 
 static void
 qp_deactivate(struct transport *tp, struct qp *qp)
 {
-	TAILQ_REMOVE(&tp->active, qp, active_link);
-	qp->on_active = false;
+	TAILQ_REMOVE(&tp->active, qp, sched.active_link);
+	qp->sched.on_active = false;
 	tp->nb_active--;
 }
 
 void
 qp_unlist(struct transport *tp, struct qp *qp)
 {
-	if (qp->on_active)
+	if (qp->sched.on_active)
 		qp_deactivate(tp, qp);
-	if (qp->on_ack) {
-		TAILQ_REMOVE(&tp->ack, qp, ack_link);
-		qp->on_ack = false;
+	if (qp->sched.on_reply) {
+		TAILQ_REMOVE(&tp->replies, qp, sched.reply_link);
+		qp->sched.on_reply = false;
 	}
 	qp_watch(qp, false);
-	wheel_del(&tp->wheel, &qp->timer);
+	wheel_del(&tp->wheel, &qp->loss.timer);
 	cc_stop(tp, qp);
 }
 
@@ -187,7 +187,7 @@ qp_sleep(struct transport *tp, struct qp *qp)
 		qp_watch(qp, qp->state == UROCE_QPS_RTS);
 		return;
 	}
-	requester_return_window(tp, qp);
+	inflight_return(tp, qp);
 	qp_deactivate(tp, qp);
 }
 
@@ -224,7 +224,7 @@ static void
 rx_cnp(struct transport *tp, struct qp *qp, uint16_t port, const struct wire_pkt *p)
 {
 	tp->counters.rx_cnp++;
-	if (!qp_sends(qp) || !pkey_match(p->bth.pkey, qp->pkey) || port != qp->port || qp->service == WIRE_UD ||
+	if (!qp_sends(qp) || !pkey_match(p->bth.pkey, qp->path.pkey) || port != qp->path.port || qp->service == WIRE_UD ||
 	    !qp_address_match(qp, p)) {
 		tp->counters.rp_cnp_ignored++;
 		return;
@@ -240,9 +240,9 @@ rx_sack(struct transport *tp, struct qp *qp, uint16_t port, const struct wire_pk
 		tp->counters.rx_wrong_state++;
 		return;
 	}
-	if (unlikely(qp->mig != TP_MIG_MIGRATED) && port == qp->port && !migration_rx(tp, qp, p))
+	if (unlikely(qp->path.mig != TP_MIG_MIGRATED) && port == qp->path.port && !migration_rx(tp, qp, p))
 		return;
-	if (!pkey_match(p->bth.pkey, qp->pkey) || port != qp->port || !qp_address_match(qp, p)) {
+	if (!pkey_match(p->bth.pkey, qp->path.pkey) || port != qp->path.port || !qp_address_match(qp, p)) {
 		tp->counters.rx_sack_ignored++;
 		return;
 	}
@@ -270,13 +270,13 @@ rx_to_qp(struct transport *tp, struct qp *qp, uint16_t port, const struct wire_p
 		tp->counters.rx_wrong_state++;
 		return;
 	}
-	if (unlikely(qp->mig != TP_MIG_MIGRATED) && port == qp->port && !migration_rx(tp, qp, p))
+	if (unlikely(qp->path.mig != TP_MIG_MIGRATED) && port == qp->path.port && !migration_rx(tp, qp, p))
 		return;
-	if (unlikely(!pkey_match(p->bth.pkey, qp->pkey))) {
+	if (unlikely(!pkey_match(p->bth.pkey, qp->path.pkey))) {
 		count_bad_pkey(tp, port);
 		return;
 	}
-	if (unlikely(port != qp->port || (qp->service != WIRE_UD && !qp_address_match(qp, p)))) {
+	if (unlikely(port != qp->path.port || (qp->service != WIRE_UD && !qp_address_match(qp, p)))) {
 		tp->counters.rx_bad_address++;
 		return;
 	}
@@ -290,8 +290,8 @@ rx_to_qp(struct transport *tp, struct qp *qp, uint16_t port, const struct wire_p
 		ud_rx(tp, qp, p);
 		return;
 	}
-	if (unlikely(qp->state == UROCE_QPS_RTR && !qp->comm_est)) {
-		qp->comm_est = true;
+	if (unlikely(qp->state == UROCE_QPS_RTR && !qp->rcv.comm_est)) {
+		qp->rcv.comm_est = true;
 		tp_event(tp, UROCE_EVENT_COMM_EST, qp->cookie, qp->owner);
 	}
 	if (likely(qp->service == WIRE_RC))
@@ -324,7 +324,7 @@ rx_no_qp(struct transport *tp, uint16_t port, const struct wire_pkt *p)
 	} else if (p->op->flags & WIRE_F_CNP) {
 		tp->counters.rx_cnp++;
 		tp->counters.rp_cnp_ignored++;
-	} else if (!parted_rx(qp_table_parted(tp->c.qps), tp, port, p)) {
+	} else if (!time_wait_rx(qp_table_time_wait(tp->c.qps), tp, port, p)) {
 		tp->counters.rx_unknown_qp++;
 	}
 }
@@ -440,7 +440,7 @@ timer_fired(struct wheel_entry *e, void *arg)
 	if (e->kind == TP_TIMER_PACE)
 		cc_timer(arg, e);
 	else
-		completer_timer(arg, (struct qp *)((uint8_t *)e - offsetof(struct qp, timer)));
+		completer_timer(arg, (struct qp *)((uint8_t *)e - offsetof(struct qp, loss.timer)));
 }
 
 static uint32_t
@@ -449,11 +449,11 @@ run_replies(struct transport *tp)
 	uint32_t work = 0;
 	struct qp *qp;
 
-	while ((qp = TAILQ_FIRST(&tp->ack)) != NULL) {
-		TAILQ_REMOVE(&tp->ack, qp, ack_link);
+	while ((qp = TAILQ_FIRST(&tp->replies)) != NULL) {
+		TAILQ_REMOVE(&tp->replies, qp, sched.reply_link);
 		work += responder_run(tp, qp, TP_QP_BUDGET);
 		/* More than a budget's worth, or no room: in its turns. */
-		qp->on_ack = false;
+		qp->sched.on_reply = false;
 		if (responder_busy(qp))
 			qp_activate(tp, qp);
 	}
@@ -473,9 +473,9 @@ run_qp(struct transport *tp, struct qp *qp)
 	if (unlikely(qp->state == UROCE_QPS_ERR || qp->state == UROCE_QPS_SQE))
 		work += qp_flush_run(tp, qp, TP_QP_BUDGET);
 	if (work != 0) {
-		qp->last_work_ns = tp->now_ns;
+		qp->sched.last_work_ns = tp->now_ns;
 	} else if (!responder_busy(qp) &&
-		   (qp->state != UROCE_QPS_RTS || tp->now_ns - qp->last_work_ns >= TP_WATCH_NS)) {
+		   (qp->state != UROCE_QPS_RTS || tp->now_ns - qp->sched.last_work_ns >= TP_WATCH_NS)) {
 		qp_sleep(tp, qp);
 	}
 	return work;
@@ -490,8 +490,8 @@ run_active(struct transport *tp)
 		struct qp *qp = TAILQ_FIRST(&tp->active);
 
 		if (tp->nb_active > 1) {
-			TAILQ_REMOVE(&tp->active, qp, active_link);
-			TAILQ_INSERT_TAIL(&tp->active, qp, active_link);
+			TAILQ_REMOVE(&tp->active, qp, sched.active_link);
+			TAILQ_INSERT_TAIL(&tp->active, qp, sched.active_link);
 		}
 		work += run_qp(tp, qp);
 	}
@@ -509,8 +509,8 @@ transport_run(struct transport *tp, uint64_t now_ns)
 	work += run_active(tp);
 	if (tp->nb_touched != 0)
 		cq_flush_touched(tp);
-	if (unlikely(tp->nb_held != 0))
-		cq_run_held(tp);
+	if (unlikely(tp->nb_deferred != 0))
+		cq_run_deferred(tp);
 	tp->idle = work == 0;
 	return work;
 }
@@ -518,9 +518,9 @@ transport_run(struct transport *tp, uint64_t now_ns)
 uint64_t
 transport_next_timeout(const struct transport *tp)
 {
-	uint64_t next = RTE_MIN(wheel_next(&tp->wheel), tp->held_next_ns);
+	uint64_t next = RTE_MIN(wheel_next(&tp->wheel), tp->deferred_next_ns);
 
-	if (!TAILQ_EMPTY(&tp->ack) || (!TAILQ_EMPTY(&tp->active) && !tp->idle))
+	if (!TAILQ_EMPTY(&tp->replies) || (!TAILQ_EMPTY(&tp->active) && !tp->idle))
 		return tp->now_ns;
 	if (!TAILQ_EMPTY(&tp->active))
 		return RTE_MIN(next, tp->now_ns + TP_POLL_NS);

@@ -84,7 +84,7 @@ enum tp_vendor_err {
 	X(resp_remote_access_errors) X(resp_invalid_requests) X(resp_op_errors) X(resp_local_length_error) \
 	X(resp_rd_atomic_exceeded) X(resp_bad_xrceth) X(req_cqe_error) X(resp_cqe_error) X(cqe_flush_error) \
 	X(mw_binds) X(local_invalidates) X(req_mw_errors) X(rx_invalidate_requests) X(resp_invalidate_errors) \
-	X(acks_sent) X(parted_acks_sent) X(acks_received) X(retransmitted_packets) X(cq_overrun) X(cq_events) X(cq_events_lost) \
+	X(acks_sent) X(time_wait_acks_sent) X(acks_received) X(retransmitted_packets) X(cq_overrun) X(cq_events) X(cq_events_lost) \
 	X(rc_credit_waits) X(tx_no_mbuf) X(tx_no_room)
 
 struct tp_counters {
@@ -281,11 +281,11 @@ int cq_create(const struct cq_params *p, struct cq **out);
 uint32_t cq_resize(struct cq *cq, const struct ring *ring, uint64_t *stamps);
 /**
  * [any] An event only for @p count completions, or @p period_us after the first; 0: doesn't count; both 0: every time.
- * What the rules before held back is raised by cq_release_held() on each transport.
+ * What the rules before held back is raised by cq_release_deferred() on each transport.
  */
 void cq_moderate(struct cq *cq, uint16_t count, uint16_t period_us);
 /** [engine] Forget an event that is held back. @param raise  Raise it. */
-void cq_release_held(struct transport *tp, struct cq *cq, bool raise);
+void cq_release_deferred(struct transport *tp, struct cq *cq, bool raise);
 /** [control] No QP may use it any more, every engine must have had a quiescent state since and hold back no event. */
 void cq_destroy(struct cq *cq);
 /** [control] @return QPs and SRQs that use it. */

@@ -372,7 +372,7 @@ client_let_go(struct sim_cq *c, bool raise)
 	uint32_t i;
 
 	for (i = 0; i < c->ep->nb_engines; i++)
-		cq_release_held(c->ep->engines[i].tp, c->cq, raise);
+		cq_release_deferred(c->ep->engines[i].tp, c->cq, raise);
 }
 
 void

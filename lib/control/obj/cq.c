@@ -176,7 +176,7 @@ release_on_engine(struct engine *e, void *arg, uint64_t now_ns)
 {
 	struct cq_args *a = arg;
 
-	cq_release_held(engine_transport(e), a->cq, a->raise);
+	cq_release_deferred(engine_transport(e), a->cq, a->raise);
 	return 0;
 }
 

@@ -31,43 +31,43 @@ cc_attach(struct transport *tp, struct qp *qp, const struct tp_path *path)
 
 	cc_stop(tp, qp);
 	if ((ops->services & 1 << (qp->service >> 5)) == 0 || path->loopback) {
-		free(qp->cc);
-		qp->cc = NULL;
+		free(qp->req.cc);
+		qp->req.cc = NULL;
 		return 0;
 	}
-	if (qp->cc == NULL)
-		qp->cc = malloc(sizeof(*qp->cc));
-	if (qp->cc == NULL)
+	if (qp->req.cc == NULL)
+		qp->req.cc = malloc(sizeof(*qp->req.cc));
+	if (qp->req.cc == NULL)
 		return ENOMEM;
-	*qp->cc = (struct cc){
+	*qp->req.cc = (struct cc){
 		.ops = ops,
 		.qp = qp,
 		.pace.kind = TP_TIMER_PACE,
 		.line_bps = (port->mbps != 0 ? port->mbps : CC_LINE_MBPS_UNKNOWN) * 1e6,
-		.window = TP_WINDOW_MAX,
+		.cwnd = TP_CWND_MAX,
 	};
-	ops->init(qp->cc, tp->now_ns);
+	ops->init(qp->req.cc, tp->now_ns);
 	return 0;
 }
 
 void
 cc_stop(struct transport *tp, struct qp *qp)
 {
-	if (qp->cc != NULL)
-		wheel_del(&tp->wheel, &qp->cc->pace);
+	if (qp->req.cc != NULL)
+		wheel_del(&tp->wheel, &qp->req.cc->pace);
 }
 
 uint8_t
 cc_traffic_class(const struct qp *qp, uint8_t tclass)
 {
-	return qp->cc == NULL ? tclass : (uint8_t)((tclass & ~CC_TCLASS_ECN) | CC_TCLASS_ECT0);
+	return qp->req.cc == NULL ? tclass : (uint8_t)((tclass & ~CC_TCLASS_ECN) | CC_TCLASS_ECT0);
 }
 
 /* ---- Pacing ---- */
 bool
 cc_may_send(struct transport *tp, struct qp *qp)
 {
-	struct cc *cc = qp->cc;
+	struct cc *cc = qp->req.cc;
 
 	if (cc->ops->advance != NULL)
 		cc->ops->advance(cc, tp->now_ns);
@@ -123,14 +123,14 @@ set_traffic_class(const struct wire_tmpl *t, uint8_t *frame, uint8_t tclass)
 static bool
 send_cnp(struct transport *tp, struct qp *qp)
 {
-	struct wire_bth b = { .opcode = WIRE_OPCODE_CNP, .dqpn = qp->dest_qpn, .pkey = qp->pkey, .becn = true };
+	struct wire_bth b = { .opcode = WIRE_OPCODE_CNP, .dqpn = qp->path.dest_qpn, .pkey = qp->path.pkey, .becn = true };
 	struct tp_out o;
 
 	if (!tp_begin(tp, qp, WIRE_OPCODE_CNP, &o))
 		return false;
 	memset(tp_payload(&o), 0, WIRE_CNP_PAYLOAD_BYTES);
 	tp_finish(tp, qp, &o, &b, WIRE_CNP_PAYLOAD_BYTES);
-	set_traffic_class(&qp->tmpl, o.frame, CC_CNP_TCLASS);
+	set_traffic_class(&qp->path.tmpl, o.frame, CC_CNP_TCLASS);
 	return true;
 }
 
@@ -142,22 +142,22 @@ void
 cc_marked_rx(struct transport *tp, struct qp *qp)
 {
 	tp->counters.np_ecn_marked_roce_packets++;
-	if (qp->service == WIRE_UD || tp->now_ns < qp->cnp_next_ns)
+	if (qp->service == WIRE_UD || tp->now_ns < qp->rcv.cnp_next_ns)
 		return;
 	if (!send_cnp(tp, qp))
 		return;
 	tp->counters.np_cnp_sent++;
-	qp->cnp_next_ns = tp->now_ns + CC_CNP_INTERVAL_NS;
+	qp->rcv.cnp_next_ns = tp->now_ns + CC_CNP_INTERVAL_NS;
 }
 
 void
 cc_cnp_rx(struct transport *tp, struct qp *qp)
 {
-	if (qp->cc == NULL || qp->cc->ops->cnp == NULL) {
+	if (qp->req.cc == NULL || qp->req.cc->ops->cnp == NULL) {
 		tp->counters.rp_cnp_ignored++;
 		return;
 	}
 	tp->counters.rp_cnp_handled++;
-	diag_note(tp, qp, QP_EV_CNP, 0, 0, qp->psn_una);
-	qp->cc->ops->cnp(qp->cc, tp->now_ns);
+	diag_note(tp, qp, QP_EV_CNP, 0, 0, qp->req.psn_una);
+	qp->req.cc->ops->cnp(qp->req.cc, tp->now_ns);
 }

@@ -51,7 +51,7 @@ struct cc {
 	uint64_t next_ns;            /**< when the next packet may be sent, if paced */
 	double rate_bps;             /**< 0: not paced */
 	double line_bps;             /**< speed of the port */
-	uint16_t window;             /**< packets that may be on their way, 1 to TP_WINDOW_MAX */
+	uint16_t cwnd;               /**< packets that may be in flight, 1 to TP_CWND_MAX */
 	union {
 		struct dcqcn dcqcn;
 		struct swift swift;

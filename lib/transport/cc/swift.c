@@ -25,16 +25,16 @@
 #define SWIFT_FS_RANGE_NS 100000.0 /* ours: four times the base target */
 #define SWIFT_FS_MIN_CWND 0.1
 #define SWIFT_FS_MAX_CWND 100.0
-#define SWIFT_START_CWND TP_WINDOW_MIN
+#define SWIFT_START_CWND TP_CWND_MIN
 
 static void
 set_window(struct cc *cc, double cwnd)
 {
 	struct swift *s = &cc->swift;
-	double mtu_bits = (double)(UINT64_C(8) << cc->qp->mtu_shift);
+	double mtu_bits = (double)(UINT64_C(8) << cc->qp->path.mtu_shift);
 
-	s->cwnd = cc_clamp(cwnd, SWIFT_MIN_CWND, TP_WINDOW_MAX);
-	cc->window = s->cwnd < 1 ? 1 : (uint16_t)s->cwnd;
+	s->cwnd = cc_clamp(cwnd, SWIFT_MIN_CWND, TP_CWND_MAX);
+	cc->cwnd = s->cwnd < 1 ? 1 : (uint16_t)s->cwnd;
 	/* Section 3.4: one packet per so many round trips. */
 	cc->rate_bps = s->cwnd < 1 && s->srtt_ns != 0 ? s->cwnd * mtu_bits * 1e9 / (double)s->srtt_ns : 0;
 }

@@ -62,7 +62,7 @@ cq_fail(struct transport *tp, struct cq *cq, struct qp *qp)
 		atomic_store_explicit(&cq->shared->overrun, 1, memory_order_release);
 		tp->counters.cq_overrun++;
 		tp_event(tp, UROCE_EVENT_CQ_ERR, cq->cookie, cq->owner);
-		diag_note(tp, qp, QP_EV_OVERRUN, 0, 0, qp->psn_una);
+		diag_note(tp, qp, QP_EV_OVERRUN, 0, 0, qp->req.psn_una);
 		cq_touch(tp, cq, true);
 	}
 	qp_error(tp, qp, UROCE_EVENT_QP_FATAL, TP_BECAUSE(CQ, 0));
@@ -180,7 +180,7 @@ cq_raise(struct transport *tp, struct cq *cq)
  * @return false: it isn't held back.
  */
 static __attribute__((noinline)) bool
-cq_hold(struct transport *tp, struct cq *cq, uint32_t moderation, uint8_t flags)
+cq_defer(struct transport *tp, struct cq *cq, uint32_t moderation, uint8_t flags)
 {
 	uint32_t count = moderation >> 16, us = moderation & UINT16_MAX, i;
 	uint32_t pending = prod_counter(atomic_load_explicit(&cq->prod, memory_order_relaxed)) -
@@ -188,27 +188,27 @@ cq_hold(struct transport *tp, struct cq *cq, uint32_t moderation, uint8_t flags)
 
 	if (atomic_load_explicit(&cq->overrun, memory_order_relaxed) || (count != 0 && pending >= count))
 		return false;
-	for (i = 0; i < tp->nb_held; i++) {
-		if (tp->held[i].cq == cq) {
-			tp->held[i].flags |= flags;
+	for (i = 0; i < tp->nb_deferred; i++) {
+		if (tp->deferred[i].cq == cq) {
+			tp->deferred[i].flags |= flags;
 			return true;
 		}
 	}
-	if (tp->nb_held == TP_HELD_CQS)
+	if (tp->nb_deferred == TP_DEFERRED_CQS)
 		return false;
-	tp->held[tp->nb_held] = (struct cq_hold){ cq, us != 0 ? tp->now_ns + us * UINT64_C(1000) : UINT64_MAX, flags };
-	tp->held_next_ns = RTE_MIN(tp->held_next_ns, tp->held[tp->nb_held].due_ns);
-	tp->nb_held++;
+	tp->deferred[tp->nb_deferred] = (struct cq_deferred){ cq, us != 0 ? tp->now_ns + us * UINT64_C(1000) : UINT64_MAX, flags };
+	tp->deferred_next_ns = RTE_MIN(tp->deferred_next_ns, tp->deferred[tp->nb_deferred].due_ns);
+	tp->nb_deferred++;
 	return true;
 }
 
 /* What the event that is held back would tell of. */
 static __attribute__((noinline)) uint8_t
-held_flags(const struct transport *tp, const struct cq *cq)
+deferred_flags(const struct transport *tp, const struct cq *cq)
 {
-	for (uint32_t i = 0; i < tp->nb_held; i++) {
-		if (tp->held[i].cq == cq)
-			return tp->held[i].flags;
+	for (uint32_t i = 0; i < tp->nb_deferred; i++) {
+		if (tp->deferred[i].cq == cq)
+			return tp->deferred[i].flags;
 	}
 	return 0;
 }
@@ -219,15 +219,15 @@ cq_notify(struct transport *tp, struct cq *cq, uint8_t flags)
 	uint32_t moderation = atomic_load_explicit(&cq->moderation, memory_order_relaxed);
 
 	/* A completion that raises no event itself may be the last of those that the event waits for. */
-	if (unlikely(tp->nb_held != 0))
-		flags |= held_flags(tp, cq);
+	if (unlikely(tp->nb_deferred != 0))
+		flags |= deferred_flags(tp, cq);
 	if (!cq_wants(cq, flags))
 		return;
 	if (unlikely(moderation != 0)) {
-		if (cq_hold(tp, cq, moderation, flags))
+		if (cq_defer(tp, cq, moderation, flags))
 			return;
 		/* What was held back is told now. */
-		cq_release_held(tp, cq, false);
+		cq_release_deferred(tp, cq, false);
 	}
 	cq_raise(tp, cq);
 }
@@ -241,24 +241,24 @@ cq_has_news(const struct cq *cq)
 }
 
 void
-cq_run_held(struct transport *tp)
+cq_run_deferred(struct transport *tp)
 {
-	struct cq_hold *h;
+	struct cq_deferred *h;
 	uint32_t i;
 
-	if (tp->now_ns < tp->held_next_ns)
+	if (tp->now_ns < tp->deferred_next_ns)
 		return;
-	tp->held_next_ns = UINT64_MAX;
-	for (i = 0; i < tp->nb_held;) {
-		h = &tp->held[i];
+	tp->deferred_next_ns = UINT64_MAX;
+	for (i = 0; i < tp->nb_deferred;) {
+		h = &tp->deferred[i];
 		if (tp->now_ns < h->due_ns) {
-			tp->held_next_ns = RTE_MIN(tp->held_next_ns, h->due_ns);
+			tp->deferred_next_ns = RTE_MIN(tp->deferred_next_ns, h->due_ns);
 			i++;
 			continue;
 		}
 		if (cq_wants(h->cq, h->flags) && cq_has_news(h->cq))
 			cq_raise(tp, h->cq);
-		*h = tp->held[--tp->nb_held];
+		*h = tp->deferred[--tp->nb_deferred];
 	}
 }
 
@@ -269,19 +269,19 @@ cq_moderate(struct cq *cq, uint16_t count, uint16_t period_us)
 }
 
 void
-cq_release_held(struct transport *tp, struct cq *cq, bool raise)
+cq_release_deferred(struct transport *tp, struct cq *cq, bool raise)
 {
 	uint32_t i;
 
-	for (i = 0; i < tp->nb_held; i++) {
-		if (tp->held[i].cq != cq)
+	for (i = 0; i < tp->nb_deferred; i++) {
+		if (tp->deferred[i].cq != cq)
 			continue;
-		if (raise && cq_wants(cq, tp->held[i].flags))
+		if (raise && cq_wants(cq, tp->deferred[i].flags))
 			cq_raise(tp, cq);
-		tp->held[i] = tp->held[--tp->nb_held];
+		tp->deferred[i] = tp->deferred[--tp->nb_deferred];
 		/* Nobody looks at the time of nothing. */
-		if (tp->nb_held == 0)
-			tp->held_next_ns = UINT64_MAX;
+		if (tp->nb_deferred == 0)
+			tp->deferred_next_ns = UINT64_MAX;
 		return;
 	}
 }

@@ -31,7 +31,7 @@ tp_mbuf_put(struct transport *tp, struct rte_mbuf *m)
 static inline struct tp_txvec *
 tp_txvec_of(struct transport *tp, const struct qp *qp)
 {
-	return qp->loopback ? &tp->loop : &tp->tx[qp->port];
+	return qp->path.loopback ? &tp->loop : &tp->tx[qp->path.port];
 }
 
 /** A packet being built. */
@@ -67,7 +67,7 @@ tp_begin_at(struct transport *tp, struct tp_txvec *vec, const struct wire_tmpl *
 static inline bool
 tp_begin(struct transport *tp, const struct qp *qp, uint8_t opcode, struct tp_out *o)
 {
-	return tp_begin_at(tp, tp_txvec_of(tp, qp), &qp->tmpl, opcode, o);
+	return tp_begin_at(tp, tp_txvec_of(tp, qp), &qp->path.tmpl, opcode, o);
 }
 
 /** Where the payload goes. */
@@ -107,7 +107,7 @@ tp_finish_at(struct transport *tp, struct wire_tmpl *t, uint16_t port, bool loop
 static inline void
 tp_finish(struct transport *tp, struct qp *qp, struct tp_out *o, struct wire_bth *b, uint32_t payload_bytes)
 {
-	tp_finish_at(tp, &qp->tmpl, qp->port, qp->loopback, o, b, payload_bytes);
+	tp_finish_at(tp, &qp->path.tmpl, qp->path.port, qp->path.loopback, o, b, payload_bytes);
 }
 
 /* ---- Posted slots ---- */
@@ -149,7 +149,7 @@ wqe_error(struct tp_swqe *w, uint8_t status, uint8_t verr)
 static inline struct tp_swqe *
 qp_inflight(struct qp *qp, uint32_t counter)
 {
-	return &qp->inflight[counter & qp->inflight_mask];
+	return &qp->req.inflight[counter & qp->req.inflight_mask];
 }
 
 /* ---- States and checks ---- */
@@ -176,7 +176,7 @@ address_match(const struct wire_tmpl *t, const struct wire_pkt *p)
 static inline bool
 qp_address_match(const struct qp *qp, const struct wire_pkt *p)
 {
-	return address_match(&qp->tmpl, p);
+	return address_match(&qp->path.tmpl, p);
 }
 
 /** 10.9.3: equal but for the membership bit, not the invalid key, and not both limited members. */

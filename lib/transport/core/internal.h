@@ -41,7 +41,7 @@ int qp_table_add(struct qp_table *t, struct qp *qp);
 /** Unpublish; the memory is freed by qp_free() after the grace period. */
 void qp_table_remove(struct qp_table *t, struct qp *qp);
 /** What the QPs that are gone still answer. */
-struct parted_table *qp_table_parted(struct qp_table *t);
+struct time_wait_table *qp_table_time_wait(struct qp_table *t);
 
 /* ---- diag.c ---- */
 /** @return 0 or ENOMEM. */
@@ -99,7 +99,7 @@ void cq_push(struct transport *tp, struct cq *cq, struct qp *qp, const struct tp
 /** End of a turn: one fence, then the channels of armed CQs. */
 void cq_flush_touched(struct transport *tp);
 /** Raise the events that were held back and are due. */
-void cq_run_held(struct transport *tp);
+void cq_run_deferred(struct transport *tp);
 
 /* ---- requester.c ---- */
 /** Send what may be sent. @return packets sent and WQEs fetched. */
@@ -122,7 +122,7 @@ uint32_t requester_read_again(struct transport *tp, struct qp *qp, uint32_t coun
 /** SQD: give back the WQEs that haven't been started. */
 void requester_unfetch(struct qp *qp);
 /** Nothing in flight: return a borrowed window. */
-void requester_return_window(struct transport *tp, struct qp *qp);
+void inflight_return(struct transport *tp, struct qp *qp);
 
 /* ---- completer.c ---- */
 /** A response packet, admitted. */
@@ -153,32 +153,32 @@ void completer_fail_head(struct transport *tp, struct qp *qp, uint8_t status, ui
 
 /* ---- window.c: how much may be on the way ---- */
 /** A connection begins: its window, nothing measured. */
-void window_start(struct qp *qp);
+void cwnd_start(struct qp *qp);
 /** Round trips and probes of the path before say nothing any more. */
-void window_new_path(struct qp *qp);
+void cwnd_new_path(struct qp *qp);
 /** The round trip that is being measured can't be told any more; the next packet's may be. */
 static inline void
-window_untime(struct qp *qp)
+rtt_untime(struct qp *qp)
 {
-	qp->rtt_timing = false;
-	qp->rtt_next_ns = 0;
+	qp->loss.rtt_timing = false;
+	qp->loss.rtt_next_ns = 0;
 }
 /** The packet of rtt_psn has arrived. */
-void window_rtt(struct transport *tp, struct qp *qp);
+void rtt_measured(struct transport *tp, struct qp *qp);
 /** psn_una has moved: the window may grow. */
-void window_grow(struct qp *qp);
+void cwnd_grow(struct qp *qp);
 static inline void
-window_progress(struct qp *qp)
+cwnd_progress(struct qp *qp)
 {
-	if (wire_psn_diff(qp->psn_una, qp->psn_grow) >= 0)
-		window_grow(qp);
+	if (wire_psn_diff(qp->req.psn_una, qp->loss.psn_grow) >= 0)
+		cwnd_grow(qp);
 }
 /** Something was lost, nobody knows how much; @p timeout: nothing came at all. */
-void window_loss(struct transport *tp, struct qp *qp, bool timeout);
+void cwnd_loss(struct transport *tp, struct qp *qp, bool timeout);
 /** @p n packets that are known one by one were lost. */
-void window_lost(struct transport *tp, struct qp *qp, uint32_t n);
+void cwnd_lost(struct transport *tp, struct qp *qp, uint32_t n);
 /** What limits the window has changed. */
-void window_update(struct qp *qp);
+void cwnd_update(struct qp *qp);
 
 /* ---- local.c ---- */
 /** BIND_MW and LOCAL_INV. @return 1 if done; 0 if it has to wait or was refused (w->status). */
@@ -224,37 +224,37 @@ bool responder_read_again(struct transport *tp, struct qp *qp, const struct wire
 static inline uint32_t
 res_last_psn(const struct qp *qp, const struct tp_res *r)
 {
-	return r->atomic ? r->psn : wire_psn_add(r->psn, wire_packets(r->length, qp->mtu_shift) - 1);
+	return r->atomic ? r->psn : wire_psn_add(r->psn, wire_packets(r->length, qp->path.mtu_shift) - 1);
 }
 /** Nothing is left to be answered: give back what was lent for it. */
 static inline void
 responder_return_reads(struct transport *tp, struct qp *qp)
 {
-	if (qp->reads == NULL || qp->res_pending != 0)
+	if (qp->resp.reads == NULL || qp->resp.pending != 0)
 		return;
-	tp->read_blocks[tp->nb_read_blocks++] = qp->reads;
-	qp->reads = NULL;
+	tp->read_blocks[tp->nb_read_blocks++] = qp->resp.reads;
+	qp->resp.reads = NULL;
 }
 
 /** @return what was executed last, or NULL. */
 static inline const struct tp_res *
 responder_last_res(const struct qp *qp)
 {
-	const struct tp_res *r = qp->res_max != 0 ? &qp->res[(qp->res_head == 0 ? qp->res_max : qp->res_head) - 1] : NULL;
+	const struct tp_res *r = qp->resp.res_max != 0 ? &qp->resp.res[(qp->resp.res_head == 0 ? qp->resp.res_max : qp->resp.res_head) - 1] : NULL;
 
 	return r != NULL && r->used ? r : NULL;
 }
 
 /* ---- parted.c ---- */
 /** [control] The QPs of a table that are gone and still acknowledge duplicates, for all engines. @return NULL: no memory. */
-struct parted_table *parted_table_create(void);
+struct time_wait_table *time_wait_create(void);
 /** [control, or its engine] @p qp is about to be destroyed. */
-void parted_add(struct parted_table *t, struct transport *tp, const struct qp *qp);
+void time_wait_add(struct time_wait_table *t, struct transport *tp, const struct qp *qp);
 /**
  * [any engine] A packet, good in itself, for a number that no QP has.
  * @return true: it is a duplicate of what a QP has executed that is gone; acknowledged if the peer asked for that.
  */
-bool parted_rx(struct parted_table *t, struct transport *tp, uint16_t port, const struct wire_pkt *p);
+bool time_wait_rx(struct time_wait_table *t, struct transport *tp, uint16_t port, const struct wire_pkt *p);
 
 /* ---- responder.c, reply.c, uc.c ---- */
 /** Execute the request with the expected PSN. */
@@ -266,7 +266,7 @@ uint32_t responder_run(struct transport *tp, struct qp *qp, uint32_t budget);
 static inline bool
 responder_busy(const struct qp *qp)
 {
-	return qp->res_pending != 0 || qp->reply != TP_REPLY_NONE;
+	return qp->resp.pending != 0 || qp->resp.reply != TP_REPLY_NONE;
 }
 /** The next request needs what there isn't now: RNR NAK (class B errors, 9.9.3), the peer tries again. */
 void responder_not_ready(struct transport *tp, struct qp *qp);
@@ -291,7 +291,7 @@ bool responder_write_place(struct transport *tp, struct qp *qp, const struct wir
 void uc_rx(struct transport *tp, struct qp *qp, const struct wire_pkt *p);
 
 /* ---- recv.c: receive WQEs ---- */
-/** Take the next receive WQE of RQ or SRQ into qp->rwqe. @return false: none posted. */
+/** Take the next receive WQE of RQ or SRQ into qp->rcv.rwqe. @return false: none posted. */
 bool recv_take(struct transport *tp, struct qp *qp);
 /** Put bytes into the receive WQE. @return status; *@p verr says more. */
 uint8_t recv_place(struct transport *tp, struct qp *qp, const uint8_t *data, uint32_t len, uint8_t *verr);

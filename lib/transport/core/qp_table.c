@@ -19,7 +19,7 @@ struct qp_table {
 	uint32_t *free_ring;     /* slots, the one that has been free for longest first */
 	uint32_t *generation;
 	struct qp *zombies;
-	struct parted_table *parted;
+	struct time_wait_table *parted;
 	_Atomic(struct qp *) slots[];
 };
 
@@ -37,7 +37,7 @@ qp_table_create(uint32_t max_qp, struct rte_rcu_qsbr *qsbr)
 		return NULL;
 	t->free_ring = calloc(max_qp, sizeof(*t->free_ring));
 	t->generation = calloc(max_qp, sizeof(*t->generation));
-	t->parted = parted_table_create();
+	t->parted = time_wait_create();
 	if (t->free_ring == NULL || t->generation == NULL || t->parted == NULL) {
 		qp_table_destroy(t);
 		errno = ENOMEM;
@@ -82,8 +82,8 @@ qp_table_destroy(struct qp_table *t)
 	free(t);
 }
 
-struct parted_table *
-qp_table_parted(struct qp_table *t)
+struct time_wait_table *
+qp_table_time_wait(struct qp_table *t)
 {
 	return t->parted;
 }

@@ -23,20 +23,20 @@
 enum {
 	TP_INFLIGHT_OWN = 2,        /**< WQEs in flight for which every QP has room; a power of two */
 	TP_INFLIGHT_MAX = 256,      /**< WQEs in flight with a borrowed window; a power of two */
-	TP_WINDOWS = 1024,          /**< windows that a transport lends to busy QPs */
+	TP_INFLIGHT_BLOCKS = 1024,          /**< windows that a transport lends to busy QPs */
 	TP_READ_BLOCKS = 4096,      /**< of UROCE_MAX_RD_ATOMIC struct tp_read each, lent to QPs that answer READs */
 	TP_SGE_BLOCKS = 4096,       /**< copies of SGEs that a transport lends to QPs amid a message for an SRQ */
-	TP_WINDOW_MAX = 256,        /**< packets of a QP on their way, requests and READ responses */
-	TP_WINDOW_START = 64,       /**< of a connection without history */
-	TP_WINDOW_MIN = 16,         /**< what losses leave of it */
-	TP_WINDOW_STEP = 16,        /**< what each window without a loss adds */
-	TP_WINDOW_CALM = 64,        /**< windows without a loss until the round trip doesn't hold growth back any more */
-	TP_WINDOW_LOST = 2,         /**< what each packet that is known to be lost takes */
+	TP_CWND_MAX = 256,        /**< packets of a QP on their way, requests and READ responses */
+	TP_CWND_START = 64,       /**< of a connection without history */
+	TP_CWND_MIN = 16,         /**< what losses leave of it */
+	TP_CWND_STEP = 16,        /**< what each window without a loss adds */
+	TP_CWND_CALM = 64,        /**< windows without a loss until the round trip doesn't hold growth back any more */
+	TP_CWND_LOST = 2,         /**< what each packet that is known to be lost takes */
 	TP_READ_CHUNK_PACKETS = 32, /**< response packets that one READ request asks for; a power of two */
-	TP_SACK_SPAN = 256,         /**< PSNs beyond a gap that can be told apart: TP_WINDOW_MAX */
+	TP_SACK_SPAN = 256,         /**< PSNs beyond a gap that can be told apart: TP_CWND_MAX */
 	TP_SACK_OFFERS = 3,         /**< offers of selective repeat that a peer gets before it counts as foreign */
-	TP_BOARDS = 256,            /**< of each kind that a transport lends to QPs that have lost something */
-	TP_HELD_MAX = 2048,         /**< packets that a transport holds beyond gaps, of all QPs */
+	TP_SCOREBOARDS = 256,            /**< of each kind that a transport lends to QPs that have lost something */
+	TP_REORDER_PKTS = 2048,         /**< packets that a transport holds beyond gaps, of all QPs */
 	TP_ACKREQ_PACKETS = 32,     /**< AckReq on every so many packets inside a message; a power of two */
 	TP_ACKREQ_LOSSY = 4,        /**< the same while a loss is remembered: the window is small */
 	TP_QP_BUDGET = 32,          /**< packets or WQEs of a QP in one turn */
@@ -45,7 +45,7 @@ enum {
 	TP_RX_BATCH = 16,           /**< packets parsed ahead of handling */
 	TP_MBUF_CACHE = 32,         /**< mbufs taken from the mempool at a time */
 	TP_TOUCHED_CQS = 64,        /**< CQs whose events wait for the end of the turn */
-	TP_HELD_CQS = 64,           /**< events that moderation holds back at a time; further ones aren't */
+	TP_DEFERRED_CQS = 64,           /**< events that moderation holds back at a time; further ones aren't */
 	TP_WATCH_NS = 50000,        /**< a QP without work is watched for this long before its client must ring */
 	TP_POLL_NS = 1000,          /**< with QPs watched, a turn is due this soon */
 	TP_PROBES = 3,              /**< early retransmissions of the oldest packet before it's the ACK timeout's turn */
@@ -135,8 +135,8 @@ enum tp_reply {
 	TP_REPLY_FATAL,    /**< reply_syndrome at reply_psn; the QP is in ERR */
 };
 
-/** Whether the peer has been told that epsn is missing (9.7.5.2.8: once). */
-enum tp_told { TP_TOLD_NOTHING = 0, TP_TOLD_SEQ, TP_TOLD_RNR };
+/** Whether a NAK for the missing epsn has been sent (9.7.5.2.8: once). */
+enum tp_nak_state { TP_NAK_NONE = 0, TP_NAK_SEQ_SENT, TP_NAK_RNR_SENT };
 
 /** Early retransmission (RFC 8985, section 7: tail loss probe), until nothing is on the way or a round trip was measured. */
 enum tp_probe {
@@ -152,9 +152,9 @@ enum tp_mig { TP_MIG_MIGRATED = 0, TP_MIG_REARM, TP_MIG_ARMED };
 enum tp_timer { TP_TIMER_QP = 0, TP_TIMER_PACE /**< struct cc */ };
 
 struct cc;
-struct tp_board;
-struct tp_ahead;
-struct tp_held;
+struct tp_scoreboard;
+struct tp_reorder;
+struct tp_reorder_pkt;
 
 /** The receive WQE in use. */
 struct tp_rwqe {
@@ -198,7 +198,7 @@ struct cq {
 enum { TP_TOUCHED = 1, TP_TOUCHED_SOLICITED = 2 };
 
 /** An event that moderation holds back. */
-struct cq_hold {
+struct cq_deferred {
 	struct cq *cq;
 	uint64_t due_ns; /**< UINT64_MAX: only its number of completions raises it */
 	uint8_t flags;   /**< TP_TOUCHED_* */
@@ -220,116 +220,155 @@ struct srq {
 };
 LIST_HEAD(tp_srq_list, srq);
 
-struct qp {
-	/* Shared with other engines; written at creation only. */
-	struct transport *tp;
-	uint32_t qpn;
-
-	uint8_t type;          /**< enum uroce_qp_type */
-	uint8_t service;       /**< enum wire_service whose rules it follows: XRC's are RC's */
-	uint8_t prefix;        /**< enum wire_service in the opcodes of its packets */
-	uint8_t state;         /**< enum uroce_qp_state; the one truth, shared->state mirrors it */
-	uint8_t mtu_shift;
-	uint32_t pd;           /**< XRC_RECV: of the SRQ that the last request named, as recv_cq and srq are */
-	uint32_t dest_qpn;
-	uint32_t access;       /**< qp_access_flags */
-	uint16_t port, pkey;
-	bool loopback, multicast, sig_all, comm_est, last_wqe_told, sqd_told;
-	bool on_active, on_ack, watched;
-	uint8_t mig;           /**< enum tp_mig */
-	bool alt_loaded, mig_err_told;
-	TAILQ_ENTRY(qp) active_link, ack_link;
+/** Where a QP stands in its engine's turns. */
+struct qp_sched {
+	bool on_active, on_reply; /**< on tp->active, on tp->replies */
+	bool watched;             /**< the engine looks at the SQ by itself: shared->sq_watch is 1 */
+	TAILQ_ENTRY(qp) active_link, reply_link;
 	uint64_t last_work_ns;
-	struct ring_qp_shared *shared;
-	struct cq *send_cq, *recv_cq;
+};
 
-	/* Requester. In flight: [sq_tail, sq.counter); sent: below sq_cur, and of sq_cur what is below psn_cur. */
+/**
+ * The requester: what was posted, what is in flight. WQEs in flight: [sq_tail, sq.counter). Sent were all below sq_cur, and of
+ * sq_cur the packets below psn_cur.
+ */
+struct qp_requester {
 	struct ring sq;
-	struct tp_swqe *inflight;
+	struct tp_swqe *inflight;   /**< a QP's own_inflight, or a block of the transport's */
 	uint32_t inflight_mask;
 	uint32_t sq_tail, sq_cur;   /**< counters of SQ slots: oldest not complete, being sent */
 	uint32_t psn_una;           /**< oldest PSN not acknowledged */
 	uint32_t psn_cur;           /**< next PSN to send */
-	uint32_t psn_max;           /**< beyond the highest PSN ever sent */
+	uint32_t psn_max;           /**< one beyond the highest PSN ever sent */
 	uint32_t psn_next;          /**< first PSN of the next WQE */
-	uint32_t psn_grow;          /**< when this is acknowledged the window grows */
-	uint32_t psn_recover;       /**< before this is acknowledged a loss doesn't shrink the window again */
-	uint32_t recvs_next;        /**< receives that the peer needs for all that was fetched, */
-	uint32_t recvs_done;        /**< has used up for what is complete, */
-	uint32_t recvs_limit;       /**< and has, as far as it said (9.7.7.2) */
-	uint16_t window;            /**< packets that may be on their way: the smaller of the next and cc's */
-	uint16_t loss_window;       /**< what losses leave */
-	uint8_t lossy;              /**< windows for which a loss is remembered */
-	uint8_t ackreq_mask;        /**< of PSNs: those that have it all set have AckReq */
+	uint32_t recvs_next;        /**< receives that the peer needs for all WQEs fetched so far, */
+	uint32_t recvs_done;        /**< has used up for those that are complete, */
+	uint32_t recvs_limit;       /**< and has posted, as far as it said (9.7.7.2) */
 	uint16_t max_inline;
 	uint8_t max_send_sge;
-	uint8_t max_rd, rd_out;     /**< READ and atomic requests allowed, on their way */
-	uint8_t retry_cnt, retry_left, rnr_retry, rnr_left, timeout;
-	bool rnr_wait;              /**< the timer is the peer's RNR timer; nothing is sent */
-	bool restarted;             /**< went back for a lost response; not again before there is progress */
-	bool credits;               /**< the peer says how many receives it has */
+	uint8_t max_rd, rd_out;     /**< READ and atomic requests: allowed, outstanding */
+	bool credits;               /**< the peer says how many receives it has posted */
 	bool out_of_credits;
+	bool blocked;               /**< the next packet must wait for the peer, or for its time */
 	bool sack_peer;             /**< the peer has sent a SACK */
-	uint8_t sack_offers;        /**< that may still be made */
-	bool blocked;               /**< what comes next must wait for the peer, or for its time */
+	uint8_t sack_offers;        /**< offers of selective repeat that may still be made */
+	struct tp_scoreboard *scoreboard; /**< what the peer holds beyond a gap; NULL: nothing was lost */
+	struct cc *cc;              /**< congestion control, or NULL */
+};
+
+/** Loss recovery and the congestion window of the requester. */
+struct qp_loss {
+	uint32_t psn_grow;          /**< when this is acknowledged the congestion window grows */
+	uint32_t psn_recover;       /**< until this is acknowledged a loss doesn't shrink the window again */
+	uint16_t cwnd;              /**< packets that may be in flight: the smaller of loss_cwnd and congestion control's */
+	uint16_t loss_cwnd;         /**< what losses leave */
+	uint8_t lossy;              /**< windows for which a loss is remembered */
+	uint8_t ackreq_mask;        /**< PSNs in which all these bits are set ask for an ACK */
+	uint8_t retry_cnt, retry_left, rnr_retry, rnr_left, timeout;
+	bool rnr_wait;              /**< the timer is the peer's RNR timer; nothing is sent until it fires */
+	bool restarted;             /**< went back for a lost response; not again until there is progress */
 	bool rtt_timing;            /**< the round trip of rtt_psn is being measured; it was sent once (Karn) */
-	uint8_t probe, probes;      /**< enum tp_probe; early retransmissions since there was progress */
-	uint8_t rto_shift;          /**< these since the last measured round trip: each doubles the next one's delay */
+	uint8_t probe;              /**< enum tp_probe */
+	uint8_t probes;             /**< tail loss probes since there was progress */
+	uint8_t pto_shift;          /**< probes since the last measured round trip: each doubles the next one's delay */
 	uint32_t rtt_psn;
 	uint32_t rtt_una;           /**< psn_una at the last measurement */
 	uint32_t srtt_ns, rttvar_ns; /**< as in RFC 6298 */
 	uint32_t rtt_min_ns;        /**< without queues, as far as is known: the shortest of this period and of the last */
 	uint32_t rtt_low_ns;        /**< the shortest of this period */
-	uint32_t rto_ns;            /**< early retransmission after this; 0: nothing measured yet, TP_PROBE_FIRST_NS */
+	uint32_t pto_ns;            /**< probe timeout (RFC 8985); 0: nothing measured yet, TP_PROBE_FIRST_NS */
 	uint64_t rtt_low_until_ns;  /**< when the period ends */
 	uint64_t rtt_sent_ns;
 	uint64_t rtt_next_ns;       /**< no measurement begins before */
-	uint64_t deadline_ns;       /**< ACK timeout, early retransmission or end of the RNR wait; 0: none. The wheel may
-				      *  fire earlier */
-	uint64_t giveup_ns;         /**< ACK timeout, while deadline_ns is an early retransmission */
+	uint64_t deadline_ns;       /**< ACK timeout, probe timeout or end of the RNR wait; 0: none. The wheel may fire earlier */
+	uint64_t giveup_ns;         /**< ACK timeout, while deadline_ns is a probe timeout */
 	struct wheel_entry timer;
-	struct tp_board *board;     /**< what the peer holds beyond a gap; NULL: nothing was lost */
-	struct cc *cc;              /**< congestion control, or NULL */
-	uint64_t cnp_next_ns;       /**< no CNP before */
+};
 
-	/* Responder. */
+/** The receiver: the next packet expected, the message coming in and where it goes. */
+struct qp_receiver {
 	struct ring rq;
 	struct srq *srq;
 	uint32_t xrcd;
 	uint32_t epsn, msn;
-	uint8_t rmsg, reply, reply_syndrome, told; /**< enum tp_rmsg, tp_reply, AETH, tp_told */
+	uint8_t msg;                /**< enum tp_rmsg */
+	uint8_t nak_state;          /**< enum tp_nak_state */
 	bool sack_on;               /**< the peer understands SACKs */
+	bool comm_est;              /**< the event COMM_EST was sent */
+	bool last_wqe_event;        /**< the event LAST_WQE_REACHED was sent */
 	uint8_t min_rnr_timer;
-	uint8_t res_max, res_head;  /**< res[]: size; next to overwrite, which is the oldest */
 	uint32_t rq_seen;           /**< receives before this one were seen to be posted */
+	uint32_t psn_dropped;       /**< the last PSN dropped behind a gap, while nak_state says that there is one */
+	uint32_t length;            /**< bytes of the message so far */
+	uint32_t left;              /**< WRITE: bytes to come */
+	uint32_t rkey;
+	uint64_t va;                /**< WRITE: where the next byte goes */
+	struct tp_reorder *reorder; /**< packets received beyond a gap, or NULL */
+	uint64_t cnp_next_ns;       /**< no CNP is sent before */
+	struct tp_rwqe rwqe;
+};
+
+/** The responder: what is to be sent in answer to the peer's requests. */
+struct qp_responder {
+	uint8_t reply, syndrome;    /**< enum tp_reply, AETH */
+	uint8_t res_max, res_head;  /**< res[]: size; next to overwrite, which is the oldest */
 	uint32_t reply_psn;
-	uint32_t psn_dropped;       /**< the last PSN that was dropped behind a gap, while told says there is one */
-	uint32_t r_length;          /**< bytes of the message so far */
-	uint32_t r_left;            /**< WRITE: bytes to come */
-	uint32_t r_rkey;
-	uint64_t r_va;              /**< WRITE: where the next byte goes */
-	uint64_t res_pending;       /**< bit per res[]: response to be sent */
-	struct tp_ahead *ahead;     /**< packets held beyond a gap, or NULL */
+	uint64_t pending;           /**< bit per res[]: response to be sent */
 	struct tp_res *res;
 	struct tp_read *reads;      /**< one for each of res[], while any READ is being answered */
-	struct tp_rwqe rwqe;
+};
 
-	struct wire_tmpl tmpl;
-	uint32_t qkey;
+/** The path to the peer, and the alternate one. */
+struct qp_path {
+	uint32_t dest_qpn;
+	uint16_t port, pkey;
+	uint8_t mtu_shift;
+	bool loopback, multicast;
+	uint8_t mig;                /**< enum tp_mig */
+	bool alt_loaded, migrated;
+	bool mig_err_event;         /**< the event PATH_MIG_ERR was sent */
 	uint32_t tmpl_ah;           /**< UD: the AH that tmpl was made from */
-
-	/* Seldom used. */
-	struct uroce_qp_attr attr;
-	uint64_t cookie;
-	void *owner;
 	struct tp_path *alt;        /**< the alternate path, while alt_loaded */
-	uint64_t stuck_ns;          /**< since when psn_una is stuck_psn; 0: never was. Kept where something goes wrong only */
-	uint64_t told_ns;           /**< when the peer was told what it is told */
-	uint64_t why_ns;            /**< when it went to ERR or SQE, */
+	struct wire_tmpl tmpl;
+};
+
+/** What went wrong, for people who ask. */
+struct qp_diagnosis {
+	uint64_t stuck_ns;          /**< since when psn_una is stuck_psn; 0: never was. Kept only where something goes wrong */
+	uint64_t nak_ns;            /**< when the NAK of nak_state was sent */
+	uint64_t why_ns;            /**< when the QP went to ERR or SQE, */
 	uint32_t why_psn, stuck_psn;
 	uint16_t why_detail;
 	uint8_t why;                /**< and why: enum qp_why */
-	bool migrated;
+};
+
+struct qp {
+	/* Identity. tp and qpn are read by other engines and never change after creation. */
+	struct transport *tp;
+	uint32_t qpn;
+	uint8_t type;          /**< enum uroce_qp_type */
+	uint8_t service;       /**< enum wire_service whose rules it follows: XRC's are RC's */
+	uint8_t prefix;        /**< enum wire_service in the opcodes of its packets */
+	uint8_t state;         /**< enum uroce_qp_state; the one truth, shared->state mirrors it */
+	uint32_t pd;           /**< XRC_RECV: of the SRQ that the last request named, as recv_cq and srq are */
+	uint32_t access;       /**< qp_access_flags */
+	uint32_t qkey;
+	bool sig_all, sqd_event;
+	struct ring_qp_shared *shared;
+	struct cq *send_cq, *recv_cq;
+
+	struct qp_sched sched;
+	struct qp_requester req;
+	struct qp_loss loss;
+	struct qp_receiver rcv;
+	struct qp_responder resp;
+	struct qp_path path;
+
+	/* Seldom used. */
+	struct qp_diagnosis diag;
+	struct uroce_qp_attr attr;
+	uint64_t cookie;
+	void *owner;
 	struct qp *zombie_next;     /**< destroyed, waiting for the grace period */
 	uint64_t zombie_token;
 	uint32_t slot;              /**< index in the QP table */
@@ -343,21 +382,22 @@ struct transport {
 	struct tp_counters counters;
 	struct tp_violations violations[UROCE_MAX_PORTS];
 	uint64_t now_ns;
-	struct tp_qp_list active, ack;
+	struct tp_qp_list active;        /**< QPs with work, or watched for it */
+	struct tp_qp_list replies;       /**< QPs that owe their peer a reply */
 	uint32_t nb_active, nb_qps;
 	bool idle;                       /**< the last turn found nothing to do */
 	struct wheel wheel;
 	struct cq *touched[TP_TOUCHED_CQS];
 	uint32_t nb_touched;
 	struct tp_srq_list xrc_srqs[TP_XRC_BUCKETS]; /**< by the low bits of their numbers */
-	uint32_t nb_held;
-	uint64_t held_next_ns;           /**< when the first of held[] is due; UINT64_MAX: none */
-	struct cq_hold held[TP_HELD_CQS];
+	uint32_t nb_deferred;
+	uint64_t deferred_next_ns;           /**< when the first of held[] is due; UINT64_MAX: none */
+	struct cq_deferred deferred[TP_DEFERRED_CQS];
 	uint32_t nb_mbufs;
 	struct rte_mbuf *mbufs[TP_MBUF_CACHE];
-	uint32_t nb_windows;
-	struct tp_swqe *windows[TP_WINDOWS];
-	struct tp_swqe *window_mem;
+	uint32_t nb_inflight_blocks;
+	struct tp_swqe *inflight_blocks[TP_INFLIGHT_BLOCKS];
+	struct tp_swqe *inflight_block_mem;
 	uint32_t nb_read_blocks;
 	struct tp_read *read_blocks[TP_READ_BLOCKS];
 	struct tp_read *read_block_mem;
@@ -365,11 +405,11 @@ struct transport {
 	struct ring_sge *sge_blocks[TP_SGE_BLOCKS]; /**< of UROCE_MAX_SGE each */
 	struct ring_sge *sge_block_mem;
 	/* Lent to QPs that have lost something; selective.h. */
-	uint32_t nb_boards, nb_aheads, nb_held_free;
-	struct tp_board *boards[TP_BOARDS], *board_mem;
-	struct tp_ahead *aheads[TP_BOARDS], *ahead_mem;
-	uint16_t held_free[TP_HELD_MAX];
-	struct tp_held *held_mem;
+	uint32_t nb_scoreboards, nb_reorders, nb_reorder_free;
+	struct tp_scoreboard *scoreboards[TP_SCOREBOARDS], *scoreboard_mem;
+	struct tp_reorder *reorders[TP_SCOREBOARDS], *reorder_mem;
+	uint16_t reorder_free[TP_REORDER_PKTS];
+	struct tp_reorder_pkt *reorder_pkt_mem;
 	struct tp_diag *diag;            /**< rare events */
 	struct tp_txvec loop;
 	struct tp_txvec tx[];

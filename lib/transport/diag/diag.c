@@ -30,7 +30,7 @@ diag_destroy(struct transport *tp)
 static uint8_t
 retries_of(const struct qp *qp)
 {
-	return (uint8_t)qp->why_detail == TP_VERR_RNR ? qp->rnr_retry : qp->retry_cnt;
+	return (uint8_t)qp->diag.why_detail == TP_VERR_RNR ? qp->loss.rnr_retry : qp->loss.retry_cnt;
 }
 
 void
@@ -81,20 +81,20 @@ qp_events(const struct transport *tp, uint32_t qpn, struct qp_event *out, uint32
 void
 diag_stuck(struct qp *qp, uint64_t since_ns)
 {
-	if (qp->stuck_ns != 0 && qp->stuck_psn == qp->psn_una)
+	if (qp->diag.stuck_ns != 0 && qp->diag.stuck_psn == qp->req.psn_una)
 		return;
-	qp->stuck_ns = since_ns;
-	qp->stuck_psn = qp->psn_una;
+	qp->diag.stuck_ns = since_ns;
+	qp->diag.stuck_psn = qp->req.psn_una;
 }
 
 void
 diag_failed(struct transport *tp, struct qp *qp, struct tp_because because)
 {
-	qp->why = because.why;
-	qp->why_detail = because.detail;
-	qp->why_psn = because.why == QP_WHY_REFUSED ? qp->reply_psn : qp->psn_una;
-	qp->why_ns = tp->now_ns;
-	diag_note(tp, qp, QP_EV_ERROR, because.why, because.detail, qp->why_psn);
+	qp->diag.why = because.why;
+	qp->diag.why_detail = because.detail;
+	qp->diag.why_psn = because.why == QP_WHY_REFUSED ? qp->resp.reply_psn : qp->req.psn_una;
+	qp->diag.why_ns = tp->now_ns;
+	diag_note(tp, qp, QP_EV_ERROR, because.why, because.detail, qp->diag.why_psn);
 	if (tp->c.failed != NULL)
 		tp->c.failed(tp->c.arg, qp);
 }
@@ -102,7 +102,7 @@ diag_failed(struct transport *tp, struct qp *qp, struct tp_because because)
 static struct qp_reason
 reason_of(const struct qp *qp)
 {
-	return (struct qp_reason){ .ns = qp->why_ns, .psn = qp->why_psn, .detail = qp->why_detail, .why = qp->why,
+	return (struct qp_reason){ .ns = qp->diag.why_ns, .psn = qp->diag.why_psn, .detail = qp->diag.why_detail, .why = qp->diag.why,
 				   .retries = retries_of(qp) };
 }
 
@@ -147,17 +147,17 @@ count_posted(const struct ring *r, bool (*ready)(const struct ring *r, uint32_t 
 static uint8_t
 ip_version_of(const struct qp *qp)
 {
-	if (qp->service == WIRE_UD || qp->dest_qpn == 0)
+	if (qp->service == WIRE_UD || qp->path.dest_qpn == 0)
 		return 0;
-	return qp->tmpl.ip_version;
+	return qp->path.tmpl.ip_version;
 }
 
 static void
 put_dip(const struct qp *qp, uint8_t dip[16])
 {
-	const uint8_t *l3 = qp->tmpl.hdr + qp->tmpl.l3_off;
+	const uint8_t *l3 = qp->path.tmpl.hdr + qp->path.tmpl.l3_off;
 
-	if (qp->tmpl.ip_version == 4)
+	if (qp->path.tmpl.ip_version == 4)
 		memcpy(dip, l3 + 16, 4);
 	else
 		memcpy(dip, l3 + 24, 16);
@@ -166,7 +166,7 @@ put_dip(const struct qp *qp, uint8_t dip[16])
 void
 qp_failure(const struct qp *qp, struct qp_failure *f)
 {
-	*f = (struct qp_failure){ .reason = reason_of(qp), .qpn = qp->qpn, .dest_qpn = qp->dest_qpn, .type = qp->type,
+	*f = (struct qp_failure){ .reason = reason_of(qp), .qpn = qp->qpn, .dest_qpn = qp->path.dest_qpn, .type = qp->type,
 				  .state = qp->state, .ip_version = ip_version_of(qp), .owner = qp->owner };
 	if (f->ip_version != 0)
 		put_dip(qp, f->dip);
@@ -175,18 +175,18 @@ qp_failure(const struct qp *qp, struct qp_failure *f)
 static void
 look_at_path(const struct qp *qp, struct qp_view *v)
 {
-	const uint8_t *l3 = qp->tmpl.hdr + qp->tmpl.l3_off;
+	const uint8_t *l3 = qp->path.tmpl.hdr + qp->path.tmpl.l3_off;
 
-	v->path_mig_state = qp->mig;
-	v->migrated = qp->migrated;
+	v->path_mig_state = qp->path.mig;
+	v->migrated = qp->path.migrated;
 	v->ip_version = ip_version_of(qp);
 	if (v->ip_version == 0)
 		return;
-	v->loopback = qp->loopback;
-	memcpy(v->dmac, qp->tmpl.hdr, sizeof(v->dmac));
+	v->loopback = qp->path.loopback;
+	memcpy(v->dmac, qp->path.tmpl.hdr, sizeof(v->dmac));
 	memcpy(v->sip, l3 + (v->ip_version == 4 ? 12 : 8), v->ip_version == 4 ? 4 : 16);
 	put_dip(qp, v->dip);
-	v->sport = (uint16_t)(qp->tmpl.hdr[qp->tmpl.l4_off] << 8 | qp->tmpl.hdr[qp->tmpl.l4_off + 1]);
+	v->sport = (uint16_t)(qp->path.tmpl.hdr[qp->path.tmpl.l4_off] << 8 | qp->path.tmpl.hdr[qp->path.tmpl.l4_off + 1]);
 }
 
 /* The oldest WQE that isn't complete, and the one that is sent next. */
@@ -198,96 +198,96 @@ look_at_wqes(const struct qp *qp, struct qp_view *v)
 	uint8_t flags = 0;
 
 	v->tx.head_op = v->tx.next_op = UROCE_WR_OPS;
-	if (qp->sq_tail != qp->sq.counter) {
-		w = &qp->inflight[qp->sq_tail & qp->inflight_mask];
+	if (qp->req.sq_tail != qp->req.sq.counter) {
+		w = &qp->req.inflight[qp->req.sq_tail & qp->req.inflight_mask];
 		v->tx.head_op = w->opcode;
 		v->tx.head_wr_id = w->wr_id;
 		v->tx.head_bytes = w->length;
 	}
-	if (qp->sq_cur != qp->sq.counter) {
-		w = &qp->inflight[qp->sq_cur & qp->inflight_mask];
+	if (qp->req.sq_cur != qp->req.sq.counter) {
+		w = &qp->req.inflight[qp->req.sq_cur & qp->req.inflight_mask];
 		v->tx.next_op = w->opcode;
 		flags = w->flags;
 	} else if (v->tx.posted > 0) {
-		ctl.word = atomic_load_explicit(&((struct ring_sq_wqe *)ring_slot(&qp->sq, qp->sq.counter))->ctl,
+		ctl.word = atomic_load_explicit(&((struct ring_sq_wqe *)ring_slot(&qp->req.sq, qp->req.sq.counter))->ctl,
 						memory_order_relaxed);
 		v->tx.next_op = RTE_MIN(ctl.opcode, (uint8_t)UROCE_WR_OPS);
 		flags = ctl.flags;
 	}
-	v->tx.fence = (flags & UROCE_SEND_FENCE) && qp->rd_out != 0;
+	v->tx.fence = (flags & UROCE_SEND_FENCE) && qp->req.rd_out != 0;
 }
 
 static void
 look_at_requester(const struct qp *qp, struct qp_view *v)
 {
-	v->tx.depth = qp->type == UROCE_QPT_XRC_RECV ? 0 : UINT32_C(1) << qp->sq.order;
-	v->tx.posted = count_posted(&qp->sq, ring_sq_ready);
-	v->tx.in_flight = qp->sq.counter - qp->sq_tail;
-	v->tx.psn_una = qp->psn_una;
-	v->tx.psn_cur = qp->psn_cur;
-	v->tx.psn_max = qp->psn_max;
-	v->tx.psn_next = qp->psn_next;
+	v->tx.depth = qp->type == UROCE_QPT_XRC_RECV ? 0 : UINT32_C(1) << qp->req.sq.order;
+	v->tx.posted = count_posted(&qp->req.sq, ring_sq_ready);
+	v->tx.in_flight = qp->req.sq.counter - qp->req.sq_tail;
+	v->tx.psn_una = qp->req.psn_una;
+	v->tx.psn_cur = qp->req.psn_cur;
+	v->tx.psn_max = qp->req.psn_max;
+	v->tx.psn_next = qp->req.psn_next;
 	if (qp->service == WIRE_RC)
-		v->tx.on_the_way = (uint32_t)RTE_MAX(wire_psn_diff(qp->psn_max, qp->psn_una), 0);
-	v->tx.window = qp->window;
-	v->tx.loss_window = qp->loss_window;
+		v->tx.packets_in_flight = (uint32_t)RTE_MAX(wire_psn_diff(qp->req.psn_max, qp->req.psn_una), 0);
+	v->tx.cwnd = qp->loss.cwnd;
+	v->tx.loss_cwnd = qp->loss.loss_cwnd;
 	v->tx.cc = TP_CC_NONE;
-	if (qp->cc != NULL) {
-		v->tx.cc = qp->cc->ops == &cc_dcqcn ? TP_CC_DCQCN : TP_CC_SWIFT;
-		v->tx.cc_window = qp->cc->window;
-		v->tx.rate_bps = (uint64_t)qp->cc->rate_bps;
-		v->tx.pace_ns = qp->cc->next_ns;
+	if (qp->req.cc != NULL) {
+		v->tx.cc = qp->req.cc->ops == &cc_dcqcn ? TP_CC_DCQCN : TP_CC_SWIFT;
+		v->tx.cc_cwnd = qp->req.cc->cwnd;
+		v->tx.rate_bps = (uint64_t)qp->req.cc->rate_bps;
+		v->tx.pace_ns = qp->req.cc->next_ns;
 	}
-	v->tx.max_rd = qp->max_rd;
-	v->tx.rd_out = qp->rd_out;
-	v->tx.retry_cnt = qp->retry_cnt;
-	v->tx.retry_left = qp->retry_left;
-	v->tx.rnr_retry = qp->rnr_retry;
-	v->tx.rnr_left = qp->rnr_left;
-	v->tx.timeout = qp->timeout;
-	v->tx.probes = qp->probes;
-	v->tx.rnr_wait = qp->rnr_wait;
-	v->tx.deadline_ns = qp->deadline_ns != 0 && !qp->rnr_wait ? qp->giveup_ns : qp->deadline_ns;
-	if (qp->stuck_ns != 0 && qp->stuck_psn == qp->psn_una)
-		v->tx.since_ns = qp->stuck_ns;
-	else if (qp->deadline_ns != 0 && !qp->rnr_wait)
-		v->tx.since_ns = qp->giveup_ns - completer_ack_timeout_ns(qp);
-	v->tx.credits = qp->credits;
-	v->tx.out_of_credits = qp->out_of_credits;
-	v->tx.credits_left = (int32_t)(qp->recvs_limit - qp->recvs_done);
-	v->tx.blocked = qp->blocked;
-	v->tx.active = qp->on_active;
-	v->tx.watched = qp->watched;
-	v->tx.selective = qp->sack_peer;
-	v->tx.lost = qp->board != NULL ? qp->board->nb_lost : 0;
-	v->tx.srtt_ns = qp->srtt_ns;
-	v->tx.rtt_min_ns = qp->rtt_min_ns;
+	v->tx.max_rd = qp->req.max_rd;
+	v->tx.rd_out = qp->req.rd_out;
+	v->tx.retry_cnt = qp->loss.retry_cnt;
+	v->tx.retry_left = qp->loss.retry_left;
+	v->tx.rnr_retry = qp->loss.rnr_retry;
+	v->tx.rnr_left = qp->loss.rnr_left;
+	v->tx.timeout = qp->loss.timeout;
+	v->tx.probes = qp->loss.probes;
+	v->tx.rnr_wait = qp->loss.rnr_wait;
+	v->tx.deadline_ns = qp->loss.deadline_ns != 0 && !qp->loss.rnr_wait ? qp->loss.giveup_ns : qp->loss.deadline_ns;
+	if (qp->diag.stuck_ns != 0 && qp->diag.stuck_psn == qp->req.psn_una)
+		v->tx.since_ns = qp->diag.stuck_ns;
+	else if (qp->loss.deadline_ns != 0 && !qp->loss.rnr_wait)
+		v->tx.since_ns = qp->loss.giveup_ns - completer_ack_timeout_ns(qp);
+	v->tx.credits = qp->req.credits;
+	v->tx.out_of_credits = qp->req.out_of_credits;
+	v->tx.credits_left = (int32_t)(qp->req.recvs_limit - qp->req.recvs_done);
+	v->tx.blocked = qp->req.blocked;
+	v->tx.active = qp->sched.on_active;
+	v->tx.watched = qp->sched.watched;
+	v->tx.selective = qp->req.sack_peer;
+	v->tx.lost = qp->req.scoreboard != NULL ? qp->req.scoreboard->nb_lost : 0;
+	v->tx.srtt_ns = qp->loss.srtt_ns;
+	v->tx.rtt_min_ns = qp->loss.rtt_min_ns;
 	look_at_wqes(qp, v);
 }
 
 static void
 look_at_responder(const struct qp *qp, struct qp_view *v)
 {
-	v->rx.srq = qp->srq != NULL;
-	if (qp->rq.base != NULL) {
-		v->rx.depth = UINT32_C(1) << qp->rq.order;
-		v->rx.posted = count_posted(&qp->rq, ring_rq_ready);
+	v->rx.srq = qp->rcv.srq != NULL;
+	if (qp->rcv.rq.base != NULL) {
+		v->rx.depth = UINT32_C(1) << qp->rcv.rq.order;
+		v->rx.posted = count_posted(&qp->rcv.rq, ring_rq_ready);
 	}
-	if (qp->srq != NULL && !qp->srq->gone) {
-		v->rx.srq_depth = UINT32_C(1) << qp->srq->ring.order;
-		v->rx.srq_posted = count_posted(&qp->srq->ring, ring_rq_ready);
+	if (qp->rcv.srq != NULL && !qp->rcv.srq->gone) {
+		v->rx.srq_depth = UINT32_C(1) << qp->rcv.srq->ring.order;
+		v->rx.srq_posted = count_posted(&qp->rcv.srq->ring, ring_rq_ready);
 	}
-	v->rx.epsn = qp->epsn;
-	v->rx.msn = qp->msn;
-	v->rx.midway = qp->rmsg != TP_RMSG_NONE;
-	v->rx.message_bytes = v->rx.midway ? qp->r_length : 0;
-	v->rx.told_rnr = qp->told == TP_TOLD_RNR;
-	v->rx.told_seq = qp->told == TP_TOLD_SEQ;
-	v->rx.told_ns = qp->told_ns;
-	v->rx.min_rnr_timer = qp->min_rnr_timer;
-	v->rx.max_dest_rd = qp->res_max;
-	v->rx.res_pending = (uint32_t)__builtin_popcountll(qp->res_pending);
-	v->rx.held = qp->ahead != NULL ? qp->ahead->nb : 0;
+	v->rx.epsn = qp->rcv.epsn;
+	v->rx.msn = qp->rcv.msn;
+	v->rx.midway = qp->rcv.msg != TP_RMSG_NONE;
+	v->rx.message_bytes = v->rx.midway ? qp->rcv.length : 0;
+	v->rx.rnr_nak_sent = qp->rcv.nak_state == TP_NAK_RNR_SENT;
+	v->rx.seq_nak_sent = qp->rcv.nak_state == TP_NAK_SEQ_SENT;
+	v->rx.nak_sent_ns = qp->diag.nak_ns;
+	v->rx.min_rnr_timer = qp->rcv.min_rnr_timer;
+	v->rx.max_dest_rd = qp->resp.res_max;
+	v->rx.res_pending = (uint32_t)__builtin_popcountll(qp->resp.pending);
+	v->rx.reordered = qp->rcv.reorder != NULL ? qp->rcv.reorder->nb : 0;
 }
 
 void
@@ -298,18 +298,18 @@ qp_look(const struct qp *qp, uint64_t now_ns, struct qp_view *v)
 	*v = (struct qp_view){
 		.now_ns = now_ns,
 		.qpn = qp->qpn,
-		.dest_qpn = qp->dest_qpn,
+		.dest_qpn = qp->path.dest_qpn,
 		.pd = qp->pd,
 		.engine = tp->c.engine,
 		.type = qp->type,
 		.state = qp->state,
-		.port = qp->port,
-		.pkey = qp->pkey,
-		.mtu_bytes = UINT32_C(1) << qp->mtu_shift,
+		.port = qp->path.port,
+		.pkey = qp->path.pkey,
+		.mtu_bytes = UINT32_C(1) << qp->path.mtu_shift,
 		.qkey = qp->qkey,
 		.reason = reason_of(qp),
-		.windows_left = tp->nb_windows,
-		.no_tx_room = (qp->loopback ? tp->loop.n : tp->tx[qp->port].n) == TP_TX_MAX,
+		.inflight_blocks_left = tp->nb_inflight_blocks,
+		.no_tx_room = (qp->path.loopback ? tp->loop.n : tp->tx[qp->path.port].n) == TP_TX_MAX,
 		.load_percent = UINT32_MAX,
 	};
 	look_at_path(qp, v);
@@ -328,10 +328,10 @@ transport_depths(const struct transport *tp, struct tp_depths *d)
 	*d = (struct tp_depths){
 		.qps = tp->nb_qps,
 		.active_qps = tp->nb_active,
-		.windows = TP_WINDOWS - tp->nb_windows,
-		.windows_max = TP_WINDOWS,
-		.held = TP_HELD_MAX - tp->nb_held_free,
-		.held_max = TP_HELD_MAX,
+		.inflight_blocks = TP_INFLIGHT_BLOCKS - tp->nb_inflight_blocks,
+		.inflight_blocks_max = TP_INFLIGHT_BLOCKS,
+		.reordered = TP_REORDER_PKTS - tp->nb_reorder_free,
+		.reordered_max = TP_REORDER_PKTS,
 		.tx_waiting = tp->loop.n,
 	};
 	for (uint16_t i = 0; i < tp->c.nb_ports; i++)

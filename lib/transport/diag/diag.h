@@ -75,8 +75,8 @@ struct qp_view {
 		uint32_t posted;     /**< not looked at yet */
 		uint32_t in_flight;  /**< begun and not complete */
 		uint32_t psn_una, psn_cur, psn_max, psn_next; /**< oldest unacknowledged, next to send, beyond all sent, of the next WQE */
-		uint32_t on_the_way; /**< packets sent and not acknowledged */
-		uint16_t window, loss_window, cc_window; /**< packets allowed; what losses leave; what congestion control does, 0: nothing */
+		uint32_t packets_in_flight; /**< sent and not acknowledged */
+		uint16_t cwnd, loss_cwnd, cc_cwnd; /**< packets allowed in flight; what losses leave; what congestion control does, 0: nothing */
 		enum tp_cc cc;
 		uint64_t rate_bps;   /**< of congestion control; 0: not paced */
 		uint64_t pace_ns;    /**< when the next packet may go, 0: now */
@@ -106,18 +106,18 @@ struct qp_view {
 		uint32_t epsn, msn;
 		bool midway;         /**< part of a message has arrived */
 		uint32_t message_bytes;
-		bool told_rnr, told_seq; /**< the peer has been told: not ready; epsn is missing */
-		uint64_t told_ns;    /**< when */
+		bool rnr_nak_sent, seq_nak_sent; /**< an RNR NAK; a NAK for the missing epsn */
+		uint64_t nak_sent_ns; /**< when */
 		uint8_t min_rnr_timer;
 		uint8_t max_dest_rd; /**< READs and atomics remembered */
 		uint32_t res_pending; /**< of them to be answered */
-		uint32_t held;       /**< packets beyond the gap */
+		uint32_t reordered;  /**< packets held in the reorder buffer */
 	} rx;
 
 	struct cq_view send_cq, recv_cq; /**< size 0: none */
 
 	/* Of its engine. */
-	uint32_t windows_left; /**< windows that the engine can lend */
+	uint32_t inflight_blocks_left; /**< blocks for WQEs in flight that its engine has left */
 	bool no_tx_room;       /**< the port doesn't take packets as fast as they are made */
 	uint32_t load_percent; /**< of late; UINT32_MAX: unknown. Filled in by who knows */
 };
@@ -140,8 +140,8 @@ void qp_failure(const struct qp *qp, struct qp_failure *f);
 /** What of a transport is in use. */
 struct tp_depths {
 	uint32_t qps, active_qps;      /**< all; those that have or lately had work */
-	uint32_t windows, windows_max; /**< lent to busy QPs */
-	uint32_t held, held_max;       /**< packets beyond gaps */
+	uint32_t inflight_blocks, inflight_blocks_max; /**< for WQEs in flight, in use by busy QPs */
+	uint32_t reordered, reordered_max; /**< packets in reorder buffers */
 	uint32_t tx_waiting;           /**< packets made that no port has taken */
 };
 /** [engine] */

@@ -278,7 +278,7 @@ explain_answers(const struct qp_view *v, struct lines *l)
 		    (double)late / 1e6, ms(v->now_ns, v->tx.deadline_ns), tries);
 		return;
 	}
-	if (v->tx.on_the_way == 0)
+	if (v->tx.packets_in_flight == 0)
 		return;
 	if (v->tx.since_ns != 0)
 		snprintf(since, sizeof(since), " since %.1f ms", (double)late / 1e6);
@@ -312,17 +312,17 @@ explain_waiting(const struct qp_view *v, struct lines *l)
 	else if (is_read(v->tx.next_op) && v->tx.rd_out >= v->tx.max_rd)
 		say(l, "%s waits for a READ place: %u of %u are taken (max_rd_atomic)", wr_op_name(v->tx.next_op),
 		    v->tx.rd_out, v->tx.max_rd);
-	else if (v->tx.cc_window != 0 && v->tx.cc_window < v->tx.loss_window && out >= v->tx.window)
+	else if (v->tx.cc_cwnd != 0 && v->tx.cc_cwnd < v->tx.loss_cwnd && out >= v->tx.cwnd)
 		say(l, "the window is closed by congestion control (%s): %u packets may be on the way", tp_cc_name(v->tx.cc),
-		    v->tx.window);
-	else if (connected(v) && out >= v->tx.window)
-		say(l, "the window is closed: %u packets are on the way, %u may be%s", out, v->tx.window,
-		    v->tx.window < TP_WINDOW_START ? " after losses" : "");
+		    v->tx.cwnd);
+	else if (connected(v) && out >= v->tx.cwnd)
+		say(l, "the window is closed: %u packets are on the way, %u may be%s", out, v->tx.cwnd,
+		    v->tx.cwnd < TP_CWND_START ? " after losses" : "");
 	if (v->tx.pace_ns > v->now_ns)
 		say(l, "congestion control (%s) lets the next packet go in %.1f us: %" PRIu64 " Mb/s", tp_cc_name(v->tx.cc),
 		    1000 * ms(v->now_ns, v->tx.pace_ns), v->tx.rate_bps / 1000000);
-	if (v->tx.in_flight > TP_INFLIGHT_OWN - 1 && v->windows_left == 0)
-		say(l, "its engine has no window left to lend: %d other QPs are busy", TP_WINDOWS);
+	if (v->tx.in_flight > TP_INFLIGHT_OWN - 1 && v->inflight_blocks_left == 0)
+		say(l, "its engine has no window left to lend: %d other QPs are busy", TP_INFLIGHT_BLOCKS);
 	if (v->no_tx_room)
 		say(l, "the port doesn't take packets as fast as they are made");
 	if (!v->tx.active)
@@ -351,15 +351,15 @@ explain_responder(const struct qp_view *v, struct lines *l)
 
 	if (v->state < UROCE_QPS_RTR || v->state > UROCE_QPS_SQE || v->type == UROCE_QPT_XRC_SEND)
 		return;
-	if (v->rx.told_rnr && none)
+	if (v->rx.rnr_nak_sent && none)
 		say(l, "the peer sends, but no receive is posted in the %s: RNR NAKs were sent to it since %.1f ms",
-		    v->rx.srq ? "SRQ" : "RQ", ms(v->rx.told_ns, v->now_ns));
-	else if (v->rx.told_rnr)
+		    v->rx.srq ? "SRQ" : "RQ", ms(v->rx.nak_sent_ns, v->now_ns));
+	else if (v->rx.rnr_nak_sent)
 		say(l, "the peer was sent an RNR NAK %.1f ms ago; what it lacked is there now, it will send again",
-		    ms(v->rx.told_ns, v->now_ns));
-	else if (v->rx.told_seq)
+		    ms(v->rx.nak_sent_ns, v->now_ns));
+	else if (v->rx.seq_nak_sent)
 		say(l, "PSN %u is missing since %.1f ms: the peer was asked for it; %u packets behind it are held", v->rx.epsn,
-		    ms(v->rx.told_ns, v->now_ns), v->rx.held);
+		    ms(v->rx.nak_sent_ns, v->now_ns), v->rx.reordered);
 	else if (none)
 		say(l, "no receive is posted in the %s", v->rx.srq ? "SRQ" : "RQ");
 	if (v->rx.midway)

@@ -15,7 +15,7 @@ push_send_cqe(struct transport *tp, struct qp *qp, const struct tp_swqe *w, uint
 		.byte_len = w->length,
 		.status = status,
 		.opcode = w->opcode < UROCE_WR_OPS ? tp_req_ops[w->opcode].wc : UROCE_WC_SEND,
-		.ctl = { .wqe_counter = (uint16_t)qp->sq_tail, .vendor_err = verr },
+		.ctl = { .wqe_counter = (uint16_t)qp->req.sq_tail, .vendor_err = verr },
 	};
 
 	cq_push(tp, qp->send_cq, qp, &e);
@@ -24,20 +24,20 @@ push_send_cqe(struct transport *tp, struct qp *qp, const struct tp_swqe *w, uint
 void
 completer_head(struct transport *tp, struct qp *qp)
 {
-	const struct tp_swqe *w = qp_inflight(qp, qp->sq_tail);
+	const struct tp_swqe *w = qp_inflight(qp, qp->req.sq_tail);
 
 	if ((w->flags & UROCE_SEND_SIGNALED) || qp->sig_all)
 		push_send_cqe(tp, qp, w, UROCE_WC_SUCCESS, TP_VERR_NONE);
-	qp->recvs_done = w->recvs;
-	qp->sq_tail++;
+	qp->req.recvs_done = w->recvs;
+	qp->req.sq_tail++;
 }
 
 /* Errors complete whether signalled or not (10.7.3.1). */
 void
 completer_fail_head(struct transport *tp, struct qp *qp, uint8_t status, uint8_t verr)
 {
-	push_send_cqe(tp, qp, qp_inflight(qp, qp->sq_tail), status, verr);
-	qp->sq_tail++;
+	push_send_cqe(tp, qp, qp_inflight(qp, qp->req.sq_tail), status, verr);
+	qp->req.sq_tail++;
 	if (qp->service == WIRE_RC)
 		qp_error(tp, qp, -1, TP_BECAUSE(SEND, status << 8 | verr));
 	else
@@ -53,11 +53,11 @@ completer_fail_head(struct transport *tp, struct qp *qp, uint8_t status, uint8_t
 static inline uint64_t
 ack_timeout_ns(const struct qp *qp)
 {
-	uint32_t tries = (uint32_t)(qp->retry_cnt - qp->retry_left);
-	uint32_t most = qp->timeout < TP_BACKOFF_END ? (uint32_t)(TP_BACKOFF_END - qp->timeout) : 0;
+	uint32_t tries = (uint32_t)(qp->loss.retry_cnt - qp->loss.retry_left);
+	uint32_t most = qp->loss.timeout < TP_BACKOFF_END ? (uint32_t)(TP_BACKOFF_END - qp->loss.timeout) : 0;
 
 	most = RTE_MIN(most, (uint32_t)TP_BACKOFF_MAX);
-	return (uint64_t)TP_TIMEOUT_UNIT_NS << (qp->timeout + RTE_MIN(tries, most));
+	return (uint64_t)TP_TIMEOUT_UNIT_NS << (qp->loss.timeout + RTE_MIN(tries, most));
 }
 
 uint64_t
@@ -70,11 +70,11 @@ completer_ack_timeout_ns(const struct qp *qp)
 static void
 set_deadline(struct transport *tp, struct qp *qp, uint64_t deadline_ns)
 {
-	qp->deadline_ns = deadline_ns;
+	qp->loss.deadline_ns = deadline_ns;
 	if (deadline_ns == 0)
 		return;
-	if (!wheel_pending(&qp->timer) || qp->timer.tick > deadline_ns >> WHEEL_TICK_SHIFT)
-		wheel_add(&tp->wheel, &qp->timer, deadline_ns);
+	if (!wheel_pending(&qp->loss.timer) || qp->loss.timer.tick > deadline_ns >> WHEEL_TICK_SHIFT)
+		wheel_add(&tp->wheel, &qp->loss.timer, deadline_ns);
 }
 
 /*
@@ -86,25 +86,25 @@ next_deadline(const struct transport *tp, const struct qp *qp)
 {
 	uint64_t early;
 
-	if (qp->probes == TP_PROBES || (qp->rto_ns == 0 && qp->timeout < TP_PROBE_FIRST_OF))
-		return qp->giveup_ns;
-	early = likely(qp->rto_ns != 0) ? qp->rto_ns : TP_PROBE_FIRST_NS;
-	early += (uint64_t)wire_psn_diff(qp->psn_max, qp->psn_una) * TP_PROBE_PACKET_NS;
-	early <<= qp->rto_shift;
+	if (qp->loss.probes == TP_PROBES || (qp->loss.pto_ns == 0 && qp->loss.timeout < TP_PROBE_FIRST_OF))
+		return qp->loss.giveup_ns;
+	early = likely(qp->loss.pto_ns != 0) ? qp->loss.pto_ns : TP_PROBE_FIRST_NS;
+	early += (uint64_t)wire_psn_diff(qp->req.psn_max, qp->req.psn_una) * TP_PROBE_PACKET_NS;
+	early <<= qp->loss.pto_shift;
 	/* What was sent before the packet that was answered is hardly still to come. */
-	if (unlikely(qp->probe == TP_PROBE_ANSWERED) && qp->rto_ns != 0)
-		early = qp->rto_ns / 2;
-	if (2 * early > ack_timeout_ns(qp) || tp->now_ns + early >= qp->giveup_ns)
-		return qp->giveup_ns;
+	if (unlikely(qp->loss.probe == TP_PROBE_ANSWERED) && qp->loss.pto_ns != 0)
+		early = qp->loss.pto_ns / 2;
+	if (2 * early > ack_timeout_ns(qp) || tp->now_ns + early >= qp->loss.giveup_ns)
+		return qp->loss.giveup_ns;
 	return tp->now_ns + early;
 }
 
 void
 completer_arm(struct transport *tp, struct qp *qp)
 {
-	if (qp->deadline_ns != 0 || qp->timeout == 0 || qp->rnr_wait || qp->psn_cur == qp->psn_una)
+	if (qp->loss.deadline_ns != 0 || qp->loss.timeout == 0 || qp->loss.rnr_wait || qp->req.psn_cur == qp->req.psn_una)
 		return;
-	qp->giveup_ns = tp->now_ns + ack_timeout_ns(qp);
+	qp->loss.giveup_ns = tp->now_ns + ack_timeout_ns(qp);
 	set_deadline(tp, qp, next_deadline(tp, qp));
 }
 
@@ -113,24 +113,24 @@ completer_arm(struct transport *tp, struct qp *qp)
 static void
 progress(struct transport *tp, struct qp *qp)
 {
-	if (wire_psn_diff(qp->psn_cur, qp->psn_una) < 0) {
+	if (wire_psn_diff(qp->req.psn_cur, qp->req.psn_una) < 0) {
 		/* What was about to be sent again has arrived. */
-		qp->psn_cur = qp->psn_una;
-		qp->sq_cur = qp->sq_tail;
+		qp->req.psn_cur = qp->req.psn_una;
+		qp->req.sq_cur = qp->req.sq_tail;
 	}
-	if (unlikely(qp->board != NULL))
+	if (unlikely(qp->req.scoreboard != NULL))
 		selective_progress(tp, qp);
-	window_progress(qp);
-	if (unlikely(qp->rtt_timing) && wire_psn_diff(qp->psn_una, qp->rtt_psn) > 0)
-		window_rtt(tp, qp);
-	qp->probes = 0;
-	if (unlikely(qp->probe != TP_PROBE_NONE))
-		qp->probe = qp->psn_una == qp->psn_max ? TP_PROBE_NONE : TP_PROBE_ANSWERED;
-	qp->retry_left = qp->retry_cnt;
-	qp->rnr_left = qp->rnr_retry;
-	qp->restarted = false;
-	if (!qp->rnr_wait) {
-		qp->deadline_ns = 0;
+	cwnd_progress(qp);
+	if (unlikely(qp->loss.rtt_timing) && wire_psn_diff(qp->req.psn_una, qp->loss.rtt_psn) > 0)
+		rtt_measured(tp, qp);
+	qp->loss.probes = 0;
+	if (unlikely(qp->loss.probe != TP_PROBE_NONE))
+		qp->loss.probe = qp->req.psn_una == qp->req.psn_max ? TP_PROBE_NONE : TP_PROBE_ANSWERED;
+	qp->loss.retry_left = qp->loss.retry_cnt;
+	qp->loss.rnr_left = qp->loss.rnr_retry;
+	qp->loss.restarted = false;
+	if (!qp->loss.rnr_wait) {
+		qp->loss.deadline_ns = 0;
 		completer_arm(tp, qp);
 	}
 	qp_activate(tp, qp);
@@ -139,16 +139,16 @@ progress(struct transport *tp, struct qp *qp)
 void
 completer_alive(struct transport *tp, struct qp *qp)
 {
-	qp->probes = 0;
-	qp->probe = TP_PROBE_NONE;
-	qp->deadline_ns = 0;
+	qp->loss.probes = 0;
+	qp->loss.probe = TP_PROBE_NONE;
+	qp->loss.deadline_ns = 0;
 	completer_arm(tp, qp);
 }
 
 static inline uint8_t
 head_kind(struct qp *qp)
 {
-	const struct tp_swqe *w = qp_inflight(qp, qp->sq_tail);
+	const struct tp_swqe *w = qp_inflight(qp, qp->req.sq_tail);
 
 	return w->status != 0 ? TP_REQ_NONE : tp_req_ops[w->opcode].kind;
 }
@@ -162,8 +162,8 @@ completer_acknowledge(struct transport *tp, struct qp *qp, uint32_t psn)
 {
 	bool moved = false, free = true;
 
-	while (qp->sq_tail != qp->sq.counter && wire_psn_diff(psn, qp->psn_una) >= 0) {
-		const struct tp_swqe *w = qp_inflight(qp, qp->sq_tail);
+	while (qp->req.sq_tail != qp->req.sq.counter && wire_psn_diff(psn, qp->req.psn_una) >= 0) {
+		const struct tp_swqe *w = qp_inflight(qp, qp->req.sq_tail);
 
 		if (head_kind(qp) != TP_REQ_DATA) {
 			free = false;
@@ -171,10 +171,10 @@ completer_acknowledge(struct transport *tp, struct qp *qp, uint32_t psn)
 		}
 		moved = true;
 		if (wire_psn_diff(psn, w->last_psn) < 0) {
-			qp->psn_una = wire_psn_add(psn, 1);
+			qp->req.psn_una = wire_psn_add(psn, 1);
 			break;
 		}
-		qp->psn_una = wire_psn_add(w->last_psn, 1);
+		qp->req.psn_una = wire_psn_add(w->last_psn, 1);
 		completer_head(tp, qp);
 	}
 	if (moved)
@@ -195,17 +195,17 @@ credits_rx(struct transport *tp, struct qp *qp, uint8_t syndrome)
 	uint32_t limit;
 
 	if (code == WIRE_AETH_CREDITS_INVALID) {
-		qp->credits = false;
-		limit = qp->recvs_done + TP_CREDITS_ANY;
+		qp->req.credits = false;
+		limit = qp->req.recvs_done + TP_CREDITS_ANY;
 	} else {
-		limit = qp->recvs_done + wire_aeth_credits(code);
-		if (qp->credits && (int32_t)(limit - qp->recvs_limit) <= 0)
+		limit = qp->req.recvs_done + wire_aeth_credits(code);
+		if (qp->req.credits && (int32_t)(limit - qp->req.recvs_limit) <= 0)
 			return;
-		qp->credits = true;
+		qp->req.credits = true;
 	}
-	qp->recvs_limit = limit;
-	if (unlikely(qp->out_of_credits)) {
-		qp->out_of_credits = false;
+	qp->req.recvs_limit = limit;
+	if (unlikely(qp->req.out_of_credits)) {
+		qp->req.out_of_credits = false;
 		qp_activate(tp, qp);
 	}
 }
@@ -221,17 +221,17 @@ completer_restart(struct transport *tp, struct qp *qp)
 		tp->counters.rx_response_ignored++;
 		return;
 	}
-	if (qp->restarted || qp->rnr_wait) {
+	if (qp->loss.restarted || qp->loss.rnr_wait) {
 		tp->counters.rx_response_ignored++;
 		return;
 	}
-	qp->restarted = true;
+	qp->loss.restarted = true;
 	tp->counters.implied_nak_seq_err++;
 	diag_stuck(qp, tp->now_ns);
-	diag_note(tp, qp, QP_EV_LOST_RESPONSE, 0, 0, qp->psn_una);
-	if (unlikely(!qp->sack_peer))
+	diag_note(tp, qp, QP_EV_LOST_RESPONSE, 0, 0, qp->req.psn_una);
+	if (unlikely(!qp->req.sack_peer))
 		selective_offer(tp, qp);
-	window_loss(tp, qp, false);
+	cwnd_loss(tp, qp, false);
 	requester_rewind(tp, qp);
 }
 
@@ -239,17 +239,17 @@ completer_restart(struct transport *tp, struct qp *qp)
 static void
 retry(struct transport *tp, struct qp *qp, uint8_t verr)
 {
-	if (qp->retry_left > 0) {
-		qp->retry_left--;
+	if (qp->loss.retry_left > 0) {
+		qp->loss.retry_left--;
 	} else if (!migration_go(tp, qp)) {
 		tp->counters.retry_exceeded_err++;
 		completer_fail_head(tp, qp, UROCE_WC_RETRY_EXC_ERR, verr);
 		return;
 	}
-	window_loss(tp, qp, verr == TP_VERR_TIMEOUT);
+	cwnd_loss(tp, qp, verr == TP_VERR_TIMEOUT);
 	requester_rewind(tp, qp);
 	/* The timeout counts from the retransmission. */
-	qp->deadline_ns = 0;
+	qp->loss.deadline_ns = 0;
 }
 
 /*
@@ -261,20 +261,20 @@ static void
 send_early(struct transport *tp, struct qp *qp)
 {
 	tp->counters.tail_loss_probes++;
-	diag_note(tp, qp, QP_EV_PROBE, 0, 0, qp->psn_una);
-	qp->probes++;
-	if (qp->rto_shift < TP_PROBE_SHIFT_MAX)
-		qp->rto_shift++;
-	if (qp->probe != TP_PROBE_ANSWERED) {
+	diag_note(tp, qp, QP_EV_PROBE, 0, 0, qp->req.psn_una);
+	qp->loss.probes++;
+	if (qp->loss.pto_shift < TP_PROBE_SHIFT_MAX)
+		qp->loss.pto_shift++;
+	if (qp->loss.probe != TP_PROBE_ANSWERED) {
 		requester_probe(tp, qp);
-		qp->probe = TP_PROBE_SENT;
+		qp->loss.probe = TP_PROBE_SENT;
 	} else {
 		/* Once: all of it takes longer than a round trip, and answers to it don't say that the rest was lost. */
-		qp->probe = TP_PROBE_NONE;
-		if (qp->board != NULL) {
+		qp->loss.probe = TP_PROBE_NONE;
+		if (qp->req.scoreboard != NULL) {
 			selective_all_lost(tp, qp);
 		} else {
-			window_loss(tp, qp, false);
+			cwnd_loss(tp, qp, false);
 			requester_rewind(tp, qp);
 		}
 	}
@@ -284,30 +284,30 @@ send_early(struct transport *tp, struct qp *qp)
 void
 completer_timer(struct transport *tp, struct qp *qp)
 {
-	if (qp->deadline_ns == 0)
+	if (qp->loss.deadline_ns == 0)
 		return;
-	if (tp->now_ns < qp->deadline_ns) {
-		wheel_add(&tp->wheel, &qp->timer, qp->deadline_ns);
+	if (tp->now_ns < qp->loss.deadline_ns) {
+		wheel_add(&tp->wheel, &qp->loss.timer, qp->loss.deadline_ns);
 		return;
 	}
-	qp->deadline_ns = 0;
+	qp->loss.deadline_ns = 0;
 	if (!qp_sends(qp))
 		return;
-	if (qp->rnr_wait) {
-		qp->rnr_wait = false;
+	if (qp->loss.rnr_wait) {
+		qp->loss.rnr_wait = false;
 		qp_activate(tp, qp);
 		return;
 	}
-	if (qp->sq_tail == qp->sq.counter || qp->psn_cur == qp->psn_una)
+	if (qp->req.sq_tail == qp->req.sq.counter || qp->req.psn_cur == qp->req.psn_una)
 		return;
-	if (tp->now_ns < qp->giveup_ns) {
+	if (tp->now_ns < qp->loss.giveup_ns) {
 		send_early(tp, qp);
 		return;
 	}
 	tp->counters.local_ack_timeout_err++;
-	diag_stuck(qp, qp->giveup_ns - ack_timeout_ns(qp));
-	diag_note(tp, qp, QP_EV_TIMEOUT, qp->retry_left, 0, qp->psn_una);
-	qp->restarted = false;
+	diag_stuck(qp, qp->loss.giveup_ns - ack_timeout_ns(qp));
+	diag_note(tp, qp, QP_EV_TIMEOUT, qp->loss.retry_left, 0, qp->req.psn_una);
+	qp->loss.restarted = false;
 	retry(tp, qp, TP_VERR_TIMEOUT);
 }
 
@@ -316,23 +316,23 @@ static void
 rnr_nak(struct transport *tp, struct qp *qp, uint8_t code)
 {
 	tp->counters.rnr_nak_received++;
-	if (qp->rnr_wait)
+	if (qp->loss.rnr_wait)
 		return;
 	diag_stuck(qp, tp->now_ns);
-	diag_note(tp, qp, QP_EV_RNR, code, qp->rnr_left, qp->psn_una);
-	if (qp->rnr_retry != TP_RETRY_INFINITE) {
-		if (qp->rnr_left == 0) {
+	diag_note(tp, qp, QP_EV_RNR, code, qp->loss.rnr_left, qp->req.psn_una);
+	if (qp->loss.rnr_retry != TP_RETRY_INFINITE) {
+		if (qp->loss.rnr_left == 0) {
 			tp->counters.rnr_nak_retry_err++;
 			completer_fail_head(tp, qp, UROCE_WC_RNR_RETRY_EXC_ERR, TP_VERR_RNR);
 			return;
 		}
-		qp->rnr_left--;
+		qp->loss.rnr_left--;
 	}
 	/* An answer, if not the one hoped for: timeouts before it don't count (the two budgets are apart, 9.7.5.2.8). */
-	qp->retry_left = qp->retry_cnt;
+	qp->loss.retry_left = qp->loss.retry_cnt;
 	requester_rewind(tp, qp);
-	qp->rnr_wait = true;
-	qp->blocked = true;
+	qp->loss.rnr_wait = true;
+	qp->req.blocked = true;
 	set_deadline(tp, qp, tp->now_ns + wire_rnr_timer_ns(code));
 }
 
@@ -352,7 +352,7 @@ fatal_nak(struct transport *tp, struct qp *qp, uint8_t syndrome)
 		tp->counters.req_remote_access_errors++;
 	else
 		tp->counters.req_remote_op_errors++;
-	diag_note(tp, qp, QP_EV_NAK, syndrome, 0, qp->psn_una);
+	diag_note(tp, qp, QP_EV_NAK, syndrome, 0, qp->req.psn_una);
 	completer_fail_head(tp, qp, status[syndrome & 3], TP_VERR_REMOTE_NAK);
 }
 
@@ -368,22 +368,22 @@ nak_rx(struct transport *tp, struct qp *qp, uint32_t psn, uint8_t syndrome)
 		return;
 	}
 	if (!completer_acknowledge(tp, qp, wire_psn_add(psn, WIRE_PSN_MASK)) &&
-	    (rnr || syndrome == WIRE_NAK_PSN_SEQ || wire_psn_diff(psn, qp_inflight(qp, qp->sq_tail)->last_psn) > 0)) {
+	    (rnr || syndrome == WIRE_NAK_PSN_SEQ || wire_psn_diff(psn, qp_inflight(qp, qp->req.sq_tail)->last_psn) > 0)) {
 		/* A fatal NAK of a later request says nothing against this one, whose response was lost. */
 		completer_restart(tp, qp);
 		return;
 	}
-	if (qp->sq_tail == qp->sq.counter || !qp_sends(qp))
+	if (qp->req.sq_tail == qp->req.sq.counter || !qp_sends(qp))
 		return;
 	if (rnr) {
 		rnr_nak(tp, qp, syndrome & 0x1f);
 	} else if (syndrome == WIRE_NAK_PSN_SEQ) {
 		tp->counters.packet_seq_err++;
 		diag_note(tp, qp, QP_EV_NAK, syndrome, 0, psn);
-		if (!qp->sack_peer)
+		if (!qp->req.sack_peer)
 			selective_offer(tp, qp);
 		/* A duplicate of a NAK that has been acted on, while the resent packets are still to come. */
-		if (!qp->rnr_wait && qp->psn_cur != qp->psn_una)
+		if (!qp->loss.rnr_wait && qp->req.psn_cur != qp->req.psn_una)
 			retry(tp, qp, TP_VERR_SEQ_RETRY);
 	} else {
 		fatal_nak(tp, qp, syndrome);
@@ -402,7 +402,7 @@ uint8_t
 completer_scatter(struct transport *tp, struct qp *qp, uint32_t counter, uint32_t off, const uint8_t *data, uint32_t len)
 {
 	const struct tp_swqe *w = qp_inflight(qp, counter);
-	const struct ring_sge *sge = slot_sges(ring_slot(&qp->sq, counter), w->opcode);
+	const struct ring_sge *sge = slot_sges(ring_slot(&qp->req.sq, counter), w->opcode);
 
 	for (uint32_t i = 0; len > 0; i++) {
 		struct ring_sge s;
@@ -432,13 +432,13 @@ completer_scatter(struct transport *tp, struct qp *qp, uint32_t counter, uint32_
 void
 completer_answered(struct transport *tp, struct qp *qp)
 {
-	const struct tp_swqe *w = qp_inflight(qp, qp->sq_tail);
-	uint32_t nth = (qp->psn_una - w->first_psn) & WIRE_PSN_MASK;
-	bool last = qp->psn_una == w->last_psn;
+	const struct tp_swqe *w = qp_inflight(qp, qp->req.sq_tail);
+	uint32_t nth = (qp->req.psn_una - w->first_psn) & WIRE_PSN_MASK;
+	bool last = qp->req.psn_una == w->last_psn;
 
-	qp->psn_una = wire_psn_add(qp->psn_una, 1);
-	if ((last || (nth & (TP_READ_CHUNK_PACKETS - 1)) == TP_READ_CHUNK_PACKETS - 1) && qp->rd_out > 0)
-		qp->rd_out--;
+	qp->req.psn_una = wire_psn_add(qp->req.psn_una, 1);
+	if ((last || (nth & (TP_READ_CHUNK_PACKETS - 1)) == TP_READ_CHUNK_PACKETS - 1) && qp->req.rd_out > 0)
+		qp->req.rd_out--;
 	if (last)
 		completer_head(tp, qp);
 	progress(tp, qp);
@@ -447,16 +447,16 @@ completer_answered(struct transport *tp, struct qp *qp)
 static void
 read_response(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 {
-	struct tp_swqe *w = qp_inflight(qp, qp->sq_tail);
-	uint32_t off = ((qp->psn_una - w->first_psn) & WIRE_PSN_MASK) << qp->mtu_shift;
-	uint32_t want = head_kind(qp) == TP_REQ_READ ? RTE_MIN(w->length - off, UINT32_C(1) << qp->mtu_shift) : 0;
+	struct tp_swqe *w = qp_inflight(qp, qp->req.sq_tail);
+	uint32_t off = ((qp->req.psn_una - w->first_psn) & WIRE_PSN_MASK) << qp->path.mtu_shift;
+	uint32_t want = head_kind(qp) == TP_REQ_READ ? RTE_MIN(w->length - off, UINT32_C(1) << qp->path.mtu_shift) : 0;
 	uint8_t verr;
 
 	if (unlikely(p->payload_bytes != want)) {
 		bad_response(tp, qp);
 		return;
 	}
-	verr = completer_scatter(tp, qp, qp->sq_tail, off, p->payload, want);
+	verr = completer_scatter(tp, qp, qp->req.sq_tail, off, p->payload, want);
 	if (unlikely(verr != 0)) {
 		tp->counters.req_local_errors++;
 		completer_fail_head(tp, qp, UROCE_WC_LOC_PROT_ERR, verr);
@@ -469,7 +469,7 @@ static void
 atomic_response(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 {
 	uint64_t old = wire_get64(p->bthp + p->op->off_atomicacketh);
-	uint8_t verr = completer_scatter(tp, qp, qp->sq_tail, 0, (const uint8_t *)&old, sizeof(old));
+	uint8_t verr = completer_scatter(tp, qp, qp->req.sq_tail, 0, (const uint8_t *)&old, sizeof(old));
 
 	if (unlikely(verr != 0)) {
 		tp->counters.req_local_errors++;
@@ -491,12 +491,12 @@ data_response_rx(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 		return;
 	}
 	/* SENDs and WRITEs before it have arrived. */
-	if (qp->psn_una != p->bth.psn && !completer_acknowledge(tp, qp, wire_psn_add(p->bth.psn, WIRE_PSN_MASK))) {
+	if (qp->req.psn_una != p->bth.psn && !completer_acknowledge(tp, qp, wire_psn_add(p->bth.psn, WIRE_PSN_MASK))) {
 		if (!selective_response_rx(tp, qp, p))
 			completer_restart(tp, qp);
 		return;
 	}
-	if (unlikely(qp->psn_una != p->bth.psn || qp->sq_tail == qp->sq.counter || !qp_sends(qp))) {
+	if (unlikely(qp->req.psn_una != p->bth.psn || qp->req.sq_tail == qp->req.sq.counter || !qp_sends(qp))) {
 		tp->counters.rx_response_ignored++;
 		return;
 	}
@@ -524,9 +524,9 @@ repeated_ack(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 {
 	uint8_t syndrome = WIRE_AETH_NAK;
 
-	if (wire_psn_add(p->bth.psn, 1) == qp->psn_una && WIRE_OPCODE_OP(p->bth.opcode) == WIRE_OP_ACK)
+	if (wire_psn_add(p->bth.psn, 1) == qp->req.psn_una && WIRE_OPCODE_OP(p->bth.opcode) == WIRE_OP_ACK)
 		syndrome = p->bthp[p->op->off_aeth];
-	if (WIRE_AETH_TYPE(syndrome) == WIRE_AETH_ACK && qp->credits)
+	if (WIRE_AETH_TYPE(syndrome) == WIRE_AETH_ACK && qp->req.credits)
 		credits_rx(tp, qp, syndrome);
 	tp->counters.rx_response_ignored++;
 }
@@ -539,11 +539,11 @@ completer_rx(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 
 	tp->counters.acks_received++;
 	/* Never sent: a peer that is broken, or not ours. */
-	if (unlikely(wire_psn_diff(psn, qp->psn_max) >= 0)) {
+	if (unlikely(wire_psn_diff(psn, qp->req.psn_max) >= 0)) {
 		tp->counters.rx_ghost_ack++;
 		return;
 	}
-	if (wire_psn_diff(psn, qp->psn_una) < 0) {
+	if (wire_psn_diff(psn, qp->req.psn_una) < 0) {
 		repeated_ack(tp, qp, p);
 		return;
 	}
@@ -560,7 +560,7 @@ completer_rx(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 			nak_rx(tp, qp, psn, syndrome);
 		}
 	}
-	if (unlikely(qp->board != NULL))
+	if (unlikely(qp->req.scoreboard != NULL))
 		selective_advance(tp, qp);
 	if (unlikely(qp->state == UROCE_QPS_SQD))
 		qp_check_drained(tp, qp);

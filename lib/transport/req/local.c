@@ -45,16 +45,16 @@ execute(struct transport *tp, struct qp *qp, const struct tp_swqe *w, const stru
 uint32_t
 local_run(struct transport *tp, struct qp *qp, struct tp_swqe *w)
 {
-	if (qp->sq_cur != qp->sq_tail) {
-		qp->blocked = true;
+	if (qp->req.sq_cur != qp->req.sq_tail) {
+		qp->req.blocked = true;
 		return 0;
 	}
-	if (!execute(tp, qp, w, ring_slot(&qp->sq, qp->sq_cur))) {
+	if (!execute(tp, qp, w, ring_slot(&qp->req.sq, qp->req.sq_cur))) {
 		tp->counters.req_mw_errors++;
 		wqe_error(w, UROCE_WC_MW_BIND_ERR, TP_VERR_MW);
 		return 0;
 	}
-	qp->sq_cur++;
+	qp->req.sq_cur++;
 	completer_head(tp, qp);
 	return 1;
 }

@@ -88,14 +88,14 @@ check_wqe(struct transport *tp, const struct qp *qp, struct tp_swqe *w, const st
 	if (unlikely(op->kind == TP_REQ_LOCAL))
 		return count == 0 ? 0 : wqe_error(w, UROCE_WC_LOC_QP_OP_ERR, TP_VERR_WQE_SGES);
 	/* It would wait for ever for one of no places. */
-	if (unlikely(op->kind != TP_REQ_DATA && qp->max_rd == 0))
+	if (unlikely(op->kind != TP_REQ_DATA && qp->req.max_rd == 0))
 		return wqe_error(w, UROCE_WC_LOC_QP_OP_ERR, TP_VERR_NO_RD_ATOMIC);
 	if (w->flags & UROCE_SEND_INLINE) {
-		if ((op->kind != TP_REQ_DATA && op->kind != TP_REQ_PLACE) || count > qp->max_inline)
+		if ((op->kind != TP_REQ_DATA && op->kind != TP_REQ_PLACE) || count > qp->req.max_inline)
 			return wqe_error(w, UROCE_WC_LOC_QP_OP_ERR, TP_VERR_WQE_SGES);
 		w->length = count;
 	} else {
-		if (count > qp->max_send_sge)
+		if (count > qp->req.max_send_sge)
 			return wqe_error(w, UROCE_WC_LOC_QP_OP_ERR, TP_VERR_WQE_SGES);
 		w->nb_sge = (uint8_t)count;
 		for (uint32_t i = 0; i < count; i++)
@@ -110,57 +110,57 @@ check_wqe(struct transport *tp, const struct qp *qp, struct tp_swqe *w, const st
 		if (w->length != ATOMIC_BYTES)
 			return wqe_error(w, UROCE_WC_LOC_LEN_ERR, TP_VERR_WQE_LENGTH);
 	}
-	if (qp->service == WIRE_UD && w->length > UINT32_C(1) << qp->mtu_shift)
+	if (qp->service == WIRE_UD && w->length > UINT32_C(1) << qp->path.mtu_shift)
 		return wqe_error(w, UROCE_WC_LOC_LEN_ERR, TP_VERR_WQE_LENGTH);
 	if (op->kind == TP_REQ_READ || op->kind == TP_REQ_ATOMIC)
 		return check_sges(tp, qp, w, sge, UROCE_ACCESS_LOCAL_WRITE);
-	if (w->nb_sge > 0 && w->length > UINT32_C(1) << qp->mtu_shift)
+	if (w->nb_sge > 0 && w->length > UINT32_C(1) << qp->path.mtu_shift)
 		return check_sges(tp, qp, w, sge, 0);
 	return 0;
 }
 
 /* A busy QP whose own window is full gets a large one, if there is one left. */
 static bool
-borrow_window(struct transport *tp, struct qp *qp)
+inflight_borrow(struct transport *tp, struct qp *qp)
 {
 	struct tp_swqe *big;
 
-	if (qp->inflight != qp->own_inflight || UINT32_C(1) << qp->sq.order <= TP_INFLIGHT_OWN || tp->nb_windows == 0)
+	if (qp->req.inflight != qp->own_inflight || UINT32_C(1) << qp->req.sq.order <= TP_INFLIGHT_OWN || tp->nb_inflight_blocks == 0)
 		return false;
-	big = tp->windows[--tp->nb_windows];
-	for (uint32_t c = qp->sq_tail; c != qp->sq.counter; c++)
+	big = tp->inflight_blocks[--tp->nb_inflight_blocks];
+	for (uint32_t c = qp->req.sq_tail; c != qp->req.sq.counter; c++)
 		big[c & (TP_INFLIGHT_MAX - 1)] = *qp_inflight(qp, c);
-	qp->inflight = big;
-	qp->inflight_mask = TP_INFLIGHT_MAX - 1;
+	qp->req.inflight = big;
+	qp->req.inflight_mask = TP_INFLIGHT_MAX - 1;
 	return true;
 }
 
 void
-requester_return_window(struct transport *tp, struct qp *qp)
+inflight_return(struct transport *tp, struct qp *qp)
 {
-	if (qp->inflight == qp->own_inflight || qp->sq_tail != qp->sq.counter)
+	if (qp->req.inflight == qp->own_inflight || qp->req.sq_tail != qp->req.sq.counter)
 		return;
-	tp->windows[tp->nb_windows++] = qp->inflight;
-	qp->inflight = qp->own_inflight;
-	qp->inflight_mask = TP_INFLIGHT_OWN - 1;
+	tp->inflight_blocks[tp->nb_inflight_blocks++] = qp->req.inflight;
+	qp->req.inflight = qp->own_inflight;
+	qp->req.inflight_mask = TP_INFLIGHT_OWN - 1;
 }
 
 /* Take the next posted WQE. @return false: none, or no room in flight. */
 static bool
 fetch(struct transport *tp, struct qp *qp)
 {
-	struct ring_sq_wqe *slot = ring_slot(&qp->sq, qp->sq.counter);
+	struct ring_sq_wqe *slot = ring_slot(&qp->req.sq, qp->req.sq.counter);
 	union ring_sq_ctl ctl = { .word = atomic_load_explicit(&slot->ctl, memory_order_acquire) };
 	struct tp_swqe *w;
 	uint32_t packets = 1;
 
-	if (ctl.phase != ring_phase(qp->sq.counter, qp->sq.order))
+	if (ctl.phase != ring_phase(qp->req.sq.counter, qp->req.sq.order))
 		return false;
-	if (unlikely(qp->sq.counter - qp->sq_tail > qp->inflight_mask) && !borrow_window(tp, qp)) {
-		qp->blocked = true;
+	if (unlikely(qp->req.sq.counter - qp->req.sq_tail > qp->req.inflight_mask) && !inflight_borrow(tp, qp)) {
+		qp->req.blocked = true;
 		return false;
 	}
-	w = qp_inflight(qp, qp->sq.counter);
+	w = qp_inflight(qp, qp->req.sq.counter);
 	w->wr_id = slot->wr_id;
 	w->opcode = ctl.opcode;
 	w->flags = ctl.flags;
@@ -172,32 +172,32 @@ fetch(struct transport *tp, struct qp *qp)
 		if (unlikely(tp_req_ops[w->opcode].kind == TP_REQ_LOCAL))
 			packets = 0;
 		else if (tp_req_ops[w->opcode].kind != TP_REQ_ATOMIC)
-			packets = wire_packets(w->length, qp->mtu_shift);
+			packets = wire_packets(w->length, qp->path.mtu_shift);
 	}
-	w->first_psn = qp->psn_next;
+	w->first_psn = qp->req.psn_next;
 	w->last_psn = wire_psn_add(w->first_psn, packets - 1);
-	qp->psn_next = wire_psn_add(w->last_psn, 1);
+	qp->req.psn_next = wire_psn_add(w->last_psn, 1);
 	if (likely(w->status == 0))
-		qp->recvs_next += recvs_of(w);
-	w->recvs = qp->recvs_next;
-	qp->sq.counter++;
-	rte_prefetch0(ring_slot(&qp->sq, qp->sq.counter));
+		qp->req.recvs_next += recvs_of(w);
+	w->recvs = qp->req.recvs_next;
+	qp->req.sq.counter++;
+	rte_prefetch0(ring_slot(&qp->req.sq, qp->req.sq.counter));
 	return true;
 }
 
 void
 requester_unfetch(struct qp *qp)
 {
-	while (qp->sq.counter != qp->sq_tail) {
-		struct tp_swqe *w = qp_inflight(qp, qp->sq.counter - 1);
+	while (qp->req.sq.counter != qp->req.sq_tail) {
+		struct tp_swqe *w = qp_inflight(qp, qp->req.sq.counter - 1);
 
-		if (wire_psn_diff(w->first_psn, qp->psn_max) < 0)
+		if (wire_psn_diff(w->first_psn, qp->req.psn_max) < 0)
 			return;
-		qp->sq.counter--;
-		qp->psn_next = w->first_psn;
+		qp->req.sq.counter--;
+		qp->req.psn_next = w->first_psn;
 		/* Not by what it needs itself: that counts if it was found bad only when it was to be sent. */
-		qp->recvs_next = qp->sq.counter == qp->sq_tail ? qp->recvs_done :
-								 qp_inflight(qp, qp->sq.counter - 1)->recvs;
+		qp->req.recvs_next = qp->req.sq.counter == qp->req.sq_tail ? qp->req.recvs_done :
+								 qp_inflight(qp, qp->req.sq.counter - 1)->recvs;
 	}
 }
 
@@ -242,26 +242,26 @@ requester_gather(struct transport *tp, const struct qp *qp, struct tp_swqe *w, c
 static inline void
 time_rtt(const struct transport *tp, struct qp *qp)
 {
-	if (tp->now_ns < qp->rtt_next_ns || qp->psn_cur != qp->psn_max)
+	if (tp->now_ns < qp->loss.rtt_next_ns || qp->req.psn_cur != qp->req.psn_max)
 		return;
-	qp->rtt_timing = true;
-	qp->rtt_next_ns = UINT64_MAX;
-	qp->rtt_psn = qp->psn_cur;
-	qp->rtt_sent_ns = tp->now_ns;
+	qp->loss.rtt_timing = true;
+	qp->loss.rtt_next_ns = UINT64_MAX;
+	qp->loss.rtt_psn = qp->req.psn_cur;
+	qp->loss.rtt_sent_ns = tp->now_ns;
 }
 
 void
 requester_sent(struct transport *tp, struct qp *qp, const struct tp_swqe *w, uint32_t psns)
 {
-	uint32_t last = wire_psn_add(qp->psn_cur, psns - 1);
+	uint32_t last = wire_psn_add(qp->req.psn_cur, psns - 1);
 
-	if (unlikely(wire_psn_diff(qp->psn_cur, qp->psn_max) < 0))
+	if (unlikely(wire_psn_diff(qp->req.psn_cur, qp->req.psn_max) < 0))
 		tp->counters.retransmitted_packets++;
-	qp->psn_cur = wire_psn_add(last, 1);
-	if (wire_psn_diff(qp->psn_cur, qp->psn_max) > 0)
-		qp->psn_max = qp->psn_cur;
+	qp->req.psn_cur = wire_psn_add(last, 1);
+	if (wire_psn_diff(qp->req.psn_cur, qp->req.psn_max) > 0)
+		qp->req.psn_max = qp->req.psn_cur;
 	if (last == w->last_psn)
-		qp->sq_cur++;
+		qp->req.sq_cur++;
 }
 
 /*
@@ -272,11 +272,11 @@ requester_sent(struct transport *tp, struct qp *qp, const struct tp_swqe *w, uin
 static __rte_noinline bool
 must_wait_for_credits(struct transport *tp, struct qp *qp, const struct tp_swqe *w)
 {
-	if (recvs_of(w) == 0 || w->recvs - qp->recvs_done <= 1)
+	if (recvs_of(w) == 0 || w->recvs - qp->req.recvs_done <= 1)
 		return false;
-	tp->counters.rc_credit_waits += !qp->out_of_credits;
-	qp->out_of_credits = true;
-	qp->blocked = true;
+	tp->counters.rc_credit_waits += !qp->req.out_of_credits;
+	qp->req.out_of_credits = true;
+	qp->req.blocked = true;
 	return true;
 }
 
@@ -284,29 +284,29 @@ must_wait_for_credits(struct transport *tp, struct qp *qp, const struct tp_swqe 
 static __rte_always_inline uint32_t
 send_data(struct transport *tp, struct qp *qp, struct tp_swqe *w)
 {
-	const struct ring_sq_wqe *slot = ring_slot(&qp->sq, qp->sq_cur);
+	const struct ring_sq_wqe *slot = ring_slot(&qp->req.sq, qp->req.sq_cur);
 	const struct tp_req_op *op = &tp_req_ops[w->opcode];
-	uint32_t nth = (qp->psn_cur - w->first_psn) & WIRE_PSN_MASK;
-	uint32_t off = nth << qp->mtu_shift;
-	uint32_t len = RTE_MIN(w->length - off, UINT32_C(1) << qp->mtu_shift);
-	bool last = qp->psn_cur == w->last_psn;
+	uint32_t nth = (qp->req.psn_cur - w->first_psn) & WIRE_PSN_MASK;
+	uint32_t off = nth << qp->path.mtu_shift;
+	uint32_t len = RTE_MIN(w->length - off, UINT32_C(1) << qp->path.mtu_shift);
+	bool last = qp->req.psn_cur == w->last_psn;
 	uint8_t wire_op = nth == 0 ? (last ? op->only : op->first) : (last ? op->last : op->middle);
-	struct wire_bth b = { .dqpn = qp->dest_qpn, .psn = qp->psn_cur, .pkey = qp->pkey,
-			      .migreq = qp->mig == TP_MIG_MIGRATED };
+	struct wire_bth b = { .dqpn = qp->path.dest_qpn, .psn = qp->req.psn_cur, .pkey = qp->path.pkey,
+			      .migreq = qp->path.mig == TP_MIG_MIGRATED };
 	struct tp_out o;
 
 	if (qp->service == WIRE_RC) {
-		int32_t on_the_way = wire_psn_diff(qp->psn_cur, qp->psn_una);
+		int32_t on_the_way = wire_psn_diff(qp->req.psn_cur, qp->req.psn_una);
 
-		if (unlikely((int32_t)(w->recvs - qp->recvs_limit) > 1) && nth == 0 && must_wait_for_credits(tp, qp, w))
+		if (unlikely((int32_t)(w->recvs - qp->req.recvs_limit) > 1) && nth == 0 && must_wait_for_credits(tp, qp, w))
 			return 0;
-		if (unlikely(on_the_way >= qp->window)) {
-			qp->blocked = true;
+		if (unlikely(on_the_way >= qp->loss.cwnd)) {
+			qp->req.blocked = true;
 			return 0;
 		}
 		/* The packet that fills the window needs an answer for it to open again. */
-		b.ackreq = last || (qp->psn_cur & qp->ackreq_mask) == qp->ackreq_mask ||
-			   on_the_way == qp->window - 1;
+		b.ackreq = last || (qp->req.psn_cur & qp->loss.ackreq_mask) == qp->loss.ackreq_mask ||
+			   on_the_way == qp->loss.cwnd - 1;
 	}
 	b.opcode = wire_op | qp->prefix;
 	b.solicited = last && (w->flags & UROCE_SEND_SOLICITED) != 0;
@@ -336,11 +336,11 @@ static inline bool
 put_read(struct transport *tp, struct qp *qp, const struct tp_swqe *w, const struct ring_sq_wqe *slot, uint32_t nth,
 	 uint32_t packets)
 {
-	uint32_t off = nth << qp->mtu_shift;
-	uint32_t len = RTE_MIN(w->length - off, packets << qp->mtu_shift);
-	struct wire_bth b = { .opcode = WIRE_OP_READ_REQUEST | qp->prefix, .dqpn = qp->dest_qpn,
-			      .psn = wire_psn_add(w->first_psn, nth), .pkey = qp->pkey,
-			      .migreq = qp->mig == TP_MIG_MIGRATED, .ackreq = true };
+	uint32_t off = nth << qp->path.mtu_shift;
+	uint32_t len = RTE_MIN(w->length - off, packets << qp->path.mtu_shift);
+	struct wire_bth b = { .opcode = WIRE_OP_READ_REQUEST | qp->prefix, .dqpn = qp->path.dest_qpn,
+			      .psn = wire_psn_add(w->first_psn, nth), .pkey = qp->path.pkey,
+			      .migreq = qp->path.mig == TP_MIG_MIGRATED, .ackreq = true };
 	struct tp_out o;
 
 	if (!tp_begin(tp, qp, b.opcode, &o))
@@ -359,20 +359,20 @@ put_read(struct transport *tp, struct qp *qp, const struct tp_swqe *w, const str
 static uint32_t
 send_read(struct transport *tp, struct qp *qp, struct tp_swqe *w)
 {
-	const struct ring_sq_wqe *slot = ring_slot(&qp->sq, qp->sq_cur);
-	uint32_t nth = (qp->psn_cur - w->first_psn) & WIRE_PSN_MASK;
+	const struct ring_sq_wqe *slot = ring_slot(&qp->req.sq, qp->req.sq_cur);
+	uint32_t nth = (qp->req.psn_cur - w->first_psn) & WIRE_PSN_MASK;
 	uint32_t last = RTE_MIN(nth | (TP_READ_CHUNK_PACKETS - 1), (w->last_psn - w->first_psn) & WIRE_PSN_MASK);
 	uint32_t packets = last - nth + 1;
 
-	if (qp->rd_out >= qp->max_rd ||
-	    (qp->psn_cur != qp->psn_una &&
-	     wire_psn_diff(wire_psn_add(qp->psn_cur, packets), qp->psn_una) > qp->window)) {
-		qp->blocked = true;
+	if (qp->req.rd_out >= qp->req.max_rd ||
+	    (qp->req.psn_cur != qp->req.psn_una &&
+	     wire_psn_diff(wire_psn_add(qp->req.psn_cur, packets), qp->req.psn_una) > qp->loss.cwnd)) {
+		qp->req.blocked = true;
 		return 0;
 	}
 	if (!put_read(tp, qp, w, slot, nth, packets))
 		return 0;
-	qp->rd_out++;
+	qp->req.rd_out++;
 	time_rtt(tp, qp);
 	requester_sent(tp, qp, w, packets);
 	return 1;
@@ -381,15 +381,15 @@ send_read(struct transport *tp, struct qp *qp, struct tp_swqe *w)
 static uint32_t
 send_atomic(struct transport *tp, struct qp *qp, struct tp_swqe *w)
 {
-	const struct ring_sq_wqe *slot = ring_slot(&qp->sq, qp->sq_cur);
+	const struct ring_sq_wqe *slot = ring_slot(&qp->req.sq, qp->req.sq_cur);
 	const struct ring_atomic *a = (const void *)(slot + 1);
 	bool swap = w->opcode == UROCE_WR_ATOMIC_CMP_AND_SWP;
-	struct wire_bth b = { .opcode = tp_req_ops[w->opcode].only | qp->prefix, .dqpn = qp->dest_qpn, .psn = qp->psn_cur,
-			      .pkey = qp->pkey, .migreq = qp->mig == TP_MIG_MIGRATED, .ackreq = true };
+	struct wire_bth b = { .opcode = tp_req_ops[w->opcode].only | qp->prefix, .dqpn = qp->path.dest_qpn, .psn = qp->req.psn_cur,
+			      .pkey = qp->path.pkey, .migreq = qp->path.mig == TP_MIG_MIGRATED, .ackreq = true };
 	struct tp_out o;
 
-	if (qp->rd_out >= qp->max_rd || wire_psn_diff(qp->psn_cur, qp->psn_una) >= qp->window) {
-		qp->blocked = true;
+	if (qp->req.rd_out >= qp->req.max_rd || wire_psn_diff(qp->req.psn_cur, qp->req.psn_una) >= qp->loss.cwnd) {
+		qp->req.blocked = true;
 		return 0;
 	}
 	if (!tp_begin(tp, qp, b.opcode, &o))
@@ -400,7 +400,7 @@ send_atomic(struct transport *tp, struct qp *qp, struct tp_swqe *w)
 	wire_put_atomiceth(o.bth + o.op->off_atomiceth, slot->remote_addr, slot->rkey, swap ? a->swap : a->compare_add,
 			   swap ? a->compare_add : 0);
 	tp_finish(tp, qp, &o, &b, 0);
-	qp->rd_out++;
+	qp->req.rd_out++;
 	time_rtt(tp, qp);
 	requester_sent(tp, qp, w, 1);
 	return 1;
@@ -410,15 +410,15 @@ send_atomic(struct transport *tp, struct qp *qp, struct tp_swqe *w)
 static uint32_t
 send_place(struct transport *tp, struct qp *qp, struct tp_swqe *w)
 {
-	const struct ring_sq_wqe *slot = ring_slot(&qp->sq, qp->sq_cur);
+	const struct ring_sq_wqe *slot = ring_slot(&qp->req.sq, qp->req.sq_cur);
 	const struct ring_flush *f = (const void *)(slot + 1);
 	uint32_t len = w->opcode == UROCE_WR_FLUSH ? 0 : ATOMIC_BYTES;
-	struct wire_bth b = { .opcode = tp_req_ops[w->opcode].only | qp->prefix, .dqpn = qp->dest_qpn, .psn = qp->psn_cur,
-			      .pkey = qp->pkey, .migreq = qp->mig == TP_MIG_MIGRATED, .ackreq = true };
+	struct wire_bth b = { .opcode = tp_req_ops[w->opcode].only | qp->prefix, .dqpn = qp->path.dest_qpn, .psn = qp->req.psn_cur,
+			      .pkey = qp->path.pkey, .migreq = qp->path.mig == TP_MIG_MIGRATED, .ackreq = true };
 	struct tp_out o;
 
-	if (qp->rd_out >= qp->max_rd || wire_psn_diff(qp->psn_cur, qp->psn_una) >= qp->window) {
-		qp->blocked = true;
+	if (qp->req.rd_out >= qp->req.max_rd || wire_psn_diff(qp->req.psn_cur, qp->req.psn_una) >= qp->loss.cwnd) {
+		qp->req.blocked = true;
 		return 0;
 	}
 	if (!tp_begin(tp, qp, b.opcode, &o))
@@ -433,7 +433,7 @@ send_place(struct transport *tp, struct qp *qp, struct tp_swqe *w)
 		return 0;
 	}
 	tp_finish(tp, qp, &o, &b, len);
-	qp->rd_out++;
+	qp->req.rd_out++;
 	time_rtt(tp, qp);
 	requester_sent(tp, qp, w, 1);
 	return 1;
@@ -443,8 +443,8 @@ send_place(struct transport *tp, struct qp *qp, struct tp_swqe *w)
 static bool
 bad_wqe(struct transport *tp, struct qp *qp, const struct tp_swqe *w)
 {
-	if (qp->sq_cur != qp->sq_tail) {
-		qp->blocked = true;
+	if (qp->req.sq_cur != qp->req.sq_tail) {
+		qp->req.blocked = true;
 		return false;
 	}
 	tp->counters.req_local_errors++;
@@ -456,8 +456,8 @@ bad_wqe(struct transport *tp, struct qp *qp, const struct tp_swqe *w)
 static inline void
 complete_unacknowledged(struct transport *tp, struct qp *qp)
 {
-	qp->psn_una = qp->psn_cur;
-	while (qp->sq_tail != qp->sq_cur)
+	qp->req.psn_una = qp->req.psn_cur;
+	while (qp->req.sq_tail != qp->req.sq_cur)
 		completer_head(tp, qp);
 }
 
@@ -491,26 +491,26 @@ send_one(struct transport *tp, struct qp *qp, struct tp_swqe *w)
 static __rte_noinline uint32_t
 send_paced(struct transport *tp, struct qp *qp, struct tp_swqe *w)
 {
-	int32_t on_the_way = wire_psn_diff(qp->psn_cur, qp->psn_una);
+	int32_t on_the_way = wire_psn_diff(qp->req.psn_cur, qp->req.psn_una);
 	uint64_t bytes = tp->counters.tx_bytes;
 	uint8_t kind = tp_req_ops[w->opcode].kind;
-	uint32_t psn = qp->psn_cur, n;
-	uint16_t window = qp->window;
+	uint32_t psn = qp->req.psn_cur, n;
+	uint16_t window = qp->loss.cwnd;
 
 	if (!cc_may_send(tp, qp)) {
-		qp->blocked = true;
+		qp->req.blocked = true;
 		return 0;
 	}
-	if (kind == TP_REQ_DATA && !qp->rtt_timing && on_the_way < window)
-		qp->window = (uint16_t)(on_the_way + 1);
+	if (kind == TP_REQ_DATA && !qp->loss.rtt_timing && on_the_way < window)
+		qp->loss.cwnd = (uint16_t)(on_the_way + 1);
 	n = send_one(tp, qp, w);
-	qp->window = window;
+	qp->loss.cwnd = window;
 	if (n == 0)
 		return 0;
 	bytes = tp->counters.tx_bytes - bytes;
-	if (kind == TP_REQ_READ && qp->cc->ops->paces_reads)
-		bytes += (uint64_t)((qp->psn_cur - psn) & WIRE_PSN_MASK) << qp->mtu_shift;
-	cc_sent(tp, qp->cc, (uint32_t)bytes);
+	if (kind == TP_REQ_READ && qp->req.cc->ops->paces_reads)
+		bytes += (uint64_t)((qp->req.psn_cur - psn) & WIRE_PSN_MASK) << qp->path.mtu_shift;
+	cc_sent(tp, qp->req.cc, (uint32_t)bytes);
 	return n;
 }
 
@@ -519,25 +519,25 @@ requester_run(struct transport *tp, struct qp *qp, uint32_t budget)
 {
 	uint32_t work = 0, n;
 
-	qp->blocked = qp->rnr_wait;
-	if (unlikely(selective_pending(qp)) && !qp->blocked)
+	qp->req.blocked = qp->loss.rnr_wait;
+	if (unlikely(selective_pending(qp)) && !qp->req.blocked)
 		work = selective_resend(tp, qp, budget);
-	while (work < budget && !qp->blocked && qp_sends(qp)) {
+	while (work < budget && !qp->req.blocked && qp_sends(qp)) {
 		struct tp_swqe *w;
 
-		if (qp->sq_cur == qp->sq.counter && (qp->state != UROCE_QPS_RTS || !fetch(tp, qp)))
+		if (qp->req.sq_cur == qp->req.sq.counter && (qp->state != UROCE_QPS_RTS || !fetch(tp, qp)))
 			break;
-		w = qp_inflight(qp, qp->sq_cur);
+		w = qp_inflight(qp, qp->req.sq_cur);
 		if (unlikely(w->status != 0)) {
 			work += bad_wqe(tp, qp, w);
 			continue;
 		}
 		/* 10.8.3.3: a fenced WQE waits for READs and atomics before it. */
-		if (unlikely((w->flags & UROCE_SEND_FENCE) && qp->rd_out != 0 && qp->psn_cur == w->first_psn)) {
-			qp->blocked = true;
+		if (unlikely((w->flags & UROCE_SEND_FENCE) && qp->req.rd_out != 0 && qp->req.psn_cur == w->first_psn)) {
+			qp->req.blocked = true;
 			break;
 		}
-		n = unlikely(qp->cc != NULL) ? send_paced(tp, qp, w) : send_next(tp, qp, w);
+		n = unlikely(qp->req.cc != NULL) ? send_paced(tp, qp, w) : send_next(tp, qp, w);
 		work += n;
 		if (unlikely(n == 0)) {
 			if (w->status != 0)
@@ -558,39 +558,39 @@ void
 requester_rewind(struct transport *tp, struct qp *qp)
 {
 	selective_forget(tp, qp);
-	qp->sq_cur = qp->sq_tail;
-	qp->psn_cur = qp->psn_una;
-	qp->rd_out = 0;
-	window_untime(qp);
+	qp->req.sq_cur = qp->req.sq_tail;
+	qp->req.psn_cur = qp->req.psn_una;
+	qp->req.rd_out = 0;
+	rtt_untime(qp);
 	qp_activate(tp, qp);
 }
 
 void
 requester_probe(struct transport *tp, struct qp *qp)
 {
-	struct tp_swqe *w = qp_inflight(qp, qp->sq_tail);
-	uint32_t sq_cur = qp->sq_cur, psn_cur = qp->psn_cur;
-	uint16_t window = qp->window;
-	uint8_t rd_out = qp->rd_out;
+	struct tp_swqe *w = qp_inflight(qp, qp->req.sq_tail);
+	uint32_t sq_cur = qp->req.sq_cur, psn_cur = qp->req.psn_cur;
+	uint16_t window = qp->loss.cwnd;
+	uint8_t rd_out = qp->req.rd_out;
 
 	/* What fills the window asks for an answer. */
-	qp->window = 1;
-	window_untime(qp);
-	qp->rd_out = 0;
-	qp->sq_cur = qp->sq_tail;
-	qp->psn_cur = qp->psn_una;
+	qp->loss.cwnd = 1;
+	rtt_untime(qp);
+	qp->req.rd_out = 0;
+	qp->req.sq_cur = qp->req.sq_tail;
+	qp->req.psn_cur = qp->req.psn_una;
 	if (w->status == 0)
 		send_one(tp, qp, w);
-	qp->window = window;
+	qp->loss.cwnd = window;
 	/* Its memory has gone: it fails when its turn comes. */
 	if (unlikely(w->status != 0)) {
 		requester_rewind(tp, qp);
 		return;
 	}
-	qp->sq_cur = sq_cur;
-	qp->psn_cur = psn_cur;
-	qp->rd_out = rd_out;
-	if (qp->board != NULL)
+	qp->req.sq_cur = sq_cur;
+	qp->req.psn_cur = psn_cur;
+	qp->req.rd_out = rd_out;
+	if (qp->req.scoreboard != NULL)
 		selective_probed(qp);
 }
 
@@ -598,22 +598,22 @@ uint32_t
 requester_send_again(struct transport *tp, struct qp *qp, uint32_t counter, uint32_t psn)
 {
 	struct tp_swqe *w = qp_inflight(qp, counter);
-	uint32_t sq_cur = qp->sq_cur, psn_cur = qp->psn_cur, n = 0;
-	uint16_t window = qp->window;
-	uint8_t reads = qp->rd_out;
+	uint32_t sq_cur = qp->req.sq_cur, psn_cur = qp->req.psn_cur, n = 0;
+	uint16_t window = qp->loss.cwnd;
+	uint8_t reads = qp->req.rd_out;
 
 	/* Always inside the window: it was sent before. A packet asks for an answer as if it filled it. */
-	qp->window = (uint16_t)(tp_req_ops[w->opcode].kind == TP_REQ_DATA ? wire_psn_diff(psn, qp->psn_una) + 1 :
-									  2 * TP_WINDOW_MAX);
-	qp->rd_out = 0;
-	qp->sq_cur = counter;
-	qp->psn_cur = psn;
+	qp->loss.cwnd = (uint16_t)(tp_req_ops[w->opcode].kind == TP_REQ_DATA ? wire_psn_diff(psn, qp->req.psn_una) + 1 :
+									  2 * TP_CWND_MAX);
+	qp->req.rd_out = 0;
+	qp->req.sq_cur = counter;
+	qp->req.psn_cur = psn;
 	if (w->status == 0)
-		n = unlikely(qp->cc != NULL) ? send_paced(tp, qp, w) : send_one(tp, qp, w);
-	qp->psn_cur = psn_cur;
-	qp->sq_cur = sq_cur;
-	qp->rd_out = reads;
-	qp->window = window;
+		n = unlikely(qp->req.cc != NULL) ? send_paced(tp, qp, w) : send_one(tp, qp, w);
+	qp->req.psn_cur = psn_cur;
+	qp->req.sq_cur = sq_cur;
+	qp->req.rd_out = reads;
+	qp->loss.cwnd = window;
 	/* Its memory has gone: it fails when its turn comes. */
 	if (unlikely(w->status != 0))
 		requester_rewind(tp, qp);
@@ -626,18 +626,18 @@ requester_read_again(struct transport *tp, struct qp *qp, uint32_t counter, uint
 	const struct tp_swqe *w = qp_inflight(qp, counter);
 	uint64_t bytes = tp->counters.tx_bytes;
 
-	if (unlikely(qp->cc != NULL) && !cc_may_send(tp, qp)) {
-		qp->blocked = true;
+	if (unlikely(qp->req.cc != NULL) && !cc_may_send(tp, qp)) {
+		qp->req.blocked = true;
 		return 0;
 	}
-	if (!put_read(tp, qp, w, ring_slot(&qp->sq, counter), (psn - w->first_psn) & WIRE_PSN_MASK, packets))
+	if (!put_read(tp, qp, w, ring_slot(&qp->req.sq, counter), (psn - w->first_psn) & WIRE_PSN_MASK, packets))
 		return 0;
 	tp->counters.retransmitted_packets++;
-	if (unlikely(qp->cc != NULL)) {
+	if (unlikely(qp->req.cc != NULL)) {
 		bytes = tp->counters.tx_bytes - bytes;
-		if (qp->cc->ops->paces_reads)
-			bytes += (uint64_t)packets << qp->mtu_shift;
-		cc_sent(tp, qp->cc, (uint32_t)bytes);
+		if (qp->req.cc->ops->paces_reads)
+			bytes += (uint64_t)packets << qp->path.mtu_shift;
+		cc_sent(tp, qp->req.cc, (uint32_t)bytes);
 	}
 	return 1;
 }
@@ -645,8 +645,8 @@ requester_read_again(struct transport *tp, struct qp *qp, uint32_t counter, uint
 bool
 requester_pending(const struct qp *qp)
 {
-	if (!qp_sends(qp) || qp->blocked)
+	if (!qp_sends(qp) || qp->req.blocked)
 		return false;
-	return qp->sq_cur != qp->sq.counter || selective_pending(qp) ||
-	       (qp->state == UROCE_QPS_RTS && ring_sq_ready(&qp->sq, qp->sq.counter));
+	return qp->req.sq_cur != qp->req.sq.counter || selective_pending(qp) ||
+	       (qp->state == UROCE_QPS_RTS && ring_sq_ready(&qp->req.sq, qp->req.sq.counter));
 }

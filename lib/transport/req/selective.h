@@ -5,7 +5,7 @@
  * what it has, and the requester sends only the rest again. READ responses beyond a gap are placed where they belong at
  * once, and only those that are missing are asked for again.
  *
- * Owns: struct tp_board (requester's side), struct tp_ahead and struct tp_held (responder's side). All are lent by
+ * Owns: struct tp_scoreboard (requester's side), struct tp_reorder and struct tp_reorder_pkt (responder's side). All are lent by
  * the transport to QPs that have lost something, for as long as it takes, and bounded there: with nothing left to
  * lend a QP goes back N, as it does with a foreign peer. A QP that loses nothing pays one branch per request packet
  * and per ACK. Called on the QP's engine.
@@ -45,7 +45,7 @@ enum {
 };
 
 /** The requester's: what became of the packets in [psn_una, psn_max). Arrays are indexed by PSN modulo the span. */
-struct tp_board {
+struct tp_scoreboard {
 	uint64_t has[SACK_WORDS];   /**< SEND, WRITE: the peer holds it or has executed it; else: its response is here */
 	uint64_t held[SACK_WORDS];  /**< READ, atomic: the peer holds the request that begins here */
 	uint64_t lost[SACK_WORDS];  /**< to be sent again */
@@ -67,7 +67,7 @@ struct tp_board {
 };
 
 /** The responder's: which PSNs beyond the gap are held, and where. */
-struct tp_ahead {
+struct tp_reorder {
 	uint64_t map[SACK_WORDS];
 	uint32_t nb;
 	uint32_t base;              /**< epsn as this knows it */
@@ -75,7 +75,7 @@ struct tp_ahead {
 };
 
 /** A packet that is held: a copy from the BTH on, so the port's mbufs go back to where they are needed. */
-struct tp_held {
+struct tp_reorder_pkt {
 	struct wire_pkt p;
 	uint8_t bytes[WIRE_MAX_FRAME_BYTES];
 };
@@ -130,14 +130,14 @@ void selective_all_lost(struct transport *tp, struct qp *qp);
 void selective_forget(struct transport *tp, struct qp *qp);
 /** @return packets that don't fill the window: they are there, or were lost. */
 static inline uint32_t
-selective_off_the_way(const struct qp *qp)
+scoreboard_not_in_flight(const struct qp *qp)
 {
-	return qp->board->nb_has + qp->board->nb_lost;
+	return qp->req.scoreboard->nb_has + qp->req.scoreboard->nb_lost;
 }
 static inline bool
 selective_pending(const struct qp *qp)
 {
-	return qp->board != NULL && qp->board->nb_lost != 0;
+	return qp->req.scoreboard != NULL && qp->req.scoreboard->nb_lost != 0;
 }
 
 /* ---- selective_read.c: the requester's READs and atomics ---- */
@@ -150,25 +150,25 @@ void selective_advance(struct transport *tp, struct qp *qp);
 
 /* ---- Between the requester's files ---- */
 /** A request: one packet. A READ's has the PSNs of its responses. */
-struct board_unit {
+struct sb_request {
 	uint32_t counter;   /**< of its WQE */
 	uint32_t psn, next;
 	uint8_t kind;       /**< enum tp_req_kind */
 	bool rest;          /**< of a READ of which a part has been answered */
 };
 /** The request that begins at u->next, which is below psn_max. */
-void board_unit_step(struct qp *qp, struct board_unit *u);
-#define FOREACH_UNIT(qp, u, end) \
-	for ((u).counter = (qp)->sq_tail, (u).next = (qp)->psn_una; \
-	     wire_psn_diff((u).next, (end)) < 0 && (board_unit_step((qp), &(u)), true);)
+void sb_request_step(struct qp *qp, struct sb_request *u);
+#define FOREACH_REQUEST(qp, u, end) \
+	for ((u).counter = (qp)->req.sq_tail, (u).next = (qp)->req.psn_una; \
+	     wire_psn_diff((u).next, (end)) < 0 && (sb_request_step((qp), &(u)), true);)
 #define FOREACH_PSN(at, u) for ((at) = (u).psn; (at) != (u).next; (at) = wire_psn_add((at), 1))
 
 /** @return the QP's board, a new one if need be; NULL: none is left. */
-struct tp_board *board_of(struct transport *tp, struct qp *qp);
+struct tp_scoreboard *scoreboard_get(struct transport *tp, struct qp *qp);
 /** The packet of psn has arrived, at the peer or here. @return false: that was known. */
-bool board_has(struct tp_board *b, uint32_t psn);
-void board_lost(struct tp_board *b, uint32_t psn);
+bool scoreboard_set_has(struct tp_scoreboard *b, uint32_t psn);
+void scoreboard_set_lost(struct tp_scoreboard *b, uint32_t psn);
 /** Since there were @p before of them more packets have been found lost: what follows from that. */
-void board_lost_since(struct transport *tp, struct qp *qp, uint32_t before);
+void scoreboard_new_losses(struct transport *tp, struct qp *qp, uint32_t before);
 
 #endif /* UROCE_SELECTIVE_H */

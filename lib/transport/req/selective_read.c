@@ -12,7 +12,7 @@
 static bool
 possible(const struct transport *tp, const struct qp *qp)
 {
-	return qp->sack_peer && !qp->rnr_wait && !tp->c.ports[qp->port].go_back_n && qp_sends(qp);
+	return qp->req.sack_peer && !qp->loss.rnr_wait && !tp->c.ports[qp->path.port].go_back_n && qp_sends(qp);
 }
 
 /* ---- What was lost ---- */
@@ -20,54 +20,54 @@ possible(const struct transport *tp, const struct qp *qp)
 static void
 passed(struct transport *tp, struct qp *qp, uint32_t psn, uint32_t end)
 {
-	struct tp_board *b = qp->board;
+	struct tp_scoreboard *b = qp->req.scoreboard;
 	uint32_t before = b->nb_lost, at;
-	struct board_unit u;
+	struct sb_request u;
 
 	if (wire_psn_diff(psn, b->acked) >= 0)
 		b->acked = wire_psn_add(psn, 1);
-	FOREACH_UNIT(qp, u, end) {
+	FOREACH_REQUEST(qp, u, end) {
 		if (u.kind == TP_REQ_DATA) {
-			board_has(b, u.psn);
+			scoreboard_set_has(b, u.psn);
 			continue;
 		}
 		FOREACH_PSN(at, u) {
 			if (wire_psn_diff(at, end) < 0 && (b->again[at % TP_SACK_SPAN].nth == 0 ||
 							   wire_psn_diff(b->again[at % TP_SACK_SPAN].psn, psn) <= 0))
-				board_lost(b, at);
+				scoreboard_set_lost(b, at);
 		}
 	}
-	board_lost_since(tp, qp, before);
+	scoreboard_new_losses(tp, qp, before);
 }
 
 /* The same of a repeated request: those that were repeated before it, and have a PSN before it, are answered before it. */
 static void
 passed_again(struct transport *tp, struct qp *qp, uint32_t psn)
 {
-	struct tp_board *b = qp->board;
+	struct tp_scoreboard *b = qp->req.scoreboard;
 	uint32_t before = b->nb_lost, nth = b->again[psn % TP_SACK_SPAN].nth, at;
-	struct board_unit u;
+	struct sb_request u;
 
-	FOREACH_UNIT(qp, u, psn) {
+	FOREACH_REQUEST(qp, u, psn) {
 		if (u.kind == TP_REQ_DATA)
 			continue;
 		FOREACH_PSN(at, u) {
 			uint32_t n = b->again[at % TP_SACK_SPAN].nth;
 
 			if (wire_psn_diff(at, psn) < 0 && n != 0 && n < nth)
-				board_lost(b, at);
+				scoreboard_set_lost(b, at);
 		}
 	}
-	board_lost_since(tp, qp, before);
+	scoreboard_new_losses(tp, qp, before);
 }
 
 bool
 selective_ack_rx(struct transport *tp, struct qp *qp, uint32_t psn)
 {
-	if (!possible(tp, qp) || board_of(tp, qp) == NULL)
+	if (!possible(tp, qp) || scoreboard_get(tp, qp) == NULL)
 		return false;
 	passed(tp, qp, psn, wire_psn_add(psn, 1));
-	window_update(qp);
+	cwnd_update(qp);
 	qp_activate(tp, qp);
 	return true;
 }
@@ -80,7 +80,7 @@ struct range {
 static struct range
 local_range(const struct qp *qp, uint32_t counter, const struct tp_swqe *w)
 {
-	const struct ring_sge *sge = slot_sges(ring_slot(&qp->sq, counter), w->opcode);
+	const struct ring_sge *sge = slot_sges(ring_slot(&qp->req.sq, counter), w->opcode);
 	struct range r = { UINT64_MAX, 0 };
 
 	for (uint32_t i = 0; i < w->nb_sge; i++) {
@@ -101,7 +101,7 @@ must_wait(struct qp *qp, uint32_t counter)
 {
 	struct range mine = local_range(qp, counter, qp_inflight(qp, counter));
 
-	for (uint32_t c = qp->sq_tail; c != counter; c++) {
+	for (uint32_t c = qp->req.sq_tail; c != counter; c++) {
 		const struct tp_swqe *w = qp_inflight(qp, c);
 		struct range r;
 
@@ -132,8 +132,8 @@ placed(struct transport *tp, struct qp *qp, uint32_t counter, const struct wire_
 		return false;
 	if (kind == TP_REQ_PLACE)
 		return p->payload_bytes == 0;
-	off = ((p->bth.psn - w->first_psn) & WIRE_PSN_MASK) << qp->mtu_shift;
-	want = RTE_MIN(w->length - off, UINT32_C(1) << qp->mtu_shift);
+	off = ((p->bth.psn - w->first_psn) & WIRE_PSN_MASK) << qp->path.mtu_shift;
+	want = RTE_MIN(w->length - off, UINT32_C(1) << qp->path.mtu_shift);
 	return kind == TP_REQ_READ && p->payload_bytes == want && !must_wait(qp, counter) &&
 	       completer_scatter(tp, qp, counter, off, p->payload, want) == 0;
 }
@@ -141,11 +141,11 @@ placed(struct transport *tp, struct qp *qp, uint32_t counter, const struct wire_
 bool
 selective_response_rx(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 {
-	uint32_t psn = p->bth.psn, counter = qp->sq_tail;
-	struct tp_board *b;
+	uint32_t psn = p->bth.psn, counter = qp->req.sq_tail;
+	struct tp_scoreboard *b;
 	bool again;
 
-	if (!possible(tp, qp) || (b = board_of(tp, qp)) == NULL)
+	if (!possible(tp, qp) || (b = scoreboard_get(tp, qp)) == NULL)
 		return false;
 	if (sack_bit(b->has, psn)) {
 		tp->counters.rx_response_ignored++;
@@ -157,15 +157,15 @@ selective_response_rx(struct transport *tp, struct qp *qp, const struct wire_pkt
 		return false;
 	tp->counters.rx_response_placed++;
 	again = b->again[psn % TP_SACK_SPAN].nth != 0;
-	board_has(b, psn);
+	scoreboard_set_has(b, psn);
 	if (again)
 		passed_again(tp, qp, psn);
 	else
 		passed(tp, qp, psn, psn);
-	if (qp->rtt_timing && psn == qp->rtt_psn && !again)
-		window_rtt(tp, qp);
+	if (qp->loss.rtt_timing && psn == qp->loss.rtt_psn && !again)
+		rtt_measured(tp, qp);
 	completer_alive(tp, qp);
-	window_update(qp);
+	cwnd_update(qp);
 	qp_activate(tp, qp);
 	return true;
 }
@@ -173,19 +173,19 @@ selective_response_rx(struct transport *tp, struct qp *qp, const struct wire_pkt
 void
 selective_advance(struct transport *tp, struct qp *qp)
 {
-	while (qp->board != NULL && qp->sq_tail != qp->sq.counter) {
-		const struct tp_swqe *w = qp_inflight(qp, qp->sq_tail);
-		uint32_t una = qp->psn_una;
+	while (qp->req.scoreboard != NULL && qp->req.sq_tail != qp->req.sq.counter) {
+		const struct tp_swqe *w = qp_inflight(qp, qp->req.sq_tail);
+		uint32_t una = qp->req.psn_una;
 
-		if (w->status != 0 || wire_psn_diff(una, qp->psn_max) >= 0)
+		if (w->status != 0 || wire_psn_diff(una, qp->req.psn_max) >= 0)
 			return;
 		if (tp_req_ops[w->opcode].kind == TP_REQ_DATA) {
-			if (wire_psn_diff(una, qp->board->acked) < 0)
-				completer_acknowledge(tp, qp, wire_psn_add(qp->board->acked, WIRE_PSN_MASK));
-		} else if (tp_req_ops[w->opcode].kind != TP_REQ_LOCAL && sack_bit(qp->board->has, una)) {
+			if (wire_psn_diff(una, qp->req.scoreboard->acked) < 0)
+				completer_acknowledge(tp, qp, wire_psn_add(qp->req.scoreboard->acked, WIRE_PSN_MASK));
+		} else if (tp_req_ops[w->opcode].kind != TP_REQ_LOCAL && sack_bit(qp->req.scoreboard->has, una)) {
 			completer_answered(tp, qp);
 		}
-		if (qp->psn_una == una)
+		if (qp->req.psn_una == una)
 			return;
 	}
 }

@@ -9,19 +9,19 @@ enum { ONCE = UINT32_MAX }; /* nth of a packet that was sent once: it comes afte
 void
 selective_offer(struct transport *tp, struct qp *qp)
 {
-	struct wire_bth b = { .opcode = WIRE_OP_WRITE_ONLY | qp->prefix, .dqpn = qp->dest_qpn, .pkey = qp->pkey,
-			      .migreq = qp->mig == TP_MIG_MIGRATED,
-			      .psn = (qp->psn_una - SACK_OFFER_BEHIND) & WIRE_PSN_MASK };
+	struct wire_bth b = { .opcode = WIRE_OP_WRITE_ONLY | qp->prefix, .dqpn = qp->path.dest_qpn, .pkey = qp->path.pkey,
+			      .migreq = qp->path.mig == TP_MIG_MIGRATED,
+			      .psn = (qp->req.psn_una - SACK_OFFER_BEHIND) & WIRE_PSN_MASK };
 	struct tp_out o;
 	uint8_t *at;
 
-	if (qp->sack_offers == 0 || qp->service != WIRE_RC || qp->sq_tail == qp->sq.counter ||
-	    tp->c.ports[qp->port].go_back_n || !tp_begin(tp, qp, b.opcode, &o))
+	if (qp->req.sack_offers == 0 || qp->service != WIRE_RC || qp->req.sq_tail == qp->req.sq.counter ||
+	    tp->c.ports[qp->path.port].go_back_n || !tp_begin(tp, qp, b.opcode, &o))
 		return;
-	qp->sack_offers--;
+	qp->req.sack_offers--;
 	/* A target may look at the SRQ's number before it looks at the PSN: one that is in use. */
 	if (unlikely(qp->prefix == WIRE_XRC))
-		xrc_put_eth(o.bth + o.op->off_xrceth, ring_slot(&qp->sq, qp->sq_tail));
+		xrc_put_eth(o.bth + o.op->off_xrceth, ring_slot(&qp->req.sq, qp->req.sq_tail));
 	at = o.bth + o.op->off_reth;
 	wire_put24(at, SACK_OFFER_MAGIC);
 	wire_put24(at + 3, qp->qpn);
@@ -34,7 +34,7 @@ selective_offer(struct transport *tp, struct qp *qp)
 
 /* ---- Requests, one after the other ---- */
 void
-board_unit_step(struct qp *qp, struct board_unit *u)
+sb_request_step(struct qp *qp, struct sb_request *u)
 {
 	const struct tp_swqe *w;
 	uint32_t nth, last;
@@ -57,15 +57,15 @@ board_unit_step(struct qp *qp, struct board_unit *u)
 void
 selective_forget(struct transport *tp, struct qp *qp)
 {
-	if (qp->board == NULL)
+	if (qp->req.scoreboard == NULL)
 		return;
-	tp->boards[tp->nb_boards++] = qp->board;
-	qp->board = NULL;
-	window_update(qp);
+	tp->scoreboards[tp->nb_scoreboards++] = qp->req.scoreboard;
+	qp->req.scoreboard = NULL;
+	cwnd_update(qp);
 }
 
 void
-board_lost(struct tp_board *b, uint32_t psn)
+scoreboard_set_lost(struct tp_scoreboard *b, uint32_t psn)
 {
 	if (sack_bit(b->lost, psn) || sack_bit(b->has, psn))
 		return;
@@ -74,7 +74,7 @@ board_lost(struct tp_board *b, uint32_t psn)
 }
 
 static void
-not_lost(struct tp_board *b, uint32_t psn)
+not_lost(struct tp_scoreboard *b, uint32_t psn)
 {
 	if (!sack_bit(b->lost, psn))
 		return;
@@ -84,14 +84,14 @@ not_lost(struct tp_board *b, uint32_t psn)
 
 /* The board has something to tell until psn is acknowledged. */
 static void
-reaches(struct tp_board *b, uint32_t psn)
+reaches(struct tp_scoreboard *b, uint32_t psn)
 {
 	if (wire_psn_diff(psn, b->end) >= 0)
 		b->end = wire_psn_add(psn, 1);
 }
 
 bool
-board_has(struct tp_board *b, uint32_t psn)
+scoreboard_set_has(struct tp_scoreboard *b, uint32_t psn)
 {
 	if (sack_bit(b->has, psn))
 		return false;
@@ -103,26 +103,26 @@ board_has(struct tp_board *b, uint32_t psn)
 }
 
 void
-board_lost_since(struct transport *tp, struct qp *qp, uint32_t before)
+scoreboard_new_losses(struct transport *tp, struct qp *qp, uint32_t before)
 {
-	uint32_t n = qp->board->nb_lost - before;
+	uint32_t n = qp->req.scoreboard->nb_lost - before;
 
 	if (n == 0)
 		return;
 	diag_stuck(qp, tp->now_ns);
-	diag_note(tp, qp, QP_EV_SACK, (uint8_t)RTE_MIN(n, UINT32_C(255)), 0, qp->psn_una);
+	diag_note(tp, qp, QP_EV_SACK, (uint8_t)RTE_MIN(n, UINT32_C(255)), 0, qp->req.psn_una);
 	/* What is measured may be what was lost. */
-	window_untime(qp);
-	window_lost(tp, qp, n);
+	rtt_untime(qp);
+	cwnd_lost(tp, qp, n);
 	qp_activate(tp, qp);
 }
 
 static void
 mark_again(struct qp *qp, uint32_t psn)
 {
-	struct tp_board *b = qp->board;
+	struct tp_scoreboard *b = qp->req.scoreboard;
 
-	b->again[psn % TP_SACK_SPAN].psn = qp->psn_max;
+	b->again[psn % TP_SACK_SPAN].psn = qp->req.psn_max;
 	b->again[psn % TP_SACK_SPAN].nth = ++b->nth;
 	reaches(b, psn);
 }
@@ -131,16 +131,16 @@ static void
 resent(struct qp *qp, uint32_t psn)
 {
 	mark_again(qp, psn);
-	not_lost(qp->board, psn);
+	not_lost(qp->req.scoreboard, psn);
 }
 
 void
 selective_probed(struct qp *qp)
 {
-	struct board_unit u = { .counter = qp->sq_tail, .next = qp->psn_una };
+	struct sb_request u = { .counter = qp->req.sq_tail, .next = qp->req.psn_una };
 	uint32_t psn;
 
-	board_unit_step(qp, &u);
+	sb_request_step(qp, &u);
 	FOREACH_PSN(psn, u)
 		resent(qp, psn);
 }
@@ -152,46 +152,46 @@ selective_probed(struct qp *qp)
 static void
 catch_up(struct qp *qp)
 {
-	uint32_t cur = qp->psn_cur, psn;
-	struct board_unit u;
+	uint32_t cur = qp->req.psn_cur, psn;
+	struct sb_request u;
 
-	if (cur == qp->psn_max)
+	if (cur == qp->req.psn_max)
 		return;
-	qp->rd_out = 0;
-	FOREACH_UNIT(qp, u, qp->psn_max) {
-		qp->rd_out += u.kind != TP_REQ_DATA;
+	qp->req.rd_out = 0;
+	FOREACH_REQUEST(qp, u, qp->req.psn_max) {
+		qp->req.rd_out += u.kind != TP_REQ_DATA;
 		FOREACH_PSN(psn, u) {
 			if (wire_psn_diff(u.psn, cur) < 0)
 				mark_again(qp, psn);
 			else
-				board_lost(qp->board, psn);
+				scoreboard_set_lost(qp->req.scoreboard, psn);
 		}
 	}
 	/* A local operation, which has no PSN, waits to be the oldest: what stands at psn_max hasn't been done. */
-	while (qp->sq_cur != qp->sq.counter && wire_psn_diff(qp_inflight(qp, qp->sq_cur)->first_psn, qp->psn_max) < 0 &&
-	       wire_psn_diff(qp_inflight(qp, qp->sq_cur)->last_psn, qp->psn_max) < 0)
-		qp->sq_cur++;
-	qp->psn_cur = qp->psn_max;
+	while (qp->req.sq_cur != qp->req.sq.counter && wire_psn_diff(qp_inflight(qp, qp->req.sq_cur)->first_psn, qp->req.psn_max) < 0 &&
+	       wire_psn_diff(qp_inflight(qp, qp->req.sq_cur)->last_psn, qp->req.psn_max) < 0)
+		qp->req.sq_cur++;
+	qp->req.psn_cur = qp->req.psn_max;
 }
 
-struct tp_board *
-board_of(struct transport *tp, struct qp *qp)
+struct tp_scoreboard *
+scoreboard_get(struct transport *tp, struct qp *qp)
 {
-	struct tp_board *b = qp->board;
+	struct tp_scoreboard *b = qp->req.scoreboard;
 
-	if (b != NULL || tp->nb_boards == 0)
+	if (b != NULL || tp->nb_scoreboards == 0)
 		return b;
-	b = tp->boards[--tp->nb_boards];
+	b = tp->scoreboards[--tp->nb_scoreboards];
 	memset(b, 0, sizeof(*b));
-	b->una = b->acked = b->end = b->seen_psn = qp->psn_una;
-	qp->board = b;
+	b->una = b->acked = b->end = b->seen_psn = qp->req.psn_una;
+	qp->req.scoreboard = b;
 	catch_up(qp);
 	return b;
 }
 
 /* The packet of psn has arrived. */
 static void
-arrived(struct tp_board *b, uint32_t psn)
+arrived(struct tp_scoreboard *b, uint32_t psn)
 {
 	uint32_t nth = b->again[psn % TP_SACK_SPAN].nth, at = nth == 0 ? psn : b->again[psn % TP_SACK_SPAN].psn;
 	int32_t later = wire_psn_diff(at, b->seen_psn);
@@ -206,9 +206,9 @@ arrived(struct tp_board *b, uint32_t psn)
 void
 selective_progress(struct transport *tp, struct qp *qp)
 {
-	struct tp_board *b = qp->board;
+	struct tp_scoreboard *b = qp->req.scoreboard;
 
-	for (; b->una != qp->psn_una; b->una = wire_psn_add(b->una, 1)) {
+	for (; b->una != qp->req.psn_una; b->una = wire_psn_add(b->una, 1)) {
 		if (sack_bit(b->has, b->una)) {
 			sack_clear(b->has, b->una);
 			b->nb_has--;
@@ -224,12 +224,12 @@ selective_progress(struct transport *tp, struct qp *qp)
 	if (wire_psn_diff(b->una, b->end) >= 0 && b->nb_lost == 0)
 		selective_forget(tp, qp);
 	else
-		window_update(qp);
+		cwnd_update(qp);
 }
 
 /* The peer has the request: it holds it, or has executed it. */
 static bool
-peer_has(const struct tp_board *b, const struct board_unit *u)
+peer_has(const struct tp_scoreboard *b, const struct sb_request *u)
 {
 	if (u->kind == TP_REQ_DATA)
 		return sack_bit(b->has, u->psn);
@@ -240,37 +240,37 @@ peer_has(const struct tp_board *b, const struct board_unit *u)
 static void
 judge(struct transport *tp, struct qp *qp)
 {
-	struct tp_board *b = qp->board;
+	struct tp_scoreboard *b = qp->req.scoreboard;
 	uint32_t before = b->nb_lost, psn;
-	struct board_unit u;
+	struct sb_request u;
 
-	FOREACH_UNIT(qp, u, b->seen_psn) {
+	FOREACH_REQUEST(qp, u, b->seen_psn) {
 		uint32_t nth = b->again[u.psn % TP_SACK_SPAN].nth;
 		int32_t later = nth == 0 ? -1 : wire_psn_diff(b->again[u.psn % TP_SACK_SPAN].psn, b->seen_psn);
 
 		if (peer_has(b, &u) || later > 0 || (later == 0 && nth >= b->seen_nth))
 			continue;
 		FOREACH_PSN(psn, u)
-			board_lost(b, psn);
+			scoreboard_set_lost(b, psn);
 	}
-	board_lost_since(tp, qp, before);
+	scoreboard_new_losses(tp, qp, before);
 }
 
 void
 selective_all_lost(struct transport *tp, struct qp *qp)
 {
-	struct tp_board *b = qp->board;
+	struct tp_scoreboard *b = qp->req.scoreboard;
 	uint32_t before = b->nb_lost, psn;
-	struct board_unit u;
+	struct sb_request u;
 
-	FOREACH_UNIT(qp, u, qp->psn_max) {
+	FOREACH_REQUEST(qp, u, qp->req.psn_max) {
 		if (u.kind != TP_REQ_DATA && sack_bit(b->held, u.psn) && wire_psn_diff(u.psn, b->acked) >= 0)
 			continue;
 		FOREACH_PSN(psn, u)
-			board_lost(b, psn);
+			scoreboard_set_lost(b, psn);
 	}
-	window_untime(qp);
-	window_lost(tp, qp, b->nb_lost - before);
+	rtt_untime(qp);
+	cwnd_lost(tp, qp, b->nb_lost - before);
 	qp_activate(tp, qp);
 }
 
@@ -288,7 +288,7 @@ sack_parse(const struct qp *qp, const struct wire_pkt *p, struct sack *s)
 
 	s->any = false;
 	/* Both its ends: from half the numbers away, the upper one would seem to be behind. */
-	if (wire_psn_diff(p->bth.psn, qp->psn_max) >= 0)
+	if (wire_psn_diff(p->bth.psn, qp->req.psn_max) >= 0)
 		return false;
 	for (uint32_t i = 0; i < SACK_WORDS; i++) {
 		s->bits[i] = wire_get64(p->payload + 4 + 8 * i);
@@ -297,18 +297,18 @@ sack_parse(const struct qp *qp, const struct wire_pkt *p, struct sack *s)
 		s->any = true;
 		highest = wire_psn_add(p->bth.psn, 64 * i + 64 - (uint32_t)__builtin_clzll(s->bits[i]));
 	}
-	return wire_psn_diff(highest, qp->psn_max) < 0;
+	return wire_psn_diff(highest, qp->req.psn_max) < 0;
 }
 
 /* The peer holds the request. */
 static void
-note_unit(struct tp_board *b, const struct board_unit *u)
+note_unit(struct tp_scoreboard *b, const struct sb_request *u)
 {
 	uint32_t psn;
 
 	arrived(b, u->psn);
 	if (u->kind == TP_REQ_DATA) {
-		board_has(b, u->psn);
+		scoreboard_set_has(b, u->psn);
 		return;
 	}
 	sack_set(b->held, u->psn);
@@ -321,11 +321,11 @@ note_unit(struct tp_board *b, const struct board_unit *u)
 static bool
 note_held(struct transport *tp, struct qp *qp, const struct sack *s, uint32_t gap)
 {
-	struct tp_board *b = qp->board;
+	struct tp_scoreboard *b = qp->req.scoreboard;
 	bool timed = false, news = false;
-	struct board_unit u;
+	struct sb_request u;
 
-	FOREACH_UNIT(qp, u, qp->psn_max) {
+	FOREACH_REQUEST(qp, u, qp->req.psn_max) {
 		uint32_t i = (u.psn - gap) & WIRE_PSN_MASK;
 		bool has = i < TP_SACK_SPAN && (s->bits[i / 64] >> i % 64 & 1);
 		uint64_t *known = u.kind == TP_REQ_DATA ? b->has : b->held;
@@ -338,11 +338,11 @@ note_held(struct transport *tp, struct qp *qp, const struct sack *s, uint32_t ga
 		if (!has || sack_bit(known, u.psn))
 			continue;
 		news = true;
-		timed |= qp->rtt_timing && u.psn == qp->rtt_psn && b->again[u.psn % TP_SACK_SPAN].nth == 0;
+		timed |= qp->loss.rtt_timing && u.psn == qp->loss.rtt_psn && b->again[u.psn % TP_SACK_SPAN].nth == 0;
 		note_unit(b, &u);
 	}
 	if (timed)
-		window_rtt(tp, qp);
+		rtt_measured(tp, qp);
 	return news;
 }
 
@@ -352,7 +352,7 @@ selective_sack_rx(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 	uint32_t psn = p->bth.psn, gap;
 	struct sack s;
 
-	if (qp->service != WIRE_RC || tp->c.ports[qp->port].go_back_n || !qp_sends(qp) ||
+	if (qp->service != WIRE_RC || tp->c.ports[qp->path.port].go_back_n || !qp_sends(qp) ||
 	    p->payload_bytes != SACK_PAYLOAD_BYTES || wire_get32(p->payload) != SACK_MAGIC ||
 	    WIRE_AETH_TYPE(p->bthp[p->op->off_aeth]) != WIRE_AETH_ACK) {
 		tp->counters.rx_sack_ignored++;
@@ -363,46 +363,46 @@ selective_sack_rx(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 		tp->counters.rx_ghost_ack++;
 		return;
 	}
-	if (wire_psn_diff(psn, qp->psn_una) < -1) {
+	if (wire_psn_diff(psn, qp->req.psn_una) < -1) {
 		tp->counters.rx_response_ignored++;
 		return;
 	}
-	qp->sack_peer = true;
-	qp->sack_offers = 0;
-	if (wire_psn_diff(psn, qp->psn_una) >= 0 && !completer_acknowledge(tp, qp, psn) &&
+	qp->req.sack_peer = true;
+	qp->req.sack_offers = 0;
+	if (wire_psn_diff(psn, qp->req.psn_una) >= 0 && !completer_acknowledge(tp, qp, psn) &&
 	    !selective_ack_rx(tp, qp, psn)) {
 		completer_restart(tp, qp);
 		return;
 	}
 	gap = wire_psn_add(psn, 1);
-	if (s.any && !qp->rnr_wait && qp->sq_tail != qp->sq.counter && qp_sends(qp) &&
-	    wire_psn_diff(gap, qp->board != NULL ? qp->board->acked : qp->psn_una) >= 0) {
-		if (board_of(tp, qp) == NULL) {
+	if (s.any && !qp->loss.rnr_wait && qp->req.sq_tail != qp->req.sq.counter && qp_sends(qp) &&
+	    wire_psn_diff(gap, qp->req.scoreboard != NULL ? qp->req.scoreboard->acked : qp->req.psn_una) >= 0) {
+		if (scoreboard_get(tp, qp) == NULL) {
 			completer_restart(tp, qp);
 			return;
 		}
 		if (note_held(tp, qp, &s, gap))
 			completer_alive(tp, qp);
 		judge(tp, qp);
-		window_update(qp);
+		cwnd_update(qp);
 		qp_activate(tp, qp);
 	}
-	if (qp->board != NULL)
+	if (qp->req.scoreboard != NULL)
 		selective_advance(tp, qp);
 }
 
 /* ---- Sending again ---- */
 /* What was lost of the responses to a READ. @return requests. */
 static uint32_t
-ask_again(struct transport *tp, struct qp *qp, const struct board_unit *u, uint32_t budget)
+ask_again(struct transport *tp, struct qp *qp, const struct sb_request *u, uint32_t budget)
 {
 	uint32_t work = 0, psn, end;
 
 	for (psn = u->psn; psn != u->next && work < budget; psn = end) {
 		end = wire_psn_add(psn, 1);
-		if (!sack_bit(qp->board->lost, psn))
+		if (!sack_bit(qp->req.scoreboard->lost, psn))
 			continue;
-		while (end != u->next && sack_bit(qp->board->lost, end))
+		while (end != u->next && sack_bit(qp->req.scoreboard->lost, end))
 			end = wire_psn_add(end, 1);
 		if (requester_read_again(tp, qp, u->counter, psn, wire_psn_diff(end, psn)) == 0)
 			break;
@@ -417,23 +417,23 @@ uint32_t
 selective_resend(struct transport *tp, struct qp *qp, uint32_t budget)
 {
 	uint32_t work = 0;
-	struct board_unit u;
+	struct sb_request u;
 
-	FOREACH_UNIT(qp, u, qp->psn_max) {
-		if (work >= budget || qp->blocked || qp->board->nb_lost == 0)
+	FOREACH_REQUEST(qp, u, qp->req.psn_max) {
+		if (work >= budget || qp->req.blocked || qp->req.scoreboard->nb_lost == 0)
 			break;
 		if (u.kind == TP_REQ_READ) {
 			work += ask_again(tp, qp, &u, budget - work);
 			continue;
 		}
-		if (!sack_bit(qp->board->lost, u.psn))
+		if (!sack_bit(qp->req.scoreboard->lost, u.psn))
 			continue;
 		if (requester_send_again(tp, qp, u.counter, u.psn) == 0)
 			break;
 		resent(qp, u.psn);
 		work++;
 	}
-	if (qp->board != NULL && work != 0)
-		window_update(qp);
+	if (qp->req.scoreboard != NULL && work != 0)
+		cwnd_update(qp);
 	return work;
 }

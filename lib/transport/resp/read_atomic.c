@@ -11,11 +11,11 @@ res_claim(struct transport *tp, struct qp *qp)
 {
 	struct tp_res *r;
 
-	if (unlikely(qp->res_max == 0))
+	if (unlikely(qp->resp.res_max == 0))
 		return NULL;
-	r = &qp->res[qp->res_head];
+	r = &qp->resp.res[qp->resp.res_head];
 	/* A replay that wasn't sent yet gives way: the peer can't be waiting for it and send this too. */
-	if (unlikely((qp->res_pending >> qp->res_head & 1) && !r->replay)) {
+	if (unlikely((qp->resp.pending >> qp->resp.res_head & 1) && !r->replay)) {
 		tp->counters.resp_rd_atomic_exceeded++;
 		return NULL;
 	}
@@ -29,13 +29,13 @@ res_claim(struct transport *tp, struct qp *qp)
 static bool
 borrow_reads(struct transport *tp, struct qp *qp)
 {
-	if (likely(qp->reads != NULL))
+	if (likely(qp->resp.reads != NULL))
 		return true;
 	if (unlikely(tp->nb_read_blocks == 0)) {
 		tp->counters.read_no_places++;
 		return false;
 	}
-	qp->reads = tp->read_blocks[--tp->nb_read_blocks];
+	qp->resp.reads = tp->read_blocks[--tp->nb_read_blocks];
 	return true;
 }
 
@@ -51,15 +51,15 @@ res_accept(struct transport *tp, struct qp *qp, struct tp_res *r)
 {
 	r->used = true;
 	r->replay = false;
-	r->psn = qp->epsn;
-	qp->res_pending |= UINT64_C(1) << qp->res_head;
-	qp->res_head = qp->res_head + 1 == qp->res_max ? 0 : qp->res_head + 1;
-	qp->epsn = wire_psn_add(res_last_psn(qp, r), 1);
+	r->psn = qp->rcv.epsn;
+	qp->resp.pending |= UINT64_C(1) << qp->resp.res_head;
+	qp->resp.res_head = qp->resp.res_head + 1 == qp->resp.res_max ? 0 : qp->resp.res_head + 1;
+	qp->rcv.epsn = wire_psn_add(res_last_psn(qp, r), 1);
 	/* The response acknowledges everything before it too (9.7.5.1.2). */
-	if (likely(qp->told == TP_TOLD_NOTHING) || !responder_gap_remains(qp))
-		qp->reply = TP_REPLY_NONE;
+	if (likely(qp->rcv.nak_state == TP_NAK_NONE) || !responder_gap_remains(qp))
+		qp->resp.reply = TP_REPLY_NONE;
 	/* C9-148: once, when accepted. */
-	qp->msn = wire_psn_add(qp->msn, 1);
+	qp->rcv.msn = wire_psn_add(qp->rcv.msn, 1);
 	qp_reply_later(tp, qp);
 }
 
@@ -69,7 +69,7 @@ responder_read(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 	const uint8_t *reth = p->bthp + p->op->off_reth;
 	uint64_t va = wire_get64(reth), at = va;
 	uint32_t rkey = wire_get32(reth + 8), length = wire_get32(reth + 12);
-	uint32_t srqn = likely(qp->prefix == WIRE_RC) ? 0 : qp->srq->srqn;
+	uint32_t srqn = likely(qp->prefix == WIRE_RC) ? 0 : qp->rcv.srq->srqn;
 	struct tp_res *r = res_claim(tp, qp);
 
 	if (unlikely(r != NULL && !borrow_reads(tp, qp))) {
@@ -78,15 +78,15 @@ responder_read(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 	}
 	tp->counters.rx_read_requests++;
 	if (r == NULL || length > UROCE_MAX_MSG_BYTES) {
-		responder_refuse(tp, qp, WIRE_NAK_INV_REQ, qp->epsn);
+		responder_refuse(tp, qp, WIRE_NAK_INV_REQ, qp->rcv.epsn);
 		return;
 	}
 	if (length > 0 && (!(qp->access & UROCE_ACCESS_REMOTE_READ) ||
 			   key_opens(tp, qp, rkey, UROCE_ACCESS_REMOTE_READ, &at, length) == NULL)) {
-		responder_refuse(tp, qp, WIRE_NAK_REM_ACCESS, qp->epsn);
+		responder_refuse(tp, qp, WIRE_NAK_REM_ACCESS, qp->rcv.epsn);
 		return;
 	}
-	qp->reads[r - qp->res] = (struct tp_read){ .va = va, .rkey = rkey, .cur = qp->epsn, .begins = true, .srqn = srqn };
+	qp->resp.reads[r - qp->resp.res] = (struct tp_read){ .va = va, .rkey = rkey, .cur = qp->rcv.epsn, .begins = true, .srqn = srqn };
 	r->mark = res_mark(va, rkey, srqn);
 	r->length = length;
 	r->atomic = false;
@@ -106,14 +106,14 @@ responder_atomic(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 
 	tp->counters.rx_atomic_requests++;
 	if (r == NULL || (va & 7) != 0) {
-		responder_refuse(tp, qp, WIRE_NAK_INV_REQ, qp->epsn);
+		responder_refuse(tp, qp, WIRE_NAK_INV_REQ, qp->rcv.epsn);
 		return;
 	}
 	if (qp->access & UROCE_ACCESS_REMOTE_ATOMIC)
 		mr = key_opens(tp, qp, rkey, UROCE_ACCESS_REMOTE_ATOMIC, &va, sizeof(uint64_t));
 	if (mr == NULL || mr_atomic(mr, va, swap ? MR_CMP_SWAP : MR_FETCH_ADD, swap ? compare : swap_add, swap_add,
 				    &old) != 0) {
-		responder_refuse(tp, qp, WIRE_NAK_REM_ACCESS, qp->epsn);
+		responder_refuse(tp, qp, WIRE_NAK_REM_ACCESS, qp->rcv.epsn);
 		return;
 	}
 	r->old = old;
@@ -138,13 +138,13 @@ responder_atomic_write(struct transport *tp, struct qp *qp, const struct wire_pk
 	tp->counters.rx_write_requests++;
 	if (r == NULL || (va & 7) != 0 || wire_get32(reth + 12) != sizeof(uint64_t) ||
 	    p->payload_bytes != sizeof(uint64_t)) {
-		responder_refuse(tp, qp, WIRE_NAK_INV_REQ, qp->epsn);
+		responder_refuse(tp, qp, WIRE_NAK_INV_REQ, qp->rcv.epsn);
 		return;
 	}
 	if (qp->access & UROCE_ACCESS_REMOTE_WRITE)
 		mr = key_opens(tp, qp, rkey, UROCE_ACCESS_REMOTE_WRITE, &va, sizeof(uint64_t));
 	if (mr == NULL || mr_write(mr, va, p->payload, sizeof(uint64_t)) != 0) {
-		responder_refuse(tp, qp, WIRE_NAK_REM_ACCESS, qp->epsn);
+		responder_refuse(tp, qp, WIRE_NAK_REM_ACCESS, qp->rcv.epsn);
 		return;
 	}
 	r->atomic = false;
@@ -172,7 +172,7 @@ responder_flush(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 	tp->counters.rx_flush_requests++;
 	if (r == NULL || access == 0 || (type & ~UROCE_FLUSH_TYPES) != 0 || level > UROCE_FLUSH_MR ||
 	    length > UROCE_MAX_MSG_BYTES) {
-		responder_refuse(tp, qp, WIRE_NAK_INV_REQ, qp->epsn);
+		responder_refuse(tp, qp, WIRE_NAK_INV_REQ, qp->rcv.epsn);
 		return;
 	}
 	/* Windows don't grant it. */
@@ -182,7 +182,7 @@ responder_flush(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 	else if (mr != NULL)
 		mr = mr_check(tp->c.mrs, rkey, qp->pd, access, wire_get64(reth), length);
 	if (mr == NULL || (qp->access & access) != access) {
-		responder_refuse(tp, qp, WIRE_NAK_REM_ACCESS, qp->epsn);
+		responder_refuse(tp, qp, WIRE_NAK_REM_ACCESS, qp->rcv.epsn);
 		return;
 	}
 	atomic_thread_fence(memory_order_seq_cst);
@@ -197,13 +197,13 @@ responder_flush(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 struct tp_res *
 responder_res_find(struct qp *qp, uint32_t psn)
 {
-	uint32_t at = qp->res_head;
+	uint32_t at = qp->resp.res_head;
 
-	for (uint32_t i = 0; i < qp->res_max; i++) {
+	for (uint32_t i = 0; i < qp->resp.res_max; i++) {
 		struct tp_res *r;
 
-		at = (at == 0 ? qp->res_max : at) - 1;
-		r = &qp->res[at];
+		at = (at == 0 ? qp->resp.res_max : at) - 1;
+		r = &qp->resp.res[at];
 		if (r->used && wire_psn_diff(psn, r->psn) >= 0 && wire_psn_diff(psn, res_last_psn(qp, r)) <= 0)
 			return r;
 	}
@@ -214,11 +214,11 @@ responder_res_find(struct qp *qp, uint32_t psn)
 static void
 read_part_again(struct qp *qp, struct tp_res *r, const struct tp_read *again, uint32_t nth, uint32_t n)
 {
-	uint64_t bit = UINT64_C(1) << (r - qp->res);
-	struct tp_read *d = &qp->reads[r - qp->res];
+	uint64_t bit = UINT64_C(1) << (r - qp->resp.res);
+	struct tp_read *d = &qp->resp.reads[r - qp->resp.res];
 	uint32_t bits = ((UINT32_C(1) << n) - 1) << nth, sent;
 
-	if (qp->res_pending & bit) {
+	if (qp->resp.pending & bit) {
 		sent = (d->cur - r->psn) & WIRE_PSN_MASK;
 		d->again |= sent < TP_READ_CHUNK_PACKETS ? bits & ((UINT32_C(1) << sent) - 1) : bits;
 		return;
@@ -227,7 +227,7 @@ read_part_again(struct qp *qp, struct tp_res *r, const struct tp_read *again, ui
 	d->again = bits;
 	d->cur = wire_psn_add(res_last_psn(qp, r), 1);
 	r->replay = true;
-	qp->res_pending |= bit;
+	qp->resp.pending |= bit;
 }
 
 /*
@@ -248,29 +248,29 @@ responder_read_again(struct transport *tp, struct qp *qp, const struct wire_pkt 
 	if (r == NULL || r->atomic || r->placed)
 		return false;
 	nth = (p->bth.psn - r->psn) & WIRE_PSN_MASK;
-	off = (uint64_t)nth << qp->mtu_shift;
+	off = (uint64_t)nth << qp->path.mtu_shift;
 	again.va = wire_get64(reth) - off;
 	if (res_mark(again.va, again.rkey, again.srqn) != r->mark || len > r->length - off)
 		return false;
-	if (len < r->length - off && (len == 0 || (len & ((UINT32_C(1) << qp->mtu_shift) - 1)) != 0 ||
-				      wire_packets(r->length, qp->mtu_shift) > TP_READ_CHUNK_PACKETS))
+	if (len < r->length - off && (len == 0 || (len & ((UINT32_C(1) << qp->path.mtu_shift) - 1)) != 0 ||
+				      wire_packets(r->length, qp->path.mtu_shift) > TP_READ_CHUNK_PACKETS))
 		return false;
 	if (!borrow_reads(tp, qp))
 		return false;
 	if (len < r->length - off) {
-		read_part_again(qp, r, &again, nth, len >> qp->mtu_shift);
+		read_part_again(qp, r, &again, nth, len >> qp->path.mtu_shift);
 		return true;
 	}
-	bit = UINT64_C(1) << (r - qp->res);
-	d = &qp->reads[r - qp->res];
+	bit = UINT64_C(1) << (r - qp->resp.res);
+	d = &qp->resp.reads[r - qp->resp.res];
 	/* What is still to be sent will answer it. */
-	if ((qp->res_pending & bit) && wire_psn_diff(d->cur, p->bth.psn) <= 0)
+	if ((qp->resp.pending & bit) && wire_psn_diff(d->cur, p->bth.psn) <= 0)
 		return true;
 	/* Going back inside what was never answered to its end isn't a replay yet. */
-	r->replay |= (qp->res_pending & bit) == 0;
-	if ((qp->res_pending & bit) && nth < TP_READ_CHUNK_PACKETS)
+	r->replay |= (qp->resp.pending & bit) == 0;
+	if ((qp->resp.pending & bit) && nth < TP_READ_CHUNK_PACKETS)
 		again.again = d->again & ((UINT32_C(1) << nth) - 1);
 	*d = again;
-	qp->res_pending |= bit;
+	qp->resp.pending |= bit;
 	return true;
 }

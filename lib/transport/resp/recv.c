@@ -33,9 +33,9 @@ rwqe_begin(struct tp_rwqe *w, const struct ring *r, uint32_t counter, const stru
 void
 recv_drop(struct transport *tp, struct qp *qp)
 {
-	if (qp->rwqe.valid && unlikely(qp->rwqe.borrowed))
-		tp->sge_blocks[tp->nb_sge_blocks++] = (struct ring_sge *)(uintptr_t)qp->rwqe.sge;
-	qp->rwqe.valid = false;
+	if (qp->rcv.rwqe.valid && unlikely(qp->rcv.rwqe.borrowed))
+		tp->sge_blocks[tp->nb_sge_blocks++] = (struct ring_sge *)(uintptr_t)qp->rcv.rwqe.sge;
+	qp->rcv.rwqe.valid = false;
 }
 
 /*
@@ -46,21 +46,21 @@ recv_drop(struct transport *tp, struct qp *qp)
 uint8_t
 recv_credit_code(struct qp *qp)
 {
-	uint32_t seen = qp->rq_seen, step = 1;
+	uint32_t seen = qp->rcv.rq_seen, step = 1;
 
-	if (qp->rq.base == NULL)
+	if (qp->rcv.rq.base == NULL)
 		return WIRE_AETH_CREDITS_INVALID;
-	if ((int32_t)(seen - qp->rq.counter) < 0)
-		seen = qp->rq.counter;
-	if (seen - qp->rq.counter < TP_CREDITS_ENOUGH) {
-		while (seen + step - qp->rq.counter <= UINT32_C(1) << qp->rq.order &&
-		       ring_rq_ready(&qp->rq, seen + step - 1)) {
+	if ((int32_t)(seen - qp->rcv.rq.counter) < 0)
+		seen = qp->rcv.rq.counter;
+	if (seen - qp->rcv.rq.counter < TP_CREDITS_ENOUGH) {
+		while (seen + step - qp->rcv.rq.counter <= UINT32_C(1) << qp->rcv.rq.order &&
+		       ring_rq_ready(&qp->rcv.rq, seen + step - 1)) {
 			seen += step;
 			step *= 2;
 		}
 	}
-	qp->rq_seen = seen;
-	return wire_aeth_credit_code(seen - qp->rq.counter);
+	qp->rcv.rq_seen = seen;
+	return wire_aeth_credit_code(seen - qp->rcv.rq.counter);
 }
 
 bool
@@ -68,28 +68,28 @@ recv_take(struct transport *tp, struct qp *qp)
 {
 	const struct ring_rq_wqe *slot;
 
-	if (qp->rwqe.valid) {
+	if (qp->rcv.rwqe.valid) {
 		/* UC: left over from a message that was abandoned. */
-		qp->rwqe.sge_cur = 0;
-		qp->rwqe.sge_off = 0;
-		qp->rwqe.room = rwqe_room(&qp->rwqe);
+		qp->rcv.rwqe.sge_cur = 0;
+		qp->rcv.rwqe.sge_off = 0;
+		qp->rcv.rwqe.room = rwqe_room(&qp->rcv.rwqe);
 		return true;
 	}
-	if (qp->srq != NULL)
-		return srq_take(tp, qp->srq, &qp->rwqe);
-	if (qp->rq.base == NULL || !ring_rq_ready(&qp->rq, qp->rq.counter))
+	if (qp->rcv.srq != NULL)
+		return srq_take(tp, qp->rcv.srq, &qp->rcv.rwqe);
+	if (qp->rcv.rq.base == NULL || !ring_rq_ready(&qp->rcv.rq, qp->rcv.rq.counter))
 		return false;
-	slot = ring_slot(&qp->rq, qp->rq.counter);
-	rwqe_begin(&qp->rwqe, &qp->rq, qp->rq.counter, slot->sge, rwqe_nb_sge(slot, qp->attr.cap.max_recv_sge));
-	qp->rq.counter++;
+	slot = ring_slot(&qp->rcv.rq, qp->rcv.rq.counter);
+	rwqe_begin(&qp->rcv.rwqe, &qp->rcv.rq, qp->rcv.rq.counter, slot->sge, rwqe_nb_sge(slot, qp->attr.cap.max_recv_sge));
+	qp->rcv.rq.counter++;
 	return true;
 }
 
 uint8_t
 recv_place(struct transport *tp, struct qp *qp, const uint8_t *data, uint32_t len, uint8_t *verr)
 {
-	struct tp_rwqe *w = &qp->rwqe;
-	uint32_t pd = qp->srq != NULL ? qp->srq->pd : qp->pd;
+	struct tp_rwqe *w = &qp->rcv.rwqe;
+	uint32_t pd = qp->rcv.srq != NULL ? qp->rcv.srq->pd : qp->pd;
 
 	if (unlikely(len > w->room)) {
 		*verr = TP_VERR_RECV_LENGTH;
@@ -144,15 +144,15 @@ void
 recv_complete(struct transport *tp, struct qp *qp, uint8_t opcode, const struct wire_pkt *p)
 {
 	struct tp_cqe e = {
-		.wr_id = qp->rwqe.wr_id,
-		.byte_len = qp->r_length,
-		.src_qp = qp->dest_qpn,
+		.wr_id = qp->rcv.rwqe.wr_id,
+		.byte_len = qp->rcv.length,
+		.src_qp = qp->path.dest_qpn,
 		.opcode = opcode,
-		.ctl = { .wqe_counter = qp->rwqe.wqe_counter, .is_recv = 1, .solicited = p->bth.solicited },
+		.ctl = { .wqe_counter = qp->rcv.rwqe.wqe_counter, .is_recv = 1, .solicited = p->bth.solicited },
 	};
 
 	if (unlikely(qp->type == UROCE_QPT_XRC_RECV))
-		of_xrc_srq(&e, qp->srq);
+		of_xrc_srq(&e, qp->rcv.srq);
 	if (p->op->flags & WIRE_F_IMM) {
 		memcpy(&e.imm, p->bthp + p->op->off_imm, sizeof(e.imm));
 		e.ctl.wc_flags = UROCE_WC_WITH_IMM;
@@ -175,18 +175,18 @@ void
 recv_fail(struct transport *tp, struct qp *qp, uint8_t status, uint8_t verr)
 {
 	struct tp_cqe e = {
-		.wr_id = qp->rwqe.wr_id,
+		.wr_id = qp->rcv.rwqe.wr_id,
 		.status = status,
 		.opcode = UROCE_WC_RECV,
-		.ctl = { .wqe_counter = qp->rwqe.wqe_counter, .is_recv = 1, .vendor_err = verr },
+		.ctl = { .wqe_counter = qp->rcv.rwqe.wqe_counter, .is_recv = 1, .vendor_err = verr },
 	};
 
 	recv_drop(tp, qp);
 	if (unlikely(qp->type == UROCE_QPT_XRC_RECV)) {
 		/* Its receives are gone with the SRQ, and so may be its CQ. */
-		if (qp->srq->gone)
+		if (qp->rcv.srq->gone)
 			return;
-		of_xrc_srq(&e, qp->srq);
+		of_xrc_srq(&e, qp->rcv.srq);
 	}
 	cq_push(tp, qp->recv_cq, qp, &e);
 }
@@ -195,7 +195,7 @@ bool
 recv_flush_one(struct transport *tp, struct qp *qp)
 {
 	/* WQEs on an SRQ belong to no QP until they are taken (10.2.9.4). */
-	if (!qp->rwqe.valid && (qp->srq != NULL || !recv_take(tp, qp)))
+	if (!qp->rcv.rwqe.valid && (qp->rcv.srq != NULL || !recv_take(tp, qp)))
 		return false;
 	recv_fail(tp, qp, UROCE_WC_WR_FLUSH_ERR, TP_VERR_NONE);
 	return true;

@@ -9,8 +9,8 @@ static inline struct wire_bth
 response_bth(const struct qp *qp, uint8_t opcode, uint32_t psn)
 {
 	return (struct wire_bth){
-		.opcode = opcode | qp->prefix, .dqpn = qp->dest_qpn, .psn = psn, .pkey = qp->pkey,
-		.migreq = qp->mig == TP_MIG_MIGRATED,
+		.opcode = opcode | qp->prefix, .dqpn = qp->path.dest_qpn, .psn = psn, .pkey = qp->path.pkey,
+		.migreq = qp->path.mig == TP_MIG_MIGRATED,
 	};
 }
 
@@ -33,8 +33,8 @@ static enum sent
 send_read_response(struct transport *tp, struct qp *qp, const struct tp_res *r, struct tp_read *d)
 {
 	uint32_t nth = likely(d->again == 0) ? (d->cur - r->psn) & WIRE_PSN_MASK : (uint32_t)__builtin_ctz(d->again);
-	uint32_t psn = wire_psn_add(r->psn, nth), off = nth << qp->mtu_shift, last_psn = res_last_psn(qp, r);
-	uint32_t len = RTE_MIN(r->length - off, UINT32_C(1) << qp->mtu_shift);
+	uint32_t psn = wire_psn_add(r->psn, nth), off = nth << qp->path.mtu_shift, last_psn = res_last_psn(qp, r);
+	uint32_t len = RTE_MIN(r->length - off, UINT32_C(1) << qp->path.mtu_shift);
 	bool first = likely(d->again == 0) ? d->begins : !d->run;
 	bool last = likely(d->again == 0) ? psn == last_psn : (d->again >> nth & 2) == 0;
 	uint8_t opcode = first ? (last ? WIRE_OP_READ_RESP_ONLY : WIRE_OP_READ_RESP_FIRST) :
@@ -44,7 +44,7 @@ send_read_response(struct transport *tp, struct qp *qp, const struct tp_res *r, 
 	struct tp_out o;
 	struct mr *mr;
 
-	if ((unlikely(qp->cc != NULL) && !cc_may_send(tp, qp)) || !tp_begin(tp, qp, b.opcode, &o))
+	if ((unlikely(qp->req.cc != NULL) && !cc_may_send(tp, qp)) || !tp_begin(tp, qp, b.opcode, &o))
 		return SENT_LATER;
 	if (len > 0) {
 		uint64_t va = d->va + off;
@@ -56,10 +56,10 @@ send_read_response(struct transport *tp, struct qp *qp, const struct tp_res *r, 
 		}
 	}
 	if (o.op->flags & WIRE_F_AETH)
-		wire_put_aeth(o.bth + o.op->off_aeth, WIRE_AETH_ACK | recv_credit_code(qp), qp->msn);
+		wire_put_aeth(o.bth + o.op->off_aeth, WIRE_AETH_ACK | recv_credit_code(qp), qp->rcv.msn);
 	tp_finish(tp, qp, &o, &b, len);
-	if (unlikely(qp->cc != NULL))
-		cc_sent(tp, qp->cc, o.m->data_len);
+	if (unlikely(qp->req.cc != NULL))
+		cc_sent(tp, qp->req.cc, o.m->data_len);
 	if (unlikely(d->again != 0)) {
 		d->again &= d->again - 1;
 		d->run = !last;
@@ -78,7 +78,7 @@ send_atomic_response(struct transport *tp, struct qp *qp, const struct tp_res *r
 
 	if (!tp_begin(tp, qp, b.opcode, &o))
 		return SENT_LATER;
-	wire_put_aeth(o.bth + o.op->off_aeth, WIRE_AETH_ACK | recv_credit_code(qp), qp->msn);
+	wire_put_aeth(o.bth + o.op->off_aeth, WIRE_AETH_ACK | recv_credit_code(qp), qp->rcv.msn);
 	if (r->atomic)
 		wire_put64(o.bth + o.op->off_atomicacketh, r->old);
 	tp_finish(tp, qp, &o, &b, 0);
@@ -89,42 +89,42 @@ static bool
 send_reply(struct transport *tp, struct qp *qp)
 {
 	uint8_t syndrome = WIRE_AETH_ACK | recv_credit_code(qp);
-	uint32_t psn = qp->epsn;
+	uint32_t psn = qp->rcv.epsn;
 	struct wire_bth b;
 	struct tp_out o;
 
-	switch (qp->reply) {
+	switch (qp->resp.reply) {
 	case TP_REPLY_ACK:
-		psn = wire_psn_add(qp->epsn, WIRE_PSN_MASK);
+		psn = wire_psn_add(qp->rcv.epsn, WIRE_PSN_MASK);
 		break;
 	case TP_REPLY_DUP_ACK:
-		psn = qp->reply_psn;
+		psn = qp->resp.reply_psn;
 		break;
 	case TP_REPLY_NAK_SEQ:
 		syndrome = WIRE_NAK_PSN_SEQ;
 		break;
 	case TP_REPLY_RNR:
-		syndrome = WIRE_AETH_RNR_NAK | qp->min_rnr_timer;
+		syndrome = WIRE_AETH_RNR_NAK | qp->rcv.min_rnr_timer;
 		break;
 	default:
-		syndrome = qp->reply_syndrome;
-		psn = qp->reply_psn;
+		syndrome = qp->resp.syndrome;
+		psn = qp->resp.reply_psn;
 		break;
 	}
-	if (unlikely(qp->reply == TP_REPLY_SACK)) {
+	if (unlikely(qp->resp.reply == TP_REPLY_SACK)) {
 		if (!selective_send_sack(tp, qp))
 			return false;
-		qp->reply = TP_REPLY_NONE;
+		qp->resp.reply = TP_REPLY_NONE;
 		return true;
 	}
 	b = response_bth(qp, WIRE_OP_ACK, psn);
 	if (!tp_begin(tp, qp, b.opcode, &o))
 		return false;
-	wire_put_aeth(o.bth + o.op->off_aeth, syndrome, qp->msn);
+	wire_put_aeth(o.bth + o.op->off_aeth, syndrome, qp->rcv.msn);
 	tp_finish(tp, qp, &o, &b, 0);
 	tp->counters.acks_sent++;
-	tp->counters.rnr_nak_sent += qp->reply == TP_REPLY_RNR;
-	qp->reply = TP_REPLY_NONE;
+	tp->counters.rnr_nak_sent += qp->resp.reply == TP_REPLY_RNR;
+	qp->resp.reply = TP_REPLY_NONE;
 	return true;
 }
 
@@ -132,9 +132,9 @@ send_reply(struct transport *tp, struct qp *qp)
 static inline uint32_t
 oldest_pending(const struct qp *qp)
 {
-	uint64_t later = qp->res_pending & ~((UINT64_C(1) << qp->res_head) - 1);
+	uint64_t later = qp->resp.pending & ~((UINT64_C(1) << qp->resp.res_head) - 1);
 
-	return (uint32_t)__builtin_ctzll(later != 0 ? later : qp->res_pending);
+	return (uint32_t)__builtin_ctzll(later != 0 ? later : qp->resp.pending);
 }
 
 uint32_t
@@ -142,28 +142,28 @@ responder_run(struct transport *tp, struct qp *qp, uint32_t budget)
 {
 	uint32_t work = 0;
 
-	while (qp->res_pending != 0 && work < budget) {
+	while (qp->resp.pending != 0 && work < budget) {
 		uint32_t i = oldest_pending(qp);
-		struct tp_res *r = &qp->res[i];
+		struct tp_res *r = &qp->resp.res[i];
 		enum sent sent = r->atomic || r->placed ? send_atomic_response(tp, qp, r) :
-							  send_read_response(tp, qp, r, &qp->reads[i]);
+							  send_read_response(tp, qp, r, &qp->resp.reads[i]);
 
 		if (sent == SENT_LATER)
 			return work;
 		work++;
 		if (sent == SENT_PART)
 			continue;
-		qp->res_pending &= ~(UINT64_C(1) << i);
+		qp->resp.pending &= ~(UINT64_C(1) << i);
 		/* A first execution whose memory went away is refused where it stands; a replay is just dropped. */
 		if (sent == SENT_GONE && r->replay)
 			tp->counters.rx_duplicate_dropped++;
 		else if (sent == SENT_GONE && qp->state != UROCE_QPS_ERR) {
-			qp->res_pending = 0;
-			responder_refuse(tp, qp, WIRE_NAK_REM_ACCESS, qp->reads[i].cur);
+			qp->resp.pending = 0;
+			responder_refuse(tp, qp, WIRE_NAK_REM_ACCESS, qp->resp.reads[i].cur);
 		}
 	}
 	responder_return_reads(tp, qp);
-	if (qp->res_pending == 0 && qp->reply != TP_REPLY_NONE && work < budget)
+	if (qp->resp.pending == 0 && qp->resp.reply != TP_REPLY_NONE && work < budget)
 		work += send_reply(tp, qp);
 	return work;
 }

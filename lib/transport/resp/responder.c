@@ -18,9 +18,9 @@ responder_refuse(struct transport *tp, struct qp *qp, uint8_t syndrome, uint32_t
 		tp->counters.resp_invalid_requests++;
 	else
 		tp->counters.resp_op_errors++;
-	qp->reply = TP_REPLY_FATAL;
-	qp->reply_syndrome = syndrome;
-	qp->reply_psn = psn;
+	qp->resp.reply = TP_REPLY_FATAL;
+	qp->resp.syndrome = syndrome;
+	qp->resp.reply_psn = psn;
 	diag_note(tp, qp, QP_EV_NAK_SENT, syndrome, 0, psn);
 	qp_error(tp, qp, event, TP_BECAUSE(REFUSED, syndrome));
 	qp_reply_later(tp, qp);
@@ -30,45 +30,45 @@ static void
 out_of_sequence(struct transport *tp, struct qp *qp, uint32_t psn)
 {
 	tp->counters.out_of_sequence++;
-	if (qp->told == TP_TOLD_NOTHING || wire_psn_diff(psn, qp->psn_dropped) > 0)
-		qp->psn_dropped = psn;
+	if (qp->rcv.nak_state == TP_NAK_NONE || wire_psn_diff(psn, qp->rcv.psn_dropped) > 0)
+		qp->rcv.psn_dropped = psn;
 	/* Once per gap; and not while the peer waits for the end of an RNR timer (hfi1 does the same). */
-	if (qp->told != TP_TOLD_NOTHING)
+	if (qp->rcv.nak_state != TP_NAK_NONE)
 		return;
-	qp->told = TP_TOLD_SEQ;
-	qp->told_ns = tp->now_ns;
-	diag_note(tp, qp, QP_EV_NAK_SENT, WIRE_NAK_PSN_SEQ, 0, qp->epsn);
-	qp->reply = TP_REPLY_NAK_SEQ;
+	qp->rcv.nak_state = TP_NAK_SEQ_SENT;
+	qp->diag.nak_ns = tp->now_ns;
+	diag_note(tp, qp, QP_EV_NAK_SENT, WIRE_NAK_PSN_SEQ, 0, qp->rcv.epsn);
+	qp->resp.reply = TP_REPLY_NAK_SEQ;
 	qp_reply_later(tp, qp);
 }
 
 void
 responder_not_ready(struct transport *tp, struct qp *qp)
 {
-	if (qp->told == TP_TOLD_NOTHING)
-		qp->psn_dropped = qp->epsn;
-	if (qp->told != TP_TOLD_RNR)
-		qp->told_ns = tp->now_ns;
-	qp->told = TP_TOLD_RNR;
-	diag_note(tp, qp, QP_EV_RNR_SENT, qp->min_rnr_timer, 0, qp->epsn);
-	qp->reply = TP_REPLY_RNR;
+	if (qp->rcv.nak_state == TP_NAK_NONE)
+		qp->rcv.psn_dropped = qp->rcv.epsn;
+	if (qp->rcv.nak_state != TP_NAK_RNR_SENT)
+		qp->diag.nak_ns = tp->now_ns;
+	qp->rcv.nak_state = TP_NAK_RNR_SENT;
+	diag_note(tp, qp, QP_EV_RNR_SENT, qp->rcv.min_rnr_timer, 0, qp->rcv.epsn);
+	qp->resp.reply = TP_REPLY_RNR;
 	qp_reply_later(tp, qp);
 }
 
 bool
 responder_gap_remains(struct qp *qp)
 {
-	bool unsent = qp->reply == TP_REPLY_NAK_SEQ || qp->reply == TP_REPLY_RNR;
+	bool unsent = qp->resp.reply == TP_REPLY_NAK_SEQ || qp->resp.reply == TP_REPLY_RNR;
 
-	if (unsent && wire_psn_diff(qp->psn_dropped, qp->epsn) >= 0) {
-		qp->told = TP_TOLD_SEQ;
-		qp->reply = TP_REPLY_NAK_SEQ;
+	if (unsent && wire_psn_diff(qp->rcv.psn_dropped, qp->rcv.epsn) >= 0) {
+		qp->rcv.nak_state = TP_NAK_SEQ_SENT;
+		qp->resp.reply = TP_REPLY_NAK_SEQ;
 		return true;
 	}
-	qp->told = TP_TOLD_NOTHING;
+	qp->rcv.nak_state = TP_NAK_NONE;
 	/* It stood for an ACK that may be owed. */
 	if (unsent)
-		qp->reply = TP_REPLY_ACK;
+		qp->resp.reply = TP_REPLY_ACK;
 	return false;
 }
 
@@ -76,11 +76,11 @@ responder_gap_remains(struct qp *qp)
 static inline void
 accepted(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 {
-	qp->epsn = wire_psn_add(qp->epsn, 1);
-	if (unlikely(qp->told != TP_TOLD_NOTHING) && responder_gap_remains(qp))
+	qp->rcv.epsn = wire_psn_add(qp->rcv.epsn, 1);
+	if (unlikely(qp->rcv.nak_state != TP_NAK_NONE) && responder_gap_remains(qp))
 		return;
 	if (p->bth.ackreq) {
-		qp->reply = TP_REPLY_ACK;
+		qp->resp.reply = TP_REPLY_ACK;
 		qp_reply_later(tp, qp);
 	}
 }
@@ -90,12 +90,12 @@ accepted(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 bool
 responder_shape_ok(const struct qp *qp, const struct wire_pkt *p)
 {
-	uint32_t f = p->op->flags, mtu = UINT32_C(1) << qp->mtu_shift;
+	uint32_t f = p->op->flags, mtu = UINT32_C(1) << qp->path.mtu_shift;
 
-	if (qp->rmsg == TP_RMSG_NONE) {
+	if (qp->rcv.msg == TP_RMSG_NONE) {
 		if (!(f & WIRE_F_START))
 			return false;
-	} else if ((f & WIRE_F_START) || !(f & (qp->rmsg == TP_RMSG_SEND ? WIRE_F_SEND : WIRE_F_WRITE))) {
+	} else if ((f & WIRE_F_START) || !(f & (qp->rcv.msg == TP_RMSG_SEND ? WIRE_F_SEND : WIRE_F_WRITE))) {
 		return false;
 	}
 	if (!(f & (WIRE_F_SEND | WIRE_F_WRITE)))
@@ -111,38 +111,38 @@ responder_write_begin(struct qp *qp, const struct wire_pkt *p)
 {
 	const uint8_t *reth = p->bthp + p->op->off_reth;
 
-	qp->r_va = wire_get64(reth);
-	qp->r_rkey = wire_get32(reth + 8);
-	qp->r_left = wire_get32(reth + 12);
-	return qp->r_left <= UROCE_MAX_MSG_BYTES;
+	qp->rcv.va = wire_get64(reth);
+	qp->rcv.rkey = wire_get32(reth + 8);
+	qp->rcv.left = wire_get32(reth + 12);
+	return qp->rcv.left <= UROCE_MAX_MSG_BYTES;
 }
 
 bool
 responder_write_allowed(struct transport *tp, struct qp *qp)
 {
-	uint64_t va = qp->r_va;
+	uint64_t va = qp->rcv.va;
 
 	/* C9-88: with length 0 the key isn't looked at. */
-	if (qp->r_left == 0)
+	if (qp->rcv.left == 0)
 		return true;
 	return (qp->access & UROCE_ACCESS_REMOTE_WRITE) &&
-	       key_opens(tp, qp, qp->r_rkey, UROCE_ACCESS_REMOTE_WRITE, &va, qp->r_left) != NULL;
+	       key_opens(tp, qp, qp->rcv.rkey, UROCE_ACCESS_REMOTE_WRITE, &va, qp->rcv.left) != NULL;
 }
 
 /* The key is looked up for each packet: it may have gone stale since the first. */
 bool
 responder_write_place(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 {
-	uint64_t va = qp->r_va;
+	uint64_t va = qp->rcv.va;
 	struct mr *mr;
 
 	if (p->payload_bytes == 0)
 		return true;
-	mr = key_opens(tp, qp, qp->r_rkey, UROCE_ACCESS_REMOTE_WRITE, &va, p->payload_bytes);
+	mr = key_opens(tp, qp, qp->rcv.rkey, UROCE_ACCESS_REMOTE_WRITE, &va, p->payload_bytes);
 	if (unlikely(mr == NULL || mr_write(mr, va, p->payload, p->payload_bytes) != 0))
 		return false;
-	qp->r_va += p->payload_bytes;
-	qp->r_left -= p->payload_bytes;
+	qp->rcv.va += p->payload_bytes;
+	qp->rcv.left -= p->payload_bytes;
 	return true;
 }
 
@@ -158,7 +158,7 @@ write_packet(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 			return WIRE_NAK_INV_REQ;
 	}
 	/* 9.6.1.1.3: the payloads add up to the RETH's length, and the last packet isn't one too many. */
-	if (f & WIRE_F_END ? p->payload_bytes != qp->r_left : p->payload_bytes >= qp->r_left)
+	if (f & WIRE_F_END ? p->payload_bytes != qp->rcv.left : p->payload_bytes >= qp->rcv.left)
 		return WIRE_NAK_INV_REQ;
 	if ((f & WIRE_F_START) && !responder_write_allowed(tp, qp))
 		return WIRE_NAK_REM_ACCESS;
@@ -184,11 +184,11 @@ receive_failed(struct transport *tp, struct qp *qp, uint8_t status, uint8_t verr
 static bool
 reads_answered(struct transport *tp, struct qp *qp)
 {
-	if (qp->res_pending != 0)
+	if (qp->resp.pending != 0)
 		responder_run(tp, qp, TP_TX_MAX);
-	if (qp->res_pending != 0)
-		out_of_sequence(tp, qp, qp->epsn);
-	return qp->res_pending == 0 && qp->state != UROCE_QPS_ERR;
+	if (qp->resp.pending != 0)
+		out_of_sequence(tp, qp, qp->rcv.epsn);
+	return qp->resp.pending == 0 && qp->state != UROCE_QPS_ERR;
 }
 
 /*
@@ -221,7 +221,7 @@ data_request(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 		return;
 	}
 	if (f & WIRE_F_START)
-		qp->r_length = 0;
+		qp->rcv.length = 0;
 	if (f & WIRE_F_SEND) {
 		tp->counters.rx_send_requests += (f & WIRE_F_START) != 0;
 		status = recv_place(tp, qp, p->payload, p->payload_bytes, &verr);
@@ -233,17 +233,17 @@ data_request(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 		nak = write_packet(tp, qp, p);
 	}
 	if (unlikely(nak != 0)) {
-		responder_refuse(tp, qp, nak, qp->epsn);
+		responder_refuse(tp, qp, nak, qp->rcv.epsn);
 		return;
 	}
-	qp->r_length += p->payload_bytes;
+	qp->rcv.length += p->payload_bytes;
 	accepted(tp, qp, p);
 	if (!(f & WIRE_F_END)) {
-		qp->rmsg = f & WIRE_F_SEND ? TP_RMSG_SEND : TP_RMSG_WRITE;
+		qp->rcv.msg = f & WIRE_F_SEND ? TP_RMSG_SEND : TP_RMSG_WRITE;
 		return;
 	}
-	qp->rmsg = TP_RMSG_NONE;
-	qp->msn = wire_psn_add(qp->msn, 1);
+	qp->rcv.msg = TP_RMSG_NONE;
+	qp->rcv.msn = wire_psn_add(qp->rcv.msn, 1);
 	if (f & WIRE_F_SEND)
 		recv_complete(tp, qp, UROCE_WC_RECV, p);
 	else if (f & WIRE_F_IMM)
@@ -254,21 +254,21 @@ data_request(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 static void
 duplicate_data(struct transport *tp, struct qp *qp, uint32_t psn)
 {
-	uint32_t upto = wire_psn_add(qp->epsn, WIRE_PSN_MASK);
+	uint32_t upto = wire_psn_add(qp->rcv.epsn, WIRE_PSN_MASK);
 	bool limited = false;
 
-	if (qp->reply != TP_REPLY_NONE && qp->reply != TP_REPLY_DUP_ACK)
+	if (qp->resp.reply != TP_REPLY_NONE && qp->resp.reply != TP_REPLY_DUP_ACK)
 		return;
-	for (uint32_t i = 0; i < qp->res_max; i++) {
-		const struct tp_res *r = &qp->res[i];
+	for (uint32_t i = 0; i < qp->resp.res_max; i++) {
+		const struct tp_res *r = &qp->resp.res[i];
 
 		if (r->used && wire_psn_diff(r->psn, psn) > 0 && wire_psn_diff(r->psn, upto) <= 0) {
 			upto = wire_psn_add(r->psn, WIRE_PSN_MASK);
 			limited = true;
 		}
 	}
-	qp->reply = limited ? TP_REPLY_DUP_ACK : TP_REPLY_ACK;
-	qp->reply_psn = upto;
+	qp->resp.reply = limited ? TP_REPLY_DUP_ACK : TP_REPLY_ACK;
+	qp->resp.reply_psn = upto;
 	qp_reply_later(tp, qp);
 }
 
@@ -295,8 +295,8 @@ duplicate(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 			tp->counters.rx_duplicate_dropped++;
 			return;
 		}
-		r->replay |= (qp->res_pending >> (r - qp->res) & 1) == 0;
-		qp->res_pending |= UINT64_C(1) << (r - qp->res);
+		r->replay |= (qp->resp.pending >> (r - qp->resp.res) & 1) == 0;
+		qp->resp.pending |= UINT64_C(1) << (r - qp->resp.res);
 	}
 	qp_reply_later(tp, qp);
 }
@@ -305,7 +305,7 @@ duplicate(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 static void
 beyond_gap(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 {
-	if (qp->sack_on && qp->told != TP_TOLD_RNR && selective_hold(tp, qp, p))
+	if (qp->rcv.sack_on && qp->rcv.nak_state != TP_NAK_RNR_SENT && selective_hold(tp, qp, p))
 		tp->counters.out_of_sequence++;
 	else
 		out_of_sequence(tp, qp, p->bth.psn);
@@ -317,7 +317,7 @@ execute(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 	if (unlikely(qp->prefix != WIRE_RC) && !xrc_admit(tp, qp, p))
 		return;
 	if (unlikely(!responder_shape_ok(qp, p)))
-		responder_refuse(tp, qp, WIRE_NAK_INV_REQ, qp->epsn);
+		responder_refuse(tp, qp, WIRE_NAK_INV_REQ, qp->rcv.epsn);
 	else if (likely(p->op->flags & (WIRE_F_SEND | WIRE_F_WRITE)))
 		data_request(tp, qp, p);
 	else if (p->op->flags & WIRE_F_READ)
@@ -329,7 +329,7 @@ execute(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 	else if (WIRE_OPCODE_OP(p->bth.opcode) == WIRE_OP_FLUSH)
 		responder_flush(tp, qp, p);
 	else
-		responder_refuse(tp, qp, WIRE_NAK_INV_REQ, qp->epsn);
+		responder_refuse(tp, qp, WIRE_NAK_INV_REQ, qp->rcv.epsn);
 }
 
 __rte_noinline void
@@ -341,7 +341,7 @@ responder_execute(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 void
 responder_rx(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 {
-	int32_t ahead = wire_psn_diff(p->bth.psn, qp->epsn);
+	int32_t ahead = wire_psn_diff(p->bth.psn, qp->rcv.epsn);
 
 	if (unlikely(ahead != 0)) {
 		if (ahead > 0)
@@ -351,6 +351,6 @@ responder_rx(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 		return;
 	}
 	execute(tp, qp, p);
-	if (unlikely(qp->ahead != NULL))
+	if (unlikely(qp->rcv.reorder != NULL))
 		selective_drain(tp, qp);
 }

@@ -12,13 +12,13 @@
 #include "transport/core/internal.h"
 
 enum {
-	PARTED_MAX = 1024,        /* the last QPs that are remembered; a power of two */
-	PARTED_PSNS = 4096,       /* so far back a peer may begin again */
+	TIME_WAIT_MAX = 1024,        /* the last QPs that are remembered; a power of two */
+	TIME_WAIT_PSNS = 4096,       /* so far back a peer may begin again */
 };
 /* Two ACK timeouts of 19, which rdma_cm's QPs have, uroce's and Linux's. A NIC may take up to four of its own (9.7.6.1.3). */
-#define PARTED_NS UINT64_C(5000000000)
+#define TIME_WAIT_NS UINT64_C(5000000000)
 
-struct parted {
+struct time_wait {
 	uint32_t dest_qpn;
 	uint32_t epsn, msn;
 	uint32_t res_psn;         /* of the last READ or atomic, */
@@ -30,16 +30,16 @@ struct parted {
 	struct wire_tmpl tmpl;
 };
 
-struct parted_table {
+struct time_wait_table {
 	rte_spinlock_t lock;
-	_Atomic uint32_t qpn[PARTED_MAX]; /* 0: nobody; looked at before the lock is taken */
-	struct parted of[PARTED_MAX];
+	_Atomic uint32_t qpn[TIME_WAIT_MAX]; /* 0: nobody; looked at before the lock is taken */
+	struct time_wait of[TIME_WAIT_MAX];
 };
 
-struct parted_table *
-parted_table_create(void)
+struct time_wait_table *
+time_wait_create(void)
 {
-	struct parted_table *t = calloc(1, sizeof(*t));
+	struct time_wait_table *t = calloc(1, sizeof(*t));
 
 	if (t != NULL)
 		rte_spinlock_init(&t->lock);
@@ -47,48 +47,48 @@ parted_table_create(void)
 }
 
 void
-parted_add(struct parted_table *t, struct transport *tp, const struct qp *qp)
+time_wait_add(struct time_wait_table *t, struct transport *tp, const struct qp *qp)
 {
-	uint32_t slot = qp->qpn & (PARTED_MAX - 1);
-	struct parted *d = &t->of[slot];
+	uint32_t slot = qp->qpn & (TIME_WAIT_MAX - 1);
+	struct time_wait *d = &t->of[slot];
 	bool connected = qp->service == WIRE_RC && (qp_receives(qp) || qp->state == UROCE_QPS_ERR);
 	const struct tp_res *last = responder_last_res(qp);
 
-	if (!connected || qp->tmpl.bth_off == 0 || qp->epsn == qp->attr.rq_psn)
+	if (!connected || qp->path.tmpl.bth_off == 0 || qp->rcv.epsn == qp->attr.rq_psn)
 		return;
 	rte_spinlock_lock(&t->lock);
-	d->dest_qpn = qp->dest_qpn;
-	d->epsn = qp->epsn;
-	d->msn = qp->msn;
+	d->dest_qpn = qp->path.dest_qpn;
+	d->epsn = qp->rcv.epsn;
+	d->msn = qp->rcv.msn;
 	d->res = last != NULL;
 	d->res_psn = last != NULL ? last->psn : 0;
-	d->loopback = qp->loopback;
-	d->migreq = qp->mig == TP_MIG_MIGRATED;
+	d->loopback = qp->path.loopback;
+	d->migreq = qp->path.mig == TP_MIG_MIGRATED;
 	d->prefix = qp->prefix;
-	d->port = qp->port;
-	d->pkey = qp->pkey;
-	d->tmpl = qp->tmpl;
-	d->until_ns = tp->now_ns + PARTED_NS;
+	d->port = qp->path.port;
+	d->pkey = qp->path.pkey;
+	d->tmpl = qp->path.tmpl;
+	d->until_ns = tp->now_ns + TIME_WAIT_NS;
 	atomic_store_explicit(&t->qpn[slot], qp->qpn, memory_order_relaxed);
 	rte_spinlock_unlock(&t->lock);
 }
 
 /* @return false: it isn't a duplicate of what @p d has executed. */
 static bool
-executed(const struct parted *d, const struct transport *tp, uint16_t port, const struct wire_pkt *p)
+executed(const struct time_wait *d, const struct transport *tp, uint16_t port, const struct wire_pkt *p)
 {
 	int32_t behind = -wire_psn_diff(p->bth.psn, d->epsn);
 
-	return tp->now_ns < d->until_ns && port == d->port && behind > 0 && behind <= PARTED_PSNS &&
+	return tp->now_ns < d->until_ns && port == d->port && behind > 0 && behind <= TIME_WAIT_PSNS &&
 	       WIRE_OPCODE_SERVICE(p->bth.opcode) == d->prefix && (p->op->flags & (WIRE_F_SEND | WIRE_F_WRITE)) != 0 &&
 	       (p->op->flags & WIRE_F_RESPONSE) == 0 && pkey_match(p->bth.pkey, d->pkey) && address_match(&d->tmpl, p);
 }
 
 bool
-parted_rx(struct parted_table *t, struct transport *tp, uint16_t port, const struct wire_pkt *p)
+time_wait_rx(struct time_wait_table *t, struct transport *tp, uint16_t port, const struct wire_pkt *p)
 {
-	uint32_t slot = p->bth.dqpn & (PARTED_MAX - 1);
-	struct parted d;
+	uint32_t slot = p->bth.dqpn & (TIME_WAIT_MAX - 1);
+	struct time_wait d;
 	struct wire_bth b;
 	struct tp_out o;
 	bool same;
@@ -113,6 +113,6 @@ parted_rx(struct parted_table *t, struct transport *tp, uint16_t port, const str
 	wire_put_aeth(o.bth + o.op->off_aeth, WIRE_AETH_ACK | WIRE_AETH_CREDITS_INVALID, d.msn);
 	tp_finish_at(tp, &d.tmpl, d.port, d.loopback, &o, &b, 0);
 	tp->counters.acks_sent++;
-	tp->counters.parted_acks_sent++;
+	tp->counters.time_wait_acks_sent++;
 	return true;
 }

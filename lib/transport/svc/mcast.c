@@ -284,7 +284,7 @@ mcast_loop(struct transport *tp, const struct qp *qp, const struct rte_mbuf *sen
 	const uint8_t *frame = rte_pktmbuf_mtod(sent, const uint8_t *);
 	struct rte_mbuf *m;
 
-	if (group_of(tp, qp->port, frame + qp->tmpl.l3_off, qp->tmpl.ip_version) == NULL)
+	if (group_of(tp, qp->path.port, frame + qp->path.tmpl.l3_off, qp->path.tmpl.ip_version) == NULL)
 		return;
 	m = tp->loop.n < TP_TX_MAX ? tp_mbuf(tp) : NULL;
 	if (m == NULL) {
@@ -294,6 +294,6 @@ mcast_loop(struct transport *tp, const struct qp *qp, const struct rte_mbuf *sen
 	memcpy(rte_pktmbuf_mtod(m, uint8_t *), frame, sent->data_len);
 	m->data_len = sent->data_len;
 	m->pkt_len = sent->data_len;
-	m->port = qp->port;
+	m->port = qp->path.port;
 	tp->loop.pkts[tp->loop.n++] = m;
 }

@@ -8,27 +8,27 @@
 static void
 drop_message(struct qp *qp)
 {
-	qp->rmsg = TP_RMSG_DROP;
+	qp->rcv.msg = TP_RMSG_DROP;
 }
 
 /* @return false: the packet continues nothing. */
 static bool
 in_sequence(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 {
-	bool start = (p->op->flags & WIRE_F_START) != 0, middle = qp->rmsg == TP_RMSG_SEND || qp->rmsg == TP_RMSG_WRITE;
-	bool expected = p->bth.psn == qp->epsn;
+	bool start = (p->op->flags & WIRE_F_START) != 0, middle = qp->rcv.msg == TP_RMSG_SEND || qp->rcv.msg == TP_RMSG_WRITE;
+	bool expected = p->bth.psn == qp->rcv.epsn;
 
-	qp->epsn = wire_psn_add(p->bth.psn, 1);
+	qp->rcv.epsn = wire_psn_add(p->bth.psn, 1);
 	if (start) {
 		/* The end of the one before is missing. */
 		tp->counters.rx_uc_gap += middle;
-		qp->rmsg = TP_RMSG_NONE;
+		qp->rcv.msg = TP_RMSG_NONE;
 		return true;
 	}
 	if (middle && expected)
 		return true;
 	/* The rest of a message that was given up, for whatever reason. */
-	if (qp->rmsg == TP_RMSG_DROP)
+	if (qp->rcv.msg == TP_RMSG_DROP)
 		tp->counters.rx_uc_rest++;
 	else
 		tp->counters.rx_uc_gap++;
@@ -49,7 +49,7 @@ write_ok(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 		}
 	}
 	/* 9.6.1.1.3: the payloads add up to the RETH's length, and the last packet isn't one too many. */
-	if (f & WIRE_F_END ? p->payload_bytes != qp->r_left : p->payload_bytes >= qp->r_left) {
+	if (f & WIRE_F_END ? p->payload_bytes != qp->rcv.left : p->payload_bytes >= qp->rcv.left) {
 		tp->counters.resp_invalid_requests++;
 		return false;
 	}
@@ -79,7 +79,7 @@ uc_rx(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 		return;
 	}
 	if (f & WIRE_F_START)
-		qp->r_length = 0;
+		qp->rcv.length = 0;
 	if (f & WIRE_F_SEND) {
 		tp->counters.rx_send_requests += (f & WIRE_F_START) != 0;
 		status = recv_place(tp, qp, p->payload, p->payload_bytes, &verr);
@@ -93,12 +93,12 @@ uc_rx(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 		drop_message(qp);
 		return;
 	}
-	qp->r_length += p->payload_bytes;
+	qp->rcv.length += p->payload_bytes;
 	if (!(f & WIRE_F_END)) {
-		qp->rmsg = f & WIRE_F_SEND ? TP_RMSG_SEND : TP_RMSG_WRITE;
+		qp->rcv.msg = f & WIRE_F_SEND ? TP_RMSG_SEND : TP_RMSG_WRITE;
 		return;
 	}
-	qp->rmsg = TP_RMSG_NONE;
+	qp->rcv.msg = TP_RMSG_NONE;
 	if (f & WIRE_F_SEND)
 		recv_complete(tp, qp, UROCE_WC_RECV, p);
 	else if (f & WIRE_F_IMM)

@@ -14,16 +14,16 @@ use_ah(struct transport *tp, struct qp *qp, uint32_t handle)
 
 	/* Looked up each time: it may have been destroyed since. */
 	ah = ah_get(tp->c.ahs, handle, qp->pd);
-	if (unlikely(ah == NULL || ah->path.port != qp->port))
+	if (unlikely(ah == NULL || ah->path.port != qp->path.port))
 		return false;
-	if (unlikely(qp->tmpl_ah != handle)) {
-		qp->tmpl_ah = handle;
-		qp->tmpl = ah->tmpl;
+	if (unlikely(qp->path.tmpl_ah != handle)) {
+		qp->path.tmpl_ah = handle;
+		qp->path.tmpl = ah->tmpl;
 		/* A source port of the QP's own, as Linux does it: port 0 tells no flows apart, and firewalls drop it. */
 		if (ah->path.addr.sport == 0)
-			wire_tmpl_set_flow(&qp->tmpl, wire_calc_flow_label(qp->qpn, 1));
-		qp->loopback = ah->path.loopback;
-		qp->multicast = ah->path.multicast;
+			wire_tmpl_set_flow(&qp->path.tmpl, wire_calc_flow_label(qp->qpn, 1));
+		qp->path.loopback = ah->path.loopback;
+		qp->path.multicast = ah->path.multicast;
 	}
 	return true;
 }
@@ -31,11 +31,11 @@ use_ah(struct transport *tp, struct qp *qp, uint32_t handle)
 uint32_t
 ud_send(struct transport *tp, struct qp *qp, struct tp_swqe *w)
 {
-	const struct ring_sq_wqe *slot = ring_slot(&qp->sq, qp->sq_cur);
+	const struct ring_sq_wqe *slot = ring_slot(&qp->req.sq, qp->req.sq_cur);
 	uint64_t to = *(const volatile uint64_t *)&slot->remote_addr;
 	uint32_t qkey = *(const volatile uint32_t *)&slot->rkey;
 	struct wire_bth b = { .opcode = tp_req_ops[w->opcode].only | WIRE_UD, .dqpn = to >> 32 & 0xffffff,
-			      .psn = qp->psn_cur, .pkey = qp->pkey, .migreq = true,
+			      .psn = qp->req.psn_cur, .pkey = qp->path.pkey, .migreq = true,
 			      .solicited = (w->flags & UROCE_SEND_SOLICITED) != 0 };
 	struct tp_out o;
 
@@ -53,7 +53,7 @@ ud_send(struct transport *tp, struct qp *qp, struct tp_swqe *w)
 		return 0;
 	}
 	tp_finish(tp, qp, &o, &b, w->length);
-	if (unlikely(qp->multicast) && b.dqpn == WIRE_QPN_MULTICAST)
+	if (unlikely(qp->path.multicast) && b.dqpn == WIRE_QPN_MULTICAST)
 		mcast_loop(tp, qp, o.m);
 	requester_sent(tp, qp, w, 1);
 	return 1;
@@ -77,10 +77,10 @@ ud_rx(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 	uint8_t grh[WIRE_GRH_BYTES], status, verr = TP_VERR_NONE;
 
 	if (wire_get32(p->bthp + p->op->off_deth) != qp->qkey) {
-		count_bad_qkey(tp, qp->port);
+		count_bad_qkey(tp, qp->path.port);
 		return;
 	}
-	if (p->payload_bytes > UINT32_C(1) << qp->mtu_shift) {
+	if (p->payload_bytes > UINT32_C(1) << qp->path.mtu_shift) {
 		tp->counters.rx_ud_length++;
 		return;
 	}
@@ -99,6 +99,6 @@ ud_rx(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 		qp_error(tp, qp, -1, TP_BECAUSE(RECEIVE, verr));
 		return;
 	}
-	qp->r_length = WIRE_GRH_BYTES + p->payload_bytes;
+	qp->rcv.length = WIRE_GRH_BYTES + p->payload_bytes;
 	recv_complete(tp, qp, UROCE_WC_RECV, p);
 }

@@ -26,9 +26,9 @@ xrc_srq_enter(struct transport *tp, struct srq *srq)
 void
 xrc_leave(struct qp *qp)
 {
-	if (qp->srq != NULL)
-		srq_release(qp->srq);
-	qp->srq = NULL;
+	if (qp->rcv.srq != NULL)
+		srq_release(qp->rcv.srq);
+	qp->rcv.srq = NULL;
 	qp->recv_cq = NULL;
 }
 
@@ -41,15 +41,15 @@ xrc_admit(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 {
 	struct srq *srq = find(tp, xrc_srqn(p));
 
-	if (unlikely(srq == NULL || srq->xrcd != qp->xrcd || (qp->rmsg != TP_RMSG_NONE && srq != qp->srq))) {
+	if (unlikely(srq == NULL || srq->xrcd != qp->rcv.xrcd || (qp->rcv.msg != TP_RMSG_NONE && srq != qp->rcv.srq))) {
 		tp->counters.resp_bad_xrceth++;
-		responder_refuse(tp, qp, WIRE_NAK_INV_REQ, qp->epsn);
+		responder_refuse(tp, qp, WIRE_NAK_INV_REQ, qp->rcv.epsn);
 		return false;
 	}
-	if (srq != qp->srq) {
+	if (srq != qp->rcv.srq) {
 		xrc_leave(qp);
 		srq->users++;
-		qp->srq = srq;
+		qp->rcv.srq = srq;
 		qp->recv_cq = srq->cq;
 		qp->pd = srq->pd;
 	}
@@ -61,7 +61,7 @@ xrc_pd(const struct transport *tp, const struct qp *qp, uint32_t srqn, uint32_t 
 {
 	const struct srq *srq = find(tp, srqn);
 
-	if (srq == NULL || srq->xrcd != qp->xrcd)
+	if (srq == NULL || srq->xrcd != qp->rcv.xrcd)
 		return false;
 	*pd = srq->pd;
 	return true;

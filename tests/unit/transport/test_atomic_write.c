@@ -97,7 +97,7 @@ its_answer_tells_the_round_trip(void **state)
 	r.p->stalled = false;
 	pair_settle(r.p);
 	expect_cqe(&r.a->scq, 1, UROCE_WC_SUCCESS);
-	assert_int_equal(r.a->qp->srtt_ns, 10 * PAIR_US);
+	assert_int_equal(r.a->qp->loss.srtt_ns, 10 * PAIR_US);
 	rig_down(&r);
 }
 

@@ -214,7 +214,7 @@ cnp_from_a_stranger_is_ignored(void **state)
 	struct rig r;
 
 	rig_up_cc(&r, NULL, NULL, &dcqcn);
-	peer = r.a->qp->tmpl.hdr + r.a->qp->tmpl.l3_off + 16;
+	peer = r.a->qp->path.tmpl.hdr + r.a->qp->path.tmpl.l3_off + 16;
 	peer[3] ^= 1;
 	inject_cnp(&r);
 	peer[3] ^= 1;
@@ -244,7 +244,7 @@ paced_bytes(enum uroce_qp_type type, const struct tp_port_config *port)
 		host_turn(&r.p->h[0]);
 	}
 	if (port->cc == TP_CC_DCQCN)
-		assert_true(r.a->qp->cc->rate_bps == 100e6);
+		assert_true(r.a->qp->req.cc->rate_bps == 100e6);
 	for (uint32_t i = 0; i < 10; i++)
 		rig_write(&r, i, 0, 100 * 1024);
 	for (uint32_t i = 0; i < 100; i++) {
@@ -278,8 +278,8 @@ dcqcn_paces_read_responses(void **state)
 
 	rig_up_cc(&r, NULL, NULL, &dcqcn);
 	fill(r.bbuf, BUF, 5);
-	r.b->qp->cc->ops->cnp(r.b->qp->cc, r.p->now);
-	r.b->qp->cc->rate_bps = 100e6;
+	r.b->qp->req.cc->ops->cnp(r.b->qp->req.cc, r.p->now);
+	r.b->qp->req.cc->rate_bps = 100e6;
 	rig_read(&r, 1, 0, 64 * 1024);
 	pair_advance(r.p, 54 * PAIR_US);
 	for (uint32_t i = 0; i < r.p->nb_log; i++)
@@ -296,9 +296,9 @@ dcqcn_paces_read_responses(void **state)
 static struct cc
 make(const struct cc_ops *ops, struct qp *qp)
 {
-	struct cc cc = { .ops = ops, .qp = qp, .line_bps = LINE_MBPS * 1e6, .window = TP_WINDOW_MAX };
+	struct cc cc = { .ops = ops, .qp = qp, .line_bps = LINE_MBPS * 1e6, .cwnd = TP_CWND_MAX };
 
-	qp->mtu_shift = 10;
+	qp->path.mtu_shift = 10;
 	ops->init(&cc, 0);
 	return cc;
 }
@@ -386,10 +386,10 @@ swift_grows_by_a_packet_per_round_trip(void **state)
 	struct cc cc = make(&cc_swift, &qp);
 	double before = cc.swift.cwnd;
 
-	assert_int_equal(cc.window, TP_WINDOW_MIN);
+	assert_int_equal(cc.cwnd, TP_CWND_MIN);
 	cc.ops->rtt(&cc, 10 * PAIR_US, (uint32_t)before, PAIR_MS);
 	assert_true(fabs(cc.swift.cwnd - before - 1) < 0.01);
-	assert_int_equal(cc.window, TP_WINDOW_MIN + 1);
+	assert_int_equal(cc.cwnd, TP_CWND_MIN + 1);
 }
 
 static void
@@ -421,7 +421,7 @@ swift_window_below_a_packet_is_a_rate(void **state)
 	cc.ops->rtt(&cc, 10 * PAIR_US, 1, now);
 	while (cc.swift.cwnd >= 1)
 		cc.ops->rtt(&cc, 200 * PAIR_US, 1, now += PAIR_MS);
-	assert_int_equal(cc.window, 1);
+	assert_int_equal(cc.cwnd, 1);
 	/* One packet of 1 KiB per srtt / cwnd. */
 	assert_true(fabs(cc.rate_bps - cc.swift.cwnd * 8192e9 / (double)cc.swift.srtt_ns) < 1);
 	cc.ops->rtt(&cc, 10 * PAIR_US, 1, now += PAIR_MS);
@@ -436,8 +436,8 @@ swift_takes_longer_ways_for_longer(void **state)
 
 	/* 100 us is no congestion where nothing is ever faster. */
 	for (uint32_t i = 1; i < 50; i++)
-		cc.ops->rtt(&cc, 100 * PAIR_US, cc.window, i * PAIR_MS);
-	assert_true(cc.swift.cwnd > TP_WINDOW_MIN + 40);
+		cc.ops->rtt(&cc, 100 * PAIR_US, cc.cwnd, i * PAIR_MS);
+	assert_true(cc.swift.cwnd > TP_CWND_MIN + 40);
 }
 
 static void
@@ -470,9 +470,9 @@ swift_measures_without_retransmissions(void **state)
 	pair_settle(r.p);
 	expect_cqe(&r.a->scq, 1, UROCE_WC_SUCCESS);
 	/* The first packet, which asks for its answer, came through before the loss; the NAK answered it. */
-	assert_int_equal(r.a->qp->srtt_ns, 30 * PAIR_US);
-	assert_int_equal(r.a->qp->cc->swift.srtt_ns, 30 * PAIR_US);
-	assert_false(r.a->qp->rtt_timing);
+	assert_int_equal(r.a->qp->loss.srtt_ns, 30 * PAIR_US);
+	assert_int_equal(r.a->qp->req.cc->swift.srtt_ns, 30 * PAIR_US);
+	assert_false(r.a->qp->loss.rtt_timing);
 	rig_down(&r);
 }
 
@@ -483,9 +483,9 @@ swift_smallest_window_still_gets_through(void **state)
 
 	rig_up_cc(&r, NULL, NULL, &swift);
 	for (uint32_t i = 0; i < 5; i++)
-		r.a->qp->cc->ops->loss(r.a->qp->cc, true, r.p->now);
-	window_update(r.a->qp);
-	assert_int_equal(r.a->qp->window, 1);
+		r.a->qp->req.cc->ops->loss(r.a->qp->req.cc, true, r.p->now);
+	cwnd_update(r.a->qp);
+	assert_int_equal(r.a->qp->loss.cwnd, 1);
 	fill(r.bbuf + 512 * 1024, 64 * 1024, 8);
 	rig_write(&r, 1, 0, 64 * 1024);
 	rig_read(&r, 2, 512 * 1024, 64 * 1024);

@@ -189,11 +189,11 @@ what_is_held_back_can_be_raised_or_forgotten(void **state)
 	cq_moderate(r.a->scq.cq, 100, 0);
 	arm(&r.a->scq, RING_ARM_ANY);
 	write_one(&r, 1);
-	cq_release_held(r.p->h[0].tp, r.a->scq.cq, true);
+	cq_release_deferred(r.p->h[0].tp, r.a->scq.cq, true);
 	assert_int_equal(events_of(&r.a->scq), 1);
 	arm(&r.a->scq, RING_ARM_ANY);
 	write_one(&r, 2);
-	cq_release_held(r.p->h[0].tp, r.a->scq.cq, false);
+	cq_release_deferred(r.p->h[0].tp, r.a->scq.cq, false);
 	cq_moderate(r.a->scq.cq, 0, 0);
 	pair_advance(r.p, PAIR_MS);
 	assert_int_equal(events_of(&r.a->scq), 0);
@@ -229,7 +229,7 @@ what_is_forgotten_leaves_no_timer(void **state)
 	cq_moderate(r.a->scq.cq, 100, 50);
 	arm(&r.a->scq, RING_ARM_ANY);
 	write_one(&r, 1);
-	cq_release_held(r.p->h[0].tp, r.a->scq.cq, false);
+	cq_release_deferred(r.p->h[0].tp, r.a->scq.cq, false);
 	pair_advance(r.p, 10 * PAIR_MS);
 	assert_true(transport_next_timeout(r.p->h[0].tp) > r.p->now);
 	rig_down(&r);
@@ -269,7 +269,7 @@ an_overrun_is_told_at_once(void **state)
 		write_one(&r, i);
 	assert_int_equal(counters(&r, 0)->cq_overrun, 1);
 	assert_int_equal(events_of(&r.a->scq), 1);
-	cq_release_held(r.p->h[0].tp, r.a->scq.cq, false);
+	cq_release_deferred(r.p->h[0].tp, r.a->scq.cq, false);
 	rig_down(&r);
 }
 

@@ -252,7 +252,7 @@ requests_that_make_no_sense_are_invalid(void **state)
 		up(&r, NULL);
 		eths[3] = i < RTE_DIM(feths) ? feths[i] : 1;
 		wire_put_reth(eths + WIRE_FETH_BYTES, ADDR(r.bbuf), r.bmr->key, i < RTE_DIM(feths) ? 8 : 0x80000001);
-		b.psn = r.b->qp->epsn;
+		b.psn = r.b->qp->rcv.epsn;
 		pair_inject(r.p, r.b, &b, eths, sizeof(eths));
 		pair_settle(r.p);
 		assert_int_equal(counters(&r, 1)->resp_invalid_requests, 1);

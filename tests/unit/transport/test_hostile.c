@@ -139,9 +139,9 @@ no_message_is_longer_than_the_longest(void **state)
 	for (int i = 0; i < 2; i++)
 		sge[i] = (struct ring_sge){ .addr = ADDR(r.bbuf), .length = UINT32_C(1) << 31, .lkey = r.bmr->key };
 	end_recv(r.b, 1, sge, 2);
-	pair_inject(r.p, r.b, &(struct wire_bth){ .opcode = WIRE_OP_SEND_FIRST, .psn = r.b->qp->epsn, .migreq = true }, payload,
+	pair_inject(r.p, r.b, &(struct wire_bth){ .opcode = WIRE_OP_SEND_FIRST, .psn = r.b->qp->rcv.epsn, .migreq = true }, payload,
 		    sizeof(payload));
-	assert_int_equal(r.b->qp->rwqe.room, UROCE_MAX_MSG_BYTES - sizeof(payload));
+	assert_int_equal(r.b->qp->rcv.rwqe.room, UROCE_MAX_MSG_BYTES - sizeof(payload));
 	rig_down(&r);
 }
 

@@ -247,7 +247,7 @@ a_sack_asks_for_a_migration_as_any_packet_does(void **state)
 
 	rig_up_armed(&r, NULL);
 	wire_put32(sack + WIRE_AETH_BYTES, SACK_MAGIC);
-	pair_inject(r.p, r.a, &(struct wire_bth){ .opcode = WIRE_OPCODE_SACK, .psn = r.a->qp->psn_una, .migreq = true }, sack,
+	pair_inject(r.p, r.a, &(struct wire_bth){ .opcode = WIRE_OPCODE_SACK, .psn = r.a->qp->req.psn_una, .migreq = true }, sack,
 		    sizeof(sack));
 	assert_int_equal(counters(&r, 0)->rx_bad_migreq, 1);
 	assert_int_equal(counters(&r, 0)->sacks_received, 0);
@@ -286,8 +286,8 @@ a_qp_that_waits_for_its_time_goes_on_by_the_new_path(void **state)
 	assert_int_equal(load(r.a, 1), 0);
 	assert_int_equal(load(r.b, 1), 0);
 	write_and_settle(&r, 1);
-	r.a->qp->cc->rate_bps = SLOW_BPS;
-	r.a->qp->cc->next_ns = r.p->now + 100 * (uint64_t)PAIR_MS;
+	r.a->qp->req.cc->rate_bps = SLOW_BPS;
+	r.a->qp->req.cc->next_ns = r.p->now + 100 * (uint64_t)PAIR_MS;
 	rig_write(&r, 2, 0, 1000);
 	/* Until nobody looks at its SQ any more. */
 	pair_advance(r.p, PAIR_MS);

@@ -52,7 +52,7 @@ what_was_received_is_acknowledged(void **state)
 	send_again(&r, &l);
 	expect_cqe(&r.a->scq, 1, UROCE_WC_SUCCESS);
 	assert_memory_equal(r.abuf, r.bbuf, 10000);
-	assert_true(counters(&r, 1)->parted_acks_sent >= 1);
+	assert_true(counters(&r, 1)->time_wait_acks_sent >= 1);
 	assert_int_equal(counters(&r, 1)->rx_unknown_qp, 0);
 	rig_down(&r);
 }
@@ -128,7 +128,7 @@ a_qp_that_stays_says_nothing(void **state)
 		assert_int_equal(end_state(r.b, states[i]), 0);
 		send_again(&r, &l);
 		expect_cqe(&r.a->scq, 1, UROCE_WC_RETRY_EXC_ERR);
-		assert_int_equal(counters(&r, 1)->parted_acks_sent, 0);
+		assert_int_equal(counters(&r, 1)->time_wait_acks_sent, 0);
 		rig_down(&r);
 	}
 }
@@ -144,22 +144,22 @@ nobody_is_remembered_for_ever(void **state)
 	r.p->now += SPAN_MS * (uint64_t)PAIR_MS;
 	pair_advance(r.p, GIVEUP_MS * (uint64_t)PAIR_MS);
 	expect_cqe(&r.a->scq, 1, UROCE_WC_RETRY_EXC_ERR);
-	assert_int_equal(counters(&r, 1)->parted_acks_sent, 0);
+	assert_int_equal(counters(&r, 1)->time_wait_acks_sent, 0);
 	rig_down(&r);
 }
 
 static void
 of_another_partition(struct qp *qp)
 {
-	qp->pkey = 0x8123;
+	qp->path.pkey = 0x8123;
 }
 
 static void
 of_another_address(struct qp *qp)
 {
-	qp->tmpl.hdr[qp->tmpl.l3_off + 15] ^= 1;
-	qp->tmpl.crc_len[0] = qp->tmpl.crc_len[1] = 0;
-	qp->tmpl.ip_sum += qp->tmpl.hdr[qp->tmpl.l3_off + 15] & 1 ? 1 : 0xfffe;
+	qp->path.tmpl.hdr[qp->path.tmpl.l3_off + 15] ^= 1;
+	qp->path.tmpl.crc_len[0] = qp->path.tmpl.crc_len[1] = 0;
+	qp->path.tmpl.ip_sum += qp->path.tmpl.hdr[qp->path.tmpl.l3_off + 15] & 1 ? 1 : 0xfffe;
 }
 
 static void
@@ -199,11 +199,11 @@ nor_are_old_psns(void **state)
 	struct rig r;
 
 	parted_up(&r, &l, 100, NULL);
-	r.b->qp->epsn += 5000;
+	r.b->qp->rcv.epsn += 5000;
 	destroy(&r);
 	send_again(&r, &l);
 	expect_cqe(&r.a->scq, 1, UROCE_WC_RETRY_EXC_ERR);
-	assert_int_equal(counters(&r, 1)->parted_acks_sent, 0);
+	assert_int_equal(counters(&r, 1)->time_wait_acks_sent, 0);
 	rig_down(&r);
 }
 
@@ -222,7 +222,7 @@ the_last_ones_are_remembered(void **state)
 		there[i] = end_new(&r.p->h[1], NULL);
 		ends_connect(here[i], there[i], NULL);
 		/* It has received something. */
-		there[i]->qp->epsn++;
+		there[i]->qp->rcv.epsn++;
 	}
 	for (unsigned int i = 0; i < RTE_DIM(here); i++) {
 		end_free(here[i]);

@@ -210,8 +210,8 @@ without_a_window_to_borrow_wqes_go_a_few_at_a_time(void **state)
 
 	rig_up(&r, NULL, NULL);
 	tp = r.p->h[0].tp;
-	windows = tp->nb_windows;
-	tp->nb_windows = 0;
+	windows = tp->nb_inflight_blocks;
+	tp->nb_inflight_blocks = 0;
 	for (uint32_t i = 0; i < 60; i++) {
 		if (i % 3 == 0)
 			rig_read(&r, i, 64 * i, 64);
@@ -222,7 +222,7 @@ without_a_window_to_borrow_wqes_go_a_few_at_a_time(void **state)
 	for (uint32_t i = 0; i < 60; i++)
 		expect_cqe(&r.a->scq, i, UROCE_WC_SUCCESS);
 	assert_int_equal(counters(&r, 0)->retransmitted_packets, 0);
-	tp->nb_windows = windows;
+	tp->nb_inflight_blocks = windows;
 	rig_down(&r);
 }
 
@@ -341,10 +341,10 @@ ask_for_all(struct rig *r)
 
 	wire_put_reth(reth, ADDR(r->bbuf), r->bmr->key, BUF);
 	r->p->stalled = true;
-	pair_inject(r->p, r->b, &(struct wire_bth){ .opcode = WIRE_OP_READ_REQUEST, .psn = r->b->qp->epsn, .ackreq = true },
+	pair_inject(r->p, r->b, &(struct wire_bth){ .opcode = WIRE_OP_READ_REQUEST, .psn = r->b->qp->rcv.epsn, .ackreq = true },
 		    reth, sizeof(reth));
 	host_turn(&r->p->h[1]);
-	assert_true(r->b->qp->res_pending != 0);
+	assert_true(r->b->qp->resp.pending != 0);
 	assert_int_equal(r->p->h[1].tp->nb_read_blocks, TP_READ_BLOCKS - 1);
 }
 
@@ -497,7 +497,7 @@ a_duplicate_atomic_gets_the_newest_result_of_its_psn(void **state)
 	pair_settle(r.p);
 	expect_cqe(&r.a->scq, 1, UROCE_WC_SUCCESS);
 	/* 2^24 PSNs later. */
-	r.b->qp->epsn = r.a->qp->psn_una = r.a->qp->psn_cur = r.a->qp->psn_max = r.a->qp->psn_next = 100;
+	r.b->qp->rcv.epsn = r.a->qp->req.psn_una = r.a->qp->req.psn_cur = r.a->qp->req.psn_max = r.a->qp->req.psn_next = 100;
 	r.p->lose = lose;
 	r.p->lose_arg = &l;
 	rig_fetch_add(&r, 2, 8, 7);

@@ -24,7 +24,7 @@ find_each_other(struct rig *r, struct loss *l)
 	rig_write(r, 1, 0, 8 * KIB);
 	pair_settle(r->p);
 	expect_cqe(&r->a->scq, 1, UROCE_WC_SUCCESS);
-	assert_true(r->b->qp->sack_on);
+	assert_true(r->b->qp->rcv.sack_on);
 	r->p->nb_log = 0;
 }
 
@@ -55,7 +55,7 @@ a_local_operation_behind_what_was_lost_is_done_in_its_turn(void **state)
 	/* Of a key that there isn't: it must be refused, not passed over. */
 	end_send(r.a, &(struct wr){ .id = 2, .op = UROCE_WR_LOCAL_INV, .imm = 0x12345678 });
 	pair_advance(r.p, 2000 * (uint64_t)PAIR_MS);
-	assert_true(r.a->qp->sack_peer);
+	assert_true(r.a->qp->req.sack_peer);
 	expect_cqe(&r.a->scq, 1, UROCE_WC_SUCCESS);
 	expect_cqe(&r.a->scq, 2, UROCE_WC_MW_BIND_ERR);
 	rig_down(&r);
@@ -91,9 +91,9 @@ only_what_was_lost_is_sent_again(void **state)
 	assert_memory_equal(r.abuf, r.bbuf, 30 * KIB);
 	assert_int_equal(pair_count(r.p, 0, -1), 30 + 2);
 	assert_int_equal(pair_count_syndrome(r.p, 1, WIRE_NAK_PSN_SEQ), 0);
-	assert_null(r.a->qp->board);
-	assert_null(r.b->qp->ahead);
-	assert_int_equal(r.p->h[1].tp->nb_held_free, TP_HELD_MAX);
+	assert_null(r.a->qp->req.scoreboard);
+	assert_null(r.b->qp->rcv.reorder);
+	assert_int_equal(r.p->h[1].tp->nb_reorder_free, TP_REORDER_PKTS);
 	rig_down(&r);
 }
 
@@ -118,7 +118,7 @@ lost_again_is_noticed_without_a_timer(void **state)
 
 	find_each_other(&r, &l);
 	/* What is sent behind it shows each time. */
-	psn_and_times[0] = wire_psn_add(r.a->qp->psn_una, 3);
+	psn_and_times[0] = wire_psn_add(r.a->qp->req.psn_una, 3);
 	psn_and_times[1] = 2;
 	r.p->lose = lose_psn_twice;
 	r.p->lose_arg = psn_and_times;
@@ -226,7 +226,7 @@ only_missing_responses_are_asked_for_again(void **state)
 	find_each_other(&r, &l);
 	fill(r.bbuf, BUF, 9);
 	l = (struct loss){ .from = 1, .opcode = WIRE_OP_READ_RESP_MIDDLE, .nth = 3, .count = 2 };
-	psn = r.a->qp->psn_next;
+	psn = r.a->qp->req.psn_next;
 	rig_read(&r, 2, 0, 20 * KIB);
 	pair_settle(r.p);
 	expect_cqe(&r.a->scq, 2, UROCE_WC_SUCCESS);
@@ -240,8 +240,8 @@ only_missing_responses_are_asked_for_again(void **state)
 	assert_int_equal(pair_count(r.p, 1, WIRE_OP_READ_RESP_MIDDLE), 18);
 	assert_int_equal(counters(&r, 0)->rx_response_placed, 15 - 1);
 	assert_int_equal(counters(&r, 0)->implied_nak_seq_err, 0);
-	assert_null(r.a->qp->board);
-	assert_int_equal(r.a->qp->rd_out, 0);
+	assert_null(r.a->qp->req.scoreboard);
+	assert_int_equal(r.a->qp->req.rd_out, 0);
 	assert_int_equal(r.p->h[1].tp->nb_read_blocks, TP_READ_BLOCKS);
 	rig_down(&r);
 }
@@ -284,7 +284,7 @@ many_holes_in_reads_and_atomics_and_all_completes_in_order(void **state)
 	assert_int_equal(*(uint64_t *)r.bbuf, 1004);
 	assert_int_equal(counters(&r, 1)->rx_atomic_requests, 4);
 	assert_int_equal(counters(&r, 0)->local_ack_timeout_err, 0);
-	assert_null(r.a->qp->board);
+	assert_null(r.a->qp->req.scoreboard);
 	rig_down(&r);
 }
 
@@ -346,7 +346,7 @@ parts_that_no_chunk_has_are_not_answered(void **state)
 	uint32_t psn;
 
 	up(&r, NULL);
-	psn = r.b->qp->epsn;
+	psn = r.b->qp->rcv.epsn;
 	/* Longer than a chunk: only the rest of it may be asked for. */
 	ask_for(&r, psn, 0, 40 * KIB);
 	r.p->nb_log = 0;
@@ -355,7 +355,7 @@ parts_that_no_chunk_has_are_not_answered(void **state)
 	ask_for(&r, wire_psn_add(psn, 38), 38 * KIB, 2 * KIB);
 	assert_int_equal(pair_count(r.p, 1, -1), 2);
 	/* Beyond its end, not whole packets, none at all, other bytes. */
-	psn = r.b->qp->epsn;
+	psn = r.b->qp->rcv.epsn;
 	ask_for(&r, psn, 0, 10 * KIB);
 	r.p->nb_log = 0;
 	ask_for(&r, wire_psn_add(psn, 5), 5 * KIB, 6 * KIB);
@@ -385,7 +385,7 @@ a_part_of_a_read_that_is_being_answered_comes_once(void **state)
 
 	rig_up(&r, NULL, &(struct conn_opts){ .mtu = UROCE_MTU_256 });
 	r.p->stalled = true;
-	b.psn = r.b->qp->epsn;
+	b.psn = r.b->qp->rcv.epsn;
 	wire_put_reth(reth, ADDR(r.bbuf), r.bmr->key, 32 * 256);
 	pair_inject(r.p, r.b, &b, reth, sizeof(reth));
 	responder_run(r.p->h[1].tp, r.b->qp, 10);
@@ -467,15 +467,15 @@ hostile_gaps_hold_a_bounded_part_and_give_it_back(void **state)
 
 	find_each_other(&r, &l);
 	for (uint32_t i = 1; i < 2 * TP_SACK_SPAN; i++) {
-		b.psn = wire_psn_add(r.b->qp->epsn, i);
+		b.psn = wire_psn_add(r.b->qp->rcv.epsn, i);
 		pair_inject(r.p, r.b, &b, payload, sizeof(payload));
 		pair_inject(r.p, r.b, &b, payload, sizeof(payload));
 	}
-	assert_int_equal(r.p->h[1].tp->nb_held_free, TP_HELD_MAX - (TP_SACK_SPAN - 1));
+	assert_int_equal(r.p->h[1].tp->nb_reorder_free, TP_REORDER_PKTS - (TP_SACK_SPAN - 1));
 	assert_true(counters(&r, 1)->rx_not_held >= TP_SACK_SPAN);
 	end_state(r.b, UROCE_QPS_ERR);
-	assert_int_equal(r.p->h[1].tp->nb_held_free, TP_HELD_MAX);
-	assert_int_equal(r.p->h[1].tp->nb_aheads, TP_BOARDS);
+	assert_int_equal(r.p->h[1].tp->nb_reorder_free, TP_REORDER_PKTS);
+	assert_int_equal(r.p->h[1].tp->nb_reorders, TP_SCOREBOARDS);
 	rig_down(&r);
 }
 
@@ -490,13 +490,13 @@ sack_of_what_was_never_sent_is_a_ghost(void **state)
 	find_each_other(&r, &l);
 	wire_put32(sack + WIRE_AETH_BYTES, SACK_MAGIC);
 	wire_put64(sack + WIRE_AETH_BYTES + 4, 2);
-	b.psn = wire_psn_add(r.a->qp->psn_una, WIRE_PSN_MASK);
+	b.psn = wire_psn_add(r.a->qp->req.psn_una, WIRE_PSN_MASK);
 	pair_inject(r.p, r.a, &b, sack, sizeof(sack));
 	assert_int_equal(counters(&r, 0)->rx_ghost_ack, 1);
 	sack[WIRE_AETH_BYTES] ^= 1;
 	pair_inject(r.p, r.a, &b, sack, sizeof(sack));
 	assert_int_equal(counters(&r, 0)->rx_sack_ignored, 1);
-	assert_null(r.a->qp->board);
+	assert_null(r.a->qp->req.scoreboard);
 	rig_down(&r);
 }
 
@@ -523,7 +523,7 @@ what_a_sack_takes_back_is_sent_again(void **state)
 
 	find_each_other(&r, &l);
 	l = (struct loss){ .from = 0, .opcode = -1, .count = UINT32_MAX };
-	psn = r.a->qp->psn_next;
+	psn = r.a->qp->req.psn_next;
 	for (uint32_t i = 0; i < 4; i++)
 		rig_write(&r, 2 + i, 16 * KIB + i * KIB, KIB);
 	pair_settle(r.p);
@@ -556,7 +556,7 @@ what_was_lost_and_has_no_memory_any_more_fails_in_its_turn(void **state)
 	find_each_other(&r, &l);
 	mr = host_mr(&r.p->h[0], r.abuf + KIB, 8, 0);
 	l = (struct loss){ .from = 0, .opcode = -1, .count = UINT32_MAX };
-	psn = r.a->qp->psn_next;
+	psn = r.a->qp->req.psn_next;
 	rig_write(&r, 2, 0, 8);
 	end_send(r.a, &(struct wr){ .id = 3, .op = UROCE_WR_RDMA_WRITE, .nb_sge = 1, .sge = SGE(r.abuf + KIB, 8, mr),
 				    .remote_addr = ADDR(r.bbuf) + KIB, .rkey = r.bmr->key });
@@ -569,7 +569,7 @@ what_was_lost_and_has_no_memory_any_more_fails_in_its_turn(void **state)
 	expect_cqe(&r.a->scq, 2, UROCE_WC_SUCCESS);
 	expect_cqe(&r.a->scq, 3, UROCE_WC_LOC_PROT_ERR);
 	expect_cqe(&r.a->scq, 4, UROCE_WC_WR_FLUSH_ERR);
-	assert_null(r.a->qp->board);
+	assert_null(r.a->qp->req.scoreboard);
 	rig_down(&r);
 }
 
@@ -591,13 +591,13 @@ static void
 with_nothing_left_to_lend_a_sack_makes_it_go_back(void **state)
 {
 	bool lost[2] = { false };
-	uint32_t boards;
+	uint32_t scoreboards;
 	struct loss l;
 	struct rig r;
 
 	find_each_other(&r, &l);
-	boards = r.p->h[0].tp->nb_boards;
-	r.p->h[0].tp->nb_boards = 0;
+	scoreboards = r.p->h[0].tp->nb_scoreboards;
+	r.p->h[0].tp->nb_scoreboards = 0;
 	l = (struct loss){ .from = 0, .opcode = WIRE_OP_WRITE_MIDDLE, .nth = 3, .count = 1 };
 	rig_write(&r, 2, 0, 20 * KIB);
 	pair_settle(r.p);
@@ -616,7 +616,7 @@ with_nothing_left_to_lend_a_sack_makes_it_go_back(void **state)
 	assert_int_equal(counters(&r, 0)->implied_nak_seq_err, 2);
 	assert_memory_equal(r.abuf + 40 * KIB, r.bbuf + 40 * KIB, 8);
 	assert_memory_equal(r.abuf + 41 * KIB, r.bbuf + 41 * KIB, 8);
-	r.p->h[0].tp->nb_boards = boards;
+	r.p->h[0].tp->nb_scoreboards = scoreboards;
 	rig_down(&r);
 }
 
@@ -658,7 +658,7 @@ sack_half_the_numbers_away_is_a_ghost(void **state)
 			rig_write(&r, 1, 0, 512 * 1024);
 		pair_settle(r.p);
 		for (uint32_t off = 0; off <= 2 * TP_SACK_SPAN; off++) {
-			b.psn = wire_psn_add(r.a->qp->psn_max, (1 << 23) - off);
+			b.psn = wire_psn_add(r.a->qp->req.psn_max, (1 << 23) - off);
 			pair_inject(r.p, r.a, &b, sack, sizeof(sack));
 			ghosts++;
 			assert_int_equal(counters(&r, 0)->rx_ghost_ack + counters(&r, 0)->rx_response_ignored, ghosts);
@@ -678,10 +678,10 @@ reset_forgets_the_peer(void **state)
 	find_each_other(&r, &l);
 	assert_int_equal(end_state(r.b, UROCE_QPS_RESET), 0);
 	assert_int_equal(end_state(r.a, UROCE_QPS_RESET), 0);
-	assert_false(r.b->qp->sack_on);
+	assert_false(r.b->qp->rcv.sack_on);
 	ends_connect(r.a, r.b, &(struct conn_opts){ .psn = 5000 });
-	assert_false(r.a->qp->sack_peer);
-	assert_int_equal(r.a->qp->sack_offers, TP_SACK_OFFERS);
+	assert_false(r.a->qp->req.sack_peer);
+	assert_int_equal(r.a->qp->req.sack_offers, TP_SACK_OFFERS);
 	rig_down(&r);
 }
 

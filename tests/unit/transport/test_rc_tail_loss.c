@@ -23,7 +23,7 @@ measured_up(struct rig *r, struct loss *l, const struct conn_opts *co)
 	r->p->stalled = false;
 	pair_settle(r->p);
 	expect_cqe(&r->a->scq, 1000, UROCE_WC_SUCCESS);
-	assert_int_equal(r->a->qp->srtt_ns, RTT_NS);
+	assert_int_equal(r->a->qp->loss.srtt_ns, RTT_NS);
 	r->p->nb_log = 0;
 	r->p->lose = lose;
 	r->p->lose_arg = l;
@@ -194,7 +194,7 @@ slow_peer_gets_single_packets_and_progress_is_not_lost(void **state)
 	expect_cqe(&r.a->scq, 1, UROCE_WC_SUCCESS);
 	assert_int_equal(pair_count(r.p, 0, -1), 30 + TP_PROBES);
 	/* Karn: what was sent twice measures nothing. */
-	assert_int_equal(r.a->qp->srtt_ns, RTT_NS);
+	assert_int_equal(r.a->qp->loss.srtt_ns, RTT_NS);
 	rig_down(&r);
 }
 
@@ -208,11 +208,11 @@ probes_that_were_no_use_become_rarer_until_a_round_trip_is_measured(void **state
 	rig_write(&r, 1, 0, 64);
 	pair_advance(r.p, 3 * FEW_NS);
 	expect_cqe(&r.a->scq, 1, UROCE_WC_SUCCESS);
-	assert_int_equal(r.a->qp->rto_shift, 2);
+	assert_int_equal(r.a->qp->loss.pto_shift, 2);
 	rig_write(&r, 2, 0, 64);
 	pair_settle(r.p);
 	expect_cqe(&r.a->scq, 2, UROCE_WC_SUCCESS);
-	assert_int_equal(r.a->qp->rto_shift, 0);
+	assert_int_equal(r.a->qp->loss.pto_shift, 0);
 	rig_down(&r);
 }
 

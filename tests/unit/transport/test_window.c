@@ -31,7 +31,7 @@ loss_after_a_way_became_longer(void **state)
 	round_trip(&r, 2, PAIR_US / 4);
 	round_trip(&r, 3, 15 * PAIR_US);
 	round_trip(&r, 4, 15 * PAIR_US);
-	assert_true(4 * r.a->qp->srtt_ns < r.a->qp->rtt_min_ns);
+	assert_true(4 * r.a->qp->loss.srtt_ns < r.a->qp->loss.rtt_min_ns);
 	r.p->lose = lose;
 	r.p->lose_arg = &l;
 	rig_write(&r, 5, 0, 16 * 1024);
@@ -40,7 +40,7 @@ loss_after_a_way_became_longer(void **state)
 	assert_memory_equal(r.bbuf, r.abuf, 16 * 1024);
 	assert_true(l.seen > l.nth);
 	/* No queues, no reason to believe that the way holds more or less than the window. */
-	assert_in_range(r.a->qp->loss_window, TP_WINDOW_START / 2, TP_WINDOW_MAX);
+	assert_in_range(r.a->qp->loss.loss_cwnd, TP_CWND_START / 2, TP_CWND_MAX);
 	rig_down(&r);
 }
 
@@ -59,16 +59,16 @@ a_loss_of_long_ago_is_forgotten(void **state)
 	rig_write(&r, 0, 0, BYTES);
 	pair_settle(r.p);
 	expect_cqe(&r.a->scq, 0, UROCE_WC_SUCCESS);
-	assert_int_equal(r.a->qp->ackreq_mask, TP_ACKREQ_LOSSY - 1);
-	for (i = 0; i < MOST && r.a->qp->lossy != 0; i++) {
+	assert_int_equal(r.a->qp->loss.ackreq_mask, TP_ACKREQ_LOSSY - 1);
+	for (i = 0; i < MOST && r.a->qp->loss.lossy != 0; i++) {
 		r.p->nb_log = 0;
 		rig_write(&r, 1 + i, 0, BYTES);
 		pair_settle(r.p);
 		expect_cqe(&r.a->scq, 1 + i, UROCE_WC_SUCCESS);
 	}
 	/* Not at once, and not never: a window is 256 packets at most, as long as each of these WRITEs. */
-	assert_in_range(i, TP_WINDOW_CALM / 8, MOST - 1);
-	assert_int_equal(r.a->qp->ackreq_mask, TP_ACKREQ_PACKETS - 1);
+	assert_in_range(i, TP_CWND_CALM / 8, MOST - 1);
+	assert_int_equal(r.a->qp->loss.ackreq_mask, TP_ACKREQ_PACKETS - 1);
 	rig_down(&r);
 }
 

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * How much of a QP may be on its way: round trips as measured, and the window that losses and congestion control leave.
+ */
+#include "transport/cc/cc.h"
+#include "transport/req/selective.h"
+
+/* ---- Round trips ---- */
+/* RFC 6298, section 2; early retransmission as in RFC 8985, section 7.2, after two round trips and what they vary. */
+void
+rtt_measured(struct transport *tp, struct qp *qp)
+{
+	uint32_t rtt = (uint32_t)RTE_MIN(tp->now_ns - qp->loss.rtt_sent_ns, (uint64_t)TP_RTT_MAX_NS), off;
+	uint32_t acked = wire_psn_diff(qp->req.psn_una, qp->loss.rtt_una) & WIRE_PSN_MASK;
+
+	if (qp->loss.pto_ns == 0) {
+		qp->loss.srtt_ns = rtt;
+		qp->loss.rttvar_ns = rtt / 2;
+		qp->loss.rtt_min_ns = qp->loss.rtt_low_ns = rtt;
+		qp->loss.rtt_low_until_ns = tp->now_ns + TP_RTT_MIN_NS;
+	} else {
+		off = rtt > qp->loss.srtt_ns ? rtt - qp->loss.srtt_ns : qp->loss.srtt_ns - rtt;
+		qp->loss.rttvar_ns += off / 4 - qp->loss.rttvar_ns / 4;
+		qp->loss.srtt_ns += rtt / 8 - qp->loss.srtt_ns / 8;
+		qp->loss.rtt_low_ns = RTE_MIN(qp->loss.rtt_low_ns, rtt);
+		qp->loss.rtt_min_ns = RTE_MIN(qp->loss.rtt_min_ns, rtt);
+		if (unlikely(tp->now_ns >= qp->loss.rtt_low_until_ns)) {
+			qp->loss.rtt_min_ns = qp->loss.rtt_low_ns;
+			qp->loss.rtt_low_ns = rtt;
+			qp->loss.rtt_low_until_ns = tp->now_ns + TP_RTT_MIN_NS;
+		}
+	}
+	qp->loss.pto_ns = RTE_MAX(2 * qp->loss.srtt_ns + 4 * qp->loss.rttvar_ns, (uint32_t)TP_PROBE_MIN_NS);
+	qp->loss.pto_shift = 0;
+	qp->loss.probe = TP_PROBE_NONE;
+	qp->loss.rtt_timing = false;
+	qp->loss.rtt_next_ns = tp->now_ns + (qp->req.cc == NULL ? TP_RTT_EVERY_NS : 0);
+	qp->loss.rtt_una = qp->req.psn_una;
+	if (unlikely(qp->req.cc != NULL) && qp->req.cc->ops->rtt != NULL) {
+		qp->req.cc->ops->rtt(qp->req.cc, rtt, acked, tp->now_ns);
+		cwnd_update(qp);
+	}
+}
+
+/* ---- The window ---- */
+void
+cwnd_update(struct qp *qp)
+{
+	qp->loss.cwnd = unlikely(qp->req.cc != NULL) ? RTE_MIN(qp->loss.loss_cwnd, qp->req.cc->cwnd) : qp->loss.loss_cwnd;
+	if (unlikely(qp->req.scoreboard != NULL))
+		qp->loss.cwnd = (uint16_t)RTE_MIN(qp->loss.cwnd + scoreboard_not_in_flight(qp), (uint32_t)TP_CWND_MAX);
+}
+
+/*
+ * Round trips are this much longer than they were without queues, in quarters; 4: as short. The smoothed round trip falls
+ * behind the shortest one when a way becomes longer and the shorter ones are forgotten.
+ */
+static inline uint32_t
+queued(const struct qp *qp)
+{
+	if (qp->loss.rtt_min_ns == 0)
+		return 4;
+	return (uint32_t)RTE_MAX(4 * (uint64_t)qp->loss.srtt_ns / qp->loss.rtt_min_ns, UINT64_C(4));
+}
+
+/*
+ * Where packets get lost, a window that is larger than what the way itself holds does harm: go-back-N sends all of it
+ * again. One that only just holds that is best; with selective repeat twice that, so that it never runs dry.
+ */
+static inline bool
+may_grow(const struct qp *qp)
+{
+	if (likely(qp->loss.lossy == 0))
+		return true;
+	/* Only what was measured of late says so. */
+	return wire_psn_diff(qp->req.psn_una, qp->loss.rtt_una) <= qp->loss.loss_cwnd && queued(qp) < (qp->req.sack_peer ? 8 : 5);
+}
+
+/* @return what the way itself holds, as far as round trips tell. */
+static uint16_t
+remember_loss(struct qp *qp)
+{
+	qp->loss.lossy = TP_CWND_CALM;
+	qp->loss.ackreq_mask = TP_ACKREQ_LOSSY - 1;
+	return (uint16_t)(4 * qp->loss.loss_cwnd / queued(qp));
+}
+
+/* Additive increase, multiplicative decrease: queues on the way and receive rings at its end are finite. */
+void
+cwnd_grow(struct qp *qp)
+{
+	if (qp->loss.loss_cwnd < TP_CWND_MAX && may_grow(qp))
+		qp->loss.loss_cwnd = (uint16_t)RTE_MIN(qp->loss.loss_cwnd + TP_CWND_STEP, (int)TP_CWND_MAX);
+	if (unlikely(qp->loss.lossy != 0) && --qp->loss.lossy == 0)
+		qp->loss.ackreq_mask = TP_ACKREQ_PACKETS - 1;
+	cwnd_update(qp);
+	qp->loss.psn_grow = wire_psn_add(qp->req.psn_una, qp->loss.cwnd);
+	/* Never so far behind that it would seem ahead. */
+	if (wire_psn_diff(qp->req.psn_una, qp->loss.psn_recover) >= 0)
+		qp->loss.psn_recover = qp->req.psn_una;
+}
+
+/* Once for all that was lost of what was on its way: to what the way holds, by half at most. */
+void
+cwnd_loss(struct transport *tp, struct qp *qp, bool timeout)
+{
+	bool again = wire_psn_diff(qp->req.psn_una, qp->loss.psn_recover) < 0;
+	uint16_t held = remember_loss(qp);
+
+	/* ACKs come in steps: a little more than what the way holds keeps it full. */
+	held = RTE_MIN(held + held / 4, qp->loss.loss_cwnd);
+	if (!again)
+		qp->loss.loss_cwnd = RTE_MAX(held, qp->loss.loss_cwnd / 2);
+	if (timeout || qp->loss.loss_cwnd < TP_CWND_MIN)
+		qp->loss.loss_cwnd = TP_CWND_MIN;
+	qp->loss.psn_recover = qp->req.psn_max;
+	qp->loss.psn_grow = qp->req.psn_max;
+	if (unlikely(qp->req.cc != NULL) && qp->req.cc->ops->loss != NULL && (timeout || !again))
+		qp->req.cc->ops->loss(qp->req.cc, timeout, tp->now_ns);
+	cwnd_update(qp);
+}
+
+/*
+ * Packets that are known to be lost one by one cost no more than themselves, and most often it wasn't congestion: the
+ * window shrinks by what was lost.
+ */
+void
+cwnd_lost(struct transport *tp, struct qp *qp, uint32_t n)
+{
+	bool again = wire_psn_diff(qp->req.psn_una, qp->loss.psn_recover) < 0;
+	int32_t most = 2 * remember_loss(qp);
+
+	most = RTE_MIN(qp->loss.loss_cwnd, most) - (int32_t)(TP_CWND_LOST * n);
+	qp->loss.loss_cwnd = (uint16_t)RTE_MAX(most, (int32_t)TP_CWND_MIN);
+	qp->loss.psn_recover = qp->req.psn_max;
+	qp->loss.psn_grow = qp->req.psn_max;
+	if (unlikely(qp->req.cc != NULL) && qp->req.cc->ops->loss != NULL && !again)
+		qp->req.cc->ops->loss(qp->req.cc, false, tp->now_ns);
+	cwnd_update(qp);
+}
+
+void
+cwnd_new_path(struct qp *qp)
+{
+	cwnd_update(qp);
+	rtt_untime(qp);
+	qp->loss.lossy = 0;
+	qp->loss.ackreq_mask = TP_ACKREQ_PACKETS - 1;
+	qp->loss.pto_ns = 0;
+	qp->loss.rtt_min_ns = 0;
+	qp->loss.srtt_ns = 0;
+	qp->loss.pto_shift = 0;
+	qp->loss.probe = TP_PROBE_NONE;
+	qp->loss.probes = 0;
+}
+
+void
+cwnd_start(struct qp *qp)
+{
+	qp->req.sack_peer = false;
+	qp->req.sack_offers = TP_SACK_OFFERS;
+	qp->loss.loss_cwnd = TP_CWND_START;
+	cwnd_new_path(qp);
+	qp->loss.rtt_una = qp->req.psn_una;
+	qp->loss.psn_recover = qp->req.psn_una;
+	qp->loss.psn_grow = wire_psn_add(qp->req.psn_una, qp->loss.cwnd);
+}
