@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/handles.h"
 
 #define INDEX_MASK ((1u << HANDLES_INDEX_BITS) - 1)
@@ -74,6 +75,7 @@ handles_remove(struct handles *h, uint32_t handle)
 	uint32_t i = handle & INDEX_MASK;
 	struct handle_slot *slot = &h->slots[i];
 
+	UROCE_ASSERT(handles_get(h, handle) != NULL);
 	slot->obj = NULL;
 	slot->gen = (slot->gen + 1) & GEN_MASK;
 	slot->next_free = h->first_free;

@@ -78,7 +78,7 @@ accept_one(struct control *c, bool *no_fds)
 	return accept4(c->listen.fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 }
 
-/** Begin a session, if there is room. @param fd  Its socket, taken in any case. */
+/** Begin a session, if there is room. @param fd  Its socket; becomes the session's, or is closed. */
 static void
 begin_session(struct control *c, int fd, bool own)
 {
@@ -416,6 +416,7 @@ fail:
 void
 control_destroy(struct control *c)
 {
+	const int fds[] = { c->wake.fd, c->signals.fd, c->uffd, c->spare_fd, c->epfd };
 	struct session *s;
 	unsigned int i;
 
@@ -436,16 +437,9 @@ control_destroy(struct control *c)
 		sigbus_uninstall(c->wake.fd);
 		close(c->listen.fd);
 	}
-	if (c->wake.fd >= 0)
-		close(c->wake.fd);
-	if (c->signals.fd >= 0)
-		close(c->signals.fd);
-	if (c->uffd >= 0)
-		close(c->uffd);
-	if (c->spare_fd >= 0)
-		close(c->spare_fd);
-	if (c->epfd >= 0)
-		close(c->epfd);
+	for (i = 0; i < RTE_DIM(fds); i++)
+		if (fds[i] >= 0)
+			close(fds[i]);
 	handles_fini(&c->pd_ids);
 	handles_fini(&c->srqns);
 	handles_fini(&c->targets);

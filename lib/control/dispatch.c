@@ -2,11 +2,11 @@
 /* Requests of programs: received, checked, given to their handlers, answered. */
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
-#include <unistd.h>
+
+#include <rte_common.h>
 
 #include "control/cma/cma_priv.h"
 #include "control/core/closer_priv.h"
@@ -119,30 +119,18 @@ check_form(struct session *s, struct request *r, size_t n, bool cut)
 	return 0;
 }
 
-/** Collect the descriptors of a message. @return false: more than there may be. */
+/** Take the descriptors of a message. @return false: more than there may be. */
 static bool
 take_fds(struct msghdr *msg, struct request *r)
 {
-	struct cmsghdr *cmsg;
-	bool fit = (msg->msg_flags & MSG_CTRUNC) == 0;
-	size_t i, n;
-	int fd;
+	int fds[CLOSER_MESSAGE_FDS];
+	unsigned int n = closer_message_fds(msg, fds);
 
-	for (cmsg = CMSG_FIRSTHDR(msg); cmsg != NULL; cmsg = CMSG_NXTHDR(msg, cmsg)) {
-		if (cmsg->cmsg_level != SOL_SOCKET || cmsg->cmsg_type != SCM_RIGHTS)
-			continue;
-		n = (cmsg->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-		for (i = 0; i < n; i++) {
-			memcpy(&fd, CMSG_DATA(cmsg) + i * sizeof(int), sizeof(int));
-			if (r->nb_fds < CTL_MAX_FDS) {
-				r->fds[r->nb_fds++] = fd;
-			} else {
-				closer_close(fd);
-				fit = false;
-			}
-		}
-	}
-	return fit;
+	r->nb_fds = RTE_MIN(n, (unsigned int)CTL_MAX_FDS);
+	memcpy(r->fds, fds, r->nb_fds * sizeof(int));
+	for (unsigned int i = r->nb_fds; i < n; i++)
+		closer_close(fds[i]);
+	return n <= CTL_MAX_FDS && (msg->msg_flags & MSG_CTRUNC) == 0;
 }
 
 static void

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What engines report, and what is due by time: links, neighbours, connections, the heap. */
 #include <arpa/inet.h>
-#include <errno.h>
 #include <malloc.h>
-#include <unistd.h>
 
 #include <rte_common.h>
 #include <rte_mbuf.h>
@@ -77,7 +75,7 @@ events_engine(struct watch *w, uint32_t events)
 	struct engine_event ev;
 	unsigned int i;
 
-	/* The descriptor stays readable until nothing is left. */
+	/* The descriptor stays readable while events are left, so the rest comes in the next turn. */
 	for (i = 0; i < CONTROL_EVENT_BURST && engine_event_next(src->engine, &ev); i++) {
 		switch (ev.kind) {
 		case ENGINE_EV_ASYNC:
@@ -133,8 +131,7 @@ poll_links(struct control *c)
 		if (c->sysfs)
 			sysfs_write_link(c, (uint16_t)i);
 		CTL_LOG(NOTICE, "%s: link %s", c->s.ports[i]->conf.name, up ? "up" : "down");
-		TAILQ_FOREACH(s, &c->sessions, link)
-		{
+		TAILQ_FOREACH(s, &c->sessions, link) {
 			if (s->port == c->s.ports[i])
 				session_send_async(s, up ? UROCE_EVENT_PORT_ACTIVE : UROCE_EVENT_PORT_ERR, 1);
 		}

@@ -34,28 +34,27 @@ bind_find(struct cma *cma, uint32_t ps, uint16_t port)
 {
 	struct cma_bind *b;
 
-	LIST_FOREACH(b, &cma->binds[bucket(ps, port)], link)
-	{
+	LIST_FOREACH(b, &cma->binds[bucket(ps, port)], link) {
 		if (b->ps == ps && b->port == port)
 			return b;
 	}
 	return NULL;
 }
 
-/** Would @p a, with the address @p addr, and @p b get each other's requests? */
+/** @return true if requests to @p a, bound to @p addr, could be meant for @p b, or the other way round. */
 static bool
 overlap(const struct cma_id *a, const struct cma_id *b, const struct ctl_cm_addr *addr)
 {
 	bool any_a = gid_is_zero(addr->gid), any_b = gid_is_zero(b->local.gid);
 
 	if (addr->family != b->local.family) {
-		/* A wildcard of IPv6 takes IPv4 too, unless it was told not to. */
+		/* A wildcard of IPv6 takes IPv4 too, unless it is for IPv6 only. */
 		return (any_a && addr->family == 6 && !a->af_only) || (any_b && b->local.family == 6 && !b->af_only);
 	}
 	return any_a || any_b || memcmp(addr->gid, b->local.gid, 16) == 0;
 }
 
-/** May both have the port? Different addresses may; those that allow reuse may, until one listens. */
+/** @return true if both may have the port: their addresses differ, or both allow reuse and @p b doesn't listen. */
 static bool
 compatible(const struct cma_id *a, const struct cma_id *b, const struct ctl_cm_addr *addr)
 {
@@ -67,8 +66,7 @@ cma_may_listen(const struct cma_id *id)
 {
 	const struct cma_id *other;
 
-	LIST_FOREACH(other, &id->bind->ids, bind_link)
-	{
+	LIST_FOREACH(other, &id->bind->ids, bind_link) {
 		if (other != id && other->state == CMA_LISTENING && overlap(id, other, &id->local))
 			return false;
 	}
@@ -83,8 +81,7 @@ port_free(struct cma *cma, const struct cma_id *id, const struct ctl_cm_addr *ad
 
 	if (b == NULL)
 		return true;
-	LIST_FOREACH(other, &b->ids, bind_link)
-	{
+	LIST_FOREACH(other, &b->ids, bind_link) {
 		if (!compatible(id, other, addr))
 			return false;
 	}

@@ -8,13 +8,13 @@
 #include "control/cma/cma_priv.h"
 #include "control/core/gid_priv.h"
 
-/** The other way round. @return false: not from where it says it is. */
+/** Take the addresses from the RDMA CM's header. @return false: they are not those that the packet came with. */
 static bool
 ip_hdr_take(struct cma_id *id, const struct cm_ip_hdr *h, const struct cm_way *way, uint64_t service_id)
 {
 	uint32_t skip = h->ip_version == 4 ? 12 : 0;
 
-	/* Or an IPv6 address would pass for the IPv4 address in its last bytes, which the program may trust. */
+	/* An IPv6 peer must not pass for the IPv4 address in the last bytes of its own, which the program may trust. */
 	if (gid_is_v4(way->remote_gid) != (h->ip_version == 4) || gid_is_v4(way->local_gid) != (h->ip_version == 4))
 		return false;
 	if (memcmp(h->src + skip, way->remote_gid + skip, 16 - skip) != 0 ||
@@ -56,7 +56,7 @@ asked_type(const struct cm_req *req)
 							 UROCE_QPT_RC;
 }
 
-/** An id for a request that came, or NULL with *@p reason. */
+/** @return an id for a request that came, or NULL with *@p reason to reject it. */
 static struct cma_id *
 request_id(struct cma_id *listener, const struct cm_event *ev, const uint8_t *data, uint64_t service_id,
 	   uint16_t *reason)
@@ -89,6 +89,18 @@ request_id(struct cma_id *listener, const struct cm_event *ev, const uint8_t *da
 	return id;
 }
 
+/** Tell the listener's program of a request. @param data  Its private data, @p bytes long, which begins with the RDMA CM's header. */
+static void
+announce(struct cma_id *id, struct cma_id *listener, struct ctl_cm_event *out, const uint8_t *data, uint32_t bytes)
+{
+	out->id = id->obj.handle;
+	out->listener = listener->obj.handle;
+	put_private(out, data + CM_IP_HDR_BYTES, bytes - CM_IP_HDR_BYTES);
+	cma_id_info(id, &out->info);
+	cma_id_asks(id, listener);
+	cma_event_send(listener, out, id);
+}
+
 static void
 on_request(struct cma *cma, const struct cm_event *ev)
 {
@@ -98,32 +110,28 @@ on_request(struct cma *cma, const struct cm_event *ev)
 	uint8_t type = asked_type(req);
 	uint16_t reason;
 
-	/* The program makes the QP that its listener is for (core/cma.c: cma_ib_check_req_qp_type()). */
+	/* The program will make a QP of its listener's type (Linux, core/cma.c: cma_ib_check_req_qp_type()). */
 	if (type != listener->qp_type) {
 		refuse(cma, ev, CM_REJ_INVALID_TRANSPORT_TYPE);
 		return;
 	}
 	id = request_id(listener, ev, req->private_data, req->service_id, &reason);
-	if (id != NULL && req->path_mtu > id->port->active_mtu) {
-		reason = CM_REJ_INVALID_MTU;
-		cma_id_free(id);
-		id = NULL;
-	}
-	if (id != NULL && cma_id_start_psn(id, &(struct request){ 0 }) != 0) {
-		reason = CM_REJ_NO_RESOURCES;
-		cma_id_free(id);
-		id = NULL;
-	}
 	if (id == NULL) {
 		refuse(cma, ev, reason);
 		return;
 	}
+	if (req->path_mtu > id->port->active_mtu || cma_id_start_psn(id, &(struct request){ 0 }) != 0) {
+		reason = req->path_mtu > id->port->active_mtu ? CM_REJ_INVALID_MTU : CM_REJ_NO_RESOURCES;
+		cma_id_free(id);
+		refuse(cma, ev, reason);
+		return;
+	}
 	id->conn = ev->conn;
-	id->qp_type = type;
 	cm_conn_set_owner(ev->conn, id);
+	id->qp_type = type;
 	id->remote_qpn = req->qpn;
 	id->sq_psn = req->starting_psn;
-	/* Theirs and ours, the other way round. */
+	/* What the peer starts we answer, and the other way round. */
 	id->responder_resources = req->initiator_depth;
 	id->initiator_depth = req->responder_resources;
 	id->retry_count = req->retry_count;
@@ -131,10 +139,8 @@ on_request(struct cma *cma, const struct cm_event *ev)
 	id->path_mtu = req->path_mtu;
 	id->timeout = id->ack_timeout_set ? id->ack_timeout : req->primary.ack_timeout;
 	id->tos = req->primary.traffic_class;
-	/* Both directions of a connection take one way through the network. */
+	/* Both directions of a connection have the same flow label, and take the same path through the network. */
 	id->flow_label = req->primary.flow_label;
-	out.id = id->obj.handle;
-	out.listener = listener->obj.handle;
 	out.conn = (struct ctl_cm_conn_param){
 		.qp_num = req->qpn,
 		.responder_resources = id->responder_resources,
@@ -145,10 +151,7 @@ on_request(struct cma *cma, const struct cm_event *ev)
 		.srq = req->srq,
 		.qp_type = type,
 	};
-	put_private(&out, req->private_data + CM_IP_HDR_BYTES, CM_REQ_PRIVATE_BYTES - CM_IP_HDR_BYTES);
-	cma_id_info(id, &out.info);
-	cma_id_asks(id, listener);
-	cma_event_send(listener, &out, id);
+	announce(id, listener, &out, req->private_data, CM_REQ_PRIVATE_BYTES);
 }
 
 static void
@@ -167,13 +170,8 @@ on_sidr_request(struct cma *cma, const struct cm_event *ev)
 	}
 	id->conn = ev->conn;
 	cm_conn_set_owner(ev->conn, id);
-	out.id = id->obj.handle;
-	out.listener = listener->obj.handle;
 	out.conn.qp_type = UROCE_QPT_UD;
-	put_private(&out, req->private_data + CM_IP_HDR_BYTES, CM_SIDR_REQ_PRIVATE_BYTES - CM_IP_HDR_BYTES);
-	cma_id_info(id, &out.info);
-	cma_id_asks(id, listener);
-	cma_event_send(listener, &out, id);
+	announce(id, listener, &out, req->private_data, CM_SIDR_REQ_PRIVATE_BYTES);
 }
 
 static void
@@ -242,7 +240,7 @@ cma_cm_event(struct cma *cma, const struct cm_event *ev)
 	struct cma_id *id = ev->owner;
 
 	if (id == NULL) {
-		/* Of nobody's listener: there is none to give it to. */
+		/* It came to a listener that is no id's, so no program can have it. */
 		cm_destroy(ev->conn, control_now_ns());
 		return;
 	}
@@ -280,7 +278,7 @@ cma_cm_event(struct cma *cma, const struct cm_event *ev)
 			cma_event(id, CTL_CM_EV_TIMEWAIT_EXIT, 0);
 		break;
 	default:
-		/* MRA: the peer needs longer, which is no news to a program. */
+		/* MRA: the peer needs longer. Programs don't hear of that. */
 		break;
 	}
 }

@@ -46,7 +46,7 @@ cma_id_free(struct cma_id *id)
 	obj_free(s, OBJ_CM_ID, &id->obj);
 }
 
-/** Refuse who asked behind the first @p taken, which are the program's: nobody will ever read of them. */
+/** Refuse the requests after the first @p taken: the program has not read their events, and will not. */
 static void
 refuse_unread(struct cma_id *listener, uint32_t taken)
 {
@@ -54,7 +54,7 @@ refuse_unread(struct cma_id *listener, uint32_t taken)
 
 	for (id = LIST_FIRST(&listener->requests); id != NULL; id = next) {
 		next = LIST_NEXT(id, asked_link);
-		/* An id that is elsewhere has been read, whatever the client says. */
+		/* The event of an id that is in another session was read, whatever the client says. */
 		if (id->request_no > taken && id->session == listener->session)
 			cma_id_free(id);
 		else
@@ -146,8 +146,7 @@ find_token(struct control *c, uint64_t token)
 {
 	struct session *s;
 
-	TAILQ_FOREACH(s, &c->sessions, link)
-	{
+	TAILQ_FOREACH(s, &c->sessions, link) {
 		if (s->cma != NULL && s->cma->token == token)
 			return s;
 	}

@@ -2,7 +2,6 @@
 /* Connections of ids: what a program asks for becomes calls into lib/cm. */
 #include <errno.h>
 #include <string.h>
-#include <unistd.h>
 
 #include <rte_common.h>
 
@@ -10,7 +9,7 @@
 #include "control/core/gid_priv.h"
 #include "control/core/quota_priv.h"
 
-/** Timeouts are codes of 5 bits; an ACK is there after two packet lives: one more than one of them. */
+/** Timeouts are codes of 5 bits, for powers of 2. An ACK comes after two packet lives: that is the next code. */
 static uint8_t
 ack_timeout_of(const struct cma_id *id)
 {
@@ -35,7 +34,7 @@ way_of(const struct cma_id *id, struct cm_way *way)
 		way->vlan_tci = (uint16_t)((id->tos >> 5) << 13 | id->port->conf.vlan_id);
 }
 
-/** The RDMA CM's header in front of the program's private data. */
+/** Make the RDMA CM's header, which goes before the program's private data. */
 static void
 ip_hdr_of(const struct cma_id *id, uint8_t data[CM_IP_HDR_BYTES])
 {
@@ -66,7 +65,7 @@ op_cm_listen(struct session *s, struct request *r)
 	}
 	if (id->state != CMA_BOUND)
 		return req_fail(r, EINVAL, "this id can't listen: it has a destination, or listens already");
-	/* Of two the more specific one would get what another user's wildcard is asked for (core/cma.c: rdma_listen()). */
+	/* Of two listeners on a port the more specific one would get requests meant for the other, which may be another user's. */
 	if (!cma_may_listen(id))
 		return req_fail(r, EADDRINUSE, "another id listens on port %u", id->local.port);
 	p = (struct cm_listen_param){
@@ -185,7 +184,7 @@ op_cm_connect(struct session *s, struct request *r)
 	return 0;
 }
 
-/** The id has a connection. */
+/** @return the id, which has a connection, or NULL with the request failed. */
 static struct cma_id *
 get_conn(struct session *s, uint32_t handle, struct request *r)
 {
@@ -301,7 +300,7 @@ op_cm_disconnect(struct session *s, struct request *r)
 	if (cma_is_ud(id))
 		return req_fail(r, EINVAL, "UD has no connection to end");
 	rc = cm_disconnect(id->conn, (struct cm_private){ 0 }, control_now_ns());
-	/* Ended already, by either end: as good as done. */
+	/* If either end has disconnected already, there is nothing to do. */
 	if (rc != 0 && !id->disconnected)
 		return req_fail(r, rc, "this id is not connected");
 	return 0;

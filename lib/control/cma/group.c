@@ -33,8 +33,7 @@ op_cm_join(struct session *s, struct request *r)
 		return req_fail(r, EINVAL, "to join a group an id needs the UDP port space and a local address");
 	if (!is_multicast(&q->addr) || q->addr.family != id->local.family)
 		return req_fail(r, EINVAL, "no multicast address of the id's family");
-	LIST_FOREACH(g, &id->groups, link)
-	{
+	LIST_FOREACH(g, &id->groups, link) {
 		if (memcmp(g->mgid, q->addr.gid, 16) == 0)
 			return req_fail(r, EADDRINUSE, "this id has joined that group already");
 	}

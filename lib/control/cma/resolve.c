@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* From an id's destination to our own address, a port and the MAC address of the next hop. */
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -32,13 +31,14 @@ has_gateway(const struct net_port *p, bool v4)
 {
 	static const uint8_t none[4];
 
-	/* A port that shares its interface has the kernel's routes. */
+	/* A port that shares its interface with the kernel has the kernel's routes. */
 	return p->shared || (v4 ? memcmp(p->conf.gateway4, none, 4) != 0 : !gid_is_zero(p->conf.gateway6));
 }
 
 /**
- * Choose our own address for the way to @p dst: its own (loopback), one on its network, one of a port with a gateway. Link-local peers
- * are on the first port. @return false: no way.
+ * Choose our address on the path to @p dst: @p dst itself if it is ours, one on its network, or one of a port with a gateway. Link-local
+ * peers are taken to be on the first port.
+ * @return false: no route.
  */
 static bool
 choose_source(struct control *c, const struct ctl_cm_addr *dst, struct net_port **port, uint8_t *sgid_index)
@@ -76,7 +76,7 @@ choose_source(struct control *c, const struct ctl_cm_addr *dst, struct net_port 
 	return false;
 }
 
-/** A destination that means this host: the first address of its family, of @p port if that isn't NULL. */
+/** Replace a destination that means this host by the first address of its family, of @p port if that isn't NULL. @return false: none. */
 static bool
 own_address(struct control *c, const struct net_port *port, struct ctl_cm_addr *a)
 {
@@ -95,7 +95,7 @@ own_address(struct control *c, const struct net_port *port, struct ctl_cm_addr *
 	return false;
 }
 
-/** The id's MAC address is being asked for, from now on. */
+/** Note that the id's MAC address is being asked for. */
 static void
 resolving_begins(struct cma_id *id)
 {
@@ -127,7 +127,7 @@ cma_resolve_stop(struct cma_id *id)
 	resolving_ends(id);
 }
 
-/** With what is known now, so that nobody has to ask. */
+/** Send an event with the addresses that are known now, so that the program needs no CM_QUERY. */
 static void
 resolved(struct cma_id *id, enum ctl_cm_event_type type)
 {
@@ -140,7 +140,6 @@ resolved(struct cma_id *id, enum ctl_cm_event_type type)
 static void
 resolve_failed(struct cma_id *id, int status)
 {
-	/* As ip-neigh says it: nobody answered. */
 	cma_event(id, CTL_CM_EV_ADDR_ERROR, -status);
 }
 
@@ -169,12 +168,12 @@ ask(struct cma_id *id, uint64_t now_ns)
 	if (rc != EINPROGRESS || s->control->cma->nb_resolving < CMA_RESOLVING_CROWD ||
 	    s->cma->nb_resolving < CMA_RESOLVING_SHARE)
 		return rc;
-	/* Or one that asks for hosts that aren't there would leave none for others. */
+	/* A program that asks for many hosts that don't answer must leave some places for others. */
 	net_resolve_cancel(id->port, id);
 	return ENOBUFS;
 }
 
-/** Where to, and from where. @return 0, EHOSTUNREACH, which becomes the event's, or an errno value with the request failed. */
+/** Find both ends. @return 0; EHOSTUNREACH, which becomes the status of the event; or an errno value with the request failed. */
 static int
 resolve_ends(struct cma_id *id, const struct ctl_cm_addr *dst, struct request *r)
 {

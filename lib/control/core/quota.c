@@ -9,9 +9,9 @@
 
 #define MIB (UINT64_C(1) << 20)
 
-/** The limits of objects. */
+/** The limits of each type of objects: offsets in struct uroced_config, 0: none; and the keys. */
 static const struct limit {
-	size_t session, user; /* offsets in struct uroced_config, 0: none */
+	size_t session, user;
 	const char *session_key, *user_key;
 } limits[OBJ_TYPES] = {
 #define LIMIT(name) offsetof(struct uroced_config, session_##name), offsetof(struct uroced_config, user_##name), \
@@ -33,8 +33,7 @@ quota_enter(struct control *c, uid_t uid)
 {
 	struct user *u;
 
-	LIST_FOREACH(u, &c->users, link)
-	{
+	LIST_FOREACH(u, &c->users, link) {
 		if (u->uid == uid)
 			break;
 	}
@@ -70,13 +69,13 @@ quota_session(const struct control *c, struct user *u)
 	return fits;
 }
 
-/** Fail the request, and say it in the log: once per session and key, or a program that tries again and again would fill it. */
+/** Fail the request. The log says so once per session and key, since a program that tries again and again would fill it. */
 static int
 refuse(struct session *s, struct request *r, int err, const char *key, uint64_t limit, const char *what)
 {
 	uint32_t bit = 0;
 
-	/* Any few bits that tell keys apart: a line too few is no harm. */
+	/* A hash of the key chooses the bit. Where two keys share one, a line is missing in the log, which does no harm. */
 	for (const char *p = key; *p != '\0'; p++)
 		bit = bit * 31 + (uint8_t)*p;
 	bit = UINT32_C(1) << bit % 32;
@@ -105,7 +104,7 @@ quota_object(struct session *s, enum obj_type type, const char *name, struct req
 	return 0;
 }
 
-/** @return true if @p more beside @p have is beyond @p mib, 0: no limit. */
+/** @return true if @p have and @p more bytes together are more than @p mib MiB; 0: no limit. */
 static bool
 too_much(uint64_t have, uint64_t more, uint32_t mib)
 {
@@ -133,7 +132,7 @@ quota_registered(struct session *s, uint64_t bytes, uint64_t less)
 	s->user->registered += bytes - less;
 }
 
-/** @return true if the bucket has one; it isn't taken yet. */
+/** Fill the bucket. @return true if it has a token, which isn't taken yet. */
 static bool
 rate_has(struct limit_rate *b, uint32_t per_second, uint64_t now_ns)
 {

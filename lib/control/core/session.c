@@ -23,8 +23,7 @@ session_find(struct control *c, uint64_t id)
 {
 	struct session *s;
 
-	TAILQ_FOREACH(s, &c->sessions, link)
-	{
+	TAILQ_FOREACH(s, &c->sessions, link) {
 		if (s->id == id)
 			return s;
 	}

@@ -76,8 +76,8 @@ find_vma(const struct vma_list *l, uint64_t start, uint64_t end)
 }
 
 /**
- * Whether we may use what we could see of this process: only if it still is the one that the socket's credentials name.
- * Its folder in /proc belongs to its user, unless it runs with privileges that this user hasn't.
+ * @return true if the process still is the one that the socket's credentials name, so that we may map its memory. Its folder in /proc
+ * belongs to its user, unless it runs with privileges that this user doesn't have.
  */
 static bool
 may_map(const struct session *s)
@@ -106,7 +106,7 @@ memmap_open_shared(struct map_build *b, const struct ctl_seg *seg, struct seg_pl
 		return req_fail(b->request, EOPNOTSUPP, "%#" PRIx64 "-%#" PRIx64 " is no shared mapping of the program",
 				seg->map_start, seg->map_end);
 	snprintf(name, sizeof(name), "map_files/%" PRIx64 "-%" PRIx64, seg->map_start, seg->map_end);
-	/* Looked at before it is opened: opening a device would do something. */
+	/* Check the type of the file before it is opened, since opening a device can have effects. */
 	path_fd = openat(s->proc_fd, name, O_PATH | O_CLOEXEC);
 	if (path_fd < 0)
 		return req_fail(b->request, EOPNOTSUPP, "cannot open %s: %s", name, strerror(errno));
@@ -115,7 +115,7 @@ memmap_open_shared(struct map_build *b, const struct ctl_seg *seg, struct seg_pl
 		close(path_fd);
 		return req_fail(b->request, EOPNOTSUPP, "%s is no shared memory", name);
 	}
-	/* The link's own mode says how the program opened the file; we do for it only what it could do itself. */
+	/* The mode of the link says how the program opened the file. We write only where the program itself could. */
 	if (b->writable &&
 	    (!vma->write || fstatat(s->proc_fd, name, &st, AT_SYMLINK_NOFOLLOW) != 0 || !(st.st_mode & S_IWUSR))) {
 		close(path_fd);
@@ -124,7 +124,7 @@ memmap_open_shared(struct map_build *b, const struct ctl_seg *seg, struct seg_pl
 				seg->map_start);
 	}
 	snprintf(link, sizeof(link), "/proc/self/fd/%d", path_fd);
-	/* O_NONBLOCK: whoever holds a lease on the file could have us wait until it lets go. */
+	/* Without O_NONBLOCK a program that has a lease on the file could block this thread. */
 	fd = open(link, (b->writable ? O_RDWR : O_RDONLY) | O_NONBLOCK | O_CLOEXEC);
 	close(path_fd);
 	if (fd < 0)
@@ -140,7 +140,7 @@ memmap_open_shared(struct map_build *b, const struct ctl_seg *seg, struct seg_pl
 
 /* ---- Our mappings ---- */
 
-/** Note a mapping in the MR. It is unmapped if that fails. @return 0 or ENOMEM. */
+/** Enter a mapping into the MR's; it is unmapped if that fails. @return 0 or ENOMEM. */
 static int
 keep_map(struct map_build *b, void *base, size_t bytes)
 {
@@ -223,8 +223,7 @@ get_view(struct map_build *b, uint64_t index)
 	struct mem_view *w;
 	void *base;
 
-	LIST_FOREACH(w, &s->views, link)
-	{
+	LIST_FOREACH(w, &s->views, link) {
 		if (w->index == index)
 			return w;
 	}
@@ -275,7 +274,7 @@ map_in_view(struct map_build *b, const struct seg_plan *plan, uint8_t **host)
 	return 0;
 }
 
-/** Map one segment where the kernel likes, in pages of its file. */
+/** Map one segment by itself, in pages of its file. */
 static int
 map_alone(struct map_build *b, const struct ctl_seg *seg, const struct seg_plan *plan, uint8_t **host)
 {

@@ -49,7 +49,7 @@ struct vma_list {
 
 /** A segment while it is being mapped. */
 struct seg_plan {
-	int fd; /**< to be mapped, or -1: remote */
+	int fd; /**< file to be mapped, or -1: remote or the process's own */
 	bool close_fd;
 	uint64_t file_offset;
 	uint64_t page_bytes; /**< of the file */

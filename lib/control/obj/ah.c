@@ -61,8 +61,7 @@ op_ah_destroy(struct session *s, struct request *r)
 	uint32_t handle = r->req->handle.handle;
 	struct obj_ah *ah;
 
-	LIST_FOREACH(ah, &s->ahs[handle % SESSION_AH_BUCKETS], link)
-	{
+	LIST_FOREACH(ah, &s->ahs[handle % SESSION_AH_BUCKETS], link) {
 		if (ah->wqe_handle == handle) {
 			obj_ah_destroy(s, ah);
 			return 0;

@@ -36,13 +36,13 @@ is_proc_mem(int fd)
 	if (n < 0)
 		return false;
 	target[n] = '\0';
-	/* From another mount namespace the path may lack its beginning, but procfs has no other files that end so. */
+	/* In another mount namespace the path may lack its beginning, but no other file of procfs has such an end. */
 	p = strrchr(target, '/');
 	if (p == NULL || strcmp(p, "/mem") != 0 || p == target || !isdigit((unsigned char)p[-1]))
 		return false;
 	while (p > target && isdigit((unsigned char)p[-1]))
 		p--;
-	/* Last, since a file system of the program's own may take its time to answer. */
+	/* Asked last, since a file system of the program's own may not answer. */
 	return p > target && p[-1] == '/' && fstatfs(fd, &fs) == 0 && fs.f_type == PROC_SUPER_MAGIC;
 }
 
@@ -81,29 +81,13 @@ db_stride(void)
 	return (sizeof(struct ring_db) + 4095) / 4096 * 4096;
 }
 
-/** Make a sealed memfd of @p bytes. @return its descriptor or -1 with errno set. */
-static int
-sealed_memfd(const char *name, uint64_t bytes)
-{
-	int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING), rc;
-
-	if (fd < 0)
-		return -1;
-	rc = ftruncate(fd, (off_t)bytes) != 0 ? errno : shm_seal(fd);
-	if (rc == 0)
-		return fd;
-	close(fd);
-	errno = rc;
-	return -1;
-}
-
 /** Make the doorbells, which we and the program map. @return their descriptor, or -1 with errno set. */
 static int
 open_doorbells(struct session *s)
 {
 	struct control *c = s->control;
 	size_t bytes = db_stride() * c->s.nb_engines;
-	int fd = sealed_memfd("uroce-doorbells", bytes), rc = ENOMEM;
+	int fd = shm_memfd("uroce-doorbells", bytes, 0), rc = ENOMEM;
 	unsigned int i;
 	void *p;
 
@@ -184,7 +168,7 @@ op_device_open(struct session *s, struct request *r)
 				"the descriptor must be the write end of a pipe, O_NONBLOCK, that uroced may open: %s",
 				strerror(rc));
 	s->kick.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	s->mem_fd = sealed_memfd("uroce-mr", UINT64_C(1) << SESSION_MEM_SHIFT);
+	s->mem_fd = shm_memfd("uroce-mr", UINT64_C(1) << SESSION_MEM_SHIFT, 0);
 	s->shm = shm_create((uint64_t)c->s.conf->ring_memory << 20, c->hugepages, &s->victim);
 	if (s->kick.fd < 0 || s->mem_fd < 0 || s->shm == NULL || control_watch(c, &s->kick, EPOLLIN | EPOLLET) != 0 ||
 	    (db_fd = open_doorbells(s)) < 0) {

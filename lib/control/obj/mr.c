@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* MRs: segments checked, mapped, joined where they touch, published; and the way back. */
+/* MRs: their segments are checked, mapped, joined where they touch, and published; and all that is undone. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -52,7 +52,7 @@ check_seg(struct map_build *b, const struct ctl_seg *seg, uint64_t va)
 	return req_fail(r, EINVAL, "segment kind %u: must be 1 to 3", seg->kind);
 }
 
-/** Find what a segment is to be mapped from. */
+/** Find the file that a segment is to be mapped from. */
 static int
 plan_seg(struct map_build *b, const struct ctl_seg *seg, struct seg_plan *plan)
 {
@@ -68,8 +68,7 @@ plan_seg(struct map_build *b, const struct ctl_seg *seg, struct seg_plan *plan)
 	return 0;
 }
 
-/** @return true if @p next can be mapped right behind @p seg: both in ordinary pages, and they meet between two of
- * them. */
+/** @return true if @p next, planned as @p b, can be mapped right behind the one of @p a: in ordinary pages, of which it begins a new one. */
 static bool
 joins(const struct seg_plan *a, const struct ctl_seg *next, const struct seg_plan *b)
 {
@@ -77,7 +76,7 @@ joins(const struct seg_plan *a, const struct ctl_seg *next, const struct seg_pla
 	       (next->va & PAGE_MASK) == 0;
 }
 
-/** Map all segments; those that touch become one. @return the number in @p out, or -1 with the request failed. */
+/** Map all segments; those that touch become one. @param nb_out  Number in @p out. @return 0 or an errno value with the request failed. */
 static int
 map_segs(struct map_build *b, const struct ctl_seg *segs, const struct seg_plan *plans, uint32_t n, struct mem_seg *out,
 	 uint32_t *nb_out)
@@ -136,7 +135,7 @@ create(struct map_build *b, const struct ctl_seg *segs, uint32_t n, struct obj_m
 		rc = req_fail(b->request, ENOMEM, "no memory for the MR");
 	for (; planned < n && rc == 0; planned++) {
 		rc = check_seg(b, &segs[planned], va);
-		/* Each has a descriptor until it is mapped. */
+		/* A planned segment has a descriptor open, so their number is limited before they are mapped. */
 		if (rc == 0 && segs[planned].kind == CTL_SEG_SHARED && ++shared > SESSION_MAX_MAPS)
 			rc = req_fail(b->request, ENOMEM, "the MR needs more than %d mappings", SESSION_MAX_MAPS);
 		if (rc == 0)
@@ -182,7 +181,7 @@ create(struct map_build *b, const struct ctl_seg *segs, uint32_t n, struct obj_m
 	return rc;
 }
 
-/** The segments of the request: those sent before, then those in this message. @return NULL with the request failed. */
+/** Collect the segments of CTL_MR_SEGS and of this message. @return them, the caller's to free; NULL with the request failed. */
 static struct ctl_seg *
 collect(struct session *s, struct request *r)
 {

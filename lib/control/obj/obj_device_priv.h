@@ -22,5 +22,7 @@ int op_device_get(struct session *s, struct request *r);
 int op_device_query(struct session *s, struct request *r);
 int op_port_query(struct session *s, struct request *r);
 int op_gid_table(struct session *s, struct request *r);
+/** Add up the packets with wrong P_Keys and Q_Keys that a port got on all engines. */
+void port_violations(const struct control *c, uint16_t port, uint64_t *bad_pkey, uint64_t *bad_qkey);
 
 #endif /* UROCE_OBJ_DEVICE_PRIV_H */

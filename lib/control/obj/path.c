@@ -7,9 +7,9 @@
 #include "control/core/gid_priv.h"
 #include "control/obj/obj_path_priv.h"
 
-enum { AV_MAX_SL = 7 }; /* it becomes the VLAN priority */
+enum { AV_MAX_SL = 7 }; /* the service level becomes the VLAN priority */
 
-/** A GID as people write the address. */
+/** @return the address of a GID as people write it. */
 static const char *
 gid_text(const uint8_t gid[16], char text[INET6_ADDRSTRLEN])
 {
@@ -108,8 +108,7 @@ path_make(struct session *s, const struct uroce_ah_attr *av, const uint8_t mac[6
 	net_path_addr(s->port, av->sgid_index, av, mac, &out->addr);
 	out->port = s->port->index;
 	out->pkey = pkey;
-	/* Another port of this daemon is a peer like any other: a QP belongs to one port and takes packets of that one
-	 * only. */
+	/* Another port of this daemon is a peer like any other, since a QP takes packets of its own port only. */
 	out->loopback = net_port_owns(s->port, av->dgid);
 	out->multicast = net_multicast_mac(av->dgid, group);
 }

@@ -28,24 +28,20 @@ destroy_on_engine(struct engine *e, void *arg, uint64_t now_ns)
 
 struct limit_args {
 	struct srq *srq;
+	bool set;
 	uint32_t limit;
 };
 
+/** Set or get the limit. */
 static int
-set_limit_on_engine(struct engine *e, void *arg, uint64_t now_ns)
+limit_on_engine(struct engine *e, void *arg, uint64_t now_ns)
 {
 	struct limit_args *a = arg;
 
-	srq_set_limit(a->srq, a->limit);
-	return 0;
-}
-
-static int
-get_limit_on_engine(struct engine *e, void *arg, uint64_t now_ns)
-{
-	struct limit_args *a = arg;
-
-	a->limit = srq_limit(a->srq);
+	if (a->set)
+		srq_set_limit(a->srq, a->limit);
+	else
+		a->limit = srq_limit(a->srq);
 	return 0;
 }
 
@@ -73,7 +69,7 @@ use_parts(struct obj_srq *srq, int n)
 	}
 }
 
-/** Find the parts of an XRC SRQ. */
+/** Find domain and CQ of an XRC SRQ. */
 static int
 find_xrc(struct session *s, struct request *r, struct obj_xrcd **xrcd, struct obj_cq **cq)
 {
@@ -89,7 +85,7 @@ find_xrc(struct session *s, struct request *r, struct obj_xrcd **xrcd, struct ob
 	return *cq != NULL ? 0 : EINVAL;
 }
 
-/** Its engine, which is its domain's; its number and domain. */
+/** Choose its engine, which is that of its XRC domain if it has one; then also number, domain and CQ. */
 static int
 place(struct session *s, struct request *r, struct obj_srq *srq, struct srq_params *p)
 {
@@ -196,8 +192,8 @@ op_srq_modify(struct session *s, struct request *r)
 	if (q->mask & SRQ_ATTR_LIMIT) {
 		if (q->limit > srq->max_wr)
 			return req_fail(r, EINVAL, "SRQ limit %u: must be at most max_wr, %u", q->limit, srq->max_wr);
-		a = (struct limit_args){ srq->srq, q->limit };
-		engine_call(s->control->s.engines[srq->engine], set_limit_on_engine, &a);
+		a = (struct limit_args){ srq->srq, true, q->limit };
+		engine_call(s->control->s.engines[srq->engine], limit_on_engine, &a);
 	}
 	return 0;
 }
@@ -210,8 +206,8 @@ op_srq_query(struct session *s, struct request *r)
 
 	if (srq == NULL)
 		return EINVAL;
-	a = (struct limit_args){ srq->srq, 0 };
-	engine_call(s->control->s.engines[srq->engine], get_limit_on_engine, &a);
+	a = (struct limit_args){ .srq = srq->srq };
+	engine_call(s->control->s.engines[srq->engine], limit_on_engine, &a);
 	r->rsp.srq_query.max_wr = srq->max_wr;
 	r->rsp.srq_query.max_sge = srq->max_sge;
 	r->rsp.srq_query.limit = a.limit;

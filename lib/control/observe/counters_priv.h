@@ -25,7 +25,7 @@ struct counter_table {
 /** By the struct: engine_stats, tp_counters, net_counters, gsi_counters, cm_counters, impair_counters. */
 extern const struct counter_table counters_engine, counters_transport, counters_net, counters_gsi, counters_cm, counters_impair;
 
-/** @return the counter @p i of @p t in @p base, which somebody else may be counting with. */
+/** @return counter @p i of @p t in @p base; another thread may be adding to it. */
 static inline uint64_t
 counter_value(const struct counter_table *t, unsigned int i, const void *base)
 {

@@ -18,8 +18,8 @@
 
 enum {
 	BACKLOG = 8,
-	CLIENT_SECONDS = 2,      /**< for all of a client's request, and again for it to take all that it gets */
-	REQUEST_BYTES = 4096,    /**< more of a request than this isn't looked at */
+	CLIENT_SECONDS = 2,      /**< for a client to send its request, and again to take the answer */
+	REQUEST_BYTES = 4096,    /**< read of a request at most */
 };
 
 struct exporter {
@@ -29,7 +29,7 @@ struct exporter {
 	char unlink[CONFIG_METRICS_BYTES]; /**< of a unix socket, else "" */
 };
 
-/** A socket of a daemon that is gone may be in the way; that of one that listens stays. */
+/** Remove the socket of a daemon that is gone; that of one that listens stays. */
 static void
 remove_stale(const union metrics_address *a, socklen_t len)
 {
@@ -43,7 +43,7 @@ remove_stale(const union metrics_address *a, socklen_t len)
 	close(fd);
 }
 
-/** Somebody who asks, and may take until the deadline: the one thread has others to serve, and must end in time. */
+/** A client, which has until the deadline: one thread serves all, and it must be able to end. */
 struct client {
 	int fd, stop_fd;
 	uint64_t deadline_ns;
@@ -167,6 +167,18 @@ listen_on(const union metrics_address *a, socklen_t len)
 	return -1;
 }
 
+static void
+exporter_free(struct exporter *x)
+{
+	if (x->unlink[0] != '\0')
+		unlink(x->unlink);
+	if (x->listen_fd >= 0)
+		close(x->listen_fd);
+	if (x->stop_fd >= 0)
+		close(x->stop_fd);
+	free(x);
+}
+
 struct exporter *
 exporter_start(struct control *c, const char *where, char *err)
 {
@@ -175,10 +187,12 @@ exporter_start(struct control *c, const char *where, char *err)
 	socklen_t len = config_metrics_parse(where, &a);
 	int rc = ENOMEM;
 
-	if (x == NULL || len == 0)
+	if (x == NULL)
 		goto fail;
 	x->control = c;
-	x->listen_fd = -1;
+	x->listen_fd = x->stop_fd = -1;
+	if (len == 0)
+		goto fail;
 	x->stop_fd = eventfd(0, EFD_CLOEXEC);
 	if (a.sa.sa_family == AF_UNIX)
 		remove_stale(&a, len);
@@ -193,15 +207,8 @@ exporter_start(struct control *c, const char *where, char *err)
 		return x;
 fail:
 	snprintf(err, CONFIG_ERR_BYTES, "daemon.metrics = %s: %s", where, strerror(rc));
-	if (x != NULL) {
-		if (x->listen_fd >= 0)
-			close(x->listen_fd);
-		if (x->unlink[0] != '\0')
-			unlink(x->unlink);
-		if (x->stop_fd >= 0)
-			close(x->stop_fd);
-	}
-	free(x);
+	if (x != NULL)
+		exporter_free(x);
 	return NULL;
 }
 
@@ -214,9 +221,5 @@ exporter_stop(struct exporter *x)
 		return;
 	if (write(x->stop_fd, &one, sizeof(one)) == sizeof(one))
 		pthread_join(x->thread, NULL);
-	if (x->unlink[0] != '\0')
-		unlink(x->unlink);
-	close(x->listen_fd);
-	close(x->stop_fd);
-	free(x);
+	exporter_free(x);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the exporter says. All samples of a metric follow its HELP and TYPE, as the format wants it. */
+/* The metrics as text. All samples of a metric follow its HELP and TYPE, as the format demands. */
 #include <inttypes.h>
 #include <stdlib.h>
 
@@ -10,7 +10,7 @@
 #include "control/observe/inspect_priv.h"
 #include "impair.h"
 
-/** HELP and TYPE of a metric. A text of the document has no line breaks; backslashes are escaped. */
+/** Write HELP and TYPE of a metric. Backslashes are escaped; the texts, which are of docs/counters.md, have no line breaks. */
 static void
 head(FILE *f, const char *name, const char *suffix, const char *type, const char *help)
 {
@@ -120,8 +120,7 @@ write_objects(struct control *c, FILE *f)
 	head(f, "uroce_objects", "", "gauge", "verbs objects that programs have");
 	for (unsigned int i = 0; i < RTE_DIM(objects); i++)
 		fprintf(f, "uroce_objects{type=\"%s\"} %u\n", objects[i].name, c->count[objects[i].type]);
-	TAILQ_FOREACH(s, &c->sessions, link)
-	{
+	TAILQ_FOREACH(s, &c->sessions, link) {
 		bytes += s->registered;
 	}
 	head(f, "uroce_registered_bytes", "", "gauge", "memory that programs have registered");

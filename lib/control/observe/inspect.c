@@ -15,7 +15,7 @@
 #include "control/obj/obj_qp_priv.h"
 #include "control/observe/inspect_priv.h"
 
-/* ---- What there is ---- */
+/* ---- Lists of objects ---- */
 static const enum obj_type type_of[INSPECT_KINDS] = {
 	[INSPECT_QP] = OBJ_QP, [INSPECT_CQ] = OBJ_CQ, [INSPECT_MR] = OBJ_MR,
 };
@@ -40,7 +40,7 @@ session_fits(const struct session *s, const struct inspect_filter *f)
 	return f->program == NULL || strcmp(s->program, f->program) == 0;
 }
 
-/** The state is an engine's, and may be another one a moment later anyway. */
+/** @return true if the QP fits. Its state is read without asking its engine, and may change a moment later. */
 static bool
 qp_fits(const struct obj_qp *qp, const struct inspect_filter *f)
 {
@@ -84,8 +84,7 @@ inspect_find(struct control *c, enum inspect_kind kind, const struct inspect_fil
 	void *obj;
 
 	*r = (struct inspect_refs){ 0 };
-	TAILQ_FOREACH(s, &c->sessions, link)
-	{
+	TAILQ_FOREACH(s, &c->sessions, link) {
 		if (!session_fits(s, f))
 			continue;
 		if (kind == INSPECT_SESSION) {
@@ -131,8 +130,7 @@ inspect_find_one(struct control *c, enum inspect_kind kind, uint64_t number, str
 	uint32_t pos;
 	void *obj;
 
-	TAILQ_FOREACH(s, &c->sessions, link)
-	{
+	TAILQ_FOREACH(s, &c->sessions, link) {
 		for (pos = 0; (obj = handles_next(&s->tab[type_of[kind]], &pos)) != NULL;) {
 			if (number_of(kind, obj) != number)
 				continue;
@@ -143,7 +141,7 @@ inspect_find_one(struct control *c, enum inspect_kind kind, uint64_t number, str
 	return NULL;
 }
 
-/* ---- One of them ---- */
+/* ---- One object ---- */
 int
 inspect_session(struct control *c, uint64_t number, struct inspect_session *out)
 {

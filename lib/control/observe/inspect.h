@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * What there is and how it is doing: sessions, QPs, CQs, MRs, engines, as structs that refer to nothing.
+ * The state of sessions, QPs, CQs, MRs and engines, as structs without pointers to the objects.
  *
  * Called by: telemetry, exporter, apps that embed the stack. Thread: any; each call takes control_lock()
  * and asks engines by their mailboxes, some objects per message. So what one call returns of an object is of one moment, and the data
@@ -106,7 +106,7 @@ struct inspect_engine {
 	struct engine_stats stats;
 	struct tp_counters transport;
 	struct engine_depths depths;   /**< what waits now */
-	uint32_t load_percent;         /**< busy cycles of all, since the last look that was long enough ago */
+	uint32_t load_percent;         /**< share of busy cycles between the last two calls of inspect_tick() */
 };
 /** @return 0 or ENOENT. */
 int inspect_engine(struct control *c, unsigned int id, struct inspect_engine *out);

@@ -2,7 +2,6 @@
 /* Telemetry: captures. */
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include <bsd/string.h>
@@ -30,7 +29,7 @@ show(struct control *c, const struct capture_stats *s, struct rte_tel_data *d)
 	return 0;
 }
 
-/** What is asked for. */
+/** A capture that is asked for. */
 struct wish {
 	struct capture_params p;
 	int port;

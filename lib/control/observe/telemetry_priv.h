@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * What the telemetry files share: the parts that answers are made of, and the commands.
+ * What the telemetry files share: the commands, and the parts that answers are made of.
  *
  * Thread: one of rte_telemetry's, which holds control_lock() while a command runs.
  */
@@ -11,6 +11,7 @@
 #include <rte_telemetry.h>
 
 #include "control/core/control_priv.h"
+#include "control/observe/inspect.h"
 
 struct counter_table;
 
@@ -45,12 +46,10 @@ int tel_port_index(const struct control *c, const char *name);
 struct rte_tel_data *tel_dict(struct rte_tel_data *d, const char *name);
 /** The same with an array. */
 struct rte_tel_data *tel_array(struct rte_tel_data *d, const char *name, enum rte_tel_value_type type);
-/** A text of any length: telemetry's strings are short, so it goes out in pieces. */
+/** A text of any length, as an array of strings: one string of telemetry is short. */
 void tel_text(struct rte_tel_data *d, const char *name, const char *text);
-/** Items of a list with commas, each a string. */
-void tel_items(struct rte_tel_data *d, const char *name, char *list);
-/** Lines, each a string. */
-void tel_lines(struct rte_tel_data *d, const char *name, char *lines);
+/** An array of strings: the parts of @p list between any of @p delimiters, which it loses; NULL: none. */
+void tel_strings(struct rte_tel_data *d, const char *name, char *list, const char *delimiters);
 /** Answer that what was asked for isn't there, and what is. */
 int tel_unknown(struct rte_tel_data *d, const char *what, const char *params, const char *known);
 /** Answer that the question is wrong, and what would be right. */
@@ -59,5 +58,12 @@ int tel_error(struct rte_tel_data *d, const char *text);
 void tel_counters(struct rte_tel_data *d, const struct counter_table *t, const void *base);
 /** Numbers of objects, and how many there are in all. */
 void tel_number_list(struct rte_tel_data *d, const uint64_t *numbers, uint32_t n, uint32_t all);
+
+/* ---- What the commands about objects share: telemetry_objects.c ---- */
+/** Answer with the numbers of those that the filters in @p params leave. */
+int tel_list(struct control *c, enum inspect_kind kind, const char *params, struct rte_tel_data *d);
+/** Answer that there is no such object. */
+int tel_gone(struct rte_tel_data *d, const char *what, const char *params);
+void tel_cq_view(struct rte_tel_data *d, const struct cq_view *v);
 
 #endif /* UROCE_TELEMETRY_H */
