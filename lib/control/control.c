@@ -29,7 +29,7 @@
 
 enum { EPOLL_BATCH = 64, ACCEPT_BURST = 16 };
 
-/* The thread stays awake for this long after it did something: the next request often follows, and waking up costs more than most of them. */
+/* The thread stays awake for this long after it did something: the next request often follows, and waking up costs more than most do. */
 #define SPIN_NS UINT64_C(50000)
 
 /**
@@ -335,6 +335,32 @@ open_watches(struct control *c, int listen_fd)
 	return rc;
 }
 
+/** @return 0 or ENOMEM. */
+static int
+init_tables(struct control *c)
+{
+	const struct uroced_config *conf = c->s.conf;
+
+	TAILQ_INIT(&c->sessions);
+	TAILQ_INIT(&c->closed);
+	LIST_INIT(&c->users);
+	LIST_INIT(&c->xrcds);
+	handles_init(&c->pd_ids);
+	handles_init(&c->srqns);
+	handles_init(&c->targets);
+	c->limit[OBJ_PD] = c->limit[OBJ_XRCD] = conf->max_pd;
+	/* Memory windows have their keys from the MRs' table. */
+	c->limit[OBJ_MR] = c->limit[OBJ_MW] = conf->max_mr;
+	c->limit[OBJ_CQ] = conf->max_cq;
+	c->limit[OBJ_SRQ] = conf->max_srq;
+	c->limit[OBJ_QP] = conf->max_qp;
+	c->limit[OBJ_AH] = conf->max_ah;
+	c->limit[OBJ_CM_ID] = c->limit[OBJ_CM_GROUP] = conf->max_cm_id;
+	c->rx = malloc(CONTROL_RX_BYTES);
+	/* Numbers of SRQs and PDs begin at 1: 0 is none. */
+	return c->rx != NULL && handles_add(&c->srqns, c) != HANDLE_NONE && handles_add(&c->pd_ids, c) != HANDLE_NONE ? 0 : ENOMEM;
+}
+
 struct control *
 control_create(const struct control_setup *setup, int listen_fd, char *err)
 {
@@ -353,29 +379,8 @@ control_create(const struct control_setup *setup, int listen_fd, char *err)
 	pthread_mutex_init(&c->adopt_lock, NULL);
 	c->epfd = c->wake.fd = c->signals.fd = c->listen.fd = c->uffd = -1;
 	c->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
-	TAILQ_INIT(&c->sessions);
-	TAILQ_INIT(&c->closed);
-	LIST_INIT(&c->users);
-	handles_init(&c->pd_ids);
-	handles_init(&c->srqns);
-	handles_init(&c->targets);
-	LIST_INIT(&c->xrcds);
-	/* Numbers of SRQs and PDs begin at 1: 0 is none. */
-	if (handles_add(&c->srqns, c) == HANDLE_NONE || handles_add(&c->pd_ids, c) == HANDLE_NONE)
+	if (init_tables(c) != 0)
 		goto fail;
-	c->rx = malloc(CONTROL_RX_BYTES);
-	if (c->rx == NULL)
-		goto fail;
-	c->limit[OBJ_PD] = conf->max_pd;
-	c->limit[OBJ_MR] = conf->max_mr;
-	/* Memory windows have their keys from the MRs' table. */
-	c->limit[OBJ_MW] = conf->max_mr;
-	c->limit[OBJ_CQ] = conf->max_cq;
-	c->limit[OBJ_SRQ] = conf->max_srq;
-	c->limit[OBJ_QP] = conf->max_qp;
-	c->limit[OBJ_AH] = conf->max_ah;
-	c->limit[OBJ_XRCD] = conf->max_pd;
-	c->limit[OBJ_CM_ID] = c->limit[OBJ_CM_GROUP] = conf->max_cm_id;
 	c->uffd = open("/dev/userfaultfd", O_RDWR | O_CLOEXEC);
 	c->privileged = probe_privilege();
 	c->hugepages = probe_hugepages();

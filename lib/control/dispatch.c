@@ -19,10 +19,10 @@
 #include "control/obj/obj_srq_priv.h"
 #include "control/obj/obj_xrc_priv.h"
 
-/** A request and its handler, which returns 0, an errno value, or EINPROGRESS: the reply comes later. */
+/** A request and its handler. */
 struct op {
 	const char *name;
-	int (*fn)(struct session *s, struct request *r);
+	op_fn *fn;
 	bool device; /**< needs an open device */
 	uint8_t max_fds;
 };
@@ -147,12 +147,12 @@ handle_request(struct session *s, struct msghdr *msg, size_t n)
 			     : req_fail(&r, EINVAL, "more than %d descriptors in one request", CTL_MAX_FDS);
 	else
 		rc = check_form(s, &r, n, msg->msg_flags & MSG_TRUNC);
-	if (rc == 0)
+	if (rc == 0) {
 		rc = ops[r.req->op].fn(s, &r);
-	else if (rc == EPROTO)
+	} else if (rc == EPROTO) {
 		r.rsp.hello.abi_version = UROCE_ABI_VERSION;
-	if (rc == EPROTO)
 		snprintf(r.rsp.hello.version, sizeof(r.rsp.hello.version), "%s", UROCE_VERSION);
+	}
 	for (i = 0; i < r.nb_fds; i++) {
 		if (r.fds[i] >= 0)
 			closer_close(r.fds[i]);

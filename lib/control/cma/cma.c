@@ -121,14 +121,10 @@ op_cm_set_option(struct session *s, struct request *r)
 		id->tos = (uint8_t)q->value;
 		return 0;
 	case CTL_CM_OPT_REUSEADDR:
-		if (id->state != CMA_IDLE)
-			return req_fail(r, EINVAL, "this id has an address already");
-		id->reuse = q->value != 0;
-		return 0;
 	case CTL_CM_OPT_AFONLY:
 		if (id->state != CMA_IDLE)
 			return req_fail(r, EINVAL, "this id has an address already");
-		id->af_only = q->value != 0;
+		*(q->option == CTL_CM_OPT_REUSEADDR ? &id->reuse : &id->af_only) = q->value != 0;
 		return 0;
 	case CTL_CM_OPT_ACK_TIMEOUT:
 		if (q->value > 31)

@@ -145,24 +145,9 @@ void cma_cm_event(struct cma *cma, const struct cm_event *ev);
 void cma_session_end(struct session *s);
 
 /* ---- Requests: ctl_cm.h ---- */
-int op_cm_open(struct session *s, struct request *r);
-int op_cm_create_id(struct session *s, struct request *r);
-int op_cm_destroy_id(struct session *s, struct request *r);
-int op_cm_bind(struct session *s, struct request *r);
-int op_cm_resolve_addr(struct session *s, struct request *r);
-int op_cm_resolve_route(struct session *s, struct request *r);
-int op_cm_query(struct session *s, struct request *r);
-int op_cm_listen(struct session *s, struct request *r);
-int op_cm_connect(struct session *s, struct request *r);
-int op_cm_accept(struct session *s, struct request *r);
-int op_cm_reject(struct session *s, struct request *r);
-int op_cm_establish(struct session *s, struct request *r);
-int op_cm_disconnect(struct session *s, struct request *r);
-int op_cm_qp_attr(struct session *s, struct request *r);
-int op_cm_set_option(struct session *s, struct request *r);
-int op_cm_join(struct session *s, struct request *r);
-int op_cm_leave(struct session *s, struct request *r);
-int op_cm_migrate(struct session *s, struct request *r);
+op_fn op_cm_open, op_cm_create_id, op_cm_destroy_id, op_cm_bind, op_cm_resolve_addr, op_cm_resolve_route,
+	op_cm_query, op_cm_listen, op_cm_connect, op_cm_accept, op_cm_reject, op_cm_establish, op_cm_disconnect,
+	op_cm_qp_attr, op_cm_set_option, op_cm_join, op_cm_leave, op_cm_migrate;
 
 /* ---- id.c: calls nothing else of cma ---- */
 /**

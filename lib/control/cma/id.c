@@ -68,6 +68,7 @@ cma_id_move(struct cma_id *id, struct session *to)
 	handle = handles_add(&to->tab[OBJ_CM_ID], id);
 	if (handle == HANDLE_NONE)
 		return ENOMEM;
+	UROCE_ASSERT(from != to && from->cma != NULL && to->cma != NULL);
 	handles_remove(&from->tab[OBJ_CM_ID], id->obj.handle);
 	from->user->count[OBJ_CM_ID]--;
 	to->user->count[OBJ_CM_ID]++;

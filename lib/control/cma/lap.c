@@ -9,7 +9,7 @@
 #include "control/cma/cma_priv.h"
 #include "control/obj/obj_qp_priv.h"
 
-/** @return the QP of @p id, by the number that the program gave; it is in another session of the same process. @param owner  Gets that session. */
+/** @return the QP that the program named. @param owner  Gets its session, which is another one of the same process. */
 static struct obj_qp *
 find_qp(const struct cma_id *id, struct session **owner)
 {

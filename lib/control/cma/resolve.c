@@ -36,44 +36,41 @@ has_gateway(const struct net_port *p, bool v4)
 }
 
 /**
- * Choose our address on the path to @p dst: @p dst itself if it is ours, one on its network, or one of a port with a gateway. Link-local
- * peers are taken to be on the first port.
- * @return false: no route.
+ * @param gateway  Look for an address of a port with a gateway, not for one on the network of @p dst.
+ * @return the GID index of an address of @p p from which @p dst can be reached, or -1. Link-local peers are taken to be on the first port.
  */
+static int
+source_on(const struct net_port *p, const struct ctl_cm_addr *dst, bool gateway)
+{
+	bool v4 = dst->family == 4, link_local = !v4 && dst->gid[0] == 0xfe && (dst->gid[1] & 0xc0) == 0x80;
+
+	if (link_local && p->gid_used[0])
+		return 0;
+	for (unsigned int i = 0; i < p->conf.nb_addrs; i++) {
+		const struct net_addr *a = &p->conf.addrs[i];
+		int index = gid_index(p, a->gid);
+
+		if (index >= 0 && gid_is_v4(a->gid) == v4 && (gateway ? has_gateway(p, v4) : on_link(a, dst->gid)))
+			return index;
+	}
+	return -1;
+}
+
+/** Choose our address on the path to @p dst: @p dst itself if it is ours, else as source_on(). @return false: no route. */
 static bool
 choose_source(struct control *c, const struct ctl_cm_addr *dst, struct net_port **port, uint8_t *sgid_index)
 {
-	bool v4 = dst->family == 4, link_local = !v4 && dst->gid[0] == 0xfe && (dst->gid[1] & 0xc0) == 0x80;
-	unsigned int i, k, pass;
-	int index;
-
 	*port = cma_port_of(c, dst->gid, sgid_index);
-	if (*port != NULL)
-		return true;
-	for (pass = 0; pass < 2; pass++) {
-		for (i = 0; i < c->s.nb_ports; i++) {
-			const struct net_port *p = c->s.ports[i];
+	for (unsigned int i = 0; *port == NULL && i < 2u * c->s.nb_ports; i++) {
+		struct net_port *p = c->s.ports[i % c->s.nb_ports];
+		int index = source_on(p, dst, i >= c->s.nb_ports);
 
-			if (link_local && p->gid_used[0]) {
-				*port = c->s.ports[i];
-				*sgid_index = 0;
-				return true;
-			}
-			for (k = 0; k < p->conf.nb_addrs; k++) {
-				const struct net_addr *a = &p->conf.addrs[k];
-
-				if (gid_is_v4(a->gid) != v4 || (pass == 0 ? !on_link(a, dst->gid) : !has_gateway(p, v4)))
-					continue;
-				index = gid_index(p, a->gid);
-				if (index < 0)
-					continue;
-				*port = c->s.ports[i];
-				*sgid_index = (uint8_t)index;
-				return true;
-			}
+		if (index >= 0) {
+			*port = p;
+			*sgid_index = (uint8_t)index;
 		}
 	}
-	return false;
+	return *port != NULL;
 }
 
 /** Replace a destination that means this host by the first address of its family, of @p port if that isn't NULL. @return false: none. */

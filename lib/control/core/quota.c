@@ -128,6 +128,7 @@ quota_register(struct session *s, uint64_t bytes, uint64_t less, struct request 
 void
 quota_registered(struct session *s, uint64_t bytes, uint64_t less)
 {
+	UROCE_ASSERT(s->registered >= less && s->user->registered >= less);
 	s->registered += bytes - less;
 	s->user->registered += bytes - less;
 }

@@ -14,6 +14,8 @@
 
 #include "ring/ctl.h"
 
+struct session;
+
 struct request {
 	const struct ctl_req *req;
 	const struct ctl_seg *segs; /**< behind it in the message */
@@ -25,6 +27,9 @@ struct request {
 	bool out_close[CTL_MAX_FDS]; /**< close it when it is sent */
 	char message[256];           /**< why the request failed */
 };
+
+/** Handler of a request. @return 0; an errno value, with the message kept; EINPROGRESS: the reply comes later. */
+typedef int op_fn(struct session *s, struct request *r);
 
 /** Keep the message of a request that fails. @return @p err. */
 int req_fail(struct request *r, int err, const char *fmt, ...) __attribute__((format(printf, 3, 4)));

@@ -109,6 +109,7 @@ session_close(struct session *s, const char *why)
 
 	if (s->closing)
 		return;
+	UROCE_ASSERT(c->nb_sessions > 0);
 	s->closing = true;
 	log_end(s, why);
 	control_unwatch(c, &s->sock);
@@ -131,6 +132,7 @@ session_reply(struct session *s, struct request *r, int status)
 	uint32_t i, nb_fds = r->rsp.nb_fds;
 	int rc;
 
+	UROCE_ASSERT(!s->closing && status != EINPROGRESS);
 	r->rsp.magic = CTL_MAGIC;
 	r->rsp.op = r->req->op;
 	r->rsp.status = status;

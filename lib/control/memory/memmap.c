@@ -341,8 +341,10 @@ memmap_release(struct session *s, struct mem_maps *m)
 		munmap(m->maps[i].base, m->maps[i].bytes);
 		s->nb_maps -= m->maps[i].pieces;
 	}
-	for (i = 0; i < m->nb_views; i++)
+	for (i = 0; i < m->nb_views; i++) {
+		UROCE_ASSERT(m->views[i]->users > 0);
 		m->views[i]->users--;
+	}
 	free(m->maps);
 	free(m->views);
 	m->maps = NULL;

@@ -68,7 +68,7 @@ plan_seg(struct map_build *b, const struct ctl_seg *seg, struct seg_plan *plan)
 	return 0;
 }
 
-/** @return true if @p next, planned as @p b, can be mapped right behind the one of @p a: in ordinary pages, of which it begins a new one. */
+/** @return true if @p next, planned as @p b, can be mapped behind @p a: both in ordinary pages, and @p next begins a new one. */
 static bool
 joins(const struct seg_plan *a, const struct ctl_seg *next, const struct seg_plan *b)
 {
@@ -119,16 +119,48 @@ on_release(struct mr *mr, void *arg)
 	memmap_release(o->session, &o->maps);
 }
 
+/** Publish the MR. @param out  Its segments, @p nb_out of them. @return 0 or an errno value with the request failed. */
+static int
+publish(struct map_build *b, const struct mem_seg *out, uint32_t nb_out, struct obj_mr *mr, struct obj_mr *replaces)
+{
+	const struct ctl_mr_reg_req *q = &b->request->req->mr_reg;
+	const struct mr_params p = {
+		.pd = mr->pd->id,
+		.access = q->access,
+		.addr = q->addr,
+		.length = q->length,
+		.iova = q->iova,
+		.segs = out,
+		.nb_segs = nb_out,
+		.owner = &b->session->owner,
+		.release = on_release,
+		.release_arg = mr,
+		.replaces = replaces != NULL ? replaces->mr : NULL,
+	};
+
+	switch (mr_create(b->session->control->s.mrs, &p, &mr->mr)) {
+	case 0:
+		return 0;
+	case EINVAL:
+		return req_fail(b->request, EINVAL,
+				"access %#x or the range of the MR is not allowed: remote write and atomic need local "
+				"write, and the segments must cover the range",
+				q->access);
+	case EBUSY:
+		return req_fail(b->request, EBUSY, "memory windows are bound to the MR; invalidate, unbind or free them first");
+	default:
+		return req_fail(b->request, ENOMEM, "no key left for the MR");
+	}
+}
+
+/** Check and map the segments, publish the MR. @return 0 or an errno value with the request failed. */
 static int
 create(struct map_build *b, const struct ctl_seg *segs, uint32_t n, struct obj_mr *mr, struct obj_mr *replaces)
 {
-	const struct ctl_mr_reg_req *q = &b->request->req->mr_reg;
-	struct session *s = b->session;
 	struct seg_plan *plans = calloc(n + 1, sizeof(*plans));
 	struct mem_seg *out = calloc(n + 1, sizeof(*out));
-	uint64_t va = q->addr;
+	uint64_t va = b->request->req->mr_reg.addr;
 	uint32_t planned = 0, shared = 0, nb_out;
-	struct mr_params p;
 	int rc = 0;
 
 	if (plans == NULL || out == NULL)
@@ -146,31 +178,8 @@ create(struct map_build *b, const struct ctl_seg *segs, uint32_t n, struct obj_m
 	}
 	if (rc == 0)
 		rc = map_segs(b, segs, plans, n, out, &nb_out);
-	if (rc == 0) {
-		p = (struct mr_params){
-			.pd = mr->pd->id,
-			.access = q->access,
-			.addr = q->addr,
-			.length = q->length,
-			.iova = q->iova,
-			.segs = out,
-			.nb_segs = nb_out,
-			.owner = &s->owner,
-			.release = on_release,
-			.release_arg = mr,
-			.replaces = replaces != NULL ? replaces->mr : NULL,
-		};
-		rc = mr_create(s->control->s.mrs, &p, &mr->mr);
-		if (rc == EINVAL)
-			req_fail(b->request, rc,
-				 "access %#x or the range of the MR is not allowed: remote write and atomic need local "
-				 "write, and the segments must cover the range",
-				 q->access);
-		else if (rc == EBUSY)
-			req_fail(b->request, rc, "memory windows are bound to the MR; invalidate, unbind or free them first");
-		else if (rc != 0)
-			req_fail(b->request, rc, "no key left for the MR");
-	}
+	if (rc == 0)
+		rc = publish(b, out, nb_out, mr, replaces);
 	while (planned > 0) {
 		planned--;
 		if (plans[planned].close_fd)

@@ -23,10 +23,7 @@ struct obj_cq {
 	int channel_fd;
 };
 
-int op_cq_create(struct session *s, struct request *r);
-int op_cq_resize(struct session *s, struct request *r);
-int op_cq_modify(struct session *s, struct request *r);
-int op_cq_destroy(struct session *s, struct request *r);
+op_fn op_cq_create, op_cq_resize, op_cq_modify, op_cq_destroy;
 /** Destroy a CQ that no QP or SRQ uses, after a grace period since the last one did. */
 void obj_cq_destroy(struct session *s, struct obj_cq *cq);
 

@@ -12,16 +12,12 @@
 #include "control/core/session_priv.h"
 
 /* ---- device.c ---- */
-int op_hello(struct session *s, struct request *r);
-int op_device_open(struct session *s, struct request *r);
+op_fn op_hello, op_device_open;
 /** Undo op_device_open(), however far it came; no object of the session may be left. */
 void device_close(struct session *s);
 
 /* ---- query.c ---- */
-int op_device_get(struct session *s, struct request *r);
-int op_device_query(struct session *s, struct request *r);
-int op_port_query(struct session *s, struct request *r);
-int op_gid_table(struct session *s, struct request *r);
+op_fn op_device_get, op_device_query, op_port_query, op_gid_table;
 /** Add up the packets with wrong P_Keys and Q_Keys that a port got on all engines. */
 void port_violations(const struct control *c, uint16_t port, uint64_t *bad_pkey, uint64_t *bad_qkey);
 

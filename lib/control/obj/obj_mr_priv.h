@@ -28,12 +28,9 @@ struct obj_mw {
 	struct mw *mw;
 };
 
-int op_mr_reg(struct session *s, struct request *r);
-int op_mr_segs(struct session *s, struct request *r);
-int op_mr_dereg(struct session *s, struct request *r);
+op_fn op_mr_reg, op_mr_segs, op_mr_dereg;
 void obj_mr_destroy_all(struct session *s);
-int op_mw_alloc(struct session *s, struct request *r);
-int op_mw_free(struct session *s, struct request *r);
+op_fn op_mw_alloc, op_mw_free;
 void obj_mw_destroy_all(struct session *s);
 
 #endif /* UROCE_OBJ_MR_PRIV_H */

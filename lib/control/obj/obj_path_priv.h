@@ -34,8 +34,7 @@ void path_cancel(struct session *s);
 const char *path_pending_text(const struct pending *p, char *text);
 
 /* ---- Address handles: ah.c ---- */
-int op_ah_create(struct session *s, struct request *r);
-int op_ah_destroy(struct session *s, struct request *r);
+op_fn op_ah_create, op_ah_destroy;
 void obj_ah_destroy(struct session *s, struct obj_ah *ah);
 
 #endif /* UROCE_OBJ_PATH_PRIV_H */

@@ -38,10 +38,7 @@ struct obj_qp {
 	uint64_t cookie;
 };
 
-int op_qp_create(struct session *s, struct request *r);
-int op_qp_modify(struct session *s, struct request *r);
-int op_qp_query(struct session *s, struct request *r);
-int op_qp_destroy(struct session *s, struct request *r);
+op_fn op_qp_create, op_qp_modify, op_qp_query, op_qp_destroy;
 void obj_qp_destroy_all(struct session *s);
 /**
  * Give a QP of @p s an alternate path, to be armed when both ends have one.
@@ -52,8 +49,7 @@ int obj_qp_load_alternate(struct session *s, struct obj_qp *qp, const struct uro
 			  const uint8_t mac[6]);
 
 /* ---- Multicast groups: mcast.c ---- */
-int op_mcast_attach(struct session *s, struct request *r);
-int op_mcast_detach(struct session *s, struct request *r);
+op_fn op_mcast_attach, op_mcast_detach;
 /** Before the QP is destroyed. */
 void obj_mcast_detach_all(struct session *s, struct obj_qp *qp);
 

@@ -22,10 +22,7 @@ struct obj_srq {
 	uint32_t max_wr, max_sge;
 };
 
-int op_srq_create(struct session *s, struct request *r);
-int op_srq_modify(struct session *s, struct request *r);
-int op_srq_query(struct session *s, struct request *r);
-int op_srq_destroy(struct session *s, struct request *r);
+op_fn op_srq_create, op_srq_modify, op_srq_query, op_srq_destroy;
 /** Destroy an SRQ. @return 0, or what srq_destroy() says: QPs use it. */
 int obj_srq_destroy(struct session *s, struct obj_srq *srq);
 

@@ -44,12 +44,10 @@ struct obj_xrcd {
 	int fd; /**< of its file, or -1 */
 };
 
-int op_xrcd_open(struct session *s, struct request *r);
-int op_xrcd_close(struct session *s, struct request *r);
+op_fn op_xrcd_open, op_xrcd_close;
 void obj_xrcd_destroy(struct session *s, struct obj_xrcd *o);
 /** op_qp_create() of a QP of type XRC_RECV. */
-int op_xrc_target_create(struct session *s, struct request *r);
-int op_qp_open(struct session *s, struct request *r);
+op_fn op_xrc_target_create, op_qp_open;
 /** Close one opening of a target; the last one destroys it. */
 void obj_xrc_target_close(struct session *s, struct obj_qp *qp);
 /** @return a number for an XRC SRQ, 0: none left. */

@@ -52,6 +52,7 @@ void
 obj_free(struct session *s, enum obj_type type, struct obj *o)
 {
 	UROCE_ASSERT(handles_get(&s->tab[type], o->handle) == o);
+	UROCE_ASSERT(o->users == 0);
 	UROCE_ASSERT(s->control->count[type] > 0 && s->user->count[type] > 0);
 	handles_remove(&s->tab[type], o->handle);
 	s->control->count[type]--;

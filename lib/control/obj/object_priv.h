@@ -54,8 +54,7 @@ order_of(uint32_t n)
 }
 
 /* ---- PDs: pd.c ---- */
-int op_pd_alloc(struct session *s, struct request *r);
-int op_pd_free(struct session *s, struct request *r);
+op_fn op_pd_alloc, op_pd_free;
 /** Destroy a PD that nothing uses. */
 void obj_pd_destroy(struct session *s, struct obj_pd *pd);
 

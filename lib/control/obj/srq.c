@@ -102,6 +102,21 @@ place(struct session *s, struct request *r, struct obj_srq *srq, struct srq_para
 	return p->srqn != 0 ? 0 : req_fail(r, ENOMEM, "no number left for the SRQ");
 }
 
+static void
+fill_reply(struct session *s, struct request *r, const struct obj_srq *srq, const struct srq_params *p)
+{
+	struct ctl_srq_create_rsp *rsp = &r->rsp.srq_create;
+
+	obj_announce(s, r, &srq->block, &rsp->seg);
+	rsp->handle = srq->obj.handle;
+	rsp->srqn = p->srqn;
+	rsp->order = p->ring.order;
+	rsp->shift = p->ring.shift;
+	rsp->max_sge = srq->max_sge;
+	rsp->shared = area_of(&srq->block, 0, sizeof(struct ring_srq_shared));
+	rsp->ring = area_of(&srq->block, sizeof(struct ring_srq_shared), UINT64_C(1) << (p->ring.order + p->ring.shift));
+}
+
 int
 op_srq_create(struct session *s, struct request *r)
 {
@@ -157,14 +172,7 @@ op_srq_create(struct session *s, struct request *r)
 	srq->srq = a.srq;
 	srq->pd = pd;
 	use_parts(srq, 1);
-	obj_announce(s, r, &srq->block, &r->rsp.srq_create.seg);
-	r->rsp.srq_create.handle = srq->obj.handle;
-	r->rsp.srq_create.srqn = a.params.srqn;
-	r->rsp.srq_create.order = order;
-	r->rsp.srq_create.shift = shift;
-	r->rsp.srq_create.max_sge = srq->max_sge;
-	r->rsp.srq_create.shared = area_of(&srq->block, 0, sizeof(struct ring_srq_shared));
-	r->rsp.srq_create.ring = area_of(&srq->block, sizeof(struct ring_srq_shared), UINT64_C(1) << (order + shift));
+	fill_reply(s, r, srq, &a.params);
 	return 0;
 fail_number:
 	if (srq->xrcd != NULL)

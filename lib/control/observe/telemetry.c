@@ -19,7 +19,7 @@ static struct control *control; /* NULL: no stack is there */
 
 static const struct {
 	const char *cmd, *help;
-	tel_show_fn show;
+	tel_show_fn *show;
 } commands[] = {
 	{ "/uroce/config", "What became of SIGHUPs. No parameters.", tel_config },
 	{ "/uroce/port", "Verbs devices; with a name (uroce0): addresses, link and packets beside RoCE.", tel_port },

@@ -20,18 +20,8 @@ enum {
 };
 
 /** A command. @param params  What follows its comma, "": nothing. @return 0, or a negative errno value. */
-typedef int (*tel_show_fn)(struct control *c, const char *params, struct rte_tel_data *d);
-int tel_config(struct control *c, const char *params, struct rte_tel_data *d);
-int tel_port(struct control *c, const char *params, struct rte_tel_data *d);
-int tel_impair(struct control *c, const char *params, struct rte_tel_data *d);
-int tel_engine(struct control *c, const char *params, struct rte_tel_data *d);
-int tel_capture(struct control *c, const char *params, struct rte_tel_data *d);
-int tel_cm(struct control *c, const char *params, struct rte_tel_data *d);
-int tel_memory(struct control *c, const char *params, struct rte_tel_data *d);
-int tel_session(struct control *c, const char *params, struct rte_tel_data *d);
-int tel_qp(struct control *c, const char *params, struct rte_tel_data *d);
-int tel_cq(struct control *c, const char *params, struct rte_tel_data *d);
-int tel_mr(struct control *c, const char *params, struct rte_tel_data *d);
+typedef int tel_show_fn(struct control *c, const char *params, struct rte_tel_data *d);
+tel_show_fn tel_config, tel_port, tel_impair, tel_engine, tel_capture, tel_cm, tel_memory, tel_session, tel_qp, tel_cq, tel_mr;
 
 /** Answer requests about @p c from now on, unless another one is answered for already. */
 void telemetry_start(struct control *c);
