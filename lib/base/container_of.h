@@ -8,8 +8,9 @@
 
 #include <stddef.h>
 
+/* DPDK's rte_common.h has the same. */
+#ifndef container_of
 /** @return the struct of @p type whose @p member is at @p ptr. */
-#ifndef container_of /* DPDK has one of its own in rte_common.h */
 #define container_of(ptr, type, member) ((type *)(void *)((char *)(ptr) - offsetof(type, member)))
 #endif
 
