@@ -29,7 +29,10 @@
 
 enum { EPOLL_BATCH = 64, ACCEPT_BURST = 16 };
 
-/* The thread stays awake for this long after it did something: the next request often follows, and waking up costs more than most do. */
+/*
+ * The thread stays awake for this long after it did something: the next request often follows, and waking up costs
+ * more than most do.
+ */
 #define SPIN_NS UINT64_C(50000)
 
 /**

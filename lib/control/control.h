@@ -4,10 +4,10 @@
  * The control thread of the daemon: sessions of programs and their objects.
  *
  * Owns: the socket, the sessions, what every session has (PDs, MRs, CQs, SRQs, QPs, AHs, shared memory), the
- * connection manager, the neighbours' timers and the state of the ports' links. Called by: lib/uroce, apps and tests. Thread: everything
- * here runs on the one control thread, which sleeps in epoll when there is nothing to do; it changes what engines own through
- * their mailboxes. Other threads may read and change its state under control_lock(), which the loop holds while it is awake. A process
- * may have several, each with its own engines and ports.
+ * connection manager, the neighbours' timers and the state of the ports' links. Called by: lib/uroce, apps and tests.
+ * Thread: everything here runs on the one control thread, which sleeps in epoll when there is nothing to do; it
+ * changes what engines own through their mailboxes. Other threads may read and change its state under control_lock(),
+ * which the loop holds while it is awake. A process may have several, each with its own engines and ports.
  *
  * The parts, from the bottom; each calls and includes only those above it in this list, and this header:
  *   config/   the configuration and its parser
@@ -86,21 +86,22 @@ void control_stop(struct control *c);
 uint32_t control_turn(struct control *c, int max_ms);
 
 /**
- * [any thread] Keep all others from using @p c until control_unlock(). The control loop holds the lock but while it sleeps. May be nested.
- * Not to be held for long, since requests of programs wait.
+ * [any thread] Keep all others from using @p c until control_unlock(). The control loop holds the lock but while it
+ * sleeps. May be nested. Not to be held for long, since requests of programs wait.
  */
 void control_lock(struct control *c);
 void control_unlock(struct control *c);
 
 /**
- * Read the configuration again and put into force what can change at run time. With a mistake in it nothing changes. The log and
- * telemetry's /uroce/config say what was changed, what needs a restart and what is wrong.
+ * Read the configuration again and put into force what can change at run time. With a mistake in it nothing changes.
+ * The log and telemetry's /uroce/config say what was changed, what needs a restart and what is wrong.
  * @return 0, or what config_load() returned.
  */
 int control_reload(struct control *c);
 
 /**
- * [any thread] Begin a session of this process itself, whose memory needs no mapping (CTL_SEG_OWN). It is served from the next turn on.
+ * [any thread] Begin a session of this process itself, whose memory needs no mapping (CTL_SEG_OWN). It is served from
+ * the next turn on.
  * @param sock  The daemon's end of a SEQPACKET socketpair; becomes the control's, also if this fails.
  * @return 0; ENOBUFS: CONTROL_ADOPT_MAX wait already.
  */

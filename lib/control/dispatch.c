@@ -165,7 +165,10 @@ static void
 on_session(struct watch *w, uint32_t events)
 {
 	struct session *s = container_of(w, struct session, sock);
-	/* Room for all descriptors that may come. The kernel would close what doesn't fit, on this thread, and that may take long. */
+	/*
+	 * Room for all descriptors that may come. The kernel would close what doesn't fit, on this thread, and that
+	 * may take long.
+	 */
 	char space[CMSG_SPACE(CLOSER_MESSAGE_FDS * sizeof(int))] __attribute__((aligned(8)));
 	struct iovec iov = { .iov_base = s->control->rx, .iov_len = CONTROL_RX_BYTES };
 	struct msghdr msg = {

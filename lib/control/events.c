@@ -139,7 +139,8 @@ poll_links(struct control *c)
 }
 
 /**
- * Keep the largest number of connections. Called in every turn, since thousands may come and go between two calls of trim_heap().
+ * Keep the largest number of connections. Called in every turn, since thousands may come and go between two calls of
+ * trim_heap().
  * @return the number now.
  */
 static uint32_t
@@ -153,8 +154,9 @@ count_conns(struct control *c)
 }
 
 /**
- * Give memory back to the system when most connections of a burst are gone (each is kept for some seconds after its end). Not in an
- * application that serves no other programs: malloc_trim() would go through the application's own heap.
+ * Give memory back to the system when most connections of a burst are gone (each is kept for some seconds after its
+ * end). Not in an application that serves no other programs: malloc_trim() would go through the application's own
+ * heap.
  */
 static void
 trim_heap(struct control *c, uint32_t conns)

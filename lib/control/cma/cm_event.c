@@ -89,7 +89,10 @@ request_id(struct cma_id *listener, const struct cm_event *ev, const uint8_t *da
 	return id;
 }
 
-/** Tell the listener's program of a request. @param data  Its private data, @p bytes long, which begins with the RDMA CM's header. */
+/**
+ * Tell the listener's program of a request.
+ * @param data  Its private data, @p bytes long, which begins with the RDMA CM's header.
+ */
 static void
 announce(struct cma_id *id, struct cma_id *listener, struct ctl_cm_event *out, const uint8_t *data, uint32_t bytes)
 {

@@ -3,9 +3,10 @@
  * @file
  * Connection management by IP address: what librdmacm's ids are in the daemon (ctl_cm.h), on top of lib/cm.
  *
- * Owns: struct cma, one per daemon: the port spaces; struct cma_session, one per session that is an event channel: its
- * pipe, the events in it and those that wait for room in it; struct cma_id: addresses, what was negotiated, the listener or
- * connection of lib/cm that it stands for. Called by: the handlers of requests, gsi.c, control.c, events.c, session_end.c. Thread: control.
+ * Owns: struct cma, one per daemon: the port spaces; struct cma_session, one per session that is an event channel:
+ * its pipe, the events in it and those that wait for room in it; struct cma_id: addresses, what was negotiated, the
+ * listener or connection of lib/cm that it stands for. Called by: the handlers of requests, gsi.c, control.c,
+ * events.c, session_end.c. Thread: control.
  *
  * An id goes IDLE, BOUND, RESOLVING, RESOLVED, ROUTED, CONNECTION; or IDLE, BOUND, LISTENING; or begins as CONNECTION when
  * a request comes. Inside CONNECTION the states are lib/cm's, which also refuses what is out of order.
@@ -30,7 +31,10 @@ enum {
 	CMA_SIDR_RETRIES = 15,
 	CMA_TARGET_ACK_DELAY = 15,   /**< code, what the device says of itself (local_ca_ack_delay) */
 	CMA_QPN_MASK = 0xffffff,
-	/* lib/net asks for NET_NEIGH_PENDING_MAX addresses at a time. When most are in use, a session with more than its share gets no more. */
+	/*
+	 * lib/net asks for NET_NEIGH_PENDING_MAX addresses at a time. When most are in use, a session with more than
+	 * its share gets no more.
+	 */
 	CMA_RESOLVING_CROWD = NET_NEIGH_PENDING_MAX * 3 / 4,
 	CMA_RESOLVING_SHARE = NET_NEIGH_PENDING_MAX / 16,
 };

@@ -65,7 +65,10 @@ op_cm_listen(struct session *s, struct request *r)
 	}
 	if (id->state != CMA_BOUND)
 		return req_fail(r, EINVAL, "this id can't listen: it has a destination, or listens already");
-	/* Of two listeners on a port the more specific one would get requests meant for the other, which may be another user's. */
+	/*
+	 * Of two listeners on a port the more specific one would get requests meant for the other, which may be
+	 * another user's.
+	 */
 	if (!cma_may_listen(id))
 		return req_fail(r, EADDRINUSE, "another id listens on port %u", id->local.port);
 	p = (struct cm_listen_param){

@@ -134,7 +134,10 @@ cma_event(struct cma_id *id, enum ctl_cm_event_type type, int32_t status)
 	cma_event_send(id, &ev, NULL);
 }
 
-/** Drop an event that is still queued. One that is in the pipe can't be taken back: the library finds no id for it and ignores it. */
+/**
+ * Drop an event that is still queued. One that is in the pipe can't be taken back: the library finds no id for it and
+ * ignores it.
+ */
 static void
 forget(struct cma_kept *k)
 {

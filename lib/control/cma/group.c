@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Multicast groups of UD ids. The QP that attaches is the member on the network; an id that joins is told how to send there. */
+/*
+ * Multicast groups of UD ids. The QP that attaches is the member on the network; an id that joins is told how to send
+ * there.
+ */
 #include <errno.h>
 #include <string.h>
 

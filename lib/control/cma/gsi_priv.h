@@ -3,8 +3,9 @@
  * @file
  * The daemon's GSI: QP 1 of every port, and the connection manager behind it.
  *
- * Owns: struct cm, one for all ports; MADs that wait for a neighbour's MAC address; MADs to ourselves. Engines hand in what
- * comes for QP 1 (ENGINE_EV_MAD); what goes out goes through the first engine. Called by: control.c, events.c, observe. Thread: control.
+ * Owns: struct cm, one for all ports; MADs that wait for a neighbour's MAC address; MADs to ourselves. Engines hand
+ * in what comes for QP 1 (ENGINE_EV_MAD); what goes out goes through the first engine. Called by: control.c,
+ * events.c, observe. Thread: control.
  */
 #ifndef UROCE_CONTROL_GSI_PRIV_H
 #define UROCE_CONTROL_GSI_PRIV_H

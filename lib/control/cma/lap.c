@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Alternate paths: a peer's LAP sets the alternate path of the id's QP (17.2.8), to which the QP migrates when its first path fails or the
- * peer migrates. The program gets IBV_EVENT_PATH_MIG.
+ * Alternate paths: a peer's LAP sets the alternate path of the id's QP (17.2.8), to which the QP migrates when its
+ * first path fails or the peer migrates. The program gets IBV_EVENT_PATH_MIG.
  */
 #include <errno.h>
 #include <string.h>

@@ -37,7 +37,8 @@ has_gateway(const struct net_port *p, bool v4)
 
 /**
  * @param gateway  Look for an address of a port with a gateway, not for one on the network of @p dst.
- * @return the GID index of an address of @p p from which @p dst can be reached, or -1. Link-local peers are taken to be on the first port.
+ * @return the GID index of an address of @p p from which @p dst can be reached, or -1. Link-local peers are taken to
+ * be on the first port.
  */
 static int
 source_on(const struct net_port *p, const struct ctl_cm_addr *dst, bool gateway)
@@ -73,7 +74,10 @@ choose_source(struct control *c, const struct ctl_cm_addr *dst, struct net_port 
 	return *port != NULL;
 }
 
-/** Replace a destination that means this host by the first address of its family, of @p port if that isn't NULL. @return false: none. */
+/**
+ * Replace a destination that means this host by the first address of its family, of @p port if that isn't NULL.
+ * @return false: none.
+ */
 static bool
 own_address(struct control *c, const struct net_port *port, struct ctl_cm_addr *a)
 {
@@ -170,7 +174,10 @@ ask(struct cma_id *id, uint64_t now_ns)
 	return ENOBUFS;
 }
 
-/** Find both ends. @return 0; EHOSTUNREACH, which becomes the status of the event; or an errno value with the request failed. */
+/**
+ * Find both ends.
+ * @return 0; EHOSTUNREACH, which becomes the status of the event; or an errno value with the request failed.
+ */
 static int
 resolve_ends(struct cma_id *id, const struct ctl_cm_addr *dst, struct request *r)
 {

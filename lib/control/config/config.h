@@ -47,7 +47,10 @@ struct uroced_config {
 	uint32_t mbufs;                        /**< packet buffers, 0: by the number of ports and engines */
 	uint32_t log_level;                    /**< RTE_LOG_*, 0: leave as EAL has it */
 	uint32_t max_sessions, max_pd, max_mr, max_cq, max_srq, max_qp, max_ah, max_cm_id;
-	/** Limits of one program, and of all programs of one user (uid); 0: none. Memory is registered MiB, connects are per second. */
+	/**
+	 * Limits of one program, and of all programs of one user (uid); 0: none. Memory is registered MiB, connects
+	 * are per second.
+	 */
 	uint32_t session_max_qp, session_max_cq, session_max_mr, session_max_memory, session_max_connects;
 	uint32_t user_max_sessions, user_max_qp, user_max_cq, user_max_mr, user_max_memory, user_max_connects;
 	char metrics[CONFIG_METRICS_BYTES]; /**< where Prometheus finds the counters, "": nowhere */

@@ -3,9 +3,9 @@
  * @file
  * The state of one control thread, and what every file of lib/control needs of it: the log, the clock, epoll, the limits.
  *
- * Owns: struct control, which control.c makes and frees. Each part of lib/control has members of its own in it and leaves the others'
- * alone. Called by: all of lib/control; calls nothing of it. Thread: control, or another one that holds control_lock(), unless a line
- * says otherwise.
+ * Owns: struct control, which control.c makes and frees. Each part of lib/control has members of its own in it and
+ * leaves the others' alone. Called by: all of lib/control; calls nothing of it. Thread: control, or another one that
+ * holds control_lock(), unless a line says otherwise.
  */
 #ifndef UROCE_CONTROL_PRIV_H
 #define UROCE_CONTROL_PRIV_H
@@ -32,7 +32,10 @@ extern int control_logtype;
 enum {
 	/** Mappings of one session's memory. */
 	SESSION_MAX_MAPS = 4096,
-	/** Mappings of all sessions' memory. The kernel gives a process 65530 (vm.max_map_count), and malloc() needs some of them. */
+	/**
+	 * Mappings of all sessions' memory. The kernel gives a process 65530 (vm.max_map_count), and malloc() needs
+	 * some of them.
+	 */
 	CONTROL_MAX_MAPS = 49152,
 	SESSION_COMP_VECTORS = 64,
 	SESSION_AH_BUCKETS = 256,

@@ -3,10 +3,10 @@
  * @file
  * What one program and one user may have: QPs, CQs, MRs, registered bytes, connections per second.
  *
- * Owns: struct user, one for each uid that has sessions (the uid of the socket's peer, as the kernel says it). The limits are those of the
- * configuration, where 0 is none, and don't hold for sessions of the process itself. A request beyond a limit fails like one for which
- * there is no memory, and the log says who wanted too much and which key allows more. Called by: obj, cma, control.c, session_end.c.
- * Thread: control.
+ * Owns: struct user, one for each uid that has sessions (the uid of the socket's peer, as the kernel says it). The
+ * limits are those of the configuration, where 0 is none, and don't hold for sessions of the process itself. A
+ * request beyond a limit fails like one for which there is no memory, and the log says who wanted too much and which
+ * key allows more. Called by: obj, cma, control.c, session_end.c. Thread: control.
  */
 #ifndef UROCE_QUOTA_H
 #define UROCE_QUOTA_H

@@ -3,8 +3,8 @@
  * @file
  * A request of a program while it is handled: what came, what the answer will be, why it failed.
  *
- * Owns: nothing; dispatch.c has the request on its stack, and so has obj/path.c one that goes on after a wait. Called by: the handlers
- * (op_*) and what they call. Thread: control.
+ * Owns: nothing; dispatch.c has the request on its stack, and so has obj/path.c one that goes on after a wait. Called
+ * by: the handlers (op_*) and what they call. Thread: control.
  */
 #ifndef UROCE_CONTROL_REQUEST_PRIV_H
 #define UROCE_CONTROL_REQUEST_PRIV_H

@@ -3,9 +3,9 @@
  * @file
  * Sessions: one per connection of a program, with all that the program has.
  *
- * Owns: struct session, from session_new() until session_end.c frees it at the end of the turn in which session_close() was called.
- * The files of obj, memory and cma own the members that bear their names. Called by: all of lib/control. Thread: control, or another
- * one that holds control_lock().
+ * Owns: struct session, from session_new() until session_end.c frees it at the end of the turn in which
+ * session_close() was called. The files of obj, memory and cma own the members that bear their names. Called by: all
+ * of lib/control. Thread: control, or another one that holds control_lock().
  */
 #ifndef UROCE_CONTROL_SESSION_PRIV_H
 #define UROCE_CONTROL_SESSION_PRIV_H
@@ -106,7 +106,10 @@ void session_close(struct session *s, const char *why);
 struct session *session_find(struct control *c, uint64_t id);
 /** @return the session as engines know the owner of an object. */
 void *session_owner(const struct session *s);
-/** Answer @p r with @p status. The session is closed if the reply can't be sent, or says that the versions differ (EPROTO). */
+/**
+ * Answer @p r with @p status. The session is closed if the reply can't be sent, or says that the versions differ
+ * (EPROTO).
+ */
 void session_reply(struct session *s, struct request *r, int status);
 /** Stop or go on taking requests. */
 void session_pause(struct session *s, bool pause);

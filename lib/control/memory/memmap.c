@@ -76,8 +76,8 @@ find_vma(const struct vma_list *l, uint64_t start, uint64_t end)
 }
 
 /**
- * @return true if the process still is the one that the socket's credentials name, so that we may map its memory. Its folder in /proc
- * belongs to its user, unless it runs with privileges that this user doesn't have.
+ * @return true if the process still is the one that the socket's credentials name, so that we may map its memory. Its
+ * folder in /proc belongs to its user, unless it runs with privileges that this user doesn't have.
  */
 static bool
 may_map(const struct session *s)

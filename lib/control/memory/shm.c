@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Blocks are allocated first fit from the free extents of each segment, which are sorted by offset and joined when they touch. The lists
- * are short, since a session has few segments and few, long-lived blocks.
+ * Blocks are allocated first fit from the free extents of each segment, which are sorted by offset and joined when
+ * they touch. The lists are short, since a session has few segments and few, long-lived blocks.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The register is a plain array. The handler does nothing but loads, one mmap() and a write() per control thread, all of which are safe
- * in a signal handler.
+ * The register is a plain array. The handler does nothing but loads, one mmap() and a write() per control thread, all
+ * of which are safe in a signal handler.
  */
 #include <errno.h>
 #include <pthread.h>

@@ -68,7 +68,10 @@ plan_seg(struct map_build *b, const struct ctl_seg *seg, struct seg_plan *plan)
 	return 0;
 }
 
-/** @return true if @p next, planned as @p b, can be mapped behind @p a: both in ordinary pages, and @p next begins a new one. */
+/**
+ * @return true if @p next, planned as @p b, can be mapped behind @p a: both in ordinary pages, and @p next begins a
+ * new one.
+ */
 static bool
 joins(const struct seg_plan *a, const struct ctl_seg *next, const struct seg_plan *b)
 {
@@ -76,7 +79,11 @@ joins(const struct seg_plan *a, const struct ctl_seg *next, const struct seg_pla
 	       (next->va & PAGE_MASK) == 0;
 }
 
-/** Map all segments; those that touch become one. @param nb_out  Number in @p out. @return 0 or an errno value with the request failed. */
+/**
+ * Map all segments; those that touch become one.
+ * @param nb_out  Number in @p out.
+ * @return 0 or an errno value with the request failed.
+ */
 static int
 map_segs(struct map_build *b, const struct ctl_seg *segs, const struct seg_plan *plans, uint32_t n, struct mem_seg *out,
 	 uint32_t *nb_out)
@@ -190,7 +197,10 @@ create(struct map_build *b, const struct ctl_seg *segs, uint32_t n, struct obj_m
 	return rc;
 }
 
-/** Collect the segments of CTL_MR_SEGS and of this message. @return them, the caller's to free; NULL with the request failed. */
+/**
+ * Collect the segments of CTL_MR_SEGS and of this message.
+ * @return them, the caller's to free; NULL with the request failed.
+ */
 static struct ctl_seg *
 collect(struct session *s, struct request *r)
 {

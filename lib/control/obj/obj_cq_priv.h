@@ -3,8 +3,8 @@
  * @file
  * CQs of programs: their rings, their channels, and how they grow.
  *
- * Owns: struct obj_cq; its completions are written by the engines. Called by: the handlers of requests, session_end.c, observe.
- * Thread: control.
+ * Owns: struct obj_cq; its completions are written by the engines. Called by: the handlers of requests,
+ * session_end.c, observe. Thread: control.
  */
 #ifndef UROCE_OBJ_CQ_PRIV_H
 #define UROCE_OBJ_CQ_PRIV_H

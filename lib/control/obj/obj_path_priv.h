@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file
- * Paths to peers: from an address vector to a MAC address and a packet header; and address handles, which are paths with a number.
+ * @file Paths to peers: from an address vector to a MAC address and a packet header; and address handles, which are
+ * paths with a number.
  *
- * Owns: session.pending, the request that waits for a MAC address; struct obj_ah. Called by: qp.c and ah.c, session_end.c, observe.
- * Thread: control.
+ * Owns: session.pending, the request that waits for a MAC address; struct obj_ah. Called by: qp.c and ah.c,
+ * session_end.c, observe. Thread: control.
  */
 #ifndef UROCE_OBJ_PATH_PRIV_H
 #define UROCE_OBJ_PATH_PRIV_H
@@ -21,8 +21,8 @@ struct obj_ah {
 /**
  * Find the MAC address of an AV.
  * @param resume  Called later if this returns EINPROGRESS; what it returns becomes the status of the reply.
- * @return 0: *@p mac is set; EINPROGRESS: the session takes no requests until the address is known, or is known not to answer; else the
- * request has failed.
+ * @return 0: *@p mac is set; EINPROGRESS: the session takes no requests until the address is known, or is known not
+ * to answer; else the request has failed.
  */
 int path_resolve(struct session *s, struct request *r, const struct uroce_ah_attr *av, request_resume_fn resume, uint8_t mac[6]);
 /** Make the path of a resolved AV. */

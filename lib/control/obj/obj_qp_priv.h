@@ -3,8 +3,8 @@
  * @file
  * QPs of programs, and the multicast groups that they are attached to.
  *
- * Owns: struct obj_qp; the struct qp in it belongs to one engine and is changed by its mailbox. Called by: the handlers of requests,
- * session_end.c, cma (alternate paths), observe. Thread: control.
+ * Owns: struct obj_qp; the struct qp in it belongs to one engine and is changed by its mailbox. Called by: the
+ * handlers of requests, session_end.c, cma (alternate paths), observe. Thread: control.
  */
 #ifndef UROCE_OBJ_QP_PRIV_H
 #define UROCE_OBJ_QP_PRIV_H

@@ -3,7 +3,8 @@
  * @file
  * SRQs of programs, those of XRC included.
  *
- * Owns: struct obj_srq; the struct srq in it belongs to one engine. Called by: the handlers of requests, session_end.c. Thread: control.
+ * Owns: struct obj_srq; the struct srq in it belongs to one engine. Called by: the handlers of requests,
+ * session_end.c. Thread: control.
  */
 #ifndef UROCE_OBJ_SRQ_PRIV_H
 #define UROCE_OBJ_SRQ_PRIV_H

@@ -3,8 +3,8 @@
  * @file
  * XRC domains and their target QPs, which programs share.
  *
- * Owns: struct xrcd and struct xrc_target, each as long as a session has it open. Called by: the handlers of requests, qp.c and srq.c,
- * events.c (asynchronous events of targets), session_end.c. Thread: control.
+ * Owns: struct xrcd and struct xrc_target, each as long as a session has it open. Called by: the handlers of
+ * requests, qp.c and srq.c, events.c (asynchronous events of targets), session_end.c. Thread: control.
  */
 #ifndef UROCE_OBJ_XRC_PRIV_H
 #define UROCE_OBJ_XRC_PRIV_H

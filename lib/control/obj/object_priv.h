@@ -3,8 +3,8 @@
  * @file
  * Verbs objects of programs as such: handles, limits, counts of users; and PDs, which most others refer to.
  *
- * Owns: struct obj, from obj_new() to obj_free(); the tables of handles are the session's. Called by: obj, cma. Thread: control, or
- * another one that holds control_lock().
+ * Owns: struct obj, from obj_new() to obj_free(); the tables of handles are the session's. Called by: obj, cma.
+ * Thread: control, or another one that holds control_lock().
  */
 #ifndef UROCE_CONTROL_OBJECT_PRIV_H
 #define UROCE_CONTROL_OBJECT_PRIV_H

@@ -303,7 +303,10 @@ modify(struct session *s, struct request *r, struct obj_qp *qp, const struct tp_
 	int rc = engine_call(s->control->s.engines[qp->engine], modify_on_engine, &a);
 
 	if (rc != 0)
-		/* It was checked before, so the state has changed since, or migration is why: only the engine knows its state. */
+		/*
+		 * It was checked before, so the state has changed since, or migration is why: only the engine knows
+		 * its state.
+		 */
 		return req_fail(r, rc, "the QP is in state %s%s", qp_state_name(qp_state(qp->qp)),
 				q->mask & (UROCE_QP_PATH_MIG_STATE | UROCE_QP_ALT_PATH) ?
 					", or has no alternate path, or is ARMED, or that path is of another kind" : "");

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * XRC domains and their target QPs, which programs share. A session's obj_xrcd is one opening of a struct xrcd, its obj_qp of
- * type XRC_RECV is one opening of a struct xrc_target. Either is destroyed with its last opening, whichever program has that.
+ * XRC domains and their target QPs, which programs share. A session's obj_xrcd is one opening of a struct xrcd, its
+ * obj_qp of type XRC_RECV is one opening of a struct xrc_target. Either is destroyed with its last opening, whichever
+ * program has that.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -16,9 +17,9 @@
 
 /* ---- Domains ---- */
 /**
- * Find out which file the domain is shared by. The kernel is asked, without its file system, which may be the program's own and never
- * answer. A descriptor made with O_PATH is refused, because nobody checked that the program may open the file. Errors are those of Linux's
- * ib_uverbs_open_xrcd().
+ * Find out which file the domain is shared by. The kernel is asked, without its file system, which may be the
+ * program's own and never answer. A descriptor made with O_PATH is refused, because nobody checked that the program
+ * may open the file. Errors are those of Linux's ib_uverbs_open_xrcd().
  */
 static int
 identify(struct request *r, struct xrcd *x)
@@ -97,8 +98,8 @@ op_xrcd_open(struct session *s, struct request *r)
 	x->opens++;
 	o->xrcd = x;
 	/*
-	 * While a descriptor is open, the inode number can't become another file's. Each opening keeps the descriptor of its own program,
-	 * so that file locks of a program that has ended go away.
+	 * While a descriptor is open, the inode number can't become another file's. Each opening keeps the descriptor
+	 * of its own program, so that file locks of a program that has ended go away.
 	 */
 	o->fd = -1;
 	if (r->nb_fds == 1) {

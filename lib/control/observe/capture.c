@@ -207,7 +207,10 @@ make_ring(void)
 
 	if (bytes > 0)
 		r = aligned_alloc(RTE_CACHE_LINE_SIZE, RTE_ALIGN_CEIL((size_t)bytes, RTE_CACHE_LINE_SIZE));
-	/* Engines may share a core with each other and with the writer. With RTS a preempted thread doesn't hold up the others. */
+	/*
+	 * Engines may share a core with each other and with the writer. With RTS a preempted thread doesn't hold up
+	 * the others.
+	 */
 	if (r != NULL && rte_ring_init(r, "capture", CAPTURE_COPIES * 2, RING_F_MP_RTS_ENQ | RING_F_MC_RTS_DEQ) == 0)
 		return r;
 	free(r);

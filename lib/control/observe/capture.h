@@ -3,11 +3,12 @@
  * @file
  * Captures: the packets of ports, written into a pcapng file while a daemon or an application runs.
  *
- * Owns: struct capture: a pool of copies, which engines fill (struct engine_tap) and a thread of its own writes, so that no engine
- * waits for a disk. Packets for which there is no free copy are counted, and the file says how many. A control is part of one capture at
- * most. Packets are those that the transport receives and sends: after an impairment, and without those from a host to
- * itself. A received packet that the transport dropped has a comment with the name of the counter. Called by: telemetry, for its own
- * control; apps, for those of all their stacks. Thread: any; takes control_lock() of one control after the other.
+ * Owns: struct capture: a pool of copies, which engines fill (struct engine_tap) and a thread of its own writes, so
+ * that no engine waits for a disk. Packets for which there is no free copy are counted, and the file says how many. A
+ * control is part of one capture at most. Packets are those that the transport receives and sends: after an
+ * impairment, and without those from a host to itself. A received packet that the transport dropped has a comment
+ * with the name of the counter. Called by: telemetry, for its own control; apps, for those of all their stacks.
+ * Thread: any; takes control_lock() of one control after the other.
  */
 #ifndef UROCE_CAPTURE_H
 #define UROCE_CAPTURE_H
@@ -56,7 +57,8 @@ struct capture;
  * Begin.
  * @param from  @p n of different controls, which all live until capture_stop().
  * @param err  Gets what was wrong and what would be right, CONFIG_ERR_BYTES long.
- * @return 0 and *@p out; EBUSY (one of them is being captured), ENOENT (no such port or QP), EINVAL, or the errno of making the file.
+ * @return 0 and *@p out; EBUSY (one of them is being captured), ENOENT (no such port or QP), EINVAL, or the errno of
+ * making the file.
  */
 int capture_start(const struct capture_params *p, const struct capture_from *from, unsigned int n, struct capture **out, char *err);
 /** Get the counts so far. */
@@ -65,7 +67,10 @@ void capture_status(const struct capture *k, struct capture_stats *out);
 void capture_stop(struct capture *k, struct capture_stats *out);
 
 /* ---- The capture of one control, which ends with it at the latest ---- */
-/** @param port  Its index; -1: all. @return as capture_start(). The file must be an absolute path, since the working folder is the daemon's. */
+/**
+ * @param port  Its index; -1: all.
+ * @return as capture_start(). The file must be an absolute path, since the working folder is the daemon's.
+ */
 int control_capture_start(struct control *c, const struct capture_params *p, int port, uint32_t qpn, char *err);
 /** @return false: none runs. */
 bool control_capture_status(struct control *c, struct capture_stats *out);

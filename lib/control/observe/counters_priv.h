@@ -3,8 +3,8 @@
  * @file
  * The names of all counters, where they stand in their structs, and what docs/counters.md says of each.
  *
- * Telemetry and the exporter show what these tables have; the texts come from the document, which is read when the project is built, so that
- * a counter that isn't explained there is missed by a test. Thread: any.
+ * Telemetry and the exporter show what these tables have; the texts come from the document, which is read when the
+ * project is built, so that a counter that isn't explained there is missed by a test. Thread: any.
  */
 #ifndef UROCE_COUNTERS_H
 #define UROCE_COUNTERS_H

@@ -3,8 +3,8 @@
  * @file
  * All counters for Prometheus: its text format, over HTTP on a socket of this machine.
  *
- * Owns: struct exporter: the socket and a thread that serves one client after the other, each for a few seconds at most. Called by:
- * control.c. Thread: control; its own thread takes control_lock() to read what it writes.
+ * Owns: struct exporter: the socket and a thread that serves one client after the other, each for a few seconds at
+ * most. Called by: control.c. Thread: control; its own thread takes control_lock() to read what it writes.
  */
 #ifndef UROCE_EXPORTER_H
 #define UROCE_EXPORTER_H

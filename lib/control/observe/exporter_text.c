@@ -10,7 +10,10 @@
 #include "control/observe/inspect_priv.h"
 #include "impair.h"
 
-/** Write HELP and TYPE of a metric. Backslashes are escaped; the texts, which are of docs/counters.md, have no line breaks. */
+/**
+ * Write HELP and TYPE of a metric. Backslashes are escaped; the texts, which are of docs/counters.md, have no line
+ * breaks.
+ */
 static void
 head(FILE *f, const char *name, const char *suffix, const char *type, const char *help)
 {

@@ -3,12 +3,12 @@
  * @file
  * The state of sessions, QPs, CQs, MRs and engines, as structs without pointers to the objects.
  *
- * Called by: telemetry, exporter, apps that embed the stack. Thread: any; each call takes control_lock()
- * and asks engines by their mailboxes, some objects per message. So what one call returns of an object is of one moment, and the data
- * path knows nothing of it.
+ * Called by: telemetry, exporter, apps that embed the stack. Thread: any; each call takes control_lock() and asks
+ * engines by their mailboxes, some objects per message. So what one call returns of an object is of one moment, and
+ * the data path knows nothing of it.
  *
- * Objects have numbers that aren't used twice while the daemon runs, or not for a long time: sessions and CQs count up, a QP has
- * its QPN, an MR its key.
+ * Objects have numbers that aren't used twice while the daemon runs, or not for a long time: sessions and CQs count
+ * up, a QP has its QPN, an MR its key.
  */
 #ifndef UROCE_INSPECT_H
 #define UROCE_INSPECT_H

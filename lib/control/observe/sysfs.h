@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file
- * What programs look for below /sys/class/infiniband and in /dev/infiniband, as plain files beside the socket: FILE.sys/sys/class/infiniband
- * and FILE.sys/dev/infiniband for socket FILE. lib/verbs/sysfs_paths.c redirects programs that run with uroce-run --sysfs.
+ * @file What programs look for below /sys/class/infiniband and in /dev/infiniband, as plain files beside the socket:
+ * FILE.sys/sys/class/infiniband and FILE.sys/dev/infiniband for socket FILE. lib/verbs/sysfs_paths.c redirects
+ * programs that run with uroce-run --sysfs.
  *
- * Owns: that folder, from the socket's publication to its removal. If it can't be written the log warns, since most programs don't need it.
- * Called by: lib/uroce, events.c.
- * Thread: control.
+ * Owns: that folder, from the socket's publication to its removal. If it can't be written the log warns, since most
+ * programs don't need it. Called by: lib/uroce, events.c. Thread: control.
  */
 #ifndef UROCE_SYSFS_H
 #define UROCE_SYSFS_H

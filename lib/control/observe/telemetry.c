@@ -2,9 +2,9 @@
 /*
  * What dpdk-telemetry.py can ask of the daemon.
  *
- * Threads: rte_telemetry answers each client on a thread of that client, which holds control_lock() while it puts the answer
- * together. Counters of engines are read while the engines count: each is whole (64 bits, aligned), but not all are of one moment. What has
- * to be of one moment is asked for by the engines' mailboxes (inspect.h).
+ * Threads: rte_telemetry answers each client on a thread of that client, which holds control_lock() while it puts the
+ * answer together. Counters of engines are read while the engines count: each is whole (64 bits, aligned), but not
+ * all are of one moment. What has to be of one moment is asked for by the engines' mailboxes (inspect.h).
  */
 #include <errno.h>
 #include <pthread.h>
