@@ -178,7 +178,7 @@ events_poll(struct control *c)
 		poll_links(c);
 		inspect_tick(c);
 		log_unsaid(c);
-		sessions_tell_ended(c);
+		sessions_log_ended(c);
 		trim_heap(c, conns);
 		c->next_link_poll_ns = now + (uint64_t)CONTROL_LINK_POLL_MS * 1000000;
 	}

@@ -13,7 +13,7 @@
 /*
  * rx_mads, tx_mads: all that came from and went to the wire; loop_mads: to ourselves. Dropped: rx_not_ours, to an address
  * that isn't the port's; rx_bad_source, from an address that can't be a peer's; rx_other_qp, from another QP than 1, where
- * no answer could go; tx_no_address, from an address that the port doesn't have; tx_unreachable, no way to the peer or no
+ * no answer could go; tx_no_address, from an address that the port doesn't have; tx_unreachable, no route to the peer or no
  * answer to ARP or ND; tx_waiting, too many wait for that; tx_no_mbuf; loop_full.
  */
 #define GSI_COUNTERS(X) \

@@ -62,10 +62,10 @@ quota_session(const struct control *c, struct user *u)
 {
 	bool fits = c->s.conf->user_max_sessions == 0 || u->sessions <= c->s.conf->user_max_sessions;
 
-	if (!fits && !u->told)
+	if (!fits && !u->logged)
 		CTL_LOG(NOTICE, "uid %u wants more sessions than daemon.user_max_sessions = %u", (unsigned int)u->uid,
 			c->s.conf->user_max_sessions);
-	u->told = !fits;
+	u->logged = !fits;
 	return fits;
 }
 
@@ -79,10 +79,10 @@ refuse(struct session *s, struct request *r, int err, const char *key, uint64_t 
 	for (const char *p = key; *p != '\0'; p++)
 		bit = bit * 31 + (uint8_t)*p;
 	bit = UINT32_C(1) << bit % 32;
-	if ((s->limits_told & bit) == 0)
+	if ((s->limits_logged & bit) == 0)
 		CTL_LOG(NOTICE, "%s (pid %d, uid %u) wants more %s than daemon.%s = %" PRIu64, s->program, (int)s->pid,
 			(unsigned int)s->uid, what, key, limit);
-	s->limits_told |= bit;
+	s->limits_logged |= bit;
 	return req_fail(r, err, "no more %s for this %s: daemon.%s is %" PRIu64, what, key[0] == 's' ? "program" : "user", key,
 			limit);
 }

@@ -20,7 +20,7 @@ struct user {
 	uint32_t count[OBJ_TYPES];
 	uint64_t registered;
 	struct limit_rate connects;
-	bool told; /**< the log has said that it has as many sessions as it may */
+	bool logged; /**< the log has said that it has as many sessions as it may */
 };
 
 /** Count a session of @p uid. @return the user, or NULL: no memory. */

@@ -71,7 +71,7 @@ session_new(struct control *c, int fd)
 }
 
 void
-sessions_tell_ended(struct control *c)
+sessions_log_ended(struct control *c)
 {
 	uint64_t more = burst_over(&c->ends, control_now_ns());
 
@@ -93,7 +93,7 @@ log_end(struct session *s, const char *why)
 		CTL_LOG(DEBUG, "session of %s (pid %d) ended", s->program, (int)s->pid);
 		return;
 	}
-	sessions_tell_ended(c);
+	sessions_log_ended(c);
 	if (!burst_take(&c->ends, CONTROL_LOG_BURST))
 		return;
 	CTL_LOG(INFO, "session of %s (pid %d, uid %u) ended: %s; freed %u QPs, %u CQs, %u SRQs, %u MRs, %u PDs",

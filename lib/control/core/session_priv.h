@@ -59,7 +59,7 @@ struct session {
 	uid_t uid;
 	struct user *user; /**< what all sessions of that uid have */
 	struct limit_rate connects;
-	uint32_t limits_told; /**< which of the limits that it hit are in the log already: a bit for each key, by a hash */
+	uint32_t limits_logged; /**< which of the limits that it hit are in the log already: a bit for each key, by a hash */
 	char program[CTL_NAME_BYTES];
 	int proc_fd; /**< /proc/PID, bound to that process, or -1 */
 	uint64_t registered; /**< bytes of all MRs */
@@ -116,6 +116,6 @@ void session_pause(struct session *s, bool pause);
 /** Write an event into the session's pipe; a program that doesn't read its events loses them, and nothing else. */
 void session_send_async(struct session *s, enum uroce_event type, uint64_t cookie);
 /** Log how many sessions ended without a line of their own, when their second is over. */
-void sessions_tell_ended(struct control *c);
+void sessions_log_ended(struct control *c);
 
 #endif /* UROCE_CONTROL_SESSION_PRIV_H */

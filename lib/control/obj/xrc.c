@@ -221,27 +221,23 @@ fail:
 	return NULL;
 }
 
-/** Destroy a target that nobody has open. */
-static void
-free_target(struct control *c, struct xrcd *x, struct xrc_target *t)
-{
-	UROCE_ASSERT(LIST_EMPTY(&t->openings));
-	engine_call(c->s.engines[x->engine], destroy_on_engine, t->qp);
-	LIST_REMOVE(t, link);
-	handles_remove(&c->targets, (uint32_t)t->cookie);
-	free(t);
-}
-
-/** Make an opening of @p t for the session. */
+/** Make an opening of @p t for the session; NULL: of a new target. */
 static int
 open_target(struct session *s, struct request *r, struct obj_xrcd *d, struct xrc_target *t, uint64_t cookie)
 {
 	struct obj_qp *qp;
 	int rc;
 
+	/* First, since its limits come before those of the engine. */
 	qp = obj_new(s, OBJ_QP, sizeof(*qp), r, &rc);
 	if (qp == NULL)
 		return rc;
+	if (t == NULL)
+		t = new_target(s, r, d->xrcd);
+	if (t == NULL) {
+		obj_free(s, OBJ_QP, &qp->obj);
+		return ENOMEM;
+	}
 	qp->type = UROCE_QPT_XRC_RECV;
 	qp->session = s;
 	qp->xrcd = d;
@@ -258,19 +254,10 @@ open_target(struct session *s, struct request *r, struct obj_xrcd *d, struct xrc
 int
 op_xrc_target_create(struct session *s, struct request *r)
 {
-	struct obj_xrcd *d = obj_get(s, OBJ_XRCD, r->req->qp_create.xrcd, r);
-	struct xrc_target *t;
-	int rc;
+	const struct ctl_qp_create_req *q = &r->req->qp_create;
+	struct obj_xrcd *d = obj_get(s, OBJ_XRCD, q->xrcd, r);
 
-	if (d == NULL)
-		return EINVAL;
-	t = new_target(s, r, d->xrcd);
-	if (t == NULL)
-		return ENOMEM;
-	rc = open_target(s, r, d, t, r->req->qp_create.cookie);
-	if (rc != 0)
-		free_target(s->control, d->xrcd, t);
-	return rc;
+	return d != NULL ? open_target(s, r, d, NULL, q->cookie) : EINVAL;
 }
 
 int
@@ -294,9 +281,16 @@ op_qp_open(struct session *s, struct request *r)
 void
 obj_xrc_target_close(struct session *s, struct obj_qp *qp)
 {
+	struct control *c = s->control;
+	struct xrc_target *t = qp->target;
+
 	LIST_REMOVE(qp, opening);
-	if (LIST_EMPTY(&qp->target->openings))
-		free_target(s->control, qp->xrcd->xrcd, qp->target);
+	if (LIST_EMPTY(&t->openings)) {
+		engine_call(c->s.engines[qp->engine], destroy_on_engine, t->qp);
+		LIST_REMOVE(t, link);
+		handles_remove(&c->targets, (uint32_t)t->cookie);
+		free(t);
+	}
 	qp->xrcd->obj.users--;
 	free(qp->note);
 	obj_free(s, OBJ_QP, &qp->obj);
