@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Connections: their states, what they send, their timers, and the answers that are kept. */
-#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "cm/cm_priv.h"
 #include "wire/wire.h"
 
@@ -72,7 +72,7 @@ conn_free(struct cm_conn *c)
 {
 	struct cm *cm = c->cm;
 
-	assert(c->state == CM_IDLE && !wheel_pending(&c->timer));
+	UROCE_ASSERT(c->state == CM_IDLE && !wheel_pending(&c->timer));
 	if (!cm_list_empty(&c->kept)) {
 		cm_list_del(&c->kept);
 		cm->nb_kept--;
@@ -108,7 +108,7 @@ conn_set_state(struct cm_conn *c, enum cm_state s)
 	struct cm *cm = c->cm;
 	bool half_open = c->passive && states[s].half_open;
 
-	assert(states[c->state].next >> s & 1);
+	UROCE_ASSERT(states[c->state].next >> s & 1);
 	c->state = s;
 	if (half_open != c->counted) {
 		cm->nb_half_open += half_open ? 1 : -1;

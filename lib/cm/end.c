@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* How connections end by themselves: a timer that fired, an owner that left. */
-#include <assert.h>
 
+#include "base/assert.h"
 #include "cm/cm_priv.h"
 
 static void
@@ -28,7 +28,7 @@ conn_give_up(struct cm_conn *c, uint64_t now_ns, struct cm_event *ev)
 		ev->timed_out = true;
 		break;
 	default:
-		assert(c->state == CM_REP_SENT || c->state == CM_MRA_REP_RCVD);
+		UROCE_ASSERT(c->state == CM_REP_SENT || c->state == CM_MRA_REP_RCVD);
 		reject_send_timeout(c);
 		conn_enter_timewait(c, now_ns);
 		cm_event_set(ev, CM_EV_UNREACHABLE, c);
@@ -107,7 +107,7 @@ conn_end(struct cm_conn *c, uint64_t now_ns)
 void
 cm_destroy(struct cm_conn *c, uint64_t now_ns)
 {
-	assert(!c->orphan);
+	UROCE_ASSERT(!c->orphan);
 	conn_end(c, now_ns);
 	c->orphan = true;
 	c->owner = NULL;

@@ -5,6 +5,7 @@
 
 #include <rte_malloc.h>
 
+#include "base/assert.h"
 #include "engine/engine_priv.h"
 
 bool
@@ -23,6 +24,7 @@ engine_own(struct engine *e)
 void
 engine_disown(struct engine *e)
 {
+	UROCE_ASSERT(atomic_load_explicit(&e->owner, memory_order_relaxed) == 1);
 	if (e->c.sh.qsbr != NULL)
 		rte_rcu_qsbr_thread_offline(e->c.sh.qsbr, e->c.id);
 	atomic_store_explicit(&e->owner, 0, memory_order_release);

@@ -14,7 +14,7 @@
 
 enum { OWN_SPINS = 100 }; /* tries to own an engine before its next owner yields its core */
 
-/** Become the owner, however long that takes. */
+/** Wait until this thread is the owner. */
 static void
 own_wait(struct engine *e)
 {
@@ -42,7 +42,7 @@ on_failed(void *arg, const struct qp *qp)
 	bool asked_for;
 
 	qp_failure(qp, &out.failed);
-	/* That the program wants it so is how connections end: a thousand of those must not hide the one that broke. */
+	/* Programs end connections this way: those events have a limit of their own, so that they don't crowd out real failures. */
 	asked_for = out.failed.reason.why == QP_WHY_PROGRAM;
 	burst_over(&e->failures[asked_for], e->now_ns);
 	if (burst_take(&e->failures[asked_for], ENGINE_FAILURES))
@@ -165,7 +165,7 @@ turn(struct engine *e)
 	uint32_t work;
 
 	*cycles += e->tsc - before;
-	/* What arrived while we were away goes first, or timers would take ACKs for lost that lie in our queues. */
+	/* Packets that arrived during the gap go first, or timers would take ACKs for lost that wait in the RX queues. */
 	if (late) {
 		e->stats.late_turns++;
 		io_was_away(e, now_ns - before_ns - ENGINE_LATE_NS);

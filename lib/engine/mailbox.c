@@ -12,12 +12,13 @@
 
 #include <rte_pause.h>
 
+#include "base/assert.h"
 #include "engine/engine_priv.h"
 
 enum {
-	CALL_SPINS = 100,            /**< looks before the caller of engine_call() gives its core away */
+	CALL_SPINS = 100,            /**< polls before the caller of engine_call() yields its core */
 	CALL_YIELDS = 20,            /**< yields before it sleeps: the engine may need this very core */
-	CALL_SLEEP_NS = 1000000,     /**< then it looks whether the loop has ended meanwhile */
+	CALL_SLEEP_NS = 1000000,     /**< after this it checks whether the loop has ended meanwhile */
 };
 
 static void
@@ -40,6 +41,7 @@ mailbox_run(struct engine *e, uint64_t now_ns)
 	struct engine_msg *msgs[ENGINE_MAILBOX_BURST];
 	unsigned int n, i;
 
+	UROCE_ASSERT(atomic_load_explicit(&e->owner, memory_order_relaxed) == 1);
 	if (rte_ring_empty(e->mailbox))
 		return 0;
 	n = rte_ring_dequeue_burst(e->mailbox, (void **)msgs, ENGINE_MAILBOX_BURST, NULL);
@@ -59,7 +61,7 @@ static void
 mailbox_push(struct engine *e, struct engine_msg *msg)
 {
 	while (rte_ring_enqueue(e->mailbox, msg) != 0) {
-		/* Full: without a loop it is ours to empty. */
+		/* The mailbox is full. If no thread runs the engine, empty it here. */
 		if (engine_own(e)) {
 			mailbox_run(e, engine_now(e));
 			engine_disown(e);

@@ -5,6 +5,7 @@
  */
 #include <stdlib.h>
 
+#include "base/assert.h"
 #include "mem/mr_priv.h"
 
 #define MR_ACCESS_KNOWN                                                                                                \
@@ -63,7 +64,7 @@ mr_params_check(const struct mr_params *p)
 
 	if ((p->access & ~MR_ACCESS_KNOWN) != 0)
 		return EINVAL;
-	/* IBTA 10.6.3.1 (and rdma-core's man page): who lets a peer write must let itself write. */
+	/* IBTA 10.6.3.1 (and rdma-core's man page): remote write and atomics require local write. */
 	if ((p->access & (UROCE_ACCESS_REMOTE_WRITE | UROCE_ACCESS_REMOTE_ATOMIC)) != 0 &&
 	    (p->access & UROCE_ACCESS_LOCAL_WRITE) == 0)
 		return EINVAL;
@@ -191,6 +192,7 @@ mr_destroy_bulk(struct mr_table *t, struct mr **mrs, uint32_t n)
 		gen_table_publish(&t->keys, mrs[i]->key >> 8, NULL);
 	rcu_wait(t->qsbr);
 	for (i = 0; i < n; i++) {
+		UROCE_ASSERT(mrs[i]->nb_windows == 0 || mrs[i]->nb_windows == MR_RETIRED);
 		gen_table_give(&t->keys, mrs[i]->key >> 8);
 		mr_release(mrs[i]);
 	}

@@ -57,7 +57,7 @@ mw_look_wait(const struct mw *mw, struct mw_binding *b)
 	return seq;
 }
 
-/** Change what mw_look_wait() saw. @return false: somebody else has, look again. */
+/** Change what mw_look_wait() saw. @return false: another engine has changed it, look again. */
 static bool
 mw_change(struct mw *mw, uint32_t seq, const struct mw_binding *b)
 {

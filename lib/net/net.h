@@ -37,7 +37,7 @@ enum {
 	NET_RESOLVE_TRIES = 5, /**< ARP or ND requests before a resolution fails */
 	NET_RESOLVE_INTERVAL_MS = 200,
 	NET_NEIGH_MAX = 4096,         /**< neighbour entries per port */
-	NET_NEIGH_PENDING_MAX = 1024, /**< resolutions under way per port */
+	NET_NEIGH_PENDING_MAX = 1024, /**< pending resolutions per port */
 	NET_GROUPS_MAX = UROCE_MAX_MCAST_GROUPS, /**< multicast groups joined per port */
 };
 
@@ -106,7 +106,7 @@ struct net_port {
 struct net_port *net_port_open(const struct net_port_config *conf, uint16_t index, uint16_t nb_queues,
 			       const struct shared *sh, char *err, size_t err_bytes);
 /**
- * [control, engines stopped] Close the ethdev and all that was opened with it. Resolutions under way end with
+ * [control, engines stopped] Close the ethdev and all that was opened with it. Pending resolutions end with
  * ECANCELED; their callbacks must not use the port.
  */
 void net_port_close(struct net_port *p);
@@ -190,7 +190,7 @@ typedef void (*net_send_fn)(void *arg, struct net_port *p, struct rte_mbuf *m);
 void net_port_set_sender(struct net_port *p, net_send_fn send, void *arg, struct rte_mempool *pool);
 
 /**
- * [control] Find the MAC address on the way to @p dgid from GID @p sgid_index: of the host itself if on link, else of
+ * [control] Find the MAC address of the next hop to @p dgid from GID @p sgid_index: of the host itself if on link, else of
  * the gateway. Multicast and own addresses are answered without the wire.
  * @return 0: done, *@p mac is set, @p done is not called; EINPROGRESS: @p done will be called from net_port_poll() or
  * net_learn(); EINVAL (GID index unused, address families differ), EHOSTUNREACH (no route), ENOBUFS (too many under
@@ -227,7 +227,7 @@ int net_group_leave(struct net_port *p, const struct gid *mgid, uint64_t now_ns)
 
 /** [control] An engine learned this. */
 void net_learn(struct net_port *p, const struct net_learned *l, uint64_t now_ns);
-/** [control] Retries and timeouts of resolutions, reports of groups. @return when to call again at the latest, UINT64_MAX: nothing under way. */
+/** [control] Retries and timeouts of resolutions, reports of groups. @return when to call again at the latest, UINT64_MAX: nothing pending. */
 uint64_t net_port_poll(struct net_port *p, uint64_t now_ns);
 
 /**

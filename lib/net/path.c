@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /** @file From an address vector to what stands below the BTH. */
+#include "base/assert.h"
 #include "net/net_priv.h"
 
 #define FLOW_LABEL_MASK 0xfffffu
@@ -43,6 +44,7 @@ net_path_addr(const struct net_port *p, unsigned int sgid_index, const struct ur
 	const struct gid *sgid = net_gid(p, sgid_index), *dgid = gid_at(av->dgid);
 	uint32_t fl = av->flow_label & FLOW_LABEL_MASK;
 
+	UROCE_ASSERT(sgid != NULL);
 	memset(out, 0, sizeof(*out));
 	memcpy(out->dmac, mac, sizeof(out->dmac));
 	memcpy(out->smac, p->mac, sizeof(out->smac));

@@ -64,7 +64,7 @@ stack_publish(struct uroce *u, char *err)
 
 	if (!u->bound || u->published)
 		return 0;
-	/* Whoever finds the socket finds the files. */
+	/* A program that finds the socket must find the files too. */
 	sysfs_write(u->control);
 	rc = control_socket_publish(u->conf.socket, err);
 	u->published = rc == 0;
@@ -178,7 +178,7 @@ stacks_turn(void)
 	uint32_t work = 0;
 	struct uroce *u;
 
-	/* Whoever has the list gives the turns already. */
+	/* The thread that has the lock gives these turns already. */
 	if (pthread_mutex_trylock(&stacks_lock) != 0)
 		return 0;
 	TAILQ_FOREACH(u, &stacks, link) {

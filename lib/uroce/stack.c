@@ -26,7 +26,7 @@ enum {
 	MBUFS_MIN = 16384,
 	MBUF_CACHE = 256,
 	DEFAULT_DESC = 1024,
-	/* Packets on their way between engines and in the transport, per engine. */
+	/* Packets held by an engine's rings and its transport. */
 	MBUFS_PER_ENGINE = 4096,
 	MBUF_ROOM_ALIGN = 128,
 	/* Turns of an engine at the end, as long as there is something to do. */
@@ -209,7 +209,7 @@ configure(struct uroce *u, const struct uroce_params *p, const struct uroced_con
 	return 0;
 }
 
-/** A program that closes a pipe of events, or a socket, is an error code to whoever writes there. */
+/** A write to a pipe or socket that a program has closed must fail with EPIPE, not end this process. */
 static void
 ignore_sigpipe(void)
 {
@@ -258,7 +258,7 @@ void
 uroce_shutdown(struct uroce *u)
 {
 	uroce_control_stop(u);
-	/* Nobody new comes; then those who are there go, while the engines can still let go of their QPs. */
+	/* No new sessions; then end those there are, while the engines can still destroy their QPs. */
 	if (u->control != NULL)
 		sysfs_remove(u->control);
 	if (u->bound)
@@ -268,14 +268,14 @@ uroce_shutdown(struct uroce *u)
 		close(u->listen_fd);
 	u->listen_fd = -1;
 	if (u->control != NULL) {
-		/* Whoever has closed its connection by now has ended by itself. */
+		/* Take the hangups of programs that have closed their connections: those sessions are not ended by us. */
 		control_turn(u->control, 0);
 		control_destroy(u->control);
 	}
 	u->control = NULL;
 }
 
-/** Packets that went out by memory (net_ring) may still be on their way to somebody, who will put them back. */
+/** With net_ring another port may still hold packets of this pool and free them later: then the pool must stay. */
 static void
 free_pool(struct rte_mempool *pool)
 {

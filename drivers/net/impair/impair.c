@@ -15,14 +15,14 @@
 
 #include "wire/wire.h"
 
-/** A packet under way. */
+/** A packet that is held back until it is due. */
 struct held {
 	uint64_t due_ns;
 	uint64_t order; /**< of arrival: packets due at the same time stay in order */
 	struct rte_mbuf *m;
 };
 
-/** Packets under way to one queue: a binary heap, earliest first. */
+/** The packets held back for one queue: a binary heap, the earliest first. */
 struct held_queue {
 	uint32_t n;
 	struct held heap[IMPAIR_HELD_MAX];

@@ -112,7 +112,7 @@ groups_program_nic(struct net_port *p)
 }
 
 /* ---- Reports ---- */
-/** Some groups are everybody's and nobody's business (RFC 3376, 6; RFC 3810, 6): those stay on the link or in the host. */
+/** Groups that every host is in, or that stay in the host, are never reported (RFC 3376, 6; RFC 3810, 6). */
 static bool
 is_reported(const struct gid *mgid)
 {
@@ -126,7 +126,7 @@ is_reported(const struct gid *mgid)
 	return scope != SCOPE_RESERVED && scope != SCOPE_INTERFACE && !gid_equal(mgid, &all_hosts6);
 }
 
-/** A report that can't be sent is one that was lost: hence the second one, and routers ask again. */
+/** Send a report. One that can't be sent counts as lost: each is sent twice, and routers ask again. */
 static void
 report(struct net_port *p, const struct group *g, enum group_record record, uint64_t now_ns)
 {
@@ -156,7 +156,7 @@ soon(uint64_t now_ns, uint32_t max_ms)
 	return now_ns + rte_rand_max((uint64_t)max_ms * NEIGH_MS) + 1;
 }
 
-/** Joined or left: say so at once, and once more in a moment. */
+/** Joined or left: report it at once and a second time within a second. */
 static void
 changed(struct net_port *p, struct group *g, uint64_t now_ns)
 {

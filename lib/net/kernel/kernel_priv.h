@@ -15,7 +15,7 @@ struct kernel_ops {
 	int (*route)(void *kernel, const struct gid *sgid, const struct gid *dgid, struct gid *hop);
 	/** @return 0 and the MAC address, ENOENT: not known, EAGAIN: the kernel is asking, EHOSTUNREACH: it gave up. */
 	int (*neigh)(void *kernel, const struct gid *hop, uint8_t mac[6]);
-	/** Make the kernel resolve the way to @p dgid. */
+	/** Make the kernel resolve the next hop to @p dgid. */
 	void (*trigger)(void *kernel, const struct gid *dgid);
 	/** Have the kernel join a group. @return a descriptor that is the membership, or -1 with errno set. */
 	int (*join)(void *kernel, const struct gid *mgid);

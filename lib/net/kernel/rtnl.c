@@ -204,7 +204,7 @@ rtnl_route(int fd, uint32_t ifindex, const struct gid *sgid, const struct gid *d
 		return 0;
 	}
 	/*
-	 * Asked for a way out of one interface, the kernel's IPv4 takes a destination without a route as on link
+	 * Asked for a route by one interface, the kernel's IPv4 takes a destination without a route as on link
 	 * (net/ipv4/route.c, ip_route_output_key_hash_rcu); so ask without the interface whether there is a route at
 	 * all.
 	 */

@@ -28,7 +28,7 @@ own_next_hop(struct net_port *p, const struct gid *sgid, const struct gid *dgid,
 	return 0;
 }
 
-/** A request that can't be sent is one that was lost: the next one may get through. */
+/** Send a request. One that can't be sent counts as lost: the next one may get through. */
 static void
 own_solicit(struct net_port *p, const struct neigh *n)
 {

@@ -53,7 +53,7 @@ enum {
 
 /** How a kind of port finds neighbours. */
 struct neigh_ops {
-	/** @return 0 and the next hop on the way from @p sgid to @p dgid, or EHOSTUNREACH. */
+	/** @return 0 and the next hop from @p sgid to @p dgid, or EHOSTUNREACH. */
 	int (*next_hop)(struct net_port *p, const struct gid *sgid, const struct gid *dgid, struct gid *hop);
 	/**
 	 * Begin or go on: ask, or look whether there is an answer.
