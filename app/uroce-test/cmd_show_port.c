@@ -76,7 +76,7 @@ add_port(struct format *f, const struct host *h, bool all)
 	if (mbps != 0 && mbps != RTE_ETH_SPEED_NUM_UNKNOWN)
 		format_number(f, "mbps", mbps);
 	format_mac(f, "mac", p->mac);
-	format_text(f, "address", "%s", format_gid(p->gid[i], text));
+	format_text(f, "address", "%s", format_gid(host_gid(h, i), text));
 	format_number(f, "mtu", 128u << p->active_mtu);
 	format_text(f, "cc", "%s", tp_cc_name((enum tp_cc)h->stack->conf.ports[h->port].cc));
 	format_number(f, "engines", p->nb_queues);
@@ -110,12 +110,12 @@ show_gid(struct call *c)
 		const struct net_port *p = h->stack->ports[h->port];
 
 		for (unsigned int k = 0; meant(c, h) && k < UROCE_MAX_GIDS; k++) {
-			if (!p->gid_used[k])
+			if (net_gid(p, k) == NULL)
 				continue;
 			format_row(f);
 			format_text(f, "host", "%s", h->name);
 			format_number(f, "index", k);
-			format_text(f, "gid", "%s", format_gid(p->gid[k], text));
+			format_text(f, "gid", "%s", format_gid(host_gid(h, k), text));
 			format_text(f, "type", "RoCE v2");
 		}
 	}
@@ -150,7 +150,7 @@ add_neighs(struct format *f, const struct host *h)
 
 		format_row(f);
 		format_text(f, "host", "%s", h->name);
-		format_text(f, "neighbour", "%s", format_gid(e->hop, text));
+		format_text(f, "neighbour", "%s", format_gid(e->hop.raw, text));
 		format_mac(f, "mac", e->mac);
 		format_text(f, "state", "%s", e->state);
 		if (e->confirmed_ns != 0 && e->confirmed_ns <= now)
@@ -181,7 +181,7 @@ add_config(struct format *f, const struct host *h)
 
 	for (unsigned int i = 0; i < p->net.nb_addrs; i++)
 		snprintf(addresses + strlen(addresses), sizeof(addresses) - strlen(addresses), "%s%s/%u", i > 0 ? " " : "",
-			 format_gid(p->net.addrs[i].gid, gid), p->net.addrs[i].prefix);
+			 format_gid(p->net.addrs[i].gid.raw, gid), p->net.addrs[i].prefix);
 	format_row(f);
 	format_text(f, "host", "%s", h->name);
 	format_text(f, "file", "%s", h->stack->config_file != NULL ? h->stack->config_file : "(none)");

@@ -62,17 +62,19 @@ host_names(unsigned int i)
 const uint8_t *
 host_gid(const struct host *h, unsigned int index)
 {
-	return h->stack->ports[h->port]->gid[index];
+	static const struct gid none;
+	const struct gid *gid = net_gid(h->stack->ports[h->port], index);
+
+	return gid != NULL ? gid->raw : none.raw;
 }
 
 unsigned int
 host_sgid_index(const struct host *h, bool ipv6)
 {
-	static const uint8_t mapped[12] = { [10] = 0xff, [11] = 0xff };
 	const struct net_port *p = h->stack->ports[h->port];
 
 	for (unsigned int i = 1; i < UROCE_MAX_GIDS; i++)
-		if (p->gid_used[i] && (memcmp(p->gid[i], mapped, sizeof(mapped)) != 0) == ipv6)
+		if (net_gid(p, i) != NULL && gid_is_v4(net_gid(p, i)) != ipv6)
 			return i;
 	return ipv6 ? 0 : host_sgid_index(h, true);
 }

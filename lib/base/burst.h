@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * So many of something in a second and no more: lines of the log that somebody else decides the number of.
+ * A limit per second: for lines of the log, say, of which peers or programs could cause any number.
  *
- * Owns: nothing; who limits something has the struct and says what time it is. Called by: lib/engine, lib/control.
+ * Owns: nothing; the user has the struct and passes the time. Called by: lib/engine, lib/control.
  * Thread: the caller's.
  */
 #ifndef UROCE_BURST_H
@@ -14,12 +14,12 @@
 
 /** Zeroed: nothing so far. */
 struct burst {
-	uint64_t second; /**< of the clock, in which these were: */
+	uint64_t second; /**< the second of the clock that the counts are of */
 	uint32_t taken;
 	uint64_t refused;
 };
 
-/** @return the number refused in a second that is over, once; 0: it isn't over, or none were. */
+/** Begin the count of a new second. @return how many were refused in the last one; 0 too if it isn't over. */
 static inline uint64_t
 burst_over(struct burst *b, uint64_t now_ns)
 {
@@ -32,7 +32,7 @@ burst_over(struct burst *b, uint64_t now_ns)
 	return refused;
 }
 
-/** May there be another? Ask burst_over() first. */
+/** Take one of @p per_second, after burst_over(). @return false: none is left, count it as refused. */
 static inline bool
 burst_take(struct burst *b, uint32_t per_second)
 {

@@ -3,8 +3,8 @@
  * @file
  * A hierarchical timing wheel: the timers of one engine.
  *
- * Owns: the slots; the entries lie inside whoever has a timer. Called by the owning transport on its
- * engine's thread only. Never allocates. Adding and removing cost O(1); advancing costs what expires and what moves
+ * Owns: the slots; each entry lies inside the object whose timer it is. Called by the wheel's owner on one
+ * thread only. Never allocates. Adding and removing cost O(1); advancing costs what expires and what moves
  * one level down, never the length of the time that passed.
  *
  * Nine levels of 64 slots over ticks of 1024 ns reach as far as a 64-bit clock does, so there is no
@@ -26,7 +26,7 @@ enum {
 	WHEEL_LEVELS = (64 - WHEEL_TICK_SHIFT) / WHEEL_SLOT_SHIFT,
 };
 
-/** A timer. All zeros is a timer that isn't running. */
+/** A timer. Zeroed: it isn't running. */
 struct wheel_entry {
 	struct wheel_entry *next;
 	struct wheel_entry **pprev; /**< NULL: not running */

@@ -5,16 +5,9 @@
 #include <string.h>
 
 #include "cm/cm_priv.h"
+#include "wire/gid.h"
 
 static const uint8_t no_gid[CM_GID_BYTES];
-
-static bool
-gid_is_ipv4(const uint8_t gid[CM_GID_BYTES])
-{
-	static const uint8_t mapped[12] = { [10] = 0xff, [11] = 0xff };
-
-	return memcmp(gid, mapped, sizeof(mapped)) == 0;
-}
 
 static struct cm_listener *
 listener_get(const struct cm *cm, uint64_t service_id, enum cm_listen_scope scope, const uint8_t gid[CM_GID_BYTES])
@@ -22,13 +15,13 @@ listener_get(const struct cm *cm, uint64_t service_id, enum cm_listen_scope scop
 	struct cm_key key = cm_key(CM_KEY_LISTEN, gid, service_id, scope);
 	struct cm_node *n = table_find(cm, &key);
 
-	return n == NULL ? NULL : cm_container_of(n, struct cm_listener, node);
+	return n == NULL ? NULL : container_of(n, struct cm_listener, node);
 }
 
 struct cm_listener *
 listener_find(const struct cm *cm, uint64_t service_id, const uint8_t gid[CM_GID_BYTES])
 {
-	enum cm_listen_scope family = gid_is_ipv4(gid) ? CM_LISTEN_ANY_IPV4 : CM_LISTEN_ANY_IPV6;
+	enum cm_listen_scope family = gid_is_v4(gid_at(gid)) ? CM_LISTEN_ANY_IPV4 : CM_LISTEN_ANY_IPV6;
 	struct cm_listener *l = listener_get(cm, service_id, CM_LISTEN_GID, gid);
 
 	if (l == NULL)
@@ -123,7 +116,7 @@ void
 cm_unlisten(struct cm *cm, struct cm_listener *l)
 {
 	while (!cm_list_empty(&l->pending)) {
-		struct cm_conn *c = cm_container_of(l->pending.next, struct cm_conn, pending);
+		struct cm_conn *c = container_of(l->pending.next, struct cm_conn, pending);
 
 		cm_list_del(&c->pending);
 		c->listener = NULL;

@@ -352,7 +352,7 @@ cm_mad_encode(const struct cm_msg *m, uint8_t mad[CM_MAD_BYTES])
 {
 	const struct mad_message *t = mad_message(m->hdr.attr_id);
 
-	assert(t != NULL);
+	UROCE_ASSERT(t != NULL);
 	memset(mad, 0, CM_MAD_BYTES);
 	message_encode(mad, &header, &m->hdr);
 	message_encode(mad + CM_MAD_HDR_BYTES, t, &m->req);
@@ -383,7 +383,7 @@ cm_msg_private(const struct cm_msg *m, uint32_t *len_bytes)
 {
 	const struct mad_message *t = mad_message(m->hdr.attr_id);
 
-	assert(t != NULL);
+	UROCE_ASSERT(t != NULL);
 	*len_bytes = t->private_bytes;
 	return (const uint8_t *)&m->req + t->private_offset;
 }

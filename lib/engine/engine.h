@@ -19,6 +19,7 @@
 #ifndef UROCE_ENGINE_H
 #define UROCE_ENGINE_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -35,9 +36,9 @@ struct engine;
 enum {
 	ENGINE_RX_BURST = 32,
 	ENGINE_MAILBOX = 1024,       /**< messages */
-	ENGINE_EVENTS = 4096,        /**< events on their way to the control thread */
-	ENGINE_MADS = 512,           /**< MADs on their way to the control thread */
-	ENGINE_FAILURES = 20,        /**< QPs per second that the control thread is told of: so many that failed, so many that ended as asked */
+	ENGINE_EVENTS = 4096,        /**< events that the control thread hasn't taken yet */
+	ENGINE_MADS = 512,           /**< MADs that the control thread hasn't taken yet */
+	ENGINE_FAILURES = 20,        /**< events per second for QPs that failed, and as many for QPs that their program moved to ERR */
 	ENGINE_BURSTS = 6,           /**< classes of bursts: 1, 2-3, 4-7, 8-15, 16-31, 32 packets */
 	ENGINE_HANDOFF = 4096,       /**< packets from other engines */
 	ENGINE_SPIN_TURNS = 500,     /**< idle turns before the first yield, if nobody else wants the core */
@@ -56,12 +57,7 @@ struct engine_config {
 	struct net_port **ports;
 	uint16_t nb_ports;
 	enum tp_cc cc[UROCE_MAX_PORTS]; /**< congestion control of each port */
-	struct mr_table *mrs;
-	struct qp_table *qps;
-	struct ah_table *ahs;      /**< or NULL: no UD QPs */
-	struct mcast_table *mcasts; /**< or NULL: no multicast */
-	struct rte_rcu_qsbr *qsbr; /**< thread id @c id: online while it runs, offline while it sleeps; may be NULL */
-	struct rte_mempool *pool;
+	struct shared sh;          /**< of sh.qsbr the engine is thread @c id: online while it runs, offline while it sleeps */
 	int socket_id;
 };
 
@@ -81,7 +77,7 @@ struct engine_event {
 struct engine *engine_create(const struct engine_config *c);
 /** [control, not running] */
 void engine_destroy(struct engine *e);
-/** [control] Make packets for QPs of the others reach them: called once, when all are created. */
+/** [control] Let the engines hand packets to each other; called once, when all are created. */
 void engine_connect(struct engine **all, unsigned int nb_engines);
 
 /** [engine lcore] Turn until engine_stop(). Signature of rte_eal_remote_launch(). @return 0. */
@@ -118,14 +114,14 @@ bool engine_event_next(struct engine *e, struct engine_event *ev);
  * engine pays a branch per burst, with one it takes packets singly.
  */
 struct engine_tap {
-	/** A packet has come, or is about to go. @return what end() gets, NULL: it isn't wanted. */
+	/** A packet was received, or is about to be sent. @return what end() gets; NULL: the tap doesn't want it. */
 	void *(*begin)(struct engine_tap *t, uint16_t port, const struct rte_mbuf *m, bool tx, uint64_t now_ns);
 	/** What became of it. @param dropped  Why it was dropped: the name of the counter; NULL: it wasn't. */
 	void (*end)(struct engine_tap *t, void *packet, const char *dropped);
-	/** The port didn't take it: it will come again, or be lost. */
+	/** The port didn't take the packet: it will be offered again, or dropped. */
 	void (*cancel)(struct engine_tap *t, void *packet);
 };
-/** [engine, in engine_call()] From now on; NULL: nobody looks, and what was set before isn't used any more. */
+/** [engine, in engine_call()] Set the tap; NULL: none. The tap before isn't used any more when this returns. */
 void engine_set_tap(struct engine *e, struct engine_tap *t);
 
 /* ---- Sessions' doorbells ---- */
@@ -134,7 +130,7 @@ struct engine_session;
  * [control] The engine looks at these doorbells from now on (hot).
  * @param db  Shared with the client, hostile: only its bits are read.
  * @param max_slots  QPs that the session may have on this engine, at most RING_DB_SLOTS.
- * @param stays_hot  The session never goes cold: it is of the process that drives the engine, where nobody may be reading kicks.
+ * @param stays_hot  The session never goes cold: its process drives the engine itself, so there may be no thread that reads kicks.
  * @return NULL with errno set.
  */
 struct engine_session *engine_session_add(struct engine *e, struct ring_db *db, uint32_t max_slots, bool stays_hot);
@@ -151,11 +147,11 @@ struct engine_stats {
 	uint64_t busy_cycles, idle_cycles;
 	uint64_t rx_bursts, rx_packets, tx_packets;
 	uint64_t rx_bursts_of[ENGINE_BURSTS]; /**< rx_bursts by their sizes */
-	uint64_t late_turns;       /**< turns that began ENGINE_LATE_NS or more after the one before: somebody else had the core */
+	uint64_t late_turns;       /**< turns that began ENGINE_LATE_NS or more after the one before: the core ran another thread */
 	uint64_t doorbells, mailbox, events_lost, handoff_dropped;
-	uint64_t failures_unsaid;  /**< QPs that failed beyond ENGINE_FAILURES in a second: not in the log */
+	uint64_t failures_unsaid;  /**< QPs that failed beyond ENGINE_FAILURES in a second: no event was sent */
 	uint64_t mads_dropped;     /**< MADs that the control thread was too slow for */
-	uint64_t send_dropped;     /**< packets beside the transport (ARP, ND, ICMP) that the port didn't take */
+	_Atomic uint64_t send_dropped; /**< packets beside the transport (ARP, ND, ICMP) that the port didn't take */
 	uint64_t tx_stuck_dropped; /**< packets of the transport that the port didn't take for too long */
 };
 const struct engine_stats *engine_stats(const struct engine *e);

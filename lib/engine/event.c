@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * Events from the engine to the control thread: a pool of them, a ring of those under way, an eventfd.
+ * Events from the engine to the control thread: a ring of events, a ring of free ones, an eventfd.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -10,10 +10,10 @@
 
 #include <rte_malloc.h>
 
-#include "engine/engine_impl.h"
+#include "engine/engine_priv.h"
 
 enum {
-	/** Events that only QPs, CQs and SRQs may use: whoever floods us with ARP or MADs must not make those get lost. */
+	/** Events kept for QPs, CQs and SRQs: a flood of ARP or MADs must not make those get lost. */
 	EVENTS_RESERVED = ENGINE_EVENTS / 2,
 };
 
@@ -82,8 +82,8 @@ event_post(struct engine *e, const struct engine_event *ev)
 }
 
 /*
- * A MAD is copied into one of a few slots of its own: they are large. The slot comes back from the control thread, which
- * is the ring's only producer; so one that has no event to go with is kept for the next.
+ * MADs are large and have a small pool of slots of their own. Only the control thread may put a slot back into free_mads (a ring
+ * with one producer), so a slot whose event found no room is kept here for the next MAD.
  */
 void
 event_post_mad(void *engine, const struct tp_mad *mad)

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * What an engine does that has nothing to do.
+ * The idle policy: what an engine does when a turn found no work.
  *
  * Spinning is best if the core is ours. If somebody else wants it, most likely it is the very program that we serve,
  * polling a CQ, and every turn we spin delays it. So the adaptive policy learns from what a yield does:
  *
- *   no context switch   nobody waits; spin long before the next yield
- *   a switch            somebody ran and gave the core back; yield early and often
- *   a long absence      somebody runs who never yields; don't yield but nap: a thread that wakes up goes first
+ *   no context switch   no thread waits for the core; spin long before the next yield
+ *   a switch            another thread ran and gave the core back; yield early and often
+ *   a long absence      another thread runs and never yields; don't yield but nap: a thread that wakes up goes first
  *
  * What it learns it tells its clients (ring_db.crowded): programs that poll in vain then give their cores away, to this
  * engine or to the peer's.
@@ -24,12 +24,12 @@
 
 #include <rte_pause.h>
 
-#include "engine/engine_impl.h"
+#include "engine/engine_priv.h"
 
 enum {
 	SHARED_SPIN_TURNS = 8,       /**< idle turns before a yield on a shared core */
-	YIELDS_PER_LOOK = 16,        /**< yields between two looks at the number of context switches, each a system call */
-	HOG_NS = 300000,             /**< a yield that takes longer was used by somebody who doesn't yield */
+	YIELDS_PER_LOOK = 16,        /**< yields between two reads of the number of context switches, each a system call */
+	HOG_NS = 300000,             /**< a yield that takes longer: the other thread doesn't yield */
 	HOG_NAPS = 500,              /**< naps until we try a yield again */
 	TIMER_SLACK_NS = 1,          /**< Linux's default of 50 us is more than the naps are long */
 };
@@ -79,8 +79,8 @@ idle_sleep(struct engine *e, uint64_t max_ns)
 		return false;
 	if (next - e->now_ns < ns)
 		ns = next - e->now_ns;
-	if (e->c.qsbr != NULL)
-		rte_rcu_qsbr_thread_offline(e->c.qsbr, e->c.id);
+	if (e->c.sh.qsbr != NULL)
+		rte_rcu_qsbr_thread_offline(e->c.sh.qsbr, e->c.id);
 	/* Either the giver sees that we sleep and kicks, or we see what it gave (Dekker). */
 	atomic_store_explicit(&e->sleeping, 1, memory_order_relaxed);
 	atomic_thread_fence(memory_order_seq_cst);
@@ -89,12 +89,12 @@ idle_sleep(struct engine *e, uint64_t max_ns)
 		slept = true;
 	}
 	atomic_store_explicit(&e->sleeping, 0, memory_order_relaxed);
-	if (e->c.qsbr != NULL)
-		rte_rcu_qsbr_thread_online(e->c.qsbr, e->c.id);
+	if (e->c.sh.qsbr != NULL)
+		rte_rcu_qsbr_thread_online(e->c.sh.qsbr, e->c.id);
 	return slept;
 }
 
-/** Context switches of this thread that it didn't sleep for: a yield that somebody used is one. */
+/** Involuntary context switches of this thread: a yield after which another thread ran is one. */
 static uint64_t
 switches(void)
 {

@@ -7,20 +7,20 @@
 
 #include <rte_ethdev.h>
 
-#include "engine/engine_impl.h"
+#include "engine/engine_priv.h"
 
 /** Bit 0 of a pointer in a handoff ring; mbufs are aligned. */
 #define HANDOFF_TRUSTED ((uintptr_t)1)
 
-/** A packet beside the transport is lost. Counted by whoever lost it, on whichever thread. */
+/** Drop a packet that isn't the transport's. Any thread. */
 static void
 send_drop(struct engine *e, struct rte_mbuf *m)
 {
-	__atomic_fetch_add(&e->stats.send_dropped, 1, __ATOMIC_RELAXED);
+	atomic_fetch_add_explicit(&e->stats.send_dropped, 1, memory_order_relaxed);
 	rte_pktmbuf_free(m);
 }
 
-/** Show a packet that goes now or never. */
+/** Show the tap a packet that is sent now or dropped. */
 static __rte_noinline void
 tap_show(struct engine *e, uint16_t port, const struct rte_mbuf *m)
 {
@@ -124,7 +124,7 @@ rx_by_port(struct engine *e, struct rte_mbuf **pkts, uint16_t n, bool trusted, u
 	while (from < n) {
 		for (to = from + 1; to < n && pkts[to]->port == pkts[from]->port; to++)
 			;
-		/* They came from a transport, so the rest is nothing that the network could answer. */
+		/* A transport of ours made them, so a packet that isn't RoCE v2 is an error: drop it. */
 		rest = transport_rx(e->tp, pkts[from]->port, pkts + from, to - from, trusted, now_ns);
 		rte_pktmbuf_free_bulk(pkts + from, rest);
 		from = to;
@@ -240,7 +240,7 @@ io_was_away(struct engine *e, uint64_t ns)
 		e->tx_progress_ns[p] += ns;
 }
 
-/** A port that takes nothing. Its packets are lost once they have waited too long: no link, or nobody there. */
+/** A port takes no packets: they are dropped when they have waited too long (no link, or no peer). */
 static void
 tx_stuck(struct engine *e, uint16_t port, struct tp_txvec *v, uint64_t now_ns)
 {

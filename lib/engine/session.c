@@ -9,9 +9,9 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "engine/engine_impl.h"
+#include "engine/engine_priv.h"
 
-/** [owner] From now on the engine looks, and the client needn't kick. */
+/** [owner] Poll the session's doorbells from now on: the client needn't kick. */
 static void
 session_heat(struct engine *e, struct engine_session *s, uint64_t now_ns)
 {
@@ -35,8 +35,8 @@ session_unlink(struct engine *e, struct engine_session *s)
 }
 
 /**
- * [owner] Stop looking, unless the client rings this very moment (Dekker, see ring.h: it sets bits, then looks at hot;
- * we clear hot, then look at the bits).
+ * [owner] Stop polling, unless the client rings at this moment (Dekker, see ring.h: it sets bits, then reads hot;
+ * we clear hot, then read the bits).
  * @return true if the session is cold now.
  */
 static bool
@@ -81,7 +81,7 @@ ring_mid(struct engine *e, struct engine_session *s, uint32_t t, uint32_t *budge
 	for (; bits != 0 && *budget > 0; bits &= bits - 1, --*budget)
 		n += ring_low(e, s, t * 64 + (uint32_t)__builtin_ctzll(bits));
 	if (bits != 0) {
-		/* The rest another time; bottom up, as clients do it. */
+		/* The rest is for the next turn; set bottom up, as clients do it. */
 		atomic_fetch_or(&s->db->mid[t], bits);
 		atomic_fetch_or(&s->db->top, UINT64_C(1) << t);
 	}

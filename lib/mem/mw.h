@@ -7,9 +7,9 @@
  * the turn in which it found the window in the key table. A window lies in the same table as MRs but carries
  * MR_KEY_NONE there, so that no look-up of a local key ever finds one.
  *
- * Any engine may look at a window while another changes it: a sequence counter, odd during a change. Who looks doesn't
- * wait: while a window changes, the key that it had goes stale and nobody knows the new one yet, so refusing is right.
- * Who changes waits for the few stores of another change.
+ * An engine may read a window while another changes it: there is a sequence counter, odd during a change. A reader doesn't
+ * wait: while a window changes, its old key goes stale and no peer knows the new one yet, so refusing is right.
+ * A writer waits for the few stores of another change.
  *
  * A bound window holds its MR: mr_retire() fails until the window is bound elsewhere, invalidated or freed.
  *

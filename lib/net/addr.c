@@ -1,68 +1,77 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file Addresses and GIDs: parsing, printing, comparing. */
+/* Addresses: those of a port, published to all readers, and how they are written. */
 #include <arpa/inet.h>
 #include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/container_of.h"
 #include "net/net_priv.h"
 
 enum { ADDR_TEXT_BYTES = 64 };
 
-bool
-gid_is_host(const uint8_t gid[16])
+/* ---- A port's addresses ---- */
+int
+net_gid_index(const struct net_port *p, const struct gid *gid)
 {
-	static const uint8_t loopback[16] = { [15] = 1 };
+	const struct net_gids *g = atomic_load_explicit(&p->gids, memory_order_acquire);
 
-	if (gid_is_zero(gid) || gid_is_multicast(gid))
-		return false;
-	if (gid_is_ipv4(gid))
-		return gid[12] != 0 && gid[12] != 127 && gid[12] < 0xe0;
-	return memcmp(gid, loopback, sizeof(loopback)) != 0;
+	for (unsigned int i = 0; i < UROCE_MAX_GIDS; i++)
+		if (gid_equal(&g->addr[i].gid, gid))
+			return gid_is_zero(gid) ? -1 : (int)i;
+	return -1;
+}
+
+bool
+net_port_owns(const struct net_port *p, const struct gid *gid)
+{
+	return net_gid_index(p, gid) >= 0;
+}
+
+int
+net_addr_on_link(const struct net_port *p, const struct gid *gid)
+{
+	const struct net_addr *a;
+
+	for (unsigned int i = 0; i < UROCE_MAX_GIDS; i++) {
+		a = net_addr(p, i);
+		if (a != NULL && gid_same_subnet(&a->gid, gid, a->prefix))
+			return (int)i;
+	}
+	return -1;
+}
+
+int
+net_addr_set(struct net_port *p, unsigned int index, const struct net_addr *a)
+{
+	struct net_gids *old = atomic_load_explicit(&p->gids, memory_order_relaxed), *g;
+	int at;
+
+	if (index >= UROCE_MAX_GIDS || (a != NULL && (gid_is_zero(&a->gid) || gid_is_multicast(&a->gid))))
+		return EINVAL;
+	at = a != NULL && old != NULL ? net_gid_index(p, &a->gid) : -1;
+	if (at >= 0 && at != (int)index)
+		return EEXIST;
+	g = calloc(1, sizeof(*g));
+	if (g == NULL)
+		return ENOMEM;
+	if (old != NULL)
+		*g = *old;
+	g->addr[index] = a != NULL ? *a : (struct net_addr){ 0 };
+	atomic_store_explicit(&p->gids, g, memory_order_release);
+	if (old != NULL)
+		deferred_free(&p->priv->old_gids, &old->deferred);
+	return 0;
 }
 
 void
-gid_link_local(uint8_t gid[16], const uint8_t mac[6])
+net_gids_free(struct deferred *d)
 {
-	memset(gid, 0, 16);
-	gid[0] = 0xfe;
-	gid[1] = 0x80;
-	gid[8] = mac[0] ^ 0x02; /* universal/local bit: inverted in an interface identifier */
-	gid[9] = mac[1];
-	gid[10] = mac[2];
-	gid[11] = 0xff;
-	gid[12] = 0xfe;
-	gid[13] = mac[3];
-	gid[14] = mac[4];
-	gid[15] = mac[5];
+	free(container_of(d, struct net_gids, deferred));
 }
 
-bool
-gid_same_subnet(const uint8_t a[16], const uint8_t b[16], unsigned int prefix)
-{
-	bool v4 = gid_is_ipv4(a);
-	unsigned int bits, i;
-
-	if (v4 != gid_is_ipv4(b))
-		return false;
-	bits = v4 ? 96 + prefix : prefix;
-	for (i = 0; i < bits / 8; i++)
-		if (a[i] != b[i])
-			return false;
-	return bits % 8 == 0 || ((a[i] ^ b[i]) & (0xff00 >> bits % 8) & 0xff) == 0;
-}
-
-const char *
-gid_text(const uint8_t gid[16], char text[GID_TEXT_BYTES])
-{
-	bool v4 = gid_is_ipv4(gid);
-
-	if (inet_ntop(v4 ? AF_INET : AF_INET6, v4 ? gid + 12 : gid, text, GID_TEXT_BYTES) == NULL)
-		text[0] = '\0';
-	return text;
-}
-
+/* ---- Parsing ---- */
 static int
 parse_prefix(const char *text, unsigned int max, uint8_t *prefix)
 {
@@ -80,9 +89,9 @@ parse_prefix(const char *text, unsigned int max, uint8_t *prefix)
 }
 
 static const char *
-address_fault(const uint8_t gid[16])
+address_fault(const struct gid *gid)
 {
-	if (gid_is_zero(gid) || (gid_is_ipv4(gid) && gid[12] == 0))
+	if (gid_is_zero(gid) || (gid_is_v4(gid) && gid->raw[12] == 0))
 		return "the unspecified address can't be a port's own";
 	if (gid_is_multicast(gid))
 		return "a multicast address can't be a port's own";
@@ -110,14 +119,14 @@ net_addr_parse(const char *text, struct net_addr *a, char *err, size_t err_bytes
 	host[len] = '\0';
 	v4 = inet_pton(AF_INET, host, ip) == 1;
 	if (v4) {
-		gid_from_ipv4(out.gid, ip);
-	} else if (inet_pton(AF_INET6, host, out.gid) != 1) {
+		out.gid = gid_from_v4(ip);
+	} else if (inet_pton(AF_INET6, host, &out.gid) != 1) {
 		snprintf(err, err_bytes,
 			 "address %s: %s is neither an IPv4 nor an IPv6 address; must be like 198.18.0.1/24 or "
 			 "fd00:18::1/64",
 			 text, host);
 		return EINVAL;
-	} else if (gid_is_ipv4(out.gid)) {
+	} else if (gid_is_v4(&out.gid)) {
 		snprintf(err, err_bytes, "address %s: write an IPv4-mapped address as IPv4, like 198.18.0.1/24", text);
 		return EINVAL;
 	}
@@ -130,7 +139,7 @@ net_addr_parse(const char *text, struct net_addr *a, char *err, size_t err_bytes
 		snprintf(err, err_bytes, "address %s: prefix length must be 0 to %u", text, v4 ? 32 : 128);
 		return EINVAL;
 	}
-	fault = address_fault(out.gid);
+	fault = address_fault(&out.gid);
 	if (fault != NULL) {
 		snprintf(err, err_bytes, "address %s: %s", text, fault);
 		return EINVAL;
@@ -143,18 +152,16 @@ int
 net_gateway_parse(const char *text, int family, uint8_t *ip, char *err, size_t err_bytes)
 {
 	bool v4 = family == AF_INET;
-	uint8_t out[16], gid[16];
+	uint8_t out[16];
+	struct gid gid;
 
 	if (inet_pton(family, text, out) != 1) {
 		snprintf(err, err_bytes, "must be an %s address, for example %s", v4 ? "IPv4" : "IPv6",
 			 v4 ? "198.18.0.254" : "fd00:18::fe");
 		return EINVAL;
 	}
-	if (v4)
-		gid_from_ipv4(gid, out);
-	else
-		memcpy(gid, out, sizeof(gid));
-	if (!gid_is_host(gid) || gid_is_ipv4(gid) != v4) {
+	gid = gid_from_ip(v4 ? 4 : 6, out);
+	if (!gid_is_host(&gid) || gid_is_v4(&gid) != v4) {
 		snprintf(err, err_bytes, "must be a router's own %s address: neither unspecified, multicast, loopback nor reserved",
 			 v4 ? "IPv4" : "IPv6");
 		return EINVAL;

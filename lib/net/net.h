@@ -19,10 +19,14 @@
 #ifndef UROCE_NET_H
 #define UROCE_NET_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/rcu.h"
+#include "base/shared.h"
 #include "ring/abi.h"
+#include "wire/gid.h"
 #include "wire/wire.h"
 
 struct rte_mbuf;
@@ -33,14 +37,23 @@ enum {
 	NET_RESOLVE_TRIES = 5, /**< ARP or ND requests before a resolution fails */
 	NET_RESOLVE_INTERVAL_MS = 200,
 	NET_NEIGH_MAX = 4096,         /**< neighbour entries per port */
-	NET_NEIGH_PENDING_MAX = 1024, /**< resolutions under way per port */
+	NET_NEIGH_PENDING_MAX = 1024, /**< pending resolutions per port */
 	NET_GROUPS_MAX = UROCE_MAX_MCAST_GROUPS, /**< multicast groups joined per port */
 };
 
-/** An address with its prefix. IPv4 addresses are IPv4-mapped: this is the GID as well. */
+/** An address with its prefix. */
 struct net_addr {
-	uint8_t gid[16];
+	struct gid gid; /**< zero: none */
 	uint8_t prefix; /**< of the address family: 0 to 32 or 0 to 128 */
+};
+
+/**
+ * The addresses of a port at one time, by their index in the GID table. Index 0 is the link-local address: of the MAC, on shared ports
+ * the kernel's, none if there is none; so the configured addresses begin at 1 everywhere.
+ */
+struct net_gids {
+	struct net_addr addr[UROCE_MAX_GIDS];
+	struct deferred deferred;
 };
 
 /** What the configuration says of a port. */
@@ -80,31 +93,53 @@ struct net_port {
 	uint32_t ifindex;            /**< shared: of the kernel's interface */
 	uint32_t active_mtu;         /**< UROCE_MTU_*: largest that fits the ethdev's MTU and the PMD's buffers */
 	uint32_t max_frame;          /**< largest frame the PMD can send and receive, bytes */
-	/**
-	 * GID i, all RoCE v2. Index 0 is the link-local address: of the MAC, on shared ports the kernel's, unused if
-	 * there is none; so the configured addresses begin at 1 everywhere.
-	 */
-	uint8_t gid[UROCE_MAX_GIDS][16];
-	bool gid_used[UROCE_MAX_GIDS];
+	_Atomic(struct net_gids *) gids; /**< read by net_addr() and its like, changed by net_addr_set(); never NULL once open */
 	struct net_priv *priv;
 };
 
 /**
  * [control, before engines start] Configure and start the ethdev of @p conf with @p nb_queues RX and TX queues.
- * @param pool  mbufs for RX; its data room holds WIRE_MAX_FRAME_BYTES.
+ * @param sh  Its pool has the mbufs for RX; its qsbr, which may be NULL, is what the engines report to.
  * @return the port, or NULL with a message in @p err: what was wrong and what would be right (no such port: lists those
  * there are; too few queues; MTU too large ...).
  */
 struct net_port *net_port_open(const struct net_port_config *conf, uint16_t index, uint16_t nb_queues,
-			       struct rte_mempool *pool, char *err, size_t err_bytes);
+			       const struct shared *sh, char *err, size_t err_bytes);
 /**
- * [control, engines stopped] Close the ethdev and all that was opened with it. Resolutions under way end with
+ * [control, engines stopped] Close the ethdev and all that was opened with it. Pending resolutions end with
  * ECANCELED; their callbacks must not use the port.
  */
 void net_port_close(struct net_port *p);
 
+/* ---- Addresses. Any thread may look; what is returned is good until it reports a quiescent state, or [control] changes addresses. ---- */
+/** [any] @return the address at @p index of the GID table, NULL: none. */
+static inline const struct net_addr *
+net_addr(const struct net_port *p, unsigned int index)
+{
+	const struct net_gids *g = atomic_load_explicit(&p->gids, memory_order_acquire);
+
+	return index < UROCE_MAX_GIDS && !gid_is_zero(&g->addr[index].gid) ? &g->addr[index] : NULL;
+}
+/** [any] @return the GID at @p index, NULL: none. */
+static inline const struct gid *
+net_gid(const struct net_port *p, unsigned int index)
+{
+	const struct net_addr *a = net_addr(p, index);
+
+	return a != NULL ? &a->gid : NULL;
+}
+/** [any] @return the index of @p gid, -1: it is no address of the port. */
+int net_gid_index(const struct net_port *p, const struct gid *gid);
 /** [any] @return true if @p gid is one of this port's own addresses. */
-bool net_port_owns(const struct net_port *p, const uint8_t gid[16]);
+bool net_port_owns(const struct net_port *p, const struct gid *gid);
+/** [any] @return the index of the first address whose subnet @p gid is in, -1: there is none. */
+int net_addr_on_link(const struct net_port *p, const struct gid *gid);
+/**
+ * [control] Add or replace the address at @p index of the GID table, or remove it with @p a NULL; engines see all addresses of before or
+ * all of after. What depends on the addresses elsewhere (the NIC's filter, connections) is the caller's business.
+ * @return 0; EINVAL (@p index, or a multicast address); EEXIST (it stands at another index); ENOMEM.
+ */
+int net_addr_set(struct net_port *p, unsigned int index, const struct net_addr *a);
 /** [control] Link state of the ethdev; @p speed_mbps may be NULL. */
 bool net_port_link(const struct net_port *p, uint32_t *speed_mbps);
 
@@ -117,7 +152,7 @@ struct net_learned {
 	enum net_learned_kind kind;
 	uint16_t port;
 	uint8_t mac[6];
-	uint8_t gid[16];       /**< the neighbour; QUERY: the group, or in the address family's zero address: all of them */
+	struct gid gid;        /**< the neighbour; QUERY: the group, or in the address family's zero address: all of them */
 	bool ipv6, old;        /**< QUERY: by MLD, not IGMP; by its older version (IGMPv2, MLDv1) */
 	uint32_t max_delay_ms; /**< QUERY: answer within this */
 };
@@ -155,19 +190,19 @@ typedef void (*net_send_fn)(void *arg, struct net_port *p, struct rte_mbuf *m);
 void net_port_set_sender(struct net_port *p, net_send_fn send, void *arg, struct rte_mempool *pool);
 
 /**
- * [control] Find the MAC address on the way to @p dgid from GID @p sgid_index: of the host itself if on link, else of
+ * [control] Find the MAC address of the next hop to @p dgid from GID @p sgid_index: of the host itself if on link, else of
  * the gateway. Multicast and own addresses are answered without the wire.
  * @return 0: done, *@p mac is set, @p done is not called; EINPROGRESS: @p done will be called from net_port_poll() or
  * net_learn(); EINVAL (GID index unused, address families differ), EHOSTUNREACH (no route), ENOBUFS (too many under
  * way).
  */
-int net_resolve(struct net_port *p, unsigned int sgid_index, const uint8_t dgid[16], uint64_t now_ns, uint8_t mac[6],
+int net_resolve(struct net_port *p, unsigned int sgid_index, const struct gid *dgid, uint64_t now_ns, uint8_t mac[6],
 		net_resolved_fn done, void *arg);
 /** [control] Cancel what was begun with @p arg; its callback isn't called any more. */
 void net_resolve_cancel(struct net_port *p, void *arg);
 /** A neighbour as it is known now. */
 struct net_neigh {
-	uint8_t hop[16]; /**< whose MAC address it is: host or gateway; IPv4 addresses are mapped */
+	struct gid hop; /**< whose MAC address it is: host or gateway; IPv4 addresses are mapped */
 	uint8_t mac[6];  /**< zero: not known yet */
 	const char *state;      /**< "INCOMPLETE", "REACHABLE", "PROBE" */
 	uint64_t confirmed_ns;  /**< its last answer, 0: none yet */
@@ -186,13 +221,13 @@ unsigned int net_neigh_list(const struct net_port *p, struct net_neigh *out, uns
  * or the version before where there are older routers); on shared ports the kernel does that.
  * @return 0; EINVAL (no multicast address), ENOSPC (NET_GROUPS_MAX), ENOMEM, on shared ports what the kernel says.
  */
-int net_group_join(struct net_port *p, const uint8_t mgid[16], uint64_t now_ns);
+int net_group_join(struct net_port *p, const struct gid *mgid, uint64_t now_ns);
 /** [control] @return 0; EINVAL (not joined). */
-int net_group_leave(struct net_port *p, const uint8_t mgid[16], uint64_t now_ns);
+int net_group_leave(struct net_port *p, const struct gid *mgid, uint64_t now_ns);
 
 /** [control] An engine learned this. */
 void net_learn(struct net_port *p, const struct net_learned *l, uint64_t now_ns);
-/** [control] Retries and timeouts of resolutions, reports of groups. @return when to call again at the latest, UINT64_MAX: nothing under way. */
+/** [control] Retries and timeouts of resolutions, reports of groups. @return when to call again at the latest, UINT64_MAX: nothing pending. */
 uint64_t net_port_poll(struct net_port *p, uint64_t now_ns);
 
 /**
@@ -206,6 +241,6 @@ void net_path_addr(const struct net_port *p, unsigned int sgid_index, const stru
  * [any] Ethernet address of multicast GID @p gid.
  * @return false if it is no multicast address; @p mac is untouched then.
  */
-bool net_multicast_mac(const uint8_t gid[16], uint8_t mac[6]);
+bool net_multicast_mac(const struct gid *gid, uint8_t mac[6]);
 
 #endif /* UROCE_NET_H */

@@ -108,7 +108,7 @@ qp_create(struct transport *tp, const struct qp_params *p, struct qp **out)
 	qp->path.mtu_shift = (uint8_t)(7 + (p->max_mtu != 0 ? p->max_mtu : UROCE_MTU_4096));
 	shared_store(&qp->shared->rq_watch, 1);
 	qp_set_state(qp, UROCE_QPS_RESET);
-	if (qp_table_add(tp->c.qps, qp) != 0) {
+	if (qp_table_add(tp->c.sh.qps, qp) != 0) {
 		free(qp);
 		return ENOMEM;
 	}
@@ -142,7 +142,7 @@ drop_inflight(struct transport *tp, struct qp *qp)
 void
 qp_destroy(struct transport *tp, struct qp *qp)
 {
-	time_wait_add(qp_table_time_wait(tp->c.qps), tp, qp);
+	time_wait_add(qp_table_time_wait(tp->c.sh.qps), tp, qp);
 	qp_unlist(tp, qp);
 	drop_inflight(tp, qp);
 	recv_drop(tp, qp);
@@ -151,7 +151,7 @@ qp_destroy(struct transport *tp, struct qp *qp)
 	else
 		use_parts(qp, -1);
 	tp->nb_qps--;
-	qp_table_remove(tp->c.qps, qp);
+	qp_table_remove(tp->c.sh.qps, qp);
 }
 
 /* ---- Errors and flushing ---- */

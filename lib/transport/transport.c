@@ -10,8 +10,8 @@ transport_create(const struct transport_config *c)
 {
 	struct transport *tp;
 
-	if (c->engine >= UROCE_MAX_ENGINES || c->nb_ports == 0 || c->nb_ports > UROCE_MAX_PORTS || c->mrs == NULL ||
-	    c->qps == NULL || c->pool == NULL) {
+	if (c->engine >= UROCE_MAX_ENGINES || c->nb_ports == 0 || c->nb_ports > UROCE_MAX_PORTS || c->sh.mrs == NULL ||
+	    c->sh.qps == NULL || c->sh.pool == NULL) {
 		errno = EINVAL;
 		return NULL;
 	}
@@ -109,12 +109,12 @@ tp_event(struct transport *tp, enum uroce_event type, uint64_t cookie, void *own
 struct rte_mbuf *
 tp_mbuf_refill(struct transport *tp)
 {
-	if (rte_pktmbuf_alloc_bulk(tp->c.pool, tp->mbufs, TP_MBUF_CACHE) == 0) {
+	if (rte_pktmbuf_alloc_bulk(tp->c.sh.pool, tp->mbufs, TP_MBUF_CACHE) == 0) {
 		tp->nb_mbufs = TP_MBUF_CACHE - 1;
 		return tp->mbufs[TP_MBUF_CACHE - 1];
 	}
 	/* The last few. */
-	tp->mbufs[0] = rte_pktmbuf_alloc(tp->c.pool);
+	tp->mbufs[0] = rte_pktmbuf_alloc(tp->c.sh.pool);
 	if (tp->mbufs[0] == NULL)
 		tp->counters.tx_no_mbuf++;
 	return tp->mbufs[0];
@@ -324,7 +324,7 @@ rx_no_qp(struct transport *tp, uint16_t port, const struct wire_pkt *p)
 	} else if (p->op->flags & WIRE_F_CNP) {
 		tp->counters.rx_cnp++;
 		tp->counters.rp_cnp_ignored++;
-	} else if (!time_wait_rx(qp_table_time_wait(tp->c.qps), tp, port, p)) {
+	} else if (!time_wait_rx(qp_table_time_wait(tp->c.sh.qps), tp, port, p)) {
 		tp->counters.rx_unknown_qp++;
 	}
 }
@@ -354,7 +354,7 @@ rx_parse(struct transport *tp, uint16_t port, struct rte_mbuf *m, bool trusted, 
 		(*verdict_counter(&tp->counters, v))++;
 		return true;
 	}
-	s->qp = qp_table_get(tp->c.qps, s->p.bth.dqpn);
+	s->qp = qp_table_get(tp->c.sh.qps, s->p.bth.dqpn);
 	if (peek && (s->qp == NULL || s->qp->tp == tp) &&
 	    wire_parse(rte_pktmbuf_mtod(m, uint8_t *), m->data_len, true, &s->p) != WIRE_OK) {
 		tp->counters.rx_icrc_encapsulated++;

@@ -25,6 +25,7 @@
 
 #include "mem/mem.h"
 #include "ring/ring.h"
+#include "base/shared.h"
 #include "wire/wire.h"
 
 struct rte_mbuf;
@@ -196,11 +197,7 @@ uint32_t gsi_build(uint8_t *frame, const struct wire_addr *a, uint16_t pkey, uin
 		   const uint8_t mad[TP_MAD_BYTES]);
 
 struct transport_config {
-	struct mr_table *mrs;
-	struct qp_table *qps;
-	struct ah_table *ahs;      /**< NULL: UD QPs can't send */
-	struct mcast_table *mcasts; /**< NULL: no groups */
-	struct rte_mempool *pool;  /**< data room for WIRE_MAX_FRAME_BYTES behind RTE_PKTMBUF_HEADROOM */
+	struct shared sh;
 	unsigned int engine;       /**< this transport's number, below UROCE_MAX_ENGINES */
 	uint16_t nb_ports;         /**< at most UROCE_MAX_PORTS */
 	struct tp_port_config ports[UROCE_MAX_PORTS];

@@ -46,12 +46,7 @@ struct uroce {
 	bool signals;
 	bool bound;                          /**< the socket is ours, under the temporary name or the real one */
 	int listen_fd;                       /**< until the control has it */
-	struct rte_mempool *pool;
-	struct rte_rcu_qsbr *qsbr;
-	struct mr_table *mrs;
-	struct qp_table *qps;
-	struct ah_table *ahs;
-	struct mcast_table *mcasts;
+	struct shared sh;
 	struct net_port *ports[UROCE_MAX_PORTS];
 	struct impair *impairs[UROCE_MAX_PORTS]; /**< by the control */
 	uint16_t nb_ports;
@@ -68,11 +63,11 @@ struct uroce {
 };
 TAILQ_HEAD(stack_list, uroce);
 
-/* All stacks of the process, for those who wait for something that a stack has to do. */
+/* All stacks of the process: a thread that waits for a stack gives turns to those that no thread drives. */
 extern struct stack_list stacks;
 extern pthread_mutex_t stacks_lock;
 /**
- * [any] Give a turn to each control and each engine of the process that nobody is in.
+ * [any] Give a turn to each control and each engine of the process that no thread drives.
  * @return how much was done, 0: nothing.
  */
 uint32_t stacks_turn(void);

@@ -4,7 +4,7 @@
  * that no switch or router may change.
  *
  * ISA-L does the long stretches. Headers and small payloads go by carry-less multiplication right here: what is masked
- * is or-ed into the vectors on their way, so nothing is copied, and a small packet needs one pass without a call.
+ * is or-ed into the vectors when they are loaded, so nothing is copied, and a small packet needs one pass without a call.
  */
 #include <isa-l/crc.h>
 
@@ -52,7 +52,7 @@ clear_upper_halves(void)
 uint32_t
 wire_crc(uint32_t state, const void *data, size_t len)
 {
-	/* ISA-L complements the register on the way in and out, as gzip does. */
+	/* ISA-L complements the register before and after, as gzip does. */
 	state = ~crc32_gzip_refl(~state, data, len);
 #if defined(__x86_64__)
 	/*

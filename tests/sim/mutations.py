@@ -78,7 +78,7 @@ MUTATIONS = [Mutation(*m) for m in (
      'if (unsent && wire_psn_diff(qp->rcv.psn_dropped, qp->rcv.epsn) >= 0) {', 'if (unsent && wire_psn_diff(qp->rcv.psn_dropped, qp->rcv.epsn) > 200) {'),
     ('duplicate-atomic-again', 'transport/resp/responder.c', 'a duplicate atomic is executed once more',
      '\t\tr->replay |= (qp->resp.pending >> (r - qp->resp.res) & 1) == 0;\n',
-     '\t\tuint64_t old;\n\t\tmr_atomic(mr_get(tp->c.mrs, wire_get32(p->bthp + p->op->off_atomiceth + 8)), '
+     '\t\tuint64_t old;\n\t\tmr_atomic(mr_get(tp->c.sh.mrs, wire_get32(p->bthp + p->op->off_atomiceth + 8)), '
      'wire_get64(p->bthp + p->op->off_atomiceth), MR_FETCH_ADD, 1, 0, &old);\n\t\tr->old = old;\n'),
     ('write-length', 'transport/resp/responder.c', 'a WRITE may be shorter or longer than its RETH says',
      '\tif (f & WIRE_F_END ? p->payload_bytes != qp->rcv.left : p->payload_bytes >= qp->rcv.left)\n\t\treturn WIRE_NAK_INV_REQ;\n', ''),
@@ -282,7 +282,7 @@ MUTATIONS = [Mutation(*m) for m in (
     ('invalidate-before-reads', 'transport/resp/responder.c', 'SEND_WITH_INV overtakes READs whose responses are still to be made',
      'if (unlikely(f & WIRE_F_IETH) && !reads_answered(tp, qp))\n\t\treturn;\n', ''),
     ('invalidate-not-done', 'transport/resp/responder.c', 'SEND_WITH_INV invalidates nothing',
-     'if (likely(mw_invalidate(tp->c.mrs, wire_get32(p->bthp + p->op->off_ieth), qp->pd, qp->qpn))) {', 'if (qp->pd != 0) {'),
+     'if (likely(mw_invalidate(tp->c.sh.mrs, wire_get32(p->bthp + p->op->off_ieth), qp->pd, qp->qpn))) {', 'if (qp->pd != 0) {'),
     ('invalidate-not-told', 'transport/resp/recv.c', 'the receiver is not told which key is gone', '\t\te.imm = wire_get32(p->bthp + p->op->off_ieth);\n', ''),
     # ATOMIC_WRITE.
     ('atomic-write-misaligned', 'transport/resp/read_atomic.c', 'an ATOMIC_WRITE at any address',

@@ -457,11 +457,8 @@ struct sim_ep {
 	uint32_t nb_engines;
 	uint16_t pkeys[UROCE_MAX_PKEYS];
 	struct sim_engine engines[SIM_MAX_ENGINES];
-	struct mr_table *mrs;
-	struct qp_table *qps;
+	struct shared sh;
 	struct mem_owner owner;
-	struct ah_table *ahs;
-	struct mcast_table *mcasts;
 	struct sim_cq cqs[SIM_MAX_CQS];
 	uint32_t nb_cqs;
 	struct sim_recvq srqs[SIM_MAX_SRQS];

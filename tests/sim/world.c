@@ -347,7 +347,7 @@ static bool
 ep_create(struct sim_world *w, uint32_t id)
 {
 	struct sim_ep *ep = &w->eps[id];
-	struct transport_config tc = { .pool = w->pool, .nb_ports = 1, .event = on_event, .arg = ep };
+	struct transport_config tc = { .nb_ports = 1, .event = on_event, .arg = ep };
 	uint8_t *atomics;
 	uint32_t i;
 
@@ -356,21 +356,19 @@ ep_create(struct sim_world *w, uint32_t id)
 	ep->run_at = UINT64_MAX;
 	ep->rng = rng_stream(w->cfg.seed, STREAM_EP + id);
 	ep->owner.mem_fd = sim_mem_fd;
-	ep->mrs = mr_table_create(MR_TABLE_SIZE, NULL);
-	ep->qps = qp_table_create(QP_TABLE_SIZE, NULL);
-	ep->ahs = ah_table_create(AH_TABLE_SIZE, NULL);
-	ep->mcasts = mcast_table_create(NULL);
-	if (ep->mrs == NULL || ep->qps == NULL || ep->ahs == NULL || ep->mcasts == NULL)
+	ep->sh.pool = w->pool;
+	ep->sh.mrs = mr_table_create(MR_TABLE_SIZE, NULL);
+	ep->sh.qps = qp_table_create(QP_TABLE_SIZE, NULL);
+	ep->sh.ahs = ah_table_create(AH_TABLE_SIZE, NULL);
+	ep->sh.mcasts = mcast_table_create(NULL);
+	if (ep->sh.mrs == NULL || ep->sh.qps == NULL || ep->sh.ahs == NULL || ep->sh.mcasts == NULL)
 		return false;
 	tc.ports[0] = (struct tp_port_config){ .cc = w->cfg.cc, .mbps = w->cfg.gbps * 1000,
 					       .go_back_n = w->cfg.go_back_n >> id & 1 };
 	partitions_table(ep);
 	memcpy(tc.ports[0].pkeys, ep->pkeys, sizeof(ep->pkeys));
 	tc.mad = (w->cfg.faults & SIM_F_GSI) ? mads_received : NULL;
-	tc.mrs = ep->mrs;
-	tc.ahs = ep->ahs;
-	tc.mcasts = ep->mcasts;
-	tc.qps = ep->qps;
+	tc.sh = ep->sh;
 	ep->nb_engines = (w->cfg.faults & SIM_F_ENGINES) ? SIM_MAX_ENGINES : 1;
 	tc.handoff = ep->nb_engines > 1 ? on_handoff : NULL;
 	for (i = 0; i < ep->nb_engines; i++) {
@@ -411,16 +409,16 @@ ep_destroy(struct sim_ep *ep)
 		close(ep->cqs[i].pipe_rd);
 		close(ep->cqs[i].pipe_wr);
 	}
-	ah_table_destroy(ep->ahs);
-	mcast_table_destroy(ep->mcasts);
+	ah_table_destroy(ep->sh.ahs);
+	mcast_table_destroy(ep->sh.mcasts);
 	if (ep->pattern_mr.mr != NULL)
-		mr_destroy(ep->mrs, ep->pattern_mr.mr);
+		mr_destroy(ep->sh.mrs, ep->pattern_mr.mr);
 	if (ep->atomic_mr.mr != NULL)
-		mr_destroy(ep->mrs, ep->atomic_mr.mr);
-	if (ep->mrs != NULL)
-		mr_table_destroy(ep->mrs);
-	if (ep->qps != NULL)
-		qp_table_destroy(ep->qps);
+		mr_destroy(ep->sh.mrs, ep->atomic_mr.mr);
+	if (ep->sh.mrs != NULL)
+		mr_table_destroy(ep->sh.mrs);
+	if (ep->sh.qps != NULL)
+		qp_table_destroy(ep->sh.qps);
 }
 
 /* ---- A seed ---- */

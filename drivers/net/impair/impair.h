@@ -20,7 +20,7 @@
 
 enum {
 	IMPAIR_RULES_MAX = 16,
-	IMPAIR_HELD_MAX = 8192, /**< packets on their way at once, per queue of the port */
+	IMPAIR_HELD_MAX = 8192, /**< packets held back at once, per queue of the port */
 	IMPAIR_QUEUES_MAX = 64,
 	IMPAIR_TEXT_BYTES = 4096, /**< room for all settings as text */
 	IMPAIR_VDEVS_MAX = 16,
@@ -104,7 +104,7 @@ struct impair;
  * @return 0, ENOMEM, EINVAL (too many queues), or what rte_eth_add_rx_callback() said.
  */
 int impair_attach(uint16_t port_id, uint16_t nb_queues, const struct impair_params *p, struct impair **out);
-/** [control] Change the settings; the random sequence starts again from the seed, packets that are under way stay so. */
+/** [control] Change the settings; the random sequence starts again from the seed, packets held back stay due as they were. */
 void impair_set(struct impair *im, const struct impair_params *p);
 /** [control, no lcore polls the port] Remove the callbacks and free what is held. */
 void impair_detach(struct impair *im);

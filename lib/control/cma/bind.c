@@ -6,21 +6,18 @@
 #include <unistd.h>
 
 #include "control/cma/cma_priv.h"
-#include "control/core/gid_priv.h"
 
 bool
 cma_addr_ok(const struct ctl_cm_addr *a)
 {
-	return (a->family == 4 && (gid_is_zero(a->gid) || gid_is_v4(a->gid))) ||
-	       (a->family == 6 && !gid_is_v4(a->gid));
+	return (a->family == 4 && (gid_is_zero(gid_at(a->gid)) || gid_is_v4(gid_at(a->gid)))) ||
+	       (a->family == 6 && !gid_is_v4(gid_at(a->gid)));
 }
 
 bool
 cma_addr_loopback(const struct ctl_cm_addr *a)
 {
-	static const uint8_t one[16] = { [15] = 1 };
-
-	return a->family == 4 ? a->gid[12] == 127 : memcmp(a->gid, one, sizeof(one)) == 0;
+	return gid_is_loopback(gid_at(a->gid));
 }
 
 static unsigned int
@@ -45,7 +42,7 @@ bind_find(struct cma *cma, uint32_t ps, uint16_t port)
 static bool
 overlap(const struct cma_id *a, const struct cma_id *b, const struct ctl_cm_addr *addr)
 {
-	bool any_a = gid_is_zero(addr->gid), any_b = gid_is_zero(b->local.gid);
+	bool any_a = gid_is_zero(gid_at(addr->gid)), any_b = gid_is_zero(gid_at(b->local.gid));
 
 	if (addr->family != b->local.family) {
 		/* A wildcard of IPv6 takes IPv4 too, unless it is for IPv6 only. */
@@ -150,7 +147,7 @@ cma_bind_id(struct cma_id *id, const struct ctl_cm_addr *addr, struct request *r
 
 	if (!cma_addr_ok(addr))
 		return req_fail(r, EINVAL, "no IPv4 or IPv6 address");
-	if (!gid_is_zero(addr->gid) && !cma_addr_loopback(addr)) {
+	if (!gid_is_zero(gid_at(addr->gid)) && !cma_addr_loopback(addr)) {
 		port = cma_port_of(c, addr->gid, &sgid_index);
 		if (port == NULL)
 			return req_fail(r, EADDRNOTAVAIL, "no port of uroced has this address");

@@ -6,7 +6,6 @@
 #include <rte_common.h>
 
 #include "control/cma/cma_priv.h"
-#include "control/core/gid_priv.h"
 
 /** Take the addresses from the RDMA CM's header. @return false: they are not those that the packet came with. */
 static bool
@@ -15,7 +14,7 @@ ip_hdr_take(struct cma_id *id, const struct cm_ip_hdr *h, const struct cm_way *w
 	uint32_t skip = h->ip_version == 4 ? 12 : 0;
 
 	/* An IPv6 peer must not pass for the IPv4 address in the last bytes of its own, which the program may trust. */
-	if (gid_is_v4(way->remote_gid) != (h->ip_version == 4) || gid_is_v4(way->local_gid) != (h->ip_version == 4))
+	if (gid_is_v4(gid_at(way->remote_gid)) != (h->ip_version == 4) || gid_is_v4(gid_at(way->local_gid)) != (h->ip_version == 4))
 		return false;
 	if (memcmp(h->src + skip, way->remote_gid + skip, 16 - skip) != 0 ||
 	    memcmp(h->dst + skip, way->local_gid + skip, 16 - skip) != 0)

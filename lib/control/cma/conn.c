@@ -6,7 +6,6 @@
 #include <rte_common.h>
 
 #include "control/cma/cma_priv.h"
-#include "control/core/gid_priv.h"
 #include "control/core/quota_priv.h"
 
 /** Timeouts are codes of 5 bits, for powers of 2. An ACK comes after two packet lives: that is the next code. */
@@ -27,7 +26,7 @@ way_of(const struct cma_id *id, struct cm_way *way)
 		.hop_limit = CMA_HOP_LIMIT,
 		.resolved = true,
 	};
-	memcpy(way->local_gid, id->port->gid[id->sgid_index], 16);
+	memcpy(way->local_gid, net_gid(id->port, id->sgid_index), 16);
 	memcpy(way->remote_gid, id->remote.gid, 16);
 	memcpy(way->remote_mac, id->mac, 6);
 	if (id->port->conf.vlan_id != 0)
@@ -73,7 +72,7 @@ op_cm_listen(struct session *s, struct request *r)
 		return req_fail(r, EADDRINUSE, "another id listens on port %u", id->local.port);
 	p = (struct cm_listen_param){
 		.service_id = cm_service_id((enum cm_port_space)id->ps, id->local.port),
-		.scope = !gid_is_zero(id->local.gid) ? CM_LISTEN_GID :
+		.scope = !gid_is_zero(gid_at(id->local.gid)) ? CM_LISTEN_GID :
 			 id->local.family == 4	      ? CM_LISTEN_ANY_IPV4 :
 			 id->af_only		      ? CM_LISTEN_ANY_IPV6 :
 							CM_LISTEN_ANY,

@@ -11,7 +11,6 @@
 #include <rte_mbuf.h>
 
 #include "control/cma/cma_priv.h"
-#include "control/core/gid_priv.h"
 
 /** A MAD to ourselves that is not received yet, or one that waits for the MAC address of its receiver. */
 struct gsi_mad {
@@ -61,7 +60,7 @@ transmit(struct gsi *g, struct net_port *p, unsigned int sgid_index, const struc
 		.traffic_class = way->traffic_class,
 		.sl = way->resolved ? (uint8_t)(way->vlan_tci >> 13) : 0,
 	};
-	struct rte_mbuf *m = rte_pktmbuf_alloc(g->control->s.pool);
+	struct rte_mbuf *m = rte_pktmbuf_alloc(g->control->s.sh.pool);
 	struct wire_addr addr;
 	uint32_t bytes;
 
@@ -106,7 +105,7 @@ resolve_and_send(struct gsi *g, struct net_port *p, unsigned int sgid_index, con
 		g->counters.tx_waiting++;
 		return;
 	}
-	rc = net_resolve(p, sgid_index, way->remote_gid, control_now_ns(), mac, on_resolved, m);
+	rc = net_resolve(p, sgid_index, gid_at(way->remote_gid), control_now_ns(), mac, on_resolved, m);
 	if (rc == EINPROGRESS) {
 		TAILQ_INSERT_TAIL(&g->waiting, m, link);
 		g->nb_waiting++;
@@ -143,11 +142,11 @@ on_send(void *arg, const struct cm_way *way, const uint8_t *mad)
 {
 	struct gsi *g = arg;
 	struct net_port *p = way->port < g->control->s.nb_ports ? g->control->s.ports[way->port] : NULL;
-	int sgid_index = p != NULL ? gid_index(p, way->local_gid) : -1;
+	int sgid_index = p != NULL ? net_gid_index(p, gid_at(way->local_gid)) : -1;
 
 	if (sgid_index < 0)
 		g->counters.tx_no_address++;
-	else if (net_port_owns(p, way->remote_gid))
+	else if (net_port_owns(p, gid_at(way->remote_gid)))
 		loop_back(g, p, way, mad);
 	else if (way->resolved)
 		transmit(g, p, (unsigned int)sgid_index, way, way->remote_mac, mad);
@@ -181,11 +180,11 @@ gsi_take(struct gsi *g, const struct tp_mad *mad, uint64_t now_ns)
 	uint8_t group[6];
 
 	g->counters.rx_mads++;
-	if (!net_port_owns(p, mad->dgid)) {
+	if (!net_port_owns(p, gid_at(mad->dgid))) {
 		g->counters.rx_not_ours++;
 		return;
 	}
-	if ((mad->smac[0] & 1) != 0 || net_multicast_mac(mad->sgid, group) || net_port_owns(p, mad->sgid)) {
+	if ((mad->smac[0] & 1) != 0 || net_multicast_mac(gid_at(mad->sgid), group) || net_port_owns(p, gid_at(mad->sgid))) {
 		g->counters.rx_bad_source++;
 		return;
 	}

@@ -6,7 +6,6 @@
 
 #include "control/cma/cma_priv.h"
 #include "control/core/quota_priv.h"
-#include "control/core/gid_priv.h"
 
 struct cma_id *
 cma_id_new(struct session *s, uint32_t ps, uint8_t qp_type, struct request *r, int *rc)
@@ -96,7 +95,7 @@ cma_id_info(const struct cma_id *id, struct ctl_cm_id_info *info)
 	};
 	if (id->port != NULL) {
 		info->path_mtu = (uint8_t)id->port->active_mtu;
-		memcpy(info->sgid, id->port->gid[id->sgid_index], 16);
+		memcpy(info->sgid, net_gid(id->port, id->sgid_index), 16);
 	}
 	memcpy(info->dgid, id->remote.gid, 16);
 }
@@ -114,7 +113,7 @@ struct net_port *
 cma_port_of(struct control *c, const uint8_t gid[16], uint8_t *sgid_index)
 {
 	for (uint16_t i = 0; i < c->s.nb_ports; i++) {
-		int index = gid_index(c->s.ports[i], gid);
+		int index = net_gid_index(c->s.ports[i], gid_at(gid));
 
 		if (index >= 0) {
 			*sgid_index = (uint8_t)index;

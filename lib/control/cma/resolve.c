@@ -7,24 +7,6 @@
 #include <rte_common.h>
 
 #include "control/cma/cma_priv.h"
-#include "control/core/gid_priv.h"
-
-static uint32_t
-family_bits(const struct net_addr *a)
-{
-	return gid_is_v4(a->gid) ? 96 : 0;
-}
-
-/** @return true if @p gid lies in the network of @p a. */
-static bool
-on_link(const struct net_addr *a, const uint8_t gid[16])
-{
-	uint32_t bits = family_bits(a) + a->prefix, bytes = bits / 8;
-
-	if (gid_is_v4(a->gid) != gid_is_v4(gid) || memcmp(a->gid, gid, bytes) != 0)
-		return false;
-	return bits % 8 == 0 || ((a->gid[bytes] ^ gid[bytes]) >> (8 - bits % 8)) == 0;
-}
 
 static bool
 has_gateway(const struct net_port *p, bool v4)
@@ -32,7 +14,7 @@ has_gateway(const struct net_port *p, bool v4)
 	static const uint8_t none[4];
 
 	/* A port that shares its interface with the kernel has the kernel's routes. */
-	return p->shared || (v4 ? memcmp(p->conf.gateway4, none, 4) != 0 : !gid_is_zero(p->conf.gateway6));
+	return p->shared || (v4 ? memcmp(p->conf.gateway4, none, 4) != 0 : !gid_is_zero(gid_at(p->conf.gateway6)));
 }
 
 /**
@@ -43,16 +25,17 @@ has_gateway(const struct net_port *p, bool v4)
 static int
 source_on(const struct net_port *p, const struct ctl_cm_addr *dst, bool gateway)
 {
-	bool v4 = dst->family == 4, link_local = !v4 && dst->gid[0] == 0xfe && (dst->gid[1] & 0xc0) == 0x80;
+	const struct gid *to = gid_at(dst->gid);
+	bool v4 = dst->family == 4;
 
-	if (link_local && p->gid_used[0])
+	if (!v4 && gid_is_link_local(to) && net_gid(p, 0) != NULL)
 		return 0;
-	for (unsigned int i = 0; i < p->conf.nb_addrs; i++) {
-		const struct net_addr *a = &p->conf.addrs[i];
-		int index = gid_index(p, a->gid);
+	for (int i = 1; i < UROCE_MAX_GIDS; i++) {
+		const struct net_addr *a = net_addr(p, (unsigned int)i);
 
-		if (index >= 0 && gid_is_v4(a->gid) == v4 && (gateway ? has_gateway(p, v4) : on_link(a, dst->gid)))
-			return index;
+		if (a != NULL && gid_is_v4(&a->gid) == v4 &&
+		    (gateway ? has_gateway(p, v4) : gid_same_subnet(&a->gid, to, a->prefix)))
+			return i;
 	}
 	return -1;
 }
@@ -81,14 +64,14 @@ choose_source(struct control *c, const struct ctl_cm_addr *dst, struct net_port 
 static bool
 own_address(struct control *c, const struct net_port *port, struct ctl_cm_addr *a)
 {
-	unsigned int i, k;
-
-	for (i = 0; i < c->s.nb_ports; i++) {
+	for (unsigned int i = 0; i < c->s.nb_ports; i++) {
 		const struct net_port *p = c->s.ports[i];
 
-		for (k = 0; k < p->conf.nb_addrs && (port == NULL || port == p); k++) {
-			if (gid_is_v4(p->conf.addrs[k].gid) == (a->family == 4)) {
-				memcpy(a->gid, p->conf.addrs[k].gid, 16);
+		for (unsigned int k = 1; k < UROCE_MAX_GIDS && (port == NULL || port == p); k++) {
+			const struct gid *gid = net_gid(p, k);
+
+			if (gid != NULL && gid_is_v4(gid) == (a->family == 4)) {
+				memcpy(a->gid, gid, sizeof(a->gid));
 				return true;
 			}
 		}
@@ -164,7 +147,7 @@ static int
 ask(struct cma_id *id, uint64_t now_ns)
 {
 	const struct session *s = id->session;
-	int rc = net_resolve(id->port, id->sgid_index, id->remote.gid, now_ns, id->mac, on_resolved, id);
+	int rc = net_resolve(id->port, id->sgid_index, gid_at(id->remote.gid), now_ns, id->mac, on_resolved, id);
 
 	if (rc != EINPROGRESS || s->control->cma->nb_resolving < CMA_RESOLVING_CROWD ||
 	    s->cma->nb_resolving < CMA_RESOLVING_SHARE)
@@ -187,20 +170,20 @@ resolve_ends(struct cma_id *id, const struct ctl_cm_addr *dst, struct request *r
 	uint8_t sgid_index = id->sgid_index;
 
 	id->remote = *dst;
-	if ((gid_is_zero(dst->gid) || cma_addr_loopback(dst)) && !own_address(c, port, &id->remote))
+	if ((gid_is_zero(gid_at(dst->gid)) || cma_addr_loopback(dst)) && !own_address(c, port, &id->remote))
 		return EHOSTUNREACH;
 	if (port == NULL && !choose_source(c, &id->remote, &port, &sgid_index))
 		return EHOSTUNREACH;
 	if (id->state == CMA_IDLE) {
 		src = (struct ctl_cm_addr){ .family = dst->family };
-		memcpy(src.gid, port->gid[sgid_index], 16);
+		memcpy(src.gid, net_gid(port, sgid_index), 16);
 		return cma_bind_id(id, &src, r);
 	}
 	if (id->local.family != dst->family)
 		return req_fail(r, EINVAL, "source and destination must be of one address family");
 	id->port = port;
 	id->sgid_index = sgid_index;
-	memcpy(id->local.gid, port->gid[sgid_index], 16);
+	memcpy(id->local.gid, net_gid(port, sgid_index), 16);
 	return 0;
 }
 

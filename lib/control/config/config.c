@@ -161,7 +161,7 @@ parse_addresses(const struct config_key *k, const char *value, void *dst, char *
 		if (net_addr_parse(word, &p->addrs[p->nb_addrs], err, err_bytes) != 0)
 			return EINVAL;
 		for (i = 0; i < p->nb_addrs; i++) {
-			if (memcmp(p->addrs[i].gid, p->addrs[p->nb_addrs].gid, 16) == 0)
+			if (gid_equal(&p->addrs[i].gid, &p->addrs[p->nb_addrs].gid))
 				return want(err, err_bytes, "%s stands there twice: give each address once", word);
 		}
 		p->nb_addrs++;

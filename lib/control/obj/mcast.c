@@ -38,7 +38,7 @@ check(struct session *s, struct request *r, struct obj_qp **qp)
 		return EINVAL;
 	if ((*qp)->type != UROCE_QPT_UD)
 		return req_fail(r, EINVAL, "only UD QPs can be attached to multicast groups");
-	if (!net_multicast_mac(q->mgid, mac)) {
+	if (!net_multicast_mac(gid_at(q->mgid), mac)) {
 		inet_ntop(AF_INET6, q->mgid, text, sizeof(text));
 		return req_fail(r, EINVAL,
 				"GID %s is no multicast address: must be an IPv6 one (ff..::) or an IPv4 one, mapped "
@@ -51,8 +51,8 @@ check(struct session *s, struct request *r, struct obj_qp **qp)
 static void
 member_remove(struct session *s, struct obj_qp *qp, struct mcast_member *m)
 {
-	mcast_detach(s->control->s.mcasts, s->port->index, m->mgid, qp_num(qp->qp));
-	net_group_leave(s->port, m->mgid, control_now_ns());
+	mcast_detach(s->control->s.sh.mcasts, s->port->index, m->mgid, qp_num(qp->qp));
+	net_group_leave(s->port, gid_at(m->mgid), control_now_ns());
 	LIST_REMOVE(m, link);
 	free(m);
 }
@@ -73,15 +73,15 @@ op_mcast_attach(struct session *s, struct request *r)
 	if (m == NULL)
 		return req_fail(r, ENOMEM, "no memory for the attachment");
 	memcpy(m->mgid, q->mgid, sizeof(m->mgid));
-	rc = mcast_attach(s->control->s.mcasts, s->port->index, m->mgid, qp_num(qp->qp));
+	rc = mcast_attach(s->control->s.sh.mcasts, s->port->index, m->mgid, qp_num(qp->qp));
 	if (rc != 0) {
 		free(m);
 		return req_fail(r, rc, "no memory, more than %d multicast groups, or more than %d QPs in this one",
 				UROCE_MAX_MCAST_GROUPS, UROCE_MAX_MCAST_ATTACH);
 	}
-	rc = net_group_join(s->port, m->mgid, control_now_ns());
+	rc = net_group_join(s->port, gid_at(m->mgid), control_now_ns());
 	if (rc != 0) {
-		mcast_detach(s->control->s.mcasts, s->port->index, m->mgid, qp_num(qp->qp));
+		mcast_detach(s->control->s.sh.mcasts, s->port->index, m->mgid, qp_num(qp->qp));
 		free(m);
 		return req_fail(r, rc, "%s can't join the group: %s", s->port->conf.name, strerror(rc));
 	}

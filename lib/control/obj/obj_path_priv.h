@@ -30,7 +30,7 @@ void path_make(struct session *s, const struct uroce_ah_attr *av, const uint8_t 
 	       struct tp_path *out);
 /** Forget the request that waits, if there is one. */
 void path_cancel(struct session *s);
-/** @return the address that a waiting request asks for, as people write it. @param text  INET6_ADDRSTRLEN long. */
+/** @return the address that a waiting request asks for, as people write it. @param text  GID_TEXT_BYTES long. */
 const char *path_pending_text(const struct pending *p, char *text);
 
 /* ---- Address handles: ah.c ---- */

@@ -1,33 +1,24 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Paths to peers: from an AV to a MAC address and a header. The reply is deferred while the neighbour is asked. */
-#include <arpa/inet.h>
 #include <errno.h>
 #include <string.h>
 
-#include "control/core/gid_priv.h"
 #include "control/obj/obj_path_priv.h"
 
 enum { AV_MAX_SL = 7 }; /* the service level becomes the VLAN priority */
 
-/** @return the address of a GID as people write it. */
-static const char *
-gid_text(const uint8_t gid[16], char text[INET6_ADDRSTRLEN])
-{
-	return inet_ntop(gid_is_v4(gid) ? AF_INET : AF_INET6, gid_is_v4(gid) ? gid + 12 : gid, text, INET6_ADDRSTRLEN);
-}
-
 const char *
 path_pending_text(const struct pending *p, char *text)
 {
-	return gid_text(p->av.dgid, text);
+	return gid_text(gid_at(p->av.dgid), text);
 }
 
 static int
 fail(struct request *r, int rc, const struct uroce_ah_attr *av)
 {
-	char text[INET6_ADDRSTRLEN];
+	char text[GID_TEXT_BYTES];
 
-	gid_text(av->dgid, text);
+	gid_text(gid_at(av->dgid), text);
 	switch (rc) {
 	case ETIMEDOUT:
 		return req_fail(r, rc, "%s doesn't answer ARP or ND; is the peer up and on this network?", text);
@@ -66,16 +57,18 @@ on_resolved(void *arg, int status, const uint8_t mac[6])
 static int
 check(const struct session *s, struct request *r, const struct uroce_ah_attr *av)
 {
+	const struct gid *sgid = net_gid(s->port, av->sgid_index);
+
 	if (!av->is_global)
 		return req_fail(r, EINVAL, "RoCE needs a GRH: is_global must be 1");
 	if (av->port_num != 1)
 		return req_fail(r, EINVAL, "port %u: must be 1", av->port_num);
 	if (av->sl > AV_MAX_SL)
 		return req_fail(r, EINVAL, "service level %u: must be 0 to %u", av->sl, AV_MAX_SL);
-	if (av->sgid_index >= UROCE_MAX_GIDS || !s->port->gid_used[av->sgid_index])
+	if (sgid == NULL)
 		return req_fail(r, EINVAL, "GID index %u is not in use on %s; see ibv_devinfo -v", av->sgid_index,
 				s->port->conf.name);
-	if (gid_is_v4(av->dgid) != gid_is_v4(s->port->gid[av->sgid_index]))
+	if (gid_is_v4(gid_at(av->dgid)) != gid_is_v4(sgid))
 		return fail(r, EINVAL, av);
 	return 0;
 }
@@ -90,7 +83,7 @@ path_resolve(struct session *s, struct request *r, const struct uroce_ah_attr *a
 	UROCE_ASSERT(!s->pending.active);
 	/* Set up first, since the session is the argument of the callback. */
 	s->pending = (struct pending){ .port = s->port, .av = *av, .since_ns = control_now_ns(), .req = *r->req, .resume = resume };
-	rc = net_resolve(s->port, av->sgid_index, av->dgid, control_now_ns(), mac, on_resolved, s);
+	rc = net_resolve(s->port, av->sgid_index, gid_at(av->dgid), control_now_ns(), mac, on_resolved, s);
 	if (rc == EINPROGRESS) {
 		s->pending.active = true;
 		session_pause(s, true);
@@ -109,8 +102,8 @@ path_make(struct session *s, const struct uroce_ah_attr *av, const uint8_t mac[6
 	out->port = s->port->index;
 	out->pkey = pkey;
 	/* Another port of this daemon is a peer like any other, since a QP takes packets of its own port only. */
-	out->loopback = net_port_owns(s->port, av->dgid);
-	out->multicast = net_multicast_mac(av->dgid, group);
+	out->loopback = net_port_owns(s->port, gid_at(av->dgid));
+	out->multicast = net_multicast_mac(gid_at(av->dgid), group);
 }
 
 void

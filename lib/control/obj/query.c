@@ -202,8 +202,10 @@ op_gid_table(struct session *s, struct request *r)
 	unsigned int i;
 
 	for (i = 0; i < UROCE_MAX_GIDS; i++) {
-		if (s->port->gid_used[i])
-			memcpy(r->rsp.gid_table.gid[i], s->port->gid[i], 16);
+		const struct gid *gid = net_gid(s->port, i);
+
+		if (gid != NULL)
+			memcpy(r->rsp.gid_table.gid[i], gid, sizeof(*gid));
 	}
 	r->rsp.gid_table.ndev_ifindex = s->port->ifindex;
 	return 0;

@@ -107,13 +107,16 @@ groups(char *text, const uint8_t *bytes, unsigned int n)
 static void
 write_tables(struct tree *t, const struct net_port *p)
 {
+	static const struct gid none;
 	char gid[8 * 5 + 1];
 
 	for (int i = 0; i < UROCE_MAX_GIDS; i++) {
-		groups(gid, p->gid[i], 8);
+		const struct gid *g = net_gid(p, (unsigned int)i);
+
+		groups(gid, g != NULL ? g->raw : none.raw, 8);
 		put(t, p, "ports/1/gids/", i, "%s\n", gid);
 		/* As in sysfs, where reading the type of an unused entry fails. */
-		if (!p->gid_used[i])
+		if (g == NULL)
 			continue;
 		put(t, p, "ports/1/gid_attrs/types/", i, "RoCE v2\n");
 		if (p->netdev[0] != '\0')

@@ -19,13 +19,13 @@
 #include "net/net_priv.h"
 
 static struct group *
-group_find(const struct net_port *p, const uint8_t mgid[16])
+group_find(const struct net_port *p, const struct gid *mgid)
 {
 	struct group *g;
 
 	LIST_FOREACH(g, &p->priv->groups.list, next)
 	{
-		if (memcmp(g->mgid, mgid, sizeof(g->mgid)) == 0)
+		if (gid_equal(&g->mgid, mgid))
 			return g;
 	}
 	return NULL;
@@ -52,7 +52,7 @@ groups_clear(struct net_port *p)
 
 /* ---- The NIC ---- */
 static void
-add_mac(struct rte_ether_addr *macs, uint32_t *nb, const uint8_t gid[16])
+add_mac(struct rte_ether_addr *macs, uint32_t *nb, const struct gid *gid)
 {
 	struct rte_ether_addr mac;
 
@@ -69,28 +69,30 @@ add_mac(struct rte_ether_addr *macs, uint32_t *nb, const uint8_t gid[16])
 static int
 program_list(struct net_port *p)
 {
-	static const uint8_t all_hosts4[16] = { [10] = 0xff, 0xff, 224, 0, 0, 1 };
-	static const uint8_t all_hosts6[16] = { 0xff, 0x02, [15] = 0x01 };
+	static const struct gid all_hosts4 = { { [10] = 0xff, 0xff, 224, 0, 0, 1 } };
+	static const struct gid all_hosts6 = { { 0xff, 0x02, [15] = 0x01 } };
 	struct rte_ether_addr *macs = calloc(2 + UROCE_MAX_GIDS + p->priv->groups.nb, sizeof(*macs));
-	uint8_t solicited[16];
+	struct gid solicited;
+	const struct gid *gid;
 	const struct group *g;
 	uint32_t nb = 0, i;
 	int rc;
 
 	if (macs == NULL)
 		return -ENOMEM;
-	add_mac(macs, &nb, all_hosts4);
-	add_mac(macs, &nb, all_hosts6);
+	add_mac(macs, &nb, &all_hosts4);
+	add_mac(macs, &nb, &all_hosts6);
 	for (i = 0; i < UROCE_MAX_GIDS; i++) {
-		if (!p->gid_used[i] || gid_is_ipv4(p->gid[i]))
+		gid = net_gid(p, i);
+		if (gid == NULL || gid_is_v4(gid))
 			continue;
-		pkt_solicited_node(solicited, p->gid[i]);
-		add_mac(macs, &nb, solicited);
+		solicited = pkt_solicited_node(gid);
+		add_mac(macs, &nb, &solicited);
 	}
 	LIST_FOREACH(g, &p->priv->groups.list, next)
 	{
 		if (g->joins > 0)
-			add_mac(macs, &nb, g->mgid);
+			add_mac(macs, &nb, &g->mgid);
 	}
 	rc = rte_eth_dev_set_mc_addr_list(p->port_id, macs, nb);
 	free(macs);
@@ -110,25 +112,26 @@ groups_program_nic(struct net_port *p)
 }
 
 /* ---- Reports ---- */
-/** Some groups are everybody's and nobody's business (RFC 3376, 6; RFC 3810, 6): those stay on the link or in the host. */
+/** Groups that every host is in, or that stay in the host, are never reported (RFC 3376, 6; RFC 3810, 6). */
 static bool
-is_reported(const uint8_t mgid[16])
+is_reported(const struct gid *mgid)
 {
-	static const uint8_t all_hosts4[4] = { 224, 0, 0, 1 };
-	static const uint8_t all_hosts6[16] = { 0xff, 0x02, [15] = 0x01 };
+	static const struct gid all_hosts4 = { { [10] = 0xff, 0xff, 224, 0, 0, 1 } };
+	static const struct gid all_hosts6 = { { 0xff, 0x02, [15] = 0x01 } };
+	uint8_t scope = mgid->raw[1] & 15;
 	enum { SCOPE_RESERVED = 0, SCOPE_INTERFACE = 1 };
 
-	if (gid_is_ipv4(mgid))
-		return memcmp(mgid + 12, all_hosts4, 4) != 0;
-	return (mgid[1] & 15) != SCOPE_RESERVED && (mgid[1] & 15) != SCOPE_INTERFACE && memcmp(mgid, all_hosts6, 16) != 0;
+	if (gid_is_v4(mgid))
+		return !gid_equal(mgid, &all_hosts4);
+	return scope != SCOPE_RESERVED && scope != SCOPE_INTERFACE && !gid_equal(mgid, &all_hosts6);
 }
 
-/** A report that can't be sent is one that was lost: hence the second one, and routers ask again. */
+/** Send a report. One that can't be sent counts as lost: each is sent twice, and routers ask again. */
 static void
 report(struct net_port *p, const struct group *g, enum group_record record, uint64_t now_ns)
 {
 	struct net_priv *priv = p->priv;
-	bool old = now_ns < priv->groups.old_until_ns[!gid_is_ipv4(g->mgid)];
+	bool old = now_ns < priv->groups.old_until_ns[!gid_is_v4(&g->mgid)];
 	struct rte_mbuf *m;
 	unsigned int bytes;
 
@@ -141,7 +144,7 @@ report(struct net_port *p, const struct group *g, enum group_record record, uint
 		rte_pktmbuf_free(m);
 		return;
 	}
-	bytes = group_build(p, g->mgid, record, old, rte_pktmbuf_mtod(m, uint8_t *));
+	bytes = group_build(p, &g->mgid, record, old, rte_pktmbuf_mtod(m, uint8_t *));
 	m->data_len = (uint16_t)bytes;
 	m->pkt_len = bytes;
 	priv->send(priv->send_arg, p, m);
@@ -153,11 +156,11 @@ soon(uint64_t now_ns, uint32_t max_ms)
 	return now_ns + rte_rand_max((uint64_t)max_ms * NEIGH_MS) + 1;
 }
 
-/** Joined or left: say so at once, and once more in a moment. */
+/** Joined or left: report it at once and a second time within a second. */
 static void
 changed(struct net_port *p, struct group *g, uint64_t now_ns)
 {
-	g->reports = is_reported(g->mgid) ? GROUP_REPORTS : 0;
+	g->reports = is_reported(&g->mgid) ? GROUP_REPORTS : 0;
 	g->change_ns = now_ns;
 	if (g->joins == 0)
 		g->answer_ns = 0;
@@ -167,7 +170,7 @@ void
 groups_query(struct net_port *p, const struct net_learned *l, uint64_t now_ns)
 {
 	uint32_t ms = l->max_delay_ms < GROUP_MIN_DELAY_MS ? GROUP_MIN_DELAY_MS : l->max_delay_ms;
-	bool all = gid_is_zero(l->gid) || wire_get32(l->gid + 12) == 0;
+	bool all = wire_get32(l->gid.raw + 12) == 0;
 	struct group *g;
 	uint64_t at;
 
@@ -177,8 +180,8 @@ groups_query(struct net_port *p, const struct net_learned *l, uint64_t now_ns)
 		p->priv->groups.old_until_ns[l->ipv6] = now_ns + GROUP_OLD_QUERIER_MS * NEIGH_MS;
 	LIST_FOREACH(g, &p->priv->groups.list, next)
 	{
-		if (g->joins == 0 || gid_is_ipv4(g->mgid) == l->ipv6 || !is_reported(g->mgid) ||
-		    (!all && memcmp(g->mgid, l->gid, sizeof(g->mgid)) != 0))
+		if (g->joins == 0 || gid_is_v4(&g->mgid) == l->ipv6 || !is_reported(&g->mgid) ||
+		    (!all && !gid_equal(&g->mgid, &l->gid)))
 			continue;
 		at = soon(now_ns, ms);
 		if (g->answer_ns == 0 || at < g->answer_ns)
@@ -227,7 +230,7 @@ groups_poll(struct net_port *p, uint64_t now_ns)
 
 /* ---- Joining and leaving ---- */
 int
-net_group_join(struct net_port *p, const uint8_t mgid[16], uint64_t now_ns)
+net_group_join(struct net_port *p, const struct gid *mgid, uint64_t now_ns)
 {
 	struct group *g = group_find(p, mgid);
 
@@ -243,7 +246,7 @@ net_group_join(struct net_port *p, const uint8_t mgid[16], uint64_t now_ns)
 		g = calloc(1, sizeof(*g));
 		if (g == NULL)
 			return ENOMEM;
-		memcpy(g->mgid, mgid, sizeof(g->mgid));
+		g->mgid = *mgid;
 		g->fd = -1;
 		if (p->shared) {
 			g->fd = p->priv->kernel->ops->join(p->priv->kernel, mgid);
@@ -267,7 +270,7 @@ net_group_join(struct net_port *p, const uint8_t mgid[16], uint64_t now_ns)
 }
 
 int
-net_group_leave(struct net_port *p, const uint8_t mgid[16], uint64_t now_ns)
+net_group_leave(struct net_port *p, const struct gid *mgid, uint64_t now_ns)
 {
 	struct group *g = group_find(p, mgid);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /** @file The bytes of IGMP and MLD: reports about one group, and routers' queries. */
-#include "net/net_priv.h"
+#include "base/assert.h"
+#include "net/group/group_priv.h"
 
 enum {
 	IPV4_ROUTER_ALERT_BYTES = 4, /* RFC 2113 */
@@ -16,7 +17,7 @@ enum {
 };
 
 static const uint8_t igmp_routers[4] = { 224, 0, 0, 2 }, igmp_v3_routers[4] = { 224, 0, 0, 22 };
-static const uint8_t mld_routers[16] = { 0xff, 0x02, [15] = 0x02 }, mld_v2_routers[16] = { 0xff, 0x02, [15] = 0x16 };
+static const struct gid mld_routers = { { 0xff, 0x02, [15] = 0x02 } }, mld_v2_routers = { { 0xff, 0x02, [15] = 0x16 } };
 
 /* ---- Reports ---- */
 static unsigned int
@@ -25,10 +26,10 @@ put_igmp(const struct net_port *p, const uint8_t group[4], enum group_record rec
 	const uint8_t *dst = !old ? igmp_v3_routers : record == GROUP_LEFT ? igmp_routers : group;
 	unsigned int bytes = old ? IGMP_BYTES : IGMP_V3_REPORT_BYTES, n, i;
 	const unsigned int ihl = WIRE_IPV4_BYTES + IPV4_ROUTER_ALERT_BYTES;
-	uint8_t gid[16], dmac[6], *ip, *igmp;
+	const struct gid gid = gid_from_v4(dst), *own;
+	uint8_t dmac[6], *ip, *igmp;
 
-	gid_from_ipv4(gid, dst);
-	net_multicast_mac(gid, dmac);
+	net_multicast_mac(&gid, dmac);
 	n = pkt_put_eth(frame, p, dmac, WIRE_ETHERTYPE_IPV4);
 	ip = frame + n;
 	igmp = ip + ihl;
@@ -41,8 +42,9 @@ put_igmp(const struct net_port *p, const uint8_t group[4], enum group_record rec
 	ip[9] = IPPROTO_NUM_IGMP;
 	/* From the first IPv4 address; without one from 0.0.0.0 (RFC 3376, 4.2.13). */
 	for (i = 0; i < UROCE_MAX_GIDS; i++) {
-		if (p->gid_used[i] && gid_is_ipv4(p->gid[i])) {
-			memcpy(ip + 12, p->gid[i] + 12, 4);
+		own = net_gid(p, i);
+		if (own != NULL && gid_is_v4(own)) {
+			memcpy(ip + 12, gid_ip(own), 4);
 			break;
 		}
 	}
@@ -63,10 +65,10 @@ put_igmp(const struct net_port *p, const uint8_t group[4], enum group_record rec
 }
 
 static unsigned int
-put_mld(const struct net_port *p, const uint8_t group[16], enum group_record record, bool old, uint8_t *frame)
+put_mld(const struct net_port *p, const struct gid *group, enum group_record record, bool old, uint8_t *frame)
 {
 	static const uint8_t router_alert[HBH_ROUTER_ALERT_BYTES] = { IPPROTO_NUM_ICMP6, 0, 5, 2, 0, 0, 1, 0 };
-	const uint8_t *dst = !old ? mld_v2_routers : record == GROUP_LEFT ? mld_routers : group;
+	const struct gid *dst = !old ? &mld_v2_routers : record == GROUP_LEFT ? &mld_routers : group, *own = net_gid(p, 0);
 	const uint16_t bytes = old ? MLD_V1_BYTES : MLD_V2_REPORT_BYTES;
 	uint8_t dmac[6], *ip, *icmp;
 	unsigned int n;
@@ -78,7 +80,8 @@ put_mld(const struct net_port *p, const uint8_t group[16], enum group_record rec
 	wire_put16(ip + 4, (uint16_t)(sizeof(router_alert) + bytes));
 	ip[6] = 0; /* hop-by-hop options */
 	ip[7] = 1;
-	memcpy(ip + 8, p->gid[0], 16); /* link-local (RFC 3810, 5.2.13) */
+	UROCE_ASSERT(own != NULL); /* every own port has a link-local address */
+	memcpy(ip + 8, own, 16); /* RFC 3810, 5.2.13 */
 	memcpy(ip + 24, dst, 16);
 	memcpy(ip + WIRE_IPV6_BYTES, router_alert, sizeof(router_alert));
 	icmp = ip + WIRE_IPV6_BYTES + sizeof(router_alert);
@@ -97,10 +100,10 @@ put_mld(const struct net_port *p, const uint8_t group[16], enum group_record rec
 }
 
 unsigned int
-group_build(const struct net_port *p, const uint8_t mgid[16], enum group_record record, bool old,
+group_build(const struct net_port *p, const struct gid *mgid, enum group_record record, bool old,
 	    uint8_t frame[GROUP_FRAME_MAX_BYTES])
 {
-	return gid_is_ipv4(mgid) ? put_igmp(p, mgid + 12, record, old, frame) : put_mld(p, mgid, record, old, frame);
+	return gid_is_v4(mgid) ? put_igmp(p, gid_ip(mgid), record, old, frame) : put_mld(p, mgid, record, old, frame);
 }
 
 /* ---- Queries ---- */
@@ -115,7 +118,7 @@ group_parse_igmp(const uint8_t *igmp, uint32_t len, struct net_learned *l)
 	if (wire_get32(igmp + 4) != 0 && (igmp[4] & 0xf0) != 0xe0)
 		return false;
 	*l = (struct net_learned){ .kind = NET_LEARNED_QUERY, .old = len == IGMP_BYTES };
-	gid_from_ipv4(l->gid, igmp + 4);
+	l->gid = gid_from_v4(igmp + 4);
 	if (!l->old && units >= IGMP_CODE_EXP)
 		units = ((units & 15) | 16) << ((units >> 4 & 7) + 3);
 	l->max_delay_ms = l->old && units == 0 ? IGMP_V1_DELAY_MS : units * MS_PER_IGMP_UNIT;
@@ -129,10 +132,10 @@ group_parse_mld(const uint8_t *icmp, uint32_t len, struct net_learned *l)
 
 	if (len < MLD_V1_BYTES || (len > MLD_V1_BYTES && len < MLD_V2_QUERY_BYTES)) /* RFC 3810, 8.1 */
 		return false;
-	if (!gid_is_zero(icmp + 8) && icmp[8] != 0xff)
+	if (!gid_is_zero(gid_at(icmp + 8)) && icmp[8] != 0xff)
 		return false;
 	*l = (struct net_learned){ .kind = NET_LEARNED_QUERY, .ipv6 = true, .old = len == MLD_V1_BYTES };
-	memcpy(l->gid, icmp + 8, 16);
+	l->gid = *gid_at(icmp + 8);
 	ms = wire_get16(icmp + 4);
 	if (!l->old && ms >= MLD_CODE_EXP)
 		ms = ((ms & 0xfff) | 0x1000) << ((ms >> 12 & 7) + 3);

@@ -10,7 +10,8 @@
 #include <linux/netlink.h>
 #include <linux/rtnetlink.h>
 
-#include "net/net_priv.h"
+#include "net/kernel/kernel_priv.h"
+#include "net/port/pkt_priv.h"
 
 enum {
 	RTNL_REPLY_BYTES = 32768, /* what the kernel fills at most per dump message */
@@ -57,12 +58,9 @@ req_attr(struct rtnl_req *r, uint16_t type, const void *data, uint16_t len)
 }
 
 static void
-req_addr(struct rtnl_req *r, uint16_t type, const uint8_t gid[16])
+req_addr(struct rtnl_req *r, uint16_t type, const struct gid *gid)
 {
-	if (gid_is_ipv4(gid))
-		req_attr(r, type, gid + 12, 4);
-	else
-		req_attr(r, type, gid, 16);
+	req_attr(r, type, gid_ip(gid), (uint16_t)gid_ip_bytes(gid));
 }
 
 static void
@@ -133,22 +131,19 @@ parse_attrs(const struct rtattr *tb[RTNL_ATTRS], const struct rtattr *a, int len
 
 /** @return true if @p a holds an address of 4 or 16 bytes, now in @p gid. */
 static bool
-attr_gid(const struct rtattr *a, uint8_t gid[16])
+attr_gid(const struct rtattr *a, struct gid *gid)
 {
 	if (a == NULL)
 		return false;
-	if (RTA_PAYLOAD(a) == 4)
-		gid_from_ipv4(gid, RTA_DATA(a));
-	else if (RTA_PAYLOAD(a) == 16)
-		memcpy(gid, RTA_DATA(a), 16);
-	else
+	if (RTA_PAYLOAD(a) != 4 && RTA_PAYLOAD(a) != 16)
 		return false;
+	*gid = gid_from_ip(RTA_PAYLOAD(a) == 4 ? 4 : 6, RTA_DATA(a));
 	return true;
 }
 
 /* ---- Routes ---- */
 struct route_reply {
-	uint8_t hop[16];
+	struct gid hop;
 	uint32_t oif;
 	uint8_t type;
 	bool gateway;
@@ -168,11 +163,11 @@ route_reply(const struct nlmsghdr *nlh, void *arg)
 	out->type = rt->rtm_type;
 	if (tb[RTA_OIF] != NULL)
 		memcpy(&out->oif, RTA_DATA(tb[RTA_OIF]), sizeof(out->oif));
-	out->gateway = attr_gid(tb[RTA_GATEWAY], out->hop);
+	out->gateway = attr_gid(tb[RTA_GATEWAY], &out->hop);
 	if (!out->gateway && tb[RTA_VIA] != NULL) { /* IPv4 by an IPv6 gateway (RFC 5549) */
 		via = RTA_DATA(tb[RTA_VIA]);
 		if (via->rtvia_family == AF_INET6 && RTA_PAYLOAD(tb[RTA_VIA]) == sizeof(*via) + 16) {
-			memcpy(out->hop, via->rtvia_addr, 16);
+			out->hop = *gid_at(via->rtvia_addr);
 			out->gateway = true;
 		}
 	}
@@ -180,10 +175,10 @@ route_reply(const struct nlmsghdr *nlh, void *arg)
 }
 
 static int
-route_ask(int fd, uint32_t oif, const uint8_t sgid[16], const uint8_t dgid[16], struct route_reply *out)
+route_ask(int fd, uint32_t oif, const struct gid *sgid, const struct gid *dgid, struct route_reply *out)
 {
 	struct rtnl_req r;
-	bool v4 = gid_is_ipv4(dgid);
+	bool v4 = gid_is_v4(dgid);
 
 	memset(out, 0, sizeof(*out));
 	req_init(&r, RTM_GETROUTE, 0, sizeof(r.rt));
@@ -198,24 +193,24 @@ route_ask(int fd, uint32_t oif, const uint8_t sgid[16], const uint8_t dgid[16], 
 }
 
 int
-rtnl_route(int fd, uint32_t ifindex, const uint8_t sgid[16], const uint8_t dgid[16], uint8_t hop[16])
+rtnl_route(int fd, uint32_t ifindex, const struct gid *sgid, const struct gid *dgid, struct gid *hop)
 {
 	struct route_reply via, any;
 
 	if (route_ask(fd, ifindex, sgid, dgid, &via) != 0 || via.type != RTN_UNICAST || via.oif != ifindex)
 		return EHOSTUNREACH;
 	if (via.gateway) {
-		memcpy(hop, via.hop, 16);
+		*hop = via.hop;
 		return 0;
 	}
 	/*
-	 * Asked for a way out of one interface, the kernel's IPv4 takes a destination without a route as on link
+	 * Asked for a route by one interface, the kernel's IPv4 takes a destination without a route as on link
 	 * (net/ipv4/route.c, ip_route_output_key_hash_rcu); so ask without the interface whether there is a route at
 	 * all.
 	 */
-	if (gid_is_ipv4(dgid) && route_ask(fd, 0, sgid, dgid, &any) != 0)
+	if (gid_is_v4(dgid) && route_ask(fd, 0, sgid, dgid, &any) != 0)
 		return EHOSTUNREACH;
-	memcpy(hop, dgid, 16);
+	*hop = *dgid;
 	return 0;
 }
 
@@ -246,7 +241,7 @@ neigh_reply(const struct nlmsghdr *nlh, void *arg)
 }
 
 int
-rtnl_neigh(int fd, uint32_t ifindex, const uint8_t hop[16], uint8_t mac[6])
+rtnl_neigh(int fd, uint32_t ifindex, const struct gid *hop, uint8_t mac[6])
 {
 	/* What Linux itself sends to (net/neighbour.h, NUD_VALID): an old answer is good until it is proved wrong. */
 	const uint16_t valid = NUD_PERMANENT | NUD_NOARP | NUD_REACHABLE | NUD_PROBE | NUD_STALE | NUD_DELAY;
@@ -254,7 +249,7 @@ rtnl_neigh(int fd, uint32_t ifindex, const uint8_t hop[16], uint8_t mac[6])
 	struct rtnl_req r;
 
 	req_init(&r, RTM_GETNEIGH, 0, sizeof(r.nd));
-	r.nd.ndm_family = gid_is_ipv4(hop) ? AF_INET : AF_INET6;
+	r.nd.ndm_family = gid_is_v4(hop) ? AF_INET : AF_INET6;
 	r.nd.ndm_ifindex = (int)ifindex;
 	req_addr(&r, NDA_DST, hop);
 	if (rtnl_ask(fd, &r, neigh_reply, &out) != 0)
@@ -279,7 +274,7 @@ addr_reply(const struct nlmsghdr *nlh, void *arg)
 	const struct ifaddrmsg *ifa = NLMSG_DATA(nlh);
 	const struct rtattr *tb[RTNL_ATTRS];
 	struct addr_reply *out = arg;
-	uint8_t gid[16];
+	struct gid gid;
 
 	if (nlh->nlmsg_type != RTM_NEWADDR || ifa->ifa_index != out->ifindex || out->nb == out->max)
 		return 0;
@@ -288,11 +283,9 @@ addr_reply(const struct nlmsghdr *nlh, void *arg)
 	parse_attrs(tb, IFA_RTA(ifa), (int)IFA_PAYLOAD(nlh));
 	/* IFA_LOCAL is the own address; on point-to-point links IFA_ADDRESS is the peer's. IPv6 has only the latter,
 	 * mostly. */
-	if (!attr_gid(tb[IFA_LOCAL], gid) && !attr_gid(tb[IFA_ADDRESS], gid))
+	if (!attr_gid(tb[IFA_LOCAL], &gid) && !attr_gid(tb[IFA_ADDRESS], &gid))
 		return 0;
-	memcpy(out->addrs[out->nb].gid, gid, sizeof(gid));
-	out->addrs[out->nb].prefix = ifa->ifa_prefixlen;
-	out->nb++;
+	out->addrs[out->nb++] = (struct net_addr){ gid, ifa->ifa_prefixlen };
 	return 0;
 }
 

@@ -36,7 +36,7 @@ enum { DISCARD_PORT = 9 };
 
 /* ---- struct kernel_ops on the real kernel ---- */
 static int
-ops_route(void *kernel, const uint8_t sgid[16], const uint8_t dgid[16], uint8_t hop[16])
+ops_route(void *kernel, const struct gid *sgid, const struct gid *dgid, struct gid *hop)
 {
 	const struct net_kernel *k = kernel;
 
@@ -44,7 +44,7 @@ ops_route(void *kernel, const uint8_t sgid[16], const uint8_t dgid[16], uint8_t 
 }
 
 static int
-ops_neigh(void *kernel, const uint8_t hop[16], uint8_t mac[6])
+ops_neigh(void *kernel, const struct gid *hop, uint8_t mac[6])
 {
 	const struct net_kernel *k = kernel;
 
@@ -52,7 +52,7 @@ ops_neigh(void *kernel, const uint8_t hop[16], uint8_t mac[6])
 }
 
 static void
-ops_trigger(void *kernel, const uint8_t dgid[16])
+ops_trigger(void *kernel, const struct gid *dgid)
 {
 	const struct net_kernel *k = kernel;
 	struct sockaddr_in6 to6 = { .sin6_family = AF_INET6,
@@ -62,8 +62,8 @@ ops_trigger(void *kernel, const uint8_t dgid[16])
 	ssize_t rc;
 
 	/* What becomes of the datagram doesn't matter; if the kernel could not even begin, the resolution times out. */
-	if (gid_is_ipv4(dgid)) {
-		memcpy(&to4.sin_addr, dgid + 12, 4);
+	if (gid_is_v4(dgid)) {
+		memcpy(&to4.sin_addr, gid_ip(dgid), 4);
 		rc = sendto(k->trigger4, NULL, 0, MSG_DONTWAIT, (struct sockaddr *)&to4, sizeof(to4));
 	} else {
 		memcpy(&to6.sin6_addr, dgid, 16);
@@ -74,18 +74,18 @@ ops_trigger(void *kernel, const uint8_t dgid[16])
 
 /** A socket of its own for each group: the kernel allows a socket few (net.ipv4.igmp_max_memberships). */
 static int
-ops_join(void *kernel, const uint8_t mgid[16])
+ops_join(void *kernel, const struct gid *mgid)
 {
 	const struct net_kernel *k = kernel;
 	struct ip_mreqn m4 = { .imr_ifindex = (int)k->ifindex };
 	struct ipv6_mreq m6 = { .ipv6mr_interface = k->ifindex };
-	bool v4 = gid_is_ipv4(mgid);
+	bool v4 = gid_is_v4(mgid);
 	int fd = socket(v4 ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	int rc, e;
 
 	if (fd < 0)
 		return -1;
-	memcpy(&m4.imr_multiaddr, mgid + 12, sizeof(m4.imr_multiaddr));
+	memcpy(&m4.imr_multiaddr, mgid->raw + 12, sizeof(m4.imr_multiaddr));
 	memcpy(&m6.ipv6mr_multiaddr, mgid, sizeof(m6.ipv6mr_multiaddr));
 	rc = v4 ? setsockopt(fd, IPPROTO_IP, IP_ADD_MEMBERSHIP, &m4, sizeof(m4))
 		: setsockopt(fd, IPPROTO_IPV6, IPV6_JOIN_GROUP, &m6, sizeof(m6));

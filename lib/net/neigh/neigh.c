@@ -43,20 +43,20 @@ neigh_table_create(const struct neigh_ops *ops)
 }
 
 static struct neigh_list *
-bucket_of(struct neigh_table *t, const uint8_t hop[16])
+bucket_of(struct neigh_table *t, const struct gid *hop)
 {
-	uint32_t h = wire_get32(hop + 12) ^ wire_get32(hop + 8) ^ wire_get32(hop);
+	uint32_t h = wire_get32(hop->raw + 12) ^ wire_get32(hop->raw + 8) ^ wire_get32(hop->raw);
 
 	return &t->bucket[h * UINT32_C(2654435761) % NEIGH_BUCKETS];
 }
 
 struct neigh *
-neigh_find(struct neigh_table *t, const uint8_t hop[16])
+neigh_find(struct neigh_table *t, const struct gid *hop)
 {
 	struct neigh *n;
 
 	TAILQ_FOREACH(n, bucket_of(t, hop), hash_next)
-	if (memcmp(n->hop, hop, sizeof(n->hop)) == 0)
+	if (gid_equal(&n->hop, hop))
 		return n;
 	return NULL;
 }
@@ -70,8 +70,8 @@ list_neighs(const struct neigh_list *list, struct net_neigh *out, unsigned int n
 	TAILQ_FOREACH(e, list, list_next)
 	{
 		if (n < max) {
-			out[n] = (struct net_neigh){ .state = neigh_state_name(e->state), .confirmed_ns = e->confirmed_ns };
-			memcpy(out[n].hop, e->hop, sizeof(out[n].hop));
+			out[n] = (struct net_neigh){ .hop = e->hop, .state = neigh_state_name(e->state),
+						     .confirmed_ns = e->confirmed_ns };
 			memcpy(out[n].mac, e->mac, sizeof(out[n].mac));
 			TAILQ_FOREACH(w, &e->waiters, next)
 			out[n].waiters++;
@@ -106,7 +106,7 @@ neigh_set_state(struct neigh_table *t, struct neigh *n, enum neigh_state state)
 static void
 neigh_free(struct neigh_table *t, struct neigh *n)
 {
-	TAILQ_REMOVE(bucket_of(t, n->hop), n, hash_next);
+	TAILQ_REMOVE(bucket_of(t, &n->hop), n, hash_next);
 	TAILQ_REMOVE(list_of(t, n), n, list_next);
 	t->nb_neighs--;
 	free(n);
@@ -114,7 +114,7 @@ neigh_free(struct neigh_table *t, struct neigh *n)
 
 /** Make an entry; a full table gives up the answer that is oldest. */
 static struct neigh *
-neigh_create(struct neigh_table *t, const uint8_t hop[16], const uint8_t sgid[16], const uint8_t dgid[16],
+neigh_create(struct neigh_table *t, const struct gid *hop, const struct gid *sgid, const struct gid *dgid,
 	     uint64_t now_ns)
 {
 	struct neigh *n;
@@ -128,9 +128,9 @@ neigh_create(struct neigh_table *t, const uint8_t hop[16], const uint8_t sgid[16
 	n = calloc(1, sizeof(*n));
 	if (n == NULL)
 		return NULL;
-	memcpy(n->hop, hop, sizeof(n->hop));
-	memcpy(n->sgid, sgid, sizeof(n->sgid));
-	memcpy(n->dgid, dgid, sizeof(n->dgid));
+	n->hop = *hop;
+	n->sgid = *sgid;
+	n->dgid = *dgid;
 	n->state = NEIGH_INCOMPLETE;
 	n->began_ns = now_ns;
 	TAILQ_INIT(&n->waiters);
@@ -231,7 +231,7 @@ neigh_use_cached(struct net_port *p, struct neigh *n, uint64_t now_ns, uint8_t m
 }
 
 static int
-neigh_ask(struct net_port *p, const uint8_t hop[16], const uint8_t sgid[16], const uint8_t dgid[16], uint64_t now_ns,
+neigh_ask(struct net_port *p, const struct gid *hop, const struct gid *sgid, const struct gid *dgid, uint64_t now_ns,
 	  uint8_t mac[6], net_resolved_fn done, void *arg)
 {
 	struct neigh_table *t = p->priv->neigh;
@@ -261,17 +261,14 @@ neigh_ask(struct net_port *p, const uint8_t hop[16], const uint8_t sgid[16], con
 }
 
 int
-net_resolve(struct net_port *p, unsigned int sgid_index, const uint8_t dgid[16], uint64_t now_ns, uint8_t mac[6],
+net_resolve(struct net_port *p, unsigned int sgid_index, const struct gid *dgid, uint64_t now_ns, uint8_t mac[6],
 	    net_resolved_fn done, void *arg)
 {
-	const uint8_t *sgid;
-	uint8_t hop[16];
+	const struct gid *sgid = net_gid(p, sgid_index);
+	struct gid hop;
 	int rc;
 
-	if (sgid_index >= UROCE_MAX_GIDS || !p->gid_used[sgid_index])
-		return EINVAL;
-	sgid = p->gid[sgid_index];
-	if (gid_is_ipv4(sgid) != gid_is_ipv4(dgid))
+	if (sgid == NULL || gid_is_v4(sgid) != gid_is_v4(dgid))
 		return EINVAL;
 	if (net_multicast_mac(dgid, mac))
 		return 0;
@@ -281,10 +278,10 @@ net_resolve(struct net_port *p, unsigned int sgid_index, const uint8_t dgid[16],
 	}
 	if (!gid_is_host(dgid))
 		return EINVAL;
-	rc = p->priv->neigh->ops->next_hop(p, sgid, dgid, hop);
+	rc = p->priv->neigh->ops->next_hop(p, sgid, dgid, &hop);
 	if (rc != 0)
 		return rc;
-	return neigh_ask(p, hop, sgid, dgid, now_ns, mac, done, arg);
+	return neigh_ask(p, &hop, sgid, dgid, now_ns, mac, done, arg);
 }
 
 static void
@@ -325,7 +322,7 @@ net_learn(struct net_port *p, const struct net_learned *l, uint64_t now_ns)
 	}
 	if (p->shared || !mac_is_unicast(l->mac))
 		return;
-	n = neigh_find(t, l->gid);
+	n = neigh_find(t, &l->gid);
 	if (n == NULL)
 		return;
 	memcpy(n->mac, l->mac, sizeof(n->mac));

@@ -14,7 +14,7 @@
 #define KERNEL_US UINT64_C(1000)
 
 static int
-kernel_next_hop(struct net_port *p, const uint8_t sgid[16], const uint8_t dgid[16], uint8_t hop[16])
+kernel_next_hop(struct net_port *p, const struct gid *sgid, const struct gid *dgid, struct gid *hop)
 {
 	struct net_kernel *k = p->priv->kernel;
 
@@ -26,12 +26,12 @@ kernel_step(struct net_port *p, struct neigh *n, uint64_t now_ns)
 {
 	struct net_kernel *k = p->priv->kernel;
 	uint64_t wait_ns;
-	int rc = k->ops->neigh(k, n->hop, n->mac);
+	int rc = k->ops->neigh(k, &n->hop, n->mac);
 
 	if (rc == 0)
 		return 0;
 	if (n->tries == 0) {
-		k->ops->trigger(k, n->dgid); /* a failure of long ago says nothing: begin anew */
+		k->ops->trigger(k, &n->dgid); /* a failure of long ago says nothing: begin anew */
 	} else if (rc == EHOSTUNREACH) {
 		return ETIMEDOUT;
 	} else if (now_ns - n->began_ns >= KERNEL_RESOLVE_MS * NEIGH_MS) {

@@ -7,35 +7,28 @@
 #include "net/net_priv.h"
 
 static int
-own_next_hop(struct net_port *p, const uint8_t sgid[16], const uint8_t dgid[16], uint8_t hop[16])
+own_next_hop(struct net_port *p, const struct gid *sgid, const struct gid *dgid, struct gid *hop)
 {
 	static const uint8_t none4[4];
 	const struct net_port_config *c = &p->conf;
-	unsigned int i;
 
-	if (!gid_is_ipv4(dgid) && gid_is_link_local(dgid)) {
-		memcpy(hop, dgid, 16);
+	if (gid_is_link_local(dgid) || net_addr_on_link(p, dgid) >= 0) {
+		*hop = *dgid;
 		return 0;
 	}
-	for (i = 0; i < c->nb_addrs; i++) {
-		if (gid_same_subnet(c->addrs[i].gid, dgid, c->addrs[i].prefix)) {
-			memcpy(hop, dgid, 16);
-			return 0;
-		}
-	}
-	if (gid_is_ipv4(dgid)) {
+	if (gid_is_v4(dgid)) {
 		if (memcmp(c->gateway4, none4, sizeof(none4)) == 0)
 			return EHOSTUNREACH;
-		gid_from_ipv4(hop, c->gateway4);
+		*hop = gid_from_v4(c->gateway4);
 	} else {
-		if (gid_is_zero(c->gateway6))
+		if (gid_is_zero(gid_at(c->gateway6)))
 			return EHOSTUNREACH;
-		memcpy(hop, c->gateway6, 16);
+		*hop = *gid_at(c->gateway6);
 	}
 	return 0;
 }
 
-/** A request that can't be sent is one that was lost: the next one may get through. */
+/** Send a request. One that can't be sent counts as lost: the next one may get through. */
 static void
 own_solicit(struct net_port *p, const struct neigh *n)
 {
@@ -50,7 +43,7 @@ own_solicit(struct net_port *p, const struct neigh *n)
 	m = rte_pktmbuf_alloc(priv->send_pool);
 	if (m == NULL)
 		return;
-	len = pkt_build_solicit(p, n->sgid, n->hop, frame);
+	len = pkt_build_solicit(p, &n->sgid, &n->hop, frame);
 	to = rte_pktmbuf_append(m, (uint16_t)len);
 	if (to == NULL) {
 		rte_pktmbuf_free(m);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /** @file The bytes of ARP (RFC 826), neighbour discovery (RFC 4861) and their checksums. */
-#include "net/net_priv.h"
+#include "net/port/pkt_priv.h"
 
 uint32_t
 pkt_sum(const void *data, size_t len, uint32_t sum)
@@ -68,8 +68,8 @@ pkt_put_arp(uint8_t *p, uint16_t op, const uint8_t smac[6], const uint8_t sip[4]
 }
 
 unsigned int
-pkt_put_nd(uint8_t *p, uint8_t type, uint32_t flags, const uint8_t src[16], const uint8_t dst[16],
-	   const uint8_t target[16], const uint8_t mac[6])
+pkt_put_nd(uint8_t *p, uint8_t type, uint32_t flags, const struct gid *src, const struct gid *dst,
+	   const struct gid *target, const uint8_t mac[6])
 {
 	uint8_t *icmp = p + WIRE_IPV6_BYTES;
 	uint8_t *opt = icmp + ND_BYTES;
@@ -97,30 +97,31 @@ pkt_put_nd(uint8_t *p, uint8_t type, uint32_t flags, const uint8_t src[16], cons
 	return WIRE_IPV6_BYTES + len;
 }
 
-void
-pkt_solicited_node(uint8_t group[16], const uint8_t gid[16])
+struct gid
+pkt_solicited_node(const struct gid *gid)
 {
-	static const uint8_t prefix[13] = { 0xff, 0x02, [11] = 0x01, [12] = 0xff };
+	struct gid group = { { 0xff, 0x02, [11] = 0x01, [12] = 0xff } };
 
-	memcpy(group, prefix, sizeof(prefix));
-	memcpy(group + 13, gid + 13, 3);
+	memcpy(group.raw + 13, gid->raw + 13, 3);
+	return group;
 }
 
 unsigned int
-pkt_build_solicit(const struct net_port *port, const uint8_t sgid[16], const uint8_t target[16],
+pkt_build_solicit(const struct net_port *port, const struct gid *sgid, const struct gid *target,
 		  uint8_t frame[NET_SOLICIT_MAX_BYTES])
 {
 	static const uint8_t broadcast[6] = { 0xff, 0xff, 0xff, 0xff, 0xff, 0xff };
-	uint8_t group[16], dmac[6];
+	struct gid group;
+	uint8_t dmac[6];
 	unsigned int n;
 
-	if (gid_is_ipv4(target)) {
+	if (gid_is_v4(target)) {
 		n = pkt_put_eth(frame, port, broadcast, WIRE_ETHERTYPE_ARP);
-		pkt_put_arp(frame + n, ARP_REQUEST, port->mac, sgid + 12, NULL, target + 12);
+		pkt_put_arp(frame + n, ARP_REQUEST, port->mac, gid_ip(sgid), NULL, gid_ip(target));
 		return n + ARP_BYTES;
 	}
-	pkt_solicited_node(group, target);
-	net_multicast_mac(group, dmac);
+	group = pkt_solicited_node(target);
+	net_multicast_mac(&group, dmac);
 	n = pkt_put_eth(frame, port, dmac, WIRE_ETHERTYPE_IPV6);
-	return n + pkt_put_nd(frame + n, ICMP6_NS, 0, sgid, group, target, port->mac);
+	return n + pkt_put_nd(frame + n, ICMP6_NS, 0, sgid, &group, target, port->mac);
 }

@@ -25,7 +25,7 @@
 #include <rte_mbuf_pool_ops.h>
 #include <rte_mempool.h>
 
-#include "net/net_priv.h"
+#include "net/port/pmd_priv.h"
 
 enum {
 	AF_PACKET_DEFAULT_FRAMESZ = 2048, /* drivers/net/af_packet, DFLT_FRAME_SIZE */

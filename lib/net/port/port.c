@@ -2,6 +2,7 @@
 /** @file Opening and closing a port: from the name of an ethdev to queues that run. */
 #include <errno.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -196,20 +197,13 @@ set_active_mtu(struct opening *o)
 }
 
 /* ---- Addresses ---- */
-static void
-add_gid(struct net_port *p, unsigned int index, const uint8_t gid[16])
-{
-	memcpy(p->gid[index], gid, 16);
-	p->gid_used[index] = true;
-}
-
 static bool
-has_gid(const struct net_addr *addrs, int nb, const uint8_t gid[16])
+has_gid(const struct net_addr *addrs, int nb, const struct gid *gid)
 {
 	int i;
 
 	for (i = 0; i < nb; i++)
-		if (memcmp(addrs[i].gid, gid, 16) == 0)
+		if (gid_equal(&addrs[i].gid, gid))
 			return true;
 	return false;
 }
@@ -217,7 +211,7 @@ has_gid(const struct net_addr *addrs, int nb, const uint8_t gid[16])
 /** The kernel answers ARP and ND for its own addresses only, so ours must be among them; without any configured, they
  * are ours. */
 static int
-match_kernel_addrs(struct opening *o, uint8_t link_local[16])
+match_kernel_addrs(struct opening *o, struct net_addr *link_local)
 {
 	struct net_port *p = o->p;
 	struct net_port_config *c = &p->conf;
@@ -231,17 +225,17 @@ match_kernel_addrs(struct opening *o, uint8_t link_local[16])
 	if (nb < 0)
 		return fail(o, "addresses of %s: %s", p->netdev, strerror(errno));
 	for (k = nb - 1; k >= 0; k--)
-		if (gid_is_link_local(addrs[k].gid))
-			memcpy(link_local, addrs[k].gid, 16);
+		if (gid_is_link_local(&addrs[k].gid))
+			*link_local = addrs[k];
 	for (k = 0; take && k < nb && c->nb_addrs < UROCE_MAX_GIDS - 1; k++)
-		if (!gid_is_link_local(addrs[k].gid))
+		if (!gid_is_link_local(&addrs[k].gid))
 			c->addrs[c->nb_addrs++] = addrs[k];
 	for (i = 0; i < c->nb_addrs; i++)
-		if (!has_gid(addrs, nb, c->addrs[i].gid))
+		if (!has_gid(addrs, nb, &c->addrs[i].gid))
 			return fail(o,
 				    "%s is not an address of %s, which it shares with the kernel: ip address add %s/%u "
 				    "dev %s",
-				    gid_text(c->addrs[i].gid, text), p->netdev, text, c->addrs[i].prefix, p->netdev);
+				    gid_text(&c->addrs[i].gid, text), p->netdev, text, c->addrs[i].prefix, p->netdev);
 	return 0;
 }
 
@@ -251,28 +245,30 @@ static int
 build_gids(struct opening *o)
 {
 	struct net_port *p = o->p;
-	uint8_t link_local[16] = { 0 };
+	struct net_addr link_local = { .prefix = NET_LINK_LOCAL_PREFIX };
 	char text[GID_TEXT_BYTES];
 	unsigned int i, next = 1;
+	int rc;
 
 	if (p->shared) {
-		if (match_kernel_addrs(o, link_local) != 0)
+		if (match_kernel_addrs(o, &link_local) != 0)
 			return -1;
 	} else {
-		gid_link_local(link_local, p->mac);
+		link_local.gid = gid_link_local(p->mac);
 	}
 	if (p->conf.nb_addrs > UROCE_MAX_GIDS - 1)
 		return fail(o, "%u addresses; a port has at most %u", p->conf.nb_addrs, UROCE_MAX_GIDS - 1);
-	if (!gid_is_zero(link_local))
-		add_gid(p, 0, link_local);
-	for (i = 0; i < p->conf.nb_addrs; i++) {
-		if (p->gid_used[0] && memcmp(p->conf.addrs[i].gid, link_local, 16) == 0)
+	rc = net_addr_set(p, 0, gid_is_zero(&link_local.gid) ? NULL : &link_local);
+	for (i = 0; i < p->conf.nb_addrs && rc == 0; i++) {
+		const struct net_addr *a = &p->conf.addrs[i];
+
+		if (gid_equal(&a->gid, &link_local.gid))
 			continue; /* is GID 0 already */
-		if (has_gid(p->conf.addrs, (int)i, p->conf.addrs[i].gid))
-			return fail(o, "address %s stands twice", gid_text(p->conf.addrs[i].gid, text));
-		add_gid(p, next++, p->conf.addrs[i].gid);
+		if (has_gid(p->conf.addrs, (int)i, &a->gid))
+			return fail(o, "address %s stands twice", gid_text(&a->gid, text));
+		rc = net_addr_set(p, next++, a);
 	}
-	return 0;
+	return rc == 0 ? 0 : fail(o, "address %u: %s", next - 1, strerror(rc));
 }
 
 /* ---- Queues ---- */
@@ -439,17 +435,18 @@ open_all(struct opening *o)
 }
 
 struct net_port *
-net_port_open(const struct net_port_config *conf, uint16_t index, uint16_t nb_queues, struct rte_mempool *pool,
+net_port_open(const struct net_port_config *conf, uint16_t index, uint16_t nb_queues, const struct shared *sh,
 	      char *err, size_t err_bytes)
 {
 	struct net_port *p = calloc(1, sizeof(*p));
-	struct opening o = { .p = p, .pool = pool, .err = err, .err_bytes = err_bytes };
+	struct opening o = { .p = p, .pool = sh->pool, .err = err, .err_bytes = err_bytes };
 
 	if (p == NULL || (p->priv = calloc(1, sizeof(*p->priv))) == NULL) {
 		snprintf(err, err_bytes, "port %s: out of memory", conf->name);
 		free(p);
 		return NULL;
 	}
+	p->priv->old_gids = (struct deferred_list){ .qsbr = sh->qsbr, .free = net_gids_free };
 	p->conf = *conf;
 	p->index = index;
 	p->nb_queues = nb_queues;
@@ -465,7 +462,7 @@ net_port_open(const struct net_port_config *conf, uint16_t index, uint16_t nb_qu
 static void
 quiesced(void *flag)
 {
-	__atomic_store_n((bool *)flag, true, __ATOMIC_RELEASE);
+	atomic_store_explicit((_Atomic bool *)flag, true, memory_order_release);
 }
 
 /**
@@ -476,14 +473,14 @@ quiesced(void *flag)
 static void
 quiesce_interrupts(void)
 {
-	static bool flag; /* outlives a round that was given up */
+	static _Atomic bool flag; /* outlives a round that was given up */
 	unsigned int round, step;
 
 	for (round = 0; round < PORT_QUIESCE_ROUNDS; round++) {
-		__atomic_store_n(&flag, false, __ATOMIC_RELAXED);
+		atomic_store_explicit(&flag, false, memory_order_relaxed);
 		if (rte_eal_alarm_set(1, quiesced, &flag) != 0)
 			return;
-		for (step = 0; step < PORT_QUIESCE_STEPS && !__atomic_load_n(&flag, __ATOMIC_ACQUIRE); step++)
+		for (step = 0; step < PORT_QUIESCE_STEPS && !atomic_load_explicit(&flag, memory_order_acquire); step++)
 			usleep(PORT_QUIESCE_STEP_US);
 	}
 }
@@ -510,19 +507,10 @@ net_port_close(struct net_port *p)
 		kernel_detach_xdp(p);
 	kernel_close(priv->kernel);
 	rte_mempool_free(priv->pool);
+	deferred_free_all(&priv->old_gids);
+	free(p->gids);
 	free(priv);
 	free(p);
-}
-
-bool
-net_port_owns(const struct net_port *p, const uint8_t gid[16])
-{
-	unsigned int i;
-
-	for (i = 0; i < UROCE_MAX_GIDS; i++)
-		if (p->gid_used[i] && memcmp(p->gid[i], gid, 16) == 0)
-			return true;
-	return false;
 }
 
 bool

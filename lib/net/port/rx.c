@@ -9,7 +9,7 @@
  */
 #include <rte_mbuf.h>
 
-#include "net/net_priv.h"
+#include "net/group/group_priv.h"
 
 enum {
 	IPV4_FLAGS_FRAGMENT = 0x3fff, /* more fragments, or an offset */
@@ -51,10 +51,9 @@ ignored(struct rx *r)
 static bool
 owns_ipv4(const struct net_port *p, const uint8_t ip[4])
 {
-	uint8_t gid[16];
+	const struct gid gid = gid_from_v4(ip);
 
-	gid_from_ipv4(gid, ip);
-	return net_port_owns(p, gid);
+	return net_port_owns(p, &gid);
 }
 
 static bool
@@ -64,13 +63,13 @@ to_us(const struct rx *r)
 }
 
 static void
-learn(struct rx *r, const uint8_t gid[16], const uint8_t mac[6])
+learn(struct rx *r, const struct gid *gid, const uint8_t mac[6])
 {
 	if (!mac_is_unicast(mac) || !gid_is_host(gid) || net_port_owns(r->p, gid))
 		return;
 	r->learned->kind = NET_LEARNED_NEIGH;
 	r->learned->port = r->p->index;
-	memcpy(r->learned->gid, gid, sizeof(r->learned->gid));
+	r->learned->gid = *gid;
 	memcpy(r->learned->mac, mac, sizeof(r->learned->mac));
 	*r->has_learned = true;
 }
@@ -100,7 +99,8 @@ static enum net_action
 rx_arp(struct rx *r)
 {
 	uint8_t *a = r->l3;
-	uint8_t gid[16], sip[4], tip[4], smac[6];
+	uint8_t sip[4], tip[4], smac[6];
+	struct gid gid;
 	uint16_t op;
 
 	r->c->rx_arp++;
@@ -114,12 +114,12 @@ rx_arp(struct rx *r)
 	memcpy(smac, a + 8, sizeof(smac));
 	memcpy(sip, a + 14, sizeof(sip));
 	memcpy(tip, a + 24, sizeof(tip));
-	gid_from_ipv4(gid, sip);
-	if (!mac_is_unicast(smac) || (!gid_is_host(gid) && wire_get32(sip) != 0))
+	gid = gid_from_v4(sip);
+	if (!mac_is_unicast(smac) || (!gid_is_host(&gid) && wire_get32(sip) != 0))
 		return malformed(r);
 	/* An announcement (sender and target the same) updates what we know, as an answer to us does. */
 	if (owns_ipv4(r->p, tip) || memcmp(sip, tip, sizeof(sip)) == 0)
-		learn(r, gid, smac);
+		learn(r, &gid, smac);
 	else
 		return ignored(r);
 	if (op != ARP_REQUEST || !owns_ipv4(r->p, tip))
@@ -150,7 +150,8 @@ rx_icmp(struct rx *r, uint32_t total, uint32_t ihl)
 {
 	uint8_t *ip = r->l3, *icmp = ip + ihl;
 	uint32_t len = total - ihl;
-	uint8_t sip[4], dmac[6], gid[16];
+	uint8_t sip[4], dmac[6];
+	struct gid gid;
 
 	if (len < ICMP_BYTES || pkt_sum_finish(pkt_sum(icmp, len, 0)) != 0)
 		return malformed(r);
@@ -159,9 +160,9 @@ rx_icmp(struct rx *r, uint32_t total, uint32_t ihl)
 	r->c->rx_icmp_echo++;
 	memcpy(sip, ip + 12, sizeof(sip));
 	memcpy(dmac, r->eth + 6, sizeof(dmac));
-	gid_from_ipv4(gid, sip);
+	gid = gid_from_v4(sip);
 	/* An answer to a group, or to ourselves, is an attack's amplifier or loop. */
-	if (!gid_is_host(gid) || !mac_is_unicast(dmac) || net_port_owns(r->p, gid))
+	if (!gid_is_host(&gid) || !mac_is_unicast(dmac) || net_port_owns(r->p, &gid))
 		return malformed(r);
 
 	memcpy(ip + 12, ip + 16, 4);
@@ -248,23 +249,21 @@ nd_option(const uint8_t *opt, uint32_t bytes, uint8_t type, const uint8_t **mac)
 static enum net_action
 rx_ns(struct rx *r, uint32_t len)
 {
-	static const uint8_t all_nodes[16] = { 0xff, 0x02, [15] = 0x01 };
+	static const struct gid all_nodes = { { 0xff, 0x02, [15] = 0x01 } };
 	uint8_t *ip = r->l3, *ns = ip + WIRE_IPV6_BYTES;
-	uint8_t src[16], target[16], group[16], dmac[6];
+	const struct gid src = *gid_at(ip + 8), target = *gid_at(ns + 8), group = pkt_solicited_node(&target);
+	uint8_t dmac[6];
 	const uint8_t *mac;
 	bool dad;
 
-	memcpy(src, ip + 8, sizeof(src));
-	memcpy(target, ns + 8, sizeof(target));
-	if (gid_is_multicast(target) || !nd_option(ns + ND_BYTES, len - ND_BYTES, ND_OPT_SOURCE, &mac))
+	if (gid_is_multicast(&target) || !nd_option(ns + ND_BYTES, len - ND_BYTES, ND_OPT_SOURCE, &mac))
 		return malformed(r);
-	dad = gid_is_zero(src);
-	pkt_solicited_node(group, target);
-	if (dad && (mac != NULL || memcmp(ip + 24, group, sizeof(group)) != 0)) /* RFC 4861, 7.1.1 */
+	dad = gid_is_zero(&src);
+	if (dad && (mac != NULL || !gid_equal(gid_at(ip + 24), &group))) /* RFC 4861, 7.1.1 */
 		return malformed(r);
-	if (!dad && !gid_is_host(src))
+	if (!dad && !gid_is_host(&src))
 		return malformed(r);
-	if (!net_port_owns(r->p, target) || net_port_owns(r->p, src))
+	if (!net_port_owns(r->p, &target) || net_port_owns(r->p, &src))
 		return ignored(r);
 	memcpy(dmac, mac != NULL ? mac : r->eth + 6, sizeof(dmac));
 	if (!mac_is_unicast(dmac))
@@ -273,11 +272,11 @@ rx_ns(struct rx *r, uint32_t len)
 		return malformed(r);
 	if (dad) {
 		/* Somebody tries our address: tell everybody that it is taken (RFC 4862, 5.4.3). */
-		net_multicast_mac(all_nodes, dmac);
-		pkt_put_nd(ip, ICMP6_NA, NA_OVERRIDE, target, all_nodes, target, r->p->mac);
+		net_multicast_mac(&all_nodes, dmac);
+		pkt_put_nd(ip, ICMP6_NA, NA_OVERRIDE, &target, &all_nodes, &target, r->p->mac);
 	} else {
-		learn(r, src, dmac);
-		pkt_put_nd(ip, ICMP6_NA, NA_SOLICITED | NA_OVERRIDE, target, src, target, r->p->mac);
+		learn(r, &src, dmac);
+		pkt_put_nd(ip, ICMP6_NA, NA_SOLICITED | NA_OVERRIDE, &target, &src, &target, r->p->mac);
 	}
 	eth_reply(r, dmac);
 	r->c->tx_nd_advert++;
@@ -290,13 +289,13 @@ rx_na(struct rx *r, uint32_t len)
 	uint8_t *ip = r->l3, *na = ip + WIRE_IPV6_BYTES;
 	const uint8_t *mac;
 
-	if (gid_is_multicast(na + 8) || !nd_option(na + ND_BYTES, len - ND_BYTES, ND_OPT_TARGET, &mac))
+	if (gid_is_multicast(gid_at(na + 8)) || !nd_option(na + ND_BYTES, len - ND_BYTES, ND_OPT_TARGET, &mac))
 		return malformed(r);
-	if ((wire_get32(na + 4) & NA_SOLICITED) != 0 && gid_is_multicast(ip + 24)) /* RFC 4861, 7.1.2 */
+	if ((wire_get32(na + 4) & NA_SOLICITED) != 0 && gid_is_multicast(gid_at(ip + 24))) /* RFC 4861, 7.1.2 */
 		return malformed(r);
 	if (mac == NULL)
 		return ignored(r);
-	learn(r, na + 8, mac);
+	learn(r, gid_at(na + 8), mac);
 	return NET_DROP;
 }
 
@@ -304,17 +303,17 @@ static enum net_action
 rx_echo6(struct rx *r, uint32_t len)
 {
 	uint8_t *ip = r->l3, *icmp = ip + WIRE_IPV6_BYTES;
-	uint8_t src[16], dmac[6];
+	const struct gid src = *gid_at(ip + 8);
+	uint8_t dmac[6];
 
-	if (!net_port_owns(r->p, ip + 24) || !to_us(r))
+	if (!net_port_owns(r->p, gid_at(ip + 24)) || !to_us(r))
 		return ignored(r);
 	r->c->rx_icmp_echo++;
-	memcpy(src, ip + 8, sizeof(src));
 	memcpy(dmac, r->eth + 6, sizeof(dmac));
-	if (!gid_is_host(src) || !mac_is_unicast(dmac) || net_port_owns(r->p, src))
+	if (!gid_is_host(&src) || !mac_is_unicast(dmac) || net_port_owns(r->p, &src))
 		return malformed(r);
 	memcpy(ip + 8, ip + 24, 16);
-	memcpy(ip + 24, src, 16);
+	memcpy(ip + 24, &src, 16);
 	ip[7] = NET_TTL;
 	icmp[0] = ICMP6_ECHO_REPLY;
 	/* Swapping addresses leaves the pseudo-header's sum as it was. */
@@ -344,7 +343,7 @@ rx_hop_by_hop(struct rx *r, uint32_t len)
 	len -= opt_bytes;
 	if (pkt_sum_finish(pkt_sum(icmp, len, pkt_sum_pseudo6(ip, len, IPPROTO_NUM_ICMP6))) != 0)
 		return malformed(r);
-	if (icmp[0] != MLD_QUERY || ip[7] != 1 || !gid_is_link_local(ip + 8) || ip[24] != 0xff)
+	if (icmp[0] != MLD_QUERY || ip[7] != 1 || !gid_is_link_local(gid_at(ip + 8)) || ip[24] != 0xff)
 		return ignored(r);
 	if (!group_parse_mld(icmp, len, r->learned))
 		return malformed(r);

@@ -135,7 +135,7 @@ slot_sges(const struct ring_sq_wqe *slot, uint8_t opcode)
 static inline uint8_t
 lkey_verr(const struct transport *tp, uint32_t lkey, uint32_t pd, uint64_t va, uint32_t len)
 {
-	return mr_check(tp->c.mrs, lkey, pd, 0, va, len) != NULL ? TP_VERR_LACCESS : TP_VERR_LKEY;
+	return mr_check(tp->c.sh.mrs, lkey, pd, 0, va, len) != NULL ? TP_VERR_LACCESS : TP_VERR_LKEY;
 }
 
 static inline uint8_t

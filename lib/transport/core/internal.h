@@ -189,8 +189,7 @@ struct tp_ah {
 	uint32_t handle, pd;
 	struct tp_path path;
 	struct wire_tmpl tmpl;  /**< to be copied: its ICRC cache has one user */
-	struct tp_ah *zombie_next;
-	uint64_t zombie_token;
+	struct deferred deferred;
 };
 /** @return the AH, good until the next quiescent state, or NULL. */
 const struct tp_ah *ah_get(const struct ah_table *t, uint32_t handle, uint32_t pd);
@@ -281,7 +280,7 @@ bool responder_gap_remains(struct qp *qp);
 static inline struct mr *
 key_opens(struct transport *tp, const struct qp *qp, uint32_t rkey, uint32_t access, uint64_t *va, uint32_t len)
 {
-	return mr_check_remote(tp->c.mrs, rkey, qp->pd, qp->qpn, access, va, len);
+	return mr_check_remote(tp->c.sh.mrs, rkey, qp->pd, qp->qpn, access, va, len);
 }
 /** Parts that RC and UC share. Statuses: enum uroce_wc_status with *@p verr, 0 is good. */
 bool responder_shape_ok(const struct qp *qp, const struct wire_pkt *p);

@@ -18,6 +18,7 @@
 #include "transport/diag/diag.h"
 #include "mem/mw.h"
 #include "transport/transport.h"
+#include "base/rcu.h"
 #include "base/wheel.h"
 
 enum {
@@ -369,9 +370,7 @@ struct qp {
 	struct uroce_qp_attr attr;
 	uint64_t cookie;
 	void *owner;
-	struct qp *zombie_next;     /**< destroyed, waiting for the grace period */
-	uint64_t zombie_token;
-	uint32_t slot;              /**< index in the QP table */
+	struct deferred deferred;   /**< destroyed: freed after a grace period */
 	struct tp_swqe own_inflight[TP_INFLIGHT_OWN];
 };
 

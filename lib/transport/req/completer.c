@@ -417,7 +417,7 @@ completer_scatter(struct transport *tp, struct qp *qp, uint32_t counter, uint32_
 			continue;
 		}
 		n = RTE_MIN(len, s.length - off);
-		mr = mr_check(tp->c.mrs, s.lkey, qp->pd, UROCE_ACCESS_LOCAL_WRITE, s.addr + off, n);
+		mr = mr_check(tp->c.sh.mrs, s.lkey, qp->pd, UROCE_ACCESS_LOCAL_WRITE, s.addr + off, n);
 		if (unlikely(mr == NULL))
 			return lkey_verr(tp, s.lkey, qp->pd, s.addr + off, n);
 		if (unlikely(mr_write(mr, s.addr + off, data, n) != 0))

@@ -30,13 +30,13 @@ execute(struct transport *tp, struct qp *qp, const struct tp_swqe *w, const stru
 	struct mw_bind b;
 
 	if (w->opcode == UROCE_WR_LOCAL_INV) {
-		if (!mw_invalidate(tp->c.mrs, *(const volatile uint32_t *)&slot->imm, qp->pd, qp->qpn))
+		if (!mw_invalidate(tp->c.sh.mrs, *(const volatile uint32_t *)&slot->imm, qp->pd, qp->qpn))
 			return false;
 		tp->counters.local_invalidates++;
 		return true;
 	}
 	b = bind_snapshot(slot);
-	if (!mw_bind(tp->c.mrs, &b, qp->pd, qp->qpn))
+	if (!mw_bind(tp->c.sh.mrs, &b, qp->pd, qp->qpn))
 		return false;
 	tp->counters.mw_binds++;
 	return true;

@@ -51,7 +51,7 @@ check_sges(struct transport *tp, const struct qp *qp, struct tp_swqe *w, const s
 
 		if (s.length == 0)
 			continue;
-		if (mr_check(tp->c.mrs, s.lkey, qp->pd, access, s.addr, s.length) == NULL)
+		if (mr_check(tp->c.sh.mrs, s.lkey, qp->pd, access, s.addr, s.length) == NULL)
 			return wqe_error(w, UROCE_WC_LOC_PROT_ERR, lkey_verr(tp, s.lkey, qp->pd, s.addr, s.length));
 	}
 	return 0;
@@ -226,7 +226,7 @@ requester_gather(struct transport *tp, const struct qp *qp, struct tp_swqe *w, c
 			continue;
 		}
 		n = RTE_MIN(len, s.length - off);
-		mr = mr_check(tp->c.mrs, s.lkey, qp->pd, 0, s.addr + off, n);
+		mr = mr_check(tp->c.sh.mrs, s.lkey, qp->pd, 0, s.addr + off, n);
 		if (unlikely(mr == NULL))
 			return wqe_error(w, UROCE_WC_LOC_PROT_ERR, TP_VERR_LKEY);
 		if (unlikely(mr_read(mr, s.addr + off, dst, n) != 0))

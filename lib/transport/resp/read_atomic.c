@@ -176,11 +176,11 @@ responder_flush(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 		return;
 	}
 	/* Windows don't grant it. */
-	mr = mr_get(tp->c.mrs, rkey);
+	mr = mr_get(tp->c.sh.mrs, rkey);
 	if (mr != NULL && level == UROCE_FLUSH_MR)
-		mr = mr_check(tp->c.mrs, rkey, qp->pd, access, mr->iova, 0);
+		mr = mr_check(tp->c.sh.mrs, rkey, qp->pd, access, mr->iova, 0);
 	else if (mr != NULL)
-		mr = mr_check(tp->c.mrs, rkey, qp->pd, access, wire_get64(reth), length);
+		mr = mr_check(tp->c.sh.mrs, rkey, qp->pd, access, wire_get64(reth), length);
 	if (mr == NULL || (qp->access & access) != access) {
 		responder_refuse(tp, qp, WIRE_NAK_REM_ACCESS, qp->rcv.epsn);
 		return;

@@ -111,7 +111,7 @@ recv_place(struct transport *tp, struct qp *qp, const uint8_t *data, uint32_t le
 		if (n > 0) {
 			uint64_t va = s.addr + w->sge_off;
 
-			mr = mr_check(tp->c.mrs, s.lkey, pd, UROCE_ACCESS_LOCAL_WRITE, va, n);
+			mr = mr_check(tp->c.sh.mrs, s.lkey, pd, UROCE_ACCESS_LOCAL_WRITE, va, n);
 			if (unlikely(mr == NULL)) {
 				*verr = lkey_verr(tp, s.lkey, pd, va, n);
 				return UROCE_WC_LOC_PROT_ERR;

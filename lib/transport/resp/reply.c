@@ -25,7 +25,7 @@ read_opens(struct transport *tp, const struct qp *qp, const struct tp_read *d, u
 
 	if (unlikely(qp->prefix != WIRE_RC) && !xrc_pd(tp, qp, d->srqn, &pd))
 		return NULL;
-	return mr_check_remote(tp->c.mrs, d->rkey, pd, qp->qpn, UROCE_ACCESS_REMOTE_READ, va, len);
+	return mr_check_remote(tp->c.sh.mrs, d->rkey, pd, qp->qpn, UROCE_ACCESS_REMOTE_READ, va, len);
 }
 
 /* One packet of a READ response: of what was asked for again, else the next. */

@@ -198,7 +198,7 @@ reads_answered(struct transport *tp, struct qp *qp)
 static bool
 invalidated(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 {
-	if (likely(mw_invalidate(tp->c.mrs, wire_get32(p->bthp + p->op->off_ieth), qp->pd, qp->qpn))) {
+	if (likely(mw_invalidate(tp->c.sh.mrs, wire_get32(p->bthp + p->op->off_ieth), qp->pd, qp->qpn))) {
 		tp->counters.rx_invalidate_requests++;
 		return true;
 	}

@@ -13,7 +13,7 @@ use_ah(struct transport *tp, struct qp *qp, uint32_t handle)
 	const struct tp_ah *ah;
 
 	/* Looked up each time: it may have been destroyed since. */
-	ah = ah_get(tp->c.ahs, handle, qp->pd);
+	ah = ah_get(tp->c.sh.ahs, handle, qp->pd);
 	if (unlikely(ah == NULL || ah->path.port != qp->path.port))
 		return false;
 	if (unlikely(qp->path.tmpl_ah != handle)) {

@@ -341,8 +341,8 @@ every_key_arrives(void **state)
 	assert_string_equal(c.ports[0].net.name, "uroce3");
 	assert_string_equal(c.ports[0].net.ethdev, "0000:03:00.0");
 	assert_int_equal(c.ports[0].net.nb_addrs, 2);
-	assert_int_equal(c.ports[0].net.addrs[0].gid[15], 1);
-	assert_int_equal(c.ports[0].net.addrs[1].gid[0], 0xfd);
+	assert_int_equal(c.ports[0].net.addrs[0].gid.raw[15], 1);
+	assert_int_equal(c.ports[0].net.addrs[1].gid.raw[0], 0xfd);
 	assert_int_equal(c.ports[0].net.gateway4[3], 254);
 	assert_int_equal(c.ports[0].net.gateway6[15], 0xfe);
 	assert_int_equal(c.ports[0].net.vlan_id, 100);
@@ -370,7 +370,7 @@ the_command_line_wins_over_the_file(void **state)
 	assert_int_equal(c.idle, ENGINE_IDLE_POLL);
 	assert_int_equal(c.nb_ports, 2);
 	assert_int_equal(c.ports[0].net.nb_addrs, 1);
-	assert_int_equal(c.ports[0].net.addrs[0].gid[15], 7);
+	assert_int_equal(c.ports[0].net.addrs[0].gid.raw[15], 7);
 	assert_string_equal(c.ports[1].net.ethdev, "b");
 }
 

@@ -49,17 +49,17 @@ alone_up(struct alone *a)
 	a->out = rte_ring_create("out", 256, SOCKET_ID_ANY, 0);
 	assert_true(rte_eth_from_rings(name, &a->in, 1, &a->out, 1, 0) >= 0);
 	assert_int_equal(config_load(NULL, sets, 2, &a->conf, err), 0);
-	a->port = net_port_open(&a->conf.ports[0].net, 0, 1, daemon_pool(), err, sizeof(err));
+	ec.sh.pool = daemon_pool();
+	a->port = net_port_open(&a->conf.ports[0].net, 0, 1, &ec.sh, err, sizeof(err));
 	if (a->port == NULL)
 		fail_msg("%s", err);
-	ec.mrs = a->mrs = mr_table_create(4, NULL);
-	ec.qps = a->qps = qp_table_create(4, NULL);
-	ec.pool = daemon_pool();
+	ec.sh.mrs = a->mrs = mr_table_create(4, NULL);
+	ec.sh.qps = a->qps = qp_table_create(4, NULL);
 	a->engine = engine_create(&ec);
 	assert_non_null(a->engine);
 	net_port_set_sender(a->port, send_packet, a, daemon_pool());
 	a->control.s = (struct control_setup){ .conf = &a->conf, .engines = &a->engine, .nb_engines = 1,
-					       .ports = &a->port, .nb_ports = 1, .pool = daemon_pool() };
+					       .ports = &a->port, .nb_ports = 1, .sh = ec.sh };
 	a->gsi = gsi_open(&a->control);
 	assert_non_null(a->gsi);
 }
@@ -145,7 +145,7 @@ static void
 mad_waits_for_its_neighbour(void **state)
 {
 	const struct net_learned answer = { .mac = { 2, 7, 7, 7, 7, 7 },
-					    .gid = { [10] = 0xff, 0xff, 198, 18, 0, 2 } };
+					    .gid = { { [10] = 0xff, 0xff, 198, 18, 0, 2 } } };
 	const struct cm_connect_param param = connect_to(2);
 	uint64_t now = control_now_ns();
 	struct rte_mbuf *m;

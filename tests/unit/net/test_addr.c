@@ -5,8 +5,10 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 
 #include <cmocka.h>
+#include <rte_rcu_qsbr.h>
 
 #include "net/net_priv.h"
 
@@ -18,7 +20,7 @@ ipv4_becomes_a_mapped_gid(void **state)
 	char err[200] = "";
 
 	assert_int_equal(net_addr_parse("198.18.0.1/24", &a, err, sizeof(err)), 0);
-	assert_memory_equal(a.gid, want, 16);
+	assert_memory_equal(&a.gid, want, 16);
 	assert_int_equal(a.prefix, 24);
 	assert_string_equal(err, "");
 }
@@ -31,7 +33,7 @@ ipv6_is_the_gid(void **state)
 	char err[200];
 
 	assert_int_equal(net_addr_parse("fd00:18::1/64", &a, err, sizeof(err)), 0);
-	assert_memory_equal(a.gid, want, 16);
+	assert_memory_equal(&a.gid, want, 16);
 	assert_int_equal(a.prefix, 64);
 }
 
@@ -99,13 +101,13 @@ subnets_compare_bit_by_bit(void **state)
 
 	net_addr_parse("10.1.2.3/20", &a, err, sizeof(err));
 	net_addr_parse("10.1.15.255/20", &b, err, sizeof(err));
-	assert_true(gid_same_subnet(a.gid, b.gid, 20));
-	assert_false(gid_same_subnet(a.gid, b.gid, 21));
-	assert_true(gid_same_subnet(a.gid, b.gid, 0));
-	assert_false(gid_same_subnet(a.gid, b.gid, 32));
-	assert_true(gid_same_subnet(a.gid, a.gid, 32));
+	assert_true(gid_same_subnet(&a.gid, &b.gid, 20));
+	assert_false(gid_same_subnet(&a.gid, &b.gid, 21));
+	assert_true(gid_same_subnet(&a.gid, &b.gid, 0));
+	assert_false(gid_same_subnet(&a.gid, &b.gid, 32));
+	assert_true(gid_same_subnet(&a.gid, &a.gid, 32));
 	net_addr_parse("fd00::1/64", &b, err, sizeof(err));
-	assert_false(gid_same_subnet(a.gid, b.gid, 0));
+	assert_false(gid_same_subnet(&a.gid, &b.gid, 0));
 }
 
 static void
@@ -113,11 +115,106 @@ link_local_address_of_a_mac(void **state)
 {
 	const uint8_t mac[6] = { 0x52, 0x54, 0x00, 0x12, 0x34, 0x56 };
 	char text[GID_TEXT_BYTES];
-	uint8_t gid[16];
+	struct gid gid;
 
-	gid_link_local(gid, mac);
-	assert_string_equal(gid_text(gid, text), "fe80::5054:ff:fe12:3456");
-	assert_true(gid_is_link_local(gid));
+	gid = gid_link_local(mac);
+	assert_string_equal(gid_text(&gid, text), "fe80::5054:ff:fe12:3456");
+	assert_true(gid_is_link_local(&gid));
+}
+
+/* ---- A port's addresses ---- */
+static struct net_addr
+addr(const char *text)
+{
+	struct net_addr a;
+	char err[200];
+
+	assert_int_equal(net_addr_parse(text, &a, err, sizeof(err)), 0);
+	return a;
+}
+
+static void
+addresses_are_added_replaced_and_removed(void **state)
+{
+	const struct net_addr a = addr("198.18.0.1/24"), b = addr("fd00:18::1/64"), c = addr("198.18.1.1/24");
+	struct net_priv priv = { .old_gids.free = net_gids_free };
+	struct net_port p = { .priv = &priv };
+
+	assert_int_equal(net_addr_set(&p, 1, &a), 0);
+	assert_int_equal(net_addr_set(&p, 3, &b), 0);
+	assert_null(net_gid(&p, 0));
+	assert_null(net_gid(&p, 2));
+	assert_null(net_gid(&p, UROCE_MAX_GIDS));
+	assert_true(gid_equal(net_gid(&p, 1), &a.gid));
+	assert_int_equal(net_addr(&p, 3)->prefix, 64);
+	assert_int_equal(net_gid_index(&p, &b.gid), 3);
+	assert_true(net_port_owns(&p, &a.gid));
+	assert_int_equal(net_addr_set(&p, 1, &c), 0);
+	assert_false(net_port_owns(&p, &a.gid));
+	assert_int_equal(net_gid_index(&p, &c.gid), 1);
+	assert_int_equal(net_addr_set(&p, 1, NULL), 0);
+	assert_int_equal(net_gid_index(&p, &c.gid), -1);
+	assert_int_equal(net_gid_index(&p, &b.gid), 3);
+	free(p.gids);
+}
+
+static void
+addresses_that_cannot_be_are_refused(void **state)
+{
+	const struct net_addr a = addr("198.18.0.1/24"), none = { 0 }, group = { .gid = { { 0xff, 0x02, [15] = 1 } } };
+	struct net_priv priv = { .old_gids.free = net_gids_free };
+	struct net_port p = { .priv = &priv };
+
+	assert_int_equal(net_addr_set(&p, 1, &a), 0);
+	assert_int_equal(net_addr_set(&p, UROCE_MAX_GIDS, &a), EINVAL);
+	assert_int_equal(net_addr_set(&p, 2, &a), EEXIST);
+	assert_int_equal(net_addr_set(&p, 1, &a), 0);
+	assert_int_equal(net_addr_set(&p, 2, &none), EINVAL);
+	assert_int_equal(net_addr_set(&p, 2, &group), EINVAL);
+	assert_false(net_port_owns(&p, &none.gid));
+	free(p.gids);
+}
+
+static void
+an_address_is_on_link_in_the_first_subnet_it_fits(void **state)
+{
+	const struct net_addr a = addr("198.18.0.1/24"), b = addr("198.18.1.1/16"), near = addr("198.18.0.9/32"),
+			      wide = addr("198.18.7.9/32"), far = addr("203.0.113.5/32");
+	struct net_priv priv = { .old_gids.free = net_gids_free };
+	struct net_port p = { .priv = &priv };
+
+	assert_int_equal(net_addr_set(&p, 1, &a), 0);
+	assert_int_equal(net_addr_set(&p, 2, &b), 0);
+	assert_int_equal(net_addr_on_link(&p, &near.gid), 1);
+	assert_int_equal(net_addr_on_link(&p, &wide.gid), 2);
+	assert_int_equal(net_addr_on_link(&p, &far.gid), -1);
+	free(p.gids);
+}
+
+static void
+a_reader_keeps_the_addresses_that_it_has_found(void **state)
+{
+	const struct net_addr a = addr("198.18.0.1/24"), b = addr("198.18.0.2/24");
+	struct rte_rcu_qsbr *q = aligned_alloc(RTE_CACHE_LINE_SIZE, RTE_ALIGN_CEIL(rte_rcu_qsbr_get_memsize(1), RTE_CACHE_LINE_SIZE));
+	struct net_priv priv = { .old_gids = { .qsbr = q, .free = net_gids_free } };
+	struct net_port p = { .priv = &priv };
+	const struct gid *found;
+
+	assert_non_null(q);
+	assert_int_equal(rte_rcu_qsbr_init(q, 1), 0);
+	rte_rcu_qsbr_thread_register(q, 0);
+	rte_rcu_qsbr_thread_online(q, 0);
+	assert_int_equal(net_addr_set(&p, 1, &a), 0);
+	found = net_gid(&p, 1);
+	assert_int_equal(net_addr_set(&p, 1, &b), 0);
+	assert_true(gid_equal(found, &a.gid));
+	assert_true(gid_equal(net_gid(&p, 1), &b.gid));
+	assert_non_null(priv.old_gids.first);
+	rte_rcu_qsbr_quiescent(q, 0);
+	deferred_reap(&priv.old_gids);
+	assert_null(priv.old_gids.first);
+	free(p.gids);
+	free(q);
 }
 
 int
@@ -130,6 +227,10 @@ main(void)
 		cmocka_unit_test(mistakes_say_what_would_be_right),
 		cmocka_unit_test(subnets_compare_bit_by_bit),
 		cmocka_unit_test(link_local_address_of_a_mac),
+		cmocka_unit_test(addresses_are_added_replaced_and_removed),
+		cmocka_unit_test(addresses_that_cannot_be_are_refused),
+		cmocka_unit_test(an_address_is_on_link_in_the_first_subnet_it_fits),
+		cmocka_unit_test(a_reader_keeps_the_addresses_that_it_has_found),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -21,8 +21,8 @@ enum { SENT_MAX = 4096, FRAME_MAX = 256 };
 #define SECOND_NS UINT64_C(1000000000)
 
 static const uint8_t our_mac[6] = { 0x52, 0x54, 0x00, 0x18, 0x00, 0x01 };
-static const uint8_t group4[16] = { [10] = 0xff, 0xff, 239, 18, 0, 1 };
-static const uint8_t group6[16] = { 0xff, 0x0e, [13] = 0x18, [15] = 1 };
+static const struct gid group4 = { { [10] = 0xff, 0xff, 239, 18, 0, 1 } };
+static const struct gid group6 = { { 0xff, 0x0e, [13] = 0x18, [15] = 1 } };
 
 static struct rte_mempool *pool;
 
@@ -59,6 +59,7 @@ enum { LINUX_FRAMES = sizeof(linux_frames) / sizeof(linux_frames[0]) };
 struct fixture {
 	struct net_kernel kernel;
 	struct net_port p;
+	struct net_gids gids;
 	struct net_priv priv;
 	uint64_t now;
 	unsigned int nb_sent;
@@ -69,7 +70,7 @@ struct fixture {
 	} sent[SENT_MAX];
 	unsigned int kernel_joins;
 	int kernel_errno;
-	uint8_t kernel_group[16];
+	struct gid kernel_group;
 };
 
 static void
@@ -85,7 +86,7 @@ fake_send(void *arg, struct net_port *p, struct rte_mbuf *m)
 }
 
 static int
-fake_join(void *kernel, const uint8_t mgid[16])
+fake_join(void *kernel, const struct gid *mgid)
 {
 	struct fixture *f = kernel;
 
@@ -94,7 +95,7 @@ fake_join(void *kernel, const uint8_t mgid[16])
 		return -1;
 	}
 	f->kernel_joins++;
-	memcpy(f->kernel_group, mgid, 16);
+	f->kernel_group = *mgid;
 	return open("/dev/null", O_RDONLY | O_CLOEXEC);
 }
 
@@ -111,9 +112,9 @@ setup(void **state)
 	f->p.priv = &f->priv;
 	f->p.index = 2;
 	memcpy(f->p.mac, our_mac, 6);
-	gid_link_local(f->p.gid[0], our_mac);
-	gid_from_ipv4(f->p.gid[1], ip);
-	f->p.gid_used[0] = f->p.gid_used[1] = true;
+	f->gids.addr[0] = (struct net_addr){ gid_link_local(our_mac), 64 };
+	f->gids.addr[1] = (struct net_addr){ gid_from_v4(ip), 24 };
+	f->p.gids = &f->gids;
 	f->kernel.ops = &fake_kernel;
 	f->priv.kernel = &f->kernel;
 	f->priv.neigh = neigh_table_create(&neigh_own_ops);
@@ -164,13 +165,13 @@ pass(struct fixture *f, uint64_t ns)
 }
 
 static void
-join(struct fixture *f, const uint8_t mgid[16])
+join(struct fixture *f, const struct gid *mgid)
 {
 	assert_int_equal(net_group_join(&f->p, mgid, f->now), 0);
 }
 
 static void
-leave(struct fixture *f, const uint8_t mgid[16])
+leave(struct fixture *f, const struct gid *mgid)
 {
 	assert_int_equal(net_group_leave(&f->p, mgid, f->now), 0);
 }
@@ -205,7 +206,7 @@ reports_are_byte_for_byte_linuxs(void **state)
 		uint16_t len = unhex(linux_frames[k].frame, want);
 
 		assert_in_range(len, 1, GROUP_FRAME_MAX_BYTES);
-		assert_int_equal(group_build(&f->p, linux_frames[k].v6 ? group6 : group4, linux_frames[k].record,
+		assert_int_equal(group_build(&f->p, linux_frames[k].v6 ? &group6 : &group4, linux_frames[k].record,
 					     linux_frames[k].old, frame),
 				 len);
 		assert_memory_equal(frame, want, len);
@@ -218,8 +219,8 @@ without_an_ipv4_address_igmp_comes_from_zero(void **state)
 	struct fixture *f = *state;
 	uint8_t frame[FRAME_MAX];
 
-	f->p.gid_used[1] = false;
-	group_build(&f->p, group4, GROUP_JOINED, false, frame);
+	f->gids.addr[1] = (struct net_addr){ 0 };
+	group_build(&f->p, &group4, GROUP_JOINED, false, frame);
 	assert_int_equal(wire_get32(frame + 14 + 12), 0);
 	assert_int_equal(pkt_sum_finish(pkt_sum(frame + 14, 24, 0)), 0);
 }
@@ -232,7 +233,7 @@ joining_is_said_twice_and_so_is_leaving(void **state)
 	uint64_t begin = f->now;
 
 	for (unsigned int v6 = 0; v6 < 2; v6++) {
-		const uint8_t *g = v6 ? group6 : group4;
+		const struct gid *g = v6 ? &group6 : &group4;
 
 		f->nb_sent = 0;
 		begin = f->now;
@@ -258,39 +259,40 @@ joins_are_counted(void **state)
 {
 	struct fixture *f = *state;
 
-	join(f, group4);
-	join(f, group4);
+	join(f, &group4);
+	join(f, &group4);
 	pass(f, 5 * SECOND_NS);
 	assert_int_equal(f->nb_sent, 2);
-	leave(f, group4);
+	leave(f, &group4);
 	pass(f, 5 * SECOND_NS);
 	assert_int_equal(f->nb_sent, 2);
-	leave(f, group4);
+	leave(f, &group4);
 	/* Back before the second report that it was left: that isn't sent any more. */
-	join(f, group4);
+	join(f, &group4);
 	pass(f, 5 * SECOND_NS);
 	assert_int_equal(f->nb_sent, 5);
 	expect_frame(f, 2, false, false, GROUP_LEFT);
 	expect_frame(f, 3, false, false, GROUP_JOINED);
 	expect_frame(f, 4, false, false, GROUP_JOINED);
-	leave(f, group4);
+	leave(f, &group4);
 	pass(f, 5 * SECOND_NS);
-	assert_int_equal(net_group_leave(&f->p, group4, f->now), EINVAL);
-	assert_int_equal(net_group_leave(&f->p, group6, f->now), EINVAL);
+	assert_int_equal(net_group_leave(&f->p, &group4, f->now), EINVAL);
+	assert_int_equal(net_group_leave(&f->p, &group6, f->now), EINVAL);
 }
 
 static void
 groups_that_stay_on_the_link_are_not_reported(void **state)
 {
-	static const uint8_t quiet[][16] = {
-		{ [10] = 0xff, 0xff, 224, 0, 0, 1 }, { 0xff, 0x02, [15] = 1 }, { 0xff, 0x01, [15] = 9 }, { 0xff, 0x10, [15] = 9 },
+	static const struct gid quiet[] = {
+		{ { [10] = 0xff, 0xff, 224, 0, 0, 1 } }, { { 0xff, 0x02, [15] = 1 } }, { { 0xff, 0x01, [15] = 9 } },
+		{ { 0xff, 0x10, [15] = 9 } },
 	};
 	struct fixture *f = *state;
 
 	for (unsigned int i = 0; i < sizeof(quiet) / sizeof(quiet[0]); i++) {
-		join(f, quiet[i]);
+		join(f, &quiet[i]);
 		assert_true(pass(f, 2 * SECOND_NS) == UINT64_MAX);
-		leave(f, quiet[i]);
+		leave(f, &quiet[i]);
 		assert_true(LIST_EMPTY(&f->priv.groups.list));
 	}
 	assert_int_equal(f->nb_sent, 0);
@@ -299,18 +301,18 @@ groups_that_stay_on_the_link_are_not_reported(void **state)
 static void
 only_multicast_addresses_and_not_too_many(void **state)
 {
-	static const uint8_t host[16] = { 0xfd, [15] = 1 };
+	static const struct gid host = { { 0xfd, [15] = 1 } };
 	struct fixture *f = *state;
-	uint8_t g[16] = { 0xff, 0x01 };
+	struct gid g = { { 0xff, 0x01 } };
 
-	assert_int_equal(net_group_join(&f->p, host, f->now), EINVAL);
-	assert_int_equal(net_group_join(&f->p, f->p.gid[1], f->now), EINVAL);
+	assert_int_equal(net_group_join(&f->p, &host, f->now), EINVAL);
+	assert_int_equal(net_group_join(&f->p, &f->gids.addr[1].gid, f->now), EINVAL);
 	for (uint32_t i = 0; i <= NET_GROUPS_MAX; i++) {
-		wire_put32(g + 12, i);
-		assert_int_equal(net_group_join(&f->p, g, f->now), i == NET_GROUPS_MAX ? ENOSPC : 0);
+		wire_put32(g.raw + 12, i);
+		assert_int_equal(net_group_join(&f->p, &g, f->now), i == NET_GROUPS_MAX ? ENOSPC : 0);
 	}
-	wire_put32(g + 12, 0);
-	assert_int_equal(net_group_join(&f->p, g, f->now), 0);
+	wire_put32(g.raw + 12, 0);
+	assert_int_equal(net_group_join(&f->p, &g, f->now), 0);
 }
 
 /* ---- Queries, as they come from the wire ---- */
@@ -399,8 +401,8 @@ ask(struct fixture *f, const struct query *q)
 static void
 quiet_members(struct fixture *f)
 {
-	join(f, group4);
-	join(f, group6);
+	join(f, &group4);
+	join(f, &group6);
 	pass(f, 10 * SECOND_NS);
 	f->nb_sent = 0;
 }
@@ -455,7 +457,7 @@ queries_that_do_not_concern_us_are_not_answered(void **state)
 	assert_int_equal(f->nb_sent, 0);
 	/* Left meanwhile. */
 	assert_true(ask(f, &(struct query){ .code = 100 }));
-	leave(f, group4);
+	leave(f, &group4);
 	pass(f, 30 * SECOND_NS);
 	assert_int_equal(f->nb_sent, 2);
 	expect_frame(f, 0, false, false, GROUP_LEFT);
@@ -481,7 +483,7 @@ older_routers_are_spoken_to_in_their_version(void **state)
 	struct fixture *f = *state;
 
 	for (unsigned int v6 = 0; v6 < 2; v6++) {
-		const uint8_t *g = v6 ? group6 : group4;
+		const struct gid *g = v6 ? &group6 : &group4;
 
 		f->nb_sent = 0;
 		join(f, g);
@@ -568,17 +570,17 @@ shared_ports_join_by_the_kernel(void **state)
 	struct fixture *f = *state;
 
 	f->p.shared = true;
-	join(f, group6);
-	join(f, group6);
+	join(f, &group6);
+	join(f, &group6);
 	assert_int_equal(f->kernel_joins, 1);
-	assert_memory_equal(f->kernel_group, group6, 16);
+	assert_true(gid_equal(&f->kernel_group, &group6));
 	assert_true(pass(f, 10 * SECOND_NS) == UINT64_MAX);
-	leave(f, group6);
+	leave(f, &group6);
 	assert_int_equal(f->priv.groups.nb, 1);
-	leave(f, group6);
+	leave(f, &group6);
 	assert_true(LIST_EMPTY(&f->priv.groups.list));
 	f->kernel_errno = ENOBUFS;
-	assert_int_equal(net_group_join(&f->p, group4, f->now), ENOBUFS);
+	assert_int_equal(net_group_join(&f->p, &group4, f->now), ENOBUFS);
 	assert_true(LIST_EMPTY(&f->priv.groups.list));
 	assert_int_equal(f->priv.groups.nb, 0);
 	assert_int_equal(f->nb_sent, 0);

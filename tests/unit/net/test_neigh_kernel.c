@@ -23,42 +23,43 @@ struct outcome {
 struct fixture {
 	struct net_kernel kernel;
 	struct net_port p;
+	struct net_gids gids;
 	struct net_priv priv;
 	int route_rc, neigh_rc;
-	uint8_t hop[16]; /* of each route, unless zero */
+	struct gid hop; /* of each route, unless zero */
 	unsigned int triggers, looks;
-	uint8_t triggered[16], looked[16];
+	struct gid triggered, looked;
 	struct outcome o[1]; /* here, because teardown cancels what is still under way */
 };
 
 static int
-fake_route(void *kernel, const uint8_t sgid[16], const uint8_t dgid[16], uint8_t hop[16])
+fake_route(void *kernel, const struct gid *sgid, const struct gid *dgid, struct gid *hop)
 {
 	struct fixture *f = kernel;
 
-	memcpy(hop, gid_is_zero(f->hop) ? dgid : f->hop, 16);
+	*hop = gid_is_zero(&f->hop) ? *dgid : f->hop;
 	return f->route_rc;
 }
 
 static int
-fake_neigh(void *kernel, const uint8_t hop[16], uint8_t mac[6])
+fake_neigh(void *kernel, const struct gid *hop, uint8_t mac[6])
 {
 	struct fixture *f = kernel;
 
 	f->looks++;
-	memcpy(f->looked, hop, 16);
+	f->looked = *hop;
 	if (f->neigh_rc == 0)
 		memcpy(mac, peer_mac, 6);
 	return f->neigh_rc;
 }
 
 static void
-fake_trigger(void *kernel, const uint8_t dgid[16])
+fake_trigger(void *kernel, const struct gid *dgid)
 {
 	struct fixture *f = kernel;
 
 	f->triggers++;
-	memcpy(f->triggered, dgid, 16);
+	f->triggered = *dgid;
 }
 
 static const struct kernel_ops fake_kernel = { .route = fake_route, .neigh = fake_neigh, .trigger = fake_trigger };
@@ -73,12 +74,12 @@ done(void *arg, int status, const uint8_t mac[6])
 	memcpy(o->mac, mac, 6);
 }
 
-static void
-gid4(uint8_t gid[16], uint8_t a, uint8_t b, uint8_t c, uint8_t d)
+static struct gid
+gid4(uint8_t a, uint8_t b, uint8_t c, uint8_t d)
 {
 	const uint8_t ip[4] = { a, b, c, d };
 
-	gid_from_ipv4(gid, ip);
+	return gid_from_v4(ip);
 }
 
 static int
@@ -91,8 +92,8 @@ setup(void **state)
 	f->p.priv = &f->priv;
 	f->p.shared = true;
 	f->priv.kernel = &f->kernel;
-	gid4(f->p.gid[1], 198, 18, 0, 1);
-	f->p.gid_used[1] = true;
+	f->gids.addr[1] = (struct net_addr){ gid4(198, 18, 0, 1), 24 };
+	f->p.gids = &f->gids;
 	f->priv.neigh = neigh_table_create(&neigh_kernel_ops);
 	assert_non_null(f->priv.neigh);
 	*state = f;
@@ -113,10 +114,11 @@ static void
 known_neighbour_is_answered_at_once(void **state)
 {
 	struct fixture *f = *state;
-	uint8_t gid[16], mac[6] = { 0 };
+	uint8_t mac[6] = { 0 };
+	struct gid gid;
 
-	gid4(gid, 198, 18, 0, 2);
-	assert_int_equal(net_resolve(&f->p, 1, gid, 0, mac, done, NULL), 0);
+	gid = gid4(198, 18, 0, 2);
+	assert_int_equal(net_resolve(&f->p, 1, &gid, 0, mac, done, NULL), 0);
 	assert_memory_equal(mac, peer_mac, 6);
 	assert_int_equal(f->triggers, 0);
 	assert_int_equal(f->priv.neigh->nb_neighs, 0); /* the kernel remembers, not we */
@@ -127,13 +129,14 @@ unknown_neighbour_is_triggered_once_and_looked_for(void **state)
 {
 	struct fixture *f = *state;
 	struct outcome *o = &f->o[0];
-	uint8_t gid[16], mac[6];
+	struct gid gid;
+	uint8_t mac[6];
 	uint64_t now = 0, next;
 	unsigned int i;
 
-	gid4(gid, 198, 18, 0, 2);
+	gid = gid4(198, 18, 0, 2);
 	f->neigh_rc = ENOENT;
-	assert_int_equal(net_resolve(&f->p, 1, gid, now, mac, done, o), EINPROGRESS);
+	assert_int_equal(net_resolve(&f->p, 1, &gid, now, mac, done, o), EINPROGRESS);
 	assert_int_equal(f->triggers, 1);
 	f->neigh_rc = EAGAIN;
 	for (i = 0; i < 12; i++) {
@@ -154,11 +157,12 @@ first_look_comes_soon(void **state)
 {
 	struct fixture *f = *state;
 	struct outcome *o = &f->o[0];
-	uint8_t gid[16], mac[6];
+	struct gid gid;
+	uint8_t mac[6];
 
-	gid4(gid, 198, 18, 0, 2);
+	gid = gid4(198, 18, 0, 2);
 	f->neigh_rc = ENOENT;
-	net_resolve(&f->p, 1, gid, 0, mac, done, o);
+	net_resolve(&f->p, 1, &gid, 0, mac, done, o);
 	assert_true(net_port_poll(&f->p, 0) == KERNEL_POLL_MIN_US * UINT64_C(1000));
 }
 
@@ -167,11 +171,12 @@ failure_of_long_ago_is_asked_again_and_a_new_one_counts(void **state)
 {
 	struct fixture *f = *state;
 	struct outcome *o = &f->o[0];
-	uint8_t gid[16], mac[6];
+	struct gid gid;
+	uint8_t mac[6];
 
-	gid4(gid, 198, 18, 0, 2);
+	gid = gid4(198, 18, 0, 2);
 	f->neigh_rc = EHOSTUNREACH;
-	assert_int_equal(net_resolve(&f->p, 1, gid, 0, mac, done, o), EINPROGRESS);
+	assert_int_equal(net_resolve(&f->p, 1, &gid, 0, mac, done, o), EINPROGRESS);
 	assert_int_equal(f->triggers, 1);
 	net_port_poll(&f->p, NEIGH_MS);
 	assert_int_equal(o->calls, 1);
@@ -183,12 +188,13 @@ silent_kernel_times_out(void **state)
 {
 	struct fixture *f = *state;
 	struct outcome *o = &f->o[0];
-	uint8_t gid[16], mac[6];
+	struct gid gid;
+	uint8_t mac[6];
 	uint64_t now = 0;
 
-	gid4(gid, 198, 18, 0, 2);
+	gid = gid4(198, 18, 0, 2);
 	f->neigh_rc = EAGAIN;
-	net_resolve(&f->p, 1, gid, 0, mac, done, o);
+	net_resolve(&f->p, 1, &gid, 0, mac, done, o);
 	while (o->calls == 0) {
 		assert_true(now <= (KERNEL_RESOLVE_MS + 100) * NEIGH_MS);
 		now = net_port_poll(&f->p, now);
@@ -202,25 +208,27 @@ gateway_is_looked_for_and_the_destination_triggered(void **state)
 {
 	struct fixture *f = *state;
 	struct outcome *o = &f->o[0];
-	uint8_t far[16], mac[6];
+	struct gid far;
+	uint8_t mac[6];
 
-	gid4(far, 203, 0, 113, 5);
-	gid4(f->hop, 198, 18, 0, 254);
+	far = gid4(203, 0, 113, 5);
+	f->hop = gid4(198, 18, 0, 254);
 	f->neigh_rc = ENOENT;
-	assert_int_equal(net_resolve(&f->p, 1, far, 0, mac, done, o), EINPROGRESS);
-	assert_memory_equal(f->looked, f->hop, 16);
-	assert_memory_equal(f->triggered, far, 16);
+	assert_int_equal(net_resolve(&f->p, 1, &far, 0, mac, done, o), EINPROGRESS);
+	assert_true(gid_equal(&f->looked, &f->hop));
+	assert_true(gid_equal(&f->triggered, &far));
 }
 
 static void
 no_route_is_unreachable(void **state)
 {
 	struct fixture *f = *state;
-	uint8_t far[16], mac[6];
+	struct gid far;
+	uint8_t mac[6];
 
-	gid4(far, 203, 0, 113, 5);
+	far = gid4(203, 0, 113, 5);
 	f->route_rc = EHOSTUNREACH;
-	assert_int_equal(net_resolve(&f->p, 1, far, 0, mac, done, NULL), EHOSTUNREACH);
+	assert_int_equal(net_resolve(&f->p, 1, &far, 0, mac, done, NULL), EHOSTUNREACH);
 	assert_int_equal(f->looks, 0);
 }
 
@@ -232,10 +240,10 @@ engines_teach_a_shared_port_nothing(void **state)
 	struct outcome *o = &f->o[0];
 	uint8_t mac[6];
 
-	gid4(l.gid, 198, 18, 0, 2);
+	l.gid = gid4(198, 18, 0, 2);
 	memcpy(l.mac, peer_mac, 6);
 	f->neigh_rc = EAGAIN;
-	net_resolve(&f->p, 1, l.gid, 0, mac, done, o);
+	net_resolve(&f->p, 1, &l.gid, 0, mac, done, o);
 	net_learn(&f->p, &l, 0);
 	assert_int_equal(o->calls, 0);
 }

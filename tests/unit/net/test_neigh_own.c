@@ -35,6 +35,7 @@ struct outcome {
 /** A port without an ethdev: what lib/net needs of it here. */
 struct fixture {
 	struct net_port p;
+	struct net_gids gids;
 	struct net_priv priv;
 	unsigned int sent;
 	uint8_t frame[NET_SOLICIT_MAX_BYTES];
@@ -54,26 +55,27 @@ fake_send(void *arg, struct net_port *p, struct rte_mbuf *m)
 	rte_pktmbuf_free(m);
 }
 
-static void
-gid4(uint8_t gid[16], uint8_t a, uint8_t b, uint8_t c, uint8_t d)
+static struct gid
+gid4(uint8_t a, uint8_t b, uint8_t c, uint8_t d)
 {
 	const uint8_t ip[4] = { a, b, c, d };
 
-	gid_from_ipv4(gid, ip);
+	return gid_from_v4(ip);
 }
 
 static void
 done(void *arg, int status, const uint8_t mac[6])
 {
 	struct outcome *o = arg;
-	uint8_t gid[16], now_mac[6];
+	struct gid gid;
+	uint8_t now_mac[6];
 
 	o->calls++;
 	o->status = status;
 	memcpy(o->mac, mac, 6);
 	if (o->again != NULL) {
-		gid4(gid, 198, 18, 0, 77);
-		assert_int_equal(net_resolve(&o->again->p, 1, gid, 0, now_mac, done, o), EINPROGRESS);
+		gid = gid4(198, 18, 0, 77);
+		assert_int_equal(net_resolve(&o->again->p, 1, &gid, 0, now_mac, done, o), EINPROGRESS);
 		o->again = NULL;
 	}
 	if (o->cancel != NULL)
@@ -90,13 +92,10 @@ setup(void **state)
 	f->p.priv = &f->priv;
 	f->p.index = 1;
 	memcpy(f->p.mac, our_mac, 6);
-	net_addr_parse("198.18.0.1/24", &f->p.conf.addrs[0], err, sizeof(err));
-	net_addr_parse("fd00:18::1/64", &f->p.conf.addrs[1], err, sizeof(err));
-	f->p.conf.nb_addrs = 2;
-	gid_link_local(f->p.gid[0], our_mac);
-	memcpy(f->p.gid[1], f->p.conf.addrs[0].gid, 16);
-	memcpy(f->p.gid[2], f->p.conf.addrs[1].gid, 16);
-	f->p.gid_used[0] = f->p.gid_used[1] = f->p.gid_used[2] = true;
+	f->gids.addr[0] = (struct net_addr){ gid_link_local(our_mac), 64 };
+	net_addr_parse("198.18.0.1/24", &f->gids.addr[1], err, sizeof(err));
+	net_addr_parse("fd00:18::1/64", &f->gids.addr[2], err, sizeof(err));
+	f->p.gids = &f->gids;
 	f->priv.neigh = neigh_table_create(&neigh_own_ops);
 	assert_non_null(f->priv.neigh);
 	net_port_set_sender(&f->p, fake_send, f, pool);
@@ -116,11 +115,11 @@ teardown(void **state)
 }
 
 static void
-learn(struct fixture *f, const uint8_t gid[16], const uint8_t mac[6], uint64_t now_ns)
+learn(struct fixture *f, const struct gid *gid, const uint8_t mac[6], uint64_t now_ns)
 {
 	struct net_learned l = { .port = 1 };
 
-	memcpy(l.gid, gid, 16);
+	l.gid = *gid;
 	memcpy(l.mac, mac, 6);
 	net_learn(&f->p, &l, now_ns);
 }
@@ -130,14 +129,15 @@ on_link_host_is_asked_for_and_answered(void **state)
 {
 	struct fixture *f = *state;
 	struct outcome *o = &f->o[0];
-	uint8_t gid[16], mac[6];
+	struct gid gid;
+	uint8_t mac[6];
 
-	gid4(gid, 198, 18, 0, 2);
-	assert_int_equal(net_resolve(&f->p, 1, gid, 1000, mac, done, o), EINPROGRESS);
+	gid = gid4(198, 18, 0, 2);
+	assert_int_equal(net_resolve(&f->p, 1, &gid, 1000, mac, done, o), EINPROGRESS);
 	assert_int_equal(f->sent, 1);
-	assert_memory_equal(f->frame + WIRE_ETH_BYTES + 24, gid + 12, 4);
-	assert_memory_equal(f->frame + WIRE_ETH_BYTES + 14, f->p.gid[1] + 12, 4);
-	learn(f, gid, peer_mac, 2000);
+	assert_memory_equal(f->frame + WIRE_ETH_BYTES + 24, gid.raw + 12, 4);
+	assert_memory_equal(f->frame + WIRE_ETH_BYTES + 14, f->gids.addr[1].gid.raw + 12, 4);
+	learn(f, &gid, peer_mac, 2000);
 	assert_int_equal(o->calls, 1);
 	assert_int_equal(o->status, 0);
 	assert_memory_equal(o->mac, peer_mac, 6);
@@ -149,14 +149,15 @@ ipv6_host_is_solicited(void **state)
 {
 	struct fixture *f = *state;
 	struct outcome *o = &f->o[0];
-	uint8_t gid[16] = { 0xfd, 0, 0, 0x18, [13] = 0xaa, 0xbb, 0xcc }, mac[6];
+	struct gid gid = { { 0xfd, 0, 0, 0x18, [13] = 0xaa, 0xbb, 0xcc } };
+	uint8_t mac[6];
 	const uint8_t dmac[6] = { 0x33, 0x33, 0xff, 0xaa, 0xbb, 0xcc };
 
-	assert_int_equal(net_resolve(&f->p, 2, gid, 0, mac, done, o), EINPROGRESS);
+	assert_int_equal(net_resolve(&f->p, 2, &gid, 0, mac, done, o), EINPROGRESS);
 	assert_int_equal(f->sent, 1);
 	assert_memory_equal(f->frame, dmac, 6);
 	assert_int_equal(f->frame[WIRE_ETH_BYTES + 7], 255);
-	learn(f, gid, peer_mac, 0);
+	learn(f, &gid, peer_mac, 0);
 	assert_int_equal(o->status, 0);
 }
 
@@ -165,12 +166,13 @@ unanswered_requests_are_repeated_then_time_out(void **state)
 {
 	struct fixture *f = *state;
 	struct outcome *o = &f->o[0];
-	uint8_t gid[16], mac[6];
+	struct gid gid;
+	uint8_t mac[6];
 	uint64_t now = 0, next;
 	unsigned int i;
 
-	gid4(gid, 198, 18, 0, 2);
-	assert_int_equal(net_resolve(&f->p, 1, gid, now, mac, done, o), EINPROGRESS);
+	gid = gid4(198, 18, 0, 2);
+	assert_int_equal(net_resolve(&f->p, 1, &gid, now, mac, done, o), EINPROGRESS);
 	for (i = 1; i < NET_RESOLVE_TRIES; i++) {
 		next = net_port_poll(&f->p, now + INTERVAL_NS - 1);
 		assert_true(next == now + INTERVAL_NS);
@@ -186,7 +188,7 @@ unanswered_requests_are_repeated_then_time_out(void **state)
 	assert_int_equal(o->status, ETIMEDOUT);
 
 	/* The failure is not remembered. */
-	assert_int_equal(net_resolve(&f->p, 1, gid, now, mac, done, o), EINPROGRESS);
+	assert_int_equal(net_resolve(&f->p, 1, &gid, now, mac, done, o), EINPROGRESS);
 	assert_int_equal(f->sent, NET_RESOLVE_TRIES + 1);
 }
 
@@ -195,29 +197,30 @@ cached_answer_needs_no_wire_until_it_is_old(void **state)
 {
 	struct fixture *f = *state;
 	struct outcome *o = &f->o[0];
-	uint8_t gid[16], mac[6];
+	struct gid gid;
+	uint8_t mac[6];
 	uint64_t old = 1000 + NEIGH_REACHABLE_NS;
 
-	gid4(gid, 198, 18, 0, 2);
-	net_resolve(&f->p, 1, gid, 0, mac, done, o);
-	learn(f, gid, peer_mac, 1000);
+	gid = gid4(198, 18, 0, 2);
+	net_resolve(&f->p, 1, &gid, 0, mac, done, o);
+	learn(f, &gid, peer_mac, 1000);
 	memset(mac, 0, 6);
-	assert_int_equal(net_resolve(&f->p, 1, gid, old - 1, mac, done, o), 0);
+	assert_int_equal(net_resolve(&f->p, 1, &gid, old - 1, mac, done, o), 0);
 	assert_memory_equal(mac, peer_mac, 6);
 	assert_int_equal(f->sent, 1);
 
 	/* Old: still used, and asked for again. */
 	memset(mac, 0, 6);
-	assert_int_equal(net_resolve(&f->p, 1, gid, old, mac, done, o), 0);
+	assert_int_equal(net_resolve(&f->p, 1, &gid, old, mac, done, o), 0);
 	assert_memory_equal(mac, peer_mac, 6);
 	assert_int_equal(f->sent, 2);
-	assert_int_equal(neigh_find(f->priv.neigh, gid)->state, NEIGH_PROBE);
+	assert_int_equal(neigh_find(f->priv.neigh, &gid)->state, NEIGH_PROBE);
 	assert_true(net_port_poll(&f->p, old) == old + INTERVAL_NS);
 
 	/* The host has a new card. */
-	learn(f, gid, other_mac, old + 5);
-	assert_int_equal(neigh_find(f->priv.neigh, gid)->state, NEIGH_REACHABLE);
-	assert_int_equal(net_resolve(&f->p, 1, gid, old + 6, mac, done, o), 0);
+	learn(f, &gid, other_mac, old + 5);
+	assert_int_equal(neigh_find(f->priv.neigh, &gid)->state, NEIGH_REACHABLE);
+	assert_int_equal(net_resolve(&f->p, 1, &gid, old + 6, mac, done, o), 0);
 	assert_memory_equal(mac, other_mac, 6);
 	assert_int_equal(f->sent, 2);
 	assert_int_equal(o->calls, 1);
@@ -228,17 +231,18 @@ old_answer_that_nobody_confirms_is_forgotten(void **state)
 {
 	struct fixture *f = *state;
 	struct outcome *o = &f->o[0];
-	uint8_t gid[16], mac[6];
+	struct gid gid;
+	uint8_t mac[6];
 	uint64_t now = NEIGH_REACHABLE_NS;
 	unsigned int i;
 
-	gid4(gid, 198, 18, 0, 2);
-	net_resolve(&f->p, 1, gid, 0, mac, done, o);
-	learn(f, gid, peer_mac, 0);
-	assert_int_equal(net_resolve(&f->p, 1, gid, now, mac, done, o), 0);
+	gid = gid4(198, 18, 0, 2);
+	net_resolve(&f->p, 1, &gid, 0, mac, done, o);
+	learn(f, &gid, peer_mac, 0);
+	assert_int_equal(net_resolve(&f->p, 1, &gid, now, mac, done, o), 0);
 	for (i = 0; i < NET_RESOLVE_TRIES; i++)
 		net_port_poll(&f->p, now += INTERVAL_NS);
-	assert_null(neigh_find(f->priv.neigh, gid));
+	assert_null(neigh_find(f->priv.neigh, &gid));
 }
 
 static void
@@ -246,14 +250,15 @@ several_wait_for_one_answer(void **state)
 {
 	struct fixture *f = *state;
 	struct outcome *o = f->o;
-	uint8_t gid[16], mac[6];
+	struct gid gid;
+	uint8_t mac[6];
 
-	gid4(gid, 198, 18, 0, 2);
+	gid = gid4(198, 18, 0, 2);
 	for (int i = 0; i < 3; i++)
-		assert_int_equal(net_resolve(&f->p, 1, gid, 0, mac, done, &o[i]), EINPROGRESS);
+		assert_int_equal(net_resolve(&f->p, 1, &gid, 0, mac, done, &o[i]), EINPROGRESS);
 	assert_int_equal(f->sent, 1);
 	net_resolve_cancel(&f->p, &o[1]);
-	learn(f, gid, peer_mac, 0);
+	learn(f, &gid, peer_mac, 0);
 	assert_int_equal(o[0].calls, 1);
 	assert_int_equal(o[1].calls, 0);
 	assert_int_equal(o[2].calls, 1);
@@ -264,15 +269,16 @@ callback_may_resolve_and_cancel(void **state)
 {
 	struct fixture *f = *state;
 	struct outcome *o = f->o;
-	uint8_t gid[16], mac[6];
+	struct gid gid;
+	uint8_t mac[6];
 
-	gid4(gid, 198, 18, 0, 2);
+	gid = gid4(198, 18, 0, 2);
 	o[0].again = f;
 	o[0].cancel = &o[1];
 	o[0].on = f;
-	assert_int_equal(net_resolve(&f->p, 1, gid, 0, mac, done, &o[0]), EINPROGRESS);
-	assert_int_equal(net_resolve(&f->p, 1, gid, 0, mac, done, &o[1]), EINPROGRESS);
-	learn(f, gid, peer_mac, 0);
+	assert_int_equal(net_resolve(&f->p, 1, &gid, 0, mac, done, &o[0]), EINPROGRESS);
+	assert_int_equal(net_resolve(&f->p, 1, &gid, 0, mac, done, &o[1]), EINPROGRESS);
+	learn(f, &gid, peer_mac, 0);
 	assert_int_equal(o[0].calls, 1);
 	assert_int_equal(o[1].calls, 0);
 	assert_int_equal(f->sent, 2);
@@ -285,23 +291,24 @@ off_link_goes_by_the_gateway(void **state)
 {
 	struct fixture *f = *state;
 	struct outcome *o = &f->o[0];
-	uint8_t far[16], far6[16] = { 0x20, 0x01, 0x0d, 0xb8 }, gateway[16], mac[6];
+	struct gid far, far6 = { { 0x20, 0x01, 0x0d, 0xb8 } }, gateway;
 	const uint8_t gateway6[16] = { 0xfe, 0x80, [15] = 0xfe };
+	uint8_t mac[6];
 
-	gid4(far, 203, 0, 113, 5);
-	assert_int_equal(net_resolve(&f->p, 1, far, 0, mac, done, o), EHOSTUNREACH);
-	assert_int_equal(net_resolve(&f->p, 2, far6, 0, mac, done, o), EHOSTUNREACH);
-	gid4(gateway, 198, 18, 0, 254);
-	memcpy(f->p.conf.gateway4, gateway + 12, 4);
+	far = gid4(203, 0, 113, 5);
+	assert_int_equal(net_resolve(&f->p, 1, &far, 0, mac, done, o), EHOSTUNREACH);
+	assert_int_equal(net_resolve(&f->p, 2, &far6, 0, mac, done, o), EHOSTUNREACH);
+	gateway = gid4(198, 18, 0, 254);
+	memcpy(f->p.conf.gateway4, gid_ip(&gateway), 4);
 	memcpy(f->p.conf.gateway6, gateway6, 16);
-	assert_int_equal(net_resolve(&f->p, 1, far, 0, mac, done, o), EINPROGRESS);
-	assert_memory_equal(f->frame + WIRE_ETH_BYTES + 24, gateway + 12, 4);
-	learn(f, far, other_mac, 0); /* the far host itself can't be on the link: nobody waits for it */
+	assert_int_equal(net_resolve(&f->p, 1, &far, 0, mac, done, o), EINPROGRESS);
+	assert_memory_equal(f->frame + WIRE_ETH_BYTES + 24, gid_ip(&gateway), 4);
+	learn(f, &far, other_mac, 0); /* the far host itself can't be on the link: nobody waits for it */
 	assert_int_equal(o->calls, 0);
-	learn(f, gateway, peer_mac, 0);
+	learn(f, &gateway, peer_mac, 0);
 	assert_int_equal(o->calls, 1);
 	assert_memory_equal(o->mac, peer_mac, 6);
-	assert_int_equal(net_resolve(&f->p, 2, far6, 0, mac, done, o), EINPROGRESS);
+	assert_int_equal(net_resolve(&f->p, 2, &far6, 0, mac, done, o), EINPROGRESS);
 	assert_memory_equal(f->frame + WIRE_ETH_BYTES + WIRE_IPV6_BYTES + 8, gateway6, 16);
 }
 
@@ -310,12 +317,13 @@ multicast_and_own_addresses_need_no_wire(void **state)
 {
 	struct fixture *f = *state;
 	const uint8_t group_mac[6] = { 0x01, 0x00, 0x5e, 0x01, 0x02, 0x03 };
-	uint8_t gid[16], mac[6];
+	struct gid gid;
+	uint8_t mac[6];
 
-	gid4(gid, 239, 1, 2, 3);
-	assert_int_equal(net_resolve(&f->p, 1, gid, 0, mac, done, NULL), 0);
+	gid = gid4(239, 1, 2, 3);
+	assert_int_equal(net_resolve(&f->p, 1, &gid, 0, mac, done, NULL), 0);
 	assert_memory_equal(mac, group_mac, 6);
-	assert_int_equal(net_resolve(&f->p, 2, f->p.gid[0], 0, mac, done, NULL), 0);
+	assert_int_equal(net_resolve(&f->p, 2, &f->gids.addr[0].gid, 0, mac, done, NULL), 0);
 	assert_memory_equal(mac, our_mac, 6);
 	assert_int_equal(f->sent, 0);
 }
@@ -324,17 +332,18 @@ static void
 wrong_arguments_are_refused(void **state)
 {
 	struct fixture *f = *state;
-	uint8_t v4[16], v6[16] = { 0xfd, 0, 0, 0x18, [15] = 9 }, bad[16], mac[6];
+	struct gid v4, v6 = { { 0xfd, 0, 0, 0x18, [15] = 9 } }, bad;
+	uint8_t mac[6];
 
-	gid4(v4, 198, 18, 0, 2);
-	assert_int_equal(net_resolve(&f->p, UROCE_MAX_GIDS, v4, 0, mac, done, NULL), EINVAL);
-	assert_int_equal(net_resolve(&f->p, 5, v4, 0, mac, done, NULL), EINVAL);
-	assert_int_equal(net_resolve(&f->p, 2, v4, 0, mac, done, NULL), EINVAL);
-	assert_int_equal(net_resolve(&f->p, 1, v6, 0, mac, done, NULL), EINVAL);
-	gid4(bad, 255, 255, 255, 255);
-	assert_int_equal(net_resolve(&f->p, 1, bad, 0, mac, done, NULL), EINVAL);
-	memset(bad, 0, 16);
-	assert_int_equal(net_resolve(&f->p, 2, bad, 0, mac, done, NULL), EINVAL);
+	v4 = gid4(198, 18, 0, 2);
+	assert_int_equal(net_resolve(&f->p, UROCE_MAX_GIDS, &v4, 0, mac, done, NULL), EINVAL);
+	assert_int_equal(net_resolve(&f->p, 5, &v4, 0, mac, done, NULL), EINVAL);
+	assert_int_equal(net_resolve(&f->p, 2, &v4, 0, mac, done, NULL), EINVAL);
+	assert_int_equal(net_resolve(&f->p, 1, &v6, 0, mac, done, NULL), EINVAL);
+	bad = gid4(255, 255, 255, 255);
+	assert_int_equal(net_resolve(&f->p, 1, &bad, 0, mac, done, NULL), EINVAL);
+	bad = (struct gid){ 0 };
+	assert_int_equal(net_resolve(&f->p, 2, &bad, 0, mac, done, NULL), EINVAL);
 	assert_int_equal(f->sent, 0);
 }
 
@@ -342,11 +351,11 @@ static void
 strangers_cannot_fill_the_table(void **state)
 {
 	struct fixture *f = *state;
-	uint8_t gid[16];
+	struct gid gid;
 
 	for (unsigned int i = 0; i < 100; i++) {
-		gid4(gid, 198, 18, 0, (uint8_t)(i + 2));
-		learn(f, gid, peer_mac, 0);
+		gid = gid4(198, 18, 0, (uint8_t)(i + 2));
+		learn(f, &gid, peer_mac, 0);
 	}
 	assert_int_equal(f->priv.neigh->nb_neighs, 0);
 }
@@ -357,11 +366,12 @@ multicast_mac_is_never_learned(void **state)
 	const uint8_t group[6] = { 0x01, 0, 0x5e, 0, 0, 1 };
 	struct fixture *f = *state;
 	struct outcome *o = &f->o[0];
-	uint8_t gid[16], mac[6];
+	struct gid gid;
+	uint8_t mac[6];
 
-	gid4(gid, 198, 18, 0, 2);
-	net_resolve(&f->p, 1, gid, 0, mac, done, o);
-	learn(f, gid, group, 0);
+	gid = gid4(198, 18, 0, 2);
+	net_resolve(&f->p, 1, &gid, 0, mac, done, o);
+	learn(f, &gid, group, 0);
 	assert_int_equal(o->calls, 0);
 }
 
@@ -370,18 +380,19 @@ full_table_gives_up_its_oldest_answer(void **state)
 {
 	struct fixture *f = *state;
 	struct outcome *o = &f->o[0];
-	uint8_t gid[16] = { 0xfd, 0, 0, 0x18 }, first[16], mac[6];
+	struct gid gid = { { 0xfd, 0, 0, 0x18 } }, first;
+	uint8_t mac[6];
 
 	for (unsigned int i = 0; i <= NET_NEIGH_MAX; i++) {
-		wire_put32(gid + 12, i + 100);
+		wire_put32(gid.raw + 12, i + 100);
 		if (i == 0)
-			memcpy(first, gid, 16);
-		assert_int_equal(net_resolve(&f->p, 2, gid, i, mac, done, o), EINPROGRESS);
-		learn(f, gid, peer_mac, i);
+			first = gid;
+		assert_int_equal(net_resolve(&f->p, 2, &gid, i, mac, done, o), EINPROGRESS);
+		learn(f, &gid, peer_mac, i);
 	}
 	assert_int_equal(f->priv.neigh->nb_neighs, NET_NEIGH_MAX);
-	assert_null(neigh_find(f->priv.neigh, first));
-	assert_non_null(neigh_find(f->priv.neigh, gid));
+	assert_null(neigh_find(f->priv.neigh, &first));
+	assert_non_null(neigh_find(f->priv.neigh, &gid));
 	assert_int_equal(o->calls, NET_NEIGH_MAX + 1);
 }
 
@@ -390,18 +401,19 @@ too_many_resolutions_are_refused(void **state)
 {
 	struct fixture *f = *state;
 	struct outcome *o = &f->o[0];
-	uint8_t gid[16] = { 0xfd, 0, 0, 0x18 }, mac[6];
+	struct gid gid = { { 0xfd, 0, 0, 0x18 } };
+	uint8_t mac[6];
 
 	for (unsigned int i = 0; i < NET_NEIGH_PENDING_MAX; i++) {
-		wire_put32(gid + 12, i + 100);
-		assert_int_equal(net_resolve(&f->p, 2, gid, 0, mac, done, o), EINPROGRESS);
+		wire_put32(gid.raw + 12, i + 100);
+		assert_int_equal(net_resolve(&f->p, 2, &gid, 0, mac, done, o), EINPROGRESS);
 	}
-	assert_int_equal(net_resolve(&f->p, 2, gid, 0, mac, done, o), ENOBUFS);
-	wire_put32(gid + 12, 1);
-	wire_put32(gid + 8, 1);
-	assert_int_equal(net_resolve(&f->p, 2, gid, 0, mac, done, o), ENOBUFS);
+	assert_int_equal(net_resolve(&f->p, 2, &gid, 0, mac, done, o), ENOBUFS);
+	wire_put32(gid.raw + 12, 1);
+	wire_put32(gid.raw + 8, 1);
+	assert_int_equal(net_resolve(&f->p, 2, &gid, 0, mac, done, o), ENOBUFS);
 	net_resolve_cancel(&f->p, o);
-	assert_int_equal(net_resolve(&f->p, 2, gid, 0, mac, done, o), EINPROGRESS);
+	assert_int_equal(net_resolve(&f->p, 2, &gid, 0, mac, done, o), EINPROGRESS);
 }
 
 static void
@@ -409,10 +421,11 @@ closing_cancels_what_is_under_way(void **state)
 {
 	struct fixture *f = *state;
 	struct outcome *o = &f->o[0];
-	uint8_t gid[16], mac[6];
+	struct gid gid;
+	uint8_t mac[6];
 
-	gid4(gid, 198, 18, 0, 2);
-	net_resolve(&f->p, 1, gid, 0, mac, done, o);
+	gid = gid4(198, 18, 0, 2);
+	net_resolve(&f->p, 1, &gid, 0, mac, done, o);
 	neigh_table_destroy(f->priv.neigh);
 	assert_int_equal(o->calls, 1);
 	assert_int_equal(o->status, ECANCELED);
@@ -425,13 +438,14 @@ request_that_cannot_be_sent_is_tried_again(void **state)
 	struct fixture *f = *state;
 	struct outcome *o = &f->o[0];
 	struct rte_mbuf *all[1023];
-	uint8_t gid[16], mac[6];
+	struct gid gid;
+	uint8_t mac[6];
 	unsigned int n = rte_mempool_avail_count(pool);
 
-	gid4(gid, 198, 18, 0, 2);
+	gid = gid4(198, 18, 0, 2);
 	assert_in_range(n, 1, 1023);
 	assert_int_equal(rte_pktmbuf_alloc_bulk(pool, all, n), 0);
-	assert_int_equal(net_resolve(&f->p, 1, gid, 0, mac, done, o), EINPROGRESS);
+	assert_int_equal(net_resolve(&f->p, 1, &gid, 0, mac, done, o), EINPROGRESS);
 	assert_int_equal(f->sent, 0);
 	rte_pktmbuf_free_bulk(all, n);
 	net_port_poll(&f->p, INTERVAL_NS);
@@ -443,22 +457,23 @@ neighbours_are_listed_with_state_and_waiters(void **state)
 {
 	struct fixture *f = *state;
 	struct net_neigh list[2];
-	uint8_t gid[16], other[16], mac[6];
+	struct gid gid, other;
+	uint8_t mac[6];
 
 	assert_int_equal(net_neigh_list(&f->p, list, 2), 0);
-	gid4(gid, 198, 18, 0, 9);
-	gid4(other, 198, 18, 0, 10);
-	assert_int_equal(net_resolve(&f->p, 1, gid, 1000, mac, done, &f->o[0]), EINPROGRESS);
+	gid = gid4(198, 18, 0, 9);
+	other = gid4(198, 18, 0, 10);
+	assert_int_equal(net_resolve(&f->p, 1, &gid, 1000, mac, done, &f->o[0]), EINPROGRESS);
 	assert_int_equal(net_neigh_list(&f->p, list, 2), 1);
-	assert_memory_equal(list[0].hop, gid, 16);
+	assert_true(gid_equal(&list[0].hop, &gid));
 	assert_string_equal(list[0].state, "INCOMPLETE");
 	assert_int_equal(list[0].waiters, 1);
 	assert_int_equal(list[0].confirmed_ns, 0);
-	learn(f, gid, peer_mac, 5000);
-	assert_int_equal(net_resolve(&f->p, 1, other, 6000, mac, done, &f->o[1]), EINPROGRESS);
+	learn(f, &gid, peer_mac, 5000);
+	assert_int_equal(net_resolve(&f->p, 1, &other, 6000, mac, done, &f->o[1]), EINPROGRESS);
 	/* What is asked for comes first; what there is no room for is counted. */
 	assert_int_equal(net_neigh_list(&f->p, list, 1), 2);
-	assert_memory_equal(list[0].hop, other, 16);
+	assert_true(gid_equal(&list[0].hop, &other));
 	assert_int_equal(net_neigh_list(&f->p, list, 2), 2);
 	assert_string_equal(list[1].state, "REACHABLE");
 	assert_memory_equal(list[1].mac, peer_mac, 6);

@@ -76,7 +76,7 @@ expect_refusal(unsigned int i, const struct net_port_config *conf, uint16_t nb_q
 {
 	char err[512] = "";
 
-	assert_null(net_port_open(conf, 0, nb_queues, t.pool, err, sizeof(err)));
+	assert_null(net_port_open(conf, 0, nb_queues, &(struct shared){ .pool = t.pool }, err, sizeof(err)));
 	if (strstr(err, conf->name) == NULL || strstr(err, says) == NULL)
 		fail_msg("message is \"%s\", should say \"%s\"", err, says);
 }
@@ -106,7 +106,7 @@ ports_open_and_connect(void **state)
 	char err[512] = "";
 
 	for (unsigned int i = 0; i < 2; i++) {
-		t.port[i] = net_port_open(&t.conf[i], (uint16_t)i, 1, t.pool, err, sizeof(err));
+		t.port[i] = net_port_open(&t.conf[i], (uint16_t)i, 1, &(struct shared){ .pool = t.pool }, err, sizeof(err));
 		if (t.port[i] == NULL)
 			fail_msg("%s", err);
 		net_port_set_sender(t.port[i], send_by_engine, NULL, t.pool);
@@ -117,9 +117,9 @@ ports_open_and_connect(void **state)
 	assert_false(t.port[0]->shared);
 	assert_int_equal(t.port[0]->active_mtu, UROCE_MTU_4096);
 	assert_int_equal(t.port[0]->conf.pkeys[0], 0xffff);
-	assert_true(gid_is_link_local(t.port[0]->gid[0]));
-	assert_memory_equal(t.port[0]->gid[1], t.conf[0].addrs[0].gid, 16);
-	assert_memory_equal(t.port[0]->gid[2], t.conf[0].addrs[1].gid, 16);
+	assert_true(gid_is_link_local(net_gid(t.port[0], 0)));
+	assert_memory_equal(net_gid(t.port[0], 1), &t.conf[0].addrs[0].gid, 16);
+	assert_memory_equal(net_gid(t.port[0], 2), &t.conf[0].addrs[1].gid, 16);
 }
 
 struct outcome {
@@ -147,7 +147,7 @@ ports_resolve_each_other(void **state)
 		struct outcome o = { 0 };
 		uint64_t end = now_ns() + 2 * SECOND_NS;
 
-		assert_int_equal(net_resolve(t.port[0], sgid, t.port[1]->gid[sgid], now_ns(), mac, done, &o),
+		assert_int_equal(net_resolve(t.port[0], sgid, net_gid(t.port[1], sgid), now_ns(), mac, done, &o),
 				 EINPROGRESS);
 		while (o.calls == 0 && now_ns() < end) {
 			turn(1);

@@ -16,12 +16,13 @@ static void
 make_port(struct net_port *p)
 {
 	const uint8_t ip[4] = { 198, 18, 0, 1 };
+	static struct net_gids gids;
 
 	memset(p, 0, sizeof(*p));
 	memcpy(p->mac, our_mac, 6);
-	gid_link_local(p->gid[0], our_mac);
-	gid_from_ipv4(p->gid[1], ip);
-	p->gid_used[0] = p->gid_used[1] = true;
+	gids.addr[0] = (struct net_addr){ gid_link_local(our_mac), 64 };
+	gids.addr[1] = (struct net_addr){ gid_from_v4(ip), 24 };
+	p->gids = &gids;
 }
 
 static struct uroce_ah_attr
@@ -30,7 +31,7 @@ make_av4(void)
 	const uint8_t ip[4] = { 198, 18, 0, 2 };
 	struct uroce_ah_attr av = { .sgid_index = 1, .is_global = 1, .port_num = 1 };
 
-	gid_from_ipv4(av.dgid, ip);
+	memcpy(av.dgid, gid_from_v4(ip).raw, 16);
 	return av;
 }
 
@@ -73,7 +74,7 @@ hop_limits_0_and_1_are_sent_as_64(void **state)
 	assert_int_equal(w.ttl, 2);
 	/* To a group it means this link, and must. */
 	av.hop_limit = 1;
-	gid_from_ipv4(av.dgid, group);
+	memcpy(av.dgid, gid_from_v4(group).raw, 16);
 	net_path_addr(&p, 1, &av, peer_mac, &w);
 	assert_int_equal(w.ttl, 1);
 }
@@ -103,11 +104,11 @@ ipv6_carries_the_flow_label(void **state)
 	struct net_port p;
 
 	make_port(&p);
-	gid_link_local(av.dgid, peer_mac);
+	memcpy(av.dgid, gid_link_local(peer_mac).raw, 16);
 	net_path_addr(&p, 0, &av, peer_mac, &w);
 	assert_int_equal(w.ip_version, 6);
 	assert_int_equal(w.flow_label, 0xabcde);
-	assert_memory_equal(w.sip, p.gid[0], 16);
+	assert_memory_equal(w.sip, &p.gids->addr[0].gid, 16);
 	assert_memory_equal(w.dip, av.dgid, 16);
 }
 
@@ -132,15 +133,16 @@ multicast_groups_have_their_own_macs(void **state)
 	const uint8_t group4[4] = { 239, 129, 2, 3 }, mac4[6] = { 0x01, 0x00, 0x5e, 0x01, 0x02, 0x03 };
 	const uint8_t group6[16] = { 0xff, 0x0e, [12] = 0xde, 0xad, 0xbe, 0xef },
 		      mac6[6] = { 0x33, 0x33, 0xde, 0xad, 0xbe, 0xef };
-	uint8_t gid[16], mac[6];
+	struct gid gid;
+	uint8_t mac[6];
 
-	gid_from_ipv4(gid, group4);
-	assert_true(net_multicast_mac(gid, mac));
+	gid = gid_from_v4(group4);
+	assert_true(net_multicast_mac(&gid, mac));
 	assert_memory_equal(mac, mac4, 6);
-	assert_true(net_multicast_mac(group6, mac));
+	assert_true(net_multicast_mac(gid_at(group6), mac));
 	assert_memory_equal(mac, mac6, 6);
-	gid[12] = 198;
-	assert_false(net_multicast_mac(gid, mac));
+	gid.raw[12] = 198;
+	assert_false(net_multicast_mac(&gid, mac));
 	assert_memory_equal(mac, mac6, 6);
 }
 

@@ -46,13 +46,15 @@ pkt_init(struct pkt *k, const uint8_t *frame, uint16_t len, uint16_t tailroom)
 static void
 make_port(struct net_port *p)
 {
+	static struct net_gids gids;
+
 	memset(p, 0, sizeof(*p));
 	p->index = 3;
 	memcpy(p->mac, our_mac, 6);
-	gid_link_local(p->gid[0], our_mac);
-	gid_from_ipv4(p->gid[1], our_ip);
-	memcpy(p->gid[2], our_ip6, 16);
-	p->gid_used[0] = p->gid_used[1] = p->gid_used[2] = true;
+	gids.addr[0] = (struct net_addr){ gid_link_local(our_mac), 64 };
+	gids.addr[1] = (struct net_addr){ gid_from_v4(our_ip), 24 };
+	gids.addr[2] = (struct net_addr){ *gid_at(our_ip6), 64 };
+	p->gids = &gids;
 }
 
 /** What net_rx() made of a frame. */
@@ -144,7 +146,7 @@ arp_request_is_answered_and_teaches(void **state)
 	assert_true(r.has_learned);
 	assert_int_equal(r.learned.port, 3);
 	assert_memory_equal(r.learned.mac, peer_mac, 6);
-	assert_memory_equal(r.learned.gid + 12, peer_ip, 4);
+	assert_memory_equal(r.learned.gid.raw + 12, peer_ip, 4);
 }
 
 static void
@@ -171,7 +173,7 @@ neighbour_solicitation_is_answered_and_teaches(void **state)
 	assert_int_equal(r.c.rx_nd, 1);
 	assert_int_equal(r.c.tx_nd_advert, 1);
 	assert_true(r.has_learned);
-	assert_memory_equal(r.learned.gid, peer_ip6, 16);
+	assert_memory_equal(&r.learned.gid, peer_ip6, 16);
 }
 
 static void
@@ -185,12 +187,12 @@ neighbour_advertisement_teaches(void **state)
 	make_port(&p);
 	n = (uint16_t)pkt_put_eth(f, &p, our_mac, WIRE_ETHERTYPE_IPV6);
 	memcpy(f + 6, peer_mac, 6);
-	n += (uint16_t)pkt_put_nd(f + n, ICMP6_NA, 0x60000000, peer_ip6, our_ip6, peer_ip6, peer_mac);
+	n += (uint16_t)pkt_put_nd(f + n, ICMP6_NA, 0x60000000, gid_at(peer_ip6), gid_at(our_ip6), gid_at(peer_ip6), peer_mac);
 	run(&p, f, n, 0, &r);
 	assert_int_equal(r.action, NET_DROP);
 	assert_true(r.has_learned);
 	assert_memory_equal(r.learned.mac, peer_mac, 6);
-	assert_memory_equal(r.learned.gid, peer_ip6, 16);
+	assert_memory_equal(&r.learned.gid, peer_ip6, 16);
 }
 
 static void
@@ -228,15 +230,16 @@ duplicate_address_detection_is_told_to_all_nodes(void **state)
 	static const uint8_t all_nodes[16] = { 0xff, 0x02, [15] = 1 };
 	struct net_port p;
 	struct result r;
-	uint8_t f[NET_SOLICIT_MAX_BYTES], group[16], none[16] = { 0 };
+	uint8_t f[NET_SOLICIT_MAX_BYTES];
+	struct gid group, none = { 0 };
 	uint8_t *ip = f + WIRE_ETH_BYTES, *ns = ip + WIRE_IPV6_BYTES;
 	const uint16_t len = WIRE_ETH_BYTES + WIRE_IPV6_BYTES + ND_BYTES;
 
 	make_port(&p);
-	pkt_solicited_node(group, our_ip6);
+	group = pkt_solicited_node(gid_at(our_ip6));
 	pkt_put_eth(f, &p, all_nodes_mac, WIRE_ETHERTYPE_IPV6);
 	memcpy(f + 6, peer_mac, 6);
-	pkt_put_nd(ip, ICMP6_NS, 0, none, group, our_ip6, peer_mac);
+	pkt_put_nd(ip, ICMP6_NS, 0, &none, &group, gid_at(our_ip6), peer_mac);
 	wire_put16(ip + 4, ND_BYTES); /* without the option */
 	wire_put16(ns + 2, 0);
 	wire_put16(ns + 2, pkt_sum_finish(pkt_sum(ns, ND_BYTES, pkt_sum_pseudo6(ip, ND_BYTES, IPPROTO_NUM_ICMP6))));
@@ -518,7 +521,7 @@ random_damage_never_reads_too_far_or_answers_with_too_much(void **state)
 			assert_memory_equal(r.frame + 6, our_mac, 6);
 		}
 		if (r.has_learned)
-			assert_true(mac_is_unicast(r.learned.mac) && gid_is_host(r.learned.gid));
+			assert_true(mac_is_unicast(r.learned.mac) && gid_is_host(&r.learned.gid));
 	}
 }
 
@@ -531,22 +534,23 @@ requests_we_send_are_golden(void **state)
 	static const char ns[] = "3333ff000002 020000000001 86dd 60000000 0020 3a ff fd000018000000000000000000000001 "
 				 "ff0200000000000000000001ff000002"
 				 "8700 7d67 00000000 fd000018000000000000000000000002 0101 020000000001";
-	uint8_t f[NET_SOLICIT_MAX_BYTES], want[FRAME_MAX], gid[16];
+	struct gid gid;
+	uint8_t f[NET_SOLICIT_MAX_BYTES], want[FRAME_MAX];
 	struct net_port p;
 	uint16_t n;
 
 	make_port(&p);
-	gid_from_ipv4(gid, peer_ip);
+	gid = gid_from_v4(peer_ip);
 	n = unhex(arp, want);
-	assert_int_equal(pkt_build_solicit(&p, p.gid[1], gid, f), n);
+	assert_int_equal(pkt_build_solicit(&p, &p.gids->addr[1].gid, &gid, f), n);
 	assert_memory_equal(f, want, n);
 	n = unhex(ns, want);
-	assert_int_equal(pkt_build_solicit(&p, p.gid[2], peer_ip6, f), n);
+	assert_int_equal(pkt_build_solicit(&p, &p.gids->addr[2].gid, gid_at(peer_ip6), f), n);
 	assert_memory_equal(f, want, n);
 
 	p.conf.vlan_id = 100;
 	n = tag(want, n, 100);
-	assert_int_equal(pkt_build_solicit(&p, p.gid[2], peer_ip6, f), n);
+	assert_int_equal(pkt_build_solicit(&p, &p.gids->addr[2].gid, gid_at(peer_ip6), f), n);
 	assert_memory_equal(f, want, n);
 }
 

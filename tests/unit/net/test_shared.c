@@ -346,7 +346,7 @@ done(void *arg, int status, const uint8_t mac[6])
 
 /** Resolve from GID @p sgid and wait. @return status. */
 static int
-resolve(unsigned int sgid, const uint8_t gid[16], uint8_t mac[6])
+resolve(unsigned int sgid, const struct gid *gid, uint8_t mac[6])
 {
 	uint64_t end = now_ns() + 6 * SECOND_NS;
 	struct outcome o = { 0 };
@@ -368,18 +368,19 @@ resolve(unsigned int sgid, const uint8_t gid[16], uint8_t mac[6])
 static void
 kernel_resolves_neighbours(void **state)
 {
-	uint8_t gid[16], mac[6];
+	struct gid gid;
+	uint8_t mac[6];
 
 	sh("ip neigh flush dev veA; ip -6 neigh flush dev veA");
-	gid_from_ipv4(gid, ip_b);
-	assert_int_equal(resolve(1, gid, mac), 0);
+	gid = gid_from_v4(ip_b);
+	assert_int_equal(resolve(1, &gid, mac), 0);
 	assert_memory_equal(mac, t.mac_b, 6);
 	memset(mac, 0, 6);
-	assert_int_equal(resolve(2, ip6_b, mac), 0);
+	assert_int_equal(resolve(2, gid_at(ip6_b), mac), 0);
 	assert_memory_equal(mac, t.mac_b, 6);
 	/* Now the kernel knows, and the answer comes at once. */
 	memset(mac, 0, 6);
-	assert_int_equal(net_resolve(t.port, 1, gid, now_ns(), mac, done, NULL), 0);
+	assert_int_equal(net_resolve(t.port, 1, &gid, now_ns(), mac, done, NULL), 0);
 	assert_memory_equal(mac, t.mac_b, 6);
 }
 
@@ -388,17 +389,18 @@ kernel_routes_by_its_gateway(void **state)
 {
 	const uint8_t far[4] = { 203, 0, 113, 5 };
 	const uint8_t far6[16] = { 0x20, 0x01, 0x0d, 0xb8, [15] = 5 };
-	uint8_t gid[16], mac[6];
+	struct gid gid;
+	uint8_t mac[6];
 
-	gid_from_ipv4(gid, far);
-	assert_int_equal(resolve(1, gid, mac), EHOSTUNREACH);
-	assert_int_equal(resolve(2, far6, mac), EHOSTUNREACH);
+	gid = gid_from_v4(far);
+	assert_int_equal(resolve(1, &gid, mac), EHOSTUNREACH);
+	assert_int_equal(resolve(2, gid_at(far6), mac), EHOSTUNREACH);
 	assert_int_equal(
 		sh("ip route add 203.0.113.0/24 via 198.18.0.2 && ip -6 route add 2001:db8::/32 via fd00:18::2"), 0);
-	assert_int_equal(resolve(1, gid, mac), 0);
+	assert_int_equal(resolve(1, &gid, mac), 0);
 	assert_memory_equal(mac, t.mac_b, 6);
 	memset(mac, 0, 6);
-	assert_int_equal(resolve(2, far6, mac), 0);
+	assert_int_equal(resolve(2, gid_at(far6), mac), 0);
 	assert_memory_equal(mac, t.mac_b, 6);
 }
 
@@ -406,10 +408,11 @@ static void
 host_that_is_not_there_times_out(void **state)
 {
 	const uint8_t nobody[4] = { 198, 18, 0, 99 };
-	uint8_t gid[16], mac[6];
+	struct gid gid;
+	uint8_t mac[6];
 
-	gid_from_ipv4(gid, nobody);
-	assert_int_equal(resolve(1, gid, mac), ETIMEDOUT);
+	gid = gid_from_v4(nobody);
+	assert_int_equal(resolve(1, &gid, mac), ETIMEDOUT);
 }
 
 static void
@@ -424,7 +427,7 @@ port_says_what_it_is(void **state)
 	assert_string_equal(t.port->netdev, "veA");
 	assert_int_equal(t.port->active_mtu, want);
 	assert_true(net_port_link(t.port, &speed));
-	assert_true(gid_is_link_local(t.port->gid[0]) || !t.port->gid_used[0]);
+	assert_true(net_gid(t.port, 0) == NULL || gid_is_link_local(net_gid(t.port, 0)));
 }
 
 static void
@@ -457,7 +460,7 @@ static void
 expect_refusal(const struct net_port_config *conf, uint16_t nb_queues, const char *says)
 {
 	char err[512] = "";
-	struct net_port *p = net_port_open(conf, 0, nb_queues, t.pool, err, sizeof(err));
+	struct net_port *p = net_port_open(conf, 0, nb_queues, &(struct shared){ .pool = t.pool }, err, sizeof(err));
 
 	assert_null(p);
 	if (strncmp(err, "port uroce0: ", 13) != 0 || strstr(err, says) == NULL)
@@ -515,7 +518,7 @@ port_opens(void **state)
 
 	if (t.xdp)
 		attach_stale_program();
-	t.port = net_port_open(&t.conf, 0, 1, t.pool, err, sizeof(err));
+	t.port = net_port_open(&t.conf, 0, 1, &(struct shared){ .pool = t.pool }, err, sizeof(err));
 	if (t.port == NULL)
 		fail_msg("%s", err);
 }

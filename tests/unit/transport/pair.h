@@ -49,10 +49,7 @@ struct host {
 	struct pair *pair;
 	unsigned int id;
 	struct transport *tp;
-	struct mr_table *mrs;
-	struct qp_table *qps;
-	struct ah_table *ahs;
-	struct mcast_table *mcasts;
+	struct shared sh;
 	struct tp_event events[PAIR_MAX_EVENTS];
 	unsigned int nb_events;
 };

@@ -46,9 +46,9 @@ rig_down(struct rig *r)
 {
 	end_free(r->a);
 	end_free(r->b);
-	mr_destroy(r->p->h[0].mrs, r->amr);
+	mr_destroy(r->p->h[0].sh.mrs, r->amr);
 	if (r->bmr != NULL)
-		mr_destroy(r->p->h[1].mrs, r->bmr);
+		mr_destroy(r->p->h[1].sh.mrs, r->bmr);
 	free(r->abuf);
 	free(r->bbuf);
 	pair_free(r->p);

@@ -147,8 +147,8 @@ marked_datagram_is_counted_only(void **state)
 	assert_int_equal(counters(&r, 1)->np_cnp_sent, 0);
 	end_free(a);
 	end_free(b);
-	mr_destroy(p->h[0].mrs, amr);
-	mr_destroy(p->h[1].mrs, bmr);
+	mr_destroy(p->h[0].sh.mrs, amr);
+	mr_destroy(p->h[1].sh.mrs, bmr);
 	pair_free(p);
 }
 

@@ -110,10 +110,10 @@ world_down(struct incast *w)
 			end_free(w->idle[i][k]);
 		end_free(w->from[i]);
 		end_free(w->to[i]);
-		mr_destroy(w->p[i]->h[0].mrs, w->from_mr[i]);
+		mr_destroy(w->p[i]->h[0].sh.mrs, w->from_mr[i]);
 	}
 	fifo_empty(&w->bottleneck);
-	mr_destroy(receiver(w)->mrs, w->to_mr);
+	mr_destroy(receiver(w)->sh.mrs, w->to_mr);
 	free(w->from_buf);
 	free(w->to_buf);
 }

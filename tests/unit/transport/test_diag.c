@@ -368,8 +368,8 @@ a_receive_that_is_too_small_is_told(void **state)
 	expect_why(b, "a receive failed: the receive is too small for the message");
 	end_free(a);
 	end_free(b);
-	mr_destroy(p->h[0].mrs, ma);
-	mr_destroy(p->h[1].mrs, mb);
+	mr_destroy(p->h[0].sh.mrs, ma);
+	mr_destroy(p->h[1].sh.mrs, mb);
 	pair_free(p);
 }
 

@@ -78,7 +78,7 @@ check_membership(enum uroce_qp_type type, uint16_t i, uint16_t j)
 	assert_int_equal(counters(&r, 1)->rx_bad_pkey, !ok);
 	assert_int_equal(transport_violations(r.p->h[1].tp, 0)->bad_pkey, !ok);
 	if (ah != 0)
-		assert_int_equal(ah_destroy(r.p->h[0].ahs, ah), 0);
+		assert_int_equal(ah_destroy(r.p->h[0].sh.ahs, ah), 0);
 	rig_down(&r);
 }
 
@@ -142,10 +142,10 @@ qkey_of_a_wr_with_bit_31_is_the_qps_own(void **state)
 		pair_settle(p);
 		assert_int_equal(cq_poll(&b->rcq, &e, NULL), cases[i].arrives);
 		assert_int_equal(transport_violations(p->h[1].tp, 0)->bad_qkey, !cases[i].arrives);
-		assert_int_equal(ah_destroy(p->h[0].ahs, ah), 0);
+		assert_int_equal(ah_destroy(p->h[0].sh.ahs, ah), 0);
 		end_free(a);
 		end_free(b);
-		mr_destroy(p->h[1].mrs, mr);
+		mr_destroy(p->h[1].sh.mrs, mr);
 		pair_free(p);
 	}
 }

@@ -34,15 +34,15 @@ struct crowd {
 static void
 crowd_up(struct crowd *c, enum tp_cc cc)
 {
-	struct transport_config tc = { .pool = pair_pool(), .nb_ports = 1, .ports[0] = { .cc = cc, .mbps = 100000 } };
+	struct transport_config tc = { .sh.pool = pair_pool(), .nb_ports = 1, .ports[0] = { .cc = cc, .mbps = 100000 } };
 	struct cq_params cp = { .shared = &c->cq_shared, .channel_fd = -1 };
 	struct srq_params sp = { .pd = PAIR_PD, .max_sge = UROCE_MAX_SGE, .shared = &c->srq_shared };
 
 	memset(c, 0, sizeof(*c));
 	c->now = 1000000;
 	c->ring = calloc(16, 4096);
-	tc.mrs = c->mrs = mr_table_create(16, NULL);
-	tc.qps = c->qps = qp_table_create(16384, NULL);
+	tc.sh.mrs = c->mrs = mr_table_create(16, NULL);
+	tc.sh.qps = c->qps = qp_table_create(16384, NULL);
 	c->tp = transport_create(&tc);
 	assert_non_null(c->tp);
 	cp.ring = (struct ring){ .base = c->ring, .order = 1, .shift = 6 };
@@ -451,7 +451,7 @@ a_read_that_fails_midway_gives_its_place_back(void **state)
 
 	rig_up(&r, NULL, NULL);
 	ask_for_all(&r);
-	mr_destroy(r.p->h[1].mrs, r.bmr);
+	mr_destroy(r.p->h[1].sh.mrs, r.bmr);
 	r.bmr = NULL;
 	r.p->stalled = false;
 	pair_settle(r.p);

@@ -368,7 +368,7 @@ message_of_2_gib_arrives(void **state)
 
 		for (unsigned int i = 0; i < TIMES; i++)
 			segs[h][i] = (struct mem_seg){ va + (uint64_t)i * BUF, BUF, h == 0 ? r.abuf : r.bbuf };
-		assert_int_equal(mr_create(r.p->h[h].mrs, &mp, &mr[h]), 0);
+		assert_int_equal(mr_create(r.p->h[h].sh.mrs, &mp, &mr[h]), 0);
 	}
 	end_send(r.a, &(struct wr){ .id = 1,
 				    .op = UROCE_WR_RDMA_WRITE,
@@ -381,8 +381,8 @@ message_of_2_gib_arrives(void **state)
 	assert_memory_equal(r.abuf, r.bbuf, BUF);
 	assert_int_equal(counters(&r, 1)->rx_write_requests, 1);
 	assert_int_equal(counters(&r, 0)->retransmitted_packets, 0);
-	mr_destroy(r.p->h[0].mrs, mr[0]);
-	mr_destroy(r.p->h[1].mrs, mr[1]);
+	mr_destroy(r.p->h[0].sh.mrs, mr[0]);
+	mr_destroy(r.p->h[1].sh.mrs, mr[1]);
 	rig_down(&r);
 }
 
@@ -425,7 +425,7 @@ loopback_stays_inside(void **state)
 	assert_memory_equal(buf, buf + 10000, 10000);
 	end_free(a);
 	end_free(b);
-	mr_destroy(p->h[0].mrs, mr);
+	mr_destroy(p->h[0].sh.mrs, mr);
 	free(buf);
 	pair_free(p);
 }

@@ -367,7 +367,7 @@ parts_that_no_chunk_has_are_not_answered(void **state)
 	/* The key has gone: dropped, for errors of duplicates are never told. */
 	ask_for(&r, wire_psn_add(psn, 5), 5 * KIB, 3 * KIB);
 	assert_int_equal(pair_count(r.p, 1, -1), 3);
-	mr_destroy(r.p->h[1].mrs, r.bmr);
+	mr_destroy(r.p->h[1].sh.mrs, r.bmr);
 	ask_for(&r, wire_psn_add(psn, 5), 5 * KIB, 3 * KIB);
 	r.bmr = NULL;
 	assert_int_equal(counters(&r, 1)->rx_duplicate_dropped, 6);
@@ -562,7 +562,7 @@ what_was_lost_and_has_no_memory_any_more_fails_in_its_turn(void **state)
 				    .remote_addr = ADDR(r.bbuf) + KIB, .rkey = r.bmr->key });
 	rig_write(&r, 4, 2 * KIB, 8);
 	pair_settle(r.p);
-	mr_destroy(r.p->h[0].mrs, mr);
+	mr_destroy(r.p->h[0].sh.mrs, mr);
 	r.p->lose = NULL;
 	say(&r, wire_psn_add(psn, WIRE_PSN_MASK), 1 << 2);
 	pair_settle(r.p);

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * What the files of lib/engine share; nobody else includes it.
+ * What the files of lib/engine share. engine.c calls all others; clock.c and core.c call none.
  *
- * Who may run an engine: whoever holds struct engine.owner. engine_loop() holds it all the time it runs,
- * engine_turn() for one turn, and engine_call() takes it when nobody has it. So exactly one thread at a time touches
+ * A thread that runs an engine holds struct engine.owner: engine_loop() all the time it runs,
+ * engine_turn() for one turn, and engine_call() if no other thread has it. So exactly one thread at a time touches
  * what is marked [owner], and the thread that waits in engine_call() never depends on a loop that has ended.
  */
-#ifndef UROCE_ENGINE_IMPL_H
-#define UROCE_ENGINE_IMPL_H
+#ifndef UROCE_ENGINE_PRIV_H
+#define UROCE_ENGINE_PRIV_H
 
 #include <stdatomic.h>
 
@@ -22,13 +22,10 @@
 
 enum {
 	ENGINE_MAILBOX_BURST = 32,    /**< messages per turn */
-	ENGINE_SEND_RING = 1024,      /**< packets of the control thread on their way out */
+	ENGINE_SEND_RING = 1024,      /**< packets of the control thread that wait to be sent */
 	ENGINE_DB_WORDS = 64,         /**< low doorbell words per session and turn: one session's share */
-	ENGINE_LATE_NS = 1000000,     /**< longer between two turns: somebody else had our core */
-	ENGINE_TRIM_FIRST = 100,      /**< the clock is first corrected after a second / this, then ever less often */
-	ENGINE_TRIM_SLOPPY = 100000,  /**< a look at the kernel's clock that takes longer than a second / this doesn't count */
-	ENGINE_CLOCK_STEP_NS = 10000000, /**< behind by more than this the clock steps forward */
-	ENGINE_LATE_BURSTS = 64,      /**< then so many bursts may be received before timers look at the clock */
+	ENGINE_LATE_NS = 1000000,     /**< longer between two turns: another thread had our core */
+	ENGINE_LATE_BURSTS = 64,      /**< after such a gap so many bursts are received before timers run */
 	ENGINE_TX_STUCK_NS = 100000000, /**< packets that a port hasn't taken for this long are dropped */
 };
 
@@ -40,7 +37,7 @@ struct engine_msg {
 	int (*fn)(struct engine *e, void *arg, uint64_t now_ns);
 	void *arg;
 	int rc;
-	uint32_t state; /**< enum msg_state */
+	_Atomic uint32_t state; /**< enum msg_state */
 };
 
 struct engine_session {
@@ -50,7 +47,7 @@ struct engine_session {
 	bool stays_hot;
 	uint32_t hot_index;          /**< [owner] where in the list */
 	uint64_t last_ns;            /**< [owner] when it last rang */
-	bool crowded;                /**< [owner] what db->crowded says */
+	bool crowded;                /**< [owner] copy of db->crowded */
 	struct engine_msg kick;
 	struct qp *qps[];            /**< [owner] by doorbell slot */
 };
@@ -61,8 +58,8 @@ struct engine_session {
  */
 struct engine_clock {
 	uint64_t base_ns, base_tsc, mult;
-	uint64_t trim_cycles;        /**< from base_tsc to the next look at the kernel's clock */
-	uint64_t seen_ns, seen_tsc;  /**< what the last look saw */
+	uint64_t trim_cycles;        /**< from base_tsc to the next comparison with the kernel's clock */
+	uint64_t seen_ns, seen_tsc;  /**< the kernel's clock and the TSC at the last comparison */
 };
 
 /** What the adaptive policy knows. */
@@ -74,9 +71,9 @@ struct engine_idler {
 	uint32_t hog;                /**< naps left in which we believe that a yield would cost a whole time slice */
 	bool yielded;                /**< the last turn ended with a yield */
 	bool crowded;                /**< for ring_db.crowded */
-	bool shared;                 /**< somebody else wants this core */
-	uint64_t switches;           /**< the thread's context switches at the last look */
-	uint64_t hog_cycles;         /**< a yield longer than this was used by somebody who doesn't yield */
+	bool shared;                 /**< another thread wants this core */
+	uint64_t switches;           /**< the thread's context switches when they were read last */
+	uint64_t hog_cycles;         /**< a yield longer than this: the other thread doesn't yield */
 };
 
 struct engine {
@@ -106,25 +103,31 @@ struct engine {
 	struct engine_event *event_pool;
 	struct rte_ring *free_mads;
 	struct tp_mad *mad_pool;
-	struct tp_mad *mad_spare;    /**< [owner] taken and not used */
+	struct tp_mad *mad_spare;    /**< [owner] taken from free_mads, but its event found no room: used for the next MAD */
 	struct tp_mad *mad_lent;     /**< [control] what the last event taken points to */
 	_Atomic uint32_t event_signalled; /**< event_fd has been written since the control thread found nothing */
 	int event_fd;
 	int kick_fd;
 
-	_Alignas(RTE_CACHE_LINE_SIZE) _Atomic uint32_t owner; /**< 1: somebody runs the engine */
+	_Alignas(RTE_CACHE_LINE_SIZE) _Atomic uint32_t owner; /**< 1: a thread runs the engine */
 	_Atomic uint32_t stop;
 	_Atomic uint32_t sleeping;   /**< 1: write kick_fd after giving it something */
 };
 
-/* engine.c */
-/** [owner] Read the TSC. @return the time now. */
+/* clock.c */
+/** Start the clock, at the kernel's time. */
+void clock_init(struct engine *e);
+/** [owner] Read the TSC; from here on it is e->now_ns. @return the time now, never before the last. */
 uint64_t engine_now(struct engine *e);
-/** [any] Become the owner. @return false if somebody is. */
+/** [owner] transport_config.clock: the time at this moment, without moving e->now_ns. */
+uint64_t clock_read(void *engine);
+
+/* core.c */
+/** [any] Become the owner. @return false: another thread is. */
 bool engine_own(struct engine *e);
 /** [owner] */
 void engine_disown(struct engine *e);
-/** [any] After giving it something: end its sleep. */
+/** [any] End the engine's sleep; called after something was put into one of its rings. */
 void engine_wake(struct engine *e);
 /** Make a ring without a name. @return NULL with errno set. */
 struct rte_ring *engine_ring(const char *what, unsigned int entries, int socket_id, unsigned int flags);
@@ -132,11 +135,11 @@ struct rte_ring *engine_ring(const char *what, unsigned int entries, int socket_
 /* mailbox.c */
 /** [owner] Run messages that wait. @return how many. */
 uint32_t mailbox_run(struct engine *e, uint64_t now_ns);
-/** [any] Send without waiting; does nothing if it is on its way already. */
+/** [any] Send without waiting; does nothing if the message is in the mailbox already. */
 void mailbox_post(struct engine *e, struct engine_msg *msg);
 
 /* event.c */
-/** [owner] Tell the control thread. */
+/** [owner] Send the control thread an event; counted as lost if there is no room. */
 void event_post(struct engine *e, const struct engine_event *ev);
 /** [owner] transport_config.mad. */
 void event_post_mad(void *engine, const struct tp_mad *mad);
@@ -156,7 +159,7 @@ bool sessions_rung(const struct engine *e);
  * @return packets.
  */
 uint32_t io_rx(struct engine *e, uint32_t bursts, uint64_t now_ns);
-/** [owner] For @p ns there was no turn: time in which no port could take anything from us. */
+/** [owner] There was no turn for @p ns, which must not count as time in which ports took no packets. */
 void io_was_away(struct engine *e, uint64_t ns);
 /** [owner] Send what the control thread gave us. @return packets. */
 uint32_t io_send(struct engine *e);
@@ -180,4 +183,4 @@ struct idle_thread {
 void idle_thread_begin(struct engine *e, struct idle_thread *t);
 void idle_thread_end(struct engine *e, const struct idle_thread *t);
 
-#endif /* UROCE_ENGINE_IMPL_H */
+#endif /* UROCE_ENGINE_PRIV_H */
