@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The loop of the control thread: how it starts, who comes, what wakes it, how it ends. */
+/* The control thread: how it starts, its loop, who connects, how it ends. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -13,60 +13,32 @@
 #include <sys/mman.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
-#include "control/observe/capture.h"
-#include "control/core/closer.h"
-#include "control/cma/cma.h"
-#include "control/core/control_priv.h"
-#include "control/observe/exporter.h"
-#include "control/core/quota.h"
-#include "control/memory/sigbus.h"
+#include <rte_common.h>
 
-RTE_LOG_REGISTER(control_logtype, uroce.control, INFO);
+#include "control/cma/cma_priv.h"
+#include "control/cma/gsi_priv.h"
+#include "control/core/closer_priv.h"
+#include "control/core/quota_priv.h"
+#include "control/loop_priv.h"
+#include "control/memory/sigbus_priv.h"
+#include "control/observe/capture.h"
+#include "control/observe/exporter_priv.h"
+#include "control/observe/telemetry_priv.h"
 
 enum { EPOLL_BATCH = 64, ACCEPT_BURST = 16 };
 
-/* After something was done the thread stays awake for this long: the next request often follows, and waking costs more than most of them. */
+/*
+ * The thread stays awake for this long after it did something: the next request often follows, and waking up costs
+ * more than most do.
+ */
 #define SPIN_NS UINT64_C(50000)
 
-uint64_t
-control_now_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
-}
-
-void
-control_thread_signals(void)
-{
-	sigset_t set;
-
-	sigfillset(&set);
-	/* Of its own doing: a page of a program may go away under it. */
-	sigdelset(&set, SIGBUS);
-	sigdelset(&set, SIGSEGV);
-	pthread_sigmask(SIG_BLOCK, &set, NULL);
-}
-
-int
-control_watch(struct control *c, struct watch *w, uint32_t events)
-{
-	struct epoll_event ev = { .events = events, .data.ptr = w };
-
-	return epoll_ctl(c->epfd, EPOLL_CTL_ADD, w->fd, &ev) == 0 ? 0 : errno;
-}
-
-void
-control_unwatch(struct control *c, struct watch *w)
-{
-	epoll_ctl(c->epfd, EPOLL_CTL_DEL, w->fd, NULL);
-}
-
-/** Say why to somebody whose session there is no room for, or whose user has too many; its HELLO is in the socket or will get a reset. */
+/**
+ * Tell a program why it gets no session. This reply comes before its HELLO was read.
+ * @param users  Its user has too many sessions; else the daemon has, or has no descriptors left.
+ */
 static void
 refuse(int fd, const struct control *c, bool users)
 {
@@ -92,7 +64,10 @@ refuse_and_close(int fd, const struct control *c)
 	closer_close_socket(fd);
 }
 
-/** accept(), also when there are no descriptors: whoever waits would have epoll wake us for ever. @return -1: nobody.
+/**
+ * accept(), also when there are no descriptors left: a connection that isn't accepted would wake epoll again and again.
+ * @param no_fds  Set: there were none, and the connection can only be refused.
+ * @return -1: nobody connects.
  */
 static int
 accept_one(struct control *c, bool *no_fds)
@@ -106,7 +81,7 @@ accept_one(struct control *c, bool *no_fds)
 	return accept4(c->listen.fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 }
 
-/** Begin a session, if there is room. @param fd  Its socket, taken in any case. */
+/** Begin a session, if there is room. @param fd  Its socket; becomes the session's, or is closed. */
 static void
 begin_session(struct control *c, int fd, bool own)
 {
@@ -116,7 +91,7 @@ begin_session(struct control *c, int fd, bool own)
 		refuse_and_close(fd, c);
 		return;
 	}
-	s = session_create(c, fd);
+	s = session_new(c, fd);
 	if (s == NULL) {
 		CTL_LOG(ERR, "no memory for a session");
 		closer_close_socket(fd);
@@ -126,7 +101,7 @@ begin_session(struct control *c, int fd, bool own)
 	if (!own && !quota_session(c, s->user)) {
 		refuse(fd, c, true);
 		session_close(s, "its user has as many as it may have");
-	} else if (session_serve(s) != 0) {
+	} else if (dispatch_session(s) != 0) {
 		session_close(s, "it can't be watched");
 	}
 }
@@ -134,7 +109,7 @@ begin_session(struct control *c, int fd, bool own)
 static void
 on_listen(struct watch *w, uint32_t events)
 {
-	struct control *c = (void *)((char *)w - offsetof(struct control, listen));
+	struct control *c = container_of(w, struct control, listen);
 	unsigned int i;
 	bool no_fds;
 	int fd;
@@ -167,7 +142,7 @@ control_adopt(struct control *c, int sock)
 	if (rc != 0)
 		close(sock);
 	else if (write(c->wake.fd, &one, sizeof(one)) != sizeof(one))
-		return 0; /* full, so it is awake already */
+		return 0; /* the eventfd is full, so the thread is awake already */
 	return rc;
 }
 
@@ -187,11 +162,11 @@ take_adopted(struct control *c)
 		begin_session(c, fds[i], true);
 }
 
-/** A page of a program's memory went away, somebody begins a session of our own, or wants the loop to end. */
+/** Memory of a program went away, control_adopt() has a session to begin, or control_stop() was called. */
 static void
 on_wake(struct watch *w, uint32_t events)
 {
-	struct control *c = (void *)((char *)w - offsetof(struct control, wake));
+	struct control *c = container_of(w, struct control, wake);
 	struct session *s, *next;
 	uint64_t n;
 
@@ -208,7 +183,7 @@ on_wake(struct watch *w, uint32_t events)
 static void
 on_signal(struct watch *w, uint32_t events)
 {
-	struct control *c = (void *)((char *)w - offsetof(struct control, signals));
+	struct control *c = container_of(w, struct control, signals);
 	struct signalfd_siginfo info;
 
 	if (read(w->fd, &info, sizeof(info)) != sizeof(info))
@@ -218,7 +193,7 @@ on_signal(struct watch *w, uint32_t events)
 		return;
 	}
 	CTL_LOG(INFO, "signal %u, shutting down", info.ssi_signo);
-	__atomic_store_n(&c->stop, true, __ATOMIC_RELEASE);
+	atomic_store_explicit(&c->stop, true, memory_order_release);
 }
 
 uint32_t
@@ -243,23 +218,11 @@ control_turn(struct control *c, int max_ms)
 }
 
 void
-control_lock(struct control *c)
-{
-	pthread_mutex_lock(&c->lock);
-}
-
-void
-control_unlock(struct control *c)
-{
-	pthread_mutex_unlock(&c->lock);
-}
-
-void
 control_run(struct control *c)
 {
 	uint64_t spin_until_ns = 0;
 
-	while (!__atomic_load_n(&c->stop, __ATOMIC_ACQUIRE)) {
+	while (!atomic_load_explicit(&c->stop, memory_order_acquire)) {
 		bool spins = control_now_ns() < spin_until_ns;
 
 		if (control_turn(c, spins ? 0 : INT_MAX) > 0)
@@ -267,7 +230,7 @@ control_run(struct control *c)
 		else if (spins)
 			sched_yield();
 	}
-	__atomic_store_n(&c->stop, false, __ATOMIC_RELEASE);
+	atomic_store_explicit(&c->stop, false, memory_order_release);
 }
 
 void
@@ -275,12 +238,12 @@ control_stop(struct control *c)
 {
 	uint64_t one = 1;
 
-	__atomic_store_n(&c->stop, true, __ATOMIC_RELEASE);
+	atomic_store_explicit(&c->stop, true, memory_order_release);
 	if (write(c->wake.fd, &one, sizeof(one)) != sizeof(one))
-		return; /* full, so it is awake already */
+		return; /* the eventfd is full, so the thread is awake already */
 }
 
-/** Can we open what programs have mapped? Tried out on a mapping of our own. */
+/** @return true if we can open what programs have mapped, tried out on a mapping of our own. */
 static bool
 probe_privilege(void)
 {
@@ -322,7 +285,7 @@ probe_hugepages(void)
 	return true;
 }
 
-/** Whoever holds it may call what takes it again. @return 0 or an errno value. */
+/** The lock is recursive: whoever holds it may call functions that take it. @return 0 or an errno value. */
 static int
 make_lock(struct control *c)
 {
@@ -359,7 +322,7 @@ open_watches(struct control *c, int listen_fd)
 	rc = control_watch(c, &c->wake, EPOLLIN);
 	if (rc == 0)
 		rc = control_watch(c, &c->signals, EPOLLIN);
-	/* Without other programs no memory goes away under us. */
+	/* Without other programs nobody can take memory away under us. */
 	if (rc == 0 && listen_fd >= 0)
 		rc = sigbus_install(c->wake.fd);
 	if (rc == 0 && listen_fd >= 0)
@@ -373,6 +336,32 @@ open_watches(struct control *c, int listen_fd)
 		rc = control_watch(c, &c->engines[i].watch, EPOLLIN);
 	}
 	return rc;
+}
+
+/** @return 0 or ENOMEM. */
+static int
+init_tables(struct control *c)
+{
+	const struct uroced_config *conf = c->s.conf;
+
+	TAILQ_INIT(&c->sessions);
+	TAILQ_INIT(&c->closed);
+	LIST_INIT(&c->users);
+	LIST_INIT(&c->xrcds);
+	handles_init(&c->pd_ids);
+	handles_init(&c->srqns);
+	handles_init(&c->targets);
+	c->limit[OBJ_PD] = c->limit[OBJ_XRCD] = conf->max_pd;
+	/* Memory windows have their keys from the MRs' table. */
+	c->limit[OBJ_MR] = c->limit[OBJ_MW] = conf->max_mr;
+	c->limit[OBJ_CQ] = conf->max_cq;
+	c->limit[OBJ_SRQ] = conf->max_srq;
+	c->limit[OBJ_QP] = conf->max_qp;
+	c->limit[OBJ_AH] = conf->max_ah;
+	c->limit[OBJ_CM_ID] = c->limit[OBJ_CM_GROUP] = conf->max_cm_id;
+	c->rx = malloc(CONTROL_RX_BYTES);
+	/* Numbers of SRQs and PDs begin at 1: 0 is none. */
+	return c->rx != NULL && handles_add(&c->srqns, c) != HANDLE_NONE && handles_add(&c->pd_ids, c) != HANDLE_NONE ? 0 : ENOMEM;
 }
 
 struct control *
@@ -393,32 +382,8 @@ control_create(const struct control_setup *setup, int listen_fd, char *err)
 	pthread_mutex_init(&c->adopt_lock, NULL);
 	c->epfd = c->wake.fd = c->signals.fd = c->listen.fd = c->uffd = -1;
 	c->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
-	TAILQ_INIT(&c->sessions);
-	TAILQ_INIT(&c->closed);
-	LIST_INIT(&c->users);
-	handles_init(&c->pd_ids);
-	handles_init(&c->srqns);
-	handles_init(&c->targets);
-	LIST_INIT(&c->xrcds);
-	/* So is SRQ 0. */
-	if (handles_add(&c->srqns, c) == HANDLE_NONE)
+	if (init_tables(c) != 0)
 		goto fail;
-	/* PD 0 is nobody's. */
-	if (handles_add(&c->pd_ids, c) == HANDLE_NONE)
-		goto fail;
-	c->rx = malloc(CONTROL_RX_BYTES);
-	if (c->rx == NULL)
-		goto fail;
-	c->limit[OBJ_PD] = conf->max_pd;
-	c->limit[OBJ_MR] = conf->max_mr;
-	/* Windows have their keys from the same table. */
-	c->limit[OBJ_MW] = conf->max_mr;
-	c->limit[OBJ_CQ] = conf->max_cq;
-	c->limit[OBJ_SRQ] = conf->max_srq;
-	c->limit[OBJ_QP] = conf->max_qp;
-	c->limit[OBJ_AH] = conf->max_ah;
-	c->limit[OBJ_XRCD] = conf->max_pd;
-	c->limit[OBJ_CM_ID] = c->limit[OBJ_CM_GROUP] = conf->max_cm_id;
 	c->uffd = open("/dev/userfaultfd", O_RDWR | O_CLOEXEC);
 	c->privileged = probe_privilege();
 	c->hugepages = probe_hugepages();
@@ -459,6 +424,7 @@ fail:
 void
 control_destroy(struct control *c)
 {
+	const int fds[] = { c->wake.fd, c->signals.fd, c->uffd, c->spare_fd, c->epfd };
 	struct session *s;
 	unsigned int i;
 
@@ -479,16 +445,9 @@ control_destroy(struct control *c)
 		sigbus_uninstall(c->wake.fd);
 		close(c->listen.fd);
 	}
-	if (c->wake.fd >= 0)
-		close(c->wake.fd);
-	if (c->signals.fd >= 0)
-		close(c->signals.fd);
-	if (c->uffd >= 0)
-		close(c->uffd);
-	if (c->spare_fd >= 0)
-		close(c->spare_fd);
-	if (c->epfd >= 0)
-		close(c->epfd);
+	for (i = 0; i < RTE_DIM(fds); i++)
+		if (fds[i] >= 0)
+			close(fds[i]);
 	handles_fini(&c->pd_ids);
 	handles_fini(&c->srqns);
 	handles_fini(&c->targets);

@@ -10,7 +10,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "control/core/control_priv.h"
+#include "control/control.h"
 #include "uroce/stack.h"
 
 enum {
@@ -51,7 +51,7 @@ devices_of(struct uroce *u)
 		client_device_fill(&d[i], p->conf.name, p->netdev);
 		d[i].used = true;
 		d[i].index = i;
-		d[i].guid = htobe64(port_guid(p));
+		d[i].guid = htobe64(control_port_guid(p));
 	}
 	u->devices = d;
 	return d;

@@ -95,11 +95,11 @@ class Pages(unittest.TestCase):
 
     def test_the_page_says_which_keys_change_at_run_time(self):
         live = {('port uroceN' if port == 'true' else 'daemon', key)
-                for key, port in re.findall(r'\{ "(\w+)", (true|false), apply_', read('lib/control/config/reload.c'))}
+                for key, port in re.findall(r'\{ "(\w+)", (true|false), apply_', read('lib/control/reload.c'))}
         found = {(title, key) for title in SECTIONS.values()
                  for key, text in page_items(page_section('uroced.conf.5', f'[{title}]')).items()
                  if 'Changes on SIGHUP' in text}
-        self.assertEqual(sorted(found), sorted(live), 'docs/man/uroced.conf.5 has the first, lib/control/config/reload.c the second')
+        self.assertEqual(sorted(found), sorted(live), 'docs/man/uroced.conf.5 has the first, lib/control/reload.c the second')
 
     def test_every_setting_of_impair_is_in_the_man_page(self):
         answer = said(PROGRAMS['uroced'], '--', '--check', '--set', 'port uroce0.impair=nothing=1')

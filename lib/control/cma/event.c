@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Events of ids on their way to the program: into its pipe, in order, none lost while the session lives. */
+/* Events of ids for the program: written into its pipe, in order; none is lost while the session lives. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,9 +7,9 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include "control/cma/cma.h"
+#include "control/cma/cma_priv.h"
 
-/** @return false: no room now. A program that has closed its end loses them, and its session soon after. */
+/** Write it. @return false: no room now. Events of a program that has closed its end are lost; its session ends soon. */
 static bool
 put(struct cma_session *cs, const struct cma_kept *k)
 {
@@ -27,14 +27,14 @@ watch(struct cma_session *cs, bool on)
 	if (!on) {
 		control_unwatch(cs->session->control, &cs->pipe);
 	} else if (control_watch(cs->session->control, &cs->pipe, EPOLLOUT) != 0) {
-		/* Its events would never leave. */
+		/* Without it queued events would never be written. */
 		session_close(cs->session, "its event pipe can't be watched");
 		return;
 	}
 	cs->watching = on;
 }
 
-/** It is among nobody's events any more. */
+/** It is not among the events of an id any more. */
 static void
 detach(struct cma_kept *k)
 {
@@ -46,23 +46,32 @@ detach(struct cma_kept *k)
 	k->id = k->request = NULL;
 }
 
+/** Put it behind those that are in the pipe, or behind those that wait for room. */
+static void
+append(struct cma_kept *k, bool sent)
+{
+	TAILQ_INSERT_TAIL(sent ? &k->in->sent : &k->in->queue, k, link);
+	*(sent ? &k->in->nb_sent : &k->in->nb_queued) += 1;
+	k->sent = sent;
+}
+
+/** The opposite. */
+static void
+take_out(struct cma_kept *k)
+{
+	TAILQ_REMOVE(k->sent ? &k->in->sent : &k->in->queue, k, link);
+	*(k->sent ? &k->in->nb_sent : &k->in->nb_queued) -= 1;
+}
+
 static void
 drop(struct cma_kept *k)
 {
-	struct cma_session *cs = k->in;
-
 	detach(k);
-	if (k->sent) {
-		TAILQ_REMOVE(&cs->sent, k, link);
-		cs->nb_sent--;
-	} else {
-		TAILQ_REMOVE(&cs->queue, k, link);
-		cs->nb_queued--;
-	}
+	take_out(k);
 	free(k);
 }
 
-/** Drop what was read meanwhile. */
+/** Forget the events that the program has read since the last call. */
 static void
 trim(struct cma_session *cs)
 {
@@ -77,16 +86,13 @@ trim(struct cma_session *cs)
 static void
 on_room(struct watch *w, uint32_t events)
 {
-	struct cma_session *cs = (void *)((char *)w - offsetof(struct cma_session, pipe));
+	struct cma_session *cs = container_of(w, struct cma_session, pipe);
 	struct cma_kept *k;
 
 	trim(cs);
 	while ((k = TAILQ_FIRST(&cs->queue)) != NULL && put(cs, k)) {
-		TAILQ_REMOVE(&cs->queue, k, link);
-		cs->nb_queued--;
-		k->sent = true;
-		TAILQ_INSERT_TAIL(&cs->sent, k, link);
-		cs->nb_sent++;
+		take_out(k);
+		append(k, true);
 	}
 	watch(cs, k != NULL);
 }
@@ -115,15 +121,9 @@ cma_event_send(struct cma_id *id, const struct ctl_cm_event *ev, struct cma_id *
 	k->request = request;
 	if (request != NULL)
 		request->brought_by = k;
-	k->sent = TAILQ_EMPTY(&cs->queue) && put(cs, k);
-	if (k->sent) {
-		TAILQ_INSERT_TAIL(&cs->sent, k, link);
-		cs->nb_sent++;
-		return;
-	}
-	TAILQ_INSERT_TAIL(&cs->queue, k, link);
-	cs->nb_queued++;
-	watch(cs, true);
+	append(k, TAILQ_EMPTY(&cs->queue) && put(cs, k));
+	if (!k->sent)
+		watch(cs, true);
 }
 
 void
@@ -134,7 +134,10 @@ cma_event(struct cma_id *id, enum ctl_cm_event_type type, int32_t status)
 	cma_event_send(id, &ev, NULL);
 }
 
-/** What is in the pipe can't be taken out of it: the library finds no id for it. */
+/**
+ * Drop an event that is still queued. One that is in the pipe can't be taken back: the library finds no id for it and
+ * ignores it.
+ */
 static void
 forget(struct cma_kept *k)
 {
@@ -172,7 +175,7 @@ cma_event_requests(const struct cma_id *id)
 
 static void move_unread(struct cma_id *id);
 
-/** Send @p k, which nobody has read in the session that its id has left, in the new one. */
+/** Send @p k, which was not read in the session that its id has left, in the new one. */
 static void
 send_again(struct cma_kept *k)
 {
@@ -181,7 +184,7 @@ send_again(struct cma_kept *k)
 
 	memcpy(&ev, k->event, k->bytes);
 	forget(k);
-	/* Who has joined a group can't move: this one was left again. */
+	/* An id that is in a group can't move, so this group was left again. */
 	if (ev.type == CTL_CM_EV_MULTICAST_JOIN)
 		return;
 	if (request != NULL && cma_id_move(request, id->session) != 0) {
@@ -191,12 +194,12 @@ send_again(struct cma_kept *k)
 	ev.id = request != NULL ? request->obj.handle : id->obj.handle;
 	ev.listener = request != NULL ? id->obj.handle : 0;
 	cma_event_send(id, &ev, request);
-	/* Who asked may have given up. */
+	/* The peer that asked may have given up, and the request have unread events of its own. */
 	if (request != NULL)
 		move_unread(request);
 }
 
-/** All that are there now: what is sent again comes behind them. */
+/** Send the events that are unread now in the new session; those that are sent again come behind them in the list. */
 static void
 move_unread(struct cma_id *id)
 {
@@ -213,7 +216,7 @@ move_unread(struct cma_id *id)
 void
 cma_event_move(struct cma_id *id, struct session *from)
 {
-	/* Now only: whoever reads the old pipe meanwhile must not take away what is being moved. */
+	/* Once, before: an event that the program reads from the old pipe from now on is moved all the same. */
 	trim(from->cma);
 	move_unread(id);
 }
@@ -247,7 +250,7 @@ op_cm_open(struct session *s, struct request *r)
 	cs = calloc(1, sizeof(*cs));
 	if (cs == NULL)
 		return req_fail(r, ENOMEM, "no memory for the event channel");
-	rc = take_event_pipe(r, &cs->pipe.fd);
+	rc = req_take_event_pipe(r, &cs->pipe.fd);
 	if (rc != 0) {
 		free(cs);
 		return req_fail(r, rc, "the descriptor must be the write end of a pipe, O_NONBLOCK, that uroced may open");
@@ -267,17 +270,11 @@ op_cm_open(struct session *s, struct request *r)
 }
 
 void
-cma_session_end(struct session *s)
+cma_channel_end(struct session *s)
 {
 	struct cma_session *cs = s->cma;
 	struct cma_kept *k;
-	struct cma_id *id;
-	uint32_t pos;
 
-	if (cs == NULL)
-		return;
-	for (pos = 0; (id = handles_next(&s->tab[OBJ_CM_ID], &pos)) != NULL;)
-		cma_id_free(id);
 	watch(cs, false);
 	while ((k = TAILQ_FIRST(&cs->sent)) != NULL || (k = TAILQ_FIRST(&cs->queue)) != NULL)
 		drop(k);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* QP 1: MADs between the wire and the connection manager. */
-#include "control/cma/gsi.h"
+#include "control/cma/gsi_priv.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -10,10 +10,9 @@
 
 #include <rte_mbuf.h>
 
-#include "control/cma/cma.h"
-#include "control/core/control_priv.h"
+#include "control/cma/cma_priv.h"
 
-/** A MAD on its way to ourselves, or one whose receiver's MAC address is being asked for. */
+/** A MAD to ourselves that is not received yet, or one that waits for the MAC address of its receiver. */
 struct gsi_mad {
 	TAILQ_ENTRY(gsi_mad) link;
 	struct gsi *gsi;
@@ -119,7 +118,7 @@ resolve_and_send(struct gsi *g, struct net_port *p, unsigned int sgid_index, con
 		g->counters.tx_unreachable++;
 }
 
-/** The CM must not be called from here, so what is for us waits for gsi_run(). */
+/** Send a MAD to ourselves. The CM must not be called in its own callback, so gsi_run() delivers it. */
 static void
 loop_back(struct gsi *g, struct net_port *p, const struct cm_way *way, const uint8_t *data)
 {
@@ -173,7 +172,7 @@ gsi_take(struct gsi *g, const struct tp_mad *mad, uint64_t now_ns)
 		.pkey = mad->pkey,
 		.flow_label = mad->flow_label,
 		.traffic_class = mad->traffic_class,
-		/* Ours, not what is left of the sender's: the way back may be longer. */
+		/* Our own default, not what is left of the sender's: the path back may be longer. */
 		.hop_limit = 0,
 		.resolved = true,
 		.vlan_tci = mad->vlan_tci,
@@ -205,7 +204,7 @@ gsi_run(struct gsi *g, uint64_t now_ns)
 	struct gsi_mad *m;
 	uint32_t n;
 
-	/* What the answers to these make comes the next time. */
+	/* Only those that wait now: the CM's answers to them are delivered by the next call. */
 	for (n = g->nb_loop; n > 0; n--) {
 		m = TAILQ_FIRST(&g->loop);
 		TAILQ_REMOVE(&g->loop, m, link);
@@ -217,7 +216,7 @@ gsi_run(struct gsi *g, uint64_t now_ns)
 	return g->nb_loop > 0 ? now_ns : cm_next_timeout(g->cm);
 }
 
-/* ---- Life ---- */
+/* ---- Beginning and end ---- */
 struct gsi *
 gsi_open(struct control *c)
 {

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Alternate paths: what a peer's LAP asks for becomes the alternate path of the id's QP (17.2.8), which goes there when its
- * first path fails or the peer does. The program hears of it as IBV_EVENT_PATH_MIG.
+ * Alternate paths: a peer's LAP sets the alternate path of the id's QP (17.2.8), to which the QP migrates when its
+ * first path fails or the peer migrates. The program gets IBV_EVENT_PATH_MIG.
  */
 #include <errno.h>
 #include <string.h>
 
-#include "control/cma/cma.h"
+#include "control/cma/cma_priv.h"
+#include "control/obj/obj_qp_priv.h"
 
-/** The QP of @p id, which another session of the same process has; its number is what the program said. */
+/** @return the QP that the program named. @param owner  Gets its session, which is another one of the same process. */
 static struct obj_qp *
 find_qp(const struct cma_id *id, struct session **owner)
 {
@@ -17,11 +18,10 @@ find_qp(const struct cma_id *id, struct session **owner)
 	struct session *s;
 	uint32_t pos;
 
-	/* Of processes in another PID namespace nothing tells one from the other. */
+	/* All processes in another PID namespace have number 0, so none can be told from another. */
 	if (own->pid == 0)
 		return NULL;
-	TAILQ_FOREACH(s, &own->control->sessions, link)
-	{
+	TAILQ_FOREACH(s, &own->control->sessions, link) {
 		if (s->port != id->port || s->pid != own->pid || s->uid != own->uid)
 			continue;
 		for (pos = 0; (qp = handles_next(&s->tab[OBJ_QP], &pos)) != NULL;) {
@@ -37,7 +37,7 @@ find_qp(const struct cma_id *id, struct session **owner)
 static void
 answer(struct cma_id *id, enum cm_apr_status status)
 {
-	/* 12.8.2: with an address that can't be, the one that could. */
+	/* 12.8.2: the answer to an address that is refused has one that would do. */
 	const struct cm_private gid = { net_gid(id->port, id->sgid_index), CM_GID_BYTES }, none = { 0 };
 
 	cm_apr(id->conn, (uint8_t)status, status == CM_APR_INVALID_GID ? gid : none, none);
@@ -61,7 +61,7 @@ static void
 on_resolved(void *arg, int status, const uint8_t mac[6])
 {
 	struct cma_lap *lap = arg;
-	struct cma_id *id = (void *)((char *)lap - offsetof(struct cma_id, lap));
+	struct cma_id *id = container_of(lap, struct cma_id, lap);
 
 	lap->resolving = false;
 	if (status != 0)
@@ -90,7 +90,7 @@ cma_lap(struct cma_id *id, const struct cm_lap *m)
 		answer(id, CM_APR_UNSUPPORTED);
 		return;
 	}
-	/* Another port would be another device, whose QPs these are not. */
+	/* An address of another port belongs to another device, which this QP isn't of. */
 	if (cma_port_of(id->session->control, p->remote_gid, &sgid_index) != id->port) {
 		answer(id, CM_APR_INVALID_GID);
 		return;
@@ -106,7 +106,7 @@ cma_lap(struct cma_id *id, const struct cm_lap *m)
 		.port_num = 1,
 	};
 	memcpy(id->lap.ah.dgid, p->local_gid, sizeof(id->lap.ah.dgid));
-	/* An earlier LAP's, if the connection was a new one meanwhile. */
+	/* That of an earlier LAP may still be going on. */
 	cma_lap_stop(id);
 	rc = net_resolve(id->port, sgid_index, gid_at(p->local_gid), control_now_ns(), mac, on_resolved, &id->lap);
 	if (rc == EINPROGRESS)

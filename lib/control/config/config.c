@@ -14,8 +14,8 @@
 #include <bsd/string.h>
 #include <rte_log.h>
 
-#include "control/config/config_source.h"
-#include "control/observe/exporter.h"
+#include "control/config/config_source_priv.h"
+#include "control/config/metrics_priv.h"
 
 struct config_key;
 
@@ -92,7 +92,7 @@ parse_text(const struct config_key *k, const char *value, void *dst, char *err, 
 {
 	if (value[0] == '\0')
 		return want(err, err_bytes, "must not be empty");
-	memset(dst, 0, k->max); /* config_compare() looks at all of it */
+	memset(dst, 0, k->max); /* config_compare() compares all of it */
 	if (strlcpy(dst, value, k->max) >= k->max)
 		return want(err, err_bytes, "must be shorter than %" PRIu64 " characters", k->max);
 	return 0;
@@ -146,7 +146,7 @@ parse_gateway(const struct config_key *k, const char *value, void *dst, char *er
 static int
 parse_addresses(const struct config_key *k, const char *value, void *dst, char *err, size_t err_bytes)
 {
-	struct net_port_config *p = (void *)((char *)dst - offsetof(struct net_port_config, addrs));
+	struct net_port_config *p = container_of(dst, struct net_port_config, addrs);
 	char text[CONFIG_VALUE_BYTES], *rest = text, *word;
 	unsigned int i;
 
@@ -155,7 +155,7 @@ parse_addresses(const struct config_key *k, const char *value, void *dst, char *
 	while ((word = strsep(&rest, " \t")) != NULL) {
 		if (word[0] == '\0')
 			continue;
-		/* One GID is the link-local address of the MAC. */
+		/* One GID of the table is the link-local address. */
 		if (p->nb_addrs == k->max)
 			return want(err, err_bytes, "at most %" PRIu64 " addresses fit the GID table", k->max);
 		if (net_addr_parse(word, &p->addrs[p->nb_addrs], err, err_bytes) != 0)
@@ -198,7 +198,7 @@ parse_pkeys(const struct config_key *k, const char *value, void *dst, char *err,
 static int
 parse_impair(const struct config_key *k, const char *value, void *dst, char *err, size_t err_bytes)
 {
-	struct config_port *p = (void *)((char *)dst - offsetof(struct config_port, impair));
+	struct config_port *p = container_of(dst, struct config_port, impair);
 
 	p->impaired = true;
 	return impair_parse(value, &p->impair, err, err_bytes);
@@ -207,8 +207,10 @@ parse_impair(const struct config_key *k, const char *value, void *dst, char *err
 static int
 parse_metrics(const struct config_key *k, const char *value, void *dst, char *err, size_t err_bytes)
 {
-	if (exporter_check(value, err, err_bytes) != 0)
-		return EINVAL;
+	union metrics_address a;
+
+	if (config_metrics_parse(value, &a) == 0)
+		return want(err, err_bytes, "must be unix:/PATH, 127.0.0.1:PORT or [::1]:PORT");
 	return parse_text(k, value, dst, err, err_bytes);
 }
 
@@ -304,24 +306,31 @@ config_defaults(struct uroced_config *c)
 	};
 }
 
-/** @return the port that section @p section is about, added if it is new; NULL with a message. */
+static const struct config_port *
+find_port(const struct uroced_config *c, const char *name)
+{
+	for (unsigned int i = 0; i < c->nb_ports; i++)
+		if (strcmp(c->ports[i].net.name, name) == 0)
+			return &c->ports[i];
+	return NULL;
+}
+
+/** @return the port that the section of @p s is about, added if it is new; NULL with a message. */
 static struct config_port *
 port_of_section(struct uroced_config *c, const struct config_setting *s, char *err)
 {
 	const char *name = s->section + strlen("port ");
 	struct config_port *p;
 	uint64_t number;
-	unsigned int i;
 
 	if (strncmp(name, "uroce", 5) != 0 || parse_number(name + 5, 10, &number) != 0 || number >= UROCE_MAX_PORTS ||
 	    (name[5] == '0' && name[6] != '\0')) {
 		config_error(err, s, "a port is named uroce0 to uroce%d", UROCE_MAX_PORTS - 1);
 		return NULL;
 	}
-	for (i = 0; i < c->nb_ports; i++) {
-		if (strcmp(c->ports[i].net.name, name) == 0)
-			return &c->ports[i];
-	}
+	p = (struct config_port *)(uintptr_t)find_port(c, name);
+	if (p != NULL)
+		return p;
 	/* Names are distinct and below UROCE_MAX_PORTS, so there is room. */
 	p = &c->ports[c->nb_ports++];
 	*p = (struct config_port){ .net.pkeys = { 0xffff } };
@@ -360,7 +369,7 @@ apply(struct uroced_config *c, const struct config_setting *s, char *err)
 	return 0;
 }
 
-/** What can only be seen when everything has been read. */
+/** Check what can only be checked when everything has been read. */
 static int
 check_whole(const struct uroced_config *c, const char *file, char *err)
 {
@@ -368,20 +377,20 @@ check_whole(const struct uroced_config *c, const char *file, char *err)
 	unsigned int i, j;
 
 	if (c->nb_ports == 0)
-		return want(err, CONFIG_ERR_BYTES,
-			    "%s: no port; add a section [port uroce0] with a key ethdev, or give "
+		return config_fail(err, EINVAL,
+			        "%s: no port; add a section [port uroce0] with a key ethdev, or give "
 			    "--set 'port uroce0.ethdev=NAME'",
 			    where);
 	for (i = 0; i < c->nb_ports; i++) {
 		if (c->ports[i].net.ethdev[0] == '\0')
-			return want(err, CONFIG_ERR_BYTES,
-				    "%s: [port %s] has no ethdev; name the DPDK port, for example ethdev = net_memif0 "
+			return config_fail(err, EINVAL,
+			        "%s: [port %s] has no ethdev; name the DPDK port, for example ethdev = net_memif0 "
 				    "or ethdev = 0000:03:00.0",
 				    where, c->ports[i].net.name);
 		for (j = 0; j < i; j++) {
 			if (strcmp(c->ports[i].net.ethdev, c->ports[j].net.ethdev) == 0)
-				return want(err, CONFIG_ERR_BYTES,
-					    "%s: [port %s] and [port %s] have the same ethdev %s; give each its own",
+				return config_fail(err, EINVAL,
+			        "%s: [port %s] and [port %s] have the same ethdev %s; give each its own",
 					    where, c->ports[j].net.name, c->ports[i].net.name, c->ports[i].net.ethdev);
 		}
 	}
@@ -398,7 +407,7 @@ config_load(const char *file, const char *const *sets, unsigned int nb_sets, str
 	config_defaults(c);
 	src = calloc(1, sizeof(*src));
 	if (src == NULL)
-		return want(err, CONFIG_ERR_BYTES, "no memory for the configuration");
+		return config_fail(err, EINVAL, "no memory for the configuration");
 	rc = file != NULL ? config_source_file(src, file, err) : 0;
 	for (i = 0; i < nb_sets && rc == 0; i++)
 		rc = config_source_set(src, sets[i], err);
@@ -419,15 +428,6 @@ compare_keys(const struct config_key *keys, const void *old, const void *new, co
 			differs(arg, old_port, new_port, k->name);
 }
 
-static const struct config_port *
-find_port(const struct uroced_config *c, const char *name)
-{
-	for (unsigned int i = 0; i < c->nb_ports; i++)
-		if (strcmp(c->ports[i].net.name, name) == 0)
-			return &c->ports[i];
-	return NULL;
-}
-
 void
 config_compare(const struct uroced_config *old, const struct uroced_config *new, config_differs_fn differs, void *arg)
 {
@@ -445,4 +445,12 @@ config_compare(const struct uroced_config *old, const struct uroced_config *new,
 	for (i = 0; i < new->nb_ports; i++)
 		if (find_port(old, new->ports[i].net.name) == NULL)
 			differs(arg, NULL, &new->ports[i], "");
+}
+
+void
+config_copy(struct uroced_config *to, const struct uroced_config *from, const char *key)
+{
+	for (const struct config_key *k = daemon_keys; k->name != NULL; k++)
+		if (strcmp(k->name, key) == 0)
+			memcpy((char *)to + k->offset, (const char *)from + k->offset, k->bytes);
 }

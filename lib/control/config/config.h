@@ -3,7 +3,7 @@
  * @file
  * The daemon's configuration: an INI file (rte_cfgfile) and settings of the command line.
  *
- * Owns: struct uroced_config. Called by: app/uroced before EAL is initialized, tests. Thread: main.
+ * Owns: struct uroced_config. Called by: app/uroced before EAL is initialized, lib/uroce, reload.c. Thread: main, control.
  *
  * Sections are `[daemon]` and one `[port uroceN]` per verbs device. A setting of the command line has the form
  * `section.key=value` and wins over the file's. Every mistake becomes one message that names the place
@@ -34,7 +34,7 @@ enum {
 struct config_port {
 	struct net_port_config net;
 	uint32_t cc;   /**< enum tp_cc: congestion control */
-	bool impaired; /**< what it receives is made worse on purpose (drivers/net/impair) */
+	bool impaired; /**< packets that it receives are lost, delayed ... on purpose (drivers/net/impair) */
 	struct impair_params impair;
 };
 
@@ -47,7 +47,10 @@ struct uroced_config {
 	uint32_t mbufs;                        /**< packet buffers, 0: by the number of ports and engines */
 	uint32_t log_level;                    /**< RTE_LOG_*, 0: leave as EAL has it */
 	uint32_t max_sessions, max_pd, max_mr, max_cq, max_srq, max_qp, max_ah, max_cm_id;
-	/** Of one program, of all programs of one user (uid); 0: no limit. Memory is registered MiB, connects are per second. */
+	/**
+	 * Limits of one program, and of all programs of one user (uid); 0: none. Memory is registered MiB, connects
+	 * are per second.
+	 */
 	uint32_t session_max_qp, session_max_cq, session_max_mr, session_max_memory, session_max_connects;
 	uint32_t user_max_sessions, user_max_qp, user_max_cq, user_max_mr, user_max_memory, user_max_connects;
 	char metrics[CONFIG_METRICS_BYTES]; /**< where Prometheus finds the counters, "": nowhere */
@@ -70,6 +73,9 @@ void config_defaults(struct uroced_config *c);
  */
 int config_load(const char *file, const char *const *sets, unsigned int nb_sets, struct uroced_config *c, char *err);
 
+/** Put a message into @p err, CONFIG_ERR_BYTES long. @return @p rc. */
+int config_fail(char *err, int rc, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+
 /**
  * Called for each key whose value differs.
  * @param old_port,new_port  Of a port's key; NULL, NULL: of [daemon]. One of them NULL: the section is only in the other
@@ -79,5 +85,7 @@ typedef void (*config_differs_fn)(void *arg, const struct config_port *old_port,
 				  const char *key);
 /** Find what differs between two configurations, defaults included. Ports are compared by name. */
 void config_compare(const struct uroced_config *old, const struct uroced_config *new, config_differs_fn differs, void *arg);
+/** Copy the value of a key of [daemon]. */
+void config_copy(struct uroced_config *to, const struct uroced_config *from, const char *key);
 
 #endif /* UROCE_CONFIG_H */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * rte_cfgfile parses the file, but keeps no line numbers, takes duplicates silently and cuts long values. So the
- * file is looked through first: that finds these mistakes and remembers where each key stands.
+ * rte_cfgfile parses the file, but has no line numbers, accepts duplicates and cuts long values. So we read the
+ * file first, to find these mistakes and keep the line of each key.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -12,12 +12,23 @@
 
 #include <bsd/string.h>
 
-#include "control/config/config_source.h"
+#include "control/config/config_source_priv.h"
 
 #define COMMENT '#'
 
 /* Characters of a line that rte_cfgfile's buffer holds, comments included (lib/cfgfile, rte_cfgfile_load_with_params). */
 enum { LINE_CHARS = CFG_NAME_LEN + CFG_VALUE_LEN + 2 };
+
+int
+config_fail(char *err, int rc, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(err, CONFIG_ERR_BYTES, fmt, ap);
+	va_end(ap);
+	return rc;
+}
 
 int
 config_error(char *err, const struct config_setting *s, const char *fmt, ...)
@@ -43,7 +54,7 @@ config_error(char *err, const struct config_setting *s, const char *fmt, ...)
 	return EINVAL;
 }
 
-/** Cut blanks at both ends, in place. */
+/** Cut blanks at both ends, in place. @return the first character that is left. */
 static char *
 trim(char *s)
 {
@@ -92,11 +103,9 @@ take_section(struct config_setting *cur, char *text, char *err)
 	size_t n = strlen(text);
 
 	cur->section[0] = cur->key[0] = cur->value[0] = '\0';
-	if (text[n - 1] != ']' || n - 2 >= sizeof(cur->section)) {
-		snprintf(err, CONFIG_ERR_BYTES, "%s:%u: '%.80s': a section must look like [daemon] or [port uroce0]",
+	if (text[n - 1] != ']' || n - 2 >= sizeof(cur->section))
+		return config_fail(err, EINVAL, "%s:%u: '%.80s': a section must look like [daemon] or [port uroce0]",
 			 cur->file, cur->line, text);
-		return EINVAL;
-	}
 	text[n - 1] = '\0';
 	strlcpy(cur->section, text + 1, sizeof(cur->section));
 	return 0;
@@ -107,20 +116,16 @@ take_key(struct config_setting *cur, char *text, char *err)
 {
 	char *value = strchr(text, '=');
 
-	if (value == NULL) {
-		snprintf(err, CONFIG_ERR_BYTES, "%s:%u: '%.80s': must be a [section] or key = value", cur->file,
+	if (value == NULL)
+		return config_fail(err, EINVAL, "%s:%u: '%.80s': must be a [section] or key = value", cur->file,
 			 cur->line, text);
-		return EINVAL;
-	}
 	*value++ = '\0';
 	text = trim(text);
 	value = trim(value);
-	if (cur->section[0] == '\0') {
-		snprintf(err, CONFIG_ERR_BYTES,
+	if (cur->section[0] == '\0')
+		return config_fail(err, EINVAL,
 			 "%s:%u: '%.60s' stands before any section; put it under [daemon] or [port uroceN]", cur->file,
 			 cur->line, text);
-		return EINVAL;
-	}
 	if (strlcpy(cur->key, text, sizeof(cur->key)) >= sizeof(cur->key) || text[0] == '\0') {
 		cur->key[0] = cur->value[0] = '\0';
 		return config_error(err, cur, "a key must have 1 to %d characters", CONFIG_NAME_BYTES - 1);
@@ -130,21 +135,17 @@ take_key(struct config_setting *cur, char *text, char *err)
 	return 0;
 }
 
-/** What would make rte_cfgfile read something else than stands there, or nothing. */
+/** Refuse lines that rte_cfgfile would misread or skip. */
 static int
 check_line(const struct config_setting *cur, char *line, size_t bytes, char *err)
 {
 	if (bytes > 0 && line[bytes - 1] == '\n')
 		line[--bytes] = '\0';
-	if (strlen(line) != bytes) {
-		snprintf(err, CONFIG_ERR_BYTES, "%s:%u: a byte 0 stands in the line; a configuration is text", cur->file, cur->line);
-		return EINVAL;
-	}
-	if (bytes > LINE_CHARS) {
-		snprintf(err, CONFIG_ERR_BYTES, "%s:%u: the line has %zu characters; at most %d, comments included", cur->file,
+	if (strlen(line) != bytes)
+		return config_fail(err, EINVAL, "%s:%u: a byte 0 stands in the line; a configuration is text", cur->file, cur->line);
+	if (bytes > LINE_CHARS)
+		return config_fail(err, EINVAL, "%s:%u: the line has %zu characters; at most %d, comments included", cur->file,
 			 cur->line, bytes, LINE_CHARS);
-		return EINVAL;
-	}
 	return 0;
 }
 
@@ -180,8 +181,7 @@ scan(struct config_source *src, const char *file, char *err)
 	f = fopen(file, "re");
 	if (f == NULL) {
 		rc = errno;
-		snprintf(err, CONFIG_ERR_BYTES, "%s: cannot read the configuration: %s", file, strerror(rc));
-		return rc;
+		return config_fail(err, rc, "%s: cannot read the configuration: %s", file, strerror(rc));
 	}
 	while (rc == 0 && (n = getline(&line, &room, f)) >= 0) {
 		cur.line++;
@@ -212,10 +212,8 @@ config_source_file(struct config_source *src, const char *file, char *err)
 	if (src->nb == 0)
 		return 0;
 	cfg = rte_cfgfile_load_with_params(file, 0, &params);
-	if (cfg == NULL) {
-		snprintf(err, CONFIG_ERR_BYTES, "%s: cannot be parsed as an INI file", file);
-		return EINVAL;
-	}
+	if (cfg == NULL)
+		return config_fail(err, EINVAL, "%s: cannot be parsed as an INI file", file);
 	for (i = 0; i < src->nb && rc == 0; i++) {
 		s = &src->settings[i];
 		if (s->key[0] == '\0')
@@ -241,12 +239,10 @@ config_source_set(struct config_source *src, const char *set, char *err)
 			dot = p;
 	}
 	if (dot == NULL || dot == set || dot + 1 == eq || (size_t)(dot - set) >= sizeof(s.section) ||
-	    (size_t)(eq - dot - 1) >= sizeof(s.key)) {
-		snprintf(err, CONFIG_ERR_BYTES,
+	    (size_t)(eq - dot - 1) >= sizeof(s.key))
+		return config_fail(err, EINVAL,
 			 "--set '%.80s': must look like section.key=value, for example --set 'port uroce0.mtu=4200'",
 			 set);
-		return EINVAL;
-	}
 	memcpy(s.section, set, dot - set);
 	memcpy(s.key, dot + 1, eq - dot - 1);
 	if (strlcpy(text, eq + 1, sizeof(text)) >= sizeof(text) ||

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "control/core/closer.h"
+#include "control/core/closer_priv.h"
 
 #include <limits.h>
 #include <pthread.h>
 #include <signal.h>
-#include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
+
+#include "base/assert.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static int *queue;
@@ -38,7 +39,7 @@ close_queued(void *arg)
 	return NULL;
 }
 
-/** Every signal is the control thread's. */
+/** Its threads take no signals: those are the control thread's. */
 static int
 start_thread(void)
 {
@@ -76,10 +77,27 @@ closer_close(int fd)
 		room = room == 0 ? 64 : room * 2;
 	}
 	queue[nb_queued++] = fd;
-	/* One that isn't in close() will look at the queue again before it ends. */
+	/* A thread that isn't inside close() looks at the queue again before it ends. */
 	if (nb_threads == nb_busy && nb_threads < CLOSER_MAX_THREADS && start_thread() == 0)
 		nb_threads++;
 	pthread_mutex_unlock(&lock);
+}
+
+unsigned int
+closer_message_fds(struct msghdr *msg, int *fds)
+{
+	unsigned int n = 0;
+	size_t bytes;
+
+	for (struct cmsghdr *cmsg = CMSG_FIRSTHDR(msg); cmsg != NULL; cmsg = CMSG_NXTHDR(msg, cmsg)) {
+		if (cmsg->cmsg_level != SOL_SOCKET || cmsg->cmsg_type != SCM_RIGHTS)
+			continue;
+		bytes = cmsg->cmsg_len - CMSG_LEN(0);
+		memcpy(fds + n, CMSG_DATA(cmsg), bytes);
+		n += bytes / sizeof(int);
+		UROCE_ASSERT(n <= CLOSER_MESSAGE_FDS);
+	}
+	return n;
 }
 
 void
@@ -87,29 +105,22 @@ closer_close_socket(int sock)
 {
 	char space[CMSG_SPACE(CLOSER_MESSAGE_FDS * sizeof(int)) + CMSG_SPACE(sizeof(struct ucred))]
 		__attribute__((aligned(8)));
+	int fds[CLOSER_MESSAGE_FDS], one = 1;
 	struct msghdr msg;
-	struct cmsghdr *cmsg;
-	size_t i, n;
-	int fd, one = 1;
+	unsigned int i, n;
 
-	/* From here on nothing more comes in; what is there already is taken out. */
+	/* From here on nothing more comes in. What has come in already is received. */
 	shutdown(sock, SHUT_RDWR);
-	/* Credentials tell an empty message, which has them, from the end, which has nothing. */
+	/* With credentials an empty message can be told from the end of the connection, which has none. */
 	if (setsockopt(sock, SOL_SOCKET, SO_PASSCRED, &one, sizeof(one)) != 0)
 		goto end;
 	for (;;) {
 		msg = (struct msghdr){ .msg_control = space, .msg_controllen = sizeof(space) };
 		if (recvmsg(sock, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC) < 0 || msg.msg_controllen == 0)
 			break;
-		for (cmsg = CMSG_FIRSTHDR(&msg); cmsg != NULL; cmsg = CMSG_NXTHDR(&msg, cmsg)) {
-			if (cmsg->cmsg_level != SOL_SOCKET || cmsg->cmsg_type != SCM_RIGHTS)
-				continue;
-			n = (cmsg->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-			for (i = 0; i < n; i++) {
-				memcpy(&fd, CMSG_DATA(cmsg) + i * sizeof(int), sizeof(int));
-				closer_close(fd);
-			}
-		}
+		n = closer_message_fds(&msg, fds);
+		for (i = 0; i < n; i++)
+			closer_close(fds[i]);
 	}
 end:
 	close(sock);

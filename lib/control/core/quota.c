@@ -5,13 +5,13 @@
 
 #include <rte_common.h>
 
-#include "control/core/quota.h"
+#include "control/core/quota_priv.h"
 
 #define MIB (UINT64_C(1) << 20)
 
-/** The limits of objects. */
+/** The limits of each type of objects: offsets in struct uroced_config, 0: none; and the keys. */
 static const struct limit {
-	size_t session, user; /* offsets in struct uroced_config, 0: none */
+	size_t session, user;
 	const char *session_key, *user_key;
 } limits[OBJ_TYPES] = {
 #define LIMIT(name) offsetof(struct uroced_config, session_##name), offsetof(struct uroced_config, user_##name), \
@@ -33,8 +33,7 @@ quota_enter(struct control *c, uid_t uid)
 {
 	struct user *u;
 
-	LIST_FOREACH(u, &c->users, link)
-	{
+	LIST_FOREACH(u, &c->users, link) {
 		if (u->uid == uid)
 			break;
 	}
@@ -63,39 +62,39 @@ quota_session(const struct control *c, struct user *u)
 {
 	bool fits = c->s.conf->user_max_sessions == 0 || u->sessions <= c->s.conf->user_max_sessions;
 
-	if (!fits && !u->told)
+	if (!fits && !u->logged)
 		CTL_LOG(NOTICE, "uid %u wants more sessions than daemon.user_max_sessions = %u", (unsigned int)u->uid,
 			c->s.conf->user_max_sessions);
-	u->told = !fits;
+	u->logged = !fits;
 	return fits;
 }
 
-/** Fail the request, and say it in the log: once per session and key, or a program that tries again and again would fill it. */
+/** Fail the request. The log says so once per session and key, since a program that tries again and again would fill it. */
 static int
 refuse(struct session *s, struct request *r, int err, const char *key, uint64_t limit, const char *what)
 {
 	uint32_t bit = 0;
 
-	/* Any few bits that tell keys apart: a line too few is no harm. */
+	/* A hash of the key chooses the bit. Where two keys share one, a line is missing in the log, which does no harm. */
 	for (const char *p = key; *p != '\0'; p++)
 		bit = bit * 31 + (uint8_t)*p;
 	bit = UINT32_C(1) << bit % 32;
-	if ((s->limits_told & bit) == 0)
+	if ((s->limits_logged & bit) == 0)
 		CTL_LOG(NOTICE, "%s (pid %d, uid %u) wants more %s than daemon.%s = %" PRIu64, s->program, (int)s->pid,
 			(unsigned int)s->uid, what, key, limit);
-	s->limits_told |= bit;
+	s->limits_logged |= bit;
 	return req_fail(r, err, "no more %s for this %s: daemon.%s is %" PRIu64, what, key[0] == 's' ? "program" : "user", key,
 			limit);
 }
 
 int
-quota_object(struct session *s, enum obj_type type, struct request *r)
+quota_object(struct session *s, enum obj_type type, const char *name, struct request *r)
 {
 	const struct limit *l = &limits[type];
 	uint32_t of_session = configured(s->control, l->session), of_user = configured(s->control, l->user);
 	char what[32];
 
-	snprintf(what, sizeof(what), "%ss", obj_name(type));
+	snprintf(what, sizeof(what), "%ss", name);
 	if (s->own)
 		return 0;
 	if (of_session != 0 && s->tab[type].used >= of_session)
@@ -105,7 +104,7 @@ quota_object(struct session *s, enum obj_type type, struct request *r)
 	return 0;
 }
 
-/** @return true if @p more beside @p have is beyond @p mib, 0: no limit. */
+/** @return true if @p have and @p more bytes together are more than @p mib MiB; 0: no limit. */
 static bool
 too_much(uint64_t have, uint64_t more, uint32_t mib)
 {
@@ -129,11 +128,12 @@ quota_register(struct session *s, uint64_t bytes, uint64_t less, struct request 
 void
 quota_registered(struct session *s, uint64_t bytes, uint64_t less)
 {
+	UROCE_ASSERT(s->registered >= less && s->user->registered >= less);
 	s->registered += bytes - less;
 	s->user->registered += bytes - less;
 }
 
-/** @return true if the bucket has one; it isn't taken yet. */
+/** Fill the bucket. @return true if it has a token, which isn't taken yet. */
 static bool
 rate_has(struct limit_rate *b, uint32_t per_second, uint64_t now_ns)
 {

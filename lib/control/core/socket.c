@@ -22,6 +22,7 @@ temporary_name(const char *path, struct sockaddr_un *sa)
 	snprintf(sa->sun_path, sizeof(sa->sun_path), "%.*s.%d", CONFIG_SOCKET_BYTES, path, (int)getpid());
 }
 
+/** @param fmt  Its one argument is what errno @p rc means. @return @p rc. */
 static int
 fail(char *err, int rc, const char *fmt, const char *path)
 {
@@ -68,23 +69,19 @@ check_folder(const char *path, char *err)
 {
 	char folder[CONFIG_SOCKET_BYTES];
 	struct stat st;
-	size_t n;
 
 	snprintf(folder, sizeof(folder), "%s", path);
 	*strrchr(folder, '/') = '\0';
 	if (folder[0] == '\0')
 		strcpy(folder, "/");
-	n = snprintf(err, CONFIG_ERR_BYTES, "socket %s: folder %s ", path, folder);
-	if (stat(folder, &st) != 0 || !S_ISDIR(st.st_mode)) {
-		snprintf(err + n, CONFIG_ERR_BYTES - n,
-			 "does not exist; make it (mkdir -p %s) or give another path by --socket", folder);
-		return ENOENT;
-	}
-	if (access(folder, W_OK | X_OK) != 0) {
-		snprintf(err + n, CONFIG_ERR_BYTES - n,
-			 "is not writable for this user; give a path by --socket that is");
-		return EACCES;
-	}
+	if (stat(folder, &st) != 0 || !S_ISDIR(st.st_mode))
+		return config_fail(err, ENOENT,
+				   "socket %s: folder %s does not exist; make it (mkdir -p %s) or give another path by --socket",
+				   path, folder, folder);
+	if (access(folder, W_OK | X_OK) != 0)
+		return config_fail(err, EACCES,
+				   "socket %s: folder %s is not writable for this user; give a path by --socket that is", path,
+				   folder);
 	return 0;
 }
 
@@ -98,16 +95,11 @@ set_owner(const char *path, uint32_t mode, const char *group, char *err)
 	if (group[0] != '\0') {
 		g = getgrnam(group);
 		gid = g != NULL ? g->gr_gid : (gid_t)strtoul(group, &end, 10);
-		if (g == NULL && *end != '\0') {
-			snprintf(err, CONFIG_ERR_BYTES, "daemon.socket_group = %s: no such group; see getent group",
-				 group);
-			return EINVAL;
-		}
-		if (chown(path, (uid_t)-1, gid) != 0) {
-			snprintf(err, CONFIG_ERR_BYTES, "daemon.socket_group = %s: cannot give it the socket: %s",
-				 group, strerror(errno));
-			return errno;
-		}
+		if (g == NULL && *end != '\0')
+			return config_fail(err, EINVAL, "daemon.socket_group = %s: no such group; see getent group", group);
+		if (chown(path, (uid_t)-1, gid) != 0)
+			return config_fail(err, errno, "daemon.socket_group = %s: cannot give it the socket: %s", group,
+					   strerror(errno));
 	}
 	return chmod(path, mode) == 0 ? 0 : fail(err, errno, "cannot set its mode: %s", path);
 }
@@ -150,7 +142,7 @@ control_socket_publish(const char *path, char *err)
 	int rc;
 
 	temporary_name(path, &sa);
-	/* Another daemon may have come in between; it isn't pushed aside. */
+	/* Another daemon may have taken the name meanwhile: its socket stays. */
 	if (renameat2(AT_FDCWD, sa.sun_path, AT_FDCWD, path, RENAME_NOREPLACE) == 0)
 		return 0;
 	if (errno != EINVAL && errno != EEXIST)
@@ -166,7 +158,7 @@ control_socket_remove(const char *path)
 {
 	struct sockaddr_un sa;
 
-	/* If the temporary name is still there, the real one is not ours. */
+	/* While the temporary name is there, a socket of the real name is another daemon's. */
 	temporary_name(path, &sa);
 	if (unlink(sa.sun_path) != 0)
 		unlink(path);

@@ -12,11 +12,11 @@
 
 #include <linux/magic.h>
 
-#include "control/memory/memmap.h"
-#include "control/memory/sigbus.h"
+#include "control/memory/memmap_priv.h"
+#include "control/memory/sigbus_priv.h"
 
 #define PAGE_BYTES UINT64_C(4096)
-#define WINDOW_BYTES (UINT64_C(1) << SESSION_WINDOW_SHIFT)
+#define VIEW_BYTES (UINT64_C(1) << SESSION_VIEW_SHIFT)
 
 /* ---- What the program has mapped ---- */
 
@@ -76,8 +76,8 @@ find_vma(const struct vma_list *l, uint64_t start, uint64_t end)
 }
 
 /**
- * Whether we may use what we could see of this process: only if it still is the one that the socket's credentials name.
- * Its folder in /proc belongs to its user, unless it runs with privileges that this user hasn't.
+ * @return true if the process still is the one that the socket's credentials name, so that we may map its memory. Its
+ * folder in /proc belongs to its user, unless it runs with privileges that this user doesn't have.
  */
 static bool
 may_map(const struct session *s)
@@ -106,7 +106,7 @@ memmap_open_shared(struct map_build *b, const struct ctl_seg *seg, struct seg_pl
 		return req_fail(b->request, EOPNOTSUPP, "%#" PRIx64 "-%#" PRIx64 " is no shared mapping of the program",
 				seg->map_start, seg->map_end);
 	snprintf(name, sizeof(name), "map_files/%" PRIx64 "-%" PRIx64, seg->map_start, seg->map_end);
-	/* Looked at before it is opened: opening a device would do something. */
+	/* Check the type of the file before it is opened, since opening a device can have effects. */
 	path_fd = openat(s->proc_fd, name, O_PATH | O_CLOEXEC);
 	if (path_fd < 0)
 		return req_fail(b->request, EOPNOTSUPP, "cannot open %s: %s", name, strerror(errno));
@@ -115,7 +115,7 @@ memmap_open_shared(struct map_build *b, const struct ctl_seg *seg, struct seg_pl
 		close(path_fd);
 		return req_fail(b->request, EOPNOTSUPP, "%s is no shared memory", name);
 	}
-	/* The link's own mode says how the program opened the file; we do for it only what it could do itself. */
+	/* The mode of the link says how the program opened the file. We write only where the program itself could. */
 	if (b->writable &&
 	    (!vma->write || fstatat(s->proc_fd, name, &st, AT_SYMLINK_NOFOLLOW) != 0 || !(st.st_mode & S_IWUSR))) {
 		close(path_fd);
@@ -124,7 +124,7 @@ memmap_open_shared(struct map_build *b, const struct ctl_seg *seg, struct seg_pl
 				seg->map_start);
 	}
 	snprintf(link, sizeof(link), "/proc/self/fd/%d", path_fd);
-	/* O_NONBLOCK: whoever holds a lease on the file could have us wait until it lets go. */
+	/* Without O_NONBLOCK a program that has a lease on the file could block this thread. */
 	fd = open(link, (b->writable ? O_RDWR : O_RDONLY) | O_NONBLOCK | O_CLOEXEC);
 	close(path_fd);
 	if (fd < 0)
@@ -140,25 +140,25 @@ memmap_open_shared(struct map_build *b, const struct ctl_seg *seg, struct seg_pl
 
 /* ---- Our mappings ---- */
 
-/** Note a mapping in the MR. It is unmapped if that fails. @return 0 or ENOMEM. */
+/** Enter a mapping into the MR's; it is unmapped if that fails. @return 0 or ENOMEM. */
 static int
 keep_map(struct map_build *b, void *base, size_t bytes)
 {
-	struct obj_mr *mr = b->mr;
+	struct mem_maps *m = b->maps;
 	struct mem_map *maps;
 	int id = -1;
 
-	if (mr->nb_maps == b->room_maps) {
+	if (m->nb_maps == b->room_maps) {
 		b->room_maps = b->room_maps == 0 ? 4 : b->room_maps * 2;
-		maps = realloc(mr->maps, b->room_maps * sizeof(*maps));
+		maps = realloc(m->maps, b->room_maps * sizeof(*maps));
 		if (maps == NULL)
 			goto fail;
-		mr->maps = maps;
+		m->maps = maps;
 	}
 	id = sigbus_add(base, bytes, &b->session->victim);
 	if (id < 0)
 		goto fail;
-	mr->maps[mr->nb_maps++] = (struct mem_map){ .base = base, .bytes = bytes, .sigbus_id = id, .pieces = 1 };
+	m->maps[m->nb_maps++] = (struct mem_map){ .base = base, .bytes = bytes, .sigbus_id = id, .pieces = 1 };
 	b->session->nb_maps++;
 	return 0;
 fail:
@@ -184,7 +184,7 @@ check_maps(struct map_build *b, uint32_t more)
 	struct session *s = b->session;
 
 	if (s->nb_maps + more > SESSION_MAX_MAPS)
-		memmap_drop_windows(s);
+		memmap_drop_views(s);
 	if (s->nb_maps + more > SESSION_MAX_MAPS)
 		return req_fail(b->request, ENOMEM, "this program's MRs need more than %d mappings", SESSION_MAX_MAPS);
 	if (maps_of_all(s->control) + more > CONTROL_MAX_MAPS)
@@ -194,7 +194,7 @@ check_maps(struct map_build *b, uint32_t more)
 }
 
 static void
-drop_window(struct session *s, struct mem_window *w)
+drop_view(struct session *s, struct mem_view *w)
 {
 	sigbus_remove(w->map.sigbus_id);
 	munmap(w->map.base, w->map.bytes);
@@ -204,27 +204,26 @@ drop_window(struct session *s, struct mem_window *w)
 }
 
 void
-memmap_drop_windows(struct session *s)
+memmap_drop_views(struct session *s)
 {
-	struct mem_window *w, *next;
+	struct mem_view *w, *next;
 
-	for (w = LIST_FIRST(&s->windows); w != NULL; w = next) {
+	for (w = LIST_FIRST(&s->views); w != NULL; w = next) {
 		next = LIST_NEXT(w, link);
 		if (w->users == 0)
-			drop_window(s, w);
+			drop_view(s, w);
 	}
 }
 
-/** @return the window of @p index, mapped if need be; NULL with the request failed. */
-static struct mem_window *
-get_window(struct map_build *b, uint64_t index)
+/** @return the view of @p index, mapped if need be; NULL with the request failed. */
+static struct mem_view *
+get_view(struct map_build *b, uint64_t index)
 {
 	struct session *s = b->session;
-	struct mem_window *w;
+	struct mem_view *w;
 	void *base;
 
-	LIST_FOREACH(w, &s->windows, link)
-	{
+	LIST_FOREACH(w, &s->views, link) {
 		if (w->index == index)
 			return w;
 	}
@@ -232,18 +231,18 @@ get_window(struct map_build *b, uint64_t index)
 		return NULL;
 	w = calloc(1, sizeof(*w));
 	base = w == NULL ? MAP_FAILED
-			 : mmap(NULL, WINDOW_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, s->mem_fd,
-				(off_t)(index << SESSION_WINDOW_SHIFT));
+			 : mmap(NULL, VIEW_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, s->mem_fd,
+				(off_t)(index << SESSION_VIEW_SHIFT));
 	if (base == MAP_FAILED)
 		goto fail;
 	w->index = index;
-	w->map = (struct mem_map){ .base = base, .bytes = WINDOW_BYTES };
-	w->map.sigbus_id = sigbus_add(base, WINDOW_BYTES, &s->victim);
+	w->map = (struct mem_map){ .base = base, .bytes = VIEW_BYTES };
+	w->map.sigbus_id = sigbus_add(base, VIEW_BYTES, &s->victim);
 	if (w->map.sigbus_id < 0) {
-		munmap(base, WINDOW_BYTES);
+		munmap(base, VIEW_BYTES);
 		goto fail;
 	}
-	LIST_INSERT_HEAD(&s->windows, w, link);
+	LIST_INSERT_HEAD(&s->views, w, link);
 	s->nb_maps++;
 	return w;
 fail:
@@ -252,30 +251,30 @@ fail:
 	return NULL;
 }
 
-/** A segment of converted memory that lies in one window needs no mapping of its own. */
+/** A segment of converted memory that lies in one view needs no mapping of its own. */
 static int
-map_in_window(struct map_build *b, const struct seg_plan *plan, uint8_t **host)
+map_in_view(struct map_build *b, const struct seg_plan *plan, uint8_t **host)
 {
-	struct obj_mr *mr = b->mr;
-	struct mem_window **list, *w;
+	struct mem_maps *m = b->maps;
+	struct mem_view **list, *w;
 
-	w = get_window(b, plan->file_offset >> SESSION_WINDOW_SHIFT);
+	w = get_view(b, plan->file_offset >> SESSION_VIEW_SHIFT);
 	if (w == NULL)
 		return ENOMEM;
-	if (mr->nb_windows == b->room_windows) {
-		b->room_windows = b->room_windows == 0 ? 4 : b->room_windows * 2;
-		list = realloc(mr->windows, b->room_windows * sizeof(*list));
+	if (m->nb_views == b->room_views) {
+		b->room_views = b->room_views == 0 ? 4 : b->room_views * 2;
+		list = realloc(m->views, b->room_views * sizeof(*list));
 		if (list == NULL)
 			return req_fail(b->request, ENOMEM, "no memory for the MR");
-		mr->windows = list;
+		m->views = list;
 	}
-	mr->windows[mr->nb_windows++] = w;
+	m->views[m->nb_views++] = w;
 	w->users++;
-	*host = (uint8_t *)w->map.base + (plan->file_offset & (WINDOW_BYTES - 1));
+	*host = (uint8_t *)w->map.base + (plan->file_offset & (VIEW_BYTES - 1));
 	return 0;
 }
 
-/** Map one segment where the kernel likes, in pages of its file. */
+/** Map one segment by itself, in pages of its file. */
 static int
 map_alone(struct map_build *b, const struct ctl_seg *seg, const struct seg_plan *plan, uint8_t **host)
 {
@@ -304,9 +303,9 @@ memmap_run(struct map_build *b, const struct ctl_seg *segs, const struct seg_pla
 	uint32_t i;
 
 	if (n == 1 && !plans[0].close_fd &&
-	    plans[0].file_offset >> SESSION_WINDOW_SHIFT ==
-		    (plans[0].file_offset + segs[0].length - 1) >> SESSION_WINDOW_SHIFT)
-		return map_in_window(b, &plans[0], host);
+	    plans[0].file_offset >> SESSION_VIEW_SHIFT ==
+		    (plans[0].file_offset + segs[0].length - 1) >> SESSION_VIEW_SHIFT)
+		return map_in_view(b, &plans[0], host);
 	if (n == 1)
 		return map_alone(b, &segs[0], &plans[0], host);
 	if (check_maps(b, n) != 0)
@@ -326,27 +325,29 @@ memmap_run(struct map_build *b, const struct ctl_seg *segs, const struct seg_pla
 	*host = base + (segs[0].va - first);
 	if (keep_map(b, base, end - first) != 0)
 		return ENOMEM;
-	/* The kernel counts each piece. */
-	b->mr->maps[b->mr->nb_maps - 1].pieces = n;
+	/* The kernel counts each piece as a mapping. */
+	b->maps->maps[b->maps->nb_maps - 1].pieces = n;
 	b->session->nb_maps += n - 1;
 	return 0;
 }
 
 void
-memmap_release(struct session *s, struct obj_mr *mr)
+memmap_release(struct session *s, struct mem_maps *m)
 {
 	uint32_t i;
 
-	for (i = 0; i < mr->nb_maps; i++) {
-		sigbus_remove(mr->maps[i].sigbus_id);
-		munmap(mr->maps[i].base, mr->maps[i].bytes);
-		s->nb_maps -= mr->maps[i].pieces;
+	for (i = 0; i < m->nb_maps; i++) {
+		sigbus_remove(m->maps[i].sigbus_id);
+		munmap(m->maps[i].base, m->maps[i].bytes);
+		s->nb_maps -= m->maps[i].pieces;
 	}
-	for (i = 0; i < mr->nb_windows; i++)
-		mr->windows[i]->users--;
-	free(mr->maps);
-	free(mr->windows);
-	mr->maps = NULL;
-	mr->windows = NULL;
-	mr->nb_maps = mr->nb_windows = 0;
+	for (i = 0; i < m->nb_views; i++) {
+		UROCE_ASSERT(m->views[i]->users > 0);
+		m->views[i]->users--;
+	}
+	free(m->maps);
+	free(m->views);
+	m->maps = NULL;
+	m->views = NULL;
+	m->nb_maps = m->nb_views = 0;
 }

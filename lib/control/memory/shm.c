@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * First fit over the free extents of each segment, which are kept sorted by offset and joined when they touch. A
- * session has few segments and its blocks are few and long-lived, so lists are short.
+ * Blocks are allocated first fit from the free extents of each segment, which are sorted by offset and joined when
+ * they touch. The lists are short, since a session has few segments and few, long-lived blocks.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -12,8 +12,9 @@
 
 #include <linux/memfd.h>
 
-#include "control/memory/shm.h"
-#include "control/memory/sigbus.h"
+#include "base/assert.h"
+#include "control/memory/shm_priv.h"
+#include "control/memory/sigbus_priv.h"
 
 #define PAGE_BYTES 4096u
 
@@ -47,9 +48,18 @@ round_up(uint64_t v, uint64_t to)
 }
 
 int
-shm_seal(int fd)
+shm_memfd(const char *name, uint64_t bytes, unsigned int flags)
 {
-	return fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0 ? 0 : errno;
+	int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING | flags), rc;
+
+	if (fd < 0)
+		return -1;
+	if (ftruncate(fd, (off_t)bytes) == 0 && fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0)
+		return fd;
+	rc = errno;
+	close(fd);
+	errno = rc;
+	return -1;
 }
 
 struct shm *
@@ -101,21 +111,15 @@ shm_destroy(struct shm *m)
 static int
 segment_map(struct segment *s, uint64_t bytes, bool huge)
 {
-	unsigned int flags = MFD_CLOEXEC | MFD_ALLOW_SEALING | (huge ? MFD_HUGETLB | MFD_HUGE_2MB : 0);
+	int fd = shm_memfd("uroce-rings", bytes, huge ? MFD_HUGETLB | MFD_HUGE_2MB : 0), rc;
 	void *base;
-	int fd, rc;
 
-	fd = memfd_create("uroce-rings", flags);
 	if (fd < 0)
 		return errno;
 	/* Mapping shared hugepages reserves them, so that there is no fault later for want of one. */
-	if (ftruncate(fd, (off_t)bytes) != 0)
+	base = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (base == MAP_FAILED) {
 		rc = errno;
-	else if ((rc = shm_seal(fd)) == 0) {
-		base = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-		rc = base == MAP_FAILED ? errno : 0;
-	}
-	if (rc != 0) {
 		close(fd);
 		return rc;
 	}
@@ -208,7 +212,7 @@ shm_alloc(struct shm *m, uint64_t bytes, struct shm_block *b)
 
 	if (bytes == 0 || bytes > m->max_bytes)
 		return ENOMEM;
-	/* Whole pages for what is given back by the page. */
+	/* Large blocks are whole pages, since their pages are given back when they are freed. */
 	bytes = round_up(bytes, bytes >= SHM_PUNCH_BYTES ? PAGE_BYTES : SHM_ALIGN);
 	for (i = 0; i < m->nb_segs && offset == UINT64_MAX; i++) {
 		s = &m->segs[i];
@@ -254,6 +258,7 @@ shm_free(struct shm *m, const struct shm_block *b)
 	struct segment *s = &m->segs[b->segment];
 	struct extent **p = &s->free, *prev = NULL, *e, *next;
 
+	UROCE_ASSERT(b->segment < m->nb_segs && s->base + b->offset == b->addr && s->used >= b->bytes);
 	s->used -= b->bytes;
 	m->used -= b->bytes;
 	if (s->used == 0 && s->fd >= 0) {
@@ -271,7 +276,7 @@ shm_free(struct shm *m, const struct shm_block *b)
 	} else {
 		e = malloc(sizeof(*e));
 		if (e == NULL)
-			return; /* lost until the session ends, which is no worse than having no memory */
+			return; /* the space is lost until the session ends, and there is no memory anyway */
 		*e = (struct extent){ .offset = b->offset, .bytes = b->bytes, .next = next };
 		*p = e;
 	}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The register is a plain array that the handler scans: nothing but loads, one mmap() and one write() happens in it,
- * all of which are safe in a signal handler.
+ * The register is a plain array. The handler does nothing but loads, one mmap() and a write() per control thread, all
+ * of which are safe in a signal handler.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -10,7 +10,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "control/memory/sigbus.h"
+#include "control/memory/sigbus_priv.h"
 
 struct entry {
 	_Atomic uintptr_t base; /* 0: free; stored last, cleared first */
@@ -27,7 +27,7 @@ static unsigned int nb_wakes;
 static struct sigaction before_us;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* free_ids, nb_free, nb_wakes, before_us */
 
-/** Tell all control threads: each looks through its sessions. */
+/** Wake all control threads; each looks for its own sessions that lost memory. */
 static void
 wake_all(void)
 {
@@ -36,13 +36,13 @@ wake_all(void)
 
 	for (unsigned int i = 0; i < SIGBUS_MAX_WAKES; i++) {
 		fd = atomic_load(&wake_fds[i]) - 1;
-		/* A full eventfd is readable already. */
+		/* write() fails if the eventfd is full; then it is readable already. */
 		if (fd >= 0 && write(fd, &one, sizeof(one)) < 0)
 			continue;
 	}
 }
 
-/** @return true if the address lay in a program's mapping and can be used now. */
+/** Map zero pages if the address is in a program's mapping. @return true: it was. */
 static bool
 repair(uintptr_t addr)
 {

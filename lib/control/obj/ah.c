@@ -1,30 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include <errno.h>
 
-#include "control/core/control_priv.h"
+#include "control/obj/obj_path_priv.h"
 
-int
-op_ah_create(struct session *s, struct request *r)
+/** [request_resume_fn] Create it, when its MAC address is known. */
+static int
+create(struct session *s, struct request *r, int rc, const uint8_t mac[6])
 {
 	const struct ctl_ah_create_req *q = &r->req->ah_create;
-	uint8_t mac[6];
-	int rc;
-
-	if (obj_get(s, OBJ_PD, q->pd, r) == NULL)
-		return EINVAL;
-	rc = path_resolve(s, r, &q->attr, mac);
-	return rc == 0 ? op_ah_create_resolved(s, r, mac) : rc;
-}
-
-int
-op_ah_create_resolved(struct session *s, struct request *r, const uint8_t mac[6])
-{
-	const struct ctl_ah_create_req *q = &r->req->ah_create;
-	struct obj_pd *pd = obj_get(s, OBJ_PD, q->pd, r);
 	struct tp_path path;
+	struct obj_pd *pd;
 	struct obj_ah *ah;
-	int rc = 0;
 
+	if (rc != 0)
+		return rc;
+	pd = obj_get(s, OBJ_PD, q->pd, r);
 	if (pd == NULL)
 		return EINVAL;
 	ah = obj_new(s, OBJ_AH, sizeof(*ah), r, &rc);
@@ -43,6 +33,19 @@ op_ah_create_resolved(struct session *s, struct request *r, const uint8_t mac[6]
 	return 0;
 }
 
+int
+op_ah_create(struct session *s, struct request *r)
+{
+	const struct ctl_ah_create_req *q = &r->req->ah_create;
+	uint8_t mac[6];
+	int rc;
+
+	if (obj_get(s, OBJ_PD, q->pd, r) == NULL)
+		return EINVAL;
+	rc = path_resolve(s, r, &q->attr, create, mac);
+	return rc == EINPROGRESS ? rc : create(s, r, rc, mac);
+}
+
 void
 obj_ah_destroy(struct session *s, struct obj_ah *ah)
 {
@@ -58,8 +61,7 @@ op_ah_destroy(struct session *s, struct request *r)
 	uint32_t handle = r->req->handle.handle;
 	struct obj_ah *ah;
 
-	LIST_FOREACH(ah, &s->ahs[handle % SESSION_AH_BUCKETS], link)
-	{
+	LIST_FOREACH(ah, &s->ahs[handle % SESSION_AH_BUCKETS], link) {
 		if (ah->wqe_handle == handle) {
 			obj_ah_destroy(s, ah);
 			return 0;

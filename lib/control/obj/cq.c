@@ -3,7 +3,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "control/core/control_priv.h"
+#include "control/obj/obj_cq_priv.h"
 
 static int
 check(struct request *r)
@@ -22,14 +22,14 @@ check(struct request *r)
 	return 0;
 }
 
-/** Bytes of a ring and its times. */
+/** @return the bytes of a ring and the completions' times. */
 static uint64_t
 ring_bytes(uint32_t order, bool stamps)
 {
 	return (sizeof(struct ring_cqe) + (stamps ? sizeof(uint64_t) : 0)) << order;
 }
 
-/** The ring at @p offset of a block; behind it the times. */
+/** @return the ring at @p offset of a block; the times follow it. */
 static struct ring
 lay_out(const struct shm_block *b, uint64_t offset, uint32_t order, bool with_stamps, uint64_t **stamps)
 {
@@ -39,7 +39,7 @@ lay_out(const struct shm_block *b, uint64_t offset, uint32_t order, bool with_st
 	return ring;
 }
 
-/** Describe them to the client. */
+/** Describe ring and times to the client. */
 static void
 describe(const struct shm_block *b, uint64_t offset, uint32_t order, bool with_stamps, struct ctl_area *ring,
 	 struct ctl_area *stamps)
@@ -69,7 +69,7 @@ op_cq_create(struct session *s, struct request *r)
 
 	rc = check(r);
 	if (rc == 0 && q->has_channel) {
-		rc = take_event_pipe(r, &channel_fd);
+		rc = req_take_event_pipe(r, &channel_fd);
 		if (rc != 0)
 			req_fail(r, rc,
 				 "a channel needs the write end of its pipe, O_NONBLOCK, that uroced may open: %s",
@@ -101,7 +101,7 @@ op_cq_create(struct session *s, struct request *r)
 		req_fail(r, rc, "no memory for the CQ");
 		goto fail_block;
 	}
-	announce(s, r, &cq->block, &r->rsp.cq_create.seg);
+	obj_announce(s, r, &cq->block, &r->rsp.cq_create.seg);
 	r->rsp.cq_create.handle = cq->obj.handle;
 	r->rsp.cq_create.order = order;
 	r->rsp.cq_create.shared = area_of(&cq->block, 0, sizeof(struct ring_cq_shared));
@@ -155,16 +155,16 @@ op_cq_resize(struct session *s, struct request *r)
 		return no_memory(s, r, order);
 	a.cq = cq->cq;
 	a.ring = lay_out(&block, 0, order, cq->stamps, &a.stamps);
-	/* With one engine it writes the CQ alone; with several the step is atomic, and any of them may make it. */
+	/* Any engine may do it: the change of rings is atomic for the others that write the CQ. */
 	engine_call(s->control->s.engines[0], resize_on_engine, &a);
-	/* Completions with numbers of the old ring are in it after this. */
+	/* After this all completions that got numbers of the old ring are written. */
 	rcu_wait(s->control->s.sh.qsbr);
 	if (cq->old_block.addr != NULL)
 		shm_free(s->shm, &cq->old_block);
 	cq->old_block = cq->ring_block;
 	cq->ring_block = block;
 	cq->order = order;
-	announce(s, r, &block, &r->rsp.cq_resize.seg);
+	obj_announce(s, r, &block, &r->rsp.cq_resize.seg);
 	r->rsp.cq_resize.order = order;
 	r->rsp.cq_resize.from = a.from;
 	describe(&block, 0, order, cq->stamps, &r->rsp.cq_resize.ring, &r->rsp.cq_resize.stamps);
@@ -180,7 +180,7 @@ release_on_engine(struct engine *e, void *arg, uint64_t now_ns)
 	return 0;
 }
 
-/** No engine holds back an event of the CQ after this. */
+/** Release the events that engines hold back for moderation. @param raise  Raise them; else forget them. */
 static void
 release_held(struct session *s, struct obj_cq *cq, bool raise)
 {
@@ -205,7 +205,6 @@ op_cq_modify(struct session *s, struct request *r)
 	return 0;
 }
 
-/** Destroy a CQ of which no engine knows any more. */
 void
 obj_cq_destroy(struct session *s, struct obj_cq *cq)
 {

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Multicast: a QP's attachments, for which the port is a member of the group. */
+/* Multicast: QPs attached to groups, which their port joins. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "control/core/control_priv.h"
+#include "control/obj/obj_qp_priv.h"
 
-/** One attachment; it goes with its QP. */
+/** An attachment of a QP to a group. */
 struct mcast_member {
 	LIST_ENTRY(mcast_member) link;
 	uint8_t mgid[16];
@@ -18,8 +18,7 @@ member_find(const struct obj_qp *qp, const uint8_t mgid[16])
 {
 	struct mcast_member *m;
 
-	LIST_FOREACH(m, &qp->groups, link)
-	{
+	LIST_FOREACH(m, &qp->groups, link) {
 		if (memcmp(m->mgid, mgid, sizeof(m->mgid)) == 0)
 			return m;
 	}
@@ -67,7 +66,7 @@ op_mcast_attach(struct session *s, struct request *r)
 	int rc;
 
 	rc = check(s, r, &qp);
-	/* Linux's uverbs take a repetition for what is there already. */
+	/* As Linux's uverbs: attaching again succeeds and changes nothing. */
 	if (rc != 0 || member_find(qp, q->mgid) != NULL)
 		return rc;
 	m = calloc(1, sizeof(*m));

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* MRs: segments checked, mapped, joined where they touch, published; and the way back. */
+/* MRs: their segments are checked, mapped, joined where they touch, and published; and all that is undone. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "control/core/quota.h"
-#include "control/memory/memmap.h"
+#include "control/core/quota_priv.h"
+#include "control/obj/obj_mr_priv.h"
 
 #define PAGE_MASK UINT64_C(4095)
 #define ACCESS_WRITE (UROCE_ACCESS_LOCAL_WRITE | UROCE_ACCESS_REMOTE_WRITE | UROCE_ACCESS_REMOTE_ATOMIC)
@@ -52,7 +52,7 @@ check_seg(struct map_build *b, const struct ctl_seg *seg, uint64_t va)
 	return req_fail(r, EINVAL, "segment kind %u: must be 1 to 3", seg->kind);
 }
 
-/** Find what a segment is to be mapped from. */
+/** Find the file that a segment is to be mapped from. */
 static int
 plan_seg(struct map_build *b, const struct ctl_seg *seg, struct seg_plan *plan)
 {
@@ -68,8 +68,10 @@ plan_seg(struct map_build *b, const struct ctl_seg *seg, struct seg_plan *plan)
 	return 0;
 }
 
-/** @return true if @p next can be mapped right behind @p seg: both in ordinary pages, and they meet between two of
- * them. */
+/**
+ * @return true if @p next, planned as @p b, can be mapped behind @p a: both in ordinary pages, and @p next begins a
+ * new one.
+ */
 static bool
 joins(const struct seg_plan *a, const struct ctl_seg *next, const struct seg_plan *b)
 {
@@ -77,7 +79,11 @@ joins(const struct seg_plan *a, const struct ctl_seg *next, const struct seg_pla
 	       (next->va & PAGE_MASK) == 0;
 }
 
-/** Map all segments; those that touch become one. @return the number in @p out, or -1 with the request failed. */
+/**
+ * Map all segments; those that touch become one.
+ * @param nb_out  Number in @p out.
+ * @return 0 or an errno value with the request failed.
+ */
 static int
 map_segs(struct map_build *b, const struct ctl_seg *segs, const struct seg_plan *plans, uint32_t n, struct mem_seg *out,
 	 uint32_t *nb_out)
@@ -117,26 +123,58 @@ on_release(struct mr *mr, void *arg)
 {
 	struct obj_mr *o = arg;
 
-	memmap_release(o->session, o);
+	memmap_release(o->session, &o->maps);
 }
 
+/** Publish the MR. @param out  Its segments, @p nb_out of them. @return 0 or an errno value with the request failed. */
 static int
-create(struct map_build *b, const struct ctl_seg *segs, uint32_t n, struct obj_mr *replaces)
+publish(struct map_build *b, const struct mem_seg *out, uint32_t nb_out, struct obj_mr *mr, struct obj_mr *replaces)
 {
 	const struct ctl_mr_reg_req *q = &b->request->req->mr_reg;
-	struct session *s = b->session;
+	const struct mr_params p = {
+		.pd = mr->pd->id,
+		.access = q->access,
+		.addr = q->addr,
+		.length = q->length,
+		.iova = q->iova,
+		.segs = out,
+		.nb_segs = nb_out,
+		.owner = &b->session->owner,
+		.release = on_release,
+		.release_arg = mr,
+		.replaces = replaces != NULL ? replaces->mr : NULL,
+	};
+
+	switch (mr_create(b->session->control->s.sh.mrs, &p, &mr->mr)) {
+	case 0:
+		return 0;
+	case EINVAL:
+		return req_fail(b->request, EINVAL,
+				"access %#x or the range of the MR is not allowed: remote write and atomic need local "
+				"write, and the segments must cover the range",
+				q->access);
+	case EBUSY:
+		return req_fail(b->request, EBUSY, "memory windows are bound to the MR; invalidate, unbind or free them first");
+	default:
+		return req_fail(b->request, ENOMEM, "no key left for the MR");
+	}
+}
+
+/** Check and map the segments, publish the MR. @return 0 or an errno value with the request failed. */
+static int
+create(struct map_build *b, const struct ctl_seg *segs, uint32_t n, struct obj_mr *mr, struct obj_mr *replaces)
+{
 	struct seg_plan *plans = calloc(n + 1, sizeof(*plans));
 	struct mem_seg *out = calloc(n + 1, sizeof(*out));
-	uint64_t va = q->addr;
+	uint64_t va = b->request->req->mr_reg.addr;
 	uint32_t planned = 0, shared = 0, nb_out;
-	struct mr_params p;
 	int rc = 0;
 
 	if (plans == NULL || out == NULL)
 		rc = req_fail(b->request, ENOMEM, "no memory for the MR");
 	for (; planned < n && rc == 0; planned++) {
 		rc = check_seg(b, &segs[planned], va);
-		/* Each has a descriptor until it is mapped. */
+		/* A planned segment has a descriptor open, so their number is limited before they are mapped. */
 		if (rc == 0 && segs[planned].kind == CTL_SEG_SHARED && ++shared > SESSION_MAX_MAPS)
 			rc = req_fail(b->request, ENOMEM, "the MR needs more than %d mappings", SESSION_MAX_MAPS);
 		if (rc == 0)
@@ -147,31 +185,8 @@ create(struct map_build *b, const struct ctl_seg *segs, uint32_t n, struct obj_m
 	}
 	if (rc == 0)
 		rc = map_segs(b, segs, plans, n, out, &nb_out);
-	if (rc == 0) {
-		p = (struct mr_params){
-			.pd = b->mr->pd->id,
-			.access = q->access,
-			.addr = q->addr,
-			.length = q->length,
-			.iova = q->iova,
-			.segs = out,
-			.nb_segs = nb_out,
-			.owner = &s->owner,
-			.release = on_release,
-			.release_arg = b->mr,
-			.replaces = replaces != NULL ? replaces->mr : NULL,
-		};
-		rc = mr_create(s->control->s.sh.mrs, &p, &b->mr->mr);
-		if (rc == EINVAL)
-			req_fail(b->request, rc,
-				 "access %#x or the range of the MR is not allowed: remote write and atomic need local "
-				 "write, and the segments must cover the range",
-				 q->access);
-		else if (rc == EBUSY)
-			req_fail(b->request, rc, "memory windows are bound to the MR; invalidate, unbind or free them first");
-		else if (rc != 0)
-			req_fail(b->request, rc, "no key left for the MR");
-	}
+	if (rc == 0)
+		rc = publish(b, out, nb_out, mr, replaces);
 	while (planned > 0) {
 		planned--;
 		if (plans[planned].close_fd)
@@ -182,7 +197,10 @@ create(struct map_build *b, const struct ctl_seg *segs, uint32_t n, struct obj_m
 	return rc;
 }
 
-/** The segments of the request: those sent before, then those in this message. @return NULL with the request failed. */
+/**
+ * Collect the segments of CTL_MR_SEGS and of this message.
+ * @return them, the caller's to free; NULL with the request failed.
+ */
 static struct ctl_seg *
 collect(struct session *s, struct request *r)
 {
@@ -213,7 +231,7 @@ op_mr_reg(struct session *s, struct request *r)
 	const struct ctl_mr_reg_req *q = &r->req->mr_reg;
 	struct map_build b = { .session = s, .request = r, .writable = (q->access & ACCESS_WRITE) != 0 };
 	struct ctl_seg *segs = collect(s, r);
-	struct obj_mr *old = NULL;
+	struct obj_mr *mr = NULL, *old = NULL;
 	struct obj_pd *pd;
 	int rc = 0;
 
@@ -231,15 +249,16 @@ op_mr_reg(struct session *s, struct request *r)
 	else
 		rc = quota_register(s, q->length, old != NULL ? old->length : 0, r);
 	if (rc == 0)
-		b.mr = obj_new(s, OBJ_MR, sizeof(*b.mr), r, &rc);
+		mr = obj_new(s, OBJ_MR, sizeof(*mr), r, &rc);
 	if (rc == 0) {
-		b.mr->session = s;
-		b.mr->pd = pd;
-		b.mr->length = q->length;
-		rc = create(&b, segs, q->nb_segs, old);
+		mr->session = s;
+		mr->pd = pd;
+		mr->length = q->length;
+		b.maps = &mr->maps;
+		rc = create(&b, segs, q->nb_segs, mr, old);
 		if (rc != 0) {
-			memmap_release(s, b.mr);
-			obj_free(s, OBJ_MR, &b.mr->obj);
+			memmap_release(s, &mr->maps);
+			obj_free(s, OBJ_MR, &mr->obj);
 		}
 	}
 	free(segs);
@@ -252,8 +271,8 @@ op_mr_reg(struct session *s, struct request *r)
 		old->pd->obj.users--;
 		obj_free(s, OBJ_MR, &old->obj);
 	}
-	r->rsp.mr_reg.handle = b.mr->obj.handle;
-	r->rsp.mr_reg.lkey = b.mr->mr->key;
+	r->rsp.mr_reg.handle = mr->obj.handle;
+	r->rsp.mr_reg.lkey = mr->mr->key;
 	return 0;
 }
 
@@ -310,5 +329,5 @@ obj_mr_destroy_all(struct session *s)
 		quota_registered(s, 0, o->length);
 		obj_free(s, OBJ_MR, &o->obj);
 	}
-	memmap_drop_windows(s);
+	memmap_drop_views(s);
 }

@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "control/core/control_priv.h"
+#include "control/obj/obj_mr_priv.h"
 
 int
 op_mw_alloc(struct session *s, struct request *r)
@@ -56,12 +56,10 @@ obj_mw_destroy_all(struct session *s)
 			mws[i++] = o->mw;
 		else
 			mw_destroy_bulk(s->control->s.sh.mrs, &o->mw, 1);
+		o->pd->obj.users--;
+		obj_free(s, OBJ_MW, &o->obj);
 	}
 	if (mws != NULL)
 		mw_destroy_bulk(s->control->s.sh.mrs, mws, i);
 	free(mws);
-	for (pos = 0; (o = handles_next(&s->tab[OBJ_MW], &pos)) != NULL;) {
-		o->pd->obj.users--;
-		obj_free(s, OBJ_MW, &o->obj);
-	}
 }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The way to a peer: from an AV to a MAC address and a header, with the reply deferred while a neighbour is asked. */
+/* Paths to peers: from an AV to a MAC address and a header. The reply is deferred while the neighbour is asked. */
 #include <errno.h>
 #include <string.h>
 
-#include "control/core/control_priv.h"
+#include "control/obj/obj_path_priv.h"
 
-enum { AV_MAX_SL = 7 }; /* it becomes the VLAN priority */
+enum { AV_MAX_SL = 7 }; /* the service level becomes the VLAN priority */
 
 const char *
 path_pending_text(const struct pending *p, char *text)
@@ -47,16 +47,7 @@ on_resolved(void *arg, int status, const uint8_t mac[6])
 	s->pending.active = false;
 	if (s->closing)
 		return;
-	if (status != 0) {
-		rc = fail(&r, status, &s->pending.av);
-		if (req.op == CTL_QP_MODIFY)
-			obj_qp_note(s, req.qp_modify.handle, r.message);
-	} else if (req.op == CTL_QP_MODIFY) {
-		/* From the start: this address is known now, that of the alternate path may not be. */
-		rc = op_qp_modify(s, &r);
-	} else {
-		rc = op_ah_create_resolved(s, &r, mac);
-	}
+	rc = s->pending.resume(s, &r, status != 0 ? fail(&r, status, &s->pending.av) : 0, mac);
 	if (rc == EINPROGRESS)
 		return;
 	session_pause(s, false);
@@ -83,17 +74,15 @@ check(const struct session *s, struct request *r, const struct uroce_ah_attr *av
 }
 
 int
-path_resolve(struct session *s, struct request *r, const struct uroce_ah_attr *av, uint8_t mac[6])
+path_resolve(struct session *s, struct request *r, const struct uroce_ah_attr *av, request_resume_fn resume, uint8_t mac[6])
 {
 	int rc = check(s, r, av);
 
 	if (rc != 0)
 		return rc;
-	/* Set up first: the session is the argument of the callback. */
-	s->pending.req = *r->req;
-	s->pending.port = s->port;
-	s->pending.av = *av;
-	s->pending.since_ns = control_now_ns();
+	UROCE_ASSERT(!s->pending.active);
+	/* Set up first, since the session is the argument of the callback. */
+	s->pending = (struct pending){ .port = s->port, .av = *av, .since_ns = control_now_ns(), .req = *r->req, .resume = resume };
 	rc = net_resolve(s->port, av->sgid_index, gid_at(av->dgid), control_now_ns(), mac, on_resolved, s);
 	if (rc == EINPROGRESS) {
 		s->pending.active = true;
@@ -112,8 +101,7 @@ path_make(struct session *s, const struct uroce_ah_attr *av, const uint8_t mac[6
 	net_path_addr(s->port, av->sgid_index, av, mac, &out->addr);
 	out->port = s->port->index;
 	out->pkey = pkey;
-	/* Another port of this daemon is a peer like any other: a QP belongs to one port and takes packets of that one
-	 * only. */
+	/* Another port of this daemon is a peer like any other, since a QP takes packets of its own port only. */
 	out->loopback = net_port_owns(s->port, gid_at(av->dgid));
 	out->multicast = net_multicast_mac(gid_at(av->dgid), group);
 }

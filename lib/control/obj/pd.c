@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include <errno.h>
 
-#include "control/core/control_priv.h"
+#include "control/obj/object_priv.h"
 
 int
 op_pd_alloc(struct session *s, struct request *r)

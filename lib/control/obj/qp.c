@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include <errno.h>
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include <rte_common.h>
 
-#include "control/core/control_priv.h"
+#include "control/obj/obj_cq_priv.h"
+#include "control/obj/obj_path_priv.h"
+#include "control/obj/obj_qp_priv.h"
+#include "control/obj/obj_srq_priv.h"
+#include "control/obj/obj_xrc_priv.h"
 
 #define QKEY_CONTROLLED UINT32_C(0x80000000)
 #define MIG_REARM 1 /* IBV_MIG_REARM */
@@ -74,7 +77,7 @@ destroy_on_engine(struct engine *e, void *arg, uint64_t now_ns)
 	return 0;
 }
 
-/** Will it have an RQ of its own? */
+/** @return true if the QP will have an RQ of its own. */
 static bool
 has_rq(const struct ctl_qp_create_req *q)
 {
@@ -102,7 +105,7 @@ check_cap(struct request *r)
 	return 0;
 }
 
-/** Find what the request names. */
+/** Find the objects that the request names. */
 static int
 find_parts(struct session *s, struct request *r, struct obj_qp *parts)
 {
@@ -131,7 +134,7 @@ find_parts(struct session *s, struct request *r, struct obj_qp *parts)
 	return check_cap(r);
 }
 
-/** The rings of a QP: orders, strides and where they lie in its block. */
+/** The rings of a QP: orders, strides and offsets in its block. */
 struct layout {
 	uint32_t sq_order, sq_shift, rq_order, rq_shift;
 	uint64_t sq_offset, sq_bytes, rq_offset, rq_bytes;
@@ -147,7 +150,7 @@ lay_out(const struct ctl_qp_create_req *q, struct layout *l)
 	l->sq_order = order_of(q->cap.max_send_wr);
 	l->sq_shift = order_of(ring_sq_stride(q->cap.max_send_sge, q->cap.max_inline_data));
 	l->cap.max_send_wr = 1u << l->sq_order;
-	/* What fits a slot anyway is granted. */
+	/* Slots are powers of two; what fits is granted. */
 	room = (1u << l->sq_shift) - sizeof(struct ring_sq_wqe);
 	l->cap.max_inline_data = RTE_MIN(room, (uint32_t)UROCE_MAX_INLINE);
 	l->sq_bytes = UINT64_C(1) << (l->sq_order + l->sq_shift);
@@ -168,7 +171,7 @@ fill_reply(struct session *s, struct request *r, const struct obj_qp *qp, const 
 {
 	struct ctl_qp_create_rsp *rsp = &r->rsp.qp_create;
 
-	announce(s, r, &qp->block, &rsp->seg);
+	obj_announce(s, r, &qp->block, &rsp->seg);
 	rsp->handle = qp->obj.handle;
 	rsp->qpn = qp_num(qp->qp);
 	rsp->engine = qp->engine;
@@ -285,7 +288,7 @@ fail_obj:
 	return rc;
 }
 
-/** What those who have a target open share. */
+/** @return the P_Key index, which all that have an XRC target open share. */
 static uint16_t *
 pkey_index_of(struct obj_qp *qp)
 {
@@ -300,7 +303,10 @@ modify(struct session *s, struct request *r, struct obj_qp *qp, const struct tp_
 	int rc = engine_call(s->control->s.engines[qp->engine], modify_on_engine, &a);
 
 	if (rc != 0)
-		/* It was checked before; only the state can have changed since, or it is one of migration. */
+		/*
+		 * It was checked before, so the state has changed since, or migration is why: only the engine knows
+		 * its state.
+		 */
 		return req_fail(r, rc, "the QP is in state %s%s", qp_state_name(qp_state(qp->qp)),
 				q->mask & (UROCE_QP_PATH_MIG_STATE | UROCE_QP_ALT_PATH) ?
 					", or has no alternate path, or is ARMED, or that path is of another kind" : "");
@@ -317,7 +323,28 @@ check_pkey(struct session *s, struct request *r, struct obj_qp *qp, uint32_t ind
 	return req_fail(r, EINVAL, "modify QP %#x: P_Key index %u is not in use", qp_num(qp->qp), index);
 }
 
-/** The ways that a request names. @return as path_resolve(); after EINPROGRESS the request comes again. */
+/** Keep why a modify failed, for those who ask why the QP isn't connected. @param text  NULL: it succeeded. */
+static void
+keep_note(struct obj_qp *qp, const char *text)
+{
+	free(qp->note);
+	qp->note = text != NULL ? strdup(text) : NULL;
+}
+
+/** [request_resume_fn] Begin again: the MAC address of this path is known now, that of the other one may not be. */
+static int
+modify_resumed(struct session *s, struct request *r, int rc, const uint8_t mac[6])
+{
+	struct obj_qp *qp = handles_get(&s->tab[OBJ_QP], r->req->qp_modify.handle);
+
+	if (rc == 0)
+		return op_qp_modify(s, r);
+	if (qp != NULL)
+		keep_note(qp, r->message);
+	return rc;
+}
+
+/** The paths that a request names. @return as path_resolve(); after EINPROGRESS the request comes again. */
 static int
 find_paths(struct session *s, struct request *r, struct obj_qp *qp, struct tp_path *path, struct tp_path *alt)
 {
@@ -327,14 +354,14 @@ find_paths(struct session *s, struct request *r, struct obj_qp *qp, struct tp_pa
 	int rc;
 
 	if (q->mask & UROCE_QP_AV) {
-		rc = path_resolve(s, r, &q->attr.ah, mac);
+		rc = path_resolve(s, r, &q->attr.ah, modify_resumed, mac);
 		if (rc != 0)
 			return rc;
 		pkey = q->mask & UROCE_QP_PKEY_INDEX ? q->attr.pkey_index : *pkey_index_of(qp);
 		path_make(s, &q->attr.ah, mac, s->port->conf.pkeys[pkey], path);
 	}
 	if (q->mask & UROCE_QP_ALT_PATH) {
-		rc = path_resolve(s, r, &q->attr.alt_ah, mac);
+		rc = path_resolve(s, r, &q->attr.alt_ah, modify_resumed, mac);
 		if (rc != 0)
 			return rc;
 		path_make(s, &q->attr.alt_ah, mac, s->port->conf.pkeys[q->attr.alt_pkey_index], alt);
@@ -342,18 +369,7 @@ find_paths(struct session *s, struct request *r, struct obj_qp *qp, struct tp_pa
 	return 0;
 }
 
-void
-obj_qp_note(struct session *s, uint32_t handle, const char *text)
-{
-	struct obj_qp *qp = handles_get(&s->tab[OBJ_QP], handle);
-
-	if (qp == NULL || (qp->note == NULL && text == NULL))
-		return;
-	free(qp->note);
-	qp->note = text != NULL ? strdup(text) : NULL;
-}
-
-/** op_qp_modify() of a QP that is there. */
+/** op_qp_modify() of a QP that exists. */
 static int
 check_and_modify(struct session *s, struct request *r, struct obj_qp *qp)
 {
@@ -371,7 +387,7 @@ check_and_modify(struct session *s, struct request *r, struct obj_qp *qp)
 		rc = check_pkey(s, r, qp, q->attr.alt_pkey_index);
 	if (rc != 0)
 		return rc;
-	/* 10.2.5: with the upper bit set it is a controlled Q_Key, QP 1's for one, and only privileged programs may have it. */
+	/* 10.2.5: only privileged programs may use a controlled Q_Key, which has the upper bit set, like that of QP 1. */
 	if ((q->mask & UROCE_QP_QKEY) && (q->attr.qkey & QKEY_CONTROLLED) && s->uid != 0 && s->uid != geteuid())
 		return req_fail(r, EPERM, "modify QP %#x: Q_Key %#x is for root only: bit 31 is set", qp_num(qp->qp),
 				q->attr.qkey);
@@ -411,7 +427,7 @@ op_qp_modify(struct session *s, struct request *r)
 		return EINVAL;
 	rc = check_and_modify(s, r, qp);
 	if (rc != EINPROGRESS)
-		obj_qp_note(s, r->req->qp_modify.handle, rc != 0 ? r->message : NULL);
+		keep_note(qp, rc != 0 ? r->message : NULL);
 	return rc;
 }
 
@@ -429,7 +445,7 @@ op_qp_query(struct session *s, struct request *r)
 	return 0;
 }
 
-/** What is left of a QP when its engine has let go of it. */
+/** Free what a QP has here, when its engine has destroyed it. */
 static void
 forget(struct session *s, struct obj_qp *qp)
 {
@@ -452,7 +468,7 @@ op_qp_destroy(struct session *s, struct request *r)
 		obj_xrc_target_close(s, qp);
 		return 0;
 	}
-	/* As Linux's uverbs have it: who attaches detaches. */
+	/* As Linux's uverbs: the program must detach it first. */
 	if (!LIST_EMPTY(&qp->groups))
 		return req_fail(r, EBUSY, "QP %#x is attached to a multicast group", qp_num(qp->qp));
 	a.es = s->engine_sessions[qp->engine];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What devices and ports say of themselves. Only what lib/transport has is claimed. */
+/* What devices and ports say of themselves: what lib/transport has, and no more. */
 #include <endian.h>
 #include <errno.h>
 #include <stdio.h>
@@ -7,7 +7,7 @@
 
 #include <rte_common.h>
 
-#include "control/core/control_priv.h"
+#include "control/obj/obj_device_priv.h"
 
 enum {
 	/*
@@ -17,7 +17,7 @@ enum {
 	VENDOR_ID = 0x067572,
 	VENDOR_PART_ID = 1,
 	PAGE_SIZE_CAP = 0xfffff000,
-	/* 4.096 us << 15, as Linux's rxe has it: a peer waits that much longer. */
+	/* 4.096 us << 15, as Linux's rxe has it: peers add it to their timeouts. */
 	LOCAL_CA_ACK_DELAY = 15,
 	/* enum ibv_device_cap_flags */
 	CAP_AUTO_PATH_MIG = 1 << 4,
@@ -27,7 +27,7 @@ enum {
 	CAP_RC_RNR_NAK_GEN = 1 << 12,
 	CAP_MEM_WINDOW = 1 << 17,
 	CAP_XRC = 1 << 20,
-	CAP_MEM_MGT_EXTENSIONS = 1 << 21, /* as far as programs can ask for it: LOCAL_INV and SEND_WITH_INV */
+	CAP_MEM_MGT_EXTENSIONS = 1 << 21, /* LOCAL_INV and SEND_WITH_INV, which is all of it that programs can use */
 	CAP_MEM_WINDOW_TYPE_2B = 1 << 24,
 	/* enum ibv_atomic_cap: memory that can't be mapped is atomic among engines only, so not ATOMIC_GLOB */
 	ATOMIC_HCA = 1,
@@ -56,7 +56,7 @@ guid_of(const uint8_t mac[6])
 }
 
 uint64_t
-port_guid(const struct net_port *p)
+control_port_guid(const struct net_port *p)
 {
 	return be64toh(guid_of(p->mac));
 }
@@ -149,30 +149,25 @@ speed_codes(uint32_t mbps, uint32_t *speed, uint32_t *width)
 	*width = codes[i].width;
 }
 
-/** Sum of a port's key violations over the engines; it stops at its largest value (14.2.5.6). */
-static void
-violations(const struct session *s, uint32_t *bad_pkey, uint32_t *bad_qkey)
+void
+port_violations(const struct control *c, uint16_t port, uint64_t *bad_pkey, uint64_t *bad_qkey)
 {
-	uint64_t pkey = 0, qkey = 0;
-	unsigned int i;
+	*bad_pkey = *bad_qkey = 0;
+	for (unsigned int i = 0; i < c->s.nb_engines; i++) {
+		const struct tp_violations *v = transport_violations(engine_transport(c->s.engines[i]), port);
 
-	for (i = 0; i < s->control->s.nb_engines; i++) {
-		const struct tp_violations *v =
-			transport_violations(engine_transport(s->control->s.engines[i]), s->port->index);
-
-		pkey += __atomic_load_n(&v->bad_pkey, __ATOMIC_RELAXED);
-		qkey += __atomic_load_n(&v->bad_qkey, __ATOMIC_RELAXED);
+		*bad_pkey += counter_read(&v->bad_pkey);
+		*bad_qkey += counter_read(&v->bad_qkey);
 	}
-	*bad_pkey = (uint32_t)RTE_MIN(pkey, (uint64_t)UINT32_MAX);
-	*bad_qkey = (uint32_t)RTE_MIN(qkey, (uint64_t)UINT32_MAX);
 }
 
 int
 op_port_query(struct session *s, struct request *r)
 {
 	struct ctl_port_query_rsp *p = &r->rsp.port_query;
+	uint64_t bad_pkey, bad_qkey;
 	uint32_t mbps = 0;
-	/* As events have told it: whoever sees the port active gets no event of its becoming so. */
+	/* As the last event said, so that a program that sees the port active gets no event that says so again. */
 	bool up = s->control->link_up[s->port->index];
 	unsigned int i;
 
@@ -192,7 +187,10 @@ op_port_query(struct session *s, struct request *r)
 		if (p->pkeys[i] != 0)
 			p->pkey_tbl_len = i + 1;
 	}
-	violations(s, &p->bad_pkey_cntr, &p->qkey_viol_cntr);
+	port_violations(s->control, s->port->index, &bad_pkey, &bad_qkey);
+	/* They stop at their largest value (14.2.5.6). */
+	p->bad_pkey_cntr = (uint32_t)RTE_MIN(bad_pkey, (uint64_t)UINT32_MAX);
+	p->qkey_viol_cntr = (uint32_t)RTE_MIN(bad_qkey, (uint64_t)UINT32_MAX);
 	memcpy(p->mac, s->port->mac, sizeof(p->mac));
 	speed_codes(mbps, &p->active_speed, &p->active_width);
 	return 0;

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include <errno.h>
 
-#include "control/core/control_priv.h"
+#include "control/obj/obj_cq_priv.h"
+#include "control/obj/obj_srq_priv.h"
+#include "control/obj/obj_xrc_priv.h"
 
 enum { SRQ_ATTR_MAX_WR = 1, SRQ_ATTR_LIMIT = 2 }; /* enum ibv_srq_attr_mask */
 
@@ -26,24 +28,20 @@ destroy_on_engine(struct engine *e, void *arg, uint64_t now_ns)
 
 struct limit_args {
 	struct srq *srq;
+	bool set;
 	uint32_t limit;
 };
 
+/** Set or get the limit. */
 static int
-set_limit_on_engine(struct engine *e, void *arg, uint64_t now_ns)
+limit_on_engine(struct engine *e, void *arg, uint64_t now_ns)
 {
 	struct limit_args *a = arg;
 
-	srq_set_limit(a->srq, a->limit);
-	return 0;
-}
-
-static int
-get_limit_on_engine(struct engine *e, void *arg, uint64_t now_ns)
-{
-	struct limit_args *a = arg;
-
-	a->limit = srq_limit(a->srq);
+	if (a->set)
+		srq_set_limit(a->srq, a->limit);
+	else
+		a->limit = srq_limit(a->srq);
 	return 0;
 }
 
@@ -71,7 +69,7 @@ use_parts(struct obj_srq *srq, int n)
 	}
 }
 
-/** Find the parts of an XRC SRQ. */
+/** Find domain and CQ of an XRC SRQ. */
 static int
 find_xrc(struct session *s, struct request *r, struct obj_xrcd **xrcd, struct obj_cq **cq)
 {
@@ -87,7 +85,7 @@ find_xrc(struct session *s, struct request *r, struct obj_xrcd **xrcd, struct ob
 	return *cq != NULL ? 0 : EINVAL;
 }
 
-/** Its engine, which is its domain's; its number and domain. */
+/** Choose its engine, which is that of its XRC domain if it has one; then also number, domain and CQ. */
 static int
 place(struct session *s, struct request *r, struct obj_srq *srq, struct srq_params *p)
 {
@@ -102,6 +100,21 @@ place(struct session *s, struct request *r, struct obj_srq *srq, struct srq_para
 	p->cq = srq->cq->cq;
 	p->srqn = srqn_new(c, srq);
 	return p->srqn != 0 ? 0 : req_fail(r, ENOMEM, "no number left for the SRQ");
+}
+
+static void
+fill_reply(struct session *s, struct request *r, const struct obj_srq *srq, const struct srq_params *p)
+{
+	struct ctl_srq_create_rsp *rsp = &r->rsp.srq_create;
+
+	obj_announce(s, r, &srq->block, &rsp->seg);
+	rsp->handle = srq->obj.handle;
+	rsp->srqn = p->srqn;
+	rsp->order = p->ring.order;
+	rsp->shift = p->ring.shift;
+	rsp->max_sge = srq->max_sge;
+	rsp->shared = area_of(&srq->block, 0, sizeof(struct ring_srq_shared));
+	rsp->ring = area_of(&srq->block, sizeof(struct ring_srq_shared), UINT64_C(1) << (p->ring.order + p->ring.shift));
 }
 
 int
@@ -159,14 +172,7 @@ op_srq_create(struct session *s, struct request *r)
 	srq->srq = a.srq;
 	srq->pd = pd;
 	use_parts(srq, 1);
-	announce(s, r, &srq->block, &r->rsp.srq_create.seg);
-	r->rsp.srq_create.handle = srq->obj.handle;
-	r->rsp.srq_create.srqn = a.params.srqn;
-	r->rsp.srq_create.order = order;
-	r->rsp.srq_create.shift = shift;
-	r->rsp.srq_create.max_sge = srq->max_sge;
-	r->rsp.srq_create.shared = area_of(&srq->block, 0, sizeof(struct ring_srq_shared));
-	r->rsp.srq_create.ring = area_of(&srq->block, sizeof(struct ring_srq_shared), UINT64_C(1) << (order + shift));
+	fill_reply(s, r, srq, &a.params);
 	return 0;
 fail_number:
 	if (srq->xrcd != NULL)
@@ -194,8 +200,8 @@ op_srq_modify(struct session *s, struct request *r)
 	if (q->mask & SRQ_ATTR_LIMIT) {
 		if (q->limit > srq->max_wr)
 			return req_fail(r, EINVAL, "SRQ limit %u: must be at most max_wr, %u", q->limit, srq->max_wr);
-		a = (struct limit_args){ srq->srq, q->limit };
-		engine_call(s->control->s.engines[srq->engine], set_limit_on_engine, &a);
+		a = (struct limit_args){ srq->srq, true, q->limit };
+		engine_call(s->control->s.engines[srq->engine], limit_on_engine, &a);
 	}
 	return 0;
 }
@@ -208,8 +214,8 @@ op_srq_query(struct session *s, struct request *r)
 
 	if (srq == NULL)
 		return EINVAL;
-	a = (struct limit_args){ srq->srq, 0 };
-	engine_call(s->control->s.engines[srq->engine], get_limit_on_engine, &a);
+	a = (struct limit_args){ .srq = srq->srq };
+	engine_call(s->control->s.engines[srq->engine], limit_on_engine, &a);
 	r->rsp.srq_query.max_wr = srq->max_wr;
 	r->rsp.srq_query.max_sge = srq->max_sge;
 	r->rsp.srq_query.limit = a.limit;

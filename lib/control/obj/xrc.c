@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * XRC domains and their target QPs: what programs share. A session's obj_xrcd is one opening of a struct xrcd, its obj_qp of
- * type XRC_RECV one opening of a struct xrc_target; either goes with its last opening, whichever program that was.
+ * XRC domains and their target QPs, which programs share. A session's obj_xrcd is one opening of a struct xrcd, its
+ * obj_qp of type XRC_RECV is one opening of a struct xrc_target. Either is destroyed with its last opening, whichever
+ * program has that.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -9,14 +10,16 @@
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 
-#include "control/core/closer.h"
-#include "control/core/control_priv.h"
+#include "control/core/closer_priv.h"
+#include "control/obj/obj_qp_priv.h"
+#include "control/obj/obj_srq_priv.h"
+#include "control/obj/obj_xrc_priv.h"
 
 /* ---- Domains ---- */
 /**
- * Which file is it? What the kernel has of it will do: its file system may be the program's own and never answer. A
- * descriptor made by O_PATH, for which nobody asked whether the program may open the file, is none (as with Linux's
- * ib_uverbs_open_xrcd(), whose errors these are).
+ * Find out which file the domain is shared by. The kernel is asked, without its file system, which may be the
+ * program's own and never answer. A descriptor made with O_PATH is refused, because nobody checked that the program
+ * may open the file. Errors are those of Linux's ib_uverbs_open_xrcd().
  */
 static int
 identify(struct request *r, struct xrcd *x)
@@ -39,8 +42,7 @@ find_domain(struct control *c, const struct xrcd *like)
 {
 	struct xrcd *x;
 
-	LIST_FOREACH(x, &c->xrcds, link)
-	{
+	LIST_FOREACH(x, &c->xrcds, link) {
 		if (x->shared && x->port == like->port && x->dev == like->dev && x->ino == like->ino)
 			return x;
 	}
@@ -60,7 +62,7 @@ new_domain(struct control *c, const struct xrcd *like)
 	if (++c->next_xrcd == 0)
 		c->next_xrcd = 1;
 	x->id = c->next_xrcd;
-	/* SRQs and QPs that meet are of one engine. */
+	/* All SRQs and targets of a domain are on one engine, so that no packet needs another one. */
 	x->engine = c->next_engine++ % c->s.nb_engines;
 	LIST_INSERT_HEAD(&c->xrcds, x, link);
 	return x;
@@ -95,8 +97,10 @@ op_xrcd_open(struct session *s, struct request *r)
 	}
 	x->opens++;
 	o->xrcd = x;
-	/* As long as it is open its inode isn't another file's. Each opening holds its own: a lock of a program that has
-	 * ended must not live on. */
+	/*
+	 * While a descriptor is open, the inode number can't become another file's. Each opening keeps the descriptor
+	 * of its own program, so that file locks of a program that has ended go away.
+	 */
 	o->fd = -1;
 	if (r->nb_fds == 1) {
 		o->fd = r->fds[0];
@@ -178,21 +182,7 @@ destroy_on_engine(struct engine *e, void *arg, uint64_t now_ns)
 	return 0;
 }
 
-static void
-open_target(struct session *s, struct request *r, struct obj_qp *qp, struct obj_xrcd *d, struct xrc_target *t)
-{
-	qp->type = UROCE_QPT_XRC_RECV;
-	qp->session = s;
-	qp->xrcd = d;
-	qp->target = t;
-	qp->qp = t->qp;
-	qp->engine = d->xrcd->engine;
-	LIST_INSERT_HEAD(&t->openings, qp, opening);
-	d->obj.users++;
-	r->rsp.qp_create = (struct ctl_qp_create_rsp){ .handle = qp->obj.handle, .qpn = qp_num(t->qp) };
-}
-
-/** @return the target, entered into its domain, or NULL with the request failed. */
+/** @return a new target in @p x, or NULL with the request failed. */
 static struct xrc_target *
 new_target(struct session *s, struct request *r, struct xrcd *x)
 {
@@ -231,27 +221,43 @@ fail:
 	return NULL;
 }
 
-int
-op_xrc_target_create(struct session *s, struct request *r)
+/** Make an opening of @p t for the session; NULL: of a new target. */
+static int
+open_target(struct session *s, struct request *r, struct obj_xrcd *d, struct xrc_target *t, uint64_t cookie)
 {
-	struct obj_xrcd *d = obj_get(s, OBJ_XRCD, r->req->qp_create.xrcd, r);
-	struct xrc_target *t;
 	struct obj_qp *qp;
 	int rc;
 
-	if (d == NULL)
-		return EINVAL;
+	/* First, since its limits come before those of the engine. */
 	qp = obj_new(s, OBJ_QP, sizeof(*qp), r, &rc);
 	if (qp == NULL)
 		return rc;
-	t = new_target(s, r, d->xrcd);
+	if (t == NULL)
+		t = new_target(s, r, d->xrcd);
 	if (t == NULL) {
 		obj_free(s, OBJ_QP, &qp->obj);
 		return ENOMEM;
 	}
-	qp->cookie = r->req->qp_create.cookie;
-	open_target(s, r, qp, d, t);
+	qp->type = UROCE_QPT_XRC_RECV;
+	qp->session = s;
+	qp->xrcd = d;
+	qp->target = t;
+	qp->qp = t->qp;
+	qp->engine = d->xrcd->engine;
+	qp->cookie = cookie;
+	LIST_INSERT_HEAD(&t->openings, qp, opening);
+	d->obj.users++;
+	r->rsp.qp_create = (struct ctl_qp_create_rsp){ .handle = qp->obj.handle, .qpn = qp_num(t->qp) };
 	return 0;
+}
+
+int
+op_xrc_target_create(struct session *s, struct request *r)
+{
+	const struct ctl_qp_create_req *q = &r->req->qp_create;
+	struct obj_xrcd *d = obj_get(s, OBJ_XRCD, q->xrcd, r);
+
+	return d != NULL ? open_target(s, r, d, NULL, q->cookie) : EINVAL;
 }
 
 int
@@ -260,24 +266,16 @@ op_qp_open(struct session *s, struct request *r)
 	const struct ctl_qp_open_req *q = &r->req->qp_open;
 	struct obj_xrcd *d = obj_get(s, OBJ_XRCD, q->xrcd, r);
 	struct xrc_target *t;
-	struct obj_qp *qp;
-	int rc;
 
 	if (d == NULL)
 		return EINVAL;
-	LIST_FOREACH(t, &d->xrcd->targets, link)
-	{
+	LIST_FOREACH(t, &d->xrcd->targets, link) {
 		if (qp_num(t->qp) == q->qpn)
 			break;
 	}
 	if (t == NULL || q->type != UROCE_QPT_XRC_RECV)
 		return req_fail(r, EINVAL, "the XRC domain has no QP %#x of type %u", q->qpn, q->type);
-	qp = obj_new(s, OBJ_QP, sizeof(*qp), r, &rc);
-	if (qp == NULL)
-		return rc;
-	qp->cookie = q->cookie;
-	open_target(s, r, qp, d, t);
-	return 0;
+	return open_target(s, r, d, t, q->cookie);
 }
 
 void

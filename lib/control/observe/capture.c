@@ -13,14 +13,14 @@
 #include <rte_mbuf.h>
 #include <rte_ring.h>
 
-#include "control/observe/capture.h"
 #include "control/core/control_priv.h"
+#include "control/observe/capture.h"
 #include "control/observe/inspect.h"
-#include "control/observe/pcapng.h"
+#include "control/observe/pcapng_priv.h"
 
 enum {
 	WRITE_BURST = 64,
-	NAP_US = 2000,                  /**< of the writer when there is nothing */
+	NAP_US = 2000,                  /**< the writer sleeps so long when there is nothing to write */
 	FILE_BUFFER_BYTES = 1 << 20,
 };
 
@@ -37,12 +37,12 @@ struct copy {
 
 /** What a capture has of one control. */
 struct source {
-	struct engine_tap tap;          /* first */
+	struct engine_tap tap;
 	struct capture *capture;
 	struct control *control;
 	uint32_t ports;                 /* a bit for each */
 	const char *(*name)(struct control *c, unsigned int port);
-	/* Of the QP, if it is asked for: packets from it have the peer's number and address, or, on UD, its own number in the DETH. */
+	/* Filter by QP; 0: none. Packets from it have the peer's number and address, or its own number in the DETH on UD. */
 	uint32_t qpn, peer_qpn;
 	uint8_t peer_version, peer_ip[16];
 	uint32_t interface[UROCE_MAX_PORTS];
@@ -52,8 +52,9 @@ struct source {
 struct capture {
 	struct source sources[CAPTURE_FROM_MAX];
 	unsigned int nb_sources;
-	bool own;                       /* its only control's: control_capture_start() */
-	struct capture_stats stats;     /* packets, bytes, error: the writer's */
+	bool own;                       /* begun by control_capture_start(): it ends with the control */
+	struct capture_stats stats;     /* without packets, bytes, missed; the writer sets error */
+	_Atomic uint64_t packets, bytes; /* in the file */
 	uint32_t snap;
 	uint64_t to_wall_ns;            /* from the engines' clock to the time of day */
 	_Atomic bool stop;
@@ -63,8 +64,8 @@ struct capture {
 	pthread_t writer;
 };
 
-/* ---- On the engines ---- */
-/** Is it of the QP that is asked for? */
+/* ---- The tap, on the threads of engines ---- */
+/** @return true if the packet is to or from the QP of the filter. */
 static bool
 of_qp(const struct source *s, const uint8_t *frame, uint32_t bytes, bool tx)
 {
@@ -84,7 +85,7 @@ of_qp(const struct source *s, const uint8_t *frame, uint32_t bytes, bool tx)
 static void *
 on_begin(struct engine_tap *t, uint16_t port, const struct rte_mbuf *m, bool tx, uint64_t now_ns)
 {
-	struct source *s = (struct source *)t;
+	struct source *s = container_of(t, struct source, tap);
 	const uint8_t *frame = rte_pktmbuf_mtod(m, const uint8_t *);
 	struct copy *c;
 	void *p;
@@ -108,18 +109,18 @@ on_begin(struct engine_tap *t, uint16_t port, const struct rte_mbuf *m, bool tx,
 	return c;
 }
 
-/* Both rings have room for all copies. */
+/* rte_ring_enqueue() can't fail: both rings have room for all copies. */
 static void
 on_end(struct engine_tap *t, void *packet, const char *dropped)
 {
 	((struct copy *)packet)->dropped = dropped;
-	rte_ring_enqueue(((struct source *)t)->capture->full, packet);
+	rte_ring_enqueue(container_of(t, struct source, tap)->capture->full, packet);
 }
 
 static void
 on_cancel(struct engine_tap *t, void *packet)
 {
-	struct source *s = (struct source *)t;
+	struct source *s = container_of(t, struct source, tap);
 
 	atomic_fetch_sub_explicit(&s->seen[((struct copy *)packet)->port], 1, memory_order_relaxed);
 	rte_ring_enqueue(s->capture->free, packet);
@@ -157,8 +158,8 @@ write_copy(struct capture *k, const struct copy *c)
 		k->stats.error = errno;
 		return;
 	}
-	__atomic_store_n(&k->stats.packets, k->stats.packets + 1, __ATOMIC_RELAXED);
-	__atomic_store_n(&k->stats.bytes, k->stats.bytes + c->captured, __ATOMIC_RELAXED);
+	atomic_fetch_add_explicit(&k->packets, 1, memory_order_relaxed);
+	atomic_fetch_add_explicit(&k->bytes, c->captured, memory_order_relaxed);
 }
 
 static void *
@@ -171,7 +172,7 @@ run_writer(void *arg)
 
 	control_thread_signals();
 	for (;;) {
-		/* In this order: after stop nothing comes. */
+		/* Read before the ring: nothing is put into it after stop was set. */
 		last = atomic_load(&k->stop);
 		n = rte_ring_dequeue_burst(k->full, burst, WRITE_BURST, NULL);
 		for (unsigned int i = 0; i < n; i++) {
@@ -182,7 +183,7 @@ run_writer(void *arg)
 			continue;
 		if (last)
 			return NULL;
-		/* Who looks at the file meanwhile sees whole blocks. */
+		/* A program that reads the file meanwhile finds whole blocks. */
 		fflush(k->f);
 		usleep(NAP_US);
 	}
@@ -206,7 +207,10 @@ make_ring(void)
 
 	if (bytes > 0)
 		r = aligned_alloc(RTE_CACHE_LINE_SIZE, RTE_ALIGN_CEIL((size_t)bytes, RTE_CACHE_LINE_SIZE));
-	/* Engines may share a core with each other and with the writer: who was preempted must not hold up the rest (RTS). */
+	/*
+	 * Engines may share a core with each other and with the writer. With RTS a preempted thread doesn't hold up
+	 * the others.
+	 */
 	if (r != NULL && rte_ring_init(r, "capture", CAPTURE_COPIES * 2, RING_F_MP_RTS_ENQ | RING_F_MC_RTS_DEQ) == 0)
 		return r;
 	free(r);
@@ -226,7 +230,7 @@ capture_free(struct capture *k)
 	free(k);
 }
 
-/** What the filter by QP needs to know. */
+/** Find what the filter by QP compares. */
 static int
 find_qp(struct source *s, char *err)
 {
@@ -234,17 +238,15 @@ find_qp(struct source *s, char *err)
 
 	if (s->qpn == 0)
 		return 0;
-	if (inspect_qp(s->control, s->qpn, &qp) != 0) {
-		snprintf(err, CONFIG_ERR_BYTES, "there is no QP %#x; /uroce/qp lists them", s->qpn);
-		return ENOENT;
-	}
+	if (inspect_qp(s->control, s->qpn, &qp) != 0)
+		return config_fail(err, ENOENT, "there is no QP %#x; /uroce/qp lists them", s->qpn);
 	s->peer_qpn = qp.v.dest_qpn;
 	s->peer_version = qp.v.ip_version;
 	memcpy(s->peer_ip, qp.v.dip, sizeof(s->peer_ip));
 	return 0;
 }
 
-/** The file's head, an interface for each port. */
+/** Write the file's head and an interface for each port. */
 static void
 begin_file(struct capture *k)
 {
@@ -276,30 +278,23 @@ open_file(struct capture *k, bool overwrite, char *err)
 	rc = errno;
 	if (fd >= 0)
 		close(fd);
-	snprintf(err, CONFIG_ERR_BYTES, "%s can't be made: %s; give a file %sin a folder that does", k->stats.file, strerror(rc),
+	return config_fail(err, rc, "%s can't be made: %s; give a file %sin a folder that does", k->stats.file, strerror(rc),
 		 overwrite ? "" : "that doesn't exist, ");
-	return rc;
 }
 
 static int
 check(const struct capture_params *p, unsigned int n, char *err)
 {
-	if (n == 0 || n > CAPTURE_FROM_MAX) {
-		snprintf(err, CONFIG_ERR_BYTES, "%u stacks: from 1 to %d can be captured", n, CAPTURE_FROM_MAX);
-		return EINVAL;
-	}
-	if (p->file == NULL || p->file[0] == '\0' || strlen(p->file) >= CAPTURE_FILE_BYTES) {
-		snprintf(err, CONFIG_ERR_BYTES, "the file's name must have from 1 to %d characters", CAPTURE_FILE_BYTES - 1);
-		return EINVAL;
-	}
-	if (p->snap_bytes != 0 && p->snap_bytes < CAPTURE_SNAP_MIN) {
-		snprintf(err, CONFIG_ERR_BYTES, "snap must be at least %d bytes: headers", CAPTURE_SNAP_MIN);
-		return EINVAL;
-	}
+	if (n == 0 || n > CAPTURE_FROM_MAX)
+		return config_fail(err, EINVAL, "%u stacks: from 1 to %d can be captured", n, CAPTURE_FROM_MAX);
+	if (p->file == NULL || p->file[0] == '\0' || strlen(p->file) >= CAPTURE_FILE_BYTES)
+		return config_fail(err, EINVAL, "the file's name must have from 1 to %d characters", CAPTURE_FILE_BYTES - 1);
+	if (p->snap_bytes != 0 && p->snap_bytes < CAPTURE_SNAP_MIN)
+		return config_fail(err, EINVAL, "snap must be at least %d bytes: headers", CAPTURE_SNAP_MIN);
 	return 0;
 }
 
-/** What it is to capture. */
+/** Set what is to be captured, and from which controls. */
 static int
 prepare(const struct capture_params *p, const struct capture_from *from, unsigned int n, struct capture *k, char *err)
 {
@@ -322,7 +317,7 @@ prepare(const struct capture_params *p, const struct capture_from *from, unsigne
 	return 0;
 }
 
-/** Memory, file and writer. */
+/** Allocate memory, open the file, start the writer. */
 static int
 begin(struct capture *k, bool overwrite, char *err)
 {
@@ -349,7 +344,7 @@ begin(struct capture *k, bool overwrite, char *err)
 	return rc;
 }
 
-/** Make it part of the capture. @return 0 or EBUSY. */
+/** Make the control part of the capture. @return 0 or EBUSY. */
 static int
 take_control(struct source *s, char *err)
 {
@@ -367,7 +362,7 @@ take_control(struct source *s, char *err)
 	return rc;
 }
 
-/** It can be part of another one; does nothing if it is. */
+/** Let the control be captured by others again. Does nothing if it is not part of this capture. */
 static void
 release_control(struct source *s)
 {
@@ -379,7 +374,7 @@ release_control(struct source *s)
 	control_unlock(c);
 }
 
-/** Its engines show their packets, @p t NULL: no more. */
+/** Give the control's engines a tap; @p t NULL: take it away. */
 static void
 set_taps(struct source *s, struct engine_tap *t)
 {
@@ -400,10 +395,8 @@ capture_start(const struct capture_params *p, const struct capture_from *from, u
 	if (rc != 0)
 		return rc;
 	k = calloc(1, sizeof(*k));
-	if (k == NULL) {
-		snprintf(err, CONFIG_ERR_BYTES, "no memory for the capture");
-		return ENOMEM;
-	}
+	if (k == NULL)
+		return config_fail(err, ENOMEM, "no memory for the capture");
 	rc = prepare(p, from, n, k, err);
 	for (unsigned int i = 0; i < k->nb_sources && rc == 0; i++)
 		rc = take_control(&k->sources[i], err);
@@ -425,14 +418,14 @@ void
 capture_status(const struct capture *k, struct capture_stats *out)
 {
 	*out = k->stats;
-	out->packets = __atomic_load_n(&k->stats.packets, __ATOMIC_RELAXED);
-	out->bytes = __atomic_load_n(&k->stats.bytes, __ATOMIC_RELAXED);
+	out->packets = atomic_load_explicit(&k->packets, memory_order_relaxed);
+	out->bytes = atomic_load_explicit(&k->bytes, memory_order_relaxed);
 	for (unsigned int i = 0; i < k->nb_sources; i++)
 		for (unsigned int p = 0; p < UROCE_MAX_PORTS; p++)
 			out->missed += atomic_load_explicit(&k->sources[i].missed[p], memory_order_relaxed);
 }
 
-/** What each interface has seen. */
+/** Write how many packets each interface saw and missed. */
 static void
 end_file(struct capture *k)
 {
@@ -466,7 +459,7 @@ capture_stop(struct capture *k, struct capture_stats *out)
 		*out = s;
 }
 
-/* ---- One control's own ---- */
+/* ---- The capture of one control, by itself ---- */
 int
 control_capture_start(struct control *c, const struct capture_params *p, int port, uint32_t qpn, char *err)
 {
@@ -474,15 +467,11 @@ control_capture_start(struct control *c, const struct capture_params *p, int por
 	struct capture *k;
 	int rc;
 
-	if (port >= (int)c->s.nb_ports) {
-		snprintf(err, CONFIG_ERR_BYTES, "there is no port %d: there are %u", port, c->s.nb_ports);
-		return ENOENT;
-	}
-	if (p->file == NULL || p->file[0] != '/') {
-		snprintf(err, CONFIG_ERR_BYTES, "the file must be an absolute path, shorter than %d characters", CAPTURE_FILE_BYTES);
-		return EINVAL;
-	}
-	/* Nobody else ends it before it is whole. */
+	if (port >= (int)c->s.nb_ports)
+		return config_fail(err, ENOENT, "there is no port %d: there are %u", port, c->s.nb_ports);
+	if (p->file == NULL || p->file[0] != '/')
+		return config_fail(err, EINVAL, "the file must be an absolute path, shorter than %d characters", CAPTURE_FILE_BYTES);
+	/* Nobody else can end it before it has begun. */
 	control_lock(c);
 	rc = capture_start(p, &from, 1, &k, err);
 	if (rc == 0) {

@@ -5,13 +5,13 @@
 #include <rte_common.h>
 
 #include "cm/cm.h"
-#include "control/observe/counters.h"
-#include "engine/engine.h"
 #include "control/cma/gsi.h"
+#include "control/observe/counters_priv.h"
+#include "engine/engine.h"
 #include "impair.h"
 
 #define TABLE(group, list) const struct counter_table counters_##group = { #group, list, RTE_DIM(list) }
-/* Nothing in a struct of counters but those in its list. */
+/* A struct of counters has no others than those in its list. */
 #define ALL_OF(list, type) \
 	static_assert(sizeof(list) / sizeof(list[0]) * sizeof(uint64_t) == sizeof(type), "every counter has a name")
 
@@ -28,43 +28,29 @@ static const struct counter engine_list[] = {
 ALL_OF(engine_list, struct engine_stats);
 TABLE(engine, engine_list);
 
-static const struct counter transport_list[] = {
-#define TP_X(field) { #field, offsetof(struct tp_counters, field) },
-	TP_COUNTERS(TP_X)
-#undef TP_X
-};
+/* Structs that are lists of X(name), and the table of each. */
+#define TP(field) { #field, offsetof(struct tp_counters, field) },
+static const struct counter transport_list[] = { TP_COUNTERS(TP) };
 ALL_OF(transport_list, struct tp_counters);
 TABLE(transport, transport_list);
 
-static const struct counter net_list[] = {
-#define NET_X(field) { #field, offsetof(struct net_counters, field) },
-	NET_COUNTERS(NET_X)
-#undef NET_X
-};
+#define NET(field) { #field, offsetof(struct net_counters, field) },
+static const struct counter net_list[] = { NET_COUNTERS(NET) };
 ALL_OF(net_list, struct net_counters);
 TABLE(net, net_list);
 
-static const struct counter gsi_list[] = {
-#define GSI_X(field) { #field, offsetof(struct gsi_counters, field) },
-	GSI_COUNTERS(GSI_X)
-#undef GSI_X
-};
+#define GSI(field) { #field, offsetof(struct gsi_counters, field) },
+static const struct counter gsi_list[] = { GSI_COUNTERS(GSI) };
 ALL_OF(gsi_list, struct gsi_counters);
 TABLE(gsi, gsi_list);
 
-static const struct counter cm_list[] = {
-#define CM_X(field) { #field, offsetof(struct cm_counters, field) },
-	CM_COUNTERS(CM_X)
-#undef CM_X
-};
+#define CM(field) { #field, offsetof(struct cm_counters, field) },
+static const struct counter cm_list[] = { CM_COUNTERS(CM) };
 ALL_OF(cm_list, struct cm_counters);
 TABLE(cm, cm_list);
 
-static const struct counter impair_list[] = {
-#define IMPAIR_X(field) { #field, offsetof(struct impair_counters, field) },
-	IMPAIR_COUNTERS(IMPAIR_X)
-#undef IMPAIR_X
-};
+#define IMPAIR(field) { #field, offsetof(struct impair_counters, field) },
+static const struct counter impair_list[] = { IMPAIR_COUNTERS(IMPAIR) };
 TABLE(impair, impair_list);
 
 const struct counter_help counter_helps[] = {

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The exporter's socket and thread. */
-#include <arpa/inet.h>
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
@@ -9,18 +8,18 @@
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <bsd/string.h>
 
+#include "control/config/metrics_priv.h"
 #include "control/core/control_priv.h"
-#include "control/observe/exporter.h"
+#include "control/observe/exporter_priv.h"
 
 enum {
 	BACKLOG = 8,
-	CLIENT_SECONDS = 2,      /**< for all of a client's request, and again for it to take all that it gets */
-	REQUEST_BYTES = 4096,    /**< more of a request than this isn't looked at */
+	CLIENT_SECONDS = 2,      /**< for a client to send its request, and again to take the answer */
+	REQUEST_BYTES = 4096,    /**< read of a request at most */
 };
 
 struct exporter {
@@ -30,62 +29,9 @@ struct exporter {
 	char unlink[CONFIG_METRICS_BYTES]; /**< of a unix socket, else "" */
 };
 
-union address {
-	struct sockaddr sa;
-	struct sockaddr_in in;
-	struct sockaddr_in6 in6;
-	struct sockaddr_un un;
-};
-
-static int
-wrong(char *err, size_t err_bytes)
-{
-	strlcpy(err, "must be unix:/PATH, 127.0.0.1:PORT or [::1]:PORT", err_bytes);
-	return EINVAL;
-}
-
-/** @return the length of the address, 0: @p where is none. */
-static socklen_t
-parse(const char *where, union address *a)
-{
-	const char *port = strrchr(where, ':');
-	unsigned long n;
-	char *end;
-
-	memset(a, 0, sizeof(*a));
-	if (strncmp(where, "unix:/", 6) == 0) {
-		a->un.sun_family = AF_UNIX;
-		return strlcpy(a->un.sun_path, where + 5, sizeof(a->un.sun_path)) < sizeof(a->un.sun_path) ? sizeof(a->un) : 0;
-	}
-	if (port == NULL || port[1] < '0' || port[1] > '9')
-		return 0;
-	n = strtoul(port + 1, &end, 10);
-	if (*end != '\0' || n == 0 || n > UINT16_MAX)
-		return 0;
-	if (strncmp(where, "127.0.0.1:", 10) == 0 && port == where + 9) {
-		a->in = (struct sockaddr_in){ .sin_family = AF_INET, .sin_port = htons((uint16_t)n),
-					      .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-		return sizeof(a->in);
-	}
-	if (strncmp(where, "[::1]:", 6) == 0 && port == where + 5) {
-		a->in6 = (struct sockaddr_in6){ .sin6_family = AF_INET6, .sin6_port = htons((uint16_t)n),
-						.sin6_addr = in6addr_loopback };
-		return sizeof(a->in6);
-	}
-	return 0;
-}
-
-int
-exporter_check(const char *where, char *err, size_t err_bytes)
-{
-	union address a;
-
-	return parse(where, &a) != 0 ? 0 : wrong(err, err_bytes);
-}
-
-/** A socket of a daemon that is gone may be in the way; that of one that listens stays. */
+/** Remove the socket of a daemon that is gone; that of one that listens stays. */
 static void
-remove_stale(const union address *a, socklen_t len)
+remove_stale(const union metrics_address *a, socklen_t len)
 {
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	struct stat st;
@@ -97,7 +43,7 @@ remove_stale(const union address *a, socklen_t len)
 	close(fd);
 }
 
-/** Somebody who asks, and may take until the deadline: the one thread has others to serve, and must end in time. */
+/** A client, which has until the deadline: one thread serves all, and it must be able to end. */
 struct client {
 	int fd, stop_fd;
 	uint64_t deadline_ns;
@@ -206,7 +152,7 @@ run(void *arg)
 
 /** @return a socket that listens, or -1 with errno set. */
 static int
-listen_on(const union address *a, socklen_t len)
+listen_on(const union metrics_address *a, socklen_t len)
 {
 	int fd = socket(a->sa.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), one = 1, err;
 
@@ -221,18 +167,32 @@ listen_on(const union address *a, socklen_t len)
 	return -1;
 }
 
+static void
+exporter_free(struct exporter *x)
+{
+	if (x->unlink[0] != '\0')
+		unlink(x->unlink);
+	if (x->listen_fd >= 0)
+		close(x->listen_fd);
+	if (x->stop_fd >= 0)
+		close(x->stop_fd);
+	free(x);
+}
+
 struct exporter *
 exporter_start(struct control *c, const char *where, char *err)
 {
 	struct exporter *x = calloc(1, sizeof(*x));
-	union address a;
-	socklen_t len = parse(where, &a);
+	union metrics_address a;
+	socklen_t len = config_metrics_parse(where, &a);
 	int rc = ENOMEM;
 
-	if (x == NULL || len == 0)
+	if (x == NULL)
 		goto fail;
 	x->control = c;
-	x->listen_fd = -1;
+	x->listen_fd = x->stop_fd = -1;
+	if (len == 0)
+		goto fail;
 	x->stop_fd = eventfd(0, EFD_CLOEXEC);
 	if (a.sa.sa_family == AF_UNIX)
 		remove_stale(&a, len);
@@ -247,15 +207,8 @@ exporter_start(struct control *c, const char *where, char *err)
 		return x;
 fail:
 	snprintf(err, CONFIG_ERR_BYTES, "daemon.metrics = %s: %s", where, strerror(rc));
-	if (x != NULL) {
-		if (x->listen_fd >= 0)
-			close(x->listen_fd);
-		if (x->unlink[0] != '\0')
-			unlink(x->unlink);
-		if (x->stop_fd >= 0)
-			close(x->stop_fd);
-	}
-	free(x);
+	if (x != NULL)
+		exporter_free(x);
 	return NULL;
 }
 
@@ -268,9 +221,5 @@ exporter_stop(struct exporter *x)
 		return;
 	if (write(x->stop_fd, &one, sizeof(one)) == sizeof(one))
 		pthread_join(x->thread, NULL);
-	if (x->unlink[0] != '\0')
-		unlink(x->unlink);
-	close(x->listen_fd);
-	close(x->stop_fd);
-	free(x);
+	exporter_free(x);
 }

@@ -1,14 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the exporter says. All samples of a metric follow its HELP and TYPE, as the format wants it. */
+/* The metrics as text. All samples of a metric follow its HELP and TYPE, as the format demands. */
 #include <inttypes.h>
 #include <stdlib.h>
 
-#include "control/core/control_priv.h"
-#include "control/observe/counters.h"
-#include "control/observe/exporter.h"
-#include "control/observe/inspect.h"
+#include "control/cma/gsi_priv.h"
+#include "control/core/session_priv.h"
+#include "control/observe/counters_priv.h"
+#include "control/observe/exporter_priv.h"
+#include "control/observe/inspect_priv.h"
+#include "impair.h"
 
-/** HELP and TYPE of a metric. A text of the document has no line breaks; backslashes are escaped. */
+/**
+ * Write HELP and TYPE of a metric. Backslashes are escaped; the texts, which are of docs/counters.md, have no line
+ * breaks.
+ */
 static void
 head(FILE *f, const char *name, const char *suffix, const char *type, const char *help)
 {
@@ -80,15 +85,12 @@ write_engines(struct control *c, FILE *f)
 static void
 write_ports(struct control *c, FILE *f)
 {
-	struct net_counters sum[UROCE_MAX_PORTS] = { 0 };
+	struct net_counters sum[UROCE_MAX_PORTS];
 	struct impair_counters im[UROCE_MAX_PORTS];
 	struct source net = { .label = "port" }, impaired = { .label = "port" };
 
 	for (unsigned int i = 0; i < c->s.nb_ports; i++) {
-		for (unsigned int k = 0; k < counters_net.n; k++)
-			for (unsigned int e = 0; e < c->s.nb_engines; e++)
-				*(uint64_t *)((char *)&sum[i] + counters_net.counter[k].offset) +=
-					counter_value(&counters_net, k, engine_net_counters(c->s.engines[e], (uint16_t)i));
+		inspect_net_counters(c, i, &sum[i]);
 		net.base[net.n] = &sum[i];
 		snprintf(net.value[net.n++], NET_NAME_BYTES, "%s", c->s.ports[i]->conf.name);
 		if (c->s.impairs == NULL || c->s.impairs[i] == NULL)
@@ -121,8 +123,7 @@ write_objects(struct control *c, FILE *f)
 	head(f, "uroce_objects", "", "gauge", "verbs objects that programs have");
 	for (unsigned int i = 0; i < RTE_DIM(objects); i++)
 		fprintf(f, "uroce_objects{type=\"%s\"} %u\n", objects[i].name, c->count[objects[i].type]);
-	TAILQ_FOREACH(s, &c->sessions, link)
-	{
+	TAILQ_FOREACH(s, &c->sessions, link) {
 		bytes += s->registered;
 	}
 	head(f, "uroce_registered_bytes", "", "gauge", "memory that programs have registered");

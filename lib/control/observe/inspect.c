@@ -2,16 +2,20 @@
 /* Sessions, CQs, MRs and engines as they are now, and lists of what there is. */
 #include <arpa/inet.h>
 #include <errno.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <bsd/string.h>
 
+#include "control/cma/cma_priv.h"
+#include "control/obj/obj_cq_priv.h"
+#include "control/obj/obj_mr_priv.h"
+#include "control/obj/obj_path_priv.h"
+#include "control/obj/obj_qp_priv.h"
 #include "control/observe/inspect_priv.h"
 
-/* ---- What there is ---- */
+/* ---- Lists of objects ---- */
 static const enum obj_type type_of[INSPECT_KINDS] = {
 	[INSPECT_QP] = OBJ_QP, [INSPECT_CQ] = OBJ_CQ, [INSPECT_MR] = OBJ_MR,
 };
@@ -36,7 +40,7 @@ session_fits(const struct session *s, const struct inspect_filter *f)
 	return f->program == NULL || strcmp(s->program, f->program) == 0;
 }
 
-/** The state is an engine's, and may be another one a moment later anyway. */
+/** @return true if the QP fits. Its state is read without asking its engine, and may change a moment later. */
 static bool
 qp_fits(const struct obj_qp *qp, const struct inspect_filter *f)
 {
@@ -80,8 +84,7 @@ inspect_find(struct control *c, enum inspect_kind kind, const struct inspect_fil
 	void *obj;
 
 	*r = (struct inspect_refs){ 0 };
-	TAILQ_FOREACH(s, &c->sessions, link)
-	{
+	TAILQ_FOREACH(s, &c->sessions, link) {
 		if (!session_fits(s, f))
 			continue;
 		if (kind == INSPECT_SESSION) {
@@ -127,8 +130,7 @@ inspect_find_one(struct control *c, enum inspect_kind kind, uint64_t number, str
 	uint32_t pos;
 	void *obj;
 
-	TAILQ_FOREACH(s, &c->sessions, link)
-	{
+	TAILQ_FOREACH(s, &c->sessions, link) {
 		for (pos = 0; (obj = handles_next(&s->tab[type_of[kind]], &pos)) != NULL;) {
 			if (number_of(kind, obj) != number)
 				continue;
@@ -139,7 +141,7 @@ inspect_find_one(struct control *c, enum inspect_kind kind, uint64_t number, str
 	return NULL;
 }
 
-/* ---- One of them ---- */
+/* ---- One object ---- */
 int
 inspect_session(struct control *c, uint64_t number, struct inspect_session *out)
 {
@@ -234,14 +236,27 @@ inspect_mr(struct control *c, uint32_t key, struct inspect_mr *out)
 	return o != NULL ? 0 : ENOENT;
 }
 
-/* ---- Engines ---- */
+/* ---- Engines and ports ---- */
+void
+inspect_net_counters(const struct control *c, unsigned int port, struct net_counters *sum)
+{
+	*sum = (struct net_counters){ 0 };
+	for (unsigned int i = 0; i < c->s.nb_engines; i++) {
+		const struct net_counters *n = engine_net_counters(c->s.engines[i], (uint16_t)port);
+
+#define NET_X(name) sum->name += counter_read(&n->name);
+		NET_COUNTERS(NET_X)
+#undef NET_X
+	}
+}
+
 void
 inspect_tick(struct control *c)
 {
 	for (unsigned int i = 0; i < c->s.nb_engines; i++) {
 		const struct engine_stats *s = engine_stats(c->s.engines[i]);
-		uint64_t busy = __atomic_load_n(&s->busy_cycles, __ATOMIC_RELAXED);
-		uint64_t idle = __atomic_load_n(&s->idle_cycles, __ATOMIC_RELAXED);
+		uint64_t busy = counter_read(&s->busy_cycles);
+		uint64_t idle = counter_read(&s->idle_cycles);
 		struct engine_load *l = &c->load[i];
 		uint64_t b = busy - l->busy_cycles, all = b + idle - l->idle_cycles;
 

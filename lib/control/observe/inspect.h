@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * What there is and how it is doing: sessions, QPs, CQs, MRs, engines, as structs that refer to nothing.
+ * The state of sessions, QPs, CQs, MRs and engines, as structs without pointers to the objects.
  *
- * Called by: telemetry, exporter, apps that embed the stack. Thread: any; each call takes control_lock()
- * and asks engines by their mailboxes, some objects per message. So what one call returns of an object is of one moment, and the data
- * path knows nothing of it.
+ * Called by: telemetry, exporter, apps that embed the stack. Thread: any; each call takes control_lock() and asks
+ * engines by their mailboxes, some objects per message. So what one call returns of an object is of one moment, and
+ * the data path knows nothing of it.
  *
- * Objects have numbers that aren't used twice while the daemon runs, or not for a long time: sessions and CQs count up, a QP has
- * its QPN, an MR its key.
+ * Objects have numbers that aren't used twice while the daemon runs, or not for a long time: sessions and CQs count
+ * up, a QP has its QPN, an MR its key.
  */
 #ifndef UROCE_INSPECT_H
 #define UROCE_INSPECT_H
@@ -106,7 +106,7 @@ struct inspect_engine {
 	struct engine_stats stats;
 	struct tp_counters transport;
 	struct engine_depths depths;   /**< what waits now */
-	uint32_t load_percent;         /**< busy cycles of all, since the last look that was long enough ago */
+	uint32_t load_percent;         /**< share of busy cycles between the last two calls of inspect_tick() */
 };
 /** @return 0 or ENOENT. */
 int inspect_engine(struct control *c, unsigned int id, struct inspect_engine *out);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* QPs as they are now, by the engines that own them. */
+/* QPs as they are now: the engines that own them are asked. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <stdio.h>
@@ -9,6 +9,9 @@
 #include <bsd/string.h>
 #include <rte_common.h>
 
+#include "control/obj/obj_cq_priv.h"
+#include "control/obj/obj_path_priv.h"
+#include "control/obj/obj_qp_priv.h"
 #include "control/observe/inspect_priv.h"
 
 enum { LOOK_BURST = 32 }; /**< QPs looked at in one message to an engine, so that traffic goes on in between */
@@ -35,7 +38,7 @@ cq_number(const struct obj_cq *cq)
 	return cq != NULL ? cq->number : 0;
 }
 
-/** What the control thread knows of it. */
+/** Add what the control thread knows of the QP. */
 static void
 add_owner(struct control *c, struct session *s, struct obj_qp *qp, struct inspect_qp *out)
 {
@@ -57,7 +60,7 @@ add_owner(struct control *c, struct session *s, struct obj_qp *qp, struct inspec
 		strlcpy(out->note, qp->note, sizeof(out->note));
 }
 
-/** Look at those of @p r that one engine has. */
+/** Fill @p out for those of @p r that one engine has. */
 static void
 look_at(struct control *c, unsigned int engine, const struct inspect_refs *r, struct inspect_qp *out, uint32_t n)
 {
@@ -77,7 +80,7 @@ look_at(struct control *c, unsigned int engine, const struct inspect_refs *r, st
 	}
 }
 
-/** The peer's number is known to engines only. */
+/** Filter by the peer's QP number, which only the engines know. */
 static uint32_t
 keep_fitting(const struct inspect_filter *f, struct inspect_qp *out, uint32_t n)
 {
@@ -163,7 +166,7 @@ inspect_qp_events(struct control *c, uint32_t qpn, struct qp_event *out, uint32_
 	struct events_args a = { .qpn = qpn, .max = max, .out = out };
 
 	control_lock(c);
-	/* A QP belongs to one engine, also if it is gone by now. */
+	/* The events of a QP are all on one engine, even when the QP is destroyed. */
 	for (unsigned int e = 0; e < c->s.nb_engines && a.n == 0; e++)
 		engine_call(c->s.engines[e], events_on_engine, &a);
 	control_unlock(c);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include <string.h>
 
-#include "control/observe/pcapng.h"
+#include "control/observe/pcapng_priv.h"
 
 enum {
 	BLOCK_SECTION = 0x0a0d0d0a,

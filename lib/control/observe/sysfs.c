@@ -18,22 +18,29 @@ enum {
 	FOLDER_MODE = 0755,
 	TREE_FDS = 16,
 	TEXT_BYTES = 128,
-	BELOW_BYTES = 256,                                            /* a name in the folder */
-	PATH_BYTES = CONFIG_SOCKET_BYTES + sizeof(".sys/") + BELOW_BYTES, /* the whole of it */
+	BELOW_BYTES = 256,                                            /* of a name in the folder */
+	PATH_BYTES = CONFIG_SOCKET_BYTES + sizeof(".sys/") + BELOW_BYTES, /* of the whole path */
 };
 
-/** The folder, or a place below it. */
+/** The folder while it is written. */
+struct tree {
+	const struct control *c;
+	int rc; /* 0, or the errno value of the first error, after which nothing more is written */
+};
+
+/** The path of the folder, or of @p below in it. */
 static void
-place(const struct control *c, char *path, const char *below)
+path_of(const struct control *c, char *path, const char *below)
 {
 	snprintf(path, PATH_BYTES, "%s.sys%s%s", c->s.conf->socket, below[0] != '\0' ? "/" : "", below);
 }
 
-/** Make the folders above @p path that aren't there, from @p root on. */
+/** Make the path of @p below, and the folders above it that aren't there. @return 0 or an errno value. */
 static int
-make_folders(char *path, size_t root)
+make_folders(const struct control *c, char *path, const char *below)
 {
-	for (char *slash = strchr(path + root, '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
+	path_of(c, path, below);
+	for (char *slash = strchr(path + strlen(c->s.conf->socket), '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
 		int rc;
 
 		*slash = '\0';
@@ -45,21 +52,15 @@ make_folders(char *path, size_t root)
 	return 0;
 }
 
-static int put(const struct control *c, const char *below, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
-
 /** Write one file, in whole: a program that reads it meanwhile has the old one. @return 0 or an errno value. */
 static int
-put(const struct control *c, const char *below, const char *fmt, ...)
+write_file(const struct control *c, const char *below, const char *text)
 {
-	char path[PATH_BYTES], new[PATH_BYTES + 1], text[TEXT_BYTES];
-	int fd, n, rc;
-	va_list ap;
+	char path[PATH_BYTES], new[PATH_BYTES + 1];
+	ssize_t n = (ssize_t)strlen(text);
+	int fd, rc;
 
-	va_start(ap, fmt);
-	n = vsnprintf(text, sizeof(text), fmt, ap);
-	va_end(ap);
-	place(c, path, below);
-	rc = make_folders(path, strlen(c->s.conf->socket) + strlen(".sys"));
+	rc = make_folders(c, path, below);
 	if (rc != 0)
 		return rc;
 	snprintf(new, sizeof(new), "%s~", path);
@@ -75,6 +76,26 @@ put(const struct control *c, const char *below, const char *fmt, ...)
 	return rc;
 }
 
+static void put(struct tree *t, const struct net_port *p, const char *what, int number, const char *fmt, ...)
+	__attribute__((format(printf, 5, 6)));
+
+/** Write a file of port @p p: @p what, "ports/1/gids/", and @p number behind it, if that isn't negative. */
+static void
+put(struct tree *t, const struct net_port *p, const char *what, int number, const char *fmt, ...)
+{
+	char text[TEXT_BYTES], below[BELOW_BYTES], digits[16] = "";
+	va_list ap;
+
+	if (number >= 0)
+		snprintf(digits, sizeof(digits), "%d", number);
+	snprintf(below, sizeof(below), "sys/class/infiniband/%s/%s%s", p->conf.name, what, digits);
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	if (t->rc == 0)
+		t->rc = write_file(t->c, below, text);
+}
+
 /** Four groups of a GUID, or eight of a GID, as the kernel writes them. */
 static void
 groups(char *text, const uint8_t *bytes, unsigned int n)
@@ -83,94 +104,64 @@ groups(char *text, const uint8_t *bytes, unsigned int n)
 		sprintf(text + 5 * i, "%02x%02x%s", bytes[2 * i], bytes[2 * i + 1], i + 1 < n ? ":" : "");
 }
 
-/** A name below the folder of port @p p: "ports/1/gids/" with a number behind it, if that isn't negative. */
-static const char *
-of_port(const struct net_port *p, const char *what, int number, char *below)
-{
-	char digits[16] = "";
-
-	if (number >= 0)
-		snprintf(digits, sizeof(digits), "%d", number);
-	snprintf(below, BELOW_BYTES, "sys/class/infiniband/%s/%s%s", p->conf.name, what, digits);
-	return below;
-}
-
-static int
-write_tables(const struct control *c, const struct net_port *p)
+static void
+write_tables(struct tree *t, const struct net_port *p)
 {
 	static const struct gid none;
-	char b[BELOW_BYTES], gid[8 * 5 + 1];
-	int rc = 0;
+	char gid[8 * 5 + 1];
 
-	for (int i = 0; i < UROCE_MAX_GIDS && rc == 0; i++) {
+	for (int i = 0; i < UROCE_MAX_GIDS; i++) {
 		const struct gid *g = net_gid(p, (unsigned int)i);
 
 		groups(gid, g != NULL ? g->raw : none.raw, 8);
-		rc = put(c, of_port(p, "ports/1/gids/", i, b), "%s\n", gid);
+		put(t, p, "ports/1/gids/", i, "%s\n", gid);
 		/* As in sysfs, where reading the type of an unused entry fails. */
 		if (g == NULL)
 			continue;
-		if (rc == 0)
-			rc = put(c, of_port(p, "ports/1/gid_attrs/types/", i, b), "RoCE v2\n");
-		if (rc == 0 && p->netdev[0] != '\0')
-			rc = put(c, of_port(p, "ports/1/gid_attrs/ndevs/", i, b), "%s\n", p->netdev);
+		put(t, p, "ports/1/gid_attrs/types/", i, "RoCE v2\n");
+		if (p->netdev[0] != '\0')
+			put(t, p, "ports/1/gid_attrs/ndevs/", i, "%s\n", p->netdev);
 	}
-	for (int i = 0; i < UROCE_MAX_PKEYS && rc == 0; i++)
-		rc = put(c, of_port(p, "ports/1/pkeys/", i, b), "0x%04x\n", p->conf.pkeys[i]);
-	return rc;
+	for (int i = 0; i < UROCE_MAX_PKEYS; i++)
+		put(t, p, "ports/1/pkeys/", i, "0x%04x\n", p->conf.pkeys[i]);
 }
 
-/** @return 0 or an errno value. */
-static int
-write_link(const struct control *c, const struct net_port *p)
+static void
+write_link(struct tree *t, const struct net_port *p)
 {
-	bool up = c->link_up[p->index];
+	bool up = t->c->link_up[p->index];
 	uint32_t mbps = 0;
-	char b[BELOW_BYTES];
-	int rc;
 
 	net_port_link(p, &mbps);
-	/* Virtual ports don't know their speed; as ibv_query_port() has it. */
+	/* Virtual ports don't know their speed; ibv_query_port() says the same. */
 	if (mbps == 0 || mbps == UINT32_MAX)
 		mbps = 10000;
-	rc = put(c, of_port(p, "ports/1/state", -1, b), "%s\n", up ? "4: ACTIVE" : "1: DOWN");
-	if (rc == 0)
-		rc = put(c, of_port(p, "ports/1/phys_state", -1, b), "%s\n", up ? "5: LinkUp" : "3: Disabled");
-	if (rc == 0)
-		rc = put(c, of_port(p, "ports/1/rate", -1, b), "%g Gb/sec\n", mbps / 1000.0);
-	return rc;
+	put(t, p, "ports/1/state", -1, "%s\n", up ? "4: ACTIVE" : "1: DOWN");
+	put(t, p, "ports/1/phys_state", -1, "%s\n", up ? "5: LinkUp" : "3: Disabled");
+	put(t, p, "ports/1/rate", -1, "%g Gb/sec\n", mbps / 1000.0);
 }
 
-static int
-write_port(const struct control *c, const struct net_port *p)
+static void
+write_port(struct tree *t, const struct net_port *p)
 {
-	char b[BELOW_BYTES], path[PATH_BYTES], guid[4 * 5 + 1];
-	uint64_t v = rte_cpu_to_be_64(port_guid(p));
-	int rc;
+	char below[BELOW_BYTES], path[PATH_BYTES], guid[4 * 5 + 1];
+	uint64_t v = rte_cpu_to_be_64(control_port_guid(p));
 
 	groups(guid, (const uint8_t *)&v, 4);
-	rc = put(c, of_port(p, "node_type", -1, b), "1: CA\n");
-	if (rc == 0)
-		rc = put(c, of_port(p, "node_guid", -1, b), "%s\n", guid);
-	if (rc == 0)
-		rc = put(c, of_port(p, "fw_ver", -1, b), "%s\n", UROCE_VERSION);
-	if (rc == 0)
-		rc = put(c, of_port(p, "device/numa_node", -1, b), "%d\n", rte_eth_dev_socket_id(p->port_id));
-	if (rc == 0)
-		rc = put(c, of_port(p, "ports/1/link_layer", -1, b), "Ethernet\n");
-	if (rc == 0)
-		rc = put(c, of_port(p, "ports/1/lid", -1, b), "0x0\n");
-	if (rc == 0)
-		rc = write_link(c, p);
-	if (rc == 0)
-		rc = write_tables(c, p);
-	if (rc != 0)
-		return rc;
-	/* A character device that everybody may open is all that programs make sure of. */
-	snprintf(b, sizeof(b), "dev/infiniband/%s", p->conf.name);
-	place(c, path, b);
-	rc = make_folders(path, strlen(c->s.conf->socket) + strlen(".sys"));
-	return rc != 0 ? rc : symlink("/dev/null", path) == 0 ? 0 : errno;
+	put(t, p, "node_type", -1, "1: CA\n");
+	put(t, p, "node_guid", -1, "%s\n", guid);
+	put(t, p, "fw_ver", -1, "%s\n", UROCE_VERSION);
+	put(t, p, "device/numa_node", -1, "%d\n", rte_eth_dev_socket_id(p->port_id));
+	put(t, p, "ports/1/link_layer", -1, "Ethernet\n");
+	put(t, p, "ports/1/lid", -1, "0x0\n");
+	write_link(t, p);
+	write_tables(t, p);
+	/* Programs only check that there is a character device that they may open. */
+	snprintf(below, sizeof(below), "dev/infiniband/%s", p->conf.name);
+	if (t->rc == 0)
+		t->rc = make_folders(t->c, path, below);
+	if (t->rc == 0 && symlink("/dev/null", path) != 0)
+		t->rc = errno;
 }
 
 static int
@@ -179,15 +170,15 @@ remove_one(const char *path, const struct stat *st, int type, struct FTW *at)
 	return remove(path);
 }
 
-/** Whatever is there. */
+/** Remove all that is there. */
 static void
 clear(const struct control *c)
 {
 	char root[PATH_BYTES];
 	struct stat st;
 
-	place(c, root, "");
-	/* Nobody else's: it may stand in a folder where others write. */
+	path_of(c, root, "");
+	/* Nobody else's: it may be in a folder where others write. */
 	if (lstat(root, &st) == 0 && S_ISDIR(st.st_mode) && st.st_uid == geteuid())
 		nftw(root, remove_one, TREE_FDS, FTW_DEPTH | FTW_PHYS);
 }
@@ -201,33 +192,34 @@ sysfs_remove(struct control *c)
 }
 
 static void
-warn(const struct control *c, int rc)
+warn(const struct tree *t)
 {
-	CTL_LOG(WARNING, "%s.sys can't be written: %s; programs that look into /sys/class/infiniband find nothing", c->s.conf->socket,
-		strerror(rc));
+	if (t->rc != 0)
+		CTL_LOG(WARNING, "%s.sys can't be written: %s; programs that look into /sys/class/infiniband find nothing",
+			t->c->s.conf->socket, strerror(t->rc));
 }
 
 void
 sysfs_write(struct control *c)
 {
+	struct tree t = { .c = c };
 	char root[PATH_BYTES];
-	int rc;
 
 	clear(c);
 	c->sysfs = true;
-	place(c, root, "");
-	rc = mkdir(root, FOLDER_MODE) == 0 && chmod(root, FOLDER_MODE) == 0 ? 0 : errno;
-	for (uint16_t i = 0; i < c->s.nb_ports && rc == 0; i++)
-		rc = write_port(c, c->s.ports[i]);
-	if (rc != 0)
-		warn(c, rc);
+	path_of(c, root, "");
+	if (mkdir(root, FOLDER_MODE) != 0 || chmod(root, FOLDER_MODE) != 0)
+		t.rc = errno;
+	for (uint16_t i = 0; i < c->s.nb_ports && t.rc == 0; i++)
+		write_port(&t, c->s.ports[i]);
+	warn(&t);
 }
 
 void
 sysfs_write_link(const struct control *c, uint16_t port)
 {
-	int rc = write_link(c, c->s.ports[port]);
+	struct tree t = { .c = c };
 
-	if (rc != 0)
-		warn(c, rc);
+	write_link(&t, c->s.ports[port]);
+	warn(&t);
 }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file
- * What programs look for below /sys/class/infiniband and in /dev/infiniband, as plain files beside the socket: FILE.sys/sys/class/infiniband
- * and FILE.sys/dev/infiniband for socket FILE. lib/verbs/sysfs_paths.c leads programs there that are told to look.
+ * @file What programs look for below /sys/class/infiniband and in /dev/infiniband, as plain files beside the socket:
+ * FILE.sys/sys/class/infiniband and FILE.sys/dev/infiniband for socket FILE. lib/verbs/sysfs_paths.c redirects
+ * programs that run with uroce-run --sysfs.
  *
- * Owns: that folder, as long as the socket has its name. A folder that can't be written is a warning, since most programs don't need it.
- * Thread: control.
+ * Owns: that folder, from the socket's publication to its removal. If it can't be written the log warns, since most
+ * programs don't need it. Called by: lib/uroce, events.c. Thread: control.
  */
 #ifndef UROCE_SYSFS_H
 #define UROCE_SYSFS_H
@@ -16,7 +16,7 @@ struct control;
 
 /** Write the files of all ports; whatever an earlier daemon left there goes. */
 void sysfs_write(struct control *c);
-/** Write what hangs on the link of port @p port. */
+/** Write the files that depend on the link of port @p port. */
 void sysfs_write_link(const struct control *c, uint16_t port);
 /** Remove them all, if they were written. */
 void sysfs_remove(struct control *c);

@@ -2,9 +2,9 @@
 /*
  * What dpdk-telemetry.py can ask of the daemon.
  *
- * Threads: rte_telemetry answers each client on a thread of that client, which holds control_lock() while it puts the answer
- * together. Engines know nothing of it: their counters are read while they count, each one whole (64 bits, aligned), different
- * ones at different moments; what has to be of one moment is asked for by their mailboxes (inspect.h).
+ * Threads: rte_telemetry answers each client on a thread of that client, which holds control_lock() while it puts the
+ * answer together. Counters of engines are read while the engines count: each is whole (64 bits, aligned), but not
+ * all are of one moment. What has to be of one moment is asked for by the engines' mailboxes (inspect.h).
  */
 #include <errno.h>
 #include <pthread.h>
@@ -12,14 +12,14 @@
 
 #include <rte_common.h>
 
-#include "control/observe/telemetry.h"
+#include "control/observe/telemetry_priv.h"
 
 static pthread_rwlock_t lock = PTHREAD_RWLOCK_INITIALIZER; /* of the next */
-static struct control *control; /* NULL: nobody is there to ask about */
+static struct control *control; /* NULL: no stack is there */
 
 static const struct {
 	const char *cmd, *help;
-	tel_show_fn show;
+	tel_show_fn *show;
 } commands[] = {
 	{ "/uroce/config", "What became of SIGHUPs. No parameters.", tel_config },
 	{ "/uroce/port", "Verbs devices; with a name (uroce0): addresses, link and packets beside RoCE.", tel_port },
@@ -56,10 +56,10 @@ on_command(const char *cmd, const char *params, struct rte_tel_data *d)
 void
 telemetry_start(struct control *c)
 {
-	static bool registered; /* there is no way back */
+	static bool registered; /* telemetry can't unregister commands */
 
 	pthread_rwlock_wrlock(&lock);
-	/* In a process with several the first one answers: commands carry no name of a stack. */
+	/* In a process with several stacks the first one answers, since commands carry no name of a stack. */
 	if (control == NULL)
 		control = c;
 	pthread_rwlock_unlock(&lock);

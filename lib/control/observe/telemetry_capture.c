@@ -2,13 +2,12 @@
 /* Telemetry: captures. */
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include <bsd/string.h>
 
 #include "control/observe/capture.h"
-#include "control/observe/telemetry.h"
+#include "control/observe/telemetry_priv.h"
 
 static const char usage[] = "give start,FILE[,port=NAME][,qp=QPN][,snap=BYTES], or stop, or nothing";
 
@@ -30,7 +29,7 @@ show(struct control *c, const struct capture_stats *s, struct rte_tel_data *d)
 	return 0;
 }
 
-/** What is asked for. */
+/** A capture that is asked for. */
 struct wish {
 	struct capture_params p;
 	int port;
@@ -42,20 +41,16 @@ static bool
 take_option(const struct control *c, const char *item, struct wish *w)
 {
 	const char *value = strchr(item, '=');
-	unsigned long n;
-	char *end;
+	uint64_t n;
 
 	if (value == NULL)
 		return false;
 	value++;
 	if (strncmp(item, "port=", 5) == 0) {
-		for (uint16_t i = 0; i < c->s.nb_ports; i++)
-			if (strcmp(c->s.ports[i]->conf.name, value) == 0)
-				w->port = i;
+		w->port = tel_port_index(c, value);
 		return w->port >= 0;
 	}
-	n = strtoul(value, &end, 0);
-	if (value[0] < '0' || value[0] > '9' || *end != '\0' || n == 0 || n > UINT32_MAX)
+	if (!tel_number(value, &n) || n == 0 || n > UINT32_MAX)
 		return false;
 	if (strncmp(item, "qp=", 3) == 0)
 		w->qpn = (uint32_t)n;

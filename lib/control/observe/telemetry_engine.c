@@ -3,9 +3,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "control/observe/counters.h"
+#include "control/observe/counters_priv.h"
 #include "control/observe/inspect.h"
-#include "control/observe/telemetry.h"
+#include "control/observe/telemetry_priv.h"
 
 static void
 add_load(struct rte_tel_data *d, const struct inspect_engine *e)

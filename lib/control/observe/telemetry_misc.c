@@ -5,8 +5,9 @@
 #include <rte_lcore.h>
 #include <rte_malloc.h>
 
-#include "control/observe/counters.h"
-#include "control/observe/telemetry.h"
+#include "control/cma/gsi_priv.h"
+#include "control/observe/counters_priv.h"
+#include "control/observe/telemetry_priv.h"
 
 /* ---- Connections ---- */
 int

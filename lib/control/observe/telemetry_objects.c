@@ -1,44 +1,30 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Telemetry: sessions, CQs and MRs, and the filters of all objects. */
-#include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include <bsd/string.h>
 #include <rte_common.h>
 
-#include "control/observe/telemetry_objects.h"
+#include "control/observe/telemetry_priv.h"
 
 /* ---- Filters ---- */
 static bool
-parse_number(const char *text, uint64_t *out)
-{
-	char *end;
-
-	errno = 0;
-	*out = strtoull(text, &end, 0);
-	return text[0] >= '0' && text[0] <= '9' && *end == '\0' && errno == 0;
-}
-
-static bool
 filter_from(const struct control *c, struct inspect_filter *f, const char *value)
 {
-	return parse_number(value, &f->from);
+	return tel_number(value, &f->from);
 }
 
 static bool
 filter_session(const struct control *c, struct inspect_filter *f, const char *value)
 {
-	return parse_number(value, &f->session) && f->session != 0;
+	return tel_number(value, &f->session) && f->session != 0;
 }
 
 static bool
 filter_port(const struct control *c, struct inspect_filter *f, const char *value)
 {
-	for (uint16_t i = 0; i < c->s.nb_ports; i++)
-		if (strcmp(c->s.ports[i]->conf.name, value) == 0)
-			f->port = i;
+	f->port = tel_port_index(c, value);
 	return f->port >= 0;
 }
 
@@ -72,7 +58,7 @@ filter_peer(const struct control *c, struct inspect_filter *f, const char *value
 {
 	uint64_t n;
 
-	if (!parse_number(value, &n) || n == 0 || n > UINT32_MAX)
+	if (!tel_number(value, &n) || n == 0 || n > UINT32_MAX)
 		return false;
 	f->dest_qpn = (uint32_t)n;
 	return true;
@@ -123,14 +109,9 @@ set_filter(const struct control *c, enum inspect_kind kind, char *item, struct i
 	return "no such key";
 }
 
-bool
-tel_number(const char *params, uint64_t *number)
-{
-	return parse_number(params, number);
-}
-
-bool
-tel_filter(const struct control *c, enum inspect_kind kind, char *params, struct inspect_filter *f, struct rte_tel_data *d)
+/** Read filters from @p params, which @p f may point into. @return false: they are wrong, and @p d says so. */
+static bool
+read_filters(const struct control *c, enum inspect_kind kind, char *params, struct inspect_filter *f, struct rte_tel_data *d)
 {
 	char text[CONFIG_ERR_BYTES], names[CONFIG_ERR_BYTES / 4], shown[CONFIG_ERR_BYTES / 4];
 	const char *wrong;
@@ -161,7 +142,7 @@ tel_list(struct control *c, enum inspect_kind kind, const char *params, struct r
 	uint32_t all;
 
 	strlcpy(copy, params, sizeof(copy));
-	if (!tel_filter(c, kind, copy, &f, d))
+	if (!read_filters(c, kind, copy, &f, d))
 		return 0;
 	all = inspect_list(c, kind, &f, numbers, TEL_LIST_MAX);
 	tel_number_list(d, numbers, RTE_MIN(all, (uint32_t)TEL_LIST_MAX), all);
@@ -222,7 +203,7 @@ tel_cq_view(struct rte_tel_data *d, const struct cq_view *v)
 	rte_tel_data_add_dict_u64(d, "unpolled", v->unpolled);
 	rte_tel_data_add_dict_u64(d, "users", v->users);
 	rte_tel_data_add_dict_string(d, "channel", v->channel ? "yes" : "no");
-	/* The word is the program's. */
+	/* The program writes this word, so it can be anything. */
 	rte_tel_data_add_dict_string(d, "armed", v->armed < RTE_DIM(arms) ? arms[v->armed] : "?");
 	rte_tel_data_add_dict_u64(d, "moderation_count", v->moderation >> 16);
 	rte_tel_data_add_dict_u64(d, "moderation_us", v->moderation & UINT16_MAX);

@@ -1,25 +1,52 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What answers of telemetry are made of. */
+/* The parts that answers of telemetry are made of. */
+#include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <bsd/string.h>
 
-#include "control/observe/counters.h"
-#include "control/observe/telemetry.h"
+#include "control/observe/counters_priv.h"
+#include "control/observe/telemetry_priv.h"
+
+bool
+tel_number(const char *params, uint64_t *number)
+{
+	char *end;
+
+	errno = 0;
+	*number = strtoull(params, &end, 0);
+	return params[0] >= '0' && params[0] <= '9' && *end == '\0' && errno == 0;
+}
+
+int
+tel_port_index(const struct control *c, const char *name)
+{
+	for (unsigned int i = 0; i < c->s.nb_ports; i++)
+		if (strcmp(c->s.ports[i]->conf.name, name) == 0)
+			return (int)i;
+	return -1;
+}
+
+/** Add @p in, which may be NULL, under @p name. @return it, or NULL: no memory. */
+static struct rte_tel_data *
+add_container(struct rte_tel_data *d, const char *name, struct rte_tel_data *in)
+{
+	if (in == NULL || rte_tel_data_add_dict_container(d, name, in, 0) == 0)
+		return in;
+	rte_tel_data_free(in);
+	return NULL;
+}
 
 struct rte_tel_data *
 tel_dict(struct rte_tel_data *d, const char *name)
 {
 	struct rte_tel_data *in = rte_tel_data_alloc();
 
-	if (in == NULL)
-		return NULL;
-	rte_tel_data_start_dict(in);
-	if (rte_tel_data_add_dict_container(d, name, in, 0) == 0)
-		return in;
-	rte_tel_data_free(in);
-	return NULL;
+	if (in != NULL)
+		rte_tel_data_start_dict(in);
+	return add_container(d, name, in);
 }
 
 struct rte_tel_data *
@@ -27,13 +54,9 @@ tel_array(struct rte_tel_data *d, const char *name, enum rte_tel_value_type type
 {
 	struct rte_tel_data *in = rte_tel_data_alloc();
 
-	if (in == NULL)
-		return NULL;
-	rte_tel_data_start_array(in, type);
-	if (rte_tel_data_add_dict_container(d, name, in, 0) == 0)
-		return in;
-	rte_tel_data_free(in);
-	return NULL;
+	if (in != NULL)
+		rte_tel_data_start_array(in, type);
+	return add_container(d, name, in);
 }
 
 void
@@ -49,12 +72,12 @@ tel_text(struct rte_tel_data *d, const char *name, const char *text)
 }
 
 void
-tel_items(struct rte_tel_data *d, const char *name, char *list)
+tel_strings(struct rte_tel_data *d, const char *name, char *list, const char *delimiters)
 {
 	struct rte_tel_data *a = tel_array(d, name, RTE_TEL_STRING_VAL);
 	char *item;
 
-	while (a != NULL && (item = strsep(&list, ",")) != NULL)
+	while (a != NULL && (item = strsep(&list, delimiters)) != NULL)
 		if (item[0] != '\0')
 			rte_tel_data_add_array_string(a, item);
 }
@@ -76,16 +99,6 @@ tel_error(struct rte_tel_data *d, const char *text)
 	rte_tel_data_start_dict(d);
 	tel_text(d, "error", text);
 	return 0;
-}
-
-void
-tel_lines(struct rte_tel_data *d, const char *name, char *lines)
-{
-	struct rte_tel_data *a = tel_array(d, name, RTE_TEL_STRING_VAL);
-	char *line;
-
-	while (a != NULL && (line = strsep(&lines, "\n")) != NULL)
-		rte_tel_data_add_array_string(a, line);
 }
 
 void

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Telemetry: ports, and what is done to them on purpose. */
+/* Telemetry: ports and their impairments. */
 #include <string.h>
 
 #include <bsd/string.h>
 #include <rte_ethdev.h>
 
-#include "control/observe/counters.h"
-#include "control/observe/telemetry.h"
+#include "control/obj/obj_device_priv.h"
+#include "control/observe/counters_priv.h"
+#include "control/observe/inspect_priv.h"
+#include "control/observe/telemetry_priv.h"
 
 static int
 list_ports(const struct control *c, bool impaired, struct rte_tel_data *d)
@@ -23,10 +25,11 @@ static int
 find_port(const struct control *c, const char *name, struct rte_tel_data *d)
 {
 	char known[CONFIG_ERR_BYTES / 2] = "";
+	int index = tel_port_index(c, name);
 
+	if (index >= 0)
+		return index;
 	for (unsigned int i = 0; i < c->s.nb_ports; i++) {
-		if (strcmp(c->s.ports[i]->conf.name, name) == 0)
-			return (int)i;
 		strlcat(known, i > 0 ? ", " : "", sizeof(known));
 		strlcat(known, c->s.ports[i]->conf.name, sizeof(known));
 	}
@@ -38,23 +41,12 @@ find_port(const struct control *c, const char *name, struct rte_tel_data *d)
 static void
 add_net(const struct control *c, uint16_t port, struct rte_tel_data *d)
 {
-	struct net_counters sum = { 0 };
-	uint64_t bad_pkey = 0, bad_qkey = 0;
+	uint64_t bad_pkey, bad_qkey;
+	struct net_counters sum;
 
-	for (unsigned int i = 0; i < c->s.nb_engines; i++) {
-		const struct net_counters *n = engine_net_counters(c->s.engines[i], port);
-		const struct tp_violations *v = transport_violations(engine_transport(c->s.engines[i]), port);
-
-		bad_pkey += tel_counter(&v->bad_pkey);
-		bad_qkey += tel_counter(&v->bad_qkey);
-
-#define NET_X(name) sum.name += tel_counter(&n->name);
-		NET_COUNTERS(NET_X)
-#undef NET_X
-	}
-#define NET_X(name) rte_tel_data_add_dict_u64(d, #name, sum.name);
-	NET_COUNTERS(NET_X)
-#undef NET_X
+	inspect_net_counters(c, port, &sum);
+	tel_counters(d, &counters_net, &sum);
+	port_violations(c, port, &bad_pkey, &bad_qkey);
 	rte_tel_data_add_dict_u64(d, "bad_pkey", bad_pkey);
 	rte_tel_data_add_dict_u64(d, "bad_qkey", bad_qkey);
 }
@@ -122,10 +114,10 @@ tel_impair(struct control *c, const char *params, struct rte_tel_data *d)
 		return 0;
 	rte_tel_data_start_dict(d);
 	if (c->s.impairs == NULL || c->s.impairs[i] == NULL) {
-		tel_items(d, "settings", NULL);
+		tel_strings(d, "settings", NULL, ",");
 		return 0;
 	}
-	tel_items(d, "settings", impair_format(&c->s.conf->ports[i].impair, text, sizeof(text)));
+	tel_strings(d, "settings", impair_format(&c->s.conf->ports[i].impair, text, sizeof(text)), ",");
 	impair_counters(c->s.impairs[i], &n);
 	tel_counters(d, &counters_impair, &n);
 	a = tel_array(d, "rules", RTE_TEL_U64_VAL);

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Telemetry: QPs. */
 #include <arpa/inet.h>
-#include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 
-#include "control/observe/telemetry_objects.h"
+#include "control/observe/telemetry_priv.h"
 
 enum { EVENTS_SHOWN = 32 };
 
@@ -101,7 +99,7 @@ add_responder(struct rte_tel_data *d, const struct qp_view *v)
 	rte_tel_data_add_dict_u64(d, "min_rnr_timer", v->rx.min_rnr_timer);
 }
 
-/** What has happened to it, each with how long ago. */
+/** Add the QP's rare events, with their age. */
 static void
 add_events(struct control *c, struct rte_tel_data *d, uint32_t qpn)
 {
@@ -141,7 +139,7 @@ tel_qp(struct control *c, const char *params, struct rte_tel_data *d)
 	rte_tel_data_start_dict(d);
 	add_owner(d, &qp);
 	inspect_explain(&qp, text);
-	tel_lines(d, "why", text);
+	tel_strings(d, "why", text, "\n");
 	add_requester(tel_dict(d, "requester"), &qp.v);
 	add_responder(tel_dict(d, "responder"), &qp.v);
 	in = qp.v.send_cq.size > 0 ? tel_dict(d, "send_cq_state") : NULL;

@@ -22,7 +22,7 @@
 #include <rte_mbuf.h>
 #include <rte_ring.h>
 
-#include "control/core/closer.h"
+#include "control/core/closer_priv.h"
 #include "daemon.h"
 #include "uroce/stack.h"
 
@@ -395,4 +395,48 @@ peer_area(const struct peer *p, const struct ctl_area *a)
 	assert_in_range(a->segment, 0, 63);
 	assert_non_null(p->segs[a->segment]);
 	return p->segs[a->segment] + a->offset;
+}
+
+struct ctl_cq_create_rsp
+peer_cq(struct peer *p, uint32_t cqe)
+{
+	struct ctl_req q = peer_req(CTL_CQ_CREATE);
+	struct ctl_rsp r;
+	int fd = -1;
+
+	q.cq_create.cqe = cqe;
+	assert_int_equal(peer_call(p->sock, &q, NULL, 0, &r, &fd, 1), 0);
+	peer_segment(p, &r.cq_create.seg, fd);
+	return r.cq_create;
+}
+
+int
+peer_try_qp(struct peer *p, uint32_t type, uint32_t pd, uint32_t cq, uint32_t wr, uint32_t sge, uint32_t inl)
+{
+	struct ctl_req q = peer_req(CTL_QP_CREATE);
+	struct ctl_rsp r;
+	int fd = -1, rc;
+
+	q.qp_create = (struct ctl_qp_create_req){
+		.type = type,
+		.pd = pd,
+		.send_cq = cq,
+		.recv_cq = cq,
+		.srq = UINT32_MAX,
+		.cap = { wr, wr, sge, sge, inl },
+	};
+	rc = peer_call(p->sock, &q, NULL, 0, &r, &fd, 1);
+	if (rc == 0)
+		peer_segment(p, &r.qp_create.seg, fd);
+	return rc;
+}
+
+void
+daemon_assert_well(void)
+{
+	int sock = peer_connect();
+
+	assert_int_equal(peer_hello(sock), 0);
+	close(sock);
+	assert_true(daemon_wait_empty());
 }

@@ -46,6 +46,8 @@ void daemon_wire_put(const void *frame, uint32_t bytes);
 struct rte_mbuf *daemon_wire_take(unsigned int timeout_ms);
 /** Wait until all sessions are gone and what they sent is closed. @return false after 10 s. */
 bool daemon_wait_empty(void);
+/** The daemon answers to others as before, and has nothing left of those that are gone. */
+void daemon_assert_well(void);
 
 /* ---- The client's end ---- */
 /** @return a connected socket. */
@@ -79,6 +81,9 @@ void peer_open(struct peer *p);
 void peer_close(struct peer *p);
 /** Map the segment that a reply brought. */
 void peer_segment(struct peer *p, const struct ctl_new_segment *seg, int fd);
+struct ctl_cq_create_rsp peer_cq(struct peer *p, uint32_t cqe);
+/** Create a QP with one CQ and as many receives as sends. @return the status. */
+int peer_try_qp(struct peer *p, uint32_t type, uint32_t pd, uint32_t cq, uint32_t wr, uint32_t sge, uint32_t inl);
 void *peer_area(const struct peer *p, const struct ctl_area *a);
 
 #endif /* TEST_DAEMON_H */

@@ -13,7 +13,7 @@
 
 #include "channel.h"
 #include "cm/cm.h"
-#include "control/core/control_priv.h"
+#include "control/core/session_priv.h"
 #include "daemon.h"
 
 static const uint8_t group[16] = { [10] = 0xff, 0xff, 239, 1, 2, 3 };

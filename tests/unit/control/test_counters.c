@@ -9,7 +9,7 @@
 
 #include <rte_common.h>
 
-#include "control/observe/counters.h"
+#include "control/observe/counters_priv.h"
 
 static const struct counter_table *const tables[] = { &counters_engine, &counters_transport, &counters_net,
 						       &counters_gsi,    &counters_cm,        &counters_impair };

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "control/core/control_priv.h"
+#include "control/core/session_priv.h"
 #include "pair.h"
 
 enum { FAILING = 25 };

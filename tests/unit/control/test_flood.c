@@ -17,7 +17,8 @@
 #include <rte_mbuf.h>
 
 #include "cm/cm.h"
-#include "control/core/control_priv.h"
+#include "control/cma/gsi_priv.h"
+#include "control/core/session_priv.h"
 #include "pair.h"
 
 enum {

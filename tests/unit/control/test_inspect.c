@@ -11,10 +11,10 @@
 
 #include <cmocka.h>
 
-#include "control/core/control_priv.h"
+#include "control/core/session_priv.h"
 #include "daemon.h"
 #include "control/observe/inspect.h"
-#include "control/core/quota.h"
+#include "control/core/quota_priv.h"
 
 enum { CQ_ENTRIES = 64, MR_BYTES = 1 << 20 };
 

@@ -17,8 +17,8 @@
 
 #include <cmocka.h>
 
-#include "control/memory/shm.h"
-#include "control/memory/sigbus.h"
+#include "control/memory/shm_priv.h"
+#include "control/memory/sigbus_priv.h"
 
 static _Atomic uint32_t victim;
 

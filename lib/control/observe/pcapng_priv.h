@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file
- * A pcapng file (draft-ietf-opsawg-pcapng), written block by block. DPDK 22.11's rte_pcapng has no comments on packets, which say
- * here why one was dropped.
+ * @file A pcapng file (draft-ietf-opsawg-pcapng), written block by block. DPDK 22.11's rte_pcapng has no comments on
+ * packets, which say here why one was dropped.
  *
  * Owns: nothing; the caller has the FILE. Thread: the caller's.
  */

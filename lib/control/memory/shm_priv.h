@@ -37,7 +37,7 @@ struct shm_block {
 /**
  * @param max_bytes  Most bytes in all segments.
  * @param hugepages  Try hugepages.
- * @param victim  Set to 1 when a page can't be had (lib/control/sigbus.h).
+ * @param victim  Set to 1 when a page can't be had (memory/sigbus_priv.h).
  * @return NULL with errno set.
  */
 struct shm *shm_create(uint64_t max_bytes, bool hugepages, _Atomic uint32_t *victim);
@@ -46,20 +46,24 @@ void shm_destroy(struct shm *m);
 
 /** Allocate a block. @return 0; ENOMEM (limit reached, no memory). */
 int shm_alloc(struct shm *m, uint64_t bytes, struct shm_block *b);
-/** Free a block. A segment that the program hasn't been told of goes with its last block. */
+/** Free a block. A segment that was never announced is unmapped with its last block. */
 void shm_free(struct shm *m, const struct shm_block *b);
 
 /**
- * If the program doesn't know of the segment of @p b yet: it does from now on.
+ * Announce the segment of @p b to the program, once.
  * @param bytes  Gets the segment's size.
- * @return a descriptor of the segment, which the caller sends and closes; or -1: known.
+ * @return a descriptor of the segment, which the caller sends and closes; or -1: it was announced before.
  */
 int shm_announce(struct shm *m, const struct shm_block *b, uint64_t *bytes);
 
 /** @return bytes in blocks. */
 uint64_t shm_used(const struct shm *m);
 
-/** Seal a memfd, so that its size stays: F_SEAL_SHRINK, F_SEAL_GROW, F_SEAL_SEAL. @return 0 or an errno value. */
-int shm_seal(int fd);
+/**
+ * Make a memfd of @p bytes, sealed so that its size stays.
+ * @param flags  Of memfd_create(), beside MFD_CLOEXEC and MFD_ALLOW_SEALING.
+ * @return its descriptor, or -1 with errno set.
+ */
+int shm_memfd(const char *name, uint64_t bytes, unsigned int flags);
 
 #endif /* UROCE_SHM_H */

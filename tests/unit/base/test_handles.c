@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "control/core/handles.h"
+#include "base/handles.h"
 
 static int things[100000];
 

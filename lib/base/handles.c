@@ -2,7 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "control/core/handles.h"
+#include "base/assert.h"
+#include "base/handles.h"
 
 #define INDEX_MASK ((1u << HANDLES_INDEX_BITS) - 1)
 #define GEN_MASK (UINT32_MAX >> HANDLES_INDEX_BITS)
@@ -74,6 +75,7 @@ handles_remove(struct handles *h, uint32_t handle)
 	uint32_t i = handle & INDEX_MASK;
 	struct handle_slot *slot = &h->slots[i];
 
+	UROCE_ASSERT(handles_get(h, handle) != NULL);
 	slot->obj = NULL;
 	slot->gen = (slot->gen + 1) & GEN_MASK;
 	slot->next_free = h->first_free;

@@ -1,22 +1,28 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Requests: received, checked, dispatched, answered. */
+/* Requests of programs: received, checked, given to their handlers, answered. */
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
-#include "control/core/closer.h"
-#include "control/cma/cma.h"
-#include "control/core/control_priv.h"
+#include <rte_common.h>
 
-/** What a request may be and who handles it. A handler returns 0, an errno value, or EINPROGRESS: it will answer later.
- */
+#include "control/cma/cma_priv.h"
+#include "control/core/closer_priv.h"
+#include "control/loop_priv.h"
+#include "control/obj/obj_cq_priv.h"
+#include "control/obj/obj_device_priv.h"
+#include "control/obj/obj_mr_priv.h"
+#include "control/obj/obj_path_priv.h"
+#include "control/obj/obj_qp_priv.h"
+#include "control/obj/obj_srq_priv.h"
+#include "control/obj/obj_xrc_priv.h"
+
+/** A request and its handler. */
 struct op {
 	const char *name;
-	int (*fn)(struct session *s, struct request *r);
+	op_fn *fn;
 	bool device; /**< needs an open device */
 	uint8_t max_fds;
 };
@@ -74,80 +80,6 @@ static const struct op ops[CTL_OPS] = {
 	[CTL_CM_MIGRATE] = { "CM_MIGRATE", op_cm_migrate, false, 0 },
 };
 
-int
-req_fail(struct request *r, int err, const char *fmt, ...)
-{
-	va_list ap;
-
-	va_start(ap, fmt);
-	vsnprintf(r->message, sizeof(r->message), fmt, ap);
-	va_end(ap);
-	return err;
-}
-
-void
-req_send_fd(struct request *r, int fd, bool close_it)
-{
-	r->out_fds[r->rsp.nb_fds] = fd;
-	r->out_close[r->rsp.nb_fds] = close_it;
-	r->rsp.nb_fds++;
-}
-
-void
-session_pause(struct session *s, bool pause)
-{
-	/* Without EPOLLIN the end of the connection still shows as EPOLLHUP or EPOLLRDHUP. */
-	struct epoll_event ev = { .events = EPOLLRDHUP | (pause ? 0 : EPOLLIN), .data.ptr = &s->sock };
-
-	epoll_ctl(s->control->epfd, EPOLL_CTL_MOD, s->sock.fd, &ev);
-}
-
-int
-send_reply(int sock, const struct ctl_rsp *rsp, const int *fds, uint32_t nb_fds)
-{
-	char space[CMSG_SPACE(CTL_MAX_FDS * sizeof(int))] __attribute__((aligned(8))) = { 0 };
-	struct iovec iov = { .iov_base = (void *)(uintptr_t)rsp, .iov_len = sizeof(*rsp) };
-	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1 };
-	struct cmsghdr *cmsg;
-
-	if (nb_fds > 0) {
-		msg.msg_control = space;
-		msg.msg_controllen = CMSG_SPACE(nb_fds * sizeof(int));
-		cmsg = CMSG_FIRSTHDR(&msg);
-		cmsg->cmsg_level = SOL_SOCKET;
-		cmsg->cmsg_type = SCM_RIGHTS;
-		cmsg->cmsg_len = CMSG_LEN(nb_fds * sizeof(int));
-		memcpy(CMSG_DATA(cmsg), fds, nb_fds * sizeof(int));
-	}
-	return sendmsg(sock, &msg, MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)sizeof(*rsp) ? 0 : errno;
-}
-
-void
-session_reply(struct session *s, struct request *r, int status)
-{
-	uint32_t i, nb_fds = r->rsp.nb_fds;
-	int rc;
-
-	r->rsp.magic = CTL_MAGIC;
-	r->rsp.op = r->req->op;
-	r->rsp.status = status;
-	if (status != 0 && status != EPROTO) {
-		memset(r->rsp.space, 0, sizeof(r->rsp.space));
-		memcpy(r->rsp.message, r->message, sizeof(r->rsp.message));
-		r->rsp.nb_fds = 0;
-	}
-	rc = send_reply(s->sock.fd, &r->rsp, r->out_fds, r->rsp.nb_fds);
-	for (i = 0; i < nb_fds; i++) {
-		if (r->out_close[i])
-			close(r->out_fds[i]);
-	}
-	if (rc != 0)
-		/* One that sends requests without reading the answers, or is gone already. */
-		session_close(s, rc == EAGAIN ? "it doesn't read replies" : NULL);
-	else if (status == EPROTO)
-		session_close(s, "it has another version of the protocol");
-}
-
 /** Check the form of a request of @p n bytes. @return 0, EINVAL, or EPROTO: another version. */
 static int
 check_form(struct session *s, struct request *r, size_t n, bool cut)
@@ -158,7 +90,7 @@ check_form(struct session *s, struct request *r, size_t n, bool cut)
 
 	if (n < offsetof(struct ctl_req, hello) + sizeof(uint32_t) || q->magic != CTL_MAGIC)
 		return req_fail(r, EINVAL, "not a request of uroce's control protocol");
-	/* Before the size: another version's requests may have another. */
+	/* Before the size, since the requests of another version may have another size. */
 	if (q->op == CTL_HELLO && q->hello.abi_version != UROCE_ABI_VERSION)
 		return EPROTO;
 	if (cut || n < CTL_REQ_BYTES)
@@ -187,30 +119,18 @@ check_form(struct session *s, struct request *r, size_t n, bool cut)
 	return 0;
 }
 
-/** Collect the descriptors of a message. @return false: more than there may be. */
+/** Take the descriptors of a message. @return false: more than there may be. */
 static bool
 take_fds(struct msghdr *msg, struct request *r)
 {
-	struct cmsghdr *cmsg;
-	bool fit = (msg->msg_flags & MSG_CTRUNC) == 0;
-	size_t i, n;
-	int fd;
+	int fds[CLOSER_MESSAGE_FDS];
+	unsigned int n = closer_message_fds(msg, fds);
 
-	for (cmsg = CMSG_FIRSTHDR(msg); cmsg != NULL; cmsg = CMSG_NXTHDR(msg, cmsg)) {
-		if (cmsg->cmsg_level != SOL_SOCKET || cmsg->cmsg_type != SCM_RIGHTS)
-			continue;
-		n = (cmsg->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-		for (i = 0; i < n; i++) {
-			memcpy(&fd, CMSG_DATA(cmsg) + i * sizeof(int), sizeof(int));
-			if (r->nb_fds < CTL_MAX_FDS) {
-				r->fds[r->nb_fds++] = fd;
-			} else {
-				closer_close(fd);
-				fit = false;
-			}
-		}
-	}
-	return fit;
+	r->nb_fds = RTE_MIN(n, (unsigned int)CTL_MAX_FDS);
+	memcpy(r->fds, fds, r->nb_fds * sizeof(int));
+	for (unsigned int i = r->nb_fds; i < n; i++)
+		closer_close(fds[i]);
+	return n <= CTL_MAX_FDS && (msg->msg_flags & MSG_CTRUNC) == 0;
 }
 
 static void
@@ -227,12 +147,12 @@ handle_request(struct session *s, struct msghdr *msg, size_t n)
 			     : req_fail(&r, EINVAL, "more than %d descriptors in one request", CTL_MAX_FDS);
 	else
 		rc = check_form(s, &r, n, msg->msg_flags & MSG_TRUNC);
-	if (rc == 0)
+	if (rc == 0) {
 		rc = ops[r.req->op].fn(s, &r);
-	else if (rc == EPROTO)
+	} else if (rc == EPROTO) {
 		r.rsp.hello.abi_version = UROCE_ABI_VERSION;
-	if (rc == EPROTO)
 		snprintf(r.rsp.hello.version, sizeof(r.rsp.hello.version), "%s", UROCE_VERSION);
+	}
 	for (i = 0; i < r.nb_fds; i++) {
 		if (r.fds[i] >= 0)
 			closer_close(r.fds[i]);
@@ -244,8 +164,11 @@ handle_request(struct session *s, struct msghdr *msg, size_t n)
 static void
 on_session(struct watch *w, uint32_t events)
 {
-	struct session *s = (void *)((char *)w - offsetof(struct session, sock));
-	/* Room for all that may come: what doesn't fit the kernel would close on this thread, which may take long. */
+	struct session *s = container_of(w, struct session, sock);
+	/*
+	 * Room for all descriptors that may come. The kernel would close what doesn't fit, on this thread, and that
+	 * may take long.
+	 */
 	char space[CMSG_SPACE(CLOSER_MESSAGE_FDS * sizeof(int))] __attribute__((aligned(8)));
 	struct iovec iov = { .iov_base = s->control->rx, .iov_len = CONTROL_RX_BYTES };
 	struct msghdr msg = {
@@ -272,10 +195,10 @@ on_session(struct watch *w, uint32_t events)
 static void
 on_kick(struct watch *w, uint32_t events)
 {
-	struct session *s = (void *)((char *)w - offsetof(struct session, kick));
+	struct session *s = container_of(w, struct session, kick);
 	unsigned int i;
 
-	/* Watched for edges and never read: the program has this open file too, and could have us wait for a value. */
+	/* Watched for edges and never read: the program has this open file too, and could make a read() of ours block. */
 	if (s->closing)
 		return;
 	for (i = 0; i < s->control->s.nb_engines; i++)
@@ -283,7 +206,7 @@ on_kick(struct watch *w, uint32_t events)
 }
 
 int
-session_serve(struct session *s)
+dispatch_session(struct session *s)
 {
 	s->sock.fn = on_session;
 	s->kick.fn = on_kick;

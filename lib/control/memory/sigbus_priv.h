@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * What happens when a program pulls its memory away under a mapping of ours (truncates a file, fills a tmpfs).
+ * SIGBUS: a program has taken memory away that we have mapped (it truncated the file, or a tmpfs is full).
  *
  * Owns: the process's SIGBUS handler and the register of mappings of programs' memory. A fault inside one of them puts
  * zero pages in the place of the whole mapping, so that the engine goes on, and marks its session to be ended. A fault

@@ -3,13 +3,36 @@
  * @file
  * Mapping a program's memory into the daemon.
  *
- * Owns: the mappings of one MR while it is being put together, the session's windows onto its memfd of converted
- * memory, and the reading of /proc/PID/maps. Called by: obj_mr.c. Thread: control.
+ * Owns: the mappings of each MR (struct mem_maps), the session's views of its memfd of converted memory, and the reading of
+ * /proc/PID/maps. Called by: obj/mr.c. Thread: control.
  */
 #ifndef UROCE_MEMMAP_H
 #define UROCE_MEMMAP_H
 
-#include "control/core/control_priv.h"
+#include "control/core/session_priv.h"
+
+/** A mapping of a program's memory. */
+struct mem_map {
+	void *base;
+	size_t bytes;
+	int sigbus_id;
+	uint32_t pieces; /**< mappings as the kernel counts them */
+};
+
+/** A mapping of SESSION_VIEW_SHIFT bytes of the memfd for converted memory, which MRs share. */
+struct mem_view {
+	LIST_ENTRY(mem_view) link;
+	uint64_t index; /**< offset >> SESSION_VIEW_SHIFT */
+	uint32_t users;
+	struct mem_map map;
+};
+
+/** What an MR has of mappings: its own, and views. */
+struct mem_maps {
+	uint32_t nb_maps, nb_views;
+	struct mem_map *maps;
+	struct mem_view **views;
+};
 
 /** One line of /proc/PID/maps. */
 struct vma {
@@ -26,7 +49,7 @@ struct vma_list {
 
 /** A segment while it is being mapped. */
 struct seg_plan {
-	int fd; /**< to be mapped, or -1: remote */
+	int fd; /**< file to be mapped, or -1: remote or the process's own */
 	bool close_fd;
 	uint64_t file_offset;
 	uint64_t page_bytes; /**< of the file */
@@ -36,10 +59,10 @@ struct seg_plan {
 struct map_build {
 	struct session *session;
 	struct request *request;
-	struct obj_mr *mr; /**< takes mappings and windows */
+	struct mem_maps *maps; /**< get the mappings */
 	bool writable;     /**< the MR may be written */
 	struct vma_list vmas;
-	uint32_t room_maps, room_windows;
+	uint32_t room_maps, room_views;
 };
 
 /**
@@ -58,8 +81,8 @@ int memmap_run(struct map_build *b, const struct ctl_seg *segs, const struct seg
 	       uint8_t **host);
 
 /** Take back what an MR has mapped; no engine may use it any more. */
-void memmap_release(struct session *s, struct obj_mr *mr);
-/** Unmap windows that no MR uses. */
-void memmap_drop_windows(struct session *s);
+void memmap_release(struct session *s, struct mem_maps *maps);
+/** Unmap views that no MR uses. */
+void memmap_drop_views(struct session *s);
 
 #endif /* UROCE_MEMMAP_H */

@@ -3,7 +3,7 @@
  * @file
  * Where settings come from: the lines of an INI file and the command line, with the place of each for messages.
  *
- * Owns: struct config_source. Called by: config.c. Thread: main.
+ * Owns: struct config_source. Called by: config.c. Thread: main, control.
  */
 #ifndef UROCE_CONFIG_SOURCE_H
 #define UROCE_CONFIG_SOURCE_H

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * Handles: small numbers that stand for objects, given to somebody who isn't trusted.
+ * Handles: numbers for objects, given to programs that aren't trusted.
  *
- * Owns: struct handles, a growing table. A handle is an index with a generation above it, so that one that was freed
- * doesn't lead to the object that took its place. Called by: lib/control. Thread: control.
+ * Owns: struct handles, a growing table. A handle is an index with a generation above it, so that a handle that was removed
+ * doesn't find the object that took its place. Called by: lib/control. Thread: the owner's.
  */
 #ifndef UROCE_HANDLES_H
 #define UROCE_HANDLES_H
@@ -39,7 +39,7 @@ uint32_t handles_add(struct handles *h, void *obj);
 void *handles_get(const struct handles *h, uint32_t handle);
 /** Remove a handle that handles_get() knows. */
 void handles_remove(struct handles *h, uint32_t handle);
-/** Walk: @return the next object from index *@p pos on, which moves behind it; NULL at the end. */
+/** Walk: @return the next object from index *@p pos on, NULL at the end; *@p pos becomes the index behind it. */
 void *handles_next(const struct handles *h, uint32_t *pos);
 
 #endif /* UROCE_HANDLES_H */

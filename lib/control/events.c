@@ -1,35 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What engines report, what the timers of neighbours and connections want, and how links are doing. */
+/* What engines report, and what is due by time: links, neighbours, connections, the heap. */
 #include <arpa/inet.h>
-#include <errno.h>
 #include <malloc.h>
-#include <unistd.h>
 
 #include <rte_common.h>
 #include <rte_mbuf.h>
 
-#include "control/cma/cma.h"
-#include "control/core/control_priv.h"
+#include "control/cma/cma_priv.h"
+#include "control/cma/gsi_priv.h"
+#include "control/loop_priv.h"
+#include "control/obj/obj_qp_priv.h"
+#include "control/obj/obj_xrc_priv.h"
+#include "control/observe/inspect_priv.h"
 #include "control/observe/sysfs.h"
 
-enum { TRIM_MIN_CONNS = 4096 /**< at once, a few MB: fewer aren't worth the search */ };
+enum { TRIM_MIN_CONNS = 4096 /**< at once, a few MB; for fewer the search isn't worth it */ };
 
-/** Put a record into a session's pipe. A program that doesn't read its events loses them, and nothing else. */
-static void
-send_async(struct session *s, enum uroce_event type, uint64_t cookie)
-{
-	struct ctl_async_event ev = { .cookie = cookie, .type = type };
-
-	if (s->async_fd < 0)
-		return;
-	if (write(s->async_fd, &ev, sizeof(ev)) == (ssize_t)sizeof(ev))
-		return;
-	if (errno == EAGAIN && s->events_lost++ == 0)
-		CTL_LOG(WARNING, "%s (pid %d) doesn't read its asynchronous events; further ones are lost", s->program,
-			(int)s->pid);
-}
-
-/** To the session of the object, which may have ended since; of an XRC target, to all that have it open. */
+/** Forward an event to the session of the object, which may have ended since, or to all that have an XRC target open. */
 static void
 forward_async(struct control *c, const struct tp_event *ev)
 {
@@ -42,15 +29,15 @@ forward_async(struct control *c, const struct tp_event *ev)
 		if (t == NULL)
 			return;
 		LIST_FOREACH(qp, &t->openings, opening)
-			send_async(qp->session, ev->type, qp->cookie);
+			session_send_async(qp->session, ev->type, qp->cookie);
 		return;
 	}
 	s = session_find(c, (uintptr_t)ev->owner);
 	if (s != NULL)
-		send_async(s, ev->type, ev->cookie);
+		session_send_async(s, ev->type, ev->cookie);
 }
 
-/** How many QPs failed that log_failure() didn't hear of. */
+/** Log how many QPs failed without an event of their own. */
 static void
 log_unsaid(struct control *c)
 {
@@ -63,13 +50,13 @@ log_unsaid(struct control *c)
 	}
 }
 
-/** A QP that has gone to ERR or SQE, once, with the reason. Engines tell of so many a second (ENGINE_FAILURES) and count the rest. */
+/** A QP went to ERR or SQE. Engines send an event for the first few of a second and count the rest (log_unsaid()). */
 static void
 log_failure(struct control *c, const struct qp_failure *f)
 {
 	const struct session *s = session_find(c, (uintptr_t)f->owner);
 	char why[DIAG_LINE_BYTES], peer[INET6_ADDRSTRLEN] = "?";
-	/* That the program wants it so is how connections end. */
+	/* A program that moves its QP to ERR ends a connection; that happens all the time. */
 	uint32_t level = f->reason.why == QP_WHY_PROGRAM ? RTE_LOG_DEBUG : RTE_LOG_NOTICE;
 
 	if (f->ip_version != 0)
@@ -83,12 +70,12 @@ log_failure(struct control *c, const struct qp_failure *f)
 void
 events_engine(struct watch *w, uint32_t events)
 {
-	struct engine_watch *src = (void *)((char *)w - offsetof(struct engine_watch, watch));
+	struct engine_watch *src = container_of(w, struct engine_watch, watch);
 	struct control *c = src->control;
 	struct engine_event ev;
 	unsigned int i;
 
-	/* The descriptor stays readable until nothing is left. */
+	/* The descriptor stays readable while events are left, so the rest comes in the next turn. */
 	for (i = 0; i < CONTROL_EVENT_BURST && engine_event_next(src->engine, &ev); i++) {
 		switch (ev.kind) {
 		case ENGINE_EV_ASYNC:
@@ -144,15 +131,18 @@ poll_links(struct control *c)
 		if (c->sysfs)
 			sysfs_write_link(c, (uint16_t)i);
 		CTL_LOG(NOTICE, "%s: link %s", c->s.ports[i]->conf.name, up ? "up" : "down");
-		TAILQ_FOREACH(s, &c->sessions, link)
-		{
+		TAILQ_FOREACH(s, &c->sessions, link) {
 			if (s->port == c->s.ports[i])
-				send_async(s, up ? UROCE_EVENT_PORT_ACTIVE : UROCE_EVENT_PORT_ERR, 1);
+				session_send_async(s, up ? UROCE_EVENT_PORT_ACTIVE : UROCE_EVENT_PORT_ERR, 1);
 		}
 	}
 }
 
-/** In every turn: thousands may come and go between two looks at the heap. @return those that there are now. */
+/**
+ * Keep the largest number of connections. Called in every turn, since thousands may come and go between two calls of
+ * trim_heap().
+ * @return the number now.
+ */
 static uint32_t
 count_conns(struct control *c)
 {
@@ -163,9 +153,10 @@ count_conns(struct control *c)
 	return u.conns;
 }
 
-/*
- * Connections come in bursts, and each is remembered for some seconds after its end: when most of them are gone, what the heap
- * has kept goes back to the system. A process that serves no others has a heap that isn't ours to look through.
+/**
+ * Give memory back to the system when most connections of a burst are gone (each is kept for some seconds after its
+ * end). Not in an application that serves no other programs: malloc_trim() would go through the application's own
+ * heap.
  */
 static void
 trim_heap(struct control *c, uint32_t conns)
@@ -187,7 +178,7 @@ events_poll(struct control *c)
 		poll_links(c);
 		inspect_tick(c);
 		log_unsaid(c);
-		sessions_tell_ended(c);
+		sessions_log_ended(c);
 		trim_heap(c, conns);
 		c->next_link_poll_ns = now + (uint64_t)CONTROL_LINK_POLL_MS * 1000000;
 	}

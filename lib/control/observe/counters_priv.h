@@ -3,14 +3,13 @@
  * @file
  * The names of all counters, where they stand in their structs, and what docs/counters.md says of each.
  *
- * Telemetry and the exporter show what these tables have; the texts come from the document, which is read when the project is built, so that
- * a counter that isn't explained there is missed by a test. Thread: any.
+ * Telemetry and the exporter show what these tables have; the texts come from the document, which is read when the
+ * project is built, so that a counter that isn't explained there is missed by a test. Thread: any.
  */
 #ifndef UROCE_COUNTERS_H
 #define UROCE_COUNTERS_H
 
-#include <stddef.h>
-#include <stdint.h>
+#include "control/core/control_priv.h"
 
 struct counter {
 	const char *name;
@@ -26,11 +25,11 @@ struct counter_table {
 /** By the struct: engine_stats, tp_counters, net_counters, gsi_counters, cm_counters, impair_counters. */
 extern const struct counter_table counters_engine, counters_transport, counters_net, counters_gsi, counters_cm, counters_impair;
 
-/** @return the counter @p i of @p t in @p base, which somebody else may be counting with. */
+/** @return counter @p i of @p t in @p base; another thread may be adding to it. */
 static inline uint64_t
 counter_value(const struct counter_table *t, unsigned int i, const void *base)
 {
-	return __atomic_load_n((const uint64_t *)((const char *)base + t->counter[i].offset), __ATOMIC_RELAXED);
+	return counter_read((const uint64_t *)((const char *)base + t->counter[i].offset));
 }
 
 /** A row of the document. */

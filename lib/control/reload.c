@@ -9,6 +9,7 @@
 #include <rte_rcu_qsbr.h>
 
 #include "control/core/control_priv.h"
+#include "impair.h"
 
 /** A reload under way. */
 struct reload {
@@ -22,11 +23,15 @@ struct reload {
 struct live_key {
 	const char *name;
 	bool of_port;
-	/** @return 0, or an errno value: it stays as it was. @p port: NULL for keys of [daemon]. */
+	/**
+	 * Put it into force. Values of [daemon] are copied by the caller, those of a port by this.
+	 * @param port  NULL for keys of [daemon].
+	 * @return 0, or an errno value: it stays as it was.
+	 */
 	int (*apply)(struct reload *r, struct config_port *port, const struct config_port *new_port);
 };
 
-/* ---- What changes how ---- */
+/* ---- How each key is put into force ---- */
 /** @return the index of the port whose configuration @p p is. */
 static uint16_t
 port_index(const struct control *c, const struct config_port *p)
@@ -34,9 +39,9 @@ port_index(const struct control *c, const struct config_port *p)
 	return (uint16_t)(p - c->s.conf->ports);
 }
 
-/** Let go of an impairment: engines may be in its callbacks until their next quiescent state. */
+/** Remove an impairment. Engines may be in its callbacks until their next quiescent state. */
 static void
-take_off(struct control *c, struct impair **im)
+remove_impair(struct control *c, struct impair **im)
 {
 	struct impair *old = *im;
 
@@ -58,7 +63,7 @@ apply_impair(struct reload *r, struct config_port *port, const struct config_por
 	if (c->s.impairs == NULL)
 		return ENOTSUP;
 	if (!new_port->impaired && c->s.impairs[i] != NULL)
-		take_off(c, &c->s.impairs[i]);
+		remove_impair(c, &c->s.impairs[i]);
 	else if (new_port->impaired && c->s.impairs[i] != NULL)
 		impair_set(c->s.impairs[i], &new_port->impair);
 	else if (new_port->impaired)
@@ -101,45 +106,27 @@ apply_cc(struct reload *r, struct config_port *port, const struct config_port *n
 static int
 apply_log_level(struct reload *r, struct config_port *port, const struct config_port *new_port)
 {
-	/* What EAL's --log-level had said is forgotten once ours has been set. */
+	/* Setting ours has overwritten EAL's --log-level, so there is no default to go back to. */
 	if (r->new->log_level == 0)
 		return ENOTSUP;
 	rte_log_set_level_pattern("uroce.*", r->new->log_level);
-	r->c->s.conf->log_level = r->new->log_level;
 	return 0;
 }
 
-/** Limits of tables that are made at start (max_qp, max_mr, max_ah) aren't here. */
+/** Limits of the daemon, but for those of tables with a fixed size: max_qp, max_mr, max_ah. */
 static int
 apply_limits(struct reload *r, struct config_port *port, const struct config_port *new_port)
 {
-	struct uroced_config *conf = r->c->s.conf;
-
-	conf->max_sessions = r->new->max_sessions;
-	r->c->limit[OBJ_PD] = conf->max_pd = r->new->max_pd;
-	r->c->limit[OBJ_CQ] = conf->max_cq = r->new->max_cq;
-	r->c->limit[OBJ_SRQ] = conf->max_srq = r->new->max_srq;
+	r->c->limit[OBJ_PD] = r->new->max_pd;
+	r->c->limit[OBJ_CQ] = r->new->max_cq;
+	r->c->limit[OBJ_SRQ] = r->new->max_srq;
 	return 0;
 }
 
-/** Of programs and users: what they have beyond it they keep. */
+/** Limits of programs and users, which keep what they have beyond a new limit. */
 static int
 apply_shares(struct reload *r, struct config_port *port, const struct config_port *new_port)
 {
-	struct uroced_config *conf = r->c->s.conf;
-	const struct uroced_config *new = r->new;
-
-	conf->session_max_qp = new->session_max_qp;
-	conf->session_max_cq = new->session_max_cq;
-	conf->session_max_mr = new->session_max_mr;
-	conf->session_max_memory = new->session_max_memory;
-	conf->session_max_connects = new->session_max_connects;
-	conf->user_max_sessions = new->user_max_sessions;
-	conf->user_max_qp = new->user_max_qp;
-	conf->user_max_cq = new->user_max_cq;
-	conf->user_max_mr = new->user_max_mr;
-	conf->user_max_memory = new->user_max_memory;
-	conf->user_max_connects = new->user_max_connects;
 	return 0;
 }
 
@@ -164,22 +151,19 @@ static const struct live_key live_keys[] = {
 	{ "user_max_connects", false, apply_shares },
 };
 
-/* ---- One setting ---- */
+/* ---- One setting, by a call of the application ---- */
 int
 control_set_impair(struct control *c, unsigned int port, const struct impair_params *p)
 {
+	struct config_port new = { .impaired = p != NULL };
 	struct reload r = { .c = c };
-	struct config_port new_port;
 	int rc;
 
 	if (port >= c->s.nb_ports || c->s.impairs == NULL)
 		return EINVAL;
 	control_lock(c);
-	new_port = c->s.conf->ports[port];
-	new_port.impaired = p != NULL;
-	if (p != NULL)
-		new_port.impair = *p;
-	rc = apply_impair(&r, &c->s.conf->ports[port], &new_port);
+	new.impair = p != NULL ? *p : c->s.conf->ports[port].impair;
+	rc = apply_impair(&r, &c->s.conf->ports[port], &new);
 	control_unlock(c);
 	return rc;
 }
@@ -187,16 +171,14 @@ control_set_impair(struct control *c, unsigned int port, const struct impair_par
 int
 control_set_cc(struct control *c, unsigned int port, enum tp_cc cc)
 {
+	struct config_port new = { .cc = cc };
 	struct reload r = { .c = c };
-	struct config_port new_port;
 	int rc;
 
 	if (port >= c->s.nb_ports)
 		return EINVAL;
 	control_lock(c);
-	new_port = c->s.conf->ports[port];
-	new_port.cc = cc;
-	rc = apply_cc(&r, &c->s.conf->ports[port], &new_port);
+	rc = apply_cc(&r, &c->s.conf->ports[port], &new);
 	control_unlock(c);
 	return rc;
 }
@@ -225,6 +207,8 @@ on_difference(void *arg, const struct config_port *old_port, const struct config
 	if (live != NULL)
 		rc = live->apply(r, (struct config_port *)(uintptr_t)old_port, new_port);
 	if (rc == 0) {
+		if (port == NULL)
+			config_copy(r->c->s.conf, r->new, key);
 		r->applied++;
 		CTL_LOG(NOTICE, "%s has changed", what);
 		return;
@@ -240,10 +224,8 @@ on_difference(void *arg, const struct config_port *old_port, const struct config
 static int
 load(const struct control *c, struct uroced_config *new, char *err)
 {
-	if (c->s.config_file == NULL) {
-		snprintf(err, CONFIG_ERR_BYTES, "there is no file to read again: uroced was started without --config");
-		return ENOENT;
-	}
+	if (c->s.config_file == NULL)
+		return config_fail(err, ENOENT, "there is no file to read again: uroced was started without --config");
 	return config_load(c->s.config_file, c->s.sets, c->s.nb_sets, new, err);
 }
 

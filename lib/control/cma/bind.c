@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Port spaces: the addresses and port numbers that ids are bound to. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "control/cma/cma_priv.h"
+
+bool
+cma_addr_ok(const struct ctl_cm_addr *a)
+{
+	return (a->family == 4 && (gid_is_zero(gid_at(a->gid)) || gid_is_v4(gid_at(a->gid)))) ||
+	       (a->family == 6 && !gid_is_v4(gid_at(a->gid)));
+}
+
+bool
+cma_addr_loopback(const struct ctl_cm_addr *a)
+{
+	return gid_is_loopback(gid_at(a->gid));
+}
+
+static unsigned int
+bucket(uint32_t ps, uint16_t port)
+{
+	return (ps * 31 + port) % CMA_BIND_BUCKETS;
+}
+
+static struct cma_bind *
+bind_find(struct cma *cma, uint32_t ps, uint16_t port)
+{
+	struct cma_bind *b;
+
+	LIST_FOREACH(b, &cma->binds[bucket(ps, port)], link) {
+		if (b->ps == ps && b->port == port)
+			return b;
+	}
+	return NULL;
+}
+
+/** @return true if requests to @p a, bound to @p addr, could be meant for @p b, or the other way round. */
+static bool
+overlap(const struct cma_id *a, const struct cma_id *b, const struct ctl_cm_addr *addr)
+{
+	bool any_a = gid_is_zero(gid_at(addr->gid)), any_b = gid_is_zero(gid_at(b->local.gid));
+
+	if (addr->family != b->local.family) {
+		/* A wildcard of IPv6 takes IPv4 too, unless it is for IPv6 only. */
+		return (any_a && addr->family == 6 && !a->af_only) || (any_b && b->local.family == 6 && !b->af_only);
+	}
+	return any_a || any_b || memcmp(addr->gid, b->local.gid, 16) == 0;
+}
+
+/** @return true if both may have the port: their addresses differ, or both allow reuse and @p b doesn't listen. */
+static bool
+compatible(const struct cma_id *a, const struct cma_id *b, const struct ctl_cm_addr *addr)
+{
+	return (a->reuse && b->reuse && b->state != CMA_LISTENING) || !overlap(a, b, addr);
+}
+
+bool
+cma_may_listen(const struct cma_id *id)
+{
+	const struct cma_id *other;
+
+	LIST_FOREACH(other, &id->bind->ids, bind_link) {
+		if (other != id && other->state == CMA_LISTENING && overlap(id, other, &id->local))
+			return false;
+	}
+	return true;
+}
+
+static bool
+port_free(struct cma *cma, const struct cma_id *id, const struct ctl_cm_addr *addr, uint16_t port)
+{
+	struct cma_bind *b = bind_find(cma, id->ps, port);
+	struct cma_id *other;
+
+	if (b == NULL)
+		return true;
+	LIST_FOREACH(other, &b->ids, bind_link) {
+		if (!compatible(id, other, addr))
+			return false;
+	}
+	return true;
+}
+
+static uint16_t
+port_choose(struct cma *cma, const struct cma_id *id, const struct ctl_cm_addr *addr)
+{
+	const uint32_t span = CMA_EPHEMERAL_LAST - CMA_EPHEMERAL_FIRST + 1;
+	uint32_t start, i;
+	uint16_t port;
+
+	if (getentropy(&start, sizeof(start)) != 0)
+		return 0;
+	for (i = 0; i < span; i++) {
+		port = (uint16_t)(CMA_EPHEMERAL_FIRST + (start % span + i) % span);
+		if (bind_find(cma, id->ps, port) == NULL && port_free(cma, id, addr, port))
+			return port;
+	}
+	return 0;
+}
+
+static int
+port_take(struct cma *cma, struct cma_id *id, uint16_t port)
+{
+	struct cma_bind *b = bind_find(cma, id->ps, port);
+
+	if (b == NULL) {
+		b = calloc(1, sizeof(*b));
+		if (b == NULL)
+			return ENOMEM;
+		b->ps = id->ps;
+		b->port = port;
+		LIST_INIT(&b->ids);
+		LIST_INSERT_HEAD(&cma->binds[bucket(id->ps, port)], b, link);
+	}
+	LIST_INSERT_HEAD(&b->ids, id, bind_link);
+	id->bind = b;
+	return 0;
+}
+
+void
+cma_unbind(struct cma_id *id)
+{
+	struct cma_bind *b = id->bind;
+
+	if (b == NULL)
+		return;
+	id->bind = NULL;
+	LIST_REMOVE(id, bind_link);
+	if (LIST_EMPTY(&b->ids)) {
+		LIST_REMOVE(b, link);
+		free(b);
+	}
+}
+
+int
+cma_bind_id(struct cma_id *id, const struct ctl_cm_addr *addr, struct request *r)
+{
+	struct control *c = id->session->control;
+	struct net_port *port = NULL;
+	uint8_t sgid_index = 0;
+	uint16_t number = addr->port;
+	int rc;
+
+	if (!cma_addr_ok(addr))
+		return req_fail(r, EINVAL, "no IPv4 or IPv6 address");
+	if (!gid_is_zero(gid_at(addr->gid)) && !cma_addr_loopback(addr)) {
+		port = cma_port_of(c, addr->gid, &sgid_index);
+		if (port == NULL)
+			return req_fail(r, EADDRNOTAVAIL, "no port of uroced has this address");
+	}
+	if (number == 0)
+		number = port_choose(c->cma, id, addr);
+	if (number == 0)
+		return req_fail(r, EADDRNOTAVAIL, "all port numbers are taken");
+	if (addr->port != 0 && !port_free(c->cma, id, addr, number))
+		return req_fail(r, EADDRINUSE, "port %u is taken", number);
+	rc = port_take(c->cma, id, number);
+	if (rc != 0)
+		return req_fail(r, rc, "no memory");
+	id->local = *addr;
+	id->local.port = number;
+	id->port = port;
+	id->sgid_index = sgid_index;
+	id->state = CMA_BOUND;
+	return 0;
+}
+
+int
+op_cm_bind(struct session *s, struct request *r)
+{
+	struct cma_id *id = cma_id_get(s, r->req->cm_bind.id, r);
+	int rc;
+
+	if (id == NULL)
+		return EINVAL;
+	if (id->state != CMA_IDLE)
+		return req_fail(r, EINVAL, "this id has an address already");
+	rc = cma_bind_id(id, &r->req->cm_bind.addr, r);
+	if (rc == 0)
+		cma_id_info(id, &r->rsp.cm_info);
+	return rc;
+}

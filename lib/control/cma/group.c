@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Multicast groups of UD ids. The QP that attaches is the member on the network; an id that joins is told how to send
+ * there.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "control/cma/cma_priv.h"
+
+void
+cma_group_free(struct cma_group *g)
+{
+	LIST_REMOVE(g, link);
+	obj_free(g->id->session, OBJ_CM_GROUP, &g->obj);
+}
+
+static bool
+is_multicast(const struct ctl_cm_addr *a)
+{
+	return a->family == 4 ? (a->gid[12] & 0xf0) == 0xe0 : a->family == 6 && a->gid[0] == 0xff;
+}
+
+int
+op_cm_join(struct session *s, struct request *r)
+{
+	const struct ctl_cm_join_req *q = &r->req->cm_join;
+	struct cma_id *id = cma_id_get(s, q->id, r);
+	struct ctl_cm_event ev = { .type = CTL_CM_EV_MULTICAST_JOIN };
+	struct cma_group *g;
+	int rc = 0;
+
+	if (id == NULL)
+		return EINVAL;
+	if (!cma_is_ud(id) || id->port == NULL)
+		return req_fail(r, EINVAL, "to join a group an id needs the UDP port space and a local address");
+	if (!is_multicast(&q->addr) || q->addr.family != id->local.family)
+		return req_fail(r, EINVAL, "no multicast address of the id's family");
+	LIST_FOREACH(g, &id->groups, link) {
+		if (memcmp(g->mgid, q->addr.gid, 16) == 0)
+			return req_fail(r, EADDRINUSE, "this id has joined that group already");
+	}
+	rc = cma_event_want_room(s, r);
+	if (rc != 0)
+		return rc;
+	g = obj_new(s, OBJ_CM_GROUP, sizeof(*g), r, &rc);
+	if (g == NULL)
+		return rc;
+	g->id = id;
+	memcpy(g->mgid, q->addr.gid, 16);
+	LIST_INSERT_HEAD(&id->groups, g, link);
+	ev.id = id->obj.handle;
+	ev.group = g->obj.handle;
+	ev.conn.qp_num = 0xffffff;
+	ev.conn.qkey = CMA_UDP_QKEY;
+	cma_av(id, g->mgid, &ev.ah);
+	r->rsp.handle.handle = g->obj.handle;
+	cma_event_send(id, &ev, NULL);
+	return 0;
+}
+
+int
+op_cm_leave(struct session *s, struct request *r)
+{
+	struct cma_group *g = obj_get(s, OBJ_CM_GROUP, r->req->handle.handle, r);
+
+	if (g == NULL)
+		return EINVAL;
+	cma_group_free(g);
+	return 0;
+}

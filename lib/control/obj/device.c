@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* HELLO and DEVICE_OPEN: who the program is, and what it shares with the engines. */
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include <linux/magic.h>
+#include <rte_common.h>
+
+#include "control/memory/shm_priv.h"
+#include "control/memory/sigbus_priv.h"
+#include "control/obj/obj_device_priv.h"
+
+/** @return true if @p fd is some process's /proc/PID/mem, opened for reading and writing. */
+static bool
+is_proc_mem(int fd)
+{
+	char link[32], target[PATH_MAX], *p;
+	struct statfs fs;
+	ssize_t n;
+	int flags;
+
+	flags = fcntl(fd, F_GETFL);
+	if (flags < 0 || (flags & O_ACCMODE) != O_RDWR)
+		return false;
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+	n = readlink(link, target, sizeof(target) - 1);
+	if (n < 0)
+		return false;
+	target[n] = '\0';
+	/* In another mount namespace the path may lack its beginning, but no other file of procfs has such an end. */
+	p = strrchr(target, '/');
+	if (p == NULL || strcmp(p, "/mem") != 0 || p == target || !isdigit((unsigned char)p[-1]))
+		return false;
+	while (p > target && isdigit((unsigned char)p[-1]))
+		p--;
+	/* Asked last, since a file system of the program's own may not answer. */
+	return p > target && p[-1] == '/' && fstatfs(fd, &fs) == 0 && fs.f_type == PROC_SUPER_MAGIC;
+}
+
+int
+op_hello(struct session *s, struct request *r)
+{
+	const struct ctl_hello_req *q = &r->req->hello;
+	size_t i, n = strnlen(q->program, sizeof(q->program));
+
+	if (s->hello)
+		return req_fail(r, EINVAL, "HELLO was said already");
+	if (n == sizeof(q->program))
+		return req_fail(r, EINVAL, "the program's name must end within %d bytes", CTL_NAME_BYTES);
+	if (r->nb_fds == 1) {
+		if (!is_proc_mem(r->fds[0]))
+			return req_fail(r, EINVAL, "the descriptor must be /proc/self/mem, opened O_RDWR");
+		s->owner.mem_fd = r->fds[0];
+		r->fds[0] = -1;
+	}
+	memcpy(s->program, q->program, n + 1);
+	for (i = 0; i < n; i++) {
+		if (!isprint((unsigned char)s->program[i]))
+			s->program[i] = '?';
+	}
+	s->hello = true;
+	r->rsp.hello.abi_version = UROCE_ABI_VERSION;
+	r->rsp.hello.nb_devices = s->control->s.nb_ports;
+	snprintf(r->rsp.hello.version, sizeof(r->rsp.hello.version), "%s", UROCE_VERSION);
+	return 0;
+}
+
+/** Bytes from one engine's doorbells to the next's. */
+static size_t
+db_stride(void)
+{
+	return (sizeof(struct ring_db) + 4095) / 4096 * 4096;
+}
+
+/** Make the doorbells, which we and the program map. @return their descriptor, or -1 with errno set. */
+static int
+open_doorbells(struct session *s)
+{
+	struct control *c = s->control;
+	size_t bytes = db_stride() * c->s.nb_engines;
+	int fd = shm_memfd("uroce-doorbells", bytes, 0), rc = ENOMEM;
+	unsigned int i;
+	void *p;
+
+	if (fd < 0)
+		return -1;
+	p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, 0);
+	if (p == MAP_FAILED) {
+		rc = errno;
+		goto fail;
+	}
+	s->db = p;
+	s->db_bytes = bytes;
+	s->db_sigbus_id = sigbus_add(p, bytes, &s->victim);
+	if (s->db_sigbus_id < 0)
+		goto fail;
+	for (i = 0; i < c->s.nb_engines; i++) {
+		s->engine_sessions[i] = engine_session_add(c->s.engines[i], (void *)(s->db + i * db_stride()),
+							   RTE_MIN((uint32_t)RING_DB_SLOTS, c->s.conf->max_qp),
+							   s->own);
+		if (s->engine_sessions[i] == NULL) {
+			rc = errno;
+			goto fail;
+		}
+	}
+	return fd;
+fail:
+	close(fd);
+	errno = rc;
+	return -1;
+}
+
+void
+device_close(struct session *s)
+{
+	struct control *c = s->control;
+	unsigned int i;
+
+	for (i = 0; i < c->s.nb_engines; i++) {
+		if (s->engine_sessions[i] != NULL)
+			engine_session_remove(c->s.engines[i], s->engine_sessions[i]);
+		s->engine_sessions[i] = NULL;
+		handles_fini(&s->db_slots[i]);
+	}
+	if (s->db_sigbus_id >= 0)
+		sigbus_remove(s->db_sigbus_id);
+	s->db_sigbus_id = -1;
+	if (s->db != NULL)
+		munmap(s->db, s->db_bytes);
+	s->db = NULL;
+	shm_destroy(s->shm);
+	s->shm = NULL;
+	if (s->mem_fd >= 0)
+		close(s->mem_fd);
+	if (s->kick.fd >= 0) {
+		control_unwatch(c, &s->kick);
+		close(s->kick.fd);
+	}
+	if (s->async_fd >= 0)
+		close(s->async_fd);
+	s->mem_fd = s->kick.fd = s->async_fd = -1;
+	s->port = NULL;
+}
+
+int
+op_device_open(struct session *s, struct request *r)
+{
+	struct control *c = s->control;
+	uint32_t index = r->req->device_open.index;
+	int db_fd, rc;
+
+	if (s->port != NULL)
+		return req_fail(r, EINVAL, "this session has a device open already");
+	if (index >= c->s.nb_ports)
+		return req_fail(r, ENODEV, "no device %u: there are %u", index, c->s.nb_ports);
+	rc = req_take_event_pipe(r, &s->async_fd);
+	if (rc != 0)
+		return req_fail(r, rc,
+				"the descriptor must be the write end of a pipe, O_NONBLOCK, that uroced may open: %s",
+				strerror(rc));
+	s->kick.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	s->mem_fd = shm_memfd("uroce-mr", UINT64_C(1) << SESSION_MEM_SHIFT, 0);
+	s->shm = shm_create((uint64_t)c->s.conf->ring_memory << 20, c->hugepages, &s->victim);
+	if (s->kick.fd < 0 || s->mem_fd < 0 || s->shm == NULL || control_watch(c, &s->kick, EPOLLIN | EPOLLET) != 0 ||
+	    (db_fd = open_doorbells(s)) < 0) {
+		device_close(s);
+		return req_fail(r, ENOMEM, "no memory for the session");
+	}
+	s->port = c->s.ports[index];
+	r->rsp.device_open = (struct ctl_device_open_rsp){
+		.nb_engines = c->s.nb_engines,
+		.have_uffd = c->uffd >= 0 && !s->own,
+		.num_comp_vectors = SESSION_COMP_VECTORS,
+		.privileged = c->privileged && !s->own,
+		.mem_bytes = UINT64_C(1) << SESSION_MEM_SHIFT,
+		.db_stride = db_stride(),
+	};
+	req_send_fd(r, s->kick.fd, false);
+	req_send_fd(r, db_fd, true);
+	req_send_fd(r, s->mem_fd, false);
+	if (r->rsp.device_open.have_uffd)
+		req_send_fd(r, c->uffd, false);
+	return 0;
+}

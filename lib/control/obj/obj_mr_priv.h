@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file
+ * MRs and memory windows of programs.
+ *
+ * Owns: struct obj_mr and struct obj_mw. Keys and access checks are lib/mem's, mappings memory/memmap's. Called by:
+ * the handlers of requests, session_end.c, observe. Thread: control.
+ */
+#ifndef UROCE_OBJ_MR_PRIV_H
+#define UROCE_OBJ_MR_PRIV_H
+
+#include "control/memory/memmap_priv.h"
+#include "control/obj/object_priv.h"
+#include "mem/mw.h"
+
+struct obj_mr {
+	struct obj obj;
+	struct session *session;
+	struct obj_pd *pd;
+	struct mr *mr;
+	uint64_t length;
+	struct mem_maps maps;
+};
+
+struct obj_mw {
+	struct obj obj;
+	struct obj_pd *pd;
+	struct mw *mw;
+};
+
+op_fn op_mr_reg, op_mr_segs, op_mr_dereg;
+void obj_mr_destroy_all(struct session *s);
+op_fn op_mw_alloc, op_mw_free;
+void obj_mw_destroy_all(struct session *s);
+
+#endif /* UROCE_OBJ_MR_PRIV_H */

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file
+ * QPs of programs, and the multicast groups that they are attached to.
+ *
+ * Owns: struct obj_qp; the struct qp in it belongs to one engine and is changed by its mailbox. Called by: the
+ * handlers of requests, session_end.c, cma (alternate paths), observe. Thread: control.
+ */
+#ifndef UROCE_OBJ_QP_PRIV_H
+#define UROCE_OBJ_QP_PRIV_H
+
+#include "control/obj/object_priv.h"
+
+struct obj_cq;
+struct obj_srq;
+struct obj_xrcd;
+struct xrc_target;
+
+struct obj_qp {
+	struct obj obj;
+	struct obj_pd *pd;
+	struct obj_cq *send_cq, *recv_cq;
+	struct obj_srq *srq;
+	struct qp *qp;
+	unsigned int engine;
+	uint32_t db_slot; /**< handle in session.db_slots[engine] */
+	enum uroce_qp_type type;
+	uint16_t pkey_index;
+	char *note; /**< why the last modify failed, or NULL */
+	LIST_HEAD(, mcast_member) groups; /**< multicast groups that it is attached to */
+	struct shm_block block; /**< struct ring_qp_shared, SQ, RQ */
+
+	/* XRC_RECV: one opening of a target; it has none of the above but obj, qp, engine and type. */
+	LIST_ENTRY(obj_qp) opening;
+	struct session *session;
+	struct obj_xrcd *xrcd;
+	struct xrc_target *target; /**< NULL: another type */
+	uint64_t cookie;
+};
+
+op_fn op_qp_create, op_qp_modify, op_qp_query, op_qp_destroy;
+void obj_qp_destroy_all(struct session *s);
+/**
+ * Give a QP of @p s an alternate path, to be armed when both ends have one.
+ * @param mac  Of the next hop to @p ah.
+ * @return 0 or an errno value.
+ */
+int obj_qp_load_alternate(struct session *s, struct obj_qp *qp, const struct uroce_ah_attr *ah, uint8_t timeout,
+			  const uint8_t mac[6]);
+
+/* ---- Multicast groups: mcast.c ---- */
+op_fn op_mcast_attach, op_mcast_detach;
+/** Before the QP is destroyed. */
+void obj_mcast_detach_all(struct session *s, struct obj_qp *qp);
+
+#endif /* UROCE_OBJ_QP_PRIV_H */

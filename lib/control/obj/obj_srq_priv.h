@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file
+ * SRQs of programs, those of XRC included.
+ *
+ * Owns: struct obj_srq; the struct srq in it belongs to one engine. Called by: the handlers of requests,
+ * session_end.c. Thread: control.
+ */
+#ifndef UROCE_OBJ_SRQ_PRIV_H
+#define UROCE_OBJ_SRQ_PRIV_H
+
+#include "control/obj/object_priv.h"
+
+struct obj_srq {
+	struct obj obj;
+	struct obj_xrcd *xrcd; /**< NULL: not XRC; so is cq */
+	struct obj_cq *cq;
+	uint32_t srqn_handle; /**< in control.srqns */
+	struct obj_pd *pd;
+	struct srq *srq;
+	unsigned int engine;
+	struct shm_block block; /**< struct ring_srq_shared, then the ring */
+	uint32_t max_wr, max_sge;
+};
+
+op_fn op_srq_create, op_srq_modify, op_srq_query, op_srq_destroy;
+/** Destroy an SRQ. @return 0, or what srq_destroy() says: QPs use it. */
+int obj_srq_destroy(struct session *s, struct obj_srq *srq);
+
+#endif /* UROCE_OBJ_SRQ_PRIV_H */

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The end of a session: everything that the program had is destroyed. */
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "control/cma/cma_priv.h"
+#include "control/core/closer_priv.h"
+#include "control/core/quota_priv.h"
+#include "control/loop_priv.h"
+#include "control/obj/obj_cq_priv.h"
+#include "control/obj/obj_device_priv.h"
+#include "control/obj/obj_mr_priv.h"
+#include "control/obj/obj_path_priv.h"
+#include "control/obj/obj_qp_priv.h"
+#include "control/obj/obj_srq_priv.h"
+#include "control/obj/obj_xrc_priv.h"
+
+/** Objects go before those that they use; memory goes last. */
+static void
+destroy_objects(struct session *s)
+{
+	struct control *c = s->control;
+	uint32_t pos;
+	void *o;
+
+	obj_qp_destroy_all(s);
+	for (pos = 0; (o = handles_next(&s->tab[OBJ_SRQ], &pos)) != NULL;)
+		obj_srq_destroy(s, o);
+	if (s->tab[OBJ_CQ].used > 0)
+		rcu_wait(c->s.sh.qsbr);
+	for (pos = 0; (o = handles_next(&s->tab[OBJ_CQ], &pos)) != NULL;)
+		obj_cq_destroy(s, o);
+	/* An MR can't go while memory windows are bound to it. */
+	obj_mw_destroy_all(s);
+	obj_mr_destroy_all(s);
+	for (pos = 0; (o = handles_next(&s->tab[OBJ_AH], &pos)) != NULL;)
+		obj_ah_destroy(s, o);
+	for (pos = 0; (o = handles_next(&s->tab[OBJ_XRCD], &pos)) != NULL;)
+		obj_xrcd_destroy(s, o);
+	for (pos = 0; (o = handles_next(&s->tab[OBJ_PD], &pos)) != NULL;)
+		obj_pd_destroy(s, o);
+}
+
+static void
+session_destroy(struct session *s)
+{
+	struct control *c = s->control;
+	int i;
+
+	path_cancel(s);
+	cma_session_end(s);
+	destroy_objects(s);
+	device_close(s);
+	closer_close_socket(s->sock.fd);
+	if (s->owner.mem_fd >= 0)
+		close(s->owner.mem_fd);
+	if (s->proc_fd >= 0)
+		close(s->proc_fd);
+	for (i = 0; i < OBJ_TYPES; i++)
+		handles_fini(&s->tab[i]);
+	quota_leave(s->user);
+	free(s->segs);
+	free(s);
+	c->nb_sessions--;
+}
+
+void
+sessions_reap(struct control *c)
+{
+	struct session *s;
+
+	while ((s = TAILQ_FIRST(&c->closed)) != NULL) {
+		TAILQ_REMOVE(&c->closed, s, link);
+		session_destroy(s);
+	}
+}
