@@ -201,14 +201,14 @@ cm_read_record(struct cm_channel *ch, struct ctl_cm_event *r)
 	ssize_t n = 0;
 	int err;
 
-	__atomic_fetch_add(&ch->readers, 1, __ATOMIC_SEQ_CST);
-	if (!__atomic_load_n(&ch->destroyed, __ATOMIC_SEQ_CST))
+	atomic_fetch_add(&ch->readers, 1);
+	if (!atomic_load(&ch->destroyed))
 		n = read(ch->ch.fd, r, sizeof(*r));
 	err = n == (ssize_t)sizeof(*r) ? 0 : n < 0 ? errno : ENODEV;
 	/* An error would make the thread end its program. */
-	while (__atomic_load_n(&ch->destroyed, __ATOMIC_SEQ_CST))
+	while (atomic_load(&ch->destroyed))
 		pause();
-	__atomic_fetch_sub(&ch->readers, 1, __ATOMIC_SEQ_CST);
+	atomic_fetch_sub(&ch->readers, 1);
 	return err;
 }
 
@@ -216,7 +216,7 @@ static void
 free_channel(struct cm_channel *ch)
 {
 	/* Somebody waits in it, for ever. */
-	if (ch == NULL || __atomic_load_n(&ch->readers, __ATOMIC_SEQ_CST) != 0)
+	if (ch == NULL || atomic_load(&ch->readers) != 0)
 		return;
 	pthread_mutex_destroy(&ch->lock);
 	free(ch->ids);
@@ -232,7 +232,7 @@ rdma_destroy_event_channel(struct rdma_event_channel *channel)
 	static unsigned int next;
 	struct cm_channel *ch = to_channel(channel), *oldest;
 
-	__atomic_store_n(&ch->destroyed, true, __ATOMIC_SEQ_CST);
+	atomic_store(&ch->destroyed, true);
 	close(ch->sock);
 	close(channel->fd);
 	pthread_mutex_lock(&kept_lock);

@@ -231,41 +231,6 @@ rdma_disconnect(struct rdma_cm_id *rid)
 	return cmid_complete(id, waits, cm_call_handle(id->channel, CTL_CM_DISCONNECT, id->handle));
 }
 
-RDMACM_EXPORT int
-rdma_get_request(struct rdma_cm_id *listen, struct rdma_cm_id **out)
-{
-	struct cmid *l = to_cmid(listen);
-	struct rdma_cm_event *event;
-	struct ibv_qp_init_attr attr;
-	int err = 0;
-
-	if (!l->sync)
-		return cm_result(EINVAL);
-	cmid_ack(l);
-	if (rdma_get_cm_event(listen->channel, &event))
-		return -1;
-	if (event->status || event->event != RDMA_CM_EVENT_CONNECT_REQUEST) {
-		err = event->status < 0 ? -event->status : EINVAL;
-		rdma_ack_cm_event(event);
-		return cm_result(err);
-	}
-	if (l->ep_attr) {
-		attr = *l->ep_attr;
-		if (rdma_create_qp(event->id, listen->pd, &attr)) {
-			err = errno;
-			*out = event->id;
-			rdma_reject(event->id, NULL, 0);
-			rdma_ack_cm_event(event);
-			rdma_destroy_id(*out);
-			*out = NULL;
-			return cm_result(err);
-		}
-	}
-	*out = event->id;
-	(*out)->event = event;
-	return 0;
-}
-
 /* ---- Enhanced connection establishment: options of vendors, of which there are none here ---- */
 RDMACM_EXPORT int
 rdma_set_local_ece(struct rdma_cm_id *id, struct ibv_ece *ece)

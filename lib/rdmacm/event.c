@@ -147,16 +147,6 @@ fill(struct cmid *id, const struct ctl_cm_event *r, struct cm_happening *h)
 	}
 }
 
-/** One event less; rdma_destroy_id() waits for the last. */
-static void
-uncount(struct cmid *id)
-{
-	pthread_mutex_lock(&id->lock);
-	if (--id->events == 0)
-		pthread_cond_broadcast(&id->acked);
-	pthread_mutex_unlock(&id->lock);
-}
-
 RDMACM_EXPORT int
 rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event **event)
 {
@@ -198,23 +188,25 @@ rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event **eve
 		if (!request(id, &r, h))
 			break;
 		cm_call_destroy(ch, r.id, 0);
-		uncount(id);
+		cmid_uncount(id);
 	}
 	*event = &h->event;
 	return 0;
 }
 
-RDMACM_EXPORT int
-rdma_ack_cm_event(struct rdma_cm_event *event)
+int
+cmid_complete(struct cmid *id, bool sync, int err)
 {
-	struct cm_happening *h;
-
-	if (!event)
-		return cm_result(EINVAL);
-	h = container_of(event, struct cm_happening, event);
-	uncount(h->counted);
-	free(h);
-	return 0;
+	if (err || !sync)
+		return cm_result(err);
+	cmid_ack(id);
+	if (rdma_get_cm_event(id->id.channel, &id->id.event))
+		return -1;
+	if (!id->id.event->status)
+		return 0;
+	if (id->id.event->event == RDMA_CM_EVENT_REJECTED)
+		return cm_result(ECONNREFUSED);
+	return cm_result(id->id.event->status < 0 ? -id->id.event->status : EIO);
 }
 
 RDMACM_EXPORT const char *

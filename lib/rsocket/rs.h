@@ -4,7 +4,7 @@
  * Inside rsockets: what their files call of each other. The formats are in rs_wire.h, the arithmetic in rs_flow.h.
  *
  * An rsocket is a struct rsocket, of which struct rs_stream and struct rs_dgram are kinds, found by its number in a
- * table (rs_sock.c). The number is a descriptor that the kernel gave out, so that it is nobody else's. Above verbs
+ * table (rs_table.c). The number is a descriptor that the kernel gave out, so that it is nobody else's. Above verbs
  * and rdma_cm an rsocket is an ordinary program: it has no way to the daemon of its own.
  *
  * Threads. A program's threads: one may send, one receive and any number poll the same rsocket at once. They
@@ -14,7 +14,7 @@
  * event channel that all rsockets share, keepalives, and the UDP sockets of datagram rsockets.
  *
  * Locks, in the order in which they are taken: rs_stream's slock or rlock (a call to send or to receive); the
- * service's; accept_lock (rs_accept.c); the table's (rs_sock.c); the rsocket's lock; those of rdma_cm and verbs. Who
+ * service's; accept_lock (rs_accept.c); the table's (rs_table.c); the rsocket's lock; those of rdma_cm and verbs. Who
  * isn't a call to send only tries slock, and does so under the rsocket's lock.
  *
  * Functions return 0 or an errno value unless they say otherwise; those that move data return bytes or a negative
@@ -32,11 +32,11 @@
 #include <stdbool.h>
 #include <sys/uio.h>
 
+#include "base/container_of.h"
 #include "rsocket/rs_flow.h"
 #include "rsocket/rs_wire.h"
 
 #define RS_EXPORT __attribute__((visibility("default")))
-#define rs_container(ptr, type, member) ((type *)((char *)(ptr)-offsetof(type, member)))
 
 enum {
 	RS_QUEUE_MIN = 16,          /**< work requests per queue */
@@ -201,7 +201,7 @@ struct rs_stream {
 static inline struct rs_stream *
 to_stream(struct rsocket *rs)
 {
-	return rs_container(rs, struct rs_stream, rs);
+	return container_of(rs, struct rs_stream, rs);
 }
 static inline enum rs_state
 rs_state(struct rsocket *rs)
@@ -224,19 +224,25 @@ extern uint32_t rs_polling_us;
 /** Defaults: built in, then of /etc/rdma/rsocket. */
 const struct rs_sizes *rs_conf_sizes(void);
 
-/* ---- rs_sock.c ---- */
+/* ---- rs_table.c ---- */
 /** @return the rsocket with that number, NULL: none */
 struct rsocket *rs_find(int fd);
+/** The same, also of a process that this one was forked from. */
+struct rsocket *rs_find_any(int fd);
 /** Set up what all kinds share, with a number, and enter it. */
 int rs_enter(struct rsocket *rs, const struct rs_ops *ops, int type, int domain);
 /** The reverse, without freeing @p rs. */
 void rs_leave(struct rsocket *rs);
+/** Its number alone. */
+void rs_table_remove(int fd);
 /** @return -1 with errno set, or 0 */
 int rs_result(int err);
 /** The same of a call that may have waited: success leaves errno as it was before. */
 int rs_waited(int err, int errno_before);
 /** Call @p f with every rsocket; none leaves meanwhile. It may take the rsocket's lock, but end none. */
 void rs_each(void (*f)(struct rsocket *rs));
+/** In the child. */
+void rs_table_fork_child(void);
 
 /* ---- rs_wait.c ---- */
 uint64_t rs_now_us(void);
@@ -287,19 +293,34 @@ void rs_ep_hello(struct rs_stream *s, struct rs_hello *out);
 /** What the peer told. */
 int rs_ep_meet(struct rs_stream *s, const struct rs_hello *peer);
 
-/* ---- rs_conn.c ---- */
-extern const struct rs_ops rs_stream_ops;
-struct rs_stream *rs_stream_new(int domain, int *err);
+/* ---- rs_alloc.c ---- */
 /** @return a stream without an id */
-struct rs_stream *rs_stream_alloc(int domain, int *err);
+struct rs_stream *rs_stream_alloc(const struct rs_ops *ops, const struct rs_cm_user *cm, int domain, int *err);
 /** Everything that the stream has; its peer hears of it. */
 void rs_stream_destroy(struct rs_stream *s);
+
+/* ---- rs_state.c ---- */
 /** Under the lock. */
 void rs_set_state(struct rs_stream *s, enum rs_state state);
+/** The connection can't go on: it ends with @p err. Under the lock. */
+void rs_fail(struct rs_stream *s, int err);
 /** @return why it failed, and forget it */
 int rs_take_error(struct rsocket *rs);
 /** @return 0: it is, or was, connected; ENOTCONN, EAGAIN, or why not */
 int rs_ready(struct rs_stream *s, bool once);
+
+/* ---- rs_ctrl.c ---- */
+/** Whether a message that isn't data may be posted. Under the lock. */
+bool rs_ctrl_room(const struct rs_stream *s);
+/** Post one. Under the lock. @param sge  What is written to @p addr first, inline; NULL: nothing */
+int rs_ctrl_post(struct rs_stream *s, uint32_t msg, struct ibv_sge *sge, uint64_t addr);
+/** Tell the peer what it may send, if that is news enough. Under the lock. */
+void rs_grant(struct rs_stream *s);
+/** An empty WRITE: a peer that is gone doesn't acknowledge it. */
+void rs_ctrl_keepalive(struct rs_stream *s);
+
+/* ---- rs_conn.c ---- */
+struct rs_stream *rs_stream_new(int domain, int *err);
 
 /* ---- rs_accept.c ---- */
 int rs_listen(struct rsocket *rs, int backlog);
@@ -316,23 +337,13 @@ void rs_accept_end(struct rs_stream *listener);
 void rs_accept_fork_child(void);
 
 /* ---- rs_stream.c ---- */
-/** The connection can't go on: it ends with @p err. Under the lock. */
-void rs_fail(struct rs_stream *s, int err);
 int rs_stream_progress(struct rsocket *rs);
 void rs_stream_arm(struct rsocket *rs);
 void rs_stream_fired(struct rsocket *rs);
 short rs_stream_revents(struct rsocket *rs, short events);
 int rs_stream_shutdown(struct rsocket *rs, int how);
-/** Tell the peer what it may send, if that is news enough. Under the lock. */
-void rs_grant(struct rs_stream *s);
-/** A program's thread has sent: let slock go. Pollers that it kept from looking look again. */
-void rs_unlock_sender(struct rs_stream *s);
 
-/* ---- rs_data.c ---- */
-ssize_t rs_stream_send(struct rsocket *rs, const struct iovec *iov, int n, int flags, const struct sockaddr *to,
-		       socklen_t tolen);
-ssize_t rs_stream_recv(struct rsocket *rs, const struct iovec *iov, int n, int flags, struct sockaddr *from,
-		       socklen_t *fromlen);
+/* ---- rs_tx.c ---- */
 /** What is left of a program's vector. */
 struct rs_cursor {
 	const struct iovec *iov;
@@ -342,10 +353,12 @@ struct rs_cursor {
 };
 /** @return 0 or EINVAL: that is no vector */
 int rs_cursor_init(struct rs_cursor *c, const struct iovec *iov, int n);
+/** Copy between @p mem and the vector, of which at least @p bytes are left. */
+void rs_cursor_copy(struct rs_cursor *c, void *mem, uint32_t bytes, bool to_vector);
 /**
  * Post an RDMA WRITE of the next @p bytes. Under slock, and only if rs_tx_has_room().
  * @param where  what to write to
- * @param msg    NULL: no immediate data; else a message, which comes out of the window
+ * @param msg    NULL: no immediate data; else a message, whose data goes to the current chunk
  */
 int rs_post_write(struct rs_stream *s, struct rs_cursor *c, uint32_t bytes, const struct rs_sge *where,
 		  const uint32_t *msg);
@@ -359,6 +372,16 @@ void rs_stream_idle(struct rsocket *rs);
 int rs_wait_to_send(struct rs_stream *s, bool (*test)(struct rsocket *rs), int flags);
 /** A test for it: rs_tx_has_room(). */
 bool rs_has_room(struct rsocket *rs);
+/** Take slock to look at what is the sender's. @return false: a thread is sending, and wakes pollers when it has sent */
+bool rs_trylock_sender(struct rs_stream *s);
+/** A program's thread has sent: let slock go. Pollers that it kept from looking look again. */
+void rs_unlock_sender(struct rs_stream *s);
+
+/* ---- rs_data.c ---- */
+ssize_t rs_stream_send(struct rsocket *rs, const struct iovec *iov, int n, int flags, const struct sockaddr *to,
+		       socklen_t tolen);
+ssize_t rs_stream_recv(struct rsocket *rs, const struct iovec *iov, int n, int flags, struct sockaddr *from,
+		       socklen_t *fromlen);
 
 /* ---- rs_iomap.c ---- */
 /** Tell the peer of new mappings. Under slock. */

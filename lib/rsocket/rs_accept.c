@@ -110,7 +110,7 @@ rs_accept_request(struct rs_stream *listener, struct rdma_cm_event *ev)
 	struct rs_stream *child;
 	int err;
 
-	child = rs_stream_alloc(listener->rs.domain, &err);
+	child = rs_stream_alloc(listener->rs.ops, &listener->cm, listener->rs.domain, &err);
 	if (!child) {
 		refuse(ev->id);
 		return;

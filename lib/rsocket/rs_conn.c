@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Streams: made, bound, connected, closed. The service's thread drives connections from event to event; who waits
- * for one waits for its state.
+ * Streams: bound, connected, closed. The service's thread drives a connection from event to event; a program's thread that
+ * waits for one waits for its state.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -9,81 +9,10 @@
 
 #include "rsocket/rs.h"
 
-static bool stream_event(struct rs_cm_user *u, struct rdma_cm_event *ev);
-static void stream_gone(struct rs_cm_user *u);
-
 static struct rs_stream *
 of_cm(struct rs_cm_user *u)
 {
-	return rs_container(u, struct rs_stream, cm);
-}
-
-struct rs_stream *
-rs_stream_alloc(int domain, int *err)
-{
-	struct rs_stream *s = calloc(1, sizeof(*s));
-
-	*err = s ? rs_enter(&s->rs, &rs_stream_ops, SOCK_STREAM, domain) : ENOMEM;
-	if (*err) {
-		free(s);
-		return NULL;
-	}
-	s->cm.event = stream_event;
-	s->cm.gone = stream_gone;
-	s->ready_end = &s->ready;
-	pthread_mutex_init(&s->slock, NULL);
-	pthread_mutex_init(&s->rlock, NULL);
-	pthread_mutex_init(&s->map_lock, NULL);
-	return s;
-}
-
-void
-rs_stream_destroy(struct rs_stream *s)
-{
-	rs_svc_keepalive(s, 0);
-	rs_svc_forget(s);
-	/* An event that is still to come finds a stream that goes nowhere any more. */
-	pthread_mutex_lock(&s->rs.lock);
-	atomic_store(&s->rs.state, RS_FAILED);
-	pthread_mutex_unlock(&s->rs.lock);
-	/* Before its QP, which the library moves when it reads an event. From here on none is being looked at. */
-	if (s->id)
-		rdma_destroy_id(s->id);
-	rs_ep_destroy(s);
-	rs_leave(&s->rs);
-	pthread_mutex_destroy(&s->slock);
-	pthread_mutex_destroy(&s->rlock);
-	pthread_mutex_destroy(&s->map_lock);
-	free(s);
-}
-
-struct rs_stream *
-rs_stream_new(int domain, int *err)
-{
-	struct rdma_event_channel *channel = rs_svc_channel();
-	struct rs_stream *s;
-
-	if (!channel) {
-		*err = errno;
-		return NULL;
-	}
-	s = rs_stream_alloc(domain, err);
-	if (!s)
-		return NULL;
-	if (rdma_create_id(channel, &s->id, &s->cm, RDMA_PS_TCP)) {
-		*err = errno;
-		s->id = NULL;
-		rs_stream_destroy(s);
-		return NULL;
-	}
-	return s;
-}
-
-void
-rs_set_state(struct rs_stream *s, enum rs_state state)
-{
-	atomic_store_explicit(&s->rs.state, state, memory_order_release);
-	rs_kick(&s->rs, RS_EV_ALL);
+	return container_of(u, struct rs_stream, cm);
 }
 
 static bool
@@ -259,49 +188,6 @@ stream_event(struct rs_cm_user *u, struct rdma_cm_event *ev)
 }
 
 /* ---- The program's side ---- */
-static bool
-is_settled(struct rsocket *rs)
-{
-	return !rs_is_opening(rs_state(rs));
-}
-
-int
-rs_take_error(struct rsocket *rs)
-{
-	int err;
-
-	pthread_mutex_lock(&rs->lock);
-	err = rs->err;
-	rs->err = 0;
-	pthread_mutex_unlock(&rs->lock);
-	return err;
-}
-
-int
-rs_ready(struct rs_stream *s, bool once)
-{
-	int err;
-
-	if (rs_is_opening(rs_state(&s->rs))) {
-		err = rs_wait(&s->rs, is_settled, RS_EV_ALL, once, -1);
-		if (err)
-			return err;
-	}
-	switch (rs_state(&s->rs)) {
-	case RS_CONNECTED:
-	case RS_DISCONNECTED:
-		return 0;
-	case RS_FAILED:
-		/* What was connected may have data left. */
-		if (s->was_connected)
-			return 0;
-		err = rs_take_error(&s->rs);
-		return err ? err : ENOTCONN;
-	default:
-		return ENOTCONN;
-	}
-}
-
 static int
 stream_connect(struct rsocket *rs, const struct sockaddr *addr, socklen_t len)
 {
@@ -367,7 +253,7 @@ stream_name(struct rsocket *rs, bool peer, struct sockaddr *addr, socklen_t *len
 	return 0;
 }
 
-const struct rs_ops rs_stream_ops = {
+static const struct rs_ops stream_ops = {
 	.bind = stream_bind,
 	.connect = stream_connect,
 	.shutdown = rs_stream_shutdown,
@@ -381,3 +267,27 @@ const struct rs_ops rs_stream_ops = {
 	.fired = rs_stream_fired,
 	.revents = rs_stream_revents,
 };
+
+static const struct rs_cm_user stream_cm = { .event = stream_event, .gone = stream_gone };
+
+struct rs_stream *
+rs_stream_new(int domain, int *err)
+{
+	struct rdma_event_channel *channel = rs_svc_channel();
+	struct rs_stream *s;
+
+	if (!channel) {
+		*err = errno;
+		return NULL;
+	}
+	s = rs_stream_alloc(&stream_ops, &stream_cm, domain, err);
+	if (!s)
+		return NULL;
+	if (rdma_create_id(channel, &s->id, &s->cm, RDMA_PS_TCP)) {
+		*err = errno;
+		s->id = NULL;
+		rs_stream_destroy(s);
+		return NULL;
+	}
+	return s;
+}

@@ -68,17 +68,6 @@ dgram_connect(struct rsocket *rs, const struct sockaddr *addr, socklen_t len)
 	return err;
 }
 
-bool
-rs_dgram_queue(struct rs_dgram *d, struct rs_dmsg *m)
-{
-	if (d->rd_shut || (d->connected && !rs_same_addr(&m->from, &d->connected->addr)))
-		return false;
-	m->next = NULL;
-	*d->end = m;
-	d->end = &m->next;
-	return true;
-}
-
 static void
 dequeue(struct rs_dgram *d)
 {

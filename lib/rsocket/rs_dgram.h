@@ -12,6 +12,8 @@
 #ifndef UROCE_RS_DGRAM_H
 #define UROCE_RS_DGRAM_H
 
+#include <string.h>
+
 #include "rsocket/rs.h"
 
 enum {
@@ -90,7 +92,7 @@ struct rs_dgram {
 static inline struct rs_dgram *
 to_dgram(struct rsocket *rs)
 {
-	return rs_container(rs, struct rs_dgram, rs);
+	return container_of(rs, struct rs_dgram, rs);
 }
 
 static inline socklen_t
@@ -99,10 +101,31 @@ rs_addr_len(const struct sockaddr_storage *sa)
 	return sa->ss_family == AF_INET ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6);
 }
 
-/** Whether the same address and port. */
-bool rs_same_addr(const struct sockaddr_storage *a, const struct sockaddr_storage *b);
-/** A datagram is there to be read, of a peer that the rsocket hears. @return false: it doesn't */
-bool rs_dgram_queue(struct rs_dgram *d, struct rs_dmsg *m);
+/** Whether address and port are the same. */
+static inline bool
+rs_same_addr(const struct sockaddr_storage *a, const struct sockaddr_storage *b)
+{
+	const struct sockaddr_in6 *a6 = (const void *)a, *b6 = (const void *)b;
+	const struct sockaddr_in *a4 = (const void *)a, *b4 = (const void *)b;
+
+	if (a->ss_family != b->ss_family)
+		return false;
+	if (a->ss_family == AF_INET)
+		return a4->sin_port == b4->sin_port && a4->sin_addr.s_addr == b4->sin_addr.s_addr;
+	return a6->sin6_port == b6->sin6_port && !memcmp(&a6->sin6_addr, &b6->sin6_addr, 16);
+}
+
+/** A datagram came and is to be read, unless the rsocket doesn't hear that peer: then false is returned. */
+static inline bool
+rs_dgram_queue(struct rs_dgram *d, struct rs_dmsg *m)
+{
+	if (d->rd_shut || (d->connected && !rs_same_addr(&m->from, &d->connected->addr)))
+		return false;
+	m->next = NULL;
+	*d->end = m;
+	d->end = &m->next;
+	return true;
+}
 
 /* ---- rs_dqp.c ---- */
 /** The QP of local address @p local, made if there is none. */

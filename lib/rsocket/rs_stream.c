@@ -1,81 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Streams that are connected: completions, messages that aren't data, shutting down. */
+/* Streams that are connected: completions, poll events, shutting down. */
 #include <arpa/inet.h>
 #include <errno.h>
 
 #include "rsocket/rs.h"
-
-void
-rs_fail(struct rs_stream *s, int err)
-{
-	enum rs_state was = rs_state(&s->rs);
-
-	if (was < RS_RESOLVING_ADDR || was > RS_CONNECTED)
-		return;
-	s->rs.err = err;
-	atomic_store(&s->rd_open, false);
-	atomic_store(&s->wr_open, false);
-	rs_set_state(s, RS_FAILED);
-	/* The peer is not left in doubt. */
-	if (was == RS_CONNECTED)
-		rdma_disconnect(s->id);
-}
-
-/* ---- Messages of ours that aren't data. Under the lock ---- */
-static bool
-ctrl_room(struct rsocket *rs)
-{
-	struct rs_stream *s = to_stream(rs);
-
-	return s->ctrl.posted - s->ctrl.done < RS_CTRL_WRS;
-}
-
-static int
-post_ctrl(struct rs_stream *s, uint32_t msg, struct ibv_sge *sge, uint64_t addr)
-{
-	struct ibv_send_wr *bad, wr = {
-		.wr_id = RS_WR_CTRL,
-		.sg_list = sge,
-		.num_sge = sge ? 1 : 0,
-		.opcode = IBV_WR_RDMA_WRITE_WITH_IMM,
-		.send_flags = IBV_SEND_SIGNALED | (sge ? IBV_SEND_INLINE : 0),
-		.imm_data = htonl(msg),
-	};
-	int err;
-
-	wr.wr.rdma.remote_addr = addr;
-	wr.wr.rdma.rkey = sge ? s->peer.list.key : 0;
-	err = ibv_post_send(s->id->qp, &wr, &bad);
-	if (!err)
-		s->ctrl.posted++;
-	return err;
-}
-
-void
-rs_grant(struct rs_stream *s)
-{
-	struct rs_sge window;
-	struct ibv_sge sge = { (uintptr_t)&window, sizeof(window), 0 };
-	int64_t half;
-	uint32_t seq;
-	int err;
-
-	while (rs_state(&s->rs) == RS_CONNECTED && ctrl_room(&s->rs) && rs_rx_grant_due(&s->rx)) {
-		seq = rs_rx_grant(&s->rx, &half);
-		if (half < 0) {
-			err = post_ctrl(s, rs_msg(RS_OP_SGL, seq), NULL, 0);
-		} else {
-			window = (struct rs_sge){ (uintptr_t)s->recv_buf + (uint64_t)half, s->recv_mr->rkey,
-						  s->rx.ring_bytes / 2 };
-			window = rs_sge_for(&window, s->peer.swap);
-			err = post_ctrl(s, rs_msg(RS_OP_SGL, seq), &sge,
-					s->peer.list.addr + s->peer_list_at * sizeof(struct rs_sge));
-			s->peer_list_at = (s->peer_list_at + 1) % s->peer.list.length;
-		}
-		if (err)
-			rs_fail(s, EIO);
-	}
-}
 
 /* ---- Completions. Under the lock ---- */
 /** The peer wrote the next place of our list. */
@@ -215,31 +143,6 @@ rs_stream_fired(struct rsocket *rs)
 	s->cq_events++;
 }
 
-/** To look at what is the sender's. */
-static bool
-trylock_sender(struct rs_stream *s)
-{
-	if (!pthread_mutex_trylock(&s->slock))
-		return true;
-	/* A thread is sending. It sees that it is to wake us when it has unlocked, or else has unlocked already. */
-	atomic_store_explicit(&s->passed_over, true, memory_order_relaxed);
-	atomic_thread_fence(memory_order_seq_cst);
-	return !pthread_mutex_trylock(&s->slock);
-}
-
-void
-rs_unlock_sender(struct rs_stream *s)
-{
-	pthread_mutex_unlock(&s->slock);
-	atomic_thread_fence(memory_order_seq_cst);
-	if (!atomic_load_explicit(&s->passed_over, memory_order_relaxed))
-		return;
-	pthread_mutex_lock(&s->rs.lock);
-	atomic_store_explicit(&s->passed_over, false, memory_order_relaxed);
-	rs_kick(&s->rs, RS_EV_OUT);
-	pthread_mutex_unlock(&s->rs.lock);
-}
-
 short
 rs_stream_revents(struct rsocket *rs, short events)
 {
@@ -258,7 +161,7 @@ rs_stream_revents(struct rsocket *rs, short events)
 		r |= POLLRDHUP;
 	if (!atomic_load(&s->wr_open)) {
 		r |= POLLOUT | POLLWRNORM;
-	} else if ((events & (POLLOUT | POLLWRNORM)) && trylock_sender(s)) {
+	} else if ((events & (POLLOUT | POLLWRNORM)) && rs_trylock_sender(s)) {
 		if (rs_tx_ready(&s->tx))
 			r |= POLLOUT | POLLWRNORM;
 		pthread_mutex_unlock(&s->slock);
@@ -276,7 +179,7 @@ rs_stream_revents(struct rsocket *rs, short events)
 static bool
 may_control(struct rsocket *rs)
 {
-	return ctrl_room(rs) || rs_state(rs) != RS_CONNECTED;
+	return rs_ctrl_room(to_stream(rs)) || rs_state(rs) != RS_CONNECTED;
 }
 
 /** The last message is among those that are done, so all before it are. */
@@ -299,7 +202,7 @@ say_goodbye(struct rs_stream *s, enum rs_ctrl ctrl)
 		return err;
 	pthread_mutex_lock(&rs->lock);
 	if (rs_state(rs) == RS_CONNECTED)
-		err = post_ctrl(s, rs_msg(RS_OP_CTRL, ctrl), NULL, 0);
+		err = rs_ctrl_post(s, rs_msg(RS_OP_CTRL, ctrl), NULL, 0);
 	pthread_mutex_unlock(&rs->lock);
 	return err ? err : rs_wait(rs, all_sent, RS_EV_ALL, false, RS_CLOSE_MS);
 }

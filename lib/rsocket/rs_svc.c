@@ -142,21 +142,11 @@ static int
 keepalives(void)
 {
 	uint64_t now = rs_now_us(), next = UINT64_MAX;
-	struct ibv_send_wr wr, *bad;
 
 	for (struct rs_stream *s = svc.alive; s; s = s->alive_next) {
 		if (s->alive_at_us <= now) {
 			s->alive_at_us = now + (uint64_t)s->rs.keepalive_s * 1000000;
-			wr = (struct ibv_send_wr){
-				.wr_id = RS_WR_CTRL,
-				.opcode = IBV_WR_RDMA_WRITE,
-				.send_flags = IBV_SEND_SIGNALED,
-			};
-			pthread_mutex_lock(&s->rs.lock);
-			if (rs_state(&s->rs) == RS_CONNECTED && s->ctrl.posted - s->ctrl.done < RS_CTRL_WRS &&
-			    !ibv_post_send(s->id->qp, &wr, &bad))
-				s->ctrl.posted++;
-			pthread_mutex_unlock(&s->rs.lock);
+			rs_ctrl_keepalive(s);
 		}
 		if (s->alive_at_us < next)
 			next = s->alive_at_us;

@@ -26,6 +26,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "base/container_of.h"
 #include "verbs/connection.h"
 #include "verbs/convert.h"
 #include "ring/ctl.h"
@@ -38,7 +39,6 @@
 
 #define likely(x) __builtin_expect(!!(x), 1)
 #define unlikely(x) __builtin_expect(!!(x), 0)
-#define container_of(ptr, type, member) ((type *)((char *)(ptr)-offsetof(type, member)))
 
 /** Functions that programs link to by name; libibverbs.map gives them their versions. */
 #define CLIENT_EXPORT __attribute__((visibility("default")))

@@ -58,6 +58,11 @@ rs_fail(struct rs_stream *s, int err)
 {
 }
 
+void
+rs_ctrl_keepalive(struct rs_stream *s)
+{
+}
+
 struct rdma_event_channel *
 rdma_create_event_channel(void)
 {
