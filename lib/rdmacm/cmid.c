@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What an id is made of, and the count of its events. */
-#include "rdmacm/rdmacm.h"
+#include "rdmacm/rdmacm_priv.h"
 
 #include <arpa/inet.h>
 #include <errno.h>

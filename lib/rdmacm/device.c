@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Devices: opened once per process, with a protection domain for programs that bring none. */
-#include "rdmacm/rdmacm.h"
+#include "rdmacm/rdmacm_priv.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Ids: made, bound, moved between channels, given options, destroyed. */
-#include "rdmacm/rdmacm.h"
+#include "rdmacm/rdmacm_priv.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The multicast groups that an id is a member of. The QP is attached when the event is handed out, as rdma-core does it. */
-#include "rdmacm/rdmacm.h"
+#include "rdmacm/rdmacm_priv.h"
 
 #include <stdlib.h>
 

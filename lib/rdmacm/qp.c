@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* QPs and SRQs that belong to ids, and their way through the states. */
-#include "rdmacm/rdmacm.h"
+#include "rdmacm/rdmacm_priv.h"
 
 #include <errno.h>
 #include <string.h>

@@ -6,7 +6,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "rsocket/rs.h"
+#include "rsocket/rs_priv.h"
 
 static pthread_mutex_t accept_lock = PTHREAD_MUTEX_INITIALIZER;
 

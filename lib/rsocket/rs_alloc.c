@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "rsocket/rs.h"
+#include "rsocket/rs_priv.h"
 
 struct rs_stream *
 rs_stream_alloc(const struct rs_ops *ops, const struct rs_cm_user *cm, int domain, int *err)

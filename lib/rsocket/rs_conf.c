@@ -2,7 +2,7 @@
 /* Defaults of rsockets, and what the administrator says of them: one number per file, man 7 rsocket. */
 #include <stdio.h>
 
-#include "rsocket/rs.h"
+#include "rsocket/rs_priv.h"
 
 #define RS_CONF_DIR "/etc/rdma/rsocket/"
 

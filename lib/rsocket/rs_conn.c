@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "rsocket/rs.h"
+#include "rsocket/rs_priv.h"
 
 static struct rs_stream *
 of_cm(struct rs_cm_user *u)

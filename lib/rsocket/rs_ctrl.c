@@ -3,7 +3,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 
-#include "rsocket/rs.h"
+#include "rsocket/rs_priv.h"
 
 bool
 rs_ctrl_room(const struct rs_stream *s)
@@ -35,8 +35,8 @@ rs_ctrl_post(struct rs_stream *s, uint32_t msg, struct ibv_sge *sge, uint64_t ad
 void
 rs_grant(struct rs_stream *s)
 {
-	struct rs_sge window;
-	struct ibv_sge sge = { (uintptr_t)&window, sizeof(window), 0 };
+	struct rs_sge chunk;
+	struct ibv_sge sge = { (uintptr_t)&chunk, sizeof(chunk), 0 };
 	int64_t half;
 	uint32_t seq;
 	int err;
@@ -46,9 +46,9 @@ rs_grant(struct rs_stream *s)
 		if (half < 0) {
 			err = rs_ctrl_post(s, rs_msg(RS_OP_SGL, seq), NULL, 0);
 		} else {
-			window = (struct rs_sge){ (uintptr_t)s->recv_buf + (uint64_t)half, s->recv_mr->rkey,
+			chunk = (struct rs_sge){ (uintptr_t)s->recv_buf + (uint64_t)half, s->recv_mr->rkey,
 						  s->rx.ring_bytes / 2 };
-			window = rs_sge_for(&window, s->peer.swap);
+			chunk = rs_sge_for(&chunk, s->peer.swap);
 			err = rs_ctrl_post(s, rs_msg(RS_OP_SGL, seq), &sge,
 					s->peer.list.addr + s->peer_list_at * sizeof(struct rs_sge));
 			s->peer_list_at = (s->peer_list_at + 1) % s->peer.list.length;

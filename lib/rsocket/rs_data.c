@@ -2,7 +2,7 @@
 /* Streams: the program's data, into messages and out of them. */
 #include <errno.h>
 
-#include "rsocket/rs.h"
+#include "rsocket/rs_priv.h"
 
 /* ---- Sending. Under slock ---- */
 static bool
@@ -17,7 +17,7 @@ may_send(struct rsocket *rs)
  * Gathering. A program that sends small pieces faster than they go gets them gathered, as TCP's corking does it
  * with what its device is still busy with: when RS_GATHER_FROM work requests are under way, small data stays in the
  * send buffer until there is enough for one message, or the rsocket is used in another way, or the service's next
- * turn. What is gathered can always be sent at once: it was let in only as far as window, messages and queue reach.
+ * turn. What is gathered can always be sent at once: it was let in only as far as chunk, messages and queue reach.
  */
 static bool
 is_busy(const struct rs_stream *s)
@@ -42,7 +42,7 @@ gather(struct rs_stream *s, struct rs_cursor *c)
 			return false;
 	}
 	if (!rs_tx_ready(&s->tx) || !atomic_load_explicit(&s->wr_open, memory_order_relaxed) ||
-	    have + bytes > s->tx.window.length || have + bytes > rs_tx_free_bytes(&s->tx))
+	    have + bytes > s->tx.chunk.length || have + bytes > rs_tx_free_bytes(&s->tx))
 		return false;
 	at = (s->tx.at + have) % s->tx.ring_bytes;
 	end = s->tx.ring_bytes - at;
@@ -59,9 +59,9 @@ static int
 post_data(struct rs_stream *s, struct rs_cursor *c, uint32_t bytes)
 {
 	uint32_t msg = rs_msg(RS_OP_DATA, bytes);
-	struct rs_sge where = s->tx.window;
+	struct rs_sge where = s->tx.chunk;
 
-	rs_tx_use_window(&s->tx, bytes);
+	rs_tx_use_chunk(&s->tx, bytes);
 	return rs_post_write(s, c, bytes, &where, &msg);
 }
 

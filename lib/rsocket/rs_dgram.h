@@ -14,7 +14,7 @@
 
 #include <string.h>
 
-#include "rsocket/rs.h"
+#include "rsocket/rs_priv.h"
 
 enum {
 	RS_DGRAM_BYTES = 2048,      /**< the largest datagram with its header */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Endpoints: the QP of a stream, its completion queue and its memory. One mapping holds all: first what the peer
- * may write to (the receive buffer, the list of windows, the table of mappings), then, as a region of its own, the
+ * may write to (the receive buffer, the list of chunks, the table of mappings), then, as a region of its own, the
  * send buffer.
  */
 #include <errno.h>
@@ -11,7 +11,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "rsocket/rs.h"
+#include "rsocket/rs_priv.h"
 
 static uint32_t
 between(uint32_t n, uint32_t min, uint32_t max)
@@ -76,7 +76,7 @@ make_memory(struct rs_stream *s)
 	z->send_bytes = between(z->send_bytes, RS_BUFFER_MIN, RS_BUFFER_MAX);
 	z->recv_bytes = between(z->recv_bytes, RS_BUFFER_MIN, RS_BUFFER_MAX) & ~1u;
 	list_at = (z->recv_bytes + 63) & ~(size_t)63;
-	s->recv_region = list_at + RS_WINDOWS * sizeof(struct rs_sge) + z->iomaps * sizeof(struct rs_iomap);
+	s->recv_region = list_at + RS_CHUNKS * sizeof(struct rs_sge) + z->iomaps * sizeof(struct rs_iomap);
 	s->recv_region = whole_pages(s->recv_region);
 	s->memory_bytes = s->recv_region + whole_pages(z->send_bytes);
 	m = mmap(NULL, s->memory_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -86,7 +86,7 @@ make_memory(struct rs_stream *s)
 	s->recv_buf = s->memory;
 	s->send_buf = s->memory + s->recv_region;
 	s->list = (void *)(s->memory + list_at);
-	s->table = (void *)(s->memory + list_at + RS_WINDOWS * sizeof(struct rs_sge));
+	s->table = (void *)(s->memory + list_at + RS_CHUNKS * sizeof(struct rs_sge));
 	s->recv_mr = ibv_reg_mr(s->id->pd, s->memory, s->recv_region, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
 	if (!s->recv_mr)
 		return errno;
@@ -188,8 +188,8 @@ rs_ep_hello(struct rs_stream *s, struct rs_hello *out)
 	*out = (struct rs_hello){
 		.credits = (uint16_t)s->rs.sizes.rq,
 		.iomaps = s->rs.sizes.iomaps,
-		.list = { (uintptr_t)s->list, s->recv_mr->rkey, RS_WINDOWS },
-		.window = { (uintptr_t)s->recv_buf, s->recv_mr->rkey, s->rs.sizes.recv_bytes / 2 },
+		.list = { (uintptr_t)s->list, s->recv_mr->rkey, RS_CHUNKS },
+		.chunk = { (uintptr_t)s->recv_buf, s->recv_mr->rkey, s->rs.sizes.recv_bytes / 2 },
 	};
 }
 
@@ -197,9 +197,9 @@ int
 rs_ep_meet(struct rs_stream *s, const struct rs_hello *peer)
 {
 	s->peer = *peer;
-	/* The peer's first window came by the hello, as if written to the first place of our list; so did ours. */
+	/* The peer's first chunk came by the hello, as if written to the first place of our list; so did ours. */
 	s->peer_list_at = 1 % peer->list.length;
-	s->list_at = 1 % RS_WINDOWS;
+	s->list_at = 1 % RS_CHUNKS;
 	rs_tx_limit(&s->tx, peer->credits);
-	return rs_tx_give(&s->tx, &peer->window);
+	return rs_tx_give(&s->tx, &peer->chunk);
 }

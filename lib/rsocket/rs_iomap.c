@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "rsocket/rs.h"
+#include "rsocket/rs_priv.h"
 
 /** @return a stream that has an endpoint, or NULL with errno set */
 static struct rs_stream *

@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "rsocket/rs.h"
+#include "rsocket/rs_priv.h"
 
 enum {
 	KEEPALIVE_DEFAULT_S = 7200,

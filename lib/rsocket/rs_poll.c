@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "rsocket/rs.h"
+#include "rsocket/rs_priv.h"
 
 /** Sets up to this size need no allocation. */
 enum { POLL_SMALL = 16 };

@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 
-#include "rsocket/rs.h"
+#include "rsocket/rs_priv.h"
 
 static void
 fork_child(void)

@@ -2,7 +2,7 @@
 /* The state of a stream: its changes, and waiting until it is connected. */
 #include <errno.h>
 
-#include "rsocket/rs.h"
+#include "rsocket/rs_priv.h"
 
 void
 rs_set_state(struct rs_stream *s, enum rs_state state)

@@ -3,18 +3,18 @@
 #include <arpa/inet.h>
 #include <errno.h>
 
-#include "rsocket/rs.h"
+#include "rsocket/rs_priv.h"
 
 /* ---- Completions. Under the lock ---- */
 /** The peer wrote the next place of our list. */
 static int
-take_window(struct rs_stream *s)
+take_chunk(struct rs_stream *s)
 {
 	volatile struct rs_sge *place = &s->list[s->list_at];
-	struct rs_sge window = { place->addr, place->key, place->length };
+	struct rs_sge chunk = { place->addr, place->key, place->length };
 
-	s->list_at = (s->list_at + 1) % RS_WINDOWS;
-	return window.length ? rs_tx_give(&s->tx, &window) : 0;
+	s->list_at = (s->list_at + 1) % RS_CHUNKS;
+	return chunk.length ? rs_tx_give(&s->tx, &chunk) : 0;
 }
 
 static int
@@ -42,7 +42,7 @@ take_message(struct rs_stream *s, const struct ibv_wc *wc)
 	case RS_OP_DATA:
 		return rs_rx_arrived(&s->rx, rs_msg_data(msg)) ? -EPROTO : RS_EV_IN;
 	case RS_OP_SGL:
-		if (wc->byte_len && take_window(s))
+		if (wc->byte_len && take_chunk(s))
 			return -EPROTO;
 		rs_tx_limit(&s->tx, rs_msg_data(msg));
 		return RS_EV_OUT;

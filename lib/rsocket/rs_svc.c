@@ -14,7 +14,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "rsocket/rs.h"
+#include "rsocket/rs_priv.h"
 
 enum {
 	SVC_WATCHES_FIRST = 16,

@@ -9,7 +9,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "rsocket/rs.h"
+#include "rsocket/rs_priv.h"
 
 enum { TABLE_BITS = 10, TABLE_PAGE = 1 << TABLE_BITS, TABLE_PAGES = 1 << TABLE_BITS };
 

@@ -5,7 +5,7 @@
 #include <limits.h>
 #include <string.h>
 
-#include "rsocket/rs.h"
+#include "rsocket/rs_priv.h"
 
 /* ---- Vectors ---- */
 int
@@ -118,9 +118,9 @@ rs_flush(struct rs_stream *s)
 	atomic_store_explicit(&s->gathered, 0, memory_order_relaxed);
 	wr.opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
 	wr.imm_data = htonl(rs_msg(RS_OP_DATA, bytes));
-	wr.wr.rdma.remote_addr = s->tx.window.addr;
-	wr.wr.rdma.rkey = s->tx.window.key;
-	rs_tx_use_window(&s->tx, bytes);
+	wr.wr.rdma.remote_addr = s->tx.chunk.addr;
+	wr.wr.rdma.rkey = s->tx.chunk.key;
+	rs_tx_use_chunk(&s->tx, bytes);
 	wr.wr_id = rs_tx_post(&s->tx, bytes, &signal);
 	wr.send_flags = signal ? IBV_SEND_SIGNALED : 0;
 	return ibv_post_send(s->id->qp, &wr, &bad);

@@ -8,7 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "rsocket/rs.h"
+#include "rsocket/rs_priv.h"
 
 static pthread_key_t wake_key;
 static pthread_once_t wake_once = PTHREAD_ONCE_INIT;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Address handles, and multicast membership. */
-#include "verbs/client.h"
+#include "verbs/client_priv.h"
 
 #include <endian.h>
 #include <errno.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Asynchronous events: a pipe of struct ctl_async_event, written by the daemon's control thread. */
-#include "verbs/client.h"
+#include "verbs/client_priv.h"
 
 #include <errno.h>
 #include <fcntl.h>

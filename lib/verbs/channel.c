@@ -5,7 +5,7 @@
  * An event counts as reported when ibv_get_cq_event() returned it; ibv_destroy_cq() waits until as many were
  * acknowledged. Both happen under the mutex of the table of objects, so a CQ that is being destroyed gets no more.
  */
-#include "verbs/client.h"
+#include "verbs/client_priv.h"
 
 #include <errno.h>
 #include <fcntl.h>

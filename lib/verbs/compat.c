@@ -4,7 +4,7 @@
  * behind their pointers than today's. They are here so that such a program starts. It finds no device, so it never has
  * an object with which to call the rest.
  */
-#include "verbs/client.h"
+#include "verbs/client_priv.h"
 
 #include <errno.h>
 

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Completion queues: creation, polling, arming, destruction. */
-#include "verbs/client.h"
+#include "verbs/client_priv.h"
 
 #include <errno.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+/* A field of the ring that a thread without the lock looks at. */
+#define UNLOCKED(field) ((_Atomic(__typeof__(field)) *)&(field))
 
 static struct client_cq *
 cq_alloc(void)
@@ -182,8 +185,8 @@ cq_adopt(struct client_cq *cq, const struct ring *ring, uint64_t *stamps, uint32
 		atomic_store_explicit(&e->ctl, ctl.word, memory_order_release);
 	}
 	cq->stamps = stamps;
-	__atomic_store_n(&cq->ring.base, ring->base, __ATOMIC_RELEASE);
-	__atomic_store_n(&cq->ring.order, ring->order, __ATOMIC_RELEASE);
+	atomic_store_explicit(UNLOCKED(cq->ring.base), ring->base, memory_order_release);
+	atomic_store_explicit(UNLOCKED(cq->ring.order), ring->order, memory_order_release);
 	cq->cq.cqe = 1 << ring->order;
 	client_cq_unlock(cq);
 }
@@ -320,7 +323,7 @@ find_qp(struct client_cq *cq, uint32_t qpn)
 
 	if (likely(qp && qp->qp.qp_base.qp_num == qpn))
 		return qp;
-	qp = to_ctx(cq->cq.context)->qps[qpn & (CLIENT_QPN_SLOTS - 1)];
+	qp = atomic_load_explicit(&to_ctx(cq->cq.context)->qps[qpn & (CLIENT_QPN_SLOTS - 1)], memory_order_relaxed);
 	if (qp && qp->qp.qp_base.qp_num == qpn) {
 		cq->last_qp = qp;
 		return qp;
@@ -336,7 +339,7 @@ cq_next(struct client_cq *cq, struct ring_cqe **out, union ring_cqe_ctl *ctl)
 		struct ring_cqe *e = ring_slot(&cq->ring, cq->ring.counter);
 		struct client_qp *qp;
 
-		__atomic_store_n(&cq->ring.counter, cq->ring.counter + 1, __ATOMIC_RELAXED);
+		atomic_store_explicit(UNLOCKED(cq->ring.counter), cq->ring.counter + 1, memory_order_relaxed);
 		if (unlikely(ctl->dead | ctl->xrc)) {
 			if (ctl->dead)
 				continue;
@@ -401,26 +404,26 @@ give_core(const struct client_ctx *ctx)
 void
 client_cq_empty(struct client_cq *cq)
 {
-	uint32_t n = __atomic_load_n(&cq->empty_polls, __ATOMIC_RELAXED) + 1;
+	uint32_t n = atomic_load_explicit(&cq->empty_polls, memory_order_relaxed) + 1;
 
-	__atomic_store_n(&cq->empty_polls, n, __ATOMIC_RELAXED);
+	atomic_store_explicit(&cq->empty_polls, n, memory_order_relaxed);
 	if (unlikely(n % CLIENT_EMPTY_POLLS == 0))
 		give_core(to_ctx(cq->cq.context));
 }
 
 /* Without the lock. A resize may be under way: never a large order with the base of a small ring. */
 static inline bool
-cq_looks_empty(const struct client_cq *cq)
+cq_looks_empty(struct client_cq *cq)
 {
-	uint32_t order = __atomic_load_n(&cq->ring.order, __ATOMIC_ACQUIRE);
+	uint32_t order = atomic_load_explicit(UNLOCKED(cq->ring.order), memory_order_acquire);
 	struct ring r = {
-		.base = __atomic_load_n(&cq->ring.base, __ATOMIC_RELAXED),
+		.base = atomic_load_explicit(UNLOCKED(cq->ring.base), memory_order_relaxed),
 		.order = order,
 		.shift = cq->ring.shift,
 	};
 	union ring_cqe_ctl ctl;
 
-	return !ring_cq_ready(&r, __atomic_load_n(&cq->ring.counter, __ATOMIC_RELAXED), &ctl);
+	return !ring_cq_ready(&r, atomic_load_explicit(UNLOCKED(cq->ring.counter), memory_order_relaxed), &ctl);
 }
 
 int

@@ -3,7 +3,7 @@
  * Extended CQs: ibv_start_poll() takes the CQ's lock, ibv_next_poll() goes on, readers speak of the current CQE,
  * ibv_end_poll() publishes what was consumed and lets the lock go.
  */
-#include "verbs/client.h"
+#include "verbs/client_priv.h"
 
 #include <errno.h>
 #include <time.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The client's end of the control protocol (lib/ring/ctl.h). */
-#include "verbs/client.h"
+#include "verbs/client_priv.h"
 
 #include <errno.h>
 #include <stdarg.h>

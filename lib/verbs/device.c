@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Devices: what is said of them, opening, closing. */
-#include "verbs/client.h"
+#include "verbs/client_priv.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -13,9 +13,6 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
-
-pthread_mutex_t client_contexts_lock = PTHREAD_MUTEX_INITIALIZER;
-struct client_ctx *client_contexts;
 
 void
 client_device_fill(struct client_device *d, const char *name, const char *netdev)

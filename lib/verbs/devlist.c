@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Finding the daemon and what it offers. */
-#include "verbs/client.h"
+#include "verbs/client_priv.h"
 
 #include <errno.h>
 #include <stdlib.h>

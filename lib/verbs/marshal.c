@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Between the kernel's structs (rdma/ib_user_verbs.h, ib_user_sa.h) and the verbs': for librdmacm. */
-#include "verbs/client.h"
+#include "verbs/client_priv.h"
 
 #include <infiniband/sa.h>
 #include <rdma/ib_user_sa.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Memory windows: allocated by the daemon, bound by work requests that its engines execute. */
-#include "verbs/client.h"
+#include "verbs/client_priv.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -86,7 +86,7 @@ client_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind)
 
 	if (mw->pd->handle != qp->pd->handle)
 		return EPERM;
-	err = client_post_send(qp, &wr, &bad);
+	err = ibv_post_send(qp, &wr, &bad);
 	if (!err)
 		mw->rkey = wr.bind_mw.rkey;
 	return err;

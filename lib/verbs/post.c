@@ -7,7 +7,7 @@
  * (the queue's lock, the fence before the look at the doorbell); polling one completion 145, one of them locked (cq.c).
  * To count again: valgrind --tool=callgrind --toggle-collect=client_post_send client_test_post.
  */
-#include "verbs/client.h"
+#include "verbs/client_priv.h"
 
 #include <errno.h>
 #include <string.h>

@@ -4,7 +4,7 @@
  * for the program to start; no device of ours is theirs, so nothing of it is ever called but by mistake. Two are real:
  * a provider's constructor registers itself, and ibv_devinfo and pyverbs ask for a GID's type.
  */
-#include "verbs/client.h"
+#include "verbs/client_priv.h"
 
 #include <errno.h>
 

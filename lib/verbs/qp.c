@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Queue pairs: creation, states, destruction. Posting is in post.c and qp_wr.c. */
-#include "verbs/client.h"
+#include "verbs/client_priv.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -222,7 +222,7 @@ qp_publish(struct client_qp *qp)
 	if (!qp_cqs(qp, &s, &r))
 		return;
 	client_cq_lock_two(s, r);
-	qp->ctx->qps[qp->qp.qp_base.qp_num & (CLIENT_QPN_SLOTS - 1)] = qp;
+	atomic_store_explicit(&qp->ctx->qps[qp->qp.qp_base.qp_num & (CLIENT_QPN_SLOTS - 1)], qp, memory_order_relaxed);
 	client_cq_unlock_two(s, r);
 }
 
@@ -410,8 +410,8 @@ drop_completions(struct client_qp *qp, bool and_qp)
 		client_cq_forget(r, qp);
 	/* The daemon has let go of the number: another thread's new QP may have the slot already. */
 	if (and_qp)
-		__atomic_compare_exchange_n(&qp->ctx->qps[q->qp_num & (CLIENT_QPN_SLOTS - 1)], &mine, NULL, false,
-					    __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+		atomic_compare_exchange_strong_explicit(&qp->ctx->qps[q->qp_num & (CLIENT_QPN_SLOTS - 1)], &mine, NULL,
+							memory_order_relaxed, memory_order_relaxed);
 	client_cq_unlock_two(s, r);
 }
 

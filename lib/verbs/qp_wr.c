@@ -5,7 +5,7 @@
  *
  * Until then a slot's control word has phase 0, which no engine takes for posted.
  */
-#include "verbs/client.h"
+#include "verbs/client_priv.h"
 
 #include <errno.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Device, port, GID and P_Key queries, and what else is known of a device without asking. */
-#include "verbs/client.h"
+#include "verbs/client_priv.h"
 
 #include <endian.h>
 #include <errno.h>

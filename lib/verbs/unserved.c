@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What a uroce device doesn't have, with the answers that the man pages give for such devices. */
-#include "verbs/client.h"
+#include "verbs/client_priv.h"
 
 #include <errno.h>
 

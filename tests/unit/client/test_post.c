@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-#include "verbs/client.h"
+#include "verbs/client_priv.h"
 
 enum { SQ_ORDER = 3, SQ_WR = 6, RQ_ORDER = 2, CQ_ORDER = 4, MAX_SGE = 4, MAX_INLINE = 48, QPN = 0x345678 };
 
@@ -212,6 +212,7 @@ binds_and_invalidations_fill_their_slots(void **state)
 	b.qp.qp.qp_base.pd = &pd;
 	mw.context = b.qp.qp.qp_base.context = &b.ctx.v.context;
 	b.ctx.v.context.ops.bind_mw = client_bind_mw;
+	b.ctx.v.context.ops.post_send = client_post_send;
 	assert_int_equal(ibv_bind_mw(&b.qp.qp.qp_base, &mw, &bind), 0);
 	/* The 8 bits wrap, the index stays. */
 	assert_int_equal(mw.rkey, 0x400);

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "rsocket/rs.h"
+#include "rsocket/rs_priv.h"
 
 static struct rs_stream stream;
 static int nb_tries;

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "rsocket/rs.h"
+#include "rsocket/rs_priv.h"
 
 enum {
 	WAIT_MS = 5000,

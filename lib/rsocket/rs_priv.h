@@ -20,8 +20,8 @@
  * Functions return 0 or an errno value unless they say otherwise; those that move data return bytes or a negative
  * one.
  */
-#ifndef UROCE_RS_H
-#define UROCE_RS_H
+#ifndef UROCE_RS_PRIV_H
+#define UROCE_RS_PRIV_H
 
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -163,7 +163,7 @@ struct rs_stream {
 	struct ibv_qp *qp;                 /**< the id's */
 	unsigned int cq_events;            /**< to be acknowledged */
 	bool armed;
-	uint8_t *memory;                   /**< receive buffer, list of windows, table of mappings; send buffer */
+	uint8_t *memory;                   /**< receive buffer, list of chunks, table of mappings; send buffer */
 	size_t recv_region, memory_bytes;  /**< what the peer may write to comes first */
 	struct ibv_mr *recv_mr, *send_mr;
 	uint8_t *recv_buf, *send_buf;
@@ -393,4 +393,4 @@ void rs_iomap_free(struct rs_stream *s);
 /* ---- rs_dgram.c ---- */
 struct rsocket *rs_dgram_new(int domain, int *err);
 
-#endif /* UROCE_RS_H */
+#endif /* UROCE_RS_PRIV_H */

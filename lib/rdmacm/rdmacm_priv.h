@@ -11,8 +11,8 @@
  *
  * Threads: any. A channel's mutex guards its connection and its table of ids; an id's mutex its count of events.
  */
-#ifndef UROCE_RDMACM_H
-#define UROCE_RDMACM_H
+#ifndef UROCE_RDMACM_PRIV_H
+#define UROCE_RDMACM_PRIV_H
 
 #include <pthread.h>
 #include <rdma/rdma_verbs.h>
@@ -175,4 +175,4 @@ void cm_member_free(struct cmid *id, struct cm_member *m);
 void cmid_joined(struct cmid *id, const struct ctl_cm_event *r, struct cm_happening *h);
 void cmid_leave_all(struct cmid *id);
 
-#endif /* UROCE_RDMACM_H */
+#endif /* UROCE_RDMACM_PRIV_H */
