@@ -5,7 +5,7 @@
  *
  * What it costs, in instructions of a -O3 build on x86-64: posting one WRITE of one SGE 145, of which two are locked
  * (the queue's lock, the fence before the look at the doorbell); polling one completion 145, one of them locked (cq.c).
- * To count again: valgrind --tool=callgrind --toggle-collect=client_post_send client_test_post.
+ * To count again: valgrind --tool=callgrind --toggle-collect=client_post_send verbs_test_post.
  */
 #include "verbs/client_priv.h"
 
