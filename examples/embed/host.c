@@ -29,7 +29,7 @@ complain(const char *what)
 	return false;
 }
 
-/** This host's end of the wire. The server's comes first. */
+/** Create this host's end of the memif wire. The memif server's end must be created first. */
 static bool
 wire_end(unsigned int number)
 {
@@ -96,7 +96,7 @@ host_wait_link(struct host *h)
 	struct ibv_port_attr attr;
 
 	for (int i = 0; i < LINK_TRIES; i++) {
-		/* The call waits for the stack, and so gives it turns. */
+		/* This call waits for the stack, and runs turns of it meanwhile. */
 		if (ibv_query_port(h->ctx, 1, &attr) != 0)
 			return complain("asking for the port's state");
 		if (attr.state == IBV_PORT_ACTIVE)
@@ -107,7 +107,7 @@ host_wait_link(struct host *h)
 	return false;
 }
 
-/** @return the index of the IPv4 address that stack_open() configured, -1: it isn't there. */
+/** @return the GID index of the IPv4 address that stack_open() configured, or -1 if there is none. */
 static int
 gid_index(const struct host *h, union ibv_gid *gid)
 {
@@ -140,7 +140,7 @@ host_connect(struct host *h, const struct host *peer)
 			.min_rnr_timer = RNR_TIMER,
 			.ah_attr = { .is_global = 1, .port_num = 1, .grh = { dgid, 0, (uint8_t)index, 64, 0 } },
 		};
-		/* Waits for the peer's MAC address: both stacks get turns meanwhile, whoever drives them. */
+		/* This waits for the peer's MAC address, and runs turns of both stacks meanwhile. */
 		rc = ibv_modify_qp(h->qp, &a, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
 				   IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
 	}
@@ -166,7 +166,7 @@ went_off(void *done)
 	__atomic_store_n((bool *)done, true, __ATOMIC_RELEASE);
 }
 
-/** net_memif hears on EAL's interrupt thread that the other end has gone; this end must stay until it has. */
+/** net_memif learns on EAL's interrupt thread that the other end is closed. Wait for that before this end closes. */
 static void
 wait_for_interrupts(void)
 {

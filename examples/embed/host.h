@@ -3,7 +3,8 @@
  * @file
  * One host: a uroce stack with one port, and on it the verbs objects of one connection.
  *
- * Everything but the stack is verbs as in any other program. Thread: one at a time.
+ * Except for creating the stack, everything is verbs, as in any other program. Thread: a host is used by one
+ * thread at a time.
  */
 #ifndef EMBED_HOST_H
 #define EMBED_HOST_H
@@ -15,7 +16,7 @@
 /* Before any other header that includes <infiniband/verbs.h>. */
 #include "uroce_verbs.h"
 
-enum { HOST_DEPTH = 16 }; /**< messages under way */
+enum { HOST_DEPTH = 16 }; /**< messages in flight */
 
 struct host {
 	struct uroce *stack;
@@ -29,17 +30,20 @@ struct host {
 };
 
 /**
- * Bring a host up. Says on stderr what was wrong.
- * @param number  0 or 1: its end of the wire, and its address.
- * @param bytes  Of registered memory.
- * @return false: call host_close() all the same.
+ * Create a host. On failure the reason is on stderr.
+ * @param number  0 or 1: which end of the wire, and which address, the host gets.
+ * @param bytes  Registered memory, in bytes.
+ * @return false on failure; call host_close() nevertheless.
  */
 bool host_open(struct host *h, unsigned int number, size_t bytes);
 /** Wait until the port's link is up, some seconds at most. */
 bool host_wait_link(struct host *h);
-/** Move the QP to RTS towards @p peer's. What the two must know of each other they see in memory; others send it over TCP. */
+/**
+ * Move the QP to RTS, connected to @p peer's. The two hosts read each other's QPN and address from memory; in other
+ * applications the peers exchange them over TCP.
+ */
 bool host_connect(struct host *h, const struct host *peer);
-/** Undo host_open(), however far it came. */
+/** Undo host_open(), also if it failed half-way. */
 void host_close(struct host *h);
 
 #endif /* EMBED_HOST_H */

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * embed: a DPDK application with the stack inside. Two hosts in one process, joined by memif, each with a loop of its own on an
- * lcore: a turn of the engine, a step of the work, now and then a turn of the control. With one lcore both hosts share one loop.
+ * embed: a DPDK application with the stack inside. It has two hosts in one process, joined by memif. Each host has
+ * a loop of its own on an lcore: a turn of the engine, a step of the work, and now and then a turn of the control.
+ * With one lcore both hosts share one loop.
  *
- * Nothing here sleeps and nothing has a thread beside the lcores. An application that prefers a thread for the control calls
- * uroce_control_start() once, and never uroce_control_poll().
+ * Nothing here sleeps, and there are no threads except the lcores. An application that prefers a thread for the
+ * control calls uroce_control_start() once, and never calls uroce_control_poll().
  */
 #include <getopt.h>
 #include <inttypes.h>
@@ -26,8 +27,8 @@ enum {
 	EXIT_USAGE = 2,
 	SIZE_DEFAULT = 65536,
 	SIZE_MAX_BYTES = 8 << 20,
-	CONTROL_TURNS = 256,  /* turns of an engine for each of the control: some tens of microseconds */
-	STALL_SECONDS = 20,   /* without progress: something is broken */
+	CONTROL_TURNS = 256, /* turns of an engine per turn of the control: some tens of microseconds */
+	STALL_SECONDS = 20,  /* without progress, after which the program gives up */
 };
 
 struct options {
@@ -102,7 +103,7 @@ take_seconds(struct options *o, const char *text)
 	       bad_usage("--seconds %s: must be 0.01 to 3600", text);
 }
 
-/** @return false: end with *@p status. */
+/** @return false: end the program with *@p status. */
 static bool
 parse(int argc, char **argv, struct options *o, int *status)
 {
@@ -142,11 +143,11 @@ parse(int argc, char **argv, struct options *o, int *status)
 	}
 	if (good && optind < argc)
 		good = bad_usage("'%s' is no option", argv[optind]);
-	optind = 1; /* EAL's turn */
+	optind = 1; /* rte_eal_init() parses again from the beginning */
 	return good;
 }
 
-/** One turn of a host's engine, and of its control when it is time. */
+/** One turn of a host's engine, and in every CONTROL_TURNS-th call also one of its control. */
 static void
 drive(struct end *e)
 {
@@ -169,7 +170,7 @@ serve(void *arg)
 	return 0;
 }
 
-/** The client's loop for one operation; with one lcore also the server's. */
+/** The client's loop for one operation. With one lcore it is the server's loop, too. */
 static bool
 run_op(const struct options *o, enum work_op op, bool alone)
 {
@@ -203,7 +204,7 @@ run_op(const struct options *o, enum work_op op, bool alone)
 	return client.sent > 0;
 }
 
-/** Both hosts, connected to each other. */
+/** Open both hosts and connect them to each other. */
 static bool
 set_up(const struct options *o)
 {
@@ -240,7 +241,7 @@ main(int argc, char **argv)
 
 	for (eal_argc = 1; eal_argc < argc && strcmp(argv[eal_argc], "--") != 0; eal_argc++)
 		;
-	/* Ours first: nothing has to be brought up for a mistake. getopt takes the `--` for the program's name. */
+	/* Our own options first: a mistake is reported before EAL starts. getopt takes the `--` for the program's name. */
 	if (!parse(argc - eal_argc, argv + eal_argc, &o, &status))
 		return status;
 	if (eal_argc < argc)
@@ -254,12 +255,12 @@ main(int argc, char **argv)
 		return EXIT_USAGE;
 	}
 	good = set_up(&o) && run(&o);
-	/* The memif client's end goes first. */
+	/* Close the end that is the memif client first. */
 	host_close(&client_end.host);
 	host_close(&server_end.host);
 	/*
-	 * No rte_eal_cleanup(): in DPDK 22.11 it takes memory away under EAL's interrupt thread, which may still be looking through
-	 * memif's sources. Applications on other ports call it here.
+	 * No rte_eal_cleanup(): in DPDK 22.11 it frees memory that EAL's interrupt thread may still be using for memif.
+	 * Applications with other ports call it here.
 	 */
 	return good ? EXIT_SUCCESS : EXIT_FAILURE;
 }

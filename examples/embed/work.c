@@ -9,7 +9,7 @@ enum { POLL_BURST = 16 };
 
 const char *const work_names[WORK_OPS] = { [WORK_WRITE] = "write", [WORK_SEND] = "send", [WORK_READ] = "read" };
 
-/* ---- Bytes of message @number: no two words of a message are the same, nor two messages' ---- */
+/* ---- Content of message @number: all words of a message differ, and so do those of different messages ---- */
 #define WORD(number, i) (((uint64_t)(number) + 1) * UINT64_C(0x9e3779b97f4a7c15) + (uint64_t)(i) * UINT64_C(0xd1b54a32d192ed03))
 
 static void
@@ -56,7 +56,7 @@ slot(const struct host *h, size_t size, uint64_t number)
 	return h->mem + number % HOST_DEPTH * size;
 }
 
-/** Where READs of the server's memory find something to read. */
+/** The part of the server's memory that READs read. */
 static size_t
 read_offset(size_t size, uint64_t number)
 {
@@ -187,7 +187,7 @@ server_init(struct server *s, struct host *h, size_t size)
 	return true;
 }
 
-/** The next message is there, by whichever operation. */
+/** The next message has arrived, by any of the operations. */
 static bool
 server_take(struct server *s, const struct ibv_wc *wc)
 {

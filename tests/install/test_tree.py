@@ -102,6 +102,7 @@ class Tree:
         found |= {os.path.join(docs, name) for name in ('LICENSE', 'README.md', 'examples/uroced.conf', 'examples/uroced.env')}
         found |= {f('mandir', f'man{name[-1]}', name) for name in source('docs/man/*')}
         found |= {os.path.join(docs, 'docs', name) for name in source('docs/*.md')}
+        found |= {os.path.join(docs, 'docs/internals', name) for name in source('docs/internals/*.md')}
         return found
 
 
