@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "verbs/ah_attr.h"
+#include "verbs/attr_copy.h"
 
 static struct client_qp *
 qp_alloc(void)
@@ -332,30 +333,8 @@ fail:
 static void
 attr_to_abi(struct uroce_qp_attr *to, const struct ibv_qp_attr *from, int mask)
 {
-	*to = (struct uroce_qp_attr){
-		.qp_state = from->qp_state,
-		.cur_qp_state = from->cur_qp_state,
-		.path_mtu = from->path_mtu,
-		.path_mig_state = from->path_mig_state,
-		.qkey = from->qkey,
-		.rq_psn = from->rq_psn,
-		.sq_psn = from->sq_psn,
-		.dest_qp_num = from->dest_qp_num,
-		.qp_access_flags = from->qp_access_flags,
-		.pkey_index = from->pkey_index,
-		.alt_pkey_index = from->alt_pkey_index,
-		.en_sqd_async_notify = from->en_sqd_async_notify,
-		.sq_draining = from->sq_draining,
-		.max_rd_atomic = from->max_rd_atomic,
-		.max_dest_rd_atomic = from->max_dest_rd_atomic,
-		.min_rnr_timer = from->min_rnr_timer,
-		.port_num = from->port_num,
-		.timeout = from->timeout,
-		.retry_cnt = from->retry_cnt,
-		.rnr_retry = from->rnr_retry,
-		.alt_port_num = from->alt_port_num,
-		.alt_timeout = from->alt_timeout,
-	};
+	memset(to, 0, sizeof(*to));
+	ATTR_COPY_QP(to, from);
 	cap_to_abi(&to->cap, &from->cap);
 	ah_attr_to_abi(&to->ah, &from->ah_attr);
 	ah_attr_to_abi(&to->alt_ah, &from->alt_ah_attr);
@@ -367,31 +346,10 @@ attr_to_abi(struct uroce_qp_attr *to, const struct ibv_qp_attr *from, int mask)
 static void
 attr_from_abi(struct ibv_qp_attr *to, const struct uroce_qp_attr *from)
 {
-	to->qp_state = from->qp_state;
-	to->cur_qp_state = from->cur_qp_state;
-	to->path_mtu = from->path_mtu;
-	to->path_mig_state = from->path_mig_state;
-	to->qkey = from->qkey;
-	to->rq_psn = from->rq_psn;
-	to->sq_psn = from->sq_psn;
-	to->dest_qp_num = from->dest_qp_num;
-	to->qp_access_flags = from->qp_access_flags;
+	ATTR_COPY_QP(to, from);
 	cap_from_abi(&to->cap, &from->cap);
 	ah_attr_from_abi(&to->ah_attr, &from->ah);
 	ah_attr_from_abi(&to->alt_ah_attr, &from->alt_ah);
-	to->pkey_index = from->pkey_index;
-	to->alt_pkey_index = from->alt_pkey_index;
-	to->en_sqd_async_notify = from->en_sqd_async_notify;
-	to->sq_draining = from->sq_draining;
-	to->max_rd_atomic = from->max_rd_atomic;
-	to->max_dest_rd_atomic = from->max_dest_rd_atomic;
-	to->min_rnr_timer = from->min_rnr_timer;
-	to->port_num = from->port_num;
-	to->timeout = from->timeout;
-	to->retry_cnt = from->retry_cnt;
-	to->rnr_retry = from->rnr_retry;
-	to->alt_port_num = from->alt_port_num;
-	to->alt_timeout = from->alt_timeout;
 }
 
 /* Nobody hears of this QP's completions any more. */

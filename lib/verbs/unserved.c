@@ -4,56 +4,23 @@
 
 #include <errno.h>
 
+/* A function whose object no device has. */
+#define NONE(type, name, ...) \
+	CLIENT_EXPORT type name(__VA_ARGS__) \
+	{ \
+		errno = EOPNOTSUPP; \
+		return NULL; \
+	}
+
 /* A context can't be handed to another process: a session is bound to one program's memory. */
-CLIENT_EXPORT struct ibv_context *
-ibv_import_device(int cmd_fd)
-{
-	errno = EOPNOTSUPP;
-	return NULL;
-}
-
-CLIENT_EXPORT struct ibv_pd *
-ibv_import_pd(struct ibv_context *context, uint32_t handle)
-{
-	errno = EOPNOTSUPP;
-	return NULL;
-}
-
-CLIENT_EXPORT void
-ibv_unimport_pd(struct ibv_pd *pd)
-{
-}
-
-CLIENT_EXPORT struct ibv_mr *
-ibv_import_mr(struct ibv_pd *pd, uint32_t handle)
-{
-	errno = EOPNOTSUPP;
-	return NULL;
-}
-
-CLIENT_EXPORT void
-ibv_unimport_mr(struct ibv_mr *mr)
-{
-}
-
-CLIENT_EXPORT struct ibv_dm *
-ibv_import_dm(struct ibv_context *context, uint32_t handle)
-{
-	errno = EOPNOTSUPP;
-	return NULL;
-}
-
-CLIENT_EXPORT void
-ibv_unimport_dm(struct ibv_dm *dm)
-{
-}
-
-CLIENT_EXPORT struct ibv_mr *
-ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length, uint64_t iova, int fd, int access)
-{
-	errno = EOPNOTSUPP;
-	return NULL;
-}
+NONE(struct ibv_context *, ibv_import_device, int cmd_fd)
+NONE(struct ibv_pd *, ibv_import_pd, struct ibv_context *context, uint32_t handle)
+CLIENT_EXPORT void ibv_unimport_pd(struct ibv_pd *pd) { }
+NONE(struct ibv_mr *, ibv_import_mr, struct ibv_pd *pd, uint32_t handle)
+CLIENT_EXPORT void ibv_unimport_mr(struct ibv_mr *mr) { }
+NONE(struct ibv_dm *, ibv_import_dm, struct ibv_context *context, uint32_t handle)
+CLIENT_EXPORT void ibv_unimport_dm(struct ibv_dm *dm) { }
+NONE(struct ibv_mr *, ibv_reg_dmabuf_mr, struct ibv_pd *pd, uint64_t offset, size_t length, uint64_t iova, int fd, int access)
 
 CLIENT_EXPORT int
 ibv_query_ece(struct ibv_qp *qp, struct ibv_ece *ece)
