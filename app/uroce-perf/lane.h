@@ -22,7 +22,7 @@ struct perf_lane {
 	void *watch_arg;
 	/* Results. */
 	uint64_t busy_cycles;
-	uint64_t cpu_ns;               /**< of the thread: what others had of the core isn't in it */
+	uint64_t cpu_ns;               /**< CPU time of the thread, without what others had of the core */
 };
 
 /** Run until *stop. Signature of rte_eal_remote_launch(). @return 0. */

@@ -56,7 +56,7 @@ hugepages(const char *what)
 	return n;
 }
 
-/** @return 2 MiB pages that nobody has, or has been promised. */
+/** @return the number of free 2 MiB pages that aren't reserved. */
 static unsigned long
 free_hugepages(void)
 {
@@ -150,7 +150,7 @@ main(int argc, char **argv)
 	unsigned int cpus[2];
 	char err[256];
 
-	/* Ours are behind "--"; with none there, all are EAL's, but who asks for help wants ours. */
+	/* Our options are behind "--". Without "--" all options are EAL's, except that --help is ours. */
 	if (argc == 2 && strcmp(argv[1], "--help") == 0)
 		sep = 0;
 	rc = sep < argc ? perf_opts_parse(argc - sep, argv + sep, &o) : perf_opts_parse(1, argv, &o);

@@ -171,7 +171,7 @@ results(struct pair *p, const struct perf_opts *o)
 	return ok;
 }
 
-/** memif handles the other end's leave on the interrupt thread: that end must stay until it has. */
+/** memif handles the disconnection of the other end on the interrupt thread; that end must exist until it is done. */
 static void
 tear_down(struct pair *p)
 {

@@ -26,7 +26,7 @@
 enum {
 	PERF_MAX_ENGINES = 64,   /**< lcores per host */
 	PERF_MAX_QPS = 4096,     /**< per lcore */
-	PERF_MAX_DEPTH = 8192,   /**< WQEs under way per QP */
+	PERF_MAX_DEPTH = 8192,   /**< WQEs in flight per QP */
 	PERF_TCP_PORT = 18700,
 	PERF_TEXT_BYTES = 64,
 };
@@ -40,12 +40,12 @@ struct perf_opts {
 	enum perf_op op;
 	enum perf_test test;
 	uint32_t size;           /**< bytes of a message */
-	uint32_t depth;          /**< WQEs under way per QP */
+	uint32_t depth;          /**< WQEs in flight per QP */
 	uint32_t qps;            /**< per lcore */
 	uint32_t signal;         /**< every how many WQEs one is signalled */
 	uint32_t inline_bytes;   /**< messages up to this size are posted inline */
 	uint32_t mtu;            /**< bytes */
-	uint32_t rd_atomic;      /**< READs and atomics under way per QP */
+	uint32_t rd_atomic;      /**< READs and atomics in flight per QP */
 	uint32_t engines;        /**< lcores per host */
 	uint32_t iterations;     /**< of latency tests */
 	double seconds, warmup;  /**< of rate tests */
@@ -77,7 +77,7 @@ const char *arena_pages(void);
 
 /** What a test found out; in the arena. */
 struct perf_result {
-	uint64_t ops;            /**< in the measured window */
+	uint64_t ops;            /**< in the measured interval */
 	uint64_t all_ops;        /**< from start to end */
 	uint64_t window_cycles;
 	uint64_t busy_cycles[2]; /**< of the loops of initiator and target, from start to end; 0: not known */

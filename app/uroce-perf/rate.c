@@ -36,7 +36,7 @@ refill(struct perf_end *e, struct perf_qp *q)
 	end_ring_sq(e, q);
 }
 
-/** The last of each QP is signalled, so that it is known when all are through. */
+/** The last WQE of each QP is signalled, so that it is known when all have completed. */
 static void
 begin_drain(struct perf_end *e)
 {

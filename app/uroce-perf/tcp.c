@@ -189,7 +189,7 @@ exchange(struct meeting *m)
 	return ok && wait_for_link(m);
 }
 
-/** The server ends when the client says so, the client when its workloads are through. */
+/** The server ends when the client says so, the client when its workloads are done. */
 static void
 watch(void *arg)
 {

@@ -87,7 +87,7 @@ set_library_path(const char *folder)
 	return rc;
 }
 
-/* Before what is preloaded already: of two that lead a path elsewhere ours is to be the first. */
+/* Put ours before what is preloaded already, so that it sees the program's paths first. */
 static int
 preload(const char *folder)
 {
@@ -118,7 +118,7 @@ main(int argc, char **argv)
 	bool sysfs = false;
 	int c;
 
-	/* "+": the program's options are its own. */
+	/* "+" stops at the first non-option: what follows are the program's options. */
 	while ((c = getopt_long(argc, argv, "+h", options, NULL)) != -1) {
 		switch (c) {
 		case 's':

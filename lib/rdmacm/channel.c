@@ -143,7 +143,10 @@ cm_find_counted(struct cm_channel *ch, uint32_t handle)
 	return id;
 }
 
-/* Make the pipe and hand its write end over. The daemon opens it anew, so ours can be closed: the end of the daemon shows. */
+/*
+ * Make the pipe and pass its write end to the daemon, which opens it again for itself. Ours is closed, so that the end
+ * of the daemon is an end of file.
+ */
 static int
 open_pipe(struct cm_channel *ch)
 {
@@ -180,7 +183,7 @@ rdma_create_event_channel(void)
 	pthread_mutex_init(&ch->lock, NULL);
 	err = client_connect(client_socket_path(), &ch->sock, &nb_devices);
 	if (err) {
-		/* As without a kernel module: there is no RDMA here. */
+		/* What rdma-core says without a kernel module. */
 		err = err == ENOENT || err == ECONNREFUSED ? ENODEV : err;
 		goto fail;
 	}
@@ -194,7 +197,7 @@ fail:
 	return NULL;
 }
 
-/* ---- The end. Programs destroy channels that a thread of theirs is still reading, and mean nothing by it (rping). ---- */
+/* ---- Destruction. Some programs destroy a channel while a thread of theirs is still reading it (rping). ---- */
 int
 cm_read_record(struct cm_channel *ch, struct ctl_cm_event *r)
 {
@@ -205,7 +208,7 @@ cm_read_record(struct cm_channel *ch, struct ctl_cm_event *r)
 	if (!atomic_load(&ch->destroyed))
 		n = read(ch->ch.fd, r, sizeof(*r));
 	err = n == (ssize_t)sizeof(*r) ? 0 : n < 0 ? errno : ENODEV;
-	/* An error would make the thread end its program. */
+	/* A thread that got an error would end its program, so it waits here for ever. */
 	while (atomic_load(&ch->destroyed))
 		pause();
 	atomic_fetch_sub(&ch->readers, 1);
@@ -215,7 +218,7 @@ cm_read_record(struct cm_channel *ch, struct ctl_cm_event *r)
 static void
 free_channel(struct cm_channel *ch)
 {
-	/* Somebody waits in it, for ever. */
+	/* A thread waits in it for ever. */
 	if (ch == NULL || atomic_load(&ch->readers) != 0)
 		return;
 	pthread_mutex_destroy(&ch->lock);
@@ -226,7 +229,10 @@ free_channel(struct cm_channel *ch)
 RDMACM_EXPORT void
 rdma_destroy_event_channel(struct rdma_event_channel *channel)
 {
-	/* The last ones are kept for a while: a thread on its way into rdma_get_cm_event() still finds that it is too late. */
+	/*
+	 * The last destroyed channels are freed later, so that a thread which is just entering rdma_get_cm_event() finds
+	 * them marked destroyed.
+	 */
 	static struct cm_channel *kept[CM_KEPT_CHANNELS];
 	static pthread_mutex_t kept_lock = PTHREAD_MUTEX_INITIALIZER;
 	static unsigned int next;

@@ -36,7 +36,7 @@ cmid_free(struct cmid *id)
 	free(id);
 }
 
-/** An address that is known already isn't written again: another thread may be reading it. */
+/** An address that hasn't changed isn't written again, because another thread may be reading it. */
 static void
 put_addr(const struct ctl_cm_addr *a, struct sockaddr_storage *to)
 {

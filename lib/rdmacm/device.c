@@ -12,7 +12,7 @@ static struct cm_device devices[UROCE_MAX_PORTS];
 
 /*
  * A parent's contexts are of no use to the child, which opens the devices anew; they are left alone, as are their
- * descriptors. The lock may be held by a thread that isn't here.
+ * descriptors. The lock may be held by a thread of the parent, which doesn't exist in the child.
  */
 static void
 fork_child(void)

@@ -51,7 +51,7 @@ failed(struct cm_happening *h, enum rdma_cm_event_type type, int err)
 	h->event.status = -err;
 }
 
-/** An id of ours for a connection that somebody asks for. */
+/** Make the id of a connection that a peer requests. */
 static int
 request(struct cmid *listener, const struct ctl_cm_event *r, struct cm_happening *h)
 {
@@ -75,7 +75,7 @@ request(struct cmid *listener, const struct ctl_cm_event *r, struct cm_happening
 		rdma_destroy_id(&id->id);
 		return err;
 	}
-	/* At most what the peer has. */
+	/* At most what the peer supports. */
 	if (r->conn.initiator_depth < id->initiator_depth)
 		id->initiator_depth = r->conn.initiator_depth;
 	if (r->conn.responder_resources < id->responder_resources)
@@ -86,7 +86,7 @@ request(struct cmid *listener, const struct ctl_cm_event *r, struct cm_happening
 	return 0;
 }
 
-/** The reply is there: the QP to RTS, then the RTU. */
+/** The reply has arrived: move the QP to RTS, then send the RTU. */
 static void
 response(struct cmid *id, struct cm_happening *h)
 {
@@ -170,7 +170,10 @@ rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event **eve
 		}
 		id = cm_find_counted(ch, r.type == CTL_CM_EV_CONNECT_REQUEST ? r.listener : r.id);
 		if (!id) {
-			/* Destroyed while its event was under way. Who asked a listener for a connection is told so. */
+			/*
+			 * The id was destroyed after its event had been written. If it was a listener, the request is
+			 * rejected.
+			 */
 			if (r.type == CTL_CM_EV_CONNECT_REQUEST)
 				cm_call_destroy(ch, r.id, 0);
 			continue;

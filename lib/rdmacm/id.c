@@ -66,7 +66,7 @@ rdma_destroy_id(struct rdma_cm_id *rid)
 	cm_call_destroy(id->channel, id->handle, taken);
 	cm_leave(id->channel, id);
 	cmid_ack(id);
-	/* What another thread was given it may still look at. */
+	/* Another thread may still be using events of this id. */
 	pthread_mutex_lock(&id->lock);
 	while (id->events)
 		pthread_cond_wait(&id->acked, &id->lock);
@@ -90,7 +90,7 @@ rdma_bind_addr(struct rdma_cm_id *rid, struct sockaddr *addr)
 	client_call_init(&c, CTL_CM_BIND);
 	c.req.cm_bind.id = id->handle;
 	err = cm_addr_of(addr, &c.req.cm_bind.addr);
-	/* Programs try address after address: that one isn't ours is no news to the user. */
+	/* Programs try one address after the other, so no message is printed for an address that no device has. */
 	c.quiet = true;
 	if (!err)
 		err = cm_call(id->channel, &c);

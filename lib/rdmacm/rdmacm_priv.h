@@ -29,7 +29,7 @@
 enum {
 	CM_KEPT_CHANNELS = 8,   /**< destroyed ones that are not freed yet */
 	CMID_RESOLVE_MS = 2000, /**< rdma_create_ep(): for an address, and for a route */
-	CMID_INDEX_MASK = (1 << 20) - 1, /**< of a handle: its place in the channel's table; the rest says which use of it */
+	CMID_INDEX_MASK = (1 << 20) - 1, /**< of a handle: index in the channel's table; the other bits are a generation */
 };
 
 struct cmid;
@@ -37,7 +37,7 @@ struct cmid;
 struct cm_channel {
 	struct rdma_event_channel ch;
 	int sock;
-	uint64_t token;       /**< lets ids move away */
+	uint64_t token;       /**< the daemon checks it when an id migrates to another channel */
 	bool broken;
 	_Atomic bool destroyed;
 	_Atomic uint32_t readers; /**< threads in rdma_get_cm_event() */

@@ -28,11 +28,14 @@ rs_stream_destroy(struct rs_stream *s)
 {
 	rs_svc_keepalive(s, 0);
 	rs_svc_forget(s);
-	/* An event that is still to come finds a stream that goes nowhere any more. */
+	/* An event that is still to come finds a stream that has failed and does nothing. */
 	pthread_mutex_lock(&s->rs.lock);
 	atomic_store(&s->rs.state, RS_FAILED);
 	pthread_mutex_unlock(&s->rs.lock);
-	/* Before its QP, which the library moves when it reads an event. From here on none is being looked at. */
+	/*
+	 * The id goes before its QP, because librdmacm modifies the QP when it reads an event. When this returns, no
+	 * event of the id is in use.
+	 */
 	if (s->id)
 		rdma_destroy_id(s->id);
 	rs_ep_destroy(s);

@@ -17,7 +17,7 @@ static struct rs_sizes sizes = {
 	.iomaps = 0,
 };
 
-/* wake_up_interval is not here: nobody has to wake up now and then to find out what he missed. */
+/* wake_up_interval is not here: no thread has to wake up periodically to find what it missed. */
 static const struct {
 	const char *file;
 	uint32_t *value;

@@ -36,7 +36,7 @@ stream_bind(struct rsocket *rs, const struct sockaddr *addr, socklen_t len)
 	else
 		err = rdma_bind_addr(s->id, (struct sockaddr *)addr) ? errno : 0;
 	pthread_mutex_unlock(&rs->lock);
-	/* What sockets say of an address that no device has. */
+	/* The error of sockets for an address that no device has. */
 	return err == ENODEV ? EADDRNOTAVAIL : err;
 }
 
@@ -56,7 +56,7 @@ resolve(struct rs_stream *s, enum rs_state what)
 	return 0;
 }
 
-/** Under the lock: the way is known. */
+/** Under the lock, once the route is resolved: send the request. */
 static int
 ask(struct rs_stream *s)
 {
@@ -64,7 +64,7 @@ ask(struct rs_stream *s)
 		.private_data_len = sizeof(struct rs_conn_data),
 		.flow_control = 1,
 		.retry_count = 7,
-		/* For ever: a peer that is busy is not a dead one. */
+		/* Without limit: a peer that is busy is not dead. */
 		.rnr_retry_count = 7,
 	};
 	struct rs_conn_data data;
@@ -141,7 +141,7 @@ advance(struct rs_stream *s, struct rdma_cm_event *ev)
 	case RDMA_CM_EVENT_TIMEWAIT_EXIT:
 		if (state != RS_CONNECTED)
 			return rs_is_opening(state) ? ECONNRESET : 0;
-		/* What came before is still the program's. */
+		/* Data that arrived before is still to be read by the program. */
 		rs_stream_progress(&s->rs);
 		if (rs_state(&s->rs) == RS_CONNECTED) {
 			atomic_store(&s->rd_open, false);
@@ -224,7 +224,7 @@ stream_close(struct rsocket *rs)
 	if (rs_state(rs) == RS_CONNECTED)
 		rs_stream_shutdown(rs, SHUT_RDWR);
 	if (rs_state(rs) == RS_LISTENING) {
-		/* No more requests: who is in the middle of one is waited for. */
+		/* No more requests come; rdma_destroy_id() waits for one that is being handled. */
 		rdma_destroy_id(s->id);
 		s->id = NULL;
 		rs_accept_end(s);

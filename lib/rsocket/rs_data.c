@@ -14,7 +14,7 @@ may_send(struct rsocket *rs)
 }
 
 /*
- * Gathering. A program that sends small pieces faster than they go gets them gathered, as TCP's corking does it
+ * Gathering. If a program sends small pieces faster than they are sent out, they are gathered, as TCP's corking does it
  * with what its device is still busy with: when RS_GATHER_FROM work requests are under way, small data stays in the
  * send buffer until there is enough for one message, or the rsocket is used in another way, or the service's next
  * turn. What is gathered can always be sent at once: it was let in only as far as chunk, messages and queue reach.
@@ -36,7 +36,7 @@ gather(struct rs_stream *s, struct rs_cursor *c)
 	if (!have) {
 		if (!is_busy(s))
 			return false;
-		/* So it seems: now from the queue. */
+		/* Take completions first: fewer work requests may be in flight than it seems. */
 		rs_wait(&s->rs, may_send, RS_EV_OUT, true, -1);
 		if (!is_busy(s))
 			return false;
@@ -90,7 +90,7 @@ rs_stream_send(struct rsocket *rs, const struct iovec *iov, int n, int flags, co
 	}
 	while (!err && c.left && !gather(s, &c)) {
 		if (atomic_load_explicit(&s->gathered, memory_order_relaxed)) {
-			/* What doesn't fit behind it may begin anew. */
+			/* What doesn't fit behind the gathered data is looked at again once that is sent. */
 			err = rs_flush(s);
 			continue;
 		}
@@ -126,7 +126,7 @@ copy_out(struct rs_stream *s, struct rs_cursor *c, uint32_t at, uint32_t bytes)
 		rs_cursor_copy(c, s->recv_buf, bytes - first, true);
 }
 
-/** Take what is there, as much as the vector holds. */
+/** Read what is there, as much as the vector holds. */
 static void
 take_data(struct rs_stream *s, struct rs_cursor *c)
 {
@@ -147,7 +147,7 @@ take_data(struct rs_stream *s, struct rs_cursor *c)
 	}
 }
 
-/** The same without taking it. */
+/** Copy what is there without consuming it. */
 static void
 peek_data(struct rs_stream *s, struct rs_cursor *c)
 {
@@ -179,7 +179,7 @@ wait_for_data(struct rs_stream *s, int flags, bool *end)
 	if (!rs_rx_has_data(&s->rx))
 		err = rs_wait(&s->rs, may_receive, RS_EV_IN, rs_nonblocking(&s->rs, flags), -1);
 	*end = !err && !rs_rx_has_data(&s->rx);
-	/* A reader hears once that the connection broke, then that it is over. */
+	/* A reader gets the error once, and end of file from then on. */
 	if (*end && rs_state(&s->rs) == RS_FAILED)
 		err = rs_take_error(&s->rs);
 	return err;

@@ -47,10 +47,7 @@ struct rs_dqp {
 	struct rdma_cm_id *id;
 	struct sockaddr_storage local;
 	struct rs_dgram_hdr hdr;
-	struct ibv_comp_channel *channel;
-	struct ibv_cq *cq;
-	unsigned int cq_events;
-	bool armed;
+	struct rs_cq cq;
 	uint32_t mtu;
 	uint32_t nb_sends, nb_recvs;
 	uint32_t posted, done;      /**< sends: slot n % nb_sends */
@@ -67,7 +64,7 @@ struct rs_dest {
 	struct rs_cm_user cm;
 	struct sockaddr_storage addr;
 	struct rs_dqp *qp;          /**< that we send from */
-	struct rdma_cm_id *id;      /**< by which the way to it is found */
+	struct rdma_cm_id *id;      /**< by which the route to it is resolved */
 	bool resolving;
 	struct ibv_ah *ah;          /**< NULL: not known yet */
 	uint32_t qpn;               /**< 0: not known yet */
@@ -115,7 +112,7 @@ rs_same_addr(const struct sockaddr_storage *a, const struct sockaddr_storage *b)
 	return a6->sin6_port == b6->sin6_port && !memcmp(&a6->sin6_addr, &b6->sin6_addr, 16);
 }
 
-/** A datagram came and is to be read, unless the rsocket doesn't hear that peer: then false is returned. */
+/** Queue a datagram that arrived. @return false: the rsocket takes none from that peer */
 static inline bool
 rs_dgram_queue(struct rs_dgram *d, struct rs_dmsg *m)
 {
@@ -133,8 +130,6 @@ int rs_dqp_get(struct rs_dgram *d, const struct sockaddr_storage *local, struct 
 void rs_dqp_free(struct rs_dqp *qp);
 /** @return RS_EV_* */
 int rs_dqp_progress(struct rs_dqp *qp);
-void rs_dqp_arm(struct rs_dqp *qp);
-void rs_dqp_fired(struct rs_dqp *qp);
 /** Give a receive back that was read. */
 void rs_dqp_recv(struct rs_dqp *qp, uint32_t slot);
 /** A datagram of the vector's, which fits, to @p to. Only if rs_dqp_room(). */

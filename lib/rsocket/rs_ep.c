@@ -5,7 +5,6 @@
  * send buffer.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -41,22 +40,17 @@ make_queues(struct rs_stream *s)
 	max = (uint32_t)dev.max_qp_wr < RS_QUEUE_MAX ? (uint32_t)dev.max_qp_wr : RS_QUEUE_MAX;
 	z->sq = between(z->sq, RS_QUEUE_MIN, max);
 	z->rq = between(z->rq, RS_QUEUE_MIN, max);
-	s->channel = ibv_create_comp_channel(s->id->verbs);
-	if (!s->channel)
-		return errno;
-	if (fcntl(s->channel->fd, F_SETFL, O_NONBLOCK))
-		return errno;
-	s->cq = ibv_create_cq(s->id->verbs, (int)(z->sq + z->rq), s, s->channel, 0);
-	if (!s->cq)
-		return errno;
+	err = rs_cq_create(&s->cq, s->id->verbs, z->sq + z->rq);
+	if (err)
+		return err;
 	attr.qp_context = s;
-	attr.send_cq = attr.recv_cq = s->cq;
+	attr.send_cq = attr.recv_cq = s->cq.cq;
 	attr.qp_type = IBV_QPT_RC;
 	attr.cap.max_send_wr = z->sq;
 	attr.cap.max_recv_wr = z->rq;
 	attr.cap.max_send_sge = 2;
 	attr.cap.max_recv_sge = 1;
-	/* Descriptors go inline whatever the program wants for its data. */
+	/* Descriptors are always sent inline. */
 	attr.cap.max_inline_data = z->inline_bytes > sizeof(struct rs_iomap) ? z->inline_bytes : sizeof(struct rs_iomap);
 	if (rdma_create_qp(s->id, NULL, &attr))
 		return errno;
@@ -110,7 +104,7 @@ init_flow(struct rs_stream *s)
 	s->tx.ring_bytes = z->send_bytes;
 	s->rx.ring_bytes = z->recv_bytes;
 	s->rx.queue = (uint16_t)z->rq;
-	/* One more than there may be: full differs from empty. */
+	/* One slot more than there may be messages, so that a full ring differs from an empty one. */
 	s->rx.nb_slots = z->rq + 1;
 	s->rx.slots = calloc(s->rx.nb_slots, sizeof(*s->rx.slots));
 	if (!s->rx.slots)
@@ -136,7 +130,7 @@ rs_ep_create(struct rs_stream *s)
 	if (!err)
 		err = rs_ep_post_recvs(s, s->rs.sizes.rq);
 	if (!err)
-		s->rs.wait_fd = s->channel->fd;
+		s->rs.wait_fd = s->cq.channel->fd;
 	return err;
 }
 
@@ -145,12 +139,7 @@ rs_ep_destroy(struct rs_stream *s)
 {
 	if (s->qp)
 		ibv_destroy_qp(s->qp);
-	if (s->cq) {
-		ibv_ack_cq_events(s->cq, s->cq_events);
-		ibv_destroy_cq(s->cq);
-	}
-	if (s->channel)
-		ibv_destroy_comp_channel(s->channel);
+	rs_cq_destroy(&s->cq);
 	rs_iomap_free(s);
 	if (s->send_mr)
 		ibv_dereg_mr(s->send_mr);

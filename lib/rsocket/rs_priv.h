@@ -44,13 +44,13 @@ enum {
 	RS_BUFFER_MIN = 2 * RS_SEND_LOW_BYTES,
 	RS_BUFFER_MAX = 1 << 29,    /**< a message's length has 29 bits */
 	RS_CTRL_WRS = 4,            /**< of the send queue, beside data */
-	RS_TRANSFER_FIRST = 2048,   /**< so early the wire starts while the rest is still copied */
+	RS_TRANSFER_FIRST = 2048,   /**< first transfer of a call: it is on the wire while the rest is copied */
 	RS_TRANSFER_MAX = 65536,
 	RS_RESOLVE_MS = 1000,       /**< the first try; every further one twice as long */
 	RS_RESOLVE_TRIES = 3,
 	RS_BACKLOG_MIN = 8,
 	RS_BACKLOG_MAX = 4096,
-	RS_GATHER_FROM = 16,        /**< so many work requests under way: small data is gathered */
+	RS_GATHER_FROM = 16,        /**< work requests in flight from which on small data is gathered */
 	RS_GATHER_SMALL = 1024,     /**< larger data is sent as it is */
 	RS_GATHER_BYTES = 4096,     /**< so much is sent at once */
 	RS_GATHER_US = 100,         /**< the longest that it is kept for more */
@@ -104,11 +104,11 @@ struct rs_ops {
 	ssize_t (*recv)(struct rsocket *rs, const struct iovec *iov, int n, int flags, struct sockaddr *from,
 			socklen_t *fromlen);
 	int (*name)(struct rsocket *rs, bool peer, struct sockaddr *addr, socklen_t *len);
-	/** What the kind does with an option of the kernel's before it is kept. NULL: nothing */
+	/** Apply a socket option before it is stored. NULL: nothing to do */
 	int (*set_option)(struct rsocket *rs, int level, int name, const void *value, socklen_t len);
 	/** Take completions. Under the lock. @return RS_EV_*: what changed */
 	int (*progress)(struct rsocket *rs);
-	/** The program waits: what was kept for more is sent. Under the lock. NULL: nothing is kept */
+	/** The program is going to wait: send what was gathered. Under the lock. NULL: nothing is kept */
 	void (*idle)(struct rsocket *rs);
 	/** Have the next completion make wait_fd readable. Under the lock. */
 	void (*arm)(struct rsocket *rs);
@@ -139,6 +139,14 @@ struct rs_ctrl_queue {
 	uint32_t posted, done;
 };
 
+/** A completion queue with a channel (rs_cq.c). */
+struct rs_cq {
+	struct ibv_comp_channel *channel;
+	struct ibv_cq *cq;
+	unsigned int events; /**< read and not acknowledged */
+	bool armed;
+};
+
 /** A mapping of ours (rs_iomap.c). */
 struct rs_mapping {
 	struct rs_mapping *next;
@@ -158,11 +166,8 @@ struct rs_stream {
 	bool wr_shut;                      /**< by rshutdown() */
 	bool was_connected;
 	/* rs_ep.c */
-	struct ibv_comp_channel *channel;
-	struct ibv_cq *cq;
+	struct rs_cq cq;
 	struct ibv_qp *qp;                 /**< the id's */
-	unsigned int cq_events;            /**< to be acknowledged */
-	bool armed;
 	uint8_t *memory;                   /**< receive buffer, list of chunks, table of mappings; send buffer */
 	size_t recv_region, memory_bytes;  /**< what the peer may write to comes first */
 	struct ibv_mr *recv_mr, *send_mr;
@@ -272,16 +277,25 @@ struct rs_watch {
 	struct rs_watch *next;
 };
 int rs_svc_watch(struct rs_watch *w);
-/** When this returns it isn't called any more. */
+/** When this returns, readable() is not running and isn't called any more. */
 void rs_svc_unwatch(struct rs_watch *w);
 /** Send something every @p seconds; 0: no more, also when this returns. */
 void rs_svc_keepalive(struct rs_stream *s, int seconds);
-/** What the stream gathered is to be sent if nobody else does it. Under slock. */
+/** Have the thread send what the stream gathered if nobody else does. Under slock. */
 void rs_svc_gathering(struct rs_stream *s);
-/** The stream ends. */
+/** The stream is being destroyed. */
 void rs_svc_forget(struct rs_stream *s);
 /** In the child. */
 void rs_svc_fork_child(void);
+
+/* ---- rs_cq.c ---- */
+/** @return 0 or an errno value; rs_cq_destroy() is to be called either way. */
+int rs_cq_create(struct rs_cq *c, struct ibv_context *verbs, uint32_t entries);
+void rs_cq_destroy(struct rs_cq *c);
+/** Have the next completion raise an event. */
+void rs_cq_arm(struct rs_cq *c);
+/** Read an event. @return 0; EAGAIN if there is none; another errno value if none will come any more */
+int rs_cq_fired(struct rs_cq *c);
 
 /* ---- rs_ep.c: QP, queue and buffers of a stream whose device is known ---- */
 int rs_ep_create(struct rs_stream *s);
@@ -296,7 +310,7 @@ int rs_ep_meet(struct rs_stream *s, const struct rs_hello *peer);
 /* ---- rs_alloc.c ---- */
 /** @return a stream without an id */
 struct rs_stream *rs_stream_alloc(const struct rs_ops *ops, const struct rs_cm_user *cm, int domain, int *err);
-/** Everything that the stream has; its peer hears of it. */
+/** Free the stream and everything it has; the peer is disconnected. */
 void rs_stream_destroy(struct rs_stream *s);
 
 /* ---- rs_state.c ---- */
@@ -314,7 +328,7 @@ int rs_ready(struct rs_stream *s, bool once);
 bool rs_ctrl_room(const struct rs_stream *s);
 /** Post one. Under the lock. @param sge  What is written to @p addr first, inline; NULL: nothing */
 int rs_ctrl_post(struct rs_stream *s, uint32_t msg, struct ibv_sge *sge, uint64_t addr);
-/** Tell the peer what it may send, if that is news enough. Under the lock. */
+/** Grant the peer chunks and messages if enough have become free. Under the lock. */
 void rs_grant(struct rs_stream *s);
 /** An empty WRITE: a peer that is gone doesn't acknowledge it. */
 void rs_ctrl_keepalive(struct rs_stream *s);
@@ -329,9 +343,12 @@ struct rsocket *rs_accept(struct rsocket *rs, int *err);
 void rs_accept_request(struct rs_stream *listener, struct rdma_cm_event *ev);
 /** @p child is established. */
 void rs_accept_ready(struct rs_stream *child);
-/** It came to nothing before that. @return true if it is the caller's to destroy; false also for any other stream */
+/**
+ * @p child failed before it was established. @return true if it is the caller's to destroy; false also for any other
+ * stream
+ */
 bool rs_accept_failed(struct rs_stream *child);
-/** The listener ends: those that nobody accepted end with it. */
+/** The listener is being closed: connections that were not accepted are destroyed. */
 void rs_accept_end(struct rs_stream *listener);
 /** In the child. */
 void rs_accept_fork_child(void);
@@ -364,7 +381,7 @@ int rs_post_write(struct rs_stream *s, struct rs_cursor *c, uint32_t bytes, cons
 		  const uint32_t *msg);
 /** Send what is gathered. Under slock. */
 int rs_flush(struct rs_stream *s);
-/** The same, of anybody; if a thread is sending it is left to that one. */
+/** The same for any thread; if another thread is sending, it is left to that thread. */
 void rs_flush_any(struct rs_stream *s);
 /** The same, under the lock. */
 void rs_stream_idle(struct rsocket *rs);

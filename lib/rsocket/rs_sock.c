@@ -134,7 +134,7 @@ rgetsockname(int socket, struct sockaddr *addr, socklen_t *addrlen)
 }
 
 /* ---- Moving data: all of these are one of two operations ---- */
-/* Programs look at errno when there is nothing to read, too: success leaves it as it was. */
+/* Success leaves errno as it was, because programs look at it when they read 0 bytes, too. */
 static ssize_t
 moved(ssize_t n, int errno_before)
 {

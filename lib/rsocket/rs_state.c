@@ -22,7 +22,7 @@ rs_fail(struct rs_stream *s, int err)
 	atomic_store(&s->rd_open, false);
 	atomic_store(&s->wr_open, false);
 	rs_set_state(s, RS_FAILED);
-	/* The peer is not left in doubt. */
+	/* The peer is told that the connection has ended. */
 	if (was == RS_CONNECTED)
 		rdma_disconnect(s->id);
 }
@@ -60,7 +60,7 @@ rs_ready(struct rs_stream *s, bool once)
 	case RS_DISCONNECTED:
 		return 0;
 	case RS_FAILED:
-		/* What was connected may have data left. */
+		/* A stream that was connected may have data left to read. */
 		if (s->was_connected)
 			return 0;
 		err = rs_take_error(&s->rs);

@@ -6,7 +6,7 @@
 #include "rsocket/rs_priv.h"
 
 /* ---- Completions. Under the lock ---- */
-/** The peer wrote the next place of our list. */
+/** The peer has written the next entry of our list. */
 static int
 take_chunk(struct rs_stream *s)
 {
@@ -81,10 +81,10 @@ rs_stream_progress(struct rsocket *rs)
 	int n, r, events = 0, err = 0;
 	uint32_t received = 0;
 
-	if (rs_state(rs) < RS_CONNECTED || !s->cq)
+	if (rs_state(rs) < RS_CONNECTED || !s->cq.cq)
 		return 0;
 	do {
-		n = ibv_poll_cq(s->cq, RS_POLL_BATCH, wc);
+		n = ibv_poll_cq(s->cq.cq, RS_POLL_BATCH, wc);
 		for (int i = 0; i < n; i++) {
 			if (!(wc[i].wr_id & RS_WR_RECV)) {
 				r = take_completion(s, &wc[i]);
@@ -104,7 +104,7 @@ rs_stream_progress(struct rsocket *rs)
 		err = EIO;
 	if (rs_state(rs) != RS_CONNECTED)
 		return events;
-	/* A connection that the peer has ended in order doesn't fail afterwards, so failing comes last. */
+	/* If the peer has ended the connection in order, later errors don't matter; so errors are handled last. */
 	if (received && !err)
 		err = rs_ep_post_recvs(s, received);
 	if (err) {
@@ -118,29 +118,17 @@ rs_stream_progress(struct rsocket *rs)
 void
 rs_stream_arm(struct rsocket *rs)
 {
-	struct rs_stream *s = to_stream(rs);
-
-	if (!s->cq || s->armed)
-		return;
-	ibv_req_notify_cq(s->cq, 0);
-	s->armed = true;
+	rs_cq_arm(&to_stream(rs)->cq);
 }
 
 void
 rs_stream_fired(struct rsocket *rs)
 {
-	struct rs_stream *s = to_stream(rs);
-	struct ibv_cq *cq;
-	void *context;
+	int err = rs_cq_fired(&to_stream(rs)->cq);
 
-	if (ibv_get_cq_event(s->channel, &cq, &context)) {
-		/* Another thread of the program's was first; or there will be none any more. */
-		if (errno != EAGAIN && errno != EINTR)
-			rs_fail(s, ENETDOWN);
-		return;
-	}
-	s->armed = false;
-	s->cq_events++;
+	/* EAGAIN: another thread was faster. */
+	if (err && err != EAGAIN && err != EINTR)
+		rs_fail(to_stream(rs), ENETDOWN);
 }
 
 short
@@ -169,7 +157,7 @@ rs_stream_revents(struct rsocket *rs, short events)
 	r &= events;
 	if (state == RS_FAILED)
 		r |= POLLERR;
-	/* What came before the end is read first. */
+	/* Data that came before the end is to be read first. */
 	if (state > RS_CONNECTED && !data)
 		r |= POLLHUP;
 	return (short)r;
@@ -182,7 +170,7 @@ may_control(struct rsocket *rs)
 	return rs_ctrl_room(to_stream(rs)) || rs_state(rs) != RS_CONNECTED;
 }
 
-/** The last message is among those that are done, so all before it are. */
+/** The goodbye is complete, and so is everything that was sent before it. */
 static bool
 all_sent(struct rsocket *rs)
 {
@@ -230,7 +218,7 @@ rs_stream_shutdown(struct rsocket *rs, int how)
 	over = !atomic_load(&s->wr_open) && !atomic_load(&s->rd_open);
 	rs_kick(rs, RS_EV_ALL);
 	pthread_mutex_unlock(&rs->lock);
-	/* Of not reading any more the peer is told with the rest. */
+	/* SHUT_RD alone isn't told to the peer. */
 	if (was_open && (over || how == SHUT_WR))
 		err = say_goodbye(s, over ? RS_CTRL_DISCONNECT : RS_CTRL_SHUTDOWN);
 	if (!over)

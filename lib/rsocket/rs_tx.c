@@ -84,7 +84,7 @@ rs_post_write(struct rs_stream *s, struct rs_cursor *c, uint32_t bytes, const st
 	if (bytes <= s->rs.sizes.inline_bytes) {
 		wr.send_flags = IBV_SEND_INLINE;
 		if (c->iov->iov_len - c->off >= bytes) {
-			/* Straight from the program's memory. */
+			/* Inline data is copied straight from the program's memory. */
 			sge[0] = (struct ibv_sge){ (uintptr_t)c->iov->iov_base + c->off, bytes, 0 };
 			wr.num_sge = 1;
 			c->off += bytes;
@@ -180,7 +180,10 @@ rs_trylock_sender(struct rs_stream *s)
 {
 	if (!pthread_mutex_trylock(&s->slock))
 		return true;
-	/* A thread is sending. It sees that it is to wake us when it has unlocked, or else has unlocked already. */
+	/*
+	 * A thread is sending. Either it sees passed_over after it has unlocked, or it has unlocked already and the lock
+	 * is free now.
+	 */
 	atomic_store_explicit(&s->passed_over, true, memory_order_relaxed);
 	atomic_thread_fence(memory_order_seq_cst);
 	return !pthread_mutex_trylock(&s->slock);

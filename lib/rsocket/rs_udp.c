@@ -68,7 +68,7 @@ source_for(struct rs_dgram *d, const struct sockaddr_storage *dest, struct socka
 	return err;
 }
 
-/* ---- The way to a peer: resolved by an id of its own ---- */
+/* ---- The route to a peer, resolved by an id of its own ---- */
 static void
 find_way(struct rs_dest *dest)
 {
@@ -259,7 +259,7 @@ rs_udp_readable(struct rs_watch *w)
 		len = sizeof(from);
 		memset(&from, 0, sizeof(from));
 		n = recvfrom(d->udp, buf, sizeof(buf), MSG_DONTWAIT, (struct sockaddr *)&from, &len);
-		/* A peer's refusal is reported like this as well; only an empty socket is none. */
+		/* An ICMP error of a peer is reported here as well; only EAGAIN means that the socket is empty. */
 		if (n < 0 && (errno == EAGAIN || errno == EINTR))
 			break;
 		if (n > 0)

@@ -77,7 +77,10 @@ ibv_get_async_event(struct ibv_context *context, struct ibv_async_event *event)
 			return -1;
 		n = read(context->async_fd, &rec, sizeof(rec));
 		if (n == 0 && !ctx->fatal_reported) {
-			/* The daemon holds the only write end: it is gone, and the device with it. */
+			/*
+			 * The daemon holds the only write end, so end of file means that it has ended, and the device
+			 * with it.
+			 */
 			ctx->fatal_reported = true;
 			*event = (struct ibv_async_event){ .event_type = IBV_EVENT_DEVICE_FATAL };
 			return 0;

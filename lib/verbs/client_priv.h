@@ -15,12 +15,28 @@
 #ifndef UROCE_CLIENT_PRIV_H
 #define UROCE_CLIENT_PRIV_H
 
+#include <errno.h>
 #include <sys/types.h>
 
 #include "verbs/objects_priv.h"
 
 /** Functions that programs link to by name; libibverbs.map gives them their versions. */
 #define CLIENT_EXPORT __attribute__((visibility("default")))
+
+/** Of functions that return an object. @return NULL with errno set */
+static inline void *
+client_null(int err)
+{
+	errno = err;
+	return NULL;
+}
+/** Of functions that return -1 with errno set. */
+static inline int
+client_fail(int err)
+{
+	errno = err;
+	return -1;
+}
 
 /* ---- ctl.c: requests and replies ---- */
 

@@ -119,15 +119,11 @@ client_cq_new(struct ibv_context *context, uint32_t cqe, void *cq_context, struc
 	struct client_cq *cq;
 	int err;
 
-	if (!cqe || cqe > UROCE_MAX_CQE || vector >= (uint32_t)context->num_comp_vectors) {
-		errno = EINVAL;
-		return NULL;
-	}
+	if (!cqe || cqe > UROCE_MAX_CQE || vector >= (uint32_t)context->num_comp_vectors)
+		return client_null(EINVAL);
 	cq = cq_alloc();
-	if (!cq) {
-		errno = ENOMEM;
-		return NULL;
-	}
+	if (!cq)
+		return client_null(ENOMEM);
 	cq->cq.context = context;
 	cq->cq.channel = channel;
 	cq->cq.cq_context = cq_context;
@@ -138,8 +134,7 @@ client_cq_new(struct ibv_context *context, uint32_t cqe, void *cq_context, struc
 	if (err) {
 		forget_cookie(ctx, cq->cookie);
 		cq_free(cq);
-		errno = err;
-		return NULL;
+		return client_null(err);
 	}
 	if (ch) {
 		pthread_mutex_lock(&ch->mutex);
@@ -154,10 +149,8 @@ ibv_create_cq(struct ibv_context *context, int cqe, void *cq_context, struct ibv
 {
 	struct client_cq *cq;
 
-	if (cqe <= 0 || vector < 0) {
-		errno = EINVAL;
-		return NULL;
-	}
+	if (cqe <= 0 || vector < 0)
+		return client_null(EINVAL);
 	cq = client_cq_new(context, cqe, cq_context, channel, vector, false);
 	return cq ? &cq->cq : NULL;
 }
@@ -175,7 +168,7 @@ cq_adopt(struct client_cq *cq, const struct ring *ring, uint64_t *stamps, uint32
 	for (uint32_t i = cq->ring.counter; (int32_t)(from - i) > 0; i++) {
 		struct ring_cqe *old = ring_slot(&cq->ring, i), *e = ring_slot(ring, i);
 
-		/* Only of a CQ that overran. */
+		/* This happens only if the CQ has overrun. */
 		if (!ring_cq_ready(&cq->ring, i, &ctl))
 			break;
 		memcpy(e, old, offsetof(struct ring_cqe, ctl));
@@ -220,7 +213,7 @@ cq_grow(struct client_ctx *ctx, struct client_cq *cq, uint32_t cqe)
 	if (err)
 		return err;
 	cq_adopt(cq, &ring, stamps, r->from);
-	/* Somebody may have got an event of the new ring and looked at the old one in vain. */
+	/* A thread may have received an event for the new ring and have looked at the old one. */
 	if (ch && (int32_t)(atomic_load(&cq->shared->reported) - r->from) > 0 &&
 	    write(ch->write_fd, &ev, sizeof(ev)) < 0)
 		return errno;
@@ -387,7 +380,7 @@ fill_wc(struct ibv_wc *wc, const struct ring_cqe *e, const union ring_cqe_ctl *c
 	wc->dlid_path_bits = 0;
 }
 
-/* Where cores are short, the engine that is to fill the CQ may be waiting for ours. */
+/* If cores are short, the engine that would fill the CQ may be waiting for this core. */
 static __attribute__((noinline)) void
 give_core(const struct client_ctx *ctx)
 {
@@ -492,7 +485,7 @@ client_req_notify_cq(struct ibv_cq *ibcq, int solicited_only)
 	struct ctl_comp_event ev = { .cookie = cq->cookie };
 	uint32_t none = RING_ARM_NONE;
 
-	/* Without a channel there is nobody to tell. */
+	/* A CQ without a channel has no events. */
 	if (!ch)
 		return 0;
 	/* A request for any completion isn't narrowed by one for solicited ones. */

@@ -53,7 +53,7 @@ client_call_locked(struct client_ctx *ctx, struct client_call *c)
 	bool was_broken = ctx->broken;
 	int err;
 
-	/* A child has its parent's connection; what it said there would come from the wrong process. */
+	/* After fork() the child shares its parent's connection; it must not send requests in its parent's name. */
 	if (ctx->foreign || ctx->broken)
 		return EIO;
 	c->wait = ctx->wait;

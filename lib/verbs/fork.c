@@ -76,7 +76,7 @@ copy_private(const struct map_entry *e)
 
 	if (copy == MAP_FAILED)
 		return errno;
-	/* The program may have made it unreadable; this mapping is about to go anyway. */
+	/* The program may have made it unreadable; this mapping is replaced anyway. */
 	if ((e->prot & PROT_READ) || !mprotect((void *)e->start, bytes, PROT_READ)) {
 		copy_pages(copy, (void *)e->start, bytes);
 		if ((e->prot == (PROT_READ | PROT_WRITE) || !mprotect(copy, bytes, e->prot)) &&

@@ -73,7 +73,7 @@ client_unlock(struct client_lock *l)
 struct client_segment {
 	uint8_t *base; /**< NULL: there was no room to map it */
 	size_t bytes;
-	int fd;        /**< until it is mapped: it comes only once */
+	int fd;        /**< until it is mapped; the daemon sends it once only */
 };
 
 struct client_qp;
@@ -86,7 +86,7 @@ struct client_ctx {
 
 	pthread_mutex_t ctl_lock; /**< one request at a time; guards segs */
 	int sock;
-	bool broken; /**< the connection failed: nothing more is sent */
+	bool broken; /**< the connection has failed; no more requests are sent */
 	/** The daemon is in this process (lib/uroce): memory needs no mapping, and waiting is done by this. Else NULL. */
 	client_wait_fn wait;
 	struct client_segment *segs;
@@ -127,7 +127,7 @@ struct client_cq {
 	uint64_t *stamps; /**< a time per slot, or NULL */
 	struct ring_cq_shared *shared;
 	uint32_t reported;         /**< CQEs below this counter were polled or told of by an event */
-	struct client_qp *last_qp; /**< of the last CQE: they come in runs */
+	struct client_qp *last_qp; /**< QP of the last CQE: CQEs of one QP mostly follow each other */
 	struct ring_cqe cur;       /**< extended polling: the CQE that the readers speak of */
 	union ring_cqe_ctl cur_ctl;
 
@@ -194,13 +194,13 @@ struct client_qp {
 	_Atomic uint32_t rq_tail;
 };
 
-/** A thread domain: what it promises (objects used by one thread only) isn't made use of. */
+/** A thread domain. That its objects are used by one thread only isn't made use of. */
 struct client_td {
 	struct ibv_td td;
 	_Atomic uint32_t users; /**< parent domains */
 };
 
-/** A PD, or a parent domain: that has its PD's handle. */
+/** A PD, or a parent domain, which has its PD's handle. */
 struct client_pd {
 	struct ibv_pd pd;
 	struct client_pd *parent; /**< the PD of a parent domain, else NULL */

@@ -58,7 +58,7 @@ map_ring(struct client_ctx *ctx, struct ring *r, const struct ctl_area *a, uint3
 	return r->base ? 0 : EPROTO;
 }
 
-/* The posting side trusts these later; so they are held against the rings once. */
+/* Posting relies on these values, so they are checked against the rings once. */
 static int
 check_caps(const struct client_qp *qp)
 {
@@ -98,7 +98,7 @@ qp_adopt_rings(struct client_ctx *ctx, struct client_qp *qp, const struct ctl_qp
 static int
 qp_adopt(struct client_ctx *ctx, struct client_qp *qp, const struct ctl_qp_create_rsp *r)
 {
-	/* What posting to a QP without queues finds: it is always in RESET. */
+	/* A QP without queues refers to this, so that posting finds the state RESET. */
 	static struct ring_qp_shared no_queues;
 
 	qp->qp.qp_base.handle = r->handle;
@@ -153,7 +153,7 @@ fill_request(struct client_call *c, const struct client_qp *qp, const struct ibv
 	cap_to_abi(&c->req.qp_create.cap, &attr->cap);
 }
 
-/* An XRC QP has one half of what others have. */
+/* An XRC QP has either a send side or a receive side. */
 static int
 check_init(const struct ibv_pd *pd, const struct ibv_qp_init_attr *attr, const struct ibv_xrcd *xrcd)
 {
@@ -214,7 +214,10 @@ qp_cqs(const struct client_qp *qp, struct client_cq **s, struct client_cq **r)
 	return *s != NULL;
 }
 
-/* From now on its completions are known by its number; XRC_RECV has none, and others may have the same QP open. */
+/*
+ * From now on its completions are found by its number. An XRC_RECV QP has no completions, and other programs may have it
+ * open.
+ */
 static void
 qp_publish(struct client_qp *qp)
 {
@@ -264,8 +267,7 @@ forget:
 free_qp:
 	qp_free(qp);
 fail:
-	errno = err;
-	return NULL;
+	return client_null(err);
 }
 
 CLIENT_EXPORT struct ibv_qp *
@@ -283,10 +285,8 @@ client_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_attr_ex *att
 	struct ibv_xrcd *xrcd = attr->comp_mask & IBV_QP_INIT_ATTR_XRCD ? attr->xrcd : NULL;
 	bool with_ops = attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
 
-	if ((attr->comp_mask & ~served) || ((attr->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) && attr->create_flags)) {
-		errno = EOPNOTSUPP;
-		return NULL;
-	}
+	if ((attr->comp_mask & ~served) || ((attr->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) && attr->create_flags))
+		return client_null(EOPNOTSUPP);
 	/* The extended struct begins with the plain one. */
 	return qp_new(context, pd, (struct ibv_qp_init_attr *)attr, xrcd, with_ops ? &attr->send_ops_flags : NULL);
 }
@@ -326,8 +326,7 @@ client_open_qp(struct ibv_context *context, struct ibv_qp_open_attr *attr)
 	qp_forget(qp);
 	qp_free(qp);
 fail:
-	errno = err;
-	return NULL;
+	return client_null(err);
 }
 
 static void
@@ -338,7 +337,7 @@ attr_to_abi(struct uroce_qp_attr *to, const struct ibv_qp_attr *from, int mask)
 	cap_to_abi(&to->cap, &from->cap);
 	ah_attr_to_abi(&to->ah, &from->ah_attr);
 	ah_attr_to_abi(&to->alt_ah, &from->alt_ah_attr);
-	/* The newest member: programs built before it have no room for it. */
+	/* The newest member: older programs have no room for it. */
 	if (mask & IBV_QP_RATE_LIMIT)
 		to->rate_limit = from->rate_limit;
 }
@@ -352,7 +351,7 @@ attr_from_abi(struct ibv_qp_attr *to, const struct uroce_qp_attr *from)
 	ah_attr_from_abi(&to->alt_ah_attr, &from->alt_ah);
 }
 
-/* Nobody hears of this QP's completions any more. */
+/* No completion of this QP is returned any more. */
 static void
 drop_completions(struct client_qp *qp, bool and_qp)
 {
@@ -366,14 +365,14 @@ drop_completions(struct client_qp *qp, bool and_qp)
 	client_cq_forget(s, qp);
 	if (r != s)
 		client_cq_forget(r, qp);
-	/* The daemon has let go of the number: another thread's new QP may have the slot already. */
+	/* The daemon has freed the number, so another thread's new QP may have the slot already. */
 	if (and_qp)
 		atomic_compare_exchange_strong_explicit(&qp->ctx->qps[q->qp_num & (CLIENT_QPN_SLOTS - 1)], &mine, NULL,
 							memory_order_relaxed, memory_order_relaxed);
 	client_cq_unlock_two(s, r);
 }
 
-/* The engine has dropped what was posted and stands where we stand; counters go on, so phases stay right. */
+/* The engine has dropped what was posted, up to our counters. Counters are not reset, so that phases stay right. */
 static void
 after_reset(struct client_qp *qp)
 {

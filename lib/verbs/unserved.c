@@ -4,7 +4,7 @@
 
 #include <errno.h>
 
-/* A function whose object no device has. */
+/* A function that returns an object which no uroce device has. */
 #define NONE(type, name, ...) \
 	CLIENT_EXPORT type name(__VA_ARGS__) \
 	{ \
@@ -39,14 +39,14 @@ ibv_set_ece(struct ibv_qp *qp, struct ibv_ece *ece)
 	return EOPNOTSUPP;
 }
 
-/* The last bytes of a message are visible last, no more is promised. */
+/* Data is not guaranteed to become visible in order. */
 CLIENT_EXPORT int
 ibv_query_qp_data_in_order(struct ibv_qp *qp, enum ibv_wr_opcode op, uint32_t flags)
 {
 	return 0;
 }
 
-/* Ethernet addresses are the daemon's business. */
+/* Only the daemon knows Ethernet addresses. */
 CLIENT_EXPORT int ibv_resolve_eth_l2_from_gid(struct ibv_context *context, struct ibv_ah_attr *attr, uint8_t mac[6],
 					      uint16_t *vid);
 int
