@@ -69,14 +69,14 @@ advance(struct perf_end *e, uint64_t tsc)
 		e->phase_end = tsc + (uint64_t)(e->o->warmup * (double)e->tsc_hz);
 		break;
 	case PHASE_WARM:
-		e->window_begin = tsc;
-		e->window_ops = e->completed;
+		e->interval_begin = tsc;
+		e->interval_ops = e->completed;
 		e->phase = PHASE_RUN;
 		e->phase_end = tsc + (uint64_t)(e->o->seconds * (double)e->tsc_hz);
 		break;
 	case PHASE_RUN:
-		e->result->ops = e->completed - e->window_ops;
-		e->result->window_cycles = tsc - e->window_begin;
+		e->result->ops = e->completed - e->interval_ops;
+		e->result->interval_cycles = tsc - e->interval_begin;
 		begin_drain(e);
 		break;
 	case PHASE_DRAIN:

@@ -89,6 +89,7 @@ void
 cmid_uncount(struct cmid *id)
 {
 	pthread_mutex_lock(&id->lock);
+	UROCE_ASSERT(id->events > 0);
 	if (--id->events == 0)
 		pthread_cond_broadcast(&id->acked);
 	pthread_mutex_unlock(&id->lock);

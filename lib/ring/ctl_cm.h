@@ -206,7 +206,7 @@ struct ctl_cm_event {
 	int32_t status;        /**< 0, a negative errno value, or the reason of a REJ or status of a SIDR_REP */
 	uint32_t reserved;
 	struct ctl_cm_conn_param conn;
-	struct uroce_ah_attr ah; /**< UD: the way to the peer or the group */
+	struct uroce_ah_attr ah; /**< UD: the path to the peer or the group */
 	struct ctl_cm_id_info info; /**< CONNECT_REQUEST: of the new id; ADDR_RESOLVED, ROUTE_RESOLVED: of the id now */
 	uint8_t private_data[CTL_CM_PRIVATE_BYTES];
 };

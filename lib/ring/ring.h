@@ -40,6 +40,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "ring/abi.h"
 #include "ring/wqe.h"
 
@@ -150,6 +151,7 @@ ring_slot(const struct ring *r, uint32_t counter)
 static inline void
 ring_sq_post(const struct ring *r, uint32_t counter, struct ring_sq_wqe *w, union ring_sq_ctl ctl)
 {
+	UROCE_ASSERT((void *)w == ring_slot(r, counter));
 	ctl.phase = ring_phase(counter, r->order);
 	atomic_store_explicit(&w->ctl, ctl.word, memory_order_release);
 }
@@ -160,6 +162,7 @@ ring_rq_post(const struct ring *r, uint32_t counter, struct ring_rq_wqe *w, uint
 {
 	union ring_rq_ctl ctl = { .num_sge = num_sge, .phase = ring_phase(counter, r->order) };
 
+	UROCE_ASSERT((void *)w == ring_slot(r, counter));
 	atomic_store_explicit(&w->ctl, ctl.word, memory_order_release);
 }
 

@@ -15,7 +15,7 @@ may_send(struct rsocket *rs)
 
 /*
  * Gathering. If a program sends small pieces faster than they are sent out, they are gathered, as TCP's corking does it
- * with what its device is still busy with: when RS_GATHER_FROM work requests are under way, small data stays in the
+ * with what its device is still busy with: when RS_GATHER_FROM work requests are in flight, small data stays in the
  * send buffer until there is enough for one message, or the rsocket is used in another way, or the service's next
  * turn. What is gathered can always be sent at once: it was let in only as far as chunk, messages and queue reach.
  */

@@ -15,6 +15,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "rsocket/rs_wire.h"
 
 enum {
@@ -51,7 +52,7 @@ struct rs_rx {
 	/* Fixed. */
 	uint32_t ring_bytes;
 	uint32_t nb_slots;
-	uint16_t queue;                /**< messages that may be under way */
+	uint16_t queue;                /**< messages that may be in flight */
 	uint32_t *slots;               /**< bytes of the messages that came */
 	/* The receiver's. */
 	uint32_t at;                   /**< in the ring */
@@ -156,6 +157,7 @@ rs_tx_post(struct rs_tx *tx, uint32_t bytes, bool *signal)
 static inline void
 rs_tx_use_chunk(struct rs_tx *tx, uint32_t bytes)
 {
+	UROCE_ASSERT(bytes <= tx->chunk.length);
 	tx->chunk.addr += bytes;
 	tx->chunk.length -= bytes;
 	tx->seq++;
@@ -207,6 +209,7 @@ rs_rx_pop(struct rs_rx *rx)
 {
 	uint32_t head = atomic_load_explicit(&rx->head, memory_order_relaxed);
 
+	UROCE_ASSERT(rs_rx_has_data(rx));
 	atomic_store_explicit(&rx->head, rs_rx_next(rx, head), memory_order_release);
 	atomic_store_explicit(&rx->seq, (uint16_t)(atomic_load_explicit(&rx->seq, memory_order_relaxed) + 1),
 			      memory_order_release);

@@ -5,7 +5,7 @@
  *
  * An rsocket is a struct rsocket, of which struct rs_stream and struct rs_dgram are kinds, found by its number in a
  * table (rs_table.c). The number is a descriptor that the kernel gave out, so that it is nobody else's. Above verbs
- * and rdma_cm an rsocket is an ordinary program: it has no way to the daemon of its own.
+ * and rdma_cm an rsocket is an ordinary program: it does not talk to the daemon itself.
  *
  * Threads. A program's threads: one may send, one receive and any number poll the same rsocket at once. They
  * progress the connection themselves, by taking completions under the rsocket's lock; who has to wait spins a

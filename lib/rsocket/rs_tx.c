@@ -38,6 +38,7 @@ rs_cursor_copy(struct rs_cursor *c, void *mem, uint32_t bytes, bool to_vector)
 	uint8_t *m = mem;
 	size_t n;
 
+	UROCE_ASSERT(bytes <= c->left);
 	c->left -= bytes;
 	for (; bytes; bytes -= (uint32_t)n, m += n) {
 		skip_empty(c);

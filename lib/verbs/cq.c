@@ -404,7 +404,7 @@ client_cq_empty(struct client_cq *cq)
 		give_core(to_ctx(cq->cq.context));
 }
 
-/* Without the lock. A resize may be under way: never a large order with the base of a small ring. */
+/* Without the lock. A resize may be going on: never use a large order with the base of a small ring. */
 static inline bool
 cq_looks_empty(struct client_cq *cq)
 {
