@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Latency: one message at a time on the first QP. WRITE and SEND go to and fro, and the receiver of a WRITE polls
+ * Latency: one message at a time on the first QP. WRITE and SEND go back and forth, and the receiver of a WRITE polls
  * its last byte, as programs do; READ and atomics are timed from post to completion.
  */
 #include "end.h"

@@ -78,9 +78,9 @@ const char *arena_pages(void);
 
 /** What a test found out; in the arena. */
 struct perf_result {
-	uint64_t ops;            /**< in the measured window */
+	uint64_t ops;            /**< in the measured interval */
 	uint64_t all_ops;        /**< from start to end */
-	uint64_t window_cycles;
+	uint64_t interval_cycles;
 	uint64_t busy_cycles[2]; /**< of the loops of initiator and target, from start to end; 0: not known */
 	uint64_t engine_busy_cycles; /**< shm: of the engine */
 	uint32_t *samples;       /**< latency, in cycles; round trips */

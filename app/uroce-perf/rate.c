@@ -76,14 +76,14 @@ advance(struct perf_end *e, uint64_t tsc)
 		e->completed_end = e->o->operations != 0 ? e->o->operations : UINT64_MAX;
 		break;
 	case PHASE_WARM:
-		e->window_begin = tsc;
-		e->window_ops = e->completed;
+		e->interval_begin = tsc;
+		e->interval_ops = e->completed;
 		e->phase = PHASE_RUN;
 		e->phase_end = e->o->operations != 0 ? UINT64_MAX : after(e, tsc, e->o->seconds);
 		break;
 	case PHASE_RUN:
-		e->result->ops = e->completed - e->window_ops;
-		e->result->window_cycles = tsc - e->window_begin;
+		e->result->ops = e->completed - e->interval_ops;
+		e->result->interval_cycles = tsc - e->interval_begin;
 		begin_drain(e);
 		break;
 	case PHASE_DRAIN:

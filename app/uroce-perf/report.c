@@ -32,7 +32,7 @@ report_rate(const struct perf_opts *o, struct perf_result *const *r, unsigned in
 	uint64_t ops = 0, busy[2] = { 0, 0 }, engine = 0;
 
 	for (unsigned int i = 0; i < n; i++) {
-		rate += per(r[i]->ops, r[i]->window_cycles) * (double)tsc_hz;
+		rate += per(r[i]->ops, r[i]->interval_cycles) * (double)tsc_hz;
 		ops += r[i]->all_ops;
 		busy[0] += r[i]->busy_cycles[0];
 		busy[1] += r[i]->busy_cycles[1];

@@ -118,7 +118,7 @@ main(int argc, char **argv)
 	bool sysfs = false;
 	int c;
 
-	/* "+": the program's options are its own. */
+	/* "+" stops at the first non-option: what follows are the program's options. */
 	while ((c = getopt_long(argc, argv, "+h", options, NULL)) != -1) {
 		switch (c) {
 		case 's':

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Event channels: the connection to the daemon, its requests, the table of ids. */
-#include "rdmacm/rdmacm.h"
+#include "rdmacm/rdmacm_priv.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -143,7 +143,10 @@ cm_find_counted(struct cm_channel *ch, uint32_t handle)
 	return id;
 }
 
-/* Make the pipe and hand its write end over. The daemon opens it anew, so ours can be closed: the end of the daemon shows. */
+/*
+ * Make the pipe and pass its write end to the daemon, which opens it again for itself. Ours is closed, so that the end
+ * of the daemon is an end of file.
+ */
 static int
 open_pipe(struct cm_channel *ch)
 {
@@ -180,7 +183,7 @@ rdma_create_event_channel(void)
 	pthread_mutex_init(&ch->lock, NULL);
 	err = client_connect(client_socket_path(), &ch->sock, &nb_devices);
 	if (err) {
-		/* As without a kernel module: there is no RDMA here. */
+		/* What rdma-core says without a kernel module. */
 		err = err == ENOENT || err == ECONNREFUSED ? ENODEV : err;
 		goto fail;
 	}
@@ -194,29 +197,29 @@ fail:
 	return NULL;
 }
 
-/* ---- The end. Programs destroy channels that a thread of theirs is still reading, and mean nothing by it (rping). ---- */
+/* ---- Destruction. Some programs destroy a channel while a thread of theirs is still reading it (rping). ---- */
 int
 cm_read_record(struct cm_channel *ch, struct ctl_cm_event *r)
 {
 	ssize_t n = 0;
 	int err;
 
-	__atomic_fetch_add(&ch->readers, 1, __ATOMIC_SEQ_CST);
-	if (!__atomic_load_n(&ch->destroyed, __ATOMIC_SEQ_CST))
+	atomic_fetch_add(&ch->readers, 1);
+	if (!atomic_load(&ch->destroyed))
 		n = read(ch->ch.fd, r, sizeof(*r));
 	err = n == (ssize_t)sizeof(*r) ? 0 : n < 0 ? errno : ENODEV;
-	/* An error would make the thread end its program. */
-	while (__atomic_load_n(&ch->destroyed, __ATOMIC_SEQ_CST))
+	/* A thread that got an error would end its program, so it waits here for ever. */
+	while (atomic_load(&ch->destroyed))
 		pause();
-	__atomic_fetch_sub(&ch->readers, 1, __ATOMIC_SEQ_CST);
+	atomic_fetch_sub(&ch->readers, 1);
 	return err;
 }
 
 static void
 free_channel(struct cm_channel *ch)
 {
-	/* Somebody waits in it, for ever. */
-	if (ch == NULL || __atomic_load_n(&ch->readers, __ATOMIC_SEQ_CST) != 0)
+	/* A thread waits in it for ever. */
+	if (ch == NULL || atomic_load(&ch->readers) != 0)
 		return;
 	pthread_mutex_destroy(&ch->lock);
 	free(ch->ids);
@@ -226,13 +229,16 @@ free_channel(struct cm_channel *ch)
 RDMACM_EXPORT void
 rdma_destroy_event_channel(struct rdma_event_channel *channel)
 {
-	/* The last ones are kept for a while: a thread on its way into rdma_get_cm_event() still finds that it is too late. */
+	/*
+	 * The last destroyed channels are freed later, so that a thread which is just entering rdma_get_cm_event() finds
+	 * them marked destroyed.
+	 */
 	static struct cm_channel *kept[CM_KEPT_CHANNELS];
 	static pthread_mutex_t kept_lock = PTHREAD_MUTEX_INITIALIZER;
 	static unsigned int next;
 	struct cm_channel *ch = to_channel(channel), *oldest;
 
-	__atomic_store_n(&ch->destroyed, true, __ATOMIC_SEQ_CST);
+	atomic_store(&ch->destroyed, true);
 	close(ch->sock);
 	close(channel->fd);
 	pthread_mutex_lock(&kept_lock);

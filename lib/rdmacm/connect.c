@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Resolving, listening, connecting, accepting, disconnecting. */
-#include "rdmacm/rdmacm.h"
+#include "rdmacm/rdmacm_priv.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -27,7 +27,7 @@ rdma_resolve_addr(struct rdma_cm_id *rid, struct sockaddr *src_addr, struct sock
 		return cm_result(err);
 	memcpy(&rid->route.addr.dst_storage, dst_addr, cm_sockaddr_len(dst_addr));
 	err = cm_call(id->channel, &c);
-	/* Refused, so there is no event whose reader might look. */
+	/* It was refused, so no event comes and no other thread reads the address. */
 	if (err)
 		rid->route.addr.dst_storage = before;
 	return cmid_complete(id, sync, err);
@@ -53,7 +53,7 @@ rdma_listen(struct rdma_cm_id *rid, int backlog)
 	struct cmid *id = to_cmid(rid);
 	struct client_call c;
 
-	/* The address must be there before the first request is. */
+	/* The address must be set before the first request arrives. */
 	if (rid->route.addr.src_addr.sa_family == AF_UNSPEC && rdma_bind_addr(rid, (struct sockaddr *)&any))
 		return -1;
 	client_call_init(&c, CTL_CM_LISTEN);
@@ -135,7 +135,7 @@ rdma_connect(struct rdma_cm_id *rid, struct rdma_conn_param *conn_param)
 	return cmid_complete(id, sync, err);
 }
 
-/** The RTU. */
+/** Send the RTU. */
 static int
 confirm(struct cmid *id)
 {
@@ -149,7 +149,7 @@ confirm(struct cmid *id)
 RDMACM_EXPORT int
 rdma_establish(struct rdma_cm_id *rid)
 {
-	/* With a QP of the id's own this was done when the reply came. */
+	/* For an id with a QP this was done when the reply was read. */
 	return cm_result(rid->qp ? EINVAL : confirm(to_cmid(rid)));
 }
 
@@ -161,7 +161,7 @@ rdma_accept(struct rdma_cm_id *rid, struct rdma_conn_param *conn_param)
 	struct client_call c;
 	int err;
 
-	/* Without a wish: what the peer offers, which came with its request. */
+	/* Without parameters: what the peer offered in its request. */
 	err = take_param(id, conn_param);
 	client_call_init(&c, CTL_CM_ACCEPT);
 	if (!err)
@@ -173,7 +173,7 @@ rdma_accept(struct rdma_cm_id *rid, struct rdma_conn_param *conn_param)
 	err = cm_call(id->channel, &c);
 	if (err && !ud)
 		cmid_qp_error(id);
-	/* Of datagrams nobody confirms anything: no event comes. */
+	/* For UD no event confirms it. */
 	return ud ? cm_result(err) : cmid_complete(id, sync, err);
 }
 
@@ -224,49 +224,14 @@ RDMACM_EXPORT int
 rdma_disconnect(struct rdma_cm_id *rid)
 {
 	struct cmid *id = to_cmid(rid);
-	/* A peer that was first: its event was there already, no other will come. */
+	/* If the peer disconnected first, its event was handed out already and no other comes. */
 	bool waits = id->sync && !id->disconnected;
 
 	cmid_qp_error(id);
 	return cmid_complete(id, waits, cm_call_handle(id->channel, CTL_CM_DISCONNECT, id->handle));
 }
 
-RDMACM_EXPORT int
-rdma_get_request(struct rdma_cm_id *listen, struct rdma_cm_id **out)
-{
-	struct cmid *l = to_cmid(listen);
-	struct rdma_cm_event *event;
-	struct ibv_qp_init_attr attr;
-	int err = 0;
-
-	if (!l->sync)
-		return cm_result(EINVAL);
-	cmid_ack(l);
-	if (rdma_get_cm_event(listen->channel, &event))
-		return -1;
-	if (event->status || event->event != RDMA_CM_EVENT_CONNECT_REQUEST) {
-		err = event->status < 0 ? -event->status : EINVAL;
-		rdma_ack_cm_event(event);
-		return cm_result(err);
-	}
-	if (l->ep_attr) {
-		attr = *l->ep_attr;
-		if (rdma_create_qp(event->id, listen->pd, &attr)) {
-			err = errno;
-			*out = event->id;
-			rdma_reject(event->id, NULL, 0);
-			rdma_ack_cm_event(event);
-			rdma_destroy_id(*out);
-			*out = NULL;
-			return cm_result(err);
-		}
-	}
-	*out = event->id;
-	(*out)->event = event;
-	return 0;
-}
-
-/* ---- Enhanced connection establishment: options of vendors, of which there are none here ---- */
+/* ---- Enhanced connection establishment: vendors' options, of which uroce has none ---- */
 RDMACM_EXPORT int
 rdma_set_local_ece(struct rdma_cm_id *id, struct ibv_ece *ece)
 {

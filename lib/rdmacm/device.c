@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Devices: opened once per process, with a protection domain for programs that bring none. */
-#include "rdmacm/rdmacm.h"
+#include "rdmacm/rdmacm_priv.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -12,7 +12,7 @@ static struct cm_device devices[UROCE_MAX_PORTS];
 
 /*
  * A parent's contexts are of no use to the child, which opens the devices anew; they are left alone, as are their
- * descriptors. The lock may be held by a thread that isn't here.
+ * descriptors. The lock may be held by a thread of the parent, which doesn't exist in the child.
  */
 static void
 fork_child(void)

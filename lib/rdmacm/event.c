@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Events: from records in the pipe to what programs get. */
-#include "rdmacm/rdmacm.h"
+#include "rdmacm/rdmacm_priv.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -51,7 +51,7 @@ failed(struct cm_happening *h, enum rdma_cm_event_type type, int err)
 	h->event.status = -err;
 }
 
-/** An id of ours for a connection that somebody asks for. */
+/** Make the id of a connection that a peer requests. */
 static int
 request(struct cmid *listener, const struct ctl_cm_event *r, struct cm_happening *h)
 {
@@ -75,7 +75,7 @@ request(struct cmid *listener, const struct ctl_cm_event *r, struct cm_happening
 		rdma_destroy_id(&id->id);
 		return err;
 	}
-	/* At most what the peer has. */
+	/* At most what the peer supports. */
 	if (r->conn.initiator_depth < id->initiator_depth)
 		id->initiator_depth = r->conn.initiator_depth;
 	if (r->conn.responder_resources < id->responder_resources)
@@ -86,7 +86,7 @@ request(struct cmid *listener, const struct ctl_cm_event *r, struct cm_happening
 	return 0;
 }
 
-/** The reply is there: the QP to RTS, then the RTU. */
+/** The reply has arrived: move the QP to RTS, then send the RTU. */
 static void
 response(struct cmid *id, struct cm_happening *h)
 {
@@ -147,16 +147,6 @@ fill(struct cmid *id, const struct ctl_cm_event *r, struct cm_happening *h)
 	}
 }
 
-/** One event less; rdma_destroy_id() waits for the last. */
-static void
-uncount(struct cmid *id)
-{
-	pthread_mutex_lock(&id->lock);
-	if (--id->events == 0)
-		pthread_cond_broadcast(&id->acked);
-	pthread_mutex_unlock(&id->lock);
-}
-
 RDMACM_EXPORT int
 rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event **event)
 {
@@ -180,7 +170,10 @@ rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event **eve
 		}
 		id = cm_find_counted(ch, r.type == CTL_CM_EV_CONNECT_REQUEST ? r.listener : r.id);
 		if (!id) {
-			/* Destroyed while its event was under way. Who asked a listener for a connection is told so. */
+			/*
+			 * The id was destroyed after its event had been written. If it was a listener, the request is
+			 * rejected.
+			 */
 			if (r.type == CTL_CM_EV_CONNECT_REQUEST)
 				cm_call_destroy(ch, r.id, 0);
 			continue;
@@ -198,23 +191,25 @@ rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event **eve
 		if (!request(id, &r, h))
 			break;
 		cm_call_destroy(ch, r.id, 0);
-		uncount(id);
+		cmid_uncount(id);
 	}
 	*event = &h->event;
 	return 0;
 }
 
-RDMACM_EXPORT int
-rdma_ack_cm_event(struct rdma_cm_event *event)
+int
+cmid_complete(struct cmid *id, bool sync, int err)
 {
-	struct cm_happening *h;
-
-	if (!event)
-		return cm_result(EINVAL);
-	h = container_of(event, struct cm_happening, event);
-	uncount(h->counted);
-	free(h);
-	return 0;
+	if (err || !sync)
+		return cm_result(err);
+	cmid_ack(id);
+	if (rdma_get_cm_event(id->id.channel, &id->id.event))
+		return -1;
+	if (!id->id.event->status)
+		return 0;
+	if (id->id.event->event == RDMA_CM_EVENT_REJECTED)
+		return cm_result(ECONNREFUSED);
+	return cm_result(id->id.event->status < 0 ? -id->id.event->status : EIO);
 }
 
 RDMACM_EXPORT const char *

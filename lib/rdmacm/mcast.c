@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Multicast groups of UD ids. The QP is attached when the event is handed out, as rdma-core does it. */
-#include "rdmacm/rdmacm.h"
+/* Joining and leaving multicast groups with UD ids. */
+#include "rdmacm/rdmacm_priv.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -24,7 +24,7 @@ join(struct cmid *id, const struct sockaddr *addr, bool send_only, void *context
 		m->send_only = send_only;
 		memcpy(&m->addr, addr, cm_sockaddr_len(addr));
 		memcpy(m->mgid.raw, c.req.cm_join.addr.gid, sizeof(m->mgid.raw));
-		/* The event may be read by another thread before the reply is: it waits for this mutex. */
+		/* Another thread may read the event before this one has the reply; it waits for this mutex. */
 		pthread_mutex_lock(&id->members_lock);
 		err = cm_call(id->channel, &c);
 		if (!err) {
@@ -63,14 +63,6 @@ rdma_join_multicast_ex(struct rdma_cm_id *rid, struct rdma_cm_join_mc_attr_ex *a
 	return cmid_complete(id, sync, join(id, attr->addr, send_only, context));
 }
 
-static void
-member_free(struct cmid *id, struct cm_member *m)
-{
-	if (m->attached && id->id.qp)
-		ibv_detach_mcast(id->id.qp, &m->mgid, 0);
-	free(m);
-}
-
 RDMACM_EXPORT int
 rdma_leave_multicast(struct rdma_cm_id *rid, struct sockaddr *addr)
 {
@@ -90,39 +82,6 @@ rdma_leave_multicast(struct rdma_cm_id *rid, struct sockaddr *addr)
 	if (!m)
 		return cm_result(EADDRNOTAVAIL);
 	err = cm_call_handle(id->channel, CTL_CM_LEAVE, m->handle);
-	member_free(id, m);
+	cm_member_free(id, m);
 	return cm_result(err);
-}
-
-void
-cmid_leave_all(struct cmid *id)
-{
-	struct cm_member *m;
-
-	while ((m = id->members)) {
-		id->members = m->next;
-		member_free(id, m);
-	}
-}
-
-void
-cmid_joined(struct cmid *id, const struct ctl_cm_event *r, struct cm_happening *h)
-{
-	struct cm_member *m;
-	int err = 0;
-
-	pthread_mutex_lock(&id->members_lock);
-	for (m = id->members; m && m->handle != r->group; m = m->next)
-		;
-	if (m) {
-		h->event.param.ud.private_data = m->context;
-		if (id->id.qp && !m->send_only && !h->event.status)
-			err = ibv_attach_mcast(id->id.qp, &m->mgid, 0);
-		m->attached = !err && id->id.qp && !m->send_only && !h->event.status;
-	}
-	pthread_mutex_unlock(&id->members_lock);
-	if (!err)
-		return;
-	h->event.event = RDMA_CM_EVENT_MULTICAST_ERROR;
-	h->event.status = -err;
 }

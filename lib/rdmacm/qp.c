@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* QPs and SRQs that belong to ids, and their way through the states. */
-#include "rdmacm/rdmacm.h"
+#include "rdmacm/rdmacm_priv.h"
 
 #include <errno.h>
 #include <string.h>
@@ -19,7 +19,7 @@ cm_ah_attr(const struct uroce_ah_attr *av, struct ibv_ah_attr *out)
 	out->port_num = av->port_num;
 }
 
-/** What CTL_CM_QP_ATTR says of the way to @p state. */
+/** Ask the daemon for the attributes of the transition to @p state. */
 static int
 ask_attr(struct cmid *id, enum ibv_qp_state state, struct ctl_cm_qp_attr_rsp *rsp)
 {
@@ -89,7 +89,7 @@ cmid_qp_ready(struct cmid *id, uint8_t responder_resources, uint8_t initiator_de
 	if (initiator_depth != RDMA_MAX_INIT_DEPTH)
 		attr.max_rd_atomic = initiator_depth;
 	mask = (int)rsp.mask;
-	/* Only now it is known what a peer of this id may do. */
+	/* The access flags are known only now. */
 	if (id->id.qp_type != IBV_QPT_UD)
 		mask |= IBV_QP_ACCESS_FLAGS;
 	err = ibv_modify_qp(id->id.qp, &attr, mask);
@@ -119,11 +119,11 @@ init_qp(struct cmid *id)
 		return err;
 	take_attr(&rsp, &attr);
 	err = ibv_modify_qp(id->id.qp, &attr, (int)rsp.mask);
-	/* A datagram QP has nobody to wait for. */
+	/* A UD QP needs no peer, so it goes to RTS at once. */
 	return err || id->id.qp_type != IBV_QPT_UD ? err : cmid_qp_ready(id, RDMA_MAX_RESP_RES, RDMA_MAX_INIT_DEPTH);
 }
 
-/* ---- Queues for programs that bring none ---- */
+/* ---- CQs for programs that bring none ---- */
 static int
 make_cq(struct cmid *id, uint32_t entries, struct ibv_comp_channel **channel, struct ibv_cq **cq)
 {
@@ -148,7 +148,7 @@ free_cq(struct ibv_comp_channel **channel, struct ibv_cq **cq)
 static void
 free_cqs(struct cmid *id)
 {
-	/* Queues of the program's own have no channel here. */
+	/* CQs that the program brought have no channel in the id. */
 	if (id->id.send_cq_channel)
 		free_cq(&id->id.send_cq_channel, &id->id.send_cq);
 	if (id->id.recv_cq_channel && !id->id.srq)

@@ -19,7 +19,7 @@
 /** Version of everything in lib/ring; client and daemon must have the same one. */
 #define UROCE_ABI_VERSION 3
 
-/* Limits. One place for all of them. */
+/* All limits. */
 enum {
 	UROCE_MAX_PORTS = 16,           /**< verbs devices per daemon */
 	UROCE_MAX_ENGINES = 64,         /**< engine lcores per daemon */
@@ -46,7 +46,7 @@ enum {
 
 /** FLUSH: placement types and selectivity levels, enum ibv_placement_type and enum ibv_selectivity_level. */
 enum {
-	UROCE_FLUSH_GLOBAL = 1 << 0,     /**< what was written is visible to everybody there */
+	UROCE_FLUSH_GLOBAL = 1 << 0,     /**< what was written is globally visible */
 	UROCE_FLUSH_PERSISTENT = 1 << 1, /**< and survives a loss of power */
 	UROCE_FLUSH_TYPES = UROCE_FLUSH_GLOBAL | UROCE_FLUSH_PERSISTENT,
 

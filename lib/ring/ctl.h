@@ -215,7 +215,7 @@ struct ctl_mr_reg_req {
 	uint64_t iova;
 	uint32_t nb_segs;   /**< in all */
 	uint32_t nb_in_msg; /**< in this message; the last ones */
-	uint32_t replace;   /**< 1: the MR @c old goes, the new one takes its keys. EBUSY: windows are bound to it */
+	uint32_t replace;   /**< 1: the MR @c old goes, the new one takes its keys. EBUSY: MWs are bound to it */
 	uint32_t old;
 };
 struct ctl_mr_segs_req {
@@ -228,7 +228,7 @@ struct ctl_mr_reg_rsp {
 };
 
 /**
- * CTL_MW_ALLOC; CTL_MW_FREE (request: handle). Work requests bind it. CTL_MR_DEREG of an MR to which windows are bound:
+ * CTL_MW_ALLOC; CTL_MW_FREE (request: handle). Work requests bind it. CTL_MR_DEREG of an MR to which MWs are bound:
  * EBUSY.
  */
 struct ctl_mw_alloc_req {

@@ -102,7 +102,10 @@ struct ctl_cm_id_info {
 	uint8_t packet_life, reserved[3];
 };
 
-/** CTL_CM_RESOLVE_ADDR: ends in ADDR_RESOLVED or ADDR_ERROR (status: -ETIMEDOUT, -EHOSTUNREACH, -ENOBUFS). @c src family 0: choose. */
+/**
+ * CTL_CM_RESOLVE_ADDR: ends in ADDR_RESOLVED or ADDR_ERROR (status: -ETIMEDOUT, -EHOSTUNREACH, -ENOBUFS). @c src family
+ * 0: choose.
+ */
 struct ctl_cm_resolve_addr_req {
 	uint32_t id;
 	uint32_t timeout_ms;
@@ -148,7 +151,10 @@ struct ctl_cm_reject_req {
 	uint8_t private_len, reserved;
 	uint8_t private_data[148];
 };
-/** CTL_CM_ESTABLISH (request: struct ctl_handle): a message came before the RTU (rdma_notify() with COMM_EST). EISCONN is success. */
+/**
+ * CTL_CM_ESTABLISH (request: struct ctl_handle): a message came before the RTU (rdma_notify() with COMM_EST). EISCONN is
+ * success.
+ */
 /** CTL_CM_DISCONNECT (request: struct ctl_handle): DREQ, or the DREP that the peer's waits for. */
 
 /**
@@ -200,7 +206,7 @@ struct ctl_cm_event {
 	int32_t status;        /**< 0, a negative errno value, or the reason of a REJ or status of a SIDR_REP */
 	uint32_t reserved;
 	struct ctl_cm_conn_param conn;
-	struct uroce_ah_attr ah; /**< UD: the way to the peer or the group */
+	struct uroce_ah_attr ah; /**< UD: the path to the peer or the group */
 	struct ctl_cm_id_info info; /**< CONNECT_REQUEST: of the new id; ADDR_RESOLVED, ROUTE_RESOLVED: of the id now */
 	uint8_t private_data[CTL_CM_PRIVATE_BYTES];
 };

@@ -40,6 +40,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "ring/abi.h"
 #include "ring/wqe.h"
 
@@ -60,7 +61,7 @@ union ring_cqe_ctl {
 		uint8_t wc_flags;     /**< UROCE_WC_* flags */
 		uint8_t sl;           /**< UD: 0xA IPv4, 0x9 IPv6 (bit 3 RoCE v2, as mlx5 has it and UCX reads it) */
 		uint8_t pkey_index;
-		uint8_t is_recv : 1;  /**< the WQE was on an RQ or SRQ, whatever the opcode says */
+		uint8_t is_recv : 1;  /**< the WQE was on an RQ or SRQ */
 		uint8_t solicited : 1;
 		uint8_t dead : 1;     /**< set by the client: the QP is gone, skip */
 		uint8_t xrc : 1;      /**< a receive of an XRC SRQ: the QP may be another program's */
@@ -117,7 +118,7 @@ struct ring_cq_shared {
 #define RING_DB_SLOTS (64 * 64 * 64)
 struct ring_db {
 	_Atomic uint32_t hot; /**< engine: 1 = looks at top; 0 = write to the kick eventfd after ringing */
-	/** Engine: 1 while somebody else wants its core too. Then cores are short, and a program that polls in vain gives its own away. */
+	/** Engine: 1 while somebody else wants its core too. Then a program that polls an empty CQ yields its core. */
 	_Atomic uint32_t crowded;
 	uint8_t pad0[RING_CACHE_LINE - 8];
 	_Atomic uint64_t top;
@@ -150,6 +151,7 @@ ring_slot(const struct ring *r, uint32_t counter)
 static inline void
 ring_sq_post(const struct ring *r, uint32_t counter, struct ring_sq_wqe *w, union ring_sq_ctl ctl)
 {
+	UROCE_ASSERT((void *)w == ring_slot(r, counter));
 	ctl.phase = ring_phase(counter, r->order);
 	atomic_store_explicit(&w->ctl, ctl.word, memory_order_release);
 }
@@ -160,6 +162,7 @@ ring_rq_post(const struct ring *r, uint32_t counter, struct ring_rq_wqe *w, uint
 {
 	union ring_rq_ctl ctl = { .num_sge = num_sge, .phase = ring_phase(counter, r->order) };
 
+	UROCE_ASSERT((void *)w == ring_slot(r, counter));
 	atomic_store_explicit(&w->ctl, ctl.word, memory_order_release);
 }
 
@@ -201,7 +204,10 @@ ring_cq_ready(const struct ring *r, uint32_t counter, union ring_cqe_ctl *ctl)
 static inline bool
 ring_db_ring(struct ring_db *db, uint32_t slot)
 {
-	/* Bottom up; the engine takes top down. A level that was set already has somebody on the way. */
+	/*
+	 * The client sets levels from the bottom up, the engine clears them from the top down. If a bit was set already,
+	 * another thread is about to set the levels above it.
+	 */
 	if (atomic_fetch_or(&db->low[slot >> 6], UINT64_C(1) << (slot & 63)) == 0 &&
 	    atomic_fetch_or(&db->mid[slot >> 12], UINT64_C(1) << (slot >> 6 & 63)) == 0)
 		atomic_fetch_or(&db->top, UINT64_C(1) << (slot >> 12));

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Listeners. A connection that somebody asks for is set up and accepted at once, and becomes raccept()'s when it is
+ * Listeners. A connection that a peer requests is set up and accepted at once; raccept() returns it once it is
  * established. Until then it is on its listener's list of pending ones: who takes it from there owns it.
  */
 #include <errno.h>
 #include <stdlib.h>
 
-#include "rsocket/rs.h"
+#include "rsocket/rs_priv.h"
 
 static pthread_mutex_t accept_lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -57,7 +57,7 @@ rs_accept_failed(struct rs_stream *child)
 	return listener;
 }
 
-/** Set the connection up that somebody asks for. */
+/** Set up the connection that a peer requests. */
 static int
 answer(struct rs_stream *child, const struct rdma_cm_event *ev)
 {
@@ -110,7 +110,7 @@ rs_accept_request(struct rs_stream *listener, struct rdma_cm_event *ev)
 	struct rs_stream *child;
 	int err;
 
-	child = rs_stream_alloc(listener->rs.domain, &err);
+	child = rs_stream_alloc(listener->rs.ops, &listener->cm, listener->rs.domain, &err);
 	if (!child) {
 		refuse(ev->id);
 		return;
@@ -121,7 +121,10 @@ rs_accept_request(struct rs_stream *listener, struct rdma_cm_event *ev)
 	child->id = ev->id;
 	ev->id->context = &child->cm;
 	if (enter_pending(listener, child)) {
-		/* Its own events come to this thread, and the listener's end waits for this one. */
+		/*
+		 * Its own events are read by this same thread, and closing the listener waits until this event is
+		 * acknowledged.
+		 */
 		if (!answer(child, ev) || !rs_accept_failed(child))
 			return;
 	}
@@ -216,7 +219,7 @@ rs_accept_end(struct rs_stream *listener)
 	}
 }
 
-/* A thread that isn't here may hold it. */
+/* A thread of the parent, which doesn't exist here, may hold it. */
 void
 rs_accept_fork_child(void)
 {

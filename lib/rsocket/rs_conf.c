@@ -2,7 +2,7 @@
 /* Defaults of rsockets, and what the administrator says of them: one number per file, man 7 rsocket. */
 #include <stdio.h>
 
-#include "rsocket/rs.h"
+#include "rsocket/rs_priv.h"
 
 #define RS_CONF_DIR "/etc/rdma/rsocket/"
 
@@ -17,7 +17,7 @@ static struct rs_sizes sizes = {
 	.iomaps = 0,
 };
 
-/* wake_up_interval is not here: nobody has to wake up now and then to find out what he missed. */
+/* wake_up_interval is not here: no thread has to wake up periodically to find what it missed. */
 static const struct {
 	const char *file;
 	uint32_t *value;

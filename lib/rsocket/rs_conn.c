@@ -1,89 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Streams: made, bound, connected, closed. The service's thread drives connections from event to event; who waits
- * for one waits for its state.
+ * Streams: bound, connected, closed. The service's thread drives a connection from event to event; a program's thread that
+ * waits for one waits for its state.
  */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "rsocket/rs.h"
-
-static bool stream_event(struct rs_cm_user *u, struct rdma_cm_event *ev);
-static void stream_gone(struct rs_cm_user *u);
+#include "rsocket/rs_priv.h"
 
 static struct rs_stream *
 of_cm(struct rs_cm_user *u)
 {
-	return rs_container(u, struct rs_stream, cm);
-}
-
-struct rs_stream *
-rs_stream_alloc(int domain, int *err)
-{
-	struct rs_stream *s = calloc(1, sizeof(*s));
-
-	*err = s ? rs_enter(&s->rs, &rs_stream_ops, SOCK_STREAM, domain) : ENOMEM;
-	if (*err) {
-		free(s);
-		return NULL;
-	}
-	s->cm.event = stream_event;
-	s->cm.gone = stream_gone;
-	s->ready_end = &s->ready;
-	pthread_mutex_init(&s->slock, NULL);
-	pthread_mutex_init(&s->rlock, NULL);
-	pthread_mutex_init(&s->map_lock, NULL);
-	return s;
-}
-
-void
-rs_stream_destroy(struct rs_stream *s)
-{
-	rs_svc_keepalive(s, 0);
-	rs_svc_forget(s);
-	/* An event that is still to come finds a stream that goes nowhere any more. */
-	pthread_mutex_lock(&s->rs.lock);
-	atomic_store(&s->rs.state, RS_FAILED);
-	pthread_mutex_unlock(&s->rs.lock);
-	/* Before its QP, which the library moves when it reads an event. From here on none is being looked at. */
-	if (s->id)
-		rdma_destroy_id(s->id);
-	rs_ep_destroy(s);
-	rs_leave(&s->rs);
-	pthread_mutex_destroy(&s->slock);
-	pthread_mutex_destroy(&s->rlock);
-	pthread_mutex_destroy(&s->map_lock);
-	free(s);
-}
-
-struct rs_stream *
-rs_stream_new(int domain, int *err)
-{
-	struct rdma_event_channel *channel = rs_svc_channel();
-	struct rs_stream *s;
-
-	if (!channel) {
-		*err = errno;
-		return NULL;
-	}
-	s = rs_stream_alloc(domain, err);
-	if (!s)
-		return NULL;
-	if (rdma_create_id(channel, &s->id, &s->cm, RDMA_PS_TCP)) {
-		*err = errno;
-		s->id = NULL;
-		rs_stream_destroy(s);
-		return NULL;
-	}
-	return s;
-}
-
-void
-rs_set_state(struct rs_stream *s, enum rs_state state)
-{
-	atomic_store_explicit(&s->rs.state, state, memory_order_release);
-	rs_kick(&s->rs, RS_EV_ALL);
+	return container_of(u, struct rs_stream, cm);
 }
 
 static bool
@@ -107,7 +36,7 @@ stream_bind(struct rsocket *rs, const struct sockaddr *addr, socklen_t len)
 	else
 		err = rdma_bind_addr(s->id, (struct sockaddr *)addr) ? errno : 0;
 	pthread_mutex_unlock(&rs->lock);
-	/* What sockets say of an address that no device has. */
+	/* The error of sockets for an address that no device has. */
 	return err == ENODEV ? EADDRNOTAVAIL : err;
 }
 
@@ -127,7 +56,7 @@ resolve(struct rs_stream *s, enum rs_state what)
 	return 0;
 }
 
-/** Under the lock: the way is known. */
+/** Under the lock, once the route is resolved: send the request. */
 static int
 ask(struct rs_stream *s)
 {
@@ -135,7 +64,7 @@ ask(struct rs_stream *s)
 		.private_data_len = sizeof(struct rs_conn_data),
 		.flow_control = 1,
 		.retry_count = 7,
-		/* For ever: a peer that is busy is not a dead one. */
+		/* Without limit: a peer that is busy is not dead. */
 		.rnr_retry_count = 7,
 	};
 	struct rs_conn_data data;
@@ -212,7 +141,7 @@ advance(struct rs_stream *s, struct rdma_cm_event *ev)
 	case RDMA_CM_EVENT_TIMEWAIT_EXIT:
 		if (state != RS_CONNECTED)
 			return rs_is_opening(state) ? ECONNRESET : 0;
-		/* What came before is still the program's. */
+		/* Data that arrived before is still to be read by the program. */
 		rs_stream_progress(&s->rs);
 		if (rs_state(&s->rs) == RS_CONNECTED) {
 			atomic_store(&s->rd_open, false);
@@ -259,49 +188,6 @@ stream_event(struct rs_cm_user *u, struct rdma_cm_event *ev)
 }
 
 /* ---- The program's side ---- */
-static bool
-is_settled(struct rsocket *rs)
-{
-	return !rs_is_opening(rs_state(rs));
-}
-
-int
-rs_take_error(struct rsocket *rs)
-{
-	int err;
-
-	pthread_mutex_lock(&rs->lock);
-	err = rs->err;
-	rs->err = 0;
-	pthread_mutex_unlock(&rs->lock);
-	return err;
-}
-
-int
-rs_ready(struct rs_stream *s, bool once)
-{
-	int err;
-
-	if (rs_is_opening(rs_state(&s->rs))) {
-		err = rs_wait(&s->rs, is_settled, RS_EV_ALL, once, -1);
-		if (err)
-			return err;
-	}
-	switch (rs_state(&s->rs)) {
-	case RS_CONNECTED:
-	case RS_DISCONNECTED:
-		return 0;
-	case RS_FAILED:
-		/* What was connected may have data left. */
-		if (s->was_connected)
-			return 0;
-		err = rs_take_error(&s->rs);
-		return err ? err : ENOTCONN;
-	default:
-		return ENOTCONN;
-	}
-}
-
 static int
 stream_connect(struct rsocket *rs, const struct sockaddr *addr, socklen_t len)
 {
@@ -338,7 +224,7 @@ stream_close(struct rsocket *rs)
 	if (rs_state(rs) == RS_CONNECTED)
 		rs_stream_shutdown(rs, SHUT_RDWR);
 	if (rs_state(rs) == RS_LISTENING) {
-		/* No more requests: who is in the middle of one is waited for. */
+		/* No more requests come; rdma_destroy_id() waits for one that is being handled. */
 		rdma_destroy_id(s->id);
 		s->id = NULL;
 		rs_accept_end(s);
@@ -367,7 +253,7 @@ stream_name(struct rsocket *rs, bool peer, struct sockaddr *addr, socklen_t *len
 	return 0;
 }
 
-const struct rs_ops rs_stream_ops = {
+static const struct rs_ops stream_ops = {
 	.bind = stream_bind,
 	.connect = stream_connect,
 	.shutdown = rs_stream_shutdown,
@@ -381,3 +267,27 @@ const struct rs_ops rs_stream_ops = {
 	.fired = rs_stream_fired,
 	.revents = rs_stream_revents,
 };
+
+static const struct rs_cm_user stream_cm = { .event = stream_event, .gone = stream_gone };
+
+struct rs_stream *
+rs_stream_new(int domain, int *err)
+{
+	struct rdma_event_channel *channel = rs_svc_channel();
+	struct rs_stream *s;
+
+	if (!channel) {
+		*err = errno;
+		return NULL;
+	}
+	s = rs_stream_alloc(&stream_ops, &stream_cm, domain, err);
+	if (!s)
+		return NULL;
+	if (rdma_create_id(channel, &s->id, &s->cm, RDMA_PS_TCP)) {
+		*err = errno;
+		s->id = NULL;
+		rs_stream_destroy(s);
+		return NULL;
+	}
+	return s;
+}

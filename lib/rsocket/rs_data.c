@@ -1,107 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Streams: the program's data, into messages and out of them. */
-#include <arpa/inet.h>
 #include <errno.h>
-#include <limits.h>
-#include <string.h>
 
-#include "rsocket/rs.h"
-
-/* ---- Vectors ---- */
-int
-rs_cursor_init(struct rs_cursor *c, const struct iovec *iov, int n)
-{
-	*c = (struct rs_cursor){ .iov = iov, .n = n };
-	if (n < 0 || (n && !iov))
-		return EINVAL;
-	for (int i = 0; i < n; i++) {
-		if (iov[i].iov_len > SSIZE_MAX - c->left)
-			return EINVAL;
-		c->left += iov[i].iov_len;
-	}
-	return 0;
-}
-
-static void
-skip_empty(struct rs_cursor *c)
-{
-	while (c->n && c->off == c->iov->iov_len) {
-		c->iov++;
-		c->n--;
-		c->off = 0;
-	}
-}
-
-/** Copy between @p mem and the vector: what is left of that has @p bytes. */
-static void
-copy(struct rs_cursor *c, void *mem, uint32_t bytes, bool to_vector)
-{
-	uint8_t *m = mem;
-	size_t n;
-
-	c->left -= bytes;
-	for (; bytes; bytes -= (uint32_t)n, m += n) {
-		skip_empty(c);
-		n = c->iov->iov_len - c->off;
-		if (n > bytes)
-			n = bytes;
-		if (to_vector)
-			memcpy((uint8_t *)c->iov->iov_base + c->off, m, n);
-		else
-			memcpy(m, (const uint8_t *)c->iov->iov_base + c->off, n);
-		c->off += n;
-	}
-}
+#include "rsocket/rs_priv.h"
 
 /* ---- Sending. Under slock ---- */
-/** Into the send buffer. @return SGEs */
-static int
-stage(struct rs_stream *s, struct rs_cursor *c, uint32_t bytes, struct ibv_sge *sge)
-{
-	uint32_t at = s->tx.at, end = s->tx.ring_bytes - at, first = bytes < end ? bytes : end;
-
-	copy(c, s->send_buf + at, first, false);
-	sge[0] = (struct ibv_sge){ (uintptr_t)s->send_buf + at, first, s->send_mr->lkey };
-	if (first == bytes)
-		return 1;
-	copy(c, s->send_buf, bytes - first, false);
-	sge[1] = (struct ibv_sge){ (uintptr_t)s->send_buf, bytes - first, s->send_mr->lkey };
-	return 2;
-}
-
-int
-rs_post_write(struct rs_stream *s, struct rs_cursor *c, uint32_t bytes, const struct rs_sge *where,
-	      const uint32_t *msg)
-{
-	struct ibv_sge sge[2];
-	struct ibv_send_wr *bad, wr = { .sg_list = sge };
-	bool signal;
-
-	wr.opcode = msg ? IBV_WR_RDMA_WRITE_WITH_IMM : IBV_WR_RDMA_WRITE;
-	wr.imm_data = msg ? htonl(*msg) : 0;
-	wr.wr.rdma.remote_addr = where->addr;
-	wr.wr.rdma.rkey = where->key;
-	skip_empty(c);
-	if (bytes <= s->rs.sizes.inline_bytes) {
-		wr.send_flags = IBV_SEND_INLINE;
-		if (c->iov->iov_len - c->off >= bytes) {
-			/* Straight from the program's memory. */
-			sge[0] = (struct ibv_sge){ (uintptr_t)c->iov->iov_base + c->off, bytes, 0 };
-			wr.num_sge = 1;
-			c->off += bytes;
-			c->left -= bytes;
-		} else {
-			wr.num_sge = stage(s, c, bytes, sge);
-		}
-	} else {
-		wr.num_sge = stage(s, c, bytes, sge);
-	}
-	wr.wr_id = rs_tx_post(&s->tx, bytes, &signal);
-	if (signal)
-		wr.send_flags |= IBV_SEND_SIGNALED;
-	return ibv_post_send(s->id->qp, &wr, &bad);
-}
-
 static bool
 may_send(struct rsocket *rs)
 {
@@ -111,58 +14,11 @@ may_send(struct rsocket *rs)
 }
 
 /*
- * Gathering. A program that sends small pieces faster than they go gets them gathered, as TCP's corking does it
- * with what its device is still busy with: when RS_GATHER_FROM work requests are under way, small data stays in the
+ * Gathering. If a program sends small pieces faster than they are sent out, they are gathered, as TCP's corking does it
+ * with what its device is still busy with: when RS_GATHER_FROM work requests are in flight, small data stays in the
  * send buffer until there is enough for one message, or the rsocket is used in another way, or the service's next
- * turn. What is gathered can always be sent at once: it was let in only as far as window, messages and queue reach.
+ * turn. What is gathered can always be sent at once: it was let in only as far as chunk, messages and queue reach.
  */
-int
-rs_flush(struct rs_stream *s)
-{
-	uint32_t bytes = atomic_load_explicit(&s->gathered, memory_order_relaxed), at = s->tx.at;
-	uint32_t end = s->tx.ring_bytes - at, first = bytes < end ? bytes : end;
-	struct ibv_sge sge[2] = {
-		{ (uintptr_t)s->send_buf + at, first, s->send_mr->lkey },
-		{ (uintptr_t)s->send_buf, bytes - first, s->send_mr->lkey },
-	};
-	struct ibv_send_wr *bad, wr = { .sg_list = sge, .num_sge = first < bytes ? 2 : 1 };
-	bool signal;
-
-	if (!bytes)
-		return 0;
-	atomic_store_explicit(&s->gathered, 0, memory_order_relaxed);
-	wr.opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
-	wr.imm_data = htonl(rs_msg(RS_OP_DATA, bytes));
-	wr.wr.rdma.remote_addr = s->tx.window.addr;
-	wr.wr.rdma.rkey = s->tx.window.key;
-	rs_tx_use_window(&s->tx, bytes);
-	wr.wr_id = rs_tx_post(&s->tx, bytes, &signal);
-	wr.send_flags = signal ? IBV_SEND_SIGNALED : 0;
-	return ibv_post_send(s->id->qp, &wr, &bad);
-}
-
-void
-rs_stream_idle(struct rsocket *rs)
-{
-	struct rs_stream *s = to_stream(rs);
-
-	if (!atomic_load_explicit(&s->gathered, memory_order_relaxed) || pthread_mutex_trylock(&s->slock))
-		return;
-	if (rs_flush(s))
-		rs_fail(s, EIO);
-	pthread_mutex_unlock(&s->slock);
-}
-
-void
-rs_flush_any(struct rs_stream *s)
-{
-	if (!atomic_load_explicit(&s->gathered, memory_order_relaxed))
-		return;
-	pthread_mutex_lock(&s->rs.lock);
-	rs_stream_idle(&s->rs);
-	pthread_mutex_unlock(&s->rs.lock);
-}
-
 static bool
 is_busy(const struct rs_stream *s)
 {
@@ -180,19 +36,19 @@ gather(struct rs_stream *s, struct rs_cursor *c)
 	if (!have) {
 		if (!is_busy(s))
 			return false;
-		/* So it seems: now from the queue. */
+		/* Take completions first: fewer work requests may be in flight than it seems. */
 		rs_wait(&s->rs, may_send, RS_EV_OUT, true, -1);
 		if (!is_busy(s))
 			return false;
 	}
 	if (!rs_tx_ready(&s->tx) || !atomic_load_explicit(&s->wr_open, memory_order_relaxed) ||
-	    have + bytes > s->tx.window.length || have + bytes > rs_tx_free_bytes(&s->tx))
+	    have + bytes > s->tx.chunk.length || have + bytes > rs_tx_free_bytes(&s->tx))
 		return false;
 	at = (s->tx.at + have) % s->tx.ring_bytes;
 	end = s->tx.ring_bytes - at;
-	copy(c, s->send_buf + at, bytes < end ? bytes : end, false);
+	rs_cursor_copy(c, s->send_buf + at, bytes < end ? bytes : end, false);
 	if (bytes > end)
-		copy(c, s->send_buf, bytes - end, false);
+		rs_cursor_copy(c, s->send_buf, bytes - end, false);
 	atomic_store_explicit(&s->gathered, have + bytes, memory_order_relaxed);
 	if (!s->in_gathering)
 		rs_svc_gathering(s);
@@ -203,36 +59,10 @@ static int
 post_data(struct rs_stream *s, struct rs_cursor *c, uint32_t bytes)
 {
 	uint32_t msg = rs_msg(RS_OP_DATA, bytes);
-	struct rs_sge where = s->tx.window;
+	struct rs_sge where = s->tx.chunk;
 
-	rs_tx_use_window(&s->tx, bytes);
+	rs_tx_use_chunk(&s->tx, bytes);
 	return rs_post_write(s, c, bytes, &where, &msg);
-}
-
-bool
-rs_has_room(struct rsocket *rs)
-{
-	struct rs_stream *s = to_stream(rs);
-
-	return rs_tx_has_room(&s->tx) || !atomic_load_explicit(&s->wr_open, memory_order_relaxed);
-}
-
-int
-rs_wait_to_send(struct rs_stream *s, bool (*test)(struct rsocket *rs), int flags)
-{
-	int err;
-
-	if (!test(&s->rs)) {
-		err = rs_wait(&s->rs, test, RS_EV_OUT, rs_nonblocking(&s->rs, flags), -1);
-		if (err)
-			return err;
-	}
-	if (atomic_load_explicit(&s->wr_open, memory_order_acquire))
-		return 0;
-	if (s->wr_shut)
-		return EPIPE;
-	err = rs_take_error(&s->rs);
-	return err ? err : ECONNRESET;
 }
 
 ssize_t
@@ -260,7 +90,7 @@ rs_stream_send(struct rsocket *rs, const struct iovec *iov, int n, int flags, co
 	}
 	while (!err && c.left && !gather(s, &c)) {
 		if (atomic_load_explicit(&s->gathered, memory_order_relaxed)) {
-			/* What doesn't fit behind it may begin anew. */
+			/* What doesn't fit behind the gathered data is looked at again once that is sent. */
 			err = rs_flush(s);
 			continue;
 		}
@@ -291,12 +121,12 @@ copy_out(struct rs_stream *s, struct rs_cursor *c, uint32_t at, uint32_t bytes)
 {
 	uint32_t end = s->rx.ring_bytes - at, first = bytes < end ? bytes : end;
 
-	copy(c, s->recv_buf + at, first, true);
+	rs_cursor_copy(c, s->recv_buf + at, first, true);
 	if (first < bytes)
-		copy(c, s->recv_buf, bytes - first, true);
+		rs_cursor_copy(c, s->recv_buf, bytes - first, true);
 }
 
-/** Take what is there, as much as the vector holds. */
+/** Read what is there, as much as the vector holds. */
 static void
 take_data(struct rs_stream *s, struct rs_cursor *c)
 {
@@ -317,7 +147,7 @@ take_data(struct rs_stream *s, struct rs_cursor *c)
 	}
 }
 
-/** The same without taking it. */
+/** Copy what is there without consuming it. */
 static void
 peek_data(struct rs_stream *s, struct rs_cursor *c)
 {
@@ -349,7 +179,7 @@ wait_for_data(struct rs_stream *s, int flags, bool *end)
 	if (!rs_rx_has_data(&s->rx))
 		err = rs_wait(&s->rs, may_receive, RS_EV_IN, rs_nonblocking(&s->rs, flags), -1);
 	*end = !err && !rs_rx_has_data(&s->rx);
-	/* A reader hears once that the connection broke, then that it is over. */
+	/* A reader gets the error once, and end of file from then on. */
 	if (*end && rs_state(&s->rs) == RS_FAILED)
 		err = rs_take_error(&s->rs);
 	return err;

@@ -68,17 +68,6 @@ dgram_connect(struct rsocket *rs, const struct sockaddr *addr, socklen_t len)
 	return err;
 }
 
-bool
-rs_dgram_queue(struct rs_dgram *d, struct rs_dmsg *m)
-{
-	if (d->rd_shut || (d->connected && !rs_same_addr(&m->from, &d->connected->addr)))
-		return false;
-	m->next = NULL;
-	*d->end = m;
-	d->end = &m->next;
-	return true;
-}
-
 static void
 dequeue(struct rs_dgram *d)
 {
@@ -109,14 +98,14 @@ static void
 dgram_arm(struct rsocket *rs)
 {
 	for (struct rs_dqp *qp = to_dgram(rs)->qps; qp; qp = qp->next)
-		rs_dqp_arm(qp);
+		rs_cq_arm(&qp->cq);
 }
 
 static void
 dgram_fired(struct rsocket *rs)
 {
 	for (struct rs_dqp *qp = to_dgram(rs)->qps; qp; qp = qp->next)
-		rs_dqp_fired(qp);
+		rs_cq_fired(&qp->cq);
 }
 
 static short
@@ -175,7 +164,7 @@ dgram_recv(struct rsocket *rs, const struct iovec *iov, int n, int flags, struct
 		if (err)
 			return -err;
 		pthread_mutex_lock(&rs->lock);
-		/* Another thread may have been faster. */
+		/* Another thread may have read it meanwhile. */
 		if (d->first) {
 			got = copy_out(d->first, iov, n);
 			if (from && fromlen) {
@@ -203,7 +192,7 @@ send_to(struct rs_dgram *d, struct rs_dest *to, const struct iovec *iov, int n, 
 	if (bytes > RS_DGRAM_BYTES - (size_t)qp->hdr.length)
 		return EMSGSIZE;
 	if (!to->ah || !to->qpn || bytes + qp->hdr.length > qp->mtu) {
-		/* The service of the peer's rsocket reads no more. */
+		/* The peer reads no longer packets from its UDP socket. */
 		if (bytes + (to->addr.ss_family == AF_INET ? RS_UDP_V4_BYTES : RS_UDP_V6_BYTES) > RS_DGRAM_BYTES)
 			return EMSGSIZE;
 		return rs_udp_send(d, to, RS_OP_DATA, iov, n, rs_nonblocking(&d->rs, flags) ? MSG_DONTWAIT : 0);
@@ -220,7 +209,7 @@ send_to(struct rs_dgram *d, struct rs_dest *to, const struct iovec *iov, int n, 
 	return rs_dqp_send(qp, to, iov, n, (uint32_t)bytes);
 }
 
-/** The UDP socket has a port from now on, which peers are told. */
+/** Bind the UDP socket to a port, by which peers know us. */
 static int
 need_port(struct rs_dgram *d)
 {

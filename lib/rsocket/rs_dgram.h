@@ -12,7 +12,9 @@
 #ifndef UROCE_RS_DGRAM_H
 #define UROCE_RS_DGRAM_H
 
-#include "rsocket/rs.h"
+#include <string.h>
+
+#include "rsocket/rs_priv.h"
 
 enum {
 	RS_DGRAM_BYTES = 2048,      /**< the largest datagram with its header */
@@ -45,10 +47,7 @@ struct rs_dqp {
 	struct rdma_cm_id *id;
 	struct sockaddr_storage local;
 	struct rs_dgram_hdr hdr;
-	struct ibv_comp_channel *channel;
-	struct ibv_cq *cq;
-	unsigned int cq_events;
-	bool armed;
+	struct rs_cq cq;
 	uint32_t mtu;
 	uint32_t nb_sends, nb_recvs;
 	uint32_t posted, done;      /**< sends: slot n % nb_sends */
@@ -65,7 +64,7 @@ struct rs_dest {
 	struct rs_cm_user cm;
 	struct sockaddr_storage addr;
 	struct rs_dqp *qp;          /**< that we send from */
-	struct rdma_cm_id *id;      /**< by which the way to it is found */
+	struct rdma_cm_id *id;      /**< by which the route to it is resolved */
 	bool resolving;
 	struct ibv_ah *ah;          /**< NULL: not known yet */
 	uint32_t qpn;               /**< 0: not known yet */
@@ -90,7 +89,7 @@ struct rs_dgram {
 static inline struct rs_dgram *
 to_dgram(struct rsocket *rs)
 {
-	return rs_container(rs, struct rs_dgram, rs);
+	return container_of(rs, struct rs_dgram, rs);
 }
 
 static inline socklen_t
@@ -99,10 +98,31 @@ rs_addr_len(const struct sockaddr_storage *sa)
 	return sa->ss_family == AF_INET ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6);
 }
 
-/** Whether the same address and port. */
-bool rs_same_addr(const struct sockaddr_storage *a, const struct sockaddr_storage *b);
-/** A datagram is there to be read, of a peer that the rsocket hears. @return false: it doesn't */
-bool rs_dgram_queue(struct rs_dgram *d, struct rs_dmsg *m);
+/** Whether address and port are the same. */
+static inline bool
+rs_same_addr(const struct sockaddr_storage *a, const struct sockaddr_storage *b)
+{
+	const struct sockaddr_in6 *a6 = (const void *)a, *b6 = (const void *)b;
+	const struct sockaddr_in *a4 = (const void *)a, *b4 = (const void *)b;
+
+	if (a->ss_family != b->ss_family)
+		return false;
+	if (a->ss_family == AF_INET)
+		return a4->sin_port == b4->sin_port && a4->sin_addr.s_addr == b4->sin_addr.s_addr;
+	return a6->sin6_port == b6->sin6_port && !memcmp(&a6->sin6_addr, &b6->sin6_addr, 16);
+}
+
+/** Queue a datagram that arrived. @return false: the rsocket takes none from that peer */
+static inline bool
+rs_dgram_queue(struct rs_dgram *d, struct rs_dmsg *m)
+{
+	if (d->rd_shut || (d->connected && !rs_same_addr(&m->from, &d->connected->addr)))
+		return false;
+	m->next = NULL;
+	*d->end = m;
+	d->end = &m->next;
+	return true;
+}
 
 /* ---- rs_dqp.c ---- */
 /** The QP of local address @p local, made if there is none. */
@@ -110,8 +130,6 @@ int rs_dqp_get(struct rs_dgram *d, const struct sockaddr_storage *local, struct 
 void rs_dqp_free(struct rs_dqp *qp);
 /** @return RS_EV_* */
 int rs_dqp_progress(struct rs_dqp *qp);
-void rs_dqp_arm(struct rs_dqp *qp);
-void rs_dqp_fired(struct rs_dqp *qp);
 /** Give a receive back that was read. */
 void rs_dqp_recv(struct rs_dqp *qp, uint32_t slot);
 /** A datagram of the vector's, which fits, to @p to. Only if rs_dqp_room(). */

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Datagram rsockets: the QP of a local address, its queue and its memory. One region: receives, then sends. */
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -9,7 +8,7 @@
 
 #include "rsocket/rs_dgram.h"
 
-/** An id that is only there for its QP: nothing happens to it that anybody waits for. */
+/** The id exists only for its QP: its events are of no interest. */
 static bool
 no_event(struct rs_cm_user *u, struct rdma_cm_event *ev)
 {
@@ -36,7 +35,7 @@ bind_id(struct rs_dqp *qp)
 
 	if (rdma_create_id(qp->d->cm_channel, &qp->id, &qp->cm, RDMA_PS_UDP))
 		return errno;
-	/* Peers know the port of the UDP socket; this one is nobody's business. */
+	/* Peers know the port of the UDP socket; the id's port is of no use to anybody. */
 	if (any_port.ss_family == AF_INET)
 		((struct sockaddr_in *)&any_port)->sin_port = 0;
 	else
@@ -76,21 +75,19 @@ make_queues(struct rs_dqp *qp)
 {
 	struct epoll_event ev = { .events = EPOLLIN };
 	struct ibv_qp_init_attr attr = { 0 };
+	int err;
 
-	qp->channel = ibv_create_comp_channel(qp->id->verbs);
-	if (!qp->channel || fcntl(qp->channel->fd, F_SETFL, O_NONBLOCK))
-		return errno;
-	qp->cq = ibv_create_cq(qp->id->verbs, (int)(qp->nb_sends + qp->nb_recvs), qp, qp->channel, 0);
-	if (!qp->cq)
-		return errno;
-	attr.send_cq = attr.recv_cq = qp->cq;
+	err = rs_cq_create(&qp->cq, qp->id->verbs, qp->nb_sends + qp->nb_recvs);
+	if (err)
+		return err;
+	attr.send_cq = attr.recv_cq = qp->cq.cq;
 	attr.qp_type = IBV_QPT_UD;
 	attr.cap.max_send_wr = qp->nb_sends;
 	attr.cap.max_recv_wr = qp->nb_recvs;
 	attr.cap.max_send_sge = attr.cap.max_recv_sge = 1;
 	if (rdma_create_qp(qp->id, NULL, &attr))
 		return errno;
-	return epoll_ctl(qp->d->rs.wait_fd, EPOLL_CTL_ADD, qp->channel->fd, &ev) ? errno : 0;
+	return epoll_ctl(qp->d->rs.wait_fd, EPOLL_CTL_ADD, qp->cq.channel->fd, &ev) ? errno : 0;
 }
 
 static int
@@ -106,7 +103,7 @@ post_recv(struct rs_dqp *qp, uint32_t slot)
 void
 rs_dqp_recv(struct rs_dqp *qp, uint32_t slot)
 {
-	/* It had room for this one before. */
+	/* The RQ has room: this receive was in it before. */
 	post_recv(qp, slot);
 }
 
@@ -142,7 +139,7 @@ rs_dqp_get(struct rs_dgram *d, const struct sockaddr_storage *local, struct rs_d
 	}
 	qp->next = d->qps;
 	d->qps = qp;
-	/* Who sleeps has armed the queues that there were. */
+	/* Threads that sleep have armed the other CQs only: wake them. */
 	rs_kick(&d->rs, RS_EV_ALL);
 	*out = qp;
 	return 0;
@@ -153,12 +150,7 @@ rs_dqp_free(struct rs_dqp *qp)
 {
 	if (qp->id && qp->id->qp)
 		rdma_destroy_qp(qp->id);
-	if (qp->cq) {
-		ibv_ack_cq_events(qp->cq, qp->cq_events);
-		ibv_destroy_cq(qp->cq);
-	}
-	if (qp->channel)
-		ibv_destroy_comp_channel(qp->channel);
+	rs_cq_destroy(&qp->cq);
 	if (qp->mr)
 		ibv_dereg_mr(qp->mr);
 	if (qp->memory)
@@ -199,7 +191,7 @@ rs_dqp_progress(struct rs_dqp *qp)
 	int n, events = 0;
 
 	do {
-		n = ibv_poll_cq(qp->cq, RS_POLL_BATCH, wc);
+		n = ibv_poll_cq(qp->cq.cq, RS_POLL_BATCH, wc);
 		for (int i = 0; i < n; i++) {
 			if (wc[i].wr_id & RS_WR_RECV) {
 				events |= take_recv(qp, &wc[i]);
@@ -210,27 +202,6 @@ rs_dqp_progress(struct rs_dqp *qp)
 		}
 	} while (n == RS_POLL_BATCH);
 	return events;
-}
-
-void
-rs_dqp_arm(struct rs_dqp *qp)
-{
-	if (qp->armed)
-		return;
-	ibv_req_notify_cq(qp->cq, 0);
-	qp->armed = true;
-}
-
-void
-rs_dqp_fired(struct rs_dqp *qp)
-{
-	struct ibv_cq *cq;
-	void *context;
-
-	if (!ibv_get_cq_event(qp->channel, &cq, &context)) {
-		qp->armed = false;
-		qp->cq_events++;
-	}
 }
 
 int

@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Endpoints: the QP of a stream, its completion queue and its memory. One mapping holds all: first what the peer
- * may write to (the receive buffer, the list of windows, the table of mappings), then, as a region of its own, the
+ * may write to (the receive buffer, the list of chunks, the table of mappings), then, as a region of its own, the
  * send buffer.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "rsocket/rs.h"
+#include "rsocket/rs_priv.h"
 
 static uint32_t
 between(uint32_t n, uint32_t min, uint32_t max)
@@ -41,22 +40,17 @@ make_queues(struct rs_stream *s)
 	max = (uint32_t)dev.max_qp_wr < RS_QUEUE_MAX ? (uint32_t)dev.max_qp_wr : RS_QUEUE_MAX;
 	z->sq = between(z->sq, RS_QUEUE_MIN, max);
 	z->rq = between(z->rq, RS_QUEUE_MIN, max);
-	s->channel = ibv_create_comp_channel(s->id->verbs);
-	if (!s->channel)
-		return errno;
-	if (fcntl(s->channel->fd, F_SETFL, O_NONBLOCK))
-		return errno;
-	s->cq = ibv_create_cq(s->id->verbs, (int)(z->sq + z->rq), s, s->channel, 0);
-	if (!s->cq)
-		return errno;
+	err = rs_cq_create(&s->cq, s->id->verbs, z->sq + z->rq);
+	if (err)
+		return err;
 	attr.qp_context = s;
-	attr.send_cq = attr.recv_cq = s->cq;
+	attr.send_cq = attr.recv_cq = s->cq.cq;
 	attr.qp_type = IBV_QPT_RC;
 	attr.cap.max_send_wr = z->sq;
 	attr.cap.max_recv_wr = z->rq;
 	attr.cap.max_send_sge = 2;
 	attr.cap.max_recv_sge = 1;
-	/* Descriptors go inline whatever the program wants for its data. */
+	/* Descriptors are always sent inline. */
 	attr.cap.max_inline_data = z->inline_bytes > sizeof(struct rs_iomap) ? z->inline_bytes : sizeof(struct rs_iomap);
 	if (rdma_create_qp(s->id, NULL, &attr))
 		return errno;
@@ -76,7 +70,7 @@ make_memory(struct rs_stream *s)
 	z->send_bytes = between(z->send_bytes, RS_BUFFER_MIN, RS_BUFFER_MAX);
 	z->recv_bytes = between(z->recv_bytes, RS_BUFFER_MIN, RS_BUFFER_MAX) & ~1u;
 	list_at = (z->recv_bytes + 63) & ~(size_t)63;
-	s->recv_region = list_at + RS_WINDOWS * sizeof(struct rs_sge) + z->iomaps * sizeof(struct rs_iomap);
+	s->recv_region = list_at + RS_CHUNKS * sizeof(struct rs_sge) + z->iomaps * sizeof(struct rs_iomap);
 	s->recv_region = whole_pages(s->recv_region);
 	s->memory_bytes = s->recv_region + whole_pages(z->send_bytes);
 	m = mmap(NULL, s->memory_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -86,7 +80,7 @@ make_memory(struct rs_stream *s)
 	s->recv_buf = s->memory;
 	s->send_buf = s->memory + s->recv_region;
 	s->list = (void *)(s->memory + list_at);
-	s->table = (void *)(s->memory + list_at + RS_WINDOWS * sizeof(struct rs_sge));
+	s->table = (void *)(s->memory + list_at + RS_CHUNKS * sizeof(struct rs_sge));
 	s->recv_mr = ibv_reg_mr(s->id->pd, s->memory, s->recv_region, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
 	if (!s->recv_mr)
 		return errno;
@@ -110,7 +104,7 @@ init_flow(struct rs_stream *s)
 	s->tx.ring_bytes = z->send_bytes;
 	s->rx.ring_bytes = z->recv_bytes;
 	s->rx.queue = (uint16_t)z->rq;
-	/* One more than there may be: full differs from empty. */
+	/* One slot more than there may be messages, so that a full ring differs from an empty one. */
 	s->rx.nb_slots = z->rq + 1;
 	s->rx.slots = calloc(s->rx.nb_slots, sizeof(*s->rx.slots));
 	if (!s->rx.slots)
@@ -136,7 +130,7 @@ rs_ep_create(struct rs_stream *s)
 	if (!err)
 		err = rs_ep_post_recvs(s, s->rs.sizes.rq);
 	if (!err)
-		s->rs.wait_fd = s->channel->fd;
+		s->rs.wait_fd = s->cq.channel->fd;
 	return err;
 }
 
@@ -145,12 +139,7 @@ rs_ep_destroy(struct rs_stream *s)
 {
 	if (s->qp)
 		ibv_destroy_qp(s->qp);
-	if (s->cq) {
-		ibv_ack_cq_events(s->cq, s->cq_events);
-		ibv_destroy_cq(s->cq);
-	}
-	if (s->channel)
-		ibv_destroy_comp_channel(s->channel);
+	rs_cq_destroy(&s->cq);
 	rs_iomap_free(s);
 	if (s->send_mr)
 		ibv_dereg_mr(s->send_mr);
@@ -188,8 +177,8 @@ rs_ep_hello(struct rs_stream *s, struct rs_hello *out)
 	*out = (struct rs_hello){
 		.credits = (uint16_t)s->rs.sizes.rq,
 		.iomaps = s->rs.sizes.iomaps,
-		.list = { (uintptr_t)s->list, s->recv_mr->rkey, RS_WINDOWS },
-		.window = { (uintptr_t)s->recv_buf, s->recv_mr->rkey, s->rs.sizes.recv_bytes / 2 },
+		.list = { (uintptr_t)s->list, s->recv_mr->rkey, RS_CHUNKS },
+		.chunk = { (uintptr_t)s->recv_buf, s->recv_mr->rkey, s->rs.sizes.recv_bytes / 2 },
 	};
 }
 
@@ -197,9 +186,9 @@ int
 rs_ep_meet(struct rs_stream *s, const struct rs_hello *peer)
 {
 	s->peer = *peer;
-	/* The peer's first window came by the hello, as if written to the first place of our list; so did ours. */
+	/* The peer's first chunk came by the hello, as if written to the first place of our list; so did ours. */
 	s->peer_list_at = 1 % peer->list.length;
-	s->list_at = 1 % RS_WINDOWS;
+	s->list_at = 1 % RS_CHUNKS;
 	rs_tx_limit(&s->tx, peer->credits);
-	return rs_tx_give(&s->tx, &peer->window);
+	return rs_tx_give(&s->tx, &peer->chunk);
 }

@@ -15,6 +15,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "rsocket/rs_wire.h"
 
 enum {
@@ -38,20 +39,20 @@ struct rs_tx {
 	uint32_t signaled, signaled_bytes; /**< posted when a completion was last asked for */
 	uint32_t at;                       /**< in the ring */
 	uint16_t seq;
-	_Atomic uint32_t nb_taken;         /**< windows */
-	struct rs_sge window;
+	_Atomic uint32_t nb_taken;         /**< chunks */
+	struct rs_sge chunk;
 	/* The poller's. */
 	_Atomic uint32_t done, done_bytes;
 	_Atomic uint16_t seq_limit;
 	_Atomic uint32_t nb_given;
-	struct rs_sge given[RS_WINDOWS];
+	struct rs_sge given[RS_CHUNKS];
 };
 
 struct rs_rx {
 	/* Fixed. */
 	uint32_t ring_bytes;
 	uint32_t nb_slots;
-	uint16_t queue;                /**< messages that may be under way */
+	uint16_t queue;                /**< messages that may be in flight */
 	uint32_t *slots;               /**< bytes of the messages that came */
 	/* The receiver's. */
 	uint32_t at;                   /**< in the ring */
@@ -67,15 +68,15 @@ struct rs_rx {
 };
 
 /* ---- Sending ---- */
-/** The poller: the peer gave a window. @return 0; EPROTO: it can't have read the ones before. */
+/** The poller: the peer gave a chunk. @return 0; EPROTO: it can't have read the ones before. */
 static inline int
-rs_tx_give(struct rs_tx *tx, const struct rs_sge *window)
+rs_tx_give(struct rs_tx *tx, const struct rs_sge *chunk)
 {
 	uint32_t n = atomic_load_explicit(&tx->nb_given, memory_order_relaxed);
 
-	if (n - atomic_load_explicit(&tx->nb_taken, memory_order_acquire) >= RS_WINDOWS)
+	if (n - atomic_load_explicit(&tx->nb_taken, memory_order_acquire) >= RS_CHUNKS)
 		return EPROTO;
-	tx->given[n % RS_WINDOWS] = *window;
+	tx->given[n % RS_CHUNKS] = *chunk;
 	atomic_store_explicit(&tx->nb_given, n + 1, memory_order_release);
 	return 0;
 }
@@ -86,16 +87,16 @@ rs_tx_limit(struct rs_tx *tx, uint32_t seq)
 	atomic_store_explicit(&tx->seq_limit, (uint16_t)(seq & RS_SEQ_MASK), memory_order_release);
 }
 
-/** The sender: a window with room, if there is one. */
+/** The sender: a chunk with room, if there is one. */
 static inline bool
-rs_tx_window(struct rs_tx *tx)
+rs_tx_chunk(struct rs_tx *tx)
 {
-	while (!tx->window.length) {
+	while (!tx->chunk.length) {
 		uint32_t n = atomic_load_explicit(&tx->nb_taken, memory_order_relaxed);
 
 		if (n == atomic_load_explicit(&tx->nb_given, memory_order_acquire))
 			return false;
-		tx->window = tx->given[n % RS_WINDOWS];
+		tx->chunk = tx->given[n % RS_CHUNKS];
 		atomic_store_explicit(&tx->nb_taken, n + 1, memory_order_release);
 	}
 	return true;
@@ -107,7 +108,7 @@ rs_tx_free_bytes(const struct rs_tx *tx)
 	return tx->ring_bytes - (tx->posted_bytes - atomic_load_explicit(&tx->done_bytes, memory_order_acquire));
 }
 
-/** A work request and bytes of the send buffer: all that a write past the windows needs. */
+/** A work request and bytes of the send buffer: all that a write past the chunks needs. */
 static inline bool
 rs_tx_has_room(const struct rs_tx *tx)
 {
@@ -120,7 +121,7 @@ static inline bool
 rs_tx_ready(struct rs_tx *tx)
 {
 	return rs_tx_has_room(tx) && tx->seq != atomic_load_explicit(&tx->seq_limit, memory_order_acquire) &&
-	       rs_tx_window(tx);
+	       rs_tx_chunk(tx);
 }
 
 /** What of @p want bytes goes into one message now. */
@@ -131,7 +132,7 @@ rs_tx_fit(const struct rs_tx *tx, uint32_t want)
 
 	if (want > room)
 		want = room;
-	return want > tx->window.length ? tx->window.length : want;
+	return want > tx->chunk.length ? tx->chunk.length : want;
 }
 
 /** Account for a work request of @p bytes. @return its id; @p signal: whether a completion is needed. */
@@ -152,12 +153,13 @@ rs_tx_post(struct rs_tx *tx, uint32_t bytes, bool *signal)
 	return (uint64_t)(tx->posted & RS_WR_COUNT_MASK) << 32 | tx->posted_bytes;
 }
 
-/** The sender: a message of @p bytes goes to the window. */
+/** The sender: a message of @p bytes goes to the chunk. */
 static inline void
-rs_tx_use_window(struct rs_tx *tx, uint32_t bytes)
+rs_tx_use_chunk(struct rs_tx *tx, uint32_t bytes)
 {
-	tx->window.addr += bytes;
-	tx->window.length -= bytes;
+	UROCE_ASSERT(bytes <= tx->chunk.length);
+	tx->chunk.addr += bytes;
+	tx->chunk.length -= bytes;
 	tx->seq++;
 }
 
@@ -207,6 +209,7 @@ rs_rx_pop(struct rs_rx *rx)
 {
 	uint32_t head = atomic_load_explicit(&rx->head, memory_order_relaxed);
 
+	UROCE_ASSERT(rs_rx_has_data(rx));
 	atomic_store_explicit(&rx->head, rs_rx_next(rx, head), memory_order_release);
 	atomic_store_explicit(&rx->seq, (uint16_t)(atomic_load_explicit(&rx->seq, memory_order_relaxed) + 1),
 			      memory_order_release);
@@ -242,7 +245,7 @@ rs_rx_grant_due(const struct rs_rx *rx)
 	return since >= rx->queue / 2 || rs_rx_has_half(rx);
 }
 
-/** The poller: grant. @return the operand of RS_OP_SGL. @p half: where the window starts, -1: messages only. */
+/** The poller: grant. @return the operand of RS_OP_SGL. @p half: where the chunk starts, -1: messages only. */
 static inline uint32_t
 rs_rx_grant(struct rs_rx *rx, int64_t *half)
 {

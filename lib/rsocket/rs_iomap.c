@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * riomap() and its kin: memory of the program's that the peer writes to directly, by offset.
+ * riomap(), riounmap(), riowrite(): memory of the program's that the peer writes to directly, by offset.
  *
  * Each end has a table that the other writes: place i says which memory belongs to offsets [offset, offset +
  * length). riomap() finds a free place and registers; before its next data the peer is told, by a write of the
@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "rsocket/rs.h"
+#include "rsocket/rs_priv.h"
 
 /** @return a stream that has an endpoint, or NULL with errno set */
 static struct rs_stream *
@@ -216,7 +216,7 @@ write_on(struct rs_stream *s, struct rs_cursor *c, uint64_t offset, int flags)
 	while (c->left) {
 		left = look_up(s, offset, &where);
 		if (!left) {
-			/* Perhaps the peer has just told. */
+			/* The peer may have told us just now. */
 			rs_wait(&s->rs, look_once, RS_EV_OUT, true, -1);
 			left = look_up(s, offset, &where);
 		}

@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "rsocket/rs.h"
+#include "rsocket/rs_priv.h"
 
 enum {
 	KEEPALIVE_DEFAULT_S = 7200,
@@ -49,7 +49,7 @@ keep_flag(struct rsocket *rs, const struct option *o, int value)
 	return 0;
 }
 
-/** Accepted and without effect: a reliable connection has its own ways. */
+/** Accepted without effect: an RC connection has its own retransmission. */
 static int
 ignore(struct rsocket *rs, const struct option *o, int value)
 {
@@ -75,7 +75,7 @@ set_reuse(struct rsocket *rs, const struct option *o, int value)
 {
 	int err = set_id_option(rs, RDMA_OPTION_ID_REUSEADDR, &value, sizeof(value));
 
-	/* Of a connection it makes no difference any more. */
+	/* An error matters only as long as the id isn't bound. */
 	return err && rs_state(rs) == RS_NEW ? err : keep_flag(rs, o, value);
 }
 
@@ -96,7 +96,7 @@ set_tos(struct rsocket *rs, const struct option *o, int value)
 	return err ? err : keep(rs, o, value);
 }
 
-/** Buffers are twice what is asked for, as the kernel's; once they are there they stay. */
+/** Buffers are twice as large as asked for, as in the kernel; the size can't change once they exist. */
 static int
 set_buffer(struct rsocket *rs, const struct option *o, int value)
 {

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "rsocket/rs.h"
+#include "rsocket/rs_priv.h"
 
 /** Sets up to this size need no allocation. */
 enum { POLL_SMALL = 16 };
@@ -29,7 +29,7 @@ rs_events(short events)
 	int wants = (events & (POLLIN | POLLRDNORM | POLLRDHUP) ? RS_EV_IN : 0) |
 		    (events & (POLLOUT | POLLWRNORM) ? RS_EV_OUT : 0);
 
-	/* Errors come without being asked for. */
+	/* Errors are reported without being asked for. */
 	return wants ? wants : RS_EV_ALL;
 }
 
@@ -98,7 +98,7 @@ prepare(struct poll_call *c)
 		if (!rs)
 			continue;
 		pthread_mutex_lock(&rs->lock);
-		/* Not to be woken by what we find ourselves. */
+		/* This thread must not wake itself. */
 		rs_waiter_remove(rs, &c->waiters[i]);
 		rs->ops->arm(rs);
 		c->fds[i].revents = look(rs, c->fds[i].events);
@@ -125,7 +125,7 @@ collect(struct poll_call *c)
 		} else if (c->sleep[i + 1].revents) {
 			pthread_mutex_lock(&c->rs[i]->lock);
 			c->rs[i]->ops->fired(c->rs[i]);
-			/* We may have found what we want, but others sleep on. */
+			/* This thread may be done, but others that sleep need the CQ to be armed. */
 			c->rs[i]->ops->arm(c->rs[i]);
 			pthread_mutex_unlock(&c->rs[i]->lock);
 		}
@@ -161,7 +161,7 @@ sleep_for(struct poll_call *c, uint64_t start_us, int timeout)
 		n = prepare(c);
 		gone_ms = (rs_now_us() - start_us) / 1000;
 		left = timeout < 0 ? -1 : gone_ms >= (uint64_t)timeout ? 0 : timeout - (int)gone_ms;
-		/* The others are asked, too, but not waited for. */
+		/* The other descriptors are looked at too, without waiting. */
 		if (n)
 			left = 0;
 		if (poll(c->sleep, c->n + 1, left) < 0)
@@ -201,7 +201,7 @@ poll_all(struct poll_call *c, int timeout)
 	return n;
 }
 
-/** The same with memory of its own. */
+/** The same for large sets, with allocated memory. */
 static int
 poll_many(struct poll_call *c, int timeout)
 {

@@ -1,92 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Streams that are connected: completions, messages that aren't data, shutting down. */
+/* Streams that are connected: completions, poll events, shutting down. */
 #include <arpa/inet.h>
 #include <errno.h>
 
-#include "rsocket/rs.h"
-
-void
-rs_fail(struct rs_stream *s, int err)
-{
-	enum rs_state was = rs_state(&s->rs);
-
-	if (was < RS_RESOLVING_ADDR || was > RS_CONNECTED)
-		return;
-	s->rs.err = err;
-	atomic_store(&s->rd_open, false);
-	atomic_store(&s->wr_open, false);
-	rs_set_state(s, RS_FAILED);
-	/* The peer is not left in doubt. */
-	if (was == RS_CONNECTED)
-		rdma_disconnect(s->id);
-}
-
-/* ---- Messages of ours that aren't data. Under the lock ---- */
-static bool
-ctrl_room(struct rsocket *rs)
-{
-	struct rs_stream *s = to_stream(rs);
-
-	return s->ctrl.posted - s->ctrl.done < RS_CTRL_WRS;
-}
-
-static int
-post_ctrl(struct rs_stream *s, uint32_t msg, struct ibv_sge *sge, uint64_t addr)
-{
-	struct ibv_send_wr *bad, wr = {
-		.wr_id = RS_WR_CTRL,
-		.sg_list = sge,
-		.num_sge = sge ? 1 : 0,
-		.opcode = IBV_WR_RDMA_WRITE_WITH_IMM,
-		.send_flags = IBV_SEND_SIGNALED | (sge ? IBV_SEND_INLINE : 0),
-		.imm_data = htonl(msg),
-	};
-	int err;
-
-	wr.wr.rdma.remote_addr = addr;
-	wr.wr.rdma.rkey = sge ? s->peer.list.key : 0;
-	err = ibv_post_send(s->id->qp, &wr, &bad);
-	if (!err)
-		s->ctrl.posted++;
-	return err;
-}
-
-void
-rs_grant(struct rs_stream *s)
-{
-	struct rs_sge window;
-	struct ibv_sge sge = { (uintptr_t)&window, sizeof(window), 0 };
-	int64_t half;
-	uint32_t seq;
-	int err;
-
-	while (rs_state(&s->rs) == RS_CONNECTED && ctrl_room(&s->rs) && rs_rx_grant_due(&s->rx)) {
-		seq = rs_rx_grant(&s->rx, &half);
-		if (half < 0) {
-			err = post_ctrl(s, rs_msg(RS_OP_SGL, seq), NULL, 0);
-		} else {
-			window = (struct rs_sge){ (uintptr_t)s->recv_buf + (uint64_t)half, s->recv_mr->rkey,
-						  s->rx.ring_bytes / 2 };
-			window = rs_sge_for(&window, s->peer.swap);
-			err = post_ctrl(s, rs_msg(RS_OP_SGL, seq), &sge,
-					s->peer.list.addr + s->peer_list_at * sizeof(struct rs_sge));
-			s->peer_list_at = (s->peer_list_at + 1) % s->peer.list.length;
-		}
-		if (err)
-			rs_fail(s, EIO);
-	}
-}
+#include "rsocket/rs_priv.h"
 
 /* ---- Completions. Under the lock ---- */
-/** The peer wrote the next place of our list. */
+/** The peer has written the next entry of our list. */
 static int
-take_window(struct rs_stream *s)
+take_chunk(struct rs_stream *s)
 {
 	volatile struct rs_sge *place = &s->list[s->list_at];
-	struct rs_sge window = { place->addr, place->key, place->length };
+	struct rs_sge chunk = { place->addr, place->key, place->length };
 
-	s->list_at = (s->list_at + 1) % RS_WINDOWS;
-	return window.length ? rs_tx_give(&s->tx, &window) : 0;
+	s->list_at = (s->list_at + 1) % RS_CHUNKS;
+	return chunk.length ? rs_tx_give(&s->tx, &chunk) : 0;
 }
 
 static int
@@ -114,7 +42,7 @@ take_message(struct rs_stream *s, const struct ibv_wc *wc)
 	case RS_OP_DATA:
 		return rs_rx_arrived(&s->rx, rs_msg_data(msg)) ? -EPROTO : RS_EV_IN;
 	case RS_OP_SGL:
-		if (wc->byte_len && take_window(s))
+		if (wc->byte_len && take_chunk(s))
 			return -EPROTO;
 		rs_tx_limit(&s->tx, rs_msg_data(msg));
 		return RS_EV_OUT;
@@ -153,10 +81,10 @@ rs_stream_progress(struct rsocket *rs)
 	int n, r, events = 0, err = 0;
 	uint32_t received = 0;
 
-	if (rs_state(rs) < RS_CONNECTED || !s->cq)
+	if (rs_state(rs) < RS_CONNECTED || !s->cq.cq)
 		return 0;
 	do {
-		n = ibv_poll_cq(s->cq, RS_POLL_BATCH, wc);
+		n = ibv_poll_cq(s->cq.cq, RS_POLL_BATCH, wc);
 		for (int i = 0; i < n; i++) {
 			if (!(wc[i].wr_id & RS_WR_RECV)) {
 				r = take_completion(s, &wc[i]);
@@ -176,7 +104,7 @@ rs_stream_progress(struct rsocket *rs)
 		err = EIO;
 	if (rs_state(rs) != RS_CONNECTED)
 		return events;
-	/* A connection that the peer has ended in order doesn't fail afterwards, so failing comes last. */
+	/* If the peer has ended the connection in order, later errors don't matter; so errors are handled last. */
 	if (received && !err)
 		err = rs_ep_post_recvs(s, received);
 	if (err) {
@@ -190,54 +118,17 @@ rs_stream_progress(struct rsocket *rs)
 void
 rs_stream_arm(struct rsocket *rs)
 {
-	struct rs_stream *s = to_stream(rs);
-
-	if (!s->cq || s->armed)
-		return;
-	ibv_req_notify_cq(s->cq, 0);
-	s->armed = true;
+	rs_cq_arm(&to_stream(rs)->cq);
 }
 
 void
 rs_stream_fired(struct rsocket *rs)
 {
-	struct rs_stream *s = to_stream(rs);
-	struct ibv_cq *cq;
-	void *context;
+	int err = rs_cq_fired(&to_stream(rs)->cq);
 
-	if (ibv_get_cq_event(s->channel, &cq, &context)) {
-		/* Another thread of the program's was first; or there will be none any more. */
-		if (errno != EAGAIN && errno != EINTR)
-			rs_fail(s, ENETDOWN);
-		return;
-	}
-	s->armed = false;
-	s->cq_events++;
-}
-
-/** To look at what is the sender's. */
-static bool
-trylock_sender(struct rs_stream *s)
-{
-	if (!pthread_mutex_trylock(&s->slock))
-		return true;
-	/* A thread is sending. It sees that it is to wake us when it has unlocked, or else has unlocked already. */
-	atomic_store_explicit(&s->passed_over, true, memory_order_relaxed);
-	atomic_thread_fence(memory_order_seq_cst);
-	return !pthread_mutex_trylock(&s->slock);
-}
-
-void
-rs_unlock_sender(struct rs_stream *s)
-{
-	pthread_mutex_unlock(&s->slock);
-	atomic_thread_fence(memory_order_seq_cst);
-	if (!atomic_load_explicit(&s->passed_over, memory_order_relaxed))
-		return;
-	pthread_mutex_lock(&s->rs.lock);
-	atomic_store_explicit(&s->passed_over, false, memory_order_relaxed);
-	rs_kick(&s->rs, RS_EV_OUT);
-	pthread_mutex_unlock(&s->rs.lock);
+	/* EAGAIN: another thread was faster. */
+	if (err && err != EAGAIN && err != EINTR)
+		rs_fail(to_stream(rs), ENETDOWN);
 }
 
 short
@@ -258,7 +149,7 @@ rs_stream_revents(struct rsocket *rs, short events)
 		r |= POLLRDHUP;
 	if (!atomic_load(&s->wr_open)) {
 		r |= POLLOUT | POLLWRNORM;
-	} else if ((events & (POLLOUT | POLLWRNORM)) && trylock_sender(s)) {
+	} else if ((events & (POLLOUT | POLLWRNORM)) && rs_trylock_sender(s)) {
 		if (rs_tx_ready(&s->tx))
 			r |= POLLOUT | POLLWRNORM;
 		pthread_mutex_unlock(&s->slock);
@@ -266,7 +157,7 @@ rs_stream_revents(struct rsocket *rs, short events)
 	r &= events;
 	if (state == RS_FAILED)
 		r |= POLLERR;
-	/* What came before the end is read first. */
+	/* Data that came before the end is to be read first. */
 	if (state > RS_CONNECTED && !data)
 		r |= POLLHUP;
 	return (short)r;
@@ -276,10 +167,10 @@ rs_stream_revents(struct rsocket *rs, short events)
 static bool
 may_control(struct rsocket *rs)
 {
-	return ctrl_room(rs) || rs_state(rs) != RS_CONNECTED;
+	return rs_ctrl_room(to_stream(rs)) || rs_state(rs) != RS_CONNECTED;
 }
 
-/** The last message is among those that are done, so all before it are. */
+/** The goodbye is complete, and so is everything that was sent before it. */
 static bool
 all_sent(struct rsocket *rs)
 {
@@ -299,7 +190,7 @@ say_goodbye(struct rs_stream *s, enum rs_ctrl ctrl)
 		return err;
 	pthread_mutex_lock(&rs->lock);
 	if (rs_state(rs) == RS_CONNECTED)
-		err = post_ctrl(s, rs_msg(RS_OP_CTRL, ctrl), NULL, 0);
+		err = rs_ctrl_post(s, rs_msg(RS_OP_CTRL, ctrl), NULL, 0);
 	pthread_mutex_unlock(&rs->lock);
 	return err ? err : rs_wait(rs, all_sent, RS_EV_ALL, false, RS_CLOSE_MS);
 }
@@ -327,7 +218,7 @@ rs_stream_shutdown(struct rsocket *rs, int how)
 	over = !atomic_load(&s->wr_open) && !atomic_load(&s->rd_open);
 	rs_kick(rs, RS_EV_ALL);
 	pthread_mutex_unlock(&rs->lock);
-	/* Of not reading any more the peer is told with the rest. */
+	/* SHUT_RD alone isn't told to the peer. */
 	if (was_open && (over || how == SHUT_WR))
 		err = say_goodbye(s, over ? RS_CTRL_DISCONNECT : RS_CTRL_SHUTDOWN);
 	if (!over)

@@ -14,12 +14,12 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "rsocket/rs.h"
+#include "rsocket/rs_priv.h"
 
 enum {
 	SVC_WATCHES_FIRST = 16,
 	SVC_FIXED_FDS = 2,
-	SVC_IDLE_TURNS = 20, /* without a byte: the stream isn't looked at any more */
+	SVC_IDLE_TURNS = 20, /* turns without gathered data after which a stream leaves the list */
 };
 
 static struct {
@@ -27,7 +27,7 @@ static struct {
 	struct rdma_event_channel *channel;
 	int wake_fd;
 	bool running;
-	bool lost;                 /* the daemon */
+	bool lost;                 /* the connection to the daemon */
 	struct rs_watch *watches;
 	struct rs_stream *alive;   /* that want keepalives */
 	struct rs_stream *gathering; /* that keep small data for more */
@@ -38,7 +38,7 @@ wake(void)
 {
 	uint64_t one = 1;
 
-	/* Full: readable already. */
+	/* If the counter is full, the descriptor is readable already. */
 	if (write(svc.wake_fd, &one, sizeof(one)) < 0)
 		return;
 }
@@ -61,7 +61,7 @@ cm_events(void)
 	bool gone;
 
 	while (!rdma_get_cm_event(svc.channel, &ev)) {
-		/* An id that somebody asks for has its listener's context. */
+		/* The id of a connection request has its listener's context. */
 		user = ev->listen_id ? ev->listen_id->context : ev->id->context;
 		gone = user->event(user, ev);
 		rdma_ack_cm_event(ev);
@@ -80,7 +80,10 @@ stops_gathering(struct rs_stream *s)
 {
 	bool off;
 
-	/* Like all who try slock: a thread that ends the stream finds it free, or a sender's. Whose lock is held isn't idle. */
+	/*
+	 * Like all who try slock: a thread that ends the stream finds it free, or a sender's. Whose lock is held isn't
+	 * idle.
+	 */
 	if (pthread_mutex_trylock(&s->rs.lock))
 		return false;
 	off = !pthread_mutex_trylock(&s->slock);
@@ -118,7 +121,7 @@ rs_svc_gathering(struct rs_stream *s)
 	s->in_gathering = true;
 	s->gathering_next = svc.gathering;
 	svc.gathering = s;
-	/* While there is a list, the thread looks at it again and again. */
+	/* While the list isn't empty the thread looks at it every RS_GATHER_US. */
 	if (!s->gathering_next)
 		wake();
 	pthread_mutex_unlock(&svc.lock);
@@ -142,21 +145,11 @@ static int
 keepalives(void)
 {
 	uint64_t now = rs_now_us(), next = UINT64_MAX;
-	struct ibv_send_wr wr, *bad;
 
 	for (struct rs_stream *s = svc.alive; s; s = s->alive_next) {
 		if (s->alive_at_us <= now) {
 			s->alive_at_us = now + (uint64_t)s->rs.keepalive_s * 1000000;
-			wr = (struct ibv_send_wr){
-				.wr_id = RS_WR_CTRL,
-				.opcode = IBV_WR_RDMA_WRITE,
-				.send_flags = IBV_SEND_SIGNALED,
-			};
-			pthread_mutex_lock(&s->rs.lock);
-			if (rs_state(&s->rs) == RS_CONNECTED && s->ctrl.posted - s->ctrl.done < RS_CTRL_WRS &&
-			    !ibv_post_send(s->id->qp, &wr, &bad))
-				s->ctrl.posted++;
-			pthread_mutex_unlock(&s->rs.lock);
+			rs_ctrl_keepalive(s);
 		}
 		if (s->alive_at_us < next)
 			next = s->alive_at_us;
@@ -180,7 +173,7 @@ struct poll_set {
 	size_t n, room;
 };
 
-/** Under the lock. What there is no memory for is looked at later. */
+/** Under the lock. If memory runs out, the remaining descriptors are left to a later turn. */
 static void
 collect(struct poll_set *set)
 {
@@ -277,7 +270,7 @@ start(void)
 		return errno;
 	svc.wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
 	err = svc.wake_fd < 0 ? errno : 0;
-	/* What is readable may be an event of an id that is gone. */
+	/* The channel may be readable and yet empty: its event belonged to an id that has been destroyed. */
 	if (!err && fcntl(svc.channel->fd, F_SETFL, O_NONBLOCK))
 		err = errno;
 	if (!err)

@@ -10,19 +10,6 @@
 
 enum { UDP_IOV_MAX = 16 };
 
-bool
-rs_same_addr(const struct sockaddr_storage *a, const struct sockaddr_storage *b)
-{
-	const struct sockaddr_in6 *a6 = (const void *)a, *b6 = (const void *)b;
-	const struct sockaddr_in *a4 = (const void *)a, *b4 = (const void *)b;
-
-	if (a->ss_family != b->ss_family)
-		return false;
-	if (a->ss_family == AF_INET)
-		return a4->sin_port == b4->sin_port && a4->sin_addr.s_addr == b4->sin_addr.s_addr;
-	return a6->sin6_port == b6->sin6_port && !memcmp(&a6->sin6_addr, &b6->sin6_addr, 16);
-}
-
 static uint32_t
 hash(const struct sockaddr_storage *sa)
 {
@@ -81,7 +68,7 @@ source_for(struct rs_dgram *d, const struct sockaddr_storage *dest, struct socka
 	return err;
 }
 
-/* ---- The way to a peer: resolved by an id of its own ---- */
+/* ---- The route to a peer, resolved by an id of its own ---- */
 static void
 find_way(struct rs_dest *dest)
 {
@@ -138,7 +125,7 @@ make_ah(struct rs_dest *dest)
 static bool
 way_event(struct rs_cm_user *u, struct rdma_cm_event *ev)
 {
-	struct rs_dest *dest = rs_container(u, struct rs_dest, cm);
+	struct rs_dest *dest = container_of(u, struct rs_dest, cm);
 
 	pthread_mutex_lock(&dest->d->rs.lock);
 	if (ev->event == RDMA_CM_EVENT_ADDR_RESOLVED) {
@@ -261,7 +248,7 @@ take_packet(struct rs_dgram *d, const struct sockaddr_storage *from, const uint8
 void
 rs_udp_readable(struct rs_watch *w)
 {
-	struct rs_dgram *d = rs_container(w, struct rs_dgram, watch);
+	struct rs_dgram *d = container_of(w, struct rs_dgram, watch);
 	struct sockaddr_storage from;
 	uint8_t buf[RS_DGRAM_BYTES];
 	socklen_t len;
@@ -272,7 +259,7 @@ rs_udp_readable(struct rs_watch *w)
 		len = sizeof(from);
 		memset(&from, 0, sizeof(from));
 		n = recvfrom(d->udp, buf, sizeof(buf), MSG_DONTWAIT, (struct sockaddr *)&from, &len);
-		/* A peer's refusal is reported like this as well; only an empty socket is none. */
+		/* An ICMP error of a peer is reported here as well; only EAGAIN means that the socket is empty. */
 		if (n < 0 && (errno == EAGAIN || errno == EINTR))
 			break;
 		if (n > 0)

@@ -8,7 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "rsocket/rs.h"
+#include "rsocket/rs_priv.h"
 
 static pthread_key_t wake_key;
 static pthread_once_t wake_once = PTHREAD_ONCE_INIT;
@@ -40,7 +40,7 @@ make_key(void)
 int
 rs_wake_fd(void)
 {
-	/* After fork() it is shared with the parent's thread, which must not be woken by ours. */
+	/* After fork() the descriptor is shared with the parent's thread, which must not be woken by the child. */
 	if (wake_fd >= 0 && wake_pid == getpid())
 		return wake_fd;
 	if (wake_fd >= 0)
@@ -86,13 +86,13 @@ rs_kick(struct rsocket *rs, int events)
 	uint64_t one = 1;
 
 	for (struct rs_waiter *w = rs->waiters; w; w = w->next) {
-		/* Full means that it is readable, which is all that counts. */
+		/* If the counter is full the descriptor is readable, which is enough. */
 		if ((w->events & events) && write(w->wake_fd, &one, sizeof(one)) < 0)
 			continue;
 	}
 }
 
-/** Look; what happened is others' business too. Under the lock. */
+/** Take completions, and wake other threads that wait for what happened. Under the lock. */
 static bool
 look(struct rsocket *rs, bool (*test)(struct rsocket *rs))
 {
@@ -123,7 +123,7 @@ sleep_until(struct rsocket *rs, bool (*test)(struct rsocket *rs), struct rs_wait
 
 	for (;;) {
 		rs->ops->arm(rs);
-		/* Not to be woken by what we find ourselves. */
+		/* This thread must not wake itself. */
 		rs_waiter_remove(rs, self);
 		if (look(rs, test))
 			return 0;

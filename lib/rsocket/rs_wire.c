@@ -43,7 +43,7 @@ rs_hello_put(const struct rs_hello *h, struct rs_conn_data *out)
 		.credits = htobe16(h->credits),
 		.target_iomap_size = rs_iomap_scale(h->iomaps),
 		.target_sgl = big_endian(&h->list),
-		.data_buf = big_endian(&h->window),
+		.data_buf = big_endian(&h->chunk),
 	};
 }
 
@@ -62,9 +62,9 @@ rs_hello_get(const void *data, size_t bytes, struct rs_hello *out)
 		.swap = !!(c.flags & RS_F_BIG_ENDIAN) != (__BYTE_ORDER == __BIG_ENDIAN),
 		.iomaps = c.flags & RS_F_IOMAP ? rs_iomap_unscale(c.target_iomap_size) : 0,
 		.list = { be64toh(c.target_sgl.addr), be32toh(c.target_sgl.key), be32toh(c.target_sgl.length) },
-		.window = { be64toh(c.data_buf.addr), be32toh(c.data_buf.key), be32toh(c.data_buf.length) },
+		.chunk = { be64toh(c.data_buf.addr), be32toh(c.data_buf.key), be32toh(c.data_buf.length) },
 	};
-	if (!out->list.length || out->list.length > RS_REMOTE_WINDOWS_MAX)
+	if (!out->list.length || out->list.length > RS_REMOTE_CHUNKS_MAX)
 		return EPROTO;
 	return 0;
 }

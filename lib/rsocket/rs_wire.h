@@ -6,9 +6,9 @@
  *
  * A stream is an RC connection of port space TCP. Both ends put struct rs_conn_data into the private data of REQ
  * and REP: how many messages may come, where half of a receive buffer is for the peer to write to, and where a list
- * of RS_WINDOWS descriptors is to which the peer writes the halves that follow. From then on every message is an
- * RDMA WRITE with immediate data; the immediate value says what it is (enum rs_op). Data goes to the window that
- * was given last, front to back. A receiver that has half of its buffer free again writes a descriptor of that half
+ * of RS_CHUNKS descriptors is to which the peer writes the halves that follow. From then on every message is an
+ * RDMA WRITE with immediate data; the immediate value says what it is (enum rs_op). Data goes to the chunk (half a buffer) that
+ * was granted last, front to back. A receiver that has half of its buffer free again writes a descriptor of that half
  * into the next place of the peer's list, with RS_OP_SGL; the same opcode without data grants messages only.
  *
  * Grants of messages are the low 16 bits of a sequence number: that of the last data message that may be sent. Only
@@ -30,8 +30,8 @@ enum {
 	RS_VERSION = 1,
 	RS_F_BIG_ENDIAN = 1 << 0, /**< the sender of the data is a big-endian machine: so it wants its descriptors */
 	RS_F_IOMAP = 1 << 1,      /**< it knows mappings: its list goes on with target_iomap_size of them */
-	RS_WINDOWS = 2,           /**< descriptors in our list */
-	RS_REMOTE_WINDOWS_MAX = 1024, /**< more of them in a peer's list are no list */
+	RS_CHUNKS = 2,           /**< descriptors in our list */
+	RS_REMOTE_CHUNKS_MAX = 1024, /**< a peer that announces more is not believed */
 	RS_MSG_DATA_MASK = 0x1fffffff,
 	RS_MSG_OP_SHIFT = 29,
 	RS_SEQ_MASK = 0xffff,
@@ -67,7 +67,7 @@ struct rs_conn_data {
 	uint8_t reserved[3];
 	uint8_t target_iomap_size; /**< rs_iomap_scale() */
 	struct rs_sge target_sgl;  /**< the list of descriptors, mappings behind it */
-	struct rs_sge data_buf;    /**< the first window */
+	struct rs_sge data_buf;    /**< the first chunk */
 };
 _Static_assert(sizeof(struct rs_conn_data) == 40, "the peer's size");
 
@@ -83,7 +83,7 @@ struct rs_hello {
 	uint16_t credits;
 	bool swap;        /**< descriptors for this peer are in the other byte order */
 	uint32_t iomaps;  /**< mappings that it has room for */
-	struct rs_sge list, window;
+	struct rs_sge list, chunk;
 };
 
 static inline uint32_t

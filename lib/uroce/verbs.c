@@ -2,7 +2,7 @@
 /*
  * Verbs inside the process: lib/verbs's code with its connection to a control thread that may be nobody else's thread.
  */
-#include "verbs/client.h"
+#include "verbs/device.h"
 
 #include <errno.h>
 #include <stdlib.h>

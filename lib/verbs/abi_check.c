@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* lib/ring/abi.h has its own copy of verbs.h's numbers, which the library passes through unchanged. Only assertions. */
-#include "verbs/client.h"
+#include "verbs/client_priv.h"
 
 #define SAME(ours, theirs) _Static_assert((int)(ours) == (int)(theirs), #ours " is not " #theirs)
 

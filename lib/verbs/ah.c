@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Address handles, and multicast membership. */
-#include "verbs/client.h"
+#include "verbs/client_priv.h"
 
 #include <endian.h>
 #include <errno.h>
@@ -53,10 +53,8 @@ ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 	struct client_call c;
 	int err;
 
-	if (!ah) {
-		errno = ENOMEM;
-		return NULL;
-	}
+	if (!ah)
+		return client_null(ENOMEM);
 	client_call_init(&c, CTL_AH_CREATE);
 	c.req.ah_create.pd = pd->handle;
 	ah_attr_to_abi(&c.req.ah_create.attr, attr);
@@ -64,8 +62,7 @@ ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 	client_call_close_fds(&c, 0);
 	if (err) {
 		free(ah);
-		errno = err;
-		return NULL;
+		return client_null(err);
 	}
 	ah->ah.context = pd->context;
 	ah->ah.pd = pd;
@@ -83,7 +80,7 @@ ibv_destroy_ah(struct ibv_ah *ah)
 	return err;
 }
 
-/* The IPv4 header checksum tells a header from what happens to lie there. */
+/* The checksum distinguishes an IPv4 header from bytes that happen to be in its place. */
 static bool
 is_ipv4_header(const uint8_t *h)
 {
@@ -112,7 +109,7 @@ find_sgid(struct ibv_context *context, uint8_t port, const union ibv_gid *gid)
 	static const union ibv_gid none;
 	union ibv_gid mine;
 
-	/* As which unused entries read. */
+	/* What unused entries contain. */
 	if (!memcmp(gid, &none, sizeof(none)))
 		return -1;
 	for (int i = 0; i < UROCE_MAX_GIDS; i++)
@@ -132,11 +129,9 @@ ibv_init_ah_from_wc(struct ibv_context *context, uint8_t port, struct ibv_wc *wc
 
 	memset(attr, 0, sizeof(*attr));
 	attr->port_num = port;
-	/* RoCE has no other address than the one in the header. */
-	if (!(wc->wc_flags & IBV_WC_GRH)) {
-		errno = EINVAL;
-		return -1;
-	}
+	/* With RoCE the address is in the GRH only. */
+	if (!(wc->wc_flags & IBV_WC_GRH))
+		return client_fail(EINVAL);
 	attr->is_global = 1;
 	if (is_ipv4_header(h + GRH_IPV4_OFFSET)) {
 		map_ipv4(&attr->grh.dgid, h + GRH_IPV4_OFFSET + 12);
@@ -152,10 +147,8 @@ ibv_init_ah_from_wc(struct ibv_context *context, uint8_t port, struct ibv_wc *wc
 		attr->grh.hop_limit = 0xff;
 	}
 	index = find_sgid(context, port, &to);
-	if (index < 0) {
-		errno = ENOENT;
-		return -1;
-	}
+	if (index < 0)
+		return client_fail(ENOENT);
 	attr->grh.sgid_index = index;
 	return 0;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Asynchronous events: a pipe of struct ctl_async_event, written by the daemon's control thread. */
-#include "verbs/client.h"
+#include "verbs/client_priv.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -77,7 +77,10 @@ ibv_get_async_event(struct ibv_context *context, struct ibv_async_event *event)
 			return -1;
 		n = read(context->async_fd, &rec, sizeof(rec));
 		if (n == 0 && !ctx->fatal_reported) {
-			/* The daemon holds the only write end: it is gone, and the device with it. */
+			/*
+			 * The daemon holds the only write end, so end of file means that it has ended, and the device
+			 * with it.
+			 */
 			ctx->fatal_reported = true;
 			*event = (struct ibv_async_event){ .event_type = IBV_EVENT_DEVICE_FATAL };
 			return 0;

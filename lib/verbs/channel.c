@@ -5,7 +5,7 @@
  * An event counts as reported when ibv_get_cq_event() returned it; ibv_destroy_cq() waits until as many were
  * acknowledged. Both happen under the mutex of the table of objects, so a CQ that is being destroyed gets no more.
  */
-#include "verbs/client.h"
+#include "verbs/client_priv.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -21,15 +21,16 @@ ibv_create_comp_channel(struct ibv_context *context)
 	struct client_channel *ch = calloc(1, sizeof(*ch));
 	int fds[2];
 
-	if (!ch) {
-		errno = ENOMEM;
-		return NULL;
-	}
+	if (!ch)
+		return client_null(ENOMEM);
 	if (pipe2(fds, O_CLOEXEC)) {
 		free(ch);
 		return NULL;
 	}
-	/* An engine must never wait for a program that doesn't read its events; the daemon opens the pipe anew. */
+	/*
+	 * An engine must never wait for a program that doesn't read its events. The daemon opens the pipe again for
+	 * itself.
+	 */
 	fcntl(fds[1], F_SETFL, O_NONBLOCK);
 	fchmod(fds[1], CLIENT_PIPE_MODE);
 	ch->channel.context = context;
@@ -91,10 +92,8 @@ ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq, void **cq
 
 	for (;;) {
 		err = wait_event(ch);
-		if (err) {
-			errno = err;
-			return -1;
-		}
+		if (err)
+			return client_fail(err);
 		n = read(channel->fd, &ev, sizeof(ev));
 		if (n != sizeof(ev)) {
 			if (n >= 0)
@@ -106,7 +105,7 @@ ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq, void **cq
 		if (found)
 			found->comp_events_reported++;
 		pthread_mutex_unlock(&ctx->objs.mutex);
-		/* An event of a CQ that is gone came too late to be taken out by client_channel_purge(). */
+		/* An event of a destroyed CQ that was written after client_channel_purge() had emptied the pipe. */
 		if (!found)
 			continue;
 		*cq = &found->cq;
@@ -146,7 +145,7 @@ client_channel_purge(struct client_channel *ch, uint64_t cookie)
 		if (n == room) {
 			struct ctl_comp_event *grown = realloc(keep, (room + 64) * sizeof(*keep));
 
-			/* Rather a stale event than a lost one. */
+			/* If the pipe can't be read safely, a stale event is better than a lost one. */
 			if (!grown) {
 				if (write(ch->write_fd, &ev, sizeof(ev)) < 0)
 					client_complain("ibv_destroy_cq: a completion event is lost: out of memory");

@@ -4,7 +4,7 @@
  * behind their pointers than today's. They are here so that such a program starts. It finds no device, so it never has
  * an object with which to call the rest.
  */
-#include "verbs/client.h"
+#include "verbs/client_priv.h"
 
 #include <errno.h>
 
@@ -75,5 +75,5 @@ OLD(ibv_query_srq, no_service, "1.0");
 OLD(ibv_reg_mr, no_object, "1.0");
 OLD(ibv_resize_cq, no_service, "1.0");
 
-/* Providers of before 2010 registered themselves with this. */
+/* Providers older than 2010 register themselves with this function. */
 OLD(ibv_register_driver, no_driver, "1.1");

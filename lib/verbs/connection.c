@@ -17,7 +17,10 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Most answers come within this time: a thread that sleeps meanwhile, on another core than the daemon, is woken for more than they cost. */
+/*
+ * Most answers come within this time: a thread that sleeps meanwhile, on another core than the daemon, is woken for more
+ * than they cost.
+ */
 #define CTL_SPIN_NS UINT64_C(50000)
 
 void
@@ -130,7 +133,7 @@ ctl_receive(int sock, struct client_call *c)
 		if (n >= 0)
 			break;
 		if (errno == EAGAIN && flags != 0) {
-			/* The daemon may share our core. */
+			/* The daemon may be running on this very core. */
 			sched_yield();
 			if (now_ns() >= end_ns)
 				flags = 0;
@@ -156,7 +159,7 @@ exchange(int sock, struct client_call *c, bool *broken)
 	struct pollfd p = { .fd = sock, .events = POLLIN };
 	int err = ctl_send(sock, c);
 
-	/* A signal's handler is no reason to leave an answer unread. */
+	/* A signal may interrupt the call; the reply must be read all the same. */
 	while (!err && c->wait && c->wait(&p, 1) < 0)
 		err = errno == EINTR ? 0 : errno;
 	if (!err || err == EPIPE || err == ECONNRESET)
@@ -178,7 +181,7 @@ client_exchange(int sock, struct client_call *c, bool *broken)
 {
 	int before = errno, err = exchange(sock, c, broken);
 
-	/* As a system call that succeeds: programs read errno after an end of file, too (rstream does). */
+	/* Like a system call that succeeds, leave errno alone: some programs read it after an end of file (rstream does). */
 	errno = before;
 	return err;
 }
@@ -191,7 +194,7 @@ client_socket_path(void)
 	return path && *path ? path : CTL_DEFAULT_SOCKET;
 }
 
-/* What keeps us from the daemon is said once per process: programs list devices again and again. */
+/* The reason is printed once per process, because programs list devices again and again. */
 static bool
 was_explained(void)
 {
@@ -298,7 +301,7 @@ client_hello(int sock, const char *path, int mem_fd, client_wait_fn wait, uint32
 	return err;
 }
 
-/* The descriptor of our own memory lets the daemon reach what it can't map, for as long as this address space lives and no longer. */
+/* With this descriptor the daemon reads and writes memory that it can't map, as long as this address space exists. */
 static int
 say_hello(int sock, const char *path, uint32_t *nb_devices)
 {

@@ -17,13 +17,13 @@
 
 enum {
 	CLIENT_MAX_COMPLAINTS = 20, /**< lines on stderr per process */
-	CLIENT_PIPE_MODE = 0622,    /**< of pipes whose write ends go to the daemon, which opens them anew */
+	CLIENT_PIPE_MODE = 0622,    /**< of pipes whose write ends go to the daemon, which opens them again for itself */
 };
 
-/** poll() without a time limit, for a process that must do something itself so that what it waits for happens. */
+/** poll() without a time limit, for a process that itself has to drive the daemon while it waits (lib/uroce). */
 typedef int (*client_wait_fn)(struct pollfd *fds, unsigned long n);
 
-/** A request on its way: the caller fills req, optionally fds; client_call() fills rsp and got. */
+/** A request and its reply: the caller fills req, optionally fds; client_call() fills rsp and got. */
 struct client_call {
 	struct ctl_req req;
 	struct ctl_rsp rsp;
@@ -33,7 +33,7 @@ struct client_call {
 	uint32_t nb_got;
 	const struct ctl_seg *segs;
 	uint32_t nb_segs;
-	bool quiet; /**< a refusal is nothing to complain of: there is another way */
+	bool quiet; /**< print no message if the daemon refuses: the caller has an alternative */
 	client_wait_fn wait; /**< NULL: sleep until the reply comes */
 };
 
@@ -52,11 +52,16 @@ void client_complain(const char *fmt, ...) __attribute__((format(printf, 1, 2)))
 /** @return UROCE_SOCKET, or where the daemon's socket is by default. */
 const char *client_socket_path(void);
 /**
- * Connect to the daemon at @p path and say HELLO. What keeps us from it is told on stderr, once per process.
+ * Connect to the daemon at @p path and say HELLO. A failure is reported on stderr, once per process.
  * @return 0 or an errno value.
  */
 int client_connect(const char *path, int *sock, uint32_t *nb_devices);
-/** The first request, on a socket that is connected. @param path  Where to, for messages. @param mem_fd  Descriptor of /proc/self/mem, or -1. @return 0 or an errno value. */
+/**
+ * The first request, on a socket that is connected.
+ * @param path    where to, for messages
+ * @param mem_fd  descriptor of /proc/self/mem, or -1
+ * @return 0 or an errno value
+ */
 int client_hello(int sock, const char *path, int mem_fd, client_wait_fn wait, uint32_t *nb_devices);
 /** Ask for device @p index. @return 0 or an errno value. */
 int client_device_get(int sock, uint32_t index, struct ctl_device_get_rsp *out);

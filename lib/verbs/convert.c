@@ -33,7 +33,7 @@
 /* Up to this size the calling thread does it, if it can: two wake-ups cost more than the work. Signals wait meanwhile. */
 #define CONVERT_HERE_BYTES (UINT64_C(1) << 20)
 
-/* A conversion that the thread is asked for. */
+/* A conversion that the thread has to do. */
 struct convert_job {
 	const struct mem_file *file;
 	uint64_t start, bytes, offset;
@@ -106,7 +106,7 @@ convert_is_retired(const struct map_entry *e)
 	return false;
 }
 
-/* Writers wait from here on. */
+/* From here on threads that write to the range wait. */
 static int
 quiesce(uint64_t start, uint64_t bytes)
 {
@@ -129,7 +129,7 @@ quiesce(uint64_t start, uint64_t bytes)
 	return 0;
 }
 
-/* As if nothing had happened. */
+/* Undo the protection: the range is as it was before. */
 static void
 release(uint64_t start, uint64_t bytes)
 {
@@ -247,7 +247,7 @@ start_thread(void)
 	stack = mmap(NULL, CONVERT_STACK_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (stack == MAP_FAILED)
 		return errno;
-	/* A guard page, since the stack is ours to make. */
+	/* A guard page below the stack. */
 	mprotect(stack, sysconf(_SC_PAGESIZE), PROT_NONE);
 	sem_init(&job_given, 0, 0);
 	sem_init(&job_done, 0, 0);
@@ -325,7 +325,7 @@ convert_range(struct mem_file *f, uint64_t start, uint64_t end, int prot)
 		job = (struct convert_job){
 			.file = f, .start = start, .bytes = bytes, .offset = f->next, .prot = prot
 		};
-		/* Failed or not, these offsets are never used again. */
+		/* These offsets are never used again, whether it failed or not. */
 		f->next += bytes + spare;
 		f->since_collect += bytes;
 		f->ranges_since_collect++;
@@ -343,7 +343,7 @@ convert_range(struct mem_file *f, uint64_t start, uint64_t end, int prot)
 	return err;
 }
 
-/* What of [0, f->next) no mapping of this process shows. */
+/* The parts of [0, f->next) that no mapping of this process covers. */
 static int
 find_unused(const struct mem_file *f, struct mem_extent **out, size_t *nb)
 {

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Completion queues: creation, polling, arming, destruction. */
-#include "verbs/client.h"
+#include "verbs/client_priv.h"
 
 #include <errno.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+/* A field of the ring that a thread without the lock looks at. */
+#define UNLOCKED(field) ((_Atomic(__typeof__(field)) *)&(field))
 
 static struct client_cq *
 cq_alloc(void)
@@ -116,15 +119,11 @@ client_cq_new(struct ibv_context *context, uint32_t cqe, void *cq_context, struc
 	struct client_cq *cq;
 	int err;
 
-	if (!cqe || cqe > UROCE_MAX_CQE || vector >= (uint32_t)context->num_comp_vectors) {
-		errno = EINVAL;
-		return NULL;
-	}
+	if (!cqe || cqe > UROCE_MAX_CQE || vector >= (uint32_t)context->num_comp_vectors)
+		return client_null(EINVAL);
 	cq = cq_alloc();
-	if (!cq) {
-		errno = ENOMEM;
-		return NULL;
-	}
+	if (!cq)
+		return client_null(ENOMEM);
 	cq->cq.context = context;
 	cq->cq.channel = channel;
 	cq->cq.cq_context = cq_context;
@@ -135,8 +134,7 @@ client_cq_new(struct ibv_context *context, uint32_t cqe, void *cq_context, struc
 	if (err) {
 		forget_cookie(ctx, cq->cookie);
 		cq_free(cq);
-		errno = err;
-		return NULL;
+		return client_null(err);
 	}
 	if (ch) {
 		pthread_mutex_lock(&ch->mutex);
@@ -151,10 +149,8 @@ ibv_create_cq(struct ibv_context *context, int cqe, void *cq_context, struct ibv
 {
 	struct client_cq *cq;
 
-	if (cqe <= 0 || vector < 0) {
-		errno = EINVAL;
-		return NULL;
-	}
+	if (cqe <= 0 || vector < 0)
+		return client_null(EINVAL);
 	cq = client_cq_new(context, cqe, cq_context, channel, vector, false);
 	return cq ? &cq->cq : NULL;
 }
@@ -172,7 +168,7 @@ cq_adopt(struct client_cq *cq, const struct ring *ring, uint64_t *stamps, uint32
 	for (uint32_t i = cq->ring.counter; (int32_t)(from - i) > 0; i++) {
 		struct ring_cqe *old = ring_slot(&cq->ring, i), *e = ring_slot(ring, i);
 
-		/* Only of a CQ that overran. */
+		/* This happens only if the CQ has overrun. */
 		if (!ring_cq_ready(&cq->ring, i, &ctl))
 			break;
 		memcpy(e, old, offsetof(struct ring_cqe, ctl));
@@ -182,8 +178,8 @@ cq_adopt(struct client_cq *cq, const struct ring *ring, uint64_t *stamps, uint32
 		atomic_store_explicit(&e->ctl, ctl.word, memory_order_release);
 	}
 	cq->stamps = stamps;
-	__atomic_store_n(&cq->ring.base, ring->base, __ATOMIC_RELEASE);
-	__atomic_store_n(&cq->ring.order, ring->order, __ATOMIC_RELEASE);
+	atomic_store_explicit(UNLOCKED(cq->ring.base), ring->base, memory_order_release);
+	atomic_store_explicit(UNLOCKED(cq->ring.order), ring->order, memory_order_release);
 	cq->cq.cqe = 1 << ring->order;
 	client_cq_unlock(cq);
 }
@@ -217,7 +213,7 @@ cq_grow(struct client_ctx *ctx, struct client_cq *cq, uint32_t cqe)
 	if (err)
 		return err;
 	cq_adopt(cq, &ring, stamps, r->from);
-	/* Somebody may have got an event of the new ring and looked at the old one in vain. */
+	/* A thread may have received an event for the new ring and have looked at the old one. */
 	if (ch && (int32_t)(atomic_load(&cq->shared->reported) - r->from) > 0 &&
 	    write(ch->write_fd, &ev, sizeof(ev)) < 0)
 		return errno;
@@ -320,7 +316,7 @@ find_qp(struct client_cq *cq, uint32_t qpn)
 
 	if (likely(qp && qp->qp.qp_base.qp_num == qpn))
 		return qp;
-	qp = to_ctx(cq->cq.context)->qps[qpn & (CLIENT_QPN_SLOTS - 1)];
+	qp = atomic_load_explicit(&to_ctx(cq->cq.context)->qps[qpn & (CLIENT_QPN_SLOTS - 1)], memory_order_relaxed);
 	if (qp && qp->qp.qp_base.qp_num == qpn) {
 		cq->last_qp = qp;
 		return qp;
@@ -336,7 +332,7 @@ cq_next(struct client_cq *cq, struct ring_cqe **out, union ring_cqe_ctl *ctl)
 		struct ring_cqe *e = ring_slot(&cq->ring, cq->ring.counter);
 		struct client_qp *qp;
 
-		__atomic_store_n(&cq->ring.counter, cq->ring.counter + 1, __ATOMIC_RELAXED);
+		atomic_store_explicit(UNLOCKED(cq->ring.counter), cq->ring.counter + 1, memory_order_relaxed);
 		if (unlikely(ctl->dead | ctl->xrc)) {
 			if (ctl->dead)
 				continue;
@@ -384,7 +380,7 @@ fill_wc(struct ibv_wc *wc, const struct ring_cqe *e, const union ring_cqe_ctl *c
 	wc->dlid_path_bits = 0;
 }
 
-/* Where cores are short, the engine that is to fill the CQ may be waiting for ours. */
+/* If cores are short, the engine that would fill the CQ may be waiting for this core. */
 static __attribute__((noinline)) void
 give_core(const struct client_ctx *ctx)
 {
@@ -401,26 +397,26 @@ give_core(const struct client_ctx *ctx)
 void
 client_cq_empty(struct client_cq *cq)
 {
-	uint32_t n = __atomic_load_n(&cq->empty_polls, __ATOMIC_RELAXED) + 1;
+	uint32_t n = atomic_load_explicit(&cq->empty_polls, memory_order_relaxed) + 1;
 
-	__atomic_store_n(&cq->empty_polls, n, __ATOMIC_RELAXED);
+	atomic_store_explicit(&cq->empty_polls, n, memory_order_relaxed);
 	if (unlikely(n % CLIENT_EMPTY_POLLS == 0))
 		give_core(to_ctx(cq->cq.context));
 }
 
-/* Without the lock. A resize may be under way: never a large order with the base of a small ring. */
+/* Without the lock. A resize may be going on: never use a large order with the base of a small ring. */
 static inline bool
-cq_looks_empty(const struct client_cq *cq)
+cq_looks_empty(struct client_cq *cq)
 {
-	uint32_t order = __atomic_load_n(&cq->ring.order, __ATOMIC_ACQUIRE);
+	uint32_t order = atomic_load_explicit(UNLOCKED(cq->ring.order), memory_order_acquire);
 	struct ring r = {
-		.base = __atomic_load_n(&cq->ring.base, __ATOMIC_RELAXED),
+		.base = atomic_load_explicit(UNLOCKED(cq->ring.base), memory_order_relaxed),
 		.order = order,
 		.shift = cq->ring.shift,
 	};
 	union ring_cqe_ctl ctl;
 
-	return !ring_cq_ready(&r, __atomic_load_n(&cq->ring.counter, __ATOMIC_RELAXED), &ctl);
+	return !ring_cq_ready(&r, atomic_load_explicit(UNLOCKED(cq->ring.counter), memory_order_relaxed), &ctl);
 }
 
 int
@@ -489,7 +485,7 @@ client_req_notify_cq(struct ibv_cq *ibcq, int solicited_only)
 	struct ctl_comp_event ev = { .cookie = cq->cookie };
 	uint32_t none = RING_ARM_NONE;
 
-	/* Without a channel there is nobody to tell. */
+	/* A CQ without a channel has no events. */
 	if (!ch)
 		return 0;
 	/* A request for any completion isn't narrowed by one for solicited ones. */

@@ -3,7 +3,7 @@
  * Extended CQs: ibv_start_poll() takes the CQ's lock, ibv_next_poll() goes on, readers speak of the current CQE,
  * ibv_end_poll() publishes what was consumed and lets the lock go.
  */
-#include "verbs/client.h"
+#include "verbs/client_priv.h"
 
 #include <errno.h>
 #include <time.h>
@@ -144,17 +144,13 @@ client_create_cq_ex(struct ibv_context *context, struct ibv_cq_init_attr_ex *att
 	uint32_t flags = attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS ? attr->flags : 0;
 	struct client_cq *cq;
 
-	/* No VLANs, flow tags or tag matching; no CQ that overruns in silence. */
+	/* There are no VLANs, flow tags or tag matching, and IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN is not supported. */
 	if ((attr->wc_flags & ~(times | IBV_WC_STANDARD_FLAGS)) ||
 	    (attr->comp_mask & ~(IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD)) ||
-	    (flags & ~(uint32_t)IBV_CREATE_CQ_ATTR_SINGLE_THREADED)) {
-		errno = EOPNOTSUPP;
-		return NULL;
-	}
-	if ((attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD) && !client_is_parent_domain(attr->parent_domain)) {
-		errno = EINVAL;
-		return NULL;
-	}
+	    (flags & ~(uint32_t)IBV_CREATE_CQ_ATTR_SINGLE_THREADED))
+		return client_null(EOPNOTSUPP);
+	if ((attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD) && !client_is_parent_domain(attr->parent_domain))
+		return client_null(EINVAL);
 	cq = client_cq_new(context, attr->cqe, attr->cq_context, attr->channel, attr->comp_vector,
 			   attr->wc_flags & times);
 	if (!cq)
@@ -174,7 +170,7 @@ client_create_cq_ex(struct ibv_context *context, struct ibv_cq_init_attr_ex *att
 	cq->ex.read_slid = ex_slid;
 	cq->ex.read_sl = ex_sl;
 	cq->ex.read_dlid_path_bits = ex_dlid_path_bits;
-	/* The other readers stay NULL, as for a device that can't: nobody may call what wc_flags didn't ask for. */
+	/* The other readers stay NULL: a program may only call those that its wc_flags asked for. */
 	if (cq->stamps) {
 		cq->ex.read_completion_ts = ex_completion_ts;
 		cq->ex.read_completion_wallclock_ns = ex_completion_wallclock_ns;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The client's end of the control protocol (lib/ring/ctl.h). */
-#include "verbs/client.h"
+#include "verbs/client_priv.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -53,7 +53,7 @@ client_call_locked(struct client_ctx *ctx, struct client_call *c)
 	bool was_broken = ctx->broken;
 	int err;
 
-	/* A child has its parent's connection; what it said there would come from the wrong process. */
+	/* After fork() the child shares its parent's connection; it must not send requests in its parent's name. */
 	if (ctx->foreign || ctx->broken)
 		return EIO;
 	c->wait = ctx->wait;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Devices: what is said of them, opening, closing. */
-#include "verbs/client.h"
+#include "verbs/client_priv.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -14,9 +14,6 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-pthread_mutex_t client_contexts_lock = PTHREAD_MUTEX_INITIALIZER;
-struct client_ctx *client_contexts;
-
 void
 client_device_fill(struct client_device *d, const char *name, const char *netdev)
 {
@@ -25,7 +22,7 @@ client_device_fill(struct client_device *d, const char *name, const char *netdev
 	strlcpy(d->dev.name, name, sizeof(d->dev.name));
 	strlcpy(d->dev.dev_name, name, sizeof(d->dev.dev_name));
 	snprintf(d->dev.dev_path, sizeof(d->dev.dev_path), "/sys/class/infiniband_verbs/%s", name);
-	/* Where programs look for PCI address and NUMA node: the interface that we share knows both. */
+	/* Programs look here for PCI address and NUMA node, which the kernel interface of the same NIC has. */
 	if (netdev[0])
 		snprintf(d->dev.ibdev_path, sizeof(d->dev.ibdev_path), "/sys/class/net/%s", netdev);
 	else
@@ -142,7 +139,7 @@ bind_session(struct client_ctx *ctx, const struct client_device *d)
 	c.fds[0] = fds[1];
 	c.nb_fds = 1;
 	err = client_call(ctx, &c);
-	/* Only the daemon keeps the write end: its death is then an end of file for the reader. */
+	/* Only the daemon keeps the write end, so that its death is an end of file for the reader. */
 	close(fds[1]);
 	if (!err)
 		err = adopt_session(ctx, &c);
@@ -183,7 +180,7 @@ ctx_new(struct client_device *d)
 
 	if (!ctx)
 		return NULL;
-	/* Zero pages until a QP touches them. */
+	/* Untouched entries cost no memory. */
 	ctx->qps = calloc(CLIENT_QPN_SLOTS, sizeof(*ctx->qps));
 	if (!ctx->qps) {
 		free(ctx);
@@ -209,8 +206,7 @@ client_open_session(struct client_device *d, int sock, client_wait_fn wait)
 
 	if (!ctx) {
 		close(sock);
-		errno = ENOMEM;
-		return NULL;
+		return client_null(ENOMEM);
 	}
 	ctx->v.context.cmd_fd = ctx->sock = sock;
 	ctx->wait = wait;
@@ -218,8 +214,7 @@ client_open_session(struct client_device *d, int sock, client_wait_fn wait)
 	err = bind_session(ctx, d);
 	if (err) {
 		ctx_free(ctx);
-		errno = err;
-		return NULL;
+		return client_null(err);
 	}
 	pthread_mutex_lock(&client_contexts_lock);
 	ctx->next = client_contexts;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Finding the daemon and what it offers. */
-#include "verbs/client.h"
+#include "verbs/client_priv.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 static pthread_mutex_t devices_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct client_device devices[UROCE_MAX_PORTS];
 
-/* A thread that isn't here may hold it, for as long as the daemon takes to answer. */
+/* In a forked child the lock may be held by a thread of the parent, which doesn't exist here. */
 static void
 fork_child(void)
 {
@@ -70,10 +70,8 @@ ibv_get_device_list(int *num_devices)
 	if (num_devices)
 		*num_devices = 0;
 	list = calloc(UROCE_MAX_PORTS + 1, sizeof(*list));
-	if (!list) {
-		errno = ENOMEM;
-		return NULL;
-	}
+	if (!list)
+		return client_null(ENOMEM);
 	if (client_connect(path, &sock, &nb)) {
 		errno = 0;
 		return list;
@@ -106,7 +104,7 @@ ibv_open_device(struct ibv_device *device)
 
 	err = client_connect(d->socket_path, &sock, &nb);
 	if (!err) {
-		/* The daemon may be another one since the list was made. */
+		/* The daemon may have been restarted since the list was made. */
 		err = client_device_get(sock, d->index, &r);
 		if (!err && strcmp(r.name, d->dev.name))
 			err = ENODEV;
@@ -114,6 +112,5 @@ ibv_open_device(struct ibv_device *device)
 			return client_open_session(d, sock, NULL);
 		close(sock);
 	}
-	errno = err;
-	return NULL;
+	return client_null(err);
 }

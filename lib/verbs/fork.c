@@ -10,7 +10,7 @@
  * A child can't use its parent's device contexts, as with any RDMA device; it may open its own.
  * vfork() and posix_spawn() (and so system() and popen()) run no handlers and need none.
  */
-#include "verbs/client.h"
+#include "verbs/client_priv.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -20,6 +20,9 @@
 #include "verbs/maps.h"
 
 #define FORK_COPY_BYTES (UINT64_C(1) << 30)
+
+pthread_mutex_t client_contexts_lock = PTHREAD_MUTEX_INITIALIZER;
+struct client_ctx *client_contexts;
 
 /* The child closes the write end, also by dying, when it has its copies. [0] -1: nothing was ever converted. */
 static int copied[2] = { -1, -1 };
@@ -73,7 +76,7 @@ copy_private(const struct map_entry *e)
 
 	if (copy == MAP_FAILED)
 		return errno;
-	/* The program may have made it unreadable; this mapping is about to go anyway. */
+	/* The program may have made it unreadable; this mapping is replaced anyway. */
 	if ((e->prot & PROT_READ) || !mprotect((void *)e->start, bytes, PROT_READ)) {
 		copy_pages(copy, (void *)e->start, bytes);
 		if ((e->prot == (PROT_READ | PROT_WRITE) || !mprotect(copy, bytes, e->prot)) &&

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Between the kernel's structs (rdma/ib_user_verbs.h, ib_user_sa.h) and the verbs': for librdmacm. */
-#include "verbs/client.h"
+#include "verbs/client_priv.h"
 
 #include <infiniband/sa.h>
 #include <rdma/ib_user_sa.h>
 #include <rdma/ib_user_verbs.h>
 #include <string.h>
+
+#include "verbs/attr_copy.h"
 
 CLIENT_EXPORT void ibv_copy_ah_attr_from_kern(struct ibv_ah_attr *to, const struct ib_uverbs_ah_attr *from);
 CLIENT_EXPORT void ibv_copy_qp_attr_from_kern(struct ibv_qp_attr *to, const struct ib_uverbs_qp_attr *from);
@@ -31,56 +33,41 @@ ibv_copy_ah_attr_from_kern(struct ibv_ah_attr *to, const struct ib_uverbs_ah_att
 void
 ibv_copy_qp_attr_from_kern(struct ibv_qp_attr *to, const struct ib_uverbs_qp_attr *from)
 {
-	to->qp_state = from->qp_state;
-	to->cur_qp_state = from->cur_qp_state;
-	to->path_mtu = from->path_mtu;
-	to->path_mig_state = from->path_mig_state;
-	to->qkey = from->qkey;
-	to->rq_psn = from->rq_psn;
-	to->sq_psn = from->sq_psn;
-	to->dest_qp_num = from->dest_qp_num;
-	to->qp_access_flags = from->qp_access_flags;
+	ATTR_COPY_QP(to, from);
 	to->cap = (struct ibv_qp_cap){ from->max_send_wr, from->max_recv_wr, from->max_send_sge, from->max_recv_sge,
 				       from->max_inline_data };
 	ibv_copy_ah_attr_from_kern(&to->ah_attr, &from->ah_attr);
 	ibv_copy_ah_attr_from_kern(&to->alt_ah_attr, &from->alt_ah_attr);
-	to->pkey_index = from->pkey_index;
-	to->alt_pkey_index = from->alt_pkey_index;
-	to->en_sqd_async_notify = from->en_sqd_async_notify;
-	to->sq_draining = from->sq_draining;
-	to->max_rd_atomic = from->max_rd_atomic;
-	to->max_dest_rd_atomic = from->max_dest_rd_atomic;
-	to->min_rnr_timer = from->min_rnr_timer;
-	to->port_num = from->port_num;
-	to->timeout = from->timeout;
-	to->retry_cnt = from->retry_cnt;
-	to->rnr_retry = from->rnr_retry;
-	to->alt_port_num = from->alt_port_num;
-	to->alt_timeout = from->alt_timeout;
 }
+
+/* The members that both structs of a path record have, but for the GIDs. */
+#define COPY_PATH_REC(to, from) \
+	do { \
+		(to)->dlid = (from)->dlid; \
+		(to)->slid = (from)->slid; \
+		(to)->raw_traffic = (from)->raw_traffic; \
+		(to)->flow_label = (from)->flow_label; \
+		(to)->hop_limit = (from)->hop_limit; \
+		(to)->traffic_class = (from)->traffic_class; \
+		(to)->reversible = (from)->reversible; \
+		(to)->numb_path = (from)->numb_path; \
+		(to)->pkey = (from)->pkey; \
+		(to)->sl = (from)->sl; \
+		(to)->mtu_selector = (from)->mtu_selector; \
+		(to)->mtu = (from)->mtu; \
+		(to)->rate_selector = (from)->rate_selector; \
+		(to)->rate = (from)->rate; \
+		(to)->packet_life_time_selector = (from)->packet_life_time_selector; \
+		(to)->packet_life_time = (from)->packet_life_time; \
+		(to)->preference = (from)->preference; \
+	} while (0)
 
 void
 ibv_copy_path_rec_from_kern(struct ibv_sa_path_rec *to, const struct ib_user_path_rec *from)
 {
 	memcpy(to->dgid.raw, from->dgid, sizeof(to->dgid.raw));
 	memcpy(to->sgid.raw, from->sgid, sizeof(to->sgid.raw));
-	to->dlid = from->dlid;
-	to->slid = from->slid;
-	to->raw_traffic = from->raw_traffic;
-	to->flow_label = from->flow_label;
-	to->hop_limit = from->hop_limit;
-	to->traffic_class = from->traffic_class;
-	to->reversible = from->reversible;
-	to->numb_path = from->numb_path;
-	to->pkey = from->pkey;
-	to->sl = from->sl;
-	to->mtu_selector = from->mtu_selector;
-	to->mtu = from->mtu;
-	to->rate_selector = from->rate_selector;
-	to->rate = from->rate;
-	to->packet_life_time_selector = from->packet_life_time_selector;
-	to->packet_life_time = from->packet_life_time;
-	to->preference = from->preference;
+	COPY_PATH_REC(to, from);
 }
 
 void
@@ -88,21 +75,5 @@ ibv_copy_path_rec_to_kern(struct ib_user_path_rec *to, const struct ibv_sa_path_
 {
 	memcpy(to->dgid, from->dgid.raw, sizeof(to->dgid));
 	memcpy(to->sgid, from->sgid.raw, sizeof(to->sgid));
-	to->dlid = from->dlid;
-	to->slid = from->slid;
-	to->raw_traffic = from->raw_traffic;
-	to->flow_label = from->flow_label;
-	to->hop_limit = from->hop_limit;
-	to->traffic_class = from->traffic_class;
-	to->reversible = from->reversible;
-	to->numb_path = from->numb_path;
-	to->pkey = from->pkey;
-	to->sl = from->sl;
-	to->mtu_selector = from->mtu_selector;
-	to->mtu = from->mtu;
-	to->rate_selector = from->rate_selector;
-	to->rate = from->rate;
-	to->packet_life_time_selector = from->packet_life_time_selector;
-	to->packet_life_time = from->packet_life_time;
-	to->preference = from->preference;
+	COPY_PATH_REC(to, from);
 }

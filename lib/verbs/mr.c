@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Memory regions. How the daemon reaches the memory: segments.h and convert.h. */
-#include "verbs/client.h"
+#include "verbs/client_priv.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -23,7 +23,7 @@ struct mr_want {
 	uint64_t addr, length, iova;
 	unsigned int access;
 	uint64_t sp;
-	const struct client_mr *replaces; /* or NULL */
+	const struct client_mr *replaces; /* may be NULL */
 };
 
 static int
@@ -32,13 +32,13 @@ check_access(unsigned int access)
 	if (access & ~(MR_ACCESS_SERVED | MR_ACCESS_IGNORED))
 		/* As Linux answers for a device without the capability: ib_check_mr_access(). */
 		return access & (UROCE_ACCESS_ON_DEMAND | UROCE_ACCESS_FLUSH_PERSISTENT) ? EOPNOTSUPP : EINVAL;
-	/* What a peer may write, we may: Linux, ib_check_mr_access(). */
+	/* Remote write requires local write, as in Linux (ib_check_mr_access()). */
 	if ((access & (UROCE_ACCESS_REMOTE_WRITE | UROCE_ACCESS_REMOTE_ATOMIC)) && !(access & UROCE_ACCESS_LOCAL_WRITE))
 		return EINVAL;
 	return 0;
 }
 
-/* Send the segments: all but the last part ahead, and nothing of another thread's between them. */
+/* Send the segments, all but the last part before the request itself. The lock keeps other threads' requests out. */
 static int
 send_registration(struct client_ctx *ctx, const struct mr_want *w, const struct segments *segs, struct client_call *c)
 {
@@ -146,8 +146,7 @@ mr_new(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, unsigned int
 
 	if (err) {
 		free(m);
-		errno = err;
-		return NULL;
+		return client_null(err);
 	}
 	m->access = access;
 	m->iova = w.iova;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Memory windows: allocated by the daemon, bound by work requests that its engines execute. */
-#include "verbs/client.h"
+#include "verbs/client_priv.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
-/* What a window may grant; type 1 is never zero based (o10-36.2.2). */
+/* The access that a memory window may grant; type 1 is never zero based (o10-36.2.2). */
 #define MW_ACCESS_TYPE_1 (UROCE_ACCESS_REMOTE_WRITE | UROCE_ACCESS_REMOTE_READ | UROCE_ACCESS_REMOTE_ATOMIC)
 #define MW_ACCESS_TYPE_2 (MW_ACCESS_TYPE_1 | UROCE_ACCESS_ZERO_BASED)
 #define RKEY_INDEX 0xffffff00u /* the part of an rkey that the program doesn't choose */
@@ -17,23 +17,18 @@ client_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type)
 	struct client_call c;
 	int err;
 
-	if (type != IBV_MW_TYPE_1 && type != IBV_MW_TYPE_2) {
-		errno = EINVAL;
-		return NULL;
-	}
+	if (type != IBV_MW_TYPE_1 && type != IBV_MW_TYPE_2)
+		return client_null(EINVAL);
 	mw = calloc(1, sizeof(*mw));
-	if (!mw) {
-		errno = ENOMEM;
-		return NULL;
-	}
+	if (!mw)
+		return client_null(ENOMEM);
 	client_call_init(&c, CTL_MW_ALLOC);
 	c.req.mw_alloc = (struct ctl_mw_alloc_req){ .pd = pd->handle, .type = type };
 	err = client_call(to_ctx(pd->context), &c);
 	client_call_close_fds(&c, 0);
 	if (err) {
 		free(mw);
-		errno = err;
-		return NULL;
+		return client_null(err);
 	}
 	*mw = (struct ibv_mw){
 		.context = pd->context,
@@ -58,7 +53,7 @@ client_dealloc_mw(struct ibv_mw *mw)
 int
 client_put_bind(struct ring_sq_wqe *w, const struct ibv_mw *mw, uint32_t rkey, const struct ibv_mw_bind_info *info)
 {
-	/* Local write is the MR's; programs name it here all the same, and drivers ignore it. */
+	/* Local write access is a property of the MR. Programs set it here too, and drivers ignore it. */
 	uint32_t access = info->mw_access_flags & ~(uint32_t)UROCE_ACCESS_LOCAL_WRITE;
 	uint32_t granted = mw->type == IBV_MW_TYPE_1 ? MW_ACCESS_TYPE_1 : MW_ACCESS_TYPE_2;
 
@@ -71,7 +66,7 @@ client_put_bind(struct ring_sq_wqe *w, const struct ibv_mw *mw, uint32_t rkey, c
 	return 0;
 }
 
-/* The window's new key is good once the bind has completed (man ibv_bind_mw). */
+/* The memory window's new key is valid once the bind has completed (man ibv_bind_mw). */
 int
 client_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind)
 {
@@ -86,7 +81,7 @@ client_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind)
 
 	if (mw->pd->handle != qp->pd->handle)
 		return EPERM;
-	err = client_post_send(qp, &wr, &bad);
+	err = ibv_post_send(qp, &wr, &bad);
 	if (!err)
 		mw->rkey = wr.bind_mw.rkey;
 	return err;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Protection domains, parent domains and thread domains. */
-#include "verbs/client.h"
+#include "verbs/client_priv.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -12,17 +12,14 @@ ibv_alloc_pd(struct ibv_context *context)
 	struct client_call c;
 	int err;
 
-	if (!pd) {
-		errno = ENOMEM;
-		return NULL;
-	}
+	if (!pd)
+		return client_null(ENOMEM);
 	client_call_init(&c, CTL_PD_ALLOC);
 	err = client_call(to_ctx(context), &c);
 	client_call_close_fds(&c, 0);
 	if (err) {
 		free(pd);
-		errno = err;
-		return NULL;
+		return client_null(err);
 	}
 	pd->pd.context = context;
 	pd->pd.handle = c.rsp.handle.handle;
@@ -56,26 +53,20 @@ client_is_parent_domain(const struct ibv_pd *pd)
 	return pd && ((const struct client_pd *)pd)->parent;
 }
 
-/* Goes for its PD everywhere: the daemon knows one handle for both. */
+/* A parent domain is used in place of its PD; the daemon knows both by the PD's handle. */
 struct ibv_pd *
 client_alloc_parent_domain(struct ibv_context *context, struct ibv_parent_domain_init_attr *attr)
 {
 	struct client_pd *parent = (struct client_pd *)attr->pd, *pd;
 
-	/* Queues lie in the daemon's memory, so an allocator for them would never be called. */
-	if (attr->comp_mask & ~(uint32_t)IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT) {
-		errno = EOPNOTSUPP;
-		return NULL;
-	}
-	if (!parent || parent->parent || parent->pd.context != context) {
-		errno = EINVAL;
-		return NULL;
-	}
+	/* Queues are in the daemon's memory, so a program's allocator would never be called. */
+	if (attr->comp_mask & ~(uint32_t)IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT)
+		return client_null(EOPNOTSUPP);
+	if (!parent || parent->parent || parent->pd.context != context)
+		return client_null(EINVAL);
 	pd = calloc(1, sizeof(*pd));
-	if (!pd) {
-		errno = ENOMEM;
-		return NULL;
-	}
+	if (!pd)
+		return client_null(ENOMEM);
 	pd->pd.context = context;
 	pd->pd.handle = parent->pd.handle;
 	pd->parent = parent;
@@ -91,15 +82,11 @@ client_alloc_td(struct ibv_context *context, struct ibv_td_init_attr *attr)
 {
 	struct client_td *td;
 
-	if (attr->comp_mask) {
-		errno = EOPNOTSUPP;
-		return NULL;
-	}
+	if (attr->comp_mask)
+		return client_null(EOPNOTSUPP);
 	td = calloc(1, sizeof(*td));
-	if (!td) {
-		errno = ENOMEM;
-		return NULL;
-	}
+	if (!td)
+		return client_null(ENOMEM);
 	td->td.context = context;
 	return &td->td;
 }

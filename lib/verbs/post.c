@@ -5,9 +5,9 @@
  *
  * What it costs, in instructions of a -O3 build on x86-64: posting one WRITE of one SGE 145, of which two are locked
  * (the queue's lock, the fence before the look at the doorbell); polling one completion 145, one of them locked (cq.c).
- * To count again: valgrind --tool=callgrind --toggle-collect=client_post_send client_test_post.
+ * To count again: valgrind --tool=callgrind --toggle-collect=client_post_send verbs_test_post.
  */
-#include "verbs/client.h"
+#include "verbs/client_priv.h"
 
 #include <errno.h>
 #include <string.h>
@@ -44,7 +44,7 @@ ring_bell(const struct client_qp *qp)
 void
 client_sq_ring(struct client_qp *qp)
 {
-	/* Ours of the three pairs in ring.h: WQE, fence, watch. */
+	/* The client's half of the first rule in ring.h: write WQE, fence, load watch. */
 	atomic_thread_fence(memory_order_seq_cst);
 	if (!atomic_load_explicit(&qp->shared->sq_watch, memory_order_relaxed))
 		ring_bell(qp);
@@ -53,7 +53,7 @@ client_sq_ring(struct client_qp *qp)
 uint32_t
 client_sq_room(struct client_qp *qp, uint32_t head)
 {
-	/* The poller's line is touched only when the last look at it says full. */
+	/* The cache line that the poller writes is read only if the SQ looks full by the value last read. */
 	if (head - qp->sq_tail_seen >= qp->sq_max)
 		qp->sq_tail_seen = atomic_load_explicit(&qp->sq_tail, memory_order_acquire);
 	return qp->sq_max - (head - qp->sq_tail_seen);
@@ -89,7 +89,10 @@ put_sges(struct ring_sge *to, const struct ibv_sge *from, int n)
 		memcpy(to, from, n * sizeof(*to));
 }
 
-/* The opcodes of OPERAND_OPS. @return SGEs, which only atomics have; -1: the WR is wrong, as a FLUSH is: it has no WR. */
+/*
+ * Fill in the operands of OPERAND_OPS. @return the number of SGEs (atomics only); -1: bad WR. FLUSH has no struct
+ * ibv_send_wr.
+ */
 static __attribute__((noinline)) int
 put_operands(struct ring_sq_wqe *w, const struct ibv_send_wr *wr)
 {
@@ -113,7 +116,7 @@ put_send(struct client_qp *qp, uint32_t counter, const struct ibv_send_wr *wr)
 {
 	struct ring_sq_wqe *w = ring_slot(&qp->sq, counter);
 	uint32_t op = wr->opcode, flags = wr->send_flags & SEND_FLAGS, count = wr->num_sge;
-	struct ring_sge *sge = wqe_sges(w, UROCE_WR_SEND); /* of all opcodes without a block of operands */
+	struct ring_sge *sge = wqe_sges(w, UROCE_WR_SEND); /* the same place for all opcodes without a block of operands */
 	union ring_sq_ctl ctl = { 0 };
 
 	if (unlikely(op >= UROCE_WR_OPS || !(client_wr_types[op] & qp->type_bit)))
@@ -158,7 +161,7 @@ client_post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr, struct ibv_send_wr
 	uint32_t first, head;
 	int err = 0;
 
-	/* RESET, INIT, RTR refuse; SQE and ERR take it and flush it. */
+	/* In RESET, INIT and RTR posting is an error; in SQE and ERR the WR is accepted and flushed. */
 	if (unlikely(atomic_load_explicit(&qp->shared->state, memory_order_relaxed) < UROCE_QPS_RTS)) {
 		*bad = wr;
 		return EINVAL;
@@ -223,7 +226,10 @@ client_post_recv(struct ibv_qp *ibqp, struct ibv_recv_wr *wr, struct ibv_recv_wr
 		put_recv(&qp->rq, head++, wr);
 	}
 	qp->rq.counter = head;
-	/* The engine looks when a message comes; only a QP that flushes wants to hear of it. */
+	/*
+	 * The engine looks at the RQ when a message arrives. Only a QP that is being flushed has to be told of new
+	 * receives.
+	 */
 	atomic_thread_fence(memory_order_seq_cst);
 	if (unlikely(!atomic_load_explicit(&qp->shared->rq_watch, memory_order_relaxed)))
 		ring_bell(qp);

@@ -4,9 +4,11 @@
  * for the program to start; no device of ours is theirs, so nothing of it is ever called but by mistake. Two are real:
  * a provider's constructor registers itself, and ibv_devinfo and pyverbs ask for a GID's type.
  */
-#include "verbs/client.h"
+#include "verbs/client_priv.h"
 
 #include <errno.h>
+
+#include "verbs/private_names.h"
 
 int client_query_gid_type(struct ibv_context *context, uint8_t port, unsigned int index, int *type);
 
@@ -38,58 +40,18 @@ __attribute__((used)) static bool private_flag;
 		"@IBVERBS_PRIVATE_" #abi)
 #define ALIAS(name, abi, type, target) ALIAS_(name, abi, type, target)
 
-#define STUB(name) ALIAS(name, 22, function, private_stub);
-#include "verbs/private_names.h"
-#undef STUB
-ALIAS(ibv_query_gid_type, 22, function, private_gid_type);
-ALIAS(verbs_register_driver_22, 22, function, private_register);
-ALIAS(verbs_allow_disassociate_destroy, 22, object, private_flag);
+#define STUB(name, node) ALIAS(name, node, function, private_stub);
+#define NODE(node) \
+	PRIVATE_NAMES(STUB, node) \
+	ALIAS(ibv_query_gid_type, node, function, private_gid_type); \
+	ALIAS(verbs_register_driver_##node, node, function, private_register); \
+	ALIAS(verbs_allow_disassociate_destroy, node, object, private_flag);
 
-#define STUB(name) ALIAS(name, 25, function, private_stub);
-#include "verbs/private_names.h"
-#undef STUB
-ALIAS(ibv_query_gid_type, 25, function, private_gid_type);
-ALIAS(verbs_register_driver_25, 25, function, private_register);
-ALIAS(verbs_allow_disassociate_destroy, 25, object, private_flag);
-
-#define STUB(name) ALIAS(name, 33, function, private_stub);
-#include "verbs/private_names.h"
-#undef STUB
-ALIAS(ibv_query_gid_type, 33, function, private_gid_type);
-ALIAS(verbs_register_driver_33, 33, function, private_register);
-ALIAS(verbs_allow_disassociate_destroy, 33, object, private_flag);
-
-#define STUB(name) ALIAS(name, 34, function, private_stub);
-#include "verbs/private_names.h"
-#undef STUB
-ALIAS(ibv_query_gid_type, 34, function, private_gid_type);
-ALIAS(verbs_register_driver_34, 34, function, private_register);
-ALIAS(verbs_allow_disassociate_destroy, 34, object, private_flag);
-
-#define STUB(name) ALIAS(name, 57, function, private_stub);
-#include "verbs/private_names.h"
-#undef STUB
-ALIAS(ibv_query_gid_type, 57, function, private_gid_type);
-ALIAS(verbs_register_driver_57, 57, function, private_register);
-ALIAS(verbs_allow_disassociate_destroy, 57, object, private_flag);
-
-#define STUB(name) ALIAS(name, 59, function, private_stub);
-#include "verbs/private_names.h"
-#undef STUB
-ALIAS(ibv_query_gid_type, 59, function, private_gid_type);
-ALIAS(verbs_register_driver_59, 59, function, private_register);
-ALIAS(verbs_allow_disassociate_destroy, 59, object, private_flag);
-
-#define STUB(name) ALIAS(name, 64, function, private_stub);
-#include "verbs/private_names.h"
-#undef STUB
-ALIAS(ibv_query_gid_type, 64, function, private_gid_type);
-ALIAS(verbs_register_driver_64, 64, function, private_register);
-ALIAS(verbs_allow_disassociate_destroy, 64, object, private_flag);
-
-#define STUB(name) ALIAS(name, 65, function, private_stub);
-#include "verbs/private_names.h"
-#undef STUB
-ALIAS(ibv_query_gid_type, 65, function, private_gid_type);
-ALIAS(verbs_register_driver_65, 65, function, private_register);
-ALIAS(verbs_allow_disassociate_destroy, 65, object, private_flag);
+NODE(22)
+NODE(25)
+NODE(33)
+NODE(34)
+NODE(57)
+NODE(59)
+NODE(64)
+NODE(65)

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Queue pairs: creation, states, destruction. Posting is in post.c and qp_wr.c. */
-#include "verbs/client.h"
+#include "verbs/client_priv.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "verbs/ah_attr.h"
+#include "verbs/attr_copy.h"
 
 static struct client_qp *
 qp_alloc(void)
@@ -57,7 +58,7 @@ map_ring(struct client_ctx *ctx, struct ring *r, const struct ctl_area *a, uint3
 	return r->base ? 0 : EPROTO;
 }
 
-/* The posting side trusts these later; so they are held against the rings once. */
+/* Posting relies on these values, so they are checked against the rings once. */
 static int
 check_caps(const struct client_qp *qp)
 {
@@ -97,7 +98,7 @@ qp_adopt_rings(struct client_ctx *ctx, struct client_qp *qp, const struct ctl_qp
 static int
 qp_adopt(struct client_ctx *ctx, struct client_qp *qp, const struct ctl_qp_create_rsp *r)
 {
-	/* What posting to a QP without queues finds: it is always in RESET. */
+	/* A QP without queues refers to this, so that posting finds the state RESET. */
 	static struct ring_qp_shared no_queues;
 
 	qp->qp.qp_base.handle = r->handle;
@@ -152,7 +153,7 @@ fill_request(struct client_call *c, const struct client_qp *qp, const struct ibv
 	cap_to_abi(&c->req.qp_create.cap, &attr->cap);
 }
 
-/* An XRC QP has one half of what others have. */
+/* An XRC QP has either a send side or a receive side. */
 static int
 check_init(const struct ibv_pd *pd, const struct ibv_qp_init_attr *attr, const struct ibv_xrcd *xrcd)
 {
@@ -213,7 +214,10 @@ qp_cqs(const struct client_qp *qp, struct client_cq **s, struct client_cq **r)
 	return *s != NULL;
 }
 
-/* From now on its completions are known by its number; XRC_RECV has none, and others may have the same QP open. */
+/*
+ * From now on its completions are found by its number. An XRC_RECV QP has no completions, and other programs may have it
+ * open.
+ */
 static void
 qp_publish(struct client_qp *qp)
 {
@@ -222,7 +226,7 @@ qp_publish(struct client_qp *qp)
 	if (!qp_cqs(qp, &s, &r))
 		return;
 	client_cq_lock_two(s, r);
-	qp->ctx->qps[qp->qp.qp_base.qp_num & (CLIENT_QPN_SLOTS - 1)] = qp;
+	atomic_store_explicit(&qp->ctx->qps[qp->qp.qp_base.qp_num & (CLIENT_QPN_SLOTS - 1)], qp, memory_order_relaxed);
 	client_cq_unlock_two(s, r);
 }
 
@@ -263,8 +267,7 @@ forget:
 free_qp:
 	qp_free(qp);
 fail:
-	errno = err;
-	return NULL;
+	return client_null(err);
 }
 
 CLIENT_EXPORT struct ibv_qp *
@@ -282,10 +285,8 @@ client_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_attr_ex *att
 	struct ibv_xrcd *xrcd = attr->comp_mask & IBV_QP_INIT_ATTR_XRCD ? attr->xrcd : NULL;
 	bool with_ops = attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
 
-	if ((attr->comp_mask & ~served) || ((attr->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) && attr->create_flags)) {
-		errno = EOPNOTSUPP;
-		return NULL;
-	}
+	if ((attr->comp_mask & ~served) || ((attr->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) && attr->create_flags))
+		return client_null(EOPNOTSUPP);
 	/* The extended struct begins with the plain one. */
 	return qp_new(context, pd, (struct ibv_qp_init_attr *)attr, xrcd, with_ops ? &attr->send_ops_flags : NULL);
 }
@@ -325,41 +326,18 @@ client_open_qp(struct ibv_context *context, struct ibv_qp_open_attr *attr)
 	qp_forget(qp);
 	qp_free(qp);
 fail:
-	errno = err;
-	return NULL;
+	return client_null(err);
 }
 
 static void
 attr_to_abi(struct uroce_qp_attr *to, const struct ibv_qp_attr *from, int mask)
 {
-	*to = (struct uroce_qp_attr){
-		.qp_state = from->qp_state,
-		.cur_qp_state = from->cur_qp_state,
-		.path_mtu = from->path_mtu,
-		.path_mig_state = from->path_mig_state,
-		.qkey = from->qkey,
-		.rq_psn = from->rq_psn,
-		.sq_psn = from->sq_psn,
-		.dest_qp_num = from->dest_qp_num,
-		.qp_access_flags = from->qp_access_flags,
-		.pkey_index = from->pkey_index,
-		.alt_pkey_index = from->alt_pkey_index,
-		.en_sqd_async_notify = from->en_sqd_async_notify,
-		.sq_draining = from->sq_draining,
-		.max_rd_atomic = from->max_rd_atomic,
-		.max_dest_rd_atomic = from->max_dest_rd_atomic,
-		.min_rnr_timer = from->min_rnr_timer,
-		.port_num = from->port_num,
-		.timeout = from->timeout,
-		.retry_cnt = from->retry_cnt,
-		.rnr_retry = from->rnr_retry,
-		.alt_port_num = from->alt_port_num,
-		.alt_timeout = from->alt_timeout,
-	};
+	memset(to, 0, sizeof(*to));
+	ATTR_COPY_QP(to, from);
 	cap_to_abi(&to->cap, &from->cap);
 	ah_attr_to_abi(&to->ah, &from->ah_attr);
 	ah_attr_to_abi(&to->alt_ah, &from->alt_ah_attr);
-	/* The newest member: programs built before it have no room for it. */
+	/* The newest member: older programs have no room for it. */
 	if (mask & IBV_QP_RATE_LIMIT)
 		to->rate_limit = from->rate_limit;
 }
@@ -367,34 +345,13 @@ attr_to_abi(struct uroce_qp_attr *to, const struct ibv_qp_attr *from, int mask)
 static void
 attr_from_abi(struct ibv_qp_attr *to, const struct uroce_qp_attr *from)
 {
-	to->qp_state = from->qp_state;
-	to->cur_qp_state = from->cur_qp_state;
-	to->path_mtu = from->path_mtu;
-	to->path_mig_state = from->path_mig_state;
-	to->qkey = from->qkey;
-	to->rq_psn = from->rq_psn;
-	to->sq_psn = from->sq_psn;
-	to->dest_qp_num = from->dest_qp_num;
-	to->qp_access_flags = from->qp_access_flags;
+	ATTR_COPY_QP(to, from);
 	cap_from_abi(&to->cap, &from->cap);
 	ah_attr_from_abi(&to->ah_attr, &from->ah);
 	ah_attr_from_abi(&to->alt_ah_attr, &from->alt_ah);
-	to->pkey_index = from->pkey_index;
-	to->alt_pkey_index = from->alt_pkey_index;
-	to->en_sqd_async_notify = from->en_sqd_async_notify;
-	to->sq_draining = from->sq_draining;
-	to->max_rd_atomic = from->max_rd_atomic;
-	to->max_dest_rd_atomic = from->max_dest_rd_atomic;
-	to->min_rnr_timer = from->min_rnr_timer;
-	to->port_num = from->port_num;
-	to->timeout = from->timeout;
-	to->retry_cnt = from->retry_cnt;
-	to->rnr_retry = from->rnr_retry;
-	to->alt_port_num = from->alt_port_num;
-	to->alt_timeout = from->alt_timeout;
 }
 
-/* Nobody hears of this QP's completions any more. */
+/* No completion of this QP is returned any more. */
 static void
 drop_completions(struct client_qp *qp, bool and_qp)
 {
@@ -408,14 +365,14 @@ drop_completions(struct client_qp *qp, bool and_qp)
 	client_cq_forget(s, qp);
 	if (r != s)
 		client_cq_forget(r, qp);
-	/* The daemon has let go of the number: another thread's new QP may have the slot already. */
+	/* The daemon has freed the number, so another thread's new QP may have the slot already. */
 	if (and_qp)
-		__atomic_compare_exchange_n(&qp->ctx->qps[q->qp_num & (CLIENT_QPN_SLOTS - 1)], &mine, NULL, false,
-					    __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+		atomic_compare_exchange_strong_explicit(&qp->ctx->qps[q->qp_num & (CLIENT_QPN_SLOTS - 1)], &mine, NULL,
+							memory_order_relaxed, memory_order_relaxed);
 	client_cq_unlock_two(s, r);
 }
 
-/* The engine has dropped what was posted and stands where we stand; counters go on, so phases stay right. */
+/* The engine has dropped what was posted, up to our counters. Counters are not reset, so that phases stay right. */
 static void
 after_reset(struct client_qp *qp)
 {

@@ -5,7 +5,7 @@
  *
  * Until then a slot's control word has phase 0, which no engine takes for posted.
  */
-#include "verbs/client.h"
+#include "verbs/client_priv.h"
 
 #include <errno.h>
 #include <stddef.h>
@@ -28,7 +28,7 @@ close_slot(struct client_qp *qp)
 
 /* Begin a WR. @return its slot, or NULL if the list is in error. */
 static struct ring_sq_wqe *
-open_slot(struct ibv_qp_ex *ibqp, enum uroce_wr_op op)
+open_slot(struct ibv_qp_ex *ibqp, enum uroce_wr_op op, uint32_t imm_or_key)
 {
 	struct client_qp *qp = to_builder(ibqp);
 
@@ -41,7 +41,7 @@ open_slot(struct ibv_qp_ex *ibqp, enum uroce_wr_op op)
 	qp->wr_ctl = (union ring_sq_ctl){ .opcode = op };
 	qp->wr_ctl.flags = ibqp->wr_flags & (UROCE_SEND_FENCE | UROCE_SEND_SIGNALED | UROCE_SEND_SOLICITED);
 	qp->wr_cur->wr_id = ibqp->wr_id;
-	wqe_put_imm(qp->wr_cur, 0);
+	wqe_put_imm(qp->wr_cur, imm_or_key);
 	return qp->wr_cur;
 }
 
@@ -53,7 +53,7 @@ wr_start(struct ibv_qp_ex *ibqp)
 	client_lock(&qp->sq_lock);
 	qp->wr_next = qp->sq.counter;
 	qp->wr_cur = NULL;
-	/* RESET, INIT, RTR refuse; SQE and ERR take it and flush it. */
+	/* In RESET, INIT and RTR posting is an error; in SQE and ERR the WR is accepted and flushed. */
 	qp->wr_err = atomic_load_explicit(&qp->shared->state, memory_order_relaxed) < UROCE_QPS_RTS ? EINVAL : 0;
 }
 
@@ -90,40 +90,31 @@ wr_abort(struct ibv_qp_ex *ibqp)
 static void
 wr_send(struct ibv_qp_ex *qp)
 {
-	open_slot(qp, UROCE_WR_SEND);
+	open_slot(qp, UROCE_WR_SEND, 0);
 }
 
 static void
 wr_send_imm(struct ibv_qp_ex *qp, __be32 imm)
 {
-	struct ring_sq_wqe *w = open_slot(qp, UROCE_WR_SEND_WITH_IMM);
-
-	if (w)
-		wqe_put_imm(w, imm);
+	open_slot(qp, UROCE_WR_SEND_WITH_IMM, imm);
 }
 
 static void
 wr_send_inv(struct ibv_qp_ex *qp, uint32_t rkey)
 {
-	struct ring_sq_wqe *w = open_slot(qp, UROCE_WR_SEND_WITH_INV);
-
-	if (w)
-		wqe_put_imm(w, rkey);
+	open_slot(qp, UROCE_WR_SEND_WITH_INV, rkey);
 }
 
 static void
 wr_local_inv(struct ibv_qp_ex *qp, uint32_t rkey)
 {
-	struct ring_sq_wqe *w = open_slot(qp, UROCE_WR_LOCAL_INV);
-
-	if (w)
-		wqe_put_imm(w, rkey);
+	open_slot(qp, UROCE_WR_LOCAL_INV, rkey);
 }
 
 static void
 wr_bind_mw(struct ibv_qp_ex *qp, struct ibv_mw *mw, uint32_t rkey, const struct ibv_mw_bind_info *info)
 {
-	struct ring_sq_wqe *w = open_slot(qp, UROCE_WR_BIND_MW);
+	struct ring_sq_wqe *w = open_slot(qp, UROCE_WR_BIND_MW, 0);
 
 	if (w && client_put_bind(w, mw, rkey, info))
 		to_builder(qp)->wr_err = EINVAL;
@@ -132,7 +123,7 @@ wr_bind_mw(struct ibv_qp_ex *qp, struct ibv_mw *mw, uint32_t rkey, const struct 
 static struct ring_sq_wqe *
 open_rdma(struct ibv_qp_ex *qp, enum uroce_wr_op op, uint32_t rkey, uint64_t addr)
 {
-	struct ring_sq_wqe *w = open_slot(qp, op);
+	struct ring_sq_wqe *w = open_slot(qp, op, 0);
 
 	if (w)
 		wqe_put_remote(w, addr, rkey);
@@ -178,7 +169,7 @@ wr_atomic_fetch_add(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t addr, uint64_t
 		wqe_put_atomic(w, add, 0);
 }
 
-/* The eight bytes are taken now (man ibv_wr_atomic_write); every slot has room for them. */
+/* The eight bytes are copied now (man ibv_wr_atomic_write); every slot has room for them. */
 static void
 wr_atomic_write(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t addr, const void *value)
 {
@@ -191,7 +182,7 @@ wr_atomic_write(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t addr, const void *
 	to_builder(qp)->wr_ctl.count = sizeof(uint64_t);
 }
 
-/* What a FLUSH can't ask for is found here: its builder has no other way to say so. */
+/* Wrong arguments of FLUSH are found here and reported by ibv_wr_complete(), as the function itself returns nothing. */
 static void
 wr_flush(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t addr, size_t len, uint8_t type, uint8_t level)
 {
@@ -277,7 +268,7 @@ wr_set_inline_data(struct ibv_qp_ex *qp, void *addr, size_t length)
 	wr_set_inline_data_list(qp, 1, &buf);
 }
 
-/* IBV_QP_EX_WITH_FLUSH and wr_flush of later headers than these. */
+/* IBV_QP_EX_WITH_FLUSH and wr_flush are in later headers than these. */
 #define IBV_QP_EX_WITH_FLUSH (UINT64_C(1) << 11)
 _Static_assert(offsetof(struct client_qp, wr_flush) == offsetof(struct ibv_qp_ex, wr_atomic_write) + sizeof(void *),
 	       "wr_flush comes behind wr_atomic_write");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Device, port, GID and P_Key queries, and what else is known of a device without asking. */
-#include "verbs/client.h"
+#include "verbs/client_priv.h"
 
 #include <endian.h>
 #include <errno.h>
@@ -96,7 +96,7 @@ client_query_device_ex(struct ibv_context *context, const struct ibv_query_devic
 	full.completion_timestamp_mask = c.rsp.device_query.hca_core_clock_khz ? UINT64_MAX : 0;
 	full.hca_core_clock = c.rsp.device_query.hca_core_clock_khz;
 	full.cq_mod_caps = (struct ibv_cq_moderation_caps){ .max_cq_count = UINT16_MAX, .max_cq_period = UINT16_MAX };
-	/* Older programs have a shorter struct, newer ones a longer. */
+	/* Programs that were built with older headers have a shorter struct, with newer ones a longer. */
 	memset(attr, 0, bytes);
 	memcpy(attr, &full, bytes < sizeof(full) ? bytes : sizeof(full));
 	return 0;
@@ -153,7 +153,7 @@ client_query_port(struct ibv_context *context, uint8_t port, struct ibv_port_att
 	return 0;
 }
 
-/* For programs built before port_cap_flags2: they have no room for it. */
+/* Programs that were built before port_cap_flags2 existed have no room for it. */
 CLIENT_EXPORT int
 ibv_query_port(struct ibv_context *context, uint8_t port, struct _compat_ibv_port_attr *attr)
 {
@@ -196,11 +196,9 @@ ibv_query_gid(struct ibv_context *context, uint8_t port, int index, union ibv_gi
 	struct ibv_gid_entry e;
 	int err = get_gid(context, port, index, &e);
 
-	/* An unused entry is no error here. */
-	if (err && err != ENODATA) {
-		errno = err;
-		return -1;
-	}
+	/* An unused entry is not an error here. */
+	if (err && err != ENODATA)
+		return client_fail(err);
 	*gid = e.gid;
 	return 0;
 }
@@ -268,10 +266,8 @@ client_query_gid_type(struct ibv_context *context, uint8_t port, unsigned int in
 	struct ibv_gid_entry e;
 	int err = get_gid(context, port, index, &e);
 
-	if (err && err != ENODATA) {
-		errno = err;
-		return -1;
-	}
+	if (err && err != ENODATA)
+		return client_fail(err);
 	*type = err ? GID_SYSFS_ROCE_V1 : GID_SYSFS_ROCE_V2;
 	return 0;
 }
@@ -284,10 +280,8 @@ ibv_query_pkey(struct ibv_context *context, uint8_t port, int index, __be16 *pke
 
 	if (!err && (uint32_t)index >= c.rsp.port_query.pkey_tbl_len)
 		err = EINVAL;
-	if (err) {
-		errno = err;
-		return -1;
-	}
+	if (err)
+		return client_fail(err);
 	*pkey = htobe16(c.rsp.port_query.pkeys[index]);
 	return 0;
 }
@@ -303,8 +297,7 @@ ibv_get_pkey_index(struct ibv_context *context, uint8_t port, __be16 pkey)
 		if (found == pkey)
 			return i;
 	}
-	errno = ENOENT;
-	return -1;
+	return client_fail(ENOENT);
 }
 
 /* Of the library's binary interface, but in no header. */
@@ -324,10 +317,8 @@ ibv_read_sysfs_file(const char *dir, const char *file, char *buf, size_t size)
 	ssize_t n;
 	int fd;
 
-	if ((size_t)snprintf(path, sizeof(path), "%s/%s", dir, file) >= sizeof(path)) {
-		errno = ENAMETOOLONG;
-		return -1;
-	}
+	if ((size_t)snprintf(path, sizeof(path), "%s/%s", dir, file) >= sizeof(path))
+		return client_fail(ENAMETOOLONG);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return -1;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* enum ibv_rate: static rates in Mbit/s and in multiples of 2.5 Gbit/s. */
-#include "verbs/client.h"
+#include "verbs/client_priv.h"
 
 /* Of the rates on serial lanes that aren't a multiple of 2.5 Gbit/s, Mbit/s is the true figure and the multiple is
  * rounded. */

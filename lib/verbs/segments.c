@@ -147,7 +147,7 @@ segments_find(struct segments *out, struct mem_file *file, const struct segments
 		maps_free(&maps);
 		return err;
 	}
-	/* What the kernel says afterwards is the truth, whatever became of the conversions. */
+	/* Segments are made from what the kernel reports now, whether or not the conversions succeeded. */
 	if (!err && want->convert && convert_interior(&maps, file, want))
 		err = list_mappings(&maps, want);
 	for (size_t i = 0; i < maps.n && !err; i++)

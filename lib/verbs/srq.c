@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Shared receive queues. Posting is in post.c. */
-#include "verbs/client.h"
+#include "verbs/client_priv.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -89,10 +89,8 @@ srq_new(struct ibv_pd *pd, struct ibv_srq_init_attr *init, const struct client_x
 	struct client_srq *srq = calloc(1, sizeof(*srq));
 	int err;
 
-	if (!srq) {
-		errno = ENOMEM;
-		return NULL;
-	}
+	if (!srq)
+		return client_null(ENOMEM);
 	pthread_mutex_init(&srq->srq.mutex, NULL);
 	pthread_cond_init(&srq->srq.cond, NULL);
 	srq->srq.context = pd->context;
@@ -106,8 +104,7 @@ srq_new(struct ibv_pd *pd, struct ibv_srq_init_attr *init, const struct client_x
 	if (err) {
 		srq_forget(srq);
 		srq_free(srq);
-		errno = err;
-		return NULL;
+		return client_null(err);
 	}
 	return &srq->srq;
 }
@@ -116,10 +113,8 @@ CLIENT_EXPORT struct ibv_srq *
 ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *init)
 {
 	/* ibv_create_srq_ex() of verbs.h passes on what it is given. */
-	if (!pd) {
-		errno = EINVAL;
-		return NULL;
-	}
+	if (!pd)
+		return client_null(EINVAL);
 	return srq_new(pd, init, NULL, NULL);
 }
 
@@ -132,16 +127,12 @@ client_create_srq_ex(struct ibv_context *context, struct ibv_srq_init_attr_ex *a
 	struct ibv_srq_init_attr *plain = (struct ibv_srq_init_attr *)attr;
 
 	if ((type != IBV_SRQT_BASIC && type != IBV_SRQT_XRC) ||
-	    (attr->comp_mask & ~(IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD | xrc_parts))) {
-		errno = EOPNOTSUPP;
-		return NULL;
-	}
+	    (attr->comp_mask & ~(IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD | xrc_parts)))
+		return client_null(EOPNOTSUPP);
 	if (!(attr->comp_mask & IBV_SRQ_INIT_ATTR_PD) || !attr->pd ||
 	    (attr->comp_mask & xrc_parts) != (type == IBV_SRQT_XRC ? xrc_parts : 0) ||
-	    (type == IBV_SRQT_XRC && (!attr->xrcd || !attr->cq))) {
-		errno = EINVAL;
-		return NULL;
-	}
+	    (type == IBV_SRQT_XRC && (!attr->xrcd || !attr->cq)))
+		return client_null(EINVAL);
 	if (type == IBV_SRQT_XRC)
 		return srq_new(attr->pd, plain, to_xrcd(attr->xrcd), to_cq(attr->cq));
 	return srq_new(attr->pd, plain, NULL, NULL);

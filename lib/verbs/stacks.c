@@ -41,7 +41,7 @@ thread_zone(struct stack_zones *zones, pid_t tid)
 	size_t len;
 
 	if (syscall(SYS_get_robust_list, tid, &head, &len)) {
-		/* A thread that has gone needs no stack. */
+		/* The thread has ended meanwhile. */
 		if (errno != ESRCH)
 			zones->uncertain = true;
 		return 0;

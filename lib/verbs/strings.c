@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Names of enum values. The words are those that programs and their users know from rdma-core. */
-#include "verbs/client.h"
+#include "verbs/client_priv.h"
 
 #define NAME_OF(table, i, unknown) \
 	((size_t)(i) < sizeof(table) / sizeof((table)[0]) && (table)[i] ? (table)[i] : (unknown))

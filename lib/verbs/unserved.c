@@ -1,59 +1,26 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What a uroce device doesn't have, with the answers that the man pages give for such devices. */
-#include "verbs/client.h"
+#include "verbs/client_priv.h"
 
 #include <errno.h>
 
+/* A function that returns an object which no uroce device has. */
+#define NONE(type, name, ...) \
+	CLIENT_EXPORT type name(__VA_ARGS__) \
+	{ \
+		errno = EOPNOTSUPP; \
+		return NULL; \
+	}
+
 /* A context can't be handed to another process: a session is bound to one program's memory. */
-CLIENT_EXPORT struct ibv_context *
-ibv_import_device(int cmd_fd)
-{
-	errno = EOPNOTSUPP;
-	return NULL;
-}
-
-CLIENT_EXPORT struct ibv_pd *
-ibv_import_pd(struct ibv_context *context, uint32_t handle)
-{
-	errno = EOPNOTSUPP;
-	return NULL;
-}
-
-CLIENT_EXPORT void
-ibv_unimport_pd(struct ibv_pd *pd)
-{
-}
-
-CLIENT_EXPORT struct ibv_mr *
-ibv_import_mr(struct ibv_pd *pd, uint32_t handle)
-{
-	errno = EOPNOTSUPP;
-	return NULL;
-}
-
-CLIENT_EXPORT void
-ibv_unimport_mr(struct ibv_mr *mr)
-{
-}
-
-CLIENT_EXPORT struct ibv_dm *
-ibv_import_dm(struct ibv_context *context, uint32_t handle)
-{
-	errno = EOPNOTSUPP;
-	return NULL;
-}
-
-CLIENT_EXPORT void
-ibv_unimport_dm(struct ibv_dm *dm)
-{
-}
-
-CLIENT_EXPORT struct ibv_mr *
-ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length, uint64_t iova, int fd, int access)
-{
-	errno = EOPNOTSUPP;
-	return NULL;
-}
+NONE(struct ibv_context *, ibv_import_device, int cmd_fd)
+NONE(struct ibv_pd *, ibv_import_pd, struct ibv_context *context, uint32_t handle)
+CLIENT_EXPORT void ibv_unimport_pd(struct ibv_pd *pd) { }
+NONE(struct ibv_mr *, ibv_import_mr, struct ibv_pd *pd, uint32_t handle)
+CLIENT_EXPORT void ibv_unimport_mr(struct ibv_mr *mr) { }
+NONE(struct ibv_dm *, ibv_import_dm, struct ibv_context *context, uint32_t handle)
+CLIENT_EXPORT void ibv_unimport_dm(struct ibv_dm *dm) { }
+NONE(struct ibv_mr *, ibv_reg_dmabuf_mr, struct ibv_pd *pd, uint64_t offset, size_t length, uint64_t iova, int fd, int access)
 
 CLIENT_EXPORT int
 ibv_query_ece(struct ibv_qp *qp, struct ibv_ece *ece)
@@ -72,14 +39,14 @@ ibv_set_ece(struct ibv_qp *qp, struct ibv_ece *ece)
 	return EOPNOTSUPP;
 }
 
-/* The last bytes of a message are visible last, no more is promised. */
+/* Data is not guaranteed to become visible in order. */
 CLIENT_EXPORT int
 ibv_query_qp_data_in_order(struct ibv_qp *qp, enum ibv_wr_opcode op, uint32_t flags)
 {
 	return 0;
 }
 
-/* Ethernet addresses are the daemon's business. */
+/* Only the daemon knows Ethernet addresses. */
 CLIENT_EXPORT int ibv_resolve_eth_l2_from_gid(struct ibv_context *context, struct ibv_ah_attr *attr, uint8_t mac[6],
 					      uint16_t *vid);
 int

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* XRC domains. Their SRQs and QPs are in srq.c and qp.c. */
-#include "verbs/client.h"
+#include "verbs/client_priv.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -14,24 +14,18 @@ client_open_xrcd(struct ibv_context *context, struct ibv_xrcd_init_attr *attr)
 	struct client_call c;
 	int err;
 
-	if (attr->comp_mask >= IBV_XRCD_INIT_ATTR_RESERVED) {
-		errno = EOPNOTSUPP;
-		return NULL;
-	}
-	if ((attr->comp_mask & needed) != needed) {
-		errno = EINVAL;
-		return NULL;
-	}
+	if (attr->comp_mask >= IBV_XRCD_INIT_ATTR_RESERVED)
+		return client_null(EOPNOTSUPP);
+	if ((attr->comp_mask & needed) != needed)
+		return client_null(EINVAL);
 	if (attr->fd != -1 && fcntl(attr->fd, F_GETFD) < 0)
 		return NULL;
 	x = calloc(1, sizeof(*x));
-	if (!x) {
-		errno = ENOMEM;
-		return NULL;
-	}
+	if (!x)
+		return client_null(ENOMEM);
 	client_call_init(&c, CTL_XRCD_OPEN);
 	c.req.xrcd_open.oflags = attr->oflags;
-	/* Without O_CREAT, and with O_EXCL, it's a question as well. */
+	/* Without O_CREAT the domain must exist; with O_EXCL it must not. */
 	c.quiet = (attr->oflags & (O_CREAT | O_EXCL)) != O_CREAT;
 	if (attr->fd != -1) {
 		c.fds[0] = attr->fd;
@@ -41,8 +35,7 @@ client_open_xrcd(struct ibv_context *context, struct ibv_xrcd_init_attr *attr)
 	client_call_close_fds(&c, 0);
 	if (err) {
 		free(x);
-		errno = err;
-		return NULL;
+		return client_null(err);
 	}
 	x->xrcd.context = context;
 	x->handle = c.rsp.handle.handle;

@@ -22,7 +22,7 @@ struct hello {
 	uint8_t version, flags;
 	uint16_t credits;
 	uint8_t reserved[3], iomaps;
-	struct sge list, window;
+	struct sge list, chunk;
 };
 
 /** The raw peer, and the rsocket that it is connected to. */
@@ -67,7 +67,7 @@ good_hello(const struct raw *r, struct hello *h)
 
 	*h = (struct hello){ .version = 1, .flags = 2, .credits = htobe16(CREDITS) };
 	h->list = big_endian(buf, r->mr->rkey, 2);
-	h->window = big_endian(buf + 4096, r->mr->rkey, 4096);
+	h->chunk = big_endian(buf + 4096, r->mr->rkey, 4096);
 }
 
 /** @return 0 or an errno value */
@@ -83,7 +83,7 @@ raw_connect(struct raw *r, const void *data, int bytes)
 	h = r->id->event->param.conn.private_data;
 	r->theirs = *h;
 	r->theirs.list = (struct sge){ be64toh(h->list.addr), be32toh(h->list.key), be32toh(h->list.length) };
-	r->theirs.window = (struct sge){ be64toh(h->window.addr), be32toh(h->window.key), be32toh(h->window.length) };
+	r->theirs.chunk = (struct sge){ be64toh(h->chunk.addr), be32toh(h->chunk.key), be32toh(h->chunk.length) };
 	return 0;
 }
 
@@ -139,7 +139,7 @@ raw_data(struct raw *r, uint32_t says, uint32_t bytes)
 {
 	static const uint8_t data[64];
 
-	raw_message(r, (uint32_t)OP_DATA << 29 | says, data, bytes, r->theirs.window.addr, r->theirs.window.key);
+	raw_message(r, (uint32_t)OP_DATA << 29 | says, data, bytes, r->theirs.chunk.addr, r->theirs.chunk.key);
 }
 
 /** What the peer did ends the connection: the rsocket hears why, or has heard by sending; the peer hears of it. */
@@ -302,38 +302,38 @@ controls_and_mappings_that_are_none_are_ignored(struct vt *t)
 }
 
 static void
-more_windows_than_places_end_it(struct vt *t)
+more_chunks_than_places_end_it(struct vt *t)
 {
-	struct sge window = { 1, 2, 3 };
+	struct sge chunk = { 1, 2, 3 };
 	struct raw r;
 
 	raw_pair(t, &r, NULL);
 	for (int i = 0; i < 4; i++)
-		raw_message(&r, (uint32_t)OP_SGL << 29 | CREDITS, &window, sizeof(window),
-			    r.theirs.list.addr + sizeof(window) * (uint64_t)((i + 1) % 2), r.theirs.list.key);
+		raw_message(&r, (uint32_t)OP_SGL << 29 | CREDITS, &chunk, sizeof(chunk),
+			    r.theirs.list.addr + sizeof(chunk) * (uint64_t)((i + 1) % 2), r.theirs.list.key);
 	ends(&r, EPROTO);
 }
 
 static void
 bad_address(struct hello *h)
 {
-	h->window.addr = htobe64(0x1234567890);
+	h->chunk.addr = htobe64(0x1234567890);
 }
 
 static void
 bad_key(struct hello *h)
 {
-	h->window.key ^= htobe32(0x55);
+	h->chunk.key ^= htobe32(0x55);
 }
 
 static void
 endless(struct hello *h)
 {
-	h->window.length = UINT32_MAX;
+	h->chunk.length = UINT32_MAX;
 }
 
 static void
-windows_that_cannot_be_written_end_it(struct vt *t)
+chunks_that_cannot_be_written_end_it(struct vt *t)
 {
 	void (*const changes[])(struct hello *h) = { bad_address, bad_key, endless };
 	static char b[VT_BUFFER_BYTES * 2];
@@ -381,8 +381,8 @@ const struct vt_case rt_raw_cases[] = {
 	VT_CASE(more_messages_than_granted_end_it),
 	VT_CASE(operations_that_are_none_end_it),
 	VT_CASE(controls_and_mappings_that_are_none_are_ignored),
-	VT_CASE(more_windows_than_places_end_it),
-	VT_CASE(windows_that_cannot_be_written_end_it),
+	VT_CASE(more_chunks_than_places_end_it),
+	VT_CASE(chunks_that_cannot_be_written_end_it),
 	VT_CASE(a_list_that_cannot_be_written_ends_it),
 	VT_CASE(a_message_without_a_value_ends_it),
 };

@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "fake_daemon.h"
+#include "../verbs/fake_daemon.h"
 
 enum { PEER_PORT = 7000, OWN_PORT = 5000, CHANNELS_MAX = 512, MOVES = 100 };
 

@@ -21,7 +21,7 @@
 
 #include <cmocka.h>
 
-#include "verbs/client.h"
+#include "verbs/client_priv.h"
 #include "verbs/segments.h"
 
 enum { EXIT_SKIP = 77, STRESS_SECONDS = 2, STRESS_REGIONS = 400, STRESS_PAGES = 8, STRESS_THREADS = 3 };

@@ -20,7 +20,7 @@ static const uint8_t golden[40] = {
 static const struct rs_hello hello = {
 	.credits = 384,
 	.list = { 0x555eba0b5000, 0x2d00, 2 },
-	.window = { 0x7f1e3a1f4000, 0x2eb2, 1 << 19 },
+	.chunk = { 0x7f1e3a1f4000, 0x2eb2, 1 << 19 },
 };
 
 static void
@@ -42,7 +42,7 @@ rdma_cores_hello_is_understood(void **state)
 	assert_int_equal(rs_hello_get(padded, sizeof(padded), &h), 0);
 	assert_int_equal(h.credits, hello.credits);
 	assert_memory_equal(&h.list, &hello.list, sizeof(h.list));
-	assert_memory_equal(&h.window, &hello.window, sizeof(h.window));
+	assert_memory_equal(&h.chunk, &hello.chunk, sizeof(h.chunk));
 	assert_int_equal(h.iomaps, 0);
 	assert_false(h.swap);
 }
@@ -64,7 +64,7 @@ what_is_no_hello_is_refused(void **state)
 	memcpy(&c, golden, sizeof(c));
 	c.target_sgl.length = 0;
 	assert_int_equal(rs_hello_get(&c, sizeof(c), &h), EPROTO);
-	c.target_sgl.length = htonl(RS_REMOTE_WINDOWS_MAX + 1);
+	c.target_sgl.length = htonl(RS_REMOTE_CHUNKS_MAX + 1);
 	assert_int_equal(rs_hello_get(&c, sizeof(c), &h), EPROTO);
 }
 

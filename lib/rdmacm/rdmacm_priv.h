@@ -11,24 +11,26 @@
  *
  * Threads: any. A channel's mutex guards its connection and its table of ids; an id's mutex its count of events.
  */
-#ifndef UROCE_RDMACM_H
-#define UROCE_RDMACM_H
+#ifndef UROCE_RDMACM_PRIV_H
+#define UROCE_RDMACM_PRIV_H
 
 #include <pthread.h>
 #include <rdma/rdma_verbs.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/assert.h"
+#include "base/container_of.h"
 #include "verbs/connection.h"
 
 #define RDMACM_EXPORT __attribute__((visibility("default")))
-#define container_of(ptr, type, member) ((type *)((char *)(ptr)-offsetof(type, member)))
 
 enum {
 	CM_KEPT_CHANNELS = 8,   /**< destroyed ones that are not freed yet */
 	CMID_RESOLVE_MS = 2000, /**< rdma_create_ep(): for an address, and for a route */
-	CMID_INDEX_MASK = (1 << 20) - 1, /**< of a handle: its place in the channel's table; the rest says which use of it */
+	CMID_INDEX_MASK = (1 << 20) - 1, /**< of a handle: index in the channel's table; the other bits are a generation */
 };
 
 struct cmid;
@@ -36,10 +38,10 @@ struct cmid;
 struct cm_channel {
 	struct rdma_event_channel ch;
 	int sock;
-	uint64_t token;       /**< lets ids move away */
+	uint64_t token;       /**< the daemon checks it when an id migrates to another channel */
 	bool broken;
-	bool destroyed;       /**< atomic, as is readers: threads in rdma_get_cm_event() */
-	uint32_t readers;
+	_Atomic bool destroyed;
+	_Atomic uint32_t readers; /**< threads in rdma_get_cm_event() */
 	pthread_mutex_t lock;
 	struct cmid **ids;    /**< by the low bits of their handles */
 	uint32_t nb_ids;      /**< size of the table */
@@ -130,11 +132,22 @@ struct cmid *cm_find_counted(struct cm_channel *ch, uint32_t handle);
 int cm_device_get(struct cm_channel *ch, uint32_t index, struct cm_device **out);
 int cm_device_xrcd(struct cm_device *dev, struct ibv_xrcd **out);
 
-/* ---- id.c ---- */
+/* ---- cmid.c ---- */
 struct cmid *cmid_new(struct cm_channel *ch, void *context, enum rdma_port_space ps, enum ibv_qp_type type);
 void cmid_free(struct cmid *id);
 /** Take over addresses and device. @return 0 or an errno value. */
 int cmid_update(struct cmid *id, const struct ctl_cm_id_info *info);
+/** Give back the event that a synchronous id holds. */
+void cmid_ack(struct cmid *id);
+/** One event less; rdma_destroy_id() waits for the last. */
+void cmid_uncount(struct cmid *id);
+
+/* ---- id.c ---- */
+/** rdma_create_id() and rdma_create_ep(). @param channel  NULL: the id is synchronous. @return 0 or an errno value. */
+int cmid_create(struct rdma_event_channel *channel, struct rdma_cm_id **out, void *context, enum rdma_port_space ps,
+		enum ibv_qp_type type);
+
+/* ---- event.c ---- */
 /**
  * Wait for what a request began if the id is synchronous.
  * @param sync  cmid.sync as it was before the request: an id that isn't synchronous may be gone by now, destroyed by the thread
@@ -143,8 +156,6 @@ int cmid_update(struct cmid *id, const struct ctl_cm_id_info *info);
  * @return as rdma_cma.h says.
  */
 int cmid_complete(struct cmid *id, bool sync, int err);
-/** Give back the event that a synchronous id holds. */
-void cmid_ack(struct cmid *id);
 
 /* ---- addr.c ---- */
 /** @return 0, or EAFNOSUPPORT. @p sa NULL: no address. */
@@ -159,9 +170,10 @@ void cmid_qp_error(struct cmid *id);
 /** An address vector as programs know it. */
 void cm_ah_attr(const struct uroce_ah_attr *av, struct ibv_ah_attr *out);
 
-/* ---- mcast.c ---- */
+/* ---- member.c ---- */
+void cm_member_free(struct cmid *id, struct cm_member *m);
 /** MULTICAST_JOIN or _ERROR came. */
 void cmid_joined(struct cmid *id, const struct ctl_cm_event *r, struct cm_happening *h);
 void cmid_leave_all(struct cmid *id);
 
-#endif /* UROCE_RDMACM_H */
+#endif /* UROCE_RDMACM_PRIV_H */

@@ -4,8 +4,8 @@
  * Inside rsockets: what their files call of each other. The formats are in rs_wire.h, the arithmetic in rs_flow.h.
  *
  * An rsocket is a struct rsocket, of which struct rs_stream and struct rs_dgram are kinds, found by its number in a
- * table (rs_sock.c). The number is a descriptor that the kernel gave out, so that it is nobody else's. Above verbs
- * and rdma_cm an rsocket is an ordinary program: it has no way to the daemon of its own.
+ * table (rs_table.c). The number is a descriptor that the kernel gave out, so that it is nobody else's. Above verbs
+ * and rdma_cm an rsocket is an ordinary program: it does not talk to the daemon itself.
  *
  * Threads. A program's threads: one may send, one receive and any number poll the same rsocket at once. They
  * progress the connection themselves, by taking completions under the rsocket's lock; who has to wait spins a
@@ -14,14 +14,14 @@
  * event channel that all rsockets share, keepalives, and the UDP sockets of datagram rsockets.
  *
  * Locks, in the order in which they are taken: rs_stream's slock or rlock (a call to send or to receive); the
- * service's; accept_lock (rs_accept.c); the table's (rs_sock.c); the rsocket's lock; those of rdma_cm and verbs. Who
+ * service's; accept_lock (rs_accept.c); the table's (rs_table.c); the rsocket's lock; those of rdma_cm and verbs. Who
  * isn't a call to send only tries slock, and does so under the rsocket's lock.
  *
  * Functions return 0 or an errno value unless they say otherwise; those that move data return bytes or a negative
  * one.
  */
-#ifndef UROCE_RS_H
-#define UROCE_RS_H
+#ifndef UROCE_RS_PRIV_H
+#define UROCE_RS_PRIV_H
 
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -32,11 +32,11 @@
 #include <stdbool.h>
 #include <sys/uio.h>
 
+#include "base/container_of.h"
 #include "rsocket/rs_flow.h"
 #include "rsocket/rs_wire.h"
 
 #define RS_EXPORT __attribute__((visibility("default")))
-#define rs_container(ptr, type, member) ((type *)((char *)(ptr)-offsetof(type, member)))
 
 enum {
 	RS_QUEUE_MIN = 16,          /**< work requests per queue */
@@ -44,13 +44,13 @@ enum {
 	RS_BUFFER_MIN = 2 * RS_SEND_LOW_BYTES,
 	RS_BUFFER_MAX = 1 << 29,    /**< a message's length has 29 bits */
 	RS_CTRL_WRS = 4,            /**< of the send queue, beside data */
-	RS_TRANSFER_FIRST = 2048,   /**< so early the wire starts while the rest is still copied */
+	RS_TRANSFER_FIRST = 2048,   /**< first transfer of a call: it is on the wire while the rest is copied */
 	RS_TRANSFER_MAX = 65536,
 	RS_RESOLVE_MS = 1000,       /**< the first try; every further one twice as long */
 	RS_RESOLVE_TRIES = 3,
 	RS_BACKLOG_MIN = 8,
 	RS_BACKLOG_MAX = 4096,
-	RS_GATHER_FROM = 16,        /**< so many work requests under way: small data is gathered */
+	RS_GATHER_FROM = 16,        /**< work requests in flight from which on small data is gathered */
 	RS_GATHER_SMALL = 1024,     /**< larger data is sent as it is */
 	RS_GATHER_BYTES = 4096,     /**< so much is sent at once */
 	RS_GATHER_US = 100,         /**< the longest that it is kept for more */
@@ -104,11 +104,11 @@ struct rs_ops {
 	ssize_t (*recv)(struct rsocket *rs, const struct iovec *iov, int n, int flags, struct sockaddr *from,
 			socklen_t *fromlen);
 	int (*name)(struct rsocket *rs, bool peer, struct sockaddr *addr, socklen_t *len);
-	/** What the kind does with an option of the kernel's before it is kept. NULL: nothing */
+	/** Apply a socket option before it is stored. NULL: nothing to do */
 	int (*set_option)(struct rsocket *rs, int level, int name, const void *value, socklen_t len);
 	/** Take completions. Under the lock. @return RS_EV_*: what changed */
 	int (*progress)(struct rsocket *rs);
-	/** The program waits: what was kept for more is sent. Under the lock. NULL: nothing is kept */
+	/** The program is going to wait: send what was gathered. Under the lock. NULL: nothing is kept */
 	void (*idle)(struct rsocket *rs);
 	/** Have the next completion make wait_fd readable. Under the lock. */
 	void (*arm)(struct rsocket *rs);
@@ -139,6 +139,14 @@ struct rs_ctrl_queue {
 	uint32_t posted, done;
 };
 
+/** A completion queue with a channel (rs_cq.c). */
+struct rs_cq {
+	struct ibv_comp_channel *channel;
+	struct ibv_cq *cq;
+	unsigned int events; /**< read and not acknowledged */
+	bool armed;
+};
+
 /** A mapping of ours (rs_iomap.c). */
 struct rs_mapping {
 	struct rs_mapping *next;
@@ -158,12 +166,9 @@ struct rs_stream {
 	bool wr_shut;                      /**< by rshutdown() */
 	bool was_connected;
 	/* rs_ep.c */
-	struct ibv_comp_channel *channel;
-	struct ibv_cq *cq;
+	struct rs_cq cq;
 	struct ibv_qp *qp;                 /**< the id's */
-	unsigned int cq_events;            /**< to be acknowledged */
-	bool armed;
-	uint8_t *memory;                   /**< receive buffer, list of windows, table of mappings; send buffer */
+	uint8_t *memory;                   /**< receive buffer, list of chunks, table of mappings; send buffer */
 	size_t recv_region, memory_bytes;  /**< what the peer may write to comes first */
 	struct ibv_mr *recv_mr, *send_mr;
 	uint8_t *recv_buf, *send_buf;
@@ -201,7 +206,7 @@ struct rs_stream {
 static inline struct rs_stream *
 to_stream(struct rsocket *rs)
 {
-	return rs_container(rs, struct rs_stream, rs);
+	return container_of(rs, struct rs_stream, rs);
 }
 static inline enum rs_state
 rs_state(struct rsocket *rs)
@@ -224,19 +229,25 @@ extern uint32_t rs_polling_us;
 /** Defaults: built in, then of /etc/rdma/rsocket. */
 const struct rs_sizes *rs_conf_sizes(void);
 
-/* ---- rs_sock.c ---- */
+/* ---- rs_table.c ---- */
 /** @return the rsocket with that number, NULL: none */
 struct rsocket *rs_find(int fd);
+/** The same, also of a process that this one was forked from. */
+struct rsocket *rs_find_any(int fd);
 /** Set up what all kinds share, with a number, and enter it. */
 int rs_enter(struct rsocket *rs, const struct rs_ops *ops, int type, int domain);
 /** The reverse, without freeing @p rs. */
 void rs_leave(struct rsocket *rs);
+/** Its number alone. */
+void rs_table_remove(int fd);
 /** @return -1 with errno set, or 0 */
 int rs_result(int err);
 /** The same of a call that may have waited: success leaves errno as it was before. */
 int rs_waited(int err, int errno_before);
 /** Call @p f with every rsocket; none leaves meanwhile. It may take the rsocket's lock, but end none. */
 void rs_each(void (*f)(struct rsocket *rs));
+/** In the child. */
+void rs_table_fork_child(void);
 
 /* ---- rs_wait.c ---- */
 uint64_t rs_now_us(void);
@@ -266,16 +277,25 @@ struct rs_watch {
 	struct rs_watch *next;
 };
 int rs_svc_watch(struct rs_watch *w);
-/** When this returns it isn't called any more. */
+/** When this returns, readable() is not running and isn't called any more. */
 void rs_svc_unwatch(struct rs_watch *w);
 /** Send something every @p seconds; 0: no more, also when this returns. */
 void rs_svc_keepalive(struct rs_stream *s, int seconds);
-/** What the stream gathered is to be sent if nobody else does it. Under slock. */
+/** Have the thread send what the stream gathered if nobody else does. Under slock. */
 void rs_svc_gathering(struct rs_stream *s);
-/** The stream ends. */
+/** The stream is being destroyed. */
 void rs_svc_forget(struct rs_stream *s);
 /** In the child. */
 void rs_svc_fork_child(void);
+
+/* ---- rs_cq.c ---- */
+/** @return 0 or an errno value; rs_cq_destroy() is to be called either way. */
+int rs_cq_create(struct rs_cq *c, struct ibv_context *verbs, uint32_t entries);
+void rs_cq_destroy(struct rs_cq *c);
+/** Have the next completion raise an event. */
+void rs_cq_arm(struct rs_cq *c);
+/** Read an event. @return 0; EAGAIN if there is none; another errno value if none will come any more */
+int rs_cq_fired(struct rs_cq *c);
 
 /* ---- rs_ep.c: QP, queue and buffers of a stream whose device is known ---- */
 int rs_ep_create(struct rs_stream *s);
@@ -287,19 +307,34 @@ void rs_ep_hello(struct rs_stream *s, struct rs_hello *out);
 /** What the peer told. */
 int rs_ep_meet(struct rs_stream *s, const struct rs_hello *peer);
 
-/* ---- rs_conn.c ---- */
-extern const struct rs_ops rs_stream_ops;
-struct rs_stream *rs_stream_new(int domain, int *err);
+/* ---- rs_alloc.c ---- */
 /** @return a stream without an id */
-struct rs_stream *rs_stream_alloc(int domain, int *err);
-/** Everything that the stream has; its peer hears of it. */
+struct rs_stream *rs_stream_alloc(const struct rs_ops *ops, const struct rs_cm_user *cm, int domain, int *err);
+/** Free the stream and everything it has; the peer is disconnected. */
 void rs_stream_destroy(struct rs_stream *s);
+
+/* ---- rs_state.c ---- */
 /** Under the lock. */
 void rs_set_state(struct rs_stream *s, enum rs_state state);
+/** The connection can't go on: it ends with @p err. Under the lock. */
+void rs_fail(struct rs_stream *s, int err);
 /** @return why it failed, and forget it */
 int rs_take_error(struct rsocket *rs);
 /** @return 0: it is, or was, connected; ENOTCONN, EAGAIN, or why not */
 int rs_ready(struct rs_stream *s, bool once);
+
+/* ---- rs_ctrl.c ---- */
+/** Whether a message that isn't data may be posted. Under the lock. */
+bool rs_ctrl_room(const struct rs_stream *s);
+/** Post one. Under the lock. @param sge  What is written to @p addr first, inline; NULL: nothing */
+int rs_ctrl_post(struct rs_stream *s, uint32_t msg, struct ibv_sge *sge, uint64_t addr);
+/** Grant the peer chunks and messages if enough have become free. Under the lock. */
+void rs_grant(struct rs_stream *s);
+/** An empty WRITE: a peer that is gone doesn't acknowledge it. */
+void rs_ctrl_keepalive(struct rs_stream *s);
+
+/* ---- rs_conn.c ---- */
+struct rs_stream *rs_stream_new(int domain, int *err);
 
 /* ---- rs_accept.c ---- */
 int rs_listen(struct rsocket *rs, int backlog);
@@ -308,31 +343,24 @@ struct rsocket *rs_accept(struct rsocket *rs, int *err);
 void rs_accept_request(struct rs_stream *listener, struct rdma_cm_event *ev);
 /** @p child is established. */
 void rs_accept_ready(struct rs_stream *child);
-/** It came to nothing before that. @return true if it is the caller's to destroy; false also for any other stream */
+/**
+ * @p child failed before it was established. @return true if it is the caller's to destroy; false also for any other
+ * stream
+ */
 bool rs_accept_failed(struct rs_stream *child);
-/** The listener ends: those that nobody accepted end with it. */
+/** The listener is being closed: connections that were not accepted are destroyed. */
 void rs_accept_end(struct rs_stream *listener);
 /** In the child. */
 void rs_accept_fork_child(void);
 
 /* ---- rs_stream.c ---- */
-/** The connection can't go on: it ends with @p err. Under the lock. */
-void rs_fail(struct rs_stream *s, int err);
 int rs_stream_progress(struct rsocket *rs);
 void rs_stream_arm(struct rsocket *rs);
 void rs_stream_fired(struct rsocket *rs);
 short rs_stream_revents(struct rsocket *rs, short events);
 int rs_stream_shutdown(struct rsocket *rs, int how);
-/** Tell the peer what it may send, if that is news enough. Under the lock. */
-void rs_grant(struct rs_stream *s);
-/** A program's thread has sent: let slock go. Pollers that it kept from looking look again. */
-void rs_unlock_sender(struct rs_stream *s);
 
-/* ---- rs_data.c ---- */
-ssize_t rs_stream_send(struct rsocket *rs, const struct iovec *iov, int n, int flags, const struct sockaddr *to,
-		       socklen_t tolen);
-ssize_t rs_stream_recv(struct rsocket *rs, const struct iovec *iov, int n, int flags, struct sockaddr *from,
-		       socklen_t *fromlen);
+/* ---- rs_tx.c ---- */
 /** What is left of a program's vector. */
 struct rs_cursor {
 	const struct iovec *iov;
@@ -342,16 +370,18 @@ struct rs_cursor {
 };
 /** @return 0 or EINVAL: that is no vector */
 int rs_cursor_init(struct rs_cursor *c, const struct iovec *iov, int n);
+/** Copy between @p mem and the vector, of which at least @p bytes are left. */
+void rs_cursor_copy(struct rs_cursor *c, void *mem, uint32_t bytes, bool to_vector);
 /**
  * Post an RDMA WRITE of the next @p bytes. Under slock, and only if rs_tx_has_room().
  * @param where  what to write to
- * @param msg    NULL: no immediate data; else a message, which comes out of the window
+ * @param msg    NULL: no immediate data; else a message, whose data goes to the current chunk
  */
 int rs_post_write(struct rs_stream *s, struct rs_cursor *c, uint32_t bytes, const struct rs_sge *where,
 		  const uint32_t *msg);
 /** Send what is gathered. Under slock. */
 int rs_flush(struct rs_stream *s);
-/** The same, of anybody; if a thread is sending it is left to that one. */
+/** The same for any thread; if another thread is sending, it is left to that thread. */
 void rs_flush_any(struct rs_stream *s);
 /** The same, under the lock. */
 void rs_stream_idle(struct rsocket *rs);
@@ -359,6 +389,16 @@ void rs_stream_idle(struct rsocket *rs);
 int rs_wait_to_send(struct rs_stream *s, bool (*test)(struct rsocket *rs), int flags);
 /** A test for it: rs_tx_has_room(). */
 bool rs_has_room(struct rsocket *rs);
+/** Take slock to look at what is the sender's. @return false: a thread is sending, and wakes pollers when it has sent */
+bool rs_trylock_sender(struct rs_stream *s);
+/** A program's thread has sent: let slock go. Pollers that it kept from looking look again. */
+void rs_unlock_sender(struct rs_stream *s);
+
+/* ---- rs_data.c ---- */
+ssize_t rs_stream_send(struct rsocket *rs, const struct iovec *iov, int n, int flags, const struct sockaddr *to,
+		       socklen_t tolen);
+ssize_t rs_stream_recv(struct rsocket *rs, const struct iovec *iov, int n, int flags, struct sockaddr *from,
+		       socklen_t *fromlen);
 
 /* ---- rs_iomap.c ---- */
 /** Tell the peer of new mappings. Under slock. */
@@ -370,4 +410,4 @@ void rs_iomap_free(struct rs_stream *s);
 /* ---- rs_dgram.c ---- */
 struct rsocket *rs_dgram_new(int domain, int *err);
 
-#endif /* UROCE_RS_H */
+#endif /* UROCE_RS_PRIV_H */

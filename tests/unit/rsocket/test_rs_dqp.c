@@ -22,18 +22,6 @@ post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
 }
 
 /* ---- What it calls of the others ---- */
-bool
-rs_same_addr(const struct sockaddr_storage *a, const struct sockaddr_storage *b)
-{
-	return true;
-}
-
-bool
-rs_dgram_queue(struct rs_dgram *d, struct rs_dmsg *m)
-{
-	return true;
-}
-
 void
 rs_kick(struct rsocket *rs, int events)
 {

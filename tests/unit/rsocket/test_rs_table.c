@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* lib/rsocket/rs_sock.c: the table of rsockets. */
+/* lib/rsocket/rs_table.c: the table of rsockets. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "rsocket/rs.h"
+#include "rsocket/rs_priv.h"
 
 enum {
 	WAIT_MS = 5000,
@@ -22,40 +22,6 @@ rs_conf_sizes(void)
 	static const struct rs_sizes sizes;
 
 	return &sizes;
-}
-
-void
-rs_accept_fork_child(void)
-{
-}
-
-void
-rs_svc_fork_child(void)
-{
-}
-
-struct rs_stream *
-rs_stream_new(int domain, int *err)
-{
-	return NULL;
-}
-
-struct rsocket *
-rs_dgram_new(int domain, int *err)
-{
-	return NULL;
-}
-
-int
-rs_listen(struct rsocket *rs, int backlog)
-{
-	return 0;
-}
-
-struct rsocket *
-rs_accept(struct rsocket *rs, int *err)
-{
-	return NULL;
 }
 
 /* ---- Tests ---- */

@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "rdmacm/rdmacm.h"
+#include "rdmacm/rdmacm_priv.h"
 
 enum {
 	WAIT_MS = 5000,    /* for what must happen */

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "rsocket/rs.h"
+#include "rsocket/rs_priv.h"
 
 static struct rs_stream stream;
 static int nb_tries;
@@ -55,6 +55,11 @@ rs_each(void (*f)(struct rsocket *rs))
 
 void
 rs_fail(struct rs_stream *s, int err)
+{
+}
+
+void
+rs_ctrl_keepalive(struct rs_stream *s)
 {
 }
 

@@ -21,7 +21,7 @@
 
 #include <cmocka.h>
 
-#include "verbs/client.h"
+#include "verbs/client_priv.h"
 #include "fake_daemon.h"
 
 /* What a child does; 0 is success, else the line that failed. */

@@ -48,7 +48,7 @@ send_data(struct rs_tx *tx, uint32_t bytes)
 
 	assert_true(rs_tx_ready(tx));
 	assert_int_equal(rs_tx_fit(tx, bytes), bytes);
-	rs_tx_use_window(tx, bytes);
+	rs_tx_use_chunk(tx, bytes);
 	return rs_tx_post(tx, bytes, &signal);
 }
 
@@ -63,7 +63,7 @@ read_all(struct rs_rx *rx)
 }
 
 static void
-nothing_is_sent_without_a_window(void **state)
+nothing_is_sent_without_a_chunk(void **state)
 {
 	struct pair p;
 	uint64_t id;
@@ -74,24 +74,24 @@ nothing_is_sent_without_a_window(void **state)
 	assert_false(rs_tx_ready(&p.tx));
 	assert_int_equal(rs_tx_give(&p.tx, &(struct rs_sge){ 0x9000, 8, 100 }), 0);
 	assert_true(rs_tx_ready(&p.tx));
-	assert_int_equal(p.tx.window.addr, 0x9000);
+	assert_int_equal(p.tx.chunk.addr, 0x9000);
 	assert_int_equal(rs_tx_fit(&p.tx, 5000), 100);
 }
 
 static void
-a_window_is_filled_front_to_back(void **state)
+a_chunk_is_filled_front_to_back(void **state)
 {
 	struct pair p;
 
 	pair_init(&p, 0);
 	send_data(&p.tx, 100);
-	assert_int_equal(p.tx.window.addr, first.addr + 100);
-	assert_int_equal(p.tx.window.length, first.length - 100);
-	assert_int_equal(p.tx.window.key, first.key);
+	assert_int_equal(p.tx.chunk.addr, first.addr + 100);
+	assert_int_equal(p.tx.chunk.length, first.length - 100);
+	assert_int_equal(p.tx.chunk.key, first.key);
 }
 
 static void
-more_windows_than_there_are_places_are_a_lie(void **state)
+more_chunks_than_there_are_places_are_a_lie(void **state)
 {
 	struct pair p;
 
@@ -104,7 +104,7 @@ more_windows_than_there_are_places_are_a_lie(void **state)
 }
 
 static void
-an_empty_window_is_passed(void **state)
+an_empty_chunk_is_passed(void **state)
 {
 	struct pair p;
 
@@ -202,7 +202,7 @@ what_is_under_way_without_a_completion_never_blocks_the_rest(void **state)
 			uint32_t n = rs_tx_fit(&p.tx, sizes[k]);
 			uint64_t id;
 
-			rs_tx_use_window(&p.tx, n);
+			rs_tx_use_chunk(&p.tx, n);
 			id = rs_tx_post(&p.tx, n, &signal);
 			if (signal)
 				last_signaled = id;
@@ -297,7 +297,7 @@ static void
 ends_that_keep_the_rules_get_along(void **state)
 {
 	uint32_t sent = 0, total = 1 << 20, read_at = 0;
-	struct rs_sge window;
+	struct rs_sge chunk;
 	uint64_t id = 0;
 	struct pair p;
 	int64_t half;
@@ -310,8 +310,8 @@ ends_that_keep_the_rules_get_along(void **state)
 			uint32_t want = 1 + (uint32_t)rand() % 3000, n;
 
 			n = rs_tx_fit(&p.tx, want < total - sent ? want : total - sent);
-			assert_int_equal((p.tx.window.addr - first.addr) % RING, read_at % RING);
-			rs_tx_use_window(&p.tx, n);
+			assert_int_equal((p.tx.chunk.addr - first.addr) % RING, read_at % RING);
+			rs_tx_use_chunk(&p.tx, n);
 			id = rs_tx_post(&p.tx, n, &signal);
 			assert_int_equal(rs_rx_arrived(&p.rx, n), 0);
 			sent += n;
@@ -324,8 +324,8 @@ ends_that_keep_the_rules_get_along(void **state)
 		if (rs_rx_grant_due(&p.rx)) {
 			rs_tx_limit(&p.tx, rs_rx_grant(&p.rx, &half));
 			if (half >= 0) {
-				window = (struct rs_sge){ first.addr + (uint64_t)half, 7, RING / 2 };
-				assert_int_equal(rs_tx_give(&p.tx, &window), 0);
+				chunk = (struct rs_sge){ first.addr + (uint64_t)half, 7, RING / 2 };
+				assert_int_equal(rs_tx_give(&p.tx, &chunk), 0);
 			}
 		}
 	}
@@ -336,10 +336,10 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(nothing_is_sent_without_a_window),
-		cmocka_unit_test(a_window_is_filled_front_to_back),
-		cmocka_unit_test(more_windows_than_there_are_places_are_a_lie),
-		cmocka_unit_test(an_empty_window_is_passed),
+		cmocka_unit_test(nothing_is_sent_without_a_chunk),
+		cmocka_unit_test(a_chunk_is_filled_front_to_back),
+		cmocka_unit_test(more_chunks_than_there_are_places_are_a_lie),
+		cmocka_unit_test(an_empty_chunk_is_passed),
 		cmocka_unit_test(messages_end_where_the_peer_says),
 		cmocka_unit_test(work_requests_end_with_the_queue_and_come_back),
 		cmocka_unit_test(a_count_of_24_bits_is_enough),

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file
+ * Inside libibverbs.so.1: what its files call of each other. The objects are in objects_priv.h.
+ *
+ * One open device context is one connection to uroced (lib/ring/ctl.h). Everything but the data path is one
+ * request and one reply on it. Posting, polling and arming work on shared memory only (lib/ring/ring.h) and make a
+ * system call only to wake an engine that sleeps.
+ *
+ * The same files, with other names for their functions, are the verbs of liburoce (lib/uroce), where the daemon's part is in
+ * the same process. All but devlist.c, compat.c and private.c.
+ *
+ * Threads: any, as the verbs man pages promise.
+ */
+#ifndef UROCE_CLIENT_PRIV_H
+#define UROCE_CLIENT_PRIV_H
+
+#include <errno.h>
+#include <sys/types.h>
+
+#include "verbs/objects_priv.h"
+
+/** Functions that programs link to by name; libibverbs.map gives them their versions. */
+#define CLIENT_EXPORT __attribute__((visibility("default")))
+
+/** Of functions that return an object. @return NULL with errno set */
+static inline void *
+client_null(int err)
+{
+	errno = err;
+	return NULL;
+}
+/** Of functions that return -1 with errno set. */
+static inline int
+client_fail(int err)
+{
+	errno = err;
+	return -1;
+}
+
+/* ---- ctl.c: requests and replies ---- */
+
+/** client_exchange() on a context's connection, which this locks. Tells stderr what the daemon said of a failure. */
+int client_call(struct client_ctx *ctx, struct client_call *c);
+/** The same with ctx->ctl_lock held by the caller. */
+int client_call_locked(struct client_ctx *ctx, struct client_call *c);
+/** A request that carries only a handle. */
+int client_call_handle(struct client_ctx *ctx, enum ctl_op op, uint32_t handle);
+/** The same for destroying something: with the daemon gone it is gone already. */
+int client_destroy_handle(struct client_ctx *ctx, enum ctl_op op, uint32_t handle);
+/** The same with ctx->ctl_lock held, of an object that the daemon made and that can't be used. */
+void client_give_back(struct client_ctx *ctx, enum ctl_op op, uint32_t handle);
+/**
+ * Enter a new segment that a reply brought, if it brought one. Takes the descriptor. ctl_lock held since the call: the
+ * next reply, another thread's, may speak of the segment.
+ * @return 0 or an errno value: ENOMEM if one can't be mapped, which the next call tries again.
+ */
+int client_segment_add(struct client_ctx *ctx, const struct ctl_new_segment *seg, struct client_call *c);
+/** @return where an area of a segment is mapped, or NULL if it lies outside or is shorter than @p min_bytes. ctl_lock
+ * held. */
+void *client_area(const struct client_ctx *ctx, const struct ctl_area *a, size_t min_bytes);
+/** Unmap and close all. */
+void client_segments_free(struct client_ctx *ctx);
+/* ---- fork.c ---- */
+/** All open contexts of this process; the mutex also orders opening and closing against fork. */
+extern struct client_ctx *client_contexts;
+extern pthread_mutex_t client_contexts_lock;
+/** Register the fork handlers; once per process. */
+void client_fork_setup(void);
+
+/* ---- query.c, cq.c, cq_ex.c, qp.c, post.c, srq.c, pd.c: what a context's tables point at ---- */
+int client_query_port(struct ibv_context *c, uint8_t port, struct ibv_port_attr *attr, size_t bytes);
+int client_query_device_ex(struct ibv_context *c, const struct ibv_query_device_ex_input *in,
+			   struct ibv_device_attr_ex *attr, size_t bytes);
+int client_query_rt_values(struct ibv_context *c, struct ibv_values_ex *values);
+int client_modify_cq(struct ibv_cq *cq, struct ibv_modify_cq_attr *attr);
+int client_poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wc);
+int client_req_notify_cq(struct ibv_cq *cq, int solicited_only);
+struct ibv_cq_ex *client_create_cq_ex(struct ibv_context *c, struct ibv_cq_init_attr_ex *attr);
+int client_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
+int client_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
+int client_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
+struct ibv_qp *client_create_qp_ex(struct ibv_context *c, struct ibv_qp_init_attr_ex *attr);
+struct ibv_srq *client_create_srq_ex(struct ibv_context *c, struct ibv_srq_init_attr_ex *attr);
+int client_get_srq_num(struct ibv_srq *srq, uint32_t *num);
+struct ibv_mw *client_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type);
+int client_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind);
+int client_dealloc_mw(struct ibv_mw *mw);
+struct ibv_xrcd *client_open_xrcd(struct ibv_context *c, struct ibv_xrcd_init_attr *attr);
+struct ibv_td *client_alloc_td(struct ibv_context *c, struct ibv_td_init_attr *attr);
+int client_dealloc_td(struct ibv_td *td);
+struct ibv_pd *client_alloc_parent_domain(struct ibv_context *c, struct ibv_parent_domain_init_attr *attr);
+int client_close_xrcd(struct ibv_xrcd *xrcd);
+struct ibv_qp *client_open_qp(struct ibv_context *c, struct ibv_qp_open_attr *attr);
+
+/* ---- pd.c, for cq_ex.c ---- */
+bool client_is_parent_domain(const struct ibv_pd *pd);
+
+/* ---- cq.c, for cq_ex.c and qp.c ---- */
+/** A CQ and its ring; errno is set if NULL. */
+struct client_cq *client_cq_new(struct ibv_context *c, uint32_t cqe, void *cq_context, struct ibv_comp_channel *ch,
+				uint32_t vector, bool stamps);
+/** Take the next live CQE. @return false if there is none. Lock held; the caller publishes with client_cq_publish(). */
+bool client_cq_next(struct client_cq *cq, struct ring_cqe *e, union ring_cqe_ctl *ctl);
+/** The CQ was polled in vain: perhaps whoever is to fill it waits for our core. */
+void client_cq_empty(struct client_cq *cq);
+static inline void
+client_cq_publish(struct client_cq *cq)
+{
+	atomic_store_explicit(&cq->shared->cons, cq->ring.counter, memory_order_release);
+}
+/** Mark the CQEs of a QP dead: it is gone, or was reset. Lock held. */
+void client_cq_forget(struct client_cq *cq, const struct client_qp *qp);
+/** The same for the receives of an XRC SRQ that is gone. Takes the lock. */
+void client_cq_forget_srq(struct client_cq *cq, uint32_t srqn);
+
+/* ---- channel.c ---- */
+/** Take events of a CQ that goes away out of its channel. */
+void client_channel_purge(struct client_channel *ch, uint64_t cookie);
+
+/* ---- mw.c, for post.c and qp_wr.c ---- */
+/** Fill in a BIND_MW slot but for its control word. @return 0 or EINVAL. */
+int client_put_bind(struct ring_sq_wqe *w, const struct ibv_mw *mw, uint32_t rkey, const struct ibv_mw_bind_info *info);
+
+/* ---- qp_wr.c ---- */
+/**
+ * Set the ibv_wr_* functions that @p ops asks for.
+ * @return 0 or EOPNOTSUPP (an operation that isn't served).
+ */
+int client_qp_set_builders(struct client_qp *qp, enum ibv_qp_type type, uint64_t ops);
+
+/* ---- post.c, for qp_wr.c ---- */
+/** QP types (1 << type) for which each opcode may be posted; 0: not served. */
+extern const uint32_t client_wr_types[UROCE_WR_OPS];
+/** Tell the engine of what was just posted, if it isn't looking. */
+void client_sq_ring(struct client_qp *qp);
+/** @return free slots of the SQ at counter @p head. */
+uint32_t client_sq_room(struct client_qp *qp, uint32_t head);
+
+#endif /* UROCE_CLIENT_PRIV_H */

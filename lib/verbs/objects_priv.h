@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file
+ * The objects behind the verbs API. Every object starts with the struct that verbs.h promises to programs; what follows is
+ * ours.
+ *
+ * Threads: any, as the verbs man pages promise. Each queue has a lock of its own; the connection, the table of objects
+ * and each object's count of events have a mutex. Order of locks: SQ, RQ, CQs (lower address first).
+ */
+#ifndef UROCE_OBJECTS_PRIV_H
+#define UROCE_OBJECTS_PRIV_H
+
+#include <infiniband/verbs.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/container_of.h"
+#include "ring/ctl.h"
+#include "ring/ring.h"
+#include "verbs/convert.h"
+#include "verbs/device.h"
+#include "verbs/objtab.h"
+
+/* These are macros over inline functions in verbs.h; here the exported functions are meant. */
+#undef ibv_query_port
+#undef ibv_reg_mr
+#undef ibv_reg_mr_iova
+
+#define likely(x) __builtin_expect(!!(x), 1)
+#define unlikely(x) __builtin_expect(!!(x), 0)
+
+enum {
+	CLIENT_CACHE_LINE = 64,
+	CLIENT_SPINS = 1000,        /**< tries for a queue's lock before the processor is given up */
+	CLIENT_EMPTY_POLLS = 16,    /**< polls in vain after which a program gives its core away, where engines say cores are short */
+	CLIENT_QPN_SLOTS = 1 << 16, /**< a session's live QPs differ in these low bits of their numbers */
+};
+
+/* ---- A lock for queues: uncontended it is one exchange and one store, and it never sleeps in the kernel ---- */
+
+struct client_lock {
+	_Atomic uint32_t held;
+};
+
+static inline void
+client_lock(struct client_lock *l)
+{
+	unsigned int spins = 0;
+
+	while (unlikely(atomic_exchange_explicit(&l->held, 1, memory_order_acquire))) {
+		while (atomic_load_explicit(&l->held, memory_order_relaxed)) {
+			/* The holder may have been preempted on this very core. */
+			if (++spins % CLIENT_SPINS == 0)
+				sched_yield();
+			else
+				__builtin_ia32_pause();
+		}
+	}
+}
+
+static inline void
+client_unlock(struct client_lock *l)
+{
+	atomic_store_explicit(&l->held, 0, memory_order_release);
+}
+
+/* ---- Objects ---- */
+
+/** A piece of shared memory that the daemon gave this session. */
+struct client_segment {
+	uint8_t *base; /**< NULL: there was no room to map it */
+	size_t bytes;
+	int fd;        /**< until it is mapped; the daemon sends it once only */
+};
+
+struct client_qp;
+
+/** An open device: one connection, one session. */
+struct client_ctx {
+	struct verbs_context v;  /**< programs hold &v.context, its last member */
+	struct client_ctx *next; /**< in the list of all, for fork */
+	bool foreign;            /**< this process is a child of the one that opened it */
+
+	pthread_mutex_t ctl_lock; /**< one request at a time; guards segs */
+	int sock;
+	bool broken; /**< the connection has failed; no more requests are sent */
+	/** The daemon is in this process (lib/uroce): memory needs no mapping, and waiting is done by this. Else NULL. */
+	client_wait_fn wait;
+	struct client_segment *segs;
+	uint32_t nb_segs, nb_unmapped;
+
+	struct objtab objs; /**< cookies of CQs, QPs and SRQs */
+	bool fatal_reported;
+
+	int kick_fd;
+	uint8_t *doorbells;
+	size_t db_bytes, db_stride;
+	uint32_t nb_engines;
+
+	bool privileged; /**< the daemon maps shared memory of ours */
+	bool can_convert;
+	struct mem_file mem;
+
+	struct client_qp *_Atomic *qps; /**< by the low bits of the QP number; entries change under the locks of the QP's CQs */
+};
+
+struct client_channel {
+	struct ibv_comp_channel channel;
+	int write_fd; /**< goes to the daemon with each CQ; kept open so that the read end never sees an end of file */
+	pthread_mutex_t mutex; /**< guards refcnt and the order of reads against the removal of a dead CQ's events */
+};
+
+struct client_cq {
+	union {
+		struct ibv_cq cq;
+		struct ibv_cq_ex ex; /**< begins with the same members */
+	};
+	struct client_lock lock; /**< everything down to cur_ctl */
+	_Atomic uint32_t empty_polls; /**< written by every poller, without the lock: it needn't be exact */
+	bool single_threaded;    /**< created with IBV_CREATE_CQ_ATTR_SINGLE_THREADED: no lock is taken */
+	bool extended;
+	/** While a resize makes it larger, threads look at it without the lock: base changes before order. */
+	struct ring ring;
+	uint64_t *stamps; /**< a time per slot, or NULL */
+	struct ring_cq_shared *shared;
+	uint32_t reported;         /**< CQEs below this counter were polled or told of by an event */
+	struct client_qp *last_qp; /**< QP of the last CQE: CQEs of one QP mostly follow each other */
+	struct ring_cqe cur;       /**< extended polling: the CQE that the readers speak of */
+	union ring_cqe_ctl cur_ctl;
+
+	uint64_t cookie;
+	pthread_mutex_t resize_mutex; /**< one resize at a time; taken before the lock */
+	uint32_t comp_events_reported;  /**< under objs.mutex */
+	uint32_t async_events_reported; /**< likewise */
+};
+
+struct client_srq {
+	struct ibv_srq srq;
+	struct client_lock lock;
+	struct ring ring;
+	struct ring_srq_shared *shared;
+	uint32_t max_wr, max_sge;
+	uint32_t srqn;        /**< XRC; 0: no XRC SRQ */
+	struct client_cq *cq; /**< XRC */
+	uint64_t cookie;
+	uint32_t events_reported;
+};
+
+struct client_xrcd {
+	struct ibv_xrcd xrcd;
+	uint32_t handle;
+};
+
+struct client_qp {
+	struct ibv_qp_ex qp; /**< begins with struct ibv_qp */
+	/**
+	 * The next member of struct ibv_qp_ex from rdma-core 46 on, whose headers programs may have been built with: right
+	 * behind what the headers here know of it (qp_wr.c checks).
+	 */
+	void (*wr_flush)(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t remote_addr, size_t len, uint8_t type, uint8_t level);
+	struct client_ctx *ctx;
+	struct ring_qp_shared *shared;
+	struct ring_db *db;
+	uint32_t db_slot;
+	uint32_t is_ex;    /**< ibv_wr_* may be used */
+	uint32_t type_bit; /**< 1 << type, for the table of opcodes */
+	struct uroce_qp_cap cap;
+	int sq_sig_all;
+	uint64_t cookie;
+	uint32_t events_reported;
+
+	/* The producer of the SQ. */
+	struct client_lock sq_lock __attribute__((aligned(CLIENT_CACHE_LINE)));
+	struct ring sq;
+	uint32_t sq_max;
+	uint32_t sq_tail_seen; /**< last value of sq_tail that the producer read */
+	/* ibv_wr_*: between wr_start and wr_complete, with sq_lock held. */
+	uint32_t wr_next;
+	int wr_err;
+	struct ring_sq_wqe *wr_cur;
+	union ring_sq_ctl wr_ctl;
+
+	/* The producer of the RQ. */
+	struct client_lock rq_lock __attribute__((aligned(CLIENT_CACHE_LINE)));
+	struct ring rq;
+	uint32_t rq_max;
+	uint32_t rq_tail_seen;
+
+	/* Written by whoever polls the CQs, under their locks: WQEs whose completions were polled. */
+	_Atomic uint32_t sq_tail __attribute__((aligned(CLIENT_CACHE_LINE)));
+	_Atomic uint32_t rq_tail;
+};
+
+/** A thread domain. That its objects are used by one thread only isn't made use of. */
+struct client_td {
+	struct ibv_td td;
+	_Atomic uint32_t users; /**< parent domains */
+};
+
+/** A PD, or a parent domain, which has its PD's handle. */
+struct client_pd {
+	struct ibv_pd pd;
+	struct client_pd *parent; /**< the PD of a parent domain, else NULL */
+	struct client_td *td;     /**< of a parent domain, or NULL */
+	_Atomic uint32_t domains; /**< parent domains of a PD */
+};
+
+struct client_mr {
+	struct ibv_mr mr;
+	unsigned int access;
+	uint64_t iova;
+};
+
+struct client_ah {
+	struct ibv_ah ah;
+};
+
+static inline struct client_ctx *
+to_ctx(struct ibv_context *c)
+{
+	return container_of(c, struct client_ctx, v.context);
+}
+
+static inline struct client_cq *
+to_cq(struct ibv_cq *c)
+{
+	return (struct client_cq *)c;
+}
+
+static inline struct client_qp *
+to_qp(struct ibv_qp *q)
+{
+	return (struct client_qp *)q;
+}
+
+static inline struct client_srq *
+to_srq(struct ibv_srq *s)
+{
+	return (struct client_srq *)s;
+}
+
+static inline struct client_xrcd *
+to_xrcd(struct ibv_xrcd *x)
+{
+	return (struct client_xrcd *)x;
+}
+
+static inline void
+client_cq_lock(struct client_cq *cq)
+{
+	if (likely(!cq->single_threaded))
+		client_lock(&cq->lock);
+}
+
+static inline void
+client_cq_unlock(struct client_cq *cq)
+{
+	if (likely(!cq->single_threaded))
+		client_unlock(&cq->lock);
+}
+
+/** Take the locks of a QP's two CQs in the one order that can't deadlock. */
+static inline void
+client_cq_lock_two(struct client_cq *a, struct client_cq *b)
+{
+	client_cq_lock(a < b ? a : b);
+	if (a != b)
+		client_cq_lock(a < b ? b : a);
+}
+
+static inline void
+client_cq_unlock_two(struct client_cq *a, struct client_cq *b)
+{
+	client_cq_unlock(a);
+	if (a != b)
+		client_cq_unlock(b);
+}
+
+#endif /* UROCE_OBJECTS_PRIV_H */

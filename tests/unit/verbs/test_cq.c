@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* lib/verbs/cq.c: polling and arming, against the engine's end of the rings, played here. */
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "bed.h"
+
+static void
+a_completion_has_every_field(void **state)
+{
+	struct ibv_wc wc;
+	struct bed b;
+
+	bed_init(&b, IBV_QPT_RC);
+	complete(&b, 0, 0x99, true);
+	assert_int_equal(client_poll_cq(&b.cq.cq, 1, &wc), 1);
+	assert_int_equal(wc.wr_id, 0x99);
+	assert_int_equal(wc.status, IBV_WC_SUCCESS);
+	assert_int_equal(wc.opcode, IBV_WC_RECV);
+	assert_int_equal(wc.vendor_err, 9);
+	assert_int_equal(wc.byte_len, 11);
+	assert_int_equal(wc.imm_data, 0x01020304);
+	assert_int_equal(wc.qp_num, QPN);
+	assert_int_equal(wc.src_qp, 0xabcdef);
+	assert_int_equal(wc.wc_flags, IBV_WC_WITH_IMM);
+	assert_int_equal(b.cq_shared.cons, 1);
+	assert_int_equal(client_poll_cq(&b.cq.cq, 1, &wc), 0);
+	bed_fini(&b);
+}
+
+static void
+completions_of_a_destroyed_qp_are_skipped(void **state)
+{
+	struct ibv_wc wc[8];
+	struct bed b;
+
+	bed_init(&b, IBV_QPT_RC);
+	complete(&b, 0, 1, false);
+	complete(&b, 1, 2, false);
+	client_cq_forget(&b.cq, &b.qp);
+	complete(&b, 2, 3, false);
+	assert_int_equal(client_poll_cq(&b.cq.cq, 8, wc), 1);
+	assert_int_equal(wc[0].wr_id, 3);
+	/* And so are those of a QP that nobody knows. */
+	complete(&b, 3, 4, false);
+	b.ctx.qps[QPN & (CLIENT_QPN_SLOTS - 1)] = NULL;
+	b.cq.last_qp = NULL;
+	assert_int_equal(client_poll_cq(&b.cq.cq, 8, wc), 0);
+	assert_int_equal(b.cq_shared.cons, 4);
+	bed_fini(&b);
+}
+
+static void
+arming_for_solicited_does_not_narrow_arming_for_all(void **state)
+{
+	struct ibv_comp_channel ch = { 0 };
+	struct bed b;
+
+	bed_init(&b, IBV_QPT_RC);
+	assert_int_equal(client_req_notify_cq(&b.cq.cq, 0), 0);
+	assert_int_equal(b.cq_shared.arm, RING_ARM_NONE);
+	b.cq.cq.channel = &ch;
+	assert_int_equal(client_req_notify_cq(&b.cq.cq, 1), 0);
+	assert_int_equal(b.cq_shared.arm, RING_ARM_SOLICITED);
+	assert_int_equal(client_req_notify_cq(&b.cq.cq, 0), 0);
+	assert_int_equal(b.cq_shared.arm, RING_ARM_ANY);
+	assert_int_equal(client_req_notify_cq(&b.cq.cq, 1), 0);
+	assert_int_equal(b.cq_shared.arm, RING_ARM_ANY);
+	bed_fini(&b);
+}
+
+/* What hardware does: a completion between the last poll and the arming isn't lost. */
+static void
+arming_with_a_completion_waiting_raises_the_event_at_once(void **state)
+{
+	struct client_channel ch = { 0 };
+	struct ctl_comp_event ev;
+	struct bed b;
+	int fds[2];
+
+	bed_init(&b, IBV_QPT_RC);
+	assert_int_equal(pipe2(fds, O_NONBLOCK), 0);
+	ch.write_fd = fds[1];
+	b.cq.cq.channel = &ch.channel;
+	b.cq.cookie = 77;
+	complete(&b, 0, 1, true);
+	/* It is neither solicited nor an error. */
+	assert_int_equal(client_req_notify_cq(&b.cq.cq, 1), 0);
+	assert_int_equal(b.cq_shared.arm, RING_ARM_SOLICITED);
+	assert_int_equal(read(fds[0], &ev, sizeof(ev)), -1);
+	assert_int_equal(client_req_notify_cq(&b.cq.cq, 0), 0);
+	assert_int_equal(b.cq_shared.arm, RING_ARM_NONE);
+	assert_int_equal(read(fds[0], &ev, sizeof(ev)), sizeof(ev));
+	assert_int_equal(ev.cookie, 77);
+	/* It has been told of: not again, polled or not. */
+	assert_int_equal(client_req_notify_cq(&b.cq.cq, 0), 0);
+	assert_int_equal(b.cq_shared.arm, RING_ARM_ANY);
+	assert_int_equal(read(fds[0], &ev, sizeof(ev)), -1);
+	/* The engine's event told of the next one. */
+	b.cq_shared.arm = RING_ARM_NONE;
+	complete(&b, 0, 3, true);
+	b.cq_shared.reported = 2;
+	assert_int_equal(client_req_notify_cq(&b.cq.cq, 0), 0);
+	assert_int_equal(b.cq_shared.arm, RING_ARM_ANY);
+	b.cq_shared.arm = RING_ARM_NONE;
+	/* Errors count as solicited. */
+	complete(&b, 0, 2, false);
+	assert_int_equal(client_req_notify_cq(&b.cq.cq, 1), 0);
+	assert_int_equal(b.cq_shared.arm, RING_ARM_NONE);
+	assert_int_equal(read(fds[0], &ev, sizeof(ev)), sizeof(ev));
+	close(fds[0]);
+	close(fds[1]);
+	bed_fini(&b);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_completion_has_every_field),
+		cmocka_unit_test(completions_of_a_destroyed_qp_are_skipped),
+		cmocka_unit_test(arming_for_solicited_does_not_narrow_arming_for_all),
+		cmocka_unit_test(arming_with_a_completion_waiting_raises_the_event_at_once),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
