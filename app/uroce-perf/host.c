@@ -139,6 +139,7 @@ host_open(struct perf_host *h, const struct perf_opts *o, unsigned int number, c
 			.idle = ENGINE_IDLE_POLL,
 			.ports = &h->port,
 			.nb_ports = 1,
+			.features = { TP_FEATURES_ALL },
 			.sh = h->sh,
 			.socket_id = (int)rte_socket_id(),
 		};

@@ -122,7 +122,7 @@ qp_create(struct transport *tp, const struct qp_params *p, struct qp **out)
 	return 0;
 }
 
-/* Forget what is in flight, both ways; what was borrowed for it goes back. */
+/* Forget what is in flight in both directions, and give back what was lent for it. */
 static void
 drop_inflight(struct transport *tp, struct qp *qp)
 {
@@ -266,7 +266,7 @@ enter(struct transport *tp, struct qp *qp, enum uroce_qp_state from, enum uroce_
 			requester_start(qp, qp->req.psn_cur);
 		break;
 	case UROCE_QPS_SQD:
-		/* Told once for each time that it is entered. */
+		/* The event SQ_DRAINED is sent once each time that the state is entered. */
 		qp->sqd_event = qp->sqd_event && from == UROCE_QPS_SQD;
 		break;
 	case UROCE_QPS_ERR:
@@ -287,7 +287,7 @@ enter(struct transport *tp, struct qp *qp, enum uroce_qp_state from, enum uroce_
 	}
 }
 
-/* Both ways are of one port, and both leave the process or neither does: what the QP has for one serves the other. */
+/* Both paths must be of one port, and both loopback or neither: the QP has one port and one kind of TX vector. */
 static bool
 paths_ok(const struct transport *tp, const struct qp *qp, uint32_t mask, const struct tp_path *path,
 	 const struct tp_path *alt)
@@ -322,7 +322,7 @@ qp_modify_paths(struct transport *tp, struct qp *qp, const struct uroce_qp_attr 
 		return EINVAL;
 	if ((mask & UROCE_QP_PKEY_INDEX) && tp->c.ports[qp->path.port].pkeys[attr->pkey_index] == 0)
 		return EINVAL;
-	/* What is under way, or waits to be sent again, could never be. */
+	/* READs and atomics that are posted could never be sent, or sent again. */
 	if ((mask & UROCE_QP_MAX_QP_RD_ATOMIC) && attr->max_rd_atomic == 0 && qp->req.sq_tail != qp->req.sq.counter)
 		return EINVAL;
 	if ((mask & UROCE_QP_PATH_MIG_STATE) &&
@@ -338,7 +338,7 @@ qp_modify_paths(struct transport *tp, struct qp *qp, const struct uroce_qp_attr 
 	if (mask & UROCE_QP_AV) {
 		path_build_template(qp, path);
 		cwnd_new_path(qp);
-		/* It may have been waiting for its time. */
+		/* It may have been waiting for congestion control of the old path. */
 		if (qp_sends(qp))
 			qp_activate(tp, qp);
 		if (qp->path.alt_loaded && (qp->path.alt->loopback != path->loopback || qp->path.alt->port != path->port))

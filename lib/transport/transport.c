@@ -253,7 +253,7 @@ to_qp(struct transport *tp, struct qp *qp, uint16_t port, const struct wire_pkt 
 	rx_to_qp(tp, qp, port, p);
 }
 
-/* A packet on its way through a batch. */
+/* A packet of a batch. */
 struct rx_slot {
 	struct wire_pkt p;
 	struct qp *qp; /* NULL: none */

@@ -127,8 +127,8 @@ uint32_t qp_table_count(const struct qp_table *t);
  */
 struct qp *qp_table_get(const struct qp_table *t, uint32_t qpn);
 
-/* ---- Ways to peers, and the table of AHs, shared by all engines ---- */
-/** A way to a peer, resolved: what AV plus port tables amount to. */
+/* ---- Paths to peers, and the table of AHs, shared by all engines ---- */
+/** A path to a peer, resolved: what the AV and the port's tables say. */
 struct tp_path {
 	struct wire_addr addr; /**< sport 0: the AV has flow label 0, and the transport makes one from the QPNs */
 	uint16_t port;         /**< index of the port */
@@ -209,7 +209,7 @@ struct tp_mad {
 	uint8_t smac[6];
 	uint16_t vlan_tci;      /**< 0: untagged */
 	uint8_t traffic_class;  /**< without ECN, which belongs to the network */
-	uint8_t hop_limit;      /**< what the routers on the way left of it */
+	uint8_t hop_limit;      /**< what the routers on the path left of it */
 	uint8_t data[TP_MAD_BYTES];
 };
 /**
@@ -288,7 +288,7 @@ struct tp_violations {
 /** [any] */
 const struct tp_violations *transport_violations(const struct transport *tp, uint16_t port);
 
-/** [engine] QPs that get their way to a peer from now on react to congestion like this; the others stay as they are. */
+/** [engine] QPs that get a path to their peer from now on react to congestion like this; the others stay as they are. */
 void transport_set_cc(struct transport *tp, uint16_t port, enum tp_cc cc, uint32_t mbps);
 
 /* ---- CQs ---- */
@@ -381,14 +381,14 @@ int qp_modify_check(enum uroce_qp_type type, enum uroce_qp_state cur, const stru
 
 /**
  * [engine] Modify a QP.
- * @param path  With UROCE_QP_AV: the resolved way; else NULL.
- * @return 0, EINVAL (qp_modify_check(), or max_rd_atomic 0 with requests under way) or ENOMEM.
+ * @param path  With UROCE_QP_AV: the resolved path; else NULL.
+ * @return 0, EINVAL (qp_modify_check(), or max_rd_atomic 0 with requests in flight) or ENOMEM.
  */
 int qp_modify(struct transport *tp, struct qp *qp, const struct uroce_qp_attr *attr, uint32_t mask,
 	      const struct tp_path *path, uint64_t now_ns);
 /**
  * [engine] The same with an alternate path.
- * @param alt  With UROCE_QP_ALT_PATH: the resolved way, of the same port as the first, loopback if that is; else NULL.
+ * @param alt  With UROCE_QP_ALT_PATH: the resolved path, of the same port as the first, loopback if that is; else NULL.
  * @return as qp_modify(); EINVAL too for a path_mig_state that can't follow the QP's.
  */
 int qp_modify_paths(struct transport *tp, struct qp *qp, const struct uroce_qp_attr *attr, uint32_t mask,

@@ -156,7 +156,7 @@ make_engines(struct uroce *u, const unsigned int *lcores, char *err)
 
 		for (uint16_t p = 0; p < u->nb_ports; p++) {
 			c.cc[p] = (enum tp_cc)u->conf.ports[p].cc;
-			c.features[p] = (struct tp_features)TP_FEATURES_ALL;
+			c.features[p] = u->conf.ports[p].features;
 		}
 		u->engines[i] = engine_create(&c);
 		if (u->engines[i] == NULL)

@@ -129,7 +129,7 @@ make_bad(struct rng *r, const struct sim_qp *q, enum bad_kind kind, struct forge
 		forged_sack(r, f);
 		f->bth.psn = (a.sq_psn - (uint32_t)rng_between(r, 1, 256)) & WIRE_PSN_MASK;
 		f->data[4 + 3 * 8] |= 0x80;
-		return service == WIRE_RC && sends(q) && (q->ep->w->cfg.go_back_n >> q->ep->id & 1) == 0;
+		return service == WIRE_RC && sends(q) && q->ep->w->cfg.features[q->ep->id].selective_repeat;
 	case BAD_OFFER:
 		/* Of a connection before this one: a duplicate like others. */
 		a = q->attr;

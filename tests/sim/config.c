@@ -5,7 +5,7 @@
 
 #include "sim.h"
 
-enum { STREAM_CONFIG = 1, STREAM_CC = 32, STREAM_XRC = 33, STREAM_SELECTIVE = 34, STREAM_MCAST = 35, STREAM_APM = 36, STREAM_MODERATE = 37, STREAM_PKEYS = 38, XRC_ONE_IN = 6,
+enum { STREAM_CONFIG = 1, STREAM_CC = 32, STREAM_XRC = 33, STREAM_SELECTIVE = 34, STREAM_MCAST = 35, STREAM_APM = 36, STREAM_MODERATE = 37, STREAM_PKEYS = 38, STREAM_FEATURES = 39, XRC_ONE_IN = 6,
        APM_ONE_IN = 6 };
 
 const char *
@@ -53,11 +53,48 @@ static const struct {
 	{ 1, 1024 * 1024, 4 },
 };
 
+/* The endpoints that go without something: each on its own, in one of @p one_in seeds. */
+static uint32_t
+endpoints_without(struct rng *r, uint32_t one_in)
+{
+	return rng_one_in(r, one_in) ? (uint32_t)rng_below(r, 1u << SIM_MAX_EPS) : 0;
+}
+
+static void
+features_draw(struct sim_config *c)
+{
+	struct rng selective = rng_stream(c->seed, STREAM_SELECTIVE), r = rng_stream(c->seed, STREAM_FEATURES);
+	uint32_t selective_off = endpoints_without(&selective, 2), credits_off = endpoints_without(&r, 4);
+	uint32_t coalescing_off = endpoints_without(&r, 4), probe_off = endpoints_without(&r, 4);
+
+	for (uint32_t i = 0; i < SIM_MAX_EPS; i++) {
+		c->features[i] = (struct tp_features){
+			.selective_repeat = (selective_off >> i & 1) == 0,
+			.credits = (credits_off >> i & 1) == 0,
+			.ack_coalescing = (coalescing_off >> i & 1) == 0,
+			.tail_loss_probe = (probe_off >> i & 1) == 0,
+		};
+	}
+}
+
+static void
+features_print(const struct sim_config *c, FILE *f)
+{
+	for (uint32_t i = 0; i < c->nb_eps; i++) {
+		const struct tp_features *t = &c->features[i];
+
+		if (!t->selective_repeat || !t->credits || !t->ack_coalescing || !t->tail_loss_probe)
+			fprintf(f, "  endpoint %u without%s%s%s%s\n", i, t->selective_repeat ? "" : " selective repeat",
+				t->credits ? "" : " credits", t->ack_coalescing ? "" : " ACK coalescing",
+				t->tail_loss_probe ? "" : " tail loss probes");
+	}
+}
+
 void
 config_from_seed(struct sim_config *c, uint64_t seed, const struct sim_override *o)
 {
 	struct rng r = rng_stream(seed, STREAM_CONFIG), cc = rng_stream(seed, STREAM_CC),
-		   xrc = rng_stream(seed, STREAM_XRC), selective = rng_stream(seed, STREAM_SELECTIVE),
+		   xrc = rng_stream(seed, STREAM_XRC),
 		   mcast = rng_stream(seed, STREAM_MCAST), apm = rng_stream(seed, STREAM_APM),
 		   moderate = rng_stream(seed, STREAM_MODERATE), pkeys = rng_stream(seed, STREAM_PKEYS);
 	unsigned int i, at;
@@ -69,9 +106,7 @@ config_from_seed(struct sim_config *c, uint64_t seed, const struct sim_override 
 		c->cc = (enum tp_cc)rng_between(&cc, TP_CC_NONE + 1, TP_CC_ALGORITHMS - 1);
 	if (rng_one_in(&xrc, XRC_ONE_IN))
 		c->faults |= SIM_F_XRC;
-	/* Each endpoint on its own; half of the seeds have all of them speak it. */
-	if (rng_one_in(&selective, 2))
-		c->go_back_n = (uint32_t)rng_below(&selective, 1u << SIM_MAX_EPS);
+	features_draw(c);
 	for (i = 0; i < SIM_NB_FAULTS; i++)
 		if (fault_one_in[i] != 0 && rng_one_in(&r, fault_one_in[i]))
 			c->faults |= UINT64_C(1) << i;
@@ -154,8 +189,7 @@ config_print(const struct sim_config *c, FILE *f)
 			fprintf(f, " %s", fault_name(i));
 	fprintf(f, "%s\n  %u endpoints, messages to %u bytes, MTU to %u, %u Gb/s, delay %" PRIu64 " ns\n",
 		c->faults == 0 ? " none" : "", c->nb_eps, c->max_len, 128u << c->max_mtu, c->gbps, c->delay_ns);
-	if (c->go_back_n != 0)
-		fprintf(f, "  without selective repeat: endpoints 0x%x\n", c->go_back_n);
+	features_print(c, f);
 	if (c->cc != TP_CC_NONE)
 		fprintf(f, "  congestion control: %s\n", tp_cc_name(c->cc));
 	if (c->faults & SIM_F_LINK)

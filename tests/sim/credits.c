@@ -36,7 +36,7 @@ credits(struct sim_qp *q)
 static bool
 counts_receives(const struct sim_qp *q)
 {
-	return q->rq == &q->own_rq && !q->conn->xrc;
+	return q->ep->w->cfg.features[q->ep->id].credits && q->rq == &q->own_rq && !q->conn->xrc;
 }
 
 /* Receives for q's messages that end no later than this PSN; @p begun: or have begun, of those that need one from then on. */
@@ -134,7 +134,7 @@ credits_request(struct sim_world *w, struct sim_qp *q, const struct wire_pkt *p)
 	const struct sim_op *op;
 	bool first;
 
-	if (!c->limited || c->unlimited)
+	if (!c->limited || c->unlimited || !w->cfg.features[q->ep->id].credits)
 		return;
 	/* Made before it knew, and not sent. */
 	if ((w->cfg.faults & SIM_F_SLOW_TX) && w->now_ns - c->limited_ns < UNSENT_NS_MAX)

@@ -124,7 +124,7 @@ check_offer(struct sim_world *w, struct sim_qp *q, const struct wire_pkt *p)
 
 	if (!is_offer(p))
 		return;
-	if (w->cfg.go_back_n >> q->ep->id & 1)
+	if (!w->cfg.features[q->ep->id].selective_repeat)
 		sim_fail(w, "QP %u: offers selective repeat, but is to go back N", q->id);
 	if (++q->nb_offers > OFFERS)
 		sim_fail(w, "QP %u: offers selective repeat too often", q->id);
@@ -142,9 +142,9 @@ check_sack(struct sim_world *w, struct sim_qp *q, uint32_t from, const struct wi
 {
 	enum { BITS = 256 };
 
-	if (w->cfg.go_back_n >> from & 1) {
+	if (!w->cfg.features[from].selective_repeat) {
 		sim_fail(w, "endpoint %u sends %s, but is to go back N", from, p->op->name);
-	} else if (w->cfg.go_back_n >> q->ep->id & 1) {
+	} else if (!w->cfg.features[q->ep->id].selective_repeat) {
 		sim_fail(w, "endpoint %u sends a SACK to one that never offered it", from);
 	} else if (wire_psn_diff(p->bth.psn, q->attr.sq_psn) >= -1 && wire_psn_diff(p->bth.psn, q->psn_next) < 0) {
 		check_msn(w, q, p, true);
@@ -166,7 +166,7 @@ probes_are_quick(const struct sim_world *w, const struct sim_qp *q)
 	const uint64_t slow = SIM_F_STALL | SIM_F_NO_MBUF | SIM_F_SLOW_TX | SIM_F_PARTITION | SIM_F_BURST |
 			      SIM_F_CORRUPT | SIM_F_QUEUE | SIM_F_APM;
 
-	return (w->cfg.faults & slow) == 0 && !w->cfg.harsh && w->cfg.cc == TP_CC_NONE &&
+	return w->cfg.features[q->ep->id].tail_loss_probe && (w->cfg.faults & slow) == 0 && !w->cfg.harsh && w->cfg.cc == TP_CC_NONE &&
 	       q->attr.timeout >= TIMEOUT_FAR && w->cfg.max_len <= SHORT_MESSAGES && q->nb_retired >= MEASURED_OPS;
 }
 
@@ -473,7 +473,7 @@ sent_check(struct sim_world *w, uint32_t from, uint32_t to, struct rte_mbuf *m)
 static bool
 selective(const struct sim_world *w, const struct sim_qp *q)
 {
-	return (w->cfg.go_back_n & (1u << q->ep->id | 1u << q->peer->ep->id)) == 0;
+	return w->cfg.features[q->ep->id].selective_repeat && w->cfg.features[q->peer->ep->id].selective_repeat;
 }
 
 /* Is the QP in a state in which it looks at such a packet? */

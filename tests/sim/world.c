@@ -371,8 +371,7 @@ ep_create(struct sim_world *w, uint32_t id)
 	if (ep->sh.mrs == NULL || ep->sh.qps == NULL || ep->sh.ahs == NULL || ep->sh.mcasts == NULL)
 		return false;
 	tc.ports[0] = (struct tp_port_config){ .cc = w->cfg.cc, .mbps = w->cfg.gbps * 1000,
-					       .features = TP_FEATURES_ALL };
-	tc.ports[0].features.selective_repeat = (w->cfg.go_back_n >> id & 1) == 0;
+					       .features = w->cfg.features[id] };
 	partitions_table(ep);
 	memcpy(tc.ports[0].pkeys, ep->pkeys, sizeof(ep->pkeys));
 	tc.mad = (w->cfg.faults & SIM_F_GSI) ? mads_received : NULL;

@@ -138,6 +138,17 @@ parse_word(const struct config_key *k, const char *value, void *dst, char *err, 
 }
 
 static int
+parse_switch(const struct config_key *k, const char *value, void *dst, char *err, size_t err_bytes)
+{
+	uint32_t v;
+	int rc = parse_word(k, value, &v, err, err_bytes);
+
+	if (rc == 0)
+		*(bool *)dst = v != 0;
+	return rc;
+}
+
+static int
 parse_gateway(const struct config_key *k, const char *value, void *dst, char *err, size_t err_bytes)
 {
 	return net_gateway_parse(value, k->max == 4 ? AF_INET : AF_INET6, dst, err, err_bytes);
@@ -225,6 +236,7 @@ static const char *const cc_words[] = {
 	[TP_CC_SWIFT] = "swift",
 	NULL,
 };
+static const char *const switch_words[] = { "off", "on", NULL };
 static const char *const log_words[] = {
 	[0] = "default",
 	[RTE_LOG_EMERG] = "emergency",
@@ -282,6 +294,10 @@ static const struct config_key port_keys[] = {
 	{ "rx_desc", P(net.rx_desc), parse_u16, 32, 32768, NULL },
 	{ "tx_desc", P(net.tx_desc), parse_u16, 32, 32768, NULL },
 	{ "cc", P(cc), parse_word, 0, 0, cc_words },
+	{ "selective_repeat", P(features.selective_repeat), parse_switch, 0, 0, switch_words },
+	{ "tail_loss_probe", P(features.tail_loss_probe), parse_switch, 0, 0, switch_words },
+	{ "credits", P(features.credits), parse_switch, 0, 0, switch_words },
+	{ "ack_coalescing", P(features.ack_coalescing), parse_switch, 0, 0, switch_words },
 	{ "impair", P(impair), parse_impair, 0, 0, NULL },
 	{ .name = NULL },
 };
@@ -333,7 +349,7 @@ port_of_section(struct uroced_config *c, const struct config_setting *s, char *e
 		return p;
 	/* Names are distinct and below UROCE_MAX_PORTS, so there is room. */
 	p = &c->ports[c->nb_ports++];
-	*p = (struct config_port){ .net.pkeys = { 0xffff } };
+	*p = (struct config_port){ .net.pkeys = { 0xffff }, .features = TP_FEATURES_ALL };
 	strlcpy(p->net.name, name, sizeof(p->net.name));
 	return p;
 }

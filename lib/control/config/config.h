@@ -34,6 +34,7 @@ enum {
 struct config_port {
 	struct net_port_config net;
 	uint32_t cc;   /**< enum tp_cc: congestion control */
+	struct tp_features features;
 	bool impaired; /**< packets that it receives are lost, delayed ... on purpose (drivers/net/impair) */
 	struct impair_params impair;
 };

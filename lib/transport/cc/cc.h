@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * Congestion control of one QP: when it may send its next packet and how many may be on their way.
+ * Congestion control of one QP: when it may send its next packet and how many may be in flight.
  *
  * Owns: struct cc, which a QP has if the algorithm of its port wants one; a QP of a port with `none` has no struct cc
  * and pays one branch per packet. Called by requester, responder and completer on the QP's engine.
@@ -80,7 +80,7 @@ cc_clamp(double v, double lowest, double highest)
 	return v < lowest ? lowest : v > highest ? highest : v;
 }
 
-/** The QP has got a way to its peer: its algorithm begins anew. @return 0 or ENOMEM. */
+/** The QP has got a path to its peer: its algorithm begins anew. @return 0 or ENOMEM. */
 int cc_attach(struct transport *tp, struct qp *qp, const struct tp_path *path);
 /** No timer of @p qp runs any more. */
 void cc_stop(struct transport *tp, struct qp *qp);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * DCQCN's reaction point (Zhu et al., Congestion Control for Large-Scale RDMA Deployments, SIGCOMM 2015, section
- * 3.1): a CNP cuts the rate by an estimate of how congested the way is; a timer and a byte counter raise it again, first
+ * 3.1): a CNP cuts the rate by an estimate of how congested the path is; a timer and a byte counter raise it again, first
  * back to where it was, then beyond. Timers aren't run: what they would have done is caught up with before
  * each packet.
  */

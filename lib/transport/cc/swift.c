@@ -16,7 +16,7 @@
 #define SWIFT_TIMEOUTS 5         /* in a row: back to the smallest window */
 /*
  * The target delay. The paper's is a constant for the network plus a term per hop; here the shortest round trip seen
- * stands for the length of the way, so that it needs no configuration, and the constant is a floor.
+ * stands for the length of the path, so that it needs no configuration, and the constant is a floor.
  */
 #define SWIFT_TARGET_NS 25000.0  /* the paper's base target for a small network */
 #define SWIFT_QUEUE_NS 15000.0   /* ours: queueing allowed beyond the shortest round trip */
@@ -50,11 +50,11 @@ static double
 target_ns(const struct swift *s)
 {
 	static const double lowest = 0.1; /* 1 / sqrt(SWIFT_FS_MAX_CWND) */
-	double way = (double)RTE_MIN(s->min_ns, s->old_min_ns) + SWIFT_QUEUE_NS;
+	double path = (double)RTE_MIN(s->min_ns, s->old_min_ns) + SWIFT_QUEUE_NS;
 	double slope = SWIFT_FS_RANGE_NS / (1 / sqrt(SWIFT_FS_MIN_CWND) - lowest);
 	double scaled = slope * (1 / sqrt(s->cwnd) - lowest);
 
-	return RTE_MAX(way, SWIFT_TARGET_NS) + cc_clamp(scaled, 0, SWIFT_FS_RANGE_NS);
+	return RTE_MAX(path, SWIFT_TARGET_NS) + cc_clamp(scaled, 0, SWIFT_FS_RANGE_NS);
 }
 
 static void

@@ -8,7 +8,7 @@
 
 #include "transport/core/qp_states.h"
 
-/** From the peer's address to ours, as @p t, of what goes the other way, has them (9.6.1.1.1). */
+/** @return whether @p p came from the peer's address to ours, as @p t has them, the template of packets to the peer (9.6.1.1.1). */
 static inline bool
 address_match(const struct wire_tmpl *t, const struct wire_pkt *p)
 {

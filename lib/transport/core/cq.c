@@ -145,7 +145,7 @@ cq_push(struct transport *tp, struct cq *cq, struct qp *qp, const struct tp_cqe 
 		cq_touch(tp, cq, ctl.solicited || e->status != UROCE_WC_SUCCESS);
 }
 
-/* @return false: the client has been told already, or doesn't want to be. */
+/* @return false: the event has been sent already, or the client hasn't armed the CQ for it. */
 static bool
 cq_wants(const struct cq *cq, uint8_t flags)
 {
@@ -165,7 +165,7 @@ cq_raise(struct transport *tp, struct cq *cq)
 	if (atomic_exchange(&cq->shared->arm, RING_ARM_NONE) == RING_ARM_NONE)
 		return;
 	prod = prod_counter(atomic_load_explicit(&cq->prod, memory_order_relaxed));
-	atomic_store_explicit(&cq->told, prod, memory_order_relaxed);
+	atomic_store_explicit(&cq->reported, prod, memory_order_relaxed);
 	atomic_store_explicit(&cq->shared->reported, prod, memory_order_release);
 	if (tp->c.notify != NULL && tp->c.notify(tp->c.arg, cq->channel, cq->cookie))
 		tp->counters.cq_events++;
@@ -174,7 +174,7 @@ cq_raise(struct transport *tp, struct cq *cq)
 }
 
 /*
- * Moderation: an event for so many completions, or so long after the first that it would have told of.
+ * Moderation: an event for so many completions, or so long after the first of them.
  * @return false: it isn't held back.
  */
 static __attribute__((noinline)) bool
@@ -182,7 +182,7 @@ cq_defer(struct transport *tp, struct cq *cq, uint32_t moderation, uint8_t flags
 {
 	uint32_t count = moderation >> 16, us = moderation & UINT16_MAX, i;
 	uint32_t pending = prod_counter(atomic_load_explicit(&cq->prod, memory_order_relaxed)) -
-			   atomic_load_explicit(&cq->told, memory_order_relaxed);
+			   atomic_load_explicit(&cq->reported, memory_order_relaxed);
 
 	if (atomic_load_explicit(&cq->overrun, memory_order_relaxed) || (count != 0 && pending >= count))
 		return false;
@@ -200,7 +200,7 @@ cq_defer(struct transport *tp, struct cq *cq, uint32_t moderation, uint8_t flags
 	return true;
 }
 
-/* What the event that is held back would tell of. */
+/* @return TP_TOUCHED_* of the event of @p cq that is held back; 0: none is. */
 static __attribute__((noinline)) uint8_t
 deferred_flags(const struct transport *tp, const struct cq *cq)
 {
@@ -224,18 +224,18 @@ cq_notify(struct transport *tp, struct cq *cq, uint8_t flags)
 	if (unlikely(moderation != 0)) {
 		if (cq_defer(tp, cq, moderation, flags))
 			return;
-		/* What was held back is told now. */
+		/* The event that was held back is sent now, with this one. */
 		cq_release_deferred(tp, cq, false);
 	}
 	cq_raise(tp, cq);
 }
 
-/* Another engine's event may have told of all there is. */
+/* @return false: another engine's event was sent after the last completion. */
 static bool
 cq_has_news(const struct cq *cq)
 {
 	return prod_counter(atomic_load_explicit(&cq->prod, memory_order_relaxed)) !=
-	       atomic_load_explicit(&cq->told, memory_order_relaxed);
+	       atomic_load_explicit(&cq->reported, memory_order_relaxed);
 }
 
 void
@@ -277,7 +277,7 @@ cq_release_deferred(struct transport *tp, struct cq *cq, bool raise)
 		if (raise && cq_wants(cq, tp->deferred[i].flags))
 			cq_raise(tp, cq);
 		tp->deferred[i] = tp->deferred[--tp->nb_deferred];
-		/* Nobody looks at the time of nothing. */
+		/* With none left the time isn't looked at, and has to be right when the next one comes. */
 		if (tp->nb_deferred == 0)
 			tp->deferred_next_ns = UINT64_MAX;
 		return;

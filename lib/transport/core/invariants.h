@@ -50,7 +50,7 @@ qp_assert_invariants(const struct qp *qp)
 	/* A SQ is watched by QPs that are given turns. */
 	UROCE_ASSERT(!qp->sched.watched || qp->sched.on_active);
 	if (qp->state == UROCE_QPS_ERR)
-		UROCE_ASSERT(qp->req.scoreboard == NULL && qp->rcv.reorder == NULL && qp->loss.deadline_ns == 0);
+		UROCE_ASSERT(qp->req.scoreboard == NULL && qp->rcv.reorder == NULL);
 }
 
 #endif /* UROCE_TP_INVARIANTS_H */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Packets on their way out: what is seldom needed of it.
+ * Mbufs from the mempool, when the cache is empty.
  */
 #include "transport/core/tx.h"
 

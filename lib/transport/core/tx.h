@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * Packets on their way out: mbufs, TX vectors, and what every packet needs (headers, padding, ICRC).
+ * Sending: mbufs, TX vectors, and what every packet needs (headers, padding, ICRC).
  *
  * Owns: the transport's cache of mbufs; its TX vectors, which the engine empties. A packet is begun with tp_begin(), its extended
  * headers and payload are written, tp_finish() puts it into its vector. Called by whoever makes packets, on the engine's thread.

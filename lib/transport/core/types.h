@@ -60,23 +60,25 @@ struct tp_res {
 	union {
 		uint64_t old __attribute__((packed)); /**< atomic: the value before the operation */
 		struct {
-			uint32_t mark;   /**< READ: of what was asked for; res_mark() */
+			uint32_t mark;   /**< READ: a hash of address and key, res_mark() */
 			uint32_t length; /**< READ: bytes; ATOMIC_WRITE, FLUSH: 0 */
 		};
 	};
 	uint32_t psn : 24;
-	uint32_t used : 1, atomic : 1, replay : 1;
+	uint32_t used : 1;   /**< else empty */
+	uint32_t atomic : 1;
+	uint32_t replay : 1; /**< the response that is pending is to a duplicate */
 	uint32_t placed : 1; /**< ATOMIC_WRITE, FLUSH: answered by a READ response of no bytes */
 };
 static_assert(sizeof(struct tp_res) == 12, "counts for an idle QP's memory, up to UROCE_MAX_RD_ATOMIC times");
 
-/** What a READ needs besides while it is being answered. Lent to a QP for as long as it has responses to send. */
+/** A READ that is being answered, besides its struct tp_res. Lent to a QP for as long as it has responses to send. */
 struct tp_read {
 	uint64_t va;         /**< of the first byte */
 	uint32_t rkey;
 	uint32_t cur : 24;   /**< PSN of the next response packet */
-	uint32_t begins : 1; /**< and that one is the first of this (re)play */
-	uint32_t run : 1;    /**< amid a run of again */
+	uint32_t begins : 1; /**< the packet of cur begins a sequence: its opcode is FIRST or ONLY */
+	uint32_t run : 1;    /**< the next packet of again continues a sequence: its opcode is MIDDLE or LAST */
 	uint32_t srqn;       /**< XRC: the SRQ whose PD opened the memory */
 	uint32_t again;      /**< bit i: packet i is to be sent again, before cur; of READs up to a chunk */
 };
@@ -88,21 +90,21 @@ enum tp_rmsg { TP_RMSG_NONE = 0, TP_RMSG_SEND, TP_RMSG_WRITE, TP_RMSG_DROP /**< 
 enum tp_reply {
 	TP_REPLY_NONE = 0,
 	TP_REPLY_ACK,      /**< everything before epsn */
-	TP_REPLY_SACK,     /**< the same, and what is held beyond */
+	TP_REPLY_SACK,     /**< everything before epsn, and which packets beyond it are held */
 	TP_REPLY_DUP_ACK,  /**< everything up to reply_psn: a READ beyond it may have lost its response */
 	TP_REPLY_NAK_SEQ,
 	TP_REPLY_RNR,
 	TP_REPLY_FATAL,    /**< reply_syndrome at reply_psn; the QP is in ERR */
 };
 
-/** Whether a NAK for the missing epsn has been sent (9.7.5.2.8: once). */
+/** Whether a NAK for the missing epsn has been sent, or is to be: once per gap (9.7.5.2.8). */
 enum tp_nak_state { TP_NAK_NONE = 0, TP_NAK_SEQ_SENT, TP_NAK_RNR_SENT };
 
-/** Early retransmission (RFC 8985, section 7: tail loss probe), until nothing is in flight or a round trip was measured. */
+/** Tail loss probe (RFC 8985, section 7), until nothing is in flight or a round trip was measured. */
 enum tp_probe {
 	TP_PROBE_NONE = 0,
-	TP_PROBE_SENT,     /**< the oldest packet was sent again */
-	TP_PROBE_ANSWERED, /**< there was progress since: the path works, and what doesn't arrive was lost */
+	TP_PROBE_SENT,     /**< the oldest packet was sent again early */
+	TP_PROBE_ANSWERED, /**< psn_una has moved since: packets get through, so what is still not acknowledged was lost */
 };
 
 /** Path migration; numbers of enum ibv_mig_state. */
@@ -146,7 +148,7 @@ struct cq {
 	struct ring_cq_shared *shared;
 	_Atomic uint32_t cons;        /**< the client's counter as last seen */
 	_Atomic uint32_t moderation;  /**< completions per event << 16 | microseconds; 0: each one may raise an event */
-	_Atomic uint32_t told;        /**< CQEs below this counter were there when an engine raised the last event */
+	_Atomic uint32_t reported;    /**< CQEs below this counter were there when an engine raised the last event */
 	_Atomic uint32_t users;
 	_Atomic bool overrun;
 	bool multi;
@@ -349,7 +351,7 @@ struct transport {
 	uint32_t nb_touched;
 	struct tp_srq_list xrc_srqs[TP_XRC_BUCKETS]; /**< by the low bits of their numbers */
 	uint32_t nb_deferred;
-	uint64_t deferred_next_ns;           /**< when the first of held[] is due; UINT64_MAX: none */
+	uint64_t deferred_next_ns;           /**< when the first of deferred[] is due; UINT64_MAX: none */
 	struct cq_deferred deferred[TP_DEFERRED_CQS];
 	uint32_t nb_mbufs;
 	struct rte_mbuf *mbufs[TP_MBUF_CACHE];

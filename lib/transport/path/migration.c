@@ -56,9 +56,9 @@ migration_go(struct transport *tp, struct qp *qp)
 	qp->path.migrated = true;
 	diag_note(tp, qp, QP_EV_MIGRATED, 0, 0, qp->req.psn_una);
 	cwnd_new_path(qp);
-	/* What was lost on the old path has had no try on this one, also if it was the peer that changed first. */
+	/* Packets that were lost on the old path get all retries on this one, also if the peer changed first. */
 	qp->loss.retry_left = qp->loss.retry_cnt;
-	/* It may have been waiting for its time, which was the old path's. */
+	/* It may have been waiting for congestion control of the old path. */
 	qp_activate(tp, qp);
 	tp_event(tp, UROCE_EVENT_PATH_MIG, qp->cookie, qp->owner);
 	return true;
@@ -100,7 +100,10 @@ migration_rx(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 		migration_go(tp, qp);
 		return true;
 	}
-	/* A stranger's packet is dropped as ever. What came by the primary path asks for a change to somewhere else. */
+	/*
+	 * A packet from another address is dropped by the checks that follow. One by the primary path asks for a change to an
+	 * alternate path that this QP doesn't have.
+	 */
 	if (!qp_address_match(qp, p))
 		return true;
 	tp->counters.rx_bad_migreq++;

@@ -5,10 +5,10 @@
 #include "transport/cc/cc.h"
 #include "transport/path/path.h"
 
-/* More may come from programs (UCX): the upper bits aren't the label's, as for NICs' drivers. */
+/* A flow label has 20 bits. Programs (UCX) set more; NICs' drivers ignore the upper ones too. */
 #define FLOW_LABEL_MASK 0xfffffu
 
-/* The header template: everything that the way to the peer and the QP numbers decide. */
+/* The header template: what depends on the path and on the QP numbers. */
 void
 path_build_template(struct qp *qp, const struct tp_path *path)
 {
@@ -28,9 +28,7 @@ path_build_template(struct qp *qp, const struct tp_path *path)
 void
 qp_use_path(struct transport *tp, struct qp *qp, const struct tp_path *path)
 {
-	/*
-	 * No memory here: who goes without congestion control, because the port did when the QP was connected, goes on without.
-	 */
+	/* Nothing is allocated here: a QP that has no congestion control, because its port had none when it was connected, gets none. */
 	if (qp->req.cc != NULL)
 		cc_attach(tp, qp, path);
 	path_build_template(qp, path);

@@ -15,7 +15,7 @@ res_claim(struct transport *tp, struct qp *qp)
 	if (unlikely(qp->resp.res_max == 0))
 		return NULL;
 	r = &qp->resp.res[qp->resp.res_head];
-	/* A replay that wasn't sent yet gives way: the peer can't be waiting for it and send this too. */
+	/* A response to a duplicate that wasn't sent yet is given up: a peer that sends this request no longer waits for it. */
 	if (unlikely((qp->resp.pending >> qp->resp.res_head & 1) && !r->replay)) {
 		tp->counters.resp_rd_atomic_exceeded++;
 		return NULL;
@@ -24,8 +24,8 @@ res_claim(struct transport *tp, struct qp *qp)
 }
 
 /*
- * Places for what READs need while they are answered. A peer that finds none hears that a resource is not ready (9.9.3)
- * and tries again.
+ * A block for the READs that are being answered. With none left the peer gets an RNR NAK, a resource is not ready (9.9.3), and
+ * tries again.
  */
 static bool
 borrow_reads(struct transport *tp, struct qp *qp)

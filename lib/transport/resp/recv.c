@@ -27,6 +27,8 @@ recv_credit_code(struct qp *qp)
 
 	if (qp->rcv.rq.base == NULL)
 		return WIRE_AETH_CREDITS_INVALID;
+	if (unlikely(!qp->tp->c.ports[qp->path.port].features.credits))
+		return WIRE_AETH_CREDITS_INVALID;
 	if ((int32_t)(seen - qp->rcv.rq.counter) < 0)
 		seen = qp->rcv.rq.counter;
 	if (seen - qp->rcv.rq.counter < TP_CREDITS_ENOUGH) {

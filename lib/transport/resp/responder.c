@@ -60,7 +60,7 @@ receive_failed(struct transport *tp, struct qp *qp, uint8_t status, uint8_t verr
 
 /*
  * SEND_WITH_INV comes after everything that the peer asked for before it (9.4.1.1.3): READs whose responses are still
- * to be made would find the key gone. (If one gets lost on its way it is too late: a program that wants to be sure
+ * to be made would find the key gone. (If a response gets lost it is too late: a program that wants to be sure
  * fences.)
  * @return false: they can't be sent now, the packet is as good as lost.
  */
@@ -262,4 +262,7 @@ responder_rx(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 	execute(tp, qp, p);
 	if (unlikely(qp->rcv.reorder != NULL))
 		drain(tp, qp);
+	if (unlikely(!tp->c.ports[qp->path.port].features.ack_coalescing) && qp->resp.reply == TP_REPLY_ACK &&
+	    qp->resp.pending == 0)
+		responder_run(tp, qp, TP_QP_BUDGET);
 }

@@ -162,6 +162,7 @@ static const struct {
 	{ "port uroce0", "tx_desc", "31", "32 to 32768" },
 	{ "port uroce0", "tx_desc", "65536", "32 to 32768" },
 	{ "port uroce0", "cc", "DCQCN", "none dcqcn swift" },
+	{ "port uroce0", "selective_repeat", "1", "off on" },
 	{ "port uroce0", "impair", "loss", "KEY=VALUE" },
 	{ "port uroce0", "impair", "gravity=1", "loss, burst" },
 	{ "port uroce0", "impair", "seed=1e3", "whole number" },
@@ -308,7 +309,8 @@ every_key_arrives(void **state)
 		"user_max_mr = 19\nuser_max_memory = 20\nuser_max_connects = 21\nmetrics = [::1]:9450\n\n[port uroce3]\nethdev = 0000:03:00.0\n"
 		"addresses =   198.18.0.1/24   fd00:18::1/64 \ngateway4 = 198.18.0.254\ngateway6 = fd00:18::fe\nvlan = "
 		"100\n"
-		"mtu = 4200\npkeys = ffff, 0x8001\nrx_desc = 512\ntx_desc = 256\ncc = swift\nimpair = loss=0.5,seed=3\n");
+		"mtu = 4200\npkeys = ffff, 0x8001\nrx_desc = 512\ntx_desc = 256\ncc = swift\nselective_repeat = off\ntail_loss_probe = off\n"
+		"credits = off\nack_coalescing = off\nimpair = loss=0.5,seed=3\n");
 	if (config_load(path, NULL, 0, &c, err) != 0)
 		fail_msg("%s", err);
 	assert_string_equal(c.socket, "/run/a.sock");
@@ -353,6 +355,10 @@ every_key_arrives(void **state)
 	assert_int_equal(c.ports[0].net.rx_desc, 512);
 	assert_int_equal(c.ports[0].net.tx_desc, 256);
 	assert_int_equal(c.ports[0].cc, TP_CC_SWIFT);
+	assert_false(c.ports[0].features.selective_repeat);
+	assert_false(c.ports[0].features.tail_loss_probe);
+	assert_false(c.ports[0].features.credits);
+	assert_false(c.ports[0].features.ack_coalescing);
 	assert_true(c.ports[0].impaired);
 	assert_true(c.ports[0].impair.loss == 0.5);
 }
@@ -388,6 +394,7 @@ defaults_are_the_largest_limits_and_the_default_socket(void **state)
 	assert_int_equal(c.max_mr, UROCE_MAX_MR);
 	assert_int_equal(c.ports[0].net.pkeys[0], 0xffff);
 	assert_false(c.ports[0].impaired);
+	assert_memory_equal(&c.ports[0].features, &((struct tp_features)TP_FEATURES_ALL), sizeof(struct tp_features));
 }
 
 static void

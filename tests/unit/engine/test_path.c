@@ -122,7 +122,8 @@ host_up(struct host *h, uint8_t number, unsigned int nb_engines)
 	for (unsigned int i = 0; i < nb_engines; i++) {
 		const struct engine_config c = { .id = i, .nb_engines = nb_engines, .idle = ENGINE_IDLE_ADAPTIVE,
 						 .ports = h->ports, .nb_ports = 1, .sh = h->sh,
-						 .socket_id = SOCKET_ID_ANY, .cc = { cc_of(number) } };
+						 .socket_id = SOCKET_ID_ANY, .cc = { cc_of(number) },
+						 .features = { TP_FEATURES_ALL } };
 
 		h->engines[i] = engine_create(&c);
 		assert_non_null(h->engines[i]);

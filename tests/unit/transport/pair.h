@@ -154,6 +154,8 @@ uint32_t pair_count(const struct pair *p, unsigned int from, int opcode);
 /** Count ACK packets with syndrome type @p syndrome (exact for NAKs, type for RNR) from a host. */
 uint32_t pair_count_syndrome(const struct pair *p, unsigned int from, uint8_t syndrome);
 unsigned int host_events(const struct host *h, enum uroce_event type);
+/** From host @p from to the other one. */
+struct wire_addr pair_address(unsigned int from, bool v6);
 /** Mark a packet congestion experienced, as a switch does. */
 void packet_mark_ce(struct rte_mbuf *m);
 /** Deliver a hand-made RC packet to @p e as if its peer had sent it. */

@@ -2,32 +2,8 @@
 /*
  * Selective repeat between two uroce endpoints, and that nobody else notices it.
  */
-#include "rig.h"
-#include "transport/req/scoreboard.h"
+#include "selective_rig.h"
 #include "transport/resp/resp.h"
-
-enum { KIB = 1024, OFFER_PSN_AGE = SACK_OFFER_BEHIND };
-
-static void
-up(struct rig *r, struct loss *l)
-{
-	rig_up(r, NULL, NULL);
-	r->p->lose = l != NULL ? lose : NULL;
-	r->p->lose_arg = l;
-}
-
-/* One loss, so that the ends have found each other. */
-static void
-find_each_other(struct rig *r, struct loss *l)
-{
-	*l = (struct loss){ .from = 0, .opcode = WIRE_OP_WRITE_MIDDLE, .nth = 2, .count = 1 };
-	up(r, l);
-	rig_write(r, 1, 0, 8 * KIB);
-	pair_settle(r->p);
-	expect_cqe(&r->a->scq, 1, UROCE_WC_SUCCESS);
-	assert_true(r->b->qp->rcv.sack_on);
-	r->p->nb_log = 0;
-}
 
 /* Nearly all at first, so that a timeout makes the window small; then two more while that is sent again. */
 static bool
@@ -480,100 +456,6 @@ hostile_gaps_hold_a_bounded_part_and_give_it_back(void **state)
 	rig_down(&r);
 }
 
-static void
-sack_of_what_was_never_sent_is_a_ghost(void **state)
-{
-	uint8_t sack[WIRE_AETH_BYTES + SACK_PAYLOAD_BYTES] = { WIRE_AETH_CREDITS_INVALID };
-	struct wire_bth b = { .opcode = WIRE_OPCODE_SACK, .migreq = true };
-	struct loss l;
-	struct rig r;
-
-	find_each_other(&r, &l);
-	wire_put32(sack + WIRE_AETH_BYTES, SACK_MAGIC);
-	wire_put64(sack + WIRE_AETH_BYTES + 4, 2);
-	b.psn = wire_psn_add(r.a->qp->req.psn_una, WIRE_PSN_MASK);
-	pair_inject(r.p, r.a, &b, sack, sizeof(sack));
-	assert_int_equal(counters(&r, 0)->rx_ghost_ack, 1);
-	sack[WIRE_AETH_BYTES] ^= 1;
-	pair_inject(r.p, r.a, &b, sack, sizeof(sack));
-	assert_int_equal(counters(&r, 0)->rx_sack_ignored, 1);
-	assert_null(r.a->qp->req.scoreboard);
-	rig_down(&r);
-}
-
-/* ---- SACKs by hand ---- */
-/* Says that a has everything up to @p psn, and of what is behind that the bits of @p bits. */
-static void
-say(struct rig *r, uint32_t psn, uint64_t bits)
-{
-	uint8_t sack[WIRE_AETH_BYTES + SACK_PAYLOAD_BYTES] = { WIRE_AETH_CREDITS_INVALID };
-
-	wire_put32(sack + WIRE_AETH_BYTES, SACK_MAGIC);
-	wire_put64(sack + WIRE_AETH_BYTES + 4, bits);
-	pair_inject(r->p, r->a, &(struct wire_bth){ .opcode = WIRE_OPCODE_SACK, .psn = psn, .migreq = true }, sack,
-		    sizeof(sack));
-}
-
-/* The one exception to that a SACK says for ever: what comes next could not be executed after all. */
-static void
-what_a_sack_takes_back_is_sent_again(void **state)
-{
-	struct loss l;
-	struct rig r;
-	uint32_t psn;
-
-	find_each_other(&r, &l);
-	l = (struct loss){ .from = 0, .opcode = -1, .count = UINT32_MAX };
-	psn = r.a->qp->req.psn_next;
-	for (uint32_t i = 0; i < 4; i++)
-		rig_write(&r, 2 + i, 16 * KIB + i * KIB, KIB);
-	pair_settle(r.p);
-	r.p->lose = NULL;
-	say(&r, wire_psn_add(psn, WIRE_PSN_MASK), 1 << 1 | 1 << 2);
-	pair_settle(r.p);
-	expect_cqe(&r.a->scq, 2, UROCE_WC_SUCCESS);
-	expect_no_cqe(&r.a->scq);
-	r.p->nb_log = 0;
-	say(&r, psn, 1 << 1);
-	pair_settle(r.p);
-	assert_int_equal(r.p->log[0].from, 0);
-	assert_int_equal(r.p->log[0].bth.psn, wire_psn_add(psn, 1));
-	expect_cqe(&r.a->scq, 3, UROCE_WC_SUCCESS);
-	pair_advance(r.p, 1000 * (uint64_t)PAIR_MS);
-	expect_cqe(&r.a->scq, 4, UROCE_WC_SUCCESS);
-	expect_cqe(&r.a->scq, 5, UROCE_WC_SUCCESS);
-	assert_memory_equal(r.abuf + 16 * KIB, r.bbuf + 16 * KIB, 4 * KIB);
-	rig_down(&r);
-}
-
-static void
-what_was_lost_and_has_no_memory_any_more_fails_in_its_turn(void **state)
-{
-	struct mr *mr;
-	struct loss l;
-	struct rig r;
-	uint32_t psn;
-
-	find_each_other(&r, &l);
-	mr = host_mr(&r.p->h[0], r.abuf + KIB, 8, 0);
-	l = (struct loss){ .from = 0, .opcode = -1, .count = UINT32_MAX };
-	psn = r.a->qp->req.psn_next;
-	rig_write(&r, 2, 0, 8);
-	end_send(r.a, &(struct wr){ .id = 3, .op = UROCE_WR_RDMA_WRITE, .nb_sge = 1, .sge = SGE(r.abuf + KIB, 8, mr),
-				    .remote_addr = ADDR(r.bbuf) + KIB, .rkey = r.bmr->key });
-	rig_write(&r, 4, 2 * KIB, 8);
-	pair_settle(r.p);
-	mr_destroy(r.p->h[0].sh.mrs, mr);
-	r.p->lose = NULL;
-	say(&r, wire_psn_add(psn, WIRE_PSN_MASK), 1 << 2);
-	pair_settle(r.p);
-	expect_cqe(&r.a->scq, 2, UROCE_WC_SUCCESS);
-	expect_cqe(&r.a->scq, 3, UROCE_WC_LOC_PROT_ERR);
-	expect_cqe(&r.a->scq, 4, UROCE_WC_WR_FLUSH_ERR);
-	assert_null(r.a->qp->req.scoreboard);
-	rig_down(&r);
-}
-
 /* Of each kind that host 0 sends the first request, and of host 1 the first response. */
 static bool
 lose_firsts(struct pair *p, const struct note *n, void *arg)
@@ -622,55 +504,6 @@ with_nothing_left_to_lend_a_sack_makes_it_go_back(void **state)
 }
 
 static void
-sack_for_a_qp_that_does_not_send_is_dropped(void **state)
-{
-	uint8_t sack[WIRE_AETH_BYTES + SACK_PAYLOAD_BYTES] = { WIRE_AETH_CREDITS_INVALID };
-	struct wire_bth b = { .opcode = WIRE_OPCODE_SACK, .migreq = true };
-	struct rig r;
-
-	rig_up(&r, NULL, NULL);
-	assert_int_equal(end_state(r.a, UROCE_QPS_ERR), 0);
-	wire_put32(sack + WIRE_AETH_BYTES, SACK_MAGIC);
-	pair_inject(r.p, r.a, &b, sack, sizeof(sack));
-	assert_int_equal(counters(&r, 0)->rx_wrong_state, 1);
-	assert_int_equal(counters(&r, 0)->rx_sack_ignored, 0);
-	rig_down(&r);
-}
-
-/* Half the numbers away from what was sent, the highest one that it speaks of seems to be behind. */
-static void
-sack_half_the_numbers_away_is_a_ghost(void **state)
-{
-	uint8_t sack[WIRE_AETH_BYTES + SACK_PAYLOAD_BYTES] = { WIRE_AETH_CREDITS_INVALID };
-	struct wire_bth b = { .opcode = WIRE_OPCODE_SACK, .migreq = true };
-	struct loss l = { .from = 1, .opcode = -1, .count = UINT32_MAX };
-	uint64_t ghosts = 0;
-	struct rig r;
-
-	wire_put32(sack + WIRE_AETH_BYTES, SACK_MAGIC);
-	wire_put64(sack + WIRE_AETH_BYTES + 4 + 8 * 3, UINT64_C(1) << 63);
-	for (int read = 0; read < 2; read++) {
-		rig_up(&r, NULL, NULL);
-		r.p->lose = lose;
-		r.p->lose_arg = &l;
-		if (read)
-			rig_read(&r, 1, 0, 32 * 1024);
-		else
-			rig_write(&r, 1, 0, 512 * 1024);
-		pair_settle(r.p);
-		for (uint32_t off = 0; off <= 2 * TP_SACK_SPAN; off++) {
-			b.psn = wire_psn_add(r.a->qp->req.psn_max, (1 << 23) - off);
-			pair_inject(r.p, r.a, &b, sack, sizeof(sack));
-			ghosts++;
-			assert_int_equal(counters(&r, 0)->rx_ghost_ack + counters(&r, 0)->rx_response_ignored, ghosts);
-		}
-		expect_no_cqe(&r.a->scq);
-		ghosts = 0;
-		rig_down(&r);
-	}
-}
-
-static void
 reset_forgets_the_peer(void **state)
 {
 	struct loss l;
@@ -706,11 +539,6 @@ main(void)
 		cmocka_unit_test(foreign_peer_sees_duplicates_of_nothing_three_times_at_most),
 		cmocka_unit_test(receiver_not_ready_in_the_midst_of_what_is_held),
 		cmocka_unit_test(hostile_gaps_hold_a_bounded_part_and_give_it_back),
-		cmocka_unit_test(sack_of_what_was_never_sent_is_a_ghost),
-		cmocka_unit_test(sack_for_a_qp_that_does_not_send_is_dropped),
-		cmocka_unit_test(sack_half_the_numbers_away_is_a_ghost),
-		cmocka_unit_test(what_a_sack_takes_back_is_sent_again),
-		cmocka_unit_test(what_was_lost_and_has_no_memory_any_more_fails_in_its_turn),
 		cmocka_unit_test(with_nothing_left_to_lend_a_sack_makes_it_go_back),
 		cmocka_unit_test(reset_forgets_the_peer),
 	};

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What goes beyond the standard's minimum can be switched off, port by port. */
+#include "rig.h"
+
+enum { KIB = 1024 };
+
+static void
+up(struct rig *r, const struct tp_features *off, struct loss *l)
+{
+	struct tp_port_config port = { .features = TP_FEATURES_ALL };
+
+	port.features.selective_repeat &= !off->selective_repeat;
+	port.features.tail_loss_probe &= !off->tail_loss_probe;
+	port.features.credits &= !off->credits;
+	port.features.ack_coalescing &= !off->ack_coalescing;
+	rig_up_cc(r, NULL, NULL, &port);
+	r->p->lose = l != NULL ? lose : NULL;
+	r->p->lose_arg = l;
+}
+
+static bool
+is_offer(const struct note *n)
+{
+	return n->bth.opcode == WIRE_OP_WRITE_ONLY && wire_psn_diff(n->bth.psn, 100) < 0;
+}
+
+/* Packets are lost in both directions, and nothing but the standard's go-back-N is to be seen. */
+static void
+without_selective_repeat_neither_offer_nor_sack_leaves(void **state)
+{
+	struct loss l = { .opcode = WIRE_OP_WRITE_MIDDLE, .nth = 2, .count = 1 };
+	struct rig r;
+
+	for (unsigned int from = 0; from < 2; from++) {
+		l.from = from;
+		l.seen = 0;
+		if (from == 1)
+			l.opcode = WIRE_OP_READ_RESP_MIDDLE;
+		up(&r, &(struct tp_features){ .selective_repeat = true }, &l);
+		rig_write(&r, 1, 0, 20 * KIB);
+		rig_read(&r, 2, 40 * KIB, 20 * KIB);
+		pair_settle(r.p);
+		expect_cqe(&r.a->scq, 1, UROCE_WC_SUCCESS);
+		expect_cqe(&r.a->scq, 2, UROCE_WC_SUCCESS);
+		assert_true(l.seen > 2);
+		assert_true(transport_counters(r.p->h[0].tp)->retransmitted_packets > 0);
+		assert_int_equal(pair_count(r.p, 0, WIRE_OPCODE_SACK) + pair_count(r.p, 1, WIRE_OPCODE_SACK), 0);
+		for (uint32_t i = 0; i < r.p->nb_log; i++)
+			assert_false(is_offer(&r.p->log[i]));
+		rig_down(&r);
+	}
+}
+
+/* As above with it: else the test above says nothing. */
+static void
+with_selective_repeat_a_loss_makes_an_offer(void **state)
+{
+	struct loss l = { .opcode = WIRE_OP_WRITE_MIDDLE, .nth = 2, .count = 1 };
+	uint32_t offers = 0;
+	struct rig r;
+
+	up(&r, &(struct tp_features){ 0 }, &l);
+	rig_write(&r, 1, 0, 20 * KIB);
+	pair_settle(r.p);
+	expect_cqe(&r.a->scq, 1, UROCE_WC_SUCCESS);
+	for (uint32_t i = 0; i < r.p->nb_log; i++)
+		offers += is_offer(&r.p->log[i]);
+	assert_true(offers > 0);
+	assert_true(pair_count(r.p, 1, WIRE_OPCODE_SACK) > 0);
+	rig_down(&r);
+}
+
+static uint8_t
+credit_code_of_an_ack(bool off)
+{
+	struct rig r;
+	uint8_t code = 0;
+
+	up(&r, &(struct tp_features){ .credits = off }, NULL);
+	end_recv(r.b, 1, SGE(r.bbuf, 64, r.bmr), 1);
+	end_recv(r.b, 2, SGE(r.bbuf, 64, r.bmr), 1);
+	end_send(r.a, &(struct wr){ .id = 1, .op = UROCE_WR_SEND, .inline_data = "a", .inline_bytes = 1 });
+	pair_settle(r.p);
+	expect_cqe(&r.a->scq, 1, UROCE_WC_SUCCESS);
+	for (uint32_t i = 0; i < r.p->nb_log; i++)
+		if (r.p->log[i].bth.opcode == WIRE_OP_ACK)
+			code = r.p->log[i].syndrome & WIRE_AETH_CREDITS_INVALID;
+	rig_down(&r);
+	return code;
+}
+
+static void
+without_credits_acks_say_nothing_of_receives(void **state)
+{
+	assert_int_equal(credit_code_of_an_ack(false), wire_aeth_credit_code(1));
+	assert_int_equal(credit_code_of_an_ack(true), WIRE_AETH_CREDITS_INVALID);
+}
+
+static uint32_t
+acks_of_three_writes(bool off)
+{
+	struct rig r;
+	uint32_t n;
+
+	up(&r, &(struct tp_features){ .ack_coalescing = off }, NULL);
+	for (uint32_t i = 0; i < 3; i++)
+		rig_write(&r, i, i * 64, 64);
+	pair_settle(r.p);
+	for (uint32_t i = 0; i < 3; i++)
+		expect_cqe(&r.a->scq, i, UROCE_WC_SUCCESS);
+	n = pair_count(r.p, 1, WIRE_OP_ACK);
+	rig_down(&r);
+	return n;
+}
+
+static void
+without_ack_coalescing_each_message_gets_an_ack(void **state)
+{
+	assert_int_equal(acks_of_three_writes(false), 1);
+	assert_int_equal(acks_of_three_writes(true), 3);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(without_selective_repeat_neither_offer_nor_sack_leaves),
+		cmocka_unit_test(with_selective_repeat_a_loss_makes_an_offer),
+		cmocka_unit_test(without_credits_acks_say_nothing_of_receives),
+		cmocka_unit_test(without_ack_coalescing_each_message_gets_an_ack),
+	};
+
+	return cmocka_run_group_tests(tests, pair_group_setup, pair_group_teardown);
+}
