@@ -63,7 +63,7 @@ what_was_lost_and_has_no_memory_any_more_fails_in_its_turn(void **state)
 				    .remote_addr = ADDR(r.bbuf) + KIB, .rkey = r.bmr->key });
 	rig_write(&r, 4, 2 * KIB, 8);
 	pair_settle(r.p);
-	mr_destroy(r.p->h[0].mrs, mr);
+	mr_destroy(r.p->h[0].sh.mrs, mr);
 	r.p->lose = NULL;
 	say(&r, wire_psn_add(psn, WIRE_PSN_MASK), 1 << 2);
 	pair_settle(r.p);
