@@ -149,10 +149,6 @@ end_init(struct perf_end *e, const struct perf_opts *o, bool initiator, uint64_t
 	}
 	if (o->op <= PERF_READ && op_is_inbound(o->op) != initiator)
 		fill(e);
-	if (o->test == PERF_RATE)
-		e->work = initiator ? &rate_initiator : &rate_target;
-	else
-		e->work = initiator ? &latency_initiator : &latency_target;
 }
 
 /** Fetch-and-adds of 1: the sum over all of them is their number. */

@@ -63,7 +63,7 @@ struct perf_end {
 	struct perf_result *result;
 	/* State of the workload. */
 	enum perf_phase phase;
-	uint64_t completed, phase_end, interval_begin, interval_ops, ping_tsc;
+	uint64_t completed, completed_end, phase_end, interval_begin, interval_ops, ping_tsc;
 	uint64_t tsc_hz;
 	uint32_t seq;
 	bool waiting;

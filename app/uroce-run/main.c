@@ -87,7 +87,7 @@ set_library_path(const char *folder)
 	return rc;
 }
 
-/* Put ours before what is preloaded already, so that it sees the program's paths first. */
+/* Ours comes before what is preloaded already, so that our functions are called first. */
 static int
 preload(const char *folder)
 {

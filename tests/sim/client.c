@@ -421,10 +421,10 @@ static void
 poll_cq(struct sim_world *w, struct sim_cq *c)
 {
 	struct rng *r = &c->ep->rng;
-	uint8_t buf[256];
 
 	if (c->armed) {
-		if (read(c->pipe_rd, buf, sizeof(buf)) > 0) {
+		if (c->events > 0) {
+			c->events = 0;
 			/* Of several engines each has its own time to raise it. */
 			if (!c->stray && !c->loose && !(moderated(c) && c->ep->nb_engines > 1))
 				check_event_is_due(w, c);
@@ -443,9 +443,9 @@ poll_cq(struct sim_world *w, struct sim_cq *c)
 		c->armed = false;
 	}
 	while (!w->failed && take_cqe(w, c))
-		if (c->pipe_rd < 0 && rng_one_in(r, 16))
+		if (!c->channel && rng_one_in(r, 16))
 			return;
-	if (c->pipe_rd < 0 || c->dead)
+	if (!c->channel || c->dead)
 		return;
 	if ((w->cfg.faults & SIM_F_MODERATE) && rng_one_in(r, MODERATION_TURNS))
 		client_moderate(w, c);

@@ -145,7 +145,7 @@ hostile_ep_make(struct sim_world *w, struct sim_ep *ep, struct hostile_ep *he)
 {
 	uint32_t rq_stride = ring_rq_stride(HOSTILE_SGES), i, engine;
 	struct cq_params c = {
-		.channel_fd = -1, .owner = ep, .cookie = SIM_HOSTILE_COOKIE, .multi = ep->nb_engines > 1
+		.channel = -1, .owner = ep, .cookie = SIM_HOSTILE_COOKIE, .multi = ep->nb_engines > 1
 	};
 	struct srq_params s = { .pd = HOSTILE_PD, .max_sge = HOSTILE_SGES, .owner = ep, .cookie = SIM_HOSTILE_COOKIE };
 	uint8_t *area = arena_get(w, HOSTILE_AREA);
@@ -157,8 +157,8 @@ hostile_ep_make(struct sim_world *w, struct sim_ep *ep, struct hostile_ep *he)
 	if (area == NULL || he->cq.ring.base == NULL || he->cq.shared == NULL ||
 	    sim_mr_create(ep, &he->area, area, HOSTILE_AREA, HOSTILE_PD, ALL_ACCESS, &hostile.rng) != 0)
 		return false;
-	if (mw_create(ep->mrs, HOSTILE_PD, MW_TYPE_1, &he->windows[0]) != 0 ||
-	    mw_create(ep->mrs, HOSTILE_PD, MW_TYPE_2, &he->windows[1]) != 0)
+	if (mw_create(ep->sh.mrs, HOSTILE_PD, MW_TYPE_1, &he->windows[0]) != 0 ||
+	    mw_create(ep->sh.mrs, HOSTILE_PD, MW_TYPE_2, &he->windows[1]) != 0)
 		return false;
 	c.ring = he->cq.ring;
 	c.shared = he->cq.shared;
@@ -202,7 +202,7 @@ victim_connect(struct sim_world *w, struct victim *v, uint32_t i)
 	v->attr.rnr_retry = (uint8_t)rng_below(&hostile.rng, 7);
 	v->attr.dest_qp_num = rng_one_in(&hostile.rng, 4) ? 0xabcdef : qp_num(v->peer->qp);
 	v->attr.rq_psn = v->attr.sq_psn = ((uint32_t)rng_below(&hostile.rng, 4096) - 100) & WIRE_PSN_MASK;
-	return v->type != UROCE_QPT_UD || ah_create(v->ep->ahs, HOSTILE_PD, &v->path, &v->ah) == 0;
+	return v->type != UROCE_QPT_UD || ah_create(v->ep->sh.ahs, HOSTILE_PD, &v->path, &v->ah) == 0;
 }
 
 bool
@@ -241,7 +241,7 @@ hostile_destroy(struct sim_world *w)
 			if (he->victims[i].qp != NULL)
 				qp_destroy(he->victims[i].tp, he->victims[i].qp);
 			if (he->victims[i].ah != 0)
-				ah_destroy(w->eps[ep].ahs, he->victims[i].ah);
+				ah_destroy(w->eps[ep].sh.ahs, he->victims[i].ah);
 		}
 		for (i = 0; i < SIM_MAX_ENGINES; i++)
 			if (he->srq[i] != NULL)
@@ -254,9 +254,9 @@ hostile_destroy(struct sim_world *w)
 			cq_destroy(he->cq.cq);
 		for (i = 0; i < HOSTILE_WINDOWS; i++)
 			if (he->windows[i] != NULL)
-				mw_destroy_bulk(w->eps[ep].mrs, &he->windows[i], 1);
+				mw_destroy_bulk(w->eps[ep].sh.mrs, &he->windows[i], 1);
 		if (he->area.mr != NULL)
-			mr_destroy(w->eps[ep].mrs, he->area.mr);
+			mr_destroy(w->eps[ep].sh.mrs, he->area.mr);
 	}
 }
 

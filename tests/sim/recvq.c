@@ -196,7 +196,7 @@ srq_free(struct sim_ep *ep, struct sim_recvq *rq)
 	if (rq->srq != NULL)
 		srq_destroy(rq->tp, rq->srq);
 	if (rq->mr.mr != NULL)
-		mr_destroy(ep->mrs, rq->mr.mr);
+		mr_destroy(ep->sh.mrs, rq->mr.mr);
 	free(rq->recvs);
 	free(rq->buf_used);
 	rq->srq = NULL;

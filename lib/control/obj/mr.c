@@ -161,7 +161,7 @@ create(struct map_build *b, const struct ctl_seg *segs, uint32_t n, struct obj_m
 			.release_arg = b->mr,
 			.replaces = replaces != NULL ? replaces->mr : NULL,
 		};
-		rc = mr_create(s->control->s.mrs, &p, &b->mr->mr);
+		rc = mr_create(s->control->s.sh.mrs, &p, &b->mr->mr);
 		if (rc == EINVAL)
 			req_fail(b->request, rc,
 				 "access %#x or the range of the MR is not allowed: remote write and atomic need local "
@@ -284,7 +284,7 @@ op_mr_dereg(struct session *s, struct request *r)
 		return req_fail(r, EBUSY, "memory windows are bound to the MR; invalidate, unbind or free them first");
 	mr->pd->obj.users--;
 	quota_registered(s, 0, mr->length);
-	mr_destroy(s->control->s.mrs, mr->mr);
+	mr_destroy(s->control->s.sh.mrs, mr->mr);
 	obj_free(s, OBJ_MR, &mr->obj);
 	return 0;
 }
@@ -300,10 +300,10 @@ obj_mr_destroy_all(struct session *s)
 		if (mrs != NULL)
 			mrs[i++] = o->mr;
 		else
-			mr_destroy(s->control->s.mrs, o->mr);
+			mr_destroy(s->control->s.sh.mrs, o->mr);
 	}
 	if (mrs != NULL)
-		mr_destroy_bulk(s->control->s.mrs, mrs, i);
+		mr_destroy_bulk(s->control->s.sh.mrs, mrs, i);
 	free(mrs);
 	for (pos = 0; (o = handles_next(&s->tab[OBJ_MR], &pos)) != NULL;) {
 		o->pd->obj.users--;

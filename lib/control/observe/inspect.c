@@ -2,6 +2,7 @@
 /* Sessions, CQs, MRs and engines as they are now, and lists of what there is. */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -212,7 +213,7 @@ inspect_mr(struct control *c, uint32_t key, struct inspect_mr *out)
 	o = inspect_find_one(c, INSPECT_MR, key, &s);
 	if (o != NULL) {
 		const struct mr *mr = o->mr;
-		uint32_t windows = __atomic_load_n(&mr->nb_windows, __ATOMIC_RELAXED);
+		uint32_t windows = atomic_load_explicit(&mr->nb_windows, memory_order_relaxed);
 
 		*out = (struct inspect_mr){
 			.key = key,

@@ -7,7 +7,7 @@
  * it is stricter than asked; with it no retransmission ever goes back behind a bind, so none is executed twice.
  * What is posted behind them starts when they are done.
  */
-#include "transport/core/internal.h"
+#include "transport/req/complete.h"
 
 /* The operands, read once: what is checked is what is bound, whatever the client writes meanwhile. */
 static struct mw_bind
@@ -25,31 +25,27 @@ execute(struct transport *tp, struct qp *qp, const struct tp_swqe *w, const stru
 	struct mw_bind b;
 
 	if (w->opcode == UROCE_WR_LOCAL_INV) {
-		if (!mw_invalidate(tp->c.mrs, wqe_get_imm(slot), qp->pd, qp->qpn))
+		if (!mw_invalidate(tp->c.sh.mrs, wqe_get_imm(slot), qp->pd, qp->qpn))
 			return false;
 		tp->counters.local_invalidates++;
 		return true;
 	}
 	b = bind_snapshot(slot);
-	if (!mw_bind(tp->c.mrs, &b, qp->pd, qp->qpn))
+	if (!mw_bind(tp->c.sh.mrs, &b, qp->pd, qp->qpn))
 		return false;
 	tp->counters.mw_binds++;
 	return true;
 }
 
-uint32_t
-local_run(struct transport *tp, struct qp *qp, struct tp_swqe *w)
+bool
+complete_local(struct transport *tp, struct qp *qp, struct tp_swqe *w)
 {
-	if (qp->req.sq_cur != qp->req.sq_tail) {
-		qp->req.blocked = true;
-		return 0;
-	}
 	if (!execute(tp, qp, w, ring_slot(&qp->req.sq, qp->req.sq_cur))) {
 		tp->counters.req_mw_errors++;
 		wqe_error(w, UROCE_WC_MW_BIND_ERR, TP_VERR_MW);
-		return 0;
+		return false;
 	}
 	qp->req.sq_cur++;
-	completer_head(tp, qp);
-	return 1;
+	complete_head(tp, qp);
+	return true;
 }

@@ -1,15 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * What every packet goes through, inline for that: building one, checks of addresses, P_Keys and
- * states. Included by tp_internal.h; nobody else does.
+ * Packets on their way out: mbufs, TX vectors, and what every packet needs (headers, padding, ICRC).
+ *
+ * Owns: the transport's cache of mbufs; its TX vectors, which the engine empties. A packet is begun with tp_begin(), its extended
+ * headers and payload are written, tp_finish() puts it into its vector. Called by whoever makes packets, on the engine's thread.
  */
-#ifndef UROCE_TP_INLINE_H
-#define UROCE_TP_INLINE_H
+#ifndef UROCE_TP_TX_H
+#define UROCE_TP_TX_H
 
-#include "transport/core/internal.h"
+#include "transport/core/types.h"
 
-/* ---- Sending ---- */
+/** Fill the cache of mbufs from the mempool. @return one of them, or NULL (counted). */
+struct rte_mbuf *tp_mbuf_refill(struct transport *tp);
+
 /** @return an empty mbuf or NULL (counted). */
 static inline struct rte_mbuf *
 tp_mbuf(struct transport *tp)
@@ -110,85 +114,4 @@ tp_finish(struct transport *tp, struct qp *qp, struct tp_out *o, struct wire_bth
 	tp_finish_at(tp, &qp->path.tmpl, qp->path.port, qp->path.loopback, o, b, payload_bytes);
 }
 
-/** Why mr_check() for writing refused an SGE. @return enum tp_vendor_err. */
-static inline uint8_t
-lkey_verr(const struct transport *tp, uint32_t lkey, uint32_t pd, uint64_t va, uint32_t len)
-{
-	return mr_check(tp->c.mrs, lkey, pd, 0, va, len) != NULL ? TP_VERR_LACCESS : TP_VERR_LKEY;
-}
-
-static inline uint8_t
-wqe_error(struct tp_swqe *w, uint8_t status, uint8_t verr)
-{
-	w->status = status;
-	w->verr = verr;
-	return status;
-}
-
-static inline struct tp_swqe *
-qp_inflight(struct qp *qp, uint32_t counter)
-{
-	return &qp->req.inflight[counter & qp->req.inflight_mask];
-}
-
-/* ---- States and checks ---- */
-static inline void
-qp_set_state(struct qp *qp, enum uroce_qp_state s)
-{
-	qp->state = s;
-	atomic_store_explicit(&qp->shared->state, s, memory_order_release);
-}
-
-/** From the peer's address to ours, as @p t, of what goes the other way, has them (9.6.1.1.1). */
-static inline bool
-address_match(const struct wire_tmpl *t, const struct wire_pkt *p)
-{
-	const uint8_t *ours = t->hdr + t->l3_off;
-
-	if (p->ip_version != t->ip_version)
-		return false;
-	if (p->ip_version == 4)
-		return memcmp(p->l3 + 12, ours + 16, 4) == 0 && memcmp(p->l3 + 16, ours + 12, 4) == 0;
-	return memcmp(p->l3 + 8, ours + 24, 16) == 0 && memcmp(p->l3 + 24, ours + 8, 16) == 0;
-}
-
-static inline bool
-qp_address_match(const struct qp *qp, const struct wire_pkt *p)
-{
-	return address_match(&qp->path.tmpl, p);
-}
-
-/** 10.9.3: equal but for the membership bit, not the invalid key, and not both limited members. */
-static inline bool
-pkey_match(uint16_t a, uint16_t b)
-{
-	return ((a ^ b) & 0x7fff) == 0 && (a & 0x7fff) != 0 && ((a | b) & 0x8000) != 0;
-}
-
-static inline void
-count_bad_pkey(struct transport *tp, uint16_t port)
-{
-	tp->counters.rx_bad_pkey++;
-	tp->violations[port].bad_pkey++;
-}
-
-static inline void
-count_bad_qkey(struct transport *tp, uint16_t port)
-{
-	tp->counters.rx_bad_qkey++;
-	tp->violations[port].bad_qkey++;
-}
-
-/** Requests are taken in these states, responses and sending in the others. */
-static inline bool
-qp_receives(const struct qp *qp)
-{
-	return qp->state >= UROCE_QPS_RTR && qp->state <= UROCE_QPS_SQE && qp->type != UROCE_QPT_XRC_SEND;
-}
-static inline bool
-qp_sends(const struct qp *qp)
-{
-	return qp->state == UROCE_QPS_RTS || qp->state == UROCE_QPS_SQD;
-}
-
-#endif /* UROCE_TP_INLINE_H */
+#endif /* UROCE_TP_TX_H */
