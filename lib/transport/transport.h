@@ -26,6 +26,7 @@
 #include "ring/ring.h"
 #include "base/shared.h"
 #include "wire/wire.h"
+#include "transport/cc/algorithms.h"
 
 struct rte_mbuf;
 struct rte_mempool;
@@ -170,13 +171,10 @@ int mcast_detach(struct mcast_table *t, uint16_t port, const uint8_t mgid[16], u
 
 /* ---- A transport ---- */
 /** How QPs of a port react to congestion. */
-enum tp_cc {
-	TP_CC_NONE = 0,
-	TP_CC_DCQCN, /**< to CNPs; RC and UC */
-	TP_CC_SWIFT, /**< to round trips; RC */
-	TP_CC_ALGORITHMS
-};
-/** @return "none", "dcqcn" or "swift". */
+#define CC_ENUM(NAME, name) TP_CC_##NAME,
+enum tp_cc { TP_CC_NONE = 0, CC_TABLE(CC_ENUM) TP_CC_ALGORITHMS };
+#undef CC_ENUM
+/** @return "none", "dcqcn", "swift" ... */
 const char *tp_cc_name(enum tp_cc cc);
 
 /**

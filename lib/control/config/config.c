@@ -230,12 +230,9 @@ static const char *const idle_words[] = {
 	[ENGINE_IDLE_ADAPTIVE] = "adaptive",
 	NULL,
 };
-static const char *const cc_words[] = {
-	[TP_CC_NONE] = "none",
-	[TP_CC_DCQCN] = "dcqcn",
-	[TP_CC_SWIFT] = "swift",
-	NULL,
-};
+#define CC_WORD(NAME, name) [TP_CC_##NAME] = #name,
+static const char *const cc_words[] = { [TP_CC_NONE] = "none", CC_TABLE(CC_WORD) NULL };
+#undef CC_WORD
 static const char *const switch_words[] = { "off", "on", NULL };
 static const char *const log_words[] = {
 	[0] = "default",

@@ -7,11 +7,9 @@
 #include "transport/core/sched.h"
 #include "transport/core/tx.h"
 
-static const struct cc_ops *const algorithms[TP_CC_ALGORITHMS] = {
-	[TP_CC_NONE] = &cc_none,
-	[TP_CC_DCQCN] = &cc_dcqcn,
-	[TP_CC_SWIFT] = &cc_swift,
-};
+#define CC_ROW(NAME, name) [TP_CC_##NAME] = &cc_##name,
+static const struct cc_ops *const algorithms[TP_CC_ALGORITHMS] = { [TP_CC_NONE] = &cc_none, CC_TABLE(CC_ROW) };
+#undef CC_ROW
 
 const char *
 tp_cc_name(enum tp_cc cc)
@@ -44,6 +42,7 @@ cc_attach(struct transport *tp, struct qp *qp, const struct tp_path *path)
 		return ENOMEM;
 	*qp->req.cc = (struct cc){
 		.ops = ops,
+		.algorithm = port->cc,
 		.qp = qp,
 		.pace.kind = TP_TIMER_PACE,
 		.line_bps = (port->mbps != 0 ? port->mbps : CC_LINE_MBPS_UNKNOWN) * 1e6,

@@ -24,25 +24,7 @@ enum {
 	CC_CNP_TCLASS = 48 << 2 | CC_TCLASS_ECT0, /**< of CNPs: class selector 6, as ConnectX sends them */
 };
 
-/** DCQCN's reaction point. Rates in bits per second. */
-struct dcqcn {
-	double target, current;  /**< current 0: never had a CNP, not limited */
-	double alpha;
-	uint64_t alpha_ns, timer_ns; /**< when their current period began */
-	uint64_t cut_ns;             /**< last decrease */
-	uint64_t bytes;              /**< since the byte counter's last event */
-	uint32_t timer_events, byte_events;
-};
-
-/** Swift. */
-struct swift {
-	double cwnd;                 /**< packets, may be less than one */
-	uint64_t cut_ns;             /**< last decrease */
-	uint64_t srtt_ns;
-	uint64_t min_ns, old_min_ns; /**< shortest round trip of this and of the last period */
-	uint64_t period_ns;          /**< when this period began */
-	uint32_t timeouts;           /**< in a row */
-};
+#define CC_STATE(NAME, name) struct name name;
 
 struct cc {
 	const struct cc_ops *ops;
@@ -52,11 +34,12 @@ struct cc {
 	double rate_bps;             /**< 0: not paced */
 	double line_bps;             /**< speed of the port */
 	uint16_t cwnd;               /**< packets that may be in flight, 1 to TP_CWND_MAX */
+	enum tp_cc algorithm;
 	union {
-		struct dcqcn dcqcn;
-		struct swift swift;
+		CC_TABLE(CC_STATE)
 	};
 };
+#undef CC_STATE
 
 /** An algorithm. Functions that it doesn't need are NULL. */
 struct cc_ops {
@@ -72,7 +55,10 @@ struct cc_ops {
 	void (*rtt)(struct cc *cc, uint64_t rtt_ns, uint32_t acked, uint64_t now_ns);
 	void (*loss)(struct cc *cc, bool timeout, uint64_t now_ns);
 };
-extern const struct cc_ops cc_none, cc_dcqcn, cc_swift;
+extern const struct cc_ops cc_none;
+#define CC_EXTERN(NAME, name) extern const struct cc_ops cc_##name;
+CC_TABLE(CC_EXTERN)
+#undef CC_EXTERN
 
 static inline double
 cc_clamp(double v, double lowest, double highest)

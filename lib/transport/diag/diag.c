@@ -138,7 +138,7 @@ look_at_requester(const struct qp *qp, struct qp_view *v)
 	v->tx.loss_cwnd = qp->loss.loss_cwnd;
 	v->tx.cc = TP_CC_NONE;
 	if (qp->req.cc != NULL) {
-		v->tx.cc = qp->req.cc->ops == &cc_dcqcn ? TP_CC_DCQCN : TP_CC_SWIFT;
+		v->tx.cc = qp->req.cc->algorithm;
 		v->tx.cc_cwnd = qp->req.cc->cwnd;
 		v->tx.rate_bps = (uint64_t)qp->req.cc->rate_bps;
 		v->tx.pace_ns = qp->req.cc->next_ns;

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file
+ * The algorithms of congestion control: one row for each, and the state that it keeps per QP. A new algorithm is a row and a
+ * struct here, and a file of its own with its struct cc_ops (cc.h).
+ *
+ * Owns: constants and formats only. Used by: transport.h (enum tp_cc), cc.h, lib/control (words of the configuration).
+ */
+#ifndef UROCE_CC_ALGORITHMS_H
+#define UROCE_CC_ALGORITHMS_H
+
+#include <stdint.h>
+
+/** Calls X(NAME, name): TP_CC_NAME, struct name, cc_name, and "name" in the configuration. "none" has no row. */
+#define CC_TABLE(X) \
+	X(DCQCN, dcqcn) /* reacts to CNPs; RC and UC */ \
+	X(SWIFT, swift) /* reacts to round trips; RC */
+
+/** DCQCN's reaction point. Rates in bits per second. */
+struct dcqcn {
+	double target, current;  /**< current 0: never had a CNP, not limited */
+	double alpha;
+	uint64_t alpha_ns, timer_ns; /**< when their current period began */
+	uint64_t cut_ns;             /**< last decrease */
+	uint64_t bytes;              /**< since the byte counter's last event */
+	uint32_t timer_events, byte_events;
+};
+
+/** Swift. */
+struct swift {
+	double cwnd;                 /**< packets, may be less than one */
+	uint64_t cut_ns;             /**< last decrease */
+	uint64_t srtt_ns;
+	uint64_t min_ns, old_min_ns; /**< shortest round trip of this and of the last period */
+	uint64_t period_ns;          /**< when this period began */
+	uint32_t timeouts;           /**< in a row */
+};
+
+#endif /* UROCE_CC_ALGORITHMS_H */
