@@ -218,6 +218,14 @@ doorbell_call(struct perf_end *e, struct perf_qp *q)
 	qp_doorbell(e->doorbell_arg, q->qp);
 }
 
+static const struct perf_workload *
+workload(const struct perf_opts *o, bool initiator)
+{
+	if (o->test == PERF_RATE)
+		return initiator ? &rate_initiator : &rate_target;
+	return initiator ? &latency_initiator : &latency_target;
+}
+
 struct perf_end *
 host_add_end(struct perf_host *h, unsigned int engine, bool initiator, uint64_t tsc_hz)
 {
@@ -230,11 +238,12 @@ host_add_end(struct perf_host *h, unsigned int engine, bool initiator, uint64_t 
 		.segs = &seg,
 		.nb_segs = 1,
 	};
-	struct cq_params cp = { .channel_fd = -1 };
+	struct cq_params cp = { .channel = -1 };
 	struct qp_call c = { .h = h, .e = e };
 	int rc;
 
 	end_init(e, h->o, initiator, tsc_hz);
+	e->work = workload(h->o, initiator);
 	h->end_engine[h->nb_ends] = h->engines[engine];
 	h->ends[h->nb_ends++] = e;
 	e->doorbell = doorbell_call;

@@ -11,6 +11,7 @@
 #include <rte_pause.h>
 
 #include "engine/engine_priv.h"
+#include "ring/ctl.h"
 
 enum { OWN_SPINS = 100 }; /* tries to own an engine before its next owner yields its core */
 
@@ -51,6 +52,15 @@ on_failed(void *arg, const struct qp *qp)
 		e->stats.failures_unsaid++;
 }
 
+/** The program reads a record per event from its channel's pipe. @return false: the pipe is full, or nobody reads it any more. */
+static bool
+on_completion(void *arg, int channel, uint64_t cookie)
+{
+	struct ctl_comp_event ev = { .cookie = cookie };
+
+	return write(channel, &ev, sizeof(ev)) == (ssize_t)sizeof(ev);
+}
+
 /** Everything that needs memory. @return 0 or an errno value. */
 static int
 parts_create(struct engine *e)
@@ -63,7 +73,8 @@ parts_create(struct engine *e)
 		.engine = c->id,
 		.nb_ports = c->nb_ports,
 		.socket_id = c->socket_id,
-		.clock = clock_read,
+		.stamp_ns = clock_read,
+		.notify = on_completion,
 		.event = on_event,
 		.failed = on_failed,
 		.mad = event_post_mad,
@@ -74,6 +85,7 @@ parts_create(struct engine *e)
 
 	for (uint16_t i = 0; i < c->nb_ports; i++) {
 		tc.ports[i].cc = c->cc[i];
+		tc.ports[i].features = c->features[i];
 		memcpy(tc.ports[i].pkeys, c->ports[i]->conf.pkeys, sizeof(tc.ports[i].pkeys));
 		if (c->cc[i] != TP_CC_NONE)
 			net_port_link(c->ports[i], &tc.ports[i].mbps);

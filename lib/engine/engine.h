@@ -58,6 +58,7 @@ struct engine_config {
 	uint16_t nb_ports;
 	enum tp_cc cc[UROCE_MAX_PORTS]; /**< congestion control of each port */
 	struct shared sh;          /**< of sh.qsbr the engine is thread @c id: online while it runs, offline while it sleeps */
+	struct tp_features features[UROCE_MAX_PORTS]; /**< and what its QPs do beyond the standard's minimum */
 	int socket_id;
 };
 

@@ -154,8 +154,10 @@ make_engines(struct uroce *u, const unsigned int *lcores, char *err)
 			.socket_id = (int)(lcores != NULL ? rte_lcore_to_socket_id(lcores[i]) : rte_socket_id()),
 		};
 
-		for (uint16_t p = 0; p < u->nb_ports; p++)
+		for (uint16_t p = 0; p < u->nb_ports; p++) {
 			c.cc[p] = (enum tp_cc)u->conf.ports[p].cc;
+			c.features[p] = (struct tp_features)TP_FEATURES_ALL;
+		}
 		u->engines[i] = engine_create(&c);
 		if (u->engines[i] == NULL)
 			return complain(err, "cannot create engine %u: %s", i, strerror(errno));

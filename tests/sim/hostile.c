@@ -145,7 +145,7 @@ hostile_ep_make(struct sim_world *w, struct sim_ep *ep, struct hostile_ep *he)
 {
 	uint32_t rq_stride = ring_rq_stride(HOSTILE_SGES), i, engine;
 	struct cq_params c = {
-		.channel_fd = -1, .owner = ep, .cookie = SIM_HOSTILE_COOKIE, .multi = ep->nb_engines > 1
+		.channel = -1, .owner = ep, .cookie = SIM_HOSTILE_COOKIE, .multi = ep->nb_engines > 1
 	};
 	struct srq_params s = { .pd = HOSTILE_PD, .max_sge = HOSTILE_SGES, .owner = ep, .cookie = SIM_HOSTILE_COOKIE };
 	uint8_t *area = arena_get(w, HOSTILE_AREA);
@@ -338,15 +338,15 @@ static void
 window_op(const struct hostile_ep *he, struct ring_sq_wqe *e, union ring_sq_ctl *ctl)
 {
 	struct rng *r = &hostile.rng;
-	struct ring_bind b = { .length = rng_below(r, HOSTILE_AREA), .lkey = he->area.key,
-			       .access = (uint32_t)rng_below(r, 64) & MW_ACCESS_KNOWN };
+	uint64_t length = rng_below(r, HOSTILE_AREA);
+	uint32_t access = (uint32_t)rng_below(r, 64) & MW_ACCESS_KNOWN;
 
 	ctl->opcode = rng_one_in(r, 3) ? UROCE_WR_LOCAL_INV : UROCE_WR_BIND_MW;
 	ctl->count = 0;
-	e->rkey = e->imm = window_key(he);
-	e->remote_addr = he->area.iova + rng_below(r, HOSTILE_AREA);
+	wqe_put_imm(e, window_key(he));
+	wqe_put_remote(e, he->area.iova + rng_below(r, HOSTILE_AREA), e->imm);
 	if (ctl->opcode == UROCE_WR_BIND_MW)
-		memcpy(e + 1, &b, sizeof(b));
+		wqe_put_bind(e, length, he->area.key, access);
 }
 
 static void
@@ -354,7 +354,6 @@ garbage_send(struct sim_world *w, struct victim *v)
 {
 	const struct hostile_ep *he = &hostile.eps[v->ep->id], *there = &hostile.eps[v->peer->ep->id];
 	struct ring_sq_wqe *e = ring_slot(&v->sq, v->sq.counter);
-	struct ring_sge *s = (struct ring_sge *)(e + 1);
 	union ring_sq_ctl ctl = { .word = rng_next(&hostile.rng) };
 	struct rng *r = &hostile.rng;
 	uint32_t i;
@@ -363,7 +362,7 @@ garbage_send(struct sim_world *w, struct victim *v)
 		return;
 	fill(r, e, 1u << v->sq.shift);
 	for (i = 0; i < HOSTILE_SGES; i++)
-		garbage_sge(w, he, &s[i + (ring_op_has_operands(ctl.opcode) ? 1 : 0)]);
+		garbage_sge(w, he, &wqe_sges(e, ctl.opcode)[i]);
 	if (!rng_one_in(r, 4)) {
 		ctl.opcode = (uint8_t)rng_below(r, UROCE_WR_OPS);
 		ctl.count = (uint16_t)rng_below(r, HOSTILE_SGES + 2);
@@ -371,18 +370,14 @@ garbage_send(struct sim_world *w, struct victim *v)
 		e->remote_addr = there->area.iova + rng_below(r, HOSTILE_AREA) / 8 * 8;
 		e->rkey = rng_one_in(r, 4) ? window_key(there) : there->area.key;
 		if (ctl.opcode == UROCE_WR_SEND_WITH_INV)
-			e->imm = window_key(there);
+			wqe_put_imm(e, window_key(there));
 		if (rng_one_in(r, 8))
 			window_op(he, e, &ctl);
 		ctl.srqn = hostile_srqn(&hostile, v);
 	}
-	if (v->type == UROCE_QPT_UD && !rng_one_in(r, 4)) {
-		e->remote_addr = (uint64_t)qp_num(v->peer->qp) << 32 | v->ah;
-		e->rkey = HOSTILE_QKEY;
-	}
-	ctl.phase = ring_phase(v->sq.counter, v->sq.order);
-	atomic_store_explicit(&e->ctl, ctl.word, memory_order_release);
-	v->sq.counter++;
+	if (v->type == UROCE_QPT_UD && !rng_one_in(r, 4))
+		wqe_put_ud(e, v->ah, qp_num(v->peer->qp), HOSTILE_QKEY);
+	ring_sq_post(&v->sq, v->sq.counter++, e, ctl);
 }
 
 static void

@@ -426,8 +426,8 @@ struct sim_cq {
 	struct cq *cq;
 	struct ring ring;            /**< the client's view */
 	struct ring_cq_shared *shared;
-	int pipe_rd;                 /**< -1: polled */
-	int pipe_wr;
+	bool channel;                /**< else polled */
+	uint32_t events;             /**< raised and not taken */
 	struct sim_ep *ep;
 	bool armed, solicited_only;
 	uint64_t wake_at;            /**< solicited_only: looks without event then */

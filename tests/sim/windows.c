@@ -409,15 +409,14 @@ windows_put(const struct sim_qp *q, const struct sim_op *op, struct ring_sq_wqe 
 		put_plant(q, op, e, &bind);
 	} else {
 		b = &q->bindings[op->binding];
-		e->imm = b->key; /* LOCAL_INV's */
-		e->rkey = b->key;
-		e->remote_addr = b->mr->iova + b->off;
+		wqe_put_imm(e, b->key); /* LOCAL_INV's */
+		wqe_put_remote(e, b->mr->iova + b->off, b->key);
 		bind = (struct ring_bind){ .length = b->len,
 					   .lkey = b->len == 0 ? 0 : b->mr->key,
 					   .access = b->access };
 	}
 	if (op->opcode == UROCE_WR_BIND_MW)
-		memcpy(e + 1, &bind, sizeof(bind));
+		wqe_put_bind(e, bind.length, bind.lkey, bind.access);
 }
 
 /* ---- Completions ---- */

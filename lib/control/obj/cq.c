@@ -90,7 +90,7 @@ op_cq_create(struct session *s, struct request *r)
 	cq->channel_fd = channel_fd;
 	p = (struct cq_params){
 		.shared = (void *)cq->block.addr,
-		.channel_fd = cq->channel_fd,
+		.channel = cq->channel_fd,
 		.cookie = q->cookie,
 		.owner = session_owner(s),
 		.multi = s->control->s.nb_engines > 1,

@@ -7,7 +7,8 @@
 
 #include "base/container_of.h"
 #include "base/gen_table.h"
-#include "transport/core/internal.h"
+#include "transport/core/qp_table.h"
+#include "transport/core/time_wait.h"
 
 enum { QPN_BITS = 24, QPN_FIRST = 2 /* 0 and 1 are management QPs */ };
 
@@ -17,6 +18,15 @@ struct qp_table {
 	struct time_wait_table *time_wait;
 	struct gen_table numbers;
 };
+
+static void
+qp_free(struct qp *qp)
+{
+	free(qp->resp.res);
+	free(qp->req.cc);
+	free(qp->path.alt);
+	free(qp);
+}
 
 static void
 destroyed_free(struct deferred *d)

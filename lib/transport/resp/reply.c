@@ -3,7 +3,10 @@
  * What an RC responder sends: READ and atomic responses in the order of their requests, ACKs and NAKs.
  */
 #include "transport/cc/cc.h"
-#include "transport/req/selective.h"
+#include "transport/core/lend.h"
+#include "transport/core/tx.h"
+#include "transport/resp/recv.h"
+#include "transport/resp/resp.h"
 
 static inline struct wire_bth
 response_bth(const struct qp *qp, uint8_t opcode, uint32_t psn)
@@ -112,7 +115,7 @@ send_reply(struct transport *tp, struct qp *qp)
 		break;
 	}
 	if (unlikely(qp->resp.reply == TP_REPLY_SACK)) {
-		if (!selective_send_sack(tp, qp))
+		if (!sack_send(tp, qp))
 			return false;
 		qp->resp.reply = TP_REPLY_NONE;
 		return true;

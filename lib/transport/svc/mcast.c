@@ -6,8 +6,9 @@
  * is published anew. Groups name QPs by number: one that is gone meanwhile is not found.
  */
 #include "base/container_of.h"
+#include "transport/core/tx.h"
+#include "transport/svc/svc.h"
 #include "wire/gid.h"
-#include "transport/core/internal.h"
 
 enum { MCAST_BUCKET_BITS = 10, MCAST_BUCKETS = 1 << MCAST_BUCKET_BITS, MCAST_PLACES = 4 };
 
@@ -219,7 +220,7 @@ copy_to(struct transport *tp, const struct qp *qp, uint16_t port, const struct w
 }
 
 void
-mcast_rx(struct transport *tp, uint16_t port, const struct wire_pkt *p)
+mcast_rx(struct transport *tp, uint16_t port, const struct wire_pkt *p, mcast_deliver *deliver)
 {
 	struct mcast_group *g;
 	struct qp *qp;
@@ -241,7 +242,7 @@ mcast_rx(struct transport *tp, uint16_t port, const struct wire_pkt *p)
 		if (qp == NULL)
 			continue;
 		if (qp->tp == tp)
-			transport_to_qp(tp, qp, port, p);
+			deliver(tp, qp, port, p);
 		else
 			copy_to(tp, qp, port, p);
 	}

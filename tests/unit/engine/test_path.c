@@ -187,7 +187,7 @@ destroy_msg(struct engine *e, void *arg, uint64_t now_ns)
 static void
 program_up(struct program *p, struct host *h, unsigned int engine)
 {
-	struct cq_params cp = { .channel_fd = -1, .multi = h->nb_engines > 1 };
+	struct cq_params cp = { .channel = -1, .multi = h->nb_engines > 1 };
 	struct mem_seg seg;
 	struct mr_params mp = { .pd = PD, .access = 15, .segs = &seg, .nb_segs = 1, .length = MEM_BYTES };
 
@@ -291,16 +291,12 @@ static void
 post_write(struct program *p, const struct program *peer, uint64_t wr_id, size_t off, uint32_t len)
 {
 	struct ring_sq_wqe *w = ring_slot(&p->sq, p->sq.counter);
-	struct ring_sge *sge = (struct ring_sge *)(w + 1);
-	const union ring_sq_ctl ctl = { .opcode = UROCE_WR_RDMA_WRITE, .flags = UROCE_SEND_SIGNALED, .count = 1,
-					.phase = ring_phase(p->sq.counter, p->sq.order) };
+	const union ring_sq_ctl ctl = { .opcode = UROCE_WR_RDMA_WRITE, .flags = UROCE_SEND_SIGNALED, .count = 1 };
 
 	w->wr_id = wr_id;
-	w->remote_addr = (uintptr_t)peer->mem + off;
-	w->rkey = peer->mr->key;
-	*sge = (struct ring_sge){ (uintptr_t)p->mem + off, len, p->mr->key };
-	atomic_store_explicit(&w->ctl, ctl.word, memory_order_release);
-	p->sq.counter++;
+	wqe_put_remote(w, (uintptr_t)peer->mem + off, peer->mr->key);
+	*wqe_sges(w, UROCE_WR_RDMA_WRITE) = (struct ring_sge){ (uintptr_t)p->mem + off, len, p->mr->key };
+	ring_sq_post(&p->sq, p->sq.counter++, w, ctl);
 	atomic_thread_fence(memory_order_seq_cst);
 	if (atomic_load(&p->qp_shared->sq_watch) == 0 && ring_db_ring(p->db, 0))
 		engine_session_kick(p->engine, p->session);

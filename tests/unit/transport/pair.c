@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -59,6 +58,15 @@ on_event(void *arg, const struct tp_event *ev)
 	h->events[h->nb_events++] = *ev;
 }
 
+static bool
+on_completion(void *arg, int channel, uint64_t cookie)
+{
+	struct end_cq *c = (void *)(uintptr_t)cookie;
+
+	c->events++;
+	return true;
+}
+
 unsigned int
 host_events(const struct host *h, enum uroce_event type)
 {
@@ -72,7 +80,7 @@ host_events(const struct host *h, enum uroce_event type)
 struct pair *
 pair_new(void)
 {
-	return pair_new_cc(&(struct tp_port_config){ .cc = TP_CC_NONE });
+	return pair_new_cc(&(struct tp_port_config){ .features = TP_FEATURES_ALL });
 }
 
 struct pair *
@@ -85,7 +93,7 @@ pair_new_cc(const struct tp_port_config *port)
 	p->mbufs_before = pair_mbufs_in_use();
 	for (unsigned int i = 0; i < 2; i++) {
 		struct host *h = &p->h[i];
-		struct transport_config c = { .nb_ports = 1, .event = on_event, .arg = h };
+		struct transport_config c = { .nb_ports = 1, .event = on_event, .notify = on_completion, .arg = h };
 
 		h->pair = p;
 		h->id = i;
@@ -357,14 +365,9 @@ ring_make(struct ring *r, uint32_t depth, uint32_t stride)
 static void
 cq_make(struct end_cq *c, uint32_t depth, bool channel)
 {
-	struct cq_params cp = { .shared = &c->shared, .channel_fd = -1, .cookie = ADDR(c) };
+	struct cq_params cp = { .shared = &c->shared, .channel = channel ? 0 : -1, .cookie = ADDR(c) };
 
 	c->mem = ring_make(&c->ring, depth, sizeof(struct ring_cqe));
-	c->pipe[0] = c->pipe[1] = -1;
-	if (channel) {
-		assert_int_equal(pipe2(c->pipe, O_NONBLOCK), 0);
-		cp.channel_fd = c->pipe[1];
-	}
 	cp.ring = c->ring;
 	assert_int_equal(cq_create(&cp, &c->cq), 0);
 }
@@ -375,10 +378,6 @@ cq_unmake(struct end_cq *c)
 	assert_int_equal(cq_users(c->cq), 0);
 	cq_destroy(c->cq);
 	free(c->mem);
-	if (c->pipe[0] >= 0) {
-		close(c->pipe[0]);
-		close(c->pipe[1]);
-	}
 }
 
 struct end_srq *
@@ -598,31 +597,24 @@ void
 end_send(struct end *e, const struct wr *wr)
 {
 	struct ring_sq_wqe *w = ring_slot(&e->sq, e->sq.counter);
-	uint8_t *at = (uint8_t *)(w + 1);
 	union ring_sq_ctl ctl = { .opcode = (uint8_t)wr->op, .flags = wr->flags, .count = (uint16_t)wr->nb_sge,
-				    .srqn = wr->srqn };
+				  .srqn = wr->srqn };
 
 	w->wr_id = wr->id;
-	w->remote_addr = wr->remote_addr;
-	w->rkey = wr->rkey;
-	w->imm = wr->imm;
-	if (ring_op_has_operands(ctl.opcode)) {
-		struct ring_atomic a = { .compare_add = wr->compare_add, .swap = wr->swap };
-
-		memcpy(at, &a, sizeof(a));
-		at += sizeof(a);
-	}
+	wqe_put_remote(w, wr->remote_addr, wr->rkey);
+	wqe_put_imm(w, wr->imm);
+	if (wqe_has_block(ctl.opcode))
+		wqe_put_atomic(w, wr->compare_add, wr->swap);
 	if (wr->inline_data != NULL) {
-		memcpy(at, wr->inline_data, wr->inline_bytes);
+		memcpy(wqe_inline(w), wr->inline_data, wr->inline_bytes);
 		ctl.flags |= UROCE_SEND_INLINE;
 		ctl.count = (uint16_t)wr->inline_bytes;
 	} else if (wr->nb_sge > 0) {
-		memcpy(at, wr->sge, wr->nb_sge * sizeof(*wr->sge));
+		memcpy(wqe_sges(w, ctl.opcode), wr->sge, wr->nb_sge * sizeof(*wr->sge));
 	}
 	if (!wr->unsignaled)
 		ctl.flags |= UROCE_SEND_SIGNALED;
-	ctl.phase = ring_phase(e->sq.counter++, e->sq.order);
-	atomic_store_explicit(&w->ctl, ctl.word, memory_order_release);
+	ring_sq_post(&e->sq, e->sq.counter++, w, ctl);
 	atomic_thread_fence(memory_order_seq_cst);
 	if (atomic_load(&e->shared.sq_watch) == 0)
 		qp_doorbell(e->host->tp, e->qp);
@@ -632,13 +624,11 @@ static void
 post_rq(struct ring *r, uint64_t id, const struct ring_sge *sge, uint32_t nb_sge)
 {
 	struct ring_rq_wqe *w = ring_slot(r, r->counter);
-	union ring_rq_ctl ctl = { .num_sge = (uint16_t)nb_sge };
 
 	w->wr_id = id;
 	if (nb_sge > 0)
 		memcpy(w->sge, sge, nb_sge * sizeof(*sge));
-	ctl.phase = ring_phase(r->counter++, r->order);
-	atomic_store_explicit(&w->ctl, ctl.word, memory_order_release);
+	ring_rq_post(r, r->counter++, w, (uint16_t)nb_sge);
 }
 
 void

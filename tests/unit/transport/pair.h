@@ -59,7 +59,7 @@ struct end_cq {
 	struct ring ring; /* the client's: counter is what it polls next */
 	struct ring_cq_shared shared;
 	void *mem;
-	int pipe[2];
+	unsigned int events; /* raised and not taken */
 };
 
 struct end_srq {

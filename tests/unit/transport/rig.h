@@ -38,7 +38,7 @@ rig_up_cc(struct rig *r, const struct end_opts *eo, const struct conn_opts *co, 
 static inline void
 rig_up(struct rig *r, const struct end_opts *eo, const struct conn_opts *co)
 {
-	rig_up_cc(r, eo, co, &(struct tp_port_config){ .cc = TP_CC_NONE });
+	rig_up_cc(r, eo, co, &(struct tp_port_config){ .features = TP_FEATURES_ALL });
 }
 
 static inline void

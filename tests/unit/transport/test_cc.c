@@ -3,12 +3,13 @@
 #include <math.h>
 
 #include "transport/cc/cc.h"
+#include "transport/req/loss.h"
 #include "rig.h"
 
 enum { LINE_MBPS = 40000 };
-static const struct tp_port_config no_cc = { .cc = TP_CC_NONE };
-static const struct tp_port_config dcqcn = { .cc = TP_CC_DCQCN, .mbps = LINE_MBPS };
-static const struct tp_port_config swift = { .cc = TP_CC_SWIFT, .mbps = LINE_MBPS };
+static const struct tp_port_config no_cc = { .cc = TP_CC_NONE, .features = TP_FEATURES_ALL };
+static const struct tp_port_config dcqcn = { .cc = TP_CC_DCQCN, .mbps = LINE_MBPS, .features = TP_FEATURES_ALL };
+static const struct tp_port_config swift = { .cc = TP_CC_SWIFT, .mbps = LINE_MBPS, .features = TP_FEATURES_ALL };
 
 static uint8_t *
 l3_of(struct rte_mbuf *m)

@@ -27,7 +27,8 @@ static struct transport *
 engine_new(struct host *h, unsigned int n, bool with_handoff)
 {
 	struct transport_config c = { .sh = h->sh, .nb_ports = 1,
-				      .engine = n, .handoff = with_handoff ? hand_over : NULL };
+				      .engine = n, .handoff = with_handoff ? hand_over : NULL,
+				      .ports[0] = { .features = TP_FEATURES_ALL } };
 	struct transport *tp = transport_create(&c);
 
 	assert_non_null(tp);

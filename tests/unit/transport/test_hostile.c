@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Random packets with a good ICRC and random bytes in the rings: nothing crashes, hangs, or touches foreign memory. */
 #include "rig.h"
-#include "transport/core/internal.h"
+#include "transport/core/types.h"
 
 enum { PACKETS = 30000, WQES = 20000, GUARD = 4096 };
 
@@ -106,8 +106,7 @@ random_rings_do_no_harm(void **state)
 		ctl.opcode &= rnd(2) ? 7 : 255;
 		if (rnd(2))
 			ctl.count &= 3;
-		ctl.phase = ring_phase(r.a->sq.counter++, r.a->sq.order);
-		atomic_store(&w->ctl, ctl.word);
+		ring_sq_post(&r.a->sq, r.a->sq.counter++, w, ctl);
 		rctl.word = rw->ctl;
 		rctl.phase = ring_phase(r.a->rq.counter++, r.a->rq.order);
 		atomic_store(&rw->ctl, rctl.word);

@@ -9,7 +9,7 @@
 enum { QKEY = 0x11111111 };
 
 /** Two partitions, in each a full and a limited member. */
-static const struct tp_port_config partitions = { .pkeys = { 0xffff, 0x7fff, 0x8001, 0x0001 } };
+static const struct tp_port_config partitions = { .pkeys = { 0xffff, 0x7fff, 0x8001, 0x0001 }, .features = TP_FEATURES_ALL };
 
 /** Change P_Key index or Q_Key of a QP in RTS, by way of SQD. */
 static void
@@ -96,7 +96,7 @@ pkeys_match_by_15_bits_and_one_side_is_a_full_member(void **state)
 static void
 unused_entry_of_the_pkey_table_is_refused(void **state)
 {
-	static const struct tp_port_config two = { .pkeys = { 0x8001, 0x8002 } };
+	static const struct tp_port_config two = { .pkeys = { 0x8001, 0x8002 }, .features = TP_FEATURES_ALL };
 	struct uroce_qp_attr a = { .qp_state = UROCE_QPS_INIT, .port_num = 1, .pkey_index = 2 };
 	const uint32_t mask = UROCE_QP_STATE | UROCE_QP_PKEY_INDEX | UROCE_QP_PORT | UROCE_QP_ACCESS_FLAGS;
 	struct pair *p = pair_new_cc(&two);

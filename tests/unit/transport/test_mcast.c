@@ -164,7 +164,7 @@ members_on_the_senders_host_and_the_sender_itself_get_copies(void **state)
 static void
 each_member_checks_its_own_keys(void **state)
 {
-	static const struct tp_port_config two = { .pkeys = { 0xffff, 0x8001 } };
+	static const struct tp_port_config two = { .pkeys = { 0xffff, 0x8001 }, .features = TP_FEATURES_ALL };
 	const uint32_t init = UROCE_QP_STATE | UROCE_QP_PKEY_INDEX | UROCE_QP_PORT | UROCE_QP_QKEY;
 	struct uroce_qp_attr a = { .qp_state = UROCE_QPS_INIT, .port_num = 1, .pkey_index = 1, .qkey = QKEY };
 	struct pair *p = pair_new_cc(&two);
@@ -232,7 +232,7 @@ members_of_all_engines_get_copies(void **state)
 	handed.packets = 0;
 	for (unsigned int i = 0; i < 2; i++) {
 		struct transport_config c = { .sh = p->h[1].sh, .nb_ports = 1, .engine = i,
-					      .handoff = hand_over };
+					      .handoff = hand_over, .ports[0] = { .features = TP_FEATURES_ALL } };
 
 		engines[i].tp = handed.tp[i] = transport_create(&c);
 		assert_non_null(engines[i].tp);

@@ -3,7 +3,7 @@
 #include <errno.h>
 
 #include "rig.h"
-#include "transport/core/internal.h"
+#include "transport/core/sched.h"
 
 static void
 posted_in_err_is_flushed(void **state)
@@ -312,8 +312,7 @@ watched_qp_needs_no_doorbell(void **state)
 	assert_int_equal(atomic_load(&r.a->shared.sq_watch), 1);
 	w = ring_slot(&r.a->sq, r.a->sq.counter);
 	w->wr_id = 2;
-	ctl.phase = ring_phase(r.a->sq.counter++, r.a->sq.order);
-	atomic_store(&w->ctl, ctl.word);
+	ring_sq_post(&r.a->sq, r.a->sq.counter++, w, ctl);
 	pair_settle(r.p);
 	expect_cqe(&r.a->scq, 2, UROCE_WC_SUCCESS);
 	rig_down(&r);

@@ -140,7 +140,7 @@ rewritten_sges_are_checked_again(void **state)
 	rig_up(&r, NULL, &(struct conn_opts){ .mtu = UROCE_MTU_256 });
 	rig_write(&r, 1, 0, 20000);
 	host_turn(&r.p->h[0]);
-	sge = (struct ring_sge *)((struct ring_sq_wqe *)ring_slot(&r.a->sq, 0) + 1);
+	sge = wqe_sges(ring_slot(&r.a->sq, 0), UROCE_WR_RDMA_WRITE);
 	sge->length = 100;
 	pair_settle(r.p);
 	assert_int_equal(next_error(&r.a->scq, 1, UROCE_WC_LOC_LEN_ERR), TP_VERR_WQE_LENGTH);

@@ -327,7 +327,7 @@ each_lost_response_of_a_read_is_asked_for_again(void **state)
 	struct rig r;
 	uint64_t before;
 
-	rig_up_cc(&r, NULL, NULL, &(struct tp_port_config){ .go_back_n = true });
+	rig_up_cc(&r, NULL, NULL, &(struct tp_port_config){ .features = { .tail_loss_probe = true, .credits = true, .ack_coalescing = true } });
 	fill(r.bbuf, BUF, 8);
 	r.p->lose = lose;
 	r.p->lose_arg = &l;
