@@ -56,8 +56,7 @@ ip_hdr_take(struct cma_id *id, const struct cm_ip_hdr *h, const struct cm_way *w
 	uint32_t skip = h->ip_version == 4 ? 12 : 0;
 
 	/* Or an IPv6 address would pass for the IPv4 address in its last bytes, which the program may trust. */
-	if (gid_is_v4(gid_at(way->remote_gid)) != (h->ip_version == 4) ||
-	    gid_is_v4(gid_at(way->local_gid)) != (h->ip_version == 4))
+	if (gid_is_v4(gid_at(way->remote_gid)) != (h->ip_version == 4) || gid_is_v4(gid_at(way->local_gid)) != (h->ip_version == 4))
 		return false;
 	if (memcmp(h->src + skip, way->remote_gid + skip, 16 - skip) != 0 ||
 	    memcmp(h->dst + skip, way->local_gid + skip, 16 - skip) != 0)
