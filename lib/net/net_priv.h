@@ -9,7 +9,7 @@
 #include "net/group/group_priv.h"
 #include "net/kernel/kernel_priv.h"
 #include "net/neigh/neigh_priv.h"
-#include "net/port/pkt_priv.h"
+#include "net/pkt_priv.h"
 #include "net/port/pmd_priv.h"
 
 enum {

@@ -9,7 +9,7 @@
 
 #include <sys/queue.h>
 
-#include "net/port/pkt_priv.h"
+#include "net/pkt_priv.h"
 
 /* ---- group_pkt.c ---- */
 enum {

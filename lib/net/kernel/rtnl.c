@@ -11,7 +11,7 @@
 #include <linux/rtnetlink.h>
 
 #include "net/kernel/kernel_priv.h"
-#include "net/port/pkt_priv.h"
+#include "net/pkt_priv.h"
 
 enum {
 	RTNL_REPLY_BYTES = 32768, /* what the kernel fills at most per dump message */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /** @file The bytes of ARP (RFC 826), neighbour discovery (RFC 4861) and their checksums. */
-#include "net/port/pkt_priv.h"
+#include "net/pkt_priv.h"
 
 uint32_t
 pkt_sum(const void *data, size_t len, uint32_t sum)
