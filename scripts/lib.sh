@@ -5,7 +5,7 @@
 UROCE_ROOT=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.." && pwd)
 UROCE_BUILD=$(realpath -m -- "${UROCE_BUILD:-$UROCE_ROOT/build}")
 
-# The one list of Debian packages: to build, to run a lab with Debian's own verbs programs, to test.
+# All Debian packages that scripts need: to build, to run a lab with Debian's own verbs programs, to test.
 UROCE_PACKAGES_BUILD="gcc libc6-dev pkg-config meson ninja-build clang libdpdk-dev libisal-dev libbsd-dev libbpf-dev
 	libcmocka-dev libibverbs-dev librdmacm-dev"
 UROCE_PACKAGES_RUN="python3 iproute2 ethtool ibverbs-utils perftest"
@@ -43,7 +43,7 @@ apt_get()
 	DEBIAN_FRONTEND=noninteractive apt-get -y -o DPkg::Lock::Timeout=300 "$@" </dev/null
 }
 
-# need_packages PACKAGE...: root installs what is missing, anybody else is told what to install.
+# need_packages PACKAGE...: installs what is missing, as root; for others it ends the script and says what to install.
 need_packages()
 {
 	local missing
@@ -64,7 +64,7 @@ need_packages()
 	fi
 }
 
-# configure_uroce [MESON OPTION...]: makes $UROCE_BUILD a build folder with these options.
+# configure_uroce [MESON OPTION...]: creates or changes the build folder $UROCE_BUILD.
 configure_uroce()
 {
 	local dir=$UROCE_BUILD
@@ -79,13 +79,13 @@ configure_uroce()
 	fi
 }
 
-# build_everything: tests as well.
+# build_everything: with the tests.
 build_everything()
 {
 	ninja -C "$UROCE_BUILD" || die "the build failed"
 }
 
-# build_product: what a user runs, without the tests.
+# build_product: everything but the tests.
 build_product()
 {
 	local targets

@@ -97,13 +97,12 @@ ask(struct bare *b)
 
 	for (uint32_t n = 0; n < ROUND_TRIPS; n++) {
 		struct ring_sq_wqe *w = ring_slot(&b->sq, n);
-		union ring_sq_ctl ctl = { .opcode = UROCE_WR_SEND, .count = 1, .phase = ring_phase(n, RING_ORDER) };
-		struct ring_sge *sge = (struct ring_sge *)(w + 1);
+		union ring_sq_ctl ctl = { .opcode = UROCE_WR_SEND, .count = 1 };
 		union ring_cqe_ctl answer;
 
 		w->wr_id = n;
-		*sge = (struct ring_sge){ .addr = n, .length = 8, .lkey = 1 };
-		atomic_store_explicit(&w->ctl, ctl.word, memory_order_release);
+		*wqe_sges(w, UROCE_WR_SEND) = (struct ring_sge){ .addr = n, .length = 8, .lkey = 1 };
+		ring_sq_post(&b->sq, n, w, ctl);
 		while (!ring_cq_ready(&b->cq, n, &answer))
 			__builtin_ia32_pause();
 	}

@@ -7,6 +7,14 @@
 
 enum { MESSAGE_ALIGN = 64 };
 
+const uint8_t op_to_wr[PERF_OPS] = {
+	[PERF_WRITE] = UROCE_WR_RDMA_WRITE,
+	[PERF_SEND] = UROCE_WR_SEND,
+	[PERF_READ] = UROCE_WR_RDMA_READ,
+	[PERF_FETCH_ADD] = UROCE_WR_ATOMIC_FETCH_AND_ADD,
+	[PERF_CMP_SWAP] = UROCE_WR_ATOMIC_CMP_AND_SWP,
+};
+
 static uint32_t
 order_of(uint32_t n)
 {
@@ -141,10 +149,6 @@ end_init(struct perf_end *e, const struct perf_opts *o, bool initiator, uint64_t
 	}
 	if (o->op <= PERF_READ && op_is_inbound(o->op) != initiator)
 		fill(e);
-	if (o->test == PERF_RATE)
-		e->work = initiator ? &rate_initiator : &rate_target;
-	else
-		e->work = initiator ? &latency_initiator : &latency_target;
 }
 
 /** Fetch-and-adds of 1: the sum over all of them is their number. */

@@ -63,7 +63,7 @@ struct perf_end {
 	struct perf_result *result;
 	/* State of the workload. */
 	enum perf_phase phase;
-	uint64_t completed, phase_end, window_begin, window_ops, ping_tsc;
+	uint64_t completed, completed_end, phase_end, window_begin, window_ops, ping_tsc;
 	uint64_t tsc_hz;
 	uint32_t seq;
 	bool waiting;
@@ -81,6 +81,7 @@ uint32_t end_rq_depth(const struct perf_opts *o);
 bool end_verify(const struct perf_end *e, uint64_t ops);
 /** @return true if @p op's data ends up at the initiator. */
 bool op_is_inbound(enum perf_op op);
+extern const uint8_t op_to_wr[PERF_OPS]; /**< enum uroce_wr_op */
 
 /** Doorbell of an end in another process than the engine. */
 void end_doorbell_shm(struct perf_end *e, struct perf_qp *q);
@@ -94,46 +95,29 @@ end_post_send(struct perf_end *e, struct perf_qp *q, uint8_t opcode, uint8_t fla
 	      uint64_t remote, uint32_t len)
 {
 	struct ring_sq_wqe *w = ring_slot(&q->sq, q->sq.counter);
-	union ring_sq_ctl ctl = { .opcode = opcode, .flags = flags, .phase = ring_phase(q->sq.counter, q->sq.order) };
-	uint8_t *operands = (uint8_t *)(w + 1);
+	union ring_sq_ctl ctl = { .opcode = opcode, .flags = flags, .count = 1 };
 
 	w->wr_id = (uint64_t)(q - e->qps);
-	w->remote_addr = remote;
-	w->rkey = q->rkey;
-	if (ring_op_has_operands(opcode)) {
-		struct ring_atomic *a = (struct ring_atomic *)operands;
-
-		a->compare_add = 1;
-		a->swap = 2;
-		operands += sizeof(*a);
-	}
+	wqe_put_remote(w, remote, q->rkey);
+	if (wqe_has_block(opcode))
+		wqe_put_atomic(w, 1, 2);
 	if (flags & UROCE_SEND_INLINE) {
-		memcpy(operands, local, len);
+		memcpy(wqe_inline(w), local, len);
 		ctl.count = (uint16_t)len;
 	} else {
-		struct ring_sge *sge = (struct ring_sge *)operands;
-
-		sge->addr = (uintptr_t)local;
-		sge->length = len;
-		sge->lkey = e->key;
-		ctl.count = 1;
+		*wqe_sges(w, opcode) = (struct ring_sge){ (uintptr_t)local, len, e->key };
 	}
-	atomic_store_explicit(&w->ctl, ctl.word, memory_order_release);
-	q->sq.counter++;
+	ring_sq_post(&q->sq, q->sq.counter++, w, ctl);
 }
 
 static inline void
 end_post_recv(struct perf_end *e, struct perf_qp *q, uint8_t *local, uint32_t len)
 {
 	struct ring_rq_wqe *w = ring_slot(&q->rq, q->rq.counter);
-	union ring_rq_ctl ctl = { .num_sge = 1, .phase = ring_phase(q->rq.counter, q->rq.order) };
 
 	w->wr_id = (uint64_t)(q - e->qps);
-	w->sge[0].addr = (uintptr_t)local;
-	w->sge[0].length = len;
-	w->sge[0].lkey = e->key;
-	atomic_store_explicit(&w->ctl, ctl.word, memory_order_release);
-	q->rq.counter++;
+	w->sge[0] = (struct ring_sge){ (uintptr_t)local, len, e->key };
+	ring_rq_post(&q->rq, q->rq.counter++, w, 1);
 }
 
 /** After posting: ring if the engine isn't looking (ring.h, Dekker). */

@@ -42,18 +42,18 @@ tables_create(struct perf_host *h, unsigned int number)
 	size_t size = rte_rcu_qsbr_get_memsize(h->nb_engines);
 	unsigned int room = RTE_PKTMBUF_HEADROOM + WIRE_MAX_FRAME_BYTES;
 
-	h->qsbr = rte_zmalloc("qsbr", size, RTE_CACHE_LINE_SIZE);
-	if (h->qsbr == NULL || rte_rcu_qsbr_init(h->qsbr, h->nb_engines) != 0)
+	h->sh.qsbr = rte_zmalloc("qsbr", size, RTE_CACHE_LINE_SIZE);
+	if (h->sh.qsbr == NULL || rte_rcu_qsbr_init(h->sh.qsbr, h->nb_engines) != 0)
 		return complain("RCU variable", ENOMEM);
 	snprintf(name, sizeof(name), "perf_pool%u", number);
-	h->pool = rte_pktmbuf_pool_create(name, POOL_MBUFS_PER_ENGINE * h->nb_engines, POOL_CACHE, 0,
+	h->sh.pool = rte_pktmbuf_pool_create(name, POOL_MBUFS_PER_ENGINE * h->nb_engines, POOL_CACHE, 0,
 					  (uint16_t)RTE_ALIGN(room, RTE_CACHE_LINE_SIZE), (int)rte_socket_id());
-	if (h->pool == NULL)
+	if (h->sh.pool == NULL)
 		return complain("no memory for packet buffers (give EAL more: -m 512, or hugepages)", rte_errno);
-	h->mrs = mr_table_create(PERF_MAX_ENGINES * PERF_ENDS_PER_ENGINE, h->qsbr);
-	h->qps = qp_table_create(PERF_MAX_QPS * h->nb_engines * PERF_ENDS_PER_ENGINE > UROCE_MAX_QP ? UROCE_MAX_QP
-				 : PERF_MAX_QPS * h->nb_engines * PERF_ENDS_PER_ENGINE, h->qsbr);
-	if (h->mrs == NULL || h->qps == NULL)
+	h->sh.mrs = mr_table_create(PERF_MAX_ENGINES * PERF_ENDS_PER_ENGINE, h->sh.qsbr);
+	h->sh.qps = qp_table_create(PERF_MAX_QPS * h->nb_engines * PERF_ENDS_PER_ENGINE > UROCE_MAX_QP ? UROCE_MAX_QP
+				 : PERF_MAX_QPS * h->nb_engines * PERF_ENDS_PER_ENGINE, h->sh.qsbr);
+	if (h->sh.mrs == NULL || h->sh.qps == NULL)
 		return complain("tables of MRs and QPs", errno);
 	return true;
 }
@@ -67,7 +67,7 @@ port_open(struct perf_host *h, const char *ethdev, const char *address)
 	snprintf(conf.name, sizeof(conf.name), "uroce0");
 	snprintf(conf.ethdev, sizeof(conf.ethdev), "%s", ethdev);
 	if (net_addr_parse(address, &conf.addrs[0], err, sizeof(err)) == 0)
-		h->port = net_port_open(&conf, 0, (uint16_t)h->nb_engines, h->pool, err, sizeof(err));
+		h->port = net_port_open(&conf, 0, (uint16_t)h->nb_engines, h->sh.pool, err, sizeof(err));
 	if (h->port == NULL) {
 		fprintf(stderr, "uroce-perf: port %s: %s\n", ethdev, err);
 		return false;
@@ -136,10 +136,7 @@ host_open(struct perf_host *h, const struct perf_opts *o, unsigned int number, c
 			.idle = ENGINE_IDLE_POLL,
 			.ports = &h->port,
 			.nb_ports = 1,
-			.mrs = h->mrs,
-			.qps = h->qps,
-			.qsbr = h->qsbr,
-			.pool = h->pool,
+			.sh = h->sh,
 			.socket_id = (int)rte_socket_id(),
 		};
 
@@ -218,6 +215,14 @@ doorbell_call(struct perf_end *e, struct perf_qp *q)
 	qp_doorbell(e->doorbell_arg, q->qp);
 }
 
+static const struct perf_workload *
+workload(const struct perf_opts *o, bool initiator)
+{
+	if (o->test == PERF_RATE)
+		return initiator ? &rate_initiator : &rate_target;
+	return initiator ? &latency_initiator : &latency_target;
+}
+
 struct perf_end *
 host_add_end(struct perf_host *h, unsigned int engine, bool initiator, uint64_t tsc_hz)
 {
@@ -230,11 +235,12 @@ host_add_end(struct perf_host *h, unsigned int engine, bool initiator, uint64_t 
 		.segs = &seg,
 		.nb_segs = 1,
 	};
-	struct cq_params cp = { .channel_fd = -1 };
+	struct cq_params cp = { .channel = -1 };
 	struct qp_call c = { .h = h, .e = e };
 	int rc;
 
 	end_init(e, h->o, initiator, tsc_hz);
+	e->work = workload(h->o, initiator);
 	h->end_engine[h->nb_ends] = h->engines[engine];
 	h->ends[h->nb_ends++] = e;
 	e->doorbell = doorbell_call;
@@ -242,7 +248,7 @@ host_add_end(struct perf_host *h, unsigned int engine, bool initiator, uint64_t 
 	seg = (struct mem_seg){ .va = (uintptr_t)e->mem, .length = e->mem_bytes, .host = e->mem };
 	mp.addr = mp.iova = seg.va;
 	mp.length = seg.length;
-	rc = mr_create(h->mrs, &mp, &e->mr);
+	rc = mr_create(h->sh.mrs, &mp, &e->mr);
 	if (rc != 0) {
 		complain("memory region", rc);
 		return NULL;
@@ -379,7 +385,7 @@ host_print_counters(const struct perf_host *h, const char *name)
 	if (rte_eth_stats_get(h->port->port_id, &s) == 0)
 		fprintf(stderr, "%s, port: in %llu, out %llu, no mbuf %llu, out errors %llu; mbufs free %u\n", name,
 			(unsigned long long)s.ipackets, (unsigned long long)s.opackets, (unsigned long long)s.rx_nombuf,
-			(unsigned long long)s.oerrors, rte_mempool_avail_count(h->pool));
+			(unsigned long long)s.oerrors, rte_mempool_avail_count(h->sh.pool));
 	for (unsigned int i = 0; i < h->nb_engines; i++) {
 		const struct tp_counters *c = transport_counters(engine_transport(h->engines[i]));
 
@@ -407,7 +413,7 @@ host_close(struct perf_host *h)
 		if (h->ends[i]->engine_cq != NULL)
 			cq_destroy(h->ends[i]->engine_cq);
 		if (h->ends[i]->mr != NULL)
-			mr_destroy(h->mrs, h->ends[i]->mr);
+			mr_destroy(h->sh.mrs, h->ends[i]->mr);
 	}
 	for (unsigned int i = 0; i < h->nb_engines; i++)
 		if (h->engines[i] != NULL)
@@ -416,10 +422,10 @@ host_close(struct perf_host *h)
 		impair_detach(h->impair);
 	if (h->port != NULL)
 		net_port_close(h->port);
-	if (h->qps != NULL)
-		qp_table_destroy(h->qps);
-	if (h->mrs != NULL)
-		mr_table_destroy(h->mrs);
-	rte_mempool_free(h->pool);
-	rte_free(h->qsbr);
+	if (h->sh.qps != NULL)
+		qp_table_destroy(h->sh.qps);
+	if (h->sh.mrs != NULL)
+		mr_table_destroy(h->sh.mrs);
+	rte_mempool_free(h->sh.pool);
+	rte_free(h->sh.qsbr);
 }

@@ -17,10 +17,7 @@ enum { PERF_PD = 1, PERF_ENDS_PER_ENGINE = 2 };
 
 struct perf_host {
 	const struct perf_opts *o;
-	struct rte_rcu_qsbr *qsbr;
-	struct rte_mempool *pool;
-	struct mr_table *mrs;
-	struct qp_table *qps;
+	struct shared sh;
 	struct net_port *port;
 	struct impair *impair; /**< or NULL */
 	unsigned int sgid_index;

@@ -22,7 +22,7 @@ struct perf_lane {
 	void *watch_arg;
 	/* Results. */
 	uint64_t busy_cycles;
-	uint64_t cpu_ns;               /**< of the thread: what others had of the core isn't in it */
+	uint64_t cpu_ns;               /**< CPU time of the thread */
 };
 
 /** Run until *stop. Signature of rte_eal_remote_launch(). @return 0. */
@@ -39,12 +39,11 @@ struct shm_control;
 struct shm_control *shm_prepare(const struct perf_opts *o);
 int run_shm(const struct perf_opts *o, struct shm_control *c);
 
-/** Print what went wrong at an end. @return false if something did. */
+/** Print the error of an end, if it has one. @return false if so. */
 bool check_end(const struct perf_end *e);
 
 /**
- * Wait until EAL's interrupt thread, which alarms run on too, is through with what was there before: memif handles the other
- * end's leave there.
+ * Wait until EAL's interrupt thread has run all alarms that are due now: memif uses them to handle a disconnected peer.
  */
 void interrupts_handled(void);
 

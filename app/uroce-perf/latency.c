@@ -37,26 +37,20 @@ post_message(struct perf_end *e)
 	struct perf_qp *q = &e->qps[0];
 	uint8_t *out = q->mem + (uint64_t)OUT_SLOT * e->stride;
 	uint8_t flags = (q->sq.counter + 1) % SIGNAL_EVERY == 0 ? UROCE_SEND_SIGNALED : 0;
-	uint8_t op = e->o->op == PERF_WRITE ? UROCE_WR_RDMA_WRITE : UROCE_WR_SEND;
 
 	if (e->o->size <= e->o->inline_bytes)
 		flags |= UROCE_SEND_INLINE;
 	*last_byte(e, OUT_SLOT) = mark(e->seq);
-	end_post_send(e, q, op, flags, out, q->remote + (uint64_t)IN_SLOT * e->stride, e->o->size);
+	end_post_send(e, q, op_to_wr[e->o->op], flags, out, q->remote + (uint64_t)IN_SLOT * e->stride, e->o->size);
 	end_ring_sq(e, q);
 }
 
 static void
 post_request(struct perf_end *e)
 {
-	static const uint8_t wr_op[PERF_OPS] = {
-		[PERF_READ] = UROCE_WR_RDMA_READ,
-		[PERF_FETCH_ADD] = UROCE_WR_ATOMIC_FETCH_AND_ADD,
-		[PERF_CMP_SWAP] = UROCE_WR_ATOMIC_CMP_AND_SWP,
-	};
 	struct perf_qp *q = &e->qps[0];
 
-	end_post_send(e, q, wr_op[e->o->op], UROCE_SEND_SIGNALED, q->mem, q->remote, e->o->size);
+	end_post_send(e, q, op_to_wr[e->o->op], UROCE_SEND_SIGNALED, q->mem, q->remote, e->o->size);
 	end_ring_sq(e, q);
 }
 

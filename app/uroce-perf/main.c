@@ -56,7 +56,7 @@ hugepages(const char *what)
 	return n;
 }
 
-/** @return 2 MiB pages that nobody has, or has been promised. */
+/** @return the number of 2 MiB pages that are neither in use nor reserved. */
 static unsigned long
 free_hugepages(void)
 {
@@ -83,7 +83,7 @@ add(struct eal_args *a, const char *format, ...)
 	a->n++;
 }
 
-/** EAL leaves its run-time folder behind, even if nothing is to be shared. */
+/** Remove EAL's run-time folder, which EAL leaves behind. */
 static void
 remove_runtime_dir(void)
 {
@@ -150,7 +150,7 @@ main(int argc, char **argv)
 	unsigned int cpus[2];
 	char err[256];
 
-	/* Ours are behind "--"; with none there, all are EAL's, but who asks for help wants ours. */
+	/* Our options are behind "--". Without it all options are EAL's, except that --help alone is ours. */
 	if (argc == 2 && strcmp(argv[1], "--help") == 0)
 		sep = 0;
 	rc = sep < argc ? perf_opts_parse(argc - sep, argv + sep, &o) : perf_opts_parse(1, argv, &o);
@@ -171,7 +171,7 @@ main(int argc, char **argv)
 	}
 	if (!arena_open(arena_need(&o)))
 		return EXIT_FAILURE;
-	/* Before EAL: what is forked then has no threads and no devices. */
+	/* Fork before EAL has threads and devices. */
 	if (o.role == PERF_SHM && (shm = shm_prepare(&o)) == NULL)
 		return EXIT_FAILURE;
 	/*

@@ -32,14 +32,15 @@ static const char usage_text[] =
 	"  --op write|send|read|fetch_add|cmp_swap\n"
 	"  --test rate|latency|memcpy|ring   memcpy and ring (a bare shared-memory ring) are baselines\n"
 	"  --size BYTES               of a message (8)\n"
-	"  --depth N                  WQEs under way per QP (128)\n"
+	"  --depth N                  WQEs in flight per QP (128)\n"
 	"  --qps N                    QPs per lcore (1)\n"
 	"  --signal N                 every N-th WQE is signalled (a quarter of the depth, at most 32)\n"
 	"  --inline BYTES             post messages up to this size inline (0)\n"
 	"  --mtu BYTES                path MTU, 256 to 4096 (4096)\n"
-	"  --rd-atomic N              READs and atomics under way per QP (64)\n"
+	"  --rd-atomic N              outstanding READs and atomics per QP (64)\n"
 	"  --memory BYTES             memory that messages walk over per lcore, K, M and G allowed (depth messages)\n"
 	"  --seconds S, --warmup S    of rate tests (2, 0.5)\n"
+	"  --operations N             a rate test ends after so many operations per lcore, not after a time\n"
 	"  --iterations N             of latency tests (20000)\n"
 	"  --engines N                lcores per host (1); pair needs twice as many, shm exactly one more\n"
 	"  --one-core                 pair: both hosts in one loop on one lcore; cycles are those of both\n"
@@ -52,8 +53,8 @@ static const char usage_text[] =
 
 enum {
 	OPT_ROLE = 1, OPT_OP, OPT_TEST, OPT_SIZE, OPT_DEPTH, OPT_QPS, OPT_SIGNAL, OPT_INLINE, OPT_MTU, OPT_RD_ATOMIC,
-	OPT_MEMORY, OPT_SECONDS, OPT_WARMUP, OPT_ITERATIONS, OPT_ENGINES, OPT_IPV6, OPT_ONE_CORE, OPT_PORT,
-	OPT_ADDRESS, OPT_PEER, OPT_TCP_PORT, OPT_GATEWAY, OPT_BRIEF, OPT_HELP,
+	OPT_MEMORY, OPT_SECONDS, OPT_WARMUP, OPT_OPERATIONS, OPT_ITERATIONS, OPT_ENGINES, OPT_IPV6, OPT_ONE_CORE,
+	OPT_PORT, OPT_ADDRESS, OPT_PEER, OPT_TCP_PORT, OPT_GATEWAY, OPT_BRIEF, OPT_HELP,
 };
 
 static const struct option options[] = {
@@ -70,6 +71,7 @@ static const struct option options[] = {
 	{ "memory", required_argument, NULL, OPT_MEMORY },
 	{ "seconds", required_argument, NULL, OPT_SECONDS },
 	{ "warmup", required_argument, NULL, OPT_WARMUP },
+	{ "operations", required_argument, NULL, OPT_OPERATIONS },
 	{ "iterations", required_argument, NULL, OPT_ITERATIONS },
 	{ "engines", required_argument, NULL, OPT_ENGINES },
 	{ "one-core", no_argument, NULL, OPT_ONE_CORE },
@@ -204,6 +206,8 @@ set_option(int opt, const char *name, const char *text, struct perf_opts *o)
 		return seconds(name, text, &o->seconds);
 	case OPT_WARMUP:
 		return seconds(name, text, &o->warmup);
+	case OPT_OPERATIONS:
+		return number(name, text, 1, UINT64_C(1) << 40, &o->operations);
 	case OPT_ITERATIONS:
 		return number32(name, text, 10, 100000000, &o->iterations);
 	case OPT_ENGINES:
@@ -242,7 +246,7 @@ wrong(const char *what)
 	return false;
 }
 
-/** What goes with what. */
+/** Check options that depend on each other, and set the default of --signal. */
 static bool
 check(struct perf_opts *o)
 {

@@ -31,7 +31,7 @@ port_name(char *name, size_t bytes, unsigned int side)
 	snprintf(name, bytes, "net_memif%u", side);
 }
 
-/** The server must be there before the client. Each has a queue per engine; the buffers hold MTU 4096. */
+/** Create the ports, the memif server before its client. Each has a queue per engine; its buffers hold MTU 4096. */
 static bool
 wire_create(const struct perf_opts *o)
 {
@@ -171,7 +171,7 @@ results(struct pair *p, const struct perf_opts *o)
 	return ok;
 }
 
-/** memif handles the other end's leave on the interrupt thread: that end must stay until it has. */
+/** Close one end after the other: memif handles a disconnected peer on the interrupt thread, while this end must still be there. */
 static void
 tear_down(struct pair *p)
 {

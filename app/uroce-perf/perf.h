@@ -26,7 +26,7 @@
 enum {
 	PERF_MAX_ENGINES = 64,   /**< lcores per host */
 	PERF_MAX_QPS = 4096,     /**< per lcore */
-	PERF_MAX_DEPTH = 8192,   /**< WQEs under way per QP */
+	PERF_MAX_DEPTH = 8192,   /**< WQEs in flight per QP */
 	PERF_TCP_PORT = 18700,
 	PERF_TEXT_BYTES = 64,
 };
@@ -40,15 +40,16 @@ struct perf_opts {
 	enum perf_op op;
 	enum perf_test test;
 	uint32_t size;           /**< bytes of a message */
-	uint32_t depth;          /**< WQEs under way per QP */
+	uint32_t depth;          /**< WQEs in flight per QP */
 	uint32_t qps;            /**< per lcore */
-	uint32_t signal;         /**< every how many WQEs one is signalled */
+	uint32_t signal;         /**< one of so many WQEs is signalled */
 	uint32_t inline_bytes;   /**< messages up to this size are posted inline */
 	uint32_t mtu;            /**< bytes */
-	uint32_t rd_atomic;      /**< READs and atomics under way per QP */
+	uint32_t rd_atomic;      /**< outstanding READs and atomics per QP */
 	uint32_t engines;        /**< lcores per host */
 	uint32_t iterations;     /**< of latency tests */
 	double seconds, warmup;  /**< of rate tests */
+	uint64_t operations;     /**< of rate tests, per lcore: the end of the test; 0: it ends after seconds */
 	uint64_t memory;         /**< bytes per lcore that messages walk over; 0: depth * qps messages */
 	bool brief;              /**< one line of key=value */
 	bool ipv6;
@@ -60,7 +61,7 @@ struct perf_opts {
 	uint16_t tcp_port;
 };
 
-/** Parse what stands behind "--". @return 0; 1: help was asked for; -1: wrong, a message was printed. */
+/** Parse the options behind "--". @return 0; 1: help was printed; -1: an error, with a message printed. */
 int perf_opts_parse(int argc, char **argv, struct perf_opts *o);
 const char *perf_op_name(enum perf_op op);
 const char *perf_role_name(enum perf_role role);

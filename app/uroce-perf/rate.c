@@ -1,23 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Rate: as many operations as the SQs hold, all the time. */
+/* Rate: the SQs are kept full. */
 #include "end.h"
 
 enum { POLL_BATCH = 32 };
-
-static const uint8_t wr_op[PERF_OPS] = {
-	[PERF_WRITE] = UROCE_WR_RDMA_WRITE,
-	[PERF_SEND] = UROCE_WR_SEND,
-	[PERF_READ] = UROCE_WR_RDMA_READ,
-	[PERF_FETCH_ADD] = UROCE_WR_ATOMIC_FETCH_AND_ADD,
-	[PERF_CMP_SWAP] = UROCE_WR_ATOMIC_CMP_AND_SWP,
-};
 
 static inline void
 post_one(struct perf_end *e, struct perf_qp *q, uint8_t flags)
 {
 	uint64_t off = (uint64_t)q->sq_slot * e->stride;
 
-	end_post_send(e, q, wr_op[e->o->op], flags, q->mem + off, q->remote + off, e->o->size);
+	end_post_send(e, q, op_to_wr[e->o->op], flags, q->mem + off, q->remote + off, e->o->size);
 	if (++q->sq_slot == e->slots)
 		q->sq_slot = 0;
 }
@@ -44,7 +36,7 @@ refill(struct perf_end *e, struct perf_qp *q)
 	end_ring_sq(e, q);
 }
 
-/** The last of each QP is signalled, so that it is known when all are through. */
+/** Post a last, signalled operation on each QP: its completion shows that all are done. */
 static void
 begin_drain(struct perf_end *e)
 {
@@ -66,6 +58,12 @@ try_finish(struct perf_end *e)
 	atomic_store(&e->done, true);
 }
 
+static uint64_t
+after(const struct perf_end *e, uint64_t tsc, double seconds)
+{
+	return tsc + (uint64_t)(seconds * (double)e->tsc_hz);
+}
+
 static void
 advance(struct perf_end *e, uint64_t tsc)
 {
@@ -74,13 +72,14 @@ advance(struct perf_end *e, uint64_t tsc)
 		for (uint32_t i = 0; i < e->nb_qps; i++)
 			refill(e, &e->qps[i]);
 		e->phase = PHASE_WARM;
-		e->phase_end = tsc + (uint64_t)(e->o->warmup * (double)e->tsc_hz);
+		e->phase_end = e->o->operations != 0 ? tsc : after(e, tsc, e->o->warmup);
+		e->completed_end = e->o->operations != 0 ? e->o->operations : UINT64_MAX;
 		break;
 	case PHASE_WARM:
 		e->window_begin = tsc;
 		e->window_ops = e->completed;
 		e->phase = PHASE_RUN;
-		e->phase_end = tsc + (uint64_t)(e->o->seconds * (double)e->tsc_hz);
+		e->phase_end = e->o->operations != 0 ? UINT64_MAX : after(e, tsc, e->o->seconds);
 		break;
 	case PHASE_RUN:
 		e->result->ops = e->completed - e->window_ops;
@@ -111,7 +110,8 @@ initiator_step(struct perf_end *e, uint64_t tsc)
 	}
 	if (n > 0)
 		end_cq_release(e);
-	if (__builtin_expect(e->phase == PHASE_START || e->phase == PHASE_DRAIN || tsc >= e->phase_end, 0))
+	if (__builtin_expect(e->phase == PHASE_START || e->phase == PHASE_DRAIN || tsc >= e->phase_end ||
+			     e->completed >= e->completed_end, 0))
 		advance(e, tsc);
 	return n;
 }

@@ -1,8 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "perf.h"
+
+#ifdef UROCE_ASSERTIONS
+static const char assertions[] = "on";
+#else
+static const char assertions[] = "off";
+#endif
 
 static int
 by_value(const void *a, const void *b)
@@ -33,9 +40,10 @@ report_rate(const struct perf_opts *o, struct perf_result *const *r, unsigned in
 	}
 	if (o->brief) {
 		printf("role=%s op=%s test=rate size=%u qps=%u depth=%u engines=%u mtu=%u ops_per_s=%.0f GB_per_s=%.3f "
-		       "cycles_initiator=%.0f cycles_target=%.0f cycles_engine=%.0f pages=%s\n",
+		       "ops=%llu cycles_initiator=%.0f cycles_target=%.0f cycles_engine=%.0f pages=%s assertions=%s\n",
 		       perf_role_name(o->role), perf_op_name(o->op), o->size, o->qps, o->depth, n, o->mtu, rate,
-		       rate * o->size / 1e9, per(busy[0], ops), per(busy[1], ops), per(engine, ops), arena_pages());
+		       rate * o->size / 1e9, (unsigned long long)ops, per(busy[0], ops), per(busy[1], ops),
+		       per(engine, ops), arena_pages(), assertions);
 		return;
 	}
 	printf("%s of %u bytes, %s, %u lcore(s) a side, %u QP(s) each, depth %u, MTU %u\n",
@@ -54,16 +62,16 @@ report_rate(const struct perf_opts *o, struct perf_result *const *r, unsigned in
 static void
 report_latency(const struct perf_opts *o, struct perf_result *r, uint64_t tsc_hz)
 {
-	/* To and fro is twice the way; READs and atomics are timed as a whole. */
+	/* Of a ping-pong half the time is one message; READs and atomics are timed as a whole. */
 	bool half = o->op == PERF_WRITE || o->op == PERF_SEND;
 	double us = 1e6 / (double)tsc_hz / (half ? 2 : 1);
 	uint32_t *s = r->samples, n = r->nb_samples;
 
 	qsort(s, n, sizeof(*s), by_value);
 	if (o->brief) {
-		printf("role=%s op=%s test=latency size=%u median_us=%.3f p99_us=%.3f min_us=%.3f half=%d\n",
+		printf("role=%s op=%s test=latency size=%u median_us=%.3f p99_us=%.3f min_us=%.3f half=%d assertions=%s\n",
 		       perf_role_name(o->role), perf_op_name(o->op), o->size, s[n / 2] * us,
-		       s[(uint64_t)n * 99 / 100] * us, s[0] * us, half);
+		       s[(uint64_t)n * 99 / 100] * us, s[0] * us, half, assertions);
 		return;
 	}
 	printf("%s of %u bytes, %s, %s: median %.3f us, 99%% %.3f us, least %.3f us\n", perf_op_name(o->op), o->size,
@@ -74,6 +82,8 @@ report_latency(const struct perf_opts *o, struct perf_result *r, uint64_t tsc_hz
 void
 report(const struct perf_opts *o, struct perf_result *const *r, unsigned int n, uint64_t tsc_hz)
 {
+	if (!o->brief && strcmp(assertions, "on") == 0)
+		printf("This build checks its assertions (-Dassertions=true): it is slower than a release build.\n");
 	if (o->test == PERF_RATE)
 		report_rate(o, r, n, tsc_hz);
 	else
@@ -84,7 +94,7 @@ void
 report_baseline(const struct perf_opts *o, const char *what, const char *key, double value, const char *unit)
 {
 	if (o->brief)
-		printf("baseline=%s size=%u %s=%.3f\n", what, o->size, key, value);
+		printf("baseline=%s size=%u %s=%.3f assertions=%s\n", what, o->size, key, value, assertions);
 	else
 		printf("%s: %.3f %s\n", what, value, unit);
 }

@@ -193,7 +193,7 @@ measure(struct shm_control *c, struct perf_host *h, struct engine_session *sessi
 	return ok;
 }
 
-/** A port that nothing is plugged into: looped back packets never reach it. */
+/** A port that is connected to nothing: the QPs loop back, so no packet reaches it. */
 static bool
 port_create(char *name, size_t bytes)
 {

@@ -127,7 +127,7 @@ meet(const struct perf_opts *o)
 	return fd;
 }
 
-/** Both must run the same test. */
+/** Check that both processes run the same test. */
 static bool
 hellos_agree(const struct perf_hello *mine, const struct perf_hello *theirs)
 {
@@ -144,7 +144,7 @@ hellos_agree(const struct perf_hello *mine, const struct perf_hello *theirs)
 	return false;
 }
 
-/** Both ends have a link before one of them sends: a packet that is lost at the start costs an ack timeout. */
+/** Wait until both ends have a link: a first packet that is lost would cost an ACK timeout. */
 static bool
 wait_for_link(struct meeting *m)
 {
@@ -189,7 +189,7 @@ exchange(struct meeting *m)
 	return ok && wait_for_link(m);
 }
 
-/** The server ends when the client says so, the client when its workloads are through. */
+/** The client ends when its workloads are done, the server when the client says so. */
 static void
 watch(void *arg)
 {
@@ -215,7 +215,7 @@ run_lanes(struct meeting *m)
 	rte_eal_mp_wait_lcore();
 }
 
-/** Compare what arrived. The engines must still turn while a READ's target waits. */
+/** Compare the data that arrived. Engines must still run meanwhile: the other host may wait for its last READ response. */
 static bool
 part(struct meeting *m)
 {

@@ -87,7 +87,7 @@ set_library_path(const char *folder)
 	return rc;
 }
 
-/* Before what is preloaded already: of two that lead a path elsewhere ours is to be the first. */
+/* Ours comes before what is preloaded already, so that our functions are called first. */
 static int
 preload(const char *folder)
 {

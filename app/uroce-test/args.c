@@ -61,3 +61,16 @@ gid_parse(const char *text, uint8_t gid[16])
 	memcpy(gid + 12, &v4, sizeof(v4));
 	return 0;
 }
+
+bool
+call_means_host(const struct call *c, const struct host *h)
+{
+	return !call_has(c, "host") || strcmp(call_text(c, "host"), "all") == 0 || host_find(call_text(c, "host")) == h;
+}
+
+int
+call_answer(const struct call *c, struct format *f, enum format_style style, const char *empty)
+{
+	format_end(f, call_has(c, "json") ? FORMAT_JSON : style, empty, stdout);
+	return 0;
+}

@@ -9,12 +9,16 @@
 #include <stdint.h>
 
 #include "command.h"
+#include "format.h"
+#include "hosts.h"
 
 /** A flag, a text, a number behind its name. */
 #define ARG_WORD(word, text) { .name = word, .help = text, .type = ARG_FLAG }
 #define ARG_ANY(word, text, where) { .name = word, .help = text, .type = ARG_TEXT, .place = where }
 #define ARG_NUM(name, help, lo, hi) { name, help, ARG_NUMBER, ARG_KEYED, .min = lo, .max = hi }
 #define ARG_JSON ARG_WORD("json", "answer in JSON")
+#define ARG_ONLY_HOST { "host", "only those of it", ARG_NAME, ARG_KEYED, .names = host_names }
+#define ARG_WHICH_HOST { "host", "which; all if left out", ARG_NAME, ARG_OPTIONAL, .names = host_names }
 #define ARG_HOST { "host", "where; h1 if left out", ARG_NAME, ARG_KEYED, .names = host_names }
 
 /** enum ibv_mtu is 1 more than the index. */
@@ -28,5 +32,10 @@ char *access_text(unsigned int bits, char *text);
 
 /** The file's or person's way to write a GID: IPv6, or IPv4 for a mapped one. @return 0 or -1. */
 int gid_parse(const char *text, uint8_t gid[16]);
+
+/** @return true if the command is for @p h: its argument "host" names it, says "all", or is left out. */
+bool call_means_host(const struct call *c, const struct host *h);
+/** Print the rows of @p f in @p style, or in JSON if the user wants that, or @p empty if there are none. @return 0. */
+int call_answer(const struct call *c, struct format *f, enum format_style style, const char *empty);
 
 #endif /* UROCE_TEST_ARGS_H */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* capture: what goes over hosts' ports, into a pcapng file; lib/control has the work. */
+/* capture: packets of the hosts' ports, written to a pcapng file by lib/control. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -24,7 +24,7 @@ host_name_of(struct control *c, unsigned int port)
 	return NULL;
 }
 
-/** Add a host's port. */
+/** Add the port of a host to the filter. */
 static unsigned int
 add_host(struct capture_from *from, unsigned int n, const struct host *h, uint32_t qpn)
 {
@@ -105,8 +105,7 @@ show_capture(struct call *c)
 		format_number(f, "bytes", s.bytes);
 		format_number(f, "missed", s.missed);
 	}
-	format_end(f, call_has(c, "json") ? FORMAT_JSON : FORMAT_LIST, "nothing is being captured", stdout);
-	return 0;
+	return call_answer(c, f, FORMAT_LIST, "nothing is being captured");
 }
 
 static const struct arg start_args[] = {

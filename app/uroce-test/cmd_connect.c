@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* connect: two QPs of this process, or one with a QP anywhere, whose words are typed in. */
+/* connect: two QPs of this process, or a QP of this process and one elsewhere, whose QPN, GID and PSN the user types. */
 #include <stdio.h>
 #include <string.h>
 

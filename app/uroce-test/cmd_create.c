@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* create: verbs objects. Each answers with the name under which it is known from then on. */
+/* create: verbs objects. Each prints the name that other commands know the object by. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -19,7 +19,7 @@ enum { MR_BYTES_MAX = 1 << 30, WRS_MAX = 1 << 15, SGES_MAX = 32, CQES_MAX = 1 <<
 static const char *const qp_types[] = { "rc", "uc", "ud", "xrc_send", "xrc_recv", NULL };
 static const enum ibv_qp_type qp_type_values[] = { IBV_QPT_RC, IBV_QPT_UC, IBV_QPT_UD, IBV_QPT_XRC_SEND, IBV_QPT_XRC_RECV };
 
-/** Finish an object whose verbs call has given @p v. */
+/** Register and print an object; @p v is what its verbs call returned. */
 static int
 made(struct call *c, struct object *o, void *v, const char *what)
 {
@@ -77,7 +77,7 @@ create_mr(struct call *c)
 	return 0;
 }
 
-/** @return the number of the only CQ of @p h above @p from; 0: there are several, or none. */
+/** @return the number of the only CQ of @p h whose number is at least @p from; 0: there is none, or more than one. */
 static uint64_t
 new_cq_number(const struct host *h, uint64_t from)
 {
@@ -88,7 +88,7 @@ new_cq_number(const struct host *h, uint64_t from)
 	return inspect_list(h->stack->control, INSPECT_CQ, &filter, &number, 1) == 1 ? number : 0;
 }
 
-/** @return a number that all CQs of @p h are below. */
+/** @return a number greater than those of all CQs of @p h. */
 static uint64_t
 cq_numbers_end(const struct host *h)
 {
@@ -114,7 +114,7 @@ create_cq(struct call *c)
 	return 0;
 }
 
-/** Objects that one is to be made of must be of one host. @return 0 or -1. */
+/** Check that all objects that a new one refers to belong to the same host. @return 0 or -1. */
 static int
 same_host(const struct call *c, const struct object *a, const struct object *b)
 {
@@ -166,7 +166,7 @@ create_srq(struct call *c)
 	return 0;
 }
 
-/** What the type of a QP needs, and what it can't have. */
+/** Check the arguments that a QP of this type needs or can't have. */
 static int
 check_qp(const struct call *c, enum ibv_qp_type type, const struct object *cq, const struct object *xrcd)
 {

@@ -6,7 +6,7 @@
 #include "command.h"
 #include "objects.h"
 
-/** Each object by its name; `all` by itself. */
+/** Names to complete: every object, and `all`, which stands alone. */
 static const char *
 any_names(unsigned int i)
 {
@@ -75,7 +75,7 @@ run_destroy(struct call *c)
 		snprintf(name, sizeof(name), "%.*s", (int)n, list);
 		if (strcmp(name, "all") == 0)
 			return call_fail(c, "'all' stands alone");
-		/* A name that is there twice has gone by now. */
+		/* The user may have named an object twice: then it is destroyed already. */
 		if (find_any(name) == NULL)
 			return call_fail(c, "'%s': it is gone", name);
 		if (destroy_one(c, name) != 0)

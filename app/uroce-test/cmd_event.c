@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* show event: what has happened to QPs, CQs, SRQs and ports since somebody looked. */
+/* show event: asynchronous events of QPs, CQs, SRQs and ports since the last `show event`. */
 #include <poll.h>
 #include <stdio.h>
 
@@ -9,7 +9,7 @@
 
 enum { EVENTS_MAX = 1024, WAIT_MAX_MS = 60000 };
 
-/** The user's object that the event is of. */
+/** @return the name of the object that the event belongs to. */
 static const char *
 object_of(const struct ibv_async_event *ev)
 {
@@ -58,7 +58,7 @@ take(struct format *f, const struct host *h)
 	}
 }
 
-/** Until a host has one. */
+/** Wait until some host has an event. */
 static void
 wait_for_one(int ms)
 {
@@ -77,8 +77,7 @@ show_event(struct call *c)
 	wait_for_one((int)call_number(c, "wait", 0));
 	for (unsigned int i = 0; i < hosts_count(); i++)
 		take(f, host_at(i));
-	format_end(f, call_has(c, "json") ? FORMAT_JSON : FORMAT_TABLE, "no event", stdout);
-	return 0;
+	return call_answer(c, f, FORMAT_TABLE, "no event");
 }
 
 static const struct arg args[] = { ARG_NUM("wait", "milliseconds at most for one (0)", 0, WAIT_MAX_MS), ARG_JSON, { 0 } };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* modify: what can change of an object. */
+/* modify: change attributes of an object. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,7 +12,7 @@ enum { QPN_MAX = 0xffffff, WRS_MAX = 1 << 15, CQES_MAX = 1 << 22, HOP_LIMIT = 64
 static const char *const states[] = { "reset", "init", "rtr", "rts", "sqd", "sqe", "err", NULL };
 static const char *const mig_states[] = { "migrated", "rearm", "armed", NULL };
 
-/** Plain numbers of struct ibv_qp_attr: argument, bit of the mask, where. */
+/** The numbers of struct ibv_qp_attr: argument, bit of the mask, offset of the member. */
 #define FIELD(name, bit, member) { name, bit, offsetof(struct ibv_qp_attr, member), sizeof(((struct ibv_qp_attr *)0)->member) }
 static const struct {
 	const char *name;
@@ -36,11 +36,11 @@ static const struct {
 static void
 store(struct ibv_qp_attr *attr, size_t offset, size_t bytes, uint64_t value)
 {
-	/* Little-endian machines only, as all of DPDK's x86. */
+	/* Right on little-endian machines only; uroce is for x86. */
 	memcpy((char *)attr + offset, &value, bytes);
 }
 
-/** The way to the peer. @return 0 or -1. */
+/** Read the address of the peer into @p attr. @return 0 or -1. */
 static int
 read_av(const struct call *c, const struct object *o, struct ibv_qp_attr *attr, int *mask)
 {
@@ -152,7 +152,7 @@ modify_mr(struct call *c)
 	return 0;
 }
 
-/** Binding is the only thing that a window can do. */
+/** A memory window has nothing to modify but what it is bound to. */
 static int
 modify_mw(struct call *c)
 {

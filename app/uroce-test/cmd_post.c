@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* post, poll, fill, dump mr: one work request after the other, by hand. */
+/* post, poll, fill, dump mr: single work requests by hand. */
 #include <arpa/inet.h>
 #include <ctype.h>
 #include <stdio.h>
@@ -17,7 +17,7 @@ static const char *const op_words[] = { "send", "send_imm", "write", "write_imm"
 static const enum ibv_wr_opcode op_values[] = { IBV_WR_SEND, IBV_WR_SEND_WITH_IMM, IBV_WR_RDMA_WRITE, IBV_WR_RDMA_WRITE_WITH_IMM,
 						IBV_WR_RDMA_READ, IBV_WR_ATOMIC_CMP_AND_SWP, IBV_WR_ATOMIC_FETCH_AND_ADD };
 
-/** Which bytes of which MR. @return 0 or -1. */
+/** Find the MR that the user names, and the range of its bytes. @return 0 or -1. */
 static int
 read_range(const struct call *c, const struct object *mr, uint64_t *offset, uint64_t *length)
 {
@@ -82,7 +82,7 @@ read_ud(const struct call *c, struct ibv_send_wr *wr)
 	return 0;
 }
 
-/** What hangs on opcode and type. @return 0 or -1. */
+/** Fill in what depends on the opcode and the type of the QP. @return 0 or -1. */
 static int
 read_target(const struct call *c, const struct object *qp, struct ibv_send_wr *wr)
 {
@@ -220,8 +220,7 @@ run_poll(struct call *c)
 		else
 			ms--;
 	}
-	format_end(f, call_has(c, "json") ? FORMAT_JSON : FORMAT_TABLE, "no completion", stdout);
-	return 0;
+	return call_answer(c, f, FORMAT_TABLE, "no completion");
 }
 
 static int
@@ -273,7 +272,7 @@ run_dump(struct call *c)
 	return 0;
 }
 
-/** QPs, then SRQs. */
+/** Names to complete: all QPs, then all SRQs. */
 static const char *
 queue_names(unsigned int i)
 {

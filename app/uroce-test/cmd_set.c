@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* set: what can change while everything runs; show impair. */
+/* set: change settings while hosts and workloads run; show impair. */
 #include <stdio.h>
 #include <string.h>
 
@@ -13,20 +13,19 @@
 
 enum { ERR_BYTES = 512, PERIOD_MAX = 86400 };
 
-static const char *const cc_words[] = { "none", "dcqcn", "swift", NULL };
 /* RTE_LOG_* is 1 more than the index. */
 static const char *const log_words[] = { "emergency", "alert", "critical", "error", "warning", "notice", "info", "debug", NULL };
+
+static const char *
+cc_names(unsigned int i)
+{
+	return i < TP_CC_ALGORITHMS ? tp_cc_name((enum tp_cc)i) : NULL;
+}
 
 static const char *
 host_or_all(unsigned int i)
 {
 	return i == 0 ? "all" : host_names(i - 1);
-}
-
-static bool
-meant(const struct call *c, const struct host *h)
-{
-	return !call_has(c, "host") || strcmp(call_text(c, "host"), "all") == 0 || host_find(call_text(c, "host")) == h;
 }
 
 static int
@@ -43,7 +42,7 @@ set_impair(struct call *c)
 	for (unsigned int i = 0; i < hosts_count(); i++) {
 		struct host *h = host_at(i);
 
-		if (!meant(c, h))
+		if (!call_means_host(c, h))
 			continue;
 		rc = control_set_impair(h->stack->control, h->port, off ? NULL : &p);
 		if (rc != 0)
@@ -61,7 +60,7 @@ set_cc(struct call *c)
 	for (unsigned int i = 0; i < hosts_count(); i++) {
 		struct host *h = host_at(i);
 
-		if (!meant(c, h))
+		if (!call_means_host(c, h))
 			continue;
 		rc = control_set_cc(h->stack->control, h->port, (enum tp_cc)call_choice(c, "algorithm", 0));
 		if (rc != 0)
@@ -99,7 +98,7 @@ show_impair(struct call *c)
 		char text[IMPAIR_TEXT_BYTES];
 		struct impair_counters n;
 
-		if (!meant(c, h) || h->stack->impairs[h->port] == NULL)
+		if (!call_means_host(c, h) || h->stack->impairs[h->port] == NULL)
 			continue;
 		impair_counters(h->stack->impairs[h->port], &n);
 		format_row(f);
@@ -109,8 +108,7 @@ show_impair(struct call *c)
 		IMPAIR_COUNTERS(IMPAIR_X)
 #undef IMPAIR_X
 	}
-	format_end(f, call_has(c, "json") ? FORMAT_JSON : FORMAT_LIST, "no host is impaired", stdout);
-	return 0;
+	return call_answer(c, f, FORMAT_LIST, "no host is impaired");
 }
 
 #define ARG_WHERE { "host", "what it receives; or all", ARG_NAME, ARG_NEEDED, .names = host_or_all }
@@ -121,7 +119,7 @@ static const struct arg impair_args[] = {
 };
 static const struct arg cc_args[] = {
 	ARG_WHERE,
-	{ "algorithm", "congestion control", ARG_CHOICE, ARG_NEEDED, .words = cc_words },
+	{ "algorithm", "congestion control", ARG_CHOICE, ARG_NEEDED, .names = cc_names },
 	{ 0 },
 };
 static const struct arg log_args[] = {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* show object: what the user made; show cq, mr, session: what there is, of all who have some. */
+/* show object: objects that the user created; show cq, mr, session: those of all programs. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,12 +11,6 @@
 #include "uroce/stack.h"
 
 enum { NUMBERS_MAX = 4096, ACCESS_BYTES = 128 };
-
-static enum format_style
-style(const struct call *c, bool one)
-{
-	return call_has(c, "json") ? FORMAT_JSON : one ? FORMAT_LIST : FORMAT_TABLE;
-}
 
 /* ---- Objects by name ---- */
 static const char *const kind_words[] = { "pd", "mr", "cq", "srq", "qp", "ah", "mw", "xrcd", NULL };
@@ -73,20 +67,13 @@ show_object(struct call *c)
 	for (int k = 0; k < OBJECT_KINDS; k++)
 		for (unsigned int i = 0; (kind < 0 || kind == k) && object_at((enum object_kind)k, i) != NULL; i++)
 			add_object(f, object_at((enum object_kind)k, i));
-	format_end(f, style(c, false), "no object; `create` makes some", stdout);
-	return 0;
+	return call_answer(c, f, FORMAT_TABLE, "no object; `create` makes some");
 }
 
 /* ---- What the stacks know ---- */
-static bool
-meant(const struct call *c, const struct host *h)
-{
-	return !call_has(c, "host") || host_find(call_text(c, "host")) == h;
-}
-
 typedef void (*add_fn)(struct format *f, const struct host *h, uint64_t number);
 
-/** What the user calls it. @return "-": it isn't one of the user's. */
+/** @return the name that the user knows the object by; "-": the user didn't create it. */
 static const char *
 name_of(enum inspect_kind kind, const struct host *h, uint64_t number)
 {
@@ -99,7 +86,7 @@ name_of(enum inspect_kind kind, const struct host *h, uint64_t number)
 	return "-";
 }
 
-/** "cq1", "mr1" or a number. @return false: @p text is neither. */
+/** @return true if @p text names the object: "cq1", "mr1" or its number. */
 static bool
 is_meant(enum inspect_kind kind, const struct host *h, uint64_t number, const char *text)
 {
@@ -110,7 +97,7 @@ is_meant(enum inspect_kind kind, const struct host *h, uint64_t number, const ch
 	return text[0] >= '0' && text[0] <= '9' && strtoull(text, &end, 0) == number && *end == '\0';
 }
 
-/** All of one kind, or the one that is asked for. */
+/** Show all objects of a kind, or the one that the user asked for. */
 static int
 show_all(struct call *c, enum inspect_kind kind, add_fn add, const char *empty)
 {
@@ -125,7 +112,7 @@ show_all(struct call *c, enum inspect_kind kind, add_fn add, const char *empty)
 		struct host *h = host_at(i);
 		uint32_t n;
 
-		if (!meant(c, h))
+		if (!call_means_host(c, h))
 			continue;
 		filter.port = (int)h->port;
 		n = inspect_list(h->stack->control, kind, &filter, numbers, NUMBERS_MAX);
@@ -137,8 +124,7 @@ show_all(struct call *c, enum inspect_kind kind, add_fn add, const char *empty)
 		}
 	}
 	if (!one || rows > 0) {
-		format_end(f, style(c, one), empty, stdout);
-		return 0;
+		return call_answer(c, f, one ? FORMAT_LIST : FORMAT_TABLE, empty);
 	}
 	format_free(f);
 	return call_fail(c, "number: '%s': there is none; `%s` lists those there are", want, c->command->words);
@@ -230,7 +216,6 @@ show_session(struct call *c)
 	return show_all(c, INSPECT_SESSION, add_session, "no session");
 }
 
-#define ARG_ON { "host", "only those of it", ARG_NAME, ARG_KEYED, .names = host_names }
 static const struct arg object_args[] = {
 	{ "kind", "only these; all if left out", ARG_CHOICE, ARG_OPTIONAL, .words = kind_words },
 	ARG_JSON,
@@ -238,19 +223,19 @@ static const struct arg object_args[] = {
 };
 static const struct arg cq_args[] = {
 	{ "number", "a number; all if left out", ARG_NAME, ARG_OPTIONAL, .open = true, .names = cq_names },
-	ARG_ON,
+	ARG_ONLY_HOST,
 	ARG_JSON,
 	{ 0 },
 };
 static const struct arg mr_args[] = {
 	{ "number", "a key; all if left out", ARG_NAME, ARG_OPTIONAL, .open = true, .names = mr_names },
-	ARG_ON,
+	ARG_ONLY_HOST,
 	ARG_JSON,
 	{ 0 },
 };
 static const struct arg session_args[] = {
 	ARG_ANY("number", "which; all if left out", ARG_OPTIONAL),
-	ARG_ON,
+	ARG_ONLY_HOST,
 	ARG_JSON,
 	{ 0 },
 };

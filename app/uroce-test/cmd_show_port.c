@@ -13,18 +13,6 @@
 
 enum { GID_TEXT = 46, NEIGHS_MAX = NET_NEIGH_MAX };
 
-static bool
-meant(const struct call *c, const struct host *h)
-{
-	return !call_has(c, "host") || host_find(call_text(c, "host")) == h;
-}
-
-static enum format_style
-style(const struct call *c, bool one)
-{
-	return call_has(c, "json") ? FORMAT_JSON : one ? FORMAT_LIST : FORMAT_TABLE;
-}
-
 static void
 format_mac(struct format *f, const char *name, const uint8_t mac[6])
 {
@@ -92,10 +80,9 @@ show_port(struct call *c)
 	struct format *f = format_new();
 
 	for (unsigned int i = 0; i < hosts_count(); i++)
-		if (meant(c, host_at(i)))
+		if (call_means_host(c, host_at(i)))
 			add_port(f, host_at(i), call_has(c, "host"));
-	format_end(f, style(c, call_has(c, "host")), "no host", stdout);
-	return 0;
+	return call_answer(c, f, call_has(c, "host") ? FORMAT_LIST : FORMAT_TABLE, "no host");
 }
 
 /* ---- Addresses ---- */
@@ -109,7 +96,7 @@ show_gid(struct call *c)
 		const struct host *h = host_at(i);
 		const struct net_port *p = h->stack->ports[h->port];
 
-		for (unsigned int k = 0; meant(c, h) && k < UROCE_MAX_GIDS; k++) {
+		for (unsigned int k = 0; call_means_host(c, h) && k < UROCE_MAX_GIDS; k++) {
 			if (!p->gid_used[k])
 				continue;
 			format_row(f);
@@ -119,12 +106,11 @@ show_gid(struct call *c)
 			format_text(f, "type", "RoCE v2");
 		}
 	}
-	format_end(f, style(c, false), "no addresses", stdout);
-	return 0;
+	return call_answer(c, f, FORMAT_TABLE, "no addresses");
 }
 
 /* ---- Neighbours ---- */
-/** The control's clock. */
+/** @return the time by the clock that the control uses, ns. */
 static uint64_t
 monotonic_ns(void)
 {
@@ -165,10 +151,9 @@ show_neigh(struct call *c)
 	struct format *f = format_new();
 
 	for (unsigned int i = 0; i < hosts_count(); i++)
-		if (meant(c, host_at(i)))
+		if (call_means_host(c, host_at(i)))
 			add_neighs(f, host_at(i));
-	format_end(f, style(c, false), "no neighbour has been looked for yet", stdout);
-	return 0;
+	return call_answer(c, f, FORMAT_TABLE, "no neighbour has been looked for yet");
 }
 
 /* ---- Configuration ---- */
@@ -209,14 +194,13 @@ show_config(struct call *c)
 	struct format *f = format_new();
 
 	for (unsigned int i = 0; i < hosts_count(); i++)
-		if (meant(c, host_at(i)))
+		if (call_means_host(c, host_at(i)))
 			add_config(f, host_at(i));
-	format_end(f, style(c, true), "no host", stdout);
-	return 0;
+	return call_answer(c, f, FORMAT_LIST, "no host");
 }
 
 static const struct arg args[] = {
-	{ "host", "which; all if left out", ARG_NAME, ARG_OPTIONAL, .names = host_names },
+	ARG_WHICH_HOST,
 	ARG_JSON,
 	{ 0 },
 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* show qp, show top, dump qp: QPs of all who have some, the workloads' too. */
+/* show qp, show top, dump qp: QPs of all programs, those of the workloads included. */
 #include <arpa/inet.h>
 #include <inttypes.h>
 #include <poll.h>
@@ -25,7 +25,7 @@ struct which {
 	uint32_t qpn;            /**< 0: all */
 };
 
-/** "qp1", or a QPN. @return 0 or -1 with a message. */
+/** Read which QPs the user means: "qp1", or a QPN. @return 0 or -1 with a message. */
 static int
 read_which(const struct call *c, struct which *w)
 {
@@ -61,7 +61,7 @@ object_name(const struct host *h, uint32_t qpn)
 	return NULL;
 }
 
-/** What there is on @p h. @return how many, at most QPS_MAX. */
+/** Get the QPs of @p h. @return how many, at most QPS_MAX. */
 static uint32_t
 take(const struct host *h, const struct inspect_filter *f, struct inspect_qp *qps)
 {
@@ -166,8 +166,7 @@ show_qp(struct call *c)
 			add_row(f, host_at(i), &qps[k]);
 	}
 	free(qps);
-	format_end(f, call_has(c, "json") ? FORMAT_JSON : FORMAT_TABLE, "no QP", stdout);
-	return 0;
+	return call_answer(c, f, FORMAT_TABLE, "no QP");
 }
 
 /* ---- Everything about one ---- */
@@ -202,7 +201,7 @@ add_requester(struct format *f, const struct qp_view *v)
 	format_number(f, "packets lost", v->tx.lost);
 	format_number(f, "srtt ns", v->tx.srtt_ns);
 	format_number(f, "shortest rtt ns", v->tx.rtt_min_ns);
-	format_bool(f, "blocked", v->tx.blocked);
+	format_text(f, "waits for", "%s", req_wait_name(v->tx.wait));
 	format_bool(f, "active", v->tx.active);
 	format_bool(f, "watched", v->tx.watched);
 }
@@ -290,7 +289,7 @@ dump_qp(struct call *c)
 }
 
 /* ---- The busiest ---- */
-/** How far a QP has come, at two looks. */
+/** Progress of a QP between two looks at it. */
 struct track {
 	const struct host *host;
 	struct inspect_qp qp;
@@ -300,7 +299,7 @@ struct track {
 static uint32_t
 psn_sent(const struct inspect_qp *q)
 {
-	/* Who gets no acknowledgements counts what it sends. */
+	/* UC and UD have no acknowledgements: count what was sent instead. */
 	return q->v.type == UROCE_QPT_RC || q->v.type == UROCE_QPT_XRC_SEND ? q->v.tx.psn_una : q->v.tx.psn_next;
 }
 
@@ -328,7 +327,7 @@ look(struct track *t, struct inspect_qp *qps)
 	return n;
 }
 
-/** Both looks are in the order of hosts and QPNs. */
+/** The order of hosts and QPNs, which the QPs of each look are in. */
 static bool
 is_before(const struct track *a, const struct track *b)
 {
@@ -383,7 +382,7 @@ print_top(const struct track *t, uint32_t n, uint32_t rows, double seconds, bool
 	fflush(stdout);
 }
 
-/** @return true if a key was pressed, which is taken. */
+/** Read a key if one was pressed. @return true if so. */
 static bool
 key_pressed(void)
 {
@@ -396,7 +395,7 @@ key_pressed(void)
 static int
 show_top(struct call *c)
 {
-	/* A terminal shows it until a key is pressed; others get one look. */
+	/* On a terminal this repeats until a key is pressed; otherwise it prints once. */
 	bool live = isatty(STDIN_FILENO) && isatty(STDOUT_FILENO);
 	uint64_t count = call_number(c, "count", live ? TOP_MAX : 1), rows = call_number(c, "rows", 10);
 	double interval = call_real(c, "interval", 1);
@@ -432,17 +431,16 @@ names(unsigned int i)
 	return i == 0 ? "all" : qp_names(i - 1);
 }
 
-#define ARG_ON { "host", "only those of it", ARG_NAME, ARG_KEYED, .names = host_names }
 static const struct arg show_args[] = {
 	{ "qp", "a QPN; all if left out", ARG_NAME, ARG_OPTIONAL, .open = true, .names = names },
-	ARG_ON,
+	ARG_ONLY_HOST,
 	{ "state", "only those in it", ARG_CHOICE, ARG_KEYED, .words = states },
 	ARG_JSON,
 	{ 0 },
 };
 static const struct arg dump_args[] = {
 	{ "qp", "a QPN", ARG_NAME, ARG_NEEDED, .open = true, .names = qp_names },
-	ARG_ON,
+	ARG_ONLY_HOST,
 	{ 0 },
 };
 static const struct arg top_args[] = {

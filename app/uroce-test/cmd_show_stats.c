@@ -12,7 +12,7 @@
 #include "control/observe/inspect.h"
 #include "uroce/stack.h"
 
-/** Names in the order of the structs, which have nothing but 64-bit counters. */
+/** Names in the order of the members; the structs consist of 64-bit counters only. */
 #define NAME(x) #x,
 static const char *const tp_names[] = { TP_COUNTERS(NAME) };
 static const char *const cm_names[] = { CM_COUNTERS(NAME) };
@@ -27,14 +27,8 @@ _Static_assert(sizeof(struct tp_counters) == TP_N * sizeof(uint64_t), "every cou
 _Static_assert(sizeof(struct cm_counters) == CM_N * sizeof(uint64_t), "every counter has a name");
 _Static_assert(sizeof(struct gsi_counters) == GSI_N * sizeof(uint64_t), "every counter has a name");
 
-/** What counters were when they were cleared; by host. */
+/** The values at the last `clear stats`, by host. */
 static uint64_t tp_base[HOSTS_MAX][TP_N], cm_base[HOSTS_MAX][CM_N], gsi_base[HOSTS_MAX][GSI_N];
-
-static bool
-meant(const struct call *c, const struct host *h)
-{
-	return !call_has(c, "host") || host_find(call_text(c, "host")) == h;
-}
 
 static uint64_t
 counter(const void *counters, unsigned int i)
@@ -67,15 +61,14 @@ show_stats(struct call *c)
 	uint64_t now[TP_N];
 
 	for (unsigned int i = 0; i < hosts_count(); i++) {
-		if (!meant(c, host_at(i)))
+		if (!call_means_host(c, host_at(i)))
 			continue;
 		tp_sum(host_at(i), now);
 		format_row(f);
 		format_text(f, "host", "%s", host_at(i)->name);
 		add_counters(f, tp_names, TP_N, now, tp_base[i], call_has(c, "zeros"));
 	}
-	format_end(f, call_has(c, "json") ? FORMAT_JSON : FORMAT_LIST, "no host", stdout);
-	return 0;
+	return call_answer(c, f, FORMAT_LIST, "no host");
 }
 
 static void
@@ -87,7 +80,7 @@ take_cm(const struct host *h, uint64_t *cm, uint64_t *gsi)
 		gsi[i] = counter(control_gsi_counters(h->stack->control), i);
 }
 
-/** Two counters of CM and QP 1 have the same names: those of QP 1 get theirs in front. */
+/** CM and QP 1 have two counters with the same names: those of QP 1 get the prefix qp1_. */
 static void
 add_gsi(struct format *f, const uint64_t *now, const uint64_t *base, bool zeros)
 {
@@ -110,7 +103,7 @@ show_cm(struct call *c)
 	for (unsigned int i = 0; i < hosts_count(); i++) {
 		const struct host *h = host_at(i);
 
-		if (!meant(c, h))
+		if (!call_means_host(c, h))
 			continue;
 		take_cm(h, cm, gsi);
 		control_lock(h->stack->control);
@@ -122,15 +115,14 @@ show_cm(struct call *c)
 		add_counters(f, cm_names, CM_N, cm, cm_base[i], call_has(c, "zeros"));
 		add_gsi(f, gsi, gsi_base[i], call_has(c, "zeros"));
 	}
-	format_end(f, call_has(c, "json") ? FORMAT_JSON : FORMAT_LIST, "no host", stdout);
-	return 0;
+	return call_answer(c, f, FORMAT_LIST, "no host");
 }
 
 static int
 clear_stats(struct call *c)
 {
 	for (unsigned int i = 0; i < hosts_count(); i++) {
-		if (!meant(c, host_at(i)))
+		if (!call_means_host(c, host_at(i)))
 			continue;
 		tp_sum(host_at(i), tp_base[i]);
 		take_cm(host_at(i), cm_base[i], gsi_base[i]);
@@ -167,17 +159,15 @@ show_engine(struct call *c)
 	struct format *f = format_new();
 
 	for (unsigned int i = 0; i < hosts_count(); i++)
-		/* Ports of one stack have the same engines. */
-		for (unsigned int e = 0; meant(c, host_at(i)) && e < host_at(i)->stack->nb_engines; e++)
+		/* Hosts that are ports of the same stack show the same engines. */
+		for (unsigned int e = 0; call_means_host(c, host_at(i)) && e < host_at(i)->stack->nb_engines; e++)
 			add_engine(f, host_at(i), e);
-	format_end(f, call_has(c, "json") ? FORMAT_JSON : FORMAT_TABLE, "no engine", stdout);
-	return 0;
+	return call_answer(c, f, FORMAT_TABLE, "no engine");
 }
 
-#define ARG_WHERE { "host", "which; all if left out", ARG_NAME, ARG_OPTIONAL, .names = host_names }
-static const struct arg args[] = { ARG_WHERE, ARG_JSON, { 0 } };
-static const struct arg stats_args[] = { ARG_WHERE, ARG_WORD("zeros", "also counters that are zero"), ARG_JSON, { 0 } };
-static const struct arg clear_args[] = { ARG_WHERE, { 0 } };
+static const struct arg args[] = { ARG_WHICH_HOST, ARG_JSON, { 0 } };
+static const struct arg stats_args[] = { ARG_WHICH_HOST, ARG_WORD("zeros", "also counters that are zero"), ARG_JSON, { 0 } };
+static const struct arg clear_args[] = { ARG_WHICH_HOST, { 0 } };
 static const struct command table[] = {
 	{ "show stats", "What the transports counted; docs/counters.md explains each.", stats_args, NULL, show_stats },
 	{ "show cm", "What the connection managers and QP 1 counted.", stats_args, NULL, show_cm },

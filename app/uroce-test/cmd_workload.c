@@ -34,7 +34,7 @@ all_names(unsigned int i)
 	return i == 0 ? "all" : workload_names(i - 1);
 }
 
-/** Call @p fn for the one that is named, or all. */
+/** Call @p fn for the workload that the user named, or for all. */
 static int
 for_each(struct call *c, int (*fn)(struct call *c, struct workload *w))
 {
@@ -144,8 +144,7 @@ run_show(struct call *c)
 		add_row(f, w);
 	for (unsigned int i = 0; w == NULL && workload_at(i) != NULL; i++)
 		add_row(f, workload_at(i));
-	format_end(f, call_has(c, "json") ? FORMAT_JSON : w != NULL ? FORMAT_LIST : FORMAT_TABLE, "no workload has been started", stdout);
-	return 0;
+	return call_answer(c, f, w != NULL ? FORMAT_LIST : FORMAT_TABLE, "no workload has been started");
 }
 
 static const struct arg start_args[] = {

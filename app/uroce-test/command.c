@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Commands: the table of all of them, and what a call was given. */
+/* The table of all commands, and access to the arguments of a call. */
 #include <assert.h>
 #include <ctype.h>
 #include <stdarg.h>
@@ -34,7 +34,7 @@ command_at(unsigned int i)
 	return i < nb_commands ? commands[i] : NULL;
 }
 
-/** How many of the words of @p c does the line begin with? @p all: and are these all of them? */
+/** @return how many of the words of @p c the line begins with; *@p all: whether these are all words of @p c. */
 static unsigned int
 words_match(const struct command *c, const char *const *words, unsigned int nb, bool *all)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What may come next in a line. */
+/* Completion: the words that may come next in a line. */
 #include <stdio.h>
 #include <string.h>
 
@@ -16,7 +16,7 @@ offer_values(const struct arg *a, const char **out, unsigned int n)
 	return n;
 }
 
-/** Take the words that are there without complaint. @return the argument whose value is next, -1: none. */
+/** Read the complete words of the line, right or wrong. @return the argument whose value comes next, -1: none. */
 static int
 take_quietly(struct call *c, const char *const *words, unsigned int nb)
 {

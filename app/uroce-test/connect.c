@@ -6,7 +6,7 @@
 
 enum { HOP_LIMIT = 64 };
 
-/* Times out after 67 ms and tries seven times more; a receiver that isn't ready is asked again after 0.64 ms, for ever. */
+/* ACK timeout 67 ms, seven retries; RNR timer 0.64 ms, RNR retries without limit. */
 const struct connect_attr connect_defaults = {
 	.timeout = 14,
 	.retry_cnt = 7,
@@ -88,7 +88,7 @@ connect_qp(struct ibv_qp *qp, const struct connect_attr *a, uint32_t psn, const 
 		return rc;
 	*step = "RTR";
 	rc = to_rtr(qp, a, peer);
-	/* An XRC target could send nothing. */
+	/* A target QP of XRC never sends, so it needs no RTS. */
 	if (rc != 0 || qp->qp_type == IBV_QPT_XRC_RECV)
 		return rc;
 	*step = "RTS";

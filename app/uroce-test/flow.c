@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a lane does in a step: take completions, begin operations. */
+/* A step of a lane: take completions, begin operations, stop after a failure. */
 #include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <rte_cycles.h>
@@ -15,8 +17,8 @@ enum {
 };
 
 /*
- * wr_id: whose it is, which endpoint of the lane, whether it is a receive, which slot. On the user's CQs there may be completions of
- * somebody else.
+ * wr_id holds the tag of the workload, the index of the endpoint in its lane, whether it is a receive, and the slot. The CQs of the user's QPs
+ * may have completions that are not the workload's.
  */
 #define WR_RECV (UINT64_C(1) << 31)
 #define WR_INDEX_SHIFT 32
@@ -41,6 +43,19 @@ tsc_to_ns(uint64_t cycles)
 	if (ns_per_cycle == 0)
 		ns_per_cycle = 1e9 / (double)rte_get_tsc_hz();
 	return (uint64_t)((double)cycles * ns_per_cycle);
+}
+
+void
+workload_fail(struct workload *w, const char *fmt, ...)
+{
+	va_list ap;
+
+	if (atomic_flag_test_and_set(&w->failing))
+		return;
+	va_start(ap, fmt);
+	vsnprintf(w->error, sizeof(w->error), fmt, ap);
+	va_end(ap);
+	atomic_store_explicit(&w->state, WORKLOAD_FAILED, memory_order_release);
 }
 
 /* ---- Receives ---- */
@@ -121,7 +136,7 @@ begin_some(struct endpoint *ep, uint64_t now)
 			if (now < ep->next_tsc)
 				break;
 			ep->next_tsc += (uint64_t)w->tsc_per_op;
-			/* What a stall left undone isn't made up for at once. */
+			/* After a stall the workload goes on at its rate and doesn't catch up. */
 			if (ep->next_tsc + (uint64_t)(w->tsc_per_op * POST_BATCH) < now)
 				ep->next_tsc = now;
 		}
@@ -189,7 +204,7 @@ poll_all(struct lane *l)
 	return work;
 }
 
-/** Begin no more: what has been begun is all there will be. */
+/** Begin no more operations: an endpoint is finished when those it has begun are. */
 static void
 close_quotas(struct lane *l)
 {

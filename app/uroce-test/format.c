@@ -11,7 +11,7 @@ enum { MAX_COLUMNS = 256, TEXT_BYTES = 1024 };
 struct cell {
 	char *text; /* NULL: nothing */
 	char *json; /* NULL: as text, in quotes */
-	bool right; /* a number: the last digits stand under each other */
+	bool right; /* aligned to the right, for numbers */
 };
 
 struct format {

@@ -18,7 +18,7 @@ enum {
 	LOOPBACK_MBUFS = 8192, /* for each engine */
 };
 
-/** A stack and what it was made of. */
+/** A stack and its configuration. */
 struct stack {
 	struct uroce *u;
 	const char *config;
@@ -93,7 +93,7 @@ add_set(struct stack *s, const char *fmt, ...)
 	s->nb_sets++;
 }
 
-/** "ETHDEV,ADDRESS/PREFIX,..." as settings. */
+/** Turn "ETHDEV,ADDRESS/PREFIX,..." into settings of the configuration. */
 static void
 set_port(struct stack *s, const char *text)
 {
@@ -119,7 +119,7 @@ set_loopback(struct stack *s, unsigned int i, unsigned int engines)
 	add_set(s, "daemon.mbufs=%u", LOOPBACK_MBUFS * engines);
 }
 
-/** What each stack is made of. @return how many there are, -1: too many. */
+/** Collect the settings of each stack. @return the number of stacks, -1: too many. */
 static int
 describe(const struct options *o)
 {
@@ -144,10 +144,24 @@ describe(const struct options *o)
 	return (int)n;
 }
 
+/** Open the verbs devices of the hosts from @p first on. @return 0 or -1. */
+static int
+open_contexts(unsigned int first)
+{
+	for (unsigned int i = first; i < nb_hosts; i++) {
+		hosts[i].ctx = uroce_open_device(hosts[i].stack, hosts[i].stack->ports[hosts[i].port]->conf.name);
+		if (hosts[i].ctx == NULL) {
+			fprintf(stderr, "uroce-test: %s: its verbs device can't be opened: %s\n", hosts[i].name, strerror(errno));
+			return -1;
+		}
+	}
+	return 0;
+}
+
 static int
 make_stack(struct stack *s, const struct options *o, unsigned int number)
 {
-	unsigned int lcores[OPTIONS_MAX_ENGINES], n = workers_count();
+	unsigned int lcores[OPTIONS_MAX_ENGINES], n = workers_count(), first = nb_hosts;
 	struct uroce_params p = { .config_file = s->config, .sets = s->set_list, .nb_sets = s->nb_sets,
 				  .nb_engines = o->engines, .lcores = lcores };
 	char err[UROCE_ERR_BYTES];
@@ -174,20 +188,8 @@ make_stack(struct stack *s, const struct options *o, unsigned int number)
 		fprintf(stderr, "uroce-test: host %u: %s\n", number + 1, err);
 		return -1;
 	}
-	return 0;
-}
-
-static int
-open_contexts(void)
-{
-	for (unsigned int i = 0; i < nb_hosts; i++) {
-		hosts[i].ctx = uroce_open_device(hosts[i].stack, hosts[i].stack->ports[hosts[i].port]->conf.name);
-		if (hosts[i].ctx == NULL) {
-			fprintf(stderr, "uroce-test: %s: its verbs device can't be opened: %s\n", hosts[i].name, strerror(errno));
-			return -1;
-		}
-	}
-	return 0;
+	/* Now, while the other hosts don't exist yet: so the first link that comes up is an event, however long the rest takes. */
+	return open_contexts(first);
 }
 
 int
@@ -215,7 +217,7 @@ hosts_start(const struct options *o)
 	if (workers_start() != 0)
 		return -1;
 	running = true;
-	return open_contexts();
+	return 0;
 }
 
 void

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* From a line to a call. */
+/* Parse a line into a call of a command. */
 #include <stdio.h>
 #include <string.h>
 

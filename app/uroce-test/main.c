@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * uroce-test: a DPDK application that embeds uroce and does with it what its user types, as testpmd does with ethdevs.
+ * uroce-test: a DPDK application with uroce embedded, driven by typed commands as testpmd is.
  *
  * Begin at command.h (what a command is), hosts.h (stacks and lcores) and workload.h (traffic).
  */
@@ -27,7 +27,7 @@ on_signal(int sig)
 	shell_quit();
 }
 
-/** EAL leaves its run-time folder behind, even if nothing is to be shared. Only of a prefix that we made up. */
+/** Remove EAL's run-time folder, which EAL leaves behind. Only if the file prefix is ours, not the user's. */
 static void
 remove_runtime_dir(void)
 {
@@ -58,7 +58,7 @@ run_commands(const struct options *o)
 	}
 	if (!shell_quitting())
 		shell_input();
-	/* Those that end by themselves may: a script needs no `wait`. */
+	/* Workloads with a duration or count end by themselves, so that a script needs no `wait`. */
 	workloads_finish();
 	return command_failures() > 0 || workloads_failed() > 0 ? EXIT_FAILURE : EXIT_SUCCESS;
 }

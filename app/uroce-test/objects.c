@@ -68,7 +68,7 @@ forget(struct object *o)
 	unuse(o->xrcd);
 	if (o->memory != NULL)
 		munmap(o->memory, o->bytes);
-	/* Nobody can be connected with it any more. */
+	/* No QP may refer to it as its peer. */
 	for (i = 0; i < nb_objects; i++)
 		if (objects[i]->peer.qp == o)
 			objects[i]->peer.qp = NULL;
@@ -193,6 +193,6 @@ object_qp_state(const struct object *qp)
 	struct ibv_qp_init_attr init;
 	struct ibv_qp_attr attr;
 
-	/* The library's copy doesn't know of errors. */
+	/* qp->state of the library doesn't follow errors. */
 	return ibv_query_qp(qp->v.qp, &attr, IBV_QP_STATE, &init) == 0 ? attr.qp_state : qp->v.qp->state;
 }

@@ -96,7 +96,7 @@ static const struct option names[] = {
 	{ NULL, 0, NULL, 0 },
 };
 
-/** Take one option. @return 0; -1: end with *@p status. */
+/** Parse one option. @return 0; -1: exit with *@p status. */
 static int
 take(int opt, struct options *o, int *status)
 {
@@ -182,7 +182,7 @@ eal_add(struct options *o, const char *fmt, ...)
 	o->eal_argc++;
 }
 
-/** The last CPU that we may use: the first is where everything else tends to be. */
+/** @return the last CPU that this process may use; the first is usually the busiest. */
 static int
 last_cpu(void)
 {
@@ -224,7 +224,7 @@ options_parse(int argc, char **argv, struct options *o, int *status)
 	for (sep = 1; sep < argc && strcmp(argv[sep], "--") != 0; sep++)
 		;
 	*o = (struct options){ .eal_argc = sep, .eal_argv = argv, .engines = 1 };
-	/* Asked before EAL sees anything. */
+	/* --help and --version are answered before EAL parses anything. */
 	for (int i = 1; i < sep; i++) {
 		if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "--version") == 0)
 			return take(argv[i][2] == 'h' ? OPT_HELP : OPT_VERSION, o, status);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a workload needs: who talks to whom, memory, queues, connections; and the end of it all. */
+/* Set up a workload on QPs of its own, and tear down any: lanes, endpoints, memory, QPs, connections. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -257,7 +257,7 @@ is_source(const struct workload *w, const struct host *h)
 	return h != w->to || hosts_count() == 1;
 }
 
-/** Who talks to whom: o.qps pairs from each source. */
+/** Make the endpoints: o.qps pairs from each source. */
 static int
 make_pairs(struct workload *w)
 {
@@ -277,7 +277,7 @@ make_pairs(struct workload *w)
 		struct lane *from = is_source(w, host_at(i)) ? setup_lane(w, host_at(i)) : NULL;
 
 		for (uint32_t k = 0; from != NULL && k < pairs; k++, number++) {
-			/* A host that talks to itself has the targets first. */
+			/* In the lane of a host that talks to itself the passive endpoints come first. */
 			struct endpoint *a = &from->eps[from == to ? w->o.qps + at[i]++ : at[i]++], *b = &to->eps[number];
 
 			if (setup_endpoint(a, from, true, number) != 0 || setup_endpoint(b, to, false, number) != 0)
@@ -302,8 +302,8 @@ workload_build(struct workload *w)
 
 /* ---- The end ---- */
 /**
- * Receives that nobody used up lie in memory that goes away: the QP starts anew without them. Where something has failed it stays as it is,
- * to be looked at, but for its receives.
+ * Receives that are still posted point into memory that is about to be freed, so the QP is reset and connected again. After a failure it is
+ * left in ERR instead, so that the user can look at it.
  */
 static void
 restart_qp(struct object *o, bool failed)
@@ -353,7 +353,7 @@ lane_free(struct lane *l)
 	l->memory = NULL;
 }
 
-/** Verbs objects and memory; lanes and endpoints, which have the figures, go when the workload is forgotten. */
+/** Free verbs objects and memory. Lanes and endpoints stay until the workload is forgotten: they hold its figures. */
 void
 workload_teardown(struct workload *w)
 {

@@ -20,7 +20,7 @@ use_cq(struct lane *l, struct ibv_cq *cq)
 	return 0;
 }
 
-/** One end of each connection is named, once. */
+/** Check that the user named each connection once, by one of its ends. */
 static int
 check_once(struct workload *w, struct object *const *qps, uint32_t n)
 {
@@ -33,7 +33,7 @@ check_once(struct workload *w, struct object *const *qps, uint32_t n)
 	return 0;
 }
 
-/** Is the QP fit for it? Fails the workload if not. */
+/** Check that a QP can be used, else fail the workload. @return 0 or -1. */
 static int
 check_qp(struct workload *w, const struct object *o, bool active)
 {
@@ -80,7 +80,7 @@ take_qp(struct endpoint *ep, struct object *o)
 	return 0;
 }
 
-/** A registration in the QP's own PD. */
+/** Register the endpoint's memory in the PD of the user's QP. */
 static int
 endpoint_mr(struct endpoint *ep)
 {
@@ -95,7 +95,7 @@ endpoint_mr(struct endpoint *ep)
 	return 0;
 }
 
-/** The QPs of @p list. @return how many, 0: failed. */
+/** Find the QPs of @p list. @return how many, 0: failed. */
 static uint32_t
 find_qps(struct workload *w, const char *list, struct object **out)
 {
@@ -133,7 +133,7 @@ workload_build_on(struct workload *w, const char *list)
 		return -1;
 	}
 	w->o.qps = n;
-	/* Room first: endpoints must not move afterwards. */
+	/* Count first: setup_room() moves endpoints, which must not happen once they are linked. */
 	for (uint32_t i = 0; i < n; i++)
 		if (setup_room(w, qps[i]->host, 1) != 0 ||
 		    (qps[i]->peer.qp != NULL && setup_room(w, qps[i]->peer.qp->host, 1) != 0))

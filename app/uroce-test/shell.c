@@ -78,14 +78,14 @@ static struct {
 	char text[COMMAND_MAX_WORDS][COMMAND_WORD_BYTES];
 	const char *words[COMMAND_MAX_WORDS];
 	unsigned int nb;
-	bool end; /* nothing follows the last of them; of a line that is still being typed nobody knows */
+	bool end; /* the line is complete; false while it is being typed */
 	char line[COMMAND_LINE_BYTES];
 	const char *choices[COMMAND_MAX_CHOICES];
 	unsigned int nb_choices;
 	char hint[COMMAND_LINE_BYTES];
 } typed;
 
-/** Any word is taken: the answer to a wrong one is command_run()'s. */
+/** Accept any word: command_run() complains about wrong ones. */
 static int
 token_parse(cmdline_parse_token_hdr_t *token, const char *src, void *result, unsigned int bytes)
 {
@@ -140,7 +140,7 @@ static void on_line(void *arg, struct cmdline *cl, void *data);
 static cmdline_parse_inst_t instruction = { .f = on_line, .tokens = { NULL } };
 static cmdline_parse_ctx_t grammar[] = { &instruction, NULL };
 
-/** With a cmdline: a line is complete. Without: cmdline asks what token is next. */
+/** Called by cmdline with @p cl when a line is complete, without it to ask for the next token. */
 static void
 on_line(void *arg, struct cmdline *cl, void *data)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Values of arguments: which are good, and how to say so. */
+/* Check values of arguments, and describe those that are allowed. */
 #include <ctype.h>
 #include <errno.h>
 #include <stdarg.h>

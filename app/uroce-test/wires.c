@@ -18,7 +18,7 @@ enum {
 	LINK_WAIT_US = 10000,
 	BURST = 32,
 	SWITCH_MBUFS = 8191,
-	SWITCH_ROOM = 4352 + RTE_PKTMBUF_HEADROOM, /* memif's bsize below */
+	SWITCH_ROOM = 4352 + RTE_PKTMBUF_HEADROOM, /* at least memif's bsize below */
 	SWITCH_DESC = 1024,
 };
 
@@ -26,7 +26,7 @@ static unsigned int nb_hosts, nb_queues;
 static char ports[2 * OPTIONS_MAX_LOOPBACK][32]; /* the hosts', then the switch's */
 static unsigned int nb_ports;
 
-/* What a switch knows. Its ports are as many as hosts. */
+/* State of the switch, which has a port for each host. */
 static struct rte_mempool *pool;
 static uint16_t ids[OPTIONS_MAX_LOOPBACK];
 static struct rte_ether_addr macs[OPTIONS_MAX_LOOPBACK];
@@ -69,7 +69,7 @@ open_switch_port(unsigned int i)
 		if (rc == 0)
 			rc = rte_eth_tx_queue_setup(ids[i], q, SWITCH_DESC, (unsigned int)SOCKET_ID_ANY, NULL);
 	}
-	/* A client's start fails as long as its server isn't there; here they are servers. */
+	/* A memif client can't start without its server: the switch's ports are the clients, the hosts' ports the servers. */
 	if (rc == 0)
 		rc = rte_eth_dev_start(ids[i]);
 	if (rc != 0)
@@ -89,7 +89,7 @@ wires_create(unsigned int n, unsigned int queues)
 		fputs("uroce-test: no memory for the switch's packet buffers; give EAL more by -m MIB\n", stderr);
 		return -1;
 	}
-	/* Hosts are numbered first, so their ends are the servers. */
+	/* The hosts' ports are created first, so they are the servers. */
 	for (unsigned int i = 0; i < n; i++)
 		if (add_end(i, true) != 0)
 			return -1;
@@ -198,7 +198,7 @@ alarm_went_off(void *arg)
 	__atomic_store_n((bool *)arg, true, __ATOMIC_RELEASE);
 }
 
-/** memif handles the other end's leave on EAL's interrupt thread, as alarms: wait until it has. */
+/** memif handles a disconnected peer by alarms on EAL's interrupt thread: wait until these have run. */
 static void
 interrupts_handled(void)
 {

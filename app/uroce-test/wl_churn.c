@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Connections come and go: one operation makes two QPs, connects them, sends a message and destroys them. On a thread of its own,
- * because making and destroying wait for the control.
+ * Connections that come and go: one operation creates two QPs, connects them, sends a message and destroys them. It has a thread of its own,
+ * because creating and destroying QPs waits for the control.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -15,7 +15,7 @@
 
 enum { SIDES = 2, SPINS = 1000, TIMEOUT_MS = 5000 };
 
-/** What stays from connection to connection. */
+/** Objects that all connections use. */
 struct side {
 	struct host *host;
 	struct ibv_pd *pd;

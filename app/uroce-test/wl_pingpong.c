@@ -9,7 +9,7 @@ make(struct endpoint *ep, uint32_t slot, struct ibv_send_wr *wr)
 	wr->imm_data = slot;
 }
 
-/** The answer is what counts. */
+/** The operation ends when the answer arrives, so a completed SEND is not counted. */
 static void
 sent(struct endpoint *ep, uint32_t slot, const struct ibv_wc *wc)
 {

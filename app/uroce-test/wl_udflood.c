@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* UD datagrams as fast as they go: those that find no receive are lost, and counted. */
+/* UD datagrams as fast as possible: those for which no receive is posted are lost, and counted. */
 #include <inttypes.h>
 #include <stdio.h>
 

@@ -51,7 +51,7 @@ fill(uint8_t *to, uint64_t key, uint32_t n)
 	}
 }
 
-/** @return the first byte that isn't right, @p n: all are. */
+/** @return the offset of the first wrong byte; @p n if there is none. */
 static uint32_t
 compare(const uint8_t *got, uint64_t key, uint32_t n)
 {
@@ -99,7 +99,7 @@ make(struct endpoint *ep, uint32_t slot, struct ibv_send_wr *wr)
 		memset(flow_slot(ep, AREA_BACK, slot), 0, n);
 		break;
 	case PHASE_SEND:
-		/* The receiver learns which operation it is: those of different slots overtake each other. */
+		/* Operations of different slots overtake each other, so the immediate says which one this is. */
 		wr->opcode = IBV_WR_SEND_WITH_IMM;
 		wr->imm_data = (uint32_t)op;
 		break;

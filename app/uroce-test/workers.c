@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What worker lcores do. */
+/* The loop of the worker lcores. */
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -17,8 +17,8 @@
 
 enum {
 	ENGINES_MAX = HOSTS_MAX * OPTIONS_MAX_ENGINES,
-	SPIN_TURNS = 200,     /* idle turns before the core is given away */
-	AWAKE_US = 2000,      /* since the last work: no sleep before */
+	SPIN_TURNS = 200,     /* idle turns before the thread yields its core */
+	AWAKE_US = 2000,      /* no sleep until so long after the last work */
 	SLEEP_US = 50,
 };
 
@@ -95,7 +95,7 @@ worker_detach(unsigned int worker, struct job *job)
 	for (unsigned int i = 0; i < WORKER_JOBS_MAX; i++)
 		if (atomic_load(&w->jobs[i]) == job)
 			atomic_store(&w->jobs[i], NULL);
-	/* The turn that is under way may have seen it. */
+	/* The loop may be in a turn that has still seen the job: wait for its end. */
 	turns = atomic_load(&w->turns);
 	while (atomic_load(&w->turns) <= turns + 1 && !atomic_load(&stop))
 		usleep(SLEEP_US);
@@ -130,7 +130,7 @@ run(void *arg)
 	uint64_t last_work = rte_rdtsc();
 	unsigned int idle = 0;
 
-	/* The default makes 50 us of sleep 100. */
+	/* The default timer slack of 50 us would make a sleep of 50 us take 100. */
 	prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0);
 	while (!atomic_load_explicit(&stop, memory_order_relaxed)) {
 		atomic_store_explicit(&w->turns, atomic_load_explicit(&w->turns, memory_order_relaxed) + 1, memory_order_release);

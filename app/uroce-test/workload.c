@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Workloads from start to end, and their figures. */
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +15,7 @@ enum {
 	DEFAULT_SIZE = 4096,
 	DEFAULT_DEPTH = 16,
 	WAIT_STEP_MS = 5,
-	DRAIN_SECONDS = 3, /* what is under way when a workload is stopped has this long */
+	DRAIN_SECONDS = 3, /* for operations in flight when a workload is stopped */
 	LINE_BYTES = 256,
 };
 
@@ -24,7 +23,7 @@ static const struct workload_ops *kinds[WORKLOAD_KINDS_MAX];
 static unsigned int nb_kinds;
 static struct workload *workloads[WORKLOADS_MAX];
 static unsigned int nb_workloads, last_number, failed;
-/* Guards the list against the thread that prints. */
+/* Guards the list, which the printing thread reads. */
 static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
 static atomic_uint period;
 
@@ -89,19 +88,6 @@ unsigned int
 workloads_failed(void)
 {
 	return failed;
-}
-
-void
-workload_fail(struct workload *w, const char *fmt, ...)
-{
-	va_list ap;
-
-	if (atomic_flag_test_and_set(&w->failing))
-		return;
-	va_start(ap, fmt);
-	vsnprintf(w->error, sizeof(w->error), fmt, ap);
-	va_end(ap);
-	atomic_store_explicit(&w->state, WORKLOAD_FAILED, memory_order_release);
 }
 
 /* ---- Figures ---- */
@@ -303,7 +289,7 @@ workload_free(struct workload *w)
 	free(w);
 }
 
-/** Make room in the list: what has ended longest ago goes. */
+/** Make room in the list by forgetting the workload that has ended first. @return 0, or -1: all are running. */
 static int
 list_room(void)
 {
@@ -348,7 +334,7 @@ workload_start(const struct workload_ops *ops, const struct call *c)
 }
 
 /* ---- The end ---- */
-/** Nothing is under way any more. */
+/** @return true if no operation is in flight any more. */
 static bool
 has_ended(const struct workload *w)
 {
@@ -360,7 +346,7 @@ has_ended(const struct workload *w)
 	return true;
 }
 
-/** Give back what it has, if it still has it; look at the result. */
+/** Check the result, print the figures and free everything else; once. */
 static void
 end(struct workload *w)
 {

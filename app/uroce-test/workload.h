@@ -133,7 +133,7 @@ struct lane {
 	uint32_t nb_eps, next_ep;
 	uint32_t nb_active, nb_finished; /**< active endpoints, and those that have begun and ended all of theirs */
 	struct hist hist;        /**< nanoseconds from begin to end of an operation */
-	atomic_bool done;        /**< nothing is under way and nothing will be begun */
+	atomic_bool done;        /**< nothing is in flight and nothing will be begun */
 };
 
 enum workload_state { WORKLOAD_RUNNING, WORKLOAD_STOPPING, WORKLOAD_DONE, WORKLOAD_FAILED };
@@ -186,7 +186,7 @@ const char *workload_state_text(const struct workload *w);
 /* ---- [main] ---- */
 /** Begin one. @return 0, or -1 with a message printed for @p c. */
 int workload_start(const struct workload_ops *ops, const struct call *c);
-/** End it: it finishes what is under way. Its figures stay until it is forgotten. */
+/** End it, after the operations in flight. Its figures stay until it is forgotten. */
 void workload_stop(struct workload *w);
 /** Wait until it ends by itself, at most @p seconds; 0: as long as it takes. @return false: it runs still. */
 bool workload_wait(struct workload *w, double seconds);

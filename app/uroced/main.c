@@ -19,7 +19,7 @@
 #include "options.h"
 #include "uroce/stack.h"
 
-/** Everything that main() has brought up. */
+/** What main() has started and must end. */
 struct uroced {
 	struct uroced_config conf;
 	bool eal;
@@ -44,7 +44,7 @@ complain(const char *fmt, ...)
 	return -1;
 }
 
-/** Every session needs some descriptors. */
+/** Raise the limit of file descriptors: every session needs some. */
 static void
 raise_limits(void)
 {
@@ -56,7 +56,7 @@ raise_limits(void)
 	}
 }
 
-/** Signals that end us, and SIGHUP, go to the control loop's signalfd; a client's closed pipe is an error code. */
+/** Block the signals that the control loop reads from its signalfd, and SIGPIPE: a closed pipe is an error code of write(). */
 static void
 block_signals(void)
 {
@@ -105,7 +105,7 @@ find_lcores(struct uroced *u)
 	return 0;
 }
 
-/** On a worker lcore: the engine that find_lcores() has given it. */
+/** Runs on a worker lcore: drive the engine that find_lcores() assigned to it. */
 static int
 run_engine(void *arg)
 {
@@ -145,7 +145,7 @@ bring_up(struct uroced *u, const struct options *o)
 	char err[UROCE_ERR_BYTES];
 	int fd;
 
-	/* Before EAL, which takes its time: most mistakes show here. */
+	/* Before EAL, which takes long to start: most mistakes of the user show here. */
 	if (control_socket_bind(u->conf.socket, u->conf.socket_mode, u->conf.socket_group, &fd, err) != 0)
 		return complain("%s", err);
 	if (start_eal(u, o) != 0 || find_lcores(u) != 0) {
@@ -180,14 +180,14 @@ cleanup_is_safe(const struct uroced *u)
 	return true;
 }
 
-/** Undo what bring_up() did, however far it came. */
+/** Undo what bring_up() did, also if it failed half-way. */
 static void
 take_down(struct uroced *u)
 {
 	unsigned int i;
 
 	if (u->stack != NULL) {
-		/* While the engines turn, which send what there is to say. */
+		/* While engines run: they send the last packets of connections. */
 		uroce_shutdown(u->stack);
 		for (i = 0; i < u->nb_launched; i++)
 			uroce_engine_stop(u->stack, i);
@@ -231,7 +231,7 @@ take_vdevs(struct uroced *u, struct options *o, const struct impair_vdevs *v)
 	return 0;
 }
 
-/** Read command line and configuration. @return -1 with the mistake told. */
+/** Read command line and configuration. @return 0, or -1 with a message printed. */
 static int
 configure(struct uroced *u, struct options *o)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The protocol is one datagram (sd_notify(3)): too little to link libsystemd for it. */
+/* sd_notify(3) is one datagram, so that libsystemd is not needed. */
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>

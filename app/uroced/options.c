@@ -95,7 +95,7 @@ take(int opt, struct options *o, char **argv, int *status)
 	}
 }
 
-/** Asked before EAL sees anything, with or without a `--` in front. */
+/** --help and --version are answered before EAL parses anything, with or without a `--` in front. */
 static bool
 is_ours(const char *arg)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The instance: dispatch of what comes in, timers, events. */
+/* The instance: creation, dispatch of what comes in, timers. */
 #include "cm/cm.h"
 
 #include <errno.h>
@@ -44,17 +44,19 @@ or_default(uint32_t value, uint32_t dflt)
 struct cm *
 cm_open(const struct cm_config *config, uint64_t now_ns)
 {
+	uint32_t max_conns;
 	struct cm *cm;
 
 	if (config->ops.send == NULL || config->ops.event == NULL || config->max_conns > CM_MAX_CONNS_LIMIT) {
 		errno = EINVAL;
 		return NULL;
 	}
-	cm = calloc(1, sizeof(*cm));
+	max_conns = or_default(config->max_conns, CM_DEFAULT_MAX_CONNS);
+	cm = calloc(1, sizeof(*cm) + gen_table_bytes(max_conns));
 	if (cm == NULL)
 		return NULL;
 	cm->cfg = *config;
-	cm->cfg.max_conns = or_default(config->max_conns, CM_DEFAULT_MAX_CONNS);
+	cm->cfg.max_conns = max_conns;
 	cm->cfg.max_listeners = or_default(config->max_listeners, CM_DEFAULT_MAX_LISTENERS);
 	cm->cfg.max_per_peer = or_default(config->max_per_peer, CM_DEFAULT_MAX_PER_PEER);
 	cm->cfg.max_half_open = or_default(config->max_half_open, CM_DEFAULT_MAX_HALF_OPEN);
@@ -77,7 +79,7 @@ cm_close(struct cm *cm)
 	if (cm == NULL)
 		return;
 	for (uint32_t i = 0; i < cm->cfg.max_conns; i++) {
-		struct cm_conn *c = cm->slots[i];
+		struct cm_conn *c = gen_table_get(&cm->ids, i);
 
 		if (c == NULL)
 			continue;
@@ -85,7 +87,7 @@ cm_close(struct cm *cm)
 		free(c);
 	}
 	while (!cm_list_empty(&cm->listeners)) {
-		struct cm_listener *l = cm_container_of(cm->listeners.next, struct cm_listener, all);
+		struct cm_listener *l = container_of(cm->listeners.next, struct cm_listener, all);
 
 		cm_list_del(&l->all);
 		free(l);
@@ -104,61 +106,13 @@ void
 cm_usage(const struct cm *cm, struct cm_usage *u)
 {
 	*u = (struct cm_usage){
-		.conns = cm->nb_conns,
+		.conns = gen_table_count(&cm->ids),
 		.half_open = cm->nb_half_open,
 		.kept = cm->nb_kept,
 		.listeners = cm->nb_listeners,
 		.peers = cm->nb_peers,
 		.timers = cm->nb_timers,
 	};
-}
-
-/* ---- Out ---- */
-void
-cm_send(struct cm *cm, const struct cm_way *way, const uint8_t *mad)
-{
-	CM_COUNT(cm, tx_mads);
-	cm->cfg.ops.send(cm->cfg.arg, way, mad);
-}
-
-void
-cm_send_msg(struct cm *cm, const struct cm_way *way, const struct cm_msg *m)
-{
-	uint8_t mad[CM_MAD_BYTES];
-
-	cm_mad_encode(m, mad);
-	cm_send(cm, way, mad);
-}
-
-void
-cm_event_set(struct cm_event *ev, enum cm_event_type type, struct cm_conn *c)
-{
-	*ev = (struct cm_event){ .type = type, .state = c->state, .conn = c, .owner = c->owner };
-}
-
-/* A destroyed connection has nobody to tell; if that was its last event, it is gone now. */
-void
-cm_event_deliver(struct cm *cm, const struct cm_event *ev)
-{
-	if (ev->type == CM_NB_EVENTS)
-		return;
-	if (ev->conn->orphan)
-		conn_reap(ev->conn);
-	else
-		cm->cfg.ops.event(cm->cfg.arg, ev);
-}
-
-bool
-cm_private_ok(const struct cm_private *p, uint32_t room)
-{
-	return p->len_bytes <= room && (p->len_bytes == 0 || p->data != NULL);
-}
-
-void
-cm_private_put(const struct cm_private *p, uint8_t *to)
-{
-	if (p->len_bytes != 0)
-		memcpy(to, p->data, p->len_bytes);
 }
 
 /* ---- In ---- */
@@ -212,7 +166,7 @@ struct turn {
 static void
 timer_fired(struct wheel_entry *e, void *arg)
 {
-	struct cm_conn *c = cm_container_of(e, struct cm_conn, timer);
+	struct cm_conn *c = container_of(e, struct cm_conn, timer);
 	struct cm_event ev = { .type = CM_NB_EVENTS };
 	struct turn *t = arg;
 

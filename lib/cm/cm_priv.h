@@ -3,10 +3,10 @@
  * @file
  * What the files of lib/cm share. Called by lib/cm only, on the owner's thread.
  *
- * Where things are: cm.c has the instance, dispatch and timers; table.c IDs, keys and limits; conn.c states,
- * sending and the end of connections; passive.c and active.c the two ends of establishment; disconnect.c DREQ
- * and DREP; reject.c REJ in both directions; mra.c MRA; lap.c LAP and APR; sidr.c SIDR; listen.c listeners;
- * mad.c the formats.
+ * Who calls whom, from the top: cm.c has the instance and dispatches messages and timers; end.c ends connections whose timer fired or
+ * whose owner left; passive.c and active.c are the two ends of establishment; sidr.c SIDR; lap.c LAP and APR; mra.c MRA; listen.c listeners;
+ * disconnect.c DREQ and DREP; reject.c REJ in both directions; conn.c states, sending and timers of a connection; table.c IDs, keys and
+ * limits; core.c sending and events; mad.c the formats.
  *
  * Events: a handler fills a struct cm_event and returns; whoever called it delivers the event as the very last
  * thing, because the owner may destroy the connection in its callback.
@@ -14,8 +14,10 @@
 #ifndef UROCE_CM_PRIV_H
 #define UROCE_CM_PRIV_H
 
-#include "cm/cm.h"
+#include "base/container_of.h"
+#include "base/gen_table.h"
 #include "base/wheel.h"
+#include "cm/cm.h"
 
 /** Repetitions come no faster than this, whatever a peer's REQ asks for: one REQ must not make a burst of REPs. */
 #define CM_MIN_INTERVAL_NS UINT64_C(16000000)
@@ -74,7 +76,7 @@ struct cm_conn {
 	bool counted;        /**< in cm->half_open */
 	bool lap_pending;    /**< the owner has yet to answer a LAP, whose tid is this */
 	uint8_t retries_left, max_retries;
-	uint32_t slot, local_id, remote_id;
+	uint32_t local_id, remote_id;
 	uint32_t qpn, remote_qpn;
 	uint64_t service_id, ca_guid, remote_guid;
 	uint64_t tid;        /**< of the request that is being answered */
@@ -99,18 +101,14 @@ struct cm {
 	struct cm_counters counters;
 	struct wheel wheel;
 	struct cm_table table;
-	struct cm_conn **slots;
-	uint32_t *generations;     /**< of the slots: the part of an ID that changes */
-	uint32_t *free_slots;      /**< a ring, so that a slot rests as long as possible */
-	uint32_t free_head, nb_free, slot_bits;
-	uint32_t nb_conns, nb_half_open, nb_kept, nb_listeners, nb_peers, nb_timers;
+	uint32_t nb_half_open, nb_kept, nb_listeners, nb_peers, nb_timers;
 	uint32_t id_key, tid_hi;
 	struct cm_list kept;       /**< oldest first */
 	struct cm_list listeners;
+	struct gen_table ids;      /**< connections */
 };
 
 #define CM_COUNT(cm, name) ((cm)->counters.name++)
-#define cm_container_of(p, type, member) ((type *)(void *)((char *)(p) - offsetof(type, member)))
 
 static inline void
 cm_list_init(struct cm_list *l)
@@ -153,11 +151,11 @@ struct cm_node *table_find(const struct cm *cm, const struct cm_key *key);
 void table_add(struct cm *cm, struct cm_node *n, const struct cm_key *key);
 /** Also for a node that isn't in the table. */
 void table_del(struct cm_node *n);
-/** Get a slot and with it an ID. @return false if there is none. */
-bool slot_take(struct cm *cm, struct cm_conn *c);
-void slot_release(struct cm *cm, struct cm_conn *c);
+/** Give @p c an ID. @return false if there is none. */
+bool id_take(struct cm *cm, struct cm_conn *c);
+void id_release(struct cm *cm, struct cm_conn *c);
 /** @return the connection whose ID is @p local_id, or NULL. */
-struct cm_conn *slot_find(const struct cm *cm, uint32_t local_id);
+struct cm_conn *id_find(const struct cm *cm, uint32_t local_id);
 /** Count @p c for its peer. @return 0, EDQUOT (limit), ENOMEM. */
 int peer_take(struct cm *cm, struct cm_conn *c);
 void peer_release(struct cm_conn *c);
@@ -193,16 +191,18 @@ uint64_t conn_own_tid(const struct cm_conn *c);
 void conn_keep(struct cm_conn *c);
 /** Drop the oldest kept answer. @return false if there is none. */
 bool conn_evict(struct cm *cm);
+/** Deliver @p ev if there is one. */
+void cm_event_deliver(struct cm *cm, const struct cm_event *ev);
+
+/* ---- end.c ---- */
 /** The timer of @p c fired. */
 void conn_expired(struct cm_conn *c, uint64_t now_ns, struct cm_event *ev);
 
-/* ---- cm.c ---- */
+/* ---- core.c ---- */
 void cm_send(struct cm *cm, const struct cm_way *way, const uint8_t *mad);
 void cm_send_msg(struct cm *cm, const struct cm_way *way, const struct cm_msg *m);
 /** Fill an event of @p c. */
 void cm_event_set(struct cm_event *ev, enum cm_event_type type, struct cm_conn *c);
-/** Deliver @p ev if there is one. */
-void cm_event_deliver(struct cm *cm, const struct cm_event *ev);
 /** @return false if @p p is longer than @p room or has no data. */
 bool cm_private_ok(const struct cm_private *p, uint32_t room);
 void cm_private_put(const struct cm_private *p, uint8_t *to);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Connections: their states, what they send, their timers and their end. */
+/* Connections: their states, what they send, their timers, and the answers that are kept. */
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -55,7 +55,7 @@ conn_new(struct cm *cm, const struct cm_way *way)
 	if (c == NULL)
 		return NULL;
 	/* What is kept only to repeat an answer makes room for what is new. */
-	if (!slot_take(cm, c) && !(conn_evict(cm) && slot_take(cm, c))) {
+	if (!id_take(cm, c) && !(conn_evict(cm) && id_take(cm, c))) {
 		free(c);
 		errno = ENOSPC;
 		return NULL;
@@ -77,7 +77,7 @@ conn_free(struct cm_conn *c)
 		cm_list_del(&c->kept);
 		cm->nb_kept--;
 	}
-	slot_release(cm, c);
+	id_release(cm, c);
 	free(c);
 }
 
@@ -88,6 +88,18 @@ conn_reap(struct cm_conn *c)
 		return false;
 	conn_free(c);
 	return true;
+}
+
+/* A destroyed connection has nobody to tell; if that was its last event, it is gone now. */
+void
+cm_event_deliver(struct cm *cm, const struct cm_event *ev)
+{
+	if (ev->type == CM_NB_EVENTS)
+		return;
+	if (ev->conn->orphan)
+		conn_reap(ev->conn);
+	else
+		cm->cfg.ops.event(cm->cfg.arg, ev);
 }
 
 void
@@ -118,7 +130,7 @@ conn_set_state(struct cm_conn *c, enum cm_state s)
 struct cm_conn *
 conn_find(struct cm *cm, const struct cm_way *way, uint32_t local_id, uint32_t remote_id)
 {
-	struct cm_conn *c = slot_find(cm, local_id);
+	struct cm_conn *c = id_find(cm, local_id);
 
 	/* An ID alone is no proof: the message must come from the connection's peer, to the connection's address. */
 	if (c == NULL || c->state == CM_IDLE || c->way.port != way->port ||
@@ -145,7 +157,7 @@ conn_stale(const struct cm *cm, const struct cm_way *way, uint64_t ca_guid, uint
 	struct cm_key key = cm_key(CM_KEY_QPN, way->remote_gid, ca_guid, qpn);
 	struct cm_node *n = table_find(cm, &key);
 
-	return n == NULL ? NULL : cm_container_of(n, struct cm_conn, by_qpn);
+	return n == NULL ? NULL : container_of(n, struct cm_conn, by_qpn);
 }
 
 /* ---- Sending ---- */
@@ -208,60 +220,6 @@ conn_enter_timewait(struct cm_conn *c, uint64_t now_ns)
 	conn_timer(c, now_ns + c->timewait_ns);
 }
 
-static void
-conn_give_up(struct cm_conn *c, uint64_t now_ns, struct cm_event *ev)
-{
-	CM_COUNT(c->cm, timeouts);
-	switch (c->state) {
-	case CM_REQ_SENT:
-	case CM_MRA_REQ_RCVD:
-		reject_send_timeout(c);
-		conn_set_state(c, CM_IDLE);
-		cm_event_set(ev, CM_EV_UNREACHABLE, c);
-		ev->failed_attr = CM_ATTR_REQ;
-		break;
-	case CM_SIDR_REQ_SENT:
-		conn_set_state(c, CM_IDLE);
-		cm_event_set(ev, CM_EV_UNREACHABLE, c);
-		ev->failed_attr = CM_ATTR_SIDR_REQ;
-		break;
-	case CM_DREQ_SENT:
-		conn_enter_timewait(c, now_ns);
-		CM_COUNT(c->cm, disconnected);
-		cm_event_set(ev, CM_EV_DISCONNECTED, c);
-		ev->timed_out = true;
-		break;
-	default:
-		assert(c->state == CM_REP_SENT || c->state == CM_MRA_REP_RCVD);
-		reject_send_timeout(c);
-		conn_enter_timewait(c, now_ns);
-		cm_event_set(ev, CM_EV_UNREACHABLE, c);
-		ev->failed_attr = CM_ATTR_REP;
-	}
-}
-
-void
-conn_expired(struct cm_conn *c, uint64_t now_ns, struct cm_event *ev)
-{
-	switch (c->state) {
-	case CM_TIMEWAIT:
-		conn_set_state(c, CM_IDLE);
-		cm_event_set(ev, CM_EV_TIMEWAIT_EXIT, c);
-		break;
-	case CM_SIDR_REP_SENT:
-		conn_set_state(c, CM_IDLE);
-		break;
-	default:
-		if (c->retries_left == 0) {
-			conn_give_up(c, now_ns, ev);
-			break;
-		}
-		c->retries_left--;
-		conn_resend(c);
-		conn_timer(c, now_ns + c->interval_ns);
-	}
-}
-
 /* ---- Answers that are kept ---- */
 void
 conn_keep(struct cm_conn *c)
@@ -281,7 +239,7 @@ conn_evict(struct cm *cm)
 
 	if (cm_list_empty(&cm->kept))
 		return false;
-	c = cm_container_of(cm->kept.next, struct cm_conn, kept);
+	c = container_of(cm->kept.next, struct cm_conn, kept);
 	CM_COUNT(cm, kept_evicted);
 	conn_set_state(c, CM_IDLE);
 	conn_free(c);
@@ -289,65 +247,6 @@ conn_evict(struct cm *cm)
 }
 
 /* ---- For the owner ---- */
-static void
-conn_end(struct cm_conn *c, uint64_t now_ns)
-{
-	static const struct cm_private none;
-	static const struct cm_sidr_reply_param refused = { .status = CM_SIDR_REJECT };
-
-	switch (c->state) {
-	case CM_REQ_SENT:
-	case CM_MRA_REQ_RCVD:
-		reject_send_timeout(c);
-		conn_set_state(c, CM_IDLE);
-		break;
-	case CM_SIDR_REQ_SENT:
-		conn_set_state(c, CM_IDLE);
-		break;
-	case CM_SIDR_REQ_RCVD:
-		sidr_send_reply(c, &refused, now_ns);
-		break;
-	case CM_REQ_RCVD:
-	case CM_MRA_REQ_SENT:
-	case CM_REP_RCVD:
-	case CM_MRA_REP_SENT:
-		reject_and_end(c, CM_REJ_CONSUMER_DEFINED, &none, &none, now_ns);
-		break;
-	case CM_REP_SENT:
-	case CM_MRA_REP_RCVD:
-		/*
-		 * The peer may wait for the REP, where it understands a REJ only, or be established already; a
-		 * REJ that is lost would leave it so. Hence both, and the DREQ again until it is answered.
-		 */
-		reject_send(c, CM_MSG_OF_OTHER, CM_REJ_CONSUMER_DEFINED, &none, &none);
-		disconnect_send_dreq(c, &none, now_ns);
-		break;
-	case CM_ESTABLISHED:
-		disconnect_send_dreq(c, &none, now_ns);
-		break;
-	case CM_DREQ_RCVD:
-		disconnect_send_drep(c, &none);
-		conn_enter_timewait(c, now_ns);
-		break;
-	default: /* IDLE, DREQ_SENT, TIMEWAIT, SIDR_REP_SENT: on its way out */
-		break;
-	}
-}
-
-void
-cm_destroy(struct cm_conn *c, uint64_t now_ns)
-{
-	assert(!c->orphan);
-	conn_end(c, now_ns);
-	c->orphan = true;
-	c->owner = NULL;
-	if (conn_reap(c))
-		return;
-	/* Passive without a peer's QP: a request that was refused, or SIDR. Only its answer is of use now. */
-	if (c->passive && c->by_qpn.pprev == NULL)
-		conn_keep(c);
-}
-
 enum cm_state
 cm_conn_state(const struct cm_conn *c)
 {

@@ -22,7 +22,7 @@ listener_get(const struct cm *cm, uint64_t service_id, enum cm_listen_scope scop
 	struct cm_key key = cm_key(CM_KEY_LISTEN, gid, service_id, scope);
 	struct cm_node *n = table_find(cm, &key);
 
-	return n == NULL ? NULL : cm_container_of(n, struct cm_listener, node);
+	return n == NULL ? NULL : container_of(n, struct cm_listener, node);
 }
 
 struct cm_listener *
@@ -123,7 +123,7 @@ void
 cm_unlisten(struct cm *cm, struct cm_listener *l)
 {
 	while (!cm_list_empty(&l->pending)) {
-		struct cm_conn *c = cm_container_of(l->pending.next, struct cm_conn, pending);
+		struct cm_conn *c = container_of(l->pending.next, struct cm_conn, pending);
 
 		cm_list_del(&c->pending);
 		c->listener = NULL;

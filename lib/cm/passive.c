@@ -117,7 +117,7 @@ find_peer_to_peer(const struct cm *cm, const struct cm_way *way, const struct cm
 {
 	struct cm_key key = cm_key(CM_KEY_PEER2PEER, way->remote_gid, r->service_id, 0);
 	struct cm_node *n = table_find(cm, &key);
-	struct cm_conn *c = n == NULL ? NULL : cm_container_of(n, struct cm_conn, by_request);
+	struct cm_conn *c = n == NULL ? NULL : container_of(n, struct cm_conn, by_request);
 
 	if (c == NULL || memcmp(c->way.local_gid, way->local_gid, CM_GID_BYTES) != 0)
 		return NULL;
@@ -171,7 +171,7 @@ handle_req(struct cm *cm, const struct cm_way *way, const struct cm_msg *m, uint
 		return;
 	}
 	if (seen != NULL) {
-		repeated_req(cm_container_of(seen, struct cm_conn, by_request), m, now_ns);
+		repeated_req(container_of(seen, struct cm_conn, by_request), m, now_ns);
 		return;
 	}
 	reason = check_req(way, &m->req, &rej);

@@ -92,7 +92,7 @@ find_rejected(struct cm *cm, const struct cm_way *way, const struct cm_rej *rej)
 	struct cm_conn *c;
 
 	if (rej->remote_comm_id != 0) {
-		c = slot_find(cm, rej->remote_comm_id);
+		c = id_find(cm, rej->remote_comm_id);
 		/* Who refuses a REQ need not have an ID. */
 		return conn_find(cm, way, rej->remote_comm_id,
 				 c != NULL && rej->local_comm_id == 0 ? c->remote_id : rej->local_comm_id);
@@ -103,7 +103,7 @@ find_rejected(struct cm *cm, const struct cm_way *way, const struct cm_rej *rej)
 	n = table_find(cm, &key);
 	if (n == NULL)
 		return NULL;
-	c = cm_container_of(n, struct cm_conn, by_request);
+	c = container_of(n, struct cm_conn, by_request);
 	return conn_find(cm, way, c->local_id, c->remote_id);
 }
 

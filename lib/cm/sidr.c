@@ -125,7 +125,7 @@ handle_sidr_req(struct cm *cm, const struct cm_way *way, const struct cm_msg *m,
 		return;
 	}
 	if (seen != NULL) {
-		repeated_sidr_req(cm_container_of(seen, struct cm_conn, by_request), now_ns);
+		repeated_sidr_req(container_of(seen, struct cm_conn, by_request), now_ns);
 		return;
 	}
 	l = listener_find(cm, r->service_id, way->local_gid);

@@ -71,33 +71,25 @@ table_del(struct cm_node *n)
 	n->pprev = NULL;
 }
 
-/* ---- Slots. ID = (generation, slot) xor a secret: not to be guessed, not soon the same again. ---- */
+/* ---- IDs: (generation, slot) xor a secret: not to be guessed, not soon the same again ---- */
 int
 table_init(struct cm *cm)
 {
 	uint64_t r = cm->cfg.seed, buckets = 1;
 	uint32_t n = cm->cfg.max_conns;
 
-	while (1u << cm->slot_bits < n)
-		cm->slot_bits++;
 	while (buckets < 2 * (uint64_t)n + cm->cfg.max_listeners)
 		buckets <<= 1;
 	cm->table.mask = buckets - 1;
 	cm->table.buckets = calloc(buckets, sizeof(cm->table.buckets[0]));
-	cm->slots = calloc(n, sizeof(cm->slots[0]));
-	cm->generations = calloc(n, sizeof(cm->generations[0]));
-	cm->free_slots = calloc(n, sizeof(cm->free_slots[0]));
-	if (cm->table.buckets == NULL || cm->slots == NULL || cm->generations == NULL || cm->free_slots == NULL)
+	if (gen_table_init(&cm->ids, n, 0) != 0 || cm->table.buckets == NULL)
 		return ENOMEM;
 	cm->table.secret[0] = mix(r += UINT64_C(0x9e3779b97f4a7c15));
 	cm->table.secret[1] = mix(r += UINT64_C(0x9e3779b97f4a7c15));
 	cm->id_key = (uint32_t)mix(r += UINT64_C(0x9e3779b97f4a7c15));
 	cm->tid_hi = (uint32_t)mix(r += UINT64_C(0x9e3779b97f4a7c15));
-	for (uint32_t i = 0; i < n; i++) {
-		cm->free_slots[i] = i;
-		cm->generations[i] = (uint32_t)mix(r += UINT64_C(0x9e3779b97f4a7c15));
-	}
-	cm->nb_free = n;
+	for (uint32_t i = 0; i < n; i++)
+		cm->ids.generation[i] = (uint32_t)mix(r += UINT64_C(0x9e3779b97f4a7c15));
 	return 0;
 }
 
@@ -105,53 +97,41 @@ void
 table_free(struct cm *cm)
 {
 	free(cm->table.buckets);
-	free(cm->slots);
-	free(cm->generations);
-	free(cm->free_slots);
-}
-
-static uint32_t
-slot_id(const struct cm *cm, uint32_t slot)
-{
-	return (uint32_t)((uint64_t)cm->generations[slot] << cm->slot_bits | slot) ^ cm->id_key;
+	gen_table_fini(&cm->ids);
 }
 
 bool
-slot_take(struct cm *cm, struct cm_conn *c)
+id_take(struct cm *cm, struct cm_conn *c)
 {
-	if (cm->nb_free == 0)
+	uint32_t slot;
+
+	if (gen_table_full(&cm->ids))
 		return false;
-	c->slot = cm->free_slots[cm->free_head];
-	cm->free_head = (cm->free_head + 1) % cm->cfg.max_conns;
-	cm->nb_free--;
+	slot = gen_table_take(&cm->ids);
 	/* 0 stands for "not known" in messages. */
-	do
-		cm->generations[c->slot]++;
-	while (slot_id(cm, c->slot) == 0);
-	c->local_id = slot_id(cm, c->slot);
-	cm->slots[c->slot] = c;
-	cm->nb_conns++;
+	do {
+		uint64_t generation = gen_table_next(&cm->ids, slot);
+
+		c->local_id = (uint32_t)(generation << cm->ids.slot_bits | slot) ^ cm->id_key;
+	} while (c->local_id == 0);
+	gen_table_publish(&cm->ids, slot, c);
 	return true;
 }
 
 void
-slot_release(struct cm *cm, struct cm_conn *c)
+id_release(struct cm *cm, struct cm_conn *c)
 {
-	cm->slots[c->slot] = NULL;
-	cm->free_slots[(cm->free_head + cm->nb_free) % cm->cfg.max_conns] = c->slot;
-	cm->nb_free++;
-	cm->nb_conns--;
+	uint32_t slot = (c->local_id ^ cm->id_key) & cm->ids.slot_mask;
+
+	gen_table_publish(&cm->ids, slot, NULL);
+	gen_table_give(&cm->ids, slot);
 }
 
 struct cm_conn *
-slot_find(const struct cm *cm, uint32_t local_id)
+id_find(const struct cm *cm, uint32_t local_id)
 {
-	uint32_t slot = (local_id ^ cm->id_key) & ((UINT32_C(1) << cm->slot_bits) - 1);
-	struct cm_conn *c;
+	struct cm_conn *c = gen_table_get(&cm->ids, (local_id ^ cm->id_key) & cm->ids.slot_mask);
 
-	if (slot >= cm->cfg.max_conns)
-		return NULL;
-	c = cm->slots[slot];
 	return c != NULL && c->local_id == local_id ? c : NULL;
 }
 
@@ -164,7 +144,7 @@ peer_take(struct cm *cm, struct cm_conn *c)
 	struct cm_peer *p;
 
 	if (n != NULL) {
-		p = cm_container_of(n, struct cm_peer, node);
+		p = container_of(n, struct cm_peer, node);
 		if (p->conns >= cm->cfg.max_per_peer)
 			return EDQUOT;
 	} else {

@@ -24,6 +24,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/shared.h"
 #include "control/config/config.h"
 
 enum { CONTROL_ADOPT_MAX = 64 };
@@ -31,8 +32,6 @@ enum { CONTROL_ADOPT_MAX = 64 };
 struct cm_counters;
 struct control;
 struct gsi_counters;
-struct rte_mempool;
-struct rte_rcu_qsbr;
 
 /** What the control thread works with; everything must outlive it. */
 struct control_setup {
@@ -45,12 +44,7 @@ struct control_setup {
 	unsigned int nb_engines;
 	struct net_port **ports;
 	uint16_t nb_ports;
-	struct mr_table *mrs;
-	struct qp_table *qps;
-	struct ah_table *ahs;
-	struct mcast_table *mcasts;
-	struct rte_rcu_qsbr *qsbr;
-	struct rte_mempool *pool;
+	struct shared sh;
 	bool signals;               /**< SIGTERM and SIGINT end control_run(), SIGHUP is control_reload() */
 };
 

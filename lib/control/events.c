@@ -111,7 +111,7 @@ events_start(struct control *c)
 	unsigned int i;
 
 	for (i = 0; i < c->s.nb_ports; i++) {
-		net_port_set_sender(c->s.ports[i], send_packet, c, c->s.pool);
+		net_port_set_sender(c->s.ports[i], send_packet, c, c->s.sh.pool);
 		c->link_up[i] = net_port_link(c->s.ports[i], NULL);
 	}
 }

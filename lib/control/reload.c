@@ -47,8 +47,8 @@ remove_impair(struct control *c, struct impair **im)
 
 	*im = NULL;
 	impair_unhook(old);
-	if (c->s.qsbr != NULL)
-		rte_rcu_qsbr_synchronize(c->s.qsbr, RTE_QSBR_THRID_INVALID);
+	if (c->s.sh.qsbr != NULL)
+		rte_rcu_qsbr_synchronize(c->s.sh.qsbr, RTE_QSBR_THRID_INVALID);
 	impair_detach(old);
 }
 

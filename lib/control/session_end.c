@@ -27,7 +27,7 @@ destroy_objects(struct session *s)
 	for (pos = 0; (o = handles_next(&s->tab[OBJ_SRQ], &pos)) != NULL;)
 		obj_srq_destroy(s, o);
 	if (s->tab[OBJ_CQ].used > 0)
-		mem_rcu_wait(c->s.qsbr);
+		rcu_wait(c->s.sh.qsbr);
 	for (pos = 0; (o = handles_next(&s->tab[OBJ_CQ], &pos)) != NULL;)
 		obj_cq_destroy(s, o);
 	/* An MR can't go while memory windows are bound to it. */

@@ -1,120 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/**
- * @file
- * Creation, the turn and the loop.
- */
+/* Creation, the turn and the loop: calls all other parts, which never call it. */
 #include <errno.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <rte_malloc.h>
 #include <rte_pause.h>
 
-#include "engine/engine_impl.h"
+#include "engine/engine_priv.h"
+#include "ring/ctl.h"
 
-enum { OWN_SPINS = 100 }; /**< looks at a taken engine before its next owner gives its core away */
-
-static void
-clock_init(struct engine_clock *c)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	c->base_ns = (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
-	c->base_tsc = rte_rdtsc();
-	c->mult = (uint64_t)(((unsigned __int128)1000000000 << 32) / rte_get_tsc_hz());
-	c->seen_ns = c->base_ns;
-	c->seen_tsc = c->base_tsc;
-	c->trim_cycles = rte_get_tsc_hz() / ENGINE_TRIM_FIRST;
-}
-
-static inline uint64_t
-clock_at(const struct engine_clock *c, uint64_t tsc)
-{
-	return c->base_ns + (uint64_t)((unsigned __int128)(tsc - c->base_tsc) * c->mult >> 32);
-}
-
-/* Look at the kernel's clock: from @tsc on this one runs as fast as that did, and takes back its error on the way. */
-static __attribute__((noinline)) void
-clock_trim(struct engine_clock *c, uint64_t tsc)
-{
-	uint64_t hz = rte_get_tsc_hz(), before, after, at, ns;
-	struct timespec ts;
-	int64_t error;
-	double rate;
-
-	before = rte_rdtsc();
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	after = rte_rdtsc();
-	ns = (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
-	at = before + (after - before) / 2;
-	c->base_ns = clock_at(c, tsc);
-	c->base_tsc = tsc;
-	/* Preempted in between: such a look is worth nothing. */
-	if (after - before > hz / ENGINE_TRIM_SLOPPY || at <= c->seen_tsc || ns <= c->seen_ns)
-		return;
-	c->trim_cycles = RTE_MIN(2 * c->trim_cycles, hz);
-	rate = (double)(ns - c->seen_ns) / (double)(at - c->seen_tsc);
-	c->seen_ns = ns;
-	c->seen_tsc = at;
-	error = (int64_t)(ns - clock_at(c, at));
-	if (error > ENGINE_CLOCK_STEP_NS) {
-		c->base_ns += (uint64_t)error;
-		error = 0;
-	}
-	/* Never slower than half its speed, or it might stand still. */
-	c->mult = (uint64_t)(RTE_MAX(rate + (double)error / (double)c->trim_cycles, rate / 2) * 0x1p32);
-}
-
-/** The time at this moment, for completions that carry one. [owner] */
-static uint64_t
-clock_now(void *engine)
-{
-	const struct engine *e = engine;
-
-	return clock_at(&e->clock, RTE_MAX(rte_rdtsc(), e->tsc));
-}
-
-uint64_t
-engine_now(struct engine *e)
-{
-	uint64_t tsc = rte_rdtsc(), ns;
-
-	/* A thread that moved to a core whose TSC is behind must not see time go back. */
-	if (tsc < e->tsc)
-		tsc = e->tsc;
-	ns = clock_at(&e->clock, tsc);
-	if (unlikely(tsc - e->clock.base_tsc > e->clock.trim_cycles))
-		clock_trim(&e->clock, tsc);
-	e->tsc = tsc;
-	e->now_ns = ns;
-	return ns;
-}
-
-bool
-engine_own(struct engine *e)
-{
-	uint32_t nobody = 0;
-
-	if (atomic_load_explicit(&e->owner, memory_order_relaxed) != 0 ||
-	    !atomic_compare_exchange_strong_explicit(&e->owner, &nobody, 1, memory_order_acquire, memory_order_relaxed))
-		return false;
-	if (e->c.qsbr != NULL)
-		rte_rcu_qsbr_thread_online(e->c.qsbr, e->c.id);
-	return true;
-}
-
-void
-engine_disown(struct engine *e)
-{
-	if (e->c.qsbr != NULL)
-		rte_rcu_qsbr_thread_offline(e->c.qsbr, e->c.id);
-	atomic_store_explicit(&e->owner, 0, memory_order_release);
-}
+enum { OWN_SPINS = 100 }; /* tries to own an engine before its next owner yields its core */
 
 /** Become the owner, however long that takes. */
 static void
@@ -126,46 +25,6 @@ own_wait(struct engine *e)
 		else
 			sched_yield();
 	}
-}
-
-void
-engine_wake(struct engine *e)
-{
-	const uint64_t one = 1;
-	uint32_t yes = 1;
-
-	atomic_thread_fence(memory_order_seq_cst);
-	if (atomic_load_explicit(&e->sleeping, memory_order_relaxed) == 0 ||
-	    !atomic_compare_exchange_strong(&e->sleeping, &yes, 0))
-		return;
-	while (write(e->kick_fd, &one, sizeof(one)) < 0 && errno == EINTR)
-		;
-}
-
-struct rte_ring *
-engine_ring(const char *what, unsigned int entries, int socket_id, unsigned int flags)
-{
-	unsigned int size = (flags & RING_F_EXACT_SZ) != 0 ? rte_align32pow2(entries + 1) : entries;
-	ssize_t bytes = rte_ring_get_memsize(size);
-	struct rte_ring *r;
-	int rc;
-
-	if (bytes < 0) {
-		errno = (int)-bytes;
-		return NULL;
-	}
-	r = rte_zmalloc_socket(what, (size_t)bytes, RTE_CACHE_LINE_SIZE, socket_id);
-	if (r == NULL) {
-		errno = ENOMEM;
-		return NULL;
-	}
-	rc = rte_ring_init(r, what, entries, flags);
-	if (rc != 0) {
-		rte_free(r);
-		errno = -rc;
-		return NULL;
-	}
-	return r;
 }
 
 static void
@@ -193,6 +52,15 @@ on_failed(void *arg, const struct qp *qp)
 		e->stats.failures_unsaid++;
 }
 
+/** The program reads a record per event from its channel's pipe. @return false: the pipe is full, or nobody reads it any more. */
+static bool
+on_completion(void *arg, int channel, uint64_t cookie)
+{
+	struct ctl_comp_event ev = { .cookie = cookie };
+
+	return write(channel, &ev, sizeof(ev)) == (ssize_t)sizeof(ev);
+}
+
 /** Everything that needs memory. @return 0 or an errno value. */
 static int
 parts_create(struct engine *e)
@@ -201,15 +69,12 @@ parts_create(struct engine *e)
 	const unsigned int mpsc = RING_F_MP_RTS_ENQ | RING_F_SC_DEQ;
 	const struct engine_config *c = &e->c;
 	struct transport_config tc = {
-		.mrs = c->mrs,
-		.qps = c->qps,
-		.ahs = c->ahs,
-		.mcasts = c->mcasts,
-		.pool = c->pool,
+		.sh = c->sh,
 		.engine = c->id,
 		.nb_ports = c->nb_ports,
 		.socket_id = c->socket_id,
-		.clock = clock_now,
+		.stamp_ns = clock_read,
+		.notify = on_completion,
 		.event = on_event,
 		.failed = on_failed,
 		.mad = event_post_mad,
@@ -220,6 +85,7 @@ parts_create(struct engine *e)
 
 	for (uint16_t i = 0; i < c->nb_ports; i++) {
 		tc.ports[i].cc = c->cc[i];
+		tc.ports[i].features = c->features[i];
 		memcpy(tc.ports[i].pkeys, c->ports[i]->conf.pkeys, sizeof(tc.ports[i].pkeys));
 		if (c->cc[i] != TP_CC_NONE)
 			net_port_link(c->ports[i], &tc.ports[i].mbps);
@@ -247,7 +113,7 @@ engine_create(const struct engine_config *c)
 	int rc;
 
 	if (c->nb_engines == 0 || c->nb_engines > UROCE_MAX_ENGINES || c->id >= c->nb_engines ||
-	    c->nb_ports > UROCE_MAX_PORTS || c->mrs == NULL || c->qps == NULL || c->pool == NULL) {
+	    c->nb_ports > UROCE_MAX_PORTS || c->sh.mrs == NULL || c->sh.qps == NULL || c->sh.pool == NULL) {
 		errno = EINVAL;
 		return NULL;
 	}
@@ -260,16 +126,15 @@ engine_create(const struct engine_config *c)
 	e->kick_fd = -1;
 	e->event_fd = -1;
 	rc = parts_create(e);
-	if (rc == 0 && c->qsbr != NULL && rte_rcu_qsbr_thread_register(c->qsbr, c->id) != 0)
+	if (rc == 0 && c->sh.qsbr != NULL && rte_rcu_qsbr_thread_register(c->sh.qsbr, c->id) != 0)
 		rc = EINVAL;
 	if (rc != 0) {
-		e->c.qsbr = NULL;
+		e->c.sh.qsbr = NULL;
 		engine_destroy(e);
 		errno = rc;
 		return NULL;
 	}
-	clock_init(&e->clock);
-	engine_now(e);
+	clock_init(e);
 	idle_init(e);
 	return e;
 }
@@ -279,8 +144,8 @@ engine_destroy(struct engine *e)
 {
 	if (e == NULL)
 		return;
-	if (e->c.qsbr != NULL)
-		rte_rcu_qsbr_thread_unregister(e->c.qsbr, e->c.id);
+	if (e->c.sh.qsbr != NULL)
+		rte_rcu_qsbr_thread_unregister(e->c.sh.qsbr, e->c.id);
 	io_drain(e);
 	if (e->tp != NULL)
 		transport_destroy(e->tp);
@@ -325,8 +190,8 @@ turn(struct engine *e)
 	work += io_tx(e, now_ns);
 	if (e->handed_to != 0)
 		io_handoff_done(e);
-	if (e->c.qsbr != NULL)
-		rte_rcu_qsbr_quiescent(e->c.qsbr, e->c.id);
+	if (e->c.sh.qsbr != NULL)
+		rte_rcu_qsbr_quiescent(e->c.sh.qsbr, e->c.id);
 	e->stats.turns++;
 	if (work > 0)
 		e->stats.busy_turns++;

@@ -19,6 +19,7 @@
 #ifndef UROCE_ENGINE_H
 #define UROCE_ENGINE_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -56,12 +57,8 @@ struct engine_config {
 	struct net_port **ports;
 	uint16_t nb_ports;
 	enum tp_cc cc[UROCE_MAX_PORTS]; /**< congestion control of each port */
-	struct mr_table *mrs;
-	struct qp_table *qps;
-	struct ah_table *ahs;      /**< or NULL: no UD QPs */
-	struct mcast_table *mcasts; /**< or NULL: no multicast */
-	struct rte_rcu_qsbr *qsbr; /**< thread id @c id: online while it runs, offline while it sleeps; may be NULL */
-	struct rte_mempool *pool;
+	struct shared sh;          /**< of sh.qsbr the engine is thread @c id: online while it runs, offline while it sleeps */
+	struct tp_features features[UROCE_MAX_PORTS]; /**< and what its QPs do beyond the standard's minimum */
 	int socket_id;
 };
 
@@ -155,7 +152,7 @@ struct engine_stats {
 	uint64_t doorbells, mailbox, events_lost, handoff_dropped;
 	uint64_t failures_unsaid;  /**< QPs that failed beyond ENGINE_FAILURES in a second: not in the log */
 	uint64_t mads_dropped;     /**< MADs that the control thread was too slow for */
-	uint64_t send_dropped;     /**< packets beside the transport (ARP, ND, ICMP) that the port didn't take */
+	_Atomic uint64_t send_dropped; /**< packets beside the transport (ARP, ND, ICMP) that the port didn't take */
 	uint64_t tx_stuck_dropped; /**< packets of the transport that the port didn't take for too long */
 };
 const struct engine_stats *engine_stats(const struct engine *e);

@@ -10,7 +10,7 @@
 
 #include <rte_malloc.h>
 
-#include "engine/engine_impl.h"
+#include "engine/engine_priv.h"
 
 enum {
 	/** Events that only QPs, CQs and SRQs may use: whoever floods us with ARP or MADs must not make those get lost. */

@@ -24,7 +24,7 @@
 
 #include <rte_pause.h>
 
-#include "engine/engine_impl.h"
+#include "engine/engine_priv.h"
 
 enum {
 	SHARED_SPIN_TURNS = 8,       /**< idle turns before a yield on a shared core */
@@ -79,8 +79,8 @@ idle_sleep(struct engine *e, uint64_t max_ns)
 		return false;
 	if (next - e->now_ns < ns)
 		ns = next - e->now_ns;
-	if (e->c.qsbr != NULL)
-		rte_rcu_qsbr_thread_offline(e->c.qsbr, e->c.id);
+	if (e->c.sh.qsbr != NULL)
+		rte_rcu_qsbr_thread_offline(e->c.sh.qsbr, e->c.id);
 	/* Either the giver sees that we sleep and kicks, or we see what it gave (Dekker). */
 	atomic_store_explicit(&e->sleeping, 1, memory_order_relaxed);
 	atomic_thread_fence(memory_order_seq_cst);
@@ -89,8 +89,8 @@ idle_sleep(struct engine *e, uint64_t max_ns)
 		slept = true;
 	}
 	atomic_store_explicit(&e->sleeping, 0, memory_order_relaxed);
-	if (e->c.qsbr != NULL)
-		rte_rcu_qsbr_thread_online(e->c.qsbr, e->c.id);
+	if (e->c.sh.qsbr != NULL)
+		rte_rcu_qsbr_thread_online(e->c.sh.qsbr, e->c.id);
 	return slept;
 }
 

@@ -7,7 +7,7 @@
 
 #include <rte_ethdev.h>
 
-#include "engine/engine_impl.h"
+#include "engine/engine_priv.h"
 
 /** Bit 0 of a pointer in a handoff ring; mbufs are aligned. */
 #define HANDOFF_TRUSTED ((uintptr_t)1)
@@ -16,7 +16,7 @@
 static void
 send_drop(struct engine *e, struct rte_mbuf *m)
 {
-	__atomic_fetch_add(&e->stats.send_dropped, 1, __ATOMIC_RELAXED);
+	atomic_fetch_add_explicit(&e->stats.send_dropped, 1, memory_order_relaxed);
 	rte_pktmbuf_free(m);
 }
 

@@ -12,7 +12,7 @@
 
 #include <rte_pause.h>
 
-#include "engine/engine_impl.h"
+#include "engine/engine_priv.h"
 
 enum {
 	CALL_SPINS = 100,            /**< looks before the caller of engine_call() gives its core away */
@@ -21,7 +21,7 @@ enum {
 };
 
 static void
-futex_wait(uint32_t *word, uint32_t value, long timeout_ns)
+futex_wait(_Atomic uint32_t *word, uint32_t value, long timeout_ns)
 {
 	const struct timespec ts = { .tv_nsec = timeout_ns };
 
@@ -29,7 +29,7 @@ futex_wait(uint32_t *word, uint32_t value, long timeout_ns)
 }
 
 static void
-futex_wake(uint32_t *word)
+futex_wake(_Atomic uint32_t *word)
 {
 	syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
 }
@@ -48,7 +48,7 @@ mailbox_run(struct engine *e, uint64_t now_ns)
 
 		m->rc = m->fn(e, m->arg, now_ns);
 		/* From here on the message may be gone; waking a futex that is no more is harmless. */
-		if (__atomic_exchange_n(&m->state, MSG_DONE, __ATOMIC_ACQ_REL) == MSG_WAITED)
+		if (atomic_exchange_explicit(&m->state, MSG_DONE, memory_order_acq_rel) == MSG_WAITED)
 			futex_wake(&m->state);
 	}
 	e->stats.mailbox += n;
@@ -73,11 +73,11 @@ mailbox_push(struct engine *e, struct engine_msg *msg)
 void
 mailbox_post(struct engine *e, struct engine_msg *msg)
 {
-	uint32_t state = __atomic_load_n(&msg->state, __ATOMIC_ACQUIRE);
+	uint32_t state = atomic_load_explicit(&msg->state, memory_order_acquire);
 
 	if (state != MSG_IDLE && state != MSG_DONE)
 		return;
-	__atomic_store_n(&msg->state, MSG_QUEUED, __ATOMIC_RELAXED);
+	atomic_store_explicit(&msg->state, MSG_QUEUED, memory_order_relaxed);
 	mailbox_push(e, msg);
 }
 
@@ -95,7 +95,8 @@ call_wait(struct engine_msg *msg, unsigned int round)
 		sched_yield();
 		return;
 	}
-	__atomic_compare_exchange_n(&msg->state, &queued, MSG_WAITED, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
+	atomic_compare_exchange_strong_explicit(&msg->state, &queued, MSG_WAITED, memory_order_acq_rel,
+						memory_order_acquire);
 	futex_wait(&msg->state, MSG_WAITED, CALL_SLEEP_NS);
 }
 
@@ -106,7 +107,7 @@ engine_call(struct engine *e, int (*fn)(struct engine *e, void *arg, uint64_t no
 	unsigned int round;
 
 	mailbox_push(e, &msg);
-	for (round = 0; __atomic_load_n(&msg.state, __ATOMIC_ACQUIRE) != MSG_DONE; round++) {
+	for (round = 0; atomic_load_explicit(&msg.state, memory_order_acquire) != MSG_DONE; round++) {
 		if (engine_own(e)) {
 			mailbox_run(e, engine_now(e));
 			engine_disown(e);

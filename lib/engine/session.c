@@ -9,7 +9,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "engine/engine_impl.h"
+#include "engine/engine_priv.h"
 
 /** [owner] From now on the engine looks, and the client needn't kick. */
 static void

@@ -35,7 +35,7 @@ remote_again(struct mem_owner *owner, ssize_t n)
 {
 	if (n > 0 || (n < 0 && errno == EINTR))
 		return true;
-	__atomic_store_n(&owner->dead, 1, __ATOMIC_RELAXED);
+	atomic_store_explicit(&owner->dead, 1, memory_order_relaxed);
 	return false;
 }
 
@@ -182,19 +182,19 @@ mr_atomic(struct mr *mr, uint64_t va, enum mr_atomic_op op, uint64_t arg1, uint6
 {
 	uint64_t pva = mr->addr + (va - mr->iova);
 	const struct mem_seg *s = seg_find(mr, pva);
-	uint64_t *p;
+	_Atomic uint64_t *p;
 
 	if (s->host == NULL || s->length - (pva - s->va) < sizeof(*p))
 		return atomic_copy(mr, va, op, arg1, arg2, old);
-	p = (uint64_t *)(s->host + (pva - s->va));
+	p = (_Atomic uint64_t *)(s->host + (pva - s->va));
 	if ((uintptr_t)p % sizeof(*p) != 0)
 		return atomic_copy(mr, va, op, arg1, arg2, old);
 	if (op == MR_FETCH_ADD) {
-		*old = __atomic_fetch_add(p, arg1, __ATOMIC_SEQ_CST);
+		*old = atomic_fetch_add(p, arg1);
 		return 0;
 	}
 	*old = arg1;
-	/* On failure the builtin stores what it found; on success what was there is what was compared. */
-	__atomic_compare_exchange_n(p, old, arg2, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+	/* If it fails, *old becomes what was there; if not, what was there is what was compared. */
+	atomic_compare_exchange_strong(p, old, arg2);
 	return 0;
 }

@@ -24,14 +24,14 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "base/gen_table.h"
+#include "base/rcu.h"
 #include "ring/abi.h"
-
-struct rte_rcu_qsbr;
 
 /** Where a remote segment's bytes are. One per session; Outlives all MRs that refer to it. */
 struct mem_owner {
 	int mem_fd;      /**< /proc/PID/mem of the program, or -1 */
-	uint32_t dead;   /**< set (relaxed atomic) when an access failed because the program is gone or unmapped its memory */
+	_Atomic uint32_t dead; /**< set when an access failed because the program is gone or unmapped its memory */
 };
 
 /** One piece of an MR. */
@@ -61,26 +61,14 @@ struct mr {
 	/** Called at the end of mr_destroy(), after the grace period; may be NULL. */
 	void (*release)(struct mr *mr, void *arg);
 	void *release_arg;
-	uint32_t nb_windows; /**< windows bound to it, atomic; MR_RETIRED: none may be */
+	_Atomic uint32_t nb_windows; /**< windows bound to it; MR_RETIRED: none may be */
 };
 
-/** Keys, and the MRs they stand for. Engines read slots and nb_slots only; the rest is the control thread's. */
+/** Keys, and the MRs they stand for. Engines call gen_table_get() only; the rest is the control thread's. */
 struct mr_table {
-	struct mr **slots;          /**< by index; stored with release order, NULL: free */
-	uint32_t nb_slots;
-	uint32_t count;             /**< MRs and windows in the table */
-	uint32_t free_head;         /**< next entry of free_ring to use */
-	uint32_t nb_free;
-	uint32_t *free_ring;        /**< free indices, first in first out: a stale key stays stale as long as possible */
-	uint8_t *variant;           /**< low byte of the next key of each index */
 	struct rte_rcu_qsbr *qsbr;
+	struct gen_table keys; /**< MRs and windows by index; the low byte of a generation is the low byte of a key */
 };
-
-/**
- * [control] Wait until every engine that reports to @p qsbr has had a quiescent state since now. Gives the core away
- * while it waits, since an engine may need it. @p qsbr NULL: nothing to wait for.
- */
-void mem_rcu_wait(struct rte_rcu_qsbr *qsbr);
 
 /**
  * [control] Create a key table.
@@ -132,12 +120,8 @@ void mr_destroy_bulk(struct mr_table *t, struct mr **mrs, uint32_t n);
 static inline struct mr *
 mr_get(const struct mr_table *t, uint32_t key)
 {
-	uint32_t index = key >> 8;
-	struct mr *mr;
+	struct mr *mr = gen_table_get(&t->keys, key >> 8);
 
-	if (__builtin_expect(index >= t->nb_slots, 0))
-		return NULL;
-	mr = __atomic_load_n(&t->slots[index], __ATOMIC_ACQUIRE);
 	if (__builtin_expect(mr == NULL || mr->key != key, 0))
 		return NULL;
 	return mr;
@@ -237,18 +221,18 @@ mem_copy_tail_last(void *dst, const void *src, size_t len)
 	switch (tail) {
 	case 8:
 		memcpy(&v64, s, 8);
-		__atomic_store_n((uint64_t *)d, v64, __ATOMIC_RELEASE);
+		atomic_store_explicit((_Atomic uint64_t *)d, v64, memory_order_release);
 		break;
 	case 4:
 		memcpy(&v32, s, 4);
-		__atomic_store_n((uint32_t *)d, v32, __ATOMIC_RELEASE);
+		atomic_store_explicit((_Atomic uint32_t *)d, v32, memory_order_release);
 		break;
 	case 2:
 		memcpy(&v16, s, 2);
-		__atomic_store_n((uint16_t *)d, v16, __ATOMIC_RELEASE);
+		atomic_store_explicit((_Atomic uint16_t *)d, v16, memory_order_release);
 		break;
 	default:
-		__atomic_store_n(d, *s, __ATOMIC_RELEASE);
+		atomic_store_explicit((_Atomic uint8_t *)d, *s, memory_order_release);
 		break;
 	}
 }

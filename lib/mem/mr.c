@@ -3,68 +3,33 @@
  * @file
  * The key table: creation, publication and retirement of MRs.
  */
-#include <sched.h>
 #include <stdlib.h>
-#include <time.h>
-
-#include <rte_rcu_qsbr.h>
 
 #include "mem/mr_priv.h"
-
-enum {
-	RCU_WAIT_YIELDS = 100,     /**< tries with sched_yield() before mem_rcu_wait() sleeps between tries */
-	RCU_WAIT_SLEEP_NS = 20000,
-};
 
 #define MR_ACCESS_KNOWN                                                                                                \
 	(UROCE_ACCESS_LOCAL_WRITE | UROCE_ACCESS_REMOTE_WRITE | UROCE_ACCESS_REMOTE_READ | UROCE_ACCESS_REMOTE_ATOMIC | \
 	 UROCE_ACCESS_MW_BIND | UROCE_ACCESS_ZERO_BASED | UROCE_ACCESS_ON_DEMAND | UROCE_ACCESS_HUGETLB |              \
 	 UROCE_ACCESS_FLUSH_GLOBAL | UROCE_ACCESS_FLUSH_PERSISTENT | UROCE_ACCESS_OPTIONAL_RANGE)
 
-void
-mem_rcu_wait(struct rte_rcu_qsbr *qsbr)
-{
-	const struct timespec nap = { .tv_nsec = RCU_WAIT_SLEEP_NS };
-	unsigned int tries = 0;
-	uint64_t token;
-
-	if (qsbr == NULL)
-		return;
-	token = rte_rcu_qsbr_start(qsbr);
-	while (!rte_rcu_qsbr_check(qsbr, token, false)) {
-		if (++tries < RCU_WAIT_YIELDS)
-			sched_yield();
-		else
-			nanosleep(&nap, NULL);
-	}
-}
-
 struct mr_table *
 mr_table_create(uint32_t max_mr, struct rte_rcu_qsbr *qsbr)
 {
 	struct mr_table *t;
-	uint32_t i;
 
 	if (max_mr == 0 || max_mr > UROCE_MAX_MR) {
 		errno = EINVAL;
 		return NULL;
 	}
-	t = calloc(1, sizeof(*t));
+	t = calloc(1, sizeof(*t) + gen_table_bytes(max_mr));
 	if (t == NULL)
 		return NULL;
-	t->slots = calloc(max_mr, sizeof(*t->slots));
-	t->free_ring = calloc(max_mr, sizeof(*t->free_ring));
-	t->variant = calloc(max_mr, sizeof(*t->variant));
-	if (t->slots == NULL || t->free_ring == NULL || t->variant == NULL) {
+	t->qsbr = qsbr;
+	if (gen_table_init(&t->keys, max_mr, 1) != 0) {
 		mr_table_destroy(t);
 		errno = ENOMEM;
 		return NULL;
 	}
-	t->nb_slots = max_mr;
-	t->qsbr = qsbr;
-	t->nb_free = max_mr;
-	for (i = 0; i < max_mr; i++)
-		t->free_ring[i] = i;
 	return t;
 }
 
@@ -73,16 +38,14 @@ mr_table_destroy(struct mr_table *t)
 {
 	if (t == NULL)
 		return;
-	free(t->slots);
-	free(t->free_ring);
-	free(t->variant);
+	gen_table_fini(&t->keys);
 	free(t);
 }
 
 uint32_t
 mr_table_count(const struct mr_table *t)
 {
-	return t->count;
+	return gen_table_count(&t->keys);
 }
 
 /** @return false if [start, start + length) goes beyond the end of the address space. */
@@ -147,24 +110,13 @@ segs_copy(struct mem_seg *to, const struct mem_seg *from, uint32_t nb)
 uint32_t
 mr_key_take(struct mr_table *t)
 {
-	uint32_t index = t->free_ring[t->free_head];
+	uint32_t index = gen_table_take(&t->keys), key;
 
-	t->free_head = t->free_head + 1 == t->nb_slots ? 0 : t->free_head + 1;
-	t->nb_free--;
-	t->variant[index]++;
 	/* Key 0 stands for "no key" in many a program. */
-	if (index == 0 && t->variant[index] == 0)
-		t->variant[index]++;
-	return index << 8 | t->variant[index];
-}
-
-void
-mr_key_give(struct mr_table *t, uint32_t index)
-{
-	uint32_t tail = t->free_head + t->nb_free;
-
-	t->free_ring[tail >= t->nb_slots ? tail - t->nb_slots : tail] = index;
-	t->nb_free++;
+	do
+		key = index << 8 | (uint8_t)gen_table_next(&t->keys, index);
+	while (key == 0);
+	return key;
 }
 
 /** No engine uses it any more. */
@@ -184,7 +136,7 @@ mr_create(struct mr_table *t, const struct mr_params *p, struct mr **out)
 
 	if (rc != 0)
 		return rc;
-	if (p->replaces == NULL && t->nb_free == 0)
+	if (p->replaces == NULL && gen_table_full(&t->keys))
 		return ENOMEM;
 	mr = calloc(1, sizeof(*mr) + p->nb_segs * sizeof(*mr->segs));
 	if (mr == NULL)
@@ -209,15 +161,23 @@ mr_create(struct mr_table *t, const struct mr_params *p, struct mr **out)
 		mr->key = p->replaces->key;
 	} else {
 		mr->key = mr_key_take(t);
-		t->count++;
 	}
-	__atomic_store_n(&t->slots[mr->key >> 8], mr, __ATOMIC_RELEASE);
+	gen_table_publish(&t->keys, mr->key >> 8, mr);
 	if (p->replaces != NULL) {
-		mem_rcu_wait(t->qsbr);
+		rcu_wait(t->qsbr);
 		mr_release(p->replaces);
 	}
 	*out = mr;
 	return 0;
+}
+
+bool
+mr_retire(struct mr *mr)
+{
+	uint32_t none = 0;
+
+	return atomic_compare_exchange_strong_explicit(&mr->nb_windows, &none, MR_RETIRED, memory_order_acquire,
+						       memory_order_relaxed);
 }
 
 void
@@ -228,14 +188,11 @@ mr_destroy_bulk(struct mr_table *t, struct mr **mrs, uint32_t n)
 	if (n == 0)
 		return;
 	for (i = 0; i < n; i++)
-		__atomic_store_n(&t->slots[mrs[i]->key >> 8], NULL, __ATOMIC_RELEASE);
-	mem_rcu_wait(t->qsbr);
+		gen_table_publish(&t->keys, mrs[i]->key >> 8, NULL);
+	rcu_wait(t->qsbr);
 	for (i = 0; i < n; i++) {
-		struct mr *mr = mrs[i];
-
-		mr_key_give(t, mr->key >> 8);
-		t->count--;
-		mr_release(mr);
+		gen_table_give(&t->keys, mrs[i]->key >> 8);
+		mr_release(mrs[i]);
 	}
 }
 

@@ -8,9 +8,7 @@
 
 #include "mem/mem.h"
 
-/** Take the index that has been free for longest, which there must be. @return its next key. */
+/** Take the index that has been free for longest, which there must be. @return its next key, never 0. */
 uint32_t mr_key_take(struct mr_table *t);
-/** Give an index back. */
-void mr_key_give(struct mr_table *t, uint32_t index);
 
 #endif /* UROCE_MR_PRIV_H */

@@ -9,7 +9,7 @@
 #include "mem/mr_priv.h"
 #include "mem/mw.h"
 
-/** What a bind sets, and an invalidation clears. Every member is stored and loaded atomically on its own. */
+/** What a bind sets, and an invalidation clears. */
 struct mw_binding {
 	uint32_t key;
 	uint32_t access;
@@ -22,8 +22,11 @@ struct mw {
 	struct mr entry; /**< what the table points to: MR_KEY_NONE and the PD */
 	uint32_t index;
 	enum mw_type type;
-	uint32_t seq;    /**< odd: changing */
-	struct mw_binding b;
+	_Atomic uint32_t seq; /**< odd: changing */
+	/** The binding. Each member is loaded and stored on its own; seq says whether they belong together. */
+	_Atomic uint32_t key, access, qpn;
+	_Atomic(struct mr *) mr;
+	_Atomic uint64_t addr, length;
 };
 
 /* ---- Looking and changing ---- */
@@ -31,16 +34,16 @@ struct mw {
 static uint32_t
 mw_look(const struct mw *mw, struct mw_binding *b)
 {
-	uint32_t seq = __atomic_load_n(&mw->seq, __ATOMIC_ACQUIRE);
+	uint32_t seq = atomic_load_explicit(&mw->seq, memory_order_acquire);
 
-	b->key = __atomic_load_n(&mw->b.key, __ATOMIC_RELAXED);
-	b->access = __atomic_load_n(&mw->b.access, __ATOMIC_RELAXED);
-	b->qpn = __atomic_load_n(&mw->b.qpn, __ATOMIC_RELAXED);
-	b->mr = __atomic_load_n(&mw->b.mr, __ATOMIC_RELAXED);
-	b->addr = __atomic_load_n(&mw->b.addr, __ATOMIC_RELAXED);
-	b->length = __atomic_load_n(&mw->b.length, __ATOMIC_RELAXED);
-	__atomic_thread_fence(__ATOMIC_ACQUIRE);
-	return __atomic_load_n(&mw->seq, __ATOMIC_RELAXED) == seq ? seq : seq | 1;
+	b->key = atomic_load_explicit(&mw->key, memory_order_relaxed);
+	b->access = atomic_load_explicit(&mw->access, memory_order_relaxed);
+	b->qpn = atomic_load_explicit(&mw->qpn, memory_order_relaxed);
+	b->mr = atomic_load_explicit(&mw->mr, memory_order_relaxed);
+	b->addr = atomic_load_explicit(&mw->addr, memory_order_relaxed);
+	b->length = atomic_load_explicit(&mw->length, memory_order_relaxed);
+	atomic_thread_fence(memory_order_acquire);
+	return atomic_load_explicit(&mw->seq, memory_order_relaxed) == seq ? seq : seq | 1;
 }
 
 /** The same, waiting for the end of another's change. */
@@ -58,16 +61,16 @@ mw_look_wait(const struct mw *mw, struct mw_binding *b)
 static bool
 mw_change(struct mw *mw, uint32_t seq, const struct mw_binding *b)
 {
-	if (!__atomic_compare_exchange_n(&mw->seq, &seq, seq + 1, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+	if (!atomic_compare_exchange_strong_explicit(&mw->seq, &seq, seq + 1, memory_order_acquire, memory_order_relaxed))
 		return false;
-	__atomic_thread_fence(__ATOMIC_RELEASE);
-	__atomic_store_n(&mw->b.key, b->key, __ATOMIC_RELAXED);
-	__atomic_store_n(&mw->b.access, b->access, __ATOMIC_RELAXED);
-	__atomic_store_n(&mw->b.qpn, b->qpn, __ATOMIC_RELAXED);
-	__atomic_store_n(&mw->b.mr, b->mr, __ATOMIC_RELAXED);
-	__atomic_store_n(&mw->b.addr, b->addr, __ATOMIC_RELAXED);
-	__atomic_store_n(&mw->b.length, b->length, __ATOMIC_RELAXED);
-	__atomic_store_n(&mw->seq, seq + 2, __ATOMIC_RELEASE);
+	atomic_thread_fence(memory_order_release);
+	atomic_store_explicit(&mw->key, b->key, memory_order_relaxed);
+	atomic_store_explicit(&mw->access, b->access, memory_order_relaxed);
+	atomic_store_explicit(&mw->qpn, b->qpn, memory_order_relaxed);
+	atomic_store_explicit(&mw->mr, b->mr, memory_order_relaxed);
+	atomic_store_explicit(&mw->addr, b->addr, memory_order_relaxed);
+	atomic_store_explicit(&mw->length, b->length, memory_order_relaxed);
+	atomic_store_explicit(&mw->seq, seq + 2, memory_order_release);
 	return true;
 }
 
@@ -75,12 +78,8 @@ mw_change(struct mw *mw, uint32_t seq, const struct mw_binding *b)
 static struct mw *
 mw_get(const struct mr_table *t, uint32_t key)
 {
-	uint32_t index = key >> 8;
-	struct mr *entry;
+	struct mr *entry = gen_table_get(&t->keys, key >> 8);
 
-	if (index >= t->nb_slots)
-		return NULL;
-	entry = __atomic_load_n(&t->slots[index], __ATOMIC_ACQUIRE);
 	return entry != NULL && entry->key == MR_KEY_NONE ? (struct mw *)entry : NULL;
 }
 
@@ -88,12 +87,13 @@ mw_get(const struct mr_table *t, uint32_t key)
 static bool
 mr_hold(struct mr *mr)
 {
-	uint32_t n = __atomic_load_n(&mr->nb_windows, __ATOMIC_RELAXED);
+	uint32_t n = atomic_load_explicit(&mr->nb_windows, memory_order_relaxed);
 
 	do {
 		if (n == MR_RETIRED)
 			return false;
-	} while (!__atomic_compare_exchange_n(&mr->nb_windows, &n, n + 1, true, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED));
+	} while (!atomic_compare_exchange_weak_explicit(&mr->nb_windows, &n, n + 1, memory_order_acquire,
+							memory_order_relaxed));
 	return true;
 }
 
@@ -101,16 +101,7 @@ static void
 mr_let_go(struct mr *mr)
 {
 	if (mr != NULL)
-		__atomic_sub_fetch(&mr->nb_windows, 1, __ATOMIC_RELEASE);
-}
-
-bool
-mr_retire(struct mr *mr)
-{
-	uint32_t none = 0;
-
-	return __atomic_compare_exchange_n(&mr->nb_windows, &none, MR_RETIRED, false, __ATOMIC_ACQUIRE,
-					   __ATOMIC_RELAXED);
+		atomic_fetch_sub_explicit(&mr->nb_windows, 1, memory_order_release);
 }
 
 /* ---- Allocation ---- */
@@ -121,7 +112,7 @@ mw_create(struct mr_table *t, uint32_t pd, enum mw_type type, struct mw **out)
 
 	if (type != MW_TYPE_1 && type != MW_TYPE_2)
 		return EINVAL;
-	if (t->nb_free == 0)
+	if (gen_table_full(&t->keys))
 		return ENOMEM;
 	mw = calloc(1, sizeof(*mw));
 	if (mw == NULL)
@@ -129,10 +120,9 @@ mw_create(struct mr_table *t, uint32_t pd, enum mw_type type, struct mw **out)
 	mw->entry.key = MR_KEY_NONE;
 	mw->entry.pd = pd;
 	mw->type = type;
-	mw->b.key = mr_key_take(t);
-	mw->index = mw->b.key >> 8;
-	t->count++;
-	__atomic_store_n(&t->slots[mw->index], &mw->entry, __ATOMIC_RELEASE);
+	atomic_init(&mw->key, mr_key_take(t));
+	mw->index = mw_key(mw) >> 8;
+	gen_table_publish(&t->keys, mw->index, &mw->entry);
 	*out = mw;
 	return 0;
 }
@@ -145,16 +135,15 @@ mw_destroy_bulk(struct mr_table *t, struct mw **mws, uint32_t n)
 	if (n == 0)
 		return;
 	for (i = 0; i < n; i++)
-		__atomic_store_n(&t->slots[mws[i]->index], NULL, __ATOMIC_RELEASE);
-	mem_rcu_wait(t->qsbr);
+		gen_table_publish(&t->keys, mws[i]->index, NULL);
+	rcu_wait(t->qsbr);
 	for (i = 0; i < n; i++) {
 		struct mw *mw = mws[i];
 
-		mr_let_go(mw->b.mr);
+		mr_let_go(mw->mr);
 		/* The next owner of the index begins with another byte than the program chose last. */
-		t->variant[mw->index] = (uint8_t)mw->b.key;
-		mr_key_give(t, mw->index);
-		t->count--;
+		t->keys.generation[mw->index] = mw_key(mw) + 1;
+		gen_table_give(&t->keys, mw->index);
 		free(mw);
 	}
 }
@@ -162,7 +151,7 @@ mw_destroy_bulk(struct mr_table *t, struct mw **mws, uint32_t n)
 uint32_t
 mw_key(const struct mw *mw)
 {
-	return __atomic_load_n(&mw->b.key, __ATOMIC_RELAXED);
+	return atomic_load_explicit(&mw->key, memory_order_relaxed);
 }
 
 /* ---- Binding ---- */

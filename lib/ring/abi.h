@@ -14,6 +14,8 @@
 
 #include <stdint.h>
 
+#include "ring/wr_op.h"
+
 /** Version of everything in lib/ring; client and daemon must have the same one. */
 #define UROCE_ABI_VERSION 3
 
@@ -50,23 +52,6 @@ enum {
 
 	UROCE_FLUSH_RANGE = 0,
 	UROCE_FLUSH_MR = 1,
-};
-
-/** WR opcodes: enum ibv_wr_opcode. */
-enum uroce_wr_op {
-	UROCE_WR_RDMA_WRITE = 0,
-	UROCE_WR_RDMA_WRITE_WITH_IMM = 1,
-	UROCE_WR_SEND = 2,
-	UROCE_WR_SEND_WITH_IMM = 3,
-	UROCE_WR_RDMA_READ = 4,
-	UROCE_WR_ATOMIC_CMP_AND_SWP = 5,
-	UROCE_WR_ATOMIC_FETCH_AND_ADD = 6,
-	UROCE_WR_LOCAL_INV = 7,
-	UROCE_WR_BIND_MW = 8,
-	UROCE_WR_SEND_WITH_INV = 9,
-	UROCE_WR_FLUSH = 14,
-	UROCE_WR_ATOMIC_WRITE = 15,
-	UROCE_WR_OPS = 16,
 };
 
 /** WR flags: enum ibv_send_flags. */

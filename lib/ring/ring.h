@@ -41,6 +41,7 @@
 #include <string.h>
 
 #include "ring/abi.h"
+#include "ring/wqe.h"
 
 #define RING_CACHE_LINE 64
 
@@ -50,83 +51,6 @@ ring_phase(uint32_t counter, unsigned int order)
 {
 	return 1 + ((counter >> order) & 1);
 }
-
-/** A scatter/gather entry as it stands in a slot. */
-struct ring_sge {
-	uint64_t addr;
-	uint32_t length;
-	uint32_t lkey;
-};
-
-/** Control word of an SQ slot; stored last. */
-union ring_sq_ctl {
-	struct {
-		uint8_t opcode;     /**< enum uroce_wr_op */
-		uint8_t flags;      /**< UROCE_SEND_* */
-		uint16_t count;     /**< num_sge, or with UROCE_SEND_INLINE the bytes of inline data */
-		uint32_t phase : 8; /**< ring_phase() */
-		uint32_t srqn : 24; /**< XRC: the remote SRQ */
-	};
-	uint64_t word;
-};
-
-/**
- * An SQ slot: this header, then 16-byte operands where the opcode has them, then the SGEs or the inline data.
- * The stride is a power of two, at least 64.
- */
-struct ring_sq_wqe {
-	uint64_t wr_id;
-	uint64_t remote_addr; /**< RDMA, atomics; UD: AH handle in the low, remote QPN in the high half; BIND_MW: address */
-	uint32_t rkey;        /**< RDMA, atomics; UD: remote Q_Key; BIND_MW: the MW's new key */
-	uint32_t imm;         /**< network byte order; SEND_WITH_INV, LOCAL_INV: the key, host byte order */
-	_Atomic uint64_t ctl; /**< union ring_sq_ctl */
-};
-
-/** Operands of atomics, between header and SGEs. */
-struct ring_atomic {
-	uint64_t compare_add;
-	uint64_t swap;
-};
-
-/** Operands of BIND_MW, between header and SGEs. */
-struct ring_bind {
-	uint64_t length;
-	uint32_t lkey;   /**< the MR that the window opens */
-	uint32_t access; /**< UROCE_ACCESS_* */
-};
-
-/** Operands of FLUSH, which has no SGEs. */
-struct ring_flush {
-	uint32_t length; /**< of the range at remote_addr; of no meaning with UROCE_FLUSH_MR */
-	uint8_t type;    /**< UROCE_FLUSH_GLOBAL, UROCE_FLUSH_PERSISTENT */
-	uint8_t level;   /**< UROCE_FLUSH_RANGE, UROCE_FLUSH_MR */
-	uint8_t reserved[10];
-};
-
-/** True if the opcode has a 16-byte operand block between header and SGEs. */
-static inline bool
-ring_op_has_operands(uint8_t opcode)
-{
-	return opcode == UROCE_WR_ATOMIC_CMP_AND_SWP || opcode == UROCE_WR_ATOMIC_FETCH_AND_ADD ||
-	       opcode == UROCE_WR_BIND_MW || opcode == UROCE_WR_FLUSH;
-}
-
-/** Control word of an RQ or SRQ slot; stored last. */
-union ring_rq_ctl {
-	struct {
-		uint16_t num_sge;
-		uint8_t reserved[5];
-		uint8_t phase;
-	};
-	uint64_t word;
-};
-
-/** An RQ or SRQ slot: this header, then the SGEs. The stride is a power of two, at least 32. */
-struct ring_rq_wqe {
-	uint64_t wr_id;
-	_Atomic uint64_t ctl; /**< union ring_rq_ctl */
-	struct ring_sge sge[];
-};
 
 /** Last word of a CQE; stored last. */
 union ring_cqe_ctl {
@@ -202,40 +126,10 @@ struct ring_db {
 	_Atomic uint64_t low[64 * 64]; /**< bit: doorbell slot of a QP */
 };
 
-static_assert(sizeof(struct ring_sge) == 16, "ABI");
-static_assert(sizeof(struct ring_sq_wqe) == 32, "ABI");
-static_assert(sizeof(union ring_sq_ctl) == 8, "ABI");
-static_assert(sizeof(struct ring_rq_wqe) == 16, "ABI");
 static_assert(sizeof(struct ring_cqe) == 32, "ABI");
 static_assert(sizeof(struct ring_qp_shared) == 64, "ABI");
 static_assert(sizeof(struct ring_cq_shared) == 128, "ABI");
 static_assert(offsetof(struct ring_db, mid) == 128, "ABI");
-
-/** Bytes of an SQ slot that holds @p max_sge SGEs or @p max_inline bytes: a power of two, 64 at least. */
-static inline uint32_t
-ring_sq_stride(uint32_t max_sge, uint32_t max_inline)
-{
-	uint32_t need = sizeof(struct ring_sq_wqe) + sizeof(struct ring_atomic) + max_sge * sizeof(struct ring_sge);
-	uint32_t stride = 64;
-
-	if (max_inline + sizeof(struct ring_sq_wqe) > need)
-		need = max_inline + sizeof(struct ring_sq_wqe);
-	while (stride < need)
-		stride <<= 1;
-	return stride;
-}
-
-/** Bytes of an RQ slot that holds @p max_sge SGEs: a power of two, 32 at least. */
-static inline uint32_t
-ring_rq_stride(uint32_t max_sge)
-{
-	uint32_t need = sizeof(struct ring_rq_wqe) + max_sge * sizeof(struct ring_sge);
-	uint32_t stride = 32;
-
-	while (stride < need)
-		stride <<= 1;
-	return stride;
-}
 
 /** One end's view of a queue: private to that end, the slots are shared. */
 struct ring {
@@ -250,6 +144,23 @@ static inline void *
 ring_slot(const struct ring *r, uint32_t counter)
 {
 	return r->base + ((size_t)(counter & ((1u << r->order) - 1)) << r->shift);
+}
+
+/** Client: post SQ slot @p w, that of @p counter, which is filled in but for its control word. Release. */
+static inline void
+ring_sq_post(const struct ring *r, uint32_t counter, struct ring_sq_wqe *w, union ring_sq_ctl ctl)
+{
+	ctl.phase = ring_phase(counter, r->order);
+	atomic_store_explicit(&w->ctl, ctl.word, memory_order_release);
+}
+
+/** Client: post RQ or SRQ slot @p w, that of @p counter, which has @p num_sge SGEs. Release. */
+static inline void
+ring_rq_post(const struct ring *r, uint32_t counter, struct ring_rq_wqe *w, uint16_t num_sge)
+{
+	union ring_rq_ctl ctl = { .num_sge = num_sge, .phase = ring_phase(counter, r->order) };
+
+	atomic_store_explicit(&w->ctl, ctl.word, memory_order_release);
 }
 
 /** Engine: true if the SQ slot of @p counter has been posted. Acquire. */

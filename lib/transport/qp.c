@@ -1,22 +1,26 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * QPs: creation, modification, query, destruction; the one place that moves a QP to ERR, and flushing.
+ * QPs: creation, modification, query, destruction.
  */
 #include "transport/cc/cc.h"
-#include "transport/req/selective.h"
-
-/* More may come from programs (UCX): the upper bits aren't the label's, as for NICs' drivers. */
-#define FLOW_LABEL_MASK 0xfffffu
+#include "transport/core/checks.h"
+#include "transport/core/lend.h"
+#include "transport/core/qp_error.h"
+#include "transport/core/qp_table.h"
+#include "transport/core/reorder.h"
+#include "transport/core/sched.h"
+#include "transport/core/time_wait.h"
+#include "transport/path/path.h"
+#include "transport/req/loss.h"
+#include "transport/req/requester.h"
+#include "transport/req/scoreboard.h"
+#include "transport/req/send_queue.h"
+#include "transport/resp/recv.h"
+#include "transport/resp/resp.h"
 
 /* Of an idle QP's memory beside its rings. The rest is its struct cc and the allocator's. */
 static_assert(sizeof(struct qp) + UROCE_MAX_RD_ATOMIC * sizeof(struct tp_res) <= 1792,
 	      "an idle QP costs at most 2 KiB");
-
-static inline void
-shared_store(_Atomic uint32_t *p, uint32_t v)
-{
-	atomic_store_explicit(p, v, memory_order_release);
-}
 
 /* ---- Creation and destruction ---- */
 static bool
@@ -108,7 +112,7 @@ qp_create(struct transport *tp, const struct qp_params *p, struct qp **out)
 	qp->path.mtu_shift = (uint8_t)(7 + (p->max_mtu != 0 ? p->max_mtu : UROCE_MTU_4096));
 	shared_store(&qp->shared->rq_watch, 1);
 	qp_set_state(qp, UROCE_QPS_RESET);
-	if (qp_table_add(tp->c.qps, qp) != 0) {
+	if (qp_table_add(tp->c.sh.qps, qp) != 0) {
 		free(qp);
 		return ENOMEM;
 	}
@@ -118,22 +122,14 @@ qp_create(struct transport *tp, const struct qp_params *p, struct qp **out)
 	return 0;
 }
 
-void
-qp_free(struct qp *qp)
-{
-	free(qp->resp.res);
-	free(qp->req.cc);
-	free(qp->path.alt);
-	free(qp);
-}
-
 /* Forget what is in flight, both ways; what was borrowed for it goes back. */
 static void
 drop_inflight(struct transport *tp, struct qp *qp)
 {
 	qp->req.sq_tail = qp->req.sq.counter;
 	qp->req.sq_cur = qp->req.sq.counter;
-	selective_stop(tp, qp);
+	scoreboard_forget(tp, qp);
+	reorder_return(tp, qp);
 	inflight_return(tp, qp);
 	qp->resp.pending = 0;
 	responder_return_reads(tp, qp);
@@ -142,8 +138,9 @@ drop_inflight(struct transport *tp, struct qp *qp)
 void
 qp_destroy(struct transport *tp, struct qp *qp)
 {
-	time_wait_add(qp_table_time_wait(tp->c.qps), tp, qp);
+	time_wait_add(qp_table_time_wait(tp->c.sh.qps), tp, qp);
 	qp_unlist(tp, qp);
+	cc_stop(tp, qp);
 	drop_inflight(tp, qp);
 	recv_drop(tp, qp);
 	if (qp->type == UROCE_QPT_XRC_RECV)
@@ -151,117 +148,7 @@ qp_destroy(struct transport *tp, struct qp *qp)
 	else
 		use_parts(qp, -1);
 	tp->nb_qps--;
-	qp_table_remove(tp->c.qps, qp);
-}
-
-/* ---- Errors and flushing ---- */
-/* From here on clients ring for what they post; what they posted before they could see it, flushing finds. */
-static void
-stop_watching(struct qp *qp, bool rq)
-{
-	qp->sched.watched = false;
-	shared_store(&qp->shared->sq_watch, 0);
-	if (rq)
-		shared_store(&qp->shared->rq_watch, 0);
-	atomic_thread_fence(memory_order_seq_cst);
-}
-
-static void
-stop_timer(struct transport *tp, struct qp *qp)
-{
-	wheel_del(&tp->wheel, &qp->loss.timer);
-	qp->loss.deadline_ns = 0;
-	qp->loss.rnr_wait = false;
-}
-
-void
-qp_error(struct transport *tp, struct qp *qp, int event, struct tp_because because)
-{
-	if (qp->state == UROCE_QPS_ERR)
-		return;
-	qp_set_state(qp, UROCE_QPS_ERR);
-	diag_failed(tp, qp, because);
-	stop_watching(qp, true);
-	stop_timer(tp, qp);
-	selective_stop(tp, qp);
-	/* A NAK still goes out, after the responses that come before it. */
-	if (qp->resp.reply != TP_REPLY_FATAL) {
-		qp->resp.reply = TP_REPLY_NONE;
-		qp->resp.pending = 0;
-		responder_return_reads(tp, qp);
-	}
-	if (event >= 0)
-		tp_event(tp, (enum uroce_event)event, qp->cookie, qp->owner);
-	qp_activate(tp, qp);
-}
-
-void
-qp_send_error(struct transport *tp, struct qp *qp, struct tp_because because)
-{
-	if (qp->state == UROCE_QPS_ERR)
-		return;
-	qp_set_state(qp, UROCE_QPS_SQE);
-	diag_failed(tp, qp, because);
-	stop_watching(qp, false);
-	qp_activate(tp, qp);
-}
-
-/* @return false: nothing left. */
-static bool
-flush_one_send(struct transport *tp, struct qp *qp)
-{
-	struct tp_cqe e = { .status = UROCE_WC_WR_FLUSH_ERR };
-	const struct ring_sq_wqe *slot;
-	union ring_sq_ctl ctl;
-	uint8_t opcode;
-
-	if (qp->req.sq_tail != qp->req.sq.counter) {
-		const struct tp_swqe *w = qp_inflight(qp, qp->req.sq_tail);
-
-		e.wr_id = w->wr_id;
-		opcode = w->opcode;
-	} else {
-		if (!ring_sq_ready(&qp->req.sq, qp->req.sq.counter))
-			return false;
-		slot = ring_slot(&qp->req.sq, qp->req.sq.counter++);
-		ctl.word = atomic_load_explicit(&slot->ctl, memory_order_relaxed);
-		e.wr_id = slot->wr_id;
-		opcode = ctl.opcode;
-	}
-	e.opcode = opcode < UROCE_WR_OPS ? tp_req_ops[opcode].wc : UROCE_WC_SEND;
-	e.ctl.wqe_counter = (uint16_t)qp->req.sq_tail++;
-	qp->req.sq_cur = qp->req.sq_tail;
-	cq_push(tp, qp->send_cq, qp, &e);
-	return true;
-}
-
-uint32_t
-qp_flush_run(struct transport *tp, struct qp *qp, uint32_t budget)
-{
-	uint32_t work = 0;
-
-	while (work < budget && flush_one_send(tp, qp))
-		work++;
-	if (qp->state != UROCE_QPS_ERR)
-		return work;
-	while (work < budget && recv_flush_one(tp, qp))
-		work++;
-	/* No WQE of the SRQ will be taken any more (10.2.9.4): the QP may be destroyed without losing one. */
-	if (work < budget && (qp->rcv.srq != NULL || qp->type == UROCE_QPT_XRC_RECV) && !qp->rcv.last_wqe_event) {
-		qp->rcv.last_wqe_event = true;
-		tp_event(tp, UROCE_EVENT_QP_LAST_WQE_REACHED, qp->cookie, qp->owner);
-	}
-	return work;
-}
-
-void
-qp_check_drained(struct transport *tp, struct qp *qp)
-{
-	if (qp->state != UROCE_QPS_SQD || qp->sqd_event || qp->req.sq_tail != qp->req.sq.counter)
-		return;
-	qp->sqd_event = true;
-	if (qp->attr.en_sqd_async_notify)
-		tp_event(tp, UROCE_EVENT_SQ_DRAINED, qp->cookie, qp->owner);
+	qp_table_remove(tp->c.sh.qps, qp);
 }
 
 /* ---- Modify ---- */
@@ -275,38 +162,26 @@ skip_posted(struct ring *r, bool (*ready)(const struct ring *r, uint32_t counter
 		r->counter++;
 }
 
-/* RESET: all WQEs are gone without completions. */
+/* RESET: all WQEs are gone without completions. Of each part rings, capabilities and buffers stay. */
 static void
 reset(struct transport *tp, struct qp *qp)
 {
-	struct uroce_qp_cap cap = qp->attr.cap;
-
 	qp_unlist(tp, qp);
-	stop_timer(tp, qp);
+	cc_stop(tp, qp);
+	qp_stop_timer(tp, qp);
 	skip_posted(&qp->req.sq, ring_sq_ready);
 	skip_posted(&qp->rcv.rq, ring_rq_ready);
 	drop_inflight(tp, qp);
 	recv_drop(tp, qp);
 	if (qp->type == UROCE_QPT_XRC_RECV)
 		xrc_leave(qp);
-	qp->rcv.msg = TP_RMSG_NONE;
-	qp->resp.reply = TP_REPLY_NONE;
-	qp->rcv.nak_state = TP_NAK_NONE;
-	qp->resp.res_head = 0;
-	for (uint32_t i = 0; i < qp->resp.res_max; i++)
-		qp->resp.res[i].used = false;
-	qp->req.rd_out = 0;
-	qp->rcv.sack_on = false;
-	qp->rcv.msn = 0;
-	qp->req.blocked = qp->loss.restarted = qp->rcv.comm_est = qp->rcv.last_wqe_event = false;
-	qp->path.tmpl_ah = 0;
-	migration_reset(qp);
-	qp->path.migrated = false;
-	qp->diag.stuck_ns = 0;
-	qp->diag.why = QP_WHY_NONE;
-	memset(&qp->attr, 0, sizeof(qp->attr));
-	qp->attr.cap = cap;
-	stop_watching(qp, false);
+	requester_reset(qp);
+	receiver_reset(qp);
+	responder_reset(qp);
+	path_reset(qp);
+	qp->diag = (struct qp_diagnosis){ .why = QP_WHY_NONE };
+	qp->attr = (struct uroce_qp_attr){ .cap = qp->attr.cap };
+	qp_stop_watching(qp, false);
 	shared_store(&qp->shared->rq_watch, 1);
 }
 
@@ -330,34 +205,6 @@ set_max_dest_rd_atomic(struct transport *tp, struct qp *qp, uint8_t n)
 	qp->resp.pending = 0;
 	responder_return_reads(tp, qp);
 	return 0;
-}
-
-/* The header template: everything that the way to the peer and the QP numbers decide. */
-static void
-build_template(struct qp *qp, const struct tp_path *path)
-{
-	struct wire_addr a = path->addr;
-
-	a.traffic_class = cc_traffic_class(qp, a.traffic_class);
-	if ((qp->attr.ah.flow_label & FLOW_LABEL_MASK) == 0) {
-		a.flow_label = wire_calc_flow_label(qp->qpn, qp->path.dest_qpn);
-		a.sport = wire_flow_label_to_sport(a.flow_label);
-	}
-	wire_tmpl_build(&qp->path.tmpl, &a);
-	qp->path.port = path->port;
-	qp->path.pkey = path->pkey;
-	qp->path.loopback = path->loopback;
-}
-
-void
-qp_use_path(struct transport *tp, struct qp *qp, const struct tp_path *path)
-{
-	/*
-	 * No memory here: who goes without congestion control, because the port did when the QP was connected, goes on without.
-	 */
-	if (qp->req.cc != NULL)
-		cc_attach(tp, qp, path);
-	build_template(qp, path);
 }
 
 static void
@@ -406,18 +253,6 @@ set_attributes(struct qp *qp, const struct uroce_qp_attr *a, uint32_t mask)
 }
 
 static void
-start_sending_at(struct qp *qp, uint32_t psn)
-{
-	qp->req.psn_una = qp->req.psn_cur = qp->req.psn_max = qp->req.psn_next = psn;
-	qp->req.sq_tail = qp->req.sq_cur = qp->req.sq.counter;
-	qp->req.recvs_next = qp->req.recvs_done = 0;
-	qp->req.recvs_limit = TP_CREDITS_ANY;
-	qp->req.credits = qp->req.out_of_credits = false;
-	qp->diag.stuck_ns = 0;
-	cwnd_start(qp);
-}
-
-static void
 enter(struct transport *tp, struct qp *qp, enum uroce_qp_state from, enum uroce_qp_state to, uint32_t mask)
 {
 	switch (to) {
@@ -426,9 +261,9 @@ enter(struct transport *tp, struct qp *qp, enum uroce_qp_state from, enum uroce_
 		break;
 	case UROCE_QPS_RTS:
 		if (mask & UROCE_QP_SQ_PSN)
-			start_sending_at(qp, qp->attr.sq_psn);
+			requester_start(qp, qp->attr.sq_psn);
 		else if (from == UROCE_QPS_SQE)
-			start_sending_at(qp, qp->req.psn_cur);
+			requester_start(qp, qp->req.psn_cur);
 		break;
 	case UROCE_QPS_SQD:
 		/* Told once for each time that it is entered. */
@@ -446,8 +281,8 @@ enter(struct transport *tp, struct qp *qp, enum uroce_qp_state from, enum uroce_
 	if (to == UROCE_QPS_RTS)
 		qp_activate(tp, qp);
 	if (to == UROCE_QPS_SQD && from != UROCE_QPS_SQD) {
-		stop_watching(qp, false);
-		requester_unfetch(qp);
+		qp_stop_watching(qp, false);
+		sq_unfetch(qp);
 		qp_check_drained(tp, qp);
 	}
 }
@@ -501,7 +336,7 @@ qp_modify_paths(struct transport *tp, struct qp *qp, const struct uroce_qp_attr 
 		return ENOMEM;
 	set_attributes(qp, attr, mask);
 	if (mask & UROCE_QP_AV) {
-		build_template(qp, path);
+		path_build_template(qp, path);
 		cwnd_new_path(qp);
 		/* It may have been waiting for its time. */
 		if (qp_sends(qp))
@@ -527,9 +362,9 @@ qp_query(const struct qp *qp, struct uroce_qp_attr *attr)
 	attr->path_mig_state = qp->path.mig;
 	attr->sq_draining = qp->state == UROCE_QPS_SQD && qp->req.sq_tail != qp->req.sq.counter;
 	/* Where the QP stands now, as hardware reports them. */
-	if (qp->state != UROCE_QPS_RESET && qp->state != UROCE_QPS_INIT) {
+	if (qp_does(qp, QP_CONNECTED)) {
 		attr->rq_psn = qp->rcv.epsn;
-		attr->sq_psn = qp->state >= UROCE_QPS_RTS ? qp->req.psn_next : attr->sq_psn;
+		attr->sq_psn = qp_does(qp, QP_HAS_SENT) ? qp->req.psn_next : attr->sq_psn;
 	}
 }
 

@@ -3,45 +3,71 @@
  * A transport's turn: packets in and to the QP they are for, timers, replies, requesters, completion events.
  */
 #include "transport/cc/cc.h"
-#include "transport/req/selective.h"
+#include "transport/core/async.h"
+#include "transport/core/checks.h"
+#include "transport/core/cq.h"
+#include "transport/core/event_log.h"
+#include "transport/core/invariants.h"
+#include "transport/core/qp_table.h"
+#include "transport/core/reorder.h"
+#include "transport/core/sched.h"
+#include "transport/core/time_wait.h"
+#include "transport/core/tx.h"
+#include "transport/flush.h"
+#include "transport/path/path.h"
+#include "transport/req/loss.h"
+#include "transport/req/requester.h"
+#include "transport/req/sack.h"
+#include "transport/req/scoreboard.h"
+#include "transport/req/send_queue.h"
+#include "transport/resp/resp.h"
+#include "transport/svc/svc.h"
+
+/* Pages of what is never lent are never touched, so they cost address space only. @return 0 or ENOMEM. */
+static int
+pools_create(struct transport *tp)
+{
+	if (pool_init(&tp->inflight_blocks, TP_INFLIGHT_MAX * sizeof(struct tp_swqe), TP_INFLIGHT_BLOCKS) != 0 ||
+	    pool_init(&tp->read_blocks, UROCE_MAX_RD_ATOMIC * sizeof(struct tp_read), TP_READ_BLOCKS) != 0 ||
+	    pool_init(&tp->sge_blocks, UROCE_MAX_SGE * sizeof(struct ring_sge), TP_SGE_BLOCKS) != 0 ||
+	    pool_init(&tp->scoreboards, sizeof(struct tp_scoreboard), TP_SCOREBOARDS) != 0 ||
+	    pool_init(&tp->reorders, sizeof(struct tp_reorder), TP_SCOREBOARDS) != 0 ||
+	    pool_init(&tp->reorder_pkts, sizeof(struct tp_reorder_pkt), TP_REORDER_PKTS) != 0)
+		return ENOMEM;
+	return 0;
+}
+
+static void
+pools_destroy(struct transport *tp)
+{
+	pool_fini(&tp->inflight_blocks);
+	pool_fini(&tp->read_blocks);
+	pool_fini(&tp->sge_blocks);
+	pool_fini(&tp->scoreboards);
+	pool_fini(&tp->reorders);
+	pool_fini(&tp->reorder_pkts);
+}
 
 struct transport *
 transport_create(const struct transport_config *c)
 {
 	struct transport *tp;
 
-	if (c->engine >= UROCE_MAX_ENGINES || c->nb_ports == 0 || c->nb_ports > UROCE_MAX_PORTS || c->mrs == NULL ||
-	    c->qps == NULL || c->pool == NULL) {
+	if (c->engine >= UROCE_MAX_ENGINES || c->nb_ports == 0 || c->nb_ports > UROCE_MAX_PORTS || c->sh.mrs == NULL ||
+	    c->sh.qps == NULL || c->sh.pool == NULL) {
 		errno = EINVAL;
 		return NULL;
 	}
 	tp = calloc(1, sizeof(*tp) + c->nb_ports * sizeof(tp->tx[0]));
 	if (tp == NULL)
 		return NULL;
-	/* Pages of what is never lent are never touched, so they cost address space only. */
-	tp->inflight_block_mem = calloc(TP_INFLIGHT_BLOCKS * TP_INFLIGHT_MAX, sizeof(*tp->inflight_block_mem));
-	tp->read_block_mem = calloc(TP_READ_BLOCKS * UROCE_MAX_RD_ATOMIC, sizeof(*tp->read_block_mem));
-	tp->sge_block_mem = calloc(TP_SGE_BLOCKS * UROCE_MAX_SGE, sizeof(*tp->sge_block_mem));
-	if (tp->inflight_block_mem == NULL || tp->read_block_mem == NULL || tp->sge_block_mem == NULL ||
-	    selective_create(tp) != 0 || diag_create(tp) != 0) {
-		selective_destroy(tp);
+	if (pools_create(tp) != 0 || diag_create(tp) != 0) {
+		pools_destroy(tp);
 		diag_destroy(tp);
-		free(tp->inflight_block_mem);
-		free(tp->read_block_mem);
-		free(tp->sge_block_mem);
 		free(tp);
 		errno = ENOMEM;
 		return NULL;
 	}
-	for (uint32_t i = 0; i < TP_INFLIGHT_BLOCKS; i++)
-		tp->inflight_blocks[i] = tp->inflight_block_mem + (TP_INFLIGHT_BLOCKS - 1 - i) * TP_INFLIGHT_MAX;
-	tp->nb_inflight_blocks = TP_INFLIGHT_BLOCKS;
-	for (uint32_t i = 0; i < TP_READ_BLOCKS; i++)
-		tp->read_blocks[i] = tp->read_block_mem + (TP_READ_BLOCKS - 1 - i) * UROCE_MAX_RD_ATOMIC;
-	tp->nb_read_blocks = TP_READ_BLOCKS;
-	for (uint32_t i = 0; i < TP_SGE_BLOCKS; i++)
-		tp->sge_blocks[i] = tp->sge_block_mem + (TP_SGE_BLOCKS - 1 - i) * UROCE_MAX_SGE;
-	tp->nb_sge_blocks = TP_SGE_BLOCKS;
 	tp->c = *c;
 	for (uint16_t i = 0; i < c->nb_ports; i++) {
 		static const uint16_t none[UROCE_MAX_PKEYS];
@@ -65,11 +91,8 @@ transport_destroy(struct transport *tp)
 		rte_pktmbuf_free_bulk(tp->tx[i].pkts, tp->tx[i].n);
 	rte_pktmbuf_free_bulk(tp->loop.pkts, tp->loop.n);
 	rte_pktmbuf_free_bulk(tp->mbufs, tp->nb_mbufs);
-	selective_destroy(tp);
+	pools_destroy(tp);
 	diag_destroy(tp);
-	free(tp->inflight_block_mem);
-	free(tp->read_block_mem);
-	free(tp->sge_block_mem);
 	free(tp);
 }
 
@@ -97,83 +120,7 @@ transport_violations(const struct transport *tp, uint16_t port)
 	return &tp->violations[port];
 }
 
-void
-tp_event(struct transport *tp, enum uroce_event type, uint64_t cookie, void *owner)
-{
-	struct tp_event ev = { .type = type, .cookie = cookie, .owner = owner };
-
-	if (tp->c.event != NULL)
-		tp->c.event(tp->c.arg, &ev);
-}
-
-struct rte_mbuf *
-tp_mbuf_refill(struct transport *tp)
-{
-	if (rte_pktmbuf_alloc_bulk(tp->c.pool, tp->mbufs, TP_MBUF_CACHE) == 0) {
-		tp->nb_mbufs = TP_MBUF_CACHE - 1;
-		return tp->mbufs[TP_MBUF_CACHE - 1];
-	}
-	/* The last few. */
-	tp->mbufs[0] = rte_pktmbuf_alloc(tp->c.pool);
-	if (tp->mbufs[0] == NULL)
-		tp->counters.tx_no_mbuf++;
-	return tp->mbufs[0];
-}
-
 /* ---- Lists ---- */
-static void
-qp_watch(struct qp *qp, bool on)
-{
-	if (qp->sched.watched == on)
-		return;
-	qp->sched.watched = on;
-	atomic_store_explicit(&qp->shared->sq_watch, on, memory_order_release);
-}
-
-void
-qp_activate(struct transport *tp, struct qp *qp)
-{
-	qp->sched.last_work_ns = tp->now_ns;
-	if (qp->state == UROCE_QPS_RTS)
-		qp_watch(qp, true);
-	if (qp->sched.on_active)
-		return;
-	qp->sched.on_active = true;
-	tp->nb_active++;
-	TAILQ_INSERT_TAIL(&tp->active, qp, sched.active_link);
-}
-
-void
-qp_reply_later(struct transport *tp, struct qp *qp)
-{
-	if (qp->sched.on_reply)
-		return;
-	qp->sched.on_reply = true;
-	TAILQ_INSERT_TAIL(&tp->replies, qp, sched.reply_link);
-}
-
-static void
-qp_deactivate(struct transport *tp, struct qp *qp)
-{
-	TAILQ_REMOVE(&tp->active, qp, sched.active_link);
-	qp->sched.on_active = false;
-	tp->nb_active--;
-}
-
-void
-qp_unlist(struct transport *tp, struct qp *qp)
-{
-	if (qp->sched.on_active)
-		qp_deactivate(tp, qp);
-	if (qp->sched.on_reply) {
-		TAILQ_REMOVE(&tp->replies, qp, sched.reply_link);
-		qp->sched.on_reply = false;
-	}
-	qp_watch(qp, false);
-	wheel_del(&tp->wheel, &qp->loss.timer);
-	cc_stop(tp, qp);
-}
-
 /*
  * Stop looking at a QP that has had nothing to do for a while. What its client posts before it can see watch 0 is
  * found by the second look; what it posts after that, it rings for.
@@ -184,7 +131,7 @@ qp_sleep(struct transport *tp, struct qp *qp)
 	qp_watch(qp, false);
 	atomic_thread_fence(memory_order_seq_cst);
 	if (requester_pending(qp)) {
-		qp_watch(qp, qp->state == UROCE_QPS_RTS);
+		qp_watch(qp, qp_does(qp, QP_FETCHES));
 		return;
 	}
 	inflight_return(tp, qp);
@@ -232,7 +179,7 @@ rx_cnp(struct transport *tp, struct qp *qp, uint16_t port, const struct wire_pkt
 	cc_cnp_rx(tp, qp);
 }
 
-/* As of the QP's own service, but no request or response (selective.h). */
+/* As of the QP's own service, but no request or response (core/sack.h). */
 static void
 rx_sack(struct transport *tp, struct qp *qp, uint16_t port, const struct wire_pkt *p)
 {
@@ -248,7 +195,7 @@ rx_sack(struct transport *tp, struct qp *qp, uint16_t port, const struct wire_pk
 	}
 	if (p->ecn == CC_TCLASS_CE)
 		cc_marked_rx(tp, qp);
-	selective_sack_rx(tp, qp, p);
+	sack_rx(tp, qp, p);
 }
 
 /* Checks that need nothing but the QP; then to requester or responder. */
@@ -300,8 +247,8 @@ rx_to_qp(struct transport *tp, struct qp *qp, uint16_t port, const struct wire_p
 		uc_rx(tp, qp, p);
 }
 
-__rte_noinline void
-transport_to_qp(struct transport *tp, struct qp *qp, uint16_t port, const struct wire_pkt *p)
+static __rte_noinline void
+to_qp(struct transport *tp, struct qp *qp, uint16_t port, const struct wire_pkt *p)
 {
 	rx_to_qp(tp, qp, port, p);
 }
@@ -320,11 +267,11 @@ rx_no_qp(struct transport *tp, uint16_t port, const struct wire_pkt *p)
 	if (p->bth.dqpn == WIRE_QPN_GSI && tp->c.mad != NULL) {
 		gsi_rx(tp, port, p);
 	} else if (p->bth.dqpn == WIRE_QPN_MULTICAST) {
-		mcast_rx(tp, port, p);
+		mcast_rx(tp, port, p, to_qp);
 	} else if (p->op->flags & WIRE_F_CNP) {
 		tp->counters.rx_cnp++;
 		tp->counters.rp_cnp_ignored++;
-	} else if (!time_wait_rx(qp_table_time_wait(tp->c.qps), tp, port, p)) {
+	} else if (!time_wait_rx(qp_table_time_wait(tp->c.sh.qps), tp, port, p)) {
 		tp->counters.rx_unknown_qp++;
 	}
 }
@@ -354,7 +301,7 @@ rx_parse(struct transport *tp, uint16_t port, struct rte_mbuf *m, bool trusted, 
 		(*verdict_counter(&tp->counters, v))++;
 		return true;
 	}
-	s->qp = qp_table_get(tp->c.qps, s->p.bth.dqpn);
+	s->qp = qp_table_get(tp->c.sh.qps, s->p.bth.dqpn);
 	if (peek && (s->qp == NULL || s->qp->tp == tp) &&
 	    wire_parse(rte_pktmbuf_mtod(m, uint8_t *), m->data_len, true, &s->p) != WIRE_OK) {
 		tp->counters.rx_icrc_encapsulated++;
@@ -422,6 +369,7 @@ transport_rx(struct transport *tp, uint16_t port, struct rte_mbuf **pkts, uint16
 {
 	uint16_t left = 0;
 
+	UROCE_ASSERT(port < tp->c.nb_ports && now_ns >= tp->now_ns);
 	tp->now_ns = now_ns;
 	for (uint16_t done = 0; done < n; done += TP_RX_BATCH) {
 		uint16_t batch = RTE_MIN(n - done, TP_RX_BATCH);
@@ -440,7 +388,7 @@ timer_fired(struct wheel_entry *e, void *arg)
 	if (e->kind == TP_TIMER_PACE)
 		cc_timer(arg, e);
 	else
-		completer_timer(arg, (struct qp *)((uint8_t *)e - offsetof(struct qp, loss.timer)));
+		loss_timer(arg, (struct qp *)((uint8_t *)e - offsetof(struct qp, loss.timer)));
 }
 
 static uint32_t
@@ -470,14 +418,15 @@ run_qp(struct transport *tp, struct qp *qp)
 		work += responder_run(tp, qp, TP_QP_BUDGET);
 	if (qp_sends(qp))
 		work += requester_run(tp, qp, TP_QP_BUDGET);
-	if (unlikely(qp->state == UROCE_QPS_ERR || qp->state == UROCE_QPS_SQE))
+	if (unlikely(qp_does(qp, QP_FLUSHES_SQ | QP_FLUSHES_RQ)))
 		work += qp_flush_run(tp, qp, TP_QP_BUDGET);
 	if (work != 0) {
 		qp->sched.last_work_ns = tp->now_ns;
 	} else if (!responder_busy(qp) &&
-		   (qp->state != UROCE_QPS_RTS || tp->now_ns - qp->sched.last_work_ns >= TP_WATCH_NS)) {
+		   (!qp_does(qp, QP_FETCHES) || tp->now_ns - qp->sched.last_work_ns >= TP_WATCH_NS)) {
 		qp_sleep(tp, qp);
 	}
+	qp_assert_invariants(qp);
 	return work;
 }
 
@@ -503,6 +452,7 @@ transport_run(struct transport *tp, uint64_t now_ns)
 {
 	uint32_t work;
 
+	UROCE_ASSERT(now_ns >= tp->now_ns);
 	tp->now_ns = now_ns;
 	work = wheel_advance(&tp->wheel, now_ns, timer_fired, tp);
 	work += run_replies(tp);

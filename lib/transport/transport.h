@@ -3,9 +3,9 @@
  * @file
  * The RoCE v2 transport: QPs, CQs, SRQs, requester, responder, completer, retransmission.
  *
- * Sans I/O: it never sees a port, an lcore, a socket, a thread or a clock. Packets come in as mbufs,
- * leave through TX vectors that the caller flushes, and *now* is an argument. The same code runs
- * under a daemon's engine, in an application that embeds it and in the simulator.
+ * It does no I/O: it never sees a port, an lcore, a socket or a thread. Packets come in as mbufs and leave through TX vectors
+ * that the caller flushes, *now* is an argument, and events go to functions of the caller's. The same code runs under a
+ * daemon's engine, in an application that embeds it and in the simulator.
  *
  * Owns: everything about a QP. One struct transport per engine; a QP, an SRQ and their timers belong to exactly one
  * and are touched by its thread only ([engine] below). A CQ may take completions from QPs of several
@@ -14,8 +14,7 @@
  * A turn of an engine:
  *     transport_rx() for what arrived; transport_run(); flush the TX vectors; report a quiescent state.
  *
- * Nothing here allocates, locks or makes a system call on the data path; the one exception is the write to the
- * pipe of an armed CQ's channel.
+ * Nothing here allocates, locks or makes a system call on the data path.
  */
 #ifndef UROCE_TRANSPORT_H
 #define UROCE_TRANSPORT_H
@@ -25,6 +24,7 @@
 
 #include "mem/mem.h"
 #include "ring/ring.h"
+#include "base/shared.h"
 #include "wire/wire.h"
 
 struct rte_mbuf;
@@ -63,6 +63,21 @@ enum tp_vendor_err {
 	TP_VERR_AH,           /**< AH unknown, stale or of another PD */
 	TP_VERR_NO_RD_ATOMIC, /**< READ or atomic on a QP whose max_rd_atomic is 0 */
 	TP_VERR_WQE_FLUSH,    /**< FLUSH: no placement type, or an unknown one or selectivity level */
+};
+
+/** What a requester waits for before it sends its next packet. */
+enum req_wait {
+	REQ_RUNS = 0,       /**< nothing: it sends what is posted */
+	REQ_WAIT_TX,        /**< room in the TX vector, or an mbuf; it tries again each turn */
+	/* From here on the engine need not try again until something happens to the QP. */
+	REQ_WAIT_CWND,      /**< an ACK: the congestion window is full */
+	REQ_WAIT_CREDITS,   /**< a receive that the peer posts (9.7.7.2) */
+	REQ_WAIT_RD_ATOMIC, /**< a response: max_rd_atomic READs and atomics are outstanding */
+	REQ_WAIT_FENCE,     /**< the READs and atomics before a fenced WQE */
+	REQ_WAIT_PACE,      /**< the time at which congestion control allows the next packet */
+	REQ_WAIT_RNR,       /**< the end of the peer's RNR timer */
+	REQ_WAIT_INFLIGHT,  /**< room for WQEs in flight */
+	REQ_WAIT_DRAIN,     /**< completion of all WQEs before one that is executed locally, or that is bad */
 };
 
 /** Counters of one transport. Names as in Linux's `rdma statistic` where it has one. docs/counters.md explains each. */
@@ -164,11 +179,22 @@ enum tp_cc {
 /** @return "none", "dcqcn" or "swift". */
 const char *tp_cc_name(enum tp_cc cc);
 
+/**
+ * What goes beyond the standard's minimum, per port. Each can be switched off; peers don't have to do the same.
+ */
+struct tp_features {
+	bool selective_repeat; /**< RC, with uroce peers: only what was lost is sent again (core/sack.h); off: neither offered nor taken */
+	bool tail_loss_probe;  /**< RC requesters send the oldest packet again before the ACK timeout; off: only the timeout finds losses */
+	bool credits;          /**< RC: end-to-end flow control (9.7.7.2); off: neither said nor waited for, RNR NAKs do it */
+	bool ack_coalescing;   /**< RC responders answer at the end of a turn; off: each packet that asks for an ACK gets one at once */
+};
+#define TP_FEATURES_ALL { .selective_repeat = true, .tail_loss_probe = true, .credits = true, .ack_coalescing = true }
+
 struct tp_port_config {
 	enum tp_cc cc; /**< packets of QPs that it controls are sent as ECT(0) */
 	uint32_t mbps; /**< speed; 0: unknown */
 	uint16_t pkeys[UROCE_MAX_PKEYS]; /**< the P_Key table; 0: unused; all 0: WIRE_PKEY_DEFAULT alone */
-	bool go_back_n; /**< no selective repeat: what goes beyond the standard is neither offered nor understood */
+	struct tp_features features; /**< what is not set is off: TP_FEATURES_ALL for all of them */
 };
 
 /* ---- The GSI: QP 1, which has no struct qp. What comes for it is handed out, what goes out is only built here ---- */
@@ -196,17 +222,22 @@ uint32_t gsi_build(uint8_t *frame, const struct wire_addr *a, uint16_t pkey, uin
 		   const uint8_t mad[TP_MAD_BYTES]);
 
 struct transport_config {
-	struct mr_table *mrs;
-	struct qp_table *qps;
-	struct ah_table *ahs;      /**< NULL: UD QPs can't send */
-	struct mcast_table *mcasts; /**< NULL: no groups */
-	struct rte_mempool *pool;  /**< data room for WIRE_MAX_FRAME_BYTES behind RTE_PKTMBUF_HEADROOM */
+	struct shared sh;
 	unsigned int engine;       /**< this transport's number, below UROCE_MAX_ENGINES */
 	uint16_t nb_ports;         /**< at most UROCE_MAX_PORTS */
 	struct tp_port_config ports[UROCE_MAX_PORTS];
 	int socket_id;
-	/** The time at this moment for completions that carry one; NULL: the time of the turn. */
-	uint64_t (*clock)(void *arg);
+	/**
+	 * The time at this moment, for completions that carry one; NULL: the time of the turn, which is as old as the turn is long
+	 * (microseconds): too coarse for programs that measure with these times.
+	 */
+	uint64_t (*stamp_ns)(void *arg);
+	/**
+	 * Called on the engine's thread to raise the completion event of a CQ whose client has armed it.
+	 * @param channel, cookie  As given at the CQ's creation.
+	 * @return false: it could not be raised (counted as lost). NULL: no CQ has a channel.
+	 */
+	bool (*notify)(void *arg, int channel, uint64_t cookie);
 	/** Called on the engine's thread for each asynchronous event. */
 	void (*event)(void *arg, const struct tp_event *ev);
 	/** Called on the engine's thread when a QP has gone to ERR or SQE; qp_look() says why. NULL: nobody asks. */
@@ -264,8 +295,8 @@ void transport_set_cc(struct transport *tp, uint16_t port, enum tp_cc cc, uint32
 struct cq_params {
 	struct ring ring;               /**< counter 0; slots zeroed */
 	struct ring_cq_shared *shared;
-	uint64_t *stamps;               /**< gets a time per slot (transport_config.clock); NULL: none */
-	int channel_fd;                 /**< write end of the channel's pipe, or -1; stays the caller's */
+	uint64_t *stamps;               /**< gets a time per slot (transport_config.stamp_ns); NULL: none */
+	int channel;                    /**< where its events go, for transport_config.notify; -1: it has none */
 	uint64_t cookie;
 	void *owner;
 	bool multi;                     /**< QPs of several transports may complete here */

@@ -10,6 +10,7 @@
 #include <rte_branch_prediction.h>
 #include <rte_lcore.h>
 
+#include "control/observe/sysfs.h"
 #include "uroce/stack.h"
 
 struct stack_list stacks = TAILQ_HEAD_INITIALIZER(stacks);
@@ -54,6 +55,20 @@ uroce_engine_stop(struct uroce *u, unsigned int engine)
 {
 	if (engine < u->nb_engines)
 		engine_stop(u->engines[engine]);
+}
+
+int
+stack_publish(struct uroce *u, char *err)
+{
+	int rc;
+
+	if (!u->bound || u->published)
+		return 0;
+	/* Whoever finds the socket finds the files. */
+	sysfs_write(u->control);
+	rc = control_socket_publish(u->conf.socket, err);
+	u->published = rc == 0;
+	return -rc;
 }
 
 /** Become the control's driver. @return 0 or a negative errno value with a message. */

@@ -85,8 +85,8 @@ make_pool(struct uroce *u, char *err)
 	room = (room + MBUF_ROOM_ALIGN - 1) / MBUF_ROOM_ALIGN * MBUF_ROOM_ALIGN;
 	i = atomic_fetch_add(&pools, 1);
 	snprintf(name, sizeof(name), i == 0 ? "uroce_mbufs" : "uroce_mbufs%u", i);
-	u->pool = rte_pktmbuf_pool_create(name, n, MBUF_CACHE, 0, (uint16_t)room, (int)rte_socket_id());
-	if (u->pool == NULL)
+	u->sh.pool = rte_pktmbuf_pool_create(name, n, MBUF_CACHE, 0, (uint16_t)room, (int)rte_socket_id());
+	if (u->sh.pool == NULL)
 		return complain(err, "no memory for %u packet buffers of %u bytes (%u MiB): %s. Reserve more hugepages "
 				"(echo %u > /proc/sys/vm/nr_hugepages), give EAL more by -m MIB, or lower daemon.mbufs",
 				n, room, (unsigned int)((uint64_t)n * (room + 256) >> 20), rte_strerror(rte_errno),
@@ -101,14 +101,14 @@ make_tables(struct uroce *u, char *err)
 {
 	size_t bytes = rte_rcu_qsbr_get_memsize(u->nb_engines);
 
-	u->qsbr = aligned_alloc(RTE_CACHE_LINE_SIZE, RTE_ALIGN_CEIL(bytes, RTE_CACHE_LINE_SIZE));
-	if (u->qsbr == NULL || rte_rcu_qsbr_init(u->qsbr, u->nb_engines) != 0)
+	u->sh.qsbr = aligned_alloc(RTE_CACHE_LINE_SIZE, RTE_ALIGN_CEIL(bytes, RTE_CACHE_LINE_SIZE));
+	if (u->sh.qsbr == NULL || rte_rcu_qsbr_init(u->sh.qsbr, u->nb_engines) != 0)
 		return complain(err, "no memory for the engines' RCU");
-	u->mrs = mr_table_create(u->conf.max_mr, u->qsbr);
-	u->qps = qp_table_create(u->conf.max_qp, u->qsbr);
-	u->ahs = ah_table_create(u->conf.max_ah, u->qsbr);
-	u->mcasts = mcast_table_create(u->qsbr);
-	if (u->mrs == NULL || u->qps == NULL || u->ahs == NULL || u->mcasts == NULL)
+	u->sh.mrs = mr_table_create(u->conf.max_mr, u->sh.qsbr);
+	u->sh.qps = qp_table_create(u->conf.max_qp, u->sh.qsbr);
+	u->sh.ahs = ah_table_create(u->conf.max_ah, u->sh.qsbr);
+	u->sh.mcasts = mcast_table_create(u->sh.qsbr);
+	if (u->sh.mrs == NULL || u->sh.qps == NULL || u->sh.ahs == NULL || u->sh.mcasts == NULL)
 		return complain(err, "no memory for the tables of %u MRs, %u QPs and %u AHs: %s; lower daemon.max_mr, "
 				"max_qp or max_ah",
 				u->conf.max_mr, u->conf.max_qp, u->conf.max_ah, strerror(errno));
@@ -124,7 +124,7 @@ open_ports(struct uroce *u, char *err)
 	for (i = 0; i < u->conf.nb_ports; i++) {
 		const struct config_port *p = &u->conf.ports[i];
 
-		u->ports[i] = net_port_open(&p->net, i, (uint16_t)u->nb_engines, u->pool, err, UROCE_ERR_BYTES);
+		u->ports[i] = net_port_open(&p->net, i, (uint16_t)u->nb_engines, u->sh.pool, err, UROCE_ERR_BYTES);
 		if (u->ports[i] == NULL)
 			return -1;
 		u->nb_ports++;
@@ -150,17 +150,14 @@ make_engines(struct uroce *u, const unsigned int *lcores, char *err)
 			.idle = u->conf.idle,
 			.ports = u->ports,
 			.nb_ports = u->nb_ports,
-			.mrs = u->mrs,
-			.qps = u->qps,
-			.ahs = u->ahs,
-			.mcasts = u->mcasts,
-			.qsbr = u->qsbr,
-			.pool = u->pool,
+			.sh = u->sh,
 			.socket_id = (int)(lcores != NULL ? rte_lcore_to_socket_id(lcores[i]) : rte_socket_id()),
 		};
 
-		for (uint16_t p = 0; p < u->nb_ports; p++)
+		for (uint16_t p = 0; p < u->nb_ports; p++) {
 			c.cc[p] = (enum tp_cc)u->conf.ports[p].cc;
+			c.features[p] = (struct tp_features)TP_FEATURES_ALL;
+		}
 		u->engines[i] = engine_create(&c);
 		if (u->engines[i] == NULL)
 			return complain(err, "cannot create engine %u: %s", i, strerror(errno));
@@ -182,12 +179,7 @@ make_control(struct uroce *u, char *err)
 		.nb_engines = u->nb_engines,
 		.ports = u->ports,
 		.nb_ports = u->nb_ports,
-		.mrs = u->mrs,
-		.qps = u->qps,
-		.ahs = u->ahs,
-		.mcasts = u->mcasts,
-		.qsbr = u->qsbr,
-		.pool = u->pool,
+		.sh = u->sh,
 		.signals = u->signals,
 	};
 
@@ -264,20 +256,6 @@ uroce_create(const struct uroce_params *p, char *err)
 	return stack_create(p, NULL, -1, err);
 }
 
-int
-stack_publish(struct uroce *u, char *err)
-{
-	int rc;
-
-	if (!u->bound || u->published)
-		return 0;
-	/* Whoever finds the socket finds the files. */
-	sysfs_write(u->control);
-	rc = control_socket_publish(u->conf.socket, err);
-	u->published = rc == 0;
-	return -rc;
-}
-
 void
 uroce_shutdown(struct uroce *u)
 {
@@ -332,14 +310,14 @@ uroce_destroy(struct uroce *u)
 			impair_detach(u->impairs[i]);
 		net_port_close(u->ports[i]);
 	}
-	if (u->qps != NULL)
-		qp_table_destroy(u->qps);
-	if (u->ahs != NULL)
-		ah_table_destroy(u->ahs);
-	mcast_table_destroy(u->mcasts);
-	mr_table_destroy(u->mrs);
-	free(u->qsbr);
-	free_pool(u->pool);
+	if (u->sh.qps != NULL)
+		qp_table_destroy(u->sh.qps);
+	if (u->sh.ahs != NULL)
+		ah_table_destroy(u->sh.ahs);
+	mcast_table_destroy(u->sh.mcasts);
+	mr_table_destroy(u->sh.mrs);
+	free(u->sh.qsbr);
+	free_pool(u->sh.pool);
 	for (i = 0; i < u->nb_sets; i++)
 		free(u->sets[i]);
 	free(u->sets);

@@ -46,12 +46,7 @@ struct uroce {
 	bool signals;
 	bool bound;                          /**< the socket is ours, under the temporary name or the real one */
 	int listen_fd;                       /**< until the control has it */
-	struct rte_mempool *pool;
-	struct rte_rcu_qsbr *qsbr;
-	struct mr_table *mrs;
-	struct qp_table *qps;
-	struct ah_table *ahs;
-	struct mcast_table *mcasts;
+	struct shared sh;
 	struct net_port *ports[UROCE_MAX_PORTS];
 	struct impair *impairs[UROCE_MAX_PORTS]; /**< by the control */
 	uint16_t nb_ports;

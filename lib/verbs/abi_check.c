@@ -4,9 +4,9 @@
 
 #define SAME(ours, theirs) _Static_assert((int)(ours) == (int)(theirs), #ours " is not " #theirs)
 
-#define WR(name) SAME(UROCE_WR_##name, IBV_WR_##name)
-WR(RDMA_WRITE); WR(RDMA_WRITE_WITH_IMM); WR(SEND); WR(SEND_WITH_IMM); WR(RDMA_READ); WR(ATOMIC_CMP_AND_SWP);
-WR(ATOMIC_FETCH_AND_ADD); WR(LOCAL_INV); WR(BIND_MW); WR(SEND_WITH_INV); WR(ATOMIC_WRITE);
+#define IBV_WR_FLUSH 14 /* of later headers than these */
+#define WR(name, ...) SAME(UROCE_WR_##name, IBV_WR_##name);
+WR_OP_TABLE(WR)
 
 #define FLAG(name) SAME(UROCE_SEND_##name, IBV_SEND_##name)
 FLAG(FENCE); FLAG(SIGNALED); FLAG(SOLICITED); FLAG(INLINE);

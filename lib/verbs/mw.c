@@ -66,13 +66,8 @@ client_put_bind(struct ring_sq_wqe *w, const struct ibv_mw *mw, uint32_t rkey, c
 		return EINVAL;
 	if (access & ~granted || (info->length && !info->mr))
 		return EINVAL;
-	w->remote_addr = info->addr;
-	w->rkey = rkey;
-	*(struct ring_bind *)(w + 1) = (struct ring_bind){
-		.length = info->length,
-		.lkey = info->mr ? info->mr->lkey : 0,
-		.access = access,
-	};
+	wqe_put_remote(w, info->addr, rkey);
+	wqe_put_bind(w, info->length, info->mr ? info->mr->lkey : 0, access);
 	return 0;
 }
 

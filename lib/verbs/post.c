@@ -14,32 +14,13 @@
 #include <unistd.h>
 
 #define T(type) (1u << UROCE_QPT_##type)
-#define RELIABLE (T(RC) | T(XRC_SEND))
-#define CONNECTED (RELIABLE | T(UC))
 
-/* Which opcode may be posted where: man ibv_post_send. */
-const uint32_t client_wr_types[UROCE_WR_OPS] = {
-	[UROCE_WR_RDMA_WRITE] = CONNECTED,
-	[UROCE_WR_RDMA_WRITE_WITH_IMM] = CONNECTED,
-	[UROCE_WR_SEND] = CONNECTED | T(UD),
-	[UROCE_WR_SEND_WITH_IMM] = CONNECTED | T(UD),
-	[UROCE_WR_RDMA_READ] = RELIABLE,
-	[UROCE_WR_ATOMIC_CMP_AND_SWP] = RELIABLE,
-	[UROCE_WR_ATOMIC_FETCH_AND_ADD] = RELIABLE,
-	[UROCE_WR_LOCAL_INV] = CONNECTED,
-	[UROCE_WR_BIND_MW] = CONNECTED,
-	[UROCE_WR_SEND_WITH_INV] = RELIABLE,
-	[UROCE_WR_ATOMIC_WRITE] = RELIABLE,
-};
+#define TYPES(name, number, types, ...) [number] = types,
+const uint32_t client_wr_types[UROCE_WR_OPS] = { WR_OP_TABLE(TYPES) };
+#undef TYPES
 
-/* Inline data: SEND and WRITE only (man ibv_post_send), and ATOMIC_WRITE's eight bytes. */
-#define INLINE_OPS \
-	(1u << UROCE_WR_RDMA_WRITE | 1u << UROCE_WR_RDMA_WRITE_WITH_IMM | 1u << UROCE_WR_SEND | \
-	 1u << UROCE_WR_SEND_WITH_IMM | 1u << UROCE_WR_SEND_WITH_INV | 1u << UROCE_WR_ATOMIC_WRITE)
-/* What put_operands() fills in. */
-#define OPERAND_OPS \
-	(1u << UROCE_WR_ATOMIC_CMP_AND_SWP | 1u << UROCE_WR_ATOMIC_FETCH_AND_ADD | 1u << UROCE_WR_LOCAL_INV | \
-	 1u << UROCE_WR_BIND_MW)
+/* What put_operands() fills in: opcodes with a block of operands, and LOCAL_INV, which has only a key. */
+#define OPERAND_OPS (WR_OPS_WITH_BLOCK | 1u << UROCE_WR_LOCAL_INV)
 #define SEND_FLAGS (UROCE_SEND_FENCE | UROCE_SEND_SIGNALED | UROCE_SEND_SOLICITED | UROCE_SEND_INLINE)
 
 /* The engine sleeps: the one system call of the data path. */
@@ -81,7 +62,7 @@ client_sq_room(struct client_qp *qp, uint32_t head)
 static inline int
 put_inline(const struct client_qp *qp, struct ring_sq_wqe *w, const struct ibv_send_wr *wr, uint32_t *bytes)
 {
-	uint8_t *to = (uint8_t *)(w + 1);
+	uint8_t *to = wqe_inline(w);
 	uint32_t sum = 0;
 
 	for (int i = 0; i < wr->num_sge; i++) {
@@ -108,21 +89,22 @@ put_sges(struct ring_sge *to, const struct ibv_sge *from, int n)
 		memcpy(to, from, n * sizeof(*to));
 }
 
-/* Opcodes off the beaten track. @return SGEs, which only atomics have; -1: the WR is wrong. */
+/* The opcodes of OPERAND_OPS. @return SGEs, which only atomics have; -1: the WR is wrong, as a FLUSH is: it has no WR. */
 static __attribute__((noinline)) int
 put_operands(struct ring_sq_wqe *w, const struct ibv_send_wr *wr)
 {
-	struct ring_atomic *a = (struct ring_atomic *)(w + 1);
-
-	if (wr->opcode == IBV_WR_LOCAL_INV)
+	switch ((uint32_t)wr->opcode) {
+	case UROCE_WR_LOCAL_INV:
 		return 0;
-	if (wr->opcode == IBV_WR_BIND_MW)
+	case UROCE_WR_BIND_MW:
 		return client_put_bind(w, wr->bind_mw.mw, wr->bind_mw.rkey, &wr->bind_mw.bind_info) ? -1 : 0;
-	w->remote_addr = wr->wr.atomic.remote_addr;
-	w->rkey = wr->wr.atomic.rkey;
-	a->compare_add = wr->wr.atomic.compare_add;
-	a->swap = wr->wr.atomic.swap;
-	return wr->num_sge;
+	case UROCE_WR_FLUSH:
+		return -1;
+	default:
+		wqe_put_remote(w, wr->wr.atomic.remote_addr, wr->wr.atomic.rkey);
+		wqe_put_atomic(w, wr->wr.atomic.compare_add, wr->wr.atomic.swap);
+		return wr->num_sge;
+	}
 }
 
 /* Write one WR into its slot. The control word goes last. */
@@ -131,7 +113,7 @@ put_send(struct client_qp *qp, uint32_t counter, const struct ibv_send_wr *wr)
 {
 	struct ring_sq_wqe *w = ring_slot(&qp->sq, counter);
 	uint32_t op = wr->opcode, flags = wr->send_flags & SEND_FLAGS, count = wr->num_sge;
-	struct ring_sge *sge = (struct ring_sge *)(w + 1);
+	struct ring_sge *sge = wqe_sges(w, UROCE_WR_SEND); /* of all opcodes without a block of operands */
 	union ring_sq_ctl ctl = { 0 };
 
 	if (unlikely(op >= UROCE_WR_OPS || !(client_wr_types[op] & qp->type_bit)))
@@ -139,25 +121,23 @@ put_send(struct client_qp *qp, uint32_t counter, const struct ibv_send_wr *wr)
 	if (unlikely(count > qp->cap.max_send_sge))
 		return EINVAL;
 	w->wr_id = wr->wr_id;
-	w->imm = wr->imm_data;
+	wqe_put_imm(w, wr->imm_data);
 	if (qp->type_bit == T(UD)) {
 		if (unlikely(!wr->wr.ud.ah))
 			return EINVAL;
-		w->remote_addr = wr->wr.ud.ah->handle | (uint64_t)wr->wr.ud.remote_qpn << 32;
-		w->rkey = wr->wr.ud.remote_qkey;
+		wqe_put_ud(w, wr->wr.ud.ah->handle, wr->wr.ud.remote_qpn, wr->wr.ud.remote_qkey);
 	} else if (unlikely(1u << op & OPERAND_OPS)) {
 		int n = put_operands(w, wr);
 
 		if (n < 0)
 			return EINVAL;
 		count = n;
-		sge++;
+		sge = wqe_sges(w, op);
 	} else {
-		w->remote_addr = wr->wr.rdma.remote_addr;
-		w->rkey = wr->wr.rdma.rkey;
+		wqe_put_remote(w, wr->wr.rdma.remote_addr, wr->wr.rdma.rkey);
 	}
 	if (flags & UROCE_SEND_INLINE) {
-		if (unlikely(!(1u << op & INLINE_OPS) || put_inline(qp, w, wr, &count)))
+		if (unlikely(!(1u << op & WR_OPS_WITH_INLINE) || put_inline(qp, w, wr, &count)))
 			return EINVAL;
 	} else {
 		put_sges(sge, wr->sg_list, count);
@@ -165,10 +145,9 @@ put_send(struct client_qp *qp, uint32_t counter, const struct ibv_send_wr *wr)
 	ctl.opcode = op;
 	ctl.flags = flags;
 	ctl.count = count;
-	ctl.phase = ring_phase(counter, qp->sq.order);
 	if (unlikely(qp->type_bit == T(XRC_SEND)))
 		ctl.srqn = wr->qp_type.xrc.remote_srqn;
-	atomic_store_explicit(&w->ctl, ctl.word, memory_order_release);
+	ring_sq_post(&qp->sq, counter, w, ctl);
 	return 0;
 }
 
@@ -206,13 +185,10 @@ static inline void
 put_recv(const struct ring *r, uint32_t counter, const struct ibv_recv_wr *wr)
 {
 	struct ring_rq_wqe *w = ring_slot(r, counter);
-	union ring_rq_ctl ctl = { 0 };
 
 	w->wr_id = wr->wr_id;
 	put_sges(w->sge, wr->sg_list, wr->num_sge);
-	ctl.num_sge = wr->num_sge;
-	ctl.phase = ring_phase(counter, r->order);
-	atomic_store_explicit(&w->ctl, ctl.word, memory_order_release);
+	ring_rq_post(r, counter, w, wr->num_sge);
 }
 
 static inline bool

@@ -41,17 +41,8 @@ open_slot(struct ibv_qp_ex *ibqp, enum uroce_wr_op op)
 	qp->wr_ctl = (union ring_sq_ctl){ .opcode = op };
 	qp->wr_ctl.flags = ibqp->wr_flags & (UROCE_SEND_FENCE | UROCE_SEND_SIGNALED | UROCE_SEND_SOLICITED);
 	qp->wr_cur->wr_id = ibqp->wr_id;
-	qp->wr_cur->imm = 0;
+	wqe_put_imm(qp->wr_cur, 0);
 	return qp->wr_cur;
-}
-
-/* Where the SGEs of the slot under construction start. */
-static struct ring_sge *
-slot_sges(struct client_qp *qp)
-{
-	struct ring_sge *sge = (struct ring_sge *)(qp->wr_cur + 1);
-
-	return ring_op_has_operands(qp->wr_ctl.opcode) ? sge + 1 : sge;
 }
 
 static void
@@ -78,8 +69,7 @@ wr_complete(struct ibv_qp_ex *ibqp)
 			struct ring_sq_wqe *w = ring_slot(&qp->sq, i);
 			union ring_sq_ctl ctl = { .word = atomic_load_explicit(&w->ctl, memory_order_relaxed) };
 
-			ctl.phase = ring_phase(i, qp->sq.order);
-			atomic_store_explicit(&w->ctl, ctl.word, memory_order_release);
+			ring_sq_post(&qp->sq, i, w, ctl);
 		}
 		qp->sq.counter = qp->wr_next;
 		client_sq_ring(qp);
@@ -109,7 +99,7 @@ wr_send_imm(struct ibv_qp_ex *qp, __be32 imm)
 	struct ring_sq_wqe *w = open_slot(qp, UROCE_WR_SEND_WITH_IMM);
 
 	if (w)
-		w->imm = imm;
+		wqe_put_imm(w, imm);
 }
 
 static void
@@ -118,7 +108,7 @@ wr_send_inv(struct ibv_qp_ex *qp, uint32_t rkey)
 	struct ring_sq_wqe *w = open_slot(qp, UROCE_WR_SEND_WITH_INV);
 
 	if (w)
-		w->imm = rkey;
+		wqe_put_imm(w, rkey);
 }
 
 static void
@@ -127,7 +117,7 @@ wr_local_inv(struct ibv_qp_ex *qp, uint32_t rkey)
 	struct ring_sq_wqe *w = open_slot(qp, UROCE_WR_LOCAL_INV);
 
 	if (w)
-		w->imm = rkey;
+		wqe_put_imm(w, rkey);
 }
 
 static void
@@ -144,10 +134,8 @@ open_rdma(struct ibv_qp_ex *qp, enum uroce_wr_op op, uint32_t rkey, uint64_t add
 {
 	struct ring_sq_wqe *w = open_slot(qp, op);
 
-	if (w) {
-		w->rkey = rkey;
-		w->remote_addr = addr;
-	}
+	if (w)
+		wqe_put_remote(w, addr, rkey);
 	return w;
 }
 
@@ -163,7 +151,7 @@ wr_rdma_write_imm(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t addr, __be32 imm
 	struct ring_sq_wqe *w = open_rdma(qp, UROCE_WR_RDMA_WRITE_WITH_IMM, rkey, addr);
 
 	if (w)
-		w->imm = imm;
+		wqe_put_imm(w, imm);
 }
 
 static void
@@ -178,7 +166,7 @@ wr_atomic_cmp_swp(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t addr, uint64_t c
 	struct ring_sq_wqe *w = open_rdma(qp, UROCE_WR_ATOMIC_CMP_AND_SWP, rkey, addr);
 
 	if (w)
-		*(struct ring_atomic *)(w + 1) = (struct ring_atomic){ compare, swap };
+		wqe_put_atomic(w, compare, swap);
 }
 
 static void
@@ -187,7 +175,7 @@ wr_atomic_fetch_add(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t addr, uint64_t
 	struct ring_sq_wqe *w = open_rdma(qp, UROCE_WR_ATOMIC_FETCH_AND_ADD, rkey, addr);
 
 	if (w)
-		*(struct ring_atomic *)(w + 1) = (struct ring_atomic){ add, 0 };
+		wqe_put_atomic(w, add, 0);
 }
 
 /* The eight bytes are taken now (man ibv_wr_atomic_write); every slot has room for them. */
@@ -198,7 +186,7 @@ wr_atomic_write(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t addr, const void *
 
 	if (!w)
 		return;
-	memcpy(w + 1, value, sizeof(uint64_t));
+	memcpy(wqe_inline(w), value, sizeof(uint64_t));
 	to_builder(qp)->wr_ctl.flags |= UROCE_SEND_INLINE;
 	to_builder(qp)->wr_ctl.count = sizeof(uint64_t);
 }
@@ -217,7 +205,7 @@ wr_flush(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t addr, size_t len, uint8_t
 		to_builder(qp)->wr_err = EINVAL;
 		return;
 	}
-	*(struct ring_flush *)(w + 1) = (struct ring_flush){ .length = (uint32_t)len, .type = type, .level = level };
+	wqe_put_flush(w, (uint32_t)len, type, level);
 }
 
 static void
@@ -225,10 +213,8 @@ wr_set_ud_addr(struct ibv_qp_ex *ibqp, struct ibv_ah *ah, uint32_t remote_qpn, u
 {
 	struct client_qp *qp = to_builder(ibqp);
 
-	if (!qp->wr_cur)
-		return;
-	qp->wr_cur->remote_addr = ah->handle | (uint64_t)remote_qpn << 32;
-	qp->wr_cur->rkey = remote_qkey;
+	if (qp->wr_cur)
+		wqe_put_ud(qp->wr_cur, ah->handle, remote_qpn, remote_qkey);
 }
 
 static void
@@ -251,7 +237,7 @@ wr_set_sge_list(struct ibv_qp_ex *ibqp, size_t n, const struct ibv_sge *list)
 		qp->wr_err = EINVAL;
 		return;
 	}
-	memcpy(slot_sges(qp), list, n * sizeof(*list));
+	memcpy(wqe_sges(qp->wr_cur, qp->wr_ctl.opcode), list, n * sizeof(*list));
 	qp->wr_ctl.count = n;
 }
 
@@ -276,7 +262,7 @@ wr_set_inline_data_list(struct ibv_qp_ex *ibqp, size_t n, const struct ibv_data_
 			qp->wr_err = EINVAL;
 			return;
 		}
-		memcpy((uint8_t *)(qp->wr_cur + 1) + sum, list[i].addr, list[i].length);
+		memcpy(wqe_inline(qp->wr_cur) + sum, list[i].addr, list[i].length);
 		sum += list[i].length;
 	}
 	qp->wr_ctl.flags |= UROCE_SEND_INLINE;
@@ -292,47 +278,26 @@ wr_set_inline_data(struct ibv_qp_ex *qp, void *addr, size_t length)
 }
 
 /* IBV_QP_EX_WITH_FLUSH and wr_flush of later headers than these. */
-#define QP_EX_WITH_FLUSH (UINT64_C(1) << 11)
+#define IBV_QP_EX_WITH_FLUSH (UINT64_C(1) << 11)
 _Static_assert(offsetof(struct client_qp, wr_flush) == offsetof(struct ibv_qp_ex, wr_atomic_write) + sizeof(void *),
 	       "wr_flush comes behind wr_atomic_write");
 
-/* The bits of enum ibv_qp_create_send_ops_flags and the opcodes that they ask for. */
-static const struct {
-	uint64_t flag;
-	enum uroce_wr_op op;
-} send_ops[] = {
-	{ IBV_QP_EX_WITH_RDMA_WRITE, UROCE_WR_RDMA_WRITE },
-	{ IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM, UROCE_WR_RDMA_WRITE_WITH_IMM },
-	{ IBV_QP_EX_WITH_SEND, UROCE_WR_SEND },
-	{ IBV_QP_EX_WITH_SEND_WITH_IMM, UROCE_WR_SEND_WITH_IMM },
-	{ IBV_QP_EX_WITH_RDMA_READ, UROCE_WR_RDMA_READ },
-	{ IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP, UROCE_WR_ATOMIC_CMP_AND_SWP },
-	{ IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD, UROCE_WR_ATOMIC_FETCH_AND_ADD },
-	{ IBV_QP_EX_WITH_LOCAL_INV, UROCE_WR_LOCAL_INV },
-	{ IBV_QP_EX_WITH_BIND_MW, UROCE_WR_BIND_MW },
-	{ IBV_QP_EX_WITH_SEND_WITH_INV, UROCE_WR_SEND_WITH_INV },
-	{ IBV_QP_EX_WITH_ATOMIC_WRITE, UROCE_WR_ATOMIC_WRITE },
-	{ QP_EX_WITH_FLUSH, UROCE_WR_FLUSH },
-};
-
-/* FLUSH is no opcode of struct ibv_send_wr, so it isn't in the table of those. */
-static uint32_t
-types_of(enum uroce_wr_op op)
-{
-	return client_wr_types[op == UROCE_WR_FLUSH ? UROCE_WR_ATOMIC_WRITE : op];
-}
+/* The bits of enum ibv_qp_create_send_ops_flags that ask for each opcode. */
+#define FLAG(name, number, ...) [number] = IBV_QP_EX_WITH_##name,
+static const uint64_t send_op_flags[UROCE_WR_OPS] = { WR_OP_TABLE(FLAG) };
+#undef FLAG
 
 int
 client_qp_set_builders(struct client_qp *qp, enum ibv_qp_type type, uint64_t ops)
 {
 	struct ibv_qp_ex *q = &qp->qp;
 
-	for (size_t i = 0; i < sizeof(send_ops) / sizeof(send_ops[0]); i++) {
-		if (!(ops & send_ops[i].flag))
+	for (unsigned int op = 0; op < UROCE_WR_OPS; op++) {
+		if (!(ops & send_op_flags[op]))
 			continue;
-		if (!(types_of(send_ops[i].op) & 1u << type))
+		if (!(client_wr_types[op] & 1u << type))
 			return EOPNOTSUPP;
-		ops &= ~send_ops[i].flag;
+		ops &= ~send_op_flags[op];
 	}
 	if (ops)
 		return EOPNOTSUPP;

@@ -92,7 +92,7 @@ enum wire_op {
 	WIRE_OP_ATOMIC_WRITE = 0x1d,
 };
 #define WIRE_OPCODE_CNP 0x81
-/* Of the opcodes that 9.2 leaves to manufacturers: only between uroce endpoints (lib/transport/selective.h). */
+/* Of the opcodes that 9.2 leaves to manufacturers: only between uroce endpoints (lib/transport/core/sack.h). */
 #define WIRE_OPCODE_SACK 0xc0
 #define WIRE_OPCODE_SERVICE(opcode) ((opcode) & 0xe0)
 #define WIRE_OPCODE_OP(opcode) ((opcode) & 0x1f)

@@ -12,4 +12,4 @@ impair.py  impair
 
 
 class LabError(Exception):
-    """What the user reads: what was wrong and what would be right."""
+    """An error for the user; its text says what was wrong and what would be right."""

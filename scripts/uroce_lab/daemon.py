@@ -14,12 +14,12 @@ from .state import Process, start_time
 
 READY_SECONDS = 60          # EAL start on a busy machine
 LINK_SECONDS = 15
-PID_SECONDS = 2             # from a daemon's log to its pid file
+PID_SECONDS = 2             # from the creation of a daemon's log to that of its pid file
 NO_HUGE_MB = 512
 HUGE_MB = 256
 LOG_TAIL_LINES = 15
-# The daemon's process writes its number and start time (field 22 of stat) down itself, so that there is no moment
-# at which it runs and a killed `uroce-lab up` has not written it down.
+# The daemon's process itself writes down its pid and start time (field 22 of stat). If `uroce-lab up` did it, a kill at the
+# wrong moment would leave a daemon that nobody knows.
 WRITE_PID = '''
 read -r stat </proc/$$/stat
 echo "$$ $(echo "$stat" | cut -d" " -f22)" >"$0.new"
@@ -32,7 +32,7 @@ MOUNT_HUGE = f'mkdir -p "$0" && mount -t hugetlbfs -o pagesize=2M,mode=0700,min_
 
 
 def lcores(lab, host):
-    """Main and the first engine share a CPU, further engines take the next ones: host i begins at CPU i - 1."""
+    """--lcores: main and the first engine share CPU i - 1 of host i; further engines take the CPUs after it."""
     cpus = sorted(os.sched_getaffinity(0))
     first = host['index'] - 1
     places = [first] + [first + engine for engine in range(lab['engines'])]
@@ -72,11 +72,11 @@ def prefix(lab, host):
 
 
 def start(lab, host):
-    """@return the Popen. The caller has interrupts blocked, the daemon has not."""
+    """@return the Popen. The caller has blocked interrupts; the daemon gets them unblocked."""
     config = write_config(lab, host)
     env = {k: v for k, v in os.environ.items() if k not in ('LD_LIBRARY_PATH', 'LD_PRELOAD')}
     env['XDG_RUNTIME_DIR'] = host['dir']
-    # EAL's own files, root's as well; dpdk-telemetry.py looks for root's in the usual place only.
+    # EAL's run-time folder goes into the lab's, unless dpdk-telemetry.py must find it in the usual place.
     env.pop('RUNTIME_DIRECTORY', None)
     if not lab['telemetry']:
         env['RUNTIME_DIRECTORY'] = host['dir']
@@ -87,7 +87,7 @@ def start(lab, host):
 
 
 def wait_ready(host, child):
-    """The socket appears when the daemon serves."""
+    """Wait for the daemon's socket, which appears when it serves."""
     end = time.monotonic() + READY_SECONDS
     while time.monotonic() < end:
         if os.path.exists(host['socket']):
@@ -101,7 +101,7 @@ def wait_ready(host, child):
 
 
 def wait_link(lab, host):
-    """Wait until the port is up, as a program sees it. Without ibv_devinfo there is nobody to ask."""
+    """Wait until ibv_devinfo says that the port is up; without ibv_devinfo don't wait."""
     if not shutil.which('ibv_devinfo'):
         return
     end = time.monotonic() + LINK_SECONDS
@@ -119,7 +119,7 @@ def wait_link(lab, host):
 
 
 def started(host):
-    """The daemon that an `up` started, even one killed a moment ago: first comes the log, then the pid file."""
+    """@return the daemon that `up` started. If `up` was killed a moment ago there may be a log, but no pid file yet: wait for it."""
     end = time.monotonic() + PID_SECONDS
     while os.path.exists(host['log']) and not os.path.exists(host['pid_file']) and time.monotonic() < end:
         time.sleep(0.01)
@@ -129,7 +129,7 @@ def started(host):
 def stop(lab, host, child=None):
     process = Process(child.pid, start_time(child.pid)) if child else started(host)
     process.stop(child.poll if child else None)
-    # EAL's folder goes with a proper exit only; one that was killed leaves it.
+    # A daemon that was killed leaves EAL's folder behind.
     shutil.rmtree(os.path.join('/var/run/dpdk', prefix(lab, host)), ignore_errors=True)
 
 

@@ -17,13 +17,13 @@ NONE = 'none'
 
 
 def reloads(lab, host):
-    """@return (SIGHUPs that changed something or nothing, those that were refused, what was wrong with the last)"""
+    """@return (SIGHUPs that the daemon accepted, those it refused, the reason of the last refusal)"""
     config = ask(lab, host, '/uroce/config')
     return config['reloads'], config['refused'], ''.join(config['error'])
 
 
 def prepare(lab, host):
-    """Write the host's new configuration beside the one in force and have the daemon's program check it."""
+    """Write the host's new configuration beside the current one, and check it with `uroced`."""
     new = daemon.write_config(lab, host, 'uroced.conf.new')
     done = subprocess.run([lab['programs']['uroced'], '--', '--config', new, '--check'],
                           stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
@@ -84,7 +84,7 @@ def show(options):
 def run(options):
     """Status 0: the settings are in force; 1: nothing was changed."""
     if options.counters:
-        # `... | head` ends it as it ends others.
+        # As for other programs: a closed pipe ends it, as in `... | head`.
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)
         show(options)
     else:

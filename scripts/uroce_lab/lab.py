@@ -13,7 +13,7 @@ from .state import Process, State, is_root, lock
 ALL = 'all'                 # instead of a host's name
 HOSTS_MAX = 32
 ENGINES_MAX = 16
-HUGEPAGES_RINGS = 32        # per host, of 2 MiB: for programs' queues, beside what EAL gets
+HUGEPAGES_RINGS = 32        # per host, of 2 MiB, for the queues of programs; EAL's come on top
 INTERRUPTS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 LIB = os.path.join(places.SCRIPTS, 'lib.sh')
 
@@ -24,7 +24,7 @@ def note(text):
 
 @contextlib.contextmanager
 def uninterrupted():
-    """Ctrl-C and the like wait for the end of the block."""
+    """Signals that end the program are blocked until the end of the block."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, INTERRUPTS)
     try:
         yield
@@ -46,13 +46,13 @@ def lib(state, function, *args):
 
 
 def check_impair(settings):
-    """What can't stand in a configuration file; uroced knows the rest."""
+    """Refuse what would break the configuration file; uroced checks the rest."""
     if not settings.isprintable() or not settings.strip() or '#' in settings:
         raise LabError('give settings like loss=0.01,delay=100 (docs/faults.md has them all)')
 
 
 def check(options):
-    """What the options ask for, or LabError."""
+    """Check the options: LabError if they don't go together."""
     if options.impair is not None:
         check_impair(options.impair)
     if options.wire == 'veth' and not is_root():
@@ -81,7 +81,7 @@ def check(options):
 
 
 def plan(state, options):
-    """The lab as it will be, before anything is made."""
+    """@return the description of the lab, from the options, before anything is made."""
     lab = check(options)
     lab.update(name=state.name, dir=state.dir, programs=places.find(), hugepages=False, switch='', hosts=[])
     for index in range(1, options.hosts + 1):
@@ -112,7 +112,7 @@ def up(options):
             for problem in tear_down(state, children):
                 note(problem)
             raise
-        # The lab is up and the status says so: an interrupt that came too late is dropped.
+        # The lab is up: an interrupt that came after that is ignored.
         for number in INTERRUPTS:
             signal.signal(number, signal.SIG_IGN)
         print_status(state.data)
@@ -248,7 +248,7 @@ def status(options):
 
 
 def hosts_of(state, name):
-    """The host called `name`, or all of them; their daemons run."""
+    """@return the host called `name`, or all of them, in a list; LabError if a daemon of theirs has ended."""
     lab = state.data
     if not lab or not state.this_boot():
         raise LabError(f'lab {state.name!r} is not up; `uroce-lab down --name {state.name}` removes what is left of it')
@@ -263,7 +263,7 @@ def hosts_of(state, name):
 
 
 def run(options):
-    """Become the program: signals, streams and the exit status are its own then."""
+    """Execute the program in place of this process, so that it has our streams, signals and exit status."""
     state = State(options.name).load()
     if options.host == ALL:
         raise LabError('a program runs on one host; give its name')
@@ -271,7 +271,7 @@ def run(options):
     args = [lab['programs']['uroce-run'], '--socket', host['socket'], *options.program]
     if host['namespace']:
         args = ['ip', 'netns', 'exec', host['namespace'], *args]
-    # Python ignores these two for itself; the program shall not inherit that.
+    # Python ignores these two signals; the program must not inherit that.
     for sig in (signal.SIGPIPE, signal.SIGXFSZ):
         signal.signal(sig, signal.SIG_DFL)
     try:

@@ -19,10 +19,10 @@ from .state import State
 DEVICE = 'uroce0'
 TCP_PORT = 18515            # perftest's and the pingpongs' own default
 LISTEN_SECONDS = 20         # until a server listens
-GRACE_SECONDS = 5           # for the other side to end when one side failed
+GRACE_SECONDS = 5           # that the other side has to end after one has failed
 TCP_LISTEN = '0A'
 # perftest compares the TSC with gettimeofday() for every row it prints, and ends with status 1 where the two don't fit
-# (r^2 < 0.9): it lost its core between reading the one and the other. That says nothing of what it measured.
+# (r^2 < 0.9): it lost its CPU between reading one clock and the other. That says nothing about the device.
 NO_CLOCK = "Can't produce a report"
 CLOCK_TRIES = 3
 
@@ -39,12 +39,12 @@ class Lab:
         return [os.path.join(places.SCRIPTS, 'uroce-lab'), 'run', '--name', self.name, host, *program]
 
     def tcp_address(self, host):
-        """Where a program on another host reaches the TCP ports of this one."""
+        """@return the address at which other hosts reach the TCP ports of this one."""
         entry = self.hosts[host]
         return f'198.18.0.{entry["index"]}' if entry['namespace'] else '127.0.0.1'
 
     def tcp_port(self):
-        """perftest's own port in namespaces; where hosts share the machine's network one that nobody has."""
+        """@return a TCP port: perftest's default in a namespace, a free one if the hosts share the machine's network."""
         if self.hosts['h1']['namespace']:
             return TCP_PORT
         with socket.create_server(('', 0)) as s:
@@ -68,11 +68,11 @@ class Lab:
         return ''.join(f'-- {name}: {host["log"]}\n{daemon.log_tail(host)}' for name, host in self.hosts.items())
 
 
-sides = set()               # that were not killed yet
+sides = set()               # running, to be killed by an interrupt
 
 
 def kill_sides():
-    """Those that an interrupt left, which are in sessions of their own."""
+    """Kill the programs that an interrupt doesn't reach, because they are in sessions of their own."""
     for side in list(sides):
         side.kill()
 
@@ -115,7 +115,7 @@ class Side:
             yield from (row[3] for row in rows[1:] if int(row[1].rpartition(':')[2], 16) == port)
 
     def _arrived(self):
-        """On its way to the program, the process is in our own namespace at first."""
+        """@return whether the process is in the host's namespace already; it starts in ours."""
         if not self.namespace:
             return True
         try:
@@ -151,7 +151,7 @@ class Side:
 
 
 class Pair:
-    """What became of a server and its client."""
+    """The results of a server and its client."""
 
     def __init__(self, server, client, seconds):
         self.server = server
@@ -204,7 +204,7 @@ def run_pair_once(lab, program, timeout):
     end = time.monotonic() + timeout
     try:
         while time.monotonic() < end and (server.child.poll() is None or client.child.poll() is None):
-            # A side that failed leaves the other waiting for it.
+            # If one side has failed, the other may wait for it in vain: give it a little time.
             if server.status or client.status:
                 end = min(end, time.monotonic() + GRACE_SECONDS)
             (client if client.child.poll() is None else server).wait(min(end, time.monotonic() + 0.05))

@@ -1,22 +1,22 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Where the programs are that a lab runs: in a build folder, or where `meson install` put them."""
+"""Where the programs of a lab are: in a build folder, or where `meson install` put them."""
 
 import json
 import os
 
 from . import LabError
 
-# Of uroce-lab, lib.sh and this package.
+# The folder of uroce-lab, lib.sh and this package.
 SCRIPTS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 ROOT = os.path.dirname(SCRIPTS)
-# Written by meson (scripts/meson.build): where the others are from here, so that an installation may be moved as a whole.
+# Written by meson (scripts/meson.build); paths relative to SCRIPTS, so that an installation can be moved as a whole.
 INSTALLED = os.path.join(SCRIPTS, 'places.json')
 IN_BUILD = {'uroced': 'app/uroced/uroced', 'uroce-run': 'app/uroce-run/uroce-run', 'uroce_xdp.o': 'lib/net/uroce_xdp.o'}
 PROGRAMS = ('uroced', 'uroce-run')
 
 
 def build_dir():
-    """$UROCE_BUILD, or build/, where scripts/test and scripts/quickstart build."""
+    """$UROCE_BUILD, or build/, where scripts/quickstart builds."""
     build = os.path.abspath(os.environ.get('UROCE_BUILD') or os.path.join(ROOT, 'build'))
     for program in PROGRAMS:
         if not os.access(os.path.join(build, IN_BUILD[program]), os.X_OK):
@@ -26,12 +26,12 @@ def build_dir():
 
 
 def installed():
-    """An installation's uroce-lab runs the installation's programs, unless UROCE_BUILD asks for a build's."""
+    """@return whether to use installed programs: if this is an installation and UROCE_BUILD is not set."""
     return os.path.exists(INSTALLED) and not os.environ.get('UROCE_BUILD')
 
 
 def find():
-    """@return the path of each of IN_BUILD; whether uroce_xdp.o is there is asked when it is needed"""
+    """@return {name: path} for each of IN_BUILD. uroce_xdp.o may be missing: only af_xdp needs it."""
     if not installed():
         build = build_dir()
         return {name: os.path.join(build, path) for name, path in IN_BUILD.items()}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Where labs keep their files, what they remember, and which processes are theirs.
+"""Folders, state (lab.json) and processes of labs.
 
 A lab is a folder with a lab.json that lists everything the lab has made outside of the folder. Each thing is
 written down before it is made, so that `down` can undo an `up` that was killed at any point. Hugepages alone are written
@@ -19,7 +19,7 @@ import time
 from . import LabError
 
 NAME_PATTERN = re.compile(r'[a-z0-9][a-z0-9-]{0,15}')
-SOCKET_PATH_MAX = 95        # what uroced takes for its own
+SOCKET_PATH_MAX = 95        # the longest path that uroced accepts
 LONGEST_SOCKET = '/h99/uroced.sock'
 STOP_SECONDS = 5            # how long a daemon may take to end before it is killed
 BOOT_ID = '/proc/sys/kernel/random/boot_id'
@@ -57,12 +57,12 @@ def make_base_dir():
 
 @contextlib.contextmanager
 def lock():
-    """One `up` or `down` of a user at a time. @return the descriptor: who has it holds the lock"""
+    """Lock out other `up` and `down` of this user. @return the descriptor that holds the lock"""
     while True:
         fd = os.open(make_base_dir(), os.O_RDONLY | os.O_DIRECTORY)
         try:
             fcntl.flock(fd, fcntl.LOCK_EX)
-            # While we waited, the last lab may have taken the folder with it.
+            # The `down` of the last lab may have removed the folder while we waited.
             if os.path.exists(base_dir()) and os.path.samestat(os.fstat(fd), os.stat(base_dir())):
                 yield fd
                 return
@@ -76,7 +76,7 @@ def boot_id():
 
 
 def start_time(pid):
-    """When process `pid` started, in clock ticks since boot, or None: tells it from a later one with its number."""
+    """@return when process `pid` started, in clock ticks since boot, or None. Tells it from a later process with the same pid."""
     try:
         with open(f'/proc/{pid}/stat', encoding='utf-8', errors='replace') as f:
             fields = f.read().rpartition(')')[2].split()
@@ -94,7 +94,7 @@ class Process:
 
     @classmethod
     def of(cls, file):
-        """The process that wrote its number and start time to `file`; none if there is no such file."""
+        """@return the process that wrote its pid and start time to `file`; one that is not alive if there is no such file."""
         try:
             with open(file, encoding='ascii') as f:
                 pid, started = f.read().split()
@@ -112,7 +112,7 @@ class Process:
         except OSError:
             return False
         try:
-            # The check after the open: from here on the descriptor can only mean the process we checked.
+            # Checked after the open, so that the descriptor is that of the process we mean.
             if not self.alive():
                 return False
             signal.pidfd_send_signal(fd, number)
@@ -123,7 +123,7 @@ class Process:
             os.close(fd)
 
     def stop(self, reap=None):
-        """SIGTERM, then SIGKILL. `reap` collects the process where it is our child."""
+        """SIGTERM, then SIGKILL. `reap`: it is our child, wait for it."""
         if not self.pid:
             return
         try:
@@ -131,7 +131,7 @@ class Process:
         except ProcessLookupError:
             return
         try:
-            # The check after the open: from here on the descriptor can only mean the process we checked.
+            # Checked after the open, so that the descriptor is that of the process we mean.
             if not self.alive():
                 return
             for sig, seconds in ((signal.SIGTERM, STOP_SECONDS), (signal.SIGKILL, STOP_SECONDS)):
@@ -155,7 +155,7 @@ class Process:
 
 
 class State:
-    """The folder and the memory of one lab."""
+    """The folder and the state of one lab."""
 
     def __init__(self, name):
         if not NAME_PATTERN.fullmatch(name):
@@ -167,7 +167,7 @@ class State:
                            'set XDG_RUNTIME_DIR to a shorter one')
         self.file = os.path.join(self.dir, 'lab.json')
         self.data = {}
-        self.lock = None        # lock()'s, while it is held
+        self.lock = None        # the descriptor of lock() while it is held
 
     def create(self, data):
         try:
@@ -200,7 +200,7 @@ class State:
         os.rename(new, self.file)
 
     def this_boot(self):
-        """Whether processes, namespaces and mounts that are written down can still exist."""
+        """@return whether processes, namespaces and mounts in lab.json can still exist."""
         return self.data.get('boot') == boot_id()
 
     def remove(self):

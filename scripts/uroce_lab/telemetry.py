@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Questions to a running uroced, by DPDK's telemetry socket."""
+"""Ask a running uroced by DPDK's telemetry socket."""
 
 import json
 import os

@@ -20,7 +20,7 @@ ETHER_OVERHEAD = 18         # Ethernet header and one VLAN tag
 MEMIF_ALIGN = 128
 PACKET_OVERHEAD = 66        # struct tpacket2_hdr and struct sockaddr_ll before the frame, aligned
 PACKET_ALIGN = 256
-PACKET_FRAMES = 2048        # per ring: bursts of a sender that has the core while the receiver sleeps
+PACKET_FRAMES = 2048        # per ring, for bursts of a sender while the receiver waits for the CPU
 PAGE = 4096
 IFACE = {'memif': 'mgmt0', 'veth': 'roce0'}
 WIRES = tuple(IFACE)
@@ -33,7 +33,7 @@ MTU_MIN = 1280              # IPv6's
 
 
 def run(*args):
-    """Run a set-up command; its own words are the error."""
+    """Run a set-up command; if it fails, what it printed is the error."""
     try:
         done = subprocess.run(args, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                               text=True, check=False)
@@ -64,13 +64,13 @@ def add_namespace(name):
     run('ip', 'netns', 'add', name)
     run('ip', '-n', name, 'link', 'set', 'lo', 'up')
     if have_ipv6():
-        # Addresses are the lab's own: no second of waiting for duplicates that can't be there.
+        # nodad: the addresses are the lab's own, so duplicate address detection would only cost a second.
         run('ip', 'netns', 'exec', name, 'sh', '-c', 'for c in all default; do '
             'for k in accept_dad accept_ra; do echo 0 >/proc/sys/net/ipv6/conf/$c/$k || exit 1; done; done')
 
 
 def remove_namespace(name):
-    """Also when programs still run in it: they lose their links at once, the namespace goes with the last of them."""
+    """Delete a namespace. Programs that still run in it lose their links at once; the namespace ends with the last of them."""
     if not os.path.exists(f'/run/netns/{name}'):
         return
     for iface in IFACE.values():
@@ -89,7 +89,7 @@ def join(lab):
     """Links between the namespaces of the lab, which exist already. @return nothing; LabError if refused."""
     iface = IFACE[lab['wire']]
     hosts = lab['hosts']
-    # As many as engines at both ends: XDP wants no more TX queues there than RX queues here.
+    # As many queues as engines, at both ends: XDP needs as many RX queues here as there are TX queues there.
     queues = ['numrxqueues', str(lab['engines']), 'numtxqueues', str(lab['engines'])]
     if not lab['switch']:
         run('ip', 'link', 'add', iface, 'netns', hosts[0]['namespace'], *queues, 'type', 'veth',
@@ -103,7 +103,7 @@ def join(lab):
                 'peer', 'name', host['name'], 'netns', switch, *queues)
             run('ip', '-n', switch, 'link', 'set', host['name'], 'mtu', str(lab['mtu']), 'master', 'br0', 'up')
     for host in hosts:
-        # Segments that the kernel leaves unsplit or without checksum would reach the port's driver as they are.
+        # Offloads off: veth would pass packets unsegmented or without checksum to the port's driver.
         run('ip', 'netns', 'exec', host['namespace'], 'ethtool', '-K', iface,
             'tx', 'off', 'sg', 'off', 'tso', 'off', 'gso', 'off', 'gro', 'off')
         set_up_iface(host['namespace'], iface, host['index'], lab['mtu'])
@@ -121,7 +121,7 @@ def memif(lab, host):
 
 
 def af_packet(lab, host):
-    # The PMD walks the ring in steps of a frame, the kernel begins each block at a page: blocks are multiples of both.
+    # The PMD steps through the ring by frames, the kernel starts each block at a page: a block must be a multiple of both.
     frame = align(lab['mtu'] + ETHER_OVERHEAD + PACKET_OVERHEAD, PACKET_ALIGN)
     return f'net_af_packet0,iface={IFACE["veth"]},qpairs={lab["engines"]},framesz={frame},' \
            f'blocksz={math.lcm(frame, PAGE)},framecnt={PACKET_FRAMES}'

@@ -10,7 +10,7 @@
 #include <stdio.h>
 
 #include "rig.h"
-#include "transport/core/internal.h"
+#include "transport/core/types.h"
 
 enum {
 	GBPS = 100,
@@ -143,12 +143,12 @@ static struct world *
 world_up(enum uroce_wr_op op, bool selective)
 {
 	struct world *w = calloc(1, sizeof(*w));
-	const struct tp_port_config port = { .mbps = GBPS * 1000 };
+	const struct tp_port_config port = { .mbps = GBPS * 1000, .features = TP_FEATURES_ALL };
 
 	if (w == NULL)
 		rte_panic("no memory\n");
 	rig_up_cc(&w->r, NULL, &(struct conn_opts){ .mtu = UROCE_MTU_4096, .rd_atomic = READS, .dest_rd_atomic = READS }, &port);
-	w->r.p->h[1].tp->c.ports[0].go_back_n = !selective;
+	w->r.p->h[1].tp->c.ports[0].features.selective_repeat = selective;
 	fill(op == UROCE_WR_RDMA_READ ? w->r.bbuf : w->r.abuf, BUF, 2);
 	w->random = 1;
 	return w;

@@ -24,9 +24,9 @@ from uroce_lab import daemon  # noqa: E402
 
 MESSAGES = (('write', 8), ('send', 8), ('read', 8), ('fetch_add', 8), ('write', 65536), ('read', 65536))
 PROFILED = [message for message in MESSAGES if message[0] != 'fetch_add']
-LOST_SHARE = 0.5            # per cent; smaller shares aren't worth a cell
+LOST_SHARE = 0.5            # per cent; smaller shares are not printed
 
-# The first that fits; by shared object, or by the object file of a function.
+# The first pattern that matches counts: it is matched with the object file of the function, or with the shared object.
 PARTS = (
     ('memif driver', r'librte_net_memif'),
     ("copying payload (memcpy, some of it memif's)", r'libc\.so|mem/.*copy'),
@@ -42,7 +42,7 @@ PARTS = (
 
 
 def objects(build):
-    """{function: object file}, of functions that only one file has"""
+    """@return {function: object file} for functions that only one file defines"""
     found = collections.defaultdict(set)
     for path in glob.glob(f'{build}/lib/*/*.a.p/*.o') + glob.glob(f'{build}/lib/*/*.p/*.o') + \
             glob.glob(f'{build}/app/uroce-perf/*.p/*.o'):

@@ -55,6 +55,17 @@ class Runs(unittest.TestCase):
                     self.assertGreater(float(self.figures('--role', role, '--op', op)['ops_per_s']), 0)
                     self.assertGreater(float(self.figures('--role', role, '--op', op, '--test', 'latency')['median_us']), 0)
 
+    def test_a_rate_test_ends_after_a_number_of_operations(self):
+        for op in ('write', 'read'):
+            with self.subTest(op=op):
+                done = int(self.figures('--op', op, '--operations', '5000', '--seconds', '0', '--one-core')['ops'])
+                self.assertTrue(5000 <= done < 6000, done)
+
+    def test_the_figures_say_whether_assertions_are_checked(self):
+        for words in ([], ['--test', 'latency'], ['--test', 'memcpy', '--size', '4096', '--memory', '8M']):
+            with self.subTest(words=words):
+                self.assertIn(self.figures(*words)['assertions'], ('on', 'off'))
+
     def test_long_messages_many_qps_inline_and_ipv6(self):
         for words in (['--op', 'write', '--size', '100001', '--mtu', '1024', '--depth', '4'],
                       ['--op', 'read', '--size', '65536', '--depth', '8', '--memory', '4M'],
@@ -116,6 +127,7 @@ class Runs(unittest.TestCase):
     def test_wrong_options_are_named(self):
         for words, what in ((['--op', 'push'], r'--op push: must be one of write send'),
                             (['--size', '12x'], r'--size 12x: must be a number from 0'),
+                            (['--operations', '0'], r'--operations 0: must be a number from 1'),
                             (['--depth', '0'], r'--depth 0: must be a number from 1'),
                             (['--mtu', '1500'], r'--mtu: must be 256, 512'),
                             (['--op', 'fetch_add', '--size', '16'], r'--size: atomics have 8 bytes'),

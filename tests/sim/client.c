@@ -78,8 +78,7 @@ put_remote(const struct sim_qp *q, struct sim_op *op, struct ring_sq_wqe *e)
 	uint32_t off = atomic ? op->target_off * 8 : op->target_off;
 
 	if (op->go_by.mr != NULL) {
-		e->remote_addr = windows_address(op, off);
-		e->rkey = op->go_by.key;
+		wqe_put_remote(e, windows_address(op, off), op->go_by.key);
 		return;
 	}
 	switch (op->plant) {
@@ -105,8 +104,7 @@ put_remote(const struct sim_qp *q, struct sim_op *op, struct ring_sq_wqe *e)
 		break;
 	}
 	op->stale |= m->mr == NULL && (op->len != 0 || op->opcode == UROCE_WR_FLUSH) && q->conn->type == UROCE_QPT_RC;
-	e->remote_addr = m->iova + off;
-	e->rkey = m->key ^ (op->plant == SIM_PLANT_RKEY);
+	wqe_put_remote(e, m->iova + off, m->key ^ (op->plant == SIM_PLANT_RKEY));
 }
 
 /* UD: which way, and to whom. */
@@ -116,12 +114,11 @@ put_datagram(const struct sim_qp *q, const struct sim_op *op, struct ring_sq_wqe
 	uint32_t ah = op->group != 0 ? q->groups[op->group].ah : q->ahs[op->to->id];
 	uint32_t qkey = op->group != 0 ? op->qkey : op->to->attr.qkey;
 
-	e->remote_addr = (uint64_t)(op->group != 0 ? WIRE_QPN_MULTICAST : op->to->qpn) << 32 |
-			 (ah ^ (op->plant == SIM_PLANT_AH ? 1u << 31 : 0));
-	e->rkey = qkey ^ (op->plant == SIM_PLANT_QKEY);
 	/* With the high bit set the QP's own is used (10.2.5). */
 	if (op->plant == SIM_PLANT_NONE && qkey == q->attr.qkey && (op->imm & 1))
-		e->rkey |= 0x80000000;
+		qkey |= 0x80000000;
+	wqe_put_ud(e, ah ^ (op->plant == SIM_PLANT_AH ? 1u << 31 : 0), op->group != 0 ? WIRE_QPN_MULTICAST : op->to->qpn,
+		   qkey ^ (op->plant == SIM_PLANT_QKEY));
 }
 
 static uint8_t
@@ -147,12 +144,12 @@ count_psns(struct sim_qp *q, struct sim_op *op)
 
 /* A part of the region, or all of it, of which address and length don't count. */
 static void
-put_flush(const struct sim_qp *q, const struct sim_op *op, struct ring_flush *f)
+put_flush(const struct sim_qp *q, const struct sim_op *op, struct ring_sq_wqe *e)
 {
 	bool whole = (op->imm & 1) && op->plant != SIM_PLANT_RKEY_RANGE;
 
-	*f = (struct ring_flush){ .type = UROCE_FLUSH_GLOBAL, .level = whole ? UROCE_FLUSH_MR : UROCE_FLUSH_RANGE,
-				  .length = whole ? op->imm >> 1 : op->imm % (q->peer->target_mr.len - op->target_off + 1) };
+	wqe_put_flush(e, whole ? op->imm >> 1 : op->imm % (q->peer->target_mr.len - op->target_off + 1),
+		      UROCE_FLUSH_GLOBAL, whole ? UROCE_FLUSH_MR : UROCE_FLUSH_RANGE);
 }
 
 static void
@@ -160,29 +157,25 @@ post_send(struct sim_world *w, struct sim_qp *q)
 {
 	struct sim_op *op = &q->ops[q->nb_posted];
 	struct ring_sq_wqe *e = ring_slot(&q->sq, q->sq.counter);
-	uint8_t *data = (uint8_t *)(e + 1);
+	uint8_t *data = wqe_inline(e);
 	union ring_sq_ctl ctl = { .word = 0 };
-	struct ring_atomic operands;
 	unsigned int i;
 
 	program_op(w, q, op);
 	count_psns(q, op);
 	op->posted_ns = w->now_ns;
 	e->wr_id = op->wr_id;
-	e->imm = op->imm;
+	wqe_put_imm(e, op->imm);
 	if (q->params.type == UROCE_QPT_UD)
 		put_datagram(q, op, e);
 	else if (op_one_sided(op))
 		put_remote(q, op, e);
 	if (op_local(op))
 		windows_put(q, op, e);
-	if (op_atomic(op)) {
-		operands = (struct ring_atomic){ .compare_add = op->compare_add, .swap = op->swap };
-		memcpy(data, &operands, sizeof(operands));
-		data += sizeof(operands);
-	}
+	if (op_atomic(op))
+		wqe_put_atomic(e, op->compare_add, op->swap);
 	if (op->opcode == UROCE_WR_FLUSH)
-		put_flush(q, op, (struct ring_flush *)data);
+		put_flush(q, op, e);
 	ctl.opcode = op->plant == SIM_PLANT_OPCODE ? wrong_opcode(q, op) : op->opcode;
 	ctl.flags = op->flags;
 	ctl.srqn = op->srqn;
@@ -194,7 +187,7 @@ post_send(struct sim_world *w, struct sim_qp *q)
 		}
 	} else {
 		ctl.count = op->nsge;
-		put_send_sges(q, (struct ring_sge *)data, op);
+		put_send_sges(q, wqe_sges(e, op->opcode), op);
 		if (op->plant == SIM_PLANT_SGES)
 			ctl.count = (uint16_t)(q->params.cap.max_send_sge + 1);
 	}
@@ -202,9 +195,7 @@ post_send(struct sim_world *w, struct sim_qp *q)
 		ctl.flags |= UROCE_SEND_INLINE;
 		ctl.count = (uint16_t)(q->params.cap.max_inline_data + 1 + op->imm % 1000);
 	}
-	ctl.phase = ring_phase(q->sq.counter, q->sq.order);
-	atomic_store_explicit(&e->ctl, ctl.word, memory_order_release);
-	q->sq.counter++;
+	ring_sq_post(&q->sq, q->sq.counter++, e, ctl);
 	q->nb_posted++;
 	w->stats.ops++;
 	sim_trace(w, "QP %u posts %u: opcode %u flags 0x%x len %u target %u%s%s", q->id, q->nb_posted - 1, op->opcode,
@@ -430,10 +421,10 @@ static void
 poll_cq(struct sim_world *w, struct sim_cq *c)
 {
 	struct rng *r = &c->ep->rng;
-	uint8_t buf[256];
 
 	if (c->armed) {
-		if (read(c->pipe_rd, buf, sizeof(buf)) > 0) {
+		if (c->events > 0) {
+			c->events = 0;
 			/* Of several engines each has its own time to raise it. */
 			if (!c->stray && !c->loose && !(moderated(c) && c->ep->nb_engines > 1))
 				check_event_is_due(w, c);
@@ -452,9 +443,9 @@ poll_cq(struct sim_world *w, struct sim_cq *c)
 		c->armed = false;
 	}
 	while (!w->failed && take_cqe(w, c))
-		if (c->pipe_rd < 0 && rng_one_in(r, 16))
+		if (!c->channel && rng_one_in(r, 16))
 			return;
-	if (c->pipe_rd < 0 || c->dead)
+	if (!c->channel || c->dead)
 		return;
 	if ((w->cfg.faults & SIM_F_MODERATE) && rng_one_in(r, MODERATION_TURNS))
 		client_moderate(w, c);

@@ -158,10 +158,10 @@ conn_destroy(struct sim_world *w, struct sim_conn *c)
 		sim_mr_free(q->ep, &q->src_mr);
 		for (k = 0; k < 2 * SIM_MAX_CONNS; k++)
 			if (q->ahs[k] != 0)
-				ah_destroy(q->ep->ahs, q->ahs[k]);
+				ah_destroy(q->ep->sh.ahs, q->ahs[k]);
 		for (k = 1; k <= SIM_MAX_GROUPS; k++)
 			if (q->groups[k].ah != 0)
-				ah_destroy(q->ep->ahs, q->groups[k].ah);
+				ah_destroy(q->ep->sh.ahs, q->groups[k].ah);
 		sim_mr_free(q->ep, &q->dest_mr);
 		sim_mr_free(q->ep, &q->target_mr);
 		sim_mr_free(q->ep, &q->noaccess_mr);

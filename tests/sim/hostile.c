@@ -145,7 +145,7 @@ hostile_ep_make(struct sim_world *w, struct sim_ep *ep, struct hostile_ep *he)
 {
 	uint32_t rq_stride = ring_rq_stride(HOSTILE_SGES), i, engine;
 	struct cq_params c = {
-		.channel_fd = -1, .owner = ep, .cookie = SIM_HOSTILE_COOKIE, .multi = ep->nb_engines > 1
+		.channel = -1, .owner = ep, .cookie = SIM_HOSTILE_COOKIE, .multi = ep->nb_engines > 1
 	};
 	struct srq_params s = { .pd = HOSTILE_PD, .max_sge = HOSTILE_SGES, .owner = ep, .cookie = SIM_HOSTILE_COOKIE };
 	uint8_t *area = arena_get(w, HOSTILE_AREA);
@@ -157,8 +157,8 @@ hostile_ep_make(struct sim_world *w, struct sim_ep *ep, struct hostile_ep *he)
 	if (area == NULL || he->cq.ring.base == NULL || he->cq.shared == NULL ||
 	    sim_mr_create(ep, &he->area, area, HOSTILE_AREA, HOSTILE_PD, ALL_ACCESS, &hostile.rng) != 0)
 		return false;
-	if (mw_create(ep->mrs, HOSTILE_PD, MW_TYPE_1, &he->windows[0]) != 0 ||
-	    mw_create(ep->mrs, HOSTILE_PD, MW_TYPE_2, &he->windows[1]) != 0)
+	if (mw_create(ep->sh.mrs, HOSTILE_PD, MW_TYPE_1, &he->windows[0]) != 0 ||
+	    mw_create(ep->sh.mrs, HOSTILE_PD, MW_TYPE_2, &he->windows[1]) != 0)
 		return false;
 	c.ring = he->cq.ring;
 	c.shared = he->cq.shared;
@@ -202,7 +202,7 @@ victim_connect(struct sim_world *w, struct victim *v, uint32_t i)
 	v->attr.rnr_retry = (uint8_t)rng_below(&hostile.rng, 7);
 	v->attr.dest_qp_num = rng_one_in(&hostile.rng, 4) ? 0xabcdef : qp_num(v->peer->qp);
 	v->attr.rq_psn = v->attr.sq_psn = ((uint32_t)rng_below(&hostile.rng, 4096) - 100) & WIRE_PSN_MASK;
-	return v->type != UROCE_QPT_UD || ah_create(v->ep->ahs, HOSTILE_PD, &v->path, &v->ah) == 0;
+	return v->type != UROCE_QPT_UD || ah_create(v->ep->sh.ahs, HOSTILE_PD, &v->path, &v->ah) == 0;
 }
 
 bool
@@ -241,7 +241,7 @@ hostile_destroy(struct sim_world *w)
 			if (he->victims[i].qp != NULL)
 				qp_destroy(he->victims[i].tp, he->victims[i].qp);
 			if (he->victims[i].ah != 0)
-				ah_destroy(w->eps[ep].ahs, he->victims[i].ah);
+				ah_destroy(w->eps[ep].sh.ahs, he->victims[i].ah);
 		}
 		for (i = 0; i < SIM_MAX_ENGINES; i++)
 			if (he->srq[i] != NULL)
@@ -254,9 +254,9 @@ hostile_destroy(struct sim_world *w)
 			cq_destroy(he->cq.cq);
 		for (i = 0; i < HOSTILE_WINDOWS; i++)
 			if (he->windows[i] != NULL)
-				mw_destroy_bulk(w->eps[ep].mrs, &he->windows[i], 1);
+				mw_destroy_bulk(w->eps[ep].sh.mrs, &he->windows[i], 1);
 		if (he->area.mr != NULL)
-			mr_destroy(w->eps[ep].mrs, he->area.mr);
+			mr_destroy(w->eps[ep].sh.mrs, he->area.mr);
 	}
 }
 
@@ -338,15 +338,15 @@ static void
 window_op(const struct hostile_ep *he, struct ring_sq_wqe *e, union ring_sq_ctl *ctl)
 {
 	struct rng *r = &hostile.rng;
-	struct ring_bind b = { .length = rng_below(r, HOSTILE_AREA), .lkey = he->area.key,
-			       .access = (uint32_t)rng_below(r, 64) & MW_ACCESS_KNOWN };
+	uint64_t length = rng_below(r, HOSTILE_AREA);
+	uint32_t access = (uint32_t)rng_below(r, 64) & MW_ACCESS_KNOWN;
 
 	ctl->opcode = rng_one_in(r, 3) ? UROCE_WR_LOCAL_INV : UROCE_WR_BIND_MW;
 	ctl->count = 0;
-	e->rkey = e->imm = window_key(he);
-	e->remote_addr = he->area.iova + rng_below(r, HOSTILE_AREA);
+	wqe_put_imm(e, window_key(he));
+	wqe_put_remote(e, he->area.iova + rng_below(r, HOSTILE_AREA), e->imm);
 	if (ctl->opcode == UROCE_WR_BIND_MW)
-		memcpy(e + 1, &b, sizeof(b));
+		wqe_put_bind(e, length, he->area.key, access);
 }
 
 static void
@@ -354,7 +354,6 @@ garbage_send(struct sim_world *w, struct victim *v)
 {
 	const struct hostile_ep *he = &hostile.eps[v->ep->id], *there = &hostile.eps[v->peer->ep->id];
 	struct ring_sq_wqe *e = ring_slot(&v->sq, v->sq.counter);
-	struct ring_sge *s = (struct ring_sge *)(e + 1);
 	union ring_sq_ctl ctl = { .word = rng_next(&hostile.rng) };
 	struct rng *r = &hostile.rng;
 	uint32_t i;
@@ -363,7 +362,7 @@ garbage_send(struct sim_world *w, struct victim *v)
 		return;
 	fill(r, e, 1u << v->sq.shift);
 	for (i = 0; i < HOSTILE_SGES; i++)
-		garbage_sge(w, he, &s[i + (ring_op_has_operands(ctl.opcode) ? 1 : 0)]);
+		garbage_sge(w, he, &wqe_sges(e, ctl.opcode)[i]);
 	if (!rng_one_in(r, 4)) {
 		ctl.opcode = (uint8_t)rng_below(r, UROCE_WR_OPS);
 		ctl.count = (uint16_t)rng_below(r, HOSTILE_SGES + 2);
@@ -371,18 +370,14 @@ garbage_send(struct sim_world *w, struct victim *v)
 		e->remote_addr = there->area.iova + rng_below(r, HOSTILE_AREA) / 8 * 8;
 		e->rkey = rng_one_in(r, 4) ? window_key(there) : there->area.key;
 		if (ctl.opcode == UROCE_WR_SEND_WITH_INV)
-			e->imm = window_key(there);
+			wqe_put_imm(e, window_key(there));
 		if (rng_one_in(r, 8))
 			window_op(he, e, &ctl);
 		ctl.srqn = hostile_srqn(&hostile, v);
 	}
-	if (v->type == UROCE_QPT_UD && !rng_one_in(r, 4)) {
-		e->remote_addr = (uint64_t)qp_num(v->peer->qp) << 32 | v->ah;
-		e->rkey = HOSTILE_QKEY;
-	}
-	ctl.phase = ring_phase(v->sq.counter, v->sq.order);
-	atomic_store_explicit(&e->ctl, ctl.word, memory_order_release);
-	v->sq.counter++;
+	if (v->type == UROCE_QPT_UD && !rng_one_in(r, 4))
+		wqe_put_ud(e, v->ah, qp_num(v->peer->qp), HOSTILE_QKEY);
+	ring_sq_post(&v->sq, v->sq.counter++, e, ctl);
 }
 
 static void

@@ -40,7 +40,7 @@ static bool
 join(struct sim_qp *q, uint32_t group)
 {
 	q->groups[group].ever = q->groups[group].now = true;
-	return mcast_attach(q->ep->mcasts, 0, q->ep->w->groups[group].gid, q->qpn) == 0;
+	return mcast_attach(q->ep->sh.mcasts, 0, q->ep->w->groups[group].gid, q->qpn) == 0;
 }
 
 static void
@@ -52,7 +52,7 @@ leave(struct sim_qp *q, uint32_t group)
 		return;
 	m->now = false;
 	m->left_ns = q->ep->w->now_ns;
-	if (mcast_detach(q->ep->mcasts, 0, q->ep->w->groups[group].gid, q->qpn) != 0)
+	if (mcast_detach(q->ep->sh.mcasts, 0, q->ep->w->groups[group].gid, q->qpn) != 0)
 		sim_fail(q->ep->w, "QP %u isn't in its group", q->id);
 }
 
@@ -77,7 +77,7 @@ mcast_make(struct sim_world *w)
 			if (w->groups[g].ip6 != (q->path.addr.ip_version == 6) || rng_one_in(r, 4))
 				continue;
 			make_path(&w->groups[g], &q->path, &q->groups[g].path);
-			if (ah_create(q->ep->ahs, SIM_PD, &q->groups[g].path, &q->groups[g].ah) != 0)
+			if (ah_create(q->ep->sh.ahs, SIM_PD, &q->groups[g].path, &q->groups[g].ah) != 0)
 				return false;
 		}
 	}
@@ -206,6 +206,6 @@ mcast_world_end(struct sim_world *w)
 	uint32_t i;
 
 	for (i = 0; i < w->cfg.nb_eps; i++)
-		if (mcast_table_attached(w->eps[i].mcasts) != 0 || mcast_table_groups(w->eps[i].mcasts) != 0)
+		if (mcast_table_attached(w->eps[i].sh.mcasts) != 0 || mcast_table_groups(w->eps[i].sh.mcasts) != 0)
 			sim_fail(w, "endpoint %u: members of groups are left", i);
 }

@@ -188,8 +188,8 @@ model_world_end(struct sim_world *w)
 		for (i = 0; i < e->nb_engines; i++)
 			if (transport_next_timeout(e->engines[i].tp) != UINT64_MAX)
 				sim_fail(w, "endpoint %u: a timer runs though no QP is left", ep);
-		if (qp_table_count(e->qps) != 0)
-			sim_fail(w, "endpoint %u: %u QPs left", ep, qp_table_count(e->qps));
+		if (qp_table_count(e->sh.qps) != 0)
+			sim_fail(w, "endpoint %u: %u QPs left", ep, qp_table_count(e->sh.qps));
 		for (i = 0; i < e->nb_cqs; i++)
 			if (cq_users(e->cqs[i].cq) != xrc_users(e, &e->cqs[i]))
 				sim_fail(w, "endpoint %u: a CQ is still in use", ep);

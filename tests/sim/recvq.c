@@ -67,7 +67,6 @@ static void
 post_recv(struct sim_world *w, struct sim_recvq *rq, uint32_t buf)
 {
 	struct ring_rq_wqe *e = ring_slot(&rq->ring, rq->ring.counter);
-	union ring_rq_ctl ctl = { .word = 0 };
 	struct sim_recv *r;
 	unsigned int i;
 
@@ -90,10 +89,7 @@ post_recv(struct sim_world *w, struct sim_recvq *rq, uint32_t buf)
 					       .length = r->pieces[i].len, .lkey = rq->mr.key };
 	if (r->plant == SIM_PLANT_RECV_LKEY)
 		e->sge[r->nsge - 1].lkey ^= 1;
-	ctl.num_sge = r->nsge;
-	ctl.phase = ring_phase(rq->ring.counter, rq->ring.order);
-	atomic_store_explicit(&e->ctl, ctl.word, memory_order_release);
-	rq->ring.counter++;
+	ring_rq_post(&rq->ring, rq->ring.counter++, e, r->nsge);
 	rq->nb_posted++;
 	w->stats.recvs++;
 	sim_trace(w, "receive 0x%" PRIx64 " posted: len %u%s%s", r->wr_id, r->len, r->plant ? " plant " : "",
@@ -200,7 +196,7 @@ srq_free(struct sim_ep *ep, struct sim_recvq *rq)
 	if (rq->srq != NULL)
 		srq_destroy(rq->tp, rq->srq);
 	if (rq->mr.mr != NULL)
-		mr_destroy(ep->mrs, rq->mr.mr);
+		mr_destroy(ep->sh.mrs, rq->mr.mr);
 	free(rq->recvs);
 	free(rq->buf_used);
 	rq->srq = NULL;

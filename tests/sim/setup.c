@@ -48,7 +48,7 @@ sim_mr_create(struct sim_ep *ep, struct sim_mr *m, uint8_t *base, uint32_t len, 
 	}
 	p.nb_segs = i;
 	p.iova = rng_one_in(r, 2) ? p.addr : rng_below(r, UINT64_C(1) << 40) * 4096;
-	if (mr_create(ep->mrs, &p, &m->mr) != 0)
+	if (mr_create(ep->sh.mrs, &p, &m->mr) != 0)
 		return -1;
 	*m = (struct sim_mr){ .mr = m->mr, .base = base, .len = len, .key = m->mr->key, .iova = m->mr->iova };
 	return 0;
@@ -58,7 +58,7 @@ void
 sim_mr_free(struct sim_ep *ep, struct sim_mr *m)
 {
 	if (m->mr != NULL)
-		mr_destroy(ep->mrs, m->mr);
+		mr_destroy(ep->sh.mrs, m->mr);
 	m->mr = NULL;
 }
 
@@ -339,7 +339,7 @@ way_to(struct sim_world *w, struct sim_qp *q, const struct sim_qp *to)
 		path_make(q->ep, to->ep, to->path.addr.ip_version == 6, &q->rng, &q->paths[to->id], &ah);
 	else
 		return true;
-	return ah_create(q->ep->ahs, SIM_PD, &q->paths[to->id], &q->ahs[to->id]) == 0;
+	return ah_create(q->ep->sh.ahs, SIM_PD, &q->paths[to->id], &q->ahs[to->id]) == 0;
 }
 
 bool

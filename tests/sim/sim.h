@@ -426,8 +426,8 @@ struct sim_cq {
 	struct cq *cq;
 	struct ring ring;            /**< the client's view */
 	struct ring_cq_shared *shared;
-	int pipe_rd;                 /**< -1: polled */
-	int pipe_wr;
+	bool channel;                /**< else polled */
+	uint32_t events;             /**< raised and not taken */
 	struct sim_ep *ep;
 	bool armed, solicited_only;
 	uint64_t wake_at;            /**< solicited_only: looks without event then */
@@ -457,11 +457,8 @@ struct sim_ep {
 	uint32_t nb_engines;
 	uint16_t pkeys[UROCE_MAX_PKEYS];
 	struct sim_engine engines[SIM_MAX_ENGINES];
-	struct mr_table *mrs;
-	struct qp_table *qps;
+	struct shared sh;
 	struct mem_owner owner;
-	struct ah_table *ahs;
-	struct mcast_table *mcasts;
 	struct sim_cq cqs[SIM_MAX_CQS];
 	uint32_t nb_cqs;
 	struct sim_recvq srqs[SIM_MAX_SRQS];

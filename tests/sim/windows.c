@@ -32,7 +32,7 @@ windows_make(struct sim_world *w, struct sim_qp *q)
 		*v = (struct sim_window){ .type = rng_one_in(&q->rng, 3) ? MW_TYPE_1 : MW_TYPE_2,
 					  .now = SIM_NO_BINDING,
 					  .ending = SIM_NO_BINDING };
-		if (mw_create(q->ep->mrs, SIM_PD, v->type, &v->mw) != 0)
+		if (mw_create(q->ep->sh.mrs, SIM_PD, v->type, &v->mw) != 0)
 			return false;
 		v->key = mw_key(v->mw);
 	}
@@ -75,7 +75,7 @@ windows_end(struct sim_world *w, struct sim_qp *q)
 			sim_fail(w, "QP %u: a region can't be deregistered though no window is bound to it", q->id);
 		sim_mr_free(q->ep, &q->window_mr);
 	}
-	mw_destroy_bulk(q->ep->mrs, mws, n);
+	mw_destroy_bulk(q->ep->sh.mrs, mws, n);
 	q->nb_windows = 0;
 	sim_mr_free(q->ep, &q->window_mr);
 	free(q->bindings);
@@ -409,15 +409,14 @@ windows_put(const struct sim_qp *q, const struct sim_op *op, struct ring_sq_wqe 
 		put_plant(q, op, e, &bind);
 	} else {
 		b = &q->bindings[op->binding];
-		e->imm = b->key; /* LOCAL_INV's */
-		e->rkey = b->key;
-		e->remote_addr = b->mr->iova + b->off;
+		wqe_put_imm(e, b->key); /* LOCAL_INV's */
+		wqe_put_remote(e, b->mr->iova + b->off, b->key);
 		bind = (struct ring_bind){ .length = b->len,
 					   .lkey = b->len == 0 ? 0 : b->mr->key,
 					   .access = b->access };
 	}
 	if (op->opcode == UROCE_WR_BIND_MW)
-		memcpy(e + 1, &bind, sizeof(bind));
+		wqe_put_bind(e, bind.length, bind.lkey, bind.access);
 }
 
 /* ---- Completions ---- */

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Endpoints, the clock and the queue of events. */
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -243,6 +242,18 @@ ep_turn(struct sim_world *w, struct sim_ep *ep)
 	world_run_at(w, ep->id, again ? ep->busy_until : next);
 }
 
+static bool
+on_completion(void *arg, int channel, uint64_t cookie)
+{
+	struct sim_ep *ep = arg;
+	struct sim_cq *c = (struct sim_cq *)(uintptr_t)cookie;
+
+	if (c->ep != ep || !c->channel)
+		sim_fail(ep->w, "an event of a CQ that has no channel");
+	c->events++;
+	return true;
+}
+
 static void
 on_event(void *arg, const struct tp_event *ev)
 {
@@ -290,33 +301,29 @@ steer(const struct sim_ep *ep, struct rte_mbuf *m)
 static bool
 cq_make(struct sim_world *w, struct sim_ep *ep, struct sim_cq *c)
 {
-	struct cq_params p = { .channel_fd = -1, .cookie = (uintptr_t)c, .owner = ep, .multi = ep->nb_engines > 1 };
+	struct cq_params p = { .channel = -1, .cookie = (uintptr_t)c, .owner = ep, .multi = ep->nb_engines > 1 };
 	uint32_t order = CQ_ORDER;
-	int fds[2];
 
 	if (w->cfg.faults & SIM_F_CQ_GROW)
 		order = CQ_ORDER - (w->cfg.nb_conns <= SIM_MAX_CONNS / 2) - (w->cfg.nb_conns == 1);
 	if ((w->cfg.faults & SIM_F_CQ_SMALL) && rng_one_in(&ep->rng, 3))
 		order = (uint32_t)rng_between(&ep->rng, CQ_ORDER_MIN, CQ_ORDER_SMALL);
 	c->ep = ep;
-	c->pipe_rd = c->pipe_wr = -1;
 	c->ring = (struct ring){ .base = arena_get(w, sizeof(struct ring_cqe) << order), .order = order, .shift = 5 };
 	c->shared = (void *)arena_get(w, sizeof(*c->shared));
 	c->stamps = rng_one_in(&ep->rng, 2) ? (void *)arena_get(w, sizeof(*c->stamps) << order) : NULL;
 	if (c->ring.base == NULL || c->shared == NULL)
 		return false;
 	if ((w->cfg.faults & SIM_F_EVENTS) && !rng_one_in(&ep->rng, 4)) {
-		if (pipe2(fds, O_NONBLOCK | O_CLOEXEC) != 0)
-			return false;
-		c->pipe_rd = fds[0];
-		c->pipe_wr = p.channel_fd = fds[1];
+		c->channel = true;
+		p.channel = 0;
 	}
 	p.ring = c->ring;
 	p.shared = c->shared;
 	p.stamps = c->stamps;
 	if (cq_create(&p, &c->cq) != 0)
 		return false;
-	if ((w->cfg.faults & SIM_F_MODERATE) && c->pipe_rd >= 0)
+	if ((w->cfg.faults & SIM_F_MODERATE) && c->channel)
 		client_moderate(w, c);
 	return true;
 }
@@ -347,7 +354,7 @@ static bool
 ep_create(struct sim_world *w, uint32_t id)
 {
 	struct sim_ep *ep = &w->eps[id];
-	struct transport_config tc = { .pool = w->pool, .nb_ports = 1, .event = on_event, .arg = ep };
+	struct transport_config tc = { .nb_ports = 1, .event = on_event, .notify = on_completion, .arg = ep };
 	uint8_t *atomics;
 	uint32_t i;
 
@@ -356,21 +363,20 @@ ep_create(struct sim_world *w, uint32_t id)
 	ep->run_at = UINT64_MAX;
 	ep->rng = rng_stream(w->cfg.seed, STREAM_EP + id);
 	ep->owner.mem_fd = sim_mem_fd;
-	ep->mrs = mr_table_create(MR_TABLE_SIZE, NULL);
-	ep->qps = qp_table_create(QP_TABLE_SIZE, NULL);
-	ep->ahs = ah_table_create(AH_TABLE_SIZE, NULL);
-	ep->mcasts = mcast_table_create(NULL);
-	if (ep->mrs == NULL || ep->qps == NULL || ep->ahs == NULL || ep->mcasts == NULL)
+	ep->sh.pool = w->pool;
+	ep->sh.mrs = mr_table_create(MR_TABLE_SIZE, NULL);
+	ep->sh.qps = qp_table_create(QP_TABLE_SIZE, NULL);
+	ep->sh.ahs = ah_table_create(AH_TABLE_SIZE, NULL);
+	ep->sh.mcasts = mcast_table_create(NULL);
+	if (ep->sh.mrs == NULL || ep->sh.qps == NULL || ep->sh.ahs == NULL || ep->sh.mcasts == NULL)
 		return false;
 	tc.ports[0] = (struct tp_port_config){ .cc = w->cfg.cc, .mbps = w->cfg.gbps * 1000,
-					       .go_back_n = w->cfg.go_back_n >> id & 1 };
+					       .features = TP_FEATURES_ALL };
+	tc.ports[0].features.selective_repeat = (w->cfg.go_back_n >> id & 1) == 0;
 	partitions_table(ep);
 	memcpy(tc.ports[0].pkeys, ep->pkeys, sizeof(ep->pkeys));
 	tc.mad = (w->cfg.faults & SIM_F_GSI) ? mads_received : NULL;
-	tc.mrs = ep->mrs;
-	tc.ahs = ep->ahs;
-	tc.mcasts = ep->mcasts;
-	tc.qps = ep->qps;
+	tc.sh = ep->sh;
 	ep->nb_engines = (w->cfg.faults & SIM_F_ENGINES) ? SIM_MAX_ENGINES : 1;
 	tc.handoff = ep->nb_engines > 1 ? on_handoff : NULL;
 	for (i = 0; i < ep->nb_engines; i++) {
@@ -406,21 +412,17 @@ ep_destroy(struct sim_ep *ep)
 		if (ep->cqs[i].cq == NULL)
 			break;
 		cq_destroy(ep->cqs[i].cq);
-		if (ep->cqs[i].pipe_rd < 0)
-			continue;
-		close(ep->cqs[i].pipe_rd);
-		close(ep->cqs[i].pipe_wr);
 	}
-	ah_table_destroy(ep->ahs);
-	mcast_table_destroy(ep->mcasts);
+	ah_table_destroy(ep->sh.ahs);
+	mcast_table_destroy(ep->sh.mcasts);
 	if (ep->pattern_mr.mr != NULL)
-		mr_destroy(ep->mrs, ep->pattern_mr.mr);
+		mr_destroy(ep->sh.mrs, ep->pattern_mr.mr);
 	if (ep->atomic_mr.mr != NULL)
-		mr_destroy(ep->mrs, ep->atomic_mr.mr);
-	if (ep->mrs != NULL)
-		mr_table_destroy(ep->mrs);
-	if (ep->qps != NULL)
-		qp_table_destroy(ep->qps);
+		mr_destroy(ep->sh.mrs, ep->atomic_mr.mr);
+	if (ep->sh.mrs != NULL)
+		mr_table_destroy(ep->sh.mrs);
+	if (ep->sh.qps != NULL)
+		qp_table_destroy(ep->sh.qps);
 }
 
 /* ---- A seed ---- */

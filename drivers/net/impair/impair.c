@@ -3,6 +3,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -413,10 +414,10 @@ impair_detach(struct impair *im)
 void
 impair_counters(const struct impair *im, struct impair_counters *out)
 {
-	const uint64_t *from = (const uint64_t *)&im->c;
+	const _Atomic uint64_t *from = (const _Atomic uint64_t *)&im->c;
 	uint64_t *to = (uint64_t *)out;
 
 	static_assert(sizeof(*out) % sizeof(*to) == 0, "counters of 64 bits and nothing else");
 	for (size_t i = 0; i < sizeof(*out) / sizeof(*to); i++)
-		to[i] = __atomic_load_n(&from[i], __ATOMIC_RELAXED);
+		to[i] = atomic_load_explicit(&from[i], memory_order_relaxed);
 }

@@ -61,7 +61,7 @@ transmit(struct gsi *g, struct net_port *p, unsigned int sgid_index, const struc
 		.traffic_class = way->traffic_class,
 		.sl = way->resolved ? (uint8_t)(way->vlan_tci >> 13) : 0,
 	};
-	struct rte_mbuf *m = rte_pktmbuf_alloc(g->control->s.pool);
+	struct rte_mbuf *m = rte_pktmbuf_alloc(g->control->s.sh.pool);
 	struct wire_addr addr;
 	uint32_t bytes;
 

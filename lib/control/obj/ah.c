@@ -21,7 +21,7 @@ create(struct session *s, struct request *r, int rc, const uint8_t mac[6])
 	if (ah == NULL)
 		return rc;
 	path_make(s, &q->attr, mac, WIRE_PKEY_DEFAULT, &path);
-	rc = ah_create(s->control->s.ahs, pd->id, &path, &ah->wqe_handle);
+	rc = ah_create(s->control->s.sh.ahs, pd->id, &path, &ah->wqe_handle);
 	if (rc != 0) {
 		obj_free(s, OBJ_AH, &ah->obj);
 		return req_fail(r, rc, "no memory for the AH");
@@ -49,7 +49,7 @@ op_ah_create(struct session *s, struct request *r)
 void
 obj_ah_destroy(struct session *s, struct obj_ah *ah)
 {
-	ah_destroy(s->control->s.ahs, ah->wqe_handle);
+	ah_destroy(s->control->s.sh.ahs, ah->wqe_handle);
 	LIST_REMOVE(ah, link);
 	ah->pd->obj.users--;
 	obj_free(s, OBJ_AH, &ah->obj);

@@ -90,7 +90,7 @@ op_cq_create(struct session *s, struct request *r)
 	cq->channel_fd = channel_fd;
 	p = (struct cq_params){
 		.shared = (void *)cq->block.addr,
-		.channel_fd = cq->channel_fd,
+		.channel = cq->channel_fd,
 		.cookie = q->cookie,
 		.owner = session_owner(s),
 		.multi = s->control->s.nb_engines > 1,
@@ -158,7 +158,7 @@ op_cq_resize(struct session *s, struct request *r)
 	/* Any engine may do it: the change of rings is atomic for the others that write the CQ. */
 	engine_call(s->control->s.engines[0], resize_on_engine, &a);
 	/* After this all completions that got numbers of the old ring are written. */
-	mem_rcu_wait(s->control->s.qsbr);
+	rcu_wait(s->control->s.sh.qsbr);
 	if (cq->old_block.addr != NULL)
 		shm_free(s->shm, &cq->old_block);
 	cq->old_block = cq->ring_block;
@@ -230,7 +230,7 @@ op_cq_destroy(struct session *s, struct request *r)
 		return EINVAL;
 	if (cq->obj.users > 0)
 		return req_fail(r, EBUSY, "%u QPs and SRQs use the CQ; destroy them first", cq->obj.users);
-	mem_rcu_wait(s->control->s.qsbr);
+	rcu_wait(s->control->s.sh.qsbr);
 	obj_cq_destroy(s, cq);
 	return 0;
 }

@@ -51,7 +51,7 @@ check(struct session *s, struct request *r, struct obj_qp **qp)
 static void
 member_remove(struct session *s, struct obj_qp *qp, struct mcast_member *m)
 {
-	mcast_detach(s->control->s.mcasts, s->port->index, m->mgid, qp_num(qp->qp));
+	mcast_detach(s->control->s.sh.mcasts, s->port->index, m->mgid, qp_num(qp->qp));
 	net_group_leave(s->port, m->mgid, control_now_ns());
 	LIST_REMOVE(m, link);
 	free(m);
@@ -73,7 +73,7 @@ op_mcast_attach(struct session *s, struct request *r)
 	if (m == NULL)
 		return req_fail(r, ENOMEM, "no memory for the attachment");
 	memcpy(m->mgid, q->mgid, sizeof(m->mgid));
-	rc = mcast_attach(s->control->s.mcasts, s->port->index, m->mgid, qp_num(qp->qp));
+	rc = mcast_attach(s->control->s.sh.mcasts, s->port->index, m->mgid, qp_num(qp->qp));
 	if (rc != 0) {
 		free(m);
 		return req_fail(r, rc, "no memory, more than %d multicast groups, or more than %d QPs in this one",
@@ -81,7 +81,7 @@ op_mcast_attach(struct session *s, struct request *r)
 	}
 	rc = net_group_join(s->port, m->mgid, control_now_ns());
 	if (rc != 0) {
-		mcast_detach(s->control->s.mcasts, s->port->index, m->mgid, qp_num(qp->qp));
+		mcast_detach(s->control->s.sh.mcasts, s->port->index, m->mgid, qp_num(qp->qp));
 		free(m);
 		return req_fail(r, rc, "%s can't join the group: %s", s->port->conf.name, strerror(rc));
 	}

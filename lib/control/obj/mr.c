@@ -145,7 +145,7 @@ publish(struct map_build *b, const struct mem_seg *out, uint32_t nb_out, struct 
 		.replaces = replaces != NULL ? replaces->mr : NULL,
 	};
 
-	switch (mr_create(b->session->control->s.mrs, &p, &mr->mr)) {
+	switch (mr_create(b->session->control->s.sh.mrs, &p, &mr->mr)) {
 	case 0:
 		return 0;
 	case EINVAL:
@@ -303,7 +303,7 @@ op_mr_dereg(struct session *s, struct request *r)
 		return req_fail(r, EBUSY, "memory windows are bound to the MR; invalidate, unbind or free them first");
 	mr->pd->obj.users--;
 	quota_registered(s, 0, mr->length);
-	mr_destroy(s->control->s.mrs, mr->mr);
+	mr_destroy(s->control->s.sh.mrs, mr->mr);
 	obj_free(s, OBJ_MR, &mr->obj);
 	return 0;
 }
@@ -319,10 +319,10 @@ obj_mr_destroy_all(struct session *s)
 		if (mrs != NULL)
 			mrs[i++] = o->mr;
 		else
-			mr_destroy(s->control->s.mrs, o->mr);
+			mr_destroy(s->control->s.sh.mrs, o->mr);
 	}
 	if (mrs != NULL)
-		mr_destroy_bulk(s->control->s.mrs, mrs, i);
+		mr_destroy_bulk(s->control->s.sh.mrs, mrs, i);
 	free(mrs);
 	for (pos = 0; (o = handles_next(&s->tab[OBJ_MR], &pos)) != NULL;) {
 		o->pd->obj.users--;

@@ -18,7 +18,7 @@ op_mw_alloc(struct session *s, struct request *r)
 	o = obj_new(s, OBJ_MW, sizeof(*o), r, &rc);
 	if (o == NULL)
 		return rc;
-	rc = mw_create(s->control->s.mrs, pd->id, q->type, &o->mw);
+	rc = mw_create(s->control->s.sh.mrs, pd->id, q->type, &o->mw);
 	if (rc != 0) {
 		obj_free(s, OBJ_MW, &o->obj);
 		return rc == EINVAL ? req_fail(r, rc, "memory window type %u: must be 1 or 2", q->type) :
@@ -39,7 +39,7 @@ op_mw_free(struct session *s, struct request *r)
 	if (o == NULL)
 		return EINVAL;
 	o->pd->obj.users--;
-	mw_destroy_bulk(s->control->s.mrs, &o->mw, 1);
+	mw_destroy_bulk(s->control->s.sh.mrs, &o->mw, 1);
 	obj_free(s, OBJ_MW, &o->obj);
 	return 0;
 }
@@ -55,11 +55,11 @@ obj_mw_destroy_all(struct session *s)
 		if (mws != NULL)
 			mws[i++] = o->mw;
 		else
-			mw_destroy_bulk(s->control->s.mrs, &o->mw, 1);
+			mw_destroy_bulk(s->control->s.sh.mrs, &o->mw, 1);
 		o->pd->obj.users--;
 		obj_free(s, OBJ_MW, &o->obj);
 	}
 	if (mws != NULL)
-		mw_destroy_bulk(s->control->s.mrs, mws, i);
+		mw_destroy_bulk(s->control->s.sh.mrs, mws, i);
 	free(mws);
 }

@@ -215,7 +215,7 @@ inspect_mr(struct control *c, uint32_t key, struct inspect_mr *out)
 	o = inspect_find_one(c, INSPECT_MR, key, &s);
 	if (o != NULL) {
 		const struct mr *mr = o->mr;
-		uint32_t windows = atomic_load_explicit((const _Atomic uint32_t *)&mr->nb_windows, memory_order_relaxed);
+		uint32_t windows = atomic_load_explicit(&mr->nb_windows, memory_order_relaxed);
 
 		*out = (struct inspect_mr){
 			.key = key,

@@ -2,6 +2,7 @@
 /** @file Opening and closing a port: from the name of an ethdev to queues that run. */
 #include <errno.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -465,7 +466,7 @@ net_port_open(const struct net_port_config *conf, uint16_t index, uint16_t nb_qu
 static void
 quiesced(void *flag)
 {
-	__atomic_store_n((bool *)flag, true, __ATOMIC_RELEASE);
+	atomic_store_explicit((_Atomic bool *)flag, true, memory_order_release);
 }
 
 /**
@@ -476,14 +477,14 @@ quiesced(void *flag)
 static void
 quiesce_interrupts(void)
 {
-	static bool flag; /* outlives a round that was given up */
+	static _Atomic bool flag; /* outlives a round that was given up */
 	unsigned int round, step;
 
 	for (round = 0; round < PORT_QUIESCE_ROUNDS; round++) {
-		__atomic_store_n(&flag, false, __ATOMIC_RELAXED);
+		atomic_store_explicit(&flag, false, memory_order_relaxed);
 		if (rte_eal_alarm_set(1, quiesced, &flag) != 0)
 			return;
-		for (step = 0; step < PORT_QUIESCE_STEPS && !__atomic_load_n(&flag, __ATOMIC_ACQUIRE); step++)
+		for (step = 0; step < PORT_QUIESCE_STEPS && !atomic_load_explicit(&flag, memory_order_acquire); step++)
 			usleep(PORT_QUIESCE_STEP_US);
 	}
 }

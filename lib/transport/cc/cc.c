@@ -3,6 +3,9 @@
  * What all algorithms of congestion control share: CNPs in both directions, pacing, and which QP has which.
  */
 #include "transport/cc/cc.h"
+#include "transport/core/event_log.h"
+#include "transport/core/sched.h"
+#include "transport/core/tx.h"
 
 static const struct cc_ops *const algorithms[TP_CC_ALGORITHMS] = {
 	[TP_CC_NONE] = &cc_none,

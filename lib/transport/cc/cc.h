@@ -12,7 +12,7 @@
 #ifndef UROCE_CC_H
 #define UROCE_CC_H
 
-#include "transport/core/internal.h"
+#include "transport/core/types.h"
 
 enum {
 	CC_CNP_INTERVAL_NS = 50000,    /**< between two CNPs of a QP (DCQCN, section 3.1) */
@@ -91,6 +91,14 @@ uint8_t cc_traffic_class(const struct qp *qp, uint8_t tclass);
 bool cc_may_send(struct transport *tp, struct qp *qp);
 /** It did. */
 void cc_sent(struct transport *tp, struct cc *cc, uint32_t bytes);
+/** A request of @p qp was sent, for @p read_psns packets of READ responses. */
+static inline void
+cc_sent_request(struct transport *tp, struct qp *qp, uint32_t bytes, uint32_t read_psns)
+{
+	if (qp->req.cc->ops->paces_reads)
+		bytes += read_psns << qp->path.mtu_shift;
+	cc_sent(tp, qp->req.cc, bytes);
+}
 /** The wheel's entry of a struct cc has fired. */
 void cc_timer(struct transport *tp, struct wheel_entry *e);
 

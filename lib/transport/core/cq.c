@@ -2,10 +2,9 @@
 /*
  * Completion queues: the one place that writes a CQE, and completion events.
  */
-#include <unistd.h>
-
-#include "ring/ctl.h"
-#include "transport/core/internal.h"
+#include "transport/core/async.h"
+#include "transport/core/cq.h"
+#include "transport/core/qp_error.h"
 
 #define CQ_PROD_ONE UINT64_C(2) /* of struct cq.prod, whose bit 0 names the ring */
 
@@ -18,7 +17,7 @@ cq_create(const struct cq_params *p, struct cq **out)
 		return ENOMEM;
 	cq->rings[0] = (struct cq_ring){ p->ring, p->stamps };
 	cq->shared = p->shared;
-	cq->channel_fd = p->channel_fd;
+	cq->channel = p->channel;
 	cq->cookie = p->cookie;
 	cq->owner = p->owner;
 	cq->multi = p->multi;
@@ -130,7 +129,7 @@ cq_push(struct transport *tp, struct cq *cq, struct qp *qp, const struct tp_cqe 
 	slot->opcode = e->opcode;
 	if (unlikely(ring->stamps != NULL))
 		ring->stamps[n & ((UINT32_C(1) << ring->ring.order) - 1)] =
-			tp->c.clock != NULL ? tp->c.clock(tp->c.arg) : tp->now_ns;
+			tp->c.stamp_ns != NULL ? tp->c.stamp_ns(tp->c.arg) : tp->now_ns;
 	ctl.phase = ring_phase(n, ring->ring.order);
 	atomic_store_explicit(&slot->ctl, ctl.word, memory_order_release);
 	if (unlikely(e->status != UROCE_WC_SUCCESS)) {
@@ -142,7 +141,7 @@ cq_push(struct transport *tp, struct cq *cq, struct qp *qp, const struct tp_cqe 
 			tp->counters.req_cqe_error++;
 	}
 	/* Errors count as solicited (11.4.2.2). */
-	if (cq->channel_fd >= 0)
+	if (cq->channel >= 0)
 		cq_touch(tp, cq, ctl.solicited || e->status != UROCE_WC_SUCCESS);
 }
 
@@ -152,7 +151,7 @@ cq_wants(const struct cq *cq, uint8_t flags)
 {
 	uint32_t arm = atomic_load_explicit(&cq->shared->arm, memory_order_relaxed);
 
-	if (arm == RING_ARM_NONE || cq->channel_fd < 0)
+	if (arm == RING_ARM_NONE || cq->channel < 0)
 		return false;
 	return arm == RING_ARM_ANY || (flags & TP_TOUCHED_SOLICITED) != 0;
 }
@@ -160,7 +159,6 @@ cq_wants(const struct cq *cq, uint8_t flags)
 static void
 cq_raise(struct transport *tp, struct cq *cq)
 {
-	struct ctl_comp_event ev = { .cookie = cq->cookie };
 	uint32_t prod;
 
 	/* Of several engines, whoever swaps it sends the event. */
@@ -169,7 +167,7 @@ cq_raise(struct transport *tp, struct cq *cq)
 	prod = prod_counter(atomic_load_explicit(&cq->prod, memory_order_relaxed));
 	atomic_store_explicit(&cq->told, prod, memory_order_relaxed);
 	atomic_store_explicit(&cq->shared->reported, prod, memory_order_release);
-	if (write(cq->channel_fd, &ev, sizeof(ev)) == (ssize_t)sizeof(ev))
+	if (tp->c.notify != NULL && tp->c.notify(tp->c.arg, cq->channel, cq->cookie))
 		tp->counters.cq_events++;
 	else
 		tp->counters.cq_events_lost++;

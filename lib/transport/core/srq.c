@@ -3,7 +3,9 @@
  * Shared receive queues. A WQE is copied when it is taken and its slot returned at once, since
  * an SRQ's receives complete in any order.
  */
-#include "transport/core/internal.h"
+#include "transport/core/async.h"
+#include "transport/core/slot.h"
+#include "transport/core/srq.h"
 
 int
 srq_create(struct transport *tp, const struct srq_params *p, struct srq **out)
@@ -27,7 +29,7 @@ srq_create(struct transport *tp, const struct srq_params *p, struct srq **out)
 		srq->srqn = p->srqn;
 		srq->cq = p->cq;
 		atomic_fetch_add(&srq->cq->users, 1);
-		xrc_srq_enter(tp, srq);
+		LIST_INSERT_HEAD(&tp->xrc_srqs[srq->srqn & (TP_XRC_BUCKETS - 1)], srq, link);
 	}
 	*out = srq;
 	return 0;
@@ -96,14 +98,14 @@ srq_take(struct transport *tp, struct srq *srq, struct tp_rwqe *w)
 	nb_sge = rwqe_nb_sge(slot, srq->max_sge);
 	if (nb_sge > 1) {
 		/* None left: as good as none posted. Messages that end will bring some back. */
-		if (unlikely(tp->nb_sge_blocks == 0)) {
+		copy = pool_get(&tp->sge_blocks);
+		if (unlikely(copy == NULL)) {
 			tp->counters.srq_no_sges++;
 			return false;
 		}
-		copy = tp->sge_blocks[--tp->nb_sge_blocks];
 	}
 	for (uint32_t i = 0; i < nb_sge; i++)
-		copy[i] = sge_snapshot(&slot->sge[i]);
+		copy[i] = wqe_get_sge(&slot->sge[i]);
 	rwqe_begin(w, &srq->ring, srq->ring.counter, copy, nb_sge);
 	w->borrowed = nb_sge > 1;
 	srq->ring.counter++;

@@ -1,8 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * What a transport is made of: its limits, WQEs in flight, CQs, SRQs, QPs and the transport itself. Who may touch what, and
- * when: tp_internal.h, by which lib/transport includes it; nobody else does.
+ * What a transport is made of: WQEs in flight, CQs, SRQs, QPs and the transport itself. Limits: limits.h.
+ *
+ * Ownership:
+ *
+ * - A struct transport and every QP and SRQ in it are touched by their engine's thread only. Two fields of a QP
+ *   are read by other engines between table look-up and quiescent state: qpn and tp (never written after creation).
+ * - A CQ has several producers if it was made `multi`; its fields say which are atomic.
+ * - Which part of lib/transport owns which struct inside a QP says that part's header: sched.h, req.h, resp.h, path.h, event_log.h.
  */
 #ifndef UROCE_TP_TYPES_H
 #define UROCE_TP_TYPES_H
@@ -15,58 +21,12 @@
 #include <rte_mbuf.h>
 #include <rte_prefetch.h>
 
-#include "transport/diag/diag.h"
-#include "mem/mw.h"
-#include "transport/transport.h"
+#include "base/rcu.h"
+#include "base/pool.h"
 #include "base/wheel.h"
-
-enum {
-	TP_INFLIGHT_OWN = 2,        /**< WQEs in flight for which every QP has room; a power of two */
-	TP_INFLIGHT_MAX = 256,      /**< WQEs in flight with a borrowed window; a power of two */
-	TP_INFLIGHT_BLOCKS = 1024,          /**< windows that a transport lends to busy QPs */
-	TP_READ_BLOCKS = 4096,      /**< of UROCE_MAX_RD_ATOMIC struct tp_read each, lent to QPs that answer READs */
-	TP_SGE_BLOCKS = 4096,       /**< copies of SGEs that a transport lends to QPs amid a message for an SRQ */
-	TP_CWND_MAX = 256,        /**< packets of a QP on their way, requests and READ responses */
-	TP_CWND_START = 64,       /**< of a connection without history */
-	TP_CWND_MIN = 16,         /**< what losses leave of it */
-	TP_CWND_STEP = 16,        /**< what each window without a loss adds */
-	TP_CWND_CALM = 64,        /**< windows without a loss until the round trip doesn't hold growth back any more */
-	TP_CWND_LOST = 2,         /**< what each packet that is known to be lost takes */
-	TP_READ_CHUNK_PACKETS = 32, /**< response packets that one READ request asks for; a power of two */
-	TP_SACK_SPAN = 256,         /**< PSNs beyond a gap that can be told apart: TP_CWND_MAX */
-	TP_SACK_OFFERS = 3,         /**< offers of selective repeat that a peer gets before it counts as foreign */
-	TP_SCOREBOARDS = 256,            /**< of each kind that a transport lends to QPs that have lost something */
-	TP_REORDER_PKTS = 2048,         /**< packets that a transport holds beyond gaps, of all QPs */
-	TP_ACKREQ_PACKETS = 32,     /**< AckReq on every so many packets inside a message; a power of two */
-	TP_ACKREQ_LOSSY = 4,        /**< the same while a loss is remembered: the window is small */
-	TP_QP_BUDGET = 32,          /**< packets or WQEs of a QP in one turn */
-	TP_TURN_BUDGET = 128,       /**< packets or WQEs of all QPs in one turn */
-	TP_TURN_QPS = 128,          /**< QPs looked at in one turn */
-	TP_RX_BATCH = 16,           /**< packets parsed ahead of handling */
-	TP_MBUF_CACHE = 32,         /**< mbufs taken from the mempool at a time */
-	TP_TOUCHED_CQS = 64,        /**< CQs whose events wait for the end of the turn */
-	TP_DEFERRED_CQS = 64,           /**< events that moderation holds back at a time; further ones aren't */
-	TP_WATCH_NS = 50000,        /**< a QP without work is watched for this long before its client must ring */
-	TP_POLL_NS = 1000,          /**< with QPs watched, a turn is due this soon */
-	TP_PROBES = 3,              /**< early retransmissions of the oldest packet before it's the ACK timeout's turn */
-	TP_PROBE_MIN_NS = 20000,    /**< no earlier than this without progress: engines have other QPs to serve */
-	TP_PROBE_FIRST_NS = 25000000, /**< while no round trip has been measured, */
-	TP_PROBE_FIRST_OF = 16,     /**< of QPs with this timeout (268 ms) or more: rdma_cm's have 2 s */
-	TP_PROBE_PACKET_NS = 1000,  /**< and this later for each packet on the way: 4 KiB at 32 Gb/s */
-	TP_PROBE_SHIFT_MAX = 8,     /**< probes that were no use make the next ones later, up to 2 to the power of this */
-	TP_RTT_EVERY_NS = 10000,    /**< between round trips that are measured, without congestion control */
-	TP_RTT_MIN_NS = 1000000000, /**< for how long, twice at most, the shortest round trip is remembered */
-	TP_RTT_MAX_NS = 500000000,  /**< longer round trips count as this */
-	TP_TIMEOUT_UNIT_NS = 4096,  /**< local ACK timeout: this times 2^timeout (9.7.6.1.3) */
-	TP_BACKOFF_MAX = 2,         /**< log2 of how many times longer timeouts in a row become, */
-	TP_BACKOFF_END = 16,        /**< but not beyond this timeout: 268 ms */
-	TP_CREDITS_ENOUGH = 256,    /**< receives known to be posted: no need to look for more */
-	TP_CREDITS_ANY = 1 << 30,   /**< of a peer that doesn't say how many receives it has */
-	TP_SL_IPV4 = 0xa,           /**< wc.sl of UD receives: the L3 type, as mlx5 has it and UCX reads it */
-	TP_SL_IPV6 = 0x9,
-	TP_XRC_BUCKETS = 256,       /**< of a transport's table of XRC SRQs; a power of two */
-	TP_RETRY_INFINITE = 7,      /**< of rnr_retry; a retry_cnt of 7 is seven (11.2.5.2) */
-};
+#include "mem/mw.h"
+#include "transport/core/limits.h"
+#include "transport/transport.h"
 
 /** What the engine knows about a WQE between fetching and completing it. Everything else stays in the slot. */
 struct tp_swqe {
@@ -138,11 +98,11 @@ enum tp_reply {
 /** Whether a NAK for the missing epsn has been sent (9.7.5.2.8: once). */
 enum tp_nak_state { TP_NAK_NONE = 0, TP_NAK_SEQ_SENT, TP_NAK_RNR_SENT };
 
-/** Early retransmission (RFC 8985, section 7: tail loss probe), until nothing is on the way or a round trip was measured. */
+/** Early retransmission (RFC 8985, section 7: tail loss probe), until nothing is in flight or a round trip was measured. */
 enum tp_probe {
 	TP_PROBE_NONE = 0,
 	TP_PROBE_SENT,     /**< the oldest packet was sent again */
-	TP_PROBE_ANSWERED, /**< there was progress since: the way is open, and what doesn't come was lost */
+	TP_PROBE_ANSWERED, /**< there was progress since: the path works, and what doesn't arrive was lost */
 };
 
 /** Path migration; numbers of enum ibv_mig_state. */
@@ -161,7 +121,7 @@ struct tp_rwqe {
 	uint64_t wr_id;
 	uint64_t room;         /**< bytes that still fit */
 	/**
-	 * Of an RQ: in its slot, which is the engine's until the receive completes; to be read with sge_snapshot(). Of an
+	 * Of an RQ: in its slot, which is the engine's until the receive completes; to be read with wqe_get_sge(). Of an
 	 * SRQ, whose slot was given back: a copy, in own_sge or borrowed.
 	 */
 	const struct ring_sge *sge;
@@ -190,7 +150,7 @@ struct cq {
 	_Atomic uint32_t users;
 	_Atomic bool overrun;
 	bool multi;
-	int channel_fd;
+	int channel;                  /**< for transport_config.notify, or -1 */
 	uint64_t cookie;
 	void *owner;
 	uint8_t touched[UROCE_MAX_ENGINES]; /**< TP_TOUCHED_* of this turn, each engine its own */
@@ -249,7 +209,7 @@ struct qp_requester {
 	uint8_t max_rd, rd_out;     /**< READ and atomic requests: allowed, outstanding */
 	bool credits;               /**< the peer says how many receives it has posted */
 	bool out_of_credits;
-	bool blocked;               /**< the next packet must wait for the peer, or for its time */
+	uint8_t wait;               /**< enum req_wait, of its last run */
 	bool sack_peer;             /**< the peer has sent a SACK */
 	uint8_t sack_offers;        /**< offers of selective repeat that may still be made */
 	struct tp_scoreboard *scoreboard; /**< what the peer holds beyond a gap; NULL: nothing was lost */
@@ -369,9 +329,7 @@ struct qp {
 	struct uroce_qp_attr attr;
 	uint64_t cookie;
 	void *owner;
-	struct qp *zombie_next;     /**< destroyed, waiting for the grace period */
-	uint64_t zombie_token;
-	uint32_t slot;              /**< index in the QP table */
+	struct deferred deferred;   /**< destroyed: freed after a grace period */
 	struct tp_swqe own_inflight[TP_INFLIGHT_OWN];
 };
 
@@ -395,21 +353,11 @@ struct transport {
 	struct cq_deferred deferred[TP_DEFERRED_CQS];
 	uint32_t nb_mbufs;
 	struct rte_mbuf *mbufs[TP_MBUF_CACHE];
-	uint32_t nb_inflight_blocks;
-	struct tp_swqe *inflight_blocks[TP_INFLIGHT_BLOCKS];
-	struct tp_swqe *inflight_block_mem;
-	uint32_t nb_read_blocks;
-	struct tp_read *read_blocks[TP_READ_BLOCKS];
-	struct tp_read *read_block_mem;
-	uint32_t nb_sge_blocks;
-	struct ring_sge *sge_blocks[TP_SGE_BLOCKS]; /**< of UROCE_MAX_SGE each */
-	struct ring_sge *sge_block_mem;
-	/* Lent to QPs that have lost something; selective.h. */
-	uint32_t nb_scoreboards, nb_reorders, nb_reorder_free;
-	struct tp_scoreboard *scoreboards[TP_SCOREBOARDS], *scoreboard_mem;
-	struct tp_reorder *reorders[TP_SCOREBOARDS], *reorder_mem;
-	uint16_t reorder_free[TP_REORDER_PKTS];
-	struct tp_reorder_pkt *reorder_pkt_mem;
+	/* Lent to QPs that have use for them. */
+	struct pool inflight_blocks;     /**< of TP_INFLIGHT_MAX struct tp_swqe each */
+	struct pool read_blocks;         /**< of UROCE_MAX_RD_ATOMIC struct tp_read each */
+	struct pool sge_blocks;          /**< of UROCE_MAX_SGE struct ring_sge each */
+	struct pool scoreboards, reorders, reorder_pkts; /**< core/sack.h */
 	struct tp_diag *diag;            /**< rare events */
 	struct tp_txvec loop;
 	struct tp_txvec tx[];

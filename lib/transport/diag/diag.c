@@ -1,112 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Pictures of QPs and CQs, and the ring of rare events.
+ * Pictures of QPs and CQs.
  */
 #include "transport/cc/cc.h"
+#include "transport/core/event_log.h"
+#include "transport/core/reorder.h"
 #include "transport/diag/diag.h"
-#include "transport/req/selective.h"
-
-/* ---- Events ---- */
-struct tp_diag {
-	uint32_t next; /* counts on */
-	struct qp_event events[DIAG_EVENTS];
-};
-
-int
-diag_create(struct transport *tp)
-{
-	/* Pages that no event has touched cost address space only. */
-	tp->diag = calloc(1, sizeof(*tp->diag));
-	return tp->diag != NULL ? 0 : ENOMEM;
-}
-
-void
-diag_destroy(struct transport *tp)
-{
-	free(tp->diag);
-}
-
-/* Of a QP that gives up: what it was allowed. */
-static uint8_t
-retries_of(const struct qp *qp)
-{
-	return (uint8_t)qp->diag.why_detail == TP_VERR_RNR ? qp->loss.rnr_retry : qp->loss.retry_cnt;
-}
-
-void
-diag_note(struct transport *tp, const struct qp *qp, enum qp_event_kind kind, uint8_t a, uint16_t b, uint32_t psn)
-{
-	struct tp_diag *d = tp->diag;
-	struct qp_event *last = &d->events[(d->next - 1) % DIAG_EVENTS];
-
-	/* The same again must not push out everything else. */
-	if (last->qpn == qp->qpn && last->kind == kind && kind != QP_EV_STATE && kind != QP_EV_ERROR) {
-		last->count++;
-		last->a = a;
-		last->b = b;
-		last->psn = psn;
-		return;
-	}
-	d->events[d->next++ % DIAG_EVENTS] = (struct qp_event){ .ns = tp->now_ns, .qpn = qp->qpn, .psn = psn,
-								.kind = (uint8_t)kind, .a = a, .b = b, .count = 1,
-								.c = retries_of(qp) };
-}
-
-uint32_t
-qp_events(const struct transport *tp, uint32_t qpn, struct qp_event *out, uint32_t max)
-{
-	const struct tp_diag *d = tp->diag;
-	uint32_t n = 0;
-
-	/* From the latest back, then turned around. */
-	for (uint32_t i = 1; i <= DIAG_EVENTS && n < max; i++) {
-		const struct qp_event *e = &d->events[(d->next - i) % DIAG_EVENTS];
-
-		/* The ring was never filled beyond this one. */
-		if (e->count == 0)
-			break;
-		if (qpn == 0 || e->qpn == qpn)
-			out[n++] = *e;
-	}
-	for (uint32_t i = 0; i < n / 2; i++) {
-		struct qp_event t = out[i];
-
-		out[i] = out[n - 1 - i];
-		out[n - 1 - i] = t;
-	}
-	return n;
-}
-
-/* ---- What keeps a QP from getting on ---- */
-void
-diag_stuck(struct qp *qp, uint64_t since_ns)
-{
-	if (qp->diag.stuck_ns != 0 && qp->diag.stuck_psn == qp->req.psn_una)
-		return;
-	qp->diag.stuck_ns = since_ns;
-	qp->diag.stuck_psn = qp->req.psn_una;
-}
-
-void
-diag_failed(struct transport *tp, struct qp *qp, struct tp_because because)
-{
-	qp->diag.why = because.why;
-	qp->diag.why_detail = because.detail;
-	qp->diag.why_psn = because.why == QP_WHY_REFUSED ? qp->resp.reply_psn : qp->req.psn_una;
-	qp->diag.why_ns = tp->now_ns;
-	diag_note(tp, qp, QP_EV_ERROR, because.why, because.detail, qp->diag.why_psn);
-	if (tp->c.failed != NULL)
-		tp->c.failed(tp->c.arg, qp);
-}
+#include "transport/req/loss.h"
+#include "transport/req/scoreboard.h"
 
 static struct qp_reason
 reason_of(const struct qp *qp)
 {
 	return (struct qp_reason){ .ns = qp->diag.why_ns, .psn = qp->diag.why_psn, .detail = qp->diag.why_detail, .why = qp->diag.why,
-				   .retries = retries_of(qp) };
+				   .retries = diag_retries(qp) };
 }
 
-/* ---- Pictures ---- */
 void
 cq_look(const struct cq *cq, struct cq_view *v)
 {
@@ -122,7 +31,7 @@ cq_look(const struct cq *cq, struct cq_view *v)
 		.moderation = atomic_load_explicit(&cq->moderation, memory_order_relaxed),
 		.armed = (uint8_t)atomic_load_explicit(&cq->shared->arm, memory_order_relaxed),
 		.overrun = atomic_load_explicit(&cq->overrun, memory_order_relaxed),
-		.channel = cq->channel_fd >= 0,
+		.channel = cq->channel >= 0,
 	};
 }
 
@@ -195,7 +104,6 @@ look_at_wqes(const struct qp *qp, struct qp_view *v)
 {
 	const struct tp_swqe *w;
 	union ring_sq_ctl ctl;
-	uint8_t flags = 0;
 
 	v->tx.head_op = v->tx.next_op = UROCE_WR_OPS;
 	if (qp->req.sq_tail != qp->req.sq.counter) {
@@ -207,14 +115,11 @@ look_at_wqes(const struct qp *qp, struct qp_view *v)
 	if (qp->req.sq_cur != qp->req.sq.counter) {
 		w = &qp->req.inflight[qp->req.sq_cur & qp->req.inflight_mask];
 		v->tx.next_op = w->opcode;
-		flags = w->flags;
 	} else if (v->tx.posted > 0) {
 		ctl.word = atomic_load_explicit(&((struct ring_sq_wqe *)ring_slot(&qp->req.sq, qp->req.sq.counter))->ctl,
 						memory_order_relaxed);
 		v->tx.next_op = RTE_MIN(ctl.opcode, (uint8_t)UROCE_WR_OPS);
-		flags = ctl.flags;
 	}
-	v->tx.fence = (flags & UROCE_SEND_FENCE) && qp->req.rd_out != 0;
 }
 
 static void
@@ -251,11 +156,11 @@ look_at_requester(const struct qp *qp, struct qp_view *v)
 	if (qp->diag.stuck_ns != 0 && qp->diag.stuck_psn == qp->req.psn_una)
 		v->tx.since_ns = qp->diag.stuck_ns;
 	else if (qp->loss.deadline_ns != 0 && !qp->loss.rnr_wait)
-		v->tx.since_ns = qp->loss.giveup_ns - completer_ack_timeout_ns(qp);
+		v->tx.since_ns = qp->loss.giveup_ns - loss_ack_timeout_ns(qp);
 	v->tx.credits = qp->req.credits;
 	v->tx.out_of_credits = qp->req.out_of_credits;
 	v->tx.credits_left = (int32_t)(qp->req.recvs_limit - qp->req.recvs_done);
-	v->tx.blocked = qp->req.blocked;
+	v->tx.wait = qp->req.wait;
 	v->tx.active = qp->sched.on_active;
 	v->tx.watched = qp->sched.watched;
 	v->tx.selective = qp->req.sack_peer;
@@ -308,7 +213,7 @@ qp_look(const struct qp *qp, uint64_t now_ns, struct qp_view *v)
 		.mtu_bytes = UINT32_C(1) << qp->path.mtu_shift,
 		.qkey = qp->qkey,
 		.reason = reason_of(qp),
-		.inflight_blocks_left = tp->nb_inflight_blocks,
+		.inflight_blocks_left = pool_left(&tp->inflight_blocks),
 		.no_tx_room = (qp->path.loopback ? tp->loop.n : tp->tx[qp->path.port].n) == TP_TX_MAX,
 		.load_percent = UINT32_MAX,
 	};
@@ -328,9 +233,9 @@ transport_depths(const struct transport *tp, struct tp_depths *d)
 	*d = (struct tp_depths){
 		.qps = tp->nb_qps,
 		.active_qps = tp->nb_active,
-		.inflight_blocks = TP_INFLIGHT_BLOCKS - tp->nb_inflight_blocks,
+		.inflight_blocks = TP_INFLIGHT_BLOCKS - pool_left(&tp->inflight_blocks),
 		.inflight_blocks_max = TP_INFLIGHT_BLOCKS,
-		.reordered = TP_REORDER_PKTS - tp->nb_reorder_free,
+		.reordered = TP_REORDER_PKTS - pool_left(&tp->reorder_pkts),
 		.reordered_max = TP_REORDER_PKTS,
 		.tx_waiting = tp->loop.n,
 	};

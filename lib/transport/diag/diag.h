@@ -91,8 +91,8 @@ struct qp_view {
 		uint8_t head_op, next_op; /**< enum uroce_wr_op of the oldest WQE and of the one being sent, UROCE_WR_OPS: none */
 		uint64_t head_wr_id;
 		uint32_t head_bytes;
-		bool fence;          /**< the next one waits for READs and atomics before it */
-		bool blocked, active, watched;
+		uint8_t wait;        /**< enum req_wait */
+		bool active, watched;
 		bool selective;      /**< the peer repeats selectively too */
 		uint32_t lost;       /**< packets known to be lost, to be sent again */
 		uint32_t srtt_ns, rtt_min_ns;
@@ -161,6 +161,8 @@ const char *qp_reason_text(const struct qp_reason *r, char *text);
 const char *qp_type_name(enum uroce_qp_type t);
 /** @return "SEND", "RDMA_READ" ..., "-" for UROCE_WR_OPS. */
 const char *wr_op_name(uint8_t op);
+/** @return what an enum req_wait says, in one or two words: "nothing", "cwnd", "credits" ... */
+const char *req_wait_name(uint8_t wait);
 /** @return "migrated", "rearm", "armed". */
 const char *qp_mig_name(uint8_t path_mig_state);
 

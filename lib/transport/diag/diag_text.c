@@ -6,8 +6,9 @@
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include "transport/core/types.h"
+#include "transport/diag/diag.h"
 
-#include "transport/core/internal.h"
 
 enum {
 	BUSY_PERCENT = 90,        /**< an engine with more load than this may be why nothing moves */
@@ -48,22 +49,30 @@ qp_mig_name(uint8_t path_mig_state)
 }
 
 const char *
+req_wait_name(uint8_t wait)
+{
+	static const char *const names[] = {
+		[REQ_RUNS] = "nothing",
+		[REQ_WAIT_TX] = "tx room",
+		[REQ_WAIT_CWND] = "cwnd",
+		[REQ_WAIT_CREDITS] = "credits",
+		[REQ_WAIT_RD_ATOMIC] = "max_rd_atomic",
+		[REQ_WAIT_FENCE] = "fence",
+		[REQ_WAIT_PACE] = "pace",
+		[REQ_WAIT_RNR] = "rnr timer",
+		[REQ_WAIT_INFLIGHT] = "wqes in flight",
+		[REQ_WAIT_DRAIN] = "drain",
+	};
+
+	return wait < RTE_DIM(names) ? names[wait] : "?";
+}
+
+const char *
 wr_op_name(uint8_t op)
 {
-	static const char *const names[UROCE_WR_OPS] = {
-		[UROCE_WR_RDMA_WRITE] = "RDMA_WRITE",
-		[UROCE_WR_RDMA_WRITE_WITH_IMM] = "RDMA_WRITE_WITH_IMM",
-		[UROCE_WR_SEND] = "SEND",
-		[UROCE_WR_SEND_WITH_IMM] = "SEND_WITH_IMM",
-		[UROCE_WR_RDMA_READ] = "RDMA_READ",
-		[UROCE_WR_ATOMIC_CMP_AND_SWP] = "ATOMIC_CMP_AND_SWP",
-		[UROCE_WR_ATOMIC_FETCH_AND_ADD] = "ATOMIC_FETCH_AND_ADD",
-		[UROCE_WR_LOCAL_INV] = "LOCAL_INV",
-		[UROCE_WR_BIND_MW] = "BIND_MW",
-		[UROCE_WR_SEND_WITH_INV] = "SEND_WITH_INV",
-		[UROCE_WR_FLUSH] = "FLUSH",
-		[UROCE_WR_ATOMIC_WRITE] = "ATOMIC_WRITE",
-	};
+#define NAME(name, number, ...) [number] = #name,
+	static const char *const names[UROCE_WR_OPS] = { WR_OP_TABLE(NAME) };
+#undef NAME
 
 	return op < UROCE_WR_OPS && names[op] != NULL ? names[op] : "-";
 }
@@ -235,7 +244,7 @@ explain_state(const struct qp_view *v, struct lines *l)
 		    v->tx.posted > 0 ? ", sends are posted" : "");
 		break;
 	case UROCE_QPS_SQD:
-		say(l, "SQD: the program has stopped the send queue; %u sends wait, %u are on their way", v->tx.posted,
+		say(l, "SQD: the program has stopped the send queue; %u sends wait, %u are in flight", v->tx.posted,
 		    v->tx.in_flight);
 		break;
 	case UROCE_QPS_SQE:
@@ -291,7 +300,7 @@ explain_answers(const struct qp_view *v, struct lines *l)
 	say(l, "waiting for the %s of PSN %u%s (%s%s)", is_read(v->tx.head_op) ? "response" : "ACK", v->tx.psn_una, since, tries,
 	    next);
 	if (v->tx.retry_left < v->tx.retry_cnt && late > LATE_NS)
-		say(l, "no answer from %s QP %#x: is that QP there, its host up, the way open?", who, v->dest_qpn);
+		say(l, "no answer from %s QP %#x: is that QP there, its host up, the path open?", who, v->dest_qpn);
 	if (v->tx.lost > 0)
 		say(l, "%u packets were lost and are sent again", v->tx.lost);
 }
@@ -300,32 +309,47 @@ explain_answers(const struct qp_view *v, struct lines *l)
 static void
 explain_waiting(const struct qp_view *v, struct lines *l)
 {
-	bool more = v->tx.next_op != UROCE_WR_OPS;
-	uint32_t out = (v->tx.psn_cur - v->tx.psn_una) & WIRE_PSN_MASK;
+	const char *next = wr_op_name(v->tx.next_op), *cc = tp_cc_name(v->tx.cc);
+	uint32_t in_flight = (v->tx.psn_cur - v->tx.psn_una) & WIRE_PSN_MASK;
 
-	if (v->tx.out_of_credits && !v->tx.rnr_wait)
-		say(l, "no receive WQE is posted at the peer (credits 0): SENDs wait for one");
-	if (!more || v->tx.rnr_wait)
-		return;
-	if (v->tx.fence)
-		say(l, "a fenced %s waits for %u READs and atomics before it", wr_op_name(v->tx.next_op), v->tx.rd_out);
-	else if (is_read(v->tx.next_op) && v->tx.rd_out >= v->tx.max_rd)
-		say(l, "%s waits for a READ place: %u of %u are taken (max_rd_atomic)", wr_op_name(v->tx.next_op),
-		    v->tx.rd_out, v->tx.max_rd);
-	else if (v->tx.cc_cwnd != 0 && v->tx.cc_cwnd < v->tx.loss_cwnd && out >= v->tx.cwnd)
-		say(l, "the window is closed by congestion control (%s): %u packets may be on the way", tp_cc_name(v->tx.cc),
-		    v->tx.cwnd);
-	else if (connected(v) && out >= v->tx.cwnd)
-		say(l, "the window is closed: %u packets are on the way, %u may be%s", out, v->tx.cwnd,
-		    v->tx.cwnd < TP_CWND_START ? " after losses" : "");
-	if (v->tx.pace_ns > v->now_ns)
-		say(l, "congestion control (%s) lets the next packet go in %.1f us: %" PRIu64 " Mb/s", tp_cc_name(v->tx.cc),
-		    1000 * ms(v->now_ns, v->tx.pace_ns), v->tx.rate_bps / 1000000);
-	if (v->tx.in_flight > TP_INFLIGHT_OWN - 1 && v->inflight_blocks_left == 0)
-		say(l, "its engine has no window left to lend: %d other QPs are busy", TP_INFLIGHT_BLOCKS);
-	if (v->no_tx_room)
+	switch ((enum req_wait)v->tx.wait) {
+	case REQ_RUNS:
+	case REQ_WAIT_RNR:
+		break;
+	case REQ_WAIT_TX:
 		say(l, "the port doesn't take packets as fast as they are made");
-	if (!v->tx.active)
+		break;
+	case REQ_WAIT_CREDITS:
+		say(l, "no receive WQE is posted at the peer (credits 0): SENDs wait for one");
+		break;
+	case REQ_WAIT_FENCE:
+		say(l, "a fenced %s waits for %u READs and atomics before it", next, v->tx.rd_out);
+		break;
+	case REQ_WAIT_RD_ATOMIC:
+		say(l, "%s waits: %u READs and atomics are outstanding, %u may be (max_rd_atomic)", next, v->tx.rd_out, v->tx.max_rd);
+		break;
+	case REQ_WAIT_CWND:
+		if (v->tx.cc_cwnd != 0 && v->tx.cc_cwnd < v->tx.loss_cwnd)
+			say(l, "the congestion window is full: congestion control (%s) allows %u packets in flight", cc, v->tx.cwnd);
+		else
+			say(l, "the congestion window is full: %u packets are in flight, %u may be%s", in_flight, v->tx.cwnd,
+			    v->tx.cwnd < TP_CWND_START ? " after losses" : "");
+		break;
+	case REQ_WAIT_PACE:
+		say(l, "congestion control (%s) lets the next packet go in %.1f us: %" PRIu64 " Mb/s", cc,
+		    1000 * ms(v->now_ns, v->tx.pace_ns), v->tx.rate_bps / 1000000);
+		break;
+	case REQ_WAIT_INFLIGHT:
+		if (v->inflight_blocks_left == 0)
+			say(l, "its engine has no room left for more WQEs in flight: %d other QPs are busy", TP_INFLIGHT_BLOCKS);
+		else
+			say(l, "%u WQEs are in flight, no more may be", v->tx.in_flight);
+		break;
+	case REQ_WAIT_DRAIN:
+		say(l, "%s waits until everything before it is complete", next);
+		break;
+	}
+	if (v->tx.next_op != UROCE_WR_OPS && !v->tx.active)
 		say(l, "%u sends are posted, but their doorbell hasn't been seen", v->tx.posted);
 }
 
@@ -358,7 +382,7 @@ explain_responder(const struct qp_view *v, struct lines *l)
 		say(l, "the peer was sent an RNR NAK %.1f ms ago; what it lacked is there now, it will send again",
 		    ms(v->rx.nak_sent_ns, v->now_ns));
 	else if (v->rx.seq_nak_sent)
-		say(l, "PSN %u is missing since %.1f ms: the peer was asked for it; %u packets behind it are held", v->rx.epsn,
+		say(l, "PSN %u is missing since %.1f ms: the peer was asked for it; %u packets behind it are buffered", v->rx.epsn,
 		    ms(v->rx.nak_sent_ns, v->now_ns), v->rx.reordered);
 	else if (none)
 		say(l, "no receive is posted in the %s", v->rx.srq ? "SRQ" : "RQ");
@@ -432,7 +456,7 @@ qp_event_text(const struct qp_event *e, char *text)
 		snprintf(text, n, "packets are missing at the peer from PSN %u on, %u now: they are sent again", e->psn, e->a);
 		break;
 	case QP_EV_CNP:
-		snprintf(text, n, "CNP: congestion on the way");
+		snprintf(text, n, "CNP: congestion on the path");
 		break;
 	case QP_EV_MIGRATED:
 		snprintf(text, n, "changed to the alternate path");

@@ -3,7 +3,8 @@
  * How much of a QP may be on its way: round trips as measured, and the window that losses and congestion control leave.
  */
 #include "transport/cc/cc.h"
-#include "transport/req/selective.h"
+#include "transport/req/loss.h"
+#include "transport/req/scoreboard.h"
 
 /* ---- Round trips ---- */
 /* RFC 6298, section 2; early retransmission as in RFC 8985, section 7.2, after two round trips and what they vary. */
@@ -48,7 +49,7 @@ cwnd_update(struct qp *qp)
 {
 	qp->loss.cwnd = unlikely(qp->req.cc != NULL) ? RTE_MIN(qp->loss.loss_cwnd, qp->req.cc->cwnd) : qp->loss.loss_cwnd;
 	if (unlikely(qp->req.scoreboard != NULL))
-		qp->loss.cwnd = (uint16_t)RTE_MIN(qp->loss.cwnd + scoreboard_not_in_flight(qp), (uint32_t)TP_CWND_MAX);
+		qp->loss.cwnd = (uint16_t)RTE_MIN(qp->loss.cwnd + qp->req.scoreboard->nb_has + qp->req.scoreboard->nb_lost, (uint32_t)TP_CWND_MAX);
 }
 
 /*

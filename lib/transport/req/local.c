@@ -7,21 +7,16 @@
  * it is stricter than asked; with it no retransmission ever goes back behind a bind, so none is executed twice.
  * What is posted behind them starts when they are done.
  */
-#include "transport/core/internal.h"
+#include "transport/req/complete.h"
 
 /* The operands, read once: what is checked is what is bound, whatever the client writes meanwhile. */
 static struct mw_bind
 bind_snapshot(const struct ring_sq_wqe *slot)
 {
-	const struct ring_bind *b = (const void *)(slot + 1);
+	struct ring_bind b = wqe_get_bind(slot);
 
-	return (struct mw_bind){
-		.key = *(const volatile uint32_t *)&slot->rkey,
-		.lkey = *(const volatile uint32_t *)&b->lkey,
-		.addr = *(const volatile uint64_t *)&slot->remote_addr,
-		.length = *(const volatile uint64_t *)&b->length,
-		.access = *(const volatile uint32_t *)&b->access,
-	};
+	return (struct mw_bind){ .key = wqe_get_rkey(slot), .lkey = b.lkey, .addr = wqe_get_remote_addr(slot),
+				 .length = b.length, .access = b.access };
 }
 
 static bool
@@ -30,31 +25,27 @@ execute(struct transport *tp, struct qp *qp, const struct tp_swqe *w, const stru
 	struct mw_bind b;
 
 	if (w->opcode == UROCE_WR_LOCAL_INV) {
-		if (!mw_invalidate(tp->c.mrs, *(const volatile uint32_t *)&slot->imm, qp->pd, qp->qpn))
+		if (!mw_invalidate(tp->c.sh.mrs, wqe_get_imm(slot), qp->pd, qp->qpn))
 			return false;
 		tp->counters.local_invalidates++;
 		return true;
 	}
 	b = bind_snapshot(slot);
-	if (!mw_bind(tp->c.mrs, &b, qp->pd, qp->qpn))
+	if (!mw_bind(tp->c.sh.mrs, &b, qp->pd, qp->qpn))
 		return false;
 	tp->counters.mw_binds++;
 	return true;
 }
 
-uint32_t
-local_run(struct transport *tp, struct qp *qp, struct tp_swqe *w)
+bool
+complete_local(struct transport *tp, struct qp *qp, struct tp_swqe *w)
 {
-	if (qp->req.sq_cur != qp->req.sq_tail) {
-		qp->req.blocked = true;
-		return 0;
-	}
 	if (!execute(tp, qp, w, ring_slot(&qp->req.sq, qp->req.sq_cur))) {
 		tp->counters.req_mw_errors++;
 		wqe_error(w, UROCE_WC_MW_BIND_ERR, TP_VERR_MW);
-		return 0;
+		return false;
 	}
 	qp->req.sq_cur++;
-	completer_head(tp, qp);
-	return 1;
+	complete_head(tp, qp);
+	return true;
 }

@@ -3,7 +3,8 @@
  * RC responder: READ, atomics, ATOMIC_WRITE and FLUSH are executed, and remembered so that their duplicates are answered
  * without being executed again (C9-105, 9.4.4).
  */
-#include "transport/core/internal.h"
+#include "transport/core/sched.h"
+#include "transport/resp/resp.h"
 
 /* The slot for a new READ or atomic: the oldest. @return NULL: the peer has more outstanding than it may (C9-95). */
 static struct tp_res *
@@ -31,12 +32,9 @@ borrow_reads(struct transport *tp, struct qp *qp)
 {
 	if (likely(qp->resp.reads != NULL))
 		return true;
-	if (unlikely(tp->nb_read_blocks == 0)) {
-		tp->counters.read_no_places++;
-		return false;
-	}
-	qp->resp.reads = tp->read_blocks[--tp->nb_read_blocks];
-	return true;
+	qp->resp.reads = pool_get(&tp->read_blocks);
+	tp->counters.read_no_places += qp->resp.reads == NULL;
+	return qp->resp.reads != NULL;
 }
 
 /* Two READs of one PSN that have the same mark are most likely the same; what a key opens is checked anew anyway. */
@@ -176,11 +174,11 @@ responder_flush(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 		return;
 	}
 	/* Windows don't grant it. */
-	mr = mr_get(tp->c.mrs, rkey);
+	mr = mr_get(tp->c.sh.mrs, rkey);
 	if (mr != NULL && level == UROCE_FLUSH_MR)
-		mr = mr_check(tp->c.mrs, rkey, qp->pd, access, mr->iova, 0);
+		mr = mr_check(tp->c.sh.mrs, rkey, qp->pd, access, mr->iova, 0);
 	else if (mr != NULL)
-		mr = mr_check(tp->c.mrs, rkey, qp->pd, access, wire_get64(reth), length);
+		mr = mr_check(tp->c.sh.mrs, rkey, qp->pd, access, wire_get64(reth), length);
 	if (mr == NULL || (qp->access & access) != access) {
 		responder_refuse(tp, qp, WIRE_NAK_REM_ACCESS, qp->rcv.epsn);
 		return;

@@ -2,39 +2,16 @@
 /*
  * Receive WQEs: taking, filling, completing and flushing them, for every QP type.
  */
-#include "transport/core/internal.h"
-
-static uint64_t
-rwqe_room(const struct tp_rwqe *w)
-{
-	uint64_t room = 0;
-
-	for (uint32_t i = 0; i < w->nb_sge; i++)
-		room += sge_snapshot(&w->sge[i]).length;
-	return RTE_MIN(room, (uint64_t)UROCE_MAX_MSG_BYTES);
-}
-
-void
-rwqe_begin(struct tp_rwqe *w, const struct ring *r, uint32_t counter, const struct ring_sge *sge, uint32_t nb_sge)
-{
-	const struct ring_rq_wqe *slot = ring_slot(r, counter);
-
-	w->wr_id = slot->wr_id;
-	w->wqe_counter = (uint16_t)counter;
-	w->sge = sge;
-	w->nb_sge = (uint16_t)nb_sge;
-	w->sge_cur = 0;
-	w->sge_off = 0;
-	w->room = rwqe_room(w);
-	w->borrowed = false;
-	w->valid = true;
-}
+#include "transport/core/cq.h"
+#include "transport/core/slot.h"
+#include "transport/core/srq.h"
+#include "transport/resp/recv.h"
 
 void
 recv_drop(struct transport *tp, struct qp *qp)
 {
 	if (qp->rcv.rwqe.valid && unlikely(qp->rcv.rwqe.borrowed))
-		tp->sge_blocks[tp->nb_sge_blocks++] = (struct ring_sge *)(uintptr_t)qp->rcv.rwqe.sge;
+		pool_put(&tp->sge_blocks, (struct ring_sge *)(uintptr_t)qp->rcv.rwqe.sge);
 	qp->rcv.rwqe.valid = false;
 }
 
@@ -106,12 +83,12 @@ recv_place(struct transport *tp, struct qp *qp, const uint8_t *data, uint32_t le
 			*verr = TP_VERR_RECV_LENGTH;
 			return UROCE_WC_LOC_LEN_ERR;
 		}
-		s = sge_snapshot(&w->sge[w->sge_cur]);
+		s = wqe_get_sge(&w->sge[w->sge_cur]);
 		n = likely(s.length > w->sge_off) ? RTE_MIN(len, s.length - w->sge_off) : 0;
 		if (n > 0) {
 			uint64_t va = s.addr + w->sge_off;
 
-			mr = mr_check(tp->c.mrs, s.lkey, pd, UROCE_ACCESS_LOCAL_WRITE, va, n);
+			mr = mr_check(tp->c.sh.mrs, s.lkey, pd, UROCE_ACCESS_LOCAL_WRITE, va, n);
 			if (unlikely(mr == NULL)) {
 				*verr = lkey_verr(tp, s.lkey, pd, va, n);
 				return UROCE_WC_LOC_PROT_ERR;

@@ -3,7 +3,10 @@
  * What an RC responder sends: READ and atomic responses in the order of their requests, ACKs and NAKs.
  */
 #include "transport/cc/cc.h"
-#include "transport/req/selective.h"
+#include "transport/core/lend.h"
+#include "transport/core/tx.h"
+#include "transport/resp/recv.h"
+#include "transport/resp/resp.h"
 
 static inline struct wire_bth
 response_bth(const struct qp *qp, uint8_t opcode, uint32_t psn)
@@ -25,7 +28,7 @@ read_opens(struct transport *tp, const struct qp *qp, const struct tp_read *d, u
 
 	if (unlikely(qp->prefix != WIRE_RC) && !xrc_pd(tp, qp, d->srqn, &pd))
 		return NULL;
-	return mr_check_remote(tp->c.mrs, d->rkey, pd, qp->qpn, UROCE_ACCESS_REMOTE_READ, va, len);
+	return mr_check_remote(tp->c.sh.mrs, d->rkey, pd, qp->qpn, UROCE_ACCESS_REMOTE_READ, va, len);
 }
 
 /* One packet of a READ response: of what was asked for again, else the next. */
@@ -112,7 +115,7 @@ send_reply(struct transport *tp, struct qp *qp)
 		break;
 	}
 	if (unlikely(qp->resp.reply == TP_REPLY_SACK)) {
-		if (!selective_send_sack(tp, qp))
+		if (!sack_send(tp, qp))
 			return false;
 		qp->resp.reply = TP_REPLY_NONE;
 		return true;

@@ -1,75 +1,38 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The responder of RC QPs: admits requests in PSN order, executes SEND and WRITE.
+ * The responder of RC QPs: admits requests in PSN order, executes SEND and WRITE, and goes on with what was held beyond a gap.
  */
-#include "transport/req/selective.h"
+#include "transport/core/qp_error.h"
+#include "transport/core/reorder.h"
+#include "transport/core/sched.h"
+#include "transport/resp/recv.h"
+#include "transport/resp/resp.h"
 
-/* ---- NAKs ---- */
 void
-responder_refuse(struct transport *tp, struct qp *qp, uint8_t syndrome, uint32_t psn)
+receiver_reset(struct qp *qp)
 {
-	int event = syndrome == WIRE_NAK_REM_ACCESS ? UROCE_EVENT_QP_ACCESS_ERR :
-		    syndrome == WIRE_NAK_INV_REQ    ? UROCE_EVENT_QP_REQ_ERR :
-						      UROCE_EVENT_QP_FATAL;
+	const struct qp_receiver *r = &qp->rcv;
 
-	if (syndrome == WIRE_NAK_REM_ACCESS)
-		tp->counters.resp_remote_access_errors++;
-	else if (syndrome == WIRE_NAK_INV_REQ)
-		tp->counters.resp_invalid_requests++;
-	else
-		tp->counters.resp_op_errors++;
-	qp->resp.reply = TP_REPLY_FATAL;
-	qp->resp.syndrome = syndrome;
-	qp->resp.reply_psn = psn;
-	diag_note(tp, qp, QP_EV_NAK_SENT, syndrome, 0, psn);
-	qp_error(tp, qp, event, TP_BECAUSE(REFUSED, syndrome));
-	qp_reply_later(tp, qp);
-}
-
-static void
-out_of_sequence(struct transport *tp, struct qp *qp, uint32_t psn)
-{
-	tp->counters.out_of_sequence++;
-	if (qp->rcv.nak_state == TP_NAK_NONE || wire_psn_diff(psn, qp->rcv.psn_dropped) > 0)
-		qp->rcv.psn_dropped = psn;
-	/* Once per gap; and not while the peer waits for the end of an RNR timer (hfi1 does the same). */
-	if (qp->rcv.nak_state != TP_NAK_NONE)
-		return;
-	qp->rcv.nak_state = TP_NAK_SEQ_SENT;
-	qp->diag.nak_ns = tp->now_ns;
-	diag_note(tp, qp, QP_EV_NAK_SENT, WIRE_NAK_PSN_SEQ, 0, qp->rcv.epsn);
-	qp->resp.reply = TP_REPLY_NAK_SEQ;
-	qp_reply_later(tp, qp);
+	UROCE_ASSERT(r->reorder == NULL && !r->rwqe.valid);
+	qp->rcv = (struct qp_receiver){
+		.rq = r->rq,
+		.srq = r->srq,
+		.xrcd = r->xrcd,
+		.rq_seen = r->rq.counter,
+		/* CNPs are rare, whatever the connection. */
+		.cnp_next_ns = r->cnp_next_ns,
+	};
 }
 
 void
-responder_not_ready(struct transport *tp, struct qp *qp)
+responder_reset(struct qp *qp)
 {
-	if (qp->rcv.nak_state == TP_NAK_NONE)
-		qp->rcv.psn_dropped = qp->rcv.epsn;
-	if (qp->rcv.nak_state != TP_NAK_RNR_SENT)
-		qp->diag.nak_ns = tp->now_ns;
-	qp->rcv.nak_state = TP_NAK_RNR_SENT;
-	diag_note(tp, qp, QP_EV_RNR_SENT, qp->rcv.min_rnr_timer, 0, qp->rcv.epsn);
-	qp->resp.reply = TP_REPLY_RNR;
-	qp_reply_later(tp, qp);
-}
+	struct qp_responder *r = &qp->resp;
 
-bool
-responder_gap_remains(struct qp *qp)
-{
-	bool unsent = qp->resp.reply == TP_REPLY_NAK_SEQ || qp->resp.reply == TP_REPLY_RNR;
-
-	if (unsent && wire_psn_diff(qp->rcv.psn_dropped, qp->rcv.epsn) >= 0) {
-		qp->rcv.nak_state = TP_NAK_SEQ_SENT;
-		qp->resp.reply = TP_REPLY_NAK_SEQ;
-		return true;
-	}
-	qp->rcv.nak_state = TP_NAK_NONE;
-	/* It stood for an ACK that may be owed. */
-	if (unsent)
-		qp->resp.reply = TP_REPLY_ACK;
-	return false;
+	UROCE_ASSERT(r->reads == NULL);
+	*r = (struct qp_responder){ .res_max = r->res_max, .res = r->res };
+	for (uint32_t i = 0; i < r->res_max; i++)
+		r->res[i].used = false;
 }
 
 /* The expected packet came and was executed. */
@@ -83,86 +46,6 @@ accepted(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 		qp->resp.reply = TP_REPLY_ACK;
 		qp_reply_later(tp, qp);
 	}
-}
-
-/* ---- SEND and WRITE; parts are shared with UC ---- */
-/* Is this packet the next of a message, and is its payload as long as its place in the message wants? (9.6.1.1.2) */
-bool
-responder_shape_ok(const struct qp *qp, const struct wire_pkt *p)
-{
-	uint32_t f = p->op->flags, mtu = UINT32_C(1) << qp->path.mtu_shift;
-
-	if (qp->rcv.msg == TP_RMSG_NONE) {
-		if (!(f & WIRE_F_START))
-			return false;
-	} else if ((f & WIRE_F_START) || !(f & (qp->rcv.msg == TP_RMSG_SEND ? WIRE_F_SEND : WIRE_F_WRITE))) {
-		return false;
-	}
-	if (!(f & (WIRE_F_SEND | WIRE_F_WRITE)))
-		return true;
-	if (!(f & WIRE_F_END))
-		return p->payload_bytes == mtu && p->bth.pad == 0;
-	return p->payload_bytes <= mtu && ((f & WIRE_F_START) || p->payload_bytes > 0);
-}
-
-/* RETH of the first packet. @return false: its length can't be. */
-bool
-responder_write_begin(struct qp *qp, const struct wire_pkt *p)
-{
-	const uint8_t *reth = p->bthp + p->op->off_reth;
-
-	qp->rcv.va = wire_get64(reth);
-	qp->rcv.rkey = wire_get32(reth + 8);
-	qp->rcv.left = wire_get32(reth + 12);
-	return qp->rcv.left <= UROCE_MAX_MSG_BYTES;
-}
-
-bool
-responder_write_allowed(struct transport *tp, struct qp *qp)
-{
-	uint64_t va = qp->rcv.va;
-
-	/* C9-88: with length 0 the key isn't looked at. */
-	if (qp->rcv.left == 0)
-		return true;
-	return (qp->access & UROCE_ACCESS_REMOTE_WRITE) &&
-	       key_opens(tp, qp, qp->rcv.rkey, UROCE_ACCESS_REMOTE_WRITE, &va, qp->rcv.left) != NULL;
-}
-
-/* The key is looked up for each packet: it may have gone stale since the first. */
-bool
-responder_write_place(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
-{
-	uint64_t va = qp->rcv.va;
-	struct mr *mr;
-
-	if (p->payload_bytes == 0)
-		return true;
-	mr = key_opens(tp, qp, qp->rcv.rkey, UROCE_ACCESS_REMOTE_WRITE, &va, p->payload_bytes);
-	if (unlikely(mr == NULL || mr_write(mr, va, p->payload, p->payload_bytes) != 0))
-		return false;
-	qp->rcv.va += p->payload_bytes;
-	qp->rcv.left -= p->payload_bytes;
-	return true;
-}
-
-/* @return 0 or the NAK. */
-static uint8_t
-write_packet(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
-{
-	uint32_t f = p->op->flags;
-
-	if (f & WIRE_F_START) {
-		tp->counters.rx_write_requests++;
-		if (!responder_write_begin(qp, p))
-			return WIRE_NAK_INV_REQ;
-	}
-	/* 9.6.1.1.3: the payloads add up to the RETH's length, and the last packet isn't one too many. */
-	if (f & WIRE_F_END ? p->payload_bytes != qp->rcv.left : p->payload_bytes >= qp->rcv.left)
-		return WIRE_NAK_INV_REQ;
-	if ((f & WIRE_F_START) && !responder_write_allowed(tp, qp))
-		return WIRE_NAK_REM_ACCESS;
-	return responder_write_place(tp, qp, p) ? 0 : WIRE_NAK_REM_ACCESS;
 }
 
 /* A SEND packet that doesn't fit or can't be stored: the receiver's own WQE fails too. @return the NAK. */
@@ -187,7 +70,7 @@ reads_answered(struct transport *tp, struct qp *qp)
 	if (qp->resp.pending != 0)
 		responder_run(tp, qp, TP_TX_MAX);
 	if (qp->resp.pending != 0)
-		out_of_sequence(tp, qp, qp->rcv.epsn);
+		responder_out_of_sequence(tp, qp, qp->rcv.epsn);
 	return qp->resp.pending == 0 && qp->state != UROCE_QPS_ERR;
 }
 
@@ -198,7 +81,7 @@ reads_answered(struct transport *tp, struct qp *qp)
 static bool
 invalidated(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 {
-	if (likely(mw_invalidate(tp->c.mrs, wire_get32(p->bthp + p->op->off_ieth), qp->pd, qp->qpn))) {
+	if (likely(mw_invalidate(tp->c.sh.mrs, wire_get32(p->bthp + p->op->off_ieth), qp->pd, qp->qpn))) {
 		tp->counters.rx_invalidate_requests++;
 		return true;
 	}
@@ -230,7 +113,7 @@ data_request(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 		else if (unlikely(f & WIRE_F_IETH) && !invalidated(tp, qp, p))
 			return;
 	} else {
-		nak = write_packet(tp, qp, p);
+		nak = message_write(tp, qp, p);
 	}
 	if (unlikely(nak != 0)) {
 		responder_refuse(tp, qp, nak, qp->rcv.epsn);
@@ -277,7 +160,7 @@ duplicate(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 {
 	struct tp_res *r;
 
-	if (selective_offer_rx(tp, qp, p))
+	if (sack_offer_rx(tp, qp, p))
 		return;
 	tp->counters.duplicate_request++;
 	if (p->op->flags & (WIRE_F_SEND | WIRE_F_WRITE)) {
@@ -305,10 +188,10 @@ duplicate(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 static void
 beyond_gap(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 {
-	if (qp->rcv.sack_on && qp->rcv.nak_state != TP_NAK_RNR_SENT && selective_hold(tp, qp, p))
+	if (qp->rcv.sack_on && qp->rcv.nak_state != TP_NAK_RNR_SENT && sack_hold(tp, qp, p))
 		tp->counters.out_of_sequence++;
 	else
-		out_of_sequence(tp, qp, p->bth.psn);
+		responder_out_of_sequence(tp, qp, p->bth.psn);
 }
 
 static __rte_always_inline void
@@ -316,7 +199,7 @@ execute(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 {
 	if (unlikely(qp->prefix != WIRE_RC) && !xrc_admit(tp, qp, p))
 		return;
-	if (unlikely(!responder_shape_ok(qp, p)))
+	if (unlikely(!message_continues(qp, p)))
 		responder_refuse(tp, qp, WIRE_NAK_INV_REQ, qp->rcv.epsn);
 	else if (likely(p->op->flags & (WIRE_F_SEND | WIRE_F_WRITE)))
 		data_request(tp, qp, p);
@@ -332,10 +215,36 @@ execute(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 		responder_refuse(tp, qp, WIRE_NAK_INV_REQ, qp->rcv.epsn);
 }
 
-__rte_noinline void
-responder_execute(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
+static __rte_noinline void
+execute_held(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 {
 	execute(tp, qp, p);
+}
+
+/* epsn has moved while packets are held: execute those that are next. */
+static __rte_noinline void
+drain(struct transport *tp, struct qp *qp)
+{
+	for (;;) {
+		const struct wire_pkt *p = reorder_next(tp, qp);
+		uint32_t psn = qp->rcv.epsn;
+
+		if (qp->rcv.reorder == NULL)
+			return;
+		if (p == NULL)
+			break;
+		/* It stays held while it is executed: nothing else is held meanwhile. */
+		execute_held(tp, qp, p);
+		/* The QP has gone to ERR. */
+		if (qp->rcv.reorder == NULL)
+			return;
+		if (qp->rcv.epsn == psn) {
+			/* It could not be executed now: the peer will send it again. */
+			reorder_drop(tp, qp, psn);
+			break;
+		}
+	}
+	sack_later(tp, qp);
 }
 
 void
@@ -352,5 +261,5 @@ responder_rx(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 	}
 	execute(tp, qp, p);
 	if (unlikely(qp->rcv.reorder != NULL))
-		selective_drain(tp, qp);
+		drain(tp, qp);
 }

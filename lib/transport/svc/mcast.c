@@ -5,16 +5,15 @@
  * The control thread is the only writer. A member is one word, so it comes and goes while engines read; a group that needs more room
  * is published anew. Groups name QPs by number: one that is gone meanwhile is not found.
  */
-#include <rte_rcu_qsbr.h>
-
-#include "transport/core/internal.h"
+#include "base/container_of.h"
+#include "transport/core/tx.h"
+#include "transport/svc/svc.h"
 
 enum { MCAST_BUCKET_BITS = 10, MCAST_BUCKETS = 1 << MCAST_BUCKET_BITS, MCAST_PLACES = 4 };
 
 struct mcast_group {
 	_Atomic(struct mcast_group *) next; /* in the bucket */
-	struct mcast_group *zombie_next;
-	uint64_t zombie_token;
+	struct deferred deferred;
 	uint8_t mgid[16];
 	uint16_t port;
 	uint32_t members;        /* for the control thread */
@@ -23,11 +22,16 @@ struct mcast_group {
 };
 
 struct mcast_table {
-	struct rte_rcu_qsbr *qsbr;
+	struct deferred_list old; /* groups that are no longer published */
 	uint32_t groups, attached;
-	struct mcast_group *zombies;
 	_Atomic(struct mcast_group *) buckets[MCAST_BUCKETS];
 };
+
+static void
+group_free(struct deferred *d)
+{
+	free(container_of(d, struct mcast_group, deferred));
+}
 
 struct mcast_table *
 mcast_table_create(struct rte_rcu_qsbr *qsbr)
@@ -35,24 +39,8 @@ mcast_table_create(struct rte_rcu_qsbr *qsbr)
 	struct mcast_table *t = calloc(1, sizeof(*t));
 
 	if (t != NULL)
-		t->qsbr = qsbr;
+		t->old = (struct deferred_list){ .qsbr = qsbr, .free = group_free };
 	return t;
-}
-
-/* Free what no engine can see any more. */
-static void
-reap(struct mcast_table *t, bool all)
-{
-	struct mcast_group **pp = &t->zombies, *g;
-
-	while ((g = *pp) != NULL) {
-		if (all || t->qsbr == NULL || rte_rcu_qsbr_check(t->qsbr, g->zombie_token, false) == 1) {
-			*pp = g->zombie_next;
-			free(g);
-		} else {
-			pp = &g->zombie_next;
-		}
-	}
 }
 
 void
@@ -62,7 +50,7 @@ mcast_table_destroy(struct mcast_table *t)
 
 	if (t == NULL)
 		return;
-	reap(t, true);
+	deferred_free_all(&t->old);
 	for (uint32_t i = 0; i < MCAST_BUCKETS; i++) {
 		while ((g = atomic_load(&t->buckets[i])) != NULL) {
 			atomic_store(&t->buckets[i], atomic_load(&g->next));
@@ -109,16 +97,6 @@ find(struct mcast_table *t, uint16_t port, const uint8_t mgid[16], struct mcast_
 	}
 	*found = g;
 	return pp;
-}
-
-static void
-retire(struct mcast_table *t, struct mcast_group *g)
-{
-	if (t->qsbr != NULL)
-		g->zombie_token = rte_rcu_qsbr_start(t->qsbr);
-	g->zombie_next = t->zombies;
-	t->zombies = g;
-	reap(t, false);
 }
 
 /* @return the place of @p qpn, or of nobody if that is 0; NULL: there is none. */
@@ -177,7 +155,7 @@ mcast_attach(struct mcast_table *t, uint16_t port, const uint8_t mgid[16], uint3
 		return 0;
 	atomic_store_explicit(pp, g, memory_order_release);
 	if (old != NULL)
-		retire(t, old);
+		deferred_free(&t->old, &old->deferred);
 	return 0;
 }
 
@@ -196,7 +174,7 @@ mcast_detach(struct mcast_table *t, uint16_t port, const uint8_t mgid[16], uint3
 		return 0;
 	t->groups--;
 	atomic_store_explicit(pp, atomic_load(&g->next), memory_order_release);
-	retire(t, g);
+	deferred_free(&t->old, &g->deferred);
 	return 0;
 }
 
@@ -212,9 +190,9 @@ group_of(struct transport *tp, uint16_t port, const uint8_t *l3, uint8_t ip_vers
 		memcpy(mgid + 12, l3 + 16, 4);
 	else
 		memcpy(mgid, l3 + 24, 16);
-	if (tp->c.mcasts == NULL)
+	if (tp->c.sh.mcasts == NULL)
 		return NULL;
-	find(tp->c.mcasts, port, mgid, &g);
+	find(tp->c.sh.mcasts, port, mgid, &g);
 	return g;
 }
 
@@ -245,7 +223,7 @@ copy_to(struct transport *tp, const struct qp *qp, uint16_t port, const struct w
 }
 
 void
-mcast_rx(struct transport *tp, uint16_t port, const struct wire_pkt *p)
+mcast_rx(struct transport *tp, uint16_t port, const struct wire_pkt *p, mcast_deliver *deliver)
 {
 	struct mcast_group *g;
 	struct qp *qp;
@@ -263,11 +241,11 @@ mcast_rx(struct transport *tp, uint16_t port, const struct wire_pkt *p)
 	for (uint32_t i = 0; i < g->places; i++) {
 		uint32_t qpn = atomic_load_explicit(&g->qpns[i], memory_order_acquire);
 
-		qp = qpn != 0 ? qp_table_get(tp->c.qps, qpn) : NULL;
+		qp = qpn != 0 ? qp_table_get(tp->c.sh.qps, qpn) : NULL;
 		if (qp == NULL)
 			continue;
 		if (qp->tp == tp)
-			transport_to_qp(tp, qp, port, p);
+			deliver(tp, qp, port, p);
 		else
 			copy_to(tp, qp, port, p);
 	}

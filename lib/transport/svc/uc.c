@@ -3,7 +3,10 @@
  * The receiving side of UC: what is lost stays lost, nothing is answered. A message with a gap is dropped up to the
  * next first packet, whose PSN is taken as it comes (9.8.2.2).
  */
-#include "transport/core/internal.h"
+#include "transport/core/qp_error.h"
+#include "transport/resp/recv.h"
+#include "transport/resp/resp.h"
+#include "transport/svc/svc.h"
 
 static void
 drop_message(struct qp *qp)
@@ -36,39 +39,15 @@ in_sequence(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 	return false;
 }
 
-static bool
-write_ok(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
-{
-	uint32_t f = p->op->flags;
-
-	if (f & WIRE_F_START) {
-		tp->counters.rx_write_requests++;
-		if (!responder_write_begin(qp, p)) {
-			tp->counters.resp_invalid_requests++;
-			return false;
-		}
-	}
-	/* 9.6.1.1.3: the payloads add up to the RETH's length, and the last packet isn't one too many. */
-	if (f & WIRE_F_END ? p->payload_bytes != qp->rcv.left : p->payload_bytes >= qp->rcv.left) {
-		tp->counters.resp_invalid_requests++;
-		return false;
-	}
-	if (((f & WIRE_F_START) && !responder_write_allowed(tp, qp)) || !responder_write_place(tp, qp, p)) {
-		tp->counters.resp_remote_access_errors++;
-		return false;
-	}
-	return true;
-}
-
 void
 uc_rx(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 {
 	uint32_t f = p->op->flags;
-	uint8_t status, verr = TP_VERR_NONE;
+	uint8_t nak, status, verr = TP_VERR_NONE;
 
 	if (!in_sequence(tp, qp, p))
 		return;
-	if (!responder_shape_ok(qp, p)) {
+	if (!message_continues(qp, p)) {
 		tp->counters.resp_invalid_requests++;
 		drop_message(qp);
 		return;
@@ -89,7 +68,10 @@ uc_rx(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 			qp_error(tp, qp, -1, TP_BECAUSE(RECEIVE, verr));
 			return;
 		}
-	} else if (!write_ok(tp, qp, p)) {
+	} else if ((nak = message_write(tp, qp, p)) != 0) {
+		/* Nobody is told: UC has no NAKs. */
+		tp->counters.resp_invalid_requests += nak == WIRE_NAK_INV_REQ;
+		tp->counters.resp_remote_access_errors += nak == WIRE_NAK_REM_ACCESS;
 		drop_message(qp);
 		return;
 	}

@@ -147,13 +147,13 @@ daemon_tests(const struct CMUnitTest *tests, size_t n, uint32_t max_sessions, ui
 struct rte_mempool *
 daemon_pool(void)
 {
-	return stack->pool;
+	return stack->sh.pool;
 }
 
 void
 daemon_wire_put(const void *frame, uint32_t bytes)
 {
-	struct rte_mbuf *m = rte_pktmbuf_alloc(stack->pool);
+	struct rte_mbuf *m = rte_pktmbuf_alloc(stack->sh.pool);
 
 	assert_non_null(m);
 	memcpy(rte_pktmbuf_append(m, (uint16_t)bytes), frame, bytes);
@@ -194,8 +194,8 @@ daemon_socket(void)
 struct daemon_counts
 daemon_counts(void)
 {
-	struct daemon_counts c = { .mrs = mr_table_count(stack->mrs), .qps = qp_table_count(stack->qps),
-				   .attached = mcast_table_attached(stack->mcasts) };
+	struct daemon_counts c = { .mrs = mr_table_count(stack->sh.mrs), .qps = qp_table_count(stack->sh.qps),
+				   .attached = mcast_table_attached(stack->sh.mcasts) };
 	DIR *d = opendir("/proc/self/fd");
 
 	control_counts(stack->control, &c.control);

@@ -197,17 +197,13 @@ pair_post_with(struct pair *t, int i, uint8_t opcode, const uint8_t *from, uint3
 {
 	struct end *e = &t->end[i];
 	struct ring_sq_wqe *w = ring_slot(&e->sq, e->sq.counter);
-	struct ring_sge sge = { .addr = (uintptr_t)from, .length = len, .lkey = t->lkey };
 	struct ring_qp_shared *sh = peer_area(&t->p, &e->qp.shared);
 	union ring_sq_ctl c = { .opcode = opcode, .flags = UROCE_SEND_SIGNALED, .count = 1 };
 
 	w->wr_id = e->sq.counter;
-	w->remote_addr = (uintptr_t)to;
-	w->rkey = rkey;
-	memcpy(w + 1, &sge, sizeof(sge));
-	c.phase = ring_phase(e->sq.counter, e->sq.order);
-	atomic_store_explicit(&w->ctl, c.word, memory_order_release);
-	e->sq.counter++;
+	wqe_put_remote(w, (uintptr_t)to, rkey);
+	*wqe_sges(w, opcode) = (struct ring_sge){ (uintptr_t)from, len, t->lkey };
+	ring_sq_post(&e->sq, e->sq.counter++, w, c);
 	atomic_thread_fence(memory_order_seq_cst);
 	if (atomic_load(&sh->sq_watch) == 0)
 		ring_doorbell(t, e);
@@ -224,12 +220,10 @@ pair_post_recv(struct pair *t, int i, uint8_t *to, uint32_t len)
 {
 	struct end *e = &t->end[i];
 	struct ring_rq_wqe *w = ring_slot(&e->rq, e->rq.counter);
-	union ring_rq_ctl c = { .num_sge = 1, .phase = ring_phase(e->rq.counter, e->rq.order) };
 
 	w->wr_id = 1000 + e->rq.counter;
 	w->sge[0] = (struct ring_sge){ .addr = (uintptr_t)to, .length = len, .lkey = t->lkey };
-	atomic_store_explicit(&w->ctl, c.word, memory_order_release);
-	e->rq.counter++;
+	ring_rq_post(&e->rq, e->rq.counter++, w, 1);
 }
 
 bool
@@ -255,17 +249,14 @@ pair_post_local(struct pair *t, int i, uint8_t op, uint32_t key)
 {
 	struct end *e = &t->end[i];
 	struct ring_sq_wqe *w = ring_slot(&e->sq, e->sq.counter);
-	struct ring_bind b = { .length = 2 * PAIR_BYTES, .lkey = t->lkey, .access = UROCE_ACCESS_REMOTE_WRITE };
 	struct ring_qp_shared *sh = peer_area(&t->p, &e->qp.shared);
 	union ring_sq_ctl c = { .opcode = op, .flags = UROCE_SEND_SIGNALED };
 
 	w->wr_id = e->sq.counter;
-	w->remote_addr = (uintptr_t)t->mem;
-	w->rkey = w->imm = key;
-	memcpy(w + 1, &b, sizeof(b));
-	c.phase = ring_phase(e->sq.counter, e->sq.order);
-	atomic_store_explicit(&w->ctl, c.word, memory_order_release);
-	e->sq.counter++;
+	wqe_put_imm(w, key);
+	wqe_put_remote(w, (uintptr_t)t->mem, key);
+	wqe_put_bind(w, 2 * PAIR_BYTES, t->lkey, UROCE_ACCESS_REMOTE_WRITE);
+	ring_sq_post(&e->sq, e->sq.counter++, w, c);
 	atomic_thread_fence(memory_order_seq_cst);
 	if (atomic_load(&sh->sq_watch) == 0)
 		ring_doorbell(t, e);

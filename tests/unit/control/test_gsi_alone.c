@@ -52,14 +52,14 @@ alone_up(struct alone *a)
 	a->port = net_port_open(&a->conf.ports[0].net, 0, 1, daemon_pool(), err, sizeof(err));
 	if (a->port == NULL)
 		fail_msg("%s", err);
-	ec.mrs = a->mrs = mr_table_create(4, NULL);
-	ec.qps = a->qps = qp_table_create(4, NULL);
-	ec.pool = daemon_pool();
+	ec.sh.mrs = a->mrs = mr_table_create(4, NULL);
+	ec.sh.qps = a->qps = qp_table_create(4, NULL);
+	ec.sh.pool = daemon_pool();
 	a->engine = engine_create(&ec);
 	assert_non_null(a->engine);
 	net_port_set_sender(a->port, send_packet, a, daemon_pool());
 	a->control.s = (struct control_setup){ .conf = &a->conf, .engines = &a->engine, .nb_engines = 1,
-					       .ports = &a->port, .nb_ports = 1, .pool = daemon_pool() };
+					       .ports = &a->port, .nb_ports = 1, .sh = ec.sh };
 	a->gsi = gsi_open(&a->control);
 	assert_non_null(a->gsi);
 }

@@ -113,13 +113,11 @@ static void
 post_recv(struct member *m)
 {
 	struct ring_rq_wqe *w = ring_slot(&m->rq, m->rq.counter);
-	union ring_rq_ctl c = { .num_sge = 1, .phase = ring_phase(m->rq.counter, m->rq.order) };
 
 	w->wr_id = m->rq.counter;
 	w->sge[0] = (struct ring_sge){ .addr = (uintptr_t)m->mem + m->rq.counter % DEPTH * ROOM, .length = ROOM,
 				       .lkey = m->lkey };
-	atomic_store_explicit(&w->ctl, c.word, memory_order_release);
-	m->rq.counter++;
+	ring_rq_post(&m->rq, m->rq.counter++, w, 1);
 }
 
 static void
@@ -176,7 +174,6 @@ send_to_group(struct member *m, const uint8_t mgid[16], uint32_t bytes)
 {
 	struct ctl_req q = peer_req(CTL_AH_CREATE);
 	struct ring_sq_wqe *w = ring_slot(&m->sq, m->sq.counter);
-	struct ring_sge sge = { .addr = (uintptr_t)m->mem + DEPTH * ROOM, .length = bytes, .lkey = m->lkey };
 	union ring_sq_ctl c = { .opcode = UROCE_WR_SEND, .flags = UROCE_SEND_SIGNALED, .count = 1 };
 	uint64_t one = 1;
 
@@ -186,12 +183,9 @@ send_to_group(struct member *m, const uint8_t mgid[16], uint32_t bytes)
 	memcpy(q.ah_create.attr.dgid, mgid, 16);
 	m->ah = must(m, &q, NULL).handle.handle;
 	w->wr_id = 77;
-	w->remote_addr = (uint64_t)WIRE_QPN_MULTICAST << 32 | m->ah;
-	w->rkey = QKEY;
-	memcpy(w + 1, &sge, sizeof(sge));
-	c.phase = ring_phase(m->sq.counter, m->sq.order);
-	atomic_store_explicit(&w->ctl, c.word, memory_order_release);
-	m->sq.counter++;
+	wqe_put_ud(w, m->ah, WIRE_QPN_MULTICAST, QKEY);
+	*wqe_sges(w, UROCE_WR_SEND) = (struct ring_sge){ (uintptr_t)m->mem + DEPTH * ROOM, bytes, m->lkey };
+	ring_sq_post(&m->sq, m->sq.counter++, w, c);
 	if (ring_db_ring((void *)m->p.db, m->qp.db_slot))
 		assert_int_equal(write(m->p.kick_fd, &one, sizeof(one)), sizeof(one));
 }

@@ -226,16 +226,13 @@ static void
 post_send(struct prog *g, uint32_t srqn, uint32_t len)
 {
 	struct ring_sq_wqe *w = ring_slot(&g->sq, g->sq.counter);
-	struct ring_sge sge = { .addr = (uintptr_t)g->mem, .length = len, .lkey = g->lkey };
 	struct ring_qp_shared *sh = peer_area(&g->p, &g->qp.shared);
 	union ring_sq_ctl c = { .opcode = UROCE_WR_SEND, .flags = UROCE_SEND_SIGNALED, .count = 1, .srqn = srqn };
 	uint64_t one = 1;
 
 	w->wr_id = g->sq.counter;
-	memcpy(w + 1, &sge, sizeof(sge));
-	c.phase = ring_phase(g->sq.counter, g->sq.order);
-	atomic_store_explicit(&w->ctl, c.word, memory_order_release);
-	g->sq.counter++;
+	*wqe_sges(w, UROCE_WR_SEND) = (struct ring_sge){ (uintptr_t)g->mem, len, g->lkey };
+	ring_sq_post(&g->sq, g->sq.counter++, w, c);
 	atomic_thread_fence(memory_order_seq_cst);
 	if (atomic_load(&sh->sq_watch) == 0 && ring_db_ring((void *)g->p.db, g->qp.db_slot))
 		assert_int_equal(write(g->p.kick_fd, &one, sizeof(one)), sizeof(one));
@@ -245,12 +242,10 @@ static void
 post_srq(struct prog *g, uint64_t id)
 {
 	struct ring_rq_wqe *w = ring_slot(&g->srq_ring, g->srq_ring.counter);
-	union ring_rq_ctl c = { .num_sge = 1, .phase = ring_phase(g->srq_ring.counter, g->srq_ring.order) };
 
 	w->wr_id = id;
 	w->sge[0] = (struct ring_sge){ .addr = (uintptr_t)g->mem, .length = BYTES, .lkey = g->lkey };
-	atomic_store_explicit(&w->ctl, c.word, memory_order_release);
-	g->srq_ring.counter++;
+	ring_rq_post(&g->srq_ring, g->srq_ring.counter++, w, 1);
 }
 
 static struct ring_cqe

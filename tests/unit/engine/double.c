@@ -184,10 +184,13 @@ rig_up(struct rig *r, unsigned int n, enum engine_idle idle, uint16_t nb_ports, 
 	size_t bytes = rte_rcu_qsbr_get_memsize(n);
 	struct engine *all[UROCE_MAX_ENGINES];
 
-	r->qsbr = aligned_alloc(RTE_CACHE_LINE_SIZE, RTE_ALIGN_CEIL(bytes, RTE_CACHE_LINE_SIZE));
-	assert_int_equal(rte_rcu_qsbr_init(r->qsbr, n), 0);
-	r->pool = rte_pktmbuf_pool_create("pool", POOL_MBUFS, 0, 0, POOL_DATA, SOCKET_ID_ANY);
-	assert_non_null(r->pool);
+	r->sh.qsbr = aligned_alloc(RTE_CACHE_LINE_SIZE, RTE_ALIGN_CEIL(bytes, RTE_CACHE_LINE_SIZE));
+	assert_int_equal(rte_rcu_qsbr_init(r->sh.qsbr, n), 0);
+	r->sh.pool = rte_pktmbuf_pool_create("pool", POOL_MBUFS, 0, 0, POOL_DATA, SOCKET_ID_ANY);
+	assert_non_null(r->sh.pool);
+	/* The recording transport looks up nothing: any address will do for the tables. */
+	r->sh.mrs = (struct mr_table *)r;
+	r->sh.qps = (struct qp_table *)r;
 	for (uint16_t p = 0; p < nb_ports; p++) {
 		r->port[p] = (struct net_port){ .index = p, .port_id = port_ids[p], .nb_queues = (uint16_t)n };
 		r->ports[p] = &r->port[p];
@@ -195,11 +198,8 @@ rig_up(struct rig *r, unsigned int n, enum engine_idle idle, uint16_t nb_ports, 
 	memset(&rec, 0, sizeof(rec));
 	rec.next_timeout = UINT64_MAX;
 	for (unsigned int i = 0; i < n; i++) {
-		/* The recording transport looks up nothing: any address will do for the tables. */
 		const struct engine_config c = { .id = i, .nb_engines = n, .idle = idle, .ports = r->ports,
-						 .nb_ports = nb_ports, .mrs = (struct mr_table *)r,
-						 .qps = (struct qp_table *)r, .qsbr = r->qsbr, .pool = r->pool,
-						 .socket_id = SOCKET_ID_ANY };
+						 .nb_ports = nb_ports, .sh = r->sh, .socket_id = SOCKET_ID_ANY };
 
 		r[i].e = engine_create(&c);
 		assert_non_null(r[i].e);
@@ -213,7 +213,7 @@ rig_down(struct rig *r, unsigned int n)
 {
 	for (unsigned int i = 0; i < n; i++)
 		engine_destroy(r[i].e);
-	assert_int_equal(rte_mempool_in_use_count(r->pool), 0);
-	rte_mempool_free(r->pool);
-	free(r->qsbr);
+	assert_int_equal(rte_mempool_in_use_count(r->sh.pool), 0);
+	rte_mempool_free(r->sh.pool);
+	free(r->sh.qsbr);
 }

@@ -44,7 +44,7 @@ ports_start(struct rig *r)
 	for (unsigned int p = 0; p < PORTS; p++) {
 		assert_int_equal(rte_eth_dev_configure(port_ids[p], ENGINES, ENGINES, &conf), 0);
 		for (uint16_t q = 0; q < ENGINES; q++) {
-			assert_int_equal(rte_eth_rx_queue_setup(port_ids[p], q, 64, SOCKET_ID_ANY, NULL, r->pool), 0);
+			assert_int_equal(rte_eth_rx_queue_setup(port_ids[p], q, 64, SOCKET_ID_ANY, NULL, r->sh.pool), 0);
 			assert_int_equal(rte_eth_tx_queue_setup(port_ids[p], q, 64, SOCKET_ID_ANY, NULL), 0);
 		}
 		assert_int_equal(rte_eth_dev_start(port_ids[p]), 0);
@@ -69,7 +69,7 @@ down(struct rig *r)
 static struct rte_mbuf *
 packet(struct rig *r, uint32_t number)
 {
-	struct rte_mbuf *m = rte_pktmbuf_alloc(r->pool);
+	struct rte_mbuf *m = rte_pktmbuf_alloc(r->sh.pool);
 
 	assert_non_null(m);
 	*(uint32_t *)rte_pktmbuf_append(m, 64) = number;
@@ -350,9 +350,9 @@ congestion_control_of_each_port_reaches_the_transport(void **state)
 	struct engine *e;
 
 	up(r);
-	c = (struct engine_config){ .nb_engines = 1, .ports = r->ports, .nb_ports = PORTS, .mrs = (struct mr_table *)r,
-				    .qps = (struct qp_table *)r, .pool = r->pool, .socket_id = SOCKET_ID_ANY,
-				    .cc = { TP_CC_NONE, TP_CC_DCQCN } };
+	c = (struct engine_config){ .nb_engines = 1, .ports = r->ports, .nb_ports = PORTS, .sh = r->sh,
+				    .socket_id = SOCKET_ID_ANY, .cc = { TP_CC_NONE, TP_CC_DCQCN } };
+	c.sh.qsbr = NULL;
 	e = engine_create(&c);
 	assert_non_null(e);
 	assert_int_equal(rec.ports[0].cc, TP_CC_NONE);

@@ -4,7 +4,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-#include "engine/engine_impl.h"
+#include "engine/engine_priv.h"
 #include "util.h"
 
 struct call {
@@ -191,9 +191,9 @@ turn_of_ones_own_holds_up_no_grace_period(void **state)
 	rig_up(&r, 1, ENGINE_IDLE_POLL, 0, NULL);
 	rec.work = 3;
 	assert_int_equal(engine_turn(r.e), 3);
-	mem_rcu_wait(r.qsbr);
+	rcu_wait(r.sh.qsbr);
 	engine_call(r.e, note_call, &c);
-	mem_rcu_wait(r.qsbr);
+	rcu_wait(r.sh.qsbr);
 	rig_down(&r, 1);
 }
 
@@ -209,7 +209,7 @@ running_engine_lets_grace_periods_pass(void **state)
 		rig_up(&r, 1, policies[p], 0, NULL);
 		run_begin(&run, r.e);
 		for (int i = 0; i < 20; i++) {
-			mem_rcu_wait(r.qsbr);
+			rcu_wait(r.sh.qsbr);
 			nap_us(200);
 		}
 		run_end(&run);
@@ -417,8 +417,8 @@ create_refuses_what_cannot_be(void **state)
 	struct engine_config good, bad;
 
 	rig_up(&r, 1, ENGINE_IDLE_POLL, 0, NULL);
-	good = (struct engine_config){ .nb_engines = 1, .mrs = (struct mr_table *)&r, .qps = (struct qp_table *)&r,
-				       .pool = r.pool, .socket_id = SOCKET_ID_ANY };
+	good = (struct engine_config){ .nb_engines = 1, .sh = r.sh, .socket_id = SOCKET_ID_ANY };
+	good.sh.qsbr = NULL;
 	bad = good;
 	bad.id = 1;
 	assert_null(engine_create(&bad));
@@ -430,7 +430,7 @@ create_refuses_what_cannot_be(void **state)
 	bad.nb_ports = UROCE_MAX_PORTS + 1;
 	assert_null(engine_create(&bad));
 	bad = good;
-	bad.qps = NULL;
+	bad.sh.qps = NULL;
 	assert_null(engine_create(&bad));
 	rig_down(&r, 1);
 }

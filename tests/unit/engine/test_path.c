@@ -27,10 +27,7 @@ enum {
 
 /** What a daemon has: tables, engines, one port. */
 struct host {
-	struct mr_table *mrs;
-	struct qp_table *qps;
-	struct rte_rcu_qsbr *qsbr;
-	struct rte_mempool *pool;
+	struct shared sh;
 	struct net_port port, *ports[1];
 	struct engine *engines[ENGINES];
 	struct runner runners[ENGINES];
@@ -110,22 +107,21 @@ host_up(struct host *h, uint8_t number, unsigned int nb_engines)
 	memset(h, 0, sizeof(*h));
 	h->number = number;
 	h->nb_engines = nb_engines;
-	h->qsbr = zeroed(rte_rcu_qsbr_get_memsize(nb_engines));
-	assert_int_equal(rte_rcu_qsbr_init(h->qsbr, nb_engines), 0);
-	h->mrs = mr_table_create(MAX_MR, h->qsbr);
-	h->qps = qp_table_create(MAX_QP, h->qsbr);
+	h->sh.qsbr = zeroed(rte_rcu_qsbr_get_memsize(nb_engines));
+	assert_int_equal(rte_rcu_qsbr_init(h->sh.qsbr, nb_engines), 0);
+	h->sh.mrs = mr_table_create(MAX_MR, h->sh.qsbr);
+	h->sh.qps = qp_table_create(MAX_QP, h->sh.qsbr);
 	snprintf(name, sizeof(name), "pool%u", number);
-	h->pool = rte_pktmbuf_pool_create(name, POOL_MBUFS, 0, 0, RTE_PKTMBUF_HEADROOM + WIRE_MAX_FRAME_BYTES,
+	h->sh.pool = rte_pktmbuf_pool_create(name, POOL_MBUFS, 0, 0, RTE_PKTMBUF_HEADROOM + WIRE_MAX_FRAME_BYTES,
 					  SOCKET_ID_ANY);
-	assert_non_null(h->pool);
+	assert_non_null(h->sh.pool);
 	h->port = (struct net_port){ .port_id = port_ids[number - 1], .nb_queues = (uint16_t)nb_engines,
 				     .active_mtu = UROCE_MTU_4096 };
 	h->ports[0] = &h->port;
-	port_start(h->port.port_id, h->pool);
+	port_start(h->port.port_id, h->sh.pool);
 	for (unsigned int i = 0; i < nb_engines; i++) {
 		const struct engine_config c = { .id = i, .nb_engines = nb_engines, .idle = ENGINE_IDLE_ADAPTIVE,
-						 .ports = h->ports, .nb_ports = 1, .mrs = h->mrs,
-						 .qps = h->qps, .qsbr = h->qsbr, .pool = h->pool,
+						 .ports = h->ports, .nb_ports = 1, .sh = h->sh,
 						 .socket_id = SOCKET_ID_ANY, .cc = { cc_of(number) } };
 
 		h->engines[i] = engine_create(&c);
@@ -146,15 +142,15 @@ host_stop(struct host *h)
 static void
 host_down(struct host *h)
 {
-	assert_int_equal(mr_table_count(h->mrs), 0);
-	assert_int_equal(qp_table_count(h->qps), 0);
+	assert_int_equal(mr_table_count(h->sh.mrs), 0);
+	assert_int_equal(qp_table_count(h->sh.qps), 0);
 	for (unsigned int i = 0; i < h->nb_engines; i++)
 		engine_destroy(h->engines[i]);
-	qp_table_destroy(h->qps);
-	mr_table_destroy(h->mrs);
-	assert_int_equal(rte_mempool_in_use_count(h->pool), 0);
-	rte_mempool_free(h->pool);
-	free(h->qsbr);
+	qp_table_destroy(h->sh.qps);
+	mr_table_destroy(h->sh.mrs);
+	assert_int_equal(rte_mempool_in_use_count(h->sh.pool), 0);
+	rte_mempool_free(h->sh.pool);
+	free(h->sh.qsbr);
 }
 
 static int
@@ -191,7 +187,7 @@ destroy_msg(struct engine *e, void *arg, uint64_t now_ns)
 static void
 program_up(struct program *p, struct host *h, unsigned int engine)
 {
-	struct cq_params cp = { .channel_fd = -1, .multi = h->nb_engines > 1 };
+	struct cq_params cp = { .channel = -1, .multi = h->nb_engines > 1 };
 	struct mem_seg seg;
 	struct mr_params mp = { .pd = PD, .access = 15, .segs = &seg, .nb_segs = 1, .length = MEM_BYTES };
 
@@ -204,7 +200,7 @@ program_up(struct program *p, struct host *h, unsigned int engine)
 	p->mem = zeroed(MEM_BYTES);
 	seg = (struct mem_seg){ .va = (uintptr_t)p->mem, .length = MEM_BYTES, .host = p->mem };
 	mp.addr = mp.iova = seg.va;
-	assert_int_equal(mr_create(h->mrs, &mp, &p->mr), 0);
+	assert_int_equal(mr_create(h->sh.mrs, &mp, &p->mr), 0);
 	p->qp_shared = zeroed(sizeof(*p->qp_shared));
 	p->cq_shared = zeroed(sizeof(*p->cq_shared));
 	p->sq = (struct ring){ .order = SQ_ORDER, .shift = 6, .base = zeroed(64 << SQ_ORDER) };
@@ -221,10 +217,10 @@ program_down(struct program *p)
 {
 	engine_call(p->engine, destroy_msg, p);
 	engine_session_remove(p->engine, p->session);
-	mem_rcu_wait(p->host->qsbr);
+	rcu_wait(p->host->sh.qsbr);
 	assert_int_equal(cq_users(p->cq), 0);
 	cq_destroy(p->cq);
-	mr_destroy(p->host->mrs, p->mr);
+	mr_destroy(p->host->sh.mrs, p->mr);
 	free(p->db);
 	free(p->mem);
 	free(p->qp_shared);
@@ -295,16 +291,12 @@ static void
 post_write(struct program *p, const struct program *peer, uint64_t wr_id, size_t off, uint32_t len)
 {
 	struct ring_sq_wqe *w = ring_slot(&p->sq, p->sq.counter);
-	struct ring_sge *sge = (struct ring_sge *)(w + 1);
-	const union ring_sq_ctl ctl = { .opcode = UROCE_WR_RDMA_WRITE, .flags = UROCE_SEND_SIGNALED, .count = 1,
-					.phase = ring_phase(p->sq.counter, p->sq.order) };
+	const union ring_sq_ctl ctl = { .opcode = UROCE_WR_RDMA_WRITE, .flags = UROCE_SEND_SIGNALED, .count = 1 };
 
 	w->wr_id = wr_id;
-	w->remote_addr = (uintptr_t)peer->mem + off;
-	w->rkey = peer->mr->key;
-	*sge = (struct ring_sge){ (uintptr_t)p->mem + off, len, p->mr->key };
-	atomic_store_explicit(&w->ctl, ctl.word, memory_order_release);
-	p->sq.counter++;
+	wqe_put_remote(w, (uintptr_t)peer->mem + off, peer->mr->key);
+	*wqe_sges(w, UROCE_WR_RDMA_WRITE) = (struct ring_sge){ (uintptr_t)p->mem + off, len, p->mr->key };
+	ring_sq_post(&p->sq, p->sq.counter++, w, ctl);
 	atomic_thread_fence(memory_order_seq_cst);
 	if (atomic_load(&p->qp_shared->sq_watch) == 0 && ring_db_ring(p->db, 0))
 		engine_session_kick(p->engine, p->session);

@@ -5,7 +5,7 @@
 
 #include <rte_pause.h>
 
-#include "engine/engine_impl.h"
+#include "engine/engine_priv.h"
 #include "util.h"
 
 enum { SLOTS = 5000 };

@@ -30,8 +30,7 @@ bool wait_for(const uint64_t *p, uint64_t v);
 /** An engine with its surroundings. */
 struct rig {
 	struct engine *e;
-	struct rte_rcu_qsbr *qsbr;
-	struct rte_mempool *pool;
+	struct shared sh; /**< tables: pointers that nobody follows */
 	struct net_port *ports[2];
 	struct net_port port[2];
 };

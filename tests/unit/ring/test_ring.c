@@ -85,20 +85,6 @@ control_words_have_their_fields_where_the_abi_says(void **state)
 }
 
 static void
-operand_blocks_follow_the_opcodes_that_have_them(void **state)
-{
-	uint32_t with = 0;
-
-	for (unsigned int op = 0; op < 256; op++)
-		with += ring_op_has_operands((uint8_t)op);
-	assert_int_equal(with, 4);
-	assert_true(ring_op_has_operands(UROCE_WR_ATOMIC_CMP_AND_SWP));
-	assert_true(ring_op_has_operands(UROCE_WR_ATOMIC_FETCH_AND_ADD));
-	assert_true(ring_op_has_operands(UROCE_WR_BIND_MW));
-	assert_true(ring_op_has_operands(UROCE_WR_FLUSH));
-}
-
-static void
 slot_is_ready_in_its_lap_only(void **state)
 {
 	struct ring sq = ring_new(), rq = ring_new(), cq = ring_new();
@@ -223,7 +209,6 @@ main(void)
 		cmocka_unit_test(slots_lie_in_a_circle),
 		cmocka_unit_test(strides_are_the_least_power_of_two_that_fits),
 		cmocka_unit_test(control_words_have_their_fields_where_the_abi_says),
-		cmocka_unit_test(operand_blocks_follow_the_opcodes_that_have_them),
 		cmocka_unit_test(slot_is_ready_in_its_lap_only),
 		cmocka_unit_test(consumer_sees_whole_slots_in_order),
 		cmocka_unit_test(doorbell_sets_a_bit_on_each_level),

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -59,6 +58,15 @@ on_event(void *arg, const struct tp_event *ev)
 	h->events[h->nb_events++] = *ev;
 }
 
+static bool
+on_completion(void *arg, int channel, uint64_t cookie)
+{
+	struct end_cq *c = (void *)(uintptr_t)cookie;
+
+	c->events++;
+	return true;
+}
+
 unsigned int
 host_events(const struct host *h, enum uroce_event type)
 {
@@ -72,7 +80,7 @@ host_events(const struct host *h, enum uroce_event type)
 struct pair *
 pair_new(void)
 {
-	return pair_new_cc(&(struct tp_port_config){ .cc = TP_CC_NONE });
+	return pair_new_cc(&(struct tp_port_config){ .features = TP_FEATURES_ALL });
 }
 
 struct pair *
@@ -85,23 +93,21 @@ pair_new_cc(const struct tp_port_config *port)
 	p->mbufs_before = pair_mbufs_in_use();
 	for (unsigned int i = 0; i < 2; i++) {
 		struct host *h = &p->h[i];
-		struct transport_config c = { .pool = pool, .nb_ports = 1, .event = on_event, .arg = h };
+		struct transport_config c = { .nb_ports = 1, .event = on_event, .notify = on_completion, .arg = h };
 
 		h->pair = p;
 		h->id = i;
-		h->mrs = mr_table_create(64, NULL);
-		h->qps = qp_table_create(64, NULL);
-		h->ahs = ah_table_create(16, NULL);
-		h->mcasts = mcast_table_create(NULL);
-		assert_non_null(h->mrs);
-		assert_non_null(h->qps);
-		assert_non_null(h->ahs);
-		assert_non_null(h->mcasts);
+		h->sh.pool = pool;
+		h->sh.mrs = mr_table_create(64, NULL);
+		h->sh.qps = qp_table_create(64, NULL);
+		h->sh.ahs = ah_table_create(16, NULL);
+		h->sh.mcasts = mcast_table_create(NULL);
+		assert_non_null(h->sh.mrs);
+		assert_non_null(h->sh.qps);
+		assert_non_null(h->sh.ahs);
+		assert_non_null(h->sh.mcasts);
 		c.ports[0] = *port;
-		c.mrs = h->mrs;
-		c.qps = h->qps;
-		c.ahs = h->ahs;
-		c.mcasts = h->mcasts;
+		c.sh = h->sh;
 		h->tp = transport_create(&c);
 		assert_non_null(h->tp);
 	}
@@ -112,12 +118,12 @@ void
 pair_free(struct pair *p)
 {
 	for (unsigned int i = 0; i < 2; i++) {
-		assert_int_equal(qp_table_count(p->h[i].qps), 0);
+		assert_int_equal(qp_table_count(p->h[i].sh.qps), 0);
 		transport_destroy(p->h[i].tp);
-		qp_table_destroy(p->h[i].qps);
-		ah_table_destroy(p->h[i].ahs);
-		mcast_table_destroy(p->h[i].mcasts);
-		mr_table_destroy(p->h[i].mrs);
+		qp_table_destroy(p->h[i].sh.qps);
+		ah_table_destroy(p->h[i].sh.ahs);
+		mcast_table_destroy(p->h[i].sh.mcasts);
+		mr_table_destroy(p->h[i].sh.mrs);
 	}
 	assert_int_equal(pair_mbufs_in_use(), p->mbufs_before);
 	free(p);
@@ -131,7 +137,7 @@ host_mr(struct host *h, void *buf, uint64_t len, uint32_t access)
 				.segs = &seg, .nb_segs = 1 };
 	struct mr *mr;
 
-	assert_int_equal(mr_create(h->mrs, &mp, &mr), 0);
+	assert_int_equal(mr_create(h->sh.mrs, &mp, &mr), 0);
 	return mr;
 }
 
@@ -359,14 +365,9 @@ ring_make(struct ring *r, uint32_t depth, uint32_t stride)
 static void
 cq_make(struct end_cq *c, uint32_t depth, bool channel)
 {
-	struct cq_params cp = { .shared = &c->shared, .channel_fd = -1, .cookie = ADDR(c) };
+	struct cq_params cp = { .shared = &c->shared, .channel = channel ? 0 : -1, .cookie = ADDR(c) };
 
 	c->mem = ring_make(&c->ring, depth, sizeof(struct ring_cqe));
-	c->pipe[0] = c->pipe[1] = -1;
-	if (channel) {
-		assert_int_equal(pipe2(c->pipe, O_NONBLOCK), 0);
-		cp.channel_fd = c->pipe[1];
-	}
 	cp.ring = c->ring;
 	assert_int_equal(cq_create(&cp, &c->cq), 0);
 }
@@ -377,10 +378,6 @@ cq_unmake(struct end_cq *c)
 	assert_int_equal(cq_users(c->cq), 0);
 	cq_destroy(c->cq);
 	free(c->mem);
-	if (c->pipe[0] >= 0) {
-		close(c->pipe[0]);
-		close(c->pipe[1]);
-	}
 }
 
 struct end_srq *
@@ -552,7 +549,7 @@ host_ah(struct host *h, uint32_t pd, bool v6, bool loopback)
 
 	if (loopback)
 		memcpy(path.addr.dip, path.addr.sip, sizeof(path.addr.dip));
-	assert_int_equal(ah_create(h->ahs, pd, &path, &handle), 0);
+	assert_int_equal(ah_create(h->sh.ahs, pd, &path, &handle), 0);
 	return handle;
 }
 
@@ -571,7 +568,7 @@ host_group_ah(struct host *h, uint32_t pd, bool v6)
 	uint32_t handle;
 
 	memcpy(path.addr.dip, pair_group(v6) + (v6 ? 0 : 12), v6 ? 16 : 4);
-	assert_int_equal(ah_create(h->ahs, pd, &path, &handle), 0);
+	assert_int_equal(ah_create(h->sh.ahs, pd, &path, &handle), 0);
 	return handle;
 }
 
@@ -600,31 +597,24 @@ void
 end_send(struct end *e, const struct wr *wr)
 {
 	struct ring_sq_wqe *w = ring_slot(&e->sq, e->sq.counter);
-	uint8_t *at = (uint8_t *)(w + 1);
 	union ring_sq_ctl ctl = { .opcode = (uint8_t)wr->op, .flags = wr->flags, .count = (uint16_t)wr->nb_sge,
-				    .srqn = wr->srqn };
+				  .srqn = wr->srqn };
 
 	w->wr_id = wr->id;
-	w->remote_addr = wr->remote_addr;
-	w->rkey = wr->rkey;
-	w->imm = wr->imm;
-	if (ring_op_has_operands(ctl.opcode)) {
-		struct ring_atomic a = { .compare_add = wr->compare_add, .swap = wr->swap };
-
-		memcpy(at, &a, sizeof(a));
-		at += sizeof(a);
-	}
+	wqe_put_remote(w, wr->remote_addr, wr->rkey);
+	wqe_put_imm(w, wr->imm);
+	if (wqe_has_block(ctl.opcode))
+		wqe_put_atomic(w, wr->compare_add, wr->swap);
 	if (wr->inline_data != NULL) {
-		memcpy(at, wr->inline_data, wr->inline_bytes);
+		memcpy(wqe_inline(w), wr->inline_data, wr->inline_bytes);
 		ctl.flags |= UROCE_SEND_INLINE;
 		ctl.count = (uint16_t)wr->inline_bytes;
 	} else if (wr->nb_sge > 0) {
-		memcpy(at, wr->sge, wr->nb_sge * sizeof(*wr->sge));
+		memcpy(wqe_sges(w, ctl.opcode), wr->sge, wr->nb_sge * sizeof(*wr->sge));
 	}
 	if (!wr->unsignaled)
 		ctl.flags |= UROCE_SEND_SIGNALED;
-	ctl.phase = ring_phase(e->sq.counter++, e->sq.order);
-	atomic_store_explicit(&w->ctl, ctl.word, memory_order_release);
+	ring_sq_post(&e->sq, e->sq.counter++, w, ctl);
 	atomic_thread_fence(memory_order_seq_cst);
 	if (atomic_load(&e->shared.sq_watch) == 0)
 		qp_doorbell(e->host->tp, e->qp);
@@ -634,13 +624,11 @@ static void
 post_rq(struct ring *r, uint64_t id, const struct ring_sge *sge, uint32_t nb_sge)
 {
 	struct ring_rq_wqe *w = ring_slot(r, r->counter);
-	union ring_rq_ctl ctl = { .num_sge = (uint16_t)nb_sge };
 
 	w->wr_id = id;
 	if (nb_sge > 0)
 		memcpy(w->sge, sge, nb_sge * sizeof(*sge));
-	ctl.phase = ring_phase(r->counter++, r->order);
-	atomic_store_explicit(&w->ctl, ctl.word, memory_order_release);
+	ring_rq_post(r, r->counter++, w, (uint16_t)nb_sge);
 }
 
 void

@@ -49,10 +49,7 @@ struct host {
 	struct pair *pair;
 	unsigned int id;
 	struct transport *tp;
-	struct mr_table *mrs;
-	struct qp_table *qps;
-	struct ah_table *ahs;
-	struct mcast_table *mcasts;
+	struct shared sh;
 	struct tp_event events[PAIR_MAX_EVENTS];
 	unsigned int nb_events;
 };
@@ -62,7 +59,7 @@ struct end_cq {
 	struct ring ring; /* the client's: counter is what it polls next */
 	struct ring_cq_shared shared;
 	void *mem;
-	int pipe[2];
+	unsigned int events; /* raised and not taken */
 };
 
 struct end_srq {

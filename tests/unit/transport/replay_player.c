@@ -157,7 +157,7 @@ ready_ud(struct player *pl, uint32_t sq_psn)
 	modify(pl, &a, UROCE_QPS_RTR, 0, NULL);
 	modify(pl, &a, UROCE_QPS_RTS, UROCE_QP_SQ_PSN, NULL);
 	make_path(pl, &path);
-	assert_int_equal(ah_create(pl->h->ahs, PAIR_PD, &path, &pl->ah), 0);
+	assert_int_equal(ah_create(pl->h->sh.ahs, PAIR_PD, &path, &pl->ah), 0);
 }
 
 static struct mr *
@@ -169,7 +169,7 @@ region_mr(struct player *pl, struct region *g)
 				.segs = &seg, .nb_segs = 1 };
 	struct mr *mr;
 
-	assert_int_equal(mr_create(pl->h->mrs, &mp, &mr), 0);
+	assert_int_equal(mr_create(pl->h->sh.mrs, &mp, &mr), 0);
 	return mr;
 }
 
@@ -206,14 +206,14 @@ void
 player_down(struct player *pl)
 {
 	if (pl->ah != 0)
-		assert_int_equal(ah_destroy(pl->h->ahs, pl->ah), 0);
+		assert_int_equal(ah_destroy(pl->h->sh.ahs, pl->ah), 0);
 	end_free(pl->e);
 	for (uint32_t i = 0; i < pl->nb_regions; i++) {
-		mr_destroy(pl->h->mrs, pl->regions[i].mr);
+		mr_destroy(pl->h->sh.mrs, pl->regions[i].mr);
 		free(pl->regions[i].mem);
 	}
-	mr_destroy(pl->h->mrs, pl->area_mr);
-	mr_destroy(pl->h->mrs, pl->in_mr);
+	mr_destroy(pl->h->sh.mrs, pl->area_mr);
+	mr_destroy(pl->h->sh.mrs, pl->in_mr);
 	free(pl->area);
 	free(pl->in);
 	free(pl->sent);

@@ -38,7 +38,7 @@ rig_up_cc(struct rig *r, const struct end_opts *eo, const struct conn_opts *co, 
 static inline void
 rig_up(struct rig *r, const struct end_opts *eo, const struct conn_opts *co)
 {
-	rig_up_cc(r, eo, co, &(struct tp_port_config){ .cc = TP_CC_NONE });
+	rig_up_cc(r, eo, co, &(struct tp_port_config){ .features = TP_FEATURES_ALL });
 }
 
 static inline void
@@ -46,9 +46,9 @@ rig_down(struct rig *r)
 {
 	end_free(r->a);
 	end_free(r->b);
-	mr_destroy(r->p->h[0].mrs, r->amr);
+	mr_destroy(r->p->h[0].sh.mrs, r->amr);
 	if (r->bmr != NULL)
-		mr_destroy(r->p->h[1].mrs, r->bmr);
+		mr_destroy(r->p->h[1].sh.mrs, r->bmr);
 	free(r->abuf);
 	free(r->bbuf);
 	pair_free(r->p);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* ATOMIC_WRITE (annex A19): eight bytes at once, answered by a READ response of none, executed once. */
 #include "rig.h"
-#include "transport/core/internal.h"
+#include "transport/core/types.h"
 
 static const uint64_t VALUE = UINT64_C(0x0123456789abcdef);
 
@@ -157,7 +157,7 @@ needs_remote_write_of_qp_and_key(void **state)
 	end_send(r.a, &(struct wr){ .id = 1, .op = UROCE_WR_ATOMIC_WRITE, .inline_data = &VALUE, .inline_bytes = 8,
 				    .remote_addr = ADDR(r.bbuf), .rkey = ro->key });
 	pair_settle(r.p);
-	mr_destroy(r.p->h[1].mrs, ro);
+	mr_destroy(r.p->h[1].sh.mrs, ro);
 	refused(&r, UROCE_WC_REM_ACCESS_ERR, WIRE_NAK_REM_ACCESS);
 }
 

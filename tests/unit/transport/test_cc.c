@@ -3,12 +3,13 @@
 #include <math.h>
 
 #include "transport/cc/cc.h"
+#include "transport/req/loss.h"
 #include "rig.h"
 
 enum { LINE_MBPS = 40000 };
-static const struct tp_port_config no_cc = { .cc = TP_CC_NONE };
-static const struct tp_port_config dcqcn = { .cc = TP_CC_DCQCN, .mbps = LINE_MBPS };
-static const struct tp_port_config swift = { .cc = TP_CC_SWIFT, .mbps = LINE_MBPS };
+static const struct tp_port_config no_cc = { .cc = TP_CC_NONE, .features = TP_FEATURES_ALL };
+static const struct tp_port_config dcqcn = { .cc = TP_CC_DCQCN, .mbps = LINE_MBPS, .features = TP_FEATURES_ALL };
+static const struct tp_port_config swift = { .cc = TP_CC_SWIFT, .mbps = LINE_MBPS, .features = TP_FEATURES_ALL };
 
 static uint8_t *
 l3_of(struct rte_mbuf *m)
@@ -147,8 +148,8 @@ marked_datagram_is_counted_only(void **state)
 	assert_int_equal(counters(&r, 1)->np_cnp_sent, 0);
 	end_free(a);
 	end_free(b);
-	mr_destroy(p->h[0].mrs, amr);
-	mr_destroy(p->h[1].mrs, bmr);
+	mr_destroy(p->h[0].sh.mrs, amr);
+	mr_destroy(p->h[1].sh.mrs, bmr);
 	pair_free(p);
 }
 

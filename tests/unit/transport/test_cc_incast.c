@@ -4,7 +4,7 @@
  * thresholds and drops when it is full. Everything under a virtual clock.
  */
 #include "rig.h"
-#include "transport/core/internal.h"
+#include "transport/core/types.h"
 
 enum {
 	SENDERS = 8,
@@ -72,7 +72,7 @@ receiver(struct incast *w)
 static void
 world_up(struct incast *w, enum tp_cc cc)
 {
-	const struct tp_port_config port = { .cc = cc, .mbps = GBPS * 1000 };
+	const struct tp_port_config port = { .cc = cc, .mbps = GBPS * 1000, .features = TP_FEATURES_ALL };
 	const struct conn_opts conn = { .mtu = UROCE_MTU_4096 };
 
 	memset(w, 0, sizeof(*w));
@@ -110,10 +110,10 @@ world_down(struct incast *w)
 			end_free(w->idle[i][k]);
 		end_free(w->from[i]);
 		end_free(w->to[i]);
-		mr_destroy(w->p[i]->h[0].mrs, w->from_mr[i]);
+		mr_destroy(w->p[i]->h[0].sh.mrs, w->from_mr[i]);
 	}
 	fifo_empty(&w->bottleneck);
-	mr_destroy(receiver(w)->mrs, w->to_mr);
+	mr_destroy(receiver(w)->sh.mrs, w->to_mr);
 	free(w->from_buf);
 	free(w->to_buf);
 }

@@ -99,7 +99,7 @@ sqd_says_that_the_program_stopped_it(void **state)
 	rig_write(&r, 1, 0, 100);
 	rig_write(&r, 2, 0, 100);
 	pair_settle(r.p);
-	expect_why(r.a, "SQD: the program has stopped the send queue; 2 sends wait, 0 are on their way");
+	expect_why(r.a, "SQD: the program has stopped the send queue; 2 sends wait, 0 are in flight");
 	rig_down(&r);
 }
 
@@ -237,7 +237,7 @@ reads_wait_for_places(void **state)
 	for (uint32_t i = 0; i < 4; i++)
 		rig_read(&r, i, 0, 100);
 	pair_settle(r.p);
-	expect_why(r.a, "RDMA_READ waits for a READ place: 2 of 2 are taken (max_rd_atomic)");
+	expect_why(r.a, "RDMA_READ waits: 2 READs and atomics are outstanding, 2 may be (max_rd_atomic)");
 	rig_down(&r);
 }
 
@@ -266,21 +266,21 @@ a_full_window_is_named(void **state)
 	r.p->lose = lose_all;
 	rig_write(&r, 1, 0, 512 << 10);
 	pair_settle(r.p);
-	expect_why(r.a, "the window is closed: 64 packets are on the way, 64 may be");
+	expect_why(r.a, "the congestion window is full: 64 packets are in flight, 64 may be");
 	rig_down(&r);
 }
 
 static void
 congestion_control_is_named_where_it_holds_packets_back(void **state)
 {
-	struct tp_port_config swift = { .cc = TP_CC_SWIFT, .mbps = 10000 };
+	struct tp_port_config swift = { .cc = TP_CC_SWIFT, .mbps = 10000, .features = TP_FEATURES_ALL };
 	struct rig r;
 
 	rig_up_cc(&r, NULL, &(struct conn_opts){ .mtu = UROCE_MTU_1024 }, &swift);
 	r.p->lose = lose_all;
 	rig_write(&r, 1, 0, 512 << 10);
 	pair_advance(r.p, PAIR_MS);
-	expect_why(r.a, "the window is closed by congestion control (swift): ");
+	expect_why(r.a, "the congestion window is full: congestion control (swift) allows ");
 	rig_down(&r);
 }
 
@@ -368,8 +368,8 @@ a_receive_that_is_too_small_is_told(void **state)
 	expect_why(b, "a receive failed: the receive is too small for the message");
 	end_free(a);
 	end_free(b);
-	mr_destroy(p->h[0].mrs, ma);
-	mr_destroy(p->h[1].mrs, mb);
+	mr_destroy(p->h[0].sh.mrs, ma);
+	mr_destroy(p->h[1].sh.mrs, mb);
 	pair_free(p);
 }
 

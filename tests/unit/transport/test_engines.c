@@ -24,10 +24,11 @@ hand_over(void *arg, unsigned int engine, uint16_t port, struct rte_mbuf *m, boo
 }
 
 static struct transport *
-engine_new(struct host *h, unsigned int n, struct rte_mempool *pool, bool with_handoff)
+engine_new(struct host *h, unsigned int n, bool with_handoff)
 {
-	struct transport_config c = { .mrs = h->mrs, .qps = h->qps, .ahs = h->ahs, .pool = pool, .nb_ports = 1,
-				      .engine = n, .handoff = with_handoff ? hand_over : NULL };
+	struct transport_config c = { .sh = h->sh, .nb_ports = 1,
+				      .engine = n, .handoff = with_handoff ? hand_over : NULL,
+				      .ports[0] = { .features = TP_FEATURES_ALL } };
 	struct transport *tp = transport_create(&c);
 
 	assert_non_null(tp);
@@ -41,13 +42,12 @@ packets_go_to_the_engine_of_their_qp(void **state)
 	struct host *h = &p->h[1], second = *h;
 	struct end *a = end_new(&p->h[0], NULL), *b;
 	struct transport *first = h->tp;
-	struct rte_mempool *pool = pair_pool();
 	uint8_t buf[64] = { 0 };
 	struct mr *mr = host_mr(h, buf, sizeof(buf), ACCESS_ALL);
 
 	/* Engine 0 of host 1 is replaced by one that can hand over; the QP lives on engine 1. */
-	h->tp = engine_new(h, 0, pool, true);
-	second.tp = handed.second = engine_new(h, 1, pool, true);
+	h->tp = engine_new(h, 0, true);
+	second.tp = handed.second = engine_new(h, 1, true);
 	handed.packets = 0;
 	handed.now = p->now;
 	b = end_new(&second, NULL);
@@ -73,7 +73,7 @@ packets_go_to_the_engine_of_their_qp(void **state)
 	transport_destroy(second.tp);
 	transport_destroy(h->tp);
 	h->tp = first;
-	mr_destroy(h->mrs, mr);
+	mr_destroy(h->sh.mrs, mr);
 	pair_free(p);
 }
 
@@ -84,7 +84,7 @@ without_a_way_to_the_other_engine_packets_are_dropped(void **state)
 	struct host *h = &p->h[1], second = *h;
 	struct end *a = end_new(&p->h[0], NULL), *b;
 
-	second.tp = engine_new(h, 1, pair_pool(), false);
+	second.tp = engine_new(h, 1, false);
 	b = end_new(&second, NULL);
 	ends_connect(a, b, NULL);
 	end_send(a, &(struct wr){ .id = 1, .op = UROCE_WR_RDMA_WRITE });
@@ -102,7 +102,7 @@ destroyed_qp_outlives_its_readers(void **state)
 {
 	struct rte_rcu_qsbr *qsbr = aligned_alloc(RTE_CACHE_LINE_SIZE, RTE_ALIGN(rte_rcu_qsbr_get_memsize(2), 64));
 	struct pair *p = pair_new();
-	struct qp_table *old = p->h[0].qps;
+	struct qp_table *old = p->h[0].sh.qps;
 	struct transport *old_tp = p->h[0].tp;
 	struct end *e;
 	struct qp *qp;
@@ -112,21 +112,21 @@ destroyed_qp_outlives_its_readers(void **state)
 	rte_rcu_qsbr_init(qsbr, 2);
 	rte_rcu_qsbr_thread_register(qsbr, 0);
 	rte_rcu_qsbr_thread_online(qsbr, 0);
-	p->h[0].qps = qp_table_create(8, qsbr);
-	p->h[0].tp = engine_new(&p->h[0], 0, pair_pool(), false);
+	p->h[0].sh.qps = qp_table_create(8, qsbr);
+	p->h[0].tp = engine_new(&p->h[0], 0, false);
 	e = end_new(&p->h[0], NULL);
 	n = qp_num(e->qp);
-	qp = qp_table_get(p->h[0].qps, n);
+	qp = qp_table_get(p->h[0].sh.qps, n);
 	end_free(e);
-	assert_null(qp_table_get(p->h[0].qps, n));
+	assert_null(qp_table_get(p->h[0].sh.qps, n));
 	/* Still readable: an address sanitizer would complain. */
 	assert_int_equal(qp_num(qp), n);
 	assert_int_equal(qp_engine(qp), 0);
 	rte_rcu_qsbr_quiescent(qsbr, 0);
 	transport_destroy(p->h[0].tp);
-	qp_table_destroy(p->h[0].qps);
+	qp_table_destroy(p->h[0].sh.qps);
 	p->h[0].tp = old_tp;
-	p->h[0].qps = old;
+	p->h[0].sh.qps = old;
 	free(qsbr);
 	pair_free(p);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* FLUSH (annex A19): a barrier at the responder, answered by a READ response of no bytes, executed once. */
 #include "rig.h"
-#include "transport/core/internal.h"
+#include "transport/core/types.h"
 
 enum { FLUSHES = UROCE_ACCESS_FLUSH_GLOBAL | UROCE_ACCESS_FLUSH_PERSISTENT };
 
@@ -14,7 +14,7 @@ up(struct rig *r, const struct conn_opts *co)
 	if (o.access == 0)
 		o.access = ACCESS_ALL | FLUSHES;
 	rig_up(r, NULL, &o);
-	mr_destroy(r->p->h[1].mrs, r->bmr);
+	mr_destroy(r->p->h[1].sh.mrs, r->bmr);
 	r->bmr = host_mr(&r->p->h[1], r->bbuf, BUF, ACCESS_ALL | UROCE_ACCESS_FLUSH_GLOBAL);
 }
 
@@ -191,7 +191,7 @@ what_is_not_granted_is_refused(void **state)
 
 	for (uint32_t i = 0; i < RTE_DIM(cases); i++) {
 		up(&r, &(struct conn_opts){ .access = cases[i].qp });
-		mr_destroy(r.p->h[1].mrs, r.bmr);
+		mr_destroy(r.p->h[1].sh.mrs, r.bmr);
 		r.bmr = host_mr(&r.p->h[1], r.bbuf, BUF, ACCESS_ALL | cases[i].mr);
 		flush(&r, 1, ADDR(r.bbuf), r.bmr->key ^ cases[i].key, cases[i].f);
 		pair_settle(r.p);

@@ -31,11 +31,11 @@ on_mad(void *arg, const struct tp_mad *mad)
 static void
 host_up(struct gsi_host *h, const uint16_t *pkeys)
 {
-	struct transport_config c = { .pool = pair_pool(), .nb_ports = 2, .mad = on_mad, .arg = h };
+	struct transport_config c = { .sh.pool = pair_pool(), .nb_ports = 2, .mad = on_mad, .arg = h };
 
 	memset(h, 0, sizeof(*h));
-	c.mrs = h->mrs = mr_table_create(4, NULL);
-	c.qps = h->qps = qp_table_create(4, NULL);
+	c.sh.mrs = h->mrs = mr_table_create(4, NULL);
+	c.sh.qps = h->qps = qp_table_create(4, NULL);
 	memcpy(c.ports[1].pkeys, pkeys, sizeof(c.ports[1].pkeys));
 	h->tp = transport_create(&c);
 	assert_non_null(h->tp);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Random packets with a good ICRC and random bytes in the rings: nothing crashes, hangs, or touches foreign memory. */
 #include "rig.h"
-#include "transport/core/internal.h"
+#include "transport/core/types.h"
 
 enum { PACKETS = 30000, WQES = 20000, GUARD = 4096 };
 
@@ -61,7 +61,7 @@ random_packets_do_no_harm(void **state)
 	rig_up(&r, NULL, NULL);
 	/* Peers may write the middle of the buffer only. */
 	window = host_mr(&r.p->h[1], r.bbuf + GUARD, BUF - 2 * GUARD, ACCESS_ALL);
-	mr_destroy(r.p->h[1].mrs, r.bmr);
+	mr_destroy(r.p->h[1].sh.mrs, r.bmr);
 	r.bmr = window;
 	for (uint32_t i = 0; i < PACKETS; i++) {
 		if (rnd(4) == 0)
@@ -106,8 +106,7 @@ random_rings_do_no_harm(void **state)
 		ctl.opcode &= rnd(2) ? 7 : 255;
 		if (rnd(2))
 			ctl.count &= 3;
-		ctl.phase = ring_phase(r.a->sq.counter++, r.a->sq.order);
-		atomic_store(&w->ctl, ctl.word);
+		ring_sq_post(&r.a->sq, r.a->sq.counter++, w, ctl);
 		rctl.word = rw->ctl;
 		rctl.phase = ring_phase(r.a->rq.counter++, r.a->rq.order);
 		atomic_store(&rw->ctl, rctl.word);

@@ -9,7 +9,7 @@
 enum { QKEY = 0x11111111 };
 
 /** Two partitions, in each a full and a limited member. */
-static const struct tp_port_config partitions = { .pkeys = { 0xffff, 0x7fff, 0x8001, 0x0001 } };
+static const struct tp_port_config partitions = { .pkeys = { 0xffff, 0x7fff, 0x8001, 0x0001 }, .features = TP_FEATURES_ALL };
 
 /** Change P_Key index or Q_Key of a QP in RTS, by way of SQD. */
 static void
@@ -78,7 +78,7 @@ check_membership(enum uroce_qp_type type, uint16_t i, uint16_t j)
 	assert_int_equal(counters(&r, 1)->rx_bad_pkey, !ok);
 	assert_int_equal(transport_violations(r.p->h[1].tp, 0)->bad_pkey, !ok);
 	if (ah != 0)
-		assert_int_equal(ah_destroy(r.p->h[0].ahs, ah), 0);
+		assert_int_equal(ah_destroy(r.p->h[0].sh.ahs, ah), 0);
 	rig_down(&r);
 }
 
@@ -96,7 +96,7 @@ pkeys_match_by_15_bits_and_one_side_is_a_full_member(void **state)
 static void
 unused_entry_of_the_pkey_table_is_refused(void **state)
 {
-	static const struct tp_port_config two = { .pkeys = { 0x8001, 0x8002 } };
+	static const struct tp_port_config two = { .pkeys = { 0x8001, 0x8002 }, .features = TP_FEATURES_ALL };
 	struct uroce_qp_attr a = { .qp_state = UROCE_QPS_INIT, .port_num = 1, .pkey_index = 2 };
 	const uint32_t mask = UROCE_QP_STATE | UROCE_QP_PKEY_INDEX | UROCE_QP_PORT | UROCE_QP_ACCESS_FLAGS;
 	struct pair *p = pair_new_cc(&two);
@@ -142,10 +142,10 @@ qkey_of_a_wr_with_bit_31_is_the_qps_own(void **state)
 		pair_settle(p);
 		assert_int_equal(cq_poll(&b->rcq, &e, NULL), cases[i].arrives);
 		assert_int_equal(transport_violations(p->h[1].tp, 0)->bad_qkey, !cases[i].arrives);
-		assert_int_equal(ah_destroy(p->h[0].ahs, ah), 0);
+		assert_int_equal(ah_destroy(p->h[0].sh.ahs, ah), 0);
 		end_free(a);
 		end_free(b);
-		mr_destroy(p->h[1].mrs, mr);
+		mr_destroy(p->h[1].sh.mrs, mr);
 		pair_free(p);
 	}
 }

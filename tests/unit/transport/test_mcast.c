@@ -35,20 +35,20 @@ members_down(struct members *m)
 {
 	for (unsigned int i = 0; i < MEMBERS; i++)
 		end_free(m->e[i]);
-	mr_destroy(m->host->mrs, m->mr);
+	mr_destroy(m->host->sh.mrs, m->mr);
 	free(m->buf);
 }
 
 static void
 attach(struct members *m, unsigned int i, bool v6)
 {
-	assert_int_equal(mcast_attach(m->host->mcasts, 0, pair_group(v6), qp_num(m->e[i]->qp)), 0);
+	assert_int_equal(mcast_attach(m->host->sh.mcasts, 0, pair_group(v6), qp_num(m->e[i]->qp)), 0);
 }
 
 static void
 detach(struct members *m, unsigned int i, bool v6)
 {
-	assert_int_equal(mcast_detach(m->host->mcasts, 0, pair_group(v6), qp_num(m->e[i]->qp)), 0);
+	assert_int_equal(mcast_detach(m->host->sh.mcasts, 0, pair_group(v6), qp_num(m->e[i]->qp)), 0);
 }
 
 /** Member @p i has exactly one message from @p from. */
@@ -105,7 +105,7 @@ every_attached_qp_gets_one_copy(void **state)
 		attach(&there, 2, v6);
 		/* Of the other family, and on another port. */
 		attach(&there, 1, !v6);
-		assert_int_equal(mcast_attach(there.host->mcasts, 1, pair_group(v6), qp_num(there.e[1]->qp)), 0);
+		assert_int_equal(mcast_attach(there.host->sh.mcasts, 1, pair_group(v6), qp_num(there.e[1]->qp)), 0);
 		send_to_group(here.e[0], ah, data, QKEY);
 		pair_settle(p);
 		expect_cqe(&here.e[0]->scq, 1, UROCE_WC_SUCCESS);
@@ -124,7 +124,7 @@ every_attached_qp_gets_one_copy(void **state)
 		expect_no_cqe(&there.e[0]->rcq);
 		assert_int_equal(transport_counters(p->h[1].tp)->rx_mcast_no_group, 1);
 		assert_int_equal(transport_counters(p->h[1].tp)->rx_ud_no_wqe, 0);
-		assert_int_equal(ah_destroy(p->h[0].ahs, ah), 0);
+		assert_int_equal(ah_destroy(p->h[0].sh.ahs, ah), 0);
 		members_down(&here);
 		members_down(&there);
 		pair_free(p);
@@ -154,7 +154,7 @@ members_on_the_senders_host_and_the_sender_itself_get_copies(void **state)
 		expect_message(&here, 1, here.e[0], data, v6);
 		expect_no_cqe(&here.e[2]->rcq);
 		expect_message(&there, 1, here.e[0], data, v6);
-		assert_int_equal(ah_destroy(p->h[0].ahs, ah), 0);
+		assert_int_equal(ah_destroy(p->h[0].sh.ahs, ah), 0);
 		members_down(&here);
 		members_down(&there);
 		pair_free(p);
@@ -164,7 +164,7 @@ members_on_the_senders_host_and_the_sender_itself_get_copies(void **state)
 static void
 each_member_checks_its_own_keys(void **state)
 {
-	static const struct tp_port_config two = { .pkeys = { 0xffff, 0x8001 } };
+	static const struct tp_port_config two = { .pkeys = { 0xffff, 0x8001 }, .features = TP_FEATURES_ALL };
 	const uint32_t init = UROCE_QP_STATE | UROCE_QP_PKEY_INDEX | UROCE_QP_PORT | UROCE_QP_QKEY;
 	struct uroce_qp_attr a = { .qp_state = UROCE_QPS_INIT, .port_num = 1, .pkey_index = 1, .qkey = QKEY };
 	struct pair *p = pair_new_cc(&two);
@@ -197,7 +197,7 @@ each_member_checks_its_own_keys(void **state)
 	send_to_group(here.e[0], ah, data, QKEY);
 	pair_settle(p);
 	assert_int_equal(c->rx_wrong_state, 1);
-	assert_int_equal(ah_destroy(p->h[0].ahs, ah), 0);
+	assert_int_equal(ah_destroy(p->h[0].sh.ahs, ah), 0);
 	members_down(&here);
 	members_down(&there);
 	pair_free(p);
@@ -231,9 +231,8 @@ members_of_all_engines_get_copies(void **state)
 
 	handed.packets = 0;
 	for (unsigned int i = 0; i < 2; i++) {
-		struct transport_config c = { .mrs = p->h[1].mrs, .qps = p->h[1].qps, .ahs = p->h[1].ahs,
-					      .mcasts = p->h[1].mcasts, .pool = pair_pool(), .nb_ports = 1, .engine = i,
-					      .handoff = hand_over };
+		struct transport_config c = { .sh = p->h[1].sh, .nb_ports = 1, .engine = i,
+					      .handoff = hand_over, .ports[0] = { .features = TP_FEATURES_ALL } };
 
 		engines[i].tp = handed.tp[i] = transport_create(&c);
 		assert_non_null(engines[i].tp);
@@ -263,7 +262,7 @@ members_of_all_engines_get_copies(void **state)
 		members_down(&m[i]);
 		transport_destroy(engines[i].tp);
 	}
-	assert_int_equal(ah_destroy(p->h[0].ahs, ah), 0);
+	assert_int_equal(ah_destroy(p->h[0].sh.ahs, ah), 0);
 	members_down(&here);
 	pair_free(p);
 }
@@ -341,7 +340,7 @@ number_of_a_destroyed_qp_is_nobody(void **state)
 	pair_settle(p);
 	expect_message(&there, 1, here.e[0], data, false);
 	there.e[0] = end_new(&p->h[1], &(struct end_opts){ .type = UROCE_QPT_UD });
-	assert_int_equal(ah_destroy(p->h[0].ahs, ah), 0);
+	assert_int_equal(ah_destroy(p->h[0].sh.ahs, ah), 0);
 	members_down(&here);
 	members_down(&there);
 	pair_free(p);

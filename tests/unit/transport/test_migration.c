@@ -6,7 +6,7 @@
 
 #include "transport/cc/cc.h"
 #include "rig.h"
-#include "transport/req/selective.h"
+#include "transport/core/sack_format.h"
 
 /* Way number @p nr from one host to the other: 0 is the one that ends are connected by. */
 static struct tp_path
@@ -282,7 +282,7 @@ a_qp_that_waits_for_its_time_goes_on_by_the_new_path(void **state)
 	enum { SLOW_BPS = 1000000 };
 	struct rig r;
 
-	rig_up_cc(&r, NULL, NULL, &(struct tp_port_config){ .cc = TP_CC_DCQCN, .mbps = 40000 });
+	rig_up_cc(&r, NULL, NULL, &(struct tp_port_config){ .cc = TP_CC_DCQCN, .mbps = 40000, .features = TP_FEATURES_ALL });
 	assert_int_equal(load(r.a, 1), 0);
 	assert_int_equal(load(r.b, 1), 0);
 	write_and_settle(&r, 1);

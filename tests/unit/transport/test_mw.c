@@ -17,16 +17,16 @@ mw_up(struct mw_rig *m, const struct end_opts *eo, const struct conn_opts *co)
 	rig_up(&m->r, eo, co);
 	/* Only windows give peers any rights. */
 	m->open = host_mr(&m->r.p->h[1], m->r.bbuf, BUF, UROCE_ACCESS_LOCAL_WRITE | UROCE_ACCESS_MW_BIND);
-	assert_int_equal(mw_create(m->r.p->h[1].mrs, PAIR_PD, MW_TYPE_1, &m->mw1), 0);
-	assert_int_equal(mw_create(m->r.p->h[1].mrs, PAIR_PD, MW_TYPE_2, &m->mw2), 0);
+	assert_int_equal(mw_create(m->r.p->h[1].sh.mrs, PAIR_PD, MW_TYPE_1, &m->mw1), 0);
+	assert_int_equal(mw_create(m->r.p->h[1].sh.mrs, PAIR_PD, MW_TYPE_2, &m->mw2), 0);
 }
 
 static void
 mw_down(struct mw_rig *m)
 {
-	mw_destroy_bulk(m->r.p->h[1].mrs, (struct mw *[]){ m->mw1, m->mw2 }, 2);
+	mw_destroy_bulk(m->r.p->h[1].sh.mrs, (struct mw *[]){ m->mw1, m->mw2 }, 2);
 	assert_true(mr_retire(m->open));
-	mr_destroy(m->r.p->h[1].mrs, m->open);
+	mr_destroy(m->r.p->h[1].sh.mrs, m->open);
 	rig_down(&m->r);
 }
 
@@ -297,7 +297,7 @@ local_invalidate_of_anything_else_is_refused(void **state)
 		if (what == 3)
 			expect_cqe(&m.r.b->scq, 0, UROCE_WC_SUCCESS);
 		assert_int_equal(expect_refused(m.r.b, 1), TP_VERR_MW);
-		assert_non_null(mr_get(m.r.p->h[1].mrs, m.r.bmr->key));
+		assert_non_null(mr_get(m.r.p->h[1].sh.mrs, m.r.bmr->key));
 		mw_down(&m);
 	}
 }
@@ -399,7 +399,7 @@ failed_invalidation_ends_the_responder_in_silence(void **state)
 		assert_int_equal(counters(&m.r, 1)->resp_invalidate_errors, 1);
 		assert_int_equal(counters(&m.r, 1)->rx_invalidate_requests, 0);
 		/* What the key stands for is as it was. */
-		assert_non_null(mr_get(m.r.p->h[1].mrs, m.r.bmr->key));
+		assert_non_null(mr_get(m.r.p->h[1].sh.mrs, m.r.bmr->key));
 		pair_advance(m.r.p, (uint64_t)1000 * PAIR_MS);
 		expect_cqe(&m.r.a->scq, 1, UROCE_WC_RETRY_EXC_ERR);
 		mw_down(&m);

@@ -4,7 +4,7 @@
 #include <time.h>
 
 #include "rig.h"
-#include "transport/core/internal.h"
+#include "transport/core/types.h"
 
 enum {
 	IDLE_QPS = 10000,
@@ -34,15 +34,15 @@ struct crowd {
 static void
 crowd_up(struct crowd *c, enum tp_cc cc)
 {
-	struct transport_config tc = { .pool = pair_pool(), .nb_ports = 1, .ports[0] = { .cc = cc, .mbps = 100000 } };
-	struct cq_params cp = { .shared = &c->cq_shared, .channel_fd = -1 };
+	struct transport_config tc = { .sh.pool = pair_pool(), .nb_ports = 1, .ports[0] = { .cc = cc, .mbps = 100000, .features = TP_FEATURES_ALL } };
+	struct cq_params cp = { .shared = &c->cq_shared, .channel = -1 };
 	struct srq_params sp = { .pd = PAIR_PD, .max_sge = UROCE_MAX_SGE, .shared = &c->srq_shared };
 
 	memset(c, 0, sizeof(*c));
 	c->now = 1000000;
 	c->ring = calloc(16, 4096);
-	tc.mrs = c->mrs = mr_table_create(16, NULL);
-	tc.qps = c->qps = qp_table_create(16384, NULL);
+	tc.sh.mrs = c->mrs = mr_table_create(16, NULL);
+	tc.sh.qps = c->qps = qp_table_create(16384, NULL);
 	c->tp = transport_create(&tc);
 	assert_non_null(c->tp);
 	cp.ring = (struct ring){ .base = c->ring, .order = 1, .shift = 6 };
@@ -210,8 +210,8 @@ without_a_window_to_borrow_wqes_go_a_few_at_a_time(void **state)
 
 	rig_up(&r, NULL, NULL);
 	tp = r.p->h[0].tp;
-	windows = tp->nb_inflight_blocks;
-	tp->nb_inflight_blocks = 0;
+	windows = tp->inflight_blocks.left;
+	tp->inflight_blocks.left = 0;
 	for (uint32_t i = 0; i < 60; i++) {
 		if (i % 3 == 0)
 			rig_read(&r, i, 64 * i, 64);
@@ -222,7 +222,7 @@ without_a_window_to_borrow_wqes_go_a_few_at_a_time(void **state)
 	for (uint32_t i = 0; i < 60; i++)
 		expect_cqe(&r.a->scq, i, UROCE_WC_SUCCESS);
 	assert_int_equal(counters(&r, 0)->retransmitted_packets, 0);
-	tp->nb_inflight_blocks = windows;
+	tp->inflight_blocks.left = windows;
 	rig_down(&r);
 }
 
@@ -266,9 +266,9 @@ without_a_copy_of_sges_a_send_waits_as_if_none_was_posted(void **state)
 
 	srq = srq_rig(&r, 2);
 	tp = r.p->h[1].tp;
-	blocks = tp->nb_sge_blocks;
+	blocks = tp->sge_blocks.left;
 	assert_int_equal(blocks, TP_SGE_BLOCKS);
-	tp->nb_sge_blocks = 0;
+	tp->sge_blocks.left = 0;
 	rig_send(&r, 1, 0, 5000);
 	pair_settle(r.p);
 	expect_no_cqe(&r.a->scq);
@@ -276,12 +276,12 @@ without_a_copy_of_sges_a_send_waits_as_if_none_was_posted(void **state)
 	assert_int_equal(counters(&r, 1)->srq_no_sges, 1);
 	/* The receive is still there. */
 	assert_int_equal(atomic_load(&srq->shared.head), 0);
-	tp->nb_sge_blocks = blocks;
+	tp->sge_blocks.left = blocks;
 	pair_advance(r.p, 2 * PAIR_MS);
 	expect_cqe(&r.a->scq, 1, UROCE_WC_SUCCESS);
 	assert_int_equal(expect_cqe(&r.b->rcq, 100, UROCE_WC_SUCCESS).byte_len, 5000);
 	assert_memory_equal(r.abuf, r.bbuf, 5000);
-	assert_int_equal(tp->nb_sge_blocks, TP_SGE_BLOCKS);
+	assert_int_equal(tp->sge_blocks.left, TP_SGE_BLOCKS);
 	srq_rig_down(&r, srq);
 }
 
@@ -300,12 +300,12 @@ error_and_reset_give_the_copy_of_sges_back(void **state)
 		r.p->lose_arg = &l;
 		rig_send(&r, 1, 0, 5000);
 		pair_settle(r.p);
-		assert_int_equal(tp->nb_sge_blocks, TP_SGE_BLOCKS - 1);
+		assert_int_equal(tp->sge_blocks.left, TP_SGE_BLOCKS - 1);
 		assert_int_equal(end_state(r.b, how == 0 ? UROCE_QPS_ERR : UROCE_QPS_RESET), 0);
 		pair_settle(r.p);
 		if (how == 0)
 			expect_cqe(&r.b->rcq, 100, UROCE_WC_WR_FLUSH_ERR);
-		assert_int_equal(tp->nb_sge_blocks, TP_SGE_BLOCKS);
+		assert_int_equal(tp->sge_blocks.left, TP_SGE_BLOCKS);
 		r.p->lose = NULL;
 		srq_rig_down(&r, srq);
 	}
@@ -325,9 +325,9 @@ destroying_a_qp_gives_its_copy_of_sges_back(void **state)
 	r.p->lose_arg = &l;
 	rig_send(&r, 1, 0, 5000);
 	pair_settle(r.p);
-	assert_int_equal(tp->nb_sge_blocks, TP_SGE_BLOCKS - 1);
+	assert_int_equal(tp->sge_blocks.left, TP_SGE_BLOCKS - 1);
 	end_free(r.b);
-	assert_int_equal(tp->nb_sge_blocks, TP_SGE_BLOCKS);
+	assert_int_equal(tp->sge_blocks.left, TP_SGE_BLOCKS);
 	srq_free(&r.p->h[1], srq);
 	r.b = end_new(&r.p->h[1], NULL);
 	rig_down(&r);
@@ -345,7 +345,7 @@ ask_for_all(struct rig *r)
 		    reth, sizeof(reth));
 	host_turn(&r->p->h[1]);
 	assert_true(r->b->qp->resp.pending != 0);
-	assert_int_equal(r->p->h[1].tp->nb_read_blocks, TP_READ_BLOCKS - 1);
+	assert_int_equal(r->p->h[1].tp->read_blocks.left, TP_READ_BLOCKS - 1);
 }
 
 static void
@@ -362,7 +362,7 @@ places_for_reads_are_lent_while_they_are_answered(void **state)
 	for (uint32_t i = 0; i < 3 * UROCE_MAX_RD_ATOMIC; i++)
 		expect_cqe(&r.a->scq, i, UROCE_WC_SUCCESS);
 	assert_memory_equal(r.abuf, r.bbuf, 3 * UROCE_MAX_RD_ATOMIC * 64);
-	assert_int_equal(r.p->h[1].tp->nb_read_blocks, TP_READ_BLOCKS);
+	assert_int_equal(r.p->h[1].tp->read_blocks.left, TP_READ_BLOCKS);
 	rig_down(&r);
 }
 
@@ -375,7 +375,7 @@ without_a_place_for_reads_the_peer_waits_as_for_a_receive(void **state)
 	rig_up(&r, NULL, &(struct conn_opts){ .min_rnr_timer = 12 });
 	tp = r.p->h[1].tp;
 	fill(r.bbuf, BUF, 2);
-	tp->nb_read_blocks = 0;
+	tp->read_blocks.left = 0;
 	/* The result of an atomic needs no more than what the QP has. */
 	rig_fetch_add(&r, 0, 9000, 7);
 	rig_read(&r, 1, 0, 5000);
@@ -386,7 +386,7 @@ without_a_place_for_reads_the_peer_waits_as_for_a_receive(void **state)
 	assert_int_equal(counters(&r, 1)->read_no_places, 1);
 	assert_int_equal(counters(&r, 1)->rnr_nak_sent, 1);
 	assert_int_equal(counters(&r, 1)->rx_read_requests, 0);
-	tp->nb_read_blocks = TP_READ_BLOCKS;
+	tp->read_blocks.left = TP_READ_BLOCKS;
 	pair_advance(r.p, 2 * PAIR_MS);
 	expect_cqe(&r.a->scq, 1, UROCE_WC_SUCCESS);
 	expect_cqe(&r.a->scq, 2, UROCE_WC_SUCCESS);
@@ -408,12 +408,12 @@ without_a_place_for_reads_a_duplicate_is_dropped_and_comes_again(void **state)
 	r.p->lose_arg = &l;
 	rig_read(&r, 1, 0, 100);
 	pair_settle(r.p);
-	tp->nb_read_blocks = 0;
+	tp->read_blocks.left = 0;
 	pair_advance(r.p, 100 * PAIR_MS);
 	expect_no_cqe(&r.a->scq);
 	assert_true(counters(&r, 1)->rx_duplicate_dropped >= 1);
 	assert_int_equal(counters(&r, 1)->rnr_nak_sent, 0);
-	tp->nb_read_blocks = TP_READ_BLOCKS;
+	tp->read_blocks.left = TP_READ_BLOCKS;
 	pair_advance(r.p, 500 * PAIR_MS);
 	expect_cqe(&r.a->scq, 1, UROCE_WC_SUCCESS);
 	assert_memory_equal(r.abuf, r.bbuf, 100);
@@ -436,7 +436,7 @@ whoever_stops_answering_gives_places_for_reads_back(void **state)
 		} else {
 			assert_int_equal(end_state(r.b, how == 0 ? UROCE_QPS_ERR : UROCE_QPS_RESET), 0);
 		}
-		assert_int_equal(tp->nb_read_blocks, TP_READ_BLOCKS);
+		assert_int_equal(tp->read_blocks.left, TP_READ_BLOCKS);
 		r.p->stalled = false;
 		pair_settle(r.p);
 		rig_down(&r);
@@ -451,13 +451,13 @@ a_read_that_fails_midway_gives_its_place_back(void **state)
 
 	rig_up(&r, NULL, NULL);
 	ask_for_all(&r);
-	mr_destroy(r.p->h[1].mrs, r.bmr);
+	mr_destroy(r.p->h[1].sh.mrs, r.bmr);
 	r.bmr = NULL;
 	r.p->stalled = false;
 	pair_settle(r.p);
 	assert_int_equal(r.b->qp->state, UROCE_QPS_ERR);
 	assert_int_equal(counters(&r, 1)->resp_remote_access_errors, 1);
-	assert_int_equal(r.p->h[1].tp->nb_read_blocks, TP_READ_BLOCKS);
+	assert_int_equal(r.p->h[1].tp->read_blocks.left, TP_READ_BLOCKS);
 	rig_down(&r);
 }
 

@@ -3,7 +3,7 @@
 #include <errno.h>
 
 #include "rig.h"
-#include "transport/core/internal.h"
+#include "transport/core/sched.h"
 
 static void
 posted_in_err_is_flushed(void **state)
@@ -312,8 +312,7 @@ watched_qp_needs_no_doorbell(void **state)
 	assert_int_equal(atomic_load(&r.a->shared.sq_watch), 1);
 	w = ring_slot(&r.a->sq, r.a->sq.counter);
 	w->wr_id = 2;
-	ctl.phase = ring_phase(r.a->sq.counter++, r.a->sq.order);
-	atomic_store(&w->ctl, ctl.word);
+	ring_sq_post(&r.a->sq, r.a->sq.counter++, w, ctl);
 	pair_settle(r.p);
 	expect_cqe(&r.a->scq, 2, UROCE_WC_SUCCESS);
 	rig_down(&r);
@@ -405,7 +404,7 @@ srq_serves_qps_and_reports_its_limit_once(void **state)
 		end_free(b[i]);
 	}
 	srq_free(&p->h[1], s);
-	mr_destroy(p->h[1].mrs, mr);
+	mr_destroy(p->h[1].sh.mrs, mr);
 	pair_free(p);
 }
 
@@ -434,8 +433,8 @@ taken_srq_wqe_is_flushed_before_last_wqe_reached(void **state)
 	end_free(a);
 	end_free(b);
 	srq_free(&p->h[1], s);
-	mr_destroy(p->h[1].mrs, mr);
-	mr_destroy(p->h[0].mrs, amr);
+	mr_destroy(p->h[1].sh.mrs, mr);
+	mr_destroy(p->h[0].sh.mrs, amr);
 	free(buf);
 	pair_free(p);
 }
@@ -452,15 +451,15 @@ qp_numbers_come_back_late(void **state)
 		uint32_t n = qp_num(e->qp);
 
 		assert_true(n > 1);
-		assert_ptr_equal(qp_table_get(p->h[0].qps, n), e->qp);
+		assert_ptr_equal(qp_table_get(p->h[0].sh.qps, n), e->qp);
 		if (i == 0)
 			first = n;
 		else
 			assert_int_not_equal(n, first);
 		end_free(e);
-		assert_null(qp_table_get(p->h[0].qps, n));
+		assert_null(qp_table_get(p->h[0].sh.qps, n));
 	}
-	assert_null(qp_table_get(p->h[0].qps, 0xffffff));
+	assert_null(qp_table_get(p->h[0].sh.qps, 0xffffff));
 	pair_free(p);
 }
 

@@ -63,7 +63,7 @@ read_into_read_only_memory_completes_with_prot_err(void **state)
 				    .rkey = r.bmr->key, .sge = SGE(r.abuf, 100, ro) });
 	pair_settle(r.p);
 	assert_int_equal(next_error(&r.a->scq, 1, UROCE_WC_LOC_PROT_ERR), TP_VERR_LACCESS);
-	mr_destroy(r.p->h[0].mrs, ro);
+	mr_destroy(r.p->h[0].sh.mrs, ro);
 	rig_down(&r);
 }
 
@@ -140,7 +140,7 @@ rewritten_sges_are_checked_again(void **state)
 	rig_up(&r, NULL, &(struct conn_opts){ .mtu = UROCE_MTU_256 });
 	rig_write(&r, 1, 0, 20000);
 	host_turn(&r.p->h[0]);
-	sge = (struct ring_sge *)((struct ring_sq_wqe *)ring_slot(&r.a->sq, 0) + 1);
+	sge = wqe_sges(ring_slot(&r.a->sq, 0), UROCE_WR_RDMA_WRITE);
 	sge->length = 100;
 	pair_settle(r.p);
 	assert_int_equal(next_error(&r.a->scq, 1, UROCE_WC_LOC_LEN_ERR), TP_VERR_WQE_LENGTH);
@@ -307,7 +307,7 @@ memory_gone_in_the_middle_of_a_read_stops_it(void **state)
 	host_turn(&r.p->h[1]);
 	assert_true(transport_tx(r.p->h[1].tp, 0)->n > 0);
 	assert_true(transport_tx(r.p->h[1].tp, 0)->n < 235);
-	mr_destroy(r.p->h[1].mrs, r.bmr);
+	mr_destroy(r.p->h[1].sh.mrs, r.bmr);
 	r.bmr = NULL;
 	pair_settle(r.p);
 	expect_cqe(&r.a->scq, 1, UROCE_WC_REM_ACCESS_ERR);
@@ -493,7 +493,7 @@ rig_up_bad_second(struct rig *r, enum uroce_wr_op op)
 				     .remote_addr = ADDR(r->bbuf) + 4096, .rkey = r->bmr->key });
 	pair_settle(r->p);
 	assert_int_equal(pair_count(r->p, 0, -1), 2);
-	mr_destroy(r->p->h[0].mrs, mr);
+	mr_destroy(r->p->h[0].sh.mrs, mr);
 	pair_advance(r->p, 100 * (uint64_t)PAIR_MS);
 	/* Only the first: the second can't be sent any more, and doesn't complete before it. */
 	assert_int_equal(pair_count(r->p, 0, -1), 3);

@@ -327,7 +327,7 @@ each_lost_response_of_a_read_is_asked_for_again(void **state)
 	struct rig r;
 	uint64_t before;
 
-	rig_up_cc(&r, NULL, NULL, &(struct tp_port_config){ .go_back_n = true });
+	rig_up_cc(&r, NULL, NULL, &(struct tp_port_config){ .features = { .tail_loss_probe = true, .credits = true, .ack_coalescing = true } });
 	fill(r.bbuf, BUF, 8);
 	r.p->lose = lose;
 	r.p->lose_arg = &l;
@@ -395,7 +395,7 @@ duplicate_read_with_stale_key_is_dropped(void **state)
 	r.p->lose_arg = &l;
 	rig_read(&r, 1, 0, 64);
 	pair_settle(r.p);
-	mr_destroy(r.p->h[1].mrs, r.bmr);
+	mr_destroy(r.p->h[1].sh.mrs, r.bmr);
 	r.bmr = NULL;
 	pair_advance(r.p, 300 * PAIR_MS);
 	expect_cqe(&r.a->scq, 1, UROCE_WC_RETRY_EXC_ERR);

@@ -3,7 +3,8 @@
  * Selective repeat between two uroce endpoints, and that nobody else notices it.
  */
 #include "rig.h"
-#include "transport/req/selective.h"
+#include "transport/req/scoreboard.h"
+#include "transport/resp/resp.h"
 
 enum { KIB = 1024, OFFER_PSN_AGE = SACK_OFFER_BEHIND };
 
@@ -93,7 +94,7 @@ only_what_was_lost_is_sent_again(void **state)
 	assert_int_equal(pair_count_syndrome(r.p, 1, WIRE_NAK_PSN_SEQ), 0);
 	assert_null(r.a->qp->req.scoreboard);
 	assert_null(r.b->qp->rcv.reorder);
-	assert_int_equal(r.p->h[1].tp->nb_reorder_free, TP_REORDER_PKTS);
+	assert_int_equal(r.p->h[1].tp->reorder_pkts.left, TP_REORDER_PKTS);
 	rig_down(&r);
 }
 
@@ -242,7 +243,7 @@ only_missing_responses_are_asked_for_again(void **state)
 	assert_int_equal(counters(&r, 0)->implied_nak_seq_err, 0);
 	assert_null(r.a->qp->req.scoreboard);
 	assert_int_equal(r.a->qp->req.rd_out, 0);
-	assert_int_equal(r.p->h[1].tp->nb_read_blocks, TP_READ_BLOCKS);
+	assert_int_equal(r.p->h[1].tp->read_blocks.left, TP_READ_BLOCKS);
 	rig_down(&r);
 }
 
@@ -367,7 +368,7 @@ parts_that_no_chunk_has_are_not_answered(void **state)
 	/* The key has gone: dropped, for errors of duplicates are never told. */
 	ask_for(&r, wire_psn_add(psn, 5), 5 * KIB, 3 * KIB);
 	assert_int_equal(pair_count(r.p, 1, -1), 3);
-	mr_destroy(r.p->h[1].mrs, r.bmr);
+	mr_destroy(r.p->h[1].sh.mrs, r.bmr);
 	ask_for(&r, wire_psn_add(psn, 5), 5 * KIB, 3 * KIB);
 	r.bmr = NULL;
 	assert_int_equal(counters(&r, 1)->rx_duplicate_dropped, 6);
@@ -410,7 +411,7 @@ foreign_peer_sees_duplicates_of_nothing_three_times_at_most(void **state)
 	struct rig r;
 
 	up(&r, &l);
-	r.p->h[1].tp->c.ports[0].go_back_n = true;
+	r.p->h[1].tp->c.ports[0].features.selective_repeat = false;
 	for (uint32_t i = 0; i < 6; i++) {
 		l.seen = 0;
 		rig_write(&r, i, 0, 20 * KIB);
@@ -471,11 +472,11 @@ hostile_gaps_hold_a_bounded_part_and_give_it_back(void **state)
 		pair_inject(r.p, r.b, &b, payload, sizeof(payload));
 		pair_inject(r.p, r.b, &b, payload, sizeof(payload));
 	}
-	assert_int_equal(r.p->h[1].tp->nb_reorder_free, TP_REORDER_PKTS - (TP_SACK_SPAN - 1));
+	assert_int_equal(r.p->h[1].tp->reorder_pkts.left, TP_REORDER_PKTS - (TP_SACK_SPAN - 1));
 	assert_true(counters(&r, 1)->rx_not_held >= TP_SACK_SPAN);
 	end_state(r.b, UROCE_QPS_ERR);
-	assert_int_equal(r.p->h[1].tp->nb_reorder_free, TP_REORDER_PKTS);
-	assert_int_equal(r.p->h[1].tp->nb_reorders, TP_SCOREBOARDS);
+	assert_int_equal(r.p->h[1].tp->reorder_pkts.left, TP_REORDER_PKTS);
+	assert_int_equal(r.p->h[1].tp->reorders.left, TP_SCOREBOARDS);
 	rig_down(&r);
 }
 
@@ -562,7 +563,7 @@ what_was_lost_and_has_no_memory_any_more_fails_in_its_turn(void **state)
 				    .remote_addr = ADDR(r.bbuf) + KIB, .rkey = r.bmr->key });
 	rig_write(&r, 4, 2 * KIB, 8);
 	pair_settle(r.p);
-	mr_destroy(r.p->h[0].mrs, mr);
+	mr_destroy(r.p->h[0].sh.mrs, mr);
 	r.p->lose = NULL;
 	say(&r, wire_psn_add(psn, WIRE_PSN_MASK), 1 << 2);
 	pair_settle(r.p);
@@ -596,8 +597,8 @@ with_nothing_left_to_lend_a_sack_makes_it_go_back(void **state)
 	struct rig r;
 
 	find_each_other(&r, &l);
-	scoreboards = r.p->h[0].tp->nb_scoreboards;
-	r.p->h[0].tp->nb_scoreboards = 0;
+	scoreboards = r.p->h[0].tp->scoreboards.left;
+	r.p->h[0].tp->scoreboards.left = 0;
 	l = (struct loss){ .from = 0, .opcode = WIRE_OP_WRITE_MIDDLE, .nth = 3, .count = 1 };
 	rig_write(&r, 2, 0, 20 * KIB);
 	pair_settle(r.p);
@@ -616,7 +617,7 @@ with_nothing_left_to_lend_a_sack_makes_it_go_back(void **state)
 	assert_int_equal(counters(&r, 0)->implied_nak_seq_err, 2);
 	assert_memory_equal(r.abuf + 40 * KIB, r.bbuf + 40 * KIB, 8);
 	assert_memory_equal(r.abuf + 41 * KIB, r.bbuf + 41 * KIB, 8);
-	r.p->h[0].tp->nb_scoreboards = scoreboards;
+	r.p->h[0].tp->scoreboards.left = scoreboards;
 	rig_down(&r);
 }
 

@@ -4,7 +4,7 @@
  * and none of the retries.
  */
 #include "rig.h"
-#include "transport/core/internal.h"
+#include "transport/core/types.h"
 
 enum {
 	RTT_NS = 10 * PAIR_US,
@@ -263,7 +263,7 @@ lost_last_message_whose_memory_has_gone_fails_early(void **state)
 	end_send(r.a, &(struct wr){ .id = 1, .op = UROCE_WR_RDMA_WRITE, .nb_sge = 1, .sge = SGE(r.abuf, 8, mr),
 				    .remote_addr = ADDR(r.bbuf), .rkey = r.bmr->key });
 	pair_settle(r.p);
-	mr_destroy(r.p->h[0].mrs, mr);
+	mr_destroy(r.p->h[0].sh.mrs, mr);
 	pair_advance(r.p, FEW_NS);
 	expect_cqe(&r.a->scq, 1, UROCE_WC_LOC_PROT_ERR);
 	assert_int_equal(counters(&r, 0)->tail_loss_probes, 1);

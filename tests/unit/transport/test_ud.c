@@ -34,11 +34,11 @@ ud_up(struct ud_rig *r, bool v6, uint32_t max_mtu)
 static void
 ud_down(struct ud_rig *r)
 {
-	assert_int_equal(ah_destroy(r->p->h[0].ahs, r->ah), 0);
+	assert_int_equal(ah_destroy(r->p->h[0].sh.ahs, r->ah), 0);
 	end_free(r->a);
 	end_free(r->b);
-	mr_destroy(r->p->h[0].mrs, r->amr);
-	mr_destroy(r->p->h[1].mrs, r->bmr);
+	mr_destroy(r->p->h[0].sh.mrs, r->amr);
+	mr_destroy(r->p->h[1].sh.mrs, r->bmr);
 	free(r->buf);
 	pair_free(r->p);
 }
@@ -85,9 +85,9 @@ source_port_is_the_one_of_the_ah(void **state)
 	struct ud_rig r;
 
 	ud_up(&r, false, 0);
-	assert_int_equal(ah_destroy(r.p->h[0].ahs, r.ah), 0);
+	assert_int_equal(ah_destroy(r.p->h[0].sh.ahs, r.ah), 0);
 	path.addr = (struct wire_addr){ .ip_version = 4, .ttl = 64, .sport = 0xd123 };
-	assert_int_equal(ah_create(r.p->h[0].ahs, PAIR_PD, &path, &r.ah), 0);
+	assert_int_equal(ah_create(r.p->h[0].sh.ahs, PAIR_PD, &path, &r.ah), 0);
 	ud_post(&r, 1, 100, QKEY);
 	pair_settle(r.p);
 	assert_int_equal(r.p->nb_log, 1);
@@ -210,8 +210,8 @@ only_the_pds_own_ahs_are_taken(void **state)
 		ud_up(&r, false, 0);
 		bad[0] = 0;
 		bad[1] = host_ah(&r.p->h[0], PAIR_PD, false, false);
-		assert_int_equal(ah_destroy(r.p->h[0].ahs, bad[1]), 0);
-		assert_int_equal(ah_destroy(r.p->h[0].ahs, bad[1]), EINVAL);
+		assert_int_equal(ah_destroy(r.p->h[0].sh.ahs, bad[1]), 0);
+		assert_int_equal(ah_destroy(r.p->h[0].sh.ahs, bad[1]), EINVAL);
 		bad[2] = host_ah(&r.p->h[0], PAIR_PD + 1, false, false);
 		bad[3] = 0xffffffff;
 		end_send(r.a, &(struct wr){ .id = 1, .op = UROCE_WR_SEND, .rkey = QKEY,
@@ -219,7 +219,7 @@ only_the_pds_own_ahs_are_taken(void **state)
 		pair_settle(r.p);
 		expect_cqe(&r.a->scq, 1, UROCE_WC_LOC_QP_OP_ERR);
 		assert_int_equal(pair_count(r.p, 0, -1), 0);
-		assert_int_equal(ah_destroy(r.p->h[0].ahs, bad[2]), 0);
+		assert_int_equal(ah_destroy(r.p->h[0].sh.ahs, bad[2]), 0);
 		ud_down(&r);
 	}
 }
@@ -241,9 +241,9 @@ ud_loops_back_with_a_grh(void **state)
 	expect_cqe(&a->scq, 2, UROCE_WC_SUCCESS);
 	expect_cqe(&a->rcq, 1, UROCE_WC_SUCCESS);
 	assert_memory_equal(buf + 40, "self", 4);
-	assert_int_equal(ah_destroy(p->h[0].ahs, ah), 0);
+	assert_int_equal(ah_destroy(p->h[0].sh.ahs, ah), 0);
 	end_free(a);
-	mr_destroy(p->h[0].mrs, mr);
+	mr_destroy(p->h[0].sh.mrs, mr);
 	free(buf);
 	pair_free(p);
 }

@@ -146,7 +146,7 @@ every_operation_of_rc_works_with_opcodes_of_xrc(void **state)
 	uint32_t i;
 
 	up_with(&x, &(struct conn_opts){ .access = ACCESS_ALL | UROCE_ACCESS_FLUSH_GLOBAL });
-	mr_destroy(x.r.p->h[1].mrs, x.r.bmr);
+	mr_destroy(x.r.p->h[1].sh.mrs, x.r.bmr);
 	x.r.bmr = host_mr(&x.r.p->h[1], x.r.bbuf, BUF, ACCESS_ALL | UROCE_ACCESS_FLUSH_GLOBAL);
 	post(&x, x.s, 10, 65536, 4096);
 	post(&x, x.s, 11, 0, 0);

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * What the files of lib/engine share; nobody else includes it.
+ * What the files of lib/engine share. engine.c calls all others; clock.c and core.c call none.
  *
  * Who may run an engine: whoever holds struct engine.owner. engine_loop() holds it all the time it runs,
  * engine_turn() for one turn, and engine_call() takes it when nobody has it. So exactly one thread at a time touches
  * what is marked [owner], and the thread that waits in engine_call() never depends on a loop that has ended.
  */
-#ifndef UROCE_ENGINE_IMPL_H
-#define UROCE_ENGINE_IMPL_H
+#ifndef UROCE_ENGINE_PRIV_H
+#define UROCE_ENGINE_PRIV_H
 
 #include <stdatomic.h>
 
@@ -25,9 +25,6 @@ enum {
 	ENGINE_SEND_RING = 1024,      /**< packets of the control thread on their way out */
 	ENGINE_DB_WORDS = 64,         /**< low doorbell words per session and turn: one session's share */
 	ENGINE_LATE_NS = 1000000,     /**< longer between two turns: somebody else had our core */
-	ENGINE_TRIM_FIRST = 100,      /**< the clock is first corrected after a second / this, then ever less often */
-	ENGINE_TRIM_SLOPPY = 100000,  /**< a look at the kernel's clock that takes longer than a second / this doesn't count */
-	ENGINE_CLOCK_STEP_NS = 10000000, /**< behind by more than this the clock steps forward */
 	ENGINE_LATE_BURSTS = 64,      /**< then so many bursts may be received before timers look at the clock */
 	ENGINE_TX_STUCK_NS = 100000000, /**< packets that a port hasn't taken for this long are dropped */
 };
@@ -40,7 +37,7 @@ struct engine_msg {
 	int (*fn)(struct engine *e, void *arg, uint64_t now_ns);
 	void *arg;
 	int rc;
-	uint32_t state; /**< enum msg_state */
+	_Atomic uint32_t state; /**< enum msg_state */
 };
 
 struct engine_session {
@@ -117,9 +114,15 @@ struct engine {
 	_Atomic uint32_t sleeping;   /**< 1: write kick_fd after giving it something */
 };
 
-/* engine.c */
-/** [owner] Read the TSC. @return the time now. */
+/* clock.c */
+/** Start the clock, at the kernel's time. */
+void clock_init(struct engine *e);
+/** [owner] Read the TSC; from here on it is e->now_ns. @return the time now, never before the last. */
 uint64_t engine_now(struct engine *e);
+/** [owner] transport_config.clock: the time at this moment, without moving e->now_ns. */
+uint64_t clock_read(void *engine);
+
+/* core.c */
 /** [any] Become the owner. @return false if somebody is. */
 bool engine_own(struct engine *e);
 /** [owner] */
@@ -180,4 +183,4 @@ struct idle_thread {
 void idle_thread_begin(struct engine *e, struct idle_thread *t);
 void idle_thread_end(struct engine *e, const struct idle_thread *t);
 
-#endif /* UROCE_ENGINE_IMPL_H */
+#endif /* UROCE_ENGINE_PRIV_H */

@@ -7,12 +7,18 @@
  * answers first. So what a response to a first request (or an ACK of one) passes was lost on its way, unless it
  * was asked for again only after that request was sent.
  */
-#include "transport/req/selective.h"
+#include "transport/core/qp_states.h"
+#include "transport/core/sched.h"
+#include "transport/req/ack.h"
+#include "transport/req/loss.h"
+#include "transport/req/sack.h"
+#include "transport/req/scoreboard.h"
+#include "transport/req/sge.h"
 
 static bool
 possible(const struct transport *tp, const struct qp *qp)
 {
-	return qp->req.sack_peer && !qp->loss.rnr_wait && !tp->c.ports[qp->path.port].go_back_n && qp_sends(qp);
+	return qp->req.sack_peer && !qp->loss.rnr_wait && tp->c.ports[qp->path.port].features.selective_repeat && qp_sends(qp);
 }
 
 /* ---- What was lost ---- */
@@ -62,7 +68,7 @@ passed_again(struct transport *tp, struct qp *qp, uint32_t psn)
 }
 
 bool
-selective_ack_rx(struct transport *tp, struct qp *qp, uint32_t psn)
+sack_ack_rx(struct transport *tp, struct qp *qp, uint32_t psn)
 {
 	if (!possible(tp, qp) || scoreboard_get(tp, qp) == NULL)
 		return false;
@@ -73,60 +79,19 @@ selective_ack_rx(struct transport *tp, struct qp *qp, uint32_t psn)
 }
 
 /* ---- Placing ---- */
-struct range {
-	uint64_t from, to;
-};
-
-static struct range
-local_range(const struct qp *qp, uint32_t counter, const struct tp_swqe *w)
-{
-	const struct ring_sge *sge = slot_sges(ring_slot(&qp->req.sq, counter), w->opcode);
-	struct range r = { UINT64_MAX, 0 };
-
-	for (uint32_t i = 0; i < w->nb_sge; i++) {
-		struct ring_sge s = sge_snapshot(&sge[i]);
-
-		r.from = RTE_MIN(r.from, s.addr);
-		r.to = RTE_MAX(r.to, s.addr + s.length);
-	}
-	return r;
-}
-
-/*
- * Two READs into the same bytes: those of the later one stay, as the order of READs has it (10.8.3.3). That holds only if they
- * are placed in order.
- */
-static bool
-must_wait(struct qp *qp, uint32_t counter)
-{
-	struct range mine = local_range(qp, counter, qp_inflight(qp, counter));
-
-	for (uint32_t c = qp->req.sq_tail; c != counter; c++) {
-		const struct tp_swqe *w = qp_inflight(qp, c);
-		struct range r;
-
-		if (tp_req_ops[w->opcode].kind != TP_REQ_READ && tp_req_ops[w->opcode].kind != TP_REQ_ATOMIC)
-			continue;
-		r = local_range(qp, c, w);
-		if (r.from < mine.to && mine.from < r.to)
-			return true;
-	}
-	return false;
-}
-
 /* @return whether the response is what its PSN's request wants, and is where it belongs. */
 static bool
 placed(struct transport *tp, struct qp *qp, uint32_t counter, const struct wire_pkt *p)
 {
 	const struct tp_swqe *w = qp_inflight(qp, counter);
-	uint8_t kind = w->status != 0 ? TP_REQ_NONE : tp_req_ops[w->opcode].kind;
+	uint8_t kind = swqe_kind(w);
 	uint32_t off, want;
 	uint64_t old;
 
 	if (kind == TP_REQ_ATOMIC && (p->op->flags & WIRE_F_ATOMICACKETH)) {
 		old = wire_get64(p->bthp + p->op->off_atomicacketh);
-		return !must_wait(qp, counter) &&
-		       completer_scatter(tp, qp, counter, 0, (const uint8_t *)&old, sizeof(old)) == 0;
+		return !sq_read_overlaps(qp, counter) &&
+		       sq_scatter(tp, qp, counter, 0, (const uint8_t *)&old, sizeof(old)) == 0;
 	}
 	if ((p->op->flags & WIRE_F_READ_RESP) == 0)
 		return false;
@@ -134,12 +99,12 @@ placed(struct transport *tp, struct qp *qp, uint32_t counter, const struct wire_
 		return p->payload_bytes == 0;
 	off = ((p->bth.psn - w->first_psn) & WIRE_PSN_MASK) << qp->path.mtu_shift;
 	want = RTE_MIN(w->length - off, UINT32_C(1) << qp->path.mtu_shift);
-	return kind == TP_REQ_READ && p->payload_bytes == want && !must_wait(qp, counter) &&
-	       completer_scatter(tp, qp, counter, off, p->payload, want) == 0;
+	return kind == TP_REQ_READ && p->payload_bytes == want && !sq_read_overlaps(qp, counter) &&
+	       sq_scatter(tp, qp, counter, off, p->payload, want) == 0;
 }
 
 bool
-selective_response_rx(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
+sack_response_rx(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 {
 	uint32_t psn = p->bth.psn, counter = qp->req.sq_tail;
 	struct tp_scoreboard *b;
@@ -164,14 +129,14 @@ selective_response_rx(struct transport *tp, struct qp *qp, const struct wire_pkt
 		passed(tp, qp, psn, psn);
 	if (qp->loss.rtt_timing && psn == qp->loss.rtt_psn && !again)
 		rtt_measured(tp, qp);
-	completer_alive(tp, qp);
+	loss_alive(tp, qp);
 	cwnd_update(qp);
 	qp_activate(tp, qp);
 	return true;
 }
 
 void
-selective_advance(struct transport *tp, struct qp *qp)
+sack_advance(struct transport *tp, struct qp *qp)
 {
 	while (qp->req.scoreboard != NULL && qp->req.sq_tail != qp->req.sq.counter) {
 		const struct tp_swqe *w = qp_inflight(qp, qp->req.sq_tail);
@@ -181,9 +146,9 @@ selective_advance(struct transport *tp, struct qp *qp)
 			return;
 		if (tp_req_ops[w->opcode].kind == TP_REQ_DATA) {
 			if (wire_psn_diff(una, qp->req.scoreboard->acked) < 0)
-				completer_acknowledge(tp, qp, wire_psn_add(qp->req.scoreboard->acked, WIRE_PSN_MASK));
+				ack_upto(tp, qp, wire_psn_add(qp->req.scoreboard->acked, WIRE_PSN_MASK));
 		} else if (tp_req_ops[w->opcode].kind != TP_REQ_LOCAL && sack_bit(qp->req.scoreboard->has, una)) {
-			completer_answered(tp, qp);
+			ack_response(tp, qp);
 		}
 		if (qp->req.psn_una == una)
 			return;

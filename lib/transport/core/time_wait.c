@@ -9,7 +9,9 @@
  */
 #include <rte_spinlock.h>
 
-#include "transport/core/internal.h"
+#include "transport/core/checks.h"
+#include "transport/core/time_wait.h"
+#include "transport/core/tx.h"
 
 enum {
 	TIME_WAIT_MAX = 1024,        /* the last QPs that are remembered; a power of two */
@@ -46,13 +48,22 @@ time_wait_create(void)
 	return t;
 }
 
+/* @return what was executed last, or NULL. */
+static const struct tp_res *
+last_res(const struct qp *qp)
+{
+	const struct tp_res *r = qp->resp.res_max != 0 ? &qp->resp.res[(qp->resp.res_head == 0 ? qp->resp.res_max : qp->resp.res_head) - 1] : NULL;
+
+	return r != NULL && r->used ? r : NULL;
+}
+
 void
 time_wait_add(struct time_wait_table *t, struct transport *tp, const struct qp *qp)
 {
 	uint32_t slot = qp->qpn & (TIME_WAIT_MAX - 1);
 	struct time_wait *d = &t->of[slot];
-	bool connected = qp->service == WIRE_RC && (qp_receives(qp) || qp->state == UROCE_QPS_ERR);
-	const struct tp_res *last = responder_last_res(qp);
+	bool connected = qp->service == WIRE_RC && qp_does(qp, QP_CONNECTED);
+	const struct tp_res *last = last_res(qp);
 
 	if (!connected || qp->path.tmpl.bth_off == 0 || qp->rcv.epsn == qp->attr.rq_psn)
 		return;

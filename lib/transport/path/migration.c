@@ -6,8 +6,12 @@
  * MigReq 1 says that the sender stands on its last path, 0 that it could change. So both ends know when both have an
  * alternate path: REARM becomes ARMED with the first packet whose MigReq is 0.
  */
-#include "transport/cc/cc.h"
-#include "transport/core/internal.h"
+#include "transport/core/async.h"
+#include "transport/core/checks.h"
+#include "transport/core/event_log.h"
+#include "transport/core/sched.h"
+#include "transport/path/path.h"
+#include "transport/req/loss.h"
 
 int
 migration_load(struct qp *qp, const struct tp_path *path)

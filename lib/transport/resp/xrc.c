@@ -4,24 +4,8 @@
  * XRCETH. A target's QP has neither PD nor queues nor CQs of its own: for each request it has those of the SRQ that the
  * request names, provided both are of one XRC domain. Domains, their SRQs and their QPs belong to one engine.
  */
-#include "transport/core/internal.h"
-
-static inline struct srq *
-find(const struct transport *tp, uint32_t srqn)
-{
-	struct srq *srq;
-
-	LIST_FOREACH(srq, &tp->xrc_srqs[srqn & (TP_XRC_BUCKETS - 1)], link)
-		if (srq->srqn == srqn)
-			return srq;
-	return NULL;
-}
-
-void
-xrc_srq_enter(struct transport *tp, struct srq *srq)
-{
-	LIST_INSERT_HEAD(&tp->xrc_srqs[srq->srqn & (TP_XRC_BUCKETS - 1)], srq, link);
-}
+#include "transport/core/srq.h"
+#include "transport/resp/resp.h"
 
 void
 xrc_leave(struct qp *qp)
@@ -39,7 +23,7 @@ xrc_leave(struct qp *qp)
 bool
 xrc_admit(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 {
-	struct srq *srq = find(tp, xrc_srqn(p));
+	struct srq *srq = srq_find(tp, xrc_srqn(p));
 
 	if (unlikely(srq == NULL || srq->xrcd != qp->rcv.xrcd || (qp->rcv.msg != TP_RMSG_NONE && srq != qp->rcv.srq))) {
 		tp->counters.resp_bad_xrceth++;
@@ -59,18 +43,10 @@ xrc_admit(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 bool
 xrc_pd(const struct transport *tp, const struct qp *qp, uint32_t srqn, uint32_t *pd)
 {
-	const struct srq *srq = find(tp, srqn);
+	const struct srq *srq = srq_find(tp, srqn);
 
 	if (srq == NULL || srq->xrcd != qp->rcv.xrcd)
 		return false;
 	*pd = srq->pd;
 	return true;
-}
-
-void
-xrc_put_eth(uint8_t *eth, const struct ring_sq_wqe *slot)
-{
-	union ring_sq_ctl ctl = { .word = atomic_load_explicit(&slot->ctl, memory_order_relaxed) };
-
-	wire_put32(eth, ctl.srqn);
 }

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file
+ * A table of slots with generations: objects that are named by a number of which one part is the slot and the other the slot's generation.
+ * A slot that becomes free rests for as long as others are free, and its next object has another generation, so an old number stays
+ * invalid for as long as possible.
+ *
+ * Owns: the slots, their generations, and the order in which free slots are used. How a number is made of slot and generation is the
+ * user's matter, and so is the check that the object in a slot is the one with the number: objects know their numbers.
+ *
+ * Threads: gen_table_get() any; everything else one at a time. Readers take no lock; an object that was unpublished lives on until
+ * they have had a quiescent state (base/rcu.h).
+ */
+#ifndef UROCE_GEN_TABLE_H
+#define UROCE_GEN_TABLE_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/** The last member of its user's struct, which is allocated with gen_table_bytes() more. */
+struct gen_table {
+	uint32_t size;
+	uint32_t slot_mask;   /**< of the slot in a number, if it is in the low bits */
+	uint32_t slot_bits;
+	uint32_t nb_free, free_head;
+	uint32_t *free_ring;  /**< free slots, the one that has been free for longest first */
+	uint32_t *generation; /**< what gen_table_next() gives next, by slot */
+	_Atomic(void *) slots[];
+};
+
+static inline size_t
+gen_table_bytes(uint32_t size)
+{
+	return size * sizeof(((struct gen_table *)NULL)->slots[0]);
+}
+
+/**
+ * Make a table of @p size empty slots of zeroed memory.
+ * @param generation  The first generation of each slot.
+ * @return 0 or ENOMEM; gen_table_fini() is right after either.
+ */
+int gen_table_init(struct gen_table *t, uint32_t size, uint32_t generation);
+void gen_table_fini(struct gen_table *t);
+
+/** @return slots in use. */
+static inline uint32_t
+gen_table_count(const struct gen_table *t)
+{
+	return t->size - t->nb_free;
+}
+
+/** @return true if no slot is free. */
+static inline bool
+gen_table_full(const struct gen_table *t)
+{
+	return t->nb_free == 0;
+}
+
+/** Take the slot that has been free for longest; there must be one. */
+uint32_t gen_table_take(struct gen_table *t);
+/** @return the slot's next generation, another one with every call until it wraps. */
+static inline uint32_t
+gen_table_next(struct gen_table *t, uint32_t slot)
+{
+	return t->generation[slot]++;
+}
+/** Give a slot back, which has been unpublished. */
+void gen_table_give(struct gen_table *t, uint32_t slot);
+
+/** Let readers find @p obj, whole as it is now; NULL: nothing any more. */
+static inline void
+gen_table_publish(struct gen_table *t, uint32_t slot, void *obj)
+{
+	atomic_store_explicit(&t->slots[slot], obj, memory_order_release);
+}
+
+/** [any thread] @return the object in @p slot, or NULL. Good until the reader's next quiescent state. */
+static inline void *
+gen_table_get(const struct gen_table *t, uint32_t slot)
+{
+	if (__builtin_expect(slot >= t->size, 0))
+		return NULL;
+	return atomic_load_explicit(&t->slots[slot], memory_order_acquire);
+}
+
+#endif /* UROCE_GEN_TABLE_H */

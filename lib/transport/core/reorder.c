@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Reorder buffers.
+ */
+#include "transport/core/reorder.h"
+
+void
+reorder_drop(struct transport *tp, struct qp *qp, uint32_t psn)
+{
+	struct tp_reorder *r = qp->rcv.reorder;
+
+	sack_clear(r->map, psn);
+	r->nb--;
+	pool_put(&tp->reorder_pkts, pool_item(&tp->reorder_pkts, struct tp_reorder_pkt, r->held[psn % TP_SACK_SPAN]));
+}
+
+/* Packets held before psn are of no use: those PSNs turned out to be a READ's. */
+static void
+advance(struct transport *tp, struct qp *qp, uint32_t psn)
+{
+	struct tp_reorder *r = qp->rcv.reorder;
+
+	for (uint32_t n = 0; n < TP_SACK_SPAN && r->base != psn && r->nb != 0; n++) {
+		if (sack_bit(r->map, r->base))
+			reorder_drop(tp, qp, r->base);
+		r->base = wire_psn_add(r->base, 1);
+	}
+	r->base = psn;
+}
+
+static struct tp_reorder *
+borrow(struct transport *tp, struct qp *qp)
+{
+	struct tp_reorder *r = pool_get(&tp->reorders);
+
+	if (r == NULL)
+		return NULL;
+	memset(r->map, 0, sizeof(r->map));
+	r->nb = 0;
+	r->base = qp->rcv.epsn;
+	qp->rcv.reorder = r;
+	return r;
+}
+
+static void
+give_back(struct transport *tp, struct qp *qp)
+{
+	pool_put(&tp->reorders, qp->rcv.reorder);
+	qp->rcv.reorder = NULL;
+}
+
+/*
+ * A QP may hold as many packets as there is room left for others: so QPs that never fill their gaps, however many they are, leave
+ * some room to everybody.
+ */
+bool
+reorder_hold(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
+{
+	uint32_t psn = p->bth.psn, bytes = (uint32_t)(p->payload - p->bthp) + p->payload_bytes;
+	struct tp_reorder *r = qp->rcv.reorder;
+	struct tp_reorder_pkt *h;
+
+	if (wire_psn_diff(psn, qp->rcv.epsn) >= TP_SACK_SPAN || (r != NULL ? r->nb : 0) >= pool_left(&tp->reorder_pkts) ||
+	    (r == NULL && (r = borrow(tp, qp)) == NULL))
+		return false;
+	h = pool_get(&tp->reorder_pkts);
+	r->held[psn % TP_SACK_SPAN] = (uint16_t)pool_index(&tp->reorder_pkts, struct tp_reorder_pkt, h);
+	h->p = *p;
+	memcpy(h->bytes, p->bthp, bytes);
+	h->p.l2 = h->p.l3 = NULL;
+	h->p.bthp = h->bytes;
+	h->p.payload = h->bytes + (p->payload - p->bthp);
+	sack_set(r->map, psn);
+	r->nb++;
+	return true;
+}
+
+const struct wire_pkt *
+reorder_next(struct transport *tp, struct qp *qp)
+{
+	struct tp_reorder *r = qp->rcv.reorder;
+	uint32_t psn = qp->rcv.epsn;
+
+	advance(tp, qp, psn);
+	if (r->nb == 0) {
+		give_back(tp, qp);
+		return NULL;
+	}
+	if (!sack_bit(r->map, psn))
+		return NULL;
+	return &pool_item(&tp->reorder_pkts, struct tp_reorder_pkt, r->held[psn % TP_SACK_SPAN])->p;
+}
+
+void
+reorder_return(struct transport *tp, struct qp *qp)
+{
+	if (qp->rcv.reorder == NULL)
+		return;
+	advance(tp, qp, wire_psn_add(qp->rcv.reorder->base, TP_SACK_SPAN));
+	give_back(tp, qp);
+}

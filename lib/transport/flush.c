@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Flushing: in ERR and SQE posted WQEs complete with UROCE_WC_WR_FLUSH_ERR.
+ */
+#include "transport/core/async.h"
+#include "transport/core/cq.h"
+#include "transport/core/qp_states.h"
+#include "transport/flush.h"
+#include "transport/req/send_queue.h"
+#include "transport/resp/recv.h"
+
+/* @return false: nothing left. */
+static bool
+flush_one_send(struct transport *tp, struct qp *qp)
+{
+	struct tp_cqe e = { .status = UROCE_WC_WR_FLUSH_ERR };
+	const struct ring_sq_wqe *slot;
+	union ring_sq_ctl ctl;
+	uint8_t opcode;
+
+	if (qp->req.sq_tail != qp->req.sq.counter) {
+		const struct tp_swqe *w = qp_inflight(qp, qp->req.sq_tail);
+
+		e.wr_id = w->wr_id;
+		opcode = w->opcode;
+	} else {
+		if (!ring_sq_ready(&qp->req.sq, qp->req.sq.counter))
+			return false;
+		slot = ring_slot(&qp->req.sq, qp->req.sq.counter++);
+		ctl.word = atomic_load_explicit(&slot->ctl, memory_order_relaxed);
+		e.wr_id = slot->wr_id;
+		opcode = ctl.opcode;
+	}
+	e.opcode = opcode < UROCE_WR_OPS ? tp_req_ops[opcode].wc : UROCE_WC_SEND;
+	e.ctl.wqe_counter = (uint16_t)qp->req.sq_tail++;
+	qp->req.sq_cur = qp->req.sq_tail;
+	cq_push(tp, qp->send_cq, qp, &e);
+	return true;
+}
+
+uint32_t
+qp_flush_run(struct transport *tp, struct qp *qp, uint32_t budget)
+{
+	uint32_t work = 0;
+
+	while (work < budget && flush_one_send(tp, qp))
+		work++;
+	if (!qp_does(qp, QP_FLUSHES_RQ))
+		return work;
+	while (work < budget && recv_flush_one(tp, qp))
+		work++;
+	/* No WQE of the SRQ will be taken any more (10.2.9.4): the QP may be destroyed without losing one. */
+	if (work < budget && (qp->rcv.srq != NULL || qp->type == UROCE_QPT_XRC_RECV) && !qp->rcv.last_wqe_event) {
+		qp->rcv.last_wqe_event = true;
+		tp_event(tp, UROCE_EVENT_QP_LAST_WQE_REACHED, qp->cookie, qp->owner);
+	}
+	return work;
+}

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Progress of a requester, and what the peer says of its receives.
+ */
+#include "transport/core/sched.h"
+#include "transport/req/ack.h"
+#include "transport/req/complete.h"
+#include "transport/req/loss.h"
+#include "transport/req/scoreboard.h"
+
+/* psn_una has moved. */
+static void
+progress(struct transport *tp, struct qp *qp)
+{
+	if (wire_psn_diff(qp->req.psn_cur, qp->req.psn_una) < 0) {
+		/* What was about to be sent again has arrived. */
+		qp->req.psn_cur = qp->req.psn_una;
+		qp->req.sq_cur = qp->req.sq_tail;
+	}
+	if (unlikely(qp->req.scoreboard != NULL))
+		scoreboard_progress(tp, qp);
+	loss_progress(tp, qp);
+	qp_activate(tp, qp);
+}
+
+bool
+ack_upto(struct transport *tp, struct qp *qp, uint32_t psn)
+{
+	bool moved = false, free = true;
+
+	while (qp->req.sq_tail != qp->req.sq.counter && wire_psn_diff(psn, qp->req.psn_una) >= 0) {
+		const struct tp_swqe *w = qp_inflight(qp, qp->req.sq_tail);
+
+		if (swqe_kind(w) != TP_REQ_DATA) {
+			free = false;
+			break;
+		}
+		moved = true;
+		if (wire_psn_diff(psn, w->last_psn) < 0) {
+			qp->req.psn_una = wire_psn_add(psn, 1);
+			break;
+		}
+		qp->req.psn_una = wire_psn_add(w->last_psn, 1);
+		complete_head(tp, qp);
+	}
+	if (moved)
+		progress(tp, qp);
+	return free;
+}
+
+void
+ack_response(struct transport *tp, struct qp *qp)
+{
+	const struct tp_swqe *w = qp_inflight(qp, qp->req.sq_tail);
+	uint32_t nth = (qp->req.psn_una - w->first_psn) & WIRE_PSN_MASK;
+	bool last = qp->req.psn_una == w->last_psn;
+
+	qp->req.psn_una = wire_psn_add(qp->req.psn_una, 1);
+	if ((last || (nth & (TP_READ_CHUNK_PACKETS - 1)) == TP_READ_CHUNK_PACKETS - 1) && qp->req.rd_out > 0)
+		qp->req.rd_out--;
+	if (last)
+		complete_head(tp, qp);
+	progress(tp, qp);
+}
+
+/* ---- End-to-end credits ---- */
+/*
+ * What an AETH says of the peer's receives, counted from the messages that are complete: it may have executed more, then
+ * it has promised more than we take (so that an old AETH does no harm). A peer that says nothing has as many as we like, as
+ * has one that hasn't said anything yet: RNR NAKs will tell.
+ */
+void
+credits_rx(struct transport *tp, struct qp *qp, uint8_t syndrome)
+{
+	uint8_t code = syndrome & WIRE_AETH_CREDITS_INVALID;
+	uint32_t limit;
+
+	if (code == WIRE_AETH_CREDITS_INVALID) {
+		qp->req.credits = false;
+		limit = qp->req.recvs_done + TP_CREDITS_ANY;
+	} else {
+		limit = qp->req.recvs_done + wire_aeth_credits(code);
+		if (qp->req.credits && (int32_t)(limit - qp->req.recvs_limit) <= 0)
+			return;
+		qp->req.credits = true;
+	}
+	qp->req.recvs_limit = limit;
+	if (unlikely(qp->req.out_of_credits)) {
+		qp->req.out_of_credits = false;
+		qp_activate(tp, qp);
+	}
+}
+
+void
+credits_wait(struct transport *tp, struct qp *qp)
+{
+	tp->counters.rc_credit_waits += !qp->req.out_of_credits;
+	qp->req.out_of_credits = true;
+	qp->req.wait = REQ_WAIT_CREDITS;
+}

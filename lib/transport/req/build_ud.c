@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Datagrams: one packet per message, to where the WQE's AH leads.
+ */
+#include "transport/core/ah.h"
+#include "transport/req/build.h"
+#include "transport/svc/svc.h"
+
+#define UD_QKEY_OWN UINT32_C(0x80000000) /* in a WQE: use the QP's Q_Key (10.2.5) */
+
+/* The QP's template is that of the AH it used last. @return false: no such AH. */
+static bool
+use_ah(struct transport *tp, struct qp *qp, uint32_t handle)
+{
+	const struct tp_ah *ah;
+
+	/* Looked up each time: it may have been destroyed since. */
+	ah = ah_get(tp->c.sh.ahs, handle, qp->pd);
+	if (unlikely(ah == NULL || ah->path.port != qp->path.port))
+		return false;
+	if (unlikely(qp->path.tmpl_ah != handle)) {
+		qp->path.tmpl_ah = handle;
+		qp->path.tmpl = ah->tmpl;
+		/* A source port of the QP's own, as Linux does it: port 0 tells no flows apart, and firewalls drop it. */
+		if (ah->path.addr.sport == 0)
+			wire_tmpl_set_flow(&qp->path.tmpl, wire_calc_flow_label(qp->qpn, 1));
+		qp->path.loopback = ah->path.loopback;
+		qp->path.multicast = ah->path.multicast;
+	}
+	return true;
+}
+
+bool
+build_ud(struct transport *tp, struct qp *qp, const struct req_packet *r)
+{
+	const struct ring_sq_wqe *slot = ring_slot(&qp->req.sq, r->counter);
+	struct ring_ud to = wqe_get_ud(slot);
+	struct tp_swqe *w = r->w;
+	struct wire_bth b = { .opcode = tp_req_ops[w->opcode].only | WIRE_UD, .dqpn = to.qpn,
+			      .psn = r->psn, .pkey = qp->path.pkey, .migreq = true,
+			      .solicited = (w->flags & UROCE_SEND_SOLICITED) != 0 };
+	struct tp_out o;
+
+	if (!use_ah(tp, qp, to.ah)) {
+		wqe_error(w, UROCE_WC_LOC_QP_OP_ERR, TP_VERR_AH);
+		return false;
+	}
+	if (!tp_begin(tp, qp, b.opcode, &o))
+		return false;
+	wire_put_deth(o.bth + o.op->off_deth, to.qkey & UD_QKEY_OWN ? qp->qkey : to.qkey, qp->qpn);
+	if (o.op->flags & WIRE_F_IMM)
+		memcpy(o.bth + o.op->off_imm, &(uint32_t){ wqe_get_imm(slot) }, WIRE_IMM_BYTES);
+	if (w->length > 0 && unlikely(sq_gather(tp, qp, w, slot, 0, tp_payload(&o), w->length) != 0)) {
+		tp_mbuf_put(tp, o.m);
+		return false;
+	}
+	tp_finish(tp, qp, &o, &b, w->length);
+	if (unlikely(qp->path.multicast) && b.dqpn == WIRE_QPN_MULTICAST)
+		mcast_loop(tp, qp, o.m);
+	return true;
+}

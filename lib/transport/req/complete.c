@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Completions of send queues.
+ */
+#include "transport/core/cq.h"
+#include "transport/core/qp_error.h"
+#include "transport/req/complete.h"
+
+void
+complete_push_cqe(struct transport *tp, struct qp *qp, uint8_t status, uint8_t verr)
+{
+	const struct tp_swqe *w = qp_inflight(qp, qp->req.sq_tail);
+	struct tp_cqe e = {
+		.wr_id = w->wr_id,
+		.byte_len = w->length,
+		.status = status,
+		.opcode = w->opcode < UROCE_WR_OPS ? tp_req_ops[w->opcode].wc : UROCE_WC_SEND,
+		.ctl = { .wqe_counter = (uint16_t)qp->req.sq_tail, .vendor_err = verr },
+	};
+
+	cq_push(tp, qp->send_cq, qp, &e);
+}
+
+/* Errors complete whether signalled or not (10.7.3.1). */
+void
+complete_head_in_error(struct transport *tp, struct qp *qp, uint8_t status, uint8_t verr)
+{
+	complete_push_cqe(tp, qp, status, verr);
+	qp->req.sq_tail++;
+	if (qp->service == WIRE_RC)
+		qp_error(tp, qp, -1, TP_BECAUSE(SEND, status << 8 | verr));
+	else
+		qp_send_error(tp, qp, TP_BECAUSE(SEND, status << 8 | verr));
+}

@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Loss recovery: the timer of a requester, tail loss probes, going back N.
+ */
+#include "transport/core/event_log.h"
+#include "transport/core/qp_states.h"
+#include "transport/core/sched.h"
+#include "transport/path/path.h"
+#include "transport/req/build.h"
+#include "transport/req/complete.h"
+#include "transport/req/loss.h"
+#include "transport/req/scoreboard.h"
+
+/* ---- The timer ---- */
+/*
+ * The specification leaves a requester up to four times the timeout (9.7.6.1.3). The first try takes the shortest, since
+ * most often a packet was lost; from then on more likely the peer's engine waits for its core, which long timeouts
+ * outlast anyway.
+ */
+static inline uint64_t
+ack_timeout_ns(const struct qp *qp)
+{
+	uint32_t tries = (uint32_t)(qp->loss.retry_cnt - qp->loss.retry_left);
+	uint32_t most = qp->loss.timeout < TP_BACKOFF_END ? (uint32_t)(TP_BACKOFF_END - qp->loss.timeout) : 0;
+
+	most = RTE_MIN(most, (uint32_t)TP_BACKOFF_MAX);
+	return (uint64_t)TP_TIMEOUT_UNIT_NS << (qp->loss.timeout + RTE_MIN(tries, most));
+}
+
+uint64_t
+loss_ack_timeout_ns(const struct qp *qp)
+{
+	return ack_timeout_ns(qp);
+}
+
+/* The wheel's entry may fire early and is moved then; so an ACK costs no more than a store. */
+static void
+set_deadline(struct transport *tp, struct qp *qp, uint64_t deadline_ns)
+{
+	qp->loss.deadline_ns = deadline_ns;
+	if (deadline_ns == 0)
+		return;
+	if (!wheel_pending(&qp->loss.timer) || qp->loss.timer.tick > deadline_ns >> WHEEL_TICK_SHIFT)
+		wheel_add(&tp->wheel, &qp->loss.timer, deadline_ns);
+}
+
+/*
+ * When to do something about what is on its way: send early once a few round trips have passed, as measured or, of a new
+ * connection with a long timeout, guessed, where that is well before the ACK timeout; else at the ACK timeout.
+ */
+static inline uint64_t
+next_deadline(const struct transport *tp, const struct qp *qp)
+{
+	uint64_t early;
+
+	if (qp->loss.probes == TP_PROBES || (qp->loss.pto_ns == 0 && qp->loss.timeout < TP_PROBE_FIRST_OF))
+		return qp->loss.giveup_ns;
+	early = likely(qp->loss.pto_ns != 0) ? qp->loss.pto_ns : TP_PROBE_FIRST_NS;
+	early += (uint64_t)wire_psn_diff(qp->req.psn_max, qp->req.psn_una) * TP_PROBE_PACKET_NS;
+	early <<= qp->loss.pto_shift;
+	/* What was sent before the packet that was answered is hardly still to come. */
+	if (unlikely(qp->loss.probe == TP_PROBE_ANSWERED) && qp->loss.pto_ns != 0)
+		early = qp->loss.pto_ns / 2;
+	if (2 * early > ack_timeout_ns(qp) || tp->now_ns + early >= qp->loss.giveup_ns)
+		return qp->loss.giveup_ns;
+	return tp->now_ns + early;
+}
+
+static inline void
+arm(struct transport *tp, struct qp *qp)
+{
+	if (qp->loss.deadline_ns != 0 || qp->loss.timeout == 0 || qp->loss.rnr_wait || qp->req.psn_cur == qp->req.psn_una)
+		return;
+	qp->loss.giveup_ns = tp->now_ns + ack_timeout_ns(qp);
+	set_deadline(tp, qp, next_deadline(tp, qp));
+}
+
+void
+loss_arm(struct transport *tp, struct qp *qp)
+{
+	arm(tp, qp);
+}
+
+void
+loss_alive(struct transport *tp, struct qp *qp)
+{
+	qp->loss.probes = 0;
+	qp->loss.probe = TP_PROBE_NONE;
+	qp->loss.deadline_ns = 0;
+	arm(tp, qp);
+}
+
+void
+loss_progress(struct transport *tp, struct qp *qp)
+{
+	if (wire_psn_diff(qp->req.psn_una, qp->loss.psn_grow) >= 0)
+		cwnd_grow(qp);
+	if (unlikely(qp->loss.rtt_timing) && wire_psn_diff(qp->req.psn_una, qp->loss.rtt_psn) > 0)
+		rtt_measured(tp, qp);
+	qp->loss.probes = 0;
+	if (unlikely(qp->loss.probe != TP_PROBE_NONE))
+		qp->loss.probe = qp->req.psn_una == qp->req.psn_max ? TP_PROBE_NONE : TP_PROBE_ANSWERED;
+	qp->loss.retry_left = qp->loss.retry_cnt;
+	qp->loss.rnr_left = qp->loss.rnr_retry;
+	qp->loss.restarted = false;
+	if (!qp->loss.rnr_wait) {
+		qp->loss.deadline_ns = 0;
+		arm(tp, qp);
+	}
+}
+
+/* ---- Sending again ---- */
+void
+loss_go_back(struct transport *tp, struct qp *qp)
+{
+	scoreboard_forget(tp, qp);
+	qp->req.sq_cur = qp->req.sq_tail;
+	qp->req.psn_cur = qp->req.psn_una;
+	qp->req.rd_out = 0;
+	rtt_untime(qp);
+	qp_activate(tp, qp);
+}
+
+/* Send the oldest packet that is not acknowledged again, and ask for an answer. */
+static void
+send_probe(struct transport *tp, struct qp *qp)
+{
+	struct req_packet r = { .w = qp_inflight(qp, qp->req.sq_tail), .counter = qp->req.sq_tail, .psn = qp->req.psn_una,
+				.psns = 1, .ackreq = true };
+	bool sent = false;
+
+	rtt_untime(qp);
+	if (r.w->status == 0) {
+		if (tp_req_ops[r.w->opcode].kind == TP_REQ_READ)
+			r.psns = wire_psn_diff(swqe_read_chunk_end(r.w, r.psn), r.psn) + 1;
+		sent = build_request(tp, qp, &r);
+	}
+	/* If its memory has gone, it fails when its turn comes. */
+	if (unlikely(r.w->status != 0)) {
+		loss_go_back(tp, qp);
+		return;
+	}
+	tp->counters.retransmitted_packets += sent;
+	if (qp->req.scoreboard != NULL)
+		scoreboard_probed(qp);
+}
+
+/*
+ * A response was lost: ask again, once until there is progress; then it's the timer's. Nothing was lost if the oldest WQE turned
+ * out bad after a part of it, or all of it once, had been sent: it fails when its turn comes.
+ */
+void
+loss_lost_response(struct transport *tp, struct qp *qp)
+{
+	if (unlikely(swqe_kind(qp_inflight(qp, qp->req.sq_tail)) == TP_REQ_NONE)) {
+		tp->counters.rx_response_ignored++;
+		return;
+	}
+	if (qp->loss.restarted || qp->loss.rnr_wait) {
+		tp->counters.rx_response_ignored++;
+		return;
+	}
+	qp->loss.restarted = true;
+	tp->counters.implied_nak_seq_err++;
+	diag_stuck(qp, tp->now_ns);
+	diag_note(tp, qp, QP_EV_LOST_RESPONSE, 0, 0, qp->req.psn_una);
+	if (unlikely(!qp->req.sack_peer))
+		sack_offer(tp, qp);
+	cwnd_loss(tp, qp, false);
+	loss_go_back(tp, qp);
+}
+
+/* Go back, if there are tries left. */
+static void
+retry(struct transport *tp, struct qp *qp, uint8_t verr)
+{
+	if (qp->loss.retry_left > 0) {
+		qp->loss.retry_left--;
+	} else if (!migration_go(tp, qp)) {
+		tp->counters.retry_exceeded_err++;
+		complete_head_in_error(tp, qp, UROCE_WC_RETRY_EXC_ERR, verr);
+		return;
+	}
+	cwnd_loss(tp, qp, verr == TP_VERR_TIMEOUT);
+	loss_go_back(tp, qp);
+	/* The timeout counts from the retransmission. */
+	qp->loss.deadline_ns = 0;
+}
+
+/*
+ * No answer for longer than a few round trips. Most likely the last packet, its ACK or a NAK was lost: one packet
+ * finds out, at no cost to retry_cnt. If that one brought an answer but the rest still doesn't come, the rest was
+ * lost. If it brought none, the peer may be slow, and more packets would only make it slower.
+ */
+static void
+send_early(struct transport *tp, struct qp *qp)
+{
+	tp->counters.tail_loss_probes++;
+	diag_note(tp, qp, QP_EV_PROBE, 0, 0, qp->req.psn_una);
+	qp->loss.probes++;
+	if (qp->loss.pto_shift < TP_PROBE_SHIFT_MAX)
+		qp->loss.pto_shift++;
+	if (qp->loss.probe != TP_PROBE_ANSWERED) {
+		send_probe(tp, qp);
+		qp->loss.probe = TP_PROBE_SENT;
+	} else {
+		/* Once: all of it takes longer than a round trip, and answers to it don't say that the rest was lost. */
+		qp->loss.probe = TP_PROBE_NONE;
+		if (qp->req.scoreboard != NULL) {
+			scoreboard_all_lost(tp, qp);
+		} else {
+			cwnd_loss(tp, qp, false);
+			loss_go_back(tp, qp);
+		}
+	}
+	set_deadline(tp, qp, next_deadline(tp, qp));
+}
+
+void
+loss_timer(struct transport *tp, struct qp *qp)
+{
+	if (qp->loss.deadline_ns == 0)
+		return;
+	if (tp->now_ns < qp->loss.deadline_ns) {
+		wheel_add(&tp->wheel, &qp->loss.timer, qp->loss.deadline_ns);
+		return;
+	}
+	qp->loss.deadline_ns = 0;
+	if (!qp_sends(qp))
+		return;
+	if (qp->loss.rnr_wait) {
+		qp->loss.rnr_wait = false;
+		qp_activate(tp, qp);
+		return;
+	}
+	if (qp->req.sq_tail == qp->req.sq.counter || qp->req.psn_cur == qp->req.psn_una)
+		return;
+	if (tp->now_ns < qp->loss.giveup_ns) {
+		send_early(tp, qp);
+		return;
+	}
+	tp->counters.local_ack_timeout_err++;
+	diag_stuck(qp, qp->loss.giveup_ns - ack_timeout_ns(qp));
+	diag_note(tp, qp, QP_EV_TIMEOUT, qp->loss.retry_left, 0, qp->req.psn_una);
+	qp->loss.restarted = false;
+	retry(tp, qp, TP_VERR_TIMEOUT);
+}
+
+/* ---- NAKs ---- */
+void
+loss_sequence_nak(struct transport *tp, struct qp *qp)
+{
+	if (!qp->req.sack_peer)
+		sack_offer(tp, qp);
+	/* A duplicate of a NAK that was acted on, while the packets are still to be sent again, changes nothing. */
+	if (!qp->loss.rnr_wait && qp->req.psn_cur != qp->req.psn_una)
+		retry(tp, qp, TP_VERR_SEQ_RETRY);
+}
+
+void
+loss_rnr_nak(struct transport *tp, struct qp *qp, uint8_t code)
+{
+	tp->counters.rnr_nak_received++;
+	if (qp->loss.rnr_wait)
+		return;
+	diag_stuck(qp, tp->now_ns);
+	diag_note(tp, qp, QP_EV_RNR, code, qp->loss.rnr_left, qp->req.psn_una);
+	if (qp->loss.rnr_retry != TP_RETRY_INFINITE) {
+		if (qp->loss.rnr_left == 0) {
+			tp->counters.rnr_nak_retry_err++;
+			complete_head_in_error(tp, qp, UROCE_WC_RNR_RETRY_EXC_ERR, TP_VERR_RNR);
+			return;
+		}
+		qp->loss.rnr_left--;
+	}
+	/* An answer, if not the one hoped for: timeouts before it don't count (the two budgets are apart, 9.7.5.2.8). */
+	qp->loss.retry_left = qp->loss.retry_cnt;
+	loss_go_back(tp, qp);
+	qp->loss.rnr_wait = true;
+	qp->req.wait = REQ_WAIT_RNR;
+	set_deadline(tp, qp, tp->now_ns + wire_rnr_timer_ns(code));
+}

@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The scoreboard: what the peer has, what was lost, in which order it was sent.
+ */
+#include "transport/core/event_log.h"
+#include "transport/core/lend.h"
+#include "transport/core/sched.h"
+#include "transport/req/loss.h"
+#include "transport/req/scoreboard.h"
+
+enum { ONCE = UINT32_MAX }; /* nth of a packet that was sent once: it comes after all that was sent again before it */
+
+/* ---- Requests, one after the other ---- */
+void
+sb_request_step(struct qp *qp, struct sb_request *u)
+{
+	const struct tp_swqe *w;
+
+	u->psn = u->next;
+	while (wire_psn_diff((w = qp_inflight(qp, u->counter))->last_psn, u->psn) < 0)
+		u->counter++;
+	u->kind = tp_req_ops[w->opcode].kind;
+	u->next = wire_psn_add(u->psn, 1);
+	u->rest = false;
+	if (u->kind != TP_REQ_READ)
+		return;
+	u->rest = ((u->psn - w->first_psn) & (TP_READ_CHUNK_PACKETS - 1)) != 0;
+	u->next = wire_psn_add(swqe_read_chunk_end(w, u->psn), 1);
+}
+
+/* ---- The scoreboard ---- */
+void
+scoreboard_forget(struct transport *tp, struct qp *qp)
+{
+	if (qp->req.scoreboard == NULL)
+		return;
+	scoreboard_return(tp, qp);
+	cwnd_update(qp);
+}
+
+void
+scoreboard_set_lost(struct tp_scoreboard *b, uint32_t psn)
+{
+	if (sack_bit(b->lost, psn) || sack_bit(b->has, psn))
+		return;
+	sack_set(b->lost, psn);
+	b->nb_lost++;
+}
+
+static void
+not_lost(struct tp_scoreboard *b, uint32_t psn)
+{
+	if (!sack_bit(b->lost, psn))
+		return;
+	sack_clear(b->lost, psn);
+	b->nb_lost--;
+}
+
+/* The scoreboard is of use until psn is acknowledged. */
+static void
+reaches(struct tp_scoreboard *b, uint32_t psn)
+{
+	if (wire_psn_diff(psn, b->end) >= 0)
+		b->end = wire_psn_add(psn, 1);
+}
+
+bool
+scoreboard_set_has(struct tp_scoreboard *b, uint32_t psn)
+{
+	if (sack_bit(b->has, psn))
+		return false;
+	sack_set(b->has, psn);
+	b->nb_has++;
+	reaches(b, psn);
+	not_lost(b, psn);
+	return true;
+}
+
+void
+scoreboard_new_losses(struct transport *tp, struct qp *qp, uint32_t before)
+{
+	uint32_t n = qp->req.scoreboard->nb_lost - before;
+
+	if (n == 0)
+		return;
+	diag_stuck(qp, tp->now_ns);
+	diag_note(tp, qp, QP_EV_SACK, (uint8_t)RTE_MIN(n, UINT32_C(255)), 0, qp->req.psn_una);
+	/* What is measured may be what was lost. */
+	rtt_untime(qp);
+	cwnd_lost(tp, qp, n);
+	qp_activate(tp, qp);
+}
+
+static void
+mark_again(struct qp *qp, uint32_t psn)
+{
+	struct tp_scoreboard *b = qp->req.scoreboard;
+
+	b->again[psn % TP_SACK_SPAN].psn = qp->req.psn_max;
+	b->again[psn % TP_SACK_SPAN].nth = ++b->nth;
+	reaches(b, psn);
+}
+
+void
+scoreboard_resent(struct qp *qp, uint32_t psn)
+{
+	mark_again(qp, psn);
+	not_lost(qp->req.scoreboard, psn);
+}
+
+void
+scoreboard_probed(struct qp *qp)
+{
+	struct sb_request u = { .counter = qp->req.sq_tail, .next = qp->req.psn_una };
+	uint32_t psn;
+
+	sb_request_step(qp, &u);
+	FOREACH_PSN(psn, u)
+		scoreboard_resent(qp, psn);
+}
+
+/*
+ * The requester may have gone back, and be on its way through what it sends again: what it has sent again counts as
+ * such, the rest as lost; then it goes on behind all of that.
+ */
+static void
+catch_up(struct qp *qp)
+{
+	uint32_t cur = qp->req.psn_cur, psn;
+	struct sb_request u;
+
+	if (cur == qp->req.psn_max)
+		return;
+	qp->req.rd_out = 0;
+	FOREACH_REQUEST(qp, u, qp->req.psn_max) {
+		qp->req.rd_out += u.kind != TP_REQ_DATA;
+		FOREACH_PSN(psn, u) {
+			if (wire_psn_diff(u.psn, cur) < 0)
+				mark_again(qp, psn);
+			else
+				scoreboard_set_lost(qp->req.scoreboard, psn);
+		}
+	}
+	/* A local operation, which has no PSN, waits to be the oldest: what stands at psn_max hasn't been done. */
+	while (qp->req.sq_cur != qp->req.sq.counter && wire_psn_diff(qp_inflight(qp, qp->req.sq_cur)->first_psn, qp->req.psn_max) < 0 &&
+	       wire_psn_diff(qp_inflight(qp, qp->req.sq_cur)->last_psn, qp->req.psn_max) < 0)
+		qp->req.sq_cur++;
+	qp->req.psn_cur = qp->req.psn_max;
+}
+
+struct tp_scoreboard *
+scoreboard_get(struct transport *tp, struct qp *qp)
+{
+	struct tp_scoreboard *b = qp->req.scoreboard;
+
+	if (b != NULL)
+		return b;
+	b = pool_get(&tp->scoreboards);
+	if (b == NULL)
+		return NULL;
+	memset(b, 0, sizeof(*b));
+	b->una = b->acked = b->end = b->seen_psn = qp->req.psn_una;
+	qp->req.scoreboard = b;
+	catch_up(qp);
+	return b;
+}
+
+/* The packet of psn has arrived. */
+static void
+arrived(struct tp_scoreboard *b, uint32_t psn)
+{
+	uint32_t nth = b->again[psn % TP_SACK_SPAN].nth, at = nth == 0 ? psn : b->again[psn % TP_SACK_SPAN].psn;
+	int32_t later = wire_psn_diff(at, b->seen_psn);
+
+	nth = nth == 0 ? ONCE : nth;
+	if (later > 0 || (later == 0 && nth > b->seen_nth)) {
+		b->seen_psn = at;
+		b->seen_nth = nth;
+	}
+}
+
+void
+scoreboard_progress(struct transport *tp, struct qp *qp)
+{
+	struct tp_scoreboard *b = qp->req.scoreboard;
+
+	for (; b->una != qp->req.psn_una; b->una = wire_psn_add(b->una, 1)) {
+		if (sack_bit(b->has, b->una)) {
+			sack_clear(b->has, b->una);
+			b->nb_has--;
+		} else {
+			arrived(b, b->una);
+		}
+		sack_clear(b->held, b->una);
+		not_lost(b, b->una);
+		b->again[b->una % TP_SACK_SPAN].nth = 0;
+	}
+	if (wire_psn_diff(b->una, b->acked) > 0)
+		b->acked = b->una;
+	if (wire_psn_diff(b->una, b->end) >= 0 && b->nb_lost == 0)
+		scoreboard_forget(tp, qp);
+	else
+		cwnd_update(qp);
+}
+
+/* The peer has the request: it holds it, or has executed it. */
+static bool
+peer_has(const struct tp_scoreboard *b, const struct sb_request *u)
+{
+	if (u->kind == TP_REQ_DATA)
+		return sack_bit(b->has, u->psn);
+	return u->rest || sack_bit(b->held, u->psn) || wire_psn_diff(u->psn, b->acked) < 0;
+}
+
+void
+scoreboard_judge(struct transport *tp, struct qp *qp)
+{
+	struct tp_scoreboard *b = qp->req.scoreboard;
+	uint32_t before = b->nb_lost, psn;
+	struct sb_request u;
+
+	FOREACH_REQUEST(qp, u, b->seen_psn) {
+		uint32_t nth = b->again[u.psn % TP_SACK_SPAN].nth;
+		int32_t later = nth == 0 ? -1 : wire_psn_diff(b->again[u.psn % TP_SACK_SPAN].psn, b->seen_psn);
+
+		if (peer_has(b, &u) || later > 0 || (later == 0 && nth >= b->seen_nth))
+			continue;
+		FOREACH_PSN(psn, u)
+			scoreboard_set_lost(b, psn);
+	}
+	scoreboard_new_losses(tp, qp, before);
+}
+
+void
+scoreboard_all_lost(struct transport *tp, struct qp *qp)
+{
+	struct tp_scoreboard *b = qp->req.scoreboard;
+	uint32_t before = b->nb_lost, psn;
+	struct sb_request u;
+
+	FOREACH_REQUEST(qp, u, qp->req.psn_max) {
+		if (u.kind != TP_REQ_DATA && sack_bit(b->held, u.psn) && wire_psn_diff(u.psn, b->acked) >= 0)
+			continue;
+		FOREACH_PSN(psn, u)
+			scoreboard_set_lost(b, psn);
+	}
+	rtt_untime(qp);
+	cwnd_lost(tp, qp, b->nb_lost - before);
+	qp_activate(tp, qp);
+}
+
+void
+scoreboard_set_held(struct tp_scoreboard *b, const struct sb_request *u)
+{
+	uint32_t psn;
+
+	arrived(b, u->psn);
+	if (u->kind == TP_REQ_DATA) {
+		scoreboard_set_has(b, u->psn);
+		return;
+	}
+	sack_set(b->held, u->psn);
+	reaches(b, u->psn);
+	FOREACH_PSN(psn, *u)
+		not_lost(b, psn);
+}

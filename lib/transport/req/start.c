@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The requester's beginning and end: what of a QP stays when its connection begins anew, and what doesn't.
+ */
+#include "base/assert.h"
+#include "transport/req/loss.h"
+#include "transport/req/requester.h"
+
+void
+requester_reset(struct qp *qp)
+{
+	const struct qp_requester *r = &qp->req;
+
+	UROCE_ASSERT(r->scoreboard == NULL && r->inflight == qp->own_inflight);
+	qp->req = (struct qp_requester){
+		.sq = r->sq,
+		.inflight = r->inflight,
+		.inflight_mask = r->inflight_mask,
+		.sq_tail = r->sq.counter,
+		.sq_cur = r->sq.counter,
+		.max_inline = r->max_inline,
+		.max_send_sge = r->max_send_sge,
+		.cc = r->cc,
+	};
+	qp->loss = (struct qp_loss){ .timer = qp->loss.timer };
+}
+
+void
+requester_start(struct qp *qp, uint32_t psn)
+{
+	const struct qp_requester *r = &qp->req;
+	const struct qp_loss *l = &qp->loss;
+
+	UROCE_ASSERT(r->scoreboard == NULL);
+	qp->req = (struct qp_requester){
+		.sq = r->sq,
+		.inflight = r->inflight,
+		.inflight_mask = r->inflight_mask,
+		.sq_tail = r->sq.counter,
+		.sq_cur = r->sq.counter,
+		.psn_una = psn,
+		.psn_cur = psn,
+		.psn_max = psn,
+		.psn_next = psn,
+		.recvs_limit = TP_CREDITS_ANY,
+		.max_inline = r->max_inline,
+		.max_send_sge = r->max_send_sge,
+		.max_rd = r->max_rd,
+		.cc = r->cc,
+	};
+	qp->loss = (struct qp_loss){
+		.retry_cnt = l->retry_cnt,
+		.retry_left = l->retry_left,
+		.rnr_retry = l->rnr_retry,
+		.rnr_left = l->rnr_left,
+		.timeout = l->timeout,
+		.timer = l->timer,
+	};
+	qp->diag.stuck_ns = 0;
+	cwnd_start(qp);
+}

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Packets of SEND and WRITE messages, of RC and UC: whether a packet continues the message, and where a WRITE puts its bytes.
+ */
+#include "transport/resp/resp.h"
+
+bool
+message_continues(const struct qp *qp, const struct wire_pkt *p)
+{
+	uint32_t f = p->op->flags, mtu = UINT32_C(1) << qp->path.mtu_shift;
+
+	if (qp->rcv.msg == TP_RMSG_NONE) {
+		if (!(f & WIRE_F_START))
+			return false;
+	} else if ((f & WIRE_F_START) || !(f & (qp->rcv.msg == TP_RMSG_SEND ? WIRE_F_SEND : WIRE_F_WRITE))) {
+		return false;
+	}
+	if (!(f & (WIRE_F_SEND | WIRE_F_WRITE)))
+		return true;
+	if (!(f & WIRE_F_END))
+		return p->payload_bytes == mtu && p->bth.pad == 0;
+	return p->payload_bytes <= mtu && ((f & WIRE_F_START) || p->payload_bytes > 0);
+}
+
+/* RETH of the first packet. @return false: its length can't be. */
+static bool
+write_begin(struct qp *qp, const struct wire_pkt *p)
+{
+	const uint8_t *reth = p->bthp + p->op->off_reth;
+
+	qp->rcv.va = wire_get64(reth);
+	qp->rcv.rkey = wire_get32(reth + 8);
+	qp->rcv.left = wire_get32(reth + 12);
+	return qp->rcv.left <= UROCE_MAX_MSG_BYTES;
+}
+
+static bool
+write_allowed(struct transport *tp, struct qp *qp)
+{
+	uint64_t va = qp->rcv.va;
+
+	/* C9-88: with length 0 the key isn't looked at. */
+	if (qp->rcv.left == 0)
+		return true;
+	return (qp->access & UROCE_ACCESS_REMOTE_WRITE) &&
+	       key_opens(tp, qp, qp->rcv.rkey, UROCE_ACCESS_REMOTE_WRITE, &va, qp->rcv.left) != NULL;
+}
+
+/* The key is looked up for each packet: it may have gone stale since the first. */
+static bool
+write_place(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
+{
+	uint64_t va = qp->rcv.va;
+	struct mr *mr;
+
+	if (p->payload_bytes == 0)
+		return true;
+	mr = key_opens(tp, qp, qp->rcv.rkey, UROCE_ACCESS_REMOTE_WRITE, &va, p->payload_bytes);
+	if (unlikely(mr == NULL || mr_write(mr, va, p->payload, p->payload_bytes) != 0))
+		return false;
+	qp->rcv.va += p->payload_bytes;
+	qp->rcv.left -= p->payload_bytes;
+	return true;
+}
+
+uint8_t
+message_write(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
+{
+	uint32_t f = p->op->flags;
+
+	if (f & WIRE_F_START) {
+		tp->counters.rx_write_requests++;
+		if (!write_begin(qp, p))
+			return WIRE_NAK_INV_REQ;
+	}
+	/* 9.6.1.1.3: the payloads add up to the RETH's length, and the last packet isn't one too many. */
+	if (f & WIRE_F_END ? p->payload_bytes != qp->rcv.left : p->payload_bytes >= qp->rcv.left)
+		return WIRE_NAK_INV_REQ;
+	if ((f & WIRE_F_START) && !write_allowed(tp, qp))
+		return WIRE_NAK_REM_ACCESS;
+	return write_place(tp, qp, p) ? 0 : WIRE_NAK_REM_ACCESS;
+}

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Selective repeat, the responder's side: offers, holding what comes beyond a gap, and SACKs.
+ */
+#include "transport/core/checks.h"
+#include "transport/core/reorder.h"
+#include "transport/core/sched.h"
+#include "transport/core/tx.h"
+#include "transport/resp/resp.h"
+
+void
+sack_later(struct transport *tp, struct qp *qp)
+{
+	if (qp->resp.reply == TP_REPLY_NAK_SEQ || qp->resp.reply == TP_REPLY_RNR || qp->resp.reply == TP_REPLY_FATAL)
+		return;
+	qp->resp.reply = TP_REPLY_SACK;
+	qp_reply_later(tp, qp);
+}
+
+bool
+sack_hold(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
+{
+	if (reorder_has(qp, p->bth.psn)) {
+		tp->counters.duplicate_request++;
+	} else if (reorder_hold(tp, qp, p)) {
+		tp->counters.rx_held++;
+	} else {
+		tp->counters.rx_not_held++;
+		return false;
+	}
+	sack_later(tp, qp);
+	return true;
+}
+
+bool
+sack_send(struct transport *tp, struct qp *qp)
+{
+	struct wire_bth b = { .opcode = WIRE_OPCODE_SACK, .dqpn = qp->path.dest_qpn, .pkey = qp->path.pkey,
+			      .migreq = qp->path.mig == TP_MIG_MIGRATED,
+			      .psn = wire_psn_add(qp->rcv.epsn, WIRE_PSN_MASK) };
+	uint32_t word = qp->rcv.epsn / 64, shift = qp->rcv.epsn % 64;
+	struct tp_out o;
+	uint8_t *at;
+
+	if (!tp_begin(tp, qp, WIRE_OPCODE_SACK, &o))
+		return false;
+	wire_put_aeth(o.bth + o.op->off_aeth, WIRE_AETH_ACK | WIRE_AETH_CREDITS_INVALID, qp->rcv.msn);
+	at = tp_payload(&o);
+	wire_put32(at, SACK_MAGIC);
+	for (uint32_t i = 0; i < SACK_WORDS; i++, word++) {
+		uint64_t bits = 0;
+
+		if (qp->rcv.reorder != NULL) {
+			bits = qp->rcv.reorder->map[word % SACK_WORDS] >> shift;
+			if (shift != 0)
+				bits |= qp->rcv.reorder->map[(word + 1) % SACK_WORDS] << (64 - shift);
+		}
+		wire_put64(at + 4 + 8 * i, bits);
+	}
+	tp_finish(tp, qp, &o, &b, SACK_PAYLOAD_BYTES);
+	tp->counters.sacks_sent++;
+	return true;
+}
+
+/* Names this connection, as far as this end knows it: one in RTR hasn't got a first PSN of its own. */
+bool
+sack_offer_rx(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
+{
+	const uint8_t *at = p->bthp + p->op->off_reth;
+
+	if (p->bth.opcode != (qp->prefix | WIRE_OP_WRITE_ONLY) || wire_get32(at + 12) != 0 ||
+	    wire_get24(at) != SACK_OFFER_MAGIC || wire_get24(at + 3) != qp->path.dest_qpn ||
+	    wire_get24(at + 6) != qp->attr.rq_psn || (qp_sends(qp) && wire_get24(at + 9) != qp->attr.sq_psn) ||
+	    !tp->c.ports[qp->path.port].features.selective_repeat)
+		return false;
+	tp->counters.sack_offers_received++;
+	qp->rcv.sack_on = true;
+	/* At once, so that no ACK takes its place; but READ responses come before what acknowledges them. */
+	if (qp->resp.pending != 0 || (qp->resp.reply != TP_REPLY_NONE && qp->resp.reply != TP_REPLY_ACK) ||
+	    !sack_send(tp, qp))
+		sack_later(tp, qp);
+	return true;
+}

@@ -1,0 +1,338 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* REJ: refusals by the owner, requests that can't be served, stale connections. */
+#include "rig.h"
+
+#include <errno.h>
+
+
+#define REQ_INTERVAL (cm_time_ns(CM_DEFAULT_RESPONSE_TIMEOUT) + 2 * cm_time_ns(CM_DEFAULT_PACKET_LIFE))
+#define TICK UINT64_C(2048) /* timers are exact to a tick of the wheel */
+
+/* ---- REJ ---- */
+static void
+a_service_that_nobody_listens_to_is_rejected_with_reason_8(void **state)
+{
+	struct rig *r = rig_new(NULL);
+	struct cm_conn *a = rig_connect(r);
+
+	rig_settle(r);
+	assert_int_equal(rig_expect(&r->a, CM_EV_REJECTED)->ev.reason, CM_REJ_INVALID_SERVICE_ID);
+	assert_int_equal(cm_conn_state(a), CM_IDLE);
+	assert_int_equal(cm_counters(r->b.cm)->rej_no_listener, 1);
+	cm_destroy(a, r->now);
+	rig_free_clean(r);
+}
+
+static void
+every_reason_comes_through_with_its_information(void **state)
+{
+	struct rig *r = rig_new(NULL);
+	const struct rig_event *ev;
+	struct cm_conn *a, *b;
+
+	rig_listen(r);
+	for (uint16_t reason = 1; reason <= CM_REJ_VENDOR_OPTION_NOT_SUPPORTED; reason++) {
+		a = rig_connect_request(r, &b);
+		assert_int_equal(cm_reject(b, reason, (struct cm_private){ "info", 4 }, (struct cm_private){ "why", 3 },
+					   r->now), 0);
+		rig_deliver(&r->b);
+		ev = rig_expect(&r->a, CM_EV_REJECTED);
+		assert_int_equal(ev->ev.reason, reason);
+		assert_false(ev->ev.local);
+		assert_int_equal(ev->msg.rej.ari_bytes, 4);
+		assert_memory_equal(ev->msg.rej.ari, "info", 5);
+		assert_memory_equal(ev->msg.rej.private_data, "why", 4);
+		/* 12.9.8.3.1: only a stale connection keeps the QP from being used at once. */
+		assert_int_equal(cm_conn_state(a), reason == CM_REJ_STALE_CONN ? CM_TIMEWAIT : CM_IDLE);
+		cm_destroy(a, r->now);
+		cm_destroy(b, r->now);
+	}
+	rig_free_clean(r);
+}
+
+static void
+the_active_end_can_refuse_a_REP(void **state)
+{
+	struct rig *r = rig_new(NULL);
+	struct cm_accept_param p = rig_accept_param(r);
+	struct cm_conn *a, *b;
+	struct cm_msg m;
+
+	rig_listen(r);
+	a = rig_connect_request(r, &b);
+	cm_accept(b, &p, r->now);
+	rig_deliver(&r->b);
+	rig_expect(&r->a, CM_EV_RESPONSE);
+	assert_int_equal(cm_reject(a, CM_REJ_INSUFFICIENT_RESP_RESOURCES, no_data, no_data, r->now), 0);
+	rig_sent(&r->a, CM_ATTR_REJ, &m);
+	assert_int_equal(m.rej.msg_rejected, CM_MSG_OF_REP);
+	rig_deliver(&r->a);
+	assert_int_equal(rig_expect(&r->b, CM_EV_REJECTED)->ev.reason, CM_REJ_INSUFFICIENT_RESP_RESOURCES);
+	assert_int_equal(cm_conn_state(b), CM_TIMEWAIT);
+	rig_free(r);
+}
+
+static void
+a_repeated_REP_gets_the_REJ_again_and_after_TimeWait_another(void **state)
+{
+	struct rig *r = rig_new(NULL);
+	struct cm_accept_param p = rig_accept_param(r);
+	struct cm_conn *a, *b;
+	struct rig_mad rep;
+	struct cm_msg m;
+
+	rig_listen(r);
+	a = rig_connect_request(r, &b);
+	cm_accept(b, &p, r->now);
+	rep = r->b.out[0];
+	rig_deliver(&r->b);
+	cm_reject(a, CM_REJ_NO_QP, no_data, no_data, r->now);
+	rig_lose(&r->a);
+	rig_carry(&r->b, &rep);
+	rig_sent(&r->a, CM_ATTR_REJ, &m);
+	assert_int_equal(m.rej.reason, CM_REJ_NO_QP);
+	rig_lose(&r->a);
+	rig_wait(r, REQ_INTERVAL + TICK);
+	assert_int_equal(cm_conn_state(a), CM_IDLE);
+	rig_deliver(&r->b);
+	rig_sent(&r->a, CM_ATTR_REJ, &m);
+	assert_int_equal(m.rej.reason, CM_REJ_INVALID_COMM_ID);
+	rig_free(r);
+}
+
+static void
+a_REP_for_an_unknown_ID_is_rejected_with_reason_6(void **state)
+{
+	struct rig *r = rig_new(NULL);
+	struct cm_accept_param p = rig_accept_param(r);
+	struct cm_conn *a, *b;
+
+	rig_listen(r);
+	a = rig_connect_request(r, &b);
+	cm_destroy(a, r->now);
+	rig_lose(&r->a);
+	cm_accept(b, &p, r->now);
+	rig_settle(r);
+	assert_int_equal(rig_expect(&r->b, CM_EV_REJECTED)->ev.reason, CM_REJ_INVALID_COMM_ID);
+	assert_int_equal(cm_conn_state(b), CM_TIMEWAIT);
+	rig_free(r);
+}
+
+static void
+a_REQ_that_is_withdrawn_ends_the_request(void **state)
+{
+	struct rig *r = rig_new(NULL);
+	struct cm_conn *a, *b;
+
+	rig_listen(r);
+	a = rig_connect_request(r, &b);
+	/* The active end knows no ID of the other yet: found by its CA GUID and its own ID. */
+	cm_destroy(a, r->now);
+	rig_deliver(&r->a);
+	assert_int_equal(rig_expect(&r->b, CM_EV_REJECTED)->ev.reason, CM_REJ_TIMEOUT);
+	assert_int_equal(cm_conn_state(b), CM_IDLE);
+	cm_destroy(b, r->now);
+	rig_free_clean(r);
+}
+
+/* ---- Requests that can't be served ---- */
+static void
+forge_req(struct rig *r, struct cm_msg *m)
+{
+	rig_connect(r);
+	rig_sent(&r->a, CM_ATTR_REQ, m);
+	rig_lose(&r->a);
+}
+
+static void
+expect_rejected(struct rig *r, const struct cm_msg *req, uint16_t reason)
+{
+	struct cm_msg m;
+
+	rig_forge(r, req);
+	rig_sent(&r->b, CM_ATTR_REJ, &m);
+	assert_int_equal(m.rej.reason, reason);
+	assert_int_equal(m.rej.remote_comm_id, req->req.local_comm_id);
+	rig_lose(&r->b);
+	rig_expect_none(&r->b);
+}
+
+static void
+requests_that_cannot_be_served_are_rejected_with_the_reason(void **state)
+{
+	struct rig *r = rig_new(NULL);
+	struct cm_msg good, m;
+
+	rig_listen(r);
+	forge_req(r, &good);
+	m = good;
+	m.req.transport = CM_TRANSPORT_RD;
+	expect_rejected(r, &m, CM_REJ_INVALID_TRANSPORT_TYPE);
+	m = good;
+	m.req.transport = CM_TRANSPORT_EXTENDED;
+	m.req.ext_transport = CM_EXT_TRANSPORT_XRC + 1;
+	expect_rejected(r, &m, CM_REJ_INVALID_TRANSPORT_TYPE);
+	m = good;
+	m.req.path_mtu = 0;
+	expect_rejected(r, &m, CM_REJ_INVALID_MTU);
+	m.req.path_mtu = 6;
+	expect_rejected(r, &m, CM_REJ_INVALID_MTU);
+	m = good;
+	m.req.primary.remote_gid[15] ^= 1;
+	expect_rejected(r, &m, CM_REJ_INVALID_GID);
+	m = good;
+	m.req.primary.local_gid[15] ^= 1;
+	expect_rejected(r, &m, CM_REJ_INVALID_GID);
+	m = good;
+	m.req.service_id = cm_service_id(CM_PS_TCP, 7);
+	m.req.private_data[0] = 0xff;
+	expect_rejected(r, &m, CM_REJ_CONSUMER_DEFINED);
+	assert_int_equal(cm_counters(r->b.cm)->rej_bad_request, 7);
+	rig_forge(r, &good);
+	rig_expect(&r->b, CM_EV_REQUEST);
+	rig_free(r);
+}
+
+static void
+requests_without_a_usable_QP_or_ID_are_dropped_and_counted(void **state)
+{
+	struct rig *r = rig_new(NULL);
+	static const uint32_t bad_qpns[] = { 0, 1, 0xffffff };
+	struct cm_msg good, m;
+
+	rig_listen(r);
+	forge_req(r, &good);
+	for (unsigned int i = 0; i < 3; i++) {
+		m = good;
+		m.req.qpn = bad_qpns[i];
+		rig_forge(r, &m);
+	}
+	m = good;
+	m.req.local_comm_id = 0;
+	rig_forge(r, &m);
+	assert_int_equal(cm_counters(r->b.cm)->rx_bad_field, 4);
+	rig_expect_none(&r->b);
+	rig_sent_nothing(&r->b);
+	rig_free(r);
+}
+
+static void
+an_alternate_path_is_honestly_refused_in_the_REP(void **state)
+{
+	struct rig *r = rig_new(NULL);
+	struct cm_accept_param p = rig_accept_param(r);
+	struct cm_msg m;
+
+	rig_listen(r);
+	forge_req(r, &m);
+	m.req.alternate = m.req.primary;
+	rig_forge(r, &m);
+	assert_int_equal(cm_accept(rig_expect(&r->b, CM_EV_REQUEST)->ev.conn, &p, r->now), 0);
+	rig_sent(&r->b, CM_ATTR_REP, &m);
+	assert_int_equal(m.rep.failover, CM_FAILOVER_NOT_SUPPORTED);
+	rig_free(r);
+}
+
+/* ---- Stale connections ---- */
+static void
+a_REQ_with_a_QP_that_is_connected_is_rejected_as_stale_and_ends_the_old_connection(void **state)
+{
+	struct rig *r = rig_new(NULL);
+	struct cm_conn *b;
+	struct cm_msg m;
+
+	rig_listen(r);
+	rig_establish(r, &b);
+	/* The peer has been started anew: same CA GUID and QP, another ID, and its old connection is forgotten. */
+	rig_connect(r);
+	rig_deliver(&r->a);
+	assert_int_equal(r->b.nb_out, 2);
+	assert_int_equal(cm_mad_decode(r->b.out[0].mad, CM_MAD_BYTES, &m), CM_MAD_OK);
+	assert_int_equal(m.hdr.attr_id, CM_ATTR_REJ);
+	assert_int_equal(m.rej.reason, CM_REJ_STALE_CONN);
+	assert_int_equal(cm_mad_decode(r->b.out[1].mad, CM_MAD_BYTES, &m), CM_MAD_OK);
+	assert_int_equal(m.hdr.attr_id, CM_ATTR_DREQ);
+	assert_int_equal(cm_conn_state(b), CM_DREQ_SENT);
+	rig_expect_none(&r->b);
+	rig_free(r);
+}
+
+static void
+a_QP_in_TimeWait_is_stale_and_free_afterwards(void **state)
+{
+	struct rig *r = rig_new(NULL);
+	struct cm_conn *a, *b, *a2;
+
+	rig_listen(r);
+	a = rig_establish(r, &b);
+	cm_disconnect(a, no_data, r->now);
+	rig_deliver(&r->a);
+	rig_expect(&r->b, CM_EV_DISCONNECT);
+	cm_disconnect(b, no_data, r->now);
+	rig_deliver(&r->b);
+	rig_expect(&r->a, CM_EV_DISCONNECTED);
+	a2 = rig_connect(r);
+	rig_settle(r);
+	assert_int_equal(rig_expect(&r->a, CM_EV_REJECTED)->ev.reason, CM_REJ_STALE_CONN);
+	cm_destroy(a2, r->now);
+	rig_wait(r, cm_time_ns(CM_DEFAULT_PACKET_LIFE + 1) + TICK);
+	rig_expect(&r->b, CM_EV_TIMEWAIT_EXIT);
+	rig_expect(&r->a, CM_EV_TIMEWAIT_EXIT);
+	rig_connect(r);
+	rig_deliver(&r->a);
+	rig_expect(&r->b, CM_EV_REQUEST);
+	rig_free(r);
+}
+
+static void
+a_REP_with_a_QP_that_is_connected_is_rejected_as_stale(void **state)
+{
+	struct rig *r = rig_new(NULL);
+	struct cm_accept_param p = rig_accept_param(r);
+	struct cm_connect_param cp = rig_connect_param(r);
+	const struct rig_event *ev;
+	struct cm_conn *a, *b, *a2, *b2;
+	struct cm_msg m;
+
+	rig_listen(r);
+	a = rig_establish(r, &b);
+	cp.qpn = RIG_QPN_A + 1;
+	a2 = cm_connect(r->a.cm, &cp, r->now);
+	rig_deliver(&r->a);
+	b2 = rig_expect(&r->b, CM_EV_REQUEST)->ev.conn;
+	cm_accept(b2, &p, r->now); /* the same QP again */
+	rig_deliver(&r->b);
+	ev = rig_expect(&r->a, CM_EV_REJECTED);
+	assert_ptr_equal(ev->ev.conn, a2);
+	assert_true(ev->ev.local);
+	assert_int_equal(ev->ev.reason, CM_REJ_STALE_CONN);
+	assert_int_equal(r->a.nb_out, 2);
+	assert_int_equal(cm_mad_decode(r->a.out[0].mad, CM_MAD_BYTES, &m), CM_MAD_OK);
+	assert_int_equal(m.rej.reason, CM_REJ_STALE_CONN);
+	assert_int_equal(m.rej.msg_rejected, CM_MSG_OF_REP);
+	assert_int_equal(cm_conn_state(a), CM_DREQ_SENT);
+	rig_deliver(&r->a);
+	rig_expect(&r->b, CM_EV_REJECTED);
+	rig_free(r);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_service_that_nobody_listens_to_is_rejected_with_reason_8),
+		cmocka_unit_test(every_reason_comes_through_with_its_information),
+		cmocka_unit_test(the_active_end_can_refuse_a_REP),
+		cmocka_unit_test(a_repeated_REP_gets_the_REJ_again_and_after_TimeWait_another),
+		cmocka_unit_test(a_REP_for_an_unknown_ID_is_rejected_with_reason_6),
+		cmocka_unit_test(a_REQ_that_is_withdrawn_ends_the_request),
+		cmocka_unit_test(requests_that_cannot_be_served_are_rejected_with_the_reason),
+		cmocka_unit_test(requests_without_a_usable_QP_or_ID_are_dropped_and_counted),
+		cmocka_unit_test(an_alternate_path_is_honestly_refused_in_the_REP),
+		cmocka_unit_test(a_REQ_with_a_QP_that_is_connected_is_rejected_as_stale_and_ends_the_old_connection),
+		cmocka_unit_test(a_QP_in_TimeWait_is_stale_and_free_afterwards),
+		cmocka_unit_test(a_REP_with_a_QP_that_is_connected_is_rejected_as_stale),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
