@@ -21,6 +21,7 @@
 #include "transport/req/scoreboard.h"
 #include "transport/req/send_queue.h"
 #include "transport/resp/resp.h"
+#include "transport/core/mcast.h"
 #include "transport/svc/svc.h"
 
 /* Pages of what is never lent are never touched, so they cost address space only. @return 0 or ENOMEM. */

@@ -81,6 +81,49 @@ enum req_wait {
 	REQ_WAIT_DRAIN,     /**< completion of all WQEs before one that is executed locally, or that is bad */
 };
 
+/** Why a QP went to ERR or SQE. */
+enum qp_why {
+	QP_WHY_NONE = 0,
+	QP_WHY_PROGRAM,    /**< modify */
+	QP_WHY_SEND,       /**< a send failed; detail: its status << 8 | enum tp_vendor_err */
+	QP_WHY_REFUSED,    /**< a request of the peer was refused; detail: the NAK's syndrome */
+	QP_WHY_RECEIVE,    /**< a receive failed; detail: enum tp_vendor_err */
+	QP_WHY_INVALIDATE, /**< the peer's SEND_WITH_INV named no window of this QP */
+	QP_WHY_CQ,         /**< a CQ had no room */
+	QP_WHYS
+};
+/** Rare events of QPs, which a transport remembers (diag/diag.h). */
+enum qp_event_kind {
+	QP_EV_STATE,      /**< a: the new enum uroce_qp_state */
+	QP_EV_ERROR,      /**< to ERR or SQE; a: enum qp_why, b: detail, c: retries */
+	QP_EV_NAK_SENT,   /**< a: syndrome */
+	QP_EV_NAK,        /**< received; a: syndrome */
+	QP_EV_RNR_SENT,   /**< a: timer code */
+	QP_EV_RNR,        /**< received; a: timer code, b: tries left */
+	QP_EV_TIMEOUT,    /**< of the ACK timer; a: tries left */
+	QP_EV_LOST_RESPONSE, /**< of a READ or atomic: asked for again */
+	QP_EV_PROBE,      /**< sent again early */
+	QP_EV_SACK,       /**< packets are missing, only they are sent again; a: how many */
+	QP_EV_CNP,        /**< received */
+	QP_EV_MIGRATED,   /**< to the alternate path */
+	QP_EV_OVERRUN,    /**< of one of its CQs */
+	QP_EV_KINDS
+};
+struct qp_event {
+	uint64_t ns;     /**< the first */
+	uint32_t qpn, psn;
+	uint32_t count;  /**< how often in a row, nothing else of any QP in between */
+	uint16_t b;
+	uint8_t kind, a, c; /**< enum qp_event_kind; what a, b and c are it says */
+};
+enum { TP_EVENTS = 4096 }; /**< rare events remembered per transport; a power of two */
+/**
+ * [engine] What is remembered of a QP, also of one that is gone.
+ * @param qpn  0: of all.
+ * @return how many of the latest, at most @p max, were put into @p out, oldest first.
+ */
+uint32_t qp_events(const struct transport *tp, uint32_t qpn, struct qp_event *out, uint32_t max);
+
 /** Counters of one transport. Names as in Linux's `rdma statistic` where it has one. docs/counters.md explains each. */
 #define TP_COUNTERS(X) \
 	X(rx_packets) X(rx_bytes) X(tx_packets) X(tx_bytes) \

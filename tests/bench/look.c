@@ -78,7 +78,7 @@ what_a_question_costs(void **state)
 	other = end_new(&r.p->h[0], NULL);
 	end_to_rtr(other, r.b, NULL);
 	end_to_rts(other, NULL);
-	for (uint32_t i = 0; i < DIAG_EVENTS; i++)
+	for (uint32_t i = 0; i < TP_EVENTS; i++)
 		assert_int_equal(end_state(other, i % 2 == 0 ? UROCE_QPS_SQD : UROCE_QPS_RTS), 0);
 	report("and the ring of events, of others", measure(&r, questions));
 	end_free(other);

@@ -49,7 +49,7 @@ ALONE = 'lib/verbs/sysfs_paths.c'
 # Parts of a folder from the bottom. Parts in one string don't use each other. '.' are the files beside the parts, but for net.h and net_priv.h of
 # lib/net and the like: these have the struct that is made of the structs of all parts.
 PARTS = {
-    'lib/transport': ['core', 'cc diag', 'req', 'resp', 'svc', '.'],
+    'lib/transport': ['core', 'cc', 'path', 'req', 'resp', 'svc', 'diag', '.'],
     'lib/control': ['config', 'core', 'memory', 'obj', 'cma', 'observe', '.'],
     'lib/net': ['.', 'kernel group', 'neigh', 'port'],
 }

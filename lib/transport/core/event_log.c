@@ -6,7 +6,7 @@
 
 struct tp_diag {
 	uint32_t next; /* counts on */
-	struct qp_event events[DIAG_EVENTS];
+	struct qp_event events[TP_EVENTS];
 };
 
 int
@@ -33,7 +33,7 @@ void
 diag_note(struct transport *tp, const struct qp *qp, enum qp_event_kind kind, uint8_t a, uint16_t b, uint32_t psn)
 {
 	struct tp_diag *d = tp->diag;
-	struct qp_event *last = &d->events[(d->next - 1) % DIAG_EVENTS];
+	struct qp_event *last = &d->events[(d->next - 1) % TP_EVENTS];
 
 	/* The same again must not push out everything else. */
 	if (last->qpn == qp->qpn && last->kind == kind && kind != QP_EV_STATE && kind != QP_EV_ERROR) {
@@ -43,7 +43,7 @@ diag_note(struct transport *tp, const struct qp *qp, enum qp_event_kind kind, ui
 		last->psn = psn;
 		return;
 	}
-	d->events[d->next++ % DIAG_EVENTS] = (struct qp_event){ .ns = tp->now_ns, .qpn = qp->qpn, .psn = psn,
+	d->events[d->next++ % TP_EVENTS] = (struct qp_event){ .ns = tp->now_ns, .qpn = qp->qpn, .psn = psn,
 								.kind = (uint8_t)kind, .a = a, .b = b, .count = 1,
 								.c = diag_retries(qp) };
 }
@@ -55,8 +55,8 @@ qp_events(const struct transport *tp, uint32_t qpn, struct qp_event *out, uint32
 	uint32_t n = 0;
 
 	/* From the latest back, then turned around. */
-	for (uint32_t i = 1; i <= DIAG_EVENTS && n < max; i++) {
-		const struct qp_event *e = &d->events[(d->next - i) % DIAG_EVENTS];
+	for (uint32_t i = 1; i <= TP_EVENTS && n < max; i++) {
+		const struct qp_event *e = &d->events[(d->next - i) % TP_EVENTS];
 
 		/* The ring was never filled beyond this one. */
 		if (e->count == 0)

@@ -3,14 +3,13 @@
  * @file
  * The log of rare events of a transport's QPs, and each QP's struct qp_diagnosis: what diag/ tells people.
  *
- * Owns: one ring of DIAG_EVENTS events for all QPs, so that a QP that does nothing needs no memory for it. Called where something
+ * Owns: one ring of TP_EVENTS events for all QPs, so that a QP that does nothing needs no memory for it. Called where something
  * has gone wrong or changed, on the QP's engine. Not for what happens packet by packet.
  */
 #ifndef UROCE_TP_EVENT_LOG_H
 #define UROCE_TP_EVENT_LOG_H
 
 #include "transport/core/types.h"
-#include "transport/diag/diag.h"
 
 /** Why a QP can't go on. */
 struct tp_because {

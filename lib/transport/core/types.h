@@ -224,6 +224,7 @@ struct qp_loss {
 	uint32_t psn_recover;       /**< until this is acknowledged a loss doesn't shrink the window again */
 	uint16_t cwnd;              /**< packets that may be in flight: the smaller of loss_cwnd and congestion control's */
 	uint16_t loss_cwnd;         /**< what losses leave */
+	uint16_t not_in_flight;     /**< packets sent and not acknowledged that don't fill the window: arrived beyond a gap, or lost */
 	uint8_t lossy;              /**< windows for which a loss is remembered */
 	uint8_t ackreq_mask;        /**< PSNs in which all these bits are set ask for an ACK */
 	uint8_t retry_cnt, retry_left, rnr_retry, rnr_left, timeout;

@@ -14,22 +14,10 @@
 #include "transport/transport.h"
 
 enum {
-	DIAG_EVENTS = 4096,     /**< remembered per transport; a power of two */
 	DIAG_TEXT_BYTES = 1024, /**< room that qp_explain() and qp_reason_text() need at most */
 	DIAG_LINE_BYTES = 128,  /**< of one sentence, with its end: what a string of telemetry holds */
 };
 
-/** Why a QP went to ERR or SQE. */
-enum qp_why {
-	QP_WHY_NONE = 0,
-	QP_WHY_PROGRAM,    /**< modify */
-	QP_WHY_SEND,       /**< a send failed; detail: its status << 8 | enum tp_vendor_err */
-	QP_WHY_REFUSED,    /**< a request of the peer was refused; detail: the NAK's syndrome */
-	QP_WHY_RECEIVE,    /**< a receive failed; detail: enum tp_vendor_err */
-	QP_WHY_INVALIDATE, /**< the peer's SEND_WITH_INV named no window of this QP */
-	QP_WHY_CQ,         /**< a CQ had no room */
-	QP_WHYS
-};
 struct qp_reason {
 	uint64_t ns;     /**< when */
 	uint32_t psn;    /**< the oldest that wasn't acknowledged, or the one refused */
@@ -170,35 +158,6 @@ const char *qp_mig_name(uint8_t path_mig_state);
 const char *tp_drop_reason(const struct tp_counters *before, const struct tp_counters *after);
 
 /* ---- What has happened ---- */
-enum qp_event_kind {
-	QP_EV_STATE,      /**< a: the new enum uroce_qp_state */
-	QP_EV_ERROR,      /**< to ERR or SQE; a: enum qp_why, b: detail, c: retries */
-	QP_EV_NAK_SENT,   /**< a: syndrome */
-	QP_EV_NAK,        /**< received; a: syndrome */
-	QP_EV_RNR_SENT,   /**< a: timer code */
-	QP_EV_RNR,        /**< received; a: timer code, b: tries left */
-	QP_EV_TIMEOUT,    /**< of the ACK timer; a: tries left */
-	QP_EV_LOST_RESPONSE, /**< of a READ or atomic: asked for again */
-	QP_EV_PROBE,      /**< sent again early */
-	QP_EV_SACK,       /**< packets are missing, only they are sent again; a: how many */
-	QP_EV_CNP,        /**< received */
-	QP_EV_MIGRATED,   /**< to the alternate path */
-	QP_EV_OVERRUN,    /**< of one of its CQs */
-	QP_EV_KINDS
-};
-struct qp_event {
-	uint64_t ns;     /**< the first */
-	uint32_t qpn, psn;
-	uint32_t count;  /**< how often in a row, nothing else of any QP in between */
-	uint16_t b;
-	uint8_t kind, a, c; /**< enum qp_event_kind; what a, b and c are it says */
-};
-/**
- * [engine] What is remembered of a QP, also of one that is gone.
- * @param qpn  0: of all.
- * @return how many of the latest, at most @p max, were put into @p out, oldest first.
- */
-uint32_t qp_events(const struct transport *tp, uint32_t qpn, struct qp_event *out, uint32_t max);
 /** One event in words, without time and QP. @param text  DIAG_LINE_BYTES long. @return @p text. */
 const char *qp_event_text(const struct qp_event *e, char *text);
 

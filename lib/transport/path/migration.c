@@ -11,7 +11,7 @@
 #include "transport/core/event_log.h"
 #include "transport/core/sched.h"
 #include "transport/path/path.h"
-#include "transport/req/loss.h"
+#include "transport/cc/cwnd.h"
 
 int
 migration_load(struct qp *qp, const struct tp_path *path)

@@ -4,7 +4,7 @@
  */
 #include "transport/core/ah.h"
 #include "transport/req/build.h"
-#include "transport/svc/svc.h"
+#include "transport/core/mcast.h"
 
 #define UD_QKEY_OWN UINT32_C(0x80000000) /* in a WQE: use the QP's Q_Key (10.2.5) */
 

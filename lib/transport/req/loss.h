@@ -6,13 +6,13 @@
  *
  *   detection    a NAK, a missing response, a SACK (scoreboard.h), the probe timeout (PTO, RFC 8985), the ACK timeout
  *   reaction     going back N, or sending the lost packets alone; tail loss probes; retry_cnt and path migration; the RNR timer
- *   window       grows with what is acknowledged, shrinks with what is lost (cwnd.c); congestion control may make it smaller (cc/)
- *   round trips  measured one packet at a time (Karn), smoothed as in RFC 6298 (cwnd.c)
+ *   window       grows with what is acknowledged, shrinks with what is lost (cc/cwnd.c); congestion control may make it smaller (cc/)
+ *   round trips  measured one packet at a time (Karn), smoothed as in RFC 6298 (cc/cwnd.c)
  */
 #ifndef UROCE_REQ_LOSS_H
 #define UROCE_REQ_LOSS_H
 
-#include "transport/core/types.h"
+#include "transport/cc/cwnd.h"
 
 /* ---- loss.c: detection and reaction ---- */
 /** Start the timer if it isn't running and something is in flight. */
@@ -37,41 +37,5 @@ uint64_t loss_ack_timeout_ns(const struct qp *qp);
 /* ---- sack_offer.c ---- */
 /** Offer selective repeat to the peer, if it hasn't been offered too often. */
 void sack_offer(struct transport *tp, struct qp *qp);
-
-/* ---- cwnd.c: round trips and the congestion window ---- */
-/** A connection begins: its window, nothing measured. */
-void cwnd_start(struct qp *qp);
-/** The path has changed: round trips and probes say nothing any more. */
-void cwnd_new_path(struct qp *qp);
-/** psn_una has reached psn_grow: the window may grow. */
-void cwnd_grow(struct qp *qp);
-/** Something was lost, nobody knows how much; @p timeout: nothing came at all. */
-void cwnd_loss(struct transport *tp, struct qp *qp, bool timeout);
-/** @p n packets that are known one by one were lost. */
-void cwnd_lost(struct transport *tp, struct qp *qp, uint32_t n);
-/** What limits the window has changed. */
-void cwnd_update(struct qp *qp);
-/** The packet of rtt_psn has arrived. */
-void rtt_measured(struct transport *tp, struct qp *qp);
-
-/** A packet that will be answered is about to be sent: measure its round trip if it is the first transmission and time to. */
-static inline void
-rtt_start(const struct transport *tp, struct qp *qp)
-{
-	if (tp->now_ns < qp->loss.rtt_next_ns || qp->req.psn_cur != qp->req.psn_max)
-		return;
-	qp->loss.rtt_timing = true;
-	qp->loss.rtt_next_ns = UINT64_MAX;
-	qp->loss.rtt_psn = qp->req.psn_cur;
-	qp->loss.rtt_sent_ns = tp->now_ns;
-}
-
-/** The answer could be to a retransmission: give the measurement up; the next packet's round trip may be measured. */
-static inline void
-rtt_untime(struct qp *qp)
-{
-	qp->loss.rtt_timing = false;
-	qp->loss.rtt_next_ns = 0;
-}
 
 #endif /* UROCE_REQ_LOSS_H */

@@ -104,7 +104,7 @@ sack_rx(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 		if (note_held(tp, qp, &s, gap))
 			loss_alive(tp, qp);
 		scoreboard_judge(tp, qp);
-		cwnd_update(qp);
+		scoreboard_update_cwnd(qp);
 		qp_activate(tp, qp);
 	}
 	if (qp->req.scoreboard != NULL)
@@ -190,6 +190,6 @@ sack_resend(struct transport *tp, struct qp *qp, uint32_t budget)
 		work++;
 	}
 	if (qp->req.scoreboard != NULL && work != 0)
-		cwnd_update(qp);
+		scoreboard_update_cwnd(qp);
 	return work;
 }

@@ -73,7 +73,7 @@ sack_ack_rx(struct transport *tp, struct qp *qp, uint32_t psn)
 	if (!possible(tp, qp) || scoreboard_get(tp, qp) == NULL)
 		return false;
 	passed(tp, qp, psn, wire_psn_add(psn, 1));
-	cwnd_update(qp);
+	scoreboard_update_cwnd(qp);
 	qp_activate(tp, qp);
 	return true;
 }
@@ -130,7 +130,7 @@ sack_response_rx(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 	if (qp->loss.rtt_timing && psn == qp->loss.rtt_psn && !again)
 		rtt_measured(tp, qp);
 	loss_alive(tp, qp);
-	cwnd_update(qp);
+	scoreboard_update_cwnd(qp);
 	qp_activate(tp, qp);
 	return true;
 }

@@ -29,13 +29,28 @@ sb_request_step(struct qp *qp, struct sb_request *u)
 }
 
 /* ---- The scoreboard ---- */
+static void
+scoreboard_count(struct qp *qp)
+{
+	const struct tp_scoreboard *b = qp->req.scoreboard;
+
+	qp->loss.not_in_flight = b != NULL ? (uint16_t)(b->nb_has + b->nb_lost) : 0;
+}
+
+void
+scoreboard_update_cwnd(struct qp *qp)
+{
+	scoreboard_count(qp);
+	cwnd_update(qp);
+}
+
 void
 scoreboard_forget(struct transport *tp, struct qp *qp)
 {
 	if (qp->req.scoreboard == NULL)
 		return;
 	scoreboard_return(tp, qp);
-	cwnd_update(qp);
+	scoreboard_update_cwnd(qp);
 }
 
 void
@@ -87,6 +102,7 @@ scoreboard_new_losses(struct transport *tp, struct qp *qp, uint32_t before)
 	diag_note(tp, qp, QP_EV_SACK, (uint8_t)RTE_MIN(n, UINT32_C(255)), 0, qp->req.psn_una);
 	/* What is measured may be what was lost. */
 	rtt_untime(qp);
+	scoreboard_count(qp);
 	cwnd_lost(tp, qp, n);
 	qp_activate(tp, qp);
 }
@@ -200,7 +216,7 @@ scoreboard_progress(struct transport *tp, struct qp *qp)
 	if (wire_psn_diff(b->una, b->end) >= 0 && b->nb_lost == 0)
 		scoreboard_forget(tp, qp);
 	else
-		cwnd_update(qp);
+		scoreboard_update_cwnd(qp);
 }
 
 /* The peer has the request: it holds it, or has executed it. */
@@ -245,6 +261,7 @@ scoreboard_all_lost(struct transport *tp, struct qp *qp)
 			scoreboard_set_lost(b, psn);
 	}
 	rtt_untime(qp);
+	scoreboard_count(qp);
 	cwnd_lost(tp, qp, b->nb_lost - before);
 	qp_activate(tp, qp);
 }

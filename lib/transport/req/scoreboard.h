@@ -67,6 +67,8 @@ void scoreboard_probed(struct qp *qp);
 /** psn_una has moved, and there is a scoreboard. */
 void scoreboard_progress(struct transport *tp, struct qp *qp);
 
+/** What is known of packets in flight has changed: so may the congestion window. */
+void scoreboard_update_cwnd(struct qp *qp);
 /** Find what was lost: requests that were sent before the latest that has arrived, and haven't arrived. */
 void scoreboard_judge(struct transport *tp, struct qp *qp);
 /** Whatever isn't known to have arrived counts as lost. */

@@ -51,7 +51,7 @@ expect_not(const struct end *e, const char *part)
 static void
 expect_event(const struct end *e, enum qp_event_kind kind, const char *part)
 {
-	struct qp_event ev[DIAG_EVENTS / 64];
+	struct qp_event ev[TP_EVENTS / 64];
 	uint32_t n = qp_events(e->host->tp, qp_num(e->qp), ev, RTE_DIM(ev));
 	char text[DIAG_LINE_BYTES];
 
@@ -431,16 +431,16 @@ the_same_event_again_and_again_takes_one_place(void **state)
 static void
 old_events_make_room_for_new_ones(void **state)
 {
-	static struct qp_event ev[DIAG_EVENTS + 1];
+	static struct qp_event ev[TP_EVENTS + 1];
 	struct rig r;
 
 	rig_up(&r, NULL, NULL);
 	/* Each change of state is an event of its own. */
-	for (uint32_t i = 0; i < DIAG_EVENTS; i++) {
+	for (uint32_t i = 0; i < TP_EVENTS; i++) {
 		assert_int_equal(end_state(r.a, UROCE_QPS_SQD), 0);
 		assert_int_equal(end_state(r.a, UROCE_QPS_RTS), 0);
 	}
-	assert_int_equal(qp_events(r.a->host->tp, 0, ev, RTE_DIM(ev)), DIAG_EVENTS);
+	assert_int_equal(qp_events(r.a->host->tp, 0, ev, RTE_DIM(ev)), TP_EVENTS);
 	assert_int_equal(qp_events(r.a->host->tp, qp_num(r.a->qp), ev, 3), 3);
 	assert_int_equal(ev[2].a, UROCE_QPS_RTS);
 	assert_int_equal(qp_events(r.a->host->tp, 0xfffffe, ev, 3), 0);

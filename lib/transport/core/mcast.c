@@ -7,7 +7,7 @@
  */
 #include "base/container_of.h"
 #include "transport/core/tx.h"
-#include "transport/svc/svc.h"
+#include "transport/core/mcast.h"
 #include "wire/gid.h"
 
 enum { MCAST_BUCKET_BITS = 10, MCAST_BUCKETS = 1 << MCAST_BUCKET_BITS, MCAST_PLACES = 4 };

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How much of a QP may be on its way: round trips as measured, and the window that losses and congestion control leave.
+ * How much of a QP may be in flight: round trips as measured, and the window that losses and congestion control leave.
  */
 #include "transport/cc/cc.h"
-#include "transport/req/loss.h"
-#include "transport/req/scoreboard.h"
+#include "transport/cc/cwnd.h"
 
 /* ---- Round trips ---- */
 /* RFC 6298, section 2; early retransmission as in RFC 8985, section 7.2, after two round trips and what they vary. */
@@ -48,8 +47,8 @@ void
 cwnd_update(struct qp *qp)
 {
 	qp->loss.cwnd = unlikely(qp->req.cc != NULL) ? RTE_MIN(qp->loss.loss_cwnd, qp->req.cc->cwnd) : qp->loss.loss_cwnd;
-	if (unlikely(qp->req.scoreboard != NULL))
-		qp->loss.cwnd = (uint16_t)RTE_MIN(qp->loss.cwnd + qp->req.scoreboard->nb_has + qp->req.scoreboard->nb_lost, (uint32_t)TP_CWND_MAX);
+	if (unlikely(qp->loss.not_in_flight != 0))
+		qp->loss.cwnd = (uint16_t)RTE_MIN(qp->loss.cwnd + qp->loss.not_in_flight, TP_CWND_MAX);
 }
 
 /*
