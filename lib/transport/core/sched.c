@@ -2,7 +2,6 @@
 /*
  * Which QPs have work: the lists that a transport's turns go through.
  */
-#include "transport/core/qp_states.h"
 #include "transport/core/sched.h"
 
 void
@@ -15,10 +14,8 @@ qp_watch(struct qp *qp, bool on)
 }
 
 void
-qp_activate(struct transport *tp, struct qp *qp)
+qp_wake(struct transport *tp, struct qp *qp)
 {
-	qp->sched.last_work_ns = tp->now_ns;
-	UROCE_ASSERT(qp->tp == tp);
 	if (qp_does(qp, QP_FETCHES))
 		qp_watch(qp, true);
 	if (qp->sched.on_active)

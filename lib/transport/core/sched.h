@@ -11,10 +11,19 @@
 #ifndef UROCE_TP_SCHED_H
 #define UROCE_TP_SCHED_H
 
-#include "transport/core/types.h"
+#include "transport/core/qp_states.h"
 
+/** @p qp isn't on the active list, or its SQ isn't watched: change that. */
+void qp_wake(struct transport *tp, struct qp *qp);
 /** There is work for @p qp: give it a turn. */
-void qp_activate(struct transport *tp, struct qp *qp);
+static inline void
+qp_activate(struct transport *tp, struct qp *qp)
+{
+	UROCE_ASSERT(qp->tp == tp);
+	qp->sched.last_work_ns = tp->now_ns;
+	if (unlikely(!qp->sched.on_active || !qp->sched.watched))
+		qp_wake(tp, qp);
+}
 /** @p qp owes its peer a reply. */
 void qp_reply_later(struct transport *tp, struct qp *qp);
 /** Say whether the engine looks at the SQ by itself (true), or the client has to ring the doorbell. */
