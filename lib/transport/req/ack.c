@@ -75,7 +75,7 @@ credits_rx(struct transport *tp, struct qp *qp, uint8_t syndrome)
 	uint8_t code = syndrome & WIRE_AETH_CREDITS_INVALID;
 	uint32_t limit;
 
-	if (code == WIRE_AETH_CREDITS_INVALID) {
+	if (code == WIRE_AETH_CREDITS_INVALID || unlikely(!tp->c.ports[qp->path.port].features.credits)) {
 		qp->req.credits = false;
 		limit = qp->req.recvs_done + TP_CREDITS_ANY;
 	} else {

@@ -53,7 +53,8 @@ next_deadline(const struct transport *tp, const struct qp *qp)
 {
 	uint64_t early;
 
-	if (qp->loss.probes == TP_PROBES || (qp->loss.pto_ns == 0 && qp->loss.timeout < TP_PROBE_FIRST_OF))
+	if (qp->loss.probes == TP_PROBES || (qp->loss.pto_ns == 0 && qp->loss.timeout < TP_PROBE_FIRST_OF) ||
+	    unlikely(!tp->c.ports[qp->path.port].features.tail_loss_probe))
 		return qp->loss.giveup_ns;
 	early = likely(qp->loss.pto_ns != 0) ? qp->loss.pto_ns : TP_PROBE_FIRST_NS;
 	early += (uint64_t)wire_psn_diff(qp->req.psn_max, qp->req.psn_una) * TP_PROBE_PACKET_NS;

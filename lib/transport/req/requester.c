@@ -181,7 +181,7 @@ requester_run(struct transport *tp, struct qp *qp, uint32_t budget)
 	while (work < budget && !req_blocked(qp) && qp_sends(qp)) {
 		struct tp_swqe *w;
 
-		if (qp->req.sq_cur == qp->req.sq.counter && (qp->state != UROCE_QPS_RTS || !sq_fetch(tp, qp)))
+		if (qp->req.sq_cur == qp->req.sq.counter && (!qp_does(qp, QP_FETCHES) || !sq_fetch(tp, qp)))
 			break;
 		w = qp_inflight(qp, qp->req.sq_cur);
 		if (unlikely(w->status != 0)) {
@@ -216,5 +216,5 @@ requester_pending(const struct qp *qp)
 	if (!qp_sends(qp) || req_blocked(qp))
 		return false;
 	return qp->req.sq_cur != qp->req.sq.counter || scoreboard_has_lost(qp) ||
-	       (qp->state == UROCE_QPS_RTS && ring_sq_ready(&qp->req.sq, qp->req.sq.counter));
+	       (qp_does(qp, QP_FETCHES) && ring_sq_ready(&qp->req.sq, qp->req.sq.counter));
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What goes beyond the standard's minimum can be switched off, port by port. */
 #include "rig.h"
+#include "transport/core/types.h"
 
 enum { KIB = 1024 };
 
@@ -96,6 +97,71 @@ without_credits_acks_say_nothing_of_receives(void **state)
 	assert_int_equal(credit_code_of_an_ack(true), WIRE_AETH_CREDITS_INVALID);
 }
 
+/* The peer says how many receives it has; this end may not listen. */
+static uint64_t
+credit_waits(bool off)
+{
+	struct rig r;
+	uint64_t waits;
+
+	up(&r, &(struct tp_features){ 0 }, NULL);
+	r.p->h[0].tp->c.ports[0].features.credits = !off;
+	for (uint32_t i = 0; i < 3; i++) {
+		if (i == 0)
+			end_recv(r.b, i, SGE(r.bbuf, 64, r.bmr), 1);
+		end_send(r.a, &(struct wr){ .id = i, .op = UROCE_WR_SEND, .inline_data = "a", .inline_bytes = 1 });
+		if (i == 0)
+			pair_settle(r.p);
+	}
+	/* The first of two may go, its answer tells of receives; the second has to wait, if this end listens. */
+	transport_run(r.p->h[0].tp, r.p->now);
+	for (uint32_t i = 1; i < 3; i++)
+		end_recv(r.b, i, SGE(r.bbuf, 64, r.bmr), 1);
+	pair_settle(r.p);
+	for (uint32_t i = 0; i < 3; i++)
+		expect_cqe(&r.a->scq, i, UROCE_WC_SUCCESS);
+	waits = transport_counters(r.p->h[0].tp)->rc_credit_waits;
+	rig_down(&r);
+	return waits;
+}
+
+static void
+without_credits_a_requester_does_not_wait_for_receives(void **state)
+{
+	assert_true(credit_waits(false) > 0);
+	assert_int_equal(credit_waits(true), 0);
+}
+
+static void
+lost_last_packet(bool off, uint64_t *probes, uint64_t *timeouts)
+{
+	struct loss l = { .opcode = WIRE_OP_WRITE_ONLY, .nth = 1, .count = 1 };
+	struct rig r;
+
+	up(&r, &(struct tp_features){ .tail_loss_probe = off }, &l);
+	for (uint32_t i = 0; i < 2; i++) {
+		rig_write(&r, i, 0, 64);
+		pair_advance(r.p, 50 * PAIR_MS);
+		expect_cqe(&r.a->scq, i, UROCE_WC_SUCCESS);
+	}
+	*probes = transport_counters(r.p->h[0].tp)->tail_loss_probes;
+	*timeouts = transport_counters(r.p->h[0].tp)->local_ack_timeout_err;
+	rig_down(&r);
+}
+
+static void
+without_tail_loss_probes_the_ack_timeout_finds_a_lost_last_packet(void **state)
+{
+	uint64_t probes, timeouts;
+
+	lost_last_packet(false, &probes, &timeouts);
+	assert_true(probes > 0);
+	assert_int_equal(timeouts, 0);
+	lost_last_packet(true, &probes, &timeouts);
+	assert_int_equal(probes, 0);
+	assert_true(timeouts > 0);
+}
+
 static uint32_t
 acks_of_three_writes(bool off)
 {
@@ -127,6 +193,8 @@ main(void)
 		cmocka_unit_test(without_selective_repeat_neither_offer_nor_sack_leaves),
 		cmocka_unit_test(with_selective_repeat_a_loss_makes_an_offer),
 		cmocka_unit_test(without_credits_acks_say_nothing_of_receives),
+		cmocka_unit_test(without_credits_a_requester_does_not_wait_for_receives),
+		cmocka_unit_test(without_tail_loss_probes_the_ack_timeout_finds_a_lost_last_packet),
 		cmocka_unit_test(without_ack_coalescing_each_message_gets_an_ack),
 	};
 
