@@ -141,7 +141,7 @@ lost_last_packet(bool off, uint64_t *probes, uint64_t *timeouts)
 	up(&r, &(struct tp_features){ .tail_loss_probe = off }, &l);
 	for (uint32_t i = 0; i < 2; i++) {
 		rig_write(&r, i, 0, 64);
-		pair_advance(r.p, 50 * PAIR_MS);
+		pair_advance(r.p, 2 * (UINT64_C(4096) << PAIR_TIMEOUT));
 		expect_cqe(&r.a->scq, i, UROCE_WC_SUCCESS);
 	}
 	*probes = transport_counters(r.p->h[0].tp)->tail_loss_probes;
