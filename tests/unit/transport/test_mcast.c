@@ -207,6 +207,7 @@ each_member_checks_its_own_keys(void **state)
 static struct {
 	struct transport *tp[2];
 	uint32_t packets;
+	uint64_t now;
 } handed;
 
 static void
@@ -216,7 +217,7 @@ hand_over(void *arg, unsigned int engine, uint16_t port, struct rte_mbuf *m, boo
 	assert_true(trusted);
 	handed.packets++;
 	m->port = port;
-	assert_int_equal(transport_rx(handed.tp[engine], port, &m, 1, trusted, 1000), 0);
+	assert_int_equal(transport_rx(handed.tp[engine], port, &m, 1, trusted, handed.now), 0);
 }
 
 static void
@@ -230,6 +231,7 @@ members_of_all_engines_get_copies(void **state)
 	uint32_t ah;
 
 	handed.packets = 0;
+	handed.now = p->now;
 	for (unsigned int i = 0; i < 2; i++) {
 		struct transport_config c = { .sh = p->h[1].sh, .nb_ports = 1, .engine = i,
 					      .handoff = hand_over, .ports[0] = { .features = TP_FEATURES_ALL } };
@@ -252,7 +254,7 @@ members_of_all_engines_get_copies(void **state)
 	sent = transport_tx(p->h[0].tp, 0)->pkts[0];
 	/* Ethernet's padding behind it belongs to no copy. */
 	memset(rte_pktmbuf_append(sent, 8), 0xee, 8);
-	assert_int_equal(transport_rx(engines[0].tp, 0, &sent, 1, false, 1000), 0);
+	assert_int_equal(transport_rx(engines[0].tp, 0, &sent, 1, false, handed.now), 0);
 	assert_int_equal(handed.packets, 2);
 	expect_message(&m[0], 0, here.e[0], data, true);
 	expect_message(&m[1], 0, here.e[0], data, true);
