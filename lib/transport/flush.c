@@ -2,12 +2,12 @@
 /*
  * Flushing: in ERR and SQE posted WQEs complete with UROCE_WC_WR_FLUSH_ERR.
  */
-#include "transport/core/async.h"
-#include "transport/core/cq.h"
-#include "transport/core/qp_states.h"
-#include "transport/flush.h"
-#include "transport/req/send_queue.h"
-#include "transport/resp/recv.h"
+#include "transport/core/async_priv.h"
+#include "transport/core/cq_priv.h"
+#include "transport/core/qp_states_priv.h"
+#include "transport/flush_priv.h"
+#include "transport/req/send_queue_priv.h"
+#include "transport/resp/recv_priv.h"
 
 /* @return false: nothing left. */
 static bool

@@ -2,21 +2,21 @@
 /*
  * QPs: creation, modification, query, destruction.
  */
-#include "transport/cc/cc.h"
-#include "transport/core/checks.h"
-#include "transport/core/lend.h"
-#include "transport/core/qp_error.h"
-#include "transport/core/qp_table.h"
-#include "transport/core/reorder.h"
-#include "transport/core/sched.h"
-#include "transport/core/time_wait.h"
-#include "transport/path/path.h"
-#include "transport/req/loss.h"
-#include "transport/req/requester.h"
-#include "transport/req/scoreboard.h"
-#include "transport/req/send_queue.h"
-#include "transport/resp/recv.h"
-#include "transport/resp/resp.h"
+#include "transport/cc/cc_priv.h"
+#include "transport/core/checks_priv.h"
+#include "transport/core/lend_priv.h"
+#include "transport/core/qp_error_priv.h"
+#include "transport/core/qp_table_priv.h"
+#include "transport/core/reorder_priv.h"
+#include "transport/core/sched_priv.h"
+#include "transport/core/time_wait_priv.h"
+#include "transport/path/path_priv.h"
+#include "transport/req/loss_priv.h"
+#include "transport/req/requester_priv.h"
+#include "transport/req/scoreboard_priv.h"
+#include "transport/req/send_queue_priv.h"
+#include "transport/resp/recv_priv.h"
+#include "transport/resp/resp_priv.h"
 
 /* Of an idle QP's memory beside its rings. The rest is its struct cc and the allocator's. */
 static_assert(sizeof(struct qp) + UROCE_MAX_RD_ATOMIC * sizeof(struct tp_res) <= 1792,

@@ -10,7 +10,7 @@
 #include <stdio.h>
 
 #include "rig.h"
-#include "transport/core/types.h"
+#include "transport/core/types_priv.h"
 
 enum {
 	GBPS = 100,

@@ -2,9 +2,9 @@
 /**
  * @file
  * The algorithms of congestion control: one row for each, and the state that it keeps per QP. A new algorithm is a row and a
- * struct here, and a file of its own with its struct cc_ops (cc.h).
+ * struct here, and a file of its own with its struct cc_ops (cc_priv.h).
  *
- * Owns: constants and formats only. Used by: transport.h (enum tp_cc), cc.h, lib/control (words of the configuration).
+ * Owns: constants and formats only. Used by: transport.h (enum tp_cc), cc_priv.h, lib/control (words of the configuration).
  */
 #ifndef UROCE_CC_ALGORITHMS_H
 #define UROCE_CC_ALGORITHMS_H

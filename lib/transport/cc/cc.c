@@ -2,10 +2,10 @@
 /*
  * What all algorithms of congestion control share: CNPs in both directions, pacing, and which QP has which.
  */
-#include "transport/cc/cc.h"
-#include "transport/core/event_log.h"
-#include "transport/core/sched.h"
-#include "transport/core/tx.h"
+#include "transport/cc/cc_priv.h"
+#include "transport/core/event_log_priv.h"
+#include "transport/core/sched_priv.h"
+#include "transport/core/tx_priv.h"
 
 #define CC_ROW(NAME, name) [TP_CC_##NAME] = &cc_##name,
 static const struct cc_ops *const algorithms[TP_CC_ALGORITHMS] = { [TP_CC_NONE] = &cc_none, CC_TABLE(CC_ROW) };

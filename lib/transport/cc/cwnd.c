@@ -2,8 +2,8 @@
 /*
  * How much of a QP may be in flight: round trips as measured, and the window that losses and congestion control leave.
  */
-#include "transport/cc/cc.h"
-#include "transport/cc/cwnd.h"
+#include "transport/cc/cc_priv.h"
+#include "transport/cc/cwnd_priv.h"
 
 /* ---- Round trips ---- */
 /* RFC 6298, section 2; early retransmission as in RFC 8985, section 7.2, after two round trips and what they vary. */

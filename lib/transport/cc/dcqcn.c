@@ -5,7 +5,7 @@
  * back to where it was, then beyond. Timers aren't run: what they would have done is caught up with before
  * each packet.
  */
-#include "transport/cc/cc.h"
+#include "transport/cc/cc_priv.h"
 
 #define DCQCN_G (1.0 / 256)         /* the paper's deployment: gain of the estimate */
 #define DCQCN_ALPHA_NS 55000        /* the same: the estimate decays this often without a CNP */

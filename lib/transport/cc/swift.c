@@ -6,7 +6,7 @@
  */
 #include <math.h>
 
-#include "transport/cc/cc.h"
+#include "transport/cc/cc_priv.h"
 
 /* Section 3.1, algorithm 1. */
 #define SWIFT_AI 1.0             /* packets per round trip */

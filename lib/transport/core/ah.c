@@ -5,7 +5,7 @@
  */
 #include "base/container_of.h"
 #include "base/gen_table.h"
-#include "transport/core/ah.h"
+#include "transport/core/ah_priv.h"
 
 enum { AH_INDEX_BITS = 16 };
 static_assert(UROCE_MAX_AH <= 1 << AH_INDEX_BITS, "the index fits its bits");

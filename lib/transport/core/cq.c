@@ -2,9 +2,9 @@
 /*
  * Completion queues: the one place that writes a CQE, and completion events.
  */
-#include "transport/core/async.h"
-#include "transport/core/cq.h"
-#include "transport/core/qp_error.h"
+#include "transport/core/async_priv.h"
+#include "transport/core/cq_priv.h"
+#include "transport/core/qp_error_priv.h"
 
 #define CQ_PROD_ONE UINT64_C(2) /* of struct cq.prod, whose bit 0 names the ring */
 

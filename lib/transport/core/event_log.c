@@ -2,7 +2,7 @@
 /*
  * The log of rare events, and why QPs don't get on.
  */
-#include "transport/core/event_log.h"
+#include "transport/core/event_log_priv.h"
 
 struct tp_diag {
 	uint32_t next; /* counts on */

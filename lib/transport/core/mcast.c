@@ -6,8 +6,8 @@
  * is published anew. Groups name QPs by number: one that is gone meanwhile is not found.
  */
 #include "base/container_of.h"
-#include "transport/core/tx.h"
-#include "transport/core/mcast.h"
+#include "transport/core/tx_priv.h"
+#include "transport/core/mcast_priv.h"
 #include "wire/gid.h"
 
 enum { MCAST_BUCKET_BITS = 10, MCAST_BUCKETS = 1 << MCAST_BUCKET_BITS, MCAST_PLACES = 4 };

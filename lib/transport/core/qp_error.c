@@ -2,11 +2,11 @@
 /*
  * QPs that stop: the one place that moves a QP to ERR or SQE.
  */
-#include "transport/core/async.h"
-#include "transport/core/lend.h"
-#include "transport/core/qp_error.h"
-#include "transport/core/reorder.h"
-#include "transport/core/sched.h"
+#include "transport/core/async_priv.h"
+#include "transport/core/lend_priv.h"
+#include "transport/core/qp_error_priv.h"
+#include "transport/core/reorder_priv.h"
+#include "transport/core/sched_priv.h"
 
 void
 qp_stop_watching(struct qp *qp, bool rq)

@@ -7,8 +7,8 @@
 
 #include "base/container_of.h"
 #include "base/gen_table.h"
-#include "transport/core/qp_table.h"
-#include "transport/core/time_wait.h"
+#include "transport/core/qp_table_priv.h"
+#include "transport/core/time_wait_priv.h"
 
 enum { QPN_BITS = 24, QPN_FIRST = 2 /* 0 and 1 are management QPs */ };
 

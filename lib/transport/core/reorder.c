@@ -2,7 +2,7 @@
 /*
  * Reorder buffers.
  */
-#include "transport/core/reorder.h"
+#include "transport/core/reorder_priv.h"
 
 void
 reorder_drop(struct transport *tp, struct qp *qp, uint32_t psn)

@@ -2,7 +2,7 @@
 /*
  * Which QPs have work: the lists that a transport's turns go through.
  */
-#include "transport/core/sched.h"
+#include "transport/core/sched_priv.h"
 
 void
 qp_watch(struct qp *qp, bool on)

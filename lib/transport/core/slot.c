@@ -2,7 +2,7 @@
 /*
  * Posted receives.
  */
-#include "transport/core/slot.h"
+#include "transport/core/slot_priv.h"
 
 uint64_t
 rwqe_room(const struct tp_rwqe *w)

@@ -3,9 +3,9 @@
  * Shared receive queues. A WQE is copied when it is taken and its slot returned at once, since
  * an SRQ's receives complete in any order.
  */
-#include "transport/core/async.h"
-#include "transport/core/slot.h"
-#include "transport/core/srq.h"
+#include "transport/core/async_priv.h"
+#include "transport/core/slot_priv.h"
+#include "transport/core/srq_priv.h"
 
 int
 srq_create(struct transport *tp, const struct srq_params *p, struct srq **out)

@@ -9,9 +9,9 @@
  */
 #include <rte_spinlock.h>
 
-#include "transport/core/checks.h"
-#include "transport/core/time_wait.h"
-#include "transport/core/tx.h"
+#include "transport/core/checks_priv.h"
+#include "transport/core/time_wait_priv.h"
+#include "transport/core/tx_priv.h"
 
 enum {
 	TIME_WAIT_MAX = 1024,        /* the last QPs that are remembered; a power of two */

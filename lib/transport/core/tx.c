@@ -2,7 +2,7 @@
 /*
  * Mbufs from the mempool, when the cache is empty.
  */
-#include "transport/core/tx.h"
+#include "transport/core/tx_priv.h"
 
 struct rte_mbuf *
 tp_mbuf_refill(struct transport *tp)

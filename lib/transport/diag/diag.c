@@ -2,12 +2,12 @@
 /*
  * Pictures of QPs and CQs.
  */
-#include "transport/cc/cc.h"
-#include "transport/core/event_log.h"
-#include "transport/core/reorder.h"
+#include "transport/cc/cc_priv.h"
+#include "transport/core/event_log_priv.h"
+#include "transport/core/reorder_priv.h"
 #include "transport/diag/diag.h"
-#include "transport/req/loss.h"
-#include "transport/req/scoreboard.h"
+#include "transport/req/loss_priv.h"
+#include "transport/req/scoreboard_priv.h"
 
 static struct qp_reason
 reason_of(const struct qp *qp)

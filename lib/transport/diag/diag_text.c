@@ -6,7 +6,7 @@
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include "transport/core/types.h"
+#include "transport/core/types_priv.h"
 #include "transport/diag/diag.h"
 
 

@@ -6,12 +6,12 @@
  * MigReq 1 says that the sender stands on its last path, 0 that it could change. So both ends know when both have an
  * alternate path: REARM becomes ARMED with the first packet whose MigReq is 0.
  */
-#include "transport/core/async.h"
-#include "transport/core/checks.h"
-#include "transport/core/event_log.h"
-#include "transport/core/sched.h"
-#include "transport/path/path.h"
-#include "transport/cc/cwnd.h"
+#include "transport/core/async_priv.h"
+#include "transport/core/checks_priv.h"
+#include "transport/core/event_log_priv.h"
+#include "transport/core/sched_priv.h"
+#include "transport/path/path_priv.h"
+#include "transport/cc/cwnd_priv.h"
 
 int
 migration_load(struct qp *qp, const struct tp_path *path)

@@ -2,8 +2,8 @@
 /*
  * The path to the peer, as the header template that every packet of a QP begins with.
  */
-#include "transport/cc/cc.h"
-#include "transport/path/path.h"
+#include "transport/cc/cc_priv.h"
+#include "transport/path/path_priv.h"
 
 /* A flow label has 20 bits. Programs (UCX) set more; NICs' drivers ignore the upper ones too. */
 #define FLOW_LABEL_MASK 0xfffffu

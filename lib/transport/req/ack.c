@@ -2,11 +2,11 @@
 /*
  * Progress of a requester, and what the peer says of its receives.
  */
-#include "transport/core/sched.h"
-#include "transport/req/ack.h"
-#include "transport/req/complete.h"
-#include "transport/req/loss.h"
-#include "transport/req/scoreboard.h"
+#include "transport/core/sched_priv.h"
+#include "transport/req/ack_priv.h"
+#include "transport/req/complete_priv.h"
+#include "transport/req/loss_priv.h"
+#include "transport/req/scoreboard_priv.h"
 
 /* psn_una has moved. */
 static void

@@ -2,7 +2,7 @@
 /*
  * Request packets with operands of their own: READ, atomics, ATOMIC_WRITE and FLUSH. All of them are answered.
  */
-#include "transport/req/build.h"
+#include "transport/req/build_priv.h"
 
 static bool
 build_read(struct transport *tp, struct qp *qp, const struct req_packet *r)

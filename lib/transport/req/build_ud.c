@@ -2,9 +2,9 @@
 /*
  * Datagrams: one packet per message, to where the WQE's AH leads.
  */
-#include "transport/core/ah.h"
-#include "transport/req/build.h"
-#include "transport/core/mcast.h"
+#include "transport/core/ah_priv.h"
+#include "transport/req/build_priv.h"
+#include "transport/core/mcast_priv.h"
 
 #define UD_QKEY_OWN UINT32_C(0x80000000) /* in a WQE: use the QP's Q_Key (10.2.5) */
 

@@ -2,9 +2,9 @@
 /*
  * Completions of send queues.
  */
-#include "transport/core/cq.h"
-#include "transport/core/qp_error.h"
-#include "transport/req/complete.h"
+#include "transport/core/cq_priv.h"
+#include "transport/core/qp_error_priv.h"
+#include "transport/req/complete_priv.h"
 
 void
 complete_push_cqe(struct transport *tp, struct qp *qp, uint8_t status, uint8_t verr)

@@ -2,15 +2,15 @@
 /*
  * The completer: takes what comes back to a requester. ACKs, NAKs, READ and atomic responses.
  */
-#include "transport/core/event_log.h"
-#include "transport/core/qp_error.h"
-#include "transport/core/qp_states.h"
-#include "transport/req/ack.h"
-#include "transport/req/complete.h"
-#include "transport/req/loss.h"
-#include "transport/req/requester.h"
-#include "transport/req/sack.h"
-#include "transport/req/sge.h"
+#include "transport/core/event_log_priv.h"
+#include "transport/core/qp_error_priv.h"
+#include "transport/core/qp_states_priv.h"
+#include "transport/req/ack_priv.h"
+#include "transport/req/complete_priv.h"
+#include "transport/req/loss_priv.h"
+#include "transport/req/requester_priv.h"
+#include "transport/req/sack_priv.h"
+#include "transport/req/sge_priv.h"
 
 /* ---- NAKs ---- */
 /* What the responder refused for good: the WQE's status and the counter. */

@@ -7,7 +7,7 @@
  * it is stricter than asked; with it no retransmission ever goes back behind a bind, so none is executed twice.
  * What is posted behind them starts when they are done.
  */
-#include "transport/req/complete.h"
+#include "transport/req/complete_priv.h"
 
 /* The operands, read once: what is checked is what is bound, whatever the client writes meanwhile. */
 static struct mw_bind

@@ -2,14 +2,14 @@
 /*
  * Loss recovery: the timer of a requester, tail loss probes, going back N.
  */
-#include "transport/core/event_log.h"
-#include "transport/core/qp_states.h"
-#include "transport/core/sched.h"
-#include "transport/path/path.h"
-#include "transport/req/build.h"
-#include "transport/req/complete.h"
-#include "transport/req/loss.h"
-#include "transport/req/scoreboard.h"
+#include "transport/core/event_log_priv.h"
+#include "transport/core/qp_states_priv.h"
+#include "transport/core/sched_priv.h"
+#include "transport/path/path_priv.h"
+#include "transport/req/build_priv.h"
+#include "transport/req/complete_priv.h"
+#include "transport/req/loss_priv.h"
+#include "transport/req/scoreboard_priv.h"
 
 /* ---- The timer ---- */
 /*

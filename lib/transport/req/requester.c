@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The requester's run: decides whether the next packet may be sent (admit), has it made (build.h), and accounts for it.
+ * The requester's run: decides whether the next packet may be sent (admit), has it made (build_priv.h), and accounts for it.
  */
-#include "transport/cc/cc.h"
-#include "transport/core/qp_error.h"
-#include "transport/core/qp_states.h"
-#include "transport/req/ack.h"
-#include "transport/req/build.h"
-#include "transport/req/complete.h"
-#include "transport/req/loss.h"
-#include "transport/req/requester.h"
-#include "transport/req/sack.h"
-#include "transport/req/scoreboard.h"
+#include "transport/cc/cc_priv.h"
+#include "transport/core/qp_error_priv.h"
+#include "transport/core/qp_states_priv.h"
+#include "transport/req/ack_priv.h"
+#include "transport/req/build_priv.h"
+#include "transport/req/complete_priv.h"
+#include "transport/req/loss_priv.h"
+#include "transport/req/requester_priv.h"
+#include "transport/req/sack_priv.h"
+#include "transport/req/scoreboard_priv.h"
 
 /* ---- Admission ---- */
 /* SENDs and WRITEs. */

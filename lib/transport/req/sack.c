@@ -2,14 +2,14 @@
 /*
  * SACKs, and sending again what they show to be lost.
  */
-#include "transport/cc/cc.h"
-#include "transport/core/qp_states.h"
-#include "transport/core/sched.h"
-#include "transport/req/ack.h"
-#include "transport/req/build.h"
-#include "transport/req/loss.h"
-#include "transport/req/sack.h"
-#include "transport/req/scoreboard.h"
+#include "transport/cc/cc_priv.h"
+#include "transport/core/qp_states_priv.h"
+#include "transport/core/sched_priv.h"
+#include "transport/req/ack_priv.h"
+#include "transport/req/build_priv.h"
+#include "transport/req/loss_priv.h"
+#include "transport/req/sack_priv.h"
+#include "transport/req/scoreboard_priv.h"
 
 /* ---- SACKs ---- */
 struct sack {

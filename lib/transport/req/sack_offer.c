@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The offer of selective repeat: a packet that every responder takes for a duplicate (core/sack_format.h).
+ * The offer of selective repeat: a packet that every responder takes for a duplicate (core/sack_format_priv.h).
  */
-#include "transport/core/sack_format.h"
-#include "transport/core/tx.h"
-#include "transport/req/build.h"
-#include "transport/req/loss.h"
+#include "transport/core/sack_format_priv.h"
+#include "transport/core/tx_priv.h"
+#include "transport/req/build_priv.h"
+#include "transport/req/loss_priv.h"
 
 void
 sack_offer(struct transport *tp, struct qp *qp)

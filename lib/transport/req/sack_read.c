@@ -7,13 +7,13 @@
  * answers first. So what a response to a first request (or an ACK of one) passes was lost on its way, unless it
  * was asked for again only after that request was sent.
  */
-#include "transport/core/qp_states.h"
-#include "transport/core/sched.h"
-#include "transport/req/ack.h"
-#include "transport/req/loss.h"
-#include "transport/req/sack.h"
-#include "transport/req/scoreboard.h"
-#include "transport/req/sge.h"
+#include "transport/core/qp_states_priv.h"
+#include "transport/core/sched_priv.h"
+#include "transport/req/ack_priv.h"
+#include "transport/req/loss_priv.h"
+#include "transport/req/sack_priv.h"
+#include "transport/req/scoreboard_priv.h"
+#include "transport/req/sge_priv.h"
 
 static bool
 possible(const struct transport *tp, const struct qp *qp)

@@ -2,11 +2,11 @@
 /*
  * The scoreboard: what the peer has, what was lost, in which order it was sent.
  */
-#include "transport/core/event_log.h"
-#include "transport/core/lend.h"
-#include "transport/core/sched.h"
-#include "transport/req/loss.h"
-#include "transport/req/scoreboard.h"
+#include "transport/core/event_log_priv.h"
+#include "transport/core/lend_priv.h"
+#include "transport/core/sched_priv.h"
+#include "transport/req/loss_priv.h"
+#include "transport/req/scoreboard_priv.h"
 
 enum { ONCE = UINT32_MAX }; /* nth of a packet that was sent once: it comes after all that was sent again before it */
 

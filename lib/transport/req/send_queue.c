@@ -2,8 +2,8 @@
 /*
  * Work requests: what each opcode needs, taking posted WQEs from the SQ, checking them, and the blocks for WQEs in flight.
  */
-#include "transport/core/slot.h"
-#include "transport/req/send_queue.h"
+#include "transport/core/slot_priv.h"
+#include "transport/req/send_queue_priv.h"
 
 #define SVC(s) (1 << (WIRE_##s >> 5))
 

@@ -2,8 +2,8 @@
 /*
  * The bytes of a posted work request: gathering them into a packet, scattering a response.
  */
-#include "transport/req/send_queue.h"
-#include "transport/req/sge.h"
+#include "transport/req/send_queue_priv.h"
+#include "transport/req/sge_priv.h"
 
 uint8_t
 sq_gather(struct transport *tp, const struct qp *qp, struct tp_swqe *w, const struct ring_sq_wqe *slot,

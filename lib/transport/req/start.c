@@ -3,8 +3,8 @@
  * The requester's beginning and end: what of a QP stays when its connection begins anew, and what doesn't.
  */
 #include "base/assert.h"
-#include "transport/req/loss.h"
-#include "transport/req/requester.h"
+#include "transport/req/loss_priv.h"
+#include "transport/req/requester_priv.h"
 
 void
 requester_reset(struct qp *qp)

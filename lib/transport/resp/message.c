@@ -2,7 +2,7 @@
 /*
  * Packets of SEND and WRITE messages, of RC and UC: whether a packet continues the message, and where a WRITE puts its bytes.
  */
-#include "transport/resp/resp.h"
+#include "transport/resp/resp_priv.h"
 
 bool
 message_continues(const struct qp *qp, const struct wire_pkt *p)

@@ -2,9 +2,9 @@
 /*
  * NAKs: requests that are refused, that can't be executed yet, or that arrive behind a gap.
  */
-#include "transport/core/qp_error.h"
-#include "transport/core/sched.h"
-#include "transport/resp/resp.h"
+#include "transport/core/qp_error_priv.h"
+#include "transport/core/sched_priv.h"
+#include "transport/resp/resp_priv.h"
 
 void
 responder_refuse(struct transport *tp, struct qp *qp, uint8_t syndrome, uint32_t psn)

@@ -3,8 +3,8 @@
  * RC responder: READ, atomics, ATOMIC_WRITE and FLUSH are executed, and remembered so that their duplicates are answered
  * without being executed again (C9-105, 9.4.4).
  */
-#include "transport/core/sched.h"
-#include "transport/resp/resp.h"
+#include "transport/core/sched_priv.h"
+#include "transport/resp/resp_priv.h"
 
 /* The slot for a new READ or atomic: the oldest. @return NULL: the peer has more outstanding than it may (C9-95). */
 static struct tp_res *

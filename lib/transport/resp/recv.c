@@ -2,10 +2,10 @@
 /*
  * Receive WQEs: taking, filling, completing and flushing them, for every QP type.
  */
-#include "transport/core/cq.h"
-#include "transport/core/slot.h"
-#include "transport/core/srq.h"
-#include "transport/resp/recv.h"
+#include "transport/core/cq_priv.h"
+#include "transport/core/slot_priv.h"
+#include "transport/core/srq_priv.h"
+#include "transport/resp/recv_priv.h"
 
 void
 recv_drop(struct transport *tp, struct qp *qp)

@@ -2,11 +2,11 @@
 /*
  * What an RC responder sends: READ and atomic responses in the order of their requests, ACKs and NAKs.
  */
-#include "transport/cc/cc.h"
-#include "transport/core/lend.h"
-#include "transport/core/tx.h"
-#include "transport/resp/recv.h"
-#include "transport/resp/resp.h"
+#include "transport/cc/cc_priv.h"
+#include "transport/core/lend_priv.h"
+#include "transport/core/tx_priv.h"
+#include "transport/resp/recv_priv.h"
+#include "transport/resp/resp_priv.h"
 
 static inline struct wire_bth
 response_bth(const struct qp *qp, uint8_t opcode, uint32_t psn)

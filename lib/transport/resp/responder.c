@@ -2,11 +2,11 @@
 /*
  * The responder of RC QPs: admits requests in PSN order, executes SEND and WRITE, and goes on with what was held beyond a gap.
  */
-#include "transport/core/qp_error.h"
-#include "transport/core/reorder.h"
-#include "transport/core/sched.h"
-#include "transport/resp/recv.h"
-#include "transport/resp/resp.h"
+#include "transport/core/qp_error_priv.h"
+#include "transport/core/reorder_priv.h"
+#include "transport/core/sched_priv.h"
+#include "transport/resp/recv_priv.h"
+#include "transport/resp/resp_priv.h"
 
 void
 receiver_reset(struct qp *qp)

@@ -2,11 +2,11 @@
 /*
  * Selective repeat, the responder's side: offers, holding what comes beyond a gap, and SACKs.
  */
-#include "transport/core/checks.h"
-#include "transport/core/reorder.h"
-#include "transport/core/sched.h"
-#include "transport/core/tx.h"
-#include "transport/resp/resp.h"
+#include "transport/core/checks_priv.h"
+#include "transport/core/reorder_priv.h"
+#include "transport/core/sched_priv.h"
+#include "transport/core/tx_priv.h"
+#include "transport/resp/resp_priv.h"
 
 void
 sack_later(struct transport *tp, struct qp *qp)

@@ -4,8 +4,8 @@
  * XRCETH. A target's QP has neither PD nor queues nor CQs of its own: for each request it has those of the SRQ that the
  * request names, provided both are of one XRC domain. Domains, their SRQs and their QPs belong to one engine.
  */
-#include "transport/core/srq.h"
-#include "transport/resp/resp.h"
+#include "transport/core/srq_priv.h"
+#include "transport/resp/resp_priv.h"
 
 void
 xrc_leave(struct qp *qp)

@@ -2,8 +2,8 @@
 /*
  * The GSI's packets (13.5.3): checked on the engine, handed out as they are; built for who sends from QP 1.
  */
-#include "transport/core/checks.h"
-#include "transport/svc/svc.h"
+#include "transport/core/checks_priv.h"
+#include "transport/svc/svc_priv.h"
 
 /* @return the entry of the port's table that goes with @p pkey, a full member before a limited one; 0: none. */
 static uint16_t

@@ -3,10 +3,10 @@
  * The receiving side of UC: what is lost stays lost, nothing is answered. A message with a gap is dropped up to the
  * next first packet, whose PSN is taken as it comes (9.8.2.2).
  */
-#include "transport/core/qp_error.h"
-#include "transport/resp/recv.h"
-#include "transport/resp/resp.h"
-#include "transport/svc/svc.h"
+#include "transport/core/qp_error_priv.h"
+#include "transport/resp/recv_priv.h"
+#include "transport/resp/resp_priv.h"
+#include "transport/svc/svc_priv.h"
 
 static void
 drop_message(struct qp *qp)

@@ -2,10 +2,10 @@
 /*
  * The receiving side of UD: one packet per message, received with 40 bytes of L3 header in front.
  */
-#include "transport/core/checks.h"
-#include "transport/core/qp_error.h"
-#include "transport/resp/recv.h"
-#include "transport/svc/svc.h"
+#include "transport/core/checks_priv.h"
+#include "transport/core/qp_error_priv.h"
+#include "transport/resp/recv_priv.h"
+#include "transport/svc/svc_priv.h"
 
 /* What lies before the payload: the IPv6 header, or 20 bytes of nothing and the IPv4 header (A17.4.5.1). */
 static void

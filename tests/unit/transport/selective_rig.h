@@ -7,7 +7,7 @@
 #define UROCE_TEST_SELECTIVE_RIG_H
 
 #include "rig.h"
-#include "transport/req/scoreboard.h"
+#include "transport/req/scoreboard_priv.h"
 
 enum { KIB = 1024, OFFER_PSN_AGE = SACK_OFFER_BEHIND };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* ATOMIC_WRITE (annex A19): eight bytes at once, answered by a READ response of none, executed once. */
 #include "rig.h"
-#include "transport/core/types.h"
+#include "transport/core/types_priv.h"
 
 static const uint64_t VALUE = UINT64_C(0x0123456789abcdef);
 

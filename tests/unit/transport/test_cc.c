@@ -2,8 +2,8 @@
 /* Congestion control: CNPs in both directions, ECN bits, pacing, and the rules of DCQCN and Swift. */
 #include <math.h>
 
-#include "transport/cc/cc.h"
-#include "transport/req/loss.h"
+#include "transport/cc/cc_priv.h"
+#include "transport/req/loss_priv.h"
 #include "rig.h"
 
 enum { LINE_MBPS = 40000 };

@@ -4,7 +4,7 @@
  * thresholds and drops when it is full. Everything under a virtual clock.
  */
 #include "rig.h"
-#include "transport/core/types.h"
+#include "transport/core/types_priv.h"
 
 enum {
 	SENDERS = 8,

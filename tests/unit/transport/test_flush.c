@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* FLUSH (annex A19): a barrier at the responder, answered by a READ response of no bytes, executed once. */
 #include "rig.h"
-#include "transport/core/types.h"
+#include "transport/core/types_priv.h"
 
 enum { FLUSHES = UROCE_ACCESS_FLUSH_GLOBAL | UROCE_ACCESS_FLUSH_PERSISTENT };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Random packets with a good ICRC and random bytes in the rings: nothing crashes, hangs, or touches foreign memory. */
 #include "rig.h"
-#include "transport/core/types.h"
+#include "transport/core/types_priv.h"
 
 enum { PACKETS = 30000, WQES = 20000, GUARD = 4096 };
 

@@ -4,9 +4,9 @@
 
 #include <rte_common.h>
 
-#include "transport/cc/cc.h"
+#include "transport/cc/cc_priv.h"
 #include "rig.h"
-#include "transport/core/sack_format.h"
+#include "transport/core/sack_format_priv.h"
 
 /* Way number @p nr from one host to the other: 0 is the one that ends are connected by. */
 static struct tp_path

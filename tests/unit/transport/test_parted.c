@@ -3,7 +3,7 @@
  * RC: a QP that is destroyed while its last ACK is on its way, or lost. What it had received completes at its peer.
  */
 #include "rig.h"
-#include "transport/core/types.h"
+#include "transport/core/types_priv.h"
 
 enum {
 	SPAN_MS = 5000,    /* so long it is remembered */

@@ -4,7 +4,7 @@
 #include <time.h>
 
 #include "rig.h"
-#include "transport/core/types.h"
+#include "transport/core/types_priv.h"
 
 enum {
 	IDLE_QPS = 10000,

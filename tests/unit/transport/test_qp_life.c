@@ -3,7 +3,7 @@
 #include <errno.h>
 
 #include "rig.h"
-#include "transport/core/sched.h"
+#include "transport/core/sched_priv.h"
 
 static void
 posted_in_err_is_flushed(void **state)

@@ -3,7 +3,7 @@
  * Selective repeat between two uroce endpoints, and that nobody else notices it.
  */
 #include "selective_rig.h"
-#include "transport/resp/resp.h"
+#include "transport/resp/resp_priv.h"
 
 /* Nearly all at first, so that a timeout makes the window small; then two more while that is sent again. */
 static bool

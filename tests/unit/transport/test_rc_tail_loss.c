@@ -4,7 +4,7 @@
  * and none of the retries.
  */
 #include "rig.h"
-#include "transport/core/types.h"
+#include "transport/core/types_priv.h"
 
 enum {
 	RTT_NS = 10 * PAIR_US,

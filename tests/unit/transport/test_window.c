@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Round trips as measured, and the window that losses leave. */
 #include "rig.h"
-#include "transport/core/types.h"
+#include "transport/core/types_priv.h"
 
 /* One WRITE whose answer takes @p rtt ns, so long after the last that it is measured and old ones are forgotten. */
 static void

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file
+ * Address handles, as a sender of datagrams sees them.
+ *
+ * Owns: struct tp_ah, in a table that the control thread writes and engines read under RCU. Called on any engine.
+ */
+#ifndef UROCE_TP_AH_H
+#define UROCE_TP_AH_H
+
+#include "transport/core/types_priv.h"
+
+struct tp_ah {
+	uint32_t handle, pd;
+	struct tp_path path;
+	struct wire_tmpl tmpl;  /**< to be copied: its ICRC cache has one user */
+	struct deferred deferred; /**< destroyed: freed after a grace period */
+};
+/** @return the AH, good until the next quiescent state, or NULL. */
+const struct tp_ah *ah_get(const struct ah_table *t, uint32_t handle, uint32_t pd);
+
+#endif /* UROCE_TP_AH_H */

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file
+ * What is checked of every packet: addresses and P_Keys, and the QP's state (qp_states_priv.h). Owns nothing. Called on the QP's engine.
+ */
+#ifndef UROCE_TP_CHECKS_H
+#define UROCE_TP_CHECKS_H
+
+#include "transport/core/qp_states_priv.h"
+
+/** @return whether @p p came from the peer's address to ours, as @p t has them, the template of packets to the peer (9.6.1.1.1). */
+static inline bool
+address_match(const struct wire_tmpl *t, const struct wire_pkt *p)
+{
+	const uint8_t *ours = t->hdr + t->l3_off;
+
+	if (p->ip_version != t->ip_version)
+		return false;
+	if (p->ip_version == 4)
+		return memcmp(p->l3 + 12, ours + 16, 4) == 0 && memcmp(p->l3 + 16, ours + 12, 4) == 0;
+	return memcmp(p->l3 + 8, ours + 24, 16) == 0 && memcmp(p->l3 + 24, ours + 8, 16) == 0;
+}
+
+static inline bool
+qp_address_match(const struct qp *qp, const struct wire_pkt *p)
+{
+	return address_match(&qp->path.tmpl, p);
+}
+
+/** 10.9.3: equal but for the membership bit, not the invalid key, and not both limited members. */
+static inline bool
+pkey_match(uint16_t a, uint16_t b)
+{
+	return ((a ^ b) & 0x7fff) == 0 && (a & 0x7fff) != 0 && ((a | b) & 0x8000) != 0;
+}
+
+static inline void
+count_bad_pkey(struct transport *tp, uint16_t port)
+{
+	tp->counters.rx_bad_pkey++;
+	tp->violations[port].bad_pkey++;
+}
+
+static inline void
+count_bad_qkey(struct transport *tp, uint16_t port)
+{
+	tp->counters.rx_bad_qkey++;
+	tp->violations[port].bad_qkey++;
+}
+
+#endif /* UROCE_TP_CHECKS_H */

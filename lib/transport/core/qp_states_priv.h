@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file
+ * What a QP does in each state (11.2.5, figure 124 of the specification; as ib_rvt_state_ops of Linux's rdmavt). Which transitions
+ * exist: qp_state.c. Owns nothing. Called on the QP's engine.
+ */
+#ifndef UROCE_TP_QP_STATES_H
+#define UROCE_TP_QP_STATES_H
+
+#include "transport/core/types_priv.h"
+
+enum {
+	QP_CONNECTED = 1 << 0,  /**< it has a path to its peer, and PSNs that are expected of the peer */
+	QP_RECEIVES = 1 << 1,   /**< requests are taken */
+	QP_HAS_SENT = 1 << 2,   /**< it has PSNs of its own */
+	QP_SENDS = 1 << 3,      /**< what was begun is sent, and sent again; responses are taken */
+	QP_FETCHES = 1 << 4,    /**< posted WQEs are begun */
+	QP_FLUSHES_SQ = 1 << 5, /**< posted WQEs complete with UROCE_WC_WR_FLUSH_ERR */
+	QP_FLUSHES_RQ = 1 << 6, /**< the same of receives */
+};
+
+static const uint8_t qp_state_ops[UROCE_QPS_STATES] = {
+	[UROCE_QPS_RESET] = 0,
+	[UROCE_QPS_INIT] = 0,
+	[UROCE_QPS_RTR] = QP_CONNECTED | QP_RECEIVES,
+	[UROCE_QPS_RTS] = QP_CONNECTED | QP_RECEIVES | QP_HAS_SENT | QP_SENDS | QP_FETCHES,
+	[UROCE_QPS_SQD] = QP_CONNECTED | QP_RECEIVES | QP_HAS_SENT | QP_SENDS,
+	[UROCE_QPS_SQE] = QP_CONNECTED | QP_RECEIVES | QP_HAS_SENT | QP_FLUSHES_SQ,
+	[UROCE_QPS_ERR] = QP_CONNECTED | QP_HAS_SENT | QP_FLUSHES_SQ | QP_FLUSHES_RQ,
+};
+
+/** @return whether the QP does any of @p ops in its state. */
+static inline bool
+qp_does(const struct qp *qp, uint8_t ops)
+{
+	return (qp_state_ops[qp->state] & ops) != 0;
+}
+
+/** @return whether requests are taken: not by an initiator of XRC. */
+static inline bool
+qp_receives(const struct qp *qp)
+{
+	return qp_does(qp, QP_RECEIVES) && qp->type != UROCE_QPT_XRC_SEND;
+}
+
+static inline bool
+qp_sends(const struct qp *qp)
+{
+	return qp_does(qp, QP_SENDS);
+}
+
+#endif /* UROCE_TP_QP_STATES_H */

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file
+ * Shared receive queues, and the transport's table of XRC SRQs.
+ *
+ * Owns: struct srq. Called by the receiving side, on the engine that the SRQ belongs to.
+ */
+#ifndef UROCE_TP_SRQ_H
+#define UROCE_TP_SRQ_H
+
+#include "transport/core/types_priv.h"
+
+/** Take the next receive WQE into @p w. @return false: none is posted, or there is no room to copy its SGEs to. */
+bool srq_take(struct transport *tp, struct srq *srq, struct tp_rwqe *w);
+/** A QP uses @p srq no more. */
+void srq_release(struct srq *srq);
+/** @return the XRC SRQ of this number, or NULL. */
+static inline struct srq *
+srq_find(const struct transport *tp, uint32_t srqn)
+{
+	struct srq *srq;
+
+	LIST_FOREACH(srq, &tp->xrc_srqs[srqn & (TP_XRC_BUCKETS - 1)], link)
+		if (srq->srqn == srqn)
+			return srq;
+	return NULL;
+}
+
+#endif /* UROCE_TP_SRQ_H */

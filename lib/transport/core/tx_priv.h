@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file
+ * Sending: mbufs, TX vectors, and what every packet needs (headers, padding, ICRC).
+ *
+ * Owns: the transport's cache of mbufs; its TX vectors, which the engine empties. A packet is begun with tp_begin(), its extended
+ * headers and payload are written, tp_finish() puts it into its vector. Called by whoever makes packets, on the engine's thread.
+ */
+#ifndef UROCE_TP_TX_H
+#define UROCE_TP_TX_H
+
+#include "transport/core/types_priv.h"
+
+/** Fill the cache of mbufs from the mempool. @return one of them, or NULL (counted). */
+struct rte_mbuf *tp_mbuf_refill(struct transport *tp);
+
+/** @return an empty mbuf or NULL (counted). */
+static inline struct rte_mbuf *
+tp_mbuf(struct transport *tp)
+{
+	if (unlikely(tp->nb_mbufs == 0))
+		return tp_mbuf_refill(tp);
+	return tp->mbufs[--tp->nb_mbufs];
+}
+
+static inline void
+tp_mbuf_put(struct transport *tp, struct rte_mbuf *m)
+{
+	if (tp->nb_mbufs < TP_MBUF_CACHE)
+		tp->mbufs[tp->nb_mbufs++] = m;
+	else
+		rte_pktmbuf_free(m);
+}
+
+static inline struct tp_txvec *
+tp_txvec_of(struct transport *tp, const struct qp *qp)
+{
+	return qp->path.loopback ? &tp->loop : &tp->tx[qp->path.port];
+}
+
+/** A packet being built. */
+struct tp_out {
+	struct rte_mbuf *m;
+	struct tp_txvec *vec;
+	uint8_t *frame, *bth;
+	const struct wire_opcode *op;
+};
+
+/** Begin a packet that goes into @p vec, see tp_begin(). */
+static __rte_always_inline bool
+tp_begin_at(struct transport *tp, struct tp_txvec *vec, const struct wire_tmpl *t, uint8_t opcode, struct tp_out *o)
+{
+	o->vec = vec;
+	if (unlikely(o->vec->n == TP_TX_MAX)) {
+		tp->counters.tx_no_room++;
+		return false;
+	}
+	o->m = tp_mbuf(tp);
+	if (unlikely(o->m == NULL))
+		return false;
+	o->op = &wire_opcodes[opcode];
+	o->frame = rte_pktmbuf_mtod(o->m, uint8_t *);
+	o->bth = o->frame + t->bth_off;
+	return true;
+}
+
+/**
+ * Begin a packet: find room and an mbuf.
+ * @return false: none now; the caller keeps the work and comes back next turn.
+ */
+static inline bool
+tp_begin(struct transport *tp, const struct qp *qp, uint8_t opcode, struct tp_out *o)
+{
+	return tp_begin_at(tp, tp_txvec_of(tp, qp), &qp->path.tmpl, opcode, o);
+}
+
+/** Where the payload goes. */
+static inline uint8_t *
+tp_payload(const struct tp_out *o)
+{
+	return o->bth + o->op->hdr_bytes;
+}
+
+/** Finish a packet that leaves by @p port, or stays here if @p loopback, see tp_finish(). */
+static __rte_always_inline void
+tp_finish_at(struct transport *tp, struct wire_tmpl *t, uint16_t port, bool loopback, struct tp_out *o,
+	     struct wire_bth *b, uint32_t payload_bytes)
+{
+	uint32_t pad = -payload_bytes & 3;
+	uint8_t *end = tp_payload(o) + payload_bytes;
+	uint16_t l4 = (uint16_t)(o->op->hdr_bytes + payload_bytes + pad + WIRE_ICRC_BYTES);
+
+	b->pad = (uint8_t)pad;
+	wire_put_bth(o->bth, b);
+	memset(end, 0, pad + WIRE_ICRC_BYTES);
+	wire_tmpl_write(t, o->frame, l4, 0);
+	if (!loopback)
+		wire_tmpl_seal(t, o->frame, l4);
+	o->m->data_len = (uint16_t)(t->bth_off + l4);
+	o->m->pkt_len = o->m->data_len;
+	o->m->port = port;
+	o->vec->pkts[o->vec->n++] = o->m;
+	tp->counters.tx_packets++;
+	tp->counters.tx_bytes += o->m->data_len;
+}
+
+/**
+ * Finish a packet whose extended headers and payload are in place and put it into its TX vector.
+ * @param b  pad is filled in here.
+ */
+static inline void
+tp_finish(struct transport *tp, struct qp *qp, struct tp_out *o, struct wire_bth *b, uint32_t payload_bytes)
+{
+	tp_finish_at(tp, &qp->path.tmpl, qp->path.port, qp->path.loopback, o, b, payload_bytes);
+}
+
+#endif /* UROCE_TP_TX_H */

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file
+ * Work requests of a send queue: fetched from their slots, checked, and remembered while they are in flight.
+ *
+ * Owns: struct tp_swqe, and the blocks for them that the transport lends to busy QPs. Called on the QP's engine by the
+ * requester's files.
+ */
+#ifndef UROCE_REQ_SEND_QUEUE_H
+#define UROCE_REQ_SEND_QUEUE_H
+
+#include "transport/core/slot_priv.h"
+#include "transport/core/types_priv.h"
+
+static inline struct tp_swqe *
+qp_inflight(struct qp *qp, uint32_t counter)
+{
+	return &qp->req.inflight[counter & qp->req.inflight_mask];
+}
+
+/** The WQE is bad. @return @p status. */
+static inline uint8_t
+wqe_error(struct tp_swqe *w, uint8_t status, uint8_t verr)
+{
+	w->status = status;
+	w->verr = verr;
+	return status;
+}
+
+/**
+ * Take the next posted WQE and check it. A bad one is taken as well: its status is the one with which it completes when all WQEs
+ * before it have.
+ * @return false: none is posted, or there is no room for WQEs in flight (REQ_WAIT_INFLIGHT).
+ */
+bool sq_fetch(struct transport *tp, struct qp *qp);
+/** SQD: give back the WQEs of which nothing has been sent. */
+void sq_unfetch(struct qp *qp);
+/** With nothing in flight, return a block for WQEs in flight to the transport. */
+void inflight_return(struct transport *tp, struct qp *qp);
+
+/** @return true if the next packet must wait for something that happens to the QP: no use in trying again before. */
+static inline bool
+req_blocked(const struct qp *qp)
+{
+	return qp->req.wait > REQ_WAIT_TX;
+}
+
+/** @return receives that the peer needs for the message. */
+static inline uint32_t
+swqe_recvs(const struct tp_swqe *w)
+{
+	return tp_req_ops[w->opcode].recvs;
+}
+
+/** @return enum tp_req_kind; TP_REQ_NONE of a WQE that has turned out bad. */
+static inline uint8_t
+swqe_kind(const struct tp_swqe *w)
+{
+	return w->status != 0 ? TP_REQ_NONE : tp_req_ops[w->opcode].kind;
+}
+
+/** @return the PSN at which a READ request that begins at @p psn ends: READs are asked for in chunks (TP_READ_CHUNK_PACKETS). */
+static inline uint32_t
+swqe_read_chunk_end(const struct tp_swqe *w, uint32_t psn)
+{
+	uint32_t nth = (psn - w->first_psn) & WIRE_PSN_MASK;
+	uint32_t last = RTE_MIN(nth | (TP_READ_CHUNK_PACKETS - 1), (w->last_psn - w->first_psn) & WIRE_PSN_MASK);
+
+	return wire_psn_add(w->first_psn, last);
+}
+
+#endif /* UROCE_REQ_SEND_QUEUE_H */
