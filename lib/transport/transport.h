@@ -39,7 +39,7 @@ struct srq;
 /** Packets that a TX vector holds. */
 #define TP_TX_MAX 256
 
-/** Packets of one port on their way out. The caller takes pkts[0..n) and moves the rest to the front. */
+/** Packets that are to leave by one port. The caller sends pkts[0..n) and moves what the port didn't take to the front. */
 struct tp_txvec {
 	uint16_t n;
 	struct rte_mbuf *pkts[TP_TX_MAX];

@@ -81,7 +81,7 @@ MUTATIONS = [Mutation(*m) for m in (
      'if (unlikely(wire_psn_diff(psn, qp->req.psn_max) >= 0)) {', 'if (unlikely(wire_psn_diff(psn, qp->req.psn_max) > 0)) {'),
     # Responder.
     ('epsn-off-by-one', 'transport/resp/responder.c', 'the packet after a gap counts as a duplicate',
-     '\t\tif (ahead > 0)\n', '\t\tif (ahead > 1)\n'),
+     '\t\tif (beyond > 0)\n', '\t\tif (beyond > 1)\n'),
     ('nak-each-packet', 'transport/resp/nak.c', 'every packet behind a gap gets a NAK',
      '\tif (qp->rcv.nak_state != TP_NAK_NONE)\n\t\treturn;\n', ''),
     ('nak-never-again', 'transport/resp/nak.c', 'only the first gap gets a NAK',

@@ -52,8 +52,8 @@ cwnd_update(struct qp *qp)
 }
 
 /*
- * Round trips are this much longer than they were without queues, in quarters; 4: as short. The smoothed round trip falls
- * behind the shortest one when a way becomes longer and the shorter ones are forgotten.
+ * @return how much longer round trips are than without queues, in quarters; 4: not longer. The smoothed round trip lags behind
+ * the shortest one when the path becomes longer and the shorter round trips are forgotten.
  */
 static inline uint32_t
 queued(const struct qp *qp)
@@ -64,8 +64,8 @@ queued(const struct qp *qp)
 }
 
 /*
- * Where packets get lost, a window that is larger than what the way itself holds does harm: go-back-N sends all of it
- * again. One that only just holds that is best; with selective repeat twice that, so that it never runs dry.
+ * Where packets get lost, a window beyond the path's bandwidth-delay product (BDP) does harm: go-back-N sends all of it again. A window of
+ * one BDP is best; with selective repeat of two, so that the path never runs empty.
  */
 static inline bool
 may_grow(const struct qp *qp)
@@ -76,7 +76,7 @@ may_grow(const struct qp *qp)
 	return wire_psn_diff(qp->req.psn_una, qp->loss.rtt_una) <= qp->loss.loss_cwnd && queued(qp) < (qp->req.sack_peer ? 8 : 5);
 }
 
-/* @return what the way itself holds, as far as round trips tell. */
+/* @return the bandwidth-delay product in packets, as far as round trips tell. */
 static uint16_t
 remember_loss(struct qp *qp)
 {
@@ -85,7 +85,7 @@ remember_loss(struct qp *qp)
 	return (uint16_t)(4 * qp->loss.loss_cwnd / queued(qp));
 }
 
-/* Additive increase, multiplicative decrease: queues on the way and receive rings at its end are finite. */
+/* Additive increase, multiplicative decrease: queues on the path and the receive ring at its end are finite. */
 void
 cwnd_grow(struct qp *qp)
 {
@@ -95,19 +95,19 @@ cwnd_grow(struct qp *qp)
 		qp->loss.ackreq_mask = TP_ACKREQ_PACKETS - 1;
 	cwnd_update(qp);
 	qp->loss.psn_grow = wire_psn_add(qp->req.psn_una, qp->loss.cwnd);
-	/* Never so far behind that it would seem ahead. */
+	/* Keep psn_recover close behind psn_una: from half the PSN space away it would compare as later. */
 	if (wire_psn_diff(qp->req.psn_una, qp->loss.psn_recover) >= 0)
 		qp->loss.psn_recover = qp->req.psn_una;
 }
 
-/* Once for all that was lost of what was on its way: to what the way holds, by half at most. */
+/* Once for all packets in flight that were lost: down to the bandwidth-delay product, by half at most. */
 void
 cwnd_loss(struct transport *tp, struct qp *qp, bool timeout)
 {
 	bool again = wire_psn_diff(qp->req.psn_una, qp->loss.psn_recover) < 0;
 	uint16_t held = remember_loss(qp);
 
-	/* ACKs come in steps: a little more than what the way holds keeps it full. */
+	/* ACKs come in steps: a little more than the bandwidth-delay product keeps the path full. */
 	held = RTE_MIN(held + held / 4, qp->loss.loss_cwnd);
 	if (!again)
 		qp->loss.loss_cwnd = RTE_MAX(held, qp->loss.loss_cwnd / 2);
@@ -121,8 +121,8 @@ cwnd_loss(struct transport *tp, struct qp *qp, bool timeout)
 }
 
 /*
- * Packets that are known to be lost one by one cost no more than themselves, and most often it wasn't congestion: the
- * window shrinks by what was lost.
+ * Packets known to be lost one by one cost only their own retransmission, and most often it wasn't congestion: the window shrinks by the
+ * number of lost packets.
  */
 void
 cwnd_lost(struct transport *tp, struct qp *qp, uint32_t n)

@@ -45,8 +45,8 @@ set_deadline(struct transport *tp, struct qp *qp, uint64_t deadline_ns)
 }
 
 /*
- * When to do something about what is on its way: send early once a few round trips have passed, as measured or, of a new
- * connection with a long timeout, guessed, where that is well before the ACK timeout; else at the ACK timeout.
+ * When the timer fires: for a tail loss probe once a few round trips have passed, where that is well before the ACK timeout; else at
+ * the ACK timeout. Round trips are as measured; of a new connection with a long timeout they are assumed to be short.
  */
 static inline uint64_t
 next_deadline(const struct transport *tp, const struct qp *qp)

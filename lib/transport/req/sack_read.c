@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Selective repeat, the requester of READs and atomics: responses that come behind one that is missing are placed where
- * they belong, what is missing is found, and all of it completes in order.
+ * they belong, missing ones are found, and all complete in order.
  *
- * A responder of ours answers requests in their order, and acknowledges when it has answered; what is asked for again it
- * answers first. So what a response to a first request (or an ACK of one) passes was lost on its way, unless it
- * was asked for again only after that request was sent.
+ * A uroce responder answers requests in their order and acknowledges after it has answered; repeated requests it answers first. So once
+ * a response to a first request, or its ACK, has come, every response before it that hasn't come was lost, unless it was asked for
+ * again after that request had been sent.
  */
 #include "transport/core/qp_states_priv.h"
 #include "transport/core/sched_priv.h"

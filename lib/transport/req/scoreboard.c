@@ -136,8 +136,8 @@ scoreboard_probed(struct qp *qp)
 }
 
 /*
- * The requester may have gone back, and be on its way through what it sends again: what it has sent again counts as
- * such, the rest as lost; then it goes on behind all of that.
+ * The requester may have gone back N before there was a scoreboard, and not yet have sent all of it again. What it has sent again is
+ * noted as such, the rest as lost; the requester then goes on with what was never sent.
  */
 static void
 catch_up(struct qp *qp)

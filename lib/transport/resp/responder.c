@@ -250,10 +250,10 @@ drain(struct transport *tp, struct qp *qp)
 void
 responder_rx(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 {
-	int32_t ahead = wire_psn_diff(p->bth.psn, qp->rcv.epsn);
+	int32_t beyond = wire_psn_diff(p->bth.psn, qp->rcv.epsn);
 
-	if (unlikely(ahead != 0)) {
-		if (ahead > 0)
+	if (unlikely(beyond != 0)) {
+		if (beyond > 0)
 			beyond_gap(tp, qp, p);
 		else
 			duplicate(tp, qp, p);

@@ -69,7 +69,7 @@ uc_rx(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 			return;
 		}
 	} else if ((nak = message_write(tp, qp, p)) != 0) {
-		/* Nobody is told: UC has no NAKs. */
+		/* UC has no NAKs: the peer doesn't learn of it. */
 		tp->counters.resp_invalid_requests += nak == WIRE_NAK_INV_REQ;
 		tp->counters.resp_remote_access_errors += nak == WIRE_NAK_REM_ACCESS;
 		drop_message(qp);
