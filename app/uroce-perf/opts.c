@@ -253,7 +253,7 @@ check(struct perf_opts *o)
 	if (o->op >= PERF_FETCH_ADD && o->size != 8)
 		return wrong("--size: atomics have 8 bytes");
 	if (o->test == PERF_LATENCY && o->size == 0 && o->op == PERF_WRITE)
-		return wrong("--size 0: the latency of a WRITE is told by its last byte; give at least 1");
+		return wrong("--size 0: the latency of a WRITE is taken at its last byte; give at least 1");
 	if (o->mtu & (o->mtu - 1))
 		return wrong("--mtu: must be 256, 512, 1024, 2048 or 4096");
 	if (o->test == PERF_LATENCY && o->depth < 32)

@@ -298,7 +298,7 @@ static const struct arg send_args[] = {
 	ARG_NUM("compare", "of cmp_swap", 0, 0x1p63),
 	ARG_NUM("swap", "of cmp_swap", 0, 0x1p63),
 	ARG_NUM("add", "of fetch_add", 0, 0x1p63),
-	{ "ah", "UD: the way", ARG_NAME, ARG_KEYED, .names = ah_names },
+	{ "ah", "UD: the address handle", ARG_NAME, ARG_KEYED, .names = ah_names },
 	ARG_NUM("qpn", "UD: the QP there", 0, QPN_MAX),
 	ARG_NUM("qkey", "UD: its key", 0, 0xffffffff),
 	ARG_NUM("srqn", "XRC: number of the SRQ there", 0, QPN_MAX),

@@ -182,10 +182,10 @@ add_requester(struct format *f, const struct qp_view *v)
 	format_hex(f, "psn to send", v->tx.psn_cur);
 	format_hex(f, "psn beyond sent", v->tx.psn_max);
 	format_hex(f, "psn of next wqe", v->tx.psn_next);
-	format_number(f, "packets on the way", v->tx.packets_in_flight);
-	format_number(f, "window", v->tx.cwnd);
-	format_number(f, "window after losses", v->tx.loss_cwnd);
-	format_number(f, "window of cc", v->tx.cc_cwnd);
+	format_number(f, "packets in flight", v->tx.packets_in_flight);
+	format_number(f, "cwnd", v->tx.cwnd);
+	format_number(f, "cwnd after losses", v->tx.loss_cwnd);
+	format_number(f, "cwnd of cc", v->tx.cc_cwnd);
 	format_text(f, "cc", "%s", tp_cc_name(v->tx.cc));
 	format_number(f, "rate bit/s", v->tx.rate_bps);
 	format_text(f, "reads and atomics", "%u of %u", v->tx.rd_out, v->tx.max_rd);
@@ -216,17 +216,17 @@ add_responder(struct format *f, const struct qp_view *v)
 	format_hex(f, "psn expected", v->rx.epsn);
 	format_number(f, "msn", v->rx.msn);
 	format_bool(f, "within a message", v->rx.midway);
-	format_bool(f, "said not ready", v->rx.rnr_nak_sent);
-	format_bool(f, "said out of sequence", v->rx.seq_nak_sent);
+	format_bool(f, "rnr nak sent", v->rx.rnr_nak_sent);
+	format_bool(f, "sequence nak sent", v->rx.seq_nak_sent);
 	format_number(f, "rnr timer code", v->rx.min_rnr_timer);
-	format_text(f, "answers owed", "%u of %u", v->rx.res_pending, v->rx.max_dest_rd);
-	format_number(f, "packets held", v->rx.reordered);
+	format_text(f, "responses pending", "%u of %u", v->rx.res_pending, v->rx.max_dest_rd);
+	format_number(f, "packets reordered", v->rx.reordered);
 	format_text(f, "send cq", "%u of %u not polled", v->send_cq.unpolled, v->send_cq.size);
 	format_text(f, "recv cq", "%u of %u not polled", v->recv_cq.unpolled, v->recv_cq.size);
 }
 
 static void
-add_way(struct format *f, const struct qp_view *v)
+add_path(struct format *f, const struct qp_view *v)
 {
 	char sip[INET6_ADDRSTRLEN], dip[INET6_ADDRSTRLEN];
 
@@ -234,7 +234,7 @@ add_way(struct format *f, const struct qp_view *v)
 	format_number(f, "pd", v->pd);
 	if (v->ip_version == 0)
 		return;
-	format_text(f, "way", "%s to %s, %02x:%02x:%02x:%02x:%02x:%02x, UDP port %u%s", address_text(v->sip, v->ip_version, sip),
+	format_text(f, "path", "%s to %s, %02x:%02x:%02x:%02x:%02x:%02x, UDP port %u%s", address_text(v->sip, v->ip_version, sip),
 		    address_text(v->dip, v->ip_version, dip), v->dmac[0], v->dmac[1], v->dmac[2], v->dmac[3], v->dmac[4],
 		    v->dmac[5], v->sport, v->loopback ? ", loopback" : "");
 	format_text(f, "path migration", "%s", qp_mig_name(v->path_mig_state));
@@ -278,7 +278,7 @@ dump_qp(struct call *c)
 		found = true;
 		f = format_new();
 		add_row(f, h, &qp);
-		add_way(f, &qp.v);
+		add_path(f, &qp.v);
 		add_requester(f, &qp.v);
 		add_responder(f, &qp.v);
 		format_end(f, FORMAT_LIST, "", stdout);
@@ -362,7 +362,7 @@ add_top(struct format *f, const struct track *t, double seconds)
 	format_real(f, "sent pkt/s", (double)t->sent / seconds, 0);
 	format_real(f, "received pkt/s", (double)t->received / seconds, 0);
 	format_number(f, "in_flight", v->tx.in_flight);
-	format_number(f, "window", v->tx.cwnd);
+	format_number(f, "cwnd", v->tx.cwnd);
 	format_real(f, "rtt_us", v->tx.srtt_ns / 1e3, 1);
 	format_text(f, "program", "%s", t->qp.program);
 }

@@ -105,7 +105,7 @@ const char *qp_state_text(enum ibv_qp_state s);
 const char *qp_type_text(enum ibv_qp_type t);
 enum ibv_qp_state object_qp_state(const struct object *qp);
 
-/* ---- connect.c: the way of a QP to RTS ---- */
+/* ---- connect.c: taking a QP to RTS ---- */
 /** What most people want. */
 extern const struct connect_attr connect_defaults;
 /**

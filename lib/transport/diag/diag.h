@@ -5,7 +5,7 @@
  *
  * Owns: struct qp_view, which refers to nothing and can be kept; the ring of rare events of a transport's QPs, one ring for all
  * of them, so that a QP that does nothing needs no memory for it. Called by: lib/control for telemetry, apps. Thread: what is
- * marked [engine] on the engine's, the rest anywhere. Nothing of this is on the way of a packet: the transport notes an event
+ * marked [engine] on the engine's, the rest anywhere. Nothing of this is on the data path: the transport notes an event
  * where something has gone wrong or changed, and a picture is taken when somebody asks for one.
  */
 #ifndef UROCE_DIAG_H
@@ -48,7 +48,7 @@ struct qp_view {
 	uint32_t mtu_bytes;
 	uint32_t qkey;       /**< UD */
 
-	/* The way to the peer: RC, UC and XRC from RTR on, else ip_version 0. */
+	/* The path to the peer: RC, UC and XRC from RTR on, else ip_version 0. */
 	uint8_t ip_version;
 	uint8_t sip[16], dip[16], dmac[6]; /**< IPv4: the first 4 bytes */
 	uint16_t sport;
