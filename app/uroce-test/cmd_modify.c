@@ -9,7 +9,6 @@
 
 enum { QPN_MAX = 0xffffff, WRS_MAX = 1 << 15, CQES_MAX = 1 << 22, HOP_LIMIT = 64 };
 
-static const char *const states[] = { "reset", "init", "rtr", "rts", "sqd", "sqe", "err", NULL };
 static const char *const mig_states[] = { "migrated", "rearm", "armed", NULL };
 
 /** The numbers of struct ibv_qp_attr: argument, bit of the mask, offset of the member. */
@@ -179,7 +178,7 @@ modify_mw(struct call *c)
 
 static const struct arg qp_args[] = {
 	{ "qp", "which", ARG_NAME, ARG_NEEDED, .names = qp_names },
-	{ "state", "the next state", ARG_CHOICE, ARG_KEYED, .words = states },
+	{ "state", "the next state", ARG_CHOICE, ARG_KEYED, .words = state_words },
 	ARG_NUM("port", "of the device: 1", 0, 255),
 	ARG_NUM("pkey_index", "partition", 0, 65535),
 	ARG_NUM("qkey", "UD: what datagrams must carry", 0, 0xffffffff),

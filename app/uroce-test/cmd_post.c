@@ -154,28 +154,13 @@ post_recv(struct call *c)
 static const char *
 wc_op_text(enum ibv_wc_opcode op)
 {
-	switch (op) {
-	case IBV_WC_SEND:
-		return "send";
-	case IBV_WC_RDMA_WRITE:
-		return "write";
-	case IBV_WC_RDMA_READ:
-		return "read";
-	case IBV_WC_COMP_SWAP:
-		return "cmp_swap";
-	case IBV_WC_FETCH_ADD:
-		return "fetch_add";
-	case IBV_WC_BIND_MW:
-		return "bind";
-	case IBV_WC_LOCAL_INV:
-		return "invalidate";
-	case IBV_WC_RECV:
-		return "recv";
-	case IBV_WC_RECV_RDMA_WITH_IMM:
-		return "recv_write_imm";
-	default:
-		return "?";
-	}
+	static const char *const words[] = {
+		[IBV_WC_SEND] = "send", [IBV_WC_RDMA_WRITE] = "write", [IBV_WC_RDMA_READ] = "read", [IBV_WC_COMP_SWAP] = "cmp_swap",
+		[IBV_WC_FETCH_ADD] = "fetch_add", [IBV_WC_BIND_MW] = "bind", [IBV_WC_LOCAL_INV] = "invalidate",
+		[IBV_WC_RECV] = "recv", [IBV_WC_RECV_RDMA_WITH_IMM] = "recv_write_imm",
+	};
+
+	return (size_t)op < sizeof(words) / sizeof(words[0]) && words[op] != NULL ? words[op] : "?";
 }
 
 static void
