@@ -93,8 +93,8 @@ static const struct perf_option {
 #undef OPTION
 };
 enum { OPTIONS = sizeof(table) / sizeof(table[0]) };
-_Static_assert(sizeof(enum perf_role) == sizeof(int) && sizeof(enum perf_op) == sizeof(int) && sizeof(enum perf_test) == sizeof(int),
-	       "set_option() stores them as int");
+_Static_assert(sizeof(enum perf_role) == sizeof(int) && sizeof(enum perf_op) == sizeof(int) &&
+	       sizeof(enum perf_test) == sizeof(int), "set_option() stores them as int");
 
 /** @return the index of @p text in @p names, or -1 with a message. */
 static int

@@ -111,7 +111,8 @@ explain(const struct call *c, const struct host *h, const struct inspect_qp *qp)
 
 /** Print the QP @p w, of each host that has it. */
 static int
-show_one(struct call *c, const struct which *w, void (*print)(const struct call *c, const struct host *h, const struct inspect_qp *qp))
+show_one(struct call *c, const struct which *w,
+	 void (*print)(const struct call *c, const struct host *h, const struct inspect_qp *qp))
 {
 	struct inspect_qp qp;
 	bool found = false;
