@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <rte_alarm.h>
+#include <rte_cycles.h>
 
 #include "lane.h"
 
@@ -16,6 +17,15 @@ thread_cpu_ns(void)
 
 	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
 	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+}
+
+bool
+lane_add(struct perf_lane *l, struct perf_host *h, unsigned int i, bool initiator, const _Atomic bool *stop)
+{
+	struct perf_end *e = host_add_end(h, i, initiator, rte_get_tsc_hz());
+
+	*l = (struct perf_lane){ .engines = { h->engines[i] }, .nb_engines = 1, .ends = { e }, .nb_ends = 1, .stop = stop };
+	return e != NULL;
 }
 
 int

@@ -25,6 +25,9 @@ struct perf_lane {
 	uint64_t cpu_ns;               /**< CPU time of the thread */
 };
 
+/** Make the end of engine @p i of @p h, and the lane that runs both until *@p stop. @return false with a message printed. */
+bool lane_add(struct perf_lane *l, struct perf_host *h, unsigned int i, bool initiator, const _Atomic bool *stop);
+
 /** Run until *stop. Signature of rte_eal_remote_launch(). @return 0. */
 int lane_run(void *lane);
 

@@ -51,40 +51,50 @@ static const char usage_text[] =
 	"  --brief                    one line of key=value pairs\n"
 	"  --help                     this text\n";
 
-enum {
-	OPT_ROLE = 1, OPT_OP, OPT_TEST, OPT_SIZE, OPT_DEPTH, OPT_QPS, OPT_SIGNAL, OPT_INLINE, OPT_MTU, OPT_RD_ATOMIC,
-	OPT_MEMORY, OPT_SECONDS, OPT_WARMUP, OPT_OPERATIONS, OPT_ITERATIONS, OPT_ENGINES, OPT_IPV6, OPT_ONE_CORE,
-	OPT_PORT, OPT_ADDRESS, OPT_PEER, OPT_TCP_PORT, OPT_GATEWAY, OPT_BRIEF, OPT_HELP,
-};
+/** How the value of an option is read, and the type of its member of struct perf_opts. */
+enum value { FLAG, NUMBER16, NUMBER32, NUMBER64, SECONDS, TEXT, CHOICE };
 
-static const struct option options[] = {
-	{ "role", required_argument, NULL, OPT_ROLE },
-	{ "op", required_argument, NULL, OPT_OP },
-	{ "test", required_argument, NULL, OPT_TEST },
-	{ "size", required_argument, NULL, OPT_SIZE },
-	{ "depth", required_argument, NULL, OPT_DEPTH },
-	{ "qps", required_argument, NULL, OPT_QPS },
-	{ "signal", required_argument, NULL, OPT_SIGNAL },
-	{ "inline", required_argument, NULL, OPT_INLINE },
-	{ "mtu", required_argument, NULL, OPT_MTU },
-	{ "rd-atomic", required_argument, NULL, OPT_RD_ATOMIC },
-	{ "memory", required_argument, NULL, OPT_MEMORY },
-	{ "seconds", required_argument, NULL, OPT_SECONDS },
-	{ "warmup", required_argument, NULL, OPT_WARMUP },
-	{ "operations", required_argument, NULL, OPT_OPERATIONS },
-	{ "iterations", required_argument, NULL, OPT_ITERATIONS },
-	{ "engines", required_argument, NULL, OPT_ENGINES },
-	{ "one-core", no_argument, NULL, OPT_ONE_CORE },
-	{ "ipv6", no_argument, NULL, OPT_IPV6 },
-	{ "port", required_argument, NULL, OPT_PORT },
-	{ "address", required_argument, NULL, OPT_ADDRESS },
-	{ "peer", required_argument, NULL, OPT_PEER },
-	{ "tcp-port", required_argument, NULL, OPT_TCP_PORT },
-	{ "gateway-mac", required_argument, NULL, OPT_GATEWAY },
-	{ "brief", no_argument, NULL, OPT_BRIEF },
-	{ "help", no_argument, NULL, OPT_HELP },
-	{ NULL, 0, NULL, 0 },
+/** Options but --help, which has the index behind the last. */
+static const struct perf_option {
+	const char *name;
+	enum value value;
+	size_t offset;            /**< of the member */
+	uint64_t min, max;        /**< of numbers */
+	const char *const *words; /**< CHOICE: the member is an enum, these are its values */
+} table[] = {
+#define OPTION(word, kind, member, ...) \
+	{ .name = (word), .value = (kind), .offset = offsetof(struct perf_opts, member), __VA_ARGS__ }
+#define NUMBER(word, kind, member, lo, hi) OPTION(word, kind, member, .min = (lo), .max = (hi))
+	OPTION("role", CHOICE, role, .words = role_names),
+	OPTION("op", CHOICE, op, .words = op_names),
+	OPTION("test", CHOICE, test, .words = test_names),
+	NUMBER("size", NUMBER32, size, 0, 1u << 30),
+	NUMBER("depth", NUMBER32, depth, 1, PERF_MAX_DEPTH),
+	NUMBER("qps", NUMBER32, qps, 1, PERF_MAX_QPS),
+	NUMBER("signal", NUMBER32, signal, 1, PERF_MAX_DEPTH),
+	NUMBER("inline", NUMBER32, inline_bytes, 0, UROCE_MAX_INLINE),
+	NUMBER("mtu", NUMBER32, mtu, 256, 4096),
+	NUMBER("rd-atomic", NUMBER32, rd_atomic, 1, UROCE_MAX_RD_ATOMIC),
+	NUMBER("memory", NUMBER64, memory, 64, UINT64_C(1) << 40),
+	OPTION("seconds", SECONDS, seconds),
+	OPTION("warmup", SECONDS, warmup),
+	NUMBER("operations", NUMBER64, operations, 1, UINT64_C(1) << 40),
+	NUMBER("iterations", NUMBER32, iterations, 10, 100000000),
+	NUMBER("engines", NUMBER32, engines, 1, PERF_MAX_ENGINES),
+	OPTION("one-core", FLAG, one_core),
+	OPTION("ipv6", FLAG, ipv6),
+	OPTION("port", TEXT, ethdev),
+	OPTION("address", TEXT, address),
+	OPTION("peer", TEXT, peer),
+	NUMBER("tcp-port", NUMBER16, tcp_port, 1, UINT16_MAX),
+	OPTION("gateway-mac", TEXT, gateway),
+	OPTION("brief", FLAG, brief),
+#undef NUMBER
+#undef OPTION
 };
+enum { OPTIONS = sizeof(table) / sizeof(table[0]) };
+_Static_assert(sizeof(enum perf_role) == sizeof(int) && sizeof(enum perf_op) == sizeof(int) &&
+	       sizeof(enum perf_test) == sizeof(int), "set_option() stores them as int");
 
 /** @return the index of @p text in @p names, or -1 with a message. */
 static int
@@ -123,17 +133,6 @@ number(const char *option, const char *text, uint64_t min, uint64_t max, uint64_
 }
 
 static bool
-number32(const char *option, const char *text, uint32_t min, uint32_t max, uint32_t *out)
-{
-	uint64_t v;
-
-	if (!number(option, text, min, max, &v))
-		return false;
-	*out = (uint32_t)v;
-	return true;
-}
-
-static bool
 seconds(const char *option, const char *text, double *out)
 {
 	char *end;
@@ -155,88 +154,30 @@ text_copy(const char *option, const char *text, char out[PERF_TEXT_BYTES])
 }
 
 static bool
-set_choice(int opt, const char *text, struct perf_opts *o)
+set_option(const struct perf_option *p, const char *text, struct perf_opts *o)
 {
-	int v;
+	void *member = (char *)o + p->offset;
+	uint64_t n = 0;
 
-	switch (opt) {
-	case OPT_ROLE:
-		v = choice("role", text, role_names);
-		o->role = (enum perf_role)v;
-		break;
-	case OPT_OP:
-		v = choice("op", text, op_names);
-		o->op = (enum perf_op)v;
-		break;
+	switch (p->value) {
+	case FLAG:
+		*(bool *)member = true;
+		return true;
+	case CHOICE:
+		*(int *)member = choice(p->name, text, p->words);
+		return *(int *)member >= 0;
+	case SECONDS:
+		return seconds(p->name, text, member);
+	case TEXT:
+		return text_copy(p->name, text, member);
 	default:
-		v = choice("test", text, test_names);
-		o->test = (enum perf_test)v;
 		break;
 	}
-	return v >= 0;
-}
-
-static bool
-set_option(int opt, const char *name, const char *text, struct perf_opts *o)
-{
-	uint32_t port;
-
-	switch (opt) {
-	case OPT_ROLE:
-	case OPT_OP:
-	case OPT_TEST:
-		return set_choice(opt, text, o);
-	case OPT_SIZE:
-		return number32(name, text, 0, 1u << 30, &o->size);
-	case OPT_DEPTH:
-		return number32(name, text, 1, PERF_MAX_DEPTH, &o->depth);
-	case OPT_QPS:
-		return number32(name, text, 1, PERF_MAX_QPS, &o->qps);
-	case OPT_SIGNAL:
-		return number32(name, text, 1, PERF_MAX_DEPTH, &o->signal);
-	case OPT_INLINE:
-		return number32(name, text, 0, UROCE_MAX_INLINE, &o->inline_bytes);
-	case OPT_MTU:
-		return number32(name, text, 256, 4096, &o->mtu);
-	case OPT_RD_ATOMIC:
-		return number32(name, text, 1, UROCE_MAX_RD_ATOMIC, &o->rd_atomic);
-	case OPT_MEMORY:
-		return number(name, text, 64, UINT64_C(1) << 40, &o->memory);
-	case OPT_SECONDS:
-		return seconds(name, text, &o->seconds);
-	case OPT_WARMUP:
-		return seconds(name, text, &o->warmup);
-	case OPT_OPERATIONS:
-		return number(name, text, 1, UINT64_C(1) << 40, &o->operations);
-	case OPT_ITERATIONS:
-		return number32(name, text, 10, 100000000, &o->iterations);
-	case OPT_ENGINES:
-		return number32(name, text, 1, PERF_MAX_ENGINES, &o->engines);
-	case OPT_PORT:
-		return text_copy(name, text, o->ethdev);
-	case OPT_ADDRESS:
-		return text_copy(name, text, o->address);
-	case OPT_PEER:
-		return text_copy(name, text, o->peer);
-	case OPT_GATEWAY:
-		return text_copy(name, text, o->gateway);
-	case OPT_TCP_PORT:
-		if (!number32(name, text, 1, UINT16_MAX, &port))
-			return false;
-		o->tcp_port = (uint16_t)port;
-		return true;
-	case OPT_IPV6:
-		o->ipv6 = true;
-		return true;
-	case OPT_ONE_CORE:
-		o->one_core = true;
-		return true;
-	case OPT_BRIEF:
-		o->brief = true;
-		return true;
-	default:
+	if (!number(p->name, text, p->min, p->max, &n))
 		return false;
-	}
+	/* Right on little-endian machines only; uroce is for x86. */
+	memcpy(member, &n, p->value == NUMBER16 ? 2 : p->value == NUMBER32 ? 4 : 8);
+	return true;
 }
 
 static bool
@@ -253,7 +194,7 @@ check(struct perf_opts *o)
 	if (o->op >= PERF_FETCH_ADD && o->size != 8)
 		return wrong("--size: atomics have 8 bytes");
 	if (o->test == PERF_LATENCY && o->size == 0 && o->op == PERF_WRITE)
-		return wrong("--size 0: the latency of a WRITE is told by its last byte; give at least 1");
+		return wrong("--size 0: the latency of a WRITE is taken at its last byte; give at least 1");
 	if (o->mtu & (o->mtu - 1))
 		return wrong("--mtu: must be 256, 512, 1024, 2048 or 4096");
 	if (o->test == PERF_LATENCY && o->depth < 32)
@@ -279,18 +220,21 @@ check(struct perf_opts *o)
 int
 perf_opts_parse(int argc, char **argv, struct perf_opts *o)
 {
+	struct option options[OPTIONS + 2] = { [OPTIONS] = { .name = "help" } };
 	int opt, index;
 
+	for (unsigned int i = 0; i < OPTIONS; i++)
+		options[i] = (struct option){ table[i].name, table[i].value == FLAG ? no_argument : required_argument, NULL, 0 };
 	*o = (struct perf_opts){
 		.size = 8, .depth = 128, .qps = 1, .mtu = 4096, .rd_atomic = UROCE_MAX_RD_ATOMIC, .engines = 1,
 		.iterations = 20000, .seconds = 2, .warmup = 0.5, .tcp_port = PERF_TCP_PORT,
 	};
 	while ((opt = getopt_long(argc, argv, "", options, &index)) != -1) {
-		if (opt == OPT_HELP) {
+		if (opt != '?' && index == OPTIONS) {
 			fputs(usage_text, stdout);
 			return 1;
 		}
-		if (opt == '?' || !set_option(opt, options[index].name, optarg, o))
+		if (opt == '?' || !set_option(&table[index], optarg, o))
 			return -1;
 	}
 	if (optind < argc) {

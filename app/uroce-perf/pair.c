@@ -91,18 +91,9 @@ set_up(struct pair *p, const struct perf_opts *o)
 		if (!host_open(&p->hosts[side], o, side, name, addresses[o->ipv6][side]))
 			return false;
 		for (unsigned int i = 0; i < o->engines; i++) {
-			struct perf_end *e = host_add_end(&p->hosts[side], i, side == 0, rte_get_tsc_hz());
-
-			if (e == NULL)
+			if (!lane_add(&p->lanes[side][i], &p->hosts[side], i, side == 0, &p->stop))
 				return false;
-			p->ends[side * o->engines + i] = e;
-			p->lanes[side][i] = (struct perf_lane){
-				.engines = { p->hosts[side].engines[i] },
-				.nb_engines = 1,
-				.ends = { e },
-				.nb_ends = 1,
-				.stop = &p->stop,
-			};
+			p->ends[side * o->engines + i] = p->hosts[side].ends[i];
 		}
 	}
 	return host_impairs_found() && connect_ends(p, o) && wait_for_link(p);

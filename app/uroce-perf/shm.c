@@ -86,25 +86,16 @@ shm_prepare(const struct perf_opts *o)
 struct slot_call {
 	struct engine_session *session;
 	struct perf_end *e;
+	bool set; /**< false: clear them */
 };
 
 static int
-call_set_slots(struct engine *engine, void *arg, uint64_t now_ns)
+call_slots(struct engine *engine, void *arg, uint64_t now_ns)
 {
 	struct slot_call *s = arg;
 
 	for (uint32_t i = 0; i < s->e->nb_qps; i++)
-		engine_session_set_qp(s->session, s->e->qps[i].db_slot, s->e->qps[i].qp);
-	return 0;
-}
-
-static int
-call_clear_slots(struct engine *engine, void *arg, uint64_t now_ns)
-{
-	struct slot_call *s = arg;
-
-	for (uint32_t i = 0; i < s->e->nb_qps; i++)
-		engine_session_set_qp(s->session, s->e->qps[i].db_slot, NULL);
+		engine_session_set_qp(s->session, s->e->qps[i].db_slot, s->set ? s->e->qps[i].qp : NULL);
 	return 0;
 }
 
@@ -115,7 +106,7 @@ ends_create(struct shm_control *c, struct perf_host *h, struct engine_session *s
 
 	for (unsigned int i = 0; i < PERF_ENDS_PER_ENGINE; i++) {
 		struct perf_end *e = host_add_end(h, 0, i == 0, rte_get_tsc_hz());
-		struct slot_call s = { .session = session, .e = e };
+		struct slot_call s = { .session = session, .e = e, .set = true };
 
 		if (e == NULL)
 			return false;
@@ -125,7 +116,7 @@ ends_create(struct shm_control *c, struct perf_host *h, struct engine_session *s
 		e->kick_fd = c->kick_fd;
 		for (uint32_t q = 0; q < e->nb_qps; q++)
 			e->qps[q].db_slot = i * o->qps + q;
-		engine_call(h->engines[0], call_set_slots, &s);
+		engine_call(h->engines[0], call_slots, &s);
 	}
 	return true;
 }
@@ -234,7 +225,7 @@ run_shm(const struct perf_opts *o, struct shm_control *c)
 		for (unsigned int i = 0; i < h->nb_ends; i++) {
 			struct slot_call s = { .session = session, .e = h->ends[i] };
 
-			engine_call(h->engines[0], call_clear_slots, &s);
+			engine_call(h->engines[0], call_slots, &s);
 		}
 		engine_session_remove(h->engines[0], session);
 	}

@@ -281,18 +281,8 @@ run_tcp(const struct perf_opts *o)
 		ok = false;
 	}
 	ok = ok && host_open(&m->host, o, 0, o->ethdev, o->address) && host_impairs_found();
-	for (unsigned int i = 0; ok && i < o->engines; i++) {
-		struct perf_end *e = host_add_end(&m->host, i, o->role == PERF_CLIENT, rte_get_tsc_hz());
-
-		ok = e != NULL;
-		m->lanes[i] = (struct perf_lane){
-			.engines = { m->host.engines[i] },
-			.nb_engines = 1,
-			.ends = { e },
-			.nb_ends = 1,
-			.stop = &m->stop,
-		};
-	}
+	for (unsigned int i = 0; ok && i < o->engines; i++)
+		ok = lane_add(&m->lanes[i], &m->host, i, o->role == PERF_CLIENT, &m->stop);
 	if (ok) {
 		m->fd = meet(o);
 		ok = m->fd >= 0 && exchange(m);

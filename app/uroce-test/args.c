@@ -9,6 +9,7 @@
 
 enum { ACCESS_TEXT_BYTES = 128 };
 
+const char *const state_words[] = { "reset", "init", "rtr", "rts", "sqd", "sqe", "err", NULL };
 const char *const mtu_words[] = { "256", "512", "1024", "2048", "4096", NULL };
 
 const char *const access_words[] = { "local", "write", "read", "atomic", "bind", "none", NULL };
@@ -73,4 +74,23 @@ call_answer(const struct call *c, struct format *f, enum format_style style, con
 {
 	format_end(f, call_has(c, "json") ? FORMAT_JSON : style, empty, stdout);
 	return 0;
+}
+
+void
+format_host_row(struct format *f, const struct host *h)
+{
+	format_row(f);
+	format_text(f, "host", "%s", h->name);
+}
+
+int
+call_show_hosts(const struct call *c, void (*add)(const struct call *c, struct format *f, const struct host *h),
+		enum format_style style, const char *empty)
+{
+	struct format *f = format_new();
+
+	for (unsigned int i = 0; i < hosts_count(); i++)
+		if (call_means_host(c, host_at(i)))
+			add(c, f, host_at(i));
+	return call_answer(c, f, style, empty);
 }

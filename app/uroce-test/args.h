@@ -21,6 +21,8 @@
 #define ARG_WHICH_HOST { "host", "which; all if left out", ARG_NAME, ARG_OPTIONAL, .names = host_names }
 #define ARG_HOST { "host", "where; h1 if left out", ARG_NAME, ARG_KEYED, .names = host_names }
 
+/** In the order of enum ibv_qp_state. */
+extern const char *const state_words[];
 /** enum ibv_mtu is 1 more than the index. */
 extern const char *const mtu_words[];
 /** Names of IBV_ACCESS_*; access_bits() knows what they stand for. */
@@ -35,6 +37,15 @@ int gid_parse(const char *text, uint8_t gid[16]);
 
 /** @return true if the command is for @p h: its argument "host" names it, says "all", or is left out. */
 bool call_means_host(const struct call *c, const struct host *h);
+/**
+ * Show the hosts that the command is for.
+ * @param add  Adds the rows of one.
+ * @return 0.
+ */
+int call_show_hosts(const struct call *c, void (*add)(const struct call *c, struct format *f, const struct host *h),
+		    enum format_style style, const char *empty);
+/** Begin a row with the name of the host. */
+void format_host_row(struct format *f, const struct host *h);
 /** Print the rows of @p f in @p style, or in JSON if the user wants that, or @p empty if there are none. @return 0. */
 int call_answer(const struct call *c, struct format *f, enum format_style style, const char *empty);
 

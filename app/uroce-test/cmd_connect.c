@@ -76,7 +76,7 @@ connect_local(struct call *c, struct object *a, struct object *b)
 	struct connect_attr attr;
 
 	if (a->v.qp->qp_type == IBV_QPT_UD || b->v.qp->qp_type == IBV_QPT_UD)
-		return call_fail(c, "UD QPs aren't connected with each other: `connect` each alone, and `create ah` for the way");
+		return call_fail(c, "UD QPs aren't connected with each other: `connect` each alone, and `create ah` for the path");
 	if (must_be_fresh(c, a) != 0 || (a != b && must_be_fresh(c, b) != 0))
 		return -1;
 	read_attr(c, &attr);
@@ -174,7 +174,7 @@ static const struct arg args[] = {
 	ARG_NUM("timeout", "of an ACK: 4.096 us times 2 to the power of it (14)", 0, 31),
 	ARG_NUM("retry_cnt", "timeouts before it gives up (7)", 0, 7),
 	ARG_NUM("rnr_retry", "receiver-not-ready answers before it gives up, 7: never (7)", 0, 7),
-	ARG_NUM("rd_atomic", "READs and atomics under way (16)", 0, 32),
+	ARG_NUM("rd_atomic", "READs and atomics outstanding (16)", 0, 32),
 	{ "access", "what the peer may do; all but bind", ARG_CHOICE, ARG_KEYED, .list = true, .words = access_words },
 	{ 0 },
 };

@@ -50,8 +50,7 @@ take(struct format *f, const struct host *h)
 	struct ibv_async_event ev;
 
 	for (unsigned int n = 0; n < EVENTS_MAX && poll(&pfd, 1, 0) > 0 && ibv_get_async_event(h->ctx, &ev) == 0; n++) {
-		format_row(f);
-		format_text(f, "host", "%s", h->name);
+		format_host_row(f, h);
 		format_text(f, "of", "%s", object_of(&ev));
 		format_text(f, "event", "%s", ibv_event_type_str(ev.event_type));
 		ibv_ack_async_event(&ev);

@@ -9,7 +9,6 @@
 
 enum { QPN_MAX = 0xffffff, WRS_MAX = 1 << 15, CQES_MAX = 1 << 22, HOP_LIMIT = 64 };
 
-static const char *const states[] = { "reset", "init", "rtr", "rts", "sqd", "sqe", "err", NULL };
 static const char *const mig_states[] = { "migrated", "rearm", "armed", NULL };
 
 /** The numbers of struct ibv_qp_attr: argument, bit of the mask, offset of the member. */
@@ -179,7 +178,7 @@ modify_mw(struct call *c)
 
 static const struct arg qp_args[] = {
 	{ "qp", "which", ARG_NAME, ARG_NEEDED, .names = qp_names },
-	{ "state", "the next state", ARG_CHOICE, ARG_KEYED, .words = states },
+	{ "state", "the next state", ARG_CHOICE, ARG_KEYED, .words = state_words },
 	ARG_NUM("port", "of the device: 1", 0, 255),
 	ARG_NUM("pkey_index", "partition", 0, 65535),
 	ARG_NUM("qkey", "UD: what datagrams must carry", 0, 0xffffffff),
@@ -187,7 +186,7 @@ static const struct arg qp_args[] = {
 	ARG_NUM("dest_qpn", "the peer's QPN", 0, QPN_MAX),
 	ARG_ANY("dgid", "the peer's IPv4 or IPv6 address", ARG_KEYED),
 	ARG_NUM("sgid_index", "own address: index in `show gid`", 0, 255),
-	ARG_NUM("hop_limit", "routers on the way (64)", 0, 255),
+	ARG_NUM("hop_limit", "routers on the path (64)", 0, 255),
 	ARG_NUM("traffic_class", "DSCP and ECN (0)", 0, 255),
 	ARG_NUM("flow_label", "of IPv6; also decides the UDP source port (0)", 0, 0xfffff),
 	{ "mtu", "bytes of a packet's payload", ARG_CHOICE, ARG_KEYED, .words = mtu_words },
@@ -197,8 +196,8 @@ static const struct arg qp_args[] = {
 	ARG_NUM("retry_cnt", "timeouts and sequence errors before it gives up", 0, 7),
 	ARG_NUM("rnr_retry", "receiver-not-ready answers before it gives up, 7: never", 0, 7),
 	ARG_NUM("min_rnr_timer", "code of the pause asked for by receiver-not-ready", 0, 31),
-	ARG_NUM("max_rd_atomic", "READs and atomics under way", 0, 255),
-	ARG_NUM("max_dest_rd_atomic", "READs and atomics of the peer under way", 0, 255),
+	ARG_NUM("max_rd_atomic", "READs and atomics outstanding", 0, 255),
+	ARG_NUM("max_dest_rd_atomic", "READs and atomics of the peer outstanding", 0, 255),
 	{ "mig_state", "path migration", ARG_CHOICE, ARG_KEYED, .words = mig_states },
 	{ 0 },
 };

@@ -154,28 +154,13 @@ post_recv(struct call *c)
 static const char *
 wc_op_text(enum ibv_wc_opcode op)
 {
-	switch (op) {
-	case IBV_WC_SEND:
-		return "send";
-	case IBV_WC_RDMA_WRITE:
-		return "write";
-	case IBV_WC_RDMA_READ:
-		return "read";
-	case IBV_WC_COMP_SWAP:
-		return "cmp_swap";
-	case IBV_WC_FETCH_ADD:
-		return "fetch_add";
-	case IBV_WC_BIND_MW:
-		return "bind";
-	case IBV_WC_LOCAL_INV:
-		return "invalidate";
-	case IBV_WC_RECV:
-		return "recv";
-	case IBV_WC_RECV_RDMA_WITH_IMM:
-		return "recv_write_imm";
-	default:
-		return "?";
-	}
+	static const char *const words[] = {
+		[IBV_WC_SEND] = "send", [IBV_WC_RDMA_WRITE] = "write", [IBV_WC_RDMA_READ] = "read", [IBV_WC_COMP_SWAP] = "cmp_swap",
+		[IBV_WC_FETCH_ADD] = "fetch_add", [IBV_WC_BIND_MW] = "bind", [IBV_WC_LOCAL_INV] = "invalidate",
+		[IBV_WC_RECV] = "recv", [IBV_WC_RECV_RDMA_WITH_IMM] = "recv_write_imm",
+	};
+
+	return (size_t)op < sizeof(words) / sizeof(words[0]) && words[op] != NULL ? words[op] : "?";
 }
 
 static void
@@ -298,7 +283,7 @@ static const struct arg send_args[] = {
 	ARG_NUM("compare", "of cmp_swap", 0, 0x1p63),
 	ARG_NUM("swap", "of cmp_swap", 0, 0x1p63),
 	ARG_NUM("add", "of fetch_add", 0, 0x1p63),
-	{ "ah", "UD: the way", ARG_NAME, ARG_KEYED, .names = ah_names },
+	{ "ah", "UD: the address handle", ARG_NAME, ARG_KEYED, .names = ah_names },
 	ARG_NUM("qpn", "UD: the QP there", 0, QPN_MAX),
 	ARG_NUM("qkey", "UD: its key", 0, 0xffffffff),
 	ARG_NUM("srqn", "XRC: number of the SRQ there", 0, QPN_MAX),

@@ -88,27 +88,26 @@ set_period(struct call *c)
 	return 0;
 }
 
+static void
+add_impair(const struct call *c, struct format *f, const struct host *h)
+{
+	char text[IMPAIR_TEXT_BYTES];
+	struct impair_counters n;
+
+	if (h->stack->impairs[h->port] == NULL)
+		return;
+	impair_counters(h->stack->impairs[h->port], &n);
+	format_host_row(f, h);
+	format_text(f, "settings", "%s", impair_format(&h->stack->conf.ports[h->port].impair, text, sizeof(text)));
+#define IMPAIR_X(name) format_number(f, #name, n.name);
+	IMPAIR_COUNTERS(IMPAIR_X)
+#undef IMPAIR_X
+}
+
 static int
 show_impair(struct call *c)
 {
-	struct format *f = format_new();
-
-	for (unsigned int i = 0; i < hosts_count(); i++) {
-		struct host *h = host_at(i);
-		char text[IMPAIR_TEXT_BYTES];
-		struct impair_counters n;
-
-		if (!call_means_host(c, h) || h->stack->impairs[h->port] == NULL)
-			continue;
-		impair_counters(h->stack->impairs[h->port], &n);
-		format_row(f);
-		format_text(f, "host", "%s", h->name);
-		format_text(f, "settings", "%s", impair_format(&h->stack->conf.ports[h->port].impair, text, sizeof(text)));
-#define IMPAIR_X(name) format_number(f, #name, n.name);
-		IMPAIR_COUNTERS(IMPAIR_X)
-#undef IMPAIR_X
-	}
-	return call_answer(c, f, FORMAT_LIST, "no host is impaired");
+	return call_show_hosts(c, add_impair, FORMAT_LIST, "no host is impaired");
 }
 
 #define ARG_WHERE { "host", "what it receives; or all", ARG_NAME, ARG_NEEDED, .names = host_or_all }

@@ -77,13 +77,7 @@ typedef void (*add_fn)(struct format *f, const struct host *h, uint64_t number);
 static const char *
 name_of(enum inspect_kind kind, const struct host *h, uint64_t number)
 {
-	enum object_kind k = kind == INSPECT_CQ ? OBJECT_CQ : OBJECT_MR;
-	struct object *o;
-
-	for (unsigned int i = 0; (o = object_at(k, i)) != NULL; i++)
-		if (o->host == h && (k == OBJECT_CQ ? o->number : o->v.mr->lkey) == number)
-			return o->name;
-	return "-";
+	return object_name(kind == INSPECT_CQ ? OBJECT_CQ : OBJECT_MR, h, number);
 }
 
 /** @return true if @p text names the object: "cq1", "mr1" or its number. */
@@ -123,9 +117,8 @@ show_all(struct call *c, enum inspect_kind kind, add_fn add, const char *empty)
 			rows++;
 		}
 	}
-	if (!one || rows > 0) {
+	if (!one || rows > 0)
 		return call_answer(c, f, one ? FORMAT_LIST : FORMAT_TABLE, empty);
-	}
 	format_free(f);
 	return call_fail(c, "number: '%s': there is none; `%s` lists those there are", want, c->command->words);
 }
@@ -137,8 +130,7 @@ add_cq(struct format *f, const struct host *h, uint64_t number)
 
 	if (inspect_cq(h->stack->control, number, &cq) != 0)
 		return;
-	format_row(f);
-	format_text(f, "host", "%s", h->name);
+	format_host_row(f, h);
 	format_number(f, "number", number);
 	format_text(f, "name", "%s", name_of(INSPECT_CQ, h, number));
 	format_number(f, "size", cq.v.size);
@@ -159,8 +151,7 @@ add_mr(struct format *f, const struct host *h, uint64_t number)
 
 	if (inspect_mr(h->stack->control, (uint32_t)number, &mr) != 0)
 		return;
-	format_row(f);
-	format_text(f, "host", "%s", h->name);
+	format_host_row(f, h);
 	format_hex(f, "number", mr.key);
 	format_text(f, "name", "%s", name_of(INSPECT_MR, h, number));
 	format_hex(f, "addr", mr.addr);
@@ -180,8 +171,7 @@ add_session(struct format *f, const struct host *h, uint64_t number)
 
 	if (inspect_session(h->stack->control, number, &s) != 0)
 		return;
-	format_row(f);
-	format_text(f, "host", "%s", h->name);
+	format_host_row(f, h);
 	format_number(f, "number", s.number);
 	format_text(f, "program", "%s", s.program);
 	format_number(f, "pid", (uint64_t)s.pid);

@@ -48,7 +48,7 @@ add_counters(struct format *f, const struct host *h)
 }
 
 static void
-add_port(struct format *f, const struct host *h, bool all)
+add_port(const struct call *c, struct format *f, const struct host *h)
 {
 	const struct net_port *p = h->stack->ports[h->port];
 	unsigned int i = host_sgid_index(h, false);
@@ -56,8 +56,7 @@ add_port(struct format *f, const struct host *h, bool all)
 	uint32_t mbps = 0;
 	bool up = net_port_link(p, &mbps);
 
-	format_row(f);
-	format_text(f, "host", "%s", h->name);
+	format_host_row(f, h);
 	format_text(f, "device", "%s", p->conf.name);
 	format_text(f, "ethdev", "%s", p->conf.ethdev);
 	format_text(f, "link", "%s", up ? "up" : "down");
@@ -70,43 +69,36 @@ add_port(struct format *f, const struct host *h, bool all)
 	format_number(f, "engines", p->nb_queues);
 	format_number(f, "lcore", worker_lcore(h->worker));
 	format_bool(f, "impaired", h->stack->impairs[h->port] != NULL);
-	if (all)
+	if (call_has(c, "host"))
 		add_counters(f, h);
 }
 
 static int
 show_port(struct call *c)
 {
-	struct format *f = format_new();
-
-	for (unsigned int i = 0; i < hosts_count(); i++)
-		if (call_means_host(c, host_at(i)))
-			add_port(f, host_at(i), call_has(c, "host"));
-	return call_answer(c, f, call_has(c, "host") ? FORMAT_LIST : FORMAT_TABLE, "no host");
+	return call_show_hosts(c, add_port, call_has(c, "host") ? FORMAT_LIST : FORMAT_TABLE, "no host");
 }
 
 /* ---- Addresses ---- */
+static void
+add_gids(const struct call *c, struct format *f, const struct host *h)
+{
+	char text[GID_TEXT];
+
+	for (unsigned int k = 0; k < UROCE_MAX_GIDS; k++) {
+		if (net_gid(h->stack->ports[h->port], k) == NULL)
+			continue;
+		format_host_row(f, h);
+		format_number(f, "index", k);
+		format_text(f, "gid", "%s", format_gid(host_gid(h, k), text));
+		format_text(f, "type", "RoCE v2");
+	}
+}
+
 static int
 show_gid(struct call *c)
 {
-	struct format *f = format_new();
-	char text[GID_TEXT];
-
-	for (unsigned int i = 0; i < hosts_count(); i++) {
-		const struct host *h = host_at(i);
-		const struct net_port *p = h->stack->ports[h->port];
-
-		for (unsigned int k = 0; call_means_host(c, h) && k < UROCE_MAX_GIDS; k++) {
-			if (net_gid(p, k) == NULL)
-				continue;
-			format_row(f);
-			format_text(f, "host", "%s", h->name);
-			format_number(f, "index", k);
-			format_text(f, "gid", "%s", format_gid(host_gid(h, k), text));
-			format_text(f, "type", "RoCE v2");
-		}
-	}
-	return call_answer(c, f, FORMAT_TABLE, "no addresses");
+	return call_show_hosts(c, add_gids, FORMAT_TABLE, "no addresses");
 }
 
 /* ---- Neighbours ---- */
@@ -121,7 +113,7 @@ monotonic_ns(void)
 }
 
 static void
-add_neighs(struct format *f, const struct host *h)
+add_neighs(const struct call *c, struct format *f, const struct host *h)
 {
 	static struct net_neigh neighs[NEIGHS_MAX];
 	uint64_t now = monotonic_ns();
@@ -134,8 +126,7 @@ add_neighs(struct format *f, const struct host *h)
 	for (unsigned int i = 0; i < n && i < NEIGHS_MAX; i++) {
 		const struct net_neigh *e = &neighs[i];
 
-		format_row(f);
-		format_text(f, "host", "%s", h->name);
+		format_host_row(f, h);
 		format_text(f, "neighbour", "%s", format_gid(e->hop.raw, text));
 		format_mac(f, "mac", e->mac);
 		format_text(f, "state", "%s", e->state);
@@ -148,17 +139,12 @@ add_neighs(struct format *f, const struct host *h)
 static int
 show_neigh(struct call *c)
 {
-	struct format *f = format_new();
-
-	for (unsigned int i = 0; i < hosts_count(); i++)
-		if (call_means_host(c, host_at(i)))
-			add_neighs(f, host_at(i));
-	return call_answer(c, f, FORMAT_TABLE, "no neighbour has been looked for yet");
+	return call_show_hosts(c, add_neighs, FORMAT_TABLE, "no neighbour has been looked for yet");
 }
 
 /* ---- Configuration ---- */
 static void
-add_config(struct format *f, const struct host *h)
+add_config(const struct call *c, struct format *f, const struct host *h)
 {
 	const struct uroced_config *u = &h->stack->conf;
 	const struct config_port *p = &u->ports[h->port];
@@ -167,8 +153,7 @@ add_config(struct format *f, const struct host *h)
 	for (unsigned int i = 0; i < p->net.nb_addrs; i++)
 		snprintf(addresses + strlen(addresses), sizeof(addresses) - strlen(addresses), "%s%s/%u", i > 0 ? " " : "",
 			 format_gid(p->net.addrs[i].gid.raw, gid), p->net.addrs[i].prefix);
-	format_row(f);
-	format_text(f, "host", "%s", h->name);
+	format_host_row(f, h);
 	format_text(f, "file", "%s", h->stack->config_file != NULL ? h->stack->config_file : "(none)");
 	format_text(f, "idle", "%s", u->idle == ENGINE_IDLE_POLL ? "poll" : "adaptive");
 	format_number(f, "mbufs", u->mbufs);
@@ -191,12 +176,7 @@ add_config(struct format *f, const struct host *h)
 static int
 show_config(struct call *c)
 {
-	struct format *f = format_new();
-
-	for (unsigned int i = 0; i < hosts_count(); i++)
-		if (call_means_host(c, host_at(i)))
-			add_config(f, host_at(i));
-	return call_answer(c, f, FORMAT_LIST, "no host");
+	return call_show_hosts(c, add_config, FORMAT_LIST, "no host");
 }
 
 static const struct arg args[] = {

@@ -17,8 +17,6 @@
 
 enum { QPS_MAX = 4096, EVENTS_MAX = 32, PSN_BITS = 0xffffff, TOP_MAX = 1000, INTERVAL_MAX = 60 };
 
-static const char *const states[] = { "reset", "init", "rtr", "rts", "sqd", "sqe", "err", NULL };
-
 /** Which QPs a command is about. */
 struct which {
 	const struct host *host; /**< NULL: all */
@@ -50,17 +48,6 @@ read_which(const struct call *c, struct which *w)
 	return 0;
 }
 
-static const char *
-object_name(const struct host *h, uint32_t qpn)
-{
-	struct object *o;
-
-	for (unsigned int i = 0; (o = object_at(OBJECT_QP, i)) != NULL; i++)
-		if (o->host == h && o->v.qp->qp_num == qpn)
-			return o->name;
-	return NULL;
-}
-
 /** Get the QPs of @p h. @return how many, at most QPS_MAX. */
 static uint32_t
 take(const struct host *h, const struct inspect_filter *f, struct inspect_qp *qps)
@@ -79,18 +66,23 @@ address_text(const uint8_t ip[16], uint8_t version, char *text)
 	return text;
 }
 
+/** Begin a row: which QP it is. */
+static void
+add_identity(struct format *f, const struct host *h, const struct qp_view *v)
+{
+	format_host_row(f, h);
+	format_hex(f, "qpn", v->qpn);
+	format_text(f, "name", "%s", object_name(OBJECT_QP, h, v->qpn));
+	format_text(f, "type", "%s", qp_type_name(v->type));
+	format_text(f, "state", "%s", qp_state_name(v->state));
+}
+
 static void
 add_row(struct format *f, const struct host *h, const struct inspect_qp *qp)
 {
-	const char *name = object_name(h, qp->v.qpn);
 	char text[INET6_ADDRSTRLEN];
 
-	format_row(f);
-	format_text(f, "host", "%s", h->name);
-	format_hex(f, "qpn", qp->v.qpn);
-	format_text(f, "name", "%s", name != NULL ? name : "-");
-	format_text(f, "type", "%s", qp_type_name(qp->v.type));
-	format_text(f, "state", "%s", qp_state_name(qp->v.state));
+	add_identity(f, h, &qp->v);
 	format_text(f, "peer", "%s", address_text(qp->v.dip, qp->v.ip_version, text));
 	format_hex(f, "dest_qpn", qp->v.dest_qpn);
 	format_number(f, "mtu", qp->v.mtu_bytes);
@@ -103,8 +95,9 @@ add_row(struct format *f, const struct host *h, const struct inspect_qp *qp)
 
 /** One QP: what it is, and in words what it does. */
 static void
-tell(const struct host *h, const struct inspect_qp *qp, bool json)
+explain(const struct call *c, const struct host *h, const struct inspect_qp *qp)
 {
+	bool json = call_has(c, "json");
 	struct format *f = format_new();
 	char text[DIAG_TEXT_BYTES + INSPECT_NOTE_BYTES];
 
@@ -116,15 +109,10 @@ tell(const struct host *h, const struct inspect_qp *qp, bool json)
 		printf("%s%s", inspect_explain(qp, text), text[0] != '\0' && text[strlen(text) - 1] == '\n' ? "" : "\n");
 }
 
+/** Print the QP @p w, of each host that has it. */
 static int
-no_such_qp(const struct call *c, const struct which *w)
-{
-	return call_fail(c, "no QP 0x%x%s%s; `show qp` lists those there are", w->qpn, w->host != NULL ? " on " : "",
-			 w->host != NULL ? w->host->name : "");
-}
-
-static int
-show_one(struct call *c, const struct which *w)
+show_one(struct call *c, const struct which *w,
+	 void (*print)(const struct call *c, const struct host *h, const struct inspect_qp *qp))
 {
 	struct inspect_qp qp;
 	bool found = false;
@@ -137,9 +125,10 @@ show_one(struct call *c, const struct which *w)
 		if (found)
 			putchar('\n');
 		found = true;
-		tell(h, &qp, call_has(c, "json"));
+		print(c, h, &qp);
 	}
-	return found ? 0 : no_such_qp(c, w);
+	return found ? 0 : call_fail(c, "no QP 0x%x%s%s; `show qp` lists those there are", w->qpn, w->host != NULL ? " on " : "",
+				     w->host != NULL ? w->host->name : "");
 }
 
 static int
@@ -153,7 +142,7 @@ show_qp(struct call *c)
 	if (read_which(c, &w) != 0)
 		return -1;
 	if (w.qpn != 0)
-		return show_one(c, &w);
+		return show_one(c, &w, explain);
 	qps = calloc(QPS_MAX, sizeof(*qps));
 	if (qps == NULL)
 		return call_fail(c, "no memory");
@@ -182,10 +171,10 @@ add_requester(struct format *f, const struct qp_view *v)
 	format_hex(f, "psn to send", v->tx.psn_cur);
 	format_hex(f, "psn beyond sent", v->tx.psn_max);
 	format_hex(f, "psn of next wqe", v->tx.psn_next);
-	format_number(f, "packets on the way", v->tx.packets_in_flight);
-	format_number(f, "window", v->tx.cwnd);
-	format_number(f, "window after losses", v->tx.loss_cwnd);
-	format_number(f, "window of cc", v->tx.cc_cwnd);
+	format_number(f, "packets in flight", v->tx.packets_in_flight);
+	format_number(f, "cwnd", v->tx.cwnd);
+	format_number(f, "cwnd after losses", v->tx.loss_cwnd);
+	format_number(f, "cwnd of cc", v->tx.cc_cwnd);
 	format_text(f, "cc", "%s", tp_cc_name(v->tx.cc));
 	format_number(f, "rate bit/s", v->tx.rate_bps);
 	format_text(f, "reads and atomics", "%u of %u", v->tx.rd_out, v->tx.max_rd);
@@ -216,17 +205,17 @@ add_responder(struct format *f, const struct qp_view *v)
 	format_hex(f, "psn expected", v->rx.epsn);
 	format_number(f, "msn", v->rx.msn);
 	format_bool(f, "within a message", v->rx.midway);
-	format_bool(f, "said not ready", v->rx.rnr_nak_sent);
-	format_bool(f, "said out of sequence", v->rx.seq_nak_sent);
+	format_bool(f, "rnr nak sent", v->rx.rnr_nak_sent);
+	format_bool(f, "sequence nak sent", v->rx.seq_nak_sent);
 	format_number(f, "rnr timer code", v->rx.min_rnr_timer);
-	format_text(f, "answers owed", "%u of %u", v->rx.res_pending, v->rx.max_dest_rd);
-	format_number(f, "packets held", v->rx.reordered);
+	format_text(f, "responses pending", "%u of %u", v->rx.res_pending, v->rx.max_dest_rd);
+	format_number(f, "packets reordered", v->rx.reordered);
 	format_text(f, "send cq", "%u of %u not polled", v->send_cq.unpolled, v->send_cq.size);
 	format_text(f, "recv cq", "%u of %u not polled", v->recv_cq.unpolled, v->recv_cq.size);
 }
 
 static void
-add_way(struct format *f, const struct qp_view *v)
+add_path(struct format *f, const struct qp_view *v)
 {
 	char sip[INET6_ADDRSTRLEN], dip[INET6_ADDRSTRLEN];
 
@@ -234,7 +223,7 @@ add_way(struct format *f, const struct qp_view *v)
 	format_number(f, "pd", v->pd);
 	if (v->ip_version == 0)
 		return;
-	format_text(f, "way", "%s to %s, %02x:%02x:%02x:%02x:%02x:%02x, UDP port %u%s", address_text(v->sip, v->ip_version, sip),
+	format_text(f, "path", "%s to %s, %02x:%02x:%02x:%02x:%02x:%02x, UDP port %u%s", address_text(v->sip, v->ip_version, sip),
 		    address_text(v->dip, v->ip_version, dip), v->dmac[0], v->dmac[1], v->dmac[2], v->dmac[3], v->dmac[4],
 		    v->dmac[5], v->sport, v->loopback ? ", loopback" : "");
 	format_text(f, "path migration", "%s", qp_mig_name(v->path_mig_state));
@@ -257,35 +246,27 @@ print_events(const struct host *h, uint32_t qpn)
 	}
 }
 
+static void
+dump(const struct call *c, const struct host *h, const struct inspect_qp *qp)
+{
+	char text[DIAG_TEXT_BYTES + INSPECT_NOTE_BYTES];
+	struct format *f = format_new();
+
+	add_row(f, h, qp);
+	add_path(f, &qp->v);
+	add_requester(f, &qp->v);
+	add_responder(f, &qp->v);
+	format_end(f, FORMAT_LIST, "", stdout);
+	printf("%s\n", inspect_explain(qp, text));
+	print_events(h, qp->v.qpn);
+}
+
 static int
 dump_qp(struct call *c)
 {
-	char text[DIAG_TEXT_BYTES + INSPECT_NOTE_BYTES];
-	struct inspect_qp qp;
 	struct which w;
-	bool found = false;
 
-	if (read_which(c, &w) != 0)
-		return -1;
-	for (unsigned int i = 0; i < hosts_count(); i++) {
-		struct host *h = host_at(i);
-		struct format *f;
-
-		if ((w.host != NULL && w.host != h) || inspect_qp(h->stack->control, w.qpn, &qp) != 0)
-			continue;
-		if (found)
-			putchar('\n');
-		found = true;
-		f = format_new();
-		add_row(f, h, &qp);
-		add_way(f, &qp.v);
-		add_requester(f, &qp.v);
-		add_responder(f, &qp.v);
-		format_end(f, FORMAT_LIST, "", stdout);
-		printf("%s\n", inspect_explain(&qp, text));
-		print_events(h, w.qpn);
-	}
-	return found ? 0 : no_such_qp(c, &w);
+	return read_which(c, &w) != 0 ? -1 : show_one(c, &w, dump);
 }
 
 /* ---- The busiest ---- */
@@ -351,18 +332,11 @@ static void
 add_top(struct format *f, const struct track *t, double seconds)
 {
 	const struct qp_view *v = &t->qp.v;
-	const char *name = object_name(t->host, v->qpn);
-
-	format_row(f);
-	format_text(f, "host", "%s", t->host->name);
-	format_hex(f, "qpn", v->qpn);
-	format_text(f, "name", "%s", name != NULL ? name : "-");
-	format_text(f, "type", "%s", qp_type_name(v->type));
-	format_text(f, "state", "%s", qp_state_name(v->state));
+	add_identity(f, t->host, v);
 	format_real(f, "sent pkt/s", (double)t->sent / seconds, 0);
 	format_real(f, "received pkt/s", (double)t->received / seconds, 0);
 	format_number(f, "in_flight", v->tx.in_flight);
-	format_number(f, "window", v->tx.cwnd);
+	format_number(f, "cwnd", v->tx.cwnd);
 	format_real(f, "rtt_us", v->tx.srtt_ns / 1e3, 1);
 	format_text(f, "program", "%s", t->qp.program);
 }
@@ -434,7 +408,7 @@ names(unsigned int i)
 static const struct arg show_args[] = {
 	{ "qp", "a QPN; all if left out", ARG_NAME, ARG_OPTIONAL, .open = true, .names = names },
 	ARG_ONLY_HOST,
-	{ "state", "only those in it", ARG_CHOICE, ARG_KEYED, .words = states },
+	{ "state", "only those in it", ARG_CHOICE, ARG_KEYED, .words = state_words },
 	ARG_JSON,
 	{ 0 },
 };

@@ -28,7 +28,19 @@ _Static_assert(sizeof(struct cm_counters) == CM_N * sizeof(uint64_t), "every cou
 _Static_assert(sizeof(struct gsi_counters) == GSI_N * sizeof(uint64_t), "every counter has a name");
 
 /** The values at the last `clear stats`, by host. */
-static uint64_t tp_base[HOSTS_MAX][TP_N], cm_base[HOSTS_MAX][CM_N], gsi_base[HOSTS_MAX][GSI_N];
+static struct base {
+	uint64_t tp[TP_N], cm[CM_N], gsi[GSI_N];
+} bases[HOSTS_MAX];
+
+static struct base *
+base_of(const struct host *h)
+{
+	unsigned int i;
+
+	for (i = 0; host_at(i) != h; i++)
+		;
+	return &bases[i];
+}
 
 static uint64_t
 counter(const void *counters, unsigned int i)
@@ -46,29 +58,34 @@ tp_sum(const struct host *h, uint64_t *sum)
 			sum[i] += counter(transport_counters(engine_transport(h->stack->engines[e])), i);
 }
 
+/** Add what has been counted since @p base, under the names with @p prefix before them. */
 static void
-add_counters(struct format *f, const char *const *names, unsigned int n, const uint64_t *now, const uint64_t *base, bool zeros)
+add_counters(const struct call *c, struct format *f, const char *prefix, const char *const *names, unsigned int n,
+	     const uint64_t *now, const uint64_t *base)
 {
+	char name[64];
+
 	for (unsigned int i = 0; i < n; i++)
-		if (zeros || now[i] != base[i])
-			format_number(f, names[i], now[i] - base[i]);
+		if (call_has(c, "zeros") || now[i] != base[i]) {
+			snprintf(name, sizeof(name), "%s%s", prefix, names[i]);
+			format_number(f, name, now[i] - base[i]);
+		}
+}
+
+static void
+add_stats(const struct call *c, struct format *f, const struct host *h)
+{
+	uint64_t now[TP_N];
+
+	tp_sum(h, now);
+	format_host_row(f, h);
+	add_counters(c, f, "", tp_names, TP_N, now, base_of(h)->tp);
 }
 
 static int
 show_stats(struct call *c)
 {
-	struct format *f = format_new();
-	uint64_t now[TP_N];
-
-	for (unsigned int i = 0; i < hosts_count(); i++) {
-		if (!call_means_host(c, host_at(i)))
-			continue;
-		tp_sum(host_at(i), now);
-		format_row(f);
-		format_text(f, "host", "%s", host_at(i)->name);
-		add_counters(f, tp_names, TP_N, now, tp_base[i], call_has(c, "zeros"));
-	}
-	return call_answer(c, f, FORMAT_LIST, "no host");
+	return call_show_hosts(c, add_stats, FORMAT_LIST, "no host");
 }
 
 static void
@@ -80,42 +97,27 @@ take_cm(const struct host *h, uint64_t *cm, uint64_t *gsi)
 		gsi[i] = counter(control_gsi_counters(h->stack->control), i);
 }
 
-/** CM and QP 1 have two counters with the same names: those of QP 1 get the prefix qp1_. */
+/* CM and QP 1 have two counters with the same names: those of QP 1 get the prefix qp1_. */
 static void
-add_gsi(struct format *f, const uint64_t *now, const uint64_t *base, bool zeros)
+add_cm(const struct call *c, struct format *f, const struct host *h)
 {
-	char name[64];
+	uint64_t cm[CM_N], gsi[GSI_N];
+	struct control_counts counts;
 
-	for (unsigned int i = 0; i < GSI_N; i++)
-		if (zeros || now[i] != base[i]) {
-			snprintf(name, sizeof(name), "qp1_%s", gsi_names[i]);
-			format_number(f, name, now[i] - base[i]);
-		}
+	take_cm(h, cm, gsi);
+	control_lock(h->stack->control);
+	control_counts(h->stack->control, &counts);
+	control_unlock(h->stack->control);
+	format_host_row(f, h);
+	format_number(f, "ids", counts.cm_ids);
+	add_counters(c, f, "", cm_names, CM_N, cm, base_of(h)->cm);
+	add_counters(c, f, "qp1_", gsi_names, GSI_N, gsi, base_of(h)->gsi);
 }
 
 static int
 show_cm(struct call *c)
 {
-	struct format *f = format_new();
-	uint64_t cm[CM_N], gsi[GSI_N];
-	struct control_counts counts;
-
-	for (unsigned int i = 0; i < hosts_count(); i++) {
-		const struct host *h = host_at(i);
-
-		if (!call_means_host(c, h))
-			continue;
-		take_cm(h, cm, gsi);
-		control_lock(h->stack->control);
-		control_counts(h->stack->control, &counts);
-		control_unlock(h->stack->control);
-		format_row(f);
-		format_text(f, "host", "%s", h->name);
-		format_number(f, "ids", counts.cm_ids);
-		add_counters(f, cm_names, CM_N, cm, cm_base[i], call_has(c, "zeros"));
-		add_gsi(f, gsi, gsi_base[i], call_has(c, "zeros"));
-	}
-	return call_answer(c, f, FORMAT_LIST, "no host");
+	return call_show_hosts(c, add_cm, FORMAT_LIST, "no host");
 }
 
 static int
@@ -124,8 +126,8 @@ clear_stats(struct call *c)
 	for (unsigned int i = 0; i < hosts_count(); i++) {
 		if (!call_means_host(c, host_at(i)))
 			continue;
-		tp_sum(host_at(i), tp_base[i]);
-		take_cm(host_at(i), cm_base[i], gsi_base[i]);
+		tp_sum(host_at(i), bases[i].tp);
+		take_cm(host_at(i), bases[i].cm, bases[i].gsi);
 	}
 	return 0;
 }
@@ -137,8 +139,7 @@ add_engine(struct format *f, const struct host *h, unsigned int number)
 
 	if (inspect_engine(h->stack->control, number, &e) != 0)
 		return;
-	format_row(f);
-	format_text(f, "host", "%s", h->name);
+	format_host_row(f, h);
 	format_number(f, "engine", number);
 	format_number(f, "load_%", e.load_percent);
 	format_number(f, "turns", e.stats.turns);
@@ -153,16 +154,18 @@ add_engine(struct format *f, const struct host *h, unsigned int number)
 	format_number(f, "tx_stuck_dropped", e.stats.tx_stuck_dropped);
 }
 
+/* Hosts that are ports of the same stack show the same engines. */
+static void
+add_engines(const struct call *c, struct format *f, const struct host *h)
+{
+	for (unsigned int e = 0; e < h->stack->nb_engines; e++)
+		add_engine(f, h, e);
+}
+
 static int
 show_engine(struct call *c)
 {
-	struct format *f = format_new();
-
-	for (unsigned int i = 0; i < hosts_count(); i++)
-		/* Hosts that are ports of the same stack show the same engines. */
-		for (unsigned int e = 0; call_means_host(c, host_at(i)) && e < host_at(i)->stack->nb_engines; e++)
-			add_engine(f, host_at(i), e);
-	return call_answer(c, f, FORMAT_TABLE, "no engine");
+	return call_show_hosts(c, add_engines, FORMAT_TABLE, "no engine");
 }
 
 static const struct arg args[] = { ARG_WHICH_HOST, ARG_JSON, { 0 } };

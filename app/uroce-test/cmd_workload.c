@@ -154,7 +154,7 @@ static const struct arg start_args[] = {
 	ARG_NUM("qps", "pairs of QPs, from each host that begins (1)", 1, WORKLOAD_QPS_MAX),
 	{ "on", "connected QPs of yours instead, with commas between", ARG_NAME, ARG_KEYED, .list = true, .names = qp_names },
 	ARG_NUM("size", "bytes of a message, at most of one whose length is random", 1, WORKLOAD_SIZE_MAX),
-	ARG_NUM("depth", "operations under way per QP", 1, WORKLOAD_DEPTH_MAX),
+	ARG_NUM("depth", "operations outstanding per QP", 1, WORKLOAD_DEPTH_MAX),
 	{ "rate", "operations per second of all QPs; as fast as it goes", ARG_REAL, ARG_KEYED, .min = 0.001, .max = 1e9 },
 	{ "duration", "seconds; until it is stopped", ARG_REAL, ARG_KEYED, .min = 0.001, .max = SECONDS_MAX },
 	ARG_NUM("count", "operations of all QPs; no limit", 1, 1e15),

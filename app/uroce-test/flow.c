@@ -90,10 +90,16 @@ flow_post(struct endpoint *ep, uint32_t slot)
 {
 	struct workload *w = ep->lane->w;
 	struct ibv_sge sge = { .addr = (uintptr_t)flow_slot(ep, 0, slot), .length = w->o.size, .lkey = ep->lkey };
-	struct ibv_send_wr wr = { .wr_id = wr_id(ep, slot), .sg_list = &sge, .num_sge = 1, .send_flags = IBV_SEND_SIGNALED }, *bad;
+	struct ibv_send_wr wr = { .wr_id = wr_id(ep, slot), .sg_list = &sge, .num_sge = 1, .send_flags = IBV_SEND_SIGNALED,
+				  .opcode = w->ops->opcode }, *bad;
 	int rc;
 
-	w->ops->make(ep, slot, &wr);
+	if (w->ops->reaches_memory) {
+		wr.wr.rdma.remote_addr = flow_remote(ep, slot);
+		wr.wr.rdma.rkey = ep->rkey;
+	}
+	if (w->ops->make != NULL)
+		w->ops->make(ep, slot, &wr);
 	rc = ibv_post_send(ep->qp, &wr, &bad);
 	if (rc != 0)
 		workload_fail(w, "%s QPN 0x%x: ibv_post_send: %s", ep->lane->host->name, ep->qp->qp_num, strerror(rc));

@@ -144,6 +144,17 @@ object_find(enum object_kind k, const char *name)
 	return NULL;
 }
 
+const char *
+object_name(enum object_kind k, const struct host *h, uint64_t number)
+{
+	struct object *o;
+
+	for (unsigned int i = 0; (o = object_at(k, i)) != NULL; i++)
+		if (o->host == h && (k == OBJECT_CQ ? o->number : k == OBJECT_QP ? o->v.qp->qp_num : o->v.mr->lkey) == number)
+			return o->name;
+	return "-";
+}
+
 #define NAMES(kind, KIND) \
 	const char *kind##_names(unsigned int i) \
 	{ \
@@ -159,33 +170,6 @@ NAMES(ah, OBJECT_AH)
 NAMES(mw, OBJECT_MW)
 NAMES(xrcd, OBJECT_XRCD)
 #undef NAMES
-
-const char *
-qp_state_text(enum ibv_qp_state s)
-{
-	static const char *const names[] = { "RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR" };
-
-	return (unsigned int)s < sizeof(names) / sizeof(names[0]) ? names[s] : "?";
-}
-
-const char *
-qp_type_text(enum ibv_qp_type t)
-{
-	switch (t) {
-	case IBV_QPT_RC:
-		return "RC";
-	case IBV_QPT_UC:
-		return "UC";
-	case IBV_QPT_UD:
-		return "UD";
-	case IBV_QPT_XRC_SEND:
-		return "XRC_SEND";
-	case IBV_QPT_XRC_RECV:
-		return "XRC_RECV";
-	default:
-		return "?";
-	}
-}
 
 enum ibv_qp_state
 object_qp_state(const struct object *qp)

@@ -15,6 +15,7 @@
 #include "uroce_verbs.h"
 
 #include "hosts.h"
+#include "transport/diag/diag.h"
 
 enum object_kind { OBJECT_PD, OBJECT_MR, OBJECT_CQ, OBJECT_SRQ, OBJECT_QP, OBJECT_AH, OBJECT_MW, OBJECT_XRCD, OBJECT_KINDS };
 enum {
@@ -84,6 +85,8 @@ int object_destroy(struct object *o);
 void objects_destroy_all(void);
 /** @return NULL: there is none. */
 struct object *object_find(enum object_kind k, const char *name);
+/** @return the name of the QP with QPN @p number, the MR with that key or the CQ that has it in the stack; "-": there is none. */
+const char *object_name(enum object_kind k, const struct host *h, uint64_t number);
 /** @return the @p i-th of its kind, NULL: no more. */
 struct object *object_at(enum object_kind k, unsigned int i);
 /** Note that @p o was made of @p of, which may be NULL. @return @p of. */
@@ -100,12 +103,12 @@ const char *mw_names(unsigned int i);
 const char *xrcd_names(unsigned int i);
 
 /** "RESET" ... @return "?" for a wrong number. */
-const char *qp_state_text(enum ibv_qp_state s);
+#define qp_state_text(s) qp_state_name((enum uroce_qp_state)(s))
 /** "RC" ... */
-const char *qp_type_text(enum ibv_qp_type t);
+#define qp_type_text(t) qp_type_name((enum uroce_qp_type)(t))
 enum ibv_qp_state object_qp_state(const struct object *qp);
 
-/* ---- connect.c: the way of a QP to RTS ---- */
+/* ---- connect.c: taking a QP to RTS ---- */
 /** What most people want. */
 extern const struct connect_attr connect_defaults;
 /**

@@ -9,7 +9,6 @@ enum { OPERAND_BYTES = 8 };
 static void
 make(struct endpoint *ep, uint32_t slot, struct ibv_send_wr *wr)
 {
-	wr->opcode = IBV_WR_ATOMIC_FETCH_AND_ADD;
 	wr->wr.atomic.remote_addr = ep->remote;
 	wr->wr.atomic.rkey = ep->rkey;
 	wr->wr.atomic.compare_add = 1;
@@ -39,6 +38,7 @@ static const struct workload_ops atomic_ops = {
 	.name = "atomic",
 	.help = "FETCH_ADD on one counter per QP; the sums are checked at the end",
 	.qp_type = IBV_QPT_RC,
+	.opcode = IBV_WR_ATOMIC_FETCH_AND_ADD,
 	.reaches_memory = true,
 	.areas = 1,
 	.fixed_size = OPERAND_BYTES,

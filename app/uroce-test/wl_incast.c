@@ -4,14 +4,6 @@
 
 #include "workload.h"
 
-static void
-make(struct endpoint *ep, uint32_t slot, struct ibv_send_wr *wr)
-{
-	wr->opcode = IBV_WR_RDMA_WRITE;
-	wr->wr.rdma.remote_addr = flow_remote(ep, slot);
-	wr->wr.rdma.rkey = ep->rkey;
-}
-
 /** Jain's index: 1 if all QPs got the same, 1/n if one got everything. */
 static void
 describe(const struct workload *w, char *text, size_t bytes)
@@ -37,10 +29,10 @@ static const struct workload_ops incast_ops = {
 	.name = "incast",
 	.help = "RDMA WRITE from all other hosts to one",
 	.qp_type = IBV_QPT_RC,
+	.opcode = IBV_WR_RDMA_WRITE,
 	.many_to_one = true,
 	.reaches_memory = true,
 	.areas = 1,
-	.make = make,
 	.describe = describe,
 };
 WORKLOAD(incast_ops)

@@ -5,7 +5,6 @@
 static void
 make(struct endpoint *ep, uint32_t slot, struct ibv_send_wr *wr)
 {
-	wr->opcode = IBV_WR_SEND_WITH_IMM;
 	wr->imm_data = slot;
 }
 
@@ -32,6 +31,7 @@ static const struct workload_ops pingpong_ops = {
 	.name = "pingpong",
 	.help = "SEND there and SEND back; latencies are round trips",
 	.qp_type = IBV_QPT_RC,
+	.opcode = IBV_WR_SEND_WITH_IMM,
 	.receives = true,
 	.both_post = true,
 	.areas = 1,

@@ -25,7 +25,6 @@ setup(struct workload *w, const struct call *c)
 static void
 make(struct endpoint *ep, uint32_t slot, struct ibv_send_wr *wr)
 {
-	wr->opcode = IBV_WR_SEND;
 	wr->wr.ud.ah = ep->ah;
 	wr->wr.ud.remote_qpn = ep->remote_qpn;
 	wr->wr.ud.remote_qkey = OBJECT_UD_QKEY;
@@ -48,6 +47,7 @@ static const struct workload_ops udflood_ops = {
 	.name = "udflood",
 	.help = "UD datagrams as fast as they go; tells how many arrive",
 	.qp_type = IBV_QPT_UD,
+	.opcode = IBV_WR_SEND,
 	.receives = true,
 	.areas = 1,
 	.size = 1024,

@@ -86,11 +86,8 @@ make(struct endpoint *ep, uint32_t slot, struct ibv_send_wr *wr)
 	uint32_t n = length(ep, op);
 
 	wr->sg_list->length = n;
-	wr->wr.rdma.remote_addr = flow_remote(ep, slot);
-	wr->wr.rdma.rkey = ep->rkey;
 	switch ((enum phase)ep->phases[slot]) {
 	case PHASE_WRITE:
-		wr->opcode = IBV_WR_RDMA_WRITE;
 		fill(flow_slot(ep, AREA_SOURCE, slot), stream(ep, op), n);
 		break;
 	case PHASE_READ:
@@ -146,6 +143,7 @@ static const struct workload_ops verify_ops = {
 	.name = "verify",
 	.help = "RDMA WRITE, RDMA READ and SEND of random lengths, every byte of which is checked",
 	.qp_type = IBV_QPT_RC,
+	.opcode = IBV_WR_RDMA_WRITE,
 	.reaches_memory = true,
 	.receives = true,
 	.areas = 2,

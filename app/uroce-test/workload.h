@@ -47,10 +47,11 @@ struct workload;
 struct workload_ops {
 	const char *name, *help;
 	enum ibv_qp_type qp_type;
+	enum ibv_wr_opcode opcode; /**< of its WRs, unless make() says otherwise */
 	bool many_to_one;      /**< all hosts but `to` are sources */
 	bool both_post;        /**< passive endpoints send as well */
 	bool receives;         /**< endpoints that get messages post receives; implied by both_post for active ones */
-	bool reaches_memory;   /**< of the peer: an rkey is needed */
+	bool reaches_memory;   /**< of the peer: an rkey is needed, WRs have the slot's remote address */
 	uint32_t areas;        /**< pieces of memory per slot and endpoint: one is 0 */
 	uint32_t size, depth;  /**< defaults; 0: 4096 and 16 */
 	uint32_t fixed_size;   /**< 0: as the user wants it */
@@ -58,8 +59,8 @@ struct workload_ops {
 	/** [main] Read them. NULL: nothing to do. @return 0, or -1 with w->error. */
 	int (*setup)(struct workload *w, const struct call *c);
 	/**
-	 * [worker] Describe the operation of @p slot. wr->wr_id, wr->sg_list and signalling are there already, one SGE covers
-	 * all of area 0 of the slot.
+	 * [worker] Describe the operation of @p slot. What the members above say is there already, and wr_id, signalling and one
+	 * SGE, which covers all of area 0 of the slot. NULL: nothing to add.
 	 */
 	void (*make)(struct endpoint *ep, uint32_t slot, struct ibv_send_wr *wr);
 	/** [worker] It is complete. NULL: then so is the operation. */

@@ -26,11 +26,11 @@ static void
 fill_path(struct cm_path *path, const struct cm_connect_param *p, uint8_t ack_timeout)
 {
 	path->local_lid = path->remote_lid = CM_LID_PERMISSIVE;
-	memcpy(path->local_gid, p->way.local_gid, CM_GID_BYTES);
-	memcpy(path->remote_gid, p->way.remote_gid, CM_GID_BYTES);
-	path->flow_label = p->way.flow_label;
-	path->traffic_class = p->way.traffic_class;
-	path->hop_limit = p->way.hop_limit;
+	memcpy(path->local_gid, p->av.local_gid, CM_GID_BYTES);
+	memcpy(path->remote_gid, p->av.remote_gid, CM_GID_BYTES);
+	path->flow_label = p->av.flow_label;
+	path->traffic_class = p->av.traffic_class;
+	path->hop_limit = p->av.hop_limit;
 	path->packet_rate = p->packet_rate;
 	path->ack_timeout = ack_timeout;
 }
@@ -52,7 +52,7 @@ fill_req(struct cm_msg *m, const struct cm_conn *c, const struct cm_connect_para
 	r->flow_control = p->flow_control;
 	r->starting_psn = p->starting_psn;
 	r->local_response_timeout = p->local_response_timeout;
-	r->pkey = p->way.pkey;
+	r->pkey = p->av.pkey;
 	r->path_mtu = p->path_mtu;
 	r->max_cm_retries = p->max_cm_retries;
 	if (c->xrc) {
@@ -93,7 +93,7 @@ cm_connect(struct cm *cm, const struct cm_connect_param *p, uint64_t now_ns)
 		errno = EINVAL;
 		return NULL;
 	}
-	c = conn_new(cm, &p->way);
+	c = conn_new(cm, &p->av);
 	if (c == NULL)
 		return NULL;
 	c->owner = p->owner;
@@ -104,7 +104,7 @@ cm_connect(struct cm *cm, const struct cm_connect_param *p, uint64_t now_ns)
 	c->xrc = p->transport == CM_TRANSPORT_EXTENDED;
 	take_times(c, p, ack_timeout);
 	if (p->peer_to_peer) {
-		key = cm_key(CM_KEY_PEER2PEER, c->way.remote_gid, c->service_id, 0);
+		key = cm_key(CM_KEY_PEER2PEER, c->av.remote_gid, c->service_id, 0);
 		table_add(cm, &c->by_request, &key);
 	}
 	fill_req(&m, c, p, ack_timeout);
@@ -116,7 +116,7 @@ cm_connect(struct cm *cm, const struct cm_connect_param *p, uint64_t now_ns)
 /* ---- REP ---- */
 /* A REP for no REQ of ours: its sender must not wait for an RTU (12.9.8.5). */
 static void
-refuse_unknown_rep(struct cm *cm, const struct cm_way *way, const struct cm_msg *m)
+refuse_unknown_rep(struct cm *cm, const struct cm_av *av, const struct cm_msg *m)
 {
 	struct cm_rej rej = {
 		.local_comm_id = m->rep.remote_comm_id,
@@ -126,7 +126,7 @@ refuse_unknown_rep(struct cm *cm, const struct cm_way *way, const struct cm_msg 
 	};
 
 	CM_COUNT(cm, rej_unknown_id);
-	reject_stateless(cm, way, m->hdr.tid, &rej);
+	reject_stateless(cm, av, m->hdr.tid, &rej);
 }
 
 static void
@@ -153,7 +153,7 @@ repeated_rep(struct cm_conn *c)
 }
 
 static void
-stale_rep(struct cm_conn *c, struct cm_conn *old, const struct cm_way *way, const struct cm_msg *m, uint64_t now_ns,
+stale_rep(struct cm_conn *c, struct cm_conn *old, const struct cm_av *av, const struct cm_msg *m, uint64_t now_ns,
 	  struct cm_event *ev)
 {
 	static const struct cm_private none;
@@ -165,19 +165,19 @@ stale_rep(struct cm_conn *c, struct cm_conn *old, const struct cm_way *way, cons
 		disconnect_send_dreq(old, &none, now_ns);
 	cm_event_set(ev, CM_EV_REJECTED, c);
 	ev->msg = m;
-	ev->way = way;
+	ev->av = av;
 	ev->reason = CM_REJ_STALE_CONN;
 	ev->local = true;
 }
 
 void
-handle_rep(struct cm *cm, const struct cm_way *way, const struct cm_msg *m, uint64_t now_ns, struct cm_event *ev)
+handle_rep(struct cm *cm, const struct cm_av *av, const struct cm_msg *m, uint64_t now_ns, struct cm_event *ev)
 {
-	struct cm_conn *c = conn_find(cm, way, m->rep.remote_comm_id, m->rep.local_comm_id), *old;
+	struct cm_conn *c = conn_find(cm, av, m->rep.remote_comm_id, m->rep.local_comm_id), *old;
 	uint32_t qpn;
 
 	if (c == NULL || c->passive) {
-		refuse_unknown_rep(cm, way, m);
+		refuse_unknown_rep(cm, av, m);
 		return;
 	}
 	if (c->state != CM_REQ_SENT && c->state != CM_MRA_REQ_RCVD) {
@@ -193,16 +193,16 @@ handle_rep(struct cm *cm, const struct cm_way *way, const struct cm_msg *m, uint
 	c->tid = m->hdr.tid;
 	conn_timer_stop(c);
 	table_del(&c->by_request);
-	old = conn_stale(cm, way, m->rep.ca_guid, qpn);
+	old = conn_stale(cm, av, m->rep.ca_guid, qpn);
 	if (old != NULL) {
-		stale_rep(c, old, way, m, now_ns, ev);
+		stale_rep(c, old, av, m, now_ns, ev);
 		return;
 	}
 	conn_set_remote_qpn(c, m->rep.ca_guid, qpn);
 	conn_set_state(c, CM_REP_RCVD);
 	cm_event_set(ev, CM_EV_RESPONSE, c);
 	ev->msg = m;
-	ev->way = way;
+	ev->av = av;
 }
 
 /* ---- RTU ---- */

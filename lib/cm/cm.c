@@ -141,7 +141,7 @@ count_bad_mad(struct cm *cm, enum cm_mad_verdict v)
 }
 
 void
-cm_rx(struct cm *cm, const struct cm_way *way, const uint8_t *mad, size_t len, uint64_t now_ns)
+cm_rx(struct cm *cm, const struct cm_av *av, const uint8_t *mad, size_t len, uint64_t now_ns)
 {
 	struct cm_event ev = { .type = CM_NB_EVENTS };
 	enum cm_mad_verdict v;
@@ -153,7 +153,7 @@ cm_rx(struct cm *cm, const struct cm_way *way, const uint8_t *mad, size_t len, u
 		count_bad_mad(cm, v);
 		return;
 	}
-	handlers[m.hdr.attr_id - CM_ATTR_FIRST](cm, way, &m, now_ns, &ev);
+	handlers[m.hdr.attr_id - CM_ATTR_FIRST](cm, av, &m, now_ns, &ev);
 	cm_event_deliver(cm, &ev);
 }
 

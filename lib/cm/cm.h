@@ -22,7 +22,7 @@
  *  - The send callback must not call the CM. A MAD that can't be sent may be dropped: all of them may be lost
  *    anyway.
  *  - A QP number that was in a connection should not be used for another before CM_EV_TIMEWAIT_EXIT (12.4):
- *    packets of the old connection may still be under way.
+ *    packets of the old connection may still be in flight.
  *  - Bounded: no more than cm_config.max_conns connections, whatever state they are in; each is one allocation.
  *    A MAD makes at most one other MAD, of the same size, to where it came from; a second one, a DREQ, if it
  *    shows that a connection with its sender is stale.
@@ -106,8 +106,8 @@ struct cm_counters {
 };
 
 /* ---- Addresses ---- */
-/** Where a MAD comes from or goes to. GIDs as RoCE v2 has them: an IPv6 address, or ::ffff:a.b.c.d. */
-struct cm_way {
+/** Address vector: where a MAD comes from or goes to. GIDs as RoCE v2 has them: an IPv6 address, or ::ffff:a.b.c.d. */
+struct cm_av {
 	uint8_t local_gid[CM_GID_BYTES], remote_gid[CM_GID_BYTES];
 	uint16_t port;          /**< the owner's number of the port */
 	uint16_t pkey;
@@ -148,7 +148,7 @@ struct cm_event {
 	struct cm_listener *listener; /**< REQUEST, SIDR_REQUEST: who listens; NULL for a peer-to-peer REQUEST */
 	void *owner;                  /**< of the connection; of the listener if that isn't NULL */
 	const struct cm_msg *msg;     /**< the message that brought the event; NULL if none did */
-	const struct cm_way *way;     /**< where it came from; NULL if msg is */
+	const struct cm_av *av;       /**< where it came from; NULL if msg is */
 	uint16_t reason;              /**< REJECTED: enum cm_rej_reason */
 	enum cm_attr failed_attr;     /**< UNREACHABLE */
 	bool local;                   /**< REJECTED: this end refused */
@@ -156,8 +156,8 @@ struct cm_event {
 };
 
 struct cm_ops {
-	/** Send @p mad (CM_MAD_BYTES) from QP 1 to QP 1 along @p way. */
-	void (*send)(void *arg, const struct cm_way *way, const uint8_t *mad);
+	/** Send @p mad (CM_MAD_BYTES) from QP 1 to QP 1 as @p av says. */
+	void (*send)(void *arg, const struct cm_av *av, const uint8_t *mad);
 	void (*event)(void *arg, const struct cm_event *ev);
 };
 
@@ -183,7 +183,7 @@ struct cm_usage {
 void cm_usage(const struct cm *cm, struct cm_usage *u);
 
 /** A packet to QP 1 with a valid ICRC, P_Key and Q_Key carried @p len bytes behind its DETH. */
-void cm_rx(struct cm *cm, const struct cm_way *way, const uint8_t *mad, size_t len, uint64_t now_ns);
+void cm_rx(struct cm *cm, const struct cm_av *av, const uint8_t *mad, size_t len, uint64_t now_ns);
 /** Do what is due. */
 void cm_run(struct cm *cm, uint64_t now_ns);
 /** @return when to call cm_run() next, at the latest; UINT64_MAX if nothing waits. */
@@ -220,7 +220,7 @@ struct cm_private {
 };
 
 struct cm_connect_param {
-	struct cm_way way;               /**< of the MADs and of the primary path */
+	struct cm_av av;                 /**< of the MADs and of the primary path */
 	uint64_t service_id, ca_guid;
 	uint32_t qpn, qkey, starting_psn;
 	enum cm_transport transport;     /**< RC, UC, or EXTENDED for XRC (qpn is the sending QP's) */
@@ -287,12 +287,12 @@ enum cm_state cm_conn_state(const struct cm_conn *c);
 uint32_t cm_conn_local_id(const struct cm_conn *c);
 uint32_t cm_conn_remote_id(const struct cm_conn *c);
 /** @return where its MADs go. */
-const struct cm_way *cm_conn_way(const struct cm_conn *c);
+const struct cm_av *cm_conn_av(const struct cm_conn *c);
 void cm_conn_set_owner(struct cm_conn *c, void *owner);
 
 /* ---- Service ID resolution (12.11): UD ---- */
 struct cm_sidr_param {
-	struct cm_way way;
+	struct cm_av av;
 	uint64_t service_id;
 	uint64_t timeout_ns;     /**< until the request is repeated; at least 1 ms */
 	uint8_t max_retries;

@@ -85,7 +85,7 @@ struct cm_conn {
 	struct cm_peer *peer;         /**< whose count it is in */
 	struct cm_list pending, kept;
 	struct cm_node by_request, by_qpn;
-	struct cm_way way;
+	struct cm_av av;
 	void *owner;
 	uint8_t out[CM_MAD_BYTES];    /**< the last MAD that may have to be sent again */
 };
@@ -162,9 +162,9 @@ void peer_release(struct cm_conn *c);
 
 /* ---- conn.c ---- */
 /** @return NULL with errno set (ENOSPC, ENOMEM). IDLE, active, without keys. */
-struct cm_conn *conn_new(struct cm *cm, const struct cm_way *way);
+struct cm_conn *conn_new(struct cm *cm, const struct cm_av *av);
 /** The connection that a message with these IDs is about; NULL (and counted) if there is none with this sender. */
-struct cm_conn *conn_find(struct cm *cm, const struct cm_way *way, uint32_t local_id, uint32_t remote_id);
+struct cm_conn *conn_find(struct cm *cm, const struct cm_av *av, uint32_t local_id, uint32_t remote_id);
 /** Change the state; the table of legal changes is checked. IDLE gives back everything but the ID. */
 void conn_set_state(struct cm_conn *c, enum cm_state s);
 /** An orphan that has come to IDLE is freed. @return true if it was. */
@@ -175,8 +175,8 @@ void conn_timer(struct cm_conn *c, uint64_t expiry_ns);
 void conn_timer_stop(struct cm_conn *c);
 /** Remember the peer's QP. */
 void conn_set_remote_qpn(struct cm_conn *c, uint64_t ca_guid, uint32_t qpn);
-/** @return another connection with this QP of the peer of @p way, or NULL. */
-struct cm_conn *conn_stale(const struct cm *cm, const struct cm_way *way, uint64_t ca_guid, uint32_t qpn);
+/** @return another connection with this QP of the peer of @p av, or NULL. */
+struct cm_conn *conn_stale(const struct cm *cm, const struct cm_av *av, uint64_t ca_guid, uint32_t qpn);
 /** Put @p m into c->out and send it. */
 void conn_send(struct cm_conn *c, const struct cm_msg *m);
 /** Send c->out again. */
@@ -199,8 +199,8 @@ void cm_event_deliver(struct cm *cm, const struct cm_event *ev);
 void conn_expired(struct cm_conn *c, uint64_t now_ns, struct cm_event *ev);
 
 /* ---- core.c ---- */
-void cm_send(struct cm *cm, const struct cm_way *way, const uint8_t *mad);
-void cm_send_msg(struct cm *cm, const struct cm_way *way, const struct cm_msg *m);
+void cm_send(struct cm *cm, const struct cm_av *av, const uint8_t *mad);
+void cm_send_msg(struct cm *cm, const struct cm_av *av, const struct cm_msg *m);
 /** Fill an event of @p c. */
 void cm_event_set(struct cm_event *ev, enum cm_event_type type, struct cm_conn *c);
 /** @return false if @p p is longer than @p room or has no data. */
@@ -210,13 +210,13 @@ void cm_private_put(const struct cm_private *p, uint8_t *to);
 /* ---- listen.c ---- */
 struct cm_listener *listener_find(const struct cm *cm, uint64_t service_id, const uint8_t gid[CM_GID_BYTES]);
 /** @return a new connection among those that wait for @p l's owner; NULL: a limit is reached, and counted. */
-struct cm_conn *listener_admit(struct cm *cm, struct cm_listener *l, const struct cm_way *way);
+struct cm_conn *listener_admit(struct cm *cm, struct cm_listener *l, const struct cm_av *av);
 /** @return true if the service ID needs no IP header, or @p private_data begins with one. */
 bool request_ip_hdr_ok(uint64_t service_id, const uint8_t *private_data, uint32_t len_bytes);
 
 /* ---- reject.c ---- */
 /** Refuse a message that makes no connection. */
-void reject_stateless(struct cm *cm, const struct cm_way *way, uint64_t tid, struct cm_rej *rej);
+void reject_stateless(struct cm *cm, const struct cm_av *av, uint64_t tid, struct cm_rej *rej);
 /** Send a REJ for what @p c waits for or was asked, and remember it. */
 void reject_send(struct cm_conn *c, enum cm_msg_of of, uint16_t reason, const struct cm_private *ari,
 		 const struct cm_private *private_data);
@@ -234,7 +234,7 @@ void disconnect_send_drep(struct cm_conn *c, const struct cm_private *private_da
 void sidr_send_reply(struct cm_conn *c, const struct cm_sidr_reply_param *p, uint64_t now_ns);
 
 /* ---- Handlers of messages: nothing to tell the owner unless they fill ev ---- */
-typedef void cm_handler(struct cm *cm, const struct cm_way *way, const struct cm_msg *m, uint64_t now_ns,
+typedef void cm_handler(struct cm *cm, const struct cm_av *av, const struct cm_msg *m, uint64_t now_ns,
 			struct cm_event *ev);
 cm_handler handle_req, handle_rep, handle_rtu, handle_rej, handle_mra, handle_dreq, handle_drep, handle_lap, handle_apr,
 	handle_sidr_req, handle_sidr_rep;

@@ -48,7 +48,7 @@ cm_state_name(enum cm_state s)
 
 /* ---- Life ---- */
 struct cm_conn *
-conn_new(struct cm *cm, const struct cm_way *way)
+conn_new(struct cm *cm, const struct cm_av *av)
 {
 	struct cm_conn *c = calloc(1, sizeof(*c));
 
@@ -61,7 +61,7 @@ conn_new(struct cm *cm, const struct cm_way *way)
 		return NULL;
 	}
 	c->cm = cm;
-	c->way = *way;
+	c->av = *av;
 	cm_list_init(&c->pending);
 	cm_list_init(&c->kept);
 	return c;
@@ -128,14 +128,14 @@ conn_set_state(struct cm_conn *c, enum cm_state s)
 }
 
 struct cm_conn *
-conn_find(struct cm *cm, const struct cm_way *way, uint32_t local_id, uint32_t remote_id)
+conn_find(struct cm *cm, const struct cm_av *av, uint32_t local_id, uint32_t remote_id)
 {
 	struct cm_conn *c = id_find(cm, local_id);
 
 	/* An ID alone is no proof: the message must come from the connection's peer, to the connection's address. */
-	if (c == NULL || c->state == CM_IDLE || c->way.port != way->port ||
-	    memcmp(c->way.remote_gid, way->remote_gid, CM_GID_BYTES) != 0 ||
-	    memcmp(c->way.local_gid, way->local_gid, CM_GID_BYTES) != 0)
+	if (c == NULL || c->state == CM_IDLE || c->av.port != av->port ||
+	    memcmp(c->av.remote_gid, av->remote_gid, CM_GID_BYTES) != 0 ||
+	    memcmp(c->av.local_gid, av->local_gid, CM_GID_BYTES) != 0)
 		return NULL;
 	return c->remote_id == 0 || c->remote_id == remote_id ? c : NULL;
 }
@@ -144,7 +144,7 @@ conn_find(struct cm *cm, const struct cm_way *way, uint32_t local_id, uint32_t r
 void
 conn_set_remote_qpn(struct cm_conn *c, uint64_t ca_guid, uint32_t qpn)
 {
-	struct cm_key key = cm_key(CM_KEY_QPN, c->way.remote_gid, ca_guid, qpn);
+	struct cm_key key = cm_key(CM_KEY_QPN, c->av.remote_gid, ca_guid, qpn);
 
 	c->remote_guid = ca_guid;
 	c->remote_qpn = qpn;
@@ -152,9 +152,9 @@ conn_set_remote_qpn(struct cm_conn *c, uint64_t ca_guid, uint32_t qpn)
 }
 
 struct cm_conn *
-conn_stale(const struct cm *cm, const struct cm_way *way, uint64_t ca_guid, uint32_t qpn)
+conn_stale(const struct cm *cm, const struct cm_av *av, uint64_t ca_guid, uint32_t qpn)
 {
-	struct cm_key key = cm_key(CM_KEY_QPN, way->remote_gid, ca_guid, qpn);
+	struct cm_key key = cm_key(CM_KEY_QPN, av->remote_gid, ca_guid, qpn);
 	struct cm_node *n = table_find(cm, &key);
 
 	return n == NULL ? NULL : container_of(n, struct cm_conn, by_qpn);
@@ -177,14 +177,14 @@ void
 conn_send(struct cm_conn *c, const struct cm_msg *m)
 {
 	cm_mad_encode(m, c->out);
-	cm_send(c->cm, &c->way, c->out);
+	cm_send(c->cm, &c->av, c->out);
 }
 
 void
 conn_resend(struct cm_conn *c)
 {
 	CM_COUNT(c->cm, retransmissions);
-	cm_send(c->cm, &c->way, c->out);
+	cm_send(c->cm, &c->av, c->out);
 }
 
 void
@@ -265,10 +265,10 @@ cm_conn_remote_id(const struct cm_conn *c)
 	return c->remote_id;
 }
 
-const struct cm_way *
-cm_conn_way(const struct cm_conn *c)
+const struct cm_av *
+cm_conn_av(const struct cm_conn *c)
 {
-	return &c->way;
+	return &c->av;
 }
 
 void

@@ -5,19 +5,19 @@
 #include "cm/cm_priv.h"
 
 void
-cm_send(struct cm *cm, const struct cm_way *way, const uint8_t *mad)
+cm_send(struct cm *cm, const struct cm_av *av, const uint8_t *mad)
 {
 	CM_COUNT(cm, tx_mads);
-	cm->cfg.ops.send(cm->cfg.arg, way, mad);
+	cm->cfg.ops.send(cm->cfg.arg, av, mad);
 }
 
 void
-cm_send_msg(struct cm *cm, const struct cm_way *way, const struct cm_msg *m)
+cm_send_msg(struct cm *cm, const struct cm_av *av, const struct cm_msg *m)
 {
 	uint8_t mad[CM_MAD_BYTES];
 
 	cm_mad_encode(m, mad);
-	cm_send(cm, way, mad);
+	cm_send(cm, av, mad);
 }
 
 void

@@ -52,7 +52,7 @@ cm_disconnect(struct cm_conn *c, struct cm_private private_data, uint64_t now_ns
 
 /* A DREQ for a connection that we don't have: it is disconnected then (12.9.8.6). */
 static void
-answer_unknown_dreq(struct cm *cm, const struct cm_way *way, const struct cm_msg *m)
+answer_unknown_dreq(struct cm *cm, const struct cm_av *av, const struct cm_msg *m)
 {
 	struct cm_msg out;
 
@@ -60,27 +60,27 @@ answer_unknown_dreq(struct cm *cm, const struct cm_way *way, const struct cm_msg
 	cm_msg_init(&out, CM_ATTR_DREP, m->hdr.tid);
 	out.drep.local_comm_id = m->dreq.remote_comm_id;
 	out.drep.remote_comm_id = m->dreq.local_comm_id;
-	cm_send_msg(cm, way, &out);
+	cm_send_msg(cm, av, &out);
 }
 
 static void
-disconnected(struct cm_conn *c, const struct cm_way *way, const struct cm_msg *m, uint64_t now_ns, struct cm_event *ev)
+disconnected(struct cm_conn *c, const struct cm_av *av, const struct cm_msg *m, uint64_t now_ns, struct cm_event *ev)
 {
 	conn_enter_timewait(c, now_ns);
 	CM_COUNT(c->cm, disconnected);
 	cm_event_set(ev, CM_EV_DISCONNECTED, c);
 	ev->msg = m;
-	ev->way = way;
+	ev->av = av;
 }
 
 void
-handle_dreq(struct cm *cm, const struct cm_way *way, const struct cm_msg *m, uint64_t now_ns, struct cm_event *ev)
+handle_dreq(struct cm *cm, const struct cm_av *av, const struct cm_msg *m, uint64_t now_ns, struct cm_event *ev)
 {
 	static const struct cm_private none;
-	struct cm_conn *c = conn_find(cm, way, m->dreq.remote_comm_id, m->dreq.local_comm_id);
+	struct cm_conn *c = conn_find(cm, av, m->dreq.remote_comm_id, m->dreq.local_comm_id);
 
 	if (c == NULL) {
-		answer_unknown_dreq(cm, way, m);
+		answer_unknown_dreq(cm, av, m);
 		return;
 	}
 	if (c->qpn != m->dreq.remote_qpn) {
@@ -99,13 +99,13 @@ handle_dreq(struct cm *cm, const struct cm_way *way, const struct cm_msg *m, uin
 		CM_COUNT(cm, disconnected);
 		cm_event_set(ev, CM_EV_DISCONNECT, c);
 		ev->msg = m;
-		ev->way = way;
+		ev->av = av;
 		break;
 	case CM_DREQ_SENT:
 		/* Both ends at once: each answers the other's. */
 		c->tid = m->hdr.tid;
 		disconnect_send_drep(c, &none);
-		disconnected(c, way, m, now_ns, ev);
+		disconnected(c, av, m, now_ns, ev);
 		break;
 	case CM_TIMEWAIT:
 		CM_COUNT(cm, dreq_duplicate);
@@ -125,9 +125,9 @@ handle_dreq(struct cm *cm, const struct cm_way *way, const struct cm_msg *m, uin
 }
 
 void
-handle_drep(struct cm *cm, const struct cm_way *way, const struct cm_msg *m, uint64_t now_ns, struct cm_event *ev)
+handle_drep(struct cm *cm, const struct cm_av *av, const struct cm_msg *m, uint64_t now_ns, struct cm_event *ev)
 {
-	struct cm_conn *c = conn_find(cm, way, m->drep.remote_comm_id, m->drep.local_comm_id);
+	struct cm_conn *c = conn_find(cm, av, m->drep.remote_comm_id, m->drep.local_comm_id);
 
 	if (c == NULL) {
 		CM_COUNT(cm, rx_unknown_id);
@@ -137,5 +137,5 @@ handle_drep(struct cm *cm, const struct cm_way *way, const struct cm_msg *m, uin
 		CM_COUNT(cm, rx_wrong_state);
 		return;
 	}
-	disconnected(c, way, m, now_ns, ev);
+	disconnected(c, av, m, now_ns, ev);
 }

@@ -15,7 +15,7 @@ answer(struct cm_msg *out, const struct cm_msg *lap, uint8_t status)
 
 /* A LAP that was answered before gets the same answer: nothing else is kept in c->out of a passive end now. */
 static void
-lap_to_owner(struct cm_conn *c, const struct cm_way *way, const struct cm_msg *m, struct cm_event *ev)
+lap_to_owner(struct cm_conn *c, const struct cm_av *av, const struct cm_msg *m, struct cm_event *ev)
 {
 	if (c->lap_pending) {
 		CM_COUNT(c->cm, rx_duplicate);
@@ -29,13 +29,13 @@ lap_to_owner(struct cm_conn *c, const struct cm_way *way, const struct cm_msg *m
 	c->tid = m->hdr.tid;
 	cm_event_set(ev, CM_EV_LAP, c);
 	ev->msg = m;
-	ev->way = way;
+	ev->av = av;
 }
 
 void
-handle_lap(struct cm *cm, const struct cm_way *way, const struct cm_msg *m, uint64_t now_ns, struct cm_event *ev)
+handle_lap(struct cm *cm, const struct cm_av *av, const struct cm_msg *m, uint64_t now_ns, struct cm_event *ev)
 {
-	struct cm_conn *c = conn_find(cm, way, m->lap.remote_comm_id, m->lap.local_comm_id);
+	struct cm_conn *c = conn_find(cm, av, m->lap.remote_comm_id, m->lap.local_comm_id);
 	uint8_t status = CM_APR_UNSUPPORTED;
 	struct cm_msg out;
 
@@ -48,12 +48,12 @@ handle_lap(struct cm *cm, const struct cm_way *way, const struct cm_msg *m, uint
 	else if (c->qpn != m->lap.remote_qpn)
 		status = CM_APR_INVALID_QPN;
 	else if (c->passive) {
-		lap_to_owner(c, way, m, ev);
+		lap_to_owner(c, av, m, ev);
 		return;
 	}
 	CM_COUNT(cm, apr_refused);
 	answer(&out, m, status);
-	cm_send_msg(cm, way, &out);
+	cm_send_msg(cm, av, &out);
 }
 
 int
@@ -82,9 +82,9 @@ cm_apr(struct cm_conn *c, uint8_t status, struct cm_private info, struct cm_priv
 }
 
 void
-handle_apr(struct cm *cm, const struct cm_way *way, const struct cm_msg *m, uint64_t now_ns, struct cm_event *ev)
+handle_apr(struct cm *cm, const struct cm_av *av, const struct cm_msg *m, uint64_t now_ns, struct cm_event *ev)
 {
-	if (conn_find(cm, way, m->apr.remote_comm_id, m->apr.local_comm_id) == NULL)
+	if (conn_find(cm, av, m->apr.remote_comm_id, m->apr.local_comm_id) == NULL)
 		CM_COUNT(cm, rx_unknown_id);
 	else
 		CM_COUNT(cm, rx_wrong_state);

@@ -32,7 +32,7 @@ listener_find(const struct cm *cm, uint64_t service_id, const uint8_t gid[CM_GID
 }
 
 struct cm_conn *
-listener_admit(struct cm *cm, struct cm_listener *l, const struct cm_way *way)
+listener_admit(struct cm *cm, struct cm_listener *l, const struct cm_av *av)
 {
 	struct cm_conn *c;
 	int rc;
@@ -45,7 +45,7 @@ listener_admit(struct cm *cm, struct cm_listener *l, const struct cm_way *way)
 		CM_COUNT(cm, rej_half_open_limit);
 		return NULL;
 	}
-	c = conn_new(cm, way);
+	c = conn_new(cm, av);
 	if (c == NULL) {
 		if (errno == ENOSPC)
 			CM_COUNT(cm, rej_table_full);

@@ -32,9 +32,9 @@ cm_mra(struct cm_conn *c, uint8_t service_timeout, struct cm_private private_dat
 }
 
 void
-handle_mra(struct cm *cm, const struct cm_way *way, const struct cm_msg *m, uint64_t now_ns, struct cm_event *ev)
+handle_mra(struct cm *cm, const struct cm_av *av, const struct cm_msg *m, uint64_t now_ns, struct cm_event *ev)
 {
-	struct cm_conn *c = conn_find(cm, way, m->mra.remote_comm_id, m->mra.local_comm_id);
+	struct cm_conn *c = conn_find(cm, av, m->mra.remote_comm_id, m->mra.local_comm_id);
 	bool of_req = m->mra.msg_mraed == CM_MSG_OF_REQ, of_rep = m->mra.msg_mraed == CM_MSG_OF_REP;
 
 	if (c == NULL) {
@@ -53,5 +53,5 @@ handle_mra(struct cm *cm, const struct cm_way *way, const struct cm_msg *m, uint
 	conn_timer(c, now_ns + cm_time_ns(cm_at_most(m->mra.service_timeout, CM_MAX_SERVICE_TIMEOUT)) + 2 * c->life_ns);
 	cm_event_set(ev, CM_EV_MRA, c);
 	ev->msg = m;
-	ev->way = way;
+	ev->av = av;
 }

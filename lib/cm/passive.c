@@ -7,12 +7,12 @@
 
 /* ---- REQ ---- */
 static void
-refuse(struct cm *cm, const struct cm_way *way, const struct cm_msg *m, struct cm_rej *rej, uint16_t reason)
+refuse(struct cm *cm, const struct cm_av *av, const struct cm_msg *m, struct cm_rej *rej, uint16_t reason)
 {
 	rej->remote_comm_id = m->req.local_comm_id;
 	rej->msg_rejected = CM_MSG_OF_REQ;
 	rej->reason = reason;
-	reject_stateless(cm, way, m->hdr.tid, rej);
+	reject_stateless(cm, av, m->hdr.tid, rej);
 }
 
 /* A REQ that came before (12.9.8.2): whatever was answered is answered again. */
@@ -38,7 +38,7 @@ repeated_req(struct cm_conn *c, const struct cm_msg *m, uint64_t now_ns)
 		/* fallthrough */
 	case CM_DREQ_SENT:
 		CM_COUNT(cm, rej_stale);
-		refuse(cm, &c->way, m, &rej, CM_REJ_STALE_CONN);
+		refuse(cm, &c->av, m, &rej, CM_REJ_STALE_CONN);
 		break;
 	default: /* the owner hasn't decided yet, or the peer knows more than this REQ does */
 		CM_COUNT(cm, rx_duplicate);
@@ -53,7 +53,7 @@ is_xrc(const struct cm_req *r)
 
 /* @return 0 if the request can be served by this CM, else the reason why not; rej gets what the reason wants told. */
 static uint16_t
-check_req(const struct cm_way *way, const struct cm_req *r, struct cm_rej *rej)
+check_req(const struct cm_av *av, const struct cm_req *r, struct cm_rej *rej)
 {
 	if (r->transport != CM_TRANSPORT_RC && r->transport != CM_TRANSPORT_UC && !is_xrc(r))
 		return CM_REJ_INVALID_TRANSPORT_TYPE;
@@ -63,10 +63,10 @@ check_req(const struct cm_way *way, const struct cm_req *r, struct cm_rej *rej)
 		return CM_REJ_INVALID_MTU;
 	}
 	/* A path that leads elsewhere would make our QP send to a third party. */
-	if (memcmp(r->primary.remote_gid, way->local_gid, CM_GID_BYTES) != 0 ||
-	    memcmp(r->primary.local_gid, way->remote_gid, CM_GID_BYTES) != 0) {
+	if (memcmp(r->primary.remote_gid, av->local_gid, CM_GID_BYTES) != 0 ||
+	    memcmp(r->primary.local_gid, av->remote_gid, CM_GID_BYTES) != 0) {
 		rej->ari_bytes = CM_GID_BYTES;
-		memcpy(rej->ari, way->local_gid, CM_GID_BYTES);
+		memcpy(rej->ari, av->local_gid, CM_GID_BYTES);
 		return CM_REJ_INVALID_GID;
 	}
 	if (!request_ip_hdr_ok(r->service_id, r->private_data, CM_REQ_PRIVATE_BYTES))
@@ -93,12 +93,12 @@ take_times(struct cm_conn *c, const struct cm_req *r)
 }
 
 static void
-take_req(struct cm_conn *c, const struct cm_way *way, const struct cm_msg *m)
+take_req(struct cm_conn *c, const struct cm_av *av, const struct cm_msg *m)
 {
-	struct cm_key key = cm_key(CM_KEY_REQ, way->remote_gid, m->req.ca_guid, m->req.local_comm_id);
+	struct cm_key key = cm_key(CM_KEY_REQ, av->remote_gid, m->req.ca_guid, m->req.local_comm_id);
 
 	c->passive = true;
-	c->way = *way;
+	c->av = *av;
 	c->remote_id = m->req.local_comm_id;
 	c->service_id = m->req.service_id;
 	c->tid = m->hdr.tid;
@@ -113,13 +113,13 @@ take_req(struct cm_conn *c, const struct cm_way *way, const struct cm_msg *m)
 
 /* Our own REQ to the same service of the same address, if it is one half of a peer-to-peer pair. */
 static struct cm_conn *
-find_peer_to_peer(const struct cm *cm, const struct cm_way *way, const struct cm_req *r)
+find_peer_to_peer(const struct cm *cm, const struct cm_av *av, const struct cm_req *r)
 {
-	struct cm_key key = cm_key(CM_KEY_PEER2PEER, way->remote_gid, r->service_id, 0);
+	struct cm_key key = cm_key(CM_KEY_PEER2PEER, av->remote_gid, r->service_id, 0);
 	struct cm_node *n = table_find(cm, &key);
 	struct cm_conn *c = n == NULL ? NULL : container_of(n, struct cm_conn, by_request);
 
-	if (c == NULL || memcmp(c->way.local_gid, way->local_gid, CM_GID_BYTES) != 0)
+	if (c == NULL || memcmp(c->av.local_gid, av->local_gid, CM_GID_BYTES) != 0)
 		return NULL;
 	return c;
 }
@@ -132,20 +132,20 @@ stays_active(const struct cm_conn *c, const struct cm_req *r)
 }
 
 static void
-stale(struct cm *cm, struct cm_conn *old, const struct cm_way *way, const struct cm_msg *m, uint64_t now_ns)
+stale(struct cm *cm, struct cm_conn *old, const struct cm_av *av, const struct cm_msg *m, uint64_t now_ns)
 {
 	static const struct cm_private none;
 	struct cm_rej rej = { 0 };
 
 	CM_COUNT(cm, rej_stale);
-	refuse(cm, way, m, &rej, CM_REJ_STALE_CONN);
+	refuse(cm, av, m, &rej, CM_REJ_STALE_CONN);
 	/* The peer has forgotten the old connection, or it wouldn't use its QP for a new one. */
 	if (old->state == CM_ESTABLISHED)
 		disconnect_send_dreq(old, &none, now_ns);
 }
 
 static void
-request_event(struct cm_conn *c, struct cm_listener *l, const struct cm_way *way, const struct cm_msg *m,
+request_event(struct cm_conn *c, struct cm_listener *l, const struct cm_av *av, const struct cm_msg *m,
 	      struct cm_event *ev)
 {
 	cm_event_set(ev, CM_EV_REQUEST, c);
@@ -153,13 +153,13 @@ request_event(struct cm_conn *c, struct cm_listener *l, const struct cm_way *way
 	if (l != NULL)
 		ev->owner = l->owner;
 	ev->msg = m;
-	ev->way = way;
+	ev->av = av;
 }
 
 void
-handle_req(struct cm *cm, const struct cm_way *way, const struct cm_msg *m, uint64_t now_ns, struct cm_event *ev)
+handle_req(struct cm *cm, const struct cm_av *av, const struct cm_msg *m, uint64_t now_ns, struct cm_event *ev)
 {
-	struct cm_key key = cm_key(CM_KEY_REQ, way->remote_gid, m->req.ca_guid, m->req.local_comm_id);
+	struct cm_key key = cm_key(CM_KEY_REQ, av->remote_gid, m->req.ca_guid, m->req.local_comm_id);
 	struct cm_node *seen = table_find(cm, &key);
 	struct cm_rej rej = { 0 };
 	struct cm_listener *l;
@@ -174,13 +174,13 @@ handle_req(struct cm *cm, const struct cm_way *way, const struct cm_msg *m, uint
 		repeated_req(container_of(seen, struct cm_conn, by_request), m, now_ns);
 		return;
 	}
-	reason = check_req(way, &m->req, &rej);
+	reason = check_req(av, &m->req, &rej);
 	if (reason != 0) {
 		CM_COUNT(cm, rej_bad_request);
-		refuse(cm, way, m, &rej, reason);
+		refuse(cm, av, m, &rej, reason);
 		return;
 	}
-	old = conn_stale(cm, way, m->req.ca_guid, m->req.qpn);
+	old = conn_stale(cm, av, m->req.ca_guid, m->req.qpn);
 	if (old != NULL && old->remote_id == m->req.local_comm_id) {
 		/* A late REQ of the passive end of a peer-to-peer pair, which this end has a REP of meanwhile. */
 		CM_COUNT(cm, req_duplicate);
@@ -188,32 +188,32 @@ handle_req(struct cm *cm, const struct cm_way *way, const struct cm_msg *m, uint
 		return;
 	}
 	if (old != NULL) {
-		stale(cm, old, way, m, now_ns);
+		stale(cm, old, av, m, now_ns);
 		return;
 	}
-	c = find_peer_to_peer(cm, way, &m->req);
+	c = find_peer_to_peer(cm, av, &m->req);
 	if (c != NULL && stays_active(c, &m->req)) {
 		CM_COUNT(cm, rx_peer_active);
 		return;
 	}
 	if (c != NULL) {
-		take_req(c, way, m);
-		request_event(c, NULL, way, m, ev);
+		take_req(c, av, m);
+		request_event(c, NULL, av, m, ev);
 		return;
 	}
-	l = listener_find(cm, m->req.service_id, way->local_gid);
+	l = listener_find(cm, m->req.service_id, av->local_gid);
 	if (l == NULL) {
 		CM_COUNT(cm, rej_no_listener);
-		refuse(cm, way, m, &rej, CM_REJ_INVALID_SERVICE_ID);
+		refuse(cm, av, m, &rej, CM_REJ_INVALID_SERVICE_ID);
 		return;
 	}
-	c = listener_admit(cm, l, way);
+	c = listener_admit(cm, l, av);
 	if (c == NULL) {
-		refuse(cm, way, m, &rej, CM_REJ_NO_RESOURCES);
+		refuse(cm, av, m, &rej, CM_REJ_NO_RESOURCES);
 		return;
 	}
-	take_req(c, way, m);
-	request_event(c, l, way, m, ev);
+	take_req(c, av, m);
+	request_event(c, l, av, m, ev);
 }
 
 /* ---- REP ---- */
@@ -265,9 +265,9 @@ established(struct cm_conn *c, struct cm_event *ev)
 }
 
 void
-handle_rtu(struct cm *cm, const struct cm_way *way, const struct cm_msg *m, uint64_t now_ns, struct cm_event *ev)
+handle_rtu(struct cm *cm, const struct cm_av *av, const struct cm_msg *m, uint64_t now_ns, struct cm_event *ev)
 {
-	struct cm_conn *c = conn_find(cm, way, m->rtu.remote_comm_id, m->rtu.local_comm_id);
+	struct cm_conn *c = conn_find(cm, av, m->rtu.remote_comm_id, m->rtu.local_comm_id);
 
 	if (c == NULL) {
 		CM_COUNT(cm, rx_unknown_id);
@@ -278,7 +278,7 @@ handle_rtu(struct cm *cm, const struct cm_way *way, const struct cm_msg *m, uint
 	case CM_MRA_REP_RCVD:
 		established(c, ev);
 		ev->msg = m;
-		ev->way = way;
+		ev->av = av;
 		break;
 	case CM_ESTABLISHED:
 		CM_COUNT(cm, rx_duplicate);

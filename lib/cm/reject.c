@@ -9,13 +9,13 @@
 #define GUID_BYTES 8
 
 void
-reject_stateless(struct cm *cm, const struct cm_way *way, uint64_t tid, struct cm_rej *rej)
+reject_stateless(struct cm *cm, const struct cm_av *av, uint64_t tid, struct cm_rej *rej)
 {
 	struct cm_msg m;
 
 	cm_msg_init(&m, CM_ATTR_REJ, tid);
 	m.rej = *rej;
-	cm_send_msg(cm, way, &m);
+	cm_send_msg(cm, av, &m);
 }
 
 void
@@ -85,7 +85,7 @@ cm_reject(struct cm_conn *c, uint16_t reason, struct cm_private ari, struct cm_p
 
 /* What a REJ is about: found by our ID, or, if its sender never learned that, by the ID and CA GUID of its REQ. */
 static struct cm_conn *
-find_rejected(struct cm *cm, const struct cm_way *way, const struct cm_rej *rej)
+find_rejected(struct cm *cm, const struct cm_av *av, const struct cm_rej *rej)
 {
 	struct cm_node *n;
 	struct cm_key key;
@@ -94,32 +94,32 @@ find_rejected(struct cm *cm, const struct cm_way *way, const struct cm_rej *rej)
 	if (rej->remote_comm_id != 0) {
 		c = id_find(cm, rej->remote_comm_id);
 		/* Who refuses a REQ need not have an ID. */
-		return conn_find(cm, way, rej->remote_comm_id,
+		return conn_find(cm, av, rej->remote_comm_id,
 				 c != NULL && rej->local_comm_id == 0 ? c->remote_id : rej->local_comm_id);
 	}
 	if (rej->reason != CM_REJ_TIMEOUT || rej->ari_bytes < GUID_BYTES)
 		return NULL;
-	key = cm_key(CM_KEY_REQ, way->remote_gid, wire_get64(rej->ari), rej->local_comm_id);
+	key = cm_key(CM_KEY_REQ, av->remote_gid, wire_get64(rej->ari), rej->local_comm_id);
 	n = table_find(cm, &key);
 	if (n == NULL)
 		return NULL;
 	c = container_of(n, struct cm_conn, by_request);
-	return conn_find(cm, way, c->local_id, c->remote_id);
+	return conn_find(cm, av, c->local_id, c->remote_id);
 }
 
 static void
-rejected(struct cm_conn *c, const struct cm_way *way, const struct cm_msg *m, struct cm_event *ev)
+rejected(struct cm_conn *c, const struct cm_av *av, const struct cm_msg *m, struct cm_event *ev)
 {
 	cm_event_set(ev, CM_EV_REJECTED, c);
 	ev->msg = m;
-	ev->way = way;
+	ev->av = av;
 	ev->reason = m->rej.reason;
 }
 
 void
-handle_rej(struct cm *cm, const struct cm_way *way, const struct cm_msg *m, uint64_t now_ns, struct cm_event *ev)
+handle_rej(struct cm *cm, const struct cm_av *av, const struct cm_msg *m, uint64_t now_ns, struct cm_event *ev)
 {
-	struct cm_conn *c = find_rejected(cm, way, &m->rej);
+	struct cm_conn *c = find_rejected(cm, av, &m->rej);
 
 	if (c == NULL) {
 		CM_COUNT(cm, rx_unknown_id);
@@ -133,12 +133,12 @@ handle_rej(struct cm *cm, const struct cm_way *way, const struct cm_msg *m, uint
 			conn_enter_timewait(c, now_ns);
 		else
 			conn_set_state(c, CM_IDLE);
-		rejected(c, way, m, ev);
+		rejected(c, av, m, ev);
 		break;
 	case CM_REQ_RCVD:
 	case CM_MRA_REQ_SENT:
 		conn_set_state(c, CM_IDLE);
-		rejected(c, way, m, ev);
+		rejected(c, av, m, ev);
 		break;
 	case CM_REP_SENT:
 	case CM_MRA_REP_RCVD:
@@ -146,14 +146,14 @@ handle_rej(struct cm *cm, const struct cm_way *way, const struct cm_msg *m, uint
 	case CM_MRA_REP_SENT:
 	case CM_ESTABLISHED:
 		conn_enter_timewait(c, now_ns);
-		rejected(c, way, m, ev);
+		rejected(c, av, m, ev);
 		break;
 	case CM_DREQ_SENT:
 		conn_enter_timewait(c, now_ns);
 		CM_COUNT(cm, disconnected);
 		cm_event_set(ev, CM_EV_DISCONNECTED, c);
 		ev->msg = m;
-		ev->way = way;
+		ev->av = av;
 		break;
 	default:
 		CM_COUNT(cm, rx_wrong_state);

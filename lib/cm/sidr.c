@@ -19,7 +19,7 @@ cm_sidr_request(struct cm *cm, const struct cm_sidr_param *p, uint64_t now_ns)
 		errno = EINVAL;
 		return NULL;
 	}
-	c = conn_new(cm, &p->way);
+	c = conn_new(cm, &p->av);
 	if (c == NULL)
 		return NULL;
 	c->owner = p->owner;
@@ -28,7 +28,7 @@ cm_sidr_request(struct cm *cm, const struct cm_sidr_param *p, uint64_t now_ns)
 	c->max_retries = p->max_retries;
 	cm_msg_init(&m, CM_ATTR_SIDR_REQ, conn_own_tid(c));
 	m.sidr_req.request_id = c->local_id;
-	m.sidr_req.pkey = p->way.pkey;
+	m.sidr_req.pkey = p->av.pkey;
 	m.sidr_req.service_id = p->service_id;
 	cm_private_put(&p->private_data, m.sidr_req.private_data);
 	conn_set_state(c, CM_SIDR_REQ_SENT);
@@ -37,9 +37,9 @@ cm_sidr_request(struct cm *cm, const struct cm_sidr_param *p, uint64_t now_ns)
 }
 
 void
-handle_sidr_rep(struct cm *cm, const struct cm_way *way, const struct cm_msg *m, uint64_t now_ns, struct cm_event *ev)
+handle_sidr_rep(struct cm *cm, const struct cm_av *av, const struct cm_msg *m, uint64_t now_ns, struct cm_event *ev)
 {
-	struct cm_conn *c = conn_find(cm, way, m->sidr_rep.request_id, 0);
+	struct cm_conn *c = conn_find(cm, av, m->sidr_rep.request_id, 0);
 
 	if (c == NULL) {
 		CM_COUNT(cm, rx_unknown_id);
@@ -52,7 +52,7 @@ handle_sidr_rep(struct cm *cm, const struct cm_way *way, const struct cm_msg *m,
 	conn_set_state(c, CM_IDLE);
 	cm_event_set(ev, CM_EV_SIDR_RESPONSE, c);
 	ev->msg = m;
-	ev->way = way;
+	ev->av = av;
 }
 
 /* ---- The end that is asked ---- */
@@ -86,7 +86,7 @@ cm_sidr_reply(struct cm_conn *c, const struct cm_sidr_reply_param *p, uint64_t n
 }
 
 static void
-refuse(struct cm *cm, const struct cm_way *way, const struct cm_msg *m, enum cm_sidr_status status)
+refuse(struct cm *cm, const struct cm_av *av, const struct cm_msg *m, enum cm_sidr_status status)
 {
 	struct cm_msg out;
 
@@ -95,7 +95,7 @@ refuse(struct cm *cm, const struct cm_way *way, const struct cm_msg *m, enum cm_
 	out.sidr_rep.request_id = m->sidr_req.request_id;
 	out.sidr_rep.status = status;
 	out.sidr_rep.service_id = m->sidr_req.service_id;
-	cm_send_msg(cm, way, &out);
+	cm_send_msg(cm, av, &out);
 }
 
 /* SIDR has no REP that is repeated: only the asking end repeats, and gets the same answer again. */
@@ -112,10 +112,10 @@ repeated_sidr_req(struct cm_conn *c, uint64_t now_ns)
 }
 
 void
-handle_sidr_req(struct cm *cm, const struct cm_way *way, const struct cm_msg *m, uint64_t now_ns, struct cm_event *ev)
+handle_sidr_req(struct cm *cm, const struct cm_av *av, const struct cm_msg *m, uint64_t now_ns, struct cm_event *ev)
 {
 	const struct cm_sidr_req *r = &m->sidr_req;
-	struct cm_key key = cm_key(CM_KEY_SIDR, way->remote_gid, r->service_id, r->request_id);
+	struct cm_key key = cm_key(CM_KEY_SIDR, av->remote_gid, r->service_id, r->request_id);
 	struct cm_node *seen = table_find(cm, &key);
 	struct cm_listener *l;
 	struct cm_conn *c;
@@ -128,14 +128,14 @@ handle_sidr_req(struct cm *cm, const struct cm_way *way, const struct cm_msg *m,
 		repeated_sidr_req(container_of(seen, struct cm_conn, by_request), now_ns);
 		return;
 	}
-	l = listener_find(cm, r->service_id, way->local_gid);
+	l = listener_find(cm, r->service_id, av->local_gid);
 	if (l == NULL || !request_ip_hdr_ok(r->service_id, r->private_data, CM_SIDR_REQ_PRIVATE_BYTES)) {
-		refuse(cm, way, m, l == NULL ? CM_SIDR_UNSUPPORTED : CM_SIDR_REJECT);
+		refuse(cm, av, m, l == NULL ? CM_SIDR_UNSUPPORTED : CM_SIDR_REJECT);
 		return;
 	}
-	c = listener_admit(cm, l, way);
+	c = listener_admit(cm, l, av);
 	if (c == NULL) {
-		refuse(cm, way, m, CM_SIDR_REJECT);
+		refuse(cm, av, m, CM_SIDR_REJECT);
 		return;
 	}
 	c->passive = true;
@@ -148,5 +148,5 @@ handle_sidr_req(struct cm *cm, const struct cm_way *way, const struct cm_msg *m,
 	ev->listener = l;
 	ev->owner = l->owner;
 	ev->msg = m;
-	ev->way = way;
+	ev->av = av;
 }

@@ -139,7 +139,7 @@ id_find(const struct cm *cm, uint32_t local_id)
 int
 peer_take(struct cm *cm, struct cm_conn *c)
 {
-	struct cm_key key = cm_key(CM_KEY_PEER, c->way.remote_gid, 0, 0);
+	struct cm_key key = cm_key(CM_KEY_PEER, c->av.remote_gid, 0, 0);
 	struct cm_node *n = table_find(cm, &key);
 	struct cm_peer *p;
 

@@ -9,20 +9,20 @@
 
 /** Take the addresses from the RDMA CM's header. @return false: they are not those that the packet came with. */
 static bool
-ip_hdr_take(struct cma_id *id, const struct cm_ip_hdr *h, const struct cm_way *way, uint64_t service_id)
+ip_hdr_take(struct cma_id *id, const struct cm_ip_hdr *h, const struct cm_av *av, uint64_t service_id)
 {
 	uint32_t skip = h->ip_version == 4 ? 12 : 0;
 
 	/* An IPv6 peer must not pass for the IPv4 address in the last bytes of its own, which the program may trust. */
-	if (gid_is_v4(gid_at(way->remote_gid)) != (h->ip_version == 4) || gid_is_v4(gid_at(way->local_gid)) != (h->ip_version == 4))
+	if (gid_is_v4(gid_at(av->remote_gid)) != (h->ip_version == 4) || gid_is_v4(gid_at(av->local_gid)) != (h->ip_version == 4))
 		return false;
-	if (memcmp(h->src + skip, way->remote_gid + skip, 16 - skip) != 0 ||
-	    memcmp(h->dst + skip, way->local_gid + skip, 16 - skip) != 0)
+	if (memcmp(h->src + skip, av->remote_gid + skip, 16 - skip) != 0 ||
+	    memcmp(h->dst + skip, av->local_gid + skip, 16 - skip) != 0)
 		return false;
 	id->local = (struct ctl_cm_addr){ .family = h->ip_version, .port = cm_service_port(service_id) };
 	id->remote = (struct ctl_cm_addr){ .family = h->ip_version, .port = h->port };
-	memcpy(id->local.gid, way->local_gid, 16);
-	memcpy(id->remote.gid, way->remote_gid, 16);
+	memcpy(id->local.gid, av->local_gid, 16);
+	memcpy(id->remote.gid, av->remote_gid, 16);
 	return true;
 }
 
@@ -74,14 +74,14 @@ request_id(struct cma_id *listener, const struct cm_event *ev, const uint8_t *da
 	id->passive = true;
 	id->state = CMA_CONNECTION;
 	id->tos = listener->tos;
-	id->flow_label = ev->way->flow_label;
+	id->flow_label = ev->av->flow_label;
 	id->ack_timeout = listener->ack_timeout;
 	id->ack_timeout_set = listener->ack_timeout_set;
-	memcpy(id->mac, ev->way->remote_mac, 6);
-	id->port = cma_port_of(s->control, ev->way->local_gid, &id->sgid_index);
+	memcpy(id->mac, ev->av->remote_mac, 6);
+	id->port = cma_port_of(s->control, ev->av->local_gid, &id->sgid_index);
 	*reason = CM_REJ_INVALID_GID;
 	if (id->port == NULL || !cm_ip_hdr_get(data, CM_IP_HDR_BYTES, &hdr) ||
-	    !ip_hdr_take(id, &hdr, ev->way, service_id)) {
+	    !ip_hdr_take(id, &hdr, ev->av, service_id)) {
 		cma_id_free(id);
 		return NULL;
 	}

@@ -16,9 +16,9 @@ ack_timeout_of(const struct cma_id *id)
 }
 
 static void
-way_of(const struct cma_id *id, struct cm_way *way)
+id_av(const struct cma_id *id, struct cm_av *av)
 {
-	*way = (struct cm_way){
+	*av = (struct cm_av){
 		.port = id->port->index,
 		.pkey = id->port->conf.pkeys[0],
 		.flow_label = id->flow_label,
@@ -26,11 +26,11 @@ way_of(const struct cma_id *id, struct cm_way *way)
 		.hop_limit = CMA_HOP_LIMIT,
 		.resolved = true,
 	};
-	memcpy(way->local_gid, net_gid(id->port, id->sgid_index), 16);
-	memcpy(way->remote_gid, id->remote.gid, 16);
-	memcpy(way->remote_mac, id->mac, 6);
+	memcpy(av->local_gid, net_gid(id->port, id->sgid_index), 16);
+	memcpy(av->remote_gid, id->remote.gid, 16);
+	memcpy(av->remote_mac, id->mac, 6);
 	if (id->port->conf.vlan_id != 0)
-		way->vlan_tci = (uint16_t)((id->tos >> 5) << 13 | id->port->conf.vlan_id);
+		av->vlan_tci = (uint16_t)((id->tos >> 5) << 13 | id->port->conf.vlan_id);
 }
 
 /** Make the RDMA CM's header, which goes before the program's private data. */
@@ -122,7 +122,7 @@ connect_rc(struct cma_id *id, const struct ctl_cm_connect_req *q, uint8_t *data,
 		.owner = id,
 	};
 
-	way_of(id, &p.way);
+	id_av(id, &p.av);
 	id->conn = cm_connect(id->session->control->cma->cm, &p, control_now_ns());
 	return id->conn != NULL ? 0 : req_fail(r, errno, "cannot connect: %s", strerror(errno));
 }
@@ -138,7 +138,7 @@ connect_ud(struct cma_id *id, const struct ctl_cm_connect_req *q, uint8_t *data,
 		.owner = id,
 	};
 
-	way_of(id, &p.way);
+	id_av(id, &p.av);
 	id->conn = cm_sidr_request(id->session->control->cma->cm, &p, control_now_ns());
 	return id->conn != NULL ? 0 : req_fail(r, errno, "cannot connect: %s", strerror(errno));
 }

@@ -18,7 +18,7 @@ struct gsi_mad {
 	struct gsi *gsi;
 	struct net_port *port;
 	unsigned int sgid_index;
-	struct cm_way way;
+	struct cm_av av;
 	uint8_t data[TP_MAD_BYTES];
 };
 TAILQ_HEAD(gsi_mad_list, gsi_mad);
@@ -36,7 +36,7 @@ static_assert((int)TP_MAD_BYTES == (int)CM_MAD_BYTES, "one MAD");
 
 /* ---- Out ---- */
 static struct gsi_mad *
-mad_new(struct gsi *g, struct net_port *p, unsigned int sgid_index, const struct cm_way *way, const uint8_t *data)
+mad_new(struct gsi *g, struct net_port *p, unsigned int sgid_index, const struct cm_av *av, const uint8_t *data)
 {
 	struct gsi_mad *m = calloc(1, sizeof(*m));
 
@@ -45,20 +45,20 @@ mad_new(struct gsi *g, struct net_port *p, unsigned int sgid_index, const struct
 	m->gsi = g;
 	m->port = p;
 	m->sgid_index = sgid_index;
-	m->way = *way;
+	m->av = *av;
 	memcpy(m->data, data, sizeof(m->data));
 	return m;
 }
 
 static void
-transmit(struct gsi *g, struct net_port *p, unsigned int sgid_index, const struct cm_way *way, const uint8_t mac[6],
+transmit(struct gsi *g, struct net_port *p, unsigned int sgid_index, const struct cm_av *av, const uint8_t mac[6],
 	 const uint8_t *data)
 {
-	struct uroce_ah_attr av = {
-		.flow_label = way->flow_label,
-		.hop_limit = way->hop_limit,
-		.traffic_class = way->traffic_class,
-		.sl = way->resolved ? (uint8_t)(way->vlan_tci >> 13) : 0,
+	struct uroce_ah_attr ah = {
+		.flow_label = av->flow_label,
+		.hop_limit = av->hop_limit,
+		.traffic_class = av->traffic_class,
+		.sl = av->resolved ? (uint8_t)(av->vlan_tci >> 13) : 0,
 	};
 	struct rte_mbuf *m = rte_pktmbuf_alloc(g->control->s.sh.pool);
 	struct wire_addr addr;
@@ -68,9 +68,9 @@ transmit(struct gsi *g, struct net_port *p, unsigned int sgid_index, const struc
 		g->counters.tx_no_mbuf++;
 		return;
 	}
-	memcpy(av.dgid, way->remote_gid, sizeof(av.dgid));
-	net_path_addr(p, sgid_index, &av, mac, &addr);
-	bytes = gsi_build(rte_pktmbuf_mtod(m, uint8_t *), &addr, way->pkey, g->psn++, data);
+	memcpy(ah.dgid, av->remote_gid, sizeof(ah.dgid));
+	net_path_addr(p, sgid_index, &ah, mac, &addr);
+	bytes = gsi_build(rte_pktmbuf_mtod(m, uint8_t *), &addr, av->pkey, g->psn++, data);
 	m->data_len = (uint16_t)bytes;
 	m->pkt_len = bytes;
 	g->counters.tx_mads++;
@@ -86,26 +86,26 @@ on_resolved(void *arg, int status, const uint8_t mac[6])
 	TAILQ_REMOVE(&g->waiting, m, link);
 	g->nb_waiting--;
 	if (status == 0)
-		transmit(g, m->port, m->sgid_index, &m->way, mac, m->data);
+		transmit(g, m->port, m->sgid_index, &m->av, mac, m->data);
 	else
 		g->counters.tx_unreachable++;
 	free(m);
 }
 
 static void
-resolve_and_send(struct gsi *g, struct net_port *p, unsigned int sgid_index, const struct cm_way *way,
+resolve_and_send(struct gsi *g, struct net_port *p, unsigned int sgid_index, const struct cm_av *av,
 		 const uint8_t *data)
 {
 	struct gsi_mad *m;
 	uint8_t mac[6];
 	int rc;
 
-	m = g->nb_waiting < GSI_MAX_WAITING ? mad_new(g, p, sgid_index, way, data) : NULL;
+	m = g->nb_waiting < GSI_MAX_WAITING ? mad_new(g, p, sgid_index, av, data) : NULL;
 	if (m == NULL) {
 		g->counters.tx_waiting++;
 		return;
 	}
-	rc = net_resolve(p, sgid_index, gid_at(way->remote_gid), control_now_ns(), mac, on_resolved, m);
+	rc = net_resolve(p, sgid_index, gid_at(av->remote_gid), control_now_ns(), mac, on_resolved, m);
 	if (rc == EINPROGRESS) {
 		TAILQ_INSERT_TAIL(&g->waiting, m, link);
 		g->nb_waiting++;
@@ -113,45 +113,45 @@ resolve_and_send(struct gsi *g, struct net_port *p, unsigned int sgid_index, con
 	}
 	free(m);
 	if (rc == 0)
-		transmit(g, p, sgid_index, way, mac, data);
+		transmit(g, p, sgid_index, av, mac, data);
 	else
 		g->counters.tx_unreachable++;
 }
 
 /** Send a MAD to ourselves. The CM must not be called in its own callback, so gsi_run() delivers it. */
 static void
-loop_back(struct gsi *g, struct net_port *p, const struct cm_way *way, const uint8_t *data)
+loop_back(struct gsi *g, struct net_port *p, const struct cm_av *av, const uint8_t *data)
 {
-	struct gsi_mad *m = g->nb_loop < GSI_MAX_LOOP ? mad_new(g, p, 0, way, data) : NULL;
+	struct gsi_mad *m = g->nb_loop < GSI_MAX_LOOP ? mad_new(g, p, 0, av, data) : NULL;
 
 	if (m == NULL) {
 		g->counters.loop_full++;
 		return;
 	}
-	memcpy(m->way.local_gid, way->remote_gid, CM_GID_BYTES);
-	memcpy(m->way.remote_gid, way->local_gid, CM_GID_BYTES);
-	memcpy(m->way.remote_mac, p->mac, sizeof(p->mac));
-	m->way.resolved = true;
+	memcpy(m->av.local_gid, av->remote_gid, CM_GID_BYTES);
+	memcpy(m->av.remote_gid, av->local_gid, CM_GID_BYTES);
+	memcpy(m->av.remote_mac, p->mac, sizeof(p->mac));
+	m->av.resolved = true;
 	TAILQ_INSERT_TAIL(&g->loop, m, link);
 	g->nb_loop++;
 	g->counters.loop_mads++;
 }
 
 static void
-on_send(void *arg, const struct cm_way *way, const uint8_t *mad)
+on_send(void *arg, const struct cm_av *av, const uint8_t *mad)
 {
 	struct gsi *g = arg;
-	struct net_port *p = way->port < g->control->s.nb_ports ? g->control->s.ports[way->port] : NULL;
-	int sgid_index = p != NULL ? net_gid_index(p, gid_at(way->local_gid)) : -1;
+	struct net_port *p = av->port < g->control->s.nb_ports ? g->control->s.ports[av->port] : NULL;
+	int sgid_index = p != NULL ? net_gid_index(p, gid_at(av->local_gid)) : -1;
 
 	if (sgid_index < 0)
 		g->counters.tx_no_address++;
-	else if (net_port_owns(p, gid_at(way->remote_gid)))
-		loop_back(g, p, way, mad);
-	else if (way->resolved)
-		transmit(g, p, (unsigned int)sgid_index, way, way->remote_mac, mad);
+	else if (net_port_owns(p, gid_at(av->remote_gid)))
+		loop_back(g, p, av, mad);
+	else if (av->resolved)
+		transmit(g, p, (unsigned int)sgid_index, av, av->remote_mac, mad);
 	else
-		resolve_and_send(g, p, (unsigned int)sgid_index, way, mad);
+		resolve_and_send(g, p, (unsigned int)sgid_index, av, mad);
 }
 
 /* ---- In ---- */
@@ -167,7 +167,7 @@ void
 gsi_take(struct gsi *g, const struct tp_mad *mad, uint64_t now_ns)
 {
 	const struct net_port *p = g->control->s.ports[mad->port];
-	struct cm_way way = {
+	struct cm_av av = {
 		.port = mad->port,
 		.pkey = mad->pkey,
 		.flow_label = mad->flow_label,
@@ -192,10 +192,10 @@ gsi_take(struct gsi *g, const struct tp_mad *mad, uint64_t now_ns)
 		g->counters.rx_other_qp++;
 		return;
 	}
-	memcpy(way.local_gid, mad->dgid, CM_GID_BYTES);
-	memcpy(way.remote_gid, mad->sgid, CM_GID_BYTES);
-	memcpy(way.remote_mac, mad->smac, sizeof(way.remote_mac));
-	cm_rx(g->cm, &way, mad->data, sizeof(mad->data), now_ns);
+	memcpy(av.local_gid, mad->dgid, CM_GID_BYTES);
+	memcpy(av.remote_gid, mad->sgid, CM_GID_BYTES);
+	memcpy(av.remote_mac, mad->smac, sizeof(av.remote_mac));
+	cm_rx(g->cm, &av, mad->data, sizeof(mad->data), now_ns);
 }
 
 uint64_t
@@ -209,7 +209,7 @@ gsi_run(struct gsi *g, uint64_t now_ns)
 		m = TAILQ_FIRST(&g->loop);
 		TAILQ_REMOVE(&g->loop, m, link);
 		g->nb_loop--;
-		cm_rx(g->cm, &m->way, m->data, sizeof(m->data), now_ns);
+		cm_rx(g->cm, &m->av, m->data, sizeof(m->data), now_ns);
 		free(m);
 	}
 	cm_run(g->cm, now_ns);

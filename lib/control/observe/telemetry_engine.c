@@ -25,10 +25,10 @@ add_depths(struct rte_tel_data *d, const struct engine_depths *q)
 	rte_tel_data_add_dict_u64(d, "active_qps", q->transport.active_qps);
 	rte_tel_data_add_dict_u64(d, "sessions", q->sessions);
 	rte_tel_data_add_dict_u64(d, "hot_sessions", q->hot_sessions);
-	rte_tel_data_add_dict_u64(d, "windows", q->transport.inflight_blocks);
-	rte_tel_data_add_dict_u64(d, "windows_max", q->transport.inflight_blocks_max);
-	rte_tel_data_add_dict_u64(d, "held", q->transport.reordered);
-	rte_tel_data_add_dict_u64(d, "held_max", q->transport.reordered_max);
+	rte_tel_data_add_dict_u64(d, "inflight_blocks", q->transport.inflight_blocks);
+	rte_tel_data_add_dict_u64(d, "inflight_blocks_max", q->transport.inflight_blocks_max);
+	rte_tel_data_add_dict_u64(d, "reordered", q->transport.reordered);
+	rte_tel_data_add_dict_u64(d, "reordered_max", q->transport.reordered_max);
 	rte_tel_data_add_dict_u64(d, "tx_waiting", q->transport.tx_waiting);
 	rte_tel_data_add_dict_u64(d, "mailbox", q->mailbox);
 	rte_tel_data_add_dict_u64(d, "events", q->events);

@@ -60,11 +60,11 @@ add_requester(struct rte_tel_data *d, const struct qp_view *v)
 	rte_tel_data_add_dict_u64(d, "psn_cur", v->tx.psn_cur);
 	rte_tel_data_add_dict_u64(d, "psn_max", v->tx.psn_max);
 	rte_tel_data_add_dict_u64(d, "psn_next", v->tx.psn_next);
-	rte_tel_data_add_dict_u64(d, "on_the_way", v->tx.packets_in_flight);
-	rte_tel_data_add_dict_u64(d, "window", v->tx.cwnd);
-	rte_tel_data_add_dict_u64(d, "loss_window", v->tx.loss_cwnd);
+	rte_tel_data_add_dict_u64(d, "packets_in_flight", v->tx.packets_in_flight);
+	rte_tel_data_add_dict_u64(d, "cwnd", v->tx.cwnd);
+	rte_tel_data_add_dict_u64(d, "loss_cwnd", v->tx.loss_cwnd);
 	rte_tel_data_add_dict_string(d, "cc", tp_cc_name(v->tx.cc));
-	rte_tel_data_add_dict_u64(d, "cc_window", v->tx.cc_cwnd);
+	rte_tel_data_add_dict_u64(d, "cc_cwnd", v->tx.cc_cwnd);
 	rte_tel_data_add_dict_u64(d, "rate_bps", v->tx.rate_bps);
 	rte_tel_data_add_dict_u64(d, "max_rd_atomic", v->tx.max_rd);
 	rte_tel_data_add_dict_u64(d, "rd_out", v->tx.rd_out);
@@ -95,7 +95,7 @@ add_responder(struct rte_tel_data *d, const struct qp_view *v)
 	rte_tel_data_add_dict_u64(d, "message_bytes", v->rx.message_bytes);
 	rte_tel_data_add_dict_u64(d, "max_dest_rd_atomic", v->rx.max_dest_rd);
 	rte_tel_data_add_dict_u64(d, "responses", v->rx.res_pending);
-	rte_tel_data_add_dict_u64(d, "held", v->rx.reordered);
+	rte_tel_data_add_dict_u64(d, "reordered", v->rx.reordered);
 	rte_tel_data_add_dict_u64(d, "min_rnr_timer", v->rx.min_rnr_timer);
 }
 

@@ -264,7 +264,7 @@ tp_drop_reason(const struct tp_counters *before, const struct tp_counters *after
 	for (uint32_t i = 0; i < RTE_DIM(drops); i++)
 		if (*(const uint64_t *)(a + drops[i].offset) != *(const uint64_t *)(b + drops[i].offset))
 			return drops[i].name;
-	/* What is beyond a gap is dropped unless it is held. */
+	/* What is beyond a gap is dropped unless the reorder buffer takes it. */
 	if (after->out_of_sequence != before->out_of_sequence && after->rx_held == before->rx_held)
 		return "out_of_sequence";
 	return NULL;

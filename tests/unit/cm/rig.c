@@ -4,13 +4,13 @@
 #include <stdlib.h>
 
 static void
-on_send(void *arg, const struct cm_way *way, const uint8_t *mad)
+on_send(void *arg, const struct cm_av *av, const uint8_t *mad)
 {
 	struct rig_end *e = arg;
 	struct rig_mad *m = &e->out[e->nb_out++];
 
 	assert_true(e->nb_out <= RIG_WIRE_MAX);
-	m->way = *way;
+	m->av = *av;
 	memcpy(m->mad, mad, sizeof(m->mad));
 }
 
@@ -23,13 +23,13 @@ on_event(void *arg, const struct cm_event *ev)
 	assert_true(e->nb_events <= RIG_EVENTS_MAX);
 	x->ev = *ev;
 	assert_int_equal(ev->state, cm_conn_state(ev->conn));
-	assert_int_equal(ev->msg == NULL, ev->way == NULL);
+	assert_int_equal(ev->msg == NULL, ev->av == NULL);
 	if (ev->msg != NULL) {
 		x->msg = *ev->msg;
-		x->way = *ev->way;
+		x->av = *ev->av;
 	}
 	x->ev.msg = &x->msg;
-	x->ev.way = &x->way;
+	x->ev.av = &x->av;
 }
 
 static void
@@ -101,10 +101,10 @@ other(struct rig_end *e)
 	return e == &e->rig->a ? &e->rig->b : &e->rig->a;
 }
 
-struct cm_way
-rig_way(struct rig_end *e)
+struct cm_av
+rig_av(struct rig_end *e)
 {
-	struct cm_way w = { .port = 0, .pkey = 0xffff, .flow_label = 0x12345, .hop_limit = 64 };
+	struct cm_av w = { .port = 0, .pkey = 0xffff, .flow_label = 0x12345, .hop_limit = 64 };
 
 	memcpy(w.local_gid, e->gid, CM_GID_BYTES);
 	memcpy(w.remote_gid, other(e)->gid, CM_GID_BYTES);
@@ -114,10 +114,10 @@ rig_way(struct rig_end *e)
 void
 rig_carry(struct rig_end *from, const struct rig_mad *m)
 {
-	struct cm_way w = m->way;
+	struct cm_av w = m->av;
 
-	memcpy(w.local_gid, m->way.remote_gid, CM_GID_BYTES);
-	memcpy(w.remote_gid, m->way.local_gid, CM_GID_BYTES);
+	memcpy(w.local_gid, m->av.remote_gid, CM_GID_BYTES);
+	memcpy(w.remote_gid, m->av.local_gid, CM_GID_BYTES);
 	cm_rx(other(from)->cm, &w, m->mad, sizeof(m->mad), from->rig->now);
 }
 
@@ -217,7 +217,7 @@ struct cm_connect_param
 rig_connect_param(struct rig *r)
 {
 	return (struct cm_connect_param){
-		.way = rig_way(&r->a),
+		.av = rig_av(&r->a),
 		.service_id = RIG_SERVICE,
 		.ca_guid = RIG_GUID_A,
 		.qpn = RIG_QPN_A,
@@ -297,7 +297,7 @@ rig_establish(struct rig *r, struct cm_conn **b)
 void
 rig_forge(struct rig *r, const struct cm_msg *m)
 {
-	struct rig_mad x = { .way = rig_way(&r->a) };
+	struct rig_mad x = { .av = rig_av(&r->a) };
 
 	cm_mad_encode(m, x.mad);
 	rig_carry(&r->a, &x);

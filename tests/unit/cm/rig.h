@@ -30,7 +30,7 @@ enum {
 #define RIG_SEC UINT64_C(1000000000)
 
 struct rig_mad {
-	struct cm_way way; /**< as the sender sees it */
+	struct cm_av av;   /**< as the sender sees it */
 	uint8_t mad[CM_MAD_BYTES];
 };
 
@@ -38,7 +38,7 @@ struct rig_mad {
 struct rig_event {
 	struct cm_event ev;
 	struct cm_msg msg;
-	struct cm_way way;
+	struct cm_av av;
 };
 
 struct rig_end {
@@ -62,8 +62,8 @@ struct rig *rig_new(const struct cm_config *limits);
 void rig_free_clean(struct rig *r);
 void rig_free(struct rig *r);
 
-/** @return a way from @p e to the other end. */
-struct cm_way rig_way(struct rig_end *e);
+/** @return the address vector from @p e to the other end. */
+struct cm_av rig_av(struct rig_end *e);
 /** Carry everything that @p from has sent to the other end. @return MADs. */
 unsigned int rig_deliver(struct rig_end *from);
 /** Hand one MAD to the end that it wasn't sent from. */

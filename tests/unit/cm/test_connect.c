@@ -85,10 +85,10 @@ connect_makes_the_same_REQ_as_Linux(void **state)
 		.packet_life = CM_DEFAULT_PACKET_LIFE, .remote_response_timeout = CM_DEFAULT_RESPONSE_TIMEOUT,
 		.local_response_timeout = CM_DEFAULT_RESPONSE_TIMEOUT, .max_cm_retries = CM_DEFAULT_RETRIES,
 		.private_data = { q->private_data, CM_REQ_PRIVATE_BYTES },
-		.way = { .pkey = 0xffff, .hop_limit = 64, .flow_label = q->primary.flow_label },
+		.av = { .pkey = 0xffff, .hop_limit = 64, .flow_label = q->primary.flow_label },
 	};
-	memcpy(p.way.local_gid, q->primary.local_gid, CM_GID_BYTES);
-	memcpy(p.way.remote_gid, q->primary.remote_gid, CM_GID_BYTES);
+	memcpy(p.av.local_gid, q->primary.local_gid, CM_GID_BYTES);
+	memcpy(p.av.remote_gid, q->primary.remote_gid, CM_GID_BYTES);
 	assert_non_null(cm_connect(r->a.cm, &p, r->now));
 	rig_sent(&r->a, CM_ATTR_REQ, &ours);
 	/* IDs are each end's own. */
@@ -448,7 +448,7 @@ connect_peer(struct rig *r, struct rig_end *e, uint64_t guid, uint32_t qpn)
 	struct cm_connect_param p = rig_connect_param(r);
 	struct cm_conn *c;
 
-	p.way = rig_way(e);
+	p.av = rig_av(e);
 	p.peer_to_peer = true;
 	p.ca_guid = guid;
 	p.qpn = qpn;

@@ -201,25 +201,25 @@ a_stranger_cannot_disconnect_or_reject_others(void **state)
 	struct rig *r = rig_new(NULL);
 	uint8_t mad[CM_MAD_BYTES];
 	struct cm_conn *a, *b;
-	struct cm_way way;
+	struct cm_av av;
 	struct cm_msg m;
 
 	rig_listen(r);
 	a = rig_establish(r, &b);
-	way = rig_way(&r->b);
-	way.remote_gid[15] = 99;
+	av = rig_av(&r->b);
+	av.remote_gid[15] = 99;
 	cm_msg_init(&m, CM_ATTR_DREQ, 1);
 	m.dreq.local_comm_id = cm_conn_local_id(a);
 	m.dreq.remote_comm_id = cm_conn_local_id(b);
 	m.dreq.remote_qpn = RIG_QPN_B;
 	cm_mad_encode(&m, mad);
-	cm_rx(r->b.cm, &way, mad, sizeof(mad), r->now);
+	cm_rx(r->b.cm, &av, mad, sizeof(mad), r->now);
 	cm_msg_init(&m, CM_ATTR_REJ, 1);
 	m.rej.local_comm_id = cm_conn_local_id(a);
 	m.rej.remote_comm_id = cm_conn_local_id(b);
 	m.rej.reason = CM_REJ_CONSUMER_DEFINED;
 	cm_mad_encode(&m, mad);
-	cm_rx(r->b.cm, &way, mad, sizeof(mad), r->now);
+	cm_rx(r->b.cm, &av, mad, sizeof(mad), r->now);
 	rig_expect_none(&r->b);
 	assert_int_equal(cm_conn_state(b), CM_ESTABLISHED);
 	/* The peer itself, but with an ID that isn't the connection's. */
@@ -421,7 +421,7 @@ a_LAP_to_the_active_end_and_an_unasked_APR_change_nothing(void **state)
 {
 	struct rig *r = rig_new(NULL);
 	struct cm_conn *a, *b;
-	struct rig_mad x = { .way = rig_way(&r->b) };
+	struct rig_mad x = { .av = rig_av(&r->b) };
 	struct cm_msg lap, m;
 
 	rig_listen(r);

@@ -139,7 +139,7 @@ flood(struct rig *r, unsigned int n, unsigned int nb_hosts)
 	struct cm_msg m;
 
 	for (unsigned int i = 0; i < n; i++, next++) {
-		struct cm_way w = rig_way(&r->a);
+		struct cm_av w = rig_av(&r->a);
 
 		w.local_gid[14] = i % nb_hosts;
 		cm_msg_init(&m, CM_ATTR_REQ, next);
@@ -151,7 +151,7 @@ flood(struct rig *r, unsigned int n, unsigned int nb_hosts)
 		m.req.primary.ack_timeout = 19;
 		memcpy(m.req.primary.local_gid, w.local_gid, CM_GID_BYTES);
 		memcpy(m.req.primary.remote_gid, w.remote_gid, CM_GID_BYTES);
-		x.way = w;
+		x.av = w;
 		cm_mad_encode(&m, x.mad);
 		rig_carry(&r->a, &x);
 	}
@@ -222,7 +222,7 @@ half_open_connections_are_bounded_and_leave_room_for_connecting(void **state)
 	flood(r, 1000, 200);
 	expect_refused(r, 50, 950);
 	assert_int_equal(cm_counters(r->b.cm)->rej_half_open_limit, 950);
-	p.way = rig_way(&r->b);
+	p.av = rig_av(&r->b);
 	assert_non_null(cm_connect(r->b.cm, &p, r->now));
 	cm_usage(r->b.cm, &u);
 	assert_int_equal(u.conns, 51);
@@ -236,13 +236,13 @@ a_full_table_rejects_and_connect_says_ENOSPC(void **state)
 	struct cm_config cfg = { .max_conns = 16 };
 	struct rig *r = rig_new(&cfg);
 	struct cm_connect_param p = rig_connect_param(r);
-	struct cm_sidr_param sp = { .way = rig_way(&r->b), .service_id = 1, .timeout_ns = RIG_SEC };
+	struct cm_sidr_param sp = { .av = rig_av(&r->b), .service_id = 1, .timeout_ns = RIG_SEC };
 
 	rig_listen(r);
 	flood(r, 20, 1);
 	expect_refused(r, 16, 4);
 	assert_int_equal(cm_counters(r->b.cm)->rej_table_full, 4);
-	p.way = rig_way(&r->b);
+	p.av = rig_av(&r->b);
 	assert_null(cm_connect(r->b.cm, &p, r->now));
 	assert_int_equal(errno, ENOSPC);
 	assert_null(cm_sidr_request(r->b.cm, &sp, r->now));
@@ -293,7 +293,7 @@ static struct cm_conn *
 sidr_request(struct rig *r)
 {
 	struct cm_sidr_param p = {
-		.way = rig_way(&r->a),
+		.av = rig_av(&r->a),
 		.service_id = RIG_SERVICE,
 		.timeout_ns = 4 * RIG_SEC,
 		.max_retries = 3,
@@ -406,7 +406,7 @@ bad_mads_are_dropped_and_each_is_counted(void **state)
 {
 	struct rig *r = rig_new(NULL);
 	const struct cm_counters *n = cm_counters(r->b.cm);
-	struct cm_way way = rig_way(&r->b);
+	struct cm_av av = rig_av(&r->b);
 	uint8_t good[CM_MAD_BYTES], mad[CM_MAD_BYTES];
 	struct cm_msg m;
 	static const struct {
@@ -418,10 +418,10 @@ bad_mads_are_dropped_and_each_is_counted(void **state)
 	for (unsigned int i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		memcpy(mad, good, sizeof(mad));
 		mad[cases[i].byte] = cases[i].value;
-		cm_rx(r->b.cm, &way, mad, sizeof(mad), r->now);
+		cm_rx(r->b.cm, &av, mad, sizeof(mad), r->now);
 	}
-	cm_rx(r->b.cm, &way, good, 255, r->now);
-	cm_rx(r->b.cm, &way, good, 0, r->now);
+	cm_rx(r->b.cm, &av, good, 255, r->now);
+	cm_rx(r->b.cm, &av, good, 0, r->now);
 	assert_int_equal(n->rx_mads, 8);
 	assert_int_equal(n->rx_bad_version, 2);
 	assert_int_equal(n->rx_other_class, 1);
@@ -462,7 +462,7 @@ random_mad(struct rig *r, struct cm_conn *a, struct cm_conn *b, struct cm_msg *m
 			m->mra.remote_comm_id = ids[rnd() % 2];
 	}
 	if (m->hdr.attr_id == CM_ATTR_REQ) {
-		struct cm_way w = rig_way(&r->a);
+		struct cm_av w = rig_av(&r->a);
 
 		m->req.service_id = rnd() % 4 == 0 ? m->req.service_id : RIG_SERVICE;
 		m->req.qpn = rnd() % 4 == 0 ? RIG_QPN_A : m->req.qpn;

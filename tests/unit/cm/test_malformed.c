@@ -9,7 +9,7 @@
 #include <stdlib.h>
 
 
-/* Where a MAD is expected: the end that sent it, and the MAD itself, still on its way. */
+/* Where a MAD is expected: the end that sent it, and the MAD itself, still in flight. */
 struct expected {
 	struct rig_end *from;
 	struct rig_mad mad;
@@ -124,7 +124,7 @@ drep(struct rig *r, struct expected *x)
 static void
 ask_for_service(struct rig *r)
 {
-	struct cm_sidr_param p = { .way = rig_way(&r->a), .service_id = RIG_SERVICE, .timeout_ns = RIG_SEC, .max_retries = 3 };
+	struct cm_sidr_param p = { .av = rig_av(&r->a), .service_id = RIG_SERVICE, .timeout_ns = RIG_SEC, .max_retries = 3 };
 
 	rig_listen(r);
 	assert_non_null(cm_sidr_request(r->a.cm, &p, r->now));
@@ -152,7 +152,7 @@ static void
 forge(struct rig *r, const struct cm_msg *m, struct rig_end *from, struct expected *x)
 {
 	x->from = from;
-	x->mad.way = rig_way(from);
+	x->mad.av = rig_av(from);
 	cm_mad_encode(m, x->mad.mad);
 }
 
@@ -283,14 +283,14 @@ every_other_length_is_dropped_and_counted(void **state)
 
 	for (unsigned int n = 0; n < NB_ALL; n++) {
 		struct rig *r = rig_new(NULL);
-		struct cm_way way;
+		struct cm_av av;
 		struct expected x;
 		struct cm *cm;
 		uint64_t tried = 0;
 
 		all[n].prepare(r, &x);
 		cm = receiver(r, &x)->cm;
-		way = rig_way(receiver(r, &x));
+		av = rig_av(receiver(r, &x));
 		memcpy(longer, x.mad.mad, CM_MAD_BYTES);
 		for (size_t len = 0; len <= sizeof(longer); len++) {
 			/* Of its own size, so that a sanitizer sees what is read beyond. */
@@ -298,7 +298,7 @@ every_other_length_is_dropped_and_counted(void **state)
 
 			if (len != CM_MAD_BYTES) {
 				memcpy(bytes, longer, len);
-				cm_rx(cm, &way, bytes, len, r->now);
+				cm_rx(cm, &av, bytes, len, r->now);
 				tried++;
 			}
 			free(bytes);

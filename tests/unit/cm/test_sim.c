@@ -50,7 +50,7 @@ struct item {
 	uint32_t pair;
 	unsigned int side;
 	uint32_t serial;     /* of the pair when this was planned */
-	struct cm_way way;
+	struct cm_av av;
 	uint8_t mad[CM_MAD_BYTES];
 };
 
@@ -166,14 +166,14 @@ host_guid(unsigned int number)
 	return UINT64_C(0x1111111111111111) * (number + 1);
 }
 
-static struct cm_way
-host_way(unsigned int number)
+static struct cm_av
+host_av(unsigned int number)
 {
-	struct cm_way way = { .pkey = 0xffff, .hop_limit = 64 };
+	struct cm_av av = { .pkey = 0xffff, .hop_limit = 64 };
 
-	host_gid(number, way.local_gid);
-	host_gid(!number, way.remote_gid);
-	return way;
+	host_gid(number, av.local_gid);
+	host_gid(!number, av.remote_gid);
+	return av;
 }
 
 static uint32_t
@@ -191,19 +191,19 @@ qpn_take(struct host *h)
 }
 
 static void
-carry(struct world *w, unsigned int to, const struct cm_way *way, const uint8_t *mad)
+carry(struct world *w, unsigned int to, const struct cm_av *av, const uint8_t *mad)
 {
 	struct item *it = plan(w, rng_between(&w->rng, 10000, MAX_DELAY_NS), MAD);
 
 	it->host = to;
-	it->way = *way;
-	memcpy(it->way.local_gid, way->remote_gid, CM_GID_BYTES);
-	memcpy(it->way.remote_gid, way->local_gid, CM_GID_BYTES);
+	it->av = *av;
+	memcpy(it->av.local_gid, av->remote_gid, CM_GID_BYTES);
+	memcpy(it->av.remote_gid, av->local_gid, CM_GID_BYTES);
 	memcpy(it->mad, mad, CM_MAD_BYTES);
 }
 
 static void
-on_send(void *arg, const struct cm_way *way, const uint8_t *mad)
+on_send(void *arg, const struct cm_av *av, const uint8_t *mad)
 {
 	struct host *h = arg;
 	struct world *w = h->w;
@@ -211,9 +211,9 @@ on_send(void *arg, const struct cm_way *way, const uint8_t *mad)
 	if (w->now < w->dark_until)
 		return;
 	if (!rng_chance(&w->rng, w->loss_ppm))
-		carry(w, !h->number, way, mad);
+		carry(w, !h->number, av, mad);
 	if (rng_chance(&w->rng, w->dup_ppm))
-		carry(w, !h->number, way, mad);
+		carry(w, !h->number, av, mad);
 }
 
 /* ---- Owners ---- */
@@ -397,7 +397,7 @@ do_connect(struct world *w, uint32_t idx)
 	struct host *h = &w->hosts[p->host[ACTIVE]];
 	uint32_t tag[2] = { idx, p->serial };
 	struct cm_connect_param cp = {
-		.way = host_way(h->number),
+		.av = host_av(h->number),
 		.service_id = SERVICE,
 		.ca_guid = host_guid(h->number),
 		.qpn = qpn_take(h),
@@ -450,7 +450,7 @@ happen(struct world *w, struct item *it)
 	struct cm_conn *c;
 
 	if (it->what == MAD) {
-		cm_rx(w->hosts[it->host].cm, &it->way, it->mad, sizeof(it->mad), w->now);
+		cm_rx(w->hosts[it->host].cm, &it->av, it->mad, sizeof(it->mad), w->now);
 		return;
 	}
 	if (it->what == REBOOT) {

@@ -85,7 +85,7 @@ static struct cm_connect_param
 connect_to(uint8_t last_byte)
 {
 	return (struct cm_connect_param){
-		.way = { .local_gid = { [10] = 0xff, 0xff, 198, 18, 0, 1 },
+		.av = { .local_gid = { [10] = 0xff, 0xff, 198, 18, 0, 1 },
 			 .remote_gid = { [10] = 0xff, 0xff, 198, 18, 0, last_byte },
 			 .pkey = 0xffff,
 			 .flow_label = 0x12345,
@@ -201,21 +201,21 @@ mads_that_cannot_go_are_counted(void **state)
 		net_port_poll(a.port, t += (uint64_t)NET_RESOLVE_INTERVAL_MS * 1000000);
 	assert_int_equal(g->tx_unreachable, 1);
 	/* No route. */
-	param.way.remote_gid[12] = 10;
+	param.av.remote_gid[12] = 10;
 	param.qpn++;
 	assert_non_null(cm_connect(gsi_cm(a.gsi), &param, now));
 	assert_int_equal(g->tx_unreachable, 2);
 	/* Not the port's address, not a port. */
-	param.way.local_gid[15] = 9;
+	param.av.local_gid[15] = 9;
 	param.qpn++;
 	assert_non_null(cm_connect(gsi_cm(a.gsi), &param, now));
 	param = connect_to(3);
-	param.way.port = 1;
+	param.av.port = 1;
 	param.qpn = 0x99;
 	assert_non_null(cm_connect(gsi_cm(a.gsi), &param, now));
 	assert_int_equal(g->tx_no_address, 2);
 	/* Too many for one neighbour that doesn't answer. */
-	param.way.port = 0;
+	param.av.port = 0;
 	for (i = 0; i < GSI_MAX_WAITING + 3; i++) {
 		param.qpn++;
 		assert_non_null(cm_connect(gsi_cm(a.gsi), &param, now));
