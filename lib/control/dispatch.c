@@ -137,7 +137,6 @@ static void
 handle_request(struct session *s, struct msghdr *msg, size_t n)
 {
 	struct request r = { .req = (const void *)s->control->rx };
-	uint32_t i;
 	int rc;
 
 	if (!take_fds(msg, &r))
@@ -153,7 +152,7 @@ handle_request(struct session *s, struct msghdr *msg, size_t n)
 		r.rsp.hello.abi_version = UROCE_ABI_VERSION;
 		snprintf(r.rsp.hello.version, sizeof(r.rsp.hello.version), "%s", UROCE_VERSION);
 	}
-	for (i = 0; i < r.nb_fds; i++) {
+	for (uint32_t i = 0; i < r.nb_fds; i++) {
 		if (r.fds[i] >= 0)
 			closer_close(r.fds[i]);
 	}
@@ -196,12 +195,11 @@ static void
 on_kick(struct watch *w, uint32_t events)
 {
 	struct session *s = container_of(w, struct session, kick);
-	unsigned int i;
 
 	/* Watched for edges and never read: the program has this open file too, and could make a read() of ours block. */
 	if (s->closing)
 		return;
-	for (i = 0; i < s->control->s.nb_engines; i++)
+	for (unsigned int i = 0; i < s->control->s.nb_engines; i++)
 		engine_session_kick(s->control->s.engines[i], s->engine_sessions[i]);
 }
 

@@ -107,10 +107,9 @@ refuse(struct rdma_cm_id *id)
 void
 rs_accept_request(struct rs_stream *listener, struct rdma_cm_event *ev)
 {
-	struct rs_stream *child;
 	int err;
+	struct rs_stream *child = rs_stream_alloc(listener->rs.ops, &listener->cm, listener->rs.domain, &err);
 
-	child = rs_stream_alloc(listener->rs.ops, &listener->cm, listener->rs.domain, &err);
 	if (!child) {
 		refuse(ev->id);
 		return;

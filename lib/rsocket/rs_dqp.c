@@ -75,9 +75,8 @@ make_queues(struct rs_dqp *qp)
 {
 	struct epoll_event ev = { .events = EPOLLIN };
 	struct ibv_qp_init_attr attr = { 0 };
-	int err;
+	int err = rs_cq_create(&qp->cq, qp->id->verbs, qp->nb_sends + qp->nb_recvs);
 
-	err = rs_cq_create(&qp->cq, qp->id->verbs, qp->nb_sends + qp->nb_recvs);
 	if (err)
 		return err;
 	attr.send_cq = attr.recv_cq = qp->cq.cq;

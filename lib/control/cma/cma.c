@@ -182,11 +182,10 @@ void
 cma_session_end(struct session *s)
 {
 	struct cma_id *id;
-	uint32_t pos;
 
 	if (s->cma == NULL)
 		return;
-	for (pos = 0; (id = handles_next(&s->tab[OBJ_CM_ID], &pos)) != NULL;)
+	for (uint32_t pos = 0; (id = handles_next(&s->tab[OBJ_CM_ID], &pos)) != NULL;)
 		cma_id_free(id);
 	cma_channel_end(s);
 }

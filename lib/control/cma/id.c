@@ -62,9 +62,8 @@ int
 cma_id_move(struct cma_id *id, struct session *to)
 {
 	struct session *from = id->session;
-	uint32_t handle;
+	uint32_t handle = handles_add(&to->tab[OBJ_CM_ID], id);
 
-	handle = handles_add(&to->tab[OBJ_CM_ID], id);
 	if (handle == HANDLE_NONE)
 		return ENOMEM;
 	UROCE_ASSERT(from != to && from->cma != NULL && to->cma != NULL);

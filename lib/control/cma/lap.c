@@ -16,7 +16,6 @@ find_qp(const struct cma_id *id, struct session **owner)
 	const struct session *own = id->session;
 	struct obj_qp *qp;
 	struct session *s;
-	uint32_t pos;
 
 	/* All processes in another PID namespace have number 0, so none can be told from another. */
 	if (own->pid == 0)
@@ -24,7 +23,7 @@ find_qp(const struct cma_id *id, struct session **owner)
 	TAILQ_FOREACH(s, &own->control->sessions, link) {
 		if (s->port != id->port || s->pid != own->pid || s->uid != own->uid)
 			continue;
-		for (pos = 0; (qp = handles_next(&s->tab[OBJ_QP], &pos)) != NULL;) {
+		for (uint32_t pos = 0; (qp = handles_next(&s->tab[OBJ_QP], &pos)) != NULL;) {
 			if (qp->qp != NULL && qp->target == NULL && qp_num(qp->qp) == id->qpn) {
 				*owner = s;
 				return qp;

@@ -185,9 +185,8 @@ static void
 release_held(struct session *s, struct obj_cq *cq, bool raise)
 {
 	struct cq_args a = { .cq = cq->cq, .raise = raise };
-	unsigned int i;
 
-	for (i = 0; i < s->control->s.nb_engines; i++)
+	for (unsigned int i = 0; i < s->control->s.nb_engines; i++)
 		engine_call(s->control->s.engines[i], release_on_engine, &a);
 }
 

@@ -63,9 +63,8 @@ op_mcast_attach(struct session *s, struct request *r)
 	const struct ctl_mcast_req *q = &r->req->mcast;
 	struct mcast_member *m;
 	struct obj_qp *qp;
-	int rc;
+	int rc = check(s, r, &qp);
 
-	rc = check(s, r, &qp);
 	/* As Linux's uverbs: attaching again succeeds and changes nothing. */
 	if (rc != 0 || member_find(qp, q->mgid) != NULL)
 		return rc;
@@ -94,9 +93,8 @@ op_mcast_detach(struct session *s, struct request *r)
 {
 	struct mcast_member *m;
 	struct obj_qp *qp;
-	int rc;
+	int rc = check(s, r, &qp);
 
-	rc = check(s, r, &qp);
 	if (rc != 0)
 		return rc;
 	m = member_find(qp, r->req->mcast.mgid);

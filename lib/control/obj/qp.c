@@ -68,9 +68,8 @@ static int
 destroy_on_engine(struct engine *e, void *arg, uint64_t now_ns)
 {
 	struct destroy_args *a = arg;
-	uint32_t i;
 
-	for (i = 0; i < a->n; i++) {
+	for (uint32_t i = 0; i < a->n; i++) {
 		engine_session_set_qp(a->es, a->slot[i], NULL);
 		qp_destroy(engine_transport(e), a->qp[i]);
 	}
@@ -376,9 +375,8 @@ check_and_modify(struct session *s, struct request *r, struct obj_qp *qp)
 	const struct ctl_qp_modify_req *q = &r->req->qp_modify;
 	struct tp_path path, alt;
 	const char *why = "";
-	int rc;
+	int rc = qp_modify_check(qp->type, qp_state(qp->qp), &q->attr, q->mask, s->port->active_mtu, &why);
 
-	rc = qp_modify_check(qp->type, qp_state(qp->qp), &q->attr, q->mask, s->port->active_mtu, &why);
 	if (rc != 0)
 		return req_fail(r, rc, "modify QP %#x, %s: %s", qp_num(qp->qp), qp_state_name(qp_state(qp->qp)), why);
 	if (q->mask & UROCE_QP_PKEY_INDEX)
@@ -485,10 +483,9 @@ obj_qp_destroy_all(struct session *s)
 {
 	struct obj_qp *batch[CONTROL_DESTROY_BURST], *qp;
 	struct destroy_args a;
-	unsigned int engine;
 	uint32_t pos, i;
 
-	for (engine = 0; engine < s->control->s.nb_engines; engine++) {
+	for (unsigned int engine = 0; engine < s->control->s.nb_engines; engine++) {
 		a.es = s->engine_sessions[engine];
 		a.n = 0;
 		pos = 0;

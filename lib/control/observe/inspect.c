@@ -127,11 +127,10 @@ void *
 inspect_find_one(struct control *c, enum inspect_kind kind, uint64_t number, struct session **owner)
 {
 	struct session *s;
-	uint32_t pos;
 	void *obj;
 
 	TAILQ_FOREACH(s, &c->sessions, link) {
-		for (pos = 0; (obj = handles_next(&s->tab[type_of[kind]], &pos)) != NULL;) {
+		for (uint32_t pos = 0; (obj = handles_next(&s->tab[type_of[kind]], &pos)) != NULL;) {
 			if (number_of(kind, obj) != number)
 				continue;
 			*owner = s;
