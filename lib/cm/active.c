@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The end that connects: REQ out, REP in, RTU out. */
-#include <errno.h>
-#include <string.h>
-
 #include "cm/cm_priv.h"
 
 /* ---- REQ ---- */

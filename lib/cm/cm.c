@@ -2,10 +2,6 @@
 /* The instance: creation, dispatch of what comes in, timers. */
 #include "cm/cm.h"
 
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "cm/cm_priv.h"
 
 static cm_handler *const handlers[CM_ATTR_COUNT] = {

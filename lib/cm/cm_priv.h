@@ -14,6 +14,10 @@
 #ifndef UROCE_CM_PRIV_H
 #define UROCE_CM_PRIV_H
 
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
 #include "base/container_of.h"
 #include "base/gen_table.h"
 #include "base/wheel.h"

@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Connections: their states, what they send, their timers, and the answers that are kept. */
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/assert.h"
 #include "cm/cm_priv.h"
 #include "wire/wire.h"

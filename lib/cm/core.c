@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What all files of lib/cm use: sending a MAD, making an event, private data. */
-#include <string.h>
-
 #include "cm/cm_priv.h"
 
 void

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* DREQ and DREP, from either end or from both at once. */
-#include <errno.h>
-
 #include "cm/cm_priv.h"
 
 void

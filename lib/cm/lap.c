@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* LAP and APR: another path for a connection that is there. A LAP is the owner's to answer; none is ever sent. */
-#include <errno.h>
-
 #include "cm/cm_priv.h"
 
 static void

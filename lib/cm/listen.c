@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Listeners: by service ID and local address, the most specific one first. */
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "cm/cm_priv.h"
 #include "wire/gid.h"
 

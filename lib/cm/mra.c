@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* MRA: an answer takes longer than the other end expects. */
-#include <errno.h>
-
 #include "cm/cm_priv.h"
 
 #define MAX_CODE 31

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The end that is connected to: REQ in, REP out, RTU in. */
-#include <errno.h>
-#include <string.h>
-
 #include "cm/cm_priv.h"
 
 /* ---- REQ ---- */

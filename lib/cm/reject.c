@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* REJ: what we refuse, and what the peer does. */
-#include <errno.h>
-#include <string.h>
-
 #include "cm/cm_priv.h"
 #include "wire/wire.h"
 

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Service ID resolution: which QP and Q_Key serve a service ID over UD (12.11). */
-#include <errno.h>
-#include <string.h>
-
 #include "cm/cm_priv.h"
 
 #define MIN_TIMEOUT_NS UINT64_C(1000000)

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The end of a session: everything that the program had is destroyed. */
-#include <stdlib.h>
 #include <unistd.h>
 
 #include "control/cma/cma_priv.h"

@@ -2,10 +2,6 @@
 /* Resolving, listening, connecting, accepting, disconnecting. */
 #include "rdmacm/rdmacm_priv.h"
 
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-
 RDMACM_EXPORT int
 rdma_resolve_addr(struct rdma_cm_id *rid, struct sockaddr *src_addr, struct sockaddr *dst_addr, int timeout_ms)
 {

@@ -2,10 +2,7 @@
 /* Devices: opened once per process, with a protection domain for programs that bring none. */
 #include "rdmacm/rdmacm_priv.h"
 
-#include <errno.h>
 #include <fcntl.h>
-#include <stdlib.h>
-#include <string.h>
 
 static pthread_mutex_t devices_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct cm_device devices[UROCE_MAX_PORTS];

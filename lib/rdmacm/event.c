@@ -2,10 +2,6 @@
 /* Events: from records in the pipe to what programs get. */
 #include "rdmacm/rdmacm_priv.h"
 
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-
 static void
 put_private(struct cm_happening *h, const struct ctl_cm_event *r)
 {

@@ -3,9 +3,6 @@
  * Listeners. A connection that a peer requests is set up and accepted at once; raccept() returns it once it is
  * established. Until then it is on its listener's list of pending ones: who takes it from there owns it.
  */
-#include <errno.h>
-#include <stdlib.h>
-
 #include "rsocket/rs_priv.h"
 
 static pthread_mutex_t accept_lock = PTHREAD_MUTEX_INITIALIZER;

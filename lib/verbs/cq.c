@@ -2,10 +2,7 @@
 /* Completion queues: creation, polling, arming, destruction. */
 #include "verbs/client_priv.h"
 
-#include <errno.h>
 #include <sched.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 /* A field of the ring that a thread without the lock looks at. */
@@ -256,7 +253,6 @@ int
 client_modify_cq(struct ibv_cq *cq, struct ibv_modify_cq_attr *attr)
 {
 	struct client_call c;
-	int err;
 
 	if (attr->attr_mask != IBV_CQ_ATTR_MODERATE)
 		return attr->attr_mask ? EOPNOTSUPP : EINVAL;
@@ -266,9 +262,7 @@ client_modify_cq(struct ibv_cq *cq, struct ibv_modify_cq_attr *attr)
 		.count = attr->moderate.cq_count,
 		.period_us = attr->moderate.cq_period,
 	};
-	err = client_call(to_ctx(cq->context), &c);
-	client_call_close_fds(&c, 0);
-	return err;
+	return client_call(to_ctx(cq->context), &c);
 }
 
 CLIENT_EXPORT int

@@ -2,10 +2,6 @@
 /* Queue pairs: creation, states, destruction. Posting is in post.c and qp_wr.c. */
 #include "verbs/client_priv.h"
 
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "verbs/ah_attr.h"
 #include "verbs/attr_copy.h"
 
@@ -413,7 +409,6 @@ ibv_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int mask)
 	c.req.qp_modify.mask = served_mask(ibqp, mask);
 	attr_to_abi(&c.req.qp_modify.attr, attr, mask);
 	err = client_call(qp->ctx, &c);
-	client_call_close_fds(&c, 0);
 	if (err)
 		return err;
 	if (mask & IBV_QP_STATE) {
@@ -434,7 +429,6 @@ ibv_query_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int mask, struct ibv
 	client_call_init(&c, CTL_QP_QUERY);
 	c.req.handle.handle = ibqp->handle;
 	err = client_call(qp->ctx, &c);
-	client_call_close_fds(&c, 0);
 	if (err)
 		return err;
 	attr_from_abi(attr, &c.rsp.qp_query.attr);

@@ -2,9 +2,6 @@
 /* Shared receive queues. Posting is in post.c. */
 #include "verbs/client_priv.h"
 
-#include <errno.h>
-#include <stdlib.h>
-
 static void
 srq_forget(struct client_srq *srq)
 {
@@ -151,7 +148,6 @@ CLIENT_EXPORT int
 ibv_modify_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr, int mask)
 {
 	struct client_call c;
-	int err;
 
 	if (mask & ~(IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT))
 		return EINVAL;
@@ -159,9 +155,7 @@ ibv_modify_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr, int mask)
 	c.req.srq_modify = (struct ctl_srq_modify_req){
 		.handle = srq->handle, .mask = mask, .max_wr = attr->max_wr, .limit = attr->srq_limit
 	};
-	err = client_call(to_ctx(srq->context), &c);
-	client_call_close_fds(&c, 0);
-	return err;
+	return client_call(to_ctx(srq->context), &c);
 }
 
 CLIENT_EXPORT int
@@ -173,7 +167,6 @@ ibv_query_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr)
 	client_call_init(&c, CTL_SRQ_QUERY);
 	c.req.handle.handle = srq->handle;
 	err = client_call(to_ctx(srq->context), &c);
-	client_call_close_fds(&c, 0);
 	if (err)
 		return err;
 	attr->max_wr = c.rsp.srq_query.max_wr;

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Ids as programs make, set, move and destroy them. */
-#include <errno.h>
-#include <stdlib.h>
-
 #include "control/cma/cma_priv.h"
 
 struct cma *

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Connections of ids: what a program asks for becomes calls into lib/cm. */
-#include <errno.h>
-#include <string.h>
-
 #include <rte_common.h>
 
 #include "control/cma/cma_priv.h"

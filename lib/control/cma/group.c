@@ -3,9 +3,6 @@
  * Multicast groups of UD ids. The QP that attaches is the member on the network; an id that joins is told how to send
  * there.
  */
-#include <errno.h>
-#include <string.h>
-
 #include "control/cma/cma_priv.h"
 
 void

@@ -2,9 +2,6 @@
 /* QP 1: MADs between the wire and the connection manager. */
 #include "control/cma/gsi_priv.h"
 
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/queue.h>
 #include <sys/random.h>
 

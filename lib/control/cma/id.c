@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Ids as such: what they know, in which session they are. */
-#include <errno.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "control/cma/cma_priv.h"

@@ -3,9 +3,6 @@
  * Alternate paths: a peer's LAP sets the alternate path of the id's QP (17.2.8), to which the QP migrates when its
  * first path fails or the peer migrates. The program gets IBV_EVENT_PATH_MIG.
  */
-#include <errno.h>
-#include <string.h>
-
 #include "control/cma/cma_priv.h"
 #include "control/obj/obj_qp_priv.h"
 

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What was negotiated, as attributes of a QP (Linux, core/cm.c: cm_init_qp_*_attr()). */
-#include <errno.h>
-
 #include "control/cma/cma_priv.h"
 
 static uint32_t

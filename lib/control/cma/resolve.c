@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* From an id's destination to our own address, a port and the MAC address of the next hop. */
-#include <errno.h>
-#include <string.h>
 #include <unistd.h>
 
 #include <rte_common.h>

@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include <errno.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "control/obj/obj_cq_priv.h"

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Memory windows: allocated and freed here; engines bind and invalidate them. */
-#include <errno.h>
-#include <stdlib.h>
-
 #include "control/obj/obj_mr_priv.h"
 
 int

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What devices and ports say of themselves: what lib/transport has, and no more. */
 #include <endian.h>
-#include <errno.h>
 #include <stdio.h>
-#include <string.h>
 
 #include <rte_common.h>
 

@@ -4,9 +4,7 @@
  * obj_qp of type XRC_RECV is one opening of a struct xrc_target. Either is destroyed with its last opening, whichever
  * program has that.
  */
-#include <errno.h>
 #include <fcntl.h>
-#include <stdlib.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 
