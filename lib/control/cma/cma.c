@@ -83,10 +83,8 @@ op_cm_create_id(struct session *s, struct request *r)
 int
 op_cm_destroy_id(struct session *s, struct request *r)
 {
-	struct cma_id *id = cma_id_get(s, r->req->cm_destroy.id, r);
+	struct cma_id *id = r->obj;
 
-	if (id == NULL)
-		return EINVAL;
 	refuse_unread(id, r->req->cm_destroy.taken);
 	cma_id_free(id);
 	return 0;
@@ -95,10 +93,8 @@ op_cm_destroy_id(struct session *s, struct request *r)
 int
 op_cm_query(struct session *s, struct request *r)
 {
-	struct cma_id *id = cma_id_get(s, r->req->handle.handle, r);
+	struct cma_id *id = r->obj;
 
-	if (id == NULL)
-		return EINVAL;
 	cma_id_info(id, &r->rsp.cm_info);
 	return 0;
 }
@@ -107,10 +103,8 @@ int
 op_cm_set_option(struct session *s, struct request *r)
 {
 	const struct ctl_cm_option_req *q = &r->req->cm_option;
-	struct cma_id *id = cma_id_get(s, q->id, r);
+	struct cma_id *id = r->obj;
 
-	if (id == NULL)
-		return EINVAL;
 	switch (q->option) {
 	case CTL_CM_OPT_TOS:
 		if (q->value > UINT8_MAX)

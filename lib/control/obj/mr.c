@@ -292,10 +292,8 @@ op_mr_segs(struct session *s, struct request *r)
 int
 op_mr_dereg(struct session *s, struct request *r)
 {
-	struct obj_mr *mr = obj_get(s, OBJ_MR, r->req->handle.handle, r);
+	struct obj_mr *mr = r->obj;
 
-	if (mr == NULL)
-		return EINVAL;
 	if (!mr_retire(mr->mr))
 		return req_fail(r, EBUSY, "memory windows are bound to the MR; invalidate, unbind or free them first");
 	mr->pd->obj.users--;

@@ -333,8 +333,11 @@ modify_resumed(struct session *s, struct request *r, int rc, const uint8_t mac[6
 {
 	struct obj_qp *qp = handles_get(&s->tab[OBJ_QP], r->req->qp_modify.handle);
 
-	if (rc == 0)
-		return op_qp_modify(s, r);
+	if (rc == 0) {
+		/* The QP may have been destroyed meanwhile. */
+		r->obj = obj_get(s, OBJ_QP, r->req->qp_modify.handle, r);
+		return r->obj != NULL ? op_qp_modify(s, r) : EINVAL;
+	}
 	if (qp != NULL)
 		keep_note(qp, r->message);
 	return rc;
@@ -415,11 +418,9 @@ obj_qp_load_alternate(struct session *s, struct obj_qp *qp, const struct uroce_a
 int
 op_qp_modify(struct session *s, struct request *r)
 {
-	struct obj_qp *qp = obj_get(s, OBJ_QP, r->req->qp_modify.handle, r);
+	struct obj_qp *qp = r->obj;
 	int rc;
 
-	if (qp == NULL)
-		return EINVAL;
 	rc = check_and_modify(s, r, qp);
 	if (rc != EINPROGRESS)
 		keep_note(qp, rc != 0 ? r->message : NULL);
@@ -429,11 +430,9 @@ op_qp_modify(struct session *s, struct request *r)
 int
 op_qp_query(struct session *s, struct request *r)
 {
-	struct obj_qp *qp = obj_get(s, OBJ_QP, r->req->handle.handle, r);
+	struct obj_qp *qp = r->obj;
 	struct qp_args a = { 0 };
 
-	if (qp == NULL)
-		return EINVAL;
 	a.qp = qp->qp;
 	engine_call(s->control->s.engines[qp->engine], query_on_engine, &a);
 	r->rsp.qp_query.attr = a.out;
@@ -454,11 +453,9 @@ forget(struct session *s, struct obj_qp *qp)
 int
 op_qp_destroy(struct session *s, struct request *r)
 {
-	struct obj_qp *qp = obj_get(s, OBJ_QP, r->req->handle.handle, r);
+	struct obj_qp *qp = r->obj;
 	struct destroy_args a;
 
-	if (qp == NULL)
-		return EINVAL;
 	if (qp->target != NULL) {
 		obj_xrc_target_close(s, qp);
 		return 0;

@@ -125,10 +125,8 @@ obj_xrcd_destroy(struct session *s, struct obj_xrcd *o)
 int
 op_xrcd_close(struct session *s, struct request *r)
 {
-	struct obj_xrcd *o = obj_get(s, OBJ_XRCD, r->req->handle.handle, r);
+	struct obj_xrcd *o = r->obj;
 
-	if (o == NULL)
-		return EINVAL;
 	if (o->obj.users > 0)
 		return req_fail(r, EBUSY, "%u QPs and SRQs use the XRC domain; destroy them first", o->obj.users);
 	obj_xrcd_destroy(s, o);
