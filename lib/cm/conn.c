@@ -53,8 +53,7 @@ conn_new(struct cm *cm, const struct cm_way *way)
 	/* What is kept only to repeat an answer makes room for what is new. */
 	if (!id_take(cm, c) && !(conn_evict(cm) && id_take(cm, c))) {
 		free(c);
-		errno = ENOSPC;
-		return NULL;
+		return cm_null(ENOSPC);
 	}
 	c->cm = cm;
 	c->way = *way;

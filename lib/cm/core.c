@@ -24,6 +24,15 @@ cm_event_set(struct cm_event *ev, enum cm_event_type type, struct cm_conn *c)
 	*ev = (struct cm_event){ .type = type, .state = c->state, .conn = c, .owner = c->owner };
 }
 
+void
+cm_event_set_msg(struct cm_event *ev, enum cm_event_type type, struct cm_conn *c, const struct cm_way *way,
+		 const struct cm_msg *m)
+{
+	cm_event_set(ev, type, c);
+	ev->way = way;
+	ev->msg = m;
+}
+
 bool
 cm_private_ok(const struct cm_private *p, uint32_t room)
 {

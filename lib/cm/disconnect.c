@@ -66,9 +66,7 @@ disconnected(struct cm_conn *c, const struct cm_way *way, const struct cm_msg *m
 {
 	conn_enter_timewait(c, now_ns);
 	CM_COUNT(c->cm, disconnected);
-	cm_event_set(ev, CM_EV_DISCONNECTED, c);
-	ev->msg = m;
-	ev->way = way;
+	cm_event_set_msg(ev, CM_EV_DISCONNECTED, c, way, m);
 }
 
 void
@@ -95,9 +93,7 @@ handle_dreq(struct cm *cm, const struct cm_way *way, const struct cm_msg *m, uin
 		conn_timer_stop(c);
 		conn_set_state(c, CM_DREQ_RCVD);
 		CM_COUNT(cm, disconnected);
-		cm_event_set(ev, CM_EV_DISCONNECT, c);
-		ev->msg = m;
-		ev->way = way;
+		cm_event_set_msg(ev, CM_EV_DISCONNECT, c, way, m);
 		break;
 	case CM_DREQ_SENT:
 		/* Both ends at once: each answers the other's. */

@@ -25,9 +25,7 @@ lap_to_owner(struct cm_conn *c, const struct cm_way *way, const struct cm_msg *m
 	}
 	c->lap_pending = true;
 	c->tid = m->hdr.tid;
-	cm_event_set(ev, CM_EV_LAP, c);
-	ev->msg = m;
-	ev->way = way;
+	cm_event_set_msg(ev, CM_EV_LAP, c, way, m);
 }
 
 void

@@ -49,7 +49,5 @@ handle_mra(struct cm *cm, const struct cm_way *way, const struct cm_msg *m, uint
 	}
 	/* 12.9.8.4: the service time runs from the MRA's arrival, and the answer has to travel. */
 	conn_timer(c, now_ns + cm_time_ns(cm_at_most(m->mra.service_timeout, CM_MAX_SERVICE_TIMEOUT)) + 2 * c->life_ns);
-	cm_event_set(ev, CM_EV_MRA, c);
-	ev->msg = m;
-	ev->way = way;
+	cm_event_set_msg(ev, CM_EV_MRA, c, way, m);
 }

@@ -145,12 +145,10 @@ static void
 request_event(struct cm_conn *c, struct cm_listener *l, const struct cm_way *way, const struct cm_msg *m,
 	      struct cm_event *ev)
 {
-	cm_event_set(ev, CM_EV_REQUEST, c);
+	cm_event_set_msg(ev, CM_EV_REQUEST, c, way, m);
 	ev->listener = l;
 	if (l != NULL)
 		ev->owner = l->owner;
-	ev->msg = m;
-	ev->way = way;
 }
 
 void

@@ -107,9 +107,7 @@ find_rejected(struct cm *cm, const struct cm_way *way, const struct cm_rej *rej)
 static void
 rejected(struct cm_conn *c, const struct cm_way *way, const struct cm_msg *m, struct cm_event *ev)
 {
-	cm_event_set(ev, CM_EV_REJECTED, c);
-	ev->msg = m;
-	ev->way = way;
+	cm_event_set_msg(ev, CM_EV_REJECTED, c, way, m);
 	ev->reason = m->rej.reason;
 }
 
@@ -148,9 +146,7 @@ handle_rej(struct cm *cm, const struct cm_way *way, const struct cm_msg *m, uint
 	case CM_DREQ_SENT:
 		conn_enter_timewait(c, now_ns);
 		CM_COUNT(cm, disconnected);
-		cm_event_set(ev, CM_EV_DISCONNECTED, c);
-		ev->msg = m;
-		ev->way = way;
+		cm_event_set_msg(ev, CM_EV_DISCONNECTED, c, way, m);
 		break;
 	default:
 		CM_COUNT(cm, rx_wrong_state);
