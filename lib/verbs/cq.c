@@ -32,14 +32,6 @@ cq_free(struct client_cq *cq)
 	free(cq);
 }
 
-static void
-forget_cookie(struct client_ctx *ctx, uint64_t cookie)
-{
-	pthread_mutex_lock(&ctx->objs.mutex);
-	objtab_remove(&ctx->objs, cookie);
-	pthread_mutex_unlock(&ctx->objs.mutex);
-}
-
 /* Find a ring and its times in what the daemon said. ctl_lock held. */
 static int
 map_ring(const struct client_ctx *ctx, const struct ctl_area *ring, const struct ctl_area *stamps, uint32_t order,
@@ -124,12 +116,10 @@ client_cq_new(struct ibv_context *context, uint32_t cqe, void *cq_context, struc
 	cq->cq.context = context;
 	cq->cq.channel = channel;
 	cq->cq.cq_context = cq_context;
-	pthread_mutex_lock(&ctx->objs.mutex);
 	cq->cookie = objtab_add(&ctx->objs, cq);
-	pthread_mutex_unlock(&ctx->objs.mutex);
 	err = cq->cookie == UINT64_MAX ? ENOMEM : cq_request(ctx, cq, cqe, vector, stamps);
 	if (err) {
-		forget_cookie(ctx, cq->cookie);
+		objtab_remove(&ctx->objs, cq->cookie);
 		cq_free(cq);
 		return client_null(err);
 	}
@@ -275,7 +265,7 @@ ibv_destroy_cq(struct ibv_cq *ibcq)
 
 	if (err)
 		return err;
-	forget_cookie(ctx, cq->cookie);
+	objtab_remove(&ctx->objs, cq->cookie);
 	if (ch) {
 		pthread_mutex_lock(&ch->mutex);
 		client_channel_purge(ch, cq->cookie);

@@ -3,16 +3,6 @@
 #include "verbs/client_priv.h"
 
 static void
-srq_forget(struct client_srq *srq)
-{
-	struct client_ctx *ctx = to_ctx(srq->srq.context);
-
-	pthread_mutex_lock(&ctx->objs.mutex);
-	objtab_remove(&ctx->objs, srq->cookie);
-	pthread_mutex_unlock(&ctx->objs.mutex);
-}
-
-static void
 srq_free(struct client_srq *srq)
 {
 	pthread_mutex_destroy(&srq->srq.mutex);
@@ -94,12 +84,10 @@ srq_new(struct ibv_pd *pd, struct ibv_srq_init_attr *init, const struct client_x
 	srq->srq.srq_context = init->srq_context;
 	srq->srq.pd = pd;
 	srq->cq = cq;
-	pthread_mutex_lock(&ctx->objs.mutex);
 	srq->cookie = objtab_add(&ctx->objs, srq);
-	pthread_mutex_unlock(&ctx->objs.mutex);
 	err = srq->cookie == UINT64_MAX ? ENOMEM : srq_request(ctx, srq, &init->attr, xrcd);
 	if (err) {
-		srq_forget(srq);
+		objtab_remove(&to_ctx(srq->srq.context)->objs, srq->cookie);
 		srq_free(srq);
 		return client_null(err);
 	}
@@ -185,7 +173,7 @@ ibv_destroy_srq(struct ibv_srq *ibsrq)
 		return err;
 	if (srq->cq)
 		client_cq_forget_srq(srq->cq, srq->srqn);
-	srq_forget(srq);
+	objtab_remove(&to_ctx(srq->srq.context)->objs, srq->cookie);
 	pthread_mutex_lock(&ibsrq->mutex);
 	while (ibsrq->events_completed != srq->events_reported)
 		pthread_cond_wait(&ibsrq->cond, &ibsrq->mutex);
