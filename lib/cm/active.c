@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The end that connects: REQ out, REP in, RTU out. */
-#include <errno.h>
-#include <string.h>
-
 #include "cm/cm_priv.h"
 
 /* ---- REQ ---- */
@@ -89,10 +86,8 @@ cm_connect(struct cm *cm, const struct cm_connect_param *p, uint64_t now_ns)
 	struct cm_key key;
 	struct cm_msg m;
 
-	if (!param_ok(p)) {
-		errno = EINVAL;
-		return NULL;
-	}
+	if (!param_ok(p))
+		return cm_null(EINVAL);
 	c = conn_new(cm, &p->av);
 	if (c == NULL)
 		return NULL;
@@ -163,9 +158,7 @@ stale_rep(struct cm_conn *c, struct cm_conn *old, const struct cm_av *av, const 
 	conn_enter_timewait(c, now_ns);
 	if (old->state == CM_ESTABLISHED)
 		disconnect_send_dreq(old, &none, now_ns);
-	cm_event_set(ev, CM_EV_REJECTED, c);
-	ev->msg = m;
-	ev->av = av;
+	cm_event_set_msg(ev, CM_EV_REJECTED, c, av, m);
 	ev->reason = CM_REJ_STALE_CONN;
 	ev->local = true;
 }
@@ -200,9 +193,7 @@ handle_rep(struct cm *cm, const struct cm_av *av, const struct cm_msg *m, uint64
 	}
 	conn_set_remote_qpn(c, m->rep.ca_guid, qpn);
 	conn_set_state(c, CM_REP_RCVD);
-	cm_event_set(ev, CM_EV_RESPONSE, c);
-	ev->msg = m;
-	ev->av = av;
+	cm_event_set_msg(ev, CM_EV_RESPONSE, c, av, m);
 }
 
 /* ---- RTU ---- */

@@ -2,10 +2,6 @@
 /* The instance: creation, dispatch of what comes in, timers. */
 #include "cm/cm.h"
 
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "cm/cm_priv.h"
 
 static cm_handler *const handlers[CM_ATTR_COUNT] = {
@@ -47,10 +43,8 @@ cm_open(const struct cm_config *config, uint64_t now_ns)
 	uint32_t max_conns;
 	struct cm *cm;
 
-	if (config->ops.send == NULL || config->ops.event == NULL || config->max_conns > CM_MAX_CONNS_LIMIT) {
-		errno = EINVAL;
-		return NULL;
-	}
+	if (config->ops.send == NULL || config->ops.event == NULL || config->max_conns > CM_MAX_CONNS_LIMIT)
+		return cm_null(EINVAL);
 	max_conns = or_default(config->max_conns, CM_DEFAULT_MAX_CONNS);
 	cm = calloc(1, sizeof(*cm) + gen_table_bytes(max_conns));
 	if (cm == NULL)
@@ -67,8 +61,7 @@ cm_open(const struct cm_config *config, uint64_t now_ns)
 	if (table_init(cm) != 0) {
 		table_free(cm);
 		free(cm);
-		errno = ENOMEM;
-		return NULL;
+		return cm_null(ENOMEM);
 	}
 	return cm;
 }

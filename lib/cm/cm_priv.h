@@ -14,6 +14,10 @@
 #ifndef UROCE_CM_PRIV_H
 #define UROCE_CM_PRIV_H
 
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
 #include "base/container_of.h"
 #include "base/gen_table.h"
 #include "base/wheel.h"
@@ -136,6 +140,14 @@ cm_list_empty(const struct cm_list *l)
 	return l->next == l;
 }
 
+/** Of functions that return NULL with errno set. */
+static inline void *
+cm_null(int err)
+{
+	errno = err;
+	return NULL;
+}
+
 static inline uint8_t
 cm_at_most(uint8_t v, uint8_t max)
 {
@@ -203,6 +215,9 @@ void cm_send(struct cm *cm, const struct cm_av *av, const uint8_t *mad);
 void cm_send_msg(struct cm *cm, const struct cm_av *av, const struct cm_msg *m);
 /** Fill an event of @p c. */
 void cm_event_set(struct cm_event *ev, enum cm_event_type type, struct cm_conn *c);
+/** The same for an event that message @p m from @p way causes. */
+void cm_event_set_msg(struct cm_event *ev, enum cm_event_type type, struct cm_conn *c, const struct cm_av *way,
+		      const struct cm_msg *m);
 /** @return false if @p p is longer than @p room or has no data. */
 bool cm_private_ok(const struct cm_private *p, uint32_t room);
 void cm_private_put(const struct cm_private *p, uint8_t *to);

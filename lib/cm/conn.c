@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Connections: their states, what they send, their timers, and the answers that are kept. */
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/assert.h"
 #include "cm/cm_priv.h"
 #include "wire/wire.h"
@@ -57,8 +53,7 @@ conn_new(struct cm *cm, const struct cm_av *av)
 	/* What is kept only to repeat an answer makes room for what is new. */
 	if (!id_take(cm, c) && !(conn_evict(cm) && id_take(cm, c))) {
 		free(c);
-		errno = ENOSPC;
-		return NULL;
+		return cm_null(ENOSPC);
 	}
 	c->cm = cm;
 	c->av = *av;

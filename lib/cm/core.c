@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What all files of lib/cm use: sending a MAD, making an event, private data. */
-#include <string.h>
-
 #include "cm/cm_priv.h"
 
 void
@@ -24,6 +22,15 @@ void
 cm_event_set(struct cm_event *ev, enum cm_event_type type, struct cm_conn *c)
 {
 	*ev = (struct cm_event){ .type = type, .state = c->state, .conn = c, .owner = c->owner };
+}
+
+void
+cm_event_set_msg(struct cm_event *ev, enum cm_event_type type, struct cm_conn *c, const struct cm_av *way,
+		 const struct cm_msg *m)
+{
+	cm_event_set(ev, type, c);
+	ev->av = way;
+	ev->msg = m;
 }
 
 bool

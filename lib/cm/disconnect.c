@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* DREQ and DREP, from either end or from both at once. */
-#include <errno.h>
-
 #include "cm/cm_priv.h"
 
 void
@@ -68,9 +66,7 @@ disconnected(struct cm_conn *c, const struct cm_av *av, const struct cm_msg *m, 
 {
 	conn_enter_timewait(c, now_ns);
 	CM_COUNT(c->cm, disconnected);
-	cm_event_set(ev, CM_EV_DISCONNECTED, c);
-	ev->msg = m;
-	ev->av = av;
+	cm_event_set_msg(ev, CM_EV_DISCONNECTED, c, av, m);
 }
 
 void
@@ -97,9 +93,7 @@ handle_dreq(struct cm *cm, const struct cm_av *av, const struct cm_msg *m, uint6
 		conn_timer_stop(c);
 		conn_set_state(c, CM_DREQ_RCVD);
 		CM_COUNT(cm, disconnected);
-		cm_event_set(ev, CM_EV_DISCONNECT, c);
-		ev->msg = m;
-		ev->av = av;
+		cm_event_set_msg(ev, CM_EV_DISCONNECT, c, av, m);
 		break;
 	case CM_DREQ_SENT:
 		/* Both ends at once: each answers the other's. */

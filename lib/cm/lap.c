@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* LAP and APR: another path for a connection that is there. A LAP is the owner's to answer; none is ever sent. */
-#include <errno.h>
-
 #include "cm/cm_priv.h"
 
 static void
@@ -27,9 +25,7 @@ lap_to_owner(struct cm_conn *c, const struct cm_av *av, const struct cm_msg *m, 
 	}
 	c->lap_pending = true;
 	c->tid = m->hdr.tid;
-	cm_event_set(ev, CM_EV_LAP, c);
-	ev->msg = m;
-	ev->av = av;
+	cm_event_set_msg(ev, CM_EV_LAP, c, av, m);
 }
 
 void

@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Listeners: by service ID and local address, the most specific one first. */
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "cm/cm_priv.h"
 #include "wire/gid.h"
 
@@ -87,18 +83,12 @@ cm_listen(struct cm *cm, const struct cm_listen_param *p)
 	struct cm_listener *l;
 	struct cm_key key;
 
-	if ((unsigned int)p->scope > CM_LISTEN_ANY) {
-		errno = EINVAL;
-		return NULL;
-	}
-	if (listener_get(cm, p->service_id, p->scope, gid) != NULL) {
-		errno = EADDRINUSE;
-		return NULL;
-	}
-	if (cm->nb_listeners >= cm->cfg.max_listeners) {
-		errno = ENOSPC;
-		return NULL;
-	}
+	if ((unsigned int)p->scope > CM_LISTEN_ANY)
+		return cm_null(EINVAL);
+	if (listener_get(cm, p->service_id, p->scope, gid) != NULL)
+		return cm_null(EADDRINUSE);
+	if (cm->nb_listeners >= cm->cfg.max_listeners)
+		return cm_null(ENOSPC);
 	l = calloc(1, sizeof(*l));
 	if (l == NULL)
 		return NULL;

@@ -14,6 +14,21 @@
 	  .size = sizeof(((struct type *)0)->member) }
 #define BYTES(type, member, byte) FIELD(type, member, byte, 0, sizeof(((struct type *)0)->member) * 8)
 
+/* Every message ends with private data, and they end with the MAD. */
+#define PRIVATE_DATA(type) \
+	BYTES(type, private_data, CM_MAD_DATA_BYTES - sizeof(((struct type *)0)->private_data))
+/* Nearly every message begins with these. */
+#define COMM_IDS(type) BYTES(type, local_comm_id, 0), BYTES(type, remote_comm_id, 4)
+/* What a path in a REQ and one in a LAP have at the same place, from byte `at` on. */
+#define PATH(type, path, at) \
+	BYTES(type, path.local_lid, (at)), BYTES(type, path.remote_lid, (at) + 2), \
+	BYTES(type, path.local_gid, (at) + 4), BYTES(type, path.remote_gid, (at) + 20), \
+	FIELD(type, path.flow_label, (at) + 36, 0, 20), FIELD(type, path.sl, (at) + 42, 0, 4), \
+	FIELD(type, path.subnet_local, (at) + 42, 4, 1), FIELD(type, path.ack_timeout, (at) + 43, 0, 5)
+#define REQ_PATH(path, at) \
+	PATH(cm_req, path, at), FIELD(cm_req, path.packet_rate, (at) + 39, 2, 6), \
+	BYTES(cm_req, path.traffic_class, (at) + 40), BYTES(cm_req, path.hop_limit, (at) + 41)
+
 static const struct mad_field hdr_fields[] = {
 	BYTES(cm_mad_hdr, base_version, 0),
 	BYTES(cm_mad_hdr, mgmt_class, 1),
@@ -25,15 +40,6 @@ static const struct mad_field hdr_fields[] = {
 	BYTES(cm_mad_hdr, attr_id, 16),
 	BYTES(cm_mad_hdr, attr_mod, 20),
 };
-
-/* A path in a REQ, from byte `at` on; a LAP has its rate elsewhere. */
-#define REQ_PATH(path, at) \
-	BYTES(cm_req, path.local_lid, (at)), BYTES(cm_req, path.remote_lid, (at) + 2), \
-	BYTES(cm_req, path.local_gid, (at) + 4), BYTES(cm_req, path.remote_gid, (at) + 20), \
-	FIELD(cm_req, path.flow_label, (at) + 36, 0, 20), FIELD(cm_req, path.packet_rate, (at) + 39, 2, 6), \
-	BYTES(cm_req, path.traffic_class, (at) + 40), BYTES(cm_req, path.hop_limit, (at) + 41), \
-	FIELD(cm_req, path.sl, (at) + 42, 0, 4), FIELD(cm_req, path.subnet_local, (at) + 42, 4, 1), \
-	FIELD(cm_req, path.ack_timeout, (at) + 43, 0, 5)
 
 static const struct mad_field req_fields[] = {
 	BYTES(cm_req, local_comm_id, 0),
@@ -61,30 +67,27 @@ static const struct mad_field req_fields[] = {
 	REQ_PATH(primary, 52),
 	REQ_PATH(alternate, 96),
 	FIELD(cm_req, sap_supported, 139, 5, 1),
-	BYTES(cm_req, private_data, 140),
+	PRIVATE_DATA(cm_req),
 };
 
 static const struct mad_field mra_fields[] = {
-	BYTES(cm_mra, local_comm_id, 0),
-	BYTES(cm_mra, remote_comm_id, 4),
+	COMM_IDS(cm_mra),
 	FIELD(cm_mra, msg_mraed, 8, 0, 2),
 	FIELD(cm_mra, service_timeout, 9, 0, 5),
-	BYTES(cm_mra, private_data, 10),
+	PRIVATE_DATA(cm_mra),
 };
 
 static const struct mad_field rej_fields[] = {
-	BYTES(cm_rej, local_comm_id, 0),
-	BYTES(cm_rej, remote_comm_id, 4),
+	COMM_IDS(cm_rej),
 	FIELD(cm_rej, msg_rejected, 8, 0, 2),
 	FIELD(cm_rej, ari_bytes, 9, 0, 7),
 	BYTES(cm_rej, reason, 10),
 	BYTES(cm_rej, ari, 12),
-	BYTES(cm_rej, private_data, 84),
+	PRIVATE_DATA(cm_rej),
 };
 
 static const struct mad_field rep_fields[] = {
-	BYTES(cm_rep, local_comm_id, 0),
-	BYTES(cm_rep, remote_comm_id, 4),
+	COMM_IDS(cm_rep),
 	BYTES(cm_rep, qkey, 8),
 	FIELD(cm_rep, qpn, 12, 0, 24),
 	FIELD(cm_rep, local_eecn, 16, 0, 24),
@@ -97,61 +100,49 @@ static const struct mad_field rep_fields[] = {
 	FIELD(cm_rep, rnr_retry_count, 27, 0, 3),
 	FIELD(cm_rep, srq, 27, 3, 1),
 	BYTES(cm_rep, ca_guid, 28),
-	BYTES(cm_rep, private_data, 36),
+	PRIVATE_DATA(cm_rep),
 };
 
 static const struct mad_field rtu_fields[] = {
-	BYTES(cm_rtu, local_comm_id, 0),
-	BYTES(cm_rtu, remote_comm_id, 4),
-	BYTES(cm_rtu, private_data, 8),
+	COMM_IDS(cm_rtu),
+	PRIVATE_DATA(cm_rtu),
 };
 
 static const struct mad_field dreq_fields[] = {
-	BYTES(cm_dreq, local_comm_id, 0),
-	BYTES(cm_dreq, remote_comm_id, 4),
+	COMM_IDS(cm_dreq),
 	FIELD(cm_dreq, remote_qpn, 8, 0, 24),
-	BYTES(cm_dreq, private_data, 12),
+	PRIVATE_DATA(cm_dreq),
 };
 
 static const struct mad_field drep_fields[] = {
-	BYTES(cm_drep, local_comm_id, 0),
-	BYTES(cm_drep, remote_comm_id, 4),
-	BYTES(cm_drep, private_data, 8),
+	COMM_IDS(cm_drep),
+	PRIVATE_DATA(cm_drep),
 };
 
 static const struct mad_field lap_fields[] = {
-	BYTES(cm_lap, local_comm_id, 0),
-	BYTES(cm_lap, remote_comm_id, 4),
+	COMM_IDS(cm_lap),
 	FIELD(cm_lap, remote_qpn, 12, 0, 24),
 	FIELD(cm_lap, remote_response_timeout, 15, 0, 5),
-	BYTES(cm_lap, alternate.local_lid, 20),
-	BYTES(cm_lap, alternate.remote_lid, 22),
-	BYTES(cm_lap, alternate.local_gid, 24),
-	BYTES(cm_lap, alternate.remote_gid, 40),
-	FIELD(cm_lap, alternate.flow_label, 56, 0, 20),
+	PATH(cm_lap, alternate, 20),
 	BYTES(cm_lap, alternate.traffic_class, 59),
 	BYTES(cm_lap, alternate.hop_limit, 60),
 	FIELD(cm_lap, alternate.packet_rate, 61, 2, 6),
-	FIELD(cm_lap, alternate.sl, 62, 0, 4),
-	FIELD(cm_lap, alternate.subnet_local, 62, 4, 1),
-	FIELD(cm_lap, alternate.ack_timeout, 63, 0, 5),
-	BYTES(cm_lap, private_data, 64),
+	PRIVATE_DATA(cm_lap),
 };
 
 static const struct mad_field apr_fields[] = {
-	BYTES(cm_apr, local_comm_id, 0),
-	BYTES(cm_apr, remote_comm_id, 4),
+	COMM_IDS(cm_apr),
 	BYTES(cm_apr, info_bytes, 8),
 	BYTES(cm_apr, status, 9),
 	BYTES(cm_apr, info, 12),
-	BYTES(cm_apr, private_data, 84),
+	PRIVATE_DATA(cm_apr),
 };
 
 static const struct mad_field sidr_req_fields[] = {
 	BYTES(cm_sidr_req, request_id, 0),
 	BYTES(cm_sidr_req, pkey, 4),
 	BYTES(cm_sidr_req, service_id, 8),
-	BYTES(cm_sidr_req, private_data, 16),
+	PRIVATE_DATA(cm_sidr_req),
 };
 
 static const struct mad_field sidr_rep_fields[] = {
@@ -162,21 +153,8 @@ static const struct mad_field sidr_rep_fields[] = {
 	BYTES(cm_sidr_rep, service_id, 12),
 	BYTES(cm_sidr_rep, qkey, 20),
 	BYTES(cm_sidr_rep, info, 24),
-	BYTES(cm_sidr_rep, private_data, 96),
+	PRIVATE_DATA(cm_sidr_rep),
 };
-
-/* Every message ends with private data, and they end with the MAD. */
-static_assert(140 + CM_REQ_PRIVATE_BYTES == CM_MAD_DATA_BYTES, "REQ");
-static_assert(10 + CM_MRA_PRIVATE_BYTES == CM_MAD_DATA_BYTES, "MRA");
-static_assert(84 + CM_REJ_PRIVATE_BYTES == CM_MAD_DATA_BYTES, "REJ");
-static_assert(36 + CM_REP_PRIVATE_BYTES == CM_MAD_DATA_BYTES, "REP");
-static_assert(8 + CM_RTU_PRIVATE_BYTES == CM_MAD_DATA_BYTES, "RTU");
-static_assert(12 + CM_DREQ_PRIVATE_BYTES == CM_MAD_DATA_BYTES, "DREQ");
-static_assert(8 + CM_DREP_PRIVATE_BYTES == CM_MAD_DATA_BYTES, "DREP");
-static_assert(64 + CM_LAP_PRIVATE_BYTES == CM_MAD_DATA_BYTES, "LAP");
-static_assert(84 + CM_APR_PRIVATE_BYTES == CM_MAD_DATA_BYTES, "APR");
-static_assert(16 + CM_SIDR_REQ_PRIVATE_BYTES == CM_MAD_DATA_BYTES, "SIDR_REQ");
-static_assert(96 + CM_SIDR_REP_PRIVATE_BYTES == CM_MAD_DATA_BYTES, "SIDR_REP");
 
 #define MESSAGE(attr, type) \
 	[CM_ATTR_##attr - CM_ATTR_FIRST] = { #attr, type##_fields, sizeof(type##_fields) / sizeof(type##_fields[0]), \
@@ -390,42 +368,9 @@ cm_msg_private(const struct cm_msg *m, uint32_t *len_bytes)
 }
 
 /* ---- Names ---- */
-static const char *const rej_reasons[] = {
-	[CM_REJ_NO_QP] = "no QP",
-	[CM_REJ_NO_EEC] = "no EE context",
-	[CM_REJ_NO_RESOURCES] = "no resources",
-	[CM_REJ_TIMEOUT] = "timeout",
-	[CM_REJ_UNSUPPORTED] = "unsupported request",
-	[CM_REJ_INVALID_COMM_ID] = "invalid communication ID",
-	[CM_REJ_INVALID_COMM_INSTANCE] = "invalid communication instance",
-	[CM_REJ_INVALID_SERVICE_ID] = "invalid service ID",
-	[CM_REJ_INVALID_TRANSPORT_TYPE] = "invalid transport service type",
-	[CM_REJ_STALE_CONN] = "stale connection",
-	[CM_REJ_RDC_NOT_EXIST] = "RDC does not exist",
-	[CM_REJ_INVALID_GID] = "primary remote port GID rejected",
-	[CM_REJ_INVALID_LID] = "primary remote port LID rejected",
-	[CM_REJ_INVALID_SL] = "invalid primary SL",
-	[CM_REJ_INVALID_TRAFFIC_CLASS] = "invalid primary traffic class",
-	[CM_REJ_INVALID_HOP_LIMIT] = "invalid primary hop limit",
-	[CM_REJ_INVALID_PACKET_RATE] = "invalid primary packet rate",
-	[CM_REJ_INVALID_ALT_GID] = "alternate remote port GID rejected",
-	[CM_REJ_INVALID_ALT_LID] = "alternate remote port LID rejected",
-	[CM_REJ_INVALID_ALT_SL] = "invalid alternate SL",
-	[CM_REJ_INVALID_ALT_TRAFFIC_CLASS] = "invalid alternate traffic class",
-	[CM_REJ_INVALID_ALT_HOP_LIMIT] = "invalid alternate hop limit",
-	[CM_REJ_INVALID_ALT_PACKET_RATE] = "invalid alternate packet rate",
-	[CM_REJ_PORT_CM_REDIRECT] = "port and CM redirection",
-	[CM_REJ_PORT_REDIRECT] = "port redirection",
-	[CM_REJ_INVALID_MTU] = "invalid path MTU",
-	[CM_REJ_INSUFFICIENT_RESP_RESOURCES] = "insufficient responder resources",
-	[CM_REJ_CONSUMER_DEFINED] = "consumer reject",
-	[CM_REJ_INVALID_RNR_RETRY] = "RNR retry count rejected",
-	[CM_REJ_DUPLICATE_LOCAL_COMM_ID] = "duplicate local communication ID",
-	[CM_REJ_INVALID_CLASS_VERSION] = "invalid class version",
-	[CM_REJ_INVALID_FLOW_LABEL] = "invalid primary flow label",
-	[CM_REJ_INVALID_ALT_FLOW_LABEL] = "invalid alternate flow label",
-	[CM_REJ_VENDOR_OPTION_NOT_SUPPORTED] = "vendor option not supported",
-};
+#define REASON(name, number, words) [number] = words,
+static const char *const rej_reasons[] = { CM_REJ_REASONS(REASON) };
+#undef REASON
 
 const char *
 cm_rej_reason_name(uint16_t reason)

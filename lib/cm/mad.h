@@ -103,43 +103,45 @@ enum cm_failover {
 	CM_FAILOVER_REJECTED = 2,
 };
 
-/** Reasons of a REJ (12.6.7.2, table 109). */
-enum cm_rej_reason {
-	CM_REJ_NO_QP = 1,
-	CM_REJ_NO_EEC = 2,
-	CM_REJ_NO_RESOURCES = 3,
-	CM_REJ_TIMEOUT = 4,
-	CM_REJ_UNSUPPORTED = 5,
-	CM_REJ_INVALID_COMM_ID = 6,
-	CM_REJ_INVALID_COMM_INSTANCE = 7,
-	CM_REJ_INVALID_SERVICE_ID = 8,
-	CM_REJ_INVALID_TRANSPORT_TYPE = 9,
-	CM_REJ_STALE_CONN = 10,
-	CM_REJ_RDC_NOT_EXIST = 11,
-	CM_REJ_INVALID_GID = 12,
-	CM_REJ_INVALID_LID = 13,
-	CM_REJ_INVALID_SL = 14,
-	CM_REJ_INVALID_TRAFFIC_CLASS = 15,
-	CM_REJ_INVALID_HOP_LIMIT = 16,
-	CM_REJ_INVALID_PACKET_RATE = 17,
-	CM_REJ_INVALID_ALT_GID = 18,
-	CM_REJ_INVALID_ALT_LID = 19,
-	CM_REJ_INVALID_ALT_SL = 20,
-	CM_REJ_INVALID_ALT_TRAFFIC_CLASS = 21,
-	CM_REJ_INVALID_ALT_HOP_LIMIT = 22,
-	CM_REJ_INVALID_ALT_PACKET_RATE = 23,
-	CM_REJ_PORT_CM_REDIRECT = 24,
-	CM_REJ_PORT_REDIRECT = 25,
-	CM_REJ_INVALID_MTU = 26,
-	CM_REJ_INSUFFICIENT_RESP_RESOURCES = 27,
-	CM_REJ_CONSUMER_DEFINED = 28,
-	CM_REJ_INVALID_RNR_RETRY = 29,
-	CM_REJ_DUPLICATE_LOCAL_COMM_ID = 30,
-	CM_REJ_INVALID_CLASS_VERSION = 31,
-	CM_REJ_INVALID_FLOW_LABEL = 32,
-	CM_REJ_INVALID_ALT_FLOW_LABEL = 33,
-	CM_REJ_VENDOR_OPTION_NOT_SUPPORTED = 35,
-};
+/** Reasons of a REJ (12.6.7.2, table 109): name, number, words. */
+#define CM_REJ_REASONS(X) \
+	X(CM_REJ_NO_QP, 1, "no QP") \
+	X(CM_REJ_NO_EEC, 2, "no EE context") \
+	X(CM_REJ_NO_RESOURCES, 3, "no resources") \
+	X(CM_REJ_TIMEOUT, 4, "timeout") \
+	X(CM_REJ_UNSUPPORTED, 5, "unsupported request") \
+	X(CM_REJ_INVALID_COMM_ID, 6, "invalid communication ID") \
+	X(CM_REJ_INVALID_COMM_INSTANCE, 7, "invalid communication instance") \
+	X(CM_REJ_INVALID_SERVICE_ID, 8, "invalid service ID") \
+	X(CM_REJ_INVALID_TRANSPORT_TYPE, 9, "invalid transport service type") \
+	X(CM_REJ_STALE_CONN, 10, "stale connection") \
+	X(CM_REJ_RDC_NOT_EXIST, 11, "RDC does not exist") \
+	X(CM_REJ_INVALID_GID, 12, "primary remote port GID rejected") \
+	X(CM_REJ_INVALID_LID, 13, "primary remote port LID rejected") \
+	X(CM_REJ_INVALID_SL, 14, "invalid primary SL") \
+	X(CM_REJ_INVALID_TRAFFIC_CLASS, 15, "invalid primary traffic class") \
+	X(CM_REJ_INVALID_HOP_LIMIT, 16, "invalid primary hop limit") \
+	X(CM_REJ_INVALID_PACKET_RATE, 17, "invalid primary packet rate") \
+	X(CM_REJ_INVALID_ALT_GID, 18, "alternate remote port GID rejected") \
+	X(CM_REJ_INVALID_ALT_LID, 19, "alternate remote port LID rejected") \
+	X(CM_REJ_INVALID_ALT_SL, 20, "invalid alternate SL") \
+	X(CM_REJ_INVALID_ALT_TRAFFIC_CLASS, 21, "invalid alternate traffic class") \
+	X(CM_REJ_INVALID_ALT_HOP_LIMIT, 22, "invalid alternate hop limit") \
+	X(CM_REJ_INVALID_ALT_PACKET_RATE, 23, "invalid alternate packet rate") \
+	X(CM_REJ_PORT_CM_REDIRECT, 24, "port and CM redirection") \
+	X(CM_REJ_PORT_REDIRECT, 25, "port redirection") \
+	X(CM_REJ_INVALID_MTU, 26, "invalid path MTU") \
+	X(CM_REJ_INSUFFICIENT_RESP_RESOURCES, 27, "insufficient responder resources") \
+	X(CM_REJ_CONSUMER_DEFINED, 28, "consumer reject") \
+	X(CM_REJ_INVALID_RNR_RETRY, 29, "RNR retry count rejected") \
+	X(CM_REJ_DUPLICATE_LOCAL_COMM_ID, 30, "duplicate local communication ID") \
+	X(CM_REJ_INVALID_CLASS_VERSION, 31, "invalid class version") \
+	X(CM_REJ_INVALID_FLOW_LABEL, 32, "invalid primary flow label") \
+	X(CM_REJ_INVALID_ALT_FLOW_LABEL, 33, "invalid alternate flow label") \
+	X(CM_REJ_VENDOR_OPTION_NOT_SUPPORTED, 35, "vendor option not supported")
+#define CM_REJ_REASON(name, number, words) name = number,
+enum cm_rej_reason { CM_REJ_REASONS(CM_REJ_REASON) };
+#undef CM_REJ_REASON
 /** @return the reason in words; "unknown reason" for a number that has none. */
 const char *cm_rej_reason_name(uint16_t reason);
 

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* MRA: an answer takes longer than the other end expects. */
-#include <errno.h>
-
 #include "cm/cm_priv.h"
 
 #define MAX_CODE 31
@@ -51,7 +49,5 @@ handle_mra(struct cm *cm, const struct cm_av *av, const struct cm_msg *m, uint64
 	}
 	/* 12.9.8.4: the service time runs from the MRA's arrival, and the answer has to travel. */
 	conn_timer(c, now_ns + cm_time_ns(cm_at_most(m->mra.service_timeout, CM_MAX_SERVICE_TIMEOUT)) + 2 * c->life_ns);
-	cm_event_set(ev, CM_EV_MRA, c);
-	ev->msg = m;
-	ev->av = av;
+	cm_event_set_msg(ev, CM_EV_MRA, c, av, m);
 }

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The end that is connected to: REQ in, REP out, RTU in. */
-#include <errno.h>
-#include <string.h>
-
 #include "cm/cm_priv.h"
 
 /* ---- REQ ---- */
@@ -148,12 +145,10 @@ static void
 request_event(struct cm_conn *c, struct cm_listener *l, const struct cm_av *av, const struct cm_msg *m,
 	      struct cm_event *ev)
 {
-	cm_event_set(ev, CM_EV_REQUEST, c);
+	cm_event_set_msg(ev, CM_EV_REQUEST, c, av, m);
 	ev->listener = l;
 	if (l != NULL)
 		ev->owner = l->owner;
-	ev->msg = m;
-	ev->av = av;
 }
 
 void

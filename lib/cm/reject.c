@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* REJ: what we refuse, and what the peer does. */
-#include <errno.h>
-#include <string.h>
-
 #include "cm/cm_priv.h"
 #include "wire/wire.h"
 
@@ -110,9 +107,7 @@ find_rejected(struct cm *cm, const struct cm_av *av, const struct cm_rej *rej)
 static void
 rejected(struct cm_conn *c, const struct cm_av *av, const struct cm_msg *m, struct cm_event *ev)
 {
-	cm_event_set(ev, CM_EV_REJECTED, c);
-	ev->msg = m;
-	ev->av = av;
+	cm_event_set_msg(ev, CM_EV_REJECTED, c, av, m);
 	ev->reason = m->rej.reason;
 }
 
@@ -151,9 +146,7 @@ handle_rej(struct cm *cm, const struct cm_av *av, const struct cm_msg *m, uint64
 	case CM_DREQ_SENT:
 		conn_enter_timewait(c, now_ns);
 		CM_COUNT(cm, disconnected);
-		cm_event_set(ev, CM_EV_DISCONNECTED, c);
-		ev->msg = m;
-		ev->av = av;
+		cm_event_set_msg(ev, CM_EV_DISCONNECTED, c, av, m);
 		break;
 	default:
 		CM_COUNT(cm, rx_wrong_state);

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Service ID resolution: which QP and Q_Key serve a service ID over UD (12.11). */
-#include <errno.h>
-#include <string.h>
-
 #include "cm/cm_priv.h"
 
 #define MIN_TIMEOUT_NS UINT64_C(1000000)
@@ -15,10 +12,8 @@ cm_sidr_request(struct cm *cm, const struct cm_sidr_param *p, uint64_t now_ns)
 	struct cm_msg m;
 
 	if (!cm_private_ok(&p->private_data, CM_SIDR_REQ_PRIVATE_BYTES) || p->timeout_ns < MIN_TIMEOUT_NS ||
-	    p->timeout_ns > cm_time_ns(CM_MAX_SERVICE_TIMEOUT)) {
-		errno = EINVAL;
-		return NULL;
-	}
+	    p->timeout_ns > cm_time_ns(CM_MAX_SERVICE_TIMEOUT))
+		return cm_null(EINVAL);
 	c = conn_new(cm, &p->av);
 	if (c == NULL)
 		return NULL;
@@ -50,9 +45,7 @@ handle_sidr_rep(struct cm *cm, const struct cm_av *av, const struct cm_msg *m, u
 		return;
 	}
 	conn_set_state(c, CM_IDLE);
-	cm_event_set(ev, CM_EV_SIDR_RESPONSE, c);
-	ev->msg = m;
-	ev->av = av;
+	cm_event_set_msg(ev, CM_EV_SIDR_RESPONSE, c, av, m);
 }
 
 /* ---- The end that is asked ---- */
@@ -144,9 +137,7 @@ handle_sidr_req(struct cm *cm, const struct cm_av *av, const struct cm_msg *m, u
 	c->tid = m->hdr.tid;
 	table_add(cm, &c->by_request, &key);
 	conn_set_state(c, CM_SIDR_REQ_RCVD);
-	cm_event_set(ev, CM_EV_SIDR_REQUEST, c);
+	cm_event_set_msg(ev, CM_EV_SIDR_REQUEST, c, av, m);
 	ev->listener = l;
 	ev->owner = l->owner;
-	ev->msg = m;
-	ev->av = av;
 }

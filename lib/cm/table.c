@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Communication IDs, the hash table of everything that is looked up, and the count of connections per peer. */
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "cm/cm_priv.h"
 
 /* ---- Keys ---- */

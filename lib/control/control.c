@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The control thread: how it starts, its loop, who connects, how it ends. */
-#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
@@ -110,11 +107,10 @@ static void
 on_listen(struct watch *w, uint32_t events)
 {
 	struct control *c = container_of(w, struct control, listen);
-	unsigned int i;
 	bool no_fds;
 	int fd;
 
-	for (i = 0; i < ACCEPT_BURST; i++) {
+	for (unsigned int i = 0; i < ACCEPT_BURST; i++) {
 		fd = accept_one(c, &no_fds);
 		if (fd >= 0 && no_fds)
 			refuse_and_close(fd, c);
@@ -304,7 +300,6 @@ static int
 open_watches(struct control *c, int listen_fd)
 {
 	sigset_t set;
-	unsigned int i;
 	int rc;
 
 	sigemptyset(&set);
@@ -327,7 +322,7 @@ open_watches(struct control *c, int listen_fd)
 		rc = sigbus_install(c->wake.fd);
 	if (rc == 0 && listen_fd >= 0)
 		rc = control_watch(c, &c->listen, EPOLLIN);
-	for (i = 0; i < c->s.nb_engines && rc == 0; i++) {
+	for (unsigned int i = 0; i < c->s.nb_engines && rc == 0; i++) {
 		c->engines[i] = (struct engine_watch){
 			.watch = { events_engine, engine_event_fd(c->s.engines[i]) },
 			.control = c,
@@ -426,7 +421,6 @@ control_destroy(struct control *c)
 {
 	const int fds[] = { c->wake.fd, c->signals.fd, c->uffd, c->spare_fd, c->epfd };
 	struct session *s;
-	unsigned int i;
 
 	telemetry_stop(c);
 	exporter_stop(c->exporter);
@@ -439,13 +433,13 @@ control_destroy(struct control *c)
 	sessions_reap(c);
 	gsi_close(c->gsi);
 	cma_destroy(c->cma);
-	for (i = 0; i < c->s.nb_ports; i++)
+	for (unsigned int i = 0; i < c->s.nb_ports; i++)
 		net_port_set_sender(c->s.ports[i], NULL, NULL, NULL);
 	if (c->listen.fd >= 0) {
 		sigbus_uninstall(c->wake.fd);
 		close(c->listen.fd);
 	}
-	for (i = 0; i < RTE_DIM(fds); i++)
+	for (unsigned int i = 0; i < RTE_DIM(fds); i++)
 		if (fds[i] >= 0)
 			close(fds[i]);
 	handles_fini(&c->pd_ids);

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Requests of programs: received, checked, given to their handlers, answered. */
-#include <errno.h>
 #include <stdio.h>
-#include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
@@ -25,7 +23,10 @@ struct op {
 	op_fn *fn;
 	bool device; /**< needs an open device */
 	uint8_t max_fds;
+	bool about;    /**< an object, whose handle is the first of the request */
+	enum obj_type type;
 };
+#define ABOUT(type_) .about = true, .type = (type_)
 
 static const struct op ops[CTL_OPS] = {
 	[CTL_HELLO] = { "HELLO", op_hello, false, 1 },
@@ -35,48 +36,48 @@ static const struct op ops[CTL_OPS] = {
 	[CTL_PORT_QUERY] = { "PORT_QUERY", op_port_query, true, 0 },
 	[CTL_GID_TABLE] = { "GID_TABLE", op_gid_table, true, 0 },
 	[CTL_PD_ALLOC] = { "PD_ALLOC", op_pd_alloc, true, 0 },
-	[CTL_PD_FREE] = { "PD_FREE", op_pd_free, true, 0 },
+	[CTL_PD_FREE] = { "PD_FREE", op_pd_free, true, 0, ABOUT(OBJ_PD) },
 	[CTL_MR_REG] = { "MR_REG", op_mr_reg, true, 0 },
 	[CTL_MR_SEGS] = { "MR_SEGS", op_mr_segs, true, 0 },
-	[CTL_MR_DEREG] = { "MR_DEREG", op_mr_dereg, true, 0 },
+	[CTL_MR_DEREG] = { "MR_DEREG", op_mr_dereg, true, 0, ABOUT(OBJ_MR) },
 	[CTL_CQ_CREATE] = { "CQ_CREATE", op_cq_create, true, 1 },
-	[CTL_CQ_RESIZE] = { "CQ_RESIZE", op_cq_resize, true, 0 },
-	[CTL_CQ_MODIFY] = { "CQ_MODIFY", op_cq_modify, true, 0 },
-	[CTL_CQ_DESTROY] = { "CQ_DESTROY", op_cq_destroy, true, 0 },
+	[CTL_CQ_RESIZE] = { "CQ_RESIZE", op_cq_resize, true, 0, ABOUT(OBJ_CQ) },
+	[CTL_CQ_MODIFY] = { "CQ_MODIFY", op_cq_modify, true, 0, ABOUT(OBJ_CQ) },
+	[CTL_CQ_DESTROY] = { "CQ_DESTROY", op_cq_destroy, true, 0, ABOUT(OBJ_CQ) },
 	[CTL_SRQ_CREATE] = { "SRQ_CREATE", op_srq_create, true, 0 },
-	[CTL_SRQ_MODIFY] = { "SRQ_MODIFY", op_srq_modify, true, 0 },
-	[CTL_SRQ_QUERY] = { "SRQ_QUERY", op_srq_query, true, 0 },
-	[CTL_SRQ_DESTROY] = { "SRQ_DESTROY", op_srq_destroy, true, 0 },
+	[CTL_SRQ_MODIFY] = { "SRQ_MODIFY", op_srq_modify, true, 0, ABOUT(OBJ_SRQ) },
+	[CTL_SRQ_QUERY] = { "SRQ_QUERY", op_srq_query, true, 0, ABOUT(OBJ_SRQ) },
+	[CTL_SRQ_DESTROY] = { "SRQ_DESTROY", op_srq_destroy, true, 0, ABOUT(OBJ_SRQ) },
 	[CTL_QP_CREATE] = { "QP_CREATE", op_qp_create, true, 0 },
-	[CTL_QP_MODIFY] = { "QP_MODIFY", op_qp_modify, true, 0 },
-	[CTL_QP_QUERY] = { "QP_QUERY", op_qp_query, true, 0 },
-	[CTL_QP_DESTROY] = { "QP_DESTROY", op_qp_destroy, true, 0 },
+	[CTL_QP_MODIFY] = { "QP_MODIFY", op_qp_modify, true, 0, ABOUT(OBJ_QP) },
+	[CTL_QP_QUERY] = { "QP_QUERY", op_qp_query, true, 0, ABOUT(OBJ_QP) },
+	[CTL_QP_DESTROY] = { "QP_DESTROY", op_qp_destroy, true, 0, ABOUT(OBJ_QP) },
 	[CTL_AH_CREATE] = { "AH_CREATE", op_ah_create, true, 0 },
 	[CTL_AH_DESTROY] = { "AH_DESTROY", op_ah_destroy, true, 0 },
 	[CTL_MCAST_ATTACH] = { "MCAST_ATTACH", op_mcast_attach, true, 0 },
 	[CTL_MCAST_DETACH] = { "MCAST_DETACH", op_mcast_detach, true, 0 },
 	[CTL_MW_ALLOC] = { "MW_ALLOC", op_mw_alloc, true, 0 },
-	[CTL_MW_FREE] = { "MW_FREE", op_mw_free, true, 0 },
+	[CTL_MW_FREE] = { "MW_FREE", op_mw_free, true, 0, ABOUT(OBJ_MW) },
 	[CTL_XRCD_OPEN] = { "XRCD_OPEN", op_xrcd_open, true, 1 },
-	[CTL_XRCD_CLOSE] = { "XRCD_CLOSE", op_xrcd_close, true, 0 },
+	[CTL_XRCD_CLOSE] = { "XRCD_CLOSE", op_xrcd_close, true, 0, ABOUT(OBJ_XRCD) },
 	[CTL_QP_OPEN] = { "QP_OPEN", op_qp_open, true, 0 },
 	[CTL_CM_OPEN] = { "CM_OPEN", op_cm_open, false, 1 },
 	[CTL_CM_CREATE_ID] = { "CM_CREATE_ID", op_cm_create_id, false, 0 },
-	[CTL_CM_DESTROY_ID] = { "CM_DESTROY_ID", op_cm_destroy_id, false, 0 },
-	[CTL_CM_BIND] = { "CM_BIND", op_cm_bind, false, 0 },
-	[CTL_CM_RESOLVE_ADDR] = { "CM_RESOLVE_ADDR", op_cm_resolve_addr, false, 0 },
-	[CTL_CM_RESOLVE_ROUTE] = { "CM_RESOLVE_ROUTE", op_cm_resolve_route, false, 0 },
-	[CTL_CM_QUERY] = { "CM_QUERY", op_cm_query, false, 0 },
-	[CTL_CM_LISTEN] = { "CM_LISTEN", op_cm_listen, false, 0 },
-	[CTL_CM_CONNECT] = { "CM_CONNECT", op_cm_connect, false, 0 },
+	[CTL_CM_DESTROY_ID] = { "CM_DESTROY_ID", op_cm_destroy_id, false, 0, ABOUT(OBJ_CM_ID) },
+	[CTL_CM_BIND] = { "CM_BIND", op_cm_bind, false, 0, ABOUT(OBJ_CM_ID) },
+	[CTL_CM_RESOLVE_ADDR] = { "CM_RESOLVE_ADDR", op_cm_resolve_addr, false, 0, ABOUT(OBJ_CM_ID) },
+	[CTL_CM_RESOLVE_ROUTE] = { "CM_RESOLVE_ROUTE", op_cm_resolve_route, false, 0, ABOUT(OBJ_CM_ID) },
+	[CTL_CM_QUERY] = { "CM_QUERY", op_cm_query, false, 0, ABOUT(OBJ_CM_ID) },
+	[CTL_CM_LISTEN] = { "CM_LISTEN", op_cm_listen, false, 0, ABOUT(OBJ_CM_ID) },
+	[CTL_CM_CONNECT] = { "CM_CONNECT", op_cm_connect, false, 0, ABOUT(OBJ_CM_ID) },
 	[CTL_CM_ACCEPT] = { "CM_ACCEPT", op_cm_accept, false, 0 },
 	[CTL_CM_REJECT] = { "CM_REJECT", op_cm_reject, false, 0 },
 	[CTL_CM_ESTABLISH] = { "CM_ESTABLISH", op_cm_establish, false, 0 },
 	[CTL_CM_DISCONNECT] = { "CM_DISCONNECT", op_cm_disconnect, false, 0 },
-	[CTL_CM_QP_ATTR] = { "CM_QP_ATTR", op_cm_qp_attr, false, 0 },
-	[CTL_CM_SET_OPTION] = { "CM_SET_OPTION", op_cm_set_option, false, 0 },
-	[CTL_CM_JOIN] = { "CM_JOIN", op_cm_join, false, 0 },
-	[CTL_CM_LEAVE] = { "CM_LEAVE", op_cm_leave, false, 0 },
+	[CTL_CM_QP_ATTR] = { "CM_QP_ATTR", op_cm_qp_attr, false, 0, ABOUT(OBJ_CM_ID) },
+	[CTL_CM_SET_OPTION] = { "CM_SET_OPTION", op_cm_set_option, false, 0, ABOUT(OBJ_CM_ID) },
+	[CTL_CM_JOIN] = { "CM_JOIN", op_cm_join, false, 0, ABOUT(OBJ_CM_ID) },
+	[CTL_CM_LEAVE] = { "CM_LEAVE", op_cm_leave, false, 0, ABOUT(OBJ_CM_GROUP) },
 	[CTL_CM_MIGRATE] = { "CM_MIGRATE", op_cm_migrate, false, 0 },
 };
 
@@ -119,6 +120,19 @@ check_form(struct session *s, struct request *r, size_t n, bool cut)
 	return 0;
 }
 
+/** Find the object that the request is about, if it is about one. */
+static int
+find_object(struct session *s, struct request *r)
+{
+	const struct op *op = &ops[r->req->op];
+	uint32_t handle = r->req->handle.handle;
+
+	if (!op->about)
+		return 0;
+	r->obj = op->type == OBJ_CM_ID ? cma_id_get(s, handle, r) : obj_get(s, op->type, handle, r);
+	return r->obj != NULL ? 0 : EINVAL;
+}
+
 /** Take the descriptors of a message. @return false: more than there may be. */
 static bool
 take_fds(struct msghdr *msg, struct request *r)
@@ -137,7 +151,6 @@ static void
 handle_request(struct session *s, struct msghdr *msg, size_t n)
 {
 	struct request r = { .req = (const void *)s->control->rx };
-	uint32_t i;
 	int rc;
 
 	if (!take_fds(msg, &r))
@@ -148,12 +161,14 @@ handle_request(struct session *s, struct msghdr *msg, size_t n)
 	else
 		rc = check_form(s, &r, n, msg->msg_flags & MSG_TRUNC);
 	if (rc == 0) {
-		rc = ops[r.req->op].fn(s, &r);
+		rc = find_object(s, &r);
+		if (rc == 0)
+			rc = ops[r.req->op].fn(s, &r);
 	} else if (rc == EPROTO) {
 		r.rsp.hello.abi_version = UROCE_ABI_VERSION;
 		snprintf(r.rsp.hello.version, sizeof(r.rsp.hello.version), "%s", UROCE_VERSION);
 	}
-	for (i = 0; i < r.nb_fds; i++) {
+	for (uint32_t i = 0; i < r.nb_fds; i++) {
 		if (r.fds[i] >= 0)
 			closer_close(r.fds[i]);
 	}
@@ -196,12 +211,11 @@ static void
 on_kick(struct watch *w, uint32_t events)
 {
 	struct session *s = container_of(w, struct session, kick);
-	unsigned int i;
 
 	/* Watched for edges and never read: the program has this open file too, and could make a read() of ours block. */
 	if (s->closing)
 		return;
-	for (i = 0; i < s->control->s.nb_engines; i++)
+	for (unsigned int i = 0; i < s->control->s.nb_engines; i++)
 		engine_session_kick(s->control->s.engines[i], s->engine_sessions[i]);
 }
 

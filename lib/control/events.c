@@ -73,10 +73,9 @@ events_engine(struct watch *w, uint32_t events)
 	struct engine_watch *src = container_of(w, struct engine_watch, watch);
 	struct control *c = src->control;
 	struct engine_event ev;
-	unsigned int i;
 
 	/* The descriptor stays readable while events are left, so the rest comes in the next turn. */
-	for (i = 0; i < CONTROL_EVENT_BURST && engine_event_next(src->engine, &ev); i++) {
+	for (unsigned int i = 0; i < CONTROL_EVENT_BURST && engine_event_next(src->engine, &ev); i++) {
 		switch (ev.kind) {
 		case ENGINE_EV_ASYNC:
 			forward_async(c, &ev.async);
@@ -108,9 +107,7 @@ send_packet(void *arg, struct net_port *p, struct rte_mbuf *m)
 void
 events_start(struct control *c)
 {
-	unsigned int i;
-
-	for (i = 0; i < c->s.nb_ports; i++) {
+	for (unsigned int i = 0; i < c->s.nb_ports; i++) {
 		net_port_set_sender(c->s.ports[i], send_packet, c, c->s.sh.pool);
 		c->link_up[i] = net_port_link(c->s.ports[i], NULL);
 	}
@@ -120,10 +117,9 @@ static void
 poll_links(struct control *c)
 {
 	struct session *s;
-	unsigned int i;
 	bool up;
 
-	for (i = 0; i < c->s.nb_ports; i++) {
+	for (unsigned int i = 0; i < c->s.nb_ports; i++) {
 		up = net_port_link(c->s.ports[i], NULL);
 		if (up == c->link_up[i])
 			continue;
@@ -172,7 +168,6 @@ events_poll(struct control *c)
 {
 	uint64_t now = control_now_ns(), next;
 	uint32_t conns = count_conns(c);
-	unsigned int i;
 
 	if (now >= c->next_link_poll_ns) {
 		poll_links(c);
@@ -183,7 +178,7 @@ events_poll(struct control *c)
 		c->next_link_poll_ns = now + (uint64_t)CONTROL_LINK_POLL_MS * 1000000;
 	}
 	next = c->next_link_poll_ns;
-	for (i = 0; i < c->s.nb_ports; i++)
+	for (unsigned int i = 0; i < c->s.nb_ports; i++)
 		next = RTE_MIN(next, net_port_poll(c->s.ports[i], now));
 	next = RTE_MIN(next, cma_poll(c->cma, now));
 	next = RTE_MIN(next, gsi_run(c->gsi, now));

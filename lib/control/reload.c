@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* SIGHUP: the configuration is read again, checked as a whole, and what can change at run time changes. */
-#include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include <bsd/string.h>
 #include <rte_rcu_qsbr.h>

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The end of a session: everything that the program had is destroyed. */
-#include <stdlib.h>
 #include <unistd.h>
 
 #include "control/cma/cma_priv.h"
@@ -20,24 +19,23 @@ static void
 destroy_objects(struct session *s)
 {
 	struct control *c = s->control;
-	uint32_t pos;
 	void *o;
 
 	obj_qp_destroy_all(s);
-	for (pos = 0; (o = handles_next(&s->tab[OBJ_SRQ], &pos)) != NULL;)
+	for (uint32_t pos = 0; (o = handles_next(&s->tab[OBJ_SRQ], &pos)) != NULL;)
 		obj_srq_destroy(s, o);
 	if (s->tab[OBJ_CQ].used > 0)
 		rcu_wait(c->s.sh.qsbr);
-	for (pos = 0; (o = handles_next(&s->tab[OBJ_CQ], &pos)) != NULL;)
+	for (uint32_t pos = 0; (o = handles_next(&s->tab[OBJ_CQ], &pos)) != NULL;)
 		obj_cq_destroy(s, o);
 	/* An MR can't go while memory windows are bound to it. */
 	obj_mw_destroy_all(s);
 	obj_mr_destroy_all(s);
-	for (pos = 0; (o = handles_next(&s->tab[OBJ_AH], &pos)) != NULL;)
+	for (uint32_t pos = 0; (o = handles_next(&s->tab[OBJ_AH], &pos)) != NULL;)
 		obj_ah_destroy(s, o);
-	for (pos = 0; (o = handles_next(&s->tab[OBJ_XRCD], &pos)) != NULL;)
+	for (uint32_t pos = 0; (o = handles_next(&s->tab[OBJ_XRCD], &pos)) != NULL;)
 		obj_xrcd_destroy(s, o);
-	for (pos = 0; (o = handles_next(&s->tab[OBJ_PD], &pos)) != NULL;)
+	for (uint32_t pos = 0; (o = handles_next(&s->tab[OBJ_PD], &pos)) != NULL;)
 		obj_pd_destroy(s, o);
 }
 
@@ -45,7 +43,6 @@ static void
 session_destroy(struct session *s)
 {
 	struct control *c = s->control;
-	int i;
 
 	path_cancel(s);
 	cma_session_end(s);
@@ -56,7 +53,7 @@ session_destroy(struct session *s)
 		close(s->owner.mem_fd);
 	if (s->proc_fd >= 0)
 		close(s->proc_fd);
-	for (i = 0; i < OBJ_TYPES; i++)
+	for (int i = 0; i < OBJ_TYPES; i++)
 		handles_fini(&s->tab[i]);
 	quota_leave(s->user);
 	free(s->segs);

@@ -3,9 +3,7 @@
 #include "rdmacm/rdmacm_priv.h"
 
 #include <arpa/inet.h>
-#include <errno.h>
 #include <netinet/in.h>
-#include <string.h>
 
 static const uint8_t v4_mapped[12] = { [10] = 0xff, [11] = 0xff };
 

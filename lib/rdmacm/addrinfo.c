@@ -2,10 +2,7 @@
 /* rdma_getaddrinfo(): getaddrinfo() with port spaces and QP types. */
 #include "rdmacm/rdmacm_priv.h"
 
-#include <errno.h>
 #include <netdb.h>
-#include <stdlib.h>
-#include <string.h>
 
 /** Port space and QP type: each follows from the other where only one is given. */
 static void

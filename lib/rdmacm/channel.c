@@ -2,9 +2,7 @@
 /* Event channels: the connection to the daemon, its requests, the table of ids. */
 #include "rdmacm/rdmacm_priv.h"
 
-#include <errno.h>
 #include <fcntl.h>
-#include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 

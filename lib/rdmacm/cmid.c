@@ -3,9 +3,6 @@
 #include "rdmacm/rdmacm_priv.h"
 
 #include <arpa/inet.h>
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 
 struct cmid *
 cmid_new(struct cm_channel *ch, void *context, enum rdma_port_space ps, enum ibv_qp_type type)

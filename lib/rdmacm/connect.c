@@ -2,10 +2,6 @@
 /* Resolving, listening, connecting, accepting, disconnecting. */
 #include "rdmacm/rdmacm_priv.h"
 
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-
 RDMACM_EXPORT int
 rdma_resolve_addr(struct rdma_cm_id *rid, struct sockaddr *src_addr, struct sockaddr *dst_addr, int timeout_ms)
 {
@@ -135,22 +131,13 @@ rdma_connect(struct rdma_cm_id *rid, struct rdma_conn_param *conn_param)
 	return cmid_complete(id, sync, err);
 }
 
-/** Send the RTU. */
-static int
-confirm(struct cmid *id)
-{
-	struct client_call c;
-
-	client_call_init(&c, CTL_CM_ACCEPT);
-	c.req.cm_connect.id = id->handle;
-	return cm_call(id->channel, &c);
-}
-
 RDMACM_EXPORT int
 rdma_establish(struct rdma_cm_id *rid)
 {
-	/* For an id with a QP this was done when the reply was read. */
-	return cm_result(rid->qp ? EINVAL : confirm(to_cmid(rid)));
+	struct cmid *id = to_cmid(rid);
+
+	/* This sends the RTU, which for an id with a QP was done when the reply was read. */
+	return cm_result(rid->qp ? EINVAL : cm_call_handle(id->channel, CTL_CM_ACCEPT, id->handle));
 }
 
 RDMACM_EXPORT int

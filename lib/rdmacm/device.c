@@ -2,10 +2,7 @@
 /* Devices: opened once per process, with a protection domain for programs that bring none. */
 #include "rdmacm/rdmacm_priv.h"
 
-#include <errno.h>
 #include <fcntl.h>
-#include <stdlib.h>
-#include <string.h>
 
 static pthread_mutex_t devices_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct cm_device devices[UROCE_MAX_PORTS];
@@ -125,12 +122,11 @@ rdma_get_devices(int *num_devices)
 	struct rdma_event_channel *channel = rdma_create_event_channel();
 	struct ibv_context **list = NULL;
 	struct cm_device *dev;
-	uint32_t i;
 	int n = 0;
 
 	if (channel)
 		list = calloc(UROCE_MAX_PORTS + 1, sizeof(*list));
-	for (i = 0; list && i < UROCE_MAX_PORTS && !cm_device_get(to_channel(channel), i, &dev); i++)
+	for (uint32_t i = 0; list && i < UROCE_MAX_PORTS && !cm_device_get(to_channel(channel), i, &dev); i++)
 		list[n++] = dev->verbs;
 	if (num_devices)
 		*num_devices = n;

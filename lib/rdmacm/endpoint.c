@@ -2,10 +2,6 @@
 /* Endpoints: ids that are made and connected in one call, whose operations wait for their events. */
 #include "rdmacm/rdmacm_priv.h"
 
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-
 static int
 ep_active(struct rdma_cm_id *id, struct rdma_addrinfo *res, struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 {

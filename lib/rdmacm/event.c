@@ -2,10 +2,6 @@
 /* Events: from records in the pipe to what programs get. */
 #include "rdmacm/rdmacm_priv.h"
 
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-
 static void
 put_private(struct cm_happening *h, const struct ctl_cm_event *r)
 {
@@ -90,17 +86,13 @@ request(struct cmid *listener, const struct ctl_cm_event *r, struct cm_happening
 static void
 response(struct cmid *id, struct cm_happening *h)
 {
-	struct client_call c;
 	int err;
 
 	if (!id->id.qp)
 		return;
 	err = cmid_qp_ready(id, RDMA_MAX_RESP_RES, RDMA_MAX_INIT_DEPTH);
-	if (!err) {
-		client_call_init(&c, CTL_CM_ACCEPT);
-		c.req.cm_connect.id = id->handle;
-		err = cm_call(id->channel, &c);
-	}
+	if (!err)
+		err = cm_call_handle(id->channel, CTL_CM_ACCEPT, id->handle);
 	if (!err) {
 		h->event.event = RDMA_CM_EVENT_ESTABLISHED;
 		return;

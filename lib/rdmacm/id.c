@@ -2,10 +2,6 @@
 /* Ids: made, bound, moved between channels, given options, destroyed. */
 #include "rdmacm/rdmacm_priv.h"
 
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-
 int
 cmid_create(struct rdma_event_channel *channel, struct rdma_cm_id **out, void *context, enum rdma_port_space ps,
        enum ibv_qp_type type)

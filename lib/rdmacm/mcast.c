@@ -2,10 +2,6 @@
 /* Joining and leaving multicast groups with UD ids. */
 #include "rdmacm/rdmacm_priv.h"
 
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-
 static int
 join(struct cmid *id, const struct sockaddr *addr, bool send_only, void *context)
 {

@@ -2,8 +2,6 @@
 /* The multicast groups that an id is a member of. The QP is attached when the event is handed out, as rdma-core does it. */
 #include "rdmacm/rdmacm_priv.h"
 
-#include <stdlib.h>
-
 void
 cm_member_free(struct cmid *id, struct cm_member *m)
 {

@@ -2,9 +2,6 @@
 /* QPs and SRQs that belong to ids, and their way through the states. */
 #include "rdmacm/rdmacm_priv.h"
 
-#include <errno.h>
-#include <string.h>
-
 void
 cm_ah_attr(const struct uroce_ah_attr *av, struct ibv_ah_attr *out)
 {

@@ -14,12 +14,15 @@
 #ifndef UROCE_RDMACM_PRIV_H
 #define UROCE_RDMACM_PRIV_H
 
+#include <errno.h>
 #include <pthread.h>
 #include <rdma/rdma_verbs.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "base/assert.h"
 #include "base/container_of.h"

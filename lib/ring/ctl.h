@@ -382,7 +382,7 @@ struct ctl_req {
 		struct ctl_hello_req hello;
 		struct ctl_device_get_req device_get;
 		struct ctl_device_open_req device_open;
-		struct ctl_handle handle; /**< of every FREE, DEREG, DESTROY and QUERY */
+		struct ctl_handle handle; /**< of every FREE, DEREG, DESTROY and QUERY; others about one object begin with it */
 		struct ctl_mr_reg_req mr_reg;
 		struct ctl_mr_segs_req mr_segs;
 		struct ctl_mw_alloc_req mw_alloc;

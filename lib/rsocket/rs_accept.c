@@ -3,9 +3,6 @@
  * Listeners. A connection that a peer requests is set up and accepted at once; raccept() returns it once it is
  * established. Until then it is on its listener's list of pending ones: who takes it from there owns it.
  */
-#include <errno.h>
-#include <stdlib.h>
-
 #include "rsocket/rs_priv.h"
 
 static pthread_mutex_t accept_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -107,10 +104,9 @@ refuse(struct rdma_cm_id *id)
 void
 rs_accept_request(struct rs_stream *listener, struct rdma_cm_event *ev)
 {
-	struct rs_stream *child;
 	int err;
+	struct rs_stream *child = rs_stream_alloc(listener->rs.ops, &listener->cm, listener->rs.domain, &err);
 
-	child = rs_stream_alloc(listener->rs.ops, &listener->cm, listener->rs.domain, &err);
 	if (!child) {
 		refuse(ev->id);
 		return;

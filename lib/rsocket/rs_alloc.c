@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Streams: made and destroyed. */
-#include <errno.h>
-#include <stdlib.h>
-
 #include "rsocket/rs_priv.h"
 
 struct rs_stream *

@@ -3,10 +3,6 @@
  * Streams: bound, connected, closed. The service's thread drives a connection from event to event; a program's thread that
  * waits for one waits for its state.
  */
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "rsocket/rs_priv.h"
 
 static struct rs_stream *

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Completion queues of streams and datagram QPs, each with a channel that never blocks. */
-#include <errno.h>
-#include <fcntl.h>
 
 #include "rsocket/rs_priv.h"
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Messages of a stream that aren't data: grants, keepalives, goodbyes. */
 #include <arpa/inet.h>
-#include <errno.h>
 
 #include "rsocket/rs_priv.h"
 

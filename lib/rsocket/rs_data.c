@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Streams: the program's data, into messages and out of them. */
-#include <errno.h>
-
 #include "rsocket/rs_priv.h"
 
 /* ---- Sending. Under slock ---- */

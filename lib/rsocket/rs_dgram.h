@@ -12,8 +12,6 @@
 #ifndef UROCE_RS_DGRAM_H
 #define UROCE_RS_DGRAM_H
 
-#include <string.h>
-
 #include "rsocket/rs_priv.h"
 
 enum {

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Datagram rsockets: the QP of a local address, its queue and its memory. One region: receives, then sends. */
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
 
@@ -75,9 +72,8 @@ make_queues(struct rs_dqp *qp)
 {
 	struct epoll_event ev = { .events = EPOLLIN };
 	struct ibv_qp_init_attr attr = { 0 };
-	int err;
+	int err = rs_cq_create(&qp->cq, qp->id->verbs, qp->nb_sends + qp->nb_recvs);
 
-	err = rs_cq_create(&qp->cq, qp->id->verbs, qp->nb_sends + qp->nb_recvs);
 	if (err)
 		return err;
 	attr.send_cq = attr.recv_cq = qp->cq.cq;

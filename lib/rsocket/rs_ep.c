@@ -4,9 +4,6 @@
  * may write to (the receive buffer, the list of chunks, the table of mappings), then, as a region of its own, the
  * send buffer.
  */
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 

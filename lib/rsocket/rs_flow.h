@@ -13,7 +13,6 @@
 
 #include <errno.h>
 #include <stdatomic.h>
-#include <string.h>
 
 #include "base/assert.h"
 #include "rsocket/rs_wire.h"

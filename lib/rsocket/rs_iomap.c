@@ -7,10 +7,6 @@
  * place and RS_OP_IOMAP_SGL. Such messages take no sequence number here. (rdma-core's sender takes one that its
  * receiver never gives back; a receiver of either kind does well without.)
  */
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "rsocket/rs_priv.h"
 
 /** @return a stream that has an endpoint, or NULL with errno set */

@@ -3,14 +3,10 @@
  * Options of rsockets: rsetsockopt(), rgetsockopt(), rfcntl(). Most are a number that is kept; what else one does is
  * in its row. Datagram rsockets hand what isn't SOL_RDMA to their UDP socket first.
  */
-#include <errno.h>
-#include <fcntl.h>
 #include <infiniband/sa.h>
 #include <netinet/tcp.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <string.h>
-#include <unistd.h>
 
 #include "rsocket/rs_priv.h"
 

@@ -4,10 +4,6 @@
  * with every rsocket, arms their completion queues, and sleeps in one poll() of its wake descriptor, the queues'
  * channels and the other descriptors.
  */
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "rsocket/rs_priv.h"
 
 /** Sets up to this size need no allocation. */

@@ -23,6 +23,7 @@
 #ifndef UROCE_RS_PRIV_H
 #define UROCE_RS_PRIV_H
 
+#include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <poll.h>
@@ -30,6 +31,8 @@
 #include <rdma/rdma_cma.h>
 #include <rdma/rsocket.h>
 #include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/uio.h>
 
 #include "base/container_of.h"

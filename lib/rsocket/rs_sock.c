@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The functions of <rdma/rsocket.h> that are the same for all kinds: they find the rsocket and call its operation. */
-#include <errno.h>
-#include <fcntl.h>
 
 #include "rsocket/rs_priv.h"
 

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The state of a stream: its changes, and waiting until it is connected. */
-#include <errno.h>
-
 #include "rsocket/rs_priv.h"
 
 void

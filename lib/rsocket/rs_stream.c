@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Streams that are connected: completions, poll events, shutting down. */
 #include <arpa/inet.h>
-#include <errno.h>
 
 #include "rsocket/rs_priv.h"
 

@@ -7,10 +7,7 @@
  * socket down is never called from inside an event of its own id. (A connection that is refused goes in its
  * listener's.) Watches and keepalives are called under svc.lock, which who ends them takes.
  */
-#include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
-#include <stdlib.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 

@@ -4,8 +4,6 @@
  * which another thread of it uses has made a mistake, as with descriptors. The library's own thread, which visits all
  * rsockets, keeps them from leaving the table meanwhile.
  */
-#include <errno.h>
-#include <stdlib.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What everything that sends on a stream uses: the program's vector, work requests, waiting for room, the sender's lock. */
 #include <arpa/inet.h>
-#include <errno.h>
 #include <limits.h>
-#include <string.h>
 
 #include "rsocket/rs_priv.h"
 

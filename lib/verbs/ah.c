@@ -3,9 +3,6 @@
 #include "verbs/client_priv.h"
 
 #include <endian.h>
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "verbs/ah_attr.h"
 
@@ -59,7 +56,6 @@ ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 	c.req.ah_create.pd = pd->handle;
 	ah_attr_to_abi(&c.req.ah_create.attr, attr);
 	err = client_call(to_ctx(pd->context), &c);
-	client_call_close_fds(&c, 0);
 	if (err) {
 		free(ah);
 		return client_null(err);
@@ -167,14 +163,11 @@ static int
 mcast(struct ibv_qp *qp, enum ctl_op op, const union ibv_gid *gid)
 {
 	struct client_call c;
-	int err;
 
 	client_call_init(&c, op);
 	c.req.mcast.qp = qp->handle;
 	memcpy(c.req.mcast.mgid, gid->raw, sizeof(c.req.mcast.mgid));
-	err = client_call(to_ctx(qp->context), &c);
-	client_call_close_fds(&c, 0);
-	return err;
+	return client_call(to_ctx(qp->context), &c);
 }
 
 CLIENT_EXPORT int

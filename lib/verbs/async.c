@@ -2,7 +2,6 @@
 /* Asynchronous events: a pipe of struct ctl_async_event, written by the daemon's control thread. */
 #include "verbs/client_priv.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <unistd.h>
 

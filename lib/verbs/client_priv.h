@@ -16,6 +16,8 @@
 #define UROCE_CLIENT_PRIV_H
 
 #include <errno.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/types.h>
 
 #include "verbs/objects_priv.h"
@@ -40,9 +42,9 @@ client_fail(int err)
 
 /* ---- ctl.c: requests and replies ---- */
 
-/** client_exchange() on a context's connection, which this locks. Tells stderr what the daemon said of a failure. */
+/** client_exchange() on a context's connection, which this locks. Tells stderr what the daemon said of a failure. Closes descriptors that came. */
 int client_call(struct client_ctx *ctx, struct client_call *c);
-/** The same with ctx->ctl_lock held by the caller. */
+/** The same with ctx->ctl_lock held by the caller, who takes or closes the descriptors. */
 int client_call_locked(struct client_ctx *ctx, struct client_call *c);
 /** A request that carries only a handle. */
 int client_call_handle(struct client_ctx *ctx, enum ctl_op op, uint32_t handle);

@@ -6,8 +6,6 @@
  */
 #include "verbs/client_priv.h"
 
-#include <errno.h>
-
 /* Functions that return a pointer or void, and those that return an errno value. */
 __attribute__((used)) static void *
 no_object(void)

@@ -241,10 +241,9 @@ start_thread(void)
 	sigset_t all, before;
 	pthread_attr_t attr;
 	pthread_t thread;
-	uint8_t *stack;
 	int err;
+	uint8_t *stack = mmap(NULL, CONVERT_STACK_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 
-	stack = mmap(NULL, CONVERT_STACK_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (stack == MAP_FAILED)
 		return errno;
 	/* A guard page below the stack. */

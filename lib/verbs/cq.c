@@ -2,10 +2,7 @@
 /* Completion queues: creation, polling, arming, destruction. */
 #include "verbs/client_priv.h"
 
-#include <errno.h>
 #include <sched.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 /* A field of the ring that a thread without the lock looks at. */
@@ -33,14 +30,6 @@ cq_free(struct client_cq *cq)
 	pthread_cond_destroy(&cq->cq.cond);
 	pthread_mutex_destroy(&cq->resize_mutex);
 	free(cq);
-}
-
-static void
-forget_cookie(struct client_ctx *ctx, uint64_t cookie)
-{
-	pthread_mutex_lock(&ctx->objs.mutex);
-	objtab_remove(&ctx->objs, cookie);
-	pthread_mutex_unlock(&ctx->objs.mutex);
 }
 
 /* Find a ring and its times in what the daemon said. ctl_lock held. */
@@ -127,12 +116,10 @@ client_cq_new(struct ibv_context *context, uint32_t cqe, void *cq_context, struc
 	cq->cq.context = context;
 	cq->cq.channel = channel;
 	cq->cq.cq_context = cq_context;
-	pthread_mutex_lock(&ctx->objs.mutex);
 	cq->cookie = objtab_add(&ctx->objs, cq);
-	pthread_mutex_unlock(&ctx->objs.mutex);
 	err = cq->cookie == UINT64_MAX ? ENOMEM : cq_request(ctx, cq, cqe, vector, stamps);
 	if (err) {
-		forget_cookie(ctx, cq->cookie);
+		objtab_remove(&ctx->objs, cq->cookie);
 		cq_free(cq);
 		return client_null(err);
 	}
@@ -256,7 +243,6 @@ int
 client_modify_cq(struct ibv_cq *cq, struct ibv_modify_cq_attr *attr)
 {
 	struct client_call c;
-	int err;
 
 	if (attr->attr_mask != IBV_CQ_ATTR_MODERATE)
 		return attr->attr_mask ? EOPNOTSUPP : EINVAL;
@@ -266,9 +252,7 @@ client_modify_cq(struct ibv_cq *cq, struct ibv_modify_cq_attr *attr)
 		.count = attr->moderate.cq_count,
 		.period_us = attr->moderate.cq_period,
 	};
-	err = client_call(to_ctx(cq->context), &c);
-	client_call_close_fds(&c, 0);
-	return err;
+	return client_call(to_ctx(cq->context), &c);
 }
 
 CLIENT_EXPORT int
@@ -281,7 +265,7 @@ ibv_destroy_cq(struct ibv_cq *ibcq)
 
 	if (err)
 		return err;
-	forget_cookie(ctx, cq->cookie);
+	objtab_remove(&ctx->objs, cq->cookie);
 	if (ch) {
 		pthread_mutex_lock(&ch->mutex);
 		client_channel_purge(ch, cq->cookie);

@@ -5,7 +5,6 @@
  */
 #include "verbs/client_priv.h"
 
-#include <errno.h>
 #include <time.h>
 
 static struct client_cq *

@@ -2,14 +2,7 @@
 /* The client's end of the control protocol (lib/ring/ctl.h). */
 #include "verbs/client_priv.h"
 
-#include <errno.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
-#include <sys/socket.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
 static const char *const op_names[CTL_OPS] = {
@@ -75,6 +68,7 @@ client_call(struct client_ctx *ctx, struct client_call *c)
 	pthread_mutex_lock(&ctx->ctl_lock);
 	err = client_call_locked(ctx, c);
 	pthread_mutex_unlock(&ctx->ctl_lock);
+	client_call_close_fds(c, 0);
 	return err;
 }
 
@@ -82,13 +76,10 @@ int
 client_call_handle(struct client_ctx *ctx, enum ctl_op op, uint32_t handle)
 {
 	struct client_call c;
-	int err;
 
 	client_call_init(&c, op);
 	c.req.handle.handle = handle;
-	err = client_call(ctx, &c);
-	client_call_close_fds(&c, 0);
-	return err;
+	return client_call(ctx, &c);
 }
 
 int

@@ -2,16 +2,11 @@
 /* Devices: what is said of them, opening, closing. */
 #include "verbs/client_priv.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 void
@@ -138,7 +133,8 @@ bind_session(struct client_ctx *ctx, const struct client_device *d)
 	c.req.device_open.index = d->index;
 	c.fds[0] = fds[1];
 	c.nb_fds = 1;
-	err = client_call(ctx, &c);
+	/* Nobody else knows the session yet, so that there is no lock to hold. */
+	err = client_call_locked(ctx, &c);
 	/* Only the daemon keeps the write end, so that its death is an end of file for the reader. */
 	close(fds[1]);
 	if (!err)

@@ -2,9 +2,6 @@
 /* Finding the daemon and what it offers. */
 #include "verbs/client_priv.h"
 
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 static pthread_mutex_t devices_lock = PTHREAD_MUTEX_INITIALIZER;

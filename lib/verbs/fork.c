@@ -12,7 +12,6 @@
  */
 #include "verbs/client_priv.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>

@@ -5,7 +5,6 @@
 #include <infiniband/sa.h>
 #include <rdma/ib_user_sa.h>
 #include <rdma/ib_user_verbs.h>
-#include <string.h>
 
 #include "verbs/attr_copy.h"
 

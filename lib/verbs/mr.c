@@ -2,9 +2,6 @@
 /* Memory regions. How the daemon reaches the memory: segments.h and convert.h. */
 #include "verbs/client_priv.h"
 
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 
 #include "verbs/segments.h"

@@ -2,9 +2,6 @@
 /* Memory windows: allocated by the daemon, bound by work requests that its engines execute. */
 #include "verbs/client_priv.h"
 
-#include <errno.h>
-#include <stdlib.h>
-
 /* The access that a memory window may grant; type 1 is never zero based (o10-36.2.2). */
 #define MW_ACCESS_TYPE_1 (UROCE_ACCESS_REMOTE_WRITE | UROCE_ACCESS_REMOTE_READ | UROCE_ACCESS_REMOTE_ATOMIC)
 #define MW_ACCESS_TYPE_2 (MW_ACCESS_TYPE_1 | UROCE_ACCESS_ZERO_BASED)
@@ -25,7 +22,6 @@ client_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type)
 	client_call_init(&c, CTL_MW_ALLOC);
 	c.req.mw_alloc = (struct ctl_mw_alloc_req){ .pd = pd->handle, .type = type };
 	err = client_call(to_ctx(pd->context), &c);
-	client_call_close_fds(&c, 0);
 	if (err) {
 		free(mw);
 		return client_null(err);

@@ -40,14 +40,18 @@ objtab_grow(struct objtab *t)
 uint64_t
 objtab_add(struct objtab *t, void *obj)
 {
-	uint32_t i;
+	uint64_t cookie = UINT64_MAX;
 
-	if (!t->first_free && objtab_grow(t))
-		return UINT64_MAX;
-	i = t->first_free - 1;
-	t->first_free = t->slots[i].next_free;
-	t->slots[i].obj = obj;
-	return (uint64_t)t->slots[i].generation << 32 | i;
+	pthread_mutex_lock(&t->mutex);
+	if (t->first_free || !objtab_grow(t)) {
+		uint32_t i = t->first_free - 1;
+
+		t->first_free = t->slots[i].next_free;
+		t->slots[i].obj = obj;
+		cookie = (uint64_t)t->slots[i].generation << 32 | i;
+	}
+	pthread_mutex_unlock(&t->mutex);
+	return cookie;
 }
 
 void *
@@ -65,10 +69,12 @@ objtab_remove(struct objtab *t, uint64_t cookie)
 {
 	uint32_t i = (uint32_t)cookie;
 
-	if (!objtab_get(t, cookie))
-		return;
-	t->slots[i].obj = NULL;
-	t->slots[i].generation++;
-	t->slots[i].next_free = t->first_free;
-	t->first_free = i + 1;
+	pthread_mutex_lock(&t->mutex);
+	if (objtab_get(t, cookie)) {
+		t->slots[i].obj = NULL;
+		t->slots[i].generation++;
+		t->slots[i].next_free = t->first_free;
+		t->first_free = i + 1;
+	}
+	pthread_mutex_unlock(&t->mutex);
 }

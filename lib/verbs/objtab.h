@@ -7,7 +7,8 @@
  * such an event finds nothing, where a pointer would find freed memory. The mutex also guards the objects' counts of
  * reported events: an object that was removed under it gets no further one.
  *
- * Used by: one struct objtab per context. Thread: any; the functions expect the mutex to be held.
+ * Used by: one struct objtab per context. Thread: any. objtab_add() and objtab_remove() take the mutex; who gets an object
+ * holds it as long as he uses the object.
  */
 #ifndef UROCE_CLIENT_OBJTAB_H
 #define UROCE_CLIENT_OBJTAB_H
@@ -34,7 +35,7 @@ void objtab_init(struct objtab *t);
 void objtab_fini(struct objtab *t);
 /** @return a cookie, or UINT64_MAX if there is no memory. */
 uint64_t objtab_add(struct objtab *t, void *obj);
-/** @return the object, or NULL if it was removed. */
+/** Under the mutex. @return the object, or NULL if it was removed. */
 void *objtab_get(const struct objtab *t, uint64_t cookie);
 /** The cookie names nothing from now on. */
 void objtab_remove(struct objtab *t, uint64_t cookie);

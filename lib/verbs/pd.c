@@ -2,9 +2,6 @@
 /* Protection domains, parent domains and thread domains. */
 #include "verbs/client_priv.h"
 
-#include <errno.h>
-#include <stdlib.h>
-
 CLIENT_EXPORT struct ibv_pd *
 ibv_alloc_pd(struct ibv_context *context)
 {
@@ -16,7 +13,6 @@ ibv_alloc_pd(struct ibv_context *context)
 		return client_null(ENOMEM);
 	client_call_init(&c, CTL_PD_ALLOC);
 	err = client_call(to_ctx(context), &c);
-	client_call_close_fds(&c, 0);
 	if (err) {
 		free(pd);
 		return client_null(err);

@@ -9,8 +9,6 @@
  */
 #include "verbs/client_priv.h"
 
-#include <errno.h>
-#include <string.h>
 #include <unistd.h>
 
 #define T(type) (1u << UROCE_QPT_##type)

@@ -6,8 +6,6 @@
  */
 #include "verbs/client_priv.h"
 
-#include <errno.h>
-
 #include "verbs/private_names.h"
 
 int client_query_gid_type(struct ibv_context *context, uint8_t port, unsigned int index, int *type);

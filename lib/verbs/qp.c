@@ -2,10 +2,6 @@
 /* Queue pairs: creation, states, destruction. Posting is in post.c and qp_wr.c. */
 #include "verbs/client_priv.h"
 
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "verbs/ah_attr.h"
 #include "verbs/attr_copy.h"
 
@@ -172,16 +168,6 @@ check_init(const struct ibv_pd *pd, const struct ibv_qp_init_attr *attr, const s
 }
 
 static void
-qp_forget(struct client_qp *qp)
-{
-	struct client_ctx *ctx = qp->ctx;
-
-	pthread_mutex_lock(&ctx->objs.mutex);
-	objtab_remove(&ctx->objs, qp->cookie);
-	pthread_mutex_unlock(&ctx->objs.mutex);
-}
-
-static void
 qp_fill(struct client_qp *qp, struct ibv_context *context, struct ibv_pd *pd, const struct ibv_qp_init_attr *attr)
 {
 	struct ibv_qp *q = &qp->qp.qp_base;
@@ -252,9 +238,7 @@ qp_new(struct ibv_context *context, struct ibv_pd *pd, struct ibv_qp_init_attr *
 		if (err)
 			goto free_qp;
 	}
-	pthread_mutex_lock(&ctx->objs.mutex);
 	qp->cookie = objtab_add(&ctx->objs, qp);
-	pthread_mutex_unlock(&ctx->objs.mutex);
 	fill_request(&c, qp, attr, xrcd);
 	err = qp->cookie == UINT64_MAX ? ENOMEM : qp_call(ctx, qp, &c);
 	if (err)
@@ -263,7 +247,7 @@ qp_new(struct ibv_context *context, struct ibv_pd *pd, struct ibv_qp_init_attr *
 	qp_publish(qp);
 	return &qp->qp.qp_base;
 forget:
-	qp_forget(qp);
+	objtab_remove(&qp->ctx->objs, qp->cookie);
 free_qp:
 	qp_free(qp);
 fail:
@@ -313,9 +297,7 @@ client_open_qp(struct ibv_context *context, struct ibv_qp_open_attr *attr)
 	if (!qp)
 		goto fail;
 	qp_fill(qp, context, NULL, &init);
-	pthread_mutex_lock(&ctx->objs.mutex);
 	qp->cookie = objtab_add(&ctx->objs, qp);
-	pthread_mutex_unlock(&ctx->objs.mutex);
 	client_call_init(&c, CTL_QP_OPEN);
 	c.req.qp_open = (struct ctl_qp_open_req){ .cookie = qp->cookie, .xrcd = to_xrcd(attr->xrcd)->handle,
 						  .qpn = attr->qp_num, .type = attr->qp_type };
@@ -323,7 +305,7 @@ client_open_qp(struct ibv_context *context, struct ibv_qp_open_attr *attr)
 		err = qp_call(ctx, qp, &c);
 	if (!err)
 		return &qp->qp.qp_base;
-	qp_forget(qp);
+	objtab_remove(&qp->ctx->objs, qp->cookie);
 	qp_free(qp);
 fail:
 	return client_null(err);
@@ -413,7 +395,6 @@ ibv_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int mask)
 	c.req.qp_modify.mask = served_mask(ibqp, mask);
 	attr_to_abi(&c.req.qp_modify.attr, attr, mask);
 	err = client_call(qp->ctx, &c);
-	client_call_close_fds(&c, 0);
 	if (err)
 		return err;
 	if (mask & IBV_QP_STATE) {
@@ -434,7 +415,6 @@ ibv_query_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int mask, struct ibv
 	client_call_init(&c, CTL_QP_QUERY);
 	c.req.handle.handle = ibqp->handle;
 	err = client_call(qp->ctx, &c);
-	client_call_close_fds(&c, 0);
 	if (err)
 		return err;
 	attr_from_abi(attr, &c.rsp.qp_query.attr);
@@ -465,7 +445,7 @@ ibv_destroy_qp(struct ibv_qp *ibqp)
 	if (err)
 		return err;
 	drop_completions(qp, true);
-	qp_forget(qp);
+	objtab_remove(&qp->ctx->objs, qp->cookie);
 	/* The program may still be about to look at events that it got: man ibv_get_async_event. */
 	pthread_mutex_lock(&ibqp->mutex);
 	while (ibqp->events_completed != qp->events_reported)

@@ -7,9 +7,7 @@
  */
 #include "verbs/client_priv.h"
 
-#include <errno.h>
 #include <stddef.h>
-#include <string.h>
 
 static struct client_qp *
 to_builder(struct ibv_qp_ex *qp)

@@ -3,10 +3,8 @@
 #include "verbs/client_priv.h"
 
 #include <endian.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
-#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -16,12 +14,8 @@ enum { GID_SYSFS_ROCE_V1 = 0, GID_SYSFS_ROCE_V2 = 1 };
 static int
 ask(struct ibv_context *context, enum ctl_op op, struct client_call *c)
 {
-	int err;
-
 	client_call_init(c, op);
-	err = client_call(to_ctx(context), c);
-	client_call_close_fds(c, 0);
-	return err;
+	return client_call(to_ctx(context), c);
 }
 
 static void

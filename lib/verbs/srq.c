@@ -2,19 +2,6 @@
 /* Shared receive queues. Posting is in post.c. */
 #include "verbs/client_priv.h"
 
-#include <errno.h>
-#include <stdlib.h>
-
-static void
-srq_forget(struct client_srq *srq)
-{
-	struct client_ctx *ctx = to_ctx(srq->srq.context);
-
-	pthread_mutex_lock(&ctx->objs.mutex);
-	objtab_remove(&ctx->objs, srq->cookie);
-	pthread_mutex_unlock(&ctx->objs.mutex);
-}
-
 static void
 srq_free(struct client_srq *srq)
 {
@@ -97,12 +84,10 @@ srq_new(struct ibv_pd *pd, struct ibv_srq_init_attr *init, const struct client_x
 	srq->srq.srq_context = init->srq_context;
 	srq->srq.pd = pd;
 	srq->cq = cq;
-	pthread_mutex_lock(&ctx->objs.mutex);
 	srq->cookie = objtab_add(&ctx->objs, srq);
-	pthread_mutex_unlock(&ctx->objs.mutex);
 	err = srq->cookie == UINT64_MAX ? ENOMEM : srq_request(ctx, srq, &init->attr, xrcd);
 	if (err) {
-		srq_forget(srq);
+		objtab_remove(&to_ctx(srq->srq.context)->objs, srq->cookie);
 		srq_free(srq);
 		return client_null(err);
 	}
@@ -151,7 +136,6 @@ CLIENT_EXPORT int
 ibv_modify_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr, int mask)
 {
 	struct client_call c;
-	int err;
 
 	if (mask & ~(IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT))
 		return EINVAL;
@@ -159,9 +143,7 @@ ibv_modify_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr, int mask)
 	c.req.srq_modify = (struct ctl_srq_modify_req){
 		.handle = srq->handle, .mask = mask, .max_wr = attr->max_wr, .limit = attr->srq_limit
 	};
-	err = client_call(to_ctx(srq->context), &c);
-	client_call_close_fds(&c, 0);
-	return err;
+	return client_call(to_ctx(srq->context), &c);
 }
 
 CLIENT_EXPORT int
@@ -173,7 +155,6 @@ ibv_query_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr)
 	client_call_init(&c, CTL_SRQ_QUERY);
 	c.req.handle.handle = srq->handle;
 	err = client_call(to_ctx(srq->context), &c);
-	client_call_close_fds(&c, 0);
 	if (err)
 		return err;
 	attr->max_wr = c.rsp.srq_query.max_wr;
@@ -192,7 +173,7 @@ ibv_destroy_srq(struct ibv_srq *ibsrq)
 		return err;
 	if (srq->cq)
 		client_cq_forget_srq(srq->cq, srq->srqn);
-	srq_forget(srq);
+	objtab_remove(&to_ctx(srq->srq.context)->objs, srq->cookie);
 	pthread_mutex_lock(&ibsrq->mutex);
 	while (ibsrq->events_completed != srq->events_reported)
 		pthread_cond_wait(&ibsrq->cond, &ibsrq->mutex);

@@ -2,8 +2,6 @@
 /* What a uroce device doesn't have, with the answers that the man pages give for such devices. */
 #include "verbs/client_priv.h"
 
-#include <errno.h>
-
 /* A function that returns an object which no uroce device has. */
 #define NONE(type, name, ...) \
 	CLIENT_EXPORT type name(__VA_ARGS__) \

@@ -2,9 +2,7 @@
 /* XRC domains. Their SRQs and QPs are in srq.c and qp.c. */
 #include "verbs/client_priv.h"
 
-#include <errno.h>
 #include <fcntl.h>
-#include <stdlib.h>
 
 struct ibv_xrcd *
 client_open_xrcd(struct ibv_context *context, struct ibv_xrcd_init_attr *attr)
@@ -32,7 +30,6 @@ client_open_xrcd(struct ibv_context *context, struct ibv_xrcd_init_attr *attr)
 		c.nb_fds = 1;
 	}
 	err = client_call(to_ctx(context), &c);
-	client_call_close_fds(&c, 0);
 	if (err) {
 		free(x);
 		return client_null(err);

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Port spaces: the addresses and port numbers that ids are bound to. */
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "control/cma/cma_priv.h"
@@ -172,11 +169,9 @@ cma_bind_id(struct cma_id *id, const struct ctl_cm_addr *addr, struct request *r
 int
 op_cm_bind(struct session *s, struct request *r)
 {
-	struct cma_id *id = cma_id_get(s, r->req->cm_bind.id, r);
+	struct cma_id *id = r->obj;
 	int rc;
 
-	if (id == NULL)
-		return EINVAL;
 	if (id->state != CMA_IDLE)
 		return req_fail(r, EINVAL, "this id has an address already");
 	rc = cma_bind_id(id, &r->req->cm_bind.addr, r);

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Events of lib/cm: requests become new ids, and everything else becomes an event of the id that it is about. */
-#include <errno.h>
-#include <string.h>
-
 #include <rte_common.h>
 
 #include "control/cma/cma_priv.h"

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Ids as programs make, set, move and destroy them. */
-#include <errno.h>
-#include <stdlib.h>
-
 #include "control/cma/cma_priv.h"
 
 struct cma *
@@ -86,10 +83,8 @@ op_cm_create_id(struct session *s, struct request *r)
 int
 op_cm_destroy_id(struct session *s, struct request *r)
 {
-	struct cma_id *id = cma_id_get(s, r->req->cm_destroy.id, r);
+	struct cma_id *id = r->obj;
 
-	if (id == NULL)
-		return EINVAL;
 	refuse_unread(id, r->req->cm_destroy.taken);
 	cma_id_free(id);
 	return 0;
@@ -98,10 +93,8 @@ op_cm_destroy_id(struct session *s, struct request *r)
 int
 op_cm_query(struct session *s, struct request *r)
 {
-	struct cma_id *id = cma_id_get(s, r->req->handle.handle, r);
+	struct cma_id *id = r->obj;
 
-	if (id == NULL)
-		return EINVAL;
 	cma_id_info(id, &r->rsp.cm_info);
 	return 0;
 }
@@ -110,10 +103,8 @@ int
 op_cm_set_option(struct session *s, struct request *r)
 {
 	const struct ctl_cm_option_req *q = &r->req->cm_option;
-	struct cma_id *id = cma_id_get(s, q->id, r);
+	struct cma_id *id = r->obj;
 
-	if (id == NULL)
-		return EINVAL;
 	switch (q->option) {
 	case CTL_CM_OPT_TOS:
 		if (q->value > UINT8_MAX)
@@ -182,11 +173,10 @@ void
 cma_session_end(struct session *s)
 {
 	struct cma_id *id;
-	uint32_t pos;
 
 	if (s->cma == NULL)
 		return;
-	for (pos = 0; (id = handles_next(&s->tab[OBJ_CM_ID], &pos)) != NULL;)
+	for (uint32_t pos = 0; (id = handles_next(&s->tab[OBJ_CM_ID], &pos)) != NULL;)
 		cma_id_free(id);
 	cma_channel_end(s);
 }

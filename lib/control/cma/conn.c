@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Connections of ids: what a program asks for becomes calls into lib/cm. */
-#include <errno.h>
-#include <string.h>
-
 #include <rte_common.h>
 
 #include "control/cma/cma_priv.h"
@@ -50,13 +47,11 @@ int
 op_cm_listen(struct session *s, struct request *r)
 {
 	const struct ctl_cm_listen_req *q = &r->req->cm_listen;
-	struct cma_id *id = cma_id_get(s, q->id, r);
+	struct cma_id *id = r->obj;
 	const struct ctl_cm_addr any = { .family = 4 };
 	struct cm_listen_param p;
 	int rc;
 
-	if (id == NULL)
-		return EINVAL;
 	if (id->state == CMA_IDLE) {
 		rc = cma_bind_id(id, &any, r);
 		if (rc != 0)
@@ -147,13 +142,11 @@ int
 op_cm_connect(struct session *s, struct request *r)
 {
 	const struct ctl_cm_connect_req *q = &r->req->cm_connect;
-	struct cma_id *id = cma_id_get(s, q->id, r);
+	struct cma_id *id = r->obj;
 	uint8_t data[CM_SIDR_REQ_PRIVATE_BYTES];
 	uint32_t room;
 	int rc;
 
-	if (id == NULL)
-		return EINVAL;
 	if (id->state != CMA_ROUTED)
 		return req_fail(r, EINVAL, "resolve address and route first");
 	if (id->qp_type == UROCE_QPT_XRC_RECV)

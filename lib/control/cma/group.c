@@ -3,9 +3,6 @@
  * Multicast groups of UD ids. The QP that attaches is the member on the network; an id that joins is told how to send
  * there.
  */
-#include <errno.h>
-#include <string.h>
-
 #include "control/cma/cma_priv.h"
 
 void
@@ -25,13 +22,11 @@ int
 op_cm_join(struct session *s, struct request *r)
 {
 	const struct ctl_cm_join_req *q = &r->req->cm_join;
-	struct cma_id *id = cma_id_get(s, q->id, r);
+	struct cma_id *id = r->obj;
 	struct ctl_cm_event ev = { .type = CTL_CM_EV_MULTICAST_JOIN };
 	struct cma_group *g;
 	int rc = 0;
 
-	if (id == NULL)
-		return EINVAL;
 	if (!cma_is_ud(id) || id->port == NULL)
 		return req_fail(r, EINVAL, "to join a group an id needs the UDP port space and a local address");
 	if (!is_multicast(&q->addr) || q->addr.family != id->local.family)
@@ -62,10 +57,8 @@ op_cm_join(struct session *s, struct request *r)
 int
 op_cm_leave(struct session *s, struct request *r)
 {
-	struct cma_group *g = obj_get(s, OBJ_CM_GROUP, r->req->handle.handle, r);
+	struct cma_group *g = r->obj;
 
-	if (g == NULL)
-		return EINVAL;
 	cma_group_free(g);
 	return 0;
 }

@@ -2,9 +2,6 @@
 /* QP 1: MADs between the wire and the connection manager. */
 #include "control/cma/gsi_priv.h"
 
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/queue.h>
 #include <sys/random.h>
 
@@ -96,11 +93,10 @@ static void
 resolve_and_send(struct gsi *g, struct net_port *p, unsigned int sgid_index, const struct cm_av *av,
 		 const uint8_t *data)
 {
-	struct gsi_mad *m;
 	uint8_t mac[6];
 	int rc;
+	struct gsi_mad *m = g->nb_waiting < GSI_MAX_WAITING ? mad_new(g, p, sgid_index, av, data) : NULL;
 
-	m = g->nb_waiting < GSI_MAX_WAITING ? mad_new(g, p, sgid_index, av, data) : NULL;
 	if (m == NULL) {
 		g->counters.tx_waiting++;
 		return;
@@ -202,10 +198,9 @@ uint64_t
 gsi_run(struct gsi *g, uint64_t now_ns)
 {
 	struct gsi_mad *m;
-	uint32_t n;
 
 	/* Only those that wait now: the CM's answers to them are delivered by the next call. */
-	for (n = g->nb_loop; n > 0; n--) {
+	for (uint32_t n = g->nb_loop; n > 0; n--) {
 		m = TAILQ_FIRST(&g->loop);
 		TAILQ_REMOVE(&g->loop, m, link);
 		g->nb_loop--;

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Ids as such: what they know, in which session they are. */
-#include <errno.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "control/cma/cma_priv.h"
@@ -62,9 +60,8 @@ int
 cma_id_move(struct cma_id *id, struct session *to)
 {
 	struct session *from = id->session;
-	uint32_t handle;
+	uint32_t handle = handles_add(&to->tab[OBJ_CM_ID], id);
 
-	handle = handles_add(&to->tab[OBJ_CM_ID], id);
 	if (handle == HANDLE_NONE)
 		return ENOMEM;
 	UROCE_ASSERT(from != to && from->cma != NULL && to->cma != NULL);

@@ -3,9 +3,6 @@
  * Alternate paths: a peer's LAP sets the alternate path of the id's QP (17.2.8), to which the QP migrates when its
  * first path fails or the peer migrates. The program gets IBV_EVENT_PATH_MIG.
  */
-#include <errno.h>
-#include <string.h>
-
 #include "control/cma/cma_priv.h"
 #include "control/obj/obj_qp_priv.h"
 
@@ -16,7 +13,6 @@ find_qp(const struct cma_id *id, struct session **owner)
 	const struct session *own = id->session;
 	struct obj_qp *qp;
 	struct session *s;
-	uint32_t pos;
 
 	/* All processes in another PID namespace have number 0, so none can be told from another. */
 	if (own->pid == 0)
@@ -24,7 +20,7 @@ find_qp(const struct cma_id *id, struct session **owner)
 	TAILQ_FOREACH(s, &own->control->sessions, link) {
 		if (s->port != id->port || s->pid != own->pid || s->uid != own->uid)
 			continue;
-		for (pos = 0; (qp = handles_next(&s->tab[OBJ_QP], &pos)) != NULL;) {
+		for (uint32_t pos = 0; (qp = handles_next(&s->tab[OBJ_QP], &pos)) != NULL;) {
 			if (qp->qp != NULL && qp->target == NULL && qp_num(qp->qp) == id->qpn) {
 				*owner = s;
 				return qp;

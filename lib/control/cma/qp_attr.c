@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What was negotiated, as attributes of a QP (Linux, core/cm.c: cm_init_qp_*_attr()). */
-#include <errno.h>
-
 #include "control/cma/cma_priv.h"
 
 static uint32_t
@@ -70,10 +68,8 @@ op_cm_qp_attr(struct session *s, struct request *r)
 {
 	const struct ctl_cm_qp_attr_req *q = &r->req->cm_qp_attr;
 	struct ctl_cm_qp_attr_rsp *a = &r->rsp.cm_qp_attr;
-	struct cma_id *id = cma_id_get(s, q->id, r);
+	struct cma_id *id = r->obj;
 
-	if (id == NULL)
-		return EINVAL;
 	if (id->port == NULL)
 		return req_fail(r, EINVAL, "this id has no device yet");
 	if (q->state != UROCE_QPS_INIT && !cma_is_ud(id) && id->conn == NULL)

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* From an id's destination to our own address, a port and the MAC address of the next hop. */
-#include <errno.h>
-#include <string.h>
 #include <unistd.h>
 
 #include <rte_common.h>
@@ -191,12 +189,10 @@ int
 op_cm_resolve_addr(struct session *s, struct request *r)
 {
 	const struct ctl_cm_resolve_addr_req *q = &r->req->cm_resolve_addr;
-	struct cma_id *id = cma_id_get(s, q->id, r);
+	struct cma_id *id = r->obj;
 	uint64_t now = control_now_ns();
 	int rc = 0;
 
-	if (id == NULL)
-		return EINVAL;
 	if (id->state != CMA_IDLE && id->state != CMA_BOUND)
 		return req_fail(r, EINVAL, "this id has a destination already, or listens");
 	if (!cma_addr_ok(&q->dst))
@@ -252,11 +248,9 @@ cma_poll(struct cma *cma, uint64_t now_ns)
 int
 op_cm_resolve_route(struct session *s, struct request *r)
 {
-	struct cma_id *id = cma_id_get(s, r->req->cm_resolve_route.id, r);
+	struct cma_id *id = r->obj;
 	int rc;
 
-	if (id == NULL)
-		return EINVAL;
 	if (id->state != CMA_RESOLVED)
 		return req_fail(r, EINVAL, "resolve the address first");
 	rc = cma_event_want_room(s, r);

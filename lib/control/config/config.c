@@ -122,17 +122,16 @@ parse_path(const struct config_key *k, const char *value, void *dst, char *err, 
 static int
 parse_word(const struct config_key *k, const char *value, void *dst, char *err, size_t err_bytes)
 {
-	unsigned int i;
 	size_t n;
 
-	for (i = 0; k->words[i] != NULL; i++) {
+	for (unsigned int i = 0; k->words[i] != NULL; i++) {
 		if (strcmp(value, k->words[i]) == 0) {
 			*(uint32_t *)dst = i;
 			return 0;
 		}
 	}
 	n = strlcpy(err, "must be one of:", err_bytes);
-	for (i = 0; k->words[i] != NULL && n < err_bytes; i++)
+	for (unsigned int i = 0; k->words[i] != NULL && n < err_bytes; i++)
 		n += snprintf(err + n, err_bytes - n, " %s", k->words[i]);
 	return EINVAL;
 }
@@ -159,7 +158,6 @@ parse_addresses(const struct config_key *k, const char *value, void *dst, char *
 {
 	struct net_port_config *p = container_of(dst, struct net_port_config, addrs);
 	char text[CONFIG_VALUE_BYTES], *rest = text, *word;
-	unsigned int i;
 
 	strlcpy(text, value, sizeof(text));
 	p->nb_addrs = 0;
@@ -171,7 +169,7 @@ parse_addresses(const struct config_key *k, const char *value, void *dst, char *
 			return want(err, err_bytes, "at most %" PRIu64 " addresses fit the GID table", k->max);
 		if (net_addr_parse(word, &p->addrs[p->nb_addrs], err, err_bytes) != 0)
 			return EINVAL;
-		for (i = 0; i < p->nb_addrs; i++) {
+		for (unsigned int i = 0; i < p->nb_addrs; i++) {
 			if (gid_equal(&p->addrs[i].gid, &p->addrs[p->nb_addrs].gid))
 				return want(err, err_bytes, "%s stands there twice: give each address once", word);
 		}
@@ -414,7 +412,6 @@ int
 config_load(const char *file, const char *const *sets, unsigned int nb_sets, struct uroced_config *c, char *err)
 {
 	struct config_source *src;
-	unsigned int i;
 	int rc;
 
 	config_defaults(c);
@@ -422,9 +419,9 @@ config_load(const char *file, const char *const *sets, unsigned int nb_sets, str
 	if (src == NULL)
 		return config_fail(err, EINVAL, "no memory for the configuration");
 	rc = file != NULL ? config_source_file(src, file, err) : 0;
-	for (i = 0; i < nb_sets && rc == 0; i++)
+	for (unsigned int i = 0; i < nb_sets && rc == 0; i++)
 		rc = config_source_set(src, sets[i], err);
-	for (i = 0; i < src->nb && rc == 0; i++)
+	for (unsigned int i = 0; i < src->nb && rc == 0; i++)
 		rc = apply(c, &src->settings[i], err);
 	if (rc == 0)
 		rc = check_whole(c, file, err);
@@ -445,17 +442,16 @@ void
 config_compare(const struct uroced_config *old, const struct uroced_config *new, config_differs_fn differs, void *arg)
 {
 	const struct config_port *other;
-	unsigned int i;
 
 	compare_keys(daemon_keys, old, new, NULL, NULL, differs, arg);
-	for (i = 0; i < old->nb_ports; i++) {
+	for (unsigned int i = 0; i < old->nb_ports; i++) {
 		other = find_port(new, old->ports[i].net.name);
 		if (other == NULL)
 			differs(arg, &old->ports[i], NULL, "");
 		else
 			compare_keys(port_keys, &old->ports[i], other, &old->ports[i], other, differs, arg);
 	}
-	for (i = 0; i < new->nb_ports; i++)
+	for (unsigned int i = 0; i < new->nb_ports; i++)
 		if (find_port(old, new->ports[i].net.name) == NULL)
 			differs(arg, NULL, &new->ports[i], "");
 }

@@ -13,7 +13,6 @@
 #define UROCE_CONFIG_H
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 #include "ring/ctl.h"

@@ -72,9 +72,7 @@ trim(char *s)
 static const struct config_setting *
 find(const struct config_source *src, const char *section, const char *key)
 {
-	unsigned int i;
-
-	for (i = 0; i < src->nb; i++) {
+	for (unsigned int i = 0; i < src->nb; i++) {
 		if (strcmp(src->settings[i].section, section) == 0 && strcmp(src->settings[i].key, key) == 0)
 			return &src->settings[i];
 	}
@@ -175,10 +173,9 @@ scan(struct config_source *src, const char *file, char *err)
 	char *line = NULL;
 	size_t room = 0;
 	ssize_t n;
-	FILE *f;
 	int rc = 0;
+	FILE *f = fopen(file, "re");
 
-	f = fopen(file, "re");
 	if (f == NULL) {
 		rc = errno;
 		return config_fail(err, rc, "%s: cannot read the configuration: %s", file, strerror(rc));
@@ -203,10 +200,8 @@ config_source_file(struct config_source *src, const char *file, char *err)
 	struct config_setting *s;
 	struct rte_cfgfile *cfg;
 	const char *value;
-	unsigned int i;
-	int rc;
+	int rc = scan(src, file, err);
 
-	rc = scan(src, file, err);
 	if (rc != 0)
 		return rc;
 	if (src->nb == 0)
@@ -214,7 +209,7 @@ config_source_file(struct config_source *src, const char *file, char *err)
 	cfg = rte_cfgfile_load_with_params(file, 0, &params);
 	if (cfg == NULL)
 		return config_fail(err, EINVAL, "%s: cannot be parsed as an INI file", file);
-	for (i = 0; i < src->nb && rc == 0; i++) {
+	for (unsigned int i = 0; i < src->nb && rc == 0; i++) {
 		s = &src->settings[i];
 		if (s->key[0] == '\0')
 			continue;

@@ -10,10 +10,13 @@
 #ifndef UROCE_CONTROL_PRIV_H
 #define UROCE_CONTROL_PRIV_H
 
+#include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/queue.h>
 
 #include <rte_log.h>

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include <errno.h>
 #include <signal.h>
 #include <sys/epoll.h>
 #include <time.h>

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include <errno.h>
 #include <inttypes.h>
-#include <stdlib.h>
 
 #include <rte_common.h>
 

@@ -20,6 +20,7 @@ struct request {
 	const struct ctl_req *req;
 	const struct ctl_seg *segs; /**< behind it in the message */
 	uint32_t nb_segs;
+	void *obj; /**< the object that the request is about (dispatch.c), of one that has such */
 	int fds[CTL_MAX_FDS]; /**< received; a handler that keeps or closes one puts -1 in its place */
 	uint32_t nb_fds;
 	struct ctl_rsp rsp;

@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Sessions as such: how they begin, reply and are closed. What they have is destroyed by session_end.c. */
-#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -37,7 +34,6 @@ session_new(struct control *c, int fd)
 	struct ucred cred;
 	socklen_t len = sizeof(cred);
 	char path[32];
-	int i;
 
 	if (s == NULL)
 		return NULL;
@@ -45,9 +41,9 @@ session_new(struct control *c, int fd)
 	s->sock.fd = fd;
 	s->id = ++c->next_session;
 	s->kick.fd = s->async_fd = s->proc_fd = s->mem_fd = s->owner.mem_fd = s->db_sigbus_id = -1;
-	for (i = 0; i < OBJ_TYPES; i++)
+	for (int i = 0; i < OBJ_TYPES; i++)
 		handles_init(&s->tab[i]);
-	for (i = 0; i < UROCE_MAX_ENGINES; i++)
+	for (int i = 0; i < UROCE_MAX_ENGINES; i++)
 		handles_init(&s->db_slots[i]);
 	LIST_INIT(&s->views);
 	snprintf(s->program, sizeof(s->program), "?");
@@ -85,9 +81,8 @@ log_end(struct session *s, const char *why)
 {
 	struct control *c = s->control;
 	uint32_t left = 0;
-	int i;
 
-	for (i = 0; i < OBJ_TYPES; i++)
+	for (int i = 0; i < OBJ_TYPES; i++)
 		left += s->tab[i].used;
 	if (!s->hello || (why == NULL && left == 0)) {
 		CTL_LOG(DEBUG, "session of %s (pid %d) ended", s->program, (int)s->pid);

@@ -108,9 +108,8 @@ int
 control_socket_bind(const char *path, uint32_t mode, const char *group, int *fd, char *err)
 {
 	struct sockaddr_un sa;
-	int rc;
+	int rc = check_folder(path, err);
 
-	rc = check_folder(path, err);
 	if (rc == 0)
 		rc = clear_stale(path, err);
 	if (rc != 0)

@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
@@ -28,11 +25,9 @@ load_vmas(struct session *s, struct vma_list *l)
 	size_t bytes = 0;
 	struct vma v, *p;
 	char perms[5];
-	FILE *f;
-	int fd;
+	int fd = openat(s->proc_fd, "maps", O_RDONLY | O_CLOEXEC);
+	FILE *f = fd < 0 ? NULL : fdopen(fd, "r");
 
-	fd = openat(s->proc_fd, "maps", O_RDONLY | O_CLOEXEC);
-	f = fd < 0 ? NULL : fdopen(fd, "r");
 	if (f == NULL) {
 		if (fd >= 0)
 			close(fd);
@@ -300,7 +295,6 @@ memmap_run(struct map_build *b, const struct ctl_seg *segs, const struct seg_pla
 	int prot = PROT_READ | (b->writable ? PROT_WRITE : 0);
 	uint64_t from, to;
 	uint8_t *base;
-	uint32_t i;
 
 	if (n == 1 && !plans[0].close_fd &&
 	    plans[0].file_offset >> SESSION_VIEW_SHIFT ==
@@ -313,7 +307,7 @@ memmap_run(struct map_build *b, const struct ctl_seg *segs, const struct seg_pla
 	base = mmap(NULL, end - first, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (base == MAP_FAILED)
 		return req_fail(b->request, ENOMEM, "cannot map the program's memory: %s", strerror(errno));
-	for (i = 0; i < n; i++) {
+	for (uint32_t i = 0; i < n; i++) {
 		from = segs[i].va & ~(PAGE_BYTES - 1);
 		to = (segs[i].va + segs[i].length + PAGE_BYTES - 1) & ~(PAGE_BYTES - 1);
 		if (mmap(base + (from - first), to - from, prot, MAP_SHARED | MAP_FIXED, plans[i].fd,
@@ -334,14 +328,12 @@ memmap_run(struct map_build *b, const struct ctl_seg *segs, const struct seg_pla
 void
 memmap_release(struct session *s, struct mem_maps *m)
 {
-	uint32_t i;
-
-	for (i = 0; i < m->nb_maps; i++) {
+	for (uint32_t i = 0; i < m->nb_maps; i++) {
 		sigbus_remove(m->maps[i].sigbus_id);
 		munmap(m->maps[i].base, m->maps[i].bytes);
 		s->nb_maps -= m->maps[i].pieces;
 	}
-	for (i = 0; i < m->nb_views; i++) {
+	for (uint32_t i = 0; i < m->nb_views; i++) {
 		UROCE_ASSERT(m->views[i]->users > 0);
 		m->views[i]->users--;
 	}

@@ -95,11 +95,9 @@ segment_close(struct shm *m, struct segment *s)
 void
 shm_destroy(struct shm *m)
 {
-	uint32_t i;
-
 	if (m == NULL)
 		return;
-	for (i = 0; i < m->nb_segs; i++) {
+	for (uint32_t i = 0; i < m->nb_segs; i++) {
 		if (m->segs[i].base != NULL)
 			segment_close(m, &m->segs[i]);
 	}
@@ -135,9 +133,8 @@ static struct segment *
 segment_slot(struct shm *m)
 {
 	struct segment *segs;
-	uint32_t i;
 
-	for (i = 0; i < m->nb_segs; i++) {
+	for (uint32_t i = 0; i < m->nb_segs; i++) {
 		if (m->segs[i].base == NULL)
 			return &m->segs[i];
 	}
@@ -208,13 +205,12 @@ shm_alloc(struct shm *m, uint64_t bytes, struct shm_block *b)
 {
 	struct segment *s = NULL;
 	uint64_t offset = UINT64_MAX;
-	uint32_t i;
 
 	if (bytes == 0 || bytes > m->max_bytes)
 		return ENOMEM;
 	/* Large blocks are whole pages, since their pages are given back when they are freed. */
 	bytes = round_up(bytes, bytes >= SHM_PUNCH_BYTES ? PAGE_BYTES : SHM_ALIGN);
-	for (i = 0; i < m->nb_segs && offset == UINT64_MAX; i++) {
+	for (uint32_t i = 0; i < m->nb_segs && offset == UINT64_MAX; i++) {
 		s = &m->segs[i];
 		if (s->base != NULL && s->bytes - s->used >= bytes)
 			offset = segment_take(s, bytes);

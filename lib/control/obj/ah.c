@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include <errno.h>
-
 #include "control/obj/obj_path_priv.h"
 
 /** [request_resume_fn] Create it, when its MAC address is known. */

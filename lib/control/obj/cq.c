@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include <errno.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "control/obj/obj_cq_priv.h"
@@ -140,13 +138,11 @@ int
 op_cq_resize(struct session *s, struct request *r)
 {
 	const struct ctl_cq_resize_req *q = &r->req->cq_resize;
-	struct obj_cq *cq = obj_get(s, OBJ_CQ, q->handle, r);
+	struct obj_cq *cq = r->obj;
 	struct shm_block block;
 	struct cq_args a;
 	uint32_t order;
 
-	if (cq == NULL)
-		return EINVAL;
 	order = order_of(q->cqe);
 	if (q->cqe > UROCE_MAX_CQE || order <= cq->order)
 		return req_fail(r, EINVAL, "CQ with %u entries: must be more than the %u it has, at most %u", q->cqe,
@@ -185,9 +181,8 @@ static void
 release_held(struct session *s, struct obj_cq *cq, bool raise)
 {
 	struct cq_args a = { .cq = cq->cq, .raise = raise };
-	unsigned int i;
 
-	for (i = 0; i < s->control->s.nb_engines; i++)
+	for (unsigned int i = 0; i < s->control->s.nb_engines; i++)
 		engine_call(s->control->s.engines[i], release_on_engine, &a);
 }
 
@@ -195,10 +190,8 @@ int
 op_cq_modify(struct session *s, struct request *r)
 {
 	const struct ctl_cq_modify_req *q = &r->req->cq_modify;
-	struct obj_cq *cq = obj_get(s, OBJ_CQ, q->handle, r);
+	struct obj_cq *cq = r->obj;
 
-	if (cq == NULL)
-		return EINVAL;
 	cq->moderated = true;
 	cq_moderate(cq->cq, q->count, q->period_us);
 	release_held(s, cq, true);
@@ -224,10 +217,8 @@ obj_cq_destroy(struct session *s, struct obj_cq *cq)
 int
 op_cq_destroy(struct session *s, struct request *r)
 {
-	struct obj_cq *cq = obj_get(s, OBJ_CQ, r->req->handle.handle, r);
+	struct obj_cq *cq = r->obj;
 
-	if (cq == NULL)
-		return EINVAL;
 	if (cq->obj.users > 0)
 		return req_fail(r, EBUSY, "%u QPs and SRQs use the CQ; destroy them first", cq->obj.users);
 	rcu_wait(s->control->s.sh.qsbr);

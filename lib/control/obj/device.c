@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* HELLO and DEVICE_OPEN: who the program is, and what it shares with the engines. */
 #include <ctype.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
-#include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
@@ -26,9 +24,8 @@ is_proc_mem(int fd)
 	char link[32], target[PATH_MAX], *p;
 	struct statfs fs;
 	ssize_t n;
-	int flags;
+	int flags = fcntl(fd, F_GETFL);
 
-	flags = fcntl(fd, F_GETFL);
 	if (flags < 0 || (flags & O_ACCMODE) != O_RDWR)
 		return false;
 	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
@@ -88,7 +85,6 @@ open_doorbells(struct session *s)
 	struct control *c = s->control;
 	size_t bytes = db_stride() * c->s.nb_engines;
 	int fd = shm_memfd("uroce-doorbells", bytes, 0), rc = ENOMEM;
-	unsigned int i;
 	void *p;
 
 	if (fd < 0)
@@ -103,7 +99,7 @@ open_doorbells(struct session *s)
 	s->db_sigbus_id = sigbus_add(p, bytes, &s->victim);
 	if (s->db_sigbus_id < 0)
 		goto fail;
-	for (i = 0; i < c->s.nb_engines; i++) {
+	for (unsigned int i = 0; i < c->s.nb_engines; i++) {
 		s->engine_sessions[i] = engine_session_add(c->s.engines[i], (void *)(s->db + i * db_stride()),
 							   RTE_MIN((uint32_t)RING_DB_SLOTS, c->s.conf->max_qp),
 							   s->own);
@@ -123,9 +119,8 @@ void
 device_close(struct session *s)
 {
 	struct control *c = s->control;
-	unsigned int i;
 
-	for (i = 0; i < c->s.nb_engines; i++) {
+	for (unsigned int i = 0; i < c->s.nb_engines; i++) {
 		if (s->engine_sessions[i] != NULL)
 			engine_session_remove(c->s.engines[i], s->engine_sessions[i]);
 		s->engine_sessions[i] = NULL;

@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Multicast: QPs attached to groups, which their port joins. */
 #include <arpa/inet.h>
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "control/obj/obj_qp_priv.h"
 
@@ -63,9 +60,8 @@ op_mcast_attach(struct session *s, struct request *r)
 	const struct ctl_mcast_req *q = &r->req->mcast;
 	struct mcast_member *m;
 	struct obj_qp *qp;
-	int rc;
+	int rc = check(s, r, &qp);
 
-	rc = check(s, r, &qp);
 	/* As Linux's uverbs: attaching again succeeds and changes nothing. */
 	if (rc != 0 || member_find(qp, q->mgid) != NULL)
 		return rc;
@@ -94,9 +90,8 @@ op_mcast_detach(struct session *s, struct request *r)
 {
 	struct mcast_member *m;
 	struct obj_qp *qp;
-	int rc;
+	int rc = check(s, r, &qp);
 
-	rc = check(s, r, &qp);
 	if (rc != 0)
 		return rc;
 	m = member_find(qp, r->req->mcast.mgid);

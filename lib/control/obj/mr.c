@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* MRs: their segments are checked, mapped, joined where they touch, and published; and all that is undone. */
-#include <errno.h>
 #include <inttypes.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "control/core/quota_priv.h"
@@ -295,10 +292,8 @@ op_mr_segs(struct session *s, struct request *r)
 int
 op_mr_dereg(struct session *s, struct request *r)
 {
-	struct obj_mr *mr = obj_get(s, OBJ_MR, r->req->handle.handle, r);
+	struct obj_mr *mr = r->obj;
 
-	if (mr == NULL)
-		return EINVAL;
 	if (!mr_retire(mr->mr))
 		return req_fail(r, EBUSY, "memory windows are bound to the MR; invalidate, unbind or free them first");
 	mr->pd->obj.users--;

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Memory windows: allocated and freed here; engines bind and invalidate them. */
-#include <errno.h>
-#include <stdlib.h>
-
 #include "control/obj/obj_mr_priv.h"
 
 int
@@ -34,10 +31,8 @@ op_mw_alloc(struct session *s, struct request *r)
 int
 op_mw_free(struct session *s, struct request *r)
 {
-	struct obj_mw *o = obj_get(s, OBJ_MW, r->req->handle.handle, r);
+	struct obj_mw *o = r->obj;
 
-	if (o == NULL)
-		return EINVAL;
 	o->pd->obj.users--;
 	mw_destroy_bulk(s->control->s.sh.mrs, &o->mw, 1);
 	obj_free(s, OBJ_MW, &o->obj);

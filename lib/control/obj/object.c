@@ -1,7 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include <errno.h>
-#include <stdlib.h>
-
 #include "control/core/quota_priv.h"
 #include "control/obj/object_priv.h"
 

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Paths to peers: from an AV to a MAC address and a header. The reply is deferred while the neighbour is asked. */
-#include <errno.h>
-#include <string.h>
-
 #include "control/obj/obj_path_priv.h"
 
 enum { AV_MAX_SL = 7 }; /* the service level becomes the VLAN priority */

@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include <errno.h>
-
 #include "control/obj/object_priv.h"
 
 int
@@ -31,10 +29,8 @@ obj_pd_destroy(struct session *s, struct obj_pd *pd)
 int
 op_pd_free(struct session *s, struct request *r)
 {
-	struct obj_pd *pd = obj_get(s, OBJ_PD, r->req->handle.handle, r);
+	struct obj_pd *pd = r->obj;
 
-	if (pd == NULL)
-		return EINVAL;
 	if (pd->obj.users > 0)
 		return req_fail(r, EBUSY, "%u objects use the PD; destroy them first", pd->obj.users);
 	obj_pd_destroy(s, pd);

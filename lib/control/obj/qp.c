@@ -1,7 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include <rte_common.h>
@@ -68,9 +65,8 @@ static int
 destroy_on_engine(struct engine *e, void *arg, uint64_t now_ns)
 {
 	struct destroy_args *a = arg;
-	uint32_t i;
 
-	for (i = 0; i < a->n; i++) {
+	for (uint32_t i = 0; i < a->n; i++) {
 		engine_session_set_qp(a->es, a->slot[i], NULL);
 		qp_destroy(engine_transport(e), a->qp[i]);
 	}
@@ -337,8 +333,11 @@ modify_resumed(struct session *s, struct request *r, int rc, const uint8_t mac[6
 {
 	struct obj_qp *qp = handles_get(&s->tab[OBJ_QP], r->req->qp_modify.handle);
 
-	if (rc == 0)
-		return op_qp_modify(s, r);
+	if (rc == 0) {
+		/* The QP may have been destroyed meanwhile. */
+		r->obj = obj_get(s, OBJ_QP, r->req->qp_modify.handle, r);
+		return r->obj != NULL ? op_qp_modify(s, r) : EINVAL;
+	}
 	if (qp != NULL)
 		keep_note(qp, r->message);
 	return rc;
@@ -376,9 +375,8 @@ check_and_modify(struct session *s, struct request *r, struct obj_qp *qp)
 	const struct ctl_qp_modify_req *q = &r->req->qp_modify;
 	struct tp_path path, alt;
 	const char *why = "";
-	int rc;
+	int rc = qp_modify_check(qp->type, qp_state(qp->qp), &q->attr, q->mask, s->port->active_mtu, &why);
 
-	rc = qp_modify_check(qp->type, qp_state(qp->qp), &q->attr, q->mask, s->port->active_mtu, &why);
 	if (rc != 0)
 		return req_fail(r, rc, "modify QP %#x, %s: %s", qp_num(qp->qp), qp_state_name(qp_state(qp->qp)), why);
 	if (q->mask & UROCE_QP_PKEY_INDEX)
@@ -420,11 +418,9 @@ obj_qp_load_alternate(struct session *s, struct obj_qp *qp, const struct uroce_a
 int
 op_qp_modify(struct session *s, struct request *r)
 {
-	struct obj_qp *qp = obj_get(s, OBJ_QP, r->req->qp_modify.handle, r);
+	struct obj_qp *qp = r->obj;
 	int rc;
 
-	if (qp == NULL)
-		return EINVAL;
 	rc = check_and_modify(s, r, qp);
 	if (rc != EINPROGRESS)
 		keep_note(qp, rc != 0 ? r->message : NULL);
@@ -434,11 +430,9 @@ op_qp_modify(struct session *s, struct request *r)
 int
 op_qp_query(struct session *s, struct request *r)
 {
-	struct obj_qp *qp = obj_get(s, OBJ_QP, r->req->handle.handle, r);
+	struct obj_qp *qp = r->obj;
 	struct qp_args a = { 0 };
 
-	if (qp == NULL)
-		return EINVAL;
 	a.qp = qp->qp;
 	engine_call(s->control->s.engines[qp->engine], query_on_engine, &a);
 	r->rsp.qp_query.attr = a.out;
@@ -459,11 +453,9 @@ forget(struct session *s, struct obj_qp *qp)
 int
 op_qp_destroy(struct session *s, struct request *r)
 {
-	struct obj_qp *qp = obj_get(s, OBJ_QP, r->req->handle.handle, r);
+	struct obj_qp *qp = r->obj;
 	struct destroy_args a;
 
-	if (qp == NULL)
-		return EINVAL;
 	if (qp->target != NULL) {
 		obj_xrc_target_close(s, qp);
 		return 0;
@@ -485,10 +477,9 @@ obj_qp_destroy_all(struct session *s)
 {
 	struct obj_qp *batch[CONTROL_DESTROY_BURST], *qp;
 	struct destroy_args a;
-	unsigned int engine;
 	uint32_t pos, i;
 
-	for (engine = 0; engine < s->control->s.nb_engines; engine++) {
+	for (unsigned int engine = 0; engine < s->control->s.nb_engines; engine++) {
 		a.es = s->engine_sessions[engine];
 		a.n = 0;
 		pos = 0;

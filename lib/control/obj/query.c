@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What devices and ports say of themselves: what lib/transport has, and no more. */
 #include <endian.h>
-#include <errno.h>
 #include <stdio.h>
-#include <string.h>
 
 #include <rte_common.h>
 
@@ -169,7 +167,6 @@ op_port_query(struct session *s, struct request *r)
 	uint32_t mbps = 0;
 	/* As the last event said, so that a program that sees the port active gets no event that says so again. */
 	bool up = s->control->link_up[s->port->index];
-	unsigned int i;
 
 	net_port_link(s->port, &mbps);
 	*p = (struct ctl_port_query_rsp){
@@ -182,7 +179,7 @@ op_port_query(struct session *s, struct request *r)
 		.phys_state = up ? PHYS_LINK_UP : PHYS_DISABLED,
 		.link_layer = LINK_LAYER_ETHERNET,
 	};
-	for (i = 0; i < UROCE_MAX_PKEYS; i++) {
+	for (unsigned int i = 0; i < UROCE_MAX_PKEYS; i++) {
 		p->pkeys[i] = s->port->conf.pkeys[i];
 		if (p->pkeys[i] != 0)
 			p->pkey_tbl_len = i + 1;
@@ -199,9 +196,7 @@ op_port_query(struct session *s, struct request *r)
 int
 op_gid_table(struct session *s, struct request *r)
 {
-	unsigned int i;
-
-	for (i = 0; i < UROCE_MAX_GIDS; i++) {
+	for (unsigned int i = 0; i < UROCE_MAX_GIDS; i++) {
 		const struct gid *gid = net_gid(s->port, i);
 
 		if (gid != NULL)

@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include <errno.h>
-
 #include "control/obj/obj_cq_priv.h"
 #include "control/obj/obj_srq_priv.h"
 #include "control/obj/obj_xrc_priv.h"
@@ -188,11 +186,9 @@ int
 op_srq_modify(struct session *s, struct request *r)
 {
 	const struct ctl_srq_modify_req *q = &r->req->srq_modify;
-	struct obj_srq *srq = obj_get(s, OBJ_SRQ, q->handle, r);
+	struct obj_srq *srq = r->obj;
 	struct limit_args a;
 
-	if (srq == NULL)
-		return EINVAL;
 	if (q->mask & ~(uint32_t)(SRQ_ATTR_MAX_WR | SRQ_ATTR_LIMIT))
 		return req_fail(r, EINVAL, "SRQ attributes %#x: must be IBV_SRQ_MAX_WR and IBV_SRQ_LIMIT", q->mask);
 	if (q->mask & SRQ_ATTR_MAX_WR)
@@ -209,11 +205,9 @@ op_srq_modify(struct session *s, struct request *r)
 int
 op_srq_query(struct session *s, struct request *r)
 {
-	struct obj_srq *srq = obj_get(s, OBJ_SRQ, r->req->handle.handle, r);
+	struct obj_srq *srq = r->obj;
 	struct limit_args a;
 
-	if (srq == NULL)
-		return EINVAL;
 	a = (struct limit_args){ .srq = srq->srq };
 	engine_call(s->control->s.engines[srq->engine], limit_on_engine, &a);
 	r->rsp.srq_query.max_wr = srq->max_wr;
@@ -240,11 +234,9 @@ obj_srq_destroy(struct session *s, struct obj_srq *srq)
 int
 op_srq_destroy(struct session *s, struct request *r)
 {
-	struct obj_srq *srq = obj_get(s, OBJ_SRQ, r->req->handle.handle, r);
+	struct obj_srq *srq = r->obj;
 	int rc;
 
-	if (srq == NULL)
-		return EINVAL;
 	if (srq->obj.users > 0)
 		return req_fail(r, EBUSY, "%u QPs use the SRQ; destroy them first", srq->obj.users);
 	rc = obj_srq_destroy(s, srq);

@@ -4,9 +4,7 @@
  * obj_qp of type XRC_RECV is one opening of a struct xrc_target. Either is destroyed with its last opening, whichever
  * program has that.
  */
-#include <errno.h>
 #include <fcntl.h>
-#include <stdlib.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 
@@ -127,10 +125,8 @@ obj_xrcd_destroy(struct session *s, struct obj_xrcd *o)
 int
 op_xrcd_close(struct session *s, struct request *r)
 {
-	struct obj_xrcd *o = obj_get(s, OBJ_XRCD, r->req->handle.handle, r);
+	struct obj_xrcd *o = r->obj;
 
-	if (o == NULL)
-		return EINVAL;
 	if (o->obj.users > 0)
 		return req_fail(r, EBUSY, "%u QPs and SRQs use the XRC domain; destroy them first", o->obj.users);
 	obj_xrcd_destroy(s, o);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The metrics as text. All samples of a metric follow its HELP and TYPE, as the format demands. */
 #include <inttypes.h>
-#include <stdlib.h>
 
 #include "control/cma/gsi_priv.h"
 #include "control/core/session_priv.h"

@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Sessions, CQs, MRs and engines as they are now, and lists of what there is. */
 #include <arpa/inet.h>
-#include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include <bsd/string.h>
 
@@ -127,11 +124,10 @@ void *
 inspect_find_one(struct control *c, enum inspect_kind kind, uint64_t number, struct session **owner)
 {
 	struct session *s;
-	uint32_t pos;
 	void *obj;
 
 	TAILQ_FOREACH(s, &c->sessions, link) {
-		for (pos = 0; (obj = handles_next(&s->tab[type_of[kind]], &pos)) != NULL;) {
+		for (uint32_t pos = 0; (obj = handles_next(&s->tab[type_of[kind]], &pos)) != NULL;) {
 			if (number_of(kind, obj) != number)
 				continue;
 			*owner = s;

@@ -6,9 +6,7 @@
  * answer together. Counters of engines are read while the engines count: each is whole (64 bits, aligned), but not
  * all are of one moment. What has to be of one moment is asked for by the engines' mailboxes (inspect.h).
  */
-#include <errno.h>
 #include <pthread.h>
-#include <string.h>
 
 #include <rte_common.h>
 

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Telemetry: captures. */
-#include <errno.h>
 #include <stdio.h>
-#include <string.h>
 
 #include <bsd/string.h>
 

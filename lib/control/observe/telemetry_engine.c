@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Telemetry: engines. */
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "control/observe/counters_priv.h"
 #include "control/observe/inspect.h"
@@ -40,7 +39,6 @@ add_depths(struct rte_tel_data *d, const struct engine_depths *q)
 int
 tel_engine(struct control *c, const char *params, struct rte_tel_data *d)
 {
-	struct rte_tel_data *in;
 	struct inspect_engine e;
 	unsigned long id;
 	char *end, known[32];
@@ -60,8 +58,6 @@ tel_engine(struct control *c, const char *params, struct rte_tel_data *d)
 	rte_tel_data_start_dict(d);
 	add_load(tel_dict(d, "load"), &e);
 	add_depths(tel_dict(d, "depths"), &e.depths);
-	in = tel_dict(d, "transport");
-	if (in != NULL)
-		tel_counters(in, &counters_transport, &e.transport);
+	tel_counters(tel_dict(d, "transport"), &counters_transport, &e.transport);
 	return 0;
 }

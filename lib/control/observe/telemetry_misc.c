@@ -15,7 +15,6 @@ tel_cm(struct control *c, const char *params, struct rte_tel_data *d)
 {
 	const struct cm_counters *n = cm_counters(gsi_cm(c->gsi));
 	const struct gsi_counters *g = gsi_counters(c->gsi);
-	struct rte_tel_data *in;
 	struct cm_usage u;
 
 	cm_usage(gsi_cm(c->gsi), &u);
@@ -26,12 +25,8 @@ tel_cm(struct control *c, const char *params, struct rte_tel_data *d)
 	rte_tel_data_add_dict_u64(d, "half_open", u.half_open);
 	rte_tel_data_add_dict_u64(d, "kept", u.kept);
 	rte_tel_data_add_dict_u64(d, "peers", u.peers);
-	in = tel_dict(d, "cm");
-	if (in != NULL)
-		tel_counters(in, &counters_cm, n);
-	in = tel_dict(d, "gsi");
-	if (in != NULL)
-		tel_counters(in, &counters_gsi, g);
+	tel_counters(tel_dict(d, "cm"), &counters_cm, n);
+	tel_counters(tel_dict(d, "gsi"), &counters_gsi, g);
 	return 0;
 }
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Telemetry: sessions, CQs and MRs, and the filters of all objects. */
 #include <stdio.h>
-#include <string.h>
 
 #include <bsd/string.h>
 #include <rte_common.h>
@@ -199,6 +198,8 @@ tel_cq_view(struct rte_tel_data *d, const struct cq_view *v)
 {
 	static const char *const arms[] = { [RING_ARM_NONE] = "no", [RING_ARM_ANY] = "any", [RING_ARM_SOLICITED] = "solicited" };
 
+	if (d == NULL)
+		return;
 	rte_tel_data_add_dict_u64(d, "entries", v->size);
 	rte_tel_data_add_dict_u64(d, "unpolled", v->unpolled);
 	rte_tel_data_add_dict_u64(d, "users", v->users);

@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The parts that answers of telemetry are made of. */
-#include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include <bsd/string.h>
 
@@ -116,6 +113,6 @@ tel_number_list(struct rte_tel_data *d, const uint64_t *numbers, uint32_t n, uin
 void
 tel_counters(struct rte_tel_data *d, const struct counter_table *t, const void *base)
 {
-	for (unsigned int i = 0; i < t->n; i++)
+	for (unsigned int i = 0; d != NULL && i < t->n; i++)
 		rte_tel_data_add_dict_u64(d, t->counter[i].name, counter_value(t, i, base));
 }

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Telemetry: ports and their impairments. */
-#include <string.h>
-
 #include <bsd/string.h>
 #include <rte_ethdev.h>
 
@@ -44,6 +42,8 @@ add_net(const struct control *c, uint16_t port, struct rte_tel_data *d)
 	uint64_t bad_pkey, bad_qkey;
 	struct net_counters sum;
 
+	if (d == NULL)
+		return;
 	inspect_net_counters(c, port, &sum);
 	tel_counters(d, &counters_net, &sum);
 	port_violations(c, port, &bad_pkey, &bad_qkey);
@@ -56,7 +56,7 @@ add_ethdev(uint16_t port_id, struct rte_tel_data *d)
 {
 	struct rte_eth_stats s;
 
-	if (rte_eth_stats_get(port_id, &s) != 0)
+	if (d == NULL || rte_eth_stats_get(port_id, &s) != 0)
 		return;
 	rte_tel_data_add_dict_u64(d, "ipackets", s.ipackets);
 	rte_tel_data_add_dict_u64(d, "opackets", s.opackets);
@@ -72,7 +72,6 @@ int
 tel_port(struct control *c, const char *params, struct rte_tel_data *d)
 {
 	const struct net_port *p;
-	struct rte_tel_data *in;
 	int i;
 
 	if (params[0] == '\0')
@@ -89,12 +88,8 @@ tel_port(struct control *c, const char *params, struct rte_tel_data *d)
 	rte_tel_data_add_dict_string(d, "cc", tp_cc_name((enum tp_cc)c->s.conf->ports[i].cc));
 	rte_tel_data_add_dict_u64(d, "mtu", 128u << p->active_mtu);
 	rte_tel_data_add_dict_u64(d, "queues", p->nb_queues);
-	in = tel_dict(d, "net");
-	if (in != NULL)
-		add_net(c, (uint16_t)i, in);
-	in = tel_dict(d, "ethdev_stats");
-	if (in != NULL)
-		add_ethdev(p->port_id, in);
+	add_net(c, (uint16_t)i, tel_dict(d, "net"));
+	add_ethdev(p->port_id, tel_dict(d, "ethdev_stats"));
 	return 0;
 }
 

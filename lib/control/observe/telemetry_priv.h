@@ -44,7 +44,7 @@ void tel_strings(struct rte_tel_data *d, const char *name, char *list, const cha
 int tel_unknown(struct rte_tel_data *d, const char *what, const char *params, const char *known);
 /** Answer that the question is wrong, and what would be right. */
 int tel_error(struct rte_tel_data *d, const char *text);
-/** All counters of @p t in @p base. */
+/** All counters of @p t in @p base. @param d  May be NULL: no memory. */
 void tel_counters(struct rte_tel_data *d, const struct counter_table *t, const void *base);
 /** Numbers of objects, and how many there are in all. */
 void tel_number_list(struct rte_tel_data *d, const uint64_t *numbers, uint32_t n, uint32_t all);
@@ -54,6 +54,7 @@ void tel_number_list(struct rte_tel_data *d, const uint64_t *numbers, uint32_t n
 int tel_list(struct control *c, enum inspect_kind kind, const char *params, struct rte_tel_data *d);
 /** Answer that there is no such object. */
 int tel_gone(struct rte_tel_data *d, const char *what, const char *params);
+/** The state of a CQ. @param d  May be NULL: no memory. */
 void tel_cq_view(struct rte_tel_data *d, const struct cq_view *v);
 
 #endif /* UROCE_TELEMETRY_H */

@@ -124,7 +124,6 @@ int
 tel_qp(struct control *c, const char *params, struct rte_tel_data *d)
 {
 	char text[INSPECT_TEXT_BYTES];
-	struct rte_tel_data *in;
 	struct inspect_qp qp;
 	uint64_t number;
 
@@ -142,12 +141,10 @@ tel_qp(struct control *c, const char *params, struct rte_tel_data *d)
 	tel_strings(d, "why", text, "\n");
 	add_requester(tel_dict(d, "requester"), &qp.v);
 	add_responder(tel_dict(d, "responder"), &qp.v);
-	in = qp.v.send_cq.size > 0 ? tel_dict(d, "send_cq_state") : NULL;
-	if (in != NULL)
-		tel_cq_view(in, &qp.v.send_cq);
-	in = qp.v.recv_cq.size > 0 ? tel_dict(d, "recv_cq_state") : NULL;
-	if (in != NULL)
-		tel_cq_view(in, &qp.v.recv_cq);
+	if (qp.v.send_cq.size > 0)
+		tel_cq_view(tel_dict(d, "send_cq_state"), &qp.v.send_cq);
+	if (qp.v.recv_cq.size > 0)
+		tel_cq_view(tel_dict(d, "recv_cq_state"), &qp.v.recv_cq);
 	add_events(c, d, qp.v.qpn);
 	return 0;
 }

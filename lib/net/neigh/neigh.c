@@ -29,7 +29,6 @@ struct neigh_table *
 neigh_table_create(const struct neigh_ops *ops)
 {
 	struct neigh_table *t = calloc(1, sizeof(*t));
-	unsigned int i;
 
 	if (t == NULL)
 		return NULL;
@@ -37,7 +36,7 @@ neigh_table_create(const struct neigh_ops *ops)
 	TAILQ_INIT(&t->active);
 	TAILQ_INIT(&t->idle);
 	TAILQ_INIT(&t->completed);
-	for (i = 0; i < NEIGH_BUCKETS; i++)
+	for (unsigned int i = 0; i < NEIGH_BUCKETS; i++)
 		TAILQ_INIT(&t->bucket[i]);
 	return t;
 }

@@ -184,10 +184,9 @@ static int
 set_active_mtu(struct opening *o)
 {
 	struct net_port *p = o->p;
-	uint32_t code;
 
 	p->max_frame = RTE_MIN(o->ip_mtu + NET_ETH_VLAN_BYTES, p->priv->pmd.max_frame);
-	for (code = UROCE_MTU_4096; code >= UROCE_MTU_256; code--) {
+	for (uint32_t code = UROCE_MTU_4096; code >= UROCE_MTU_256; code--) {
 		if ((128u << code) + NET_ROCE_OVERHEAD_BYTES <= o->ip_mtu) {
 			p->active_mtu = code;
 			return 0;
@@ -200,9 +199,7 @@ set_active_mtu(struct opening *o)
 static bool
 has_gid(const struct net_addr *addrs, int nb, const struct gid *gid)
 {
-	int i;
-
-	for (i = 0; i < nb; i++)
+	for (int i = 0; i < nb; i++)
 		if (gid_equal(&addrs[i].gid, gid))
 			return true;
 	return false;
@@ -218,19 +215,17 @@ match_kernel_addrs(struct opening *o, struct net_addr *link_local)
 	struct net_addr addrs[PORT_KERNEL_ADDRS];
 	bool take = c->nb_addrs == 0;
 	char text[GID_TEXT_BYTES];
-	unsigned int i;
 	int nb = rtnl_addrs(p->priv->kernel->rtnl, p->ifindex, addrs, RTE_DIM(addrs));
-	int k;
 
 	if (nb < 0)
 		return fail(o, "addresses of %s: %s", p->netdev, strerror(errno));
-	for (k = nb - 1; k >= 0; k--)
+	for (int k = nb - 1; k >= 0; k--)
 		if (gid_is_link_local(&addrs[k].gid))
 			*link_local = addrs[k];
-	for (k = 0; take && k < nb && c->nb_addrs < UROCE_MAX_GIDS - 1; k++)
+	for (int k = 0; take && k < nb && c->nb_addrs < UROCE_MAX_GIDS - 1; k++)
 		if (!gid_is_link_local(&addrs[k].gid))
 			c->addrs[c->nb_addrs++] = addrs[k];
-	for (i = 0; i < c->nb_addrs; i++)
+	for (unsigned int i = 0; i < c->nb_addrs; i++)
 		if (!has_gid(addrs, nb, &c->addrs[i].gid))
 			return fail(o,
 				    "%s is not an address of %s, which it shares with the kernel: ip address add %s/%u "
@@ -322,7 +317,6 @@ configure_queues(struct opening *o)
 	struct net_port *p = o->p;
 	struct rte_eth_conf conf = { 0 };
 	struct rte_mempool *pool;
-	uint16_t q;
 	int rc;
 
 	/* Spread by UDP source port, which RoCE v2 makes of the flow label for just this (A17.9.4). */
@@ -345,7 +339,7 @@ configure_queues(struct opening *o)
 	pool = rx_pool(o);
 	if (pool == NULL)
 		return -1;
-	for (q = 0; q < p->nb_queues; q++) {
+	for (uint16_t q = 0; q < p->nb_queues; q++) {
 		rc = rte_eth_rx_queue_setup(p->port_id, q, o->rx_desc, rte_eth_dev_socket_id(p->port_id), NULL, pool);
 		if (rc != 0)
 			return fail(o, "RX queue %u of %s with %u descriptors: %s; EAL's log says more", q,
@@ -362,13 +356,12 @@ static int
 start(struct opening *o)
 {
 	struct net_port *p = o->p;
-	unsigned int i;
 	int rc;
 
 	if (p->shared && !p->priv->pmd.xdp && kernel_filter_packet_sockets(p->ifindex) == 0)
 		return fail(o, "no packet socket on %s takes a filter; is /proc mounted?", p->netdev);
 	rc = rte_eth_dev_start(p->port_id);
-	for (i = 1; rc != 0 && p->priv->pmd.needs_peer && i < PORT_START_TRIES; i++) {
+	for (unsigned int i = 1; rc != 0 && p->priv->pmd.needs_peer && i < PORT_START_TRIES; i++) {
 		usleep(PORT_START_INTERVAL_US);
 		rc = rte_eth_dev_start(p->port_id);
 	}
