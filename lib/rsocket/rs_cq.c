@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Completion queues of streams and datagram QPs, each with a channel that never blocks. */
-
 #include "rsocket/rs_priv.h"
 
 int

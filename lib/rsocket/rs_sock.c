@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The functions of <rdma/rsocket.h> that are the same for all kinds: they find the rsocket and call its operation. */
-
 #include "rsocket/rs_priv.h"
 
 static void

@@ -42,7 +42,10 @@ client_fail(int err)
 
 /* ---- ctl.c: requests and replies ---- */
 
-/** client_exchange() on a context's connection, which this locks. Tells stderr what the daemon said of a failure. Closes descriptors that came. */
+/**
+ * client_exchange() on a context's connection, which this locks. Tells stderr what the daemon said of a failure. Closes the
+ * descriptors that a reply brought.
+ */
 int client_call(struct client_ctx *ctx, struct client_call *c);
 /** The same with ctx->ctl_lock held by the caller, who takes or closes the descriptors. */
 int client_call_locked(struct client_ctx *ctx, struct client_call *c);
