@@ -8,6 +8,7 @@
 #include "transport/core/cq_priv.h"
 #include "transport/core/event_log_priv.h"
 #include "transport/core/invariants_priv.h"
+#include "transport/core/mcast_priv.h"
 #include "transport/core/qp_table_priv.h"
 #include "transport/core/reorder_priv.h"
 #include "transport/core/sched_priv.h"
@@ -21,7 +22,6 @@
 #include "transport/req/scoreboard_priv.h"
 #include "transport/req/send_queue_priv.h"
 #include "transport/resp/resp_priv.h"
-#include "transport/core/mcast_priv.h"
 #include "transport/svc/svc_priv.h"
 
 /* Pages of what is never lent are never touched, so they cost address space only. @return 0 or ENOMEM. */
