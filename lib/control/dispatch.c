@@ -28,6 +28,23 @@ struct op {
 };
 #define ABOUT(type_) .about = true, .type = (type_)
 
+/* Requests about an object begin with its handle. */
+#define BEGINS(member) static_assert(offsetof(struct ctl_req, member) == offsetof(struct ctl_req, handle.handle), #member)
+BEGINS(cq_resize.handle);
+BEGINS(cq_modify.handle);
+BEGINS(srq_modify.handle);
+BEGINS(qp_modify.handle);
+BEGINS(cm_destroy.id);
+BEGINS(cm_bind.id);
+BEGINS(cm_resolve_addr.id);
+BEGINS(cm_resolve_route.id);
+BEGINS(cm_listen.id);
+BEGINS(cm_connect.id);
+BEGINS(cm_qp_attr.id);
+BEGINS(cm_option.id);
+BEGINS(cm_join.id);
+#undef BEGINS
+
 static const struct op ops[CTL_OPS] = {
 	[CTL_HELLO] = { "HELLO", op_hello, false, 1 },
 	[CTL_DEVICE_GET] = { "DEVICE_GET", op_device_get, false, 0 },
