@@ -75,9 +75,9 @@ def help_options(name):
 
 
 def taken_options(name):
-    """What getopt_long() is told."""
+    """What getopt_long() is told, by a table of its own or by one of which that is made."""
     text = ''.join(read(path) for path in glob.glob(f'app/{name}/*.c', root_dir=ROOT))
-    return re.findall(r'\{ "([a-z0-9-]+)", (?:no|required|optional)_argument', text)
+    return re.findall(r'(?:\{ (?=.*_argument)|\{ \.name = |\b(?:OPTION|NUMBER)\()"([a-z0-9-]+)"', text)
 
 
 class Pages(unittest.TestCase):
