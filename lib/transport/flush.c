@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Flushing: in ERR and SQE posted WQEs complete with UROCE_WC_WR_FLUSH_ERR.
+ * Flushing: in ERR and SQE, posted WQEs complete with UROCE_WC_WR_FLUSH_ERR.
  */
 #include "transport/core/async_priv.h"
 #include "transport/core/cq_priv.h"
@@ -9,7 +9,7 @@
 #include "transport/req/send_queue_priv.h"
 #include "transport/resp/recv_priv.h"
 
-/* @return false: nothing left. */
+/* @return false: no WQE is left. */
 static bool
 flush_one_send(struct transport *tp, struct qp *qp)
 {
@@ -49,7 +49,7 @@ qp_flush_run(struct transport *tp, struct qp *qp, uint32_t budget)
 		return work;
 	while (work < budget && recv_flush_one(tp, qp))
 		work++;
-	/* No WQE of the SRQ will be taken any more (10.2.9.4): the QP may be destroyed without losing one. */
+	/* The QP will take no more WQEs from its SRQ (10.2.9.4), so the program can destroy it without losing one. */
 	if (work < budget && (qp->rcv.srq != NULL || qp->type == UROCE_QPT_XRC_RECV) && !qp->rcv.last_wqe_event) {
 		qp->rcv.last_wqe_event = true;
 		tp_event(tp, UROCE_EVENT_QP_LAST_WQE_REACHED, qp->cookie, qp->owner);

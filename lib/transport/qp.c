@@ -18,7 +18,7 @@
 #include "transport/resp/recv_priv.h"
 #include "transport/resp/resp_priv.h"
 
-/* Of an idle QP's memory beside its rings. The rest is its struct cc and the allocator's. */
+/* An idle QP's memory besides its rings. The rest of the 2 KiB is for its struct cc and the allocator's overhead. */
 static_assert(sizeof(struct qp) + UROCE_MAX_RD_ATOMIC * sizeof(struct tp_res) <= 1792,
 	      "an idle QP costs at most 2 KiB");
 
@@ -47,7 +47,7 @@ params_ok(const struct qp_params *p)
 	return p->send_cq != NULL && p->shared != NULL;
 }
 
-/* The SQ of a QP that has none: one slot that is never posted. */
+/* The SQ of an XRC_RECV QP, which has none: one slot that is never posted. */
 static struct ring
 no_sq(void)
 {
@@ -122,7 +122,7 @@ qp_create(struct transport *tp, const struct qp_params *p, struct qp **out)
 	return 0;
 }
 
-/* Forget what is in flight in both directions, and give back what was lent for it. */
+/* Forget what is in flight in both directions, and return what was lent for it. */
 static void
 drop_inflight(struct transport *tp, struct qp *qp)
 {
@@ -152,7 +152,7 @@ qp_destroy(struct transport *tp, struct qp *qp)
 }
 
 /* ---- Modify ---- */
-/* Pass over what is posted. Counters and slots go on as they are, on both sides, so phases stay right. */
+/* Skip the posted WQEs. Counters and slots stay as they are on both sides, so that phase bits remain right. */
 static void
 skip_posted(struct ring *r, bool (*ready)(const struct ring *r, uint32_t counter))
 {
@@ -162,7 +162,7 @@ skip_posted(struct ring *r, bool (*ready)(const struct ring *r, uint32_t counter
 		r->counter++;
 }
 
-/* RESET: all WQEs are gone without completions. Of each part rings, capabilities and buffers stay. */
+/* RESET: all WQEs are dropped without completions. Rings, capabilities and buffers stay. */
 static void
 reset(struct transport *tp, struct qp *qp)
 {
@@ -185,7 +185,7 @@ reset(struct transport *tp, struct qp *qp)
 	shared_store(&qp->shared->rq_watch, 1);
 }
 
-/* Room for the READs and atomics that the peer may have outstanding. Stored results start empty. */
+/* Make room for the READs and atomics that the peer may have outstanding. The stored results start empty. */
 static int
 set_max_dest_rd_atomic(struct transport *tp, struct qp *qp, uint8_t n)
 {
@@ -266,7 +266,7 @@ enter(struct transport *tp, struct qp *qp, enum uroce_qp_state from, enum uroce_
 			requester_start(qp, qp->req.psn_cur);
 		break;
 	case UROCE_QPS_SQD:
-		/* The event SQ_DRAINED is sent once each time that the state is entered. */
+		/* SQ_DRAINED is raised once each time the QP enters SQD. */
 		qp->sqd_event = qp->sqd_event && from == UROCE_QPS_SQD;
 		break;
 	case UROCE_QPS_ERR:
@@ -287,7 +287,7 @@ enter(struct transport *tp, struct qp *qp, enum uroce_qp_state from, enum uroce_
 	}
 }
 
-/* Both paths must be of one port, and both loopback or neither: the QP has one port and one kind of TX vector. */
+/* Both paths must use the same port, and both loopback or neither: the QP uses one port and one TX vector. */
 static bool
 paths_ok(const struct transport *tp, const struct qp *qp, uint32_t mask, const struct tp_path *path,
 	 const struct tp_path *alt)
@@ -322,7 +322,7 @@ qp_modify_paths(struct transport *tp, struct qp *qp, const struct uroce_qp_attr 
 		return EINVAL;
 	if ((mask & UROCE_QP_PKEY_INDEX) && tp->c.ports[qp->path.port].pkeys[attr->pkey_index] == 0)
 		return EINVAL;
-	/* READs and atomics that are posted could never be sent, or sent again. */
+	/* With max_rd_atomic 0 the READs and atomics in flight could never be sent or resent. */
 	if ((mask & UROCE_QP_MAX_QP_RD_ATOMIC) && attr->max_rd_atomic == 0 && qp->req.sq_tail != qp->req.sq.counter)
 		return EINVAL;
 	if ((mask & UROCE_QP_PATH_MIG_STATE) &&
@@ -338,7 +338,7 @@ qp_modify_paths(struct transport *tp, struct qp *qp, const struct uroce_qp_attr 
 	if (mask & UROCE_QP_AV) {
 		path_build_template(qp, path);
 		cwnd_new_path(qp);
-		/* It may have been waiting for congestion control of the old path. */
+		/* The QP may have been waiting for the congestion control of the old path. */
 		if (qp_sends(qp))
 			qp_activate(tp, qp);
 		if (qp->path.alt_loaded && (qp->path.alt->loopback != path->loopback || qp->path.alt->port != path->port))
@@ -361,7 +361,7 @@ qp_query(const struct qp *qp, struct uroce_qp_attr *attr)
 	attr->cur_qp_state = qp->state;
 	attr->path_mig_state = qp->path.mig;
 	attr->sq_draining = qp->state == UROCE_QPS_SQD && qp->req.sq_tail != qp->req.sq.counter;
-	/* Where the QP stands now, as hardware reports them. */
+	/* The current values, as hardware reports them. */
 	if (qp_does(qp, QP_CONNECTED)) {
 		attr->rq_psn = qp->rcv.epsn;
 		attr->sq_psn = qp_does(qp, QP_HAS_SENT) ? qp->req.psn_next : attr->sq_psn;

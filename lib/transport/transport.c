@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A transport's turn: packets in and to the QP they are for, timers, replies, requesters, completion events.
+ * A transport's turn: passing received packets to their QPs, timers, replies, requesters, completion events.
  */
 #include "transport/cc/cc_priv.h"
 #include "transport/core/async_priv.h"
@@ -24,7 +24,7 @@
 #include "transport/resp/resp_priv.h"
 #include "transport/svc/svc_priv.h"
 
-/* Pages of what is never lent are never touched, so they cost address space only. @return 0 or ENOMEM. */
+/* Items that are never lent are never touched, so they cost only address space. @return 0 or ENOMEM. */
 static int
 pools_create(struct transport *tp)
 {
@@ -123,8 +123,8 @@ transport_violations(const struct transport *tp, uint16_t port)
 
 /* ---- Lists ---- */
 /*
- * Stop looking at a QP that has had nothing to do for a while. What its client posts before it can see watch 0 is
- * found by the second look; what it posts after that, it rings for.
+ * Stop watching a QP that has been idle for a while. What its client posted before it could see that sq_watch is 0 is
+ * found by the second look; for what it posts later it rings the doorbell.
  */
 static void
 qp_sleep(struct transport *tp, struct qp *qp)
@@ -167,7 +167,7 @@ verdict_counter(struct tp_counters *c, enum wire_verdict v)
 	}
 }
 
-/* A CNP belongs to all services and has no PSN; only what the peer may send counts (A17.9.3). */
+/* A CNP belongs to no service and has no PSN. It counts only if it came from the peer (A17.9.3). */
 static void
 rx_cnp(struct transport *tp, struct qp *qp, uint16_t port, const struct wire_pkt *p)
 {
@@ -180,7 +180,7 @@ rx_cnp(struct transport *tp, struct qp *qp, uint16_t port, const struct wire_pkt
 	cc_cnp_rx(tp, qp);
 }
 
-/* As of the QP's own service, but no request or response (core/sack.h). */
+/* A SACK has the rules of an RC packet, but is neither request nor response (core/sack_format_priv.h). */
 static void
 rx_sack(struct transport *tp, struct qp *qp, uint16_t port, const struct wire_pkt *p)
 {
@@ -199,7 +199,7 @@ rx_sack(struct transport *tp, struct qp *qp, uint16_t port, const struct wire_pk
 	sack_rx(tp, qp, p);
 }
 
-/* Checks that need nothing but the QP; then to requester or responder. */
+/* Make the checks that need nothing but the QP, then pass the packet to requester or responder. */
 static __rte_always_inline void
 rx_to_qp(struct transport *tp, struct qp *qp, uint16_t port, const struct wire_pkt *p)
 {
@@ -254,14 +254,17 @@ to_qp(struct transport *tp, struct qp *qp, uint16_t port, const struct wire_pkt 
 	rx_to_qp(tp, qp, port, p);
 }
 
-/* A packet of a batch. */
+/* A received packet in a batch. */
 struct rx_slot {
 	struct wire_pkt p;
-	struct qp *qp; /* NULL: none */
-	bool good;     /* nothing is wrong with the packet itself */
+	struct qp *qp; /* NULL: none, or the packet is bad */
+	bool good;     /* the packet itself is valid */
 };
 
-/* A good packet for a number that no QP of the table has. A CNP may well come when its QP's work is done and the QP gone. */
+/*
+ * A valid packet for a number that no QP has. A CNP may well arrive after its QP has finished its work and is
+ * destroyed.
+ */
 static void
 rx_no_qp(struct transport *tp, uint16_t port, const struct wire_pkt *p)
 {
@@ -277,11 +280,11 @@ rx_no_qp(struct transport *tp, uint16_t port, const struct wire_pkt *p)
 	}
 }
 
-/* Parse a packet, find its QP. @return false: it isn't RoCE. */
+/* Parse a packet and find its QP. @return false: it isn't RoCE. */
 static inline bool
 rx_parse(struct transport *tp, uint16_t port, struct rte_mbuf *m, bool trusted, struct rx_slot *s)
 {
-	/* Look at the QP before the ICRC only if it may be another engine's: that engine checks it. */
+	/* If the QP may be another engine's, find the QP before checking the ICRC: the other engine checks it. */
 	bool peek = tp->c.handoff != NULL && !trusted;
 	enum wire_verdict v;
 
@@ -314,7 +317,7 @@ rx_parse(struct transport *tp, uint16_t port, struct rte_mbuf *m, bool trusted, 
 	return true;
 }
 
-/* @return true if the packet went to another engine. */
+/* @return true if the packet was handed to another engine. */
 static bool
 rx_handoff(struct transport *tp, uint16_t port, struct rte_mbuf *m, bool trusted, const struct qp *qp)
 {
@@ -322,7 +325,7 @@ rx_handoff(struct transport *tp, uint16_t port, struct rte_mbuf *m, bool trusted
 		tp->counters.rx_handoff_dropped++;
 		return false;
 	}
-	/* The other engine counts it as received. */
+	/* The other engine will count it as received. */
 	tp->counters.rx_packets--;
 	tp->counters.rx_bytes -= m->data_len;
 	tp->counters.rx_handoff++;
@@ -330,7 +333,7 @@ rx_handoff(struct transport *tp, uint16_t port, struct rte_mbuf *m, bool trusted
 	return true;
 }
 
-/* @return packets that aren't RoCE, moved to the front. */
+/* @return the number of packets that aren't RoCE; they are moved to the front. */
 static uint16_t
 rx_batch(struct transport *tp, uint16_t port, struct rte_mbuf **pkts, uint16_t n, bool trusted)
 {
@@ -401,7 +404,7 @@ run_replies(struct transport *tp)
 	while ((qp = TAILQ_FIRST(&tp->replies)) != NULL) {
 		TAILQ_REMOVE(&tp->replies, qp, sched.reply_link);
 		work += responder_run(tp, qp, TP_QP_BUDGET);
-		/* More than a budget's worth, or no room: in its turns. */
+		/* What exceeds the budget, or finds no room, is sent in the QP's turns. */
 		qp->sched.on_reply = false;
 		if (responder_busy(qp))
 			qp_activate(tp, qp);
@@ -409,7 +412,7 @@ run_replies(struct transport *tp)
 	return work;
 }
 
-/* One QP's share of a turn. */
+/* Give a QP its share of a turn. */
 static uint32_t
 run_qp(struct transport *tp, struct qp *qp)
 {

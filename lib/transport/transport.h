@@ -3,16 +3,16 @@
  * @file
  * The RoCE v2 transport: QPs, CQs, SRQs, requester, responder, completer, retransmission.
  *
- * It does no I/O: it never sees a port, an lcore, a socket or a thread. Packets come in as mbufs and leave through TX vectors
- * that the caller flushes, *now* is an argument, and events go to functions of the caller's. The same code runs under a
- * daemon's engine, in an application that embeds it and in the simulator.
+ * It does no I/O and knows no ports, lcores, sockets or threads. Packets come in as mbufs and leave through TX vectors
+ * that the caller flushes, the time is passed as an argument, and events are reported through callbacks. The same code
+ * runs in the daemon's engines, in an application that embeds it, and in the simulator.
  *
- * Owns: everything about a QP. One struct transport per engine; a QP, an SRQ and their timers belong to exactly one
- * and are touched by its thread only ([engine] below). A CQ may take completions from QPs of several
- * transports. The table of QPs is shared: [control] adds and removes, engines look up under RCU.
+ * Owns: everything about a QP. There is one struct transport per engine; a QP, an SRQ and their timers belong to
+ * exactly one transport and are accessed only by its thread ([engine] below). A CQ may take completions from QPs of
+ * several transports. The table of QPs is shared: [control] adds and removes, engines look up under RCU.
  *
- * A turn of an engine:
- *     transport_rx() for what arrived; transport_run(); flush the TX vectors; report a quiescent state.
+ * In each turn an engine calls transport_rx() for what arrived and transport_run(), flushes the TX vectors, and reports a
+ * quiescent state.
  *
  * Nothing here allocates, locks or makes a system call on the data path.
  */
@@ -39,31 +39,34 @@ struct srq;
 /** Packets that a TX vector holds. */
 #define TP_TX_MAX 256
 
-/** Packets that are to leave by one port. The caller sends pkts[0..n) and moves what the port didn't take to the front. */
+/**
+ * Packets waiting to be sent by one port. The caller sends pkts[0..n) and moves those that the port didn't take to the
+ * front.
+ */
 struct tp_txvec {
 	uint16_t n;
 	struct rte_mbuf *pkts[TP_TX_MAX];
 };
 
-/** Vendor error codes of completions (wc.vendor_err): why, where the status alone doesn't say. */
+/** Vendor error codes of completions (wc.vendor_err): the cause, where the status alone doesn't tell. */
 enum tp_vendor_err {
 	TP_VERR_NONE = 0,
-	TP_VERR_WQE_OPCODE,   /**< opcode unknown or not for this QP type */
-	TP_VERR_WQE_SGES,     /**< more SGEs or inline bytes than the QP has */
+	TP_VERR_WQE_OPCODE,   /**< opcode unknown or not supported by this QP type */
+	TP_VERR_WQE_SGES,     /**< more SGEs or inline bytes than the QP supports */
 	TP_VERR_WQE_LENGTH,   /**< message too long, or not 8 bytes for an atomic or ATOMIC_WRITE */
-	TP_VERR_LKEY,         /**< lkey unknown, stale, of another PD, or range outside */
+	TP_VERR_LKEY,         /**< lkey unknown, stale, of another PD, or access outside its range */
 	TP_VERR_LACCESS,      /**< the MR may not be written locally */
-	TP_VERR_FAULT,        /**< the program's memory is gone */
+	TP_VERR_FAULT,        /**< the program's memory is no longer there */
 	TP_VERR_RECV_LENGTH,  /**< receive WQE too small for the message */
 	TP_VERR_BAD_RESPONSE, /**< response doesn't fit the request */
 	TP_VERR_TIMEOUT,      /**< retry_cnt transmissions without an answer */
 	TP_VERR_SEQ_RETRY,    /**< retry_cnt NAKs for sequence error */
 	TP_VERR_RNR,          /**< rnr_retry exceeded */
-	TP_VERR_REMOTE_NAK,   /**< the responder said no; the status tells what */
+	TP_VERR_REMOTE_NAK,   /**< the responder refused the request; the status says why */
 	TP_VERR_MW,           /**< bind or invalidate refused */
 	TP_VERR_AH,           /**< AH unknown, stale or of another PD */
 	TP_VERR_NO_RD_ATOMIC, /**< READ or atomic on a QP whose max_rd_atomic is 0 */
-	TP_VERR_WQE_FLUSH,    /**< FLUSH: no placement type, or an unknown one or selectivity level */
+	TP_VERR_WQE_FLUSH,    /**< FLUSH without a placement type, or with an unknown type or selectivity level */
 };
 
 /** What a requester waits for before it sends its next packet. */
@@ -73,26 +76,26 @@ enum req_wait {
 	/* From here on the engine need not try again until something happens to the QP. */
 	REQ_WAIT_CWND,      /**< an ACK: the congestion window is full */
 	REQ_WAIT_CREDITS,   /**< a receive that the peer posts (9.7.7.2) */
-	REQ_WAIT_RD_ATOMIC, /**< a response: max_rd_atomic READs and atomics are outstanding */
+	REQ_WAIT_RD_ATOMIC, /**< a response: max_rd_atomic requests are outstanding */
 	REQ_WAIT_FENCE,     /**< the READs and atomics before a fenced WQE */
 	REQ_WAIT_PACE,      /**< the time at which congestion control allows the next packet */
 	REQ_WAIT_RNR,       /**< the end of the peer's RNR timer */
 	REQ_WAIT_INFLIGHT,  /**< room for WQEs in flight */
-	REQ_WAIT_DRAIN,     /**< completion of all WQEs before one that is executed locally, or that is bad */
+	REQ_WAIT_DRAIN,     /**< completion of all earlier WQEs: this one is executed locally, or is bad */
 };
 
 /** Why a QP went to ERR or SQE. */
 enum qp_why {
 	QP_WHY_NONE = 0,
-	QP_WHY_PROGRAM,    /**< modify */
+	QP_WHY_PROGRAM,    /**< the program modified it to ERR */
 	QP_WHY_SEND,       /**< a send failed; detail: its status << 8 | enum tp_vendor_err */
 	QP_WHY_REFUSED,    /**< a request of the peer was refused; detail: the NAK's syndrome */
 	QP_WHY_RECEIVE,    /**< a receive failed; detail: enum tp_vendor_err */
-	QP_WHY_INVALIDATE, /**< the peer's SEND_WITH_INV named no window of this QP */
+	QP_WHY_INVALIDATE, /**< the peer's SEND_WITH_INV named no memory window of this QP */
 	QP_WHY_CQ,         /**< a CQ had no room */
 	QP_WHYS
 };
-/** Rare events of QPs, which a transport remembers (diag/diag.h). */
+/** Rare events of QPs, which a transport logs (diag/diag.h). */
 enum qp_event_kind {
 	QP_EV_STATE,      /**< a: the new enum uroce_qp_state */
 	QP_EV_ERROR,      /**< to ERR or SQE; a: enum qp_why, b: detail, c: retries */
@@ -101,30 +104,33 @@ enum qp_event_kind {
 	QP_EV_RNR_SENT,   /**< a: timer code */
 	QP_EV_RNR,        /**< received; a: timer code, b: tries left */
 	QP_EV_TIMEOUT,    /**< of the ACK timer; a: tries left */
-	QP_EV_LOST_RESPONSE, /**< of a READ or atomic: asked for again */
-	QP_EV_PROBE,      /**< sent again early */
-	QP_EV_SACK,       /**< packets are missing, only they are sent again; a: how many */
+	QP_EV_LOST_RESPONSE, /**< the response of a READ or atomic was lost: requested again */
+	QP_EV_PROBE,      /**< a tail loss probe was sent */
+	QP_EV_SACK,       /**< packets are missing, only they are resent; a: how many */
 	QP_EV_CNP,        /**< received */
 	QP_EV_MIGRATED,   /**< to the alternate path */
 	QP_EV_OVERRUN,    /**< of one of its CQs */
 	QP_EV_KINDS
 };
 struct qp_event {
-	uint64_t ns;     /**< the first */
+	uint64_t ns;     /**< time of the first */
 	uint32_t qpn, psn;
-	uint32_t count;  /**< how often in a row, nothing else of any QP in between */
+	uint32_t count;  /**< how often it happened without another event of any QP in between */
 	uint16_t b;
-	uint8_t kind, a, c; /**< enum qp_event_kind; what a, b and c are it says */
+	uint8_t kind, a, c; /**< enum qp_event_kind, which says what a, b and c mean */
 };
 enum { TP_EVENTS = 4096 }; /**< rare events remembered per transport; a power of two */
 /**
- * [engine] What is remembered of a QP, also of one that is gone.
- * @param qpn  0: of all.
- * @return how many of the latest, at most @p max, were put into @p out, oldest first.
+ * [engine] Get the logged events of a QP, even if the QP is gone.
+ * @param qpn  0: of all QPs.
+ * @return number of events put into @p out: the latest ones, at most @p max, oldest first.
  */
 uint32_t qp_events(const struct transport *tp, uint32_t qpn, struct qp_event *out, uint32_t max);
 
-/** Counters of one transport. Names as in Linux's `rdma statistic` where it has one. docs/counters.md explains each. */
+/**
+ * Counters of one transport. Where Linux's `rdma statistic` has the same counter, the name is its. docs/counters.md
+ * explains each.
+ */
 #define TP_COUNTERS(X) \
 	X(rx_packets) X(rx_bytes) X(tx_packets) X(tx_bytes) \
 	X(rx_not_roce) X(rx_truncated) X(rx_bad_ip) X(rx_bad_udp_sum) X(rx_bad_opcode) X(rx_bad_tver) X(rx_bad_length) \
@@ -161,55 +167,64 @@ struct tp_event {
 
 /* ---- The QP table, shared by all engines ---- */
 struct qp_table;
-/** [control] @param qsbr  What engines report to; NULL for a single-threaded user. @return NULL with errno set. */
+/**
+ * [control] @param qsbr  The RCU variable that engines report to; NULL for a single-threaded user. @return NULL with
+ * errno set.
+ */
 struct qp_table *qp_table_create(uint32_t max_qp, struct rte_rcu_qsbr *qsbr);
 void qp_table_destroy(struct qp_table *t);
 uint32_t qp_table_count(const struct qp_table *t);
 /**
- * [any engine] @return the QP with this number, or NULL. Good until the engine's next quiescent state; only its
- * owner's thread may look inside, except at qp_engine().
+ * [any engine] @return the QP with this number, or NULL. Valid until the engine's next quiescent state; only the thread
+ * of the engine that owns the QP may access it, except through qp_engine().
  */
 struct qp *qp_table_get(const struct qp_table *t, uint32_t qpn);
 
 /* ---- Paths to peers, and the table of AHs, shared by all engines ---- */
-/** A path to a peer, resolved: what the AV and the port's tables say. */
+/** A resolved path to a peer: the result of the AV and the port's tables. */
 struct tp_path {
-	struct wire_addr addr; /**< sport 0: the AV has flow label 0, and the transport makes one from the QPNs */
+	struct wire_addr addr; /**< sport 0: the AV has flow label 0, and the transport derives a source port from the QPNs */
 	uint16_t port;         /**< index of the port */
-	uint16_t pkey;         /**< the value of the QP's pkey_index; of an AH: WIRE_PKEY_DEFAULT */
+	uint16_t pkey;         /**< P_Key value for the QP's pkey_index; for an AH WIRE_PKEY_DEFAULT */
 	bool loopback;         /**< the destination is one of this daemon's own addresses: the packets stay here */
-	bool multicast;        /**< the destination is a group: members on this host get a copy beside the one that leaves */
+	bool multicast;        /**< the destination is a group: members on this host get a copy of what is sent */
 };
 
 struct ah_table;
-/** [control] @param qsbr  What engines report to; NULL for a single-threaded user. @return NULL with errno set. */
+/**
+ * [control] @param qsbr  The RCU variable that engines report to; NULL for a single-threaded user. @return NULL with
+ * errno set.
+ */
 struct ah_table *ah_table_create(uint32_t max_ah, struct rte_rcu_qsbr *qsbr);
 void ah_table_destroy(struct ah_table *t);
 uint32_t ah_table_count(const struct ah_table *t);
 /**
- * [control] @param pd  WQEs of QPs of this PD only may name it.
- * @param handle  Gets what the client puts into WQEs; never 0.
+ * [control] @param pd  Only WQEs of QPs of this PD may use the AH.
+ * @param handle  Receives the handle that the client puts into WQEs; never 0.
  * @return 0; ENOMEM (no memory, or table full).
  */
 int ah_create(struct ah_table *t, uint32_t pd, const struct tp_path *path, uint32_t *handle);
 /** [control] @return 0; EINVAL (unknown or stale handle). */
 int ah_destroy(struct ah_table *t, uint32_t handle);
 
-/* ---- Multicast groups and who is attached, shared by all engines ---- */
+/* ---- Multicast groups and the QPs attached to them, shared by all engines ---- */
 struct mcast_table;
-/** [control] @param qsbr  What engines report to; NULL for a single-threaded user. @return NULL with errno set. */
+/**
+ * [control] @param qsbr  The RCU variable that engines report to; NULL for a single-threaded user. @return NULL with
+ * errno set.
+ */
 struct mcast_table *mcast_table_create(struct rte_rcu_qsbr *qsbr);
 void mcast_table_destroy(struct mcast_table *t);
 uint32_t mcast_table_groups(const struct mcast_table *t);
-/** @return attachments, of all groups together. */
+/** @return the number of attachments to all groups. */
 uint32_t mcast_table_attached(const struct mcast_table *t);
 /**
- * [control] Datagrams for @p mgid that arrive on @p port or are sent there by this host reach QP @p qpn too, which must be
- * detached before it is destroyed. Attaching twice is attaching once.
+ * [control] Attach QP @p qpn to group @p mgid: it receives the datagrams for the group that arrive on @p port or that
+ * this host sends there. It must be detached before it is destroyed. Attaching a QP a second time has no effect.
  * @return 0; ENOMEM (no memory, UROCE_MAX_MCAST_GROUPS, UROCE_MAX_MCAST_ATTACH).
  */
 int mcast_attach(struct mcast_table *t, uint16_t port, const uint8_t mgid[16], uint32_t qpn);
-/** [control] Engines may deliver to it for the rest of their turn. @return 0; EINVAL (not attached). */
+/** [control] Detach a QP. Engines may deliver to it until the end of their turn. @return 0; EINVAL (not attached). */
 int mcast_detach(struct mcast_table *t, uint16_t port, const uint8_t mgid[16], uint32_t qpn);
 
 /* ---- A transport ---- */
@@ -221,43 +236,43 @@ enum tp_cc { TP_CC_NONE = 0, CC_TABLE(CC_ENUM) TP_CC_ALGORITHMS };
 const char *tp_cc_name(enum tp_cc cc);
 
 /**
- * What goes beyond the standard's minimum, per port. Each can be switched off; peers don't have to do the same.
+ * What goes beyond the standard's minimum, per port. Each feature can be switched off, whatever the peer does.
  */
 struct tp_features {
-	bool selective_repeat; /**< RC, with uroce peers: only what was lost is sent again (core/sack.h); off: neither offered nor taken */
-	bool tail_loss_probe;  /**< RC requesters send the oldest packet again before the ACK timeout; off: only the timeout finds losses */
-	bool credits;          /**< RC: end-to-end flow control (9.7.7.2); off: neither said nor waited for, RNR NAKs do it */
+	bool selective_repeat; /**< RC, with uroce peers: only what was lost is sent again (core/sack_format_priv.h); off: not offered or accepted */
+	bool tail_loss_probe;  /**< RC requesters resend the oldest packet early; off: only the ACK timeout finds a lost last packet */
+	bool credits;          /**< RC: end-to-end flow control (9.7.7.2); off: no credits are sent or heeded, only RNR NAKs */
 	bool ack_coalescing;   /**< RC responders answer at the end of a turn; off: each packet that asks for an ACK gets one at once */
 };
 #define TP_FEATURES_ALL { .selective_repeat = true, .tail_loss_probe = true, .credits = true, .ack_coalescing = true }
 
 struct tp_port_config {
-	enum tp_cc cc; /**< packets of QPs that it controls are sent as ECT(0) */
-	uint32_t mbps; /**< speed; 0: unknown */
+	enum tp_cc cc; /**< packets of QPs under congestion control are sent as ECT(0) */
+	uint32_t mbps; /**< link speed; 0: unknown */
 	uint16_t pkeys[UROCE_MAX_PKEYS]; /**< the P_Key table; 0: unused; all 0: WIRE_PKEY_DEFAULT alone */
-	struct tp_features features; /**< what is not set is off: TP_FEATURES_ALL for all of them */
+	struct tp_features features; /**< features not set are off: TP_FEATURES_ALL sets all */
 };
 
-/* ---- The GSI: QP 1, which has no struct qp. What comes for it is handed out, what goes out is only built here ---- */
+/* ---- The GSI: QP 1, which has no struct qp. Received MADs go to a callback; packets to send are only built here ---- */
 enum { TP_MAD_BYTES = 256 };
-/** A MAD that came for QP 1, with a valid ICRC, Q_Key and P_Key. Whether its addresses make sense is the taker's matter. */
+/** A MAD received for QP 1 with a valid ICRC, Q_Key and P_Key. Its addresses are not checked. */
 struct tp_mad {
 	uint16_t port;
-	uint16_t pkey;          /**< of the port's table: what an answer must carry */
+	uint16_t pkey;          /**< from the port's table: what an answer must carry */
 	uint32_t src_qpn;
 	uint32_t flow_label;    /**< of IPv6 */
 	uint8_t sgid[16], dgid[16];
 	uint8_t smac[6];
 	uint16_t vlan_tci;      /**< 0: untagged */
 	uint8_t traffic_class;  /**< without ECN, which belongs to the network */
-	uint8_t hop_limit;      /**< what the routers on the path left of it */
+	uint8_t hop_limit;      /**< as received, after the routers on the path have decremented it */
 	uint8_t data[TP_MAD_BYTES];
 };
 /**
- * [any] Build the packet that carries @p mad from QP 1 to QP 1 along @p a, whose sport may be 0.
+ * [any] Build the packet that carries @p mad from QP 1 to the peer's QP 1 along @p a, whose sport may be 0.
  * @param frame  Room for WIRE_MAX_HDR_BYTES + TP_MAD_BYTES + WIRE_ICRC_BYTES.
- * @param psn  QP 1 counts its packets like every UD QP.
- * @return bytes.
+ * @param psn  QP 1 numbers its packets like any UD QP.
+ * @return size of the frame in bytes.
  */
 uint32_t gsi_build(uint8_t *frame, const struct wire_addr *a, uint16_t pkey, uint32_t psn,
 		   const uint8_t mad[TP_MAD_BYTES]);
@@ -269,8 +284,8 @@ struct transport_config {
 	struct tp_port_config ports[UROCE_MAX_PORTS];
 	int socket_id;
 	/**
-	 * The time at this moment, for completions that carry one; NULL: the time of the turn, which is as old as the turn is long
-	 * (microseconds): too coarse for programs that measure with these times.
+	 * @return the time now, for completions with time stamps. NULL: they get the time at which the turn began,
+	 * which is up to a turn (microseconds) old and too coarse for programs that measure with it.
 	 */
 	uint64_t (*stamp_ns)(void *arg);
 	/**
@@ -281,11 +296,14 @@ struct transport_config {
 	bool (*notify)(void *arg, int channel, uint64_t cookie);
 	/** Called on the engine's thread for each asynchronous event. */
 	void (*event)(void *arg, const struct tp_event *ev);
-	/** Called on the engine's thread when a QP has gone to ERR or SQE; qp_look() says why. NULL: nobody asks. */
+	/** Called on the engine's thread when a QP has gone to ERR or SQE; qp_look() tells why. May be NULL. */
 	void (*failed)(void *arg, const struct qp *qp);
 	/** Called on the engine's thread for each MAD for QP 1; NULL: there is no QP 1. */
 	void (*mad)(void *arg, const struct tp_mad *mad);
-	/** A packet for a QP of another engine, unchecked; takes ownership. NULL: such packets are dropped. */
+	/**
+	 * Passes a packet for a QP of another engine on to that engine, unchecked; takes ownership. NULL: such packets
+	 * are dropped.
+	 */
 	void (*handoff)(void *arg, unsigned int engine, uint16_t port, struct rte_mbuf *m, bool trusted);
 	void *arg;
 };
@@ -296,9 +314,10 @@ void transport_destroy(struct transport *tp);
 
 /**
  * [engine] Take packets that arrived on @p port. Takes ownership of the mbufs.
- * @param trusted  They never left this process's memory (loopback): the ICRC is not checked.
- * @param now_ns  A monotonic clock.
- * @return packets that are not RoCE v2 (ARP, ICMP ...): moved to the front of @p pkts, still the caller's.
+ * @param trusted  The packets never left this process's memory (loopback): their ICRC is not checked.
+ * @param now_ns  Time of a monotonic clock.
+ * @return number of packets that are not RoCE v2 (ARP, ICMP ...): moved to the front of @p pkts, still owned by the
+ * caller.
  */
 uint16_t transport_rx(struct transport *tp, uint16_t port, struct rte_mbuf **pkts, uint16_t n, bool trusted,
 		      uint64_t now_ns);
@@ -312,32 +331,34 @@ uint32_t transport_run(struct transport *tp, uint64_t now_ns);
 /** [engine] @return the time at which transport_run() must be called at the latest, UINT64_MAX if nothing is due. */
 uint64_t transport_next_timeout(const struct transport *tp);
 
-/** [engine] The TX vector of @p port; ICRCs are in place. */
+/** [engine] @return the TX vector of @p port; the packets' ICRCs are filled in. */
 struct tp_txvec *transport_tx(struct transport *tp, uint16_t port);
 /**
- * [engine] Packets to ourselves, any port: give them to transport_rx() with trusted true, which takes the port from
- * mbuf->port. Their ICRC is not filled in.
+ * [engine] @return the TX vector of packets to this host, for any port. Give them to transport_rx() with trusted true,
+ * which takes the port from mbuf->port. Their ICRC is not filled in.
  */
 struct tp_txvec *transport_loop(struct transport *tp);
 
-/** [any thread] Each counter is read whole; they may be of different moments. */
+/** [any thread] Each counter is read atomically, but not all at the same moment. */
 const struct tp_counters *transport_counters(const struct transport *tp);
-/** Key violations of a port: struct ibv_port_attr has them. */
+/** P_Key and Q_Key violations of a port, as in struct ibv_port_attr. */
 struct tp_violations {
 	uint64_t bad_pkey, bad_qkey;
 };
 /** [any] */
 const struct tp_violations *transport_violations(const struct transport *tp, uint16_t port);
 
-/** [engine] QPs that get a path to their peer from now on react to congestion like this; the others stay as they are. */
+/**
+ * [engine] Set the congestion control of QPs that get a path to their peer from now on. The others keep what they have.
+ */
 void transport_set_cc(struct transport *tp, uint16_t port, enum tp_cc cc, uint32_t mbps);
 
 /* ---- CQs ---- */
 struct cq_params {
 	struct ring ring;               /**< counter 0; slots zeroed */
 	struct ring_cq_shared *shared;
-	uint64_t *stamps;               /**< gets a time per slot (transport_config.stamp_ns); NULL: none */
-	int channel;                    /**< where its events go, for transport_config.notify; -1: it has none */
+	uint64_t *stamps;               /**< gets a time stamp per slot (transport_config.stamp_ns), or NULL */
+	int channel;                    /**< passed to transport_config.notify for its events; -1: no events */
 	uint64_t cookie;
 	void *owner;
 	bool multi;                     /**< QPs of several transports may complete here */
@@ -345,20 +366,23 @@ struct cq_params {
 /** [control] @return 0 or ENOMEM. */
 int cq_create(const struct cq_params *p, struct cq **out);
 /**
- * Let completions go to another ring from now on. [engine, or any thread if the CQ is `multi`]
- * The old ring is written until every engine has had a quiescent state; a second resize must wait for that.
+ * Let completions go to another ring from now on. [engine, or any thread if the CQ is `multi`] Engines may write to the
+ * old ring until each has had a quiescent state; a second resize must wait for that.
  * @param ring  Slots zeroed; larger than the old one.
- * @return the counter of the first CQE in it. The client moves what it hasn't polled before that to the new ring.
+ * @return the counter of the first CQE in the new ring. The client moves the unpolled CQEs before it from the old ring.
  */
 uint32_t cq_resize(struct cq *cq, const struct ring *ring, uint64_t *stamps);
 /**
- * [any] An event only for @p count completions, or @p period_us after the first; 0: doesn't count; both 0: every time.
- * What the rules before held back is raised by cq_release_deferred() on each transport.
+ * [any] Raise an event only after @p count completions, or @p period_us after the first; 0: this limit is off; both 0:
+ * raise it at once. An event held back under the old setting is raised by cq_release_deferred() on each transport.
  */
 void cq_moderate(struct cq *cq, uint16_t count, uint16_t period_us);
-/** [engine] Forget an event that is held back. @param raise  Raise it. */
+/** [engine] Drop an event that is held back. @param raise  Raise it first. */
 void cq_release_deferred(struct transport *tp, struct cq *cq, bool raise);
-/** [control] No QP may use it any more, every engine must have had a quiescent state since and hold back no event. */
+/**
+ * [control] No QP may use the CQ any more, and since then every engine must have had a quiescent state and hold back no
+ * event.
+ */
 void cq_destroy(struct cq *cq);
 /** [control] @return QPs and SRQs that use it. */
 uint32_t cq_users(const struct cq *cq);
@@ -372,7 +396,7 @@ struct srq_params {
 	void *owner;
 	/* XRC: all or nothing. */
 	uint32_t xrcd; /**< XRC domain: QPs of it reach the SRQ; 0: not an XRC SRQ */
-	uint32_t srqn; /**< number, 24 bits; no other XRC SRQ has it, and no other CQE's SRQ its low 16 bits */
+	uint32_t srqn; /**< number, 24 bits; unique among XRC SRQs, and in its low 16 bits, which CQEs carry */
 	struct cq *cq; /**< where its receives complete */
 };
 /** [engine] @return 0; ENOMEM; EINVAL (XRC: srqn or cq is missing). */
@@ -381,12 +405,16 @@ int srq_create(struct transport *tp, const struct srq_params *p, struct srq **ou
 void srq_set_limit(struct srq *srq, uint32_t limit);
 uint32_t srq_limit(const struct srq *srq);
 /**
- * [engine] @return 0, or EBUSY while a QP uses it. An XRC SRQ can always go; a message that it was receiving is refused.
+ * [engine] @return 0, or EBUSY while a QP uses it. An XRC SRQ can always be destroyed; a message being received into it
+ * is refused.
  */
 int srq_destroy(struct transport *tp, struct srq *srq);
 
 /* ---- QPs ---- */
-/** XRC_SEND has no recv_cq, srq and rq. XRC_RECV has no pd, CQs, srq and rings: each request brings its SRQ. */
+/**
+ * XRC_SEND has no recv_cq, srq and rq. XRC_RECV has no pd, CQs, srq and rings: it uses those of the SRQ that each
+ * request names.
+ */
 struct qp_params {
 	enum uroce_qp_type type;
 	uint32_t pd;
@@ -398,7 +426,7 @@ struct qp_params {
 	struct ring sq, rq;            /**< counter 0; slots zeroed; rq.base NULL with an SRQ */
 	struct ring_qp_shared *shared;
 	uint16_t port;
-	uint32_t max_mtu;              /**< UROCE_MTU_* of the port: the longest UD message; 0: UROCE_MTU_4096 */
+	uint32_t max_mtu;              /**< UROCE_MTU_* of the port, which limits UD messages; 0: UROCE_MTU_4096 */
 	uint64_t cookie;
 	void *owner;
 };
@@ -428,23 +456,24 @@ int qp_modify_check(enum uroce_qp_type type, enum uroce_qp_state cur, const stru
 int qp_modify(struct transport *tp, struct qp *qp, const struct uroce_qp_attr *attr, uint32_t mask,
 	      const struct tp_path *path, uint64_t now_ns);
 /**
- * [engine] The same with an alternate path.
- * @param alt  With UROCE_QP_ALT_PATH: the resolved path, of the same port as the first, loopback if that is; else NULL.
- * @return as qp_modify(); EINVAL too for a path_mig_state that can't follow the QP's.
+ * [engine] As qp_modify(), with an alternate path.
+ * @param alt  With UROCE_QP_ALT_PATH: the resolved path, on the same port as the first and loopback if that is; else
+ * NULL.
+ * @return as qp_modify(); also EINVAL for a path_mig_state that the QP can't change to.
  */
 int qp_modify_paths(struct transport *tp, struct qp *qp, const struct uroce_qp_attr *attr, uint32_t mask,
 		    const struct tp_path *path, const struct tp_path *alt, uint64_t now_ns);
 
-/** [engine] Every field of ibv_query_qp() is true. */
+/** [engine] Fill in every field of ibv_query_qp(). */
 void qp_query(const struct qp *qp, struct uroce_qp_attr *attr);
 
 /**
- * [engine] Take it out of everything and free it. Other engines may hold the pointer until their next quiescent
- * state; the memory is freed after it.
+ * [engine] Remove a QP from all tables and lists and free it. Other engines may hold a pointer to it until their next
+ * quiescent state; the memory is freed after that.
  */
 void qp_destroy(struct transport *tp, struct qp *qp);
 
-/** [engine] The client rang: look at the SQ, and at the RQ if the QP flushes. */
+/** [engine] The client rang the doorbell: look at the SQ, and at the RQ if the QP flushes. */
 void qp_doorbell(struct transport *tp, struct qp *qp);
 
 uint32_t qp_num(const struct qp *qp);

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * The algorithms of congestion control: one row for each, and the state that it keeps per QP. A new algorithm is a row and a
- * struct here, and a file of its own with its struct cc_ops (cc_priv.h).
+ * The congestion control algorithms: one row of CC_TABLE for each, and the state that each keeps per QP. A new
+ * algorithm needs a row and a struct here, and a file of its own with its struct cc_ops (cc_priv.h).
  *
- * Owns: constants and formats only. Used by: transport.h (enum tp_cc), cc_priv.h, lib/control (words of the configuration).
+ * Owns: constants and formats only. Used by: transport.h (enum tp_cc), cc_priv.h, lib/control (names in the
+ * configuration).
  */
 #ifndef UROCE_CC_ALGORITHMS_H
 #define UROCE_CC_ALGORITHMS_H
@@ -18,11 +19,11 @@
 
 /** DCQCN's reaction point. Rates in bits per second. */
 struct dcqcn {
-	double target, current;  /**< current 0: never had a CNP, not limited */
+	double target, current;  /**< current 0: no CNP so far, the rate is not limited */
 	double alpha;
-	uint64_t alpha_ns, timer_ns; /**< when their current period began */
+	uint64_t alpha_ns, timer_ns; /**< when the current alpha and timer periods began */
 	uint64_t cut_ns;             /**< last decrease */
-	uint64_t bytes;              /**< since the byte counter's last event */
+	uint64_t bytes;              /**< sent since the byte counter's last event */
 	uint32_t timer_events, byte_events;
 };
 
@@ -31,7 +32,7 @@ struct swift {
 	double cwnd;                 /**< packets, may be less than one */
 	uint64_t cut_ns;             /**< last decrease */
 	uint64_t srtt_ns;
-	uint64_t min_ns, old_min_ns; /**< shortest round trip of this and of the last period */
+	uint64_t min_ns, old_min_ns; /**< shortest round trip of this period and of the last */
 	uint64_t period_ns;          /**< when this period began */
 	uint32_t timeouts;           /**< in a row */
 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What all algorithms of congestion control share: CNPs in both directions, pacing, and which QP has which.
+ * What all congestion control algorithms share: CNPs in both directions, pacing, and giving each QP its algorithm.
  */
 #include "transport/cc/cc_priv.h"
 #include "transport/core/event_log_priv.h"
@@ -101,7 +101,10 @@ cc_timer(struct transport *tp, struct wheel_entry *e)
 }
 
 /* ---- CNPs ---- */
-/* The traffic class is no part of the ICRC; IPv4's header checksum follows it (RFC 1624). */
+/*
+ * Change the traffic class of a finished packet. The ICRC doesn't cover it; IPv4's header checksum is updated (RFC
+ * 1624).
+ */
 static void
 set_traffic_class(const struct wire_tmpl *t, uint8_t *frame, uint8_t tclass)
 {
@@ -121,7 +124,7 @@ set_traffic_class(const struct wire_tmpl *t, uint8_t *frame, uint8_t tclass)
 	}
 }
 
-/* A17.9.3: BTH with BECN and 16 reserved bytes, of no PSN. */
+/* A17.9.3: a CNP is a BTH with BECN and 16 reserved bytes, without a PSN. */
 static bool
 send_cnp(struct transport *tp, struct qp *qp)
 {
@@ -137,8 +140,8 @@ send_cnp(struct transport *tp, struct qp *qp)
 }
 
 /*
- * Whatever this port's own algorithm is: a packet can only be marked because its sender said that it reacts. A
- * datagram's sender isn't this QP's peer, so it gets none.
+ * A CNP is sent whatever this port's own algorithm is: a packet can only be marked because its sender announced that it
+ * reacts. The sender of a datagram isn't this QP's peer, so it gets none.
  */
 void
 cc_marked_rx(struct transport *tp, struct qp *qp)

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How much of a QP may be in flight: round trips as measured, and the window that losses and congestion control leave.
+ * Round trip measurement, and the congestion window that losses and congestion control leave.
  */
 #include "transport/cc/cc_priv.h"
 #include "transport/cc/cwnd_priv.h"
 
 /* ---- Round trips ---- */
-/* RFC 6298, section 2; early retransmission as in RFC 8985, section 7.2, after two round trips and what they vary. */
+/* RFC 6298, section 2; probe timeout as in RFC 8985, section 7.2: two round trips plus their variation. */
 void
 rtt_measured(struct transport *tp, struct qp *qp)
 {
@@ -52,8 +52,8 @@ cwnd_update(struct qp *qp)
 }
 
 /*
- * @return how much longer round trips are than without queues, in quarters; 4: not longer. The smoothed round trip lags behind
- * the shortest one when the path becomes longer and the shorter round trips are forgotten.
+ * @return how much longer round trips are than without queues, in quarters; 4: not longer. The smoothed round trip lags
+ * behind the shortest one when the path becomes longer and the shorter round trips expire.
  */
 static inline uint32_t
 queued(const struct qp *qp)
@@ -64,19 +64,19 @@ queued(const struct qp *qp)
 }
 
 /*
- * Where packets get lost, a window beyond the path's bandwidth-delay product (BDP) does harm: go-back-N sends all of it again. A window of
- * one BDP is best; with selective repeat of two, so that the path never runs empty.
+ * On a path that loses packets, a window beyond the path's bandwidth-delay product (BDP) does harm, because go-back-N
+ * resends all of it. The best window is one BDP; with selective repeat two, so that the path never runs empty.
  */
 static inline bool
 may_grow(const struct qp *qp)
 {
 	if (likely(qp->loss.lossy == 0))
 		return true;
-	/* Only what was measured of late says so. */
+	/* The round trips tell only if they were measured recently. */
 	return wire_psn_diff(qp->req.psn_una, qp->loss.rtt_una) <= qp->loss.loss_cwnd && queued(qp) < (qp->req.sack_peer ? 8 : 5);
 }
 
-/* @return the bandwidth-delay product in packets, as far as round trips tell. */
+/* Remember that packets get lost. @return the bandwidth-delay product in packets, judged by round trips. */
 static uint16_t
 remember_loss(struct qp *qp)
 {
@@ -85,7 +85,7 @@ remember_loss(struct qp *qp)
 	return (uint16_t)(4 * qp->loss.loss_cwnd / queued(qp));
 }
 
-/* Additive increase, multiplicative decrease: queues on the path and the receive ring at its end are finite. */
+/* Additive increase, multiplicative decrease: queues on the path and the receiver's ring are finite. */
 void
 cwnd_grow(struct qp *qp)
 {
@@ -95,19 +95,22 @@ cwnd_grow(struct qp *qp)
 		qp->loss.ackreq_mask = TP_ACKREQ_PACKETS - 1;
 	cwnd_update(qp);
 	qp->loss.psn_grow = wire_psn_add(qp->req.psn_una, qp->loss.cwnd);
-	/* Keep psn_recover close behind psn_una: from half the PSN space away it would compare as later. */
+	/* Keep psn_recover close to psn_una: if it were half the PSN space behind it would compare as ahead. */
 	if (wire_psn_diff(qp->req.psn_una, qp->loss.psn_recover) >= 0)
 		qp->loss.psn_recover = qp->req.psn_una;
 }
 
-/* Once for all packets in flight that were lost: down to the bandwidth-delay product, by half at most. */
+/*
+ * Call once for all packets in flight that were lost: shrinks the window to the bandwidth-delay product, but at most by
+ * half.
+ */
 void
 cwnd_loss(struct transport *tp, struct qp *qp, bool timeout)
 {
 	bool again = wire_psn_diff(qp->req.psn_una, qp->loss.psn_recover) < 0;
 	uint16_t held = remember_loss(qp);
 
-	/* ACKs come in steps: a little more than the bandwidth-delay product keeps the path full. */
+	/* ACKs come in batches: a little more than the bandwidth-delay product keeps the path full. */
 	held = RTE_MIN(held + held / 4, qp->loss.loss_cwnd);
 	if (!again)
 		qp->loss.loss_cwnd = RTE_MAX(held, qp->loss.loss_cwnd / 2);
@@ -121,8 +124,8 @@ cwnd_loss(struct transport *tp, struct qp *qp, bool timeout)
 }
 
 /*
- * Packets known to be lost one by one cost only their own retransmission, and most often it wasn't congestion: the window shrinks by the
- * number of lost packets.
+ * If it is known which packets were lost, they cost only their own retransmission, and most often the cause wasn't
+ * congestion. So the window shrinks in proportion to the number of lost packets.
  */
 void
 cwnd_lost(struct transport *tp, struct qp *qp, uint32_t n)

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * DCQCN's reaction point (Zhu et al., Congestion Control for Large-Scale RDMA Deployments, SIGCOMM 2015, section
- * 3.1): a CNP cuts the rate by an estimate of how congested the path is; a timer and a byte counter raise it again, first
- * back to where it was, then beyond. Timers aren't run: what they would have done is caught up with before
- * each packet.
+ * DCQCN's reaction point (Zhu et al., Congestion Control for Large-Scale RDMA Deployments, SIGCOMM 2015, section 3.1).
+ * A CNP cuts the rate by an estimate of how congested the path is; a timer and a byte counter raise it again, first
+ * back to where it was, then beyond. No timers run: what they would have done is made up for before each packet.
  */
 #include "transport/cc/cc_priv.h"
 
@@ -11,12 +10,12 @@
 #define DCQCN_ALPHA_NS 55000        /* the same: the estimate decays this often without a CNP */
 #define DCQCN_TIMER_NS 55000        /* the same: rate timer */
 #define DCQCN_BYTES 10000000        /* the same: byte counter */
-#define DCQCN_FAST_RECOVERY 5       /* the same: events of either that bring the rate half-way back */
+#define DCQCN_FAST_RECOVERY 5       /* the same: events of either kind that bring the rate half-way back */
 #define DCQCN_AI_BPS 40e6           /* the same: additive increase */
 #define DCQCN_HAI_BPS 100e6         /* hyper increase: configurations of the HPCC simulator */
-#define DCQCN_MIN_BPS 100e6         /* the same source; below it a CNP changes nothing */
+#define DCQCN_MIN_BPS 100e6         /* the same source; no CNP cuts the rate below this */
 #define DCQCN_CUT_NS 4000           /* the same source: cuts are at least this far apart */
-#define DCQCN_IDLE_PERIODS 1024     /* quiet for so many periods of the timer: not limited any more */
+#define DCQCN_IDLE_PERIODS 1024     /* after so many timer periods without sending the rate is no longer limited */
 
 static void
 dcqcn_init(struct cc *cc, uint64_t now_ns)
@@ -34,7 +33,7 @@ set_rate(struct cc *cc, double bps)
 	cc->rate_bps = d->current < cc->line_bps ? d->current : 0;
 }
 
-/* An event of the timer or of the byte counter. */
+/* The timer or the byte counter had an event: raise the rate. */
 static void
 increase(struct cc *cc)
 {

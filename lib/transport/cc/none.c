@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * No congestion control: a QP is limited by its window alone, its packets say that they aren't ECN-capable.
+ * No congestion control: only losses limit a QP's window, and its packets are sent as not ECN-capable.
  */
 #include "transport/cc/cc_priv.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Swift (Kumar et al., Swift: Delay is Simple and Effective for Congestion Control in the Datacenter, SIGCOMM 2020,
- * section 3): the window grows by a packet per round trip while round trips are shorter than a target, and shrinks
- * with the excess if they are longer. A window below one packet is a rate. What marks ECN isn't looked at.
+ * section 3): the window grows by a packet per round trip while round trips are shorter than a target, and shrinks with
+ * the excess if they are longer. A window below one packet is turned into a rate. ECN marks are ignored.
  */
 #include <math.h>
 
@@ -10,18 +10,18 @@
 
 /* Section 3.1, algorithm 1. */
 #define SWIFT_AI 1.0             /* packets per round trip */
-#define SWIFT_BETA 0.8           /* how much of the excess a decrease takes away */
+#define SWIFT_BETA 0.8           /* the part of the excess that a decrease takes away */
 #define SWIFT_MAX_MDF 0.5        /* the most that one decrease takes away */
 #define SWIFT_MIN_CWND 0.01
-#define SWIFT_TIMEOUTS 5         /* in a row: back to the smallest window */
+#define SWIFT_TIMEOUTS 5         /* so many timeouts in a row shrink the window to the minimum */
 /*
- * The target delay. The paper's is a constant for the network plus a term per hop; here the shortest round trip seen
- * stands for the length of the path, so that it needs no configuration, and the constant is a floor.
+ * The target delay. In the paper it is a constant for the network plus a term per hop. Here the shortest round trip
+ * seen stands for the length of the path, so that nothing has to be configured; the constant is a lower bound.
  */
 #define SWIFT_TARGET_NS 25000.0  /* the paper's base target for a small network */
 #define SWIFT_QUEUE_NS 15000.0   /* ours: queueing allowed beyond the shortest round trip */
-#define SWIFT_MIN_PERIOD_NS UINT64_C(1000000000) /* ours: the shortest round trip of the last one or two seconds */
-/* Section 3.5: flows with small windows are many, and get a larger target. */
+#define SWIFT_MIN_PERIOD_NS UINT64_C(1000000000) /* ours: the shortest round trip is remembered for one to two periods */
+/* Section 3.5: where flows have small windows there are many of them, so they get a larger target. */
 #define SWIFT_FS_RANGE_NS 100000.0 /* ours: four times the base target */
 #define SWIFT_FS_MIN_CWND 0.1
 #define SWIFT_FS_MAX_CWND 100.0
@@ -35,7 +35,7 @@ set_window(struct cc *cc, double cwnd)
 
 	s->cwnd = cc_clamp(cwnd, SWIFT_MIN_CWND, TP_CWND_MAX);
 	cc->cwnd = s->cwnd < 1 ? 1 : (uint16_t)s->cwnd;
-	/* Section 3.4: one packet per so many round trips. */
+	/* Section 3.4: one packet in so many round trips. */
 	cc->rate_bps = s->cwnd < 1 && s->srtt_ns != 0 ? s->cwnd * mtu_bits * 1e9 / (double)s->srtt_ns : 0;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The table of AHs, shared by all engines. A handle is what a WQE carries, so it may be anything: index
- * in the low bits, a generation above, and the PD that must be the QP's.
+ * The table of AHs, shared by all engines. WQEs carry handles, and a client can write any value there. So a handle has
+ * an index in its low bits and a generation above, and the AH's PD must be the QP's.
  */
 #include "base/container_of.h"
 #include "base/gen_table.h"
@@ -82,7 +82,7 @@ ah_create(struct ah_table *t, uint32_t pd, const struct tp_path *path, uint32_t 
 	if (ah == NULL)
 		return ENOMEM;
 	slot = gen_table_take(&t->handles);
-	/* 0 is no handle. */
+	/* 0 is not a valid handle. */
 	do
 		generation = gen_table_next(&t->handles, slot) << AH_INDEX_BITS;
 	while (generation == 0);

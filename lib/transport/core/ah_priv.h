@@ -13,7 +13,7 @@
 struct tp_ah {
 	uint32_t handle, pd;
 	struct tp_path path;
-	struct wire_tmpl tmpl;  /**< to be copied: its ICRC cache has one user */
+	struct wire_tmpl tmpl;  /**< copy it before use: its ICRC cache has one user */
 	struct deferred deferred; /**< destroyed: freed after a grace period */
 };
 /** @return the AH, good until the next quiescent state, or NULL. */

@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * What is checked of every packet: addresses and P_Keys, and the QP's state (qp_states_priv.h). Owns nothing. Called on the QP's engine.
+ * Checks made on every packet: addresses and P_Keys, and the QP's state (qp_states_priv.h). Owns nothing. Called on the
+ * QP's engine.
  */
 #ifndef UROCE_TP_CHECKS_H
 #define UROCE_TP_CHECKS_H
 
 #include "transport/core/qp_states_priv.h"
 
-/** @return whether @p p came from the peer's address to ours, as @p t has them, the template of packets to the peer (9.6.1.1.1). */
+/**
+ * @return whether @p p came from the peer's address to ours (9.6.1.1.1). @p t is the template of packets to the peer.
+ */
 static inline bool
 address_match(const struct wire_tmpl *t, const struct wire_pkt *p)
 {
@@ -27,7 +30,7 @@ qp_address_match(const struct qp *qp, const struct wire_pkt *p)
 	return address_match(&qp->path.tmpl, p);
 }
 
-/** 10.9.3: equal but for the membership bit, not the invalid key, and not both limited members. */
+/** 10.9.3: two P_Keys match if they are equal without the membership bit, valid, and not both limited members. */
 static inline bool
 pkey_match(uint16_t a, uint16_t b)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Completion queues: the one place that writes a CQE, and completion events.
+ * Completion queues: the only place that writes CQEs, and completion events.
  */
 #include "transport/core/async_priv.h"
 #include "transport/core/cq_priv.h"
@@ -51,8 +51,8 @@ cq_touch(struct transport *tp, struct cq *cq, bool solicited)
 }
 
 /*
- * No further CQE comes (11.6.3.1): tell the client by flag and event, once. The QP at hand goes to ERR now, others that
- * use the CQ when they complete something.
+ * The CQ has overrun and gets no more CQEs (11.6.3.1): tell the client by flag and event, once. @p qp goes to ERR now,
+ * other QPs of the CQ when they next complete a WQE.
  */
 static void
 cq_fail(struct transport *tp, struct cq *cq, struct qp *qp)
@@ -73,7 +73,7 @@ prod_counter(uint64_t prod)
 	return (uint32_t)(prod >> 1);
 }
 
-/* Take the next slot. @return false: the client hasn't polled what is there. */
+/* Take the next slot. @return false: the ring is full of unpolled CQEs. */
 static inline bool
 cq_reserve(struct cq *cq, uint32_t *n, const struct cq_ring **ring)
 {
@@ -82,7 +82,7 @@ cq_reserve(struct cq *cq, uint32_t *n, const struct cq_ring **ring)
 
 	if (unlikely(atomic_load_explicit(&cq->overrun, memory_order_relaxed)))
 		return false;
-	/* Acquire: of the ring that bit 0 names. */
+	/* Acquire, to see the ring that bit 0 selects. */
 	if (cq->multi) {
 		at = atomic_fetch_add_explicit(&cq->prod, CQ_PROD_ONE, memory_order_acquire);
 	} else {
@@ -94,7 +94,7 @@ cq_reserve(struct cq *cq, uint32_t *n, const struct cq_ring **ring)
 	size = UINT32_C(1) << (*ring)->ring.order;
 	if (likely(*n - atomic_load_explicit(&cq->cons, memory_order_relaxed) < size))
 		return true;
-	/* Acquire: what the client polled it has read, before the slot is written again. */
+	/* Acquire: the client has read what it polled before the slot is written again. */
 	cons = atomic_load_explicit(&cq->shared->cons, memory_order_acquire);
 	atomic_store_explicit(&cq->cons, cons, memory_order_relaxed);
 	return *n - cons < size;
@@ -161,7 +161,7 @@ cq_raise(struct transport *tp, struct cq *cq)
 {
 	uint32_t prod;
 
-	/* Of several engines, whoever swaps it sends the event. */
+	/* Of several engines, the one that swaps it raises the event. */
 	if (atomic_exchange(&cq->shared->arm, RING_ARM_NONE) == RING_ARM_NONE)
 		return;
 	prod = prod_counter(atomic_load_explicit(&cq->prod, memory_order_relaxed));
@@ -174,7 +174,7 @@ cq_raise(struct transport *tp, struct cq *cq)
 }
 
 /*
- * Moderation: an event for so many completions, or so long after the first of them.
+ * Moderation: hold an event back until there are enough completions, or some time has passed since the first.
  * @return false: it isn't held back.
  */
 static __attribute__((noinline)) bool
@@ -200,7 +200,7 @@ cq_defer(struct transport *tp, struct cq *cq, uint32_t moderation, uint8_t flags
 	return true;
 }
 
-/* @return TP_TOUCHED_* of the event of @p cq that is held back; 0: none is. */
+/* @return TP_TOUCHED_* of the event held back for @p cq; 0: there is none. */
 static __attribute__((noinline)) uint8_t
 deferred_flags(const struct transport *tp, const struct cq *cq)
 {
@@ -216,7 +216,7 @@ cq_notify(struct transport *tp, struct cq *cq, uint8_t flags)
 {
 	uint32_t moderation = atomic_load_explicit(&cq->moderation, memory_order_relaxed);
 
-	/* A completion that raises no event itself may be the last of those that the event waits for. */
+	/* This completion, even if it isn't solicited, may be the last of those that the event held back waits for. */
 	if (unlikely(tp->nb_deferred != 0))
 		flags |= deferred_flags(tp, cq);
 	if (!cq_wants(cq, flags))
@@ -224,13 +224,13 @@ cq_notify(struct transport *tp, struct cq *cq, uint8_t flags)
 	if (unlikely(moderation != 0)) {
 		if (cq_defer(tp, cq, moderation, flags))
 			return;
-		/* The event that was held back is sent now, with this one. */
+		/* The event held back is raised now, together with this one. */
 		cq_release_deferred(tp, cq, false);
 	}
 	cq_raise(tp, cq);
 }
 
-/* @return false: another engine's event was sent after the last completion. */
+/* @return false: another engine has raised an event since the last completion. */
 static bool
 cq_has_news(const struct cq *cq)
 {
@@ -277,7 +277,7 @@ cq_release_deferred(struct transport *tp, struct cq *cq, bool raise)
 		if (raise && cq_wants(cq, tp->deferred[i].flags))
 			cq_raise(tp, cq);
 		tp->deferred[i] = tp->deferred[--tp->nb_deferred];
-		/* With none left the time isn't looked at, and has to be right when the next one comes. */
+		/* While nothing is held back this time isn't updated, so reset it for the next event. */
 		if (tp->nb_deferred == 0)
 			tp->deferred_next_ns = UINT64_MAX;
 		return;
@@ -287,7 +287,10 @@ cq_release_deferred(struct transport *tp, struct cq *cq, bool raise)
 void
 cq_flush_touched(struct transport *tp)
 {
-	/* CQEs before arms: the other half of the client's arm, fence, look for a CQE. */
+	/*
+	 * The CQEs must be visible before the arms are read. The client does the same the other way round: arm, fence,
+	 * look for a CQE.
+	 */
 	atomic_thread_fence(memory_order_seq_cst);
 	for (uint32_t i = 0; i < tp->nb_touched; i++) {
 		struct cq *cq = tp->touched[i];

@@ -1,28 +1,28 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * Completion queues: CQEs are written here only, and completion events raised.
+ * Completion queues: the only place that writes CQEs and raises completion events.
  *
- * Owns: struct cq. A CQ that is `multi` has QPs of several transports; its fields say which are atomic. Called by whoever completes a
- * WQE, on the QP's engine.
+ * Owns: struct cq. A CQ that is `multi` serves QPs of several transports; its fields say which of them are atomic.
+ * Called on the engine of the QP whose WQE completes.
  */
 #ifndef UROCE_TP_CQ_H
 #define UROCE_TP_CQ_H
 
 #include "transport/core/types_priv.h"
 
-/** Fields of a CQE; ctl without phase. */
+/** The fields of a CQE; ctl without the phase bit. */
 struct tp_cqe {
 	uint64_t wr_id;
 	uint32_t byte_len, imm, src_qp;
 	uint8_t status, opcode;
 	union ring_cqe_ctl ctl;
 };
-/** Write a CQE of @p qp. An overrun takes CQ and QP to error. */
+/** Write a CQE of @p qp. If the CQ overruns, CQ and QP go to error. */
 void cq_push(struct transport *tp, struct cq *cq, struct qp *qp, const struct tp_cqe *e);
-/** End of a turn: one fence, then the channels of armed CQs. */
+/** At the end of a turn: one fence for all CQEs written, then raise the events of armed CQs. */
 void cq_flush_touched(struct transport *tp);
-/** Raise the events that were held back and are due. */
+/** Raise the events that moderation held back and that are due. */
 void cq_run_deferred(struct transport *tp);
 
 #endif /* UROCE_TP_CQ_H */

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The log of rare events, and why QPs don't get on.
+ * The log of rare events, and the record of why QPs stopped or got stuck.
  */
 #include "transport/core/event_log_priv.h"
 
 struct tp_diag {
-	uint32_t next; /* counts on */
+	uint32_t next; /* number of events so far; never reset */
 	struct qp_event events[TP_EVENTS];
 };
 
@@ -35,7 +35,7 @@ diag_note(struct transport *tp, const struct qp *qp, enum qp_event_kind kind, ui
 	struct tp_diag *d = tp->diag;
 	struct qp_event *last = &d->events[(d->next - 1) % TP_EVENTS];
 
-	/* The same again must not push out everything else. */
+	/* A repetition of the last event must not push out all others. */
 	if (last->qpn == qp->qpn && last->kind == kind && kind != QP_EV_STATE && kind != QP_EV_ERROR) {
 		last->count++;
 		last->a = a;
@@ -54,11 +54,11 @@ qp_events(const struct transport *tp, uint32_t qpn, struct qp_event *out, uint32
 	const struct tp_diag *d = tp->diag;
 	uint32_t n = 0;
 
-	/* From the latest back, then turned around. */
+	/* Collect from the latest backwards, then reverse. */
 	for (uint32_t i = 1; i <= TP_EVENTS && n < max; i++) {
 		const struct qp_event *e = &d->events[(d->next - i) % TP_EVENTS];
 
-		/* The ring was never filled beyond this one. */
+		/* Entries from here on were never used. */
 		if (e->count == 0)
 			break;
 		if (qpn == 0 || e->qpn == qpn)

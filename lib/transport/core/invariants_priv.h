@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * What holds for every QP between its turns, checked at the end of each turn in builds with assertions. Owns nothing.
+ * Invariants of a QP between its turns, checked at the end of each turn in builds with assertions. Owns nothing.
  */
 #ifndef UROCE_TP_INVARIANTS_H
 #define UROCE_TP_INVARIANTS_H
@@ -19,7 +19,7 @@ qp_assert_requester(const struct qp *qp)
 	UROCE_ASSERT(r->inflight_mask == (r->inflight == qp->own_inflight ? TP_INFLIGHT_OWN : TP_INFLIGHT_MAX) - 1);
 	if (!qp_sends(qp))
 		return;
-	/* sq_tail <= sq_cur <= sq.counter; a WQE that failed may leave sq_cur behind. */
+	/* sq_tail <= sq_cur <= sq.counter; after a failed WQE sq_cur may be behind sq_tail. */
 	UROCE_ASSERT(r->sq_cur - r->sq_tail <= in_flight);
 	/* psn_una <= psn_cur <= psn_max <= psn_next. */
 	UROCE_ASSERT(wire_psn_diff(r->psn_cur, r->psn_una) >= 0);
@@ -34,20 +34,23 @@ qp_assert_responder(const struct qp *qp)
 {
 	const struct qp_responder *r = &qp->resp;
 
-	/* Responses are owed for what is remembered only; with none owed no block for READs is kept. */
+	/*
+	 * Only slots of res[] that exist may have responses pending; without a pending response the QP keeps no READ
+	 * block.
+	 */
 	UROCE_ASSERT(r->res_max == UROCE_MAX_RD_ATOMIC || r->pending >> r->res_max == 0);
 	UROCE_ASSERT(r->res_head == 0 || r->res_head < r->res_max);
 	UROCE_ASSERT(r->reads == NULL || r->pending != 0);
 	UROCE_ASSERT(qp->rcv.reorder == NULL || (qp->rcv.reorder->nb <= TP_SACK_SPAN && qp_receives(qp)));
 }
 
-/** Doesn't look at what the client can write. */
+/** Checks nothing that the client can write. */
 static inline void
 qp_assert_invariants(const struct qp *qp)
 {
 	qp_assert_requester(qp);
 	qp_assert_responder(qp);
-	/* A SQ is watched by QPs that are given turns. */
+	/* The engine watches only the SQs of QPs that get turns. */
 	UROCE_ASSERT(!qp->sched.watched || qp->sched.on_active);
 	if (qp->state == UROCE_QPS_ERR)
 		UROCE_ASSERT(qp->req.scoreboard == NULL && qp->rcv.reorder == NULL);

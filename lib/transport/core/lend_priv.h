@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * Giving back what the transport lent to a QP, once there is no more use for it. Reorder buffers: reorder_priv.h.
+ * Returning what the transport lent to a QP once the QP no longer needs it (for reorder buffers see reorder_priv.h).
  * Called on the QP's engine.
  */
 #ifndef UROCE_TP_LEND_H
@@ -9,7 +9,7 @@
 
 #include "transport/core/types_priv.h"
 
-/** No READ is left to be answered: give back the block for them. */
+/** Return the READ block if no response is pending. */
 static inline void
 responder_return_reads(struct transport *tp, struct qp *qp)
 {
@@ -19,7 +19,7 @@ responder_return_reads(struct transport *tp, struct qp *qp)
 	qp->resp.reads = NULL;
 }
 
-/** Nothing that was lost is to be sent again: give back the scoreboard. cwnd_update() has to follow if the QP goes on sending. */
+/** Return the scoreboard. If the QP goes on sending, cwnd_update() has to follow. */
 static inline void
 scoreboard_return(struct transport *tp, struct qp *qp)
 {

@@ -7,9 +7,9 @@
 #define UROCE_TP_LIMITS_H
 
 enum {
-	/* What a transport lends to QPs. */
-	TP_INFLIGHT_OWN = 2,        /**< WQEs in flight for which every QP has room; a power of two */
-	TP_INFLIGHT_MAX = 256,      /**< WQEs in flight of a QP that has a block of the transport's; a power of two */
+	/* Pools whose items a transport lends to QPs. */
+	TP_INFLIGHT_OWN = 2,        /**< WQEs in flight that every QP has room for; a power of two */
+	TP_INFLIGHT_MAX = 256,      /**< WQEs in flight that a QP with a lent block has room for; a power of two */
 	TP_INFLIGHT_BLOCKS = 1024,  /**< blocks for WQEs in flight */
 	TP_READ_BLOCKS = 4096,      /**< blocks of UROCE_MAX_RD_ATOMIC struct tp_read, for QPs that answer READs */
 	TP_SGE_BLOCKS = 4096,       /**< blocks of UROCE_MAX_SGE SGEs, for QPs that receive a message into an SRQ's WQE */
@@ -18,50 +18,50 @@ enum {
 
 	/* Congestion window, packets. */
 	TP_CWND_MAX = 256,          /**< packets of a QP in flight, requests and READ responses */
-	TP_CWND_START = 64,         /**< of a connection without history */
-	TP_CWND_MIN = 16,           /**< losses don't make it smaller */
-	TP_CWND_STEP = 16,          /**< it grows by this for each window of packets without a loss */
-	TP_CWND_CALM = 64,          /**< after so many windows without a loss it grows whatever the round trips are */
-	TP_CWND_LOST = 2,           /**< each packet that is known to be lost takes this much of it */
+	TP_CWND_START = 64,         /**< initial window of a connection */
+	TP_CWND_MIN = 16,           /**< losses don't shrink the window below this */
+	TP_CWND_STEP = 16,          /**< the window grows by this for each full window acknowledged without a loss */
+	TP_CWND_CALM = 64,          /**< after so many windows without a loss the window grows whatever the round trips are */
+	TP_CWND_LOST = 2,           /**< each packet that is known to be lost shrinks the window by this */
 	TP_READ_CHUNK_PACKETS = 32, /**< response packets that one READ request asks for; a power of two */
-	TP_ACKREQ_PACKETS = 32,     /**< AckReq on every so many packets inside a message; a power of two */
-	TP_ACKREQ_LOSSY = 4,        /**< the same while a loss is remembered, when the window is small */
+	TP_ACKREQ_PACKETS = 32,     /**< inside a message every so many packets one asks for an ACK; a power of two */
+	TP_ACKREQ_LOSSY = 4,        /**< the same while a recent loss is remembered and the window is small */
 
 	/* Selective repeat. */
 	TP_SACK_SPAN = 256,         /**< PSNs beyond a gap that a scoreboard and a reorder buffer cover: TP_CWND_MAX */
-	TP_SACK_OFFERS = 3,         /**< offers that a peer gets before it counts as one that doesn't know selective repeat */
+	TP_SACK_OFFERS = 3,         /**< offers a peer gets; if it answers none, it doesn't know selective repeat */
 
 	/* Turns. */
 	TP_QP_BUDGET = 32,          /**< packets or WQEs of a QP in one turn */
 	TP_TURN_BUDGET = 128,       /**< packets or WQEs of all QPs in one turn */
 	TP_TURN_QPS = 128,          /**< QPs looked at in one turn */
-	TP_RX_BATCH = 16,           /**< received packets are all parsed before the first of them is handled */
+	TP_RX_BATCH = 16,           /**< received packets that are parsed before the first of them is handled */
 	TP_MBUF_CACHE = 32,         /**< mbufs taken from the mempool at a time */
-	TP_TOUCHED_CQS = 64,        /**< CQs whose events wait for the end of the turn */
+	TP_TOUCHED_CQS = 64,        /**< CQs whose events can wait for the end of the turn */
 	TP_DEFERRED_CQS = 64,       /**< events that moderation holds back at a time; further ones are raised at once */
 	TP_WATCH_NS = 50000,        /**< a QP without work is watched for this long; then its client must ring the doorbell */
 	TP_POLL_NS = 1000,          /**< while QPs are watched, the next turn is due after this */
 
 	/* Loss recovery (RFC 8985: PTO and tail loss probe; RFC 6298: round trips). */
-	TP_PROBES = 3,              /**< tail loss probes in a row; then the ACK timeout is waited for */
+	TP_PROBES = 3,              /**< tail loss probes in a row; after that only the ACK timeout */
 	TP_PROBE_MIN_NS = 20000,    /**< least PTO: the peer's engine has other QPs to serve */
 	TP_PROBE_FIRST_NS = 25000000, /**< PTO while no round trip has been measured, */
-	TP_PROBE_FIRST_OF = 16,     /**< of QPs whose timeout is this (268 ms) or more: rdma_cm's have 2 s */
+	TP_PROBE_FIRST_OF = 16,     /**< for QPs whose timeout is at least this (268 ms); rdma_cm's QPs have 2 s */
 	TP_PROBE_PACKET_NS = 1000,  /**< added to the PTO for each packet in flight: 4 KiB at 32 Gb/s */
-	TP_PROBE_SHIFT_MAX = 8,     /**< log2 of how many times longer the PTO becomes by probes that changed nothing */
-	TP_RTT_EVERY_NS = 10000,    /**< between measured round trips, without congestion control */
+	TP_PROBE_SHIFT_MAX = 8,     /**< log2 of the largest factor by which unanswered probes lengthen the PTO */
+	TP_RTT_EVERY_NS = 10000,    /**< time between round trip measurements, without congestion control */
 	TP_RTT_MIN_NS = 1000000000, /**< the shortest round trip is remembered for this long, at most for twice this */
 	TP_RTT_MAX_NS = 500000000,  /**< longer round trips count as this */
 	TP_TIMEOUT_UNIT_NS = 4096,  /**< local ACK timeout: this times 2^timeout (9.7.6.1.3) */
-	TP_BACKOFF_MAX = 2,         /**< log2 of how many times longer ACK timeouts in a row become, */
-	TP_BACKOFF_END = 16,        /**< but not beyond that of this timeout value: 268 ms */
-	TP_RETRY_INFINITE = 7,      /**< rnr_retry without an end; a retry_cnt of 7 is seven (11.2.5.2) */
+	TP_BACKOFF_MAX = 2,         /**< log2 of the largest factor by which repeated ACK timeouts lengthen the timeout, */
+	TP_BACKOFF_END = 16,        /**< but not beyond the time of this timeout value: 268 ms */
+	TP_RETRY_INFINITE = 7,      /**< rnr_retry value for no limit; a retry_cnt of 7 means seven (11.2.5.2) */
 
 	/* End-to-end flow control. */
-	TP_CREDITS_ENOUGH = 256,    /**< with this many receives known to be posted, no more are looked for */
-	TP_CREDITS_ANY = 1 << 30,   /**< receives of a peer that doesn't say how many it has */
+	TP_CREDITS_ENOUGH = 256,    /**< with this many posted receives found, the responder looks for no more */
+	TP_CREDITS_ANY = 1 << 30,   /**< credits assumed for a peer that doesn't say how many receives it has */
 
-	TP_SL_IPV4 = 0xa,           /**< wc.sl of UD receives: the L3 type, as mlx5 has it and UCX reads it */
+	TP_SL_IPV4 = 0xa,           /**< wc.sl of UD receives carries the L3 type, as mlx5 sets it and UCX reads it */
 	TP_SL_IPV6 = 0x9,
 	TP_XRC_BUCKETS = 256,       /**< of a transport's table of XRC SRQs; a power of two */
 };

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Multicast groups: the table of who is attached, shared by all engines; one copy of a datagram to each.
+ * The table of multicast groups and their members, shared by all engines, and delivery of a copy of each datagram to
+ * every member.
  *
- * The control thread is the only writer. A member is one word, so it comes and goes while engines read; a group that needs more room
- * is published anew. Groups name QPs by number: one that is gone meanwhile is not found.
+ * The control thread is the only writer. A member is one word, so members come and go while engines read; a group that
+ * needs more room is replaced by a larger copy. Groups name QPs by number: one that was destroyed is not found.
  */
 #include "base/container_of.h"
 #include "transport/core/tx_priv.h"
@@ -17,9 +18,9 @@ struct mcast_group {
 	struct deferred deferred;
 	uint8_t mgid[16];
 	uint16_t port;
-	uint32_t members;        /* for the control thread */
+	uint32_t members;        /* only for the control thread */
 	uint32_t places;
-	_Atomic uint32_t qpns[]; /* 0: nobody, which is no QP's number */
+	_Atomic uint32_t qpns[]; /* 0: a free place; no QP has that number */
 };
 
 struct mcast_table {
@@ -82,8 +83,8 @@ bucket_of(struct mcast_table *t, uint16_t port, const uint8_t mgid[16])
 }
 
 /*
- * @return where the group's pointer stands, or the end of its chain. Who may meet the control's changes takes @p found: the
- * pointer there may be another's by now.
+ * @return the pointer to the group, or the end of the bucket's chain. Engines, which run concurrently with changes by
+ * the control thread, must use @p found and not read that pointer again: it may point to another group by now.
  */
 static _Atomic(struct mcast_group *) *
 find(struct mcast_table *t, uint16_t port, const uint8_t mgid[16], struct mcast_group **found)
@@ -100,7 +101,7 @@ find(struct mcast_table *t, uint16_t port, const uint8_t mgid[16], struct mcast_
 	return pp;
 }
 
-/* @return the place of @p qpn, or of nobody if that is 0; NULL: there is none. */
+/* @return the place of member @p qpn (0: a free place), or NULL if there is none. */
 static _Atomic uint32_t *
 place_of(struct mcast_group *g, uint32_t qpn)
 {
@@ -111,7 +112,7 @@ place_of(struct mcast_group *g, uint32_t qpn)
 	return NULL;
 }
 
-/* A group with more places, and the members of @p old, in whose stead it is published. */
+/* Allocate a larger copy of @p old (NULL: a new group), to be published in its place. */
 static struct mcast_group *
 grow(const struct mcast_group *old, uint16_t port, const uint8_t mgid[16])
 {
@@ -180,7 +181,7 @@ mcast_detach(struct mcast_table *t, uint16_t port, const uint8_t mgid[16], uint3
 }
 
 /* ---- Packets ---- */
-/* @return the group that a packet is for, or NULL. */
+/* @return the group that a packet is addressed to, or NULL. */
 static struct mcast_group *
 group_of(struct transport *tp, uint16_t port, const uint8_t *l3, uint8_t ip_version)
 {
@@ -194,8 +195,8 @@ group_of(struct transport *tp, uint16_t port, const uint8_t *l3, uint8_t ip_vers
 }
 
 /*
- * A copy for a QP of another engine. It says whom it is for in its BTH, so that engine does with it what it does with any
- * datagram; its ICRC doesn't fit any more, but that has been checked.
+ * Hand a copy to a member on another engine. Its BTH carries that QP's number, so that the engine treats it like any
+ * other datagram. Its ICRC is no longer right, but it has been checked here.
  */
 static void
 copy_to(struct transport *tp, const struct qp *qp, uint16_t port, const struct wire_pkt *p)
@@ -249,8 +250,8 @@ mcast_rx(struct transport *tp, uint16_t port, const struct wire_pkt *p, mcast_de
 }
 
 /*
- * What is sent to a group reaches this host's members too, the sending QP among them if it is attached: nothing in the
- * specification makes an exception for it, and verbs have a flag of their own for those who don't want it
+ * A datagram sent to a group is delivered to members on this host too, also to the sending QP if it is attached: the
+ * specification makes no exception for it, and verbs have a flag for programs that don't want it
  * (IBV_QP_CREATE_BLOCK_SELF_MCAST_LB).
  */
 void

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * QPs that stop: the one place that moves a QP to ERR or SQE.
+ * Stopping a QP: the only place that moves a QP to ERR or SQE.
  */
 #include "transport/core/async_priv.h"
 #include "transport/core/lend_priv.h"
@@ -37,7 +37,7 @@ qp_error(struct transport *tp, struct qp *qp, int event, struct tp_because becau
 	qp_stop_timer(tp, qp);
 	scoreboard_return(tp, qp);
 	reorder_return(tp, qp);
-	/* A NAK still goes out, after the responses that come before it. */
+	/* A NAK that refuses a request is still sent, after the responses to earlier requests. */
 	if (qp->resp.reply != TP_REPLY_FATAL) {
 		qp->resp.reply = TP_REPLY_NONE;
 		qp->resp.pending = 0;

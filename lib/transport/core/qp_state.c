@@ -58,7 +58,7 @@ qp_column(enum uroce_qp_type type)
 	return -1;
 }
 
-/* Abbreviations, for the tables' sake only. */
+/* Abbreviations to keep the tables readable. */
 enum {
 	CUR = UROCE_QP_CUR_STATE,
 	SQDN = UROCE_QP_EN_SQD_ASYNC_NOTIFY,
@@ -81,14 +81,14 @@ enum {
 	DQPN = UROCE_QP_DEST_QPN,
 };
 
-/* One transition: for which types it exists, what it needs, and what it may have besides. */
+/* One transition: the QP types that have it, its required and its optional attributes. */
 struct qp_transition {
 	uint8_t columns; /* bit per enum qp_column */
 	uint32_t req[COLS], opt[COLS];
 };
 #define ALL_TYPES ((1 << COLS) - 1)
 
-/* Going to RESET and ERR is legal from everywhere, with no attribute; it isn't in this table. */
+/* RESET and ERR can be entered from every state, without attributes; they aren't in this table. */
 static const struct qp_transition transitions[UROCE_QPS_STATES][UROCE_QPS_STATES] = {
 	[UROCE_QPS_RESET][UROCE_QPS_INIT] = {
 		.columns = ALL_TYPES,
@@ -192,7 +192,7 @@ static const struct qp_transition transitions[UROCE_QPS_STATES][UROCE_QPS_STATES
 			[COL_XRC_RECV] = PORT | AV | TMO | MDRD | ALT | ACC | PKEY | RNRT | MIG,
 		},
 	},
-	/* Types whose send errors go to ERR never are in SQE. */
+	/* QP types whose send errors lead to ERR are never in SQE. */
 	[UROCE_QPS_SQE][UROCE_QPS_RTS] = {
 		.columns = 1 << COL_UC | 1 << COL_UD | 1 << COL_GSI,
 		.opt = {
@@ -248,7 +248,7 @@ check_alternate(const struct uroce_qp_attr *a)
 	return a->alt_timeout <= QP_TIMEOUT_MAX ? NULL : "alt_timeout must be 0 to 31";
 }
 
-/* Every attribute but STATE and CUR_STATE, with the words for what can be wrong. */
+/* Every attribute except STATE and CUR_STATE, with its check and the error text. */
 #define RANGE(cond, text) ((cond) ? NULL : (text))
 #define QP_ATTRS(X) \
 	X(EN_SQD_ASYNC_NOTIFY, RANGE(a->en_sqd_async_notify <= 1, "en_sqd_async_notify must be 0 or 1")) \
@@ -327,7 +327,7 @@ check(enum uroce_qp_type type, enum uroce_qp_state cur, const struct uroce_qp_at
 		return "unknown QP type";
 	if ((unsigned int)cur >= UROCE_QPS_STATES || next >= UROCE_QPS_STATES)
 		return "qp_state is not a QP state";
-	/* What the caller takes the state to be: lets it notice that the QP went to SQE or ERR meanwhile. */
+	/* The caller's idea of the current state: lets it notice that the QP went to SQE or ERR meanwhile. */
 	if ((mask & UROCE_QP_CUR_STATE) && attr->cur_qp_state != cur)
 		return "cur_qp_state is not the QP's current state";
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * What a QP does in each state (11.2.5, figure 124 of the specification; as ib_rvt_state_ops of Linux's rdmavt). Which transitions
- * exist: qp_state.c. Owns nothing. Called on the QP's engine.
+ * What a QP may do in each state (11.2.5, figure 124 of the specification), like ib_rvt_state_ops in Linux's rdmavt.
+ * The legal transitions are in qp_state.c. Owns nothing. Called on the QP's engine.
  */
 #ifndef UROCE_TP_QP_STATES_H
 #define UROCE_TP_QP_STATES_H
@@ -10,13 +10,13 @@
 #include "transport/core/types_priv.h"
 
 enum {
-	QP_CONNECTED = 1 << 0,  /**< it has a path to its peer, and PSNs that are expected of the peer */
-	QP_RECEIVES = 1 << 1,   /**< requests are taken */
-	QP_HAS_SENT = 1 << 2,   /**< it has PSNs of its own */
-	QP_SENDS = 1 << 3,      /**< what was begun is sent, and sent again; responses are taken */
-	QP_FETCHES = 1 << 4,    /**< posted WQEs are begun */
+	QP_CONNECTED = 1 << 0,  /**< it has a path to its peer, and an expected PSN */
+	QP_RECEIVES = 1 << 1,   /**< it accepts requests */
+	QP_HAS_SENT = 1 << 2,   /**< its own first PSN is set */
+	QP_SENDS = 1 << 3,      /**< it sends and resends WQEs already begun, and accepts responses */
+	QP_FETCHES = 1 << 4,    /**< it begins posted WQEs */
 	QP_FLUSHES_SQ = 1 << 5, /**< posted WQEs complete with UROCE_WC_WR_FLUSH_ERR */
-	QP_FLUSHES_RQ = 1 << 6, /**< the same of receives */
+	QP_FLUSHES_RQ = 1 << 6, /**< posted receives complete with UROCE_WC_WR_FLUSH_ERR */
 };
 
 static const uint8_t qp_state_ops[UROCE_QPS_STATES] = {
@@ -29,14 +29,14 @@ static const uint8_t qp_state_ops[UROCE_QPS_STATES] = {
 	[UROCE_QPS_ERR] = QP_CONNECTED | QP_HAS_SENT | QP_FLUSHES_SQ | QP_FLUSHES_RQ,
 };
 
-/** @return whether the QP does any of @p ops in its state. */
+/** @return whether the QP's state allows any of @p ops. */
 static inline bool
 qp_does(const struct qp *qp, uint8_t ops)
 {
 	return (qp_state_ops[qp->state] & ops) != 0;
 }
 
-/** @return whether requests are taken: not by an initiator of XRC. */
+/** @return whether the QP accepts requests. An XRC initiator's QP never does. */
 static inline bool
 qp_receives(const struct qp *qp)
 {

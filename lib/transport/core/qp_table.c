@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The table of QPs, shared by all engines. Numbers: the slot in the low bits, a generation in the upper ones, so that
- * a number comes back as late as it can. Readers take no lock; a QP's memory outlives its entry by a grace period.
+ * The table of QPs, shared by all engines. A QP number has the slot in its low bits and a generation above, so that a
+ * number is reused as late as possible. Readers take no lock; a QP's memory outlives its entry by a grace period.
  */
 #include <rte_spinlock.h>
 
@@ -13,7 +13,7 @@
 enum { QPN_BITS = 24, QPN_FIRST = 2 /* 0 and 1 are management QPs */ };
 
 struct qp_table {
-	rte_spinlock_t lock; /* of everything below but the slots of numbers: creation and destruction */
+	rte_spinlock_t lock; /* protects all below except the slots of numbers; taken by creation and destruction */
 	struct deferred_list destroyed;
 	struct time_wait_table *time_wait;
 	struct gen_table numbers;

@@ -14,7 +14,7 @@ reorder_drop(struct transport *tp, struct qp *qp, uint32_t psn)
 	pool_put(&tp->reorder_pkts, pool_item(&tp->reorder_pkts, struct tp_reorder_pkt, r->held[psn % TP_SACK_SPAN]));
 }
 
-/* Packets held before psn are of no use: those PSNs turned out to be a READ's. */
+/* Drop packets held before psn. They exist only if the gap turned out to be part of a READ's PSNs. */
 static void
 advance(struct transport *tp, struct qp *qp, uint32_t psn)
 {
@@ -50,8 +50,8 @@ give_back(struct transport *tp, struct qp *qp)
 }
 
 /*
- * A QP may hold as many packets as there is room left for others: so QPs that never fill their gaps, however many they are, leave
- * some room to everybody.
+ * A QP may hold as many packets as are left for others. So QPs that never fill their gaps, however many they are, can't
+ * take all of the pool.
  */
 bool
 reorder_hold(struct transport *tp, struct qp *qp, const struct wire_pkt *p)

@@ -3,23 +3,23 @@
  * @file
  * Reorder buffers: request packets that arrived beyond a gap, held until the gap is filled.
  *
- * Owns: what the transport's pools reorders and reorder_pkts lend to QPs. A QP has a buffer (rcv.reorder) only while
- * it holds a packet. Called by the responder, and by who ends a connection, on the QP's engine.
+ * Owns: what the pools reorders and reorder_pkts lend to QPs. A QP has a buffer (rcv.reorder) only while it holds a
+ * packet. Called by the responder, and where a connection ends, on the QP's engine.
  */
 #ifndef UROCE_TP_REORDER_H
 #define UROCE_TP_REORDER_H
 
 #include "transport/core/sack_format_priv.h"
 
-/** Which PSNs beyond the gap are held, and where. */
+/** Which PSNs beyond the gap are held, and in which items of the pool. */
 struct tp_reorder {
 	uint64_t map[SACK_WORDS];
-	uint32_t nb;                /**< packets held */
-	uint32_t base;              /**< nothing before this PSN is held */
-	uint16_t held[TP_SACK_SPAN]; /**< by PSN modulo the span: the packet's number in its pool */
+	uint32_t nb;                /**< number of packets held */
+	uint32_t base;              /**< no packet before this PSN is held */
+	uint16_t held[TP_SACK_SPAN]; /**< by PSN modulo the span: the packet's index in its pool */
 };
 
-/** A packet that is held: a copy from the BTH on, so that the port's mbufs go back to where they are needed. */
+/** A held packet: a copy from the BTH on, so that the port's mbuf can be freed. */
 struct tp_reorder_pkt {
 	struct wire_pkt p;
 	uint8_t bytes[WIRE_MAX_FRAME_BYTES];
@@ -31,16 +31,19 @@ reorder_has(const struct qp *qp, uint32_t psn)
 {
 	return qp->rcv.reorder != NULL && wire_psn_diff(psn, qp->rcv.epsn) < TP_SACK_SPAN && sack_bit(qp->rcv.reorder->map, psn);
 }
-/** Hold a copy of @p p, which isn't held yet. @return false: its PSN is beyond the span, or there is no room left for this QP. */
+/**
+ * Hold a copy of @p p, which isn't held yet. @return false if its PSN is beyond the span, or no room is left for this
+ * QP.
+ */
 bool reorder_hold(struct transport *tp, struct qp *qp, const struct wire_pkt *p);
 /**
- * epsn has moved: give up what is held before it, and the buffer if nothing else is held.
- * @return the packet of epsn if it is held, else NULL. It stays held.
+ * Call when epsn has moved: drops what is held before epsn, and returns the buffer if nothing is left in it.
+ * @return the packet with PSN epsn if it is held, else NULL. It stays held.
  */
 const struct wire_pkt *reorder_next(struct transport *tp, struct qp *qp);
-/** Give up the packet of @p psn, which is held. */
+/** Drop the packet of @p psn, which is held. */
 void reorder_drop(struct transport *tp, struct qp *qp, uint32_t psn);
-/** The connection is over: give up all that is held. */
+/** Drop all held packets and return the buffer: the connection is over. */
 void reorder_return(struct transport *tp, struct qp *qp);
 
 #endif /* UROCE_TP_REORDER_H */

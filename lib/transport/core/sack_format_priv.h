@@ -1,27 +1,29 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * Selective repeat between two uroce endpoints: the protocol, and what both of its sides share.
+ * Selective repeat between two uroce endpoints: the protocol, and what requester and responder share.
  *
- * The responder keeps packets that arrive beyond a gap in a reorder buffer (resp/reorder.h) and says in a SACK which it has. The
- * requester notes that on a scoreboard (req/scoreboard_priv.h) and sends only the rest again. READ responses beyond a gap are placed
- * where they belong at once, and only the missing ones are asked for again (req/sack_read.c). Scoreboards and reorder buffers are lent
- * by the transport to QPs that have lost something, for as long as it takes, and bounded there: with none left a QP goes back N, as
- * it does with a foreign peer. A QP that loses nothing pays one branch per request packet and per ACK.
+ * The responder keeps packets that arrive beyond a gap in a reorder buffer (reorder_priv.h) and reports them in a SACK.
+ * The requester notes that on a scoreboard (req/scoreboard_priv.h) and resends only the other packets. READ responses
+ * beyond a gap are placed at once, and only the missing ones are requested again (req/sack_read.c). The transport lends
+ * scoreboards and reorder buffers from limited pools to QPs that are recovering from a loss; with none left a QP goes
+ * back N, as it does with a foreign peer. A QP that loses nothing pays one branch per request packet and per ACK.
  *
- * How the ends find each other. Nothing is sent before something is lost. A requester that gets a NAK goes back N, as the
- * standard has it, and makes an offer, at most TP_SACK_OFFERS of them: a WRITE of no bytes with a PSN from long ago. To any responder
- * that is a duplicate, which is not executed and whose RETH nobody looks at (C9-105, C9-88); here the RETH says who offers. A responder that
- * understands an offer answers it with a SACK, and from then on buffers instead of sending NAKs. SACKs have a manufacturer-specific
- * opcode and go only to peers that made an offer: some releases of Linux's rxe read beyond a packet with an unknown opcode. The offer
- * names both ends' QPs and first PSNs, so one of an earlier connection means nothing.
+ * How the ends find each other. Nothing is sent before something is lost. A requester that gets a NAK goes back N, as
+ * the standard requires, and sends an offer, at most TP_SACK_OFFERS of them: a zero-length WRITE with a PSN far behind.
+ * Any responder takes it for a duplicate, does not execute it and ignores its RETH (C9-105, C9-88), so the RETH can
+ * carry the offer. A responder that understands the offer answers with a SACK, and from then on buffers packets instead
+ * of sending NAKs. SACKs have a manufacturer-specific opcode and go only to peers that made an offer, because some
+ * releases of Linux's rxe read past the end of a packet with an unknown opcode. The offer names both ends' QPs and
+ * first PSNs, so an offer left over from an earlier connection is recognised and ignored.
  *
  *   offer: BTH of RDMA WRITE Only, PSN SACK_OFFER_BEHIND before the oldest that is not acknowledged; RETH: magic of 24
  *          bits, the sender's QPN, its first PSN, the first that it expected (24 bits each), length 0
  *   SACK:  BTH and AETH as of an ACK, magic, bitmap: bit i of its 256 stands for the PSN of the BTH + 1 + i, buffered
  *
- * What a SACK says is never taken back: a buffered packet is executed when the gap before it is filled, in order, by the same code that
- * executes a packet from the wire. The one exception, a packet that can't be executed after all and counts as lost, shows in bit 0.
+ * What a SACK reports is never taken back: a buffered packet is executed in order once the gap before it is filled, by
+ * the same code that executes a packet from the wire. The one exception is a buffered packet that then can't be
+ * executed: it counts as lost, and the next SACK shows it by a cleared bit 0.
  */
 #ifndef UROCE_CORE_SACK_FORMAT_H
 #define UROCE_CORE_SACK_FORMAT_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Which QPs have work: the lists that a transport's turns go through.
+ * Which QPs have work: the lists that a transport goes through in its turns.
  */
 #include "transport/core/sched_priv.h"
 

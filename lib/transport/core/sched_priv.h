@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * Which QPs have work: the active list, the reply list, and which SQs the engine watches.
+ * Which QPs have work: the active list, the reply list, and the SQs that the engine watches.
  *
- * Owns: both lists, and struct qp_sched of each QP. A QP is on the active list while the engine has something to do for it or
- * watches its SQ (shared->sq_watch is 1), and on the reply list while it owes its peer a reply. Whoever gives a QP work calls
- * qp_activate() or qp_reply_later(); transport.c takes QPs from the lists in its turns. With work pending that a full TX vector or
- * an empty mempool refused, a QP stays on its list. Called on the QP's engine.
+ * Owns: both lists, and struct qp_sched of each QP. A QP is on the active list while the engine has work for it or
+ * watches its SQ (shared->sq_watch is 1), and on the reply list while it owes its peer a reply. Whoever gives a QP work
+ * calls qp_activate() or qp_reply_later(); transport.c takes QPs from the lists in its turns. A QP whose packets found
+ * no room in the TX vector, or no mbuf, stays active. Called on the QP's engine.
  */
 #ifndef UROCE_TP_SCHED_H
 #define UROCE_TP_SCHED_H
 
 #include "transport/core/qp_states_priv.h"
 
-/** @p qp isn't on the active list, or its SQ isn't watched: change that. */
+/** Put @p qp on the active list and watch its SQ, unless that is so already. */
 void qp_wake(struct transport *tp, struct qp *qp);
 /** There is work for @p qp: give it a turn. */
 static inline void
@@ -26,9 +26,9 @@ qp_activate(struct transport *tp, struct qp *qp)
 }
 /** @p qp owes its peer a reply. */
 void qp_reply_later(struct transport *tp, struct qp *qp);
-/** Say whether the engine looks at the SQ by itself (true), or the client has to ring the doorbell. */
+/** Set whether the engine polls the SQ (true) or the client has to ring the doorbell. */
 void qp_watch(struct qp *qp, bool on);
-/** Take @p qp, which is on it, off the active list. */
+/** Take @p qp off the active list; it must be on it. */
 void qp_deactivate(struct transport *tp, struct qp *qp);
 /** Take @p qp off both lists and stop its timer, but not that of its struct cc (cc_stop()). */
 void qp_unlist(struct transport *tp, struct qp *qp);

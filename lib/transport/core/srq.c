@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Shared receive queues. A WQE is copied when it is taken and its slot returned at once, since
- * an SRQ's receives complete in any order.
+ * Shared receive queues. A WQE is copied and its slot returned when it is taken, since an SRQ's receives complete in
+ * any order.
  */
 #include "transport/core/async_priv.h"
 #include "transport/core/slot_priv.h"
@@ -72,8 +72,8 @@ srq_release(struct srq *srq)
 }
 
 /*
- * Fewer than limit WQEs are left (10.2.9.2): the event comes once and disarms. WQEs are posted in
- * order, so there are at least limit of them exactly if the limit-th from here is there.
+ * Raise the event if fewer than limit WQEs are left (10.2.9.2), once; that disarms it. WQEs are posted in order, so at
+ * least limit WQEs are left exactly if the limit-th from here is posted.
  */
 static void
 srq_check_limit(struct transport *tp, struct srq *srq)
@@ -97,7 +97,7 @@ srq_take(struct transport *tp, struct srq *srq, struct tp_rwqe *w)
 	slot = ring_slot(&srq->ring, srq->ring.counter);
 	nb_sge = rwqe_nb_sge(slot, srq->max_sge);
 	if (nb_sge > 1) {
-		/* None left: as good as none posted. Messages that end will bring some back. */
+		/* With no block left, act as if no receive were posted. Blocks come back when messages end. */
 		copy = pool_get(&tp->sge_blocks);
 		if (unlikely(copy == NULL)) {
 			tp->counters.srq_no_sges++;

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * QPs that are gone but for their last acknowledgement.
+ * Time wait: acknowledging duplicates on behalf of destroyed QPs.
  *
- * A program that has received the last message of its peer may destroy its QP at once. If the ACK got lost, the peer sends
- * that message again, nobody answers, and what was delivered completes with RETRY_EXC_ERR there. So for a while duplicates of
- * what a destroyed QP has executed are acknowledged in its place. Only these: what it never received stays unanswered. Not
- * of a QP in ERR or RESET: it may be connected anew under its number, and then the same PSNs are other messages.
+ * A program that has received the last message of its peer may destroy its QP at once. If the ACK was lost, the peer
+ * resends that message, nobody answers, and a message that was delivered completes with RETRY_EXC_ERR. So for a while
+ * duplicates of requests that a destroyed QP had executed are acknowledged in its place. Requests that it never
+ * received stay unanswered. This is not done for a QP in ERR or RESET: it may be connected anew under the same number,
+ * and then the same PSNs belong to other messages.
  */
 #include <rte_spinlock.h>
 
@@ -14,16 +15,19 @@
 #include "transport/core/tx_priv.h"
 
 enum {
-	TIME_WAIT_MAX = 1024,        /* the last QPs that are remembered; a power of two */
-	TIME_WAIT_PSNS = 4096,       /* so far back a peer may begin again */
+	TIME_WAIT_MAX = 1024,        /* how many destroyed QPs are remembered; a power of two */
+	TIME_WAIT_PSNS = 4096,       /* how many PSNs behind the expected one a duplicate may be */
 };
-/* Two ACK timeouts of 19, which rdma_cm's QPs have, uroce's and Linux's. A NIC may take up to four of its own (9.7.6.1.3). */
+/*
+ * Two ACK timeouts with timeout 19, which QPs of rdma_cm have in uroce and Linux. A NIC may wait up to four times its
+ * own (9.7.6.1.3).
+ */
 #define TIME_WAIT_NS UINT64_C(5000000000)
 
 struct time_wait {
 	uint32_t dest_qpn;
 	uint32_t epsn, msn;
-	uint32_t res_psn;         /* of the last READ or atomic, */
+	uint32_t res_psn;         /* PSN of the last READ or atomic, */
 	bool res;                 /* if there was one */
 	bool loopback, migreq;
 	uint8_t prefix;
@@ -34,7 +38,7 @@ struct time_wait {
 
 struct time_wait_table {
 	rte_spinlock_t lock;
-	_Atomic uint32_t qpn[TIME_WAIT_MAX]; /* 0: nobody; looked at before the lock is taken */
+	_Atomic uint32_t qpn[TIME_WAIT_MAX]; /* 0: empty; read before the lock is taken */
 	struct time_wait of[TIME_WAIT_MAX];
 };
 
@@ -48,7 +52,7 @@ time_wait_create(void)
 	return t;
 }
 
-/* @return what was executed last, or NULL. */
+/* @return the last READ or atomic, or NULL. */
 static const struct tp_res *
 last_res(const struct qp *qp)
 {
@@ -84,7 +88,7 @@ time_wait_add(struct time_wait_table *t, struct transport *tp, const struct qp *
 	rte_spinlock_unlock(&t->lock);
 }
 
-/* @return false: it isn't a duplicate of what @p d has executed. */
+/* @return whether @p p is a duplicate of a request that the QP of @p d had executed. */
 static bool
 executed(const struct time_wait *d, const struct transport *tp, uint16_t port, const struct wire_pkt *p)
 {
@@ -113,11 +117,13 @@ time_wait_rx(struct time_wait_table *t, struct transport *tp, uint16_t port, con
 	if (!same || !executed(&d, tp, port, p))
 		return false;
 	tp->counters.duplicate_request++;
-	/* The peer waits for an answer to this one. */
+	/* The peer waits for an answer only to packets that ask for an ACK. */
 	if (!p->bth.ackreq)
 		return true;
 	b = (struct wire_bth){ .opcode = WIRE_OP_ACK | d.prefix, .dqpn = d.dest_qpn, .pkey = d.pkey, .migreq = d.migreq };
-	/* Not beyond a READ or atomic whose response the peer may lack, and which nobody can answer any more. */
+	/*
+	 * Don't acknowledge a READ or atomic whose response the peer may lack: nobody can send that response any more.
+	 */
 	b.psn = d.res && wire_psn_diff(p->bth.psn, d.res_psn) < 0 ? p->bth.psn : wire_psn_add(d.epsn, WIRE_PSN_MASK);
 	if (!tp_begin_at(tp, d.loopback ? &tp->loop : &tp->tx[d.port], &d.tmpl, b.opcode, &o))
 		return true;

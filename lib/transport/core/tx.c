@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Mbufs from the mempool, when the cache is empty.
+ * Refilling the cache of mbufs from the mempool.
  */
 #include "transport/core/tx_priv.h"
 
@@ -11,7 +11,7 @@ tp_mbuf_refill(struct transport *tp)
 		tp->nb_mbufs = TP_MBUF_CACHE - 1;
 		return tp->mbufs[TP_MBUF_CACHE - 1];
 	}
-	/* The last few. */
+	/* The mempool has less than a cacheful left: take one mbuf. */
 	tp->mbufs[0] = rte_pktmbuf_alloc(tp->c.sh.pool);
 	if (tp->mbufs[0] == NULL)
 		tp->counters.tx_no_mbuf++;

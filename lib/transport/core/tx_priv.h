@@ -3,15 +3,16 @@
  * @file
  * Sending: mbufs, TX vectors, and what every packet needs (headers, padding, ICRC).
  *
- * Owns: the transport's cache of mbufs; its TX vectors, which the engine empties. A packet is begun with tp_begin(), its extended
- * headers and payload are written, tp_finish() puts it into its vector. Called by whoever makes packets, on the engine's thread.
+ * Owns: the transport's cache of mbufs, and its TX vectors, which the engine empties. tp_begin() starts a packet, the
+ * caller writes its extended headers and payload, tp_finish() puts it into its TX vector. Called by all who build
+ * packets, on the engine's thread.
  */
 #ifndef UROCE_TP_TX_H
 #define UROCE_TP_TX_H
 
 #include "transport/core/types_priv.h"
 
-/** Fill the cache of mbufs from the mempool. @return one of them, or NULL (counted). */
+/** Refill the cache from the mempool. @return an mbuf, or NULL (counted). */
 struct rte_mbuf *tp_mbuf_refill(struct transport *tp);
 
 /** @return an empty mbuf or NULL (counted). */
@@ -46,7 +47,7 @@ struct tp_out {
 	const struct wire_opcode *op;
 };
 
-/** Begin a packet that goes into @p vec, see tp_begin(). */
+/** As tp_begin(), for a packet that goes into @p vec. */
 static __rte_always_inline bool
 tp_begin_at(struct transport *tp, struct tp_txvec *vec, const struct wire_tmpl *t, uint8_t opcode, struct tp_out *o)
 {
@@ -65,8 +66,8 @@ tp_begin_at(struct transport *tp, struct tp_txvec *vec, const struct wire_tmpl *
 }
 
 /**
- * Begin a packet: find room and an mbuf.
- * @return false: none now; the caller keeps the work and comes back next turn.
+ * Begin a packet: reserve room in the TX vector and an mbuf.
+ * @return false: there is none now; the caller keeps the work and tries again next turn.
  */
 static inline bool
 tp_begin(struct transport *tp, const struct qp *qp, uint8_t opcode, struct tp_out *o)
@@ -74,14 +75,14 @@ tp_begin(struct transport *tp, const struct qp *qp, uint8_t opcode, struct tp_ou
 	return tp_begin_at(tp, tp_txvec_of(tp, qp), &qp->path.tmpl, opcode, o);
 }
 
-/** Where the payload goes. */
+/** @return where the payload goes. */
 static inline uint8_t *
 tp_payload(const struct tp_out *o)
 {
 	return o->bth + o->op->hdr_bytes;
 }
 
-/** Finish a packet that leaves by @p port, or stays here if @p loopback, see tp_finish(). */
+/** As tp_finish(), for a packet that leaves by @p port, or stays on this host if @p loopback. */
 static __rte_always_inline void
 tp_finish_at(struct transport *tp, struct wire_tmpl *t, uint16_t port, bool loopback, struct tp_out *o,
 	     struct wire_bth *b, uint32_t payload_bytes)

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * What a transport is made of: WQEs in flight, CQs, SRQs, QPs and the transport itself. Limits: limits_priv.h.
+ * The structs that a transport consists of: WQEs in flight, CQs, SRQs, QPs and the transport itself. Limits:
+ * limits_priv.h.
  *
  * Ownership:
  *
- * - A struct transport and every QP and SRQ in it are touched by their engine's thread only. Two fields of a QP
- *   are read by other engines between table look-up and quiescent state: qpn and tp (never written after creation).
+ * - A struct transport and every QP and SRQ in it are accessed only by their engine's thread. Other engines may read
+ *   two fields of a QP between table look-up and quiescent state: qpn and tp (never written after creation).
  * - A CQ has several producers if it was made `multi`; its fields say which are atomic.
- * - Which part of lib/transport owns which struct inside a QP says that part's header: sched_priv.h, req/, resp_priv.h, path_priv.h, event_log_priv.h.
+ * - The header of each part of lib/transport says which struct inside a QP it owns: sched_priv.h, req/, resp_priv.h,
+ *   path_priv.h, event_log_priv.h.
  */
 #ifndef UROCE_TP_TYPES_H
 #define UROCE_TP_TYPES_H
@@ -33,84 +35,90 @@ struct tp_swqe {
 	uint64_t wr_id;
 	uint32_t first_psn, last_psn;
 	uint32_t length;  /**< of the message, bytes */
-	uint32_t recvs;   /**< receives that the peer needs for all messages up to this one */
+	uint32_t recvs;   /**< receives that the peer uses up for all messages up to this one */
 	uint8_t opcode;   /**< enum uroce_wr_op, checked */
 	uint8_t flags;    /**< UROCE_SEND_* */
 	uint8_t nb_sge;   /**< 0 with INLINE */
-	uint8_t status;   /**< enum uroce_wc_status found while fetching or sending; 0: good */
+	uint8_t status;   /**< enum uroce_wc_status of an error found while fetching or sending; 0: none */
 	uint8_t verr;     /**< enum tp_vendor_err */
 	uint8_t reserved[3];
 };
 static_assert(sizeof(struct tp_swqe) == 32, "counts for an idle QP's memory");
 
-/** What a requester does with an opcode. Indexed by enum uroce_wr_op. */
+/** How a requester handles an opcode. Indexed by enum uroce_wr_op. */
 struct tp_req_op {
-	uint8_t services; /**< bit 1 << (service >> 5) for each service that has it */
+	uint8_t services; /**< the services that support it, as bits 1 << (service >> 5) */
 	uint8_t wc;       /**< enum uroce_wc_op */
 	uint8_t kind;     /**< enum tp_req_kind */
 	uint8_t first, middle, last, only; /**< enum wire_op */
-	uint8_t recvs;    /**< receives that the peer needs for it */
+	uint8_t recvs;    /**< receives that the peer uses up for it */
 };
 enum tp_req_kind { TP_REQ_NONE = 0, TP_REQ_DATA, TP_REQ_READ, TP_REQ_ATOMIC, TP_REQ_LOCAL, /**< nothing is sent */
 		   TP_REQ_PLACE /**< ATOMIC_WRITE, FLUSH: an empty READ response back */ };
 extern const struct tp_req_op tp_req_ops[UROCE_WR_OPS];
 
-/** A READ or atomic that the responder executed: a duplicate is known, and answered again (C9-105, 9.4.4). */
+/**
+ * A READ or atomic that the responder has executed, kept so that a duplicate can be recognised and answered again
+ * (C9-105, 9.4.4).
+ */
 struct tp_res {
 	union {
 		uint64_t old __attribute__((packed)); /**< atomic: the value before the operation */
 		struct {
-			uint32_t mark;   /**< READ: a hash of address and key, res_mark() */
+			uint32_t mark;   /**< READ: a hash of address and rkey, res_mark() */
 			uint32_t length; /**< READ: bytes; ATOMIC_WRITE, FLUSH: 0 */
 		};
 	};
 	uint32_t psn : 24;
 	uint32_t used : 1;   /**< else empty */
 	uint32_t atomic : 1;
-	uint32_t replay : 1; /**< the response that is pending is to a duplicate */
+	uint32_t replay : 1; /**< the pending response answers a duplicate */
 	uint32_t placed : 1; /**< ATOMIC_WRITE, FLUSH: answered by a READ response of no bytes */
 };
 static_assert(sizeof(struct tp_res) == 12, "counts for an idle QP's memory, up to UROCE_MAX_RD_ATOMIC times");
 
-/** A READ that is being answered, besides its struct tp_res. Lent to a QP for as long as it has responses to send. */
+/**
+ * State of a READ that is being answered, in addition to its struct tp_res. Lent to a QP while it has responses to
+ * send.
+ */
 struct tp_read {
 	uint64_t va;         /**< of the first byte */
 	uint32_t rkey;
 	uint32_t cur : 24;   /**< PSN of the next response packet */
-	uint32_t begins : 1; /**< the packet of cur begins a sequence: its opcode is FIRST or ONLY */
-	uint32_t run : 1;    /**< the next packet of again continues a sequence: its opcode is MIDDLE or LAST */
-	uint32_t srqn;       /**< XRC: the SRQ whose PD opened the memory */
-	uint32_t again;      /**< bit i: packet i is to be sent again, before cur; of READs up to a chunk */
+	uint32_t begins : 1; /**< the packet of cur is the first of a response: its opcode is FIRST or ONLY */
+	uint32_t run : 1;    /**< the next packet of again follows one already sent: its opcode is MIDDLE or LAST */
+	uint32_t srqn;       /**< XRC: the SRQ whose PD the rkey is checked against */
+	uint32_t again;      /**< bit i: send packet i again, before cur; only for READs of up to one chunk */
 };
 
-/** The message that is coming in. */
+/** The kind of message that is being received. */
 enum tp_rmsg { TP_RMSG_NONE = 0, TP_RMSG_SEND, TP_RMSG_WRITE, TP_RMSG_DROP /**< UC: the rest is dropped */ };
 
-/** What the responder owes the peer, apart from READ and atomic responses, which go first. */
+/** The reply that the responder owes the peer. READ and atomic responses go out before it. */
 enum tp_reply {
 	TP_REPLY_NONE = 0,
-	TP_REPLY_ACK,      /**< everything before epsn */
-	TP_REPLY_SACK,     /**< everything before epsn, and which packets beyond it are held */
-	TP_REPLY_DUP_ACK,  /**< everything up to reply_psn: a READ beyond it may have lost its response */
+	TP_REPLY_ACK,      /**< acknowledges everything before epsn */
+	TP_REPLY_SACK,     /**< the same, and reports which packets beyond epsn are held */
+	TP_REPLY_DUP_ACK,  /**< acknowledges up to reply_psn only: the response of a READ beyond it may be lost */
 	TP_REPLY_NAK_SEQ,
 	TP_REPLY_RNR,
-	TP_REPLY_FATAL,    /**< reply_syndrome at reply_psn; the QP is in ERR */
+	TP_REPLY_FATAL,    /**< NAK with `syndrome` for reply_psn; the QP is in ERR */
 };
 
-/** Whether a NAK for the missing epsn has been sent, or is to be: once per gap (9.7.5.2.8). */
+/** Whether a NAK for the missing packet epsn was sent or is queued. There is one per gap (9.7.5.2.8). */
 enum tp_nak_state { TP_NAK_NONE = 0, TP_NAK_SEQ_SENT, TP_NAK_RNR_SENT };
 
-/** Tail loss probe (RFC 8985, section 7), until nothing is in flight or a round trip was measured. */
+/** State of the tail loss probe (RFC 8985, section 7), until nothing is in flight or a round trip was measured. */
 enum tp_probe {
 	TP_PROBE_NONE = 0,
-	TP_PROBE_SENT,     /**< the oldest packet was sent again early */
-	TP_PROBE_ANSWERED, /**< psn_una has moved since: packets get through, so what is still not acknowledged was lost */
+	TP_PROBE_SENT,     /**< the oldest packet was resent before the ACK timeout */
+	TP_PROBE_ANSWERED, /**< psn_una has moved since: packets get through, so those still not acknowledged were lost */
 };
 
-/** Path migration; numbers of enum ibv_mig_state. */
+/** Path migration states; the values are those of enum ibv_mig_state. */
 enum tp_mig { TP_MIG_MIGRATED = 0, TP_MIG_REARM, TP_MIG_ARMED };
 
-/** What a wheel entry belongs to. */
+/** Which kind of object a wheel entry is part of. */
 enum tp_timer { TP_TIMER_QP = 0, TP_TIMER_PACE /**< struct cc */ };
 
 struct cc;
@@ -118,13 +126,13 @@ struct tp_scoreboard;
 struct tp_reorder;
 struct tp_reorder_pkt;
 
-/** The receive WQE in use. */
+/** The receive WQE that is being filled. */
 struct tp_rwqe {
 	uint64_t wr_id;
 	uint64_t room;         /**< bytes that still fit */
 	/**
-	 * Of an RQ: in its slot, which is the engine's until the receive completes; to be read with wqe_get_sge(). Of an
-	 * SRQ, whose slot was given back: a copy, in own_sge or borrowed.
+	 * RQ: the SGEs in the slot, which the engine owns until the receive completes; read them with wqe_get_sge().
+	 * SRQ, whose slot was given back: a copy, in own_sge or in a borrowed block.
 	 */
 	const struct ring_sge *sge;
 	uint32_t sge_off;      /**< bytes used of sge[sge_cur] */
@@ -134,35 +142,35 @@ struct tp_rwqe {
 	struct ring_sge own_sge;
 };
 
-/** Where a CQ's completions go. */
+/** One of the two rings that a CQ's CQEs can go to. */
 struct cq_ring {
 	struct ring ring; /**< base and order; the counter is the CQ's prod */
-	uint64_t *stamps; /**< a time per slot, or NULL */
+	uint64_t *stamps; /**< a time stamp per slot, or NULL */
 };
 
 struct cq {
-	/** Which of rings[] in bit 0, above it the next CQE: several producers take numbers by addition, and the one step that
-	 * changes the ring (cq_resize()) leaves no doubt which numbers are in which. */
+	/* Bit 0: which of rings[] is in use; the bits above: the counter of the next CQE. One word, so that producers take
+	 * slots by addition, and cq_resize() changes the ring at a definite counter. */
 	_Atomic uint64_t prod;
 	struct cq_ring rings[2];
 	struct ring_cq_shared *shared;
 	_Atomic uint32_t cons;        /**< the client's counter as last seen */
 	_Atomic uint32_t moderation;  /**< completions per event << 16 | microseconds; 0: each one may raise an event */
-	_Atomic uint32_t reported;    /**< CQEs below this counter were there when an engine raised the last event */
+	_Atomic uint32_t reported;    /**< counter of the next CQE when an engine last raised the event */
 	_Atomic uint32_t users;
 	_Atomic bool overrun;
 	bool multi;
-	int channel;                  /**< for transport_config.notify, or -1 */
+	int channel;                  /**< passed to transport_config.notify, or -1 */
 	uint64_t cookie;
 	void *owner;
-	uint8_t touched[UROCE_MAX_ENGINES]; /**< TP_TOUCHED_* of this turn, each engine its own */
+	uint8_t touched[UROCE_MAX_ENGINES]; /**< TP_TOUCHED_* of this turn, one byte per engine */
 };
 enum { TP_TOUCHED = 1, TP_TOUCHED_SOLICITED = 2 };
 
 /** An event that moderation holds back. */
 struct cq_deferred {
 	struct cq *cq;
-	uint64_t due_ns; /**< UINT64_MAX: only its number of completions raises it */
+	uint64_t due_ns; /**< UINT64_MAX: raised only by the number of completions */
 	uint8_t flags;   /**< TP_TOUCHED_* */
 };
 
@@ -170,7 +178,7 @@ struct srq {
 	struct ring ring;
 	struct ring_srq_shared *shared;
 	uint32_t pd, max_sge, limit;
-	uint32_t users;         /**< QPs; of an XRC SRQ those that were reached last by a message for it */
+	uint32_t users;         /**< QPs; for an XRC SRQ: QPs whose last message was for it */
 	uint64_t cookie;
 	void *owner;
 
@@ -178,77 +186,77 @@ struct srq {
 	LIST_ENTRY(srq) link;   /**< in its bucket */
 	struct cq *cq;
 	uint32_t srqn, xrcd;
-	bool gone;              /**< destroyed; freed with its last user */
+	bool gone;              /**< destroyed; freed when its last user lets go of it */
 };
 LIST_HEAD(tp_srq_list, srq);
 
-/** Where a QP stands in its engine's turns. */
+/** A QP's place in its engine's schedule. */
 struct qp_sched {
 	bool on_active, on_reply; /**< on tp->active, on tp->replies */
-	bool watched;             /**< the engine looks at the SQ by itself: shared->sq_watch is 1 */
+	bool watched;             /**< the engine polls the SQ: shared->sq_watch is 1 */
 	TAILQ_ENTRY(qp) active_link, reply_link;
 	uint64_t last_work_ns;
 };
 
 /**
- * The requester: what was posted, what is in flight. WQEs in flight: [sq_tail, sq.counter). Sent were all below sq_cur, and of
- * sq_cur the packets below psn_cur.
+ * The requester: what was posted and what is in flight. WQEs in flight are [sq_tail, sq.counter). Of these all before
+ * sq_cur have been sent, and of sq_cur the packets before psn_cur.
  */
 struct qp_requester {
 	struct ring sq;
-	struct tp_swqe *inflight;   /**< a QP's own_inflight, or a block of the transport's */
+	struct tp_swqe *inflight;   /**< own_inflight of the QP, or a block lent by the transport */
 	uint32_t inflight_mask;
-	uint32_t sq_tail, sq_cur;   /**< counters of SQ slots: oldest not complete, being sent */
+	uint32_t sq_tail, sq_cur;   /**< counters of SQ slots: oldest incomplete WQE, WQE being sent */
 	uint32_t psn_una;           /**< oldest PSN not acknowledged */
 	uint32_t psn_cur;           /**< next PSN to send */
 	uint32_t psn_max;           /**< one beyond the highest PSN ever sent */
 	uint32_t psn_next;          /**< first PSN of the next WQE */
-	uint32_t recvs_next;        /**< receives that the peer needs for all WQEs fetched so far, */
-	uint32_t recvs_done;        /**< has used up for those that are complete, */
-	uint32_t recvs_limit;       /**< and has posted, as far as it said (9.7.7.2) */
+	uint32_t recvs_next;        /**< receives of the peer that all WQEs fetched so far need, */
+	uint32_t recvs_done;        /**< that complete WQEs have used up, */
+	uint32_t recvs_limit;       /**< and that the peer has posted as far as it said (9.7.7.2) */
 	uint16_t max_inline;
 	uint8_t max_send_sge;
-	uint8_t max_rd, rd_out;     /**< READ and atomic requests: allowed, outstanding */
+	uint8_t max_rd, rd_out;     /**< READ and atomic requests: max_rd_atomic, outstanding */
 	bool credits;               /**< the peer says how many receives it has posted */
 	bool out_of_credits;
-	uint8_t wait;               /**< enum req_wait, of its last run */
+	uint8_t wait;               /**< enum req_wait, from its last run */
 	bool sack_peer;             /**< the peer has sent a SACK */
-	uint8_t sack_offers;        /**< offers of selective repeat that may still be made */
-	struct tp_scoreboard *scoreboard; /**< what the peer holds beyond a gap; NULL: nothing was lost */
+	uint8_t sack_offers;        /**< how many more offers of selective repeat may be sent */
+	struct tp_scoreboard *scoreboard; /**< what the peer holds beyond a gap; NULL: no loss is being repaired */
 	struct cc *cc;              /**< congestion control, or NULL */
 };
 
 /** Loss recovery and the congestion window of the requester. */
 struct qp_loss {
-	uint32_t psn_grow;          /**< when this is acknowledged the congestion window grows */
-	uint32_t psn_recover;       /**< until this is acknowledged a loss doesn't shrink the window again */
+	uint32_t psn_grow;          /**< the congestion window grows when this is acknowledged */
+	uint32_t psn_recover;       /**< until this is acknowledged another loss doesn't shrink the window again */
 	uint16_t cwnd;              /**< packets that may be in flight: the smaller of loss_cwnd and congestion control's */
-	uint16_t loss_cwnd;         /**< what losses leave */
-	uint16_t not_in_flight;     /**< packets sent and not acknowledged that don't fill the window: arrived beyond a gap, or lost */
-	uint8_t lossy;              /**< windows for which a loss is remembered */
-	uint8_t ackreq_mask;        /**< PSNs in which all these bits are set ask for an ACK */
+	uint16_t loss_cwnd;         /**< the window that losses allow */
+	uint16_t not_in_flight;     /**< packets between psn_una and psn_max that arrived beyond a gap or were lost */
+	uint8_t lossy;              /**< how many more windows without a loss until losses are forgotten */
+	uint8_t ackreq_mask;        /**< a PSN in which all these bits are set asks for an ACK */
 	uint8_t retry_cnt, retry_left, rnr_retry, rnr_left, timeout;
 	bool rnr_wait;              /**< the timer is the peer's RNR timer; nothing is sent until it fires */
-	bool restarted;             /**< went back for a lost response; not again until there is progress */
+	bool restarted;             /**< went back for a lost response; not again before there is progress */
 	bool rtt_timing;            /**< the round trip of rtt_psn is being measured; it was sent once (Karn) */
 	uint8_t probe;              /**< enum tp_probe */
-	uint8_t probes;             /**< tail loss probes since there was progress */
+	uint8_t probes;             /**< tail loss probes since the last progress */
 	uint8_t pto_shift;          /**< probes since the last measured round trip: each doubles the next one's delay */
 	uint32_t rtt_psn;
 	uint32_t rtt_una;           /**< psn_una at the last measurement */
 	uint32_t srtt_ns, rttvar_ns; /**< as in RFC 6298 */
-	uint32_t rtt_min_ns;        /**< without queues, as far as is known: the shortest of this period and of the last */
-	uint32_t rtt_low_ns;        /**< the shortest of this period */
-	uint32_t pto_ns;            /**< probe timeout (RFC 8985); 0: nothing measured yet, TP_PROBE_FIRST_NS */
+	uint32_t rtt_min_ns;        /**< shortest of this and the last period: round trip without queues */
+	uint32_t rtt_low_ns;        /**< shortest of this period */
+	uint32_t pto_ns;            /**< probe timeout (RFC 8985); 0: no round trip measured yet, use TP_PROBE_FIRST_NS */
 	uint64_t rtt_low_until_ns;  /**< when the period ends */
 	uint64_t rtt_sent_ns;
-	uint64_t rtt_next_ns;       /**< no measurement begins before */
-	uint64_t deadline_ns;       /**< ACK timeout, probe timeout or end of the RNR wait; 0: none. The wheel may fire earlier */
-	uint64_t giveup_ns;         /**< ACK timeout, while deadline_ns is a probe timeout */
+	uint64_t rtt_next_ns;       /**< no measurement begins before this */
+	uint64_t deadline_ns;       /**< ACK or probe timeout, or end of the RNR wait; 0: none. The wheel may fire earlier */
+	uint64_t giveup_ns;         /**< when the ACK timeout expires, while deadline_ns is a probe timeout */
 	struct wheel_entry timer;
 };
 
-/** The receiver: the next packet expected, the message coming in and where it goes. */
+/** The receiver: the next expected packet, the message being received and where its bytes go. */
 struct qp_receiver {
 	struct ring rq;
 	struct srq *srq;
@@ -260,25 +268,25 @@ struct qp_receiver {
 	bool comm_est;              /**< the event COMM_EST was sent */
 	bool last_wqe_event;        /**< the event LAST_WQE_REACHED was sent */
 	uint8_t min_rnr_timer;
-	uint32_t rq_seen;           /**< receives before this one were seen to be posted */
-	uint32_t psn_dropped;       /**< the last PSN dropped behind a gap, while nak_state says that there is one */
+	uint32_t rq_seen;           /**< all receives before this counter were seen posted */
+	uint32_t psn_dropped;       /**< the highest PSN dropped behind a gap, while nak_state says that there is a gap */
 	uint32_t length;            /**< bytes of the message so far */
 	uint32_t left;              /**< WRITE: bytes to come */
 	uint32_t rkey;
 	uint64_t va;                /**< WRITE: where the next byte goes */
 	struct tp_reorder *reorder; /**< packets received beyond a gap, or NULL */
-	uint64_t cnp_next_ns;       /**< no CNP is sent before */
+	uint64_t cnp_next_ns;       /**< no CNP is sent before this */
 	struct tp_rwqe rwqe;
 };
 
-/** The responder: what is to be sent in answer to the peer's requests. */
+/** The responder: what has to be sent in answer to the peer's requests. */
 struct qp_responder {
-	uint8_t reply, syndrome;    /**< enum tp_reply, AETH */
-	uint8_t res_max, res_head;  /**< res[]: size; next to overwrite, which is the oldest */
+	uint8_t reply, syndrome;    /**< enum tp_reply; the syndrome of a TP_REPLY_FATAL */
+	uint8_t res_max, res_head;  /**< res[]: its size; the next entry to overwrite, which is the oldest */
 	uint32_t reply_psn;
-	uint64_t pending;           /**< bit per res[]: response to be sent */
+	uint64_t pending;           /**< bit i: the response of res[i] has to be sent */
 	struct tp_res *res;
-	struct tp_read *reads;      /**< one for each of res[], while any READ is being answered */
+	struct tp_read *reads;      /**< one per entry of res[], while any READ is being answered */
 };
 
 /** The path to the peer, and the alternate one. */
@@ -295,10 +303,10 @@ struct qp_path {
 	struct wire_tmpl tmpl;
 };
 
-/** What went wrong, for people who ask. */
+/** What went wrong, for diag/. */
 struct qp_diagnosis {
-	uint64_t stuck_ns;          /**< since when psn_una is stuck_psn; 0: never was. Kept only where something goes wrong */
-	uint64_t nak_ns;            /**< when the NAK of nak_state was sent */
+	uint64_t stuck_ns;          /**< since when psn_una is stuck_psn; 0: never. Set only when something went wrong */
+	uint64_t nak_ns;            /**< when the NAK recorded in nak_state was sent */
 	uint64_t why_ns;            /**< when the QP went to ERR or SQE, */
 	uint32_t why_psn, stuck_psn;
 	uint16_t why_detail;
@@ -310,10 +318,10 @@ struct qp {
 	struct transport *tp;
 	uint32_t qpn;
 	uint8_t type;          /**< enum uroce_qp_type */
-	uint8_t service;       /**< enum wire_service whose rules it follows: XRC's are RC's */
+	uint8_t service;       /**< enum wire_service whose rules apply: RC for XRC too */
 	uint8_t prefix;        /**< enum wire_service in the opcodes of its packets */
-	uint8_t state;         /**< enum uroce_qp_state; the one truth, shared->state mirrors it */
-	uint32_t pd;           /**< XRC_RECV: of the SRQ that the last request named, as recv_cq and srq are */
+	uint8_t state;         /**< enum uroce_qp_state; shared->state is a copy for the client */
+	uint32_t pd;           /**< XRC_RECV: from the SRQ that the last request named, like recv_cq and srq */
 	uint32_t access;       /**< qp_access_flags */
 	uint32_t qkey;
 	bool sig_all, sqd_event;
@@ -327,7 +335,7 @@ struct qp {
 	struct qp_responder resp;
 	struct qp_path path;
 
-	/* Seldom used. */
+	/* Rarely used. */
 	struct qp_diagnosis diag;
 	struct uroce_qp_attr attr;
 	uint64_t cookie;
@@ -343,7 +351,7 @@ struct transport {
 	struct tp_counters counters;
 	struct tp_violations violations[UROCE_MAX_PORTS];
 	uint64_t now_ns;
-	struct tp_qp_list active;        /**< QPs with work, or watched for it */
+	struct tp_qp_list active;        /**< QPs with work, or whose SQ is watched */
 	struct tp_qp_list replies;       /**< QPs that owe their peer a reply */
 	uint32_t nb_active, nb_qps;
 	bool idle;                       /**< the last turn found nothing to do */
@@ -356,12 +364,12 @@ struct transport {
 	struct cq_deferred deferred[TP_DEFERRED_CQS];
 	uint32_t nb_mbufs;
 	struct rte_mbuf *mbufs[TP_MBUF_CACHE];
-	/* Lent to QPs that have use for them. */
+	/* Pools of what is lent to QPs. */
 	struct pool inflight_blocks;     /**< of TP_INFLIGHT_MAX struct tp_swqe each */
 	struct pool read_blocks;         /**< of UROCE_MAX_RD_ATOMIC struct tp_read each */
 	struct pool sge_blocks;          /**< of UROCE_MAX_SGE struct ring_sge each */
-	struct pool scoreboards, reorders, reorder_pkts; /**< core/sack.h */
-	struct tp_diag *diag;            /**< rare events */
+	struct pool scoreboards, reorders, reorder_pkts; /**< core/reorder_priv.h, req/scoreboard_priv.h */
+	struct tp_diag *diag;            /**< log of rare events */
 	struct tp_txvec loop;
 	struct tp_txvec tx[];
 };

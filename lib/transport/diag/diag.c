@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Pictures of QPs and CQs.
+ * Snapshots of QPs and CQs.
  */
 #include "transport/cc/cc_priv.h"
 #include "transport/core/event_log_priv.h"
@@ -25,7 +25,7 @@ cq_look(const struct cq *cq, struct cq_view *v)
 
 	*v = (struct cq_view){
 		.size = size,
-		/* The client's counter is what it says. */
+		/* The client can write any value to its counter. */
 		.unpolled = RTE_MIN((uint32_t)(prod >> 1) - cons, size),
 		.users = cq_users(cq),
 		.moderation = atomic_load_explicit(&cq->moderation, memory_order_relaxed),
@@ -35,7 +35,7 @@ cq_look(const struct cq *cq, struct cq_view *v)
 	};
 }
 
-/* WQEs are posted in order: where one is posted all before it are, and a few looks find the last. */
+/* WQEs are posted in order: all before a posted one are posted too, so a binary search finds the last. */
 static uint32_t
 count_posted(const struct ring *r, bool (*ready)(const struct ring *r, uint32_t counter))
 {
@@ -52,7 +52,7 @@ count_posted(const struct ring *r, bool (*ready)(const struct ring *r, uint32_t 
 	return known;
 }
 
-/* @return 4 or 6, or 0: there is no one peer. */
+/* @return 4 or 6, or 0 if the QP has no peer. */
 static uint8_t
 ip_version_of(const struct qp *qp)
 {
@@ -98,7 +98,7 @@ look_at_path(const struct qp *qp, struct qp_view *v)
 	v->sport = (uint16_t)(qp->path.tmpl.hdr[qp->path.tmpl.l4_off] << 8 | qp->path.tmpl.hdr[qp->path.tmpl.l4_off + 1]);
 }
 
-/* The oldest WQE that isn't complete, and the one that is sent next. */
+/* The oldest incomplete WQE, and the one to be sent next. */
 static void
 look_at_wqes(const struct qp *qp, struct qp_view *v)
 {
@@ -222,7 +222,7 @@ qp_look(const struct qp *qp, uint64_t now_ns, struct qp_view *v)
 	look_at_responder(qp, v);
 	if (qp->send_cq != NULL)
 		cq_look(qp->send_cq, &v->send_cq);
-	/* That of an XRC target is the SRQ's of its last message, which may be gone. */
+	/* An XRC target's CQ is that of the SRQ of its last message, which may have been destroyed. */
 	if (qp->recv_cq != NULL && qp->type != UROCE_QPT_XRC_RECV)
 		cq_look(qp->recv_cq, &v->recv_cq);
 }
@@ -264,7 +264,7 @@ tp_drop_reason(const struct tp_counters *before, const struct tp_counters *after
 	for (uint32_t i = 0; i < RTE_DIM(drops); i++)
 		if (*(const uint64_t *)(a + drops[i].offset) != *(const uint64_t *)(b + drops[i].offset))
 			return drops[i].name;
-	/* What is beyond a gap is dropped unless the reorder buffer takes it. */
+	/* A packet beyond a gap is dropped unless the reorder buffer takes it. */
 	if (after->out_of_sequence != before->out_of_sequence && after->rx_held == before->rx_held)
 		return "out_of_sequence";
 	return NULL;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A QP's picture, reasons and events in words.
+ * QP snapshots, reasons and events as text.
  */
 #include <arpa/inet.h>
 #include <inttypes.h>
@@ -11,7 +11,7 @@
 
 
 enum {
-	BUSY_PERCENT = 90,        /**< an engine with more load than this may be why nothing moves */
+	BUSY_PERCENT = 90,        /**< an engine with more load than this may be the reason why nothing moves */
 	LATE_NS = 1000000,        /**< an answer that takes longer than this is worth a sentence of its own */
 };
 
@@ -178,7 +178,7 @@ struct lines {
 
 static void say(struct lines *l, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-/* One sentence on a line of its own; what has no room is left out. */
+/* Add a line with one sentence; it is left out if there is no room. */
 static void
 say(struct lines *l, const char *fmt, ...)
 {
@@ -198,7 +198,7 @@ say(struct lines *l, const char *fmt, ...)
 	l->used += n;
 }
 
-/* @return ms from @p from to @p to, 0 if that lies behind. */
+/* @return ms from @p from to @p to, 0 if @p to is earlier. */
 static double
 ms(uint64_t from, uint64_t to)
 {
@@ -270,7 +270,7 @@ explain_cq(const struct cq_view *cq, const char *which, struct lines *l)
 		say(l, "the program has %u completions to poll in its %s CQ of %u", cq->unpolled, which, cq->size);
 }
 
-/* What a requester waits for that only its peer can give. */
+/* Explain what the requester waits for from its peer. */
 static void
 explain_answers(const struct qp_view *v, struct lines *l)
 {
@@ -305,7 +305,7 @@ explain_answers(const struct qp_view *v, struct lines *l)
 		say(l, "%u packets were lost and are sent again", v->tx.lost);
 }
 
-/* What keeps the next packet back. */
+/* Explain what keeps the next packet from being sent. */
 static void
 explain_waiting(const struct qp_view *v, struct lines *l)
 {

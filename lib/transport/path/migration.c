@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Path migration of RC and UC (17.2.8): a QP that has an alternate path changes to it when its retries are used up, when
- * its program says so, or when the peer has done so; once, until it is given another one.
+ * Path migration of RC and UC (17.2.8): a QP that has an alternate path changes to it when its retries are used up,
+ * when its program says so, or when the peer has done so. It can do that once for each alternate path it is given.
  *
- * MigReq 1 says that the sender stands on its last path, 0 that it could change. So both ends know when both have an
+ * MigReq 1 says that the sender has no alternate path left, 0 that it has one. So both ends know when both have an
  * alternate path: REARM becomes ARMED with the first packet whose MigReq is 0.
  */
 #include "transport/core/async_priv.h"
@@ -56,9 +56,9 @@ migration_go(struct transport *tp, struct qp *qp)
 	qp->path.migrated = true;
 	diag_note(tp, qp, QP_EV_MIGRATED, 0, 0, qp->req.psn_una);
 	cwnd_new_path(qp);
-	/* Packets that were lost on the old path get all retries on this one, also if the peer changed first. */
+	/* Packets lost on the old path get all retries on this one, even if the peer changed first. */
 	qp->loss.retry_left = qp->loss.retry_cnt;
-	/* It may have been waiting for congestion control of the old path. */
+	/* The QP may have been waiting for the congestion control of the old path. */
 	qp_activate(tp, qp);
 	tp_event(tp, UROCE_EVENT_PATH_MIG, qp->cookie, qp->owner);
 	return true;
@@ -73,7 +73,7 @@ migration_set(struct transport *tp, struct qp *qp, uint32_t to)
 		qp->path.mig = (uint8_t)to;
 }
 
-/* From the peer's alternate address to ours. */
+/* @return whether the packet came from the peer's alternate address to ours. */
 static bool
 on_alternate(const struct qp *qp, const struct wire_pkt *p)
 {
@@ -101,8 +101,8 @@ migration_rx(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 		return true;
 	}
 	/*
-	 * A packet from another address is dropped by the checks that follow. One by the primary path asks for a change to an
-	 * alternate path that this QP doesn't have.
+	 * The checks that follow drop a packet from another address. A packet on the primary path asks for a change to
+	 * an alternate path that this QP doesn't have.
 	 */
 	if (!qp_address_match(qp, p))
 		return true;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The path to the peer, as the header template that every packet of a QP begins with.
+ * The path to the peer, in the form of the header template that every packet of a QP begins with.
  */
 #include "transport/cc/cc_priv.h"
 #include "transport/path/path_priv.h"
 
-/* A flow label has 20 bits. Programs (UCX) set more; NICs' drivers ignore the upper ones too. */
+/* A flow label has 20 bits. Programs (UCX) set more; drivers of NICs ignore the upper bits too. */
 #define FLOW_LABEL_MASK 0xfffffu
 
-/* The header template: what depends on the path and on the QP numbers. */
+/* Build the header template: the parts that depend on the path and on the QP numbers. */
 void
 path_build_template(struct qp *qp, const struct tp_path *path)
 {
@@ -28,7 +28,10 @@ path_build_template(struct qp *qp, const struct tp_path *path)
 void
 qp_use_path(struct transport *tp, struct qp *qp, const struct tp_path *path)
 {
-	/* Nothing is allocated here: a QP that has no congestion control, because its port had none when it was connected, gets none. */
+	/*
+	 * This must not allocate: a QP without congestion control, because its port had none when it was connected,
+	 * gets none.
+	 */
 	if (qp->req.cc != NULL)
 		cc_attach(tp, qp, path);
 	path_build_template(qp, path);
@@ -39,6 +42,8 @@ path_reset(struct qp *qp)
 {
 	const struct qp_path *p = &qp->path;
 
-	/* The port is the QP's for life; a UD QP's longest message too. alt is a buffer, empty without alt_loaded. */
+	/*
+	 * The QP keeps its port, and a UD QP its maximum message size. alt is only a buffer, empty without alt_loaded.
+	 */
 	qp->path = (struct qp_path){ .port = p->port, .pkey = p->pkey, .mtu_shift = p->mtu_shift, .alt = p->alt };
 }

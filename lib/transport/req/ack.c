@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Progress of a requester, and what the peer says of its receives.
+ * Progress of a requester, and the credits that its peer grants.
  */
 #include "transport/core/sched_priv.h"
 #include "transport/req/ack_priv.h"
@@ -13,7 +13,7 @@ static void
 progress(struct transport *tp, struct qp *qp)
 {
 	if (wire_psn_diff(qp->req.psn_cur, qp->req.psn_una) < 0) {
-		/* What was about to be sent again has arrived. */
+		/* Packets that were about to be resent have arrived. */
 		qp->req.psn_cur = qp->req.psn_una;
 		qp->req.sq_cur = qp->req.sq_tail;
 	}
@@ -65,9 +65,9 @@ ack_response(struct transport *tp, struct qp *qp)
 
 /* ---- End-to-end credits ---- */
 /*
- * What an AETH says of the peer's receives, counted from the messages that are complete: it may have executed more, then
- * it has promised more than we take (so that an old AETH does no harm). A peer that says nothing has as many as we like, as
- * has one that hasn't said anything yet: RNR NAKs will tell.
+ * Take over the credits in an AETH. They are counted from the messages that are complete here. The peer may have
+ * executed more and so has granted more than we assume; that way an old AETH does no harm. A peer that doesn't send
+ * credits, or hasn't yet, is taken to have enough receives: RNR NAKs will tell.
  */
 void
 credits_rx(struct transport *tp, struct qp *qp, uint8_t syndrome)

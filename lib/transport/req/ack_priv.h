@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * What acknowledgements and responses mean for the WQEs in flight: progress, completions, credits. Called on the QP's engine.
+ * What ACKs and responses mean for the WQEs in flight: progress, completions, credits. Called on the QP's engine.
  */
 #ifndef UROCE_REQ_ACK_H
 #define UROCE_REQ_ACK_H
@@ -9,22 +9,23 @@
 #include "transport/req/send_queue_priv.h"
 
 /**
- * Everything up to @p psn has arrived: complete SENDs and WRITEs.
- * @return false: a READ or atomic stands in between, whose response was lost (implied NAK, 9.7.5.1.2).
+ * Everything up to @p psn has arrived at the peer: complete SENDs and WRITEs.
+ * @return false if it stopped at a READ or atomic, whose response was lost (implied NAK, 9.7.5.1.2).
  */
 bool ack_upto(struct transport *tp, struct qp *qp, uint32_t psn);
-/** The next PSN of the READ or atomic that is the oldest WQE has been answered. */
+/** The response with PSN psn_una has arrived and was placed; the oldest WQE is a READ or atomic. */
 void ack_response(struct transport *tp, struct qp *qp);
 
 /* ---- End-to-end credits: receives that the peer has posted (9.7.7.2) ---- */
-/** What an AETH says of them. */
+/** Take over the credits in an AETH. */
 void credits_rx(struct transport *tp, struct qp *qp, uint8_t syndrome);
-/** @p w has to wait for a receive. */
+/** The next SEND has to wait for a receive at the peer: record that. */
 void credits_wait(struct transport *tp, struct qp *qp);
 /**
- * 9.7.7.2.5: with no receives left at the peer, one request more may be sent; its answer tells of new ones. (It may also be an RNR
- * NAK.) It asks for an answer as every last packet does, and is repeated as any other, so that waiting for credits always ends.
- * @return true: @p w, of which nothing has been sent, must wait.
+ * 9.7.7.2.5: when the peer has no receives left, one more request may be sent, and its answer reports new ones (it may
+ * also be an RNR NAK). That request asks for an answer, as every last packet does, and is resent like any other, so
+ * that waiting for credits always ends.
+ * @return true if @p w, of which nothing has been sent yet, must wait.
  */
 static inline bool
 credits_lacking(const struct qp *qp, const struct tp_swqe *w)

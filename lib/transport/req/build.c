@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Request packets with operands of their own: READ, atomics, ATOMIC_WRITE and FLUSH. All of them are answered.
+ * Building requests that are always answered: READ, atomics, ATOMIC_WRITE and FLUSH.
  */
 #include "transport/req/build_priv.h"
 
@@ -37,7 +37,7 @@ build_atomic(struct transport *tp, struct qp *qp, const struct req_packet *r)
 		return false;
 	if (unlikely(qp->prefix == WIRE_XRC))
 		xrc_put_eth(o.bth + o.op->off_xrceth, slot);
-	/* On the wire fetch-add has its operand where compare-swap has the swap value. */
+	/* On the wire, the operand of fetch-add stands where compare-swap has the swap value. */
 	wire_put_atomiceth(o.bth + o.op->off_atomiceth, wqe_get_remote_addr(slot), wqe_get_rkey(slot), swap ? a.swap : a.compare_add,
 			   swap ? a.compare_add : 0);
 	tp_finish(tp, qp, &o, &b, 0);

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * Makes request packets from a QP, a WQE in flight and a PSN alone. Changes nothing of the QP, so that first transmissions, tail
- * loss probes and retransmissions are made alike; whether a packet may be sent, and what follows from it, is the caller's.
+ * Builds request packets from a QP, a WQE in flight and a PSN alone, and does not change the QP. So first
+ * transmissions, tail loss probes and retransmissions are built the same way; the caller decides whether a packet may
+ * be sent, and accounts for it.
  *
- * Called on the QP's engine. Each function puts the packet into its TX vector. @return false: there is no room or no mbuf (counted),
- * or the memory of the WQE is gone, which its status says then.
+ * Called on the QP's engine. Each function puts the packet into its TX vector. @return false: there is no room or no
+ * mbuf (counted), or the memory of the WQE is no longer accessible; then w->status is set.
  */
 #ifndef UROCE_REQ_BUILD_H
 #define UROCE_REQ_BUILD_H
@@ -14,18 +15,18 @@
 #include "transport/req/sge_priv.h"
 #include "transport/req/send_queue_priv.h"
 
-/** Which packet of which WQE. */
+/** Identifies a packet of a WQE. */
 struct req_packet {
 	struct tp_swqe *w;
-	uint32_t counter;  /**< of the WQE's slot */
+	uint32_t counter;  /**< of the WQE's slot in the SQ */
 	uint32_t psn;
-	uint32_t psns;     /**< READ: response packets asked for; else 1 */
-	bool ackreq;       /**< SEND, WRITE: ask for an ACK; other requests are always answered */
+	uint32_t psns;     /**< READ: number of response packets to request; else 1 */
+	bool ackreq;       /**< SEND, WRITE: request an ACK. Other requests are always answered */
 };
 
-/** A packet of any kind of request; the requester's run has the SENDs and WRITEs of new WQEs in line. */
+/** Build a request packet of any kind. The requester's run builds SENDs and WRITEs of new WQEs inline instead. */
 bool build_request(struct transport *tp, struct qp *qp, const struct req_packet *r);
-/** A datagram, to where the WQE's AH leads. */
+/** Build a datagram to the destination of the WQE's AH. */
 bool build_ud(struct transport *tp, struct qp *qp, const struct req_packet *r);
 
 /** Write the XRCETH of a request. */
@@ -42,7 +43,7 @@ build_bth(const struct qp *qp, const struct req_packet *r, uint8_t op)
 				  .migreq = qp->path.mig == TP_MIG_MIGRATED };
 }
 
-/** SEND, WRITE and their variants. */
+/** Build a packet of a SEND, a WRITE or one of their variants. */
 static __rte_always_inline bool
 build_data(struct transport *tp, struct qp *qp, const struct req_packet *r)
 {

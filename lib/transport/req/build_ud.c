@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Datagrams: one packet per message, to where the WQE's AH leads.
+ * Building datagrams: one packet per message, to the destination of the WQE's AH.
  */
 #include "transport/core/ah_priv.h"
 #include "transport/req/build_priv.h"
@@ -8,20 +8,23 @@
 
 #define UD_QKEY_OWN UINT32_C(0x80000000) /* in a WQE: use the QP's Q_Key (10.2.5) */
 
-/* The QP's template is that of the AH it used last. @return false: no such AH. */
+/* Make the QP's template that of the AH, unless it is already. @return false: there is no such AH. */
 static bool
 use_ah(struct transport *tp, struct qp *qp, uint32_t handle)
 {
 	const struct tp_ah *ah;
 
-	/* Looked up each time: it may have been destroyed since. */
+	/* Looked up for each WQE: it may have been destroyed since. */
 	ah = ah_get(tp->c.sh.ahs, handle, qp->pd);
 	if (unlikely(ah == NULL || ah->path.port != qp->path.port))
 		return false;
 	if (unlikely(qp->path.tmpl_ah != handle)) {
 		qp->path.tmpl_ah = handle;
 		qp->path.tmpl = ah->tmpl;
-		/* A source port of the QP's own, as Linux does it: port 0 tells no flows apart, and firewalls drop it. */
+		/*
+		 * Use a source port of the QP's own, as Linux does: port 0 doesn't distinguish flows, and firewalls
+		 * drop it.
+		 */
 		if (ah->path.addr.sport == 0)
 			wire_tmpl_set_flow(&qp->path.tmpl, wire_calc_flow_label(qp->qpn, 1));
 		qp->path.loopback = ah->path.loopback;

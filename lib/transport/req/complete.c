@@ -21,7 +21,7 @@ complete_push_cqe(struct transport *tp, struct qp *qp, uint8_t status, uint8_t v
 	cq_push(tp, qp->send_cq, qp, &e);
 }
 
-/* Errors complete whether signalled or not (10.7.3.1). */
+/* A failed WQE gets a CQE whether it is signaled or not (10.7.3.1). */
 void
 complete_head_in_error(struct transport *tp, struct qp *qp, uint8_t status, uint8_t verr)
 {

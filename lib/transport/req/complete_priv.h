@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * Completes work requests of a send queue, always the oldest one. Called on the QP's engine.
+ * Completes work requests of a send queue, always the oldest first. Called on the QP's engine.
  */
 #ifndef UROCE_REQ_COMPLETE_H
 #define UROCE_REQ_COMPLETE_H
@@ -21,9 +21,9 @@ complete_head(struct transport *tp, struct qp *qp)
 	qp->req.recvs_done = w->recvs;
 	qp->req.sq_tail++;
 }
-/** Complete the oldest WQE with an error; the QP goes to ERR, of UC and UD to SQE. */
+/** Complete the oldest WQE with an error; an RC QP goes to ERR, a UC or UD QP to SQE. */
 void complete_head_in_error(struct transport *tp, struct qp *qp, uint8_t status, uint8_t verr);
-/** BIND_MW and LOCAL_INV, executed here. @return false: refused, which the WQE's status says then. */
+/** Execute a BIND_MW or LOCAL_INV and complete it. @return false: it was refused; w->status is set. */
 bool complete_local(struct transport *tp, struct qp *qp, struct tp_swqe *w);
 
 #endif /* UROCE_REQ_COMPLETE_H */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The completer: takes what comes back to a requester. ACKs, NAKs, READ and atomic responses.
+ * The completer: handles ACKs, NAKs, READ and atomic responses that come back to a requester.
  */
 #include "transport/core/event_log_priv.h"
 #include "transport/core/qp_error_priv.h"
@@ -13,7 +13,7 @@
 #include "transport/req/sge_priv.h"
 
 /* ---- NAKs ---- */
-/* What the responder refused for good: the WQE's status and the counter. */
+/* The responder refused the oldest request for good: count it and fail the WQE. */
 static void
 fatal_nak(struct transport *tp, struct qp *qp, uint8_t syndrome)
 {
@@ -39,14 +39,14 @@ nak_rx(struct transport *tp, struct qp *qp, uint32_t psn, uint8_t syndrome)
 {
 	bool rnr = WIRE_AETH_TYPE(syndrome) == WIRE_AETH_RNR_NAK;
 
-	/* An unknown code is no NAK at all: nothing may be concluded from it. */
+	/* Nothing may be concluded from a NAK with an unknown code. */
 	if (!rnr && (syndrome < WIRE_NAK_PSN_SEQ || syndrome > WIRE_NAK_REM_OP)) {
 		tp->counters.rx_nak_ignored++;
 		return;
 	}
 	if (!ack_upto(tp, qp, wire_psn_add(psn, WIRE_PSN_MASK)) &&
 	    (rnr || syndrome == WIRE_NAK_PSN_SEQ || wire_psn_diff(psn, qp_inflight(qp, qp->req.sq_tail)->last_psn) > 0)) {
-		/* A fatal NAK of a later request says nothing against this one, whose response was lost. */
+		/* A fatal NAK for a later request doesn't concern this one, whose response was lost. */
 		loss_lost_response(tp, qp);
 		return;
 	}
@@ -117,7 +117,7 @@ data_response_rx(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 		tp->counters.rx_response_ignored++;
 		return;
 	}
-	/* SENDs and WRITEs before it have arrived. */
+	/* The SENDs and WRITEs before it have arrived at the peer. */
 	if (qp->req.psn_una != p->bth.psn && !ack_upto(tp, qp, wire_psn_add(p->bth.psn, WIRE_PSN_MASK))) {
 		if (!sack_response_rx(tp, qp, p))
 			loss_lost_response(tp, qp);
@@ -128,7 +128,7 @@ data_response_rx(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 		return;
 	}
 	kind = swqe_kind(qp_inflight(qp, qp->req.sq_tail));
-	/* It turned out bad when it was to be sent again. */
+	/* The WQE turned out bad when it was to be resent. */
 	if (unlikely(kind == TP_REQ_NONE)) {
 		tp->counters.rx_response_ignored++;
 		return;
@@ -145,7 +145,7 @@ data_response_rx(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 		credits_rx(tp, qp, p->bthp[p->op->off_aeth]);
 }
 
-/* The last ACK again: unsolicited, with more credits (9.7.7.2.4), or a duplicate. */
+/* An ACK of what was acknowledged before: unsolicited, with more credits (9.7.7.2.4), or a duplicate. */
 static void
 repeated_ack(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 {
@@ -165,7 +165,7 @@ completer_rx(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 	uint8_t syndrome;
 
 	tp->counters.acks_received++;
-	/* Never sent: a peer that is broken, or not ours. */
+	/* This PSN was never sent: the peer is broken, or isn't ours. */
 	if (unlikely(wire_psn_diff(psn, qp->req.psn_max) >= 0)) {
 		tp->counters.rx_ghost_ack++;
 		return;

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * WQEs that the requester executes here, sending nothing: BIND_MW and LOCAL_INV.
+ * WQEs that the requester executes locally, without sending anything: BIND_MW and LOCAL_INV.
  *
  * Both wait until everything posted before them is complete. For LOCAL_INV that is the local-invalidate fence
- * (10.6.5.1), which Linux's rxe makes mandatory too: nothing may still go through the key that goes stale. For BIND_MW
- * it is stricter than asked; with it no retransmission ever goes back behind a bind, so none is executed twice.
- * What is posted behind them starts when they are done.
+ * (10.6.5.1), which Linux's rxe makes mandatory too: nothing may still use the key that becomes invalid. For BIND_MW it
+ * is stricter than required; it makes sure that no retransmission goes back behind a bind, so none is executed twice.
+ * WQEs posted behind them start when they are done.
  */
 #include "transport/req/complete_priv.h"
 
-/* The operands, read once: what is checked is what is bound, whatever the client writes meanwhile. */
+/* Read the operands once: what was checked is what is bound, whatever the client writes meanwhile. */
 static struct mw_bind
 bind_snapshot(const struct ring_sq_wqe *slot)
 {

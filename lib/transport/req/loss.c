@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Loss recovery: the timer of a requester, tail loss probes, going back N.
+ * Loss recovery: the requester's timer, tail loss probes, going back N.
  */
 #include "transport/core/event_log_priv.h"
 #include "transport/core/qp_states_priv.h"
@@ -13,9 +13,9 @@
 
 /* ---- The timer ---- */
 /*
- * The specification leaves a requester up to four times the timeout (9.7.6.1.3). The first try takes the shortest, since
- * most often a packet was lost; from then on more likely the peer's engine waits for its core, which long timeouts
- * outlast anyway.
+ * The specification allows a requester up to four times the timeout (9.7.6.1.3). The first try waits the shortest time,
+ * because the usual cause is a lost packet. After that it is more likely that the peer's engine is waiting for its
+ * core, and longer timeouts bridge that.
  */
 static inline uint64_t
 ack_timeout_ns(const struct qp *qp)
@@ -33,7 +33,7 @@ loss_ack_timeout_ns(const struct qp *qp)
 	return ack_timeout_ns(qp);
 }
 
-/* The wheel's entry may fire early and is moved then; so an ACK costs no more than a store. */
+/* The wheel's entry may fire early and is then moved. So for an ACK a store is enough. */
 static void
 set_deadline(struct transport *tp, struct qp *qp, uint64_t deadline_ns)
 {
@@ -45,8 +45,8 @@ set_deadline(struct transport *tp, struct qp *qp, uint64_t deadline_ns)
 }
 
 /*
- * When the timer fires: for a tail loss probe once a few round trips have passed, where that is well before the ACK timeout; else at
- * the ACK timeout. Round trips are as measured; of a new connection with a long timeout they are assumed to be short.
+ * When the timer fires: for a tail loss probe after a few round trips, if that is well before the ACK timeout; else at
+ * the ACK timeout. A new connection with a long timeout that has no round trip measured yet assumes short ones.
  */
 static inline uint64_t
 next_deadline(const struct transport *tp, const struct qp *qp)
@@ -59,7 +59,7 @@ next_deadline(const struct transport *tp, const struct qp *qp)
 	early = likely(qp->loss.pto_ns != 0) ? qp->loss.pto_ns : TP_PROBE_FIRST_NS;
 	early += (uint64_t)wire_psn_diff(qp->req.psn_max, qp->req.psn_una) * TP_PROBE_PACKET_NS;
 	early <<= qp->loss.pto_shift;
-	/* What was sent before the packet that was answered is hardly still to come. */
+	/* Packets sent before the one that was answered will hardly arrive any more. */
 	if (unlikely(qp->loss.probe == TP_PROBE_ANSWERED) && qp->loss.pto_ns != 0)
 		early = qp->loss.pto_ns / 2;
 	if (2 * early > ack_timeout_ns(qp) || tp->now_ns + early >= qp->loss.giveup_ns)
@@ -122,7 +122,7 @@ loss_go_back(struct transport *tp, struct qp *qp)
 	qp_activate(tp, qp);
 }
 
-/* Send the oldest packet that is not acknowledged again, and ask for an answer. */
+/* Resend the oldest packet that is not acknowledged, and ask for an answer. */
 static void
 send_probe(struct transport *tp, struct qp *qp)
 {
@@ -136,7 +136,7 @@ send_probe(struct transport *tp, struct qp *qp)
 			r.psns = wire_psn_diff(swqe_read_chunk_end(r.w, r.psn), r.psn) + 1;
 		sent = build_request(tp, qp, &r);
 	}
-	/* If its memory has gone, it fails when its turn comes. */
+	/* If the WQE's memory is gone, the WQE fails in its turn. */
 	if (unlikely(r.w->status != 0)) {
 		loss_go_back(tp, qp);
 		return;
@@ -147,8 +147,8 @@ send_probe(struct transport *tp, struct qp *qp)
 }
 
 /*
- * A response was lost: ask again, once until there is progress; then it's the timer's. Nothing was lost if the oldest WQE turned
- * out bad after a part of it, or all of it once, had been sent: it fails when its turn comes.
+ * A response was lost: request it again, but only once until there is progress; after that the timer does it. If the
+ * oldest WQE turned out bad after part or all of it had been sent, nothing was lost: it fails in its turn.
  */
 void
 loss_lost_response(struct transport *tp, struct qp *qp)
@@ -171,7 +171,7 @@ loss_lost_response(struct transport *tp, struct qp *qp)
 	loss_go_back(tp, qp);
 }
 
-/* Go back, if there are tries left. */
+/* Go back N, if retries are left; else change to the alternate path, or fail. */
 static void
 retry(struct transport *tp, struct qp *qp, uint8_t verr)
 {
@@ -184,14 +184,14 @@ retry(struct transport *tp, struct qp *qp, uint8_t verr)
 	}
 	cwnd_loss(tp, qp, verr == TP_VERR_TIMEOUT);
 	loss_go_back(tp, qp);
-	/* The timeout counts from the retransmission. */
+	/* The next timeout counts from the retransmission. */
 	qp->loss.deadline_ns = 0;
 }
 
 /*
- * No answer for longer than a few round trips. Most likely the last packet, its ACK or a NAK was lost: one packet
- * finds out, at no cost to retry_cnt. If that one brought an answer but the rest still doesn't come, the rest was
- * lost. If it brought none, the peer may be slow, and more packets would only make it slower.
+ * Nothing was acknowledged for a few round trips. Most likely the last packet, its ACK or a NAK was lost: resending one
+ * packet finds out, without using up retry_cnt. If that brought an answer but the rest is still not acknowledged, the
+ * rest was lost. If it brought none, the peer may be slow, and more packets would only make it slower.
  */
 static void
 send_early(struct transport *tp, struct qp *qp)
@@ -205,7 +205,10 @@ send_early(struct transport *tp, struct qp *qp)
 		send_probe(tp, qp);
 		qp->loss.probe = TP_PROBE_SENT;
 	} else {
-		/* Once: all of it takes longer than a round trip, and answers to it don't say that the rest was lost. */
+		/*
+		 * Only once: resending everything takes longer than a round trip, so answers to it don't mean that the
+		 * rest was lost.
+		 */
 		qp->loss.probe = TP_PROBE_NONE;
 		if (qp->req.scoreboard != NULL) {
 			scoreboard_all_lost(tp, qp);
@@ -253,7 +256,7 @@ loss_sequence_nak(struct transport *tp, struct qp *qp)
 {
 	if (!qp->req.sack_peer)
 		sack_offer(tp, qp);
-	/* A duplicate of a NAK that was acted on, while the packets are still to be sent again, changes nothing. */
+	/* The NAK is a duplicate of one that was acted on, if the packets have not been resent yet. */
 	if (!qp->loss.rnr_wait && qp->req.psn_cur != qp->req.psn_una)
 		retry(tp, qp, TP_VERR_SEQ_RETRY);
 }
@@ -274,7 +277,9 @@ loss_rnr_nak(struct transport *tp, struct qp *qp, uint8_t code)
 		}
 		qp->loss.rnr_left--;
 	}
-	/* An answer, if not the one hoped for: timeouts before it don't count (the two budgets are apart, 9.7.5.2.8). */
+	/*
+	 * The peer has answered, so earlier timeouts no longer count (the two retry budgets are separate, 9.7.5.2.8).
+	 */
 	qp->loss.retry_left = qp->loss.retry_cnt;
 	loss_go_back(tp, qp);
 	qp->loss.rnr_wait = true;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The requester's run: decides whether the next packet may be sent (admit), has it made (build_priv.h), and accounts for it.
+ * The requester's run: decides whether the next packet may be sent (admit), has it built (build_priv.h), and accounts
+ * for it.
  */
 #include "transport/cc/cc_priv.h"
 #include "transport/core/qp_error_priv.h"
@@ -14,7 +15,7 @@
 #include "transport/req/scoreboard_priv.h"
 
 /* ---- Admission ---- */
-/* SENDs and WRITEs. */
+/* May the next packet of a SEND or WRITE be sent? */
 static __rte_always_inline enum req_wait
 admit_data(struct transport *tp, struct qp *qp, struct req_packet *r)
 {
@@ -29,8 +30,9 @@ admit_data(struct transport *tp, struct qp *qp, struct req_packet *r)
 	if (unlikely(out >= qp->loss.cwnd))
 		return REQ_WAIT_CWND;
 	/*
-	 * The packet that fills the window needs an answer for it to open again. Under congestion control so does any packet while
-	 * no round trip is being measured: a slow QP would else learn nothing for many round trips.
+	 * The packet that fills the window needs an answer, so that the window opens again. Under congestion control,
+	 * so does any packet while no round trip is being measured: a slow QP would otherwise learn nothing for many
+	 * round trips.
 	 */
 	r->ackreq = r->psn == r->w->last_psn || (r->psn & qp->loss.ackreq_mask) == qp->loss.ackreq_mask ||
 		    out == qp->loss.cwnd - 1 || (unlikely(qp->req.cc != NULL) && !qp->loss.rtt_timing);
@@ -38,8 +40,9 @@ admit_data(struct transport *tp, struct qp *qp, struct req_packet *r)
 }
 
 /*
- * Requests with a response. One READ request asks for at most a chunk, so that responses too stay inside the congestion window. Chunks
- * always begin and end at the same PSNs, also when asked for again: responders know a duplicate by its bounds.
+ * May the next request with a response be sent? One READ request asks for at most one chunk, so that responses stay
+ * within the congestion window too. Chunks always begin and end at the same PSNs, even when requested again: responders
+ * recognise a duplicate by its bounds.
  */
 static enum req_wait
 admit_answered(struct qp *qp, struct req_packet *r, uint8_t kind)
@@ -55,7 +58,7 @@ admit_answered(struct qp *qp, struct req_packet *r, uint8_t kind)
 }
 
 /* ---- Accounting ---- */
-/* A request was sent. */
+/* A request was sent: account for it. */
 static __rte_always_inline void
 account(struct transport *tp, struct qp *qp, const struct req_packet *r, bool answered)
 {
@@ -74,7 +77,7 @@ account(struct transport *tp, struct qp *qp, const struct req_packet *r, bool an
 		qp->req.sq_cur++;
 }
 
-/* A bad WQE completes when all before it have. @return true if it did. */
+/* Complete a bad WQE, once all before it are complete. @return true if it was completed. */
 static bool
 bad_wqe(struct transport *tp, struct qp *qp, const struct tp_swqe *w)
 {
@@ -87,7 +90,7 @@ bad_wqe(struct transport *tp, struct qp *qp, const struct tp_swqe *w)
 	return true;
 }
 
-/* UC and UD: sent is done. */
+/* UC and UD: WQEs are complete when they are sent. */
 static inline void
 complete_unacknowledged(struct transport *tp, struct qp *qp)
 {
@@ -97,7 +100,7 @@ complete_unacknowledged(struct transport *tp, struct qp *qp)
 }
 
 /* ---- Sending ---- */
-/* Nothing was made of a packet: its WQE is bad, or there is no room. */
+/* No packet was built: the WQE is bad, or there is no room. */
 static uint32_t
 not_built(struct qp *qp, const struct tp_swqe *w)
 {
@@ -106,7 +109,7 @@ not_built(struct qp *qp, const struct tp_swqe *w)
 	return 0;
 }
 
-/* All but SENDs and WRITEs. */
+/* Send or execute any WQE that isn't a SEND or WRITE. */
 static __rte_noinline uint32_t
 send_other(struct transport *tp, struct qp *qp, struct req_packet *r, uint8_t kind)
 {
@@ -131,7 +134,7 @@ send_other(struct transport *tp, struct qp *qp, struct req_packet *r, uint8_t ki
 	return 1;
 }
 
-/* The next packet. @return 1; 0: it has to wait (qp->req.wait), or its WQE has turned out bad. */
+/* Send the next packet. @return 1; 0: it has to wait (qp->req.wait), or its WQE has turned out bad. */
 static __rte_always_inline uint32_t
 send_next(struct transport *tp, struct qp *qp, struct tp_swqe *w)
 {
@@ -152,7 +155,7 @@ send_next(struct transport *tp, struct qp *qp, struct tp_swqe *w)
 	return 1;
 }
 
-/* The same under congestion control, if it is time. */
+/* As send_next(), under congestion control. */
 static __rte_noinline uint32_t
 send_paced(struct transport *tp, struct qp *qp, struct tp_swqe *w)
 {

@@ -1,28 +1,28 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * The requester: sends what is posted, packet by packet. Called by the transport's turn, on the QP's engine.
+ * The requester: sends posted WQEs, packet by packet. Called in the transport's turns, on the QP's engine.
  *
- *   requester.c   decides what may be sent next and accounts for it: admit(), build, account()
- *   wqe.c         work requests: opcodes, fetching and checking
- *   build.c       makes a packet from (QP, WQE, PSN); changes nothing
- *   completer.c   takes responses: ack.c makes progress of them, complete.c writes CQEs
- *   loss.c        loss recovery; cwnd.c the congestion window; scoreboard.c and sack*.c selective repeat
+ *   requester.c   decides what may be sent next, has it built and accounts for it: admit(), build, account()
+ *   send_queue.c  work requests: opcodes, fetching and checking
+ *   build.c       builds a packet from (QP, WQE, PSN); changes nothing
+ *   completer.c   handles responses: ack.c turns them into progress, complete.c writes CQEs
+ *   loss.c        loss recovery; cc/cwnd.c the congestion window; scoreboard.c and sack*.c selective repeat
  */
 #ifndef UROCE_REQ_REQUESTER_H
 #define UROCE_REQ_REQUESTER_H
 
 #include "transport/core/types_priv.h"
 
-/** RESET: forget the connection. What was lent has been given back, and the timer is stopped. */
+/** The QP goes to RESET: forget the connection. Lent memory must have been returned and the timer stopped. */
 void requester_reset(struct qp *qp);
-/** A connection begins, or goes on after SQE: the first PSN that is sent is @p psn. */
+/** A connection begins, or goes on after SQE; @p psn is the first PSN to send. */
 void requester_start(struct qp *qp, uint32_t psn);
-/** Send what may be sent. @return packets sent and WQEs done. */
+/** Send what may be sent. @return packets sent plus WQEs completed without a packet. */
 uint32_t requester_run(struct transport *tp, struct qp *qp, uint32_t budget);
-/** @return true if there is something to send and nothing of the peer's to wait for. */
+/** @return true if there is something to send that doesn't have to wait for an event. */
 bool requester_pending(const struct qp *qp);
-/** A response packet, admitted. */
+/** Handle a response packet that has passed the checks. */
 void completer_rx(struct transport *tp, struct qp *qp, const struct wire_pkt *p);
 
 #endif /* UROCE_REQ_REQUESTER_H */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * SACKs, and sending again what they show to be lost.
+ * Handling SACKs, and resending the packets that they show to be lost.
  */
 #include "transport/cc/cc_priv.h"
 #include "transport/core/qp_states_priv.h"
@@ -17,14 +17,14 @@ struct sack {
 	bool any;
 };
 
-/* @return false: it speaks of what was never sent. */
+/* @return false: the SACK mentions PSNs that were never sent. */
 static bool
 sack_parse(const struct qp *qp, const struct wire_pkt *p, struct sack *s)
 {
 	uint32_t highest = p->bth.psn;
 
 	s->any = false;
-	/* Both its ends: from half the numbers away, the upper one would seem to be behind. */
+	/* Check both ends of its range: seen from half the PSN space away, the upper end would compare as behind. */
 	if (wire_psn_diff(p->bth.psn, qp->req.psn_max) >= 0)
 		return false;
 	for (uint32_t i = 0; i < SACK_WORDS; i++) {
@@ -37,7 +37,7 @@ sack_parse(const struct qp *qp, const struct wire_pkt *p, struct sack *s)
 	return wire_psn_diff(highest, qp->req.psn_max) < 0;
 }
 
-/* What the peer holds beyond the gap at @p gap. @return true if there is anything new. */
+/* Note what the peer holds beyond the gap at @p gap. @return true if anything is new. */
 static bool
 note_held(struct transport *tp, struct qp *qp, const struct sack *s, uint32_t gap)
 {
@@ -51,7 +51,7 @@ note_held(struct transport *tp, struct qp *qp, const struct sack *s, uint32_t ga
 		uint64_t *known = u.kind == TP_REQ_DATA ? b->has : b->held;
 
 		if (i == 0 && !has && sack_bit(known, u.psn)) {
-			/* It couldn't be executed after all. */
+			/* The peer couldn't execute it after all. */
 			sack_clear(known, u.psn);
 			b->nb_has -= u.kind == TP_REQ_DATA;
 		}
@@ -113,7 +113,7 @@ sack_rx(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 
 /* ---- Sending again ---- */
 /*
- * Always inside the congestion window: it was sent before. Each one asks for an answer.
+ * Resend a request. It is within the congestion window, because it was sent before. Each one asks for an answer.
  * @return packets sent; 0: it has to wait, or its memory is gone.
  */
 static uint32_t
@@ -148,7 +148,7 @@ retransmit(struct transport *tp, struct qp *qp, uint32_t counter, uint32_t psn, 
 	return 1;
 }
 
-/* What was lost of the responses to a READ: one request for each run of missing packets. @return requests. */
+/* Request lost READ responses again: one request for each run of missing packets. @return requests sent. */
 static uint32_t
 ask_again(struct transport *tp, struct qp *qp, const struct sb_request *u, uint32_t budget)
 {

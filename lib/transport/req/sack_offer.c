@@ -20,7 +20,7 @@ sack_offer(struct transport *tp, struct qp *qp)
 	    !tp->c.ports[qp->path.port].features.selective_repeat || !tp_begin(tp, qp, b.opcode, &o))
 		return;
 	qp->req.sack_offers--;
-	/* A target may look at the SRQ's number before it looks at the PSN: one that is in use. */
+	/* A target may look at the SRQ number before the PSN, so send one that is in use. */
 	if (unlikely(qp->prefix == WIRE_XRC))
 		xrc_put_eth(o.bth + o.op->off_xrceth, ring_slot(&qp->req.sq, qp->req.sq_tail));
 	at = o.bth + o.op->off_reth;

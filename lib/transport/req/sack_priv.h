@@ -1,25 +1,27 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * Selective repeat, the requester's side: SACKs, responses that arrive beyond a gap, and retransmission of what was lost.
- * Called on the QP's engine. The protocol is in core/sack_format_priv.h.
+ * Selective repeat, the requester's side: SACKs, responses that arrive beyond a gap, and retransmission of lost
+ * packets. Called on the QP's engine. The protocol is described in core/sack_format_priv.h.
  */
 #ifndef UROCE_REQ_SACK_H
 #define UROCE_REQ_SACK_H
 
 #include "transport/core/types_priv.h"
 
-/** A packet of a SACK's opcode for @p qp, whatever its service and state. */
+/** Handle a packet with a SACK's opcode; checks that the QP's service and state fit. */
 void sack_rx(struct transport *tp, struct qp *qp, const struct wire_pkt *p);
-/** Send what was lost again. @return packets sent. */
+/** Resend lost packets. @return packets sent. */
 uint32_t sack_resend(struct transport *tp, struct qp *qp, uint32_t budget);
 
 /* ---- sack_read.c: READs and atomics ---- */
-/** A response behind one that is missing. @return false: it can't be placed, everything has to be asked for again. */
+/** Place a response that arrived while an earlier one is missing. @return false: it can't be placed, go back N. */
 bool sack_response_rx(struct transport *tp, struct qp *qp, const struct wire_pkt *p);
-/** Everything up to @p psn was executed, but a response before it is missing. @return false: as above. */
+/** The peer has executed everything up to @p psn, but an earlier response is missing. @return false: go back N. */
 bool sack_ack_rx(struct transport *tp, struct qp *qp, uint32_t psn);
-/** psn_una may have reached what was placed, or acknowledged, behind a gap: complete it. */
+/**
+ * psn_una may have reached responses that were placed beyond the gap, or requests acknowledged there: complete them.
+ */
 void sack_advance(struct transport *tp, struct qp *qp);
 
 #endif /* UROCE_REQ_SACK_H */

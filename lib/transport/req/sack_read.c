@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Selective repeat, the requester of READs and atomics: responses that come behind one that is missing are placed where
- * they belong, missing ones are found, and all complete in order.
+ * Selective repeat for READs and atomics, the requester's side: responses that arrive while an earlier one is missing
+ * are placed at once, missing ones are found, and all complete in order.
  *
- * A uroce responder answers requests in their order and acknowledges after it has answered; repeated requests it answers first. So once
- * a response to a first request, or its ACK, has come, every response before it that hasn't come was lost, unless it was asked for
- * again after that request had been sent.
+ * A uroce responder answers requests in order and sends ACKs after its responses; it answers repeated requests before
+ * new ones. So once the response to a request sent for the first time, or its ACK, has arrived, every earlier response
+ * that hasn't arrived was lost, unless it was requested again after that request had been sent.
  */
 #include "transport/core/qp_states_priv.h"
 #include "transport/core/sched_priv.h"
@@ -22,7 +22,7 @@ possible(const struct transport *tp, const struct qp *qp)
 }
 
 /* ---- What was lost ---- */
-/* The answer to the first request of @p psn has come, and with it all answers to those before that didn't get lost. */
+/* The answer to @p psn, requested once, has arrived: missing responses to earlier requests were lost. */
 static void
 passed(struct transport *tp, struct qp *qp, uint32_t psn, uint32_t end)
 {
@@ -46,7 +46,10 @@ passed(struct transport *tp, struct qp *qp, uint32_t psn, uint32_t end)
 	scoreboard_new_losses(tp, qp, before);
 }
 
-/* The same of a repeated request: those that were repeated before it, and have a PSN before it, are answered before it. */
+/*
+ * The answer to a repeated request has arrived: missing responses that were requested again earlier, with lower PSNs,
+ * were lost.
+ */
 static void
 passed_again(struct transport *tp, struct qp *qp, uint32_t psn)
 {
@@ -79,7 +82,7 @@ sack_ack_rx(struct transport *tp, struct qp *qp, uint32_t psn)
 }
 
 /* ---- Placing ---- */
-/* @return whether the response is what its PSN's request wants, and is where it belongs. */
+/* Place a response if it is what the request of its PSN wants. @return whether it was placed. */
 static bool
 placed(struct transport *tp, struct qp *qp, uint32_t counter, const struct wire_pkt *p)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The scoreboard: what the peer has, what was lost, in which order it was sent.
+ * The scoreboard: which packets the peer has, which were lost, and in which order they were sent.
  */
 #include "transport/core/event_log_priv.h"
 #include "transport/core/lend_priv.h"
@@ -8,7 +8,7 @@
 #include "transport/req/loss_priv.h"
 #include "transport/req/scoreboard_priv.h"
 
-enum { ONCE = UINT32_MAX }; /* nth of a packet that was sent once: it comes after all that was sent again before it */
+enum { ONCE = UINT32_MAX }; /* nth of a packet that was sent once: it follows all retransmissions with the same psn */
 
 /* ---- Requests, one after the other ---- */
 void
@@ -71,7 +71,7 @@ not_lost(struct tp_scoreboard *b, uint32_t psn)
 	b->nb_lost--;
 }
 
-/* The scoreboard is of use until psn is acknowledged. */
+/* Keep the scoreboard at least until psn is acknowledged. */
 static void
 reaches(struct tp_scoreboard *b, uint32_t psn)
 {
@@ -100,7 +100,7 @@ scoreboard_new_losses(struct transport *tp, struct qp *qp, uint32_t before)
 		return;
 	diag_stuck(qp, tp->now_ns);
 	diag_note(tp, qp, QP_EV_SACK, (uint8_t)RTE_MIN(n, UINT32_C(255)), 0, qp->req.psn_una);
-	/* What is measured may be what was lost. */
+	/* The packet being timed may be among the lost ones. */
 	rtt_untime(qp);
 	scoreboard_count(qp);
 	cwnd_lost(tp, qp, n);
@@ -136,8 +136,8 @@ scoreboard_probed(struct qp *qp)
 }
 
 /*
- * The requester may have gone back N before there was a scoreboard, and not yet have sent all of it again. What it has sent again is
- * noted as such, the rest as lost; the requester then goes on with what was never sent.
+ * Before it got a scoreboard, the requester may have gone back N and not yet resent everything. Note what it has resent
+ * as resent and the rest as lost; the requester then goes on with what was never sent.
  */
 static void
 catch_up(struct qp *qp)
@@ -157,7 +157,7 @@ catch_up(struct qp *qp)
 				scoreboard_set_lost(qp->req.scoreboard, psn);
 		}
 	}
-	/* A local operation, which has no PSN, waits to be the oldest: what stands at psn_max hasn't been done. */
+	/* A local operation, which has no PSN, waits until it is the oldest: one at psn_max hasn't been executed. */
 	while (qp->req.sq_cur != qp->req.sq.counter && wire_psn_diff(qp_inflight(qp, qp->req.sq_cur)->first_psn, qp->req.psn_max) < 0 &&
 	       wire_psn_diff(qp_inflight(qp, qp->req.sq_cur)->last_psn, qp->req.psn_max) < 0)
 		qp->req.sq_cur++;
@@ -219,7 +219,7 @@ scoreboard_progress(struct transport *tp, struct qp *qp)
 		scoreboard_update_cwnd(qp);
 }
 
-/* The peer has the request: it holds it, or has executed it. */
+/* @return whether the peer has the request: holds it, or has executed it. */
 static bool
 peer_has(const struct tp_scoreboard *b, const struct sb_request *u)
 {

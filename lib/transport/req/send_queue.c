@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Work requests: what each opcode needs, taking posted WQEs from the SQ, checking them, and the blocks for WQEs in flight.
+ * Work requests: the table of opcodes, fetching posted WQEs from the SQ and checking them, and the blocks for WQEs in
+ * flight.
  */
 #include "transport/core/slot_priv.h"
 #include "transport/req/send_queue_priv.h"
 
 #define SVC(s) (1 << (WIRE_##s >> 5))
 
-/* Services by QP types: XRC follows RC's rules. */
+/* The services of an opcode from the QP types that have it; XRC follows RC's rules. */
 #define SERVICES(types) ((types) & 1u << UROCE_QPT_RC ? SVC(RC) : 0) | ((types) & 1u << UROCE_QPT_UC ? SVC(UC) : 0) | \
 	((types) & 1u << UROCE_QPT_UD ? SVC(UD) : 0)
 #define WR_WIRE(first, middle, last, only) WIRE_OP_##first, WIRE_OP_##middle, WIRE_OP_##last, WIRE_OP_##only
@@ -20,7 +21,10 @@ const struct tp_req_op tp_req_ops[UROCE_WR_OPS] = { WR_OP_TABLE(REQ_OP) };
 enum { ATOMIC_BYTES = 8 };
 
 /* ---- Fetching ---- */
-/* Check the SGEs of a message of several packets or with a response: a bad one is found before it begins. */
+/*
+ * Check the SGEs of a message that has several packets or a response, so that a bad one is found before anything is
+ * sent.
+ */
 static uint8_t
 check_sges(struct transport *tp, const struct qp *qp, struct tp_swqe *w, const struct ring_sge *sge, uint32_t access)
 {
@@ -35,7 +39,7 @@ check_sges(struct transport *tp, const struct qp *qp, struct tp_swqe *w, const s
 	return 0;
 }
 
-/* FLUSH has no data, but operands. @return as check_wqe(). */
+/* Check a FLUSH, which has operands but no data. @return as check_wqe(). */
 static uint8_t
 check_flush(struct tp_swqe *w, const struct ring_sq_wqe *slot, uint16_t count)
 {
@@ -96,7 +100,7 @@ check_wqe(struct transport *tp, const struct qp *qp, struct tp_swqe *w, const st
 	return 0;
 }
 
-/* A busy QP whose own room for WQEs in flight is full gets a block, if one is left. */
+/* Give a busy QP, whose own room for WQEs in flight is full, a block if one is left. */
 static bool
 inflight_borrow(struct transport *tp, struct qp *qp)
 {
@@ -171,7 +175,10 @@ sq_unfetch(struct qp *qp)
 			return;
 		qp->req.sq.counter--;
 		qp->req.psn_next = w->first_psn;
-		/* What a WQE needs itself was counted only if it was good when it was fetched: take the sum of the one before. */
+		/*
+		 * A WQE's own receives were counted only if it was good when fetched, so restore the sum of the WQE
+		 * before it.
+		 */
 		qp->req.recvs_next = qp->req.sq.counter == qp->req.sq_tail ? qp->req.recvs_done :
 								 qp_inflight(qp, qp->req.sq.counter - 1)->recvs;
 	}

@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * The bytes of a posted work request, in the memory that its SGEs name or inline in its slot. SGEs and keys are read from the slot and
- * checked at each use: a client that rewrites a posted slot changes its own message only. Called on the QP's engine.
+ * The bytes of a posted work request: in the memory that its SGEs name, or inline in its slot. SGEs and keys are read
+ * from the slot and checked at each use, so a client that rewrites a posted slot can change only its own message.
+ * Called on the QP's engine.
  */
 #ifndef UROCE_REQ_SGE_H
 #define UROCE_REQ_SGE_H
 
 #include "transport/core/types_priv.h"
 
-/** Gather @p len bytes at offset @p off of the message into @p dst. @return 0, or the status that @p w has then too. */
+/**
+ * Gather @p len bytes at offset @p off of the message into @p dst. @return 0, or the error status, also stored in @p w.
+ */
 uint8_t sq_gather(struct transport *tp, const struct qp *qp, struct tp_swqe *w, const struct ring_sq_wqe *slot, uint32_t off,
 		   uint8_t *dst, uint32_t len);
 /** Scatter response bytes at offset @p off of the message into the SGEs of WQE @p counter. @return 0 or enum tp_vendor_err. */

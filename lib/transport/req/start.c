@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The requester's beginning and end: what of a QP stays when its connection begins anew, and what doesn't.
+ * The start and the end of a connection for the requester: what of its state stays and what is reset.
  */
 #include "base/assert.h"
 #include "transport/req/loss_priv.h"

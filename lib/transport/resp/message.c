@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Packets of SEND and WRITE messages, of RC and UC: whether a packet continues the message, and where a WRITE puts its bytes.
+ * Packets of SEND and WRITE messages, for RC and UC: whether a packet continues the message, and where a WRITE puts its
+ * bytes.
  */
 #include "transport/resp/resp_priv.h"
 
@@ -22,7 +23,7 @@ message_continues(const struct qp *qp, const struct wire_pkt *p)
 	return p->payload_bytes <= mtu && ((f & WIRE_F_START) || p->payload_bytes > 0);
 }
 
-/* RETH of the first packet. @return false: its length can't be. */
+/* Take over the RETH of the first packet. @return false: its length is impossible. */
 static bool
 write_begin(struct qp *qp, const struct wire_pkt *p)
 {
@@ -39,14 +40,14 @@ write_allowed(struct transport *tp, struct qp *qp)
 {
 	uint64_t va = qp->rcv.va;
 
-	/* C9-88: with length 0 the key isn't looked at. */
+	/* C9-88: with length 0 the rkey isn't checked. */
 	if (qp->rcv.left == 0)
 		return true;
 	return (qp->access & UROCE_ACCESS_REMOTE_WRITE) &&
 	       key_opens(tp, qp, qp->rcv.rkey, UROCE_ACCESS_REMOTE_WRITE, &va, qp->rcv.left) != NULL;
 }
 
-/* The key is looked up for each packet: it may have gone stale since the first. */
+/* The rkey is looked up for each packet: it may have been invalidated since the first. */
 static bool
 write_place(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 {
@@ -73,7 +74,7 @@ message_write(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 		if (!write_begin(qp, p))
 			return WIRE_NAK_INV_REQ;
 	}
-	/* 9.6.1.1.3: the payloads add up to the RETH's length, and the last packet isn't one too many. */
+	/* 9.6.1.1.3: the payloads must add up to the RETH's length, and the last packet must not be superfluous. */
 	if (f & WIRE_F_END ? p->payload_bytes != qp->rcv.left : p->payload_bytes >= qp->rcv.left)
 		return WIRE_NAK_INV_REQ;
 	if ((f & WIRE_F_START) && !write_allowed(tp, qp))

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * NAKs: requests that are refused, that can't be executed yet, or that arrive behind a gap.
+ * NAKs: for requests that are refused, that can't be executed yet, or that arrive beyond a gap.
  */
 #include "transport/core/qp_error_priv.h"
 #include "transport/core/sched_priv.h"
@@ -33,7 +33,7 @@ responder_out_of_sequence(struct transport *tp, struct qp *qp, uint32_t psn)
 	tp->counters.out_of_sequence++;
 	if (qp->rcv.nak_state == TP_NAK_NONE || wire_psn_diff(psn, qp->rcv.psn_dropped) > 0)
 		qp->rcv.psn_dropped = psn;
-	/* Once per gap; and not while the peer waits for the end of an RNR timer (hfi1 does the same). */
+	/* Once per gap; and not while the peer waits for its RNR timer to end (hfi1 does the same). */
 	if (qp->rcv.nak_state != TP_NAK_NONE)
 		return;
 	qp->rcv.nak_state = TP_NAK_SEQ_SENT;
@@ -67,7 +67,7 @@ responder_gap_remains(struct qp *qp)
 		return true;
 	}
 	qp->rcv.nak_state = TP_NAK_NONE;
-	/* It stood for an ACK that may be owed. */
+	/* The NAK that is given up had replaced an ACK that may be owed. */
 	if (unsent)
 		qp->resp.reply = TP_REPLY_ACK;
 	return false;

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * RC responder: READ, atomics, ATOMIC_WRITE and FLUSH are executed, and remembered so that their duplicates are answered
+ * RC responder: executing READ, atomics, ATOMIC_WRITE and FLUSH, and remembering them so that duplicates are answered
  * without being executed again (C9-105, 9.4.4).
  */
 #include "transport/core/sched_priv.h"
 #include "transport/resp/resp_priv.h"
 
-/* The slot for a new READ or atomic: the oldest. @return NULL: the peer has more outstanding than it may (C9-95). */
+/*
+ * @return the slot for a new READ or atomic, which is the oldest; NULL: the peer has more outstanding than allowed
+ * (C9-95).
+ */
 static struct tp_res *
 res_claim(struct transport *tp, struct qp *qp)
 {
@@ -15,7 +18,7 @@ res_claim(struct transport *tp, struct qp *qp)
 	if (unlikely(qp->resp.res_max == 0))
 		return NULL;
 	r = &qp->resp.res[qp->resp.res_head];
-	/* A response to a duplicate that wasn't sent yet is given up: a peer that sends this request no longer waits for it. */
+	/* An unsent response to a duplicate is dropped: a peer that sends this request no longer waits for it. */
 	if (unlikely((qp->resp.pending >> qp->resp.res_head & 1) && !r->replay)) {
 		tp->counters.resp_rd_atomic_exceeded++;
 		return NULL;
@@ -24,8 +27,8 @@ res_claim(struct transport *tp, struct qp *qp)
 }
 
 /*
- * A block for the READs that are being answered. With none left the peer gets an RNR NAK, a resource is not ready (9.9.3), and
- * tries again.
+ * Get the QP a block for the READs that it is answering. With none left the peer gets an RNR NAK (a resource is not
+ * ready, 9.9.3) and tries again.
  */
 static bool
 borrow_reads(struct transport *tp, struct qp *qp)
@@ -37,7 +40,7 @@ borrow_reads(struct transport *tp, struct qp *qp)
 	return qp->resp.reads != NULL;
 }
 
-/* Two READs of one PSN that have the same mark are most likely the same; what a key opens is checked anew anyway. */
+/* Two READs with the same PSN and mark are most likely the same. Access is checked again anyway. */
 static inline uint32_t
 res_mark(uint64_t va, uint32_t rkey, uint32_t srqn)
 {
@@ -121,8 +124,8 @@ responder_atomic(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 }
 
 /*
- * Annex A19: eight aligned bytes, stored at once, after everything before it; answered as a READ of nothing is, with
- * the resources of a READ. On mapped memory it is one store.
+ * Annex A19: eight aligned bytes are stored at once, after everything before them. The request uses the resources of a
+ * READ and is answered with an empty READ response. On mapped memory it is one store.
  */
 void
 responder_atomic_write(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
@@ -152,9 +155,9 @@ responder_atomic_write(struct transport *tp, struct qp *qp, const struct wire_pk
 }
 
 /*
- * Annex A19. WRITEs that came before are in memory already: what is left is that no CPU may see anything that comes after
- * this without them. Of a whole MR neither address nor length say anything (so Linux rxe_resp.c). No MR of ours is
- * persistent, so that type is never granted.
+ * Annex A19. WRITEs that came before are in memory already; what is left to do is that no CPU sees anything that
+ * follows the FLUSH without that data. If a whole MR is flushed, address and length are ignored (as in Linux
+ * rxe_resp.c). No MR of ours is persistent, so that type is never granted.
  */
 void
 responder_flush(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
@@ -173,7 +176,7 @@ responder_flush(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 		responder_refuse(tp, qp, WIRE_NAK_INV_REQ, qp->rcv.epsn);
 		return;
 	}
-	/* Windows don't grant it. */
+	/* A memory window does not permit FLUSH. */
 	mr = mr_get(tp->c.sh.mrs, rkey);
 	if (mr != NULL && level == UROCE_FLUSH_MR)
 		mr = mr_check(tp->c.sh.mrs, rkey, qp->pd, access, mr->iova, 0);
@@ -191,7 +194,7 @@ responder_flush(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 }
 
 /* ---- Duplicates (C9-105): nothing is executed twice, errors are never NAKed ---- */
-/* From the newest: one from before the PSNs came round may have the same PSN. */
+/* Search from the newest: after a wrap of the PSN an old one may have the same PSN. */
 struct tp_res *
 responder_res_find(struct qp *qp, uint32_t psn)
 {
@@ -208,7 +211,7 @@ responder_res_find(struct qp *qp, uint32_t psn)
 	return NULL;
 }
 
-/* Packets nth to nth + n - 1 of a READ again, but those that are still to come. */
+/* Schedule packets nth to nth + n - 1 of a READ again, except those that will be sent anyway. */
 static void
 read_part_again(struct qp *qp, struct tp_res *r, const struct tp_read *again, uint32_t nth, uint32_t n)
 {
@@ -229,8 +232,8 @@ read_part_again(struct qp *qp, struct tp_res *r, const struct tp_read *again, ui
 }
 
 /*
- * A READ again, of all, of the rest, or of a part of one that isn't longer than a chunk: its memory is read anew, its key
- * checked anew (when the response is made).
+ * Answer a READ again: all of it, the rest, or, if the READ is no longer than a chunk, any part. When the response is
+ * built, the memory is read again and the rkey checked again.
  */
 bool
 responder_read_again(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
@@ -261,10 +264,10 @@ responder_read_again(struct transport *tp, struct qp *qp, const struct wire_pkt 
 	}
 	bit = UINT64_C(1) << (r - qp->resp.res);
 	d = &qp->resp.reads[r - qp->resp.res];
-	/* What is still to be sent will answer it. */
+	/* The responses still to be sent will answer it. */
 	if ((qp->resp.pending & bit) && wire_psn_diff(d->cur, p->bth.psn) <= 0)
 		return true;
-	/* Going back inside what was never answered to its end isn't a replay yet. */
+	/* If the response was never sent to its end, going back in it doesn't make it a replay. */
 	r->replay |= (qp->resp.pending & bit) == 0;
 	if ((qp->resp.pending & bit) && nth < TP_READ_CHUNK_PACKETS)
 		again.again = d->again & ((UINT32_C(1) << nth) - 1);

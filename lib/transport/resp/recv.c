@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Receive WQEs: taking, filling, completing and flushing them, for every QP type.
+ * Receive WQEs of every QP type: taking, filling, completing and flushing them.
  */
 #include "transport/core/cq_priv.h"
 #include "transport/core/slot_priv.h"
@@ -16,9 +16,9 @@ recv_drop(struct transport *tp, struct qp *qp)
 }
 
 /*
- * Receives are posted in order: where one is posted all before it are. Looked for in growing steps, and only when few are
- * known, because the program has just written those slots on another core. An SRQ's receives are promised to nobody
- * (9.7.7.2).
+ * Receives are posted in order: all before a posted one are posted too. The search goes in growing steps, and only when
+ * few are known, because the program has just written those slots on another core. For an SRQ no credits are given, as
+ * its receives belong to no QP (9.7.7.2).
  */
 uint8_t
 recv_credit_code(struct qp *qp)
@@ -48,7 +48,7 @@ recv_take(struct transport *tp, struct qp *qp)
 	const struct ring_rq_wqe *slot;
 
 	if (qp->rcv.rwqe.valid) {
-		/* UC: left over from a message that was abandoned. */
+		/* UC: the WQE was taken for a message that was abandoned. */
 		qp->rcv.rwqe.sge_cur = 0;
 		qp->rcv.rwqe.sge_off = 0;
 		qp->rcv.rwqe.room = rwqe_room(&qp->rcv.rwqe);
@@ -111,7 +111,7 @@ recv_place(struct transport *tp, struct qp *qp, const uint8_t *data, uint32_t le
 	return UROCE_WC_SUCCESS;
 }
 
-/* The client knows such a receive by its SRQ; the QP may be another program's. */
+/* The client identifies such a receive by its SRQ; the QP may be another program's. */
 static void
 of_xrc_srq(struct tp_cqe *e, const struct srq *srq)
 {
@@ -162,7 +162,7 @@ recv_fail(struct transport *tp, struct qp *qp, uint8_t status, uint8_t verr)
 
 	recv_drop(tp, qp);
 	if (unlikely(qp->type == UROCE_QPT_XRC_RECV)) {
-		/* Its receives are gone with the SRQ, and so may be its CQ. */
+		/* The SRQ's receives are gone with it, and its CQ may be gone too. */
 		if (qp->rcv.srq->gone)
 			return;
 		of_xrc_srq(&e, qp->rcv.srq);

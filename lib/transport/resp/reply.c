@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What an RC responder sends: READ and atomic responses in the order of their requests, ACKs and NAKs.
+ * What an RC responder sends: READ and atomic responses in the order of the requests, ACKs and NAKs.
  */
 #include "transport/cc/cc_priv.h"
 #include "transport/core/lend_priv.h"
@@ -17,10 +17,10 @@ response_bth(const struct qp *qp, uint8_t opcode, uint32_t psn)
 	};
 }
 
-/* What became of a response. */
+/* The result of sending a response. */
 enum sent { SENT_LATER = 0, SENT_PART, SENT_ALL, SENT_GONE /* the memory or its key is gone */ };
 
-/* What was found open when the READ was accepted may be so no more. */
+/* Check access again: what was permitted when the READ was accepted may no longer be. */
 static inline struct mr *
 read_opens(struct transport *tp, const struct qp *qp, const struct tp_read *d, uint64_t *va, uint32_t len)
 {
@@ -31,7 +31,7 @@ read_opens(struct transport *tp, const struct qp *qp, const struct tp_read *d, u
 	return mr_check_remote(tp->c.sh.mrs, d->rkey, pd, qp->qpn, UROCE_ACCESS_REMOTE_READ, va, len);
 }
 
-/* One packet of a READ response: of what was asked for again, else the next. */
+/* Send one packet of a READ response: of what was requested again, else the next one. */
 static enum sent
 send_read_response(struct transport *tp, struct qp *qp, const struct tp_res *r, struct tp_read *d)
 {
@@ -131,7 +131,7 @@ send_reply(struct transport *tp, struct qp *qp)
 	return true;
 }
 
-/* Of the responses to be sent, the one whose request came first. */
+/* @return the pending response whose request came first. */
 static inline uint32_t
 oldest_pending(const struct qp *qp)
 {
@@ -157,7 +157,7 @@ responder_run(struct transport *tp, struct qp *qp, uint32_t budget)
 		if (sent == SENT_PART)
 			continue;
 		qp->resp.pending &= ~(UINT64_C(1) << i);
-		/* A first execution whose memory went away is refused where it stands; a replay is just dropped. */
+		/* If the memory of a first execution is gone, it is refused at this point; a replay is just dropped. */
 		if (sent == SENT_GONE && r->replay)
 			tp->counters.rx_duplicate_dropped++;
 		else if (sent == SENT_GONE && qp->state != UROCE_QPS_ERR) {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The responder of RC QPs: admits requests in PSN order, executes SEND and WRITE, and goes on with what was held beyond a gap.
+ * The responder of RC QPs: accepts requests in PSN order, executes SEND and WRITE, and then goes on with packets held
+ * beyond a gap.
  */
 #include "transport/core/qp_error_priv.h"
 #include "transport/core/reorder_priv.h"
@@ -19,7 +20,7 @@ receiver_reset(struct qp *qp)
 		.srq = r->srq,
 		.xrcd = r->xrcd,
 		.rq_seen = r->rq.counter,
-		/* CNPs are rare, whatever the connection. */
+		/* The rate of CNPs is limited per QP, whatever its connection. */
 		.cnp_next_ns = r->cnp_next_ns,
 	};
 }
@@ -35,7 +36,7 @@ responder_reset(struct qp *qp)
 		r->res[i].used = false;
 }
 
-/* The expected packet came and was executed. */
+/* The expected packet was executed: move epsn, and acknowledge if asked to. */
 static inline void
 accepted(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 {
@@ -48,7 +49,7 @@ accepted(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 	}
 }
 
-/* A SEND packet that doesn't fit or can't be stored: the receiver's own WQE fails too. @return the NAK. */
+/* A SEND packet that doesn't fit or can't be stored fails the receive WQE too. @return the NAK syndrome. */
 static uint8_t
 receive_failed(struct transport *tp, struct qp *qp, uint8_t status, uint8_t verr)
 {
@@ -59,10 +60,9 @@ receive_failed(struct transport *tp, struct qp *qp, uint8_t status, uint8_t verr
 }
 
 /*
- * SEND_WITH_INV comes after everything that the peer asked for before it (9.4.1.1.3): READs whose responses are still
- * to be made would find the key gone. (If a response gets lost it is too late: a program that wants to be sure
- * fences.)
- * @return false: they can't be sent now, the packet is as good as lost.
+ * SEND_WITH_INV must be executed after everything that the peer requested before it (9.4.1.1.3): READs whose responses
+ * are still to be built would find the rkey invalid. (If a response is lost it is too late; a program that wants to be
+ * sure fences the SEND.) @return false: the responses can't be sent now; the packet is treated as lost.
  */
 static bool
 reads_answered(struct transport *tp, struct qp *qp)
@@ -75,7 +75,7 @@ reads_answered(struct transport *tp, struct qp *qp)
 }
 
 /*
- * Invalidate what the IETH names. A failure is of class J (9.9.3; so Linux rxe_resp.c): the peer is told nothing, the
+ * Invalidate the rkey in the IETH. A failure is of class J (9.9.3; as in Linux rxe_resp.c): the peer gets no NAK, the
  * receive completes in error, the QP goes to ERR.
  */
 static bool
@@ -133,7 +133,7 @@ data_request(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 		recv_complete(tp, qp, UROCE_WC_RECV_RDMA_WITH_IMM, p);
 }
 
-/* Acknowledge again what has been executed, but not beyond a READ or atomic whose response the peer may lack. */
+/* Acknowledge again what was executed, but not beyond a READ or atomic whose response the peer may lack. */
 static void
 duplicate_data(struct transport *tp, struct qp *qp, uint32_t psn)
 {
@@ -184,7 +184,9 @@ duplicate(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 	qp_reply_later(tp, qp);
 }
 
-/* Held if the peer understands that; not while it waits for the end of an RNR timer. */
+/*
+ * A request beyond a gap: hold it if the peer understands SACKs, but not while the peer waits for its RNR timer to end.
+ */
 static void
 beyond_gap(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 {
@@ -221,7 +223,7 @@ execute_held(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 	execute(tp, qp, p);
 }
 
-/* epsn has moved while packets are held: execute those that are next. */
+/* epsn has moved while packets are held: execute those that follow in order. */
 static __rte_noinline void
 drain(struct transport *tp, struct qp *qp)
 {
@@ -233,13 +235,13 @@ drain(struct transport *tp, struct qp *qp)
 			return;
 		if (p == NULL)
 			break;
-		/* It stays held while it is executed: nothing else is held meanwhile. */
+		/* It stays held while it is executed; nothing else is added to the buffer meanwhile. */
 		execute_held(tp, qp, p);
 		/* The QP has gone to ERR. */
 		if (qp->rcv.reorder == NULL)
 			return;
 		if (qp->rcv.epsn == psn) {
-			/* It could not be executed now: the peer will send it again. */
+			/* It could not be executed now; the peer will resend it. */
 			reorder_drop(tp, qp, psn);
 			break;
 		}

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Selective repeat, the responder's side: offers, holding what comes beyond a gap, and SACKs.
+ * Selective repeat, the responder's side: offers, holding packets beyond a gap, and SACKs.
  */
 #include "transport/core/checks_priv.h"
 #include "transport/core/reorder_priv.h"
@@ -62,7 +62,7 @@ sack_send(struct transport *tp, struct qp *qp)
 	return true;
 }
 
-/* Names this connection, as far as this end knows it: one in RTR hasn't got a first PSN of its own. */
+/* An offer must name this connection, as far as this end knows it: a QP in RTR has no first PSN of its own yet. */
 bool
 sack_offer_rx(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 {
@@ -75,7 +75,10 @@ sack_offer_rx(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 		return false;
 	tp->counters.sack_offers_received++;
 	qp->rcv.sack_on = true;
-	/* At once, so that no ACK takes its place; but READ responses come before what acknowledges them. */
+	/*
+	 * Answer at once, so that no ACK replaces the SACK; but pending READ responses go out before an acknowledgement
+	 * of them.
+	 */
 	if (qp->resp.pending != 0 || (qp->resp.reply != TP_REPLY_NONE && qp->resp.reply != TP_REPLY_ACK) ||
 	    !sack_send(tp, qp))
 		sack_later(tp, qp);

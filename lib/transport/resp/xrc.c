@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * XRC (annex A14 of the specification). An initiator's QP is an RC QP whose requests name an SRQ of the other end in an
- * XRCETH. A target's QP has neither PD nor queues nor CQs of its own: for each request it has those of the SRQ that the
- * request names, provided both are of one XRC domain. Domains, their SRQs and their QPs belong to one engine.
+ * XRC (annex A14 of the specification). An initiator's QP is an RC QP whose requests name an SRQ of the target in an
+ * XRCETH. A target's QP has no PD, queues or CQs of its own: for each request it uses those of the SRQ that the request
+ * names, provided both are of the same XRC domain. A domain, its SRQs and its QPs belong to one engine.
  */
 #include "transport/core/srq_priv.h"
 #include "transport/resp/resp_priv.h"
@@ -17,8 +17,8 @@ xrc_leave(struct qp *qp)
 }
 
 /*
- * An XRCETH that names no SRQ, one of another domain, or another one than the message began with makes the request
- * invalid (annex A14: invalid XRCETH, XRC domain violation): class C of 9.9.3, NAK Invalid Request.
+ * The request is invalid if its XRCETH names no SRQ, one of another domain, or another one than the message began with
+ * (annex A14: invalid XRCETH, XRC domain violation): class C of 9.9.3, NAK Invalid Request.
  */
 bool
 xrc_admit(struct transport *tp, struct qp *qp, const struct wire_pkt *p)

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The GSI's packets (13.5.3): checked on the engine, handed out as they are; built for who sends from QP 1.
+ * Packets of the GSI (13.5.3): received ones are checked on the engine and passed on, packets to send from QP 1 are
+ * built.
  */
 #include "transport/core/checks_priv.h"
 #include "transport/svc/svc_priv.h"
 
-/* @return the entry of the port's table that goes with @p pkey, a full member before a limited one; 0: none. */
+/* @return the entry of the port's P_Key table that matches @p pkey, preferably a full member; 0: none. */
 static uint16_t
 own_pkey(const struct tp_port_config *port, uint16_t pkey)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * What is received without a connection's reliability: UC, UD, and the GSI.
+ * Receiving for the services without acknowledgements: UC, UD, and the GSI.
  *
- * Owns: nothing; UC and UD QPs use struct qp_receiver. Called by transport.c, on the QP's engine.
+ * Owns nothing; UC and UD QPs use struct qp_receiver. Called by transport.c, on the QP's engine.
  */
 #ifndef UROCE_TP_SVC_H
 #define UROCE_TP_SVC_H
@@ -11,12 +11,12 @@
 #include "transport/core/types_priv.h"
 
 /* ---- uc.c, ud.c ---- */
-/** A packet, admitted, of a UC or UD QP. */
+/** Handle a packet for a UC or UD QP that has passed the checks. */
 void uc_rx(struct transport *tp, struct qp *qp, const struct wire_pkt *p);
 void ud_rx(struct transport *tp, struct qp *qp, const struct wire_pkt *p);
 
 /* ---- gsi.c ---- */
-/** A packet for QP 1 whose ICRC is good. */
+/** Handle a packet for QP 1 with a good ICRC. */
 void gsi_rx(struct transport *tp, uint16_t port, const struct wire_pkt *p);
 
 #endif /* UROCE_TP_SVC_H */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The receiving side of UC: what is lost stays lost, nothing is answered. A message with a gap is dropped up to the
- * next first packet, whose PSN is taken as it comes (9.8.2.2).
+ * The receiving side of UC: lost packets stay lost, nothing is answered. A message with a gap is dropped up to the next
+ * first packet, whose PSN becomes the expected one (9.8.2.2).
  */
 #include "transport/core/qp_error_priv.h"
 #include "transport/resp/recv_priv.h"
@@ -14,7 +14,7 @@ drop_message(struct qp *qp)
 	qp->rcv.msg = TP_RMSG_DROP;
 }
 
-/* @return false: the packet continues nothing. */
+/* @return false: the packet doesn't continue a message. */
 static bool
 in_sequence(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 {
@@ -23,14 +23,14 @@ in_sequence(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 
 	qp->rcv.epsn = wire_psn_add(p->bth.psn, 1);
 	if (start) {
-		/* The end of the one before is missing. */
+		/* The end of the previous message is missing. */
 		tp->counters.rx_uc_gap += middle;
 		qp->rcv.msg = TP_RMSG_NONE;
 		return true;
 	}
 	if (middle && expected)
 		return true;
-	/* The rest of a message that was given up, for whatever reason. */
+	/* It belongs to a message that was given up before. */
 	if (qp->rcv.msg == TP_RMSG_DROP)
 		tp->counters.rx_uc_rest++;
 	else

@@ -7,7 +7,7 @@
 #include "transport/resp/recv_priv.h"
 #include "transport/svc/svc_priv.h"
 
-/* What lies before the payload: the IPv6 header, or 20 bytes of nothing and the IPv4 header (A17.4.5.1). */
+/* Build what precedes the payload: the IPv6 header, or 20 zero bytes and the IPv4 header (A17.4.5.1). */
 static void
 make_grh(const struct wire_pkt *p, uint8_t grh[WIRE_GRH_BYTES])
 {
