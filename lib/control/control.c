@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The control thread: how it starts, its loop, who connects, how it ends. */
+/* The control thread: its start, its loop, accepting programs, its end. */
 #include <fcntl.h>
 #include <limits.h>
 #include <sched.h>
@@ -27,14 +27,14 @@
 enum { EPOLL_BATCH = 64, ACCEPT_BURST = 16 };
 
 /*
- * The thread stays awake for this long after it did something: the next request often follows, and waking up costs
- * more than most do.
+ * The thread stays awake for this long after it handled something: the next request often follows soon, and waking up
+ * costs more than handling most requests.
  */
 #define SPIN_NS UINT64_C(50000)
 
 /**
- * Tell a program why it gets no session. This reply comes before its HELLO was read.
- * @param users  Its user has too many sessions; else the daemon has, or has no descriptors left.
+ * Tell a program why it gets no session. This reply is sent before its HELLO was read.
+ * @param users  The limit is its user's; else it is the daemon's, or the daemon has no descriptors left.
  */
 static void
 refuse(int fd, const struct control *c, bool users)
@@ -62,8 +62,9 @@ refuse_and_close(int fd, const struct control *c)
 }
 
 /**
- * accept(), also when there are no descriptors left: a connection that isn't accepted would wake epoll again and again.
- * @param no_fds  Set: there were none, and the connection can only be refused.
+ * accept() that works even if no descriptors are left: a connection that is not accepted would wake epoll again and
+ * again.
+ * @param no_fds  Set if there were none, so that the connection can only be refused.
  * @return -1: nobody connects.
  */
 static int
@@ -78,7 +79,7 @@ accept_one(struct control *c, bool *no_fds)
 	return accept4(c->listen.fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 }
 
-/** Begin a session, if there is room. @param fd  Its socket; becomes the session's, or is closed. */
+/** Begin a session, if there is room. @param fd  Its socket; owned by the session, or closed. */
 static void
 begin_session(struct control *c, int fd, bool own)
 {
@@ -142,7 +143,7 @@ control_adopt(struct control *c, int sock)
 	return rc;
 }
 
-/** Begin the sessions of control_adopt(). */
+/** Begin the sessions queued by control_adopt(). */
 static void
 take_adopted(struct control *c)
 {
@@ -158,7 +159,7 @@ take_adopted(struct control *c)
 		begin_session(c, fds[i], true);
 }
 
-/** Memory of a program went away, control_adopt() has a session to begin, or control_stop() was called. */
+/** Memory of a program went away, control_adopt() has queued a session, or control_stop() was called. */
 static void
 on_wake(struct watch *w, uint32_t events)
 {
@@ -239,7 +240,7 @@ control_stop(struct control *c)
 		return; /* the eventfd is full, so the thread is awake already */
 }
 
-/** @return true if we can open what programs have mapped, tried out on a mapping of our own. */
+/** @return true if we may open what programs have mapped; tested with a mapping of our own. */
 static bool
 probe_privilege(void)
 {
@@ -268,7 +269,7 @@ probe_privilege(void)
 	return ok;
 }
 
-/** @return true if a hugepage of 2 MiB can be had now. */
+/** @return true if a hugepage of 2 MiB is available now. */
 static bool
 probe_hugepages(void)
 {
@@ -281,7 +282,7 @@ probe_hugepages(void)
 	return true;
 }
 
-/** The lock is recursive: whoever holds it may call functions that take it. @return 0 or an errno value. */
+/** Initialize the lock. It is recursive: its holder may call functions that take it. @return 0 or an errno value. */
 static int
 make_lock(struct control *c)
 {
@@ -317,7 +318,7 @@ open_watches(struct control *c, int listen_fd)
 	rc = control_watch(c, &c->wake, EPOLLIN);
 	if (rc == 0)
 		rc = control_watch(c, &c->signals, EPOLLIN);
-	/* Without other programs nobody can take memory away under us. */
+	/* Without other programs nobody can take memory away from us. */
 	if (rc == 0 && listen_fd >= 0)
 		rc = sigbus_install(c->wake.fd);
 	if (rc == 0 && listen_fd >= 0)
@@ -347,7 +348,7 @@ init_tables(struct control *c)
 	handles_init(&c->srqns);
 	handles_init(&c->targets);
 	c->limit[OBJ_PD] = c->limit[OBJ_XRCD] = conf->max_pd;
-	/* Memory windows have their keys from the MRs' table. */
+	/* Memory windows have keys from the MRs' table. */
 	c->limit[OBJ_MR] = c->limit[OBJ_MW] = conf->max_mr;
 	c->limit[OBJ_CQ] = conf->max_cq;
 	c->limit[OBJ_SRQ] = conf->max_srq;
@@ -355,7 +356,7 @@ init_tables(struct control *c)
 	c->limit[OBJ_AH] = conf->max_ah;
 	c->limit[OBJ_CM_ID] = c->limit[OBJ_CM_GROUP] = conf->max_cm_id;
 	c->rx = malloc(CONTROL_RX_BYTES);
-	/* Numbers of SRQs and PDs begin at 1: 0 is none. */
+	/* Numbers of SRQs and PDs start at 1: 0 means none. */
 	return c->rx != NULL && handles_add(&c->srqns, c) != HANDLE_NONE && handles_add(&c->pd_ids, c) != HANDLE_NONE ? 0 : ENOMEM;
 }
 

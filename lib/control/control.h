@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * The control thread of the daemon: sessions of programs and their objects.
+ * The daemon's control thread: sessions of programs and their objects.
  *
- * Owns: the socket, the sessions, what every session has (PDs, MRs, CQs, SRQs, QPs, AHs, shared memory), the
- * connection manager, the neighbours' timers and the state of the ports' links. Called by: lib/uroce, apps and tests.
- * Thread: everything here runs on the one control thread, which sleeps in epoll when there is nothing to do; it
- * changes what engines own through their mailboxes. Other threads may read and change its state under control_lock(),
- * which the loop holds while it is awake. A process may have several, each with its own engines and ports.
+ * Owns: the socket, the sessions, all objects of sessions (PDs, MRs, CQs, SRQs, QPs, AHs, shared memory), the
+ * connection manager, the neighbours' timers and the ports' link states. Called by: lib/uroce, apps and tests. Thread:
+ * everything here runs on one control thread, which sleeps in epoll when there is nothing to do; it changes what
+ * engines own through their mailboxes. Other threads may read and change its state under control_lock(), which the loop
+ * holds while it is awake. A process may have several control threads, each with engines and ports of its own.
  *
- * The parts, from the bottom; each calls and includes only those above it in this list, and this header:
+ * The parts, from bottom to top. Each calls and includes only parts that stand before it in this list, and this header:
  *   config/   the configuration and its parser
- *   core/     what all files need: log, clock, epoll, lock; requests, sessions, quotas
- *   memory/   memory of programs and queues: shared, mapped, lost (SIGBUS)
+ * *   core/     what all files need: log, clock, epoll, lock; requests, sessions, quotas
+ * *   memory/   memory of programs and of queues: sharing, mapping, SIGBUS
  *   obj/      verbs objects and the handlers of the requests about them
- *   cma/      connections: rdma_cm's ids and QP 1, on lib/cm
+ * *   cma/      connections: rdma_cm's ids and QP 1, using lib/cm
  *   observe/  telemetry, metrics, captures, sysfs
- *   .         the roots, which nothing calls but control.c: dispatch.c, events.c, reload.c, session_end.c
+ * *   .         the roots, which only control.c calls: dispatch.c, events.c, reload.c, session_end.c
  */
 #ifndef UROCE_CONTROL_H
 #define UROCE_CONTROL_H
@@ -33,62 +33,65 @@ struct cm_counters;
 struct control;
 struct gsi_counters;
 
-/** What the control thread works with; everything must outlive it. */
+/** What the control thread works with. All of it must outlive the control thread. */
 struct control_setup {
-	struct uroced_config *conf; /**< keys that can change at run time are changed in it */
-	const char *config_file;    /**< the file that conf is from, which is read again on SIGHUP; NULL: none */
-	const char *const *sets;    /**< settings of the command line, which win over the file */
+	struct uroced_config *conf; /**< keys that can be changed at run time are changed here */
+	const char *config_file;    /**< the file that conf was read from, read again on SIGHUP; NULL: none */
+	const char *const *sets;    /**< settings of the command line, which override the file */
 	unsigned int nb_sets;
-	struct impair **impairs;    /**< of each port, NULL: not impaired; changed on SIGHUP. NULL: ports can't be impaired */
+	struct impair **impairs;    /**< one per port, NULL: not impaired; changed on SIGHUP. NULL: ports can't be impaired */
 	struct engine **engines;
 	unsigned int nb_engines;
 	struct net_port **ports;
 	uint16_t nb_ports;
 	struct shared sh;
-	bool signals;               /**< SIGTERM and SIGINT end control_run(), SIGHUP is control_reload() */
+	bool signals;               /**< SIGTERM and SIGINT end control_run(), SIGHUP calls control_reload() */
 };
 
 /**
- * Bind the socket under a temporary name beside the real one, so that programs find it only when the daemon is ready.
- * Called early, since here most mistakes of a configuration show.
+ * Bind the socket under a temporary name next to the real one, so that programs don't find it before the daemon is
+ * ready. Call this early: most mistakes in a configuration show here.
  *
- * @param path  Of the socket. A stale one (nobody listens) is removed; one in use is an error.
+ * @param path  Of the socket. A stale socket (nobody listens) is removed; one in use is an error.
  * @param mode,group  Permissions; group "" leaves the daemon's own.
- * @param fd  Gets the listening socket.
- * @param err  Gets what was wrong and what would be right, CONFIG_ERR_BYTES long.
+ * @param fd  Receives the listening socket.
+ * @param err  Receives what is wrong and what would be right, CONFIG_ERR_BYTES long.
  * @return 0 or an errno value.
  */
 int control_socket_bind(const char *path, uint32_t mode, const char *group, int *fd, char *err);
-/** Give the socket its real name. @return 0 or an errno value with a message. */
+/** Rename the socket to its real name. @return 0 or an errno value with a message. */
 int control_socket_publish(const char *path, char *err);
-/** Remove the socket, under whichever name it is. */
+/** Remove the socket, whichever of the two names it has. */
 void control_socket_remove(const char *path);
 
 /**
  * Create the control thread's state.
- * @param listen_fd  From control_socket_bind(); becomes the control's. -1: no other programs are served.
+ * @param listen_fd  From control_socket_bind(), owned by the control from now on. -1: no other programs are served.
  * @param err  CONFIG_ERR_BYTES long.
  * @return NULL with a message.
  */
 struct control *control_create(const struct control_setup *setup, int listen_fd, char *err);
 
-/** Serve until control_stop() or a signal, if setup.signals; the caller has blocked these in all threads then. */
+/**
+ * Serve until control_stop(), or a signal if setup.signals is set; then the caller must have blocked these signals in
+ * all threads.
+ */
 void control_run(struct control *c);
-/** [any thread, signal handlers] End control_run(), also one that begins later. */
+/** [any thread, signal handlers] End control_run(), even one that starts later. */
 void control_stop(struct control *c);
-/** Do what there is to do. @param max_ms  Sleep at most this long when there is nothing. @return events handled; 0: none. */
+/** Handle pending events. @param max_ms  Sleep at most this long if there are none. @return events handled. */
 uint32_t control_turn(struct control *c, int max_ms);
 
 /**
- * [any thread] Keep all others from using @p c until control_unlock(). The control loop holds the lock but while it
- * sleeps. May be nested. Not to be held for long, since requests of programs wait.
+ * [any thread] Keep other threads from using @p c until control_unlock(). The control loop holds the lock except while
+ * it sleeps. May be nested. Don't hold it for long, since requests of programs wait meanwhile.
  */
 void control_lock(struct control *c);
 void control_unlock(struct control *c);
 
 /**
- * Read the configuration again and put into force what can change at run time. With a mistake in it nothing changes.
- * The log and telemetry's /uroce/config say what was changed, what needs a restart and what is wrong.
+ * Read the configuration again and apply what can be changed at run time. If it has a mistake, nothing changes. The log
+ * and telemetry's /uroce/config report what was changed, what needs a restart and what is wrong.
  * @return 0, or what config_load() returned.
  */
 int control_reload(struct control *c);
@@ -96,24 +99,24 @@ int control_reload(struct control *c);
 /**
  * [any thread] Begin a session of this process itself, whose memory needs no mapping (CTL_SEG_OWN). It is served from
  * the next turn on.
- * @param sock  The daemon's end of a SEQPACKET socketpair; becomes the control's, also if this fails.
- * @return 0; ENOBUFS: CONTROL_ADOPT_MAX wait already.
+ * @param sock  The daemon's end of a SEQPACKET socketpair; owned by the control from now on, even if this fails.
+ * @return 0; ENOBUFS: CONTROL_ADOPT_MAX sessions are waiting already.
  */
 int control_adopt(struct control *c, int sock);
 
 /**
- * [any thread] Change `impair` of a port as control_reload() does.
- * @param p  NULL: not impaired any more.
- * @return 0; EINVAL: no such port; what impair_attach() says.
+ * [any thread] Change `impair` of a port, like control_reload().
+ * @param p  NULL: stop impairing.
+ * @return 0; EINVAL: no such port; an error of impair_attach().
  */
 int control_set_impair(struct control *c, unsigned int port, const struct impair_params *p);
-/** [any thread] The same for `cc`. @return 0; EINVAL: no such port. */
+/** [any thread] Change `cc` of a port. @return 0; EINVAL: no such port. */
 int control_set_cc(struct control *c, unsigned int port, enum tp_cc cc);
 
-/** End all sessions and free everything. The engines may run or be stopped. */
+/** End all sessions and free everything. The engines may be running or stopped. */
 void control_destroy(struct control *c);
 
-/** Objects that sessions have now, for tests and statistics. */
+/** Number of objects of all sessions, for tests and statistics. */
 struct control_counts {
 	uint32_t sessions, pds, mrs, cqs, srqs, qps, ahs, xrcds, cm_ids;
 };

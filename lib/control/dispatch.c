@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Requests of programs: received, checked, given to their handlers, answered. */
+/* Requests of programs: receiving, checking, calling their handlers, replying. */
 #include <stdio.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -23,12 +23,12 @@ struct op {
 	op_fn *fn;
 	bool device; /**< needs an open device */
 	uint8_t max_fds;
-	bool about;    /**< an object, whose handle is the first of the request */
+	bool about;    /**< it is about an object, whose handle is the first field of the request */
 	enum obj_type type;
 };
 #define ABOUT(type_) .about = true, .type = (type_)
 
-/* Requests about an object begin with its handle. */
+/* find_object() reads the handle from the same offset in every request about an object. */
 #define BEGINS(member) static_assert(offsetof(struct ctl_req, member) == offsetof(struct ctl_req, handle.handle), #member)
 BEGINS(cq_resize.handle);
 BEGINS(cq_modify.handle);
@@ -98,7 +98,7 @@ static const struct op ops[CTL_OPS] = {
 	[CTL_CM_MIGRATE] = { "CM_MIGRATE", op_cm_migrate, false, 0 },
 };
 
-/** Check the form of a request of @p n bytes. @return 0, EINVAL, or EPROTO: another version. */
+/** Check the format of a request of @p n bytes. @return 0, EINVAL, or EPROTO: another version. */
 static int
 check_form(struct session *s, struct request *r, size_t n, bool cut)
 {
@@ -108,7 +108,7 @@ check_form(struct session *s, struct request *r, size_t n, bool cut)
 
 	if (n < offsetof(struct ctl_req, hello) + sizeof(uint32_t) || q->magic != CTL_MAGIC)
 		return req_fail(r, EINVAL, "not a request of uroce's control protocol");
-	/* Before the size, since the requests of another version may have another size. */
+	/* This check comes before that of the size, since requests of another version may have another size. */
 	if (q->op == CTL_HELLO && q->hello.abi_version != UROCE_ABI_VERSION)
 		return EPROTO;
 	if (cut || n < CTL_REQ_BYTES)
@@ -137,7 +137,7 @@ check_form(struct session *s, struct request *r, size_t n, bool cut)
 	return 0;
 }
 
-/** Find the object that the request is about, if it is about one. */
+/** Find the object that the request is about, if there is one. */
 static int
 find_object(struct session *s, struct request *r)
 {
@@ -150,7 +150,7 @@ find_object(struct session *s, struct request *r)
 	return r->obj != NULL ? 0 : EINVAL;
 }
 
-/** Take the descriptors of a message. @return false: more than there may be. */
+/** Take the descriptors of a message. @return false: there are more than allowed. */
 static bool
 take_fds(struct msghdr *msg, struct request *r)
 {
@@ -198,8 +198,8 @@ on_session(struct watch *w, uint32_t events)
 {
 	struct session *s = container_of(w, struct session, sock);
 	/*
-	 * Room for all descriptors that may come. The kernel would close what doesn't fit, on this thread, and that
-	 * may take long.
+	 * There is room for all descriptors that may arrive. The kernel would close those that don't fit, on this
+	 * thread, which may take long.
 	 */
 	char space[CMSG_SPACE(CLOSER_MESSAGE_FDS * sizeof(int))] __attribute__((aligned(8)));
 	struct iovec iov = { .iov_base = s->control->rx, .iov_len = CONTROL_RX_BYTES };
@@ -229,7 +229,10 @@ on_kick(struct watch *w, uint32_t events)
 {
 	struct session *s = container_of(w, struct session, kick);
 
-	/* Watched for edges and never read: the program has this open file too, and could make a read() of ours block. */
+	/*
+	 * The eventfd is watched edge-triggered and never read: the program has this open file too, and could make our
+	 * read() block.
+	 */
 	if (s->closing)
 		return;
 	for (unsigned int i = 0; i < s->control->s.nb_engines; i++)

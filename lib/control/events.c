@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What engines report, and what is due by time: links, neighbours, connections, the heap. */
+/* Events of engines, and periodic work: links, neighbours, connections, the heap. */
 #include <arpa/inet.h>
 #include <malloc.h>
 
@@ -14,9 +14,9 @@
 #include "control/observe/inspect_priv.h"
 #include "control/observe/sysfs.h"
 
-enum { TRIM_MIN_CONNS = 4096 /**< at once, a few MB; for fewer the search isn't worth it */ };
+enum { TRIM_MIN_CONNS = 4096 /**< connections at once, a few MB; for fewer, trimming isn't worth it */ };
 
-/** Forward an event to the session of the object, which may have ended since, or to all that have an XRC target open. */
+/** Forward an event to the object's session, which may have ended, or to all sessions that have an XRC target open. */
 static void
 forward_async(struct control *c, const struct tp_event *ev)
 {
@@ -50,13 +50,16 @@ log_unsaid(struct control *c)
 	}
 }
 
-/** A QP went to ERR or SQE. Engines send an event for the first few of a second and count the rest (log_unsaid()). */
+/**
+ * Log that a QP went to ERR or SQE. Engines send an event for the first few in a second and count the rest
+ * (log_unsaid()).
+ */
 static void
 log_failure(struct control *c, const struct qp_failure *f)
 {
 	const struct session *s = session_find(c, (uintptr_t)f->owner);
 	char why[DIAG_LINE_BYTES], peer[INET6_ADDRSTRLEN] = "?";
-	/* A program that moves its QP to ERR ends a connection; that happens all the time. */
+	/* A program that moves its QP to ERR ends a connection, which is normal. */
 	uint32_t level = f->reason.why == QP_WHY_PROGRAM ? RTE_LOG_DEBUG : RTE_LOG_NOTICE;
 
 	if (f->ip_version != 0)
@@ -74,7 +77,7 @@ events_engine(struct watch *w, uint32_t events)
 	struct control *c = src->control;
 	struct engine_event ev;
 
-	/* The descriptor stays readable while events are left, so the rest comes in the next turn. */
+	/* The descriptor stays readable while events are left, so the rest is handled in the next turn. */
 	for (unsigned int i = 0; i < CONTROL_EVENT_BURST && engine_event_next(src->engine, &ev); i++) {
 		switch (ev.kind) {
 		case ENGINE_EV_ASYNC:
@@ -95,7 +98,7 @@ events_engine(struct watch *w, uint32_t events)
 	}
 }
 
-/** lib/net's own packets go out through the first engine. */
+/** Packets of lib/net itself are sent through the first engine. */
 static void
 send_packet(void *arg, struct net_port *p, struct rte_mbuf *m)
 {
@@ -135,9 +138,9 @@ poll_links(struct control *c)
 }
 
 /**
- * Keep the largest number of connections. Called in every turn, since thousands may come and go between two calls of
+ * Update the highest number of connections. Called in every turn, since thousands may come and go between two calls of
  * trim_heap().
- * @return the number now.
+ * @return the current number.
  */
 static uint32_t
 count_conns(struct control *c)
@@ -150,9 +153,8 @@ count_conns(struct control *c)
 }
 
 /**
- * Give memory back to the system when most connections of a burst are gone (each is kept for some seconds after its
- * end). Not in an application that serves no other programs: malloc_trim() would go through the application's own
- * heap.
+ * Return memory to the system when most connections of a burst are gone (each is kept for some seconds after its end).
+ * Not done in an application that serves no other programs: malloc_trim() would search the application's own heap.
  */
 static void
 trim_heap(struct control *c, uint32_t conns)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* SIGHUP: the configuration is read again, checked as a whole, and what can change at run time changes. */
+/* SIGHUP: reads the configuration again, checks it as a whole, and applies what can be changed at run time. */
 #include <stdio.h>
 
 #include <bsd/string.h>
@@ -8,7 +8,7 @@
 #include "control/core/control_priv.h"
 #include "impair.h"
 
-/** A reload under way. */
+/** A reload in progress. */
 struct reload {
 	struct control *c;
 	const struct uroced_config *new;
@@ -16,20 +16,20 @@ struct reload {
 	char *restart;
 };
 
-/** A key that can change at run time. */
+/** A key that can be changed at run time. */
 struct live_key {
 	const char *name;
 	bool of_port;
 	/**
-	 * Put it into force. Values of [daemon] are copied by the caller, those of a port by this.
+	 * Apply the new value. The caller copies values of [daemon], this function those of a port.
 	 * @param port  NULL for keys of [daemon].
-	 * @return 0, or an errno value: it stays as it was.
+	 * @return 0, or an errno value: nothing was changed.
 	 */
 	int (*apply)(struct reload *r, struct config_port *port, const struct config_port *new_port);
 };
 
-/* ---- How each key is put into force ---- */
-/** @return the index of the port whose configuration @p p is. */
+/* ---- How each key is applied ---- */
+/** @return the index of the port that @p p configures. */
 static uint16_t
 port_index(const struct control *c, const struct config_port *p)
 {
@@ -103,14 +103,14 @@ apply_cc(struct reload *r, struct config_port *port, const struct config_port *n
 static int
 apply_log_level(struct reload *r, struct config_port *port, const struct config_port *new_port)
 {
-	/* Setting ours has overwritten EAL's --log-level, so there is no default to go back to. */
+	/* Setting our level has replaced EAL's --log-level, so there is no default to return to. */
 	if (r->new->log_level == 0)
 		return ENOTSUP;
 	rte_log_set_level_pattern("uroce.*", r->new->log_level);
 	return 0;
 }
 
-/** Limits of the daemon, but for those of tables with a fixed size: max_qp, max_mr, max_ah. */
+/** Apply limits of the daemon, except those of tables with a fixed size: max_qp, max_mr, max_ah. */
 static int
 apply_limits(struct reload *r, struct config_port *port, const struct config_port *new_port)
 {
@@ -120,7 +120,7 @@ apply_limits(struct reload *r, struct config_port *port, const struct config_por
 	return 0;
 }
 
-/** Limits of programs and users, which keep what they have beyond a new limit. */
+/** Apply limits of programs and users. What they have beyond a new limit they keep. */
 static int
 apply_shares(struct reload *r, struct config_port *port, const struct config_port *new_port)
 {
@@ -148,7 +148,7 @@ static const struct live_key live_keys[] = {
 	{ "user_max_connects", false, apply_shares },
 };
 
-/* ---- One setting, by a call of the application ---- */
+/* ---- A single setting, changed by the application ---- */
 int
 control_set_impair(struct control *c, unsigned int port, const struct impair_params *p)
 {
@@ -237,7 +237,7 @@ control_reload(struct control *c)
 	strlcpy(c->reloads.error, rc != 0 ? err : "", sizeof(c->reloads.error));
 	if (rc != 0) {
 		c->reloads.refused++;
-		CTL_LOG(ERR, "SIGHUP changes nothing: %s", err);
+		CTL_LOG(ERR, "configuration not reloaded: %s", err);
 	} else {
 		c->reloads.restart[0] = '\0';
 		config_compare(c->s.conf, new, on_difference, &r);

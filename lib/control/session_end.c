@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The end of a session: everything that the program had is destroyed. */
+/* The end of a session: destroys everything that the program had. */
 #include <unistd.h>
 
 #include "control/cma/cma_priv.h"
@@ -14,7 +14,7 @@
 #include "control/obj/obj_srq_priv.h"
 #include "control/obj/obj_xrc_priv.h"
 
-/** Objects go before those that they use; memory goes last. */
+/** Destroy objects before those that they use, and memory last. */
 static void
 destroy_objects(struct session *s)
 {
@@ -28,7 +28,7 @@ destroy_objects(struct session *s)
 		rcu_wait(c->s.sh.qsbr);
 	for (uint32_t pos = 0; (o = handles_next(&s->tab[OBJ_CQ], &pos)) != NULL;)
 		obj_cq_destroy(s, o);
-	/* An MR can't go while memory windows are bound to it. */
+	/* An MR can't be destroyed while memory windows are bound to it. */
 	obj_mw_destroy_all(s);
 	obj_mr_destroy_all(s);
 	for (uint32_t pos = 0; (o = handles_next(&s->tab[OBJ_AH], &pos)) != NULL;)

@@ -168,8 +168,8 @@ struct tp_event {
 /* ---- The QP table, shared by all engines ---- */
 struct qp_table;
 /**
- * [control] @param qsbr  The RCU variable that engines report to; NULL for a single-threaded user. @return NULL with
- * errno set.
+ * [control] @param qsbr  The RCU variable that engines report to; NULL for a single-threaded user.
+ * @return NULL with errno set.
  */
 struct qp_table *qp_table_create(uint32_t max_qp, struct rte_rcu_qsbr *qsbr);
 void qp_table_destroy(struct qp_table *t);
@@ -192,8 +192,8 @@ struct tp_path {
 
 struct ah_table;
 /**
- * [control] @param qsbr  The RCU variable that engines report to; NULL for a single-threaded user. @return NULL with
- * errno set.
+ * [control] @param qsbr  The RCU variable that engines report to; NULL for a single-threaded user.
+ * @return NULL with errno set.
  */
 struct ah_table *ah_table_create(uint32_t max_ah, struct rte_rcu_qsbr *qsbr);
 void ah_table_destroy(struct ah_table *t);
@@ -210,8 +210,8 @@ int ah_destroy(struct ah_table *t, uint32_t handle);
 /* ---- Multicast groups and the QPs attached to them, shared by all engines ---- */
 struct mcast_table;
 /**
- * [control] @param qsbr  The RCU variable that engines report to; NULL for a single-threaded user. @return NULL with
- * errno set.
+ * [control] @param qsbr  The RCU variable that engines report to; NULL for a single-threaded user.
+ * @return NULL with errno set.
  */
 struct mcast_table *mcast_table_create(struct rte_rcu_qsbr *qsbr);
 void mcast_table_destroy(struct mcast_table *t);

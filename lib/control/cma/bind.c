@@ -35,20 +35,20 @@ bind_find(struct cma *cma, uint32_t ps, uint16_t port)
 	return NULL;
 }
 
-/** @return true if requests to @p a, bound to @p addr, could be meant for @p b, or the other way round. */
+/** @return true if @p a, bound to @p addr, could get requests meant for @p b, or the other way round. */
 static bool
 overlap(const struct cma_id *a, const struct cma_id *b, const struct ctl_cm_addr *addr)
 {
 	bool any_a = gid_is_zero(gid_at(addr->gid)), any_b = gid_is_zero(gid_at(b->local.gid));
 
 	if (addr->family != b->local.family) {
-		/* A wildcard of IPv6 takes IPv4 too, unless it is for IPv6 only. */
+		/* An IPv6 wildcard covers IPv4 too, unless it is for IPv6 only. */
 		return (any_a && addr->family == 6 && !a->af_only) || (any_b && b->local.family == 6 && !b->af_only);
 	}
 	return any_a || any_b || memcmp(addr->gid, b->local.gid, 16) == 0;
 }
 
-/** @return true if both may have the port: their addresses differ, or both allow reuse and @p b doesn't listen. */
+/** @return true if both may use the port: their addresses differ, or both allow reuse and @p b doesn't listen. */
 static bool
 compatible(const struct cma_id *a, const struct cma_id *b, const struct ctl_cm_addr *addr)
 {

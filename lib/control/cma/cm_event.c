@@ -1,16 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Events of lib/cm: requests become new ids, and everything else becomes an event of the id that it is about. */
+/* Events of lib/cm: requests become new ids, everything else becomes an event of the id concerned. */
 #include <rte_common.h>
 
 #include "control/cma/cma_priv.h"
 
-/** Take the addresses from the RDMA CM's header. @return false: they are not those that the packet came with. */
+/** Take the addresses from the RDMA CM's header. @return false: they aren't those of the packet. */
 static bool
 ip_hdr_take(struct cma_id *id, const struct cm_ip_hdr *h, const struct cm_av *av, uint64_t service_id)
 {
 	uint32_t skip = h->ip_version == 4 ? 12 : 0;
 
-	/* An IPv6 peer must not pass for the IPv4 address in the last bytes of its own, which the program may trust. */
+	/*
+	 * An IPv6 peer must not pass itself off as the IPv4 address in the last bytes of its own, which the program may
+	 * trust.
+	 */
 	if (gid_is_v4(gid_at(av->remote_gid)) != (h->ip_version == 4) || gid_is_v4(gid_at(av->local_gid)) != (h->ip_version == 4))
 		return false;
 	if (memcmp(h->src + skip, av->remote_gid + skip, 16 - skip) != 0 ||
@@ -43,7 +46,7 @@ refuse(struct cma *cma, const struct cm_event *ev, uint16_t reason)
 	cm_destroy(ev->conn, now);
 }
 
-/** The type of the QP that a REQ asks for. */
+/** @return the type of the QP that a REQ asks for. */
 static uint8_t
 asked_type(const struct cm_req *req)
 {
@@ -52,7 +55,7 @@ asked_type(const struct cm_req *req)
 							 UROCE_QPT_RC;
 }
 
-/** @return an id for a request that came, or NULL with *@p reason to reject it. */
+/** Create an id for a connection request. @return NULL: reject the request, with *@p reason. */
 static struct cma_id *
 request_id(struct cma_id *listener, const struct cm_event *ev, const uint8_t *data, uint64_t service_id,
 	   uint16_t *reason)
@@ -86,8 +89,8 @@ request_id(struct cma_id *listener, const struct cm_event *ev, const uint8_t *da
 }
 
 /**
- * Tell the listener's program of a request.
- * @param data  Its private data, @p bytes long, which begins with the RDMA CM's header.
+ * Report a request to the listener's program.
+ * @param data  The request's private data, @p bytes long, which begins with the RDMA CM's header.
  */
 static void
 announce(struct cma_id *id, struct cma_id *listener, struct ctl_cm_event *out, const uint8_t *data, uint32_t bytes)
@@ -109,7 +112,7 @@ on_request(struct cma *cma, const struct cm_event *ev)
 	uint8_t type = asked_type(req);
 	uint16_t reason;
 
-	/* The program will make a QP of its listener's type (Linux, core/cma.c: cma_ib_check_req_qp_type()). */
+	/* The program will create a QP of its listener's type (Linux, core/cma.c: cma_ib_check_req_qp_type()). */
 	if (type != listener->qp_type) {
 		refuse(cma, ev, CM_REJ_INVALID_TRANSPORT_TYPE);
 		return;
@@ -130,7 +133,7 @@ on_request(struct cma *cma, const struct cm_event *ev)
 	id->qp_type = type;
 	id->remote_qpn = req->qpn;
 	id->sq_psn = req->starting_psn;
-	/* What the peer starts we answer, and the other way round. */
+	/* The READs and atomics that the peer initiates are those we respond to, and the other way round. */
 	id->responder_resources = req->initiator_depth;
 	id->initiator_depth = req->responder_resources;
 	id->retry_count = req->retry_count;
@@ -138,7 +141,7 @@ on_request(struct cma *cma, const struct cm_event *ev)
 	id->path_mtu = req->path_mtu;
 	id->timeout = id->ack_timeout_set ? id->ack_timeout : req->primary.ack_timeout;
 	id->tos = req->primary.traffic_class;
-	/* Both directions of a connection have the same flow label, and take the same path through the network. */
+	/* Both directions of a connection use the same flow label, and so take the same path through the network. */
 	id->flow_label = req->primary.flow_label;
 	out.conn = (struct ctl_cm_conn_param){
 		.qp_num = req->qpn,
@@ -239,7 +242,7 @@ cma_cm_event(struct cma *cma, const struct cm_event *ev)
 	struct cma_id *id = ev->owner;
 
 	if (id == NULL) {
-		/* It came to a listener that is no id's, so no program can have it. */
+		/* The listener isn't an id's, so no program can accept the request. */
 		cm_destroy(ev->conn, control_now_ns());
 		return;
 	}
@@ -277,7 +280,7 @@ cma_cm_event(struct cma *cma, const struct cm_event *ev)
 			cma_event(id, CTL_CM_EV_TIMEWAIT_EXIT, 0);
 		break;
 	default:
-		/* MRA: the peer needs longer. Programs don't hear of that. */
+		/* MRA: the peer needs more time. Programs aren't told. */
 		break;
 	}
 }

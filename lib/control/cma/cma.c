@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Ids as programs make, set, move and destroy them. */
+/* Creating, configuring, moving and destroying ids at a program's request. */
 #include "control/cma/cma_priv.h"
 
 struct cma *
@@ -43,7 +43,7 @@ cma_id_free(struct cma_id *id)
 	obj_free(s, OBJ_CM_ID, &id->obj);
 }
 
-/** Refuse the requests after the first @p taken: the program has not read their events, and will not. */
+/** Refuse the requests after the first @p taken: the program has not read their events and never will. */
 static void
 refuse_unread(struct cma_id *listener, uint32_t taken)
 {
@@ -51,7 +51,7 @@ refuse_unread(struct cma_id *listener, uint32_t taken)
 
 	for (id = LIST_FIRST(&listener->requests); id != NULL; id = next) {
 		next = LIST_NEXT(id, asked_link);
-		/* The event of an id that is in another session was read, whatever the client says. */
+		/* If an id is in another session its event was read, whatever the client says. */
 		if (id->request_no > taken && id->session == listener->session)
 			cma_id_free(id);
 		else

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Connections of ids: what a program asks for becomes calls into lib/cm. */
+/* Connections of ids: turns a program's requests into calls of lib/cm. */
 #include <rte_common.h>
 
 #include "control/cma/cma_priv.h"
 #include "control/core/quota_priv.h"
 
-/** Timeouts are codes of 5 bits, for powers of 2. An ACK comes after two packet lives: that is the next code. */
+/**
+ * Timeouts have 5 bits and are powers of 2. An ACK takes up to two packet life times, so one more than their exponent.
+ */
 static uint8_t
 ack_timeout_of(const struct cma_id *id)
 {
@@ -30,7 +32,7 @@ id_av(const struct cma_id *id, struct cm_av *av)
 		av->vlan_tci = (uint16_t)((id->tos >> 5) << 13 | id->port->conf.vlan_id);
 }
 
-/** Make the RDMA CM's header, which goes before the program's private data. */
+/** Build the RDMA CM's header, which precedes the program's private data. */
 static void
 ip_hdr_of(const struct cma_id *id, uint8_t data[CM_IP_HDR_BYTES])
 {
@@ -60,8 +62,8 @@ op_cm_listen(struct session *s, struct request *r)
 	if (id->state != CMA_BOUND)
 		return req_fail(r, EINVAL, "this id can't listen: it has a destination, or listens already");
 	/*
-	 * Of two listeners on a port the more specific one would get requests meant for the other, which may be
-	 * another user's.
+	 * Of two listeners on one port, the one with the more specific address would get requests meant for the other,
+	 * which may be another user's.
 	 */
 	if (!cma_may_listen(id))
 		return req_fail(r, EADDRINUSE, "another id listens on port %u", id->local.port);
@@ -179,7 +181,7 @@ op_cm_connect(struct session *s, struct request *r)
 	return 0;
 }
 
-/** @return the id, which has a connection, or NULL with the request failed. */
+/** @return the id, which has a connection, or NULL, with @p r failed. */
 static struct cma_id *
 get_conn(struct session *s, uint32_t handle, struct request *r)
 {

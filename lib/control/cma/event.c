@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Events of ids for the program: written into its pipe, in order; none is lost while the session lives. */
+/* Events for the program: written into its pipe in order; none is lost while the session exists. */
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "control/cma/cma_priv.h"
 
-/** Write it. @return false: no room now. Events of a program that has closed its end are lost; its session ends soon. */
+/**
+ * Write @p k into the pipe.
+ * @return false: no room now. If the program has closed its end, the event is dropped; its session will end soon.
+ */
 static bool
 put(struct cma_session *cs, const struct cma_kept *k)
 {
@@ -24,14 +27,14 @@ watch(struct cma_session *cs, bool on)
 	if (!on) {
 		control_unwatch(cs->session->control, &cs->pipe);
 	} else if (control_watch(cs->session->control, &cs->pipe, EPOLLOUT) != 0) {
-		/* Without it queued events would never be written. */
+		/* Without it the queued events would never be written. */
 		session_close(cs->session, "its event pipe can't be watched");
 		return;
 	}
 	cs->watching = on;
 }
 
-/** It is not among the events of an id any more. */
+/** Remove @p k from the events of its id. */
 static void
 detach(struct cma_kept *k)
 {
@@ -43,7 +46,7 @@ detach(struct cma_kept *k)
 	k->id = k->request = NULL;
 }
 
-/** Put it behind those that are in the pipe, or behind those that wait for room. */
+/** Add @p k at the end of the sent or of the queued events. */
 static void
 append(struct cma_kept *k, bool sent)
 {
@@ -52,7 +55,7 @@ append(struct cma_kept *k, bool sent)
 	k->sent = sent;
 }
 
-/** The opposite. */
+/** Remove @p k from the sent or queued events. */
 static void
 take_out(struct cma_kept *k)
 {
@@ -68,7 +71,7 @@ drop(struct cma_kept *k)
 	free(k);
 }
 
-/** Forget the events that the program has read since the last call. */
+/** Free the events that the program has read since the last call. */
 static void
 trim(struct cma_session *cs)
 {
@@ -132,8 +135,8 @@ cma_event(struct cma_id *id, enum ctl_cm_event_type type, int32_t status)
 }
 
 /**
- * Drop an event that is still queued. One that is in the pipe can't be taken back: the library finds no id for it and
- * ignores it.
+ * Drop an event that is still queued. One that is in the pipe can't be taken back; the client library ignores it, since
+ * it finds no id for it.
  */
 static void
 forget(struct cma_kept *k)
@@ -172,7 +175,7 @@ cma_event_requests(const struct cma_id *id)
 
 static void move_unread(struct cma_id *id);
 
-/** Send @p k, which was not read in the session that its id has left, in the new one. */
+/** Send @p k again: its id has moved, and @p k was not read in the old session. */
 static void
 send_again(struct cma_kept *k)
 {
@@ -181,7 +184,7 @@ send_again(struct cma_kept *k)
 
 	memcpy(&ev, k->event, k->bytes);
 	forget(k);
-	/* An id that is in a group can't move, so this group was left again. */
+	/* An id that is in a group can't move, so the group was left again. */
 	if (ev.type == CTL_CM_EV_MULTICAST_JOIN)
 		return;
 	if (request != NULL && cma_id_move(request, id->session) != 0) {
@@ -191,12 +194,14 @@ send_again(struct cma_kept *k)
 	ev.id = request != NULL ? request->obj.handle : id->obj.handle;
 	ev.listener = request != NULL ? id->obj.handle : 0;
 	cma_event_send(id, &ev, request);
-	/* The peer that asked may have given up, and the request have unread events of its own. */
+	/* The peer may have given up its request, so that the request's id has unread events of its own. */
 	if (request != NULL)
 		move_unread(request);
 }
 
-/** Send the events that are unread now in the new session; those that are sent again come behind them in the list. */
+/**
+ * Send the unread events in the new session. They are appended to the list meanwhile, so stop at the current last one.
+ */
 static void
 move_unread(struct cma_id *id)
 {
@@ -213,7 +218,7 @@ move_unread(struct cma_id *id)
 void
 cma_event_move(struct cma_id *id, struct session *from)
 {
-	/* Once, before: an event that the program reads from the old pipe from now on is moved all the same. */
+	/* Once, at the start: an event that the program reads from the old pipe after this is moved all the same. */
 	trim(from->cma);
 	move_unread(id);
 }

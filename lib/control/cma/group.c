@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Multicast groups of UD ids. The QP that attaches is the member on the network; an id that joins is told how to send
- * there.
+ * Multicast groups of UD ids. The QP attached to a group is the member on the network; an id that joins only learns how
+ * to send to the group.
  */
 #include "control/cma/cma_priv.h"
 

@@ -9,7 +9,9 @@
 
 #include "control/cma/cma_priv.h"
 
-/** A MAD to ourselves that is not received yet, or one that waits for the MAC address of its receiver. */
+/**
+ * A MAD to this daemon itself that has not been received yet, or one that waits for the MAC address of its receiver.
+ */
 struct gsi_mad {
 	TAILQ_ENTRY(gsi_mad) link;
 	struct gsi *gsi;
@@ -114,7 +116,7 @@ resolve_and_send(struct gsi *g, struct net_port *p, unsigned int sgid_index, con
 		g->counters.tx_unreachable++;
 }
 
-/** Send a MAD to ourselves. The CM must not be called in its own callback, so gsi_run() delivers it. */
+/** Send a MAD to this daemon itself. The CM must not be called from its own callback, so gsi_run() delivers it. */
 static void
 loop_back(struct gsi *g, struct net_port *p, const struct cm_av *av, const uint8_t *data)
 {
@@ -168,7 +170,7 @@ gsi_take(struct gsi *g, const struct tp_mad *mad, uint64_t now_ns)
 		.pkey = mad->pkey,
 		.flow_label = mad->flow_label,
 		.traffic_class = mad->traffic_class,
-		/* Our own default, not what is left of the sender's: the path back may be longer. */
+		/* Use our default, not the hops that the sender's packet had left: the path back may be longer. */
 		.hop_limit = 0,
 		.resolved = true,
 		.vlan_tci = mad->vlan_tci,
@@ -199,7 +201,7 @@ gsi_run(struct gsi *g, uint64_t now_ns)
 {
 	struct gsi_mad *m;
 
-	/* Only those that wait now: the CM's answers to them are delivered by the next call. */
+	/* Deliver only those that wait now; the CM's answers to them are delivered by the next call. */
 	for (uint32_t n = g->nb_loop; n > 0; n--) {
 		m = TAILQ_FIRST(&g->loop);
 		TAILQ_REMOVE(&g->loop, m, link);

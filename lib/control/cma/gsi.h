@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * What the daemon's GSI counts: QP 1 of every port. control_gsi_counters() returns it.
+ * Counters of the daemon's GSI: QP 1 of every port. control_gsi_counters() returns them.
  *
- * Owns: nothing. Called by: observe, apps. Thread: any; the control thread counts.
+ * Owns: nothing. Called by: observe, apps. Thread: any; the control thread increments them.
  */
 #ifndef UROCE_GSI_H
 #define UROCE_GSI_H
@@ -11,10 +11,11 @@
 #include <stdint.h>
 
 /*
- * rx_mads, tx_mads: all that came from and went to the wire; loop_mads: to ourselves. Dropped: rx_not_ours, to an address
- * that isn't the port's; rx_bad_source, from an address that can't be a peer's; rx_other_qp, from another QP than 1, where
- * no answer could go; tx_no_address, from an address that the port doesn't have; tx_unreachable, no route to the peer or no
- * answer to ARP or ND; tx_waiting, too many wait for that; tx_no_mbuf; loop_full.
+ * rx_mads, tx_mads: all MADs received from and sent to the wire; loop_mads: from this daemon to itself. Dropped:
+ * rx_not_ours, addressed to an address that the port doesn't have; rx_bad_source, from an address that no peer can
+ * have; rx_other_qp, not from QP 1, so that no answer could be sent; tx_no_address, from an address that the port
+ * doesn't have; tx_unreachable, no route to the peer or no answer to ARP or ND; tx_waiting, too many MADs wait for a
+ * MAC address; tx_no_mbuf; loop_full.
  */
 #define GSI_COUNTERS(X) \
 	X(rx_mads) X(tx_mads) X(loop_mads) \

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Ids as such: what they know, in which session they are. */
+/* Ids: creating them, their attributes, and which session they are in. */
 #include <unistd.h>
 
 #include "control/cma/cma_priv.h"

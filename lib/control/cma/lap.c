@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Alternate paths: a peer's LAP sets the alternate path of the id's QP (17.2.8), to which the QP migrates when its
- * first path fails or the peer migrates. The program gets IBV_EVENT_PATH_MIG.
+ * Alternate paths: a LAP of the peer sets the alternate path of the id's QP (17.2.8), to which the QP migrates when its
+ * primary path fails or the peer migrates. The program gets IBV_EVENT_PATH_MIG.
  */
 #include "control/cma/cma_priv.h"
 #include "control/obj/obj_qp_priv.h"
 
-/** @return the QP that the program named. @param owner  Gets its session, which is another one of the same process. */
+/**
+ * @return the QP that the program named.
+ * @param owner  Receives its session, which is another one of the same process.
+ */
 static struct obj_qp *
 find_qp(const struct cma_id *id, struct session **owner)
 {
@@ -14,7 +17,7 @@ find_qp(const struct cma_id *id, struct session **owner)
 	struct obj_qp *qp;
 	struct session *s;
 
-	/* All processes in another PID namespace have number 0, so none can be told from another. */
+	/* Processes in another PID namespace all have number 0, so they can't be told apart. */
 	if (own->pid == 0)
 		return NULL;
 	TAILQ_FOREACH(s, &own->control->sessions, link) {
@@ -33,7 +36,7 @@ find_qp(const struct cma_id *id, struct session **owner)
 static void
 answer(struct cma_id *id, enum cm_apr_status status)
 {
-	/* 12.8.2: the answer to an address that is refused has one that would do. */
+	/* 12.8.2: an answer that refuses an address contains one that would be accepted. */
 	const struct cm_private gid = { net_gid(id->port, id->sgid_index), CM_GID_BYTES }, none = { 0 };
 
 	cm_apr(id->conn, (uint8_t)status, status == CM_APR_INVALID_GID ? gid : none, none);
@@ -86,7 +89,7 @@ cma_lap(struct cma_id *id, const struct cm_lap *m)
 		answer(id, CM_APR_UNSUPPORTED);
 		return;
 	}
-	/* An address of another port belongs to another device, which this QP isn't of. */
+	/* An address of another port belongs to another device than this QP. */
 	if (cma_port_of(id->session->control, p->remote_gid, &sgid_index) != id->port) {
 		answer(id, CM_APR_INVALID_GID);
 		return;
@@ -102,7 +105,7 @@ cma_lap(struct cma_id *id, const struct cm_lap *m)
 		.port_num = 1,
 	};
 	memcpy(id->lap.ah.dgid, p->local_gid, sizeof(id->lap.ah.dgid));
-	/* That of an earlier LAP may still be going on. */
+	/* An earlier LAP may still be resolving. */
 	cma_lap_stop(id);
 	rc = net_resolve(id->port, sgid_index, gid_at(p->local_gid), control_now_ns(), mac, on_resolved, &id->lap);
 	if (rc == EINPROGRESS)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What was negotiated, as attributes of a QP (Linux, core/cm.c: cm_init_qp_*_attr()). */
+/* The negotiated parameters as QP attributes (Linux, core/cm.c: cm_init_qp_*_attr()). */
 #include "control/cma/cma_priv.h"
 
 static uint32_t
@@ -25,7 +25,7 @@ attr_init(const struct cma_id *id, struct ctl_cm_qp_attr_rsp *a)
 	a->attr.qp_access_flags = access_of(id);
 }
 
-/** @return the mask. */
+/** Fill in the attributes for RTS. @return their mask. */
 static uint32_t
 attr_rts(const struct cma_id *id, struct ctl_cm_qp_attr_rsp *a)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* From an id's destination to our own address, a port and the MAC address of the next hop. */
+/* Resolving an id's destination: our own address, the port and the MAC address of the next hop. */
 #include <unistd.h>
 
 #include <rte_common.h>
@@ -11,13 +11,13 @@ has_gateway(const struct net_port *p, bool v4)
 {
 	static const uint8_t none[4];
 
-	/* A port that shares its interface with the kernel has the kernel's routes. */
+	/* A port that shares its interface with the kernel uses the kernel's routes. */
 	return p->shared || (v4 ? memcmp(p->conf.gateway4, none, 4) != 0 : !gid_is_zero(gid_at(p->conf.gateway6)));
 }
 
 /**
- * @param gateway  Look for an address of a port with a gateway, not for one on the network of @p dst.
- * @return the GID index of an address of @p p from which @p dst can be reached, or -1. Link-local peers are taken to
+ * @param gateway  Look for a port with a gateway, rather than an address on the network of @p dst.
+ * @return the GID index of an address of @p p from which @p dst can be reached, or -1. Link-local peers are assumed to
  * be on the first port.
  */
 static int
@@ -38,7 +38,10 @@ source_on(const struct net_port *p, const struct ctl_cm_addr *dst, bool gateway)
 	return -1;
 }
 
-/** Choose our address on the path to @p dst: @p dst itself if it is ours, else as source_on(). @return false: no route. */
+/**
+ * Choose our address for the path to @p dst: @p dst itself if it is ours, else as in source_on().
+ * @return false: no route.
+ */
 static bool
 choose_source(struct control *c, const struct ctl_cm_addr *dst, struct net_port **port, uint8_t *sgid_index)
 {
@@ -57,7 +60,7 @@ choose_source(struct control *c, const struct ctl_cm_addr *dst, struct net_port 
 
 /**
  * Replace a destination that means this host by the first address of its family, of @p port if that isn't NULL.
- * @return false: none.
+ * @return false: there is none.
  */
 static bool
 own_address(struct control *c, const struct net_port *port, struct ctl_cm_addr *a)
@@ -77,7 +80,7 @@ own_address(struct control *c, const struct net_port *port, struct ctl_cm_addr *
 	return false;
 }
 
-/** Note that the id's MAC address is being asked for. */
+/** Record that the id's MAC address is being resolved. */
 static void
 resolving_begins(struct cma_id *id)
 {
@@ -109,7 +112,7 @@ cma_resolve_stop(struct cma_id *id)
 	resolving_ends(id);
 }
 
-/** Send an event with the addresses that are known now, so that the program needs no CM_QUERY. */
+/** Send an event that includes the addresses known now, so that the program needs no CM_QUERY. */
 static void
 resolved(struct cma_id *id, enum ctl_cm_event_type type)
 {
@@ -140,7 +143,7 @@ on_resolved(void *arg, int status, const uint8_t mac[6])
 	resolved(id, CTL_CM_EV_ADDR_RESOLVED);
 }
 
-/** Ask for the id's MAC address. @return as net_resolve(). */
+/** Start resolving the id's MAC address. @return as net_resolve(). */
 static int
 ask(struct cma_id *id, uint64_t now_ns)
 {
@@ -150,14 +153,14 @@ ask(struct cma_id *id, uint64_t now_ns)
 	if (rc != EINPROGRESS || s->control->cma->nb_resolving < CMA_RESOLVING_CROWD ||
 	    s->cma->nb_resolving < CMA_RESOLVING_SHARE)
 		return rc;
-	/* A program that asks for many hosts that don't answer must leave some places for others. */
+	/* A program that asks for many hosts that don't answer must not take all resolutions. */
 	net_resolve_cancel(id->port, id);
 	return ENOBUFS;
 }
 
 /**
- * Find both ends.
- * @return 0; EHOSTUNREACH, which becomes the status of the event; or an errno value with the request failed.
+ * Determine both addresses.
+ * @return 0; EHOSTUNREACH, which becomes the status of the event; or an errno value, with @p r failed.
  */
 static int
 resolve_ends(struct cma_id *id, const struct ctl_cm_addr *dst, struct request *r)
@@ -244,7 +247,7 @@ cma_poll(struct cma *cma, uint64_t now_ns)
 	return next;
 }
 
-/** RoCE has no subnet manager to ask: the address is the route. */
+/** RoCE has no subnet manager to ask: resolving the address has resolved the route. */
 int
 op_cm_resolve_route(struct session *s, struct request *r)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Which keys there are, what values they take, and the configuration as a whole. */
+/* The keys, their allowed values, and the configuration as a whole. */
 #include <ctype.h>
 #include <errno.h>
 #include <grp.h>
@@ -19,7 +19,7 @@
 
 struct config_key;
 
-/** Parses @p value into @p dst. @return 0 or EINVAL with what would be right in @p err. */
+/** Parses @p value into @p dst. @return 0, or EINVAL with what would be right in @p err. */
 typedef int (*key_parse)(const struct config_key *k, const char *value, void *dst, char *err, size_t err_bytes);
 
 struct config_key {
@@ -27,8 +27,8 @@ struct config_key {
 	size_t offset; /**< of the field in struct uroced_config or struct config_port */
 	size_t bytes;  /**< of the field */
 	key_parse parse;
-	uint64_t min, max;        /**< of a number; max also the room of a string */
-	const char *const *words; /**< of a choice */
+	uint64_t min, max;        /**< of a number; for a string, max is the size of its buffer */
+	const char *const *words; /**< the values of a choice */
 };
 
 static int
@@ -92,20 +92,20 @@ parse_text(const struct config_key *k, const char *value, void *dst, char *err, 
 {
 	if (value[0] == '\0')
 		return want(err, err_bytes, "must not be empty");
-	memset(dst, 0, k->max); /* config_compare() compares all of it */
+	memset(dst, 0, k->max); /* config_compare() compares the whole buffer */
 	if (strlcpy(dst, value, k->max) >= k->max)
 		return want(err, err_bytes, "must be shorter than %" PRIu64 " characters", k->max);
 	return 0;
 }
 
-/** By name or number, as chown(1) takes it. */
+/** A group by name or number, as in chown(1). */
 static int
 parse_group(const struct config_key *k, const char *value, void *dst, char *err, size_t err_bytes)
 {
 	uint64_t gid;
 	int rc = parse_text(k, value, dst, err, err_bytes);
 
-	/* The highest number stands for "unchanged" in chown(). */
+	/* The highest number means "unchanged" in chown(). */
 	if (rc != 0 || getgrnam(value) != NULL || (parse_number(value, 10, &gid) == 0 && gid < UINT32_MAX))
 		return rc;
 	return want(err, err_bytes, "no such group; make it (groupadd), or give one that `getent group` lists");
@@ -164,14 +164,14 @@ parse_addresses(const struct config_key *k, const char *value, void *dst, char *
 	while ((word = strsep(&rest, " \t")) != NULL) {
 		if (word[0] == '\0')
 			continue;
-		/* One GID of the table is the link-local address. */
+		/* One entry of the GID table is the link-local address. */
 		if (p->nb_addrs == k->max)
 			return want(err, err_bytes, "at most %" PRIu64 " addresses fit the GID table", k->max);
 		if (net_addr_parse(word, &p->addrs[p->nb_addrs], err, err_bytes) != 0)
 			return EINVAL;
 		for (unsigned int i = 0; i < p->nb_addrs; i++) {
 			if (gid_equal(&p->addrs[i].gid, &p->addrs[p->nb_addrs].gid))
-				return want(err, err_bytes, "%s stands there twice: give each address once", word);
+				return want(err, err_bytes, "%s is given twice: give each address once", word);
 		}
 		p->nb_addrs++;
 	}
@@ -197,7 +197,7 @@ parse_pkeys(const struct config_key *k, const char *value, void *dst, char *err,
 			return want(err, err_bytes, "'%s' must be a P_Key in hexadecimal, for example 0xffff", word);
 		for (i = 0; i < n; i++) {
 			if (pkeys[i] == v)
-				return want(err, err_bytes, "%s stands there twice: give each P_Key once", word);
+				return want(err, err_bytes, "%s is given twice: give each P_Key once", word);
 		}
 		pkeys[n++] = (uint16_t)v;
 	}
@@ -342,7 +342,7 @@ port_of_section(struct uroced_config *c, const struct config_setting *s, char *e
 	p = (struct config_port *)(uintptr_t)find_port(c, name);
 	if (p != NULL)
 		return p;
-	/* Names are distinct and below UROCE_MAX_PORTS, so there is room. */
+	/* Names are distinct and their numbers below UROCE_MAX_PORTS, so there is room. */
 	p = &c->ports[c->nb_ports++];
 	*p = (struct config_port){ .net.pkeys = { 0xffff }, .features = TP_FEATURES_ALL };
 	strlcpy(p->net.name, name, sizeof(p->net.name));
@@ -380,7 +380,7 @@ apply(struct uroced_config *c, const struct config_setting *s, char *err)
 	return 0;
 }
 
-/** Check what can only be checked when everything has been read. */
+/** Make the checks that need the complete configuration. */
 static int
 check_whole(const struct uroced_config *c, const char *file, char *err)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * rte_cfgfile parses the file, but has no line numbers, accepts duplicates and cuts long values. So we read the
- * file first, to find these mistakes and keep the line of each key.
+ * rte_cfgfile parses the file, but it has no line numbers, accepts duplicates and truncates long values. So the file is
+ * read here first, to find these mistakes and to record the line of each key.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -16,7 +16,9 @@
 
 #define COMMENT '#'
 
-/* Characters of a line that rte_cfgfile's buffer holds, comments included (lib/cfgfile, rte_cfgfile_load_with_params). */
+/*
+ * Characters of a line, comments included, that fit rte_cfgfile's buffer (lib/cfgfile, rte_cfgfile_load_with_params).
+ */
 enum { LINE_CHARS = CFG_NAME_LEN + CFG_VALUE_LEN + 2 };
 
 int
@@ -54,7 +56,7 @@ config_error(char *err, const struct config_setting *s, const char *fmt, ...)
 	return EINVAL;
 }
 
-/** Cut blanks at both ends, in place. @return the first character that is left. */
+/** Trim blanks at both ends, in place. @return the first remaining character. */
 static char *
 trim(char *s)
 {
@@ -79,14 +81,14 @@ find(const struct config_source *src, const char *section, const char *key)
 	return NULL;
 }
 
-/** Add @p s unless it is a duplicate or there are too many. */
+/** Add @p s unless it is a duplicate or there are too many settings. */
 static int
 add(struct config_source *src, const struct config_setting *s, char *err)
 {
 	const struct config_setting *other = find(src, s->section, s->key);
 
 	if (other != NULL && other->file != NULL && s->file != NULL)
-		return config_error(err, s, "stands in line %u already; keep one of them", other->line);
+		return config_error(err, s, "is set in line %u already; keep one of them", other->line);
 	if (other != NULL && other->file == NULL && s->file == NULL && s->key[0] != '\0')
 		return config_error(err, s, "given twice; keep one of them");
 	if (src->nb == CONFIG_MAX_SETTINGS)
@@ -122,7 +124,7 @@ take_key(struct config_setting *cur, char *text, char *err)
 	value = trim(value);
 	if (cur->section[0] == '\0')
 		return config_fail(err, EINVAL,
-			 "%s:%u: '%.60s' stands before any section; put it under [daemon] or [port uroceN]", cur->file,
+			 "%s:%u: '%.60s' comes before any section; put it under [daemon] or [port uroceN]", cur->file,
 			 cur->line, text);
 	if (strlcpy(cur->key, text, sizeof(cur->key)) >= sizeof(cur->key) || text[0] == '\0') {
 		cur->key[0] = cur->value[0] = '\0';
@@ -140,7 +142,7 @@ check_line(const struct config_setting *cur, char *line, size_t bytes, char *err
 	if (bytes > 0 && line[bytes - 1] == '\n')
 		line[--bytes] = '\0';
 	if (strlen(line) != bytes)
-		return config_fail(err, EINVAL, "%s:%u: a byte 0 stands in the line; a configuration is text", cur->file, cur->line);
+		return config_fail(err, EINVAL, "%s:%u: a byte 0 is in the line; a configuration is text", cur->file, cur->line);
 	if (bytes > LINE_CHARS)
 		return config_fail(err, EINVAL, "%s:%u: the line has %zu characters; at most %d, comments included", cur->file,
 			 cur->line, bytes, LINE_CHARS);
@@ -165,7 +167,7 @@ scan_line(struct config_source *src, struct config_setting *cur, char *line, siz
 	return rc != 0 ? rc : add(src, cur, err);
 }
 
-/** Find all keys, their lines and mistakes in the form. */
+/** Find all keys and their lines, and check the syntax. */
 static int
 scan(struct config_source *src, const char *file, char *err)
 {
@@ -228,7 +230,7 @@ config_source_set(struct config_source *src, const char *set, char *err)
 	const char *eq = strchr(set, '='), *dot = NULL, *p;
 	char text[CONFIG_NAME_BYTES + CONFIG_VALUE_BYTES];
 
-	/* Section names have no dot, values may. */
+	/* Section names contain no dot, values may. */
 	for (p = set; eq != NULL && p < eq && dot == NULL; p++) {
 		if (*p == '.')
 			dot = p;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * Where settings come from: the lines of an INI file and the command line, with the place of each for messages.
+ * The source of settings: lines of an INI file and the command line, with the place of each for error messages.
  *
  * Owns: struct config_source. Called by: config.c. Thread: main, control.
  */
@@ -14,9 +14,9 @@
 
 enum { CONFIG_NAME_BYTES = CFG_NAME_LEN, CONFIG_VALUE_BYTES = CFG_VALUE_LEN };
 
-/** One setting; an empty section is a setting without a key. */
+/** One setting. A section without keys is a setting without a key. */
 struct config_setting {
-	const char *file; /**< or NULL: given by --set */
+	const char *file; /**< NULL: given by --set */
 	unsigned int line;
 	char section[CONFIG_NAME_BYTES];
 	char key[CONFIG_NAME_BYTES];

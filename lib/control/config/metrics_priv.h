@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * The key daemon.metrics: where the exporter of counters listens.
+ * The key daemon.metrics: the address at which the exporter of counters listens.
  *
  * Owns: nothing. Called by: config.c, observe/exporter.c. Thread: any.
  */
@@ -21,7 +21,8 @@ union metrics_address {
 };
 
 /**
- * Parse "unix:/PATH", "127.0.0.1:PORT" or "[::1]:PORT"; programs of other machines must not reach the exporter.
+ * Parse "unix:/PATH", "127.0.0.1:PORT" or "[::1]:PORT". Other addresses are refused, because programs on other machines
+ * must not reach the exporter.
  * @return the length of the address; 0: @p where is none of these.
  */
 socklen_t config_metrics_parse(const char *where, union metrics_address *a);

@@ -39,7 +39,7 @@ close_queued(void *arg)
 	return NULL;
 }
 
-/** Its threads take no signals: those are the control thread's. */
+/** The threads block signals, which the control thread handles. */
 static int
 start_thread(void)
 {
@@ -109,9 +109,9 @@ closer_close_socket(int sock)
 	struct msghdr msg;
 	unsigned int i, n;
 
-	/* From here on nothing more comes in. What has come in already is received. */
+	/* Nothing more can arrive from here on. What has arrived can still be received. */
 	shutdown(sock, SHUT_RDWR);
-	/* With credentials an empty message can be told from the end of the connection, which has none. */
+	/* With credentials an empty message can be distinguished from the end of the connection, which has none. */
 	if (setsockopt(sock, SOL_SOCKET, SO_PASSCRED, &one, sizeof(one)) != 0)
 		goto end;
 	for (;;) {

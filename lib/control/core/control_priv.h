@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * The state of one control thread, and what every file of lib/control needs of it: the log, the clock, epoll, the limits.
+ * The state of a control thread, and what every file of lib/control needs: log, clock, epoll, limits.
  *
- * Owns: struct control, which control.c makes and frees. Each part of lib/control has members of its own in it and
- * leaves the others' alone. Called by: all of lib/control; calls nothing of it. Thread: control, or another one that
- * holds control_lock(), unless a line says otherwise.
+ * Owns: struct control, which control.c creates and frees. Each part of lib/control uses only its own members of it.
+ * Called by: all of lib/control, none of which it calls. Thread: control, or another one that holds control_lock(),
+ * unless stated otherwise.
  */
 #ifndef UROCE_CONTROL_PRIV_H
 #define UROCE_CONTROL_PRIV_H
@@ -31,13 +31,13 @@
 extern int control_logtype;
 #define CTL_LOG(level, fmt, ...) rte_log(RTE_LOG_##level, control_logtype, "uroced: " fmt "\n", ##__VA_ARGS__)
 
-/** The limits of lib/control that no configuration changes. */
+/** The limits of lib/control that can't be configured. */
 enum {
-	/** Mappings of one session's memory. */
+	/** Mappings of one session's memory at most. */
 	SESSION_MAX_MAPS = 4096,
 	/**
-	 * Mappings of all sessions' memory. The kernel gives a process 65530 (vm.max_map_count), and malloc() needs
-	 * some of them.
+	 * Mappings of all sessions' memory at most. The kernel allows a process 65530 (vm.max_map_count), and malloc()
+	 * needs some of them.
 	 */
 	CONTROL_MAX_MAPS = 49152,
 	SESSION_COMP_VECTORS = 64,
@@ -47,38 +47,38 @@ enum {
 	/** Converted memory is mapped in views of this size, log2, so that many MRs share one mapping. */
 	SESSION_VIEW_SHIFT = 30,
 	CONTROL_LINK_POLL_MS = 500,
-	/** Events of one engine handled in a turn: a flood of ARP or MADs must not keep programs waiting. */
+	/** Events of one engine handled in a turn at most: a flood of ARP or MADs must not keep programs waiting. */
 	CONTROL_EVENT_BURST = 256,
-	/** QPs destroyed in one message to an engine, so that other programs' traffic goes on in between. */
+	/** QPs destroyed by one message to an engine at most, so that other programs' traffic goes on in between. */
 	CONTROL_DESTROY_BURST = 32,
-	/** Log lines about ended sessions per second. */
+	/** Log lines about ended sessions per second at most. */
 	CONTROL_LOG_BURST = 20,
 };
 
-/** Kinds of objects with a handle. */
+/** Kinds of objects that have a handle. */
 enum obj_type { OBJ_PD, OBJ_MR, OBJ_MW, OBJ_CQ, OBJ_SRQ, OBJ_QP, OBJ_AH, OBJ_XRCD, OBJ_CM_ID, OBJ_CM_GROUP, OBJ_TYPES };
 
-/** A descriptor in epoll and the function that is called when something happens on it. */
+/** A descriptor in epoll, and the function that handles its events. */
 struct watch {
 	void (*fn)(struct watch *w, uint32_t events);
 	int fd;
 };
 
-/** The descriptor of an engine's events. */
+/** The eventfd of an engine. */
 struct engine_watch {
 	struct watch watch;
 	struct control *control;
 	struct engine *engine;
 };
 
-/** What became of SIGHUPs. */
+/** Results of control_reload(). */
 struct reloads {
 	uint64_t done, refused;
-	char error[CONFIG_ERR_BYTES];   /**< of the last one; "": it was good */
-	char restart[CONFIG_ERR_BYTES]; /**< keys that the last good one changed and that wait for a restart */
+	char error[CONFIG_ERR_BYTES];   /**< error of the last one; "": it succeeded */
+	char restart[CONFIG_ERR_BYTES]; /**< keys that the last successful one changed and that need a restart */
 };
 
-/** How busy an engine was between the last two calls of inspect_tick(). */
+/** The load of an engine between the last two calls of inspect_tick(). */
 struct engine_load {
 	uint64_t busy_cycles, idle_cycles; /**< at the last call */
 	uint32_t percent;
@@ -91,35 +91,35 @@ struct control {
 
 	/* The loop: control.c, events.c, dispatch.c, reload.c. */
 	_Atomic bool stop;
-	int spare_fd; /**< closed for a moment to accept and refuse a program when there are no descriptors left */
+	int spare_fd; /**< closed for a moment to accept and refuse a program when no descriptors are left */
 	struct watch listen, wake, signals;
 	pthread_mutex_t adopt_lock;
-	int adopt[CONTROL_ADOPT_MAX]; /**< sockets of sessions of this process that shall begin; under adopt_lock */
+	int adopt[CONTROL_ADOPT_MAX]; /**< sockets of sessions of this process that are to begin; protected by adopt_lock */
 	unsigned int nb_adopt;
 	struct engine_watch engines[UROCE_MAX_ENGINES];
 	bool link_up[UROCE_MAX_PORTS];
 	uint64_t next_link_poll_ns;
-	uint64_t failures_unsaid[UROCE_MAX_ENGINES]; /**< of each engine, as far as the log has counted them */
-	uint32_t most_conns; /**< most connections of the CM at once since the heap was trimmed */
-	uint8_t *rx;         /**< buffer of one request */
+	uint64_t failures_unsaid[UROCE_MAX_ENGINES]; /**< QP failures of each engine that the log has accounted for */
+	uint32_t most_conns; /**< highest number of CM connections since the heap was last trimmed */
+	uint8_t *rx;         /**< receive buffer for one request */
 	struct reloads reloads;
 
 	/* Sessions and users: core. */
 	TAILQ_HEAD(session_list, session) sessions;
-	TAILQ_HEAD(, session) closed; /**< destroyed when the events of this turn are done */
+	TAILQ_HEAD(, session) closed; /**< closed sessions, destroyed at the end of this turn */
 	uint32_t nb_sessions;
 	uint64_t next_session;
 	LIST_HEAD(, user) users;
-	struct burst ends; /**< log lines about ended sessions */
+	struct burst ends; /**< limits log lines about ended sessions */
 
 	/* Objects: obj, memory. */
-	bool privileged; /**< we can open what programs have mapped (/proc/PID/map_files) */
+	bool privileged; /**< we may open what programs have mapped (/proc/PID/map_files) */
 	bool hugepages;
 	int uffd; /**< /dev/userfaultfd, or -1 */
 	uint32_t count[OBJ_TYPES], limit[OBJ_TYPES];
 	struct handles pd_ids;
 	uint64_t next_cq;
-	unsigned int next_engine; /**< engine of the next QP, SRQ or XRC domain, modulo their number */
+	unsigned int next_engine; /**< engine of the next QP, SRQ or XRC domain, modulo the number of engines */
 	LIST_HEAD(, xrcd) xrcds;
 	uint32_t next_xrcd;
 	struct handles srqns;   /**< numbers of XRC SRQs */
@@ -129,23 +129,23 @@ struct control {
 	struct gsi *gsi;
 	struct cma *cma;
 
-	/* For those who look on: observe. */
+	/* Observation: observe. */
 	struct engine_load load[UROCE_MAX_ENGINES];
 	struct exporter *exporter;
-	struct capture *capture; /**< NULL: none runs */
-	bool sysfs;              /**< the files of sysfs.h are there */
+	struct capture *capture; /**< NULL: none is running */
+	bool sysfs;              /**< the files of sysfs.h were written */
 };
 
-/** @return CLOCK_MONOTONIC. Any thread. */
+/** [any thread] @return CLOCK_MONOTONIC in ns. */
 uint64_t control_now_ns(void);
-/** Called by threads of ours other than the control thread: blocks the signals that the control thread is there for. */
+/** Call on our other threads: blocks the signals that the control thread handles. */
 void control_thread_signals(void);
 /** Add @p w to epoll. @return 0 or an errno value. */
 int control_watch(struct control *c, struct watch *w, uint32_t events);
 /** Remove @p w from epoll. */
 void control_unwatch(struct control *c, struct watch *w);
 
-/** @return a counter that another thread may be adding to. Any thread. */
+/** [any thread] @return a counter that another thread may be incrementing. */
 static inline uint64_t
 counter_read(const uint64_t *counter)
 {

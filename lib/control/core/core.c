@@ -34,7 +34,7 @@ control_thread_signals(void)
 	sigset_t set;
 
 	sigfillset(&set);
-	/* The thread's own faults: a page of a program may go away under it. */
+	/* Signals for faults of the thread itself: a page of a program may go away while it is accessed. */
 	sigdelset(&set, SIGBUS);
 	sigdelset(&set, SIGSEGV);
 	pthread_sigmask(SIG_BLOCK, &set, NULL);

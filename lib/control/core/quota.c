@@ -7,7 +7,7 @@
 
 #define MIB (UINT64_C(1) << 20)
 
-/** The limits of each type of objects: offsets in struct uroced_config, 0: none; and the keys. */
+/** The limits for each type of object: offsets in struct uroced_config (0: no limit), and the keys. */
 static const struct limit {
 	size_t session, user;
 	const char *session_key, *user_key;
@@ -67,13 +67,15 @@ quota_session(const struct control *c, struct user *u)
 	return fits;
 }
 
-/** Fail the request. The log says so once per session and key, since a program that tries again and again would fill it. */
+/** Fail the request. Logged once per session and key, since a program that tries again and again would fill the log. */
 static int
 refuse(struct session *s, struct request *r, int err, const char *key, uint64_t limit, const char *what)
 {
 	uint32_t bit = 0;
 
-	/* A hash of the key chooses the bit. Where two keys share one, a line is missing in the log, which does no harm. */
+	/*
+	 * A hash of the key selects the bit. If two keys share a bit, a line is missing in the log, which does no harm.
+	 */
 	for (const char *p = key; *p != '\0'; p++)
 		bit = bit * 31 + (uint8_t)*p;
 	bit = UINT32_C(1) << bit % 32;
@@ -102,7 +104,7 @@ quota_object(struct session *s, enum obj_type type, const char *name, struct req
 	return 0;
 }
 
-/** @return true if @p have and @p more bytes together are more than @p mib MiB; 0: no limit. */
+/** @return true if @p have plus @p more bytes exceed @p mib MiB; 0: no limit. */
 static bool
 too_much(uint64_t have, uint64_t more, uint32_t mib)
 {
@@ -131,7 +133,7 @@ quota_registered(struct session *s, uint64_t bytes, uint64_t less)
 	s->user->registered += bytes - less;
 }
 
-/** Fill the bucket. @return true if it has a token, which isn't taken yet. */
+/** Fill the bucket. @return true if it has a token, which is not taken yet. */
 static bool
 rate_has(struct limit_rate *b, uint32_t per_second, uint64_t now_ns)
 {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * What one program and one user may have: QPs, CQs, MRs, registered bytes, connections per second.
+ * Limits for a program and a user: QPs, CQs, MRs, registered bytes, connections per second.
  *
- * Owns: struct user, one for each uid that has sessions (the uid of the socket's peer, as the kernel says it). The
- * limits are those of the configuration, where 0 is none, and don't hold for sessions of the process itself. A
- * request beyond a limit fails like one for which there is no memory, and the log says who wanted too much and which
- * key allows more. Called by: obj, cma, control.c, session_end.c. Thread: control.
+ * Owns: struct user, one for each uid that has sessions (the uid of the socket's peer according to the kernel). The
+ * limits come from the configuration (0: none) and don't apply to sessions of the process itself. A request beyond a
+ * limit fails like one for lack of memory, and the log says who wanted too much and which key raises the limit. Called
+ * by: obj, cma, control.c, session_end.c. Thread: control.
  */
 #ifndef UROCE_QUOTA_H
 #define UROCE_QUOTA_H
@@ -20,22 +20,26 @@ struct user {
 	uint32_t count[OBJ_TYPES];
 	uint64_t registered;
 	struct limit_rate connects;
-	bool logged; /**< the log has said that it has as many sessions as it may */
+	bool logged; /**< the log has said that the user has reached its limit of sessions */
 };
 
-/** Count a session of @p uid. @return the user, or NULL: no memory. */
+/** Count a session of @p uid. @return its user, or NULL: no memory. */
 struct user *quota_enter(struct control *c, uid_t uid);
-/** Uncount a session; the user is freed with the last one. NULL: does nothing. */
+/** Uncount a session; the user is freed with its last one. NULL is ignored. */
 void quota_leave(struct user *u);
-/** @return false: the user has too many sessions, the last one included; the log says so once. */
+/** @return false if the user has too many sessions, counting the newest; this is logged once. */
 bool quota_session(const struct control *c, struct user *u);
-/** May @p s have another object? @param name  Of such objects. @return 0 or ENOMEM with the request failed. */
+/**
+ * Check whether @p s may have another object.
+ * @param name  Of this type, in the plural.
+ * @return 0, or ENOMEM, with @p r failed.
+ */
 int quota_object(struct session *s, enum obj_type type, const char *name, struct request *r);
-/** May @p s register @p bytes more in place of @p less? @return 0 or ENOMEM with the request failed. */
+/** Check whether @p s may register @p bytes in place of @p less. @return 0, or ENOMEM, with @p r failed. */
 int quota_register(struct session *s, uint64_t bytes, uint64_t less, struct request *r);
-/** Count @p bytes that were registered, and @p less that were deregistered. */
+/** Account for @p bytes that were registered, and @p less that were deregistered. */
 void quota_registered(struct session *s, uint64_t bytes, uint64_t less);
-/** May @p s ask for a connection now? Counts it. @return 0 or EAGAIN with the request failed. */
+/** Check whether @p s may connect now, and count it. @return 0, or EAGAIN, with @p r failed. */
 int quota_connect(struct session *s, struct request *r);
 
 #endif /* UROCE_QUOTA_H */

@@ -39,7 +39,7 @@ req_take_event_pipe(struct request *r, int *out)
 
 	if (flags < 0 || (flags & O_NONBLOCK) == 0 || (flags & O_ACCMODE) == O_RDONLY)
 		return EINVAL;
-	/* Tell a pipe by its name, which no file system is asked for: that could be the program's own. */
+	/* Recognise a pipe by the name of its link. That asks no file system, which could be the program's own. */
 	snprintf(link, sizeof(link), "/proc/self/fd/%d", r->fds[0]);
 	if (readlink(link, target, sizeof(target)) < (ssize_t)sizeof(target) ||
 	    memcmp(target, kind, sizeof(kind) - 1) != 0)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * A request of a program while it is handled: what came, what the answer will be, why it failed.
+ * A program's request while it is handled: the message, the reply, and why it failed.
  *
- * Owns: nothing; dispatch.c has the request on its stack, and so has obj/path.c one that goes on after a wait. Called
+ * Owns: nothing; the request is on dispatch.c's stack, or on that of obj/path.c when it is resumed after a wait. Called
  * by: the handlers (op_*) and what they call. Thread: control.
  */
 #ifndef UROCE_CONTROL_REQUEST_PRIV_H
@@ -18,28 +18,28 @@ struct session;
 
 struct request {
 	const struct ctl_req *req;
-	const struct ctl_seg *segs; /**< behind it in the message */
+	const struct ctl_seg *segs; /**< follow it in the message */
 	uint32_t nb_segs;
-	void *obj; /**< the object that the request is about (dispatch.c), of one that has such */
+	void *obj; /**< the object that the request is about, if there is one (set by dispatch.c) */
 	int fds[CTL_MAX_FDS]; /**< received; a handler that keeps or closes one puts -1 in its place */
 	uint32_t nb_fds;
 	struct ctl_rsp rsp;
 	int out_fds[CTL_MAX_FDS];
-	bool out_close[CTL_MAX_FDS]; /**< close it when it is sent */
+	bool out_close[CTL_MAX_FDS]; /**< close it after sending */
 	char message[256];           /**< why the request failed */
 };
 
-/** Handler of a request. @return 0; an errno value, with the message kept; EINPROGRESS: the reply comes later. */
+/** Handles a request. @return 0; an errno value, with r->message set; EINPROGRESS: the reply is sent later. */
 typedef int op_fn(struct session *s, struct request *r);
 
-/** Keep the message of a request that fails. @return @p err. */
+/** Set the message of a request that fails. @return @p err. */
 int req_fail(struct request *r, int err, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 /** Add a descriptor to the reply. @param close_it  Close it when the reply is sent. */
 void req_send_fd(struct request *r, int fd, bool close_it);
 /**
- * Take the one descriptor of a request, which must be the write end of a pipe, O_NONBLOCK. It is opened anew: the program
- * keeps the open file that it sent, and could make it block.
- * @param out  Gets the new descriptor.
+ * Take the single descriptor of a request, which must be the write end of a pipe, O_NONBLOCK. It is reopened: the
+ * program shares the open file that it sent, and could make it blocking.
+ * @param out  Receives the new descriptor.
  * @return 0 or an errno value.
  */
 int req_take_event_pipe(struct request *r, int *out);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Sessions as such: how they begin, reply and are closed. What they have is destroyed by session_end.c. */
+/* Sessions: beginning, replying, closing. session_end.c destroys their objects. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/epoll.h>
@@ -50,7 +50,7 @@ session_new(struct control *c, int fd)
 	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) == 0) {
 		s->pid = cred.pid;
 		s->uid = cred.uid;
-		/* The folder stays bound to this process, even if its number is used again. */
+		/* The directory stays that of this process, even if its number is reused. */
 		snprintf(path, sizeof(path), "/proc/%d", (int)cred.pid);
 		s->proc_fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	}
@@ -75,7 +75,7 @@ sessions_log_ended(struct control *c)
 		CTL_LOG(INFO, "%lu more sessions ended", (unsigned long)more);
 }
 
-/** One line per ended session, at most CONTROL_LOG_BURST a second. */
+/** Log a line per ended session, at most CONTROL_LOG_BURST a second. */
 static void
 log_end(struct session *s, const char *why)
 {
@@ -115,7 +115,7 @@ session_close(struct session *s, const char *why)
 void
 session_pause(struct session *s, bool pause)
 {
-	/* Without EPOLLIN the end of the connection still shows as EPOLLHUP or EPOLLRDHUP. */
+	/* Without EPOLLIN, the end of the connection is still reported as EPOLLHUP or EPOLLRDHUP. */
 	struct epoll_event ev = { .events = EPOLLRDHUP | (pause ? 0 : EPOLLIN), .data.ptr = &s->sock };
 
 	epoll_ctl(s->control->epfd, EPOLL_CTL_MOD, s->sock.fd, &ev);
@@ -142,7 +142,7 @@ session_reply(struct session *s, struct request *r, int status)
 			close(r->out_fds[i]);
 	}
 	if (rc != 0)
-		/* EAGAIN: the program sends requests without reading the replies; else it is gone already. */
+		/* EAGAIN: the program sends requests without reading the replies. Otherwise it has gone away. */
 		session_close(s, rc == EAGAIN ? "it doesn't read replies" : NULL);
 	else if (status == EPROTO)
 		session_close(s, "it has another version of the protocol");

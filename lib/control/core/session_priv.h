@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * Sessions: one per connection of a program, with all that the program has.
+ * Sessions: one per connection of a program, with everything that the program has.
  *
- * Owns: struct session, from session_new() until session_end.c frees it at the end of the turn in which
- * session_close() was called. The files of obj, memory and cma own the members that bear their names. Called by: all
- * of lib/control. Thread: control, or another one that holds control_lock().
+ * Owns: struct session, from session_new() until session_end.c frees it at the end of the turn in which session_close()
+ * was called. The members marked with a file of obj, memory or cma belong to that file. Called by: all of lib/control.
+ * Thread: control, or another one that holds control_lock().
  */
 #ifndef UROCE_CONTROL_SESSION_PRIV_H
 #define UROCE_CONTROL_SESSION_PRIV_H
@@ -25,23 +25,23 @@ struct user;
 LIST_HEAD(ah_list, obj_ah);
 
 /**
- * Goes on with a request that waited for a MAC address.
- * @param rc  0: @p mac is known; else the request has failed, and its message says why.
+ * Resumes a request that waited for a MAC address.
+ * @param rc  0: @p mac is known; otherwise the request has failed, with its message set.
  * @return the status of the reply; EINPROGRESS: the request waits again.
  */
 typedef int (*request_resume_fn)(struct session *s, struct request *r, int rc, const uint8_t mac[6]);
 
-/** The request of a session that waits for a MAC address; obj/path.c. */
+/** A session's request that waits for a MAC address; see obj/path.c. */
 struct pending {
 	bool active;
 	struct net_port *port;
-	struct uroce_ah_attr av; /**< whose MAC address */
+	struct uroce_ah_attr av; /**< the address vector whose MAC address is needed */
 	uint64_t since_ns;
 	struct ctl_req req;
 	request_resume_fn resume;
 };
 
-/** A token bucket for connections: filled with time, up to what one second gives. */
+/** A token bucket for connections: it is filled over time, up to the amount of one second. */
 struct limit_rate {
 	uint64_t at_ns; /**< 0: never used */
 	double left;
@@ -51,17 +51,17 @@ struct session {
 	TAILQ_ENTRY(session) link; /**< in sessions or closed */
 	struct watch sock, kick;
 	struct control *control;
-	uint64_t id; /**< never used twice; engines know it as the owner */
-	bool own;    /**< of this process itself, by control_adopt() */
+	uint64_t id; /**< never reused; engines know it as the owner of objects */
+	bool own;    /**< of this process itself, from control_adopt() */
 	bool hello, closing;
-	_Atomic uint32_t victim; /**< 1: its memory went away under a mapping (memory/sigbus_priv.h) */
+	_Atomic uint32_t victim; /**< 1: memory that it shared went away under a mapping (memory/sigbus_priv.h) */
 	pid_t pid;
 	uid_t uid;
-	struct user *user; /**< what all sessions of that uid have */
+	struct user *user; /**< totals of all sessions with that uid */
 	struct limit_rate connects;
-	uint32_t limits_logged; /**< which of the limits that it hit are in the log already: a bit for each key, by a hash */
+	uint32_t limits_logged; /**< which exceeded limits have been logged: a bit per key, by a hash */
 	char program[CTL_NAME_BYTES];
-	int proc_fd; /**< /proc/PID, bound to that process, or -1 */
+	int proc_fd; /**< /proc/PID of exactly that process, or -1 */
 	uint64_t registered; /**< bytes of all MRs */
 
 	/* The device: obj/device.c. */
@@ -69,18 +69,18 @@ struct session {
 	int async_fd;          /**< write end of the pipe of asynchronous events, or -1 */
 	uint64_t events_lost;  /**< asynchronous events that the pipe had no room for */
 	struct shm *shm;       /**< memory of queues */
-	uint8_t *db;           /**< doorbells, db_bytes long */
+	uint8_t *db;           /**< doorbells */
 	size_t db_bytes;
 	int db_sigbus_id;
 	struct engine_session *engine_sessions[UROCE_MAX_ENGINES];
-	struct handles db_slots[UROCE_MAX_ENGINES]; /**< QPs by doorbell slot */
+	struct handles db_slots[UROCE_MAX_ENGINES]; /**< maps doorbell slots to QPs */
 
 	/* The program's memory: memory/memmap.c, obj/mr.c. */
 	struct mem_owner owner;
 	int mem_fd; /**< memfd of converted memory */
 	LIST_HEAD(, mem_view) views;
 	uint32_t nb_maps;
-	struct ctl_seg *segs; /**< of CTL_MR_SEGS, until CTL_MR_REG */
+	struct ctl_seg *segs; /**< from CTL_MR_SEGS, kept until CTL_MR_REG */
 	uint32_t nb_segs;
 
 	/* Objects: obj. */
@@ -88,34 +88,34 @@ struct session {
 	struct ah_list ahs[SESSION_AH_BUCKETS]; /**< by the low bits of obj_ah.wqe_handle */
 	struct pending pending;
 
-	struct cma_session *cma; /**< NULL: it isn't an event channel of librdmacm */
+	struct cma_session *cma; /**< NULL: it is no event channel of librdmacm */
 };
 
 /**
  * Begin a session.
- * @param fd  Its socket; stays the caller's if this fails.
+ * @param fd  Its socket; remains the caller's if this fails.
  * @return NULL: no memory.
  */
 struct session *session_new(struct control *c, int fd);
 /**
- * Close it: no more requests are taken, and its objects are destroyed at the end of the turn.
+ * Close a session: no more requests are accepted, and its objects are destroyed at the end of the turn.
  * @param why  For the log; NULL: the program closed the connection.
  */
 void session_close(struct session *s, const char *why);
 /** @return the session with that id, or NULL. */
 struct session *session_find(struct control *c, uint64_t id);
-/** @return the session as engines know the owner of an object. */
+/** @return what engines use as the owner of the session's objects. */
 void *session_owner(const struct session *s);
 /**
- * Answer @p r with @p status. The session is closed if the reply can't be sent, or says that the versions differ
+ * Answer @p r with @p status. The session is closed if the reply can't be sent, or if it says that the versions differ
  * (EPROTO).
  */
 void session_reply(struct session *s, struct request *r, int status);
-/** Stop or go on taking requests. */
+/** Stop accepting requests, or resume. */
 void session_pause(struct session *s, bool pause);
-/** Write an event into the session's pipe; a program that doesn't read its events loses them, and nothing else. */
+/** Write an event into the session's pipe. A program that doesn't read its events loses events, nothing else. */
 void session_send_async(struct session *s, enum uroce_event type, uint64_t cookie);
-/** Log how many sessions ended without a line of their own, when their second is over. */
+/** Once the current second is over, log how many sessions ended without a log line of their own. */
 void sessions_log_ended(struct control *c);
 
 #endif /* UROCE_CONTROL_SESSION_PRIV_H */

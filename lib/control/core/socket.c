@@ -22,7 +22,7 @@ temporary_name(const char *path, struct sockaddr_un *sa)
 	snprintf(sa->sun_path, sizeof(sa->sun_path), "%.*s.%d", CONFIG_SOCKET_BYTES, path, (int)getpid());
 }
 
-/** @param fmt  Its one argument is what errno @p rc means. @return @p rc. */
+/** @param fmt  Its only argument is strerror() of @p rc. @return @p rc. */
 static int
 fail(char *err, int rc, const char *fmt, const char *path)
 {
@@ -32,7 +32,7 @@ fail(char *err, int rc, const char *fmt, const char *path)
 	return rc;
 }
 
-/** Make sure that nobody listens at @p path; remove what a daemon that died has left there. */
+/** Make sure that nobody listens at @p path, and remove a socket left there by a daemon that died. */
 static int
 clear_stale(const char *path, char *err)
 {
@@ -63,7 +63,7 @@ clear_stale(const char *path, char *err)
 	return 0;
 }
 
-/** @return 0 if the folder of @p path can take the socket. */
+/** @return 0 if the socket can be created in the directory of @p path. */
 static int
 check_folder(const char *path, char *err)
 {
@@ -141,7 +141,7 @@ control_socket_publish(const char *path, char *err)
 	int rc;
 
 	temporary_name(path, &sa);
-	/* Another daemon may have taken the name meanwhile: its socket stays. */
+	/* Another daemon may have taken the name meanwhile: keep its socket. */
 	if (renameat2(AT_FDCWD, sa.sun_path, AT_FDCWD, path, RENAME_NOREPLACE) == 0)
 		return 0;
 	if (errno != EINVAL && errno != EEXIST)
@@ -157,7 +157,7 @@ control_socket_remove(const char *path)
 {
 	struct sockaddr_un sa;
 
-	/* While the temporary name is there, a socket of the real name is another daemon's. */
+	/* While the temporary name exists, a socket with the real name is another daemon's. */
 	temporary_name(path, &sa);
 	if (unlink(sa.sun_path) != 0)
 		unlink(path);

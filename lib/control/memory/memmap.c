@@ -15,7 +15,7 @@
 #define PAGE_BYTES UINT64_C(4096)
 #define VIEW_BYTES (UINT64_C(1) << SESSION_VIEW_SHIFT)
 
-/* ---- What the program has mapped ---- */
+/* ---- The program's mappings ---- */
 
 static int
 load_vmas(struct session *s, struct vma_list *l)
@@ -54,7 +54,7 @@ load_vmas(struct session *s, struct vma_list *l)
 	return 0;
 }
 
-/** @return the program's mapping [start, end), NULL: there is none. */
+/** @return the program's mapping [start, end), or NULL if there is none. */
 static const struct vma *
 find_vma(const struct vma_list *l, uint64_t start, uint64_t end)
 {
@@ -71,8 +71,8 @@ find_vma(const struct vma_list *l, uint64_t start, uint64_t end)
 }
 
 /**
- * @return true if the process still is the one that the socket's credentials name, so that we may map its memory. Its
- * folder in /proc belongs to its user, unless it runs with privileges that this user doesn't have.
+ * @return true if the process is still the one that the socket's credentials name, so that we may map its memory. Its
+ * directory in /proc belongs to its user, unless it runs with privileges that this user doesn't have.
  */
 static bool
 may_map(const struct session *s)
@@ -101,7 +101,7 @@ memmap_open_shared(struct map_build *b, const struct ctl_seg *seg, struct seg_pl
 		return req_fail(b->request, EOPNOTSUPP, "%#" PRIx64 "-%#" PRIx64 " is no shared mapping of the program",
 				seg->map_start, seg->map_end);
 	snprintf(name, sizeof(name), "map_files/%" PRIx64 "-%" PRIx64, seg->map_start, seg->map_end);
-	/* Check the type of the file before it is opened, since opening a device can have effects. */
+	/* Check the type of the file before opening it, since opening a device can have side effects. */
 	path_fd = openat(s->proc_fd, name, O_PATH | O_CLOEXEC);
 	if (path_fd < 0)
 		return req_fail(b->request, EOPNOTSUPP, "cannot open %s: %s", name, strerror(errno));
@@ -110,16 +110,19 @@ memmap_open_shared(struct map_build *b, const struct ctl_seg *seg, struct seg_pl
 		close(path_fd);
 		return req_fail(b->request, EOPNOTSUPP, "%s is no shared memory", name);
 	}
-	/* The mode of the link says how the program opened the file. We write only where the program itself could. */
+	/*
+	 * The mode of the link says how the program opened the file. We write only where the program itself could
+	 * write.
+	 */
 	if (b->writable &&
 	    (!vma->write || fstatat(s->proc_fd, name, &st, AT_SYMLINK_NOFOLLOW) != 0 || !(st.st_mode & S_IWUSR))) {
 		close(path_fd);
 		return req_fail(b->request, EFAULT,
-				"the program's mapping at %#" PRIx64 " is read-only, the MR shall be written",
+				"the program's mapping at %#" PRIx64 " is read-only, but the MR is to be writable",
 				seg->map_start);
 	}
 	snprintf(link, sizeof(link), "/proc/self/fd/%d", path_fd);
-	/* Without O_NONBLOCK a program that has a lease on the file could block this thread. */
+	/* Without O_NONBLOCK a program that holds a lease on the file could block this thread. */
 	fd = open(link, (b->writable ? O_RDWR : O_RDONLY) | O_NONBLOCK | O_CLOEXEC);
 	close(path_fd);
 	if (fd < 0)
@@ -135,7 +138,7 @@ memmap_open_shared(struct map_build *b, const struct ctl_seg *seg, struct seg_pl
 
 /* ---- Our mappings ---- */
 
-/** Enter a mapping into the MR's; it is unmapped if that fails. @return 0 or ENOMEM. */
+/** Add a mapping to the MR's, or unmap it if that fails. @return 0 or ENOMEM. */
 static int
 keep_map(struct map_build *b, void *base, size_t bytes)
 {
@@ -161,7 +164,7 @@ fail:
 	return req_fail(b->request, ENOMEM, "no memory for the MR's mappings");
 }
 
-/** @return the mappings of all programs' memory. */
+/** @return the number of mappings of all programs' memory. */
 static uint32_t
 maps_of_all(const struct control *c)
 {
@@ -210,7 +213,7 @@ memmap_drop_views(struct session *s)
 	}
 }
 
-/** @return the view of @p index, mapped if need be; NULL with the request failed. */
+/** @return the view of @p index, mapped if necessary; NULL, with the request failed. */
 static struct mem_view *
 get_view(struct map_build *b, uint64_t index)
 {
@@ -246,7 +249,7 @@ fail:
 	return NULL;
 }
 
-/** A segment of converted memory that lies in one view needs no mapping of its own. */
+/** Map a segment of converted memory that lies inside one view: it needs no mapping of its own. */
 static int
 map_in_view(struct map_build *b, const struct seg_plan *plan, uint8_t **host)
 {
@@ -269,7 +272,7 @@ map_in_view(struct map_build *b, const struct seg_plan *plan, uint8_t **host)
 	return 0;
 }
 
-/** Map one segment by itself, in pages of its file. */
+/** Map one segment on its own, in pages of its file. */
 static int
 map_alone(struct map_build *b, const struct ctl_seg *seg, const struct seg_plan *plan, uint8_t **host)
 {

@@ -11,15 +11,15 @@
 
 #include "control/core/session_priv.h"
 
-/** A mapping of a program's memory. */
+/** One mapping of a program's memory. */
 struct mem_map {
 	void *base;
 	size_t bytes;
 	int sigbus_id;
-	uint32_t pieces; /**< mappings as the kernel counts them */
+	uint32_t pieces; /**< number of mappings, as the kernel counts them */
 };
 
-/** A mapping of SESSION_VIEW_SHIFT bytes of the memfd for converted memory, which MRs share. */
+/** A mapping of 1 << SESSION_VIEW_SHIFT bytes of the memfd for converted memory, shared by MRs. */
 struct mem_view {
 	LIST_ENTRY(mem_view) link;
 	uint64_t index; /**< offset >> SESSION_VIEW_SHIFT */
@@ -27,7 +27,7 @@ struct mem_view {
 	struct mem_map map;
 };
 
-/** What an MR has of mappings: its own, and views. */
+/** The mappings of an MR: its own, and views. */
 struct mem_maps {
 	uint32_t nb_maps, nb_views;
 	struct mem_map *maps;
@@ -55,32 +55,32 @@ struct seg_plan {
 	uint64_t page_bytes; /**< of the file */
 };
 
-/** An MR while it is being put together. */
+/** State while the mappings of an MR are made. */
 struct map_build {
 	struct session *session;
 	struct request *request;
-	struct mem_maps *maps; /**< get the mappings */
+	struct mem_maps *maps; /**< receives the mappings */
 	bool writable;     /**< the MR may be written */
 	struct vma_list vmas;
 	uint32_t room_maps, room_views;
 };
 
 /**
- * Open what segment @p seg of kind CTL_SEG_SHARED maps.
- * @return 0; EOPNOTSUPP (not shared memory, or we may not); EFAULT (the program may not write there, but the MR shall);
- * EINVAL (no such mapping), with a message.
+ * Open the file that segment @p seg of kind CTL_SEG_SHARED maps.
+ * @return 0; EOPNOTSUPP (not shared memory, or we have no permission); EFAULT (the program may not write there, but the
+ * MR is to be writable); EINVAL (no such mapping), with a message.
  */
 int memmap_open_shared(struct map_build *b, const struct ctl_seg *seg, struct seg_plan *plan);
 
 /**
- * Map @p n neighbouring segments in one piece, so that they are contiguous here as they are there.
- * @param host  Gets the address of the first one's first byte.
+ * Map @p n adjacent segments in one piece, so that they are contiguous here as they are in the program.
+ * @param host  Receives the address of the first byte.
  * @return 0 or an errno value with a message.
  */
 int memmap_run(struct map_build *b, const struct ctl_seg *segs, const struct seg_plan *plans, uint32_t n,
 	       uint8_t **host);
 
-/** Take back what an MR has mapped; no engine may use it any more. */
+/** Unmap the mappings of an MR; no engine may use them any more. */
 void memmap_release(struct session *s, struct mem_maps *maps);
 /** Unmap views that no MR uses. */
 void memmap_drop_views(struct session *s);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Blocks are allocated first fit from the free extents of each segment, which are sorted by offset and joined when
- * they touch. The lists are short, since a session has few segments and few, long-lived blocks.
+ * Blocks are allocated first fit from the free extents of each segment, which are sorted by offset and merged when
+ * adjacent. The lists are short, since a session has few segments and few, long-lived blocks.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -28,7 +28,7 @@ struct segment {
 	uint64_t bytes;
 	uint64_t used;
 	struct extent *free;
-	int fd; /* until announced, then -1 */
+	int fd; /* -1 once announced */
 	int sigbus_id;
 	bool huge;
 };
@@ -105,7 +105,7 @@ shm_destroy(struct shm *m)
 	free(m);
 }
 
-/** Make and map the memory of a segment. @return 0 or an errno value. */
+/** Create and map the memory of a segment. @return 0 or an errno value. */
 static int
 segment_map(struct segment *s, uint64_t bytes, bool huge)
 {
@@ -114,7 +114,7 @@ segment_map(struct segment *s, uint64_t bytes, bool huge)
 
 	if (fd < 0)
 		return errno;
-	/* Mapping shared hugepages reserves them, so that there is no fault later for want of one. */
+	/* Mapping shared hugepages reserves them, so that later accesses can't fail for lack of one. */
 	base = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	if (base == MAP_FAILED) {
 		rc = errno;
@@ -128,7 +128,7 @@ segment_map(struct segment *s, uint64_t bytes, bool huge)
 	return 0;
 }
 
-/** @return a slot for a segment, NULL: too many or no memory. */
+/** @return a slot for a segment; NULL: too many segments, or no memory. */
 static struct segment *
 segment_slot(struct shm *m)
 {
@@ -177,7 +177,7 @@ fail:
 	return NULL;
 }
 
-/** Cut @p bytes off a free extent. @return the offset, UINT64_MAX: none is large enough. */
+/** Take @p bytes from a free extent. @return the offset; UINT64_MAX: none is large enough. */
 static uint64_t
 segment_take(struct segment *s, uint64_t bytes)
 {
@@ -208,7 +208,7 @@ shm_alloc(struct shm *m, uint64_t bytes, struct shm_block *b)
 
 	if (bytes == 0 || bytes > m->max_bytes)
 		return ENOMEM;
-	/* Large blocks are whole pages, since their pages are given back when they are freed. */
+	/* Large blocks are whole pages, because their pages are returned when they are freed. */
 	bytes = round_up(bytes, bytes >= SHM_PUNCH_BYTES ? PAGE_BYTES : SHM_ALIGN);
 	for (uint32_t i = 0; i < m->nb_segs && offset == UINT64_MAX; i++) {
 		s = &m->segs[i];
@@ -233,7 +233,7 @@ shm_alloc(struct shm *m, uint64_t bytes, struct shm_block *b)
 	return 0;
 }
 
-/** Make a block zero again, giving its memory back where that is possible. */
+/** Zero a block, returning its memory where possible. */
 static void
 wipe(const struct segment *s, uint8_t *addr, uint64_t bytes)
 {
@@ -272,7 +272,7 @@ shm_free(struct shm *m, const struct shm_block *b)
 	} else {
 		e = malloc(sizeof(*e));
 		if (e == NULL)
-			return; /* the space is lost until the session ends, and there is no memory anyway */
+			return; /* the space is lost until the session ends; memory has run out anyway */
 		*e = (struct extent){ .offset = b->offset, .bytes = b->bytes, .next = next };
 		*p = e;
 	}

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * The memory that a session's queues lie in: segments (sealed memfds), divided into blocks.
+ * The memory of a session's queues: segments (sealed memfds), divided into blocks.
  *
  * Owns: struct shm, one per session. A segment is mapped by the daemon and by the program, and stays until the session
- * ends; blocks come and go. Small segments are in a hugepage if the machine has one to spare; large ones take memory
+ * ends; blocks in it are allocated and freed. Small segments are in a hugepage if one is free; large ones use memory
  * only where it is touched. Called by: lib/control. Thread: control; the blocks' contents belong to the engines and the
  * program.
  */
@@ -16,16 +16,16 @@
 #include <stdint.h>
 
 enum {
-	SHM_ALIGN = 64,               /**< of every block */
+	SHM_ALIGN = 64,               /**< of a segment, unless a block is larger; the size of a hugepage */
 	SHM_SEGMENT_BYTES = 2 << 20,  /**< of a segment, unless a block is larger; one hugepage */
-	SHM_POPULATE_BYTES = 1 << 20, /**< blocks up to this size are touched at once, so that engines don't fault */
-	SHM_PUNCH_BYTES = 64 << 10,   /**< freed blocks from this size on give their pages back */
+	SHM_POPULATE_BYTES = 1 << 20, /**< blocks up to this size are touched when allocated, so that engines don't fault */
+	SHM_PUNCH_BYTES = 64 << 10,   /**< freed blocks of this size or more return their pages */
 	SHM_MAX_SEGMENTS = 4096,
 };
 
 struct shm;
 
-/** A block; zeroed when given out. */
+/** A block; zeroed when allocated. */
 struct shm_block {
 	uint32_t segment;
 	uint64_t offset;
@@ -34,9 +34,9 @@ struct shm_block {
 };
 
 /**
- * @param max_bytes  Most bytes in all segments.
- * @param hugepages  Try hugepages.
- * @param victim  Set to 1 when a page can't be had (memory/sigbus_priv.h).
+ * @param max_bytes  Limit for all segments together.
+ * @param hugepages  Try to use hugepages.
+ * @param victim  Set to 1 if a page can't be provided (memory/sigbus_priv.h).
  * @return NULL with errno set.
  */
 struct shm *shm_create(uint64_t max_bytes, bool hugepages, _Atomic uint32_t *victim);
@@ -50,17 +50,17 @@ void shm_free(struct shm *m, const struct shm_block *b);
 
 /**
  * Announce the segment of @p b to the program, once.
- * @param bytes  Gets the segment's size.
- * @return a descriptor of the segment, which the caller sends and closes; or -1: it was announced before.
+ * @param bytes  Receives the segment's size.
+ * @return a descriptor of the segment, which the caller sends and closes; -1: it was announced before.
  */
 int shm_announce(struct shm *m, const struct shm_block *b, uint64_t *bytes);
 
-/** @return bytes in blocks. */
+/** @return bytes in allocated blocks. */
 uint64_t shm_used(const struct shm *m);
 
 /**
- * Make a memfd of @p bytes, sealed so that its size stays.
- * @param flags  Of memfd_create(), beside MFD_CLOEXEC and MFD_ALLOW_SEALING.
+ * Create a memfd of @p bytes, sealed so that its size can't change.
+ * @param flags  For memfd_create(), in addition to MFD_CLOEXEC and MFD_ALLOW_SEALING.
  * @return its descriptor, or -1 with errno set.
  */
 int shm_memfd(const char *name, uint64_t bytes, unsigned int flags);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The register is a plain array. The handler does nothing but loads, one mmap() and a write() per control thread, all
+ * The table of mappings is a plain array. The handler only does loads, one mmap() and a write() per control thread, all
  * of which are safe in a signal handler.
  */
 #include <errno.h>
@@ -19,15 +19,15 @@ struct entry {
 };
 
 static struct entry entries[SIGBUS_MAX_MAPS];
-static _Atomic uint32_t high; /* entries at and above were never used */
+static _Atomic uint32_t high; /* entries from here on were never used */
 static uint32_t free_ids[SIGBUS_MAX_MAPS];
 static uint32_t nb_free;
 static _Atomic int wake_fds[SIGBUS_MAX_WAKES]; /* descriptor + 1; 0: free */
 static unsigned int nb_wakes;
 static struct sigaction before_us;
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* free_ids, nb_free, nb_wakes, before_us */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* protects free_ids, nb_free, nb_wakes, before_us */
 
-/** Wake all control threads; each looks for its own sessions that lost memory. */
+/** Wake all control threads; each looks for those of its sessions that lost memory. */
 static void
 wake_all(void)
 {
@@ -42,7 +42,7 @@ wake_all(void)
 	}
 }
 
-/** Map zero pages if the address is in a program's mapping. @return true: it was. */
+/** If the address is in a program's mapping, map zero pages there. @return true if it was. */
 static bool
 repair(uintptr_t addr)
 {
@@ -72,7 +72,7 @@ on_sigbus(int sig, siginfo_t *info, void *context)
 {
 	int saved = errno;
 
-	/* Only faults have an address; a SIGBUS that somebody sent (kill) has not. */
+	/* Only real faults have an address; a SIGBUS sent by kill() has none. */
 	if (info->si_code > 0 && repair((uintptr_t)info->si_addr)) {
 		errno = saved;
 		return;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "control/obj/obj_path_priv.h"
 
-/** [request_resume_fn] Create it, when its MAC address is known. */
+/** [request_resume_fn] Create the AH once its MAC address is known. */
 static int
 create(struct session *s, struct request *r, int rc, const uint8_t mac[6])
 {

@@ -20,14 +20,14 @@ check(struct request *r)
 	return 0;
 }
 
-/** @return the bytes of a ring and the completions' times. */
+/** @return the size of a ring with its time stamps. */
 static uint64_t
 ring_bytes(uint32_t order, bool stamps)
 {
 	return (sizeof(struct ring_cqe) + (stamps ? sizeof(uint64_t) : 0)) << order;
 }
 
-/** @return the ring at @p offset of a block; the times follow it. */
+/** @return the ring at @p offset of a block; the time stamps follow it. */
 static struct ring
 lay_out(const struct shm_block *b, uint64_t offset, uint32_t order, bool with_stamps, uint64_t **stamps)
 {
@@ -37,7 +37,7 @@ lay_out(const struct shm_block *b, uint64_t offset, uint32_t order, bool with_st
 	return ring;
 }
 
-/** Describe ring and times to the client. */
+/** Describe ring and time stamps to the client. */
 static void
 describe(const struct shm_block *b, uint64_t offset, uint32_t order, bool with_stamps, struct ctl_area *ring,
 	 struct ctl_area *stamps)
@@ -151,9 +151,9 @@ op_cq_resize(struct session *s, struct request *r)
 		return no_memory(s, r, order);
 	a.cq = cq->cq;
 	a.ring = lay_out(&block, 0, order, cq->stamps, &a.stamps);
-	/* Any engine may do it: the change of rings is atomic for the others that write the CQ. */
+	/* Any engine may do it: other engines that write to the CQ see the change of rings atomically. */
 	engine_call(s->control->s.engines[0], resize_on_engine, &a);
-	/* After this all completions that got numbers of the old ring are written. */
+	/* After this, all completions that got slots in the old ring have been written. */
 	rcu_wait(s->control->s.sh.qsbr);
 	if (cq->old_block.addr != NULL)
 		shm_free(s->shm, &cq->old_block);
@@ -176,7 +176,7 @@ release_on_engine(struct engine *e, void *arg, uint64_t now_ns)
 	return 0;
 }
 
-/** Release the events that engines hold back for moderation. @param raise  Raise them; else forget them. */
+/** Release the events that engines hold back for moderation. @param raise  Raise them; otherwise drop them. */
 static void
 release_held(struct session *s, struct obj_cq *cq, bool raise)
 {

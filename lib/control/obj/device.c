@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* HELLO and DEVICE_OPEN: who the program is, and what it shares with the engines. */
+/* HELLO and DEVICE_OPEN: identifying the program, and setting up what it shares with the engines. */
 #include <ctype.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -17,7 +17,7 @@
 #include "control/memory/sigbus_priv.h"
 #include "control/obj/obj_device_priv.h"
 
-/** @return true if @p fd is some process's /proc/PID/mem, opened for reading and writing. */
+/** @return true if @p fd is /proc/PID/mem of some process, opened for reading and writing. */
 static bool
 is_proc_mem(int fd)
 {
@@ -33,13 +33,16 @@ is_proc_mem(int fd)
 	if (n < 0)
 		return false;
 	target[n] = '\0';
-	/* In another mount namespace the path may lack its beginning, but no other file of procfs has such an end. */
+	/*
+	 * In another mount namespace the beginning of the path may be missing, but no other file of procfs ends like
+	 * this.
+	 */
 	p = strrchr(target, '/');
 	if (p == NULL || strcmp(p, "/mem") != 0 || p == target || !isdigit((unsigned char)p[-1]))
 		return false;
 	while (p > target && isdigit((unsigned char)p[-1]))
 		p--;
-	/* Asked last, since a file system of the program's own may not answer. */
+	/* Checked last, since a file system of the program's own may not answer. */
 	return p > target && p[-1] == '/' && fstatfs(fd, &fs) == 0 && fs.f_type == PROC_SUPER_MAGIC;
 }
 
@@ -50,7 +53,7 @@ op_hello(struct session *s, struct request *r)
 	size_t i, n = strnlen(q->program, sizeof(q->program));
 
 	if (s->hello)
-		return req_fail(r, EINVAL, "HELLO was said already");
+		return req_fail(r, EINVAL, "HELLO was sent already");
 	if (n == sizeof(q->program))
 		return req_fail(r, EINVAL, "the program's name must end within %d bytes", CTL_NAME_BYTES);
 	if (r->nb_fds == 1) {
@@ -71,14 +74,14 @@ op_hello(struct session *s, struct request *r)
 	return 0;
 }
 
-/** Bytes from one engine's doorbells to the next's. */
+/** Distance in bytes between the doorbells of two engines. */
 static size_t
 db_stride(void)
 {
 	return (sizeof(struct ring_db) + 4095) / 4096 * 4096;
 }
 
-/** Make the doorbells, which we and the program map. @return their descriptor, or -1 with errno set. */
+/** Create the doorbells, which both we and the program map. @return their descriptor, or -1 with errno set. */
 static int
 open_doorbells(struct session *s)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Multicast: QPs attached to groups, which their port joins. */
+/* Multicast: attaching QPs to groups, which makes their port join them. */
 #include <arpa/inet.h>
 
 #include "control/obj/obj_qp_priv.h"
 
-/** An attachment of a QP to a group. */
+/** The attachment of a QP to a group. */
 struct mcast_member {
 	LIST_ENTRY(mcast_member) link;
 	uint8_t mgid[16];
@@ -22,7 +22,7 @@ member_find(const struct obj_qp *qp, const uint8_t mgid[16])
 	return NULL;
 }
 
-/** Find the QP and check the group. @return 0 or an errno value with the request failed. */
+/** Find the QP and check the group. @return 0 or an errno value, with the request failed. */
 static int
 check(struct session *s, struct request *r, struct obj_qp **qp)
 {
@@ -62,7 +62,7 @@ op_mcast_attach(struct session *s, struct request *r)
 	struct obj_qp *qp;
 	int rc = check(s, r, &qp);
 
-	/* As Linux's uverbs: attaching again succeeds and changes nothing. */
+	/* As in Linux's uverbs, attaching a second time succeeds and changes nothing. */
 	if (rc != 0 || member_find(qp, q->mgid) != NULL)
 		return rc;
 	m = calloc(1, sizeof(*m));

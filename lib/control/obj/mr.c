@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* MRs: their segments are checked, mapped, joined where they touch, and published; and all that is undone. */
+/* MRs: checking and mapping their segments, joining adjacent ones, publishing the MR; and undoing all that. */
 #include <inttypes.h>
 #include <unistd.h>
 
@@ -49,7 +49,7 @@ check_seg(struct map_build *b, const struct ctl_seg *seg, uint64_t va)
 	return req_fail(r, EINVAL, "segment kind %u: must be 1 to 3", seg->kind);
 }
 
-/** Find the file that a segment is to be mapped from. */
+/** Find the file from which a segment has to be mapped. */
 static int
 plan_seg(struct map_build *b, const struct ctl_seg *seg, struct seg_plan *plan)
 {
@@ -66,8 +66,8 @@ plan_seg(struct map_build *b, const struct ctl_seg *seg, struct seg_plan *plan)
 }
 
 /**
- * @return true if @p next, planned as @p b, can be mapped behind @p a: both in ordinary pages, and @p next begins a
- * new one.
+ * @return true if @p next, planned as @p b, can be mapped right behind @p a: both are in ordinary pages, and @p next
+ * starts at a page boundary.
  */
 static bool
 joins(const struct seg_plan *a, const struct ctl_seg *next, const struct seg_plan *b)
@@ -77,9 +77,9 @@ joins(const struct seg_plan *a, const struct ctl_seg *next, const struct seg_pla
 }
 
 /**
- * Map all segments; those that touch become one.
- * @param nb_out  Number in @p out.
- * @return 0 or an errno value with the request failed.
+ * Map all segments; adjacent ones are joined.
+ * @param nb_out  Receives the number of segments in @p out.
+ * @return 0 or an errno value, with the request failed.
  */
 static int
 map_segs(struct map_build *b, const struct ctl_seg *segs, const struct seg_plan *plans, uint32_t n, struct mem_seg *out,
@@ -123,7 +123,7 @@ on_release(struct mr *mr, void *arg)
 	memmap_release(o->session, &o->maps);
 }
 
-/** Publish the MR. @param out  Its segments, @p nb_out of them. @return 0 or an errno value with the request failed. */
+/** Publish the MR. @param out  Its @p nb_out segments. @return 0 or an errno value, with the request failed. */
 static int
 publish(struct map_build *b, const struct mem_seg *out, uint32_t nb_out, struct obj_mr *mr, struct obj_mr *replaces)
 {
@@ -157,7 +157,7 @@ publish(struct map_build *b, const struct mem_seg *out, uint32_t nb_out, struct 
 	}
 }
 
-/** Check and map the segments, publish the MR. @return 0 or an errno value with the request failed. */
+/** Check and map the segments, publish the MR. @return 0 or an errno value, with the request failed. */
 static int
 create(struct map_build *b, const struct ctl_seg *segs, uint32_t n, struct obj_mr *mr, struct obj_mr *replaces)
 {
@@ -171,7 +171,7 @@ create(struct map_build *b, const struct ctl_seg *segs, uint32_t n, struct obj_m
 		rc = req_fail(b->request, ENOMEM, "no memory for the MR");
 	for (; planned < n && rc == 0; planned++) {
 		rc = check_seg(b, &segs[planned], va);
-		/* A planned segment has a descriptor open, so their number is limited before they are mapped. */
+		/* Each planned segment has a descriptor open, so their number is limited before they are mapped. */
 		if (rc == 0 && segs[planned].kind == CTL_SEG_SHARED && ++shared > SESSION_MAX_MAPS)
 			rc = req_fail(b->request, ENOMEM, "the MR needs more than %d mappings", SESSION_MAX_MAPS);
 		if (rc == 0)
@@ -195,8 +195,8 @@ create(struct map_build *b, const struct ctl_seg *segs, uint32_t n, struct obj_m
 }
 
 /**
- * Collect the segments of CTL_MR_SEGS and of this message.
- * @return them, the caller's to free; NULL with the request failed.
+ * Combine the segments of earlier CTL_MR_SEGS with those of this message.
+ * @return them, to be freed by the caller; NULL, with the request failed.
  */
 static struct ctl_seg *
 collect(struct session *s, struct request *r)
@@ -209,7 +209,7 @@ collect(struct session *s, struct request *r)
 	s->nb_segs = 0;
 	if (q->nb_segs > UROCE_MAX_MR_SEGS || q->nb_segs != before + r->nb_segs) {
 		free(segs);
-		req_fail(r, EINVAL, "MR of %u segments, %u came before and %u now: at most %u, and all must be there",
+		req_fail(r, EINVAL, "MR of %u segments, but %u were sent before and %u now: must be all of them, at most %u",
 			 q->nb_segs, before, r->nb_segs, UROCE_MAX_MR_SEGS);
 		return NULL;
 	}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * The device that a session opens: what it shares with the engines, and what devices and ports say of themselves.
+ * The device that a session opens: what it shares with the engines, and the attributes of devices and ports.
  *
  * Owns: the session's doorbells, pipe of asynchronous events, memory of queues and memfd of converted memory, from
  * DEVICE_OPEN to device_close(). Called by: the handlers of requests, session_end.c. Thread: control.
@@ -13,12 +13,12 @@
 
 /* ---- device.c ---- */
 op_fn op_hello, op_device_open;
-/** Undo op_device_open(), however far it came; no object of the session may be left. */
+/** Undo op_device_open(), however far it got; the session may have no objects left. */
 void device_close(struct session *s);
 
 /* ---- query.c ---- */
 op_fn op_device_get, op_device_query, op_port_query, op_gid_table;
-/** Add up the packets with wrong P_Keys and Q_Keys that a port got on all engines. */
+/** Sum up, over all engines, the packets with wrong P_Keys and Q_Keys that a port received. */
 void port_violations(const struct control *c, uint16_t port, uint64_t *bad_pkey, uint64_t *bad_qkey);
 
 #endif /* UROCE_OBJ_DEVICE_PRIV_H */

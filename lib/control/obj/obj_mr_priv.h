@@ -3,8 +3,8 @@
  * @file
  * MRs and memory windows of programs.
  *
- * Owns: struct obj_mr and struct obj_mw. Keys and access checks are lib/mem's, mappings memory/memmap's. Called by:
- * the handlers of requests, session_end.c, observe. Thread: control.
+ * Owns: struct obj_mr and struct obj_mw. lib/mem has the keys and access checks, memory/memmap.c the mappings. Called
+ * by: the handlers of requests, session_end.c, observe. Thread: control.
  */
 #ifndef UROCE_OBJ_MR_PRIV_H
 #define UROCE_OBJ_MR_PRIV_H

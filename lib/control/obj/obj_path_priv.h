@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file Paths to peers: from an address vector to a MAC address and a packet header; and address handles, which are
- * paths with a number.
+ * @file Paths to peers: resolving an address vector to a MAC address and a path; and address handles, which are paths
+ * with a handle.
  *
  * Owns: session.pending, the request that waits for a MAC address; struct obj_ah. Called by: qp.c and ah.c,
  * session_end.c, observe. Thread: control.
@@ -15,22 +15,22 @@ struct obj_ah {
 	struct obj obj;
 	LIST_ENTRY(obj_ah) link;
 	struct obj_pd *pd;
-	uint32_t wqe_handle; /**< the transport's: what the client knows it by */
+	uint32_t wqe_handle; /**< the transport's handle, which the client uses */
 };
 
 /**
- * Find the MAC address of an AV.
+ * Resolve the MAC address for an AV.
  * @param resume  Called later if this returns EINPROGRESS; what it returns becomes the status of the reply.
- * @return 0: *@p mac is set; EINPROGRESS: the session takes no requests until the address is known, or is known not
- * to answer; else the request has failed.
+ * @return 0: *@p mac is set; EINPROGRESS: the session accepts no requests until the address is resolved, or doesn't
+ * answer; otherwise the request has failed.
  */
 int path_resolve(struct session *s, struct request *r, const struct uroce_ah_attr *av, request_resume_fn resume, uint8_t mac[6]);
-/** Make the path of a resolved AV. */
+/** Make the path for a resolved AV. */
 void path_make(struct session *s, const struct uroce_ah_attr *av, const uint8_t mac[6], uint16_t pkey,
 	       struct tp_path *out);
-/** Forget the request that waits, if there is one. */
+/** Drop the session's waiting request, if there is one. */
 void path_cancel(struct session *s);
-/** @return the address that a waiting request asks for, as people write it. @param text  GID_TEXT_BYTES long. */
+/** @return the address that a waiting request needs, as text. @param text  GID_TEXT_BYTES long. */
 const char *path_pending_text(const struct pending *p, char *text);
 
 /* ---- Address handles: ah.c ---- */

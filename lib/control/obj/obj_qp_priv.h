@@ -3,7 +3,7 @@
  * @file
  * QPs of programs, and the multicast groups that they are attached to.
  *
- * Owns: struct obj_qp; the struct qp in it belongs to one engine and is changed by its mailbox. Called by: the
+ * Owns: struct obj_qp; its struct qp belongs to one engine and is changed through that engine's mailbox. Called by: the
  * handlers of requests, session_end.c, cma (alternate paths), observe. Thread: control.
  */
 #ifndef UROCE_OBJ_QP_PRIV_H
@@ -30,11 +30,11 @@ struct obj_qp {
 	LIST_HEAD(, mcast_member) groups; /**< multicast groups that it is attached to */
 	struct shm_block block; /**< struct ring_qp_shared, SQ, RQ */
 
-	/* XRC_RECV: one opening of a target; it has none of the above but obj, qp, engine and type. */
+	/* XRC_RECV: one opening of a target. Of the above it uses only obj, qp, engine and type. */
 	LIST_ENTRY(obj_qp) opening;
 	struct session *session;
 	struct obj_xrcd *xrcd;
-	struct xrc_target *target; /**< NULL: another type */
+	struct xrc_target *target; /**< NULL: the QP has another type */
 	uint64_t cookie;
 };
 
@@ -42,7 +42,7 @@ op_fn op_qp_create, op_qp_modify, op_qp_query, op_qp_destroy;
 void obj_qp_destroy_all(struct session *s);
 /**
  * Give a QP of @p s an alternate path, to be armed when both ends have one.
- * @param mac  Of the next hop to @p ah.
+ * @param mac  Of the next hop on the path @p ah.
  * @return 0 or an errno value.
  */
 int obj_qp_load_alternate(struct session *s, struct obj_qp *qp, const struct uroce_ah_attr *ah, uint8_t timeout,
@@ -50,7 +50,7 @@ int obj_qp_load_alternate(struct session *s, struct obj_qp *qp, const struct uro
 
 /* ---- Multicast groups: mcast.c ---- */
 op_fn op_mcast_attach, op_mcast_detach;
-/** Before the QP is destroyed. */
+/** Detach @p qp from all groups, before it is destroyed. */
 void obj_mcast_detach_all(struct session *s, struct obj_qp *qp);
 
 #endif /* UROCE_OBJ_QP_PRIV_H */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * SRQs of programs, those of XRC included.
+ * SRQs of programs, including XRC SRQs.
  *
- * Owns: struct obj_srq; the struct srq in it belongs to one engine. Called by: the handlers of requests,
- * session_end.c. Thread: control.
+ * Owns: struct obj_srq; its struct srq belongs to one engine. Called by: the handlers of requests, session_end.c.
+ * Thread: control.
  */
 #ifndef UROCE_OBJ_SRQ_PRIV_H
 #define UROCE_OBJ_SRQ_PRIV_H
@@ -13,7 +13,7 @@
 
 struct obj_srq {
 	struct obj obj;
-	struct obj_xrcd *xrcd; /**< NULL: not XRC; so is cq */
+	struct obj_xrcd *xrcd; /**< NULL: no XRC SRQ; then cq is NULL too */
 	struct obj_cq *cq;
 	uint32_t srqn_handle; /**< in control.srqns */
 	struct obj_pd *pd;
@@ -24,7 +24,7 @@ struct obj_srq {
 };
 
 op_fn op_srq_create, op_srq_modify, op_srq_query, op_srq_destroy;
-/** Destroy an SRQ. @return 0, or what srq_destroy() says: QPs use it. */
+/** Destroy an SRQ. @return 0, or the error of srq_destroy(): QPs use it. */
 int obj_srq_destroy(struct session *s, struct obj_srq *srq);
 
 #endif /* UROCE_OBJ_SRQ_PRIV_H */

@@ -4,7 +4,7 @@
 
 static const struct {
 	const char *name;
-	const char *limit; /**< the key that sets it */
+	const char *limit; /**< the configuration key of the limit */
 } types[OBJ_TYPES] = {
 	[OBJ_PD] = { "PD", "max_pd" },
 	[OBJ_MR] = { "MR", "max_mr" },

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * Verbs objects of programs as such: handles, limits, counts of users; and PDs, which most others refer to.
+ * What all verbs objects of programs have in common: handles, limits, use counts; and PDs, which most others refer to.
  *
- * Owns: struct obj, from obj_new() to obj_free(); the tables of handles are the session's. Called by: obj, cma.
+ * Owns: struct obj, from obj_new() to obj_free(). The tables of handles belong to the session. Called by: obj, cma.
  * Thread: control, or another one that holds control_lock().
  */
 #ifndef UROCE_CONTROL_OBJECT_PRIV_H
@@ -15,27 +15,27 @@
 /** First member of every object. */
 struct obj {
 	uint32_t handle;
-	uint32_t users; /**< objects that refer to it; it can't go before them */
+	uint32_t users; /**< number of objects that refer to it and must be destroyed first */
 };
 
 struct obj_pd {
 	struct obj obj;
-	uint32_t id; /**< unique in the daemon: what transport and memory compare */
+	uint32_t id; /**< unique in the daemon; transport and memory compare it */
 };
 
 /**
- * Allocate an object of @p bytes, zeroed, and give it a handle, within the limits.
- * @return NULL with @p r failed as *@p rc says.
+ * Allocate a zeroed object of @p bytes within the limits, and give it a handle.
+ * @return NULL with @p r failed and *@p rc set.
  */
 void *obj_new(struct session *s, enum obj_type type, size_t bytes, struct request *r, int *rc);
 /** Remove the handle and free the object. */
 void obj_free(struct session *s, enum obj_type type, struct obj *o);
-/** @return the object, or NULL with the request failed: call as `if (p == NULL) return EINVAL`. */
+/** @return the object, or NULL with @p r failed; use it as `if (p == NULL) return EINVAL`. */
 void *obj_get(struct session *s, enum obj_type type, uint32_t handle, struct request *r);
 
-/** Tell the client of the segment of @p b, if it doesn't know it yet. */
+/** Send the client the segment of @p b, unless it knows it already. */
 void obj_announce(struct session *s, struct request *r, const struct shm_block *b, struct ctl_new_segment *seg);
-/** @return part of a block as the client finds it. */
+/** @return the description of a part of a block for the client. */
 static inline struct ctl_area
 area_of(const struct shm_block *b, uint64_t offset, uint64_t bytes)
 {

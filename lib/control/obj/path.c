@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Paths to peers: from an AV to a MAC address and a header. The reply is deferred while the neighbour is asked. */
+/* Paths to peers: from an AV to a MAC address and a path. The reply is deferred while the neighbour is resolved. */
 #include "control/obj/obj_path_priv.h"
 
 enum { AV_MAX_SL = 7 }; /* the service level becomes the VLAN priority */
@@ -78,7 +78,7 @@ path_resolve(struct session *s, struct request *r, const struct uroce_ah_attr *a
 	if (rc != 0)
 		return rc;
 	UROCE_ASSERT(!s->pending.active);
-	/* Set up first, since the session is the argument of the callback. */
+	/* Set this first, since the session is the argument of the callback. */
 	s->pending = (struct pending){ .port = s->port, .av = *av, .since_ns = control_now_ns(), .req = *r->req, .resume = resume };
 	rc = net_resolve(s->port, av->sgid_index, gid_at(av->dgid), control_now_ns(), mac, on_resolved, s);
 	if (rc == EINPROGRESS) {
@@ -98,7 +98,7 @@ path_make(struct session *s, const struct uroce_ah_attr *av, const uint8_t mac[6
 	net_path_addr(s->port, av->sgid_index, av, mac, &out->addr);
 	out->port = s->port->index;
 	out->pkey = pkey;
-	/* Another port of this daemon is a peer like any other, since a QP takes packets of its own port only. */
+	/* Another port of this daemon is a peer like any other, since a QP accepts packets of its own port only. */
 	out->loopback = net_port_owns(s->port, gid_at(av->dgid));
 	out->multicast = net_multicast_mac(gid_at(av->dgid), group);
 }

@@ -53,7 +53,7 @@ query_on_engine(struct engine *e, void *arg, uint64_t now_ns)
 	return 0;
 }
 
-/** QPs of one engine to be destroyed in one message. */
+/** QPs of one engine that are destroyed by one message. */
 struct destroy_args {
 	struct engine_session *es;
 	uint32_t n;
@@ -73,7 +73,7 @@ destroy_on_engine(struct engine *e, void *arg, uint64_t now_ns)
 	return 0;
 }
 
-/** @return true if the QP will have an RQ of its own. */
+/** @return true if the QP is to have an RQ of its own. */
 static bool
 has_rq(const struct ctl_qp_create_req *q)
 {
@@ -146,7 +146,7 @@ lay_out(const struct ctl_qp_create_req *q, struct layout *l)
 	l->sq_order = order_of(q->cap.max_send_wr);
 	l->sq_shift = order_of(ring_sq_stride(q->cap.max_send_sge, q->cap.max_inline_data));
 	l->cap.max_send_wr = 1u << l->sq_order;
-	/* Slots are powers of two; what fits is granted. */
+	/* The size of a slot is a power of two; grant whatever fits. */
 	room = (1u << l->sq_shift) - sizeof(struct ring_sq_wqe);
 	l->cap.max_inline_data = RTE_MIN(room, (uint32_t)UROCE_MAX_INLINE);
 	l->sq_bytes = UINT64_C(1) << (l->sq_order + l->sq_shift);
@@ -182,7 +182,7 @@ fill_reply(struct session *s, struct request *r, const struct obj_qp *qp, const 
 	rsp->shared = area_of(&qp->block, 0, sizeof(struct ring_qp_shared));
 }
 
-/** Create the QP on its engine; the object's block and parts are there. */
+/** Create the QP on its engine; the object has its block and parts already. */
 static int
 create(struct session *s, struct request *r, struct obj_qp *qp, const struct layout *l)
 {
@@ -256,7 +256,7 @@ op_qp_create(struct session *s, struct request *r)
 	qp->pkey_index = 0;
 	LIST_INIT(&qp->groups);
 	qp->qp = NULL;
-	/* An SRQ belongs to one engine and so do its QPs. */
+	/* An SRQ belongs to one engine, and so do the QPs that use it. */
 	qp->engine = qp->srq != NULL ? qp->srq->engine : c->next_engine++ % c->s.nb_engines;
 	lay_out(&r->req->qp_create, &l);
 	qp->db_slot = handles_add(&s->db_slots[qp->engine], qp);
@@ -284,7 +284,7 @@ fail_obj:
 	return rc;
 }
 
-/** @return the P_Key index, which all that have an XRC target open share. */
+/** @return the P_Key index; all sessions that have an XRC target open share it. */
 static uint16_t *
 pkey_index_of(struct obj_qp *qp)
 {
@@ -300,12 +300,12 @@ modify(struct session *s, struct request *r, struct obj_qp *qp, const struct tp_
 
 	if (rc != 0)
 		/*
-		 * It was checked before, so the state has changed since, or migration is why: only the engine knows
-		 * its state.
+		 * The request was checked before, so the QP's state has changed since, or path migration doesn't allow
+		 * it: only the engine knows the migration state.
 		 */
 		return req_fail(r, rc, "the QP is in state %s%s", qp_state_name(qp_state(qp->qp)),
 				q->mask & (UROCE_QP_PATH_MIG_STATE | UROCE_QP_ALT_PATH) ?
-					", or has no alternate path, or is ARMED, or that path is of another kind" : "");
+					", or has no alternate path, or is ARMED, or that path doesn't fit its port" : "");
 	if (q->mask & UROCE_QP_PKEY_INDEX)
 		*pkey_index_of(qp) = q->attr.pkey_index;
 	return 0;
@@ -319,7 +319,7 @@ check_pkey(struct session *s, struct request *r, struct obj_qp *qp, uint32_t ind
 	return req_fail(r, EINVAL, "modify QP %#x: P_Key index %u is not in use", qp_num(qp->qp), index);
 }
 
-/** Keep why a modify failed, for those who ask why the QP isn't connected. @param text  NULL: it succeeded. */
+/** Keep the reason why a modify failed, for inspect_qp(). @param text  NULL: it succeeded. */
 static void
 keep_note(struct obj_qp *qp, const char *text)
 {
@@ -327,14 +327,14 @@ keep_note(struct obj_qp *qp, const char *text)
 	qp->note = text != NULL ? strdup(text) : NULL;
 }
 
-/** [request_resume_fn] Begin again: the MAC address of this path is known now, that of the other one may not be. */
+/** [request_resume_fn] Start again: the MAC address of this path is known now, that of the other one may not be. */
 static int
 modify_resumed(struct session *s, struct request *r, int rc, const uint8_t mac[6])
 {
 	struct obj_qp *qp = handles_get(&s->tab[OBJ_QP], r->req->qp_modify.handle);
 
 	if (rc == 0) {
-		/* The QP may have been destroyed meanwhile. */
+		/* The QP may have been destroyed in the meantime. */
 		r->obj = obj_get(s, OBJ_QP, r->req->qp_modify.handle, r);
 		return r->obj != NULL ? op_qp_modify(s, r) : EINVAL;
 	}
@@ -343,7 +343,7 @@ modify_resumed(struct session *s, struct request *r, int rc, const uint8_t mac[6
 	return rc;
 }
 
-/** The paths that a request names. @return as path_resolve(); after EINPROGRESS the request comes again. */
+/** Find the paths that a request names. @return as path_resolve(); after EINPROGRESS the request is handled again. */
 static int
 find_paths(struct session *s, struct request *r, struct obj_qp *qp, struct tp_path *path, struct tp_path *alt)
 {
@@ -368,7 +368,7 @@ find_paths(struct session *s, struct request *r, struct obj_qp *qp, struct tp_pa
 	return 0;
 }
 
-/** op_qp_modify() of a QP that exists. */
+/** op_qp_modify() for a QP that exists. */
 static int
 check_and_modify(struct session *s, struct request *r, struct obj_qp *qp)
 {
@@ -385,7 +385,7 @@ check_and_modify(struct session *s, struct request *r, struct obj_qp *qp)
 		rc = check_pkey(s, r, qp, q->attr.alt_pkey_index);
 	if (rc != 0)
 		return rc;
-	/* 10.2.5: only privileged programs may use a controlled Q_Key, which has the upper bit set, like that of QP 1. */
+	/* 10.2.5: only privileged programs may use a controlled Q_Key (highest bit set), like that of QP 1. */
 	if ((q->mask & UROCE_QP_QKEY) && (q->attr.qkey & QKEY_CONTROLLED) && s->uid != 0 && s->uid != geteuid())
 		return req_fail(r, EPERM, "modify QP %#x: Q_Key %#x is for root only: bit 31 is set", qp_num(qp->qp),
 				q->attr.qkey);
@@ -439,7 +439,7 @@ op_qp_query(struct session *s, struct request *r)
 	return 0;
 }
 
-/** Free what a QP has here, when its engine has destroyed it. */
+/** Free what the control thread has of a QP, after its engine has destroyed it. */
 static void
 forget(struct session *s, struct obj_qp *qp)
 {
@@ -460,7 +460,7 @@ op_qp_destroy(struct session *s, struct request *r)
 		obj_xrc_target_close(s, qp);
 		return 0;
 	}
-	/* As Linux's uverbs: the program must detach it first. */
+	/* As in Linux's uverbs: the program must detach it first. */
 	if (!LIST_EMPTY(&qp->groups))
 		return req_fail(r, EBUSY, "QP %#x is attached to a multicast group", qp_num(qp->qp));
 	a.es = s->engine_sessions[qp->engine];

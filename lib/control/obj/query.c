@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What devices and ports say of themselves: what lib/transport has, and no more. */
+/* The attributes of devices and ports, which promise what lib/transport supports. */
 #include <endian.h>
 #include <stdio.h>
 
@@ -9,13 +9,13 @@
 
 enum {
 	/*
-	 * Must be neither 0 nor a vendor's nor 0xffffff, which software takes for "no such device". The second lowest
-	 * bit of the first byte says "locally administered": no vendor has such an OUI.
+	 * Must not be 0, a vendor's OUI, or 0xffffff, which software takes for "no such device". The second lowest bit
+	 * of the first byte means "locally administered": no vendor's OUI has it set.
 	 */
 	VENDOR_ID = 0x067572,
 	VENDOR_PART_ID = 1,
 	PAGE_SIZE_CAP = 0xfffff000,
-	/* 4.096 us << 15, as Linux's rxe has it: peers add it to their timeouts. */
+	/* 4.096 us << 15, as in Linux's rxe: peers add it to their timeouts. */
 	LOCAL_CA_ACK_DELAY = 15,
 	/* enum ibv_device_cap_flags */
 	CAP_AUTO_PATH_MIG = 1 << 4,
@@ -25,9 +25,9 @@ enum {
 	CAP_RC_RNR_NAK_GEN = 1 << 12,
 	CAP_MEM_WINDOW = 1 << 17,
 	CAP_XRC = 1 << 20,
-	CAP_MEM_MGT_EXTENSIONS = 1 << 21, /* LOCAL_INV and SEND_WITH_INV, which is all of it that programs can use */
+	CAP_MEM_MGT_EXTENSIONS = 1 << 21, /* LOCAL_INV and SEND_WITH_INV, the only parts of it that programs can use */
 	CAP_MEM_WINDOW_TYPE_2B = 1 << 24,
-	/* enum ibv_atomic_cap: memory that can't be mapped is atomic among engines only, so not ATOMIC_GLOB */
+	/* enum ibv_atomic_cap: memory that can't be mapped is atomic only among engines, so not ATOMIC_GLOB */
 	ATOMIC_HCA = 1,
 	/* struct ibv_port_attr */
 	PORT_DOWN = 1,
@@ -38,11 +38,13 @@ enum {
 	PORT_IP_BASED_GIDS = 1 << 26,
 };
 
-/* Of device_cap_flags_ex: IB_UVERBS_DEVICE_FLUSH_GLOBAL, IB_UVERBS_DEVICE_ATOMIC_WRITE. No memory of ours is persistent. */
+/*
+ * In device_cap_flags_ex: IB_UVERBS_DEVICE_FLUSH_GLOBAL, IB_UVERBS_DEVICE_ATOMIC_WRITE. Our memory is not persistent.
+ */
 #define CAP_EX_FLUSH_GLOBAL (UINT64_C(1) << 38)
 #define CAP_EX_ATOMIC_WRITE (UINT64_C(1) << 40)
 
-/** Modified EUI-64 of a MAC address: stable, distinct, as Linux's RoCE drivers do it. Network byte order. */
+/** Modified EUI-64 of a MAC address, which is stable and unique, as in Linux's RoCE drivers. Network byte order. */
 static uint64_t
 guid_of(const uint8_t mac[6])
 {
@@ -82,7 +84,7 @@ op_device_query(struct session *s, struct request *r)
 
 	*d = (struct ctl_device_query_rsp){
 		.node_guid = guid_of(s->port->mac),
-		/* One daemon is one system image: all its devices say the first's. */
+		/* A daemon is one system image: all its devices report the GUID of the first. */
 		.sys_image_guid = guid_of(s->control->s.ports[0]->mac),
 		.max_mr_size = UINT64_MAX,
 		.page_size_cap = PAGE_SIZE_CAP,
@@ -123,7 +125,7 @@ op_device_query(struct session *s, struct request *r)
 	return 0;
 }
 
-/** Speed and width codes of verbs for an Ethernet speed (Linux: ib_get_eth_speed()). */
+/** Convert an Ethernet speed to the speed and width codes of verbs (Linux: ib_get_eth_speed()). */
 static void
 speed_codes(uint32_t mbps, uint32_t *speed, uint32_t *width)
 {
@@ -165,7 +167,7 @@ op_port_query(struct session *s, struct request *r)
 	struct ctl_port_query_rsp *p = &r->rsp.port_query;
 	uint64_t bad_pkey, bad_qkey;
 	uint32_t mbps = 0;
-	/* As the last event said, so that a program that sees the port active gets no event that says so again. */
+	/* As reported by the last event, so that a program that sees an active port gets no event saying so again. */
 	bool up = s->control->link_up[s->port->index];
 
 	net_port_link(s->port, &mbps);
@@ -185,7 +187,7 @@ op_port_query(struct session *s, struct request *r)
 			p->pkey_tbl_len = i + 1;
 	}
 	port_violations(s->control, s->port->index, &bad_pkey, &bad_qkey);
-	/* They stop at their largest value (14.2.5.6). */
+	/* The counters stop at their largest value (14.2.5.6). */
 	p->bad_pkey_cntr = (uint32_t)RTE_MIN(bad_pkey, (uint64_t)UINT32_MAX);
 	p->qkey_viol_cntr = (uint32_t)RTE_MIN(bad_qkey, (uint64_t)UINT32_MAX);
 	memcpy(p->mac, s->port->mac, sizeof(p->mac));

@@ -67,7 +67,7 @@ use_parts(struct obj_srq *srq, int n)
 	}
 }
 
-/** Find domain and CQ of an XRC SRQ. */
+/** Find the domain and CQ of an XRC SRQ. */
 static int
 find_xrc(struct session *s, struct request *r, struct obj_xrcd **xrcd, struct obj_cq **cq)
 {
@@ -83,7 +83,7 @@ find_xrc(struct session *s, struct request *r, struct obj_xrcd **xrcd, struct ob
 	return *cq != NULL ? 0 : EINVAL;
 }
 
-/** Choose its engine, which is that of its XRC domain if it has one; then also number, domain and CQ. */
+/** Choose the SRQ's engine. An XRC SRQ gets that of its domain, and a number, domain and CQ. */
 static int
 place(struct session *s, struct request *r, struct obj_srq *srq, struct srq_params *p)
 {

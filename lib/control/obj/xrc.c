@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * XRC domains and their target QPs, which programs share. A session's obj_xrcd is one opening of a struct xrcd, its
- * obj_qp of type XRC_RECV is one opening of a struct xrc_target. Either is destroyed with its last opening, whichever
- * program has that.
+ * XRC domains and their target QPs, which programs share. A session's obj_xrcd is one opening of a struct xrcd, and its
+ * obj_qp of type XRC_RECV one opening of a struct xrc_target. Either is destroyed when its last opening is closed, in
+ * whichever program.
  */
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -15,9 +15,9 @@
 
 /* ---- Domains ---- */
 /**
- * Find out which file the domain is shared by. The kernel is asked, without its file system, which may be the
- * program's own and never answer. A descriptor made with O_PATH is refused, because nobody checked that the program
- * may open the file. Errors are those of Linux's ib_uverbs_open_xrcd().
+ * Identify the file through which the domain is shared. Only the kernel is asked, not its file system, which may be the
+ * program's own and never answer. A descriptor opened with O_PATH is refused, because nobody has checked that the
+ * program may open the file. Errors are those of Linux's ib_uverbs_open_xrcd().
  */
 static int
 identify(struct request *r, struct xrcd *x)
@@ -28,7 +28,7 @@ identify(struct request *r, struct xrcd *x)
 	if (flags < 0 || (flags & O_PATH))
 		return req_fail(r, EBADF, "the descriptor of an XRC domain must be of an open file");
 	if (statx(r->fds[0], "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, 0, &st) != 0)
-		return req_fail(r, errno, "the file of an XRC domain can't be looked at");
+		return req_fail(r, errno, "the file of an XRC domain can't be identified");
 	x->shared = true;
 	x->dev = makedev(st.stx_dev_major, st.stx_dev_minor);
 	x->ino = st.stx_ino;
@@ -56,11 +56,11 @@ new_domain(struct control *c, const struct xrcd *like)
 		return NULL;
 	*x = *like;
 	LIST_INIT(&x->targets);
-	/* 0 is no domain. */
+	/* 0 means no domain. */
 	if (++c->next_xrcd == 0)
 		c->next_xrcd = 1;
 	x->id = c->next_xrcd;
-	/* All SRQs and targets of a domain are on one engine, so that no packet needs another one. */
+	/* All SRQs and targets of a domain are on one engine, so that packets don't have to change engines. */
 	x->engine = c->next_engine++ % c->s.nb_engines;
 	LIST_INSERT_HEAD(&c->xrcds, x, link);
 	return x;
@@ -96,8 +96,8 @@ op_xrcd_open(struct session *s, struct request *r)
 	x->opens++;
 	o->xrcd = x;
 	/*
-	 * While a descriptor is open, the inode number can't become another file's. Each opening keeps the descriptor
-	 * of its own program, so that file locks of a program that has ended go away.
+	 * While a descriptor is open, the inode number can't be reused for another file. Each opening keeps the
+	 * descriptor of its own program, so that the file locks of a program that has ended are released.
 	 */
 	o->fd = -1;
 	if (r->nb_fds == 1) {
@@ -133,7 +133,7 @@ op_xrcd_close(struct session *s, struct request *r)
 	return 0;
 }
 
-/* ---- Numbers of SRQs ---- */
+/* ---- SRQ numbers ---- */
 enum { SRQN_INDEX_BITS = 16, SRQN_GEN_BITS = 8 };
 
 uint32_t
@@ -178,7 +178,7 @@ destroy_on_engine(struct engine *e, void *arg, uint64_t now_ns)
 	return 0;
 }
 
-/** @return a new target in @p x, or NULL with the request failed. */
+/** @return a new target in @p x, or NULL, with the request failed. */
 static struct xrc_target *
 new_target(struct session *s, struct request *r, struct xrcd *x)
 {
@@ -217,14 +217,14 @@ fail:
 	return NULL;
 }
 
-/** Make an opening of @p t for the session; NULL: of a new target. */
+/** Create an opening of @p t for the session. @p t NULL: of a new target. */
 static int
 open_target(struct session *s, struct request *r, struct obj_xrcd *d, struct xrc_target *t, uint64_t cookie)
 {
 	struct obj_qp *qp;
 	int rc;
 
-	/* First, since its limits come before those of the engine. */
+	/* The object comes first, because its limits are checked before those of the engine. */
 	qp = obj_new(s, OBJ_QP, sizeof(*qp), r, &rc);
 	if (qp == NULL)
 		return rc;

@@ -15,7 +15,7 @@
 
 enum {
 	WRITE_BURST = 64,
-	NAP_US = 2000,                  /**< the writer sleeps so long when there is nothing to write */
+	NAP_US = 2000,                  /**< how long the writer sleeps when there is nothing to write */
 	FILE_BUFFER_BYTES = 1 << 20,
 };
 
@@ -30,14 +30,17 @@ struct copy {
 	uint8_t data[WIRE_MAX_FRAME_BYTES];
 };
 
-/** What a capture has of one control. */
+/** The part of a capture that belongs to one control. */
 struct source {
 	struct engine_tap tap;
 	struct capture *capture;
 	struct control *control;
-	uint32_t ports;                 /* a bit for each */
+	uint32_t ports;                 /* a bit per port */
 	const char *(*name)(struct control *c, unsigned int port);
-	/* Filter by QP; 0: none. Packets from it have the peer's number and address, or its own number in the DETH on UD. */
+	/*
+	 * Filter by QP; 0: none. A packet from the QP has the peer's QP number and address, or with UD its own number
+	 * in the DETH.
+	 */
 	uint32_t qpn, peer_qpn;
 	uint8_t peer_version, peer_ip[16];
 	uint32_t interface[UROCE_MAX_PORTS];
@@ -47,11 +50,11 @@ struct source {
 struct capture {
 	struct source sources[CAPTURE_FROM_MAX];
 	unsigned int nb_sources;
-	bool own;                       /* begun by control_capture_start(): it ends with the control */
-	struct capture_stats stats;     /* without packets, bytes, missed; the writer sets error */
+	bool own;                       /* started by control_capture_start(): ends with the control */
+	struct capture_stats stats;     /* except packets, bytes and missed; the writer sets error */
 	_Atomic uint64_t packets, bytes; /* in the file */
 	uint32_t snap;
-	uint64_t to_wall_ns;            /* from the engines' clock to the time of day */
+	uint64_t to_wall_ns;            /* difference between the engines' clock and the time of day */
 	_Atomic bool stop;
 	struct copy *copies;
 	struct rte_ring *free, *full;
@@ -59,7 +62,7 @@ struct capture {
 	pthread_t writer;
 };
 
-/* ---- The tap, on the threads of engines ---- */
+/* ---- The tap, on the engines' threads ---- */
 /** @return true if the packet is to or from the QP of the filter. */
 static bool
 of_qp(const struct source *s, const uint8_t *frame, uint32_t bytes, bool tx)
@@ -104,7 +107,7 @@ on_begin(struct engine_tap *t, uint16_t port, const struct rte_mbuf *m, bool tx,
 	return c;
 }
 
-/* rte_ring_enqueue() can't fail: both rings have room for all copies. */
+/* rte_ring_enqueue() can't fail: either ring has room for all copies. */
 static void
 on_end(struct engine_tap *t, void *packet, const char *dropped)
 {
@@ -167,7 +170,7 @@ run_writer(void *arg)
 
 	control_thread_signals();
 	for (;;) {
-		/* Read before the ring: nothing is put into it after stop was set. */
+		/* Read stop before the ring: nothing is put into the ring after stop was set. */
 		last = atomic_load(&k->stop);
 		n = rte_ring_dequeue_burst(k->full, burst, WRITE_BURST, NULL);
 		for (unsigned int i = 0; i < n; i++) {
@@ -178,13 +181,13 @@ run_writer(void *arg)
 			continue;
 		if (last)
 			return NULL;
-		/* A program that reads the file meanwhile finds whole blocks. */
+		/* A program that reads the file meanwhile should find whole blocks. */
 		fflush(k->f);
 		usleep(NAP_US);
 	}
 }
 
-/* ---- Beginning and end ---- */
+/* ---- Start and end ---- */
 static uint64_t
 wall_offset_ns(void)
 {
@@ -203,8 +206,8 @@ make_ring(void)
 	if (bytes > 0)
 		r = aligned_alloc(RTE_CACHE_LINE_SIZE, RTE_ALIGN_CEIL((size_t)bytes, RTE_CACHE_LINE_SIZE));
 	/*
-	 * Engines may share a core with each other and with the writer. With RTS a preempted thread doesn't hold up
-	 * the others.
+	 * Engines may share a core with each other and with the writer. With RTS, a preempted thread doesn't block the
+	 * others.
 	 */
 	if (r != NULL && rte_ring_init(r, "capture", CAPTURE_COPIES * 2, RING_F_MP_RTS_ENQ | RING_F_MC_RTS_DEQ) == 0)
 		return r;
@@ -225,7 +228,7 @@ capture_free(struct capture *k)
 	free(k);
 }
 
-/** Find what the filter by QP compares. */
+/** Find out what the filter by QP has to compare. */
 static int
 find_qp(struct source *s, char *err)
 {
@@ -241,7 +244,7 @@ find_qp(struct source *s, char *err)
 	return 0;
 }
 
-/** Write the file's head and an interface for each port. */
+/** Write the file's header and an interface description for each port. */
 static void
 begin_file(struct capture *k)
 {
@@ -357,7 +360,7 @@ take_control(struct source *s, char *err)
 	return rc;
 }
 
-/** Let the control be captured by others again. Does nothing if it is not part of this capture. */
+/** Let the control be captured by others again. Does nothing if it isn't part of this capture. */
 static void
 release_control(struct source *s)
 {
@@ -369,7 +372,7 @@ release_control(struct source *s)
 	control_unlock(c);
 }
 
-/** Give the control's engines a tap; @p t NULL: take it away. */
+/** Set the tap of the control's engines; @p t NULL: remove it. */
 static void
 set_taps(struct source *s, struct engine_tap *t)
 {
@@ -454,7 +457,7 @@ capture_stop(struct capture *k, struct capture_stats *out)
 		*out = s;
 }
 
-/* ---- The capture of one control, by itself ---- */
+/* ---- The capture of a single control ---- */
 int
 control_capture_start(struct control *c, const struct capture_params *p, int port, uint32_t qpn, char *err)
 {
@@ -466,7 +469,7 @@ control_capture_start(struct control *c, const struct capture_params *p, int por
 		return config_fail(err, ENOENT, "there is no port %d: there are %u", port, c->s.nb_ports);
 	if (p->file == NULL || p->file[0] != '/')
 		return config_fail(err, EINVAL, "the file must be an absolute path, shorter than %d characters", CAPTURE_FILE_BYTES);
-	/* Nobody else can end it before it has begun. */
+	/* With the lock held nobody can end the capture before it has begun. */
 	control_lock(c);
 	rc = capture_start(p, &from, 1, &k, err);
 	if (rc == 0) {

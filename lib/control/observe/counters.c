@@ -10,7 +10,7 @@
 #include "impair.h"
 
 #define TABLE(group, list) const struct counter_table counters_##group = { #group, list, RTE_DIM(list) }
-/* A struct of counters has no others than those in its list. */
+/* Checks that a struct has no counters that its list lacks. */
 #define ALL_OF(list, type) \
 	static_assert(sizeof(list) / sizeof(list[0]) * sizeof(uint64_t) == sizeof(type), "every counter has a name")
 
@@ -27,7 +27,7 @@ static const struct counter engine_list[] = {
 ALL_OF(engine_list, struct engine_stats);
 TABLE(engine, engine_list);
 
-/* Structs that are lists of X(name), and the table of each. */
+/* Structs defined by lists of X(name), and their tables. */
 #define TP(field) { #field, offsetof(struct tp_counters, field) },
 static const struct counter transport_list[] = { TP_COUNTERS(TP) };
 ALL_OF(transport_list, struct tp_counters);

@@ -14,8 +14,8 @@
 
 enum {
 	BACKLOG = 8,
-	CLIENT_SECONDS = 2,      /**< for a client to send its request, and again to take the answer */
-	REQUEST_BYTES = 4096,    /**< read of a request at most */
+	CLIENT_SECONDS = 2,      /**< time for a client to send its request, and again to receive the answer */
+	REQUEST_BYTES = 4096,    /**< longest request that is read */
 };
 
 struct exporter {
@@ -25,7 +25,7 @@ struct exporter {
 	char unlink[CONFIG_METRICS_BYTES]; /**< of a unix socket, else "" */
 };
 
-/** Remove the socket of a daemon that is gone; that of one that listens stays. */
+/** Remove the socket of a daemon that has died; keep one that somebody listens on. */
 static void
 remove_stale(const union metrics_address *a, socklen_t len)
 {
@@ -39,7 +39,7 @@ remove_stale(const union metrics_address *a, socklen_t len)
 	close(fd);
 }
 
-/** A client, which has until the deadline: one thread serves all, and it must be able to end. */
+/** A client and its deadline: one thread serves all clients, and must be able to end. */
 struct client {
 	int fd, stop_fd;
 	uint64_t deadline_ns;
@@ -51,7 +51,7 @@ deadline(void)
 	return control_now_ns() + CLIENT_SECONDS * UINT64_C(1000000000);
 }
 
-/** Wait for @p events. @return false: it is too late, or the daemon stops. */
+/** Wait for @p events. @return false: the deadline has passed, or the daemon stops. */
 static bool
 wait_for(const struct client *c, short events)
 {
@@ -76,7 +76,7 @@ send_all(const struct client *c, const char *p, size_t n)
 	}
 }
 
-/** @return true if a request for the metrics has come as a whole. */
+/** @return true if a complete request for the metrics has been received. */
 static bool
 take_request(const struct client *c)
 {
@@ -146,7 +146,7 @@ run(void *arg)
 	}
 }
 
-/** @return a socket that listens, or -1 with errno set. */
+/** @return a listening socket, or -1 with errno set. */
 static int
 listen_on(const union metrics_address *a, socklen_t len)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * All counters for Prometheus: its text format, over HTTP on a socket of this machine.
+ * Exports all counters to Prometheus: its text format, over HTTP on a local socket.
  *
- * Owns: struct exporter: the socket and a thread that serves one client after the other, each for a few seconds at
- * most. Called by: control.c. Thread: control; its own thread takes control_lock() to read what it writes.
+ * Owns: struct exporter: the socket, and a thread that serves one client after the other, each for a few seconds at
+ * most. Called by: control.c. Thread: control; the exporter's own thread takes control_lock() to read the counters.
  */
 #ifndef UROCE_EXPORTER_H
 #define UROCE_EXPORTER_H
@@ -15,13 +15,13 @@ struct control;
 struct exporter;
 
 /**
- * Begin to listen.
- * @param where  As config_metrics_parse() takes it.
+ * Start listening.
+ * @param where  In the form that config_metrics_parse() takes.
  * @param err  CONFIG_ERR_BYTES long.
  * @return NULL with a message.
  */
 struct exporter *exporter_start(struct control *c, const char *where, char *err);
-/** End it. NULL: does nothing. Not to be called with control_lock() held. */
+/** Stop it. NULL is ignored. Must not be called with control_lock() held. */
 void exporter_stop(struct exporter *x);
 
 /** Write all metrics. [any thread] */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The metrics as text. All samples of a metric follow its HELP and TYPE, as the format demands. */
+/* The metrics as text. All samples of a metric follow its HELP and TYPE lines, as the format requires. */
 #include <inttypes.h>
 
 #include "control/cma/gsi_priv.h"
@@ -10,8 +10,7 @@
 #include "impair.h"
 
 /**
- * Write HELP and TYPE of a metric. Backslashes are escaped; the texts, which are of docs/counters.md, have no line
- * breaks.
+ * Write HELP and TYPE of a metric. Backslashes are escaped; the texts, from docs/counters.md, contain no line breaks.
  */
 static void
 head(FILE *f, const char *name, const char *suffix, const char *type, const char *help)
@@ -25,9 +24,9 @@ head(FILE *f, const char *name, const char *suffix, const char *type, const char
 	fprintf(f, "\n# TYPE %s%s %s\n", name, suffix, type);
 }
 
-/** Where the counters of a table are: one struct per engine or port, or one in all. */
+/** The instances of a table's counters: one struct per engine or port, or a single one. */
 struct source {
-	const char *label;        /* NULL: there is one */
+	const char *label;        /* NULL: there is a single one */
 	const void *base[UROCE_MAX_ENGINES];
 	char value[UROCE_MAX_ENGINES][NET_NAME_BYTES];
 	unsigned int n;

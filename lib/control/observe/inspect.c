@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Sessions, CQs, MRs and engines as they are now, and lists of what there is. */
+/* The current state of sessions, CQs, MRs and engines, and lists of objects. */
 #include <arpa/inet.h>
 #include <stdio.h>
 
@@ -37,7 +37,7 @@ session_fits(const struct session *s, const struct inspect_filter *f)
 	return f->program == NULL || strcmp(s->program, f->program) == 0;
 }
 
-/** @return true if the QP fits. Its state is read without asking its engine, and may change a moment later. */
+/** @return true if the QP matches. Its state is read without asking its engine, and may change a moment later. */
 static bool
 qp_fits(const struct obj_qp *qp, const struct inspect_filter *f)
 {
@@ -99,7 +99,7 @@ inspect_find(struct control *c, enum inspect_kind kind, const struct inspect_fil
 	}
 	if (r->n > 0)
 		qsort(r->ref, r->n, sizeof(r->ref[0]), by_number);
-	/* An XRC target is in each session that has it open. */
+	/* An XRC target is listed by each session that has it open. */
 	for (uint32_t i = 0; i < r->n; i++)
 		if (n == 0 || r->ref[n - 1].number != r->ref[i].number)
 			r->ref[n++] = r->ref[i];

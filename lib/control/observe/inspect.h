@@ -3,12 +3,12 @@
  * @file
  * The state of sessions, QPs, CQs, MRs and engines, as structs without pointers to the objects.
  *
- * Called by: telemetry, exporter, apps that embed the stack. Thread: any; each call takes control_lock() and asks
- * engines by their mailboxes, some objects per message. So what one call returns of an object is of one moment, and
- * the data path knows nothing of it.
+ * Called by: telemetry, exporter, apps that embed the stack. Thread: any; each call takes control_lock() and queries
+ * engines through their mailboxes, a few objects per message. So the data that a call returns about one object is
+ * consistent, and the data path isn't involved.
  *
- * Objects have numbers that aren't used twice while the daemon runs, or not for a long time: sessions and CQs count
- * up, a QP has its QPN, an MR its key.
+ * Objects have numbers that are not reused while the daemon runs, or not for a long time: sessions and CQs are counted,
+ * a QP has its QPN, an MR its key.
  */
 #ifndef UROCE_INSPECT_H
 #define UROCE_INSPECT_H
@@ -20,14 +20,14 @@
 
 enum {
 	INSPECT_NOTE_BYTES = 256,
-	INSPECT_TEXT_BYTES = DIAG_TEXT_BYTES + DIAG_LINE_BYTES, /**< room that inspect_explain() needs at most */
+	INSPECT_TEXT_BYTES = DIAG_TEXT_BYTES + DIAG_LINE_BYTES, /**< size of the buffer for inspect_explain() */
 };
 
 enum inspect_kind { INSPECT_SESSION, INSPECT_QP, INSPECT_CQ, INSPECT_MR, INSPECT_KINDS };
 
-/** Which objects; start with INSPECT_ALL. */
+/** Selects objects; start with INSPECT_ALL. */
 struct inspect_filter {
-	uint64_t from;    /**< numbers from this one on */
+	uint64_t from;    /**< numbers from this one upwards */
 	uint64_t session; /**< 0: any */
 	int port;         /**< index; -1: any */
 	int state, type;  /**< QPs: enum uroce_qp_state, enum uroce_qp_type; -1: any */
@@ -37,9 +37,9 @@ struct inspect_filter {
 #define INSPECT_ALL ((struct inspect_filter){ .port = -1, .state = -1, .type = -1 })
 
 /**
- * Numbers of objects, ascending.
- * @param max  So many at most are put into @p numbers.
- * @return how many there are, which may be more.
+ * Get the numbers of objects, in ascending order.
+ * @param max  At most so many are put into @p numbers.
+ * @return the number of objects, which may be larger than @p max.
  */
 uint32_t inspect_list(struct control *c, enum inspect_kind kind, const struct inspect_filter *f, uint64_t *numbers,
 		      uint32_t max);
@@ -49,14 +49,14 @@ struct inspect_session {
 	pid_t pid;
 	uid_t uid;
 	char program[CTL_NAME_BYTES];
-	char device[CTL_NAME_BYTES];   /**< "": it has opened none */
-	bool event_channel;            /**< of librdmacm: no device, but ids */
+	char device[CTL_NAME_BYTES];   /**< "": none is open */
+	bool event_channel;            /**< an event channel of librdmacm: it has ids instead of a device */
 	uint32_t pds, mrs, mws, cqs, srqs, qps, ahs, xrcds, cm_ids;
 	uint64_t ring_bytes;           /**< queues in shared memory */
 	uint64_t registered_bytes;     /**< of all its MRs */
 	uint32_t maps;                 /**< mappings of its memory */
-	uint64_t events_lost;          /**< asynchronous events that it didn't read */
-	char waits[INSPECT_NOTE_BYTES]; /**< what its request waits for, "": none waits */
+	uint64_t events_lost;          /**< asynchronous events that didn't fit into its pipe */
+	char waits[INSPECT_NOTE_BYTES]; /**< what its request is waiting for; "": none is waiting */
 };
 /** @return 0 or ENOENT. */
 int inspect_session(struct control *c, uint64_t number, struct inspect_session *out);
@@ -68,16 +68,19 @@ struct inspect_qp {
 	char program[CTL_NAME_BYTES];
 	char device[CTL_NAME_BYTES];
 	uint64_t send_cq, recv_cq;     /**< numbers; 0: none */
-	/** What kept it from being connected: the last modify failed, or waits; "": nothing did. */
+	/** Why the QP couldn't be connected: the last modify failed, or is waiting; "": neither. */
 	char note[INSPECT_NOTE_BYTES];
 };
 /** @return 0 or ENOENT. */
 int inspect_qp(struct control *c, uint32_t qpn, struct inspect_qp *out);
-/** Several at once. @return how many were put into @p out, ascending. */
+/** Get several QPs at once. @return how many were put into @p out, in ascending order. */
 uint32_t inspect_qps(struct control *c, const struct inspect_filter *f, struct inspect_qp *out, uint32_t max);
-/** qp_explain() and the note. @param text  INSPECT_TEXT_BYTES long. @return @p text. */
+/** qp_explain() plus the note. @param text  INSPECT_TEXT_BYTES long. @return @p text. */
 const char *inspect_explain(const struct inspect_qp *qp, char *text);
-/** qp_events() of a QP's engine; for a QP that is gone, of all. @p now_ns gets the engine's clock. @return how many. */
+/**
+ * qp_events() of a QP's engine; for a QP that is gone, of all engines. @p now_ns receives the engine's clock. @return
+ * number of events.
+ */
 uint32_t inspect_qp_events(struct control *c, uint32_t qpn, struct qp_event *out, uint32_t max, uint64_t *now_ns);
 
 struct inspect_cq {
@@ -94,8 +97,8 @@ struct inspect_mr {
 	char program[CTL_NAME_BYTES];
 	uint32_t pd, access;           /**< UROCE_ACCESS_* */
 	uint64_t addr, iova, length;
-	uint64_t mapped_bytes;         /**< of it in the daemon's address space; the rest is copied by the kernel */
-	uint32_t segments, windows;    /**< windows bound to it */
+	uint64_t mapped_bytes;         /**< part of it that is mapped in the daemon; the kernel copies the rest */
+	uint32_t segments, windows;    /**< number of segments; memory windows bound to it */
 };
 /** @return 0 or ENOENT. */
 int inspect_mr(struct control *c, uint32_t key, struct inspect_mr *out);
@@ -105,7 +108,7 @@ struct inspect_engine {
 	uint64_t now_ns;
 	struct engine_stats stats;
 	struct tp_counters transport;
-	struct engine_depths depths;   /**< what waits now */
+	struct engine_depths depths;   /**< what is waiting now */
 	uint32_t load_percent;         /**< share of busy cycles between the last two calls of inspect_tick() */
 };
 /** @return 0 or ENOENT. */

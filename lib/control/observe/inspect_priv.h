@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * What inspect.c and inspect_qp.c share: references to objects, good as long as control_lock() is held. And what the rest of
- * lib/control needs of them.
+ * What inspect.c and inspect_qp.c share: references to objects, valid while control_lock() is held; and the functions
+ * that the rest of lib/control uses.
  *
  * Thread: any that holds control_lock().
  */
@@ -18,18 +18,18 @@ struct inspect_ref {
 	void *obj;
 };
 struct inspect_refs {
-	struct inspect_ref *ref; /**< the caller's to free */
+	struct inspect_ref *ref; /**< freed by the caller */
 	uint32_t n, room;
 };
 
-/** Find objects, ascending; with too little memory not all of them. */
+/** Find objects, in ascending order; if memory runs out, not all of them. */
 void inspect_find(struct control *c, enum inspect_kind kind, const struct inspect_filter *f, struct inspect_refs *r);
-/** @return the object with that number (of QPs, CQs, MRs), or NULL. @param owner  Gets its session. */
+/** @return the QP, CQ or MR with that number, or NULL. @param owner  Receives its session. */
 void *inspect_find_one(struct control *c, enum inspect_kind kind, uint64_t number, struct session **owner);
 
-/** Note how busy engines have been since the last call. */
+/** Measure the load of the engines since the last call. */
 void inspect_tick(struct control *c);
-/** Add up what lib/net counted of a port on all engines. */
+/** Sum up lib/net's counters of a port over all engines. */
 void inspect_net_counters(const struct control *c, unsigned int port, struct net_counters *sum);
 
 #endif /* UROCE_INSPECT_PRIV_H */

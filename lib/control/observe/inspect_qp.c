@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* QPs as they are now: the engines that own them are asked. */
+/* The current state of QPs, obtained from the engines that own them. */
 #include <arpa/inet.h>
 #include <stdio.h>
 
@@ -11,7 +11,7 @@
 #include "control/obj/obj_qp_priv.h"
 #include "control/observe/inspect_priv.h"
 
-enum { LOOK_BURST = 32 }; /**< QPs looked at in one message to an engine, so that traffic goes on in between */
+enum { LOOK_BURST = 32 }; /**< QPs queried by one message to an engine, so that traffic goes on in between */
 
 struct look {
 	uint32_t n;
@@ -35,7 +35,7 @@ cq_number(const struct obj_cq *cq)
 	return cq != NULL ? cq->number : 0;
 }
 
-/** Add what the control thread knows of the QP. */
+/** Add what the control thread knows about the QP. */
 static void
 add_owner(struct control *c, struct session *s, struct obj_qp *qp, struct inspect_qp *out)
 {
@@ -57,7 +57,7 @@ add_owner(struct control *c, struct session *s, struct obj_qp *qp, struct inspec
 		strlcpy(out->note, qp->note, sizeof(out->note));
 }
 
-/** Fill @p out for those of @p r that one engine has. */
+/** Fill @p out for those of @p r that belong to one engine. */
 static void
 look_at(struct control *c, unsigned int engine, const struct inspect_refs *r, struct inspect_qp *out, uint32_t n)
 {
@@ -136,7 +136,7 @@ inspect_explain(const struct inspect_qp *qp, char *text)
 	qp_explain(&qp->v, rest);
 	if (qp->note[0] == '\0')
 		return strcpy(text, rest);
-	/* A sentence stays below DIAG_LINE_BYTES, as the others. */
+	/* The note, like all other sentences, is shorter than DIAG_LINE_BYTES. */
 	snprintf(text, INSPECT_TEXT_BYTES, "%.*s\n%s", DIAG_LINE_BYTES - 1, qp->note, rest);
 	return text;
 }
@@ -163,7 +163,7 @@ inspect_qp_events(struct control *c, uint32_t qpn, struct qp_event *out, uint32_
 	struct events_args a = { .qpn = qpn, .max = max, .out = out };
 
 	control_lock(c);
-	/* The events of a QP are all on one engine, even when the QP is destroyed. */
+	/* All events of a QP are on one engine, even when the QP is destroyed. */
 	for (unsigned int e = 0; e < c->s.nb_engines && a.n == 0; e++)
 		engine_call(c->s.engines[e], events_on_engine, &a);
 	control_unlock(c);

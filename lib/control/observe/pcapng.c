@@ -18,7 +18,7 @@ enum {
 	OPT_PACKET_FLAGS = 2,
 	OPT_STATISTICS_RECEIVED = 4,
 	OPT_STATISTICS_DROPPED = 5,
-	NANOSECONDS = 9, /**< of OPT_INTERFACE_TSRESOL */
+	NANOSECONDS = 9, /**< value for OPT_INTERFACE_TSRESOL */
 	FLAG_IN = 1,
 	FLAG_OUT = 2,
 	BLOCK_OVERHEAD = 12, /**< type, length, and the length again */
@@ -59,7 +59,7 @@ option(FILE *f, uint16_t code, const void *p, size_t n)
 		put_padded(f, p, n);
 }
 
-/** @param body  Bytes between the two lengths. */
+/** @param body  Bytes between the two length fields. */
 static void
 begin_block(FILE *f, uint32_t type, uint32_t body)
 {
@@ -73,7 +73,7 @@ end_block(FILE *f, uint32_t body)
 	put32(f, BLOCK_OVERHEAD + body);
 }
 
-/** High half first, as the format has times. */
+/** The format stores the high half of a time first. */
 static void
 put_time(FILE *f, uint64_t ns)
 {

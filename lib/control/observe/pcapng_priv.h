@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file A pcapng file (draft-ietf-opsawg-pcapng), written block by block. DPDK 22.11's rte_pcapng has no comments on
- * packets, which say here why one was dropped.
+ * @file Writing a pcapng file (draft-ietf-opsawg-pcapng), block by block. DPDK 22.11's rte_pcapng has no packet
+ * comments, which are used here to say why a packet was dropped.
  *
- * Owns: nothing; the caller has the FILE. Thread: the caller's.
+ * Owns: nothing; the FILE is the caller's. Thread: the caller's.
  */
 #ifndef UROCE_PCAPNG_H
 #define UROCE_PCAPNG_H
@@ -14,19 +14,19 @@
 
 struct pcapng_packet {
 	uint64_t ns;         /**< since 1970 */
-	uint32_t interface;  /**< in the order of pcapng_interface() */
+	uint32_t interface;  /**< number of its pcapng_interface() call, from 0 */
 	uint32_t bytes, captured;
 	bool tx;
 	const char *comment; /**< or NULL */
 	const uint8_t *data;
 };
 
-/** The file's first block. */
+/** Write the file's first block. */
 void pcapng_begin(FILE *f, const char *application, const char *comment);
-/** An Ethernet interface. */
+/** Write the description of an Ethernet interface. */
 void pcapng_interface(FILE *f, const char *name, uint32_t snap_bytes);
 void pcapng_packet(FILE *f, const struct pcapng_packet *p);
-/** What an interface has seen, at the end. */
+/** Write the totals of an interface, at the end. */
 void pcapng_statistics(FILE *f, uint32_t interface, uint64_t ns, uint64_t received, uint64_t dropped);
 
 #endif /* UROCE_PCAPNG_H */

@@ -16,24 +16,24 @@ enum {
 	FOLDER_MODE = 0755,
 	TREE_FDS = 16,
 	TEXT_BYTES = 128,
-	BELOW_BYTES = 256,                                            /* of a name in the folder */
+	BELOW_BYTES = 256,                                            /* of a name in the directory */
 	PATH_BYTES = CONFIG_SOCKET_BYTES + sizeof(".sys/") + BELOW_BYTES, /* of the whole path */
 };
 
-/** The folder while it is written. */
+/** The state while the directory is written. */
 struct tree {
 	const struct control *c;
-	int rc; /* 0, or the errno value of the first error, after which nothing more is written */
+	int rc; /* 0, or errno of the first error, after which nothing more is written */
 };
 
-/** The path of the folder, or of @p below in it. */
+/** Make the path of the directory, or of @p below in it. */
 static void
 path_of(const struct control *c, char *path, const char *below)
 {
 	snprintf(path, PATH_BYTES, "%s.sys%s%s", c->s.conf->socket, below[0] != '\0' ? "/" : "", below);
 }
 
-/** Make the path of @p below, and the folders above it that aren't there. @return 0 or an errno value. */
+/** Make the path of @p below, and create the directories above it. @return 0 or an errno value. */
 static int
 make_folders(const struct control *c, char *path, const char *below)
 {
@@ -50,7 +50,7 @@ make_folders(const struct control *c, char *path, const char *below)
 	return 0;
 }
 
-/** Write one file, in whole: a program that reads it meanwhile has the old one. @return 0 or an errno value. */
+/** Write a file atomically: a program that reads it meanwhile sees the old content. @return 0 or an errno value. */
 static int
 write_file(const struct control *c, const char *below, const char *text)
 {
@@ -77,7 +77,7 @@ write_file(const struct control *c, const char *below, const char *text)
 static void put(struct tree *t, const struct net_port *p, const char *what, int number, const char *fmt, ...)
 	__attribute__((format(printf, 5, 6)));
 
-/** Write a file of port @p p: @p what, "ports/1/gids/", and @p number behind it, if that isn't negative. */
+/** Write file @p what of port @p p, such as "ports/1/gids/", with @p number appended if that isn't negative. */
 static void
 put(struct tree *t, const struct net_port *p, const char *what, int number, const char *fmt, ...)
 {
@@ -94,7 +94,7 @@ put(struct tree *t, const struct net_port *p, const char *what, int number, cons
 		t->rc = write_file(t->c, below, text);
 }
 
-/** Four groups of a GUID, or eight of a GID, as the kernel writes them. */
+/** Four groups of a GUID, or eight of a GID, in the kernel's format. */
 static void
 groups(char *text, const uint8_t *bytes, unsigned int n)
 {
@@ -131,7 +131,7 @@ write_link(struct tree *t, const struct net_port *p)
 	uint32_t mbps = 0;
 
 	net_port_link(p, &mbps);
-	/* Virtual ports don't know their speed; ibv_query_port() says the same. */
+	/* Virtual ports don't know their speed; ibv_query_port() reports the same. */
 	if (mbps == 0 || mbps == UINT32_MAX)
 		mbps = 10000;
 	put(t, p, "ports/1/state", -1, "%s\n", up ? "4: ACTIVE" : "1: DOWN");
@@ -168,7 +168,7 @@ remove_one(const char *path, const struct stat *st, int type, struct FTW *at)
 	return remove(path);
 }
 
-/** Remove all that is there. */
+/** Remove the directory and all that is in it. */
 static void
 clear(const struct control *c)
 {
@@ -176,7 +176,7 @@ clear(const struct control *c)
 	struct stat st;
 
 	path_of(c, root, "");
-	/* Nobody else's: it may be in a folder where others write. */
+	/* Don't remove another user's directory: others may be able to write to the directory above. */
 	if (lstat(root, &st) == 0 && S_ISDIR(st.st_mode) && st.st_uid == geteuid())
 		nftw(root, remove_one, TREE_FDS, FTW_DEPTH | FTW_PHYS);
 }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
- * @file What programs look for below /sys/class/infiniband and in /dev/infiniband, as plain files beside the socket:
- * FILE.sys/sys/class/infiniband and FILE.sys/dev/infiniband for socket FILE. lib/verbs/sysfs_paths.c redirects
- * programs that run with uroce-run --sysfs.
+ * @file The files that programs look for in /sys/class/infiniband and /dev/infiniband, as plain files next to the
+ * socket: FILE.sys/sys/class/infiniband and FILE.sys/dev/infiniband for socket FILE. lib/verbs/sysfs_paths.c redirects
+ * programs that run under uroce-run --sysfs.
  *
- * Owns: that folder, from the socket's publication to its removal. If it can't be written the log warns, since most
- * programs don't need it. Called by: lib/uroce, events.c. Thread: control.
+ * Owns: that directory, from the socket's publication to its removal. If it can't be written the log has a warning
+ * only, since most programs don't need it. Called by: lib/uroce, events.c. Thread: control.
  */
 #ifndef UROCE_SYSFS_H
 #define UROCE_SYSFS_H
@@ -14,11 +14,11 @@
 
 struct control;
 
-/** Write the files of all ports; whatever an earlier daemon left there goes. */
+/** Write the files of all ports, and remove what an earlier daemon left there. */
 void sysfs_write(struct control *c);
 /** Write the files that depend on the link of port @p port. */
 void sysfs_write_link(const struct control *c, uint16_t port);
-/** Remove them all, if they were written. */
+/** Remove all files, if they were written. */
 void sysfs_remove(struct control *c);
 
 #endif /* UROCE_SYSFS_H */

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What dpdk-telemetry.py can ask of the daemon.
+ * The commands for dpdk-telemetry.py.
  *
- * Threads: rte_telemetry answers each client on a thread of that client, which holds control_lock() while it puts the
- * answer together. Counters of engines are read while the engines count: each is whole (64 bits, aligned), but not
- * all are of one moment. What has to be of one moment is asked for by the engines' mailboxes (inspect.h).
+ * Threads: rte_telemetry answers each client on a thread of its own, which holds control_lock() while it builds the
+ * answer. Counters of engines are read while engines increment them: each one is read atomically (64 bits, aligned),
+ * but not all at the same moment. State that has to be consistent is requested through the engines' mailboxes
+ * (inspect.h).
  */
 #include <pthread.h>
 
@@ -12,8 +13,8 @@
 
 #include "control/observe/telemetry_priv.h"
 
-static pthread_rwlock_t lock = PTHREAD_RWLOCK_INITIALIZER; /* of the next */
-static struct control *control; /* NULL: no stack is there */
+static pthread_rwlock_t lock = PTHREAD_RWLOCK_INITIALIZER; /* protects control */
+static struct control *control; /* NULL: there is no stack */
 
 static const struct {
 	const char *cmd, *help;
@@ -57,7 +58,7 @@ telemetry_start(struct control *c)
 	static bool registered; /* telemetry can't unregister commands */
 
 	pthread_rwlock_wrlock(&lock);
-	/* In a process with several stacks the first one answers, since commands carry no name of a stack. */
+	/* In a process with several stacks the first one answers, since commands don't name a stack. */
 	if (control == NULL)
 		control = c;
 	pthread_rwlock_unlock(&lock);

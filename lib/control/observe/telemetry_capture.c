@@ -27,14 +27,14 @@ show(struct control *c, const struct capture_stats *s, struct rte_tel_data *d)
 	return 0;
 }
 
-/** A capture that is asked for. */
+/** A requested capture. */
 struct wish {
 	struct capture_params p;
 	int port;
 	uint32_t qpn;
 };
 
-/** @return false: @p item is no option. */
+/** @return false: @p item is not an option. */
 static bool
 take_option(const struct control *c, const char *item, struct wish *w)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Telemetry: sessions, CQs and MRs, and the filters of all objects. */
+/* Telemetry: sessions, CQs and MRs, and the filters for all objects. */
 #include <stdio.h>
 
 #include <bsd/string.h>
@@ -77,7 +77,7 @@ static const struct {
 	{ "peer", 1u << INSPECT_QP, filter_peer },
 };
 
-/** @return the names of the filters of @p kind. */
+/** List the names of the filters of @p kind. @return @p text. */
 static const char *
 filter_names(enum inspect_kind kind, char *text, size_t bytes)
 {
@@ -108,7 +108,7 @@ set_filter(const struct control *c, enum inspect_kind kind, char *item, struct i
 	return "no such key";
 }
 
-/** Read filters from @p params, which @p f may point into. @return false: they are wrong, and @p d says so. */
+/** Read filters from @p params; @p f may point into it. @return false: they are wrong, and @p d says why. */
 static bool
 read_filters(const struct control *c, enum inspect_kind kind, char *params, struct inspect_filter *f, struct rte_tel_data *d)
 {
@@ -204,7 +204,7 @@ tel_cq_view(struct rte_tel_data *d, const struct cq_view *v)
 	rte_tel_data_add_dict_u64(d, "unpolled", v->unpolled);
 	rte_tel_data_add_dict_u64(d, "users", v->users);
 	rte_tel_data_add_dict_string(d, "channel", v->channel ? "yes" : "no");
-	/* The program writes this word, so it can be anything. */
+	/* The program can write any value to this word. */
 	rte_tel_data_add_dict_string(d, "armed", v->armed < RTE_DIM(arms) ? arms[v->armed] : "?");
 	rte_tel_data_add_dict_u64(d, "moderation_count", v->moderation >> 16);
 	rte_tel_data_add_dict_u64(d, "moderation_us", v->moderation & UINT16_MAX);

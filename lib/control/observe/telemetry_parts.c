@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The parts that answers of telemetry are made of. */
+/* Helpers to build answers of telemetry. */
 #include <stdio.h>
 
 #include <bsd/string.h>
@@ -26,7 +26,7 @@ tel_port_index(const struct control *c, const char *name)
 	return -1;
 }
 
-/** Add @p in, which may be NULL, under @p name. @return it, or NULL: no memory. */
+/** Add @p in, which may be NULL, as @p name. @return it, or NULL: no memory. */
 static struct rte_tel_data *
 add_container(struct rte_tel_data *d, const char *name, struct rte_tel_data *in)
 {

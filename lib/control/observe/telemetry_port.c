@@ -35,7 +35,7 @@ find_port(const struct control *c, const char *name, struct rte_tel_data *d)
 	return -1;
 }
 
-/** What lib/net counted and the key violations, over all engines. */
+/** Add lib/net's counters and the key violations, summed over all engines. */
 static void
 add_net(const struct control *c, uint16_t port, struct rte_tel_data *d)
 {

@@ -224,7 +224,7 @@ check_av(const struct uroce_ah_attr *ah)
 	static const uint8_t zero[16];
 
 	if (!ah->is_global)
-		return "ah_attr.is_global must be 1: RoCE has no addresses but GIDs";
+		return "ah_attr.is_global must be 1: RoCE addresses are always GIDs";
 	if (ah->port_num != QP_PORT_NUM)
 		return "ah_attr.port_num must be 1";
 	if (ah->sgid_index >= UROCE_MAX_GIDS)
@@ -272,7 +272,7 @@ check_alternate(const struct uroce_qp_attr *a)
 	X(MAX_DEST_RD_ATOMIC, RANGE(a->max_dest_rd_atomic <= UROCE_MAX_RD_ATOMIC, \
 				    "max_dest_rd_atomic is more than the device's max_qp_rd_atom")) \
 	X(PATH_MIG_STATE, RANGE(a->path_mig_state <= QP_REARM, \
-				"path_mig_state must be IBV_MIG_MIGRATED or IBV_MIG_REARM: ARMED comes of itself")) \
+				"path_mig_state must be IBV_MIG_MIGRATED or IBV_MIG_REARM: the QP becomes ARMED by itself")) \
 	X(CAP, NULL) \
 	X(DEST_QPN, RANGE(a->dest_qp_num <= WIRE_PSN_MASK, "dest_qp_num must have 24 bits")) \
 	X(RATE_LIMIT, NULL)

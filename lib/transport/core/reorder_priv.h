@@ -32,8 +32,8 @@ reorder_has(const struct qp *qp, uint32_t psn)
 	return qp->rcv.reorder != NULL && wire_psn_diff(psn, qp->rcv.epsn) < TP_SACK_SPAN && sack_bit(qp->rcv.reorder->map, psn);
 }
 /**
- * Hold a copy of @p p, which isn't held yet. @return false if its PSN is beyond the span, or no room is left for this
- * QP.
+ * Hold a copy of @p p, which isn't held yet.
+ * @return false if its PSN is beyond the span, or no room is left for this QP.
  */
 bool reorder_hold(struct transport *tp, struct qp *qp, const struct wire_pkt *p);
 /**

@@ -108,13 +108,13 @@ verr_text(uint8_t verr)
 		[TP_VERR_RECV_LENGTH] = "the receive is too small for the message",
 		[TP_VERR_BAD_RESPONSE] = "the peer's response doesn't fit the request",
 		[TP_VERR_TIMEOUT] = "no answer from the peer",
-		[TP_VERR_SEQ_RETRY] = "the peer asked again and again for what was sent again",
+		[TP_VERR_SEQ_RETRY] = "the peer kept asking for packets that had been resent",
 		[TP_VERR_RNR] = "the peer posts no receive",
 		[TP_VERR_REMOTE_NAK] = "the peer refused it",
 		[TP_VERR_MW] = "bind or invalidate refused",
 		[TP_VERR_AH] = "its address handle is unknown, stale or of another PD",
 		[TP_VERR_NO_RD_ATOMIC] = "a READ or atomic, but max_rd_atomic is 0",
-		[TP_VERR_WQE_FLUSH] = "FLUSH has no placement type, or one or a level that is unknown",
+		[TP_VERR_WQE_FLUSH] = "FLUSH has no placement type, or an unknown type or selectivity level",
 	};
 
 	return verr < RTE_DIM(texts) && texts[verr] != NULL ? texts[verr] : "an unknown reason";
@@ -300,7 +300,7 @@ explain_answers(const struct qp_view *v, struct lines *l)
 	say(l, "waiting for the %s of PSN %u%s (%s%s)", is_read(v->tx.head_op) ? "response" : "ACK", v->tx.psn_una, since, tries,
 	    next);
 	if (v->tx.retry_left < v->tx.retry_cnt && late > LATE_NS)
-		say(l, "no answer from %s QP %#x: is that QP there, its host up, the path open?", who, v->dest_qpn);
+		say(l, "no answer from %s QP %#x: does that QP exist, is its host up, is the path open?", who, v->dest_qpn);
 	if (v->tx.lost > 0)
 		say(l, "%u packets were lost and are sent again", v->tx.lost);
 }
@@ -336,7 +336,7 @@ explain_waiting(const struct qp_view *v, struct lines *l)
 			    v->tx.cwnd < TP_CWND_START ? " after losses" : "");
 		break;
 	case REQ_WAIT_PACE:
-		say(l, "congestion control (%s) lets the next packet go in %.1f us: %" PRIu64 " Mb/s", cc,
+		say(l, "congestion control (%s) allows the next packet in %.1f us: %" PRIu64 " Mb/s", cc,
 		    1000 * ms(v->now_ns, v->tx.pace_ns), v->tx.rate_bps / 1000000);
 		break;
 	case REQ_WAIT_INFLIGHT:
@@ -387,7 +387,7 @@ explain_responder(const struct qp_view *v, struct lines *l)
 	else if (none)
 		say(l, "no receive is posted in the %s", v->rx.srq ? "SRQ" : "RQ");
 	if (v->rx.midway)
-		say(l, "a message comes in: %u bytes of it so far, PSN %u is next", v->rx.message_bytes, v->rx.epsn);
+		say(l, "a message is being received: %u bytes so far, PSN %u is next", v->rx.message_bytes, v->rx.epsn);
 	if (v->rx.res_pending > 0)
 		say(l, "%u READs and atomics of the peer are being answered", v->rx.res_pending);
 }

@@ -5,8 +5,9 @@
  * transmissions, tail loss probes and retransmissions are built the same way; the caller decides whether a packet may
  * be sent, and accounts for it.
  *
- * Called on the QP's engine. Each function puts the packet into its TX vector. @return false: there is no room or no
- * mbuf (counted), or the memory of the WQE is no longer accessible; then w->status is set.
+ * Called on the QP's engine. Each function puts the packet into its TX vector.
+ * @return false: there is no room or no mbuf (counted), or the memory of the WQE is no longer accessible; then
+ * w->status is set.
  */
 #ifndef UROCE_REQ_BUILD_H
 #define UROCE_REQ_BUILD_H

@@ -11,7 +11,8 @@
 #include "transport/core/types_priv.h"
 
 /**
- * Gather @p len bytes at offset @p off of the message into @p dst. @return 0, or the error status, also stored in @p w.
+ * Gather @p len bytes at offset @p off of the message into @p dst.
+ * @return 0, or the error status, also stored in @p w.
  */
 uint8_t sq_gather(struct transport *tp, const struct qp *qp, struct tp_swqe *w, const struct ring_sq_wqe *slot, uint32_t off,
 		   uint8_t *dst, uint32_t len);

@@ -68,8 +68,8 @@ void responder_flush(struct transport *tp, struct qp *qp, const struct wire_pkt 
 /** @return the remembered READ or atomic that @p psn belongs to, or NULL. */
 struct tp_res *responder_res_find(struct qp *qp, uint32_t psn);
 /**
- * Answer a READ again, all of it or a part. @return false: it isn't the READ that was executed, or no READ block is
- * free.
+ * Answer a READ again, all of it or a part.
+ * @return false: it isn't the READ that was executed, or no READ block is free.
  */
 bool responder_read_again(struct transport *tp, struct qp *qp, const struct wire_pkt *p);
 /** @return the last PSN of a READ or atomic. */
@@ -91,8 +91,8 @@ bool sack_offer_rx(struct transport *tp, struct qp *qp, const struct wire_pkt *p
 
 /* ---- xrc.c ---- */
 /**
- * Handle the XRCETH of a request with the expected PSN: use the SRQ that it names. @return false: the request was
- * refused.
+ * Handle the XRCETH of a request with the expected PSN: use the SRQ that it names.
+ * @return false: the request was refused.
  */
 bool xrc_admit(struct transport *tp, struct qp *qp, const struct wire_pkt *p);
 /** Detach an XRC_RECV QP from the SRQ of its last request. */
