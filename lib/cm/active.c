@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The end that connects: REQ out, REP in, RTU out. */
+/* The connecting end: sends a REQ, receives a REP, sends an RTU. */
 #include "cm/cm_priv.h"
 
 /* ---- REQ ---- */
@@ -53,7 +53,10 @@ fill_req(struct cm_msg *m, const struct cm_conn *c, const struct cm_connect_para
 	r->path_mtu = p->path_mtu;
 	r->max_cm_retries = p->max_cm_retries;
 	if (c->xrc) {
-		/* An initiator answers nothing, and its target asks for nothing: no more is told (Linux: cm_format_req()). */
+		/*
+		 * An initiator QP answers no requests, and its target sends none, so the REQ says no more (Linux:
+		 * cm_format_req()).
+		 */
 		r->ext_transport = CM_EXT_TRANSPORT_XRC;
 	} else {
 		r->responder_resources = p->responder_resources;
@@ -109,7 +112,7 @@ cm_connect(struct cm *cm, const struct cm_connect_param *p, uint64_t now_ns)
 }
 
 /* ---- REP ---- */
-/* A REP for no REQ of ours: its sender must not wait for an RTU (12.9.8.5). */
+/* Reject a REP that answers no REQ of ours, so that its sender doesn't wait for an RTU (12.9.8.5). */
 static void
 refuse_unknown_rep(struct cm *cm, const struct cm_av *av, const struct cm_msg *m)
 {
@@ -136,7 +139,7 @@ repeated_rep(struct cm_conn *c)
 		break;
 	case CM_ESTABLISHED:
 	case CM_TIMEWAIT:
-		/* In TimeWait a REJ; after a DREQ or DREP the REP is of no interest any more. */
+		/* After an RTU or REJ, repeat it; after a DREQ or DREP the REP doesn't matter any more. */
 		if (out == CM_ATTR_RTU || out == CM_ATTR_REJ) {
 			conn_resend(c);
 			break;

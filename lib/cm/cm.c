@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The instance: creation, dispatch of what comes in, timers. */
+/* The CM instance: creation, dispatching received messages, timers. */
 #include "cm/cm.h"
 
 #include "cm/cm_priv.h"

@@ -1,31 +1,29 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * The IB connection manager: who may talk to whom over which QPs (IBTA volume 1, chapter 12).
+ * The IB connection manager: establishes and ends connections between QPs (IBTA volume 1, chapter 12).
  *
- * Sans I/O: it never sees a socket, a thread, a port or a clock. MADs come in as bytes with the addresses they
- * came with, leave through a callback, and *now* is an argument of everything that sends or waits.
+ * It does no I/O and knows no sockets, threads, ports or clock. MADs come in as bytes with their addresses, go out
+ * through a callback, and the time is an argument of everything that sends or waits.
  *
- * Owns: listeners, connections, their communication IDs, timers, and what is kept to answer repeated MADs. It
- * doesn't own QPs: the owner moves them between states as the events say. Called by: its owner, on one thread
- * (a daemon's control thread), which receives the GSI's packets and sends what cm_ops.send hands out.
+ * Owns: listeners, connections, their communication IDs, timers, and the answers kept for repeated MADs. It doesn't own
+ * QPs: its user, the owner, changes their states as the events demand. Called by: the owner, on one thread (a daemon's
+ * control thread), which receives the GSI's packets and sends what cm_ops.send passes to it.
  *
  * NOTES on ownership and calls
- *  - A struct cm_conn belongs to the owner from cm_connect(), cm_sidr_request() or the event that brought it
- *    (REQUEST, SIDR_REQUEST) until cm_destroy(), whatever happens to it in between; no event takes it away.
- *    cm_destroy() in any state ends it in an orderly way: a connected peer gets a DREQ, repeated until it is
- *    answered, a peer that waits for an answer gets a REJ. Its ID stays taken until TimeWait is over, without
- *    further events.
- *  - The event callback is the last thing that a call into the CM does, so it may call any function of the CM,
- *    cm_destroy() of the event's connection included; only cm_close() not. What an event points to is gone when
- *    the callback returns.
- *  - The send callback must not call the CM. A MAD that can't be sent may be dropped: all of them may be lost
- *    anyway.
- *  - A QP number that was in a connection should not be used for another before CM_EV_TIMEWAIT_EXIT (12.4):
- *    packets of the old connection may still be in flight.
- *  - Bounded: no more than cm_config.max_conns connections, whatever state they are in; each is one allocation.
- *    A MAD makes at most one other MAD, of the same size, to where it came from; a second one, a DREQ, if it
- *    shows that a connection with its sender is stale.
+ *  - A struct cm_conn belongs to the owner from cm_connect(), cm_sidr_request() or the event that announced it (REQUEST,
+ *    SIDR_REQUEST) until cm_destroy(), whatever happens to it in between; no event takes it away. cm_destroy() ends it in
+ *    an orderly way in any state: a connected peer gets a DREQ, repeated until it is answered, a peer that waits for an
+ *    answer gets a REJ. Its ID stays in use until TimeWait is over, without further events.
+ *  - The event callback is the last thing that a call into the CM does. So the callback may call any function of the CM
+ *    except cm_close(), even cm_destroy() for the event's connection. What an event points to is invalid when the callback
+ *    returns.
+ *  - The send callback must not call the CM. It may drop a MAD that it can't send: any MAD may be lost anyway.
+ *  - The number of a QP that was in a connection should not be used for another connection before CM_EV_TIMEWAIT_EXIT
+ *    (12.4): packets of the old connection may still be in flight.
+ *  - Memory and traffic are bounded: there are at most cm_config.max_conns connections in any state, and each is one
+ *    allocation. A received MAD causes at most one other MAD, of the same size, to its sender; and a second one, a DREQ, if
+ *    it shows that a connection with its sender is stale.
  */
 #ifndef UROCE_CM_H
 #define UROCE_CM_H
@@ -44,20 +42,22 @@ enum {
 	CM_MAX_CONNS_LIMIT = 1 << 20,      /**< the largest max_conns */
 	CM_DEFAULT_MAX_CONNS = 65536,
 	CM_DEFAULT_MAX_LISTENERS = 4096,
-	CM_DEFAULT_MAX_PER_PEER = 8192,    /**< connections that one remote address opened to us */
-	CM_DEFAULT_MAX_HALF_OPEN = 16384,  /**< connections that others opened and that are not established yet */
-	CM_DEFAULT_MAX_KEPT = 4096,        /**< answers kept for repeated requests: rejections and SIDR */
+	CM_DEFAULT_MAX_PER_PEER = 8192,    /**< connections that one remote address has opened to us */
+	CM_DEFAULT_MAX_HALF_OPEN = 16384,  /**< connections opened by others that are not established yet */
+	CM_DEFAULT_MAX_KEPT = 4096,        /**< answers kept to repeat them: rejections and SIDR_REPs */
 	CM_MAX_BACKLOG = 16384,
 	CM_DEFAULT_RETRIES = 15,
-	CM_DEFAULT_RESPONSE_TIMEOUT = 20,  /**< 4.3 s, as Linux's RDMA CM has it */
+	CM_DEFAULT_RESPONSE_TIMEOUT = 20,  /**< 4.3 s, as in Linux's RDMA CM */
 	CM_DEFAULT_PACKET_LIFE = 18,
-	/* What a peer may ask for; more is cut off, or one MAD could hold a connection for hours. */
+	/*
+	 * Limits for what a peer may ask for. Larger values are reduced, or one MAD could hold a connection for hours.
+	 */
 	CM_MAX_RESPONSE_TIMEOUT = 22,      /**< 17 s */
 	CM_MAX_SERVICE_TIMEOUT = 24,       /**< of an MRA: 69 s, as Linux's RDMA CM asks for */
 	CM_MIN_TIMEWAIT = 14,              /**< 67 ms */
 	CM_MAX_TIMEWAIT = 21,              /**< 8.6 s */
 };
-/** How long the answer to a SIDR_REQ is kept for repetitions: longer than two intervals of Linux's RDMA CM. */
+/** How long the answer to a SIDR_REQ is kept to repeat it: longer than two retry intervals of Linux's RDMA CM. */
 #define CM_SIDR_KEPT_NS UINT64_C(10000000000)
 
 /* ---- States (12.9.7, and the names of Linux's ib_cm) ---- */
@@ -76,19 +76,20 @@ const char *cm_state_name(enum cm_state s);
 
 /*
  * ---- Counters ----
- * rx_mads, tx_mads: all. Every MAD that is dropped without an answer is in one of rx_bad_length to rx_duplicate:
- *   rx_bad_*, rx_other_class  what cm_mad_decode() says, and REQs and REPs without a usable ID or QPN
- *   rx_unknown_id   no such connection here, or not one with this sender
- *   rx_wrong_state  out of place in the connection's state
+ * rx_mads, tx_mads: all MADs. Every MAD that is dropped without an answer is counted in one of rx_bad_length to
+ * rx_duplicate:
+ *   rx_bad_*, rx_other_class  the verdict of cm_mad_decode(), and REQs and REPs without a usable ID or QPN
+ *   rx_unknown_id   there is no such connection, or not with this sender
+ *   rx_wrong_state  not expected in the connection's state
  *   rx_wrong_qpn    DREQ for another QP than the connection's
- *   rx_peer_active  REQ of a peer-to-peer pair in which this end stays active
+ *   rx_peer_active  REQ of a peer-to-peer pair in which this end remains the active one
  *   rx_duplicate    a repetition that needs no answer
- * req_, rep_, dreq_, sidr_req_duplicate: repetitions, answered or not. retransmissions: MADs sent again, for a
+ * req_, rep_, dreq_, sidr_req_duplicate: repetitions, answered or not. retransmissions: MADs sent again, because of a
  * timer or a repetition. timeouts: requests given up. rej_*: requests refused, by reason: no_listener, backlog,
- * peer_limit, half_open_limit, table_full, no_memory, stale (connection), bad_request (cannot be served),
- * unknown_id (of a REP), owner (cm_reject(), or cm_destroy() of a request). drep_unknown_id: DREQs for what isn't
- * connected. apr_loaded, apr_refused, sidr_refused: LAPs accepted and refused, SIDR_REQs refused. kept_evicted:
- * answers forgotten before their time.
+ * peer_limit, half_open_limit, table_full, no_memory, stale (connection), bad_request (can't be served), unknown_id (of a
+ * REP), owner (cm_reject(), or cm_destroy() of a request). drep_unknown_id: DREQs for connections that don't exist.
+ * apr_loaded, apr_refused, sidr_refused: LAPs accepted and refused, SIDR_REQs refused. kept_evicted: kept answers
+ * dropped before their time.
  */
 #define CM_COUNTERS(X) \
 	X(rx_mads) X(tx_mads) \
@@ -106,32 +107,32 @@ struct cm_counters {
 };
 
 /* ---- Addresses ---- */
-/** Address vector: where a MAD comes from or goes to. GIDs as RoCE v2 has them: an IPv6 address, or ::ffff:a.b.c.d. */
+/** Address vector of a MAD's sender or receiver. GIDs are those of RoCE v2: an IPv6 address, or ::ffff:a.b.c.d. */
 struct cm_av {
 	uint8_t local_gid[CM_GID_BYTES], remote_gid[CM_GID_BYTES];
 	uint16_t port;          /**< the owner's number of the port */
 	uint16_t pkey;
 	uint32_t flow_label;
 	uint8_t traffic_class, hop_limit;
-	bool resolved;          /**< remote_mac and vlan_tci hold: an answer needs no look-up */
+	bool resolved;          /**< remote_mac and vlan_tci are valid: an answer needs no address resolution */
 	uint8_t remote_mac[6];
 	uint16_t vlan_tci;
 };
 
 /* ---- Events ---- */
 #define CM_EVENTS(X) \
-	X(REQUEST)         /* a REQ came for a listener or a peer-to-peer pair; accept or reject it */ \
-	X(RESPONSE)        /* a REP came: QP to RTR and RTS, then cm_rtu(); or reject it */ \
-	X(ESTABLISHED)     /* an RTU came, or cm_establish() was called (msg NULL) */ \
-	X(MRA)             /* the peer needs longer */ \
-	X(REJECTED)        /* the peer, or this end because of what the peer sent, refused; see reason */ \
+	X(REQUEST)         /* a REQ arrived for a listener or a peer-to-peer pair; accept or reject it */ \
+	X(RESPONSE)        /* a REP arrived: move the QP to RTR and RTS, then cm_rtu(); or reject it */ \
+	X(ESTABLISHED)     /* an RTU arrived, or cm_establish() was called (msg NULL) */ \
+	X(MRA)             /* the peer needs more time */ \
+	X(REJECTED)        /* the peer refused, or this end because of what the peer sent; see reason */ \
 	X(UNREACHABLE)     /* no answer to REQ, REP or SIDR_REQ (failed_attr) after all repetitions */ \
-	X(LAP)             /* the peer wants an alternate path: load it, or don't, then cm_apr() */ \
-	X(DISCONNECT)      /* the peer sent a DREQ: QP to ERR, then cm_disconnect() */ \
-	X(DISCONNECTED)    /* our DREQ was answered, or met the peer's, or (timed_out) never was */ \
+	X(LAP)             /* the peer proposes an alternate path: load it or not, then cm_apr() */ \
+	X(DISCONNECT)      /* the peer sent a DREQ: move the QP to ERR, then cm_disconnect() */ \
+	X(DISCONNECTED)    /* our DREQ was answered, crossed the peer's DREQ, or got no answer (timed_out) */ \
 	X(TIMEWAIT_EXIT)   /* the QP's number may be used again; the state is IDLE */ \
-	X(SIDR_REQUEST)    /* a SIDR_REQ came for a listener; answer with cm_sidr_reply() */ \
-	X(SIDR_RESPONSE)   /* a SIDR_REP came; the state is IDLE */
+	X(SIDR_REQUEST)    /* a SIDR_REQ arrived for a listener; answer with cm_sidr_reply() */ \
+	X(SIDR_RESPONSE)   /* a SIDR_REP arrived; the state is IDLE */
 enum cm_event_type {
 #define CM_X(name) CM_EV_##name,
 	CM_EVENTS(CM_X)
@@ -145,10 +146,10 @@ struct cm_event {
 	enum cm_event_type type;
 	enum cm_state state;          /**< of the connection, after the event */
 	struct cm_conn *conn;
-	struct cm_listener *listener; /**< REQUEST, SIDR_REQUEST: who listens; NULL for a peer-to-peer REQUEST */
-	void *owner;                  /**< of the connection; of the listener if that isn't NULL */
-	const struct cm_msg *msg;     /**< the message that brought the event; NULL if none did */
-	const struct cm_av *av;       /**< where it came from; NULL if msg is */
+	struct cm_listener *listener; /**< REQUEST, SIDR_REQUEST: the listener; NULL for a peer-to-peer REQUEST */
+	void *owner;                  /**< the listener's owner if listener isn't NULL, else the connection's */
+	const struct cm_msg *msg;     /**< the message that caused the event, or NULL */
+	const struct cm_av *av;       /**< the sender of msg; NULL if msg is */
 	uint16_t reason;              /**< REJECTED: enum cm_rej_reason */
 	enum cm_attr failed_attr;     /**< UNREACHABLE */
 	bool local;                   /**< REJECTED: this end refused */
@@ -161,32 +162,35 @@ struct cm_ops {
 	void (*event)(void *arg, const struct cm_event *ev);
 };
 
-/** Zero: the default. */
+/** A value of 0 selects the default. */
 struct cm_config {
 	uint32_t max_conns, max_listeners, max_per_peer, max_half_open, max_kept;
-	uint64_t seed;           /**< a random number: IDs and hashes that a stranger can't guess */
+	uint64_t seed;           /**< a random number that makes IDs and hashes unpredictable */
 	struct cm_ops ops;
-	void *arg;               /**< of ops */
+	void *arg;               /**< for ops */
 };
 
 /** @return NULL with errno set: EINVAL (a limit out of range, or an op is missing), ENOMEM. */
 struct cm *cm_open(const struct cm_config *config, uint64_t now_ns);
-/** Forget everything at once; nothing is sent, no event comes. All pointers that came from @p cm are invalid. */
+/**
+ * Drop everything at once, without sending anything and without events. All pointers obtained from @p cm become
+ * invalid.
+ */
 void cm_close(struct cm *cm);
 const struct cm_counters *cm_counters(const struct cm *cm);
 
-/** What there is now. */
+/** What is in use now. */
 struct cm_usage {
-	uint32_t conns;      /**< all, destroyed ones in TimeWait and kept answers included */
+	uint32_t conns;      /**< all connections, including destroyed ones in TimeWait and kept answers */
 	uint32_t half_open, kept, listeners, peers, timers;
 };
 void cm_usage(const struct cm *cm, struct cm_usage *u);
 
-/** A packet to QP 1 with a valid ICRC, P_Key and Q_Key carried @p len bytes behind its DETH. */
+/** Handle a packet to QP 1 with a valid ICRC, P_Key and Q_Key. @p mad is its payload after the DETH, @p len bytes. */
 void cm_rx(struct cm *cm, const struct cm_av *av, const uint8_t *mad, size_t len, uint64_t now_ns);
-/** Do what is due. */
+/** Handle expired timers. */
 void cm_run(struct cm *cm, uint64_t now_ns);
-/** @return when to call cm_run() next, at the latest; UINT64_MAX if nothing waits. */
+/** @return when to call cm_run() next, at the latest; UINT64_MAX if no timer is running. */
 uint64_t cm_next_timeout(const struct cm *cm);
 
 /* ---- Listeners ---- */
@@ -200,20 +204,22 @@ struct cm_listen_param {
 	uint64_t service_id;
 	enum cm_listen_scope scope;
 	uint8_t gid[CM_GID_BYTES]; /**< CM_LISTEN_GID */
-	/** Requests that may wait for cm_accept(), cm_reject() or cm_sidr_reply(); 0: CM_MAX_BACKLOG, also the most. */
+	/**
+	 * Limit of requests that wait for cm_accept(), cm_reject() or cm_sidr_reply(); 0: CM_MAX_BACKLOG, the maximum.
+	 */
 	uint32_t backlog;
 	void *owner;
 };
 /**
- * A request goes to the most specific listener: its GID's, its family's, then CM_LISTEN_ANY.
+ * A request goes to the most specific listener: one for its GID, one for its address family, or CM_LISTEN_ANY.
  * @return NULL with errno set: EADDRINUSE (same service ID and scope), ENOSPC (max_listeners), EINVAL, ENOMEM.
  */
 struct cm_listener *cm_listen(struct cm *cm, const struct cm_listen_param *p);
-/** Connections that came through @p l live on. */
+/** Remove a listener. Connections that came through it remain. */
 void cm_unlisten(struct cm *cm, struct cm_listener *l);
 
 /* ---- Connections. Operations return 0 or an errno value; EINVAL: not in this state, or an argument out of range.
- * Private data is copied; longer than the message has room for is EINVAL, shorter is filled up with zeros. ---- */
+ * Private data is copied; data that is too long for the message is EINVAL, shorter data is padded with zeros. ---- */
 struct cm_private {
 	const void *data;
 	uint32_t len_bytes;
@@ -227,9 +233,9 @@ struct cm_connect_param {
 	uint8_t responder_resources, initiator_depth;
 	uint8_t retry_count, rnr_retry_count;
 	uint8_t path_mtu;                /**< 1 to 5 */
-	uint8_t packet_life;             /**< code; ack_timeout 0: one more than this */
-	uint8_t ack_timeout;             /**< code */
-	uint8_t remote_response_timeout, local_response_timeout; /**< codes */
+	uint8_t packet_life;             /**< encoded; with ack_timeout 0, one more than this is used */
+	uint8_t ack_timeout;             /**< encoded */
+	uint8_t remote_response_timeout, local_response_timeout; /**< encoded */
 	uint8_t max_cm_retries;          /**< 0 to 15 repetitions */
 	uint8_t packet_rate;
 	bool flow_control, srq;
@@ -244,12 +250,12 @@ struct cm_accept_param {
 	uint64_t ca_guid;
 	uint32_t qpn, qkey, starting_psn;
 	uint8_t responder_resources, initiator_depth;
-	uint8_t target_ack_delay;        /**< code */
+	uint8_t target_ack_delay;        /**< encoded */
 	uint8_t rnr_retry_count;
 	bool flow_control, srq;
 	struct cm_private private_data;
 };
-/** Answer a REQUEST with a REP; QP in RTR by now, so that it takes what comes before the RTU. */
+/** Answer a REQUEST with a REP. The QP must be in RTR by now, so that it accepts packets that precede the RTU. */
 int cm_accept(struct cm_conn *c, const struct cm_accept_param *p, uint64_t now_ns);
 
 /** Answer a RESPONSE with an RTU: the connection is established. */
@@ -262,31 +268,32 @@ int cm_rtu(struct cm_conn *c, struct cm_private private_data, uint64_t now_ns);
 int cm_reject(struct cm_conn *c, uint16_t reason, struct cm_private ari, struct cm_private private_data,
 	      uint64_t now_ns);
 
-/** Ask the peer for @p service_timeout (code) more time to answer a REQUEST or a RESPONSE. */
+/** Ask the peer for @p service_timeout (encoded) more time to answer a REQUEST or a RESPONSE. */
 int cm_mra(struct cm_conn *c, uint8_t service_timeout, struct cm_private private_data, uint64_t now_ns);
 
 /**
- * A packet came to the QP before the RTU did (COMM_EST, 12.9.6): take it for the RTU.
- * @return EISCONN if the RTU came meanwhile.
+ * A packet reached the QP before the RTU arrived (COMM_EST, 12.9.6): consider the connection established.
+ * @return EISCONN if the RTU has arrived in the meantime.
  */
 int cm_establish(struct cm_conn *c, uint64_t now_ns);
 
-/** Established: send a DREQ. After the event DISCONNECT: answer with a DREP. */
+/** In ESTABLISHED: send a DREQ. After the event DISCONNECT: answer with a DREP. */
 int cm_disconnect(struct cm_conn *c, struct cm_private private_data, uint64_t now_ns);
 
 /**
- * Answer a LAP. @param status  enum cm_apr_status. @param info  As the status defines it, at most CM_ARI_BYTES.
- * A LAP comes to the passive end only (12.8.1); the active end refuses by itself.
+ * Answer a LAP. Only the passive end gets LAPs (12.8.1); the active end refuses them itself.
+ * @param status  enum cm_apr_status.
+ * @param info  As the status defines it, at most CM_ARI_BYTES.
  */
 int cm_apr(struct cm_conn *c, uint8_t status, struct cm_private info, struct cm_private private_data);
 
-/** End @p c in any state (see NOTES); the pointer is invalid from here on. */
+/** End @p c in any state (see NOTES). The pointer becomes invalid. */
 void cm_destroy(struct cm_conn *c, uint64_t now_ns);
 
 enum cm_state cm_conn_state(const struct cm_conn *c);
 uint32_t cm_conn_local_id(const struct cm_conn *c);
 uint32_t cm_conn_remote_id(const struct cm_conn *c);
-/** @return where its MADs go. */
+/** @return the address to which its MADs are sent. */
 const struct cm_av *cm_conn_av(const struct cm_conn *c);
 void cm_conn_set_owner(struct cm_conn *c, void *owner);
 
@@ -294,7 +301,7 @@ void cm_conn_set_owner(struct cm_conn *c, void *owner);
 struct cm_sidr_param {
 	struct cm_av av;
 	uint64_t service_id;
-	uint64_t timeout_ns;     /**< until the request is repeated; at least 1 ms */
+	uint64_t timeout_ns;     /**< time after which the request is repeated; at least 1 ms */
 	uint8_t max_retries;
 	struct cm_private private_data;
 	void *owner;

@@ -3,13 +3,14 @@
  * @file
  * What the files of lib/cm share. Called by lib/cm only, on the owner's thread.
  *
- * Who calls whom, from the top: cm.c has the instance and dispatches messages and timers; end.c ends connections whose timer fired or
- * whose owner left; passive.c and active.c are the two ends of establishment; sidr.c SIDR; lap.c LAP and APR; mra.c MRA; listen.c listeners;
- * disconnect.c DREQ and DREP; reject.c REJ in both directions; conn.c states, sending and timers of a connection; table.c IDs, keys and
- * limits; core.c sending and events; mad.c the formats.
+ * Call structure, from the top: cm.c has the instance and dispatches messages and timers; end.c ends connections whose
+ * timer has expired or whose owner has left; passive.c and active.c are the two ends of connection establishment;
+ * sidr.c SIDR; lap.c LAP and APR; mra.c MRA; listen.c listeners; disconnect.c DREQ and DREP; reject.c REJ in both
+ * directions; conn.c states, sending and timers of a connection; table.c IDs, keys and limits; core.c sending and
+ * events; mad.c the formats.
  *
- * Events: a handler fills a struct cm_event and returns; whoever called it delivers the event as the very last
- * thing, because the owner may destroy the connection in its callback.
+ * Events: a handler fills in a struct cm_event and returns. Its caller delivers the event as the very last step,
+ * because the owner may destroy the connection in the callback.
  */
 #ifndef UROCE_CM_PRIV_H
 #define UROCE_CM_PRIV_H
@@ -23,18 +24,21 @@
 #include "base/wheel.h"
 #include "cm/cm.h"
 
-/** Repetitions come no faster than this, whatever a peer's REQ asks for: one REQ must not make a burst of REPs. */
+/**
+ * Repetitions are at least this far apart, whatever a peer's REQ asks for, so that one REQ doesn't cause a burst of
+ * REPs.
+ */
 #define CM_MIN_INTERVAL_NS UINT64_C(16000000)
 #define CM_MAX_PACKET_LIFE 20
 #define CM_MAX_MTU_CODE 5
 #define CM_MIN_QPN 2
 #define CM_QPN_MASK 0xffffffu
 
-/* ---- One hash table for all that is looked up ---- */
+/* ---- One hash table for everything that is looked up ---- */
 enum cm_key_kind {
-	CM_KEY_REQ = 1,  /**< remote GID, CA GUID, communication ID: a REQ we have seen */
+	CM_KEY_REQ = 1,  /**< remote GID, CA GUID, communication ID: a REQ received before */
 	CM_KEY_QPN,      /**< remote GID, CA GUID, QPN: a QP we are connected to */
-	CM_KEY_SIDR,     /**< remote GID, service ID, request ID */
+	CM_KEY_SIDR,     /**< remote GID, service ID, request ID of a SIDR_REQ */
 	CM_KEY_PEER2PEER, /**< remote GID, service ID: a peer-to-peer REQ of ours */
 	CM_KEY_LISTEN,   /**< local GID or zeros, service ID, scope */
 	CM_KEY_PEER,     /**< remote GID */
@@ -50,7 +54,7 @@ struct cm_node {
 	struct cm_key key;
 };
 
-/** Connections that one address opened to us. */
+/** Counts the connections that one address has opened to us. */
 struct cm_peer {
 	struct cm_node node;
 	uint32_t conns;
@@ -63,7 +67,7 @@ struct cm_list {
 struct cm_listener {
 	struct cm_node node;
 	struct cm_list all;     /**< in cm->listeners */
-	struct cm_list pending; /**< requests that wait for the owner */
+	struct cm_list pending; /**< requests waiting for the owner */
 	uint32_t nb_pending, backlog;
 	void *owner;
 };
@@ -73,25 +77,25 @@ struct cm_conn {
 	struct cm *cm;
 	enum cm_state state;
 	bool passive;        /**< the other end sent the REQ or SIDR_REQ */
-	bool orphan;         /**< the owner destroyed it; freed when it is IDLE */
+	bool orphan;         /**< the owner has destroyed it; freed when it becomes IDLE */
 	bool peer_to_peer;
 	bool xrc;
 	bool alternate;      /**< the REQ had an alternate path */
-	bool counted;        /**< in cm->half_open */
-	bool lap_pending;    /**< the owner has yet to answer a LAP, whose tid is this */
+	bool counted;        /**< counted in cm->nb_half_open */
+	bool lap_pending;    /**< the owner has not answered the LAP with this tid yet */
 	uint8_t retries_left, max_retries;
 	uint32_t local_id, remote_id;
 	uint32_t qpn, remote_qpn;
 	uint64_t service_id, ca_guid, remote_guid;
-	uint64_t tid;        /**< of the request that is being answered */
+	uint64_t tid;        /**< of the request to be answered */
 	uint64_t interval_ns, life_ns, timewait_ns, kept_ns;
-	struct cm_listener *listener; /**< while in its pending list */
-	struct cm_peer *peer;         /**< whose count it is in */
+	struct cm_listener *listener; /**< while it is in the listener's pending list */
+	struct cm_peer *peer;         /**< the peer that counts it */
 	struct cm_list pending, kept;
 	struct cm_node by_request, by_qpn;
 	struct cm_av av;
 	void *owner;
-	uint8_t out[CM_MAD_BYTES];    /**< the last MAD that may have to be sent again */
+	uint8_t out[CM_MAD_BYTES];    /**< the last MAD, which may have to be sent again */
 };
 
 struct cm_table {
@@ -140,7 +144,7 @@ cm_list_empty(const struct cm_list *l)
 	return l->next == l;
 }
 
-/** Of functions that return NULL with errno set. */
+/** For functions that return NULL with errno set. */
 static inline void *
 cm_null(int err)
 {
@@ -161,9 +165,9 @@ void table_free(struct cm *cm);
 /** @return the first node with @p key, or NULL. Several may have the same CM_KEY_PEER2PEER. */
 struct cm_node *table_find(const struct cm *cm, const struct cm_key *key);
 void table_add(struct cm *cm, struct cm_node *n, const struct cm_key *key);
-/** Also for a node that isn't in the table. */
+/** May be called for a node that isn't in the table. */
 void table_del(struct cm_node *n);
-/** Give @p c an ID. @return false if there is none. */
+/** Give @p c an ID. @return false if none is free. */
 bool id_take(struct cm *cm, struct cm_conn *c);
 void id_release(struct cm *cm, struct cm_conn *c);
 /** @return the connection whose ID is @p local_id, or NULL. */
@@ -173,33 +177,33 @@ int peer_take(struct cm *cm, struct cm_conn *c);
 void peer_release(struct cm_conn *c);
 
 /* ---- conn.c ---- */
-/** @return NULL with errno set (ENOSPC, ENOMEM). IDLE, active, without keys. */
+/** Create a connection: IDLE, active, without keys. @return NULL with errno set (ENOSPC, ENOMEM). */
 struct cm_conn *conn_new(struct cm *cm, const struct cm_av *av);
-/** The connection that a message with these IDs is about; NULL (and counted) if there is none with this sender. */
+/** @return the connection that a message with these IDs is about; NULL (counted) if there is none with this sender. */
 struct cm_conn *conn_find(struct cm *cm, const struct cm_av *av, uint32_t local_id, uint32_t remote_id);
-/** Change the state; the table of legal changes is checked. IDLE gives back everything but the ID. */
+/** Change the state; the change is checked against the table of legal ones. IDLE releases everything except the ID. */
 void conn_set_state(struct cm_conn *c, enum cm_state s);
-/** An orphan that has come to IDLE is freed. @return true if it was. */
+/** Free an orphan that has become IDLE. @return true if it was freed. */
 bool conn_reap(struct cm_conn *c);
 void conn_free(struct cm_conn *c);
 void conn_enter_timewait(struct cm_conn *c, uint64_t now_ns);
 void conn_timer(struct cm_conn *c, uint64_t expiry_ns);
 void conn_timer_stop(struct cm_conn *c);
-/** Remember the peer's QP. */
+/** Record the peer's QP. */
 void conn_set_remote_qpn(struct cm_conn *c, uint64_t ca_guid, uint32_t qpn);
-/** @return another connection with this QP of the peer of @p av, or NULL. */
+/** @return another connection with the same QP of @p av's peer, or NULL. */
 struct cm_conn *conn_stale(const struct cm *cm, const struct cm_av *av, uint64_t ca_guid, uint32_t qpn);
-/** Put @p m into c->out and send it. */
+/** Encode @p m into c->out and send it. */
 void conn_send(struct cm_conn *c, const struct cm_msg *m);
 /** Send c->out again. */
 void conn_resend(struct cm_conn *c);
-/** conn_send(), and repeat until there is an answer. */
+/** As conn_send(), and repeat the message until it is answered. */
 void conn_send_reliably(struct cm_conn *c, const struct cm_msg *m, uint64_t now_ns);
-/** @return attribute of what is in c->out. */
+/** @return the attribute of the message in c->out. */
 uint16_t conn_out_attr(const struct cm_conn *c);
-/** @return tid of a request of our own. */
+/** @return the tid for a request of our own. */
 uint64_t conn_own_tid(const struct cm_conn *c);
-/** Put a destroyed connection that is there only for its answer into the bounded list of those. */
+/** Add a destroyed connection that exists only to repeat its answer to the bounded list of kept answers. */
 void conn_keep(struct cm_conn *c);
 /** Drop the oldest kept answer. @return false if there is none. */
 bool conn_evict(struct cm *cm);
@@ -207,37 +211,37 @@ bool conn_evict(struct cm *cm);
 void cm_event_deliver(struct cm *cm, const struct cm_event *ev);
 
 /* ---- end.c ---- */
-/** The timer of @p c fired. */
+/** The timer of @p c has expired. */
 void conn_expired(struct cm_conn *c, uint64_t now_ns, struct cm_event *ev);
 
 /* ---- core.c ---- */
 void cm_send(struct cm *cm, const struct cm_av *av, const uint8_t *mad);
 void cm_send_msg(struct cm *cm, const struct cm_av *av, const struct cm_msg *m);
-/** Fill an event of @p c. */
+/** Fill in an event of @p c. */
 void cm_event_set(struct cm_event *ev, enum cm_event_type type, struct cm_conn *c);
-/** The same for an event that message @p m from @p way causes. */
+/** As cm_event_set(), for an event caused by message @p m from @p way. */
 void cm_event_set_msg(struct cm_event *ev, enum cm_event_type type, struct cm_conn *c, const struct cm_av *way,
 		      const struct cm_msg *m);
-/** @return false if @p p is longer than @p room or has no data. */
+/** @return false if @p p is longer than @p room, or has a length but no data. */
 bool cm_private_ok(const struct cm_private *p, uint32_t room);
 void cm_private_put(const struct cm_private *p, uint8_t *to);
 
 /* ---- listen.c ---- */
 struct cm_listener *listener_find(const struct cm *cm, uint64_t service_id, const uint8_t gid[CM_GID_BYTES]);
-/** @return a new connection among those that wait for @p l's owner; NULL: a limit is reached, and counted. */
+/** @return a new connection in the pending list of @p l; NULL: a limit is reached (counted). */
 struct cm_conn *listener_admit(struct cm *cm, struct cm_listener *l, const struct cm_av *av);
-/** @return true if the service ID needs no IP header, or @p private_data begins with one. */
+/** @return true if the service ID requires no IP header, or @p private_data begins with one. */
 bool request_ip_hdr_ok(uint64_t service_id, const uint8_t *private_data, uint32_t len_bytes);
 
 /* ---- reject.c ---- */
-/** Refuse a message that makes no connection. */
+/** Refuse a message without creating a connection. */
 void reject_stateless(struct cm *cm, const struct cm_av *av, uint64_t tid, struct cm_rej *rej);
-/** Send a REJ for what @p c waits for or was asked, and remember it. */
+/** Send a REJ for the last request or response of @p c, and remember it. */
 void reject_send(struct cm_conn *c, enum cm_msg_of of, uint16_t reason, const struct cm_private *ari,
 		 const struct cm_private *private_data);
-/** Tell the peer that we have given up: REJ(timeout) with our CA GUID, by which it finds the REQ (12.6.7.2). */
+/** Tell the peer that we have given up: REJ(timeout) with our CA GUID, by which the peer finds the REQ (12.6.7.2). */
 void reject_send_timeout(struct cm_conn *c);
-/** What cm_reject() and cm_destroy() have in common. */
+/** The common part of cm_reject() and cm_destroy(). */
 void reject_and_end(struct cm_conn *c, uint16_t reason, const struct cm_private *ari,
 		    const struct cm_private *private_data, uint64_t now_ns);
 
@@ -248,7 +252,7 @@ void disconnect_send_drep(struct cm_conn *c, const struct cm_private *private_da
 /* ---- sidr.c ---- */
 void sidr_send_reply(struct cm_conn *c, const struct cm_sidr_reply_param *p, uint64_t now_ns);
 
-/* ---- Handlers of messages: nothing to tell the owner unless they fill ev ---- */
+/* ---- Handlers of messages: fill in ev if the owner has to be told of something ---- */
 typedef void cm_handler(struct cm *cm, const struct cm_av *av, const struct cm_msg *m, uint64_t now_ns,
 			struct cm_event *ev);
 cm_handler handle_req, handle_rep, handle_rtu, handle_rej, handle_mra, handle_dreq, handle_drep, handle_lap, handle_apr,

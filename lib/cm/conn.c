@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Connections: their states, what they send, their timers, and the answers that are kept. */
+/* Connections: states, sending, timers, and kept answers. */
 #include "base/assert.h"
 #include "cm/cm_priv.h"
 #include "wire/wire.h"
 
 #define TO(s) (UINT32_C(1) << CM_##s)
 
-/* What each state may become (12.9.7), and what a connection that another end opened counts as in it. */
+/* The states that may follow each state (12.9.7), and what a connection opened by another end counts as in it. */
 static const struct {
 	const char *name;
 	uint32_t next;
-	bool pending;   /* waits for the owner's answer: in its listener's backlog */
+	bool pending;   /* waits for the owner's answer, and is in its listener's backlog */
 	bool half_open; /* not established yet */
 } states[CM_NB_STATES] = {
 	[CM_IDLE] = { "IDLE", TO(REQ_SENT) | TO(REQ_RCVD) | TO(SIDR_REQ_SENT) | TO(SIDR_REQ_RCVD), false, false },
-	/* To REQ_RCVD: the passive end of a peer-to-peer pair. */
+	/* To REQ_RCVD: this end becomes the passive one of a peer-to-peer pair. */
 	[CM_REQ_SENT] = { "REQ_SENT", TO(MRA_REQ_RCVD) | TO(REP_RCVD) | TO(REQ_RCVD) | TO(TIMEWAIT) | TO(IDLE),
 			  false, false },
 	[CM_MRA_REQ_RCVD] = { "MRA_REQ_RCVD", TO(REP_RCVD) | TO(REQ_RCVD) | TO(TIMEWAIT) | TO(IDLE), false, false },
@@ -50,7 +50,7 @@ conn_new(struct cm *cm, const struct cm_av *av)
 
 	if (c == NULL)
 		return NULL;
-	/* What is kept only to repeat an answer makes room for what is new. */
+	/* Drop an answer that is kept only for repetition, to make room. */
 	if (!id_take(cm, c) && !(conn_evict(cm) && id_take(cm, c))) {
 		free(c);
 		return cm_null(ENOSPC);
@@ -85,7 +85,7 @@ conn_reap(struct cm_conn *c)
 	return true;
 }
 
-/* A destroyed connection has nobody to tell; if that was its last event, it is gone now. */
+/* For a destroyed connection there is nobody to notify; free it if this was its last event. */
 void
 cm_event_deliver(struct cm *cm, const struct cm_event *ev)
 {
@@ -127,7 +127,7 @@ conn_find(struct cm *cm, const struct cm_av *av, uint32_t local_id, uint32_t rem
 {
 	struct cm_conn *c = id_find(cm, local_id);
 
-	/* An ID alone is no proof: the message must come from the connection's peer, to the connection's address. */
+	/* An ID alone proves nothing: the message must be from the connection's peer, to the connection's address. */
 	if (c == NULL || c->state == CM_IDLE || c->av.port != av->port ||
 	    memcmp(c->av.remote_gid, av->remote_gid, CM_GID_BYTES) != 0 ||
 	    memcmp(c->av.local_gid, av->local_gid, CM_GID_BYTES) != 0)

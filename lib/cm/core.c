@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What all files of lib/cm use: sending a MAD, making an event, private data. */
+/* Used by all files of lib/cm: sending a MAD, preparing an event, private data. */
 #include "cm/cm_priv.h"
 
 void

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* DREQ and DREP, from either end or from both at once. */
+/* DREQ and DREP, initiated by either end or by both at once. */
 #include "cm/cm_priv.h"
 
 void
@@ -48,7 +48,7 @@ cm_disconnect(struct cm_conn *c, struct cm_private private_data, uint64_t now_ns
 	}
 }
 
-/* A DREQ for a connection that we don't have: it is disconnected then (12.9.8.6). */
+/* Answer a DREQ for a connection that we don't have: then it is disconnected (12.9.8.6). */
 static void
 answer_unknown_dreq(struct cm *cm, const struct cm_av *av, const struct cm_msg *m)
 {
@@ -96,7 +96,7 @@ handle_dreq(struct cm *cm, const struct cm_av *av, const struct cm_msg *m, uint6
 		cm_event_set_msg(ev, CM_EV_DISCONNECT, c, av, m);
 		break;
 	case CM_DREQ_SENT:
-		/* Both ends at once: each answers the other's. */
+		/* Both ends disconnect at once: each answers the other's DREQ. */
 		c->tid = m->hdr.tid;
 		disconnect_send_drep(c, &none);
 		disconnected(c, av, m, now_ns, ev);

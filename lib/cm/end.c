@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How connections end by themselves: a timer that fired, an owner that left. */
+/* Connections that end because a timer expired, or because their owner left. */
 
 #include "base/assert.h"
 #include "cm/cm_priv.h"
@@ -86,8 +86,9 @@ conn_end(struct cm_conn *c, uint64_t now_ns)
 	case CM_REP_SENT:
 	case CM_MRA_REP_RCVD:
 		/*
-		 * The peer may wait for the REP, where it understands a REJ only, or be established already; a
-		 * REJ that is lost would leave it so. Hence both, and the DREQ again until it is answered.
+		 * The peer may be waiting for the REP, and then understands only a REJ; or it may be established
+		 * already, and would remain so if the REJ is lost. So send both, and repeat the DREQ until it is
+		 * answered.
 		 */
 		reject_send(c, CM_MSG_OF_OTHER, CM_REJ_CONSUMER_DEFINED, &none, &none);
 		disconnect_send_dreq(c, &none, now_ns);
@@ -113,7 +114,7 @@ cm_destroy(struct cm_conn *c, uint64_t now_ns)
 	c->owner = NULL;
 	if (conn_reap(c))
 		return;
-	/* Passive without a peer's QP: a request that was refused, or SIDR. Only its answer is of use now. */
+	/* A passive connection without a peer's QP is a refused request, or SIDR. Only its answer is still needed. */
 	if (c->passive && c->by_qpn.pprev == NULL)
 		conn_keep(c);
 }

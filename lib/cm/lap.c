@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* LAP and APR: another path for a connection that is there. A LAP is the owner's to answer; none is ever sent. */
+/* LAP and APR: another path for an existing connection. The owner answers a LAP; we never send one. */
 #include "cm/cm_priv.h"
 
 static void
@@ -11,7 +11,7 @@ answer(struct cm_msg *out, const struct cm_msg *lap, uint8_t status)
 	out->apr.status = status;
 }
 
-/* A LAP that was answered before gets the same answer: nothing else is kept in c->out of a passive end now. */
+/* Pass a LAP to the owner. One that was answered before gets the same answer, which is all that c->out holds here. */
 static void
 lap_to_owner(struct cm_conn *c, const struct cm_av *av, const struct cm_msg *m, struct cm_event *ev)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Listeners: by service ID and local address, the most specific one first. */
+/* Listeners, found by service ID and local address, the most specific one first. */
 #include "cm/cm_priv.h"
 #include "wire/gid.h"
 
@@ -70,7 +70,7 @@ request_ip_hdr_ok(uint64_t service_id, const uint8_t *private_data, uint32_t len
 	enum cm_port_space ps = cm_service_port_space(service_id);
 	struct cm_ip_hdr h;
 
-	/* PS_IB is also used with native addresses, without a header; its listener knows. */
+	/* PS_IB is also used with native addresses, without a header; the listener knows which. */
 	if (ps != CM_PS_TCP && ps != CM_PS_UDP && ps != CM_PS_IPOIB)
 		return true;
 	return cm_ip_hdr_get(private_data, len_bytes, &h);

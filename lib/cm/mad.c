@@ -8,18 +8,18 @@
 #include "cm/mad_fields.h"
 #include "wire/wire.h"
 
-/* ---- Where the fields are: byte, first bit in it, bits. Offsets are those behind the MAD header. ---- */
+/* ---- Positions of the fields: byte, first bit in it, number of bits. Offsets are counted after the MAD header. ---- */
 #define FIELD(type, member, byte, bit_, bits_) \
 	{ .bit = (byte) * 8 + (bit_), .bits = (bits_), .offset = offsetof(struct type, member), \
 	  .size = sizeof(((struct type *)0)->member) }
 #define BYTES(type, member, byte) FIELD(type, member, byte, 0, sizeof(((struct type *)0)->member) * 8)
 
-/* Every message ends with private data, and they end with the MAD. */
+/* Every message ends with private data, which reach to the end of the MAD. */
 #define PRIVATE_DATA(type) \
 	BYTES(type, private_data, CM_MAD_DATA_BYTES - sizeof(((struct type *)0)->private_data))
-/* Nearly every message begins with these. */
+/* Nearly every message begins with these fields. */
 #define COMM_IDS(type) BYTES(type, local_comm_id, 0), BYTES(type, remote_comm_id, 4)
-/* What a path in a REQ and one in a LAP have at the same place, from byte `at` on. */
+/* The fields that a path in a REQ and one in a LAP have at the same offsets from byte `at`. */
 #define PATH(type, path, at) \
 	BYTES(type, path.local_lid, (at)), BYTES(type, path.remote_lid, (at) + 2), \
 	BYTES(type, path.local_gid, (at) + 4), BYTES(type, path.remote_gid, (at) + 20), \
@@ -183,8 +183,8 @@ mad_message(uint16_t attr_id)
 	return &messages[attr_id - CM_ATTR_FIRST];
 }
 
-/* ---- Moving one field ---- */
-/** Members up to this size are numbers, larger ones strings of bytes. */
+/* ---- Accessing one field ---- */
+/** Members up to this size are numbers, larger ones byte strings. */
 #define NUMBER_BYTES 8
 
 static uint64_t
@@ -220,7 +220,7 @@ member_put(void *member, unsigned int size, uint64_t v)
 	}
 }
 
-/* The bytes that hold f, as one number; f's lowest bit is *shift bits up. */
+/* @return the bytes that contain f as one number, in which f starts at bit *shift. */
 static uint64_t
 field_bytes(const uint8_t *p, const struct mad_field *f, unsigned int *shift)
 {
@@ -287,7 +287,7 @@ message_encode(uint8_t *p, const struct mad_message *t, const void *msg)
 }
 
 /* ---- Messages ---- */
-/* Lengths that a reader of the message would trust. */
+/* Check the lengths that a receiver of the message would rely on. */
 static bool
 lengths_fit(const struct cm_msg *m)
 {
@@ -380,7 +380,7 @@ cm_rej_reason_name(uint16_t reason)
 	return "unknown reason";
 }
 
-/* ---- What the RDMA CM adds ---- */
+/* ---- What the RDMA CM adds to the private data ---- */
 enum cm_port_space
 cm_service_port_space(uint64_t service_id)
 {

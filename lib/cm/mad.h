@@ -7,9 +7,8 @@
  * Formats are those of the IBTA specification, volume 1: MAD header 13.4.3, messages 12.6 to 12.11, IP header
  * annex A11.
  *
- * One table of fields per message (mad.c) drives both directions, so what can be decoded can be encoded and the
- * same way round. Decoding ignores reserved bits, encoding writes zeros there. Structs have everything in host
- * order.
+ * One table of fields per message (mad.c) is used for both decoding and encoding. Decoding ignores reserved bits,
+ * encoding sets them to zero. Structs are in host byte order.
  */
 #ifndef UROCE_CM_MAD_H
 #define UROCE_CM_MAD_H
@@ -47,10 +46,10 @@ enum {
 	CM_MAD_CLASS_VERSION = 2,
 	CM_MAD_METHOD_SEND = 0x03,
 };
-/** The GSI's QP and its Q_Key: where these MADs come from and go to. */
+/** The GSI's QP and its Q_Key: these MADs are sent from and to it. */
 #define CM_GSI_QPN 1
 #define CM_GSI_QKEY 0x80010000u
-/** RoCE has no LIDs: paths carry the permissive one. */
+/** RoCE has no LIDs: paths contain the permissive LID. */
 #define CM_LID_PERMISSIVE 0xffff
 
 /** Attribute IDs. */
@@ -79,7 +78,7 @@ struct cm_mad_hdr {
 };
 
 /* ---- Values of fields ---- */
-/** REQ.transport; a value of 3 is told by ext_transport. */
+/** REQ.transport; for the value 3 ext_transport says which. */
 enum cm_transport {
 	CM_TRANSPORT_RC = 0,
 	CM_TRANSPORT_UC = 1,
@@ -103,7 +102,7 @@ enum cm_failover {
 	CM_FAILOVER_REJECTED = 2,
 };
 
-/** Reasons of a REJ (12.6.7.2, table 109): name, number, words. */
+/** Reasons of a REJ (12.6.7.2, table 109): name, number, text. */
 #define CM_REJ_REASONS(X) \
 	X(CM_REJ_NO_QP, 1, "no QP") \
 	X(CM_REJ_NO_EEC, 2, "no EE context") \
@@ -142,7 +141,7 @@ enum cm_failover {
 #define CM_REJ_REASON(name, number, words) name = number,
 enum cm_rej_reason { CM_REJ_REASONS(CM_REJ_REASON) };
 #undef CM_REJ_REASON
-/** @return the reason in words; "unknown reason" for a number that has none. */
+/** @return the text of a reason; "unknown reason" for an unknown number. */
 const char *cm_rej_reason_name(uint16_t reason);
 
 /** Status of an APR (12.8.2). */
@@ -166,14 +165,14 @@ enum cm_apr_status {
 /** Status of a SIDR_REP (12.11.2.2). */
 enum cm_sidr_status {
 	CM_SIDR_SUCCESS = 0,
-	CM_SIDR_UNSUPPORTED = 1, /**< nobody listens to this service ID */
+	CM_SIDR_UNSUPPORTED = 1, /**< nobody listens on this service ID */
 	CM_SIDR_REJECT = 2,
 	CM_SIDR_NO_QP = 3,
 	CM_SIDR_REDIRECT = 4,
 	CM_SIDR_UNSUPPORTED_VERSION = 5,
 };
 
-/* ---- Messages. Widths in bits where they are less than the member's. ---- */
+/* ---- Messages. The numbers are widths in bits where a field is narrower than its member. ---- */
 /** A path in a REQ or LAP. */
 struct cm_path {
 	uint8_t local_gid[CM_GID_BYTES], remote_gid[CM_GID_BYTES]; /**< as the sender of the message sees it */
@@ -235,7 +234,7 @@ struct cm_rep {
 	uint32_t local_comm_id, remote_comm_id;
 	uint32_t qkey;
 	uint32_t qpn;                     /**< 24 */
-	uint32_t local_eecn;              /**< 24; of XRC: the number of the QP */
+	uint32_t local_eecn;              /**< 24; XRC: the QP's number */
 	uint32_t starting_psn;            /**< 24 */
 	uint8_t responder_resources;
 	uint8_t initiator_depth;
@@ -298,7 +297,7 @@ struct cm_sidr_rep {
 	uint8_t private_data[CM_SIDR_REP_PRIVATE_BYTES];
 };
 
-/** A decoded message; hdr.attr_id tells which member of the union holds. */
+/** A decoded message; hdr.attr_id says which member of the union is valid. */
 struct cm_msg {
 	struct cm_mad_hdr hdr;
 	union {
@@ -316,33 +315,33 @@ struct cm_msg {
 	};
 };
 
-/** Why bytes are not a CM message. */
+/** Result of decoding a MAD. */
 enum cm_mad_verdict {
 	CM_MAD_OK = 0,
 	CM_MAD_BAD_LENGTH,     /**< not 256 bytes */
 	CM_MAD_BAD_VERSION,    /**< base version not 1, or class version not 2 */
 	CM_MAD_OTHER_CLASS,    /**< for another agent of the GSI */
-	CM_MAD_BAD_METHOD,     /**< the CM class knows Send only */
-	CM_MAD_BAD_ATTRIBUTE,  /**< no such message */
-	CM_MAD_BAD_FIELD,      /**< a length inside says more than there is */
+	CM_MAD_BAD_METHOD,     /**< the CM class has only Send */
+	CM_MAD_BAD_ATTRIBUTE,  /**< no CM message has it */
+	CM_MAD_BAD_FIELD,      /**< a length in the message exceeds the message */
 };
 
-/** Decode @p len bytes at @p mad. @param m  Filled if the verdict is CM_MAD_OK. */
+/** Decode @p len bytes at @p mad. @param m  Filled in if the verdict is CM_MAD_OK. */
 enum cm_mad_verdict cm_mad_decode(const uint8_t *mad, size_t len, struct cm_msg *m);
 
 /**
- * Encode @p m. The caller has filled all of the header; cm_msg_init() does.
- * Bits that a field hasn't room for are cut off.
+ * Encode @p m. The caller has filled in the whole header, which cm_msg_init() does. Excess bits of a value that is too
+ * large for its field are dropped.
  */
 void cm_mad_encode(const struct cm_msg *m, uint8_t mad[CM_MAD_BYTES]);
 
-/** Make @p m an empty message of @p attr with transaction ID @p tid. */
+/** Initialize @p m as an empty message of @p attr with transaction ID @p tid. */
 void cm_msg_init(struct cm_msg *m, enum cm_attr attr, uint64_t tid);
 
-/** @return "REQ", "MRA" ...; "unknown" for what isn't one. */
+/** @return "REQ", "MRA" ...; "unknown" for other attributes. */
 const char *cm_attr_name(uint16_t attr_id);
 
-/** @return the private data of @p m and their size. */
+/** @return the private data of @p m, with their size in *@p len_bytes. */
 const uint8_t *cm_msg_private(const struct cm_msg *m, uint32_t *len_bytes);
 
 /* ---- Service IDs of the RDMA CM's port spaces (annex A11; rdma_cma.h) ---- */
@@ -357,7 +356,7 @@ cm_service_id(enum cm_port_space ps, uint16_t port)
 {
 	return (uint64_t)ps << 16 | port;
 }
-/** @return the port space of @p service_id, 0 if it is of none. */
+/** @return the port space of @p service_id, 0 if it is in none. */
 enum cm_port_space cm_service_port_space(uint64_t service_id);
 static inline uint16_t
 cm_service_port(uint64_t service_id)
@@ -365,11 +364,11 @@ cm_service_port(uint64_t service_id)
 	return (uint16_t)service_id;
 }
 
-/* ---- The RDMA CM's header in front of private data of REQ and SIDR_REQ ---- */
+/* ---- The RDMA CM's header at the beginning of the private data of REQ and SIDR_REQ ---- */
 struct cm_ip_hdr {
 	uint8_t ip_version;    /**< 4 or 6 */
 	uint16_t port;         /**< the source's */
-	uint8_t src[16], dst[16]; /**< IPv4: in the last 4 bytes, the others zero as senders have it */
+	uint8_t src[16], dst[16]; /**< IPv4: in the last 4 bytes; senders set the others to zero */
 };
 /** @return false if @p data doesn't begin with a well-formed header: version 0, IP version 4 or 6. */
 bool cm_ip_hdr_get(const uint8_t *data, size_t len_bytes, struct cm_ip_hdr *h);

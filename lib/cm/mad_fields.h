@@ -1,20 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * The tables behind mad.c. Owns: nothing. Called by mad.c and by the tests that check the tables against
- * themselves.
+ * The tables used by mad.c. Owns: nothing. Called by mad.c, and by tests that check the tables for consistency.
  */
 #ifndef UROCE_CM_MAD_FIELDS_H
 #define UROCE_CM_MAD_FIELDS_H
 
 #include <stdint.h>
 
-/** A field: where it is on the wire, and where in the struct. */
+/** A field: its position in the message and in the struct. */
 struct mad_field {
-	uint16_t bit;     /**< first bit, counted from the most significant one behind the header */
+	uint16_t bit;     /**< first bit, counted from the most significant one after the header */
 	uint16_t bits;
 	uint16_t offset;  /**< of the struct's member */
-	uint16_t size;    /**< of the member: up to 8 a number, more a string of bytes */
+	uint16_t size;    /**< of the member: up to 8 bytes a number, else a byte string */
 };
 
 struct mad_message {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* MRA: an answer takes longer than the other end expects. */
+/* MRA: asks the other end for more time to answer. */
 #include "cm/cm_priv.h"
 
 #define MAX_CODE 31
@@ -47,7 +47,7 @@ handle_mra(struct cm *cm, const struct cm_av *av, const struct cm_msg *m, uint64
 		CM_COUNT(cm, rx_wrong_state);
 		return;
 	}
-	/* 12.9.8.4: the service time runs from the MRA's arrival, and the answer has to travel. */
+	/* 12.9.8.4: the service time begins when the MRA arrives, and the answer takes a packet life time to arrive. */
 	conn_timer(c, now_ns + cm_time_ns(cm_at_most(m->mra.service_timeout, CM_MAX_SERVICE_TIMEOUT)) + 2 * c->life_ns);
 	cm_event_set_msg(ev, CM_EV_MRA, c, av, m);
 }

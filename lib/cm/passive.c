@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The end that is connected to: REQ in, REP out, RTU in. */
+/* The accepting end: receives a REQ, sends a REP, receives an RTU. */
 #include "cm/cm_priv.h"
 
 /* ---- REQ ---- */
@@ -12,7 +12,7 @@ refuse(struct cm *cm, const struct cm_av *av, const struct cm_msg *m, struct cm_
 	reject_stateless(cm, av, m->hdr.tid, rej);
 }
 
-/* A REQ that came before (12.9.8.2): whatever was answered is answered again. */
+/* Handle a repeated REQ (12.9.8.2): repeat the answer that it got. */
 static void
 repeated_req(struct cm_conn *c, const struct cm_msg *m, uint64_t now_ns)
 {
@@ -37,7 +37,7 @@ repeated_req(struct cm_conn *c, const struct cm_msg *m, uint64_t now_ns)
 		CM_COUNT(cm, rej_stale);
 		refuse(cm, &c->av, m, &rej, CM_REJ_STALE_CONN);
 		break;
-	default: /* the owner hasn't decided yet, or the peer knows more than this REQ does */
+	default: /* the owner hasn't decided yet, or the peer has progressed beyond this REQ */
 		CM_COUNT(cm, rx_duplicate);
 	}
 }
@@ -48,7 +48,9 @@ is_xrc(const struct cm_req *r)
 	return r->transport == CM_TRANSPORT_EXTENDED && r->ext_transport == CM_EXT_TRANSPORT_XRC;
 }
 
-/* @return 0 if the request can be served by this CM, else the reason why not; rej gets what the reason wants told. */
+/*
+ * @return 0 if this CM can serve the request, else the reason to refuse it; rej gets the additional information for it.
+ */
 static uint16_t
 check_req(const struct cm_av *av, const struct cm_req *r, struct cm_rej *rej)
 {
@@ -56,7 +58,7 @@ check_req(const struct cm_av *av, const struct cm_req *r, struct cm_rej *rej)
 		return CM_REJ_INVALID_TRANSPORT_TYPE;
 	if (r->path_mtu == 0 || r->path_mtu > CM_MAX_MTU_CODE) {
 		rej->ari_bytes = 1;
-		rej->ari[0] = CM_MAX_MTU_CODE << 4; /* 12.6.7.2: the MTU that would do, in the upper four bits */
+		rej->ari[0] = CM_MAX_MTU_CODE << 4; /* 12.6.7.2: the acceptable MTU, in the upper four bits */
 		return CM_REJ_INVALID_MTU;
 	}
 	/* A path that leads elsewhere would make our QP send to a third party. */
@@ -71,7 +73,7 @@ check_req(const struct cm_av *av, const struct cm_req *r, struct cm_rej *rej)
 	return 0;
 }
 
-/* What the REQ says about times. */
+/* Take over the times in the REQ. */
 static void
 take_times(struct cm_conn *c, const struct cm_req *r)
 {
@@ -79,7 +81,7 @@ take_times(struct cm_conn *c, const struct cm_req *r)
 	uint64_t response_ns = cm_time_ns(cm_at_most(r->local_response_timeout, CM_MAX_RESPONSE_TIMEOUT));
 	uint64_t request_ns = cm_time_ns(cm_at_most(r->remote_response_timeout, CM_MAX_RESPONSE_TIMEOUT));
 
-	/* The ACK timeout has the packet lifetime both ways in it. */
+	/* The ACK timeout includes the packet life time twice. */
 	c->life_ns = cm_time_ns(ack) / 2;
 	c->interval_ns = response_ns + 2 * c->life_ns;
 	if (c->interval_ns < CM_MIN_INTERVAL_NS)
@@ -108,7 +110,7 @@ take_req(struct cm_conn *c, const struct cm_av *av, const struct cm_msg *m)
 	conn_set_state(c, CM_REQ_RCVD);
 }
 
-/* Our own REQ to the same service of the same address, if it is one half of a peer-to-peer pair. */
+/* @return our own REQ to the same service at the same address, if it is one half of a peer-to-peer pair. */
 static struct cm_conn *
 find_peer_to_peer(const struct cm *cm, const struct cm_av *av, const struct cm_req *r)
 {
@@ -121,7 +123,7 @@ find_peer_to_peer(const struct cm *cm, const struct cm_av *av, const struct cm_r
 	return c;
 }
 
-/* 12.10.4: of two ends that connect to each other, the one with the larger CA GUID, then QPN, stays active. */
+/* 12.10.4: if two ends connect to each other, the one with the larger CA GUID, then the larger QPN, remains active. */
 static bool
 stays_active(const struct cm_conn *c, const struct cm_req *r)
 {
@@ -136,7 +138,7 @@ stale(struct cm *cm, struct cm_conn *old, const struct cm_av *av, const struct c
 
 	CM_COUNT(cm, rej_stale);
 	refuse(cm, av, m, &rej, CM_REJ_STALE_CONN);
-	/* The peer has forgotten the old connection, or it wouldn't use its QP for a new one. */
+	/* The peer has forgotten the old connection, or it wouldn't use the same QP for a new one. */
 	if (old->state == CM_ESTABLISHED)
 		disconnect_send_dreq(old, &none, now_ns);
 }
@@ -177,7 +179,7 @@ handle_req(struct cm *cm, const struct cm_av *av, const struct cm_msg *m, uint64
 	}
 	old = conn_stale(cm, av, m->req.ca_guid, m->req.qpn);
 	if (old != NULL && old->remote_id == m->req.local_comm_id) {
-		/* A late REQ of the passive end of a peer-to-peer pair, which this end has a REP of meanwhile. */
+		/* A late REQ of the passive end of a peer-to-peer pair, whose REP we have already received. */
 		CM_COUNT(cm, req_duplicate);
 		CM_COUNT(cm, rx_duplicate);
 		return;
@@ -230,7 +232,7 @@ cm_accept(struct cm_conn *c, const struct cm_accept_param *p, uint64_t now_ns)
 	m.rep.starting_psn = p->starting_psn;
 	m.rep.responder_resources = p->responder_resources;
 	if (c->xrc) {
-		/* A target's number stands where an EE context's would (Linux: cm_format_rep()). */
+		/* XRC: the target's QP number is in the field of the EE context (Linux: cm_format_rep()). */
 		m.rep.local_eecn = p->qpn;
 		m.rep.srq = 1;
 	} else {
@@ -249,7 +251,7 @@ cm_accept(struct cm_conn *c, const struct cm_accept_param *p, uint64_t now_ns)
 	return 0;
 }
 
-/* ---- RTU, and what stands for it ---- */
+/* ---- RTU, and what replaces it ---- */
 static void
 established(struct cm_conn *c, struct cm_event *ev)
 {
@@ -279,7 +281,7 @@ handle_rtu(struct cm *cm, const struct cm_av *av, const struct cm_msg *m, uint64
 		CM_COUNT(cm, rx_duplicate);
 		break;
 	case CM_TIMEWAIT:
-		/* The REP was withdrawn, and the REJ that said so may be lost. */
+		/* The REP was withdrawn, and the REJ that said so may have been lost. */
 		if (conn_out_attr(c) == CM_ATTR_REJ) {
 			conn_resend(c);
 			break;

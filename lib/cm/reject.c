@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* REJ: what we refuse, and what the peer does. */
+/* REJ: sent by us and received. */
 #include "cm/cm_priv.h"
 #include "wire/wire.h"
 
@@ -22,7 +22,7 @@ reject_send(struct cm_conn *c, enum cm_msg_of of, uint16_t reason, const struct 
 	struct cm_msg m;
 
 	cm_msg_init(&m, CM_ATTR_REJ, of == CM_MSG_OF_OTHER ? conn_own_tid(c) : c->tid);
-	/* The sender of a REQ that gets no other answer never learns an ID of ours; Linux leaves it out as well. */
+	/* The sender of a REQ that gets no other answer never learns our ID, so leave it out, as Linux does. */
 	m.rej.local_comm_id = c->state == CM_REQ_RCVD ? 0 : c->local_id;
 	m.rej.remote_comm_id = c->remote_id;
 	m.rej.msg_rejected = of;
@@ -56,7 +56,10 @@ reject_and_end(struct cm_conn *c, uint16_t reason, const struct cm_private *ari,
 	if (!of_req)
 		return;
 	CM_COUNT(c->cm, rej_owner);
-	/* The peer may ask again for the same QP at once; what stays is the answer, for a REQ that is repeated. */
+	/*
+	 * The peer may request the same QP again at once, so forget the QP. Keep only the answer, in case the REQ is
+	 * repeated.
+	 */
 	table_del(&c->by_qpn);
 	conn_timer(c, now_ns + c->kept_ns);
 }
@@ -80,7 +83,7 @@ cm_reject(struct cm_conn *c, uint16_t reason, struct cm_private ari, struct cm_p
 	}
 }
 
-/* What a REJ is about: found by our ID, or, if its sender never learned that, by the ID and CA GUID of its REQ. */
+/* Find the connection of a REJ: by our ID, or, if the sender never learned that, by the ID and CA GUID of its REQ. */
 static struct cm_conn *
 find_rejected(struct cm *cm, const struct cm_av *av, const struct cm_rej *rej)
 {
@@ -90,7 +93,7 @@ find_rejected(struct cm *cm, const struct cm_av *av, const struct cm_rej *rej)
 
 	if (rej->remote_comm_id != 0) {
 		c = id_find(cm, rej->remote_comm_id);
-		/* Who refuses a REQ need not have an ID. */
+		/* The sender of a REJ for a REQ may have no ID. */
 		return conn_find(cm, av, rej->remote_comm_id,
 				 c != NULL && rej->local_comm_id == 0 ? c->remote_id : rej->local_comm_id);
 	}
@@ -123,7 +126,7 @@ handle_rej(struct cm *cm, const struct cm_av *av, const struct cm_msg *m, uint64
 	switch (c->state) {
 	case CM_REQ_SENT:
 	case CM_MRA_REQ_RCVD:
-		/* Stale: the peer still has our QP's number in a connection that it thinks is alive (12.9.8.3.1). */
+		/* Stale: the peer has a connection with our QP number that it believes to be alive (12.9.8.3.1). */
 		if (m->rej.reason == CM_REJ_STALE_CONN)
 			conn_enter_timewait(c, now_ns);
 		else

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Service ID resolution: which QP and Q_Key serve a service ID over UD (12.11). */
+/* Service ID resolution: finds the QP and Q_Key that serve a service ID over UD (12.11). */
 #include "cm/cm_priv.h"
 
 #define MIN_TIMEOUT_NS UINT64_C(1000000)
 
-/* ---- The end that asks ---- */
+/* ---- The requesting end ---- */
 struct cm_conn *
 cm_sidr_request(struct cm *cm, const struct cm_sidr_param *p, uint64_t now_ns)
 {
@@ -48,7 +48,7 @@ handle_sidr_rep(struct cm *cm, const struct cm_av *av, const struct cm_msg *m, u
 	cm_event_set_msg(ev, CM_EV_SIDR_RESPONSE, c, av, m);
 }
 
-/* ---- The end that is asked ---- */
+/* ---- The answering end ---- */
 void
 sidr_send_reply(struct cm_conn *c, const struct cm_sidr_reply_param *p, uint64_t now_ns)
 {
@@ -91,7 +91,7 @@ refuse(struct cm *cm, const struct cm_av *av, const struct cm_msg *m, enum cm_si
 	cm_send_msg(cm, av, &out);
 }
 
-/* SIDR has no REP that is repeated: only the asking end repeats, and gets the same answer again. */
+/* Repeat the answer to a repeated SIDR_REQ. Only the requesting end repeats messages. */
 static void
 repeated_sidr_req(struct cm_conn *c, uint64_t now_ns)
 {

@@ -20,7 +20,7 @@ mix(uint64_t z)
 	return z ^ z >> 31;
 }
 
-/* Keyed: the sender chooses most of a key and must not be able to fill one bucket. */
+/* The hash is keyed, because senders choose most of a key and must not be able to fill one bucket. */
 static uint64_t
 key_hash(const struct cm_table *t, const struct cm_key *k)
 {
@@ -67,7 +67,7 @@ table_del(struct cm_node *n)
 	n->pprev = NULL;
 }
 
-/* ---- IDs: (generation, slot) xor a secret: not to be guessed, not soon the same again ---- */
+/* ---- IDs: (generation, slot) xor a secret, so that they are hard to guess and not reused soon ---- */
 int
 table_init(struct cm *cm)
 {
@@ -104,7 +104,7 @@ id_take(struct cm *cm, struct cm_conn *c)
 	if (gen_table_full(&cm->ids))
 		return false;
 	slot = gen_table_take(&cm->ids);
-	/* 0 stands for "not known" in messages. */
+	/* 0 means "not known" in messages. */
 	do {
 		uint64_t generation = gen_table_next(&cm->ids, slot);
 

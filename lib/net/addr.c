@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Addresses: those of a port, published to all readers, and how they are written. */
+/* Addresses: publishing those of a port to all readers, and parsing. */
 #include <arpa/inet.h>
 #include <ctype.h>
 #include <errno.h>

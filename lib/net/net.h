@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * Ports: ethdevs, their addresses (GIDs), neighbours (ARP, ND), ICMP echo, the kernel beside us.
+ * Ports: ethdevs, their addresses (GIDs), neighbours (ARP, ND), ICMP echo, and sharing an interface with the kernel.
  *
- * Owns: struct net_port, one per verbs device; its GID table, its neighbour table and the multicast groups it has joined.
+ * Owns: struct net_port, one per verbs device; its GID table, its neighbour table, and the multicast groups that it has
+ * joined.
  *
- * Two kinds of port. An *own* port has its interface for itself (a PCI NIC, memif, tap, ring): we answer ARP, ND and
- * ICMP echo and resolve neighbours by our own requests. A *shared* port (net_af_packet, net_af_xdp) shares the
- * interface with the kernel: the kernel keeps all its traffic and goes on answering ARP, ND and ICMP; neighbours are
- * looked up in the kernel's tables (netlink), and a UDP socket bound to port 4791 whose filter drops everything keeps
- * the kernel from answering RoCE packets with port unreachable. With af_xdp an XDP program of ours redirects UDP port
- * 4791 and passes everything else.
+ * There are two kinds of ports. An *own* port has its interface for itself (a PCI NIC, memif, tap, ring): we answer
+ * ARP, ND and ICMP echo, and send our own requests to resolve neighbours. A *shared* port (net_af_packet, net_af_xdp)
+ * shares the interface with the kernel: the kernel keeps all of its traffic and continues to answer ARP, ND and ICMP;
+ * neighbours are looked up in the kernel's tables (netlink). A UDP socket bound to port 4791, whose filter drops
+ * everything, keeps the kernel from answering RoCE packets with port unreachable. With af_xdp our XDP program redirects
+ * UDP port 4791 and passes everything else.
  *
- * Threads: [control] the control thread; [engine] any engine lcore. The neighbour table belongs to the control
- * thread: address handles are resolved before engines see them. What an engine learns (ARP and ND replies, routers' questions
- * about groups) goes to the control thread as struct net_learned.
+ * Threads: [control] the control thread; [engine] any engine lcore. The neighbour table belongs to the control thread:
+ * address handles are resolved before engines see them. What an engine learns from packets (ARP and ND replies,
+ * routers' queries about groups) is passed to the control thread as struct net_learned.
  */
 #ifndef UROCE_NET_H
 #define UROCE_NET_H
@@ -34,7 +35,7 @@ struct rte_mempool;
 
 enum {
 	NET_NAME_BYTES = 64,
-	NET_RESOLVE_TRIES = 5, /**< ARP or ND requests before a resolution fails */
+	NET_RESOLVE_TRIES = 5, /**< ARP or ND requests sent before a resolution fails */
 	NET_RESOLVE_INTERVAL_MS = 200,
 	NET_NEIGH_MAX = 4096,         /**< neighbour entries per port */
 	NET_NEIGH_PENDING_MAX = 1024, /**< pending resolutions per port */
@@ -48,15 +49,16 @@ struct net_addr {
 };
 
 /**
- * The addresses of a port at one time, by their index in the GID table. Index 0 is the link-local address: of the MAC, on shared ports
- * the kernel's, none if there is none; so the configured addresses begin at 1 everywhere.
+ * The addresses of a port at one time, indexed as in the GID table. Index 0 is the link-local address: derived from the
+ * MAC address, or on shared ports the kernel's; unused if the kernel has none. So configured addresses always begin at
+ * 1.
  */
 struct net_gids {
 	struct net_addr addr[UROCE_MAX_GIDS];
 	struct deferred deferred;
 };
 
-/** What the configuration says of a port. */
+/** The configuration of a port. */
 struct net_port_config {
 	char name[NET_NAME_BYTES];   /**< verbs device: uroce0 */
 	char ethdev[NET_NAME_BYTES]; /**< DPDK's name: net_memif0, 0000:03:00.0 */
@@ -64,7 +66,7 @@ struct net_port_config {
 	unsigned int nb_addrs;
 	uint8_t gateway4[4], gateway6[16]; /**< zero: none */
 	uint16_t vlan_id;                  /**< 1 to 4094, 0: untagged */
-	uint16_t mtu;                      /**< bytes of IP packet; 0: the ethdev's own */
+	uint16_t mtu;                      /**< of IP packets, in bytes; 0: the ethdev's own MTU */
 	uint16_t pkeys[UROCE_MAX_PKEYS];   /**< 0: unused; [0] defaults to 0xffff */
 	uint16_t rx_desc, tx_desc;         /**< 0: default */
 };
@@ -84,35 +86,39 @@ int net_gateway_parse(const char *text, int family, uint8_t *ip, char *err, size
 
 struct net_port {
 	struct net_port_config conf;
-	uint16_t index;     /**< 0 to UROCE_MAX_PORTS - 1: order of configuration */
+	uint16_t index;     /**< order in the configuration, 0 to UROCE_MAX_PORTS - 1 */
 	uint16_t port_id;   /**< ethdev */
 	uint16_t nb_queues; /**< RX and TX queues: one per engine */
 	uint8_t mac[6];
-	bool shared;                 /**< with the kernel */
+	bool shared;                 /**< shared: the kernel's interface; else "" */
 	char netdev[NET_NAME_BYTES]; /**< shared: the kernel's interface, else "" */
-	uint32_t ifindex;            /**< shared: of the kernel's interface */
-	uint32_t active_mtu;         /**< UROCE_MTU_*: largest that fits the ethdev's MTU and the PMD's buffers */
-	uint32_t max_frame;          /**< largest frame the PMD can send and receive, bytes */
-	_Atomic(struct net_gids *) gids; /**< read by net_addr() and its like, changed by net_addr_set(); never NULL once open */
+	uint32_t ifindex;            /**< shared: index of the kernel's interface */
+	uint32_t active_mtu;         /**< UROCE_MTU_*: the largest that fits the ethdev's MTU and the PMD's buffers */
+	uint32_t max_frame;          /**< largest frame that the PMD can send and receive, bytes */
+	_Atomic(struct net_gids *) gids; /**< read by net_addr() etc., changed by net_addr_set(); never NULL once open */
 	struct net_priv *priv;
 };
 
 /**
  * [control, before engines start] Configure and start the ethdev of @p conf with @p nb_queues RX and TX queues.
- * @param sh  Its pool has the mbufs for RX; its qsbr, which may be NULL, is what the engines report to.
- * @return the port, or NULL with a message in @p err: what was wrong and what would be right (no such port: lists those
- * there are; too few queues; MTU too large ...).
+ * @param sh  Its pool provides mbufs for RX; its qsbr, which may be NULL, is the RCU variable that the engines report
+ * to.
+ * @return the port, or NULL with a message in @p err: what is wrong and what would be right (no such port: lists the
+ * existing ones; too few queues; MTU too large ...).
  */
 struct net_port *net_port_open(const struct net_port_config *conf, uint16_t index, uint16_t nb_queues,
 			       const struct shared *sh, char *err, size_t err_bytes);
 /**
- * [control, engines stopped] Close the ethdev and all that was opened with it. Pending resolutions end with
+ * [control, engines stopped] Close the ethdev and everything that was opened with it. Pending resolutions end with
  * ECANCELED; their callbacks must not use the port.
  */
 void net_port_close(struct net_port *p);
 
-/* ---- Addresses. Any thread may look; what is returned is good until it reports a quiescent state, or [control] changes addresses. ---- */
-/** [any] @return the address at @p index of the GID table, NULL: none. */
+/*
+ * ---- Addresses ----
+ * Any thread may read them. A result is valid until the thread reports a quiescent state, or [control] changes addresses.
+ */
+/** [any] @return the address at @p index of the GID table, or NULL. */
 static inline const struct net_addr *
 net_addr(const struct net_port *p, unsigned int index)
 {
@@ -120,7 +126,7 @@ net_addr(const struct net_port *p, unsigned int index)
 
 	return index < UROCE_MAX_GIDS && !gid_is_zero(&g->addr[index].gid) ? &g->addr[index] : NULL;
 }
-/** [any] @return the GID at @p index, NULL: none. */
+/** [any] @return the GID at @p index, or NULL. */
 static inline const struct gid *
 net_gid(const struct net_port *p, unsigned int index)
 {
@@ -128,16 +134,16 @@ net_gid(const struct net_port *p, unsigned int index)
 
 	return a != NULL ? &a->gid : NULL;
 }
-/** [any] @return the index of @p gid, -1: it is no address of the port. */
+/** [any] @return the index of @p gid, or -1 if it is not an address of the port. */
 int net_gid_index(const struct net_port *p, const struct gid *gid);
 /** [any] @return true if @p gid is one of this port's own addresses. */
 bool net_port_owns(const struct net_port *p, const struct gid *gid);
-/** [any] @return the index of the first address whose subnet @p gid is in, -1: there is none. */
+/** [any] @return the index of the first address in whose subnet @p gid is, or -1. */
 int net_addr_on_link(const struct net_port *p, const struct gid *gid);
 /**
- * [control] Add or replace the address at @p index of the GID table, or remove it with @p a NULL; engines see all addresses of before or
- * all of after. What depends on the addresses elsewhere (the NIC's filter, connections) is the caller's business.
- * @return 0; EINVAL (@p index, or a multicast address); EEXIST (it stands at another index); ENOMEM.
+ * [control] Add or replace the address at @p index of the GID table, or remove it (@p a NULL). Engines see either all
+ * old or all new addresses. The caller must update what else depends on the addresses (the NIC's filter, connections).
+ * @return 0; EINVAL (@p index, or a multicast address); EEXIST (it has another index already); ENOMEM.
  */
 int net_addr_set(struct net_port *p, unsigned int index, const struct net_addr *a);
 /** [control] Link state of the ethdev; @p speed_mbps may be NULL. */
@@ -146,14 +152,14 @@ bool net_port_link(const struct net_port *p, uint32_t *speed_mbps);
 /** What an engine learned from a packet. */
 enum net_learned_kind {
 	NET_LEARNED_NEIGH = 0, /**< a neighbour's MAC address */
-	NET_LEARNED_QUERY,     /**< a router wants to know which multicast groups have members here */
+	NET_LEARNED_QUERY,     /**< a router asks which multicast groups have members here */
 };
 struct net_learned {
 	enum net_learned_kind kind;
 	uint16_t port;
 	uint8_t mac[6];
-	struct gid gid;        /**< the neighbour; QUERY: the group, or in the address family's zero address: all of them */
-	bool ipv6, old;        /**< QUERY: by MLD, not IGMP; by its older version (IGMPv2, MLDv1) */
+	struct gid gid;        /**< the neighbour; QUERY: the group, or the family's zero address for all groups */
+	bool ipv6, old;        /**< QUERY: it is MLD, not IGMP; its version is the older one (IGMPv2, MLDv1) */
 	uint32_t max_delay_ms; /**< QUERY: answer within this */
 };
 
@@ -167,79 +173,81 @@ struct net_counters {
 #undef NET_X
 };
 
-/** What became of a packet given to net_rx(). */
+/** What the caller of net_rx() must do with the packet. */
 enum net_action {
 	NET_DROP,  /**< free it */
-	NET_REPLY, /**< it was turned into its answer in place: send it on the same port */
+	NET_REPLY, /**< the packet was turned into its answer: send it on the same port */
 };
 /**
- * [engine] Handle a packet that is no RoCE v2. Reads only the port's immutable parts.
- * @param learned  Filled if the packet taught us a neighbour; *@p has_learned tells.
+ * [engine] Handle a packet that isn't RoCE v2. Reads only the port's immutable parts.
+ * @param learned  Filled in if something was learned from the packet; then *@p has_learned is true.
  */
 enum net_action net_rx(const struct net_port *p, struct rte_mbuf *m, struct net_counters *c,
 		       struct net_learned *learned, bool *has_learned);
 
 /* ---- Neighbours [control] ---- */
-/** Called when a resolution ends. @param status 0, ETIMEDOUT, EHOSTUNREACH (no route) or ECANCELED. */
+/** Called when a resolution ends. @param status  0, ETIMEDOUT, EHOSTUNREACH (no route) or ECANCELED. */
 typedef void (*net_resolved_fn)(void *arg, int status, const uint8_t mac[6]);
 
-/**
- * [control] How lib/net sends its own packets: on own ports, by an engine. Takes ownership.
- */
+/** [control] Sends a packet of lib/net itself: on own ports, through an engine. Takes ownership. */
 typedef void (*net_send_fn)(void *arg, struct net_port *p, struct rte_mbuf *m);
 void net_port_set_sender(struct net_port *p, net_send_fn send, void *arg, struct rte_mempool *pool);
 
 /**
- * [control] Find the MAC address of the next hop to @p dgid from GID @p sgid_index: of the host itself if on link, else of
- * the gateway. Multicast and own addresses are answered without the wire.
- * @return 0: done, *@p mac is set, @p done is not called; EINPROGRESS: @p done will be called from net_port_poll() or
- * net_learn(); EINVAL (GID index unused, address families differ), EHOSTUNREACH (no route), ENOBUFS (too many under
- * way).
+ * [control] Resolve the MAC address of the next hop to @p dgid from GID @p sgid_index: that of the host itself if it is
+ * on link, else of the gateway. Multicast and own addresses need no packets.
+ * @return 0: *@p mac is set and @p done is not called; EINPROGRESS: @p done will be called from net_port_poll() or
+ * net_learn(); EINVAL (GID index unused, or address families differ), EHOSTUNREACH (no route), ENOBUFS (too many
+ * pending resolutions).
  */
 int net_resolve(struct net_port *p, unsigned int sgid_index, const struct gid *dgid, uint64_t now_ns, uint8_t mac[6],
 		net_resolved_fn done, void *arg);
-/** [control] Cancel what was begun with @p arg; its callback isn't called any more. */
+/** [control] Cancel the resolution that was started with @p arg; its callback is not called any more. */
 void net_resolve_cancel(struct net_port *p, void *arg);
-/** A neighbour as it is known now. */
+/** What is known of a neighbour. */
 struct net_neigh {
-	struct gid hop; /**< whose MAC address it is: host or gateway; IPv4 addresses are mapped */
+	struct gid hop; /**< the host or gateway that has the MAC address; IPv4 addresses are mapped */
 	uint8_t mac[6];  /**< zero: not known yet */
 	const char *state;      /**< "INCOMPLETE", "REACHABLE", "PROBE" */
-	uint64_t confirmed_ns;  /**< its last answer, 0: none yet */
-	unsigned int waiters;   /**< resolutions that wait for it */
+	uint64_t confirmed_ns;  /**< when it last answered; 0: never */
+	unsigned int waiters;   /**< number of resolutions waiting for it */
 };
 /**
- * [control] Neighbours that the port knows or asks for; a shared port knows none by itself: the kernel does.
- * @return how many there are, of which at most @p max were put into @p out.
+ * [control] List the neighbours that the port knows or is resolving. A shared port has none: the kernel has them.
+ * @return the number of neighbours, of which at most @p max were put into @p out.
  */
 unsigned int net_neigh_list(const struct net_port *p, struct net_neigh *out, unsigned int max);
 
 /* ---- Multicast groups [control] ---- */
 /**
- * [control] Receive what is sent to @p mgid, an IPv6 or IPv4-mapped multicast address. Joins are counted: each needs a
- * net_group_leave(). On own ports the NIC's filter is opened and the network's routers and switches are told (IGMPv3 and MLDv2,
- * or the version before where there are older routers); on shared ports the kernel does that.
- * @return 0; EINVAL (no multicast address), ENOSPC (NET_GROUPS_MAX), ENOMEM, on shared ports what the kernel says.
+ * [control] Receive packets sent to @p mgid, an IPv6 or IPv4-mapped multicast address. Joins are counted: each needs a
+ * net_group_leave(). On own ports the NIC's filter is opened and membership is reported to the network's routers and
+ * switches (IGMPv3 and MLDv2, or the previous version where there are older routers); on shared ports the kernel does
+ * that.
+ * @return 0; EINVAL (no multicast address), ENOSPC (NET_GROUPS_MAX), ENOMEM, on shared ports the kernel's error.
  */
 int net_group_join(struct net_port *p, const struct gid *mgid, uint64_t now_ns);
 /** [control] @return 0; EINVAL (not joined). */
 int net_group_leave(struct net_port *p, const struct gid *mgid, uint64_t now_ns);
 
-/** [control] An engine learned this. */
+/** [control] Handle what an engine learned. */
 void net_learn(struct net_port *p, const struct net_learned *l, uint64_t now_ns);
-/** [control] Retries and timeouts of resolutions, reports of groups. @return when to call again at the latest, UINT64_MAX: nothing pending. */
+/**
+ * [control] Do what is due: retries and timeouts of resolutions, reports about groups.
+ * @return when to call again at the latest, or UINT64_MAX.
+ */
 uint64_t net_port_poll(struct net_port *p, uint64_t now_ns);
 
 /**
- * [control] Everything below the BTH for packets from GID @p sgid_index to @p av with destination @p mac. sport is that
- * of the AV's flow label, 0 if the flow label is 0.
+ * [control] Get the parameters of all headers below the BTH for packets from GID @p sgid_index to @p av with
+ * destination @p mac. sport is derived from the AV's flow label, 0 if that is 0.
  */
 void net_path_addr(const struct net_port *p, unsigned int sgid_index, const struct uroce_ah_attr *av,
 		   const uint8_t mac[6], struct wire_addr *out);
 
 /**
- * [any] Ethernet address of multicast GID @p gid.
- * @return false if it is no multicast address; @p mac is untouched then.
+ * [any] Get the Ethernet address for multicast GID @p gid.
+ * @return false if it is not a multicast address; then @p mac is unchanged.
  */
 bool net_multicast_mac(const struct gid *gid, uint8_t mac[6]);
 

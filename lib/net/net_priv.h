@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * The hidden half of a port, which has a part of each folder of lib/net. Thread: control.
+ * The private part of a port, with members for each directory of lib/net. Thread: control.
  */
 #ifndef UROCE_NET_PRIV_H
 #define UROCE_NET_PRIV_H
@@ -13,16 +13,16 @@
 #include "net/port/pmd_priv.h"
 
 enum {
-	/** IPv6, UDP, BTH, XRCETH, AtomicETH and ICRC: what Linux takes off an interface's MTU (rdma/ib_addr.h,
+	/** IPv6, UDP, BTH, XRCETH, AtomicETH and ICRC: what Linux subtracts from an interface's MTU (rdma/ib_addr.h,
 	   iboe_get_mtu). */
 	NET_ROCE_OVERHEAD_BYTES = WIRE_IPV6_BYTES + WIRE_UDP_BYTES + WIRE_BTH_BYTES + WIRE_XRCETH_BYTES +
 				  WIRE_ATOMICETH_BYTES + WIRE_ICRC_BYTES,
-	NET_MIN_MTU = 256 + NET_ROCE_OVERHEAD_BYTES, /**< a smaller IP MTU carries no RoCE packet */
+	NET_MIN_MTU = 256 + NET_ROCE_OVERHEAD_BYTES, /**< a smaller IP MTU can't carry RoCE packets */
 	NET_MAX_ROCE_IP_MTU = WIRE_MAX_MTU + NET_ROCE_OVERHEAD_BYTES,
 	NET_LINK_LOCAL_PREFIX = 64,
 };
 
-/** addr.c: for net_priv.old_gids. */
+/** addr.c: frees an entry of net_priv.old_gids. */
 void net_gids_free(struct deferred *d);
 
 struct net_priv {
@@ -32,11 +32,11 @@ struct net_priv {
 	struct neigh_table *neigh;
 	struct groups groups;
 	struct net_kernel *kernel; /**< shared ports */
-	struct rte_mempool *pool;  /**< RX pool that the PMD needs for itself, or NULL */
+	struct rte_mempool *pool;  /**< a separate RX pool that the PMD needs, or NULL */
 	struct pmd_profile pmd;
-	struct deferred_list old_gids; /**< versions of net_port.gids that engines may still read */
+	struct deferred_list old_gids; /**< old versions of net_port.gids that engines may still read */
 	bool configured, started;
-	bool allmulticast;         /**< the NIC's filter for groups is open altogether */
+	bool allmulticast;         /**< the NIC's filter lets all multicast groups through */
 };
 
 #endif /* UROCE_NET_PRIV_H */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file From an address vector to what stands below the BTH. */
+/** @file From an address vector to the parameters of the headers below the BTH. */
 #include "base/assert.h"
 #include "net/net_priv.h"
 
@@ -25,9 +25,8 @@ net_multicast_mac(const struct gid *gid, uint8_t mac[6])
 }
 
 /*
- * Programs written for InfiniBand give 0 or 1 to stay in their subnet (ibv_rc_pingpong does), which no router between
- * Ethernets would pass on. Linux puts the route's own limit in place of whatever a program gives
- * (ib_resolve_unicast_gid_dmac).
+ * Programs written for InfiniBand pass 0 or 1 to stay in their subnet (ibv_rc_pingpong does), which no IP router would
+ * forward. Linux replaces whatever a program passes by the route's own limit (ib_resolve_unicast_gid_dmac).
  */
 static uint8_t
 hop_limit(const struct uroce_ah_attr *av)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file The bytes of ARP (RFC 826), neighbour discovery (RFC 4861) and their checksums. */
+/** @file Formats of ARP (RFC 826), neighbour discovery (RFC 4861) and their checksums. */
 #include "net/pkt_priv.h"
 
 uint32_t

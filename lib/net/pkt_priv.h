@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * The bytes of Ethernet, ARP (RFC 826), ICMP and neighbour discovery (RFC 4861), and their checksums. Thread: any.
+ * Formats of Ethernet, ARP (RFC 826), ICMP and neighbour discovery (RFC 4861), and their checksums. Thread: any.
  */
 #ifndef UROCE_PKT_PRIV_H
 #define UROCE_PKT_PRIV_H
@@ -40,21 +40,24 @@ enum {
 
 /** Sum of 16-bit words, not folded. @p len may be odd. */
 uint32_t pkt_sum(const void *data, size_t len, uint32_t sum);
-/** Fold and complement: what a checksum field holds. Over data with its checksum in place: 0. */
+/** Fold and complement a sum, which gives the checksum. Over data that includes a correct checksum it is 0. */
 uint16_t pkt_sum_finish(uint32_t sum);
 /** Sum of the IPv6 pseudo-header (RFC 8200, 8.1). @p ip6 is the IP header. */
 uint32_t pkt_sum_pseudo6(const uint8_t *ip6, uint32_t len, uint8_t next_header);
-/** Write Ethernet header, with the port's VLAN tag if it has one. @return bytes. */
+/** Write the Ethernet header, with the port's VLAN tag if it has one. @return its size in bytes. */
 unsigned int pkt_put_eth(uint8_t *p, const struct net_port *port, const uint8_t dmac[6], uint16_t ethertype);
-/** Fill an ARP packet. @p tmac NULL: zero. */
+/** Write an ARP packet. @p tmac NULL: zero. */
 void pkt_put_arp(uint8_t *p, uint16_t op, const uint8_t smac[6], const uint8_t sip[4], const uint8_t *tmac,
 		 const uint8_t tip[4]);
-/** Fill IPv6 header and NS or NA with one link-layer address option. @return bytes. */
+/** Write the IPv6 header and an NS or NA with one link-layer address option. @return their size in bytes. */
 unsigned int pkt_put_nd(uint8_t *p, uint8_t type, uint32_t flags, const struct gid *src, const struct gid *dst,
 			const struct gid *target, const uint8_t mac[6]);
 /** @return the solicited-node multicast address of @p gid (RFC 4291, 2.7.1). */
 struct gid pkt_solicited_node(const struct gid *gid);
-/** Build the request that asks who has @p target: ARP or NS, from GID @p sgid. @return bytes of @p frame. */
+/**
+ * Build the request for the MAC address of @p target: ARP or NS, from GID @p sgid.
+ * @return size of @p frame in bytes.
+ */
 unsigned int pkt_build_solicit(const struct net_port *port, const struct gid *sgid, const struct gid *target,
 			       uint8_t frame[NET_SOLICIT_MAX_BYTES]);
 

@@ -3,10 +3,10 @@
  * @file
  * Multicast groups that a port has joined.
  *
- * Own ports: the NIC's filter, and reports that make switches and routers send us the group: when it is joined and left, each
- * twice, and in answer to queries. All sources are wanted always, so every report is about EXCLUDE mode with nothing excluded.
- * Reports of others don't suppress ours, as in IGMPv3 and MLDv2; with the older versions that costs a packet.
- * Shared ports: a socket of the kernel is the membership.
+ * Own ports: programs the NIC's filter, and sends reports that make switches and routers forward the group to us: two
+ * each when it is joined and left, and in answer to queries. We always want all sources, so every report is about
+ * EXCLUDE mode with no sources. Reports of other hosts don't suppress ours, as in IGMPv3 and MLDv2; with the older
+ * versions that costs a packet. Shared ports: a kernel socket holds the membership.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -65,7 +65,7 @@ add_mac(struct rte_ether_addr *macs, uint32_t *nb, const struct gid *gid)
 	macs[(*nb)++] = mac;
 }
 
-/** The groups of routers' queries, those of our addresses for neighbour discovery, and those that were joined. */
+/** Program the groups of routers' queries, those of our addresses for neighbour discovery, and the joined groups. */
 static int
 program_list(struct net_port *p)
 {
@@ -104,7 +104,7 @@ groups_program_nic(struct net_port *p)
 {
 	if (p->shared || !p->priv->started || p->priv->allmulticast || program_list(p) == 0)
 		return 0;
-	/* It takes no list, or none that long. */
+	/* The NIC takes no list, or none of this length. */
 	if (rte_eth_allmulticast_enable(p->port_id) != 0)
 		return -1;
 	p->priv->allmulticast = true;
@@ -112,7 +112,7 @@ groups_program_nic(struct net_port *p)
 }
 
 /* ---- Reports ---- */
-/** Groups that every host is in, or that stay in the host, are never reported (RFC 3376, 6; RFC 3810, 6). */
+/** Groups that every host is in, or that are limited to the host, are never reported (RFC 3376, 6; RFC 3810, 6). */
 static bool
 is_reported(const struct gid *mgid)
 {
@@ -126,7 +126,7 @@ is_reported(const struct gid *mgid)
 	return scope != SCOPE_RESERVED && scope != SCOPE_INTERFACE && !gid_equal(mgid, &all_hosts6);
 }
 
-/** Send a report. One that can't be sent counts as lost: each is sent twice, and routers ask again. */
+/** Send a report. If that fails it counts as lost: each report is sent twice, and routers query again. */
 static void
 report(struct net_port *p, const struct group *g, enum group_record record, uint64_t now_ns)
 {
@@ -156,7 +156,7 @@ soon(uint64_t now_ns, uint32_t max_ms)
 	return now_ns + rte_rand_max((uint64_t)max_ms * NEIGH_MS) + 1;
 }
 
-/** Joined or left: report it at once and a second time within a second. */
+/** The group was joined or left: report it at once, and again within a second. */
 static void
 changed(struct net_port *p, struct group *g, uint64_t now_ns)
 {
@@ -189,7 +189,7 @@ groups_query(struct net_port *p, const struct net_learned *l, uint64_t now_ns)
 	}
 }
 
-/** @return when @p g wants the next call. */
+/** Send the due reports of @p g. @return when to call again. */
 static uint64_t
 group_step(struct net_port *p, struct group *g, uint64_t now_ns)
 {

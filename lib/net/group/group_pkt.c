@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file The bytes of IGMP and MLD: reports about one group, and routers' queries. */
+/** @file Formats of IGMP and MLD: reports about one group, and routers' queries. */
 #include "base/assert.h"
 #include "net/group/group_priv.h"
 
@@ -12,7 +12,7 @@ enum {
 	MLD_V2_REPORT_BYTES = 28,
 	IGMP_CODE_EXP = 0x80,        /* codes from here on are floating-point numbers */
 	MLD_CODE_EXP = 0x8000,
-	IGMP_V1_DELAY_MS = 10000,    /* RFC 2236, 4: of a query that says nothing */
+	IGMP_V1_DELAY_MS = 10000,    /* RFC 2236, 4: for a query that contains none */
 	MS_PER_IGMP_UNIT = 100,
 };
 
@@ -40,7 +40,7 @@ put_igmp(const struct net_port *p, const uint8_t group[4], enum group_record rec
 	wire_put16(ip + 6, IPV4_DF);
 	ip[8] = 1;
 	ip[9] = IPPROTO_NUM_IGMP;
-	/* From the first IPv4 address; without one from 0.0.0.0 (RFC 3376, 4.2.13). */
+	/* The source is the first IPv4 address; without one 0.0.0.0 (RFC 3376, 4.2.13). */
 	for (i = 0; i < UROCE_MAX_GIDS; i++) {
 		own = net_gid(p, i);
 		if (own != NULL && gid_is_v4(own)) {
@@ -112,7 +112,7 @@ group_parse_igmp(const uint8_t *igmp, uint32_t len, struct net_learned *l)
 {
 	uint32_t units = igmp[1];
 
-	/* 8 bytes: IGMPv2 or 1; from 12 on IGMPv3; nothing is in between (RFC 3376, 7.1). */
+	/* 8 bytes: IGMPv2 or 1; 12 or more: IGMPv3; other lengths are invalid (RFC 3376, 7.1). */
 	if (len > IGMP_BYTES && len < IGMP_V3_QUERY_BYTES)
 		return false;
 	if (wire_get32(igmp + 4) != 0 && (igmp[4] & 0xf0) != 0xe0)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * The kernel beside a shared port: its interface, sockets and filters (shared.c), questions to its tables (rtnl.c). Thread: control.
+ * The kernel's side of a shared port: its interface, sockets and filters (shared.c), queries of its tables (rtnl.c).
+ * Thread: control.
  */
 #ifndef UROCE_KERNEL_PRIV_H
 #define UROCE_KERNEL_PRIV_H
@@ -9,21 +10,24 @@
 #include "net/net.h"
 
 /* ---- rtnl.c ---- */
-/** How lib/net asks the kernel; a table so that tests can be the kernel. */
+/** Operations that lib/net asks the kernel for. A table, so that tests can replace the kernel. */
 struct kernel_ops {
 	/** @return 0 and the next hop, or EHOSTUNREACH. */
 	int (*route)(void *kernel, const struct gid *sgid, const struct gid *dgid, struct gid *hop);
-	/** @return 0 and the MAC address, ENOENT: not known, EAGAIN: the kernel is asking, EHOSTUNREACH: it gave up. */
+	/**
+	 * @return 0 and the MAC address; ENOENT: not known; EAGAIN: the kernel is resolving it; EHOSTUNREACH: it gave
+	 * up.
+	 */
 	int (*neigh)(void *kernel, const struct gid *hop, uint8_t mac[6]);
 	/** Make the kernel resolve the next hop to @p dgid. */
 	void (*trigger)(void *kernel, const struct gid *dgid);
-	/** Have the kernel join a group. @return a descriptor that is the membership, or -1 with errno set. */
+	/** Make the kernel join a group. @return a socket that holds the membership, or -1 with errno set. */
 	int (*join)(void *kernel, const struct gid *mgid);
 };
 enum {
 	KERNEL_RESOLVE_MS =
 		4000, /**< the kernel asks three times, a second apart (neigh/default/mcast_solicit, retrans_time_ms) */
-	KERNEL_POLL_MIN_US = 500, /**< first look after asking; doubles */
+	KERNEL_POLL_MIN_US = 500, /**< first check after triggering; the interval doubles each time */
 	KERNEL_POLL_MAX_US = 50000,
 };
 
@@ -31,26 +35,32 @@ enum {
 int rtnl_open(void);
 int rtnl_route(int fd, uint32_t ifindex, const struct gid *sgid, const struct gid *dgid, struct gid *hop);
 int rtnl_neigh(int fd, uint32_t ifindex, const struct gid *hop, uint8_t mac[6]);
-/** Addresses of an interface, link-local ones included. @return their number, at most @p max, or -1 with errno set. */
+/**
+ * Get the addresses of an interface, including link-local ones.
+ * @return their number, at most @p max, or -1 with errno set.
+ */
 int rtnl_addrs(int fd, uint32_t ifindex, struct net_addr *addrs, unsigned int max);
 
 /* ---- shared.c ---- */
 struct net_kernel {
 	int rtnl;                   /**< rtnetlink socket */
-	int blackhole4, blackhole6; /**< UDP 4791, everything dropped */
-	int trigger4, trigger6;     /**< UDP, for making the kernel resolve */
+	int blackhole4, blackhole6; /**< UDP port 4791, drops everything */
+	int trigger4, trigger6;     /**< UDP, used to make the kernel resolve an address */
 	uint32_t ifindex;
 	const struct kernel_ops *ops;
 };
 /**
- * Find the interface @p p->netdev: index and MAC address into @p p, its MTU into @p mtu; take UDP port 4791 on it.
+ * Find interface @p p->netdev: puts its index and MAC address into @p p and its MTU into @p mtu; binds UDP port 4791 on
+ * it.
  * @return NULL with a message.
  */
 struct net_kernel *kernel_open(struct net_port *p, uint32_t *mtu, char *err, size_t err_bytes);
 void kernel_close(struct net_kernel *k);
-/** Remove our XDP program from the interface; one that is there without a daemon is of a daemon that was killed. */
+/**
+ * Remove our XDP program from the interface. One found there while no daemon runs was left by a daemon that was killed.
+ */
 void kernel_detach_xdp(const struct net_port *p);
-/** Make this process's packet sockets on the interface see UDP port 4791 only. @return sockets found. */
+/** Limit this process's packet sockets on the interface to UDP port 4791. @return number of sockets found. */
 unsigned int kernel_filter_packet_sockets(uint32_t ifindex);
 /** @return true if the interface is up and has a carrier. */
 bool kernel_link(const struct net_port *p);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file Questions to the kernel's routes, neighbours and addresses (rtnetlink(7)). The kernel answers in the system
- * call, so none waits. */
+/** @file Queries of the kernel's routes, neighbours and addresses (rtnetlink(7)). The kernel answers within the system
+ * call, so none of them blocks. */
 #include <errno.h>
 #include <sys/socket.h>
 #include <sys/time.h>
@@ -14,7 +14,7 @@
 #include "net/pkt_priv.h"
 
 enum {
-	RTNL_REPLY_BYTES = 32768, /* what the kernel fills at most per dump message */
+	RTNL_REPLY_BYTES = 32768, /* the largest dump message of the kernel */
 	RTNL_ATTRS = 64,
 	RTNL_TIMEOUT_S = 1, /* a lost reply must not stop the daemon */
 };
@@ -75,10 +75,10 @@ req_init(struct rtnl_req *r, uint16_t type, uint16_t flags, size_t body)
 	r->nlh.nlmsg_len = NLMSG_LENGTH(body);
 }
 
-/** Called for each message of the answer. @return 0: go on, else the end. */
+/** Called for each message of the answer. @return 0: continue; otherwise stop. */
 typedef int (*reply_fn)(const struct nlmsghdr *nlh, void *arg);
 
-/** Walk one datagram. @return -1: more to come. */
+/** Handle the messages of one datagram. @return -1: more will follow. */
 static int
 walk_reply(const struct rtnl_req *r, const uint8_t *buf, ssize_t len, reply_fn fn, void *arg)
 {
@@ -87,7 +87,7 @@ walk_reply(const struct rtnl_req *r, const uint8_t *buf, ssize_t len, reply_fn f
 
 	for (nlh = (const struct nlmsghdr *)buf; NLMSG_OK(nlh, len); nlh = NLMSG_NEXT(nlh, len)) {
 		if (nlh->nlmsg_seq != r->nlh.nlmsg_seq)
-			continue; /* answers a question that was given up */
+			continue; /* it answers a query that was given up */
 		if (nlh->nlmsg_type == NLMSG_DONE)
 			return 0;
 		if (nlh->nlmsg_type == NLMSG_ERROR)
@@ -101,7 +101,7 @@ walk_reply(const struct rtnl_req *r, const uint8_t *buf, ssize_t len, reply_fn f
 	return -1;
 }
 
-/** @return 0, the kernel's errno or ours. */
+/** @return 0, the kernel's errno value or our own. */
 static int
 rtnl_ask(int fd, struct rtnl_req *r, reply_fn fn, void *arg)
 {
@@ -129,7 +129,7 @@ parse_attrs(const struct rtattr *tb[RTNL_ATTRS], const struct rtattr *a, int len
 			tb[a->rta_type & NLA_TYPE_MASK] = a;
 }
 
-/** @return true if @p a holds an address of 4 or 16 bytes, now in @p gid. */
+/** @return true if @p a contains an address of 4 or 16 bytes, which is put into @p gid. */
 static bool
 attr_gid(const struct rtattr *a, struct gid *gid)
 {
@@ -164,7 +164,7 @@ route_reply(const struct nlmsghdr *nlh, void *arg)
 	if (tb[RTA_OIF] != NULL)
 		memcpy(&out->oif, RTA_DATA(tb[RTA_OIF]), sizeof(out->oif));
 	out->gateway = attr_gid(tb[RTA_GATEWAY], &out->hop);
-	if (!out->gateway && tb[RTA_VIA] != NULL) { /* IPv4 by an IPv6 gateway (RFC 5549) */
+	if (!out->gateway && tb[RTA_VIA] != NULL) { /* IPv4 through an IPv6 gateway (RFC 5549) */
 		via = RTA_DATA(tb[RTA_VIA]);
 		if (via->rtvia_family == AF_INET6 && RTA_PAYLOAD(tb[RTA_VIA]) == sizeof(*via) + 16) {
 			out->hop = *gid_at(via->rtvia_addr);
@@ -204,9 +204,9 @@ rtnl_route(int fd, uint32_t ifindex, const struct gid *sgid, const struct gid *d
 		return 0;
 	}
 	/*
-	 * Asked for a route by one interface, the kernel's IPv4 takes a destination without a route as on link
-	 * (net/ipv4/route.c, ip_route_output_key_hash_rcu); so ask without the interface whether there is a route at
-	 * all.
+	 * If asked for a route through a given interface, the kernel's IPv4 considers a destination without a route to
+	 * be on link (net/ipv4/route.c, ip_route_output_key_hash_rcu). So first ask without the interface whether there
+	 * is a route at all.
 	 */
 	if (gid_is_v4(dgid) && route_ask(fd, 0, sgid, dgid, &any) != 0)
 		return EHOSTUNREACH;
@@ -243,7 +243,10 @@ neigh_reply(const struct nlmsghdr *nlh, void *arg)
 int
 rtnl_neigh(int fd, uint32_t ifindex, const struct gid *hop, uint8_t mac[6])
 {
-	/* What Linux itself sends to (net/neighbour.h, NUD_VALID): an old answer is good until it is proved wrong. */
+	/*
+	 * The states in which Linux itself sends (net/neighbour.h, NUD_VALID): an old answer is valid until proved
+	 * wrong.
+	 */
 	const uint16_t valid = NUD_PERMANENT | NUD_NOARP | NUD_REACHABLE | NUD_PROBE | NUD_STALE | NUD_DELAY;
 	struct neigh_reply out = { 0 };
 	struct rtnl_req r;
@@ -281,8 +284,8 @@ addr_reply(const struct nlmsghdr *nlh, void *arg)
 	if (ifa->ifa_family != AF_INET && ifa->ifa_family != AF_INET6)
 		return 0;
 	parse_attrs(tb, IFA_RTA(ifa), (int)IFA_PAYLOAD(nlh));
-	/* IFA_LOCAL is the own address; on point-to-point links IFA_ADDRESS is the peer's. IPv6 has only the latter,
-	 * mostly. */
+	/* IFA_LOCAL is the own address; on point-to-point links IFA_ADDRESS is the peer's. IPv6 usually has only the
+	 * latter. */
 	if (!attr_gid(tb[IFA_LOCAL], &gid) && !attr_gid(tb[IFA_ADDRESS], &gid))
 		return 0;
 	out->addrs[out->nb++] = (struct net_addr){ gid, ifa->ifa_prefixlen };

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * A kernel interface that a port shares: its index, MAC address and MTU; what keeps the two from treading on each
- * other's feet.
+ * The kernel interface of a shared port: its index, MAC address and MTU; and what keeps the port and the kernel from
+ * interfering with each other.
  *
- * - UDP port 4791 is taken on the interface, so that the kernel has somebody to give RoCE packets to and does not
- * answer with port unreachable. The socket's filter drops them before they are queued. It also tells a second daemon
- * that there is a first.
+ * - We bind UDP port 4791 on the interface, so that the kernel has a receiver for RoCE packets and does not answer with
+ *   port unreachable. The socket's filter drops them before they are queued. The bound port also tells a second daemon
+ *   that there is a first one.
  * - af_packet: the PMD's sockets get a filter for UDP port 4791, or they would copy all of the kernel's traffic.
- * - af_xdp: the program stays on the interface when a daemon is killed; the next one takes it off.
+ * - af_xdp: the program stays on the interface when a daemon is killed; the next daemon removes it.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -32,7 +32,7 @@
 #define XDP_PROG_NAME "uroce_xdp"
 enum { DISCARD_PORT = 9 };
 
-/* ---- struct kernel_ops on the real kernel ---- */
+/* ---- struct kernel_ops for the real kernel ---- */
 static int
 ops_route(void *kernel, const struct gid *sgid, const struct gid *dgid, struct gid *hop)
 {
@@ -59,7 +59,9 @@ ops_trigger(void *kernel, const struct gid *dgid)
 	struct sockaddr_in to4 = { .sin_family = AF_INET, .sin_port = htons(DISCARD_PORT) };
 	ssize_t rc;
 
-	/* What becomes of the datagram doesn't matter; if the kernel could not even begin, the resolution times out. */
+	/*
+	 * It doesn't matter what happens to the datagram; if the kernel couldn't even start, the resolution times out.
+	 */
 	if (gid_is_v4(dgid)) {
 		memcpy(&to4.sin_addr, gid_ip(dgid), 4);
 		rc = sendto(k->trigger4, NULL, 0, MSG_DONTWAIT, (struct sockaddr *)&to4, sizeof(to4));
@@ -70,7 +72,7 @@ ops_trigger(void *kernel, const struct gid *dgid)
 	(void)rc;
 }
 
-/** A socket of its own for each group: the kernel allows a socket few (net.ipv4.igmp_max_memberships). */
+/** Uses a socket per group, because the kernel limits the groups of a socket (net.ipv4.igmp_max_memberships). */
 static int
 ops_join(void *kernel, const struct gid *mgid)
 {
@@ -123,7 +125,7 @@ udp_on_device(int family, const char *netdev)
 	return fd;
 }
 
-/** Take UDP port 4791: the filter is there before the port is, so that nothing is ever queued. */
+/** Bind UDP port 4791. The filter is attached before binding, so that nothing is ever queued. */
 static int
 blackhole(int family, const char *netdev)
 {
@@ -168,7 +170,7 @@ kernel_close(struct net_kernel *k)
 	free(k);
 }
 
-/** A kernel without IPv6 has nothing to answer IPv6 with, and needs no socket. */
+/** A kernel without IPv6 can't answer IPv6 packets, so no socket is needed. */
 static bool
 no_ipv6(int e)
 {
@@ -293,8 +295,8 @@ kernel_detach_xdp(const struct net_port *p)
 
 /* ---- af_packet ---- */
 /*
- * RoCE v2 that comes in: not outgoing, IPv4 (no options, no fragment) or IPv6, UDP, destination port 4791. The kernel
- * has taken off a VLAN tag before. A jump is relative to the next line.
+ * Accepts received RoCE v2 packets: not outgoing, IPv4 (no options, no fragment) or IPv6, UDP, destination port 4791.
+ * The kernel has removed a VLAN tag before. Jumps are relative to the next line.
  */
 static struct sock_filter roce_filter[] = {
 	BPF_STMT(BPF_LD | BPF_W | BPF_ABS, (uint32_t)(SKF_AD_OFF + SKF_AD_PKTTYPE)),

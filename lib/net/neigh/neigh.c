@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * The neighbour table: entries, those who wait for them, timers. What is asked and of whom is in neigh_own.c and
- * neigh_kernel.c.
- *
- * Only questions of ours make entries, answers only change them: nothing from the wire can grow the table.
+ * The neighbour table: entries, resolutions waiting for them, timers. neigh_own.c and neigh_kernel.c send the requests.
+ * Only our own requests create entries, answers just update them: nothing from the wire can make the table grow.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -111,7 +109,7 @@ neigh_free(struct neigh_table *t, struct neigh *n)
 	free(n);
 }
 
-/** Make an entry; a full table gives up the answer that is oldest. */
+/** Create an entry; in a full table it replaces the one with the oldest answer. */
 static struct neigh *
 neigh_create(struct neigh_table *t, const struct gid *hop, const struct gid *sgid, const struct gid *dgid,
 	     uint64_t now_ns)
@@ -139,7 +137,7 @@ neigh_create(struct neigh_table *t, const struct gid *hop, const struct gid *sgi
 	return n;
 }
 
-/** Move everybody who waits for @p n to those to be called. */
+/** Move all resolutions that wait for @p n to the completed list. */
 static void
 complete_waiters(struct neigh_table *t, struct neigh *n, int status)
 {
@@ -153,7 +151,10 @@ complete_waiters(struct neigh_table *t, struct neigh *n, int status)
 	}
 }
 
-/** Call them. A callback may resolve and cancel again, so nothing is held across the call. */
+/**
+ * Call the callbacks of the completed list. A callback may start and cancel resolutions, so no pointer is kept across
+ * the call.
+ */
 static void
 call_completed(struct neigh_table *t)
 {
@@ -167,7 +168,7 @@ call_completed(struct neigh_table *t)
 	}
 }
 
-/** The question has ended with @p status: cache the answer or forget the entry. */
+/** The resolution has ended with @p status: cache the answer or remove the entry. */
 static void
 neigh_end(struct neigh_table *t, struct neigh *n, int status, uint64_t now_ns)
 {
@@ -214,7 +215,7 @@ waiter_add(struct neigh_table *t, struct neigh *n, net_resolved_fn done, void *a
 	return 0;
 }
 
-/** A cached answer is used at once, and asked for again if it is old. */
+/** Use a cached answer at once, and confirm it if it is old. */
 static void
 neigh_use_cached(struct net_port *p, struct neigh *n, uint64_t now_ns, uint8_t mac[6])
 {

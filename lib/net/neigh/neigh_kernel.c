@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * Neighbours of a port that shares its interface with the kernel: the kernel routes, asks and remembers; we look.
+ * Neighbours of a port that shares its interface with the kernel: the kernel resolves and caches them, we look them up.
  *
- * Nothing is cached here: a look costs a few microseconds, and the kernel's answer is never older than the kernel's.
- * The kernel begins to ask when something wants to be sent, so we send: an empty datagram to the destination's discard
- * port.
+ * Nothing is cached here: a look-up takes a few microseconds and is always up to date. The kernel starts resolving when
+ * something is to be sent, so we send an empty datagram to the destination's discard port.
  */
 #include <errno.h>
 
@@ -31,7 +30,7 @@ kernel_step(struct net_port *p, struct neigh *n, uint64_t now_ns)
 	if (rc == 0)
 		return 0;
 	if (n->tries == 0) {
-		k->ops->trigger(k, &n->dgid); /* a failure of long ago says nothing: begin anew */
+		k->ops->trigger(k, &n->dgid); /* the failure may be old: start again */
 	} else if (rc == EHOSTUNREACH) {
 		return ETIMEDOUT;
 	} else if (now_ns - n->began_ns >= KERNEL_RESOLVE_MS * NEIGH_MS) {

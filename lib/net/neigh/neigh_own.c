@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file Neighbours of a port that has its interface for itself: ARP and neighbour solicitations of ours. */
+/** @file Neighbours of a port that has its interface for itself: we send ARP requests and neighbour solicitations. */
 #include <errno.h>
 
 #include <rte_mbuf.h>
@@ -28,7 +28,7 @@ own_next_hop(struct net_port *p, const struct gid *sgid, const struct gid *dgid,
 	return 0;
 }
 
-/** Send a request. One that can't be sent counts as lost: the next one may get through. */
+/** Send a request. If that fails it counts as lost: the next one may succeed. */
 static void
 own_solicit(struct net_port *p, const struct neigh *n)
 {

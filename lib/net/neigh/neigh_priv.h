@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * The neighbour table and those who wait for its entries (neigh.c); how each kind of port asks (neigh_own.c, neigh_kernel.c).
- * Thread: control.
+ * The neighbour table and the resolutions waiting for its entries (neigh.c); how each kind of port resolves
+ * (neigh_own.c, neigh_kernel.c). Thread: control.
  */
 #ifndef UROCE_NEIGH_PRIV_H
 #define UROCE_NEIGH_PRIV_H
@@ -12,9 +12,9 @@
 #include "net/net.h"
 
 enum neigh_state {
-	NEIGH_INCOMPLETE, /**< asked, no answer yet */
+	NEIGH_INCOMPLETE, /**< being resolved, no answer yet */
 	NEIGH_REACHABLE,  /**< answered within NEIGH_REACHABLE_NS */
-	NEIGH_PROBE,      /**< known, and asked again to see if it still holds */
+	NEIGH_PROBE,      /**< known, and being resolved again to confirm it */
 	NEIGH_STATES,
 };
 const char *neigh_state_name(enum neigh_state s);
@@ -32,15 +32,15 @@ struct neigh {
 	TAILQ_ENTRY(neigh) hash_next;
 	TAILQ_ENTRY(neigh) list_next; /**< in active or idle list */
 	struct neigh_waiters waiters;
-	struct gid hop;  /**< whose MAC address this is: host or gateway */
-	struct gid sgid; /**< from which address we ask */
-	struct gid dgid; /**< shared: for which destination */
+	struct gid hop;  /**< the host or gateway that has this MAC address */
+	struct gid sgid; /**< the address that we ask from */
+	struct gid dgid; /**< shared ports: the destination */
 	uint8_t mac[6];
 	enum neigh_state state;
 	unsigned int tries;
 	uint64_t began_ns;
-	uint64_t next_ns;      /**< active: when to step */
-	uint64_t confirmed_ns; /**< last answer */
+	uint64_t next_ns;      /**< active: time of the next step */
+	uint64_t confirmed_ns; /**< time of the last answer */
 };
 TAILQ_HEAD(neigh_list, neigh);
 
@@ -51,16 +51,17 @@ enum {
 #define NEIGH_MS UINT64_C(1000000)
 #define NEIGH_REACHABLE_NS (NEIGH_REACHABLE_MS * NEIGH_MS)
 
-/** How a kind of port finds neighbours. */
+/** How a kind of port resolves neighbours. */
 struct neigh_ops {
 	/** @return 0 and the next hop from @p sgid to @p dgid, or EHOSTUNREACH. */
 	int (*next_hop)(struct net_port *p, const struct gid *sgid, const struct gid *dgid, struct gid *hop);
 	/**
-	 * Begin or go on: ask, or look whether there is an answer.
-	 * @return 0: n->mac is valid now; EINPROGRESS: call again at n->next_ns; else the error with which it ends.
+	 * Start or continue a resolution: send a request, or check for an answer.
+	 * @return 0: n->mac is valid now; EINPROGRESS: call again at n->next_ns; otherwise the error with which the
+	 * resolution ends.
 	 */
 	int (*step)(struct net_port *p, struct neigh *n, uint64_t now_ns);
-	bool cache; /**< keep answers; else each resolution asks step() */
+	bool cache; /**< keep answers; otherwise each resolution calls step() */
 };
 
 struct neigh_table {
@@ -68,13 +69,13 @@ struct neigh_table {
 	struct neigh_list bucket[NEIGH_BUCKETS];
 	struct neigh_list active;       /**< INCOMPLETE, PROBE */
 	struct neigh_list idle;         /**< REACHABLE, least recently confirmed first */
-	struct neigh_waiters completed; /**< to be called */
+	struct neigh_waiters completed; /**< resolutions whose callback has to be called */
 	unsigned int nb_neighs, nb_waiters;
 };
 
 /** @return NULL with errno set. */
 struct neigh_table *neigh_table_create(const struct neigh_ops *ops);
-/** Ends every resolution with ECANCELED. */
+/** Free the table; every pending resolution ends with ECANCELED. */
 void neigh_table_destroy(struct neigh_table *t);
 /** @return the entry for @p hop or NULL. */
 struct neigh *neigh_find(struct neigh_table *t, const struct gid *hop);

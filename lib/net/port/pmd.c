@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * What each PMD can carry. Those that emulate a wire in software say so only in their devargs: ethdev's max_rx_pktlen
- * is 1518 for them whatever their buffers are, so ethdev's MTU can't be used. docs/ports.md has the same numbers for
- * users.
+ * What each PMD supports. PMDs that emulate a wire in software tell their frame size only in their devargs: ethdev's
+ * max_rx_pktlen is 1518 for them whatever their buffers are, so ethdev's MTU can't be used. docs/ports.md has the same
+ * numbers for users.
  *
  * For RoCE MTU 4096 (IP packets of 4192 bytes, frames of 4210):
- *   net_af_packet  framesz=4352,blocksz=69632,framecnt=512   blocksz must be a multiple of framesz: the PMD walks its
- * ring in steps of framesz, the kernel begins each block at a page net_memif      bsize=4352 on both sides; the
- * client's counts, as it owns the memory net_af_xdp     can't: a chunk of an XDP socket's memory is at most a page
- * (net/xdp/xdp_umem.c), and the 22.11 PMD does not chain chunks; RoCE MTU 2048
+ *   net_af_packet  framesz=4352,blocksz=69632,framecnt=512
+ *                  blocksz must be a multiple of framesz: the PMD walks its ring in steps of framesz, but the kernel
+ *                  begins each block at a page
+ *   net_memif      bsize=4352 on both sides; the client's counts, as it owns the memory
+ *   net_af_xdp     can't: a chunk of an XDP socket's memory is at most a page (net/xdp/xdp_umem.c), and the 22.11 PMD
+ *                  does not chain chunks; RoCE MTU 2048
  */
 #include <errno.h>
 #include <stdio.h>
@@ -33,7 +35,7 @@ enum {
 	XDP_HEADROOM = 256,     /* linux/bpf.h, XDP_PACKET_HEADROOM: the kernel keeps it free before each frame */
 	XDP_CHUNK_BYTES = 4096, /* a page: the most the kernel takes */
 	XDP_RING = 2048,        /* XSK_RING_CONS__DEFAULT_NUM_DESCS: what the PMD puts into fill and completion rings */
-	XDP_SPARE = 1024,       /* in the engine's hands */
+	XDP_SPARE = 1024,       /* held by the engine */
 	XDP_CACHE = 256,
 	DEFAULT_OVERHEAD = RTE_ETHER_HDR_LEN + RTE_ETHER_CRC_LEN,
 };
@@ -79,7 +81,7 @@ profile_af_packet(const struct devargs *a, struct pmd_profile *prof, char *err, 
 
 	prof->shared = true;
 	prof->carries_mtu = true;
-	/* A VLAN tag travels beside the frame on RX; counted inside for TX, where it does not. */
+	/* On RX a VLAN tag is delivered outside the frame; count it as part of the frame for TX, where it is inside. */
 	prof->max_frame = framesz > af_packet_mac_offset() ? framesz - af_packet_mac_offset() : 0;
 	prof->pool_room = framesz - (TPACKET2_HDRLEN - sizeof(struct sockaddr_ll));
 	prof->queue_devarg = "qpairs";
@@ -120,7 +122,7 @@ profile_af_xdp(const struct devargs *a, struct pmd_profile *prof, char *err, siz
 	return copy_text(prof->netdev, sizeof(prof->netdev), a->iface, "iface", err, err_bytes);
 }
 
-/** Frames that need more than one buffer are not for this PMD: it leaves stale chain flags behind (net/memif
+/** Frames that need more than one buffer are not supported with this PMD: it leaves stale chain flags behind (net/memif
  * until 26.03). */
 static int
 profile_memif(const struct devargs *a, struct pmd_profile *prof, char *err, size_t err_bytes)
@@ -147,7 +149,7 @@ profile_generic(const struct rte_eth_dev_info *info, struct pmd_profile *prof)
 {
 	uint32_t overhead = DEFAULT_OVERHEAD;
 
-	/* As ethdev itself derives it (lib/ethdev, eth_dev_get_overhead_len). */
+	/* The way ethdev itself derives it (lib/ethdev, eth_dev_get_overhead_len). */
 	if (info->max_mtu != UINT16_MAX && info->max_rx_pktlen > info->max_mtu)
 		overhead = info->max_rx_pktlen - info->max_mtu;
 	prof->max_frame = info->max_rx_pktlen;
@@ -206,8 +208,8 @@ xdp_pool_fill(struct rte_mempool *mp)
 }
 
 /*
- * The PMD gives the pool's memory to the kernel, one mbuf with its mempool header per chunk. So an object is a page at
- * most, the memory must be one piece (the PMD knows only the first), and neither I/O addresses nor spreading over
+ * The PMD gives the pool's memory to the kernel, one mbuf with its mempool header per chunk. So an object is at most a
+ * page, the memory must be one piece (the PMD knows only the first), and neither I/O addresses nor spreading over
  * memory channels matter.
  */
 struct rte_mempool *

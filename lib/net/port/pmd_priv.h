@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * What each PMD can carry and how it is set. Thread: control.
+ * What each PMD supports and how it is configured. Thread: control.
  */
 #ifndef UROCE_PMD_PRIV_H
 #define UROCE_PMD_PRIV_H
@@ -13,23 +13,23 @@ struct rte_eth_dev_info;
 /** A PMD's properties for one ethdev. */
 struct pmd_profile {
 	bool shared;      /**< shares a kernel interface */
-	bool carries_mtu; /**< set: IP MTU is not ethdev's but a matter of max_frame (and, if shared, the kernel) */
-	bool needs_peer;  /**< starts only if the other side is there (memif, role=client) */
-	bool xdp;         /**< RX memory is the pool itself, in pieces of at most a page */
+	bool carries_mtu; /**< the IP MTU is limited by max_frame (and, if shared, by the kernel), not by ethdev's MTU */
+	bool needs_peer;  /**< starts only when the other side is there (memif, role=client) */
+	bool xdp;         /**< RX memory is the pool itself, in chunks of at most a page */
 	char netdev[NET_NAME_BYTES]; /**< shared: kernel interface */
 	char xdp_prog[256];          /**< af_xdp: devarg xdp_prog */
-	uint32_t max_frame;          /**< bytes, VLAN tag included */
-	uint32_t pool_room;          /**< data room that the PMD wants in an mbuf, without headroom; 0: the frame's */
+	uint32_t max_frame;          /**< bytes, including a VLAN tag */
+	uint32_t pool_room;          /**< data room that the PMD needs in an mbuf, without headroom; 0: that of the frame */
 	const char *queue_devarg;    /**< devarg that sets the number of queues, or NULL */
-	const char *size_devarg;     /**< what to change for larger frames, or NULL */
+	const char *size_devarg;     /**< devarg to change for larger frames, or NULL */
 };
-/** Fill @p prof from driver name and devargs. @return 0, or EINVAL with a message. */
+/** Fill in @p prof from the driver's name and devargs. @return 0, or EINVAL with a message. */
 int pmd_profile_get(const struct rte_eth_dev_info *info, const char *devargs, struct pmd_profile *prof, char *err,
 		    size_t err_bytes);
-/** RX pool for net_af_xdp. @return NULL with a message. */
+/** Create the RX pool for net_af_xdp. @return NULL with a message. */
 struct rte_mempool *pmd_xdp_pool_create(const char *name, unsigned int nb_queues, unsigned int desc, int socket,
 					char *err, size_t err_bytes);
-/** Frame bytes that fit the chunks of pmd_xdp_pool_create(). */
+/** @return the size of the largest frame that fits a chunk of pmd_xdp_pool_create(). */
 uint32_t pmd_xdp_max_frame(void);
 
 #endif /* UROCE_PMD_PRIV_H */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file Opening and closing a port: from the name of an ethdev to queues that run. */
+/** @file Opening and closing a port: from the name of an ethdev to running queues. */
 #include <errno.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -20,9 +20,9 @@
 enum {
 	PORT_DEFAULT_DESC = 1024,
 	PORT_POOL_CACHE = 256,
-	PORT_POOL_SPARE = 1024, /* per queue, in the engine's hands */
+	PORT_POOL_SPARE = 1024, /* per queue, held by the engine */
 	PORT_NAMES_BYTES = 512,
-	PORT_KERNEL_ADDRS = 64, /* of one interface, looked at */
+	PORT_KERNEL_ADDRS = 64, /* addresses of an interface that are read */
 	PORT_MAX_VLAN = 4094,
 	PORT_START_TRIES = 10, /* for a PMD that needs its peer */
 	PORT_START_INTERVAL_US = 500000,
@@ -31,7 +31,7 @@ enum {
 	PORT_QUIESCE_STEPS = 10000,
 };
 
-/** What is known while a port is being opened. */
+/** State while a port is being opened. */
 struct opening {
 	struct net_port *p;
 	struct rte_eth_dev_info info;
@@ -133,7 +133,7 @@ room_of(const struct rte_mempool *pool)
 	return rte_pktmbuf_data_room_size((struct rte_mempool *)(uintptr_t)pool) - RTE_PKTMBUF_HEADROOM;
 }
 
-/** Why the MTU is not larger, and what would make it so. */
+/** Say why the MTU can't be larger, and what would allow it. */
 static int
 fail_mtu(struct opening *o, uint32_t most)
 {
@@ -150,8 +150,8 @@ fail_mtu(struct opening *o, uint32_t most)
 }
 
 /**
- * Find the IP MTU. A configured one above what RoCE v2 ever sends is good but of no use, so it is not asked of PMD and
- * buffers: people write the network's MTU, 9000.
+ * Choose the IP MTU. A configured value larger than RoCE v2 can use is accepted but not demanded of PMD and buffers,
+ * because people configure the network's MTU, 9000.
  */
 static int
 choose_mtu(struct opening *o)
@@ -205,8 +205,8 @@ has_gid(const struct net_addr *addrs, int nb, const struct gid *gid)
 	return false;
 }
 
-/** The kernel answers ARP and ND for its own addresses only, so ours must be among them; without any configured, they
- * are ours. */
+/** The kernel answers ARP and ND only for its own addresses, so ours must be among them. If none are configured, use
+ * the kernel's. */
 static int
 match_kernel_addrs(struct opening *o, struct net_addr *link_local)
 {
@@ -234,8 +234,8 @@ match_kernel_addrs(struct opening *o, struct net_addr *link_local)
 	return 0;
 }
 
-/** GID 0 is the link-local address, unused if a shared interface has none; so the configured ones begin at 1
- * everywhere. */
+/** Build the GID table. GID 0 is the link-local address, unused if a shared interface has none; so configured addresses
+ * always begin at 1. */
 static int
 build_gids(struct opening *o)
 {
@@ -284,7 +284,7 @@ choose_desc(struct opening *o)
 		o->rx_desc = (uint16_t)RTE_MIN(rte_align32pow2(o->rx_desc), 1u << 15);
 }
 
-/** The caller's pool if it suits the PMD, else one of the port's own. */
+/** @return the caller's pool if it suits the PMD, else one created for the port. */
 static struct rte_mempool *
 rx_pool(struct opening *o)
 {
@@ -319,7 +319,7 @@ configure_queues(struct opening *o)
 	struct rte_mempool *pool;
 	int rc;
 
-	/* Spread by UDP source port, which RoCE v2 makes of the flow label for just this (A17.9.4). */
+	/* Spread by UDP source port, which RoCE v2 derives from the flow label for this purpose (A17.9.4). */
 	if (p->nb_queues > 1 && (o->info.flow_type_rss_offloads & RTE_ETH_RSS_UDP) != 0) {
 		conf.rxmode.mq_mode = RTE_ETH_MQ_RX_RSS;
 		conf.rx_adv_conf.rss_conf.rss_hf = o->info.flow_type_rss_offloads & (RTE_ETH_RSS_UDP | RTE_ETH_RSS_IP);
@@ -372,7 +372,7 @@ start(struct opening *o)
 	if (rc != 0)
 		return fail(o, "ethdev %s does not start: %s; EAL's log says more", p->conf.ethdev, rte_strerror(-rc));
 	p->priv->started = true;
-	/* A PMD that takes none of these (memif, ring) has no filter that could stop anything. */
+	/* A PMD that supports none of these (memif, ring) has no filter that could drop anything. */
 	if (!p->shared && groups_program_nic(p) != 0)
 		rte_eth_promiscuous_enable(p->port_id);
 	return 0;
@@ -395,7 +395,7 @@ open_shared(struct opening *o)
 	if (p->priv->kernel == NULL)
 		return fail(o, "%s", why);
 	if (p->priv->pmd.xdp)
-		kernel_detach_xdp(p); /* UDP port 4791 was free, so the daemon that put it there is gone */
+		kernel_detach_xdp(p); /* UDP port 4791 was free, so the daemon that attached it is gone */
 	return 0;
 }
 
@@ -459,14 +459,14 @@ quiesced(void *flag)
 }
 
 /**
- * Wait until EAL's interrupt thread is out of the PMD: net_memif handles its peer's farewell there, and would do so on
- * memory that has been freed. Alarms run on that thread; the second round begins after all events that the first one
- * was among.
+ * Wait until EAL's interrupt thread has left the PMD: net_memif handles its peer's disconnection on that thread, and
+ * might do so with freed memory. Alarms run on that thread; the second round starts after all events that were pending
+ * in the first.
  */
 static void
 quiesce_interrupts(void)
 {
-	static _Atomic bool flag; /* outlives a round that was given up */
+	static _Atomic bool flag; /* remains valid after a round that was given up */
 	unsigned int round, step;
 
 	for (round = 0; round < PORT_QUIESCE_ROUNDS; round++) {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * Packets that are not RoCE v2, on a port of our own: ARP, neighbour discovery, ICMP echo, and routers' questions about groups.
+ * Packets that are not RoCE v2, on an own port: ARP, neighbour discovery, ICMP echo, and routers' queries about groups.
  *
- * Answers are made in place of the questions. Everything is input from strangers: lengths are checked before fields,
- * checksums before meaning, and no answer is sent that is larger than its question by more than one ND option, to a
- * group, or on behalf of another's address.
+ * Answers are built in place of the requests. All input is from strangers: lengths are checked before fields are read,
+ * and checksums before fields are used. No answer is sent that is larger than its request by more than one ND option,
+ * that goes to a group, or that is on behalf of another's address.
  */
 #include <rte_mbuf.h>
 
@@ -21,7 +21,7 @@ enum {
 	HBH_BYTES = 8, /* the shortest hop-by-hop options header */
 };
 
-/** What is known of the packet at hand. */
+/** State of the packet being handled. */
 struct rx {
 	const struct net_port *p;
 	struct rte_mbuf *m;
@@ -74,7 +74,7 @@ learn(struct rx *r, const struct gid *gid, const uint8_t mac[6])
 	*r->has_learned = true;
 }
 
-/** Turn the Ethernet header round. */
+/** Address the Ethernet header to @p dmac, from the port. */
 static void
 eth_reply(struct rx *r, const uint8_t dmac[6])
 {
@@ -82,7 +82,7 @@ eth_reply(struct rx *r, const uint8_t dmac[6])
 	memcpy(r->eth + 6, r->p->mac, 6);
 }
 
-/** Cut the frame, or make it longer, to @p l3_bytes behind the Ethernet header. @return false: no room. */
+/** Set the frame's length to @p l3_bytes after the Ethernet header. @return false: no room. */
 static bool
 set_l3_bytes(struct rx *r, uint32_t l3_bytes)
 {
@@ -117,14 +117,14 @@ rx_arp(struct rx *r)
 	gid = gid_from_v4(sip);
 	if (!mac_is_unicast(smac) || (!gid_is_host(&gid) && wire_get32(sip) != 0))
 		return malformed(r);
-	/* An announcement (sender and target the same) updates what we know, as an answer to us does. */
+	/* An announcement (sender and target are the same) updates our entry, as a reply to us does. */
 	if (owns_ipv4(r->p, tip) || memcmp(sip, tip, sizeof(sip)) == 0)
 		learn(r, &gid, smac);
 	else
 		return ignored(r);
 	if (op != ARP_REQUEST || !owns_ipv4(r->p, tip))
 		return NET_DROP;
-	/* A probe (RFC 5227) has sender 0 and gets an answer as well: the address is taken. */
+	/* A probe (RFC 5227) has sender address 0 and gets an answer too: the address is in use. */
 	eth_reply(r, smac);
 	pkt_put_arp(a, ARP_REPLY, r->p->mac, tip, smac, sip);
 	if (!set_l3_bytes(r, ARP_BYTES))
@@ -134,7 +134,7 @@ rx_arp(struct rx *r)
 }
 
 /* ---- ICMP echo (RFC 792) ---- */
-/** Change a checksummed 16-bit word from @p from to @p to (RFC 1624). */
+/** Replace 16-bit word @p from by @p to in a checksum (RFC 1624). */
 static void
 sum_replace(uint8_t *sum, uint16_t from, uint16_t to)
 {
@@ -161,7 +161,7 @@ rx_icmp(struct rx *r, uint32_t total, uint32_t ihl)
 	memcpy(sip, ip + 12, sizeof(sip));
 	memcpy(dmac, r->eth + 6, sizeof(dmac));
 	gid = gid_from_v4(sip);
-	/* An answer to a group, or to ourselves, is an attack's amplifier or loop. */
+	/* Answering a group, or ourselves, would amplify an attack or make a loop. */
 	if (!gid_is_host(&gid) || !mac_is_unicast(dmac) || net_port_owns(r->p, &gid))
 		return malformed(r);
 
@@ -179,10 +179,10 @@ rx_icmp(struct rx *r, uint32_t total, uint32_t ihl)
 	return NET_REPLY;
 }
 
-/* ---- Routers that ask for members of groups: the control thread answers, in its time ---- */
+/* ---- Queries of routers for members of groups: the control thread answers them later ---- */
 /**
- * Only from on link: TTL 1 says that nobody has forwarded it (RFC 3376, 9.1 leaves the check to us; RFC 3810, 5.1.14 demands
- * it), and only to a group.
+ * Accept a query only from on link, that is with TTL 1, so that nobody has forwarded it (RFC 3376, 9.1 leaves the check
+ * to us; RFC 3810, 5.1.14 requires it), and only if it was sent to a group.
  */
 static enum net_action
 rx_igmp(struct rx *r, uint32_t total, uint32_t ihl)
@@ -216,7 +216,7 @@ rx_ipv4(struct rx *r)
 		return malformed(r);
 	if (ip[9] == IPPROTO_NUM_IGMP && (wire_get16(ip + 6) & IPV4_FLAGS_FRAGMENT) == 0)
 		return rx_igmp(r, total, ihl);
-	/* Options would have to be turned round as well (RFC 1122, 3.2.2.6): nobody needs that. */
+	/* Options would have to be reversed as well (RFC 1122, 3.2.2.6), which nobody needs. */
 	if (ihl != WIRE_IPV4_BYTES || ip[9] != IPPROTO_NUM_ICMP || (wire_get16(ip + 6) & IPV4_FLAGS_FRAGMENT) != 0)
 		return ignored(r);
 	if (!owns_ipv4(r->p, ip + 16))
@@ -225,7 +225,7 @@ rx_ipv4(struct rx *r)
 }
 
 /* ---- ICMPv6 ---- */
-/** Find an ND option. @return false: the options are broken (RFC 4861, 4.6). *@p mac is NULL if there is none. */
+/** Find an ND option. @return false: the options are malformed (RFC 4861, 4.6). *@p mac is NULL if there is none. */
 static bool
 nd_option(const uint8_t *opt, uint32_t bytes, uint8_t type, const uint8_t **mac)
 {
@@ -271,7 +271,7 @@ rx_ns(struct rx *r, uint32_t len)
 	if (!set_l3_bytes(r, WIRE_IPV6_BYTES + ND_BYTES + ND_OPT_BYTES))
 		return malformed(r);
 	if (dad) {
-		/* Somebody tries our address: tell everybody that it is taken (RFC 4862, 5.4.3). */
+		/* Somebody probes for our address: tell everybody that it is in use (RFC 4862, 5.4.3). */
 		net_multicast_mac(&all_nodes, dmac);
 		pkt_put_nd(ip, ICMP6_NA, NA_OVERRIDE, &target, &all_nodes, &target, r->p->mac);
 	} else {
@@ -316,7 +316,7 @@ rx_echo6(struct rx *r, uint32_t len)
 	memcpy(ip + 24, &src, 16);
 	ip[7] = NET_TTL;
 	icmp[0] = ICMP6_ECHO_REPLY;
-	/* Swapping addresses leaves the pseudo-header's sum as it was. */
+	/* Swapping the addresses doesn't change the pseudo-header's sum. */
 	sum_replace(icmp + 2, ICMP6_ECHO_REQUEST << 8, ICMP6_ECHO_REPLY << 8);
 	eth_reply(r, dmac);
 	if (!set_l3_bytes(r, WIRE_IPV6_BYTES + len))
@@ -325,7 +325,7 @@ rx_echo6(struct rx *r, uint32_t len)
 	return NET_REPLY;
 }
 
-/** A packet with hop-by-hop options: of those only MLD's queries are for us (RFC 3810, 5). */
+/** Handle a packet with hop-by-hop options. Only MLD queries are of interest (RFC 3810, 5). */
 static enum net_action
 rx_hop_by_hop(struct rx *r, uint32_t len)
 {
@@ -380,7 +380,7 @@ rx_ipv6(struct rx *r)
 	return icmp[0] == ICMP6_NS ? rx_ns(r, len) : rx_na(r, len);
 }
 
-/** Find the network header behind Ethernet and VLAN tag. @return NET_REPLY: go on. */
+/** Find the network header after Ethernet and VLAN tag. @return NET_REPLY: continue. */
 static enum net_action
 rx_ethernet(struct rx *r)
 {
@@ -388,7 +388,7 @@ rx_ethernet(struct rx *r)
 	uint32_t off = WIRE_ETH_BYTES;
 	uint16_t vid = 0;
 
-	/* The RX pool's buffers hold any frame of the port, so a chain is longer than anything meant for us. */
+	/* The RX pool's buffers hold any frame of the port, so a chained mbuf is larger than anything meant for us. */
 	if (r->m->nb_segs != 1 || len < WIRE_ETH_BYTES)
 		return malformed(r);
 	r->eth = rte_pktmbuf_mtod(r->m, uint8_t *);
@@ -396,7 +396,7 @@ rx_ethernet(struct rx *r)
 	if (r->ethertype == WIRE_ETHERTYPE_VLAN) {
 		if (len < NET_ETH_VLAN_BYTES)
 			return malformed(r);
-		vid = wire_get16(r->eth + 14) & VLAN_VID; /* 0: priority only, which is as good as untagged */
+		vid = wire_get16(r->eth + 14) & VLAN_VID; /* 0: priority only, the same as untagged */
 		r->ethertype = wire_get16(r->eth + 16);
 		off = NET_ETH_VLAN_BYTES;
 	}
@@ -414,11 +414,11 @@ net_rx(const struct net_port *p, struct rte_mbuf *m, struct net_counters *c, str
 	struct rx r = { .p = p, .m = m, .c = c, .learned = learned, .has_learned = has_learned };
 
 	*has_learned = false;
-	if (p->shared) /* the kernel has the same packet and answers it */
+	if (p->shared) /* the kernel gets the same packet and answers it */
 		return ignored(&r);
 	if (rx_ethernet(&r) == NET_DROP)
 		return NET_DROP;
-	if (memcmp(r.eth + 6, p->mac, 6) == 0) /* our own, come back by a hub or a loop */
+	if (memcmp(r.eth + 6, p->mac, 6) == 0) /* our own packet, returned by a hub or a loop */
 		return ignored(&r);
 	switch (r.ethertype) {
 	case WIRE_ETHERTYPE_ARP:

@@ -3,8 +3,8 @@
  * @file
  * XDP program for ports on net_af_xdp: RoCE v2 goes to the daemon's socket, everything else to the kernel.
  *
- * The PMD loads it with devarg xdp_prog=FILE and puts its sockets into the map, which it finds by the name xsks_map. A
- * queue without a socket passes its packets to the kernel (the third argument of bpf_redirect_map()).
+ * The PMD loads it with devarg xdp_prog=FILE and puts its sockets into the map, which it finds by the name xsks_map.
+ * Packets on a queue without a socket are passed to the kernel (the third argument of bpf_redirect_map()).
  *
  * The section is "xdp.frags": the kernel's own traffic on the interface may be larger than a page, and drivers refuse a
  * program without frags support on an interface with a large MTU. Only headers are read here, and they are in the first
