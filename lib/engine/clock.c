@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The clock of an engine: CLOCK_MONOTONIC, made of the TSC. */
+/* An engine's clock: CLOCK_MONOTONIC, computed from the TSC. */
 #include <time.h>
 
 #include "engine/engine_priv.h"
 
 enum {
-	TRIM_FIRST = 100,      /* the clock is first corrected after a second / this, then ever less often */
-	TRIM_SLOPPY = 100000,  /* a read of the kernel's clock that takes longer than a second / this doesn't count */
-	STEP_NS = 10000000,    /* behind by more than this, the clock steps forward */
+	TRIM_FIRST = 100,      /* the clock is first corrected after 1/100 s, then less and less often */
+	TRIM_SLOPPY = 100000,  /* a read of the kernel's clock that takes longer than 1/100000 s is ignored */
+	STEP_NS = 10000000,    /* if the clock is behind by more than this, it steps forward */
 };
 
 void
@@ -32,7 +32,10 @@ clock_at(const struct engine_clock *c, uint64_t tsc)
 	return c->base_ns + (uint64_t)((unsigned __int128)(tsc - c->base_tsc) * c->mult >> 32);
 }
 
-/* Compare with the kernel's clock: from tsc on this one runs at the kernel's rate, corrected so that its error is gone by the next time. */
+/*
+ * Compare the clock with the kernel's. From tsc on it runs at the kernel's rate, corrected so that the present error is
+ * gone at the next comparison.
+ */
 static __attribute__((noinline)) void
 clock_trim(struct engine_clock *c, uint64_t tsc)
 {
@@ -48,7 +51,7 @@ clock_trim(struct engine_clock *c, uint64_t tsc)
 	at = before + (after - before) / 2;
 	c->base_ns = clock_at(c, tsc);
 	c->base_tsc = tsc;
-	/* The thread was preempted between the reads: the comparison is worth nothing. */
+	/* The thread was preempted between the reads, so the comparison is worthless. */
 	if (after - before > hz / TRIM_SLOPPY || at <= c->seen_tsc || ns <= c->seen_ns)
 		return;
 	c->trim_cycles = RTE_MIN(2 * c->trim_cycles, hz);
@@ -60,7 +63,7 @@ clock_trim(struct engine_clock *c, uint64_t tsc)
 		c->base_ns += (uint64_t)error;
 		error = 0;
 	}
-	/* Never slower than half its speed, or it might stand still. */
+	/* At least half the kernel's rate, or the clock might stand still. */
 	c->mult = (uint64_t)(RTE_MAX(rate + (double)error / (double)c->trim_cycles, rate / 2) * 0x1p32);
 }
 
@@ -77,7 +80,7 @@ engine_now(struct engine *e)
 {
 	uint64_t tsc = rte_rdtsc(), ns;
 
-	/* A thread that moved to a core whose TSC is behind must not see time go back. */
+	/* After the thread has moved to a core whose TSC is behind, time must not go back. */
 	if (tsc < e->tsc)
 		tsc = e->tsc;
 	ns = clock_at(&e->clock, tsc);

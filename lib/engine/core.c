@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What all parts of an engine use: who owns it, waking it, its rings. Calls no other part. */
+/* Used by all parts of an engine: ownership, waking, rings. Calls no other part. */
 #include <errno.h>
 #include <unistd.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Creation, the turn and the loop: calls all other parts, which never call it. */
+/* Creation, turn and loop. Calls all other parts; none of them calls this one. */
 #include <errno.h>
 #include <sched.h>
 #include <stdlib.h>
@@ -13,7 +13,7 @@
 #include "engine/engine_priv.h"
 #include "ring/ctl.h"
 
-enum { OWN_SPINS = 100 }; /* tries to own an engine before its next owner yields its core */
+enum { OWN_SPINS = 100 }; /* attempts to own an engine before the thread yields its core */
 
 /** Wait until this thread is the owner. */
 static void
@@ -43,7 +43,10 @@ on_failed(void *arg, const struct qp *qp)
 	bool asked_for;
 
 	qp_failure(qp, &out.failed);
-	/* Programs end connections this way: those events have a limit of their own, so that they don't crowd out real failures. */
+	/*
+	 * Programs end connections this way. These events have a limit of their own, so that they don't crowd out real
+	 * failures.
+	 */
 	asked_for = out.failed.reason.why == QP_WHY_PROGRAM;
 	burst_over(&e->failures[asked_for], e->now_ns);
 	if (burst_take(&e->failures[asked_for], ENGINE_FAILURES))
@@ -52,7 +55,7 @@ on_failed(void *arg, const struct qp *qp)
 		e->stats.failures_unsaid++;
 }
 
-/** The program reads a record per event from its channel's pipe. @return false: the pipe is full, or nobody reads it any more. */
+/** Write a record into the channel's pipe for the program to read. @return false: the pipe is full or closed. */
 static bool
 on_completion(void *arg, int channel, uint64_t cookie)
 {
@@ -61,11 +64,11 @@ on_completion(void *arg, int channel, uint64_t cookie)
 	return write(channel, &ev, sizeof(ev)) == (ssize_t)sizeof(ev);
 }
 
-/** Everything that needs memory. @return 0 or an errno value. */
+/** Allocate everything that needs memory. @return 0 or an errno value. */
 static int
 parts_create(struct engine *e)
 {
-	/* Producers may share a core with each other: a producer that was preempted must not hold up the rest (RTS). */
+	/* Producers may share a core with each other: with RTS a preempted producer doesn't block the others. */
 	const unsigned int mpsc = RING_F_MP_RTS_ENQ | RING_F_SC_DEQ;
 	const struct engine_config *c = &e->c;
 	struct transport_config tc = {
@@ -167,7 +170,7 @@ engine_connect(struct engine **all, unsigned int nb_engines)
 			all[i]->peers[all[j]->c.id] = all[j];
 }
 
-/** One turn. @return what it did. */
+/** Run one turn. @return the work done. */
 static uint32_t
 turn(struct engine *e)
 {
@@ -177,7 +180,10 @@ turn(struct engine *e)
 	uint32_t work;
 
 	*cycles += e->tsc - before;
-	/* Packets that arrived during the gap go first, or timers would take ACKs for lost that wait in the RX queues. */
+	/*
+	 * Packets that arrived during the gap are handled first. Otherwise timers would take ACKs for lost that wait in
+	 * the RX queues.
+	 */
 	if (late) {
 		e->stats.late_turns++;
 		io_was_away(e, now_ns - before_ns - ENGINE_LATE_NS);

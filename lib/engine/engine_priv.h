@@ -3,9 +3,9 @@
  * @file
  * What the files of lib/engine share. engine.c calls all others; clock.c and core.c call none.
  *
- * A thread that runs an engine holds struct engine.owner: engine_loop() all the time it runs,
- * engine_turn() for one turn, and engine_call() if no other thread has it. So exactly one thread at a time touches
- * what is marked [owner], and the thread that waits in engine_call() never depends on a loop that has ended.
+ * A thread that runs an engine is its owner (struct engine.owner): engine_loop() for as long as it runs, engine_turn()
+ * for one turn, and engine_call() if there is no other owner. So only one thread at a time accesses what is marked
+ * [owner], and the thread that waits in engine_call() never depends on a loop that has ended.
  */
 #ifndef UROCE_ENGINE_PRIV_H
 #define UROCE_ENGINE_PRIV_H
@@ -22,17 +22,17 @@
 
 enum {
 	ENGINE_MAILBOX_BURST = 32,    /**< messages per turn */
-	ENGINE_SEND_RING = 1024,      /**< packets of the control thread that wait to be sent */
-	ENGINE_DB_WORDS = 64,         /**< low doorbell words per session and turn: one session's share */
-	ENGINE_LATE_NS = 1000000,     /**< longer between two turns: another thread had our core */
-	ENGINE_LATE_BURSTS = 64,      /**< after such a gap so many bursts are received before timers run */
-	ENGINE_TX_STUCK_NS = 100000000, /**< packets that a port hasn't taken for this long are dropped */
+	ENGINE_SEND_RING = 1024,      /**< packets from the control thread waiting to be sent */
+	ENGINE_DB_WORDS = 64,         /**< low doorbell words per session and turn: a session's share */
+	ENGINE_LATE_NS = 1000000,     /**< if turns are further apart than this, another thread had our core */
+	ENGINE_LATE_BURSTS = 64,      /**< bursts received after such a gap before timers run */
+	ENGINE_TX_STUCK_NS = 100000000, /**< packets that a port doesn't accept for this long are dropped */
 };
 
-/** States of a message; also the futex that its sender waits on. */
+/** States of a message. The word is also the futex on which its sender waits. */
 enum msg_state { MSG_IDLE, MSG_QUEUED, MSG_WAITED, MSG_DONE };
 
-/** One message of the mailbox. Lives with its sender until it is done. */
+/** One message of the mailbox. Its memory belongs to the sender. */
 struct engine_msg {
 	int (*fn)(struct engine *e, void *arg, uint64_t now_ns);
 	void *arg;
@@ -45,138 +45,141 @@ struct engine_session {
 	uint32_t max_slots;
 	bool hot;                    /**< [owner] in the engine's list of hot sessions */
 	bool stays_hot;
-	uint32_t hot_index;          /**< [owner] where in the list */
-	uint64_t last_ns;            /**< [owner] when it last rang */
+	uint32_t hot_index;          /**< [owner] its index in that list */
+	uint64_t last_ns;            /**< [owner] when its doorbell last rang */
 	bool crowded;                /**< [owner] copy of db->crowded */
 	struct engine_msg kick;
 	struct qp *qps[];            /**< [owner] by doorbell slot */
 };
 
 /**
- * CLOCK_MONOTONIC, made of the TSC: ns = base_ns + (tsc - base_tsc) * mult / 2^32. What DPDK knows of the TSC's frequency is
- * rounded, and the kernel steers its clock, so the rate is corrected now and then; the time itself never jumps back.
+ * CLOCK_MONOTONIC, computed from the TSC: ns = base_ns + (tsc - base_tsc) * mult / 2^32. DPDK's value of the TSC
+ * frequency is rounded, and the kernel adjusts its clock, so the rate is corrected from time to time; the time itself
+ * never goes back.
  */
 struct engine_clock {
 	uint64_t base_ns, base_tsc, mult;
-	uint64_t trim_cycles;        /**< from base_tsc to the next comparison with the kernel's clock */
+	uint64_t trim_cycles;        /**< TSC cycles from base_tsc to the next comparison with the kernel's clock */
 	uint64_t seen_ns, seen_tsc;  /**< the kernel's clock and the TSC at the last comparison */
 };
 
-/** What the adaptive policy knows. */
+/** State of the adaptive idle policy. */
 struct engine_idler {
 	uint64_t last_work_ns;
 	uint64_t sleep_ns;           /**< length of the next sleep */
 	uint32_t idle_turns;         /**< since the last work */
 	uint32_t yields;
-	uint32_t hog;                /**< naps left in which we believe that a yield would cost a whole time slice */
+	uint32_t hog;                /**< naps left during which we assume that a yield would cost a whole time slice */
 	bool yielded;                /**< the last turn ended with a yield */
-	bool crowded;                /**< for ring_db.crowded */
+	bool crowded;                /**< value for ring_db.crowded */
 	bool shared;                 /**< another thread wants this core */
-	uint64_t switches;           /**< the thread's context switches when they were read last */
-	uint64_t hog_cycles;         /**< a yield longer than this: the other thread doesn't yield */
+	uint64_t switches;           /**< the thread's context switches when last read */
+	uint64_t hog_cycles;         /**< if a yield takes longer than this, the other thread doesn't yield */
 };
 
 struct engine {
 	struct engine_config c;
 	struct transport *tp;
 	struct engine_clock clock;
-	uint64_t tsc;                /**< [owner] of the last turn */
+	uint64_t tsc;                /**< [owner] TSC of the last turn */
 	uint64_t now_ns;             /**< [owner] never goes back */
 	bool worked;                 /**< [owner] the last turn found work */
 	struct engine_idler idler;   /**< [owner] */
 	struct engine_stats stats;   /**< [owner] */
 	struct engine_tap *tap;      /**< [owner] or NULL */
 	struct net_counters net[UROCE_MAX_PORTS];      /**< [owner] */
-	uint64_t tx_progress_ns[UROCE_MAX_PORTS];      /**< [owner] when the port last took a packet or had none to take */
+	uint64_t tx_progress_ns[UROCE_MAX_PORTS];      /**< [owner] when the port last accepted a packet, or had none to accept */
 	struct engine_session **hot; /**< [owner] room for UROCE_MAX_SESSIONS */
 	uint32_t nb_hot;             /**< [owner] */
 	uint32_t nb_sessions;        /**< [owner] hot and cold */
-	struct burst failures[2];    /**< [owner] QPs that went to ERR; [1]: because the program asked for it */
-	uint64_t handed_to;          /**< [owner] engines that got packets in this turn: to be woken */
+	struct burst failures[2];    /**< [owner] limits events about QPs that went to ERR; [1]: at the program's request */
+	uint64_t handed_to;          /**< [owner] bits of the engines that got packets in this turn and must be woken */
 	struct engine *peers[UROCE_MAX_ENGINES];
 
 	struct rte_ring *mailbox;    /**< struct engine_msg */
-	struct rte_ring *send;       /**< mbufs of the control thread */
-	struct rte_ring *handoff;    /**< mbufs of other engines; bit 0: trusted */
-	struct rte_ring *events;     /**< struct engine_event, filled */
+	struct rte_ring *send;       /**< mbufs from the control thread */
+	struct rte_ring *handoff;    /**< mbufs from other engines; bit 0: trusted */
+	struct rte_ring *events;     /**< posted struct engine_event */
 	struct rte_ring *free_events;
 	struct engine_event *event_pool;
 	struct rte_ring *free_mads;
 	struct tp_mad *mad_pool;
-	struct tp_mad *mad_spare;    /**< [owner] taken from free_mads, but its event found no room: used for the next MAD */
-	struct tp_mad *mad_lent;     /**< [control] what the last event taken points to */
-	_Atomic uint32_t event_signalled; /**< event_fd has been written since the control thread found nothing */
+	struct tp_mad *mad_spare;    /**< [owner] taken from free_mads, but its event found no room: used next */
+	struct tp_mad *mad_lent;     /**< [control] the MAD that the last fetched event points to */
+	_Atomic uint32_t event_signalled; /**< event_fd was written since the control thread last found no events */
 	int event_fd;
 	int kick_fd;
 
-	_Alignas(RTE_CACHE_LINE_SIZE) _Atomic uint32_t owner; /**< 1: a thread runs the engine */
+	_Alignas(RTE_CACHE_LINE_SIZE) _Atomic uint32_t owner; /**< 1: a thread is running the engine */
 	_Atomic uint32_t stop;
-	_Atomic uint32_t sleeping;   /**< 1: write kick_fd after giving it something */
+	_Atomic uint32_t sleeping;   /**< 1: write kick_fd after giving the engine something to do */
 };
 
 /* clock.c */
-/** Start the clock, at the kernel's time. */
+/** Start the clock with the kernel's time. */
 void clock_init(struct engine *e);
-/** [owner] Read the TSC; from here on it is e->now_ns. @return the time now, never before the last. */
+/** [owner] Read the TSC and update e->now_ns. @return the time now, never less than before. */
 uint64_t engine_now(struct engine *e);
-/** [owner] transport_config.clock: the time at this moment, without moving e->now_ns. */
+/** [owner] transport_config.stamp_ns: the time now, without changing e->now_ns. */
 uint64_t clock_read(void *engine);
 
 /* core.c */
-/** [any] Become the owner. @return false: another thread is. */
+/** [any] Become the owner. @return false: another thread is the owner. */
 bool engine_own(struct engine *e);
-/** [owner] */
+/** [owner] Stop being the owner. */
 void engine_disown(struct engine *e);
-/** [any] End the engine's sleep; called after something was put into one of its rings. */
+/** [any] Wake the engine if it sleeps. Call this after putting something into one of its rings. */
 void engine_wake(struct engine *e);
-/** Make a ring without a name. @return NULL with errno set. */
+/** Create a ring without a name. @return NULL with errno set. */
 struct rte_ring *engine_ring(const char *what, unsigned int entries, int socket_id, unsigned int flags);
 
 /* mailbox.c */
-/** [owner] Run messages that wait. @return how many. */
+/** [owner] Run waiting messages. @return how many. */
 uint32_t mailbox_run(struct engine *e, uint64_t now_ns);
-/** [any] Send without waiting; does nothing if the message is in the mailbox already. */
+/** [any] Send a message without waiting for it. Does nothing if it is in the mailbox already. */
 void mailbox_post(struct engine *e, struct engine_msg *msg);
 
 /* event.c */
-/** [owner] Send the control thread an event; counted as lost if there is no room. */
+/** [owner] Send an event to the control thread; counted as lost if there is no room. */
 void event_post(struct engine *e, const struct engine_event *ev);
-/** [owner] transport_config.mad. */
+/** [owner] The transport's transport_config.mad. */
 void event_post_mad(void *engine, const struct tp_mad *mad);
 int events_create(struct engine *e);
 void events_destroy(struct engine *e);
 
 /* session.c */
-/** [owner] Look at the doorbells of the hot sessions. @return doorbells found. */
+/** [owner] Handle the doorbells of the hot sessions. @return number of doorbells. */
 uint32_t sessions_run(struct engine *e, uint64_t now_ns);
-/** [owner] @return true if a hot session has rung. */
+/** [owner] @return true if a doorbell of a hot session has rung. */
 bool sessions_rung(const struct engine *e);
 
 /* io.c */
 /**
- * [owner] Receive from the ports, from ourselves and from other engines.
- * @param bursts  At most so many from each port, and from the other engines.
- * @return packets.
+ * [owner] Receive packets from the ports, from loopback and from other engines.
+ * @param bursts  At most so many bursts from each port, and from the other engines.
+ * @return number of packets.
  */
 uint32_t io_rx(struct engine *e, uint32_t bursts, uint64_t now_ns);
-/** [owner] There was no turn for @p ns, which must not count as time in which ports took no packets. */
+/** [owner] There was no turn for @p ns. This time must not count as time in which ports accepted no packets. */
 void io_was_away(struct engine *e, uint64_t ns);
-/** [owner] Send what the control thread gave us. @return packets. */
+/** [owner] Send the control thread's packets. @return number of packets. */
 uint32_t io_send(struct engine *e);
-/** [owner] Flush the TX vectors. @return packets that the ports took. */
+/** [owner] Flush the TX vectors. @return number of packets that the ports accepted. */
 uint32_t io_tx(struct engine *e, uint64_t now_ns);
-/** [owner] transport_config.handoff. */
+/** [owner] The transport's transport_config.handoff. */
 void io_handoff(void *engine, unsigned int to, uint16_t port, struct rte_mbuf *m, bool trusted);
-/** [owner] Wake the engines that got packets. */
+/** [owner] Wake the engines that got packets in this turn. */
 void io_handoff_done(struct engine *e);
-/** [owner] Free every packet that is still held. */
+/** [owner] Free all packets that the engine holds. */
 void io_drain(struct engine *e);
 
 /* idle.c */
 void idle_init(struct engine *e);
-/** [owner] After a turn; @p work is what it did, @p cycles what it and the yield before it took. */
+/**
+ * [owner] Apply the idle policy after a turn that did @p work. @p cycles: duration of the turn and the yield before it.
+ */
 void idle_turn(struct engine *e, uint32_t work, uint64_t cycles);
-/** What engine_loop() changes about its thread, to be restored. */
+/** Settings of its thread that engine_loop() changes, to be restored. */
 struct idle_thread {
 	int timer_slack_ns;
 };

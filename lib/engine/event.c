@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * Events from the engine to the control thread: a ring of events, a ring of free ones, an eventfd.
+ * Events from the engine to the control thread: a ring of events, a ring of free events, an eventfd.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -13,7 +13,7 @@
 #include "engine/engine_priv.h"
 
 enum {
-	/** Events kept for QPs, CQs and SRQs: a flood of ARP or MADs must not make those get lost. */
+	/** Events reserved for QPs, CQs and SRQs: a flood of ARP or MADs must not cause them to be lost. */
 	EVENTS_RESERVED = ENGINE_EVENTS / 2,
 };
 
@@ -53,7 +53,7 @@ events_destroy(struct engine *e)
 	rte_free(e->mad_pool);
 }
 
-/** @return false: there is no room for it. */
+/** @return false: there is no room for the event. */
 static bool
 post(struct engine *e, const struct engine_event *ev)
 {
@@ -65,9 +65,9 @@ post(struct engine *e, const struct engine_event *ev)
 		return false;
 	*(struct engine_event *)slot = *ev;
 	rte_ring_enqueue(e->events, slot);
-	/* A full fence: either we see that the control thread found nothing, or it sees this event. */
+	/* A full fence: either we see that the control thread found no event, or it sees this one. */
 	if (atomic_exchange(&e->event_signalled, 1) == 0) {
-		/* The counter of an eventfd that holds 0 or 1 can't overflow: the write never blocks or fails. */
+		/* The counter of an eventfd that is 0 or 1 can't overflow, so the write never blocks or fails. */
 		while (write(e->event_fd, &one, sizeof(one)) < 0 && errno == EINTR)
 			;
 	}
@@ -82,8 +82,8 @@ event_post(struct engine *e, const struct engine_event *ev)
 }
 
 /*
- * MADs are large and have a small pool of slots of their own. Only the control thread may put a slot back into free_mads (a ring
- * with one producer), so a slot whose event found no room is kept here for the next MAD.
+ * MADs are large, and have a small pool of slots of their own. Only the control thread may put a slot back into
+ * free_mads, a ring with one producer. So a slot whose event found no room is kept here for the next MAD.
  */
 void
 event_post_mad(void *engine, const struct tp_mad *mad)

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * The idle policy: what an engine does when a turn found no work.
+ * The idle policy: what an engine does after a turn without work.
  *
- * Spinning is best if the core is ours. If somebody else wants it, most likely it is the very program that we serve,
- * polling a CQ, and every turn we spin delays it. So the adaptive policy learns from what a yield does:
+ * Spinning is best if the core is ours alone. If another thread wants it, that is most likely the very program that we
+ * serve, polling a CQ, and every turn that we spin delays it. So the adaptive policy learns from the effect of a yield:
  *
- *   no context switch   no thread waits for the core; spin long before the next yield
- *   a switch            another thread ran and gave the core back; yield early and often
- *   a long absence      another thread runs and never yields; don't yield but nap: a thread that wakes up goes first
+ *   no context switch   no thread waits for the core: spin for long before the next yield
+ *   a switch            another thread ran and gave the core back: yield early and often
+ *   a long absence      another thread runs and never yields: nap instead of yielding; a thread that wakes up goes first
  *
- * What it learns it tells its clients (ring_db.crowded): programs that poll in vain then give their cores away, to this
- * engine or to the peer's.
+ * The engine tells its clients what it learns (ring_db.crowded): programs that poll in vain then yield their cores, to
+ * this engine or to the peer's.
  */
 #include <errno.h>
 #include <poll.h>
@@ -27,11 +27,11 @@
 #include "engine/engine_priv.h"
 
 enum {
-	SHARED_SPIN_TURNS = 8,       /**< idle turns before a yield on a shared core */
+	SHARED_SPIN_TURNS = 8,       /**< idle turns before a yield, on a shared core */
 	YIELDS_PER_LOOK = 16,        /**< yields between two reads of the number of context switches, each a system call */
-	HOG_NS = 300000,             /**< a yield that takes longer: the other thread doesn't yield */
-	HOG_NAPS = 500,              /**< naps until we try a yield again */
-	TIMER_SLACK_NS = 1,          /**< Linux's default of 50 us is more than the naps are long */
+	HOG_NS = 300000,             /**< if a yield takes longer, the other thread doesn't yield */
+	HOG_NAPS = 500,              /**< naps before a yield is tried again */
+	TIMER_SLACK_NS = 1,          /**< Linux's default of 50 us is longer than the naps */
 };
 
 void
@@ -46,7 +46,7 @@ idle_init(struct engine *e)
 	};
 }
 
-/** True if there is something to do that doesn't depend on time or ports. */
+/** @return true if there is something to do that depends on neither time nor ports. */
 static bool
 has_work(const struct engine *e)
 {
@@ -54,7 +54,7 @@ has_work(const struct engine *e)
 	       !rte_ring_empty(e->send) || !rte_ring_empty(e->handoff) || sessions_rung(e);
 }
 
-/** Sleep until the kick, at most @p ns. */
+/** Sleep until kicked, at most @p ns. */
 static void
 sleep_kicked(struct engine *e, uint64_t ns)
 {
@@ -68,7 +68,7 @@ sleep_kicked(struct engine *e, uint64_t ns)
 	e->stats.sleeps++;
 }
 
-/** @return false if there was no time to sleep: something is due or waits. */
+/** @return false if there was no time to sleep, because something is due or waiting. */
 static bool
 idle_sleep(struct engine *e, uint64_t max_ns)
 {
@@ -81,7 +81,7 @@ idle_sleep(struct engine *e, uint64_t max_ns)
 		ns = next - e->now_ns;
 	if (e->c.sh.qsbr != NULL)
 		rte_rcu_qsbr_thread_offline(e->c.sh.qsbr, e->c.id);
-	/* Either the giver sees that we sleep and kicks, or we see what it gave (Dekker). */
+	/* Either the sender sees that we sleep and kicks, or we see what it sent (Dekker). */
 	atomic_store_explicit(&e->sleeping, 1, memory_order_relaxed);
 	atomic_thread_fence(memory_order_seq_cst);
 	if (!has_work(e)) {
@@ -94,7 +94,7 @@ idle_sleep(struct engine *e, uint64_t max_ns)
 	return slept;
 }
 
-/** Involuntary context switches of this thread: a yield after which another thread ran is one. */
+/** @return the thread's involuntary context switches. A yield after which another thread ran counts as one. */
 static uint64_t
 switches(void)
 {
@@ -103,7 +103,7 @@ switches(void)
 	return getrusage(RUSAGE_THREAD, &u) == 0 ? (uint64_t)u.ru_nivcsw : 0;
 }
 
-/** Learn from the last yield; it and the turn after it took @p cycles. */
+/** Learn from the last yield. @p cycles: duration of it and the following turn. */
 static void
 yield_learn(struct engine_idler *d, uint64_t cycles)
 {
@@ -123,7 +123,7 @@ yield_learn(struct engine_idler *d, uint64_t cycles)
 	d->crowded = d->shared;
 }
 
-/** Give the core away for a moment. */
+/** Yield the core for a moment. */
 static void
 idle_yield(struct engine *e)
 {

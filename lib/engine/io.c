@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * Packets in and out: ports, loopback, other engines, the control thread.
+ * Packet I/O: ports, loopback, other engines, the control thread.
  */
 #include <string.h>
 
@@ -9,10 +9,10 @@
 
 #include "engine/engine_priv.h"
 
-/** Bit 0 of a pointer in a handoff ring; mbufs are aligned. */
+/** Bit 0 of a pointer in a handoff ring, which is free because mbufs are aligned. */
 #define HANDOFF_TRUSTED ((uintptr_t)1)
 
-/** Drop a packet that isn't the transport's. Any thread. */
+/** [any] Drop a packet that isn't the transport's. */
 static void
 send_drop(struct engine *e, struct rte_mbuf *m)
 {
@@ -20,7 +20,7 @@ send_drop(struct engine *e, struct rte_mbuf *m)
 	rte_pktmbuf_free(m);
 }
 
-/** Show the tap a packet that is sent now or dropped. */
+/** Show the tap a packet that is then sent or dropped. */
 static __rte_noinline void
 tap_show(struct engine *e, uint16_t port, const struct rte_mbuf *m)
 {
@@ -30,7 +30,7 @@ tap_show(struct engine *e, uint16_t port, const struct rte_mbuf *m)
 		e->tap->end(e->tap, seen, NULL);
 }
 
-/** Send one packet past the TX vectors: the answers and requests of ARP, ND and ICMP, which may get lost. */
+/** Send one packet, bypassing the TX vectors: ARP, ND and ICMP, which may be lost. */
 static void
 send_one(struct engine *e, uint16_t port, struct rte_mbuf *m)
 {
@@ -42,7 +42,7 @@ send_one(struct engine *e, uint16_t port, struct rte_mbuf *m)
 		send_drop(e, m);
 }
 
-/** Packets that are no RoCE v2. */
+/** Handle packets that aren't RoCE v2. */
 static void
 other_packets(struct engine *e, uint16_t port, struct rte_mbuf **pkts, uint16_t n)
 {
@@ -61,7 +61,7 @@ other_packets(struct engine *e, uint16_t port, struct rte_mbuf **pkts, uint16_t 
 	}
 }
 
-/** transport_rx() packet by packet: the counter that has moved says why one was dropped. */
+/** transport_rx() packet by packet: the counter that has changed tells why a packet was dropped. */
 static __rte_noinline uint16_t
 tap_rx(struct engine *e, uint16_t p, struct rte_mbuf **pkts, uint16_t n, uint64_t now_ns)
 {
@@ -81,7 +81,7 @@ tap_rx(struct engine *e, uint16_t p, struct rte_mbuf **pkts, uint16_t n, uint64_
 	return rest;
 }
 
-/** One burst of one port. @return packets. */
+/** Receive one burst from one port. @return number of packets. */
 static uint16_t
 rx_port(struct engine *e, uint16_t p, uint64_t now_ns)
 {
@@ -115,7 +115,7 @@ rx_ports(struct engine *e, uint32_t bursts, uint64_t now_ns)
 	return work;
 }
 
-/** Give packets of mixed ports to the transport, those of one port together and in their order. */
+/** Pass packets of different ports to the transport, grouped by port and in order. */
 static void
 rx_by_port(struct engine *e, struct rte_mbuf **pkts, uint16_t n, bool trusted, uint64_t now_ns)
 {
@@ -124,7 +124,7 @@ rx_by_port(struct engine *e, struct rte_mbuf **pkts, uint16_t n, bool trusted, u
 	while (from < n) {
 		for (to = from + 1; to < n && pkts[to]->port == pkts[from]->port; to++)
 			;
-		/* A transport of ours made them, so a packet that isn't RoCE v2 is an error: drop it. */
+		/* A transport of ours built them, so a packet that isn't RoCE v2 is an error: drop it. */
 		rest = transport_rx(e->tp, pkts[from]->port, pkts + from, to - from, trusted, now_ns);
 		rte_pktmbuf_free_bulk(pkts + from, rest);
 		from = to;
@@ -140,7 +140,7 @@ rx_loop(struct engine *e, uint64_t now_ns)
 
 	if (n == 0)
 		return 0;
-	/* transport_rx() may put answers into the vector while it takes requests. */
+	/* transport_rx() may put answers into the vector while it handles requests. */
 	memcpy(pkts, v->pkts, n * sizeof(pkts[0]));
 	v->n = 0;
 	rx_by_port(e, pkts, n, true, now_ns);
@@ -240,7 +240,7 @@ io_was_away(struct engine *e, uint64_t ns)
 		e->tx_progress_ns[p] += ns;
 }
 
-/** A port takes no packets: they are dropped when they have waited too long (no link, or no peer). */
+/** A port accepts no packets: drop them when they have waited too long (no link, or no peer). */
 static void
 tx_stuck(struct engine *e, uint16_t port, struct tp_txvec *v, uint64_t now_ns)
 {
@@ -251,7 +251,7 @@ tx_stuck(struct engine *e, uint16_t port, struct tp_txvec *v, uint64_t now_ns)
 	v->n = 0;
 }
 
-/** Packets must be seen before the port has them, but count only if it takes them. */
+/** The tap must see packets before the port gets them, but they count only if the port accepts them. */
 static __rte_noinline uint16_t
 tap_tx(struct engine *e, uint16_t p, struct tp_txvec *v)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * Messages to the engine, and the wait for their end.
+ * Messages to the engine, and waiting until they are done.
  */
 #include <errno.h>
 #include <linux/futex.h>
@@ -18,7 +18,7 @@
 enum {
 	CALL_SPINS = 100,            /**< polls before the caller of engine_call() yields its core */
 	CALL_YIELDS = 20,            /**< yields before it sleeps: the engine may need this very core */
-	CALL_SLEEP_NS = 1000000,     /**< after this it checks whether the loop has ended meanwhile */
+	CALL_SLEEP_NS = 1000000,     /**< after this time it checks whether the loop has ended */
 };
 
 static void
@@ -49,7 +49,7 @@ mailbox_run(struct engine *e, uint64_t now_ns)
 		struct engine_msg *m = msgs[i];
 
 		m->rc = m->fn(e, m->arg, now_ns);
-		/* From here on the message may be gone; waking a futex that is no more is harmless. */
+		/* From here on the message may be freed. Waking a futex that no longer exists is harmless. */
 		if (atomic_exchange_explicit(&m->state, MSG_DONE, memory_order_acq_rel) == MSG_WAITED)
 			futex_wake(&m->state);
 	}
@@ -61,7 +61,7 @@ static void
 mailbox_push(struct engine *e, struct engine_msg *msg)
 {
 	while (rte_ring_enqueue(e->mailbox, msg) != 0) {
-		/* The mailbox is full. If no thread runs the engine, empty it here. */
+		/* The mailbox is full. If no thread is running the engine, empty it here. */
 		if (engine_own(e)) {
 			mailbox_run(e, engine_now(e));
 			engine_disown(e);
@@ -83,7 +83,7 @@ mailbox_post(struct engine *e, struct engine_msg *msg)
 	mailbox_push(e, msg);
 }
 
-/** One step of waiting for @p msg, the @p round th. */
+/** Do step @p round of waiting for @p msg. */
 static void
 call_wait(struct engine_msg *msg, unsigned int round)
 {

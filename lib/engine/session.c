@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * Doorbells of sessions. A hot session costs one load per turn; a cold one nothing, its client kicks.
+ * Doorbells of sessions. A hot session costs one load per turn, a cold one nothing, because its client kicks.
  *
- * Everything in struct ring_db is hostile: only bits are taken from it, slots are checked against max_slots, and a
- * session that sets bits faster than we clear them gets ENGINE_DB_WORDS words per turn.
+ * Nothing in struct ring_db is trusted: only bits are read from it, slots are checked against max_slots, and a session
+ * that sets bits faster than we clear them gets only ENGINE_DB_WORDS words per turn.
  */
 #include <errno.h>
 #include <stdlib.h>
 
 #include "engine/engine_priv.h"
 
-/** [owner] Poll the session's doorbells from now on: the client needn't kick. */
+/** [owner] Poll the session's doorbells from now on, so that the client needn't kick. */
 static void
 session_heat(struct engine *e, struct engine_session *s, uint64_t now_ns)
 {
@@ -35,8 +35,8 @@ session_unlink(struct engine *e, struct engine_session *s)
 }
 
 /**
- * [owner] Stop polling, unless the client rings at this moment (Dekker, see ring.h: it sets bits, then reads hot;
- * we clear hot, then read the bits).
+ * [owner] Stop polling, unless the client is ringing right now (Dekker, see ring.h: the client sets bits, then reads
+ * hot; we clear hot, then read the bits).
  * @return true if the session is cold now.
  */
 static bool
@@ -53,7 +53,7 @@ session_cool(struct engine *e, struct engine_session *s, uint64_t now_ns)
 	return true;
 }
 
-/** [owner] All bits of one low word. @return doorbells rung. */
+/** [owner] Handle all bits of one low word. @return number of doorbells. */
 static uint32_t
 ring_low(struct engine *e, struct engine_session *s, uint32_t word)
 {
@@ -71,7 +71,7 @@ ring_low(struct engine *e, struct engine_session *s, uint32_t word)
 	return n;
 }
 
-/** [owner] Everything below bit @p t of top, as far as @p budget goes. @return doorbells rung. */
+/** [owner] Handle all bits below bit @p t of top, within @p budget. @return number of doorbells. */
 static uint32_t
 ring_mid(struct engine *e, struct engine_session *s, uint32_t t, uint32_t *budget)
 {
@@ -81,14 +81,14 @@ ring_mid(struct engine *e, struct engine_session *s, uint32_t t, uint32_t *budge
 	for (; bits != 0 && *budget > 0; bits &= bits - 1, --*budget)
 		n += ring_low(e, s, t * 64 + (uint32_t)__builtin_ctzll(bits));
 	if (bits != 0) {
-		/* The rest is for the next turn; set bottom up, as clients do it. */
+		/* Leave the rest for the next turn. Bits are set from the bottom up, as clients do. */
 		atomic_fetch_or(&s->db->mid[t], bits);
 		atomic_fetch_or(&s->db->top, UINT64_C(1) << t);
 	}
 	return n;
 }
 
-/** [owner] Take the session's doorbells from the top down. @return doorbells rung. */
+/** [owner] Handle the session's doorbells from the top down. @return number of doorbells. */
 static uint32_t
 session_look(struct engine *e, struct engine_session *s)
 {
@@ -119,7 +119,7 @@ sessions_run(struct engine *e, uint64_t now_ns)
 			n += session_look(e, s);
 		} else if (now_ns - s->last_ns > ENGINE_SESSION_COLD_NS && !s->stays_hot &&
 			   session_cool(e, s, now_ns)) {
-			continue; /* another one has taken its place */
+			continue; /* the list has another session here now */
 		}
 		i++;
 	}
@@ -193,7 +193,7 @@ engine_session_add(struct engine *e, struct ring_db *db, uint32_t max_slots, boo
 void
 engine_session_remove(struct engine *e, struct engine_session *s)
 {
-	/* A kick under way is in the mailbox before this message. */
+	/* A kick sent before is in the mailbox before this message. */
 	engine_call(e, remove_msg, s);
 	free(s);
 }

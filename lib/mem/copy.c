@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * Copies to and from regions of several segments and remote ones, and atomics.
+ * Copying to and from regions with several segments or remote ones, and atomics.
  */
 #include <unistd.h>
 
@@ -12,7 +12,7 @@
 /** Makes read-modify-write by copying atomic among engines. */
 static rte_spinlock_t rmw_lock = RTE_SPINLOCK_INITIALIZER;
 
-/** The segment of program address @p va, which is inside the region. */
+/** @return the segment with program address @p va, which is inside the region. */
 static const struct mem_seg *
 seg_find(const struct mr *mr, uint64_t va)
 {
@@ -29,7 +29,7 @@ seg_find(const struct mr *mr, uint64_t va)
 	return &mr->segs[lo];
 }
 
-/** A transfer that ended early: retry, or note that the program's memory is gone. */
+/** A transfer ended early. @return true: retry; false: the program's memory is gone, which is recorded. */
 static bool
 remote_again(struct mem_owner *owner, ssize_t n)
 {
@@ -75,7 +75,10 @@ remote_write(struct mem_owner *owner, uint64_t va, const uint8_t *src, size_t le
 	return 0;
 }
 
-/** Write the end of a transfer to remote memory: two system calls, since the order within one is the kernel's. */
+/**
+ * Write the end of a transfer to remote memory: by two system calls, because the kernel doesn't define the order within
+ * one.
+ */
 static int
 remote_write_tail_last(struct mem_owner *owner, uint64_t va, const uint8_t *src, size_t len)
 {
@@ -110,7 +113,7 @@ mr_read_segs(struct mr *mr, uint64_t va, void *dst, size_t len)
 	}
 }
 
-/** One piece of a write, inside one segment; @p last: the end of the whole write. */
+/** Write one piece that is inside one segment. @p last: it is the end of the whole write. */
 static int
 seg_write(struct mr *mr, const struct mem_seg *s, uint64_t pva, const uint8_t *src, size_t len, bool last)
 {
@@ -134,7 +137,7 @@ mr_write_segs(struct mr *mr, uint64_t va, const void *src, size_t len)
 
 	if (len == 0)
 		return 0;
-	/* In ascending order, so that the piece with the last byte is the last. */
+	/* Write in ascending order, so that the piece with the last byte comes last. */
 	for (s = seg_find(mr, pva);; s++) {
 		uint64_t room = s->length - (pva - s->va);
 		size_t n = room < len ? room : len;
@@ -157,7 +160,7 @@ rmw_result(enum mr_atomic_op op, uint64_t was, uint64_t arg1, uint64_t arg2)
 	return was == arg1 ? arg2 : was;
 }
 
-/** Atomic by copying, under a lock. */
+/** Atomic operation by copying, under a lock. */
 static int
 atomic_copy(struct mr *mr, uint64_t va, enum mr_atomic_op op, uint64_t arg1, uint64_t arg2, uint64_t *old)
 {
@@ -194,7 +197,10 @@ mr_atomic(struct mr *mr, uint64_t va, enum mr_atomic_op op, uint64_t arg1, uint6
 		return 0;
 	}
 	*old = arg1;
-	/* If it fails, *old becomes what was there; if not, what was there is what was compared. */
+	/*
+	 * If the exchange fails, *old becomes the current value; otherwise it is the compared value, which was the
+	 * current one.
+	 */
 	atomic_compare_exchange_strong(p, old, arg2);
 	return 0;
 }

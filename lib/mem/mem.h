@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * Memory regions: keys, access checks, address translation, and the copying of bytes into and out of
- * a program's memory. Windows onto them are in mw.h.
+ * Memory regions: keys, access checks, address translation, and copying bytes to and from a program's memory. Memory
+ * windows are in mw.h.
  *
- * Owns: the key table and the MRs in it. The control thread creates and destroys; engines look up and copy
- * under RCU (each engine reports a quiescent state every turn), so a pointer that mr_get() gave is good
- * until the end of the engine's turn and never longer. mr_destroy() returns after the grace period: no engine
- * uses the region any more, its keys are stale, and the program may unmap the memory.
+ * Owns: the key table and the MRs in it. The control thread creates and destroys them; engines look them up and copy
+ * under RCU (each engine reports a quiescent state every turn), so a pointer from mr_get() is valid until the end of
+ * the engine's turn and no longer. mr_destroy() returns after the grace period: then no engine uses the region, its
+ * keys are stale, and the program may unmap the memory.
  *
- * An MR is a list of segments in ascending address order without gaps. A segment is mapped into this
- * process (host pointer) or remote: reached by pread and pwrite on the program's /proc/PID/mem, whose descriptor the
- * program opened itself, so that it stays bound to that program's memory even if its pid is used again.
+ * An MR is a list of segments in ascending address order without gaps. A segment is either mapped into this process
+ * (host pointer) or remote. A remote one is accessed by pread and pwrite on the program's /proc/PID/mem. The program
+ * opened that descriptor itself, so it remains bound to that program's memory even if its pid is reused.
  *
  * Threads: functions marked [control] by the control thread only, [engine] by any engine lcore.
  */
@@ -28,25 +28,25 @@
 #include "base/rcu.h"
 #include "ring/abi.h"
 
-/** Where a remote segment's bytes are. One per session; Outlives all MRs that refer to it. */
+/** Gives access to the remote segments of a session. Must outlive all MRs that refer to it. */
 struct mem_owner {
 	int mem_fd;      /**< /proc/PID/mem of the program, or -1 */
-	_Atomic uint32_t dead; /**< set when an access failed because the program is gone or unmapped its memory */
+	_Atomic uint32_t dead; /**< set when an access failed, because the program has ended or unmapped its memory */
 };
 
 /** One piece of an MR. */
 struct mem_seg {
 	uint64_t va;     /**< in the program's address space */
 	uint64_t length; /**< bytes */
-	uint8_t *host;   /**< where it is mapped here, or NULL: remote */
+	uint8_t *host;   /**< its mapping here, or NULL: remote */
 };
 
-/** The key of no MR: its index is beyond every table. What carries it in the table is a memory window (mw.h). */
+/** A key that no MR can have: its index is beyond every table. In the table it marks memory windows (mw.h). */
 #define MR_KEY_NONE UINT32_MAX
-/** mr.nb_windows of an MR that no window may be bound to any more. */
+/** mr.nb_windows of an MR to which no window may be bound any more. */
 #define MR_RETIRED UINT32_MAX
 
-/** A memory region. Read-only once published, but for nb_windows. */
+/** A memory region. Read-only once published, except for nb_windows. */
 struct mr {
 	uint32_t key;     /**< lkey and rkey: index << 8 | variant */
 	uint32_t pd;
@@ -55,34 +55,34 @@ struct mr {
 	uint64_t iova;    /**< address that WRs and peers use for the first byte */
 	uint64_t length;
 	uint64_t addr;    /**< the program's own address of the first byte */
-	uint8_t *host;    /**< if the whole region is mapped in one piece: its first byte, else NULL */
+	uint8_t *host;    /**< the first byte, if the whole region is mapped in one piece, else NULL */
 	struct mem_owner *owner;
 	struct mem_seg *segs;
-	/** Called at the end of mr_destroy(), after the grace period; may be NULL. */
+	/** Called after the grace period by mr_destroy(); may be NULL. */
 	void (*release)(struct mr *mr, void *arg);
 	void *release_arg;
-	_Atomic uint32_t nb_windows; /**< windows bound to it; MR_RETIRED: none may be */
+	_Atomic uint32_t nb_windows; /**< number of windows bound to it; MR_RETIRED: no window may be bound */
 };
 
-/** Keys, and the MRs they stand for. Engines call gen_table_get() only; the rest is the control thread's. */
+/** Maps keys to MRs. Engines only call gen_table_get(); the control thread does the rest. */
 struct mr_table {
 	struct rte_rcu_qsbr *qsbr;
-	struct gen_table keys; /**< MRs and windows by index; the low byte of a generation is the low byte of a key */
+	struct gen_table keys; /**< MRs and windows by index; the low byte of a key is the low byte of its generation */
 };
 
 /**
  * [control] Create a key table.
- * @param max_mr  Most MRs at once, at most UROCE_MAX_MR.
- * @param qsbr  What engines report to; NULL for a single-threaded user (tests, simulation).
+ * @param max_mr  Limit for the number of MRs, at most UROCE_MAX_MR.
+ * @param qsbr  The RCU variable that engines report to; NULL for a single-threaded user (tests, simulation).
  * @return the table, or NULL with errno set.
  */
 struct mr_table *mr_table_create(uint32_t max_mr, struct rte_rcu_qsbr *qsbr);
-/** [control] All MRs must be gone. */
+/** [control] Free the table, which must have no MRs left. */
 void mr_table_destroy(struct mr_table *t);
-/** [control] @return MRs and windows in the table. */
+/** [control] @return the number of MRs and windows in the table. */
 uint32_t mr_table_count(const struct mr_table *t);
 
-/** What mr_create() needs to know. */
+/** Parameters of mr_create(). */
 struct mr_params {
 	uint32_t pd;
 	uint32_t access;
@@ -92,29 +92,27 @@ struct mr_params {
 	struct mem_owner *owner;
 	void (*release)(struct mr *mr, void *arg);
 	void *release_arg;
-	struct mr *replaces;        /**< the new MR takes this one's key and place; NULL: a key of its own */
+	struct mr *replaces;        /**< the new MR takes over this one's key; NULL: it gets a new key */
 };
 /**
- * [control] Check, create and publish an MR. One that it replaces is released before this returns.
- * @return 0; EINVAL (segments don't cover the range exactly, range wraps, unknown access bits, remote write or
- * atomic without local write); ENOMEM (no key left: table full); EBUSY (windows are bound to the MR to be replaced,
- * which stays).
+ * [control] Check, create and publish an MR. If it replaces another one, that is released before this returns.
+ * @return 0; EINVAL (segments don't cover the range exactly, range wraps, unknown access bits, remote write or atomic
+ * without local write); ENOMEM (no key left: table full); EBUSY (windows are bound to the MR to be replaced, which
+ * remains).
  */
 int mr_create(struct mr_table *t, const struct mr_params *p, struct mr **out);
 /**
- * [control] Before mr_destroy(), where windows may be bound: from here on none can be.
- * @return false: a window is bound, the MR must stay.
+ * [control] Call before mr_destroy() if windows may be bound: keeps further windows from being bound.
+ * @return false: a window is bound, the MR must remain.
  */
 bool mr_retire(struct mr *mr);
-/** [control] Unpublish, wait until no engine can use it, release. No window is bound to it. */
+/** [control] Unpublish an MR, wait until no engine can use it, release it. No window may be bound to it. */
 void mr_destroy(struct mr_table *t, struct mr *mr);
-/**
- * [control] Like mr_destroy() for many, with one grace period.
- */
+/** [control] As mr_destroy(), for several MRs with a single grace period. */
 void mr_destroy_bulk(struct mr_table *t, struct mr **mrs, uint32_t n);
 
 /**
- * [engine] Find the MR of a key. The pointer is good until the engine's next quiescent state.
+ * [engine] Find the MR of a key. The pointer is valid until the engine's next quiescent state.
  * @return NULL if the key is unknown or stale.
  */
 static inline struct mr *
@@ -152,8 +150,8 @@ mr_check(const struct mr_table *t, uint32_t key, uint32_t pd, uint32_t access, u
 #define MEM_COPY_INLINE_BYTES 64
 
 /**
- * Copy, small sizes without a call: two pieces of fixed size that overlap in the middle. Regions don't overlap.
- * An aligned 8-byte copy is one load and one store of 8 bytes whatever else happens.
+ * Copy bytes between regions that don't overlap. Small sizes are copied without a call, as two pieces of fixed size
+ * that overlap in the middle. An aligned 8-byte copy is always one load and one store of 8 bytes.
  */
 static inline void
 mem_copy(void *dst, const void *src, size_t len)
@@ -184,8 +182,8 @@ mem_copy(void *dst, const void *src, size_t len)
 }
 
 /**
- * @return how many of the last bytes of [..., end) go in one store: the largest power of two, at most 8, to which
- * @p end is aligned and that fits into @p len (not 0).
+ * @return how many of the last bytes before @p end can be written by one store: the largest power of two, at most 8, to
+ * which @p end is aligned and which isn't larger than @p len (not 0).
  */
 static inline size_t
 mem_tail_bytes(uintptr_t end, size_t len)
@@ -198,8 +196,8 @@ mem_tail_bytes(uintptr_t end, size_t len)
 }
 
 /**
- * Copy into memory that a program polls: the tail in one store with release order, after everything else.
- * Nothing outside [dst, dst + len) is written.
+ * Copy into memory that a program polls: the tail is written last, by one store with release order. Nothing outside
+ * [dst, dst + len) is written.
  */
 static inline void
 mem_copy_tail_last(void *dst, const void *src, size_t len)
@@ -237,14 +235,14 @@ mem_copy_tail_last(void *dst, const void *src, size_t len)
 	}
 }
 
-/** [engine] mr_read() of a region that isn't mapped in one piece. */
+/** [engine] mr_read() for a region that isn't mapped in one piece. */
 int mr_read_segs(struct mr *mr, uint64_t va, void *dst, size_t len);
-/** [engine] mr_write() of a region that isn't mapped in one piece. */
+/** [engine] mr_write() for a region that isn't mapped in one piece. */
 int mr_write_segs(struct mr *mr, uint64_t va, const void *src, size_t len);
 
 /**
  * [engine] Copy @p len bytes at @p va of the region, which mr_check() has approved, to @p dst.
- * @return 0, or EFAULT if the program's memory is gone.
+ * @return 0, or EFAULT if the program's memory is no longer there.
  */
 static inline int
 mr_read(struct mr *mr, uint64_t va, void *dst, size_t len)
@@ -256,8 +254,8 @@ mr_read(struct mr *mr, uint64_t va, void *dst, size_t len)
 }
 
 /**
- * [engine] Copy @p len bytes from @p src to @p va of the region, which mr_check() has approved.
- * The last up to eight bytes become visible after all others (programs poll the last byte): release order.
+ * [engine] Copy @p len bytes from @p src to @p va of the region, which mr_check() has approved. The last bytes, up to
+ * eight, become visible after all others (release order), because programs poll the last byte.
  * @return 0, or EFAULT.
  */
 static inline int
@@ -272,13 +270,13 @@ mr_write(struct mr *mr, uint64_t va, const void *src, size_t len)
 /** Atomic operations of mr_atomic(). */
 enum mr_atomic_op { MR_CMP_SWAP, MR_FETCH_ADD };
 /**
- * [engine] 64-bit atomic at @p va (8-byte aligned, checked by the caller), in host byte order.
- * On mapped memory a locked instruction, atomic against every CPU; on remote memory atomic among engines. So it is too
- * where an iova that isn't congruent to the program's address makes the operand unaligned in memory: a locked
- * instruction across a cache line would stall every core of the machine.
+ * [engine] 64-bit atomic at @p va (8-byte aligned, checked by the caller), in host byte order. On mapped memory it is a
+ * locked instruction, atomic with respect to every CPU; on remote memory it is atomic among engines only. The latter
+ * also applies if the operand is unaligned in memory, because the iova isn't congruent to the program's address: a
+ * locked instruction across a cache line would stall every core of the machine.
  * @param arg1  CMP_SWAP: compare; FETCH_ADD: addend.
  * @param arg2  CMP_SWAP: swap.
- * @param old  Gets the value before.
+ * @param old  Receives the previous value.
  * @return 0, or EFAULT.
  */
 int mr_atomic(struct mr *mr, uint64_t va, enum mr_atomic_op op, uint64_t arg1, uint64_t arg2, uint64_t *old);

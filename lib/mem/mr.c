@@ -49,7 +49,7 @@ mr_table_count(const struct mr_table *t)
 	return gen_table_count(&t->keys);
 }
 
-/** @return false if [start, start + length) goes beyond the end of the address space. */
+/** @return false if [start, start + length) wraps around the address space. */
 static bool
 range_ok(uint64_t start, uint64_t length)
 {
@@ -84,7 +84,7 @@ mr_params_check(const struct mr_params *p)
 	return next - p->addr == p->length ? 0 : EINVAL;
 }
 
-/** True if @p b continues @p a here as it does in the program. */
+/** @return true if @p b continues @p a here, as it does in the program. */
 static bool
 segs_join(const struct mem_seg *a, const struct mem_seg *b)
 {
@@ -93,7 +93,7 @@ segs_join(const struct mem_seg *a, const struct mem_seg *b)
 	return a->host + a->length == b->host;
 }
 
-/** Copy the segments, those that continue each other as one. @return how many are left. */
+/** Copy the segments, joining those that continue each other. @return the resulting number. */
 static uint32_t
 segs_copy(struct mem_seg *to, const struct mem_seg *from, uint32_t nb)
 {
@@ -113,14 +113,14 @@ mr_key_take(struct mr_table *t)
 {
 	uint32_t index = gen_table_take(&t->keys), key;
 
-	/* Key 0 stands for "no key" in many a program. */
+	/* Many programs use key 0 for "no key". */
 	do
 		key = index << 8 | (uint8_t)gen_table_next(&t->keys, index);
 	while (key == 0);
 	return key;
 }
 
-/** No engine uses it any more. */
+/** Free an MR that no engine uses any more. */
 static void
 mr_release(struct mr *mr)
 {

@@ -9,7 +9,7 @@
 #include "mem/mr_priv.h"
 #include "mem/mw.h"
 
-/** What a bind sets, and an invalidation clears. */
+/** The state that a bind sets and an invalidation clears. */
 struct mw_binding {
 	uint32_t key;
 	uint32_t access;
@@ -19,18 +19,18 @@ struct mw_binding {
 };
 
 struct mw {
-	struct mr entry; /**< what the table points to: MR_KEY_NONE and the PD */
+	struct mr entry; /**< the table's entry: MR_KEY_NONE and the PD */
 	uint32_t index;
 	enum mw_type type;
-	_Atomic uint32_t seq; /**< odd: changing */
-	/** The binding. Each member is loaded and stored on its own; seq says whether they belong together. */
+	_Atomic uint32_t seq; /**< odd: the binding is being changed */
+	/** The binding. Each member is loaded and stored separately; seq says whether they are consistent. */
 	_Atomic uint32_t key, access, qpn;
 	_Atomic(struct mr *) mr;
 	_Atomic uint64_t addr, length;
 };
 
-/* ---- Looking and changing ---- */
-/** @return the counter, even: @p b is what the window was at one moment; odd: it is changing. */
+/* ---- Reading and changing the binding ---- */
+/** Read the binding. @return the sequence counter; even: @p b is consistent; odd: the binding is being changed. */
 static uint32_t
 mw_look(const struct mw *mw, struct mw_binding *b)
 {
@@ -46,7 +46,7 @@ mw_look(const struct mw *mw, struct mw_binding *b)
 	return atomic_load_explicit(&mw->seq, memory_order_relaxed) == seq ? seq : seq | 1;
 }
 
-/** The same, waiting for the end of another's change. */
+/** As mw_look(), but waits for the end of another engine's change. */
 static uint32_t
 mw_look_wait(const struct mw *mw, struct mw_binding *b)
 {
@@ -57,7 +57,7 @@ mw_look_wait(const struct mw *mw, struct mw_binding *b)
 	return seq;
 }
 
-/** Change what mw_look_wait() saw. @return false: another engine has changed it, look again. */
+/** Change the binding that mw_look_wait() read. @return false: another engine has changed it; read it again. */
 static bool
 mw_change(struct mw *mw, uint32_t seq, const struct mw_binding *b)
 {
@@ -83,7 +83,7 @@ mw_get(const struct mr_table *t, uint32_t key)
 	return entry != NULL && entry->key == MR_KEY_NONE ? (struct mw *)entry : NULL;
 }
 
-/** One more window on @p mr. @return false: it is being deregistered. */
+/** Count one more window on @p mr. @return false: the MR is being deregistered. */
 static bool
 mr_hold(struct mr *mr)
 {
@@ -141,7 +141,9 @@ mw_destroy_bulk(struct mr_table *t, struct mw **mws, uint32_t n)
 		struct mw *mw = mws[i];
 
 		mr_let_go(mw->mr);
-		/* The next owner of the index begins with another byte than the program chose last. */
+		/*
+		 * The next owner of the index starts with a low byte that differs from the last one the program chose.
+		 */
 		t->keys.generation[mw->index] = mw_key(mw) + 1;
 		gen_table_give(&t->keys, mw->index);
 		free(mw);
@@ -155,20 +157,22 @@ mw_key(const struct mw *mw)
 }
 
 /* ---- Binding ---- */
-/** What is asked of the window, apart from the MR. */
+/** Check the parts of a bind that don't concern the MR. */
 static bool
 window_allows(const struct mw *mw, const struct mw_binding *now, const struct mw_bind *b)
 {
 	if (b->access & ~(uint32_t)MW_ACCESS_KNOWN)
 		return false;
 	if (mw->type == MW_TYPE_1)
-		/* o10-36.2.2: a type 1 window isn't zero based. Bound or not, it may be bound anew or unbound. */
+		/*
+		 * o10-36.2.2: a type 1 window isn't zero based. It may be bound or unbound whether it is bound or not.
+		 */
 		return (b->access & UROCE_ACCESS_ZERO_BASED) == 0;
-	/* o10-37.2.30: a type 2 window is bound when it is free only; o10-37.2.40: and never to nothing. */
+	/* o10-37.2.30: a type 2 window can only be bound while it is free; o10-37.2.40: and not with length 0. */
 	return now->mr == NULL && b->length != 0;
 }
 
-/** @return the MR of a bind that isn't an unbind, or NULL: refused. */
+/** @return the MR for a bind that isn't an unbind, or NULL: refused. */
 static struct mr *
 mr_to_open(const struct mr_table *t, const struct mw_bind *b, uint32_t pd)
 {
@@ -181,10 +185,10 @@ mr_to_open(const struct mr_table *t, const struct mw_bind *b, uint32_t pd)
 	/* C10-73: the MR must permit windows. */
 	if ((mr->access & UROCE_ACCESS_MW_BIND) == 0)
 		return NULL;
-	/* C10-74: what peers may write the program must be able to write itself. */
+	/* C10-74: memory that peers may write must be writable for the program itself. */
 	if ((b->access & writes) != 0 && (mr->access & UROCE_ACCESS_LOCAL_WRITE) == 0)
 		return NULL;
-	/* C10-75: the window lies inside the MR. */
+	/* C10-75: the window must lie inside the MR. */
 	off = b->addr - mr->iova;
 	if (off > mr->length || b->length > mr->length - off)
 		return NULL;
@@ -198,7 +202,7 @@ mw_bind(const struct mr_table *t, const struct mw_bind *b, uint32_t pd, uint32_t
 	struct mw_binding now, next = { .key = b->key };
 	uint32_t seq;
 
-	/* C10-72: QP, window and MR are of one PD. */
+	/* C10-72: QP, window and MR must be of the same PD. */
 	if (mw == NULL || mw->entry.pd != pd)
 		return false;
 	if (b->length != 0) {
@@ -221,14 +225,14 @@ mw_bind(const struct mr_table *t, const struct mw_bind *b, uint32_t pd, uint32_t
 	return true;
 }
 
-/** @return true if @p key opens the window now, for QP @p qpn of @p pd. */
+/** @return true if @p key currently gives access through the window, for QP @p qpn of @p pd. */
 static bool
 opens(const struct mw *mw, const struct mw_binding *b, uint32_t key, uint32_t pd, uint32_t qpn)
 {
-	/* All 8 bits that the program chose must be right too. */
+	/* The 8 bits that the program chose must match too. */
 	if (b->mr == NULL || b->key != key || mw->entry.pd != pd)
 		return false;
-	/* A 2B window is its QP's alone. */
+	/* A 2B window can only be used through its QP. */
 	return mw->type == MW_TYPE_1 || b->qpn == qpn;
 }
 
@@ -239,7 +243,7 @@ mw_invalidate(const struct mr_table *t, uint32_t key, uint32_t pd, uint32_t qpn)
 	struct mw_binding now, next = { .key = key };
 	uint32_t seq;
 
-	/* o10-37.2.26: a type 1 window is unbound by binding it, never invalidated. */
+	/* o10-37.2.26: a type 1 window is unbound by a bind, never invalidated. */
 	if (mw == NULL || mw->type == MW_TYPE_1)
 		return false;
 	do {

@@ -90,8 +90,8 @@ struct net_port {
 	uint16_t port_id;   /**< ethdev */
 	uint16_t nb_queues; /**< RX and TX queues: one per engine */
 	uint8_t mac[6];
-	bool shared;                 /**< shared: the kernel's interface; else "" */
-	char netdev[NET_NAME_BYTES]; /**< shared: the kernel's interface, else "" */
+	bool shared;                 /**< with the kernel */
+	char netdev[NET_NAME_BYTES]; /**< shared: the kernel's interface; else "" */
 	uint32_t ifindex;            /**< shared: index of the kernel's interface */
 	uint32_t active_mtu;         /**< UROCE_MTU_*: the largest that fits the ethdev's MTU and the PMD's buffers */
 	uint32_t max_frame;          /**< largest frame that the PMD can send and receive, bytes */

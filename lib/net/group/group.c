@@ -6,7 +6,8 @@
  * Own ports: programs the NIC's filter, and sends reports that make switches and routers forward the group to us: two
  * each when it is joined and left, and in answer to queries. We always want all sources, so every report is about
  * EXCLUDE mode with no sources. Reports of other hosts don't suppress ours, as in IGMPv3 and MLDv2; with the older
- * versions that costs a packet. Shared ports: a kernel socket holds the membership.
+ * versions that costs a packet.
+ * Shared ports: a kernel socket holds the membership.
  */
 #include <errno.h>
 #include <stdlib.h>
