@@ -88,7 +88,7 @@ struct engine {
 	struct engine_stats stats;   /**< [owner] */
 	struct engine_tap *tap;      /**< [owner] or NULL */
 	struct net_counters net[UROCE_MAX_PORTS];      /**< [owner] */
-	uint64_t tx_progress_ns[UROCE_MAX_PORTS];      /**< [owner] when the port last accepted a packet, or had none to accept */
+	uint64_t tx_progress_ns[UROCE_MAX_PORTS];      /**< [owner] when the port last accepted a packet or had none */
 	struct engine_session **hot; /**< [owner] room for UROCE_MAX_SESSIONS */
 	uint32_t nb_hot;             /**< [owner] */
 	uint32_t nb_sessions;        /**< [owner] hot and cold */

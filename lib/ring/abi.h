@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * Numbers that clients, the daemon and the transport agree on.
+ * Constants and structs that clients, the daemon and the transport agree on.
  *
- * Everything here has the numeric value that rdma-core gives it, so that the client library
- * passes them through unchanged (lib/verbs asserts each one against infiniband/verbs.h). The
- * daemon side includes this file and never rdma-core's headers.
+ * Everything here has the numeric value that rdma-core gives it, so the client library can pass it through unchanged
+ * (lib/verbs asserts each value against infiniband/verbs.h). The daemon includes this file and never rdma-core's
+ * headers.
  *
  * Owns: constants only. Used by: every folder above lib/ring. Thread: any.
  */
@@ -16,7 +16,7 @@
 
 #include "ring/wr_op.h"
 
-/** Version of everything in lib/ring; client and daemon must have the same one. */
+/** Version of everything in lib/ring; client and daemon must have the same. */
 #define UROCE_ABI_VERSION 3
 
 /* All limits. */
@@ -42,12 +42,12 @@ enum {
 	UROCE_MAX_CM_ID = 65536,        /**< ids of librdmacm, listeners and connections */
 	UROCE_MAX_MR_SEGS = 65536,      /**< segments of one MR */
 };
-#define UROCE_MAX_MSG_BYTES (UINT32_C(1) << 31) /**< RC and UC message */
+#define UROCE_MAX_MSG_BYTES (UINT32_C(1) << 31) /**< longest message, RC and UC */
 
 /** FLUSH: placement types and selectivity levels, enum ibv_placement_type and enum ibv_selectivity_level. */
 enum {
-	UROCE_FLUSH_GLOBAL = 1 << 0,     /**< what was written is globally visible */
-	UROCE_FLUSH_PERSISTENT = 1 << 1, /**< and survives a loss of power */
+	UROCE_FLUSH_GLOBAL = 1 << 0,     /**< the written data is globally visible */
+	UROCE_FLUSH_PERSISTENT = 1 << 1, /**< the written data survives a loss of power */
 	UROCE_FLUSH_TYPES = UROCE_FLUSH_GLOBAL | UROCE_FLUSH_PERSISTENT,
 
 	UROCE_FLUSH_RANGE = 0,
@@ -107,7 +107,7 @@ enum {
 	UROCE_WC_WITH_INV = 1 << 3,
 };
 
-/** QP types: enum ibv_qp_type; GSI is the daemon's own. */
+/** QP types: enum ibv_qp_type; GSI is used by the daemon only. */
 enum uroce_qp_type {
 	UROCE_QPT_GSI = 1,
 	UROCE_QPT_RC = 2,
@@ -197,15 +197,15 @@ enum uroce_event {
 	UROCE_EVENT_GID_CHANGE = 18,
 };
 
-/** An address handle's attributes: struct ibv_ah_attr without what RoCE has no use for. */
+/** Attributes of an address handle: struct ibv_ah_attr without what RoCE doesn't use. */
 struct uroce_ah_attr {
 	uint8_t dgid[16];       /**< IPv4-mapped or IPv6 address, network byte order */
-	uint32_t flow_label;    /**< 20 bits; also chooses the UDP source port */
+	uint32_t flow_label;    /**< 20 bits; also determines the UDP source port */
 	uint8_t sgid_index;
 	uint8_t hop_limit;      /**< IP TTL; 0 is sent as 64 */
 	uint8_t traffic_class;  /**< IP TOS / traffic class */
 	uint8_t sl;             /**< VLAN priority, 0 to 7 */
-	uint8_t src_path_bits;  /**< returned as given, unused by RoCE */
+	uint8_t src_path_bits;  /**< returned as given, not used by RoCE */
 	uint8_t static_rate;    /**< enum ibv_rate */
 	uint8_t is_global;      /**< must be 1 */
 	uint8_t port_num;       /**< 1 */
@@ -230,7 +230,7 @@ struct uroce_qp_attr {
 	uint8_t en_sqd_async_notify, sq_draining, max_rd_atomic, max_dest_rd_atomic;
 	uint8_t min_rnr_timer, port_num, timeout, retry_cnt;
 	uint8_t rnr_retry, alt_port_num, alt_timeout, reserved;
-	uint32_t rate_limit; /**< kbit/s, 0 is none */
+	uint32_t rate_limit; /**< kbit/s; 0: no limit */
 };
 
 #endif /* UROCE_ABI_H */

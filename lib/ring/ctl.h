@@ -3,19 +3,19 @@
  * @file
  * The control protocol between the client libraries and uroced.
  *
- * A SOCK_SEQPACKET unix socket; one connection is one session (one open device context). The client
- * sends one request (struct ctl_req, the member of its op filled in) and waits for its one reply
- * (struct ctl_rsp); file descriptors travel beside either as SCM_RIGHTS. Requests are answered in order.
- * Completion events and asynchronous events don't come this way: they are records in pipes whose
- * write ends the client hands over, so that programs can poll the read ends.
+ * A SOCK_SEQPACKET unix socket; one connection is one session (one open device context). The client sends a request
+ * (struct ctl_req with the member for its op filled in) and waits for its reply (struct ctl_rsp); file descriptors
+ * accompany either as SCM_RIGHTS. Requests are answered in order. Completion events and asynchronous events are not
+ * sent on the socket: they are records in pipes whose write ends the client passes to the daemon, so that programs can
+ * poll the read ends.
  *
- * The first request is CTL_HELLO. A version that is not the daemon's own gets status EPROTO and the
- * daemon's version in the reply (struct ctl_hello_rsp; every other error has a message instead), so that the client can
- * say what to do; then the daemon closes. A daemon that has too many sessions sends the reply EMFILE unasked and
- * closes.
+ * The first request is CTL_HELLO. If its version isn't the daemon's, the reply has status EPROTO and the daemon's
+ * version (struct ctl_hello_rsp; every other error has a message instead), so that the client can say what to do; then
+ * the daemon closes the connection. A daemon with too many sessions sends a reply with EMFILE without waiting for a
+ * request, and closes.
  *
- * A malformed request (wrong size, unknown op, unterminated string, handle that isn't the session's)
- * gets EINVAL and changes nothing. When the connection closes, everything the session had goes.
+ * A malformed request (wrong size, unknown op, unterminated string, handle that isn't the session's) gets EINVAL and
+ * changes nothing. When the connection closes, everything that the session had is destroyed.
  *
  * Used by: lib/verbs and lib/control. libc only. All integers in host byte order.
  */
@@ -34,7 +34,7 @@ enum {
 	CTL_NAME_BYTES = 64,
 };
 
-/** Requests. What each carries and answers stands at its struct below. */
+/** Requests. The structs below describe each request and its reply. */
 enum ctl_op {
 	CTL_HELLO = 1,
 	CTL_DEVICE_GET,
@@ -68,7 +68,7 @@ enum ctl_op {
 	CTL_XRCD_OPEN,
 	CTL_XRCD_CLOSE,
 	CTL_QP_OPEN,
-	CTL_CM_OPEN, /* these: ctl_cm.h */
+	CTL_CM_OPEN, /* from here on: ctl_cm.h */
 	CTL_CM_CREATE_ID,
 	CTL_CM_DESTROY_ID,
 	CTL_CM_BIND,
@@ -89,15 +89,15 @@ enum ctl_op {
 	CTL_OPS,
 };
 
-/** Where a ring or a shared block lies: in a memory segment of the session, mapped once. */
+/** Location of a ring or shared block: in a memory segment of the session, which is mapped once. */
 struct ctl_area {
-	uint32_t segment; /**< number of the segment, counts from 0; a new one comes with its fd in the same reply */
+	uint32_t segment; /**< number of the segment, from 0; a new segment's fd comes with the same reply */
 	uint32_t reserved;
 	uint64_t offset; /**< bytes into the segment */
 	uint64_t length; /**< bytes */
 };
 
-/** A new shared-memory segment that a reply brings (fd beside the reply). segment_bytes 0: none. */
+/** A new shared-memory segment, whose fd comes with the reply. segment_bytes 0: there is none. */
 struct ctl_new_segment {
 	uint64_t segment_bytes;
 	uint32_t segment;
@@ -105,8 +105,8 @@ struct ctl_new_segment {
 };
 
 /**
- * CTL_HELLO: fd 0 is the client's own /proc/self/mem, opened O_RDWR (the daemon reads and writes through it what can't
- * be mapped). Without it CTL_SEG_REMOTE gets EOPNOTSUPP.
+ * CTL_HELLO: fd 0 is the client's own /proc/self/mem, opened O_RDWR. The daemon uses it to read and write memory that
+ * can't be mapped; without it CTL_SEG_REMOTE gets EOPNOTSUPP.
  */
 struct ctl_hello_req {
 	uint32_t abi_version;
@@ -116,7 +116,7 @@ struct ctl_hello_req {
 struct ctl_hello_rsp {
 	uint32_t abi_version;
 	uint32_t nb_devices;
-	char version[CTL_NAME_BYTES]; /**< the daemon's, for messages */
+	char version[CTL_NAME_BYTES]; /**< the daemon's version, for messages */
 };
 
 /** CTL_DEVICE_GET: name and identity of device @c index, 0 to nb_devices - 1. */
@@ -132,8 +132,8 @@ struct ctl_device_get_rsp {
 /**
  * CTL_DEVICE_OPEN: bind the session to a device. Fd 0: write end of the pipe for struct ctl_async_event records,
  * O_NONBLOCK. Reply fds: 0 kick eventfd; 1 memfd of the doorbells (one struct ring_db per engine); 2 sealed memfd for
- * converted memory; 3 /dev/userfaultfd, if have_uffd. The daemon opens this and other pipes anew (/proc/self/fd), so their
- * mode must let it: the flags of an open file that a program has too are in the program's hand.
+ * converted memory; 3 /dev/userfaultfd, if have_uffd. The daemon reopens this and other pipes (/proc/self/fd), so their
+ * mode must permit that: the program could change the flags of an open file that it shares with the daemon.
  */
 struct ctl_device_open_req {
 	uint32_t index;
@@ -144,10 +144,10 @@ struct ctl_device_open_rsp {
 	uint32_t num_comp_vectors;
 	uint32_t privileged; /**< 1: the daemon can map any shared memory of the client (CTL_SEG_SHARED) */
 	uint64_t mem_bytes;  /**< size of the memfd for converted memory */
-	uint64_t db_stride;  /**< bytes from one engine's struct ring_db to the next */
+	uint64_t db_stride;  /**< distance in bytes between two engines' struct ring_db */
 };
 
-/** CTL_DEVICE_QUERY: struct ibv_device_attr(_ex) as far as it isn't constant. */
+/** CTL_DEVICE_QUERY: the parts of struct ibv_device_attr(_ex) that aren't constant. */
 struct ctl_device_query_rsp {
 	char fw_ver[CTL_NAME_BYTES];
 	uint64_t node_guid, sys_image_guid; /**< network byte order */
@@ -159,7 +159,7 @@ struct ctl_device_query_rsp {
 	uint32_t max_srq, max_srq_wr, max_srq_sge, max_pkeys, local_ca_ack_delay, phys_port_cnt;
 	uint32_t max_inline;
 	uint64_t device_cap_flags_ex;
-	uint64_t hca_core_clock_khz; /**< completion timestamps; 0: none */
+	uint64_t hca_core_clock_khz; /**< clock of completion time stamps; 0: there are none */
 };
 
 /** CTL_PORT_QUERY: struct ibv_port_attr. */
@@ -172,7 +172,7 @@ struct ctl_port_query_rsp {
 	uint8_t reserved[2];
 };
 
-/** CTL_GID_TABLE: all GIDs; an entry of zeros is unused. All are RoCE v2. */
+/** CTL_GID_TABLE: all GIDs, of type RoCE v2; an entry of zeros is unused. */
 struct ctl_gid_table_rsp {
 	uint8_t gid[UROCE_MAX_GIDS][16];
 	uint32_t ndev_ifindex; /**< of the shared kernel interface, or 0 */
@@ -183,29 +183,29 @@ struct ctl_handle {
 	uint32_t handle;
 };
 
-/** How the daemon reaches a piece of the client's memory. */
+/** How the daemon accesses a piece of the client's memory. */
 enum ctl_seg_kind {
-	CTL_SEG_CONVERTED = 1, /**< lies at @c offset in the session's memfd */
-	CTL_SEG_SHARED = 2,    /**< is shared memory already: the daemon maps /proc/PID/map_files of it */
+	CTL_SEG_CONVERTED = 1, /**< it is at @c offset in the session's memfd */
+	CTL_SEG_SHARED = 2,    /**< it is shared memory already: the daemon maps /proc/PID/map_files */
 	CTL_SEG_REMOTE = 3,    /**< through /proc/PID/mem */
-	CTL_SEG_OWN = 4,       /**< program and daemon are one process (lib/uroce): at @c va; other sessions may not */
+	CTL_SEG_OWN = 4,       /**< at @c va: program and daemon are one process (lib/uroce); refused for other sessions */
 };
 struct ctl_seg {
 	uint64_t va;
 	uint64_t length;
 	uint64_t offset;    /**< CONVERTED: into the memfd; SHARED: into the mapping [map_start, map_end) */
-	uint64_t map_start; /**< SHARED: the mapping's bounds as /proc/self/maps has them */
+	uint64_t map_start; /**< SHARED: start of the mapping as in /proc/self/maps, and its end */
 	uint64_t map_end;
 	uint32_t kind; /**< enum ctl_seg_kind */
 	uint32_t reserved;
 };
 
 /**
- * CTL_MR_REG: segments cover [addr, addr + length) in ascending order without a gap. If nb_segs is more than
- * CTL_SEGS_PER_MSG, the rest was sent before by CTL_MR_SEGS requests, which the daemon collects until the next
- * CTL_MR_REG, whatever becomes of it. The offset of a converted segment is congruent to va modulo the page size. Errors
- * of shared segments: EOPNOTSUPP, this can't be mapped, send it as CTL_SEG_REMOTE; EFAULT, the program may not write
- * there, but the MR's access says so. Reply: the keys and a handle.
+ * CTL_MR_REG: the segments cover [addr, addr + length) in ascending order without gaps. If nb_segs is larger than
+ * CTL_SEGS_PER_MSG, the other segments were sent before by CTL_MR_SEGS requests, which the daemon collects until the
+ * next CTL_MR_REG, whether that succeeds or not. The offset of a converted segment is congruent to va modulo the page
+ * size. Errors for shared segments: EOPNOTSUPP, it can't be mapped, send it as CTL_SEG_REMOTE; EFAULT, the MR's access
+ * includes writing, but the program may not write there. Reply: the keys and a handle.
  */
 struct ctl_mr_reg_req {
 	uint32_t pd;
@@ -213,9 +213,9 @@ struct ctl_mr_reg_req {
 	uint64_t addr;
 	uint64_t length;
 	uint64_t iova;
-	uint32_t nb_segs;   /**< in all */
-	uint32_t nb_in_msg; /**< in this message; the last ones */
-	uint32_t replace;   /**< 1: the MR @c old goes, the new one takes its keys. EBUSY: MWs are bound to it */
+	uint32_t nb_segs;   /**< in total */
+	uint32_t nb_in_msg; /**< in this message, which has the last ones */
+	uint32_t replace;   /**< 1: the new MR replaces MR @c old and takes over its keys. EBUSY: MWs are bound to that */
 	uint32_t old;
 };
 struct ctl_mr_segs_req {
@@ -227,17 +227,14 @@ struct ctl_mr_reg_rsp {
 	uint32_t lkey; /**< rkey is the same */
 };
 
-/**
- * CTL_MW_ALLOC; CTL_MW_FREE (request: handle). Work requests bind it. CTL_MR_DEREG of an MR to which MWs are bound:
- * EBUSY.
- */
+/** CTL_MW_ALLOC; CTL_MW_FREE (request: handle). Work requests bind it. CTL_MR_DEREG of an MR with bound MWs: EBUSY. */
 struct ctl_mw_alloc_req {
 	uint32_t pd;
 	uint32_t type; /**< enum ibv_mw_type: 1 or 2 */
 };
 struct ctl_mw_alloc_rsp {
 	uint32_t handle;
-	uint32_t rkey; /**< opens nothing until it is bound */
+	uint32_t rkey; /**< gives no access until the MW is bound */
 };
 
 /** CTL_CQ_CREATE: fd 0, if has_channel: write end of the channel's pipe (O_NONBLOCK) for struct ctl_comp_event records.
@@ -246,8 +243,8 @@ struct ctl_cq_create_req {
 	uint32_t cqe;
 	uint32_t has_channel;
 	uint32_t comp_vector;
-	uint32_t stamps; /**< 1: completions carry a time, CLOCK_MONOTONIC in ns */
-	uint64_t cookie; /**< comes back in struct ctl_comp_event and in CQ events */
+	uint32_t stamps; /**< 1: completions have a time stamp, CLOCK_MONOTONIC in ns */
+	uint64_t cookie; /**< returned in struct ctl_comp_event and in CQ events */
 };
 struct ctl_cq_create_rsp {
 	struct ctl_new_segment seg;
@@ -258,9 +255,9 @@ struct ctl_cq_create_rsp {
 	struct ctl_area stamps; /**< uint64_t per slot, or length 0 */
 };
 /**
- * CTL_CQ_RESIZE: completions from counter @c from on are in the new ring, which is larger; all before are in the old one
- * when the answer comes. The client moves those that it hasn't polled to their slots in the new ring. The old ring stays
- * until the next resize.
+ * CTL_CQ_RESIZE: the new ring, which is larger, has the completions from counter @c from on. All before are in the old
+ * ring when the reply arrives; the client moves those that it hasn't polled to their slots in the new ring. The old
+ * ring remains until the next resize.
  */
 struct ctl_cq_resize_req {
 	uint32_t handle;
@@ -273,7 +270,7 @@ struct ctl_cq_resize_rsp {
 	struct ctl_area ring;
 	struct ctl_area stamps;
 };
-/** CTL_CQ_MODIFY: an event for so many completions or so long after the first; 0: doesn't count. */
+/** CTL_CQ_MODIFY: raise an event after so many completions, or so long after the first; 0: this limit is off. */
 struct ctl_cq_modify_req {
 	uint32_t handle;
 	uint16_t count, period_us;
@@ -294,11 +291,11 @@ struct ctl_async_event {
 struct ctl_srq_create_req {
 	uint64_t cookie;
 	uint32_t pd, max_wr, max_sge, limit;
-	uint32_t is_xrc, xrcd, cq, reserved; /**< xrcd, cq: of an XRC SRQ */
+	uint32_t is_xrc, xrcd, cq, reserved; /**< xrcd, cq: for an XRC SRQ */
 };
 struct ctl_srq_create_rsp {
 	struct ctl_new_segment seg;
-	uint32_t handle, srqn; /**< srqn: of an XRC SRQ, else 0 */
+	uint32_t handle, srqn; /**< srqn: for an XRC SRQ, else 0 */
 	uint32_t order, shift, max_sge, reserved;
 	struct ctl_area ring;
 	struct ctl_area shared; /**< struct ring_srq_shared */
@@ -311,25 +308,26 @@ struct ctl_srq_query_rsp {
 };
 
 /**
- * CTL_XRCD_OPEN: fd 0, if there is one: the file through which programs share the domain, not opened by O_PATH; without
- * it the domain is the session's own. Reply: handle. Errors are Linux's: EAGAIN, there is none and O_CREAT isn't set;
- * EINVAL, there is one and O_EXCL is set. CTL_XRCD_CLOSE (request: handle): EBUSY while QPs and SRQs of the session use it.
+ * CTL_XRCD_OPEN: fd 0, if present: the file through which programs share the domain, not opened with O_PATH; without it
+ * the domain is the session's own. Reply: handle. Errors are those of Linux: EAGAIN, there is no domain and O_CREAT
+ * isn't set; EINVAL, there is one and O_EXCL is set. CTL_XRCD_CLOSE (request: handle): EBUSY while QPs and SRQs of the
+ * session use it.
  */
 struct ctl_xrcd_open_req {
 	uint32_t oflags; /**< O_CREAT, O_EXCL */
 	uint32_t reserved;
 };
-/** CTL_QP_OPEN: a QP of type XRC_RECV of the domain, perhaps another program's. Reply: as CTL_QP_CREATE. */
+/** CTL_QP_OPEN: open a QP of type XRC_RECV in the domain, possibly another program's. Reply: as for CTL_QP_CREATE. */
 struct ctl_qp_open_req {
 	uint64_t cookie;
 	uint32_t xrcd, qpn, type, reserved;
 };
 /**
- * CTL_QP_CREATE. Handles of PD, CQs, SRQ and XRC domain as the daemon gave them. XRC_SEND: recv_cq and srq are ignored.
- * XRC_RECV: only xrcd counts, the reply has handle and qpn only, and there is nothing to ring for.
+ * CTL_QP_CREATE: with the handles of PD, CQs, SRQ and XRC domain. XRC_SEND: recv_cq and srq are ignored. XRC_RECV: only
+ * xrcd is used, the reply has only handle and qpn, and the QP has no doorbell.
  */
 struct ctl_qp_create_req {
-	uint64_t cookie; /**< comes back in the QP's events */
+	uint64_t cookie; /**< returned in the QP's events */
 	uint32_t type;   /**< enum uroce_qp_type */
 	uint32_t pd, send_cq, recv_cq;
 	uint32_t srq; /**< UINT32_MAX: none */
@@ -340,8 +338,8 @@ struct ctl_qp_create_req {
 struct ctl_qp_create_rsp {
 	struct ctl_new_segment seg;
 	uint32_t handle, qpn;
-	uint32_t engine;  /**< whose struct ring_db */
-	uint32_t db_slot; /**< bit in it */
+	uint32_t engine;  /**< engine whose struct ring_db has the QP's doorbell */
+	uint32_t db_slot; /**< the QP's bit in it */
 	uint32_t sq_order, sq_shift, rq_order, rq_shift;
 	struct uroce_qp_cap cap; /**< granted */
 	struct ctl_area sq, rq;  /**< rq.length 0 with an SRQ */
@@ -349,7 +347,7 @@ struct ctl_qp_create_rsp {
 };
 /**
  * CTL_QP_MODIFY: answered when done; to RTR this includes resolving the peer's MAC address (ETIMEDOUT, EHOSTUNREACH).
- * To RESET: the engine passes over what is posted; neither side resets counters or slots.
+ * To RESET: the engine skips what is posted; neither side resets counters or slots.
  */
 struct ctl_qp_modify_req {
 	uint32_t handle;
@@ -361,7 +359,7 @@ struct ctl_qp_query_rsp {
 	struct uroce_qp_attr attr;
 };
 
-/** CTL_AH_CREATE: answered when the MAC address is known. Reply: the handle to put into WQEs. */
+/** CTL_AH_CREATE: answered when the MAC address is resolved. Reply: the handle to put into WQEs. */
 struct ctl_ah_create_req {
 	uint32_t pd;
 	uint32_t reserved;
@@ -417,7 +415,7 @@ struct ctl_req {
 /** A reply, always of this size. */
 struct ctl_rsp {
 	uint32_t magic;
-	uint32_t op;    /**< the request's */
+	uint32_t op;    /**< of the request */
 	int32_t status; /**< 0 or an errno value */
 	uint32_t nb_fds;
 	union {
@@ -439,7 +437,7 @@ struct ctl_rsp {
 		struct ctl_cm_open_rsp cm_open;
 		struct ctl_cm_id_info cm_info;
 		struct ctl_cm_qp_attr_rsp cm_qp_attr;
-		char message[256]; /**< status not 0: what was wrong and what would be right, or "" */
+		char message[256]; /**< if status isn't 0: what is wrong and what would be right, or "" */
 		uint8_t space[512];
 	};
 };

@@ -3,28 +3,28 @@
  * @file
  * The shared-memory ABI between a verbs program (client) and an engine.
  *
- * A queue is an array of slots of a power-of-two count and stride. A slot carries its own validity:
- * a phase byte that alternates 1, 2, 1, 2 ... with each lap (0 = never written), stored last, with
- * release order, together with the other bytes of its control word. There is no shared index line.
+ * A queue is an array of slots; their number and stride are powers of two. A slot says itself whether it is valid: by a
+ * phase byte that alternates 1, 2, 1, 2 ... with each lap (0: never written), stored last, with release order, together
+ * with the rest of its control word. There is no shared index.
  *
  *   SQ   client writes, engine reads. A slot is free again when the client has polled the CQE
- *        of that WQE or of a later one (a CQE carries the low 16 bits of the WQE's counter).
+ *        of that WQE or of a later one (a CQE has the low 16 bits of the WQE's counter).
  *   RQ   client writes, engine reads. A slot is free again when its CQE was polled.
  *        An SRQ's slots complete out of order; its engine returns them by ring_srq_shared.head.
  *   CQ   engine writes, client reads; the client publishes its consumer counter so that the
- *        engine can see an overrun before it happens.
+ *        engine can detect an overrun before it happens.
  *
- * A QP that goes to RESET keeps its counters and slots: the engine passes over what is posted, the client takes every slot to be
- * free and removes the QP's CQEs. So phases stay right without anything being cleared.
+ * A QP that goes to RESET keeps its counters and slots: the engine skips what is posted, the client considers every
+ * slot free and removes the QP's CQEs. So the phases remain right without anything being cleared.
  *
- * What an engine relies on (opcode, flags, counts, lengths) it copies from a slot once and checks. SGEs, keys, addresses and inline
- * bytes of an SQ slot it reads again for each packet, once per use, and checks them there: who rewrites a posted slot changes
- * what his own message says, nothing else. No offset, handle or length in a slot is trusted.
+ * Of a slot, the engine copies what it relies on (opcode, flags, counts, lengths) once and checks the copy. SGEs, keys,
+ * addresses and inline bytes of an SQ slot are read again for each packet, once per use, and checked then: a client
+ * that rewrites a posted slot changes its own message, nothing else. No offset, handle or length in a slot is trusted.
  *
- * Doorbells: a client rings only when the engine isn't looking. Each rule is a store, a full fence
- * and a load on both sides (Dekker), so that one of the two always sees the other:
- *   client: write WQE; fence; load watch; if 0, ring       engine: watch = 0; fence; look once more
- *   client: set doorbell bits; fence; load hot; if 0, kick  engine: hot = 0; fence; look once more
+ * Doorbells: a client rings only if the engine isn't watching. Each of these rules has a store, a full fence and a load
+ * on both sides (Dekker), so that at least one side always sees the other's store:
+ *   client: write WQE; fence; load watch; if 0, ring       engine: watch = 0; fence; look again
+ *   client: set doorbell bits; fence; load hot; if 0, kick  engine: hot = 0; fence; look again
  *   client: set arm; fence; look for a CQE                  engine: write CQE; fence; load arm
  *
  * Used by: lib/verbs (producer of SQ and RQ, consumer of CQ), lib/transport (the other ends),
@@ -46,7 +46,7 @@
 
 #define RING_CACHE_LINE 64
 
-/** The phase of a slot written in the lap of @p counter, in a ring of 1 << @p order slots. */
+/** @return the phase of a slot written in the lap of @p counter, in a ring of 1 << @p order slots. */
 static inline uint8_t
 ring_phase(uint32_t counter, unsigned int order)
 {
@@ -56,15 +56,15 @@ ring_phase(uint32_t counter, unsigned int order)
 /** Last word of a CQE; stored last. */
 union ring_cqe_ctl {
 	struct {
-		uint16_t wqe_counter; /**< low 16 bits of the counter of the WQE that completes; xrc: of the SRQ's number */
+		uint16_t wqe_counter; /**< low 16 bits of the WQE's counter; xrc: of the SRQ's number */
 		uint8_t vendor_err;   /**< enum in lib/transport/transport.h; 0 on success */
 		uint8_t wc_flags;     /**< UROCE_WC_* flags */
-		uint8_t sl;           /**< UD: 0xA IPv4, 0x9 IPv6 (bit 3 RoCE v2, as mlx5 has it and UCX reads it) */
+		uint8_t sl;           /**< UD: 0xA IPv4, 0x9 IPv6 (bit 3: RoCE v2, as mlx5 sets it and UCX reads it) */
 		uint8_t pkey_index;
 		uint8_t is_recv : 1;  /**< the WQE was on an RQ or SRQ */
 		uint8_t solicited : 1;
-		uint8_t dead : 1;     /**< set by the client: the QP is gone, skip */
-		uint8_t xrc : 1;      /**< a receive of an XRC SRQ: the QP may be another program's */
+		uint8_t dead : 1;     /**< set by the client: the QP is destroyed, skip the CQE */
+		uint8_t xrc : 1;      /**< a receive from an XRC SRQ: the QP may be another program's */
 		uint8_t reserved : 4;
 		uint8_t phase;        /**< ring_phase() */
 	};
@@ -83,48 +83,51 @@ struct ring_cqe {
 	_Atomic uint64_t ctl;  /**< union ring_cqe_ctl */
 };
 
-/** The part of a QP that both sides see beside its rings. */
+/** Memory of a QP that both sides share, besides its rings. */
 struct ring_qp_shared {
 	/* Written by the engine. */
-	_Atomic uint32_t sq_watch; /**< 1: the engine looks at the SQ; 0: ring after posting */
-	_Atomic uint32_t rq_watch; /**< 1: nothing to do after posting a receive; 0: ring (the QP flushes) */
-	_Atomic uint32_t state;    /**< enum uroce_qp_state, as the engine sees it now */
+	_Atomic uint32_t sq_watch; /**< 1: the engine watches the SQ; 0: ring after posting */
+	_Atomic uint32_t rq_watch; /**< 1: no need to ring after posting a receive; 0: ring, because the QP flushes */
+	_Atomic uint32_t state;    /**< current enum uroce_qp_state */
 	uint8_t pad[RING_CACHE_LINE - 12];
 };
 
-/** The part of an SRQ that both sides see beside its ring. */
+/** Memory of an SRQ that both sides share, besides its ring. */
 struct ring_srq_shared {
 	/* Written by the engine. */
-	_Atomic uint32_t head; /**< receive WQEs taken so far: slots below are free, WQEs are copied when taken */
+	_Atomic uint32_t head; /**< number of WQEs taken so far: slots before are free, as WQEs are copied when taken */
 	uint8_t pad[RING_CACHE_LINE - 4];
 };
 
 /** Values of ring_cq_shared.arm. */
 enum { RING_ARM_NONE = 0, RING_ARM_ANY = 1, RING_ARM_SOLICITED = 2 };
 
-/** The part of a CQ that both sides see beside its ring. */
+/** Memory of a CQ that both sides share, besides its ring. */
 struct ring_cq_shared {
-	/* Written by the client; whoever sends the event swaps arm back to NONE first. */
+	/* Written by the client, except that whoever raises the event swaps arm back to NONE first. */
 	_Atomic uint32_t arm;
 	_Atomic uint32_t cons; /**< CQEs polled so far */
 	uint8_t pad0[RING_CACHE_LINE - 8];
 	/* Written by the engine. */
-	_Atomic uint32_t overrun;  /**< 1: the CQ is in error, no further CQE comes */
-	_Atomic uint32_t reported; /**< CQEs below this counter were there when the last event was raised */
+	_Atomic uint32_t overrun;  /**< 1: the CQ is in error and gets no more CQEs */
+	_Atomic uint32_t reported; /**< counter of the next CQE when the last event was raised */
 	uint8_t pad1[RING_CACHE_LINE - 8];
 };
 
-/** Doorbells of one session for one engine: three levels of 64, so that a look costs one load. */
+/** Doorbells of a session for one engine: three levels of 64, so that the engine can check them with one load. */
 #define RING_DB_SLOTS (64 * 64 * 64)
 struct ring_db {
-	_Atomic uint32_t hot; /**< engine: 1 = looks at top; 0 = write to the kick eventfd after ringing */
-	/** Engine: 1 while somebody else wants its core too. Then a program that polls an empty CQ yields its core. */
+	_Atomic uint32_t hot; /**< by the engine: 1: it polls top; 0: write to the kick eventfd after ringing */
+	/**
+	 * By the engine: 1 while another thread wants its core too. Then a program that polls an empty CQ yields its
+	 * core.
+	 */
 	_Atomic uint32_t crowded;
 	uint8_t pad0[RING_CACHE_LINE - 8];
 	_Atomic uint64_t top;
 	uint8_t pad1[RING_CACHE_LINE - 8];
 	_Atomic uint64_t mid[64];
-	_Atomic uint64_t low[64 * 64]; /**< bit: doorbell slot of a QP */
+	_Atomic uint64_t low[64 * 64]; /**< bits: doorbell slots of QPs */
 };
 
 static_assert(sizeof(struct ring_cqe) == 32, "ABI");
@@ -132,22 +135,22 @@ static_assert(sizeof(struct ring_qp_shared) == 64, "ABI");
 static_assert(sizeof(struct ring_cq_shared) == 128, "ABI");
 static_assert(offsetof(struct ring_db, mid) == 128, "ABI");
 
-/** One end's view of a queue: private to that end, the slots are shared. */
+/** One side's view of a queue. The struct is private to that side, the slots are shared. */
 struct ring {
 	uint8_t *base;     /**< first slot */
 	uint32_t order;    /**< log2 of the number of slots */
 	uint32_t shift;    /**< log2 of the stride */
-	uint32_t counter;  /**< next slot of this end, counts on beyond the ring's size */
+	uint32_t counter;  /**< this side's next slot; not reduced modulo the ring's size */
 };
 
-/** The slot of @p counter. */
+/** @return the slot of @p counter. */
 static inline void *
 ring_slot(const struct ring *r, uint32_t counter)
 {
 	return r->base + ((size_t)(counter & ((1u << r->order) - 1)) << r->shift);
 }
 
-/** Client: post SQ slot @p w, that of @p counter, which is filled in but for its control word. Release. */
+/** Client: post SQ slot @p w of @p counter, which is filled in except for its control word. Release. */
 static inline void
 ring_sq_post(const struct ring *r, uint32_t counter, struct ring_sq_wqe *w, union ring_sq_ctl ctl)
 {
@@ -156,7 +159,7 @@ ring_sq_post(const struct ring *r, uint32_t counter, struct ring_sq_wqe *w, unio
 	atomic_store_explicit(&w->ctl, ctl.word, memory_order_release);
 }
 
-/** Client: post RQ or SRQ slot @p w, that of @p counter, which has @p num_sge SGEs. Release. */
+/** Client: post RQ or SRQ slot @p w of @p counter, with @p num_sge SGEs. Release. */
 static inline void
 ring_rq_post(const struct ring *r, uint32_t counter, struct ring_rq_wqe *w, uint16_t num_sge)
 {
@@ -166,7 +169,7 @@ ring_rq_post(const struct ring *r, uint32_t counter, struct ring_rq_wqe *w, uint
 	atomic_store_explicit(&w->ctl, ctl.word, memory_order_release);
 }
 
-/** Engine: true if the SQ slot of @p counter has been posted. Acquire. */
+/** Engine: @return true if the SQ slot of @p counter has been posted. Acquire. */
 static inline bool
 ring_sq_ready(const struct ring *r, uint32_t counter)
 {
@@ -176,7 +179,7 @@ ring_sq_ready(const struct ring *r, uint32_t counter)
 	return c.phase == ring_phase(counter, r->order);
 }
 
-/** Engine: true if the RQ slot of @p counter has been posted. Acquire. */
+/** Engine: @return true if the RQ slot of @p counter has been posted. Acquire. */
 static inline bool
 ring_rq_ready(const struct ring *r, uint32_t counter)
 {
@@ -186,7 +189,7 @@ ring_rq_ready(const struct ring *r, uint32_t counter)
 	return c.phase == ring_phase(counter, r->order);
 }
 
-/** Client: true if the CQE of @p counter is there. Acquire; *@p ctl gets its last word. */
+/** Client: @return true if the CQE of @p counter has been written; *@p ctl gets its control word. Acquire. */
 static inline bool
 ring_cq_ready(const struct ring *r, uint32_t counter, union ring_cqe_ctl *ctl)
 {
@@ -205,8 +208,8 @@ static inline bool
 ring_db_ring(struct ring_db *db, uint32_t slot)
 {
 	/*
-	 * The client sets levels from the bottom up, the engine clears them from the top down. If a bit was set already,
-	 * another thread is about to set the levels above it.
+	 * The client sets the levels from the bottom up, the engine clears them from the top down. If a bit was set
+	 * already, another thread is about to set the levels above it.
 	 */
 	if (atomic_fetch_or(&db->low[slot >> 6], UINT64_C(1) << (slot & 63)) == 0 &&
 	    atomic_fetch_or(&db->mid[slot >> 12], UINT64_C(1) << (slot >> 6 & 63)) == 0)

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * What a slot of an SQ, RQ or SRQ looks like: the one description of it. Programs write slots with the put helpers, engines
- * read them with the get helpers; nobody else computes where something lies. Part of the ABI of ring.h, and pinned byte for
- * byte by tests/unit/ring/test_wqe.c.
+ * The layout of slots of an SQ, RQ or SRQ. Programs write slots with the put helpers and engines read them with the get
+ * helpers; no other code computes positions in a slot. Part of the ABI of ring.h; tests/unit/ring/test_wqe.c checks
+ * every byte.
  *
  *	SQ    struct ring_sq_wqe, 32 bytes
- *	      block of operands, 16 bytes, of opcodes in WR_OPS_WITH_BLOCK
+ *	      block of operands, 16 bytes, for opcodes in WR_OPS_WITH_BLOCK
  *	      SGEs, 16 bytes each, or inline data
  *	RQ    struct ring_rq_wqe, 16 bytes
  *	      SGEs, 16 bytes each
  *
- * A field that a program still can change when an engine reads it is read once, by a volatile access: what is checked is then
- * what is used. The control word says what a slot holds and is read and stored as a whole.
+ * A field that a program can still change while an engine uses it is read once, by a volatile access, so that the value
+ * checked is the value used. The control word says what a slot contains; it is read and stored as a whole.
  *
- * Owns: constants and formats only. Thread: put helpers the owner of the queue, before the slot's control word is stored; get
- * helpers the engine, after it has loaded that word.
+ * Owns: constants and formats only. Thread: put helpers: the queue's owner, before the slot's control word is stored;
+ * get helpers: the engine, after it has loaded that word.
  */
 #ifndef UROCE_WQE_H
 #define UROCE_WQE_H
@@ -28,7 +28,7 @@
 
 #include "ring/abi.h"
 
-/** A scatter/gather entry as it stands in a slot. */
+/** A scatter/gather entry in a slot. */
 struct ring_sge {
 	uint64_t addr;
 	uint32_t length;
@@ -66,33 +66,33 @@ struct ring_atomic {
 /** Operands of BIND_MW. */
 struct ring_bind {
 	uint64_t length; /**< bytes */
-	uint32_t lkey;   /**< the MR that the MW opens */
+	uint32_t lkey;   /**< of the MR that the MW gives access to */
 	uint32_t access; /**< UROCE_ACCESS_* */
 };
 
 /** Operands of FLUSH, which has no SGEs. */
 struct ring_flush {
-	uint32_t length; /**< bytes of the range at remote_addr; of no meaning with UROCE_FLUSH_MR */
+	uint32_t length; /**< bytes of the range at remote_addr; ignored with UROCE_FLUSH_MR */
 	uint8_t type;    /**< UROCE_FLUSH_GLOBAL, UROCE_FLUSH_PERSISTENT */
 	uint8_t level;   /**< UROCE_FLUSH_RANGE, UROCE_FLUSH_MR */
 	uint8_t reserved[10];
 };
 
-/** Where a UD message goes. */
+/** The destination of a UD message. */
 struct ring_ud {
 	uint32_t ah;   /**< handle */
 	uint32_t qpn;
 	uint32_t qkey;
 };
 
-/** True if the opcode has a block of operands between header and SGEs; any number may be asked about. */
+/** @return true if the opcode has a block of operands between header and SGEs. Any number may be passed. */
 static inline bool
 wqe_has_block(uint8_t opcode)
 {
 	return opcode < UROCE_WR_OPS && (WR_OPS_WITH_BLOCK >> opcode & 1) != 0;
 }
 
-/** Bytes of an SQ slot that holds @p max_sge SGEs or @p max_inline bytes: a power of two, 64 at least. */
+/** @return the size in bytes of an SQ slot for @p max_sge SGEs or @p max_inline bytes: a power of two, at least 64. */
 static inline uint32_t
 ring_sq_stride(uint32_t max_sge, uint32_t max_inline)
 {
@@ -106,7 +106,7 @@ ring_sq_stride(uint32_t max_sge, uint32_t max_inline)
 	return stride;
 }
 
-/** Put: remote address and key of RDMA, atomics and FLUSH; of BIND_MW the range's address and the MW's new key. */
+/** Put: remote address and key of RDMA, atomics and FLUSH; for BIND_MW the range's address and the MW's new key. */
 static inline void
 wqe_put_remote(struct ring_sq_wqe *w, uint64_t addr, uint32_t rkey)
 {
@@ -114,42 +114,42 @@ wqe_put_remote(struct ring_sq_wqe *w, uint64_t addr, uint32_t rkey)
 	w->rkey = rkey;
 }
 
-/** Put: operands of an atomic, beside remote address and key; fetch-and-add has one. */
+/** Put: operands of an atomic, in addition to remote address and key; fetch-and-add has one. */
 static inline void
 wqe_put_atomic(struct ring_sq_wqe *w, uint64_t compare_add, uint64_t swap)
 {
 	*(struct ring_atomic *)(w + 1) = (struct ring_atomic){ compare_add, swap };
 }
 
-/** Put: operands of BIND_MW, beside the range's address and the MW's new key. */
+/** Put: operands of BIND_MW, in addition to the range's address and the MW's new key. */
 static inline void
 wqe_put_bind(struct ring_sq_wqe *w, uint64_t length, uint32_t lkey, uint32_t access)
 {
 	*(struct ring_bind *)(w + 1) = (struct ring_bind){ .length = length, .lkey = lkey, .access = access };
 }
 
-/** Put: operands of FLUSH, beside remote address and key. */
+/** Put: operands of FLUSH, in addition to remote address and key. */
 static inline void
 wqe_put_flush(struct ring_sq_wqe *w, uint32_t length, uint8_t type, uint8_t level)
 {
 	*(struct ring_flush *)(w + 1) = (struct ring_flush){ .length = length, .type = type, .level = level };
 }
 
-/** Put: where a UD message goes. */
+/** Put: destination of a UD message. */
 static inline void
 wqe_put_ud(struct ring_sq_wqe *w, uint32_t ah, uint32_t qpn, uint32_t qkey)
 {
 	wqe_put_remote(w, ah | (uint64_t)qpn << 32, qkey);
 }
 
-/** Put: immediate data in network byte order, or in host byte order the key that SEND_WITH_INV or LOCAL_INV names. */
+/** Put: immediate data in network byte order, or the key of SEND_WITH_INV or LOCAL_INV in host byte order. */
 static inline void
 wqe_put_imm(struct ring_sq_wqe *w, uint32_t imm_or_key)
 {
 	w->imm = imm_or_key;
 }
 
-/** The first SGE of an SQ slot: to be written by a program, to be read with wqe_get_sge() by an engine. */
+/** @return the first SGE of an SQ slot; an engine must read it with wqe_get_sge(). */
 static inline struct ring_sge *
 wqe_sges(const struct ring_sq_wqe *w, uint8_t opcode)
 {
@@ -158,7 +158,7 @@ wqe_sges(const struct ring_sq_wqe *w, uint8_t opcode)
 	return (struct ring_sge *)(uintptr_t)(p + (wqe_has_block(opcode) ? sizeof(struct ring_atomic) : 0));
 }
 
-/** The first byte of inline data. No opcode has both that and a block of operands. */
+/** @return the first byte of inline data. No opcode has both inline data and a block of operands. */
 static inline uint8_t *
 wqe_inline(const struct ring_sq_wqe *w)
 {
@@ -173,7 +173,7 @@ wqe_get_remote_addr(const struct ring_sq_wqe *w)
 	return *(const volatile uint64_t *)&w->remote_addr;
 }
 
-/** Get: remote key; of BIND_MW the MW's new one. */
+/** Get: remote key; for BIND_MW the MW's new one. */
 static inline uint32_t
 wqe_get_rkey(const struct ring_sq_wqe *w)
 {
@@ -187,7 +187,7 @@ wqe_get_imm(const struct ring_sq_wqe *w)
 	return *(const volatile uint32_t *)&w->imm;
 }
 
-/** Get: where a UD message goes. */
+/** Get: destination of a UD message. */
 static inline struct ring_ud
 wqe_get_ud(const struct ring_sq_wqe *w)
 {
@@ -232,14 +232,14 @@ wqe_get_sge(const struct ring_sge *sge)
 	return (struct ring_sge){ .addr = s->addr, .length = s->length, .lkey = s->lkey };
 }
 
-/** Get: an SGE's length alone. */
+/** Get: only the length of an SGE. */
 static inline uint32_t
 wqe_get_sge_length(const struct ring_sge *sge)
 {
 	return *(const volatile uint32_t *)&sge->length;
 }
 
-/** Get: the SRQ at the peer that an XRC request is for. */
+/** Get: the peer's SRQ to which an XRC request is addressed. */
 static inline uint32_t
 wqe_get_srqn(const struct ring_sq_wqe *w)
 {
@@ -266,7 +266,7 @@ struct ring_rq_wqe {
 	struct ring_sge sge[];
 };
 
-/** Bytes of an RQ slot that holds @p max_sge SGEs: a power of two, 32 at least. */
+/** @return the size in bytes of an RQ slot for @p max_sge SGEs: a power of two, at least 32. */
 static inline uint32_t
 ring_rq_stride(uint32_t max_sge)
 {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * Work request opcodes: one row for each, with all that is known of it. A new opcode is a row here; everything else that
- * has one entry per opcode expands this table.
+ * Work request opcodes: one row for each, with all its properties. A new opcode is a row here; everything else that has
+ * an entry per opcode expands this table.
  *
- * Owns: constants only. Used by: abi.h (enum uroce_wr_op), wqe.h, lib/verbs (what may be posted), lib/transport (how it is
- * sent, its name). Thread: any.
+ * Owns: constants only. Used by: abi.h (enum uroce_wr_op), wqe.h, lib/verbs (what may be posted), lib/transport (how it
+ * is sent, its name). Thread: any.
  */
 #ifndef UROCE_WR_OP_H
 #define UROCE_WR_OP_H
@@ -18,20 +18,20 @@
 /**
  * Calls X(name, number, types, kind, operands, can_inline, recvs, wc, wire) for each opcode.
  *
- * name        UROCE_WR_name is the constant, "name" what people read; IBV_WR_name has the same number
+ * name        UROCE_WR_name is the constant, "name" the text; IBV_WR_name has the same number
  * types       WR_RELIABLE, WR_CONNECTED or WR_ALL
  * kind        how the requester executes it:
- *             DATA     one packet or more with data, acknowledged
+ *             DATA     one or more packets with data, acknowledged
  *             READ     requests for data
  *             ATOMIC   one packet, answered with eight bytes
- *             PLACE    one packet, answered by a READ response of no bytes (annex A19)
+ *             PLACE    one packet, answered by an empty READ response (annex A19)
  *             LOCAL    nothing is sent
- * operands    what a WQE has beside its SGEs, enum wr_operands
+ * operands    what a WQE has besides its SGEs, enum wr_operands
  * can_inline  1: data may be inline (man ibv_post_send: SEND and WRITE; ATOMIC_WRITE's eight bytes)
  * recvs       receives that a message takes from the peer's RQ or SRQ
  * wc          UROCE_WC_wc is the completion's opcode
  * wire        opcodes on the wire: WR_WIRE(first, middle, last, only), WR_WIRE_ONE(op) or WR_WIRE_NONE; lib/transport
- *             defines these three, everybody else leaves the column alone
+ *             defines these three, other users ignore the column
  */
 #define WR_OP_TABLE(X) \
 	X(RDMA_WRITE, 0, WR_CONNECTED, DATA, REMOTE, 1, 0, RDMA_WRITE, \
@@ -57,11 +57,11 @@ enum uroce_wr_op { WR_OP_TABLE(WR_OP_ENUM) UROCE_WR_OPS = 16 };
 #undef WR_OP_ENUM
 
 /**
- * What a WQE has beside its SGEs. From WR_OPERANDS_ATOMIC on it is remote address and key, and a block of 16 bytes between
+ * What a WQE has besides its SGEs. From WR_OPERANDS_ATOMIC on: remote address and key, and a block of 16 bytes between
  * header and SGEs.
  */
 enum wr_operands {
-	WR_OPERANDS_NONE = 0, /**< nothing; SENDs of a UD QP say where they go, *_INV which key */
+	WR_OPERANDS_NONE = 0, /**< nothing; but SENDs of a UD QP have their destination, *_INV the key */
 	WR_OPERANDS_REMOTE,   /**< remote address and key */
 	WR_OPERANDS_ATOMIC,   /**< struct ring_atomic */
 	WR_OPERANDS_BIND,     /**< struct ring_bind */
