@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* lib/ring/abi.h has its own copy of verbs.h's numbers, which the library passes through unchanged. Only assertions. */
+/* Asserts that lib/ring/abi.h has the same values as verbs.h, because the library passes them through unchanged. */
 #include "verbs/client_priv.h"
 
 #define SAME(ours, theirs) _Static_assert((int)(ours) == (int)(theirs), #ours " is not " #theirs)
 
-#define IBV_WR_FLUSH 14 /* of later headers than these */
+#define IBV_WR_FLUSH 14 /* in newer headers */
 #define WR(name, ...) SAME(UROCE_WR_##name, IBV_WR_##name);
 WR_OP_TABLE(WR)
 

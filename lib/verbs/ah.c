@@ -6,7 +6,7 @@
 
 #include "verbs/ah_attr.h"
 
-/* Where the IPv4 header of a received datagram lies in the 40 bytes before its payload. */
+/* Position of the IPv4 header of a received datagram in the 40 bytes before its payload. */
 enum { GRH_IPV4_OFFSET = 20, IPV4_HEADER_BYTES = 20 };
 
 void
@@ -105,7 +105,7 @@ find_sgid(struct ibv_context *context, uint8_t port, const union ibv_gid *gid)
 	static const union ibv_gid none;
 	union ibv_gid mine;
 
-	/* What unused entries contain. */
+	/* The GID of unused entries. */
 	if (!memcmp(gid, &none, sizeof(none)))
 		return -1;
 	for (int i = 0; i < UROCE_MAX_GIDS; i++)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * Address attributes between verbs.h and the control protocol.
+ * Converting address attributes between verbs.h and the control protocol.
  *
  * Used by: qp.c, ah.c. Thread: any.
  */

@@ -5,7 +5,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-/* What an event's cookie names. */
+/* The kind of object that an event's cookie identifies. */
 enum event_of { EVENT_OF_CQ, EVENT_OF_QP, EVENT_OF_SRQ, EVENT_OF_PORT };
 
 static enum event_of

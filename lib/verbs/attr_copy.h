@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * The members that all structs of a QP's attributes have by the same names: the verbs', the kernel's and ours.
+ * Copying the members that have the same names in all structs of QP attributes: the verbs', the kernel's and ours.
  */
 #ifndef UROCE_ATTR_COPY_H
 #define UROCE_ATTR_COPY_H
 
-/** Copy them; capacities and address vectors are left to the caller. */
+/** Copy these members. Capacities and address vectors are left to the caller. */
 #define ATTR_COPY_QP(to, from) \
 	do { \
 		(to)->qp_state = (from)->qp_state; \

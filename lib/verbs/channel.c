@@ -25,10 +25,7 @@ ibv_create_comp_channel(struct ibv_context *context)
 		free(ch);
 		return NULL;
 	}
-	/*
-	 * An engine must never wait for a program that doesn't read its events. The daemon opens the pipe again for
-	 * itself.
-	 */
+	/* An engine must never wait for a program that doesn't read its events. The daemon reopens the pipe. */
 	fcntl(fds[1], F_SETFL, O_NONBLOCK);
 	fchmod(fds[1], CLIENT_PIPE_MODE);
 	ch->channel.context = context;
@@ -57,8 +54,8 @@ ibv_destroy_comp_channel(struct ibv_comp_channel *channel)
 }
 
 /*
- * Wait until there is an event, unless the program made the channel non-blocking. The connection is watched too: with
- * the daemon gone no event will come.
+ * Wait for an event, unless the program made the channel non-blocking. The connection is watched too: if the daemon is
+ * gone no event will come.
  */
 static int
 wait_event(struct client_channel *ch)
@@ -103,7 +100,7 @@ ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq, void **cq
 		if (found)
 			found->comp_events_reported++;
 		pthread_mutex_unlock(&ctx->objs.mutex);
-		/* An event of a destroyed CQ that was written after client_channel_purge() had emptied the pipe. */
+		/* The event is of a destroyed CQ, and was written after client_channel_purge() had emptied the pipe. */
 		if (!found)
 			continue;
 		*cq = &found->cq;
@@ -122,8 +119,8 @@ ibv_ack_cq_events(struct ibv_cq *cq, unsigned int nevents)
 }
 
 /*
- * The program's loop may wait for the descriptor to be readable and then for an event: a dead CQ's must not be there.
- * Reads through a description of its own, as the program's may block.
+ * The program's loop may wait until the descriptor is readable and then call ibv_get_cq_event(), so a destroyed CQ's
+ * event must not remain. This reads through a file description of its own, as the program's may be blocking.
  */
 void
 client_channel_purge(struct client_channel *ch, uint64_t cookie)

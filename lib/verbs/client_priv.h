@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * Inside libibverbs.so.1: what its files call of each other. The objects are in objects_priv.h.
+ * Internals of libibverbs.so.1: the functions that its files call of each other. The objects are in objects_priv.h.
  *
- * One open device context is one connection to uroced (lib/ring/ctl.h). Everything but the data path is one
- * request and one reply on it. Posting, polling and arming work on shared memory only (lib/ring/ring.h) and make a
- * system call only to wake an engine that sleeps.
+ * One open device context is one connection to uroced (lib/ring/ctl.h). Everything except the data path is a request
+ * and a reply on it. Posting, polling and arming only work on shared memory (lib/ring/ring.h), and make a system call
+ * only to wake an engine that sleeps.
  *
- * The same files, with other names for their functions, are the verbs of liburoce (lib/uroce), where the daemon's part is in
- * the same process. All but devlist.c, compat.c and private.c.
+ * The same files, except devlist.c, compat.c and private.c, are compiled with other function names as the verbs of
+ * liburoce (lib/uroce), where the daemon's part is in the same process.
  *
  * Threads: any, as the verbs man pages promise.
  */
@@ -25,14 +25,14 @@
 /** Functions that programs link to by name; libibverbs.map gives them their versions. */
 #define CLIENT_EXPORT __attribute__((visibility("default")))
 
-/** Of functions that return an object. @return NULL with errno set */
+/** For functions that return an object. @return NULL with errno set. */
 static inline void *
 client_null(int err)
 {
 	errno = err;
 	return NULL;
 }
-/** Of functions that return -1 with errno set. */
+/** For functions that return -1 with errno set. */
 static inline int
 client_fail(int err)
 {
@@ -43,28 +43,28 @@ client_fail(int err)
 /* ---- ctl.c: requests and replies ---- */
 
 /**
- * client_exchange() on a context's connection, which this locks. Tells stderr what the daemon said of a failure. Closes the
- * descriptors that a reply brought.
+ * client_exchange() on a context's connection, which this locks. Prints the daemon's message on stderr if the request
+ * fails. Closes the descriptors that came with the reply.
  */
 int client_call(struct client_ctx *ctx, struct client_call *c);
-/** The same with ctx->ctl_lock held by the caller, who takes or closes the descriptors. */
+/** As client_call(), with ctx->ctl_lock held by the caller, who takes or closes the descriptors. */
 int client_call_locked(struct client_ctx *ctx, struct client_call *c);
-/** A request that carries only a handle. */
+/** Send a request that contains only a handle. */
 int client_call_handle(struct client_ctx *ctx, enum ctl_op op, uint32_t handle);
-/** The same for destroying something: with the daemon gone it is gone already. */
+/** As client_call_handle(), to destroy an object. If the daemon is gone, so is the object. */
 int client_destroy_handle(struct client_ctx *ctx, enum ctl_op op, uint32_t handle);
-/** The same with ctx->ctl_lock held, of an object that the daemon made and that can't be used. */
+/** The same with ctx->ctl_lock held, for an object that the daemon created but that can't be used. */
 void client_give_back(struct client_ctx *ctx, enum ctl_op op, uint32_t handle);
 /**
- * Enter a new segment that a reply brought, if it brought one. Takes the descriptor. ctl_lock held since the call: the
- * next reply, another thread's, may speak of the segment.
- * @return 0 or an errno value: ENOMEM if one can't be mapped, which the next call tries again.
+ * Enter the new segment that came with a reply, if any. Takes its descriptor. ctl_lock must have been held since the
+ * call, because the next reply, to another thread, may refer to the segment.
+ * @return 0 or an errno value: ENOMEM if it can't be mapped; then the next call tries again.
  */
 int client_segment_add(struct client_ctx *ctx, const struct ctl_new_segment *seg, struct client_call *c);
 /** @return where an area of a segment is mapped, or NULL if it lies outside or is shorter than @p min_bytes. ctl_lock
  * held. */
 void *client_area(const struct client_ctx *ctx, const struct ctl_area *a, size_t min_bytes);
-/** Unmap and close all. */
+/** Unmap and close all segments. */
 void client_segments_free(struct client_ctx *ctx);
 /* ---- fork.c ---- */
 /** All open contexts of this process; the mutex also orders opening and closing against fork. */
@@ -73,7 +73,7 @@ extern pthread_mutex_t client_contexts_lock;
 /** Register the fork handlers; once per process. */
 void client_fork_setup(void);
 
-/* ---- query.c, cq.c, cq_ex.c, qp.c, post.c, srq.c, pd.c: what a context's tables point at ---- */
+/* ---- query.c, cq.c, cq_ex.c, qp.c, post.c, srq.c, pd.c: the functions in a context's tables ---- */
 int client_query_port(struct ibv_context *c, uint8_t port, struct ibv_port_attr *attr, size_t bytes);
 int client_query_device_ex(struct ibv_context *c, const struct ibv_query_device_ex_input *in,
 			   struct ibv_device_attr_ex *attr, size_t bytes);
@@ -102,44 +102,44 @@ struct ibv_qp *client_open_qp(struct ibv_context *c, struct ibv_qp_open_attr *at
 bool client_is_parent_domain(const struct ibv_pd *pd);
 
 /* ---- cq.c, for cq_ex.c and qp.c ---- */
-/** A CQ and its ring; errno is set if NULL. */
+/** Create a CQ and its ring. @return NULL with errno set. */
 struct client_cq *client_cq_new(struct ibv_context *c, uint32_t cqe, void *cq_context, struct ibv_comp_channel *ch,
 				uint32_t vector, bool stamps);
 /** Take the next live CQE. @return false if there is none. Lock held; the caller publishes with client_cq_publish(). */
 bool client_cq_next(struct client_cq *cq, struct ring_cqe *e, union ring_cqe_ctl *ctl);
-/** The CQ was polled in vain: perhaps whoever is to fill it waits for our core. */
+/** Call after polling the CQ in vain: perhaps the thread that will fill it is waiting for our core. */
 void client_cq_empty(struct client_cq *cq);
 static inline void
 client_cq_publish(struct client_cq *cq)
 {
 	atomic_store_explicit(&cq->shared->cons, cq->ring.counter, memory_order_release);
 }
-/** Mark the CQEs of a QP dead: it is gone, or was reset. Lock held. */
+/** Mark the CQEs of a QP that was destroyed or reset as dead. Lock held. */
 void client_cq_forget(struct client_cq *cq, const struct client_qp *qp);
-/** The same for the receives of an XRC SRQ that is gone. Takes the lock. */
+/** The same for the receives of an XRC SRQ that was destroyed. Takes the lock. */
 void client_cq_forget_srq(struct client_cq *cq, uint32_t srqn);
 
 /* ---- channel.c ---- */
-/** Take events of a CQ that goes away out of its channel. */
+/** Remove the events of a CQ that is being destroyed from its channel. */
 void client_channel_purge(struct client_channel *ch, uint64_t cookie);
 
 /* ---- mw.c, for post.c and qp_wr.c ---- */
-/** Fill in a BIND_MW slot but for its control word. @return 0 or EINVAL. */
+/** Fill in a BIND_MW slot, except its control word. @return 0 or EINVAL. */
 int client_put_bind(struct ring_sq_wqe *w, const struct ibv_mw *mw, uint32_t rkey, const struct ibv_mw_bind_info *info);
 
 /* ---- qp_wr.c ---- */
 /**
- * Set the ibv_wr_* functions that @p ops asks for.
- * @return 0 or EOPNOTSUPP (an operation that isn't served).
+ * Set the ibv_wr_* functions that @p ops requests.
+ * @return 0 or EOPNOTSUPP (an operation that isn't supported).
  */
 int client_qp_set_builders(struct client_qp *qp, enum ibv_qp_type type, uint64_t ops);
 
 /* ---- post.c, for qp_wr.c ---- */
-/** QP types (1 << type) for which each opcode may be posted; 0: not served. */
+/** QP types (1 << type) for which each opcode may be posted; 0: not supported. */
 extern const uint32_t client_wr_types[UROCE_WR_OPS];
-/** Tell the engine of what was just posted, if it isn't looking. */
+/** Ring the doorbell for what was just posted, unless the engine watches the SQ. */
 void client_sq_ring(struct client_qp *qp);
-/** @return free slots of the SQ at counter @p head. */
+/** @return the number of free slots in the SQ at counter @p head. */
 uint32_t client_sq_room(struct client_qp *qp, uint32_t head);
 
 #endif /* UROCE_CLIENT_PRIV_H */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What programs linked with libibverbs 1.0 (2006) ask for: functions that IBVERBS_1.1 redefined, with other structs
- * behind their pointers than today's. They are here so that such a program starts. It finds no device, so it never has
- * an object with which to call the rest.
+ * What programs linked with libibverbs 1.0 (2006) need: functions that IBVERBS_1.1 redefined, whose pointers referred
+ * to other structs than today. They exist so that such a program starts. It finds no device, so it never has an object
+ * with which to call the others.
  */
 #include "verbs/client_priv.h"
 

@@ -18,8 +18,8 @@
 #include <unistd.h>
 
 /*
- * Most answers come within this time: a thread that sleeps meanwhile, on another core than the daemon, is woken for more
- * than they cost.
+ * Most replies arrive within this time. If the daemon runs on another core, waking a sleeping thread costs more than
+ * spinning that long.
  */
 #define CTL_SPIN_NS UINT64_C(50000)
 
@@ -139,8 +139,8 @@ ctl_receive(int sock, struct client_call *c)
 				flags = 0;
 			continue;
 		}
-		/* A daemon that refuses us closes with our request unread: the kernel tells that before it gives out
-		 * the reply. */
+		/* A daemon that refuses us closes the connection before it reads our request: the kernel reports that
+		 * before it delivers the reply. */
 		if (errno == ECONNRESET && !reset)
 			reset = true;
 		else if (errno != EINTR)
@@ -152,14 +152,14 @@ ctl_receive(int sock, struct client_call *c)
 	return 0;
 }
 
-/** Send and receive. @return 0, the daemon's error, or EIO: the connection is of no use any more */
+/** Send and receive. @return 0, the daemon's error, or EIO: the connection is unusable. */
 static int
 exchange(int sock, struct client_call *c, bool *broken)
 {
 	struct pollfd p = { .fd = sock, .events = POLLIN };
 	int err = ctl_send(sock, c);
 
-	/* A signal may interrupt the call; the reply must be read all the same. */
+	/* A signal may interrupt the call, but the reply must be read. */
 	while (!err && c->wait && c->wait(&p, 1) < 0)
 		err = errno == EINTR ? 0 : errno;
 	if (!err || err == EPIPE || err == ECONNRESET)
@@ -181,7 +181,9 @@ client_exchange(int sock, struct client_call *c, bool *broken)
 {
 	int before = errno, err = exchange(sock, c, broken);
 
-	/* Like a system call that succeeds, leave errno alone: some programs read it after an end of file (rstream does). */
+	/*
+	 * Don't change errno, like a successful system call: some programs read it after an end of file (rstream does).
+	 */
 	errno = before;
 	return err;
 }
@@ -194,7 +196,7 @@ client_socket_path(void)
 	return path && *path ? path : CTL_DEFAULT_SOCKET;
 }
 
-/* The reason is printed once per process, because programs list devices again and again. */
+/* The reason is printed once per process, because programs list devices repeatedly. */
 static bool
 was_explained(void)
 {
@@ -301,7 +303,7 @@ client_hello(int sock, const char *path, int mem_fd, client_wait_fn wait, uint32
 	return err;
 }
 
-/* With this descriptor the daemon reads and writes memory that it can't map, as long as this address space exists. */
+/* With this descriptor the daemon accesses memory that it can't map, for as long as this address space exists. */
 static int
 say_hello(int sock, const char *path, uint32_t *nb_devices)
 {

@@ -20,20 +20,23 @@
 #define MADV_POPULATE_WRITE 23
 #endif
 
-/* So much is write-protected at a time: writers wait no longer than its copy takes, and memory is never needed twice
- * over. */
+/* The amount that is write-protected at a time. Writers wait no longer than the copy takes, and memory needn't be twice
+ * as large as what is converted. */
 #define CONVERT_CHUNK_BYTES (UINT64_C(64) << 20)
 #define CONVERT_STACK_BYTES (UINT64_C(1) << 20)
 /*
- * From this size on, as many bytes of the memfd again are left free behind: mremap() may double the mapping, and must
- * not reach what lies behind. Smaller pieces lie close together, so that neighbours make one mapping.
+ * After a piece of at least this size, as many bytes of the memfd are left free: mremap() may double the mapping, and
+ * must not reach the bytes that follow. Smaller pieces are close together, so that neighbours make one mapping.
  */
 #define CONVERT_SPARE_FROM_BYTES (UINT64_C(64) << 10)
 
-/* Up to this size the calling thread does it, if it can: two wake-ups cost more than the work. Signals wait meanwhile. */
+/*
+ * Up to this size the calling thread converts, if it can: two wake-ups would cost more than the work. Signals are
+ * blocked meanwhile.
+ */
 #define CONVERT_HERE_BYTES (UINT64_C(1) << 20)
 
-/* A conversion that the thread has to do. */
+/* A conversion for the thread to do. */
 struct convert_job {
 	const struct mem_file *file;
 	uint64_t start, bytes, offset;
@@ -48,7 +51,7 @@ static sem_t job_given, job_done;
 static struct convert_job job;
 static uint64_t total;
 static bool files_pinned;
-/* What identifies the memfds that were closed: some memory may still be theirs. */
+/* Identifies the memfds that were closed; there may still be memory of theirs. */
 static struct mem_file *retired;
 static size_t nb_retired;
 
@@ -106,7 +109,7 @@ convert_is_retired(const struct map_entry *e)
 	return false;
 }
 
-/* From here on threads that write to the range wait. */
+/* Make threads that write to the range wait from now on. */
 static int
 quiesce(uint64_t start, uint64_t bytes)
 {
@@ -129,7 +132,7 @@ quiesce(uint64_t start, uint64_t bytes)
 	return 0;
 }
 
-/* Undo the protection: the range is as it was before. */
+/* Undo the protection: the range becomes as it was before. */
 static void
 release(uint64_t start, uint64_t bytes)
 {
@@ -144,7 +147,10 @@ static int
 copy_out(const struct mem_file *f, uint64_t start, uint64_t bytes, uint64_t offset)
 {
 	while (bytes) {
-		/* Not pwrite(): AddressSanitizer's minds what the program has freed, which is copied with the rest. */
+		/*
+		 * Not pwrite(), because AddressSanitizer's version rejects memory that the program has freed, which is
+		 * copied too.
+		 */
 		ssize_t n = syscall(SYS_pwrite64, f->fd, start, bytes, offset);
 
 		if (n < 0 && errno == EINTR)
@@ -167,7 +173,7 @@ convert_chunk(const struct mem_file *f, uint64_t start, uint64_t bytes, uint64_t
 	if (err)
 		return err;
 	err = copy_out(f, start, bytes, offset);
-	/* The kernel checks all that can fail before it takes the old mapping away. */
+	/* The kernel checks everything that can fail before it removes the old mapping. */
 	if (!err && mmap((void *)start, bytes, prot, MAP_SHARED | MAP_FIXED, f->fd, offset) == MAP_FAILED)
 		err = errno;
 	if (err) {
@@ -175,7 +181,7 @@ convert_chunk(const struct mem_file *f, uint64_t start, uint64_t bytes, uint64_t
 		return err;
 	}
 	ioctl(uffd, UFFDIO_WAKE, &range);
-	/* Page faults now rather than on the data path; it is no matter if that fails. */
+	/* Cause page faults now rather than on the data path; a failure doesn't matter. */
 	madvise((void *)start, bytes, prot & PROT_WRITE ? MADV_POPULATE_WRITE : MADV_POPULATE_READ);
 	return 0;
 }
@@ -210,8 +216,8 @@ convert_thread(void *arg)
 }
 
 /*
- * True if this thread can't come to write to the range while writers wait, for ever then: neither its stack nor what
- * errno lies in is there. A stack elsewhere, for signals, is of no concern: they are blocked.
+ * @return true if this thread can't write to the range while writers wait, which would block it for ever: neither its
+ * stack nor errno is there. An alternate signal stack doesn't matter, since signals are blocked.
  */
 static bool
 can_convert_here(uint64_t start, uint64_t end)
@@ -324,7 +330,7 @@ convert_range(struct mem_file *f, uint64_t start, uint64_t end, int prot)
 		job = (struct convert_job){
 			.file = f, .start = start, .bytes = bytes, .offset = f->next, .prot = prot
 		};
-		/* These offsets are never used again, whether it failed or not. */
+		/* These offsets are never reused, whether this fails or not. */
 		f->next += bytes + spare;
 		f->since_collect += bytes;
 		f->ranges_since_collect++;
@@ -342,7 +348,7 @@ convert_range(struct mem_file *f, uint64_t start, uint64_t end, int prot)
 	return err;
 }
 
-/* The parts of [0, f->next) that no mapping of this process covers. */
+/* Find the parts of [0, f->next) that no mapping of this process covers. */
 static int
 find_unused(const struct mem_file *f, struct mem_extent **out, size_t *nb)
 {
@@ -414,8 +420,8 @@ mem_file_collect(struct mem_file *f)
 
 	pthread_mutex_lock(&lock);
 	/*
-	 * One look isn't enough: a mapping that mremap() moves while the list is read may be missed, and what is mapped
-	 * must never be punched. What two looks, far apart, both don't see isn't there.
+	 * One look isn't enough: a mapping that mremap() moves while the list is read may be missed, but what is mapped
+	 * must never be punched. What two looks, far apart, both don't find is not mapped.
 	 */
 	if (!files_pinned && !find_unused(f, &unused, &nb)) {
 		punch_common(f, f->unused, f->nb_unused, unused, nb);

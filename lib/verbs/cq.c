@@ -5,7 +5,7 @@
 #include <sched.h>
 #include <unistd.h>
 
-/* A field of the ring that a thread without the lock looks at. */
+/* Accesses a field of the ring that a thread may read without the lock. */
 #define UNLOCKED(field) ((_Atomic(__typeof__(field)) *)&(field))
 
 static struct client_cq *
@@ -32,7 +32,7 @@ cq_free(struct client_cq *cq)
 	free(cq);
 }
 
-/* Find a ring and its times in what the daemon said. ctl_lock held. */
+/* Find a ring and its time stamps in the daemon's reply. ctl_lock held. */
 static int
 map_ring(const struct client_ctx *ctx, const struct ctl_area *ring, const struct ctl_area *stamps, uint32_t order,
 	 bool with_stamps, struct ring *out, uint64_t **stamps_out)
@@ -143,8 +143,8 @@ ibv_create_cq(struct ibv_context *context, int cqe, void *cq_context, struct ibv
 }
 
 /*
- * Go over to a larger ring: completions below @from are in the old one, all of them. What isn't polled yet moves to its
- * place in the new one, where engines write nothing before it is polled.
+ * Switch to a larger ring: all completions before @from are in the old one. Unpolled ones are moved to their slots in
+ * the new one; engines write nothing there before they are polled.
  */
 static void
 cq_adopt(struct client_cq *cq, const struct ring *ring, uint64_t *stamps, uint32_t from)
@@ -200,14 +200,14 @@ cq_grow(struct client_ctx *ctx, struct client_cq *cq, uint32_t cqe)
 	if (err)
 		return err;
 	cq_adopt(cq, &ring, stamps, r->from);
-	/* A thread may have received an event for the new ring and have looked at the old one. */
+	/* A thread may have received an event for a CQE in the new ring and have looked into the old one. */
 	if (ch && (int32_t)(atomic_load(&cq->shared->reported) - r->from) > 0 &&
 	    write(ch->write_fd, &ev, sizeof(ev)) < 0)
 		return errno;
 	return 0;
 }
 
-/* True if more completions than @n wait to be polled. */
+/* @return true if more than @n completions are waiting to be polled. */
 static bool
 cq_holds_more(struct client_cq *cq, uint32_t n)
 {
@@ -221,7 +221,7 @@ cq_holds_more(struct client_cq *cq, uint32_t n)
 	return i > n;
 }
 
-/* A CQ that is large enough already keeps its size, as the man page allows; but it can't be smaller than what is in it. */
+/* A CQ that is large enough keeps its size, as the man page allows; but it can't become smaller than its content. */
 CLIENT_EXPORT int
 ibv_resize_cq(struct ibv_cq *ibcq, int cqe)
 {
@@ -272,7 +272,7 @@ ibv_destroy_cq(struct ibv_cq *ibcq)
 		ibcq->channel->refcnt--;
 		pthread_mutex_unlock(&ch->mutex);
 	}
-	/* The program may still be about to look at events that it got: man ibv_get_cq_event. */
+	/* The program may not have acknowledged events that it got: man ibv_get_cq_event. */
 	pthread_mutex_lock(&ibcq->mutex);
 	while (ibcq->comp_events_completed != cq->comp_events_reported ||
 	       ibcq->async_events_completed != cq->async_events_reported)
@@ -282,7 +282,7 @@ ibv_destroy_cq(struct ibv_cq *ibcq)
 	return 0;
 }
 
-/* The slots up to this WQE are free: their completions were polled, or need none. */
+/* Free the slots up to this WQE: their completions were polled, or they need none. */
 static inline void
 complete_wqe(struct client_qp *qp, const union ring_cqe_ctl *ctl)
 {
@@ -320,7 +320,7 @@ cq_next(struct client_cq *cq, struct ring_cqe **out, union ring_cqe_ctl *ctl)
 		if (unlikely(ctl->dead | ctl->xrc)) {
 			if (ctl->dead)
 				continue;
-			/* Of an XRC SRQ, which frees its slots itself. The QP may be another program's. */
+			/* A receive of an XRC SRQ, which frees its slots itself. The QP may be another program's. */
 			*out = e;
 			return true;
 		}
@@ -364,7 +364,7 @@ fill_wc(struct ibv_wc *wc, const struct ring_cqe *e, const union ring_cqe_ctl *c
 	wc->dlid_path_bits = 0;
 }
 
-/* If cores are short, the engine that would fill the CQ may be waiting for this core. */
+/* Yield the core: if cores are short, the engine that would fill the CQ may be waiting for it. */
 static __attribute__((noinline)) void
 give_core(const struct client_ctx *ctx)
 {
@@ -388,7 +388,7 @@ client_cq_empty(struct client_cq *cq)
 		give_core(to_ctx(cq->cq.context));
 }
 
-/* Without the lock. A resize may be going on: never use a large order with the base of a small ring. */
+/* Called without the lock. A resize may be in progress: never use a large order with the base of a small ring. */
 static inline bool
 cq_looks_empty(struct client_cq *cq)
 {
@@ -412,8 +412,8 @@ client_poll_cq(struct ibv_cq *ibcq, int num, struct ibv_wc *wc)
 	uint32_t before;
 	int n = 0;
 
-	/* Empty is what most polls find: without the lock, so that threads that poll don't stand in the way of one that
-	 * has work. */
+	/* Most polls find the CQ empty. Check that without the lock, so that polling threads don't get in the way of one
+	 * that has work. */
 	if (cq_looks_empty(cq)) {
 		client_cq_empty(cq);
 		return 0;
@@ -429,8 +429,8 @@ client_poll_cq(struct ibv_cq *ibcq, int num, struct ibv_wc *wc)
 }
 
 /*
- * @return true if there is a completion that was neither polled nor there when the last event was raised, and that would
- * have raised one: errors are solicited too. All that is there now counts as reported then.
+ * @return true if there is a completion that was neither polled nor present when the last event was raised, and that
+ * would have raised one; errors count as solicited. All present completions count as reported afterwards.
  */
 static bool
 cq_due(struct client_cq *cq, bool solicited_only)
@@ -456,10 +456,11 @@ cq_due(struct client_cq *cq, bool solicited_only)
 }
 
 /*
- * The next completion raises an event; one that came since the last event and wasn't polled raises it at once, as with
- * adapters, so that none is lost between the last poll and the arming. One that an event told of already raises no second,
- * polled or not: programs that arm before they poll count on that (ib_send_lat -e).
- * The fence: either we see the CQE, or the engine, which writes it and then looks, sees the arming. Who disarms sends.
+ * The next completion raises an event; one that arrived since the last event and wasn't polled raises it at once, as
+ * with adapters, so that none is lost between the last poll and arming. A completion reported by an event raises no
+ * second one, polled or not: programs that arm before they poll rely on that (ib_send_lat -e). The fence: either we see
+ * the CQE, or the engine, which writes it and then reads the arm, sees that the CQ is armed. Whoever disarms it sends
+ * the event.
  */
 int
 client_req_notify_cq(struct ibv_cq *ibcq, int solicited_only)
@@ -472,7 +473,7 @@ client_req_notify_cq(struct ibv_cq *ibcq, int solicited_only)
 	/* A CQ without a channel has no events. */
 	if (!ch)
 		return 0;
-	/* A request for any completion isn't narrowed by one for solicited ones. */
+	/* A request for any completion isn't replaced by one for solicited completions. */
 	if (solicited_only)
 		atomic_compare_exchange_strong(&cq->shared->arm, &none, RING_ARM_SOLICITED);
 	else

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Extended CQs: ibv_start_poll() takes the CQ's lock, ibv_next_poll() goes on, readers speak of the current CQE,
- * ibv_end_poll() publishes what was consumed and lets the lock go.
+ * Extended CQs: ibv_start_poll() takes the CQ's lock, ibv_next_poll() moves on, readers read the current CQE,
+ * ibv_end_poll() publishes what was consumed and releases the lock.
  */
 #include "verbs/client_priv.h"
 
@@ -169,7 +169,7 @@ client_create_cq_ex(struct ibv_context *context, struct ibv_cq_init_attr_ex *att
 	cq->ex.read_slid = ex_slid;
 	cq->ex.read_sl = ex_sl;
 	cq->ex.read_dlid_path_bits = ex_dlid_path_bits;
-	/* The other readers stay NULL: a program may only call those that its wc_flags asked for. */
+	/* The other readers remain NULL: a program may only call those that its wc_flags requested. */
 	if (cq->stamps) {
 		cq->ex.read_completion_ts = ex_completion_ts;
 		cq->ex.read_completion_wallclock_ns = ex_completion_wallclock_ns;

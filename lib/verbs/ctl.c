@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The client's end of the control protocol (lib/ring/ctl.h). */
+/* The client's side of the control protocol (lib/ring/ctl.h). */
 #include "verbs/client_priv.h"
 
 #include <sys/mman.h>
@@ -46,7 +46,7 @@ client_call_locked(struct client_ctx *ctx, struct client_call *c)
 	bool was_broken = ctx->broken;
 	int err;
 
-	/* After fork() the child shares its parent's connection; it must not send requests in its parent's name. */
+	/* After fork() the child shares its parent's connection; it must not send requests on its parent's behalf. */
 	if (ctx->foreign || ctx->broken)
 		return EIO;
 	c->wait = ctx->wait;
@@ -101,7 +101,7 @@ client_give_back(struct client_ctx *ctx, enum ctl_op op, uint32_t handle)
 	client_call_close_fds(&c, 0);
 }
 
-/** The descriptor of segment number @p n, which is new. */
+/** Record the descriptor of new segment @p n. */
 static int
 segment_enter(struct client_ctx *ctx, uint32_t n, uint64_t bytes, int fd)
 {

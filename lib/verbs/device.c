@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Devices: what is said of them, opening, closing. */
+/* Devices: their attributes, opening, closing. */
 #include "verbs/client_priv.h"
 
 #include <fcntl.h>
@@ -17,7 +17,7 @@ client_device_fill(struct client_device *d, const char *name, const char *netdev
 	strlcpy(d->dev.name, name, sizeof(d->dev.name));
 	strlcpy(d->dev.dev_name, name, sizeof(d->dev.dev_name));
 	snprintf(d->dev.dev_path, sizeof(d->dev.dev_path), "/sys/class/infiniband_verbs/%s", name);
-	/* Programs look here for PCI address and NUMA node, which the kernel interface of the same NIC has. */
+	/* Programs look here for the PCI address and NUMA node, which the kernel interface of the same NIC has. */
 	if (netdev[0])
 		snprintf(d->dev.ibdev_path, sizeof(d->dev.ibdev_path), "/sys/class/net/%s", netdev);
 	else
@@ -81,7 +81,7 @@ fill_ops(struct client_ctx *ctx)
 	c->ops.dealloc_mw = client_dealloc_mw;
 }
 
-/* Take over what the reply to CTL_DEVICE_OPEN brought; descriptors that aren't kept are closed by the caller. */
+/* Take over the content of the reply to CTL_DEVICE_OPEN. The caller closes descriptors that aren't kept. */
 static int
 adopt_session(struct client_ctx *ctx, struct client_call *c)
 {
@@ -120,8 +120,8 @@ bind_session(struct client_ctx *ctx, const struct client_device *d)
 	if (pipe2(fds, O_CLOEXEC))
 		return errno;
 	/*
-	 * An engine or the control thread must never wait for a program that doesn't read its events. The mode: the
-	 * daemon opens the pipe anew, perhaps as another user. Nobody but those who have the descriptor can.
+	 * An engine or the control thread must never wait for a program that doesn't read its events. The mode lets the
+	 * daemon reopen the pipe, perhaps as another user; only processes that have the descriptor can do that.
 	 */
 	if (fcntl(fds[1], F_SETFL, O_NONBLOCK) < 0 || fchmod(fds[1], CLIENT_PIPE_MODE) < 0) {
 		err = errno;
@@ -133,7 +133,7 @@ bind_session(struct client_ctx *ctx, const struct client_device *d)
 	c.req.device_open.index = d->index;
 	c.fds[0] = fds[1];
 	c.nb_fds = 1;
-	/* Nobody else knows the session yet, so that there is no lock to hold. */
+	/* Nobody else knows the session yet, so no lock is needed. */
 	err = client_call_locked(ctx, &c);
 	/* Only the daemon keeps the write end, so that its death is an end of file for the reader. */
 	close(fds[1]);

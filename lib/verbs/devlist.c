@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Finding the daemon and what it offers. */
+/* Finding the daemon and listing its devices. */
 #include "verbs/client_priv.h"
 
 #include <unistd.h>
@@ -7,7 +7,7 @@
 static pthread_mutex_t devices_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct client_device devices[UROCE_MAX_PORTS];
 
-/* In a forked child the lock may be held by a thread of the parent, which doesn't exist here. */
+/* In a forked child, the lock may be held by a thread of the parent, which doesn't exist here. */
 static void
 fork_child(void)
 {
@@ -20,7 +20,7 @@ register_fork(void)
 	pthread_atfork(NULL, NULL, fork_child);
 }
 
-/* The entry of this name at this socket, or a free one. */
+/* @return the entry with this name and socket, or a free one. */
 static struct client_device *
 device_slot(const char *name, const char *path)
 {

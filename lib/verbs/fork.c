@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * fork() under converted memory.
+ * fork() and converted memory.
  *
- * Converted memory is a shared mapping, which a child would go on sharing with its parent. The child therefore replaces
- * each by a private copy, and the parent's thread returns from fork() only when that is done. Other threads of the
- * parent may write meanwhile, as they may between any two loads of the child's. Above FORK_COPY_BYTES the rest is
- * mapped privately instead: the child's stores stay its own, but it may see later ones of the parent's.
+ * Converted memory is a shared mapping, which a child would continue to share with its parent. So the child replaces
+ * each one by a private copy, and in the parent fork() returns only when that is done. Other threads of the parent may
+ * write meanwhile, as they may between any two loads of the child's. Beyond FORK_COPY_BYTES the rest is mapped
+ * privately instead: the child's stores are not seen by the parent, but the child may see later stores of the parent.
  *
- * A child can't use its parent's device contexts, as with any RDMA device; it may open its own.
- * vfork() and posix_spawn() (and so system() and popen()) run no handlers and need none.
+ * A child can't use its parent's device contexts, as with any RDMA device; it may open its own. vfork() and
+ * posix_spawn() (and so system() and popen()) run no handlers and need none.
  */
 #include "verbs/client_priv.h"
 
@@ -23,7 +23,7 @@
 pthread_mutex_t client_contexts_lock = PTHREAD_MUTEX_INITIALIZER;
 struct client_ctx *client_contexts;
 
-/* The child closes the write end, also by dying, when it has its copies. [0] -1: nothing was ever converted. */
+/* The child closes the write end, or dies, when it has its copies. [0] -1: nothing was ever converted. */
 static int copied[2] = { -1, -1 };
 
 static void
@@ -55,7 +55,7 @@ fork_parent(void)
 	pthread_mutex_unlock(&client_contexts_lock);
 }
 
-/* Not memcpy(): AddressSanitizer's minds what the program has freed, which is copied with the rest. */
+/* Not memcpy(), because AddressSanitizer's version rejects memory that the program has freed, which is copied too. */
 __attribute__((no_sanitize("address"))) static void
 copy_pages(void *to, const void *from, uint64_t bytes)
 {
@@ -66,7 +66,7 @@ copy_pages(void *to, const void *from, uint64_t bytes)
 		t[i] = f[i];
 }
 
-/* malloc()'s own memory may be among what is still shared: nothing here may allocate. */
+/* This must not allocate: malloc()'s own memory may still be shared. */
 static int
 copy_private(const struct map_entry *e)
 {
@@ -75,7 +75,7 @@ copy_private(const struct map_entry *e)
 
 	if (copy == MAP_FAILED)
 		return errno;
-	/* The program may have made it unreadable; this mapping is replaced anyway. */
+	/* The program may have made the memory unreadable; this mapping is replaced anyway. */
 	if ((e->prot & PROT_READ) || !mprotect((void *)e->start, bytes, PROT_READ)) {
 		copy_pages(copy, (void *)e->start, bytes);
 		if ((e->prot == (PROT_READ | PROT_WRITE) || !mprotect(copy, bytes, e->prot)) &&
@@ -86,7 +86,7 @@ copy_private(const struct map_entry *e)
 	return ENOMEM;
 }
 
-/* The open context whose converted memory this mapping is, if any. */
+/* @return the open context to whose converted memory this mapping belongs, or NULL. */
 static const struct client_ctx *
 owner_of(const struct map_entry *e)
 {
@@ -157,7 +157,7 @@ ibv_is_fork_initialized(void)
 	return IBV_FORK_UNNEEDED;
 }
 
-/* Of the library's binary interface, but in no header. */
+/* Part of the library's binary interface, but in no header. */
 CLIENT_EXPORT int ibv_dontfork_range(void *base, size_t size);
 CLIENT_EXPORT int ibv_dofork_range(void *base, size_t size);
 

@@ -13,7 +13,7 @@
 
 enum {
 	MAPS_READ_BYTES = 8192, /**< on the caller's stack, which may be small */
-	MAPS_LINE_BYTES = 160,  /**< of a line; all fields and the start of the name fit */
+	MAPS_LINE_BYTES = 160,  /**< longest part of a line that is used: all fields and the start of the name */
 	MAPS_FIRST_ROOM = 16,
 };
 
@@ -89,7 +89,7 @@ name_kind(const char *name, size_t len)
 	return MAP_NAME_FILE;
 }
 
-/* A number at *p, ended by the character @p stop, which is skipped. */
+/* Parse a number at *p that is followed by @p stop, which is skipped. */
 static bool
 take_number(const char **p, const char *end, unsigned int base, char stop, uint64_t *out)
 {
@@ -111,7 +111,7 @@ take_number(const char **p, const char *end, unsigned int base, char stop, uint6
 	}
 	if (s == *p)
 		return false;
-	/* The inode may be the last thing on a line. */
+	/* The inode may be the last field of a line. */
 	if (s == end) {
 		if (stop != ' ' || base != 10)
 			return false;
@@ -153,7 +153,7 @@ maps_parse_line(const char *line, size_t len, struct map_entry *out)
 	return 0;
 }
 
-/* A reader of /proc/self/maps, line by line. */
+/* Reads /proc/self/maps line by line. */
 struct maps_reader {
 	int fd;
 	size_t have, at;
@@ -168,7 +168,7 @@ reader_open(struct maps_reader *r)
 	return r->fd < 0 ? errno : 0;
 }
 
-/* The next byte, -1 at the end, -2 if reading failed (errno). */
+/* @return the next byte; -1 at the end; -2 if reading failed (errno). */
 static int
 reader_byte(struct maps_reader *r)
 {
@@ -254,7 +254,7 @@ find_by_query(uint64_t addr, struct map_entry *out)
 		return ENOTTY;
 	rc = ioctl(fd, MAPS_QUERY, &q);
 	if (rc && errno == ENAMETOOLONG) {
-		/* Only a path is that long. */
+		/* Only a path can be that long. */
 		q.vma_name_addr = 0;
 		q.vma_name_size = 0;
 		strcpy(name, "/");
@@ -339,7 +339,7 @@ maps_range(struct map_list *l, uint64_t start, uint64_t end)
 	if (start >= end)
 		return 0;
 	err = maps_find(start, &e);
-	/* One pass over the text gives them all; the ioctl one at a time. */
+	/* One pass over the text finds all mappings; the ioctl returns one at a time. */
 	if (!err && (atomic_load(&text_forced) || atomic_load(&query_known) != 1))
 		return range_in_text(l, start, end);
 	while (!err && e.start < end) {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * What is mapped where in this process.
+ * Finding out what is mapped in this process, and where.
  *
- * Asks by the PROCMAP_QUERY ioctl (Linux 6.11, 0.3 us an answer), else reads /proc/self/maps (10 us and more).
- * Answers are true at the moment of asking; a program that changes its mappings meanwhile changes them.
+ * Uses the PROCMAP_QUERY ioctl (Linux 6.11, 0.3 us per answer) if possible, else reads /proc/self/maps (10 us and
+ * more). An answer is true at the moment of the query; the program may change its mappings at any time.
  *
- * Used by: registration of memory (mr.c, convert.c, stacks.c) and the fork handler. Thread: any. No allocation except
+ * Used by: registration of memory (mr.c, convert.c, stacks.c) and the fork handler. Thread: any. Allocates memory only
  * for lists.
  */
 #ifndef UROCE_CLIENT_MAPS_H
@@ -16,7 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/** What the name column of a mapping says. */
+/** Kinds of names of mappings. */
 enum map_name {
 	MAP_NAME_NONE,    /**< anonymous */
 	MAP_NAME_HEAP,    /**< [heap] */
@@ -51,7 +51,7 @@ struct map_list {
 int maps_parse_line(const char *line, size_t len, struct map_entry *out);
 
 /**
- * Find the mapping that covers @p addr or else the next one above.
+ * Find the mapping that contains @p addr, or else the next one above.
  * @return 0; ENOENT if there is none; another errno value if the kernel can't be asked.
  */
 int maps_find(uint64_t addr, struct map_entry *out);
@@ -62,15 +62,15 @@ int maps_find(uint64_t addr, struct map_entry *out);
  */
 int maps_range(struct map_list *l, uint64_t start, uint64_t end);
 
-/** True if the list's entries cover [start, end) without a gap. */
+/** @return true if the list's entries cover [start, end) without gaps. */
 bool maps_covers(const struct map_list *l, uint64_t start, uint64_t end);
 
 void maps_free(struct map_list *l);
 
-/** Read /proc/self/maps even if the ioctl would do: for tests of the other way. */
+/** Read /proc/self/maps even where the ioctl exists, to test that way. */
 void maps_force_text(bool on);
 
-/** In a child after fork: the descriptor of the parent's maps is of no use. */
+/** In a child after fork: forget the descriptor of the parent's maps. */
 void maps_forget(void);
 
 #endif /* UROCE_CLIENT_MAPS_H */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Between the kernel's structs (rdma/ib_user_verbs.h, ib_user_sa.h) and the verbs': for librdmacm. */
+/* Conversions between the kernel's structs (rdma/ib_user_verbs.h, ib_user_sa.h) and those of verbs, for librdmacm. */
 #include "verbs/client_priv.h"
 
 #include <infiniband/sa.h>
@@ -39,7 +39,7 @@ ibv_copy_qp_attr_from_kern(struct ibv_qp_attr *to, const struct ib_uverbs_qp_att
 	ibv_copy_ah_attr_from_kern(&to->alt_ah_attr, &from->alt_ah_attr);
 }
 
-/* The members that both structs of a path record have, but for the GIDs. */
+/* Copy the members that both structs of a path record have, except the GIDs. */
 #define COPY_PATH_REC(to, from) \
 	do { \
 		(to)->dlid = (from)->dlid; \

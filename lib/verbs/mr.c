@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Memory regions. How the daemon reaches the memory: segments.h and convert.h. */
+/* Memory regions. segments.h and convert.h describe how the daemon accesses the memory. */
 #include "verbs/client_priv.h"
 
 #include <sys/mman.h>
 
 #include "verbs/segments.h"
 
-/* What the daemon is told. Optional flags are hints, which may be ignored (man ibv_reg_mr). */
+/* The flags that are sent to the daemon. Optional flags are hints that may be ignored (man ibv_reg_mr). */
 #define MR_ACCESS_SERVED \
 	(UROCE_ACCESS_LOCAL_WRITE | UROCE_ACCESS_REMOTE_WRITE | UROCE_ACCESS_REMOTE_READ | \
 	 UROCE_ACCESS_REMOTE_ATOMIC | UROCE_ACCESS_MW_BIND | UROCE_ACCESS_FLUSH_GLOBAL)
@@ -14,7 +14,7 @@
 #define MR_ACCESS_WRITES \
 	(UROCE_ACCESS_LOCAL_WRITE | UROCE_ACCESS_REMOTE_WRITE | UROCE_ACCESS_REMOTE_ATOMIC | UROCE_ACCESS_MW_BIND)
 
-/* A registration as it is asked for. */
+/* A requested registration. */
 struct mr_want {
 	struct ibv_pd *pd;
 	uint64_t addr, length, iova;
@@ -27,7 +27,7 @@ static int
 check_access(unsigned int access)
 {
 	if (access & ~(MR_ACCESS_SERVED | MR_ACCESS_IGNORED))
-		/* As Linux answers for a device without the capability: ib_check_mr_access(). */
+		/* The error that Linux returns for a device without the capability: ib_check_mr_access(). */
 		return access & (UROCE_ACCESS_ON_DEMAND | UROCE_ACCESS_FLUSH_PERSISTENT) ? EOPNOTSUPP : EINVAL;
 	/* Remote write requires local write, as in Linux (ib_check_mr_access()). */
 	if ((access & (UROCE_ACCESS_REMOTE_WRITE | UROCE_ACCESS_REMOTE_ATOMIC)) && !(access & UROCE_ACCESS_LOCAL_WRITE))
@@ -35,7 +35,7 @@ check_access(unsigned int access)
 	return 0;
 }
 
-/* Send the segments, all but the last part before the request itself. The lock keeps other threads' requests out. */
+/* Send the segments: all but the last part before the request itself. The lock keeps out other threads' requests. */
 static int
 send_registration(struct client_ctx *ctx, const struct mr_want *w, const struct segments *segs, struct client_call *c)
 {
@@ -114,7 +114,10 @@ register_region(const struct mr_want *w, struct ctl_mr_reg_rsp *out)
 	if (w->addr + w->length < w->addr || w->iova + w->length < w->iova)
 		return EINVAL;
 	err = register_once(ctx, w, ctx->privileged, &had_shared, &c);
-	/* Not every shared mapping can be mapped by others (devices), and it may have been cut or merged meanwhile. */
+	/*
+	 * Not every shared mapping can be mapped by others (devices), and a mapping may have been split or merged
+	 * meanwhile.
+	 */
 	if (had_shared && (err == EOPNOTSUPP || err == ENOENT || err == EPERM || err == EACCES))
 		err = register_once(ctx, w, false, &had_shared, &c);
 	if (err)
@@ -178,8 +181,8 @@ ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, un
 }
 
 /*
- * As a new registration that takes the old one's place, keys and all. Whatever fails, fails before the old one is
- * touched.
+ * A new registration that replaces the old one, with the same keys. Whatever can fail, fails before the old one is
+ * changed.
  */
 CLIENT_EXPORT int
 ibv_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr, size_t length, int access)

@@ -2,10 +2,10 @@
 /* Memory windows: allocated by the daemon, bound by work requests that its engines execute. */
 #include "verbs/client_priv.h"
 
-/* The access that a memory window may grant; type 1 is never zero based (o10-36.2.2). */
+/* The access that a memory window can grant; type 1 is never zero based (o10-36.2.2). */
 #define MW_ACCESS_TYPE_1 (UROCE_ACCESS_REMOTE_WRITE | UROCE_ACCESS_REMOTE_READ | UROCE_ACCESS_REMOTE_ATOMIC)
 #define MW_ACCESS_TYPE_2 (MW_ACCESS_TYPE_1 | UROCE_ACCESS_ZERO_BASED)
-#define RKEY_INDEX 0xffffff00u /* the part of an rkey that the program doesn't choose */
+#define RKEY_INDEX 0xffffff00u /* the part of an rkey that the program can't choose */
 
 struct ibv_mw *
 client_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * The objects behind the verbs API. Every object starts with the struct that verbs.h promises to programs; what follows is
- * ours.
+ * The objects behind the verbs API. Every object starts with the struct that verbs.h defines; what follows is private
+ * to the library.
  *
- * Threads: any, as the verbs man pages promise. Each queue has a lock of its own; the connection, the table of objects
- * and each object's count of events have a mutex. Order of locks: SQ, RQ, CQs (lower address first).
+ * Threads: any, as the verbs man pages promise. Each queue has its own lock; the connection, the table of objects and
+ * each object's count of events have a mutex. Lock order: SQ, RQ, CQs (lower address first).
  */
 #ifndef UROCE_OBJECTS_PRIV_H
 #define UROCE_OBJECTS_PRIV_H
@@ -24,7 +24,7 @@
 #include "verbs/device.h"
 #include "verbs/objtab.h"
 
-/* These are macros over inline functions in verbs.h; here the exported functions are meant. */
+/* These are macros for inline functions in verbs.h; here the exported functions are meant. */
 #undef ibv_query_port
 #undef ibv_reg_mr
 #undef ibv_reg_mr_iova
@@ -34,9 +34,9 @@
 
 enum {
 	CLIENT_CACHE_LINE = 64,
-	CLIENT_SPINS = 1000,        /**< tries for a queue's lock before the processor is given up */
-	CLIENT_EMPTY_POLLS = 16,    /**< polls in vain after which a program gives its core away, where engines say cores are short */
-	CLIENT_QPN_SLOTS = 1 << 16, /**< a session's live QPs differ in these low bits of their numbers */
+	CLIENT_SPINS = 1000,        /**< tries for a queue's lock before the thread yields its core */
+	CLIENT_EMPTY_POLLS = 16,    /**< polls in vain before a thread yields its core, if engines report short cores */
+	CLIENT_QPN_SLOTS = 1 << 16, /**< a session's live QPs have different QP numbers in these low bits */
 };
 
 /* ---- A lock for queues: uncontended it is one exchange and one store, and it never sleeps in the kernel ---- */
@@ -69,11 +69,11 @@ client_unlock(struct client_lock *l)
 
 /* ---- Objects ---- */
 
-/** A piece of shared memory that the daemon gave this session. */
+/** A segment of shared memory that the daemon sent to this session. */
 struct client_segment {
-	uint8_t *base; /**< NULL: there was no room to map it */
+	uint8_t *base; /**< NULL: it couldn't be mapped */
 	size_t bytes;
-	int fd;        /**< until it is mapped; the daemon sends it once only */
+	int fd;        /**< kept until it is mapped; the daemon sends it only once */
 };
 
 struct client_qp;
@@ -87,7 +87,10 @@ struct client_ctx {
 	pthread_mutex_t ctl_lock; /**< one request at a time; guards segs */
 	int sock;
 	bool broken; /**< the connection has failed; no more requests are sent */
-	/** The daemon is in this process (lib/uroce): memory needs no mapping, and waiting is done by this. Else NULL. */
+	/**
+	 * Set if the daemon is in this process (lib/uroce): memory needs no mapping, and this function is used to wait.
+	 * Else NULL.
+	 */
 	client_wait_fn wait;
 	struct client_segment *segs;
 	uint32_t nb_segs, nb_unmapped;
@@ -100,7 +103,7 @@ struct client_ctx {
 	size_t db_bytes, db_stride;
 	uint32_t nb_engines;
 
-	bool privileged; /**< the daemon maps shared memory of ours */
+	bool privileged; /**< the daemon can map our shared memory */
 	bool can_convert;
 	struct mem_file mem;
 
@@ -109,7 +112,7 @@ struct client_ctx {
 
 struct client_channel {
 	struct ibv_comp_channel channel;
-	int write_fd; /**< goes to the daemon with each CQ; kept open so that the read end never sees an end of file */
+	int write_fd; /**< sent to the daemon with each CQ; kept open so that the read end never sees end of file */
 	pthread_mutex_t mutex; /**< guards refcnt and the order of reads against the removal of a dead CQ's events */
 };
 
@@ -118,17 +121,17 @@ struct client_cq {
 		struct ibv_cq cq;
 		struct ibv_cq_ex ex; /**< begins with the same members */
 	};
-	struct client_lock lock; /**< everything down to cur_ctl */
-	_Atomic uint32_t empty_polls; /**< written by every poller, without the lock: it needn't be exact */
+	struct client_lock lock; /**< protects everything down to cur_ctl */
+	_Atomic uint32_t empty_polls; /**< written by every poller without the lock: it needn't be exact */
 	bool single_threaded;    /**< created with IBV_CREATE_CQ_ATTR_SINGLE_THREADED: no lock is taken */
 	bool extended;
-	/** While a resize makes it larger, threads look at it without the lock: base changes before order. */
+	/** Threads read it without the lock even while a resize enlarges it: base is changed before order. */
 	struct ring ring;
-	uint64_t *stamps; /**< a time per slot, or NULL */
+	uint64_t *stamps; /**< a time stamp per slot, or NULL */
 	struct ring_cq_shared *shared;
-	uint32_t reported;         /**< CQEs below this counter were polled or told of by an event */
-	struct client_qp *last_qp; /**< QP of the last CQE: CQEs of one QP mostly follow each other */
-	struct ring_cqe cur;       /**< extended polling: the CQE that the readers speak of */
+	uint32_t reported;         /**< CQEs before this counter were polled or reported by an event */
+	struct client_qp *last_qp; /**< QP of the last CQE; consecutive CQEs are mostly of one QP */
+	struct ring_cqe cur;       /**< extended polling: the current CQE, which the readers read */
 	union ring_cqe_ctl cur_ctl;
 
 	uint64_t cookie;
@@ -157,8 +160,8 @@ struct client_xrcd {
 struct client_qp {
 	struct ibv_qp_ex qp; /**< begins with struct ibv_qp */
 	/**
-	 * The next member of struct ibv_qp_ex from rdma-core 46 on, whose headers programs may have been built with: right
-	 * behind what the headers here know of it (qp_wr.c checks).
+	 * The next member of struct ibv_qp_ex from rdma-core 46 on; programs may have been built with its headers. It
+	 * directly follows the members that the headers used here have (qp_wr.c checks).
 	 */
 	void (*wr_flush)(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t remote_addr, size_t len, uint8_t type, uint8_t level);
 	struct client_ctx *ctx;
@@ -189,15 +192,15 @@ struct client_qp {
 	uint32_t rq_max;
 	uint32_t rq_tail_seen;
 
-	/* Written by whoever polls the CQs, under their locks: WQEs whose completions were polled. */
+	/* Written by the thread that polls the CQs, under their locks: WQEs whose completions were polled. */
 	_Atomic uint32_t sq_tail __attribute__((aligned(CLIENT_CACHE_LINE)));
 	_Atomic uint32_t rq_tail;
 };
 
-/** A thread domain. That its objects are used by one thread only isn't made use of. */
+/** A thread domain. We make no use of the promise that its objects are used by only one thread. */
 struct client_td {
 	struct ibv_td td;
-	_Atomic uint32_t users; /**< parent domains */
+	_Atomic uint32_t users; /**< number of parent domains that use it */
 };
 
 /** A PD, or a parent domain, which has its PD's handle. */
@@ -205,7 +208,7 @@ struct client_pd {
 	struct ibv_pd pd;
 	struct client_pd *parent; /**< the PD of a parent domain, else NULL */
 	struct client_td *td;     /**< of a parent domain, or NULL */
-	_Atomic uint32_t domains; /**< parent domains of a PD */
+	_Atomic uint32_t domains; /**< number of parent domains of this PD */
 };
 
 struct client_mr {
@@ -262,7 +265,7 @@ client_cq_unlock(struct client_cq *cq)
 		client_unlock(&cq->lock);
 }
 
-/** Take the locks of a QP's two CQs in the one order that can't deadlock. */
+/** Lock both CQs of a QP in the order that avoids deadlocks. */
 static inline void
 client_cq_lock_two(struct client_cq *a, struct client_cq *b)
 {

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * Cookies: numbers that name CQs, QPs and SRQs towards the daemon.
+ * Cookies: numbers for CQs, QPs and SRQs that the daemon puts into events.
  *
- * Events that wait in a pipe can outlive their object. A cookie holds an index and the generation of its slot, so that
- * such an event finds nothing, where a pointer would find freed memory. The mutex also guards the objects' counts of
- * reported events: an object that was removed under it gets no further one.
+ * Events waiting in a pipe can outlive their object. A cookie contains an index and the generation of its slot, so for
+ * such an event no object is found, where a pointer would refer to freed memory. The mutex also protects the objects'
+ * counts of reported events: an object that was removed under the mutex gets no more events.
  *
- * Used by: one struct objtab per context. Thread: any. objtab_add() and objtab_remove() take the mutex; who gets an object
- * holds it as long as he uses the object.
+ * Used by: one struct objtab per context. Thread: any. objtab_add() and objtab_remove() take the mutex; a caller of
+ * objtab_get() holds it as long as it uses the object.
  */
 #ifndef UROCE_CLIENT_OBJTAB_H
 #define UROCE_CLIENT_OBJTAB_H
@@ -29,15 +29,15 @@ struct objtab {
 	uint32_t first_free; /**< index + 1, 0: none */
 };
 
-/** Empty table. */
+/** Initialize an empty table. */
 void objtab_init(struct objtab *t);
 /** Free the table, not the objects. */
 void objtab_fini(struct objtab *t);
 /** @return a cookie, or UINT64_MAX if there is no memory. */
 uint64_t objtab_add(struct objtab *t, void *obj);
-/** Under the mutex. @return the object, or NULL if it was removed. */
+/** [mutex held] @return the object, or NULL if it was removed. */
 void *objtab_get(const struct objtab *t, uint64_t cookie);
-/** The cookie names nothing from now on. */
+/** Make the cookie invalid. */
 void objtab_remove(struct objtab *t, uint64_t cookie);
 
 #endif /* UROCE_CLIENT_OBJTAB_H */

@@ -49,7 +49,7 @@ client_is_parent_domain(const struct ibv_pd *pd)
 	return pd && ((const struct client_pd *)pd)->parent;
 }
 
-/* A parent domain is used in place of its PD; the daemon knows both by the PD's handle. */
+/* A parent domain is used like its PD; for the daemon both have the PD's handle. */
 struct ibv_pd *
 client_alloc_parent_domain(struct ibv_context *context, struct ibv_parent_domain_init_attr *attr)
 {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Posting: the hot path. A WR becomes a slot of the ring; the engine is told only if it isn't looking, and a system
- * call is made only if it sleeps. Nothing here allocates.
+ * Posting, the hot path. A WR is written into a slot of the ring; the doorbell is rung only if the engine doesn't watch
+ * the queue, and a system call is made only if the engine sleeps. Nothing here allocates.
  *
- * What it costs, in instructions of a -O3 build on x86-64: posting one WRITE of one SGE 145, of which two are locked
- * (the queue's lock, the fence before the look at the doorbell); polling one completion 145, one of them locked (cq.c).
- * To count again: valgrind --tool=callgrind --toggle-collect=client_post_send verbs_test_post.
+ * Cost, in instructions of a -O3 build on x86-64: posting one WRITE with one SGE 145, of which two are locked (the
+ * queue's lock, the fence before the check of the doorbell); polling one completion 145, one of them locked (cq.c). To
+ * measure again: valgrind --tool=callgrind --toggle-collect=client_post_send verbs_test_post.
  */
 #include "verbs/client_priv.h"
 
@@ -17,17 +17,17 @@
 const uint32_t client_wr_types[UROCE_WR_OPS] = { WR_OP_TABLE(TYPES) };
 #undef TYPES
 
-/* What put_operands() fills in: opcodes with a block of operands, and LOCAL_INV, which has only a key. */
+/* The opcodes that put_operands() handles: those with a block of operands, and LOCAL_INV, which has only a key. */
 #define OPERAND_OPS (WR_OPS_WITH_BLOCK | 1u << UROCE_WR_LOCAL_INV)
 #define SEND_FLAGS (UROCE_SEND_FENCE | UROCE_SEND_SIGNALED | UROCE_SEND_SOLICITED | UROCE_SEND_INLINE)
 
-/* The engine sleeps: the one system call of the data path. */
+/* Wake the engine, which sleeps: the only system call of the data path. */
 static __attribute__((noinline)) void
 kick(const struct client_qp *qp)
 {
 	uint64_t one = 1;
 
-	/* An eventfd fails to take a 1 only when it is full of wake-ups already. */
+	/* Writing 1 to an eventfd fails only if it is full of wake-ups already. */
 	if (write(qp->ctx->kick_fd, &one, sizeof(one)) < 0)
 		return;
 }
@@ -42,7 +42,7 @@ ring_bell(const struct client_qp *qp)
 void
 client_sq_ring(struct client_qp *qp)
 {
-	/* The client's half of the first rule in ring.h: write WQE, fence, load watch. */
+	/* The client's side of the first rule in ring.h: write WQE, fence, load watch. */
 	atomic_thread_fence(memory_order_seq_cst);
 	if (!atomic_load_explicit(&qp->shared->sq_watch, memory_order_relaxed))
 		ring_bell(qp);
@@ -51,7 +51,7 @@ client_sq_ring(struct client_qp *qp)
 uint32_t
 client_sq_room(struct client_qp *qp, uint32_t head)
 {
-	/* The cache line that the poller writes is read only if the SQ looks full by the value last read. */
+	/* Read the cache line that the poller writes only if the SQ looks full by the value read last. */
 	if (head - qp->sq_tail_seen >= qp->sq_max)
 		qp->sq_tail_seen = atomic_load_explicit(&qp->sq_tail, memory_order_acquire);
 	return qp->sq_max - (head - qp->sq_tail_seen);
@@ -88,8 +88,8 @@ put_sges(struct ring_sge *to, const struct ibv_sge *from, int n)
 }
 
 /*
- * Fill in the operands of OPERAND_OPS. @return the number of SGEs (atomics only); -1: bad WR. FLUSH has no struct
- * ibv_send_wr.
+ * Fill in the operands of OPERAND_OPS.
+ * @return the number of SGEs (atomics only); -1: bad WR. FLUSH has no struct ibv_send_wr.
  */
 static __attribute__((noinline)) int
 put_operands(struct ring_sq_wqe *w, const struct ibv_send_wr *wr)
@@ -108,7 +108,7 @@ put_operands(struct ring_sq_wqe *w, const struct ibv_send_wr *wr)
 	}
 }
 
-/* Write one WR into its slot. The control word goes last. */
+/* Write a WR into its slot; the control word is written last. */
 static inline int
 put_send(struct client_qp *qp, uint32_t counter, const struct ibv_send_wr *wr)
 {
@@ -225,7 +225,7 @@ client_post_recv(struct ibv_qp *ibqp, struct ibv_recv_wr *wr, struct ibv_recv_wr
 	}
 	qp->rq.counter = head;
 	/*
-	 * The engine looks at the RQ when a message arrives. Only a QP that is being flushed has to be told of new
+	 * The engine looks at the RQ when a message arrives. Only a QP that is being flushed needs a doorbell for new
 	 * receives.
 	 */
 	atomic_thread_fence(memory_order_seq_cst);

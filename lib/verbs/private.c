@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * rdma-core's private nodes. Programs link libmlx5 and libefa (perftest, UCX, libfabric), whose imports must be found
- * for the program to start; no device of ours is theirs, so nothing of it is ever called but by mistake. Two are real:
- * a provider's constructor registers itself, and ibv_devinfo and pyverbs ask for a GID's type.
+ * rdma-core's private symbol versions. Programs link libmlx5 and libefa (perftest, UCX, libfabric), whose imports must
+ * be resolved for the program to start. None of our devices is theirs, so they are called only by mistake. Two are
+ * real: a provider's constructor registers itself, and ibv_devinfo and pyverbs ask for a GID's type.
  */
 #include "verbs/client_priv.h"
 
@@ -22,14 +22,14 @@ private_register(const void *ops)
 {
 }
 
-/* Not called directly by the alias: the symbol behind it must be of this file. */
+/* The alias refers to this and not to the function itself, because its symbol must be defined in this file. */
 __attribute__((used)) static int
 private_gid_type(struct ibv_context *context, uint8_t port, unsigned int index, int *type)
 {
 	return client_query_gid_type(context, port, index, type);
 }
 
-/* bool verbs_allow_disassociate_destroy: whether a provider may ignore that its device is gone. */
+/* bool verbs_allow_disassociate_destroy: whether a provider may ignore that its device was removed. */
 __attribute__((used)) static bool private_flag;
 
 #define ALIAS_(name, abi, type, target) \

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Names in rdma-core's private nodes, all releases together, that nobody calls: STUB(name, node) for each.
+ * Names in the private nodes of rdma-core's symbol versions, all releases together, that nobody calls: STUB(name, node)
+ * for each.
  */
 #ifndef UROCE_PRIVATE_NAMES_H
 #define UROCE_PRIVATE_NAMES_H

@@ -94,7 +94,7 @@ qp_adopt_rings(struct client_ctx *ctx, struct client_qp *qp, const struct ctl_qp
 static int
 qp_adopt(struct client_ctx *ctx, struct client_qp *qp, const struct ctl_qp_create_rsp *r)
 {
-	/* A QP without queues refers to this, so that posting finds the state RESET. */
+	/* Used by a QP without queues, so that posting finds the state RESET. */
 	static struct ring_qp_shared no_queues;
 
 	qp->qp.qp_base.handle = r->handle;
@@ -105,7 +105,7 @@ qp_adopt(struct client_ctx *ctx, struct client_qp *qp, const struct ctl_qp_creat
 	return 0;
 }
 
-/* CTL_QP_CREATE or CTL_QP_OPEN, filled in. */
+/* Do CTL_QP_CREATE or CTL_QP_OPEN, which is filled in already. */
 static int
 qp_call(struct client_ctx *ctx, struct client_qp *qp, struct client_call *c)
 {
@@ -149,7 +149,7 @@ fill_request(struct client_call *c, const struct client_qp *qp, const struct ibv
 	cap_to_abi(&c->req.qp_create.cap, &attr->cap);
 }
 
-/* An XRC QP has either a send side or a receive side. */
+/* An XRC QP has only a send side or only a receive side. */
 static int
 check_init(const struct ibv_pd *pd, const struct ibv_qp_init_attr *attr, const struct ibv_xrcd *xrcd)
 {
@@ -189,7 +189,7 @@ qp_fill(struct client_qp *qp, struct ibv_context *context, struct ibv_pd *pd, co
 	qp->sq_sig_all = attr->sq_sig_all;
 }
 
-/* The CQs whose locks guard the QP's completions and its entry in ctx->qps. @return false: none. */
+/* Get the CQs whose locks protect the QP's completions and its entry in ctx->qps. @return false: there are none. */
 static bool
 qp_cqs(const struct client_qp *qp, struct client_cq **s, struct client_cq **r)
 {
@@ -201,8 +201,8 @@ qp_cqs(const struct client_qp *qp, struct client_cq **s, struct client_cq **r)
 }
 
 /*
- * From now on its completions are found by its number. An XRC_RECV QP has no completions, and other programs may have it
- * open.
+ * Enter the QP into the table, so that its completions are found by its number. An XRC_RECV QP has no completions, and
+ * other programs may have it open.
  */
 static void
 qp_publish(struct client_qp *qp)
@@ -319,7 +319,7 @@ attr_to_abi(struct uroce_qp_attr *to, const struct ibv_qp_attr *from, int mask)
 	cap_to_abi(&to->cap, &from->cap);
 	ah_attr_to_abi(&to->ah, &from->ah_attr);
 	ah_attr_to_abi(&to->alt_ah, &from->alt_ah_attr);
-	/* The newest member: older programs have no room for it. */
+	/* The newest member, for which older programs have no room. */
 	if (mask & IBV_QP_RATE_LIMIT)
 		to->rate_limit = from->rate_limit;
 }
@@ -333,7 +333,7 @@ attr_from_abi(struct ibv_qp_attr *to, const struct uroce_qp_attr *from)
 	ah_attr_from_abi(&to->alt_ah_attr, &from->alt_ah);
 }
 
-/* No completion of this QP is returned any more. */
+/* Make sure that no completion of this QP is returned any more. */
 static void
 drop_completions(struct client_qp *qp, bool and_qp)
 {
@@ -347,14 +347,14 @@ drop_completions(struct client_qp *qp, bool and_qp)
 	client_cq_forget(s, qp);
 	if (r != s)
 		client_cq_forget(r, qp);
-	/* The daemon has freed the number, so another thread's new QP may have the slot already. */
+	/* The daemon has freed the number, so another thread's new QP may be in this slot already. */
 	if (and_qp)
 		atomic_compare_exchange_strong_explicit(&qp->ctx->qps[q->qp_num & (CLIENT_QPN_SLOTS - 1)], &mine, NULL,
 							memory_order_relaxed, memory_order_relaxed);
 	client_cq_unlock_two(s, r);
 }
 
-/* The engine has dropped what was posted, up to our counters. Counters are not reset, so that phases stay right. */
+/* The engine has dropped what was posted, up to our counters. Counters are not reset, so that phases remain right. */
 static void
 after_reset(struct client_qp *qp)
 {
@@ -370,8 +370,8 @@ after_reset(struct client_qp *qp)
 }
 
 /*
- * Attributes of the half that an XRC QP lacks are passed over, as Linux does (uverbs_cmd.c, modify_qp_mask()): perftest
- * sets all of an RC QP's.
+ * Attributes for the side that an XRC QP doesn't have are ignored, as in Linux (uverbs_cmd.c, modify_qp_mask()):
+ * perftest sets all those of an RC QP.
  */
 static uint32_t
 served_mask(const struct ibv_qp *qp, uint32_t mask)
@@ -446,7 +446,7 @@ ibv_destroy_qp(struct ibv_qp *ibqp)
 		return err;
 	drop_completions(qp, true);
 	objtab_remove(&qp->ctx->objs, qp->cookie);
-	/* The program may still be about to look at events that it got: man ibv_get_async_event. */
+	/* The program may not have acknowledged events that it got: man ibv_get_async_event. */
 	pthread_mutex_lock(&ibqp->mutex);
 	while (ibqp->events_completed != qp->events_reported)
 		pthread_cond_wait(&ibqp->cond, &ibqp->mutex);

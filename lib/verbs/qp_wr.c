@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * ibv_wr_*: work requests built in place. ibv_wr_start() takes the SQ's lock; each opcode function begins the next
- * slot, the setters fill it; ibv_wr_complete() publishes all or, if anything was wrong, nothing.
+ * ibv_wr_*: building work requests in place. ibv_wr_start() takes the SQ's lock; each opcode function begins the next
+ * slot, the setters fill it in; ibv_wr_complete() publishes all WRs or, if anything was wrong, none.
  *
- * Until then a slot's control word has phase 0, which no engine takes for posted.
+ * Until then a slot's control word has phase 0, so engines don't consider it posted.
  */
 #include "verbs/client_priv.h"
 
@@ -15,7 +15,7 @@ to_builder(struct ibv_qp_ex *qp)
 	return (struct client_qp *)qp;
 }
 
-/* The control word of the slot under construction goes into it, without its phase. */
+/* Store the control word of the slot under construction, without its phase. */
 static void
 close_slot(struct client_qp *qp)
 {
@@ -167,7 +167,7 @@ wr_atomic_fetch_add(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t addr, uint64_t
 		wqe_put_atomic(w, add, 0);
 }
 
-/* The eight bytes are copied now (man ibv_wr_atomic_write); every slot has room for them. */
+/* The eight bytes are copied here (man ibv_wr_atomic_write); every slot has room for them. */
 static void
 wr_atomic_write(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t addr, const void *value)
 {
@@ -180,7 +180,7 @@ wr_atomic_write(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t addr, const void *
 	to_builder(qp)->wr_ctl.count = sizeof(uint64_t);
 }
 
-/* Wrong arguments of FLUSH are found here and reported by ibv_wr_complete(), as the function itself returns nothing. */
+/* Wrong arguments of FLUSH are detected here and reported by ibv_wr_complete(), since this function returns nothing. */
 static void
 wr_flush(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t addr, size_t len, uint8_t type, uint8_t level)
 {
@@ -266,12 +266,12 @@ wr_set_inline_data(struct ibv_qp_ex *qp, void *addr, size_t length)
 	wr_set_inline_data_list(qp, 1, &buf);
 }
 
-/* IBV_QP_EX_WITH_FLUSH and wr_flush are in later headers than these. */
+/* IBV_QP_EX_WITH_FLUSH and wr_flush are in newer headers. */
 #define IBV_QP_EX_WITH_FLUSH (UINT64_C(1) << 11)
 _Static_assert(offsetof(struct client_qp, wr_flush) == offsetof(struct ibv_qp_ex, wr_atomic_write) + sizeof(void *),
 	       "wr_flush comes behind wr_atomic_write");
 
-/* The bits of enum ibv_qp_create_send_ops_flags that ask for each opcode. */
+/* The bits of enum ibv_qp_create_send_ops_flags that request each opcode. */
 #define FLAG(name, number, ...) [number] = IBV_QP_EX_WITH_##name,
 static const uint64_t send_op_flags[UROCE_WR_OPS] = { WR_OP_TABLE(FLAG) };
 #undef FLAG

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Device, port, GID and P_Key queries, and what else is known of a device without asking. */
+/* Queries of device, port, GIDs and P_Keys, and device attributes that are known without asking the daemon. */
 #include "verbs/client_priv.h"
 
 #include <endian.h>
@@ -8,7 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* What Linux's sysfs calls the types (enum ibv_gid_type_sysfs of rdma-core). */
+/* The types as numbered for sysfs (enum ibv_gid_type_sysfs of rdma-core). */
 enum { GID_SYSFS_ROCE_V1 = 0, GID_SYSFS_ROCE_V2 = 1 };
 
 static int
@@ -90,13 +90,13 @@ client_query_device_ex(struct ibv_context *context, const struct ibv_query_devic
 	full.completion_timestamp_mask = c.rsp.device_query.hca_core_clock_khz ? UINT64_MAX : 0;
 	full.hca_core_clock = c.rsp.device_query.hca_core_clock_khz;
 	full.cq_mod_caps = (struct ibv_cq_moderation_caps){ .max_cq_count = UINT16_MAX, .max_cq_period = UINT16_MAX };
-	/* Programs that were built with older headers have a shorter struct, with newer ones a longer. */
+	/* Programs built with older headers have a shorter struct, those built with newer ones a longer. */
 	memset(attr, 0, bytes);
 	memcpy(attr, &full, bytes < sizeof(full) ? bytes : sizeof(full));
 	return 0;
 }
 
-/* The clock of completion timestamps. As elsewhere, the ticks are all in tv_nsec. */
+/* The clock of completion time stamps. As with other devices, all ticks are in tv_nsec. */
 int
 client_query_rt_values(struct ibv_context *context, struct ibv_values_ex *values)
 {
@@ -147,7 +147,7 @@ client_query_port(struct ibv_context *context, uint8_t port, struct ibv_port_att
 	return 0;
 }
 
-/* Programs that were built before port_cap_flags2 existed have no room for it. */
+/* Programs built before port_cap_flags2 existed have no room for it. */
 CLIENT_EXPORT int
 ibv_query_port(struct ibv_context *context, uint8_t port, struct _compat_ibv_port_attr *attr)
 {
@@ -251,7 +251,7 @@ _ibv_query_gid_table(struct ibv_context *context, struct ibv_gid_entry *entries,
 	return n;
 }
 
-/* Private to rdma-core, yet ibv_devinfo and pyverbs use it. private.c exports it. */
+/* Private to rdma-core, but used by ibv_devinfo and pyverbs. private.c exports it. */
 int client_query_gid_type(struct ibv_context *context, uint8_t port, unsigned int index, int *type);
 
 int
@@ -294,7 +294,7 @@ ibv_get_pkey_index(struct ibv_context *context, uint8_t port, __be16 pkey)
 	return client_fail(ENOENT);
 }
 
-/* Of the library's binary interface, but in no header. */
+/* Part of the library's binary interface, but in no header. */
 CLIENT_EXPORT const char *ibv_get_sysfs_path(void);
 CLIENT_EXPORT int ibv_read_sysfs_file(const char *dir, const char *file, char *buf, size_t size);
 

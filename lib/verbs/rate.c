@@ -2,7 +2,7 @@
 /* enum ibv_rate: static rates in Mbit/s and in multiples of 2.5 Gbit/s. */
 #include "verbs/client_priv.h"
 
-/* Of the rates on serial lanes that aren't a multiple of 2.5 Gbit/s, Mbit/s is the true figure and the multiple is
+/* For rates on serial lanes that aren't a multiple of 2.5 Gbit/s, Mbit/s is the exact value and the multiple is
  * rounded. */
 static const struct rate {
 	enum ibv_rate rate;

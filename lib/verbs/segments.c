@@ -10,8 +10,8 @@
 
 enum { SEGMENTS_FIRST_ROOM = 8 };
 
-/* Private anonymous memory that a program may have data in. Code (PROT_EXEC) is left alone: a memfd may be sealed
- * against it. */
+/* Private anonymous memory in which a program may have data. Code (PROT_EXEC) is not converted: a memfd may be sealed
+ * against execution. */
 static bool
 is_convertible(const struct map_entry *e)
 {
@@ -38,8 +38,8 @@ list_mappings(struct map_list *maps, const struct segments_want *want)
 }
 
 /*
- * Convert the whole pages inside the range. The ragged edges may share their pages with something else of the program's
- * (malloc's bookkeeping, say), which is none of ours. What can't be converted stays as it is.
+ * Convert the whole pages inside the range. The partial pages at its ends may contain something else of the program's
+ * (malloc's bookkeeping, for example), so they aren't converted. What can't be converted remains as it is.
  * @return true if something may have changed.
  */
 static bool

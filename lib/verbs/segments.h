@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * Which way the daemon gets at each piece of a memory region (enum ctl_seg_kind).
+ * How the daemon accesses each piece of a memory region (enum ctl_seg_kind).
  *
  * Used by: mr.c. Thread: the one that registers.
  */
@@ -11,7 +11,7 @@
 #include "verbs/convert.h"
 #include "ring/ctl.h"
 
-/** The segments of a region, in ascending order without a gap. */
+/** The segments of a region, in ascending order without gaps. */
 struct segments {
 	struct ctl_seg *s;
 	size_t n, room;
@@ -22,9 +22,9 @@ struct segments {
 struct segments_want {
 	uint64_t addr, length;
 	int prot;     /**< PROT_READ, PROT_WRITE: what the mappings must allow */
-	bool convert; /**< convert what can be */
+	bool convert; /**< convert what can be converted */
 	bool shared;  /**< CTL_SEG_SHARED may be used */
-	bool own;     /**< it is the daemon's memory as well: one CTL_SEG_OWN */
+	bool own;     /**< the memory is the daemon's too: one CTL_SEG_OWN */
 	uint64_t sp;  /**< the caller's stack pointer */
 };
 

@@ -97,7 +97,7 @@ srq_new(struct ibv_pd *pd, struct ibv_srq_init_attr *init, const struct client_x
 CLIENT_EXPORT struct ibv_srq *
 ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *init)
 {
-	/* ibv_create_srq_ex() of verbs.h passes on what it is given. */
+	/* ibv_create_srq_ex() of verbs.h passes its argument on unchecked. */
 	if (!pd)
 		return client_null(EINVAL);
 	return srq_new(pd, init, NULL, NULL);

@@ -31,7 +31,7 @@ zone_add(struct stack_zones *zones, uint64_t start, uint64_t end)
 	return 0;
 }
 
-/* The stack of another thread than the main one, or of the caller. */
+/* Find the stack of a thread other than the main one or the caller. */
 static int
 thread_zone(struct stack_zones *zones, pid_t tid)
 {

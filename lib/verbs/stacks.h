@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * Where threads have their stacks: memory that is never converted.
+ * Finding the threads' stacks: memory that is never converted.
  *
- * A stack in shared memory works until something keyed by the memory's identity comes along: a waiter on a
- * non-private futex (pthread_join on the thread's own descriptor, which lies at the top of its stack) is lost by the
- * conversion, and after fork() parent and child run on one and the same stack.
+ * A stack in shared memory works until something depends on the memory's identity: the conversion loses a waiter on a
+ * non-private futex (pthread_join on the thread's own descriptor, which is at the top of its stack), and after fork()
+ * parent and child would run on the same stack.
  *
- * The rule, conservative (what is wrongly taken for a stack is reached by /proc/PID/mem, slower and right):
+ * The rules are conservative: what is wrongly taken for a stack is accessed through /proc/PID/mem, more slowly but
+ * correctly.
  *
  *  - The main thread: the mapping that the kernel calls [stack].
- *  - Other threads: glibc gives the kernel the head of each thread's robust futex list (set_robust_list(2)), and
- *    that head lies in the thread's descriptor, at the top of the stack, whether glibc or the program provided it. So
- * the stack is what lies below it in the same mapping, down to the guard page where the mapping ends.
+ *  - Other threads: glibc passes the head of each thread's robust futex list to the kernel (set_robust_list(2)), and
+ *    that head is in the thread's descriptor, at the top of the stack, whether glibc or the program provided the stack.
+ *    So the stack is what is below it in the same mapping, down to the guard page where the mapping ends.
  *  - The caller's stack pointer, if it is in neither (a coroutine's stack): STACKS_COROUTINE_BYTES above it.
- *  - If a thread has no robust list (it is just starting, or was made by clone(2) without glibc), any anonymous mapping
- *    that starts right above a PROT_NONE one, as a guard page is, counts as a stack.
+ *  - If a thread has no robust list (it is just starting, or was created by clone(2) without glibc), any anonymous mapping
+ *    that starts right above a PROT_NONE one, as above a guard page, is taken for a stack.
  *
  * Used by: mr.c. Thread: the one that registers memory.
  */
@@ -37,7 +38,7 @@ struct stack_zone {
 struct stack_zones {
 	struct stack_zone *z;
 	size_t n, room;
-	bool uncertain; /**< a thread's stack is unknown: the guard page rule applies too */
+	bool uncertain; /**< a thread's stack is unknown: apply the guard page rule too */
 };
 
 /**
@@ -47,8 +48,8 @@ struct stack_zones {
  */
 int stacks_find(struct stack_zones *zones, uint64_t sp);
 /**
- * Cut the stacks out of [*start, end), a part of the mapping @p e.
- * @return true if something is left: [*start, *stop) is the first piece; go on at *stop.
+ * Cut the stacks out of [*start, end), a part of mapping @p e.
+ * @return true if something is left: [*start, *stop) is the first piece; continue at *stop.
  */
 bool stacks_next_free(const struct stack_zones *zones, const struct map_entry *e, uint64_t *start, uint64_t end,
 		      uint64_t *stop);

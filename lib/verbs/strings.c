@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Names of enum values. The words are those that programs and their users know from rdma-core. */
+/* Names of enum values: the words that programs and their users know from rdma-core. */
 #include "verbs/client_priv.h"
 
 #define NAME_OF(table, i, unknown) \

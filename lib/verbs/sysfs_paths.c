@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * liburoce-sysfs.so, for LD_PRELOAD (uroce-run --sysfs): whatever a program looks for below /sys/class/infiniband and /dev/infiniband it
- * finds in the folder that uroced keeps beside its socket (lib/control/sysfs.h). UCX, for one, takes no device without its node
- * in /dev/infiniband, which takes root and a kernel module to be there, and believes RoCE v1 of a GID whose type it can't read.
+ * liburoce-sysfs.so, for LD_PRELOAD (uroce-run --sysfs): redirects accesses to files in /sys/class/infiniband and
+ * /dev/infiniband to the directory that uroced maintains next to its socket (lib/control/observe/sysfs.h). UCX, for
+ * example, accepts no device without a node in /dev/infiniband, which only root and a kernel module could provide, and
+ * takes a GID for RoCE v1 if it can't read its type.
  *
- * Nothing but names is changed, of these two folders only: libc's own function does the work.
+ * Only file names are changed, and only in these two directories; libc's own functions do the work.
  */
-/* The names of the build's off_t would take the place of these. */
+/* With the build's off_t these functions would have other names. */
 #undef _FILE_OFFSET_BITS
 #include <dirent.h>
 #include <dlfcn.h>
@@ -23,16 +24,18 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
-/* libc's function of this name. */
+/* @return libc's function of this name. */
 #define NEXT(name) ((__typeof__(&name))dlsym(RTLD_NEXT, #name))
 
-/* What compilers make of open() with _FORTIFY_SOURCE; in no header. */
+/* open() as compiled with _FORTIFY_SOURCE; in no header. */
 int __open_2(const char *path, int flags);
 int __open64_2(const char *path, int flags);
 int __openat_2(int dir, const char *path, int flags);
 int __openat64_2(int dir, const char *path, int flags);
 
-/* The path, or where it leads: in @room. What would be too long stays as it is. */
+/*
+ * @return the path, or the path that it is redirected to, in @room. A result that would be too long is not redirected.
+ */
 static const char *
 lead(const char *path, char room[PATH_MAX])
 {
@@ -42,7 +45,7 @@ lead(const char *path, char room[PATH_MAX])
 	for (unsigned int i = 0; path && i < sizeof(ours) / sizeof(ours[0]); i++) {
 		size_t n = strlen(ours[i]);
 
-		/* Not infiniband_verbs, infiniband_mad ... */
+		/* It may be infiniband_verbs, infiniband_mad ... */
 		if (strncmp(path, ours[i], n) || (path[n] && path[n] != '/'))
 			continue;
 		socket = secure_getenv("UROCE_SOCKET");
@@ -54,7 +57,7 @@ lead(const char *path, char room[PATH_MAX])
 	return path;
 }
 
-/* ---- Opening: a mode follows if the flags say so ---- */
+/* ---- Opening: a mode argument follows if the flags say so ---- */
 static mode_t
 mode_of(int flags, va_list ap)
 {
@@ -112,7 +115,7 @@ LED(ssize_t, readlink, (const char *path, char *to, size_t size), path, to, size
 LED(ssize_t, readlinkat, (int dir, const char *path, char *to, size_t size), dir, path, to, size)
 LED(char *, canonicalize_file_name, (const char *path), path)
 
-/* Of this one libc has an older version too, which is what dlsym() finds. */
+/* For this function dlsym() would find libc's older version. */
 EXPORT char *
 realpath(const char *path, char *to)
 {

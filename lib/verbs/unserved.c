@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a uroce device doesn't have, with the answers that the man pages give for such devices. */
+/* Functions that a uroce device doesn't support, with the results that the man pages give for such devices. */
 #include "verbs/client_priv.h"
 
-/* A function that returns an object which no uroce device has. */
+/* Defines a function that returns an object which no uroce device has. */
 #define NONE(type, name, ...) \
 	CLIENT_EXPORT type name(__VA_ARGS__) \
 	{ \
@@ -10,7 +10,7 @@
 		return NULL; \
 	}
 
-/* A context can't be handed to another process: a session is bound to one program's memory. */
+/* A context can't be passed to another process: a session is bound to one program's memory. */
 NONE(struct ibv_context *, ibv_import_device, int cmd_fd)
 NONE(struct ibv_pd *, ibv_import_pd, struct ibv_context *context, uint32_t handle)
 CLIENT_EXPORT void ibv_unimport_pd(struct ibv_pd *pd) { }
@@ -27,7 +27,7 @@ ibv_query_ece(struct ibv_qp *qp, struct ibv_ece *ece)
 	return 0;
 }
 
-/* Vendor 0 means no options, which is what we have. */
+/* Vendor 0 means no options, and we have none. */
 CLIENT_EXPORT int
 ibv_set_ece(struct ibv_qp *qp, struct ibv_ece *ece)
 {
