@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Addresses: of programs and of the control protocol. */
+/* Conversion between socket addresses and the addresses of the control protocol. */
 #include "rdmacm/rdmacm_priv.h"
 
 #include <arpa/inet.h>

@@ -4,7 +4,7 @@
 
 #include <netdb.h>
 
-/** Port space and QP type: each follows from the other where only one is given. */
+/** Fill in port space and QP type; if only one is given the other follows from it. */
 static void
 fill_types(struct rdma_addrinfo *rai, const struct rdma_addrinfo *hints)
 {

@@ -142,8 +142,8 @@ cm_find_counted(struct cm_channel *ch, uint32_t handle)
 }
 
 /*
- * Make the pipe and pass its write end to the daemon, which opens it again for itself. Ours is closed, so that the end
- * of the daemon is an end of file.
+ * Make the pipe and pass its write end to the daemon, which reopens it. Our copy is closed, so that the pipe reports
+ * end of file when the daemon ends.
  */
 static int
 open_pipe(struct cm_channel *ch)
@@ -181,7 +181,7 @@ rdma_create_event_channel(void)
 	pthread_mutex_init(&ch->lock, NULL);
 	err = client_connect(client_socket_path(), &ch->sock, &nb_devices);
 	if (err) {
-		/* What rdma-core says without a kernel module. */
+		/* rdma-core reports ENODEV if the kernel module isn't loaded. */
 		err = err == ENOENT || err == ECONNREFUSED ? ENODEV : err;
 		goto fail;
 	}
@@ -216,7 +216,7 @@ cm_read_record(struct cm_channel *ch, struct ctl_cm_event *r)
 static void
 free_channel(struct cm_channel *ch)
 {
-	/* A thread waits in it for ever. */
+	/* A thread waits in it for ever, so it can't be freed. */
 	if (ch == NULL || atomic_load(&ch->readers) != 0)
 		return;
 	pthread_mutex_destroy(&ch->lock);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What an id is made of, and the count of its events. */
+/* Making ids, and counting their events. */
 #include "rdmacm/rdmacm_priv.h"
 
 #include <arpa/inet.h>
@@ -33,7 +33,7 @@ cmid_free(struct cmid *id)
 	free(id);
 }
 
-/** An address that hasn't changed isn't written again, because another thread may be reading it. */
+/** Don't write an address that hasn't changed: another thread may be reading it. */
 static void
 put_addr(const struct ctl_cm_addr *a, struct sockaddr_storage *to)
 {

@@ -23,7 +23,7 @@ rdma_resolve_addr(struct rdma_cm_id *rid, struct sockaddr *src_addr, struct sock
 		return cm_result(err);
 	memcpy(&rid->route.addr.dst_storage, dst_addr, cm_sockaddr_len(dst_addr));
 	err = cm_call(id->channel, &c);
-	/* It was refused, so no event comes and no other thread reads the address. */
+	/* The request was refused, so no event comes and no other thread reads the address. */
 	if (err)
 		rid->route.addr.dst_storage = before;
 	return cmid_complete(id, sync, err);
@@ -59,7 +59,7 @@ rdma_listen(struct rdma_cm_id *rid, int backlog)
 }
 
 /* ---- Connection parameters ---- */
-/** What the program asks for, or @p most where it asks for the most or for nothing. */
+/** @p out is what the program asks for, or @p most if it asks for the maximum (@p all) or for nothing. */
 static int
 depth(uint8_t asked, uint8_t all, uint8_t most, uint8_t *out)
 {
@@ -136,7 +136,7 @@ rdma_establish(struct rdma_cm_id *rid)
 {
 	struct cmid *id = to_cmid(rid);
 
-	/* This sends the RTU, which for an id with a QP was done when the reply was read. */
+	/* Send the RTU; for an id with a QP this was done when the reply was read. */
 	return cm_result(rid->qp ? EINVAL : cm_call_handle(id->channel, CTL_CM_ACCEPT, id->handle));
 }
 
@@ -148,7 +148,7 @@ rdma_accept(struct rdma_cm_id *rid, struct rdma_conn_param *conn_param)
 	struct client_call c;
 	int err;
 
-	/* Without parameters: what the peer offered in its request. */
+	/* Without parameters use what the peer offered in its request. */
 	err = take_param(id, conn_param);
 	client_call_init(&c, CTL_CM_ACCEPT);
 	if (!err)
@@ -160,7 +160,7 @@ rdma_accept(struct rdma_cm_id *rid, struct rdma_conn_param *conn_param)
 	err = cm_call(id->channel, &c);
 	if (err && !ud)
 		cmid_qp_error(id);
-	/* For UD no event confirms it. */
+	/* A UD id gets no event for this. */
 	return ud ? cm_result(err) : cmid_complete(id, sync, err);
 }
 
@@ -211,14 +211,14 @@ RDMACM_EXPORT int
 rdma_disconnect(struct rdma_cm_id *rid)
 {
 	struct cmid *id = to_cmid(rid);
-	/* If the peer disconnected first, its event was handed out already and no other comes. */
+	/* If the peer disconnected first, the event was returned already and no other comes. */
 	bool waits = id->sync && !id->disconnected;
 
 	cmid_qp_error(id);
 	return cmid_complete(id, waits, cm_call_handle(id->channel, CTL_CM_DISCONNECT, id->handle));
 }
 
-/* ---- Enhanced connection establishment: vendors' options, of which uroce has none ---- */
+/* ---- Enhanced connection establishment: vendors' options, of which UROCE has none ---- */
 RDMACM_EXPORT int
 rdma_set_local_ece(struct rdma_cm_id *id, struct ibv_ece *ece)
 {

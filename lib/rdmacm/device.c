@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Devices: opened once per process, with a protection domain for programs that bring none. */
+/* Devices: opened once per process, with a protection domain for programs that don't pass one. */
 #include "rdmacm/rdmacm_priv.h"
 
 #include <fcntl.h>
@@ -8,8 +8,8 @@ static pthread_mutex_t devices_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct cm_device devices[UROCE_MAX_PORTS];
 
 /*
- * A parent's contexts are of no use to the child, which opens the devices anew; they are left alone, as are their
- * descriptors. The lock may be held by a thread of the parent, which doesn't exist in the child.
+ * The contexts of a parent are of no use to the child. It opens the devices again and leaves the parent's contexts and
+ * descriptors alone. The lock may be held by a thread of the parent, which doesn't exist in the child.
  */
 static void
 fork_child(void)
@@ -61,7 +61,7 @@ open_verbs(struct cm_device *dev, const char *name)
 	return 0;
 }
 
-/* The name as libibverbs has it; it asks the same daemon. */
+/* Open the device that libibverbs has under this name; it asks the same daemon. */
 static int
 get_locked(struct cm_channel *ch, uint32_t index, struct cm_device **out)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Events: from records in the pipe to what programs get. */
+/* Events: turning the pipe's records into struct rdma_cm_event. */
 #include "rdmacm/rdmacm_priv.h"
 
 static void
@@ -47,7 +47,7 @@ failed(struct cm_happening *h, enum rdma_cm_event_type type, int err)
 	h->event.status = -err;
 }
 
-/** Make the id of a connection that a peer requests. */
+/** Make the id for a connection that a peer requests. */
 static int
 request(struct cmid *listener, const struct ctl_cm_event *r, struct cm_happening *h)
 {
@@ -71,7 +71,7 @@ request(struct cmid *listener, const struct ctl_cm_event *r, struct cm_happening
 		rdma_destroy_id(&id->id);
 		return err;
 	}
-	/* At most what the peer supports. */
+	/* Limit the depths to what the peer supports. */
 	if (r->conn.initiator_depth < id->initiator_depth)
 		id->initiator_depth = r->conn.initiator_depth;
 	if (r->conn.responder_resources < id->responder_resources)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Ids: made, bound, moved between channels, given options, destroyed. */
+/* Ids: creating, binding, moving between channels, setting options, destroying. */
 #include "rdmacm/rdmacm_priv.h"
 
 int

@@ -20,7 +20,7 @@ join(struct cmid *id, const struct sockaddr *addr, bool send_only, void *context
 		m->send_only = send_only;
 		memcpy(&m->addr, addr, cm_sockaddr_len(addr));
 		memcpy(m->mgid.raw, c.req.cm_join.addr.gid, sizeof(m->mgid.raw));
-		/* Another thread may read the event before this one has the reply; it waits for this mutex. */
+		/* Another thread may read the event before this one has the response; it waits for this mutex. */
 		pthread_mutex_lock(&id->members_lock);
 		err = cm_call(id->channel, &c);
 		if (!err) {

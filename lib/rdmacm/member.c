@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The multicast groups that an id is a member of. The QP is attached when the event is handed out, as rdma-core does it. */
+/*
+ * The multicast groups that an id is a member of. The QP is attached when the event is returned to the program, as in
+ * rdma-core.
+ */
 #include "rdmacm/rdmacm_priv.h"
 
 void

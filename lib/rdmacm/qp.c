@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* QPs and SRQs that belong to ids, and their way through the states. */
+/* QPs and SRQs of ids, and their state transitions. */
 #include "rdmacm/rdmacm_priv.h"
 
 void
@@ -120,7 +120,7 @@ init_qp(struct cmid *id)
 	return err || id->id.qp_type != IBV_QPT_UD ? err : cmid_qp_ready(id, RDMA_MAX_RESP_RES, RDMA_MAX_INIT_DEPTH);
 }
 
-/* ---- CQs for programs that bring none ---- */
+/* ---- CQs for programs that pass none ---- */
 static int
 make_cq(struct cmid *id, uint32_t entries, struct ibv_comp_channel **channel, struct ibv_cq **cq)
 {
@@ -145,7 +145,7 @@ free_cq(struct ibv_comp_channel **channel, struct ibv_cq **cq)
 static void
 free_cqs(struct cmid *id)
 {
-	/* CQs that the program brought have no channel in the id. */
+	/* CQs passed by the program have no channel in the id. */
 	if (id->id.send_cq_channel)
 		free_cq(&id->id.send_cq_channel, &id->id.send_cq);
 	if (id->id.recv_cq_channel && !id->id.srq)
@@ -187,7 +187,7 @@ rdma_create_qp_ex(struct rdma_cm_id *rid, struct ibv_qp_init_attr_ex *attr)
 	} else if (attr->pd->context != rid->verbs) {
 		return cm_result(EINVAL);
 	}
-	/* A target without a domain gets the process's, as its SRQs do (rdma_create_srq_ex()). */
+	/* A target QP without an XRC domain gets the process's domain, as its SRQs do (rdma_create_srq_ex()). */
 	if (attr->qp_type == IBV_QPT_XRC_RECV && !(attr->comp_mask & IBV_QP_INIT_ATTR_XRCD)) {
 		attr->comp_mask |= IBV_QP_INIT_ATTR_XRCD;
 		attr->xrcd = NULL;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Listeners. A connection that a peer requests is set up and accepted at once; raccept() returns it once it is
- * established. Until then it is on its listener's list of pending ones: who takes it from there owns it.
+ * Listeners. A connection request is accepted at once; raccept() returns the connection once it is established. Until
+ * then it is on its listener's list of pending connections: the code that removes it from there owns it.
  */
 #include "rsocket/rs_priv.h"
 
@@ -54,7 +54,7 @@ rs_accept_failed(struct rs_stream *child)
 	return listener;
 }
 
-/** Set up the connection that a peer requests. */
+/** Set up the requested connection and accept it. */
 static int
 answer(struct rs_stream *child, const struct rdma_cm_event *ev)
 {
@@ -118,7 +118,7 @@ rs_accept_request(struct rs_stream *listener, struct rdma_cm_event *ev)
 	ev->id->context = &child->cm;
 	if (enter_pending(listener, child)) {
 		/*
-		 * Its own events are read by this same thread, and closing the listener waits until this event is
+		 * This same thread reads the child's own events, and closing the listener waits until this event is
 		 * acknowledged.
 		 */
 		if (!answer(child, ev) || !rs_accept_failed(child))
@@ -215,7 +215,7 @@ rs_accept_end(struct rs_stream *listener)
 	}
 }
 
-/* A thread of the parent, which doesn't exist here, may hold it. */
+/* The lock may be held by a thread of the parent, which doesn't exist in the child. */
 void
 rs_accept_fork_child(void)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Streams: made and destroyed. */
+/* Creating and destroying streams. */
 #include "rsocket/rs_priv.h"
 
 struct rs_stream *
@@ -25,13 +25,13 @@ rs_stream_destroy(struct rs_stream *s)
 {
 	rs_svc_keepalive(s, 0);
 	rs_svc_forget(s);
-	/* An event that is still to come finds a stream that has failed and does nothing. */
+	/* An event that still comes finds a failed stream and does nothing. */
 	pthread_mutex_lock(&s->rs.lock);
 	atomic_store(&s->rs.state, RS_FAILED);
 	pthread_mutex_unlock(&s->rs.lock);
 	/*
-	 * The id goes before its QP, because librdmacm modifies the QP when it reads an event. When this returns, no
-	 * event of the id is in use.
+	 * The id is destroyed before its QP, because librdmacm modifies the QP when it reads an event. When this
+	 * returns, no event of the id is in use.
 	 */
 	if (s->id)
 		rdma_destroy_id(s->id);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Defaults of rsockets, and what the administrator says of them: one number per file, man 7 rsocket. */
+/* Defaults of rsockets, and the administrator's files that change them: one number per file, see man 7 rsocket. */
 #include <stdio.h>
 
 #include "rsocket/rs_priv.h"
@@ -17,7 +17,7 @@ static struct rs_sizes sizes = {
 	.iomaps = 0,
 };
 
-/* wake_up_interval is not here: no thread has to wake up periodically to find what it missed. */
+/* wake_up_interval isn't supported: no thread has to wake up periodically to check for something that it missed. */
 static const struct {
 	const char *file;
 	uint32_t *value;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Streams: bound, connected, closed. The service's thread drives a connection from event to event; a program's thread that
- * waits for one waits for its state.
+ * Streams: binding, connecting, closing. The service's thread drives a connection from event to event; a program's
+ * thread that waits for a connection waits for its state to change.
  */
 #include "rsocket/rs_priv.h"
 
@@ -32,7 +32,7 @@ stream_bind(struct rsocket *rs, const struct sockaddr *addr, socklen_t len)
 	else
 		err = rdma_bind_addr(s->id, (struct sockaddr *)addr) ? errno : 0;
 	pthread_mutex_unlock(&rs->lock);
-	/* The error of sockets for an address that no device has. */
+	/* Sockets fail with EADDRNOTAVAIL for an address that no device has. */
 	return err == ENODEV ? EADDRNOTAVAIL : err;
 }
 
@@ -52,7 +52,7 @@ resolve(struct rs_stream *s, enum rs_state what)
 	return 0;
 }
 
-/** Under the lock, once the route is resolved: send the request. */
+/** Send the connection request. Under the lock, once the route is resolved. */
 static int
 ask(struct rs_stream *s)
 {
@@ -60,7 +60,7 @@ ask(struct rs_stream *s)
 		.private_data_len = sizeof(struct rs_conn_data),
 		.flow_control = 1,
 		.retry_count = 7,
-		/* Without limit: a peer that is busy is not dead. */
+		/* Retry without limit: a peer that is busy isn't dead. */
 		.rnr_retry_count = 7,
 	};
 	struct rs_conn_data data;
@@ -88,7 +88,7 @@ connected(struct rs_stream *s)
 	rs_set_state(s, RS_CONNECTED);
 }
 
-/** Under the lock: the peer's answer. */
+/** Handle the peer's reply. Under the lock. */
 static int
 meet_acceptor(struct rs_stream *s, const struct rdma_cm_event *ev)
 {
@@ -110,7 +110,10 @@ why(const struct rdma_cm_event *ev)
 	return ev->status < 0 ? -ev->status : EIO;
 }
 
-/** Under the lock. @return what the connection fails with, 0: nothing */
+/**
+ * Handle an event. Under the lock.
+ * @return 0, or the errno value that the connection fails with
+ */
 static int
 advance(struct rs_stream *s, struct rdma_cm_event *ev)
 {
@@ -137,7 +140,7 @@ advance(struct rs_stream *s, struct rdma_cm_event *ev)
 	case RDMA_CM_EVENT_TIMEWAIT_EXIT:
 		if (state != RS_CONNECTED)
 			return rs_is_opening(state) ? ECONNRESET : 0;
-		/* Data that arrived before is still to be read by the program. */
+		/* The program must still be able to read data that arrived before. */
 		rs_stream_progress(&s->rs);
 		if (rs_state(&s->rs) == RS_CONNECTED) {
 			atomic_store(&s->rd_open, false);
@@ -220,7 +223,7 @@ stream_close(struct rsocket *rs)
 	if (rs_state(rs) == RS_CONNECTED)
 		rs_stream_shutdown(rs, SHUT_RDWR);
 	if (rs_state(rs) == RS_LISTENING) {
-		/* No more requests come; rdma_destroy_id() waits for one that is being handled. */
+		/* No more requests come; rdma_destroy_id() waits until one that is being handled is done. */
 		rdma_destroy_id(s->id);
 		s->id = NULL;
 		rs_accept_end(s);

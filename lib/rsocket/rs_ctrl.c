@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Messages of a stream that aren't data: grants, keepalives, goodbyes. */
+/* Control messages of a stream: grants, keepalives, disconnect and shutdown. */
 #include <arpa/inet.h>
 
 #include "rsocket/rs_priv.h"

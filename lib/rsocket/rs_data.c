@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Streams: the program's data, into messages and out of them. */
+/* Streams: sending and receiving the program's data. */
 #include "rsocket/rs_priv.h"
 
 /* ---- Sending. Under slock ---- */
@@ -12,10 +12,10 @@ may_send(struct rsocket *rs)
 }
 
 /*
- * Gathering. If a program sends small pieces faster than they are sent out, they are gathered, as TCP's corking does it
- * with what its device is still busy with: when RS_GATHER_FROM work requests are in flight, small data stays in the
- * send buffer until there is enough for one message, or the rsocket is used in another way, or the service's next
- * turn. What is gathered can always be sent at once: it was let in only as far as chunk, messages and queue reach.
+ * Gathering. If a program sends small pieces of data faster than they are transmitted, they are gathered, like with
+ * TCP's autocorking: when RS_GATHER_FROM work requests are in flight, small data stays in the send buffer until there
+ * is enough for one message, or until the rsocket is used in another way or the service's next turn. Gathered data can
+ * always be sent at once: data is only gathered if chunk, messages and queue have room for it.
  */
 static bool
 is_busy(const struct rs_stream *s)
@@ -23,7 +23,10 @@ is_busy(const struct rs_stream *s)
 	return s->tx.posted - atomic_load_explicit(&s->tx.done, memory_order_acquire) >= RS_GATHER_FROM;
 }
 
-/** Keep the rest of the vector for more. @return false: it is to be sent */
+/**
+ * Gather the rest of the vector.
+ * @return false: it must be sent now
+ */
 static bool
 gather(struct rs_stream *s, struct rs_cursor *c)
 {
@@ -34,7 +37,7 @@ gather(struct rs_stream *s, struct rs_cursor *c)
 	if (!have) {
 		if (!is_busy(s))
 			return false;
-		/* Take completions first: fewer work requests may be in flight than it seems. */
+		/* Poll completions first: fewer work requests may be in flight than it seems. */
 		rs_wait(&s->rs, may_send, RS_EV_OUT, true, -1);
 		if (!is_busy(s))
 			return false;
@@ -88,14 +91,14 @@ rs_stream_send(struct rsocket *rs, const struct iovec *iov, int n, int flags, co
 	}
 	while (!err && c.left && !gather(s, &c)) {
 		if (atomic_load_explicit(&s->gathered, memory_order_relaxed)) {
-			/* What doesn't fit behind the gathered data is looked at again once that is sent. */
+			/* Data that doesn't fit behind the gathered data is tried again once that is sent. */
 			err = rs_flush(s);
 			continue;
 		}
 		err = rs_wait_to_send(s, may_send, flags);
 		if (err)
 			break;
-		/* Small pieces first: the wire has something to do while the rest is copied. */
+		/* Start with small messages, so that something is sent while the rest is copied. */
 		bytes = rs_tx_fit(&s->tx, c.left < most ? (uint32_t)c.left : most);
 		if (most < RS_TRANSFER_MAX)
 			most *= 2;
@@ -124,7 +127,7 @@ copy_out(struct rs_stream *s, struct rs_cursor *c, uint32_t at, uint32_t bytes)
 		rs_cursor_copy(c, s->recv_buf, bytes - first, true);
 }
 
-/** Read what is there, as much as the vector holds. */
+/** Read the data that is there, as much as the vector holds. */
 static void
 take_data(struct rs_stream *s, struct rs_cursor *c)
 {
@@ -134,7 +137,7 @@ take_data(struct rs_stream *s, struct rs_cursor *c)
 	while (rs_rx_has_data(rx)) {
 		slot = &rx->slots[atomic_load_explicit(&rx->head, memory_order_relaxed)];
 		bytes = *slot < c->left ? *slot : (uint32_t)c->left;
-		/* Messages without data are read by passing them. */
+		/* A message without data is only skipped. */
 		if (!bytes && *slot)
 			break;
 		copy_out(s, c, rx->at, bytes);
@@ -145,7 +148,7 @@ take_data(struct rs_stream *s, struct rs_cursor *c)
 	}
 }
 
-/** Copy what is there without consuming it. */
+/** Copy the data that is there without consuming it. */
 static void
 peek_data(struct rs_stream *s, struct rs_cursor *c)
 {
@@ -160,7 +163,7 @@ peek_data(struct rs_stream *s, struct rs_cursor *c)
 	}
 }
 
-/** Messages without data are nothing that could be peeked at. */
+/** Skip messages without data: there is nothing to peek at. */
 static void
 pass_empty(struct rs_rx *rx)
 {
@@ -168,7 +171,10 @@ pass_empty(struct rs_rx *rx)
 		rs_rx_pop(rx);
 }
 
-/** Something that may be read, or the end. @return 0 or an errno value */
+/**
+ * Wait for data or the end of the stream.
+ * @return 0 or an errno value
+ */
 static int
 wait_for_data(struct rs_stream *s, int flags, bool *end)
 {

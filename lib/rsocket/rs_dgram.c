@@ -5,7 +5,7 @@
 
 #include "rsocket/rs_dgram.h"
 
-/** The service begins to listen for peers. */
+/** Have the service watch the UDP socket for packets from peers. */
 static int
 watch(struct rs_dgram *d)
 {
@@ -189,7 +189,7 @@ send_to(struct rs_dgram *d, struct rs_dest *to, const struct iovec *iov, int n, 
 	if (bytes > RS_DGRAM_BYTES - (size_t)qp->hdr.length)
 		return EMSGSIZE;
 	if (!to->ah || !to->qpn || bytes + qp->hdr.length > qp->mtu) {
-		/* The peer reads no longer packets from its UDP socket. */
+		/* The peer doesn't read longer packets from its UDP socket. */
 		if (bytes + (to->addr.ss_family == AF_INET ? RS_UDP_V4_BYTES : RS_UDP_V6_BYTES) > RS_DGRAM_BYTES)
 			return EMSGSIZE;
 		return rs_udp_send(d, to, RS_OP_DATA, iov, n, rs_nonblocking(&d->rs, flags) ? MSG_DONTWAIT : 0);
@@ -206,7 +206,7 @@ send_to(struct rs_dgram *d, struct rs_dest *to, const struct iovec *iov, int n, 
 	return rs_dqp_send(qp, to, iov, n, (uint32_t)bytes);
 }
 
-/** Bind the UDP socket to a port, by which peers know us. */
+/** Bind the UDP socket to a port, so that peers can answer. */
 static int
 need_port(struct rs_dgram *d)
 {

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * Datagram rsockets: what rs_dgram.c (the program's side), rs_dqp.c (QPs) and rs_udp.c (finding peers) share.
+ * Datagram rsockets: declarations shared by rs_dgram.c (the program's side), rs_dqp.c (QPs) and rs_udp.c (finding
+ * peers).
  *
- * A datagram rsocket has a UDP socket of the kernel's, whose address is its own, and a UD QP for every local
- * address that it has sent from. The first datagram to a peer goes by UDP and tells our QP; the peer's answer tells
- * its QP, and from then on datagrams go from QP to QP. What doesn't fit a QP's MTU always goes by UDP.
+ * A datagram rsocket has a UDP socket of the kernel, whose address is the rsocket's, and a UD QP for every local
+ * address that it has sent from. The first datagram to a peer is sent by UDP, with our QP number; the peer's answer has
+ * its QP number, and from then on datagrams go from QP to QP. A datagram longer than the QP's MTU is always sent by
+ * UDP.
  *
- * Everything is under the rsocket's lock; slock only keeps senders apart while one waits.
+ * Everything is protected by the rsocket's lock; slock only excludes other senders while one waits.
  */
 #ifndef UROCE_RS_DGRAM_H
 #define UROCE_RS_DGRAM_H
@@ -16,28 +18,28 @@
 
 enum {
 	RS_DGRAM_BYTES = 2048,      /**< the largest datagram with its header */
-	RS_DGRAM_STRIDE = 2112,     /**< of a receive: a GRH, then the datagram; whole cache lines */
+	RS_DGRAM_STRIDE = 2112,     /**< size of a receive buffer: a GRH, then the datagram; whole cache lines */
 	RS_GRH_BYTES = 40,
-	RS_DESTS = 256,             /**< lists that destinations are found by */
+	RS_DESTS = 256,             /**< hash lists of destinations */
 	RS_DESTS_MAX = 4096,        /**< peers of one rsocket */
-	RS_UDP_QUEUED_MAX = 512,    /**< datagrams that came by UDP and weren't read */
-	RS_UDP_BURST = 64,          /**< packets of one rsocket that are looked at in a row */
+	RS_UDP_QUEUED_MAX = 512,    /**< datagrams that came by UDP and aren't read yet */
+	RS_UDP_BURST = 64,          /**< packets read from one rsocket's UDP socket in a row */
 	RS_RESOLVE_DEST_MS = 2000,
 };
 
 struct rs_dgram;
 
-/** A datagram that came. */
+/** A received datagram. */
 struct rs_dmsg {
 	struct rs_dmsg *next;
-	struct rs_dqp *qp;          /**< whose receive it is; NULL: it came by UDP */
+	struct rs_dqp *qp;          /**< the QP whose receive buffer it is in; NULL: it came by UDP */
 	uint32_t slot;
 	uint32_t bytes;
 	const uint8_t *data;
 	struct sockaddr_storage from;
 };
 
-/** A QP, of one local address. */
+/** A QP for one local address. */
 struct rs_dqp {
 	struct rs_dqp *next;
 	struct rs_dgram *d;
@@ -48,11 +50,11 @@ struct rs_dqp {
 	struct rs_cq cq;
 	uint32_t mtu;
 	uint32_t nb_sends, nb_recvs;
-	uint32_t posted, done;      /**< sends: slot n % nb_sends */
+	uint32_t posted, done;      /**< sends; send n uses slot n % nb_sends */
 	uint8_t *memory, *sends;
 	size_t memory_bytes;
 	struct ibv_mr *mr;
-	struct rs_dmsg *msgs;       /**< of the receives */
+	struct rs_dmsg *msgs;       /**< one for each receive */
 };
 
 /** A peer. */
@@ -61,8 +63,8 @@ struct rs_dest {
 	struct rs_dgram *d;
 	struct rs_cm_user cm;
 	struct sockaddr_storage addr;
-	struct rs_dqp *qp;          /**< that we send from */
-	struct rdma_cm_id *id;      /**< by which the route to it is resolved */
+	struct rs_dqp *qp;          /**< the QP that sends to this peer */
+	struct rdma_cm_id *id;      /**< id that resolves the route to the peer */
 	bool resolving;
 	struct ibv_ah *ah;          /**< NULL: not known yet */
 	uint32_t qpn;               /**< 0: not known yet */
@@ -96,7 +98,7 @@ rs_addr_len(const struct sockaddr_storage *sa)
 	return sa->ss_family == AF_INET ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6);
 }
 
-/** Whether address and port are the same. */
+/** @return true if address and port are the same. */
 static inline bool
 rs_same_addr(const struct sockaddr_storage *a, const struct sockaddr_storage *b)
 {
@@ -110,7 +112,10 @@ rs_same_addr(const struct sockaddr_storage *a, const struct sockaddr_storage *b)
 	return a6->sin6_port == b6->sin6_port && !memcmp(&a6->sin6_addr, &b6->sin6_addr, 16);
 }
 
-/** Queue a datagram that arrived. @return false: the rsocket takes none from that peer */
+/**
+ * Queue a datagram that arrived.
+ * @return false: the rsocket accepts none from that peer
+ */
 static inline bool
 rs_dgram_queue(struct rs_dgram *d, struct rs_dmsg *m)
 {
@@ -123,14 +128,14 @@ rs_dgram_queue(struct rs_dgram *d, struct rs_dmsg *m)
 }
 
 /* ---- rs_dqp.c ---- */
-/** The QP of local address @p local, made if there is none. */
+/** Find the QP of local address @p local, or make one. */
 int rs_dqp_get(struct rs_dgram *d, const struct sockaddr_storage *local, struct rs_dqp **out);
 void rs_dqp_free(struct rs_dqp *qp);
 /** @return RS_EV_* */
 int rs_dqp_progress(struct rs_dqp *qp);
-/** Give a receive back that was read. */
+/** Post a receive again whose datagram was read. */
 void rs_dqp_recv(struct rs_dqp *qp, uint32_t slot);
-/** A datagram of the vector's, which fits, to @p to. Only if rs_dqp_room(). */
+/** Send a datagram with @p bytes of the vector, which must fit, to @p to. Call only if rs_dqp_room(). */
 int rs_dqp_send(struct rs_dqp *qp, const struct rs_dest *to, const struct iovec *iov, int n, uint32_t bytes);
 static inline bool
 rs_dqp_room(const struct rs_dqp *qp)
@@ -139,12 +144,12 @@ rs_dqp_room(const struct rs_dqp *qp)
 }
 
 /* ---- rs_udp.c ---- */
-/** The peer with that address, entered if it is new; with a QP to send from. */
+/** Find the peer with that address, or add it; it has a QP to send from. */
 int rs_dest_get(struct rs_dgram *d, const struct sockaddr_storage *addr, struct rs_dest **out);
 void rs_dest_free(struct rs_dest *dest);
-/** Send by UDP: a datagram, or (RS_OP_CTRL, no vector) only the number of our QP. */
+/** Send by UDP a datagram, or only our QP number (RS_OP_CTRL, no vector). */
 int rs_udp_send(struct rs_dgram *d, const struct rs_dest *to, enum rs_op op, const struct iovec *iov, int n, int flags);
-/** The service: the UDP socket is readable. */
+/** Called by the service: the UDP socket is readable. */
 void rs_udp_readable(struct rs_watch *w);
 
 #endif /* UROCE_RS_DGRAM_H */

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Datagram rsockets: the QP of a local address, its queue and its memory. One region: receives, then sends. */
+/*
+ * Datagram rsockets: the QP of a local address, its queues and its memory, one MR with receives first and sends behind.
+ */
 #include <sys/epoll.h>
 #include <sys/mman.h>
 
 #include "rsocket/rs_dgram.h"
 
-/** The id exists only for its QP: its events are of no interest. */
+/** The id exists only for its QP: its events don't matter. */
 static bool
 no_event(struct rs_cm_user *u, struct rdma_cm_event *ev)
 {
@@ -32,7 +34,7 @@ bind_id(struct rs_dqp *qp)
 
 	if (rdma_create_id(qp->d->cm_channel, &qp->id, &qp->cm, RDMA_PS_UDP))
 		return errno;
-	/* Peers know the port of the UDP socket; the id's port is of no use to anybody. */
+	/* Peers use the port of the UDP socket; the id's port doesn't matter. */
 	if (any_port.ss_family == AF_INET)
 		((struct sockaddr_in *)&any_port)->sin_port = 0;
 	else
@@ -99,7 +101,7 @@ post_recv(struct rs_dqp *qp, uint32_t slot)
 void
 rs_dqp_recv(struct rs_dqp *qp, uint32_t slot)
 {
-	/* The RQ has room: this receive was in it before. */
+	/* The RQ has room, because this receive was in it before. */
 	post_recv(qp, slot);
 }
 
@@ -135,7 +137,7 @@ rs_dqp_get(struct rs_dgram *d, const struct sockaddr_storage *local, struct rs_d
 	}
 	qp->next = d->qps;
 	d->qps = qp;
-	/* Threads that sleep have armed the other CQs only: wake them. */
+	/* Sleeping threads haven't armed the new CQ: wake them. */
 	rs_kick(&d->rs, RS_EV_ALL);
 	*out = qp;
 	return 0;

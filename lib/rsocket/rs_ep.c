@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Endpoints: the QP of a stream, its completion queue and its memory. One mapping holds all: first what the peer
- * may write to (the receive buffer, the list of chunks, the table of mappings), then, as a region of its own, the
- * send buffer.
+ * Endpoints: a stream's QP, completion queue and memory. One mapping contains first the part that the peer may write to
+ * (the receive buffer, the list of chunks, the table of mappings), then, registered separately, the send buffer.
  */
 #include <sys/mman.h>
 #include <unistd.h>
@@ -155,7 +154,7 @@ rs_ep_post_recvs(struct rs_stream *s, uint32_t n)
 	uint32_t i, batch;
 	int err = 0;
 
-	/* Messages bring an immediate value; their data is elsewhere. */
+	/* Messages carry only an immediate value: their data is written elsewhere. */
 	for (i = 0; i < RS_POLL_BATCH; i++)
 		wr[i] = (struct ibv_recv_wr){ .wr_id = RS_WR_RECV, .next = &wr[i + 1] };
 	for (; n && !err; n -= batch) {
@@ -183,7 +182,7 @@ int
 rs_ep_meet(struct rs_stream *s, const struct rs_hello *peer)
 {
 	s->peer = *peer;
-	/* The peer's first chunk came by the hello, as if written to the first place of our list; so did ours. */
+	/* Both first chunks were exchanged with the hello, as if written to entry 0 of the lists. */
 	s->peer_list_at = 1 % peer->list.length;
 	s->list_at = 1 % RS_CHUNKS;
 	rs_tx_limit(&s->tx, peer->credits);

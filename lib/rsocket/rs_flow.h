@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * Flow control of a stream, as arithmetic: what may be sent where (struct rs_tx), what was received and what the
- * peer may be granted (struct rs_rx).
+ * A stream's flow control, as pure arithmetic: what may be sent and where to (struct rs_tx), what was received and what
+ * the peer may be granted (struct rs_rx).
  *
- * Each half has two sides. The sender (or receiver) is one thread at a time, inside rsend() (or rrecv()). The
- * poller is whoever takes completions, under the socket's lock. Each field has one writer; those that the other
- * side reads are atomic. All counters only grow, and wrap: only their differences mean something.
+ * Each half has two sides. The sender (or receiver) is one thread at a time, inside rsend() (or rrecv()). The poller is
+ * the thread that polls completions, under the socket's lock. Each field has one writer; fields that the other side
+ * reads are atomic. All counters only grow, and wrap: only their differences mean something.
  */
 #ifndef UROCE_RS_FLOW_H
 #define UROCE_RS_FLOW_H
@@ -18,14 +18,14 @@
 #include "rsocket/rs_wire.h"
 
 enum {
-	RS_SEND_LOW_BYTES = 2048, /**< less room in the send buffer than this is none */
-	RS_SIGNAL_PARTS = 4,      /**< a completion is asked for whenever that part of the buffer is in use */
-	RS_SIGNAL_WRS = 8,        /**< and of one in so many work requests; fewer than any queue has */
+	RS_SEND_LOW_BYTES = 2048, /**< less free space than this in the send buffer counts as none */
+	RS_SIGNAL_PARTS = 4,      /**< a completion is requested after 1/RS_SIGNAL_PARTS of the buffer was posted */
+	RS_SIGNAL_WRS = 8,        /**< and for every so many work requests; fewer than any queue has */
 	RS_WR_COUNT_BITS = 24,
 	RS_WR_COUNT_MASK = (1 << RS_WR_COUNT_BITS) - 1,
 };
 
-/** Bits of a work request's id: a message of ours that isn't data; a receive. */
+/** Flags in a work request's id: RS_WR_CTRL: a message of ours that isn't data; RS_WR_RECV: a receive. */
 #define RS_WR_CTRL (UINT64_C(1) << 63)
 #define RS_WR_RECV (UINT64_C(1) << 62)
 
@@ -33,14 +33,14 @@ struct rs_tx {
 	/* Fixed. */
 	uint32_t max_wr;
 	uint32_t ring_bytes;
-	/* The sender's. */
+	/* Written by the sender. */
 	uint32_t posted, posted_bytes;
-	uint32_t signaled, signaled_bytes; /**< posted when a completion was last asked for */
-	uint32_t at;                       /**< in the ring */
+	uint32_t signaled, signaled_bytes; /**< posted when a completion was last requested */
+	uint32_t at;                       /**< offset in the send buffer */
 	uint16_t seq;
-	_Atomic uint32_t nb_taken;         /**< chunks */
+	_Atomic uint32_t nb_taken;         /**< chunks taken from given */
 	struct rs_sge chunk;
-	/* The poller's. */
+	/* Written by the poller. */
 	_Atomic uint32_t done, done_bytes;
 	_Atomic uint16_t seq_limit;
 	_Atomic uint32_t nb_given;
@@ -51,23 +51,26 @@ struct rs_rx {
 	/* Fixed. */
 	uint32_t ring_bytes;
 	uint32_t nb_slots;
-	uint16_t queue;                /**< messages that may be in flight */
-	uint32_t *slots;               /**< bytes of the messages that came */
-	/* The receiver's. */
-	uint32_t at;                   /**< in the ring */
+	uint16_t queue;                /**< data messages that may be in flight */
+	uint32_t *slots;               /**< number of bytes in each message that arrived */
+	/* Written by the receiver. */
+	uint32_t at;                   /**< offset in the receive buffer */
 	_Atomic uint32_t head;
 	_Atomic uint32_t read_bytes;
-	_Atomic uint16_t seq;          /**< messages read to their end */
-	/* The poller's. */
+	_Atomic uint16_t seq;          /**< messages read to the end */
+	/* Written by the poller. */
 	_Atomic uint32_t tail;
 	_Atomic uint32_t granted_bytes;
-	_Atomic uint16_t granted_seq;  /**< seq when messages were last granted */
+	_Atomic uint16_t granted_seq;  /**< value of seq when messages were last granted */
 	uint32_t arrived_bytes;
-	uint32_t grant_at;             /**< the half that is granted next */
+	uint32_t grant_at;             /**< offset of the half that is granted next */
 };
 
 /* ---- Sending ---- */
-/** The poller: the peer gave a chunk. @return 0; EPROTO: it can't have read the ones before. */
+/**
+ * The poller: the peer granted a chunk.
+ * @return 0; EPROTO: it can't have read the grants before.
+ */
 static inline int
 rs_tx_give(struct rs_tx *tx, const struct rs_sge *chunk)
 {
@@ -86,7 +89,7 @@ rs_tx_limit(struct rs_tx *tx, uint32_t seq)
 	atomic_store_explicit(&tx->seq_limit, (uint16_t)(seq & RS_SEQ_MASK), memory_order_release);
 }
 
-/** The sender: a chunk with room, if there is one. */
+/** The sender: make tx->chunk a chunk with room, if there is one. */
 static inline bool
 rs_tx_chunk(struct rs_tx *tx)
 {
@@ -107,7 +110,10 @@ rs_tx_free_bytes(const struct rs_tx *tx)
 	return tx->ring_bytes - (tx->posted_bytes - atomic_load_explicit(&tx->done_bytes, memory_order_acquire));
 }
 
-/** A work request and bytes of the send buffer: all that a write past the chunks needs. */
+/**
+ * @return true if there are a free work request and free space in the send buffer: all that a write outside the chunks
+ * needs.
+ */
 static inline bool
 rs_tx_has_room(const struct rs_tx *tx)
 {
@@ -123,7 +129,7 @@ rs_tx_ready(struct rs_tx *tx)
 	       rs_tx_chunk(tx);
 }
 
-/** What of @p want bytes goes into one message now. */
+/** @return how many of @p want bytes fit one message now. */
 static inline uint32_t
 rs_tx_fit(const struct rs_tx *tx, uint32_t want)
 {
@@ -134,7 +140,11 @@ rs_tx_fit(const struct rs_tx *tx, uint32_t want)
 	return want > tx->chunk.length ? tx->chunk.length : want;
 }
 
-/** Account for a work request of @p bytes. @return its id; @p signal: whether a completion is needed. */
+/**
+ * Account for a work request of @p bytes.
+ * @param signal  Set to true if it must request a completion.
+ * @return its id
+ */
 static inline uint64_t
 rs_tx_post(struct rs_tx *tx, uint32_t bytes, bool *signal)
 {
@@ -152,7 +162,7 @@ rs_tx_post(struct rs_tx *tx, uint32_t bytes, bool *signal)
 	return (uint64_t)(tx->posted & RS_WR_COUNT_MASK) << 32 | tx->posted_bytes;
 }
 
-/** The sender: a message of @p bytes goes to the chunk. */
+/** The sender: a message of @p bytes is sent to the chunk. */
 static inline void
 rs_tx_use_chunk(struct rs_tx *tx, uint32_t bytes)
 {
@@ -162,7 +172,7 @@ rs_tx_use_chunk(struct rs_tx *tx, uint32_t bytes)
 	tx->seq++;
 }
 
-/** The poller: the work request of that id is done, and so are those before it. */
+/** The poller: the work request with this id and all before it are complete. */
 static inline void
 rs_tx_done(struct rs_tx *tx, uint64_t wr_id)
 {
@@ -187,7 +197,10 @@ rs_rx_has_data(const struct rs_rx *rx)
 	       atomic_load_explicit(&rx->tail, memory_order_acquire);
 }
 
-/** The poller: a data message came. @return 0; EPROTO: more than was granted. */
+/**
+ * The poller: a data message arrived.
+ * @return 0; EPROTO: more than was granted.
+ */
 static inline int
 rs_rx_arrived(struct rs_rx *rx, uint32_t bytes)
 {
@@ -202,7 +215,7 @@ rs_rx_arrived(struct rs_rx *rx, uint32_t bytes)
 	return 0;
 }
 
-/** The receiver: the message at the head was read to its end. */
+/** The receiver: the message at the head was read to the end. */
 static inline void
 rs_rx_pop(struct rs_rx *rx)
 {
@@ -234,7 +247,7 @@ rs_rx_has_half(const struct rs_rx *rx)
 	return rx->ring_bytes - out >= rx->ring_bytes / 2;
 }
 
-/** Half of the buffer is free, or half of the messages are read: time to tell the peer. */
+/** @return true if half of the buffer is free or half of the messages are read, so that a grant should be sent. */
 static inline bool
 rs_rx_grant_due(const struct rs_rx *rx)
 {
@@ -244,7 +257,11 @@ rs_rx_grant_due(const struct rs_rx *rx)
 	return since >= rx->queue / 2 || rs_rx_has_half(rx);
 }
 
-/** The poller: grant. @return the operand of RS_OP_SGL. @p half: where the chunk starts, -1: messages only. */
+/**
+ * The poller: grant.
+ * @param half  Set to the offset of the granted chunk; -1: only messages are granted.
+ * @return the operand of RS_OP_SGL.
+ */
 static inline uint32_t
 rs_rx_grant(struct rs_rx *rx, int64_t *half)
 {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * riomap(), riounmap(), riowrite(): memory of the program's that the peer writes to directly, by offset.
+ * riomap(), riounmap(), riowrite(): memory of the program that the peer writes to directly, by offset.
  *
- * Each end has a table that the other writes: place i says which memory belongs to offsets [offset, offset +
- * length). riomap() finds a free place and registers; before its next data the peer is told, by a write of the
- * place and RS_OP_IOMAP_SGL. Such messages take no sequence number here. (rdma-core's sender takes one that its
- * receiver never gives back; a receiver of either kind does well without.)
+ * Each end has a table that the other writes: entry i says which memory belongs to offsets [offset, offset + length).
+ * riomap() finds a free entry and registers the memory; before the next data the peer is told, by a write to the entry
+ * with RS_OP_IOMAP_SGL. These messages consume no sequence number here. (rdma-core's sender consumes one that its
+ * receiver never grants again; receivers of both kinds work without it.)
  */
 #include "rsocket/rs_priv.h"
 
@@ -22,7 +22,7 @@ find(int socket)
 	return to_stream(rs);
 }
 
-/** Under map_lock. @return a free place of the peer's table, -1: none */
+/** Under map_lock. @return a free entry of the peer's table, -1: none */
 static int32_t
 free_place(const struct rs_stream *s)
 {
@@ -174,7 +174,10 @@ rs_iomap_told(struct rs_stream *s, uint32_t index)
 	};
 }
 
-/** @return bytes of the mapping from @p offset on, 0: nothing is mapped there. @p where: its memory. */
+/**
+ * @param where  Set to the memory that @p offset is mapped to.
+ * @return bytes of the mapping from @p offset on, 0: nothing is mapped there
+ */
 static uint64_t
 look_up(struct rs_stream *s, uint64_t offset, struct rs_sge *where)
 {
@@ -212,7 +215,7 @@ write_on(struct rs_stream *s, struct rs_cursor *c, uint64_t offset, int flags)
 	while (c->left) {
 		left = look_up(s, offset, &where);
 		if (!left) {
-			/* The peer may have told us just now. */
+			/* The peer's mapping may have just arrived. */
 			rs_wait(&s->rs, look_once, RS_EV_OUT, true, -1);
 			left = look_up(s, offset, &where);
 		}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Options of rsockets: rsetsockopt(), rgetsockopt(), rfcntl(). Most are a number that is kept; what else one does is
- * in its row. Datagram rsockets hand what isn't SOL_RDMA to their UDP socket first.
+ * Options of rsockets: rsetsockopt(), rgetsockopt(), rfcntl(). Most are numbers that are only stored; functions in the
+ * table do the rest. Datagram rsockets first pass options other than SOL_RDMA to their UDP socket.
  */
 #include <infiniband/sa.h>
 #include <netinet/tcp.h>
@@ -20,7 +20,7 @@ struct option {
 	int level, name;
 	/** @return 0 or an errno value. NULL: can't be set. */
 	int (*set)(struct rsocket *rs, const struct option *o, int value);
-	/** NULL: as kept */
+	/** NULL: return the stored number */
 	int (*get)(struct rsocket *rs, const struct option *o);
 	size_t at; /* of the number, in struct rsocket */
 };
@@ -71,7 +71,7 @@ set_reuse(struct rsocket *rs, const struct option *o, int value)
 {
 	int err = set_id_option(rs, RDMA_OPTION_ID_REUSEADDR, &value, sizeof(value));
 
-	/* An error matters only as long as the id isn't bound. */
+	/* An error matters only while the id isn't bound. */
 	return err && rs_state(rs) == RS_NEW ? err : keep_flag(rs, o, value);
 }
 
@@ -221,7 +221,7 @@ find_option(int level, int name)
 	return NULL;
 }
 
-/** Always lingers, for at most RS_CLOSE_MS; what the program says is kept. */
+/** Closing always lingers, for at most RS_CLOSE_MS; the program's value is only stored. */
 static int
 set_linger(struct rsocket *rs, const void *value, socklen_t len)
 {
@@ -261,7 +261,7 @@ rsetsockopt(int socket, int level, int optname, const void *optval, socklen_t op
 	return rs_result(o->set(rs, o, value));
 }
 
-/** The connection's path, as RDMA_ROUTE has it. */
+/** Return the connection's path in the format of RDMA_ROUTE. */
 static int
 get_route(struct rsocket *rs, void *value, socklen_t *len)
 {

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * rpoll() and rselect(), of rsockets and other descriptors together. A thread that has to sleep enters a waiter
- * with every rsocket, arms their completion queues, and sleeps in one poll() of its wake descriptor, the queues'
- * channels and the other descriptors.
+ * rpoll() and rselect(), for rsockets together with other descriptors. A thread that has to sleep adds a waiter to
+ * every rsocket, arms their completion queues, and sleeps in one poll() of its wake descriptor, the queues' channels
+ * and the other descriptors.
  */
 #include "rsocket/rs_priv.h"
 
-/** Sets up to this size need no allocation. */
+/** Polling up to so many descriptors needs no allocation. */
 enum { POLL_SMALL = 16 };
 
 struct poll_call {
 	struct pollfd *fds;        /* the program's */
 	nfds_t n;
-	struct rsocket **rs;       /* of each; NULL: some other descriptor */
+	struct rsocket **rs;       /* one for each; NULL: some other descriptor */
 	struct rs_waiter *waiters;
-	struct pollfd *sleep;      /* of each, behind the wake descriptor */
+	struct pollfd *sleep;      /* one for each, after the wake descriptor */
 	nfds_t others;
 	int wake_fd;
 };
@@ -25,7 +25,7 @@ rs_events(short events)
 	int wants = (events & (POLLIN | POLLRDNORM | POLLRDHUP) ? RS_EV_IN : 0) |
 		    (events & (POLLOUT | POLLWRNORM) ? RS_EV_OUT : 0);
 
-	/* Errors are reported without being asked for. */
+	/* Errors are always reported. */
 	return wants ? wants : RS_EV_ALL;
 }
 
@@ -40,7 +40,7 @@ look(struct rsocket *rs, short events)
 	return rs->ops->revents(rs, events);
 }
 
-/** What is ready of the rsockets. */
+/** Check which rsockets are ready. */
 static int
 check_rsockets(struct poll_call *c)
 {
@@ -59,7 +59,7 @@ check_rsockets(struct poll_call *c)
 	return n;
 }
 
-/** What is ready of the others. */
+/** Check which other descriptors are ready. */
 static int
 check_others(struct poll_call *c)
 {
@@ -80,7 +80,10 @@ check_others(struct poll_call *c)
 	return n;
 }
 
-/** Arm, and look for the last time before sleeping. @return how many are ready */
+/**
+ * Arm the queues, and check for the last time before sleeping.
+ * @return how many are ready
+ */
 static int
 prepare(struct poll_call *c)
 {
@@ -106,7 +109,7 @@ prepare(struct poll_call *c)
 	return n;
 }
 
-/** Woken up: what is ready? */
+/** Called after waking up: check what is ready. */
 static int
 collect(struct poll_call *c)
 {
@@ -121,7 +124,7 @@ collect(struct poll_call *c)
 		} else if (c->sleep[i + 1].revents) {
 			pthread_mutex_lock(&c->rs[i]->lock);
 			c->rs[i]->ops->fired(c->rs[i]);
-			/* This thread may be done, but others that sleep need the CQ to be armed. */
+			/* This thread may be done, but others that sleep need the CQ armed. */
 			c->rs[i]->ops->arm(c->rs[i]);
 			pthread_mutex_unlock(&c->rs[i]->lock);
 		}
@@ -141,7 +144,7 @@ forget(struct poll_call *c)
 	}
 }
 
-/** @return how many are ready, 0: time is up, -1 */
+/** @return how many are ready, 0: timeout, -1: error */
 static int
 sleep_for(struct poll_call *c, uint64_t start_us, int timeout)
 {
@@ -157,7 +160,7 @@ sleep_for(struct poll_call *c, uint64_t start_us, int timeout)
 		n = prepare(c);
 		gone_ms = (rs_now_us() - start_us) / 1000;
 		left = timeout < 0 ? -1 : gone_ms >= (uint64_t)timeout ? 0 : timeout - (int)gone_ms;
-		/* The other descriptors are looked at too, without waiting. */
+		/* The other descriptors are checked too, without waiting. */
 		if (n)
 			left = 0;
 		if (poll(c->sleep, c->n + 1, left) < 0)
@@ -236,7 +239,7 @@ in_set(int fd, const fd_set *set)
 	return set && FD_ISSET(fd, set);
 }
 
-/** @return how many members the sets have now */
+/** @return how many bits are set in the sets now */
 static int
 fill_sets(const struct pollfd *p, nfds_t n, fd_set *sets[3], const short events[3])
 {

@@ -130,8 +130,8 @@ rgetsockname(int socket, struct sockaddr *addr, socklen_t *addrlen)
 	return rs_result(rs ? rs->ops->name(rs, false, addr, addrlen) : EBADF);
 }
 
-/* ---- Moving data: all of these are one of two operations ---- */
-/* Success leaves errno as it was, because programs look at it when they read 0 bytes, too. */
+/* ---- Moving data: all of these use one of two operations ---- */
+/* Success leaves errno as it was, because programs check it also if they read 0 bytes. */
 static ssize_t
 moved(ssize_t n, int errno_before)
 {

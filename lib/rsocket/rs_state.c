@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The state of a stream: its changes, and waiting until it is connected. */
+/* The state of a stream: changing it, and waiting until it is connected. */
 #include "rsocket/rs_priv.h"
 
 void
@@ -20,7 +20,7 @@ rs_fail(struct rs_stream *s, int err)
 	atomic_store(&s->rd_open, false);
 	atomic_store(&s->wr_open, false);
 	rs_set_state(s, RS_FAILED);
-	/* The peer is told that the connection has ended. */
+	/* Tell the peer that the connection has ended. */
 	if (was == RS_CONNECTED)
 		rdma_disconnect(s->id);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Streams that are connected: completions, poll events, shutting down. */
+/* Connected streams: completions, poll events, shutdown. */
 #include <arpa/inet.h>
 
 #include "rsocket/rs_priv.h"
@@ -29,7 +29,10 @@ peer_control(struct rs_stream *s, uint32_t what)
 	return RS_EV_ALL;
 }
 
-/** A message. @return RS_EV_*, or a negative errno value. */
+/**
+ * Handle a message.
+ * @return RS_EV_*, or a negative errno value.
+ */
 static int
 take_message(struct rs_stream *s, const struct ibv_wc *wc)
 {
@@ -103,7 +106,7 @@ rs_stream_progress(struct rsocket *rs)
 		err = EIO;
 	if (rs_state(rs) != RS_CONNECTED)
 		return events;
-	/* If the peer has ended the connection in order, later errors don't matter; so errors are handled last. */
+	/* If the peer has ended the connection properly, later errors don't matter; so errors are handled last. */
 	if (received && !err)
 		err = rs_ep_post_recvs(s, received);
 	if (err) {
@@ -162,14 +165,14 @@ rs_stream_revents(struct rsocket *rs, short events)
 	return (short)r;
 }
 
-/* ---- The end ---- */
+/* ---- Shutdown ---- */
 static bool
 may_control(struct rsocket *rs)
 {
 	return rs_ctrl_room(to_stream(rs)) || rs_state(rs) != RS_CONNECTED;
 }
 
-/** The goodbye is complete, and so is everything that was sent before it. */
+/** @return true if the last control message is complete, and so everything that was sent before it. */
 static bool
 all_sent(struct rsocket *rs)
 {
@@ -178,7 +181,7 @@ all_sent(struct rsocket *rs)
 	return s->ctrl.posted == s->ctrl.done || rs_state(rs) != RS_CONNECTED;
 }
 
-/** Say @p ctrl to the peer, and wait until it has that and all data before. */
+/** Send @p ctrl to the peer, and wait until it and all data before it have arrived. */
 static int
 say_goodbye(struct rs_stream *s, enum rs_ctrl ctrl)
 {
@@ -217,7 +220,7 @@ rs_stream_shutdown(struct rsocket *rs, int how)
 	over = !atomic_load(&s->wr_open) && !atomic_load(&s->rd_open);
 	rs_kick(rs, RS_EV_ALL);
 	pthread_mutex_unlock(&rs->lock);
-	/* SHUT_RD alone isn't told to the peer. */
+	/* The peer isn't told about SHUT_RD alone. */
 	if (was_open && (over || how == SHUT_WR))
 		err = say_goodbye(s, over ? RS_CTRL_DISCONNECT : RS_CTRL_SHUTDOWN);
 	if (!over)

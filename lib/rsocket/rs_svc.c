@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The service: one thread of the library's, started with the first rsocket. It reads the events of the channel that
- * all ids of rsockets share, writes keepalives, and looks after the UDP sockets of datagram rsockets.
+ * The service: one thread of the library, started with the first rsocket. It reads the events of the channel that all
+ * ids of rsockets share, sends keepalives, and watches the UDP sockets of datagram rsockets.
  *
- * An id's events stop when rdma_destroy_id() returns, which waits for the last to be acknowledged; so what takes a
- * socket down is never called from inside an event of its own id. (A connection that is refused goes in its
- * listener's.) Watches and keepalives are called under svc.lock, which who ends them takes.
+ * An id's events stop when rdma_destroy_id() returns, which waits until the last is acknowledged; so code that destroys
+ * a socket must never be called from an event of its own id. (A refused connection is destroyed in an event of its
+ * listener.) Watches and keepalives are called under svc.lock; code that ends them locks it.
  */
 #include <signal.h>
 #include <sys/eventfd.h>
@@ -16,7 +16,7 @@
 enum {
 	SVC_WATCHES_FIRST = 16,
 	SVC_FIXED_FDS = 2,
-	SVC_IDLE_TURNS = 20, /* turns without gathered data after which a stream leaves the list */
+	SVC_IDLE_TURNS = 20, /* turns without gathered data before a stream is removed from the list */
 };
 
 static struct {
@@ -24,10 +24,10 @@ static struct {
 	struct rdma_event_channel *channel;
 	int wake_fd;
 	bool running;
-	bool lost;                 /* the connection to the daemon */
+	bool lost;                 /* the connection to the daemon is lost */
 	struct rs_watch *watches;
-	struct rs_stream *alive;   /* that want keepalives */
-	struct rs_stream *gathering; /* that keep small data for more */
+	struct rs_stream *alive;   /* streams with keepalives */
+	struct rs_stream *gathering; /* streams that gather small data */
 } svc = { .lock = PTHREAD_MUTEX_INITIALIZER, .wake_fd = -1 };
 
 static void
@@ -71,15 +71,18 @@ cm_events(void)
 	rs_each(lost_daemon);
 }
 
-/** Under the service's lock: off the list only when no sender could think it is on it. @return whether it is off */
+/**
+ * Clear in_gathering if nothing is gathered and no thread is sending, which might rely on it. Under the service's lock.
+ * @return true if it was cleared: the caller removes the stream from the list
+ */
 static bool
 stops_gathering(struct rs_stream *s)
 {
 	bool off;
 
 	/*
-	 * Like all who try slock: a thread that ends the stream finds it free, or a sender's. Whose lock is held isn't
-	 * idle.
+	 * slock is tried only under the rsocket's lock, as everywhere: so a thread that destroys the stream finds slock
+	 * free or held by a sender. If the rsocket's lock is held, the stream isn't idle.
 	 */
 	if (pthread_mutex_trylock(&s->rs.lock))
 		return false;
@@ -94,7 +97,7 @@ stops_gathering(struct rs_stream *s)
 	return off;
 }
 
-/** Under the lock: send what was gathered. */
+/** Send the gathered data of all streams. Under the lock. */
 static void
 flush_gathered(void)
 {
@@ -118,7 +121,7 @@ rs_svc_gathering(struct rs_stream *s)
 	s->in_gathering = true;
 	s->gathering_next = svc.gathering;
 	svc.gathering = s;
-	/* While the list isn't empty the thread looks at it every RS_GATHER_US. */
+	/* While the list isn't empty the thread checks it every RS_GATHER_US. */
 	if (!s->gathering_next)
 		wake();
 	pthread_mutex_unlock(&svc.lock);
@@ -137,7 +140,10 @@ rs_svc_forget(struct rs_stream *s)
 	pthread_mutex_unlock(&svc.lock);
 }
 
-/** Under the lock. @return milliseconds until the next, -1: none */
+/**
+ * Send the keepalives that are due. Under the lock.
+ * @return milliseconds until the next one, -1: none
+ */
 static int
 keepalives(void)
 {
@@ -166,11 +172,11 @@ is_watched(const struct rs_watch *w)
 
 struct poll_set {
 	struct pollfd *fds;
-	struct rs_watch **watches; /* of fds[SVC_FIXED_FDS + i] */
+	struct rs_watch **watches; /* the watch of fds[SVC_FIXED_FDS + i] */
 	size_t n, room;
 };
 
-/** Under the lock. If memory runs out, the remaining descriptors are left to a later turn. */
+/** Collect the descriptors to poll. Under the lock. If memory runs out, the remaining ones are left to a later turn. */
 static void
 collect(struct poll_set *set)
 {
@@ -231,7 +237,7 @@ run(void *arg)
 	return NULL;
 }
 
-/** Under the lock. The thread takes no signals: they are the program's. */
+/** Under the lock. The thread blocks all signals: they are for the program's threads. */
 static int
 start_thread(void)
 {
@@ -267,7 +273,7 @@ start(void)
 		return errno;
 	svc.wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
 	err = svc.wake_fd < 0 ? errno : 0;
-	/* The channel may be readable and yet empty: its event belonged to an id that has been destroyed. */
+	/* The channel may be readable and yet empty: its event was for an id that has been destroyed. */
 	if (!err && fcntl(svc.channel->fd, F_SETFL, O_NONBLOCK))
 		err = errno;
 	if (!err)
@@ -345,8 +351,8 @@ rs_svc_keepalive(struct rs_stream *s, int seconds)
 }
 
 /*
- * The child has neither the thread nor a use for what it looked after. Its locks may be held by threads that aren't
- * here, so they are made anew, and the channel's descriptors are left alone.
+ * The child doesn't have the thread, nor needs what it did. The locks may be held by threads that don't exist in the
+ * child, so they are initialized again; the channel's descriptors are left alone.
  */
 void
 rs_svc_fork_child(void)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * rsockets by their numbers. The table has two levels; entries are read without a lock. A program that closes an rsocket
- * which another thread of it uses has made a mistake, as with descriptors. The library's own thread, which visits all
- * rsockets, keeps them from leaving the table meanwhile.
+ * Finding rsockets by number. The table has two levels; entries are read without a lock. A program that closes an
+ * rsocket while another of its threads uses it has a bug, as with file descriptors. The library's own thread, which
+ * visits all rsockets, prevents that they leave the table meanwhile.
  */
 #include <sys/eventfd.h>
 #include <unistd.h>

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What everything that sends on a stream uses: the program's vector, work requests, waiting for room, the sender's lock. */
+/*
+ * Shared by everything that sends on a stream: the program's vector, work requests, waiting for room, the sender's
+ * lock.
+ */
 #include <arpa/inet.h>
 #include <limits.h>
 
@@ -52,7 +55,10 @@ rs_cursor_copy(struct rs_cursor *c, void *mem, uint32_t bytes, bool to_vector)
 }
 
 /* ---- Sending. Under slock ---- */
-/** Into the send buffer. @return SGEs */
+/**
+ * Copy @p bytes into the send buffer.
+ * @return the number of SGEs
+ */
 static int
 stage(struct rs_stream *s, struct rs_cursor *c, uint32_t bytes, struct ibv_sge *sge)
 {
@@ -180,8 +186,8 @@ rs_trylock_sender(struct rs_stream *s)
 	if (!pthread_mutex_trylock(&s->slock))
 		return true;
 	/*
-	 * A thread is sending. Either it sees passed_over after it has unlocked, or it has unlocked already and the lock
-	 * is free now.
+	 * A thread is sending. It either sees passed_over after it has unlocked, or it has unlocked already and the
+	 * lock is free now.
 	 */
 	atomic_store_explicit(&s->passed_over, true, memory_order_relaxed);
 	atomic_thread_fence(memory_order_seq_cst);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Datagram rsockets: peers, and how their QPs are found, by the UDP socket. */
+/* Datagram rsockets: peers, and finding their QPs over the UDP socket. */
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -37,7 +37,9 @@ set_port(struct sockaddr_storage *sa, const struct sockaddr_storage *of)
 		((struct sockaddr_in6 *)sa)->sin6_port = ((const struct sockaddr_in6 *)of)->sin6_port;
 }
 
-/** The address that packets to @p dest leave from: what we are bound to, or what the kernel's routes say. */
+/**
+ * Find the source address of packets to @p dest: the one we are bound to, or the one that the kernel's routing chooses.
+ */
 static int
 source_for(struct rs_dgram *d, const struct sockaddr_storage *dest, struct sockaddr_storage *out)
 {
@@ -51,7 +53,7 @@ source_for(struct rs_dgram *d, const struct sockaddr_storage *dest, struct socka
 		*out = bound;
 		return 0;
 	}
-	/* Not socket(): a preload library would make an rsocket of it. */
+	/* socket() isn't called because a preload library would make an rsocket of it. */
 	s = (int)syscall(SYS_socket, dest->ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	if (s < 0)
 		return errno;
@@ -199,7 +201,7 @@ rs_udp_send(struct rs_dgram *d, const struct rs_dest *to, enum rs_op op, const s
 	return sendmsg(d->udp, &msg, flags | MSG_NOSIGNAL) < 0 ? errno : 0;
 }
 
-/** A datagram by UDP. */
+/** Queue a datagram that came by UDP. */
 static void
 keep(struct rs_dgram *d, const struct sockaddr_storage *from, const uint8_t *data, size_t bytes)
 {

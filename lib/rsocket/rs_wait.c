@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Waiting for rsockets. A thread that sleeps has a struct rs_waiter with every rsocket it waits for, entered before
- * it looks at their state for the last time: what another thread changes after that look is written to its wake
+ * Waiting for rsockets. A thread that sleeps has added a struct rs_waiter to every rsocket it waits for before it
+ * checks their state for the last time. A thread that changes the state after that check writes to the sleeper's wake
  * descriptor.
  */
 #include <sys/eventfd.h>
@@ -92,7 +92,7 @@ rs_kick(struct rsocket *rs, int events)
 	}
 }
 
-/** Take completions, and wake other threads that wait for what happened. Under the lock. */
+/** Poll completions, and wake other threads that wait for what happened. Under the lock. */
 static bool
 look(struct rsocket *rs, bool (*test)(struct rsocket *rs))
 {
@@ -113,7 +113,7 @@ ms_left(uint64_t start_us, int timeout_ms)
 	return gone >= (uint64_t)timeout_ms ? 0 : timeout_ms - (int)gone;
 }
 
-/** Under the lock, which is released while the thread sleeps. */
+/** Sleep until @p test holds. Under the lock, which is released while the thread sleeps. */
 static int
 sleep_until(struct rsocket *rs, bool (*test)(struct rsocket *rs), struct rs_waiter *self, uint64_t start_us,
 	    int timeout_ms)
