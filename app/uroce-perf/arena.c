@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* One shared mapping, huge pages if the machine has some, handed out front to back. */
+/* The arena: one shared mapping, of huge pages if the machine has any, allocated front to back. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the machine can do without us: copying memory, and two cores handing slots to each other. */
+/* What the machine can do without our stack: copying memory, and passing ring slots between two cores. */
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -53,7 +53,7 @@ baseline_memcpy(const struct perf_opts *o)
 	return EXIT_SUCCESS;
 }
 
-/** The bare rings: no transport, no packet. */
+/** Rings alone, without transport or packets. */
 struct bare {
 	struct ring sq, cq;
 	unsigned int core;
@@ -69,7 +69,7 @@ pin(unsigned int core)
 	sched_setaffinity(0, sizeof(set), &set);
 }
 
-/** The engine's part: for each WQE a CQE. */
+/** The engine's side: write a CQE for each WQE. */
 static void *
 echo(void *arg)
 {
@@ -89,7 +89,10 @@ echo(void *arg)
 	return NULL;
 }
 
-/** The program's part. @return seconds per round trip. */
+/**
+ * The program's side.
+ * @return seconds per round trip.
+ */
 static double
 ask(struct bare *b)
 {

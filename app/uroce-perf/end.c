@@ -61,14 +61,14 @@ messages_per_qp(const struct perf_opts *o)
 {
 	uint64_t slots = o->memory != 0 ? o->memory / message_stride(o) / o->qps : o->depth;
 
-	/* Latency tests need one to send and one to receive. */
+	/* Latency tests need one slot to send and one to receive. */
 	return slots < 2 ? 2 : (uint32_t)slots;
 }
 
 static uint32_t
 sq_entries(const struct perf_opts *o)
 {
-	return o->depth + 2; /* one more to end with, and never full */
+	return o->depth + 2; /* one more for the drain, and one so that the ring is never full */
 }
 
 static uint32_t
@@ -90,7 +90,7 @@ arena_need(const struct perf_opts *o)
 	return 2 * o->engines * end;
 }
 
-/** Content of the eight bytes at @p off, a multiple of 8: differs from place to place, and from fresh memory. */
+/** The eight bytes at offset @p off, a multiple of 8: different at every offset, and never like fresh memory. */
 static inline uint64_t
 pattern(uint64_t off)
 {
@@ -151,7 +151,7 @@ end_init(struct perf_end *e, const struct perf_opts *o, bool initiator, uint64_t
 		fill(e);
 }
 
-/** Fetch-and-adds of 1: the sum over all of them is their number. */
+/** After fetch-and-adds of 1 the sum of all counters is the number of operations. */
 static bool
 verify_sum(const struct perf_end *e, uint64_t ops)
 {
@@ -167,7 +167,7 @@ verify_sum(const struct perf_end *e, uint64_t ops)
 bool
 end_verify(const struct perf_end *e, uint64_t ops)
 {
-	/* Ping-pong changes its data as it goes, and checks it by that. */
+	/* The ping-pong test changes its data all the time and checks it itself. */
 	if (e->o->test == PERF_LATENCY || e->o->op == PERF_CMP_SWAP)
 		return true;
 	if (e->o->op == PERF_FETCH_ADD)
@@ -176,7 +176,7 @@ end_verify(const struct perf_end *e, uint64_t ops)
 		for (uint32_t slot = 0; slot < e->slots; slot++) {
 			uint64_t off = ((uint64_t)i * e->slots + slot) * e->stride;
 
-			/* With several QPs it isn't known how far each came beyond one round. */
+			/* With several QPs it isn't known how far each came after the first round. */
 			if (e->nb_qps == 1 ? slot >= ops : ops < (uint64_t)2 * e->nb_qps * e->slots)
 				break;
 			if (!is_pattern(e, off, e->o->size))

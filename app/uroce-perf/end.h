@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * One end of the connections: the program's side of the rings, and what a workload keeps.
+ * One end of the connections: the program's side of the rings, and the state of its workload.
  *
- * Owner: the thread that runs the workload; nobody else touches an end while the test runs. Lies in the arena.
+ * Owner: the thread that runs the workload; no other thread uses an end while the test runs. In the arena.
  */
 #ifndef UROCE_PERF_END_H
 #define UROCE_PERF_END_H
@@ -22,20 +22,20 @@ struct perf_qp {
 	struct ring sq, rq;
 	struct ring_qp_shared *shared;
 	uint32_t sq_done;     /**< WQEs known to be complete */
-	uint32_t sq_slot, rq_slot; /**< next piece of memory to send from and to receive into */
-	uint8_t *mem;         /**< this QP's share of the end's memory */
-	uint64_t remote;      /**< the peer's share */
+	uint32_t sq_slot, rq_slot; /**< slots to send from and to receive into next */
+	uint8_t *mem;         /**< this QP's part of the end's memory */
+	uint64_t remote;      /**< address of the peer's part */
 	uint32_t rkey;
 	uint32_t db_slot;
 	uint32_t qpn;
-	struct qp *qp;        /**< the engine's; never looked into here */
+	struct qp *qp;        /**< the engine's; never dereferenced here */
 };
 
-/** A workload. step() is called over and over until the test is over; it never waits. */
+/** A workload. step() is called repeatedly until the test is over; it never waits. */
 struct perf_workload {
-	/** Before the first step: post receives. */
+	/** Called before the first step: post receives. */
 	void (*start)(struct perf_end *e);
-	/** @return work done, 0: nothing. */
+	/** @return number of operations done, 0: none. */
 	uint32_t (*step)(struct perf_end *e, uint64_t tsc);
 };
 extern const struct perf_workload rate_initiator, rate_target, latency_initiator, latency_target;
@@ -46,7 +46,7 @@ struct perf_end {
 	const struct perf_opts *o;
 	const struct perf_workload *work;
 	bool initiator;
-	/** How to ring: a call if the engine runs on this thread, else doorbell and eventfd. */
+	/** Ring the doorbell: a call if the engine runs on this thread, else doorbell and eventfd. */
 	void (*doorbell)(struct perf_end *e, struct perf_qp *q);
 	void *doorbell_arg;
 	struct ring_db *db;
@@ -59,7 +59,7 @@ struct perf_end {
 	uint64_t mem_bytes;
 	uint32_t key;         /**< lkey and rkey of mem */
 	uint32_t stride;      /**< bytes from message to message */
-	uint32_t slots;       /**< messages in a QP's share */
+	uint32_t slots;       /**< messages in a QP's part of the memory */
 	struct perf_result *result;
 	/* State of the workload. */
 	enum perf_phase phase;
@@ -74,22 +74,24 @@ struct perf_end {
 	struct mr *mr;
 };
 
-/** Make rings and memory of an end in the arena, and fill the memory with the pattern if the data starts here. */
+/**
+ * Allocate the rings and memory of an end in the arena. Fill the memory with the pattern if the data is sent from here.
+ */
 void end_init(struct perf_end *e, const struct perf_opts *o, bool initiator, uint64_t tsc_hz);
 uint32_t end_rq_depth(const struct perf_opts *o);
-/** @return true if the first messages of @p ops carried the right bytes into the memory of this end. */
+/** @return true if the first messages of @p ops wrote the right bytes to this end's memory. */
 bool end_verify(const struct perf_end *e, uint64_t ops);
-/** @return true if @p op's data ends up at the initiator. */
+/** @return true if @p op moves data to the initiator. */
 bool op_is_inbound(enum perf_op op);
 extern const uint8_t op_to_wr[PERF_OPS]; /**< enum uroce_wr_op */
 
-/** Doorbell of an end in another process than the engine. */
+/** Ring the doorbell of an engine in another process. */
 void end_doorbell_shm(struct perf_end *e, struct perf_qp *q);
 
 /** Handle a completion that isn't a success: the test is over. */
 void end_fail(struct perf_end *e, const struct ring_cqe *cqe);
 
-/** Write one SQ WQE. The caller sees to it that there is room. end_ring_sq() after the last of a batch. */
+/** Write an SQ WQE; the caller makes sure that the SQ has room. Call end_ring_sq() after the last one of a batch. */
 static inline void
 end_post_send(struct perf_end *e, struct perf_qp *q, uint8_t opcode, uint8_t flags, const uint8_t *local,
 	      uint64_t remote, uint32_t len)
@@ -120,7 +122,7 @@ end_post_recv(struct perf_end *e, struct perf_qp *q, uint8_t *local, uint32_t le
 	ring_rq_post(&q->rq, q->rq.counter++, w, 1);
 }
 
-/** After posting: ring if the engine isn't looking (ring.h, Dekker). */
+/** After posting, ring the doorbell unless the engine watches the SQ (ring.h). */
 static inline void
 end_ring_sq(struct perf_end *e, struct perf_qp *q)
 {
@@ -130,8 +132,8 @@ end_ring_sq(struct perf_end *e, struct perf_qp *q)
 }
 
 /**
- * Take the next completion.
- * @return NULL: none, or the test has failed. Good until end_cq_release().
+ * Poll the next completion.
+ * @return NULL if there is none or the test has failed. Valid until end_cq_release().
  */
 static inline const struct ring_cqe *
 end_poll(struct perf_end *e, union ring_cqe_ctl *ctl)
@@ -149,14 +151,17 @@ end_poll(struct perf_end *e, union ring_cqe_ctl *ctl)
 	return cqe;
 }
 
-/** Tell the engine what was polled: once per batch. */
+/** Tell the engine which CQEs were polled: once per batch. */
 static inline void
 end_cq_release(struct perf_end *e)
 {
 	atomic_store_explicit(&e->cq_shared->cons, e->cq.counter, memory_order_release);
 }
 
-/** A completion of the SQ stands for all WQEs up to its own. @return how many completed. */
+/**
+ * A completion of an SQ completes all WQEs up to its own.
+ * @return how many WQEs it completes.
+ */
 static inline uint32_t
 end_sq_complete(struct perf_qp *q, union ring_cqe_ctl ctl)
 {

@@ -24,7 +24,7 @@ enum {
 	FIRST_PSN = 0x0badca,
 };
 
-/** --vdev net_impairN, and which of them have been attached. */
+/** The --vdev net_impairN options, and which of them are attached. */
 static const struct impair_vdevs *impairs;
 static bool impair_used[IMPAIR_VDEVS_MAX];
 
@@ -212,7 +212,7 @@ call_qp_destroy(struct engine *engine, void *arg, uint64_t now_ns)
 	return 0;
 }
 
-/** The engine runs on the workload's own thread. */
+/** The doorbell if the engine runs on the workload's own thread. */
 static void
 doorbell_call(struct perf_end *e, struct perf_qp *q)
 {
@@ -309,7 +309,10 @@ mtu_code(uint32_t bytes)
 	return code;
 }
 
-/** RESET to RTS. @return 0 or an errno value. */
+/**
+ * Move a QP from RESET to RTS.
+ * @return 0 or an errno value
+ */
 static int
 qp_connect(struct perf_host *h, struct engine *engine, struct qp_call *c, const struct perf_peer *peer, uint32_t my_psn)
 {

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Latency: one message at a time on the first QP. WRITE and SEND go back and forth, and the receiver of a WRITE polls
- * its last byte, as programs do; READ and atomics are timed from post to completion.
+ * for the last byte, as programs do; for READ and atomics the time from post to completion is measured.
  */
 #include "end.h"
 
 enum {
 	WARMUP_PINGS = 1000,
 	SIGNAL_EVERY = 16,
-	IN_SLOT = 0, /**< of the QP's memory: where messages arrive */
+	IN_SLOT = 0, /**< slot in the QP's memory where messages arrive */
 	OUT_SLOT = 1,
 };
 
@@ -24,7 +24,7 @@ last_byte(struct perf_end *e, unsigned int slot)
 	return e->qps[0].mem + (uint64_t)slot * e->stride + e->o->size - 1;
 }
 
-/** Message number @p seq; 0 is never sent, so that untouched memory isn't taken for one. */
+/** The last byte of message @p seq; never 0, so that untouched memory isn't mistaken for a message. */
 static uint8_t
 mark(uint32_t seq)
 {
@@ -60,7 +60,10 @@ post_receive(struct perf_end *e)
 	end_post_recv(e, &e->qps[0], e->qps[0].mem + (uint64_t)IN_SLOT * e->stride, e->o->size);
 }
 
-/** Take completions. @return true if a message or the answer to a request is here. */
+/**
+ * Poll completions.
+ * @return true if a message or the response to a request has arrived.
+ */
 static bool
 poll_cq(struct perf_end *e)
 {

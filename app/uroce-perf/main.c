@@ -15,7 +15,7 @@
 
 enum { MAX_EAL_ARGS = 16, EAL_ARG_BYTES = 64, EAL_MEGABYTES = 384, SPARE_MEGABYTES = 128 };
 
-/** @return where "--" stands in @p argv, or argc. */
+/** @return the index of "--" in @p argv, or argc. */
 static int
 find_separator(int argc, char **argv)
 {
@@ -25,7 +25,10 @@ find_separator(int argc, char **argv)
 	return argc;
 }
 
-/** The first two CPUs that this process may use. @return how many there are, at most 2. */
+/**
+ * Get the first two CPUs that this process may use.
+ * @return how many there are, at most 2.
+ */
 static unsigned int
 two_cpus(unsigned int cpus[2])
 {
@@ -83,7 +86,7 @@ add(struct eal_args *a, const char *format, ...)
 	a->n++;
 }
 
-/** Remove EAL's run-time folder, which EAL leaves behind. */
+/** Remove EAL's runtime directory, which EAL doesn't remove. */
 static void
 remove_runtime_dir(void)
 {
@@ -99,7 +102,7 @@ remove_runtime_dir(void)
 	rmdir(path);
 }
 
-/** Without any EAL option: two cores, no devices but our own, hugepages if there are enough of them. */
+/** The arguments if no EAL option is given: two cores, only our own devices, hugepages if there are enough. */
 static void
 default_eal_args(struct eal_args *a)
 {
@@ -150,7 +153,7 @@ main(int argc, char **argv)
 	unsigned int cpus[2];
 	char err[256];
 
-	/* Our options are behind "--". Without it all options are EAL's, except that --help alone is ours. */
+	/* Our options follow "--". Without it all options are EAL's, except that --help alone is ours. */
 	if (argc == 2 && strcmp(argv[1], "--help") == 0)
 		sep = 0;
 	rc = sep < argc ? perf_opts_parse(argc - sep, argv + sep, &o) : perf_opts_parse(1, argv, &o);
@@ -171,12 +174,12 @@ main(int argc, char **argv)
 	}
 	if (!arena_open(arena_need(&o)))
 		return EXIT_FAILURE;
-	/* Fork before EAL has threads and devices. */
+	/* Fork before EAL creates threads and devices. */
 	if (o.role == PERF_SHM && (shm = shm_prepare(&o)) == NULL)
 		return EXIT_FAILURE;
 	/*
-	 * No rte_eal_cleanup(): in DPDK 22.11 it takes the memory away under EAL's interrupt thread, which after
-	 * memif's hang-ups may still be looking through its sources. Nothing is left behind that cleaning would remove.
+	 * rte_eal_cleanup() isn't called: in DPDK 22.11 it unmaps memory that EAL's interrupt thread may still be
+	 * reading after a memif disconnect. Nothing is left behind that it would remove.
 	 */
 	if (!eal_start(sep, argv))
 		rc = EXIT_FAILURE;

@@ -51,16 +51,16 @@ static const char usage_text[] =
 	"  --brief                    one line of key=value pairs\n"
 	"  --help                     this text\n";
 
-/** How the value of an option is read, and the type of its member of struct perf_opts. */
+/** The type of an option's value, and so of its member of struct perf_opts. */
 enum value { FLAG, NUMBER16, NUMBER32, NUMBER64, SECONDS, TEXT, CHOICE };
 
-/** Options but --help, which has the index behind the last. */
+/** All options but --help, whose index follows the last one. */
 static const struct perf_option {
 	const char *name;
 	enum value value;
-	size_t offset;            /**< of the member */
-	uint64_t min, max;        /**< of numbers */
-	const char *const *words; /**< CHOICE: the member is an enum, these are its values */
+	size_t offset;            /**< offset of the member */
+	uint64_t min, max;        /**< limits of numbers */
+	const char *const *words; /**< CHOICE: names of the values of the member, which is an enum */
 } table[] = {
 #define OPTION(word, kind, member, ...) \
 	{ .name = (word), .value = (kind), .offset = offsetof(struct perf_opts, member), __VA_ARGS__ }
@@ -96,7 +96,10 @@ enum { OPTIONS = sizeof(table) / sizeof(table[0]) };
 _Static_assert(sizeof(enum perf_role) == sizeof(int) && sizeof(enum perf_op) == sizeof(int) &&
 	       sizeof(enum perf_test) == sizeof(int), "set_option() stores them as int");
 
-/** @return the index of @p text in @p names, or -1 with a message. */
+/**
+ * Find @p text in @p names.
+ * @return its index, or -1 with a message printed.
+ */
 static int
 choice(const char *option, const char *text, const char *const *names)
 {
@@ -110,7 +113,10 @@ choice(const char *option, const char *text, const char *const *names)
 	return -1;
 }
 
-/** @return false with a message if @p text is no number from @p min to @p max. K, M and G multiply. */
+/**
+ * Parse a number, which may have the suffix K, M or G.
+ * @return false with a message printed if it isn't a number from @p min to @p max.
+ */
 static bool
 number(const char *option, const char *text, uint64_t min, uint64_t max, uint64_t *out)
 {
@@ -175,7 +181,7 @@ set_option(const struct perf_option *p, const char *text, struct perf_opts *o)
 	}
 	if (!number(p->name, text, p->min, p->max, &n))
 		return false;
-	/* Right on little-endian machines only; uroce is for x86. */
+	/* This is correct on little-endian machines only; UROCE is for x86. */
 	memcpy(member, &n, p->value == NUMBER16 ? 2 : p->value == NUMBER32 ? 4 : 8);
 	return true;
 }

@@ -31,7 +31,10 @@ port_name(char *name, size_t bytes, unsigned int side)
 	snprintf(name, bytes, "net_memif%u", side);
 }
 
-/** Create the ports, the memif server before its client. Each has a queue per engine; its buffers hold MTU 4096. */
+/**
+ * Create the ports, the memif server before its client. Each has a queue per engine, and buffers large enough for MTU
+ * 4096.
+ */
 static bool
 wire_create(const struct perf_opts *o)
 {
@@ -108,7 +111,7 @@ watch(void *arg)
 		atomic_store(&p->stop, true);
 }
 
-/** The main lcore takes the first lane of host 0, the others follow in the order of lcores. */
+/** Run the lanes: the main lcore runs the first lane of host 0, the other lcores the others, in order. */
 static void
 run_lanes(struct pair *p, const struct perf_opts *o)
 {
@@ -162,7 +165,10 @@ results(struct pair *p, const struct perf_opts *o)
 	return ok;
 }
 
-/** Close one end after the other: memif handles a disconnected peer on the interrupt thread, while this end must still be there. */
+/**
+ * Close the two sides in turn: memif handles a disconnected peer on the interrupt thread, and needs the other side
+ * then.
+ */
 static void
 tear_down(struct pair *p)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Rate: the SQs are kept full. */
+/* The rate workload: keeps the SQs full. */
 #include "end.h"
 
 enum { POLL_BATCH = 32 };
@@ -36,7 +36,7 @@ refill(struct perf_end *e, struct perf_qp *q)
 	end_ring_sq(e, q);
 }
 
-/** Post a last, signalled operation on each QP: its completion shows that all are done. */
+/** Post a last, signaled operation on each QP: its completion shows that all are done. */
 static void
 begin_drain(struct perf_end *e)
 {

@@ -62,7 +62,7 @@ report_rate(const struct perf_opts *o, struct perf_result *const *r, unsigned in
 static void
 report_latency(const struct perf_opts *o, struct perf_result *r, uint64_t tsc_hz)
 {
-	/* Of a ping-pong half the time is one message; READs and atomics are timed as a whole. */
+	/* The time of a message is half a ping-pong; READs and atomics are timed as a whole. */
 	bool half = o->op == PERF_WRITE || o->op == PERF_SEND;
 	double us = 1e6 / (double)tsc_hz / (half ? 2 : 1);
 	uint32_t *s = r->samples, n = r->nb_samples;

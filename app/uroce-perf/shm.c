@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The workload in a process of its own: it sees rings and memory, as a verbs program does, and runs both ends. The
- * engine has another core, and the QPs are connected to each other without the wire.
+ * The workload in a process of its own: it uses rings and memory, as a verbs program does, and runs both ends. The
+ * engine has another core. The QPs are connected to each other through the loopback, without the network.
  */
 #include <poll.h>
 #include <sched.h>
@@ -24,7 +24,7 @@
 enum { POLL_MS = 20 };
 enum shm_state { SHM_WAIT, SHM_GO, SHM_ABORT };
 
-/** In the arena. */
+/** Shared by both processes; in the arena. */
 struct shm_control {
 	_Atomic uint32_t state;
 	_Atomic bool stop;
@@ -45,7 +45,7 @@ watch(void *arg)
 		atomic_store(&c->stop, true);
 }
 
-/** The program's process. */
+/** The main function of the program's process. */
 static void
 program_main(struct shm_control *c)
 {
@@ -137,7 +137,10 @@ ends_connect(struct perf_host *h)
 	return ok;
 }
 
-/** Wake the engine's session when the program kicks, until the program ends. @return true if it ended well. */
+/**
+ * Wake the engine's session when the program kicks, until the program ends.
+ * @return true if its exit status was 0.
+ */
 static bool
 serve(struct shm_control *c, struct engine *e, struct engine_session *session)
 {
@@ -184,7 +187,7 @@ measure(struct shm_control *c, struct perf_host *h, struct engine_session *sessi
 	return ok;
 }
 
-/** A port that is connected to nothing: the QPs loop back, so no packet reaches it. */
+/** Create a port that is connected to nothing: the QPs loop back, so it never sends a packet. */
 static bool
 port_create(char *name, size_t bytes)
 {

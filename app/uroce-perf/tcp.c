@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Two processes, on one machine or two; they tell each other about their QPs over TCP. The client initiates. */
+/* Two processes, on one machine or two, that exchange the attributes of their QPs over TCP. The client initiates. */
 #include <errno.h>
 #include <netdb.h>
 #include <poll.h>
@@ -31,7 +31,7 @@ struct meeting {
 	_Atomic bool stop;
 };
 
-/** What the client says at the end, and the server answers. */
+/** What client and server send each other at the end. */
 struct goodbye {
 	uint64_t ok;
 	uint64_t ops[PERF_MAX_ENGINES];
@@ -132,7 +132,7 @@ static bool
 hellos_agree(const struct perf_hello *mine, const struct perf_hello *theirs)
 {
 	if (theirs->magic != HELLO_MAGIC || theirs->version != HELLO_VERSION) {
-		fprintf(stderr, "uroce-perf: the other end is no uroce-perf of this version\n");
+		fprintf(stderr, "uroce-perf: the other end isn't uroce-perf of this version\n");
 		return false;
 	}
 	if (mine->op == theirs->op && mine->test == theirs->test && mine->size == theirs->size &&
@@ -144,7 +144,7 @@ hellos_agree(const struct perf_hello *mine, const struct perf_hello *theirs)
 	return false;
 }
 
-/** Wait until both ends have a link: a first packet that is lost would cost an ACK timeout. */
+/** Wait until both ends have a link: if the first packet were lost, that would cost an ACK timeout. */
 static bool
 wait_for_link(struct meeting *m)
 {
@@ -189,7 +189,7 @@ exchange(struct meeting *m)
 	return ok && wait_for_link(m);
 }
 
-/** The client ends when its workloads are done, the server when the client says so. */
+/** The client stops when its workloads are done, the server when the client tells it to. */
 static void
 watch(void *arg)
 {
@@ -215,7 +215,9 @@ run_lanes(struct meeting *m)
 	rte_eal_mp_wait_lcore();
 }
 
-/** Compare the data that arrived. Engines must still run meanwhile: the other host may wait for its last READ response. */
+/**
+ * Compare the data that arrived. The engines must still run: the other host may be waiting for its last READ response.
+ */
 static bool
 part(struct meeting *m)
 {
@@ -249,8 +251,8 @@ part(struct meeting *m)
 }
 
 /**
- * Close the ports one after the other: the client's first. memif's interrupt thread lets go of the other end's rings without
- * a lock, so nobody may use or close the port meanwhile.
+ * Close the ports in turn, the client's first. memif's interrupt thread unmaps the other end's rings without a lock, so
+ * the port must not be used or closed meanwhile.
  */
 static void
 part_ports(struct meeting *m)

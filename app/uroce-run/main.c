@@ -2,9 +2,9 @@
 /*
  * uroce-run [--sysfs] [--socket PATH] PROGRAM [ARGUMENT ...]
  *
- * Runs a verbs program on uroce: puts the folder of our libibverbs.so.1 before all others on the library path, sets
- * UROCE_SOCKET if asked, and becomes the program. Exit status as env(1) has it: 125 own error, 126 the program can't be
- * run, 127 it isn't there.
+ * Runs a verbs program on UROCE: puts the directory of our libibverbs.so.1 before all others on the library path, sets
+ * UROCE_SOCKET if asked to, and executes the program. The exit status is as for env(1): 125 for an error of its own,
+ * 126 if the program can't be executed, 127 if it isn't found.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -30,7 +30,7 @@ static const char usage[] = "usage: uroce-run [--sysfs] [--socket PATH] PROGRAM 
 			    "  --help         this text\n"
 			    "  --version      the version\n";
 
-/* The folder of this executable, without a trailing slash. */
+/* The directory of this executable, without a trailing slash. */
 static int
 own_folder(char *out, size_t size)
 {
@@ -47,7 +47,7 @@ own_folder(char *out, size_t size)
 	return 0;
 }
 
-/* Where it was installed, else, in a build tree, where it was built. */
+/* Find the library where it was installed or, in a build tree, where it was built. */
 static int
 find_library(char *out, size_t size)
 {
@@ -87,7 +87,7 @@ set_library_path(const char *folder)
 	return rc;
 }
 
-/* Ours comes before what is preloaded already, so that our functions are called first. */
+/* Our library comes before other preloaded ones, so that our functions are called first. */
 static int
 preload(const char *folder)
 {
@@ -118,7 +118,7 @@ main(int argc, char **argv)
 	bool sysfs = false;
 	int c;
 
-	/* "+" stops at the first non-option: what follows are the program's options. */
+	/* "+" stops at the first non-option: the program's options follow it. */
 	while ((c = getopt_long(argc, argv, "+h", options, NULL)) != -1) {
 		switch (c) {
 		case 's':

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * Arguments that many commands have, for their tables, and what stands for what.
+ * Arguments that many commands have, for their tables, and the names of values.
  */
 #ifndef UROCE_TEST_ARGS_H
 #define UROCE_TEST_ARGS_H
@@ -12,7 +12,7 @@
 #include "format.h"
 #include "hosts.h"
 
-/** A flag, a text, a number behind its name. */
+/** A flag, a text, a number after its name. */
 #define ARG_WORD(word, text) { .name = word, .help = text, .type = ARG_FLAG }
 #define ARG_ANY(word, text, where) { .name = word, .help = text, .type = ARG_TEXT, .place = where }
 #define ARG_NUM(name, help, lo, hi) { name, help, ARG_NUMBER, ARG_KEYED, .min = lo, .max = hi }
@@ -21,32 +21,38 @@
 #define ARG_WHICH_HOST { "host", "which; all if left out", ARG_NAME, ARG_OPTIONAL, .names = host_names }
 #define ARG_HOST { "host", "where; h1 if left out", ARG_NAME, ARG_KEYED, .names = host_names }
 
-/** In the order of enum ibv_qp_state. */
+/** Indexed by enum ibv_qp_state. */
 extern const char *const state_words[];
-/** enum ibv_mtu is 1 more than the index. */
+/** Indexed by enum ibv_mtu - 1. */
 extern const char *const mtu_words[];
-/** Names of IBV_ACCESS_*; access_bits() knows what they stand for. */
+/** Names of IBV_ACCESS_*, in the order that access_bits() knows. */
 extern const char *const access_words[];
-/** @return IBV_ACCESS_* of a list with commas. */
+/** @return the IBV_ACCESS_* bits of a comma-separated list. */
 int access_bits(const char *list);
-/** @return IBV_ACCESS_* as a list; @p text, 128 bytes. */
+/** @return the names of IBV_ACCESS_* bits as a list; @p text has 128 bytes. */
 char *access_text(unsigned int bits, char *text);
 
-/** The file's or person's way to write a GID: IPv6, or IPv4 for a mapped one. @return 0 or -1. */
+/**
+ * Parse a GID in the notation of users and files: IPv6, or IPv4 for an IPv4-mapped one.
+ * @return 0 or -1.
+ */
 int gid_parse(const char *text, uint8_t gid[16]);
 
 /** @return true if the command is for @p h: its argument "host" names it, says "all", or is left out. */
 bool call_means_host(const struct call *c, const struct host *h);
 /**
- * Show the hosts that the command is for.
- * @param add  Adds the rows of one.
+ * Print the rows of the hosts that the command is for.
+ * @param add  Adds the rows of one host.
  * @return 0.
  */
 int call_show_hosts(const struct call *c, void (*add)(const struct call *c, struct format *f, const struct host *h),
 		    enum format_style style, const char *empty);
-/** Begin a row with the name of the host. */
+/** Begin a row with the host's name. */
 void format_host_row(struct format *f, const struct host *h);
-/** Print the rows of @p f in @p style, or in JSON if the user wants that, or @p empty if there are none. @return 0. */
+/**
+ * Print the rows of @p f in @p style, or as JSON if the user wants that; print @p empty if there are none.
+ * @return 0.
+ */
 int call_answer(const struct call *c, struct format *f, enum format_style style, const char *empty);
 
 #endif /* UROCE_TEST_ARGS_H */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* capture: packets of the hosts' ports, written to a pcapng file by lib/control. */
+/* capture: writes the packets of the hosts' ports to a pcapng file, with lib/control. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -24,7 +24,7 @@ host_name_of(struct control *c, unsigned int port)
 	return NULL;
 }
 
-/** Add the port of a host to the filter. */
+/** Add a host's port to the filter. */
 static unsigned int
 add_host(struct capture_from *from, unsigned int n, const struct host *h, uint32_t qpn)
 {
@@ -54,7 +54,7 @@ run_start(struct call *c)
 		return call_fail(c, "%s is being written: `capture stop` first", s.file);
 	}
 	if (qp != NULL && only != NULL && only != qp->host)
-		return call_fail(c, "%s is of %s, not of %s", qp->name, qp->host->name, only->name);
+		return call_fail(c, "%s belongs to %s, not to %s", qp->name, qp->host->name, only->name);
 	if (qp != NULL)
 		only = qp->host;
 	for (unsigned int i = 0; i < hosts_count(); i++)

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* connect: two QPs of this process, or a QP of this process and one elsewhere, whose QPN, GID and PSN the user types. */
+/*
+ * connect: connects two QPs of this process, or a QP of this process to one elsewhere, whose QPN, GID and PSN the user
+ * types.
+ */
 #include <stdio.h>
 #include <string.h>
 
@@ -9,7 +12,7 @@
 
 enum { QPN_MAX = 0xffffff };
 
-/** What the other side must type to connect with this QP. */
+/** Print what the user must type on the other side to connect with this QP. */
 static void
 print_words(const struct object *o, const struct object *mr, unsigned int sgid_index)
 {
@@ -35,7 +38,10 @@ read_attr(const struct call *c, struct connect_attr *a)
 		a->access = access_bits(call_text(c, "access"));
 }
 
-/** Take @p o to RTS. @return 0, or -1 with a message. */
+/**
+ * Move @p o to RTS.
+ * @return 0, or -1 with a message printed.
+ */
 static int
 connect_one(struct call *c, struct object *o, const struct connect_attr *a, const struct object_peer *peer)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* create: verbs objects. Each prints the name that other commands know the object by. */
+/* create: creates verbs objects. Each command prints the name that other commands use for the object. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -19,7 +19,7 @@ enum { MR_BYTES_MAX = 1 << 30, WRS_MAX = 1 << 15, SGES_MAX = 32, CQES_MAX = 1 <<
 static const char *const qp_types[] = { "rc", "uc", "ud", "xrc_send", "xrc_recv", NULL };
 static const enum ibv_qp_type qp_type_values[] = { IBV_QPT_RC, IBV_QPT_UC, IBV_QPT_UD, IBV_QPT_XRC_SEND, IBV_QPT_XRC_RECV };
 
-/** Register and print an object; @p v is what its verbs call returned. */
+/** Register an object and print its name; @p v is what its verbs call returned. */
 static int
 made(struct call *c, struct object *o, void *v, const char *what)
 {
@@ -166,7 +166,7 @@ create_srq(struct call *c)
 	return 0;
 }
 
-/** Check the arguments that a QP of this type needs or can't have. */
+/** Check the arguments that a QP of this type needs or must not have. */
 static int
 check_qp(const struct call *c, enum ibv_qp_type type, const struct object *cq, const struct object *xrcd)
 {

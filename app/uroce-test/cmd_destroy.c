@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* destroy: verbs objects. */
+/* destroy: destroys verbs objects. */
 #include <stdio.h>
 #include <string.h>
 
 #include "command.h"
 #include "objects.h"
 
-/** Names to complete: every object, and `all`, which stands alone. */
+/** Names for completion: every object, and `all`, which must be the only argument. */
 static const char *
 any_names(unsigned int i)
 {
@@ -74,8 +74,8 @@ run_destroy(struct call *c)
 
 		snprintf(name, sizeof(name), "%.*s", (int)n, list);
 		if (strcmp(name, "all") == 0)
-			return call_fail(c, "'all' stands alone");
-		/* The user may have named an object twice: then it is destroyed already. */
+			return call_fail(c, "'all' can't be combined with names");
+		/* The user may have named an object twice: then it was destroyed already. */
 		if (find_any(name) == NULL)
 			return call_fail(c, "'%s': it is gone", name);
 		if (destroy_one(c, name) != 0)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* show event: asynchronous events of QPs, CQs, SRQs and ports since the last `show event`. */
+/* show event: prints the asynchronous events of QPs, CQs, SRQs and ports since the last `show event`. */
 #include <poll.h>
 #include <stdio.h>
 
@@ -57,7 +57,7 @@ take(struct format *f, const struct host *h)
 	}
 }
 
-/** Wait until some host has an event. */
+/** Wait until one of the hosts has an event. */
 static void
 wait_for_one(int ms)
 {

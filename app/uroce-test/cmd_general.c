@@ -8,7 +8,10 @@
 
 enum { HELP_WORDS = 3, SLEEP_MAX_S = 86400 };
 
-/** Commands whose words begin with @p words. @return how many. */
+/**
+ * Explain the commands whose words begin with @p words.
+ * @return how many there are.
+ */
 static unsigned int
 explain(const char *words)
 {

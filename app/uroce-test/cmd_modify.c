@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* modify: change attributes of an object. */
+/* modify: changes attributes of an object. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,7 +11,7 @@ enum { QPN_MAX = 0xffffff, WRS_MAX = 1 << 15, CQES_MAX = 1 << 22, HOP_LIMIT = 64
 
 static const char *const mig_states[] = { "migrated", "rearm", "armed", NULL };
 
-/** The numbers of struct ibv_qp_attr: argument, bit of the mask, offset of the member. */
+/** Numbers in struct ibv_qp_attr: name of the argument, bit of the mask, offset of the member. */
 #define FIELD(name, bit, member) { name, bit, offsetof(struct ibv_qp_attr, member), sizeof(((struct ibv_qp_attr *)0)->member) }
 static const struct {
 	const char *name;
@@ -35,11 +35,14 @@ static const struct {
 static void
 store(struct ibv_qp_attr *attr, size_t offset, size_t bytes, uint64_t value)
 {
-	/* Right on little-endian machines only; uroce is for x86. */
+	/* This is correct on little-endian machines only; UROCE is for x86. */
 	memcpy((char *)attr + offset, &value, bytes);
 }
 
-/** Read the address of the peer into @p attr. @return 0 or -1. */
+/**
+ * Read the address vector into @p attr.
+ * @return 0 or -1.
+ */
 static int
 read_av(const struct call *c, const struct object *o, struct ibv_qp_attr *attr, int *mask)
 {
@@ -151,7 +154,7 @@ modify_mr(struct call *c)
 	return 0;
 }
 
-/** A memory window has nothing to modify but what it is bound to. */
+/** Only the binding of a memory window can be modified. */
 static int
 modify_mw(struct call *c)
 {

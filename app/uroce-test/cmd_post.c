@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* post, poll, fill, dump mr: single work requests by hand. */
+/* post, poll, fill, dump mr: single work requests. */
 #include <arpa/inet.h>
 #include <ctype.h>
 #include <stdio.h>
@@ -17,7 +17,10 @@ static const char *const op_words[] = { "send", "send_imm", "write", "write_imm"
 static const enum ibv_wr_opcode op_values[] = { IBV_WR_SEND, IBV_WR_SEND_WITH_IMM, IBV_WR_RDMA_WRITE, IBV_WR_RDMA_WRITE_WITH_IMM,
 						IBV_WR_RDMA_READ, IBV_WR_ATOMIC_CMP_AND_SWP, IBV_WR_ATOMIC_FETCH_AND_ADD };
 
-/** Find the MR that the user names, and the range of its bytes. @return 0 or -1. */
+/**
+ * Check offset and length against the MR that the user named.
+ * @return 0 or -1.
+ */
 static int
 read_range(const struct call *c, const struct object *mr, uint64_t *offset, uint64_t *length)
 {
@@ -32,7 +35,10 @@ read_range(const struct call *c, const struct object *mr, uint64_t *offset, uint
 	return 0;
 }
 
-/** The SGE of the command, if it names an MR. @return how many SGEs, -1: refused. */
+/**
+ * Make the command's SGE, if it names an MR.
+ * @return the number of SGEs, or -1 with a message printed.
+ */
 static int
 read_sge(const struct call *c, struct ibv_sge *sge)
 {
@@ -47,7 +53,7 @@ read_sge(const struct call *c, struct ibv_sge *sge)
 	return 1;
 }
 
-/** Where a WRITE, READ or atomic goes: an MR of this process, an address, or what the connection knows. */
+/** Find the target of a WRITE, READ or atomic: an MR of this process, an address and rkey, or the peer's memory. */
 static int
 read_remote(const struct call *c, const struct object *qp, uint64_t *addr, uint32_t *rkey)
 {
@@ -82,7 +88,10 @@ read_ud(const struct call *c, struct ibv_send_wr *wr)
 	return 0;
 }
 
-/** Fill in what depends on the opcode and the type of the QP. @return 0 or -1. */
+/**
+ * Set the members that depend on the opcode and the QP's type.
+ * @return 0 or -1.
+ */
 static int
 read_target(const struct call *c, const struct object *qp, struct ibv_send_wr *wr)
 {
@@ -257,7 +266,7 @@ run_dump(struct call *c)
 	return 0;
 }
 
-/** Names to complete: all QPs, then all SRQs. */
+/** Names for completion: all QPs, then all SRQs. */
 static const char *
 queue_names(unsigned int i)
 {

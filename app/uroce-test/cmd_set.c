@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* set: change settings while hosts and workloads run; show impair. */
+/* set: changes settings while hosts and workloads run; show impair. */
 #include <stdio.h>
 #include <string.h>
 
@@ -13,7 +13,7 @@
 
 enum { ERR_BYTES = 512, PERIOD_MAX = 86400 };
 
-/* RTE_LOG_* is 1 more than the index. */
+/* The index is RTE_LOG_* - 1. */
 static const char *const log_words[] = { "emergency", "alert", "critical", "error", "warning", "notice", "info", "debug", NULL };
 
 static const char *

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* show object: objects that the user created; show cq, mr, session: those of all programs. */
+/* show object: shows objects that the user created; show cq, mr, session: objects of all programs. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -70,10 +70,10 @@ show_object(struct call *c)
 	return call_answer(c, f, FORMAT_TABLE, "no object; `create` makes some");
 }
 
-/* ---- What the stacks know ---- */
+/* ---- Objects of the stacks ---- */
 typedef void (*add_fn)(struct format *f, const struct host *h, uint64_t number);
 
-/** @return the name that the user knows the object by; "-": the user didn't create it. */
+/** @return the name that the user has for the object; "-" if the user didn't create it. */
 static const char *
 name_of(enum inspect_kind kind, const struct host *h, uint64_t number)
 {

@@ -102,7 +102,7 @@ show_gid(struct call *c)
 }
 
 /* ---- Neighbours ---- */
-/** @return the time by the clock that the control uses, ns. */
+/** @return the time of the clock that lib/control uses, in ns. */
 static uint64_t
 monotonic_ns(void)
 {

@@ -17,13 +17,16 @@
 
 enum { QPS_MAX = 4096, EVENTS_MAX = 32, PSN_BITS = 0xffffff, TOP_MAX = 1000, INTERVAL_MAX = 60 };
 
-/** Which QPs a command is about. */
+/** The QPs that a command is for. */
 struct which {
 	const struct host *host; /**< NULL: all */
 	uint32_t qpn;            /**< 0: all */
 };
 
-/** Read which QPs the user means: "qp1", or a QPN. @return 0 or -1 with a message. */
+/**
+ * Read which QPs the user means: "qp1" or a QPN.
+ * @return 0 or -1 with a message printed.
+ */
 static int
 read_which(const struct call *c, struct which *w)
 {
@@ -36,7 +39,7 @@ read_which(const struct call *c, struct which *w)
 	if (text == NULL || strcmp(text, "all") == 0)
 		return 0;
 	if (o != NULL && w->host != NULL && w->host != o->host)
-		return call_fail(c, "%s is of %s, not of %s", text, o->host->name, w->host->name);
+		return call_fail(c, "%s belongs to %s, not to %s", text, o->host->name, w->host->name);
 	if (o != NULL) {
 		*w = (struct which){ .host = o->host, .qpn = o->v.qp->qp_num };
 		return 0;
@@ -48,7 +51,10 @@ read_which(const struct call *c, struct which *w)
 	return 0;
 }
 
-/** Get the QPs of @p h. @return how many, at most QPS_MAX. */
+/**
+ * Get the QPs of @p h.
+ * @return how many there are, at most QPS_MAX.
+ */
 static uint32_t
 take(const struct host *h, const struct inspect_filter *f, struct inspect_qp *qps)
 {
@@ -66,7 +72,7 @@ address_text(const uint8_t ip[16], uint8_t version, char *text)
 	return text;
 }
 
-/** Begin a row: which QP it is. */
+/** Begin a row with the columns that identify the QP. */
 static void
 add_identity(struct format *f, const struct host *h, const struct qp_view *v)
 {
@@ -93,7 +99,7 @@ add_row(struct format *f, const struct host *h, const struct inspect_qp *qp)
 	format_text(f, "program", "%s", qp->program);
 }
 
-/** One QP: what it is, and in words what it does. */
+/** Print what a QP is and, in words, what it is doing. */
 static void
 explain(const struct call *c, const struct host *h, const struct inspect_qp *qp)
 {
@@ -109,7 +115,7 @@ explain(const struct call *c, const struct host *h, const struct inspect_qp *qp)
 		printf("%s%s", inspect_explain(qp, text), text[0] != '\0' && text[strlen(text) - 1] == '\n' ? "" : "\n");
 }
 
-/** Print the QP @p w, of each host that has it. */
+/** Print QP @p w of each host that has it. */
 static int
 show_one(struct call *c, const struct which *w,
 	 void (*print)(const struct call *c, const struct host *h, const struct inspect_qp *qp))
@@ -158,7 +164,7 @@ show_qp(struct call *c)
 	return call_answer(c, f, FORMAT_TABLE, "no QP");
 }
 
-/* ---- Everything about one ---- */
+/* ---- All about one QP ---- */
 static void
 add_requester(struct format *f, const struct qp_view *v)
 {
@@ -269,18 +275,18 @@ dump_qp(struct call *c)
 	return read_which(c, &w) != 0 ? -1 : show_one(c, &w, dump);
 }
 
-/* ---- The busiest ---- */
-/** Progress of a QP between two looks at it. */
+/* ---- The busiest QPs ---- */
+/** Progress of a QP between two samples. */
 struct track {
 	const struct host *host;
 	struct inspect_qp qp;
-	uint64_t sent, received; /**< packets in between */
+	uint64_t sent, received; /**< packets between the samples */
 };
 
 static uint32_t
 psn_sent(const struct inspect_qp *q)
 {
-	/* UC and UD have no acknowledgements: count what was sent instead. */
+	/* UC and UD have no acknowledgements: count the packets sent instead. */
 	return q->v.type == UROCE_QPT_RC || q->v.type == UROCE_QPT_XRC_SEND ? q->v.tx.psn_una : q->v.tx.psn_next;
 }
 
@@ -308,7 +314,7 @@ look(struct track *t, struct inspect_qp *qps)
 	return n;
 }
 
-/** The order of hosts and QPNs, which the QPs of each look are in. */
+/** The samples are sorted by host and QPN. */
 static bool
 is_before(const struct track *a, const struct track *b)
 {
@@ -356,7 +362,10 @@ print_top(const struct track *t, uint32_t n, uint32_t rows, double seconds, bool
 	fflush(stdout);
 }
 
-/** Read a key if one was pressed. @return true if so. */
+/**
+ * Read a key.
+ * @return true if one was pressed.
+ */
 static bool
 key_pressed(void)
 {

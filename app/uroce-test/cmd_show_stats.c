@@ -27,7 +27,7 @@ _Static_assert(sizeof(struct tp_counters) == TP_N * sizeof(uint64_t), "every cou
 _Static_assert(sizeof(struct cm_counters) == CM_N * sizeof(uint64_t), "every counter has a name");
 _Static_assert(sizeof(struct gsi_counters) == GSI_N * sizeof(uint64_t), "every counter has a name");
 
-/** The values at the last `clear stats`, by host. */
+/** The values at the last `clear stats`, for each host. */
 static struct base {
 	uint64_t tp[TP_N], cm[CM_N], gsi[GSI_N];
 } bases[HOSTS_MAX];
@@ -48,7 +48,7 @@ counter(const void *counters, unsigned int i)
 	return __atomic_load_n((const uint64_t *)counters + i, __ATOMIC_RELAXED);
 }
 
-/** Sum of the engines' transports. */
+/** Sum up the transports of all engines. */
 static void
 tp_sum(const struct host *h, uint64_t *sum)
 {
@@ -58,7 +58,7 @@ tp_sum(const struct host *h, uint64_t *sum)
 			sum[i] += counter(transport_counters(engine_transport(h->stack->engines[e])), i);
 }
 
-/** Add what has been counted since @p base, under the names with @p prefix before them. */
+/** Add the counts since @p base; @p prefix is put before the names. */
 static void
 add_counters(const struct call *c, struct format *f, const char *prefix, const char *const *names, unsigned int n,
 	     const uint64_t *now, const uint64_t *base)
@@ -154,7 +154,7 @@ add_engine(struct format *f, const struct host *h, unsigned int number)
 	format_number(f, "tx_stuck_dropped", e.stats.tx_stuck_dropped);
 }
 
-/* Hosts that are ports of the same stack show the same engines. */
+/* Hosts that are ports of one stack show the same engines. */
 static void
 add_engines(const struct call *c, struct format *f, const struct host *h)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The table of all commands, and access to the arguments of a call. */
+/* The table of all commands, and the arguments of a call. */
 #include <assert.h>
 #include <ctype.h>
 #include <stdarg.h>
@@ -34,7 +34,11 @@ command_at(unsigned int i)
 	return i < nb_commands ? commands[i] : NULL;
 }
 
-/** @return how many of the words of @p c the line begins with; *@p all: whether these are all words of @p c. */
+/**
+ * Compare the words of @p c with the beginning of the line.
+ * @param all  Set to true if the line contains all words of @p c.
+ * @return how many match.
+ */
 static unsigned int
 words_match(const struct command *c, const char *const *words, unsigned int nb, bool *all)
 {
@@ -126,7 +130,7 @@ call_placed(const struct call *c)
 	return -1;
 }
 
-/* ---- What was given ---- */
+/* ---- The arguments given ---- */
 static unsigned int
 arg_index(const struct call *c, const char *name)
 {

@@ -16,7 +16,10 @@ offer_values(const struct arg *a, const char **out, unsigned int n)
 	return n;
 }
 
-/** Read the complete words of the line, right or wrong. @return the argument whose value comes next, -1: none. */
+/**
+ * Parse the complete words of the line, ignoring mistakes.
+ * @return the index of the argument whose value comes next, -1: none.
+ */
 static int
 take_quietly(struct call *c, const char *const *words, unsigned int nb)
 {

@@ -88,7 +88,7 @@ connect_qp(struct ibv_qp *qp, const struct connect_attr *a, uint32_t psn, const 
 		return rc;
 	*step = "RTR";
 	rc = to_rtr(qp, a, peer);
-	/* A target QP of XRC never sends, so it needs no RTS. */
+	/* An XRC target QP never sends, so it doesn't have to be in RTS. */
 	if (rc != 0 || qp->qp_type == IBV_QPT_XRC_RECV)
 		return rc;
 	*step = "RTS";

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A step of a lane: take completions, begin operations, stop after a failure. */
+/* A step of a lane: polls completions, begins operations, stops after a failure. */
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -12,13 +12,13 @@
 enum {
 	POLL_BATCH = 32,
 	POST_BATCH = 16,  /* operations of one endpoint in one step */
-	EPS_PER_STEP = 64, /* endpoints that are looked at for room in one step */
+	EPS_PER_STEP = 64, /* endpoints that are checked for room in one step */
 	GRH_BYTES = 40,
 };
 
 /*
- * wr_id holds the tag of the workload, the index of the endpoint in its lane, whether it is a receive, and the slot. The CQs of the user's QPs
- * may have completions that are not the workload's.
+ * wr_id consists of the workload's tag, the endpoint's index in its lane, a bit that is set for receives, and the slot.
+ * The CQs of the user's QPs may contain completions of other work requests.
  */
 #define WR_RECV (UINT64_C(1) << 31)
 #define WR_INDEX_SHIFT 32
@@ -130,7 +130,7 @@ begin(struct endpoint *ep, uint64_t now)
 	flow_post(ep, slot);
 }
 
-/** @return operations begun. */
+/** @return number of operations begun. */
 static uint32_t
 begin_some(struct endpoint *ep, uint64_t now)
 {
@@ -142,7 +142,7 @@ begin_some(struct endpoint *ep, uint64_t now)
 			if (now < ep->next_tsc)
 				break;
 			ep->next_tsc += (uint64_t)w->tsc_per_op;
-			/* After a stall the workload goes on at its rate and doesn't catch up. */
+			/* After a stall the workload continues at its rate; it doesn't catch up. */
 			if (ep->next_tsc + (uint64_t)(w->tsc_per_op * POST_BATCH) < now)
 				ep->next_tsc = now;
 		}
@@ -210,7 +210,7 @@ poll_all(struct lane *l)
 	return work;
 }
 
-/** Begin no more operations: an endpoint is finished when those it has begun are. */
+/** Begin no more operations: an endpoint is finished when the operations that it has begun are. */
 static void
 close_quotas(struct lane *l)
 {

@@ -10,7 +10,7 @@ enum { MAX_COLUMNS = 256, TEXT_BYTES = 1024 };
 
 struct cell {
 	char *text; /* NULL: nothing */
-	char *json; /* NULL: as text, in quotes */
+	char *json; /* NULL: the text, in quotes */
 	bool right; /* aligned to the right, for numbers */
 };
 

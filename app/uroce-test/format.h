@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * Answers: rows of named values, which come out as a table, as a list, or as JSON. Who makes them doesn't care.
+ * Output of commands: rows of named values, which are printed as a table, a list, or JSON. The code that adds them
+ * needn't know which.
  *
- * Columns appear in the order in which their names are first used; a row that lacks one has nothing there.
+ * Columns appear in the order in which their names are first used. A row may lack some of them.
  *
- * Thread: one at a time per answer.
+ * Thread: any, but only one at a time for each struct format.
  */
 #ifndef UROCE_TEST_FORMAT_H
 #define UROCE_TEST_FORMAT_H
@@ -15,34 +16,46 @@
 #include <stdio.h>
 
 enum format_style {
-	FORMAT_TABLE, /**< a line for each row, under the names */
-	FORMAT_LIST,  /**< a line for each value, the name before it */
+	FORMAT_TABLE, /**< a line for each row, below the names */
+	FORMAT_LIST,  /**< a line for each value, after its name */
 	FORMAT_JSON,  /**< an array of objects */
 };
 
 struct format;
 
-/** @return never NULL: without memory the process ends. */
+/** @return never NULL: if there is no memory the process ends. */
 struct format *format_new(void);
-/** Begin a row. Values go to the last one. */
+/** Begin a row; values are added to the last one. */
 void format_row(struct format *f);
 void format_text(struct format *f, const char *name, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 void format_number(struct format *f, const char *name, uint64_t value);
-/** Decimal in JSON, 0x... for people. */
+/** Decimal in JSON, else 0x... */
 void format_hex(struct format *f, const char *name, uint64_t value);
 void format_real(struct format *f, const char *name, double value, unsigned int decimals);
 void format_bool(struct format *f, const char *name, bool value);
-/** Write it and free it. @p empty: what people read if there is no row. */
+/**
+ * Print and free @p f.
+ * @param empty  Printed, except in JSON, if there are no rows.
+ */
 void format_end(struct format *f, enum format_style style, const char *empty, FILE *out);
 
-/** Free it without writing. */
+/** Free it without printing. */
 void format_free(struct format *f);
 
-/** A GID as people write it: IPv4 if it is mapped. @return @p text, 46 bytes. */
+/**
+ * Write a GID in the usual notation: IPv4 if it is IPv4-mapped.
+ * @return @p text, 46 bytes.
+ */
 char *format_gid(const uint8_t gid[16], char *text);
-/** A number of bytes or operations in few digits: 12.3M. @return @p text, 16 bytes. */
+/**
+ * Write a number of bytes or operations with few digits: 12.3M.
+ * @return @p text, 16 bytes.
+ */
 char *format_short(double value, char *text);
-/** Nanoseconds: 950 ns, 12.3 us, 4.56 ms. @return @p text, 16 bytes. */
+/**
+ * Write a time in ns: 950 ns, 12.3 us, 4.56 ms.
+ * @return @p text, 16 bytes.
+ */
 char *format_time(uint64_t ns, char *text);
 
 #endif /* UROCE_TEST_FORMAT_H */

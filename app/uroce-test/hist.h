@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * A histogram of times whose classes grow with the value: 64 classes for each power of two, so that a percentile is
- * wrong by less than 1.6 %, from a nanosecond to centuries, in 30 KiB.
+ * A histogram of times whose buckets grow with the value: 64 buckets for each power of two, so that the error of a
+ * percentile is below 1.6 %, from a nanosecond to centuries, in 30 KiB.
  *
- * Threads: one adds; any may read meanwhile. Each class is read whole; they may be of different moments.
+ * Threads: one adds; any may read at the same time. Each bucket is read atomically, but not all of them together.
  */
 #ifndef UROCE_TEST_HIST_H
 #define UROCE_TEST_HIST_H
@@ -13,7 +13,7 @@
 
 #define HIST_SUB_BITS 6
 enum {
-	HIST_SUBS = 1 << HIST_SUB_BITS, /**< classes of a power of two */
+	HIST_SUBS = 1 << HIST_SUB_BITS, /**< buckets for each power of two */
 	HIST_CLASSES = (64 - HIST_SUB_BITS + 1) * HIST_SUBS,
 };
 
@@ -21,7 +21,7 @@ struct hist {
 	uint64_t n[HIST_CLASSES];
 };
 
-/** @return the class of @p value. Below HIST_SUBS every value has its own. */
+/** @return the bucket of @p value. Values below HIST_SUBS have a bucket each. */
 static inline unsigned int
 hist_class(uint64_t value)
 {
@@ -41,11 +41,11 @@ hist_add(struct hist *h, uint64_t value)
 	__atomic_store_n(n, *n + 1, __ATOMIC_RELAXED);
 }
 
-/** @return the middle of the values of class @p i. */
+/** @return the middle of bucket @p i. */
 uint64_t hist_value(unsigned int i);
-/** Add what @p from has. */
+/** Add the counts of @p from. */
 void hist_merge(struct hist *to, const struct hist *from);
-/** Take away what was there before. */
+/** Subtract the counts of @p before. */
 void hist_subtract(struct hist *from, const struct hist *before);
 uint64_t hist_count(const struct hist *h);
 /**

@@ -95,7 +95,7 @@ add_set(struct stack *s, const char *fmt, ...)
 	s->nb_sets++;
 }
 
-/** Turn "ETHDEV,ADDRESS/PREFIX,..." into settings of the configuration. */
+/** Convert "ETHDEV,ADDRESS/PREFIX,..." to settings of the configuration. */
 static void
 set_port(struct stack *s, const char *text)
 {
@@ -121,7 +121,10 @@ set_loopback(struct stack *s, unsigned int i, unsigned int engines)
 	add_set(s, "daemon.mbufs=%u", LOOPBACK_MBUFS * engines);
 }
 
-/** Collect the settings of each stack. @return the number of stacks, -1: too many. */
+/**
+ * Collect the settings of each stack.
+ * @return the number of stacks, -1: too many.
+ */
 static int
 describe(const struct options *o)
 {
@@ -146,7 +149,10 @@ describe(const struct options *o)
 	return (int)n;
 }
 
-/** Open the verbs devices of the hosts from @p first on. @return 0 or -1. */
+/**
+ * Open the verbs devices of the hosts from @p first on.
+ * @return 0 or -1.
+ */
 static int
 open_contexts(unsigned int first)
 {
@@ -190,7 +196,10 @@ make_stack(struct stack *s, const struct options *o, unsigned int number)
 		fprintf(stderr, "uroce-test: host %u: %s\n", number + 1, err);
 		return -1;
 	}
-	/* Now, while the other hosts don't exist yet: so the first link that comes up is an event, however long the rest takes. */
+	/*
+	 * Open them now, while the other hosts don't exist yet, so that the first link that comes up is reported as an
+	 * event.
+	 */
 	return open_contexts(first);
 }
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * Hosts: ports of stacks in this process, h1, h2 and so on; the wires between them, if they are ours; the lcores that drive
- * all of it.
+ * Hosts: the ports of the stacks in this process, named h1, h2 and so on; the wires between them, if we made them; and
+ * the lcores that drive everything.
  *
- * Every worker lcore runs one loop: a turn of each engine that is its, a step of each job that hangs on it. So a workload and
- * its engine share a core without switches of context, and nothing but the operating system comes between.
+ * Every worker lcore runs one loop: a turn of each of its engines, then a step of each job attached to it. So a
+ * workload and its engine share a core without context switches.
  *
- * Thread: main lcore, unless a line says otherwise.
+ * Thread: main lcore, unless a function's comment says otherwise.
  */
 #ifndef UROCE_TEST_HOSTS_H
 #define UROCE_TEST_HOSTS_H
@@ -24,25 +24,28 @@ enum {
 	HOSTS_MAX = 16,
 	HOST_NAME_BYTES = 16,
 	WORKERS_MAX = 64,
-	WORKER_JOBS_MAX = 128, /**< on one lcore */
+	WORKER_JOBS_MAX = 128, /**< attached to one lcore */
 };
 
 struct host {
 	char name[HOST_NAME_BYTES];
 	struct uroce *stack;
-	unsigned int port;       /**< of the stack */
-	unsigned int worker;     /**< where its first engine runs */
-	struct ibv_context *ctx; /**< open as long as the host is there */
+	unsigned int port;       /**< index in the stack */
+	unsigned int worker;     /**< the worker that runs its first engine */
+	struct ibv_context *ctx; /**< open as long as the host exists */
 };
 
-/** Bring all hosts up and start the lcores. @return 0; -1 with a message printed. */
+/**
+ * Bring up all hosts and start the lcores.
+ * @return 0; -1 with a message printed.
+ */
 int hosts_start(const struct options *o);
-/** What has been made with the hosts' contexts must be gone. */
+/** Everything created with the hosts' contexts must have been destroyed. */
 void hosts_stop(void);
 
 unsigned int hosts_count(void);
 struct host *host_at(unsigned int i);
-/** @return NULL: there is none of that name. */
+/** @return NULL if no host has that name. */
 struct host *host_find(const char *name);
 /** For tables of arguments. */
 const char *host_names(unsigned int i);
@@ -52,17 +55,23 @@ const uint8_t *host_gid(const struct host *h, unsigned int index);
 
 /* ---- Lcores ---- */
 struct job {
-	/** [worker lcore] Never waits. @return what was done, 0: nothing. */
+	/**
+	 * [worker lcore] Must not wait.
+	 * @return amount of work done, 0: none.
+	 */
 	uint32_t (*step)(struct job *job);
 };
 unsigned int workers_count(void);
-/** The EAL lcore of worker @p i. */
+/** @return the EAL lcore of worker @p i. */
 unsigned int worker_lcore(unsigned int i);
-/** Let a worker call job->step() from now on. @return 0; -1: WORKER_JOBS_MAX. */
+/**
+ * Have a worker call job->step() from now on.
+ * @return 0; -1 if it has WORKER_JOBS_MAX jobs.
+ */
 int worker_attach(unsigned int worker, struct job *job);
-/** Returns when the worker doesn't use it any more. */
+/** Detach a job. Returns when the worker doesn't use it any more. */
 void worker_detach(unsigned int worker, struct job *job);
-/** Turns of its loop, and those that did something, since the start. [any] */
+/** Get the number of turns of a worker's loop since the start, and of those that did something. [any] */
 void worker_turns(unsigned int worker, uint64_t *turns, uint64_t *busy);
 /* ---- workers.c, for hosts.c ---- */
 void worker_add_engine(unsigned int worker, struct uroce *u, unsigned int engine);
@@ -71,17 +80,20 @@ void workers_stop(void);
 
 /* ---- wires.c ---- */
 /**
- * Make the ports of @p n hosts that reach each other: two back to back, more by a switch, all of them memif.
+ * Make ports for @p n hosts that reach each other: two directly, more through a switch, all over memif.
  * @return 0; -1 with a message printed.
  */
 int wires_create(unsigned int n, unsigned int queues);
-/** DPDK's name of the port of host @p i. */
+/** Get DPDK's name of the port of host @p i. */
 void wires_port(unsigned int i, char *name, size_t bytes);
-/** Links are up within a while. */
+/**
+ * Wait for the links.
+ * @return false if they aren't up in time.
+ */
 bool wires_wait(void);
-/** The switch's job, NULL: there is none. */
+/** @return the switch's job; NULL: there is no switch. */
 struct job *wires_switch(void);
-/** Hosts' ports are closed. */
+/** Remove the wires. The hosts' ports must be closed. */
 void wires_destroy(void);
 
 #endif /* UROCE_TEST_HOSTS_H */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Parse a line into a call of a command. */
+/* Parses a line into a call of a command. */
 #include <stdio.h>
 #include <string.h>
 
@@ -20,7 +20,10 @@ command_failures(void)
 	return failures;
 }
 
-/** Cut a line into words in place. @return how many, or -1: too many. */
+/**
+ * Split a line into words in place.
+ * @return how many, or -1: too many.
+ */
 static int
 split(char *line, const char **words)
 {
@@ -82,7 +85,10 @@ refuse_word(const struct call *c, const char *word)
 	return call_fail(c, "'%s': expected one of %s", word, text);
 }
 
-/** Take one argument from @p words. @return words used, -1: refused. */
+/**
+ * Take one argument from @p words.
+ * @return the number of words used, -1: refused.
+ */
 static int
 take_arg(struct call *c, const char *const *words, unsigned int nb)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * uroce-test: a DPDK application with uroce embedded, driven by typed commands as testpmd is.
+ * uroce-test: a DPDK application with UROCE embedded, controlled by typed commands like testpmd.
  *
- * Begin at command.h (what a command is), hosts.h (stacks and lcores) and workload.h (traffic).
+ * Start reading at command.h (commands), hosts.h (stacks and lcores) and workload.h (traffic).
  */
 #include <dirent.h>
 #include <signal.h>
@@ -27,7 +27,7 @@ on_signal(int sig)
 	shell_quit();
 }
 
-/** Remove EAL's run-time folder, which EAL leaves behind. Only if the file prefix is ours, not the user's. */
+/** Remove EAL's runtime directory, which EAL doesn't remove. Only if the file prefix is ours, not the user's. */
 static void
 remove_runtime_dir(void)
 {
@@ -58,7 +58,7 @@ run_commands(const struct options *o)
 	}
 	if (!shell_quitting())
 		shell_input();
-	/* Workloads with a duration or count end by themselves, so that a script needs no `wait`. */
+	/* Wait for workloads with a duration or count, so that a script needs no `wait`. */
 	workloads_finish();
 	return command_failures() > 0 || workloads_failed() > 0 ? EXIT_FAILURE : EXIT_SUCCESS;
 }
@@ -93,8 +93,8 @@ main(int argc, char **argv)
 	}
 	hosts_stop();
 	/*
-	 * No rte_eal_cleanup(): in DPDK 22.11 it takes the memory away under EAL's interrupt thread, which after
-	 * memif's hang-ups may still be looking through its sources. The end of the process cleans up as well.
+	 * rte_eal_cleanup() isn't called: in DPDK 22.11 it unmaps memory that EAL's interrupt thread may still be
+	 * reading after a memif disconnect. The end of the process cleans up as well.
 	 */
 	if (own_eal)
 		remove_runtime_dir();

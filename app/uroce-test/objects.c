@@ -68,7 +68,7 @@ forget(struct object *o)
 	unuse(o->xrcd);
 	if (o->memory != NULL)
 		munmap(o->memory, o->bytes);
-	/* No QP may refer to it as its peer. */
+	/* No QP may still refer to it as its peer. */
 	for (i = 0; i < nb_objects; i++)
 		if (objects[i]->peer.qp == o)
 			objects[i]->peer.qp = NULL;
@@ -177,6 +177,6 @@ object_qp_state(const struct object *qp)
 	struct ibv_qp_init_attr init;
 	struct ibv_qp_attr attr;
 
-	/* qp->state of the library doesn't follow errors. */
+	/* The library's qp->state isn't updated on errors. */
 	return ibv_query_qp(qp->v.qp, &attr, IBV_QP_STATE, &init) == 0 ? attr.qp_state : qp->v.qp->state;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * Verbs objects that the user made, by their names: pd1, mr1, qp1 ... Numbers of a kind count up and are used again only after
- * everything of that kind is gone.
+ * Verbs objects that the user created, by name: pd1, mr1, qp1 ... The numbers of a kind increase, and start again only
+ * when all objects of that kind are destroyed.
  *
  * Thread: main lcore.
  */
@@ -22,7 +22,7 @@ enum {
 	OBJECTS_MAX = 4096, /**< of all kinds */
 	OBJECT_NAME_BYTES = 16,
 	PSN_MASK = 0xffffff,
-	OBJECT_UD_QKEY = 0x11111111, /**< of UD QPs that nobody gave another */
+	OBJECT_UD_QKEY = 0x11111111, /**< Q_Key of UD QPs if the user gives none */
 };
 
 /** How a QP is connected. */
@@ -37,10 +37,10 @@ struct connect_attr {
 /** The other end of a QP. */
 struct object_peer {
 	bool known;
-	struct object *qp; /**< in this process, else NULL */
+	struct object *qp; /**< if it is in this process, else NULL */
 	uint32_t qpn, psn;
 	uint8_t gid[16];
-	uint64_t addr; /**< memory that may be read and written there; 0: not known */
+	uint64_t addr; /**< memory of the peer that may be read and written; 0: unknown */
 	uint64_t length;
 	uint32_t rkey;
 };
@@ -49,8 +49,8 @@ struct object {
 	char name[OBJECT_NAME_BYTES];
 	enum object_kind kind;
 	struct host *host;
-	struct object *pd, *cq, *recv_cq, *srq, *xrcd; /**< what it was made of; NULL: nothing of that kind */
-	unsigned int users;                     /**< objects made of it */
+	struct object *pd, *cq, *recv_cq, *srq, *xrcd; /**< the objects that it uses; NULL: none of that kind */
+	unsigned int users;                     /**< number of objects that use it */
 	union {
 		void *any;
 		struct ibv_pd *pd;
@@ -66,30 +66,42 @@ struct object {
 	uint8_t *memory;
 	size_t bytes;
 	/* CQ */
-	uint64_t number;      /**< the stack's; 0: not known */
+	uint64_t number;      /**< the CQ's number in the stack; 0: unknown */
 	/* QP */
 	struct object_peer peer;
-	struct connect_attr connect; /**< how it was connected with peer */
-	uint32_t psn;         /**< its first */
+	struct connect_attr connect; /**< attributes that it was connected with */
+	uint32_t psn;         /**< its first PSN */
 	uint32_t recv_wr;     /**< depth of its receive queue */
-	uint32_t busy;        /**< workloads that run on it */
+	uint32_t busy;        /**< number of workloads that use it */
 };
 
 /** @return "pd", "mr" ... */
 const char *object_kind_name(enum object_kind k);
-/** Give a new object a name. @return NULL: OBJECTS_MAX are there. */
+/**
+ * Register a new object under a name.
+ * @return NULL: there are OBJECTS_MAX objects.
+ */
 struct object *object_new(enum object_kind k, struct host *h);
-/** Destroy what is behind it, then itself. @return 0 or an errno value: it stays. */
+/**
+ * Destroy the verbs object and then @p o.
+ * @return 0; an errno value: it wasn't destroyed.
+ */
 int object_destroy(struct object *o);
-/** In the order in which they can go. */
+/** Destroy all objects in an order that respects their dependencies. */
 void objects_destroy_all(void);
-/** @return NULL: there is none. */
+/** @return NULL: there is none with that name. */
 struct object *object_find(enum object_kind k, const char *name);
-/** @return the name of the QP with QPN @p number, the MR with that key or the CQ that has it in the stack; "-": there is none. */
+/**
+ * @return the name of the QP with QPN @p number, the MR with that key or the CQ with that number in the stack; "-" if
+ * there is none.
+ */
 const char *object_name(enum object_kind k, const struct host *h, uint64_t number);
 /** @return the @p i-th of its kind, NULL: no more. */
 struct object *object_at(enum object_kind k, unsigned int i);
-/** Note that @p o was made of @p of, which may be NULL. @return @p of. */
+/**
+ * Note that a new object uses @p of, which may be NULL.
+ * @return @p of.
+ */
 struct object *object_use(struct object *of);
 
 /* Names of each kind, for tables of arguments. */
@@ -108,14 +120,14 @@ const char *xrcd_names(unsigned int i);
 #define qp_type_text(t) qp_type_name((enum uroce_qp_type)(t))
 enum ibv_qp_state object_qp_state(const struct object *qp);
 
-/* ---- connect.c: taking a QP to RTS ---- */
-/** What most people want. */
+/* ---- connect.c: moving a QP to RTS ---- */
+/** Attributes for most uses. */
 extern const struct connect_attr connect_defaults;
 /**
- * Move a QP that is in RESET to RTS.
+ * Move a QP from RESET to RTS.
  * @param peer  NULL for UD.
  * @param psn  Its own first PSN.
- * @param step  Gets the state that couldn't be entered, if one couldn't.
+ * @param step  Set to the state that couldn't be entered.
  * @return 0 or an errno value.
  */
 int connect_qp(struct ibv_qp *qp, const struct connect_attr *a, uint32_t psn, const struct object_peer *peer, const char **step);

@@ -58,7 +58,7 @@ wrong(int *status, const char *fmt, ...)
 	return -1;
 }
 
-/** @return false if @p text is no number in the range. */
+/** @return false if @p text isn't a number in the range. */
 static bool
 number(const char *text, unsigned int min, unsigned int max, unsigned int *out)
 {
@@ -96,7 +96,10 @@ static const struct option names[] = {
 	{ NULL, 0, NULL, 0 },
 };
 
-/** Parse one option. @return 0; -1: exit with *@p status. */
+/**
+ * Parse one option.
+ * @return 0; -1: exit with *@p status.
+ */
 static int
 take(int opt, struct options *o, int *status)
 {
@@ -149,7 +152,7 @@ take(int opt, struct options *o, int *status)
 	return kept ? 0 : wrong(status, "an option was given more than %d times", OPTIONS_MAX);
 }
 
-/** Whether @p arg is an option of ours, with "=VALUE" or without. */
+/** @return true if @p arg is one of our options, with "=VALUE" or without. */
 static bool
 is_ours(const char *arg)
 {
@@ -164,7 +167,7 @@ is_ours(const char *arg)
 	return false;
 }
 
-/* ---- EAL's part, if nobody gave one ---- */
+/* ---- EAL's options, if the user gives none ---- */
 static char eal_text[EAL_ARGS_MAX][EAL_ARG_BYTES];
 static char *eal_argv[EAL_ARGS_MAX + 1];
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * The command line of uroce-test: what stands before `--` is EAL's, what stands behind it ours.
+ * The command line of uroce-test: options before `--` are EAL's, options after it ours.
  */
 #ifndef UROCE_TEST_OPTIONS_H
 #define UROCE_TEST_OPTIONS_H
@@ -19,7 +19,7 @@ enum {
 struct options {
 	int eal_argc;
 	char **eal_argv;
-	unsigned int loopback;  /**< hosts that are joined here; 0: others were given */
+	unsigned int loopback;  /**< number of hosts joined by wires of ours; 0: others were given */
 	const char *configs[OPTIONS_MAX];
 	unsigned int nb_configs;
 	const char *ports[OPTIONS_MAX]; /**< ETHDEV,ADDRESS/PREFIX,... */
@@ -35,9 +35,9 @@ struct options {
 };
 
 /**
- * Split and parse. Answers --help and --version, and complains about mistakes, by itself. Without EAL options puts
- * some in their place that need neither privileges nor hugepages.
- * @return 0: go on; else end with *@p status.
+ * Split and parse the command line. Handles --help and --version, and prints messages about mistakes. Without EAL
+ * options it uses some that need neither privileges nor hugepages.
+ * @return 0: go on; else exit with *@p status.
  */
 int options_parse(int argc, char **argv, struct options *o, int *status);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Set up a workload on QPs of its own, and tear down any: lanes, endpoints, memory, QPs, connections. */
+/* Setting up a workload on QPs of its own, and tearing down any workload: lanes, endpoints, memory, QPs, connections. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -135,7 +135,7 @@ setup_memory(struct lane *l)
 	return 0;
 }
 
-/** The lane's own verbs objects, unless all its QPs are the user's. */
+/** Create the lane's own verbs objects, unless all its QPs are the user's. */
 static int
 lane_objects(struct lane *l)
 {
@@ -248,7 +248,7 @@ setup_all(struct workload *w, int (*fn)(struct endpoint *ep))
 	return 0;
 }
 
-/* ---- On QPs of our own ---- */
+/* ---- Workloads on QPs of our own ---- */
 static bool
 is_source(const struct workload *w, const struct host *h)
 {
@@ -257,7 +257,7 @@ is_source(const struct workload *w, const struct host *h)
 	return h != w->to || hosts_count() == 1;
 }
 
-/** Make the endpoints: o.qps pairs from each source. */
+/** Make the endpoints: o.qps pairs for each source. */
 static int
 make_pairs(struct workload *w)
 {
@@ -277,7 +277,7 @@ make_pairs(struct workload *w)
 		struct lane *from = is_source(w, host_at(i)) ? setup_lane(w, host_at(i)) : NULL;
 
 		for (uint32_t k = 0; from != NULL && k < pairs; k++, number++) {
-			/* In the lane of a host that talks to itself the passive endpoints come first. */
+			/* If a host talks to itself, the passive endpoints come first in its lane. */
 			struct endpoint *a = &from->eps[from == to ? w->o.qps + at[i]++ : at[i]++], *b = &to->eps[number];
 
 			if (setup_endpoint(a, from, true, number) != 0 || setup_endpoint(b, to, false, number) != 0)
@@ -300,10 +300,10 @@ workload_build(struct workload *w)
 	       setup_all(w, setup_ready) != 0 ? -1 : 0;
 }
 
-/* ---- The end ---- */
+/* ---- Teardown ---- */
 /**
- * Receives that are still posted point into memory that is about to be freed, so the QP is reset and connected again. After a failure it is
- * left in ERR instead, so that the user can look at it.
+ * Receives that are still posted point to memory that is about to be freed, so the QP is reset and connected again.
+ * After a failure it is left in ERR instead, so that the user can inspect it.
  */
 static void
 restart_qp(struct object *o, bool failed)
@@ -353,7 +353,10 @@ lane_free(struct lane *l)
 	l->memory = NULL;
 }
 
-/** Free verbs objects and memory. Lanes and endpoints stay until the workload is forgotten: they hold its figures. */
+/**
+ * Free verbs objects and memory. Lanes and endpoints are kept until the workload is forgotten: they contain its
+ * figures.
+ */
 void
 workload_teardown(struct workload *w)
 {

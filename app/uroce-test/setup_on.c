@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Workloads on QPs that the user made and connected. */
+/* Workloads on QPs that the user created and connected. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -33,7 +33,10 @@ check_once(struct workload *w, struct object *const *qps, uint32_t n)
 	return 0;
 }
 
-/** Check that a QP can be used, else fail the workload. @return 0 or -1. */
+/**
+ * Check that a QP can be used; fail the workload if not.
+ * @return 0 or -1.
+ */
 static int
 check_qp(struct workload *w, const struct object *o, bool active)
 {
@@ -66,7 +69,7 @@ check_qp(struct workload *w, const struct object *o, bool active)
 	return workload_failing(w) ? -1 : 0;
 }
 
-/** Make @p ep of the QP @p o. */
+/** Set up @p ep with the QP @p o. */
 static int
 take_qp(struct endpoint *ep, struct object *o)
 {
@@ -95,7 +98,10 @@ endpoint_mr(struct endpoint *ep)
 	return 0;
 }
 
-/** Find the QPs of @p list. @return how many, 0: failed. */
+/**
+ * Find the QPs of @p list.
+ * @return how many, 0: failed.
+ */
 static uint32_t
 find_qps(struct workload *w, const char *list, struct object **out)
 {
@@ -133,7 +139,7 @@ workload_build_on(struct workload *w, const char *list)
 		return -1;
 	}
 	w->o.qps = n;
-	/* Count first: setup_room() moves endpoints, which must not happen once they are linked. */
+	/* Count first: setup_room() moves the endpoints, which mustn't happen once they are linked. */
 	for (uint32_t i = 0; i < n; i++)
 		if (setup_room(w, qps[i]->host, 1) != 0 ||
 		    (qps[i]->peer.qp != NULL && setup_room(w, qps[i]->peer.qp->host, 1) != 0))

@@ -73,7 +73,7 @@ shell_file(const char *path)
 	return 0;
 }
 
-/* ---- A person: all of the grammar is one instruction of cmdline's, whose tokens are made as the line grows ---- */
+/* ---- Interactive: the whole syntax is one cmdline instruction, whose tokens are generated as the line grows ---- */
 static struct {
 	char text[COMMAND_MAX_WORDS][COMMAND_WORD_BYTES];
 	const char *words[COMMAND_MAX_WORDS];
@@ -140,7 +140,7 @@ static void on_line(void *arg, struct cmdline *cl, void *data);
 static cmdline_parse_inst_t instruction = { .f = on_line, .tokens = { NULL } };
 static cmdline_parse_ctx_t grammar[] = { &instruction, NULL };
 
-/** Called by cmdline with @p cl when a line is complete, without it to ask for the next token. */
+/** Called by cmdline: with @p cl if a line is complete, without to get the next token. */
 static void
 on_line(void *arg, struct cmdline *cl, void *data)
 {

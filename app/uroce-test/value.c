@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Check values of arguments, and describe those that are allowed. */
+/* Checks values of arguments, and describes those that are allowed. */
 #include <ctype.h>
 #include <errno.h>
 #include <stdarg.h>
@@ -21,7 +21,10 @@ text_append(char *text, size_t bytes, const char *fmt, ...)
 	return strlen(text);
 }
 
-/** The names of @p a's values, with ", " between. @return false: there are none. */
+/**
+ * Append the names of @p a's values, separated by ", ".
+ * @return false: there are none.
+ */
 static bool
 append_values(const struct arg *a, char *text, size_t bytes)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Wires between hosts of this process, and a switch where there are more than two of them. */
+/* Wires between the hosts of this process, and a switch if there are more than two. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,7 +37,7 @@ wires_port(unsigned int i, char *name, size_t bytes)
 	snprintf(name, bytes, "%s", i < nb_ports ? ports[i] : "");
 }
 
-/** One end of wire @p wire. The server must be there before the client. */
+/** Create one end of wire @p wire. The server must be created before the client. */
 static int
 add_end(unsigned int wire, bool server)
 {
@@ -198,7 +198,7 @@ alarm_went_off(void *arg)
 	__atomic_store_n((bool *)arg, true, __ATOMIC_RELEASE);
 }
 
-/** memif handles a disconnected peer by alarms on EAL's interrupt thread: wait until these have run. */
+/** memif uses alarms on EAL's interrupt thread to handle a disconnected peer: wait until they have run. */
 static void
 interrupts_handled(void)
 {

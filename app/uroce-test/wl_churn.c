@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Connections that come and go: one operation creates two QPs, connects them, sends a message and destroys them. It has a thread of its own,
- * because creating and destroying QPs waits for the control.
+ * Connections that are set up and torn down: one operation creates two QPs, connects them, sends a message and destroys
+ * them. The workload has its own thread, because creating and destroying QPs waits for the control.
  */
 #include <errno.h>
 #include <stdio.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* RDMA WRITE from all hosts to one, and how evenly they share it. */
+/* RDMA WRITE from all hosts to one, and how evenly they share its bandwidth. */
 #include <stdio.h>
 
 #include "workload.h"
 
-/** Jain's index: 1 if all QPs got the same, 1/n if one got everything. */
+/** Jain's fairness index: 1 if all QPs got the same, 1/n if one got everything. */
 static void
 describe(const struct workload *w, char *text, size_t bytes)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A message there and one back; the time is that of both. */
+/* A message to the peer and one back; the latency is that of the round trip. */
 #include "workload.h"
 
 static void
@@ -8,7 +8,7 @@ make(struct endpoint *ep, uint32_t slot, struct ibv_send_wr *wr)
 	wr->imm_data = slot;
 }
 
-/** The operation ends when the answer arrives, so a completed SEND is not counted. */
+/** The operation ends when the response arrives, so the completion of the SEND is ignored. */
 static void
 sent(struct endpoint *ep, uint32_t slot, const struct ibv_wc *wc)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* SEND, with a receive posted for every message. */
+/* SEND; the receiver keeps a receive posted for every message. */
 #include "workload.h"
 
 static const struct workload_ops send_ops = {

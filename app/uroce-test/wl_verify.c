@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Every byte is checked: one operation is an RDMA WRITE of random bytes, an RDMA READ of the same place, and, if the peer is in this
- * process, a SEND of the same bytes. The seed, the QP and the operation's number decide the bytes and how many they are.
+ * Checks every byte: one operation is an RDMA WRITE of random bytes, an RDMA READ of the same memory, and, if the peer
+ * is in this process, a SEND of the same bytes. Content and length are derived from the seed, the QP and the number of
+ * the operation.
  */
 #include <stdio.h>
 #include <string.h>
@@ -11,7 +12,7 @@
 enum { AREA_SOURCE = 0, AREA_BACK = 1 };
 enum phase { PHASE_WRITE, PHASE_READ, PHASE_SEND };
 
-/** A 64-bit mixer (splitmix64): different inputs give unrelated outputs. */
+/** A 64-bit mixing function (splitmix64): different inputs give unrelated outputs. */
 static uint64_t
 mix(uint64_t x)
 {
@@ -24,7 +25,7 @@ mix(uint64_t x)
 static uint64_t
 stream(const struct endpoint *ep, uint64_t op)
 {
-	/* The immediate carries the lower half of the number. */
+	/* The immediate data contains the lower half of the number. */
 	return mix(mix(ep->lane->w->o.seed) ^ mix((uint64_t)ep->number << 40 ^ (uint32_t)op));
 }
 
@@ -96,7 +97,9 @@ make(struct endpoint *ep, uint32_t slot, struct ibv_send_wr *wr)
 		memset(flow_slot(ep, AREA_BACK, slot), 0, n);
 		break;
 	case PHASE_SEND:
-		/* Operations of different slots overtake each other, so the immediate says which one this is. */
+		/*
+		 * Operations in different slots can overtake each other, so the immediate data says which one this is.
+		 */
 		wr->opcode = IBV_WR_SEND_WITH_IMM;
 		wr->imm_data = (uint32_t)op;
 		break;

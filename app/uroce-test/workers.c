@@ -95,7 +95,7 @@ worker_detach(unsigned int worker, struct job *job)
 	for (unsigned int i = 0; i < WORKER_JOBS_MAX; i++)
 		if (atomic_load(&w->jobs[i]) == job)
 			atomic_store(&w->jobs[i], NULL);
-	/* The loop may be in a turn that has still seen the job: wait for its end. */
+	/* The loop may be in a turn that has still seen the job: wait until that turn ends. */
 	turns = atomic_load(&w->turns);
 	while (atomic_load(&w->turns) <= turns + 1 && !atomic_load(&stop))
 		usleep(SLEEP_US);

@@ -23,7 +23,7 @@ static const struct workload_ops *kinds[WORKLOAD_KINDS_MAX];
 static unsigned int nb_kinds;
 static struct workload *workloads[WORKLOADS_MAX];
 static unsigned int nb_workloads, last_number, failed;
-/* Guards the list, which the printing thread reads. */
+/* Protects the list, which the printing thread reads. */
 static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
 static atomic_uint period;
 
@@ -289,7 +289,10 @@ workload_free(struct workload *w)
 	free(w);
 }
 
-/** Make room in the list by forgetting the workload that has ended first. @return 0, or -1: all are running. */
+/**
+ * Make room in the list by forgetting the workload that ended first.
+ * @return 0, or -1: all are running.
+ */
 static int
 list_room(void)
 {
@@ -333,7 +336,7 @@ workload_start(const struct workload_ops *ops, const struct call *c)
 	return 0;
 }
 
-/* ---- The end ---- */
+/* ---- End ---- */
 /** @return true if no operation is in flight any more. */
 static bool
 has_ended(const struct workload *w)
@@ -346,7 +349,7 @@ has_ended(const struct workload *w)
 	return true;
 }
 
-/** Check the result, print the figures and free everything else; once. */
+/** Check the result, print the figures and free everything else. Call it once. */
 static void
 end(struct workload *w)
 {

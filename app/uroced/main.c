@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * uroced: command line, EAL, and a stack (lib/uroce) whose control runs on the main lcore and whose engines run on the others.
+ * uroced: the command line, EAL, and a stack (lib/uroce) whose control runs on the main lcore and whose engines run on
+ * the others.
  */
 #include <signal.h>
 #include <stdarg.h>
@@ -19,7 +20,7 @@
 #include "options.h"
 #include "uroce/stack.h"
 
-/** What main() has started and must end. */
+/** What main() has started and has to stop. */
 struct uroced {
 	struct uroced_config conf;
 	bool eal;
@@ -30,7 +31,7 @@ struct uroced {
 
 static int complain(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
-/** @return -1, for the caller to return. */
+/** Print a message. @return -1, for the caller to return. */
 static int
 complain(const char *fmt, ...)
 {
@@ -56,7 +57,10 @@ raise_limits(void)
 	}
 }
 
-/** Block the signals that the control loop reads from its signalfd, and SIGPIPE: a closed pipe is an error code of write(). */
+/**
+ * Block the signals that the control loop reads from its signalfd, and SIGPIPE: write() to a closed pipe returns an
+ * error.
+ */
 static void
 block_signals(void)
 {
@@ -81,7 +85,7 @@ start_eal(struct uroced *u, const struct options *o)
 				"give EAL --file-prefix NAME",
 				rte_strerror(rte_errno));
 	u->eal = true;
-	/* For dpdk-dumpcap, which is a secondary process: it can reach our memory only where that is hugepages in files. */
+	/* For dpdk-dumpcap, which is a secondary process: it can map our memory only if that is hugepages in files. */
 	if (rte_eal_has_hugepages() && rte_eal_process_type() == RTE_PROC_PRIMARY && rte_pdump_init() != 0)
 		fprintf(stderr, "uroced: warning: dpdk-dumpcap can't be used: %s\n", rte_strerror(rte_errno));
 	return 0;
@@ -105,7 +109,7 @@ find_lcores(struct uroced *u)
 	return 0;
 }
 
-/** Runs on a worker lcore: drive the engine that find_lcores() assigned to it. */
+/** Run on a worker lcore the engine that find_lcores() assigned to it. */
 static int
 run_engine(void *arg)
 {
@@ -145,7 +149,7 @@ bring_up(struct uroced *u, const struct options *o)
 	char err[UROCE_ERR_BYTES];
 	int fd;
 
-	/* Before EAL, which takes long to start: most mistakes of the user show here. */
+	/* Do this before EAL, which takes long to start: most mistakes of users show up here. */
 	if (control_socket_bind(u->conf.socket, u->conf.socket_mode, u->conf.socket_group, &fd, err) != 0)
 		return complain("%s", err);
 	if (start_eal(u, o) != 0 || find_lcores(u) != 0) {
@@ -168,8 +172,9 @@ bring_up(struct uroced *u, const struct options *o)
 }
 
 /**
- * May EAL's memory be taken away? In DPDK 22.11 net_memif's server never takes its listener off EAL's interrupt thread, which
- * then reads memory that rte_eal_cleanup() has unmapped, now and then. The end of the process cleans up as well.
+ * @return true if rte_eal_cleanup() may be called. In DPDK 22.11 net_memif's server never removes its listener from
+ * EAL's interrupt thread, which then sometimes reads memory that rte_eal_cleanup() has unmapped. The end of the process
+ * cleans up as well.
  */
 static bool
 cleanup_is_safe(const struct uroced *u)
@@ -180,14 +185,14 @@ cleanup_is_safe(const struct uroced *u)
 	return true;
 }
 
-/** Undo what bring_up() did, also if it failed half-way. */
+/** Undo bring_up(), also if it failed half-way. */
 static void
 take_down(struct uroced *u)
 {
 	unsigned int i;
 
 	if (u->stack != NULL) {
-		/* While engines run: they send the last packets of connections. */
+		/* Do this while engines run: they send the last packets of connections. */
 		uroce_shutdown(u->stack);
 		for (i = 0; i < u->nb_launched; i++)
 			uroce_engine_stop(u->stack, i);
@@ -199,8 +204,8 @@ take_down(struct uroced *u)
 }
 
 /**
- * --vdev net_impairN,port=ETHDEV,... is `impair` of the port with that ethdev, and as everything on the command line wins
- * over the file: so it becomes a --set, and stays in force when the file is read again.
+ * --vdev net_impairN,port=ETHDEV,... sets `impair` of the port with that ethdev. Like everything on the command line it
+ * overrides the file, so it is converted to a --set, which stays in force when the file is read again.
  */
 static int
 take_vdevs(struct uroced *u, struct options *o, const struct impair_vdevs *v)

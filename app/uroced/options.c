@@ -95,7 +95,7 @@ take(int opt, struct options *o, char **argv, int *status)
 	}
 }
 
-/** --help and --version are answered before EAL parses anything, with or without a `--` in front. */
+/** --help and --version are handled before EAL parses anything, before and after a `--`. */
 static bool
 is_ours(const char *arg)
 {
@@ -123,7 +123,7 @@ options_parse(int argc, char **argv, struct options *o, int *status)
 	if (split == argc)
 		return complain("%s", "nothing to do without a configuration: uroced [EAL options] -- --config FILE",
 				status);
-	/* getopt takes the `--` for the program's name. */
+	/* getopt_long() takes the `--` for the program's name. */
 	argc -= split;
 	argv += split;
 	optind = 1;
@@ -134,6 +134,6 @@ options_parse(int argc, char **argv, struct options *o, int *status)
 	}
 	if (optind < argc)
 		return complain("'%s' is no option", argv[optind], status);
-	argv[0] = NULL; /* the end of EAL's own */
+	argv[0] = NULL; /* end of EAL's arguments */
 	return 0;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * The command line of uroced: what stands before `--` is EAL's, what stands behind it ours.
+ * The command line of uroced: options before `--` are EAL's, options after it ours.
  */
 #ifndef UROCED_OPTIONS_H
 #define UROCED_OPTIONS_H
@@ -25,8 +25,8 @@ struct options {
 };
 
 /**
- * Split and parse the command line. Answers --help and --version, and complains about mistakes, by itself.
- * @return 0: go on; else end with *@p status.
+ * Split and parse the command line. Handles --help and --version, and prints messages about mistakes.
+ * @return 0: go on; else exit with *@p status.
  */
 int options_parse(int argc, char **argv, struct options *o, int *status);
 
