@@ -25,6 +25,7 @@
 #include "mem/mem.h"
 #include "ring/ring.h"
 #include "base/shared.h"
+#include "wire/gid.h"
 #include "wire/wire.h"
 #include "transport/cc/algorithms.h"
 
@@ -208,9 +209,9 @@ uint32_t mcast_table_attached(const struct mcast_table *t);
  * detached before it is destroyed. Attaching twice is attaching once.
  * @return 0; ENOMEM (no memory, UROCE_MAX_MCAST_GROUPS, UROCE_MAX_MCAST_ATTACH).
  */
-int mcast_attach(struct mcast_table *t, uint16_t port, const uint8_t mgid[16], uint32_t qpn);
+int mcast_attach(struct mcast_table *t, uint16_t port, const struct gid *mgid, uint32_t qpn);
 /** [control] Engines may deliver to it for the rest of their turn. @return 0; EINVAL (not attached). */
-int mcast_detach(struct mcast_table *t, uint16_t port, const uint8_t mgid[16], uint32_t qpn);
+int mcast_detach(struct mcast_table *t, uint16_t port, const struct gid *mgid, uint32_t qpn);
 
 /* ---- A transport ---- */
 /** How QPs of a port react to congestion. */
@@ -246,7 +247,7 @@ struct tp_mad {
 	uint16_t pkey;          /**< of the port's table: what an answer must carry */
 	uint32_t src_qpn;
 	uint32_t flow_label;    /**< of IPv6 */
-	uint8_t sgid[16], dgid[16];
+	struct gid sgid, dgid;
 	uint8_t smac[6];
 	uint16_t vlan_tci;      /**< 0: untagged */
 	uint8_t traffic_class;  /**< without ECN, which belongs to the network */

@@ -176,11 +176,11 @@ gsi_take(struct gsi *g, const struct tp_mad *mad, uint64_t now_ns)
 	uint8_t group[6];
 
 	g->counters.rx_mads++;
-	if (!net_port_owns(p, gid_at(mad->dgid))) {
+	if (!net_port_owns(p, &mad->dgid)) {
 		g->counters.rx_not_ours++;
 		return;
 	}
-	if ((mad->smac[0] & 1) != 0 || net_multicast_mac(gid_at(mad->sgid), group) || net_port_owns(p, gid_at(mad->sgid))) {
+	if ((mad->smac[0] & 1) != 0 || net_multicast_mac(&mad->sgid, group) || net_port_owns(p, &mad->sgid)) {
 		g->counters.rx_bad_source++;
 		return;
 	}
@@ -188,8 +188,8 @@ gsi_take(struct gsi *g, const struct tp_mad *mad, uint64_t now_ns)
 		g->counters.rx_other_qp++;
 		return;
 	}
-	memcpy(av.local_gid, mad->dgid, CM_GID_BYTES);
-	memcpy(av.remote_gid, mad->sgid, CM_GID_BYTES);
+	memcpy(av.local_gid, &mad->dgid, CM_GID_BYTES);
+	memcpy(av.remote_gid, &mad->sgid, CM_GID_BYTES);
 	memcpy(av.remote_mac, mad->smac, sizeof(av.remote_mac));
 	cm_rx(g->cm, &av, mad->data, sizeof(mad->data), now_ns);
 }
