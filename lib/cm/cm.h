@@ -106,9 +106,9 @@ struct cm_counters {
 };
 
 /* ---- Addresses ---- */
-/** Address vector: where a MAD comes from or goes to. GIDs as RoCE v2 has them: an IPv6 address, or ::ffff:a.b.c.d. */
+/** Address vector: where a MAD comes from or goes to. */
 struct cm_av {
-	uint8_t local_gid[CM_GID_BYTES], remote_gid[CM_GID_BYTES];
+	struct gid local_gid, remote_gid;
 	uint16_t port;          /**< the owner's number of the port */
 	uint16_t pkey;
 	uint32_t flow_label;
@@ -199,7 +199,7 @@ enum cm_listen_scope {
 struct cm_listen_param {
 	uint64_t service_id;
 	enum cm_listen_scope scope;
-	uint8_t gid[CM_GID_BYTES]; /**< CM_LISTEN_GID */
+	struct gid gid; /**< CM_LISTEN_GID */
 	/** Requests that may wait for cm_accept(), cm_reject() or cm_sidr_reply(); 0: CM_MAX_BACKLOG, also the most. */
 	uint32_t backlog;
 	void *owner;

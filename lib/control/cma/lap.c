@@ -34,7 +34,7 @@ static void
 answer(struct cma_id *id, enum cm_apr_status status)
 {
 	/* 12.8.2: the answer to an address that is refused has one that would do. */
-	const struct cm_private gid = { net_gid(id->port, id->sgid_index), CM_GID_BYTES }, none = { 0 };
+	const struct cm_private gid = { net_gid(id->port, id->sgid_index), sizeof(struct gid) }, none = { 0 };
 
 	cm_apr(id->conn, (uint8_t)status, status == CM_APR_INVALID_GID ? gid : none, none);
 }
@@ -87,7 +87,7 @@ cma_lap(struct cma_id *id, const struct cm_lap *m)
 		return;
 	}
 	/* An address of another port belongs to another device, which this QP isn't of. */
-	if (cma_port_of(id->session->control, p->remote_gid, &sgid_index) != id->port) {
+	if (cma_port_of(id->session->control, &p->remote_gid, &sgid_index) != id->port) {
 		answer(id, CM_APR_INVALID_GID);
 		return;
 	}
@@ -101,10 +101,10 @@ cma_lap(struct cma_id *id, const struct cm_lap *m)
 		.is_global = 1,
 		.port_num = 1,
 	};
-	memcpy(id->lap.ah.dgid, p->local_gid, sizeof(id->lap.ah.dgid));
+	memcpy(id->lap.ah.dgid, &p->local_gid, sizeof(id->lap.ah.dgid));
 	/* That of an earlier LAP may still be going on. */
 	cma_lap_stop(id);
-	rc = net_resolve(id->port, sgid_index, gid_at(p->local_gid), control_now_ns(), mac, on_resolved, &id->lap);
+	rc = net_resolve(id->port, sgid_index, &p->local_gid, control_now_ns(), mac, on_resolved, &id->lap);
 	if (rc == EINPROGRESS)
 		id->lap.resolving = true;
 	else if (rc != 0)
