@@ -7,6 +7,7 @@
 #include <rte_ethdev.h>
 
 #include "args.h"
+#include "control/observe/inspect.h"
 #include "format.h"
 #include "hosts.h"
 #include "uroce/stack.h"
@@ -23,16 +24,10 @@ format_mac(struct format *f, const char *name, const uint8_t mac[6])
 static void
 add_counters(struct format *f, const struct host *h)
 {
-	struct net_counters sum = { 0 };
+	struct net_counters sum;
 	struct rte_eth_stats s;
 
-	for (unsigned int i = 0; i < h->stack->nb_engines; i++) {
-		const struct net_counters *n = engine_net_counters(h->stack->engines[i], (uint16_t)h->port);
-
-#define NET_X(name) sum.name += __atomic_load_n(&n->name, __ATOMIC_RELAXED);
-		NET_COUNTERS(NET_X)
-#undef NET_X
-	}
+	inspect_net_counters(h->stack->control, h->port, &sum);
 #define NET_X(name) format_number(f, #name, sum.name);
 	NET_COUNTERS(NET_X)
 #undef NET_X
