@@ -18,7 +18,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "wire/gid.h"
+#include "base/gid.h"
 
 /* ---- Sizes, in bytes ---- */
 enum {

@@ -25,7 +25,7 @@
 #include "mem/mem.h"
 #include "ring/ring.h"
 #include "base/shared.h"
-#include "wire/gid.h"
+#include "base/gid.h"
 #include "wire/wire.h"
 #include "transport/cc/algorithms.h"
 
