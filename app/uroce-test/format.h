@@ -38,8 +38,6 @@ void format_end(struct format *f, enum format_style style, const char *empty, FI
 /** Free it without writing. */
 void format_free(struct format *f);
 
-/** A GID as people write it: IPv4 if it is mapped. @return @p text, 46 bytes. */
-char *format_gid(const uint8_t gid[16], char *text);
 /** A number of bytes or operations in few digits: 12.3M. @return @p text, 16 bytes. */
 char *format_short(double value, char *text);
 /** Nanoseconds: 950 ns, 12.3 us, 4.56 ms. @return @p text, 16 bytes. */

@@ -39,7 +39,7 @@ struct object_peer {
 	bool known;
 	struct object *qp; /**< in this process, else NULL */
 	uint32_t qpn, psn;
-	uint8_t gid[16];
+	struct gid gid;
 	uint64_t addr; /**< memory that may be read and written there; 0: not known */
 	uint64_t length;
 	uint32_t rkey;
