@@ -48,18 +48,15 @@ access_text(unsigned int bits, char *text)
 }
 
 int
-gid_parse(const char *text, uint8_t gid[16])
+gid_parse(const char *text, struct gid *gid)
 {
-	struct in_addr v4;
+	uint8_t v4[4];
 
 	if (inet_pton(AF_INET6, text, gid) == 1)
 		return 0;
-	if (inet_pton(AF_INET, text, &v4) != 1)
+	if (inet_pton(AF_INET, text, v4) != 1)
 		return -1;
-	memset(gid, 0, 10);
-	gid[10] = 0xff;
-	gid[11] = 0xff;
-	memcpy(gid + 12, &v4, sizeof(v4));
+	*gid = gid_from_v4(v4);
 	return 0;
 }
 

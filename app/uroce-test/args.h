@@ -8,6 +8,7 @@
 
 #include <stdint.h>
 
+#include "base/gid.h"
 #include "command.h"
 #include "format.h"
 #include "hosts.h"
@@ -36,7 +37,7 @@ char *access_text(unsigned int bits, char *text);
  * Parse a GID in the notation of users and files: IPv6, or IPv4 for an IPv4-mapped one.
  * @return 0 or -1.
  */
-int gid_parse(const char *text, uint8_t gid[16]);
+int gid_parse(const char *text, struct gid *gid);
 
 /** @return true if the command is for @p h: its argument "host" names it, says "all", or is left out. */
 bool call_means_host(const struct call *c, const struct host *h);

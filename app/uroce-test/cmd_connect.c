@@ -16,10 +16,10 @@ enum { QPN_MAX = 0xffffff };
 static void
 print_words(const struct object *o, const struct object *mr, unsigned int sgid_index)
 {
-	char gid[46];
+	char gid[GID_TEXT_BYTES];
 
 	printf("%s: the other side types: connect QP qpn 0x%x psn 0x%x gid %s", o->name, o->v.qp->qp_num, o->psn,
-	       format_gid(host_gid(o->host, sgid_index), gid));
+	       gid_text(host_gid(o->host, sgid_index), gid));
 	if (mr != NULL)
 		printf(" addr 0x%llx length %zu rkey 0x%x", (unsigned long long)(uintptr_t)mr->memory, mr->bytes, mr->v.mr->rkey);
 	putchar('\n');
@@ -70,7 +70,7 @@ peer_of(struct object *o, unsigned int sgid_index)
 {
 	struct object_peer p = { .known = true, .qp = o, .qpn = o->v.qp->qp_num, .psn = o->psn };
 
-	memcpy(p.gid, host_gid(o->host, sgid_index), sizeof(p.gid));
+	p.gid = *host_gid(o->host, sgid_index);
 	return p;
 }
 
@@ -109,20 +109,20 @@ connect_remote(struct call *c, struct object *o)
 		.rkey = (uint32_t)call_number(c, "rkey", 0),
 	};
 	struct connect_attr attr;
-	char gid[46];
+	char gid[GID_TEXT_BYTES];
 
 	if (!call_has(c, "qpn") || !call_has(c, "psn") || !call_has(c, "gid"))
 		return call_fail(c, "a QP elsewhere needs qpn, psn and gid; `connect %s words` there prints them", o->name);
-	if (gid_parse(call_text(c, "gid"), peer.gid) != 0)
+	if (gid_parse(call_text(c, "gid"), &peer.gid) != 0)
 		return call_fail(c, "gid: '%s': expected an IPv4 or IPv6 address", call_text(c, "gid"));
 	if (must_be_fresh(c, o) != 0)
 		return -1;
 	read_attr(c, &attr);
-	attr.sgid_index = host_sgid_index(o->host, peer.gid[10] != 0xff);
+	attr.sgid_index = host_sgid_index(o->host, !gid_is_v4(&peer.gid));
 	if (connect_one(c, o, &attr, &peer) != 0)
 		return -1;
 	printf("%s of %s (qpn 0x%x) is connected to qpn 0x%x at %s\n", o->name, o->host->name, o->v.qp->qp_num, peer.qpn,
-	       format_gid(peer.gid, gid));
+	       gid_text(&peer.gid, gid));
 	return 0;
 }
 

@@ -212,7 +212,7 @@ create_qp(struct call *c)
 	struct object *srq = object_find(OBJECT_SRQ, call_text(c, "srq")), *xrcd = object_find(OBJECT_XRCD, call_text(c, "xrcd"));
 	struct object *recv_cq = call_has(c, "recv_cq") ? object_find(OBJECT_CQ, call_text(c, "recv_cq")) : cq, *o;
 	enum ibv_qp_type type = qp_type_values[call_choice(c, "type", 0)];
-	char gid[46];
+	char gid[GID_TEXT_BYTES];
 
 	if (check_qp(c, type, cq, xrcd) != 0 || same_host(c, pd, cq) != 0 || same_host(c, pd, recv_cq) != 0 ||
 	    same_host(c, pd, srq) != 0 || same_host(c, pd, xrcd) != 0)
@@ -229,7 +229,7 @@ create_qp(struct call *c)
 		return -1;
 	o->psn = o->v.qp->qp_num * 2654435761u & PSN_MASK;
 	printf(": %s of %s, qpn 0x%x psn 0x%x gid %s\n", qp_type_text(type), pd->host->name, o->v.qp->qp_num, o->psn,
-	       format_gid(host_gid(pd->host, host_sgid_index(pd->host, false)), gid));
+	       gid_text(host_gid(pd->host, host_sgid_index(pd->host, false)), gid));
 	return 0;
 }
 
@@ -238,10 +238,12 @@ create_ah(struct call *c)
 {
 	struct object *pd = object_find(OBJECT_PD, call_text(c, "pd")), *o;
 	struct ibv_ah_attr attr = { .is_global = 1, .port_num = 1 };
+	struct gid dgid;
 
-	if (gid_parse(call_text(c, "dgid"), attr.grh.dgid.raw) != 0)
+	if (gid_parse(call_text(c, "dgid"), &dgid) != 0)
 		return call_fail(c, "dgid: '%s': expected an IPv4 or IPv6 address", call_text(c, "dgid"));
-	attr.grh.sgid_index = (uint8_t)call_number(c, "sgid_index", host_sgid_index(pd->host, attr.grh.dgid.raw[10] != 0xff));
+	memcpy(attr.grh.dgid.raw, &dgid, sizeof(dgid));
+	attr.grh.sgid_index = (uint8_t)call_number(c, "sgid_index", host_sgid_index(pd->host, !gid_is_v4(&dgid)));
 	attr.grh.hop_limit = (uint8_t)call_number(c, "hop_limit", HOP_LIMIT);
 	attr.grh.traffic_class = (uint8_t)call_number(c, "traffic_class", 0);
 	attr.grh.flow_label = (uint32_t)call_number(c, "flow_label", 0);

@@ -47,17 +47,19 @@ static int
 read_av(const struct call *c, const struct object *o, struct ibv_qp_attr *attr, int *mask)
 {
 	struct ibv_ah_attr *av = &attr->ah_attr;
+	struct gid dgid;
 
 	if (!call_has(c, "dgid")) {
 		if (call_has(c, "sgid_index") || call_has(c, "hop_limit") || call_has(c, "traffic_class") || call_has(c, "flow_label"))
 			return call_fail(c, "dgid is missing: sgid_index, hop_limit, traffic_class and flow_label go with it");
 		return 0;
 	}
-	if (gid_parse(call_text(c, "dgid"), av->grh.dgid.raw) != 0)
+	if (gid_parse(call_text(c, "dgid"), &dgid) != 0)
 		return call_fail(c, "dgid: '%s': expected an IPv4 or IPv6 address", call_text(c, "dgid"));
 	av->is_global = 1;
 	av->port_num = 1;
-	av->grh.sgid_index = (uint8_t)call_number(c, "sgid_index", host_sgid_index(o->host, av->grh.dgid.raw[10] != 0xff));
+	memcpy(av->grh.dgid.raw, &dgid, sizeof(dgid));
+	av->grh.sgid_index = (uint8_t)call_number(c, "sgid_index", host_sgid_index(o->host, !gid_is_v4(&dgid)));
 	av->grh.hop_limit = (uint8_t)call_number(c, "hop_limit", HOP_LIMIT);
 	av->grh.traffic_class = (uint8_t)call_number(c, "traffic_class", 0);
 	av->grh.flow_label = (uint32_t)call_number(c, "flow_label", 0);

@@ -7,11 +7,12 @@
 #include <rte_ethdev.h>
 
 #include "args.h"
+#include "control/observe/inspect.h"
 #include "format.h"
 #include "hosts.h"
 #include "uroce/stack.h"
 
-enum { GID_TEXT = 46, NEIGHS_MAX = NET_NEIGH_MAX };
+enum { NEIGHS_MAX = NET_NEIGH_MAX };
 
 static void
 format_mac(struct format *f, const char *name, const uint8_t mac[6])
@@ -23,16 +24,10 @@ format_mac(struct format *f, const char *name, const uint8_t mac[6])
 static void
 add_counters(struct format *f, const struct host *h)
 {
-	struct net_counters sum = { 0 };
+	struct net_counters sum;
 	struct rte_eth_stats s;
 
-	for (unsigned int i = 0; i < h->stack->nb_engines; i++) {
-		const struct net_counters *n = engine_net_counters(h->stack->engines[i], (uint16_t)h->port);
-
-#define NET_X(name) sum.name += __atomic_load_n(&n->name, __ATOMIC_RELAXED);
-		NET_COUNTERS(NET_X)
-#undef NET_X
-	}
+	inspect_net_counters(h->stack->control, h->port, &sum);
 #define NET_X(name) format_number(f, #name, sum.name);
 	NET_COUNTERS(NET_X)
 #undef NET_X
@@ -52,7 +47,7 @@ add_port(const struct call *c, struct format *f, const struct host *h)
 {
 	const struct net_port *p = h->stack->ports[h->port];
 	unsigned int i = host_sgid_index(h, false);
-	char text[GID_TEXT];
+	char text[GID_TEXT_BYTES];
 	uint32_t mbps = 0;
 	bool up = net_port_link(p, &mbps);
 
@@ -63,7 +58,7 @@ add_port(const struct call *c, struct format *f, const struct host *h)
 	if (mbps != 0 && mbps != RTE_ETH_SPEED_NUM_UNKNOWN)
 		format_number(f, "mbps", mbps);
 	format_mac(f, "mac", p->mac);
-	format_text(f, "address", "%s", format_gid(host_gid(h, i), text));
+	format_text(f, "address", "%s", gid_text(host_gid(h, i), text));
 	format_number(f, "mtu", 128u << p->active_mtu);
 	format_text(f, "cc", "%s", tp_cc_name((enum tp_cc)h->stack->conf.ports[h->port].cc));
 	format_number(f, "engines", p->nb_queues);
@@ -83,14 +78,14 @@ show_port(struct call *c)
 static void
 add_gids(const struct call *c, struct format *f, const struct host *h)
 {
-	char text[GID_TEXT];
+	char text[GID_TEXT_BYTES];
 
 	for (unsigned int k = 0; k < UROCE_MAX_GIDS; k++) {
 		if (net_gid(h->stack->ports[h->port], k) == NULL)
 			continue;
 		format_host_row(f, h);
 		format_number(f, "index", k);
-		format_text(f, "gid", "%s", format_gid(host_gid(h, k), text));
+		format_text(f, "gid", "%s", gid_text(host_gid(h, k), text));
 		format_text(f, "type", "RoCE v2");
 	}
 }
@@ -117,7 +112,7 @@ add_neighs(const struct call *c, struct format *f, const struct host *h)
 {
 	static struct net_neigh neighs[NEIGHS_MAX];
 	uint64_t now = monotonic_ns();
-	char text[GID_TEXT];
+	char text[GID_TEXT_BYTES];
 	unsigned int n;
 
 	control_lock(h->stack->control);
@@ -127,7 +122,7 @@ add_neighs(const struct call *c, struct format *f, const struct host *h)
 		const struct net_neigh *e = &neighs[i];
 
 		format_host_row(f, h);
-		format_text(f, "neighbour", "%s", format_gid(e->hop.raw, text));
+		format_text(f, "neighbour", "%s", gid_text(&e->hop, text));
 		format_mac(f, "mac", e->mac);
 		format_text(f, "state", "%s", e->state);
 		if (e->confirmed_ns != 0 && e->confirmed_ns <= now)
@@ -148,11 +143,11 @@ add_config(const struct call *c, struct format *f, const struct host *h)
 {
 	const struct uroced_config *u = &h->stack->conf;
 	const struct config_port *p = &u->ports[h->port];
-	char addresses[512] = "", gid[GID_TEXT], impair[IMPAIR_TEXT_BYTES];
+	char addresses[512] = "", gid[GID_TEXT_BYTES], impair[IMPAIR_TEXT_BYTES];
 
 	for (unsigned int i = 0; i < p->net.nb_addrs; i++)
 		snprintf(addresses + strlen(addresses), sizeof(addresses) - strlen(addresses), "%s%s/%u", i > 0 ? " " : "",
-			 format_gid(p->net.addrs[i].gid.raw, gid), p->net.addrs[i].prefix);
+			 gid_text(&p->net.addrs[i].gid, gid), p->net.addrs[i].prefix);
 	format_host_row(f, h);
 	format_text(f, "file", "%s", h->stack->config_file != NULL ? h->stack->config_file : "(none)");
 	format_text(f, "idle", "%s", u->idle == ENGINE_IDLE_POLL ? "poll" : "adaptive");

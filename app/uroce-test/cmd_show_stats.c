@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "args.h"
+#include "base/counter.h"
 #include "cm/cm.h"
 #include "format.h"
 #include "control/cma/gsi.h"
@@ -45,7 +46,7 @@ base_of(const struct host *h)
 static uint64_t
 counter(const void *counters, unsigned int i)
 {
-	return __atomic_load_n((const uint64_t *)counters + i, __ATOMIC_RELAXED);
+	return counter_read((const uint64_t *)counters + i);
 }
 
 /** Sum up the transports of all engines. */

@@ -51,7 +51,7 @@ to_rtr(struct ibv_qp *qp, const struct connect_attr *a, const struct object_peer
 	attr.ah_attr = (struct ibv_ah_attr){ .is_global = 1, .port_num = 1 };
 	attr.ah_attr.grh.hop_limit = HOP_LIMIT;
 	attr.ah_attr.grh.sgid_index = (uint8_t)a->sgid_index;
-	memcpy(attr.ah_attr.grh.dgid.raw, peer->gid, sizeof(peer->gid));
+	memcpy(attr.ah_attr.grh.dgid.raw, &peer->gid, sizeof(peer->gid));
 	mask |= IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN | IBV_QP_AV;
 	if (responds) {
 		attr.max_dest_rd_atomic = a->rd_atomic;

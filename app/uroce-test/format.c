@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include <arpa/inet.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -235,18 +234,6 @@ format_end(struct format *f, enum format_style style, const char *empty, FILE *o
 	else
 		write_table(f, out);
 	format_free(f);
-}
-
-char *
-format_gid(const uint8_t gid[16], char *text)
-{
-	static const uint8_t mapped[12] = { [10] = 0xff, [11] = 0xff };
-
-	if (memcmp(gid, mapped, sizeof(mapped)) == 0)
-		inet_ntop(AF_INET, gid + sizeof(mapped), text, INET6_ADDRSTRLEN);
-	else
-		inet_ntop(AF_INET6, gid, text, INET6_ADDRSTRLEN);
-	return text;
 }
 
 char *

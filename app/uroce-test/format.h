@@ -43,11 +43,6 @@ void format_end(struct format *f, enum format_style style, const char *empty, FI
 void format_free(struct format *f);
 
 /**
- * Write a GID in the usual notation: IPv4 if it is IPv4-mapped.
- * @return @p text, 46 bytes.
- */
-char *format_gid(const uint8_t gid[16], char *text);
-/**
  * Write a number of bytes or operations with few digits: 12.3M.
  * @return @p text, 16 bytes.
  */

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+#include "base/counter.h"
 #include "hist.h"
 
 uint64_t
@@ -18,7 +19,7 @@ void
 hist_merge(struct hist *to, const struct hist *from)
 {
 	for (unsigned int i = 0; i < HIST_CLASSES; i++)
-		to->n[i] += __atomic_load_n(&from->n[i], __ATOMIC_RELAXED);
+		to->n[i] += counter_read(&from->n[i]);
 }
 
 void

@@ -9,6 +9,7 @@
 #ifndef UROCE_TEST_HIST_H
 #define UROCE_TEST_HIST_H
 
+#include <stdatomic.h>
 #include <stdint.h>
 
 #define HIST_SUB_BITS 6
@@ -38,7 +39,7 @@ hist_add(struct hist *h, uint64_t value)
 {
 	uint64_t *n = &h->n[hist_class(value)];
 
-	__atomic_store_n(n, *n + 1, __ATOMIC_RELAXED);
+	atomic_store_explicit((_Atomic uint64_t *)n, *n + 1, memory_order_relaxed);
 }
 
 /** @return the middle of bucket @p i. */

@@ -59,13 +59,13 @@ host_names(unsigned int i)
 	return i < nb_hosts ? hosts[i].name : NULL;
 }
 
-const uint8_t *
+const struct gid *
 host_gid(const struct host *h, unsigned int index)
 {
 	static const struct gid none;
 	const struct gid *gid = net_gid(h->stack->ports[h->port], index);
 
-	return gid != NULL ? gid->raw : none.raw;
+	return gid != NULL ? gid : &none;
 }
 
 unsigned int

@@ -51,7 +51,7 @@ struct host *host_find(const char *name);
 const char *host_names(unsigned int i);
 /** @return the index of the GID that packets are sent from: the first that was configured. */
 unsigned int host_sgid_index(const struct host *h, bool ipv6);
-const uint8_t *host_gid(const struct host *h, unsigned int index);
+const struct gid *host_gid(const struct host *h, unsigned int index);
 
 /* ---- Lcores ---- */
 struct job {

@@ -39,7 +39,7 @@ struct object_peer {
 	bool known;
 	struct object *qp; /**< if it is in this process, else NULL */
 	uint32_t qpn, psn;
-	uint8_t gid[16];
+	struct gid gid;
 	uint64_t addr; /**< memory of the peer that may be read and written; 0: unknown */
 	uint64_t length;
 	uint32_t rkey;

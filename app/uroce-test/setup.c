@@ -205,7 +205,7 @@ endpoint_connect(struct endpoint *ep)
 	const char *step;
 	int rc;
 
-	memcpy(peer.gid, host_gid(to, host_sgid_index(to, w->o.ipv6)), sizeof(peer.gid));
+	peer.gid = *host_gid(to, host_sgid_index(to, w->o.ipv6));
 	a.sgid_index = host_sgid_index(h, w->o.ipv6);
 	rc = connect_qp(ep->qp, &a, ep->psn, &peer, &step);
 	if (rc != 0) {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Wires between the hosts of this process, and a switch if there are more than two. */
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -195,18 +196,18 @@ wires_wait(void)
 static void
 alarm_went_off(void *arg)
 {
-	__atomic_store_n((bool *)arg, true, __ATOMIC_RELEASE);
+	atomic_store_explicit((_Atomic bool *)arg, true, memory_order_release);
 }
 
 /** memif uses alarms on EAL's interrupt thread to handle a disconnected peer: wait until they have run. */
 static void
 interrupts_handled(void)
 {
-	static bool through;
+	static _Atomic bool through;
 
-	__atomic_store_n(&through, false, __ATOMIC_RELEASE);
+	atomic_store_explicit(&through, false, memory_order_release);
 	if (rte_eal_alarm_set(LINK_WAIT_US, alarm_went_off, &through) == 0)
-		while (!__atomic_load_n(&through, __ATOMIC_ACQUIRE))
+		while (!atomic_load_explicit(&through, memory_order_acquire))
 			usleep(LINK_WAIT_US);
 }
 

@@ -76,7 +76,7 @@ connect_to(struct workload *w, struct side *s, const struct side *other)
 	const char *step;
 	int rc;
 
-	memcpy(peer.gid, host_gid(other->host, host_sgid_index(other->host, w->o.ipv6)), sizeof(peer.gid));
+	peer.gid = *host_gid(other->host, host_sgid_index(other->host, w->o.ipv6));
 	a.sgid_index = host_sgid_index(s->host, w->o.ipv6);
 	rc = connect_qp(s->qp, &a, s->qp->qp_num & PSN_MASK, &peer, &step);
 	if (rc != 0)

@@ -2,6 +2,7 @@
 #include "host.h"
 
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -163,18 +164,18 @@ host_connect(struct host *h, const struct host *peer)
 static void
 went_off(void *done)
 {
-	__atomic_store_n((bool *)done, true, __ATOMIC_RELEASE);
+	atomic_store_explicit((_Atomic bool *)done, true, memory_order_release);
 }
 
 /** net_memif learns on EAL's interrupt thread that the other end is closed. Wait for that before this end closes. */
 static void
 wait_for_interrupts(void)
 {
-	static bool done;
+	static _Atomic bool done;
 
-	__atomic_store_n(&done, false, __ATOMIC_RELEASE);
+	atomic_store_explicit(&done, false, memory_order_release);
 	if (rte_eal_alarm_set(ALARM_US, went_off, &done) == 0)
-		while (!__atomic_load_n(&done, __ATOMIC_ACQUIRE))
+		while (!atomic_load_explicit(&done, memory_order_acquire))
 			usleep(ALARM_US);
 }
 

@@ -23,8 +23,8 @@ static void
 fill_path(struct cm_path *path, const struct cm_connect_param *p, uint8_t ack_timeout)
 {
 	path->local_lid = path->remote_lid = CM_LID_PERMISSIVE;
-	memcpy(path->local_gid, p->av.local_gid, CM_GID_BYTES);
-	memcpy(path->remote_gid, p->av.remote_gid, CM_GID_BYTES);
+	path->local_gid = p->av.local_gid;
+	path->remote_gid = p->av.remote_gid;
 	path->flow_label = p->av.flow_label;
 	path->traffic_class = p->av.traffic_class;
 	path->hop_limit = p->av.hop_limit;
@@ -102,7 +102,7 @@ cm_connect(struct cm *cm, const struct cm_connect_param *p, uint64_t now_ns)
 	c->xrc = p->transport == CM_TRANSPORT_EXTENDED;
 	take_times(c, p, ack_timeout);
 	if (p->peer_to_peer) {
-		key = cm_key(CM_KEY_PEER2PEER, c->av.remote_gid, c->service_id, 0);
+		key = cm_key(CM_KEY_PEER2PEER, &c->av.remote_gid, c->service_id, 0);
 		table_add(cm, &c->by_request, &key);
 	}
 	fill_req(&m, c, p, ack_timeout);

@@ -107,9 +107,9 @@ struct cm_counters {
 };
 
 /* ---- Addresses ---- */
-/** Address vector of a MAD's sender or receiver. GIDs are those of RoCE v2: an IPv6 address, or ::ffff:a.b.c.d. */
+/** Address vector of a MAD's sender or receiver. */
 struct cm_av {
-	uint8_t local_gid[CM_GID_BYTES], remote_gid[CM_GID_BYTES];
+	struct gid local_gid, remote_gid;
 	uint16_t port;          /**< the owner's number of the port */
 	uint16_t pkey;
 	uint32_t flow_label;
@@ -203,7 +203,7 @@ enum cm_listen_scope {
 struct cm_listen_param {
 	uint64_t service_id;
 	enum cm_listen_scope scope;
-	uint8_t gid[CM_GID_BYTES]; /**< CM_LISTEN_GID */
+	struct gid gid; /**< CM_LISTEN_GID */
 	/**
 	 * Limit of requests that wait for cm_accept(), cm_reject() or cm_sidr_reply(); 0: CM_MAX_BACKLOG, the maximum.
 	 */

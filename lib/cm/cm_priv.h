@@ -44,7 +44,7 @@ enum cm_key_kind {
 	CM_KEY_PEER,     /**< remote GID */
 };
 struct cm_key {
-	uint8_t gid[CM_GID_BYTES];
+	struct gid gid;
 	uint64_t num;
 	uint32_t id;
 	uint32_t kind;
@@ -159,7 +159,7 @@ cm_at_most(uint8_t v, uint8_t max)
 }
 
 /* ---- table.c ---- */
-struct cm_key cm_key(enum cm_key_kind kind, const uint8_t gid[CM_GID_BYTES], uint64_t num, uint32_t id);
+struct cm_key cm_key(enum cm_key_kind kind, const struct gid *gid, uint64_t num, uint32_t id);
 int table_init(struct cm *cm);
 void table_free(struct cm *cm);
 /** @return the first node with @p key, or NULL. Several may have the same CM_KEY_PEER2PEER. */
@@ -227,7 +227,7 @@ bool cm_private_ok(const struct cm_private *p, uint32_t room);
 void cm_private_put(const struct cm_private *p, uint8_t *to);
 
 /* ---- listen.c ---- */
-struct cm_listener *listener_find(const struct cm *cm, uint64_t service_id, const uint8_t gid[CM_GID_BYTES]);
+struct cm_listener *listener_find(const struct cm *cm, uint64_t service_id, const struct gid *gid);
 /** @return a new connection in the pending list of @p l; NULL: a limit is reached (counted). */
 struct cm_conn *listener_admit(struct cm *cm, struct cm_listener *l, const struct cm_av *av);
 /** @return true if the service ID requires no IP header, or @p private_data begins with one. */

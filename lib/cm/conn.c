@@ -128,9 +128,8 @@ conn_find(struct cm *cm, const struct cm_av *av, uint32_t local_id, uint32_t rem
 	struct cm_conn *c = id_find(cm, local_id);
 
 	/* An ID alone proves nothing: the message must be from the connection's peer, to the connection's address. */
-	if (c == NULL || c->state == CM_IDLE || c->av.port != av->port ||
-	    memcmp(c->av.remote_gid, av->remote_gid, CM_GID_BYTES) != 0 ||
-	    memcmp(c->av.local_gid, av->local_gid, CM_GID_BYTES) != 0)
+	if (c == NULL || c->state == CM_IDLE || c->av.port != av->port || !gid_equal(&c->av.remote_gid, &av->remote_gid) ||
+	    !gid_equal(&c->av.local_gid, &av->local_gid))
 		return NULL;
 	return c->remote_id == 0 || c->remote_id == remote_id ? c : NULL;
 }
@@ -139,7 +138,7 @@ conn_find(struct cm *cm, const struct cm_av *av, uint32_t local_id, uint32_t rem
 void
 conn_set_remote_qpn(struct cm_conn *c, uint64_t ca_guid, uint32_t qpn)
 {
-	struct cm_key key = cm_key(CM_KEY_QPN, c->av.remote_gid, ca_guid, qpn);
+	struct cm_key key = cm_key(CM_KEY_QPN, &c->av.remote_gid, ca_guid, qpn);
 
 	c->remote_guid = ca_guid;
 	c->remote_qpn = qpn;
@@ -149,7 +148,7 @@ conn_set_remote_qpn(struct cm_conn *c, uint64_t ca_guid, uint32_t qpn)
 struct cm_conn *
 conn_stale(const struct cm *cm, const struct cm_av *av, uint64_t ca_guid, uint32_t qpn)
 {
-	struct cm_key key = cm_key(CM_KEY_QPN, av->remote_gid, ca_guid, qpn);
+	struct cm_key key = cm_key(CM_KEY_QPN, &av->remote_gid, ca_guid, qpn);
 	struct cm_node *n = table_find(cm, &key);
 
 	return n == NULL ? NULL : container_of(n, struct cm_conn, by_qpn);

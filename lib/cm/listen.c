@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Listeners, found by service ID and local address, the most specific one first. */
 #include "cm/cm_priv.h"
-#include "wire/gid.h"
 
-static const uint8_t no_gid[CM_GID_BYTES];
+static const struct gid no_gid;
 
 static struct cm_listener *
-listener_get(const struct cm *cm, uint64_t service_id, enum cm_listen_scope scope, const uint8_t gid[CM_GID_BYTES])
+listener_get(const struct cm *cm, uint64_t service_id, enum cm_listen_scope scope, const struct gid *gid)
 {
 	struct cm_key key = cm_key(CM_KEY_LISTEN, gid, service_id, scope);
 	struct cm_node *n = table_find(cm, &key);
@@ -15,15 +14,15 @@ listener_get(const struct cm *cm, uint64_t service_id, enum cm_listen_scope scop
 }
 
 struct cm_listener *
-listener_find(const struct cm *cm, uint64_t service_id, const uint8_t gid[CM_GID_BYTES])
+listener_find(const struct cm *cm, uint64_t service_id, const struct gid *gid)
 {
-	enum cm_listen_scope family = gid_is_v4(gid_at(gid)) ? CM_LISTEN_ANY_IPV4 : CM_LISTEN_ANY_IPV6;
+	enum cm_listen_scope family = gid_is_v4(gid) ? CM_LISTEN_ANY_IPV4 : CM_LISTEN_ANY_IPV6;
 	struct cm_listener *l = listener_get(cm, service_id, CM_LISTEN_GID, gid);
 
 	if (l == NULL)
-		l = listener_get(cm, service_id, family, no_gid);
+		l = listener_get(cm, service_id, family, &no_gid);
 	if (l == NULL)
-		l = listener_get(cm, service_id, CM_LISTEN_ANY, no_gid);
+		l = listener_get(cm, service_id, CM_LISTEN_ANY, &no_gid);
 	return l;
 }
 
@@ -79,7 +78,7 @@ request_ip_hdr_ok(uint64_t service_id, const uint8_t *private_data, uint32_t len
 struct cm_listener *
 cm_listen(struct cm *cm, const struct cm_listen_param *p)
 {
-	const uint8_t *gid = p->scope == CM_LISTEN_GID ? p->gid : no_gid;
+	const struct gid *gid = p->scope == CM_LISTEN_GID ? &p->gid : &no_gid;
 	struct cm_listener *l;
 	struct cm_key key;
 

@@ -402,27 +402,33 @@ enum {
 	IP_HDR_PORT = 2,
 	IP_HDR_SRC = 4,
 	IP_HDR_DST = 20,
+	IP_HDR_V4 = 12, /* of an IPv4 address in a source or destination; before it are zeros */
 };
 static_assert(IP_HDR_DST + 16 == CM_IP_HDR_BYTES, "IP header");
 
 bool
 cm_ip_hdr_get(const uint8_t *data, size_t len_bytes, struct cm_ip_hdr *h)
 {
+	unsigned int at;
+
 	if (len_bytes < CM_IP_HDR_BYTES || data[IP_HDR_VERSION] != 0)
 		return false;
 	h->ip_version = data[IP_HDR_IP_VERSION] >> 4;
 	h->port = wire_get16(data + IP_HDR_PORT);
-	memcpy(h->src, data + IP_HDR_SRC, sizeof(h->src));
-	memcpy(h->dst, data + IP_HDR_DST, sizeof(h->dst));
+	at = h->ip_version == 4 ? IP_HDR_V4 : 0;
+	h->src = gid_from_ip(h->ip_version, data + IP_HDR_SRC + at);
+	h->dst = gid_from_ip(h->ip_version, data + IP_HDR_DST + at);
 	return h->ip_version == 4 || h->ip_version == 6;
 }
 
 void
 cm_ip_hdr_put(const struct cm_ip_hdr *h, uint8_t data[CM_IP_HDR_BYTES])
 {
-	data[IP_HDR_VERSION] = 0;
+	const unsigned int at = h->ip_version == 4 ? IP_HDR_V4 : 0;
+
+	memset(data, 0, CM_IP_HDR_BYTES);
 	data[IP_HDR_IP_VERSION] = (uint8_t)(h->ip_version << 4);
 	wire_put16(data + IP_HDR_PORT, h->port);
-	memcpy(data + IP_HDR_SRC, h->src, sizeof(h->src));
-	memcpy(data + IP_HDR_DST, h->dst, sizeof(h->dst));
+	memcpy(data + IP_HDR_SRC + at, h->src.raw + at, sizeof(h->src) - at);
+	memcpy(data + IP_HDR_DST + at, h->dst.raw + at, sizeof(h->dst) - at);
 }

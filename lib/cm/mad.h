@@ -17,12 +17,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/gid.h"
+
 /* ---- Sizes, in bytes ---- */
 enum {
 	CM_MAD_BYTES = 256,
 	CM_MAD_HDR_BYTES = 24,
 	CM_MAD_DATA_BYTES = CM_MAD_BYTES - CM_MAD_HDR_BYTES,
-	CM_GID_BYTES = 16,
 	CM_REQ_PRIVATE_BYTES = 92,
 	CM_MRA_PRIVATE_BYTES = 222,
 	CM_REJ_PRIVATE_BYTES = 148,
@@ -175,7 +176,7 @@ enum cm_sidr_status {
 /* ---- Messages. The numbers are widths in bits where a field is narrower than its member. ---- */
 /** A path in a REQ or LAP. */
 struct cm_path {
-	uint8_t local_gid[CM_GID_BYTES], remote_gid[CM_GID_BYTES]; /**< as the sender of the message sees it */
+	struct gid local_gid, remote_gid; /**< as the sender of the message sees it */
 	uint32_t flow_label;   /**< 20 */
 	uint16_t local_lid, remote_lid;
 	uint8_t packet_rate;   /**< 6 */
@@ -368,7 +369,7 @@ cm_service_port(uint64_t service_id)
 struct cm_ip_hdr {
 	uint8_t ip_version;    /**< 4 or 6 */
 	uint16_t port;         /**< the source's */
-	uint8_t src[16], dst[16]; /**< IPv4: in the last 4 bytes; senders set the others to zero */
+	struct gid src, dst;
 };
 /** @return false if @p data doesn't begin with a well-formed header: version 0, IP version 4 or 6. */
 bool cm_ip_hdr_get(const uint8_t *data, size_t len_bytes, struct cm_ip_hdr *h);

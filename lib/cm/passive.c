@@ -62,10 +62,9 @@ check_req(const struct cm_av *av, const struct cm_req *r, struct cm_rej *rej)
 		return CM_REJ_INVALID_MTU;
 	}
 	/* A path that leads elsewhere would make our QP send to a third party. */
-	if (memcmp(r->primary.remote_gid, av->local_gid, CM_GID_BYTES) != 0 ||
-	    memcmp(r->primary.local_gid, av->remote_gid, CM_GID_BYTES) != 0) {
-		rej->ari_bytes = CM_GID_BYTES;
-		memcpy(rej->ari, av->local_gid, CM_GID_BYTES);
+	if (!gid_equal(&r->primary.remote_gid, &av->local_gid) || !gid_equal(&r->primary.local_gid, &av->remote_gid)) {
+		rej->ari_bytes = sizeof(av->local_gid);
+		memcpy(rej->ari, &av->local_gid, sizeof(av->local_gid));
 		return CM_REJ_INVALID_GID;
 	}
 	if (!request_ip_hdr_ok(r->service_id, r->private_data, CM_REQ_PRIVATE_BYTES))
@@ -94,7 +93,7 @@ take_times(struct cm_conn *c, const struct cm_req *r)
 static void
 take_req(struct cm_conn *c, const struct cm_av *av, const struct cm_msg *m)
 {
-	struct cm_key key = cm_key(CM_KEY_REQ, av->remote_gid, m->req.ca_guid, m->req.local_comm_id);
+	struct cm_key key = cm_key(CM_KEY_REQ, &av->remote_gid, m->req.ca_guid, m->req.local_comm_id);
 
 	c->passive = true;
 	c->av = *av;
@@ -114,11 +113,11 @@ take_req(struct cm_conn *c, const struct cm_av *av, const struct cm_msg *m)
 static struct cm_conn *
 find_peer_to_peer(const struct cm *cm, const struct cm_av *av, const struct cm_req *r)
 {
-	struct cm_key key = cm_key(CM_KEY_PEER2PEER, av->remote_gid, r->service_id, 0);
+	struct cm_key key = cm_key(CM_KEY_PEER2PEER, &av->remote_gid, r->service_id, 0);
 	struct cm_node *n = table_find(cm, &key);
 	struct cm_conn *c = n == NULL ? NULL : container_of(n, struct cm_conn, by_request);
 
-	if (c == NULL || memcmp(c->av.local_gid, av->local_gid, CM_GID_BYTES) != 0)
+	if (c == NULL || !gid_equal(&c->av.local_gid, &av->local_gid))
 		return NULL;
 	return c;
 }
@@ -156,7 +155,7 @@ request_event(struct cm_conn *c, struct cm_listener *l, const struct cm_av *av, 
 void
 handle_req(struct cm *cm, const struct cm_av *av, const struct cm_msg *m, uint64_t now_ns, struct cm_event *ev)
 {
-	struct cm_key key = cm_key(CM_KEY_REQ, av->remote_gid, m->req.ca_guid, m->req.local_comm_id);
+	struct cm_key key = cm_key(CM_KEY_REQ, &av->remote_gid, m->req.ca_guid, m->req.local_comm_id);
 	struct cm_node *seen = table_find(cm, &key);
 	struct cm_rej rej = { 0 };
 	struct cm_listener *l;
@@ -198,7 +197,7 @@ handle_req(struct cm *cm, const struct cm_av *av, const struct cm_msg *m, uint64
 		request_event(c, NULL, av, m, ev);
 		return;
 	}
-	l = listener_find(cm, m->req.service_id, av->local_gid);
+	l = listener_find(cm, m->req.service_id, &av->local_gid);
 	if (l == NULL) {
 		CM_COUNT(cm, rej_no_listener);
 		refuse(cm, av, m, &rej, CM_REJ_INVALID_SERVICE_ID);

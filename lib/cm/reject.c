@@ -99,7 +99,7 @@ find_rejected(struct cm *cm, const struct cm_av *av, const struct cm_rej *rej)
 	}
 	if (rej->reason != CM_REJ_TIMEOUT || rej->ari_bytes < GUID_BYTES)
 		return NULL;
-	key = cm_key(CM_KEY_REQ, av->remote_gid, wire_get64(rej->ari), rej->local_comm_id);
+	key = cm_key(CM_KEY_REQ, &av->remote_gid, wire_get64(rej->ari), rej->local_comm_id);
 	n = table_find(cm, &key);
 	if (n == NULL)
 		return NULL;

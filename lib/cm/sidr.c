@@ -108,7 +108,7 @@ void
 handle_sidr_req(struct cm *cm, const struct cm_av *av, const struct cm_msg *m, uint64_t now_ns, struct cm_event *ev)
 {
 	const struct cm_sidr_req *r = &m->sidr_req;
-	struct cm_key key = cm_key(CM_KEY_SIDR, av->remote_gid, r->service_id, r->request_id);
+	struct cm_key key = cm_key(CM_KEY_SIDR, &av->remote_gid, r->service_id, r->request_id);
 	struct cm_node *seen = table_find(cm, &key);
 	struct cm_listener *l;
 	struct cm_conn *c;
@@ -121,7 +121,7 @@ handle_sidr_req(struct cm *cm, const struct cm_av *av, const struct cm_msg *m, u
 		repeated_sidr_req(container_of(seen, struct cm_conn, by_request), now_ns);
 		return;
 	}
-	l = listener_find(cm, r->service_id, av->local_gid);
+	l = listener_find(cm, r->service_id, &av->local_gid);
 	if (l == NULL || !request_ip_hdr_ok(r->service_id, r->private_data, CM_SIDR_REQ_PRIVATE_BYTES)) {
 		refuse(cm, av, m, l == NULL ? CM_SIDR_UNSUPPORTED : CM_SIDR_REJECT);
 		return;

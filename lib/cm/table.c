@@ -4,12 +4,9 @@
 
 /* ---- Keys ---- */
 struct cm_key
-cm_key(enum cm_key_kind kind, const uint8_t gid[CM_GID_BYTES], uint64_t num, uint32_t id)
+cm_key(enum cm_key_kind kind, const struct gid *gid, uint64_t num, uint32_t id)
 {
-	struct cm_key k = { .num = num, .id = id, .kind = kind };
-
-	memcpy(k.gid, gid, CM_GID_BYTES);
-	return k;
+	return (struct cm_key){ .gid = *gid, .num = num, .id = id, .kind = kind };
 }
 
 static uint64_t
@@ -135,7 +132,7 @@ id_find(const struct cm *cm, uint32_t local_id)
 int
 peer_take(struct cm *cm, struct cm_conn *c)
 {
-	struct cm_key key = cm_key(CM_KEY_PEER, c->av.remote_gid, 0, 0);
+	struct cm_key key = cm_key(CM_KEY_PEER, &c->av.remote_gid, 0, 0);
 	struct cm_node *n = table_find(cm, &key);
 	struct cm_peer *p;
 

@@ -27,7 +27,7 @@
 #include "base/rcu.h"
 #include "base/shared.h"
 #include "ring/abi.h"
-#include "wire/gid.h"
+#include "base/gid.h"
 #include "wire/wire.h"
 
 struct rte_mbuf;

@@ -5,7 +5,7 @@
 #include <arpa/inet.h>
 #include <netinet/in.h>
 
-static const uint8_t v4_mapped[12] = { [10] = 0xff, [11] = 0xff };
+#include "base/gid.h"
 
 socklen_t
 cm_sockaddr_len(const struct sockaddr *sa)
@@ -23,8 +23,7 @@ put_v4(struct ctl_cm_addr *out, const void *ip)
 	out->family = 4;
 	if (!memcmp(ip, any, sizeof(any)))
 		return;
-	memcpy(out->gid, v4_mapped, sizeof(v4_mapped));
-	memcpy(out->gid + 12, ip, 4);
+	memcpy(out->gid, gid_from_v4(ip).raw, sizeof(out->gid));
 }
 
 int

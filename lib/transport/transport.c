@@ -28,14 +28,28 @@
 static int
 pools_create(struct transport *tp)
 {
-	if (pool_init(&tp->inflight_blocks, TP_INFLIGHT_MAX * sizeof(struct tp_swqe), TP_INFLIGHT_BLOCKS) != 0 ||
-	    pool_init(&tp->read_blocks, UROCE_MAX_RD_ATOMIC * sizeof(struct tp_read), TP_READ_BLOCKS) != 0 ||
-	    pool_init(&tp->sge_blocks, UROCE_MAX_SGE * sizeof(struct ring_sge), TP_SGE_BLOCKS) != 0 ||
-	    pool_init(&tp->scoreboards, sizeof(struct tp_scoreboard), TP_SCOREBOARDS) != 0 ||
-	    pool_init(&tp->reorders, sizeof(struct tp_reorder), TP_SCOREBOARDS) != 0 ||
-	    pool_init(&tp->reorder_pkts, sizeof(struct tp_reorder_pkt), TP_REORDER_PKTS) != 0)
+	const struct tp_pool_sizes *n = &tp->c.pools;
+
+	if (pool_init(&tp->inflight_blocks, TP_INFLIGHT_MAX * sizeof(struct tp_swqe), n->inflight_blocks) != 0 ||
+	    pool_init(&tp->read_blocks, UROCE_MAX_RD_ATOMIC * sizeof(struct tp_read), n->read_blocks) != 0 ||
+	    pool_init(&tp->sge_blocks, UROCE_MAX_SGE * sizeof(struct ring_sge), n->sge_blocks) != 0 ||
+	    pool_init(&tp->scoreboards, sizeof(struct tp_scoreboard), n->scoreboards) != 0 ||
+	    pool_init(&tp->reorders, sizeof(struct tp_reorder), n->reorders) != 0 ||
+	    pool_init(&tp->reorder_pkts, sizeof(struct tp_reorder_pkt), n->reorder_pkts) != 0)
 		return ENOMEM;
 	return 0;
+}
+
+/* What the caller has left at 0. */
+static void
+pools_default(struct tp_pool_sizes *n)
+{
+	n->inflight_blocks = n->inflight_blocks != 0 ? n->inflight_blocks : TP_INFLIGHT_BLOCKS;
+	n->read_blocks = n->read_blocks != 0 ? n->read_blocks : TP_READ_BLOCKS;
+	n->sge_blocks = n->sge_blocks != 0 ? n->sge_blocks : TP_SGE_BLOCKS;
+	n->scoreboards = n->scoreboards != 0 ? n->scoreboards : TP_SCOREBOARDS;
+	n->reorders = n->reorders != 0 ? n->reorders : TP_SCOREBOARDS;
+	n->reorder_pkts = n->reorder_pkts != 0 ? n->reorder_pkts : TP_REORDER_PKTS;
 }
 
 static void
@@ -62,6 +76,8 @@ transport_create(const struct transport_config *c)
 	tp = calloc(1, sizeof(*tp) + c->nb_ports * sizeof(tp->tx[0]));
 	if (tp == NULL)
 		return NULL;
+	tp->c = *c;
+	pools_default(&tp->c.pools);
 	if (pools_create(tp) != 0 || diag_create(tp) != 0) {
 		pools_destroy(tp);
 		diag_destroy(tp);
@@ -69,7 +85,6 @@ transport_create(const struct transport_config *c)
 		errno = ENOMEM;
 		return NULL;
 	}
-	tp->c = *c;
 	for (uint16_t i = 0; i < c->nb_ports; i++) {
 		static const uint16_t none[UROCE_MAX_PKEYS];
 

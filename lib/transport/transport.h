@@ -25,6 +25,7 @@
 #include "mem/mem.h"
 #include "ring/ring.h"
 #include "base/shared.h"
+#include "base/gid.h"
 #include "wire/wire.h"
 #include "transport/cc/algorithms.h"
 
@@ -223,9 +224,9 @@ uint32_t mcast_table_attached(const struct mcast_table *t);
  * this host sends there. It must be detached before it is destroyed. Attaching a QP a second time has no effect.
  * @return 0; ENOMEM (no memory, UROCE_MAX_MCAST_GROUPS, UROCE_MAX_MCAST_ATTACH).
  */
-int mcast_attach(struct mcast_table *t, uint16_t port, const uint8_t mgid[16], uint32_t qpn);
+int mcast_attach(struct mcast_table *t, uint16_t port, const struct gid *mgid, uint32_t qpn);
 /** [control] Detach a QP. Engines may deliver to it until the end of their turn. @return 0; EINVAL (not attached). */
-int mcast_detach(struct mcast_table *t, uint16_t port, const uint8_t mgid[16], uint32_t qpn);
+int mcast_detach(struct mcast_table *t, uint16_t port, const struct gid *mgid, uint32_t qpn);
 
 /* ---- A transport ---- */
 /** How QPs of a port react to congestion. */
@@ -261,7 +262,7 @@ struct tp_mad {
 	uint16_t pkey;          /**< from the port's table: what an answer must carry */
 	uint32_t src_qpn;
 	uint32_t flow_label;    /**< of IPv6 */
-	uint8_t sgid[16], dgid[16];
+	struct gid sgid, dgid;
 	uint8_t smac[6];
 	uint16_t vlan_tci;      /**< 0: untagged */
 	uint8_t traffic_class;  /**< without ECN, which belongs to the network */
@@ -277,8 +278,22 @@ struct tp_mad {
 uint32_t gsi_build(uint8_t *frame, const struct wire_addr *a, uint16_t pkey, uint32_t psn,
 		   const uint8_t mad[TP_MAD_BYTES]);
 
+/**
+ * How many items each pool of a transport has: what it lends to its QPs while they need it. 0: as many as limits_priv.h says,
+ * which is what everybody wants but tests of pools that run empty.
+ */
+struct tp_pool_sizes {
+	uint32_t inflight_blocks;  /**< for WQEs in flight */
+	uint32_t read_blocks;      /**< for QPs that answer READs */
+	uint32_t sge_blocks;       /**< for QPs that receive a message into an SRQ's WQE */
+	uint32_t scoreboards;      /**< for requesters that do selective repeat */
+	uint32_t reorders;         /**< for responders that do selective repeat */
+	uint32_t reorder_pkts;     /**< packets in all reorder buffers */
+};
+
 struct transport_config {
 	struct shared sh;
+	struct tp_pool_sizes pools;
 	unsigned int engine;       /**< this transport's number, below UROCE_MAX_ENGINES */
 	uint16_t nb_ports;         /**< at most UROCE_MAX_PORTS */
 	struct tp_port_config ports[UROCE_MAX_PORTS];

@@ -4,10 +4,6 @@
 
 #define SAME(ours, theirs) _Static_assert((int)(ours) == (int)(theirs), #ours " is not " #theirs)
 
-#define IBV_WR_FLUSH 14 /* in newer headers */
-#define WR(name, ...) SAME(UROCE_WR_##name, IBV_WR_##name);
-WR_OP_TABLE(WR)
-
 #define FLAG(name) SAME(UROCE_SEND_##name, IBV_SEND_##name)
 FLAG(FENCE); FLAG(SIGNALED); FLAG(SOLICITED); FLAG(INLINE);
 

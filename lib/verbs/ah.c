@@ -4,6 +4,7 @@
 
 #include <endian.h>
 
+#include "base/gid.h"
 #include "verbs/ah_attr.h"
 
 /* Position of the IPv4 header of a received datagram in the 40 bytes before its payload. */
@@ -91,25 +92,16 @@ is_ipv4_header(const uint8_t *h)
 	return sum == 0xffff;
 }
 
-static void
-map_ipv4(union ibv_gid *gid, const uint8_t *addr)
-{
-	memset(gid, 0, sizeof(*gid));
-	gid->raw[10] = gid->raw[11] = 0xff;
-	memcpy(gid->raw + 12, addr, 4);
-}
-
 static int
-find_sgid(struct ibv_context *context, uint8_t port, const union ibv_gid *gid)
+find_sgid(struct ibv_context *context, uint8_t port, const struct gid *gid)
 {
-	static const union ibv_gid none;
 	union ibv_gid mine;
 
 	/* The GID of unused entries. */
-	if (!memcmp(gid, &none, sizeof(none)))
+	if (gid_is_zero(gid))
 		return -1;
 	for (int i = 0; i < UROCE_MAX_GIDS; i++)
-		if (!ibv_query_gid(context, port, i, &mine) && !memcmp(&mine, gid, sizeof(mine)))
+		if (!ibv_query_gid(context, port, i, &mine) && gid_equal(gid_at(mine.raw), gid))
 			return i;
 	return -1;
 }
@@ -119,7 +111,7 @@ ibv_init_ah_from_wc(struct ibv_context *context, uint8_t port, struct ibv_wc *wc
 		    struct ibv_ah_attr *attr)
 {
 	const uint8_t *h = (const uint8_t *)grh;
-	union ibv_gid to;
+	struct gid from, to;
 	uint32_t flow;
 	int index;
 
@@ -130,18 +122,19 @@ ibv_init_ah_from_wc(struct ibv_context *context, uint8_t port, struct ibv_wc *wc
 		return client_fail(EINVAL);
 	attr->is_global = 1;
 	if (is_ipv4_header(h + GRH_IPV4_OFFSET)) {
-		map_ipv4(&attr->grh.dgid, h + GRH_IPV4_OFFSET + 12);
-		map_ipv4(&to, h + GRH_IPV4_OFFSET + 16);
+		from = gid_from_v4(h + GRH_IPV4_OFFSET + 12);
+		to = gid_from_v4(h + GRH_IPV4_OFFSET + 16);
 		attr->grh.traffic_class = h[GRH_IPV4_OFFSET + 1];
 		attr->grh.hop_limit = 0xff;
 	} else {
-		attr->grh.dgid = grh->sgid;
-		to = grh->dgid;
+		from = *gid_at(grh->sgid.raw);
+		to = *gid_at(grh->dgid.raw);
 		flow = be32toh(grh->version_tclass_flow);
 		attr->grh.traffic_class = flow >> 20 & 0xff;
 		attr->grh.flow_label = flow & 0xfffff;
 		attr->grh.hop_limit = 0xff;
 	}
+	memcpy(attr->grh.dgid.raw, &from, sizeof(from));
 	index = find_sgid(context, port, &to);
 	if (index < 0)
 		return client_fail(ENOENT);

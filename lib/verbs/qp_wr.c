@@ -266,10 +266,18 @@ wr_set_inline_data(struct ibv_qp_ex *qp, void *addr, size_t length)
 	wr_set_inline_data_list(qp, 1, &buf);
 }
 
-/* IBV_QP_EX_WITH_FLUSH and wr_flush are in newer headers. */
+/*
+ * Opcodes that rdma-core has only in later headers: their numbers, flags of ibv_create_qp_ex(), and places in struct
+ * ibv_qp_ex.
+ */
+#define IBV_WR_FLUSH 14
 #define IBV_QP_EX_WITH_FLUSH (UINT64_C(1) << 11)
 _Static_assert(offsetof(struct client_qp, wr_flush) == offsetof(struct ibv_qp_ex, wr_atomic_write) + sizeof(void *),
 	       "wr_flush comes behind wr_atomic_write");
+
+#define SAME_NUMBER(name, number, ...) _Static_assert(IBV_WR_##name == (number), "IBV_WR_" #name " has another number");
+WR_OP_TABLE(SAME_NUMBER)
+#undef SAME_NUMBER
 
 /* The bits of enum ibv_qp_create_send_ops_flags that request each opcode. */
 #define FLAG(name, number, ...) [number] = IBV_QP_EX_WITH_##name,

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Queries of device, port, GIDs and P_Keys, and device attributes that are known without asking the daemon. */
+#include "base/gid.h"
 #include "verbs/client_priv.h"
 
 #include <endian.h>
@@ -155,14 +156,6 @@ ibv_query_port(struct ibv_context *context, uint8_t port, struct _compat_ibv_por
 				 offsetof(struct ibv_port_attr, port_cap_flags2));
 }
 
-static bool
-gid_is_empty(const uint8_t *gid)
-{
-	static const uint8_t zeros[16];
-
-	return !memcmp(gid, zeros, sizeof(zeros));
-}
-
 /* @return 0; EINVAL: no such port or index; ENODATA: unused entry, whose GID is all zeros. */
 static int
 get_gid(struct ibv_context *context, uint32_t port, uint32_t index, struct ibv_gid_entry *e)
@@ -181,7 +174,7 @@ get_gid(struct ibv_context *context, uint32_t port, uint32_t index, struct ibv_g
 	e->port_num = port;
 	e->gid_type = IBV_GID_TYPE_ROCE_V2;
 	e->ndev_ifindex = c.rsp.gid_table.ndev_ifindex;
-	return gid_is_empty(e->gid.raw) ? ENODATA : 0;
+	return gid_is_zero(gid_at(e->gid.raw)) ? ENODATA : 0;
 }
 
 CLIENT_EXPORT int
@@ -239,7 +232,7 @@ _ibv_query_gid_table(struct ibv_context *context, struct ibv_gid_entry *entries,
 			.ndev_ifindex = c.rsp.gid_table.ndev_ifindex,
 		};
 
-		if (gid_is_empty(c.rsp.gid_table.gid[i]))
+		if (gid_is_zero(gid_at(c.rsp.gid_table.gid[i])))
 			continue;
 		if (n == max_entries)
 			return -EINVAL;

@@ -19,7 +19,7 @@
 #define OFF_IETH(fl) (OFF_IMM(fl) + BYTES(fl, WIRE_F_IMM, WIRE_IMM_BYTES))
 #define HDR_BYTES(fl) (OFF_IETH(fl) + BYTES(fl, WIRE_F_IETH, WIRE_IETH_BYTES))
 
-#define ROW(opcode, text, fl) [(opcode)] = { \
+#define ROW(opcode, text, fl) [opcode] = { \
 	.name = (text), \
 	.flags = WIRE_F_VALID | (fl), \
 	.hdr_bytes = HDR_BYTES(fl), \
@@ -32,64 +32,21 @@
 	.off_atomicacketh = OFF_ATOMICACKETH(fl), \
 	.off_imm = OFF_IMM(fl), \
 	.off_ieth = OFF_IETH(fl), \
-}
+},
 
-#define FIRST WIRE_F_START
-#define LAST WIRE_F_END
-#define ONLY (WIRE_F_START | WIRE_F_END)
-#define SEND (WIRE_F_REQUEST | WIRE_F_SEND | WIRE_F_PAYLOAD)
-#define WRITE (WIRE_F_REQUEST | WIRE_F_WRITE | WIRE_F_PAYLOAD)
-#define READ_RESP (WIRE_F_RESPONSE | WIRE_F_READ_RESP | WIRE_F_PAYLOAD)
-#define ATOMIC (WIRE_F_REQUEST | WIRE_F_ATOMIC | WIRE_F_ATOMICETH | ONLY)
-
-/* SEND and WRITE without invalidation: all connected services. x: flags of every request of the service. */
-#define SEND_AND_WRITE(svc, text, x) \
-	ROW((svc) | WIRE_OP_SEND_FIRST, text " Send First", SEND | FIRST | WIRE_F_RQ | (x)), \
-	ROW((svc) | WIRE_OP_SEND_MIDDLE, text " Send Middle", SEND | (x)), \
-	ROW((svc) | WIRE_OP_SEND_LAST, text " Send Last", SEND | LAST | (x)), \
-	ROW((svc) | WIRE_OP_SEND_LAST_IMM, text " Send Last Immediate", SEND | LAST | WIRE_F_IMM | (x)), \
-	ROW((svc) | WIRE_OP_SEND_ONLY, text " Send Only", SEND | ONLY | WIRE_F_RQ | (x)), \
-	ROW((svc) | WIRE_OP_SEND_ONLY_IMM, text " Send Only Immediate", SEND | ONLY | WIRE_F_RQ | WIRE_F_IMM | (x)), \
-	ROW((svc) | WIRE_OP_WRITE_FIRST, text " RDMA Write First", WRITE | FIRST | WIRE_F_RETH | (x)), \
-	ROW((svc) | WIRE_OP_WRITE_MIDDLE, text " RDMA Write Middle", WRITE | (x)), \
-	ROW((svc) | WIRE_OP_WRITE_LAST, text " RDMA Write Last", WRITE | LAST | (x)), \
-	ROW((svc) | WIRE_OP_WRITE_LAST_IMM, text " RDMA Write Last Immediate", \
-		WRITE | LAST | WIRE_F_RQ | WIRE_F_IMM | (x)), \
-	ROW((svc) | WIRE_OP_WRITE_ONLY, text " RDMA Write Only", WRITE | ONLY | WIRE_F_RETH | (x)), \
-	ROW((svc) | WIRE_OP_WRITE_ONLY_IMM, text " RDMA Write Only Immediate", \
-		WRITE | ONLY | WIRE_F_RQ | WIRE_F_RETH | WIRE_F_IMM | (x))
-
-/* What the reliable services have besides; responses carry no XRCETH (A14). */
-#define RELIABLE(svc, text, x) \
-	ROW((svc) | WIRE_OP_READ_REQUEST, text " RDMA Read Request", \
-		WIRE_F_REQUEST | WIRE_F_READ | WIRE_F_RETH | ONLY | (x)), \
-	ROW((svc) | WIRE_OP_READ_RESP_FIRST, text " RDMA Read Response First", READ_RESP | FIRST | WIRE_F_AETH), \
-	ROW((svc) | WIRE_OP_READ_RESP_MIDDLE, text " RDMA Read Response Middle", READ_RESP), \
-	ROW((svc) | WIRE_OP_READ_RESP_LAST, text " RDMA Read Response Last", READ_RESP | LAST | WIRE_F_AETH), \
-	ROW((svc) | WIRE_OP_READ_RESP_ONLY, text " RDMA Read Response Only", READ_RESP | ONLY | WIRE_F_AETH), \
-	ROW((svc) | WIRE_OP_ACK, text " Acknowledge", WIRE_F_RESPONSE | ONLY | WIRE_F_AETH), \
-	ROW((svc) | WIRE_OP_ATOMIC_ACK, text " Atomic Acknowledge", \
-		WIRE_F_RESPONSE | ONLY | WIRE_F_AETH | WIRE_F_ATOMICACKETH), \
-	ROW((svc) | WIRE_OP_CMP_SWAP, text " Compare Swap", ATOMIC | (x)), \
-	ROW((svc) | WIRE_OP_FETCH_ADD, text " Fetch Add", ATOMIC | (x)), \
-	ROW((svc) | WIRE_OP_SEND_LAST_INV, text " Send Last Invalidate", SEND | LAST | WIRE_F_IETH | (x)), \
-	ROW((svc) | WIRE_OP_SEND_ONLY_INV, text " Send Only Invalidate", SEND | ONLY | WIRE_F_RQ | WIRE_F_IETH | (x)), \
-	/* Annex A19: memory placement extensions. */ \
-	ROW((svc) | WIRE_OP_FLUSH, text " Flush", WIRE_F_REQUEST | WIRE_F_FETH | WIRE_F_RETH | ONLY | (x)), \
-	ROW((svc) | WIRE_OP_ATOMIC_WRITE, text " Atomic Write", \
-		WIRE_F_REQUEST | WIRE_F_RETH | WIRE_F_PAYLOAD | ONLY | (x))
+/* The operations of a service. XRC and UD put a header of their own into every request; responses don't have it (A14). */
+#define RC(name, number, text, fl) ROW(WIRE_RC | (number), "RC " text, fl)
+#define UC(name, number, text, fl) ROW(WIRE_UC | (number), "UC " text, fl)
+#define UD(name, number, text, fl) ROW(WIRE_UD | (number), "UD " text, (fl) | WIRE_F_DETH)
+#define XRC(name, number, text, fl) ROW(WIRE_XRC | (number), "XRC " text, (fl) | BYTES(fl, WIRE_F_REQUEST, WIRE_F_XRCETH))
 
 const struct wire_opcode wire_opcodes[256] = {
-	SEND_AND_WRITE(WIRE_RC, "RC", 0),
-	RELIABLE(WIRE_RC, "RC", 0),
-	SEND_AND_WRITE(WIRE_UC, "UC", 0),
-	SEND_AND_WRITE(WIRE_XRC, "XRC", WIRE_F_XRCETH),
-	RELIABLE(WIRE_XRC, "XRC", WIRE_F_XRCETH),
-	ROW(WIRE_UD | WIRE_OP_SEND_ONLY, "UD Send Only", SEND | ONLY | WIRE_F_RQ | WIRE_F_DETH),
-	ROW(WIRE_UD | WIRE_OP_SEND_ONLY_IMM, "UD Send Only Immediate",
-		SEND | ONLY | WIRE_F_RQ | WIRE_F_DETH | WIRE_F_IMM),
+	WIRE_OPS_ALL(RC) WIRE_OPS_CONNECTED(RC) WIRE_OPS_RELIABLE(RC)
+	WIRE_OPS_ALL(UC) WIRE_OPS_CONNECTED(UC)
+	WIRE_OPS_ALL(UD)
+	WIRE_OPS_ALL(XRC) WIRE_OPS_CONNECTED(XRC) WIRE_OPS_RELIABLE(XRC)
 	/* Its 16 reserved bytes count as payload (A17.9.3). */
-	ROW(WIRE_OPCODE_CNP, "CNP", WIRE_F_CNP | WIRE_F_PAYLOAD),
-	/* What is in it beyond that is lib/transport's. */
-	ROW(WIRE_OPCODE_SACK, "Selective Acknowledge", WIRE_F_SACK | WIRE_F_AETH | WIRE_F_PAYLOAD),
+	ROW(WIRE_OPCODE_CNP, "CNP", WIRE_F_CNP | WIRE_F_PAYLOAD)
+	/* lib/transport knows what is in its payload. */
+	ROW(WIRE_OPCODE_SACK, "Selective Acknowledge", WIRE_F_SACK | WIRE_F_AETH | WIRE_F_PAYLOAD)
 };

@@ -18,6 +18,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "wire/opcode_table.h"
+
 /* ---- Sizes, in bytes ---- */
 enum {
 	WIRE_ETH_BYTES = 14,
@@ -64,33 +66,9 @@ enum wire_service {
 	WIRE_CNP = 0x80,
 	WIRE_XRC = 0xa0,
 };
-enum wire_op {
-	WIRE_OP_SEND_FIRST = 0x00,
-	WIRE_OP_SEND_MIDDLE = 0x01,
-	WIRE_OP_SEND_LAST = 0x02,
-	WIRE_OP_SEND_LAST_IMM = 0x03,
-	WIRE_OP_SEND_ONLY = 0x04,
-	WIRE_OP_SEND_ONLY_IMM = 0x05,
-	WIRE_OP_WRITE_FIRST = 0x06,
-	WIRE_OP_WRITE_MIDDLE = 0x07,
-	WIRE_OP_WRITE_LAST = 0x08,
-	WIRE_OP_WRITE_LAST_IMM = 0x09,
-	WIRE_OP_WRITE_ONLY = 0x0a,
-	WIRE_OP_WRITE_ONLY_IMM = 0x0b,
-	WIRE_OP_READ_REQUEST = 0x0c,
-	WIRE_OP_READ_RESP_FIRST = 0x0d,
-	WIRE_OP_READ_RESP_MIDDLE = 0x0e,
-	WIRE_OP_READ_RESP_LAST = 0x0f,
-	WIRE_OP_READ_RESP_ONLY = 0x10,
-	WIRE_OP_ACK = 0x11,
-	WIRE_OP_ATOMIC_ACK = 0x12,
-	WIRE_OP_CMP_SWAP = 0x13,
-	WIRE_OP_FETCH_ADD = 0x14,
-	WIRE_OP_SEND_LAST_INV = 0x16,
-	WIRE_OP_SEND_ONLY_INV = 0x17,
-	WIRE_OP_FLUSH = 0x1c,
-	WIRE_OP_ATOMIC_WRITE = 0x1d,
-};
+#define WIRE_OP_ENUM(name, number, text, flags) WIRE_OP_##name = number,
+enum wire_op { WIRE_OP_TABLE(WIRE_OP_ENUM) };
+#undef WIRE_OP_ENUM
 #define WIRE_OPCODE_CNP 0x81
 /* Of the opcodes that 9.2 leaves to manufacturers: only between uroce endpoints (lib/transport/core/sack.h). */
 #define WIRE_OPCODE_SACK 0xc0

@@ -5,7 +5,7 @@
 
 #include "sim.h"
 
-enum { STREAM_CONFIG = 1, STREAM_CC = 32, STREAM_XRC = 33, STREAM_SELECTIVE = 34, STREAM_MCAST = 35, STREAM_APM = 36, STREAM_MODERATE = 37, STREAM_PKEYS = 38, STREAM_FEATURES = 39, XRC_ONE_IN = 6,
+enum { STREAM_CONFIG = 1, STREAM_CC = 32, STREAM_XRC = 33, STREAM_SELECTIVE = 34, STREAM_MCAST = 35, STREAM_APM = 36, STREAM_MODERATE = 37, STREAM_PKEYS = 38, STREAM_FEATURES = 39, STREAM_POOLS = 40, XRC_ONE_IN = 6,
        APM_ONE_IN = 6 };
 
 const char *
@@ -77,6 +77,35 @@ features_draw(struct sim_config *c)
 	}
 }
 
+/*
+ * A quarter of the seeds has pools with one to four items, or packets: QPs must go without what others have taken, and get it back
+ * in the midst of what they do.
+ */
+static void
+pools_draw(struct sim_config *c)
+{
+	struct rng r = rng_stream(c->seed, STREAM_POOLS);
+	uint32_t *const sizes_of[] = { &c->pools.inflight_blocks, &c->pools.read_blocks, &c->pools.sge_blocks,
+				       &c->pools.scoreboards, &c->pools.reorders, &c->pools.reorder_pkts };
+
+	if (!rng_one_in(&r, 4))
+		return;
+	for (uint64_t n = rng_between(&r, 1, 4); n > 0; n--)
+		*sizes_of[rng_below(&r, RTE_DIM(sizes_of))] = (uint32_t)rng_between(&r, 1, 4);
+}
+
+static void
+pools_print(const struct sim_config *c, FILE *f)
+{
+	const struct tp_pool_sizes *p = &c->pools;
+
+	if (p->inflight_blocks != 0 || p->read_blocks != 0 || p->sge_blocks != 0 || p->scoreboards != 0 || p->reorders != 0 ||
+	    p->reorder_pkts != 0)
+		fprintf(f, "  small pools (0: as always): in-flight blocks %u, read blocks %u, SGE blocks %u, scoreboards %u, "
+			"reorder buffers %u, their packets %u\n",
+			p->inflight_blocks, p->read_blocks, p->sge_blocks, p->scoreboards, p->reorders, p->reorder_pkts);
+}
+
 static void
 features_print(const struct sim_config *c, FILE *f)
 {
@@ -107,6 +136,7 @@ config_from_seed(struct sim_config *c, uint64_t seed, const struct sim_override 
 	if (rng_one_in(&xrc, XRC_ONE_IN))
 		c->faults |= SIM_F_XRC;
 	features_draw(c);
+	pools_draw(c);
 	for (i = 0; i < SIM_NB_FAULTS; i++)
 		if (fault_one_in[i] != 0 && rng_one_in(&r, fault_one_in[i]))
 			c->faults |= UINT64_C(1) << i;
@@ -190,6 +220,7 @@ config_print(const struct sim_config *c, FILE *f)
 	fprintf(f, "%s\n  %u endpoints, messages to %u bytes, MTU to %u, %u Gb/s, delay %" PRIu64 " ns\n",
 		c->faults == 0 ? " none" : "", c->nb_eps, c->max_len, 128u << c->max_mtu, c->gbps, c->delay_ns);
 	features_print(c, f);
+	pools_print(c, f);
 	if (c->cc != TP_CC_NONE)
 		fprintf(f, "  congestion control: %s\n", tp_cc_name(c->cc));
 	if (c->faults & SIM_F_LINK)

@@ -49,8 +49,7 @@ path_to(const struct sim_ep *from, const struct sim_ep *to, struct tp_path *path
 	path->loopback = from == to;
 	ah->is_global = 1;
 	ah->port_num = 1;
-	ah->dgid[10] = ah->dgid[11] = 0xff;
-	memcpy(ah->dgid + 12, a->dip, 4);
+	memcpy(ah->dgid, gid_from_v4(a->dip).raw, sizeof(ah->dgid));
 }
 
 /* An XRC SRQ goes, and comes again with nothing in it; targets may be in the midst of a message to it. */

@@ -60,12 +60,9 @@ mads_turn(struct sim_world *w, struct sim_ep *ep)
 }
 
 static bool
-is_gid(const uint8_t gid[16], const struct wire_addr *a, const uint8_t *ip)
+is_gid(const struct gid *gid, const struct wire_addr *a, const uint8_t *ip)
 {
-	static const uint8_t mapped[12] = { [10] = 0xff, [11] = 0xff };
-
-	return a->ip_version == 6 ? memcmp(gid, ip, 16) == 0 :
-				    memcmp(gid, mapped, 12) == 0 && memcmp(gid + 12, ip, 4) == 0;
+	return gid_is_v4(gid) == (a->ip_version == 4) && memcmp(gid_ip(gid), ip, gid_ip_bytes(gid)) == 0;
 }
 
 void
@@ -85,7 +82,7 @@ mads_received(void *arg, const struct tp_mad *m)
 	}
 	s = &w->mads[id];
 	a = &s->addr;
-	if (s->to != ep->id || m->port != 0 || m->src_qpn != 1 || !is_gid(m->sgid, a, a->sip) || !is_gid(m->dgid, a, a->dip))
+	if (s->to != ep->id || m->port != 0 || m->src_qpn != 1 || !is_gid(&m->sgid, a, a->sip) || !is_gid(&m->dgid, a, a->dip))
 		sim_fail(w, "endpoint %u: MAD %u comes from somewhere else", ep->id, id);
 	/* What the ICRC doesn't cover may be damaged. */
 	if (!(w->cfg.faults & SIM_F_CORRUPT) &&

@@ -14,10 +14,10 @@ make_group(struct sim_world *w, uint32_t number)
 
 	g->ip6 = rng_one_in(&w->mcast_rng, 2);
 	if (g->ip6)
-		memcpy(g->gid, ip6, 2);
+		memcpy(g->gid.raw, ip6, 2);
 	else
-		memcpy(g->gid + 10, ip4, 3);
-	g->gid[15] = (uint8_t)number;
+		memcpy(g->gid.raw + 10, ip4, 3);
+	g->gid.raw[15] = (uint8_t)number;
 }
 
 /* The group's address as the sender's network layer has it (RFC 1112, 6.4; RFC 2464, 7). */
@@ -30,17 +30,17 @@ make_path(const struct sim_group *g, const struct tp_path *own, struct tp_path *
 	path->multicast = true;
 	path->loopback = false;
 	memset(path->addr.dip, 0, sizeof(path->addr.dip));
-	memcpy(path->addr.dip, g->ip6 ? g->gid : g->gid + 12, g->ip6 ? 16 : 4);
+	memcpy(path->addr.dip, gid_ip(&g->gid), gid_ip_bytes(&g->gid));
 	memset(path->addr.dmac, 0, sizeof(path->addr.dmac));
 	memcpy(path->addr.dmac, g->ip6 ? mac6 : mac4, g->ip6 ? sizeof(mac6) : sizeof(mac4));
-	path->addr.dmac[5] = g->gid[15];
+	path->addr.dmac[5] = g->gid.raw[15];
 }
 
 static bool
 join(struct sim_qp *q, uint32_t group)
 {
 	q->groups[group].ever = q->groups[group].now = true;
-	return mcast_attach(q->ep->sh.mcasts, 0, q->ep->w->groups[group].gid, q->qpn) == 0;
+	return mcast_attach(q->ep->sh.mcasts, 0, &q->ep->w->groups[group].gid, q->qpn) == 0;
 }
 
 static void
@@ -52,7 +52,7 @@ leave(struct sim_qp *q, uint32_t group)
 		return;
 	m->now = false;
 	m->left_ns = q->ep->w->now_ns;
-	if (mcast_detach(q->ep->sh.mcasts, 0, q->ep->w->groups[group].gid, q->qpn) != 0)
+	if (mcast_detach(q->ep->sh.mcasts, 0, &q->ep->w->groups[group].gid, q->qpn) != 0)
 		sim_fail(q->ep->w, "QP %u isn't in its group", q->id);
 }
 
@@ -180,8 +180,8 @@ mcast_group_of(const struct sim_world *w, const uint8_t *grh)
 	for (g = 1; g <= w->nb_groups; g++) {
 		const struct sim_group *x = &w->groups[g];
 
-		if (x->ip6 ? grh[0] >> 4 == 6 && memcmp(grh + 24, x->gid, 16) == 0 :
-			     grh[0] == 0 && memcmp(grh + 36, x->gid + 12, 4) == 0)
+		if (x->ip6 ? grh[0] >> 4 == 6 && gid_equal(gid_at(grh + 24), &x->gid) :
+			     grh[0] == 0 && memcmp(grh + 36, gid_ip(&x->gid), 4) == 0)
 			return g;
 	}
 	return 0;

@@ -246,7 +246,8 @@ static void
 check_again(struct sim_world *w, struct sim_qp *q, const struct wire_pkt *p, uint32_t psns)
 {
 	const uint64_t slow = SIM_F_SLOW_TX | SIM_F_NO_MBUF | SIM_F_STALL | SIM_F_APM;
-	bool known = q->sacked_losses == losses(q) && q->local_dereg == NULL;
+	/* A requester that finds no scoreboard forgets what it was told. */
+	bool known = q->sacked_losses == losses(q) && q->local_dereg == NULL && w->cfg.pools.scoreboards == 0;
 	uint32_t i, psn;
 
 	/* Nothing is sent again that is known to be there; but the oldest is to bring an answer. */

@@ -78,19 +78,15 @@ mrs_again(struct sim_qp *q)
 }
 
 static void
-ep_address(const struct sim_ep *ep, bool ip6, uint8_t ip[16], uint8_t gid[16])
+ep_address(const struct sim_ep *ep, bool ip6, uint8_t ip[16])
 {
 	memset(ip, 0, 16);
-	memset(gid, 0, 16);
 	if (ip6) {
 		ip[0] = 0xfd;
 		ip[15] = (uint8_t)(ep->id + 1);
-		memcpy(gid, ip, 16);
 	} else {
 		ip[0] = 10;
 		ip[3] = (uint8_t)(ep->id + 1);
-		gid[10] = gid[11] = 0xff;
-		memcpy(gid + 12, ip, 4);
 	}
 }
 
@@ -99,12 +95,12 @@ path_make(const struct sim_ep *from, const struct sim_ep *to, bool ip6, struct r
 	  struct uroce_ah_attr *ah)
 {
 	struct wire_addr *a = &path->addr;
-	uint8_t own_gid[16];
 
 	memset(ah, 0, sizeof(*ah));
 	memset(path, 0, sizeof(*path));
-	ep_address(from, ip6, a->sip, own_gid);
-	ep_address(to, ip6, a->dip, ah->dgid);
+	ep_address(from, ip6, a->sip);
+	ep_address(to, ip6, a->dip);
+	memcpy(ah->dgid, gid_from_ip(ip6 ? 6 : 4, a->dip).raw, sizeof(ah->dgid));
 	a->smac[0] = a->dmac[0] = 2;
 	a->smac[5] = (uint8_t)from->id;
 	a->dmac[5] = (uint8_t)to->id;

@@ -411,7 +411,7 @@ struct sim_world {
 	struct rng net_rng, rng, mcast_rng;
 	struct sim_group {
 		bool ip6;
-		uint8_t gid[16];
+		struct gid gid;
 	} groups[1 + SIM_MAX_GROUPS]; /**< by number, from 1 */
 	uint32_t nb_groups;
 	struct sim_mad {

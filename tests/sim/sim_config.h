@@ -92,6 +92,7 @@ struct sim_config {
 	uint32_t queue_bytes, mark_bytes;
 	enum tp_cc cc;               /**< of all endpoints */
 	struct tp_features features[SIM_MAX_EPS]; /**< of each endpoint's port */
+	struct tp_pool_sizes pools;  /**< of each transport */
 	bool harsh;                  /**< retries may run out though the peer lives */
 	bool reorder_once;           /**< what is sent again isn't overtaken again, nor are NAKs */
 	bool ordered;                /**< the network keeps packets in order and delivers them at most once */

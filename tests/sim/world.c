@@ -354,7 +354,7 @@ static bool
 ep_create(struct sim_world *w, uint32_t id)
 {
 	struct sim_ep *ep = &w->eps[id];
-	struct transport_config tc = { .nb_ports = 1, .event = on_event, .notify = on_completion, .arg = ep };
+	struct transport_config tc = { .nb_ports = 1, .pools = w->cfg.pools, .event = on_event, .notify = on_completion, .arg = ep };
 	uint8_t *atomics;
 	uint32_t i;
 

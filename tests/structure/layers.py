@@ -30,7 +30,7 @@ MOST_IN_A_CYCLE = 8
 FOLDERS = {
     'lib/base': ('', '*'),
     'lib/ring': ('base', '*'),
-    'lib/wire': ('base', 'wire.h gid.h'),
+    'lib/wire': ('base', 'wire.h'),
     'lib/mem': ('base ring', 'mem.h mw.h'),
     'drivers/net/impair': ('base wire', '*'),
     'lib/transport': ('base ring wire mem', 'transport.h diag/diag.h'),

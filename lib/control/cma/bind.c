@@ -45,7 +45,7 @@ overlap(const struct cma_id *a, const struct cma_id *b, const struct ctl_cm_addr
 		/* An IPv6 wildcard covers IPv4 too, unless it is for IPv6 only. */
 		return (any_a && addr->family == 6 && !a->af_only) || (any_b && b->local.family == 6 && !b->af_only);
 	}
-	return any_a || any_b || memcmp(addr->gid, b->local.gid, 16) == 0;
+	return any_a || any_b || gid_equal(gid_at(addr->gid), gid_at(b->local.gid));
 }
 
 /** @return true if both may use the port: their addresses differ, or both allow reuse and @p b doesn't listen. */
@@ -145,7 +145,7 @@ cma_bind_id(struct cma_id *id, const struct ctl_cm_addr *addr, struct request *r
 	if (!cma_addr_ok(addr))
 		return req_fail(r, EINVAL, "no IPv4 or IPv6 address");
 	if (!gid_is_zero(gid_at(addr->gid)) && !cma_addr_loopback(addr)) {
-		port = cma_port_of(c, addr->gid, &sgid_index);
+		port = cma_port_of(c, gid_at(addr->gid), &sgid_index);
 		if (port == NULL)
 			return req_fail(r, EADDRNOTAVAIL, "no port of uroced has this address");
 	}

@@ -8,21 +8,16 @@
 static bool
 ip_hdr_take(struct cma_id *id, const struct cm_ip_hdr *h, const struct cm_av *av, uint64_t service_id)
 {
-	uint32_t skip = h->ip_version == 4 ? 12 : 0;
+	bool v4 = h->ip_version == 4;
 
-	/*
-	 * An IPv6 peer must not pass itself off as the IPv4 address in the last bytes of its own, which the program may
-	 * trust.
-	 */
-	if (gid_is_v4(gid_at(av->remote_gid)) != (h->ip_version == 4) || gid_is_v4(gid_at(av->local_gid)) != (h->ip_version == 4))
-		return false;
-	if (memcmp(h->src + skip, av->remote_gid + skip, 16 - skip) != 0 ||
-	    memcmp(h->dst + skip, av->local_gid + skip, 16 - skip) != 0)
+	/* With a mapped address in a header of version 6 an IPv4 peer could pass for an IPv6 one. */
+	if (gid_is_v4(&h->src) != v4 || gid_is_v4(&h->dst) != v4 || !gid_equal(&h->src, &av->remote_gid) ||
+	    !gid_equal(&h->dst, &av->local_gid))
 		return false;
 	id->local = (struct ctl_cm_addr){ .family = h->ip_version, .port = cm_service_port(service_id) };
 	id->remote = (struct ctl_cm_addr){ .family = h->ip_version, .port = h->port };
-	memcpy(id->local.gid, av->local_gid, 16);
-	memcpy(id->remote.gid, av->remote_gid, 16);
+	memcpy(id->local.gid, &av->local_gid, 16);
+	memcpy(id->remote.gid, &av->remote_gid, 16);
 	return true;
 }
 
@@ -78,7 +73,7 @@ request_id(struct cma_id *listener, const struct cm_event *ev, const uint8_t *da
 	id->ack_timeout = listener->ack_timeout;
 	id->ack_timeout_set = listener->ack_timeout_set;
 	memcpy(id->mac, ev->av->remote_mac, 6);
-	id->port = cma_port_of(s->control, ev->av->local_gid, &id->sgid_index);
+	id->port = cma_port_of(s->control, &ev->av->local_gid, &id->sgid_index);
 	*reason = CM_REJ_INVALID_GID;
 	if (id->port == NULL || !cm_ip_hdr_get(data, CM_IP_HDR_BYTES, &hdr) ||
 	    !ip_hdr_take(id, &hdr, ev->av, service_id)) {
@@ -211,7 +206,7 @@ on_sidr_response(struct cma_id *id, const struct cm_sidr_rep *rep)
 		out.type = CTL_CM_EV_ESTABLISHED;
 		out.conn.qp_num = rep->qpn;
 		out.conn.qkey = rep->qkey;
-		cma_av(id, id->remote.gid, &out.ah);
+		cma_av(id, gid_at(id->remote.gid), &out.ah);
 	}
 	put_private(&out, rep->private_data, CM_SIDR_REP_PRIVATE_BYTES);
 	cma_event_send(id, &out, NULL);

@@ -56,7 +56,7 @@ struct cma_group {
 	struct obj obj;
 	LIST_ENTRY(cma_group) link;
 	struct cma_id *id;
-	uint8_t mgid[16];
+	struct gid mgid;
 };
 
 /** An alternate path that the peer proposed in a LAP, while its MAC address is being resolved. */
@@ -178,9 +178,9 @@ cma_is_ud(const struct cma_id *id)
 	return id->qp_type == UROCE_QPT_UD;
 }
 /** @return the port that has @p gid, with the index in *@p sgid_index, or NULL. */
-struct net_port *cma_port_of(struct control *c, const uint8_t gid[16], uint8_t *sgid_index);
+struct net_port *cma_port_of(struct control *c, const struct gid *gid, uint8_t *sgid_index);
 /** Fill in the address vector for packets from @p id to @p dgid. */
-void cma_av(const struct cma_id *id, const uint8_t dgid[16], struct uroce_ah_attr *av);
+void cma_av(const struct cma_id *id, const struct gid *dgid, struct uroce_ah_attr *av);
 
 /* ---- bind.c ---- */
 /** @return true if @p a has a valid address family and is an address of it, or the wildcard. */

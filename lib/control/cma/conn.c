@@ -18,6 +18,8 @@ static void
 id_av(const struct cma_id *id, struct cm_av *av)
 {
 	*av = (struct cm_av){
+		.local_gid = *net_gid(id->port, id->sgid_index),
+		.remote_gid = *gid_at(id->remote.gid),
 		.port = id->port->index,
 		.pkey = id->port->conf.pkeys[0],
 		.flow_label = id->flow_label,
@@ -25,8 +27,6 @@ id_av(const struct cma_id *id, struct cm_av *av)
 		.hop_limit = CMA_HOP_LIMIT,
 		.resolved = true,
 	};
-	memcpy(av->local_gid, net_gid(id->port, id->sgid_index), 16);
-	memcpy(av->remote_gid, id->remote.gid, 16);
 	memcpy(av->remote_mac, id->mac, 6);
 	if (id->port->conf.vlan_id != 0)
 		av->vlan_tci = (uint16_t)((id->tos >> 5) << 13 | id->port->conf.vlan_id);
@@ -36,11 +36,13 @@ id_av(const struct cma_id *id, struct cm_av *av)
 static void
 ip_hdr_of(const struct cma_id *id, uint8_t data[CM_IP_HDR_BYTES])
 {
-	struct cm_ip_hdr h = { .ip_version = (uint8_t)id->local.family, .port = id->local.port };
-	uint32_t skip = id->local.family == 4 ? 12 : 0;
+	const struct cm_ip_hdr h = {
+		.ip_version = (uint8_t)id->local.family,
+		.port = id->local.port,
+		.src = *gid_at(id->local.gid),
+		.dst = *gid_at(id->remote.gid),
+	};
 
-	memcpy(h.src + skip, id->local.gid + skip, 16 - skip);
-	memcpy(h.dst + skip, id->remote.gid + skip, 16 - skip);
 	cm_ip_hdr_put(&h, data);
 }
 
@@ -73,10 +75,10 @@ op_cm_listen(struct session *s, struct request *r)
 			 id->local.family == 4	      ? CM_LISTEN_ANY_IPV4 :
 			 id->af_only		      ? CM_LISTEN_ANY_IPV6 :
 							CM_LISTEN_ANY,
+		.gid = *gid_at(id->local.gid),
 		.backlog = RTE_MIN(q->backlog, (uint32_t)CM_MAX_BACKLOG),
 		.owner = id,
 	};
-	memcpy(p.gid, id->local.gid, 16);
 	id->listener = cm_listen(s->control->cma->cm, &p);
 	if (id->listener == NULL)
 		return req_fail(r, errno, "cannot listen on port %u: %s", id->local.port, strerror(errno));

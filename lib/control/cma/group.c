@@ -22,6 +22,7 @@ int
 op_cm_join(struct session *s, struct request *r)
 {
 	const struct ctl_cm_join_req *q = &r->req->cm_join;
+	const struct gid *mgid = gid_at(q->addr.gid);
 	struct cma_id *id = r->obj;
 	struct ctl_cm_event ev = { .type = CTL_CM_EV_MULTICAST_JOIN };
 	struct cma_group *g;
@@ -32,7 +33,7 @@ op_cm_join(struct session *s, struct request *r)
 	if (!is_multicast(&q->addr) || q->addr.family != id->local.family)
 		return req_fail(r, EINVAL, "no multicast address of the id's family");
 	LIST_FOREACH(g, &id->groups, link) {
-		if (memcmp(g->mgid, q->addr.gid, 16) == 0)
+		if (gid_equal(&g->mgid, mgid))
 			return req_fail(r, EADDRINUSE, "this id has joined that group already");
 	}
 	rc = cma_event_want_room(s, r);
@@ -42,13 +43,13 @@ op_cm_join(struct session *s, struct request *r)
 	if (g == NULL)
 		return rc;
 	g->id = id;
-	memcpy(g->mgid, q->addr.gid, 16);
+	g->mgid = *mgid;
 	LIST_INSERT_HEAD(&id->groups, g, link);
 	ev.id = id->obj.handle;
 	ev.group = g->obj.handle;
 	ev.conn.qp_num = 0xffffff;
 	ev.conn.qkey = CMA_UDP_QKEY;
-	cma_av(id, g->mgid, &ev.ah);
+	cma_av(id, mgid, &ev.ah);
 	r->rsp.handle.handle = g->obj.handle;
 	cma_event_send(id, &ev, NULL);
 	return 0;

@@ -67,7 +67,7 @@ transmit(struct gsi *g, struct net_port *p, unsigned int sgid_index, const struc
 		g->counters.tx_no_mbuf++;
 		return;
 	}
-	memcpy(ah.dgid, av->remote_gid, sizeof(ah.dgid));
+	memcpy(ah.dgid, &av->remote_gid, sizeof(ah.dgid));
 	net_path_addr(p, sgid_index, &ah, mac, &addr);
 	bytes = gsi_build(rte_pktmbuf_mtod(m, uint8_t *), &addr, av->pkey, g->psn++, data);
 	m->data_len = (uint16_t)bytes;
@@ -103,7 +103,7 @@ resolve_and_send(struct gsi *g, struct net_port *p, unsigned int sgid_index, con
 		g->counters.tx_waiting++;
 		return;
 	}
-	rc = net_resolve(p, sgid_index, gid_at(av->remote_gid), control_now_ns(), mac, on_resolved, m);
+	rc = net_resolve(p, sgid_index, &av->remote_gid, control_now_ns(), mac, on_resolved, m);
 	if (rc == EINPROGRESS) {
 		TAILQ_INSERT_TAIL(&g->waiting, m, link);
 		g->nb_waiting++;
@@ -126,8 +126,8 @@ loop_back(struct gsi *g, struct net_port *p, const struct cm_av *av, const uint8
 		g->counters.loop_full++;
 		return;
 	}
-	memcpy(m->av.local_gid, av->remote_gid, CM_GID_BYTES);
-	memcpy(m->av.remote_gid, av->local_gid, CM_GID_BYTES);
+	m->av.local_gid = av->remote_gid;
+	m->av.remote_gid = av->local_gid;
 	memcpy(m->av.remote_mac, p->mac, sizeof(p->mac));
 	m->av.resolved = true;
 	TAILQ_INSERT_TAIL(&g->loop, m, link);
@@ -140,11 +140,11 @@ on_send(void *arg, const struct cm_av *av, const uint8_t *mad)
 {
 	struct gsi *g = arg;
 	struct net_port *p = av->port < g->control->s.nb_ports ? g->control->s.ports[av->port] : NULL;
-	int sgid_index = p != NULL ? net_gid_index(p, gid_at(av->local_gid)) : -1;
+	int sgid_index = p != NULL ? net_gid_index(p, &av->local_gid) : -1;
 
 	if (sgid_index < 0)
 		g->counters.tx_no_address++;
-	else if (net_port_owns(p, gid_at(av->remote_gid)))
+	else if (net_port_owns(p, &av->remote_gid))
 		loop_back(g, p, av, mad);
 	else if (av->resolved)
 		transmit(g, p, (unsigned int)sgid_index, av, av->remote_mac, mad);
@@ -167,6 +167,8 @@ gsi_take(struct gsi *g, const struct tp_mad *mad, uint64_t now_ns)
 	const struct net_port *p = g->control->s.ports[mad->port];
 	struct cm_av av = {
 		.port = mad->port,
+		.local_gid = mad->dgid,
+		.remote_gid = mad->sgid,
 		.pkey = mad->pkey,
 		.flow_label = mad->flow_label,
 		.traffic_class = mad->traffic_class,
@@ -178,11 +180,11 @@ gsi_take(struct gsi *g, const struct tp_mad *mad, uint64_t now_ns)
 	uint8_t group[6];
 
 	g->counters.rx_mads++;
-	if (!net_port_owns(p, gid_at(mad->dgid))) {
+	if (!net_port_owns(p, &mad->dgid)) {
 		g->counters.rx_not_ours++;
 		return;
 	}
-	if ((mad->smac[0] & 1) != 0 || net_multicast_mac(gid_at(mad->sgid), group) || net_port_owns(p, gid_at(mad->sgid))) {
+	if ((mad->smac[0] & 1) != 0 || net_multicast_mac(&mad->sgid, group) || net_port_owns(p, &mad->sgid)) {
 		g->counters.rx_bad_source++;
 		return;
 	}
@@ -190,8 +192,6 @@ gsi_take(struct gsi *g, const struct tp_mad *mad, uint64_t now_ns)
 		g->counters.rx_other_qp++;
 		return;
 	}
-	memcpy(av.local_gid, mad->dgid, CM_GID_BYTES);
-	memcpy(av.remote_gid, mad->sgid, CM_GID_BYTES);
 	memcpy(av.remote_mac, mad->smac, sizeof(av.remote_mac));
 	cm_rx(g->cm, &av, mad->data, sizeof(mad->data), now_ns);
 }

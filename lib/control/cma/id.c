@@ -107,10 +107,10 @@ cma_id_start_psn(struct cma_id *id, struct request *r)
 }
 
 struct net_port *
-cma_port_of(struct control *c, const uint8_t gid[16], uint8_t *sgid_index)
+cma_port_of(struct control *c, const struct gid *gid, uint8_t *sgid_index)
 {
 	for (uint16_t i = 0; i < c->s.nb_ports; i++) {
-		int index = net_gid_index(c->s.ports[i], gid_at(gid));
+		int index = net_gid_index(c->s.ports[i], gid);
 
 		if (index >= 0) {
 			*sgid_index = (uint8_t)index;
@@ -121,7 +121,7 @@ cma_port_of(struct control *c, const uint8_t gid[16], uint8_t *sgid_index)
 }
 
 void
-cma_av(const struct cma_id *id, const uint8_t dgid[16], struct uroce_ah_attr *av)
+cma_av(const struct cma_id *id, const struct gid *dgid, struct uroce_ah_attr *av)
 {
 	*av = (struct uroce_ah_attr){
 		.flow_label = id->flow_label,

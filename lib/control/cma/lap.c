@@ -37,7 +37,7 @@ static void
 answer(struct cma_id *id, enum cm_apr_status status)
 {
 	/* 12.8.2: an answer that refuses an address contains one that would be accepted. */
-	const struct cm_private gid = { net_gid(id->port, id->sgid_index), CM_GID_BYTES }, none = { 0 };
+	const struct cm_private gid = { net_gid(id->port, id->sgid_index), sizeof(struct gid) }, none = { 0 };
 
 	cm_apr(id->conn, (uint8_t)status, status == CM_APR_INVALID_GID ? gid : none, none);
 }
@@ -90,7 +90,7 @@ cma_lap(struct cma_id *id, const struct cm_lap *m)
 		return;
 	}
 	/* An address of another port belongs to another device than this QP. */
-	if (cma_port_of(id->session->control, p->remote_gid, &sgid_index) != id->port) {
+	if (cma_port_of(id->session->control, &p->remote_gid, &sgid_index) != id->port) {
 		answer(id, CM_APR_INVALID_GID);
 		return;
 	}
@@ -104,10 +104,10 @@ cma_lap(struct cma_id *id, const struct cm_lap *m)
 		.is_global = 1,
 		.port_num = 1,
 	};
-	memcpy(id->lap.ah.dgid, p->local_gid, sizeof(id->lap.ah.dgid));
+	memcpy(id->lap.ah.dgid, &p->local_gid, sizeof(id->lap.ah.dgid));
 	/* An earlier LAP may still be resolving. */
 	cma_lap_stop(id);
-	rc = net_resolve(id->port, sgid_index, gid_at(p->local_gid), control_now_ns(), mac, on_resolved, &id->lap);
+	rc = net_resolve(id->port, sgid_index, &p->local_gid, control_now_ns(), mac, on_resolved, &id->lap);
 	if (rc == EINPROGRESS)
 		id->lap.resolving = true;
 	else if (rc != 0)

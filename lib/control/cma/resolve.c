@@ -45,7 +45,7 @@ source_on(const struct net_port *p, const struct ctl_cm_addr *dst, bool gateway)
 static bool
 choose_source(struct control *c, const struct ctl_cm_addr *dst, struct net_port **port, uint8_t *sgid_index)
 {
-	*port = cma_port_of(c, dst->gid, sgid_index);
+	*port = cma_port_of(c, gid_at(dst->gid), sgid_index);
 	for (unsigned int i = 0; *port == NULL && i < 2u * c->s.nb_ports; i++) {
 		struct net_port *p = c->s.ports[i % c->s.nb_ports];
 		int index = source_on(p, dst, i >= c->s.nb_ports);

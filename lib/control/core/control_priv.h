@@ -24,6 +24,7 @@
 #include "base/assert.h"
 #include "base/burst.h"
 #include "base/container_of.h"
+#include "base/counter.h"
 #include "base/handles.h"
 #include "control/control.h"
 #include "engine/engine.h"
@@ -144,12 +145,5 @@ void control_thread_signals(void);
 int control_watch(struct control *c, struct watch *w, uint32_t events);
 /** Remove @p w from epoll. */
 void control_unwatch(struct control *c, struct watch *w);
-
-/** [any thread] @return a counter that another thread may be incrementing. */
-static inline uint64_t
-counter_read(const uint64_t *counter)
-{
-	return atomic_load_explicit((const _Atomic uint64_t *)counter, memory_order_relaxed);
-}
 
 #endif /* UROCE_CONTROL_PRIV_H */

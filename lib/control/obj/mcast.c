@@ -7,16 +7,16 @@
 /** The attachment of a QP to a group. */
 struct mcast_member {
 	LIST_ENTRY(mcast_member) link;
-	uint8_t mgid[16];
+	struct gid mgid;
 };
 
 static struct mcast_member *
-member_find(const struct obj_qp *qp, const uint8_t mgid[16])
+member_find(const struct obj_qp *qp, const struct gid *mgid)
 {
 	struct mcast_member *m;
 
 	LIST_FOREACH(m, &qp->groups, link) {
-		if (memcmp(m->mgid, mgid, sizeof(m->mgid)) == 0)
+		if (gid_equal(&m->mgid, mgid))
 			return m;
 	}
 	return NULL;
@@ -48,8 +48,8 @@ check(struct session *s, struct request *r, struct obj_qp **qp)
 static void
 member_remove(struct session *s, struct obj_qp *qp, struct mcast_member *m)
 {
-	mcast_detach(s->control->s.sh.mcasts, s->port->index, m->mgid, qp_num(qp->qp));
-	net_group_leave(s->port, gid_at(m->mgid), control_now_ns());
+	mcast_detach(s->control->s.sh.mcasts, s->port->index, &m->mgid, qp_num(qp->qp));
+	net_group_leave(s->port, &m->mgid, control_now_ns());
 	LIST_REMOVE(m, link);
 	free(m);
 }
@@ -63,21 +63,21 @@ op_mcast_attach(struct session *s, struct request *r)
 	int rc = check(s, r, &qp);
 
 	/* As in Linux's uverbs, attaching a second time succeeds and changes nothing. */
-	if (rc != 0 || member_find(qp, q->mgid) != NULL)
+	if (rc != 0 || member_find(qp, gid_at(q->mgid)) != NULL)
 		return rc;
 	m = calloc(1, sizeof(*m));
 	if (m == NULL)
 		return req_fail(r, ENOMEM, "no memory for the attachment");
-	memcpy(m->mgid, q->mgid, sizeof(m->mgid));
-	rc = mcast_attach(s->control->s.sh.mcasts, s->port->index, m->mgid, qp_num(qp->qp));
+	m->mgid = *gid_at(q->mgid);
+	rc = mcast_attach(s->control->s.sh.mcasts, s->port->index, &m->mgid, qp_num(qp->qp));
 	if (rc != 0) {
 		free(m);
 		return req_fail(r, rc, "no memory, more than %d multicast groups, or more than %d QPs in this one",
 				UROCE_MAX_MCAST_GROUPS, UROCE_MAX_MCAST_ATTACH);
 	}
-	rc = net_group_join(s->port, gid_at(m->mgid), control_now_ns());
+	rc = net_group_join(s->port, &m->mgid, control_now_ns());
 	if (rc != 0) {
-		mcast_detach(s->control->s.sh.mcasts, s->port->index, m->mgid, qp_num(qp->qp));
+		mcast_detach(s->control->s.sh.mcasts, s->port->index, &m->mgid, qp_num(qp->qp));
 		free(m);
 		return req_fail(r, rc, "%s can't join the group: %s", s->port->conf.name, strerror(rc));
 	}
@@ -94,7 +94,7 @@ op_mcast_detach(struct session *s, struct request *r)
 
 	if (rc != 0)
 		return rc;
-	m = member_find(qp, r->req->mcast.mgid);
+	m = member_find(qp, gid_at(r->req->mcast.mgid));
 	if (m == NULL)
 		return req_fail(r, EINVAL, "QP %#x is not attached to this group", qp_num(qp->qp));
 	member_remove(s, qp, m);

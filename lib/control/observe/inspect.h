@@ -113,5 +113,7 @@ struct inspect_engine {
 };
 /** @return 0 or ENOENT. */
 int inspect_engine(struct control *c, unsigned int id, struct inspect_engine *out);
+/** Add up what lib/net counted of a port on all engines. Any thread, without control_lock(). */
+void inspect_net_counters(const struct control *c, unsigned int port, struct net_counters *sum);
 
 #endif /* UROCE_INSPECT_H */

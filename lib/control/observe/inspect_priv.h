@@ -29,7 +29,5 @@ void *inspect_find_one(struct control *c, enum inspect_kind kind, uint64_t numbe
 
 /** Measure the load of the engines since the last call. */
 void inspect_tick(struct control *c);
-/** Sum up lib/net's counters of a port over all engines. */
-void inspect_net_counters(const struct control *c, unsigned int port, struct net_counters *sum);
 
 #endif /* UROCE_INSPECT_PRIV_H */

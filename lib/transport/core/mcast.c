@@ -9,14 +9,13 @@
 #include "base/container_of.h"
 #include "transport/core/tx_priv.h"
 #include "transport/core/mcast_priv.h"
-#include "wire/gid.h"
 
 enum { MCAST_BUCKET_BITS = 10, MCAST_BUCKETS = 1 << MCAST_BUCKET_BITS, MCAST_PLACES = 4 };
 
 struct mcast_group {
 	_Atomic(struct mcast_group *) next; /* in the bucket */
 	struct deferred deferred;
-	uint8_t mgid[16];
+	struct gid mgid;
 	uint16_t port;
 	uint32_t members;        /* only for the control thread */
 	uint32_t places;
@@ -75,9 +74,10 @@ mcast_table_attached(const struct mcast_table *t)
 }
 
 static _Atomic(struct mcast_group *) *
-bucket_of(struct mcast_table *t, uint16_t port, const uint8_t mgid[16])
+bucket_of(struct mcast_table *t, uint16_t port, const struct gid *mgid)
 {
-	uint32_t h = (wire_get32(mgid + 12) ^ wire_get32(mgid + 8) ^ wire_get32(mgid) ^ port) * UINT32_C(2654435761);
+	const uint8_t *raw = mgid->raw;
+	uint32_t h = (wire_get32(raw + 12) ^ wire_get32(raw + 8) ^ wire_get32(raw) ^ port) * UINT32_C(2654435761);
 
 	return &t->buckets[h >> (32 - MCAST_BUCKET_BITS)];
 }
@@ -87,13 +87,13 @@ bucket_of(struct mcast_table *t, uint16_t port, const uint8_t mgid[16])
  * the control thread, must use @p found and not read that pointer again: it may point to another group by now.
  */
 static _Atomic(struct mcast_group *) *
-find(struct mcast_table *t, uint16_t port, const uint8_t mgid[16], struct mcast_group **found)
+find(struct mcast_table *t, uint16_t port, const struct gid *mgid, struct mcast_group **found)
 {
 	_Atomic(struct mcast_group *) *pp = bucket_of(t, port, mgid);
 	struct mcast_group *g;
 
 	while ((g = atomic_load_explicit(pp, memory_order_acquire)) != NULL) {
-		if (g->port == port && memcmp(g->mgid, mgid, 16) == 0)
+		if (g->port == port && gid_equal(&g->mgid, mgid))
 			break;
 		pp = &g->next;
 	}
@@ -114,14 +114,14 @@ place_of(struct mcast_group *g, uint32_t qpn)
 
 /* Allocate a larger copy of @p old (NULL: a new group), to be published in its place. */
 static struct mcast_group *
-grow(const struct mcast_group *old, uint16_t port, const uint8_t mgid[16])
+grow(const struct mcast_group *old, uint16_t port, const struct gid *mgid)
 {
 	uint32_t places = old != NULL ? 2 * old->places : MCAST_PLACES;
 	struct mcast_group *g = calloc(1, sizeof(*g) + places * sizeof(g->qpns[0]));
 
 	if (g == NULL)
 		return NULL;
-	memcpy(g->mgid, mgid, sizeof(g->mgid));
+	g->mgid = *mgid;
 	g->port = port;
 	g->places = places;
 	if (old == NULL)
@@ -134,7 +134,7 @@ grow(const struct mcast_group *old, uint16_t port, const uint8_t mgid[16])
 }
 
 int
-mcast_attach(struct mcast_table *t, uint16_t port, const uint8_t mgid[16], uint32_t qpn)
+mcast_attach(struct mcast_table *t, uint16_t port, const struct gid *mgid, uint32_t qpn)
 {
 	struct mcast_group *old, *g;
 	_Atomic(struct mcast_group *) *pp = find(t, port, mgid, &old);
@@ -162,7 +162,7 @@ mcast_attach(struct mcast_table *t, uint16_t port, const uint8_t mgid[16], uint3
 }
 
 int
-mcast_detach(struct mcast_table *t, uint16_t port, const uint8_t mgid[16], uint32_t qpn)
+mcast_detach(struct mcast_table *t, uint16_t port, const struct gid *mgid, uint32_t qpn)
 {
 	struct mcast_group *g;
 	_Atomic(struct mcast_group *) *pp = find(t, port, mgid, &g);
@@ -190,7 +190,7 @@ group_of(struct transport *tp, uint16_t port, const uint8_t *l3, uint8_t ip_vers
 
 	if (tp->c.sh.mcasts == NULL)
 		return NULL;
-	find(tp->c.sh.mcasts, port, mgid.raw, &g);
+	find(tp->c.sh.mcasts, port, &mgid, &g);
 	return g;
 }
 

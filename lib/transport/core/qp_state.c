@@ -221,8 +221,6 @@ enum {
 static const char *
 check_av(const struct uroce_ah_attr *ah)
 {
-	static const uint8_t zero[16];
-
 	if (!ah->is_global)
 		return "ah_attr.is_global must be 1: RoCE addresses are always GIDs";
 	if (ah->port_num != QP_PORT_NUM)
@@ -231,7 +229,7 @@ check_av(const struct uroce_ah_attr *ah)
 		return "ah_attr.grh.sgid_index is beyond the GID table";
 	if (ah->sl > QP_SL_MAX)
 		return "ah_attr.sl must be 0 to 7";
-	if (memcmp(ah->dgid, zero, sizeof(zero)) == 0)
+	if (gid_is_zero(gid_at(ah->dgid)))
 		return "ah_attr.grh.dgid must not be zero";
 	return NULL;
 }

@@ -233,10 +233,10 @@ transport_depths(const struct transport *tp, struct tp_depths *d)
 	*d = (struct tp_depths){
 		.qps = tp->nb_qps,
 		.active_qps = tp->nb_active,
-		.inflight_blocks = TP_INFLIGHT_BLOCKS - pool_left(&tp->inflight_blocks),
-		.inflight_blocks_max = TP_INFLIGHT_BLOCKS,
-		.reordered = TP_REORDER_PKTS - pool_left(&tp->reorder_pkts),
-		.reordered_max = TP_REORDER_PKTS,
+		.inflight_blocks = tp->c.pools.inflight_blocks - pool_left(&tp->inflight_blocks),
+		.inflight_blocks_max = tp->c.pools.inflight_blocks,
+		.reordered = tp->c.pools.reorder_pkts - pool_left(&tp->reorder_pkts),
+		.reordered_max = tp->c.pools.reorder_pkts,
 		.tx_waiting = tp->loop.n,
 	};
 	for (uint16_t i = 0; i < tp->c.nb_ports; i++)

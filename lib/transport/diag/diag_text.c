@@ -341,7 +341,7 @@ explain_waiting(const struct qp_view *v, struct lines *l)
 		break;
 	case REQ_WAIT_INFLIGHT:
 		if (v->inflight_blocks_left == 0)
-			say(l, "its engine has no room left for more WQEs in flight: %d other QPs are busy", TP_INFLIGHT_BLOCKS);
+			say(l, "its engine has no room left for more WQEs in flight: other QPs have taken all of it");
 		else
 			say(l, "%u WQEs are in flight, no more may be", v->tx.in_flight);
 		break;

@@ -73,10 +73,6 @@ responder_read(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 	uint32_t srqn = likely(qp->prefix == WIRE_RC) ? 0 : qp->rcv.srq->srqn;
 	struct tp_res *r = res_claim(tp, qp);
 
-	if (unlikely(r != NULL && !borrow_reads(tp, qp))) {
-		responder_not_ready(tp, qp);
-		return;
-	}
 	tp->counters.rx_read_requests++;
 	if (r == NULL || length > UROCE_MAX_MSG_BYTES) {
 		responder_refuse(tp, qp, WIRE_NAK_INV_REQ, qp->rcv.epsn);
@@ -85,6 +81,11 @@ responder_read(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 	if (length > 0 && (!(qp->access & UROCE_ACCESS_REMOTE_READ) ||
 			   key_opens(tp, qp, rkey, UROCE_ACCESS_REMOTE_READ, &at, length) == NULL)) {
 		responder_refuse(tp, qp, WIRE_NAK_REM_ACCESS, qp->rcv.epsn);
+		return;
+	}
+	/* Only a READ that is going to be answered takes a block. */
+	if (unlikely(!borrow_reads(tp, qp))) {
+		responder_not_ready(tp, qp);
 		return;
 	}
 	qp->resp.reads[r - qp->resp.res] = (struct tp_read){ .va = va, .rkey = rkey, .cur = qp->rcv.epsn, .begins = true, .srqn = srqn };

@@ -21,32 +21,20 @@ own_pkey(const struct tp_port_config *port, uint16_t pkey)
 }
 
 static void
-gid_of_ip(uint8_t gid[16], const uint8_t *ip, uint8_t ip_version)
-{
-	if (ip_version == 6) {
-		memcpy(gid, ip, 16);
-		return;
-	}
-	memset(gid, 0, 10);
-	gid[10] = gid[11] = 0xff;
-	memcpy(gid + 12, ip, 4);
-}
-
-static void
 fill_mad(struct tp_mad *m, const struct wire_pkt *p)
 {
 	memcpy(m->smac, p->l2 + 6, sizeof(m->smac));
 	m->vlan_tci = p->vlan_tci;
 	m->src_qpn = wire_get24(p->bthp + p->op->off_deth + 5);
 	if (p->ip_version == 4) {
-		gid_of_ip(m->sgid, p->l3 + 12, 4);
-		gid_of_ip(m->dgid, p->l3 + 16, 4);
+		m->sgid = gid_from_v4(p->l3 + 12);
+		m->dgid = gid_from_v4(p->l3 + 16);
 		m->flow_label = 0;
 		m->traffic_class = p->l3[1] & 0xfc;
 		m->hop_limit = p->l3[8];
 	} else {
-		gid_of_ip(m->sgid, p->l3 + 8, 6);
-		gid_of_ip(m->dgid, p->l3 + 24, 6);
+		m->sgid = *gid_at(p->l3 + 8);
+		m->dgid = *gid_at(p->l3 + 24);
 		m->flow_label = wire_get32(p->l3) & 0xfffff;
 		m->traffic_class = wire_get32(p->l3) >> 20 & 0xfc;
 		m->hop_limit = p->l3[7];

@@ -36,10 +36,9 @@ static void
 end_init(struct rig *r, struct rig_end *e, const struct cm_config *limits, uint8_t host)
 {
 	struct cm_config cfg = *limits;
-	const uint8_t gid[CM_GID_BYTES] = { [10] = 0xff, [11] = 0xff, 198, 18, 0, host };
 
 	e->rig = r;
-	memcpy(e->gid, gid, sizeof(gid));
+	e->gid = (struct gid){ { [10] = 0xff, [11] = 0xff, 198, 18, 0, host } };
 	cfg.seed = 1000 + host;
 	cfg.ops.send = on_send;
 	cfg.ops.event = on_event;
@@ -104,11 +103,9 @@ other(struct rig_end *e)
 struct cm_av
 rig_av(struct rig_end *e)
 {
-	struct cm_av w = { .port = 0, .pkey = 0xffff, .flow_label = 0x12345, .hop_limit = 64 };
-
-	memcpy(w.local_gid, e->gid, CM_GID_BYTES);
-	memcpy(w.remote_gid, other(e)->gid, CM_GID_BYTES);
-	return w;
+	return (struct cm_av){
+		.local_gid = e->gid, .remote_gid = other(e)->gid, .pkey = 0xffff, .flow_label = 0x12345, .hop_limit = 64
+	};
 }
 
 void
@@ -116,8 +113,8 @@ rig_carry(struct rig_end *from, const struct rig_mad *m)
 {
 	struct cm_av w = m->av;
 
-	memcpy(w.local_gid, m->av.remote_gid, CM_GID_BYTES);
-	memcpy(w.remote_gid, m->av.local_gid, CM_GID_BYTES);
+	w.local_gid = m->av.remote_gid;
+	w.remote_gid = m->av.local_gid;
 	cm_rx(other(from)->cm, &w, m->mad, sizeof(m->mad), from->rig->now);
 }
 

@@ -48,7 +48,7 @@ struct rig_end {
 	unsigned int nb_out;
 	struct rig_event events[RIG_EVENTS_MAX];
 	unsigned int nb_events, seen;
-	uint8_t gid[CM_GID_BYTES];
+	struct gid gid;
 };
 
 struct rig {

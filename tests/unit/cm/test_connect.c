@@ -85,10 +85,9 @@ connect_makes_the_same_REQ_as_Linux(void **state)
 		.packet_life = CM_DEFAULT_PACKET_LIFE, .remote_response_timeout = CM_DEFAULT_RESPONSE_TIMEOUT,
 		.local_response_timeout = CM_DEFAULT_RESPONSE_TIMEOUT, .max_cm_retries = CM_DEFAULT_RETRIES,
 		.private_data = { q->private_data, CM_REQ_PRIVATE_BYTES },
-		.av = { .pkey = 0xffff, .hop_limit = 64, .flow_label = q->primary.flow_label },
+		.av = { .local_gid = q->primary.local_gid, .remote_gid = q->primary.remote_gid, .pkey = 0xffff,
+			.hop_limit = 64, .flow_label = q->primary.flow_label },
 	};
-	memcpy(p.av.local_gid, q->primary.local_gid, CM_GID_BYTES);
-	memcpy(p.av.remote_gid, q->primary.remote_gid, CM_GID_BYTES);
 	assert_non_null(cm_connect(r->a.cm, &p, r->now));
 	rig_sent(&r->a, CM_ATTR_REQ, &ours);
 	/* IDs are each end's own. */

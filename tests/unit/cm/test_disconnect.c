@@ -207,7 +207,7 @@ a_stranger_cannot_disconnect_or_reject_others(void **state)
 	rig_listen(r);
 	a = rig_establish(r, &b);
 	av = rig_av(&r->b);
-	av.remote_gid[15] = 99;
+	av.remote_gid.raw[15] = 99;
 	cm_msg_init(&m, CM_ATTR_DREQ, 1);
 	m.dreq.local_comm_id = cm_conn_local_id(a);
 	m.dreq.remote_comm_id = cm_conn_local_id(b);

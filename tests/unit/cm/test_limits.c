@@ -9,12 +9,12 @@
 
 /* ---- Listeners ---- */
 static struct cm_listener *
-listen_to(struct rig *r, enum cm_listen_scope scope, const uint8_t *gid, void *owner)
+listen_to(struct rig *r, enum cm_listen_scope scope, const struct gid *gid, void *owner)
 {
 	struct cm_listen_param p = { .service_id = RIG_SERVICE, .scope = scope, .owner = owner };
 
 	if (gid != NULL)
-		memcpy(p.gid, gid, CM_GID_BYTES);
+		p.gid = *gid;
 	return cm_listen(r->b.cm, &p);
 }
 
@@ -43,19 +43,18 @@ a_request_goes_to_the_most_specific_listener(void **state)
 	struct rig *r = rig_new(NULL);
 	struct cm_listener *any, *v4, *gid;
 	int any_owner, v4_owner, v6_owner, gid_owner, other_owner;
-	uint8_t other_gid[CM_GID_BYTES];
+	struct gid other_gid = r->b.gid;
 
-	memcpy(other_gid, r->b.gid, sizeof(other_gid));
-	other_gid[15]++;
+	other_gid.raw[15]++;
 	assert_null(request_owner(r));
 	assert_non_null(listen_to(r, CM_LISTEN_ANY_IPV6, NULL, &v6_owner));
-	assert_non_null(listen_to(r, CM_LISTEN_GID, other_gid, &other_owner));
+	assert_non_null(listen_to(r, CM_LISTEN_GID, &other_gid, &other_owner));
 	assert_null(request_owner(r));
 	any = listen_to(r, CM_LISTEN_ANY, NULL, &any_owner);
 	assert_ptr_equal(request_owner(r), &any_owner);
 	v4 = listen_to(r, CM_LISTEN_ANY_IPV4, NULL, &v4_owner);
 	assert_ptr_equal(request_owner(r), &v4_owner);
-	gid = listen_to(r, CM_LISTEN_GID, r->b.gid, &gid_owner);
+	gid = listen_to(r, CM_LISTEN_GID, &r->b.gid, &gid_owner);
 	assert_ptr_equal(request_owner(r), &gid_owner);
 	cm_unlisten(r->b.cm, gid);
 	assert_ptr_equal(request_owner(r), &v4_owner);
@@ -70,12 +69,10 @@ static void
 an_IPv6_address_meets_the_IPv6_listener(void **state)
 {
 	struct rig *r = rig_new(NULL);
-	static const uint8_t a[CM_GID_BYTES] = { 0xfd, 0, 0, 0x18, [15] = 1 };
-	static const uint8_t b[CM_GID_BYTES] = { 0xfd, 0, 0, 0x18, [15] = 2 };
 	int v4_owner, v6_owner;
 
-	memcpy(r->a.gid, a, sizeof(a));
-	memcpy(r->b.gid, b, sizeof(b));
+	r->a.gid = (struct gid){ { 0xfd, 0, 0, 0x18, [15] = 1 } };
+	r->b.gid = (struct gid){ { 0xfd, 0, 0, 0x18, [15] = 2 } };
 	assert_non_null(listen_to(r, CM_LISTEN_ANY_IPV4, NULL, &v4_owner));
 	assert_null(request_owner(r));
 	assert_non_null(listen_to(r, CM_LISTEN_ANY_IPV6, NULL, &v6_owner));
@@ -91,8 +88,8 @@ a_service_ID_is_listened_to_once_per_scope(void **state)
 	assert_non_null(listen_to(r, CM_LISTEN_ANY, NULL, NULL));
 	assert_null(listen_to(r, CM_LISTEN_ANY, NULL, NULL));
 	assert_int_equal(errno, EADDRINUSE);
-	assert_non_null(listen_to(r, CM_LISTEN_GID, r->b.gid, NULL));
-	assert_null(listen_to(r, CM_LISTEN_GID, r->b.gid, NULL));
+	assert_non_null(listen_to(r, CM_LISTEN_GID, &r->b.gid, NULL));
+	assert_null(listen_to(r, CM_LISTEN_GID, &r->b.gid, NULL));
 	assert_int_equal(errno, EADDRINUSE);
 	rig_free(r);
 }
@@ -141,7 +138,7 @@ flood(struct rig *r, unsigned int n, unsigned int nb_hosts)
 	for (unsigned int i = 0; i < n; i++, next++) {
 		struct cm_av w = rig_av(&r->a);
 
-		w.local_gid[14] = i % nb_hosts;
+		w.local_gid.raw[14] = i % nb_hosts;
 		cm_msg_init(&m, CM_ATTR_REQ, next);
 		m.req.local_comm_id = next;
 		m.req.service_id = RIG_SERVICE;
@@ -149,8 +146,8 @@ flood(struct rig *r, unsigned int n, unsigned int nb_hosts)
 		m.req.qpn = 100 + next;
 		m.req.path_mtu = 3;
 		m.req.primary.ack_timeout = 19;
-		memcpy(m.req.primary.local_gid, w.local_gid, CM_GID_BYTES);
-		memcpy(m.req.primary.remote_gid, w.remote_gid, CM_GID_BYTES);
+		m.req.primary.local_gid = w.local_gid;
+		m.req.primary.remote_gid = w.remote_gid;
 		x.av = w;
 		cm_mad_encode(&m, x.mad);
 		rig_carry(&r->a, &x);
@@ -467,8 +464,8 @@ random_mad(struct rig *r, struct cm_conn *a, struct cm_conn *b, struct cm_msg *m
 		m->req.service_id = rnd() % 4 == 0 ? m->req.service_id : RIG_SERVICE;
 		m->req.qpn = rnd() % 4 == 0 ? RIG_QPN_A : m->req.qpn;
 		m->req.transport = 0;
-		memcpy(m->req.primary.local_gid, w.local_gid, CM_GID_BYTES);
-		memcpy(m->req.primary.remote_gid, w.remote_gid, CM_GID_BYTES);
+		m->req.primary.local_gid = w.local_gid;
+		m->req.primary.remote_gid = w.remote_gid;
 	}
 	if (m->hdr.attr_id == CM_ATTR_SIDR_REQ)
 		m->sidr_req.service_id = RIG_SERVICE;

@@ -86,8 +86,10 @@ check_ip_hdr(const char *file, unsigned int number, const uint8_t *frame, uint32
 		fail_msg("%s, packet %u: no IP header", file, number);
 	assert_int_equal(h.ip_version, p.ip_version);
 	addr_bytes = h.ip_version == 4 ? 4 : 16;
-	assert_memory_equal(h.src + 16 - addr_bytes, p.l3 + (h.ip_version == 4 ? 12 : 8), addr_bytes);
-	assert_memory_equal(h.dst + 16 - addr_bytes, p.l3 + (h.ip_version == 4 ? 16 : 24), addr_bytes);
+	assert_int_equal(gid_is_v4(&h.src), h.ip_version == 4);
+	assert_int_equal(gid_is_v4(&h.dst), h.ip_version == 4);
+	assert_memory_equal(gid_ip(&h.src), p.l3 + (h.ip_version == 4 ? 12 : 8), addr_bytes);
+	assert_memory_equal(gid_ip(&h.dst), p.l3 + (h.ip_version == 4 ? 16 : 24), addr_bytes);
 	cm_ip_hdr_put(&h, out);
 	assert_memory_equal(out, data, sizeof(out));
 	seen[h.ip_version == 6]++;
@@ -153,8 +155,8 @@ fields_of_rpings_REQ_are_where_the_specification_has_them(void **state)
 	assert_int_equal(r->path_mtu, 5);
 	assert_int_equal(r->max_cm_retries, 15);
 	assert_int_equal(r->primary.local_lid, CM_LID_PERMISSIVE);
-	assert_memory_equal(r->primary.local_gid, b, 16);
-	assert_memory_equal(r->primary.remote_gid, a, 16);
+	assert_memory_equal(&r->primary.local_gid, b, 16);
+	assert_memory_equal(&r->primary.remote_gid, a, 16);
 	assert_int_equal(r->primary.flow_label, 0x3c3d5);
 	assert_int_equal(r->primary.packet_rate, 0);
 	assert_int_equal(r->primary.hop_limit, 64);

@@ -168,8 +168,8 @@ lap(struct rig *r, struct expected *x)
 	m.lap.local_comm_id = cm_conn_local_id(a);
 	m.lap.remote_comm_id = cm_conn_local_id(b);
 	m.lap.remote_qpn = RIG_QPN_B;
-	memcpy(m.lap.alternate.local_gid, r->a.gid, CM_GID_BYTES);
-	memcpy(m.lap.alternate.remote_gid, r->b.gid, CM_GID_BYTES);
+	m.lap.alternate.local_gid = r->a.gid;
+	m.lap.alternate.remote_gid = r->b.gid;
 	m.lap.alternate.hop_limit = 64;
 	forge(r, &m, &r->a, x);
 }

@@ -178,10 +178,10 @@ requests_that_cannot_be_served_are_rejected_with_the_reason(void **state)
 	m.req.path_mtu = 6;
 	expect_rejected(r, &m, CM_REJ_INVALID_MTU);
 	m = good;
-	m.req.primary.remote_gid[15] ^= 1;
+	m.req.primary.remote_gid.raw[15] ^= 1;
 	expect_rejected(r, &m, CM_REJ_INVALID_GID);
 	m = good;
-	m.req.primary.local_gid[15] ^= 1;
+	m.req.primary.local_gid.raw[15] ^= 1;
 	expect_rejected(r, &m, CM_REJ_INVALID_GID);
 	m = good;
 	m.req.service_id = cm_service_id(CM_PS_TCP, 7);

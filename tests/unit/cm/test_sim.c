@@ -151,13 +151,10 @@ plan_for(struct world *w, uint64_t max_delay_ns, enum what what, uint32_t pair, 
 }
 
 /* ---- Hosts ---- */
-static void
-host_gid(unsigned int number, uint8_t gid[CM_GID_BYTES])
+static struct gid
+host_gid(unsigned int number)
 {
-	static const uint8_t base[CM_GID_BYTES] = { [10] = 0xff, [11] = 0xff, 198, 18, 0, 1 };
-
-	memcpy(gid, base, CM_GID_BYTES);
-	gid[15] += number;
+	return (struct gid){ { [10] = 0xff, [11] = 0xff, 198, 18, 0, (uint8_t)(1 + number) } };
 }
 
 static uint64_t
@@ -169,11 +166,9 @@ host_guid(unsigned int number)
 static struct cm_av
 host_av(unsigned int number)
 {
-	struct cm_av av = { .pkey = 0xffff, .hop_limit = 64 };
-
-	host_gid(number, av.local_gid);
-	host_gid(!number, av.remote_gid);
-	return av;
+	return (struct cm_av){
+		.local_gid = host_gid(number), .remote_gid = host_gid(!number), .pkey = 0xffff, .hop_limit = 64
+	};
 }
 
 static uint32_t
@@ -197,8 +192,8 @@ carry(struct world *w, unsigned int to, const struct cm_av *av, const uint8_t *m
 
 	it->host = to;
 	it->av = *av;
-	memcpy(it->av.local_gid, av->remote_gid, CM_GID_BYTES);
-	memcpy(it->av.remote_gid, av->local_gid, CM_GID_BYTES);
+	it->av.local_gid = av->remote_gid;
+	it->av.remote_gid = av->local_gid;
 	memcpy(it->mad, mad, CM_MAD_BYTES);
 }
 

@@ -36,10 +36,10 @@ enum {
 static unsigned int rejected, other_answers;
 static uint32_t next_id = 1;
 
-static void
-host_gid(uint8_t host, uint8_t gid[16])
+static struct gid
+host_gid(uint8_t host)
 {
-	memcpy(gid, (const uint8_t[16]){ [10] = 0xff, 0xff, 198, 18, 0, host }, 16);
+	return (struct gid){ { [10] = 0xff, 0xff, 198, 18, 0, host } };
 }
 
 static void
@@ -56,7 +56,7 @@ put_msg(uint8_t host, const struct cm_msg *m)
 static void
 put_req(uint8_t host, uint16_t port)
 {
-	struct cm_ip_hdr h = { .ip_version = 4, .port = 1234 };
+	const struct cm_ip_hdr h = { .ip_version = 4, .port = 1234, .src = host_gid(host), .dst = host_gid(1) };
 	struct cm_msg m;
 
 	cm_msg_init(&m, CM_ATTR_REQ, next_id);
@@ -67,12 +67,8 @@ put_req(uint8_t host, uint16_t port)
 	m.req.path_mtu = UROCE_MTU_256;
 	m.req.primary.ack_timeout = 19;
 	m.req.primary.hop_limit = 64;
-	host_gid(host, m.req.primary.local_gid);
-	host_gid(1, m.req.primary.remote_gid);
-	memcpy(h.src, m.req.primary.local_gid, 16);
-	memset(h.src, 0, 12);
-	memcpy(h.dst, m.req.primary.remote_gid, 16);
-	memset(h.dst, 0, 12);
+	m.req.primary.local_gid = h.src;
+	m.req.primary.remote_gid = h.dst;
 	cm_ip_hdr_put(&h, m.req.private_data);
 	put_msg(host, &m);
 }

@@ -310,16 +310,14 @@ listen_for_linux(int *events)
 
 /** Say in the REQ at @p mad, and in the RDMA CM's header in it, that it goes from @p src to @p dst. */
 static void
-say_from(uint8_t *mad, uint8_t ip_version, const uint8_t src[16], const uint8_t dst[16])
+say_from(uint8_t *mad, uint8_t ip_version, const struct gid *src, const struct gid *dst)
 {
-	struct cm_ip_hdr h = { .ip_version = ip_version, .port = 1 };
+	const struct cm_ip_hdr h = { .ip_version = ip_version, .port = 1, .src = *src, .dst = *dst };
 	struct cm_msg m;
 
 	assert_int_equal(cm_mad_decode(mad, CM_MAD_BYTES, &m), CM_MAD_OK);
-	memcpy(m.req.primary.local_gid, src, 16);
-	memcpy(m.req.primary.remote_gid, dst, 16);
-	memcpy(h.src, src, 16);
-	memcpy(h.dst, dst, 16);
+	m.req.primary.local_gid = *src;
+	m.req.primary.remote_gid = *dst;
 	cm_ip_hdr_put(&h, m.req.private_data);
 	cm_mad_encode(&m, mad);
 }
@@ -328,24 +326,24 @@ say_from(uint8_t *mad, uint8_t ip_version, const uint8_t src[16], const uint8_t 
 static void
 ipv6_as_ipv4(struct wire_addr *a, uint8_t *bth, uint8_t *mad)
 {
-	static const uint8_t theirs[16] = { 0xfd, 0, 0, 0x18, [12] = 198, 18, 0, 2 };
-	static const uint8_t ours[16] = { 0xfd, 0, 0, 0x18, [15] = 1 };
+	static const struct gid theirs = { { 0xfd, 0, 0, 0x18, [12] = 198, 18, 0, 2 } };
+	static const struct gid ours = { { 0xfd, 0, 0, 0x18, [15] = 1 } };
 
 	other_id_and_mtu(a, bth, mad);
 	a->ip_version = 6;
-	memcpy(a->sip, theirs, 16);
-	memcpy(a->dip, ours, 16);
-	say_from(mad, 4, theirs, ours);
+	memcpy(a->sip, &theirs, 16);
+	memcpy(a->dip, &ours, 16);
+	say_from(mad, 4, &theirs, &ours);
 }
 
 static void
 ipv4_as_ipv6(struct wire_addr *a, uint8_t *bth, uint8_t *mad)
 {
-	static const uint8_t theirs[16] = { [10] = 0xff, 0xff, 198, 18, 0, 2 };
-	static const uint8_t ours[16] = { [10] = 0xff, 0xff, 198, 18, 0, 1 };
+	static const struct gid theirs = { { [10] = 0xff, 0xff, 198, 18, 0, 2 } };
+	static const struct gid ours = { { [10] = 0xff, 0xff, 198, 18, 0, 1 } };
 
 	other_id_and_mtu(a, bth, mad);
-	say_from(mad, 6, theirs, ours);
+	say_from(mad, 6, &theirs, &ours);
 }
 
 /* A program may let peers in by their address. */
@@ -503,7 +501,7 @@ connect_linux(int sock, int events, uint32_t qpn)
 static void
 alternate_path_of_a_LAP_is_the_qps(void **state)
 {
-	static const uint8_t own6[16] = { 0xfd, 0, 0, 0x18, [15] = 1 }, own4[16] = { [10] = 0xff, 0xff, 198, 18, 0, 1 };
+	static const struct gid own6 = { { 0xfd, 0, 0, 0x18, [15] = 1 } }, own4 = { { [10] = 0xff, 0xff, 198, 18, 0, 1 } };
 	struct ctl_req q = peer_req(CTL_QP_QUERY);
 	struct ctl_qp_create_rsp qp;
 	struct cm_msg lap, apr;
@@ -515,27 +513,27 @@ alternate_path_of_a_LAP_is_the_qps(void **state)
 	qp = make_qp(&p);
 	lap = connect_linux(sock, events, qp.qpn);
 	/* An address that isn't ours: the answer has one that is. */
-	memcpy(lap.lap.alternate.local_gid, own6, sizeof(own6));
-	memcpy(lap.lap.alternate.remote_gid, own6, sizeof(own6));
-	lap.lap.alternate.remote_gid[14] = 9;
+	lap.lap.alternate.local_gid = own6;
+	lap.lap.alternate.remote_gid = own6;
+	lap.lap.alternate.remote_gid.raw[14] = 9;
 	put_msg(&lap);
 	take_msg(CM_ATTR_APR, &apr);
 	assert_int_equal(apr.apr.status, CM_APR_INVALID_GID);
 	assert_int_equal(apr.apr.info_bytes, sizeof(own4));
-	assert_memory_equal(apr.apr.info, own4, sizeof(own4));
+	assert_memory_equal(apr.apr.info, &own4, sizeof(own4));
 	q.handle.handle = qp.handle;
 	assert_int_equal(peer_call(p.sock, &q, NULL, 0, &r, NULL, 0), 0);
 	assert_int_equal(r.qp_query.attr.path_mig_state, 0);
 	/* One that is. */
 	lap.hdr.tid++;
-	lap.lap.alternate.remote_gid[14] = 0;
+	lap.lap.alternate.remote_gid.raw[14] = 0;
 	put_msg(&lap);
 	take_msg(CM_ATTR_APR, &apr);
 	assert_int_equal(apr.apr.status, CM_APR_SUCCESS);
 	assert_int_equal(apr.hdr.tid, lap.hdr.tid);
 	assert_int_equal(peer_call(p.sock, &q, NULL, 0, &r, NULL, 0), 0);
 	assert_int_equal(r.qp_query.attr.path_mig_state, 1);
-	assert_memory_equal(r.qp_query.attr.alt_ah.dgid, own6, sizeof(own6));
+	assert_memory_equal(r.qp_query.attr.alt_ah.dgid, &own6, sizeof(own6));
 	assert_int_equal(r.qp_query.attr.alt_timeout, 17);
 	/* A QP that is gone has none. */
 	q = peer_req(CTL_QP_DESTROY);
@@ -556,7 +554,7 @@ alternate_path_of_a_LAP_is_the_qps(void **state)
 static void
 LAP_for_an_unknown_process_is_refused(void **state)
 {
-	static const uint8_t own6[16] = { 0xfd, 0, 0, 0x18, [15] = 1 };
+	static const struct gid own6 = { { 0xfd, 0, 0, 0x18, [15] = 1 } };
 	struct ctl_qp_create_rsp qp;
 	struct cm_msg lap, apr;
 	int events, sock;
@@ -568,8 +566,8 @@ LAP_for_an_unknown_process_is_refused(void **state)
 	__atomic_store_n(&foreign, false, __ATOMIC_SEQ_CST);
 	qp = make_qp(&p);
 	lap = connect_linux(sock, events, qp.qpn);
-	memcpy(lap.lap.alternate.local_gid, own6, sizeof(own6));
-	memcpy(lap.lap.alternate.remote_gid, own6, sizeof(own6));
+	lap.lap.alternate.local_gid = own6;
+	lap.lap.alternate.remote_gid = own6;
 	put_msg(&lap);
 	take_msg(CM_ATTR_APR, &apr);
 	assert_int_equal(apr.apr.status, CM_APR_UNSUPPORTED);

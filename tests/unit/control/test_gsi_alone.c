@@ -85,8 +85,8 @@ static struct cm_connect_param
 connect_to(uint8_t last_byte)
 {
 	return (struct cm_connect_param){
-		.av = { .local_gid = { [10] = 0xff, 0xff, 198, 18, 0, 1 },
-			 .remote_gid = { [10] = 0xff, 0xff, 198, 18, 0, last_byte },
+		.av = { .local_gid = { { [10] = 0xff, 0xff, 198, 18, 0, 1 } },
+			 .remote_gid = { { [10] = 0xff, 0xff, 198, 18, 0, last_byte } },
 			 .pkey = 0xffff,
 			 .flow_label = 0x12345,
 			 .hop_limit = 9,
@@ -201,12 +201,12 @@ mads_that_cannot_go_are_counted(void **state)
 		net_port_poll(a.port, t += (uint64_t)NET_RESOLVE_INTERVAL_MS * 1000000);
 	assert_int_equal(g->tx_unreachable, 1);
 	/* No route. */
-	param.av.remote_gid[12] = 10;
+	param.av.remote_gid.raw[12] = 10;
 	param.qpn++;
 	assert_non_null(cm_connect(gsi_cm(a.gsi), &param, now));
 	assert_int_equal(g->tx_unreachable, 2);
 	/* Not the port's address, not a port. */
-	param.av.local_gid[15] = 9;
+	param.av.local_gid.raw[15] = 9;
 	param.qpn++;
 	assert_non_null(cm_connect(gsi_cm(a.gsi), &param, now));
 	param = connect_to(3);

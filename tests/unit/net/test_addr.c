@@ -93,35 +93,6 @@ mistakes_say_what_would_be_right(void **state)
 	}
 }
 
-static void
-subnets_compare_bit_by_bit(void **state)
-{
-	struct net_addr a, b;
-	char err[200];
-
-	net_addr_parse("10.1.2.3/20", &a, err, sizeof(err));
-	net_addr_parse("10.1.15.255/20", &b, err, sizeof(err));
-	assert_true(gid_same_subnet(&a.gid, &b.gid, 20));
-	assert_false(gid_same_subnet(&a.gid, &b.gid, 21));
-	assert_true(gid_same_subnet(&a.gid, &b.gid, 0));
-	assert_false(gid_same_subnet(&a.gid, &b.gid, 32));
-	assert_true(gid_same_subnet(&a.gid, &a.gid, 32));
-	net_addr_parse("fd00::1/64", &b, err, sizeof(err));
-	assert_false(gid_same_subnet(&a.gid, &b.gid, 0));
-}
-
-static void
-link_local_address_of_a_mac(void **state)
-{
-	const uint8_t mac[6] = { 0x52, 0x54, 0x00, 0x12, 0x34, 0x56 };
-	char text[GID_TEXT_BYTES];
-	struct gid gid;
-
-	gid = gid_link_local(mac);
-	assert_string_equal(gid_text(&gid, text), "fe80::5054:ff:fe12:3456");
-	assert_true(gid_is_link_local(&gid));
-}
-
 /* ---- A port's addresses ---- */
 static struct net_addr
 addr(const char *text)
@@ -225,8 +196,6 @@ main(void)
 		cmocka_unit_test(ipv6_is_the_gid),
 		cmocka_unit_test(prefix_may_be_0_and_the_whole_address),
 		cmocka_unit_test(mistakes_say_what_would_be_right),
-		cmocka_unit_test(subnets_compare_bit_by_bit),
-		cmocka_unit_test(link_local_address_of_a_mac),
 		cmocka_unit_test(addresses_are_added_replaced_and_removed),
 		cmocka_unit_test(addresses_that_cannot_be_are_refused),
 		cmocka_unit_test(an_address_is_on_link_in_the_first_subnet_it_fits),

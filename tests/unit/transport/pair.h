@@ -175,7 +175,7 @@ uint32_t host_ah(struct host *h, uint32_t pd, bool v6, bool loopback);
 /** An AH that leads to a multicast group, 239.18.0.1 or ff0e::18:1. */
 uint32_t host_group_ah(struct host *h, uint32_t pd, bool v6);
 /** The GID of that group. */
-const uint8_t *pair_group(bool v6);
+const struct gid *pair_group(bool v6);
 void ud_to_rts(struct end *e, uint32_t qkey);
 
 struct mr *host_mr(struct host *h, void *buf, uint64_t len, uint32_t access);

@@ -219,12 +219,12 @@ host_ah(struct host *h, uint32_t pd, bool v6, bool loopback)
 	return handle;
 }
 
-const uint8_t *
+const struct gid *
 pair_group(bool v6)
 {
-	static const uint8_t groups[2][16] = { { [10] = 0xff, 0xff, 239, 18, 0, 1 }, { 0xff, 0x0e, [13] = 0x18, [15] = 1 } };
+	static const struct gid groups[2] = { { { [10] = 0xff, 0xff, 239, 18, 0, 1 } }, { { 0xff, 0x0e, [13] = 0x18, [15] = 1 } } };
 
-	return groups[v6];
+	return &groups[v6];
 }
 
 uint32_t
@@ -233,7 +233,7 @@ host_group_ah(struct host *h, uint32_t pd, bool v6)
 	struct tp_path path = { .addr = pair_address(h->id, v6), .pkey = WIRE_PKEY_DEFAULT, .multicast = true };
 	uint32_t handle;
 
-	memcpy(path.addr.dip, pair_group(v6) + (v6 ? 0 : 12), v6 ? 16 : 4);
+	memcpy(path.addr.dip, gid_ip(pair_group(v6)), gid_ip_bytes(pair_group(v6)));
 	assert_int_equal(ah_create(h->sh.ahs, pd, &path, &handle), 0);
 	return handle;
 }

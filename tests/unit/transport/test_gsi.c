@@ -69,35 +69,23 @@ static const uint16_t default_pkeys[UROCE_MAX_PKEYS] = { WIRE_PKEY_DEFAULT };
 
 /* ---- Captures ---- */
 static void
-gid_of(uint8_t gid[16], const struct wire_pkt *p, bool dst)
-{
-	static const uint8_t mapped[12] = { [10] = 0xff, [11] = 0xff };
-
-	if (p->ip_version == 4) {
-		memcpy(gid, mapped, sizeof(mapped));
-		memcpy(gid + 12, p->l3 + (dst ? 16 : 12), 4);
-	} else {
-		memcpy(gid, p->l3 + (dst ? 24 : 8), 16);
-	}
-}
-
-static void
 check_golden_rx(const char *file, unsigned int number, const uint8_t *frame, uint32_t len, void *arg)
 {
 	struct gsi_host *h = arg;
 	unsigned int before = h->mads;
 	struct wire_pkt p;
-	uint8_t gid[16];
+	bool v4;
 
 	if (wire_parse(frame, len, true, &p) != WIRE_OK || p.bth.dqpn != WIRE_QPN_GSI)
 		return;
 	arrive(h, frame, len);
 	if (h->mads != before + 1)
 		fail_msg("%s, packet %u doesn't reach QP 1", file, number);
-	gid_of(gid, &p, false);
-	assert_memory_equal(h->mad.sgid, gid, 16);
-	gid_of(gid, &p, true);
-	assert_memory_equal(h->mad.dgid, gid, 16);
+	v4 = p.ip_version == 4;
+	assert_int_equal(gid_is_v4(&h->mad.sgid), v4);
+	assert_int_equal(gid_is_v4(&h->mad.dgid), v4);
+	assert_memory_equal(gid_ip(&h->mad.sgid), p.l3 + (v4 ? 12 : 8), v4 ? 4 : 16);
+	assert_memory_equal(gid_ip(&h->mad.dgid), p.l3 + (v4 ? 16 : 24), v4 ? 4 : 16);
 	assert_memory_equal(h->mad.smac, frame + 6, 6);
 	assert_memory_equal(h->mad.data, p.payload, TP_MAD_BYTES);
 	assert_int_equal(h->mad.port, 1);

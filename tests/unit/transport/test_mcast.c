@@ -70,7 +70,7 @@ expect_message(struct members *m, unsigned int i, const struct end *from, const 
 	if (v6) {
 		assert_memory_equal(grh + 24, pair_group(true), 16);
 	} else {
-		assert_memory_equal(grh + 20 + 16, pair_group(false) + 12, 4);
+		assert_memory_equal(grh + 20 + 16, gid_ip(pair_group(false)), 4);
 		for (unsigned int k = 0; k < WIRE_IPV4_BYTES; k += 2)
 			sum += wire_get16(grh + 20 + k);
 		sum = (sum & 0xffff) + (sum >> 16);
@@ -353,7 +353,7 @@ static void
 table_has_its_limits_and_forgets_nothing(void **state)
 {
 	struct rte_rcu_qsbr *qsbr = aligned_alloc(RTE_CACHE_LINE_SIZE, RTE_ALIGN(rte_rcu_qsbr_get_memsize(1), 64));
-	uint8_t gid[16] = { 0xff, 0x0e };
+	struct gid gid = { { 0xff, 0x0e } };
 	struct mcast_table *t;
 	uint32_t i;
 
@@ -363,32 +363,32 @@ table_has_its_limits_and_forgets_nothing(void **state)
 	t = mcast_table_create(qsbr);
 	assert_non_null(t);
 	for (i = 0; i < UROCE_MAX_MCAST_ATTACH; i++)
-		assert_int_equal(mcast_attach(t, 0, gid, 2 + i), 0);
-	assert_int_equal(mcast_attach(t, 0, gid, 9999), ENOMEM);
-	assert_int_equal(mcast_attach(t, 0, gid, 2), 0);
+		assert_int_equal(mcast_attach(t, 0, &gid, 2 + i), 0);
+	assert_int_equal(mcast_attach(t, 0, &gid, 9999), ENOMEM);
+	assert_int_equal(mcast_attach(t, 0, &gid, 2), 0);
 	assert_int_equal(mcast_table_attached(t), UROCE_MAX_MCAST_ATTACH);
 	assert_int_equal(mcast_table_groups(t), 1);
 	/* A place that is free again is used again. */
-	assert_int_equal(mcast_detach(t, 0, gid, 77), 0);
-	assert_int_equal(mcast_detach(t, 0, gid, 77), EINVAL);
-	assert_int_equal(mcast_attach(t, 0, gid, 9999), 0);
+	assert_int_equal(mcast_detach(t, 0, &gid, 77), 0);
+	assert_int_equal(mcast_detach(t, 0, &gid, 77), EINVAL);
+	assert_int_equal(mcast_attach(t, 0, &gid, 9999), 0);
 	for (i = 1; i < UROCE_MAX_MCAST_GROUPS; i++) {
-		wire_put32(gid + 12, i);
-		assert_int_equal(mcast_attach(t, 0, gid, 5), 0);
+		wire_put32(gid.raw + 12, i);
+		assert_int_equal(mcast_attach(t, 0, &gid, 5), 0);
 	}
-	wire_put32(gid + 12, i);
-	assert_int_equal(mcast_attach(t, 0, gid, 5), ENOMEM);
-	assert_int_equal(mcast_detach(t, 0, gid, 5), EINVAL);
+	wire_put32(gid.raw + 12, i);
+	assert_int_equal(mcast_attach(t, 0, &gid, 5), ENOMEM);
+	assert_int_equal(mcast_detach(t, 0, &gid, 5), EINVAL);
 	for (i = 1; i < UROCE_MAX_MCAST_GROUPS; i++) {
-		wire_put32(gid + 12, i);
-		assert_int_equal(mcast_detach(t, 1, gid, 5), EINVAL);
-		assert_int_equal(mcast_detach(t, 0, gid, 5), 0);
+		wire_put32(gid.raw + 12, i);
+		assert_int_equal(mcast_detach(t, 1, &gid, 5), EINVAL);
+		assert_int_equal(mcast_detach(t, 0, &gid, 5), 0);
 	}
 	assert_int_equal(mcast_table_groups(t), 1);
-	wire_put32(gid + 12, 0);
+	wire_put32(gid.raw + 12, 0);
 	for (i = 0; i < UROCE_MAX_MCAST_ATTACH; i++)
-		assert_int_equal(mcast_detach(t, 0, gid, 2 + i), 2 + i == 77 ? EINVAL : 0);
-	assert_int_equal(mcast_detach(t, 0, gid, 9999), 0);
+		assert_int_equal(mcast_detach(t, 0, &gid, 2 + i), 2 + i == 77 ? EINVAL : 0);
+	assert_int_equal(mcast_detach(t, 0, &gid, 9999), 0);
 	assert_int_equal(mcast_table_groups(t), 0);
 	assert_int_equal(mcast_table_attached(t), 0);
 	rte_rcu_qsbr_quiescent(qsbr, 0);

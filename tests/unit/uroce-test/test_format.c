@@ -120,16 +120,6 @@ many_rows_fit(void **state)
 }
 
 static void
-gids_read_as_addresses(void **state)
-{
-	const uint8_t v4[16] = { [10] = 0xff, [11] = 0xff, 198, 18, 0, 1 }, v6[16] = { 0xfd, 0, 0, 0x18, [15] = 1 };
-	char out[46];
-
-	assert_string_equal(format_gid(v4, out), "198.18.0.1");
-	assert_string_equal(format_gid(v6, out), "fd00:18::1");
-}
-
-static void
 short_numbers_have_three_digits(void **state)
 {
 	static const struct {
@@ -165,7 +155,6 @@ main(void)
 		cmocka_unit_test(no_row_is_said_in_words_or_as_an_empty_array),
 		cmocka_unit_test(a_value_given_twice_is_the_last_one),
 		cmocka_unit_test(many_rows_fit),
-		cmocka_unit_test(gids_read_as_addresses),
 		cmocka_unit_test(short_numbers_have_three_digits),
 		cmocka_unit_test(times_have_their_unit),
 	};

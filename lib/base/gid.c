@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "wire/gid.h"
+#include "base/gid.h"
 
 #include <arpa/inet.h>
 
