@@ -3,7 +3,7 @@
  * @file
  * One end of the connections: the program's side of the rings, and the state of its workload.
  *
- * Owner: the thread that runs the workload; no other thread uses an end while the test runs. In the arena.
+ * Owner: the thread that runs the workload; no other thread uses an end while the test runs. It is in the arena.
  */
 #ifndef UROCE_PERF_END_H
 #define UROCE_PERF_END_H

@@ -166,8 +166,8 @@ results(struct pair *p, const struct perf_opts *o)
 }
 
 /**
- * Close the two sides in turn: memif handles a disconnected peer on the interrupt thread, and needs the other side
- * then.
+ * Close the two sides in turn: when one is closed, memif's interrupt thread handles that on the other, which must still
+ * exist.
  */
 static void
 tear_down(struct pair *p)

@@ -78,7 +78,7 @@ struct rs_iomap {
 };
 _Static_assert(sizeof(struct rs_iomap) == 24, "the peer's size");
 
-/** The same in host byte order: what an end tells about itself. */
+/** What an end tells about itself (struct rs_conn_data), in host byte order. */
 struct rs_hello {
 	uint16_t credits;
 	bool swap;        /**< the peer wants descriptors in the other byte order */
