@@ -54,7 +54,7 @@ run_start(struct call *c)
 		return call_fail(c, "%s is being written: `capture stop` first", s.file);
 	}
 	if (qp != NULL && only != NULL && only != qp->host)
-		return call_fail(c, "%s belongs to %s, not to %s", qp->name, qp->host->name, only->name);
+		return call_fail(c, "%s is of %s, not of %s", qp->name, qp->host->name, only->name);
 	if (qp != NULL)
 		only = qp->host;
 	for (unsigned int i = 0; i < hosts_count(); i++)

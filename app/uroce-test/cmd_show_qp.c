@@ -39,7 +39,7 @@ read_which(const struct call *c, struct which *w)
 	if (text == NULL || strcmp(text, "all") == 0)
 		return 0;
 	if (o != NULL && w->host != NULL && w->host != o->host)
-		return call_fail(c, "%s belongs to %s, not to %s", text, o->host->name, w->host->name);
+		return call_fail(c, "%s is of %s, not of %s", text, o->host->name, w->host->name);
 	if (o != NULL) {
 		*w = (struct which){ .host = o->host, .qpn = o->v.qp->qp_num };
 		return 0;
