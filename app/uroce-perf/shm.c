@@ -3,7 +3,7 @@
  * The workload in a process of its own: it uses rings and memory, as a verbs program does, and runs both ends. The
  * engine has another core. The QPs are connected to each other through the loopback, without the network.
  */
-#include <poll.h>
+#include <errno.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -21,7 +21,6 @@
 
 #include "lane.h"
 
-enum { POLL_MS = 20 };
 enum shm_state { SHM_WAIT, SHM_GO, SHM_ABORT };
 
 /** Shared by both processes; in the arena. */
@@ -137,26 +136,20 @@ ends_connect(struct perf_host *h)
 	return ok;
 }
 
-/**
- * Wake the engine's session when the program kicks, until the program ends.
- * @return true if its exit status was 0.
- */
+/** Wait until the program ends. @return true if it ended well. */
 static bool
-serve(struct shm_control *c, struct engine *e, struct engine_session *session)
+serve(struct shm_control *c)
 {
-	struct pollfd fd = { .fd = c->kick_fd, .events = POLLIN };
-	uint64_t kicks;
 	int status;
 
-	while (waitpid(c->program, &status, WNOHANG) == 0)
-		if (poll(&fd, 1, POLL_MS) > 0 && read(c->kick_fd, &kicks, sizeof(kicks)) == sizeof(kicks))
-			engine_session_kick(e, session);
+	while (waitpid(c->program, &status, 0) < 0 && errno == EINTR)
+		;
 	c->program = 0;
 	return WIFEXITED(status) && WEXITSTATUS(status) == EXIT_SUCCESS;
 }
 
 static bool
-measure(struct shm_control *c, struct perf_host *h, struct engine_session *session)
+measure(struct shm_control *c, struct perf_host *h)
 {
 	_Atomic bool stop = false;
 	struct perf_lane lane = { .engines = { h->engines[0] }, .nb_engines = 1, .stop = &stop };
@@ -168,7 +161,7 @@ measure(struct shm_control *c, struct perf_host *h, struct engine_session *sessi
 	CPU_SET(rte_lcore_to_cpu_id((int)rte_get_main_lcore()), &c->core);
 	rte_eal_remote_launch(lane_run, &lane, lcore);
 	atomic_store(&c->state, SHM_GO);
-	ok = serve(c, h->engines[0], session);
+	ok = serve(c);
 	atomic_store(&stop, true);
 	rte_eal_mp_wait_lcore();
 	if (!ok)
@@ -218,8 +211,8 @@ run_shm(const struct perf_opts *o, struct shm_control *c)
 	     host_open(h, o, 0, port, o->ipv6 ? "fd00:18::1/64" : "198.18.0.1/24") &&
 	     host_impairs_found();
 	if (ok) {
-		session = engine_session_add(h->engines[0], &c->db, PERF_ENDS_PER_ENGINE * o->qps, false);
-		ok = session != NULL && ends_create(c, h, session) && ends_connect(h) && measure(c, h, session);
+		session = engine_session_add(h->engines[0], &c->db, PERF_ENDS_PER_ENGINE * o->qps, &c->kick_fd, false);
+		ok = session != NULL && ends_create(c, h, session) && ends_connect(h) && measure(c, h);
 	}
 	atomic_store(&c->state, SHM_ABORT);
 	if (c->program > 0)

@@ -187,6 +187,8 @@ on_signal(struct watch *w, uint32_t events)
 		return;
 	if (info.ssi_signo == SIGHUP) {
 		control_reload(c);
+		if (c->s.hangup != NULL)
+			c->s.hangup(c->s.arg);
 		return;
 	}
 	CTL_LOG(INFO, "signal %u, shutting down", info.ssi_signo);

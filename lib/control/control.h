@@ -42,10 +42,14 @@ struct control_setup {
 	struct impair **impairs;    /**< one per port, NULL: not impaired; changed on SIGHUP. NULL: ports can't be impaired */
 	struct engine **engines;
 	unsigned int nb_engines;
+	const int *cpus;            /**< CPUs of the threads that run the engines, engine_config.cpus */
+	unsigned int nb_cpus;       /**< 0: one thread each, on any CPU */
 	struct net_port **ports;
 	uint16_t nb_ports;
 	struct shared sh;
-	bool signals;               /**< SIGTERM and SIGINT end control_run(), SIGHUP calls control_reload() */
+	bool signals;               /**< SIGTERM and SIGINT end control_run(), SIGHUP is control_reload() and hangup() */
+	void (*hangup)(void *arg);  /**< [control] what else SIGHUP is; NULL: nothing */
+	void *arg;
 };
 
 /**

@@ -224,25 +224,9 @@ on_session(struct watch *w, uint32_t events)
 		session_close(s, NULL);
 }
 
-static void
-on_kick(struct watch *w, uint32_t events)
-{
-	struct session *s = container_of(w, struct session, kick);
-
-	/*
-	 * The eventfd is watched edge-triggered and never read: the program has this open file too, and could make our
-	 * read() block.
-	 */
-	if (s->closing)
-		return;
-	for (unsigned int i = 0; i < s->control->s.nb_engines; i++)
-		engine_session_kick(s->control->s.engines[i], s->engine_sessions[i]);
-}
-
 int
 dispatch_session(struct session *s)
 {
 	s->sock.fn = on_session;
-	s->kick.fn = on_kick;
 	return control_watch(s->control, &s->sock, EPOLLIN | EPOLLRDHUP);
 }

@@ -54,7 +54,7 @@ apply_impair(struct reload *r, struct config_port *port, const struct config_por
 {
 	struct control *c = r->c;
 	uint16_t i = port_index(c, port);
-	const struct net_port *p = c->s.ports[i];
+	struct net_port *p = c->s.ports[i];
 	int rc = 0;
 
 	if (c->s.impairs == NULL)
@@ -65,6 +65,7 @@ apply_impair(struct reload *r, struct config_port *port, const struct config_por
 		impair_set(c->s.impairs[i], &new_port->impair);
 	else if (new_port->impaired)
 		rc = abs(impair_attach(p->port_id, p->nb_queues, &new_port->impair, &c->s.impairs[i]));
+	atomic_store(&p->impaired, c->s.impairs[i] != NULL);
 	if (rc == 0) {
 		port->impaired = new_port->impaired;
 		port->impair = new_port->impair;

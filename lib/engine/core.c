@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Used by all parts of an engine: ownership, waking, rings. Calls no other part. */
 #include <errno.h>
+#include <sched.h>
 #include <unistd.h>
 
 #include <rte_malloc.h>
@@ -30,6 +31,18 @@ engine_disown(struct engine *e)
 	atomic_store_explicit(&e->owner, 0, memory_order_release);
 }
 
+/** @return which of the engine's CPUs this thread is on; 0 if on none of them. */
+static unsigned int
+cpu_here(const struct engine *e)
+{
+	int cpu = e->c.nb_cpus > 1 ? sched_getcpu() : 0;
+
+	for (unsigned int i = 1; i < e->c.nb_cpus; i++)
+		if (e->c.cpus[i] == cpu)
+			return i;
+	return 0;
+}
+
 void
 engine_wake(struct engine *e)
 {
@@ -40,7 +53,7 @@ engine_wake(struct engine *e)
 	if (atomic_load_explicit(&e->sleeping, memory_order_relaxed) == 0 ||
 	    !atomic_compare_exchange_strong(&e->sleeping, &yes, 0))
 		return;
-	while (write(e->kick_fd, &one, sizeof(one)) < 0 && errno == EINTR)
+	while (write(e->kick_fds[cpu_here(e)], &one, sizeof(one)) < 0 && errno == EINTR)
 		;
 }
 

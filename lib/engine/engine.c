@@ -4,6 +4,7 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -13,11 +14,14 @@
 #include "engine/engine_priv.h"
 #include "ring/ctl.h"
 
-enum { OWN_SPINS = 100 }; /* attempts to own an engine before the thread yields its core */
+enum {
+	OWN_SPINS = 100,   /* tries to own an engine before its next owner yields its core */
+	KICK_TURNS = 64,   /* turns outside a loop until kicks are looked for, by a system call */
+};
 
 /** Wait until this thread is the owner. */
-static void
-own_wait(struct engine *e)
+void
+engine_own_wait(struct engine *e)
 {
 	for (unsigned int i = 0; !engine_own(e); i++) {
 		if (i < OWN_SPINS)
@@ -71,11 +75,13 @@ parts_create(struct engine *e)
 	/* Producers may share a core with each other: with RTS a preempted producer doesn't block the others. */
 	const unsigned int mpsc = RING_F_MP_RTS_ENQ | RING_F_SC_DEQ;
 	const struct engine_config *c = &e->c;
+	struct epoll_event kick = { .events = EPOLLIN | EPOLLET };
 	struct transport_config tc = {
 		.sh = c->sh,
 		.engine = c->id,
 		.nb_ports = c->nb_ports,
 		.socket_id = c->socket_id,
+		.no_watch = c->nb_cpus > 1, /* doorbells tell which programs are active */
 		.stamp_ns = clock_read,
 		.notify = on_completion,
 		.event = on_event,
@@ -93,17 +99,23 @@ parts_create(struct engine *e)
 		if (c->cc[i] != TP_CC_NONE)
 			net_port_link(c->ports[i], &tc.ports[i].mbps);
 	}
-	e->kick_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-	if (e->kick_fd < 0)
-		return errno;
+	for (unsigned int i = 0; i < engine_cpus(e); i++) {
+		e->kick_fds[i] = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+		e->epfds[i] = epoll_create1(EPOLL_CLOEXEC);
+		if (e->kick_fds[i] < 0 || e->epfds[i] < 0 ||
+		    epoll_ctl(e->epfds[i], EPOLL_CTL_ADD, e->kick_fds[i], &kick) != 0)
+			return errno;
+	}
 	rc = events_create(e);
 	if (rc != 0)
 		return rc;
 	e->hot = calloc(UROCE_MAX_SESSIONS, sizeof(*e->hot));
+	e->sessions = calloc(UROCE_MAX_SESSIONS, sizeof(*e->sessions));
+	e->kicks = engine_ring("engine_kicks", UROCE_MAX_SESSIONS, c->socket_id, mpsc);
 	e->mailbox = engine_ring("engine_mailbox", ENGINE_MAILBOX, c->socket_id, mpsc);
 	e->send = engine_ring("engine_send", ENGINE_SEND_RING, c->socket_id, mpsc);
 	e->handoff = engine_ring("engine_handoff", ENGINE_HANDOFF, c->socket_id, mpsc);
-	if (e->hot == NULL || e->mailbox == NULL || e->send == NULL || e->handoff == NULL)
+	if (e->hot == NULL || e->sessions == NULL || e->kicks == NULL || e->mailbox == NULL || e->send == NULL || e->handoff == NULL)
 		return ENOMEM;
 	e->tp = transport_create(&tc);
 	return e->tp != NULL ? 0 : errno;
@@ -126,7 +138,8 @@ engine_create(const struct engine_config *c)
 		return NULL;
 	}
 	e->c = *c;
-	e->kick_fd = -1;
+	for (unsigned int i = 0; i < ENGINE_CPUS_MAX; i++)
+		e->kick_fds[i] = e->epfds[i] = -1;
 	e->event_fd = -1;
 	rc = parts_create(e);
 	if (rc == 0 && c->sh.qsbr != NULL && rte_rcu_qsbr_thread_register(c->sh.qsbr, c->id) != 0)
@@ -138,7 +151,6 @@ engine_create(const struct engine_config *c)
 		return NULL;
 	}
 	clock_init(e);
-	idle_init(e);
 	return e;
 }
 
@@ -153,8 +165,14 @@ engine_destroy(struct engine *e)
 	if (e->tp != NULL)
 		transport_destroy(e->tp);
 	events_destroy(e);
-	if (e->kick_fd >= 0)
-		close(e->kick_fd);
+	for (unsigned int i = 0; i < ENGINE_CPUS_MAX; i++) {
+		if (e->kick_fds[i] >= 0)
+			close(e->kick_fds[i]);
+		if (e->epfds[i] >= 0)
+			close(e->epfds[i]);
+	}
+	free(e->sessions);
+	rte_free(e->kicks);
 	free(e->hot);
 	rte_free(e->mailbox);
 	rte_free(e->send);
@@ -171,8 +189,8 @@ engine_connect(struct engine **all, unsigned int nb_engines)
 }
 
 /** Run one turn. @return the work done. */
-static uint32_t
-turn(struct engine *e)
+uint32_t
+engine_run_turn(struct engine *e)
 {
 	uint64_t before = e->tsc, before_ns = e->now_ns, now_ns = engine_now(e);
 	uint64_t *cycles = e->worked ? &e->stats.busy_cycles : &e->stats.idle_cycles;
@@ -187,6 +205,11 @@ turn(struct engine *e)
 	if (late) {
 		e->stats.late_turns++;
 		io_was_away(e, now_ns - before_ns - ENGINE_LATE_NS);
+	}
+	if (unlikely(!e->looping && e->nb_hot < e->nb_sessions && e->stats.turns % KICK_TURNS == 0)) {
+		for (unsigned int i = 0; i < engine_cpus(e); i++)
+			sessions_take_kicks(e, i);
+		sessions_kicked(e);
 	}
 	work = io_rx(e, late ? ENGINE_LATE_BURSTS : 1, now_ns);
 	work += mailbox_run(e, now_ns);
@@ -212,8 +235,8 @@ engine_turn(struct engine *e)
 {
 	uint32_t work;
 
-	own_wait(e);
-	work = turn(e);
+	engine_own_wait(e);
+	work = engine_run_turn(e);
 	engine_disown(e);
 	return work;
 }
@@ -225,32 +248,9 @@ engine_try_turn(struct engine *e)
 
 	if (!engine_own(e))
 		return 0;
-	work = turn(e);
+	work = engine_run_turn(e);
 	engine_disown(e);
 	return work;
-}
-
-int
-engine_loop(void *engine)
-{
-	struct engine *e = engine;
-	struct idle_thread thread;
-	uint64_t before;
-	uint32_t work;
-
-	own_wait(e);
-	idle_thread_begin(e, &thread);
-	engine_now(e);
-	e->worked = false;
-	while (atomic_load_explicit(&e->stop, memory_order_relaxed) == 0) {
-		before = e->tsc;
-		work = turn(e);
-		idle_turn(e, work, e->tsc - before);
-	}
-	atomic_store_explicit(&e->stop, 0, memory_order_relaxed);
-	idle_thread_end(e, &thread);
-	engine_disown(e);
-	return 0;
 }
 
 void

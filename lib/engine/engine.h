@@ -10,9 +10,9 @@
  * bursts. The engine reports to the control thread through an event ring with an eventfd.
  *
  * Idle policy: `poll` never yields the core. `adaptive` spins for ENGINE_SPIN_TURNS idle turns (only a few if other
- * threads want the core), then yields the core in every turn. After ENGINE_AWAKE_NS without work it sleeps, for
- * ENGINE_SLEEP_MIN_NS at first and up to ENGINE_SLEEP_MAX_NS later, but never beyond the next timer. A kick (the
- * eventfd is written by the control thread or the client of a cold session) ends a sleep at once.
+ * threads want the core), then yields the core in every turn. After ENGINE_AWAKE_NS without work it sleeps, until it gets
+ * something to do or a timer is due. `interrupt` sleeps after the first idle turn. With a port that can't wake anybody no
+ * sleep is longer than ENGINE_SLEEP_MIN_NS at first and ENGINE_SLEEP_MAX_NS later. docs/internals/idle.md has the whole of it.
  */
 #ifndef UROCE_ENGINE_H
 #define UROCE_ENGINE_H
@@ -39,6 +39,8 @@ enum {
 	ENGINE_FAILURES = 20,        /**< events per second for failed QPs, and as many for QPs moved to ERR by their program */
 	ENGINE_BURSTS = 6,           /**< size classes of bursts: 1, 2-3, 4-7, 8-15, 16-31, 32 packets */
 	ENGINE_HANDOFF = 4096,       /**< packets from other engines */
+	ENGINE_LOOP_MAX = 8,         /**< engines in a loop */
+	ENGINE_CPUS_MAX = 4,         /**< threads of a loop */
 	ENGINE_SPIN_TURNS = 500,     /**< idle turns before the first yield, if no other thread wants the core */
 	ENGINE_AWAKE_NS = 1000000,   /**< no sleep until this long after the last work */
 	ENGINE_SLEEP_MIN_NS = 20000,
@@ -46,7 +48,7 @@ enum {
 	ENGINE_SESSION_COLD_NS = 100000000, /**< a session without a doorbell for this long goes cold */
 };
 
-enum engine_idle { ENGINE_IDLE_POLL, ENGINE_IDLE_ADAPTIVE };
+enum engine_idle { ENGINE_IDLE_POLL, ENGINE_IDLE_ADAPTIVE, ENGINE_IDLE_INTERRUPT };
 
 struct engine_config {
 	unsigned int id;           /**< 0 ..; also the queue number and the RCU thread ID */
@@ -58,6 +60,8 @@ struct engine_config {
 	struct shared sh;          /**< the engine is thread `id` of sh.qsbr: online while it runs, offline while it sleeps */
 	struct tp_features features[UROCE_MAX_PORTS]; /**< features of the QPs of each port */
 	int socket_id;
+	unsigned int nb_cpus;      /**< threads of the engine's loop, each on a CPU of its own; 0: one, on any */
+	int cpus[ENGINE_CPUS_MAX];
 };
 
 /** Kinds of events for the control thread. */
@@ -79,8 +83,23 @@ void engine_destroy(struct engine *e);
 /** [control] Let the engines hand packets to each other. Called once, when all are created. */
 void engine_connect(struct engine **all, unsigned int nb_engines);
 
-/** [engine lcore] Run turns until engine_stop(). Has the signature that rte_eal_remote_launch() needs. @return 0. */
+/** [engine lcore] Run turns until engine_stop(). Has the signature that rte_eal_remote_launch() needs. @return 0 or an errno value. */
 int engine_loop(void *engine);
+/**
+ * A loop that runs several engines, on one thread or on one of several threads at a time. With several, each has a CPU of its own, and a
+ * client wakes the one on its own CPU: where cores are few the core goes from the program to the engine and back, and no other
+ * core has to be interrupted.
+ */
+struct engine_loop;
+/** [control] @param engines  At most ENGINE_LOOP_MAX, all with the same CPUs and idle policy. @return NULL with errno set. */
+struct engine_loop *engine_loop_create(struct engine *const *engines, unsigned int n);
+/**
+ * [engine lcore] Be thread @p thread of the loop, until all its engines have been stopped by engine_stop().
+ * @param thread  Below engine_config.nb_cpus, or 0; the caller runs on engine_config.cpus[thread] only.
+ */
+void engine_loop_run(struct engine_loop *l, unsigned int thread);
+/** [control] No thread may be in it. */
+void engine_loop_destroy(struct engine_loop *l);
 /** [engine lcore] Run one turn, for a loop of the caller's; reports the quiescent state. @return work done; 0: idle. */
 uint32_t engine_turn(struct engine *e);
 /**
@@ -140,15 +159,16 @@ struct engine_session;
  * [control] Add a session: the engine polls these doorbells from now on (the session is hot).
  * @param db  Shared with the client and not trusted: only its bits are read.
  * @param max_slots  QPs that the session may have on this engine, at most RING_DB_SLOTS.
- * @param stays_hot  The session never becomes cold. For a process that drives the engine itself, where no thread may be
- * reading kicks.
+ * @param kick_fds  For each CPU of the engine (engine_config.nb_cpus, at least one) the eventfd that a client on that CPU writes to while
+ * the session is cold. The engine waits for them and never reads them, because the client has them too and could make a read
+ * wait. NULL: none.
+ * @param stays_hot  The session becomes cold only while the engine sleeps. For a process that drives the engine itself.
  * @return NULL with errno set.
  */
-struct engine_session *engine_session_add(struct engine *e, struct ring_db *db, uint32_t max_slots, bool stays_hot);
+struct engine_session *engine_session_add(struct engine *e, struct ring_db *db, uint32_t max_slots, const int *kick_fds,
+					  bool stays_hot);
 /** [control] Remove a session. Waits until the engine doesn't use it any more. */
 void engine_session_remove(struct engine *e, struct engine_session *s);
-/** [control] The client kicked: poll its doorbells again. */
-void engine_session_kick(struct engine *e, struct engine_session *s);
 /** [engine, in engine_call()] Set the QP of doorbell slot @p slot; NULL: none. */
 void engine_session_set_qp(struct engine_session *s, uint32_t slot, struct qp *qp);
 

@@ -30,7 +30,7 @@ enum {
 };
 
 /** States of a message. The word is also the futex on which its sender waits. */
-enum msg_state { MSG_IDLE, MSG_QUEUED, MSG_WAITED, MSG_DONE };
+enum msg_state { MSG_QUEUED, MSG_WAITED, MSG_DONE };
 
 /** One message of the mailbox. Its memory belongs to the sender. */
 struct engine_msg {
@@ -45,10 +45,11 @@ struct engine_session {
 	uint32_t max_slots;
 	bool hot;                    /**< [owner] in the engine's list of hot sessions */
 	bool stays_hot;
-	uint32_t hot_index;          /**< [owner] its index in that list */
-	uint64_t last_ns;            /**< [owner] when its doorbell last rang */
 	bool crowded;                /**< [owner] copy of db->crowded */
-	struct engine_msg kick;
+	uint32_t hot_index;          /**< [owner] where in the list */
+	uint32_t id;                 /**< [owner] where in the engine's table */
+	int kick_fds[ENGINE_CPUS_MAX]; /**< in the engine's epolls; -1: none */
+	uint64_t last_ns;            /**< [owner] when it last rang */
 	struct qp *qps[];            /**< [owner] by doorbell slot */
 };
 
@@ -63,20 +64,6 @@ struct engine_clock {
 	uint64_t seen_ns, seen_tsc;  /**< the kernel's clock and the TSC at the last comparison */
 };
 
-/** State of the adaptive idle policy. */
-struct engine_idler {
-	uint64_t last_work_ns;
-	uint64_t sleep_ns;           /**< length of the next sleep */
-	uint32_t idle_turns;         /**< since the last work */
-	uint32_t yields;
-	uint32_t hog;                /**< naps left during which we assume that a yield would cost a whole time slice */
-	bool yielded;                /**< the last turn ended with a yield */
-	bool crowded;                /**< value for ring_db.crowded */
-	bool shared;                 /**< another thread wants this core */
-	uint64_t switches;           /**< the thread's context switches when last read */
-	uint64_t hog_cycles;         /**< if a yield takes longer than this, the other thread doesn't yield */
-};
-
 struct engine {
 	struct engine_config c;
 	struct transport *tp;
@@ -84,11 +71,13 @@ struct engine {
 	uint64_t tsc;                /**< [owner] TSC of the last turn */
 	uint64_t now_ns;             /**< [owner] never goes back */
 	bool worked;                 /**< [owner] the last turn found work */
-	struct engine_idler idler;   /**< [owner] */
+	bool crowded;                /**< [owner] for ring_db.crowded */
+	bool looping;                /**< [owner] a loop runs the engine and waits for kicks */
 	struct engine_stats stats;   /**< [owner] */
 	struct engine_tap *tap;      /**< [owner] or NULL */
 	struct net_counters net[UROCE_MAX_PORTS];      /**< [owner] */
 	uint64_t tx_progress_ns[UROCE_MAX_PORTS];      /**< [owner] when the port last accepted a packet or had none */
+	struct engine_session **sessions; /**< [owner] all of them by their ids, room for UROCE_MAX_SESSIONS; NULL: no session */
 	struct engine_session **hot; /**< [owner] room for UROCE_MAX_SESSIONS */
 	uint32_t nb_hot;             /**< [owner] */
 	uint32_t nb_sessions;        /**< [owner] hot and cold */
@@ -108,7 +97,11 @@ struct engine {
 	struct tp_mad *mad_lent;     /**< [control] the MAD that the last fetched event points to */
 	_Atomic uint32_t event_signalled; /**< event_fd was written since the control thread last found no events */
 	int event_fd;
-	int kick_fd;
+	/* For each thread that may run the engine. */
+	int kick_fds[ENGINE_CPUS_MAX];
+	int epfds[ENGINE_CPUS_MAX];  /**< that and the sessions' kicks, all edge-triggered and never read */
+	struct rte_ring *kicks;      /**< ids of sessions that have kicked, plus one */
+	_Atomic uint32_t kicks_lost; /**< the ring was full: any session may have kicked */
 
 	_Alignas(RTE_CACHE_LINE_SIZE) _Atomic uint32_t owner; /**< 1: a thread is running the engine */
 	_Atomic uint32_t stop;
@@ -136,8 +129,6 @@ struct rte_ring *engine_ring(const char *what, unsigned int entries, int socket_
 /* mailbox.c */
 /** [owner] Run waiting messages. @return how many. */
 uint32_t mailbox_run(struct engine *e, uint64_t now_ns);
-/** [any] Send a message without waiting for it. Does nothing if it is in the mailbox already. */
-void mailbox_post(struct engine *e, struct engine_msg *msg);
 
 /* event.c */
 /** [owner] Send an event to the control thread; counted as lost if there is no room. */
@@ -152,6 +143,14 @@ void events_destroy(struct engine *e);
 uint32_t sessions_run(struct engine *e, uint64_t now_ns);
 /** [owner] @return true if a doorbell of a hot session has rung. */
 bool sessions_rung(const struct engine *e);
+/** [owner] Have the clients of all sessions kick (true), or not those of the hot ones (false). */
+void sessions_arm(struct engine *e, bool armed);
+/** [any] Take the kicks that came to CPU @p cpu of the engine, for sessions_kicked(). */
+void sessions_take_kicks(struct engine *e, unsigned int cpu);
+/** [owner] Heat the sessions whose kicks were taken. */
+void sessions_kicked(struct engine *e);
+/** [owner] @return hot sessions that have rung since @p since_ns. */
+uint32_t sessions_active(const struct engine *e, uint64_t since_ns);
 
 /* io.c */
 /**
@@ -173,17 +172,16 @@ void io_handoff_done(struct engine *e);
 /** [owner] Free all packets that the engine holds. */
 void io_drain(struct engine *e);
 
-/* idle.c */
-void idle_init(struct engine *e);
-/**
- * [owner] Apply the idle policy after a turn that did @p work. @p cycles: duration of the turn and the yield before it.
- */
-void idle_turn(struct engine *e, uint32_t work, uint64_t cycles);
-/** Settings of its thread that engine_loop() changes, to be restored. */
-struct idle_thread {
-	int timer_slack_ns;
-};
-void idle_thread_begin(struct engine *e, struct idle_thread *t);
-void idle_thread_end(struct engine *e, const struct idle_thread *t);
+/* engine.c */
+/** Wait until this thread is the owner. */
+void engine_own_wait(struct engine *e);
+/** [owner] One turn. @return work done. */
+uint32_t engine_run_turn(struct engine *e);
+/** [any] @return the number of epfds and kick_fds. */
+static inline unsigned int
+engine_cpus(const struct engine *e)
+{
+	return e->c.nb_cpus > 0 ? e->c.nb_cpus : 1;
+}
 
 #endif /* UROCE_ENGINE_PRIV_H */

@@ -72,17 +72,6 @@ mailbox_push(struct engine *e, struct engine_msg *msg)
 	engine_wake(e);
 }
 
-void
-mailbox_post(struct engine *e, struct engine_msg *msg)
-{
-	uint32_t state = atomic_load_explicit(&msg->state, memory_order_acquire);
-
-	if (state != MSG_IDLE && state != MSG_DONE)
-		return;
-	atomic_store_explicit(&msg->state, MSG_QUEUED, memory_order_relaxed);
-	mailbox_push(e, msg);
-}
-
 /** Do step @p round of waiting for @p msg. */
 static void
 call_wait(struct engine_msg *msg, unsigned int round)

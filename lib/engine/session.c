@@ -8,8 +8,11 @@
  */
 #include <errno.h>
 #include <stdlib.h>
+#include <sys/epoll.h>
 
 #include "engine/engine_priv.h"
+
+enum { KICKS = 64 }; /* taken at a time */
 
 /** [owner] Poll the session's doorbells from now on, so that the client needn't kick. */
 static void
@@ -110,8 +113,8 @@ sessions_run(struct engine *e, uint64_t now_ns)
 	while (i < e->nb_hot) {
 		struct engine_session *s = e->hot[i];
 
-		if (s->crowded != e->idler.crowded) {
-			s->crowded = e->idler.crowded;
+		if (s->crowded != e->crowded) {
+			s->crowded = e->crowded;
 			atomic_store_explicit(&s->db->crowded, s->crowded, memory_order_relaxed);
 		}
 		if (atomic_load_explicit(&s->db->top, memory_order_relaxed) != 0) {
@@ -136,20 +139,83 @@ sessions_rung(const struct engine *e)
 	return false;
 }
 
-static int
-heat_msg(struct engine *e, void *arg, uint64_t now_ns)
+void
+sessions_arm(struct engine *e, bool armed)
 {
-	session_heat(e, arg, now_ns);
-	return 0;
+	for (uint32_t i = 0; i < e->nb_hot; i++)
+		atomic_store_explicit(&e->hot[i]->db->hot, !armed, memory_order_relaxed);
+}
+
+void
+sessions_take_kicks(struct engine *e, unsigned int cpu)
+{
+	struct epoll_event ev[KICKS];
+	int n = epoll_wait(e->epfds[cpu], ev, KICKS, 0);
+
+	for (int i = 0; i < n; i++)
+		if (ev[i].data.u32 != 0 && rte_ring_enqueue(e->kicks, (void *)(uintptr_t)ev[i].data.u32) != 0)
+			atomic_store_explicit(&e->kicks_lost, 1, memory_order_release);
+}
+
+void
+sessions_kicked(struct engine *e)
+{
+	struct engine_session *s;
+	void *id;
+
+	while (rte_ring_dequeue(e->kicks, &id) == 0) {
+		/* The session may be gone, and another have its id. */
+		s = e->sessions[(uintptr_t)id - 1];
+		if (s != NULL)
+			session_heat(e, s, e->now_ns);
+	}
+	if (likely(atomic_exchange_explicit(&e->kicks_lost, 0, memory_order_acquire) == 0))
+		return;
+	for (uint32_t i = 0; i < UROCE_MAX_SESSIONS; i++)
+		if (e->sessions[i] != NULL && atomic_load(&e->sessions[i]->db->top) != 0)
+			session_heat(e, e->sessions[i], e->now_ns);
+}
+
+uint32_t
+sessions_active(const struct engine *e, uint64_t since_ns)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < e->nb_hot; i++)
+		n += e->hot[i]->last_ns >= since_ns;
+	return n;
+}
+
+static void
+unwatch_kicks(struct engine *e, struct engine_session *s)
+{
+	for (unsigned int i = 0; i < engine_cpus(e); i++)
+		if (s->kick_fds[i] >= 0)
+			epoll_ctl(e->epfds[i], EPOLL_CTL_DEL, s->kick_fds[i], NULL);
 }
 
 static int
 add_msg(struct engine *e, void *arg, uint64_t now_ns)
 {
+	struct engine_session *s = arg;
+	int rc;
+
 	if (e->nb_sessions == UROCE_MAX_SESSIONS)
 		return ENOSPC;
+	while (e->sessions[s->id] != NULL)
+		s->id++;
+	for (unsigned int i = 0; i < engine_cpus(e); i++) {
+		struct epoll_event ev = { .events = EPOLLIN | EPOLLET, .data.u32 = s->id + 1 };
+
+		if (s->kick_fds[i] >= 0 && epoll_ctl(e->epfds[i], EPOLL_CTL_ADD, s->kick_fds[i], &ev) != 0) {
+			rc = errno;
+			unwatch_kicks(e, s);
+			return rc;
+		}
+	}
+	e->sessions[s->id] = s;
 	e->nb_sessions++;
-	session_heat(e, arg, now_ns);
+	session_heat(e, s, now_ns);
 	return 0;
 }
 
@@ -158,6 +224,8 @@ remove_msg(struct engine *e, void *arg, uint64_t now_ns)
 {
 	struct engine_session *s = arg;
 
+	unwatch_kicks(e, s);
+	e->sessions[s->id] = NULL;
 	if (s->hot)
 		session_unlink(e, s);
 	e->nb_sessions--;
@@ -165,7 +233,7 @@ remove_msg(struct engine *e, void *arg, uint64_t now_ns)
 }
 
 struct engine_session *
-engine_session_add(struct engine *e, struct ring_db *db, uint32_t max_slots, bool stays_hot)
+engine_session_add(struct engine *e, struct ring_db *db, uint32_t max_slots, const int *kick_fds, bool stays_hot)
 {
 	struct engine_session *s;
 	int rc;
@@ -180,7 +248,8 @@ engine_session_add(struct engine *e, struct ring_db *db, uint32_t max_slots, boo
 	s->db = db;
 	s->max_slots = max_slots;
 	s->stays_hot = stays_hot;
-	s->kick = (struct engine_msg){ .fn = heat_msg, .arg = s };
+	for (unsigned int i = 0; i < ENGINE_CPUS_MAX; i++)
+		s->kick_fds[i] = kick_fds != NULL && i < engine_cpus(e) ? kick_fds[i] : -1;
 	rc = engine_call(e, add_msg, s);
 	if (rc != 0) {
 		free(s);
@@ -193,15 +262,8 @@ engine_session_add(struct engine *e, struct ring_db *db, uint32_t max_slots, boo
 void
 engine_session_remove(struct engine *e, struct engine_session *s)
 {
-	/* A kick sent before is in the mailbox before this message. */
 	engine_call(e, remove_msg, s);
 	free(s);
-}
-
-void
-engine_session_kick(struct engine *e, struct engine_session *s)
-{
-	mailbox_post(e, &s->kick);
 }
 
 void

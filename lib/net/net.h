@@ -35,7 +35,8 @@ struct rte_mempool;
 
 enum {
 	NET_NAME_BYTES = 64,
-	NET_RESOLVE_TRIES = 5, /**< ARP or ND requests sent before a resolution fails */
+	NET_WIRE_BYTES = 128,
+	NET_RESOLVE_TRIES = 5, /**< ARP or ND requests before a resolution fails */
 	NET_RESOLVE_INTERVAL_MS = 200,
 	NET_NEIGH_MAX = 4096,         /**< neighbour entries per port */
 	NET_NEIGH_PENDING_MAX = 1024, /**< pending resolutions per port */
@@ -91,11 +92,15 @@ struct net_port {
 	uint16_t nb_queues; /**< RX and TX queues: one per engine */
 	uint8_t mac[6];
 	bool shared;                 /**< with the kernel */
-	char netdev[NET_NAME_BYTES]; /**< shared: the kernel's interface; else "" */
-	uint32_t ifindex;            /**< shared: index of the kernel's interface */
-	uint32_t active_mtu;         /**< UROCE_MTU_*: the largest that fits the ethdev's MTU and the PMD's buffers */
-	uint32_t max_frame;          /**< largest frame that the PMD can send and receive, bytes */
-	_Atomic(struct net_gids *) gids; /**< read by net_addr() etc., changed by net_addr_set(); never NULL once open */
+	char netdev[NET_NAME_BYTES]; /**< shared: the kernel's interface, else "" */
+	uint32_t ifindex;            /**< shared: of the kernel's interface */
+	uint32_t active_mtu;         /**< UROCE_MTU_*: largest that fits the ethdev's MTU and the PMD's buffers */
+	uint32_t max_frame;          /**< largest frame the PMD can send and receive, bytes */
+	char wire[NET_WIRE_BYTES];   /**< memif: what both ends of a wire have in common; else "" */
+	/** Nothing arrives while the thread of the port's engines sleeps: the other end belongs to the same thread. */
+	_Atomic bool joined;
+	_Atomic bool impaired;       /**< packets may become due at any time */
+	_Atomic(struct net_gids *) gids; /**< read by net_addr() and its like, changed by net_addr_set(); never NULL once open */
 	struct net_priv *priv;
 };
 

@@ -29,7 +29,8 @@
 #define CTL_MAGIC UINT32_C(0x6f727543) /* "Curo" */
 
 enum {
-	CTL_MAX_FDS = 4,
+	CTL_MAX_FDS = 8,
+	CTL_MAX_KICKS = 4,           /**< kick eventfds of a session */
 	CTL_SEGS_PER_MSG = 1024, /**< MR segments in one request */
 	CTL_NAME_BYTES = 64,
 };
@@ -145,6 +146,12 @@ struct ctl_device_open_rsp {
 	uint32_t privileged; /**< 1: the daemon can map any shared memory of the client (CTL_SEG_SHARED) */
 	uint64_t mem_bytes;  /**< size of the memfd for converted memory */
 	uint64_t db_stride;  /**< distance in bytes between two engines' struct ring_db */
+	/**
+	 * Kick eventfds, the first of the descriptors: 1 to CTL_MAX_KICKS. With more than one, a client writes to that of the CPU it is
+	 * on, or to the first.
+	 */
+	uint32_t nb_kicks;
+	int32_t kick_cpus[CTL_MAX_KICKS];
 };
 
 /** CTL_DEVICE_QUERY: the parts of struct ibv_device_attr(_ex) that aren't constant. */

@@ -150,6 +150,9 @@ qp_sleep(struct transport *tp, struct qp *qp)
 		qp_watch(qp, qp_does(qp, QP_FETCHES));
 		return;
 	}
+	/* A timer that nobody needs any more would wake an engine that sleeps. */
+	if (qp->loss.deadline_ns == 0)
+		wheel_del(&tp->wheel, &qp->loss.timer);
 	inflight_return(tp, qp);
 	qp_deactivate(tp, qp);
 }
@@ -442,7 +445,7 @@ run_qp(struct transport *tp, struct qp *qp)
 	if (work != 0) {
 		qp->sched.last_work_ns = tp->now_ns;
 	} else if (!responder_busy(qp) &&
-		   (!qp_does(qp, QP_FETCHES) || tp->now_ns - qp->sched.last_work_ns >= TP_WATCH_NS)) {
+		   (!qp_does(qp, QP_FETCHES) || tp->c.no_watch || tp->now_ns - qp->sched.last_work_ns >= TP_WATCH_NS)) {
 		qp_sleep(tp, qp);
 	}
 	qp_assert_invariants(qp);
@@ -482,6 +485,21 @@ transport_run(struct transport *tp, uint64_t now_ns)
 		cq_run_deferred(tp);
 	tp->idle = work == 0;
 	return work;
+}
+
+bool
+transport_rest(struct transport *tp)
+{
+	struct qp *qp, *next;
+
+	if (!TAILQ_EMPTY(&tp->replies))
+		return false;
+	for (qp = TAILQ_FIRST(&tp->active); qp != NULL; qp = next) {
+		next = TAILQ_NEXT(qp, sched.active_link);
+		if (!responder_busy(qp) && !requester_pending(qp) && !qp_does(qp, QP_FLUSHES_SQ | QP_FLUSHES_RQ))
+			qp_sleep(tp, qp);
+	}
+	return TAILQ_EMPTY(&tp->active);
 }
 
 uint64_t

@@ -298,6 +298,8 @@ struct transport_config {
 	uint16_t nb_ports;         /**< at most UROCE_MAX_PORTS */
 	struct tp_port_config ports[UROCE_MAX_PORTS];
 	int socket_id;
+	/** QPs without work aren't watched for a while, so that their clients ring the doorbell for each list of WQEs. */
+	bool no_watch;
 	/**
 	 * @return the time now, for completions with time stamps. NULL: they get the time at which the turn began,
 	 * which is up to a turn (microseconds) old and too coarse for programs that measure with it.
@@ -342,6 +344,12 @@ uint16_t transport_rx(struct transport *tp, uint16_t port, struct rte_mbuf **pkt
  * @return packets and WQEs handled; 0 means idle.
  */
 uint32_t transport_run(struct transport *tp, uint64_t now_ns);
+
+/**
+ * [engine] Before the engine sleeps: stop watching the SQs of QPs that have nothing to do, so that their clients ring the doorbell.
+ * @return false: some QP has work.
+ */
+bool transport_rest(struct transport *tp);
 
 /** [engine] @return the time at which transport_run() must be called at the latest, UINT64_MAX if nothing is due. */
 uint64_t transport_next_timeout(const struct transport *tp);

@@ -38,16 +38,87 @@ uroce_engine_poll(struct uroce *u, unsigned int engine)
 	return (int)RTE_MIN(work, (uint32_t)INT_MAX);
 }
 
+/** Find the ports of @p n stacks whose peers are among them too. */
+static void
+find_joined(struct uroce *const *of, unsigned int n)
+{
+	struct net_port *ports[ENGINE_LOOP_MAX * UROCE_MAX_PORTS];
+	unsigned int nb = 0;
+
+	for (unsigned int i = 0; i < n; i++)
+		for (uint16_t k = 0; k < of[i]->nb_ports; k++)
+			ports[nb++] = of[i]->ports[k];
+	for (unsigned int i = 0; i < nb; i++)
+		for (unsigned int k = 0; k < nb; k++)
+			if (i != k && ports[i]->wire[0] != '\0' && strcmp(ports[i]->wire, ports[k]->wire) == 0)
+				atomic_store(&ports[i]->joined, true);
+}
+
+struct engine_loop *
+stacks_loop_create(struct uroce *const *of, unsigned int n, unsigned int engine)
+{
+	struct engine *engines[ENGINE_LOOP_MAX];
+	struct engine_loop *l;
+	unsigned int taken = 0;
+	int rc = n == 0 || n > ENGINE_LOOP_MAX ? EINVAL : 0;
+
+	for (; taken < n && rc == 0; taken += rc == 0) {
+		if (engine >= of[taken]->nb_engines)
+			rc = EINVAL;
+		else if (atomic_exchange(&of[taken]->running[engine], 1) != 0)
+			rc = EBUSY;
+		else
+			engines[taken] = of[taken]->engines[engine];
+	}
+	if (rc == 0) {
+		find_joined(of, n);
+		l = engine_loop_create(engines, n);
+		if (l != NULL)
+			return l;
+		rc = errno;
+	}
+	while (taken-- > 0)
+		atomic_store(&of[taken]->running[engine], 0);
+	errno = rc;
+	return NULL;
+}
+
+void
+stacks_loop_destroy(struct engine_loop *l, struct uroce *const *of, unsigned int n, unsigned int engine)
+{
+	if (l == NULL)
+		return;
+	engine_loop_destroy(l);
+	for (unsigned int i = 0; i < n; i++)
+		atomic_store(&of[i]->running[engine], 0);
+}
+
 int
 uroce_engine_run(struct uroce *u, unsigned int engine)
 {
-	if (engine >= u->nb_engines)
-		return -EINVAL;
-	if (atomic_exchange(&u->running[engine], 1) != 0)
-		return -EBUSY;
-	engine_loop(u->engines[engine]);
-	atomic_store(&u->running[engine], 0);
+	struct engine_loop *l = stacks_loop_create(&u, 1, engine);
+
+	if (l == NULL)
+		return -errno;
+	engine_loop_run(l, 0);
+	stacks_loop_destroy(l, &u, 1, engine);
 	return 0;
+}
+
+void
+stacks_reload(void *but)
+{
+	struct uroce *u;
+
+	pthread_mutex_lock(&stacks_lock);
+	TAILQ_FOREACH(u, &stacks, link) {
+		if (u == but || u->control == NULL)
+			continue;
+		control_lock(u->control);
+		control_reload(u->control);
+		control_unlock(u->control);
+	}
+	pthread_mutex_unlock(&stacks_lock);
 }
 
 void

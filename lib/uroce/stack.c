@@ -134,6 +134,7 @@ open_ports(struct uroce *u, char *err)
 		if (rc != 0)
 			return complain(err, "[port %s] impair: the port can't be impaired: %s", p->net.name,
 					strerror(abs(rc)));
+		atomic_store(&u->ports[i]->impaired, true);
 	}
 	return 0;
 }
@@ -151,9 +152,11 @@ make_engines(struct uroce *u, const unsigned int *lcores, char *err)
 			.ports = u->ports,
 			.nb_ports = u->nb_ports,
 			.sh = u->sh,
+			.nb_cpus = u->nb_cpus,
 			.socket_id = (int)(lcores != NULL ? rte_lcore_to_socket_id(lcores[i]) : rte_socket_id()),
 		};
 
+		memcpy(c.cpus, u->cpus, sizeof(c.cpus));
 		for (uint16_t p = 0; p < u->nb_ports; p++) {
 			c.cc[p] = (enum tp_cc)u->conf.ports[p].cc;
 			c.features[p] = u->conf.ports[p].features;
@@ -177,10 +180,14 @@ make_control(struct uroce *u, char *err)
 		.impairs = u->impairs,
 		.engines = u->engines,
 		.nb_engines = u->nb_engines,
+		.cpus = u->cpus,
+		.nb_cpus = u->nb_cpus,
 		.ports = u->ports,
 		.nb_ports = u->nb_ports,
 		.sh = u->sh,
 		.signals = u->signals,
+		.hangup = stacks_reload,
+		.arg = u,
 	};
 
 	u->control = control_create(&setup, u->listen_fd, err);
@@ -222,7 +229,8 @@ ignore_sigpipe(void)
 }
 
 struct uroce *
-stack_create(const struct uroce_params *p, const struct uroced_config *conf, int listen_fd, char *err)
+stack_create_on(const struct uroce_params *p, const struct uroced_config *conf, int listen_fd, const int *cpus,
+		unsigned int nb_cpus, char *err)
 {
 	struct uroce *u = calloc(1, sizeof(*u));
 
@@ -236,6 +244,8 @@ stack_create(const struct uroce_params *p, const struct uroced_config *conf, int
 	}
 	ignore_sigpipe();
 	u->signals = p->signals;
+	u->nb_cpus = RTE_MIN(nb_cpus, (unsigned int)ENGINE_CPUS_MAX);
+	memcpy(u->cpus, cpus, u->nb_cpus * sizeof(u->cpus[0]));
 	u->listen_fd = listen_fd;
 	u->bound = listen_fd >= 0;
 	if (configure(u, p, conf, err) == 0 && make_pool(u, err) == 0 && make_tables(u, err) == 0 &&
@@ -248,6 +258,14 @@ stack_create(const struct uroce_params *p, const struct uroced_config *conf, int
 	}
 	uroce_destroy(u);
 	return NULL;
+}
+
+struct uroce *
+stack_create(const struct uroce_params *p, const struct uroced_config *conf, int listen_fd, char *err)
+{
+	static const int any[1];
+
+	return stack_create_on(p, conf, listen_fd, any, 0, err);
 }
 
 struct uroce *

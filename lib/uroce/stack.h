@@ -52,6 +52,8 @@ struct uroce {
 	uint16_t nb_ports;
 	struct engine *engines[UROCE_MAX_ENGINES];
 	unsigned int nb_engines;
+	int cpus[ENGINE_CPUS_MAX];           /**< threads of each engine's loop */
+	unsigned int nb_cpus;
 	_Atomic uint32_t running[UROCE_MAX_ENGINES]; /**< a thread is in uroce_engine_run() */
 	struct control *control;             /**< NULL after uroce_shutdown() */
 	_Atomic uint32_t driver;             /**< enum stack_driver */
@@ -71,6 +73,16 @@ extern pthread_mutex_t stacks_lock;
  * @return how much was done, 0: nothing.
  */
 uint32_t stacks_turn(void);
+/**
+ * [control] Make a loop that runs engine @p engine of each of @p n stacks; uroce_engine_run() is refused meanwhile. Ports of theirs that are
+ * the two ends of a memif wire don't keep it from sleeping.
+ * @return NULL with errno set: EINVAL; EBUSY (an engine runs already).
+ */
+struct engine_loop *stacks_loop_create(struct uroce *const *stacks, unsigned int n, unsigned int engine);
+/** [control] No thread may be in it. */
+void stacks_loop_destroy(struct engine_loop *l, struct uroce *const *stacks, unsigned int n, unsigned int engine);
+/** [control thread] Have all stacks but @p but read their configurations again. */
+void stacks_reload(void *but);
 /** @return true if some control of the process has a thread. */
 bool stacks_have_thread(void);
 
@@ -80,6 +92,9 @@ bool stacks_have_thread(void);
  * @param listen_fd  From control_socket_bind() of conf->socket; becomes the stack's, as does the socket's name, also if this fails. -1: none yet.
  */
 struct uroce *stack_create(const struct uroce_params *p, const struct uroced_config *conf, int listen_fd, char *err);
+/** The same, for engines whose loops have a thread on each of @p nb_cpus CPUs (ENGINE_CPUS_MAX at most; 0: one thread each). */
+struct uroce *stack_create_on(const struct uroce_params *p, const struct uroced_config *conf, int listen_fd, const int *cpus,
+			      unsigned int nb_cpus, char *err);
 
 /**
  * Give the socket its real name, if there is one and it hasn't: programs find the stack from now on. The first driver of the control does it

@@ -86,9 +86,9 @@ static int
 adopt_session(struct client_ctx *ctx, struct client_call *c)
 {
 	const struct ctl_device_open_rsp *r = &c->rsp.device_open;
-	int err;
+	int *fds = c->got + r->nb_kicks, err;
 
-	if (c->nb_got != (r->have_uffd ? 4u : 3u) || !r->nb_engines || r->nb_engines > UROCE_MAX_ENGINES ||
+	if (!r->nb_kicks || r->nb_kicks > CTL_MAX_KICKS || c->nb_got != r->nb_kicks + (r->have_uffd ? 3 : 2) || !r->nb_engines || r->nb_engines > UROCE_MAX_ENGINES ||
 	    r->db_stride < sizeof(struct ring_db))
 		return EPROTO;
 	ctx->nb_engines = r->nb_engines;
@@ -96,18 +96,21 @@ adopt_session(struct client_ctx *ctx, struct client_call *c)
 	ctx->db_bytes = r->db_stride * r->nb_engines;
 	ctx->privileged = r->privileged;
 	ctx->v.context.num_comp_vectors = r->num_comp_vectors ? r->num_comp_vectors : 1;
-	ctx->doorbells = mmap(NULL, ctx->db_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, c->got[1], 0);
+	ctx->doorbells = mmap(NULL, ctx->db_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fds[0], 0);
 	if (ctx->doorbells == MAP_FAILED) {
 		ctx->doorbells = NULL;
 		return errno;
 	}
-	err = mem_file_init(&ctx->mem, c->got[2], r->mem_bytes);
+	err = mem_file_init(&ctx->mem, fds[1], r->mem_bytes);
 	if (err)
 		return err;
-	c->got[2] = -1;
-	ctx->kick_fd = c->got[0];
-	c->got[0] = -1;
-	ctx->can_convert = r->have_uffd && !convert_setup(c->got[3]);
+	fds[1] = -1;
+	for (ctx->nb_kicks = 0; ctx->nb_kicks < r->nb_kicks; ctx->nb_kicks++) {
+		ctx->kick_fds[ctx->nb_kicks] = c->got[ctx->nb_kicks];
+		ctx->kick_cpus[ctx->nb_kicks] = r->kick_cpus[ctx->nb_kicks];
+		c->got[ctx->nb_kicks] = -1;
+	}
+	ctx->can_convert = r->have_uffd && !convert_setup(fds[2]);
 	return 0;
 }
 
@@ -156,8 +159,8 @@ ctx_free(struct client_ctx *ctx)
 	if (ctx->doorbells)
 		munmap(ctx->doorbells, ctx->db_bytes);
 	mem_file_fini(&ctx->mem);
-	if (ctx->kick_fd >= 0)
-		close(ctx->kick_fd);
+	while (ctx->nb_kicks > 0)
+		close(ctx->kick_fds[--ctx->nb_kicks]);
 	if (ctx->v.context.async_fd >= 0)
 		close(ctx->v.context.async_fd);
 	if (ctx->sock >= 0)
@@ -186,7 +189,6 @@ ctx_new(struct client_device *d)
 	pthread_mutex_init(&ctx->v.context.mutex, NULL);
 	objtab_init(&ctx->objs);
 	ctx->sock = -1;
-	ctx->kick_fd = -1;
 	ctx->mem.fd = -1;
 	ctx->v.context.async_fd = -1;
 	ctx->v.context.device = &d->dev;

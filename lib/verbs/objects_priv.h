@@ -98,7 +98,8 @@ struct client_ctx {
 	struct objtab objs; /**< cookies of CQs, QPs and SRQs */
 	bool fatal_reported;
 
-	int kick_fd;
+	int kick_fds[CTL_MAX_KICKS], kick_cpus[CTL_MAX_KICKS];
+	uint32_t nb_kicks;
 	uint8_t *doorbells;
 	size_t db_bytes, db_stride;
 	uint32_t nb_engines;

@@ -9,6 +9,7 @@
  */
 #include "verbs/client_priv.h"
 
+#include <sched.h>
 #include <unistd.h>
 
 #define T(type) (1u << UROCE_QPT_##type)
@@ -25,10 +26,19 @@ const uint32_t client_wr_types[UROCE_WR_OPS] = { WR_OP_TABLE(TYPES) };
 static __attribute__((noinline)) void
 kick(const struct client_qp *qp)
 {
+	const struct client_ctx *ctx = qp->ctx;
+	int fd = ctx->kick_fds[0], cpu;
 	uint64_t one = 1;
 
+	/* To wake the engine's thread on this CPU takes a tenth of the time that one on another busy CPU takes. */
+	if (ctx->nb_kicks > 1) {
+		cpu = sched_getcpu();
+		for (uint32_t i = 1; i < ctx->nb_kicks; i++)
+			if (ctx->kick_cpus[i] == cpu)
+				fd = ctx->kick_fds[i];
+	}
 	/* Writing 1 to an eventfd fails only if it is full of wake-ups already. */
-	if (write(qp->ctx->kick_fd, &one, sizeof(one)) < 0)
+	if (write(fd, &one, sizeof(one)) < 0)
 		return;
 }
 

@@ -226,6 +226,7 @@ parse_metrics(const struct config_key *k, const char *value, void *dst, char *er
 static const char *const idle_words[] = {
 	[ENGINE_IDLE_POLL] = "poll",
 	[ENGINE_IDLE_ADAPTIVE] = "adaptive",
+	[ENGINE_IDLE_INTERRUPT] = "interrupt",
 	NULL,
 };
 #define CC_WORD(NAME, name) [TP_CC_##NAME] = #name,

@@ -40,7 +40,9 @@ session_new(struct control *c, int fd)
 	s->control = c;
 	s->sock.fd = fd;
 	s->id = ++c->next_session;
-	s->kick.fd = s->async_fd = s->proc_fd = s->mem_fd = s->owner.mem_fd = s->db_sigbus_id = -1;
+	s->async_fd = s->proc_fd = s->mem_fd = s->owner.mem_fd = s->db_sigbus_id = -1;
+	for (int i = 0; i < CTL_MAX_KICKS; i++)
+		s->kick_fds[i] = -1;
 	for (int i = 0; i < OBJ_TYPES; i++)
 		handles_init(&s->tab[i]);
 	for (int i = 0; i < UROCE_MAX_ENGINES; i++)

@@ -49,7 +49,8 @@ struct limit_rate {
 
 struct session {
 	TAILQ_ENTRY(session) link; /**< in sessions or closed */
-	struct watch sock, kick;
+	struct watch sock;
+	int kick_fds[CTL_MAX_KICKS]; /**< by CPU; the client writes to one of them to wake its engines */
 	struct control *control;
 	uint64_t id; /**< never reused; engines know it as the owner of objects */
 	bool own;    /**< of this process itself, from control_adopt() */

@@ -105,7 +105,7 @@ open_doorbells(struct session *s)
 	for (unsigned int i = 0; i < c->s.nb_engines; i++) {
 		s->engine_sessions[i] = engine_session_add(c->s.engines[i], (void *)(s->db + i * db_stride()),
 							   RTE_MIN((uint32_t)RING_DB_SLOTS, c->s.conf->max_qp),
-							   s->own);
+							   s->kick_fds, s->own);
 		if (s->engine_sessions[i] == NULL) {
 			rc = errno;
 			goto fail;
@@ -139,14 +139,33 @@ device_close(struct session *s)
 	s->shm = NULL;
 	if (s->mem_fd >= 0)
 		close(s->mem_fd);
-	if (s->kick.fd >= 0) {
-		control_unwatch(c, &s->kick);
-		close(s->kick.fd);
+	for (unsigned int i = 0; i < CTL_MAX_KICKS; i++) {
+		if (s->kick_fds[i] >= 0)
+			close(s->kick_fds[i]);
+		s->kick_fds[i] = -1;
 	}
 	if (s->async_fd >= 0)
 		close(s->async_fd);
-	s->mem_fd = s->kick.fd = s->async_fd = -1;
+	s->mem_fd = s->async_fd = -1;
 	s->port = NULL;
+}
+
+static unsigned int
+nb_kicks(const struct session *s)
+{
+	return s->control->s.nb_cpus > 0 ? s->control->s.nb_cpus : 1;
+}
+
+/** @return false: no descriptors. */
+static bool
+open_kicks(struct session *s)
+{
+	for (unsigned int i = 0; i < nb_kicks(s); i++) {
+		s->kick_fds[i] = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+		if (s->kick_fds[i] < 0)
+			return false;
+	}
+	return true;
 }
 
 int
@@ -165,11 +184,9 @@ op_device_open(struct session *s, struct request *r)
 		return req_fail(r, rc,
 				"the descriptor must be the write end of a pipe, O_NONBLOCK, that uroced may open: %s",
 				strerror(rc));
-	s->kick.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	s->mem_fd = shm_memfd("uroce-mr", UINT64_C(1) << SESSION_MEM_SHIFT, 0);
 	s->shm = shm_create((uint64_t)c->s.conf->ring_memory << 20, c->hugepages, &s->victim);
-	if (s->kick.fd < 0 || s->mem_fd < 0 || s->shm == NULL || control_watch(c, &s->kick, EPOLLIN | EPOLLET) != 0 ||
-	    (db_fd = open_doorbells(s)) < 0) {
+	if (!open_kicks(s) || s->mem_fd < 0 || s->shm == NULL || (db_fd = open_doorbells(s)) < 0) {
 		device_close(s);
 		return req_fail(r, ENOMEM, "no memory for the session");
 	}
@@ -181,8 +198,12 @@ op_device_open(struct session *s, struct request *r)
 		.privileged = c->privileged && !s->own,
 		.mem_bytes = UINT64_C(1) << SESSION_MEM_SHIFT,
 		.db_stride = db_stride(),
+		.nb_kicks = nb_kicks(s),
 	};
-	req_send_fd(r, s->kick.fd, false);
+	for (unsigned int i = 0; i < nb_kicks(s); i++) {
+		r->rsp.device_open.kick_cpus[i] = c->s.nb_cpus > 0 ? c->s.cpus[i] : -1;
+		req_send_fd(r, s->kick_fds[i], false);
+	}
 	req_send_fd(r, db_fd, true);
 	req_send_fd(r, s->mem_fd, false);
 	if (r->rsp.device_open.have_uffd)

@@ -41,7 +41,7 @@ enum {
 };
 
 struct devargs {
-	const char *iface, *framesz, *bsize, *role, *xdp_prog;
+	const char *iface, *framesz, *bsize, *role, *id, *socket, *xdp_prog;
 };
 
 static int
@@ -132,6 +132,10 @@ profile_memif(const struct devargs *a, struct pmd_profile *prof, char *err, size
 	prof->carries_mtu = true;
 	prof->max_frame = number(a->bsize, MEMIF_DEFAULT_BSIZE);
 	prof->size_devarg = "bsize=4352 (on both sides)";
+	/* A name that is too long for this is left out: then nobody finds the other end. */
+	if (snprintf(prof->wire, sizeof(prof->wire), "%s %u", a->socket != NULL ? a->socket : "", number(a->id, 0)) >=
+	    (int)sizeof(prof->wire))
+		prof->wire[0] = '\0';
 	return 0;
 }
 
@@ -183,6 +187,8 @@ pmd_profile_get(const struct rte_eth_dev_info *info, const char *devargs, struct
 		a.iface = rte_kvargs_get(kv, "iface");
 		a.framesz = rte_kvargs_get(kv, "framesz");
 		a.role = rte_kvargs_get(kv, "role");
+		a.id = rte_kvargs_get(kv, "id");
+		a.socket = rte_kvargs_get(kv, "socket");
 		a.bsize = rte_kvargs_get(kv, "bsize");
 		a.xdp_prog = rte_kvargs_get(kv, "xdp_prog");
 	}

@@ -13,9 +13,10 @@ struct rte_eth_dev_info;
 /** A PMD's properties for one ethdev. */
 struct pmd_profile {
 	bool shared;      /**< shares a kernel interface */
-	bool carries_mtu; /**< the IP MTU is limited by max_frame (and, if shared, by the kernel), not by ethdev's MTU */
-	bool needs_peer;  /**< starts only when the other side is there (memif, role=client) */
-	bool xdp;         /**< RX memory is the pool itself, in chunks of at most a page */
+	bool carries_mtu; /**< set: IP MTU is not ethdev's but a matter of max_frame (and, if shared, the kernel) */
+	bool needs_peer;  /**< starts only if the other side is there (memif, role=client) */
+	bool xdp;         /**< RX memory is the pool itself, in pieces of at most a page */
+	char wire[NET_WIRE_BYTES];   /**< memif: socket and number of the wire */
 	char netdev[NET_NAME_BYTES]; /**< shared: kernel interface */
 	char xdp_prog[256];          /**< af_xdp: devarg xdp_prog */
 	uint32_t max_frame;          /**< bytes, including a VLAN tag */

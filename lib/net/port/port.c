@@ -105,6 +105,7 @@ find_ethdev(struct opening *o)
 		return fail(o, "ethdev %s: %s", p->conf.ethdev, why);
 	p->shared = p->priv->pmd.shared;
 	memcpy(p->netdev, p->priv->pmd.netdev, sizeof(p->netdev));
+	memcpy(p->wire, p->priv->pmd.wire, sizeof(p->wire));
 	return 0;
 }
 

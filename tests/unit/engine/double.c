@@ -18,6 +18,8 @@ struct transport {
 enum { POOL_MBUFS = 2047, POOL_DATA = RTE_PKTMBUF_HEADROOM + WIRE_MAX_FRAME_BYTES };
 
 struct recorded rec;
+const int *rig_cpus;
+unsigned int rig_nb_cpus;
 
 static struct tp_event emit_event;
 static uint32_t emit_times;
@@ -120,6 +122,12 @@ transport_run(struct transport *tp, uint64_t now_ns)
 	return __atomic_load_n(&rec.work, __ATOMIC_RELAXED);
 }
 
+bool
+transport_rest(struct transport *tp)
+{
+	return true;
+}
+
 uint64_t
 transport_next_timeout(const struct transport *tp)
 {
@@ -198,9 +206,11 @@ rig_up(struct rig *r, unsigned int n, enum engine_idle idle, uint16_t nb_ports, 
 	memset(&rec, 0, sizeof(rec));
 	rec.next_timeout = UINT64_MAX;
 	for (unsigned int i = 0; i < n; i++) {
-		const struct engine_config c = { .id = i, .nb_engines = n, .idle = idle, .ports = r->ports,
+		struct engine_config c = { .id = i, .nb_cpus = rig_nb_cpus, .nb_engines = n, .idle = idle, .ports = r->ports,
 						 .nb_ports = nb_ports, .sh = r->sh, .socket_id = SOCKET_ID_ANY };
 
+		if (rig_nb_cpus > 0)
+			memcpy(c.cpus, rig_cpus, rig_nb_cpus * sizeof(c.cpus[0]));
 		r[i].e = engine_create(&c);
 		assert_non_null(r[i].e);
 		all[i] = r[i].e;

@@ -37,6 +37,9 @@ struct rig {
 /** Engines 0 .. n-1 that share @p r[0]'s surroundings; ports are those with the given ethdev ids. */
 void rig_up(struct rig *r, unsigned int n, enum engine_idle idle, uint16_t nb_ports, const uint16_t *port_ids);
 void rig_down(struct rig *r, unsigned int n);
+/** The CPUs of the engines' loops; none unless a test sets them. */
+extern const int *rig_cpus;
+extern unsigned int rig_nb_cpus;
 
 /** The loop on a thread of its own. */
 struct runner {

@@ -299,6 +299,66 @@ idle_qp_is_left_alone_until_its_client_rings(void **state)
 }
 
 static void
+before_a_sleep_nothing_is_watched_and_no_timer_left(void **state)
+{
+	struct rig r;
+
+	rig_up(&r, NULL, NULL);
+	rig_write(&r, 1, 0, 10);
+	pair_settle(r.p);
+	expect_cqe(&r.a->scq, 1, UROCE_WC_SUCCESS);
+	assert_int_equal(atomic_load(&r.a->shared.sq_watch), 1);
+	for (unsigned int i = 0; i < 2; i++) {
+		assert_true(transport_rest(r.p->h[i].tp));
+		assert_true(transport_next_timeout(r.p->h[i].tp) == UINT64_MAX);
+	}
+	assert_int_equal(atomic_load(&r.a->shared.sq_watch), 0);
+	rig_write(&r, 2, 0, 10);
+	pair_settle(r.p);
+	expect_cqe(&r.a->scq, 2, UROCE_WC_SUCCESS);
+	rig_down(&r);
+}
+
+static void
+who_has_work_does_not_rest(void **state)
+{
+	struct transport *tp;
+	struct rig r;
+
+	rig_up(&r, NULL, NULL);
+	tp = r.p->h[0].tp;
+	rig_write(&r, 1, 0, 10);
+	assert_false(transport_rest(tp));
+	/* In flight: nothing is to be done, but the timer goes on. */
+	r.p->stalled = true;
+	transport_run(tp, r.p->now);
+	transport_run(tp, r.p->now);
+	assert_true(transport_rest(tp));
+	assert_true(transport_next_timeout(tp) < UINT64_MAX);
+	r.p->stalled = false;
+	pair_settle(r.p);
+	expect_cqe(&r.a->scq, 1, UROCE_WC_SUCCESS);
+	rig_down(&r);
+}
+
+static void
+without_watching_each_post_needs_a_doorbell(void **state)
+{
+	struct rig r;
+
+	rig_up(&r, NULL, NULL);
+	r.p->h[0].tp->c.no_watch = true;
+	for (uint64_t i = 1; i <= 3; i++) {
+		rig_write(&r, i, 0, 10);
+		pair_settle(r.p);
+		expect_cqe(&r.a->scq, i, UROCE_WC_SUCCESS);
+		transport_run(r.p->h[0].tp, r.p->now);
+		assert_int_equal(atomic_load(&r.a->shared.sq_watch), 0);
+	}
+	rig_down(&r);
+}
+
+static void
 watched_qp_needs_no_doorbell(void **state)
 {
 	struct ring_sq_wqe *w;
@@ -480,6 +540,9 @@ main(void)
 		cmocka_unit_test(wrong_transitions_are_refused),
 		cmocka_unit_test(query_tells_what_was_set),
 		cmocka_unit_test(idle_qp_is_left_alone_until_its_client_rings),
+		cmocka_unit_test(before_a_sleep_nothing_is_watched_and_no_timer_left),
+		cmocka_unit_test(who_has_work_does_not_rest),
+		cmocka_unit_test(without_watching_each_post_needs_a_doorbell),
 		cmocka_unit_test(watched_qp_needs_no_doorbell),
 		cmocka_unit_test(cq_overrun_ends_cq_and_qp),
 		cmocka_unit_test(full_cq_is_no_overrun),

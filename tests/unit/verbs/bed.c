@@ -39,9 +39,10 @@ bed_init(struct bed *b, enum ibv_qp_type type)
 
 	memset(b, 0, sizeof(*b));
 	b->ctx.qps = calloc(CLIENT_QPN_SLOTS, sizeof(*b->ctx.qps));
-	b->ctx.kick_fd = eventfd(0, EFD_NONBLOCK);
+	b->ctx.kick_fds[0] = eventfd(0, EFD_NONBLOCK);
+	b->ctx.nb_kicks = 1;
 	b->db = calloc(1, sizeof(*b->db));
-	assert_true(b->ctx.qps && b->db && b->ctx.kick_fd >= 0);
+	assert_true(b->ctx.qps && b->db && b->ctx.kick_fds[0] >= 0);
 	make_ring(&b->qp.sq, &b->e_sq, SQ_ORDER, ring_sq_stride(MAX_SGE, MAX_INLINE));
 	make_ring(&b->qp.rq, &b->e_rq, RQ_ORDER, ring_rq_stride(MAX_SGE));
 	make_ring(&b->cq.ring, &b->e_cq, CQ_ORDER, sizeof(struct ring_cqe));
@@ -73,7 +74,7 @@ bed_fini(struct bed *b)
 	free(b->e_cq.base);
 	free(b->ctx.qps);
 	free(b->db);
-	close(b->ctx.kick_fd);
+	close(b->ctx.kick_fds[0]);
 }
 
 void
@@ -103,7 +104,7 @@ kicked(struct bed *b)
 {
 	uint64_t n;
 
-	return read(b->ctx.kick_fd, &n, sizeof(n)) == sizeof(n);
+	return read(b->ctx.kick_fds[0], &n, sizeof(n)) == sizeof(n);
 }
 
 bool

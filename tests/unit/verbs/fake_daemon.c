@@ -78,7 +78,7 @@ on_open(struct fake_daemon *d, int sock, struct ctl_rsp *rsp, int async_fd)
 	d->async_fd = async_fd;
 	d->sock = sock;
 	rsp->device_open = (struct ctl_device_open_rsp){
-		.nb_engines = 1, .num_comp_vectors = 2, .mem_bytes = 1 << 20, .db_stride = sizeof(struct ring_db)
+		.nb_engines = 1, .num_comp_vectors = 2, .mem_bytes = 1 << 20, .db_stride = sizeof(struct ring_db), .nb_kicks = 1
 	};
 	reply(d, sock, rsp, fds, 3);
 	for (int i = 0; i < 3; i++)

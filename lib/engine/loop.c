@@ -1,0 +1,575 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file
+ * Loops that run engines, and what they do when there is no work: spin, yield the core, or sleep until something happens.
+ *
+ * A loop sleeps in an epoll. Before it sleeps it says so (ring_db.hot of each session, struct engine.sleeping), so that whoever
+ * gives it work wakes it by an eventfd. Only ports that can't wake anybody make it look at them by a timer.
+ *
+ * A loop with one thread learns from the effect of a yield how long to spin:
+ *
+ *   no context switch   no thread waits for the core: spin for long before the next yield
+ *   a switch            another thread ran and gave the core back: yield early and often
+ *   a long absence      another thread runs and never yields: nap instead of yielding; a thread that wakes up goes first
+ *
+ * A loop with several threads is for machines with few cores, where programs that poll need the cores as much as the
+ * engines do. One thread at a time runs the engines. A client wakes the thread on its own CPU, which takes a few
+ * microseconds, while to wake a thread on another busy CPU can take fifty in a virtual machine; the thread runs the engines
+ * until they are idle and goes back to sleep, and the client goes on. If fewer programs are active than there are CPUs, a
+ * thread on a CPU that no program needs spins instead.
+ *
+ * The engines tell their clients when there are more of them than CPUs (ring_db.crowded): programs that poll in vain then
+ * yield their cores.
+ */
+#include <errno.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <rte_pause.h>
+
+#include "engine/engine_priv.h"
+
+enum {
+	SHARED_SPIN_TURNS = 8,       /**< idle turns before a yield, on a shared core */
+	YIELDS_PER_LOOK = 16,        /**< yields between two reads of the number of context switches, each a system call */
+	HOG_NS = 300000,             /**< if a yield takes longer, the other thread doesn't yield */
+	HOG_NAPS = 500,              /**< naps before a yield is tried again */
+	TIMER_SLACK_NS = 1,          /**< Linux's default of 50 us is longer than the naps */
+	ACTIVE_NS = 5000000,         /**< a program that has posted within this time is active */
+	COUNT_NS = 1000000,          /**< between two counts of the active programs */
+	SHARED_NS = 20000,           /**< if a yield takes longer, another thread needs the CPU that we spin on */
+	NO_SPIN_NS = 10000000,       /**< after that nobody spins for this long */
+};
+
+/** What a loop does after a turn. */
+enum then { SPIN, YIELD, NAP, REST };
+
+struct loop_thread {
+	int epfd;                    /**< epolls of the engines for this thread's CPU, and go_fd */
+	int go_fd;                   /**< written by another thread of the loop: come and spin */
+};
+
+struct engine_loop {
+	struct engine *engines[ENGINE_LOOP_MAX];
+	unsigned int n;              /**< [runner] engines that are not stopped */
+	enum engine_idle policy;
+	unsigned int nb_threads;
+	struct loop_thread threads[ENGINE_CPUS_MAX];
+
+	/* [runner] */
+	bool begun;
+	uint64_t last_work_ns;
+	uint64_t nap_ns;             /**< length of the next nap */
+	uint32_t idle_turns;         /**< since the last work */
+	uint32_t yields;
+	uint32_t hog;                /**< naps left during which we assume that a yield would cost a whole time slice */
+	bool shared;                 /**< another thread wants this core */
+	uint64_t switches;           /**< the thread's context switches when last read */
+	unsigned int spinner;        /**< the thread that may spin */
+	bool may_spin;
+	uint64_t counted_ns;         /**< when active programs were last counted */
+	uint64_t no_spin_ns;         /**< nobody spins until then */
+
+	_Alignas(RTE_CACHE_LINE_SIZE) _Atomic uint32_t running; /**< 1: a thread is the runner */
+	_Atomic uint32_t again;      /**< a thread was woken while another was the runner */
+	_Atomic uint32_t ended;
+};
+
+/** @return true if there is something to do that doesn't depend on time or ports. */
+static bool
+has_work(const struct engine *e)
+{
+	return atomic_load_explicit(&e->stop, memory_order_relaxed) != 0 || !rte_ring_empty(e->mailbox) ||
+	       !rte_ring_empty(e->send) || !rte_ring_empty(e->handoff) || !rte_ring_empty(e->kicks) || sessions_rung(e);
+}
+
+/** @return for how long nothing is due, at most @p max_ns. */
+static uint64_t
+time_left(const struct engine_loop *l, uint64_t max_ns)
+{
+	uint64_t left = max_ns;
+
+	for (unsigned int i = 0; i < l->n; i++) {
+		const struct engine *e = l->engines[i];
+		uint64_t next = transport_next_timeout(e->tp);
+
+		if (next <= e->now_ns)
+			return 0;
+		if (next != UINT64_MAX)
+			left = RTE_MIN(left, next - e->now_ns);
+	}
+	return left;
+}
+
+/** From here on everybody who gives the engines work wakes a thread. */
+static void
+fall_asleep(struct engine_loop *l)
+{
+	for (unsigned int i = 0; i < l->n; i++) {
+		struct engine *e = l->engines[i];
+
+		if (e->c.sh.qsbr != NULL)
+			rte_rcu_qsbr_thread_offline(e->c.sh.qsbr, e->c.id);
+		atomic_store_explicit(&e->sleeping, 1, memory_order_relaxed);
+		sessions_arm(e, true);
+	}
+	/* Either the giver sees that we sleep and kicks, or we see what it gave (Dekker). */
+	atomic_thread_fence(memory_order_seq_cst);
+}
+
+/** The sleep is idle time, and ports can't be blamed for it. */
+static void
+awake(struct engine_loop *l)
+{
+	for (unsigned int i = 0; i < l->n; i++) {
+		struct engine *e = l->engines[i];
+		uint64_t tsc = e->tsc, ns = e->now_ns;
+
+		atomic_store_explicit(&e->sleeping, 0, memory_order_relaxed);
+		sessions_arm(e, false);
+		if (e->c.sh.qsbr != NULL)
+			rte_rcu_qsbr_thread_online(e->c.sh.qsbr, e->c.id);
+		io_was_away(e, engine_now(e) - ns);
+		e->stats.idle_cycles += e->tsc - tsc;
+		sessions_kicked(e);
+	}
+}
+
+/** @return true if packets may arrive at some port without waking anybody. */
+static bool
+must_poll(const struct engine_loop *l)
+{
+	for (unsigned int i = 0; i < l->n; i++) {
+		const struct engine *e = l->engines[i];
+
+		for (uint16_t p = 0; p < e->c.nb_ports; p++)
+			if (!atomic_load_explicit(&e->c.ports[p]->joined, memory_order_relaxed) ||
+			    atomic_load_explicit(&e->c.ports[p]->impaired, memory_order_relaxed))
+				return true;
+	}
+	return false;
+}
+
+/**
+ * Fall asleep, if there is nothing to do.
+ * @param ns  The longest time to sleep; gets how long it may be. UINT64_MAX: until something happens.
+ * @return false: there is something to do, or soon.
+ */
+static bool
+rest(struct engine_loop *l, uint64_t *ns)
+{
+	*ns = time_left(l, *ns);
+	if (*ns == 0)
+		return false;
+	fall_asleep(l);
+	for (unsigned int i = 0; i < l->n; i++) {
+		if (has_work(l->engines[i])) {
+			awake(l);
+			return false;
+		}
+	}
+	l->engines[0]->stats.sleeps++;
+	return true;
+}
+
+/** The same, after the SQs of QPs with nothing to do have been left to their clients' doorbells. */
+static bool
+rest_for_long(struct engine_loop *l, uint64_t *ns)
+{
+	bool poll = must_poll(l);
+
+	for (unsigned int i = 0; i < l->n; i++)
+		if (!transport_rest(l->engines[i]->tp))
+			return false;
+	*ns = poll ? l->nap_ns : UINT64_MAX;
+	if (!rest(l, ns))
+		return false;
+	if (poll)
+		l->nap_ns = RTE_MIN(l->nap_ns * 2, (uint64_t)ENGINE_SLEEP_MAX_NS);
+	return true;
+}
+
+/** @return involuntary context switches of this thread: a yield after which another thread ran is one. */
+static uint64_t
+switches(void)
+{
+	struct rusage u;
+
+	return getrusage(RUSAGE_THREAD, &u) == 0 ? (uint64_t)u.ru_nivcsw : 0;
+}
+
+static void
+set_crowded(struct engine_loop *l, bool crowded)
+{
+	for (unsigned int i = 0; i < l->n; i++)
+		l->engines[i]->crowded = crowded;
+}
+
+/** Learn from a yield that took @p ns. */
+static void
+yield_learn(struct engine_loop *l, uint64_t ns)
+{
+	uint64_t n;
+
+	if (ns > HOG_NS) {
+		l->hog = HOG_NAPS;
+		l->shared = true;
+		set_crowded(l, true);
+	}
+	if (++l->yields % YIELDS_PER_LOOK != 0)
+		return;
+	n = switches();
+	l->shared = n != l->switches;
+	l->switches = n;
+	set_crowded(l, l->shared);
+}
+
+/** Count the active programs: is there a CPU to spin on? */
+static void
+count_active(struct engine_loop *l, uint64_t now_ns)
+{
+	uint32_t n = 0;
+
+	l->counted_ns = now_ns;
+	for (unsigned int i = 0; i < l->n; i++) {
+		n += sessions_active(l->engines[i], now_ns - ACTIVE_NS);
+		/* Programs that go on posting ring again, and so are counted again. */
+		transport_rest(l->engines[i]->tp);
+	}
+	l->may_spin = n < l->nb_threads && now_ns >= l->no_spin_ns;
+	set_crowded(l, n > l->nb_threads);
+}
+
+/** What to do after a turn without work, on a loop that has its core to itself or shares it without knowing with whom. */
+static enum then
+then_alone(struct engine_loop *l, uint64_t now_ns)
+{
+	if (l->idle_turns < (l->shared ? SHARED_SPIN_TURNS : ENGINE_SPIN_TURNS))
+		return SPIN;
+	if (now_ns - l->last_work_ns >= ENGINE_AWAKE_NS)
+		return REST;
+	if (l->hog == 0)
+		return YIELD;
+	l->hog--;
+	return NAP;
+}
+
+static enum then
+then(struct engine_loop *l, unsigned int thread, uint32_t work)
+{
+	uint64_t now_ns = l->engines[0]->now_ns;
+
+	if (l->policy == ENGINE_IDLE_POLL)
+		return SPIN;
+	if (l->nb_threads > 1 && now_ns - l->counted_ns > COUNT_NS)
+		count_active(l, now_ns);
+	if (work > 0) {
+		l->idle_turns = 0;
+		l->nap_ns = ENGINE_SLEEP_MIN_NS;
+		l->last_work_ns = now_ns;
+		return SPIN;
+	}
+	l->idle_turns++;
+	if (l->policy == ENGINE_IDLE_INTERRUPT)
+		return REST;
+	if (l->nb_threads == 1)
+		return then_alone(l, now_ns);
+	if (!l->may_spin || thread != l->spinner || now_ns - l->last_work_ns >= ENGINE_AWAKE_NS)
+		return REST;
+	return l->idle_turns % ENGINE_SPIN_TURNS == 0 ? YIELD : SPIN;
+}
+
+static void
+go(struct engine_loop *l, unsigned int thread)
+{
+	const uint64_t one = 1;
+
+	while (write(l->threads[thread].go_fd, &one, sizeof(one)) < 0 && errno == EINTR)
+		;
+}
+
+static bool
+take(struct engine_loop *l)
+{
+	uint32_t nobody = 0;
+
+	return atomic_compare_exchange_strong(&l->running, &nobody, 1);
+}
+
+static uint64_t
+clock_now(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * NS_PER_S + (uint64_t)ts.tv_nsec;
+}
+
+/**
+ * Yield the core. Several threads: asleep meanwhile, so that a client that another thread's absence would hold up wakes its own.
+ * @return false: another thread is the runner now.
+ */
+static bool
+yield(struct engine_loop *l)
+{
+	uint64_t before = clock_now(), ns = UINT64_MAX, took;
+
+	if (l->nb_threads == 1) {
+		sched_yield();
+		yield_learn(l, clock_now() - before);
+		return true;
+	}
+	if (!rest_for_long(l, &ns))
+		return true;
+	atomic_store(&l->running, 0);
+	if (atomic_load(&l->again) == 0)
+		sched_yield();
+	took = clock_now() - before;
+	if (!take(l))
+		return false;
+	awake(l);
+	if (took > SHARED_NS) {
+		l->no_spin_ns = l->engines[0]->now_ns + NO_SPIN_NS;
+		l->may_spin = false;
+	}
+	return true;
+}
+
+/** Give up the engines that were stopped. */
+static void
+leave(struct engine_loop *l)
+{
+	unsigned int left = 0;
+
+	for (unsigned int i = 0; i < l->n; i++) {
+		struct engine *e = l->engines[i];
+
+		if (likely(atomic_load_explicit(&e->stop, memory_order_relaxed) == 0)) {
+			l->engines[left++] = e;
+			continue;
+		}
+		atomic_store_explicit(&e->stop, 0, memory_order_relaxed);
+		e->looping = false;
+		engine_disown(e);
+	}
+	l->n = left;
+	if (left > 0)
+		return;
+	atomic_store(&l->ended, 1);
+	for (unsigned int i = 0; i < l->nb_threads; i++)
+		go(l, i);
+}
+
+/**
+ * [runner] Run turns until there is nothing to do.
+ * @param kicked  The thread was woken by a client or the control thread on its CPU, which goes on when it sleeps.
+ * @param hand_on  Gets true if another thread shall spin: l->spinner.
+ * @return how long to sleep, UINT64_MAX: until something happens.
+ */
+static uint64_t
+run(struct engine_loop *l, unsigned int thread, bool kicked, bool *hand_on)
+{
+	uint64_t ns = UINT64_MAX;
+
+	awake(l);
+	if (kicked && thread == l->spinner)
+		l->spinner = (thread + 1) % l->nb_threads;
+	for (;;) {
+		uint32_t work = 0;
+
+		if (unlikely(atomic_load_explicit(&l->again, memory_order_relaxed) != 0)) {
+			atomic_store(&l->again, 0);
+			for (unsigned int i = 0; i < l->n; i++)
+				sessions_kicked(l->engines[i]);
+		}
+		leave(l);
+		if (l->n == 0)
+			return UINT64_MAX;
+		for (unsigned int i = 0; i < l->n; i++)
+			work += engine_run_turn(l->engines[i]);
+		switch (then(l, thread, work)) {
+		case SPIN:
+			if (work == 0)
+				rte_pause();
+			break;
+		case YIELD:
+			if (!yield(l))
+				return 0;
+			break;
+		case NAP:
+			ns = ENGINE_SLEEP_MIN_NS;
+			if (rest(l, &ns))
+				return ns;
+			break;
+		case REST:
+			*hand_on = l->may_spin && thread != l->spinner;
+			if (rest_for_long(l, &ns))
+				return ns;
+			break;
+		}
+	}
+}
+
+/** Be the runner, unless another thread is. @return as run(). */
+static uint64_t
+serve(struct engine_loop *l, unsigned int thread, bool kicked)
+{
+	uint64_t ns;
+
+	do {
+		bool hand_on = false;
+
+		if (!take(l)) {
+			/* Either the runner sees this before it sleeps, or it has stopped being the runner. */
+			atomic_store(&l->again, 1);
+			if (!take(l))
+				return UINT64_MAX;
+		}
+		ns = run(l, thread, kicked, &hand_on);
+		if (ns == 0)
+			return UINT64_MAX; /* another thread took over in yield() */
+		atomic_store(&l->running, 0);
+		if (hand_on)
+			go(l, l->spinner);
+	} while (atomic_load(&l->again) != 0 && atomic_load(&l->ended) == 0);
+	return ns;
+}
+
+/** Sleep for at most @p ns, and take the kicks that ended it. @return true if there were any. */
+static bool
+wait_kicked(struct engine_loop *l, unsigned int thread, uint64_t ns)
+{
+	const struct timespec ts = { .tv_sec = (time_t)(ns / NS_PER_S), .tv_nsec = (long)(ns % NS_PER_S) };
+	struct epoll_event ev[ENGINE_LOOP_MAX + 1];
+	int n = epoll_pwait2(l->threads[thread].epfd, ev, ENGINE_LOOP_MAX + 1, ns == UINT64_MAX ? NULL : &ts, NULL);
+	bool kicked = false;
+
+	for (int i = 0; i < n; i++) {
+		if (ev[i].data.ptr == NULL)
+			continue;
+		sessions_take_kicks(ev[i].data.ptr, thread);
+		kicked = true;
+	}
+	return kicked;
+}
+
+/** Become the owner of all engines. */
+static void
+begin(struct engine_loop *l)
+{
+	if (!take(l))
+		return;
+	for (unsigned int i = 0; i < l->n && !l->begun; i++) {
+		struct engine *e = l->engines[i];
+
+		engine_own_wait(e);
+		engine_now(e);
+		e->worked = false;
+		e->looping = true;
+	}
+	l->begun = true;
+	l->last_work_ns = l->engines[0]->now_ns;
+	atomic_store(&l->running, 0);
+}
+
+void
+engine_loop_run(struct engine_loop *l, unsigned int thread)
+{
+	int slack = prctl(PR_GET_TIMERSLACK, 0, 0, 0, 0);
+	bool kicked = false;
+	uint64_t ns;
+
+	if (l->policy != ENGINE_IDLE_POLL)
+		prctl(PR_SET_TIMERSLACK, TIMER_SLACK_NS, 0, 0, 0);
+	begin(l);
+	while (atomic_load(&l->ended) == 0) {
+		ns = serve(l, thread, kicked);
+		if (atomic_load(&l->ended) == 0)
+			kicked = wait_kicked(l, thread, ns);
+	}
+	prctl(PR_SET_TIMERSLACK, slack, 0, 0, 0);
+}
+
+void
+engine_loop_destroy(struct engine_loop *l)
+{
+	if (l == NULL)
+		return;
+	for (unsigned int i = 0; i < l->nb_threads; i++) {
+		if (l->threads[i].epfd >= 0)
+			close(l->threads[i].epfd);
+		if (l->threads[i].go_fd >= 0)
+			close(l->threads[i].go_fd);
+	}
+	free(l);
+}
+
+/** @return 0 or an errno value. */
+static int
+watch(struct engine_loop *l, unsigned int thread)
+{
+	struct loop_thread *t = &l->threads[thread];
+	struct epoll_event ev = { .events = EPOLLIN | EPOLLET };
+
+	t->epfd = epoll_create1(EPOLL_CLOEXEC);
+	t->go_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (t->epfd < 0 || t->go_fd < 0 || epoll_ctl(t->epfd, EPOLL_CTL_ADD, t->go_fd, &ev) != 0)
+		return errno;
+	for (unsigned int i = 0; i < l->n; i++) {
+		ev = (struct epoll_event){ .events = EPOLLIN, .data.ptr = l->engines[i] };
+		if (epoll_ctl(t->epfd, EPOLL_CTL_ADD, l->engines[i]->epfds[thread], &ev) != 0)
+			return errno;
+	}
+	return 0;
+}
+
+struct engine_loop *
+engine_loop_create(struct engine *const *engines, unsigned int n)
+{
+	struct engine_loop *l;
+	int rc = 0;
+
+	if (n == 0 || n > ENGINE_LOOP_MAX) {
+		errno = EINVAL;
+		return NULL;
+	}
+	l = aligned_alloc(RTE_CACHE_LINE_SIZE, sizeof(*l));
+	if (l == NULL)
+		return NULL;
+	*l = (struct engine_loop){
+		.n = n,
+		.policy = engines[0]->c.idle,
+		.nb_threads = engine_cpus(engines[0]),
+		.nap_ns = ENGINE_SLEEP_MIN_NS,
+	};
+	for (unsigned int i = 0; i < n; i++)
+		l->engines[i] = engines[i];
+	for (unsigned int i = 0; i < l->nb_threads; i++)
+		l->threads[i] = (struct loop_thread){ -1, -1 };
+	for (unsigned int i = 0; i < l->nb_threads && rc == 0; i++)
+		rc = watch(l, i);
+	if (rc == 0)
+		return l;
+	engine_loop_destroy(l);
+	errno = rc;
+	return NULL;
+}
+
+int
+engine_loop(void *engine)
+{
+	struct engine *e = engine;
+	struct engine_loop *l = engine_loop_create(&e, 1);
+
+	if (l == NULL)
+		return errno;
+	engine_loop_run(l, 0);
+	engine_loop_destroy(l);
+	return 0;
+}

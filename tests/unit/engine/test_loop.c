@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** @file Loops with several threads and several engines: one thread at a time runs them, and no wake-up is lost. */
+#include <pthread.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <rte_lcore.h>
+
+#include "engine/engine_priv.h"
+#include "util.h"
+
+enum { THREADS = 2, PROGRAMS = 2, ROUNDS = 20000 };
+
+struct program {
+	struct engine *e;
+	struct engine_session *s;
+	struct ring_db *db;
+	struct qp qp;
+	int kick_fds[THREADS];
+	unsigned int thread; /* of the loop, the one that it kicks */
+	uint64_t kicks;
+	pthread_t id;
+};
+
+struct member {
+	struct engine_loop *l;
+	unsigned int thread;
+	pthread_t id;
+};
+
+static struct rig rig[2];
+static struct program programs[PROGRAMS];
+static struct member members[THREADS];
+static struct engine_loop *loop;
+
+/* transport_run() of both engines: never on two threads at once. */
+static _Atomic int inside;
+static _Atomic uint64_t overlaps;
+
+static void
+look_for_overlap(void *arg, uint64_t now_ns)
+{
+	overlaps += atomic_fetch_add(&inside, 1) != 0;
+	atomic_fetch_sub(&inside, 1);
+}
+
+static int
+set_qp_msg(struct engine *e, void *arg, uint64_t now_ns)
+{
+	struct program *p = arg;
+
+	engine_session_set_qp(p->s, 0, &p->qp);
+	return 0;
+}
+
+static void *
+member_main(void *arg)
+{
+	struct member *m = arg;
+
+	engine_loop_run(m->l, m->thread);
+	return NULL;
+}
+
+/** Two engines without ports, a program of each, and a loop of two threads. */
+static void
+up(enum engine_idle idle)
+{
+	static const int cpus[THREADS] = { 0, 1 };
+	struct engine *engines[2];
+
+	rig_cpus = cpus;
+	rig_nb_cpus = THREADS;
+	rig_up(rig, 2, idle, 0, NULL);
+	rec.on_run = look_for_overlap;
+	overlaps = 0;
+	for (unsigned int i = 0; i < PROGRAMS; i++) {
+		struct program *p = &programs[i];
+
+		*p = (struct program){ .e = rig[i].e, .db = aligned_alloc(64, sizeof(*p->db)) };
+		memset(p->db, 0, sizeof(*p->db));
+		for (unsigned int k = 0; k < THREADS; k++)
+			p->kick_fds[k] = eventfd(0, EFD_CLOEXEC);
+		p->s = engine_session_add(p->e, p->db, 1, p->kick_fds, false);
+		assert_non_null(p->s);
+		engine_call(p->e, set_qp_msg, p);
+		engines[i] = p->e;
+	}
+	loop = engine_loop_create(engines, 2);
+	assert_non_null(loop);
+	for (unsigned int i = 0; i < THREADS; i++) {
+		members[i] = (struct member){ .l = loop, .thread = i };
+		assert_int_equal(pthread_create(&members[i].id, NULL, member_main, &members[i]), 0);
+	}
+}
+
+static void
+down(void)
+{
+	for (unsigned int i = 0; i < PROGRAMS; i++)
+		engine_session_remove(programs[i].e, programs[i].s);
+	engine_stop(rig[0].e);
+	engine_stop(rig[1].e);
+	for (unsigned int i = 0; i < THREADS; i++)
+		pthread_join(members[i].id, NULL);
+	engine_loop_destroy(loop);
+	for (unsigned int i = 0; i < PROGRAMS; i++) {
+		for (unsigned int k = 0; k < THREADS; k++)
+			close(programs[i].kick_fds[k]);
+		free(programs[i].db);
+	}
+	assert_int_equal(overlaps, 0);
+	rig_down(rig, 2);
+	rig_nb_cpus = 0;
+}
+
+static void
+kick(struct program *p)
+{
+	const uint64_t one = 1;
+
+	p->kicks++;
+	assert_int_equal(write(p->kick_fds[p->thread], &one, sizeof(one)), sizeof(one));
+}
+
+/** Ring and wait for the engine, again and again; kick this and that thread, with pauses of every length. */
+static void *
+program_main(void *arg)
+{
+	struct program *p = arg;
+	uint64_t end;
+
+	for (uint64_t round = 1; round <= ROUNDS; round++) {
+		p->thread = round % 3 == 0;
+		if (ring_db_ring(p->db, 0))
+			kick(p);
+		end = clock_ns() + UINT64_C(10000000000);
+		for (unsigned int i = 1; __atomic_load_n(&p->qp.rung, __ATOMIC_ACQUIRE) < round; i++) {
+			if (i % 64 == 0)
+				sched_yield();
+			if (i % 4096 == 0 && clock_ns() > end)
+				return NULL;
+		}
+		for (unsigned int i = 0; i < round % 13; i++)
+			rte_pause();
+		if (round % 512 == 0)
+			nap_us(2000);
+	}
+	return p;
+}
+
+static void
+every_doorbell_is_seen(void **state)
+{
+	static const enum engine_idle policies[] = { ENGINE_IDLE_ADAPTIVE, ENGINE_IDLE_INTERRUPT };
+	void *done;
+
+	for (unsigned int k = 0; k < 2; k++) {
+		up(policies[k]);
+		for (unsigned int i = 0; i < PROGRAMS; i++)
+			assert_int_equal(pthread_create(&programs[i].id, NULL, program_main, &programs[i]), 0);
+		for (unsigned int i = 0; i < PROGRAMS; i++) {
+			pthread_join(programs[i].id, &done);
+			assert_ptr_equal(done, &programs[i]);
+			assert_true(programs[i].kicks > 0);
+		}
+		down();
+	}
+}
+
+static int
+count_msg(struct engine *e, void *arg, uint64_t now_ns)
+{
+	++*(uint64_t *)arg;
+	return 0;
+}
+
+static void
+calls_are_served_asleep_or_awake(void **state)
+{
+	uint64_t n = 0;
+
+	up(ENGINE_IDLE_ADAPTIVE);
+	for (unsigned int i = 1; i <= 2000; i++) {
+		engine_call(rig[i % 2].e, count_msg, &n);
+		if (i % 100 == 0)
+			nap_us(3000);
+	}
+	assert_int_equal(n, 2000);
+	down();
+}
+
+/* The other engine goes on, and the loop ends with the last one. */
+static void
+an_engine_that_stops_leaves_the_loop(void **state)
+{
+	uint64_t n = 0;
+
+	up(ENGINE_IDLE_ADAPTIVE);
+	engine_stop(rig[1].e);
+	/* Nobody runs it any more, so this call runs right here. */
+	for (unsigned int i = 0; i < 100; i++) {
+		engine_call(rig[1].e, count_msg, &n);
+		engine_call(rig[0].e, count_msg, &n);
+		nap_us(100);
+	}
+	assert_int_equal(n, 200);
+	if (ring_db_ring(programs[0].db, 0))
+		kick(&programs[0]);
+	assert_true(wait_for(&programs[0].qp.rung, 1));
+	down();
+	atomic_store(&rig[1].e->stop, 0);
+}
+
+static void
+nobody_is_woken_when_nothing_happens(void **state)
+{
+	uint64_t turns;
+
+	up(ENGINE_IDLE_ADAPTIVE);
+	nap_us(50000);
+	turns = engine_stats(rig[0].e)->turns;
+	nap_us(200000);
+	assert_int_equal(engine_stats(rig[0].e)->turns, turns);
+	down();
+}
+
+static void
+create_refuses_too_many(void **state)
+{
+	struct engine *engines[ENGINE_LOOP_MAX + 1] = { NULL };
+
+	assert_null(engine_loop_create(engines, 0));
+	assert_null(engine_loop_create(engines, ENGINE_LOOP_MAX + 1));
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(every_doorbell_is_seen),
+		cmocka_unit_test(calls_are_served_asleep_or_awake),
+		cmocka_unit_test(an_engine_that_stops_leaves_the_loop),
+		cmocka_unit_test(nobody_is_woken_when_nothing_happens),
+		cmocka_unit_test(create_refuses_too_many),
+	};
+
+	if (eal_up("test_engine_loop") != 0)
+		return 1;
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
