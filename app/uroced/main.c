@@ -3,6 +3,8 @@
  * uroced: the command line, EAL, and a stack (lib/uroce) whose control runs on the main lcore and whose engines run on
  * the others.
  */
+#include <errno.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -22,11 +24,15 @@
 
 /** What main() has started and has to stop. */
 struct uroced {
-	struct uroced_config conf;
+	struct uroced_config confs[OPTIONS_MAX_STACKS];
 	bool eal;
 	unsigned int lcores[UROCE_MAX_ENGINES];
 	unsigned int nb_engines, nb_launched;
-	struct uroce *stack;
+	int cpus[ENGINE_CPUS_MAX];         /**< of lcores that take turns at running the engines */
+	unsigned int nb_cpus;              /**< 0: each lcore runs an engine of its own */
+	struct engine_loop *loops[UROCE_MAX_ENGINES]; /**< of lcores[i], which run engine i of each stack; with nb_cpus loops[0] of all */
+	struct uroce *stacks[OPTIONS_MAX_STACKS]; /**< the first one's control runs on the main lcore, the others' in threads */
+	unsigned int nb_stacks;
 };
 
 static int complain(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
@@ -109,7 +115,26 @@ find_lcores(struct uroced *u)
 	return 0;
 }
 
-/** Run on a worker lcore the engine that find_lcores() assigned to it. */
+/** With --one-engine the worker lcores, each of which must be on a CPU of its own, take turns at running one engine. */
+static int
+share_engine(struct uroced *u)
+{
+	if (u->nb_engines > ENGINE_CPUS_MAX)
+		return complain("--one-engine: at most %d lcores can share an engine, EAL has %u", ENGINE_CPUS_MAX, u->nb_engines);
+	for (; u->nb_cpus < u->nb_engines; u->nb_cpus++) {
+		rte_cpuset_t set = rte_lcore_cpuset(u->lcores[u->nb_cpus]);
+
+		if (CPU_COUNT(&set) != 1)
+			return complain("--one-engine: lcore %u is on %d CPUs, must be on one: give EAL --lcores '0@(0,1),1@0,2@1' for "
+					"example", u->lcores[u->nb_cpus], CPU_COUNT(&set));
+		while (!CPU_ISSET((size_t)u->cpus[u->nb_cpus], &set))
+			u->cpus[u->nb_cpus]++;
+	}
+	u->nb_engines = 1;
+	return 0;
+}
+
+/** Run on a worker lcore its loop. */
 static int
 run_engine(void *arg)
 {
@@ -118,15 +143,25 @@ run_engine(void *arg)
 
 	for (i = 0; u->lcores[i] != rte_lcore_id(); i++)
 		;
-	return uroce_engine_run(u->stack, i);
+	if (u->nb_cpus > 0)
+		engine_loop_run(u->loops[0], i);
+	else
+		engine_loop_run(u->loops[i], 0);
+	return 0;
 }
 
 static int
 launch_engines(struct uroced *u)
 {
+	unsigned int lcores = u->nb_cpus > 0 ? u->nb_cpus : u->nb_engines;
 	int rc;
 
-	for (; u->nb_launched < u->nb_engines; u->nb_launched++) {
+	for (unsigned int i = 0; i < u->nb_engines; i++) {
+		u->loops[i] = stacks_loop_create(u->stacks, u->nb_stacks, i);
+		if (u->loops[i] == NULL)
+			return complain("engine %u can't be run: %s", i, strerror(errno));
+	}
+	for (; u->nb_launched < lcores; u->nb_launched++) {
 		rc = rte_eal_remote_launch(run_engine, u, u->lcores[u->nb_launched]);
 		if (rc != 0)
 			return complain("engine %u doesn't start on lcore %u: %s", u->nb_launched,
@@ -135,40 +170,80 @@ launch_engines(struct uroced *u)
 	return 0;
 }
 
+/** Create stack @p i, whose socket is @p fd. */
 static int
-bring_up(struct uroced *u, const struct options *o)
+add_stack(struct uroced *u, const struct options *o, unsigned int i, int fd)
 {
 	struct uroce_params p = {
-		.config_file = o->config,
-		.sets = o->sets,
-		.nb_sets = o->nb_sets,
+		.config_file = o->stacks[i].config,
+		.sets = o->stacks[i].sets,
+		.nb_sets = o->stacks[i].nb_sets,
 		.lcores = u->lcores,
+		.nb_engines = u->nb_engines,
 		.serve = true,
-		.signals = true,
+		.signals = i == 0,
 	};
 	char err[UROCE_ERR_BYTES];
-	int fd;
 
-	/* Do this before EAL, which takes long to start: most mistakes of users show up here. */
-	if (control_socket_bind(u->conf.socket, u->conf.socket_mode, u->conf.socket_group, &fd, err) != 0)
+	u->stacks[i] = stack_create_on(&p, &u->confs[i], fd, u->cpus, u->nb_cpus, err);
+	if (u->stacks[i] == NULL)
 		return complain("%s", err);
-	if (start_eal(u, o) != 0 || find_lcores(u) != 0) {
-		control_socket_remove(u->conf.socket);
-		return -1;
+	u->nb_stacks++;
+	return 0;
+}
+
+/** Before EAL, which takes long to start: most mistakes of the user show here. @return how many sockets were bound. */
+static unsigned int
+bind_sockets(struct uroced *u, const struct options *o, int *fds)
+{
+	char err[UROCE_ERR_BYTES];
+
+	for (unsigned int i = 0; i < o->nb_stacks; i++) {
+		const struct uroced_config *c = &u->confs[i];
+
+		if (control_socket_bind(c->socket, c->socket_mode, c->socket_group, &fds[i], err) != 0) {
+			complain("%s", err);
+			return i;
+		}
 	}
-	p.nb_engines = u->nb_engines;
-	u->stack = stack_create(&p, &u->conf, fd, err);
-	if (u->stack == NULL)
-		return complain("%s", err);
-	if (launch_engines(u) != 0)
-		return -1;
-	if (stack_publish(u->stack, err) != 0)
-		return complain("%s", err);
-	printf("uroced: ready, socket %s, %u port%s, %u engine%s\n", u->conf.socket, u->conf.nb_ports,
-	       u->conf.nb_ports == 1 ? "" : "s", u->nb_engines, u->nb_engines == 1 ? "" : "s");
+	return o->nb_stacks;
+}
+
+/** Serve: all but the first, which the caller's thread will drive. */
+static int
+publish(struct uroced *u)
+{
+	char err[UROCE_ERR_BYTES];
+
+	for (unsigned int i = 0; i < u->nb_stacks; i++)
+		if ((i > 0 && uroce_control_start(u->stacks[i], err) != 0) || stack_publish(u->stacks[i], err) != 0)
+			return complain("%s", err);
+	for (unsigned int i = 0; i < u->nb_stacks; i++)
+		printf("uroced: ready, socket %s, %u port%s, %u engine%s\n", u->confs[i].socket, u->confs[i].nb_ports,
+		       u->confs[i].nb_ports == 1 ? "" : "s", u->nb_engines, u->nb_engines == 1 ? "" : "s");
 	fflush(stdout);
 	notify_ready();
 	return 0;
+}
+
+static int
+bring_up(struct uroced *u, const struct options *o)
+{
+	int fds[OPTIONS_MAX_STACKS], rc = -1;
+	unsigned int bound = bind_sockets(u, o, fds);
+
+	if (bound == o->nb_stacks && start_eal(u, o) == 0 && find_lcores(u) == 0 &&
+	    (!o->one_engine || share_engine(u) == 0)) {
+		for (rc = 0; u->nb_stacks < o->nb_stacks && rc == 0;)
+			rc = add_stack(u, o, u->nb_stacks, fds[u->nb_stacks]);
+		/* The socket of one that failed is gone already. */
+		for (unsigned int i = u->nb_stacks + 1; i < bound && rc != 0; i++)
+			control_socket_remove(u->confs[i].socket);
+	} else {
+		while (bound-- > 0)
+			control_socket_remove(u->confs[bound].socket);
+	}
+	return rc == 0 && launch_engines(u) == 0 ? publish(u) : -1;
 }
 
 /**
@@ -179,9 +254,10 @@ bring_up(struct uroced *u, const struct options *o)
 static bool
 cleanup_is_safe(const struct uroced *u)
 {
-	for (unsigned int i = 0; i < u->conf.nb_ports; i++)
-		if (strncmp(u->conf.ports[i].net.ethdev, "net_memif", strlen("net_memif")) == 0)
-			return false;
+	for (unsigned int s = 0; s < u->nb_stacks; s++)
+		for (unsigned int i = 0; i < u->confs[s].nb_ports; i++)
+			if (strncmp(u->confs[s].ports[i].net.ethdev, "net_memif", strlen("net_memif")) == 0)
+				return false;
 	return true;
 }
 
@@ -189,16 +265,20 @@ cleanup_is_safe(const struct uroced *u)
 static void
 take_down(struct uroced *u)
 {
-	unsigned int i;
+	unsigned int s, i;
 
-	if (u->stack != NULL) {
-		/* Do this while engines run: they send the last packets of connections. */
-		uroce_shutdown(u->stack);
-		for (i = 0; i < u->nb_launched; i++)
-			uroce_engine_stop(u->stack, i);
+	/* While engines run: they send the last packets of connections. */
+	for (s = 0; s < u->nb_stacks; s++)
+		uroce_shutdown(u->stacks[s]);
+	for (s = 0; s < u->nb_stacks; s++)
+		for (i = 0; i < u->nb_engines && u->nb_launched > 0; i++)
+			uroce_engine_stop(u->stacks[s], i);
+	if (u->nb_launched > 0)
 		rte_eal_mp_wait_lcore();
-		uroce_destroy(u->stack);
-	}
+	for (i = 0; i < u->nb_engines; i++)
+		stacks_loop_destroy(u->loops[i], u->stacks, u->nb_stacks, i);
+	for (s = 0; s < u->nb_stacks; s++)
+		uroce_destroy(u->stacks[s]);
 	if (u->eal && cleanup_is_safe(u))
 		rte_eal_cleanup();
 }
@@ -208,49 +288,61 @@ take_down(struct uroced *u)
  * overrides the file, so it is converted to a --set, which stays in force when the file is read again.
  */
 static int
-take_vdevs(struct uroced *u, struct options *o, const struct impair_vdevs *v)
+take_vdev(struct uroced *u, struct options *o, const struct impair_vdev *d)
 {
 	char names[CONFIG_ERR_BYTES] = "", *set;
-	unsigned int i, k;
 
-	for (i = 0; i < v->n; i++) {
-		const struct impair_vdev *d = &v->vdev[i];
-		const char *port = NULL;
+	for (unsigned int s = 0; s < o->nb_stacks; s++) {
+		struct options_stack *to = &o->stacks[s];
 
-		for (k = 0; k < u->conf.nb_ports; k++) {
-			const struct config_port *p = &u->conf.ports[k];
+		for (unsigned int k = 0; k < u->confs[s].nb_ports; k++) {
+			const struct config_port *p = &u->confs[s].ports[k];
 
-			snprintf(names + strlen(names), sizeof(names) - strlen(names), "%s%s", k > 0 ? ", " : "",
+			snprintf(names + strlen(names), sizeof(names) - strlen(names), "%s%s", names[0] != '\0' ? ", " : "",
 				 p->net.ethdev);
-			if (strcmp(p->net.ethdev, d->port) == 0)
-				port = p->net.name;
+			if (strcmp(p->net.ethdev, d->port) != 0)
+				continue;
+			if (to->nb_sets == OPTIONS_MAX_SETS || asprintf(&set, "port %s.impair=%s", p->net.name,
+									d->settings[0] != '\0' ? d->settings : "seed=1") < 0)
+				return complain("--vdev %s: too many settings, or no memory", d->name);
+			to->sets[to->nb_sets++] = set; /* lives as long as the process */
+			return 0;
 		}
-		if (port == NULL)
-			return complain("--vdev %s: port=%s: no port of the configuration has this ethdev; there are: %s",
-					d->name, d->port, names);
-		if (o->nb_sets == OPTIONS_MAX_SETS ||
-		    asprintf(&set, "port %s.impair=%s", port, d->settings[0] != '\0' ? d->settings : "seed=1") < 0)
-			return complain("--vdev %s: too many settings, or no memory", d->name);
-		o->sets[o->nb_sets++] = set; /* lives as long as the process */
+	}
+	return complain("--vdev %s: port=%s: no port of the configuration has this ethdev; there are: %s", d->name, d->port,
+			names);
+}
+
+/** Read the configurations. @return 0, or -1 with a message printed. */
+static int
+load(struct uroced *u, const struct options *o)
+{
+	char err[CONFIG_ERR_BYTES];
+
+	for (unsigned int i = 0; i < o->nb_stacks; i++) {
+		const struct options_stack *s = &o->stacks[i];
+
+		if (config_load(s->config, s->sets, s->nb_sets, &u->confs[i], err) != 0)
+			return complain("%s", err);
 	}
 	return 0;
 }
 
-/** Read command line and configuration. @return 0, or -1 with a message printed. */
+/** Read command line and configurations. @return 0, or -1 with a message printed. */
 static int
 configure(struct uroced *u, struct options *o)
 {
 	char err[CONFIG_ERR_BYTES];
 	struct impair_vdevs vdevs;
 
-	if (impair_vdevs_take(&o->eal_argc, o->eal_argv, &vdevs, err, sizeof(err)) != 0 ||
-	    config_load(o->config, o->sets, o->nb_sets, &u->conf, err) != 0)
+	if (impair_vdevs_take(&o->eal_argc, o->eal_argv, &vdevs, err, sizeof(err)) != 0)
 		return complain("%s", err);
-	if (vdevs.n == 0)
-		return 0;
-	if (take_vdevs(u, o, &vdevs) != 0)
+	if (load(u, o) != 0)
 		return -1;
-	return config_load(o->config, o->sets, o->nb_sets, &u->conf, err) != 0 ? complain("%s", err) : 0;
+	for (unsigned int i = 0; i < vdevs.n; i++)
+		if (take_vdev(u, o, &vdevs.vdev[i]) != 0)
+			return -1;
+	return vdevs.n > 0 ? load(u, o) : 0;
 }
 
 int
@@ -266,15 +358,16 @@ main(int argc, char **argv)
 	if (configure(&u, &o) != 0)
 		return EXIT_USAGE;
 	if (o.check) {
-		printf("uroced: the configuration is good: socket %s, %u port%s\n", u.conf.socket, u.conf.nb_ports,
-		       u.conf.nb_ports == 1 ? "" : "s");
+		for (unsigned int i = 0; i < o.nb_stacks; i++)
+			printf("uroced: the configuration is good: socket %s, %u port%s\n", u.confs[i].socket,
+			       u.confs[i].nb_ports, u.confs[i].nb_ports == 1 ? "" : "s");
 		return EXIT_SUCCESS;
 	}
 	raise_limits();
 	block_signals();
 	status = EXIT_FAILURE;
 	if (bring_up(&u, &o) == 0) {
-		if (uroce_control_run(u.stack, err) == 0)
+		if (uroce_control_run(u.stacks[0], err) == 0)
 			status = EXIT_SUCCESS;
 		else
 			complain("%s", err);

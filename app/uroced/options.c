@@ -11,9 +11,13 @@ static const char usage[] =
 	"\n"
 	"The uroce daemon: RoCE v2 on the Ethernet ports that DPDK drives, for verbs programs on this machine.\n"
 	"\n"
-	"  --config FILE             read the configuration (see uroced.conf for all keys)\n"
+	"  --config FILE             read the configuration (see uroced.conf for all keys). Each further --config begins another\n"
+	"                            host in this process: a socket, ports and memory of its own, on the same cores. What is\n"
+	"                            set by --set and --socket belongs to the --config before\n"
 	"  --set 'SECTION.KEY=VALUE' set a key, over the file; any number of times\n"
 	"  --socket PATH             the same as --set daemon.socket=PATH\n"
+	"  --one-engine              the lcores, each on a CPU of its own, take turns at running one engine: for machines with\n"
+	"                            few cores, where programs that poll need them too\n"
 	"  --check                   check command line and configuration, and end\n"
 	"  --help                    this text\n"
 	"  --version                 the version\n"
@@ -28,12 +32,13 @@ static const char usage[] =
 	"Without hugepages: add --no-huge -m 512. With one core: --lcores '0@0,1@0'.\n"
 	"SIGHUP: read FILE again. SIGTERM, SIGINT: end.\n";
 
-enum { OPT_CONFIG = 1, OPT_SET, OPT_SOCKET, OPT_CHECK, OPT_HELP, OPT_VERSION };
+enum { OPT_CONFIG = 1, OPT_SET, OPT_SOCKET, OPT_ONE_ENGINE, OPT_CHECK, OPT_HELP, OPT_VERSION };
 
 static const struct option long_options[] = {
 	{ "config", required_argument, NULL, OPT_CONFIG },
 	{ "set", required_argument, NULL, OPT_SET },
 	{ "socket", required_argument, NULL, OPT_SOCKET },
+	{ "one-engine", no_argument, NULL, OPT_ONE_ENGINE },
 	{ "check", no_argument, NULL, OPT_CHECK },
 	{ "help", no_argument, NULL, OPT_HELP },
 	{ "version", no_argument, NULL, OPT_VERSION },
@@ -53,9 +58,24 @@ complain(const char *fmt, const char *what, int *status)
 static int
 add_set(struct options *o, const char *text, int *status)
 {
-	if (o->nb_sets == OPTIONS_MAX_SETS)
+	struct options_stack *s = &o->stacks[o->nb_stacks - 1];
+
+	if (s->nb_sets == OPTIONS_MAX_SETS)
 		return complain("too many --set, the first too many is '%s'", text, status);
-	o->sets[o->nb_sets++] = text;
+	s->sets[s->nb_sets++] = text;
+	return 0;
+}
+
+/** The first --config is of the first stack, for which there may be a --set already; each further one begins another. */
+static int
+add_config(struct options *o, const char *file, int *status)
+{
+	if (o->stacks[o->nb_stacks - 1].config != NULL) {
+		if (o->nb_stacks == OPTIONS_MAX_STACKS)
+			return complain("too many --config, the first too many is %s", file, status);
+		o->nb_stacks++;
+	}
+	o->stacks[o->nb_stacks - 1].config = file;
 	return 0;
 }
 
@@ -66,10 +86,7 @@ take(int opt, struct options *o, char **argv, int *status)
 
 	switch (opt) {
 	case OPT_CONFIG:
-		if (o->config != NULL)
-			return complain("--config is given twice, the second time with %s", optarg, status);
-		o->config = optarg;
-		return 0;
+		return add_config(o, optarg, status);
 	case OPT_SET:
 		return add_set(o, optarg, status);
 	case OPT_SOCKET:
@@ -77,6 +94,9 @@ take(int opt, struct options *o, char **argv, int *status)
 		if (asprintf(&text, "daemon.socket=%s", optarg) < 0)
 			return complain("no memory for --socket %s", optarg, status);
 		return add_set(o, text, status);
+	case OPT_ONE_ENGINE:
+		o->one_engine = true;
+		return 0;
 	case OPT_CHECK:
 		o->check = true;
 		return 0;
@@ -107,7 +127,7 @@ options_parse(int argc, char **argv, struct options *o, int *status)
 {
 	int i, split = argc, opt;
 
-	*o = (struct options){ .eal_argv = argv };
+	*o = (struct options){ .eal_argv = argv, .nb_stacks = 1 };
 	for (i = 1; i < argc; i++) {
 		if (strcmp(argv[i], "--") == 0) {
 			split = i;

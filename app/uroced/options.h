@@ -13,14 +13,22 @@
 enum {
 	EXIT_USAGE = 2, /**< a mistake in the command line or the configuration */
 	OPTIONS_MAX_SETS = CONFIG_MAX_SETTINGS,
+	OPTIONS_MAX_STACKS = 8,
+};
+
+/** A stack: a configuration file, and what is set over it. */
+struct options_stack {
+	const char *config; /**< file, or NULL */
+	const char *sets[OPTIONS_MAX_SETS];
+	unsigned int nb_sets;
 };
 
 struct options {
 	int eal_argc;
 	char **eal_argv;
-	const char *config; /**< file, or NULL */
-	const char *sets[OPTIONS_MAX_SETS];
-	unsigned int nb_sets;
+	struct options_stack stacks[OPTIONS_MAX_STACKS];
+	unsigned int nb_stacks; /**< at least 1 */
+	bool one_engine;
 	bool check;
 };
 

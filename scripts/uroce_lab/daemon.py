@@ -16,6 +16,7 @@ READY_SECONDS = 60          # EAL start on a busy machine
 LINK_SECONDS = 15
 PID_SECONDS = 2             # from the creation of a daemon's log to that of its pid file
 NO_HUGE_MB = 512
+ONE_PROCESS_CPUS = 4
 HUGE_MB = 256
 LOG_TAIL_LINES = 15
 # The daemon's process itself writes down its pid and start time (field 22 of stat). If `uroce-lab up` did it, a kill at the
@@ -34,6 +35,10 @@ MOUNT_HUGE = f'mkdir -p "$0" && mount -t hugetlbfs -o pagesize=2M,mode=0700,min_
 def lcores(lab, host):
     """--lcores: main and the first engine share CPU i - 1 of host i; further engines take the CPUs after it."""
     cpus = sorted(os.sched_getaffinity(0))
+    if lab['one_process']:
+        # An lcore on each CPU: a program wakes the one on its own.
+        own = ''.join(f',{lcore}@{cpu}' for lcore, cpu in enumerate(cpus[:ONE_PROCESS_CPUS], 1))
+        return f'0@({",".join(map(str, cpus))}){own}'
     first = host['index'] - 1
     places = [first] + [first + engine for engine in range(lab['engines'])]
     return ','.join(f'{lcore}@{cpus[place % len(cpus)]}' for lcore, place in enumerate(places))
@@ -52,7 +57,7 @@ def write_config(lab, host, name='uroced.conf'):
     return path
 
 
-def command(lab, host, config):
+def command(lab, host, configs):
     args = ['sh', '-c', WRITE_PID, host['pid_file']]
     args += ['ip', 'netns', 'exec', host['namespace']] if host['namespace'] else []
     if lab['hugepages']:
@@ -61,10 +66,22 @@ def command(lab, host, config):
     else:
         memory = ['--no-huge', '-m', str(NO_HUGE_MB)]
     args += [lab['programs']['uroced'], '--lcores', lcores(lab, host), '--no-pci',
-             '--iova-mode', 'va', '--file-prefix', prefix(lab, host), '--vdev', wires.ethdev(lab, host), *memory]
+             '--iova-mode', 'va', '--file-prefix', prefix(lab, host), *memory]
+    for served in hosts_of(lab, host):
+        args += ['--vdev', wires.ethdev(lab, served)]
     if host['telemetry'] is None:
         args.append('--no-telemetry')
-    return args + ['--', '--config', config]
+    args.append('--')
+    if lab['one_process']:
+        args.append('--one-engine')
+    for config in configs:
+        args += ['--config', config]
+    return args
+
+
+def hosts_of(lab, host):
+    """@return the hosts that the daemon of `host` serves: itself, or all of the lab if they share one process."""
+    return lab['hosts'] if lab['one_process'] else [host]
 
 
 def prefix(lab, host):
@@ -73,7 +90,7 @@ def prefix(lab, host):
 
 def start(lab, host):
     """@return the Popen. The caller has blocked interrupts; the daemon gets them unblocked."""
-    config = write_config(lab, host)
+    configs = [write_config(lab, served) for served in hosts_of(lab, host)]
     env = {k: v for k, v in os.environ.items() if k not in ('LD_LIBRARY_PATH', 'LD_PRELOAD')}
     env['XDG_RUNTIME_DIR'] = host['dir']
     # EAL's run-time folder goes into the lab's, unless dpdk-telemetry.py must find it in the usual place.
@@ -81,7 +98,7 @@ def start(lab, host):
     if not lab['telemetry']:
         env['RUNTIME_DIRECTORY'] = host['dir']
     with open(host['log'], 'w', encoding='utf-8') as log:
-        return subprocess.Popen(command(lab, host, config), stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=env,
+        return subprocess.Popen(command(lab, host, configs), stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=env,
                                 cwd=host['dir'], start_new_session=True,
                                 preexec_fn=lambda: signal.pthread_sigmask(signal.SIG_SETMASK, ()))
 

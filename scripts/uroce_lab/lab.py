@@ -61,6 +61,8 @@ def check(options):
         raise LabError('--pmd chooses how a daemon reaches its veth interface: give --wire veth as well')
     if options.switch and options.wire != 'veth':
         raise LabError('--switch is a bridge between veth interfaces: give --wire veth as well')
+    if options.one_process and options.wire != 'memif':
+        raise LabError('--one-process joins its hosts through memory: it goes with --wire memif only')
     hosts_min = 1 if options.switch else 2
     if not hosts_min <= options.hosts <= HOSTS_MAX:
         raise LabError(f'--hosts {options.hosts}: {hosts_min} to {HOSTS_MAX}')
@@ -77,7 +79,7 @@ def check(options):
     if not wires.MTU_MIN <= mtu <= wires.MTU_MAX[driver]:
         raise LabError(f'--mtu {mtu}: {wires.MTU_MIN} to {wires.MTU_MAX[driver]} on {driver}')
     return {'wire': options.wire, 'pmd': options.pmd or wires.PMDS[0], 'mtu': mtu, 'engines': options.engines,
-            'switched': options.switch or options.hosts > 2, 'telemetry': options.telemetry}
+            'one_process': options.one_process, 'switched': options.switch or options.hosts > 2, 'telemetry': options.telemetry}
 
 
 def plan(state, options):
@@ -88,9 +90,10 @@ def plan(state, options):
         name = f'h{index}'
         folder = os.path.join(state.dir, name)
         host = {'name': name, 'index': index, 'dir': folder, 'namespace': '', 'impair': options.impair or '',
-                'pid_file': os.path.join(folder, 'uroced.pid'), 'socket': os.path.join(folder, 'uroced.sock'),
-                'log': os.path.join(folder, 'uroced.log')}
-        host['telemetry'] = telemetry.socket_path(lab, host, daemon.prefix(lab, host))
+                'socket': os.path.join(folder, 'uroced.sock')}
+        home = lab['hosts'][0] if lab['one_process'] and lab['hosts'] else host
+        host.update(pid_file=os.path.join(home['dir'], 'uroced.pid'), log=os.path.join(home['dir'], 'uroced.log'),
+                    telemetry=telemetry.socket_path(lab, home, daemon.prefix(lab, home)))
         lab['hosts'].append(host)
     return lab
 
@@ -129,7 +132,8 @@ def build_up(state, children):
     # One after the other: the connecting end of a memif does not start before the listening one.
     for host in lab['hosts']:
         with uninterrupted():
-            children[host['name']] = daemon.start(lab, host)
+            shared = lab['one_process'] and children.get(lab['hosts'][0]['name'])
+            children[host['name']] = shared or daemon.start(lab, host)
         daemon.wait_ready(host, children[host['name']])
     for host in lab['hosts']:
         daemon.wait_link(lab, host)

@@ -21,6 +21,8 @@ def socket_path(lab, host, prefix):
 
 def ask(lab, host, command):
     """@return the answer to `command`, for example /uroce/impair,uroce0"""
+    if lab['one_process'] and host['index'] > 1:
+        command = command.replace('/uroce/', f'/uroce{host["index"]}/', 1)
     path = host['telemetry']
     if path is None:
         raise LabError(f'{host["dir"]} is too long for a telemetry socket; set XDG_RUNTIME_DIR to a shorter folder')
