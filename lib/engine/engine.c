@@ -189,8 +189,8 @@ engine_connect(struct engine **all, unsigned int nb_engines)
 }
 
 /** Run one turn. @return the work done. */
-uint32_t
-engine_run_turn(struct engine *e)
+static inline uint32_t
+turn(struct engine *e)
 {
 	uint64_t before = e->tsc, before_ns = e->now_ns, now_ns = engine_now(e);
 	uint64_t *cycles = e->worked ? &e->stats.busy_cycles : &e->stats.idle_cycles;
@@ -206,7 +206,7 @@ engine_run_turn(struct engine *e)
 		e->stats.late_turns++;
 		io_was_away(e, now_ns - before_ns - ENGINE_LATE_NS);
 	}
-	if (unlikely(!e->looping && e->nb_hot < e->nb_sessions && e->stats.turns % KICK_TURNS == 0)) {
+	if (unlikely(e->nb_hot != e->nb_sessions && !e->looping && e->stats.turns % KICK_TURNS == 0)) {
 		for (unsigned int i = 0; i < engine_cpus(e); i++)
 			sessions_take_kicks(e, i);
 		sessions_kicked(e);
@@ -231,12 +231,18 @@ engine_run_turn(struct engine *e)
 }
 
 uint32_t
+engine_run_turn(struct engine *e)
+{
+	return turn(e);
+}
+
+uint32_t
 engine_turn(struct engine *e)
 {
 	uint32_t work;
 
 	engine_own_wait(e);
-	work = engine_run_turn(e);
+	work = turn(e);
 	engine_disown(e);
 	return work;
 }
@@ -248,7 +254,7 @@ engine_try_turn(struct engine *e)
 
 	if (!engine_own(e))
 		return 0;
-	work = engine_run_turn(e);
+	work = turn(e);
 	engine_disown(e);
 	return work;
 }
