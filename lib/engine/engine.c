@@ -16,7 +16,7 @@
 
 enum {
 	OWN_SPINS = 100,   /* tries to own an engine before its next owner yields its core */
-	KICK_TURNS = 64,   /* turns outside a loop until kicks are looked for, by a system call */
+	KICK_TURNS = 64,   /* busy turns outside a loop until kicks are looked for, by a system call */
 };
 
 /** Wait until this thread is the owner. */
@@ -206,7 +206,8 @@ turn(struct engine *e)
 		e->stats.late_turns++;
 		io_was_away(e, now_ns - before_ns - ENGINE_LATE_NS);
 	}
-	if (unlikely(e->nb_hot != e->nb_sessions && !e->looping && e->stats.turns % KICK_TURNS == 0)) {
+	if (unlikely(e->nb_hot != e->nb_sessions && !e->looping &&
+		     (!e->worked || e->stats.turns % KICK_TURNS == 0))) {
 		for (unsigned int i = 0; i < engine_cpus(e); i++)
 			sessions_take_kicks(e, i);
 		sessions_kicked(e);

@@ -411,6 +411,9 @@ run(struct engine_loop *l, unsigned int thread, bool kicked, bool *hand_on)
 			*hand_on = l->may_spin && thread != l->spinner;
 			if (rest_for_long(l, &ns))
 				return ns;
+			/* For example the port takes no packets: others may use the core meanwhile. */
+			if (l->nb_threads == 1)
+				sched_yield();
 			break;
 		}
 	}
