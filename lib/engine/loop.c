@@ -107,9 +107,9 @@ time_left(const struct engine_loop *l, uint64_t max_ns)
 	return left;
 }
 
-/** From here on everybody who gives the engines work wakes a thread. */
+/** From here on everybody who gives the engines work wakes a thread; programs only if @p kicks. */
 static void
-fall_asleep(struct engine_loop *l)
+fall_asleep(struct engine_loop *l, bool kicks)
 {
 	for (unsigned int i = 0; i < l->n; i++) {
 		struct engine *e = l->engines[i];
@@ -117,7 +117,8 @@ fall_asleep(struct engine_loop *l)
 		if (e->c.sh.qsbr != NULL)
 			rte_rcu_qsbr_thread_offline(e->c.sh.qsbr, e->c.id);
 		atomic_store_explicit(&e->sleeping, 1, memory_order_relaxed);
-		sessions_arm(e, true);
+		if (kicks)
+			sessions_arm(e, true);
 	}
 	/* Either the giver sees that we sleep and kicks, or we see what it gave (Dekker). */
 	atomic_thread_fence(memory_order_seq_cst);
@@ -159,15 +160,16 @@ must_poll(const struct engine_loop *l)
 /**
  * Fall asleep, if there is nothing to do.
  * @param ns  The longest time to sleep; gets how long it may be. UINT64_MAX: until something happens.
+ * @param kicks  Programs that post end the sleep. Not for naps: it would cost them a system call, and they needn't wait for long.
  * @return false: there is something to do, or soon.
  */
 static bool
-rest(struct engine_loop *l, uint64_t *ns)
+rest(struct engine_loop *l, uint64_t *ns, bool kicks)
 {
 	*ns = time_left(l, *ns);
 	if (*ns == 0)
 		return false;
-	fall_asleep(l);
+	fall_asleep(l, kicks);
 	for (unsigned int i = 0; i < l->n; i++) {
 		if (has_work(l->engines[i])) {
 			awake(l);
@@ -178,17 +180,18 @@ rest(struct engine_loop *l, uint64_t *ns)
 	return true;
 }
 
-/** The same, after the SQs of QPs with nothing to do have been left to their clients' doorbells. */
+/** Fall asleep until something happens, or for longer and longer naps if ports must be looked at. */
 static bool
 rest_for_long(struct engine_loop *l, uint64_t *ns)
 {
-	bool poll = must_poll(l);
+	bool poll = must_poll(l), kicks = !poll || l->nb_threads > 1 || l->policy == ENGINE_IDLE_INTERRUPT;
 
-	for (unsigned int i = 0; i < l->n; i++)
+	/* Programs that shall kick must ring first: their SQs aren't watched any more. */
+	for (unsigned int i = 0; i < l->n && kicks; i++)
 		if (!transport_rest(l->engines[i]->tp))
 			return false;
 	*ns = poll ? l->nap_ns : UINT64_MAX;
-	if (!rest(l, ns))
+	if (!rest(l, ns, kicks))
 		return false;
 	if (poll)
 		l->nap_ns = RTE_MIN(l->nap_ns * 2, (uint64_t)ENGINE_SLEEP_MAX_NS);
@@ -404,7 +407,7 @@ run(struct engine_loop *l, unsigned int thread, bool kicked, bool *hand_on)
 			break;
 		case NAP:
 			ns = ENGINE_SLEEP_MIN_NS;
-			if (rest(l, &ns))
+			if (rest(l, &ns, false))
 				return ns;
 			break;
 		case REST:

@@ -30,7 +30,7 @@ START_SECONDS = 20          # until set-up is over and traffic flows
 CALLS_PER_SECOND = 20       # what a process may do beside the data path
 PACKETS_PER_CALL = 1000     # rstream besides: what is left of a message begins to gather, and the thread that ends that is woken
 PSNS = 1 << 24
-WAITING = {'sched_yield', 'nanosleep', 'clock_nanosleep', 'poll', 'ppoll', 'epoll_wait', 'epoll_pwait', 'select',
+WAITING = {'sched_yield', 'nanosleep', 'clock_nanosleep', 'poll', 'ppoll', 'epoll_wait', 'epoll_pwait', 'epoll_pwait2', 'select',
            'pselect6', 'restart_syscall', 'getrusage'}    # getrusage: the idle policy asks whether it shares its core
 MOVING = {'pread64', 'pwrite64'}
 
