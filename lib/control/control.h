@@ -47,8 +47,8 @@ struct control_setup {
 	struct net_port **ports;
 	uint16_t nb_ports;
 	struct shared sh;
-	bool signals;               /**< SIGTERM and SIGINT end control_run(), SIGHUP is control_reload() and hangup() */
-	void (*hangup)(void *arg);  /**< [control] what else SIGHUP is; NULL: nothing */
+	bool signals;               /**< SIGTERM and SIGINT end control_run(), SIGHUP calls control_reload() and then hangup() */
+	void (*hangup)(void *arg);  /**< [control] passes SIGHUP on to the other stacks of the process; NULL: there are none */
 	void *arg;
 };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Creation, turn and loop. Calls all other parts; none of them calls this one. */
+/* Creation and the turn. Calls all other parts but the loop (loop.c), which calls this one. */
 #include <errno.h>
 #include <sched.h>
 #include <stdlib.h>
@@ -16,7 +16,7 @@
 
 enum {
 	OWN_SPINS = 100,   /* tries to own an engine before its next owner yields its core */
-	KICK_TURNS = 64,   /* busy turns outside a loop until kicks are looked for, by a system call */
+	KICK_TURNS = 64,   /* turns after which kicks are looked for, by a system call, if some session is cold */
 };
 
 /** Wait until this thread is the owner. */
@@ -189,8 +189,8 @@ engine_connect(struct engine **all, unsigned int nb_engines)
 }
 
 /** Run one turn. @return the work done. */
-static inline uint32_t
-turn(struct engine *e)
+uint32_t
+engine_run_turn(struct engine *e)
 {
 	uint64_t before = e->tsc, before_ns = e->now_ns, now_ns = engine_now(e);
 	uint64_t *cycles = e->worked ? &e->stats.busy_cycles : &e->stats.idle_cycles;
@@ -206,8 +206,12 @@ turn(struct engine *e)
 		e->stats.late_turns++;
 		io_was_away(e, now_ns - before_ns - ENGINE_LATE_NS);
 	}
-	if (unlikely(e->nb_hot != e->nb_sessions && !e->looping &&
-		     (!e->worked || e->stats.turns % KICK_TURNS == 0))) {
+	/*
+	 * A kick ends the sleep of a loop, but a loop may be busy for long or never sleep, and an application's own loop may
+	 * take its turns a millisecond apart.
+	 */
+	if (unlikely(e->nb_hot != e->nb_sessions) &&
+	    (e->stats.turns % KICK_TURNS == 0 || (!e->looping && !e->worked))) {
 		for (unsigned int i = 0; i < engine_cpus(e); i++)
 			sessions_take_kicks(e, i);
 		sessions_kicked(e);
@@ -232,18 +236,12 @@ turn(struct engine *e)
 }
 
 uint32_t
-engine_run_turn(struct engine *e)
-{
-	return turn(e);
-}
-
-uint32_t
 engine_turn(struct engine *e)
 {
 	uint32_t work;
 
 	engine_own_wait(e);
-	work = turn(e);
+	work = engine_run_turn(e);
 	engine_disown(e);
 	return work;
 }
@@ -255,7 +253,7 @@ engine_try_turn(struct engine *e)
 
 	if (!engine_own(e))
 		return 0;
-	work = turn(e);
+	work = engine_run_turn(e);
 	engine_disown(e);
 	return work;
 }

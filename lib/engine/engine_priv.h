@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * What the files of lib/engine share. engine.c calls all others; clock.c and core.c call none.
+ * What the files of lib/engine share. loop.c calls engine.c, which calls all others; clock.c and core.c call none.
  *
  * A thread that runs an engine is its owner (struct engine.owner): engine_loop() for as long as it runs, engine_turn()
  * for one turn, and engine_call() if there is no other owner. So only one thread at a time accesses what is marked
@@ -97,15 +97,15 @@ struct engine {
 	struct tp_mad *mad_lent;     /**< [control] the MAD that the last fetched event points to */
 	_Atomic uint32_t event_signalled; /**< event_fd was written since the control thread last found no events */
 	int event_fd;
-	/* For each thread that may run the engine. */
-	int kick_fds[ENGINE_CPUS_MAX];
-	int epfds[ENGINE_CPUS_MAX];  /**< that and the sessions' kicks, all edge-triggered and never read */
+	/* One for each thread that may run the engine. */
+	int kick_fds[ENGINE_CPUS_MAX]; /**< eventfds for engine_wake() */
+	int epfds[ENGINE_CPUS_MAX];  /**< epolls with that eventfd and those of the sessions, edge-triggered and never read */
 	struct rte_ring *kicks;      /**< ids of sessions that have kicked, plus one */
-	_Atomic uint32_t kicks_lost; /**< the ring was full: any session may have kicked */
+	_Atomic uint32_t kicks_lost; /**< 1: the ring was full, so look at the doorbells of all sessions */
 
 	_Alignas(RTE_CACHE_LINE_SIZE) _Atomic uint32_t owner; /**< 1: a thread is running the engine */
 	_Atomic uint32_t stop;
-	_Atomic uint32_t sleeping;   /**< 1: write kick_fd after giving the engine something to do */
+	_Atomic uint32_t sleeping;   /**< 1: write a kick_fd after giving the engine something to do */
 };
 
 /* clock.c */
@@ -143,9 +143,9 @@ void events_destroy(struct engine *e);
 uint32_t sessions_run(struct engine *e, uint64_t now_ns);
 /** [owner] @return true if a doorbell of a hot session has rung. */
 bool sessions_rung(const struct engine *e);
-/** [owner] Have the clients of all sessions kick (true), or not those of the hot ones (false). */
+/** [owner] Tell the clients of hot sessions that they must kick after ringing (true), or needn't (false). */
 void sessions_arm(struct engine *e, bool armed);
-/** [any] Take the kicks that came to CPU @p cpu of the engine, for sessions_kicked(). */
+/** [any] Take the kicks that arrived at the epoll of CPU @p cpu, and note the sessions for sessions_kicked(). */
 void sessions_take_kicks(struct engine *e, unsigned int cpu);
 /** [owner] Heat the sessions whose kicks were taken. */
 void sessions_kicked(struct engine *e);

@@ -48,7 +48,7 @@ enum {
 };
 
 /** What a loop does after a turn. */
-enum then { SPIN, YIELD, NAP, REST };
+enum action { SPIN, YIELD, NAP, REST };
 
 struct loop_thread {
 	int epfd;                    /**< epolls of the engines for this thread's CPU, and go_fd */
@@ -124,7 +124,7 @@ fall_asleep(struct engine_loop *l, bool kicks)
 	atomic_thread_fence(memory_order_seq_cst);
 }
 
-/** The sleep is idle time, and ports can't be blamed for it. */
+/** End the sleep. It counts as idle time, and not as time in which ports took no packets. */
 static void
 awake(struct engine_loop *l)
 {
@@ -233,25 +233,22 @@ yield_learn(struct engine_loop *l, uint64_t ns)
 	set_crowded(l, l->shared);
 }
 
-/** Count the active programs: is there a CPU to spin on? */
+/** Count the active programs, which ring for each post (no_watch): is there a CPU to spin on? */
 static void
 count_active(struct engine_loop *l, uint64_t now_ns)
 {
 	uint32_t n = 0;
 
 	l->counted_ns = now_ns;
-	for (unsigned int i = 0; i < l->n; i++) {
+	for (unsigned int i = 0; i < l->n; i++)
 		n += sessions_active(l->engines[i], now_ns - ACTIVE_NS);
-		/* Programs that go on posting ring again, and so are counted again. */
-		transport_rest(l->engines[i]->tp);
-	}
 	l->may_spin = n < l->nb_threads && now_ns >= l->no_spin_ns;
 	set_crowded(l, n > l->nb_threads);
 }
 
 /** What to do after a turn without work, on a loop that has its core to itself or shares it without knowing with whom. */
-static enum then
-then_alone(struct engine_loop *l, uint64_t now_ns)
+static enum action
+action_alone(struct engine_loop *l, uint64_t now_ns)
 {
 	if (l->idle_turns < (l->shared ? SHARED_SPIN_TURNS : ENGINE_SPIN_TURNS))
 		return SPIN;
@@ -263,8 +260,9 @@ then_alone(struct engine_loop *l, uint64_t now_ns)
 	return NAP;
 }
 
-static enum then
-then(struct engine_loop *l, unsigned int thread, uint32_t work)
+/** What to do after a turn of all engines that did @p work. */
+static enum action
+choose_action(struct engine_loop *l, unsigned int thread, uint32_t work)
 {
 	uint64_t now_ns = l->engines[0]->now_ns;
 
@@ -282,12 +280,13 @@ then(struct engine_loop *l, unsigned int thread, uint32_t work)
 	if (l->policy == ENGINE_IDLE_INTERRUPT)
 		return REST;
 	if (l->nb_threads == 1)
-		return then_alone(l, now_ns);
+		return action_alone(l, now_ns);
 	if (!l->may_spin || thread != l->spinner || now_ns - l->last_work_ns >= ENGINE_AWAKE_NS)
 		return REST;
 	return l->idle_turns % ENGINE_SPIN_TURNS == 0 ? YIELD : SPIN;
 }
 
+/** Have another thread of the loop come and spin, or end. */
 static void
 go(struct engine_loop *l, unsigned int thread)
 {
@@ -297,6 +296,7 @@ go(struct engine_loop *l, unsigned int thread)
 		;
 }
 
+/** Become the runner. @return false: another thread is. */
 static bool
 take(struct engine_loop *l)
 {
@@ -315,7 +315,8 @@ clock_now(void)
 }
 
 /**
- * Yield the core. Several threads: asleep meanwhile, so that a client that another thread's absence would hold up wakes its own.
+ * Yield the core. A loop with several threads counts as asleep meanwhile: if the kernel gives this core to another thread for long, a client
+ * on another core wakes the loop's thread there and needn't wait.
  * @return false: another thread is the runner now.
  */
 static bool
@@ -396,7 +397,7 @@ run(struct engine_loop *l, unsigned int thread, bool kicked, bool *hand_on)
 			return UINT64_MAX;
 		for (unsigned int i = 0; i < l->n; i++)
 			work += engine_run_turn(l->engines[i]);
-		switch (then(l, thread, work)) {
+		switch (choose_action(l, thread, work)) {
 		case SPIN:
 			if (work == 0)
 				rte_pause();

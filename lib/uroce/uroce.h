@@ -53,8 +53,8 @@ struct uroce_params {
 	/** Serve other programs on this machine too, by the socket `daemon.socket`. */
 	bool serve;
 	/**
-	 * SIGTERM and SIGINT end uroce_control_run(), SIGHUP reads the configuration again. The caller has blocked the three
-	 * in all threads.
+	 * SIGTERM and SIGINT end uroce_control_run(), SIGHUP has all stacks of the process read their configurations again. The
+	 * caller has blocked the three in all threads. For one stack of a process only.
 	 */
 	bool signals;
 };

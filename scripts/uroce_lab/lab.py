@@ -63,6 +63,8 @@ def check(options):
         raise LabError('--switch is a bridge between veth interfaces: give --wire veth as well')
     if options.one_process and options.wire != 'memif':
         raise LabError('--one-process joins its hosts through memory: it goes with --wire memif only')
+    if options.one_process and options.engines > 1:
+        raise LabError(f'--engines {options.engines}: with --one-process each host has one engine, which all cores run by turns')
     hosts_min = 1 if options.switch else 2
     if not hosts_min <= options.hosts <= HOSTS_MAX:
         raise LabError(f'--hosts {options.hosts}: {hosts_min} to {HOSTS_MAX}')

@@ -116,7 +116,7 @@ def align(value, to):
 def memif(lab, host):
     """The first host listens, the second connects. Sockets are files: abstract ones end at the namespace."""
     role = 'server' if host['index'] == 1 else 'client'
-    # In a process of its own each port may have the same name.
+    # Ports of one process need names of their own.
     number = host['index'] - 1 if lab['one_process'] else 0
     return f'net_memif{number},role={role},id=0,socket-abstract=no,socket={lab["dir"]}/memif.sock,' \
            f'bsize={align(lab["mtu"] + ETHER_OVERHEAD, MEMIF_ALIGN)},mac=02:18:00:00:00:{host["index"]:02x}'

@@ -83,6 +83,11 @@ class OneProcess(test_impair.OneLab):
 
 
 class Options(unittest.TestCase):
+    def test_hosts_of_one_process_have_one_engine(self):
+        done = lab_command('up', '--name', f'v{os.getpid()}', '--one-process', '--engines', '2')
+        self.assertEqual(done.returncode, 1)
+        self.assertIn('--engines 2', done.stdout)
+
     def test_only_memif_wires_join_hosts_of_one_process(self):
         done = lab_command('up', '--name', f'v{os.getpid()}', '--one-process', '--wire', 'veth')
         self.assertEqual(done.returncode, 1)

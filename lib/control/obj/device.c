@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* HELLO and DEVICE_OPEN: identifying the program, and setting up what it shares with the engines. */
+#include <assert.h>
 #include <ctype.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -149,6 +150,8 @@ device_close(struct session *s)
 	s->mem_fd = s->async_fd = -1;
 	s->port = NULL;
 }
+
+static_assert((int)CTL_MAX_KICKS >= (int)ENGINE_CPUS_MAX, "a session has an eventfd for each CPU of an engine");
 
 static unsigned int
 nb_kicks(const struct session *s)

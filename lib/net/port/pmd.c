@@ -133,7 +133,7 @@ profile_memif(const struct devargs *a, struct pmd_profile *prof, char *err, size
 	prof->max_frame = number(a->bsize, MEMIF_DEFAULT_BSIZE);
 	prof->size_devarg = "bsize=4352 (on both sides)";
 	/* A name that is too long for this is left out: then nobody finds the other end. */
-	if (snprintf(prof->wire, sizeof(prof->wire), "%s %u", a->socket != NULL ? a->socket : "", number(a->id, 0)) >=
+	if (snprintf(prof->wire, sizeof(prof->wire), "%s %lu", a->socket != NULL ? a->socket : "", a->id != NULL ? strtoul(a->id, NULL, 0) : 0) >=
 	    (int)sizeof(prof->wire))
 		prof->wire[0] = '\0';
 	return 0;

@@ -202,6 +202,35 @@ quiet_session_goes_cold_and_a_kick_heats_it(void **state)
 	rig_down(&r, 1);
 }
 
+/* By its policy, or since others keep it busy. */
+static void
+a_loop_that_never_sleeps_sees_kicks(void **state)
+{
+	static const enum engine_idle policies[] = { ENGINE_IDLE_POLL, ENGINE_IDLE_ADAPTIVE, ENGINE_IDLE_INTERRUPT };
+	struct engine_session *s;
+	struct runner run;
+	struct rig r;
+
+	for (unsigned int k = 0; k < 3; k++) {
+		memset(db, 0, sizeof(*db));
+		qps[4].rung = 0;
+		rig_up(&r, 1, policies[k], 0, NULL);
+		rec.work = policies[k] != ENGINE_IDLE_POLL;
+		s = engine_session_add(r.e, db, 10, &kick_fd, false);
+		set_qp(r.e, s, 4, &qps[4]);
+		run_begin(&run, r.e);
+		for (int i = 0; db->hot != 0 && i < 5000; i++)
+			nap_us(1000);
+		assert_true(ring_db_ring(db, 4));
+		kick();
+		assert_true(wait_for(&qps[4].rung, 1));
+		assert_int_equal(engine_stats(r.e)->sleeps, 0);
+		engine_session_remove(r.e, s);
+		run_end(&run);
+		rig_down(&r, 1);
+	}
+}
+
 static void
 a_session_of_the_engines_own_process_needs_no_kick(void **state)
 {
@@ -281,6 +310,7 @@ main(void)
 		cmocka_unit_test_setup_teardown(add_refuses_bad_sizes, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(flood_is_served_in_shares_and_nothing_gets_lost, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(quiet_session_goes_cold_and_a_kick_heats_it, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(a_loop_that_never_sleeps_sees_kicks, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(a_session_of_the_engines_own_process_needs_no_kick, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(no_doorbell_is_lost_between_hot_and_cold, set_up, tear_down),
 	};
