@@ -8,11 +8,8 @@
  */
 #include <errno.h>
 #include <stdlib.h>
-#include <sys/epoll.h>
 
 #include "engine/engine_priv.h"
-
-enum { KICKS = 64 }; /* taken at a time */
 
 /** [owner] Poll the session's doorbells from now on, so that the client needn't kick. */
 static void
@@ -147,17 +144,6 @@ sessions_arm(struct engine *e, bool armed)
 }
 
 void
-sessions_take_kicks(struct engine *e, unsigned int cpu)
-{
-	struct epoll_event ev[KICKS];
-	int n = epoll_wait(e->epfds[cpu], ev, KICKS, 0);
-
-	for (int i = 0; i < n; i++)
-		if (ev[i].data.u32 != 0 && rte_ring_enqueue(e->kicks, (void *)(uintptr_t)ev[i].data.u32) != 0)
-			atomic_store_explicit(&e->kicks_lost, 1, memory_order_release);
-}
-
-void
 sessions_kicked(struct engine *e)
 {
 	struct engine_session *s;
@@ -191,27 +177,25 @@ unwatch_kicks(struct engine *e, struct engine_session *s)
 {
 	for (unsigned int i = 0; i < engine_cpus(e); i++)
 		if (s->kick_fds[i] >= 0)
-			epoll_ctl(e->epfds[i], EPOLL_CTL_DEL, s->kick_fds[i], NULL);
+			kicks_unwatch(e, i, s->kick_fds[i]);
 }
 
 static int
 add_msg(struct engine *e, void *arg, uint64_t now_ns)
 {
 	struct engine_session *s = arg;
-	int rc;
+	int rc = 0;
 
 	if (e->nb_sessions == UROCE_MAX_SESSIONS)
 		return ENOSPC;
 	while (e->sessions[s->id] != NULL)
 		s->id++;
-	for (unsigned int i = 0; i < engine_cpus(e); i++) {
-		struct epoll_event ev = { .events = EPOLLIN | EPOLLET, .data.u32 = s->id + 1 };
-
-		if (s->kick_fds[i] >= 0 && epoll_ctl(e->epfds[i], EPOLL_CTL_ADD, s->kick_fds[i], &ev) != 0) {
-			rc = errno;
-			unwatch_kicks(e, s);
-			return rc;
-		}
+	for (unsigned int i = 0; i < engine_cpus(e) && rc == 0; i++)
+		if (s->kick_fds[i] >= 0)
+			rc = kicks_watch(e, i, s->kick_fds[i], s->id + 1);
+	if (rc != 0) {
+		unwatch_kicks(e, s);
+		return rc;
 	}
 	e->sessions[s->id] = s;
 	e->nb_sessions++;
