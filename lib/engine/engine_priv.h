@@ -40,6 +40,11 @@ struct engine_msg {
 	_Atomic uint32_t state; /**< enum msg_state */
 };
 
+/** A kick as struct engine.kicks has it: the session's ID, and the index of the CPU. Never NULL. */
+#define KICK(session, cpu) ((void *)(((uintptr_t)(session) + 1) << 8 | (cpu)))
+#define KICK_SESSION(kick) ((uint32_t)((uintptr_t)(kick) >> 8) - 1)
+#define KICK_CPU(kick) ((uint32_t)((uintptr_t)(kick) & 0xff))
+
 struct engine_session {
 	struct ring_db *db;
 	uint32_t max_slots;
@@ -48,6 +53,7 @@ struct engine_session {
 	bool crowded;                /**< [owner] copy of db->crowded */
 	uint32_t hot_index;          /**< [owner] where in the list */
 	uint32_t id;                 /**< [owner] where in the engine's table */
+	uint32_t cpu;                /**< [owner] index of the CPU from which the client last kicked */
 	int kick_fds[ENGINE_CPUS_MAX]; /**< in the engine's kick_set; -1: none */
 	uint64_t last_ns;            /**< [owner] when it last rang */
 	struct qp *qps[];            /**< [owner] by doorbell slot */
@@ -101,7 +107,7 @@ struct engine {
 	int kick_fds[ENGINE_CPUS_MAX]; /**< eventfds for engine_wake() */
 	struct kick_set *kick_set;   /**< epolls with that eventfd and those of the sessions; the engines of a loop share it */
 	unsigned int kick_index;     /**< of the engine in the set */
-	struct rte_ring *kicks;      /**< ids of sessions that have kicked, plus one */
+	struct rte_ring *kicks;      /**< KICK(): sessions that have kicked, and on which CPU */
 	_Atomic uint32_t kicks_lost; /**< 1: the ring was full, so look at the doorbells of all sessions */
 
 	_Alignas(RTE_CACHE_LINE_SIZE) _Atomic uint32_t owner; /**< 1: a thread is running the engine */
@@ -148,8 +154,8 @@ bool sessions_rung(const struct engine *e);
 void sessions_arm(struct engine *e, bool armed);
 /** [owner] Heat the sessions whose kicks were taken. */
 void sessions_kicked(struct engine *e);
-/** [owner] @return hot sessions that have rung since @p since_ns. */
-uint32_t sessions_active(const struct engine *e, uint64_t since_ns);
+/** [owner] Count hot sessions that have rung since @p since_ns. @param n  Gets as many more for each CPU, by where their clients last kicked. */
+void sessions_active(const struct engine *e, uint64_t since_ns, uint32_t n[ENGINE_CPUS_MAX]);
 
 /* kick.c */
 /** Create kick_fds and a kick_set. @return 0 or an errno value. */

@@ -167,9 +167,9 @@ kicks_share(struct engine *e, struct engine *with)
 
 /** Note for sessions_kicked() that a session has kicked. */
 static void
-note(struct engine *e, uint32_t session)
+note(struct engine *e, uint32_t session, unsigned int cpu)
 {
-	if (rte_ring_enqueue(e->kicks, (void *)(uintptr_t)session) != 0)
+	if (rte_ring_enqueue(e->kicks, KICK(session, cpu)) != 0)
 		atomic_store_explicit(&e->kicks_lost, 1, memory_order_release);
 }
 
@@ -188,7 +188,7 @@ kicks_take(struct engine *e, unsigned int cpu, const struct timespec *timeout)
 			continue;
 		kicked = true;
 		if (session != 0)
-			note(k->engines[(ev[i].data.u64 >> 32) - 1], session);
+			note(k->engines[(ev[i].data.u64 >> 32) - 1], session - 1, cpu);
 	}
 	return kicked;
 }

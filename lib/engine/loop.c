@@ -18,8 +18,8 @@
  * until they are idle and goes back to sleep, and the client goes on. If fewer programs are active than there are CPUs, a
  * thread on a CPU that no program needs spins instead.
  *
- * The engines tell their clients when there are more of them than CPUs (ring_db.crowded): programs that poll in vain then
- * yield their cores.
+ * The engines tell their clients when several of them are active on the same CPU (ring_db.crowded): programs that poll in
+ * vain then yield their cores.
  */
 #include <errno.h>
 #include <sched.h>
@@ -235,13 +235,18 @@ yield_learn(struct engine_loop *l, uint64_t ns)
 static void
 count_active(struct engine_loop *l, uint64_t now_ns)
 {
-	uint32_t n = 0;
+	uint32_t n = 0, on_cpu[ENGINE_CPUS_MAX] = { 0 };
+	bool crowded = false;
 
 	l->counted_ns = now_ns;
 	for (unsigned int i = 0; i < l->n; i++)
-		n += sessions_active(l->engines[i], now_ns - ACTIVE_NS);
+		sessions_active(l->engines[i], now_ns - ACTIVE_NS, on_cpu);
+	for (unsigned int i = 0; i < l->nb_threads; i++) {
+		n += on_cpu[i];
+		crowded |= on_cpu[i] > 1;
+	}
 	l->may_spin = n < l->nb_threads && now_ns >= l->no_spin_ns;
-	set_crowded(l, n > l->nb_threads);
+	set_crowded(l, crowded);
 }
 
 /** What to do after a turn without work, on a loop that has its core to itself or shares it without knowing with whom. */

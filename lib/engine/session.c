@@ -147,13 +147,15 @@ void
 sessions_kicked(struct engine *e)
 {
 	struct engine_session *s;
-	void *id;
+	void *kick;
 
-	while (rte_ring_dequeue(e->kicks, &id) == 0) {
+	while (rte_ring_dequeue(e->kicks, &kick) == 0) {
 		/* The session may be gone, and another have its id. */
-		s = e->sessions[(uintptr_t)id - 1];
-		if (s != NULL)
-			session_heat(e, s, e->now_ns);
+		s = e->sessions[KICK_SESSION(kick)];
+		if (s == NULL)
+			continue;
+		s->cpu = KICK_CPU(kick);
+		session_heat(e, s, e->now_ns);
 	}
 	if (likely(atomic_exchange_explicit(&e->kicks_lost, 0, memory_order_acquire) == 0))
 		return;
@@ -162,14 +164,11 @@ sessions_kicked(struct engine *e)
 			session_heat(e, e->sessions[i], e->now_ns);
 }
 
-uint32_t
-sessions_active(const struct engine *e, uint64_t since_ns)
+void
+sessions_active(const struct engine *e, uint64_t since_ns, uint32_t n[ENGINE_CPUS_MAX])
 {
-	uint32_t n = 0;
-
 	for (uint32_t i = 0; i < e->nb_hot; i++)
-		n += e->hot[i]->last_ns >= since_ns;
-	return n;
+		n[e->hot[i]->cpu] += e->hot[i]->last_ns >= since_ns;
 }
 
 static void
