@@ -315,7 +315,7 @@ bad_request(struct sim_world *w, struct hostile *h, struct victim *v)
 {
 	uint32_t n = sizeof(cases) / sizeof(cases[0]), i = (uint32_t)rng_below(&h->rng, n + 2), psn = v->attr.rq_psn;
 	uint32_t packets = 1;
-	const struct bad_case *c = &cases[i];
+	const struct bad_case *c = i < n ? &cases[i] : NULL;
 	struct tp_counters old;
 
 	if (v->type == UROCE_QPT_UD || v->type == UROCE_QPT_XRC_SEND ||
