@@ -131,6 +131,14 @@ data_request(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 		recv_complete(tp, qp, UROCE_WC_RECV, p);
 	else if (f & WIRE_F_IMM)
 		recv_complete(tp, qp, UROCE_WC_RECV_RDMA_WITH_IMM, p);
+	/*
+	 * The CQ had no room: the program will never learn of the message, so nobody may acknowledge it, not even on
+	 * behalf of the QP when it is destroyed (time_wait.c).
+	 */
+	if (unlikely(qp->state == UROCE_QPS_ERR))
+		return;
+	qp->rcv.msn = wire_psn_add(qp->rcv.msn, 1);
+	accepted(tp, qp, p);
 }
 
 /* Acknowledge again what was executed, but not beyond a READ or atomic whose response the peer may lack. */
