@@ -298,7 +298,7 @@ struct qp_path {
 	uint8_t mig;                /**< enum tp_mig */
 	bool alt_loaded, migrated;
 	bool mig_err_event;         /**< the event PATH_MIG_ERR was sent */
-	uint32_t tmpl_ah;           /**< UD: the AH that tmpl was made from */
+	uint64_t tmpl_ah;           /**< UD: the serial number of the AH that tmpl was made from */
 	struct tp_path *alt;        /**< the alternate path, while alt_loaded */
 	struct wire_tmpl tmpl;
 };

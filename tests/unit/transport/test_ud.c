@@ -276,6 +276,31 @@ only_the_pds_own_ahs_are_taken(void **state)
 	}
 }
 
+/* A handle has 16 bits of generation. A program that makes an AH per message comes by the same one again after a while. */
+static void
+an_ah_with_the_handle_of_another_leads_to_its_own_peer(void **state)
+{
+	struct tp_path path = { .addr = pair_address(0, false), .pkey = WIRE_PKEY_DEFAULT };
+	struct ud_rig r;
+	uint32_t first;
+
+	ud_up(&r, false, 0);
+	first = r.ah;
+	ud_post(&r, 1, 10, QKEY);
+	pair_settle(r.p);
+	assert_int_equal(r.p->log[0].sport, wire_flow_label_to_sport(wire_calc_flow_label(qp_num(r.a->qp), 1)));
+	path.addr.sport = 0xd123;
+	do {
+		assert_int_equal(ah_destroy(r.p->h[0].sh.ahs, r.ah), 0);
+		assert_int_equal(ah_create(r.p->h[0].sh.ahs, PAIR_PD, &path, &r.ah), 0);
+	} while (r.ah != first);
+	ud_post(&r, 2, 10, QKEY);
+	pair_settle(r.p);
+	assert_int_equal(r.p->nb_log, 2);
+	assert_int_equal(r.p->log[1].sport, 0xd123);
+	ud_down(&r);
+}
+
 static void
 ud_loops_back_with_a_grh(void **state)
 {
@@ -332,6 +357,7 @@ main(void)
 		cmocka_unit_test(longer_than_an_srqs_receive_is_dropped_too),
 		cmocka_unit_test(longer_than_the_mtu_is_refused),
 		cmocka_unit_test(only_the_pds_own_ahs_are_taken),
+		cmocka_unit_test(an_ah_with_the_handle_of_another_leads_to_its_own_peer),
 		cmocka_unit_test(ud_loops_back_with_a_grh),
 		cmocka_unit_test(ah_table_fills_and_empties),
 	};
