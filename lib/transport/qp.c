@@ -10,6 +10,7 @@
 #include "transport/core/reorder_priv.h"
 #include "transport/core/sched_priv.h"
 #include "transport/core/time_wait_priv.h"
+#include "transport/flush_priv.h"
 #include "transport/path/path_priv.h"
 #include "transport/req/loss_priv.h"
 #include "transport/req/requester_priv.h"
@@ -287,6 +288,17 @@ enter(struct transport *tp, struct qp *qp, enum uroce_qp_state from, enum uroce_
 	}
 }
 
+/*
+ * SQE is left for RTS: what was posted up to now is flushed and not sent, however many turns that would have taken.
+ * @return false: a CQ had no room, and the QP is in ERR.
+ */
+static bool
+flush_before_rts(struct transport *tp, struct qp *qp)
+{
+	qp_flush_run(tp, qp, UINT32_C(1) << qp->req.sq.order);
+	return qp->state == UROCE_QPS_SQE;
+}
+
 /* Both paths must use the same port, and both loopback or neither: the QP uses one port and one TX vector. */
 static bool
 paths_ok(const struct transport *tp, const struct qp *qp, uint32_t mask, const struct tp_path *path,
@@ -319,6 +331,8 @@ qp_modify_paths(struct transport *tp, struct qp *qp, const struct uroce_qp_attr 
 	tp->now_ns = now_ns;
 	if (qp_modify_check(qp->type, from, attr, mask, UROCE_MTU_4096, &why) != 0 ||
 	    !paths_ok(tp, qp, mask, path, alt))
+		return EINVAL;
+	if (from == UROCE_QPS_SQE && to == UROCE_QPS_RTS && !flush_before_rts(tp, qp))
 		return EINVAL;
 	if ((mask & UROCE_QP_PKEY_INDEX) && tp->c.ports[qp->path.port].pkeys[attr->pkey_index] == 0)
 		return EINVAL;

@@ -474,7 +474,8 @@ int qp_modify_check(enum uroce_qp_type type, enum uroce_qp_state cur, const stru
 /**
  * [engine] Modify a QP.
  * @param path  With UROCE_QP_AV: the resolved path; else NULL.
- * @return 0, EINVAL (qp_modify_check(), or max_rd_atomic 0 with requests in flight) or ENOMEM.
+ * @return 0, EINVAL (qp_modify_check(); max_rd_atomic 0 with requests in flight; SQE to RTS, but the CQ had no room for
+ * the flushed WQEs, and the QP is in ERR) or ENOMEM.
  */
 int qp_modify(struct transport *tp, struct qp *qp, const struct uroce_qp_attr *attr, uint32_t mask,
 	      const struct tp_path *path, uint64_t now_ns);
