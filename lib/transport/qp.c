@@ -186,28 +186,6 @@ reset(struct transport *tp, struct qp *qp)
 	shared_store(&qp->shared->rq_watch, 1);
 }
 
-/* Make room for the READs and atomics that the peer may have outstanding. The stored results start empty. */
-static int
-set_max_dest_rd_atomic(struct transport *tp, struct qp *qp, uint8_t n)
-{
-	struct tp_res *res = NULL;
-
-	if (n == qp->resp.res_max && qp->resp.res != NULL)
-		return 0;
-	if (n > 0) {
-		res = calloc(n, sizeof(*res));
-		if (res == NULL)
-			return ENOMEM;
-	}
-	free(qp->resp.res);
-	qp->resp.res = res;
-	qp->resp.res_max = n;
-	qp->resp.res_head = 0;
-	qp->resp.pending = 0;
-	responder_return_reads(tp, qp);
-	return 0;
-}
-
 static void
 set_attributes(struct qp *qp, const struct uroce_qp_attr *a, uint32_t mask)
 {
@@ -344,7 +322,7 @@ qp_modify_paths(struct transport *tp, struct qp *qp, const struct uroce_qp_attr 
 		return EINVAL;
 	if ((mask & UROCE_QP_ALT_PATH) && migration_load(qp, alt) != 0)
 		return ENOMEM;
-	if ((mask & UROCE_QP_MAX_DEST_RD_ATOMIC) && set_max_dest_rd_atomic(tp, qp, attr->max_dest_rd_atomic) != 0)
+	if ((mask & UROCE_QP_MAX_DEST_RD_ATOMIC) && responder_set_rd_atomic(qp, attr->max_dest_rd_atomic) != 0)
 		return ENOMEM;
 	if ((mask & UROCE_QP_AV) && cc_attach(tp, qp, path) != 0)
 		return ENOMEM;

@@ -283,6 +283,7 @@ struct qp_receiver {
 struct qp_responder {
 	uint8_t reply, syndrome;    /**< enum tp_reply; the syndrome of a TP_REPLY_FATAL */
 	uint8_t res_max, res_head;  /**< res[]: its size; the next entry to overwrite, which is the oldest */
+	uint8_t res_limit;          /**< max_dest_rd_atomic; less than res_max if it was larger before on this connection */
 	uint32_t reply_psn;
 	uint64_t pending;           /**< bit i: the response of res[i] has to be sent */
 	struct tp_res *res;

@@ -190,7 +190,7 @@ look_at_responder(const struct qp *qp, struct qp_view *v)
 	v->rx.seq_nak_sent = qp->rcv.nak_state == TP_NAK_SEQ_SENT;
 	v->rx.nak_sent_ns = qp->diag.nak_ns;
 	v->rx.min_rnr_timer = qp->rcv.min_rnr_timer;
-	v->rx.max_dest_rd = qp->resp.res_max;
+	v->rx.max_dest_rd = qp->resp.res_limit;
 	v->rx.res_pending = (uint32_t)__builtin_popcountll(qp->resp.pending);
 	v->rx.reordered = qp->rcv.reorder != NULL ? qp->rcv.reorder->nb : 0;
 }

@@ -31,7 +31,7 @@ responder_reset(struct qp *qp)
 	struct qp_responder *r = &qp->resp;
 
 	UROCE_ASSERT(r->reads == NULL);
-	*r = (struct qp_responder){ .res_max = r->res_max, .res = r->res };
+	*r = (struct qp_responder){ .res_max = r->res_max, .res_limit = r->res_limit, .res = r->res };
 	for (uint32_t i = 0; i < r->res_max; i++)
 		r->res[i].used = false;
 }
@@ -120,13 +120,12 @@ data_request(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 		return;
 	}
 	qp->rcv.length += p->payload_bytes;
-	accepted(tp, qp, p);
 	if (!(f & WIRE_F_END)) {
 		qp->rcv.msg = f & WIRE_F_SEND ? TP_RMSG_SEND : TP_RMSG_WRITE;
+		accepted(tp, qp, p);
 		return;
 	}
 	qp->rcv.msg = TP_RMSG_NONE;
-	qp->rcv.msn = wire_psn_add(qp->rcv.msn, 1);
 	if (f & WIRE_F_SEND)
 		recv_complete(tp, qp, UROCE_WC_RECV, p);
 	else if (f & WIRE_F_IMM)
