@@ -170,9 +170,10 @@ struct tp_event {
 struct qp_table;
 /**
  * [control] @param qsbr  The RCU variable that engines report to; NULL for a single-threaded user.
+ * @param seed  Makes QP numbers unpredictable, see gen_table_init(); 0: they begin at 2.
  * @return NULL with errno set.
  */
-struct qp_table *qp_table_create(uint32_t max_qp, struct rte_rcu_qsbr *qsbr);
+struct qp_table *qp_table_create(uint32_t max_qp, struct rte_rcu_qsbr *qsbr, uint64_t seed);
 void qp_table_destroy(struct qp_table *t);
 uint32_t qp_table_count(const struct qp_table *t);
 /**
