@@ -2,12 +2,14 @@
 /*
  * QPs: creation, modification, query, destruction.
  */
+#include "base/mix.h"
 #include "transport/cc/cc_priv.h"
 #include "transport/core/checks_priv.h"
 #include "transport/core/lend_priv.h"
 #include "transport/core/qp_error_priv.h"
 #include "transport/core/qp_table_priv.h"
 #include "transport/core/reorder_priv.h"
+#include "transport/core/sack_format_priv.h"
 #include "transport/core/sched_priv.h"
 #include "transport/core/time_wait_priv.h"
 #include "transport/flush_priv.h"
@@ -117,6 +119,8 @@ qp_create(struct transport *tp, const struct qp_params *p, struct qp **out)
 		free(qp);
 		return ENOMEM;
 	}
+	qp->req.sack_nonce = (uint32_t)mix64(tp->now_ns ^ qp->qpn) & SACK_NONCE_MASK;
+	qp->rcv.sack_mark = sack_mark(qp->req.sack_nonce >> 8);
 	use_parts(qp, 1);
 	tp->nb_qps++;
 	*out = qp;

@@ -53,7 +53,7 @@ program_init(struct sim_world *w, struct sim_qp *q)
 	memset(q->events, 0, sizeof(q->events));
 	q->most_messages = 0;
 	q->nak_seen = false;
-	q->nb_offers = 0;
+	q->nb_offers = q->old_sacks = 0;
 	q->rnr_until = 0;
 	q->rnr_count = 0;
 	q->sq_base = q->sq.counter;

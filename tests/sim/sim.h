@@ -236,6 +236,7 @@ struct sim_qp {
 	uint32_t psn_next;           /**< RC: of the next operation */
 	uint32_t most_messages;      /**< RC: that the peer can count in what was posted */
 	uint32_t nb_offers;          /**< RC: of selective repeat, that it has made */
+	uint32_t old_sacks;          /**< forged SACKs for another offer that it got */
 	bool nak_seen;               /**< RC: the peer has asked for nak_psn */
 	uint32_t nak_psn;
 	uint32_t rnr_psn;            /**< RC: not to be sent again before rnr_until */

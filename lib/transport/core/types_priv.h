@@ -222,6 +222,8 @@ struct qp_requester {
 	uint8_t wait;               /**< enum req_wait, from its last run */
 	bool sack_peer;             /**< the peer has sent a SACK */
 	uint8_t sack_offers;        /**< how many more offers of selective repeat may be sent */
+	uint8_t sack_mark;          /**< that requests bear: the peer's; 0: it has not told one */
+	uint32_t sack_nonce;        /**< of offers, 24 bits; another one with each connection */
 	struct tp_scoreboard *scoreboard; /**< what the peer holds beyond a gap; NULL: no loss is being repaired */
 	struct cc *cc;              /**< congestion control, or NULL */
 };
@@ -265,6 +267,9 @@ struct qp_receiver {
 	uint8_t msg;                /**< enum tp_rmsg */
 	uint8_t nak_state;          /**< enum tp_nak_state */
 	bool sack_on;               /**< the peer understands SACKs */
+	uint8_t sack_mark;          /**< that requests beyond a gap must bear; another one with each connection */
+	uint8_t reply_mark;         /**< that responses bear: the peer's; 0: it has made no offer */
+	uint32_t sack_nonce;        /**< of the peer's offer */
 	bool comm_est;              /**< the event COMM_EST was sent */
 	bool last_wqe_event;        /**< the event LAST_WQE_REACHED was sent */
 	uint8_t min_rnr_timer;

@@ -20,6 +20,7 @@ receiver_reset(struct qp *qp)
 		.srq = r->srq,
 		.xrcd = r->xrcd,
 		.rq_seen = r->rq.counter,
+		.sack_mark = sack_mark(r->sack_mark),
 		/* The rate of CNPs is limited per QP, whatever its connection. */
 		.cnp_next_ns = r->cnp_next_ns,
 	};
