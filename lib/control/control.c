@@ -352,7 +352,7 @@ init_tables(struct control *c)
 	c->limit[OBJ_PD] = c->limit[OBJ_XRCD] = conf->max_pd;
 	/* Memory windows have keys from the MRs' table. */
 	c->limit[OBJ_MR] = c->limit[OBJ_MW] = conf->max_mr;
-	c->limit[OBJ_CQ] = conf->max_cq;
+	c->limit[OBJ_CHANNEL] = c->limit[OBJ_CQ] = conf->max_cq;
 	c->limit[OBJ_SRQ] = conf->max_srq;
 	c->limit[OBJ_QP] = conf->max_qp;
 	c->limit[OBJ_AH] = conf->max_ah;

@@ -28,6 +28,8 @@ destroy_objects(struct session *s)
 		rcu_wait(c->s.sh.qsbr);
 	for (uint32_t pos = 0; (o = handles_next(&s->tab[OBJ_CQ], &pos)) != NULL;)
 		obj_cq_destroy(s, o);
+	for (uint32_t pos = 0; (o = handles_next(&s->tab[OBJ_CHANNEL], &pos)) != NULL;)
+		obj_channel_destroy(s, o);
 	/* An MR can't be destroyed while memory windows are bound to it. */
 	obj_mw_destroy_all(s);
 	obj_mr_destroy_all(s);

@@ -38,6 +38,8 @@ static const char *const op_names[CTL_OPS] = {
 	[CTL_XRCD_OPEN] = "ibv_open_xrcd",
 	[CTL_XRCD_CLOSE] = "ibv_close_xrcd",
 	[CTL_QP_OPEN] = "ibv_open_qp",
+	[CTL_CHANNEL_CREATE] = "ibv_create_comp_channel",
+	[CTL_CHANNEL_DESTROY] = "ibv_destroy_comp_channel",
 };
 
 int

@@ -52,12 +52,27 @@ enum {
 	CONTROL_EVENT_BURST = 256,
 	/** QPs destroyed by one message to an engine at most, so that other programs' traffic goes on in between. */
 	CONTROL_DESTROY_BURST = 32,
+	/** Asynchronous events of a session that wait for room in its socket at most. */
+	ASYNC_WAITING = 4096,
 	/** Log lines about ended sessions per second at most. */
 	CONTROL_LOG_BURST = 20,
 };
 
 /** Kinds of objects that have a handle. */
-enum obj_type { OBJ_PD, OBJ_MR, OBJ_MW, OBJ_CQ, OBJ_SRQ, OBJ_QP, OBJ_AH, OBJ_XRCD, OBJ_CM_ID, OBJ_CM_GROUP, OBJ_TYPES };
+enum obj_type {
+	OBJ_PD,
+	OBJ_MR,
+	OBJ_MW,
+	OBJ_CHANNEL,
+	OBJ_CQ,
+	OBJ_SRQ,
+	OBJ_QP,
+	OBJ_AH,
+	OBJ_XRCD,
+	OBJ_CM_ID,
+	OBJ_CM_GROUP,
+	OBJ_TYPES,
+};
 
 /** A descriptor in epoll, and the function that handles its events. */
 struct watch {

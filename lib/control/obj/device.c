@@ -145,9 +145,8 @@ device_close(struct session *s)
 			close(s->kick_fds[i]);
 		s->kick_fds[i] = -1;
 	}
-	if (s->async_fd >= 0)
-		close(s->async_fd);
-	s->mem_fd = s->async_fd = -1;
+	async_close(s);
+	s->mem_fd = -1;
 	s->port = NULL;
 }
 
@@ -176,22 +175,20 @@ op_device_open(struct session *s, struct request *r)
 {
 	struct control *c = s->control;
 	uint32_t index = r->req->device_open.index;
-	int db_fd, rc;
+	int db_fd, async_fd = -1;
 
 	if (s->port != NULL)
 		return req_fail(r, EINVAL, "this session has a device open already");
 	if (index >= c->s.nb_ports)
 		return req_fail(r, ENODEV, "no device %u: there are %u", index, c->s.nb_ports);
-	rc = req_take_event_pipe(r, &s->async_fd);
-	if (rc != 0)
-		return req_fail(r, rc,
-				"the descriptor must be the write end of a pipe, O_NONBLOCK, that uroced may open: %s",
-				strerror(rc));
 	s->mem_fd = shm_memfd("uroce-mr", UINT64_C(1) << SESSION_MEM_SHIFT, 0);
 	s->shm = shm_create((uint64_t)c->s.conf->ring_memory << 20, c->hugepages, &s->victim);
-	if (!open_kicks(s) || s->mem_fd < 0 || s->shm == NULL || (db_fd = open_doorbells(s)) < 0) {
+	if (!open_kicks(s) || s->mem_fd < 0 || s->shm == NULL || async_open(s, &async_fd) != 0 ||
+	    (db_fd = open_doorbells(s)) < 0) {
+		if (async_fd >= 0)
+			close(async_fd);
 		device_close(s);
-		return req_fail(r, ENOMEM, "no memory for the session");
+		return req_fail(r, ENOMEM, "no memory or no descriptors for the session");
 	}
 	s->port = c->s.ports[index];
 	r->rsp.device_open = (struct ctl_device_open_rsp){
@@ -209,6 +206,7 @@ op_device_open(struct session *s, struct request *r)
 	}
 	req_send_fd(r, db_fd, true);
 	req_send_fd(r, s->mem_fd, false);
+	req_send_fd(r, async_fd, true);
 	if (r->rsp.device_open.have_uffd)
 		req_send_fd(r, c->uffd, false);
 	return 0;

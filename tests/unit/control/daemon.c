@@ -342,19 +342,17 @@ void
 peer_open(struct peer *p)
 {
 	struct ctl_req q = peer_req(CTL_DEVICE_OPEN);
-	int pipefd[2], fds[CTL_MAX_FDS] = { -1, -1, -1, -1 };
+	int fds[CTL_MAX_FDS] = { -1, -1, -1, -1, -1 };
 	struct ctl_rsp r;
 
 	memset(p, 0, sizeof(*p));
 	p->sock = peer_connect();
 	assert_int_equal(peer_hello(p->sock), 0);
-	assert_int_equal(pipe2(pipefd, O_NONBLOCK | O_CLOEXEC), 0);
-	assert_int_equal(peer_call(p->sock, &q, &pipefd[1], 1, &r, fds, CTL_MAX_FDS), 0);
-	close(pipefd[1]);
-	p->async_fd = pipefd[0];
+	assert_int_equal(peer_call(p->sock, &q, NULL, 0, &r, fds, CTL_MAX_FDS), 0);
 	p->kick_fd = fds[0];
 	p->mem_fd = fds[2];
-	p->uffd = fds[3];
+	p->async_fd = fds[3];
+	p->uffd = fds[4];
 	p->dev = r.device_open;
 	assert_int_equal(p->dev.nb_engines, 1);
 	assert_int_equal(p->dev.have_uffd, p->uffd >= 0);

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -14,7 +15,6 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -39,59 +39,99 @@ assert_answers_soon(void)
 	close(sock);
 }
 
-/** @return what of @p fd tells two descriptors of one file from those of others. */
-static struct stat
-identity(int fd)
-{
-	struct stat st;
-
-	assert_int_equal(fstat(fd, &st), 0);
-	return st;
-}
-
-/** @return how many descriptors other than @p a and @p b, which are ours, write to the pipe and may wait for room in
- * it. */
-static unsigned int
-blocking_writers(int a, int b)
-{
-	struct stat want = identity(a), st;
-	unsigned int n = 0;
-	int fd, flags;
-
-	for (fd = 0; fd < 4096; fd++) {
-		if (fd == a || fd == b || fstat(fd, &st) != 0 || st.st_ino != want.st_ino || st.st_dev != want.st_dev)
-			continue;
-		flags = fcntl(fd, F_GETFL);
-		n += (flags & O_ACCMODE) != O_RDONLY && !(flags & O_NONBLOCK);
-	}
-	return n;
-}
-
-/** The flags of an open file are common to all who have it, and the program keeps it. */
+/** Ask for a QP in another state. */
 static void
-a_program_cant_make_its_pipes_block_the_daemon(void **state)
+set_state(int sock, uint32_t handle, enum uroce_qp_state state)
 {
-	struct ctl_req q = peer_req(CTL_DEVICE_OPEN);
-	int async[2], channel[2], sock = peer_connect();
+	struct ctl_req q = peer_req(CTL_QP_MODIFY);
 	struct ctl_rsp r;
 
-	assert_int_equal(peer_hello(sock), 0);
-	assert_int_equal(pipe2(async, O_NONBLOCK | O_CLOEXEC), 0);
-	assert_int_equal(peer_call(sock, &q, &async[1], 1, &r, NULL, 0), 0);
-	assert_int_equal(fcntl(async[1], F_SETFL, 0), 0);
-	assert_int_equal(blocking_writers(async[0], async[1]), 0);
+	q.qp_modify.handle = handle;
+	q.qp_modify.mask = UROCE_QP_STATE;
+	if (state == UROCE_QPS_INIT)
+		q.qp_modify.mask |= UROCE_QP_PKEY_INDEX | UROCE_QP_PORT | UROCE_QP_ACCESS_FLAGS;
+	q.qp_modify.attr = (struct uroce_qp_attr){ .qp_state = state, .port_num = 1 };
+	assert_int_equal(peer_call(sock, &q, NULL, 0, &r, NULL, 0), 0);
+}
 
-	assert_int_equal(pipe2(channel, O_NONBLOCK | O_CLOEXEC), 0);
+/** A program that reads no events for a while loses none, as long as there are not too many. */
+static void
+asynchronous_events_wait_for_their_reader(void **state)
+{
+	enum { EVENTS = 1500, READ_MS = 2000 };
+	struct ctl_req q = peer_req(CTL_SRQ_CREATE);
+	struct ctl_cq_create_rsp cq;
+	struct ctl_async_event ev;
+	uint32_t pd, srq, i;
+	struct pollfd fd;
+	struct ctl_rsp r;
+	struct peer p;
+	int out = -1;
+
+	peer_open(&p);
+	pd = peer_pd(p.sock);
+	cq = peer_cq(&p, 16);
+	q.srq_create = (struct ctl_srq_create_req){ .pd = pd, .max_wr = 16, .max_sge = 1 };
+	assert_int_equal(peer_call(p.sock, &q, NULL, 0, &r, &out, 1), 0);
+	peer_segment(&p, &r.srq_create.seg, out);
+	srq = r.srq_create.handle;
+	q = peer_req(CTL_QP_CREATE);
+	q.qp_create = (struct ctl_qp_create_req){
+		.cookie = 77, .type = UROCE_QPT_RC, .pd = pd, .send_cq = cq.handle, .recv_cq = cq.handle, .srq = srq, .cap = { 1, 0, 1, 0, 0 }
+	};
+	assert_int_equal(peer_call(p.sock, &q, NULL, 0, &r, &out, 1), 0);
+	peer_segment(&p, &r.qp_create.seg, out);
+	for (i = 0; i < EVENTS; i++) {
+		set_state(p.sock, r.qp_create.handle, UROCE_QPS_INIT);
+		set_state(p.sock, r.qp_create.handle, UROCE_QPS_ERR);
+		set_state(p.sock, r.qp_create.handle, UROCE_QPS_RESET);
+	}
+	fd = (struct pollfd){ .fd = p.async_fd, .events = POLLIN };
+	for (i = 0; i < EVENTS; i++) {
+		assert_int_equal(poll(&fd, 1, READ_MS), 1);
+		assert_int_equal(read(p.async_fd, &ev, sizeof(ev)), sizeof(ev));
+		assert_int_equal(ev.type, UROCE_EVENT_QP_LAST_WQE_REACHED);
+		assert_int_equal(ev.cookie, 77);
+	}
+	assert_int_equal(poll(&fd, 1, 0), 0);
+	peer_close(&p);
+	assert_true(daemon_wait_empty());
+}
+
+/** Nothing that a program does with its ends of a channel's sockets reaches the daemon: each is used with flags of the call. */
+static void
+a_program_cant_make_its_channel_block_the_daemon(void **state)
+{
+	struct ctl_req q = peer_req(CTL_CHANNEL_CREATE);
+	struct ctl_comp_event ev = { 0 };
+	int fds[2], first = 0, one = 1;
+	uint32_t channel;
+	struct ctl_rsp r;
+	struct peer p;
+
+	peer_open(&p);
+	assert_int_equal(peer_call(p.sock, &q, NULL, 0, &r, fds, 2), 0);
+	channel = r.handle.handle;
+	/* What the program sends there, the daemon need not receive or close. */
+	assert_int_equal(send(fds[0], &ev, sizeof(ev), MSG_DONTWAIT | MSG_NOSIGNAL), -1);
+	assert_int_equal(errno, EPIPE);
+	assert_int_equal(fcntl(fds[1], F_SETFL, 0), 0);
+	assert_int_equal(setsockopt(fds[1], SOL_SOCKET, SO_SNDBUF, &one, sizeof(one)), 0);
+	while (send(fds[1], &ev, sizeof(ev), MSG_DONTWAIT) == (ssize_t)sizeof(ev))
+		first++;
+	assert_int_equal(errno, EAGAIN);
 	q = peer_req(CTL_CQ_CREATE);
-	q.cq_create = (struct ctl_cq_create_req){ .cqe = 10, .has_channel = 1 };
-	assert_int_equal(peer_call(sock, &q, &channel[1], 1, &r, NULL, 0), 0);
-	assert_int_equal(fcntl(channel[1], F_SETFL, 0), 0);
-	assert_int_equal(blocking_writers(channel[0], channel[1]), 0);
-	close(sock);
-	close(async[0]);
-	close(async[1]);
-	close(channel[0]);
-	close(channel[1]);
+	q.cq_create = (struct ctl_cq_create_req){ .cqe = 10, .has_channel = 1, .channel = channel };
+	assert_int_equal(peer_call(p.sock, &q, NULL, 0, &r, &one, 1), 0);
+	peer_segment(&p, &r.cq_create.seg, one);
+	/* It is in use. */
+	assert_int_equal(peer_handle(p.sock, CTL_CHANNEL_DESTROY, channel), EBUSY);
+	assert_int_equal(peer_handle(p.sock, CTL_CQ_DESTROY, r.cq_create.handle), 0);
+	assert_int_equal(peer_handle(p.sock, CTL_CHANNEL_DESTROY, channel), 0);
+	assert_int_equal(peer_handle(p.sock, CTL_CHANNEL_DESTROY, channel), EINVAL);
+	close(fds[0]);
+	close(fds[1]);
+	peer_close(&p);
 	assert_true(daemon_wait_empty());
 }
 
@@ -322,7 +362,8 @@ int
 main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_program_cant_make_its_pipes_block_the_daemon),
+		cmocka_unit_test(asynchronous_events_wait_for_their_reader),
+		cmocka_unit_test(a_program_cant_make_its_channel_block_the_daemon),
 		cmocka_unit_test(a_program_cant_make_its_doorbell_block_the_daemon),
 		cmocka_unit_test(a_lease_on_shared_memory_keeps_nobody_waiting),
 		cmocka_unit_test(a_descriptor_that_closes_slowly_keeps_nobody_waiting),

@@ -176,11 +176,12 @@ descriptors_that_nobody_asked_for_are_closed(void **state)
 		assert_int_equal(peer_call(p.sock, &q, fds, i, &r, NULL, 0), EINVAL);
 	q = peer_req(CTL_CQ_CREATE);
 	q.cq_create.cqe = 1;
-	/* One too many, one too few, and none that is a channel. */
+	/* A descriptor too many, no channel of this session, and one too many channels. */
 	assert_int_equal(peer_call(p.sock, &q, fds, 1, &r, NULL, 0), EINVAL);
 	q.cq_create.has_channel = 1;
 	assert_int_equal(peer_call(p.sock, &q, NULL, 0, &r, NULL, 0), EINVAL);
-	assert_int_equal(peer_call(p.sock, &q, fds, 1, &r, NULL, 0), EINVAL);
+	q.cq_create.has_channel = 2;
+	assert_int_equal(peer_call(p.sock, &q, NULL, 0, &r, NULL, 0), EINVAL);
 	q = peer_req(CTL_PD_ALLOC);
 	assert_int_equal(peer_call(p.sock, &q, NULL, 0, &r, NULL, 0), 0);
 	assert_int_equal(daemon_counts().fds, before);
