@@ -46,7 +46,7 @@ BEGINS(cm_join.id);
 #undef BEGINS
 
 static const struct op ops[CTL_OPS] = {
-	[CTL_HELLO] = { "HELLO", op_hello, false, 1 },
+	[CTL_HELLO] = { "HELLO", op_hello, false, 2 },
 	[CTL_DEVICE_GET] = { "DEVICE_GET", op_device_get, false, 0 },
 	[CTL_DEVICE_OPEN] = { "DEVICE_OPEN", op_device_open, false, 0 },
 	[CTL_DEVICE_QUERY] = { "DEVICE_QUERY", op_device_query, true, 0 },

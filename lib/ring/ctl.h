@@ -110,11 +110,12 @@ struct ctl_new_segment {
 
 /**
  * CTL_HELLO: fd 0 is the client's own /proc/self/mem, opened O_RDWR. The daemon uses it to read and write memory that
- * can't be mapped; without it CTL_SEG_REMOTE gets EOPNOTSUPP.
+ * can't be mapped; without it CTL_SEG_REMOTE gets EOPNOTSUPP. Fd 1 is the client's /proc, opened O_PATH: from there the
+ * daemon finds out that fd 0 is what it should be, also if the client has a procfs of its own.
  */
 struct ctl_hello_req {
 	uint32_t abi_version;
-	uint32_t pid; /**< for messages only */
+	uint32_t pid; /**< the client's number in its /proc; for messages otherwise */
 	char program[CTL_NAME_BYTES];
 };
 struct ctl_hello_rsp {

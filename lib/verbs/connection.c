@@ -284,17 +284,23 @@ client_hello(int sock, const char *path, int mem_fd, client_wait_fn wait, uint32
 {
 	struct client_call c;
 	bool broken = false;
-	int err;
+	int err, proc = -1;
 
 	client_call_init(&c, CTL_HELLO);
 	c.req.hello.abi_version = UROCE_ABI_VERSION;
 	c.req.hello.pid = getpid();
 	strlcpy(c.req.hello.program, program_invocation_short_name, sizeof(c.req.hello.program));
-	c.fds[0] = mem_fd;
-	c.nb_fds = mem_fd >= 0;
+	if (mem_fd >= 0) {
+		proc = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
+		c.fds[0] = mem_fd;
+		c.fds[1] = proc;
+		c.nb_fds = proc >= 0 ? 2 : 1;
+	}
 	c.wait = wait;
 	err = client_exchange(sock, &c, &broken);
 	client_call_close_fds(&c, 0);
+	if (proc >= 0)
+		close(proc);
 	if (!err && c.rsp.hello.abi_version != UROCE_ABI_VERSION)
 		err = EPROTO;
 	if (err)

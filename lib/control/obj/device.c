@@ -2,50 +2,18 @@
 /* HELLO and DEVICE_OPEN: identifying the program, and setting up what it shares with the engines. */
 #include <assert.h>
 #include <ctype.h>
-#include <fcntl.h>
-#include <limits.h>
 #include <stdio.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
-#include <sys/vfs.h>
 #include <unistd.h>
 
-#include <linux/magic.h>
 #include <rte_common.h>
 
+#include "control/memory/mounts_priv.h"
 #include "control/memory/shm_priv.h"
 #include "control/memory/sigbus_priv.h"
 #include "control/obj/obj_device_priv.h"
-
-/** @return true if @p fd is /proc/PID/mem of some process, opened for reading and writing. */
-static bool
-is_proc_mem(int fd)
-{
-	char link[32], target[PATH_MAX], *p;
-	struct statfs fs;
-	ssize_t n;
-	int flags = fcntl(fd, F_GETFL);
-
-	if (flags < 0 || (flags & O_ACCMODE) != O_RDWR)
-		return false;
-	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
-	n = readlink(link, target, sizeof(target) - 1);
-	if (n < 0)
-		return false;
-	target[n] = '\0';
-	/*
-	 * In another mount namespace the beginning of the path may be missing, but no other file of procfs ends like
-	 * this.
-	 */
-	p = strrchr(target, '/');
-	if (p == NULL || strcmp(p, "/mem") != 0 || p == target || !isdigit((unsigned char)p[-1]))
-		return false;
-	while (p > target && isdigit((unsigned char)p[-1]))
-		p--;
-	/* Checked last, since a file system of the program's own may not answer. */
-	return p > target && p[-1] == '/' && fstatfs(fd, &fs) == 0 && fs.f_type == PROC_SUPER_MAGIC;
-}
 
 int
 op_hello(struct session *s, struct request *r)
@@ -57,9 +25,10 @@ op_hello(struct session *s, struct request *r)
 		return req_fail(r, EINVAL, "HELLO was sent already");
 	if (n == sizeof(q->program))
 		return req_fail(r, EINVAL, "the program's name must end within %d bytes", CTL_NAME_BYTES);
-	if (r->nb_fds == 1) {
-		if (!is_proc_mem(r->fds[0]))
-			return req_fail(r, EINVAL, "the descriptor must be /proc/self/mem, opened O_RDWR");
+	if (r->nb_fds > 0) {
+		if (!proc_mem_check(s, r->fds[0], r->nb_fds > 1 ? r->fds[1] : -1, q->pid))
+			return req_fail(r, EINVAL,
+					"the descriptors must be /proc/self/mem, opened O_RDWR, and /proc; uroced must see this program there");
 		s->owner.mem_fd = r->fds[0];
 		r->fds[0] = -1;
 	}

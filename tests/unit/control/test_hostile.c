@@ -5,6 +5,7 @@
 #include <netinet/in.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -13,9 +14,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -132,6 +136,109 @@ a_program_cant_make_its_channel_block_the_daemon(void **state)
 	close(fds[0]);
 	close(fds[1]);
 	peer_close(&p);
+	assert_true(daemon_wait_empty());
+}
+
+/** HELLO with two descriptors. @return its status. */
+static int
+hello_with(int mem, int proc)
+{
+	struct ctl_req q = peer_req(CTL_HELLO);
+	int fds[] = { mem, proc }, sock = peer_connect(), rc;
+	struct ctl_rsp r;
+
+	q.hello.abi_version = UROCE_ABI_VERSION;
+	q.hello.pid = (uint32_t)getpid();
+	rc = peer_call(sock, &q, fds, 2, &r, NULL, 0);
+	close(sock);
+	return rc;
+}
+
+static int
+open_below(const char *folder, const char *name, int flags)
+{
+	char path[128];
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/%s", folder, name);
+	fd = open(path, flags | O_CLOEXEC);
+	if (fd < 0) {
+		perror(path);
+		_exit(2);
+	}
+	return fd;
+}
+
+/** A file of procfs whose writing has effects with the writer's rights. */
+#define DANGEROUS "/proc/sys/kernel/ns_last_pid"
+
+/** In a mount namespace of its own: @p folder has a file that ends in "1/mem", and a procfs. @return what was wrong, or 0. */
+static int
+pretend(const char *folder)
+{
+	int own = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC), dir = open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC), root;
+	char path[128], pid[32];
+
+	snprintf(path, sizeof(path), "%s/proc", folder);
+	if (unshare(CLONE_NEWNS) != 0 || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
+	    mount("proc", path, "proc", 0, NULL) != 0)
+		return 77;
+	root = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	snprintf(path, sizeof(path), "%s/1/mem", folder);
+	if (mount(DANGEROUS, path, NULL, MS_BIND, NULL) != 0)
+		return 77;
+	/* Another file, in our procfs and in that one; in a folder that isn't procfs's root. */
+	if (hello_with(open_below(folder, "1/mem", O_RDWR), own) != EINVAL)
+		return 3;
+	if (hello_with(open_below(folder, "1/mem", O_RDWR), dir) != EINVAL)
+		return 4;
+	/* What a container has is right. */
+	snprintf(pid, sizeof(pid), "proc/%d/mem", (int)getpid());
+	if (hello_with(open_below(folder, pid, O_RDWR), root) != 0)
+		return 5;
+	if (hello_with(open_below(folder, pid, O_RDWR), own) != EINVAL || hello_with(open_below(folder, pid, O_RDONLY), root) != EINVAL ||
+	    hello_with(open_below(folder, pid, O_PATH), root) != EINVAL)
+		return 6;
+	/* But not another file there under its name. */
+	snprintf(path, sizeof(path), "%s/%s", folder, pid);
+	if (mount(DANGEROUS, path, NULL, MS_BIND, NULL) != 0)
+		return 77;
+	if (hello_with(open_below(folder, pid, O_RDWR), root) != EINVAL)
+		return 7;
+	snprintf(path, sizeof(path), "%s/proc/sys/kernel/ns_last_pid", folder);
+	return hello_with(open(path, O_RDWR | O_CLOEXEC), root) == EINVAL ? 0 : 8;
+}
+
+static void
+only_memory_of_a_process_is_taken_for_it(void **state)
+{
+	char folder[] = "/tmp/uroce-mem-XXXXXX", path[64];
+	int status = 0;
+	pid_t child;
+
+	if (geteuid() != 0)
+		skip();
+	assert_non_null(mkdtemp(folder));
+	snprintf(path, sizeof(path), "%s/proc", folder);
+	assert_int_equal(mkdir(path, 0700), 0);
+	snprintf(path, sizeof(path), "%s/1", folder);
+	assert_int_equal(mkdir(path, 0700), 0);
+	snprintf(path, sizeof(path), "%s/1/mem", folder);
+	close(open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
+	child = fork();
+	if (child == 0)
+		_exit(pretend(folder));
+	assert_int_equal(waitpid(child, &status, 0), child);
+	unlink(path);
+	snprintf(path, sizeof(path), "%s/1", folder);
+	rmdir(path);
+	snprintf(path, sizeof(path), "%s/proc", folder);
+	rmdir(path);
+	rmdir(folder);
+	assert_true(WIFEXITED(status));
+	if (WEXITSTATUS(status) == 77)
+		skip();
+	assert_int_equal(WEXITSTATUS(status), 0);
 	assert_true(daemon_wait_empty());
 }
 
@@ -364,6 +471,7 @@ main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(asynchronous_events_wait_for_their_reader),
 		cmocka_unit_test(a_program_cant_make_its_channel_block_the_daemon),
+		cmocka_unit_test(only_memory_of_a_process_is_taken_for_it),
 		cmocka_unit_test(a_program_cant_make_its_doorbell_block_the_daemon),
 		cmocka_unit_test(a_lease_on_shared_memory_keeps_nobody_waiting),
 		cmocka_unit_test(a_descriptor_that_closes_slowly_keeps_nobody_waiting),

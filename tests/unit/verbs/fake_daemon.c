@@ -46,7 +46,7 @@ receive(int sock, struct ctl_req *req, int *fds)
 	if (recvmsg(sock, &m, MSG_CMSG_CLOEXEC) != sizeof(*req))
 		return -1;
 	h = CMSG_FIRSTHDR(&m);
-	fds[0] = -1;
+	fds[0] = fds[1] = -1;
 	if (h)
 		memcpy(fds, CMSG_DATA(h), h->cmsg_len - CMSG_LEN(0));
 	return 0;
@@ -155,6 +155,7 @@ answer(struct fake_daemon *d, int sock, const struct ctl_req *req, const int *fd
 	switch (req->op) {
 	case CTL_HELLO:
 		close(fds[0]);
+		close(fds[1]);
 		rsp.status = d->fault == FAKE_OTHER_ABI ? EPROTO : 0;
 		rsp.hello.abi_version = UROCE_ABI_VERSION + (d->fault == FAKE_OTHER_ABI ? 41 : 0);
 		rsp.hello.nb_devices = 1;
@@ -209,6 +210,7 @@ session_thread(void *arg)
 	while (!receive(s.sock, &req, fds)) {
 		if (s.d->fault == FAKE_HANGS_UP) {
 			close(fds[0]);
+			close(fds[1]);
 			break;
 		}
 		if (s.d->fault == FAKE_LATE)

@@ -37,8 +37,8 @@ attack_begun(void)
 	fflush(stdout);
 }
 
-static void
-skip(const char *what)
+void
+attack_skip(const char *what)
 {
 	fprintf(stderr, "%s: %s\n", what, strerror(errno));
 	exit(STUCK_SKIPPED);
@@ -50,7 +50,7 @@ write_file(const char *path, const char *text)
 	int fd = open(path, O_WRONLY | O_CLOEXEC);
 
 	if (fd < 0 || write(fd, text, strlen(text)) < 0)
-		skip(path);
+		attack_skip(path);
 	close(fd);
 }
 
@@ -125,27 +125,35 @@ serve(int dev)
 }
 
 void
-stuck_mount(void)
+enter_namespaces(void)
 {
 	unsigned int uid = getuid(), gid = getgid();
 	char text[128];
-	int dev;
 
-	if (mkdtemp(folder) == NULL)
-		attack_die(folder);
 	if (unshare(CLONE_NEWUSER | CLONE_NEWNS) != 0)
-		skip("no user namespaces");
+		attack_skip("no user namespaces");
 	write_file("/proc/self/setgroups", "deny");
 	snprintf(text, sizeof(text), "0 %u 1", uid);
 	write_file("/proc/self/uid_map", text);
 	snprintf(text, sizeof(text), "0 %u 1", gid);
 	write_file("/proc/self/gid_map", text);
+}
+
+void
+stuck_mount(void)
+{
+	char text[128];
+	int dev;
+
+	if (mkdtemp(folder) == NULL)
+		attack_die(folder);
+	enter_namespaces();
 	dev = open("/dev/fuse", O_RDWR | O_CLOEXEC);
 	if (dev < 0)
-		skip("/dev/fuse");
+		attack_skip("/dev/fuse");
 	snprintf(text, sizeof(text), "fd=%d,rootmode=40000,user_id=0,group_id=0", dev);
 	if (mount("stuck", folder, "fuse", MS_NOSUID | MS_NODEV, text) != 0)
-		skip("no FUSE in a user namespace");
+		attack_skip("no FUSE in a user namespace");
 	switch (fork()) {
 	case -1:
 		attack_die("fork");

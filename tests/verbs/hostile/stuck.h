@@ -13,9 +13,13 @@
 
 enum { STUCK_BYTES = 1 << 20, STUCK_SKIPPED = 77 /**< status of a program that lacks what it needs */ };
 
+/** Enter a user and mount namespace. Call it while the process has one thread. Exits if it can't. */
+void enter_namespaces(void);
+/** Say what this machine lacks for the attack, and exit. */
+void attack_skip(const char *what) __attribute__((noreturn));
 /**
- * Enter a user and mount namespace, and mount a file system that has one file, STUCK_BYTES long. Its server answers
- * open, but neither read, write, fsync nor flush. Call it first, while the process has one thread. Exits if it can't.
+ * enter_namespaces(), and mount a file system that has one file, STUCK_BYTES long. Its server
+ * answers open, but neither read, write, fsync nor flush.
  */
 void stuck_mount(void);
 /** @return a descriptor of the file. close() on it never ends. */

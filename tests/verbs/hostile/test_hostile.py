@@ -35,6 +35,7 @@ ROWS = {
     'completion events into memory that never comes': ['events', 'cq'],
     'asynchronous events into memory that never comes': ['events', 'async'],
     'events of rdma_cm into memory that never comes': ['events', 'cm'],
+    'other files of procfs in the place of memory': ['procmem'],
 }
 
 
