@@ -10,6 +10,7 @@
 #include <sys/mman.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <rte_common.h>
@@ -284,6 +285,24 @@ probe_hugepages(void)
 	return true;
 }
 
+/** Find the device numbers of memfds in hugepages; shared memory of shmget() and anonymous mappings has them, too. */
+static void
+probe_huge_devs(dev_t devs[CONTROL_HUGE_SIZES])
+{
+	static const unsigned int sizes[CONTROL_HUGE_SIZES] = { 0, 21 << 26 /* MFD_HUGE_2MB */, 30 << 26 /* MFD_HUGE_1GB */ };
+	struct stat st;
+	int fd;
+
+	for (unsigned int i = 0; i < CONTROL_HUGE_SIZES; i++) {
+		fd = memfd_create("uroce-probe", MFD_CLOEXEC | MFD_HUGETLB | sizes[i]);
+		if (fd < 0)
+			continue;
+		if (fstat(fd, &st) == 0)
+			devs[i] = st.st_dev;
+		close(fd);
+	}
+}
+
 /** Initialize the lock. It is recursive: its holder may call functions that take it. @return 0 or an errno value. */
 static int
 make_lock(struct control *c)
@@ -385,6 +404,7 @@ control_create(const struct control_setup *setup, int listen_fd, char *err)
 	c->uffd = open("/dev/userfaultfd", O_RDWR | O_CLOEXEC);
 	c->privileged = probe_privilege();
 	c->hugepages = probe_hugepages();
+	probe_huge_devs(c->huge_devs);
 	rc = open_watches(c, listen_fd);
 	if (rc != 0)
 		goto fail;

@@ -53,6 +53,8 @@ session_destroy(struct session *s)
 	closer_close_socket(s->sock.fd);
 	if (s->owner.mem_fd >= 0)
 		close(s->owner.mem_fd);
+	if (s->maps_fd >= 0)
+		close(s->maps_fd);
 	if (s->proc_fd >= 0)
 		close(s->proc_fd);
 	for (int i = 0; i < OBJ_TYPES; i++)

@@ -54,6 +54,8 @@ enum {
 	CONTROL_DESTROY_BURST = 32,
 	/** Asynchronous events of a session that wait for room in its socket at most. */
 	ASYNC_WAITING = 4096,
+	/** Sizes of hugepages that programs' memory is recognised in: the system's default, 2 MiB, 1 GiB. */
+	CONTROL_HUGE_SIZES = 3,
 	/** Log lines about ended sessions per second at most. */
 	CONTROL_LOG_BURST = 20,
 };
@@ -131,6 +133,7 @@ struct control {
 	/* Objects: obj, memory. */
 	bool privileged; /**< we may open what programs have mapped (/proc/PID/map_files) */
 	bool hugepages;
+	dev_t huge_devs[CONTROL_HUGE_SIZES]; /**< device numbers of memfds in hugepages; 0: there are none of that size */
 	int uffd; /**< /dev/userfaultfd, or -1 */
 	uint32_t count[OBJ_TYPES], limit[OBJ_TYPES];
 	struct handles pd_ids;

@@ -72,6 +72,7 @@ struct session {
 	uint32_t limits_logged; /**< which exceeded limits have been logged: a bit per key, by a hash */
 	char program[CTL_NAME_BYTES];
 	int proc_fd; /**< /proc/PID of exactly that process, or -1 */
+	int maps_fd; /**< its mappings, until it executes another program; or -1 */
 	uint64_t registered; /**< bytes of all MRs */
 
 	/* The device: obj/device.c. */

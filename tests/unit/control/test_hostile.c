@@ -18,6 +18,7 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -27,6 +28,41 @@
 #include "daemon.h"
 
 enum { MAX_SESSIONS = 40, MAX_QP = 100, LINGER_SECONDS = 20, PATIENCE_SECONDS = 3, KICKS = 3000 };
+
+/** Memory that changes while the daemon looks at it: at @p at is the file @p mine, or @p others, which we may only read. */
+static struct {
+	uint8_t *at;
+	int mine, others;
+	bool before, after; /**< when others is mapped there: when the daemon opens it, and from then on */
+} swap;
+
+static void
+map_here(int fd, int prot)
+{
+	if (mmap(swap.at, 4096, prot, MAP_SHARED | MAP_FIXED, fd, 0) == MAP_FAILED)
+		abort();
+}
+
+/** The daemon's call. */
+int
+openat(int dir, const char *path, int flags, ...)
+{
+	bool ours = swap.at != NULL && strncmp(path, "map_files/", 10) == 0;
+	mode_t mode = 0;
+	va_list ap;
+	int fd;
+
+	va_start(ap, flags);
+	if (flags & O_CREAT)
+		mode = va_arg(ap, mode_t);
+	va_end(ap);
+	if (ours)
+		map_here(swap.before ? swap.others : swap.mine, swap.before ? PROT_READ : PROT_READ | PROT_WRITE);
+	fd = (int)syscall(SYS_openat, dir, path, flags, mode);
+	if (ours)
+		map_here(swap.after ? swap.others : swap.mine, swap.after ? PROT_READ : PROT_READ | PROT_WRITE);
+	return fd;
+}
 
 /** The daemon answers others soon. A test that hangs it can't go on: everything later would only hang too. */
 static void
@@ -311,6 +347,70 @@ lingering_socket(int *listener, int *other)
 	return fd;
 }
 
+/** @return the status of the registration of the page at swap.at, to be written. */
+static int
+register_page(struct peer *p, uint32_t pd)
+{
+	struct {
+		struct ctl_req q;
+		struct ctl_seg seg;
+	} m = { .q = peer_req(CTL_MR_REG) };
+	uint64_t va = (uintptr_t)swap.at;
+	struct ctl_rsp r;
+
+	m.q.mr_reg = (struct ctl_mr_reg_req){
+		.pd = pd, .access = UROCE_ACCESS_LOCAL_WRITE, .addr = va, .length = 4096, .nb_segs = 1, .nb_in_msg = 1
+	};
+	m.seg = (struct ctl_seg){ .va = va, .length = 4096, .kind = CTL_SEG_SHARED, .map_start = va, .map_end = va + 4096 };
+	assert_int_equal(peer_send(p->sock, &m, sizeof(m), NULL, 0), 0);
+	assert_true(peer_recv(p->sock, &r, NULL, 0));
+	return r.status;
+}
+
+/* What the daemon opens, and what it knows of the program's rights, must be of the same file. */
+static void
+a_mapping_that_changes_gives_no_right(void **state)
+{
+	struct peer p;
+	char link[32];
+	uint32_t pd;
+	int fd;
+
+	peer_open(&p);
+	if (!p.dev.privileged) {
+		peer_close(&p);
+		skip();
+	}
+	pd = peer_pd(p.sock);
+	swap.mine = memfd_create("mine", MFD_CLOEXEC);
+	fd = memfd_create("others", MFD_CLOEXEC);
+	assert_int_equal(ftruncate(swap.mine, 4096), 0);
+	assert_int_equal(ftruncate(fd, 4096), 0);
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+	swap.others = open(link, O_RDONLY | O_CLOEXEC);
+	/* In the middle of another mapping, so that it is not merged with its neighbours. */
+	swap.at = mmap(NULL, 3 * 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	assert_ptr_not_equal(swap.at, MAP_FAILED);
+	swap.at += 4096;
+	map_here(swap.mine, PROT_READ | PROT_WRITE);
+	assert_int_equal(register_page(&p, pd), 0);
+	swap.before = true;
+	assert_int_equal(register_page(&p, pd), EOPNOTSUPP);
+	swap.after = true;
+	assert_int_equal(register_page(&p, pd), EFAULT);
+	swap.before = false;
+	assert_int_equal(register_page(&p, pd), EOPNOTSUPP);
+	swap.after = false;
+	assert_int_equal(register_page(&p, pd), 0);
+	munmap(swap.at - 4096, 3 * 4096);
+	swap.at = NULL;
+	close(swap.mine);
+	close(swap.others);
+	close(fd);
+	peer_close(&p);
+	assert_true(daemon_wait_empty());
+}
+
 static void
 a_descriptor_that_closes_slowly_keeps_nobody_waiting(void **state)
 {
@@ -472,6 +572,7 @@ main(int argc, char **argv)
 		cmocka_unit_test(asynchronous_events_wait_for_their_reader),
 		cmocka_unit_test(a_program_cant_make_its_channel_block_the_daemon),
 		cmocka_unit_test(only_memory_of_a_process_is_taken_for_it),
+		cmocka_unit_test(a_mapping_that_changes_gives_no_right),
 		cmocka_unit_test(a_program_cant_make_its_doorbell_block_the_daemon),
 		cmocka_unit_test(a_lease_on_shared_memory_keeps_nobody_waiting),
 		cmocka_unit_test(a_descriptor_that_closes_slowly_keeps_nobody_waiting),
