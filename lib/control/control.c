@@ -55,11 +55,22 @@ refuse(int fd, const struct control *c, bool users)
 	send_reply(fd, &rsp, NULL, 0);
 }
 
+/** Close the socket of a connection that has no session. */
+static void
+close_stranger(int fd)
+{
+	struct ucred cred = { .uid = (uid_t)-1 };
+	socklen_t len = sizeof(cred);
+
+	getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len);
+	closer_close_socket(fd, cred.uid);
+}
+
 static void
 refuse_and_close(int fd, const struct control *c)
 {
 	refuse(fd, c, false);
-	closer_close_socket(fd);
+	close_stranger(fd);
 }
 
 /**
@@ -93,7 +104,7 @@ begin_session(struct control *c, int fd, bool own)
 	s = session_new(c, fd);
 	if (s == NULL) {
 		CTL_LOG(ERR, "no memory for a session");
-		closer_close_socket(fd);
+		close_stranger(fd);
 		return;
 	}
 	s->own = own;
@@ -342,6 +353,9 @@ open_watches(struct control *c, int listen_fd)
 	/* Without other programs nobody can take memory away from us. */
 	if (rc == 0 && listen_fd >= 0)
 		rc = sigbus_install(c->wake.fd);
+	/* A program may send descriptors once its HELLO was accepted. */
+	if (listen_fd >= 0)
+		closer_refuse_rights(listen_fd, true);
 	if (rc == 0 && listen_fd >= 0)
 		rc = control_watch(c, &c->listen, EPOLLIN);
 	for (unsigned int i = 0; i < c->s.nb_engines && rc == 0; i++) {

@@ -50,7 +50,7 @@ session_destroy(struct session *s)
 	cma_session_end(s);
 	destroy_objects(s);
 	device_close(s);
-	closer_close_socket(s->sock.fd);
+	closer_close_socket(s->sock.fd, s->uid);
 	if (s->owner.mem_fd >= 0)
 		close(s->owner.mem_fd);
 	if (s->maps_fd >= 0)

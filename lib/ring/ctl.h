@@ -39,6 +39,7 @@ enum {
 /** Requests. The structs below describe each request and its reply. */
 enum ctl_op {
 	CTL_HELLO = 1,
+	CTL_MEMORY,
 	CTL_DEVICE_GET,
 	CTL_DEVICE_OPEN,
 	CTL_DEVICE_QUERY,
@@ -109,19 +110,26 @@ struct ctl_new_segment {
 };
 
 /**
- * CTL_HELLO: fd 0 is the client's own /proc/self/mem, opened O_RDWR. The daemon uses it to read and write memory that
- * can't be mapped; without it CTL_SEG_REMOTE gets EOPNOTSUPP. Fd 1 is the client's /proc, opened O_PATH: from there the
- * daemon finds out that fd 0 is what it should be, also if the client has a procfs of its own.
+ * CTL_HELLO. Until its reply, the kernel refuses messages with descriptors (EPERM, Linux 6.16 and later).
  */
 struct ctl_hello_req {
 	uint32_t abi_version;
-	uint32_t pid; /**< the client's number in its /proc; for messages otherwise */
+	uint32_t pid; /**< for messages only */
 	char program[CTL_NAME_BYTES];
 };
 struct ctl_hello_rsp {
 	uint32_t abi_version;
 	uint32_t nb_devices;
 	char version[CTL_NAME_BYTES]; /**< the daemon's version, for messages */
+};
+
+/**
+ * CTL_MEMORY: fd 0 is the client's own /proc/self/mem, opened O_RDWR. The daemon uses it to read and write memory that
+ * can't be mapped; without it CTL_SEG_REMOTE gets EOPNOTSUPP. Fd 1 is the client's /proc, opened O_PATH: from there the
+ * daemon finds out that fd 0 is what it should be, also if the client has a procfs of its own.
+ */
+struct ctl_memory_req {
+	uint32_t pid; /**< the client's number in its /proc */
 };
 
 /** CTL_DEVICE_GET: name and identity of device @c index, 0 to nb_devices - 1. */
@@ -395,6 +403,7 @@ struct ctl_req {
 	uint32_t op; /**< enum ctl_op */
 	union {
 		struct ctl_hello_req hello;
+		struct ctl_memory_req memory;
 		struct ctl_device_get_req device_get;
 		struct ctl_device_open_req device_open;
 		struct ctl_handle handle; /**< of every FREE, DEREG, DESTROY and QUERY; others about one object begin with it */

@@ -7,6 +7,7 @@
 
 static const char *const op_names[CTL_OPS] = {
 	[CTL_HELLO] = "hello",
+	[CTL_MEMORY] = "memory",
 	[CTL_DEVICE_GET] = "ibv_get_device_list",
 	[CTL_DEVICE_OPEN] = "ibv_open_device",
 	[CTL_DEVICE_QUERY] = "ibv_query_device",

@@ -10,6 +10,7 @@
 
 #include <rte_common.h>
 
+#include "control/core/closer_priv.h"
 #include "control/memory/mounts_priv.h"
 #include "control/memory/shm_priv.h"
 #include "control/memory/sigbus_priv.h"
@@ -25,22 +26,32 @@ op_hello(struct session *s, struct request *r)
 		return req_fail(r, EINVAL, "HELLO was sent already");
 	if (n == sizeof(q->program))
 		return req_fail(r, EINVAL, "the program's name must end within %d bytes", CTL_NAME_BYTES);
-	if (r->nb_fds > 0) {
-		if (!proc_mem_check(s, r->fds[0], r->nb_fds > 1 ? r->fds[1] : -1, q->pid))
-			return req_fail(r, EINVAL,
-					"the descriptors must be /proc/self/mem, opened O_RDWR, and /proc; uroced must see this program there");
-		s->owner.mem_fd = r->fds[0];
-		r->fds[0] = -1;
-	}
+	if (closer_pending_of(s->uid) >= CLOSER_USER_PENDING)
+		return req_fail(r, EMFILE, "%u descriptors of this user can't be closed: their file systems or peers don't answer",
+				closer_pending_of(s->uid));
 	memcpy(s->program, q->program, n + 1);
 	for (i = 0; i < n; i++) {
 		if (!isprint((unsigned char)s->program[i]))
 			s->program[i] = '?';
 	}
 	s->hello = true;
+	closer_refuse_rights(s->sock.fd, false);
 	r->rsp.hello.abi_version = UROCE_ABI_VERSION;
 	r->rsp.hello.nb_devices = s->control->s.nb_ports;
 	snprintf(r->rsp.hello.version, sizeof(r->rsp.hello.version), "%s", UROCE_VERSION);
+	return 0;
+}
+
+int
+op_memory(struct session *s, struct request *r)
+{
+	if (s->owner.mem_fd >= 0)
+		return req_fail(r, EINVAL, "the memory of this program is known already");
+	if (r->nb_fds == 0 || !proc_mem_check(s, r->fds[0], r->nb_fds > 1 ? r->fds[1] : -1, r->req->memory.pid))
+		return req_fail(r, EINVAL,
+				"the descriptors must be /proc/self/mem, opened O_RDWR, and /proc; uroced must see this program there");
+	s->owner.mem_fd = r->fds[0];
+	r->fds[0] = -1;
 	return 0;
 }
 

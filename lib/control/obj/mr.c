@@ -39,7 +39,7 @@ check_seg(struct map_build *b, const struct ctl_seg *seg, uint64_t va)
 		return 0;
 	case CTL_SEG_REMOTE:
 		if (b->session->owner.mem_fd < 0)
-			return req_fail(r, EOPNOTSUPP, "remote memory needs the descriptor of /proc/self/mem in HELLO");
+			return req_fail(r, EOPNOTSUPP, "remote memory needs the descriptor of /proc/self/mem");
 		return 0;
 	case CTL_SEG_OWN:
 		if (!b->session->own)

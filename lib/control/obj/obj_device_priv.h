@@ -12,7 +12,7 @@
 #include "control/core/session_priv.h"
 
 /* ---- device.c ---- */
-op_fn op_hello, op_device_open;
+op_fn op_hello, op_memory, op_device_open;
 /** Undo op_device_open(), however far it got; the session may have no objects left. */
 void device_close(struct session *s);
 

@@ -327,14 +327,20 @@ int
 peer_hello(int sock)
 {
 	struct ctl_req q = peer_req(CTL_HELLO);
-	int mem = open("/proc/self/mem", O_RDWR | O_CLOEXEC), rc;
+	int fds[] = { open("/proc/self/mem", O_RDWR | O_CLOEXEC), open("/proc", O_PATH | O_CLOEXEC) }, rc;
 	struct ctl_rsp r;
 
 	q.hello.abi_version = UROCE_ABI_VERSION;
 	q.hello.pid = (uint32_t)getpid();
 	strcpy(q.hello.program, "test");
-	rc = peer_call(sock, &q, &mem, 1, &r, NULL, 0);
-	close(mem);
+	rc = peer_call(sock, &q, NULL, 0, &r, NULL, 0);
+	if (rc == 0) {
+		q = peer_req(CTL_MEMORY);
+		q.memory.pid = (uint32_t)getpid();
+		rc = peer_call(sock, &q, fds, 2, &r, NULL, 0);
+	}
+	close(fds[0]);
+	close(fds[1]);
 	return rc;
 }
 

@@ -154,12 +154,14 @@ answer(struct fake_daemon *d, int sock, const struct ctl_req *req, const int *fd
 
 	switch (req->op) {
 	case CTL_HELLO:
-		close(fds[0]);
-		close(fds[1]);
 		rsp.status = d->fault == FAKE_OTHER_ABI ? EPROTO : 0;
 		rsp.hello.abi_version = UROCE_ABI_VERSION + (d->fault == FAKE_OTHER_ABI ? 41 : 0);
 		rsp.hello.nb_devices = 1;
 		strcpy(rsp.hello.version, "99.9");
+		break;
+	case CTL_MEMORY:
+		close(fds[0]);
+		close(fds[1]);
 		break;
 	case CTL_DEVICE_GET:
 		strcpy(rsp.device_get.name, "uroce7");
@@ -209,8 +211,6 @@ session_thread(void *arg)
 	free(arg);
 	while (!receive(s.sock, &req, fds)) {
 		if (s.d->fault == FAKE_HANGS_UP) {
-			close(fds[0]);
-			close(fds[1]);
 			break;
 		}
 		if (s.d->fault == FAKE_LATE)

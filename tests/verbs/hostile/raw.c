@@ -86,10 +86,14 @@ raw_hello(int sock, int mem, int proc)
 {
 	struct ctl_req q = { .magic = CTL_MAGIC, .op = CTL_HELLO,
 			     .hello = { .abi_version = UROCE_ABI_VERSION, .pid = (uint32_t)getpid(), .program = "hostile" } };
-	int fds[2] = { mem, proc };
+	int fds[2] = { mem, proc }, rc;
 	struct ctl_rsp r;
 
-	return raw_call(sock, &q, fds, mem < 0 ? 0 : proc < 0 ? 1 : 2, &r);
+	rc = raw_call(sock, &q, NULL, 0, &r);
+	if (rc != 0 || mem < 0)
+		return rc;
+	q = (struct ctl_req){ .magic = CTL_MAGIC, .op = CTL_MEMORY, .memory = { .pid = (uint32_t)getpid() } };
+	return raw_call(sock, &q, fds, proc < 0 ? 1 : 2, &r);
 }
 
 int

@@ -20,7 +20,7 @@ int raw_send(int sock, const struct ctl_req *q, const void *more, size_t bytes, 
 int raw_receive(int sock, struct ctl_rsp *r, int *fds, unsigned int max);
 /** Both. */
 int raw_call(int sock, const struct ctl_req *q, const int *fds, unsigned int nb_fds, struct ctl_rsp *r);
-/** HELLO with the descriptors @p mem and @p proc, if they are not negative. @return the reply's status. */
+/** HELLO, and MEMORY with @p mem and @p proc, if they are not negative. @return the first status that isn't 0. */
 int raw_hello(int sock, int mem, int proc);
 /** HELLO as it should be, and DEVICE_OPEN. Exits if it fails. @return the connection. */
 int raw_open(struct ctl_rsp *r);

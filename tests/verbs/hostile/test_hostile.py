@@ -28,6 +28,7 @@ AS_NOBODY = ['setpriv', '--reuid=65534', '--regid=65534', '--clear-groups']
 BEGIN_SECONDS = 20          # until the attack is going on
 VICTIM_SECONDS = 20         # that a victim's program may take
 OPEN_SECONDS = 3            # until a new program has its device
+MORE_DESCRIPTORS = 200      # that the program may cost the daemon
 END_SECONDS = 10            # until all that the killed program had is gone
 
 # The name of the row: the program and its arguments.
@@ -35,6 +36,8 @@ ROWS = {
     'completion events into memory that never comes': ['events', 'cq'],
     'asynchronous events into memory that never comes': ['events', 'async'],
     'events of rdma_cm into memory that never comes': ['events', 'cm'],
+    'descriptors that never close': ['descriptors', '2'],
+    'many descriptors that never close': ['descriptors', '253'],
     'other files of procfs in the place of memory': ['procmem'],
 }
 
@@ -86,6 +89,7 @@ class Hostile(unittest.TestCase):
         self.assertIsNone(side.child.poll(), side.report())
         self.assertIn('attacking', side.text(), side.report())
         rate = self.victims()
+        self.assertLess(self.descriptors(), before + MORE_DESCRIPTORS, 'a user takes the descriptors of all')
         self.assertIsNone(side.child.poll(), side.report())
         self.kill(side)
         end = time.monotonic() + END_SECONDS
