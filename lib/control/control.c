@@ -283,6 +283,21 @@ probe_privilege(void)
 	return ok;
 }
 
+/** @return true if the system lets every program make a userfaultfd that also stops the kernel's accesses. */
+static bool
+programs_have_userfaultfd(void)
+{
+	FILE *f = fopen("/proc/sys/vm/unprivileged_userfaultfd", "re");
+	int value = 0;
+
+	if (f == NULL)
+		return false;
+	if (fscanf(f, "%d", &value) != 1)
+		value = 0;
+	fclose(f);
+	return value == 1;
+}
+
 /** @return true if a hugepage of 2 MiB is available now. */
 static bool
 probe_hugepages(void)
@@ -415,7 +430,8 @@ control_create(const struct control_setup *setup, int listen_fd, char *err)
 	c->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	if (init_tables(c) != 0)
 		goto fail;
-	c->uffd = open("/dev/userfaultfd", O_RDWR | O_CLOEXEC);
+	if (conf->userfaultfd)
+		c->uffd = open("/dev/userfaultfd", O_RDWR | O_CLOEXEC);
 	c->privileged = probe_privilege();
 	c->hugepages = probe_hugepages();
 	probe_huge_devs(c->huge_devs);
@@ -442,7 +458,9 @@ control_create(const struct control_setup *setup, int listen_fd, char *err)
 	telemetry_start(c);
 	if (listen_fd >= 0)
 		CTL_LOG(INFO, "memory of programs: %s, %s; rings in %s",
-			c->uffd >= 0 ? "converted in place" : "no /dev/userfaultfd",
+			c->uffd >= 0 || programs_have_userfaultfd()
+				? "converted in place"
+				: "converted in place if the program has one thread or a right to userfaultfd (see daemon.userfaultfd)",
 			c->privileged ? "shared memory mapped" : "shared memory copied by the kernel",
 			c->hugepages ? "hugepages" : "ordinary pages");
 	return c;

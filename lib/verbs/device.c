@@ -110,7 +110,9 @@ adopt_session(struct client_ctx *ctx, struct client_call *c)
 	}
 	ctx->v.context.async_fd = fds[2];
 	fds[2] = -1;
-	ctx->can_convert = r->have_uffd && !convert_setup(fds[3]);
+	/* Without the daemon's, what the program has a right to. Memory that is the daemon's too needs no conversion. */
+	convert_setup(r->have_uffd ? fds[3] : -1);
+	ctx->can_convert = !ctx->wait;
 	return 0;
 }
 
