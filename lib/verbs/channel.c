@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 /* A wake-up takes 3 us on the same core, 20 and more if another core has to be brought out of its sleep. */
-enum { SPIN_NS = 50000 };
+enum { SPIN_NS = 50000, SPIN_LOOKS = 4 };
 
 CLIENT_EXPORT struct ibv_comp_channel *
 ibv_create_comp_channel(struct ibv_context *context)
@@ -64,32 +64,41 @@ ibv_destroy_comp_channel(struct ibv_comp_channel *channel)
 	return 0;
 }
 
-/*
- * Look for an event for a while before sleeping, if the last one came soon enough: as long as messages follow each other
- * within SPIN_NS this saves a wake-up on each, which takes longer than the message. The core is yielded all the time.
- * Returns whether there is one.
- */
-static bool
-spin_event(struct client_channel *ch, uint64_t begin_ns)
+/* Take an event if there is one. Returns 0, EAGAIN or another errno value. */
+static int
+receive(const struct client_channel *ch, struct ctl_comp_event *ev)
 {
-	struct pollfd p = { .fd = ch->channel.fd, .events = POLLIN };
+	ssize_t n = recv(ch->channel.fd, ev, sizeof(*ev), MSG_DONTWAIT);
 
-	if (atomic_load_explicit(&ch->waited_ns, memory_order_relaxed) > SPIN_NS)
-		return false;
-	do {
-		if (poll(&p, 1, 0) == 1)
-			return true;
-		sched_yield();
-	} while (client_now_ns() - begin_ns < SPIN_NS);
-	return false;
+	if (n == sizeof(*ev))
+		return 0;
+	return n < 0 ? errno : EIO;
 }
 
 /*
- * Wait for an event, unless the program made the channel non-blocking. The connection is watched too: if the daemon is
- * gone no event will come.
+ * Look for an event for a while before sleeping, if the last one came soon enough: as long as messages follow each other
+ * within SPIN_NS this saves a wake-up on each, which takes longer than the message. The core is yielded now and then.
+ * Returns as receive().
  */
 static int
-wait_event(struct client_channel *ch)
+spin(const struct client_channel *ch, uint64_t begin_ns, struct ctl_comp_event *ev)
+{
+	int err = EAGAIN;
+
+	/* If the core is needed, sleeping hands it over at once. */
+	if (atomic_load_explicit(&ch->waited_ns, memory_order_relaxed) > SPIN_NS || client_crowded(to_ctx(ch->channel.context)))
+		return EAGAIN;
+	for (unsigned int i = 1; err == EAGAIN && client_now_ns() - begin_ns < SPIN_NS; i++) {
+		if (i % SPIN_LOOKS == 0)
+			sched_yield();
+		err = receive(ch, ev);
+	}
+	return err;
+}
+
+/* Sleep until there is an event. The connection is watched too: if the daemon is gone no event will come. */
+static int
+sleep_for_event(const struct client_channel *ch)
 {
 	struct client_ctx *ctx = to_ctx(ch->channel.context);
 	struct pollfd p[2] = {
@@ -97,23 +106,33 @@ wait_event(struct client_channel *ch)
 		{ .fd = ctx->sock, .events = POLLRDHUP },
 	};
 
-	if (fcntl(ch->channel.fd, F_GETFL) & O_NONBLOCK)
-		return 0;
-	if (ctx->wait) {
-		if (ctx->wait(p, 2) < 0)
-			return errno;
-	} else {
-		uint64_t begin_ns = client_now_ns(), waited_ns;
-
-		p[0].revents = spin_event(ch, begin_ns) ? POLLIN : 0;
-		if (!p[0].revents && poll(p, 2, -1) < 0)
-			return errno;
-		waited_ns = client_now_ns() - begin_ns;
-		atomic_store_explicit(&ch->waited_ns, waited_ns < UINT32_MAX ? (uint32_t)waited_ns : UINT32_MAX, memory_order_relaxed);
-	}
+	if ((ctx->wait ? ctx->wait(p, 2) : poll(p, 2, -1)) < 0)
+		return errno;
 	if (!(p[0].revents & POLLIN) && (p[1].revents & (POLLRDHUP | POLLHUP | POLLERR)))
 		return EIO;
 	return 0;
+}
+
+/* Take an event; wait for one, unless the program made the channel non-blocking. Returns 0 or an errno value. */
+static int
+next_event(struct client_channel *ch, struct ctl_comp_event *ev)
+{
+	int err = receive(ch, ev), rc;
+	uint64_t begin_ns, ns;
+
+	if (err != EAGAIN || (fcntl(ch->channel.fd, F_GETFL) & O_NONBLOCK))
+		return err;
+	begin_ns = client_now_ns();
+	if (!to_ctx(ch->channel.context)->wait)
+		err = spin(ch, begin_ns, ev);
+	while (err == EAGAIN) {
+		rc = sleep_for_event(ch);
+		/* Another thread may take the event first. */
+		err = rc ? rc : receive(ch, ev);
+	}
+	ns = client_now_ns() - begin_ns;
+	atomic_store_explicit(&ch->waited_ns, ns < UINT32_MAX ? (uint32_t)ns : UINT32_MAX, memory_order_relaxed);
+	return err;
 }
 
 CLIENT_EXPORT int
@@ -123,19 +142,12 @@ ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq, void **cq
 	struct client_ctx *ctx = to_ctx(channel->context);
 	struct ctl_comp_event ev;
 	struct client_cq *found;
-	ssize_t n;
 	int err;
 
 	for (;;) {
-		err = wait_event(ch);
+		err = next_event(ch, &ev);
 		if (err)
 			return client_fail(err);
-		n = read(channel->fd, &ev, sizeof(ev));
-		if (n != sizeof(ev)) {
-			if (n >= 0)
-				errno = EIO;
-			return -1;
-		}
 		pthread_mutex_lock(&ctx->objs.mutex);
 		found = objtab_get(&ctx->objs, ev.cookie);
 		if (found)

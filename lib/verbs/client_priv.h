@@ -109,6 +109,8 @@ struct client_cq *client_cq_new(struct ibv_context *c, uint32_t cqe, void *cq_co
 bool client_cq_next(struct client_cq *cq, struct ring_cqe *e, union ring_cqe_ctl *ctl);
 /** Call after polling the CQ in vain: perhaps the thread that will fill it is waiting for our core. */
 void client_cq_empty(struct client_cq *cq);
+/** @return true if an engine says that others need this program's core. */
+bool client_crowded(const struct client_ctx *ctx);
 static inline void
 client_cq_publish(struct client_cq *cq)
 {

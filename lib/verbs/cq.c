@@ -362,18 +362,24 @@ fill_wc(struct ibv_wc *wc, const struct ring_cqe *e, const union ring_cqe_ctl *c
 	wc->dlid_path_bits = 0;
 }
 
-/* Yield the core: if cores are short, the engine that would fill the CQ may be waiting for it. */
-static __attribute__((noinline)) void
-give_core(const struct client_ctx *ctx)
+bool
+client_crowded(const struct client_ctx *ctx)
 {
 	for (uint32_t i = 0; i < ctx->nb_engines; i++) {
 		const struct ring_db *db = (const void *)(ctx->doorbells + i * ctx->db_stride);
 
-		if (atomic_load_explicit(&db->crowded, memory_order_relaxed)) {
-			sched_yield();
-			return;
-		}
+		if (atomic_load_explicit(&db->crowded, memory_order_relaxed))
+			return true;
 	}
+	return false;
+}
+
+/* Yield the core: if cores are short, the engine that would fill the CQ may be waiting for it. */
+static __attribute__((noinline)) void
+give_core(const struct client_ctx *ctx)
+{
+	if (client_crowded(ctx))
+		sched_yield();
 }
 
 void
