@@ -151,7 +151,7 @@ uint32_t qp_events(const struct transport *tp, uint32_t qpn, struct qp_event *ou
 	X(resp_remote_access_errors) X(resp_invalid_requests) X(resp_op_errors) X(resp_local_length_error) \
 	X(resp_rd_atomic_exceeded) X(resp_bad_xrceth) X(req_cqe_error) X(resp_cqe_error) X(cqe_flush_error) \
 	X(mw_binds) X(local_invalidates) X(req_mw_errors) X(rx_invalidate_requests) X(resp_invalidate_errors) \
-	X(acks_sent) X(time_wait_acks_sent) X(acks_received) X(retransmitted_packets) X(cq_overrun) X(cq_events) X(cq_events_lost) \
+	X(acks_sent) X(time_wait_acks_sent) X(acks_received) X(retransmitted_packets) X(cq_overrun) X(cq_events) X(cq_events_delayed) \
 	X(rc_credit_waits) X(tx_no_mbuf) X(tx_no_room)
 
 struct tp_counters {
@@ -310,7 +310,7 @@ struct transport_config {
 	/**
 	 * Called on the engine's thread to raise the completion event of a CQ whose client has armed it.
 	 * @param channel, cookie  As given at the CQ's creation.
-	 * @return false: it could not be raised (counted as lost). NULL: no CQ has a channel.
+	 * @return false: there is no room for it now (counted as delayed); it is tried again. NULL: no CQ has a channel.
 	 */
 	bool (*notify)(void *arg, int channel, uint64_t cookie);
 	/** Called on the engine's thread for each asynchronous event. */
@@ -404,6 +404,13 @@ uint32_t cq_resize(struct cq *cq, const struct ring *ring, uint64_t *stamps);
 void cq_moderate(struct cq *cq, uint16_t count, uint16_t period_us);
 /** [engine] Drop an event that is held back. @param raise  Raise it first. */
 void cq_release_deferred(struct transport *tp, struct cq *cq, bool raise);
+/** [engine] Drop the events of a CQ that no QP uses any more, if this transport has some that wait for room. */
+void cq_drop_owed(struct transport *tp, struct cq *cq);
+/**
+ * [any] @return true if an engine has events of the CQ that wait for room in its channel. Once no QP uses the CQ, this
+ * becomes false at some time, but never true.
+ */
+bool cq_owes_events(const struct cq *cq);
 /**
  * [control] No QP may use the CQ any more, and since then every engine must have had a quiescent state and hold back no
  * event.

@@ -164,6 +164,10 @@ struct cq {
 	uint64_t cookie;
 	void *owner;
 	uint8_t touched[UROCE_MAX_ENGINES]; /**< TP_TOUCHED_* of this turn, one byte per engine */
+	/** Events raised for which the channel had no room. The engine that makes it 1 has the CQ in its transport.owed. */
+	_Atomic uint32_t owed;
+	unsigned int owed_by; /**< that engine, while it is not 0 */
+	TAILQ_ENTRY(cq) owed_link;
 };
 enum { TP_TOUCHED = 1, TP_TOUCHED_SOLICITED = 2 };
 
@@ -368,6 +372,9 @@ struct transport {
 	uint32_t nb_deferred;
 	uint64_t deferred_next_ns;           /**< when the first of deferred[] is due; UINT64_MAX: none */
 	struct cq_deferred deferred[TP_DEFERRED_CQS];
+	uint32_t nb_owed;
+	uint64_t owed_next_ns;               /**< when to try owed again; UINT64_MAX: there are none */
+	TAILQ_HEAD(, cq) owed;               /**< CQs with events for which their channels had no room */
 	uint32_t nb_mbufs;
 	struct rte_mbuf *mbufs[TP_MBUF_CACHE];
 	/* Pools of what is lent to QPs. */

@@ -63,6 +63,8 @@ on_completion(void *arg, int channel, uint64_t cookie)
 {
 	struct end_cq *c = (void *)(uintptr_t)cookie;
 
+	if (c->no_room)
+		return false;
 	c->events++;
 	return true;
 }
