@@ -5,6 +5,7 @@
 #include "base/mix.h"
 #include "transport/cc/cc_priv.h"
 #include "transport/core/checks_priv.h"
+#include "transport/core/cq_priv.h"
 #include "transport/core/lend_priv.h"
 #include "transport/core/qp_error_priv.h"
 #include "transport/core/qp_table_priv.h"
@@ -281,6 +282,9 @@ static bool
 flush_before_rts(struct transport *tp, struct qp *qp)
 {
 	qp_flush_run(tp, qp, UINT32_C(1) << qp->req.sq.order);
+	/* The events of a turn's completions are raised at its end, but the next turn may be a while away. */
+	if (tp->nb_touched != 0)
+		cq_flush_touched(tp);
 	return qp->state == UROCE_QPS_SQE;
 }
 

@@ -264,6 +264,24 @@ what_was_posted_before_sqe_is_left_is_flushed(void **state)
 	}
 }
 
+/* Its program waits for the event and may do nothing that brings about another turn. */
+static void
+the_flushed_raise_their_event_at_once(void **state)
+{
+	struct rig r;
+
+	rig_up(&r, &(struct end_opts){ .type = UROCE_QPT_UC, .sq_depth = SQ_DEPTH, .channel = true }, NULL);
+	post_a_bad_one_and_others(&r);
+	host_turn(&r.p->h[0]);
+	assert_int_equal(qp_state(r.a->qp), UROCE_QPS_SQE);
+	atomic_store(&r.a->scq.shared.arm, RING_ARM_ANY);
+	r.a->scq.events = 0;
+	assert_int_equal(sqe_to_rts(r.a), 0);
+	assert_int_equal(r.a->scq.events, 1);
+	pair_settle(r.p);
+	rig_down(&r);
+}
+
 static void
 sqe_is_not_left_if_the_cq_has_no_room_for_the_flushed(void **state)
 {
@@ -291,6 +309,7 @@ main(void)
 		cmocka_unit_test(without_a_timeout_what_is_in_flight_has_none),
 		cmocka_unit_test(changes_do_not_renew_the_tries),
 		cmocka_unit_test(what_was_posted_before_sqe_is_left_is_flushed),
+		cmocka_unit_test(the_flushed_raise_their_event_at_once),
 		cmocka_unit_test(sqe_is_not_left_if_the_cq_has_no_room_for_the_flushed),
 	};
 
