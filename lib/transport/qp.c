@@ -5,6 +5,7 @@
 #include "base/mix.h"
 #include "transport/cc/cc_priv.h"
 #include "transport/core/checks_priv.h"
+#include "transport/core/cq_priv.h"
 #include "transport/core/lend_priv.h"
 #include "transport/core/qp_error_priv.h"
 #include "transport/core/qp_table_priv.h"
@@ -225,8 +226,11 @@ set_attributes(struct qp *qp, const struct uroce_qp_attr *a, uint32_t mask)
 	qp->qkey = q->qkey;
 	qp->path.dest_qpn = q->dest_qp_num;
 	qp->loss.timeout = q->timeout;
-	qp->loss.retry_cnt = qp->loss.retry_left = q->retry_cnt;
-	qp->loss.rnr_retry = qp->loss.rnr_left = q->rnr_retry;
+	/* Only another number begins anew: a program that changes something else again and again must not keep a dead peer alive. */
+	if (qp->loss.retry_cnt != q->retry_cnt)
+		qp->loss.retry_cnt = qp->loss.retry_left = q->retry_cnt;
+	if (qp->loss.rnr_retry != q->rnr_retry)
+		qp->loss.rnr_retry = qp->loss.rnr_left = q->rnr_retry;
 	qp->req.max_rd = q->max_rd_atomic;
 	qp->rcv.min_rnr_timer = q->min_rnr_timer;
 	if (mask & UROCE_QP_PATH_MTU)
@@ -278,6 +282,9 @@ static bool
 flush_before_rts(struct transport *tp, struct qp *qp)
 {
 	qp_flush_run(tp, qp, UINT32_C(1) << qp->req.sq.order);
+	/* The events of a turn's completions are raised at its end, but the next turn may be a while away. */
+	if (tp->nb_touched != 0)
+		cq_flush_touched(tp);
 	return qp->state == UROCE_QPS_SQE;
 }
 
@@ -308,6 +315,7 @@ qp_modify_paths(struct transport *tp, struct qp *qp, const struct uroce_qp_attr 
 		const struct tp_path *path, const struct tp_path *alt, uint64_t now_ns)
 {
 	enum uroce_qp_state from = qp->state, to = mask & UROCE_QP_STATE ? attr->qp_state : from;
+	uint8_t timeout = qp->loss.timeout;
 	const char *why;
 
 	tp->now_ns = now_ns;
@@ -331,6 +339,8 @@ qp_modify_paths(struct transport *tp, struct qp *qp, const struct uroce_qp_attr 
 	if ((mask & UROCE_QP_AV) && cc_attach(tp, qp, path) != 0)
 		return ENOMEM;
 	set_attributes(qp, attr, mask);
+	if (qp->loss.timeout != timeout)
+		loss_timeout_changed(tp, qp);
 	if (mask & UROCE_QP_AV) {
 		path_build_template(qp, path);
 		cwnd_new_path(qp);

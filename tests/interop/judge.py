@@ -51,7 +51,7 @@ def ones_sum(data):
 
 
 WRITE_ONLY = 10
-OFFER_MAGIC = b'urc'
+OFFER_MAGIC = b'ur2'
 
 
 class Packet:

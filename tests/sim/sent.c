@@ -117,7 +117,7 @@ check_request(struct sim_world *w, const struct sim_qp *q, const struct wire_pkt
 		sim_fail(w, "QP %u: sends PSN %u though its SQ is drained", q->id, p->bth.psn);
 }
 
-/* Three at most, and one more for each SACK that seems to answer an offer of another connection. */
+/* Three at most, and three more after each SACK that seems to answer an offer of another connection. */
 static void
 check_offer(struct sim_world *w, struct sim_qp *q, const struct wire_pkt *p)
 {
@@ -127,7 +127,7 @@ check_offer(struct sim_world *w, struct sim_qp *q, const struct wire_pkt *p)
 		return;
 	if (!w->cfg.features[q->ep->id].selective_repeat)
 		sim_fail(w, "QP %u: offers selective repeat, but is to go back N", q->id);
-	if (++q->nb_offers > OFFERS + q->old_sacks)
+	if (++q->nb_offers > OFFERS * (1 + q->old_sacks))
 		sim_fail(w, "QP %u: offers selective repeat too often", q->id);
 	/* One that waits in a TX vector may be of the connection before. */
 	if (wire_psn_diff(p->bth.psn, q->attr.sq_psn) >= 0 && !(w->cfg.faults & SIM_F_SLOW_TX))

@@ -3,6 +3,7 @@
 #include "sim.h"
 
 #define SQD_DRAIN_NS (60 * SIM_NS_PER_S)
+enum { SQD_TIMEOUT_MOST = 18 }; /* about a second */
 
 /* What each step needs (man ibv_modify_qp). */
 static const uint32_t to_state[UROCE_QPT_XRC_RECV + 1][UROCE_QPS_STATES] = {
@@ -130,6 +131,41 @@ local_dereg(struct sim_world *w, struct sim_qp *q)
 	sim_mr_free(q->ep, q->local_dereg);
 }
 
+/* In SQD nearly everything may change (11.2.5.2, table 91), whatever is under way; here to values that do no harm. */
+static void
+change_attributes(struct sim_world *w, struct sim_qp *q)
+{
+	bool responds = q->params.type == UROCE_QPT_RC || q->params.type == UROCE_QPT_XRC_RECV;
+	bool requests = q->params.type == UROCE_QPT_RC || q->params.type == UROCE_QPT_XRC_SEND;
+	uint32_t mask = 0;
+
+	if (responds && rng_one_in(&q->rng, 2)) {
+		/* The peer's READs in flight are as many as it might have had before. */
+		mask |= UROCE_QP_MAX_DEST_RD_ATOMIC;
+		q->attr.max_dest_rd_atomic = (uint8_t)rng_between(&q->rng, q->attr.max_dest_rd_atomic, UROCE_MAX_RD_ATOMIC);
+	}
+	if (responds && rng_one_in(&q->rng, 2)) {
+		mask |= UROCE_QP_MIN_RNR_TIMER;
+		q->attr.min_rnr_timer = (uint8_t)rng_between(&q->rng, 1, 14);
+	}
+	if (requests && rng_one_in(&q->rng, 2)) {
+		mask |= UROCE_QP_MAX_QP_RD_ATOMIC;
+		q->attr.max_rd_atomic = (uint8_t)rng_between(&q->rng, 1, q->peer->attr.max_dest_rd_atomic);
+	}
+	if (requests && q->attr.timeout != 0 && rng_one_in(&q->rng, 2)) {
+		mask |= UROCE_QP_TIMEOUT;
+		q->attr.timeout += q->attr.timeout < SQD_TIMEOUT_MOST;
+	}
+	/* The same values again. */
+	if (requests && rng_one_in(&q->rng, 2))
+		mask |= UROCE_QP_RETRY_CNT | UROCE_QP_RNR_RETRY;
+	if (q->params.type != UROCE_QPT_UD && rng_one_in(&q->rng, 2))
+		mask |= UROCE_QP_ACCESS_FLAGS;
+	if (rng_one_in(&q->rng, 2))
+		mask |= UROCE_QP_PKEY_INDEX;
+	modify_with(w, q, UROCE_QPS_SQD, mask);
+}
+
 /* The sends that were posted before SQE was left are complete: those that follow aren't flushed. */
 void
 qp_sqe_flushed(struct sim_qp *q)
@@ -176,6 +212,8 @@ qp_disturb(struct sim_world *w, struct sim_qp *q)
 	} else if (q->nb_posted >= q->err_at) {
 		qp_to_err(w, q);
 	} else if (q->sqd_waiting) {
+		if (qp_state(q->qp) == UROCE_QPS_SQD && rng_one_in(&q->rng, 4))
+			change_attributes(w, q);
 		if (qp_state(q->qp) != UROCE_QPS_SQD) {
 			q->sqd_waiting = false;
 		} else if (q->drained) {

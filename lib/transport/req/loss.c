@@ -82,6 +82,16 @@ loss_arm(struct transport *tp, struct qp *qp)
 	arm(tp, qp);
 }
 
+/* With the old timeout there may have been no timer at all (0), or the new one shall have none. */
+void
+loss_timeout_changed(struct transport *tp, struct qp *qp)
+{
+	if (!qp_sends(qp) || qp->loss.rnr_wait)
+		return;
+	qp->loss.deadline_ns = 0;
+	arm(tp, qp);
+}
+
 void
 loss_alive(struct transport *tp, struct qp *qp)
 {

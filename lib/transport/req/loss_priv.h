@@ -25,6 +25,8 @@ void loss_progress(struct transport *tp, struct qp *qp);
 void loss_alive(struct transport *tp, struct qp *qp);
 /** A NAK for a PSN sequence error came while something is in flight: go back N, if retries are left. */
 void loss_sequence_nak(struct transport *tp, struct qp *qp);
+/** The ACK timeout has been changed: it holds for what is in flight already, from now on. */
+void loss_timeout_changed(struct transport *tp, struct qp *qp);
 /** An RNR NAK with timer code @p code came: go back N and wait, if RNR retries are left. */
 void loss_rnr_nak(struct transport *tp, struct qp *qp, uint8_t code);
 /** A response was lost: go back N, but only once until there is progress. */

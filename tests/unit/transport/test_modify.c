@@ -147,6 +147,80 @@ a_smaller_number_holds_for_requests_to_come(void **state)
 	rig_down(&r);
 }
 
+/* ---- timeout ---- */
+static void
+set_timeout(struct end *e, uint8_t timeout)
+{
+	assert_int_equal(sqd_to_sqd(e, &(struct uroce_qp_attr){ .timeout = timeout }, UROCE_QP_TIMEOUT), 0);
+}
+
+static void
+a_new_timeout_holds_for_what_is_in_flight(void **state)
+{
+	struct loss l = { .from = 0, .opcode = WIRE_OP_WRITE_ONLY, .count = 1 };
+	struct rig r;
+
+	rig_up(&r, NULL, NULL);
+	assert_int_equal(end_state(r.a, UROCE_QPS_SQD), 0);
+	set_timeout(r.a, 0);
+	assert_int_equal(end_state(r.a, UROCE_QPS_RTS), 0);
+	r.p->lose = lose;
+	r.p->lose_arg = &l;
+	rig_write(&r, 1, 0, 100);
+	pair_advance(r.p, 5000 * (uint64_t)PAIR_MS);
+	/* 0 is for ever. */
+	expect_no_cqe(&r.a->scq);
+	assert_int_equal(end_state(r.a, UROCE_QPS_SQD), 0);
+	set_timeout(r.a, PAIR_TIMEOUT);
+	pair_advance(r.p, 500 * PAIR_MS);
+	expect_cqe(&r.a->scq, 1, UROCE_WC_SUCCESS);
+	assert_int_equal(counters(&r, 0)->local_ack_timeout_err, 1);
+	rig_down(&r);
+}
+
+static void
+without_a_timeout_what_is_in_flight_has_none(void **state)
+{
+	struct loss l = { .from = 0, .opcode = WIRE_OP_WRITE_ONLY, .count = UINT32_MAX };
+	struct rig r;
+
+	rig_up(&r, NULL, &(struct conn_opts){ .no_retry = true });
+	r.p->lose = lose;
+	r.p->lose_arg = &l;
+	rig_write(&r, 1, 0, 100);
+	pair_settle(r.p);
+	assert_int_equal(end_state(r.a, UROCE_QPS_SQD), 0);
+	set_timeout(r.a, 0);
+	pair_advance(r.p, 1000 * PAIR_MS);
+	expect_no_cqe(&r.a->scq);
+	assert_int_equal(counters(&r, 0)->local_ack_timeout_err, 0);
+	rig_down(&r);
+}
+
+static void
+changes_do_not_renew_the_tries(void **state)
+{
+	struct loss l = { .from = 0, .opcode = WIRE_OP_WRITE_ONLY, .count = UINT32_MAX };
+	struct rig r;
+
+	rig_up(&r, NULL, &(struct conn_opts){ .retry_cnt = 2 });
+	r.p->lose = lose;
+	r.p->lose_arg = &l;
+	rig_write(&r, 1, 0, 100);
+	pair_settle(r.p);
+	assert_int_equal(end_state(r.a, UROCE_QPS_SQD), 0);
+	for (unsigned int i = 0; i < 100; i++) {
+		if (qp_state(r.a->qp) == UROCE_QPS_SQD)
+			assert_int_equal(sqd_to_sqd(r.a, &(struct uroce_qp_attr){ .min_rnr_timer = (uint8_t)(1 + i % 2), .retry_cnt = 2,
+										   .timeout = PAIR_TIMEOUT },
+						    UROCE_QP_MIN_RNR_TIMER | UROCE_QP_RETRY_CNT | UROCE_QP_TIMEOUT),
+					 0);
+		pair_advance(r.p, 20 * PAIR_MS);
+	}
+	expect_cqe(&r.a->scq, 1, UROCE_WC_RETRY_EXC_ERR);
+	rig_down(&r);
+}
+
 /* ---- SQE ---- */
 enum { POSTED = 100, SQ_DEPTH = 128 };
 
@@ -190,6 +264,24 @@ what_was_posted_before_sqe_is_left_is_flushed(void **state)
 	}
 }
 
+/* Its program waits for the event and may do nothing that brings about another turn. */
+static void
+the_flushed_raise_their_event_at_once(void **state)
+{
+	struct rig r;
+
+	rig_up(&r, &(struct end_opts){ .type = UROCE_QPT_UC, .sq_depth = SQ_DEPTH, .channel = true }, NULL);
+	post_a_bad_one_and_others(&r);
+	host_turn(&r.p->h[0]);
+	assert_int_equal(qp_state(r.a->qp), UROCE_QPS_SQE);
+	atomic_store(&r.a->scq.shared.arm, RING_ARM_ANY);
+	r.a->scq.events = 0;
+	assert_int_equal(sqe_to_rts(r.a), 0);
+	assert_int_equal(r.a->scq.events, 1);
+	pair_settle(r.p);
+	rig_down(&r);
+}
+
 static void
 sqe_is_not_left_if_the_cq_has_no_room_for_the_flushed(void **state)
 {
@@ -213,7 +305,11 @@ main(void)
 		cmocka_unit_test(results_outlive_a_change_of_their_number),
 		cmocka_unit_test(responses_go_on_after_a_change_of_their_number),
 		cmocka_unit_test(a_smaller_number_holds_for_requests_to_come),
+		cmocka_unit_test(a_new_timeout_holds_for_what_is_in_flight),
+		cmocka_unit_test(without_a_timeout_what_is_in_flight_has_none),
+		cmocka_unit_test(changes_do_not_renew_the_tries),
 		cmocka_unit_test(what_was_posted_before_sqe_is_left_is_flushed),
+		cmocka_unit_test(the_flushed_raise_their_event_at_once),
 		cmocka_unit_test(sqe_is_not_left_if_the_cq_has_no_room_for_the_flushed),
 	};
 
