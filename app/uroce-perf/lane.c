@@ -5,6 +5,7 @@
 
 #include <rte_alarm.h>
 #include <rte_cycles.h>
+#include <rte_lcore.h>
 
 #include "lane.h"
 
@@ -28,16 +29,48 @@ lane_add(struct perf_lane *l, struct perf_host *h, unsigned int i, bool initiato
 	return e != NULL;
 }
 
+/** @return the late turns so far. Those of engines in one loop coincide. */
+static uint64_t
+late_turns(const struct perf_lane *l)
+{
+	uint64_t most = 0;
+
+	for (unsigned int i = 0; i < l->nb_engines; i++)
+		most = RTE_MAX(most, engine_stats(l->engines[i])->late_turns);
+	return most;
+}
+
+struct cores
+lanes_cores(unsigned int n)
+{
+	struct cores c = { .pollers = n };
+	unsigned int lcore = rte_get_main_lcore();
+	rte_cpuset_t cpus, set;
+
+	CPU_ZERO(&cpus);
+	for (unsigned int i = 0; i < n; i++) {
+		set = rte_lcore_cpuset(lcore);
+		CPU_OR(&cpus, &cpus, &set);
+		lcore = rte_get_next_lcore(i == 0 ? (unsigned int)-1 : lcore, 1, 0);
+	}
+	c.cpus = (unsigned int)CPU_COUNT(&cpus);
+	return c;
+}
+
 int
 lane_run(void *lane)
 {
 	struct perf_lane *l = lane;
-	uint64_t then = __builtin_ia32_rdtsc(), now;
-	uint64_t cpu_begin = thread_cpu_ns();
+	uint64_t cpu_begin = thread_cpu_ns(), late_begin, then, now;
 	unsigned int turns = 0;
 
 	for (unsigned int i = 0; i < l->nb_ends; i++)
 		l->ends[i]->work->start(l->ends[i]);
+	/* The first turn is late, because there was none during the set-up. */
+	for (unsigned int i = 0; i < l->nb_engines; i++)
+		engine_turn(l->engines[i]);
+	late_begin = late_turns(l);
+	then = __builtin_ia32_rdtsc();
 	while (!atomic_load_explicit(l->stop, memory_order_relaxed)) {
 		uint32_t work = 0;
 
@@ -54,6 +87,7 @@ lane_run(void *lane)
 			l->watch(l->watch_arg);
 	}
 	l->cpu_ns = thread_cpu_ns() - cpu_begin;
+	l->late_turns = late_turns(l) - late_begin;
 	return 0;
 }
 

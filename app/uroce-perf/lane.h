@@ -23,6 +23,7 @@ struct perf_lane {
 	/* Results. */
 	uint64_t busy_cycles;
 	uint64_t cpu_ns;               /**< CPU time of the thread */
+	uint64_t late_turns;           /**< of its engines, which are late together */
 };
 
 /**
@@ -30,6 +31,9 @@ struct perf_lane {
  * @return false with a message printed.
  */
 bool lane_add(struct perf_lane *l, struct perf_host *h, unsigned int i, bool initiator, const _Atomic bool *stop);
+
+/** @return the CPUs of the main lcore and the first @p n - 1 others, which poll. The caller adds the lanes' late turns. */
+struct cores lanes_cores(unsigned int n);
 
 /** Run until *stop. Signature of rte_eal_remote_launch(). @return 0. */
 int lane_run(void *lane);

@@ -108,7 +108,8 @@ default_eal_args(struct eal_args *a)
 {
 	unsigned int cpus[2] = { 0, 0 };
 
-	two_cpus(cpus);
+	if (two_cpus(cpus) == 1)
+		cpus[1] = cpus[0];
 	add(a, "uroce-perf");
 	add(a, "--lcores=0@%u,1@%u", cpus[0], cpus[1]);
 	add(a, "--file-prefix=uroce-perf-%d", (int)getpid());

@@ -139,6 +139,7 @@ static bool
 results(struct pair *p, const struct perf_opts *o)
 {
 	struct perf_result *r[PERF_MAX_ENGINES];
+	struct cores cores = lanes_cores(o->one_core ? 1 : HOSTS * o->engines);
 	bool ok = true;
 
 	for (unsigned int i = 0; i < o->engines; i++) {
@@ -148,6 +149,7 @@ results(struct pair *p, const struct perf_opts *o)
 		r[i] = from->result;
 		r[i]->busy_cycles[0] = p->lanes[0][i].busy_cycles;
 		r[i]->busy_cycles[1] = p->lanes[1][i].busy_cycles;
+		cores.late_turns += p->lanes[0][i].late_turns + p->lanes[1][i].late_turns;
 		if (o->one_core)
 			r[i]->busy_cycles[0] = (uint64_t)((double)p->lanes[0][0].cpu_ns / 1e9 *
 							  (double)rte_get_tsc_hz());
@@ -157,7 +159,7 @@ results(struct pair *p, const struct perf_opts *o)
 		}
 	}
 	if (ok) {
-		report(o, r, o->engines, rte_get_tsc_hz());
+		report(o, r, o->engines, rte_get_tsc_hz(), &cores);
 	} else {
 		host_print_counters(&p->hosts[0], "initiator");
 		host_print_counters(&p->hosts[1], "target");

@@ -21,6 +21,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/cores.h"
 #include "ring/abi.h"
 
 enum {
@@ -92,8 +93,8 @@ struct perf_result {
 	uint32_t *samples;       /**< latency tests: round trips, in cycles */
 	uint32_t nb_samples;
 };
-/** Print the results of @p n lcores. */
-void report(const struct perf_opts *o, struct perf_result *const *r, unsigned int n, uint64_t tsc_hz);
+/** Print the results of @p n lcores, and whether the cores of @p c were enough. */
+void report(const struct perf_opts *o, struct perf_result *const *r, unsigned int n, uint64_t tsc_hz, const struct cores *c);
 /** Print the value @p key of a baseline. */
 void report_baseline(const struct perf_opts *o, const char *what, const char *key, double value, const char *unit);
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,7 +27,7 @@ per(uint64_t a, uint64_t b)
 }
 
 static void
-report_rate(const struct perf_opts *o, struct perf_result *const *r, unsigned int n, uint64_t tsc_hz)
+report_rate(const struct perf_opts *o, struct perf_result *const *r, unsigned int n, uint64_t tsc_hz, const struct cores *c)
 {
 	double rate = 0;
 	uint64_t ops = 0, busy[2] = { 0, 0 }, engine = 0;
@@ -40,10 +41,10 @@ report_rate(const struct perf_opts *o, struct perf_result *const *r, unsigned in
 	}
 	if (o->brief) {
 		printf("role=%s op=%s test=rate size=%u qps=%u depth=%u engines=%u mtu=%u ops_per_s=%.0f GB_per_s=%.3f "
-		       "ops=%llu cycles_initiator=%.0f cycles_target=%.0f cycles_engine=%.0f pages=%s assertions=%s\n",
+		       "ops=%llu cycles_initiator=%.0f cycles_target=%.0f cycles_engine=%.0f pages=%s pollers=%u cores=%u late_turns=%" PRIu64 " assertions=%s\n",
 		       perf_role_name(o->role), perf_op_name(o->op), o->size, o->qps, o->depth, n, o->mtu, rate,
 		       rate * o->size / 1e9, (unsigned long long)ops, per(busy[0], ops), per(busy[1], ops),
-		       per(engine, ops), arena_pages(), assertions);
+		       per(engine, ops), arena_pages(), c->pollers, c->cpus, c->late_turns, assertions);
 		return;
 	}
 	printf("%s of %u bytes, %s, %u lcore(s) a side, %u QP(s) each, depth %u, MTU %u\n",
@@ -60,7 +61,7 @@ report_rate(const struct perf_opts *o, struct perf_result *const *r, unsigned in
 }
 
 static void
-report_latency(const struct perf_opts *o, struct perf_result *r, uint64_t tsc_hz)
+report_latency(const struct perf_opts *o, struct perf_result *r, uint64_t tsc_hz, const struct cores *c)
 {
 	/* The time of a message is half a ping-pong; READs and atomics are timed as a whole. */
 	bool half = o->op == PERF_WRITE || o->op == PERF_SEND;
@@ -69,9 +70,11 @@ report_latency(const struct perf_opts *o, struct perf_result *r, uint64_t tsc_hz
 
 	qsort(s, n, sizeof(*s), by_value);
 	if (o->brief) {
-		printf("role=%s op=%s test=latency size=%u median_us=%.3f p99_us=%.3f min_us=%.3f half=%d assertions=%s\n",
+		printf("role=%s op=%s test=latency size=%u median_us=%.3f p99_us=%.3f min_us=%.3f half=%d pollers=%u cores=%u "
+		       "late_turns=%" PRIu64 " assertions=%s\n",
 		       perf_role_name(o->role), perf_op_name(o->op), o->size, s[n / 2] * us,
-		       s[(uint64_t)n * 99 / 100] * us, s[0] * us, half, assertions);
+		       s[(uint64_t)n * 99 / 100] * us, s[0] * us, half, c->pollers, c->cpus,
+		       c->late_turns, assertions);
 		return;
 	}
 	printf("%s of %u bytes, %s, %s: median %.3f us, 99%% %.3f us, least %.3f us\n", perf_op_name(o->op), o->size,
@@ -80,14 +83,18 @@ report_latency(const struct perf_opts *o, struct perf_result *r, uint64_t tsc_hz
 }
 
 void
-report(const struct perf_opts *o, struct perf_result *const *r, unsigned int n, uint64_t tsc_hz)
+report(const struct perf_opts *o, struct perf_result *const *r, unsigned int n, uint64_t tsc_hz, const struct cores *c)
 {
+	char text[CORES_TEXT_BYTES];
+
 	if (!o->brief && strcmp(assertions, "on") == 0)
 		printf("This build checks its assertions (-Dassertions=true): it is slower than a release build.\n");
 	if (o->test == PERF_RATE)
-		report_rate(o, r, n, tsc_hz);
+		report_rate(o, r, n, tsc_hz, c);
 	else
-		report_latency(o, r[0], tsc_hz);
+		report_latency(o, r[0], tsc_hz, c);
+	if (!o->brief && cores_scarce(c))
+		printf("%s\n", cores_text(c, text, sizeof(text)));
 }
 
 void

@@ -155,6 +155,7 @@ measure(struct shm_control *c, struct perf_host *h)
 	struct perf_lane lane = { .engines = { h->engines[0] }, .nb_engines = 1, .stop = &stop };
 	struct perf_result *r = c->ends[0]->result;
 	unsigned int lcore = rte_get_next_lcore((unsigned int)-1, 1, 0);
+	struct cores cores;
 	bool ok;
 
 	CPU_ZERO(&c->core);
@@ -173,8 +174,11 @@ measure(struct shm_control *c, struct perf_host *h)
 		fprintf(stderr, "uroce-perf: the data that arrived isn't what was sent\n");
 		ok = false;
 	}
+	/* The program has the main lcore's CPU. */
+	cores = lanes_cores(2);
+	cores.late_turns = lane.late_turns;
 	if (ok)
-		report(h->o, &r, 1, rte_get_tsc_hz());
+		report(h->o, &r, 1, rte_get_tsc_hz(), &cores);
 	else
 		host_print_counters(h, "host");
 	return ok;

@@ -223,6 +223,7 @@ part(struct meeting *m)
 {
 	const struct perf_opts *o = m->host.o;
 	struct perf_result *r[PERF_MAX_ENGINES];
+	struct cores cores = lanes_cores(o->engines);
 	bool checks = op_is_inbound(o->op) == (o->role == PERF_CLIENT);
 	struct goodbye bye = { .ok = 1 }, other;
 
@@ -231,6 +232,7 @@ part(struct meeting *m)
 		r[i] = m->host.ends[i]->result;
 		r[i]->busy_cycles[o->role == PERF_SERVER] = m->lanes[i].busy_cycles;
 		bye.ops[i] = r[i]->all_ops;
+		cores.late_turns += m->lanes[i].late_turns;
 	}
 	if (o->role == PERF_CLIENT && !send_all(m->fd, &bye, sizeof(bye)))
 		return false;
@@ -246,7 +248,7 @@ part(struct meeting *m)
 	if (o->role == PERF_SERVER)
 		return send_all(m->fd, &bye, sizeof(bye)) && bye.ok && other.ok;
 	if (bye.ok && other.ok)
-		report(o, r, o->engines, rte_get_tsc_hz());
+		report(o, r, o->engines, rte_get_tsc_hz(), &cores);
 	return bye.ok && other.ok;
 }
 

@@ -15,6 +15,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/cores.h"
 #include "options.h"
 
 struct ibv_context;
@@ -71,6 +72,11 @@ unsigned int worker_lcore(unsigned int i);
 int worker_attach(unsigned int worker, struct job *job);
 /** Detach a job. Returns when the worker doesn't use it any more. */
 void worker_detach(unsigned int worker, struct job *job);
+/**
+ * Get the number of workers that run engines, the CPUs that they may use, and the engines' late turns since the start. Those of
+ * engines of one worker coincide.
+ */
+void workers_cores(struct cores *c);
 /** Get the number of turns of a worker's loop since the start, and of those that did something. [any] */
 void worker_turns(unsigned int worker, uint64_t *turns, uint64_t *busy);
 /* ---- workers.c, for hosts.c ---- */

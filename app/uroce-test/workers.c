@@ -13,7 +13,7 @@
 #include <rte_pause.h>
 
 #include "hosts.h"
-#include "uroce.h"
+#include "uroce/stack.h"
 
 enum {
 	ENGINES_MAX = HOSTS_MAX * OPTIONS_MAX_ENGINES,
@@ -61,6 +61,28 @@ worker_turns(unsigned int worker, uint64_t *turns, uint64_t *busy)
 {
 	*turns = atomic_load_explicit(&workers[worker].turns, memory_order_relaxed);
 	*busy = atomic_load_explicit(&workers[worker].busy, memory_order_relaxed);
+}
+
+void
+workers_cores(struct cores *c)
+{
+	rte_cpuset_t cpus, set;
+
+	*c = (struct cores){ 0 };
+	CPU_ZERO(&cpus);
+	for (unsigned int i = 0; i < nb_workers; i++) {
+		const struct worker *w = &workers[i];
+		uint64_t late = 0;
+
+		for (unsigned int k = 0; k < w->nb_engines; k++)
+			late = RTE_MAX(late, engine_stats(w->engines[k].stack->engines[w->engines[k].engine])->late_turns);
+		c->late_turns += late;
+		c->pollers += w->nb_engines > 0;
+		set = rte_lcore_cpuset(w->lcore);
+		if (w->nb_engines > 0)
+			CPU_OR(&cpus, &cpus, &set);
+	}
+	c->cpus = (unsigned int)CPU_COUNT(&cpus);
 }
 
 void

@@ -245,7 +245,10 @@ static int
 launch(struct workload *w)
 {
 	double hz = (double)rte_get_tsc_hz();
+	struct cores cores;
 
+	workers_cores(&cores);
+	w->late_before = cores.late_turns;
 	if (w->o.rate > 0)
 		w->tsc_per_op = hz * w->o.qps / w->o.rate;
 	atomic_store(&w->begin_tsc, rte_rdtsc());
@@ -349,6 +352,19 @@ has_ended(const struct workload *w)
 	return true;
 }
 
+/** Print a line if @p w suffered from too few cores. */
+static void
+print_cores(const struct workload *w)
+{
+	char text[CORES_TEXT_BYTES];
+	struct cores cores;
+
+	workers_cores(&cores);
+	cores.late_turns -= w->late_before;
+	if (cores_scarce(&cores))
+		printf("%s: %s\n", w->name, cores_text(&cores, text, sizeof(text)));
+}
+
 /** Check the result, print the figures and free everything else. Call it once. */
 static void
 end(struct workload *w)
@@ -369,6 +385,7 @@ end(struct workload *w)
 		atomic_store(&w->state, WORKLOAD_DONE);
 	workload_figures(w, false, &f);
 	puts(workload_line(w, &f, line, sizeof(line)));
+	print_cores(w);
 	if (workload_failing(w)) {
 		failed++;
 		printf("%s %s failed: %s\n", w->name, w->ops->name, w->error);

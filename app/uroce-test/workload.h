@@ -163,6 +163,7 @@ struct workload {
 	atomic_bool thread_done;
 	_Atomic uint64_t begin_tsc, end_tsc; /**< 0: it hasn't ended */
 	uint64_t deadline_tsc;         /**< 0: none */
+	uint64_t late_before;          /**< late turns of all engines before it began */
 	double tsc_per_op;             /**< if there is a rate: cycles between operations of one endpoint */
 	atomic_flag failing;           /**< the thread that sets it writes the error */
 	char error[WORKLOAD_ERROR_BYTES];

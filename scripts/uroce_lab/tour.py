@@ -4,7 +4,7 @@
 import signal
 import sys
 
-from . import LabError, pairs
+from . import LabError, cores, pairs
 
 TIMEOUT_SECONDS = 60
 PROGRAMS = ('ib_send_bw', 'ib_send_lat', 'ib_write_bw', 'ib_write_lat', 'ib_read_bw', 'ib_read_lat',
@@ -24,6 +24,7 @@ def tour(name):
     if devinfo.returncode:
         raise LabError(f'ibv_devinfo ended with status {devinfo.returncode}:\n{devinfo.stdout}{lab.logs()}')
     show('ibv_devinfo', ['-d', pairs.DEVICE], devinfo.stdout)
+    watch = cores.Watch(lab.data)
     runs = [('ibv_rc_pingpong', ['-d', pairs.DEVICE, '-g', gid])]
     runs += [(program, ['-d', pairs.DEVICE, '-x', gid]) for program in PROGRAMS]
     for program, arguments in runs:
@@ -33,6 +34,8 @@ def tour(name):
         show(program, arguments, pair.client.text())
     print()
     pairs.print_table(['program', 'size', 'iterations', 'result'], body)
+    if watch.text():
+        print(f'\n{watch.text()}\n(docs/benchmarks.md, "Few cores")')
 
 
 def main():

@@ -103,9 +103,10 @@ def join(lab):
                 'peer', 'name', host['name'], 'netns', switch, *queues)
             run('ip', '-n', switch, 'link', 'set', host['name'], 'mtu', str(lab['mtu']), 'master', 'br0', 'up')
     for host in hosts:
-        # Offloads off: veth would pass packets unsegmented or without checksum to the port's driver.
-        run('ip', 'netns', 'exec', host['namespace'], 'ethtool', '-K', iface,
-            'tx', 'off', 'sg', 'off', 'tso', 'off', 'gso', 'off', 'gro', 'off')
+        if lab['wire'] == 'veth':
+            # Offloads off: veth would pass packets unsegmented or without checksum to the port's driver.
+            run('ip', 'netns', 'exec', host['namespace'], 'ethtool', '-K', iface,
+                'tx', 'off', 'sg', 'off', 'tso', 'off', 'gso', 'off', 'gro', 'off')
         set_up_iface(host['namespace'], iface, host['index'], lab['mtu'])
 
 

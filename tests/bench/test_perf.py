@@ -31,8 +31,8 @@ def two_cpus():
     return [CPUS[0], CPUS[1 % len(CPUS)]]
 
 
-def perf(*words, vdevs=()):
-    return subprocess.run([PERF, *eal(two_cpus(), 'one'), *vdevs, '--', *SHORT, *words], stdin=subprocess.DEVNULL, capture_output=True,
+def perf(*words, vdevs=(), cpus=None):
+    return subprocess.run([PERF, *eal(cpus or two_cpus(), 'one'), *vdevs, '--', *SHORT, *words], stdin=subprocess.DEVNULL, capture_output=True,
                           text=True, timeout=ENOUGH_S, check=False)
 
 
@@ -65,6 +65,15 @@ class Runs(unittest.TestCase):
         for words in ([], ['--test', 'latency'], ['--test', 'memcpy', '--size', '4096', '--memory', '8M']):
             with self.subTest(words=words):
                 self.assertIn(self.figures(*words)['assertions'], ('on', 'off'))
+
+    def test_the_figures_say_whether_there_were_enough_cores(self):
+        for cpus, words, pollers in ((CPUS[:1] * 2, [], 2), (CPUS[:1] * 2, ['--role', 'shm'], 2), (CPUS[:1], ['--one-core'], 1)):
+            with self.subTest(cpus=cpus, words=words):
+                done = perf('--brief', *words, cpus=cpus)
+                self.assertEqual(done.returncode, 0, done.stderr)
+                self.assertRegex(done.stdout, rf'pollers={pollers} cores=1 late_turns=\d')
+        line = r'^2 pollers on 1 core, \d+ late turns?: the figures suffer from threads that wait for a core$'
+        self.assertRegex(perf(cpus=CPUS[:1] * 2).stdout, re.compile(line, re.MULTILINE))
 
     def test_long_messages_many_qps_inline_and_ipv6(self):
         for words in (['--op', 'write', '--size', '100001', '--mtu', '1024', '--depth', '4'],
