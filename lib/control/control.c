@@ -217,14 +217,18 @@ control_turn(struct control *c, int max_ms)
 
 	control_lock(c);
 	due_ms = events_poll(c);
+	/* Sessions whose end didn't fit into the last turn. */
+	if (!TAILQ_EMPTY(&c->closed))
+		due_ms = 0;
 	control_unlock(c);
 	n = epoll_wait(c->epfd, ev, EPOLL_BATCH, RTE_MIN(due_ms, max_ms));
 	control_lock(c);
+	c->turn_ns = control_now_ns();
 	for (i = 0; i < n; i++) {
 		w = ev[i].data.ptr;
 		w->fn(w, ev[i].events);
 	}
-	sessions_reap(c);
+	sessions_reap(c, false);
 	control_unlock(c);
 	return n > 0 ? (uint32_t)n : 0;
 }
@@ -490,7 +494,7 @@ control_destroy(struct control *c)
 	pthread_mutex_destroy(&c->adopt_lock);
 	while ((s = TAILQ_FIRST(&c->sessions)) != NULL)
 		session_close(s, "uroced shuts down");
-	sessions_reap(c);
+	sessions_reap(c, true);
 	gsi_close(c->gsi);
 	cma_destroy(c->cma);
 	for (unsigned int i = 0; i < c->s.nb_ports; i++)

@@ -204,6 +204,21 @@ handle_request(struct session *s, struct msghdr *msg, size_t n)
 		session_close(s, "it sent more descriptors than could be taken");
 }
 
+/**
+ * @return true if the request of @p n bytes may take long, and should wait until others had their turn. It stays in the
+ * socket, which epoll reports again.
+ */
+static bool
+put_off(const struct session *s, const struct msghdr *msg, size_t n)
+{
+	const struct ctl_req *q = (const void *)s->control->rx;
+
+	if (n < CTL_REQ_BYTES || msg->msg_controllen > 0)
+		return false;
+	return ((q->op == CTL_MR_REG && q->mr_reg.nb_segs > CONTROL_SMALL_MR) || q->op == CTL_MR_DEREG) &&
+	       control_turn_is_long(s->control);
+}
+
 static void
 on_session(struct watch *w, uint32_t events)
 {
@@ -230,6 +245,8 @@ on_session(struct watch *w, uint32_t events)
 		return;
 	}
 	n = recvmsg(s->sock.fd, &msg, MSG_PEEK | MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+	if (n > 0 && put_off(s, &msg, (size_t)n))
+		return;
 	if (n > 0)
 		handle_request(s, &msg, (size_t)n);
 	else if (n == 0 || (errno != EAGAIN && errno != EINTR))

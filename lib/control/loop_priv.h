@@ -18,8 +18,11 @@
 int dispatch_session(struct session *s);
 
 /* ---- session_end.c ---- */
-/** Destroy the sessions that were closed in this turn, and everything they have. */
-void sessions_reap(struct control *c);
+/**
+ * Destroy sessions that were closed, and everything they have: at least one, and as many as this turn has time for.
+ * @param all  Destroy all.
+ */
+void sessions_reap(struct control *c, bool all);
 
 /* ---- events.c ---- */
 /** Start sending lib/net's packets, and read the state of the links. */

@@ -66,12 +66,14 @@ session_destroy(struct session *s)
 }
 
 void
-sessions_reap(struct control *c)
+sessions_reap(struct control *c, bool all)
 {
 	struct session *s;
 
 	while ((s = TAILQ_FIRST(&c->closed)) != NULL) {
 		TAILQ_REMOVE(&c->closed, s, link);
 		session_destroy(s);
+		if (!all && control_turn_is_long(c))
+			return;
 	}
 }

@@ -56,6 +56,12 @@ enum {
 	ASYNC_WAITING = 4096,
 	/** Sizes of hugepages that programs' memory is recognised in: the system's default, 2 MiB, 1 GiB. */
 	CONTROL_HUGE_SIZES = 3,
+	/**
+	 * When a turn has taken this long, registrations of many segments, deregistrations and the ends of sessions wait for
+	 * the next one. At least one of them is done in each turn, and in between the requests of all others.
+	 */
+	CONTROL_TURN_NS = 2000000,
+	CONTROL_SMALL_MR = 64, /**< segments of an MR that doesn't count as many */
 	/** Log lines about ended sessions per second at most. */
 	CONTROL_LOG_BURST = 20,
 };
@@ -117,6 +123,7 @@ struct control {
 	struct engine_watch engines[UROCE_MAX_ENGINES];
 	bool link_up[UROCE_MAX_PORTS];
 	uint64_t next_link_poll_ns;
+	uint64_t turn_ns; /**< when this turn began */
 	uint64_t failures_unsaid[UROCE_MAX_ENGINES]; /**< QP failures of each engine that the log has accounted for */
 	uint32_t most_conns; /**< highest number of CM connections since the heap was last trimmed */
 	uint8_t *rx;         /**< receive buffer for one request */
@@ -157,6 +164,12 @@ struct control {
 
 /** [any thread] @return CLOCK_MONOTONIC in ns. */
 uint64_t control_now_ns(void);
+/** @return true if this turn has taken so long that what can wait should. */
+static inline bool
+control_turn_is_long(const struct control *c)
+{
+	return control_now_ns() - c->turn_ns > CONTROL_TURN_NS;
+}
 /** Call on our other threads: blocks the signals that the control thread handles. */
 void control_thread_signals(void);
 /** Add @p w to epoll. @return 0 or an errno value. */

@@ -5,8 +5,10 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
+#include <linux/magic.h>
 #include <linux/openat2.h>
 
 #include "control/memory/mounts_priv.h"
@@ -101,6 +103,18 @@ identify_mem(int dir, uint32_t pid, struct file_id *id)
 	return ok;
 }
 
+/** @return true if @p proc, on device @p dev, is in a procfs. */
+static bool
+is_procfs(const struct session *s, int proc, dev_t dev)
+{
+	struct statfs fs;
+
+	if (mount_has_type(s, dev, "proc"))
+		return true;
+	/* A program whose entry in /proc we can't see has mounts that we can't list: its file system must say what it is. */
+	return s->proc_fd < 0 && fstatfs(proc, &fs) == 0 && fs.f_type == PROC_SUPER_MAGIC;
+}
+
 bool
 proc_mem_check(const struct session *s, int mem, int proc, uint32_t pid)
 {
@@ -118,6 +132,6 @@ proc_mem_check(const struct session *s, int mem, int proc, uint32_t pid)
 	 * finds under the name that only memory has; no mount can be in between.
 	 */
 	return proc >= 0 && file_identify(proc, "", &of_proc) && S_ISDIR(of_proc.mode) && of_proc.ino == PROC_ROOT_INO &&
-	       of_proc.dev == of_mem.dev && mount_has_type(s, of_proc.dev, "proc") && identify_mem(proc, pid, &want) &&
+	       of_proc.dev == of_mem.dev && is_procfs(s, proc, of_proc.dev) && identify_mem(proc, pid, &want) &&
 	       same(&of_mem, &want);
 }

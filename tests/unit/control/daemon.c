@@ -260,8 +260,12 @@ peer_recv(int sock, struct ctl_rsp *rsp, int *fds, unsigned int max_fds)
 	struct cmsghdr *c;
 	unsigned int i, n;
 	int got[CTL_MAX_FDS];
+	ssize_t bytes = recvmsg(sock, &msg, MSG_CMSG_CLOEXEC);
 
-	if (recvmsg(sock, &msg, MSG_CMSG_CLOEXEC) != (ssize_t)sizeof(*rsp))
+	/* As in lib/verbs: that a connection was closed with requests unread is reported before the reply is delivered. */
+	if (bytes < 0 && errno == ECONNRESET)
+		bytes = recvmsg(sock, &msg, MSG_CMSG_CLOEXEC);
+	if (bytes != (ssize_t)sizeof(*rsp))
 		return false;
 	c = CMSG_FIRSTHDR(&msg);
 	n = c == NULL ? 0 : (unsigned int)((c->cmsg_len - CMSG_LEN(0)) / sizeof(int));

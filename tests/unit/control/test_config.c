@@ -100,6 +100,7 @@ static const struct {
 	{ "daemon", "max_ah", "65537", "1 to 65536" },
 	{ "daemon", "max_cm_id", "0", "1 to 65536" },
 	{ "daemon", "max_cm_id", "65537", "1 to 65536" },
+	{ "daemon", "userfaultfd", "yes", "off on" },
 	{ "daemon", "ring_memory", "0", "1 to 1048576" },
 	{ "daemon", "ring_memory", "1048577", "1 to 1048576" },
 	{ "daemon", "session_max_qp", "65537", "0 to 65536" },
@@ -307,7 +308,7 @@ every_key_arrives(void **state)
 		"# comment\n[daemon]\nsocket = /run/a.sock # behind\nsocket_mode = 0660\nsocket_group = 4711\nidle = "
 		"poll\n"
 		"mbufs = 20000\nlog_level = debug\nmax_sessions = 7\nmax_pd = 6\nmax_mr = 5\nmax_cq = 4\nmax_srq = 3\n"
-		"max_qp = 2\nmax_ah = 1\nring_memory = 9\nsession_max_qp = 11\nsession_max_cq = 12\nsession_max_mr = 13\n"
+		"max_qp = 2\nmax_ah = 1\nuserfaultfd = on\nring_memory = 9\nsession_max_qp = 11\nsession_max_cq = 12\nsession_max_mr = 13\n"
 		"session_max_memory = 14\nsession_max_connects = 15\nuser_max_sessions = 16\nuser_max_qp = 17\nuser_max_cq = 18\n"
 		"user_max_mr = 19\nuser_max_memory = 20\nuser_max_connects = 21\nmetrics = [::1]:9450\n\n[port uroce3]\nethdev = 0000:03:00.0\n"
 		"addresses =   198.18.0.1/24   fd00:18::1/64 \ngateway4 = 198.18.0.254\ngateway6 = fd00:18::fe\nvlan = "
@@ -329,6 +330,7 @@ every_key_arrives(void **state)
 	assert_int_equal(c.max_srq, 3);
 	assert_int_equal(c.max_qp, 2);
 	assert_int_equal(c.max_ah, 1);
+	assert_true(c.userfaultfd);
 	assert_int_equal(c.ring_memory, 9);
 	assert_int_equal(c.session_max_qp, 11);
 	assert_int_equal(c.session_max_cq, 12);
