@@ -74,6 +74,39 @@ what_was_lost_and_has_no_memory_any_more_fails_in_its_turn(void **state)
 	rig_down(&r);
 }
 
+/*
+ * A response says that the peer has what was taken for lost before: fewer packets are lost than until then, which is no
+ * reason for a larger window.
+ */
+static void
+window_does_not_grow_by_what_was_taken_for_lost(void **state)
+{
+	enum { WRITES = 4 };
+	uint8_t response[WIRE_AETH_BYTES + KIB] = { WIRE_AETH_CREDITS_INVALID };
+	struct wire_bth b = { .opcode = WIRE_OP_READ_RESP_ONLY, .migreq = true };
+	uint32_t psn, cwnd;
+	struct loss l;
+	struct rig r;
+
+	find_each_other(&r, &l);
+	l = (struct loss){ .from = 0, .opcode = -1, .count = UINT32_MAX };
+	psn = r.a->qp->req.psn_next;
+	b.psn = wire_psn_add(psn, WRITES + 1);
+	rig_read(&r, 2, 0, KIB);
+	for (uint32_t i = 0; i < WRITES; i++)
+		rig_write(&r, 3 + i, 16 * KIB + i * KIB, KIB);
+	rig_read(&r, 3 + WRITES, KIB, KIB);
+	pair_settle(r.p);
+	r.p->stalled = true;
+	say(&r, wire_psn_add(psn, WIRE_PSN_MASK), 1 << (WRITES + 1));
+	assert_int_equal(r.a->qp->req.scoreboard->nb_lost, WRITES + 1);
+	cwnd = r.a->qp->loss.loss_cwnd;
+	pair_inject(r.p, r.a, &b, response, sizeof(response));
+	assert_int_equal(r.a->qp->req.scoreboard->nb_lost, 1);
+	assert_in_range(r.a->qp->loss.loss_cwnd, 1, cwnd);
+	rig_down(&r);
+}
+
 static void
 sack_of_what_was_never_sent_is_a_ghost(void **state)
 {
@@ -150,6 +183,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_a_sack_takes_back_is_sent_again),
 		cmocka_unit_test(what_was_lost_and_has_no_memory_any_more_fails_in_its_turn),
+		cmocka_unit_test(window_does_not_grow_by_what_was_taken_for_lost),
 		cmocka_unit_test(sack_of_what_was_never_sent_is_a_ghost),
 		cmocka_unit_test(sack_for_a_qp_that_does_not_send_is_dropped),
 		cmocka_unit_test(sack_half_the_numbers_away_is_a_ghost),
