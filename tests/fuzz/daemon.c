@@ -225,8 +225,10 @@ client_end(struct daemon_client *c)
 	for (unsigned int i = 0; i < DAEMON_SEGMENTS; i++)
 		if (c->segments[i] != NULL)
 			munmap(c->segments[i], c->segment_bytes[i]);
-	if (c->db != NULL)
+	if (c->db != NULL) {
 		munmap(c->db, c->db_bytes);
+		munmap(c->mem, DAEMON_MEM_BYTES);
+	}
 	*c = (struct daemon_client){ .sock = -1, .events = -1 };
 }
 
@@ -280,11 +282,12 @@ note_fds(struct daemon_client *c, int *fds, unsigned int n)
 		c->segments[seg->segment] = mmap(NULL, seg->segment_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fds[0], 0);
 		FUZZ_CHECK(c->segments[seg->segment] != MAP_FAILED);
 	}
-	if (c->rsp.op == CTL_DEVICE_OPEN && n > c->rsp.device_open.nb_kicks) {
+	if (c->rsp.op == CTL_DEVICE_OPEN && n > c->rsp.device_open.nb_kicks + 1) {
 		c->device = true;
 		c->db_bytes = c->rsp.device_open.db_stride;
 		c->db = mmap(NULL, c->db_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fds[c->rsp.device_open.nb_kicks], 0);
-		FUZZ_CHECK(c->db != MAP_FAILED);
+		c->mem = mmap(NULL, DAEMON_MEM_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fds[c->rsp.device_open.nb_kicks + 1], 0);
+		FUZZ_CHECK(c->db != MAP_FAILED && c->mem != MAP_FAILED);
 	}
 	for (unsigned int i = 0; i < n; i++)
 		close(fds[i]);

@@ -22,6 +22,7 @@ enum {
 	DAEMON_SESSIONS = 3,
 	DAEMON_HANDLES = 8, /**< of one kind that the client remembers */
 	DAEMON_SEGMENTS = 8,
+	DAEMON_MEM_BYTES = 1 << 16,
 };
 #define DAEMON_MS UINT64_C(1000000)
 
@@ -40,6 +41,7 @@ struct daemon_client {
 	size_t segment_bytes[DAEMON_SEGMENTS];
 	uint8_t *db;
 	size_t db_bytes;
+	uint8_t *mem;       /**< the first DAEMON_MEM_BYTES of what is for converted memory */
 };
 
 extern struct uroce *daemon_stack;

@@ -58,6 +58,7 @@ class Seeds:
 
     def __init__(self, golden, out):
         self.out = out
+        self.root = golden.resolve().parents[1]
         self.captures = {path.stem: list(frames(path)) for path in sorted(golden.glob('*.pcap'))}
 
     def put(self, target, data):
@@ -223,6 +224,65 @@ class Seeds:
             at = bth(frame)
             if at and frame[at + 5:at + 8] == b'\0\0\1' and len(frame) < 400 and sum(frame) % 5 == 0:
                 self.put('control', listener + chunk(op_frame, 0, frame) + chunk(op_turns, 0) + chunk(op_read, 0))
+
+    def wqe(self):
+        """Each opcode on each type of QP, and bytes in each place."""
+        scribble, send, recv, turns, cons, modify, renew, wait = 0, 1, 2, 4, 5, 6, 7, 8
+        for pair in range(3):
+            begin = chunk(0, pair)
+            sge = b'\x00\x40\x00\x80\x00'
+            receives = b''.join(chunk(recv, 2 * pair + end, 1, sge, sge) for end in (0, 1))
+            for opcode in range(16):
+                post = chunk(send, 2 * pair, opcode, 2, 1, sge, sge, sge, 8)
+                self.put('wqe', begin + receives + post + post + chunk(turns, 0, 7) + chunk(cons, 0, 1) + post + chunk(turns, 0, 7))
+            for place in range(6):
+                self.put('wqe', begin + receives + chunk(send, 2 * pair, 2, 2, 1, sge, sge, sge) +
+                         chunk(scribble, 2 * pair, place, 0, 0, bytes(range(64))) + chunk(turns, 0, 7) + chunk(modify, 0, 6, 0) +
+                         chunk(turns, 0, 3) + chunk(modify, 0, 3, 1) + chunk(renew, 4) + chunk(wait, 0, 255, 255))
+
+    def config(self):
+        """The sample, and its lines as settings."""
+        sample = (self.root / 'config/uroced.conf').read_bytes()
+        section = b'daemon'
+        self.put('config', sample[:2000])
+        for line in sample.split(b'\n'):
+            line = line.lstrip(b'#; ')
+            if line.startswith(b'['):
+                section = line.strip(b'[]')
+            elif b'=' in line and len(line) < 100:
+                key, value = (part.strip() for part in line.split(b'=', 1))
+                self.put('config', b'[port uroce0]\nethdev = net_ring0\n[' + section + b']\n' + line + b'\n')
+                self.put('config', b'\0port uroce0.ethdev=net_ring0\0' + section + b'.' + key + b'=' + value)
+
+    def impair(self):
+        """Each key and each action."""
+        keys = [b'loss=0.01', b'burst=3', b'dup=0.5', b'reorder=0.5', b'gap=50', b'delay=10', b'jitter=5', b'corrupt=0.5', b'ecn=0.5',
+                b'rate=1000', b'queue=100', b'ecn_queue=2', b'seed=7']
+        keys += [b'rule=' + action + b'/opcode=0x04/qpn=0x11/psn=10-20/skip=1/count=3'
+                 for action in (b'drop', b'dup', b'corrupt', b'mark', b'delay')]
+        packets = bytes([8]) + bytes([4, 0x11, 12, 80]) * 8 + bytes([200, 12]) + bytes([4]) + bytes([4, 0x11, 12, 80]) * 4
+        for key in keys:
+            self.put('impair', key + b'\0' + packets)
+            self.put('impair', b'net_impair0,port=eth0,' + key)
+        self.put('impair', b','.join(keys) + b'\0' + packets)
+
+    def rsocket(self):
+        """A stream with data both ways, a greeting, and datagrams."""
+        (op_hello, dgram, udp, grant, limit, send, done, arrive, read, give) = range(10)
+        self.put('rsocket', chunk(op_hello, bytes.fromhex('010200200000008000000000000010000000000500000002') + bytes(16)))
+        self.put('rsocket', chunk(dgram, bytes.fromhex('04081234c6120001')) + chunk(dgram, bytes.fromhex('06181234') + bytes(20)))
+        self.put('rsocket', chunk(udp, 1, bytes.fromhex('55555555 04001000 00000011 c6120001')) +
+                 chunk(udp, 0, bytes.fromhex('55555555 06071c00 00000011') + bytes(16)))
+        self.put('rsocket', (chunk(give, 0, 0, 1, 0, 16, 0, 0) + chunk(limit, 8) + chunk(send, 0, 1) * 4 + chunk(done) +
+                             chunk(arrive, 0, 8) + chunk(arrive, 0, 8) + chunk(read, 0, 16) + chunk(read, 0, 16) + chunk(grant)) * 4)
+
+    def telemetry(self):
+        """Each command with numbers, names and filters."""
+        texts = ('', '0', '1', '64', '0x40', 'uroce0', 'from=0', 'from=1,port=uroce0,program=fuzz', 'session=1,state=RESET,type=RC',
+                 'state=ERR', 'start,/dev/null,port=uroce0,qp=64,snap=100', 'stop')
+        for command in range(11):
+            for text in texts:
+                self.put('telemetry', bytes([command]) + text.encode())
 
     @staticmethod
     def connection():

@@ -59,6 +59,7 @@ build_again(const struct wire_pkt *p)
 	struct wire_tmpl t;
 	struct wire_pkt q;
 
+	memset(&q, 0, sizeof(q));
 	wire_tmpl_build(&t, &a);
 	FUZZ_CHECK(t.bth_off + l4_bytes <= sizeof(frame));
 	wire_tmpl_write(&t, frame, l4_bytes, 0);
