@@ -19,7 +19,7 @@ const char *
 __asan_default_options(void)
 {
 	return "quarantine_size_mb=4:thread_local_quarantine_size_kb=64:allocator_release_to_os_interval_ms=-1:"
-	       "malloc_context_size=12:detect_stack_use_after_return=0:handle_sigbus=0";
+	       "clear_shadow_mmap_threshold=16777216:malloc_context_size=12:detect_stack_use_after_return=0:handle_sigbus=0";
 }
 
 const char *

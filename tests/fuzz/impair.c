@@ -77,7 +77,10 @@ as_vdev(const char *text)
 	char err[ERR];
 	int argc = 3;
 
+	v.vdev[0].settings = NULL;
 	FUZZ_CHECK(impair_vdevs_take(&argc, argv, &v, err, sizeof(err)) == 0 || memchr(err, 0, sizeof(err)) != NULL);
+	/* In a daemon it stays for ever. */
+	free((char *)(uintptr_t)v.vdev[0].settings);
 }
 
 int

@@ -26,6 +26,21 @@ __wrap_control_capture_start(struct control *c, const struct capture_params *p, 
 	return REFUSED;
 }
 
+/* Telemetry frees what is inside an answer when it has formatted it; here that is done at the end of the input. */
+enum { ANSWERS = 4096 };
+static struct rte_tel_data *answers[ANSWERS];
+static unsigned int nb_answers;
+
+struct rte_tel_data *__real_rte_tel_data_alloc(void);
+struct rte_tel_data *__wrap_rte_tel_data_alloc(void);
+
+struct rte_tel_data *
+__wrap_rte_tel_data_alloc(void)
+{
+	FUZZ_CHECK(nb_answers < ANSWERS);
+	return answers[nb_answers++] = __real_rte_tel_data_alloc();
+}
+
 static void
 must(struct ctl_req *q, size_t size)
 {
@@ -78,7 +93,8 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	show(daemon_stack->control, text, d);
 	control_unlock(daemon_stack->control);
 	free(text);
-	rte_tel_data_free(d);
+	while (nb_answers > 0)
+		rte_tel_data_free(answers[--nb_answers]);
 	return 0;
 }
 
