@@ -18,6 +18,7 @@
 #include <rte_lcore.h>
 #include <rte_pdump.h>
 
+#include "nice.h"
 #include "notify.h"
 #include "options.h"
 #include "uroce/stack.h"
@@ -351,7 +352,7 @@ main(int argc, char **argv)
 	static struct uroced u;
 	static struct options o;
 	char err[UROCE_ERR_BYTES];
-	int status;
+	int status, rc;
 
 	if (options_parse(argc, argv, &o, &status) != 0)
 		return status;
@@ -366,6 +367,10 @@ main(int argc, char **argv)
 	raise_limits();
 	block_signals();
 	status = EXIT_FAILURE;
+	if (o.nice != 0 && (rc = nice_process(o.nice)) != 0) {
+		complain("--nice %d: %s%s", o.nice, strerror(rc), o.nice < 0 ? "; less than 0 needs CAP_SYS_NICE" : "");
+		return status;
+	}
 	if (bring_up(&u, &o) == 0) {
 		if (uroce_control_run(u.stacks[0], err) == 0)
 			status = EXIT_SUCCESS;

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+#include <errno.h>
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,6 +19,8 @@ static const char usage[] =
 	"  --socket PATH             the same as --set daemon.socket=PATH\n"
 	"  --one-engine              the lcores, each on a CPU of its own, take turns at running one engine: for machines with\n"
 	"                            few cores, where programs that poll need them too\n"
+	"  --nice N                  nice value of the daemon's threads, -20 to 19. Where programs need the same cores, -20 keeps them\n"
+	"                            from delaying an engine by their time slices. Less than 0 needs CAP_SYS_NICE\n"
 	"  --check                   check command line and configuration, and end\n"
 	"  --help                    this text\n"
 	"  --version                 the version\n"
@@ -32,13 +35,14 @@ static const char usage[] =
 	"Without hugepages: add --no-huge -m 512. With one core: --lcores '0@0,1@0'.\n"
 	"SIGHUP: read FILE again. SIGTERM, SIGINT: end.\n";
 
-enum { OPT_CONFIG = 1, OPT_SET, OPT_SOCKET, OPT_ONE_ENGINE, OPT_CHECK, OPT_HELP, OPT_VERSION };
+enum { OPT_CONFIG = 1, OPT_SET, OPT_SOCKET, OPT_ONE_ENGINE, OPT_NICE, OPT_CHECK, OPT_HELP, OPT_VERSION };
 
 static const struct option long_options[] = {
 	{ "config", required_argument, NULL, OPT_CONFIG },
 	{ "set", required_argument, NULL, OPT_SET },
 	{ "socket", required_argument, NULL, OPT_SOCKET },
 	{ "one-engine", no_argument, NULL, OPT_ONE_ENGINE },
+	{ "nice", required_argument, NULL, OPT_NICE },
 	{ "check", no_argument, NULL, OPT_CHECK },
 	{ "help", no_argument, NULL, OPT_HELP },
 	{ "version", no_argument, NULL, OPT_VERSION },
@@ -80,6 +84,20 @@ add_config(struct options *o, const char *file, int *status)
 }
 
 static int
+set_nice(struct options *o, const char *text, int *status)
+{
+	char *end;
+	long n;
+
+	errno = 0;
+	n = strtol(text, &end, 10);
+	if (errno != 0 || end == text || *end != '\0' || n < -20 || n > 19)
+		return complain("--nice takes a number from -20 to 19, not '%s'", text, status);
+	o->nice = (int)n;
+	return 0;
+}
+
+static int
 take(int opt, struct options *o, char **argv, int *status)
 {
 	char *text;
@@ -97,6 +115,8 @@ take(int opt, struct options *o, char **argv, int *status)
 	case OPT_ONE_ENGINE:
 		o->one_engine = true;
 		return 0;
+	case OPT_NICE:
+		return set_nice(o, optarg, status);
 	case OPT_CHECK:
 		o->check = true;
 		return 0;

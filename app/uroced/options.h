@@ -29,6 +29,7 @@ struct options {
 	struct options_stack stacks[OPTIONS_MAX_STACKS];
 	unsigned int nb_stacks; /**< at least 1 */
 	bool one_engine;
+	int nice;
 	bool check;
 };
 

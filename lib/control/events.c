@@ -113,6 +113,8 @@ events_start(struct control *c)
 	for (unsigned int i = 0; i < c->s.nb_ports; i++) {
 		net_port_set_sender(c->s.ports[i], send_packet, c, c->s.sh.pool);
 		c->link_up[i] = net_port_link(c->s.ports[i], NULL);
+		if (c->link_up[i])
+			net_port_populate(c->s.ports[i]);
 	}
 }
 
@@ -127,6 +129,8 @@ poll_links(struct control *c)
 		if (up == c->link_up[i])
 			continue;
 		c->link_up[i] = up;
+		if (up)
+			net_port_populate(c->s.ports[i]);
 		if (c->sysfs)
 			sysfs_write_link(c, (uint16_t)i);
 		CTL_LOG(NOTICE, "%s: link %s", c->s.ports[i]->conf.name, up ? "up" : "down");

@@ -75,7 +75,6 @@ parts_create(struct engine *e)
 	/* Producers may share a core with each other: with RTS a preempted producer doesn't block the others. */
 	const unsigned int mpsc = RING_F_MP_RTS_ENQ | RING_F_SC_DEQ;
 	const struct engine_config *c = &e->c;
-	struct epoll_event kick = { .events = EPOLLIN | EPOLLET };
 	struct transport_config tc = {
 		.sh = c->sh,
 		.engine = c->id,
@@ -99,14 +98,9 @@ parts_create(struct engine *e)
 		if (c->cc[i] != TP_CC_NONE)
 			net_port_link(c->ports[i], &tc.ports[i].mbps);
 	}
-	for (unsigned int i = 0; i < engine_cpus(e); i++) {
-		e->kick_fds[i] = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-		e->epfds[i] = epoll_create1(EPOLL_CLOEXEC);
-		if (e->kick_fds[i] < 0 || e->epfds[i] < 0 ||
-		    epoll_ctl(e->epfds[i], EPOLL_CTL_ADD, e->kick_fds[i], &kick) != 0)
-			return errno;
-	}
-	rc = events_create(e);
+	rc = kicks_create(e);
+	if (rc == 0)
+		rc = events_create(e);
 	if (rc != 0)
 		return rc;
 	e->hot = calloc(UROCE_MAX_SESSIONS, sizeof(*e->hot));
@@ -139,7 +133,7 @@ engine_create(const struct engine_config *c)
 	}
 	e->c = *c;
 	for (unsigned int i = 0; i < ENGINE_CPUS_MAX; i++)
-		e->kick_fds[i] = e->epfds[i] = -1;
+		e->kick_fds[i] = -1;
 	e->event_fd = -1;
 	rc = parts_create(e);
 	if (rc == 0 && c->sh.qsbr != NULL && rte_rcu_qsbr_thread_register(c->sh.qsbr, c->id) != 0)
@@ -165,12 +159,7 @@ engine_destroy(struct engine *e)
 	if (e->tp != NULL)
 		transport_destroy(e->tp);
 	events_destroy(e);
-	for (unsigned int i = 0; i < ENGINE_CPUS_MAX; i++) {
-		if (e->kick_fds[i] >= 0)
-			close(e->kick_fds[i]);
-		if (e->epfds[i] >= 0)
-			close(e->epfds[i]);
-	}
+	kicks_destroy(e);
 	free(e->sessions);
 	rte_free(e->kicks);
 	free(e->hot);
@@ -213,7 +202,7 @@ engine_run_turn(struct engine *e)
 	if (unlikely(e->nb_hot != e->nb_sessions) &&
 	    (e->stats.turns % KICK_TURNS == 0 || (!e->looping && !e->worked))) {
 		for (unsigned int i = 0; i < engine_cpus(e); i++)
-			sessions_take_kicks(e, i);
+			kicks_take(e, i, &(struct timespec){ 0 });
 		sessions_kicked(e);
 	}
 	work = io_rx(e, late ? ENGINE_LATE_BURSTS : 1, now_ns);

@@ -40,6 +40,11 @@ struct engine_msg {
 	_Atomic uint32_t state; /**< enum msg_state */
 };
 
+/** A kick as struct engine.kicks has it: the session's ID, and the index of the CPU. Never NULL. */
+#define KICK(session, cpu) ((void *)(((uintptr_t)(session) + 1) << 8 | (cpu)))
+#define KICK_SESSION(kick) ((uint32_t)((uintptr_t)(kick) >> 8) - 1)
+#define KICK_CPU(kick) ((uint32_t)((uintptr_t)(kick) & 0xff))
+
 struct engine_session {
 	struct ring_db *db;
 	uint32_t max_slots;
@@ -48,7 +53,8 @@ struct engine_session {
 	bool crowded;                /**< [owner] copy of db->crowded */
 	uint32_t hot_index;          /**< [owner] where in the list */
 	uint32_t id;                 /**< [owner] where in the engine's table */
-	int kick_fds[ENGINE_CPUS_MAX]; /**< in the engine's epolls; -1: none */
+	uint32_t cpu;                /**< [owner] index of the CPU from which the client last kicked */
+	int kick_fds[ENGINE_CPUS_MAX]; /**< in the engine's kick_set; -1: none */
 	uint64_t last_ns;            /**< [owner] when it last rang */
 	struct qp *qps[];            /**< [owner] by doorbell slot */
 };
@@ -99,8 +105,9 @@ struct engine {
 	int event_fd;
 	/* One for each thread that may run the engine. */
 	int kick_fds[ENGINE_CPUS_MAX]; /**< eventfds for engine_wake() */
-	int epfds[ENGINE_CPUS_MAX];  /**< epolls with that eventfd and those of the sessions, edge-triggered and never read */
-	struct rte_ring *kicks;      /**< ids of sessions that have kicked, plus one */
+	struct kick_set *kick_set;   /**< epolls with that eventfd and those of the sessions; the engines of a loop share it */
+	unsigned int kick_index;     /**< of the engine in the set */
+	struct rte_ring *kicks;      /**< KICK(): sessions that have kicked, and on which CPU */
 	_Atomic uint32_t kicks_lost; /**< 1: the ring was full, so look at the doorbells of all sessions */
 
 	_Alignas(RTE_CACHE_LINE_SIZE) _Atomic uint32_t owner; /**< 1: a thread is running the engine */
@@ -145,12 +152,30 @@ uint32_t sessions_run(struct engine *e, uint64_t now_ns);
 bool sessions_rung(const struct engine *e);
 /** [owner] Tell the clients of hot sessions that they must kick after ringing (true), or needn't (false). */
 void sessions_arm(struct engine *e, bool armed);
-/** [any] Take the kicks that arrived at the epoll of CPU @p cpu, and note the sessions for sessions_kicked(). */
-void sessions_take_kicks(struct engine *e, unsigned int cpu);
 /** [owner] Heat the sessions whose kicks were taken. */
 void sessions_kicked(struct engine *e);
-/** [owner] @return hot sessions that have rung since @p since_ns. */
-uint32_t sessions_active(const struct engine *e, uint64_t since_ns);
+/** [owner] Count hot sessions that have rung since @p since_ns. @param n  Gets as many more for each CPU, by where their clients last kicked. */
+void sessions_active(const struct engine *e, uint64_t since_ns, uint32_t n[ENGINE_CPUS_MAX]);
+
+/* kick.c */
+/** Create kick_fds and a kick_set. @return 0 or an errno value. */
+int kicks_create(struct engine *e);
+/** Close what there is of kick_fds, and leave the kick_set. */
+void kicks_destroy(struct engine *e);
+/** Join the kick_set of another engine of the same loop. Neither is running. @return 0 or an errno value. */
+int kicks_share(struct engine *e, struct engine *with);
+/** [owner] Let writes to @p fd wake the thread of CPU @p cpu. @param session  ID plus one; 0: the engine itself. @return 0 or an errno value. */
+int kicks_watch(struct engine *e, unsigned int cpu, int fd, uint32_t session);
+/** [owner] */
+void kicks_unwatch(struct engine *e, unsigned int cpu, int fd);
+/** Let writes to @p fd, an eventfd of the loop, end kicks_take(), which doesn't count them. @return 0 or an errno value. */
+int kicks_watch_loop(struct engine *e, unsigned int cpu, int fd);
+/**
+ * [any] Wait for kicks that arrive at CPU @p cpu, of all engines that share @p e's kick_set, and note their sessions for sessions_kicked().
+ * @param timeout  NULL: wait for ever.
+ * @return true if there were any.
+ */
+bool kicks_take(struct engine *e, unsigned int cpu, const struct timespec *timeout);
 
 /* io.c */
 /**
@@ -177,7 +202,7 @@ void io_drain(struct engine *e);
 void engine_own_wait(struct engine *e);
 /** [owner] One turn. @return work done. */
 uint32_t engine_run_turn(struct engine *e);
-/** [any] @return the number of epfds and kick_fds. */
+/** [any] @return the number of kick_fds, and of epolls in kick_set. */
 static inline unsigned int
 engine_cpus(const struct engine *e)
 {

@@ -18,8 +18,8 @@
  * until they are idle and goes back to sleep, and the client goes on. If fewer programs are active than there are CPUs, a
  * thread on a CPU that no program needs spins instead.
  *
- * The engines tell their clients when there are more of them than CPUs (ring_db.crowded): programs that poll in vain then
- * yield their cores.
+ * The engines tell their clients when several of them are active on the same CPU (ring_db.crowded): programs that poll in
+ * vain then yield their cores.
  */
 #include <errno.h>
 #include <sched.h>
@@ -28,6 +28,7 @@
 #include <sys/eventfd.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -40,6 +41,7 @@ enum {
 	YIELDS_PER_LOOK = 16,        /**< yields between two reads of the number of context switches, each a system call */
 	HOG_NS = 300000,             /**< if a yield takes longer, the other thread doesn't yield */
 	HOG_NAPS = 500,              /**< naps before a yield is tried again */
+	SLICE_NS = 100000,           /**< time slices, Linux's minimum; its default is about 3 ms */
 	TIMER_SLACK_NS = 1,          /**< Linux's default of 50 us is longer than the naps */
 	ACTIVE_NS = 5000000,         /**< a program that has posted within this time is active */
 	COUNT_NS = 1000000,          /**< between two counts of the active programs */
@@ -50,17 +52,13 @@ enum {
 /** What a loop does after a turn. */
 enum action { SPIN, YIELD, NAP, REST };
 
-struct loop_thread {
-	int epfd;                    /**< epolls of the engines for this thread's CPU, and go_fd */
-	int go_fd;                   /**< written by another thread of the loop: come and spin */
-};
-
 struct engine_loop {
 	struct engine *engines[ENGINE_LOOP_MAX];
+	struct engine *first;        /**< whose kicks are all engines' */
 	unsigned int n;              /**< [runner] engines that are not stopped */
 	enum engine_idle policy;
 	unsigned int nb_threads;
-	struct loop_thread threads[ENGINE_CPUS_MAX];
+	int go_fds[ENGINE_CPUS_MAX]; /**< for each thread; written by another one: come and spin */
 
 	/* [runner] */
 	bool begun;
@@ -237,13 +235,18 @@ yield_learn(struct engine_loop *l, uint64_t ns)
 static void
 count_active(struct engine_loop *l, uint64_t now_ns)
 {
-	uint32_t n = 0;
+	uint32_t n = 0, on_cpu[ENGINE_CPUS_MAX] = { 0 };
+	bool crowded = false;
 
 	l->counted_ns = now_ns;
 	for (unsigned int i = 0; i < l->n; i++)
-		n += sessions_active(l->engines[i], now_ns - ACTIVE_NS);
+		sessions_active(l->engines[i], now_ns - ACTIVE_NS, on_cpu);
+	for (unsigned int i = 0; i < l->nb_threads; i++) {
+		n += on_cpu[i];
+		crowded |= on_cpu[i] > 1;
+	}
 	l->may_spin = n < l->nb_threads && now_ns >= l->no_spin_ns;
-	set_crowded(l, n > l->nb_threads);
+	set_crowded(l, crowded);
 }
 
 /** What to do after a turn without work, on a loop that has its core to itself or shares it without knowing with whom. */
@@ -292,7 +295,7 @@ go(struct engine_loop *l, unsigned int thread)
 {
 	const uint64_t one = 1;
 
-	while (write(l->threads[thread].go_fd, &one, sizeof(one)) < 0 && errno == EINTR)
+	while (write(l->go_fds[thread], &one, sizeof(one)) < 0 && errno == EINTR)
 		;
 }
 
@@ -453,17 +456,8 @@ static bool
 wait_kicked(struct engine_loop *l, unsigned int thread, uint64_t ns)
 {
 	const struct timespec ts = { .tv_sec = (time_t)(ns / NS_PER_S), .tv_nsec = (long)(ns % NS_PER_S) };
-	struct epoll_event ev[ENGINE_LOOP_MAX + 1];
-	int n = epoll_pwait2(l->threads[thread].epfd, ev, ENGINE_LOOP_MAX + 1, ns == UINT64_MAX ? NULL : &ts, NULL);
-	bool kicked = false;
 
-	for (int i = 0; i < n; i++) {
-		if (ev[i].data.ptr == NULL)
-			continue;
-		sessions_take_kicks(ev[i].data.ptr, thread);
-		kicked = true;
-	}
-	return kicked;
+	return kicks_take(l->first, thread, ns == UINT64_MAX ? NULL : &ts);
 }
 
 /** Become the owner of all engines. */
@@ -485,15 +479,43 @@ begin(struct engine_loop *l)
 	atomic_store(&l->running, 0);
 }
 
+/**
+ * Ask for time slices of @p ns: a thread with a short slice runs soon after it wakes up, for as long as it doesn't use more than its share.
+ * Since Linux 6.12; before it this does nothing (sched_setattr(2), kernel/sched/fair.c).
+ * @return the slice before; 0: none, or this thread isn't SCHED_OTHER.
+ */
+static uint64_t
+set_slice(uint64_t ns)
+{
+	/* struct sched_attr, which C libraries don't have yet. */
+	struct {
+		uint32_t size, policy;
+		uint64_t flags;
+		int32_t nice;
+		uint32_t priority;
+		uint64_t runtime, deadline, period;
+	} a = { 0 };
+	uint64_t before;
+
+	if (ns == 0 || syscall(SYS_sched_getattr, 0, &a, sizeof(a), 0) != 0 || a.policy != SCHED_OTHER)
+		return 0;
+	before = a.runtime;
+	a.runtime = ns;
+	syscall(SYS_sched_setattr, 0, &a, 0);
+	return before;
+}
+
 void
 engine_loop_run(struct engine_loop *l, unsigned int thread)
 {
 	int slack = prctl(PR_GET_TIMERSLACK, 0, 0, 0, 0);
 	bool kicked = false;
-	uint64_t ns;
+	uint64_t ns, slice = 0;
 
-	if (l->policy != ENGINE_IDLE_POLL)
+	if (l->policy != ENGINE_IDLE_POLL) {
 		prctl(PR_SET_TIMERSLACK, TIMER_SLACK_NS, 0, 0, 0);
+		slice = set_slice(SLICE_NS);
+	}
 	begin(l);
 	while (atomic_load(&l->ended) == 0) {
 		ns = serve(l, thread, kicked);
@@ -501,6 +523,7 @@ engine_loop_run(struct engine_loop *l, unsigned int thread)
 			kicked = wait_kicked(l, thread, ns);
 	}
 	prctl(PR_SET_TIMERSLACK, slack, 0, 0, 0);
+	set_slice(slice);
 }
 
 void
@@ -508,12 +531,9 @@ engine_loop_destroy(struct engine_loop *l)
 {
 	if (l == NULL)
 		return;
-	for (unsigned int i = 0; i < l->nb_threads; i++) {
-		if (l->threads[i].epfd >= 0)
-			close(l->threads[i].epfd);
-		if (l->threads[i].go_fd >= 0)
-			close(l->threads[i].go_fd);
-	}
+	for (unsigned int i = 0; i < l->nb_threads; i++)
+		if (l->go_fds[i] >= 0)
+			close(l->go_fds[i]);
 	free(l);
 }
 
@@ -521,19 +541,8 @@ engine_loop_destroy(struct engine_loop *l)
 static int
 watch(struct engine_loop *l, unsigned int thread)
 {
-	struct loop_thread *t = &l->threads[thread];
-	struct epoll_event ev = { .events = EPOLLIN | EPOLLET };
-
-	t->epfd = epoll_create1(EPOLL_CLOEXEC);
-	t->go_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (t->epfd < 0 || t->go_fd < 0 || epoll_ctl(t->epfd, EPOLL_CTL_ADD, t->go_fd, &ev) != 0)
-		return errno;
-	for (unsigned int i = 0; i < l->n; i++) {
-		ev = (struct epoll_event){ .events = EPOLLIN, .data.ptr = l->engines[i] };
-		if (epoll_ctl(t->epfd, EPOLL_CTL_ADD, l->engines[i]->epfds[thread], &ev) != 0)
-			return errno;
-	}
-	return 0;
+	l->go_fds[thread] = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	return l->go_fds[thread] >= 0 ? kicks_watch_loop(l->first, thread, l->go_fds[thread]) : errno;
 }
 
 struct engine_loop *
@@ -551,14 +560,17 @@ engine_loop_create(struct engine *const *engines, unsigned int n)
 		return NULL;
 	*l = (struct engine_loop){
 		.n = n,
+		.first = engines[0],
 		.policy = engines[0]->c.idle,
 		.nb_threads = engine_cpus(engines[0]),
 		.nap_ns = ENGINE_SLEEP_MIN_NS,
 	};
-	for (unsigned int i = 0; i < n; i++)
-		l->engines[i] = engines[i];
 	for (unsigned int i = 0; i < l->nb_threads; i++)
-		l->threads[i] = (struct loop_thread){ -1, -1 };
+		l->go_fds[i] = -1;
+	for (unsigned int i = 0; i < n && rc == 0; i++) {
+		l->engines[i] = engines[i];
+		rc = kicks_share(engines[i], engines[0]);
+	}
 	for (unsigned int i = 0; i < l->nb_threads && rc == 0; i++)
 		rc = watch(l, i);
 	if (rc == 0)

@@ -8,11 +8,8 @@
  */
 #include <errno.h>
 #include <stdlib.h>
-#include <sys/epoll.h>
 
 #include "engine/engine_priv.h"
-
-enum { KICKS = 64 }; /* taken at a time */
 
 /** [owner] Poll the session's doorbells from now on, so that the client needn't kick. */
 static void
@@ -147,27 +144,18 @@ sessions_arm(struct engine *e, bool armed)
 }
 
 void
-sessions_take_kicks(struct engine *e, unsigned int cpu)
-{
-	struct epoll_event ev[KICKS];
-	int n = epoll_wait(e->epfds[cpu], ev, KICKS, 0);
-
-	for (int i = 0; i < n; i++)
-		if (ev[i].data.u32 != 0 && rte_ring_enqueue(e->kicks, (void *)(uintptr_t)ev[i].data.u32) != 0)
-			atomic_store_explicit(&e->kicks_lost, 1, memory_order_release);
-}
-
-void
 sessions_kicked(struct engine *e)
 {
 	struct engine_session *s;
-	void *id;
+	void *kick;
 
-	while (rte_ring_dequeue(e->kicks, &id) == 0) {
+	while (rte_ring_dequeue(e->kicks, &kick) == 0) {
 		/* The session may be gone, and another have its id. */
-		s = e->sessions[(uintptr_t)id - 1];
-		if (s != NULL)
-			session_heat(e, s, e->now_ns);
+		s = e->sessions[KICK_SESSION(kick)];
+		if (s == NULL)
+			continue;
+		s->cpu = KICK_CPU(kick);
+		session_heat(e, s, e->now_ns);
 	}
 	if (likely(atomic_exchange_explicit(&e->kicks_lost, 0, memory_order_acquire) == 0))
 		return;
@@ -176,14 +164,11 @@ sessions_kicked(struct engine *e)
 			session_heat(e, e->sessions[i], e->now_ns);
 }
 
-uint32_t
-sessions_active(const struct engine *e, uint64_t since_ns)
+void
+sessions_active(const struct engine *e, uint64_t since_ns, uint32_t n[ENGINE_CPUS_MAX])
 {
-	uint32_t n = 0;
-
 	for (uint32_t i = 0; i < e->nb_hot; i++)
-		n += e->hot[i]->last_ns >= since_ns;
-	return n;
+		n[e->hot[i]->cpu] += e->hot[i]->last_ns >= since_ns;
 }
 
 static void
@@ -191,27 +176,25 @@ unwatch_kicks(struct engine *e, struct engine_session *s)
 {
 	for (unsigned int i = 0; i < engine_cpus(e); i++)
 		if (s->kick_fds[i] >= 0)
-			epoll_ctl(e->epfds[i], EPOLL_CTL_DEL, s->kick_fds[i], NULL);
+			kicks_unwatch(e, i, s->kick_fds[i]);
 }
 
 static int
 add_msg(struct engine *e, void *arg, uint64_t now_ns)
 {
 	struct engine_session *s = arg;
-	int rc;
+	int rc = 0;
 
 	if (e->nb_sessions == UROCE_MAX_SESSIONS)
 		return ENOSPC;
 	while (e->sessions[s->id] != NULL)
 		s->id++;
-	for (unsigned int i = 0; i < engine_cpus(e); i++) {
-		struct epoll_event ev = { .events = EPOLLIN | EPOLLET, .data.u32 = s->id + 1 };
-
-		if (s->kick_fds[i] >= 0 && epoll_ctl(e->epfds[i], EPOLL_CTL_ADD, s->kick_fds[i], &ev) != 0) {
-			rc = errno;
-			unwatch_kicks(e, s);
-			return rc;
-		}
+	for (unsigned int i = 0; i < engine_cpus(e) && rc == 0; i++)
+		if (s->kick_fds[i] >= 0)
+			rc = kicks_watch(e, i, s->kick_fds[i], s->id + 1);
+	if (rc != 0) {
+		unwatch_kicks(e, s);
+		return rc;
 	}
 	e->sessions[s->id] = s;
 	e->nb_sessions++;

@@ -153,6 +153,8 @@ int net_addr_on_link(const struct net_port *p, const struct gid *gid);
 int net_addr_set(struct net_port *p, unsigned int index, const struct net_addr *a);
 /** [control] Link state of the ethdev; @p speed_mbps may be NULL. */
 bool net_port_link(const struct net_port *p, uint32_t *speed_mbps);
+/** [control] Make ready what the PMD mapped when the link came up, so that the first packets are as fast as the others. */
+void net_port_populate(const struct net_port *p);
 
 /** What an engine learned from a packet. */
 enum net_learned_kind {

@@ -9,9 +9,13 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
 #include <stdio.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+/* A wake-up takes 3 us on the same core, 20 and more if another core has to be brought out of its sleep. */
+enum { SPIN_NS = 50000 };
 
 CLIENT_EXPORT struct ibv_comp_channel *
 ibv_create_comp_channel(struct ibv_context *context)
@@ -54,6 +58,26 @@ ibv_destroy_comp_channel(struct ibv_comp_channel *channel)
 }
 
 /*
+ * Look for an event for a while before sleeping, if the last one came soon enough: as long as messages follow each other
+ * within SPIN_NS this saves a wake-up on each, which takes longer than the message. The core is yielded all the time.
+ * Returns whether there is one.
+ */
+static bool
+spin_event(struct client_channel *ch, uint64_t begin_ns)
+{
+	struct pollfd p = { .fd = ch->channel.fd, .events = POLLIN };
+
+	if (atomic_load_explicit(&ch->waited_ns, memory_order_relaxed) > SPIN_NS)
+		return false;
+	do {
+		if (poll(&p, 1, 0) == 1)
+			return true;
+		sched_yield();
+	} while (client_now_ns() - begin_ns < SPIN_NS);
+	return false;
+}
+
+/*
  * Wait for an event, unless the program made the channel non-blocking. The connection is watched too: if the daemon is
  * gone no event will come.
  */
@@ -68,8 +92,18 @@ wait_event(struct client_channel *ch)
 
 	if (fcntl(ch->channel.fd, F_GETFL) & O_NONBLOCK)
 		return 0;
-	if ((ctx->wait ? ctx->wait(p, 2) : poll(p, 2, -1)) < 0)
-		return errno;
+	if (ctx->wait) {
+		if (ctx->wait(p, 2) < 0)
+			return errno;
+	} else {
+		uint64_t begin_ns = client_now_ns(), waited_ns;
+
+		p[0].revents = spin_event(ch, begin_ns) ? POLLIN : 0;
+		if (!p[0].revents && poll(p, 2, -1) < 0)
+			return errno;
+		waited_ns = client_now_ns() - begin_ns;
+		atomic_store_explicit(&ch->waited_ns, waited_ns < UINT32_MAX ? (uint32_t)waited_ns : UINT32_MAX, memory_order_relaxed);
+	}
 	if (!(p[0].revents & POLLIN) && (p[1].revents & (POLLRDHUP | POLLHUP | POLLERR)))
 		return EIO;
 	return 0;

@@ -100,8 +100,8 @@ ctl_take_fds(struct msghdr *msg, struct client_call *c)
 	}
 }
 
-static uint64_t
-now_ns(void)
+uint64_t
+client_now_ns(void)
 {
 	struct timespec t;
 
@@ -123,7 +123,7 @@ ctl_receive(int sock, struct client_call *c)
 		.msg_control = &anc,
 		.msg_controllen = sizeof(anc),
 	};
-	uint64_t end_ns = now_ns() + CTL_SPIN_NS;
+	uint64_t end_ns = client_now_ns() + CTL_SPIN_NS;
 	int flags = MSG_DONTWAIT;
 	bool reset = false;
 	ssize_t n;
@@ -135,7 +135,7 @@ ctl_receive(int sock, struct client_call *c)
 		if (errno == EAGAIN && flags != 0) {
 			/* The daemon may be running on this very core. */
 			sched_yield();
-			if (now_ns() >= end_ns)
+			if (client_now_ns() >= end_ns)
 				flags = 0;
 			continue;
 		}

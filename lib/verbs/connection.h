@@ -49,6 +49,9 @@ void client_call_close_fds(struct client_call *c, uint32_t from);
 /** Print a line "uroce: ..." on stderr, unless UROCE_QUIET is set or there were too many. */
 void client_complain(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
+/** @return the time by CLOCK_MONOTONIC. */
+uint64_t client_now_ns(void);
+
 /** @return UROCE_SOCKET, or the default path of the daemon's socket. */
 const char *client_socket_path(void);
 /**

@@ -17,6 +17,8 @@ LINK_SECONDS = 15
 PID_SECONDS = 2             # from the creation of a daemon's log to that of its pid file
 NO_HUGE_MB = 512
 ONE_PROCESS_CPUS = 4
+ENGINE_NICE = -20           # of a daemon whose threads take turns with programs; docs/benchmarks.md, "Few cores"
+CAP_SYS_NICE = 23
 HUGE_MB = 256
 LOG_TAIL_LINES = 15
 # The daemon's process itself writes down its pid and start time (field 22 of stat). If `uroce-lab up` did it, a kill at the
@@ -74,9 +76,17 @@ def command(lab, host, configs):
     args.append('--')
     if lab['one_process']:
         args.append('--one-engine')
+        if can_nice():
+            args += ['--nice', str(ENGINE_NICE)]
     for config in configs:
         args += ['--config', config]
     return args
+
+
+def can_nice():
+    with open('/proc/self/status', encoding='ascii') as status:
+        effective = next(line for line in status if line.startswith('CapEff:'))
+    return int(effective.split()[1], 16) >> CAP_SYS_NICE & 1 == 1
 
 
 def hosts_of(lab, host):

@@ -12,6 +12,7 @@ from .state import Process, State, is_root, lock
 
 ALL = 'all'                 # instead of a host's name
 HOSTS_MAX = 32
+CPUS_PER_HOST = 2           # an engine and a program each poll
 ENGINES_MAX = 16
 HUGEPAGES_RINGS = 32        # per host, of 2 MiB, for the queues of programs; EAL's come on top
 INTERRUPTS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -65,6 +66,10 @@ def check(options):
         raise LabError('--one-process joins its hosts through memory: it goes with --wire memif only')
     if options.one_process and options.engines > 1:
         raise LabError(f'--engines {options.engines}: with --one-process each host has one engine, which all cores run by turns')
+    one_process = options.one_process
+    if one_process is None:
+        few = len(os.sched_getaffinity(0)) < CPUS_PER_HOST * options.hosts
+        one_process = few and options.wire == 'memif' and options.engines == 1
     hosts_min = 1 if options.switch else 2
     if not hosts_min <= options.hosts <= HOSTS_MAX:
         raise LabError(f'--hosts {options.hosts}: {hosts_min} to {HOSTS_MAX}')
@@ -81,7 +86,7 @@ def check(options):
     if not wires.MTU_MIN <= mtu <= wires.MTU_MAX[driver]:
         raise LabError(f'--mtu {mtu}: {wires.MTU_MIN} to {wires.MTU_MAX[driver]} on {driver}')
     return {'wire': options.wire, 'pmd': options.pmd or wires.PMDS[0], 'mtu': mtu, 'engines': options.engines,
-            'one_process': options.one_process, 'switched': options.switch or options.hosts > 2, 'telemetry': options.telemetry}
+            'one_process': one_process, 'switched': options.switch or options.hosts > 2, 'telemetry': options.telemetry}
 
 
 def plan(state, options):
@@ -232,7 +237,7 @@ def print_status(lab):
     wire = lab['wire'] if lab['wire'] == 'memif' else f'{lab["wire"]} ({lab["pmd"]})'
     memory = 'hugepages' if lab['hugepages'] else 'ordinary pages'
     print(f'lab {lab["name"]}: {len(lab["hosts"])} hosts, wire {wire}, MTU {lab["mtu"]}, '
-          f'{lab["engines"]} engine(s) each, {memory}')
+          f'{lab["engines"]} engine(s) each, {memory}{", one process" if lab["one_process"] else ""}')
     all_alive = True
     for host in lab['hosts']:
         process = Process.of(host['pid_file'])

@@ -40,7 +40,9 @@ class TestLab(pairs.Lab):
         super().__init__(name)
 
     def _up(self, name):
-        done = lab_command('up', '--name', name, *self.options)
+        # Where there are few CPUs a lab has one process for both hosts; most tests want a daemon per host.
+        processes = () if '--one-process' in self.options else ('--no-one-process',)
+        done = lab_command('up', '--name', name, *processes, *self.options)
         if done.returncode:
             raise LabError(done.stdout)
 

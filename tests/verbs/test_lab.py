@@ -249,7 +249,7 @@ class Ending(NothingStays):
             self.assertEqual(lab_command('down', '--name', NAME).returncode, 0)
             self.assertEqual(traces(NAME), [])
             self.hugepages_are(pages)
-            lab_command('up', '--name', NAME)
+            lab_command('up', '--name', NAME, '--no-one-process')
 
     def test_three_hosts_on_a_bridge_have_three_addresses(self):
         with lab_up('--wire', 'veth', '--hosts', '3', name=NAME) as lab:

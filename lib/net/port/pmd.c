@@ -14,8 +14,11 @@
  *                  does not chain chunks; RoCE MTU 2048
  */
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <linux/if_packet.h>
@@ -132,11 +135,35 @@ profile_memif(const struct devargs *a, struct pmd_profile *prof, char *err, size
 	prof->carries_mtu = true;
 	prof->max_frame = number(a->bsize, MEMIF_DEFAULT_BSIZE);
 	prof->size_devarg = "bsize=4352 (on both sides)";
+	prof->mappings = "/memfd:memif_region";
 	/* A name that is too long for this is left out: then nobody finds the other end. */
 	if (snprintf(prof->wire, sizeof(prof->wire), "%s %lu", a->socket != NULL ? a->socket : "", a->id != NULL ? strtoul(a->id, NULL, 0) : 0) >=
 	    (int)sizeof(prof->wire))
 		prof->wire[0] = '\0';
 	return 0;
+}
+
+void
+pmd_populate(const struct pmd_profile *prof)
+{
+	char line[512], *name;
+	uintptr_t begin, end;
+	FILE *f;
+
+	if (prof->mappings == NULL)
+		return;
+	f = fopen("/proc/self/maps", "re");
+	if (f == NULL)
+		return;
+	while (fgets(line, sizeof(line), f) != NULL) {
+		name = strchr(line, '/');
+		if (name == NULL || strncmp(name, prof->mappings, strlen(prof->mappings)) != 0 ||
+		    sscanf(line, "%" SCNxPTR "-%" SCNxPTR " rw", &begin, &end) != 2)
+			continue;
+		/* Where the kernel can't (before 5.14), packets take the page faults. */
+		madvise((void *)begin, end - begin, MADV_POPULATE_WRITE);
+	}
+	fclose(f);
 }
 
 static const struct {

@@ -21,12 +21,18 @@ struct pmd_profile {
 	char xdp_prog[256];          /**< af_xdp: devarg xdp_prog */
 	uint32_t max_frame;          /**< bytes, including a VLAN tag */
 	uint32_t pool_room;          /**< data room that the PMD needs in an mbuf, without headroom; 0: that of the frame */
+	const char *mappings;        /**< how names of the PMD's shared mappings begin in /proc/self/maps, or NULL */
 	const char *queue_devarg;    /**< devarg that sets the number of queues, or NULL */
 	const char *size_devarg;     /**< devarg to change for larger frames, or NULL */
 };
 /** Fill in @p prof from the driver's name and devargs. @return 0, or EINVAL with a message. */
 int pmd_profile_get(const struct rte_eth_dev_info *info, const char *devargs, struct pmd_profile *prof, char *err,
 		    size_t err_bytes);
+/**
+ * Have the kernel put pages into the PMD's shared mappings, which are as large as all buffers of its queues. Otherwise the first packet in each
+ * buffer takes a page fault, and the first thousands a tenth of a second.
+ */
+void pmd_populate(const struct pmd_profile *prof);
 /** Create the RX pool for net_af_xdp. @return NULL with a message. */
 struct rte_mempool *pmd_xdp_pool_create(const char *name, unsigned int nb_queues, unsigned int desc, int socket,
 					char *err, size_t err_bytes);

@@ -517,3 +517,9 @@ net_port_link(const struct net_port *p, uint32_t *speed_mbps)
 		*speed_mbps = link.link_speed == RTE_ETH_SPEED_NUM_UNKNOWN ? 0 : link.link_speed;
 	return up && (!p->shared || kernel_link(p));
 }
+
+void
+net_port_populate(const struct net_port *p)
+{
+	pmd_populate(&p->priv->pmd);
+}

@@ -4,6 +4,7 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <rte_lcore.h>
@@ -37,7 +38,7 @@ static struct engine_loop *loop;
 
 /* transport_run() of both engines: never on two threads at once. */
 static _Atomic int inside;
-static _Atomic uint64_t overlaps;
+static _Atomic uint64_t overlaps, slice_ns;
 
 static void
 look_for_overlap(void *arg, uint64_t now_ns)
@@ -227,6 +228,73 @@ nobody_is_woken_when_nothing_happens(void **state)
 	down();
 }
 
+/** Let both programs ring for a while, each from a CPU of its own or both from the first. @return true if they were told to yield. */
+static bool
+rings_tell_to_yield(bool apart)
+{
+	uint64_t end = clock_ns() + 50000000;
+	uint64_t rung[PROGRAMS];
+
+	while (clock_ns() < end) {
+		for (unsigned int i = 0; i < PROGRAMS; i++) {
+			programs[i].thread = apart ? i : 0;
+			rung[i] = __atomic_load_n(&programs[i].qp.rung, __ATOMIC_ACQUIRE);
+			/* A kick says where the program is, needed or not. */
+			ring_db_ring(programs[i].db, 0);
+			kick(&programs[i]);
+		}
+		for (unsigned int i = 0; i < PROGRAMS; i++)
+			assert_true(wait_for(&programs[i].qp.rung, rung[i] + 1));
+	}
+	return atomic_load(&programs[0].db->crowded) != 0 && atomic_load(&programs[1].db->crowded) != 0;
+}
+
+static void
+programs_on_one_cpu_are_told_to_yield(void **state)
+{
+	up(ENGINE_IDLE_ADAPTIVE);
+	assert_true(rings_tell_to_yield(false));
+	assert_false(rings_tell_to_yield(true));
+	assert_true(rings_tell_to_yield(false));
+	down();
+}
+
+static void
+note_slice(void *arg, uint64_t now_ns)
+{
+	struct {
+		uint32_t size, policy;
+		uint64_t flags;
+		int32_t nice;
+		uint32_t priority;
+		uint64_t runtime, deadline, period;
+	} a = { 0 };
+
+	if (syscall(SYS_sched_getattr, 0, &a, sizeof(a), 0) == 0)
+		atomic_store(&slice_ns, a.runtime);
+}
+
+/* Kernels before 6.12 have no slices of their own for threads, and say 0. */
+static void
+loops_have_short_slices(void **state)
+{
+	uint64_t n = 0;
+
+	note_slice(NULL, 0);
+	if (slice_ns == 0)
+		skip();
+	up(ENGINE_IDLE_ADAPTIVE);
+	rec.on_run = note_slice;
+	/* Until the loop has begun, this thread runs the engine. */
+	for (unsigned int i = 0; i < 1000 && slice_ns != 100000; i++) {
+		engine_call(rig[0].e, count_msg, &n);
+		nap_us(1000);
+	}
+	assert_int_equal(slice_ns, 100000);
+	rec.on_run = look_for_overlap;
+	down();
+}
+
 static void
 create_refuses_too_many(void **state)
 {
@@ -244,6 +312,8 @@ main(void)
 		cmocka_unit_test(calls_are_served_asleep_or_awake),
 		cmocka_unit_test(an_engine_that_stops_leaves_the_loop),
 		cmocka_unit_test(nobody_is_woken_when_nothing_happens),
+		cmocka_unit_test(programs_on_one_cpu_are_told_to_yield),
+		cmocka_unit_test(loops_have_short_slices),
 		cmocka_unit_test(create_refuses_too_many),
 	};
 

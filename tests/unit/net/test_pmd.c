@@ -5,6 +5,8 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -104,6 +106,36 @@ a_nic_says_itself_what_it_carries(void **state)
 	assert_int_equal(prof.max_frame, 9728);
 }
 
+static void
+mappings_of_memif_get_their_pages(void **state)
+{
+	enum { PAGES = 64, BYTES = PAGES * 4096 };
+	int fds[2] = { memfd_create("memif_region_7", MFD_CLOEXEC), memfd_create("other", MFD_CLOEXEC) };
+	unsigned char resident[PAGES];
+	struct pmd_profile prof;
+	char err[256];
+	void *at[2];
+
+	for (unsigned int i = 0; i < 2; i++) {
+		assert_int_equal(ftruncate(fds[i], BYTES), 0);
+		at[i] = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fds[i], 0);
+		assert_ptr_not_equal(at[i], MAP_FAILED);
+	}
+	assert_int_equal(get("net_memif", "role=server,id=0,socket=/tmp/x", &prof, err), 0);
+	pmd_populate(&prof);
+	for (unsigned int i = 0; i < 2; i++) {
+		assert_int_equal(mincore(at[i], BYTES, resident), 0);
+		for (unsigned int p = 0; p < PAGES; p++)
+			assert_int_equal(resident[p] & 1, i == 0);
+		munmap(at[i], BYTES);
+		close(fds[i]);
+	}
+	/* Other PMDs' packets are in the mempool, which has its pages. */
+	assert_int_equal(get("net_af_packet", "iface=eth0", &prof, err), 0);
+	assert_null(prof.mappings);
+	pmd_populate(&prof);
+}
+
 int
 main(void)
 {
@@ -113,6 +145,7 @@ main(void)
 		cmocka_unit_test(af_packet_recommended_devargs_hold_mtu_4096),
 		cmocka_unit_test(memif_buffer_size_is_the_frame_size),
 		cmocka_unit_test(af_xdp_holds_mtu_2048_and_wants_its_program),
+		cmocka_unit_test(mappings_of_memif_get_their_pages),
 		cmocka_unit_test(a_nic_says_itself_what_it_carries),
 	};
 
