@@ -129,8 +129,8 @@ class Seeds:
 
     def transport(self):
         """Each kind of pair, what can be posted on it, and forged packets of each opcode in each state."""
-        (pair, state, send, recv, turn, deliver, lose, settle, wait, forge, raw, poll, sack, look) = (
-            0, 2, 4, 5, 6, 7, 8, 10, 11, 12, 13, 14, 20, 19)
+        (pair, state, modify, send, recv, turn, deliver, lose, settle, wait, forge, raw, poll, cq, sack, look) = (
+            0, 2, 3, 4, 5, 6, 7, 8, 10, 11, 12, 13, 14, 15, 20, 19)
         where, small = b'\x00\x08', b'\x00\x08\x00\x40\x00'
         world = chunk(63, 0, 0)
         for kind in range(6):
@@ -144,6 +144,12 @@ class Seeds:
             big = chunk(send, 0, 0, 2, 1, where, 0, 0, b'\x00\x01\x00\xff\x1f') + chunk(turn)
             self.put('transport', begin + big + chunk(lose, 2) + chunk(settle) + chunk(wait, 0, 255, 20) + chunk(settle) +
                      big + chunk(lose, 1) + chunk(deliver, 3) + chunk(settle) + chunk(sack, 0, 1, 0, 31, 255))
+            self.put('transport', begin + receives + chunk(cq, 0, 0, 0, 1) + chunk(cq, 0, 0, 2, 3, 100) + chunk(cq, 1, 1, 0, 1) +
+                     chunk(cq, 1, 1, 2, 3, 100) + (chunk(send, 0, 2, 2, 1, where, 0, 0, small) + chunk(settle)) * 2 +
+                     chunk(wait, 0, 200, 10) + chunk(turn))
+            self.put('transport', begin + chunk(modify, 0, 0, 0x18, 0, 1) + chunk(modify, 1, 0, 0x18, 0, 1) + chunk(modify, 0, 0, 0x10, 0, 0) +
+                     receives + chunk(send, 0, 2, 2, 1, where, 0, 0, small) + chunk(settle) + chunk(forge, 1, 4, 0, 4, 0, 8, where))
+            self.put('transport', begin + chunk(forge, 0, 0, 254, 4, 0, 8) + chunk(forge, 0, 128, 254, 4, 0, 8) + chunk(forge, 0, 0, 253, 4, 0, 8))
             for opcode in range(32):
                 packet = chunk(forge, 1, 1, 0, opcode, 0, 8, where, 0, b'\x08\x00', 0)
                 self.put('transport', begin + receives + packet + chunk(turn) + chunk(settle))

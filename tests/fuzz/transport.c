@@ -10,7 +10,7 @@ enum op {
 	OP_FORGE, OP_RAW, OP_POLL, OP_CQ, OP_MR, OP_XSRQ, OP_REST, OP_LOOK, OP_SACK, OP_CC, OP_SRQ_LIMIT, OP_SCRIBBLE, OPS
 };
 
-enum { SCRIBBLE_MAX = 128, POLL_MAX = 64, EVENTS = 8 };
+enum { SCRIBBLE_MAX = 128, POLL_MAX = 64, EVENTS = 8, TO_GSI = 254, TO_GROUP = 253, OTHER_PKEY = 252, OTHER_SENDER = 255 };
 
 static void
 sges(struct world *w, struct ring_sge *sge, uint32_t n, struct fuzz_in *in)
@@ -138,10 +138,26 @@ scribble(struct world *w, struct end *e, struct fuzz_in *in)
 	qp_doorbell(w->tp, e->qp);
 }
 
+/** A mask as programs have it: the state, and some of what they may change in the states in which packets flow. */
+static uint32_t
+likely_mask(uint8_t bits)
+{
+	static const uint32_t optional[] = { UROCE_QP_CUR_STATE,      UROCE_QP_ACCESS_FLAGS, UROCE_QP_MIN_RNR_TIMER,
+					     UROCE_QP_ALT_PATH,	      UROCE_QP_PATH_MIG_STATE, UROCE_QP_EN_SQD_ASYNC_NOTIFY,
+					     UROCE_QP_MAX_QP_RD_ATOMIC, UROCE_QP_TIMEOUT };
+	uint32_t mask = UROCE_QP_STATE;
+
+	for (unsigned int i = 0; i < sizeof(optional) / sizeof(optional[0]); i++)
+		if ((bits >> i & 1) != 0)
+			mask |= optional[i];
+	return mask;
+}
+
 static void
 modify(struct world *w, struct end *e, unsigned int i, struct fuzz_in *in)
 {
-	uint32_t mask = fuzz_u32(in) & 0x03ffffff;
+	uint8_t how = fuzz_u8(in);
+	uint32_t mask = how < 160 ? likely_mask(fuzz_u8(in)) : fuzz_u32(in) & 0x03ffffff;
 	struct uroce_qp_attr a = w->attr[i];
 	struct tp_path path = w->path[i];
 	const char *why = "";
@@ -164,6 +180,13 @@ modify(struct world *w, struct end *e, unsigned int i, struct fuzz_in *in)
 	a.alt_port_num = 1;
 	a.alt_timeout = 10;
 	a.alt_ah = a.ah;
+	if (how < 160) {
+		a.qp_state = how < 128 ? from : a.qp_state % UROCE_QPS_STATES;
+		a.path_mig_state %= 3;
+		a.max_rd_atomic %= 9;
+		a.timeout %= 32;
+		a.min_rnr_timer %= 32;
+	}
 	checked = qp_modify_check(e->type, from, &a, mask, UROCE_MTU_4096, &why);
 	rc = qp_modify_paths(w->tp, e->qp, &a, mask, (mask & UROCE_QP_AV) ? &path : NULL,
 			     (mask & UROCE_QP_ALT_PATH) ? &path : NULL, w->pair.now);
@@ -187,10 +210,10 @@ packet(struct world *w, struct end *e, unsigned int i, struct wire_bth *b, const
 	memcpy(a.dip, w->path[i].addr.sip, sizeof(a.dip));
 	a.sport = 0xc000;
 	a.traffic_class = odd % 4;
-	if (odd == 255)
+	if (odd == OTHER_SENDER)
 		a.sip[0] ^= 1;
-	b->dqpn = odd == 254 ? 1 : odd == 253 ? WIRE_QPN_MULTICAST : qp_num(e->qp);
-	b->pkey = odd == 252 ? 0x1234 : WIRE_PKEY_DEFAULT;
+	b->dqpn = odd == TO_GSI ? WIRE_QPN_GSI : odd == TO_GROUP ? WIRE_QPN_MULTICAST : qp_num(e->qp);
+	b->pkey = odd == OTHER_PKEY ? 0x1234 : WIRE_PKEY_DEFAULT;
 	wire_tmpl_build(&t, &a);
 	wire_tmpl_write(&t, frame, l4, 0);
 	wire_put_bth(frame + t.bth_off, b);
@@ -252,6 +275,12 @@ forge(struct world *w, struct end *e, unsigned int i, struct fuzz_in *in)
 	if (!(op->flags & WIRE_F_PAYLOAD) && (flags & 32) == 0)
 		payload = 0;
 	payload = payload > WIRE_MAX_MTU ? WIRE_MAX_MTU : payload;
+	if (odd == TO_GSI) {
+		b.opcode = WIRE_UD | WIRE_OP_SEND_ONLY;
+		hdr = wire_opcodes[b.opcode].hdr_bytes;
+		wire_put_deth(bytes + WIRE_BTH_BYTES, WIRE_QKEY_GSI, 1);
+		payload = (flags & 128) == 0 ? TP_MAD_BYTES : payload;
+	}
 	b.pad = (uint8_t)(-payload & 3);
 	if (flags & 64) {
 		uint8_t at = fuzz_u8(in) % hdr;
