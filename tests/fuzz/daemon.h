@@ -6,7 +6,7 @@
  * The daemon is the real one less main(): EAL without hugepages, one port whose wire the target holds, one engine. Target,
  * control and engine take turns on one thread. It lives as long as the process; what an input made ends with
  * daemon_end(), which checks that nothing is left. Engine and control have a virtual clock (--wrap of engine_now() and
- * control_now_ns()). Descriptors that the daemon gets are closed at once (--wrap of closer_close()).
+ * control_now_ns()), and no number is random. Descriptors that the daemon gets are closed at once (--wrap of closer_close()).
  *
  * The client is this process too: memory that a request names is the fuzz target's own. Thread: one.
  */

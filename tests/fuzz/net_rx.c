@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include <rte_mbuf.h>
+#include <rte_random.h>
 
 #include "fuzz.h"
 #include "net/net_priv.h"
@@ -51,6 +52,7 @@ static void
 port_begin(struct port *t)
 {
 	memset(t, 0, sizeof(*t));
+	rte_srand(1);
 	t->p.priv = &t->priv;
 	t->p.index = 3;
 	t->now = UINT64_C(1000) * 1000 * NS_PER_MS;
