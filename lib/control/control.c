@@ -8,6 +8,7 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
+#include <sys/random.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -336,19 +337,22 @@ open_watches(struct control *c, int listen_fd)
 	return rc;
 }
 
-/** @return 0 or ENOMEM. */
+/** @return 0, ENOMEM, or the errno of getrandom(). */
 static int
 init_tables(struct control *c)
 {
 	const struct uroced_config *conf = c->s.conf;
+	uint64_t seed;
 
 	TAILQ_INIT(&c->sessions);
 	TAILQ_INIT(&c->closed);
 	LIST_INIT(&c->users);
 	LIST_INIT(&c->xrcds);
-	handles_init(&c->pd_ids);
-	handles_init(&c->srqns);
-	handles_init(&c->targets);
+	if (getrandom(&seed, sizeof(seed), 0) != (ssize_t)sizeof(seed))
+		return errno != 0 ? errno : EIO;
+	handles_init(&c->pd_ids, 0);
+	handles_init(&c->srqns, seed | 1);
+	handles_init(&c->targets, 0);
 	c->limit[OBJ_PD] = c->limit[OBJ_XRCD] = conf->max_pd;
 	/* Memory windows have keys from the MRs' table. */
 	c->limit[OBJ_MR] = c->limit[OBJ_MW] = conf->max_mr;
@@ -380,7 +384,8 @@ control_create(const struct control_setup *setup, int listen_fd, char *err)
 	pthread_mutex_init(&c->adopt_lock, NULL);
 	c->epfd = c->wake.fd = c->signals.fd = c->listen.fd = c->uffd = -1;
 	c->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
-	if (init_tables(c) != 0)
+	rc = init_tables(c);
+	if (rc != 0)
 		goto fail;
 	c->uffd = open("/dev/userfaultfd", O_RDWR | O_CLOEXEC);
 	c->privileged = probe_privilege();

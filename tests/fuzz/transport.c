@@ -4,6 +4,7 @@
  * modifications, lost and repeated packets, time. Pools may have one to three items.
  */
 #include "tp_world.h"
+#include "transport/core/sack_format_priv.h"
 
 enum op {
 	OP_PAIR, OP_UNPAIR, OP_STATE, OP_MODIFY, OP_SEND, OP_RECV, OP_TURN, OP_DELIVER, OP_LOSE, OP_CHANGED, OP_SETTLE, OP_WAIT,
@@ -268,6 +269,9 @@ forge(struct world *w, struct end *e, unsigned int i, struct fuzz_in *in)
 	op = &wire_opcodes[b.opcode];
 	qp_query(e->qp, &a);
 	b.psn = ((op->flags & WIRE_F_RESPONSE ? a.sq_psn : a.rq_psn) + (uint32_t)(int8_t)fuzz_u8(in)) & WIRE_PSN_MASK;
+	/* What shows that a packet is of this connection (core/sack_format_priv.h). */
+	if (flags & 128)
+		b.mark = op->flags & WIRE_F_RESPONSE ? sack_mark(e->qp->req.sack_nonce) : e->qp->rcv.sack_mark;
 	payload = fuzz_u8(in);
 	payload = payload < 128 ? payload % 17 : payload < 192 ? 128u << (w->attr[i].path_mtu) : payload * 16;
 	put_headers(w, op, bytes, in);
@@ -292,20 +296,19 @@ forge(struct world *w, struct end *e, unsigned int i, struct fuzz_in *in)
 
 /** What uroce endpoints say to each other about lost packets: offers and SACKs (core/sack_format_priv.h). */
 static void
-sack(struct world *w, struct end *e, unsigned int i, struct fuzz_in *in)
+say_sack(struct world *w, struct end *e, unsigned int i, struct fuzz_in *in)
 {
-	enum { MAGIC = 0x75726331, OFFER_MAGIC = 0x757263, BEHIND = 1 << 22 };
-	uint8_t bytes[64] = { 0 }, kind = fuzz_u8(in), map[32];
+	uint8_t bytes[64] = { 0 }, kind = fuzz_u8(in), map[8 * SACK_WORDS], *sack;
 	struct wire_bth b = { .migreq = true };
 	struct uroce_qp_attr a;
 
 	qp_query(e->qp, &a);
 	if (kind % 2 == 0) {
 		b.opcode = WIRE_RC | WIRE_OP_WRITE_ONLY;
-		b.psn = (a.rq_psn - BEHIND + (uint32_t)(int8_t)fuzz_u8(in)) & WIRE_PSN_MASK;
-		wire_put24(bytes, OFFER_MAGIC);
-		wire_put24(bytes + 3, w->attr[i].dest_qp_num);
-		wire_put24(bytes + 6, w->attr[i].rq_psn);
+		b.psn = (a.rq_psn - SACK_OFFER_BEHIND + (uint32_t)(int8_t)fuzz_u8(in)) & WIRE_PSN_MASK;
+		wire_put24(bytes, SACK_OFFER_MAGIC);
+		wire_put24(bytes + 3, sack_origin(w->attr[i].dest_qp_num, w->attr[i].rq_psn));
+		wire_put24(bytes + 6, fuzz_u8(in));
 		wire_put24(bytes + 9, w->attr[i].sq_psn);
 		packet(w, e, i, &b, bytes, WIRE_RETH_BYTES, 0);
 		return;
@@ -313,10 +316,13 @@ sack(struct world *w, struct end *e, unsigned int i, struct fuzz_in *in)
 	b.opcode = WIRE_OPCODE_SACK;
 	b.psn = (a.sq_psn + (uint32_t)(int8_t)fuzz_u8(in)) & WIRE_PSN_MASK;
 	wire_put_aeth(bytes, fuzz_u8(in), 0);
-	wire_put32(bytes + 4, MAGIC);
+	sack = bytes + WIRE_AETH_BYTES;
+	wire_put32(sack, SACK_MAGIC);
+	wire_put24(sack + SACK_NONCE, e->qp->req.sack_nonce ^ (kind >> 6));
+	sack[SACK_MARK] = kind >> 1;
 	fuzz_bytes(in, map, sizeof(map));
-	memcpy(bytes + 8, map, sizeof(map));
-	packet(w, e, i, &b, bytes, 8 + sizeof(map), 0);
+	memcpy(sack + SACK_BITMAP, map, sizeof(map));
+	packet(w, e, i, &b, bytes, WIRE_AETH_BYTES + SACK_PAYLOAD_BYTES, 0);
 }
 
 /* ---- Looking ---- */
@@ -431,7 +437,7 @@ run_end(struct world *w, enum op op, unsigned int i, struct fuzz_in *in)
 		forge(w, e, i, in);
 		break;
 	case OP_SACK:
-		sack(w, e, i, in);
+		say_sack(w, e, i, in);
 		break;
 	case OP_POLL:
 		poll(&e->scq, POLL_MAX);

@@ -98,8 +98,8 @@ pair_new_cc(const struct tp_port_config *port)
 		h->pair = p;
 		h->id = i;
 		h->sh.pool = pool;
-		h->sh.mrs = mr_table_create(64, NULL);
-		h->sh.qps = qp_table_create(64, NULL);
+		h->sh.mrs = mr_table_create(64, NULL, 0);
+		h->sh.qps = qp_table_create(64, NULL, 0);
 		h->sh.ahs = ah_table_create(16, NULL);
 		h->sh.mcasts = mcast_table_create(NULL);
 		assert_non_null(h->sh.mrs);
