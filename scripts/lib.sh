@@ -9,7 +9,7 @@ UROCE_BUILD=$(realpath -m -- "${UROCE_BUILD:-$UROCE_ROOT/build}")
 UROCE_PACKAGES_BUILD="gcc libc6-dev pkg-config meson ninja-build clang libdpdk-dev libisal-dev libbsd-dev libbpf-dev
 	libcmocka-dev libibverbs-dev librdmacm-dev"
 UROCE_PACKAGES_RUN="python3 iproute2 ethtool ibverbs-utils perftest"
-UROCE_PACKAGES_TEST="tshark strace rdmacm-utils ucx-utils python3-pyverbs"
+UROCE_PACKAGES_TEST="tshark strace rdmacm-utils ucx-utils python3-pyverbs llvm"
 # A virtual machine with Linux's Soft-RoCE at the other end of the wire.
 UROCE_PACKAGES_INTEROP="linux-image-amd64 qemu-system-x86 busybox-static cpio kmod ibverbs-providers tshark"
 

@@ -27,16 +27,20 @@ static void
 passed(struct transport *tp, struct qp *qp, uint32_t psn, uint32_t end)
 {
 	struct tp_scoreboard *b = qp->req.scoreboard;
-	uint32_t before = b->nb_lost, at;
+	uint32_t before, at;
 	struct sb_request u;
 
 	if (wire_psn_diff(psn, b->acked) >= 0)
 		b->acked = wire_psn_add(psn, 1);
+	/* First what the peer has, whether or not it was taken for lost; then what is lost counts. */
 	FOREACH_REQUEST(qp, u, end) {
-		if (u.kind == TP_REQ_DATA) {
+		if (u.kind == TP_REQ_DATA)
 			scoreboard_set_has(b, u.psn);
+	}
+	before = b->nb_lost;
+	FOREACH_REQUEST(qp, u, end) {
+		if (u.kind == TP_REQ_DATA)
 			continue;
-		}
 		FOREACH_PSN(at, u) {
 			if (wire_psn_diff(at, end) < 0 && (b->again[at % TP_SACK_SPAN].nth == 0 ||
 							   wire_psn_diff(b->again[at % TP_SACK_SPAN].psn, psn) <= 0))

@@ -72,6 +72,40 @@ what_was_lost_and_has_no_memory_any_more_fails_in_its_turn(void **state)
 	rig_down(&r);
 }
 
+/*
+ * A response says that the peer has what was taken for lost before: fewer packets are lost than until then, which is no
+ * reason for a larger window.
+ */
+static void
+window_does_not_grow_by_what_was_taken_for_lost(void **state)
+{
+	enum { BETWEEN = 4 };
+	uint8_t response[WIRE_AETH_BYTES + KIB] = { WIRE_AETH_CREDITS_INVALID };
+	struct wire_bth b = { .opcode = WIRE_OP_READ_RESP_ONLY, .migreq = true };
+	uint32_t psn, cwnd;
+	struct loss l;
+	struct rig r;
+
+	find_each_other(&r, &l);
+	l = (struct loss){ .from = 0, .opcode = -1, .count = UINT32_MAX };
+	psn = r.a->qp->req.psn_next;
+	b.mark = sack_mark(r.a->qp->req.sack_nonce);
+	b.psn = wire_psn_add(psn, BETWEEN + 1);
+	rig_read(&r, 2, 0, KIB);
+	for (uint32_t i = 0; i < BETWEEN; i++)
+		rig_write(&r, 3 + i, 16 * KIB + i * KIB, KIB);
+	rig_read(&r, 3 + BETWEEN, KIB, KIB);
+	pair_settle(r.p);
+	r.p->stalled = true;
+	say(&r, wire_psn_add(psn, WIRE_PSN_MASK), 1 << (BETWEEN + 1));
+	assert_int_equal(r.a->qp->req.scoreboard->nb_lost, BETWEEN + 1);
+	cwnd = r.a->qp->loss.loss_cwnd;
+	pair_inject(r.p, r.a, &b, response, sizeof(response));
+	assert_int_equal(r.a->qp->req.scoreboard->nb_lost, 1);
+	assert_in_range(r.a->qp->loss.loss_cwnd, 1, cwnd);
+	rig_down(&r);
+}
+
 /* A stranger's packet was held: everything is sent again, after an offer that makes the peer drop it. */
 static void
 sack_of_what_was_never_sent_proves_a_stranger(void **state)
@@ -270,6 +304,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_a_sack_takes_back_is_sent_again),
 		cmocka_unit_test(what_was_lost_and_has_no_memory_any_more_fails_in_its_turn),
+		cmocka_unit_test(window_does_not_grow_by_what_was_taken_for_lost),
 		cmocka_unit_test(sack_of_what_was_never_sent_proves_a_stranger),
 		cmocka_unit_test(what_a_stranger_writes_is_never_executed),
 		cmocka_unit_test(what_a_stranger_answers_is_never_placed),
