@@ -8,6 +8,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -21,7 +22,7 @@ enum {
 };
 
 static uint32_t last_handle;
-static int events_fd; /* write end: what the daemon says */
+static int events_fd; /* the daemon's end of the socket of events */
 static atomic_bool inside, go_on;
 static atomic_int nb_attached, nb_detached;
 
@@ -53,8 +54,14 @@ client_call_init(struct client_call *c, enum ctl_op op)
 int
 client_exchange(int sock, struct client_call *c, bool *broken)
 {
-	if (c->req.op == CTL_CM_OPEN)
-		events_fd = dup(c->fds[0]);
+	int fds[2];
+
+	if (c->req.op == CTL_CM_OPEN) {
+		if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds) != 0)
+			abort();
+		events_fd = fds[0];
+		c->got[c->nb_got++] = fds[1];
+	}
 	if (c->req.op == CTL_CM_CREATE_ID || c->req.op == CTL_CM_JOIN)
 		c->rsp.handle.handle = ++last_handle;
 	return 0;
