@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "daemon.h"
@@ -34,6 +35,7 @@ static const struct shape {
 } shapes[] = {
 #define AT(member) offsetof(struct ctl_req, member)
 	{ CTL_HELLO, 0, { { 0, 0 } } },
+	{ CTL_MEMORY, 0, { { 0, 0 } } },
 	{ CTL_DEVICE_GET, 0, { { 0, 0 } } },
 	{ CTL_DEVICE_OPEN, 0, { { 0, 0 } } },
 	{ CTL_DEVICE_QUERY, 0, { { 0, 0 } } },
@@ -42,7 +44,7 @@ static const struct shape {
 	{ CTL_PD_ALLOC, 0, { { 0, 0 } } },
 	{ CTL_PD_FREE, 1, { { AT(handle), H_PD } } },
 	{ CTL_MR_DEREG, 1, { { AT(handle), H_MR } } },
-	{ CTL_CQ_CREATE, 0, { { 0, 0 } } },
+	{ CTL_CQ_CREATE, 1, { { AT(cq_create.channel), H_CHANNEL } } },
 	{ CTL_CQ_RESIZE, 1, { { AT(cq_resize.handle), H_CQ } } },
 	{ CTL_CQ_MODIFY, 1, { { AT(cq_modify.handle), H_CQ } } },
 	{ CTL_CQ_DESTROY, 1, { { AT(handle), H_CQ } } },
@@ -64,6 +66,8 @@ static const struct shape {
 	{ CTL_XRCD_OPEN, 0, { { 0, 0 } } },
 	{ CTL_XRCD_CLOSE, 1, { { AT(handle), H_XRCD } } },
 	{ CTL_QP_OPEN, 1, { { AT(qp_open.xrcd), H_XRCD } } },
+	{ CTL_CHANNEL_CREATE, 0, { { 0, 0 } } },
+	{ CTL_CHANNEL_DESTROY, 1, { { AT(handle), H_CHANNEL } } },
 	{ CTL_CM_OPEN, 0, { { 0, 0 } } },
 	{ CTL_CM_CREATE_ID, 0, { { 0, 0 } } },
 	{ CTL_CM_DESTROY_ID, 1, { { AT(cm_destroy.id), H_ID } } },
@@ -236,7 +240,7 @@ read_events(struct daemon_client *c)
 	} ev;
 	ssize_t n;
 
-	while (c->events >= 0 && (n = read(c->events, &ev, c->device ? sizeof(ev.async) : sizeof(ev.cm))) > 0) {
+	while (c->events >= 0 && (n = recv(c->events, &ev, sizeof(ev), MSG_DONTWAIT)) > 0) {
 		if (n == (ssize_t)sizeof(ev.cm) && ev.cm.type == CTL_CM_EV_CONNECT_REQUEST)
 			c->handles[H_ID][c->nb[H_ID]++ % DAEMON_HANDLES] = ev.cm.id;
 		FUZZ_CHECK(n != (ssize_t)sizeof(ev.cm) || ev.cm.type < CTL_CM_EVENTS);

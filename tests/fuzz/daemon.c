@@ -27,19 +27,19 @@ enum {
 	LAST_WAIT_S = 600,
 	LAST_STEPS = 2000,
 	STEP_NS = 1000,
-	HELLO_FDS = 1,
 };
 
 struct uroce *daemon_stack;
 uint64_t daemon_clock_ns = UINT64_C(1000000000000000);
 
 static struct rte_ring *to_daemon, *from_daemon;
-static int proc_mem;
+static int own_memory[2]; /* what CTL_MEMORY takes */
 
 /* ---- What the daemon has of its own accord, here in the hands of the target ---- */
 uint64_t __wrap_engine_now(struct engine *e);
 uint64_t __wrap_control_now_ns(void);
-void __wrap_closer_close(int fd);
+void __wrap_closer_close(int fd, uid_t uid);
+void __wrap_closer_close_socket(int sock, uid_t uid);
 ssize_t __wrap_getrandom(void *buf, size_t size, unsigned int flags);
 
 uint64_t
@@ -57,9 +57,15 @@ __wrap_control_now_ns(void)
 }
 
 void
-__wrap_closer_close(int fd)
+__wrap_closer_close(int fd, uid_t uid)
 {
 	close(fd);
+}
+
+void
+__wrap_closer_close_socket(int sock, uid_t uid)
+{
+	close(sock);
 }
 
 ssize_t
@@ -100,8 +106,9 @@ daemon_begin(void)
 		fprintf(stderr, "%s\n", err);
 		FUZZ_CHECK(!"the stack is created");
 	}
-	proc_mem = open("/proc/self/mem", O_RDWR | O_CLOEXEC);
-	FUZZ_CHECK(proc_mem >= 0);
+	own_memory[0] = open("/proc/self/mem", O_RDWR | O_CLOEXEC);
+	own_memory[1] = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	FUZZ_CHECK(own_memory[0] >= 0 && own_memory[1] >= 0);
 	daemon_turns(TURNS);
 }
 
@@ -262,7 +269,8 @@ note_handle(struct daemon_client *c)
 		uint32_t op;
 		enum daemon_kind kind;
 	} makers[] = { { CTL_PD_ALLOC, H_PD },	   { CTL_MR_REG, H_MR },       { CTL_MW_ALLOC, H_MW },	 { CTL_AH_CREATE, H_AH },
-		       { CTL_XRCD_OPEN, H_XRCD },  { CTL_CM_CREATE_ID, H_ID }, { CTL_CM_MIGRATE, H_ID }, { CTL_CM_JOIN, H_GROUP } };
+		       { CTL_XRCD_OPEN, H_XRCD },  { CTL_CM_CREATE_ID, H_ID }, { CTL_CM_MIGRATE, H_ID }, { CTL_CM_JOIN, H_GROUP },
+		       { CTL_CHANNEL_CREATE, H_CHANNEL } };
 
 	if (c->rsp.op == CTL_CQ_CREATE)
 		remember(c, H_CQ, c->rsp.cq_create.handle);
@@ -298,7 +306,11 @@ note_fds(struct daemon_client *c, int *fds, unsigned int n)
 		c->db = mmap(NULL, c->db_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fds[c->rsp.device_open.nb_kicks], 0);
 		c->mem = mmap(NULL, DAEMON_MEM_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fds[c->rsp.device_open.nb_kicks + 1], 0);
 		FUZZ_CHECK(c->db != MAP_FAILED && c->mem != MAP_FAILED);
+		if (n > c->rsp.device_open.nb_kicks + 2)
+			c->events = dup(fds[c->rsp.device_open.nb_kicks + 2]);
 	}
+	if (c->rsp.op == CTL_CM_OPEN && n == 1)
+		c->events = dup(fds[0]);
 	for (unsigned int i = 0; i < n; i++)
 		close(fds[i]);
 }
@@ -360,36 +372,37 @@ client_call(struct daemon_client *c, const void *bytes, size_t n, const int *fds
 	return client_take(c);
 }
 
-void
-client_open(struct daemon_client *c)
+static void
+client_hello(struct daemon_client *c)
 {
 	struct ctl_req q = client_req(CTL_HELLO);
-	int fds[2];
 
 	q.hello.abi_version = UROCE_ABI_VERSION;
 	strcpy(q.hello.program, "fuzz");
-	FUZZ_CHECK(client_call(c, &q, sizeof(q), &proc_mem, HELLO_FDS) == 0);
+	FUZZ_CHECK(client_call(c, &q, sizeof(q), NULL, 0) == 0);
+	q = client_req(CTL_MEMORY);
+	q.memory.pid = (uint32_t)getpid();
+	FUZZ_CHECK(client_call(c, &q, sizeof(q), own_memory, 2) == 0);
+}
+
+void
+client_open(struct daemon_client *c)
+{
+	struct ctl_req q;
+
+	client_hello(c);
 	q = client_req(CTL_DEVICE_OPEN);
-	FUZZ_CHECK(pipe2(fds, O_NONBLOCK | O_CLOEXEC) == 0);
-	FUZZ_CHECK(client_call(c, &q, sizeof(q), &fds[1], 1) == 0);
-	close(fds[1]);
-	c->events = fds[0];
+	FUZZ_CHECK(client_call(c, &q, sizeof(q), NULL, 0) == 0 && c->events >= 0);
 }
 
 void
 client_open_cm(struct daemon_client *c)
 {
-	struct ctl_req q = client_req(CTL_HELLO);
-	int fds[2];
+	struct ctl_req q;
 
-	q.hello.abi_version = UROCE_ABI_VERSION;
-	strcpy(q.hello.program, "fuzz");
-	FUZZ_CHECK(client_call(c, &q, sizeof(q), &proc_mem, HELLO_FDS) == 0);
+	client_hello(c);
 	q = client_req(CTL_CM_OPEN);
-	FUZZ_CHECK(pipe2(fds, O_NONBLOCK | O_CLOEXEC) == 0);
-	FUZZ_CHECK(client_call(c, &q, sizeof(q), &fds[1], 1) == 0);
-	close(fds[1]);
-	c->events = fds[0];
+	FUZZ_CHECK(client_call(c, &q, sizeof(q), NULL, 0) == 0 && c->events >= 0);
 }
 
 void *
