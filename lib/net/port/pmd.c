@@ -23,6 +23,8 @@
 
 #include <linux/if_packet.h>
 
+#include <rte_bus.h>
+#include <rte_dev.h>
 #include <rte_ethdev.h>
 #include <rte_errno.h>
 #include <rte_kvargs.h>
@@ -186,6 +188,8 @@ profile_generic(const struct rte_eth_dev_info *info, struct pmd_profile *prof)
 	prof->max_frame = info->max_rx_pktlen;
 	if (info->max_mtu != UINT16_MAX && info->max_mtu + overhead < prof->max_frame)
 		prof->max_frame = info->max_mtu + overhead;
+	prof->interrupts = info->device != NULL && (strcmp(rte_bus_name(rte_dev_bus(info->device)), "vdev") != 0 ||
+						    strcmp(info->driver_name, "net_tap") == 0);
 }
 
 int

@@ -432,7 +432,7 @@ open_all(struct opening *o)
 	if (build_gids(o) != 0 || choose_mtu(o) != 0 || set_active_mtu(o) != 0)
 		return -1;
 	wake_begin(p, &seen);
-	if (configure_queues(o, !p->shared) != 0)
+	if (configure_queues(o, p->priv->pmd.interrupts) != 0)
 		return -1;
 	rc = start(o);
 	/* Some NICs find out only now that they have no interrupts left for their queues. */
