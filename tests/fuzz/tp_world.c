@@ -240,9 +240,11 @@ world_unpair(struct world *w, unsigned int i)
 		if (e == NULL)
 			continue;
 		mcast_detach(w->sh.mcasts, 0, pair_group(false), qp_num(e->qp));
-		/* As the control does: events that moderation holds back refer to the CQ. */
+		/* As the control does: events that moderation holds back, or that found no room, refer to the CQ. */
 		cq_release_deferred(w->tp, e->scq.cq, false);
+		cq_drop_owed(w->tp, e->scq.cq);
 		cq_release_deferred(w->tp, e->rcq.cq, false);
+		cq_drop_owed(w->tp, e->rcq.cq);
 		end_free(e);
 		w->ends[k] = NULL;
 	}
@@ -294,6 +296,7 @@ world_renew_xsrq(struct world *w, unsigned int i)
 {
 	world_turn(w);
 	cq_release_deferred(w->tp, w->xsrqs[i]->cq.cq, false);
+	cq_drop_owed(w->tp, w->xsrqs[i]->cq.cq);
 	srq_free(&w->pair.h[0], w->xsrqs[i]);
 	w->xsrqs[i] = xsrq_new(&w->pair.h[0], PAIR_PD, WORLD_XRCD, WORLD_SRQN + i, WORLD_DEPTH);
 }
