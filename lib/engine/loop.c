@@ -45,6 +45,7 @@ enum {
 	TIMER_SLACK_NS = 1,          /**< Linux's default of 50 us is longer than the naps */
 	ACTIVE_NS = 5000000,         /**< a program that has posted within this time is active */
 	COUNT_NS = 1000000,          /**< between two counts of the active programs */
+	SPIN_NS = 50000,             /**< a thread of several spins for this long after the last work; a program on its CPU waits meanwhile */
 	SHARED_NS = 20000,           /**< if a yield takes longer, another thread needs the CPU that we spin on */
 	NO_SPIN_NS = 10000000,       /**< after that nobody spins for this long */
 };
@@ -285,7 +286,7 @@ choose_action(struct engine_loop *l, unsigned int thread, uint32_t work)
 		return REST;
 	if (l->nb_threads == 1)
 		return action_alone(l, now_ns);
-	if (!l->may_spin || thread != l->spinner || now_ns - l->last_work_ns >= ENGINE_AWAKE_NS)
+	if (!l->may_spin || thread != l->spinner || now_ns - l->last_work_ns >= SPIN_NS)
 		return REST;
 	return l->idle_turns % ENGINE_SPIN_TURNS == 0 ? YIELD : SPIN;
 }
