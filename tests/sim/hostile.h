@@ -3,7 +3,7 @@
  * @file
  * Peers and programs that do what they must not: packets that no good peer sends, rings full of garbage.
  *
- * Each endpoint gets a few victims, QPs that nobody else uses, in any state. hostile.c does to them whatever it likes;
+ * Each endpoint gets a few victims, QPs that nobody else uses, in any state. hostile.c and forge.c do to them whatever they like;
  * bad.c has the single faults that must be answered or counted in one certain way, at victims and at the QPs of good
  * programs. What the good programs see of all that is the model's to say: nothing.
  *
@@ -77,6 +77,12 @@ struct forged {
 	bool bad_icrc;
 };
 
+/** Forge a packet for @p v, a good one in most respects, and check that it is counted or has an effect. */
+void hostile_packet(struct sim_world *w, struct hostile *h, struct victim *v);
+/** Fill memory with random bytes. */
+void hostile_fill(struct rng *r, void *p, uint32_t bytes);
+/** @return the key of one of the memory windows. */
+uint32_t hostile_window_key(const struct hostile_ep *he);
 /** Make it a SACK that is well formed; PSNs are the caller's. */
 void forged_sack(struct rng *r, struct forged *f);
 /** Make it an offer of selective repeat to @p qp, from where @p a says. */
