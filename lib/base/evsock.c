@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "control/core/evsock_priv.h"
+#include "base/evsock.h"
 
 #include <errno.h>
 #include <sys/ioctl.h>

@@ -7,10 +7,10 @@
  * reader whose page never comes (userfaultfd, FUSE) would stop every writer for good, O_NONBLOCK or not. A sender on a
  * socket takes no lock that is held during a copy.
  *
- * Owns: nothing. Called by: obj, cma, session.c. Thread: any.
+ * Owns: nothing. Thread: any.
  */
-#ifndef UROCE_EVSOCK_PRIV_H
-#define UROCE_EVSOCK_PRIV_H
+#ifndef UROCE_EVSOCK_H
+#define UROCE_EVSOCK_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -39,4 +39,4 @@ bool evsock_send(int ours, const void *record, size_t bytes);
 /** @return how many bytes the kernel counts for the records that have not been read; the same for each of one size. */
 int evsock_unread(int ours);
 
-#endif /* UROCE_EVSOCK_PRIV_H */
+#endif /* UROCE_EVSOCK_H */

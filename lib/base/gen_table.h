@@ -38,7 +38,8 @@ gen_table_bytes(uint32_t size)
 
 /**
  * Make a table of @p size empty slots of zeroed memory.
- * @param seed  A secret random number, which makes the first slot and the first generation of each slot unpredictable.
+ * @param seed  A secret random number, from which the first slot and the first generation of each slot follow. They differ from
+ * one start to the next; but whoever knows several may compute the others (mix.h is no cryptography).
  * The tables of a process that has ended are forgotten, but its peers still know its numbers and may even send to them;
  * they must not come again soon. 0: slots and generations begin at 0, as tests want them.
  * @return 0 or ENOMEM; gen_table_fini() is right after either.

@@ -33,7 +33,7 @@ struct handles {
 
 /**
  * Make a table without objects.
- * @param seed  A secret random number, which makes the first generation of each index unpredictable: for handles that
+ * @param seed  A secret random number, from which the first generation of each index follows: for handles that
  * peers get to know, as gen_table_init() says. 0: they begin at 0.
  */
 void handles_init(struct handles *h, uint64_t seed);

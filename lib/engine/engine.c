@@ -4,14 +4,12 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
-#include <sys/eventfd.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <rte_malloc.h>
 #include <rte_pause.h>
 
+#include "base/evsock.h"
 #include "engine/engine_priv.h"
 #include "ring/ctl.h"
 
@@ -66,7 +64,7 @@ on_completion(void *arg, int channel, uint64_t cookie)
 {
 	struct ctl_comp_event ev = { .cookie = cookie };
 
-	return send(channel, &ev, sizeof(ev), MSG_DONTWAIT | MSG_NOSIGNAL) >= 0 || (errno != EAGAIN && errno != ENOBUFS);
+	return evsock_send(channel, &ev, sizeof(ev));
 }
 
 /** Allocate everything that needs memory. @return 0 or an errno value. */

@@ -42,7 +42,7 @@ enum {
 	ENGINE_LOOP_MAX = 8,         /**< engines in a loop */
 	ENGINE_CPUS_MAX = 4,         /**< threads of a loop */
 	ENGINE_SPIN_TURNS = 500,     /**< idle turns before the first yield, if no other thread wants the core */
-	ENGINE_AWAKE_NS = 1000000,   /**< no sleep until this long after the last work */
+	ENGINE_AWAKE_NS = 1000000,   /**< a loop with one thread doesn't sleep until this long after the last work */
 	ENGINE_SLEEP_MIN_NS = 20000,
 	ENGINE_SLEEP_MAX_NS = 200000,
 	ENGINE_SESSION_COLD_NS = 100000000, /**< a session without a doorbell for this long goes cold */

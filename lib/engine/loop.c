@@ -24,7 +24,6 @@
 #include <errno.h>
 #include <sched.h>
 #include <stdlib.h>
-#include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>

@@ -74,7 +74,7 @@ struct mr_table {
  * [control] Create a key table.
  * @param max_mr  Limit for the number of MRs, at most UROCE_MAX_MR.
  * @param qsbr  The RCU variable that engines report to; NULL for a single-threaded user (tests, simulation).
- * @param seed  Makes keys unpredictable, see gen_table_init(); 0: they begin at 1.
+ * @param seed  Where keys begin, see gen_table_init(); 0: at 1.
  * @return the table, or NULL with errno set.
  */
 struct mr_table *mr_table_create(uint32_t max_mr, struct rte_rcu_qsbr *qsbr, uint64_t seed);

@@ -171,7 +171,7 @@ struct tp_event {
 struct qp_table;
 /**
  * [control] @param qsbr  The RCU variable that engines report to; NULL for a single-threaded user.
- * @param seed  Makes QP numbers unpredictable, see gen_table_init(); 0: they begin at 2.
+ * @param seed  Where QP numbers begin, see gen_table_init(); 0: at 2.
  * @return NULL with errno set.
  */
 struct qp_table *qp_table_create(uint32_t max_qp, struct rte_rcu_qsbr *qsbr, uint64_t seed);

@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/ioctl.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,37 +10,12 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/procmap.h"
+
 enum {
 	MAPS_READ_BYTES = 8192, /**< on the caller's stack, which may be small */
 	MAPS_LINE_BYTES = 160,  /**< longest part of a line that is used: all fields and the start of the name */
 	MAPS_FIRST_ROOM = 16,
-};
-
-/* Linux 6.11, include/uapi/linux/fs.h; newer than the headers that Debian 12 builds with. */
-struct maps_query {
-	uint64_t size;
-	uint64_t query_flags;
-	uint64_t query_addr;
-	uint64_t vma_start;
-	uint64_t vma_end;
-	uint64_t vma_flags;
-	uint64_t vma_page_size;
-	uint64_t vma_offset;
-	uint64_t inode;
-	uint32_t dev_major;
-	uint32_t dev_minor;
-	uint32_t vma_name_size;
-	uint32_t build_id_size;
-	uint64_t vma_name_addr;
-	uint64_t build_id_addr;
-};
-#define MAPS_QUERY _IOWR('f', 17, struct maps_query)
-enum {
-	MAPS_QUERY_READABLE = 0x01,
-	MAPS_QUERY_WRITABLE = 0x02,
-	MAPS_QUERY_EXECUTABLE = 0x04,
-	MAPS_QUERY_SHARED = 0x08,
-	MAPS_QUERY_COVERING_OR_NEXT = 0x10,
 };
 
 /* Descriptor of /proc/self/maps for the ioctl. -1: not opened yet. */

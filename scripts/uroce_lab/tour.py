@@ -34,8 +34,9 @@ def tour(name):
         show(program, arguments, pair.client.text())
     print()
     pairs.print_table(['program', 'size', 'iterations', 'result'], body)
-    if watch.text():
-        print(f'\n{watch.text()}\n(docs/benchmarks.md, "Few cores")')
+    scarce = watch.text()
+    if scarce:
+        print(f'\n{scarce}\n(docs/benchmarks.md, "Few cores")')
 
 
 def main():

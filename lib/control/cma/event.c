@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "control/cma/cma_priv.h"
-#include "control/core/evsock_priv.h"
+#include "base/evsock.h"
 
 /**
  * Send @p k.

@@ -3,7 +3,7 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-#include "control/core/evsock_priv.h"
+#include "base/evsock.h"
 #include "control/core/session_priv.h"
 
 static void

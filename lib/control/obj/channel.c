@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include <unistd.h>
 
-#include "control/core/evsock_priv.h"
+#include "base/evsock.h"
 #include "control/obj/obj_cq_priv.h"
 
 int
