@@ -79,7 +79,7 @@ parts_create(struct engine *e)
 		.engine = c->id,
 		.nb_ports = c->nb_ports,
 		.socket_id = c->socket_id,
-		.no_watch = c->nb_cpus > 1, /* doorbells tell which programs are active */
+		.no_watch = c->nb_cpus > 0, /* doorbells tell which programs are active */
 		.stamp_ns = clock_read,
 		.notify = on_completion,
 		.event = on_event,

@@ -42,7 +42,7 @@ enum {
 	ENGINE_LOOP_MAX = 8,         /**< engines in a loop */
 	ENGINE_CPUS_MAX = 4,         /**< threads of a loop */
 	ENGINE_SPIN_TURNS = 500,     /**< idle turns before the first yield, if no other thread wants the core */
-	ENGINE_AWAKE_NS = 1000000,   /**< a loop with one thread doesn't sleep until this long after the last work */
+	ENGINE_AWAKE_NS = 1000000,   /**< a loop without CPUs of its own (nb_cpus 0) doesn't sleep until this long after the last work */
 	ENGINE_SLEEP_MIN_NS = 20000,
 	ENGINE_SLEEP_MAX_NS = 200000,
 	ENGINE_SESSION_COLD_NS = 100000000, /**< a session without a doorbell for this long goes cold */
@@ -60,7 +60,8 @@ struct engine_config {
 	struct shared sh;          /**< the engine is thread `id` of sh.qsbr: online while it runs, offline while it sleeps */
 	struct tp_features features[UROCE_MAX_PORTS]; /**< features of the QPs of each port */
 	int socket_id;
-	unsigned int nb_cpus;      /**< threads of the engine's loop, each on a CPU of its own; 0: one, on any */
+	/** Threads of the engine's loop, each on a CPU of its own, that take turns with programs there; 0: one that learns what its CPU is like. */
+	unsigned int nb_cpus;
 	int cpus[ENGINE_CPUS_MAX];
 };
 

@@ -6,17 +6,17 @@
  * A loop sleeps in an epoll. Before it sleeps it says so (ring_db.hot of each session, struct engine.sleeping), so that whoever
  * gives it work wakes it by an eventfd. Only ports that can't wake anybody make it look at them by a timer.
  *
- * A loop with one thread learns from the effect of a yield how long to spin:
+ * Any other loop has one thread, and learns from the effect of a yield how long to spin:
  *
  *   no context switch   no thread waits for the core: spin for long before the next yield
  *   a switch            another thread ran and gave the core back: yield early and often
  *   a long absence      another thread runs and never yields: nap instead of yielding; a thread that wakes up goes first
  *
- * A loop with several threads is for machines with few cores, where programs that poll need the cores as much as the
- * engines do. One thread at a time runs the engines. A client wakes the thread on its own CPU, which takes a few
- * microseconds, while to wake a thread on another busy CPU can take fifty in a virtual machine; the thread runs the engines
- * until they are idle and goes back to sleep, and the client goes on. If fewer programs are active than there are CPUs, a
- * thread on a CPU that no program needs spins instead.
+ * A loop that is given its CPUs (engine_config.nb_cpus) is for machines with few cores, where programs that poll need the
+ * cores as much as the engines do. It has a thread on each; one at a time runs the engines. A client wakes the thread on
+ * its own CPU, which takes a few microseconds, while to wake a thread on another busy CPU can take fifty in a virtual
+ * machine; the thread runs the engines until they are idle and goes back to sleep, and the client goes on. If fewer
+ * programs are active than there are CPUs, a thread on a CPU that no program needs spins instead.
  *
  * The engines tell their clients when several of them are active on the same CPU (ring_db.crowded): programs that poll in
  * vain then yield their cores.
@@ -58,6 +58,7 @@ struct engine_loop {
 	unsigned int n;              /**< [runner] engines that are not stopped */
 	enum engine_idle policy;
 	unsigned int nb_threads;
+	bool by_turns;               /**< the threads take turns with the programs on their CPUs: engine_config.nb_cpus */
 	int go_fds[ENGINE_CPUS_MAX]; /**< for each thread; written by another one: come and spin */
 
 	/* [runner] */
@@ -183,7 +184,7 @@ rest(struct engine_loop *l, uint64_t *ns, bool kicks)
 static bool
 rest_for_long(struct engine_loop *l, uint64_t *ns)
 {
-	bool poll = must_poll(l), kicks = !poll || l->nb_threads > 1 || l->policy == ENGINE_IDLE_INTERRUPT;
+	bool poll = must_poll(l), kicks = !poll || l->by_turns || l->policy == ENGINE_IDLE_INTERRUPT;
 
 	/* Programs that shall kick must ring first: their SQs aren't watched any more. */
 	for (unsigned int i = 0; i < l->n && kicks; i++)
@@ -250,7 +251,7 @@ count_active(struct engine_loop *l, uint64_t now_ns)
 	set_crowded(l, crowded);
 }
 
-/** What to do after a turn without work, on a loop that has its core to itself or shares it without knowing with whom. */
+/** What to do after a turn without work, in a loop that has its core to itself or shares it without knowing with whom. */
 static enum action
 action_alone(struct engine_loop *l, uint64_t now_ns)
 {
@@ -272,7 +273,7 @@ choose_action(struct engine_loop *l, unsigned int thread, uint32_t work)
 
 	if (l->policy == ENGINE_IDLE_POLL)
 		return SPIN;
-	if (l->nb_threads > 1 && now_ns - l->counted_ns > COUNT_NS)
+	if (l->by_turns && now_ns - l->counted_ns > COUNT_NS)
 		count_active(l, now_ns);
 	if (work > 0) {
 		l->idle_turns = 0;
@@ -283,7 +284,7 @@ choose_action(struct engine_loop *l, unsigned int thread, uint32_t work)
 	l->idle_turns++;
 	if (l->policy == ENGINE_IDLE_INTERRUPT)
 		return REST;
-	if (l->nb_threads == 1)
+	if (!l->by_turns)
 		return action_alone(l, now_ns);
 	if (!l->may_spin || thread != l->spinner || now_ns - l->last_work_ns >= SPIN_NS)
 		return REST;
@@ -319,7 +320,7 @@ clock_now(void)
 }
 
 /**
- * Yield the core. A loop with several threads counts as asleep meanwhile: if the kernel gives this core to another thread for long, a client
+ * Yield the core. A loop that takes turns with programs counts as asleep meanwhile: if the kernel gives this core to another thread for long, a client
  * on another core wakes the loop's thread there and needn't wait.
  * @return false: another thread is the runner now.
  */
@@ -328,7 +329,7 @@ yield(struct engine_loop *l)
 {
 	uint64_t before = clock_now(), ns = UINT64_MAX, took;
 
-	if (l->nb_threads == 1) {
+	if (!l->by_turns) {
 		sched_yield();
 		yield_learn(l, clock_now() - before);
 		return true;
@@ -564,6 +565,7 @@ engine_loop_create(struct engine *const *engines, unsigned int n)
 		.first = engines[0],
 		.policy = engines[0]->c.idle,
 		.nb_threads = engine_cpus(engines[0]),
+		.by_turns = engines[0]->c.nb_cpus > 0,
 		.nap_ns = ENGINE_SLEEP_MIN_NS,
 	};
 	for (unsigned int i = 0; i < l->nb_threads; i++)

@@ -39,6 +39,7 @@ static struct engine_loop *loop;
 /* transport_run() of both engines: never on two threads at once. */
 static _Atomic int inside;
 static _Atomic uint64_t overlaps, slice_ns;
+static unsigned int nb_threads = THREADS;
 
 static void
 look_for_overlap(void *arg, uint64_t now_ns)
@@ -73,7 +74,7 @@ up(enum engine_idle idle)
 	struct engine *engines[2];
 
 	rig_cpus = cpus;
-	rig_nb_cpus = THREADS;
+	rig_nb_cpus = nb_threads;
 	rig_up(rig, 2, idle, 0, NULL);
 	rec.on_run = look_for_overlap;
 	overlaps = 0;
@@ -82,7 +83,7 @@ up(enum engine_idle idle)
 
 		*p = (struct program){ .e = rig[i].e, .db = aligned_alloc(64, sizeof(*p->db)) };
 		memset(p->db, 0, sizeof(*p->db));
-		for (unsigned int k = 0; k < THREADS; k++)
+		for (unsigned int k = 0; k < nb_threads; k++)
 			p->kick_fds[k] = eventfd(0, EFD_CLOEXEC);
 		p->s = engine_session_add(p->e, p->db, 1, p->kick_fds, false);
 		assert_non_null(p->s);
@@ -91,7 +92,7 @@ up(enum engine_idle idle)
 	}
 	loop = engine_loop_create(engines, 2);
 	assert_non_null(loop);
-	for (unsigned int i = 0; i < THREADS; i++) {
+	for (unsigned int i = 0; i < nb_threads; i++) {
 		members[i] = (struct member){ .l = loop, .thread = i };
 		assert_int_equal(pthread_create(&members[i].id, NULL, member_main, &members[i]), 0);
 	}
@@ -104,11 +105,11 @@ down(void)
 		engine_session_remove(programs[i].e, programs[i].s);
 	engine_stop(rig[0].e);
 	engine_stop(rig[1].e);
-	for (unsigned int i = 0; i < THREADS; i++)
+	for (unsigned int i = 0; i < nb_threads; i++)
 		pthread_join(members[i].id, NULL);
 	engine_loop_destroy(loop);
 	for (unsigned int i = 0; i < PROGRAMS; i++) {
-		for (unsigned int k = 0; k < THREADS; k++)
+		for (unsigned int k = 0; k < nb_threads; k++)
 			close(programs[i].kick_fds[k]);
 		free(programs[i].db);
 	}
@@ -259,6 +260,24 @@ programs_on_one_cpu_are_told_to_yield(void **state)
 	down();
 }
 
+/* Where there is one CPU, the loop leaves it to the programs as soon as it has no work. */
+static void
+the_only_cpu_is_left_to_programs(void **state)
+{
+	uint64_t turns;
+
+	nb_threads = 1;
+	up(ENGINE_IDLE_ADAPTIVE);
+	assert_true(rings_tell_to_yield(false));
+	/* The loop would spin for a millisecond if it had the CPU to itself. */
+	nap_us(100);
+	turns = engine_stats(rig[0].e)->turns;
+	nap_us(500);
+	assert_int_equal(engine_stats(rig[0].e)->turns, turns);
+	down();
+	nb_threads = THREADS;
+}
+
 static void
 note_slice(void *arg, uint64_t now_ns)
 {
@@ -313,6 +332,7 @@ main(void)
 		cmocka_unit_test(an_engine_that_stops_leaves_the_loop),
 		cmocka_unit_test(nobody_is_woken_when_nothing_happens),
 		cmocka_unit_test(programs_on_one_cpu_are_told_to_yield),
+		cmocka_unit_test(the_only_cpu_is_left_to_programs),
 		cmocka_unit_test(loops_have_short_slices),
 		cmocka_unit_test(create_refuses_too_many),
 	};
