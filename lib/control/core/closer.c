@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "control/core/closer_priv.h"
 
-#include <limits.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdint.h>
@@ -21,9 +20,17 @@ struct item {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct item *queue;
 static uint32_t nb_queued, room;
-static unsigned int nb_threads;
 static uid_t busy[CLOSER_MAX_THREADS]; /* the users for whom threads are inside close() */
 static unsigned int nb_busy;
+
+/** A place for a thread. Its stack is ours: the C library keeps those that it made, one for each thread there ever was. */
+struct worker {
+	pthread_t thread;
+	enum { WORKER_NONE, WORKER_RUNS, WORKER_ENDED /**< to be joined */ } state;
+};
+static struct worker workers[CLOSER_MAX_THREADS];
+static char stacks[CLOSER_MAX_THREADS][CLOSER_STACK_BYTES] __attribute__((aligned(CLOSER_STACK_BYTES)));
+static unsigned int nb_threads; /* workers that run */
 
 static unsigned int
 threads_of(uid_t uid)
@@ -54,6 +61,7 @@ static void *
 close_queued(void *arg)
 {
 	static const struct linger off = { 0 };
+	struct worker *self = arg;
 	struct item it;
 
 	pthread_mutex_lock(&lock);
@@ -71,29 +79,46 @@ close_queued(void *arg)
 		}
 	}
 	nb_threads--;
+	self->state = WORKER_ENDED;
 	pthread_mutex_unlock(&lock);
 	return NULL;
 }
 
+/** @return a place that no thread uses. One that has said so ends without waiting for anything. */
+static struct worker *
+free_worker(void)
+{
+	for (unsigned int i = 0; i < CLOSER_MAX_THREADS; i++) {
+		if (workers[i].state == WORKER_RUNS)
+			continue;
+		if (workers[i].state == WORKER_ENDED)
+			pthread_join(workers[i].thread, NULL);
+		workers[i].state = WORKER_NONE;
+		return &workers[i];
+	}
+	return NULL;
+}
+
 /** The threads block signals, which the control thread handles. */
-static int
+static void
 start_thread(void)
 {
+	struct worker *w = free_worker();
 	sigset_t all, before;
 	pthread_attr_t attr;
-	pthread_t thread;
-	int rc;
 
+	if (w == NULL)
+		return;
 	pthread_attr_init(&attr);
-	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-	pthread_attr_setstacksize(&attr,
-				  CLOSER_STACK_BYTES > PTHREAD_STACK_MIN ? CLOSER_STACK_BYTES : PTHREAD_STACK_MIN);
+	pthread_attr_setstack(&attr, stacks[w - workers], CLOSER_STACK_BYTES);
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
-	rc = pthread_create(&thread, &attr, close_queued, NULL);
+	if (pthread_create(&w->thread, &attr, close_queued, w) == 0) {
+		w->state = WORKER_RUNS;
+		nb_threads++;
+	}
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	pthread_attr_destroy(&attr);
-	return rc;
 }
 
 void
@@ -114,9 +139,8 @@ closer_close(int fd, uid_t uid)
 	}
 	queue[nb_queued++] = (struct item){ fd, uid };
 	/* A thread that isn't inside close() looks at the queue again before it ends. */
-	if (nb_threads == nb_busy && nb_threads < CLOSER_MAX_THREADS && threads_of(uid) < CLOSER_USER_THREADS &&
-	    start_thread() == 0)
-		nb_threads++;
+	if (nb_threads == nb_busy && threads_of(uid) < CLOSER_USER_THREADS)
+		start_thread();
 	pthread_mutex_unlock(&lock);
 }
 

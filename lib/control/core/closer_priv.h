@@ -22,7 +22,7 @@ enum {
 	CLOSER_MAX_THREADS = 32,
 	CLOSER_USER_THREADS = 2,
 	CLOSER_USER_PENDING = 16,
-	CLOSER_STACK_BYTES = 64 << 10,
+	CLOSER_STACK_BYTES = 256 << 10, /**< more than PTHREAD_STACK_MIN on any machine; only what is used has pages */
 	CLOSER_SO_PASSRIGHTS = 83, /**< Linux 6.16, include/uapi/asm-generic/socket.h; newer than Debian 12's headers */
 };
 
