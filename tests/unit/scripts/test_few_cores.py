@@ -51,7 +51,7 @@ class Table(unittest.TestCase):
         self.assertFalse(good)
 
     def test_rates_of_many_are_compared_with_one_pair(self):
-        body, _ = few.table(samples(**{'8 ib_send_bw': {'GB_per_s': [1.5], 'one_GB_per_s': [2.0]}}))
+        body, _ = few.table(samples(**{f'{few.MANY} ib_send_bw': {'GB_per_s': [1.5], 'one_GB_per_s': [2.0]}}))
         self.assertEqual(body[0][-2:], ['>= 0.7 of one pair', 'met'])
 
     def test_every_row_is_of_a_measurement(self):

@@ -68,7 +68,7 @@ atomics_have_operands_before_their_sge(void **state)
 static void
 binds_and_invalidations_fill_their_slots(void **state)
 {
-	struct ibv_pd pd, other;
+	struct ibv_pd pd = { .handle = 1 }, other = { .handle = 2 };
 	struct ibv_mr mr = { .pd = &pd, .lkey = 0x123 };
 	struct ibv_mw mw = { .pd = &pd, .rkey = 0x4ff, .type = IBV_MW_TYPE_1 };
 	struct ibv_mw_bind_info info = { .mr = &mr, .addr = 0x1000, .length = 50,
