@@ -20,6 +20,7 @@
 #include "control/cma/gsi_priv.h"
 #include "control/core/closer_priv.h"
 #include "control/core/quota_priv.h"
+#include "control/core/subuid_priv.h"
 #include "control/loop_priv.h"
 #include "control/memory/sigbus_priv.h"
 #include "control/observe/capture.h"
@@ -36,16 +37,15 @@ enum { EPOLL_BATCH = 64, ACCEPT_BURST = 16 };
 
 /**
  * Tell a program why it gets no session. This reply is sent before its HELLO was read.
- * @param users  The limit is its user's; else it is the daemon's, or the daemon has no descriptors left.
+ * @param why  NULL: the limit is the daemon's, or the daemon has no descriptors left.
  */
 static void
-refuse(int fd, const struct control *c, bool users)
+refuse(int fd, const struct control *c, const char *why)
 {
 	struct ctl_rsp rsp = { .magic = CTL_MAGIC, .op = CTL_HELLO, .status = EMFILE };
 
-	if (users)
-		snprintf(rsp.message, sizeof(rsp.message), "this user has %u sessions already: daemon.user_max_sessions",
-			 c->s.conf->user_max_sessions);
+	if (why != NULL)
+		snprintf(rsp.message, sizeof(rsp.message), "%s", why);
 	else if (c->nb_sessions >= c->s.conf->max_sessions)
 		snprintf(rsp.message, sizeof(rsp.message),
 			 "uroced has %u sessions already; raise daemon.max_sessions (at most %d)", c->nb_sessions,
@@ -58,20 +58,20 @@ refuse(int fd, const struct control *c, bool users)
 
 /** Close the socket of a connection that has no session. */
 static void
-close_stranger(int fd)
+close_stranger(const struct control *c, int fd)
 {
 	struct ucred cred = { .uid = (uid_t)-1 };
 	socklen_t len = sizeof(cred);
 
 	getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len);
-	closer_close_socket(fd, cred.uid);
+	closer_close_socket(fd, subuid_owner(c->subuids, cred.uid));
 }
 
 static void
 refuse_and_close(int fd, const struct control *c)
 {
-	refuse(fd, c, false);
-	close_stranger(fd);
+	refuse(fd, c, NULL);
+	close_stranger(c, fd);
 }
 
 /**
@@ -96,6 +96,7 @@ accept_one(struct control *c, bool *no_fds)
 static void
 begin_session(struct control *c, int fd, bool own)
 {
+	struct request r = { 0 };
 	struct session *s;
 
 	if (c->nb_sessions >= c->s.conf->max_sessions) {
@@ -105,13 +106,13 @@ begin_session(struct control *c, int fd, bool own)
 	s = session_new(c, fd);
 	if (s == NULL) {
 		CTL_LOG(ERR, "no memory for a session");
-		close_stranger(fd);
+		close_stranger(c, fd);
 		return;
 	}
 	s->own = own;
-	if (!own && !quota_session(c, s->user)) {
-		refuse(fd, c, true);
-		session_close(s, "its user has as many as it may have");
+	if (quota_session(s, &r) != 0) {
+		refuse(fd, c, r.message);
+		session_close(s, "its user has as much as it may have");
 	} else if (dispatch_session(s) != 0) {
 		session_close(s, "it can't be watched");
 	}
@@ -398,7 +399,9 @@ init_tables(struct control *c)
 
 	TAILQ_INIT(&c->sessions);
 	TAILQ_INIT(&c->closed);
+	TAILQ_INIT(&c->strangers);
 	LIST_INIT(&c->users);
+	c->subuids = subuid_read(SUBUID_FILE);
 	LIST_INIT(&c->xrcds);
 	if (getrandom(&seed, sizeof(seed), 0) != (ssize_t)sizeof(seed))
 		return errno != 0 ? errno : EIO;
@@ -510,6 +513,7 @@ control_destroy(struct control *c)
 	handles_fini(&c->srqns);
 	handles_fini(&c->targets);
 	pthread_mutex_destroy(&c->lock);
+	subuid_free(c->subuids);
 	free(c->rx);
 	free(c);
 }

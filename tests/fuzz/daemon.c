@@ -84,7 +84,7 @@ daemon_begin(void)
 					    "port uroce0.pkeys=0xffff 0x8001",
 					    "daemon.mbufs=2047",
 					    "daemon.socket_mode=0600",
-					    "daemon.ring_memory=8",
+					    "daemon.session_max_rings=8",
 					    "daemon.max_sessions=4",
 					    "daemon.max_pd=64",
 					    "daemon.max_qp=64",

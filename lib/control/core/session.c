@@ -58,6 +58,7 @@ session_new(struct control *c, int fd)
 		if (s->proc_fd >= 0 && c->privileged)
 			s->maps_fd = openat(s->proc_fd, "maps", O_RDONLY | O_CLOEXEC);
 	}
+	s->begun_ns = control_now_ns();
 	s->user = quota_enter(c, s->uid);
 	if (s->user == NULL) {
 		if (s->maps_fd >= 0)
@@ -68,8 +69,33 @@ session_new(struct control *c, int fd)
 		return NULL;
 	}
 	TAILQ_INSERT_TAIL(&c->sessions, s, link);
+	TAILQ_INSERT_TAIL(&c->strangers, s, stranger);
 	c->nb_sessions++;
 	return s;
+}
+
+void
+session_greeted(struct session *s)
+{
+	UROCE_ASSERT(!s->hello);
+	s->hello = true;
+	TAILQ_REMOVE(&s->control->strangers, s, stranger);
+}
+
+uint64_t
+sessions_close_strangers(struct control *c, uint64_t now_ns)
+{
+	struct session *s;
+	uint64_t until_ns;
+
+	while ((s = TAILQ_FIRST(&c->strangers)) != NULL) {
+		until_ns = s->begun_ns + (uint64_t)c->s.conf->hello_timeout * 1000000000;
+		if (until_ns > now_ns)
+			return until_ns;
+		c->hello_timeouts++;
+		session_close(s, "no HELLO within daemon.hello_timeout");
+	}
+	return UINT64_MAX;
 }
 
 void
@@ -113,6 +139,8 @@ session_close(struct session *s, const char *why)
 	UROCE_ASSERT(c->nb_sessions > 0);
 	s->closing = true;
 	log_end(s, why);
+	if (!s->hello)
+		TAILQ_REMOVE(&c->strangers, s, stranger);
 	control_unwatch(c, &s->sock);
 	TAILQ_REMOVE(&c->sessions, s, link);
 	TAILQ_INSERT_TAIL(&c->closed, s, link);

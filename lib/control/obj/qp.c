@@ -264,11 +264,9 @@ op_qp_create(struct session *s, struct request *r)
 		rc = req_fail(r, ENOMEM, "no doorbell for another QP");
 		goto fail_obj;
 	}
-	if (shm_alloc(s->shm, sizeof(struct ring_qp_shared) + l.sq_bytes + l.rq_bytes, &qp->block) != 0) {
-		rc = req_fail(r, ENOMEM, "no memory for the QP's rings (daemon.ring_memory is %u MiB per session)",
-			      c->s.conf->ring_memory);
+	rc = obj_ring_alloc(s, sizeof(struct ring_qp_shared) + l.sq_bytes + l.rq_bytes, "QP", &qp->block, r);
+	if (rc != 0)
 		goto fail_slot;
-	}
 	rc = create(s, r, qp, &l);
 	if (rc != 0)
 		goto fail_block;
@@ -276,7 +274,7 @@ op_qp_create(struct session *s, struct request *r)
 	fill_reply(s, r, qp, &l);
 	return 0;
 fail_block:
-	shm_free(s->shm, &qp->block);
+	obj_ring_free(s, &qp->block);
 fail_slot:
 	handles_remove(&s->db_slots[qp->engine], qp->db_slot);
 fail_obj:
@@ -445,7 +443,7 @@ forget(struct session *s, struct obj_qp *qp)
 {
 	use_parts(qp, -1);
 	handles_remove(&s->db_slots[qp->engine], qp->db_slot);
-	shm_free(s->shm, &qp->block);
+	obj_ring_free(s, &qp->block);
 	free(qp->note);
 	obj_free(s, OBJ_QP, &qp->obj);
 }

@@ -9,6 +9,7 @@
 #include <sys/sysmacros.h>
 
 #include "control/core/closer_priv.h"
+#include "control/core/quota_priv.h"
 #include "control/obj/obj_qp_priv.h"
 #include "control/obj/obj_srq_priv.h"
 #include "control/obj/obj_xrc_priv.h"
@@ -118,7 +119,7 @@ obj_xrcd_destroy(struct session *s, struct obj_xrcd *o)
 		free(x);
 	}
 	if (o->fd >= 0)
-		closer_close(o->fd, s->uid);
+		closer_close(o->fd, s->user->uid);
 	obj_free(s, OBJ_XRCD, &o->obj);
 }
 

@@ -515,6 +515,7 @@ limit_connects(uint32_t of_session, uint32_t of_user)
 	control_lock(daemon_control());
 	conf->session_max_connects = of_session;
 	conf->user_max_connects = of_user;
+	conf->limit_root = of_user != 0;
 	control_unlock(daemon_control());
 }
 
