@@ -395,7 +395,7 @@ static int
 init_tables(struct control *c)
 {
 	const struct uroced_config *conf = c->s.conf;
-	uint64_t seed;
+	struct secret of_srqns;
 
 	TAILQ_INIT(&c->sessions);
 	TAILQ_INIT(&c->closed);
@@ -403,11 +403,12 @@ init_tables(struct control *c)
 	LIST_INIT(&c->users);
 	c->subuids = subuid_read(SUBUID_FILE);
 	LIST_INIT(&c->xrcds);
-	if (getrandom(&seed, sizeof(seed), 0) != (ssize_t)sizeof(seed))
+	if (getrandom(c->secret.key, sizeof(c->secret.key), 0) != (ssize_t)sizeof(c->secret.key))
 		return errno != 0 ? errno : EIO;
-	handles_init(&c->pd_ids, 0);
-	handles_init(&c->srqns, seed | 1);
-	handles_init(&c->targets, 0);
+	handles_init(&c->pd_ids, NULL);
+	of_srqns = secret_derive(&c->secret);
+	handles_init(&c->srqns, &of_srqns);
+	handles_init(&c->targets, NULL);
 	c->limit[OBJ_PD] = c->limit[OBJ_XRCD] = conf->max_pd;
 	/* Memory windows have keys from the MRs' table. */
 	c->limit[OBJ_MR] = c->limit[OBJ_MW] = conf->max_mr;
@@ -416,9 +417,10 @@ init_tables(struct control *c)
 	c->limit[OBJ_QP] = conf->max_qp;
 	c->limit[OBJ_AH] = conf->max_ah;
 	c->limit[OBJ_CM_ID] = c->limit[OBJ_CM_GROUP] = conf->max_cm_id;
+	c->peers = calloc(CONTROL_PEER_BUCKETS, sizeof(*c->peers));
 	c->rx = malloc(CONTROL_RX_BYTES);
 	/* Numbers of SRQs and PDs start at 1: 0 means none. */
-	return c->rx != NULL && handles_add(&c->srqns, c) != HANDLE_NONE && handles_add(&c->pd_ids, c) != HANDLE_NONE ? 0 : ENOMEM;
+	return c->rx != NULL && c->peers != NULL && handles_add(&c->srqns, c) != HANDLE_NONE && handles_add(&c->pd_ids, c) != HANDLE_NONE ? 0 : ENOMEM;
 }
 
 struct control *
@@ -514,6 +516,7 @@ control_destroy(struct control *c)
 	handles_fini(&c->targets);
 	pthread_mutex_destroy(&c->lock);
 	subuid_free(c->subuids);
+	free(c->peers);
 	free(c->rx);
 	free(c);
 }

@@ -65,6 +65,7 @@ enum {
 	 * the next one. At least one of them is done in each turn, and in between the requests of all others.
 	 */
 	CONTROL_TURN_NS = 2000000,
+	CONTROL_PEER_BUCKETS = 4096,
 	CONTROL_SMALL_MR = 64, /**< segments of an MR that doesn't count as many */
 	/** Log lines about ended sessions per second at most. */
 	CONTROL_LOG_BURST = 20,
@@ -86,6 +87,8 @@ enum obj_type {
 	OBJ_TYPES,
 };
 
+struct obj_qp;
+struct session;
 struct subuids;
 
 /** A descriptor in epoll, and the function that handles its events. */
@@ -160,6 +163,14 @@ struct control {
 	uint32_t next_xrcd;
 	struct handles srqns;   /**< numbers of XRC SRQs */
 	struct handles targets; /**< struct xrc_target */
+	struct secret secret;   /**< of hash tables */
+	LIST_HEAD(peer_list, obj_qp) *peers; /**< connected QPs by their peers, CONTROL_PEER_BUCKETS: obj/identity.c */
+	/**
+	 * Whether a connection manager has the agreement of the peer at @p gid that its QP @p peer_qpn is for @p qpn of the user of
+	 * @p s; set by cma.
+	 */
+	bool (*peer_agreed)(struct control *c, const struct session *s, uint32_t qpn, const struct gid *gid, uint32_t peer_qpn);
+	uint64_t refused_qpns, refused_peers; /**< connections in the name of others' QPs, and to their peers */
 
 	/* Connections: cma. */
 	struct gsi *gsi;

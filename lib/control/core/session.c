@@ -44,9 +44,9 @@ session_new(struct control *c, int fd)
 	for (int i = 0; i < CTL_MAX_KICKS; i++)
 		s->kick_fds[i] = -1;
 	for (int i = 0; i < OBJ_TYPES; i++)
-		handles_init(&s->tab[i], 0);
+		handles_init(&s->tab[i], NULL);
 	for (int i = 0; i < UROCE_MAX_ENGINES; i++)
-		handles_init(&s->db_slots[i], 0);
+		handles_init(&s->db_slots[i], NULL);
 	LIST_INIT(&s->views);
 	snprintf(s->program, sizeof(s->program), "?");
 	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) == 0) {

@@ -10,7 +10,7 @@
 
 #include "control/core/closer_priv.h"
 #include "control/core/quota_priv.h"
-#include "control/obj/obj_qp_priv.h"
+#include "control/obj/identity_priv.h"
 #include "control/obj/obj_srq_priv.h"
 #include "control/obj/obj_xrc_priv.h"
 
@@ -281,6 +281,7 @@ obj_xrc_target_close(struct session *s, struct obj_qp *qp)
 	struct control *c = s->control;
 	struct xrc_target *t = qp->target;
 
+	identity_disconnected(qp);
 	LIST_REMOVE(qp, opening);
 	if (LIST_EMPTY(&t->openings)) {
 		engine_call(c->s.engines[qp->engine], destroy_on_engine, t->qp);

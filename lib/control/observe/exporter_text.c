@@ -129,6 +129,9 @@ write_objects(struct control *c, FILE *f)
 		fprintf(f, "uroce_limit_refused_total{limit=\"%s\"} %" PRIu64 "\n", quota_key(i), c->refused[i]);
 	fprintf(f, "uroce_limit_refused_total{limit=\"max_sessions\"} %" PRIu64 "\n", c->refused_sessions);
 	fprintf(f, "uroce_limit_refused_total{limit=\"hello_timeout\"} %" PRIu64 "\n", c->hello_timeouts);
+	head(f, "uroce_identity_refused", "_total", "counter", "connections in the name of QPs of other users, and to their peers");
+	fprintf(f, "uroce_identity_refused_total{check=\"qp\"} %" PRIu64 "\n", c->refused_qpns);
+	fprintf(f, "uroce_identity_refused_total{check=\"peer\"} %" PRIu64 "\n", c->refused_peers);
 	head(f, "uroce_registered_bytes", "", "gauge", "memory that programs have registered");
 	fprintf(f, "uroce_registered_bytes %" PRIu64 "\n", bytes);
 }
