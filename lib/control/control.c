@@ -103,13 +103,12 @@ begin_session(struct control *c, int fd, bool own)
 		refuse_and_close(fd, c);
 		return;
 	}
-	s = session_new(c, fd);
+	s = session_new(c, fd, own);
 	if (s == NULL) {
 		CTL_LOG(ERR, "no memory for a session");
 		close_stranger(c, fd);
 		return;
 	}
-	s->own = own;
 	if (quota_session(s, &r) != 0) {
 		refuse(fd, c, r.message);
 		session_close(s, "its user has as much as it may have");

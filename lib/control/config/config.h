@@ -47,8 +47,8 @@ struct config_port {
  * A quarter of what the daemon has at most is one user's, so that others have enough when he has used up his share.
  */
 #define CONFIG_SHARES(X) \
-	X(qp, 8192, UROCE_MAX_QP / 4, UROCE_MAX_QP, 1, "QPs") \
-	X(cq, 8192, UROCE_MAX_CQ / 4, UROCE_MAX_CQ, 1, "CQs") \
+	X(qp, UROCE_MAX_QP / 4, UROCE_MAX_QP / 4, UROCE_MAX_QP, 1, "QPs") \
+	X(cq, UROCE_MAX_CQ / 4, UROCE_MAX_CQ / 4, UROCE_MAX_CQ, 1, "CQs") \
 	X(channel, 2048, 4096, UROCE_MAX_CQ, 1, "completion channels") \
 	X(srq, 4096, UROCE_MAX_SRQ / 4, UROCE_MAX_SRQ, 1, "SRQs") \
 	X(mr, UROCE_MAX_MR / 8, UROCE_MAX_MR / 4, UROCE_MAX_MR, 1, "MRs and memory windows") \

@@ -28,7 +28,7 @@ session_find(struct control *c, uint64_t id)
 }
 
 struct session *
-session_new(struct control *c, int fd)
+session_new(struct control *c, int fd, bool own)
 {
 	struct session *s = calloc(1, sizeof(*s));
 	struct ucred cred;
@@ -39,6 +39,7 @@ session_new(struct control *c, int fd)
 		return NULL;
 	s->control = c;
 	s->sock.fd = fd;
+	s->own = own;
 	s->id = ++c->next_session;
 	s->async.sock.fd = s->proc_fd = s->maps_fd = s->mem_fd = s->owner.mem_fd = s->db_sigbus_id = -1;
 	for (int i = 0; i < CTL_MAX_KICKS; i++)
@@ -69,7 +70,8 @@ session_new(struct control *c, int fd)
 		return NULL;
 	}
 	TAILQ_INSERT_TAIL(&c->sessions, s, link);
-	TAILQ_INSERT_TAIL(&c->strangers, s, stranger);
+	if (!own)
+		TAILQ_INSERT_TAIL(&c->strangers, s, stranger);
 	c->nb_sessions++;
 	return s;
 }
@@ -79,7 +81,8 @@ session_greeted(struct session *s)
 {
 	UROCE_ASSERT(!s->hello);
 	s->hello = true;
-	TAILQ_REMOVE(&s->control->strangers, s, stranger);
+	if (!s->own)
+		TAILQ_REMOVE(&s->control->strangers, s, stranger);
 }
 
 uint64_t
@@ -139,7 +142,7 @@ session_close(struct session *s, const char *why)
 	UROCE_ASSERT(c->nb_sessions > 0);
 	s->closing = true;
 	log_end(s, why);
-	if (!s->hello)
+	if (!s->hello && !s->own)
 		TAILQ_REMOVE(&c->strangers, s, stranger);
 	control_unwatch(c, &s->sock);
 	TAILQ_REMOVE(&c->sessions, s, link);

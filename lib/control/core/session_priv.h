@@ -107,9 +107,10 @@ struct session {
 /**
  * Begin a session.
  * @param fd  Its socket; remains the caller's if this fails.
+ * @param own  It is one of this process.
  * @return NULL: no memory.
  */
-struct session *session_new(struct control *c, int fd);
+struct session *session_new(struct control *c, int fd, bool own);
 /**
  * Close a session: no more requests are accepted, and its objects are destroyed at the end of the turn.
  * @param why  For the log; NULL: the program closed the connection.
