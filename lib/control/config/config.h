@@ -44,7 +44,8 @@ struct config_port {
  *
  * Columns: kind, one program's by default, one user's by default, largest value, unit in bytes or pieces, plural for messages.
  *
- * A quarter of what the daemon has at most is one user's, so that others have enough when he has used up his share.
+ * A quarter of what the daemon has at most is one user's, so that others have enough when he has used up his share; of multicast
+ * attachments half of what one group can have.
  */
 #define CONFIG_SHARES(X) \
 	X(qp, UROCE_MAX_QP / 4, UROCE_MAX_QP / 4, UROCE_MAX_QP, 1, "QPs") \
@@ -55,7 +56,7 @@ struct config_port {
 	X(pd, 4096, UROCE_MAX_PD / 4, UROCE_MAX_PD, 1, "PDs") \
 	X(xrcd, 1024, 2048, UROCE_MAX_PD, 1, "XRC domains") \
 	X(ah, 16384, UROCE_MAX_AH / 4, UROCE_MAX_AH, 1, "AHs") \
-	X(mcast, 1024, 4096, UROCE_MAX_MCAST_GROUPS * UROCE_MAX_MCAST_ATTACH, 1, "multicast attachments") \
+	X(mcast, 128, 128, UROCE_MAX_MCAST_GROUPS * UROCE_MAX_MCAST_ATTACH, 1, "multicast attachments") \
 	X(cm_id, 16384, UROCE_MAX_CM_ID / 4, UROCE_MAX_CM_ID, 1, "ids of rdma_cm") \
 	X(cm_group, 1024, 4096, UROCE_MAX_CM_ID, 1, "groups of rdma_cm") \
 	X(fd, 4096, 4096, UINT32_MAX, 1, "descriptors in the daemon") \

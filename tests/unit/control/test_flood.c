@@ -359,6 +359,9 @@ forged_requests_end_no_connection(void **state)
 	/* The first event is that of the end which the host itself asks for. */
 	put_msg(GOOD_HOST, &dreq);
 	assert_int_equal(ears_event(CTL_CM_EV_DISCONNECTED).id, ears.conn);
+	assert_int_equal(peer_handle(ears.sock, CTL_CM_DISCONNECT, ears.conn), 0);
+	assert_true(take_msg(ANSWER_MS, &m));
+	assert_int_equal(m.hdr.attr_id, CM_ATTR_DREP);
 	close(ears.sock);
 	close(ears.events);
 	pair_close(&busy);
