@@ -158,7 +158,7 @@ add_config(const struct call *c, struct format *f, const struct host *h)
 	format_number(f, "max_srq", u->max_srq);
 	format_number(f, "max_qp", u->max_qp);
 	format_number(f, "max_ah", u->max_ah);
-	format_number(f, "ring_memory", u->ring_memory);
+	format_number(f, "session_max_rings", u->session_max_rings);
 	format_text(f, "port", "%s", p->net.name);
 	format_text(f, "ethdev", "%s", p->net.ethdev);
 	format_text(f, "addresses", "%s", addresses);

@@ -5,10 +5,27 @@
 #include <stdlib.h>
 
 #include "base/assert.h"
-#include "base/mix.h"
+
+static void
+swap(struct gen_table *t, uint32_t a, uint32_t b)
+{
+	uint32_t slot = t->free_ring[a];
+
+	t->free_ring[a] = t->free_ring[b];
+	t->free_ring[b] = slot;
+}
+
+/** @return the place in the ring of the free slot that is @p n behind the head. */
+static uint32_t
+place(const struct gen_table *t, uint32_t n)
+{
+	uint32_t i = t->free_head + n;
+
+	return i >= t->size ? i - t->size : i;
+}
 
 int
-gen_table_init(struct gen_table *t, uint32_t size, uint64_t seed)
+gen_table_init(struct gen_table *t, uint32_t size, const struct secret *secret)
 {
 	t->size = t->nb_free = size;
 	while ((UINT32_C(1) << t->slot_bits) < size)
@@ -20,12 +37,14 @@ gen_table_init(struct gen_table *t, uint32_t size, uint64_t seed)
 		return ENOMEM;
 	for (uint32_t i = 0; i < size; i++)
 		t->free_ring[i] = i;
-	if (seed == 0)
+	if (secret == NULL)
 		return 0;
+	t->random = true;
+	t->secret = *secret;
 	for (uint32_t i = 0; i < size; i++)
-		t->generation[i] = (uint32_t)mix64(seed += MIX_STEP);
-	/* In turn from there on, so that the slots in use lie together. */
-	t->free_head = (uint32_t)(mix64(seed + MIX_STEP) % size);
+		t->generation[i] = (uint32_t)secret_next(&t->secret);
+	for (uint32_t i = size - 1; i > 0; i--)
+		swap(t, i, (uint32_t)(secret_next(&t->secret) % (i + 1)));
 	return 0;
 }
 
@@ -39,10 +58,14 @@ gen_table_fini(struct gen_table *t)
 uint32_t
 gen_table_take(struct gen_table *t)
 {
-	uint32_t slot = t->free_ring[t->free_head];
+	uint32_t slot;
 
-	UROCE_ASSERT(t->nb_free != 0 && gen_table_get(t, slot) == NULL);
-	t->free_head = t->free_head + 1 == t->size ? 0 : t->free_head + 1;
+	UROCE_ASSERT(t->nb_free != 0);
+	if (t->random)
+		swap(t, t->free_head, place(t, (uint32_t)(secret_next(&t->secret) % ((t->nb_free + 1) / 2))));
+	slot = t->free_ring[t->free_head];
+	UROCE_ASSERT(gen_table_get(t, slot) == NULL);
+	t->free_head = place(t, 1);
 	t->nb_free--;
 	return slot;
 }
@@ -50,9 +73,20 @@ gen_table_take(struct gen_table *t)
 void
 gen_table_give(struct gen_table *t, uint32_t slot)
 {
-	uint32_t tail = t->free_head + t->nb_free;
-
 	UROCE_ASSERT(t->nb_free < t->size && gen_table_get(t, slot) == NULL);
-	t->free_ring[tail >= t->size ? tail - t->size : tail] = slot;
+	t->free_ring[place(t, t->nb_free)] = slot;
 	t->nb_free++;
+}
+
+uint32_t
+gen_table_next(struct gen_table *t, uint32_t slot)
+{
+	uint32_t last = t->generation[slot];
+
+	if (!t->random)
+		return t->generation[slot]++;
+	do
+		t->generation[slot] = (uint32_t)secret_next(&t->secret);
+	while ((uint8_t)t->generation[slot] == (uint8_t)last);
+	return t->generation[slot];
 }

@@ -2,8 +2,11 @@
 /**
  * @file
  * A table of slots with generations: objects that are named by a number of which one part is the slot and the other the slot's generation.
- * A slot that becomes free rests for as long as others are free, and its next object has another generation, so an old number stays
- * invalid for as long as possible.
+ * A slot that becomes free rests while others are used, and its next object has another generation, so an old number stays invalid for
+ * long.
+ *
+ * With a secret, slots and generations are random: who knows numbers, even many, can't tell those of others from them. The next slot is one of
+ * the half of the free ones that has rested longest. Without a secret it is the one that has rested longest, and generations count.
  *
  * Owns: the slots, their generations, and the order in which free slots are used. How a number is made of slot and generation is the
  * user's matter, and so is the check that the object in a slot is the one with the number: objects know their numbers.
@@ -19,6 +22,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/secret.h"
+
 /** The last member of its user's struct, which is allocated with gen_table_bytes() more. */
 struct gen_table {
 	uint32_t size;
@@ -26,7 +31,9 @@ struct gen_table {
 	uint32_t slot_bits;
 	uint32_t nb_free, free_head;
 	uint32_t *free_ring;  /**< free slots, the one that has been free for longest first */
-	uint32_t *generation; /**< what gen_table_next() gives next, by slot */
+	uint32_t *generation; /**< by slot: what gen_table_next() gives next; with a secret, what it gave last */
+	bool random;          /**< there is a secret */
+	struct secret secret;
 	_Atomic(void *) slots[];
 };
 
@@ -38,13 +45,11 @@ gen_table_bytes(uint32_t size)
 
 /**
  * Make a table of @p size empty slots of zeroed memory.
- * @param seed  A secret random number, from which the first slot and the first generation of each slot follow. They differ from
- * one start to the next; but whoever knows several may compute the others (mix.h is no cryptography).
- * The tables of a process that has ended are forgotten, but its peers still know its numbers and may even send to them;
- * they must not come again soon. 0: slots and generations begin at 0, as tests want them.
+ * @param secret  Is copied. The tables of a process that has ended are forgotten, but its peers still know its numbers and may even
+ * send to them; they must not come again soon. NULL: slots and generations begin at 0, as tests want them.
  * @return 0 or ENOMEM; gen_table_fini() is right after either.
  */
-int gen_table_init(struct gen_table *t, uint32_t size, uint64_t seed);
+int gen_table_init(struct gen_table *t, uint32_t size, const struct secret *secret);
 void gen_table_fini(struct gen_table *t);
 
 /** @return slots in use. */
@@ -61,14 +66,13 @@ gen_table_full(const struct gen_table *t)
 	return t->nb_free == 0;
 }
 
-/** Take the slot that has been free for longest; there must be one. */
+/** Take a free slot; there must be one. */
 uint32_t gen_table_take(struct gen_table *t);
-/** @return the slot's next generation, another one with every call until it wraps. */
-static inline uint32_t
-gen_table_next(struct gen_table *t, uint32_t slot)
-{
-	return t->generation[slot]++;
-}
+/**
+ * @return the slot's next generation. Without a secret it is another one with every call until it wraps; with one, its low byte is another
+ * than that of the last.
+ */
+uint32_t gen_table_next(struct gen_table *t, uint32_t slot);
 /** Give a slot back, which has been unpublished. */
 void gen_table_give(struct gen_table *t, uint32_t slot);
 

@@ -4,23 +4,26 @@
 
 #include "base/assert.h"
 #include "base/handles.h"
-#include "base/mix.h"
 
 #define INDEX_MASK ((1u << HANDLES_INDEX_BITS) - 1)
 #define GEN_MASK (UINT32_MAX >> HANDLES_INDEX_BITS)
 #define FIRST_SIZE 16u
 
 void
-handles_init(struct handles *h, uint64_t seed)
+handles_init(struct handles *h, const struct secret *secret)
 {
-	*h = (struct handles){ .first_free = HANDLE_NONE, .seed = seed };
+	*h = (struct handles){ .first_free = HANDLE_NONE, .random = secret != NULL };
+	if (secret != NULL)
+		h->secret = *secret;
 }
 
 void
 handles_fini(struct handles *h)
 {
+	struct secret secret = h->secret;
+
 	free(h->slots);
-	handles_init(h, h->seed);
+	handles_init(h, h->random ? &secret : NULL);
 }
 
 static int
@@ -38,7 +41,7 @@ grow(struct handles *h)
 		return -1;
 	for (i = h->size; i < size; i++)
 		slots[i] = (struct handle_slot){
-			.gen = h->seed != 0 ? (uint32_t)mix64(h->seed + i * MIX_STEP) & GEN_MASK : 0,
+			.gen = h->random ? (uint32_t)secret_next(&h->secret) & GEN_MASK : 0,
 			.next_free = i + 1 < size ? i + 1 : HANDLE_NONE,
 		};
 	h->first_free = h->size;
@@ -81,7 +84,8 @@ handles_remove(struct handles *h, uint32_t handle)
 
 	UROCE_ASSERT(handles_get(h, handle) != NULL);
 	slot->obj = NULL;
-	slot->gen = (slot->gen + 1) & GEN_MASK;
+	/* Any but the last. */
+	slot->gen = (slot->gen + 1 + (h->random ? (uint32_t)(secret_next(&h->secret) % GEN_MASK) : 0)) & GEN_MASK;
 	slot->next_free = h->first_free;
 	h->first_free = i;
 	h->used--;

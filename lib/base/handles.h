@@ -9,7 +9,10 @@
 #ifndef UROCE_HANDLES_H
 #define UROCE_HANDLES_H
 
+#include <stdbool.h>
 #include <stdint.h>
+
+#include "base/secret.h"
 
 enum {
 	HANDLES_INDEX_BITS = 20,
@@ -28,15 +31,15 @@ struct handles {
 	uint32_t size;
 	uint32_t used;
 	uint32_t first_free; /**< HANDLE_NONE: none */
-	uint64_t seed;
+	struct secret secret;
+	bool random; /**< there is a secret */
 };
 
 /**
  * Make a table without objects.
- * @param seed  A secret random number, from which the first generation of each index follows: for handles that
- * peers get to know, as gen_table_init() says. 0: they begin at 0.
+ * @param secret  Makes generations random, for handles that peers get to know; is copied. NULL: they count from 0.
  */
-void handles_init(struct handles *h, uint64_t seed);
+void handles_init(struct handles *h, const struct secret *secret);
 /** Free the table; what it points to is the caller's. */
 void handles_fini(struct handles *h);
 /** Enter @p obj. @return its handle, or HANDLE_NONE: no memory or too many. */

@@ -159,8 +159,7 @@ stale_rep(struct cm_conn *c, struct cm_conn *old, const struct cm_av *av, const 
 	CM_COUNT(c->cm, rej_stale);
 	reject_send(c, CM_MSG_OF_REP, CM_REJ_STALE_CONN, &none, &none);
 	conn_enter_timewait(c, now_ns);
-	if (old->state == CM_ESTABLISHED)
-		disconnect_send_dreq(old, &none, now_ns);
+	stale_conn(old, now_ns);
 	cm_event_set_msg(ev, CM_EV_REJECTED, c, av, m);
 	ev->reason = CM_REJ_STALE_CONN;
 	ev->local = true;

@@ -22,8 +22,8 @@
  *  - The number of a QP that was in a connection should not be used for another connection before CM_EV_TIMEWAIT_EXIT
  *    (12.4): packets of the old connection may still be in flight.
  *  - Memory and traffic are bounded: there are at most cm_config.max_conns connections in any state, and each is one
- *    allocation. A received MAD causes at most one other MAD, of the same size, to its sender; and a second one, a DREQ, if
- *    it shows that a connection with its sender is stale.
+ *    allocation. A received MAD causes at most one other MAD, of the same size, to its sender; and a second one, a REP or a DREQ, if
+ *    it may show that a connection with its sender is stale (stale.c).
  */
 #ifndef UROCE_CM_H
 #define UROCE_CM_H
@@ -31,6 +31,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/secret.h"
 #include "cm/mad.h"
 
 struct cm;
@@ -89,7 +90,8 @@ const char *cm_state_name(enum cm_state s);
  * peer_limit, half_open_limit, table_full, no_memory, stale (connection), bad_request (can't be served), unknown_id (of a
  * REP), owner (cm_reject(), or cm_destroy() of a request). drep_unknown_id: DREQs for connections that don't exist.
  * apr_loaded, apr_refused, sidr_refused: LAPs accepted and refused, SIDR_REQs refused. kept_evicted: kept answers
- * dropped before their time.
+ * dropped before their time. stale_*: peers asked whether they still know a connection, their answers, connections that
+ * ended because the peer doesn't or our QP has failed.
  */
 #define CM_COUNTERS(X) \
 	X(rx_mads) X(tx_mads) \
@@ -99,7 +101,7 @@ const char *cm_state_name(enum cm_state s);
 	X(retransmissions) X(timeouts) \
 	X(rej_no_listener) X(rej_backlog) X(rej_peer_limit) X(rej_half_open_limit) X(rej_table_full) X(rej_no_memory) \
 	X(rej_stale) X(rej_bad_request) X(rej_unknown_id) X(rej_owner) X(drep_unknown_id) X(apr_loaded) X(apr_refused) \
-	X(sidr_refused) X(kept_evicted) X(established) X(disconnected)
+	X(sidr_refused) X(stale_probes) X(stale_answered) X(stale_ended) X(kept_evicted) X(established) X(disconnected)
 struct cm_counters {
 #define CM_X(name) uint64_t name;
 	CM_COUNTERS(CM_X)
@@ -160,12 +162,17 @@ struct cm_ops {
 	/** Send @p mad (CM_MAD_BYTES) from QP 1 to QP 1 as @p av says. */
 	void (*send)(void *arg, const struct cm_av *av, const uint8_t *mad);
 	void (*event)(void *arg, const struct cm_event *ev);
+	/**
+	 * May be NULL. @return true if the QP of the established connection with this owner has failed or doesn't exist any more.
+	 * Must not call the CM.
+	 */
+	bool (*qp_gone)(void *arg, void *owner);
 };
 
 /** A value of 0 selects the default. */
 struct cm_config {
 	uint32_t max_conns, max_listeners, max_per_peer, max_half_open, max_kept;
-	uint64_t seed;           /**< a random number that makes IDs and hashes unpredictable */
+	struct secret secret;    /**< makes IDs and hashes unpredictable */
 	struct cm_ops ops;
 	void *arg;               /**< for ops */
 };
@@ -290,6 +297,8 @@ int cm_apr(struct cm_conn *c, uint8_t status, struct cm_private info, struct cm_
 /** End @p c in any state (see NOTES). The pointer becomes invalid. */
 void cm_destroy(struct cm_conn *c, uint64_t now_ns);
 
+/** @return true if the peer has named its QP, and the connection hasn't ended. */
+bool cm_conn_agreed(const struct cm_conn *c);
 enum cm_state cm_conn_state(const struct cm_conn *c);
 uint32_t cm_conn_local_id(const struct cm_conn *c);
 uint32_t cm_conn_remote_id(const struct cm_conn *c);

@@ -4,7 +4,7 @@
  * What the files of lib/cm share. Called by lib/cm only, on the owner's thread.
  *
  * Call structure, from the top: cm.c has the instance and dispatches messages and timers; end.c ends connections whose
- * timer has expired or whose owner has left; passive.c and active.c are the two ends of connection establishment;
+ * timer has expired or whose owner has left; stale.c asks a peer whether it still knows a connection; passive.c and active.c are the two ends of connection establishment;
  * sidr.c SIDR; lap.c LAP and APR; mra.c MRA; listen.c listeners; disconnect.c DREQ and DREP; reject.c REJ in both
  * directions; conn.c states, sending and timers of a connection; table.c IDs, keys and limits; core.c sending and
  * events; mad.c the formats.
@@ -29,6 +29,10 @@
  * REPs.
  */
 #define CM_MIN_INTERVAL_NS UINT64_C(16000000)
+/** A peer that may have forgotten a connection is asked so often, and has so long for each answer; and not again for a while. */
+#define CM_PROBES 3
+#define CM_PROBE_NS UINT64_C(1000000000)
+#define CM_PROBE_GAP_NS UINT64_C(5000000000)
 #define CM_MAX_PACKET_LIFE 20
 #define CM_MAX_MTU_CODE 5
 #define CM_MIN_QPN 2
@@ -83,12 +87,14 @@ struct cm_conn {
 	bool alternate;      /**< the REQ had an alternate path */
 	bool counted;        /**< counted in cm->nb_half_open */
 	bool lap_pending;    /**< the owner has not answered the LAP with this tid yet */
+	bool probing;        /**< ESTABLISHED: the peer has been asked whether it still knows the connection */
 	uint8_t retries_left, max_retries;
 	uint32_t local_id, remote_id;
 	uint32_t qpn, remote_qpn;
 	uint64_t service_id, ca_guid, remote_guid;
 	uint64_t tid;        /**< of the request to be answered */
 	uint64_t interval_ns, life_ns, timewait_ns, kept_ns;
+	uint64_t probed_ns;  /**< when the last probe began; 0: never */
 	struct cm_listener *listener; /**< while it is in the listener's pending list */
 	struct cm_peer *peer;         /**< the peer that counts it */
 	struct cm_list pending, kept;
@@ -209,6 +215,14 @@ void conn_keep(struct cm_conn *c);
 bool conn_evict(struct cm *cm);
 /** Deliver @p ev if there is one. */
 void cm_event_deliver(struct cm *cm, const struct cm_event *ev);
+
+/* ---- stale.c ---- */
+/** A message from the peer of @p old names the QP of this connection for a new one. */
+void stale_conn(struct cm_conn *old, uint64_t now_ns);
+/** The peer has answered: it still knows the connection. @return false: it was not asked. */
+bool stale_answered(struct cm_conn *c);
+/** A probe has got no answer in time. */
+void stale_expired(struct cm_conn *c, uint64_t now_ns);
 
 /* ---- end.c ---- */
 /** The timer of @p c has expired. */

@@ -105,6 +105,7 @@ conn_set_state(struct cm_conn *c, enum cm_state s)
 
 	UROCE_ASSERT(states[c->state].next >> s & 1);
 	c->state = s;
+	c->probing = false;
 	if (half_open != c->counted) {
 		cm->nb_half_open += half_open ? 1 : -1;
 		c->counted = half_open;
@@ -241,6 +242,23 @@ conn_evict(struct cm *cm)
 }
 
 /* ---- For the owner ---- */
+bool
+cm_conn_agreed(const struct cm_conn *c)
+{
+	switch (c->state) {
+	case CM_REQ_RCVD:
+	case CM_MRA_REQ_SENT:
+	case CM_REP_SENT:
+	case CM_MRA_REP_RCVD:
+	case CM_REP_RCVD:
+	case CM_MRA_REP_SENT:
+	case CM_ESTABLISHED:
+		return true;
+	default:
+		return false;
+	}
+}
+
 enum cm_state
 cm_conn_state(const struct cm_conn *c)
 {

@@ -47,6 +47,9 @@ conn_expired(struct cm_conn *c, uint64_t now_ns, struct cm_event *ev)
 	case CM_SIDR_REP_SENT:
 		conn_set_state(c, CM_IDLE);
 		break;
+	case CM_ESTABLISHED:
+		stale_expired(c, now_ns);
+		break;
 	default:
 		if (c->retries_left == 0) {
 			conn_give_up(c, now_ns, ev);

@@ -132,14 +132,11 @@ stays_active(const struct cm_conn *c, const struct cm_req *r)
 static void
 stale(struct cm *cm, struct cm_conn *old, const struct cm_av *av, const struct cm_msg *m, uint64_t now_ns)
 {
-	static const struct cm_private none;
 	struct cm_rej rej = { 0 };
 
 	CM_COUNT(cm, rej_stale);
 	refuse(cm, av, m, &rej, CM_REJ_STALE_CONN);
-	/* The peer has forgotten the old connection, or it wouldn't use the same QP for a new one. */
-	if (old->state == CM_ESTABLISHED)
-		disconnect_send_dreq(old, &none, now_ns);
+	stale_conn(old, now_ns);
 }
 
 static void
@@ -277,7 +274,8 @@ handle_rtu(struct cm *cm, const struct cm_av *av, const struct cm_msg *m, uint64
 		ev->av = av;
 		break;
 	case CM_ESTABLISHED:
-		CM_COUNT(cm, rx_duplicate);
+		if (!stale_answered(c))
+			CM_COUNT(cm, rx_duplicate);
 		break;
 	case CM_TIMEWAIT:
 		/* The REP was withdrawn, and the REJ that said so may have been lost. */

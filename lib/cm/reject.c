@@ -118,6 +118,7 @@ void
 handle_rej(struct cm *cm, const struct cm_av *av, const struct cm_msg *m, uint64_t now_ns, struct cm_event *ev)
 {
 	struct cm_conn *c = find_rejected(cm, av, &m->rej);
+	bool probed;
 
 	if (c == NULL) {
 		CM_COUNT(cm, rx_unknown_id);
@@ -142,9 +143,20 @@ handle_rej(struct cm *cm, const struct cm_av *av, const struct cm_msg *m, uint64
 	case CM_MRA_REP_RCVD:
 	case CM_REP_RCVD:
 	case CM_MRA_REP_SENT:
-	case CM_ESTABLISHED:
 		conn_enter_timewait(c, now_ns);
 		rejected(c, av, m, ev);
+		break;
+	case CM_ESTABLISHED:
+		probed = c->probing && m->rej.reason == CM_REJ_INVALID_COMM_ID;
+		conn_enter_timewait(c, now_ns);
+		if (!probed) {
+			rejected(c, av, m, ev);
+			break;
+		}
+		/* The peer has forgotten the connection: stale.c. */
+		CM_COUNT(cm, stale_ended);
+		CM_COUNT(cm, disconnected);
+		cm_event_set_msg(ev, CM_EV_DISCONNECTED, c, av, m);
 		break;
 	case CM_DREQ_SENT:
 		conn_enter_timewait(c, now_ns);

@@ -57,23 +57,24 @@ table_del(struct cm_node *n)
 	n->pprev = NULL;
 }
 
-/* ---- IDs: (generation, slot) xor a secret, so that they are hard to guess and not reused soon ---- */
+/* ---- IDs: (generation, slot) xor a secret, both random, so that they can't be guessed ---- */
 int
 table_init(struct cm *cm)
 {
-	uint64_t r = cm->cfg.seed, buckets = 1;
+	struct secret secret = cm->cfg.secret, of_ids = secret_derive(&secret);
+	uint64_t buckets = 1;
 	uint32_t n = cm->cfg.max_conns;
 
 	while (buckets < 2 * (uint64_t)n + cm->cfg.max_listeners)
 		buckets <<= 1;
 	cm->table.mask = buckets - 1;
 	cm->table.buckets = calloc(buckets, sizeof(cm->table.buckets[0]));
-	if (gen_table_init(&cm->ids, n, mix64(r += MIX_STEP)) != 0 || cm->table.buckets == NULL)
+	if (gen_table_init(&cm->ids, n, &of_ids) != 0 || cm->table.buckets == NULL)
 		return ENOMEM;
-	cm->table.secret[0] = mix64(r += MIX_STEP);
-	cm->table.secret[1] = mix64(r += MIX_STEP);
-	cm->id_key = (uint32_t)mix64(r += MIX_STEP);
-	cm->tid_hi = (uint32_t)mix64(r += MIX_STEP);
+	cm->table.secret[0] = secret_next(&secret);
+	cm->table.secret[1] = secret_next(&secret);
+	cm->id_key = (uint32_t)secret_next(&secret);
+	cm->tid_hi = (uint32_t)secret_next(&secret);
 	return 0;
 }
 

@@ -20,6 +20,7 @@
 #include "control/cma/gsi_priv.h"
 #include "control/core/closer_priv.h"
 #include "control/core/quota_priv.h"
+#include "control/core/subuid_priv.h"
 #include "control/loop_priv.h"
 #include "control/memory/sigbus_priv.h"
 #include "control/observe/capture.h"
@@ -36,16 +37,15 @@ enum { EPOLL_BATCH = 64, ACCEPT_BURST = 16 };
 
 /**
  * Tell a program why it gets no session. This reply is sent before its HELLO was read.
- * @param users  The limit is its user's; else it is the daemon's, or the daemon has no descriptors left.
+ * @param why  NULL: the limit is the daemon's, or the daemon has no descriptors left.
  */
 static void
-refuse(int fd, const struct control *c, bool users)
+refuse(int fd, const struct control *c, const char *why)
 {
 	struct ctl_rsp rsp = { .magic = CTL_MAGIC, .op = CTL_HELLO, .status = EMFILE };
 
-	if (users)
-		snprintf(rsp.message, sizeof(rsp.message), "this user has %u sessions already: daemon.user_max_sessions",
-			 c->s.conf->user_max_sessions);
+	if (why != NULL)
+		snprintf(rsp.message, sizeof(rsp.message), "%s", why);
 	else if (c->nb_sessions >= c->s.conf->max_sessions)
 		snprintf(rsp.message, sizeof(rsp.message),
 			 "uroced has %u sessions already; raise daemon.max_sessions (at most %d)", c->nb_sessions,
@@ -58,20 +58,20 @@ refuse(int fd, const struct control *c, bool users)
 
 /** Close the socket of a connection that has no session. */
 static void
-close_stranger(int fd)
+close_stranger(const struct control *c, int fd)
 {
 	struct ucred cred = { .uid = (uid_t)-1 };
 	socklen_t len = sizeof(cred);
 
 	getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len);
-	closer_close_socket(fd, cred.uid);
+	closer_close_socket(fd, subuid_owner(c->subuids, cred.uid));
 }
 
 static void
 refuse_and_close(int fd, const struct control *c)
 {
-	refuse(fd, c, false);
-	close_stranger(fd);
+	refuse(fd, c, NULL);
+	close_stranger(c, fd);
 }
 
 /**
@@ -96,22 +96,22 @@ accept_one(struct control *c, bool *no_fds)
 static void
 begin_session(struct control *c, int fd, bool own)
 {
+	struct request r = { 0 };
 	struct session *s;
 
 	if (c->nb_sessions >= c->s.conf->max_sessions) {
 		refuse_and_close(fd, c);
 		return;
 	}
-	s = session_new(c, fd);
+	s = session_new(c, fd, own);
 	if (s == NULL) {
 		CTL_LOG(ERR, "no memory for a session");
-		close_stranger(fd);
+		close_stranger(c, fd);
 		return;
 	}
-	s->own = own;
-	if (!own && !quota_session(c, s->user)) {
-		refuse(fd, c, true);
-		session_close(s, "its user has as many as it may have");
+	if (quota_session(s, &r) != 0) {
+		refuse(fd, c, r.message);
+		session_close(s, "its user has as much as it may have");
 	} else if (dispatch_session(s) != 0) {
 		session_close(s, "it can't be watched");
 	}
@@ -394,17 +394,20 @@ static int
 init_tables(struct control *c)
 {
 	const struct uroced_config *conf = c->s.conf;
-	uint64_t seed;
+	struct secret of_srqns;
 
 	TAILQ_INIT(&c->sessions);
 	TAILQ_INIT(&c->closed);
+	TAILQ_INIT(&c->strangers);
 	LIST_INIT(&c->users);
+	c->subuids = subuid_read(SUBUID_FILE);
 	LIST_INIT(&c->xrcds);
-	if (getrandom(&seed, sizeof(seed), 0) != (ssize_t)sizeof(seed))
+	if (getrandom(c->secret.key, sizeof(c->secret.key), 0) != (ssize_t)sizeof(c->secret.key))
 		return errno != 0 ? errno : EIO;
-	handles_init(&c->pd_ids, 0);
-	handles_init(&c->srqns, seed | 1);
-	handles_init(&c->targets, 0);
+	handles_init(&c->pd_ids, NULL);
+	of_srqns = secret_derive(&c->secret);
+	handles_init(&c->srqns, &of_srqns);
+	handles_init(&c->targets, NULL);
 	c->limit[OBJ_PD] = c->limit[OBJ_XRCD] = conf->max_pd;
 	/* Memory windows have keys from the MRs' table. */
 	c->limit[OBJ_MR] = c->limit[OBJ_MW] = conf->max_mr;
@@ -413,9 +416,10 @@ init_tables(struct control *c)
 	c->limit[OBJ_QP] = conf->max_qp;
 	c->limit[OBJ_AH] = conf->max_ah;
 	c->limit[OBJ_CM_ID] = c->limit[OBJ_CM_GROUP] = conf->max_cm_id;
+	c->peers = calloc(CONTROL_PEER_BUCKETS, sizeof(*c->peers));
 	c->rx = malloc(CONTROL_RX_BYTES);
 	/* Numbers of SRQs and PDs start at 1: 0 means none. */
-	return c->rx != NULL && handles_add(&c->srqns, c) != HANDLE_NONE && handles_add(&c->pd_ids, c) != HANDLE_NONE ? 0 : ENOMEM;
+	return c->rx != NULL && c->peers != NULL && handles_add(&c->srqns, c) != HANDLE_NONE && handles_add(&c->pd_ids, c) != HANDLE_NONE ? 0 : ENOMEM;
 }
 
 struct control *
@@ -510,6 +514,8 @@ control_destroy(struct control *c)
 	handles_fini(&c->srqns);
 	handles_fini(&c->targets);
 	pthread_mutex_destroy(&c->lock);
+	subuid_free(c->subuids);
+	free(c->peers);
 	free(c->rx);
 	free(c);
 }

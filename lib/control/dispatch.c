@@ -8,6 +8,7 @@
 
 #include "control/cma/cma_priv.h"
 #include "control/core/closer_priv.h"
+#include "control/core/quota_priv.h"
 #include "control/loop_priv.h"
 #include "control/obj/obj_cq_priv.h"
 #include "control/obj/obj_device_priv.h"
@@ -166,7 +167,7 @@ take_fds(struct session *s, struct msghdr *msg, struct request *r)
 	r->nb_fds = RTE_MIN(n, CLOSER_MESSAGE_FDS - 1u);
 	memcpy(r->fds, fds, r->nb_fds * sizeof(int));
 	for (i = r->nb_fds; i < n; i++)
-		closer_close(fds[i], s->uid);
+		closer_close(fds[i], s->user->uid);
 	if (n == CLOSER_MESSAGE_FDS)
 		return req_fail(r, EINVAL, "more than %d descriptors in one request", CLOSER_MESSAGE_FDS - 1);
 	if (msg->msg_flags & MSG_CTRUNC)
@@ -196,7 +197,7 @@ handle_request(struct session *s, struct msghdr *msg, size_t n)
 	}
 	for (uint32_t i = 0; i < r.nb_fds; i++) {
 		if (r.fds[i] >= 0)
-			closer_close(r.fds[i], s->uid);
+			closer_close(r.fds[i], s->user->uid);
 	}
 	if (rc != EINPROGRESS && !s->closing)
 		session_reply(s, &r, rc);

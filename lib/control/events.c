@@ -186,6 +186,7 @@ events_poll(struct control *c)
 	next = c->next_link_poll_ns;
 	for (unsigned int i = 0; i < c->s.nb_ports; i++)
 		next = RTE_MIN(next, net_port_poll(c->s.ports[i], now));
+	next = RTE_MIN(next, sessions_close_strangers(c, now));
 	next = RTE_MIN(next, cma_poll(c->cma, now));
 	next = RTE_MIN(next, gsi_run(c->gsi, now));
 	return next <= now ? 0 : (int)((next - now + 999999) / 1000000);

@@ -6,6 +6,7 @@
 #include <rte_rcu_qsbr.h>
 
 #include "control/core/control_priv.h"
+#include "control/core/subuid_priv.h"
 #include "impair.h"
 
 /** A reload in progress. */
@@ -136,17 +137,15 @@ static const struct live_key live_keys[] = {
 	{ "max_pd", false, apply_limits },
 	{ "max_cq", false, apply_limits },
 	{ "max_srq", false, apply_limits },
-	{ "session_max_qp", false, apply_shares },
-	{ "session_max_cq", false, apply_shares },
-	{ "session_max_mr", false, apply_shares },
-	{ "session_max_memory", false, apply_shares },
-	{ "session_max_connects", false, apply_shares },
+#define X(kind, session, user, most, unit, plural) \
+	{ "session_max_" #kind, false, apply_shares }, { "user_max_" #kind, false, apply_shares },
+	CONFIG_SHARES(X)
+#undef X
 	{ "user_max_sessions", false, apply_shares },
-	{ "user_max_qp", false, apply_shares },
-	{ "user_max_cq", false, apply_shares },
-	{ "user_max_mr", false, apply_shares },
-	{ "user_max_memory", false, apply_shares },
+	{ "session_max_connects", false, apply_shares },
 	{ "user_max_connects", false, apply_shares },
+	{ "limit_root", false, apply_shares },
+	{ "hello_timeout", false, apply_shares },
 };
 
 /* ---- A single setting, changed by the application ---- */
@@ -242,6 +241,8 @@ control_reload(struct control *c)
 	} else {
 		c->reloads.restart[0] = '\0';
 		config_compare(c->s.conf, new, on_difference, &r);
+		subuid_free(c->subuids);
+		c->subuids = subuid_read(SUBUID_FILE);
 		c->reloads.done++;
 		CTL_LOG(NOTICE, "configuration read again: %u key%s changed", r.applied, r.applied == 1 ? "" : "s");
 		if (r.restart[0] != '\0')

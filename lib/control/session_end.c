@@ -50,7 +50,7 @@ session_destroy(struct session *s)
 	cma_session_end(s);
 	destroy_objects(s);
 	device_close(s);
-	closer_close_socket(s->sock.fd, s->uid);
+	closer_close_socket(s->sock.fd, s->user->uid);
 	if (s->owner.mem_fd >= 0)
 		close(s->owner.mem_fd);
 	if (s->maps_fd >= 0)
@@ -59,6 +59,11 @@ session_destroy(struct session *s)
 		close(s->proc_fd);
 	for (int i = 0; i < OBJ_TYPES; i++)
 		handles_fini(&s->tab[i]);
+	quota_give(s, SHARE_metadata, s->nb_segs * sizeof(*s->segs));
+	if (s->charged) {
+		quota_give(s, SHARE_fd, SESSION_FDS);
+		quota_give(s, SHARE_metadata, SESSION_BYTES);
+	}
 	quota_leave(s->user);
 	free(s->segs);
 	free(s);

@@ -380,6 +380,18 @@ qp_num(const struct qp *qp)
 	return qp->qpn;
 }
 
+void *
+qp_owner(const struct qp *qp)
+{
+	return qp->owner;
+}
+
+uint64_t
+qp_cookie(const struct qp *qp)
+{
+	return qp->cookie;
+}
+
 unsigned int
 qp_engine(const struct qp *qp)
 {

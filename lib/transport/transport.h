@@ -171,10 +171,10 @@ struct tp_event {
 struct qp_table;
 /**
  * [control] @param qsbr  The RCU variable that engines report to; NULL for a single-threaded user.
- * @param seed  Where QP numbers begin, see gen_table_init(); 0: at 2.
+ * @param secret  Makes QP numbers random, see gen_table_init(); NULL: they begin at 2.
  * @return NULL with errno set.
  */
-struct qp_table *qp_table_create(uint32_t max_qp, struct rte_rcu_qsbr *qsbr, uint64_t seed);
+struct qp_table *qp_table_create(uint32_t max_qp, struct rte_rcu_qsbr *qsbr, const struct secret *secret);
 void qp_table_destroy(struct qp_table *t);
 uint32_t qp_table_count(const struct qp_table *t);
 /**
@@ -510,6 +510,9 @@ void qp_destroy(struct transport *tp, struct qp *qp);
 void qp_doorbell(struct transport *tp, struct qp *qp);
 
 uint32_t qp_num(const struct qp *qp);
+/** [any thread that keeps @p qp from being destroyed] @return owner and cookie, as given at creation. */
+void *qp_owner(const struct qp *qp);
+uint64_t qp_cookie(const struct qp *qp);
 /** [any engine] The number of the transport that owns it. */
 unsigned int qp_engine(const struct qp *qp);
 enum uroce_qp_state qp_state(const struct qp *qp);

@@ -119,7 +119,7 @@ ends_begin(void)
 
 		ends[i].peer = &ends[!i];
 		ends[i].gid = (struct gid){ { [10] = 0xff, [11] = 0xff, 198, 18, 0, (uint8_t)(i + 1) } };
-		c.seed = 1000 + i;
+		c.secret.key[0] = 1000 + i;
 		c.arg = &ends[i];
 		ends[i].cm = cm_open(&c, now);
 		FUZZ_CHECK(ends[i].cm != NULL);

@@ -17,6 +17,7 @@
 #include "cm/cm.h"
 #include "control/cma/gsi_priv.h"
 #include "control/core/closer_priv.h"
+#include "control/core/quota_priv.h"
 #include "control/loop_priv.h"
 #include "daemon.h"
 #include "engine/engine_priv.h"
@@ -84,7 +85,7 @@ daemon_begin(void)
 					    "port uroce0.pkeys=0xffff 0x8001",
 					    "daemon.mbufs=2047",
 					    "daemon.socket_mode=0600",
-					    "daemon.ring_memory=8",
+					    "daemon.session_max_rings=8",
 					    "daemon.max_sessions=4",
 					    "daemon.max_pd=64",
 					    "daemon.max_qp=64",
@@ -225,8 +226,8 @@ client_begin(struct daemon_client *c)
 	FUZZ_CHECK(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, socks) == 0);
 	/* As begin_session() does with what it accepts. */
 	control_lock(control);
-	s = session_new(control, socks[1]);
-	FUZZ_CHECK(s != NULL && dispatch_session(s) == 0);
+	s = session_new(control, socks[1], false);
+	FUZZ_CHECK(s != NULL && quota_session(s, NULL) == 0 && dispatch_session(s) == 0);
 	control_unlock(control);
 	c->sock = socks[0];
 }
@@ -276,8 +277,10 @@ note_handle(struct daemon_client *c)
 		remember(c, H_CQ, c->rsp.cq_create.handle);
 	else if (c->rsp.op == CTL_SRQ_CREATE)
 		remember(c, H_SRQ, c->rsp.srq_create.handle);
-	else if (c->rsp.op == CTL_QP_CREATE || c->rsp.op == CTL_QP_OPEN)
+	else if (c->rsp.op == CTL_QP_CREATE || c->rsp.op == CTL_QP_OPEN) {
 		remember(c, H_QP, c->rsp.qp_create.handle);
+		remember(c, H_QPN, c->rsp.qp_create.qpn);
+	}
 	for (unsigned int i = 0; i < sizeof(makers) / sizeof(makers[0]); i++)
 		if (c->rsp.op == makers[i].op)
 			remember(c, makers[i].kind, c->rsp.handle.handle);

@@ -27,7 +27,7 @@ enum {
 #define DAEMON_MS UINT64_C(1000000)
 
 /** What a client's handles are of. */
-enum daemon_kind { H_PD, H_MR, H_MW, H_CQ, H_SRQ, H_QP, H_AH, H_XRCD, H_ID, H_GROUP, H_CHANNEL, H_KINDS };
+enum daemon_kind { H_PD, H_MR, H_MW, H_CQ, H_SRQ, H_QP, H_QPN, H_AH, H_XRCD, H_ID, H_GROUP, H_CHANNEL, H_KINDS };
 
 /** A client. */
 struct daemon_client {

@@ -170,8 +170,13 @@ class Seeds:
         def ah_attr(gid):
             return gid + u32(0) + bytes([1, 64, 0, 0, 0, 0, 1, 1])
 
-        def qp(kind, srq=0xffffffff, xrcd=0):
-            return req('QP_CREATE', struct.pack('<Q8I', 7, kind, 0, 0, 0, srq, 1, xrcd, 0), struct.pack('<5I', 8, 8, 2, 2, 64))
+        def qp(kind, srq=0xffffffff, xrcd=0, who=0):
+            return req('QP_CREATE', struct.pack('<Q8I', 7, kind, 0, 0, 0, srq, 1, xrcd, 0), struct.pack('<5I', 8, 8, 2, 2, 64),
+                       who=who)
+
+        def with_qp(who):
+            """A connection is made in the name of a QP that its program has."""
+            return (chunk(op_open, who) + req('PD_ALLOC', who=who) + req('CQ_CREATE', u32(16), who=who) + qp(2, who=who))
 
         def modify(mask, state, gid=peer):
             return req('QP_MODIFY', u32(0), u32(mask), struct.pack('<9I', state, 0, 3, 0, 1, 100, 100, 0x40, 15), bytes(20),
@@ -207,9 +212,9 @@ class Seeds:
 
         none = bytes(24)
         for space, kind in ((0x106, 2), (0x111, 4), (0x13f, 2), (2, 4)):
-            listener = (chunk(op_cm, 0) + req('CM_CREATE_ID', u32(space), u32(kind)) +
+            listener = (with_qp(0) + chunk(op_cm, 0) + req('CM_CREATE_ID', u32(space), u32(kind)) +
                         req('CM_BIND', u32(0), u32(0), cm_addr(address, 7471)) + req('CM_LISTEN', u32(0), u32(4)))
-            client = (chunk(op_cm, 1) + req('CM_CREATE_ID', u32(space), u32(kind), who=1) +
+            client = (with_qp(1) + chunk(op_cm, 1) + req('CM_CREATE_ID', u32(space), u32(kind), who=1) +
                       req('CM_RESOLVE_ADDR', u32(0), u32(2000), none, cm_addr(address, 7471), who=1) + chunk(op_turns, 1) +
                       req('CM_RESOLVE_ROUTE', u32(0), u32(2000), who=1) + chunk(op_turns, 1) + chunk(op_read, 1))
             param = struct.pack('<2I8B', 0x50, 1, 1, 1, 0, 7, 7, 0, kind, 4) + b'ping'

@@ -42,8 +42,15 @@ def listed(text, before):
     return re.split(r',\s+|\s+and\s+', text.partition(before)[2].strip())
 
 
+def shares(kinds):
+    """The limits of programs and users of these kinds."""
+    return [f'{whose}_max_{kind}' for kind in kinds for whose in ('session', 'user')]
+
+
 def keys_of(section):
-    return listed(said(PROGRAMS['uroced'], '--', '--check', '--set', f'{section}.nothing=1'), 'there are')
+    answer, _, kinds = said(PROGRAMS['uroced'], '--', '--check', '--set', f'{section}.nothing=1').partition(
+        ', and session_max_KIND and user_max_KIND with a KIND of')
+    return listed(answer, 'there are') + shares(kinds.split())
 
 
 def page_section(page, title):
@@ -95,7 +102,10 @@ class Pages(unittest.TestCase):
 
     def test_the_page_says_which_keys_change_at_run_time(self):
         live = {('port uroceN' if port == 'true' else 'daemon', key)
-                for key, port in re.findall(r'\{ "(\w+)", (true|false), apply_', read('lib/control/reload.c'))}
+                for key, port in re.findall(r'\{ "(\w+)", (true|false), apply_', read('lib/control/reload.c'))
+                if not key.endswith('_max_')}
+        table = re.search(r'#define CONFIG_SHARES\(X\)(.*?[^\\])\n', read('lib/control/config/config.h'), re.S)[1]
+        live |= {('daemon', key) for key in shares(re.findall(r'\bX\((\w+),', table))}
         found = {(title, key) for title in SECTIONS.values()
                  for key, text in page_items(page_section('uroced.conf.5', f'[{title}]')).items()
                  if 'Changes on SIGHUP' in text}

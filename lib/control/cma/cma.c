@@ -1,6 +1,35 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Creating, configuring, moving and destroying ids at a program's request. */
 #include "control/cma/cma_priv.h"
+#include "control/obj/identity_priv.h"
+
+/**
+ * [control.peer_agreed] A REP of the peer names its QP in answer to a REQ that named ours, and a REQ that is being accepted names the
+ * peer's QP.
+ */
+static bool
+peer_agreed(struct control *c, const struct session *s, uint32_t qpn, const struct gid *gid, uint32_t peer_qpn)
+{
+	const struct session *t;
+	const struct cma_id *id;
+
+	TAILQ_FOREACH(t, &c->sessions, link) {
+		if (t->cma == NULL || t->user != s->user)
+			continue;
+		for (uint32_t pos = 0; (id = handles_next(&t->tab[OBJ_CM_ID], &pos)) != NULL;) {
+			if (id->conn != NULL && id->remote_qpn == peer_qpn && gid_equal(gid_at(id->remote.gid), gid) &&
+			    (id->passive || id->qpn == qpn) && cm_conn_agreed(id->conn))
+				return true;
+		}
+	}
+	return false;
+}
+
+bool
+cma_qp_failed(struct cma *cma, const struct cma_id *id)
+{
+	return identity_qp_failed(cma->control, id->session->user, id->qpn);
+}
 
 struct cma *
 cma_create(struct control *c, struct cm *cm)
@@ -12,6 +41,7 @@ cma_create(struct control *c, struct cm *cm)
 	cma->control = c;
 	cma->cm = cm;
 	TAILQ_INIT(&cma->resolving);
+	c->peer_agreed = peer_agreed;
 	return cma;
 }
 

@@ -147,6 +147,8 @@ void cma_destroy(struct cma *cma);
 uint64_t cma_poll(struct cma *cma, uint64_t now_ns);
 /** The connection manager's cm_ops.event. */
 void cma_cm_event(struct cma *cma, const struct cm_event *ev);
+/** @return true if the QP of @p id is in the state ERR. */
+bool cma_qp_failed(struct cma *cma, const struct cma_id *id);
 /** The session ends: end its ids, telling their peers, and close its socket. */
 void cma_session_end(struct session *s);
 

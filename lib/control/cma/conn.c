@@ -4,6 +4,7 @@
 
 #include "control/cma/cma_priv.h"
 #include "control/core/quota_priv.h"
+#include "control/obj/identity_priv.h"
 
 /**
  * Timeouts have 5 bits and are powers of 2. An ACK takes up to two packet life times, so one more than their exponent.
@@ -142,6 +143,18 @@ connect_ud(struct cma_id *id, const struct ctl_cm_connect_req *q, uint8_t *data,
 	return id->conn != NULL ? 0 : req_fail(r, errno, "cannot connect: %s", strerror(errno));
 }
 
+/** Check that the QP that a request names is one of its user's. A peer would take the connection of its owner for stale. */
+static int
+check_qpn(struct session *s, uint32_t qpn, struct request *r)
+{
+	struct control *c = s->control;
+
+	if (s->own || identity_owns_qp(c, s->user, qpn))
+		return 0;
+	c->refused_qpns++;
+	return req_fail(r, EINVAL, "this user has no QP with number %#x", qpn);
+}
+
 int
 op_cm_connect(struct session *s, struct request *r)
 {
@@ -160,7 +173,9 @@ op_cm_connect(struct session *s, struct request *r)
 		return req_fail(r, EINVAL, "%u bytes of private data: at most %u", q->param.private_len, room);
 	if (q->param.qp_num > CMA_QPN_MASK || (!cma_is_ud(id) && q->param.qp_num < 2))
 		return req_fail(r, EINVAL, "no QP has number %#x", q->param.qp_num);
-	rc = cma_event_want_room(s, r);
+	rc = cma_is_ud(id) ? 0 : check_qpn(s, q->param.qp_num, r);
+	if (rc == 0)
+		rc = cma_event_want_room(s, r);
 	if (rc == 0)
 		rc = quota_connect(s, r);
 	if (rc == 0)
@@ -249,6 +264,9 @@ op_cm_accept(struct session *s, struct request *r)
 	}
 	if (q->param.qp_num > CMA_QPN_MASK || q->param.qp_num < 2)
 		return req_fail(r, EINVAL, "no QP has number %#x", q->param.qp_num);
+	rc = check_qpn(s, q->param.qp_num, r);
+	if (rc != 0)
+		return rc;
 	id->qpn = q->param.qp_num;
 	rc = cma_is_ud(id) ? accept_ud(id, q) : accept_rc(id, q);
 	if (rc != 0)

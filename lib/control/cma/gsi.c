@@ -213,19 +213,28 @@ gsi_run(struct gsi *g, uint64_t now_ns)
 	return g->nb_loop > 0 ? now_ns : cm_next_timeout(g->cm);
 }
 
+/** [cm_ops] */
+static bool
+qp_gone(void *arg, void *owner)
+{
+	const struct gsi *g = arg;
+
+	return cma_qp_failed(g->control->cma, owner);
+}
+
 /* ---- Beginning and end ---- */
 struct gsi *
 gsi_open(struct control *c)
 {
 	struct gsi *g = calloc(1, sizeof(*g));
-	struct cm_config conf = { .ops = { .send = on_send, .event = on_event }, .arg = g };
+	struct cm_config conf = { .ops = { .send = on_send, .event = on_event, .qp_gone = qp_gone }, .arg = g };
 
 	if (g == NULL)
 		return NULL;
 	g->control = c;
 	TAILQ_INIT(&g->loop);
 	TAILQ_INIT(&g->waiting);
-	if (getrandom(&conf.seed, sizeof(conf.seed), 0) != (ssize_t)sizeof(conf.seed) ||
+	if (getrandom(conf.secret.key, sizeof(conf.secret.key), 0) != (ssize_t)sizeof(conf.secret.key) ||
 	    getrandom(&g->psn, sizeof(g->psn), 0) != (ssize_t)sizeof(g->psn))
 		goto fail;
 	g->cm = cm_open(&conf, control_now_ns());

@@ -66,8 +66,7 @@ cma_id_move(struct cma_id *id, struct session *to)
 		return ENOMEM;
 	UROCE_ASSERT(from != to && from->cma != NULL && to->cma != NULL);
 	handles_remove(&from->tab[OBJ_CM_ID], id->obj.handle);
-	from->user->count[OBJ_CM_ID]--;
-	to->user->count[OBJ_CM_ID]++;
+	obj_move(from, to, OBJ_CM_ID, &id->obj);
 	if (id->state == CMA_RESOLVING) {
 		from->cma->nb_resolving--;
 		to->cma->nb_resolving++;

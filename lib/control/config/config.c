@@ -10,8 +10,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <bsd/string.h>
+#include <rte_common.h>
 #include <rte_log.h>
 
 #include "control/config/config_source_priv.h"
@@ -262,20 +264,18 @@ static const struct config_key daemon_keys[] = {
 	{ "max_qp", D(max_qp), parse_u32, 1, UROCE_MAX_QP, NULL },
 	{ "max_ah", D(max_ah), parse_u32, 1, UROCE_MAX_AH, NULL },
 	{ "max_cm_id", D(max_cm_id), parse_u32, 1, UROCE_MAX_CM_ID, NULL },
-	{ "session_max_qp", D(session_max_qp), parse_u32, 0, UROCE_MAX_QP, NULL },
-	{ "session_max_cq", D(session_max_cq), parse_u32, 0, UROCE_MAX_CQ, NULL },
-	{ "session_max_mr", D(session_max_mr), parse_u32, 0, UROCE_MAX_MR, NULL },
-	{ "session_max_memory", D(session_max_memory), parse_u32, 0, UINT32_MAX, NULL },
-	{ "session_max_connects", D(session_max_connects), parse_u32, 0, UINT32_MAX, NULL },
+#define X(kind, session, user, most, unit, plural) \
+	{ "session_max_" #kind, D(session_max_##kind), parse_u32, 0, most, NULL }, \
+	{ "user_max_" #kind, D(user_max_##kind), parse_u32, 0, most, NULL },
+	CONFIG_SHARES(X)
+#undef X
 	{ "user_max_sessions", D(user_max_sessions), parse_u32, 0, UROCE_MAX_SESSIONS, NULL },
-	{ "user_max_qp", D(user_max_qp), parse_u32, 0, UROCE_MAX_QP, NULL },
-	{ "user_max_cq", D(user_max_cq), parse_u32, 0, UROCE_MAX_CQ, NULL },
-	{ "user_max_mr", D(user_max_mr), parse_u32, 0, UROCE_MAX_MR, NULL },
-	{ "user_max_memory", D(user_max_memory), parse_u32, 0, UINT32_MAX, NULL },
+	{ "session_max_connects", D(session_max_connects), parse_u32, 0, UINT32_MAX, NULL },
 	{ "user_max_connects", D(user_max_connects), parse_u32, 0, UINT32_MAX, NULL },
+	{ "limit_root", D(limit_root), parse_switch, 0, 0, switch_words },
+	{ "hello_timeout", D(hello_timeout), parse_u32, 1, 3600, NULL },
 	{ "metrics", D(metrics), parse_metrics, 0, CONFIG_METRICS_BYTES, NULL },
 	{ "userfaultfd", D(userfaultfd), parse_switch, 0, 0, switch_words },
-	{ "ring_memory", D(ring_memory), parse_u32, 1, 1 << 20, NULL },
 	{ .name = NULL },
 };
 #undef D
@@ -300,6 +300,15 @@ static const struct config_key port_keys[] = {
 };
 #undef P
 
+/** @return the MiB of queues that a user may have: an eighth of the host's memory, at least what programs of ordinary size need. */
+static uint32_t
+default_user_rings(void)
+{
+	const uint64_t mib = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE) / CONFIG_MIB;
+
+	return mib / 8 < 512 ? 512 : (uint32_t)RTE_MIN(mib / 8, (uint64_t)UINT32_MAX);
+}
+
 void
 config_defaults(struct uroced_config *c)
 {
@@ -315,8 +324,15 @@ config_defaults(struct uroced_config *c)
 		.max_qp = UROCE_MAX_QP,
 		.max_ah = UROCE_MAX_AH,
 		.max_cm_id = UROCE_MAX_CM_ID,
-		.ring_memory = 4096,
+#define X(kind, session, user, most, unit, plural) .session_max_##kind = session, .user_max_##kind = user,
+		CONFIG_SHARES(X)
+#undef X
+		.user_max_sessions = UROCE_MAX_SESSIONS / 4,
+		.session_max_connects = 16384,
+		.user_max_connects = 16384,
+		.hello_timeout = 5,
 	};
+	c->user_max_rings = default_user_rings();
 }
 
 static const struct config_port *
@@ -351,6 +367,22 @@ port_of_section(struct uroced_config *c, const struct config_setting *s, char *e
 	return p;
 }
 
+/** The keys of CONFIG_SHARES, as a message lists them. */
+#define X(kind, session, user, most, unit, plural) " " #kind
+static const char share_keys[] = ", and session_max_KIND and user_max_KIND with a KIND of" CONFIG_SHARES(X);
+#undef X
+
+static bool
+is_share(const struct config_key *k)
+{
+#define X(kind, session, user, most, unit, plural) \
+	if (strcmp(k->name, "session_max_" #kind) == 0 || strcmp(k->name, "user_max_" #kind) == 0) \
+		return true;
+	CONFIG_SHARES(X)
+#undef X
+	return false;
+}
+
 static int
 apply(struct uroced_config *c, const struct config_setting *s, char *err)
 {
@@ -372,11 +404,13 @@ apply(struct uroced_config *c, const struct config_setting *s, char *err)
 	if (s->key[0] == '\0')
 		return 0; /* an empty section */
 	for (k = keys; k->name != NULL && strcmp(k->name, s->key) != 0; k++) {
+		if (is_share(k))
+			continue;
 		strlcat(known, k == keys ? "" : ", ", sizeof(known));
 		strlcat(known, k->name, sizeof(known));
 	}
 	if (k->name == NULL)
-		return config_error(err, s, "unknown key; there are %s", known);
+		return config_error(err, s, "unknown key; there are %s%s", known, keys == daemon_keys ? share_keys : "");
 	if (k->parse(k, s->value, (char *)base + k->offset, why, sizeof(why)) != 0)
 		return config_error(err, s, "%s", why);
 	return 0;

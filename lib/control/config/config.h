@@ -38,6 +38,40 @@ struct config_port {
 	struct impair_params impair;
 };
 
+/**
+ * What a program and a user may have at most: a row per kind of thing. The keys are session_max_KIND and user_max_KIND; 0 is no
+ * limit. To add a kind, add a row, describe it in uroced.conf(5) and the sample, and call quota_take() where one is made.
+ *
+ * Columns: kind, one program's by default, one user's by default, largest value, unit in bytes or pieces, plural for messages.
+ *
+ * A quarter of what the daemon has at most is one user's, so that others have enough when he has used up his share; of multicast
+ * attachments half of what one group can have.
+ */
+#define CONFIG_SHARES(X) \
+	X(qp, UROCE_MAX_QP / 4, UROCE_MAX_QP / 4, UROCE_MAX_QP, 1, "QPs") \
+	X(cq, UROCE_MAX_CQ / 4, UROCE_MAX_CQ / 4, UROCE_MAX_CQ, 1, "CQs") \
+	X(channel, 2048, 4096, UROCE_MAX_CQ, 1, "completion channels") \
+	X(srq, 4096, UROCE_MAX_SRQ / 4, UROCE_MAX_SRQ, 1, "SRQs") \
+	X(mr, UROCE_MAX_MR / 8, UROCE_MAX_MR / 4, UROCE_MAX_MR, 1, "MRs and memory windows") \
+	X(pd, 4096, UROCE_MAX_PD / 4, UROCE_MAX_PD, 1, "PDs") \
+	X(xrcd, 1024, 2048, UROCE_MAX_PD, 1, "XRC domains") \
+	X(ah, 16384, UROCE_MAX_AH / 4, UROCE_MAX_AH, 1, "AHs") \
+	X(mcast, 128, 128, UROCE_MAX_MCAST_GROUPS * UROCE_MAX_MCAST_ATTACH, 1, "multicast attachments") \
+	X(cm_id, 16384, UROCE_MAX_CM_ID / 4, UROCE_MAX_CM_ID, 1, "ids of rdma_cm") \
+	X(cm_group, 1024, 4096, UROCE_MAX_CM_ID, 1, "groups of rdma_cm") \
+	X(fd, 4096, 4096, UINT32_MAX, 1, "descriptors in the daemon") \
+	X(map, 4096, 12288, UINT32_MAX, 1, "mappings in the daemon") \
+	X(rings, 4096, 0 /* see config_defaults() */, UINT32_MAX, CONFIG_MIB, "MiB of queues") \
+	X(metadata, 64, 256, UINT32_MAX, CONFIG_MIB, "MiB of metadata") \
+	X(memory, 0, 0, UINT32_MAX, CONFIG_MIB, "MiB of registered memory")
+#define CONFIG_MIB (UINT64_C(1) << 20)
+enum share {
+#define X(kind, session, user, most, unit, plural) SHARE_##kind,
+	CONFIG_SHARES(X)
+#undef X
+	SHARES,
+};
+
 /** Everything that can be configured; config_defaults() fills it. */
 struct uroced_config {
 	char socket[CONFIG_SOCKET_BYTES];
@@ -47,15 +81,16 @@ struct uroced_config {
 	uint32_t mbufs;                        /**< packet buffers; 0: derived from the number of ports and engines */
 	uint32_t log_level;                    /**< RTE_LOG_*; 0: keep EAL's */
 	uint32_t max_sessions, max_pd, max_mr, max_cq, max_srq, max_qp, max_ah, max_cm_id;
-	/**
-	 * Limits of one program, and of all programs of one user (uid); 0: none. Memory is registered memory in MiB,
-	 * connects are per second.
-	 */
-	uint32_t session_max_qp, session_max_cq, session_max_mr, session_max_memory, session_max_connects;
-	uint32_t user_max_sessions, user_max_qp, user_max_cq, user_max_mr, user_max_memory, user_max_connects;
+	/** Limits of one program, and of all programs of one user; see CONFIG_SHARES. */
+#define X(kind, session, user, most, unit, plural) uint32_t session_max_##kind, user_max_##kind;
+	CONFIG_SHARES(X)
+#undef X
+	uint32_t user_max_sessions;
+	uint32_t session_max_connects, user_max_connects; /**< calls of rdma_connect() per second; 0: no limit */
+	bool limit_root;        /**< limits of users are also root's */
+	uint32_t hello_timeout; /**< seconds that a connection may take until its HELLO */
 	char metrics[CONFIG_METRICS_BYTES]; /**< address of the Prometheus exporter; "": none */
 	bool userfaultfd;     /**< give programs /dev/userfaultfd, though the system may not let them have it */
-	uint32_t ring_memory; /**< MiB of queues that a session may have */
 	struct config_port ports[UROCE_MAX_PORTS];
 	unsigned int nb_ports;
 };

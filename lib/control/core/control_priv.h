@@ -34,8 +34,12 @@ extern int control_logtype;
 
 /** The limits of lib/control that can't be configured. */
 enum {
-	/** Mappings of one session's memory at most. */
-	SESSION_MAX_MAPS = 4096,
+	/** Segments of an MR that are shared memory: each has a descriptor open while the MR is being made. */
+	CONTROL_MAX_SHARED_SEGS = 4096,
+	/** Descriptors that a session has from the beginning: socket, /proc/PID, its mappings and memory. */
+	SESSION_FDS = 4,
+	/** What a session costs the daemon from the beginning, in bytes: structs, doorbells, events that wait. */
+	SESSION_BYTES = 128 << 10,
 	/**
 	 * Mappings of all sessions' memory at most. The kernel allows a process 65530 (vm.max_map_count), and malloc()
 	 * needs some of them.
@@ -61,6 +65,7 @@ enum {
 	 * the next one. At least one of them is done in each turn, and in between the requests of all others.
 	 */
 	CONTROL_TURN_NS = 2000000,
+	CONTROL_PEER_BUCKETS = 4096,
 	CONTROL_SMALL_MR = 64, /**< segments of an MR that doesn't count as many */
 	/** Log lines about ended sessions per second at most. */
 	CONTROL_LOG_BURST = 20,
@@ -81,6 +86,10 @@ enum obj_type {
 	OBJ_CM_GROUP,
 	OBJ_TYPES,
 };
+
+struct obj_qp;
+struct session;
+struct subuids;
 
 /** A descriptor in epoll, and the function that handles its events. */
 struct watch {
@@ -133,9 +142,13 @@ struct control {
 	TAILQ_HEAD(session_list, session) sessions;
 	TAILQ_HEAD(, session) closed; /**< closed sessions, destroyed at the end of this turn */
 	uint32_t nb_sessions;
+	TAILQ_HEAD(, session) strangers; /**< without HELLO, the oldest first */
 	uint64_t next_session;
 	LIST_HEAD(, user) users;
 	struct burst ends; /**< limits log lines about ended sessions */
+	struct subuids *subuids;
+	struct burst refusals; /**< limits log lines about refused requests */
+	uint64_t refused[SHARES], refused_sessions, hello_timeouts; /**< requests beyond a limit of a program or user */
 
 	/* Objects: obj, memory. */
 	bool privileged; /**< we may open what programs have mapped (/proc/PID/map_files) */
@@ -150,6 +163,14 @@ struct control {
 	uint32_t next_xrcd;
 	struct handles srqns;   /**< numbers of XRC SRQs */
 	struct handles targets; /**< struct xrc_target */
+	struct secret secret;   /**< of hash tables */
+	LIST_HEAD(peer_list, obj_qp) *peers; /**< connected QPs by their peers, CONTROL_PEER_BUCKETS: obj/identity.c */
+	/**
+	 * Whether a connection manager has the agreement of the peer at @p gid that its QP @p peer_qpn is for @p qpn of the user of
+	 * @p s; set by cma.
+	 */
+	bool (*peer_agreed)(struct control *c, const struct session *s, uint32_t qpn, const struct gid *gid, uint32_t peer_qpn);
+	uint64_t refused_qpns, refused_peers; /**< connections in the name of others' QPs, and to their peers */
 
 	/* Connections: cma. */
 	struct gsi *gsi;

@@ -1,30 +1,31 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+#include <assert.h>
 #include <inttypes.h>
 
 #include <rte_common.h>
 
 #include "control/core/quota_priv.h"
+#include "control/core/subuid_priv.h"
 
-#define MIB (UINT64_C(1) << 20)
-
-/** The limits for each type of object: offsets in struct uroced_config (0: no limit), and the keys. */
-static const struct limit {
+/** The rows of CONFIG_SHARES: offsets of the limits in struct uroced_config, and words for messages. */
+static const struct kind {
 	size_t session, user;
-	const char *session_key, *user_key;
-} limits[OBJ_TYPES] = {
-#define LIMIT(name) offsetof(struct uroced_config, session_##name), offsetof(struct uroced_config, user_##name), \
-		    "session_" #name, "user_" #name
-	[OBJ_QP] = { LIMIT(max_qp) },
-	[OBJ_CHANNEL] = { LIMIT(max_cq) },
-	[OBJ_CQ] = { LIMIT(max_cq) },
-	[OBJ_MR] = { LIMIT(max_mr) },
-#undef LIMIT
+	const char *key; /**< without session_ or user_ */
+	uint64_t unit;
+	const char *plural;
+} kinds[SHARES] = {
+#define X(kind, session_, user_, most_, unit_, plural_) \
+	[SHARE_##kind] = { offsetof(struct uroced_config, session_max_##kind), offsetof(struct uroced_config, user_max_##kind), \
+			   "max_" #kind, unit_, plural_ },
+	CONFIG_SHARES(X)
+#undef X
 };
+static_assert(SHARES < 32, "a bit for each kind, and one for connections, in session.limits_logged and user.logged");
 
-static uint32_t
-configured(const struct control *c, size_t offset)
+const char *
+quota_key(enum share kind)
 {
-	return offset != 0 ? *(const uint32_t *)((const char *)c->s.conf + offset) : 0;
+	return kinds[kind].key;
 }
 
 struct user *
@@ -32,6 +33,7 @@ quota_enter(struct control *c, uid_t uid)
 {
 	struct user *u;
 
+	uid = subuid_owner(c->subuids, uid);
 	LIST_FOREACH(u, &c->users, link) {
 		if (u->uid == uid)
 			break;
@@ -52,86 +54,153 @@ quota_leave(struct user *u)
 {
 	if (u == NULL || --u->sessions > 0)
 		return;
+	for (unsigned int i = 0; i < SHARES; i++)
+		UROCE_ASSERT(u->used[i] == 0);
 	LIST_REMOVE(u, link);
 	free(u);
 }
 
-bool
-quota_session(const struct control *c, struct user *u)
-{
-	bool fits = c->s.conf->user_max_sessions == 0 || u->sessions <= c->s.conf->user_max_sessions;
-
-	if (!fits && !u->logged)
-		CTL_LOG(NOTICE, "uid %u wants more sessions than daemon.user_max_sessions = %u", (unsigned int)u->uid,
-			c->s.conf->user_max_sessions);
-	u->logged = !fits;
-	return fits;
-}
-
-/** Fail the request. Logged once per session and key, since a program that tries again and again would fill the log. */
-static int
-refuse(struct session *s, struct request *r, int err, const char *key, uint64_t limit, const char *what)
-{
-	uint32_t bit = 0;
-
-	/*
-	 * A hash of the key selects the bit. If two keys share a bit, a line is missing in the log, which does no harm.
-	 */
-	for (const char *p = key; *p != '\0'; p++)
-		bit = bit * 31 + (uint8_t)*p;
-	bit = UINT32_C(1) << bit % 32;
-	if ((s->limits_logged & bit) == 0)
-		CTL_LOG(NOTICE, "%s (pid %d, uid %u) wants more %s than daemon.%s = %" PRIu64, s->program, (int)s->pid,
-			(unsigned int)s->uid, what, key, limit);
-	s->limits_logged |= bit;
-	return req_fail(r, err, "no more %s for this %s: daemon.%s is %" PRIu64, what, key[0] == 's' ? "program" : "user", key,
-			limit);
-}
-
-int
-quota_object(struct session *s, enum obj_type type, const char *name, struct request *r)
-{
-	const struct limit *l = &limits[type];
-	uint32_t of_session = configured(s->control, l->session), of_user = configured(s->control, l->user);
-	char what[32];
-
-	snprintf(what, sizeof(what), "%ss", name);
-	if (s->own)
-		return 0;
-	if (of_session != 0 && s->tab[type].used >= of_session)
-		return refuse(s, r, ENOMEM, l->session_key, of_session, what);
-	if (of_user != 0 && s->user->count[type] >= of_user)
-		return refuse(s, r, ENOMEM, l->user_key, of_user, what);
-	return 0;
-}
-
-/** @return true if @p have plus @p more bytes exceed @p mib MiB; 0: no limit. */
+/** @return true if the limits of users are limits of @p u. */
 static bool
-too_much(uint64_t have, uint64_t more, uint32_t mib)
+user_is_limited(const struct control *c, const struct user *u)
 {
-	return mib != 0 && (more > mib * MIB || have > mib * MIB - more);
+	return u->uid != 0 || c->s.conf->limit_root;
 }
 
-int
-quota_register(struct session *s, uint64_t bytes, uint64_t less, struct request *r)
+/** @return true if the log has room for a line: programs could cause any number. */
+static bool
+may_log(struct control *c)
 {
-	const struct uroced_config *conf = s->control->s.conf;
+	uint64_t more = burst_over(&c->refusals, control_now_ns());
+
+	if (more > 0)
+		CTL_LOG(NOTICE, "%" PRIu64 " more requests met a limit of their program or user", more);
+	return burst_take(&c->refusals, CONTROL_LOG_BURST);
+}
+
+/**
+ * Fail the request, and log that once.
+ * @param once  The bit of the kind in @p logged.
+ * @param whose  "session" or "user".
+ */
+static int
+refuse(struct session *s, struct request *r, int err, uint32_t *logged, uint32_t once, const char *whose, const char *key,
+       uint64_t limit, const char *plural)
+{
+	if ((*logged & once) == 0 && may_log(s->control)) {
+		CTL_LOG(NOTICE, "%s (pid %d, uid %u) wants more %s than daemon.%s_%s = %" PRIu64, s->program, (int)s->pid,
+			(unsigned int)s->uid, plural, whose, key, limit);
+		*logged |= once;
+	}
+	if (r == NULL)
+		return err;
+	return req_fail(r, err, "no more %s for this %s: daemon.%s_%s is %" PRIu64, plural,
+			whose[0] == 's' ? "program" : "user", whose, key, limit);
+}
+
+/** @return true if @p have plus @p more exceed @p limit, in @p unit; 0: no limit. */
+static bool
+too_much(uint64_t have, uint64_t more, uint32_t limit, uint64_t unit)
+{
+	return limit != 0 && (more > limit * unit || have > limit * unit - more);
+}
+
+static uint32_t
+configured(const struct control *c, size_t offset)
+{
+	return *(const uint32_t *)((const char *)c->s.conf + offset);
+}
+
+/** The limits of a kind that @p n more would exceed. */
+enum verdict { FITS, BEYOND_SESSION, BEYOND_USER };
+
+static enum verdict
+judge(const struct session *s, enum share kind, uint64_t n)
+{
+	const struct kind *k = &kinds[kind];
 
 	if (s->own)
-		return 0;
-	if (too_much(s->registered - less, bytes, conf->session_max_memory))
-		return refuse(s, r, ENOMEM, "session_max_memory", conf->session_max_memory, "registered MiB");
-	if (too_much(s->user->registered - less, bytes, conf->user_max_memory))
-		return refuse(s, r, ENOMEM, "user_max_memory", conf->user_max_memory, "registered MiB");
-	return 0;
+		return FITS;
+	if (too_much(s->used[kind], n, configured(s->control, k->session), k->unit))
+		return BEYOND_SESSION;
+	if (user_is_limited(s->control, s->user) &&
+	    too_much(s->user->used[kind], n, configured(s->control, k->user), k->unit))
+		return BEYOND_USER;
+	return FITS;
+}
+
+bool
+quota_fits(const struct session *s, enum share kind, uint64_t n)
+{
+	return judge(s, kind, n) == FITS;
 }
 
 void
-quota_registered(struct session *s, uint64_t bytes, uint64_t less)
+quota_charge(struct session *s, enum share kind, uint64_t n)
 {
-	UROCE_ASSERT(s->registered >= less && s->user->registered >= less);
-	s->registered += bytes - less;
-	s->user->registered += bytes - less;
+	s->used[kind] += n;
+	s->user->used[kind] += n;
+}
+
+void
+quota_give(struct session *s, enum share kind, uint64_t n)
+{
+	UROCE_ASSERT(s->used[kind] >= n && s->user->used[kind] >= n);
+	s->used[kind] -= n;
+	s->user->used[kind] -= n;
+}
+
+void
+quota_move(struct session *from, struct session *to, enum share kind, uint64_t n)
+{
+	quota_give(from, kind, n);
+	quota_charge(to, kind, n);
+}
+
+int
+quota_take(struct session *s, enum share kind, uint64_t n, struct request *r)
+{
+	const struct kind *k = &kinds[kind];
+
+	switch (judge(s, kind, n)) {
+	case BEYOND_SESSION:
+		s->control->refused[kind]++;
+		return refuse(s, r, ENOMEM, &s->limits_logged, 1u << kind, "session", k->key, configured(s->control, k->session),
+			      k->plural);
+	case BEYOND_USER:
+		s->control->refused[kind]++;
+		return refuse(s, r, ENOMEM, &s->user->logged, 1u << kind, "user", k->key, configured(s->control, k->user),
+			      k->plural);
+	case FITS:
+		break;
+	}
+	quota_charge(s, kind, n);
+	return 0;
+}
+
+int
+quota_session(struct session *s, struct request *r)
+{
+	const struct uroced_config *conf = s->control->s.conf;
+	struct user *u = s->user;
+	bool fits = s->own || !user_is_limited(s->control, u) || conf->user_max_sessions == 0 ||
+		    u->sessions <= conf->user_max_sessions;
+	uint32_t logged = u->logged_session;
+	int rc = 0;
+
+	if (!fits) {
+		s->control->refused_sessions++;
+		rc = refuse(s, r, EMFILE, &logged, 1, "user", "max_sessions", conf->user_max_sessions, "sessions");
+	}
+	u->logged_session = !fits && logged != 0;
+	if (rc == 0 && quota_take(s, SHARE_fd, SESSION_FDS, r) != 0)
+		rc = EMFILE;
+	if (rc == 0 && quota_take(s, SHARE_metadata, SESSION_BYTES, r) != 0) {
+		quota_give(s, SHARE_fd, SESSION_FDS);
+		rc = EMFILE;
+	}
+	s->charged = rc == 0;
+	return rc;
 }
 
 /** Fill the bucket. @return true if it has a token, which is not taken yet. */
@@ -151,17 +220,20 @@ int
 quota_connect(struct session *s, struct request *r)
 {
 	const struct uroced_config *conf = s->control->s.conf;
+	uint32_t of_user = user_is_limited(s->control, s->user) ? conf->user_max_connects : 0;
 	uint64_t now_ns = control_now_ns();
 
 	if (s->own)
 		return 0;
 	if (conf->session_max_connects != 0 && !rate_has(&s->connects, conf->session_max_connects, now_ns))
-		return refuse(s, r, EAGAIN, "session_max_connects", conf->session_max_connects, "connections per second");
-	if (conf->user_max_connects != 0 && !rate_has(&s->user->connects, conf->user_max_connects, now_ns))
-		return refuse(s, r, EAGAIN, "user_max_connects", conf->user_max_connects, "connections per second");
+		return refuse(s, r, EAGAIN, &s->limits_logged, 1u << SHARES, "session", "max_connects",
+			      conf->session_max_connects, "connections per second");
+	if (of_user != 0 && !rate_has(&s->user->connects, of_user, now_ns))
+		return refuse(s, r, EAGAIN, &s->user->logged, 1u << SHARES, "user", "max_connects", of_user,
+			      "connections per second");
 	if (conf->session_max_connects != 0)
 		s->connects.left--;
-	if (conf->user_max_connects != 0)
+	if (of_user != 0)
 		s->user->connects.left--;
 	return 0;
 }

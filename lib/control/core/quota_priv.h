@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * Limits for a program and a user: QPs, CQs, MRs, registered bytes, connections per second.
+ * What a program and a user may have at most: the kinds of CONFIG_SHARES, sessions, connections per second.
  *
- * Owns: struct user, one for each uid that has sessions (the uid of the socket's peer according to the kernel). The
- * limits come from the configuration (0: none) and don't apply to sessions of the process itself. A request beyond a
- * limit fails like one for lack of memory, and the log says who wanted too much and which key raises the limit. Called
- * by: obj, cma, control.c, session_end.c. Thread: control.
+ * Owns: struct user, one for each user that has sessions. A user is the uid of the socket's peer according to the kernel; if that
+ * is one of somebody's subordinate ids, it is his (subuid_priv.h). Limits come from the configuration (0: none). Those of a
+ * user don't apply to root, unless daemon.limit_root is on; none apply to sessions of the process itself. A request beyond a
+ * limit fails like one for lack of memory; its message and the log name the key that raises the limit. Called by: all of
+ * lib/control. Thread: control, or another one that holds control_lock().
  */
 #ifndef UROCE_QUOTA_H
 #define UROCE_QUOTA_H
@@ -17,28 +18,37 @@ struct user {
 	LIST_ENTRY(user) link;
 	uid_t uid;
 	uint32_t sessions;
-	uint32_t count[OBJ_TYPES];
-	uint64_t registered;
+	uint64_t used[SHARES];
 	struct limit_rate connects;
-	bool logged; /**< the log has said that the user has reached its limit of sessions */
+	uint32_t logged;     /**< a bit for each kind of which the log has said that the user has reached its limit */
+	bool logged_session; /**< the same for sessions */
 };
 
 /** Count a session of @p uid. @return its user, or NULL: no memory. */
 struct user *quota_enter(struct control *c, uid_t uid);
 /** Uncount a session; the user is freed with its last one. NULL is ignored. */
 void quota_leave(struct user *u);
-/** @return false if the user has too many sessions, counting the newest; this is logged once. */
-bool quota_session(const struct control *c, struct user *u);
 /**
- * Check whether @p s may have another object.
- * @param name  Of this type, in the plural.
- * @return 0, or ENOMEM, with @p r failed.
+ * Check whether the user of @p s, its newest session, may have one more, and charge what it costs the daemon.
+ * @return 0, or EMFILE, with @p r failed.
  */
-int quota_object(struct session *s, enum obj_type type, const char *name, struct request *r);
-/** Check whether @p s may register @p bytes in place of @p less. @return 0, or ENOMEM, with @p r failed. */
-int quota_register(struct session *s, uint64_t bytes, uint64_t less, struct request *r);
-/** Account for @p bytes that were registered, and @p less that were deregistered. */
-void quota_registered(struct session *s, uint64_t bytes, uint64_t less);
+int quota_session(struct session *s, struct request *r);
+/**
+ * Charge @p s with @p n of a kind, in pieces or bytes.
+ * @param r  Fails if that is too much; may be NULL.
+ * @return 0, or ENOMEM: nothing was charged.
+ */
+int quota_take(struct session *s, enum share kind, uint64_t n, struct request *r);
+/** Charge without a check: for what can't be refused any more. */
+void quota_charge(struct session *s, enum share kind, uint64_t n);
+/** Give back what was charged. */
+void quota_give(struct session *s, enum share kind, uint64_t n);
+/** @return true if quota_take() of @p n would succeed. */
+bool quota_fits(const struct session *s, enum share kind, uint64_t n);
+/** Move what was charged to @p from to @p to, without a check. */
+void quota_move(struct session *from, struct session *to, enum share kind, uint64_t n);
+/** @return the configuration key of a kind without its prefix session_ or user_. */
+const char *quota_key(enum share kind);
 /** Check whether @p s may connect now, and count it. @return 0, or EAGAIN, with @p r failed. */
 int quota_connect(struct session *s, struct request *r);
 

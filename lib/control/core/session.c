@@ -28,7 +28,7 @@ session_find(struct control *c, uint64_t id)
 }
 
 struct session *
-session_new(struct control *c, int fd)
+session_new(struct control *c, int fd, bool own)
 {
 	struct session *s = calloc(1, sizeof(*s));
 	struct ucred cred;
@@ -39,14 +39,15 @@ session_new(struct control *c, int fd)
 		return NULL;
 	s->control = c;
 	s->sock.fd = fd;
+	s->own = own;
 	s->id = ++c->next_session;
 	s->async.sock.fd = s->proc_fd = s->maps_fd = s->mem_fd = s->owner.mem_fd = s->db_sigbus_id = -1;
 	for (int i = 0; i < CTL_MAX_KICKS; i++)
 		s->kick_fds[i] = -1;
 	for (int i = 0; i < OBJ_TYPES; i++)
-		handles_init(&s->tab[i], 0);
+		handles_init(&s->tab[i], NULL);
 	for (int i = 0; i < UROCE_MAX_ENGINES; i++)
-		handles_init(&s->db_slots[i], 0);
+		handles_init(&s->db_slots[i], NULL);
 	LIST_INIT(&s->views);
 	snprintf(s->program, sizeof(s->program), "?");
 	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) == 0) {
@@ -58,6 +59,7 @@ session_new(struct control *c, int fd)
 		if (s->proc_fd >= 0 && c->privileged)
 			s->maps_fd = openat(s->proc_fd, "maps", O_RDONLY | O_CLOEXEC);
 	}
+	s->begun_ns = control_now_ns();
 	s->user = quota_enter(c, s->uid);
 	if (s->user == NULL) {
 		if (s->maps_fd >= 0)
@@ -68,8 +70,35 @@ session_new(struct control *c, int fd)
 		return NULL;
 	}
 	TAILQ_INSERT_TAIL(&c->sessions, s, link);
+	if (!own)
+		TAILQ_INSERT_TAIL(&c->strangers, s, stranger);
 	c->nb_sessions++;
 	return s;
+}
+
+void
+session_greeted(struct session *s)
+{
+	UROCE_ASSERT(!s->hello);
+	s->hello = true;
+	if (!s->own)
+		TAILQ_REMOVE(&s->control->strangers, s, stranger);
+}
+
+uint64_t
+sessions_close_strangers(struct control *c, uint64_t now_ns)
+{
+	struct session *s;
+	uint64_t until_ns;
+
+	while ((s = TAILQ_FIRST(&c->strangers)) != NULL) {
+		until_ns = s->begun_ns + (uint64_t)c->s.conf->hello_timeout * 1000000000;
+		if (until_ns > now_ns)
+			return until_ns;
+		c->hello_timeouts++;
+		session_close(s, "no HELLO within daemon.hello_timeout");
+	}
+	return UINT64_MAX;
 }
 
 void
@@ -113,6 +142,8 @@ session_close(struct session *s, const char *why)
 	UROCE_ASSERT(c->nb_sessions > 0);
 	s->closing = true;
 	log_end(s, why);
+	if (!s->hello && !s->own)
+		TAILQ_REMOVE(&c->strangers, s, stranger);
 	control_unwatch(c, &s->sock);
 	TAILQ_REMOVE(&c->sessions, s, link);
 	TAILQ_INSERT_TAIL(&c->closed, s, link);

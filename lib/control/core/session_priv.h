@@ -58,6 +58,8 @@ struct async_events {
 
 struct session {
 	TAILQ_ENTRY(session) link; /**< in sessions or closed */
+	TAILQ_ENTRY(session) stranger;
+	uint64_t begun_ns;
 	struct watch sock;
 	int kick_fds[CTL_MAX_KICKS]; /**< by CPU; the client writes to one of them to wake its engines */
 	struct control *control;
@@ -68,12 +70,14 @@ struct session {
 	pid_t pid;
 	uid_t uid;
 	struct user *user; /**< totals of all sessions with that uid */
+	uint64_t used[SHARES]; /**< what the session has of each kind: core/quota.c */
+	bool charged;          /**< for itself */
+	uint32_t device_fds;   /**< descriptors charged for the open device */
 	struct limit_rate connects;
-	uint32_t limits_logged; /**< which exceeded limits have been logged: a bit per key, by a hash */
+	uint32_t limits_logged; /**< a bit for each kind of which the log has said that its limit is reached */
 	char program[CTL_NAME_BYTES];
 	int proc_fd; /**< /proc/PID of exactly that process, or -1 */
 	int maps_fd; /**< its mappings, until it executes another program; or -1 */
-	uint64_t registered; /**< bytes of all MRs */
 
 	/* The device: obj/device.c. */
 	struct net_port *port; /**< NULL until DEVICE_OPEN */
@@ -89,9 +93,8 @@ struct session {
 	struct mem_owner owner;
 	int mem_fd; /**< memfd of converted memory */
 	LIST_HEAD(, mem_view) views;
-	uint32_t nb_maps;
 	struct ctl_seg *segs; /**< from CTL_MR_SEGS, kept until CTL_MR_REG */
-	uint32_t nb_segs;
+	uint32_t nb_segs;       /**< its bytes are charged as metadata */
 
 	/* Objects: obj. */
 	struct handles tab[OBJ_TYPES];
@@ -104,14 +107,19 @@ struct session {
 /**
  * Begin a session.
  * @param fd  Its socket; remains the caller's if this fails.
+ * @param own  It is one of this process.
  * @return NULL: no memory.
  */
-struct session *session_new(struct control *c, int fd);
+struct session *session_new(struct control *c, int fd, bool own);
 /**
  * Close a session: no more requests are accepted, and its objects are destroyed at the end of the turn.
  * @param why  For the log; NULL: the program closed the connection.
  */
 void session_close(struct session *s, const char *why);
+/** The program has introduced itself. */
+void session_greeted(struct session *s);
+/** Close sessions whose HELLO is overdue. @return when to call again, at the latest. */
+uint64_t sessions_close_strangers(struct control *c, uint64_t now_ns);
 /** @return the session with that id, or NULL. */
 struct session *session_find(struct control *c, uint64_t id);
 /** @return what engines use as the owner of the session's objects. */

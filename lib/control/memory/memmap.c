@@ -9,6 +9,7 @@
 
 #include <linux/magic.h>
 
+#include "control/core/quota_priv.h"
 #include "control/memory/memmap_priv.h"
 #include "control/memory/mounts_priv.h"
 #include "control/memory/sigbus_priv.h"
@@ -157,7 +158,7 @@ keep_map(struct map_build *b, void *base, size_t bytes)
 	if (id < 0)
 		goto fail;
 	m->maps[m->nb_maps++] = (struct mem_map){ .base = base, .bytes = bytes, .sigbus_id = id, .pieces = 1 };
-	b->session->nb_maps++;
+	quota_charge(b->session, SHARE_map, 1);
 	return 0;
 fail:
 	munmap(base, bytes);
@@ -165,14 +166,14 @@ fail:
 }
 
 /** @return the number of mappings of all programs' memory. */
-static uint32_t
+static uint64_t
 maps_of_all(const struct control *c)
 {
 	const struct session *s;
-	uint32_t n = 0;
+	uint64_t n = 0;
 
 	TAILQ_FOREACH(s, &c->sessions, link)
-	n += s->nb_maps;
+		n += s->used[SHARE_map];
 	return n;
 }
 
@@ -181,10 +182,12 @@ check_maps(struct map_build *b, uint32_t more)
 {
 	struct session *s = b->session;
 
-	if (s->nb_maps + more > SESSION_MAX_MAPS)
+	if (!quota_fits(s, SHARE_map, more))
 		memmap_drop_views(s);
-	if (s->nb_maps + more > SESSION_MAX_MAPS)
-		return req_fail(b->request, ENOMEM, "this program's MRs need more than %d mappings", SESSION_MAX_MAPS);
+	/* They are charged when they are made. */
+	if (quota_take(s, SHARE_map, more, b->request) != 0)
+		return ENOMEM;
+	quota_give(s, SHARE_map, more);
 	if (maps_of_all(s->control) + more > CONTROL_MAX_MAPS)
 		return req_fail(b->request, ENOMEM, "all programs' MRs together need more than %d mappings",
 				CONTROL_MAX_MAPS);
@@ -198,7 +201,7 @@ drop_view(struct session *s, struct mem_view *w)
 	munmap(w->map.base, w->map.bytes);
 	LIST_REMOVE(w, link);
 	free(w);
-	s->nb_maps--;
+	quota_give(s, SHARE_map, 1);
 }
 
 void
@@ -241,7 +244,7 @@ get_view(struct map_build *b, uint64_t index)
 		goto fail;
 	}
 	LIST_INSERT_HEAD(&s->views, w, link);
-	s->nb_maps++;
+	quota_charge(s, SHARE_map, 1);
 	return w;
 fail:
 	free(w);
@@ -324,7 +327,7 @@ memmap_run(struct map_build *b, const struct ctl_seg *segs, const struct seg_pla
 		return ENOMEM;
 	/* The kernel counts each piece as a mapping. */
 	b->maps->maps[b->maps->nb_maps - 1].pieces = n;
-	b->session->nb_maps += n - 1;
+	quota_charge(b->session, SHARE_map, n - 1);
 	return 0;
 }
 
@@ -334,7 +337,7 @@ memmap_release(struct session *s, struct mem_maps *m)
 	for (uint32_t i = 0; i < m->nb_maps; i++) {
 		sigbus_remove(m->maps[i].sigbus_id);
 		munmap(m->maps[i].base, m->maps[i].bytes);
-		s->nb_maps -= m->maps[i].pieces;
+		quota_give(s, SHARE_map, m->maps[i].pieces);
 	}
 	for (uint32_t i = 0; i < m->nb_views; i++) {
 		UROCE_ASSERT(m->views[i]->users > 0);

@@ -47,13 +47,6 @@ describe(const struct shm_block *b, uint64_t offset, uint32_t order, bool with_s
 		*stamps = area_of(b, offset + bytes, sizeof(uint64_t) << order);
 }
 
-static int
-no_memory(struct session *s, struct request *r, uint32_t order)
-{
-	return req_fail(r, ENOMEM, "no memory for a CQ of %u entries (daemon.ring_memory is %u MiB per session)",
-			1u << order, s->control->s.conf->ring_memory);
-}
-
 int
 op_cq_create(struct session *s, struct request *r)
 {
@@ -78,10 +71,9 @@ op_cq_create(struct session *s, struct request *r)
 	cq->number = ++s->control->next_cq;
 	cq->order = order;
 	cq->stamps = q->stamps != 0;
-	if (shm_alloc(s->shm, sizeof(struct ring_cq_shared) + ring_bytes(order, cq->stamps), &cq->block) != 0) {
-		rc = no_memory(s, r, order);
+	rc = obj_ring_alloc(s, sizeof(struct ring_cq_shared) + ring_bytes(order, cq->stamps), "CQ", &cq->block, r);
+	if (rc != 0)
 		goto fail_obj;
-	}
 	p = (struct cq_params){
 		.shared = (void *)cq->block.addr,
 		.channel = ch != NULL ? ch->fd : -1,
@@ -106,7 +98,7 @@ op_cq_create(struct session *s, struct request *r)
 		 &r->rsp.cq_create.stamps);
 	return 0;
 fail_block:
-	shm_free(s->shm, &cq->block);
+	obj_ring_free(s, &cq->block);
 fail_obj:
 	obj_free(s, OBJ_CQ, &cq->obj);
 	return rc;
@@ -138,13 +130,15 @@ op_cq_resize(struct session *s, struct request *r)
 	struct shm_block block;
 	struct cq_args a;
 	uint32_t order;
+	int rc;
 
 	order = order_of(q->cqe);
 	if (q->cqe > UROCE_MAX_CQE || order <= cq->order)
 		return req_fail(r, EINVAL, "CQ with %u entries: must be more than the %u it has, at most %u", q->cqe,
 				1u << cq->order, UROCE_MAX_CQE);
-	if (shm_alloc(s->shm, ring_bytes(order, cq->stamps), &block) != 0)
-		return no_memory(s, r, order);
+	rc = obj_ring_alloc(s, ring_bytes(order, cq->stamps), "CQ", &block, r);
+	if (rc != 0)
+		return rc;
 	a.cq = cq->cq;
 	a.ring = lay_out(&block, 0, order, cq->stamps, &a.stamps);
 	/* Any engine may do it: other engines that write to the CQ see the change of rings atomically. */
@@ -152,7 +146,7 @@ op_cq_resize(struct session *s, struct request *r)
 	/* After this, all completions that got slots in the old ring have been written. */
 	rcu_wait(s->control->s.sh.qsbr);
 	if (cq->old_block.addr != NULL)
-		shm_free(s->shm, &cq->old_block);
+		obj_ring_free(s, &cq->old_block);
 	cq->old_block = cq->ring_block;
 	cq->ring_block = block;
 	cq->order = order;
@@ -205,10 +199,10 @@ obj_cq_destroy(struct session *s, struct obj_cq *cq)
 	if (cq->channel != NULL)
 		cq->channel->obj.users--;
 	if (cq->old_block.addr != NULL)
-		shm_free(s->shm, &cq->old_block);
+		obj_ring_free(s, &cq->old_block);
 	if (cq->ring_block.addr != NULL)
-		shm_free(s->shm, &cq->ring_block);
-	shm_free(s->shm, &cq->block);
+		obj_ring_free(s, &cq->ring_block);
+	obj_ring_free(s, &cq->block);
 	obj_free(s, OBJ_CQ, &cq->obj);
 }
 

@@ -11,6 +11,7 @@
 #include <rte_common.h>
 
 #include "control/core/closer_priv.h"
+#include "control/core/quota_priv.h"
 #include "control/memory/mounts_priv.h"
 #include "control/memory/shm_priv.h"
 #include "control/memory/sigbus_priv.h"
@@ -26,15 +27,15 @@ op_hello(struct session *s, struct request *r)
 		return req_fail(r, EINVAL, "HELLO was sent already");
 	if (n == sizeof(q->program))
 		return req_fail(r, EINVAL, "the program's name must end within %d bytes", CTL_NAME_BYTES);
-	if (closer_pending_of(s->uid) >= CLOSER_USER_PENDING)
+	if (closer_pending_of(s->user->uid) >= CLOSER_USER_PENDING)
 		return req_fail(r, EMFILE, "%u descriptors of this user can't be closed: their file systems or peers don't answer",
-				closer_pending_of(s->uid));
+				closer_pending_of(s->user->uid));
 	memcpy(s->program, q->program, n + 1);
 	for (i = 0; i < n; i++) {
 		if (!isprint((unsigned char)s->program[i]))
 			s->program[i] = '?';
 	}
-	s->hello = true;
+	session_greeted(s);
 	closer_refuse_rights(s->sock.fd, false);
 	r->rsp.hello.abi_version = UROCE_ABI_VERSION;
 	r->rsp.hello.nb_devices = s->control->s.nb_ports;
@@ -126,6 +127,8 @@ device_close(struct session *s)
 		s->kick_fds[i] = -1;
 	}
 	async_close(s);
+	quota_give(s, SHARE_fd, s->device_fds);
+	s->device_fds = 0;
 	s->mem_fd = -1;
 	s->port = NULL;
 }
@@ -136,6 +139,13 @@ static unsigned int
 nb_kicks(const struct session *s)
 {
 	return s->control->s.nb_cpus > 0 ? s->control->s.nb_cpus : 1;
+}
+
+/** @return descriptors of an open device: the eventfds, converted memory, asynchronous events. */
+static unsigned int
+device_fds(const struct session *s)
+{
+	return nb_kicks(s) + 2;
 }
 
 /** @return false: no descriptors. */
@@ -150,19 +160,32 @@ open_kicks(struct session *s)
 	return true;
 }
 
+/** @return bytes of queues that the session may have; segments of several queues count whole. */
+static uint64_t
+rings_limit(const struct session *s)
+{
+	uint32_t mib = s->control->s.conf->session_max_rings;
+
+	return mib != 0 && !s->own ? mib * CONFIG_MIB : UINT64_MAX;
+}
+
 int
 op_device_open(struct session *s, struct request *r)
 {
 	struct control *c = s->control;
 	uint32_t index = r->req->device_open.index;
-	int db_fd, async_fd = -1;
+	int db_fd, async_fd = -1, rc;
 
 	if (s->port != NULL)
 		return req_fail(r, EINVAL, "this session has a device open already");
 	if (index >= c->s.nb_ports)
 		return req_fail(r, ENODEV, "no device %u: there are %u", index, c->s.nb_ports);
+	rc = quota_take(s, SHARE_fd, device_fds(s), r);
+	if (rc != 0)
+		return rc;
+	s->device_fds = device_fds(s);
 	s->mem_fd = shm_memfd("uroce-mr", UINT64_C(1) << SESSION_MEM_SHIFT, 0);
-	s->shm = shm_create((uint64_t)c->s.conf->ring_memory << 20, c->hugepages, &s->victim);
+	s->shm = shm_create(rings_limit(s), c->hugepages, &s->victim);
 	if (!open_kicks(s) || s->mem_fd < 0 || s->shm == NULL || async_open(s, &async_fd) != 0 ||
 	    (db_fd = open_doorbells(s)) < 0) {
 		if (async_fd >= 0)

@@ -2,6 +2,7 @@
 /* Multicast: attaching QPs to groups, which makes their port join them. */
 #include <arpa/inet.h>
 
+#include "control/core/quota_priv.h"
 #include "control/obj/obj_qp_priv.h"
 
 /** The attachment of a QP to a group. */
@@ -52,6 +53,7 @@ member_remove(struct session *s, struct obj_qp *qp, struct mcast_member *m)
 	net_group_leave(s->port, &m->mgid, control_now_ns());
 	LIST_REMOVE(m, link);
 	free(m);
+	quota_give(s, SHARE_mcast, 1);
 }
 
 int
@@ -65,24 +67,34 @@ op_mcast_attach(struct session *s, struct request *r)
 	/* As in Linux's uverbs, attaching a second time succeeds and changes nothing. */
 	if (rc != 0 || member_find(qp, gid_at(q->mgid)) != NULL)
 		return rc;
+	rc = quota_take(s, SHARE_mcast, 1, r);
+	if (rc != 0)
+		return rc;
 	m = calloc(1, sizeof(*m));
-	if (m == NULL)
-		return req_fail(r, ENOMEM, "no memory for the attachment");
+	if (m == NULL) {
+		rc = req_fail(r, ENOMEM, "no memory for the attachment");
+		goto fail_share;
+	}
 	m->mgid = *gid_at(q->mgid);
 	rc = mcast_attach(s->control->s.sh.mcasts, s->port->index, &m->mgid, qp_num(qp->qp));
 	if (rc != 0) {
-		free(m);
-		return req_fail(r, rc, "no memory, more than %d multicast groups, or more than %d QPs in this one",
+		req_fail(r, rc, "no memory, more than %d multicast groups, or more than %d QPs in this one",
 				UROCE_MAX_MCAST_GROUPS, UROCE_MAX_MCAST_ATTACH);
+		goto fail_member;
 	}
 	rc = net_group_join(s->port, &m->mgid, control_now_ns());
 	if (rc != 0) {
 		mcast_detach(s->control->s.sh.mcasts, s->port->index, &m->mgid, qp_num(qp->qp));
-		free(m);
-		return req_fail(r, rc, "%s can't join the group: %s", s->port->conf.name, strerror(rc));
+		req_fail(r, rc, "%s can't join the group: %s", s->port->conf.name, strerror(rc));
+		goto fail_member;
 	}
 	LIST_INSERT_HEAD(&qp->groups, m, link);
 	return 0;
+fail_member:
+	free(m);
+fail_share:
+	quota_give(s, SHARE_mcast, 1);
+	return rc;
 }
 
 int

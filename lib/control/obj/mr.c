@@ -123,6 +123,13 @@ on_release(struct mr *mr, void *arg)
 	memmap_release(o->session, &o->maps);
 }
 
+/** @return what an MR of @p nb_segs segments costs the daemon, in addition to its structs. */
+static uint64_t
+metadata_of(const struct mem_maps *maps, uint32_t nb_segs)
+{
+	return nb_segs * sizeof(struct mem_seg) + maps->nb_maps * sizeof(*maps->maps) + maps->nb_views * sizeof(*maps->views);
+}
+
 /** Publish the MR. @param out  Its @p nb_out segments. @return 0 or an errno value, with the request failed. */
 static int
 publish(struct map_build *b, const struct mem_seg *out, uint32_t nb_out, struct obj_mr *mr, struct obj_mr *replaces)
@@ -172,8 +179,8 @@ create(struct map_build *b, const struct ctl_seg *segs, uint32_t n, struct obj_m
 	for (; planned < n && rc == 0; planned++) {
 		rc = check_seg(b, &segs[planned], va);
 		/* Each planned segment has a descriptor open, so their number is limited before they are mapped. */
-		if (rc == 0 && segs[planned].kind == CTL_SEG_SHARED && ++shared > SESSION_MAX_MAPS)
-			rc = req_fail(b->request, ENOMEM, "the MR needs more than %d mappings", SESSION_MAX_MAPS);
+		if (rc == 0 && segs[planned].kind == CTL_SEG_SHARED && ++shared > CONTROL_MAX_SHARED_SEGS)
+			rc = req_fail(b->request, ENOMEM, "the MR needs more than %d mappings", CONTROL_MAX_SHARED_SEGS);
 		if (rc == 0)
 			rc = plan_seg(b, &segs[planned], &plans[planned]);
 		if (rc != 0)
@@ -187,7 +194,11 @@ create(struct map_build *b, const struct ctl_seg *segs, uint32_t n, struct obj_m
 	if (rc == 0)
 		rc = map_segs(b, segs, plans, n, out, &nb_out);
 	if (rc == 0)
+		rc = quota_take(b->session, SHARE_metadata, metadata_of(&mr->maps, nb_out), b->request);
+	if (rc == 0) {
+		mr->metadata = metadata_of(&mr->maps, nb_out);
 		rc = publish(b, out, nb_out, mr, replaces);
+	}
 	while (planned > 0) {
 		planned--;
 		if (plans[planned].close_fd)
@@ -196,6 +207,28 @@ create(struct map_build *b, const struct ctl_seg *segs, uint32_t n, struct obj_m
 	free(plans);
 	free(out);
 	return rc;
+}
+
+/** Charge for @p bytes of registered memory. @param old  The MR that will be replaced and given back, or NULL. */
+static int
+take_memory(struct session *s, uint64_t bytes, const struct obj_mr *old, struct request *r)
+{
+	uint64_t less = old != NULL ? old->length : 0;
+	int rc;
+
+	quota_give(s, SHARE_memory, less);
+	rc = quota_take(s, SHARE_memory, bytes, r);
+	quota_charge(s, SHARE_memory, less);
+	return rc;
+}
+
+/** Free what the control thread has of an MR, and give back what it was charged with. */
+static void
+forget(struct session *s, struct obj_mr *mr)
+{
+	quota_give(s, SHARE_memory, mr->length);
+	quota_give(s, SHARE_metadata, mr->metadata);
+	obj_free(s, OBJ_MR, &mr->obj);
 }
 
 /**
@@ -211,6 +244,7 @@ collect(struct session *s, struct request *r)
 
 	s->segs = NULL;
 	s->nb_segs = 0;
+	quota_give(s, SHARE_metadata, before * sizeof(*segs));
 	if (q->nb_segs > UROCE_MAX_MR_SEGS || q->nb_segs != before + r->nb_segs) {
 		free(segs);
 		req_fail(r, EINVAL, "MR of %u segments, but %u were sent before and %u now: must be all of them, at most %u",
@@ -248,9 +282,12 @@ op_mr_reg(struct session *s, struct request *r)
 	if (pd == NULL || (old == NULL && q->replace != 0))
 		rc = EINVAL;
 	else
-		rc = quota_register(s, q->length, old != NULL ? old->length : 0, r);
-	if (rc == 0)
+		rc = take_memory(s, q->length, old, r);
+	if (rc == 0) {
 		mr = obj_new(s, OBJ_MR, sizeof(*mr), r, &rc);
+		if (mr == NULL)
+			quota_give(s, SHARE_memory, q->length);
+	}
 	if (rc == 0) {
 		mr->session = s;
 		mr->pd = pd;
@@ -259,7 +296,7 @@ op_mr_reg(struct session *s, struct request *r)
 		rc = create(&b, segs, q->nb_segs, mr, old);
 		if (rc != 0) {
 			memmap_release(s, &mr->maps);
-			obj_free(s, OBJ_MR, &mr->obj);
+			forget(s, mr);
 		}
 	}
 	free(segs);
@@ -267,10 +304,9 @@ op_mr_reg(struct session *s, struct request *r)
 	if (rc != 0)
 		return rc;
 	pd->obj.users++;
-	quota_registered(s, q->length, old != NULL ? old->length : 0);
 	if (old != NULL) {
 		old->pd->obj.users--;
-		obj_free(s, OBJ_MR, &old->obj);
+		forget(s, old);
 	}
 	r->rsp.mr_reg.handle = mr->obj.handle;
 	r->rsp.mr_reg.lkey = mr->mr->key;
@@ -281,12 +317,18 @@ int
 op_mr_segs(struct session *s, struct request *r)
 {
 	struct ctl_seg *segs;
+	int rc;
 
 	if (s->nb_segs + r->nb_segs > UROCE_MAX_MR_SEGS)
 		return req_fail(r, EINVAL, "more than %u segments", UROCE_MAX_MR_SEGS);
+	rc = quota_take(s, SHARE_metadata, r->nb_segs * sizeof(*segs), r);
+	if (rc != 0)
+		return rc;
 	segs = reallocarray(s->segs, s->nb_segs + r->nb_segs + 1, sizeof(*segs));
-	if (segs == NULL)
+	if (segs == NULL) {
+		quota_give(s, SHARE_metadata, r->nb_segs * sizeof(*segs));
 		return req_fail(r, ENOMEM, "no memory for the MR");
+	}
 	memcpy(segs + s->nb_segs, r->segs, r->nb_segs * sizeof(*segs));
 	s->segs = segs;
 	s->nb_segs += r->nb_segs;
@@ -301,9 +343,8 @@ op_mr_dereg(struct session *s, struct request *r)
 	if (!mr_retire(mr->mr))
 		return req_fail(r, EBUSY, "memory windows are bound to the MR; invalidate, unbind or free them first");
 	mr->pd->obj.users--;
-	quota_registered(s, 0, mr->length);
 	mr_destroy(s->control->s.sh.mrs, mr->mr);
-	obj_free(s, OBJ_MR, &mr->obj);
+	forget(s, mr);
 	return 0;
 }
 
@@ -325,8 +366,7 @@ obj_mr_destroy_all(struct session *s)
 	free(mrs);
 	for (pos = 0; (o = handles_next(&s->tab[OBJ_MR], &pos)) != NULL;) {
 		o->pd->obj.users--;
-		quota_registered(s, 0, o->length);
-		obj_free(s, OBJ_MR, &o->obj);
+		forget(s, o);
 	}
 	memmap_drop_views(s);
 }

@@ -19,6 +19,7 @@ struct obj_mr {
 	struct obj_pd *pd;
 	struct mr *mr;
 	uint64_t length;
+	uint64_t metadata; /**< bytes charged, in addition to those of the object */
 	struct mem_maps maps;
 };
 

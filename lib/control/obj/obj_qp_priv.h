@@ -29,6 +29,10 @@ struct obj_qp {
 	char *note; /**< why the last modify failed, or NULL */
 	LIST_HEAD(, mcast_member) groups; /**< multicast groups that it is attached to */
 	struct shm_block block; /**< struct ring_qp_shared, SQ, RQ */
+	LIST_ENTRY(obj_qp) peer; /**< in control.peers, if it has a peer: identity.c */
+	bool has_peer;
+	struct gid peer_gid;
+	uint32_t peer_qpn;
 
 	/* XRC_RECV: one opening of a target. Of the above it uses only obj, qp, engine and type. */
 	LIST_ENTRY(obj_qp) opening;

@@ -2,27 +2,72 @@
 #include "control/core/quota_priv.h"
 #include "control/obj/object_priv.h"
 
+/** What the engines and lib/cm keep of an object, roughly, and the C library for each piece of memory. */
+enum { BYTES_QP = 2560, BYTES_CQ = 512, BYTES_SRQ = 512, BYTES_MR = 192, BYTES_MW = 192, BYTES_AH = 192, BYTES_CM = 1024, BYTES_LITTLE = 64 };
+
 static const struct {
 	const char *name;
-	const char *limit; /**< the configuration key of the limit */
+	const char *limit; /**< the configuration key of the daemon's limit */
+	enum share share;  /**< whose limits are those of programs and users */
+	uint32_t bytes;    /**< metadata, in addition to the struct of lib/control */
+	uint32_t fds;
 } types[OBJ_TYPES] = {
-	[OBJ_PD] = { "PD", "max_pd" },
-	[OBJ_MR] = { "MR", "max_mr" },
-	[OBJ_MW] = { "MW", "max_mr" },
-	[OBJ_CHANNEL] = { "completion channel", "max_cq" },
-	[OBJ_CQ] = { "CQ", "max_cq" },
-	[OBJ_SRQ] = { "SRQ", "max_srq" },
-	[OBJ_QP] = { "QP", "max_qp" },
-	[OBJ_AH] = { "AH", "max_ah" },
-	[OBJ_XRCD] = { "XRC domain", "max_pd" },
-	[OBJ_CM_ID] = { "CM id", "max_cm_id" },
-	[OBJ_CM_GROUP] = { "CM group", "max_cm_id" },
+	[OBJ_PD] = { "PD", "max_pd", SHARE_pd, BYTES_LITTLE },
+	[OBJ_MR] = { "MR", "max_mr", SHARE_mr, BYTES_MR },
+	[OBJ_MW] = { "MW", "max_mr", SHARE_mr, BYTES_MW },
+	[OBJ_CHANNEL] = { "completion channel", "max_cq", SHARE_channel, BYTES_LITTLE, 1 },
+	[OBJ_CQ] = { "CQ", "max_cq", SHARE_cq, BYTES_CQ },
+	[OBJ_SRQ] = { "SRQ", "max_srq", SHARE_srq, BYTES_SRQ },
+	[OBJ_QP] = { "QP", "max_qp", SHARE_qp, BYTES_QP },
+	[OBJ_AH] = { "AH", "max_ah", SHARE_ah, BYTES_AH },
+	[OBJ_XRCD] = { "XRC domain", "max_pd", SHARE_xrcd, BYTES_LITTLE, 1 },
+	[OBJ_CM_ID] = { "CM id", "max_cm_id", SHARE_cm_id, BYTES_CM },
+	[OBJ_CM_GROUP] = { "CM group", "max_cm_id", SHARE_cm_group, BYTES_LITTLE },
 };
+
+/** Charge the session with an object. @return 0, or ENOMEM, with @p r failed. */
+static int
+take(struct session *s, enum obj_type type, uint32_t bytes, struct request *r)
+{
+	int rc = quota_take(s, types[type].share, 1, r);
+
+	if (rc != 0)
+		return rc;
+	rc = quota_take(s, SHARE_fd, types[type].fds, r);
+	if (rc != 0)
+		goto fail_share;
+	rc = quota_take(s, SHARE_metadata, bytes, r);
+	if (rc != 0)
+		goto fail_fds;
+	return 0;
+fail_fds:
+	quota_give(s, SHARE_fd, types[type].fds);
+fail_share:
+	quota_give(s, types[type].share, 1);
+	return rc;
+}
+
+static void
+give(struct session *s, enum obj_type type, uint32_t bytes)
+{
+	quota_give(s, SHARE_metadata, bytes);
+	quota_give(s, SHARE_fd, types[type].fds);
+	quota_give(s, types[type].share, 1);
+}
+
+void
+obj_move(struct session *from, struct session *to, enum obj_type type, const struct obj *o)
+{
+	quota_move(from, to, SHARE_metadata, o->bytes);
+	quota_move(from, to, SHARE_fd, types[type].fds);
+	quota_move(from, to, types[type].share, 1);
+}
 
 void *
 obj_new(struct session *s, enum obj_type type, size_t bytes, struct request *r, int *rc)
 {
 	struct control *c = s->control;
+	uint32_t all_bytes = (uint32_t)bytes + types[type].bytes;
 	struct obj *o;
 
 	if (c->count[type] >= c->limit[type]) {
@@ -30,7 +75,7 @@ obj_new(struct session *s, enum obj_type type, size_t bytes, struct request *r, 
 			       types[type].name, types[type].limit);
 		return NULL;
 	}
-	*rc = quota_object(s, type, types[type].name, r);
+	*rc = take(s, type, all_bytes, r);
 	if (*rc != 0)
 		return NULL;
 	o = calloc(1, bytes);
@@ -38,11 +83,12 @@ obj_new(struct session *s, enum obj_type type, size_t bytes, struct request *r, 
 		o->handle = handles_add(&s->tab[type], o);
 	if (o == NULL || o->handle == HANDLE_NONE) {
 		free(o);
+		give(s, type, all_bytes);
 		*rc = req_fail(r, ENOMEM, "no memory for the %s", types[type].name);
 		return NULL;
 	}
+	o->bytes = all_bytes;
 	c->count[type]++;
-	s->user->count[type]++;
 	return o;
 }
 
@@ -51,10 +97,10 @@ obj_free(struct session *s, enum obj_type type, struct obj *o)
 {
 	UROCE_ASSERT(handles_get(&s->tab[type], o->handle) == o);
 	UROCE_ASSERT(o->users == 0);
-	UROCE_ASSERT(s->control->count[type] > 0 && s->user->count[type] > 0);
+	UROCE_ASSERT(s->control->count[type] > 0);
 	handles_remove(&s->tab[type], o->handle);
 	s->control->count[type]--;
-	s->user->count[type]--;
+	give(s, type, o->bytes);
 	free(o);
 }
 
@@ -66,6 +112,27 @@ obj_get(struct session *s, enum obj_type type, uint32_t handle, struct request *
 	if (o == NULL)
 		req_fail(r, EINVAL, "%#x is no handle of a %s of this session", handle, types[type].name);
 	return o;
+}
+
+int
+obj_ring_alloc(struct session *s, uint64_t bytes, const char *what, struct shm_block *b, struct request *r)
+{
+	int rc;
+
+	if (shm_alloc(s->shm, bytes, b) != 0)
+		return req_fail(r, ENOMEM, "no memory for the queues of the %s (daemon.session_max_rings is %u MiB)", what,
+				s->control->s.conf->session_max_rings);
+	rc = quota_take(s, SHARE_rings, b->bytes, r);
+	if (rc != 0)
+		shm_free(s->shm, b);
+	return rc;
+}
+
+void
+obj_ring_free(struct session *s, const struct shm_block *b)
+{
+	quota_give(s, SHARE_rings, b->bytes);
+	shm_free(s->shm, b);
 }
 
 void

@@ -16,6 +16,7 @@
 struct obj {
 	uint32_t handle;
 	uint32_t users; /**< number of objects that refer to it and must be destroyed first */
+	uint32_t bytes; /**< charged to the session as metadata */
 };
 
 struct obj_pd {
@@ -28,11 +29,21 @@ struct obj_pd {
  * @return NULL with @p r failed and *@p rc set.
  */
 void *obj_new(struct session *s, enum obj_type type, size_t bytes, struct request *r, int *rc);
+/** Charge @p to for an object that was charged to @p from. */
+void obj_move(struct session *from, struct session *to, enum obj_type type, const struct obj *o);
 /** Remove the handle and free the object. */
 void obj_free(struct session *s, enum obj_type type, struct obj *o);
 /** @return the object, or NULL with @p r failed; use it as `if (p == NULL) return EINVAL`. */
 void *obj_get(struct session *s, enum obj_type type, uint32_t handle, struct request *r);
 
+/**
+ * Allocate memory for the queues of an object within the limits.
+ * @param what  The object, for the message.
+ * @return 0, or ENOMEM, with @p r failed.
+ */
+int obj_ring_alloc(struct session *s, uint64_t bytes, const char *what, struct shm_block *b, struct request *r);
+/** Free it. */
+void obj_ring_free(struct session *s, const struct shm_block *b);
 /** Send the client the segment of @p b, unless it knows it already. */
 void obj_announce(struct session *s, struct request *r, const struct shm_block *b, struct ctl_new_segment *seg);
 /** @return the description of a part of a block for the client. */

@@ -3,6 +3,7 @@
 
 #include <rte_common.h>
 
+#include "control/obj/identity_priv.h"
 #include "control/obj/obj_cq_priv.h"
 #include "control/obj/obj_path_priv.h"
 #include "control/obj/obj_qp_priv.h"
@@ -253,6 +254,7 @@ op_qp_create(struct session *s, struct request *r)
 	parts.obj = qp->obj;
 	*qp = parts;
 	qp->type = r->req->qp_create.type;
+	qp->session = s;
 	qp->pkey_index = 0;
 	LIST_INIT(&qp->groups);
 	qp->qp = NULL;
@@ -264,11 +266,9 @@ op_qp_create(struct session *s, struct request *r)
 		rc = req_fail(r, ENOMEM, "no doorbell for another QP");
 		goto fail_obj;
 	}
-	if (shm_alloc(s->shm, sizeof(struct ring_qp_shared) + l.sq_bytes + l.rq_bytes, &qp->block) != 0) {
-		rc = req_fail(r, ENOMEM, "no memory for the QP's rings (daemon.ring_memory is %u MiB per session)",
-			      c->s.conf->ring_memory);
+	rc = obj_ring_alloc(s, sizeof(struct ring_qp_shared) + l.sq_bytes + l.rq_bytes, "QP", &qp->block, r);
+	if (rc != 0)
 		goto fail_slot;
-	}
 	rc = create(s, r, qp, &l);
 	if (rc != 0)
 		goto fail_block;
@@ -276,7 +276,7 @@ op_qp_create(struct session *s, struct request *r)
 	fill_reply(s, r, qp, &l);
 	return 0;
 fail_block:
-	shm_free(s->shm, &qp->block);
+	obj_ring_free(s, &qp->block);
 fail_slot:
 	handles_remove(&s->db_slots[qp->engine], qp->db_slot);
 fail_obj:
@@ -289,6 +289,37 @@ static uint16_t *
 pkey_index_of(struct obj_qp *qp)
 {
 	return qp->target != NULL ? &qp->target->pkey_index : &qp->pkey_index;
+}
+
+/** @return true if the request gives a connected QP the address of its peer. */
+static bool
+names_peer(const struct obj_qp *qp, uint32_t mask)
+{
+	return (mask & UROCE_QP_AV) && qp->type != UROCE_QPT_UD;
+}
+
+/** @return the number of the peer's QP. */
+static uint32_t
+peer_qpn(const struct obj_qp *qp, const struct ctl_qp_modify_req *q)
+{
+	return q->mask & UROCE_QP_DEST_QPN ? q->attr.dest_qp_num : qp->peer_qpn;
+}
+
+/** Check that the peers which a request names aren't connected to another user's QPs. */
+static int
+check_peers(struct session *s, struct request *r, const struct obj_qp *qp)
+{
+	const struct ctl_qp_modify_req *q = &r->req->qp_modify;
+	int rc = 0;
+
+	if (names_peer(qp, q->mask))
+		rc = identity_check_peer(s, qp, gid_at(q->attr.ah.dgid), peer_qpn(qp, q));
+	if (rc == 0 && (q->mask & UROCE_QP_ALT_PATH))
+		rc = identity_check_peer(s, qp, gid_at(q->attr.alt_ah.dgid), peer_qpn(qp, q));
+	if (rc != 0)
+		return req_fail(r, rc, "modify QP %#x: another user of this host is connected to QP %#x of that peer",
+				qp_num(qp->qp), peer_qpn(qp, q));
+	return 0;
 }
 
 static int
@@ -308,6 +339,10 @@ modify(struct session *s, struct request *r, struct obj_qp *qp, const struct tp_
 					", or has no alternate path, or is ARMED, or that path doesn't fit its port" : "");
 	if (q->mask & UROCE_QP_PKEY_INDEX)
 		*pkey_index_of(qp) = q->attr.pkey_index;
+	if (names_peer(qp, q->mask))
+		identity_connected(s, qp, gid_at(q->attr.ah.dgid), peer_qpn(qp, q));
+	else if ((q->mask & UROCE_QP_STATE) && q->attr.qp_state == UROCE_QPS_RESET)
+		identity_disconnected(qp);
 	return 0;
 }
 
@@ -392,6 +427,9 @@ check_and_modify(struct session *s, struct request *r, struct obj_qp *qp)
 	if ((q->mask & UROCE_QP_PORT) && q->attr.port_num != 1)
 		return req_fail(r, EINVAL, "modify QP %#x: port %u: must be 1", qp_num(qp->qp), q->attr.port_num);
 	rc = find_paths(s, r, qp, &path, &alt);
+	/* Last, since other requests may have been handled while a path was being resolved. */
+	if (rc == 0)
+		rc = check_peers(s, r, qp);
 	if (rc != 0)
 		return rc;
 	return modify(s, r, qp, q->mask & UROCE_QP_AV ? &path : NULL, q->mask & UROCE_QP_ALT_PATH ? &alt : NULL);
@@ -409,6 +447,8 @@ obj_qp_load_alternate(struct session *s, struct obj_qp *qp, const struct uroce_a
 	const char *why;
 	int rc = qp_modify_check(qp->type, qp_state(qp->qp), &attr, mask, s->port->active_mtu, &why);
 
+	if (rc == 0)
+		rc = identity_check_peer(s, qp, gid_at(ah->dgid), qp->peer_qpn);
 	if (rc != 0)
 		return rc;
 	path_make(s, ah, mac, s->port->conf.pkeys[attr.alt_pkey_index], &alt);
@@ -443,9 +483,10 @@ op_qp_query(struct session *s, struct request *r)
 static void
 forget(struct session *s, struct obj_qp *qp)
 {
+	identity_disconnected(qp);
 	use_parts(qp, -1);
 	handles_remove(&s->db_slots[qp->engine], qp->db_slot);
-	shm_free(s->shm, &qp->block);
+	obj_ring_free(s, &qp->block);
 	free(qp->note);
 	obj_free(s, OBJ_QP, &qp->obj);
 }

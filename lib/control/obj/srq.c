@@ -141,11 +141,9 @@ op_srq_create(struct session *s, struct request *r)
 		return rc;
 	order = order_of(q->max_wr);
 	shift = order_of(ring_rq_stride(q->max_sge));
-	if (shm_alloc(s->shm, sizeof(struct ring_srq_shared) + (UINT64_C(1) << (order + shift)), &srq->block) != 0) {
-		rc = req_fail(r, ENOMEM, "no memory for an SRQ of %u WRs (daemon.ring_memory is %u MiB per session)",
-			      1u << order, c->s.conf->ring_memory);
+	rc = obj_ring_alloc(s, sizeof(struct ring_srq_shared) + (UINT64_C(1) << (order + shift)), "SRQ", &srq->block, r);
+	if (rc != 0)
 		goto fail_obj;
-	}
 	srq->xrcd = xrcd;
 	srq->cq = cq;
 	srq->max_wr = 1u << order;
@@ -176,7 +174,7 @@ fail_number:
 	if (srq->xrcd != NULL)
 		srqn_free(c, srq);
 fail_block:
-	shm_free(s->shm, &srq->block);
+	obj_ring_free(s, &srq->block);
 fail_obj:
 	obj_free(s, OBJ_SRQ, &srq->obj);
 	return rc;
@@ -226,7 +224,7 @@ obj_srq_destroy(struct session *s, struct obj_srq *srq)
 	if (srq->xrcd != NULL)
 		srqn_free(s->control, srq);
 	use_parts(srq, -1);
-	shm_free(s->shm, &srq->block);
+	obj_ring_free(s, &srq->block);
 	obj_free(s, OBJ_SRQ, &srq->obj);
 	return 0;
 }

@@ -9,7 +9,8 @@
 #include <sys/sysmacros.h>
 
 #include "control/core/closer_priv.h"
-#include "control/obj/obj_qp_priv.h"
+#include "control/core/quota_priv.h"
+#include "control/obj/identity_priv.h"
 #include "control/obj/obj_srq_priv.h"
 #include "control/obj/obj_xrc_priv.h"
 
@@ -118,7 +119,7 @@ obj_xrcd_destroy(struct session *s, struct obj_xrcd *o)
 		free(x);
 	}
 	if (o->fd >= 0)
-		closer_close(o->fd, s->uid);
+		closer_close(o->fd, s->user->uid);
 	obj_free(s, OBJ_XRCD, &o->obj);
 }
 
@@ -280,6 +281,7 @@ obj_xrc_target_close(struct session *s, struct obj_qp *qp)
 	struct control *c = s->control;
 	struct xrc_target *t = qp->target;
 
+	identity_disconnected(qp);
 	LIST_REMOVE(qp, opening);
 	if (LIST_EMPTY(&t->openings)) {
 		engine_call(c->s.engines[qp->engine], destroy_on_engine, t->qp);

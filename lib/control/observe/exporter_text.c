@@ -3,7 +3,7 @@
 #include <inttypes.h>
 
 #include "control/cma/gsi_priv.h"
-#include "control/core/session_priv.h"
+#include "control/core/quota_priv.h"
 #include "control/observe/counters_priv.h"
 #include "control/observe/exporter_priv.h"
 #include "control/observe/inspect_priv.h"
@@ -122,8 +122,16 @@ write_objects(struct control *c, FILE *f)
 	for (unsigned int i = 0; i < RTE_DIM(objects); i++)
 		fprintf(f, "uroce_objects{type=\"%s\"} %u\n", objects[i].name, c->count[objects[i].type]);
 	TAILQ_FOREACH(s, &c->sessions, link) {
-		bytes += s->registered;
+		bytes += s->used[SHARE_memory];
 	}
+	head(f, "uroce_limit_refused", "_total", "counter", "requests beyond a limit of their program or user, by the key without its prefix");
+	for (unsigned int i = 0; i < SHARES; i++)
+		fprintf(f, "uroce_limit_refused_total{limit=\"%s\"} %" PRIu64 "\n", quota_key(i), c->refused[i]);
+	fprintf(f, "uroce_limit_refused_total{limit=\"max_sessions\"} %" PRIu64 "\n", c->refused_sessions);
+	fprintf(f, "uroce_limit_refused_total{limit=\"hello_timeout\"} %" PRIu64 "\n", c->hello_timeouts);
+	head(f, "uroce_identity_refused", "_total", "counter", "connections in the name of QPs of other users, and to their peers");
+	fprintf(f, "uroce_identity_refused_total{check=\"qp\"} %" PRIu64 "\n", c->refused_qpns);
+	fprintf(f, "uroce_identity_refused_total{check=\"peer\"} %" PRIu64 "\n", c->refused_peers);
 	head(f, "uroce_registered_bytes", "", "gauge", "memory that programs have registered");
 	fprintf(f, "uroce_registered_bytes %" PRIu64 "\n", bytes);
 }

@@ -35,7 +35,7 @@ ah_table_create(uint32_t max_ah, struct rte_rcu_qsbr *qsbr)
 	if (t == NULL)
 		return NULL;
 	t->destroyed = (struct deferred_list){ .qsbr = qsbr, .free = ah_free };
-	if (gen_table_init(&t->handles, max_ah, 0) != 0) {
+	if (gen_table_init(&t->handles, max_ah, NULL) != 0) {
 		ah_table_destroy(t);
 		errno = ENOMEM;
 		return NULL;

@@ -14,10 +14,11 @@ enum { SLOTS = 5 };
 static struct gen_table *
 table_new(uint64_t seed)
 {
+	const struct secret secret = { .key = { seed, seed + 1 } };
 	struct gen_table *t = calloc(1, sizeof(*t) + gen_table_bytes(SLOTS));
 
 	assert_non_null(t);
-	assert_int_equal(gen_table_init(t, SLOTS, seed), 0);
+	assert_int_equal(gen_table_init(t, SLOTS, seed != 0 ? &secret : NULL), 0);
 	return t;
 }
 
@@ -68,25 +69,29 @@ each_object_of_a_slot_has_another_generation(void **state)
 	table_free(t);
 }
 
-/* With a seed a table is as good as without one, but begins where nobody can know. */
+/* A table with a secret is as good as one without, but nobody else can know its numbers. */
 static void
-a_seed_makes_first_slot_and_generations_its_own(void **state)
+a_secret_makes_slots_and_generations_random(void **state)
 {
-	uint32_t first[SLOTS] = { 0 }, same = 0;
+	uint32_t first[SLOTS] = { 0 }, counted = 0, same = 0;
 
 	for (uint64_t seed = 1; seed <= 1000; seed++) {
 		struct gen_table *t = table_new(seed), *again = table_new(seed);
-		uint32_t slots = 0;
+		uint32_t slots = 0, last = 0;
 
 		for (uint32_t i = 0; i < SLOTS; i++) {
-			uint32_t slot = gen_table_take(t), generation = gen_table_next(t, slot);
+			uint32_t slot = gen_table_take(t), generation = gen_table_next(t, slot), next;
 
 			first[slot] += i == 0;
 			slots |= UINT32_C(1) << slot;
 			assert_int_equal(gen_table_take(again), slot);
 			assert_int_equal(gen_table_next(again, slot), generation);
-			assert_int_equal(gen_table_next(t, slot), generation + 1);
-			same += slot != 0 && (uint8_t)generation == (uint8_t)t->generation[0];
+			next = gen_table_next(t, slot);
+			assert_int_not_equal((uint8_t)next, (uint8_t)generation);
+			counted += (uint8_t)next == (uint8_t)(generation + 1);
+			same += i != 0 && (uint8_t)generation == (uint8_t)last;
+			last = generation;
+			assert_int_equal(gen_table_next(again, slot), next);
 		}
 		assert_int_equal(slots, (1 << SLOTS) - 1);
 		table_free(t);
@@ -94,8 +99,39 @@ a_seed_makes_first_slot_and_generations_its_own(void **state)
 	}
 	for (uint32_t i = 0; i < SLOTS; i++)
 		assert_in_range(first[i], 100, 300);
-	/* Of 4000 bytes 16 are expected to be those of slot 0. */
+	/* Of 5000 the successor of a byte is expected 20 times, of 4000 the same byte 16 times. */
+	assert_in_range(counted, 1, 60);
 	assert_in_range(same, 1, 50);
+}
+
+/* What was given back last is not among those that have rested longest. */
+static void
+a_random_slot_rests_too(void **state)
+{
+	struct gen_table *t = table_new(7);
+
+	for (uint32_t i = 0; i < 1000; i++) {
+		uint32_t slot = gen_table_take(t);
+
+		gen_table_give(t, slot);
+		for (uint32_t k = 0; k < SLOTS / 2 - 1; k++) {
+			uint32_t other = gen_table_take(t);
+
+			assert_int_not_equal(other, slot);
+			gen_table_give(t, other);
+		}
+	}
+	assert_int_equal(gen_table_count(t), 0);
+	table_free(t);
+}
+
+/* The vector of SipHash-2-4's authors for a message of eight bytes, 0 to 7, with the key 0 to 15. */
+static void
+the_numbers_are_siphash(void **state)
+{
+	const uint64_t key[2] = { UINT64_C(0x0706050403020100), UINT64_C(0x0f0e0d0c0b0a0908) };
+
+	assert_true(secret_hash(key, UINT64_C(0x0706050403020100)) == UINT64_C(0x93f5f5799a932462));
 }
 
 static void
@@ -122,7 +158,9 @@ main(void)
 		cmocka_unit_test(all_slots_are_used_and_no_more),
 		cmocka_unit_test(a_slot_rests_as_long_as_others_are_free),
 		cmocka_unit_test(each_object_of_a_slot_has_another_generation),
-		cmocka_unit_test(a_seed_makes_first_slot_and_generations_its_own),
+		cmocka_unit_test(a_secret_makes_slots_and_generations_random),
+		cmocka_unit_test(a_random_slot_rests_too),
+		cmocka_unit_test(the_numbers_are_siphash),
 		cmocka_unit_test(readers_find_what_is_published),
 	};
 

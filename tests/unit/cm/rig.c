@@ -32,6 +32,14 @@ on_event(void *arg, const struct cm_event *ev)
 	x->ev.av = &x->av;
 }
 
+static bool
+qp_gone(void *arg, void *owner)
+{
+	const struct rig_end *e = arg;
+
+	return owner != NULL && e->rig->qp_gone;
+}
+
 static void
 end_init(struct rig *r, struct rig_end *e, const struct cm_config *limits, uint8_t host)
 {
@@ -39,9 +47,10 @@ end_init(struct rig *r, struct rig_end *e, const struct cm_config *limits, uint8
 
 	e->rig = r;
 	e->gid = (struct gid){ { [10] = 0xff, [11] = 0xff, 198, 18, 0, host } };
-	cfg.seed = 1000 + host;
+	cfg.secret.key[0] = 1000 + host;
 	cfg.ops.send = on_send;
 	cfg.ops.event = on_event;
+	cfg.ops.qp_gone = qp_gone;
 	cfg.arg = e;
 	e->cm = cm_open(&cfg, r->now);
 	assert_non_null(e->cm);
@@ -58,6 +67,17 @@ rig_new(const struct cm_config *limits)
 	end_init(r, &r->a, limits != NULL ? limits : &small, 1);
 	end_init(r, &r->b, limits != NULL ? limits : &small, 2);
 	return r;
+}
+
+void
+rig_restart_a(struct rig *r)
+{
+	static const struct cm_config small = { .max_conns = 64 };
+
+	cm_close(r->a.cm);
+	/* With other IDs than before. */
+	end_init(r, &r->a, &small, 101);
+	r->a.gid.raw[15] = 1;
 }
 
 void

@@ -53,6 +53,7 @@ struct rig_end {
 
 struct rig {
 	uint64_t now;
+	bool qp_gone; /**< what both ends say of the QPs of connections with an owner */
 	struct rig_end a, b;
 };
 
@@ -61,6 +62,8 @@ struct rig *rig_new(const struct cm_config *limits);
 /** Checks that both ends hold nothing any more once everything was destroyed and TimeWait is over. */
 void rig_free_clean(struct rig *r);
 void rig_free(struct rig *r);
+/** A forgets everything and chooses other IDs than before. */
+void rig_restart_a(struct rig *r);
 
 /** @return the address vector from @p e to the other end. */
 struct cm_av rig_av(struct rig_end *e);

@@ -234,8 +234,111 @@ an_alternate_path_is_honestly_refused_in_the_REP(void **state)
 }
 
 /* ---- Stale connections ---- */
+/** @return the attribute of the MAD number @p n that the passive end has sent. */
+static uint16_t
+sent(struct rig *r, unsigned int n, struct cm_msg *m)
+{
+	assert_true(n < r->b.nb_out);
+	assert_int_equal(cm_mad_decode(r->b.out[n].mad, CM_MAD_BYTES, m), CM_MAD_OK);
+	return m->hdr.attr_id;
+}
+
+/* Whoever can send a REQ with this address can't end the connection: its peer says that it still knows it. */
 static void
-a_REQ_with_a_QP_that_is_connected_is_rejected_as_stale_and_ends_the_old_connection(void **state)
+a_REQ_with_a_QP_that_is_connected_is_rejected_as_stale_and_the_old_connection_goes_on(void **state)
+{
+	struct rig *r = rig_new(NULL);
+	struct cm_conn *a, *b;
+	struct cm_msg m, req;
+
+	a = rig_connect(r);
+	rig_sent(&r->a, CM_ATTR_REQ, &req);
+	cm_destroy(a, r->now);
+	rig_lose(&r->a);
+	rig_listen(r);
+	a = rig_establish(r, &b);
+	for (unsigned int i = 0; i < 100; i++) {
+		req.req.local_comm_id = 0x7000 + i;
+		rig_forge(r, &req);
+		assert_int_equal(sent(r, 0, &m), CM_ATTR_REJ);
+		assert_int_equal(m.rej.reason, CM_REJ_STALE_CONN);
+		/* The peer isn't asked again at once. */
+		assert_int_equal(r->b.nb_out, i % 10 == 0 ? 2 : 1);
+		if (i % 10 == 0)
+			assert_int_equal(sent(r, 1, &m), CM_ATTR_REP);
+		rig_settle(r);
+		if (i % 10 == 9)
+			rig_wait(r, 6 * RIG_SEC);
+	}
+	assert_int_equal(cm_counters(r->b.cm)->stale_probes, 10);
+	assert_int_equal(cm_counters(r->b.cm)->stale_answered, 10);
+	assert_int_equal(cm_counters(r->b.cm)->stale_ended, 0);
+	assert_int_equal(cm_conn_state(a), CM_ESTABLISHED);
+	assert_int_equal(cm_conn_state(b), CM_ESTABLISHED);
+	rig_expect_none(&r->a);
+	rig_expect_none(&r->b);
+	rig_free(r);
+}
+
+/* A peer that was started anew, with the same CA GUID and QP, gets in when the old connection has ended. */
+static void
+a_peer_that_has_forgotten_a_connection_says_so_and_gets_in(void **state)
+{
+	struct rig *r = rig_new(NULL);
+	struct cm_conn *a, *b;
+	struct cm_msg m;
+
+	rig_listen(r);
+	a = rig_establish(r, &b);
+	rig_restart_a(r);
+	a = rig_connect(r);
+	rig_deliver(&r->a);
+	assert_int_equal(sent(r, 0, &m), CM_ATTR_REJ);
+	assert_int_equal(m.rej.reason, CM_REJ_STALE_CONN);
+	assert_int_equal(sent(r, 1, &m), CM_ATTR_REP);
+	rig_settle(r);
+	assert_int_equal(rig_expect(&r->a, CM_EV_REJECTED)->ev.reason, CM_REJ_STALE_CONN);
+	assert_ptr_equal(rig_expect(&r->b, CM_EV_DISCONNECTED)->ev.conn, b);
+	assert_int_equal(cm_conn_state(b), CM_TIMEWAIT);
+	assert_int_equal(cm_counters(r->b.cm)->stale_ended, 1);
+	cm_destroy(a, r->now);
+	rig_wait(r, cm_time_ns(CM_DEFAULT_PACKET_LIFE + 1) + TICK);
+	rig_expect(&r->b, CM_EV_TIMEWAIT_EXIT);
+	rig_connect(r);
+	rig_deliver(&r->a);
+	rig_expect(&r->b, CM_EV_REQUEST);
+	rig_free(r);
+}
+
+/* Linux doesn't answer a REP that it doesn't know. */
+static void
+a_peer_that_does_not_answer_has_forgotten_the_connection(void **state)
+{
+	struct rig *r = rig_new(NULL);
+	unsigned int probes = 0;
+	struct cm_conn *b;
+	struct cm_msg m;
+
+	rig_listen(r);
+	rig_establish(r, &b);
+	rig_connect(r);
+	rig_deliver(&r->a);
+	assert_int_equal(sent(r, 0, &m), CM_ATTR_REJ);
+	for (unsigned int i = 0; i < 5 && cm_conn_state(b) == CM_ESTABLISHED; i++) {
+		rig_lose(&r->b);
+		rig_wait(r, RIG_SEC + TICK);
+		probes += r->b.nb_out > 0 && sent(r, 0, &m) == CM_ATTR_REP;
+	}
+	assert_int_equal(probes, 2);
+	assert_int_equal(sent(r, 0, &m), CM_ATTR_DREQ);
+	assert_int_equal(cm_conn_state(b), CM_DREQ_SENT);
+	assert_int_equal(cm_counters(r->b.cm)->stale_ended, 1);
+	rig_expect_none(&r->b);
+	rig_free(r);
+}
+
+static void
+a_connection_whose_QP_has_failed_ends_at_once(void **state)
 {
 	struct rig *r = rig_new(NULL);
 	struct cm_conn *b;
@@ -243,17 +346,13 @@ a_REQ_with_a_QP_that_is_connected_is_rejected_as_stale_and_ends_the_old_connecti
 
 	rig_listen(r);
 	rig_establish(r, &b);
-	/* The peer has been started anew: same CA GUID and QP, another ID, and its old connection is forgotten. */
+	cm_conn_set_owner(b, r);
+	r->qp_gone = true;
 	rig_connect(r);
 	rig_deliver(&r->a);
-	assert_int_equal(r->b.nb_out, 2);
-	assert_int_equal(cm_mad_decode(r->b.out[0].mad, CM_MAD_BYTES, &m), CM_MAD_OK);
-	assert_int_equal(m.hdr.attr_id, CM_ATTR_REJ);
-	assert_int_equal(m.rej.reason, CM_REJ_STALE_CONN);
-	assert_int_equal(cm_mad_decode(r->b.out[1].mad, CM_MAD_BYTES, &m), CM_MAD_OK);
-	assert_int_equal(m.hdr.attr_id, CM_ATTR_DREQ);
+	assert_int_equal(sent(r, 0, &m), CM_ATTR_REJ);
+	assert_int_equal(sent(r, 1, &m), CM_ATTR_DREQ);
 	assert_int_equal(cm_conn_state(b), CM_DREQ_SENT);
-	rig_expect_none(&r->b);
 	rig_free(r);
 }
 
@@ -306,11 +405,12 @@ a_REP_with_a_QP_that_is_connected_is_rejected_as_stale(void **state)
 	assert_ptr_equal(ev->ev.conn, a2);
 	assert_true(ev->ev.local);
 	assert_int_equal(ev->ev.reason, CM_REJ_STALE_CONN);
-	assert_int_equal(r->a.nb_out, 2);
+	/* Who asked for the old connection can't ask the peer about it: its QP will find out. */
+	assert_int_equal(r->a.nb_out, 1);
 	assert_int_equal(cm_mad_decode(r->a.out[0].mad, CM_MAD_BYTES, &m), CM_MAD_OK);
 	assert_int_equal(m.rej.reason, CM_REJ_STALE_CONN);
 	assert_int_equal(m.rej.msg_rejected, CM_MSG_OF_REP);
-	assert_int_equal(cm_conn_state(a), CM_DREQ_SENT);
+	assert_int_equal(cm_conn_state(a), CM_ESTABLISHED);
 	rig_deliver(&r->a);
 	rig_expect(&r->b, CM_EV_REJECTED);
 	rig_free(r);
@@ -329,7 +429,10 @@ main(void)
 		cmocka_unit_test(requests_that_cannot_be_served_are_rejected_with_the_reason),
 		cmocka_unit_test(requests_without_a_usable_QP_or_ID_are_dropped_and_counted),
 		cmocka_unit_test(an_alternate_path_is_honestly_refused_in_the_REP),
-		cmocka_unit_test(a_REQ_with_a_QP_that_is_connected_is_rejected_as_stale_and_ends_the_old_connection),
+		cmocka_unit_test(a_REQ_with_a_QP_that_is_connected_is_rejected_as_stale_and_the_old_connection_goes_on),
+		cmocka_unit_test(a_peer_that_has_forgotten_a_connection_says_so_and_gets_in),
+		cmocka_unit_test(a_peer_that_does_not_answer_has_forgotten_the_connection),
+		cmocka_unit_test(a_connection_whose_QP_has_failed_ends_at_once),
 		cmocka_unit_test(a_QP_in_TimeWait_is_stale_and_free_afterwards),
 		cmocka_unit_test(a_REP_with_a_QP_that_is_connected_is_rejected_as_stale),
 	};

@@ -342,7 +342,7 @@ host_start(struct world *w, unsigned int number)
 	struct cm_config cfg = {
 		.max_conns = 4 * PAIRS,
 		.max_kept = 32,
-		.seed = rng_next(&w->rng),
+		.secret.key[0] = rng_next(&w->rng),
 		.ops = { on_send, on_event },
 		.arg = h,
 	};

@@ -159,12 +159,20 @@ channel_listener(struct channel *ch, uint32_t ps, uint32_t type, const uint8_t g
 	return id;
 }
 
+/* The QPs that channel_qpn() makes. Connections name them, and nothing more. */
+static struct peer qps;
+
+void
+channel_begin(void)
+{
+	peer_open(&qps);
+	daemon_kept_sessions = 1;
+}
+
 uint32_t
 channel_qpn(void)
 {
-	static uint32_t last = 0x100;
-
-	return ++last;
+	return peer_new_qp(&qps, UROCE_QPT_RC);
 }
 
 void

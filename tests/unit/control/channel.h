@@ -62,7 +62,10 @@ uint32_t channel_routed(struct channel *ch, uint32_t ps, uint32_t type, const ui
 int channel_connect(struct channel *ch, uint32_t op, uint32_t id, uint32_t qpn, const char *data);
 /** An id that listens on CHANNEL_PORT. */
 uint32_t channel_listener(struct channel *ch, uint32_t ps, uint32_t type, const uint8_t gid[16]);
-/** A number that no connection had yet: those that had are kept from others for a while (12.4). */
+enum { CHANNEL_QPS = 1024 /**< for DAEMON_TESTS() */ };
+/** For DAEMON_TESTS(). */
+void channel_begin(void);
+/** The number of a new QP, which no connection had yet: those that had are kept from others for a while (12.4). */
 uint32_t channel_qpn(void);
 /** Connect @p t's ends by the address @p gid. */
 void conn_open(struct conn *t, const uint8_t gid[16]);

@@ -205,13 +205,15 @@ daemon_counts(void)
 	return c;
 }
 
+unsigned int daemon_kept_sessions;
+
 bool
 daemon_wait_empty(void)
 {
 	int i;
 
 	for (i = 0; i < 10000; i++) {
-		if (daemon_counts().control.sessions == 0 && closer_pending() == 0)
+		if (daemon_counts().control.sessions == daemon_kept_sessions && closer_pending() == 0)
 			return true;
 		usleep(1000);
 	}
@@ -437,6 +439,21 @@ peer_try_qp(struct peer *p, uint32_t type, uint32_t pd, uint32_t cq, uint32_t wr
 	if (rc == 0)
 		peer_segment(p, &r.qp_create.seg, fd);
 	return rc;
+}
+
+uint32_t
+peer_new_qp(struct peer *p, uint32_t type)
+{
+	struct ctl_req q = peer_req(CTL_QP_CREATE);
+	uint32_t pd = peer_pd(p->sock), cq = peer_cq(p, 1).handle;
+	struct ctl_rsp r;
+	int fd = -1;
+
+	q.qp_create = (struct ctl_qp_create_req){ .type = type, .pd = pd, .send_cq = cq, .recv_cq = cq, .srq = UINT32_MAX,
+						  .cap = { 1, 1, 1, 1, 0 } };
+	assert_int_equal(peer_call(p->sock, &q, NULL, 0, &r, &fd, 1), 0);
+	peer_segment(p, &r.qp_create.seg, fd);
+	return r.qp_create.qpn;
 }
 
 void

@@ -44,7 +44,9 @@ struct rte_mempool *daemon_pool(void);
 void daemon_wire_put(const void *frame, uint32_t bytes);
 /** @return what the daemon sent, the caller's to free; NULL after @p timeout_ms. */
 struct rte_mbuf *daemon_wire_take(unsigned int timeout_ms);
-/** Wait until all sessions are gone and what they sent is closed. @return false after 10 s. */
+/** Sessions that stay while others go: those that the test has for all of its tests. */
+extern unsigned int daemon_kept_sessions;
+/** Wait until all other sessions are gone and what they sent is closed. @return false after 10 s. */
 bool daemon_wait_empty(void);
 /** The daemon answers to others as before, and has nothing left of those that are gone. */
 void daemon_assert_well(void);
@@ -84,6 +86,8 @@ void peer_segment(struct peer *p, const struct ctl_new_segment *seg, int fd);
 struct ctl_cq_create_rsp peer_cq(struct peer *p, uint32_t cqe);
 /** Create a QP with one CQ and as many receives as sends. @return the status. */
 int peer_try_qp(struct peer *p, uint32_t type, uint32_t pd, uint32_t cq, uint32_t wr, uint32_t sge, uint32_t inl);
+/** @return the number of a new QP of @p type, of a PD and CQ of its own. */
+uint32_t peer_new_qp(struct peer *p, uint32_t type);
 void *peer_area(const struct peer *p, const struct ctl_area *a);
 
 #endif /* TEST_DAEMON_H */

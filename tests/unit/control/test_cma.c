@@ -338,7 +338,7 @@ datagram_ends_find_each_other(void **state)
 	struct ctl_cm_event ev;
 	struct ctl_req q;
 	struct ctl_rsp r;
-	uint32_t c;
+	uint32_t c, qpn = channel_qpn();
 
 	channel_open(&server);
 	channel_open(&client);
@@ -347,11 +347,11 @@ datagram_ends_find_each_other(void **state)
 	assert_int_equal(channel_connect(&client, CTL_CM_CONNECT, c, 0, "ask"), 0);
 	ev = channel_expect(&server, 0, CTL_CM_EV_CONNECT_REQUEST, 0);
 	assert_memory_equal(ev.private_data, "ask", 4);
-	assert_int_equal(channel_connect(&server, CTL_CM_ACCEPT, ev.id, 0x789, "here"), 0);
+	assert_int_equal(channel_connect(&server, CTL_CM_ACCEPT, ev.id, qpn, "here"), 0);
 	ev = channel_expect(&client, c, CTL_CM_EV_ESTABLISHED, 0);
 	/* The answer is all there is of a connection: its sender hears no more of it. */
 	channel_quiet(&server);
-	assert_int_equal(ev.conn.qp_num, 0x789);
+	assert_int_equal(ev.conn.qp_num, qpn);
 	assert_int_equal(ev.conn.qkey, 0x01234567);
 	assert_memory_equal(ev.ah.dgid, own, 16);
 	assert_memory_equal(ev.private_data, "here", 5);
@@ -515,6 +515,7 @@ limit_connects(uint32_t of_session, uint32_t of_user)
 	control_lock(daemon_control());
 	conf->session_max_connects = of_session;
 	conf->user_max_connects = of_user;
+	conf->limit_root = of_user != 0;
 	control_unlock(daemon_control());
 }
 
@@ -592,5 +593,5 @@ main(void)
 		cmocka_unit_test(connections_beyond_the_quota_are_refused_and_may_be_asked_for_later),
 	};
 
-	return DAEMON_TESTS(tests, 16, 64, NULL);
+	return DAEMON_TESTS(tests, 16, CHANNEL_QPS, channel_begin);
 }

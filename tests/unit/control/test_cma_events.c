@@ -425,5 +425,5 @@ main(void)
 		cmocka_unit_test(event_socket_can_be_polled_edge_triggered),
 	};
 
-	return DAEMON_TESTS(tests, 16, 64, NULL);
+	return DAEMON_TESTS(tests, 16, CHANNEL_QPS, channel_begin);
 }

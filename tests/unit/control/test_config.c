@@ -101,8 +101,16 @@ static const struct {
 	{ "daemon", "max_cm_id", "0", "1 to 65536" },
 	{ "daemon", "max_cm_id", "65537", "1 to 65536" },
 	{ "daemon", "userfaultfd", "yes", "off on" },
-	{ "daemon", "ring_memory", "0", "1 to 1048576" },
-	{ "daemon", "ring_memory", "1048577", "1 to 1048576" },
+	{ "daemon", "session_max_rings", "-1", "0 to 4294967295" },
+	{ "daemon", "session_max_rings", "4294967296", "0 to 4294967295" },
+	{ "daemon", "hello_timeout", "0", "1 to 3600" },
+	{ "daemon", "hello_timeout", "3601", "1 to 3600" },
+	{ "daemon", "limit_root", "maybe", "off on" },
+#define X(kind, session, user, most, unit, plural) \
+	{ "daemon", "session_max_" #kind, "none", "0 to " }, { "daemon", "session_max_" #kind, "4294967296", "0 to " }, \
+	{ "daemon", "user_max_" #kind, "none", "0 to " }, { "daemon", "user_max_" #kind, "4294967296", "0 to " },
+	CONFIG_SHARES(X)
+#undef X
 	{ "daemon", "session_max_qp", "65537", "0 to 65536" },
 	{ "daemon", "session_max_qp", "none", "0 to 65536" },
 	{ "daemon", "session_max_cq", "65537", "0 to 65536" },
@@ -232,11 +240,16 @@ wrong_values_of_every_key_are_refused(void **state)
 		assert_true(strlen(err) < sizeof(err) - 1);
 		key = strstr(err, there_are);
 		assert_non_null(key);
-		for (key += strlen(there_are); *key != '\0'; key += strspn(key, ", ")) {
+		for (key += strlen(there_are); *key != '\0' && strncmp(key, "and ", 4) != 0; key += strspn(key, ", ")) {
 			if (!tried(sections[i], key, strcspn(key, ",")))
 				fail_msg("bad_values has nothing for a key of [%s], '%.*s'", sections[i], (int)strcspn(key, ","), key);
 			key += strcspn(key, ",");
 		}
+		/* The limits of programs and users are told by their kinds. */
+#define X(kind, session, user, most, unit, plural) \
+	assert_true(i != 0 || strstr(strstr(key, "KIND of"), " " #kind) != NULL);
+		CONFIG_SHARES(X)
+#undef X
 	}
 }
 
@@ -308,9 +321,9 @@ every_key_arrives(void **state)
 		"# comment\n[daemon]\nsocket = /run/a.sock # behind\nsocket_mode = 0660\nsocket_group = 4711\nidle = "
 		"poll\n"
 		"mbufs = 20000\nlog_level = debug\nmax_sessions = 7\nmax_pd = 6\nmax_mr = 5\nmax_cq = 4\nmax_srq = 3\n"
-		"max_qp = 2\nmax_ah = 1\nuserfaultfd = on\nring_memory = 9\nsession_max_qp = 11\nsession_max_cq = 12\nsession_max_mr = 13\n"
+		"max_qp = 2\nmax_ah = 1\nuserfaultfd = on\nsession_max_rings = 9\nsession_max_qp = 11\nsession_max_cq = 12\nsession_max_mr = 13\n"
 		"session_max_memory = 14\nsession_max_connects = 15\nuser_max_sessions = 16\nuser_max_qp = 17\nuser_max_cq = 18\n"
-		"user_max_mr = 19\nuser_max_memory = 20\nuser_max_connects = 21\nmetrics = [::1]:9450\n\n[port uroce3]\nethdev = 0000:03:00.0\n"
+		"user_max_mr = 19\nuser_max_memory = 20\nuser_max_connects = 21\nlimit_root = on\nhello_timeout = 22\nuser_max_fd = 23\nmetrics = [::1]:9450\n\n[port uroce3]\nethdev = 0000:03:00.0\n"
 		"addresses =   198.18.0.1/24   fd00:18::1/64 \ngateway4 = 198.18.0.254\ngateway6 = fd00:18::fe\nvlan = "
 		"100\n"
 		"mtu = 4200\npkeys = ffff, 0x8001\nrx_desc = 512\ntx_desc = 256\ncc = swift\nselective_repeat = off\ntail_loss_probe = off\n"
@@ -331,7 +344,7 @@ every_key_arrives(void **state)
 	assert_int_equal(c.max_qp, 2);
 	assert_int_equal(c.max_ah, 1);
 	assert_true(c.userfaultfd);
-	assert_int_equal(c.ring_memory, 9);
+	assert_int_equal(c.session_max_rings, 9);
 	assert_int_equal(c.session_max_qp, 11);
 	assert_int_equal(c.session_max_cq, 12);
 	assert_int_equal(c.session_max_mr, 13);
@@ -343,6 +356,9 @@ every_key_arrives(void **state)
 	assert_int_equal(c.user_max_mr, 19);
 	assert_int_equal(c.user_max_memory, 20);
 	assert_int_equal(c.user_max_connects, 21);
+	assert_true(c.limit_root);
+	assert_int_equal(c.hello_timeout, 22);
+	assert_int_equal(c.user_max_fd, 23);
 	assert_string_equal(c.metrics, "[::1]:9450");
 	assert_int_equal(c.nb_ports, 1);
 	assert_string_equal(c.ports[0].net.name, "uroce3");
@@ -397,6 +413,15 @@ defaults_are_the_largest_limits_and_the_default_socket(void **state)
 	assert_int_equal(c.socket_mode, 0666);
 	assert_int_equal(c.max_qp, UROCE_MAX_QP);
 	assert_int_equal(c.max_mr, UROCE_MAX_MR);
+	assert_false(c.limit_root);
+#define X(kind, session, user, most, unit, plural) \
+	assert_int_equal(c.session_max_##kind, session); \
+	assert_true(SHARE_##kind == SHARE_memory || c.user_max_##kind > 0); \
+	assert_true(c.session_max_##kind <= c.user_max_##kind || SHARE_##kind == SHARE_rings);
+	CONFIG_SHARES(X)
+#undef X
+	/* An MPI program has 1000 QPs and 10,000 MRs. */
+	assert_true(c.session_max_qp > 1000 && c.session_max_mr > 10000);
 	assert_int_equal(c.ports[0].net.pkeys[0], 0xffff);
 	assert_false(c.ports[0].impaired);
 	assert_memory_equal(&c.ports[0].features, &((struct tp_features)TP_FEATURES_ALL), sizeof(struct tp_features));

@@ -25,6 +25,7 @@ enum {
 	ANSWER_MS = 5000,
 	FIRST_PORT = 7471, SECOND_PORT, /* no listener's backlog may be what all together have */
 	SURPLUS = 500,      /* requests beyond each limit */
+	FORGED = 1000,      /* requests with the number of a connected QP */
 	UNANSWERED = 128,   /* requests under way: well below what engines hold for the control thread */
 	WRITE_EACH = 100,   /* requests, there is traffic */
 	BUSY_BYTES = 4000,
@@ -53,8 +54,9 @@ put_msg(uint8_t host, const struct cm_msg *m)
 	daemon_wire_put(frame, gsi_build(frame, &a, 0xffff, 0, mad));
 }
 
+/** A request with the next id. */
 static void
-put_req(uint8_t host, uint16_t port)
+put_req_of(uint8_t host, uint16_t port, uint32_t qpn)
 {
 	const struct cm_ip_hdr h = { .ip_version = 4, .port = 1234, .src = host_gid(host), .dst = host_gid(1) };
 	struct cm_msg m;
@@ -63,7 +65,8 @@ put_req(uint8_t host, uint16_t port)
 	m.req.local_comm_id = next_id;
 	m.req.service_id = cm_service_id(CM_PS_TCP, port);
 	m.req.ca_guid = host;
-	m.req.qpn = 100 + next_id++;
+	m.req.qpn = qpn;
+	next_id++;
 	m.req.path_mtu = UROCE_MTU_256;
 	m.req.primary.ack_timeout = 19;
 	m.req.primary.hop_limit = 64;
@@ -71,6 +74,12 @@ put_req(uint8_t host, uint16_t port)
 	m.req.primary.remote_gid = h.dst;
 	cm_ip_hdr_put(&h, m.req.private_data);
 	put_msg(host, &m);
+}
+
+static void
+put_req(uint8_t host, uint16_t port)
+{
+	put_req_of(host, port, 100 + next_id);
 }
 
 /** @return true with the daemon's next MAD. */
@@ -189,12 +198,24 @@ ears_event(uint32_t type)
 	return ev;
 }
 
+/** The good host says that it knows the connection of @p rep. */
+static void
+put_rtu(const struct cm_msg *rep)
+{
+	struct cm_msg rtu;
+
+	cm_msg_init(&rtu, CM_ATTR_RTU, rep->hdr.tid);
+	rtu.rtu.local_comm_id = rep->rep.remote_comm_id;
+	rtu.rtu.remote_comm_id = rep->rep.local_comm_id;
+	put_msg(GOOD_HOST, &rtu);
+}
+
 /** @return the good host's DREQ, for later. */
 static struct cm_msg
 connect_good_host(void)
 {
 	struct ctl_req q = peer_req(CTL_CM_ACCEPT);
-	struct cm_msg rep, rtu, dreq;
+	struct cm_msg rep, dreq;
 	struct ctl_rsp r;
 
 	put_req(GOOD_HOST, FIRST_PORT);
@@ -203,10 +224,7 @@ connect_good_host(void)
 	peer_must(ears.sock, &q, &r, NULL);
 	assert_true(take_msg(ANSWER_MS, &rep));
 	assert_int_equal(rep.hdr.attr_id, CM_ATTR_REP);
-	cm_msg_init(&rtu, CM_ATTR_RTU, rep.hdr.tid);
-	rtu.rtu.local_comm_id = rep.rep.remote_comm_id;
-	rtu.rtu.remote_comm_id = rep.rep.local_comm_id;
-	put_msg(GOOD_HOST, &rtu);
+	put_rtu(&rep);
 	assert_int_equal(ears_event(CTL_CM_EV_ESTABLISHED).id, ears.conn);
 	cm_msg_init(&dreq, CM_ATTR_DREQ, 77);
 	dreq.dreq.local_comm_id = rep.rep.remote_comm_id;
@@ -273,6 +291,8 @@ flood_is_refused_and_what_is_there_goes_on(void **state)
 	struct cm_msg dreq, answer;
 	uint64_t most;
 
+	/* Here the limits of lib/cm are to be met, not those of the program. */
+	daemon_control()->s.conf->session_max_cm_id = daemon_control()->s.conf->user_max_cm_id = 0;
 	pair_open(&busy, CTL_SEG_CONVERTED);
 	ears_open();
 	dreq = connect_good_host();
@@ -308,10 +328,50 @@ flood_is_refused_and_what_is_there_goes_on(void **state)
 	}
 }
 
+/* Anybody can send requests with the address of a host, and try the numbers of its QPs. */
+static void
+forged_requests_end_no_connection(void **state)
+{
+	const struct cm_counters *c = control_cm_counters(daemon_control());
+	uint32_t qpn = 100 + next_id, probes = 0;
+	struct cm_msg dreq, m;
+
+	pair_open(&busy, CTL_SEG_CONVERTED);
+	ears_open();
+	dreq = connect_good_host();
+	for (unsigned int i = 0; i < FORGED; i++) {
+		put_req_of(GOOD_HOST, FIRST_PORT, qpn);
+		assert_true(take_msg(ANSWER_MS, &m));
+		assert_int_equal(m.hdr.attr_id, CM_ATTR_REJ);
+		assert_int_equal(m.rej.reason, CM_REJ_STALE_CONN);
+		/* The host is asked, once for all of them, and says that it knows the connection. */
+		if (i == 0) {
+			assert_true(take_msg(ANSWER_MS, &m));
+			assert_int_equal(m.hdr.attr_id, CM_ATTR_REP);
+			put_rtu(&m);
+			probes++;
+		}
+	}
+	usleep(10000);
+	assert_int_equal(now_is(&c->stale_probes), probes);
+	assert_int_equal(now_is(&c->stale_answered), probes);
+	assert_int_equal(now_is(&c->stale_ended), 0);
+	/* The first event is that of the end which the host itself asks for. */
+	put_msg(GOOD_HOST, &dreq);
+	assert_int_equal(ears_event(CTL_CM_EV_DISCONNECTED).id, ears.conn);
+	assert_int_equal(peer_handle(ears.sock, CTL_CM_DISCONNECT, ears.conn), 0);
+	assert_true(take_msg(ANSWER_MS, &m));
+	assert_int_equal(m.hdr.attr_id, CM_ATTR_DREP);
+	close(ears.sock);
+	close(ears.events);
+	pair_close(&busy);
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(forged_requests_end_no_connection),
 		cmocka_unit_test(flood_is_refused_and_what_is_there_goes_on),
 	};
 

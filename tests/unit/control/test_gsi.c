@@ -263,7 +263,7 @@ part(void)
 	put_msg(&drep);
 }
 
-enum { LINUX_PORT = 9999, OUR_QPN = 0x77 };
+enum { LINUX_PORT = 9999 };
 
 static void
 other_id_and_mtu(struct wire_addr *a, uint8_t *bth, uint8_t *mad)
@@ -376,7 +376,8 @@ qp_begins_where_the_peer_wants_it(void **state)
 	struct wire_pkt p;
 	int events, sock = listen_for_linux(&events);
 	struct pollfd fd = { .fd = events, .events = POLLIN };
-	uint32_t rq_psn;
+	uint32_t rq_psn, qpn;
+	struct peer owner;
 
 	assert_int_equal(wire_parse(req_frame, req_bytes, true, &p), WIRE_OK);
 	assert_int_equal(cm_mad_decode(p.payload, p.payload_bytes, &req), CM_MAD_OK);
@@ -392,15 +393,20 @@ qp_begins_where_the_peer_wants_it(void **state)
 	assert_true((r.cm_qp_attr.rts_mask & UROCE_QP_SQ_PSN) != 0);
 	rq_psn = r.cm_qp_attr.attr.rq_psn;
 	q = peer_req(CTL_CM_ACCEPT);
-	q.cm_connect = (struct ctl_cm_connect_req){ .id = ev.id, .param = { .qp_num = OUR_QPN } };
+	q.cm_connect = (struct ctl_cm_connect_req){ .id = ev.id, .param = { .qp_num = 0x77 } };
+	assert_int_equal(peer_call(sock, &q, NULL, 0, &r, NULL, 0), EINVAL);
+	assert_non_null(strstr(r.message, "this user has no QP with number 0x77"));
+	peer_open(&owner);
+	q.cm_connect.param.qp_num = qpn = peer_new_qp(&owner, UROCE_QPT_RC);
 	assert_int_equal(peer_call(sock, &q, NULL, 0, &r, NULL, 0), 0);
 	m = next_roce(ANSWER_MS, &p);
 	assert_non_null(m);
 	assert_int_equal(cm_mad_decode(p.payload, p.payload_bytes, &rep), CM_MAD_OK);
 	assert_int_equal(rep.hdr.attr_id, CM_ATTR_REP);
 	assert_int_equal(rep.rep.starting_psn, rq_psn);
-	assert_int_equal(rep.rep.qpn, OUR_QPN);
+	assert_int_equal(rep.rep.qpn, qpn);
 	rte_pktmbuf_free(m);
+	peer_close(&owner);
 	close(sock);
 	close(events);
 	assert_true(daemon_wait_empty());

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What other threads see of sessions and their objects while the daemon runs, and what programs and users may have. */
+/* What other threads see of sessions and their objects while the daemon runs */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,7 +14,6 @@
 #include "control/core/session_priv.h"
 #include "daemon.h"
 #include "control/observe/inspect.h"
-#include "control/core/quota_priv.h"
 
 enum { CQ_ENTRIES = 64, MR_BYTES = 1 << 20 };
 
@@ -203,116 +202,6 @@ engines_tell_their_load_and_what_waits(void **state)
 	assert_int_equal(inspect_engine(daemon_control(), 1, &e), ENOENT);
 }
 
-/* ---- Quotas ---- */
-static void
-expect_refused(int status, const struct ctl_rsp *r, int err, const char *key)
-{
-	assert_int_equal(status, err);
-	expect_part(r->message, key);
-}
-
-static void
-a_program_gets_no_more_than_its_share(void **state)
-{
-	struct uroced_config *conf = daemon_control()->s.conf;
-	struct ctl_rsp cq, qp, mr, r;
-	struct ctl_req q;
-	struct peer p;
-	uint32_t pd;
-
-	peer_open(&p);
-	pd = peer_pd(p.sock);
-	control_lock(daemon_control());
-	conf->session_max_cq = conf->session_max_qp = conf->session_max_mr = 1;
-	control_unlock(daemon_control());
-	assert_int_equal(cq_create_at(&p, &cq), 0);
-	expect_refused(cq_create_at(&p, &r), &r, ENOMEM, "daemon.session_max_cq is 1");
-	assert_int_equal(qp_create_at(&p, pd, cq.cq_create.handle, &qp), 0);
-	expect_refused(qp_create_at(&p, pd, cq.cq_create.handle, &r), &r, ENOMEM, "daemon.session_max_qp is 1");
-	assert_int_equal(mr_reg(&p, pd, &mr), 0);
-	expect_refused(mr_reg(&p, pd, &r), &r, ENOMEM, "daemon.session_max_mr is 1");
-	/* What goes makes room. */
-	q = peer_req(CTL_QP_DESTROY);
-	q.handle.handle = qp.qp_create.handle;
-	assert_int_equal(call(&p, &q, &r), 0);
-	assert_int_equal(qp_create_at(&p, pd, cq.cq_create.handle, &qp), 0);
-	control_lock(daemon_control());
-	conf->session_max_cq = conf->session_max_qp = conf->session_max_mr = 0;
-	conf->session_max_memory = 1;
-	control_unlock(daemon_control());
-	expect_refused(mr_reg(&p, pd, &r), &r, ENOMEM, "daemon.session_max_memory is 1");
-	q = peer_req(CTL_MR_DEREG);
-	q.handle.handle = mr.mr_reg.handle;
-	assert_int_equal(call(&p, &q, &r), 0);
-	assert_int_equal(mr_reg(&p, pd, &mr), 0);
-	conf->session_max_memory = 0;
-	peer_close(&p);
-	assert_true(daemon_wait_empty());
-}
-
-static void
-all_programs_of_a_user_share(void **state)
-{
-	struct uroced_config *conf = daemon_control()->s.conf;
-	struct ctl_req q = peer_req(CTL_HELLO);
-	struct ctl_rsp cq, r;
-	struct peer a, b;
-	int sock;
-
-	peer_open(&a);
-	peer_open(&b);
-	conf->user_max_cq = 1;
-	conf->user_max_memory = 1;
-	conf->user_max_sessions = 2;
-	assert_int_equal(cq_create_at(&a, &cq), 0);
-	expect_refused(cq_create_at(&b, &r), &r, ENOMEM, "daemon.user_max_cq is 1");
-	assert_int_equal(mr_reg(&a, peer_pd(a.sock), &r), 0);
-	expect_refused(mr_reg(&b, peer_pd(b.sock), &r), &r, ENOMEM, "daemon.user_max_memory is 1");
-	sock = peer_connect();
-	peer_send(sock, &q, sizeof(q), NULL, 0);
-	assert_true(peer_recv(sock, &r, NULL, 0));
-	expect_refused((int)r.status, &r, EMFILE, "daemon.user_max_sessions");
-	close(sock);
-	/* With a program goes what it had. */
-	peer_close(&a);
-	for (int i = 0; i < 5000 && cq_create_at(&b, &cq) != 0; i++)
-		usleep(1000);
-	assert_int_equal(mr_reg(&b, peer_pd(b.sock), &r), 0);
-	conf->user_max_cq = conf->user_max_memory = conf->user_max_sessions = 0;
-	peer_close(&b);
-	assert_true(daemon_wait_empty());
-}
-
-static void
-connections_are_counted_by_the_second(void **state)
-{
-	struct uroced_config *conf = daemon_control()->s.conf;
-	struct request r = { 0 };
-	struct session *s;
-	struct peer p;
-
-	peer_open(&p);
-	control_lock(daemon_control());
-	s = TAILQ_FIRST(&daemon_control()->sessions);
-	conf->session_max_connects = 2;
-	assert_int_equal(quota_connect(s, &r), 0);
-	assert_int_equal(quota_connect(s, &r), 0);
-	assert_int_equal(quota_connect(s, &r), EAGAIN);
-	expect_part(r.message, "daemon.session_max_connects is 2");
-	usleep(600000);
-	assert_int_equal(quota_connect(s, &r), 0);
-	conf->session_max_connects = 0;
-	conf->user_max_connects = 1;
-	assert_int_equal(quota_connect(s, &r), 0);
-	assert_int_equal(quota_connect(s, &r), EAGAIN);
-	expect_part(r.message, "daemon.user_max_connects is 1");
-	conf->user_max_connects = 0;
-	assert_int_equal(quota_connect(s, &r), 0);
-	control_unlock(daemon_control());
-	peer_close(&p);
-	assert_true(daemon_wait_empty());
-}
-
 int
 main(void)
 {
@@ -320,9 +209,6 @@ main(void)
 		cmocka_unit_test(what_a_program_has_can_be_seen),
 		cmocka_unit_test(a_peer_without_arp_answer_is_named_while_it_is_asked_for_and_after),
 		cmocka_unit_test(engines_tell_their_load_and_what_waits),
-		cmocka_unit_test(a_program_gets_no_more_than_its_share),
-		cmocka_unit_test(all_programs_of_a_user_share),
-		cmocka_unit_test(connections_are_counted_by_the_second),
 	};
 
 	return DAEMON_TESTS(tests, 100, 1000, NULL);

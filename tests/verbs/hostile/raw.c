@@ -97,14 +97,26 @@ raw_hello(int sock, int mem, int proc)
 }
 
 int
-raw_open(struct ctl_rsp *r)
+raw_try_open(struct ctl_rsp *r)
 {
 	struct ctl_req q = { .magic = CTL_MAGIC, .op = CTL_DEVICE_OPEN };
 	int sock = raw_connect(), mem = open("/proc/self/mem", O_RDWR | O_CLOEXEC), proc = open("/proc", O_PATH | O_CLOEXEC);
 
-	if (raw_hello(sock, mem, proc) != 0 || raw_call(sock, &q, NULL, 0, r) != 0)
-		attack_die("no session");
+	if (raw_hello(sock, mem, proc) != 0 || raw_call(sock, &q, NULL, 0, r) != 0) {
+		close(sock);
+		sock = -1;
+	}
 	close(mem);
 	close(proc);
+	return sock;
+}
+
+int
+raw_open(struct ctl_rsp *r)
+{
+	int sock = raw_try_open(r);
+
+	if (sock < 0)
+		attack_die("no session");
 	return sock;
 }

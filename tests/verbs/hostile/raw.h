@@ -22,7 +22,9 @@ int raw_receive(int sock, struct ctl_rsp *r, int *fds, unsigned int max);
 int raw_call(int sock, const struct ctl_req *q, const int *fds, unsigned int nb_fds, struct ctl_rsp *r);
 /** HELLO, and MEMORY with @p mem and @p proc, if they are not negative. @return the first status that isn't 0. */
 int raw_hello(int sock, int mem, int proc);
-/** HELLO as it should be, and DEVICE_OPEN. Exits if it fails. @return the connection. */
+/** HELLO as it should be, and DEVICE_OPEN. @return the connection, -1: refused. */
+int raw_try_open(struct ctl_rsp *r);
+/** The same. Exits if it fails. */
 int raw_open(struct ctl_rsp *r);
 
 #endif /* HOSTILE_RAW_H */

@@ -2,9 +2,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Hostile programs, run as another user beside a victim: the daemon must go on for everybody else.
 
-A row of ROWS is a program of this folder and its arguments. It prints "attacking" when the attack is going on. Then the victims are
+A row of ROWS and of SHARES is a program of this folder and its arguments. It prints "attacking" when the attack is going on. Then the victims are
 run: a new program that opens the device, and ib_write_bw between h1 and h2. Then the hostile program is killed, after which the
 daemon must have as many descriptors as before.
+
+A row of NAMES is one of hostile_identity, which gets the address of a peer and the number of a QP. The victim is an rping between h1
+and h2 that must go on.
 """
 
 import contextlib
@@ -21,6 +24,7 @@ sys.path[:0] = [os.path.join(HERE, '..'), os.path.join(HERE, '../../../scripts')
 from labs import SKIPPED, Skip, lab_up, main  # noqa: E402
 from uroce_lab import daemon, pairs  # noqa: E402
 from uroce_lab.state import is_root  # noqa: E402
+from uroce_lab.telemetry import ask  # noqa: E402
 
 NAME = f'x{os.getpid()}'
 PROGRAMS = os.path.join(daemon.build_dir(), 'tests/verbs/hostile')
@@ -29,6 +33,7 @@ BEGIN_SECONDS = 20          # until the attack is going on
 VICTIM_SECONDS = 20         # that a victim's program may take
 OPEN_SECONDS = 3            # until a new program has its device
 MORE_DESCRIPTORS = 200      # that the program may cost the daemon
+MORE_MEMORY_KIB = 300 << 10 # the same; the default limits are 256 MiB for metadata and queues that nobody uses
 END_SECONDS = 10            # until all that the killed program had is gone
 
 # The name of the row: the program and its arguments.
@@ -40,10 +45,26 @@ ROWS = {
     'many descriptors that never close': ['descriptors', '253'],
     'other files of procfs in the place of memory': ['procmem'],
 }
+SHARES = {
+    'connections without HELLO': ['shares', 'mute'],
+    'MRs of segments of a byte': ['shares', 'segments'],
+    'all queue pairs': ['shares', 'qp'],
+    'all XRC domains': ['shares', 'xrcd'],
+    'all ids of rdma_cm': ['shares', 'id'],
+}
+# Those that may have the descriptors of their own limit, which leaves enough to others.
+FEW_LIMITS = {'connections without HELLO': 4200, 'all XRC domains': 4200}
+# The name of the row: what hostile_identity does, and the key of the QP number in the victim's description.
+NAMES = {
+    "a request with another program's QP": ('request', 'qpn'),
+    "a QP connected to another's peer": ('peer', 'dest_qpn'),
+}
+RPINGS = 1000000            # of the victim: more than it can do while it is attacked
+PINGED_SECONDS = 3
 
 
 @unittest.skipUnless(is_root(), 'only root can run programs as somebody else')
-class Hostile(unittest.TestCase):
+class Bed(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.up = lab_up(name=NAME)
@@ -77,8 +98,11 @@ class Hostile(unittest.TestCase):
             os.killpg(side.child.pid, signal.SIGKILL)
         side.kill()
 
-    def attack(self, name, program):
-        before = self.descriptors()
+    def memory(self):
+        with open(f'/proc/{self.lab.pid("h1")}/status', encoding='ascii') as f:
+            return next(int(line.split()[1]) for line in f if line.startswith('VmRSS:'))
+
+    def begin(self, program):
         side = pairs.Side(self.lab, 'h1', [*AS_NOBODY, os.path.join(PROGRAMS, 'hostile_' + program[0]), *program[1:]])
         self.addCleanup(self.kill, side)
         end = time.monotonic() + BEGIN_SECONDS
@@ -88,8 +112,16 @@ class Hostile(unittest.TestCase):
             raise Skip(side.text())
         self.assertIsNone(side.child.poll(), side.report())
         self.assertIn('attacking', side.text(), side.report())
+        return side
+
+    def attack(self, name, program):
+        before, memory = self.descriptors(), self.memory()
+        side = self.begin(program)
         rate = self.victims()
-        self.assertLess(self.descriptors(), before + MORE_DESCRIPTORS, 'a user takes the descriptors of all')
+        self.assertLess(self.descriptors(), before + FEW_LIMITS.get(name, MORE_DESCRIPTORS), 'a user takes the descriptors of all')
+        self.assertLess(self.memory(), memory + MORE_MEMORY_KIB, "a user takes the daemon's memory")
+        if program[0] == 'shares' and program[1] != 'mute':
+            self.assertRegex(side.text(), r'no more .* for this (program|user): daemon\.(session|user)_max_', side.report())
         self.assertIsNone(side.child.poll(), side.report())
         self.kill(side)
         end = time.monotonic() + END_SECONDS
@@ -100,6 +132,39 @@ class Hostile(unittest.TestCase):
         print(f'{name}: ib_write_bw of the victim: {rate:.0f} MiB/s')
 
 
+    def pinged(self, client):
+        """Whether the victim makes progress."""
+        before = client.text().count('ping data')
+        time.sleep(PINGED_SECONDS)
+        return client.child.poll() is None and client.text().count('ping data') > before
+
+    def attack_name(self, name, what, key):
+        server = pairs.Side(self.lab, 'h2', ['rping', '-s', '-a', self.lab.tcp_address('h2'), '-P'])
+        self.addCleanup(server.kill)
+        time.sleep(1)
+        client = pairs.Side(self.lab, 'h1', ['rping', '-c', '-v', '-C', str(RPINGS), '-a', self.lab.tcp_address('h2')])
+        self.addCleanup(client.kill)
+        self.assertTrue(self.pinged(client), client.report() + server.report())
+        number = self.ask('/uroce/qp,state=RTS')['numbers'][0]
+        side = self.begin(['identity', what, self.lab.tcp_address('h2'), str(self.ask(f'/uroce/qp,{number}')[key])])
+        self.assertTrue(self.pinged(client), client.report() + server.report() + side.report())
+        self.assertIsNone(side.child.poll(), side.report())
+        self.kill(side)
+        client.kill()
+        server.kill()
+        self.assertTrue(self.lab.whole(), 'a daemon ended:\n' + self.lab.logs())
+
+    def ask(self, command):
+        return ask(self.lab.data, self.lab.hosts['h1'], command)
+
+
+def name_row(name, what, key):
+    def test(self):
+        self.attack_name(name, what, key)
+    test.__doc__ = name
+    return test
+
+
 def row(name, program):
     def test(self):
         self.attack(name, program)
@@ -107,8 +172,23 @@ def row(name, program):
     return test
 
 
-for row_name, row_program in ROWS.items():
-    setattr(Hostile, 'test_' + row_name.replace(' ', '_'), row(row_name, row_program))
+class Hostile(Bed):
+    """What a program shares with the daemon."""
+
+
+class Shares(Bed):
+    """How much it takes."""
+
+
+class Names(Bed):
+    """In whose name it speaks."""
+
+
+for case, rows, make in ((Hostile, ROWS, row),
+                         (Shares, SHARES, row),
+                         (Names, NAMES, lambda name, what: name_row(name, *what))):
+    for row_name, what_row in rows.items():
+        setattr(case, 'test_' + row_name.replace(' ', '_').replace("'", ''), make(row_name, what_row))
 
 if __name__ == '__main__':
     sys.exit(main())
