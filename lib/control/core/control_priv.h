@@ -122,6 +122,7 @@ struct control {
 	struct engine_watch engines[UROCE_MAX_ENGINES];
 	bool link_up[UROCE_MAX_PORTS];
 	uint64_t next_link_poll_ns;
+	uint64_t next_alive_ns;
 	uint64_t turn_ns; /**< when this turn began */
 	uint64_t failures_unsaid[UROCE_MAX_ENGINES]; /**< QP failures of each engine that the log has accounted for */
 	uint32_t most_conns; /**< highest number of CM connections since the heap was last trimmed */

@@ -74,6 +74,9 @@ void shared_process(pid_t pid, int *dir, int *maps);
  */
 void shared_open(int dir, int maps, const struct shared_range *ranges, unsigned int n, struct shared_file *out);
 
+/** @return true if @p dir and @p maps are of the same process, as shared_process() opened them, and not something else. */
+bool shared_is_process(int dir, int maps);
+
 /** Ask the kernel now for what shared_open() must know of its file systems. Later calls need no memfd_create(). */
 void shared_prepare(void);
 

@@ -64,6 +64,17 @@ shared_process(pid_t pid, int *dir, int *maps)
 		*maps = *dir >= 0 ? openat(*dir, "maps", O_RDONLY | O_CLOEXEC) : -1;
 }
 
+bool
+shared_is_process(int dir, int maps)
+{
+	struct file_id of_maps, want;
+	struct statfs fs;
+	int flags = fcntl(maps, F_GETFL);
+
+	return fstatfs(dir, &fs) == 0 && fs.f_type == PROC_SUPER_MAGIC && flags >= 0 && (flags & O_PATH) == 0 &&
+	       file_identify(dir, "maps", &want) && file_identify(maps, "", &of_maps) && want.dev == of_maps.dev && want.ino == of_maps.ino;
+}
+
 /** State of a call of shared_open(). */
 struct batch {
 	int dir, maps;
