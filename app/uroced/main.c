@@ -7,6 +7,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,11 +17,13 @@
 #include <rte_errno.h>
 #include <rte_launch.h>
 #include <rte_lcore.h>
+#include <rte_log.h>
 #include <rte_pdump.h>
 
 #include "nice.h"
 #include "notify.h"
 #include "options.h"
+#include "privileges.h"
 #include "uroce/stack.h"
 
 /** What main() has started and has to stop. */
@@ -34,6 +37,14 @@ struct uroced {
 	struct engine_loop *loops[UROCE_MAX_ENGINES]; /**< of lcores[i], which run engine i of each stack; with nb_cpus loops[0] of all */
 	struct uroce *stacks[OPTIONS_MAX_STACKS]; /**< the first one's control runs on the main lcore, the others' in threads */
 	unsigned int nb_stacks;
+	_Atomic uint32_t alive; /**< a bit for each stack that is, since the service manager was told last */
+	struct privileges privileges;
+};
+
+/** A stack's control thread and engines are well. */
+struct life {
+	struct uroced *daemon;
+	unsigned int stack;
 };
 
 static int complain(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
@@ -52,7 +63,10 @@ complain(const char *fmt, ...)
 	return -1;
 }
 
-/** Raise the limit of file descriptors: every session needs some. */
+/**
+ * Raise the limit of file descriptors: every session needs some. For an ordinary user it also limits the descriptors under way in sockets, of all replies
+ * that programs haven't read.
+ */
 static void
 raise_limits(void)
 {
@@ -81,10 +95,38 @@ block_signals(void)
 	signal(SIGPIPE, SIG_IGN);
 }
 
+/**
+ * At its end the daemon can't remove hugepages' files any more if root's folder has them, and their memory would stay taken: have EAL remove them as soon as
+ * they are mapped. @return EAL's arguments with that among them, if they say nothing about it.
+ */
+static char **
+eal_args(const struct uroced *u, const struct options *o, int *argc)
+{
+	static char unlink_files[] = "--huge-unlink";
+	char **argv;
+
+	*argc = o->eal_argc;
+	for (int i = 1; i < o->eal_argc; i++)
+		if (strcmp(o->eal_argv[i], "--no-huge") == 0 || strcmp(o->eal_argv[i], "--in-memory") == 0 ||
+		    strncmp(o->eal_argv[i], unlink_files, strlen(unlink_files)) == 0)
+			return o->eal_argv;
+	argv = u->privileges.id.drop ? calloc((size_t)o->eal_argc + 2, sizeof(*argv)) : NULL;
+	if (argv == NULL)
+		return o->eal_argv;
+	argv[0] = o->eal_argv[0];
+	argv[1] = unlink_files;
+	memcpy(argv + 2, o->eal_argv + 1, (size_t)(o->eal_argc - 1) * sizeof(*argv));
+	(*argc)++;
+	return argv; /* EAL keeps it */
+}
+
 static int
 start_eal(struct uroced *u, const struct options *o)
 {
-	if (rte_eal_init(o->eal_argc, o->eal_argv) < 0)
+	int argc;
+	char **argv = eal_args(u, o, &argc);
+
+	if (rte_eal_init(argc, argv) < 0)
 		return complain("DPDK's EAL doesn't start: %s. The lines above say more. If memory is missing: reserve "
 				"hugepages "
 				"(echo 512 > /proc/sys/vm/nr_hugepages) or give EAL --no-huge -m 512. If another DPDK "
@@ -171,6 +213,19 @@ launch_engines(struct uroced *u)
 	return 0;
 }
 
+static void
+on_alive(void *arg)
+{
+	const struct life *l = arg;
+	uint32_t all = (1u << l->daemon->nb_stacks) - 1;
+
+	/* The last one of them tells it. */
+	if ((atomic_fetch_or(&l->daemon->alive, 1u << l->stack) | 1u << l->stack) != all)
+		return;
+	atomic_store(&l->daemon->alive, 0);
+	notify_alive();
+}
+
 /** Create stack @p i, whose socket is @p fd. */
 static int
 add_stack(struct uroced *u, const struct options *o, unsigned int i, int fd)
@@ -184,9 +239,19 @@ add_stack(struct uroced *u, const struct options *o, unsigned int i, int fd)
 		.serve = true,
 		.signals = i == 0,
 	};
+	static struct life lives[OPTIONS_MAX_STACKS];
+	const struct stack_host host = {
+		.cpus = u->cpus,
+		.nb_cpus = u->nb_cpus,
+		.opener = u->privileges.broker != NULL ? &u->privileges.opener : NULL,
+		.alive = notify_alive_ms() > 0 ? on_alive : NULL,
+		.alive_arg = &lives[i],
+		.alive_ms = notify_alive_ms(),
+	};
 	char err[UROCE_ERR_BYTES];
 
-	u->stacks[i] = stack_create_on(&p, &u->confs[i], fd, u->cpus, u->nb_cpus, err);
+	lives[i] = (struct life){ u, i };
+	u->stacks[i] = stack_create_on(&p, &u->confs[i], fd, &host, err);
 	if (u->stacks[i] == NULL)
 		return complain("%s", err);
 	u->nb_stacks++;
@@ -210,14 +275,19 @@ bind_sockets(struct uroced *u, const struct options *o, int *fds)
 	return o->nb_stacks;
 }
 
-/** Serve: all but the first, which the caller's thread will drive. */
+/** Give the sockets their names, give up what only starting needs, and serve: all but the first, which the caller's thread will drive. */
 static int
 publish(struct uroced *u)
 {
 	char err[UROCE_ERR_BYTES];
 
 	for (unsigned int i = 0; i < u->nb_stacks; i++)
-		if ((i > 0 && uroce_control_start(u->stacks[i], err) != 0) || stack_publish(u->stacks[i], err) != 0)
+		if (stack_publish(u->stacks[i], err) != 0)
+			return complain("%s", err);
+	if (privileges_drop(&u->privileges, u->stacks, u->nb_stacks) != 0)
+		return -1;
+	for (unsigned int i = 1; i < u->nb_stacks; i++)
+		if (uroce_control_start(u->stacks[i], err) != 0)
 			return complain("%s", err);
 	for (unsigned int i = 0; i < u->nb_stacks; i++)
 		printf("uroced: ready, socket %s, %u port%s, %u engine%s\n", u->confs[i].socket, u->confs[i].nb_ports,
@@ -268,6 +338,9 @@ take_down(struct uroced *u)
 {
 	unsigned int s, i;
 
+	/* EAL complains that an ordinary user can't tidy up root's folders. */
+	if (u->privileges.id.drop)
+		rte_log_set_level_pattern("lib.eal", RTE_LOG_CRIT);
 	/* While engines run: they send the last packets of connections. */
 	for (s = 0; s < u->nb_stacks; s++)
 		uroce_shutdown(u->stacks[s]);
@@ -367,8 +440,11 @@ main(int argc, char **argv)
 	raise_limits();
 	block_signals();
 	status = EXIT_FAILURE;
+	if (privileges_prepare(&u.privileges, u.confs, o.nb_stacks) != 0)
+		return EXIT_USAGE;
 	if (o.nice != 0 && (rc = nice_process(o.nice)) != 0) {
 		complain("--nice %d: %s%s", o.nice, strerror(rc), o.nice < 0 ? "; less than 0 needs CAP_SYS_NICE" : "");
+		privileges_end(&u.privileges);
 		return status;
 	}
 	if (bring_up(&u, &o) == 0) {
@@ -378,5 +454,6 @@ main(int argc, char **argv)
 			complain("%s", err);
 	}
 	take_down(&u);
+	privileges_end(&u.privileges);
 	return status;
 }

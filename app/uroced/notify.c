@@ -9,10 +9,14 @@
 
 #include "notify.h"
 
-void
-notify_ready(void)
+enum {
+	TIMES_PER_DEADLINE = 3,
+	ALIVE_MS_MAX = 60000,
+};
+
+static void
+tell(const char *text)
 {
-	static const char text[] = "READY=1";
 	const char *path = getenv("NOTIFY_SOCKET");
 	struct sockaddr_un sa = { .sun_family = AF_UNIX };
 	size_t n = path != NULL ? strlen(path) : 0;
@@ -29,4 +33,27 @@ notify_ready(void)
 	(void)!sendto(fd, text, strlen(text), MSG_NOSIGNAL, (struct sockaddr *)&sa,
 		      (socklen_t)(offsetof(struct sockaddr_un, sun_path) + n));
 	close(fd);
+}
+
+void
+notify_ready(void)
+{
+	tell("READY=1");
+}
+
+void
+notify_alive(void)
+{
+	tell("WATCHDOG=1");
+}
+
+uint32_t
+notify_alive_ms(void)
+{
+	const char *usec = getenv("WATCHDOG_USEC"), *pid = getenv("WATCHDOG_PID");
+	unsigned long long ms = usec != NULL ? strtoull(usec, NULL, 10) / 1000 / TIMES_PER_DEADLINE : 0;
+
+	if (usec == NULL || (pid != NULL && strtol(pid, NULL, 10) != getpid()))
+		return 0;
+	return ms < 1 ? 1 : ms > ALIVE_MS_MAX ? ALIVE_MS_MAX : (uint32_t)ms;
 }

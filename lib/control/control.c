@@ -259,35 +259,6 @@ control_stop(struct control *c)
 		return; /* the eventfd is full, so the thread is awake already */
 }
 
-/** @return true if we may open what programs have mapped; tested with a mapping of our own. */
-static bool
-probe_privilege(void)
-{
-	const size_t bytes = 4096;
-	bool ok = false;
-	char path[96];
-	void *p;
-	int fd, fd2;
-
-	fd = memfd_create("uroce-probe", MFD_CLOEXEC);
-	if (fd < 0)
-		return false;
-	if (ftruncate(fd, (off_t)bytes) == 0) {
-		p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-		if (p != MAP_FAILED) {
-			snprintf(path, sizeof(path), "/proc/self/map_files/%lx-%lx", (unsigned long)p,
-				 (unsigned long)p + bytes);
-			fd2 = open(path, O_RDWR | O_CLOEXEC);
-			ok = fd2 >= 0;
-			if (ok)
-				close(fd2);
-			munmap(p, bytes);
-		}
-	}
-	close(fd);
-	return ok;
-}
-
 /** @return true if the system lets every program make a userfaultfd that also stops the kernel's accesses. */
 static bool
 programs_have_userfaultfd(void)
@@ -314,24 +285,6 @@ probe_hugepages(void)
 		return false;
 	munmap(p, SHM_SEGMENT_BYTES);
 	return true;
-}
-
-/** Find the device numbers of memfds in hugepages; shared memory of shmget() and anonymous mappings has them, too. */
-static void
-probe_huge_devs(dev_t devs[CONTROL_HUGE_SIZES])
-{
-	static const unsigned int sizes[CONTROL_HUGE_SIZES] = { 0, 21 << 26 /* MFD_HUGE_2MB */, 30 << 26 /* MFD_HUGE_1GB */ };
-	struct stat st;
-	int fd;
-
-	for (unsigned int i = 0; i < CONTROL_HUGE_SIZES; i++) {
-		fd = memfd_create("uroce-probe", MFD_CLOEXEC | MFD_HUGETLB | sizes[i]);
-		if (fd < 0)
-			continue;
-		if (fstat(fd, &st) == 0)
-			devs[i] = st.st_dev;
-		close(fd);
-	}
 }
 
 /** Initialize the lock. It is recursive: its holder may call functions that take it. @return 0 or an errno value. */
@@ -445,9 +398,8 @@ control_create(const struct control_setup *setup, int listen_fd, char *err)
 		goto fail;
 	if (conf->userfaultfd)
 		c->uffd = open("/dev/userfaultfd", O_RDWR | O_CLOEXEC);
-	c->privileged = probe_privilege();
+	c->shared = setup->opener != NULL ? *setup->opener : shared_ops_own();
 	c->hugepages = probe_hugepages();
-	probe_huge_devs(c->huge_devs);
 	rc = open_watches(c, listen_fd);
 	if (rc != 0)
 		goto fail;
@@ -474,7 +426,7 @@ control_create(const struct control_setup *setup, int listen_fd, char *err)
 			c->uffd >= 0 || programs_have_userfaultfd()
 				? "converted in place"
 				: "converted in place if the program has one thread or a right to userfaultfd (see daemon.userfaultfd)",
-			c->privileged ? "shared memory mapped" : "shared memory copied by the kernel",
+			c->shared.privileged ? "shared memory mapped" : "shared memory copied by the kernel",
 			c->hugepages ? "hugepages" : "ordinary pages");
 	return c;
 fail:

@@ -32,6 +32,7 @@ enum { CONTROL_ADOPT_MAX = 64 };
 struct cm_counters;
 struct control;
 struct gsi_counters;
+struct shared_ops;
 
 /** What the control thread works with. All of it must outlive the control thread. */
 struct control_setup {
@@ -47,7 +48,12 @@ struct control_setup {
 	struct net_port **ports;
 	uint16_t nb_ports;
 	struct shared sh;
+	const struct shared_ops *opener; /**< who opens the shared memory of programs; NULL: this process itself */
 	bool signals;               /**< SIGTERM and SIGINT end control_run(), SIGHUP calls control_reload() and then hangup() */
+	/** [control] Called every alive_ms if this thread serves and every engine turns; NULL: nobody wants to know. */
+	void (*alive)(void *arg);
+	void *alive_arg;
+	uint32_t alive_ms;
 	void (*hangup)(void *arg);  /**< [control] passes SIGHUP on to the other stacks of the process; NULL: there are none */
 	void *arg;
 };

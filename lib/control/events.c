@@ -169,6 +169,24 @@ trim_heap(struct control *c, uint32_t conns)
 	c->most_conns = conns;
 }
 
+static int
+call_nothing(struct engine *e, void *arg, uint64_t now_ns)
+{
+	return 0;
+}
+
+/** Say that this thread and the engines are well. An engine that doesn't turn any more doesn't answer, so that nothing is said. */
+static void
+tell_alive(struct control *c, uint64_t now)
+{
+	if (c->s.alive == NULL || now < c->next_alive_ns)
+		return;
+	c->next_alive_ns = now + (uint64_t)c->s.alive_ms * 1000000;
+	for (unsigned int i = 0; i < c->s.nb_engines; i++)
+		engine_call(c->s.engines[i], call_nothing, NULL);
+	c->s.alive(c->s.alive_arg);
+}
+
 int
 events_poll(struct control *c)
 {
@@ -183,6 +201,7 @@ events_poll(struct control *c)
 		trim_heap(c, conns);
 		c->next_link_poll_ns = now + (uint64_t)CONTROL_LINK_POLL_MS * 1000000;
 	}
+	tell_alive(c, now);
 	next = c->next_link_poll_ns;
 	for (unsigned int i = 0; i < c->s.nb_ports; i++)
 		next = RTE_MIN(next, net_port_poll(c->s.ports[i], now));

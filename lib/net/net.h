@@ -166,6 +166,16 @@ void net_port_wake_disarm(const struct net_port *p, uint16_t queue);
 /** [control] Make ready what the PMD mapped when the link came up, so that the first packets are as fast as the others. */
 void net_port_populate(const struct net_port *p);
 
+/**
+ * [any] For whoever cleans up after a stack that has lost the right to do so itself.
+ * @return the index of the interface on which the port has an XDP program; 0: it has none.
+ */
+uint32_t net_port_xdp_ifindex(const struct net_port *p);
+/** [any] @return the ID of the XDP program on interface @p ifindex; 0: there is none, or it can't be read. */
+uint32_t net_xdp_program(uint32_t ifindex);
+/** [any] Remove program @p id from interface @p ifindex, if it is that one (CAP_NET_ADMIN). */
+void net_xdp_detach(uint32_t ifindex, uint32_t id);
+
 /** What an engine learned from a packet. */
 enum net_learned_kind {
 	NET_LEARNED_NEIGH = 0, /**< a neighbour's MAC address */

@@ -177,7 +177,7 @@ make_engines(struct uroce *u, const unsigned int *lcores, char *err)
 }
 
 static int
-make_control(struct uroce *u, char *err)
+make_control(struct uroce *u, const struct stack_host *host, char *err)
 {
 	struct control_setup setup = {
 		.conf = &u->conf,
@@ -193,6 +193,10 @@ make_control(struct uroce *u, char *err)
 		.nb_ports = u->nb_ports,
 		.sh = u->sh,
 		.signals = u->signals,
+		.opener = host->opener,
+		.alive = host->alive,
+		.alive_arg = host->alive_arg,
+		.alive_ms = host->alive_ms,
 		.hangup = stacks_reload,
 		.arg = u,
 	};
@@ -236,8 +240,7 @@ ignore_sigpipe(void)
 }
 
 struct uroce *
-stack_create_on(const struct uroce_params *p, const struct uroced_config *conf, int listen_fd, const int *cpus,
-		unsigned int nb_cpus, char *err)
+stack_create_on(const struct uroce_params *p, const struct uroced_config *conf, int listen_fd, const struct stack_host *host, char *err)
 {
 	struct uroce *u = calloc(1, sizeof(*u));
 
@@ -251,12 +254,13 @@ stack_create_on(const struct uroce_params *p, const struct uroced_config *conf, 
 	}
 	ignore_sigpipe();
 	u->signals = p->signals;
-	u->nb_cpus = RTE_MIN(nb_cpus, (unsigned int)ENGINE_CPUS_MAX);
-	memcpy(u->cpus, cpus, u->nb_cpus * sizeof(u->cpus[0]));
+	u->nb_cpus = RTE_MIN(host->nb_cpus, (unsigned int)ENGINE_CPUS_MAX);
+	if (u->nb_cpus > 0)
+		memcpy(u->cpus, host->cpus, u->nb_cpus * sizeof(u->cpus[0]));
 	u->listen_fd = listen_fd;
 	u->bound = listen_fd >= 0;
 	if (configure(u, p, conf, err) == 0 && make_pool(u, err) == 0 && make_tables(u, err) == 0 &&
-	    open_ports(u, err) == 0 && make_engines(u, p->lcores, err) == 0 && make_control(u, err) == 0) {
+	    open_ports(u, err) == 0 && make_engines(u, p->lcores, err) == 0 && make_control(u, host, err) == 0) {
 		pthread_mutex_lock(&stacks_lock);
 		TAILQ_INSERT_TAIL(&stacks, u, link);
 		pthread_mutex_unlock(&stacks_lock);
@@ -270,9 +274,9 @@ stack_create_on(const struct uroce_params *p, const struct uroced_config *conf, 
 struct uroce *
 stack_create(const struct uroce_params *p, const struct uroced_config *conf, int listen_fd, char *err)
 {
-	static const int any[1];
+	static const struct stack_host none;
 
-	return stack_create_on(p, conf, listen_fd, any, 0, err);
+	return stack_create_on(p, conf, listen_fd, &none, err);
 }
 
 struct uroce *

@@ -19,6 +19,7 @@
 
 #include "control/config/config.h"
 #include "control/control.h"
+#include "control/core/opener.h"
 #include "engine/engine.h"
 #include "impair.h"
 #include "mem/mem.h"
@@ -86,15 +87,25 @@ void stacks_reload(void *but);
 /** @return true if some control of the process has a thread. */
 bool stacks_have_thread(void);
 
+/** What the process around a stack does for it; all 0: nothing. */
+struct stack_host {
+	const int *cpus;      /**< the engines' loops have a thread on each of these CPUs; at most ENGINE_CPUS_MAX */
+	unsigned int nb_cpus; /**< 0: one thread each */
+	const struct shared_ops *opener; /**< control_setup.opener */
+	void (*alive)(void *arg);        /**< control_setup.alive */
+	void *alive_arg;
+	uint32_t alive_ms;
+};
+
 /**
  * uroce_create() with a configuration that was read and a socket that was bound already.
  * @param conf  From config_load() of the same file and settings, or NULL: read it.
  * @param listen_fd  From control_socket_bind() of conf->socket; becomes the stack's, as does the socket's name, also if this fails. -1: none yet.
  */
 struct uroce *stack_create(const struct uroce_params *p, const struct uroced_config *conf, int listen_fd, char *err);
-/** The same, for engines whose loops have a thread on each of @p nb_cpus CPUs (ENGINE_CPUS_MAX at most; 0: one thread each). */
-struct uroce *stack_create_on(const struct uroce_params *p, const struct uroced_config *conf, int listen_fd, const int *cpus,
-			      unsigned int nb_cpus, char *err);
+/** The same in a process that does more for it. @param host  Read during the call only. */
+struct uroce *stack_create_on(const struct uroce_params *p, const struct uroced_config *conf, int listen_fd, const struct stack_host *host,
+			      char *err);
 
 /**
  * Give the socket its real name, if there is one and it hasn't: programs find the stack from now on. The first driver of the control does it

@@ -10,7 +10,7 @@ import time
 
 from . import LabError, wires
 from .places import ROOT, build_dir  # noqa: F401 - tests know them from here
-from .state import Process, start_time
+from .state import Process, is_root, start_time
 
 READY_SECONDS = 60          # EAL start on a busy machine
 LINK_SECONDS = 15
@@ -51,12 +51,18 @@ def write_config(lab, host, name='uroced.conf'):
     port = wires.ethdev(lab, host).partition(',')[0]
     i = host['index']
     with open(path, 'w', encoding='utf-8') as f:
-        f.write(f'[daemon]\nsocket = {host["socket"]}\nidle = adaptive\n\n'
+        f.write(f'[daemon]\nsocket = {host["socket"]}\nsocket_mode = 0666\nidle = adaptive\n{user(lab)}\n'
                 f'[port uroce0]\nethdev = {port}\naddresses = {wires.ipv4(i)}/24 {wires.ipv6(i)}/64\n'
                 f'mtu = {lab["mtu"]}\n')
         if host['impair']:
             f.write(f'impair = {host["impair"]}\n')
     return path
+
+
+def user(lab):
+    """As whom the daemons run: as who raised the lab, unless somebody else was asked for."""
+    name = lab['user'] or ('root' if is_root() else None)
+    return f'user = {name}\n' if name else ''
 
 
 def command(lab, host, configs):

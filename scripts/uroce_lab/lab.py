@@ -64,6 +64,8 @@ def check(options):
         raise LabError('--switch is a bridge between veth interfaces: give --wire veth as well')
     if options.one_process and options.wire != 'memif':
         raise LabError('--one-process joins its hosts through memory: it goes with --wire memif only')
+    if options.user and not is_root():
+        raise LabError('--user needs root: nobody else can become another user')
     if options.one_process and options.engines > 1:
         raise LabError(f'--engines {options.engines}: with --one-process each host has one engine, which all cores run by turns')
     one_process = options.one_process
@@ -86,7 +88,8 @@ def check(options):
     if not wires.MTU_MIN <= mtu <= wires.MTU_MAX[driver]:
         raise LabError(f'--mtu {mtu}: {wires.MTU_MIN} to {wires.MTU_MAX[driver]} on {driver}')
     return {'wire': options.wire, 'pmd': options.pmd or wires.PMDS[0], 'mtu': mtu, 'engines': options.engines,
-            'one_process': one_process, 'switched': options.switch or options.hosts > 2, 'telemetry': options.telemetry}
+            'one_process': one_process, 'switched': options.switch or options.hosts > 2, 'telemetry': options.telemetry,
+            'user': options.user}
 
 
 def plan(state, options):
@@ -132,6 +135,10 @@ def build_up(state, children):
     lab = state.data
     for host in lab['hosts']:
         os.mkdir(host['dir'], 0o700)
+        if lab['user']:
+            # The daemon goes on using its files by their paths.
+            os.chmod(lab['dir'], 0o711)
+            os.chmod(host['dir'], 0o711)
     if is_root():
         make_namespaces(state)
         if namespaces(lab):

@@ -89,7 +89,7 @@ class Tree:
         f = self.final
         docs = f('datadir', 'doc/uroce')
         lab = [name for name in source('scripts/uroce_lab/*.py') if name not in NOT_INSTALLED]
-        found = {f('sbindir', 'uroced'), self.unit()}
+        found = {f('sbindir', 'uroced'), self.unit(), f('prefix', 'lib/sysusers.d/uroce.conf')}
         found |= {f('bindir', name) for name in ('uroce-lab', 'uroce-perf', 'uroce-run', 'uroce-test')}
         found |= {f('libdir', 'uroce', name) for name in ('libibverbs.so', 'libibverbs.so.1', 'librdmacm.so', 'librdmacm.so.1', 'liburoce-sysfs.so')}
         found |= {f('libdir', name) for name in ('liburoce.so', 'liburoce.so.0', 'pkgconfig/liburoce.pc')}
@@ -179,6 +179,10 @@ class Installation(unittest.TestCase):
                 f.write(text)
             done = run('systemd-analyze', 'verify', '--man=no', unit)
             self.assertNotIn('uroced.service', done.stdout)
+            # At most 3.0. Old versions of systemd can't say.
+            done = run('systemd-analyze', 'security', '--offline=true', '--threshold=30', '--no-pager', unit)
+            if 'unrecognized option' not in done.stdout:
+                self.assertEqual(done.returncode, 0, done.stdout)
 
     def test_uroce_run_puts_our_libraries_before_the_systems(self):
         done = self.run_it(self.tree.path('bindir', 'uroce-run'), '--socket', '/nonexistent/u.sock', 'env')

@@ -3,6 +3,7 @@
 #include <ctype.h>
 #include <errno.h>
 #include <grp.h>
+#include <pwd.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -111,6 +112,18 @@ parse_group(const struct config_key *k, const char *value, void *dst, char *err,
 	if (rc != 0 || getgrnam(value) != NULL || (parse_number(value, 10, &gid) == 0 && gid < UINT32_MAX))
 		return rc;
 	return want(err, err_bytes, "no such group; make it (groupadd), or give one that `getent group` lists");
+}
+
+/** A user by name or number. */
+static int
+parse_user(const struct config_key *k, const char *value, void *dst, char *err, size_t err_bytes)
+{
+	uint64_t uid;
+	int rc = parse_text(k, value, dst, err, err_bytes);
+
+	if (rc != 0 || getpwnam(value) != NULL || (parse_number(value, 10, &uid) == 0 && uid < UINT32_MAX && getpwuid((uid_t)uid) != NULL))
+		return rc;
+	return want(err, err_bytes, "no such user; make one (useradd --system), or give one that `getent passwd` lists");
 }
 
 static int
@@ -253,6 +266,8 @@ static const struct config_key daemon_keys[] = {
 	{ "socket", D(socket), parse_path, 0, CONFIG_SOCKET_BYTES, NULL },
 	{ "socket_mode", D(socket_mode), parse_mode, 0, 0777, NULL },
 	{ "socket_group", D(socket_group), parse_group, 0, CONFIG_GROUP_BYTES, NULL },
+	{ "user", D(user), parse_user, 0, CONFIG_GROUP_BYTES, NULL },
+	{ "seccomp", D(seccomp), parse_switch, 0, 0, switch_words },
 	{ "idle", D(idle), parse_word, 0, 0, idle_words },
 	{ "mbufs", D(mbufs), parse_u32, 1024, 1 << 24, NULL },
 	{ "log_level", D(log_level), parse_word, 0, 0, log_words },
@@ -314,7 +329,8 @@ config_defaults(struct uroced_config *c)
 {
 	*c = (struct uroced_config){
 		.socket = CTL_DEFAULT_SOCKET,
-		.socket_mode = 0666,
+		.socket_mode = 0660,
+		.seccomp = true,
 		.idle = ENGINE_IDLE_ADAPTIVE,
 		.max_sessions = UROCE_MAX_SESSIONS,
 		.max_pd = UROCE_MAX_PD,

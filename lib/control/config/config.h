@@ -21,6 +21,8 @@
 #include "net/net.h"
 #include "transport/transport.h"
 
+#define CONFIG_DEFAULT_GROUP "uroce"
+
 enum {
 	CONFIG_ERR_BYTES = 1024,  /**< size of a message buffer: a message may list all keys */
 	CONFIG_SOCKET_BYTES = 96, /**< path of the socket: sun_path less the suffix of its temporary name */
@@ -76,7 +78,9 @@ enum share {
 struct uroced_config {
 	char socket[CONFIG_SOCKET_BYTES];
 	uint32_t socket_mode;                  /**< permission bits */
-	char socket_group[CONFIG_GROUP_BYTES]; /**< name or number; "": the daemon's own group */
+	char socket_group[CONFIG_GROUP_BYTES]; /**< name or number; "": CONFIG_DEFAULT_GROUP, or the daemon's own group if there is none */
+	char user[CONFIG_GROUP_BYTES];         /**< name or number of the user as whom the daemon runs; "": see app/uroced/identity.h */
+	bool seccomp;                          /**< limit the daemon's system calls */
 	uint32_t idle;                         /**< enum engine_idle */
 	uint32_t mbufs;                        /**< packet buffers; 0: derived from the number of ports and engines */
 	uint32_t log_level;                    /**< RTE_LOG_*; 0: keep EAL's */

@@ -27,6 +27,7 @@
 #include "base/counter.h"
 #include "base/handles.h"
 #include "control/control.h"
+#include "control/core/opener.h"
 #include "engine/engine.h"
 
 extern int control_logtype;
@@ -58,8 +59,6 @@ enum {
 	CONTROL_DESTROY_BURST = 32,
 	/** Asynchronous events of a session that wait for room in its socket at most. */
 	ASYNC_WAITING = 4096,
-	/** Sizes of hugepages that programs' memory is recognised in: the system's default, 2 MiB, 1 GiB. */
-	CONTROL_HUGE_SIZES = 3,
 	/**
 	 * When a turn has taken this long, registrations of many segments, deregistrations and the ends of sessions wait for
 	 * the next one. At least one of them is done in each turn, and in between the requests of all others.
@@ -132,6 +131,7 @@ struct control {
 	struct engine_watch engines[UROCE_MAX_ENGINES];
 	bool link_up[UROCE_MAX_PORTS];
 	uint64_t next_link_poll_ns;
+	uint64_t next_alive_ns;
 	uint64_t turn_ns; /**< when this turn began */
 	uint64_t failures_unsaid[UROCE_MAX_ENGINES]; /**< QP failures of each engine that the log has accounted for */
 	uint32_t most_conns; /**< highest number of CM connections since the heap was last trimmed */
@@ -151,9 +151,8 @@ struct control {
 	uint64_t refused[SHARES], refused_sessions, hello_timeouts; /**< requests beyond a limit of a program or user */
 
 	/* Objects: obj, memory. */
-	bool privileged; /**< we may open what programs have mapped (/proc/PID/map_files) */
+	struct shared_ops shared; /**< who opens what programs have mapped (/proc/PID/map_files) */
 	bool hugepages;
-	dev_t huge_devs[CONTROL_HUGE_SIZES]; /**< device numbers of memfds in hugepages; 0: there are none of that size */
 	int uffd; /**< /dev/userfaultfd, or -1 */
 	uint32_t count[OBJ_TYPES], limit[OBJ_TYPES];
 	struct handles pd_ids;

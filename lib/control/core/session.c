@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Sessions: beginning, replying, closing. session_end.c destroys their objects. */
-#include <fcntl.h>
 #include <stdio.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -33,7 +32,6 @@ session_new(struct control *c, int fd, bool own)
 	struct session *s = calloc(1, sizeof(*s));
 	struct ucred cred;
 	socklen_t len = sizeof(cred);
-	char path[32];
 
 	if (s == NULL)
 		return NULL;
@@ -54,10 +52,8 @@ session_new(struct control *c, int fd, bool own)
 		s->pid = cred.pid;
 		s->uid = cred.uid;
 		/* The directory stays that of this process, even if its number is reused. */
-		snprintf(path, sizeof(path), "/proc/%d", (int)cred.pid);
-		s->proc_fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
-		if (s->proc_fd >= 0 && c->privileged)
-			s->maps_fd = openat(s->proc_fd, "maps", O_RDONLY | O_CLOEXEC);
+		c->shared.process(c->shared.arg, fd, cred.pid, &s->proc_fd,
+				  c->shared.privileged ? &s->maps_fd : NULL);
 	}
 	s->begun_ns = control_now_ns();
 	s->user = quota_enter(c, s->uid);

@@ -11,7 +11,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "control/control.h"
+#include "control/core/control_priv.h"
 
 enum { BACKLOG = 128 };
 
@@ -85,13 +85,32 @@ check_folder(const char *path, char *err)
 	return 0;
 }
 
+/** Give the socket to the default group, if there is one and we may; say what holds otherwise. @param path,name  Temporary and real. */
+static void
+set_default_group(const char *path, const char *name, uint32_t mode)
+{
+	const struct group *g = getgrnam(CONFIG_DEFAULT_GROUP);
+	const char *why = g == NULL ? "there is no group " CONFIG_DEFAULT_GROUP : NULL;
+	struct stat st;
+
+	if (g != NULL && chown(path, (uid_t)-1, g->gr_gid) != 0)
+		why = "this user may not give it to group " CONFIG_DEFAULT_GROUP;
+	/* The group doesn't matter if all may connect, or only the owner. */
+	if (why == NULL || (mode & S_IWOTH) != 0 || (mode & S_IWGRP) == 0 || stat(path, &st) != 0)
+		return;
+	CTL_LOG(WARNING, "socket %s: %s: only user %u and group %u can connect; make the group (groupadd --system " CONFIG_DEFAULT_GROUP
+		"), or set daemon.socket_group or daemon.socket_mode", name, why, (unsigned int)st.st_uid, (unsigned int)st.st_gid);
+}
+
 static int
-set_owner(const char *path, uint32_t mode, const char *group, char *err)
+set_owner(const char *path, const char *name, uint32_t mode, const char *group, char *err)
 {
 	struct group *g;
 	char *end;
 	gid_t gid;
 
+	if (group[0] == '\0')
+		set_default_group(path, name, mode);
 	if (group[0] != '\0') {
 		g = getgrnam(group);
 		gid = g != NULL ? g->gr_gid : (gid_t)strtoul(group, &end, 10);
@@ -124,7 +143,7 @@ control_socket_bind(const char *path, uint32_t mode, const char *group, int *fd,
 		close(*fd);
 		return rc;
 	}
-	rc = set_owner(sa.sun_path, mode, group, err);
+	rc = set_owner(sa.sun_path, path, mode, group, err);
 	if (rc == 0 && listen(*fd, BACKLOG) != 0)
 		rc = fail(err, errno, "%s", path);
 	if (rc != 0) {

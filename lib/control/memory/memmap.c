@@ -1,17 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include <fcntl.h>
 #include <inttypes.h>
-#include <stdio.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <sys/vfs.h>
 #include <unistd.h>
-
-#include <linux/magic.h>
 
 #include "control/core/quota_priv.h"
 #include "control/memory/memmap_priv.h"
-#include "control/memory/mounts_priv.h"
 #include "control/memory/sigbus_priv.h"
 
 #define PAGE_BYTES UINT64_C(4096)
@@ -28,113 +22,97 @@ may_map(const struct session *s)
 {
 	struct stat st;
 
-	return s->control->privileged && s->maps_fd >= 0 && fstat(s->proc_fd, &st) == 0 && st.st_uid == s->uid;
+	return s->control->shared.privileged && s->maps_fd >= 0 && fstat(s->proc_fd, &st) == 0 && st.st_uid == s->uid;
 }
 
-int
-memmap_find_shared(struct map_build *b, const struct ctl_seg *seg, struct seg_plan *plan)
-{
-	struct session *s = b->session;
-	char name[64];
-
-	if (!may_map(s))
-		return req_fail(b->request, EOPNOTSUPP, "shared memory of this program can't be mapped");
-	snprintf(name, sizeof(name), "map_files/%" PRIx64 "-%" PRIx64, seg->map_start, seg->map_end);
-	/* O_PATH: the file isn't asked anything, and its inode number isn't given to another while we have it. */
-	plan->fd = openat(s->proc_fd, name, O_PATH | O_CLOEXEC);
-	if (plan->fd < 0)
-		return req_fail(b->request, EOPNOTSUPP, "cannot open %s: %s", name, strerror(errno));
-	plan->close_fd = true;
-	return 0;
-}
-
-/**
- * @return true if @p id is of memory: a file of tmpfs or hugetlbfs. All others are asked nothing, since opening a device
- * has side effects, and the file system may be the program's own.
- */
-static bool
-is_memory(struct map_build *b, const struct file_id *id)
-{
-	struct session *s = b->session;
-	struct file_id own;
-	bool known;
-
-	if (!S_ISREG(id->mode))
-		return false;
-	/* The descriptors of this MR are all open until it is made, so that what was found of one is true for others. */
-	if (b->memory_dev_known && b->memory_dev == id->dev)
-		return true;
-	/* memfd_create(), shmget() and MAP_SHARED | MAP_ANONYMOUS use a file system that is mounted nowhere. */
-	known = file_identify(s->mem_fd, "", &own) && own.dev == id->dev;
-	for (unsigned int i = 0; i < CONTROL_HUGE_SIZES; i++)
-		known = known || s->control->huge_devs[i] == id->dev;
-	if (!known && !mount_has_type(s, id->dev, "tmpfs") && !mount_has_type(s, id->dev, "hugetlbfs"))
-		return false;
-	b->memory_dev_known = true;
-	b->memory_dev = id->dev;
-	return true;
-}
-
-/** Open the file of @p path_fd, which is memory that the program has mapped. @return 0 or an errno value. */
+/** Fail the request: mapping @p seg, writable or not, could not be opened as @p f says. @return an errno value. */
 static int
-open_memory(int path_fd, bool writable, struct seg_plan *plan)
+fail_shared(struct map_build *b, const struct ctl_seg *seg, const struct shared_file *f)
 {
-	struct statfs fs;
-	char link[32];
-	int fd;
-
-	snprintf(link, sizeof(link), "/proc/self/fd/%d", path_fd);
-	/* Without O_NONBLOCK a program that holds a lease on the file could block this thread. */
-	fd = open(link, (writable ? O_RDWR : O_RDONLY) | O_NONBLOCK | O_CLOEXEC);
-	if (fd < 0)
-		return errno;
-	if (fstatfs(fd, &fs) != 0) {
-		close(fd);
-		return EIO;
-	}
-	plan->fd = fd;
-	plan->page_bytes = fs.f_type == HUGETLBFS_MAGIC ? (uint64_t)fs.f_bsize : PAGE_BYTES;
-	return 0;
-}
-
-/*
- * The link in map_files tells nothing about rights: its mode is that of the mapping for which the kernel once made the
- * link, and the program may map something else at any time. What counts is this: the file that we hold is the one of a
- * mapping that the program had after we got hold of it, and what that mapping allows, the kernel has allowed the program
- * for that file: to map it shared and writable, one must have opened it for writing.
- */
-int
-memmap_open_shared(struct map_build *b, const struct ctl_seg *seg, struct seg_plan *plan)
-{
-	struct session *s = b->session;
-	int path_fd = plan->fd, rc;
-	struct file_id id;
-	struct vma vma;
-
-	rc = vma_find(s->maps_fd, &b->vmas, seg->map_start, seg->map_end, &vma);
-	if (rc == EOPNOTSUPP)
+	switch ((enum shared_status)f->status) {
+	case SHARED_OK:
+		break;
+	case SHARED_NO_HOLD:
+		return req_fail(b->request, EOPNOTSUPP, "cannot open map_files/%" PRIx64 "-%" PRIx64 ": %s", seg->map_start,
+				seg->map_end, strerror(f->err));
+	case SHARED_UNREADABLE:
 		return req_fail(b->request, EOPNOTSUPP, "the program's mappings can't be read");
-	if (rc != 0 || !vma.shared)
+	case SHARED_PRIVATE:
 		return req_fail(b->request, EOPNOTSUPP, "%#" PRIx64 "-%#" PRIx64 " is no shared mapping of the program",
 				seg->map_start, seg->map_end);
-	if (!file_identify(path_fd, "", &id) || id.dev != vma.dev || id.ino != vma.ino)
+	case SHARED_CHANGED:
 		return req_fail(b->request, EOPNOTSUPP, "the mapping %#" PRIx64 "-%#" PRIx64 " has changed", seg->map_start,
 				seg->map_end);
-	if (!is_memory(b, &id))
+	case SHARED_NO_MEMORY:
 		return req_fail(b->request, EOPNOTSUPP, "%#" PRIx64 "-%#" PRIx64 " is no shared memory", seg->map_start,
 				seg->map_end);
-	if (b->writable && !vma.write)
+	case SHARED_READ_ONLY:
 		return req_fail(b->request, EFAULT,
 				"the program's mapping at %#" PRIx64 " is read-only, but the MR is to be writable",
 				seg->map_start);
-	rc = open_memory(path_fd, b->writable, plan);
-	if (rc != 0)
+	case SHARED_NO_OPEN:
 		return req_fail(b->request, EOPNOTSUPP, "cannot open what is mapped at %#" PRIx64 ": %s", seg->map_start,
-				strerror(rc));
-	close(path_fd);
-	plan->file_offset = vma.offset + seg->offset;
+				strerror(f->err));
+	case SHARED_NO_ANSWER:
+		return req_fail(b->request, EOPNOTSUPP, "the daemon's broker, which opens shared memory, doesn't answer");
+	}
+	return req_fail(b->request, EOPNOTSUPP, "shared memory of this program can't be mapped");
+}
+
+/** Open the files of the @p n segments whose numbers are @p which. @return 0 or an errno value with a message. */
+static int
+open_batch(struct map_build *b, const struct ctl_seg *segs, const uint32_t *which, unsigned int n, struct seg_plan *plans)
+{
+	const struct shared_ops *ops = &b->session->control->shared;
+	struct shared_range ranges[SHARED_BATCH];
+	struct shared_file files[SHARED_BATCH];
+	int rc = 0;
+
+	if (!may_map(b->session))
+		return req_fail(b->request, EOPNOTSUPP, "shared memory of this program can't be mapped");
+	for (unsigned int i = 0; i < n; i++)
+		ranges[i] = (struct shared_range){
+			.start = segs[which[i]].map_start,
+			.end = segs[which[i]].map_end,
+			.writable = b->writable,
+		};
+	ops->open(ops->arg, b->session->proc_fd, b->session->maps_fd, ranges, n, files);
+	for (unsigned int i = 0; i < n; i++) {
+		const struct ctl_seg *seg = &segs[which[i]];
+
+		if (files[i].status != SHARED_OK) {
+			rc = rc != 0 ? rc : fail_shared(b, seg, &files[i]);
+			continue;
+		}
+		plans[which[i]] = (struct seg_plan){
+			.fd = files[i].fd,
+			.close_fd = true,
+			.file_offset = files[i].offset + seg->offset,
+			.page_bytes = files[i].page_bytes,
+		};
+	}
 	/* The process may have run another program meanwhile. */
-	return may_map(s) ? 0 : req_fail(b->request, EOPNOTSUPP, "shared memory of this program can't be mapped");
+	if (rc == 0 && !may_map(b->session))
+		rc = req_fail(b->request, EOPNOTSUPP, "shared memory of this program can't be mapped");
+	return rc;
+}
+
+int
+memmap_open_shared(struct map_build *b, const struct ctl_seg *segs, uint32_t n, struct seg_plan *plans)
+{
+	uint32_t which[SHARED_BATCH];
+	unsigned int nb = 0;
+	int rc = 0;
+
+	for (uint32_t i = 0; i < n && rc == 0; i++) {
+		if (segs[i].kind == CTL_SEG_SHARED)
+			which[nb++] = i;
+		if (nb == SHARED_BATCH || (nb > 0 && i == n - 1)) {
+			rc = open_batch(b, segs, which, nb, plans);
+			nb = 0;
+		}
+	}
+	return rc;
 }
 
 /* ---- Our mappings ---- */

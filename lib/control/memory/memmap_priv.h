@@ -9,7 +9,6 @@
 #define UROCE_MEMMAP_H
 
 #include "control/core/session_priv.h"
-#include "control/memory/vmas_priv.h"
 
 /** One mapping of a program's memory. */
 struct mem_map {
@@ -48,25 +47,16 @@ struct map_build {
 	struct request *request;
 	struct mem_maps *maps; /**< receives the mappings */
 	bool writable;     /**< the MR may be written */
-	struct vma_list vmas;
-	bool memory_dev_known;
-	dev_t memory_dev; /**< device number of tmpfs or hugetlbfs; valid while the descriptors of the plans are open */
 	uint32_t room_maps, room_views;
 };
 
 /**
- * Get hold of the file that segment @p seg of kind CTL_SEG_SHARED maps.
- * @param plan  Receives a descriptor that allows nothing (O_PATH).
- * @return 0 or EOPNOTSUPP with a message: the program's files can't be opened.
- */
-int memmap_find_shared(struct map_build *b, const struct ctl_seg *seg, struct seg_plan *plan);
-/**
- * Open that file with the rights that the program's mapping has. To be called when memmap_find_shared() was called for all
- * segments of the MR.
+ * Open the files of those of @p n segments that are of kind CTL_SEG_SHARED, with the rights that the program's mappings have.
+ * @param plans  One per segment; those of shared segments are filled in, as far as it gets.
  * @return 0; EOPNOTSUPP (not shared memory, or it has changed, or we have no permission); EFAULT (the program may not
  * write there, but the MR is to be writable), with a message.
  */
-int memmap_open_shared(struct map_build *b, const struct ctl_seg *seg, struct seg_plan *plan);
+int memmap_open_shared(struct map_build *b, const struct ctl_seg *segs, uint32_t n, struct seg_plan *plans);
 
 /**
  * Map @p n adjacent segments in one piece, so that they are contiguous here as they are in the program.

@@ -67,12 +67,12 @@ type_in(int at, const char *path, dev_t dev, const char *type)
 }
 
 bool
-mount_has_type(const struct session *s, dev_t dev, const char *type)
+mount_has_type(int proc, dev_t dev, const char *type)
 {
 	int result = type_in(AT_FDCWD, "/proc/self/mountinfo", dev, type);
 
-	if (result == 0 && s->proc_fd >= 0)
-		result = type_in(s->proc_fd, "mountinfo", dev, type);
+	if (result == 0 && proc >= 0)
+		result = type_in(proc, "mountinfo", dev, type);
 	return result > 0;
 }
 
@@ -109,7 +109,7 @@ is_procfs(const struct session *s, int proc, dev_t dev)
 {
 	struct statfs fs;
 
-	if (mount_has_type(s, dev, "proc"))
+	if (mount_has_type(s->proc_fd, dev, "proc"))
 		return true;
 	/* A program whose entry in /proc we can't see has mounts that we can't list: its file system must say what it is. */
 	return s->proc_fd < 0 && fstatfs(proc, &fs) == 0 && fs.f_type == PROC_SUPER_MAGIC;

@@ -4,7 +4,7 @@
  * What a descriptor or mapping of a program is: asked of the kernel alone, never of the file system, which may be the
  * program's own (FUSE) and not answer.
  *
- * Owns: nothing. Called by: obj, memmap.c. Thread: control.
+ * Owns: nothing. Called by: obj, shared.c. Thread: control, or any for what has no session.
  */
 #ifndef UROCE_MOUNTS_H
 #define UROCE_MOUNTS_H
@@ -22,10 +22,11 @@ struct file_id {
 bool file_identify(int fd, const char *name, struct file_id *id);
 
 /**
+ * @param proc  A process's directory in /proc, or -1.
  * @param dev  Of a file that is open meanwhile, so that the number can't be given to another file system.
- * @return true if /proc/PID/mountinfo, ours or that of the session's process, says that @p dev is of type @p type.
+ * @return true if /proc/PID/mountinfo, ours or that of @p proc, says that @p dev is of type @p type.
  */
-bool mount_has_type(const struct session *s, dev_t dev, const char *type);
+bool mount_has_type(int proc, dev_t dev, const char *type);
 
 /**
  * Check that @p mem is the file /proc/PID/mem of some process, opened for reading and writing. The kernel has then

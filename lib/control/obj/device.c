@@ -198,7 +198,7 @@ op_device_open(struct session *s, struct request *r)
 		.nb_engines = c->s.nb_engines,
 		.have_uffd = c->uffd >= 0 && !s->own,
 		.num_comp_vectors = SESSION_COMP_VECTORS,
-		.privileged = c->privileged && !s->own,
+		.privileged = c->shared.privileged && !s->own,
 		.mem_bytes = UINT64_C(1) << SESSION_MEM_SHIFT,
 		.db_stride = db_stride(),
 		.nb_kicks = nb_kicks(s),

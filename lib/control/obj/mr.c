@@ -49,8 +49,8 @@ check_seg(struct map_build *b, const struct ctl_seg *seg, uint64_t va)
 	return req_fail(r, EINVAL, "segment kind %u: must be 1 to 3", seg->kind);
 }
 
-/** Find the file from which a segment has to be mapped. */
-static int
+/** Find the file from which a segment has to be mapped; that of shared memory is opened later. */
+static void
 plan_seg(struct map_build *b, const struct ctl_seg *seg, struct seg_plan *plan)
 {
 	*plan = (struct seg_plan){ .fd = -1 };
@@ -60,9 +60,6 @@ plan_seg(struct map_build *b, const struct ctl_seg *seg, struct seg_plan *plan)
 			.file_offset = seg->offset,
 			.page_bytes = PAGE_MASK + 1,
 		};
-	else if (seg->kind == CTL_SEG_SHARED)
-		return memmap_find_shared(b, seg, plan);
-	return 0;
 }
 
 /**
@@ -171,7 +168,7 @@ create(struct map_build *b, const struct ctl_seg *segs, uint32_t n, struct obj_m
 	struct seg_plan *plans = calloc(n + 1, sizeof(*plans));
 	struct mem_seg *out = calloc(n + 1, sizeof(*out));
 	uint64_t va = b->request->req->mr_reg.addr;
-	uint32_t planned = 0, shared = 0, i, nb_out;
+	uint32_t planned = 0, shared = 0, nb_out;
 	int rc = 0;
 
 	if (plans == NULL || out == NULL)
@@ -181,16 +178,13 @@ create(struct map_build *b, const struct ctl_seg *segs, uint32_t n, struct obj_m
 		/* Each planned segment has a descriptor open, so their number is limited before they are mapped. */
 		if (rc == 0 && segs[planned].kind == CTL_SEG_SHARED && ++shared > CONTROL_MAX_SHARED_SEGS)
 			rc = req_fail(b->request, ENOMEM, "the MR needs more than %d mappings", CONTROL_MAX_SHARED_SEGS);
-		if (rc == 0)
-			rc = plan_seg(b, &segs[planned], &plans[planned]);
 		if (rc != 0)
 			break;
+		plan_seg(b, &segs[planned], &plans[planned]);
 		va += segs[planned].length;
 	}
-	for (i = 0; i < n && rc == 0; i++) {
-		if (segs[i].kind == CTL_SEG_SHARED)
-			rc = memmap_open_shared(b, &segs[i], &plans[i]);
-	}
+	if (rc == 0)
+		rc = memmap_open_shared(b, segs, n, plans);
 	if (rc == 0)
 		rc = map_segs(b, segs, plans, n, out, &nb_out);
 	if (rc == 0)
@@ -300,7 +294,6 @@ op_mr_reg(struct session *s, struct request *r)
 		}
 	}
 	free(segs);
-	vma_list_free(&b.vmas);
 	if (rc != 0)
 		return rc;
 	pd->obj.users++;

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "control/observe/sysfs.h"
 
+#include <dirent.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <stdio.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
+
+#include <linux/openat2.h>
 
 #include <rte_ethdev.h>
 
@@ -14,7 +17,7 @@
 enum {
 	FILE_MODE = 0444,
 	FOLDER_MODE = 0755,
-	TREE_FDS = 16,
+	TREE_DEPTH = 16,
 	TEXT_BYTES = 128,
 	BELOW_BYTES = 256,                                            /* of a name in the directory */
 	PATH_BYTES = CONFIG_SOCKET_BYTES + sizeof(".sys/") + BELOW_BYTES, /* of the whole path */
@@ -162,10 +165,35 @@ write_port(struct tree *t, const struct net_port *p)
 		t->rc = errno;
 }
 
+/** Remove what is in the folder, and the folder. @param depth  Of folders below it at most. */
 static int
-remove_one(const char *path, const struct stat *st, int type, struct FTW *at)
+remove_below(int at, const char *name, unsigned int depth)
 {
-	return remove(path);
+	int fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
+	const struct dirent *d;
+
+	if (dir == NULL) {
+		int rc = errno;
+
+		if (fd >= 0)
+			close(fd);
+		return rc;
+	}
+	while ((d = readdir(dir)) != NULL) {
+		if (strcmp(d->d_name, ".") == 0 || strcmp(d->d_name, "..") == 0)
+			continue;
+		if (unlinkat(fd, d->d_name, 0) != 0 && errno == EISDIR && depth > 0)
+			remove_below(fd, d->d_name, depth - 1);
+	}
+	closedir(dir);
+	return unlinkat(at, name, AT_REMOVEDIR) == 0 ? 0 : errno;
+}
+
+int
+sysfs_remove_tree(int at, const char *name)
+{
+	return remove_below(at, name, TREE_DEPTH);
 }
 
 /** Remove the directory and all that is in it. */
@@ -178,7 +206,29 @@ clear(const struct control *c)
 	path_of(c, root, "");
 	/* Don't remove another user's directory: others may be able to write to the directory above. */
 	if (lstat(root, &st) == 0 && S_ISDIR(st.st_mode) && st.st_uid == geteuid())
-		nftw(root, remove_one, TREE_FDS, FTW_DEPTH | FTW_PHYS);
+		sysfs_remove_tree(AT_FDCWD, root);
+}
+
+void
+sysfs_give(const struct control *c, uid_t uid, gid_t gid)
+{
+	struct open_how how = { .flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC, .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS };
+	char root[PATH_BYTES], below[BELOW_BYTES];
+	int top, fd;
+
+	path_of(c, root, "");
+	top = open(root, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	for (uint16_t i = 0; top >= 0 && i < c->s.nb_ports; i++) {
+		snprintf(below, sizeof(below), "sys/class/infiniband/%s/ports/1", c->s.ports[i]->conf.name);
+		fd = (int)syscall(SYS_openat2, top, below, &how, sizeof(how));
+		if (fd < 0 || fchown(fd, uid, gid) != 0)
+			CTL_LOG(WARNING, "%s/%s can't be given to user %u: %s; it will not follow the link", root, below, (unsigned int)uid,
+				strerror(errno));
+		if (fd >= 0)
+			close(fd);
+	}
+	if (top >= 0)
+		close(top);
 }
 
 void

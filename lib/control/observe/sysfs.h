@@ -11,6 +11,7 @@
 #define UROCE_SYSFS_H
 
 #include <stdint.h>
+#include <sys/types.h>
 
 struct control;
 
@@ -20,5 +21,12 @@ void sysfs_write(struct control *c);
 void sysfs_write_link(const struct control *c, uint16_t port);
 /** Remove all files, if they were written. */
 void sysfs_remove(struct control *c);
+/** Let @p uid and @p gid write the files that depend on links: the control thread will be that user. */
+void sysfs_give(const struct control *c, uid_t uid, gid_t gid);
+/**
+ * [any] Remove folder @p name below @p at and all that is in it, without following links: whoever may write in there can't lead us elsewhere.
+ * @return 0 or an errno value.
+ */
+int sysfs_remove_tree(int at, const char *name);
 
 #endif /* UROCE_SYSFS_H */

@@ -293,6 +293,21 @@ kernel_detach_xdp(const struct net_port *p)
 		bpf_xdp_detach((int)p->ifindex, 0, NULL);
 }
 
+uint32_t
+net_xdp_program(uint32_t ifindex)
+{
+	uint32_t id = 0;
+
+	return bpf_xdp_query_id((int)ifindex, 0, &id) == 0 ? id : 0;
+}
+
+void
+net_xdp_detach(uint32_t ifindex, uint32_t id)
+{
+	if (id != 0 && net_xdp_program(ifindex) == id)
+		bpf_xdp_detach((int)ifindex, 0, NULL);
+}
+
 /* ---- af_packet ---- */
 /*
  * Accepts received RoCE v2 packets: not outgoing, IPv4 (no options, no fragment) or IPv6, UDP, destination port 4791.

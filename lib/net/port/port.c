@@ -539,3 +539,9 @@ net_port_populate(const struct net_port *p)
 {
 	pmd_populate(&p->priv->pmd);
 }
+
+uint32_t
+net_port_xdp_ifindex(const struct net_port *p)
+{
+	return p->priv->pmd.xdp ? p->ifindex : 0;
+}

@@ -79,6 +79,9 @@ static const struct {
 	{ "daemon", "socket_group", "nobody has this group", "getent group" },
 	{ "daemon", "socket_group", "4294967295", "getent group" },
 	{ "daemon", "socket_group", "0123456789012345678901234567890123456789012345678901234567890123", "64" },
+	{ "daemon", "user", "nobody has this name", "getent passwd" },
+	{ "daemon", "user", "4294967295", "getent passwd" },
+	{ "daemon", "seccomp", "yes", "off on" },
 	{ "daemon", "idle", "Poll", "poll adaptive" },
 	{ "daemon", "mbufs", "1023", "1024 to 16777216" },
 	{ "daemon", "mbufs", "16777217", "1024 to 16777216" },
@@ -318,7 +321,7 @@ every_key_arrives(void **state)
 	char err[CONFIG_ERR_BYTES];
 
 	write_file(
-		"# comment\n[daemon]\nsocket = /run/a.sock # behind\nsocket_mode = 0660\nsocket_group = 4711\nidle = "
+		"# comment\n[daemon]\nsocket = /run/a.sock # behind\nsocket_mode = 0660\nsocket_group = 4711\nuser = nobody\nseccomp = off\nidle = "
 		"poll\n"
 		"mbufs = 20000\nlog_level = debug\nmax_sessions = 7\nmax_pd = 6\nmax_mr = 5\nmax_cq = 4\nmax_srq = 3\n"
 		"max_qp = 2\nmax_ah = 1\nuserfaultfd = on\nsession_max_rings = 9\nsession_max_qp = 11\nsession_max_cq = 12\nsession_max_mr = 13\n"
@@ -333,6 +336,8 @@ every_key_arrives(void **state)
 	assert_string_equal(c.socket, "/run/a.sock");
 	assert_int_equal(c.socket_mode, 0660);
 	assert_string_equal(c.socket_group, "4711");
+	assert_string_equal(c.user, "nobody");
+	assert_false(c.seccomp);
 	assert_int_equal(c.idle, ENGINE_IDLE_POLL);
 	assert_int_equal(c.mbufs, 20000);
 	assert_int_equal(c.log_level, 8);
@@ -410,7 +415,10 @@ defaults_are_the_largest_limits_and_the_default_socket(void **state)
 
 	assert_int_equal(config_load(NULL, sets, 1, &c, err), 0);
 	assert_string_equal(c.socket, CTL_DEFAULT_SOCKET);
-	assert_int_equal(c.socket_mode, 0666);
+	assert_int_equal(c.socket_mode, 0660);
+	assert_string_equal(c.socket_group, "");
+	assert_string_equal(c.user, "");
+	assert_true(c.seccomp);
 	assert_int_equal(c.max_qp, UROCE_MAX_QP);
 	assert_int_equal(c.max_mr, UROCE_MAX_MR);
 	assert_false(c.limit_root);

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The program uroced itself: what it says to mistakes, when its socket is there, and how it ends. */
 #include <errno.h>
+#include <dirent.h>
 #include <fcntl.h>
+#include <grp.h>
 #include <poll.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -10,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ptrace.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -220,7 +223,12 @@ the_socket_is_there_from_ready_to_the_signal(void **state)
 		start_daemon(&r, sock_path);
 		assert_true(expect(&r, "uroced: ready, socket "));
 		assert_int_equal(stat(sock_path, &st), 0);
-		assert_int_equal(st.st_mode & 0777, 0666);
+		assert_int_equal(st.st_mode & 0777, 0660);
+		/* It says who may use it, unless that is clear. */
+		if (getgrnam("uroce") == NULL)
+			assert_non_null(strstr(r.out, "there is no group uroce: only user"));
+		else if (geteuid() == 0)
+			assert_int_equal(st.st_gid, getgrnam("uroce")->gr_gid);
 		assert_true(can_connect(sock_path));
 		kill(r.pid, signals[i]);
 		assert_int_equal(finish(&r), 0);
@@ -228,28 +236,113 @@ the_socket_is_there_from_ready_to_the_signal(void **state)
 	}
 }
 
-/** What a service manager has listening at $NOTIFY_SOCKET. */
+/** What a service manager has listening at $NOTIFY_SOCKET. @return its descriptor. */
+static int
+listen_for_notes(struct sockaddr_un *sa)
+{
+	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+	assert_true(fd >= 0);
+	*sa = (struct sockaddr_un){ .sun_family = AF_UNIX };
+	snprintf(sa->sun_path, sizeof(sa->sun_path), "%s/notify", folder);
+	assert_int_equal(bind(fd, (struct sockaddr *)sa, sizeof(*sa)), 0);
+	assert_int_equal(setenv("NOTIFY_SOCKET", sa->sun_path, 1), 0);
+	return fd;
+}
+
+/** @return true if @p text comes next, within @p ms. */
+static bool
+note_comes(int fd, const char *text, int ms)
+{
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+	char got[64] = "";
+
+	return poll(&p, 1, ms) == 1 && recv(fd, got, sizeof(got) - 1, 0) == (ssize_t)strlen(text) && strcmp(got, text) == 0;
+}
+
+/** @return a thread of the daemon that runs an engine. */
+static pid_t
+engine_thread(pid_t pid)
+{
+	char path[64], name[32];
+	struct dirent *d;
+	pid_t found = 0;
+	DIR *dir;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
+	dir = opendir(path);
+	assert_non_null(dir);
+	while ((d = readdir(dir)) != NULL) {
+		snprintf(path, sizeof(path), "/proc/%d/task/%d/comm", (int)pid, atoi(d->d_name));
+		f = fopen(path, "re");
+		if (f != NULL && fgets(name, sizeof(name), f) != NULL && strstr(name, "worker") != NULL)
+			found = atoi(d->d_name);
+		if (f != NULL)
+			fclose(f);
+	}
+	closedir(dir);
+	return found;
+}
+
+static void
+the_watchdog_is_fed_while_control_thread_and_engines_are_alive(void **state)
+{
+	enum { DEADLINE_MS = 1500, LONG_MS = 10000 };
+	struct sockaddr_un sa;
+	int fd = listen_for_notes(&sa), status;
+	struct run r;
+	pid_t engine;
+
+	assert_int_equal(setenv("WATCHDOG_USEC", "1500000", 1), 0);
+	start_daemon(&r, sock_path);
+	assert_true(note_comes(fd, "READY=1", START_SECONDS * 1000));
+	for (int i = 0; i < 3; i++)
+		assert_true(note_comes(fd, "WATCHDOG=1", LONG_MS));
+	/* An engine that hangs. Not everybody may stop a thread. */
+	engine = engine_thread(r.pid);
+	if (ptrace(PTRACE_SEIZE, engine, NULL, NULL) == 0) {
+		assert_int_equal(ptrace(PTRACE_INTERRUPT, engine, NULL, NULL), 0);
+		assert_int_equal(waitpid(engine, &status, __WALL), engine);
+		/* One may have been under way. */
+		note_comes(fd, "WATCHDOG=1", DEADLINE_MS);
+		assert_false(note_comes(fd, "WATCHDOG=1", DEADLINE_MS));
+		assert_int_equal(ptrace(PTRACE_DETACH, engine, NULL, NULL), 0);
+		assert_true(note_comes(fd, "WATCHDOG=1", LONG_MS));
+	}
+	kill(r.pid, SIGTERM);
+	assert_int_equal(finish(&r), 0);
+	/* Somebody else's watchdog. */
+	while (note_comes(fd, "WATCHDOG=1", 0))
+		;
+	assert_int_equal(setenv("WATCHDOG_PID", "1", 1), 0);
+	start_daemon(&r, sock_path);
+	assert_true(note_comes(fd, "READY=1", START_SECONDS * 1000));
+	assert_false(note_comes(fd, "WATCHDOG=1", DEADLINE_MS));
+	kill(r.pid, SIGTERM);
+	assert_int_equal(finish(&r), 0);
+	close(fd);
+	unsetenv("WATCHDOG_PID");
+	unsetenv("WATCHDOG_USEC");
+	unsetenv("NOTIFY_SOCKET");
+	assert_int_equal(unlink(sa.sun_path), 0);
+	assert_true(folder_empty());
+}
+
 static void
 who_started_it_is_told_when_it_is_ready(void **state)
 {
-	struct sockaddr_un sa = { .sun_family = AF_UNIX };
-	struct pollfd p = { .fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0), .events = POLLIN };
-	char text[64] = "";
+	struct sockaddr_un sa;
+	int fd = listen_for_notes(&sa);
 	struct run r;
 
-	assert_true(p.fd >= 0);
-	snprintf(sa.sun_path, sizeof(sa.sun_path), "%s/notify", folder);
-	assert_int_equal(bind(p.fd, (struct sockaddr *)&sa, sizeof(sa)), 0);
-	assert_int_equal(setenv("NOTIFY_SOCKET", sa.sun_path, 1), 0);
 	start_daemon(&r, sock_path);
-	assert_int_equal(poll(&p, 1, START_SECONDS * 1000), 1);
-	assert_int_equal(recv(p.fd, text, sizeof(text) - 1, 0), strlen("READY=1"));
-	assert_string_equal(text, "READY=1");
+	assert_true(note_comes(fd, "READY=1", START_SECONDS * 1000));
 	assert_true(can_connect(sock_path));
 	kill(r.pid, SIGTERM);
 	assert_int_equal(finish(&r), 0);
 	/* Nobody there any more: the daemon starts all the same. */
-	close(p.fd);
+	close(fd);
 	start_daemon(&r, sock_path);
 	assert_true(expect(&r, "ready"));
 	kill(r.pid, SIGTERM);
@@ -390,6 +483,7 @@ main(int argc, char **argv)
 		cmocka_unit_test(a_machine_without_a_core_for_an_engine_or_the_port_is_told_what_to_do),
 		cmocka_unit_test(the_socket_is_there_from_ready_to_the_signal),
 		cmocka_unit_test(who_started_it_is_told_when_it_is_ready),
+		cmocka_unit_test(the_watchdog_is_fed_while_control_thread_and_engines_are_alive),
 		cmocka_unit_test(a_second_daemon_is_turned_away_and_the_first_goes_on),
 		cmocka_unit_test(sighup_changes_what_can_change_and_a_mistake_changes_nothing),
 		cmocka_unit_test(a_stale_socket_is_replaced_and_anything_else_is_left_alone),

@@ -67,7 +67,8 @@ PINGED_SECONDS = 3
 class Bed(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.up = lab_up(name=NAME)
+        # As a service the daemon is an ordinary user.
+        cls.up = lab_up('--user', 'daemon', name=NAME)
         cls.lab = cls.up.__enter__()
         # As a daemon that serves all users.
         path = cls.lab.hosts['h1']['socket']

@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The broker's process. */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <linux/capability.h>
+
+#include "broker_priv.h"
+#include "control/observe/sysfs.h"
+#include "net/net.h"
+#include "sandbox.h"
+
+#define CAP_BIT(cap) (1ull << (cap))
+/* Since Linux 5.9; before, CAP_SYS_ADMIN is needed in its place. */
+#ifndef CAP_CHECKPOINT_RESTORE
+#define CAP_CHECKPOINT_RESTORE 40
+#endif
+
+/** What is to be removed at the end, and what it was when the daemon named it. */
+struct doomed {
+	char path[BROKER_PATH_BYTES];
+	dev_t dev;
+	ino_t ino;
+	mode_t type;
+};
+
+struct xdp {
+	uint32_t ifindex, program;
+};
+
+static struct {
+	bool sealed;
+	struct doomed paths[BROKER_PATHS_MAX];
+	unsigned int nb_paths;
+	struct xdp xdps[BROKER_XDP_MAX];
+	unsigned int nb_xdps;
+} self;
+
+static int
+remember_path(const char *path)
+{
+	struct doomed *d = &self.paths[self.nb_paths];
+	struct stat st;
+
+	if (self.nb_paths == BROKER_PATHS_MAX)
+		return ENOSPC;
+	if (memchr(path, '\0', BROKER_PATH_BYTES) == NULL || path[0] != '/')
+		return EINVAL;
+	if (lstat(path, &st) != 0)
+		return errno == ENOENT ? 0 : errno;
+	if (!S_ISSOCK(st.st_mode) && !S_ISDIR(st.st_mode))
+		return EINVAL;
+	*d = (struct doomed){ .dev = st.st_dev, .ino = st.st_ino, .type = st.st_mode & S_IFMT };
+	strcpy(d->path, path);
+	self.nb_paths++;
+	return 0;
+}
+
+static int
+remember_xdp(uint32_t ifindex)
+{
+	uint32_t program = net_xdp_program(ifindex);
+
+	if (self.nb_xdps == BROKER_XDP_MAX)
+		return ENOSPC;
+	if (program != 0)
+		self.xdps[self.nb_xdps++] = (struct xdp){ ifindex, program };
+	return 0;
+}
+
+static unsigned long long
+capabilities(void)
+{
+	unsigned long long caps = CAP_BIT(CAP_SYS_PTRACE) | CAP_BIT(CAP_DAC_OVERRIDE);
+	bool known = prctl(PR_CAPBSET_READ, CAP_CHECKPOINT_RESTORE, 0, 0, 0) >= 0;
+
+	caps |= known ? CAP_BIT(CAP_CHECKPOINT_RESTORE) : CAP_BIT(CAP_SYS_ADMIN);
+	if (self.nb_xdps > 0)
+		caps |= CAP_BIT(CAP_NET_ADMIN);
+	/* Root's files in folders with the sticky bit, such as /tmp. */
+	if (self.nb_paths > 0)
+		caps |= CAP_BIT(CAP_FOWNER);
+	return caps;
+}
+
+static int
+seal(const struct broker_req *q)
+{
+	int rc;
+
+	shared_prepare();
+	rc = identity_take_keeping(&q->seal.id, capabilities());
+	if (rc == 0)
+		rc = sandbox_enter(q->seal.confined ? SANDBOX_BROKER : SANDBOX_NONE);
+	self.sealed = rc == 0;
+	return rc;
+}
+
+/** The process at the other end of the socket @p sock. @return 0 with two descriptors, or an errno value. */
+static int
+open_process(int sock, int *fds)
+{
+	struct ucred cred;
+	socklen_t len = sizeof(cred);
+
+	if (getsockopt(sock, SOL_SOCKET, SO_PEERCRED, &cred, &len) != 0)
+		return errno;
+	/* Of a process that this namespace doesn't see, the number is 0; SO_PEERCRED of a listening socket is ours. */
+	if (cred.pid <= 0)
+		return ESRCH;
+	shared_process(cred.pid, &fds[0], &fds[1]);
+	if (fds[0] >= 0 && fds[1] >= 0)
+		return 0;
+	if (fds[0] >= 0)
+		close(fds[0]);
+	return EACCES;
+}
+
+static void
+open_files(const struct broker_req *q, const int *in, struct broker_rsp *r, int *out)
+{
+	if (q->n > SHARED_BATCH || !shared_is_process(in[0], in[1])) {
+		r->rc = EINVAL;
+		return;
+	}
+	shared_open(in[0], in[1], q->ranges, q->n, r->files);
+	for (uint32_t i = 0; i < q->n; i++) {
+		if (r->files[i].status != SHARED_OK)
+			continue;
+		out[r->nb_fds] = r->files[i].fd;
+		r->files[i].fd = (int)r->nb_fds++;
+	}
+}
+
+/** Execute a request. @param in  Its @p nb_in descriptors. @param out  Receives r->nb_fds descriptors. */
+static void
+execute(const struct broker_req *q, const int *in, unsigned int nb_in, struct broker_rsp *r, int *out)
+{
+	switch ((enum broker_op)q->op) {
+	case BROKER_REMOVE:
+		r->rc = self.sealed || nb_in != 0 ? EPERM : remember_path(q->path);
+		return;
+	case BROKER_DETACH:
+		r->rc = self.sealed || nb_in != 0 ? EPERM : remember_xdp(q->ifindex);
+		return;
+	case BROKER_SEAL:
+		r->rc = self.sealed || nb_in != 0 ? EPERM : seal(q);
+		return;
+	case BROKER_PROCESS:
+		r->rc = nb_in != 1 ? EINVAL : open_process(in[0], out);
+		r->nb_fds = r->rc == 0 ? 2 : 0;
+		return;
+	case BROKER_OPEN:
+		if (nb_in != BROKER_REQUEST_FDS)
+			r->rc = EINVAL;
+		else
+			open_files(q, in, r, out);
+		return;
+	}
+	r->rc = EINVAL;
+}
+
+static void
+clean_up(void)
+{
+	struct stat st;
+
+	for (unsigned int i = 0; i < self.nb_paths; i++) {
+		const struct doomed *d = &self.paths[i];
+
+		/* Another daemon may have taken the name meanwhile. */
+		if (lstat(d->path, &st) != 0 || st.st_dev != d->dev || st.st_ino != d->ino || (st.st_mode & S_IFMT) != d->type)
+			continue;
+		if (S_ISDIR(d->type))
+			sysfs_remove_tree(AT_FDCWD, d->path);
+		else
+			unlink(d->path);
+	}
+	for (unsigned int i = 0; i < self.nb_xdps; i++)
+		net_xdp_detach(self.xdps[i].ifindex, self.xdps[i].program);
+}
+
+/** Signals of a terminal or a service manager are for the daemon, whose end we must see. */
+static void
+prepare(int sock)
+{
+	static const int ignored[] = { SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGPIPE };
+	int null;
+
+	for (unsigned int i = 0; i < sizeof(ignored) / sizeof(ignored[0]); i++)
+		signal(ignored[i], SIG_IGN);
+	prctl(PR_SET_NAME, "uroced-broker", 0, 0, 0);
+	/* stderr stays. */
+	null = open("/dev/null", O_WRONLY | O_CLOEXEC);
+	dup2(null, STDOUT_FILENO);
+	dup2(sock, STDIN_FILENO);
+	syscall(SYS_close_range, STDERR_FILENO + 1, ~0u, 0);
+}
+
+void
+broker_serve(int sock)
+{
+	static struct broker_req q;
+	static struct broker_rsp r;
+	int in[SHARED_BATCH], out[SHARED_BATCH];
+	unsigned int nb_in, i;
+	long n;
+
+	prepare(sock);
+	for (;;) {
+		nb_in = BROKER_REQUEST_FDS;
+		n = broker_receive(STDIN_FILENO, &q, sizeof(q), in, &nb_in);
+		if (n == 0)
+			break;
+		r = (struct broker_rsp){ .rc = EINVAL };
+		if (n == (long)sizeof(q)) {
+			r.rc = 0;
+			execute(&q, in, nb_in, &r, out);
+		}
+		for (i = 0; i < nb_in; i++)
+			close(in[i]);
+		if (broker_send(STDIN_FILENO, &r, sizeof(r), out, r.nb_fds) != 0)
+			break;
+		for (i = 0; i < r.nb_fds; i++)
+			close(out[i]);
+	}
+	clean_up();
+	_exit(EXIT_SUCCESS);
+}

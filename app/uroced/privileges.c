@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <rte_eal.h>
+
+#include "control/observe/sysfs.h"
+#include "privileges.h"
+#include "sandbox.h"
+
+#define UNIX_PREFIX "unix:"
+
+/* What these compilers put into the daemon has system calls of its own. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define SANITIZED true
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) || __has_feature(memory_sanitizer)
+#define SANITIZED true
+#endif
+#endif
+#ifndef SANITIZED
+#define SANITIZED false
+#endif
+
+int
+privileges_prepare(struct privileges *p, const struct uroced_config *confs, unsigned int n)
+{
+	char said[512];
+
+	for (unsigned int i = 1; i < n; i++) {
+		if (strcmp(confs[i].user, confs[0].user) == 0 && confs[i].seccomp == confs[0].seccomp)
+			continue;
+		fprintf(stderr, "uroced: %s and %s are served by one process, so daemon.user and daemon.seccomp must be the same in both\n",
+			confs[0].socket, confs[i].socket);
+		return -1;
+	}
+	p->seccomp = confs[0].seccomp && !SANITIZED;
+	if (identity_find(confs[0].user, &p->id, said, sizeof(said)) != 0) {
+		fprintf(stderr, "uroced: %s\n", said);
+		return -1;
+	}
+	if (said[0] != '\0')
+		fprintf(stderr, "uroced: warning: %s\n", said);
+	if (!p->id.drop)
+		return 0;
+	p->broker = broker_start();
+	if (p->broker == NULL) {
+		fprintf(stderr, "uroced: the broker can't be started: %s\n", strerror(errno));
+		return -1;
+	}
+	p->opener = broker_ops(p->broker);
+	return 0;
+}
+
+static void
+remove_at_end(struct broker *b, const char *path)
+{
+	int rc = broker_remove_at_end(b, path);
+
+	if (rc != 0)
+		fprintf(stderr, "uroced: warning: %s will not be removed when the daemon ends: %s\n", path, strerror(rc));
+}
+
+/** Name to the broker what an ordinary user can't undo. */
+static void
+name_remains(struct broker *b, const struct uroce *u)
+{
+	char path[BROKER_PATH_BYTES];
+	uint32_t ifindex;
+
+	remove_at_end(b, u->conf.socket);
+	snprintf(path, sizeof(path), "%s.sys", u->conf.socket);
+	remove_at_end(b, path);
+	if (strncmp(u->conf.metrics, UNIX_PREFIX, strlen(UNIX_PREFIX)) == 0)
+		remove_at_end(b, u->conf.metrics + strlen(UNIX_PREFIX));
+	for (uint16_t i = 0; i < u->nb_ports; i++) {
+		ifindex = net_port_xdp_ifindex(u->ports[i]);
+		if (ifindex != 0 && broker_detach_at_end(b, ifindex) != 0)
+			fprintf(stderr, "uroced: warning: the XDP program of %s will stay there when the daemon ends\n", u->ports[i]->netdev);
+	}
+}
+
+/** Become the user, without capabilities. @return 0, or -1 with a message printed. */
+static int
+change_user(struct privileges *p, struct uroce *const *of, unsigned int n)
+{
+	char path[BROKER_PATH_BYTES];
+	int rc;
+
+	for (unsigned int i = 0; i < n; i++) {
+		name_remains(p->broker, of[i]);
+		sysfs_give(of[i]->control, p->id.uid, p->id.gid);
+	}
+	if ((size_t)snprintf(path, sizeof(path), "%s/dpdk_telemetry.v2", rte_eal_get_runtime_dir()) < sizeof(path))
+		remove_at_end(p->broker, path);
+	rc = broker_seal(p->broker, &p->id, p->seccomp);
+	if (rc == 0)
+		rc = identity_take(&p->id);
+	if (rc != 0) {
+		fprintf(stderr, "uroced: can't give up root's rights: %s; daemon.user = root keeps them\n", strerror(rc));
+		return -1;
+	}
+	return 0;
+}
+
+int
+privileges_drop(struct privileges *p, struct uroce *const *of, unsigned int n)
+{
+	int rc;
+
+	if (p->id.drop && change_user(p, of, n) != 0)
+		return -1;
+	/* Root without seccomp is left as it is. */
+	if (!p->seccomp && !p->id.drop)
+		return 0;
+	rc = sandbox_enter(p->seccomp ? SANDBOX_DAEMON : SANDBOX_NONE);
+	if (rc == 0)
+		return 0;
+	fprintf(stderr, "uroced: its system calls can't be limited: %s; daemon.seccomp = off goes on without\n", strerror(rc));
+	return -1;
+}
+
+void
+privileges_end(struct privileges *p)
+{
+	broker_end(p->broker);
+	p->broker = NULL;
+}
