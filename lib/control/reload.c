@@ -124,7 +124,7 @@ apply_limits(struct reload *r, struct config_port *port, const struct config_por
 
 /** Apply limits of programs and users. What they have beyond a new limit they keep. */
 static int
-apply_shares(struct reload *r, struct config_port *port, const struct config_port *new_port)
+apply_quotas(struct reload *r, struct config_port *port, const struct config_port *new_port)
 {
 	return 0;
 }
@@ -138,14 +138,14 @@ static const struct live_key live_keys[] = {
 	{ "max_cq", false, apply_limits },
 	{ "max_srq", false, apply_limits },
 #define X(kind, session, user, most, unit, plural) \
-	{ "session_max_" #kind, false, apply_shares }, { "user_max_" #kind, false, apply_shares },
-	CONFIG_SHARES(X)
+	{ "session_max_" #kind, false, apply_quotas }, { "user_max_" #kind, false, apply_quotas },
+	CONFIG_QUOTAS(X)
 #undef X
-	{ "user_max_sessions", false, apply_shares },
-	{ "session_max_connects", false, apply_shares },
-	{ "user_max_connects", false, apply_shares },
-	{ "limit_root", false, apply_shares },
-	{ "hello_timeout", false, apply_shares },
+	{ "user_max_sessions", false, apply_quotas },
+	{ "session_max_connects", false, apply_quotas },
+	{ "user_max_connects", false, apply_quotas },
+	{ "limit_root", false, apply_quotas },
+	{ "hello_timeout", false, apply_quotas },
 };
 
 /* ---- A single setting, changed by the application ---- */

@@ -59,10 +59,10 @@ session_destroy(struct session *s)
 		close(s->proc_fd);
 	for (int i = 0; i < OBJ_TYPES; i++)
 		handles_fini(&s->tab[i]);
-	quota_give(s, SHARE_metadata, s->nb_segs * sizeof(*s->segs));
+	quota_give(s, QUOTA_metadata, s->nb_segs * sizeof(*s->segs));
 	if (s->charged) {
-		quota_give(s, SHARE_fd, SESSION_FDS);
-		quota_give(s, SHARE_metadata, SESSION_BYTES);
+		quota_give(s, QUOTA_fd, SESSION_FDS);
+		quota_give(s, QUOTA_metadata, SESSION_BYTES);
 	}
 	quota_leave(s->user);
 	free(s->segs);

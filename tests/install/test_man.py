@@ -104,7 +104,7 @@ class Pages(unittest.TestCase):
         live = {('port uroceN' if port == 'true' else 'daemon', key)
                 for key, port in re.findall(r'\{ "(\w+)", (true|false), apply_', read('lib/control/reload.c'))
                 if not key.endswith('_max_')}
-        table = re.search(r'#define CONFIG_SHARES\(X\)(.*?[^\\])\n', read('lib/control/config/config.h'), re.S)[1]
+        table = re.search(r'#define CONFIG_QUOTAS\(X\)(.*?[^\\])\n', read('lib/control/config/config.h'), re.S)[1]
         live |= {('daemon', key) for key in shares(re.findall(r'\bX\((\w+),', table))}
         found = {(title, key) for title in SECTIONS.values()
                  for key, text in page_items(page_section('uroced.conf.5', f'[{title}]')).items()

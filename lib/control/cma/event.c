@@ -70,7 +70,7 @@ drop(struct cma_kept *k)
 {
 	detach(k);
 	take_out(k);
-	quota_give(k->in->session, SHARE_metadata, sizeof(*k) + k->bytes);
+	quota_give(k->in->session, QUOTA_metadata, sizeof(*k) + k->bytes);
 	free(k);
 }
 
@@ -114,7 +114,7 @@ cma_event_send(struct cma_id *id, const struct ctl_cm_event *ev, struct cma_id *
 		session_close(s, "no memory for its connection events");
 		return;
 	}
-	quota_charge(s, SHARE_metadata, sizeof(*k) + bytes);
+	quota_charge(s, QUOTA_metadata, sizeof(*k) + bytes);
 	k->in = cs;
 	k->bytes = bytes;
 	memcpy(k->event, ev, bytes);
@@ -233,7 +233,7 @@ cma_event_room(const struct session *s)
 	if (cs->nb_sent + cs->nb_queued >= CTL_CM_MAX_QUEUED)
 		trim(cs);
 	return cs->nb_sent + cs->nb_queued < CTL_CM_MAX_QUEUED &&
-	       quota_fits(s, SHARE_metadata, sizeof(struct cma_kept) + sizeof(struct ctl_cm_event));
+	       quota_fits(s, QUOTA_metadata, sizeof(struct cma_kept) + sizeof(struct ctl_cm_event));
 }
 
 int
@@ -241,7 +241,7 @@ cma_event_want_room(const struct session *s, struct request *r)
 {
 	if (cma_event_room(s))
 		return 0;
-	if (!quota_fits(s, SHARE_metadata, sizeof(struct cma_kept) + sizeof(struct ctl_cm_event)))
+	if (!quota_fits(s, QUOTA_metadata, sizeof(struct cma_kept) + sizeof(struct ctl_cm_event)))
 		return req_fail(r, EAGAIN, "events of this channel wait to be read: no more metadata for this program or user "
 				"(daemon.session_max_metadata, daemon.user_max_metadata)");
 	return req_fail(r, EAGAIN, "%d events of this channel wait to be read", CTL_CM_MAX_QUEUED);
@@ -271,7 +271,7 @@ op_cm_open(struct session *s, struct request *r)
 
 	if (s->cma != NULL)
 		return req_fail(r, EINVAL, "this session has an event channel already");
-	rc = quota_take(s, SHARE_fd, 1, r);
+	rc = quota_take(s, QUOTA_fd, 1, r);
 	if (rc != 0)
 		return rc;
 	cs = calloc(1, sizeof(*cs));
@@ -279,7 +279,7 @@ op_cm_open(struct session *s, struct request *r)
 	if (rc != 0) {
 		if (cs != NULL)
 			req_fail(r, rc, "no descriptors for the event channel: %s", strerror(rc));
-		quota_give(s, SHARE_fd, 1);
+		quota_give(s, QUOTA_fd, 1);
 		free(cs);
 		return rc;
 	}
@@ -291,7 +291,7 @@ op_cm_open(struct session *s, struct request *r)
 	if (rc != 0) {
 		close(theirs);
 		close(cs->sock.fd);
-		quota_give(s, SHARE_fd, 1);
+		quota_give(s, QUOTA_fd, 1);
 		free(cs);
 		return rc;
 	}
@@ -315,7 +315,7 @@ cma_channel_end(struct session *s)
 	while ((k = TAILQ_FIRST(&cs->sent)) != NULL || (k = TAILQ_FIRST(&cs->queue)) != NULL)
 		drop(k);
 	close(cs->sock.fd);
-	quota_give(s, SHARE_fd, 1);
+	quota_give(s, QUOTA_fd, 1);
 	free(cs);
 	s->cma = NULL;
 }

@@ -282,7 +282,7 @@ static const struct config_key daemon_keys[] = {
 #define X(kind, session, user, most, unit, plural) \
 	{ "session_max_" #kind, D(session_max_##kind), parse_u32, 0, most, NULL }, \
 	{ "user_max_" #kind, D(user_max_##kind), parse_u32, 0, most, NULL },
-	CONFIG_SHARES(X)
+	CONFIG_QUOTAS(X)
 #undef X
 	{ "user_max_sessions", D(user_max_sessions), parse_u32, 0, UROCE_MAX_SESSIONS, NULL },
 	{ "session_max_connects", D(session_max_connects), parse_u32, 0, UINT32_MAX, NULL },
@@ -341,7 +341,7 @@ config_defaults(struct uroced_config *c)
 		.max_ah = UROCE_MAX_AH,
 		.max_cm_id = UROCE_MAX_CM_ID,
 #define X(kind, session, user, most, unit, plural) .session_max_##kind = session, .user_max_##kind = user,
-		CONFIG_SHARES(X)
+		CONFIG_QUOTAS(X)
 #undef X
 		.user_max_sessions = UROCE_MAX_SESSIONS / 4,
 		.session_max_connects = 16384,
@@ -383,18 +383,18 @@ port_of_section(struct uroced_config *c, const struct config_setting *s, char *e
 	return p;
 }
 
-/** The keys of CONFIG_SHARES, as a message lists them. */
+/** The keys of CONFIG_QUOTAS, as a message lists them. */
 #define X(kind, session, user, most, unit, plural) " " #kind
-static const char share_keys[] = ", and session_max_KIND and user_max_KIND with a KIND of" CONFIG_SHARES(X);
+static const char quota_keys[] = ", and session_max_KIND and user_max_KIND with a KIND of" CONFIG_QUOTAS(X);
 #undef X
 
 static bool
-is_share(const struct config_key *k)
+is_quota(const struct config_key *k)
 {
 #define X(kind, session, user, most, unit, plural) \
 	if (strcmp(k->name, "session_max_" #kind) == 0 || strcmp(k->name, "user_max_" #kind) == 0) \
 		return true;
-	CONFIG_SHARES(X)
+	CONFIG_QUOTAS(X)
 #undef X
 	return false;
 }
@@ -420,13 +420,13 @@ apply(struct uroced_config *c, const struct config_setting *s, char *err)
 	if (s->key[0] == '\0')
 		return 0; /* an empty section */
 	for (k = keys; k->name != NULL && strcmp(k->name, s->key) != 0; k++) {
-		if (is_share(k))
+		if (is_quota(k))
 			continue;
 		strlcat(known, k == keys ? "" : ", ", sizeof(known));
 		strlcat(known, k->name, sizeof(known));
 	}
 	if (k->name == NULL)
-		return config_error(err, s, "unknown key; there are %s%s", known, keys == daemon_keys ? share_keys : "");
+		return config_error(err, s, "unknown key; there are %s%s", known, keys == daemon_keys ? quota_keys : "");
 	if (k->parse(k, s->value, (char *)base + k->offset, why, sizeof(why)) != 0)
 		return config_error(err, s, "%s", why);
 	return 0;

@@ -49,7 +49,7 @@ struct config_port {
  * A quarter of what the daemon has at most is one user's, so that others have enough when he has used up his share; of multicast
  * attachments half of what one group can have.
  */
-#define CONFIG_SHARES(X) \
+#define CONFIG_QUOTAS(X) \
 	X(qp, UROCE_MAX_QP / 4, UROCE_MAX_QP / 4, UROCE_MAX_QP, 1, "QPs") \
 	X(cq, UROCE_MAX_CQ / 4, UROCE_MAX_CQ / 4, UROCE_MAX_CQ, 1, "CQs") \
 	X(channel, 2048, 4096, UROCE_MAX_CQ, 1, "completion channels") \
@@ -67,11 +67,11 @@ struct config_port {
 	X(metadata, 64, 256, UINT32_MAX, CONFIG_MIB, "MiB of metadata") \
 	X(memory, 0, 0, UINT32_MAX, CONFIG_MIB, "MiB of registered memory")
 #define CONFIG_MIB (UINT64_C(1) << 20)
-enum share {
-#define X(kind, session, user, most, unit, plural) SHARE_##kind,
-	CONFIG_SHARES(X)
+enum quota {
+#define X(kind, session, user, most, unit, plural) QUOTA_##kind,
+	CONFIG_QUOTAS(X)
 #undef X
-	SHARES,
+	QUOTAS,
 };
 
 /** Everything that can be configured; config_defaults() fills it. */
@@ -85,9 +85,9 @@ struct uroced_config {
 	uint32_t mbufs;                        /**< packet buffers; 0: derived from the number of ports and engines */
 	uint32_t log_level;                    /**< RTE_LOG_*; 0: keep EAL's */
 	uint32_t max_sessions, max_pd, max_mr, max_cq, max_srq, max_qp, max_ah, max_cm_id;
-	/** Limits of one program, and of all programs of one user; see CONFIG_SHARES. */
+	/** Limits of one program, and of all programs of one user; see CONFIG_QUOTAS. */
 #define X(kind, session, user, most, unit, plural) uint32_t session_max_##kind, user_max_##kind;
-	CONFIG_SHARES(X)
+	CONFIG_QUOTAS(X)
 #undef X
 	uint32_t user_max_sessions;
 	uint32_t session_max_connects, user_max_connects; /**< calls of rdma_connect() per second; 0: no limit */

@@ -148,7 +148,7 @@ struct control {
 	struct burst ends; /**< limits log lines about ended sessions */
 	struct subuids *subuids;
 	struct burst refusals; /**< limits log lines about refused requests */
-	uint64_t refused[SHARES], refused_sessions, hello_timeouts; /**< requests beyond a limit of a program or user */
+	uint64_t refused[QUOTAS], refused_sessions, hello_timeouts; /**< requests beyond a limit of a program or user */
 
 	/* Objects: obj, memory. */
 	struct shared_ops shared; /**< who opens what programs have mapped (/proc/PID/map_files) */

@@ -7,23 +7,23 @@
 #include "control/core/quota_priv.h"
 #include "control/core/subuid_priv.h"
 
-/** The rows of CONFIG_SHARES: offsets of the limits in struct uroced_config, and words for messages. */
+/** The rows of CONFIG_QUOTAS: offsets of the limits in struct uroced_config, and words for messages. */
 static const struct kind {
 	size_t session, user;
 	const char *key; /**< without session_ or user_ */
 	uint64_t unit;
 	const char *plural;
-} kinds[SHARES] = {
+} kinds[QUOTAS] = {
 #define X(kind, session_, user_, most_, unit_, plural_) \
-	[SHARE_##kind] = { offsetof(struct uroced_config, session_max_##kind), offsetof(struct uroced_config, user_max_##kind), \
+	[QUOTA_##kind] = { offsetof(struct uroced_config, session_max_##kind), offsetof(struct uroced_config, user_max_##kind), \
 			   "max_" #kind, unit_, plural_ },
-	CONFIG_SHARES(X)
+	CONFIG_QUOTAS(X)
 #undef X
 };
-static_assert(SHARES < 32, "a bit for each kind, and one for connections, in session.limits_logged and user.logged");
+static_assert(QUOTAS < 32, "a bit for each kind, and one for connections, in session.limits_logged and user.logged");
 
 const char *
-quota_key(enum share kind)
+quota_key(enum quota kind)
 {
 	return kinds[kind].key;
 }
@@ -54,7 +54,7 @@ quota_leave(struct user *u)
 {
 	if (u == NULL || --u->sessions > 0)
 		return;
-	for (unsigned int i = 0; i < SHARES; i++)
+	for (unsigned int i = 0; i < QUOTAS; i++)
 		UROCE_ASSERT(u->used[i] == 0);
 	LIST_REMOVE(u, link);
 	free(u);
@@ -115,7 +115,7 @@ configured(const struct control *c, size_t offset)
 enum verdict { FITS, BEYOND_SESSION, BEYOND_USER };
 
 static enum verdict
-judge(const struct session *s, enum share kind, uint64_t n)
+judge(const struct session *s, enum quota kind, uint64_t n)
 {
 	const struct kind *k = &kinds[kind];
 
@@ -130,20 +130,20 @@ judge(const struct session *s, enum share kind, uint64_t n)
 }
 
 bool
-quota_fits(const struct session *s, enum share kind, uint64_t n)
+quota_fits(const struct session *s, enum quota kind, uint64_t n)
 {
 	return judge(s, kind, n) == FITS;
 }
 
 void
-quota_charge(struct session *s, enum share kind, uint64_t n)
+quota_charge(struct session *s, enum quota kind, uint64_t n)
 {
 	s->used[kind] += n;
 	s->user->used[kind] += n;
 }
 
 void
-quota_give(struct session *s, enum share kind, uint64_t n)
+quota_give(struct session *s, enum quota kind, uint64_t n)
 {
 	UROCE_ASSERT(s->used[kind] >= n && s->user->used[kind] >= n);
 	s->used[kind] -= n;
@@ -151,14 +151,14 @@ quota_give(struct session *s, enum share kind, uint64_t n)
 }
 
 void
-quota_move(struct session *from, struct session *to, enum share kind, uint64_t n)
+quota_move(struct session *from, struct session *to, enum quota kind, uint64_t n)
 {
 	quota_give(from, kind, n);
 	quota_charge(to, kind, n);
 }
 
 int
-quota_take(struct session *s, enum share kind, uint64_t n, struct request *r)
+quota_take(struct session *s, enum quota kind, uint64_t n, struct request *r)
 {
 	const struct kind *k = &kinds[kind];
 
@@ -193,10 +193,10 @@ quota_session(struct session *s, struct request *r)
 		rc = refuse(s, r, EMFILE, &logged, 1, "user", "max_sessions", conf->user_max_sessions, "sessions");
 	}
 	u->logged_session = !fits && logged != 0;
-	if (rc == 0 && quota_take(s, SHARE_fd, SESSION_FDS, r) != 0)
+	if (rc == 0 && quota_take(s, QUOTA_fd, SESSION_FDS, r) != 0)
 		rc = EMFILE;
-	if (rc == 0 && quota_take(s, SHARE_metadata, SESSION_BYTES, r) != 0) {
-		quota_give(s, SHARE_fd, SESSION_FDS);
+	if (rc == 0 && quota_take(s, QUOTA_metadata, SESSION_BYTES, r) != 0) {
+		quota_give(s, QUOTA_fd, SESSION_FDS);
 		rc = EMFILE;
 	}
 	s->charged = rc == 0;
@@ -226,10 +226,10 @@ quota_connect(struct session *s, struct request *r)
 	if (s->own)
 		return 0;
 	if (conf->session_max_connects != 0 && !rate_has(&s->connects, conf->session_max_connects, now_ns))
-		return refuse(s, r, EAGAIN, &s->limits_logged, 1u << SHARES, "session", "max_connects",
+		return refuse(s, r, EAGAIN, &s->limits_logged, 1u << QUOTAS, "session", "max_connects",
 			      conf->session_max_connects, "connections per second");
 	if (of_user != 0 && !rate_has(&s->user->connects, of_user, now_ns))
-		return refuse(s, r, EAGAIN, &s->user->logged, 1u << SHARES, "user", "max_connects", of_user,
+		return refuse(s, r, EAGAIN, &s->user->logged, 1u << QUOTAS, "user", "max_connects", of_user,
 			      "connections per second");
 	if (conf->session_max_connects != 0)
 		s->connects.left--;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * What a program and a user may have at most: the kinds of CONFIG_SHARES, sessions, connections per second.
+ * What a program and a user may have at most: the kinds of CONFIG_QUOTAS, sessions, connections per second.
  *
  * Owns: struct user, one for each user that has sessions. A user is the uid of the socket's peer according to the kernel; if that
  * is one of somebody's subordinate ids, it is his (subuid_priv.h). Limits come from the configuration (0: none). Those of a
@@ -18,7 +18,7 @@ struct user {
 	LIST_ENTRY(user) link;
 	uid_t uid;
 	uint32_t sessions;
-	uint64_t used[SHARES];
+	uint64_t used[QUOTAS];
 	struct limit_rate connects;
 	uint32_t logged;     /**< a bit for each kind of which the log has said that the user has reached its limit */
 	bool logged_session; /**< the same for sessions */
@@ -38,17 +38,17 @@ int quota_session(struct session *s, struct request *r);
  * @param r  Fails if that is too much; may be NULL.
  * @return 0, or ENOMEM: nothing was charged.
  */
-int quota_take(struct session *s, enum share kind, uint64_t n, struct request *r);
+int quota_take(struct session *s, enum quota kind, uint64_t n, struct request *r);
 /** Charge without a check: for what can't be refused any more. */
-void quota_charge(struct session *s, enum share kind, uint64_t n);
+void quota_charge(struct session *s, enum quota kind, uint64_t n);
 /** Give back what was charged. */
-void quota_give(struct session *s, enum share kind, uint64_t n);
+void quota_give(struct session *s, enum quota kind, uint64_t n);
 /** @return true if quota_take() of @p n would succeed. */
-bool quota_fits(const struct session *s, enum share kind, uint64_t n);
+bool quota_fits(const struct session *s, enum quota kind, uint64_t n);
 /** Move what was charged to @p from to @p to, without a check. */
-void quota_move(struct session *from, struct session *to, enum share kind, uint64_t n);
+void quota_move(struct session *from, struct session *to, enum quota kind, uint64_t n);
 /** @return the configuration key of a kind without its prefix session_ or user_. */
-const char *quota_key(enum share kind);
+const char *quota_key(enum quota kind);
 /** Check whether @p s may connect now, and count it. @return 0, or EAGAIN, with @p r failed. */
 int quota_connect(struct session *s, struct request *r);
 

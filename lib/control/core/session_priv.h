@@ -70,7 +70,7 @@ struct session {
 	pid_t pid;
 	uid_t uid;
 	struct user *user; /**< totals of all sessions with that uid */
-	uint64_t used[SHARES]; /**< what the session has of each kind: core/quota.c */
+	uint64_t used[QUOTAS]; /**< what the session has of each kind: core/quota.c */
 	bool charged;          /**< for itself */
 	uint32_t device_fds;   /**< descriptors charged for the open device */
 	struct limit_rate connects;

@@ -136,7 +136,7 @@ keep_map(struct map_build *b, void *base, size_t bytes)
 	if (id < 0)
 		goto fail;
 	m->maps[m->nb_maps++] = (struct mem_map){ .base = base, .bytes = bytes, .sigbus_id = id, .pieces = 1 };
-	quota_charge(b->session, SHARE_map, 1);
+	quota_charge(b->session, QUOTA_map, 1);
 	return 0;
 fail:
 	munmap(base, bytes);
@@ -151,7 +151,7 @@ maps_of_all(const struct control *c)
 	uint64_t n = 0;
 
 	TAILQ_FOREACH(s, &c->sessions, link)
-		n += s->used[SHARE_map];
+		n += s->used[QUOTA_map];
 	return n;
 }
 
@@ -160,12 +160,12 @@ check_maps(struct map_build *b, uint32_t more)
 {
 	struct session *s = b->session;
 
-	if (!quota_fits(s, SHARE_map, more))
+	if (!quota_fits(s, QUOTA_map, more))
 		memmap_drop_views(s);
 	/* They are charged when they are made. */
-	if (quota_take(s, SHARE_map, more, b->request) != 0)
+	if (quota_take(s, QUOTA_map, more, b->request) != 0)
 		return ENOMEM;
-	quota_give(s, SHARE_map, more);
+	quota_give(s, QUOTA_map, more);
 	if (maps_of_all(s->control) + more > CONTROL_MAX_MAPS)
 		return req_fail(b->request, ENOMEM, "all programs' MRs together need more than %d mappings",
 				CONTROL_MAX_MAPS);
@@ -179,7 +179,7 @@ drop_view(struct session *s, struct mem_view *w)
 	munmap(w->map.base, w->map.bytes);
 	LIST_REMOVE(w, link);
 	free(w);
-	quota_give(s, SHARE_map, 1);
+	quota_give(s, QUOTA_map, 1);
 }
 
 void
@@ -222,7 +222,7 @@ get_view(struct map_build *b, uint64_t index)
 		goto fail;
 	}
 	LIST_INSERT_HEAD(&s->views, w, link);
-	quota_charge(s, SHARE_map, 1);
+	quota_charge(s, QUOTA_map, 1);
 	return w;
 fail:
 	free(w);
@@ -305,7 +305,7 @@ memmap_run(struct map_build *b, const struct ctl_seg *segs, const struct seg_pla
 		return ENOMEM;
 	/* The kernel counts each piece as a mapping. */
 	b->maps->maps[b->maps->nb_maps - 1].pieces = n;
-	quota_charge(b->session, SHARE_map, n - 1);
+	quota_charge(b->session, QUOTA_map, n - 1);
 	return 0;
 }
 
@@ -315,7 +315,7 @@ memmap_release(struct session *s, struct mem_maps *m)
 	for (uint32_t i = 0; i < m->nb_maps; i++) {
 		sigbus_remove(m->maps[i].sigbus_id);
 		munmap(m->maps[i].base, m->maps[i].bytes);
-		quota_give(s, SHARE_map, m->maps[i].pieces);
+		quota_give(s, QUOTA_map, m->maps[i].pieces);
 	}
 	for (uint32_t i = 0; i < m->nb_views; i++) {
 		UROCE_ASSERT(m->views[i]->users > 0);

@@ -127,7 +127,7 @@ device_close(struct session *s)
 		s->kick_fds[i] = -1;
 	}
 	async_close(s);
-	quota_give(s, SHARE_fd, s->device_fds);
+	quota_give(s, QUOTA_fd, s->device_fds);
 	s->device_fds = 0;
 	s->mem_fd = -1;
 	s->port = NULL;
@@ -180,7 +180,7 @@ op_device_open(struct session *s, struct request *r)
 		return req_fail(r, EINVAL, "this session has a device open already");
 	if (index >= c->s.nb_ports)
 		return req_fail(r, ENODEV, "no device %u: there are %u", index, c->s.nb_ports);
-	rc = quota_take(s, SHARE_fd, device_fds(s), r);
+	rc = quota_take(s, QUOTA_fd, device_fds(s), r);
 	if (rc != 0)
 		return rc;
 	s->device_fds = device_fds(s);

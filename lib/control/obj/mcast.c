@@ -53,7 +53,7 @@ member_remove(struct session *s, struct obj_qp *qp, struct mcast_member *m)
 	net_group_leave(s->port, &m->mgid, control_now_ns());
 	LIST_REMOVE(m, link);
 	free(m);
-	quota_give(s, SHARE_mcast, 1);
+	quota_give(s, QUOTA_mcast, 1);
 }
 
 int
@@ -67,7 +67,7 @@ op_mcast_attach(struct session *s, struct request *r)
 	/* As in Linux's uverbs, attaching a second time succeeds and changes nothing. */
 	if (rc != 0 || member_find(qp, gid_at(q->mgid)) != NULL)
 		return rc;
-	rc = quota_take(s, SHARE_mcast, 1, r);
+	rc = quota_take(s, QUOTA_mcast, 1, r);
 	if (rc != 0)
 		return rc;
 	m = calloc(1, sizeof(*m));
@@ -93,7 +93,7 @@ op_mcast_attach(struct session *s, struct request *r)
 fail_member:
 	free(m);
 fail_share:
-	quota_give(s, SHARE_mcast, 1);
+	quota_give(s, QUOTA_mcast, 1);
 	return rc;
 }
 

@@ -188,7 +188,7 @@ create(struct map_build *b, const struct ctl_seg *segs, uint32_t n, struct obj_m
 	if (rc == 0)
 		rc = map_segs(b, segs, plans, n, out, &nb_out);
 	if (rc == 0)
-		rc = quota_take(b->session, SHARE_metadata, metadata_of(&mr->maps, nb_out), b->request);
+		rc = quota_take(b->session, QUOTA_metadata, metadata_of(&mr->maps, nb_out), b->request);
 	if (rc == 0) {
 		mr->metadata = metadata_of(&mr->maps, nb_out);
 		rc = publish(b, out, nb_out, mr, replaces);
@@ -210,9 +210,9 @@ take_memory(struct session *s, uint64_t bytes, const struct obj_mr *old, struct 
 	uint64_t less = old != NULL ? old->length : 0;
 	int rc;
 
-	quota_give(s, SHARE_memory, less);
-	rc = quota_take(s, SHARE_memory, bytes, r);
-	quota_charge(s, SHARE_memory, less);
+	quota_give(s, QUOTA_memory, less);
+	rc = quota_take(s, QUOTA_memory, bytes, r);
+	quota_charge(s, QUOTA_memory, less);
 	return rc;
 }
 
@@ -220,8 +220,8 @@ take_memory(struct session *s, uint64_t bytes, const struct obj_mr *old, struct 
 static void
 forget(struct session *s, struct obj_mr *mr)
 {
-	quota_give(s, SHARE_memory, mr->length);
-	quota_give(s, SHARE_metadata, mr->metadata);
+	quota_give(s, QUOTA_memory, mr->length);
+	quota_give(s, QUOTA_metadata, mr->metadata);
 	obj_free(s, OBJ_MR, &mr->obj);
 }
 
@@ -238,7 +238,7 @@ collect(struct session *s, struct request *r)
 
 	s->segs = NULL;
 	s->nb_segs = 0;
-	quota_give(s, SHARE_metadata, before * sizeof(*segs));
+	quota_give(s, QUOTA_metadata, before * sizeof(*segs));
 	if (q->nb_segs > UROCE_MAX_MR_SEGS || q->nb_segs != before + r->nb_segs) {
 		free(segs);
 		req_fail(r, EINVAL, "MR of %u segments, but %u were sent before and %u now: must be all of them, at most %u",
@@ -280,7 +280,7 @@ op_mr_reg(struct session *s, struct request *r)
 	if (rc == 0) {
 		mr = obj_new(s, OBJ_MR, sizeof(*mr), r, &rc);
 		if (mr == NULL)
-			quota_give(s, SHARE_memory, q->length);
+			quota_give(s, QUOTA_memory, q->length);
 	}
 	if (rc == 0) {
 		mr->session = s;
@@ -314,12 +314,12 @@ op_mr_segs(struct session *s, struct request *r)
 
 	if (s->nb_segs + r->nb_segs > UROCE_MAX_MR_SEGS)
 		return req_fail(r, EINVAL, "more than %u segments", UROCE_MAX_MR_SEGS);
-	rc = quota_take(s, SHARE_metadata, r->nb_segs * sizeof(*segs), r);
+	rc = quota_take(s, QUOTA_metadata, r->nb_segs * sizeof(*segs), r);
 	if (rc != 0)
 		return rc;
 	segs = reallocarray(s->segs, s->nb_segs + r->nb_segs + 1, sizeof(*segs));
 	if (segs == NULL) {
-		quota_give(s, SHARE_metadata, r->nb_segs * sizeof(*segs));
+		quota_give(s, QUOTA_metadata, r->nb_segs * sizeof(*segs));
 		return req_fail(r, ENOMEM, "no memory for the MR");
 	}
 	memcpy(segs + s->nb_segs, r->segs, r->nb_segs * sizeof(*segs));

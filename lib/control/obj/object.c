@@ -8,21 +8,21 @@ enum { BYTES_QP = 2560, BYTES_CQ = 512, BYTES_SRQ = 512, BYTES_MR = 192, BYTES_M
 static const struct {
 	const char *name;
 	const char *limit; /**< the configuration key of the daemon's limit */
-	enum share share;  /**< whose limits are those of programs and users */
+	enum quota share;  /**< whose limits are those of programs and users */
 	uint32_t bytes;    /**< metadata, in addition to the struct of lib/control */
 	uint32_t fds;
 } types[OBJ_TYPES] = {
-	[OBJ_PD] = { "PD", "max_pd", SHARE_pd, BYTES_LITTLE },
-	[OBJ_MR] = { "MR", "max_mr", SHARE_mr, BYTES_MR },
-	[OBJ_MW] = { "MW", "max_mr", SHARE_mr, BYTES_MW },
-	[OBJ_CHANNEL] = { "completion channel", "max_cq", SHARE_channel, BYTES_LITTLE, 1 },
-	[OBJ_CQ] = { "CQ", "max_cq", SHARE_cq, BYTES_CQ },
-	[OBJ_SRQ] = { "SRQ", "max_srq", SHARE_srq, BYTES_SRQ },
-	[OBJ_QP] = { "QP", "max_qp", SHARE_qp, BYTES_QP },
-	[OBJ_AH] = { "AH", "max_ah", SHARE_ah, BYTES_AH },
-	[OBJ_XRCD] = { "XRC domain", "max_pd", SHARE_xrcd, BYTES_LITTLE, 1 },
-	[OBJ_CM_ID] = { "CM id", "max_cm_id", SHARE_cm_id, BYTES_CM },
-	[OBJ_CM_GROUP] = { "CM group", "max_cm_id", SHARE_cm_group, BYTES_LITTLE },
+	[OBJ_PD] = { "PD", "max_pd", QUOTA_pd, BYTES_LITTLE },
+	[OBJ_MR] = { "MR", "max_mr", QUOTA_mr, BYTES_MR },
+	[OBJ_MW] = { "MW", "max_mr", QUOTA_mr, BYTES_MW },
+	[OBJ_CHANNEL] = { "completion channel", "max_cq", QUOTA_channel, BYTES_LITTLE, 1 },
+	[OBJ_CQ] = { "CQ", "max_cq", QUOTA_cq, BYTES_CQ },
+	[OBJ_SRQ] = { "SRQ", "max_srq", QUOTA_srq, BYTES_SRQ },
+	[OBJ_QP] = { "QP", "max_qp", QUOTA_qp, BYTES_QP },
+	[OBJ_AH] = { "AH", "max_ah", QUOTA_ah, BYTES_AH },
+	[OBJ_XRCD] = { "XRC domain", "max_pd", QUOTA_xrcd, BYTES_LITTLE, 1 },
+	[OBJ_CM_ID] = { "CM id", "max_cm_id", QUOTA_cm_id, BYTES_CM },
+	[OBJ_CM_GROUP] = { "CM group", "max_cm_id", QUOTA_cm_group, BYTES_LITTLE },
 };
 
 /** Charge the session with an object. @return 0, or ENOMEM, with @p r failed. */
@@ -33,15 +33,15 @@ take(struct session *s, enum obj_type type, uint32_t bytes, struct request *r)
 
 	if (rc != 0)
 		return rc;
-	rc = quota_take(s, SHARE_fd, types[type].fds, r);
+	rc = quota_take(s, QUOTA_fd, types[type].fds, r);
 	if (rc != 0)
 		goto fail_share;
-	rc = quota_take(s, SHARE_metadata, bytes, r);
+	rc = quota_take(s, QUOTA_metadata, bytes, r);
 	if (rc != 0)
 		goto fail_fds;
 	return 0;
 fail_fds:
-	quota_give(s, SHARE_fd, types[type].fds);
+	quota_give(s, QUOTA_fd, types[type].fds);
 fail_share:
 	quota_give(s, types[type].share, 1);
 	return rc;
@@ -50,16 +50,16 @@ fail_share:
 static void
 give(struct session *s, enum obj_type type, uint32_t bytes)
 {
-	quota_give(s, SHARE_metadata, bytes);
-	quota_give(s, SHARE_fd, types[type].fds);
+	quota_give(s, QUOTA_metadata, bytes);
+	quota_give(s, QUOTA_fd, types[type].fds);
 	quota_give(s, types[type].share, 1);
 }
 
 void
 obj_move(struct session *from, struct session *to, enum obj_type type, const struct obj *o)
 {
-	quota_move(from, to, SHARE_metadata, o->bytes);
-	quota_move(from, to, SHARE_fd, types[type].fds);
+	quota_move(from, to, QUOTA_metadata, o->bytes);
+	quota_move(from, to, QUOTA_fd, types[type].fds);
 	quota_move(from, to, types[type].share, 1);
 }
 
@@ -122,7 +122,7 @@ obj_ring_alloc(struct session *s, uint64_t bytes, const char *what, struct shm_b
 	if (shm_alloc(s->shm, bytes, b) != 0)
 		return req_fail(r, ENOMEM, "no memory for the queues of the %s (daemon.session_max_rings is %u MiB)", what,
 				s->control->s.conf->session_max_rings);
-	rc = quota_take(s, SHARE_rings, b->bytes, r);
+	rc = quota_take(s, QUOTA_rings, b->bytes, r);
 	if (rc != 0)
 		shm_free(s->shm, b);
 	return rc;
@@ -131,7 +131,7 @@ obj_ring_alloc(struct session *s, uint64_t bytes, const char *what, struct shm_b
 void
 obj_ring_free(struct session *s, const struct shm_block *b)
 {
-	quota_give(s, SHARE_rings, b->bytes);
+	quota_give(s, QUOTA_rings, b->bytes);
 	shm_free(s->shm, b);
 }
 

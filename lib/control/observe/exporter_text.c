@@ -122,10 +122,10 @@ write_objects(struct control *c, FILE *f)
 	for (unsigned int i = 0; i < RTE_DIM(objects); i++)
 		fprintf(f, "uroce_objects{type=\"%s\"} %u\n", objects[i].name, c->count[objects[i].type]);
 	TAILQ_FOREACH(s, &c->sessions, link) {
-		bytes += s->used[SHARE_memory];
+		bytes += s->used[QUOTA_memory];
 	}
 	head(f, "uroce_limit_refused", "_total", "counter", "requests beyond a limit of their program or user, by the key without its prefix");
-	for (unsigned int i = 0; i < SHARES; i++)
+	for (unsigned int i = 0; i < QUOTAS; i++)
 		fprintf(f, "uroce_limit_refused_total{limit=\"%s\"} %" PRIu64 "\n", quota_key(i), c->refused[i]);
 	fprintf(f, "uroce_limit_refused_total{limit=\"max_sessions\"} %" PRIu64 "\n", c->refused_sessions);
 	fprintf(f, "uroce_limit_refused_total{limit=\"hello_timeout\"} %" PRIu64 "\n", c->hello_timeouts);

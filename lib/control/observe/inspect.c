@@ -166,8 +166,8 @@ inspect_session(struct control *c, uint64_t number, struct inspect_session *out)
 		.xrcds = s->tab[OBJ_XRCD].used,
 		.cm_ids = s->tab[OBJ_CM_ID].used,
 		.ring_bytes = s->shm != NULL ? shm_used(s->shm) : 0,
-		.registered_bytes = s->used[SHARE_memory],
-		.maps = (uint32_t)s->used[SHARE_map],
+		.registered_bytes = s->used[QUOTA_memory],
+		.maps = (uint32_t)s->used[QUOTA_map],
 		.events_lost = s->async.lost,
 	};
 	strlcpy(out->program, s->program, sizeof(out->program));

@@ -112,7 +112,7 @@ static const struct {
 #define X(kind, session, user, most, unit, plural) \
 	{ "daemon", "session_max_" #kind, "none", "0 to " }, { "daemon", "session_max_" #kind, "4294967296", "0 to " }, \
 	{ "daemon", "user_max_" #kind, "none", "0 to " }, { "daemon", "user_max_" #kind, "4294967296", "0 to " },
-	CONFIG_SHARES(X)
+	CONFIG_QUOTAS(X)
 #undef X
 	{ "daemon", "session_max_qp", "65537", "0 to 65536" },
 	{ "daemon", "session_max_qp", "none", "0 to 65536" },
@@ -251,7 +251,7 @@ wrong_values_of_every_key_are_refused(void **state)
 		/* The limits of programs and users are told by their kinds. */
 #define X(kind, session, user, most, unit, plural) \
 	assert_true(i != 0 || strstr(strstr(key, "KIND of"), " " #kind) != NULL);
-		CONFIG_SHARES(X)
+		CONFIG_QUOTAS(X)
 #undef X
 	}
 }
@@ -424,9 +424,9 @@ defaults_are_the_largest_limits_and_the_default_socket(void **state)
 	assert_false(c.limit_root);
 #define X(kind, session, user, most, unit, plural) \
 	assert_int_equal(c.session_max_##kind, session); \
-	assert_true(SHARE_##kind == SHARE_memory || c.user_max_##kind > 0); \
-	assert_true(c.session_max_##kind <= c.user_max_##kind || SHARE_##kind == SHARE_rings);
-	CONFIG_SHARES(X)
+	assert_true(QUOTA_##kind == QUOTA_memory || c.user_max_##kind > 0); \
+	assert_true(c.session_max_##kind <= c.user_max_##kind || QUOTA_##kind == QUOTA_rings);
+	CONFIG_QUOTAS(X)
 #undef X
 	/* An MPI program has 1000 QPs and 10,000 MRs. */
 	assert_true(c.session_max_qp > 1000 && c.session_max_mr > 10000);

@@ -27,7 +27,7 @@ become_another(void)
 	s = TAILQ_LAST(&c->sessions, session_list);
 	u = quota_enter(c, OTHER_UID);
 	assert_non_null(u);
-	for (unsigned int i = 0; i < SHARES; i++) {
+	for (unsigned int i = 0; i < QUOTAS; i++) {
 		s->user->used[i] -= s->used[i];
 		u->used[i] += s->used[i];
 	}

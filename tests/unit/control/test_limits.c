@@ -191,16 +191,16 @@ static const struct {
 	const char *kind;
 	size_t session, user;
 	uint64_t unit;
-} kinds[SHARES] = {
+} kinds[QUOTAS] = {
 #define X(kind, session_, user_, most_, unit_, plural_) \
 	{ #kind, offsetof(struct uroced_config, session_max_##kind), offsetof(struct uroced_config, user_max_##kind), unit_ },
-	CONFIG_SHARES(X)
+	CONFIG_QUOTAS(X)
 #undef X
 };
 
 /** At the bound, one beyond it, and again after something was given back. */
 static void
-check_kind(struct session *s, enum share kind, size_t offset, const char *whose)
+check_kind(struct session *s, enum quota kind, size_t offset, const char *whose)
 {
 	uint32_t *limit = (uint32_t *)((char *)s->control->s.conf + offset), before = *limit;
 	uint64_t have = s->used[kind], unit = kinds[kind].unit;
@@ -226,7 +226,7 @@ static void
 each_kind_has_a_limit_for_programs_and_one_for_users(void **state)
 {
 	struct uroced_config *conf = daemon_control()->s.conf;
-	uint64_t refused[SHARES];
+	uint64_t refused[QUOTAS];
 	struct session *s;
 	struct peer p;
 
@@ -235,7 +235,7 @@ each_kind_has_a_limit_for_programs_and_one_for_users(void **state)
 	s = TAILQ_FIRST(&daemon_control()->sessions);
 	memcpy(refused, daemon_control()->refused, sizeof(refused));
 	conf->limit_root = true;
-	for (unsigned int i = 0; i < SHARES; i++) {
+	for (unsigned int i = 0; i < QUOTAS; i++) {
 		check_kind(s, i, kinds[i].session, "session");
 		check_kind(s, i, kinds[i].user, "user");
 		assert_int_equal(daemon_control()->refused[i], refused[i] + 4);
@@ -248,36 +248,36 @@ each_kind_has_a_limit_for_programs_and_one_for_users(void **state)
 
 /** Requests that make one object each, of the kinds that need nothing but a PD and a QP. */
 static int
-make(struct peer *p, enum share kind, uint32_t pd, uint32_t qp, struct ctl_rsp *r)
+make(struct peer *p, enum quota kind, uint32_t pd, uint32_t qp, struct ctl_rsp *r)
 {
 	static const uint8_t group[16] = { [10] = 0xff, 0xff, 224, 1, 2, 3 }, self[16] = { [10] = 0xff, 0xff, 198, 18, 0, 1 };
 	struct ctl_req q;
 
 	switch (kind) {
-	case SHARE_pd:
+	case QUOTA_pd:
 		q = peer_req(CTL_PD_ALLOC);
 		break;
-	case SHARE_channel:
-	case SHARE_fd:
+	case QUOTA_channel:
+	case QUOTA_fd:
 		q = peer_req(CTL_CHANNEL_CREATE);
 		break;
-	case SHARE_srq:
+	case QUOTA_srq:
 		q = peer_req(CTL_SRQ_CREATE);
 		q.srq_create = (struct ctl_srq_create_req){ .pd = pd, .max_wr = 1, .max_sge = 1 };
 		break;
-	case SHARE_mr:
+	case QUOTA_mr:
 		q = peer_req(CTL_MW_ALLOC);
 		q.mw_alloc = (struct ctl_mw_alloc_req){ .pd = pd, .type = 1 };
 		break;
-	case SHARE_xrcd:
+	case QUOTA_xrcd:
 		q = peer_req(CTL_XRCD_OPEN);
 		break;
-	case SHARE_ah:
+	case QUOTA_ah:
 		q = peer_req(CTL_AH_CREATE);
 		q.ah_create = (struct ctl_ah_create_req){ .pd = pd, .attr = { .is_global = 1, .port_num = 1, .sgid_index = 1 } };
 		memcpy(q.ah_create.attr.dgid, self, 16);
 		break;
-	case SHARE_mcast:
+	case QUOTA_mcast:
 		q = peer_req(CTL_MCAST_ATTACH);
 		q.mcast.qp = qp;
 		memcpy(q.mcast.mgid, group, 16);
@@ -292,8 +292,8 @@ make(struct peer *p, enum share kind, uint32_t pd, uint32_t qp, struct ctl_rsp *
 static void
 objects_of_each_kind_are_counted(void **state)
 {
-	static const enum share some[] = { SHARE_pd, SHARE_channel, SHARE_fd, SHARE_srq, SHARE_mr, SHARE_xrcd, SHARE_ah, SHARE_mcast,
-					   SHARE_cm_id, SHARE_metadata };
+	static const enum quota some[] = { QUOTA_pd, QUOTA_channel, QUOTA_fd, QUOTA_srq, QUOTA_mr, QUOTA_xrcd, QUOTA_ah, QUOTA_mcast,
+					   QUOTA_cm_id, QUOTA_metadata };
 	struct ctl_req q = peer_req(CTL_QP_CREATE);
 	struct uroced_config *conf = daemon_control()->s.conf;
 	struct ctl_rsp cq, qp, r;
@@ -318,18 +318,18 @@ objects_of_each_kind_are_counted(void **state)
 		*limit = (uint32_t)(s->used[some[i]] / kinds[some[i]].unit) + 1;
 		control_unlock(daemon_control());
 		/* Metadata are used up by ids. */
-		for (unsigned int n = 0; some[i] == SHARE_metadata && n < 4096 && make(&p, SHARE_cm_id, pd, 0, &r) == 0; n++)
+		for (unsigned int n = 0; some[i] == QUOTA_metadata && n < 4096 && make(&p, QUOTA_cm_id, pd, 0, &r) == 0; n++)
 			;
-		if (some[i] != SHARE_metadata) {
+		if (some[i] != QUOTA_metadata) {
 			assert_int_equal(make(&p, some[i], pd, qp.qp_create.handle, &r), 0);
 			/* Attaching a second time changes nothing. */
-			if (some[i] == SHARE_mcast)
+			if (some[i] == QUOTA_mcast)
 				assert_int_equal(make(&p, some[i], pd, qp.qp_create.handle, &r), 0);
 			else
 				assert_int_equal(make(&p, some[i], pd, qp.qp_create.handle, &r), ENOMEM);
 		}
 		snprintf(text, sizeof(text), "daemon.session_max_%s is %u", kinds[some[i]].kind, *limit);
-		if (some[i] != SHARE_mcast)
+		if (some[i] != QUOTA_mcast)
 			expect_part(r.message, text);
 		*limit = before;
 	}
@@ -382,7 +382,7 @@ segments_of_mrs_are_metadata(void **state)
 	peer_open(&p);
 	pd = peer_pd(p.sock);
 	s = TAILQ_FIRST(&daemon_control()->sessions);
-	used = s->used[SHARE_metadata];
+	used = s->used[QUOTA_metadata];
 	conf->session_max_metadata = 4;
 	while (n < 300 && scattered_mr(&p, pd, 16384, &r) == 0)
 		n++;
@@ -390,7 +390,7 @@ segments_of_mrs_are_metadata(void **state)
 	expect_part(r.message, "daemon.session_max_metadata is 4");
 	/* The last one's segments were given back, or are in the session until the next request. */
 	assert_int_not_equal(scattered_mr(&p, pd, 16384, &r), 0);
-	assert_in_range(s->used[SHARE_metadata], used, 4 << 20);
+	assert_in_range(s->used[QUOTA_metadata], used, 4 << 20);
 	conf->session_max_metadata = before;
 	peer_close(&p);
 	assert_true(daemon_wait_empty());
@@ -460,10 +460,10 @@ root_has_no_limits_of_users_unless_asked_for(void **state)
 
 	peer_open(&p);
 	conf->user_max_pd = 1;
-	assert_int_equal(make(&p, SHARE_pd, 0, 0, &r), 0);
-	assert_int_equal(make(&p, SHARE_pd, 0, 0, &r), root ? 0 : ENOMEM);
+	assert_int_equal(make(&p, QUOTA_pd, 0, 0, &r), 0);
+	assert_int_equal(make(&p, QUOTA_pd, 0, 0, &r), root ? 0 : ENOMEM);
 	conf->limit_root = true;
-	assert_int_equal(make(&p, SHARE_pd, 0, 0, &r), ENOMEM);
+	assert_int_equal(make(&p, QUOTA_pd, 0, 0, &r), ENOMEM);
 	conf->limit_root = false;
 	conf->user_max_pd = before;
 	peer_close(&p);

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Hostile programs, run as another user beside a victim: the daemon must go on for everybody else.
 
-A row of ROWS and of SHARES is a program of this folder and its arguments. It prints "attacking" when the attack is going on. Then the victims are
+A row of ROWS and of QUOTAS is a program of this folder and its arguments. It prints "attacking" when the attack is going on. Then the victims are
 run: a new program that opens the device, and ib_write_bw between h1 and h2. Then the hostile program is killed, after which the
 daemon must have as many descriptors as before.
 
@@ -45,7 +45,7 @@ ROWS = {
     'many descriptors that never close': ['descriptors', '253'],
     'other files of procfs in the place of memory': ['procmem'],
 }
-SHARES = {
+QUOTAS = {
     'connections without HELLO': ['shares', 'mute'],
     'MRs of segments of a byte': ['shares', 'segments'],
     'all queue pairs': ['shares', 'qp'],
@@ -186,7 +186,7 @@ class Names(Bed):
 
 
 for case, rows, make in ((Hostile, ROWS, row),
-                         (Shares, SHARES, row),
+                         (Shares, QUOTAS, row),
                          (Names, NAMES, lambda name, what: name_row(name, *what))):
     for row_name, what_row in rows.items():
         setattr(case, 'test_' + row_name.replace(' ', '_').replace("'", ''), make(row_name, what_row))
