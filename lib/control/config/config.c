@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <grp.h>
 #include <inttypes.h>
+#include <pwd.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -204,6 +205,47 @@ parse_pkeys(const struct config_key *k, const char *value, void *dst, char *err,
 	return n > 0 ? 0 : want(err, err_bytes, "must have at least one P_Key, for example 0xffff");
 }
 
+/** @return the id of a user, or group, that @p word is the name or number of; UINT32_MAX: there is none. */
+static uint32_t
+id_of(const char *word, bool group)
+{
+	const struct group *g = group ? getgrnam(word) : NULL;
+	const struct passwd *u = group ? NULL : getpwnam(word);
+	uint64_t id;
+
+	if (g != NULL)
+		return g->gr_gid;
+	if (u != NULL)
+		return u->pw_uid;
+	return parse_number(word, 10, &id) == 0 && id < UINT32_MAX ? (uint32_t)id : UINT32_MAX;
+}
+
+/** Users, or groups (max 1): names and numbers; "*": all. */
+static int
+parse_ids(const struct config_key *k, const char *value, void *dst, char *err, size_t err_bytes)
+{
+	char text[CONFIG_VALUE_BYTES], *rest = text, *word;
+	struct config_ids *l = dst;
+	uint32_t id;
+
+	strlcpy(text, value, sizeof(text));
+	*l = (struct config_ids){ .all = strcmp(value, "*") == 0 };
+	if (l->all)
+		return 0;
+	while ((word = strsep(&rest, ", \t")) != NULL) {
+		if (word[0] == '\0')
+			continue;
+		if (l->nb == CONFIG_SHARE_MEMBERS)
+			return want(err, err_bytes, "at most %d", CONFIG_SHARE_MEMBERS);
+		id = id_of(word, k->max != 0);
+		if (id == UINT32_MAX)
+			return want(err, err_bytes, "no such %s '%s'; give names or numbers that `getent %s` lists, or * for all",
+				    k->max != 0 ? "group" : "user", word, k->max != 0 ? "group" : "passwd");
+		l->ids[l->nb++] = id;
+	}
+	return l->nb > 0 ? 0 : want(err, err_bytes, "must name at least one, or * for all");
+}
+
 static int
 parse_impair(const struct config_key *k, const char *value, void *dst, char *err, size_t err_bytes)
 {
@@ -299,6 +341,16 @@ static const struct config_key port_keys[] = {
 	{ .name = NULL },
 };
 #undef P
+#define S(field) offsetof(struct config_share, field), sizeof(((struct config_share *)NULL)->field)
+static const struct config_key share_keys[] = {
+	{ "users", S(users), parse_ids, 0, 0, NULL },
+	{ "groups", S(groups), parse_ids, 0, 1, NULL },
+	{ "weight", S(weight), parse_u32, SHARE_WEIGHT_MIN, SHARE_WEIGHT_MAX, NULL },
+	{ "rate_mbps", S(rate_mbps), parse_u32, 0, 4000000, NULL },
+	{ "rate_packets", S(rate_packets), parse_u32, 0, UINT32_MAX, NULL },
+	{ .name = NULL },
+};
+#undef S
 
 void
 config_defaults(struct uroced_config *c)
@@ -351,6 +403,30 @@ port_of_section(struct uroced_config *c, const struct config_setting *s, char *e
 	return p;
 }
 
+/** @return the share that the section of @p s is about, added if it is new; NULL with a message. */
+static struct config_share *
+share_of_section(struct uroced_config *c, const struct config_setting *s, char *err)
+{
+	const char *name = s->section + strlen("share ");
+	struct config_share *share;
+
+	for (unsigned int i = 0; i < c->nb_shares; i++)
+		if (strcmp(c->shares[i].name, name) == 0)
+			return &c->shares[i];
+	if (name[0] == '\0' || strlen(name) >= sizeof(share->name)) {
+		config_error(err, s, "the name of a share must have 1 to %d characters", CONFIG_SHARE_BYTES - 1);
+		return NULL;
+	}
+	if (c->nb_shares == CONFIG_MAX_SHARES) {
+		config_error(err, s, "at most %d sections [share ...]", CONFIG_MAX_SHARES);
+		return NULL;
+	}
+	share = &c->shares[c->nb_shares++];
+	*share = (struct config_share){ .weight = SHARE_WEIGHT_USUAL };
+	strlcpy(share->name, name, sizeof(share->name));
+	return share;
+}
+
 static int
 apply(struct uroced_config *c, const struct config_setting *s, char *err)
 {
@@ -366,8 +442,13 @@ apply(struct uroced_config *c, const struct config_setting *s, char *err)
 		base = port_of_section(c, s, err);
 		if (base == NULL)
 			return EINVAL;
+	} else if (strncmp(s->section, "share ", 6) == 0) {
+		keys = share_keys;
+		base = share_of_section(c, s, err);
+		if (base == NULL)
+			return EINVAL;
 	} else {
-		return config_error(err, s, "unknown section; there are [daemon] and [port uroceN]");
+		return config_error(err, s, "unknown section; there are [daemon], [port uroceN] and [share NAME]");
 	}
 	if (s->key[0] == '\0')
 		return 0; /* an empty section */
@@ -406,6 +487,13 @@ check_whole(const struct uroced_config *c, const char *file, char *err)
 			        "%s: [port %s] and [port %s] have the same ethdev %s; give each its own",
 					    where, c->ports[j].net.name, c->ports[i].net.name, c->ports[i].net.ethdev);
 		}
+	}
+	for (i = 0; i < c->nb_shares; i++) {
+		const struct config_share *s = &c->shares[i];
+
+		if (s->users.nb == 0 && !s->users.all && s->groups.nb == 0 && !s->groups.all)
+			return config_fail(err, EINVAL, "%s: [share %s] is for nobody; give it users or groups, or users = * for all", where,
+					   s->name);
 	}
 	return 0;
 }
@@ -446,6 +534,8 @@ config_compare(const struct uroced_config *old, const struct uroced_config *new,
 	const struct config_port *other;
 
 	compare_keys(daemon_keys, old, new, NULL, NULL, differs, arg);
+	if (old->nb_shares != new->nb_shares || memcmp(old->shares, new->shares, sizeof(old->shares)) != 0)
+		differs(arg, NULL, NULL, CONFIG_SHARES);
 	for (unsigned int i = 0; i < old->nb_ports; i++) {
 		other = find_port(new, old->ports[i].net.name);
 		if (other == NULL)
@@ -464,4 +554,8 @@ config_copy(struct uroced_config *to, const struct uroced_config *from, const ch
 	for (const struct config_key *k = daemon_keys; k->name != NULL; k++)
 		if (strcmp(k->name, key) == 0)
 			memcpy((char *)to + k->offset, (const char *)from + k->offset, k->bytes);
+	if (strcmp(key, CONFIG_SHARES) == 0) {
+		memcpy(to->shares, from->shares, sizeof(to->shares));
+		to->nb_shares = from->nb_shares;
+	}
 }

@@ -20,6 +20,7 @@ struct user {
 	uint32_t count[OBJ_TYPES];
 	uint64_t registered;
 	struct limit_rate connects;
+	struct share_rate rates[CONFIG_MAX_SHARES]; /**< what the user may send by each section [share ...] */
 	bool logged; /**< the log has said that the user has reached its limit of sessions */
 };
 
