@@ -99,8 +99,10 @@ charge_sent(struct transport *tp, struct qp *qp, const struct sent_before *b)
 {
 	uint64_t bytes = tp->counters.tx_bytes - b->bytes, packets = tp->counters.tx_packets - b->packets;
 	struct share *s = qp->share;
+	uint64_t cost = bytes + packets * TP_COST_PACKET + (qp->req.sq.counter - b->wqes) * TP_COST_WQE + TP_COST_LOOK;
 
-	share_charge(qp, (uint32_t)(bytes + packets * TP_COST_PACKET + (qp->req.sq.counter - b->wqes) * TP_COST_WQE + TP_COST_LOOK));
+	/* This engine receives it, too, if it stays on this host. */
+	share_charge(qp, (uint32_t)(cost << qp->path.loopback));
 	s->stats.bytes += bytes;
 	s->stats.packets += packets;
 	if (unlikely(s->rate != NULL))

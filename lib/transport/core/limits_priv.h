@@ -24,11 +24,11 @@ enum {
 	 * Shares. Costs are in bytes. A packet costs its bytes and TP_COST_PACKET, a WQE TP_COST_WQE: what a packet or WQE takes besides copying,
 	 * expressed as bytes that could be sent in that time (docs/internals/transport.md says how this was measured).
 	 */
-	TP_COST_PACKET = 1024,
-	TP_COST_WQE = 1024,
+	TP_COST_PACKET = 256,
+	TP_COST_WQE = 3072,
 	TP_COST_LOOK = 128,         /**< looking at a QP that has nothing to do */
-	TP_SHARE_QUANTUM = 16384,   /**< what a share of the usual weight may use in a round */
-	TP_QP_QUANTUM = 49152,      /**< what a QP may use before it is the turn of the others of its share */
+	TP_SHARE_QUANTUM = 32768,   /**< what a share of the usual weight may use in a round */
+	TP_QP_QUANTUM = 98304,      /**< what a QP may use before it is the turn of the others of its share */
 	TP_DEBT_MAX = 1 << 20,      /**< more than this a share or QP never owes */
 	TP_BUCKET_NS = 1000000,     /**< a rate's bucket holds what may be sent in this time */
 
