@@ -357,6 +357,11 @@ MUTATIONS = [Mutation(*m) for m in (
     ('pace-not-charged', 'transport/cc/cc.c', 'packets cost no time',
      '\tcc->next_ns += (uint64_t)(bytes * 8e9 / cc->rate_bps);\n', ''),
     ('ect-missing', 'transport/cc/cc.c', 'packets don\'t say that their sender reacts', 'return qp->req.cc == NULL ? tclass :', 'return qp != NULL ? tclass :'),
+    # Shares.
+    ('share-keeps-turn', 'transport/turn.c', 'a share that has used up its part goes on',
+     '\t\tshare_move(tp, s, SHARE_BACKLOG);\n\t\tbreak;\n\tcase SERVED_NO_ROOM:', '\t\tbreak;\n\tcase SERVED_NO_ROOM:'),
+    ('share-not-woken', 'transport/core/sched.c', 'a share that owes something gets no turns when it has work again',
+     'if (s->nb_active++ == 0)', 'if (s->nb_active++ == 0 && s->deficit > 0)'),
     ('swift-window-unused', 'transport/cc/cwnd.c', 'the window of congestion control limits nothing',
      'RTE_MIN(qp->loss.loss_cwnd, qp->req.cc->cwnd)', 'RTE_MIN(qp->loss.loss_cwnd, TP_CWND_MAX)'),
 )]

@@ -28,6 +28,13 @@ share_may_take(const struct transport *tp, const struct share *s, enum tp_pool i
 	return tp->nb_shares == 0 || (int64_t)s->held[id] < (int64_t)pool_left(pool) - tp->reserve[id].left;
 }
 
+/** @return whether @p s may take an item of @p pool. */
+static inline bool
+share_may_have(const struct transport *tp, const struct share *s, enum tp_pool id, const struct pool *pool)
+{
+	return s->held[id] < tp->reserve[id].each || share_may_take(tp, s, id, pool);
+}
+
 /** Lend @p qp an item. @return NULL: none is left for its share (counted). */
 static inline void *
 share_take(struct transport *tp, struct qp *qp, enum tp_pool id, struct pool *pool)
