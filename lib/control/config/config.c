@@ -229,7 +229,8 @@ parse_ids(const struct config_key *k, const char *value, void *dst, char *err, s
 	uint32_t id;
 
 	strlcpy(text, value, sizeof(text));
-	*l = (struct config_ids){ .all = strcmp(value, "*") == 0 };
+	memset(l, 0, sizeof(*l)); /* config_compare() compares all of it */
+	l->all = strcmp(value, "*") == 0;
 	if (l->all)
 		return 0;
 	while ((word = strsep(&rest, ", \t")) != NULL) {
@@ -422,7 +423,8 @@ share_of_section(struct uroced_config *c, const struct config_setting *s, char *
 		return NULL;
 	}
 	share = &c->shares[c->nb_shares++];
-	*share = (struct config_share){ .weight = SHARE_WEIGHT_USUAL };
+	memset(share, 0, sizeof(*share));
+	share->weight = SHARE_WEIGHT_USUAL;
 	strlcpy(share->name, name, sizeof(share->name));
 	return share;
 }

@@ -68,7 +68,7 @@ account(struct transport *tp, struct qp *qp, const struct req_packet *r, bool an
 	/* What a READ brings takes this engine's time, too, and is paid for when it is asked for. */
 	if (answered) {
 		qp->req.rd_out++;
-		share_charge(qp, r->psns * ((UINT32_C(1) << qp->path.mtu_shift) + TP_COST_PACKET));
+		share_charge(qp, RTE_MIN(r->psns << qp->path.mtu_shift, r->w->length) + r->psns * TP_COST_PACKET);
 	}
 	if (answered || r->ackreq)
 		rtt_start(tp, qp);
