@@ -64,7 +64,7 @@ static const struct {
 	{ "[daemon\nidle = poll\n", { ":1: ", "[daemon", "[port uroce0]" } },
 	{ "[daemon]\nidle\n", { ":2: ", "idle", "key = value" } },
 	{ "[]\n", { ":1: ", "[]", "unknown section" } },
-	{ "[share ]\nweight = 1\n", { ":1: ", "share", "1 to 31 characters" } },
+	{ "[share ]\n", { ":1: ", "share", "1 to 31 characters" } },
 	{ "[share 12345678901234567890123456789012]\nweight = 1\n", { ":1: ", "share", "1 to 31 characters" } },
 	{ "[share a]\nweight = 1\n[port uroce0]\nethdev = a\n", { "[share a]", "is for nobody", "users or groups" } },
 };
