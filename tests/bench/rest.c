@@ -6,11 +6,18 @@
  *   bench_rest server PORT                     answers each message, and sleeps in between
  *   bench_rest client ADDRESS PORT SECONDS N     N times: rests for SECONDS, sends a message, prints how many microseconds it took
  *                                                until the message was acknowledged, and until the answer had arrived
+ *   bench_rest tcp-server PORT                 the same over TCP, beside which these figures can be judged
+ *   bench_rest tcp-client ADDRESS PORT SECONDS N   prints how long the answer took
  *
  * Each says `ready' when it has its QPs. They know nothing of uroce.
  */
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <rdma/rdma_cma.h>
@@ -155,6 +162,60 @@ send_after_rests(const char *address, const char *port, unsigned int seconds, un
 	return EXIT_SUCCESS;
 }
 
+static struct addrinfo *
+tcp_lookup(const char *node, const char *port, int flags)
+{
+	struct addrinfo hints = { .ai_flags = flags, .ai_family = AF_INET, .ai_socktype = SOCK_STREAM }, *found;
+
+	NEED(getaddrinfo(node, port, &hints, &found) == 0);
+	return found;
+}
+
+static int
+tcp_serve(const char *port)
+{
+	const struct addrinfo *at = tcp_lookup(NULL, port, AI_PASSIVE);
+	int listener = socket(at->ai_family, at->ai_socktype, 0), sock, one = 1;
+	char message[MESSAGE_BYTES];
+
+	NEED(listener >= 0 && setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)) == 0);
+	NEED(bind(listener, at->ai_addr, at->ai_addrlen) == 0 && listen(listener, 1) == 0);
+	puts("ready");
+	NEED((sock = accept(listener, NULL, NULL)) >= 0);
+	NEED(setsockopt(sock, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one)) == 0);
+	while (recv(sock, message, sizeof(message), MSG_WAITALL) == sizeof(message))
+		NEED(send(sock, message, sizeof(message), MSG_NOSIGNAL) == sizeof(message));
+	return EXIT_SUCCESS;
+}
+
+/** As send_after_rests(): this end polls, too. */
+static int
+tcp_after_rests(const char *address, const char *port, unsigned int seconds, unsigned int n)
+{
+	const struct addrinfo *to = tcp_lookup(address, port, 0);
+	int sock = socket(to->ai_family, to->ai_socktype, 0), one = 1;
+	char message[MESSAGE_BYTES] = { 0 };
+
+	NEED(sock >= 0 && connect(sock, to->ai_addr, to->ai_addrlen) == 0);
+	NEED(setsockopt(sock, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one)) == 0);
+	for (unsigned int i = 0; i <= n; i++) {
+		uint64_t begin;
+		ssize_t got;
+
+		if (i > 0)
+			sleep(seconds);
+		begin = vt_now_ns();
+		NEED(send(sock, message, sizeof(message), MSG_NOSIGNAL) == sizeof(message));
+		do
+			got = recv(sock, message, sizeof(message), MSG_DONTWAIT);
+		while (got < 0 && errno == EAGAIN);
+		NEED(got == sizeof(message));
+		if (i > 0)
+			printf("%.2f\n", (double)(vt_now_ns() - begin) / 1e3);
+	}
+	return EXIT_SUCCESS;
+}
+
 /** @return the number that @p text is, from 1 to @p max. */
 static unsigned int
 number(const char *text, unsigned int max)
@@ -178,6 +239,12 @@ main(int argc, char **argv)
 		return serve(argv[2]);
 	if (argc == 6 && strcmp(argv[1], "client") == 0)
 		return send_after_rests(argv[2], argv[3], number(argv[4], 86400), number(argv[5], 1000000));
-	fprintf(stderr, "usage: bench_rest idle QPS\n       bench_rest server PORT\n       bench_rest client ADDRESS PORT SECONDS N\n");
+	if (argc == 3 && strcmp(argv[1], "tcp-server") == 0)
+		return tcp_serve(argv[2]);
+	if (argc == 6 && strcmp(argv[1], "tcp-client") == 0)
+		return tcp_after_rests(argv[2], argv[3], number(argv[4], 86400), number(argv[5], 1000000));
+	fprintf(stderr, "usage: bench_rest idle QPS\n"
+			"       bench_rest server|tcp-server PORT\n"
+			"       bench_rest client|tcp-client ADDRESS PORT SECONDS N\n");
 	return EXIT_FAILURE;
 }
