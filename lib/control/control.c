@@ -224,6 +224,7 @@ control_turn(struct control *c, int max_ms)
 	n = epoll_wait(c->epfd, ev, EPOLL_BATCH, RTE_MIN(due_ms, max_ms));
 	control_lock(c);
 	c->turn_ns = control_now_ns();
+	c->turns++;
 	for (i = 0; i < n; i++) {
 		w = ev[i].data.ptr;
 		w->fn(w, ev[i].events);

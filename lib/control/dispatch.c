@@ -205,6 +205,18 @@ handle_request(struct session *s, struct msghdr *msg, size_t n)
 		session_close(s, "it sent more descriptors than could be taken");
 }
 
+/** Handle a request, and remember if it took more than the session's part of a turn. */
+static void
+handle_timed(struct session *s, struct msghdr *msg, size_t n)
+{
+	uint64_t since_ns = control_now_ns(), ns;
+
+	handle_request(s, msg, n);
+	ns = control_now_ns() - since_ns;
+	if (ns > CONTROL_SESSION_NS)
+		s->busy_ns = ns;
+}
+
 /**
  * @return true if the request of @p n bytes may take long, and should wait until others had their turn. It stays in the
  * socket, which epoll reports again.
@@ -218,6 +230,17 @@ put_off(const struct session *s, const struct msghdr *msg, size_t n)
 		return false;
 	return ((q->op == CTL_MR_REG && q->mr_reg.nb_segs > CONTROL_SMALL_MR) || q->op == CTL_MR_DEREG) &&
 	       control_turn_is_long(s->control);
+}
+
+/** @return true if earlier requests of the session took so long that it has to wait for later turns. */
+static bool
+session_owes(struct session *s)
+{
+	uint64_t turns = s->control->turns - s->busy_turn;
+
+	s->busy_turn = s->control->turns;
+	s->busy_ns -= RTE_MIN(s->busy_ns, turns * CONTROL_SESSION_NS);
+	return s->busy_ns != 0;
 }
 
 static void
@@ -245,11 +268,13 @@ on_session(struct watch *w, uint32_t events)
 		session_close(s, NULL);
 		return;
 	}
+	if (session_owes(s))
+		return;
 	n = recvmsg(s->sock.fd, &msg, MSG_PEEK | MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
 	if (n > 0 && put_off(s, &msg, (size_t)n))
 		return;
 	if (n > 0)
-		handle_request(s, &msg, (size_t)n);
+		handle_timed(s, &msg, (size_t)n);
 	else if (n == 0 || (errno != EAGAIN && errno != EINTR))
 		session_close(s, NULL);
 }

@@ -7,6 +7,7 @@
 
 #include "control/core/control_priv.h"
 #include "control/core/subuid_priv.h"
+#include "control/core/shares_priv.h"
 #include "impair.h"
 
 /** A reload in progress. */
@@ -129,6 +130,13 @@ apply_quotas(struct reload *r, struct config_port *port, const struct config_por
 	return 0;
 }
 
+static int
+apply_share_sections(struct reload *r, struct config_port *port, const struct config_port *new_port)
+{
+	shares_apply_all(r->c, r->new);
+	return 0;
+}
+
 static const struct live_key live_keys[] = {
 	{ "impair", true, apply_impair },
 	{ "cc", true, apply_cc },
@@ -146,6 +154,7 @@ static const struct live_key live_keys[] = {
 	{ "user_max_connects", false, apply_quotas },
 	{ "limit_root", false, apply_quotas },
 	{ "hello_timeout", false, apply_quotas },
+	{ CONFIG_SHARES, false, apply_share_sections },
 };
 
 /* ---- A single setting, changed by the application ---- */
@@ -199,8 +208,11 @@ on_difference(void *arg, const struct config_port *old_port, const struct config
 	char what[CONFIG_ERR_BYTES / 4];
 	int rc = ENOTSUP;
 
-	snprintf(what, sizeof(what), "[%s%s]%s%s", port != NULL ? "port " : "daemon", port != NULL ? port->net.name : "",
-		 key[0] != '\0' ? " " : "", key);
+	if (strcmp(key, CONFIG_SHARES) == 0)
+		snprintf(what, sizeof(what), "%s", key);
+	else
+		snprintf(what, sizeof(what), "[%s%s]%s%s", port != NULL ? "port " : "daemon", port != NULL ? port->net.name : "",
+			 key[0] != '\0' ? " " : "", key);
 	if (live != NULL)
 		rc = live->apply(r, (struct config_port *)(uintptr_t)old_port, new_port);
 	if (rc == 0) {

@@ -170,6 +170,12 @@ struct engine_session *engine_session_add(struct engine *e, struct ring_db *db, 
 					  bool stays_hot);
 /** [control] Remove a session. Waits until the engine doesn't use it any more. */
 void engine_session_remove(struct engine *e, struct engine_session *s);
+/** @return the share that the session's QPs on this engine should have; it ends with the session. */
+struct share *engine_session_share(const struct engine_session *s);
+/** [control] Change weight and rate of the session's share. @return 0 or EINVAL (weight). */
+int engine_session_set_share(struct engine *e, struct engine_session *s, const struct share_params *p);
+/** [control] Fill in @p v. @return what all shares of the engine have cost, to compare with v->stats.cost. */
+uint64_t engine_session_look(struct engine *e, struct engine_session *s, struct share_view *v);
 /** [engine, in engine_call()] Set the QP of doorbell slot @p slot; NULL: none. */
 void engine_session_set_qp(struct engine_session *s, uint32_t slot, struct qp *qp);
 

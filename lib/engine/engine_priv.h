@@ -47,6 +47,7 @@ struct engine_msg {
 
 struct engine_session {
 	struct ring_db *db;
+	struct share *share;         /**< [owner] */
 	uint32_t max_slots;
 	bool hot;                    /**< [owner] in the engine's list of hot sessions */
 	bool stays_hot;

@@ -187,6 +187,7 @@ add_msg(struct engine *e, void *arg, uint64_t now_ns)
 
 	if (e->nb_sessions == UROCE_MAX_SESSIONS)
 		return ENOSPC;
+	rc = share_create(e->tp, &(struct share_params){ 0 }, &s->share);
 	while (e->sessions[s->id] != NULL)
 		s->id++;
 	for (unsigned int i = 0; i < engine_cpus(e) && rc == 0; i++)
@@ -194,6 +195,7 @@ add_msg(struct engine *e, void *arg, uint64_t now_ns)
 			rc = kicks_watch(e, i, s->kick_fds[i], s->id + 1);
 	if (rc != 0) {
 		unwatch_kicks(e, s);
+		share_destroy(e->tp, s->share);
 		return rc;
 	}
 	e->sessions[s->id] = s;
@@ -211,6 +213,7 @@ remove_msg(struct engine *e, void *arg, uint64_t now_ns)
 	e->sessions[s->id] = NULL;
 	if (s->hot)
 		session_unlink(e, s);
+	share_destroy(e->tp, s->share);
 	e->nb_sessions--;
 	return 0;
 }
@@ -247,6 +250,51 @@ engine_session_remove(struct engine *e, struct engine_session *s)
 {
 	engine_call(e, remove_msg, s);
 	free(s);
+}
+
+struct share *
+engine_session_share(const struct engine_session *s)
+{
+	return s->share;
+}
+
+struct share_msg {
+	struct share *share;
+	const struct share_params *params;
+	struct share_view *view;
+	uint64_t all;
+};
+
+static int
+set_share_msg(struct engine *e, void *arg, uint64_t now_ns)
+{
+	const struct share_msg *m = arg;
+
+	return share_set(e->tp, m->share, m->params);
+}
+
+static int
+look_msg(struct engine *e, void *arg, uint64_t now_ns)
+{
+	struct share_msg *m = arg;
+
+	m->all = share_look(e->tp, m->share, m->view);
+	return 0;
+}
+
+int
+engine_session_set_share(struct engine *e, struct engine_session *s, const struct share_params *p)
+{
+	return engine_call(e, set_share_msg, &(struct share_msg){ .share = s->share, .params = p });
+}
+
+uint64_t
+engine_session_look(struct engine *e, struct engine_session *s, struct share_view *v)
+{
+	struct share_msg m = { .share = s->share, .view = v };
+
+	engine_call(e, look_msg, &m);
+	return m.all;
 }
 
 void

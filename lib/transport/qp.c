@@ -12,6 +12,7 @@
 #include "transport/core/reorder_priv.h"
 #include "transport/core/sack_format_priv.h"
 #include "transport/core/sched_priv.h"
+#include "transport/core/share_priv.h"
 #include "transport/core/time_wait_priv.h"
 #include "transport/flush_priv.h"
 #include "transport/path/path_priv.h"
@@ -116,7 +117,9 @@ qp_create(struct transport *tp, const struct qp_params *p, struct qp **out)
 	qp->path.mtu_shift = (uint8_t)(7 + (p->max_mtu != 0 ? p->max_mtu : UROCE_MTU_4096));
 	shared_store(&qp->shared->rq_watch, 1);
 	qp_set_state(qp, UROCE_QPS_RESET);
+	share_enter(tp, qp, p->share);
 	if (qp_table_add(tp->c.sh.qps, qp) != 0) {
+		share_leave(qp);
 		free(qp);
 		return ENOMEM;
 	}
@@ -153,6 +156,7 @@ qp_destroy(struct transport *tp, struct qp *qp)
 		xrc_leave(qp);
 	else
 		use_parts(qp, -1);
+	share_leave(qp);
 	tp->nb_qps--;
 	qp_table_remove(tp->c.sh.qps, qp);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A transport's turn: passing received packets to their QPs, timers, replies, requesters, completion events.
+ * Creation of a transport, and passing received packets to their QPs. turn.c has the rest of a turn.
  */
 #include "transport/cc/cc_priv.h"
 #include "transport/core/async_priv.h"
@@ -12,6 +12,7 @@
 #include "transport/core/qp_table_priv.h"
 #include "transport/core/reorder_priv.h"
 #include "transport/core/sched_priv.h"
+#include "transport/core/share_priv.h"
 #include "transport/core/time_wait_priv.h"
 #include "transport/core/tx_priv.h"
 #include "transport/flush_priv.h"
@@ -91,7 +92,7 @@ transport_create(const struct transport_config *c)
 		if (memcmp(c->ports[i].pkeys, none, sizeof(none)) == 0)
 			tp->c.ports[i].pkeys[0] = WIRE_PKEY_DEFAULT;
 	}
-	TAILQ_INIT(&tp->active);
+	shares_init(tp);
 	TAILQ_INIT(&tp->replies);
 	wheel_init(&tp->wheel, 0);
 	tp->deferred_next_ns = tp->owed_next_ns = UINT64_MAX;
@@ -135,27 +136,6 @@ const struct tp_violations *
 transport_violations(const struct transport *tp, uint16_t port)
 {
 	return &tp->violations[port];
-}
-
-/* ---- Lists ---- */
-/*
- * Stop watching a QP that has been idle for a while. What its client posted before it could see that sq_watch is 0 is
- * found by the second look; for what it posts later it rings the doorbell.
- */
-static void
-qp_sleep(struct transport *tp, struct qp *qp)
-{
-	qp_watch(qp, false);
-	atomic_thread_fence(memory_order_seq_cst);
-	if (requester_pending(qp)) {
-		qp_watch(qp, qp_does(qp, QP_FETCHES));
-		return;
-	}
-	/* A timer that nobody needs any more would wake an engine that sleeps. */
-	if (qp->loss.deadline_ns == 0)
-		wheel_del(&tp->wheel, &qp->loss.timer);
-	inflight_return(tp, qp);
-	qp_deactivate(tp, qp);
 }
 
 void
@@ -402,115 +382,4 @@ transport_rx(struct transport *tp, uint16_t port, struct rte_mbuf **pkts, uint16
 		left += not_roce;
 	}
 	return left;
-}
-
-/* ---- A turn ---- */
-static void
-timer_fired(struct wheel_entry *e, void *arg)
-{
-	if (e->kind == TP_TIMER_PACE)
-		cc_timer(arg, e);
-	else
-		loss_timer(arg, (struct qp *)((uint8_t *)e - offsetof(struct qp, loss.timer)));
-}
-
-static uint32_t
-run_replies(struct transport *tp)
-{
-	uint32_t work = 0;
-	struct qp *qp;
-
-	while ((qp = TAILQ_FIRST(&tp->replies)) != NULL) {
-		TAILQ_REMOVE(&tp->replies, qp, sched.reply_link);
-		work += responder_run(tp, qp, TP_QP_BUDGET);
-		/* What exceeds the budget, or finds no room, is sent in the QP's turns. */
-		qp->sched.on_reply = false;
-		if (responder_busy(qp))
-			qp_activate(tp, qp);
-	}
-	return work;
-}
-
-/* Give a QP its share of a turn. */
-static uint32_t
-run_qp(struct transport *tp, struct qp *qp)
-{
-	uint32_t work = 0;
-
-	if (responder_busy(qp))
-		work += responder_run(tp, qp, TP_QP_BUDGET);
-	if (qp_sends(qp))
-		work += requester_run(tp, qp, TP_QP_BUDGET);
-	if (unlikely(qp_does(qp, QP_FLUSHES_SQ | QP_FLUSHES_RQ)))
-		work += qp_flush_run(tp, qp, TP_QP_BUDGET);
-	if (work != 0) {
-		qp->sched.last_work_ns = tp->now_ns;
-	} else if (!responder_busy(qp) &&
-		   (!qp_does(qp, QP_FETCHES) || tp->c.no_watch || tp->now_ns - qp->sched.last_work_ns >= TP_WATCH_NS)) {
-		qp_sleep(tp, qp);
-	}
-	qp_assert_invariants(qp);
-	return work;
-}
-
-static uint32_t
-run_active(struct transport *tp)
-{
-	uint32_t n = RTE_MIN(tp->nb_active, (uint32_t)TP_TURN_QPS), work = 0;
-
-	while (n-- > 0 && work < TP_TURN_BUDGET) {
-		struct qp *qp = TAILQ_FIRST(&tp->active);
-
-		if (tp->nb_active > 1) {
-			TAILQ_REMOVE(&tp->active, qp, sched.active_link);
-			TAILQ_INSERT_TAIL(&tp->active, qp, sched.active_link);
-		}
-		work += run_qp(tp, qp);
-	}
-	return work;
-}
-
-uint32_t
-transport_run(struct transport *tp, uint64_t now_ns)
-{
-	uint32_t work;
-
-	UROCE_ASSERT(now_ns >= tp->now_ns);
-	tp->now_ns = now_ns;
-	work = wheel_advance(&tp->wheel, now_ns, timer_fired, tp);
-	work += run_replies(tp);
-	work += run_active(tp);
-	if (tp->nb_touched != 0)
-		cq_flush_touched(tp);
-	if (unlikely((tp->nb_deferred | tp->nb_owed) != 0))
-		cq_run_deferred(tp);
-	tp->idle = work == 0;
-	return work;
-}
-
-bool
-transport_rest(struct transport *tp)
-{
-	struct qp *qp, *next;
-
-	if (!TAILQ_EMPTY(&tp->replies))
-		return false;
-	for (qp = TAILQ_FIRST(&tp->active); qp != NULL; qp = next) {
-		next = TAILQ_NEXT(qp, sched.active_link);
-		if (!responder_busy(qp) && !requester_pending(qp) && !qp_does(qp, QP_FLUSHES_SQ | QP_FLUSHES_RQ))
-			qp_sleep(tp, qp);
-	}
-	return TAILQ_EMPTY(&tp->active);
-}
-
-uint64_t
-transport_next_timeout(const struct transport *tp)
-{
-	uint64_t held = RTE_MIN(tp->deferred_next_ns, tp->owed_next_ns), next = RTE_MIN(wheel_next(&tp->wheel), held);
-
-	if (!TAILQ_EMPTY(&tp->replies) || (!TAILQ_EMPTY(&tp->active) && !tp->idle))
-		return tp->now_ns;
-	if (!TAILQ_EMPTY(&tp->active))
-		return RTE_MIN(next, tp->now_ns + TP_POLL_NS);
-	return next;
 }

@@ -152,7 +152,7 @@ uint32_t qp_events(const struct transport *tp, uint32_t qpn, struct qp_event *ou
 	X(resp_rd_atomic_exceeded) X(resp_bad_xrceth) X(req_cqe_error) X(resp_cqe_error) X(cqe_flush_error) \
 	X(mw_binds) X(local_invalidates) X(req_mw_errors) X(rx_invalidate_requests) X(resp_invalidate_errors) \
 	X(acks_sent) X(time_wait_acks_sent) X(acks_received) X(retransmitted_packets) X(cq_overrun) X(cq_events) X(cq_events_delayed) \
-	X(rc_credit_waits) X(tx_no_mbuf) X(tx_no_room)
+	X(rc_credit_waits) X(share_rounds) X(share_rate_waits) X(share_refused) X(tx_no_mbuf) X(tx_no_room)
 
 struct tp_counters {
 #define TP_X(name) uint64_t name;
@@ -442,6 +442,57 @@ uint32_t srq_limit(const struct srq *srq);
  */
 int srq_destroy(struct transport *tp, struct srq *srq);
 
+/* ---- Shares: what each session gets of a transport's time and pools ---- */
+/**
+ * What one user may send, by all shares that have it, whatever their engines: two token buckets, one of bits and one of packets. It may be
+ * used while they are. Other members are the transport's; zero at first.
+ */
+struct share_rate {
+	_Atomic uint64_t bits, packets;  /**< per second; 0: no limit. They may change at any time */
+	_Atomic uint64_t bits_due_ns, packets_due_ns;
+};
+enum { SHARE_WEIGHT_MIN = 1, SHARE_WEIGHT_USUAL = 100, SHARE_WEIGHT_MAX = 10000 };
+struct share_params {
+	uint32_t weight;         /**< SHARE_WEIGHT_*: its part of the time, compared with those of the others; 0: SHARE_WEIGHT_USUAL */
+	struct share_rate *rate; /**< or NULL: no limit */
+};
+struct share;
+/**
+ * [engine] Make a share. QPs that are created without one have a share of the transport's own.
+ * @return 0; ENOMEM; ENOSPC (there are UROCE_MAX_SESSIONS); EINVAL (weight).
+ */
+int share_create(struct transport *tp, const struct share_params *p, struct share **out);
+/** [engine] Change weight and rate. @return 0 or EINVAL (weight). */
+int share_set(struct transport *tp, struct share *s, const struct share_params *p);
+/** [engine] Destroy a share. QPs that still have it keep it; it has no rate any more. */
+void share_destroy(struct transport *tp, struct share *s);
+/** What a share has used since it was made. */
+struct share_stats {
+	uint64_t cost;    /**< in bytes: what was sent, and TP_COST_* for packets and WQEs */
+	uint64_t bytes, packets; /**< sent */
+	uint64_t rounds;  /**< how often it had used its part and waited for the others */
+	uint64_t limited; /**< how often it waited for its rate */
+	uint64_t refused; /**< how often a QP got nothing from a pool, because the rest is for others */
+};
+/** What a share waits for. */
+enum share_wait {
+	SHARE_WAIT_NOTHING = 0, /**< it has nothing to do, or its QPs themselves wait for something */
+	SHARE_WAIT_TURN,        /**< the other shares are at work */
+	SHARE_WAIT_TX,          /**< room in the TX vector */
+	SHARE_WAIT_RATE,        /**< its rate */
+	SHARE_WAITS
+};
+struct share_view {
+	struct share_stats stats;
+	uint32_t weight, qps, active_qps;
+	enum share_wait wait;
+	uint32_t inflight_blocks, read_blocks, reordered; /**< of the pools */
+};
+/** [engine] Fill in @p v. @return what all shares of @p tp have cost. */
+uint64_t share_look(const struct transport *tp, const struct share *s, struct share_view *v);
+/** @return "nothing", "turn", "tx room", "rate". */
+const char *share_wait_name(enum share_wait w);
+
 /* ---- QPs ---- */
 /**
  * XRC_SEND has no recv_cq, srq and rq. XRC_RECV has no pd, CQs, srq and rings: it uses those of the SRQ that each
@@ -461,6 +512,7 @@ struct qp_params {
 	uint32_t max_mtu;              /**< UROCE_MTU_* of the port, which limits UD messages; 0: UROCE_MTU_4096 */
 	uint64_t cookie;
 	void *owner;
+	struct share *share;           /**< whose time and pools it uses; NULL: the transport's own */
 };
 /**
  * [engine] Create a QP in RESET and enter it into the table.

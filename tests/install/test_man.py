@@ -100,6 +100,12 @@ class Pages(unittest.TestCase):
             self.assertEqual(sorted(re.findall(r'^(?:# )?(\w+) = ', part, re.M)), sorted(keys_of(section)),
                              f'keys of [{section}]: config/uroced.conf has the first, uroced the second')
 
+    def test_every_key_of_a_share_is_in_both(self):
+        keys = sorted(keys_of('share other'))
+        self.assertEqual(sorted(page_items(page_section('uroced.conf.5', '[share NAME]'))), keys)
+        part = re.search(r'^# \[share \w+\]\n(.*)', read('config/uroced.conf'), re.M | re.S)[1]
+        self.assertEqual(sorted(re.findall(r'^#   (\w+) = ', part, re.M)), keys)
+
     def test_the_page_says_which_keys_change_at_run_time(self):
         live = {('port uroceN' if port == 'true' else 'daemon', key)
                 for key, port in re.findall(r'\{ "(\w+)", (true|false), apply_', read('lib/control/reload.c'))

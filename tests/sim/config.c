@@ -5,7 +5,7 @@
 
 #include "sim.h"
 
-enum { STREAM_CONFIG = 1, STREAM_CC = 32, STREAM_XRC = 33, STREAM_SELECTIVE = 34, STREAM_MCAST = 35, STREAM_APM = 36, STREAM_MODERATE = 37, STREAM_PKEYS = 38, STREAM_FEATURES = 39, STREAM_POOLS = 40, XRC_ONE_IN = 6,
+enum { STREAM_CONFIG = 1, STREAM_CC = 32, STREAM_XRC = 33, STREAM_SELECTIVE = 34, STREAM_MCAST = 35, STREAM_APM = 36, STREAM_MODERATE = 37, STREAM_PKEYS = 38, STREAM_FEATURES = 39, STREAM_POOLS = 40, STREAM_NB_SHARES = 41, XRC_ONE_IN = 6,
        APM_ONE_IN = 6 };
 
 const char *
@@ -125,7 +125,8 @@ config_from_seed(struct sim_config *c, uint64_t seed, const struct sim_override 
 	struct rng r = rng_stream(seed, STREAM_CONFIG), cc = rng_stream(seed, STREAM_CC),
 		   xrc = rng_stream(seed, STREAM_XRC),
 		   mcast = rng_stream(seed, STREAM_MCAST), apm = rng_stream(seed, STREAM_APM),
-		   moderate = rng_stream(seed, STREAM_MODERATE), pkeys = rng_stream(seed, STREAM_PKEYS);
+		   moderate = rng_stream(seed, STREAM_MODERATE), pkeys = rng_stream(seed, STREAM_PKEYS),
+		   shares = rng_stream(seed, STREAM_NB_SHARES);
 	unsigned int i, at;
 	uint64_t lost, down_one_in;
 
@@ -137,6 +138,8 @@ config_from_seed(struct sim_config *c, uint64_t seed, const struct sim_override 
 		c->faults |= SIM_F_XRC;
 	features_draw(c);
 	pools_draw(c);
+	if (rng_one_in(&shares, 2))
+		c->nb_shares = (uint32_t)rng_between(&shares, 1, SIM_MAX_SHARES);
 	for (i = 0; i < SIM_NB_FAULTS; i++)
 		if (fault_one_in[i] != 0 && rng_one_in(&r, fault_one_in[i]))
 			c->faults |= UINT64_C(1) << i;
@@ -221,6 +224,8 @@ config_print(const struct sim_config *c, FILE *f)
 		c->faults == 0 ? " none" : "", c->nb_eps, c->max_len, 128u << c->max_mtu, c->gbps, c->delay_ns);
 	features_print(c, f);
 	pools_print(c, f);
+	if (c->nb_shares != 0)
+		fprintf(f, "  %u shares\n", c->nb_shares);
 	if (c->cc != TP_CC_NONE)
 		fprintf(f, "  congestion control: %s\n", tp_cc_name(c->cc));
 	if (c->faults & SIM_F_LINK)

@@ -244,7 +244,8 @@ MUTATIONS = [Mutation(*m) for m in (
     ('event-of-first-cq', 'transport/core/cq.c', 'of several CQs one gets no event',
      'for (uint32_t i = 0; i < tp->nb_touched; i++) {', 'for (uint32_t i = tp->nb_touched > 1; i < tp->nb_touched; i++) {'),
     ('event-unsolicited', 'transport/core/cq.c', 'any completion wakes who waits for solicited ones',
-     'return arm == RING_ARM_ANY || (flags', 'return arm != RING_ARM_NONE || (flags'),
+     'return arm == RING_ARM_ANY || (arm == RING_ARM_SOLICITED && (flags & TP_TOUCHED_SOLICITED) != 0);',
+     'return arm == RING_ARM_ANY || arm == RING_ARM_SOLICITED;'),
     ('event-not-for-errors', 'transport/core/cq.c', 'an error does not count as solicited',
      'cq_touch(tp, cq, ctl.solicited || e->status != UROCE_WC_SUCCESS);', 'cq_touch(tp, cq, ctl.solicited);'),
     ('cq-overrun-late', 'transport/core/cq.c', 'a CQ is written once around',
@@ -357,6 +358,11 @@ MUTATIONS = [Mutation(*m) for m in (
     ('pace-not-charged', 'transport/cc/cc.c', 'packets cost no time',
      '\tcc->next_ns += (uint64_t)(bytes * 8e9 / cc->rate_bps);\n', ''),
     ('ect-missing', 'transport/cc/cc.c', 'packets don\'t say that their sender reacts', 'return qp->req.cc == NULL ? tclass :', 'return qp != NULL ? tclass :'),
+    # Shares.
+    ('share-keeps-turn', 'transport/turn.c', 'a share that has used up its part goes on',
+     '\t\tshare_move(tp, s, SHARE_BACKLOG);\n\t\tbreak;\n\tcase SERVED_NO_ROOM:', '\t\tbreak;\n\tcase SERVED_NO_ROOM:'),
+    ('share-not-woken', 'transport/core/sched.c', 'a share that owes something gets no turns when it has work again',
+     'if (s->nb_active++ == 0)', 'if (s->nb_active++ == 0 && s->deficit > 0)'),
     ('swift-window-unused', 'transport/cc/cwnd.c', 'the window of congestion control limits nothing',
      'RTE_MIN(qp->loss.loss_cwnd, qp->req.cc->cwnd)', 'RTE_MIN(qp->loss.loss_cwnd, TP_CWND_MAX)'),
 )]

@@ -255,6 +255,7 @@ qp_make(struct sim_world *w, struct sim_qp *q)
 	p->owner = q->ep;
 	if (q->conn->xrc)
 		xrc_qp_parts(q);
+	p->share = shares_choose(w, ep, q->tp, q->id);
 	if (qp_create(q->tp, p, &q->qp) != 0)
 		return false;
 	q->qpn = qp_num(q->qp);

@@ -344,8 +344,18 @@ struct sim_burst {
 	uint32_t n, max;
 };
 
+/** A share, and what the last turn left of it (shares.c). */
+struct sim_share {
+	struct share *share;
+	bool waits;                      /**< for its turn */
+	uint64_t cost, rounds;
+	uint64_t others[SIM_MAX_SHARES]; /**< rounds that the others had when it last got something, or began to wait */
+	int64_t level[SIM_MAX_SHARES];   /**< how far it was ahead of each other one when they last didn't both wait */
+};
+
 struct sim_engine {
 	struct transport *tp;
+	struct sim_share shares[SIM_MAX_SHARES];
 	struct sim_burst rx, loop;   /**< arrived, not yet given to the transport */
 };
 
@@ -523,6 +533,15 @@ void srq_limit_event(struct sim_world *w, struct sim_recvq *rq);
 struct sim_recv *recvq_complete(struct sim_world *w, struct sim_qp *q, const struct ring_cqe *e, uint16_t counter);
 /** All that was taken has been completed. */
 void srq_check_end(struct sim_world *w, struct sim_recvq *rq);
+
+/* shares.c */
+/** Make the shares of an endpoint's engines. @return false: no memory. */
+bool shares_make(struct sim_world *w, struct sim_ep *ep);
+/** @return the share of a QP of @p tp, drawn by @p number, or NULL. */
+struct share *shares_choose(const struct sim_world *w, struct sim_ep *ep, const struct transport *tp, uint32_t number);
+/** A turn has ended. */
+void shares_check(struct sim_world *w, struct sim_ep *ep, struct sim_engine *e);
+void shares_free(struct sim_ep *ep);
 
 /* client.c */
 /** Events for several completions from now on, or again for each. */

@@ -17,6 +17,7 @@ enum {
 	SIM_MAX_CONNS = 6,
 	SIM_MAX_ENGINES = 2,        /**< per endpoint */
 	SIM_MAX_CQS = 3,            /**< per endpoint */
+	SIM_MAX_SHARES = 4,  /**< of an engine */
 	SIM_MAX_SRQS = 2,           /**< per endpoint */
 	SIM_MAX_WINDOWS = 3,        /**< per QP */
 	SIM_MAX_XSRQS = 2,          /**< XRC SRQs per endpoint */
@@ -93,6 +94,7 @@ struct sim_config {
 	enum tp_cc cc;               /**< of all endpoints */
 	struct tp_features features[SIM_MAX_EPS]; /**< of each endpoint's port */
 	struct tp_pool_sizes pools;  /**< of each transport */
+	uint32_t nb_shares;          /**< of each engine, among which its QPs are divided; 0: they have none */
 	bool harsh;                  /**< retries may run out though the peer lives */
 	bool reorder_once;           /**< what is sent again isn't overtaken again, nor are NAKs */
 	bool ordered;                /**< the network keeps packets in order and delivers them at most once */

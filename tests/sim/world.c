@@ -231,6 +231,7 @@ ep_turn(struct sim_world *w, struct sim_ep *ep)
 		packets += ep_receive(w, ep, e->tp, &e->rx, false);
 		packets += ep_receive(w, ep, e->tp, &e->loop, true);
 		again |= transport_run(e->tp, w->now_ns) != 0;
+		shares_check(w, ep, e);
 		packets += ep_flush(w, ep, e);
 	}
 	ep->busy_until = w->now_ns + TURN_NS + PACKET_NS * (uint64_t)packets;
@@ -384,6 +385,8 @@ ep_create(struct sim_world *w, uint32_t id)
 		if (ep->engines[i].tp == NULL)
 			return false;
 	}
+	if (!shares_make(w, ep))
+		return false;
 	atomics = arena_get(w, SIM_ATOMIC_WORDS * sizeof(uint64_t));
 	if (atomics == NULL)
 		return false;
@@ -402,6 +405,7 @@ ep_destroy(struct sim_ep *ep)
 	for (i = 0; i < SIM_MAX_SRQS; i++)
 		srq_free(ep, &ep->srqs[i]);
 	xrc_free(ep);
+	shares_free(ep);
 	for (i = 0; i < SIM_MAX_ENGINES; i++) {
 		transport_destroy(ep->engines[i].tp);
 		burst_free(&ep->engines[i].rx);

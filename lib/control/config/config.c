@@ -3,8 +3,8 @@
 #include <ctype.h>
 #include <errno.h>
 #include <grp.h>
-#include <pwd.h>
 #include <inttypes.h>
+#include <pwd.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -18,6 +18,7 @@
 #include <rte_log.h>
 
 #include "control/config/config_source_priv.h"
+#include "control/config/ids_priv.h"
 #include "control/config/metrics_priv.h"
 
 struct config_key;
@@ -220,6 +221,12 @@ parse_pkeys(const struct config_key *k, const char *value, void *dst, char *err,
 }
 
 static int
+parse_ids(const struct config_key *k, const char *value, void *dst, char *err, size_t err_bytes)
+{
+	return config_ids_parse(value, k->max != 0, dst, err, err_bytes);
+}
+
+static int
 parse_impair(const struct config_key *k, const char *value, void *dst, char *err, size_t err_bytes)
 {
 	struct config_port *p = container_of(dst, struct config_port, impair);
@@ -314,6 +321,16 @@ static const struct config_key port_keys[] = {
 	{ .name = NULL },
 };
 #undef P
+#define S(field) offsetof(struct config_share, field), sizeof(((struct config_share *)NULL)->field)
+static const struct config_key share_keys[] = {
+	{ "users", S(users), parse_ids, 0, 0, NULL },
+	{ "groups", S(groups), parse_ids, 0, 1, NULL },
+	{ "weight", S(weight), parse_u32, SHARE_WEIGHT_MIN, SHARE_WEIGHT_MAX, NULL },
+	{ "rate_mbps", S(rate_mbps), parse_u32, 0, 4000000, NULL },
+	{ "rate_packets", S(rate_packets), parse_u32, 0, UINT32_MAX, NULL },
+	{ .name = NULL },
+};
+#undef S
 
 /** @return the MiB of queues that a user may have: an eighth of the host's memory, at least what programs of ordinary size need. */
 static uint32_t
@@ -399,6 +416,31 @@ is_quota(const struct config_key *k)
 	return false;
 }
 
+/** @return the share that the section of @p s is about, added if it is new; NULL with a message. */
+static struct config_share *
+share_of_section(struct uroced_config *c, const struct config_setting *s, char *err)
+{
+	const char *name = s->section + strlen("share ");
+	struct config_share *share;
+
+	for (unsigned int i = 0; i < c->nb_shares; i++)
+		if (strcmp(c->shares[i].name, name) == 0)
+			return &c->shares[i];
+	if (name[0] == '\0' || strlen(name) >= sizeof(share->name)) {
+		config_error(err, s, "the name of a share must have 1 to %d characters", CONFIG_SHARE_BYTES - 1);
+		return NULL;
+	}
+	if (c->nb_shares == CONFIG_MAX_SHARES) {
+		config_error(err, s, "at most %d sections [share ...]", CONFIG_MAX_SHARES);
+		return NULL;
+	}
+	share = &c->shares[c->nb_shares++];
+	memset(share, 0, sizeof(*share));
+	share->weight = SHARE_WEIGHT_USUAL;
+	strlcpy(share->name, name, sizeof(share->name));
+	return share;
+}
+
 static int
 apply(struct uroced_config *c, const struct config_setting *s, char *err)
 {
@@ -414,8 +456,13 @@ apply(struct uroced_config *c, const struct config_setting *s, char *err)
 		base = port_of_section(c, s, err);
 		if (base == NULL)
 			return EINVAL;
+	} else if (strncmp(s->section, "share ", 6) == 0) {
+		keys = share_keys;
+		base = share_of_section(c, s, err);
+		if (base == NULL)
+			return EINVAL;
 	} else {
-		return config_error(err, s, "unknown section; there are [daemon] and [port uroceN]");
+		return config_error(err, s, "unknown section; there are [daemon], [port uroceN] and [share NAME]");
 	}
 	if (s->key[0] == '\0')
 		return 0; /* an empty section */
@@ -457,6 +504,13 @@ check_whole(const struct uroced_config *c, const char *file, char *err)
 					    where, c->ports[j].net.name, c->ports[i].net.name, c->ports[i].net.ethdev);
 		}
 	}
+	for (i = 0; i < c->nb_shares; i++) {
+		const struct config_share *s = &c->shares[i];
+
+		if (s->users.nb == 0 && !s->users.all && s->groups.nb == 0 && !s->groups.all)
+			return config_fail(err, EINVAL, "%s: [share %s] is for nobody; give it users or groups, or users = * for all", where,
+					   s->name);
+	}
 	return 0;
 }
 
@@ -496,6 +550,8 @@ config_compare(const struct uroced_config *old, const struct uroced_config *new,
 	const struct config_port *other;
 
 	compare_keys(daemon_keys, old, new, NULL, NULL, differs, arg);
+	if (old->nb_shares != new->nb_shares || memcmp(old->shares, new->shares, sizeof(old->shares)) != 0)
+		differs(arg, NULL, NULL, CONFIG_SHARES);
 	for (unsigned int i = 0; i < old->nb_ports; i++) {
 		other = find_port(new, old->ports[i].net.name);
 		if (other == NULL)
@@ -514,4 +570,8 @@ config_copy(struct uroced_config *to, const struct uroced_config *from, const ch
 	for (const struct config_key *k = daemon_keys; k->name != NULL; k++)
 		if (strcmp(k->name, key) == 0)
 			memcpy((char *)to + k->offset, (const char *)from + k->offset, k->bytes);
+	if (strcmp(key, CONFIG_SHARES) == 0) {
+		memcpy(to->shares, from->shares, sizeof(to->shares));
+		to->nb_shares = from->nb_shares;
+	}
 }

@@ -5,7 +5,7 @@
  *
  * Owns: struct uroced_config. Called by: app/uroced before EAL is initialized, lib/uroce, reload.c. Thread: main, control.
  *
- * Sections are `[daemon]` and one `[port uroceN]` per verbs device. A setting on the command line has the form
+ * Sections are `[daemon]`, one `[port uroceN]` per verbs device, and `[share NAME]`. A setting on the command line has the form
  * `section.key=value` and overrides the file. Each mistake gives one message that names the place (file and line, or
  * --set), the key, what is wrong and what would be right.
  */
@@ -28,6 +28,9 @@ enum {
 	CONFIG_SOCKET_BYTES = 96, /**< path of the socket: sun_path less the suffix of its temporary name */
 	CONFIG_GROUP_BYTES = 64,
 	CONFIG_METRICS_BYTES = 112, /**< address of the exporter: "unix:" and a path of sun_path */
+	CONFIG_MAX_SHARES = 16,   /**< sections [share NAME] */
+	CONFIG_SHARE_BYTES = 32,  /**< name of such a section */
+	CONFIG_SHARE_MEMBERS = 32, /**< users that a section names at most, and groups */
 	CONFIG_MAX_SETTINGS = 1024, /**< settings in the file and on the command line together */
 };
 
@@ -74,6 +77,19 @@ enum quota {
 	QUOTAS,
 };
 
+/** A section [share NAME]: what sessions of some users get. */
+struct config_share {
+	char name[CONFIG_SHARE_BYTES];
+	struct config_ids {
+		uint32_t ids[CONFIG_SHARE_MEMBERS];
+		uint32_t nb;
+		bool all;          /**< "*": everybody */
+	} users, groups;           /**< uids, gids */
+	uint32_t weight;           /**< of each session: SHARE_WEIGHT_* */
+	uint32_t rate_mbps;        /**< of each user, Mb/s; 0: no limit */
+	uint32_t rate_packets;     /**< of each user, packets per second; 0: no limit */
+};
+
 /** Everything that can be configured; config_defaults() fills it. */
 struct uroced_config {
 	char socket[CONFIG_SOCKET_BYTES];
@@ -97,6 +113,8 @@ struct uroced_config {
 	bool userfaultfd;     /**< give programs /dev/userfaultfd, though the system may not let them have it */
 	struct config_port ports[UROCE_MAX_PORTS];
 	unsigned int nb_ports;
+	struct config_share shares[CONFIG_MAX_SHARES]; /**< the first one that a user belongs to counts */
+	unsigned int nb_shares;
 };
 
 /** Fill @p c with the defaults; no ports. */
@@ -125,7 +143,9 @@ typedef void (*config_differs_fn)(void *arg, const struct config_port *old_port,
 				  const char *key);
 /** Compare two configurations, defaults included. Ports are matched by name. */
 void config_compare(const struct uroced_config *old, const struct uroced_config *new, config_differs_fn differs, void *arg);
-/** Copy the value of a key of [daemon] from @p from to @p to. */
+/** What config_compare() calls the sections [share ...], which it compares and config_copy() copies as a whole. */
+#define CONFIG_SHARES "[share ...]"
+/** Copy the value of a key of [daemon], or CONFIG_SHARES, from @p from to @p to. */
 void config_copy(struct uroced_config *to, const struct uroced_config *from, const char *key);
 
 #endif /* UROCE_CONFIG_H */

@@ -65,6 +65,11 @@ enum {
 	 */
 	CONTROL_TURN_NS = 2000000,
 	CONTROL_PEER_BUCKETS = 4096,
+	/**
+	 * What the requests of a session may take of a turn. One whose last request took longer is not served until it has been given that much,
+	 * in this and later turns, as long as others have requests too.
+	 */
+	CONTROL_SESSION_NS = 2000000,
 	CONTROL_SMALL_MR = 64, /**< segments of an MR that doesn't count as many */
 	/** Log lines about ended sessions per second at most. */
 	CONTROL_LOG_BURST = 20,
@@ -133,6 +138,7 @@ struct control {
 	uint64_t next_link_poll_ns;
 	uint64_t next_alive_ns;
 	uint64_t turn_ns; /**< when this turn began */
+	uint64_t turns;   /**< of the thread so far */
 	uint64_t failures_unsaid[UROCE_MAX_ENGINES]; /**< QP failures of each engine that the log has accounted for */
 	uint32_t most_conns; /**< highest number of CM connections since the heap was last trimmed */
 	uint8_t *rx;         /**< receive buffer for one request */

@@ -22,6 +22,7 @@ struct user {
 	struct limit_rate connects;
 	uint32_t logged;     /**< a bit for each kind of which the log has said that the user has reached its limit */
 	bool logged_session; /**< the same for sessions */
+	struct share_rate rates[CONFIG_MAX_SHARES]; /**< what the user may send by each section [share ...] */
 };
 
 /** Count a session of @p uid. @return its user, or NULL: no memory. */

@@ -66,6 +66,8 @@ struct session {
 	uint64_t id; /**< never reused; engines know it as the owner of objects */
 	bool own;    /**< of this process itself, from control_adopt() */
 	bool hello, closing;
+	uint64_t busy_ns; /**< time that its requests took of this thread, less what it was given in the turns since */
+	uint64_t busy_turn; /**< number of the turn in which it was last given some */
 	_Atomic uint32_t victim; /**< 1: memory that it shared went away under a mapping (memory/sigbus_priv.h) */
 	pid_t pid;
 	uid_t uid;
@@ -88,6 +90,7 @@ struct session {
 	int db_sigbus_id;
 	struct engine_session *engine_sessions[UROCE_MAX_ENGINES];
 	struct handles db_slots[UROCE_MAX_ENGINES]; /**< maps doorbell slots to QPs */
+	uint64_t cost_seen, all_cost_seen; /**< of its shares, and of all, when it was last inspected */
 
 	/* The program's memory: memory/memmap.c, obj/mr.c. */
 	struct mem_owner owner;

@@ -12,6 +12,7 @@
 
 #include "control/core/closer_priv.h"
 #include "control/core/quota_priv.h"
+#include "control/core/shares_priv.h"
 #include "control/memory/mounts_priv.h"
 #include "control/memory/shm_priv.h"
 #include "control/memory/sigbus_priv.h"
@@ -194,6 +195,7 @@ op_device_open(struct session *s, struct request *r)
 		return req_fail(r, ENOMEM, "no memory or no descriptors for the session");
 	}
 	s->port = c->s.ports[index];
+	shares_apply(s, c->s.conf);
 	r->rsp.device_open = (struct ctl_device_open_rsp){
 		.nb_engines = c->s.nb_engines,
 		.have_uffd = c->uffd >= 0 && !s->own,

@@ -203,6 +203,7 @@ create(struct session *s, struct request *r, struct obj_qp *qp, const struct lay
 			.max_mtu = s->port->active_mtu,
 			.cookie = q->cookie,
 			.owner = session_owner(s),
+			.share = engine_session_share(s->engine_sessions[qp->engine]),
 		},
 		.es = s->engine_sessions[qp->engine],
 		.slot = DB_SLOT(qp->db_slot),

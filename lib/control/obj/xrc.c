@@ -203,6 +203,8 @@ new_target(struct session *s, struct request *r, struct xrcd *x)
 		.max_mtu = s->port->active_mtu,
 		.cookie = t->cookie,
 		.owner = XRC_TARGET_OWNER,
+		/* It may outlive the session, and has no share of it but that of the transport, with all other targets. */
+		.share = NULL,
 	};
 	rc = engine_call(c->s.engines[x->engine], create_on_engine, &a);
 	if (rc != 0)

@@ -138,6 +138,38 @@ inspect_find_one(struct control *c, enum inspect_kind kind, uint64_t number, str
 }
 
 /* ---- One object ---- */
+/** Sum up the session's shares of all engines. */
+static void
+look_at_shares(struct session *s, struct inspect_session *out)
+{
+	struct control *c = s->control;
+	struct share_view v, *sum = &out->share;
+	uint64_t all = 0;
+
+	for (unsigned int i = 0; i < c->s.nb_engines; i++) {
+		if (s->engine_sessions[i] == NULL)
+			continue;
+		all += engine_session_look(c->s.engines[i], s->engine_sessions[i], &v);
+		sum->stats.cost += v.stats.cost;
+		sum->stats.bytes += v.stats.bytes;
+		sum->stats.packets += v.stats.packets;
+		sum->stats.rounds += v.stats.rounds;
+		sum->stats.limited += v.stats.limited;
+		sum->stats.refused += v.stats.refused;
+		sum->weight = v.weight;
+		sum->qps += v.qps;
+		sum->active_qps += v.active_qps;
+		sum->inflight_blocks += v.inflight_blocks;
+		sum->read_blocks += v.read_blocks;
+		sum->reordered += v.reordered;
+		sum->wait = RTE_MAX(sum->wait, v.wait);
+	}
+	if (all > s->all_cost_seen)
+		out->share_percent = (uint32_t)((sum->stats.cost - s->cost_seen) * 100 / (all - s->all_cost_seen));
+	s->cost_seen = sum->stats.cost;
+	s->all_cost_seen = all;
+}
+
 int
 inspect_session(struct control *c, uint64_t number, struct inspect_session *out)
 {
@@ -170,6 +202,7 @@ inspect_session(struct control *c, uint64_t number, struct inspect_session *out)
 		.maps = (uint32_t)s->used[QUOTA_map],
 		.events_lost = s->async.lost,
 	};
+	look_at_shares(s, out);
 	strlcpy(out->program, s->program, sizeof(out->program));
 	if (s->port != NULL)
 		strlcpy(out->device, s->port->conf.name, sizeof(out->device));

@@ -56,6 +56,9 @@ struct inspect_session {
 	uint64_t registered_bytes;     /**< of all its MRs */
 	uint32_t maps;                 /**< mappings of its memory */
 	uint64_t events_lost;          /**< asynchronous events for which there was no room, since it doesn't read them */
+	/** What it has of its engines, summed up; of what it waits for, the last in enum share_wait. */
+	struct share_view share;
+	uint32_t share_percent;        /**< of the cost of all sessions since this session was last asked for; 0: there was none */
 	char waits[INSPECT_NOTE_BYTES]; /**< what its request is waiting for; "": none is waiting */
 };
 /** @return 0 or ENOENT. */

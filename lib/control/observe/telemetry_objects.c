@@ -158,6 +158,26 @@ tel_gone(struct rte_tel_data *d, const char *what, const char *params)
 }
 
 /* ---- Sessions ---- */
+static void
+add_share(struct rte_tel_data *d, const struct inspect_session *s)
+{
+	if (d == NULL)
+		return;
+	rte_tel_data_add_dict_u64(d, "weight", s->share.weight);
+	rte_tel_data_add_dict_u64(d, "percent", s->share_percent);
+	rte_tel_data_add_dict_string(d, "waits_for", share_wait_name(s->share.wait));
+	rte_tel_data_add_dict_u64(d, "cost", s->share.stats.cost);
+	rte_tel_data_add_dict_u64(d, "bytes", s->share.stats.bytes);
+	rte_tel_data_add_dict_u64(d, "packets", s->share.stats.packets);
+	rte_tel_data_add_dict_u64(d, "rounds", s->share.stats.rounds);
+	rte_tel_data_add_dict_u64(d, "rate_waits", s->share.stats.limited);
+	rte_tel_data_add_dict_u64(d, "refused", s->share.stats.refused);
+	rte_tel_data_add_dict_u64(d, "active_qps", s->share.active_qps);
+	rte_tel_data_add_dict_u64(d, "inflight_blocks", s->share.inflight_blocks);
+	rte_tel_data_add_dict_u64(d, "read_blocks", s->share.read_blocks);
+	rte_tel_data_add_dict_u64(d, "reordered", s->share.reordered);
+}
+
 int
 tel_session(struct control *c, const char *params, struct rte_tel_data *d)
 {
@@ -188,6 +208,7 @@ tel_session(struct control *c, const char *params, struct rte_tel_data *d)
 	rte_tel_data_add_dict_u64(d, "registered_bytes", s.registered_bytes);
 	rte_tel_data_add_dict_u64(d, "maps", s.maps);
 	rte_tel_data_add_dict_u64(d, "events_lost", s.events_lost);
+	add_share(tel_dict(d, "share"), &s);
 	tel_text(d, "waits", s.waits);
 	return 0;
 }

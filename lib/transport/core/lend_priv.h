@@ -7,7 +7,7 @@
 #ifndef UROCE_TP_LEND_H
 #define UROCE_TP_LEND_H
 
-#include "transport/core/types_priv.h"
+#include "transport/core/share_priv.h"
 
 /** Return the READ block if no response is pending. */
 static inline void
@@ -15,7 +15,7 @@ responder_return_reads(struct transport *tp, struct qp *qp)
 {
 	if (qp->resp.reads == NULL || qp->resp.pending != 0)
 		return;
-	pool_put(&tp->read_blocks, qp->resp.reads);
+	share_give(tp, qp, TP_POOL_READS, &tp->read_blocks, qp->resp.reads);
 	qp->resp.reads = NULL;
 }
 
@@ -25,7 +25,7 @@ scoreboard_return(struct transport *tp, struct qp *qp)
 {
 	if (qp->req.scoreboard == NULL)
 		return;
-	pool_put(&tp->scoreboards, qp->req.scoreboard);
+	share_give(tp, qp, TP_POOL_SCOREBOARDS, &tp->scoreboards, qp->req.scoreboard);
 	qp->req.scoreboard = NULL;
 }
 

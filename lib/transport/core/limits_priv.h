@@ -6,15 +6,31 @@
 #ifndef UROCE_TP_LIMITS_H
 #define UROCE_TP_LIMITS_H
 
+#include "ring/abi.h"
+
 enum {
 	/* Pools whose items a transport lends to QPs. */
 	TP_INFLIGHT_OWN = 2,        /**< WQEs in flight that every QP has room for; a power of two */
 	TP_INFLIGHT_MAX = 256,      /**< WQEs in flight that a QP with a lent block has room for; a power of two */
-	TP_INFLIGHT_BLOCKS = 1024,  /**< blocks for WQEs in flight */
+	TP_INFLIGHT_BLOCKS = 3072,  /**< blocks for WQEs in flight */
 	TP_READ_BLOCKS = 4096,      /**< blocks of UROCE_MAX_RD_ATOMIC struct tp_read, for QPs that answer READs */
 	TP_SGE_BLOCKS = 4096,       /**< blocks of UROCE_MAX_SGE SGEs, for QPs that receive a message into an SRQ's WQE */
-	TP_SCOREBOARDS = 256,       /**< scoreboards, and as many reorder buffers */
-	TP_REORDER_PKTS = 2048,     /**< packets in all reorder buffers of a transport */
+	TP_SCOREBOARDS = 512,      /**< scoreboards, and as many reorder buffers */
+	TP_REORDER_PKTS = 2112,     /**< packets in all reorder buffers of a transport */
+	TP_SHARES = UROCE_MAX_SESSIONS + 1, /**< shares at most: one for each session, and the transport's own */
+	TP_RESERVE_OF = 2,          /**< one part in this many of a pool is reserved, in equal parts for TP_SHARES shares */
+
+	/*
+	 * Shares. Costs are in bytes. A packet costs its bytes and TP_COST_PACKET, a WQE TP_COST_WQE: what a packet or WQE takes besides copying,
+	 * expressed as bytes that could be sent in that time (docs/internals/transport.md says how this was measured).
+	 */
+	TP_COST_PACKET = 256,
+	TP_COST_WQE = 3072,
+	TP_COST_LOOK = 128,         /**< looking at a QP that has nothing to do */
+	TP_SHARE_QUANTUM = 32768,   /**< what a share of the usual weight may use in a round */
+	TP_QP_QUANTUM = 98304,      /**< what a QP may use before it is the turn of the others of its share */
+	TP_DEBT_MAX = 1 << 20,      /**< more than this a share or QP never owes */
+	TP_BUCKET_NS = 1000000,     /**< a rate's bucket holds what may be sent in this time */
 
 	/* Congestion window, packets. */
 	TP_CWND_MAX = 256,          /**< packets of a QP in flight, requests and READ responses */

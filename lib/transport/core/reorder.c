@@ -3,6 +3,7 @@
  * Reorder buffers.
  */
 #include "transport/core/reorder_priv.h"
+#include "transport/core/share_priv.h"
 
 void
 reorder_drop(struct transport *tp, struct qp *qp, uint32_t psn)
@@ -11,7 +12,8 @@ reorder_drop(struct transport *tp, struct qp *qp, uint32_t psn)
 
 	sack_clear(r->map, psn);
 	r->nb--;
-	pool_put(&tp->reorder_pkts, pool_item(&tp->reorder_pkts, struct tp_reorder_pkt, r->held[psn % TP_SACK_SPAN]));
+	share_give(tp, qp, TP_POOL_REORDER_PKTS, &tp->reorder_pkts,
+		   pool_item(&tp->reorder_pkts, struct tp_reorder_pkt, r->held[psn % TP_SACK_SPAN]));
 }
 
 /* Drop packets held before psn. They exist only if the gap turned out to be part of a READ's PSNs. */
@@ -31,7 +33,7 @@ advance(struct transport *tp, struct qp *qp, uint32_t psn)
 static struct tp_reorder *
 borrow(struct transport *tp, struct qp *qp)
 {
-	struct tp_reorder *r = pool_get(&tp->reorders);
+	struct tp_reorder *r = share_take(tp, qp, TP_POOL_REORDERS, &tp->reorders);
 
 	if (r == NULL)
 		return NULL;
@@ -45,13 +47,13 @@ borrow(struct transport *tp, struct qp *qp)
 static void
 give_back(struct transport *tp, struct qp *qp)
 {
-	pool_put(&tp->reorders, qp->rcv.reorder);
+	share_give(tp, qp, TP_POOL_REORDERS, &tp->reorders, qp->rcv.reorder);
 	qp->rcv.reorder = NULL;
 }
 
 /*
  * A QP may hold as many packets as are left for others. So QPs that never fill their gaps, however many they are, can't
- * take all of the pool.
+ * take all of the pool. What the QPs of a share hold together is limited too (share_priv.h).
  */
 bool
 reorder_hold(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
@@ -63,7 +65,12 @@ reorder_hold(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 	if (wire_psn_diff(psn, qp->rcv.epsn) >= TP_SACK_SPAN || (r != NULL ? r->nb : 0) >= pool_left(&tp->reorder_pkts) ||
 	    (r == NULL && (r = borrow(tp, qp)) == NULL))
 		return false;
-	h = pool_get(&tp->reorder_pkts);
+	h = share_take(tp, qp, TP_POOL_REORDER_PKTS, &tp->reorder_pkts);
+	if (h == NULL) {
+		if (r->nb == 0)
+			give_back(tp, qp);
+		return false;
+	}
 	r->held[psn % TP_SACK_SPAN] = (uint16_t)pool_index(&tp->reorder_pkts, struct tp_reorder_pkt, h);
 	h->p = *p;
 	memcpy(h->bytes, p->bthp, bytes);

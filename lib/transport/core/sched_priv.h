@@ -1,12 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * Which QPs have work: the active list, the reply list, and the SQs that the engine watches.
+ * Which QPs and shares have work: the active lists, the reply list, and the SQs that the engine watches.
  *
- * Owns: both lists, and struct qp_sched of each QP. A QP is on the active list while the engine has work for it or
- * watches its SQ (shared->sq_watch is 1), and on the reply list while it owes its peer a reply. Whoever gives a QP work
- * calls qp_activate() or qp_reply_later(); transport.c takes QPs from the lists in its turns. A QP whose packets found
- * no room in the TX vector, or no mbuf, stays active. Called on the QP's engine.
+ * Owns: these lists, struct qp_sched of each QP, and the place of each share in the schedule. A QP is on the active list of its
+ * share while the engine has work for it or watches its SQ (shared->sq_watch is 1), and on the reply list while it owes its peer a
+ * reply. Whoever gives a QP work calls qp_activate() or qp_reply_later(); turn.c takes QPs from the lists in its turns. A QP whose
+ * packets found no room in the TX vector, or no mbuf, stays active. Called on the QP's engine.
+ *
+ * A share with active QPs is in one of these lists (deficit round robin of Shreedhar and Varghese, with the precedence for
+ * new flows of FQ-CoDel, RFC 8290):
+ *
+ * - SHARE_FRESH: it had nothing to do when it was last looked at. These are looked at first, so that a program that sends little needn't wait
+ *   for those that send much. It can't gain time by that: once it has used up its deficit, it waits in the other list.
+ * - SHARE_BACKLOG: the others, in the order of their turns. When one has used up its deficit, it goes to the end and gets a quantum.
+ * - SHARE_BLOCKED, within a turn: there was no room in the TX vector for what it has to send. It keeps its place.
+ * - SHARE_LIMITED: its rate doesn't let it send before due_ns.
  */
 #ifndef UROCE_TP_SCHED_H
 #define UROCE_TP_SCHED_H
@@ -15,6 +24,8 @@
 
 /** Put @p qp on the active list and watch its SQ, unless that is so already. */
 void qp_wake(struct transport *tp, struct qp *qp);
+/** Put @p s at the end of a list; SHARE_ASLEEP: in none. */
+void share_move(struct transport *tp, struct share *s, enum share_on to);
 /** There is work for @p qp: give it a turn. */
 static inline void
 qp_activate(struct transport *tp, struct qp *qp)

@@ -4,6 +4,7 @@
  * any order.
  */
 #include "transport/core/async_priv.h"
+#include "transport/core/share_priv.h"
 #include "transport/core/slot_priv.h"
 #include "transport/core/srq_priv.h"
 
@@ -86,8 +87,9 @@ srq_check_limit(struct transport *tp, struct srq *srq)
 }
 
 bool
-srq_take(struct transport *tp, struct srq *srq, struct tp_rwqe *w)
+srq_take(struct transport *tp, struct qp *qp, struct tp_rwqe *w)
 {
+	struct srq *srq = qp->rcv.srq;
 	struct ring_sge *copy = &w->own_sge;
 	const struct ring_rq_wqe *slot;
 	uint32_t nb_sge;
@@ -98,7 +100,7 @@ srq_take(struct transport *tp, struct srq *srq, struct tp_rwqe *w)
 	nb_sge = rwqe_nb_sge(slot, srq->max_sge);
 	if (nb_sge > 1) {
 		/* With no block left, act as if no receive were posted. Blocks come back when messages end. */
-		copy = pool_get(&tp->sge_blocks);
+		copy = share_take(tp, qp, TP_POOL_SGES, &tp->sge_blocks);
 		if (unlikely(copy == NULL)) {
 			tp->counters.srq_no_sges++;
 			return false;

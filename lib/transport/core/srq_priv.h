@@ -11,7 +11,7 @@
 #include "transport/core/types_priv.h"
 
 /** Take the next receive WQE into @p w. @return false if none is posted, or there is no block to copy its SGEs to. */
-bool srq_take(struct transport *tp, struct srq *srq, struct tp_rwqe *w);
+bool srq_take(struct transport *tp, struct qp *qp, struct tp_rwqe *w);
 /** A QP no longer uses @p srq. Frees it if it was destroyed meanwhile and this was its last user. */
 void srq_release(struct srq *srq);
 /** @return the XRC SRQ of this number, or NULL. */

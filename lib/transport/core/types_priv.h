@@ -125,6 +125,7 @@ struct cc;
 struct tp_scoreboard;
 struct tp_reorder;
 struct tp_reorder_pkt;
+struct share;
 
 /** The receive WQE that is being filled. */
 struct tp_rwqe {
@@ -196,8 +197,9 @@ LIST_HEAD(tp_srq_list, srq);
 
 /** A QP's place in its engine's schedule. */
 struct qp_sched {
-	bool on_active, on_reply; /**< on tp->active, on tp->replies */
+	bool on_active, on_reply; /**< on share->active, on tp->replies */
 	bool watched;             /**< the engine polls the SQ: shared->sq_watch is 1 */
+	int32_t deficit;          /**< cost that it may still cause before the other QPs of its share get their turns */
 	TAILQ_ENTRY(qp) active_link, reply_link;
 	uint64_t last_work_ns;
 };
@@ -337,6 +339,7 @@ struct qp {
 	bool sig_all, sqd_event;
 	struct ring_qp_shared *shared;
 	struct cq *send_cq, *recv_cq;
+	struct share *share;
 
 	struct qp_sched sched;
 	struct qp_requester req;
@@ -356,14 +359,46 @@ struct qp {
 
 TAILQ_HEAD(tp_qp_list, qp);
 
+/** The pools of a transport. */
+enum tp_pool { TP_POOL_INFLIGHT = 0, TP_POOL_READS, TP_POOL_SGES, TP_POOL_SCOREBOARDS, TP_POOL_REORDERS, TP_POOL_REORDER_PKTS, TP_POOLS };
+
+/** Where a share stands in the schedule: the list in which it is. The order is explained in core/sched_priv.h. */
+enum share_on { SHARE_FRESH = 0, SHARE_BACKLOG, SHARE_BLOCKED, SHARE_LIMITED, SHARE_LISTS, SHARE_ASLEEP = SHARE_LISTS };
+
+/** What the QPs of one session get of a transport: core/share_priv.h and core/sched_priv.h. */
+struct share {
+	TAILQ_ENTRY(share) link;
+	struct tp_qp_list active;   /**< its QPs with work, or whose SQ is watched */
+	uint32_t nb_active;
+	uint8_t on;                 /**< enum share_on */
+	bool gone;                  /**< destroyed; freed with its last QP */
+	bool no_room;               /**< when it had its last turn, there was no room in the TX vector for what it has to send */
+	uint32_t users;             /**< QPs */
+	uint32_t weight;
+	int64_t quantum;            /**< added to the deficit in each round: the weight times TP_SHARE_QUANTUM */
+	int64_t deficit;            /**< cost that it may still cause before it has to wait for the others */
+	const struct qp *worker;    /**< the QP that had work last; compared, never followed */
+	uint32_t worker_alone;      /**< how many QPs have been looked at since another one had work */
+	struct share_rate *rate;    /**< NULL: no limit */
+	uint64_t due_ns;            /**< SHARE_LIMITED: when it may send again */
+	uint32_t held[TP_POOLS];    /**< items that its QPs have of each pool */
+	struct share_stats stats;
+};
+TAILQ_HEAD(tp_share_list, share);
+
 struct transport {
 	struct transport_config c;
 	struct tp_counters counters;
 	struct tp_violations violations[UROCE_MAX_PORTS];
 	uint64_t now_ns;
-	struct tp_qp_list active;        /**< QPs with work, or whose SQ is watched */
+	struct tp_share_list shares[SHARE_LISTS]; /**< those with active QPs */
+	uint32_t nb_competing;           /**< shares that want a turn: with active QPs, and not kept back by their rates */
+	uint64_t limited_next_ns;        /**< when the first of SHARE_LIMITED may send again; UINT64_MAX: there are none */
 	struct tp_qp_list replies;       /**< QPs that owe their peer a reply */
 	uint32_t nb_active, nb_qps;
+	uint32_t nb_shares;              /**< made by share_create() */
+	uint64_t cost;                   /**< of all shares */
+	struct share own_share;          /**< of QPs for which no share was given */
 	bool idle;                       /**< the last turn found nothing to do */
 	struct wheel wheel;
 	struct cq *touched[TP_TOUCHED_CQS];
@@ -382,6 +417,10 @@ struct transport {
 	struct pool read_blocks;         /**< of UROCE_MAX_RD_ATOMIC struct tp_read each */
 	struct pool sge_blocks;          /**< of UROCE_MAX_SGE struct ring_sge each */
 	struct pool scoreboards, reorders, reorder_pkts; /**< core/reorder_priv.h, req/scoreboard_priv.h */
+	struct tp_reserve {
+		uint32_t each;           /**< items that every share can have, whatever the others hold */
+		uint32_t left;           /**< how many of those nobody has now */
+	} reserve[TP_POOLS];
 	struct tp_diag *diag;            /**< log of rare events */
 	struct tp_txvec loop;
 	struct tp_txvec tx[];

@@ -5,6 +5,7 @@
 #include "transport/cc/cc_priv.h"
 #include "transport/core/event_log_priv.h"
 #include "transport/core/reorder_priv.h"
+#include "transport/core/share_priv.h"
 #include "transport/diag/diag.h"
 #include "transport/req/loss_priv.h"
 #include "transport/req/scoreboard_priv.h"
@@ -199,6 +200,7 @@ void
 qp_look(const struct qp *qp, uint64_t now_ns, struct qp_view *v)
 {
 	const struct transport *tp = qp->tp;
+	struct share_view share;
 
 	*v = (struct qp_view){
 		.now_ns = now_ns,
@@ -213,10 +215,12 @@ qp_look(const struct qp *qp, uint64_t now_ns, struct qp_view *v)
 		.mtu_bytes = UINT32_C(1) << qp->path.mtu_shift,
 		.qkey = qp->qkey,
 		.reason = reason_of(qp),
-		.inflight_blocks_left = pool_left(&tp->inflight_blocks),
+		.inflight_blocks_left = share_may_have(tp, qp->share, TP_POOL_INFLIGHT, &tp->inflight_blocks) ? pool_left(&tp->inflight_blocks) : 0,
 		.no_tx_room = (qp->path.loopback ? tp->loop.n : tp->tx[qp->path.port].n) == TP_TX_MAX,
 		.load_percent = UINT32_MAX,
 	};
+	share_look(tp, qp->share, &share);
+	v->share_wait = (uint8_t)share.wait;
 	look_at_path(qp, v);
 	look_at_requester(qp, v);
 	look_at_responder(qp, v);

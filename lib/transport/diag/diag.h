@@ -105,7 +105,8 @@ struct qp_view {
 	struct cq_view send_cq, recv_cq; /**< size 0: none */
 
 	/* State of the QP's engine. */
-	uint32_t inflight_blocks_left; /**< blocks for WQEs in flight that are still free */
+	uint32_t inflight_blocks_left; /**< blocks for WQEs in flight that are still free; 0 if its share may take none of them */
+	uint8_t share_wait;    /**< enum share_wait of its share */
 	bool no_tx_room;       /**< the TX vector is full: the port doesn't take packets as fast as they are made */
 	uint32_t load_percent; /**< recent load; UINT32_MAX: unknown. Filled in by the caller */
 };

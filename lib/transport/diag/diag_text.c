@@ -341,7 +341,7 @@ explain_waiting(const struct qp_view *v, struct lines *l)
 		break;
 	case REQ_WAIT_INFLIGHT:
 		if (v->inflight_blocks_left == 0)
-			say(l, "its engine has no room left for more WQEs in flight: other QPs have taken all of it");
+			say(l, "its engine has no room for more WQEs in flight: the other QPs of its session have as much as it may have");
 		else
 			say(l, "%u WQEs are in flight, no more may be", v->tx.in_flight);
 		break;
@@ -349,6 +349,8 @@ explain_waiting(const struct qp_view *v, struct lines *l)
 		say(l, "%s waits until everything before it is complete", next);
 		break;
 	}
+	if (v->share_wait == SHARE_WAIT_RATE && v->tx.active)
+		say(l, "its user may send no more at the moment: rate_mbps or rate_packets of a section [share ...]");
 	if (v->tx.next_op != UROCE_WR_OPS && !v->tx.active)
 		say(l, "%u sends are posted, but their doorbell hasn't been seen", v->tx.posted);
 }

@@ -6,6 +6,7 @@
 #include "transport/cc/cc_priv.h"
 #include "transport/core/qp_error_priv.h"
 #include "transport/core/qp_states_priv.h"
+#include "transport/core/share_priv.h"
 #include "transport/req/ack_priv.h"
 #include "transport/req/build_priv.h"
 #include "transport/req/complete_priv.h"
@@ -64,8 +65,11 @@ account(struct transport *tp, struct qp *qp, const struct req_packet *r, bool an
 {
 	uint32_t last = wire_psn_add(r->psn, r->psns - 1);
 
-	if (answered)
+	/* What a READ brings takes this engine's time, too, and is paid for when it is asked for. */
+	if (answered) {
 		qp->req.rd_out++;
+		share_charge(qp, RTE_MIN(r->psns << qp->path.mtu_shift, r->w->length) + r->psns * TP_COST_PACKET);
+	}
 	if (answered || r->ackreq)
 		rtt_start(tp, qp);
 	if (unlikely(wire_psn_diff(r->psn, qp->req.psn_max) < 0))

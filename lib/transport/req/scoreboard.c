@@ -171,7 +171,7 @@ scoreboard_get(struct transport *tp, struct qp *qp)
 
 	if (b != NULL)
 		return b;
-	b = pool_get(&tp->scoreboards);
+	b = share_take(tp, qp, TP_POOL_SCOREBOARDS, &tp->scoreboards);
 	if (b == NULL)
 		return NULL;
 	memset(b, 0, sizeof(*b));

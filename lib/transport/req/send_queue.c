@@ -3,6 +3,7 @@
  * Work requests: the table of opcodes, fetching posted WQEs from the SQ and checking them, and the blocks for WQEs in
  * flight.
  */
+#include "transport/core/share_priv.h"
 #include "transport/core/slot_priv.h"
 #include "transport/req/send_queue_priv.h"
 
@@ -107,7 +108,7 @@ inflight_borrow(struct transport *tp, struct qp *qp)
 	struct tp_swqe *big;
 
 	if (qp->req.inflight != qp->own_inflight || UINT32_C(1) << qp->req.sq.order <= TP_INFLIGHT_OWN ||
-	    (big = pool_get(&tp->inflight_blocks)) == NULL)
+	    (big = share_take(tp, qp, TP_POOL_INFLIGHT, &tp->inflight_blocks)) == NULL)
 		return false;
 	for (uint32_t c = qp->req.sq_tail; c != qp->req.sq.counter; c++)
 		big[c & (TP_INFLIGHT_MAX - 1)] = *qp_inflight(qp, c);
@@ -121,7 +122,7 @@ inflight_return(struct transport *tp, struct qp *qp)
 {
 	if (qp->req.inflight == qp->own_inflight || qp->req.sq_tail != qp->req.sq.counter)
 		return;
-	pool_put(&tp->inflight_blocks, qp->req.inflight);
+	share_give(tp, qp, TP_POOL_INFLIGHT, &tp->inflight_blocks, qp->req.inflight);
 	qp->req.inflight = qp->own_inflight;
 	qp->req.inflight_mask = TP_INFLIGHT_OWN - 1;
 }

@@ -4,6 +4,7 @@
  * without being executed again (C9-105, 9.4.4).
  */
 #include "transport/core/sched_priv.h"
+#include "transport/core/share_priv.h"
 #include "transport/resp/resp_priv.h"
 
 /* ---- The room for results ---- */
@@ -102,7 +103,7 @@ borrow_reads(struct transport *tp, struct qp *qp)
 {
 	if (likely(qp->resp.reads != NULL))
 		return true;
-	qp->resp.reads = pool_get(&tp->read_blocks);
+	qp->resp.reads = share_take(tp, qp, TP_POOL_READS, &tp->read_blocks);
 	tp->counters.read_no_places += qp->resp.reads == NULL;
 	return qp->resp.reads != NULL;
 }

@@ -3,6 +3,7 @@
  * Receive WQEs of every QP type: taking, filling, completing and flushing them.
  */
 #include "transport/core/cq_priv.h"
+#include "transport/core/share_priv.h"
 #include "transport/core/slot_priv.h"
 #include "transport/core/srq_priv.h"
 #include "transport/resp/recv_priv.h"
@@ -11,7 +12,7 @@ void
 recv_drop(struct transport *tp, struct qp *qp)
 {
 	if (qp->rcv.rwqe.valid && unlikely(qp->rcv.rwqe.borrowed))
-		pool_put(&tp->sge_blocks, (struct ring_sge *)(uintptr_t)qp->rcv.rwqe.sge);
+		share_give(tp, qp, TP_POOL_SGES, &tp->sge_blocks, (struct ring_sge *)(uintptr_t)qp->rcv.rwqe.sge);
 	qp->rcv.rwqe.valid = false;
 }
 
@@ -55,7 +56,7 @@ recv_take(struct transport *tp, struct qp *qp)
 		return true;
 	}
 	if (qp->rcv.srq != NULL)
-		return srq_take(tp, qp->rcv.srq, &qp->rcv.rwqe);
+		return srq_take(tp, qp, &qp->rcv.rwqe);
 	if (qp->rcv.rq.base == NULL || !ring_rq_ready(&qp->rcv.rq, qp->rcv.rq.counter))
 		return false;
 	slot = ring_slot(&qp->rcv.rq, qp->rcv.rq.counter);

@@ -31,7 +31,7 @@ static const struct {
 	const char *says[3];
 } bad_files[] = {
 	{ "[daemon]\nsockt = /x\n[port uroce0]\nethdev = a\n", { ":2: ", "sockt", "there are socket, socket_mode" } },
-	{ "[deamon]\nsocket = /x\n", { ":1: ", "[deamon]", "[daemon] and [port uroceN]" } },
+	{ "[deamon]\nsocket = /x\n", { ":1: ", "[deamon]", "[daemon], [port uroceN] and [share NAME]" } },
 	{ "[port eth0]\nethdev = a\n", { ":1: ", "[port eth0]", "uroce0 to uroce15" } },
 	{ "[port uroce16]\nethdev = a\n", { ":1: ", "[port uroce16]", "uroce0 to uroce15" } },
 	{ "[port uroce00]\nethdev = a\n", { ":1: ", "[port uroce00]", "uroce0 to uroce15" } },
@@ -64,6 +64,9 @@ static const struct {
 	{ "[daemon\nidle = poll\n", { ":1: ", "[daemon", "[port uroce0]" } },
 	{ "[daemon]\nidle\n", { ":2: ", "idle", "key = value" } },
 	{ "[]\n", { ":1: ", "[]", "unknown section" } },
+	{ "[share ]\n", { ":1: ", "share", "1 to 31 characters" } },
+	{ "[share 12345678901234567890123456789012]\nweight = 1\n", { ":1: ", "share", "1 to 31 characters" } },
+	{ "[share a]\nweight = 1\n[port uroce0]\nethdev = a\n", { "[share a]", "is for nobody", "users or groups" } },
 };
 
 /** For each key wrong values, and what the message says besides them. */
@@ -182,6 +185,15 @@ static const struct {
 	{ "port uroce0", "impair", "gravity=1", "loss, burst" },
 	{ "port uroce0", "impair", "seed=1e3", "whole number" },
 	{ "port uroce0", "impair", "rule=drop/opcode=256", "0 to 255" },
+	{ "share a", "users", "nobody has this name", "getent passwd" },
+	{ "share a", "users", "4294967295", "getent passwd" },
+	{ "share a", "users", ",", "at least one" },
+	{ "share a", "users", "1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 32 33", "at most 32" },
+	{ "share a", "groups", "root *", "getent group" },
+	{ "share a", "weight", "0", "1 to 10000" },
+	{ "share a", "weight", "10001", "1 to 10000" },
+	{ "share a", "rate_mbps", "4000001", "0 to 4000000" },
+	{ "share a", "rate_packets", "4294967296", "0 to 4294967295" },
 };
 
 static void
@@ -219,7 +231,7 @@ static void
 wrong_values_of_every_key_are_refused(void **state)
 {
 	static const char there_are[] = "there are ";
-	static const char *const sections[] = { "daemon", "port uroce0" };
+	static const char *const sections[] = { "daemon", "port uroce0", "share a" };
 	struct uroced_config c;
 	char err[CONFIG_ERR_BYTES], text[1024], *key;
 	size_t i;
@@ -257,6 +269,45 @@ wrong_values_of_every_key_are_refused(void **state)
 }
 
 static void
+sections_of_shares_arrive_in_order(void **state)
+{
+	struct uroced_config c, d;
+	char err[CONFIG_ERR_BYTES], text[4096];
+	int n;
+
+	write_file("[port uroce0]\nethdev = a\n[share b]\nusers = root, 4711 12\nweight = 25\nrate_mbps = 10000\nrate_packets = 7\n"
+		   "[share a]\ngroups = 5\nusers = *\n");
+	if (config_load(path, NULL, 0, &c, err) != 0)
+		fail_msg("%s", err);
+	assert_int_equal(c.nb_shares, 2);
+	assert_string_equal(c.shares[0].name, "b");
+	assert_int_equal(c.shares[0].users.nb, 3);
+	assert_int_equal(c.shares[0].users.ids[0], 0);
+	assert_int_equal(c.shares[0].users.ids[1], 4711);
+	assert_int_equal(c.shares[0].weight, 25);
+	assert_int_equal(c.shares[0].rate_mbps, 10000);
+	assert_int_equal(c.shares[0].rate_packets, 7);
+	assert_true(c.shares[1].users.all);
+	assert_int_equal(c.shares[1].groups.ids[0], 5);
+	assert_int_equal(c.shares[1].weight, SHARE_WEIGHT_USUAL);
+	/* Copied as a whole. */
+	config_defaults(&d);
+	config_copy(&d, &c, CONFIG_SHARES);
+	assert_int_equal(d.nb_shares, 2);
+	assert_memory_equal(d.shares, c.shares, sizeof(d.shares));
+	/* One more than there may be. */
+	n = snprintf(text, sizeof(text), "[port uroce0]\nethdev = a\n");
+	for (unsigned int i = 0; i <= CONFIG_MAX_SHARES; i++) {
+		write_file(text);
+		assert_int_equal(config_load(path, NULL, 0, &c, err), 0);
+		n += snprintf(text + n, sizeof(text) - n, "[share %u]\nusers = %u\n", i, i);
+	}
+	write_file(text);
+	assert_int_equal(config_load(path, NULL, 0, &c, err), EINVAL);
+	assert_non_null(strstr(err, "at most 16 sections"));
+}
+
+static void
 lines_that_can_not_be_read_are_named(void **state)
 {
 	struct uroced_config c;
@@ -291,6 +342,7 @@ static const struct {
 	{ "daemon.idle=", "1 to 255 characters" },
 	{ "daemon.idel=poll", "unknown key" },
 	{ "demon.idle=poll", "unknown section" },
+	{ "share a.weight=10001", "1 to 10000" },
 	{ "daemon.idle=often", "poll adaptive" },
 	{ "port uroce0.addresses=10.0.0/24", "10.0.0/24" },
 };
@@ -498,6 +550,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(each_mistake_in_a_file_names_line_key_and_remedy),
 		cmocka_unit_test(wrong_values_of_every_key_are_refused),
+		cmocka_unit_test(sections_of_shares_arrive_in_order),
 		cmocka_unit_test(lines_that_can_not_be_read_are_named),
 		cmocka_unit_test(each_mistake_in_a_setting_names_the_remedy),
 		cmocka_unit_test(every_key_arrives),

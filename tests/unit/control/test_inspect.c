@@ -198,7 +198,7 @@ engines_tell_their_load_and_what_waits(void **state)
 	assert_int_equal(inspect_engine(daemon_control(), 0, &e), 0);
 	assert_true(e.stats.turns > 0);
 	assert_true(e.load_percent <= 100);
-	assert_int_equal(e.depths.transport.inflight_blocks_max, 1024);
+	assert_int_equal(e.depths.transport.inflight_blocks_max, 3072);
 	assert_int_equal(inspect_engine(daemon_control(), 1, &e), ENOENT);
 }
 

@@ -84,6 +84,32 @@ transport_destroy(struct transport *tp)
 	free(tp);
 }
 
+int
+share_create(struct transport *tp, const struct share_params *p, struct share **out)
+{
+	*out = calloc(1, 1);
+	return *out != NULL ? 0 : ENOMEM;
+}
+
+int
+share_set(struct transport *tp, struct share *s, const struct share_params *p)
+{
+	return 0;
+}
+
+uint64_t
+share_look(const struct transport *tp, const struct share *s, struct share_view *v)
+{
+	*v = (struct share_view){ 0 };
+	return 0;
+}
+
+void
+share_destroy(struct transport *tp, struct share *s)
+{
+	free(s);
+}
+
 uint16_t
 transport_rx(struct transport *tp, uint16_t port, struct rte_mbuf **pkts, uint16_t n, bool trusted, uint64_t now_ns)
 {

@@ -91,6 +91,7 @@ struct end_opts {
 	struct end_srq *srq;
 	bool channel;
 	uint32_t xrcd; /* XRC_RECV */
+	struct share *share;
 };
 
 /** How two ends are connected; zeros are good defaults. */

@@ -126,6 +126,7 @@ end_new(struct host *h, const struct end_opts *o)
 	qp.max_mtu = o->max_mtu;
 	qp.shared = &e->shared;
 	qp.cookie = ADDR(e);
+	qp.share = o->share;
 	assert_int_equal(qp_create(h->tp, &qp, &e->qp), 0);
 	return e;
 }

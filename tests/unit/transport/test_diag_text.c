@@ -66,7 +66,11 @@ every_wait_is_explained(void **state)
 
 	v.tx.wait = REQ_WAIT_INFLIGHT;
 	v.inflight_blocks_left = 0;
-	EXPECT_SAID(&v, "other QPs have taken all of it");
+	EXPECT_SAID(&v, "the other QPs of its session have as much as it may have");
+	v.share_wait = SHARE_WAIT_RATE;
+	v.tx.active = true;
+	EXPECT_SAID(&v, "its user may send no more at the moment");
+	v.share_wait = SHARE_WAIT_NOTHING;
 	v.tx.wait = REQ_WAIT_CWND;
 	v.tx.cwnd = TP_CWND_MIN;
 	EXPECT_SAID(&v, "after losses");

@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Shares: creation and end, reserves of pools, rates.
+ */
+#include "transport/core/share_priv.h"
+
+
+static void
+share_init(struct share *s, uint32_t weight, struct share_rate *rate)
+{
+	s->weight = weight;
+	s->quantum = RTE_MAX((int64_t)TP_SHARE_QUANTUM * weight / SHARE_WEIGHT_USUAL, INT64_C(1));
+	s->deficit = RTE_MIN(s->deficit, s->quantum);
+	s->rate = rate;
+}
+
+void
+shares_init(struct transport *tp)
+{
+	const struct pool *pools[TP_POOLS] = {
+		[TP_POOL_INFLIGHT] = &tp->inflight_blocks,	 [TP_POOL_READS] = &tp->read_blocks,
+		[TP_POOL_SGES] = &tp->sge_blocks,		 [TP_POOL_SCOREBOARDS] = &tp->scoreboards,
+		[TP_POOL_REORDERS] = &tp->reorders,		 [TP_POOL_REORDER_PKTS] = &tp->reorder_pkts,
+	};
+
+	for (unsigned int i = 0; i < TP_POOLS; i++) {
+		tp->reserve[i].each = pool_left(pools[i]) / TP_RESERVE_OF / TP_SHARES;
+		tp->reserve[i].left = tp->reserve[i].each * TP_SHARES;
+	}
+	for (unsigned int i = 0; i < SHARE_LISTS; i++)
+		TAILQ_INIT(&tp->shares[i]);
+	tp->limited_next_ns = UINT64_MAX;
+	TAILQ_INIT(&tp->own_share.active);
+	tp->own_share.on = SHARE_ASLEEP;
+	tp->own_share.deficit = INT64_MAX;
+	share_init(&tp->own_share, SHARE_WEIGHT_USUAL, NULL);
+}
+
+/* @return the weight of @p p, or 0 if it is none. */
+static uint32_t
+weight_of(const struct share_params *p)
+{
+	if (p->weight > SHARE_WEIGHT_MAX)
+		return 0;
+	return p->weight != 0 ? p->weight : SHARE_WEIGHT_USUAL;
+}
+
+int
+share_create(struct transport *tp, const struct share_params *p, struct share **out)
+{
+	struct share *s;
+
+	if (weight_of(p) == 0)
+		return EINVAL;
+	if (tp->nb_shares == UROCE_MAX_SESSIONS)
+		return ENOSPC;
+	s = calloc(1, sizeof(*s));
+	if (s == NULL)
+		return ENOMEM;
+	TAILQ_INIT(&s->active);
+	s->on = SHARE_ASLEEP;
+	s->deficit = INT64_MAX;
+	share_init(s, weight_of(p), p->rate);
+	tp->nb_shares++;
+	*out = s;
+	return 0;
+}
+
+int
+share_set(struct transport *tp, struct share *s, const struct share_params *p)
+{
+	if (weight_of(p) == 0)
+		return EINVAL;
+	share_init(s, weight_of(p), p->rate);
+	/* It may send sooner now: the next turn looks. */
+	if (s->on == SHARE_LIMITED)
+		tp->limited_next_ns = 0;
+	return 0;
+}
+
+static void
+share_free(struct transport *tp, struct share *s)
+{
+	UROCE_ASSERT(s->on == SHARE_ASLEEP && tp->nb_shares > 0);
+	tp->nb_shares--;
+	free(s);
+}
+
+void
+share_destroy(struct transport *tp, struct share *s)
+{
+	if (s == NULL)
+		return;
+	s->gone = true;
+	s->rate = NULL;
+	if (s->on == SHARE_LIMITED)
+		tp->limited_next_ns = 0;
+	if (s->users == 0)
+		share_free(tp, s);
+}
+
+void
+share_enter(struct transport *tp, struct qp *qp, struct share *s)
+{
+	qp->share = s != NULL ? s : &tp->own_share;
+	qp->share->users++;
+	qp->sched.deficit = TP_QP_QUANTUM;
+}
+
+void
+share_leave(struct qp *qp)
+{
+	struct share *s = qp->share;
+
+	UROCE_ASSERT(s->users > 0 && !qp->sched.on_active);
+	if (--s->users == 0 && s->gone)
+		share_free(qp->tp, s);
+}
+
+/* ---- Rates ---- */
+/* Something takes @p ns of a bucket's time. */
+static void
+bucket_charge(_Atomic uint64_t *due_ns, uint64_t ns, uint64_t now_ns)
+{
+	uint64_t was = atomic_load_explicit(due_ns, memory_order_relaxed), from;
+
+	do {
+		/* A bucket that has been full for longer doesn't hold more for that. */
+		from = RTE_MAX(was, now_ns > TP_BUCKET_NS ? now_ns - TP_BUCKET_NS : 0);
+	} while (!atomic_compare_exchange_weak_explicit(due_ns, &was, from + ns, memory_order_relaxed, memory_order_relaxed));
+}
+
+void
+share_rate_charge(struct share *s, uint64_t bytes, uint64_t packets, uint64_t now_ns)
+{
+	struct share_rate *r = s->rate;
+	uint64_t bits_per_s = atomic_load_explicit(&r->bits, memory_order_relaxed);
+	uint64_t packets_per_s = atomic_load_explicit(&r->packets, memory_order_relaxed);
+
+	if (packets == 0)
+		return;
+	if (bits_per_s != 0)
+		bucket_charge(&r->bits_due_ns, (bytes * 8 * (uint64_t)NS_PER_S + bits_per_s - 1) / bits_per_s, now_ns);
+	if (packets_per_s != 0)
+		bucket_charge(&r->packets_due_ns, (packets * (uint64_t)NS_PER_S + packets_per_s - 1) / packets_per_s, now_ns);
+}
+
+/* @return when a bucket has something again; 0: it has. */
+static uint64_t
+bucket_due(const _Atomic uint64_t *per_s, const _Atomic uint64_t *due_ns, uint64_t now_ns)
+{
+	uint64_t due = atomic_load_explicit(due_ns, memory_order_relaxed);
+
+	return atomic_load_explicit(per_s, memory_order_relaxed) == 0 || due <= now_ns ? 0 : due;
+}
+
+uint64_t
+share_rate_due(const struct share *s, uint64_t now_ns)
+{
+	const struct share_rate *r = s->rate;
+
+	if (likely(r == NULL))
+		return 0;
+	return RTE_MAX(bucket_due(&r->bits, &r->bits_due_ns, now_ns), bucket_due(&r->packets, &r->packets_due_ns, now_ns));
+}
+
+/* ---- Views ---- */
+static enum share_wait
+share_waits_for(const struct transport *tp, const struct share *s)
+{
+	if (s->on == SHARE_LIMITED)
+		return SHARE_WAIT_RATE;
+	if (s->on != SHARE_BACKLOG)
+		return SHARE_WAIT_NOTHING;
+	if (s->no_room)
+		return SHARE_WAIT_TX;
+	return tp->nb_competing > 1 ? SHARE_WAIT_TURN : SHARE_WAIT_NOTHING;
+}
+
+uint64_t
+share_look(const struct transport *tp, const struct share *s, struct share_view *v)
+{
+	*v = (struct share_view){
+		.stats = s->stats,
+		.weight = s->weight,
+		.qps = s->users,
+		.active_qps = s->nb_active,
+		.wait = share_waits_for(tp, s),
+		.inflight_blocks = s->held[TP_POOL_INFLIGHT],
+		.read_blocks = s->held[TP_POOL_READS],
+		.reordered = s->held[TP_POOL_REORDER_PKTS],
+	};
+	return tp->cost;
+}
+
+const char *
+share_wait_name(enum share_wait w)
+{
+	static const char *const names[SHARE_WAITS] = { "nothing", "turn", "tx room", "rate" };
+
+	return w < SHARE_WAITS ? names[w] : "?";
+}

@@ -1,0 +1,418 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A transport's turn: timers, replies, the turns of shares and QPs, completion events.
+ */
+#include "transport/cc/cc_priv.h"
+#include "transport/core/cq_priv.h"
+#include "transport/core/invariants_priv.h"
+#include "transport/core/sched_priv.h"
+#include "transport/core/share_priv.h"
+#include "transport/flush_priv.h"
+#include "transport/req/loss_priv.h"
+#include "transport/req/requester_priv.h"
+#include "transport/req/send_queue_priv.h"
+#include "transport/resp/resp_priv.h"
+
+/* What is left of a turn. */
+struct turn {
+	uint32_t work;  /* done so far */
+	uint32_t looks; /* QPs that may still be looked at */
+};
+
+/* Why a share's turn has ended. */
+enum served {
+	SERVED_ALL,     /* its QPs have nothing to do, or wait for something themselves */
+	SERVED_PART,    /* it has used up its deficit */
+	SERVED_NO_ROOM, /* there is no room in the TX vector, or no mbuf */
+	SERVED_LIMIT,   /* its rate doesn't let it go on */
+	SERVED_BUDGET,  /* the turn of the transport is over */
+};
+
+static void
+timer_fired(struct wheel_entry *e, void *arg)
+{
+	if (e->kind == TP_TIMER_PACE)
+		cc_timer(arg, e);
+	else
+		loss_timer(arg, (struct qp *)((uint8_t *)e - offsetof(struct qp, loss.timer)));
+}
+
+/* ---- QPs ---- */
+/*
+ * Stop watching a QP that has been idle for a while. What its client posted before it could see that sq_watch is 0 is
+ * found by the second look; for what it posts later it rings the doorbell.
+ */
+static void
+qp_sleep(struct transport *tp, struct qp *qp)
+{
+	qp_watch(qp, false);
+	atomic_thread_fence(memory_order_seq_cst);
+	if (requester_pending(qp)) {
+		qp_watch(qp, qp_does(qp, QP_FETCHES));
+		return;
+	}
+	/* A timer that nobody needs any more would wake an engine that sleeps. */
+	if (qp->loss.deadline_ns == 0)
+		wheel_del(&tp->wheel, &qp->loss.timer);
+	inflight_return(tp, qp);
+	qp_deactivate(tp, qp);
+}
+
+/* Give a QP its part of a turn. */
+static inline uint32_t
+run_qp(struct transport *tp, struct qp *qp, uint32_t budget)
+{
+	uint32_t work = 0;
+
+	if (responder_busy(qp))
+		work += responder_run(tp, qp, budget);
+	if (qp_sends(qp))
+		work += requester_run(tp, qp, budget);
+	if (unlikely(qp_does(qp, QP_FLUSHES_SQ | QP_FLUSHES_RQ)))
+		work += qp_flush_run(tp, qp, budget);
+	if (work != 0) {
+		qp->sched.last_work_ns = tp->now_ns;
+	} else if (!responder_busy(qp) &&
+		   (!qp_does(qp, QP_FETCHES) || tp->c.no_watch || tp->now_ns - qp->sched.last_work_ns >= TP_WATCH_NS)) {
+		qp_sleep(tp, qp);
+	}
+	qp_assert_invariants(qp);
+	return work;
+}
+
+/* ---- Accounting ---- */
+/* What the transport had sent before a QP ran. */
+struct sent_before {
+	uint64_t bytes, packets;
+	uint32_t wqes;
+};
+
+static inline struct sent_before
+sent_before(const struct transport *tp, const struct qp *qp)
+{
+	return (struct sent_before){ tp->counters.tx_bytes, tp->counters.tx_packets, qp->req.sq.counter };
+}
+
+/* Charge the QP and its share with what it has done since. */
+static inline void
+charge_sent(struct transport *tp, struct qp *qp, const struct sent_before *b)
+{
+	uint64_t bytes = tp->counters.tx_bytes - b->bytes, packets = tp->counters.tx_packets - b->packets;
+	struct share *s = qp->share;
+	uint64_t cost = bytes + packets * TP_COST_PACKET + (qp->req.sq.counter - b->wqes) * TP_COST_WQE + TP_COST_LOOK;
+
+	/* This engine receives it, too, if it stays on this host. */
+	share_charge(qp, (uint32_t)(cost << qp->path.loopback));
+	s->stats.bytes += bytes;
+	s->stats.packets += packets;
+	if (unlikely(s->rate != NULL))
+		share_rate_charge(s, bytes, packets, tp->now_ns);
+}
+
+/* Run a QP on its share's account. @return the work done. */
+static inline uint32_t
+visit(struct transport *tp, struct share *s, struct qp *qp, uint32_t budget)
+{
+	struct sent_before b = sent_before(tp, qp);
+	uint32_t work = run_qp(tp, qp, budget);
+
+	charge_sent(tp, qp, &b);
+	if (work != 0 && s->worker != qp) {
+		s->worker = qp;
+		s->worker_alone = 0;
+	} else {
+		s->worker_alone++;
+	}
+	return work;
+}
+
+/*
+ * @return the QP of @p s whose turn it is. Those that have used up their deficits are passed over, unless the others have had nothing to do for
+ * a while.
+ */
+static inline struct qp *
+next_qp(struct share *s)
+{
+	struct qp *qp = TAILQ_FIRST(&s->active);
+
+	while (s->nb_active > 1) {
+		TAILQ_REMOVE(&s->active, qp, sched.active_link);
+		TAILQ_INSERT_TAIL(&s->active, qp, sched.active_link);
+		if (qp->sched.deficit > 0)
+			return qp;
+		qp->sched.deficit = RTE_MAX(qp->sched.deficit, -TP_DEBT_MAX) + TP_QP_QUANTUM;
+		if (qp == s->worker && s->worker_alone >= s->nb_active - 1)
+			return qp;
+		qp = TAILQ_FIRST(&s->active);
+	}
+	qp->sched.deficit = TP_QP_QUANTUM;
+	return qp;
+}
+
+/* ---- Shares ---- */
+/* The usual case: no other share wants a turn. It owes nothing for the time that nobody else wanted. */
+static uint32_t
+run_alone(struct transport *tp, struct share *s)
+{
+	uint32_t n = RTE_MIN(s->nb_active, (uint32_t)TP_TURN_QPS), work = 0;
+
+	while (n-- > 0 && work < TP_TURN_BUDGET)
+		work += visit(tp, s, next_qp(s), TP_QP_BUDGET);
+	s->deficit = s->quantum;
+	s->no_room = false;
+	return work;
+}
+
+/* @return how many packets or WQEs a QP may send so that its share doesn't exceed its deficit by much. */
+static inline uint32_t
+share_budget(const struct share *s, const struct qp *qp)
+{
+	uint64_t n = s->deficit <= 0 ? 1 : ((uint64_t)s->deficit >> qp->path.mtu_shift) + 1;
+
+	return (uint32_t)RTE_MIN(n, (uint64_t)TP_QP_BUDGET);
+}
+
+/* Give a share its turn. */
+static enum served
+serve(struct transport *tp, struct share *s, struct turn *t)
+{
+	bool no_room = false;
+	uint32_t idle = 0;
+
+	while (s->nb_active != 0 && idle < s->nb_active) {
+		struct qp *qp;
+		uint32_t work;
+
+		if (t->work >= TP_TURN_BUDGET || t->looks == 0)
+			return SERVED_BUDGET;
+		t->looks--;
+		if (s->deficit <= 0)
+			return SERVED_PART;
+		if (unlikely(s->rate != NULL) && (s->due_ns = share_rate_due(s, tp->now_ns)) != 0)
+			return SERVED_LIMIT;
+		qp = next_qp(s);
+		work = visit(tp, s, qp, share_budget(s, qp));
+		t->work += work;
+		if (work == 0 && qp->sched.on_active)
+			no_room |= responder_busy(qp) || qp->req.wait == REQ_WAIT_TX;
+		idle = work != 0 ? 0 : idle + qp->sched.on_active;
+	}
+	return no_room ? SERVED_NO_ROOM : SERVED_ALL;
+}
+
+/* Put a share that had its turn where it waits for the next one. */
+static void
+place(struct transport *tp, struct share *s, enum served served)
+{
+	if (s->on == SHARE_ASLEEP)
+		return;
+	s->no_room = served == SERVED_NO_ROOM;
+	switch (served) {
+	case SERVED_ALL:
+		share_move(tp, s, SHARE_FRESH);
+		break;
+	case SERVED_PART:
+		s->deficit = RTE_MAX(s->deficit, (int64_t)-TP_DEBT_MAX) + s->quantum;
+		s->stats.rounds++;
+		tp->counters.share_rounds++;
+		share_move(tp, s, SHARE_BACKLOG);
+		break;
+	case SERVED_NO_ROOM:
+		share_move(tp, s, s->on == SHARE_FRESH ? SHARE_BACKLOG : SHARE_BLOCKED);
+		break;
+	case SERVED_LIMIT:
+		s->stats.limited++;
+		tp->counters.share_rate_waits++;
+		tp->limited_next_ns = RTE_MIN(tp->limited_next_ns, s->due_ns);
+		share_move(tp, s, SHARE_LIMITED);
+		break;
+	case SERVED_BUDGET:
+		break;
+	}
+}
+
+/* Let those shares go on whose rates allow it now. */
+static void
+release_limited(struct transport *tp)
+{
+	struct share *s, *next;
+
+	tp->limited_next_ns = UINT64_MAX;
+	for (s = TAILQ_FIRST(&tp->shares[SHARE_LIMITED]); s != NULL; s = next) {
+		next = TAILQ_NEXT(s, link);
+		s->due_ns = share_rate_due(s, tp->now_ns);
+		if (s->due_ns == 0)
+			share_move(tp, s, SHARE_BACKLOG);
+		else
+			tp->limited_next_ns = RTE_MIN(tp->limited_next_ns, s->due_ns);
+	}
+}
+
+/* Look at the shares that had nothing to do, each once. Half of the looks are for the others. */
+static void
+run_fresh(struct transport *tp, struct turn *t)
+{
+	struct share *s, *last = TAILQ_LAST(&tp->shares[SHARE_FRESH], tp_share_list);
+	enum served served = SERVED_ALL;
+
+	t->looks = TP_TURN_QPS / 2;
+	while (last != NULL && served != SERVED_BUDGET) {
+		s = TAILQ_FIRST(&tp->shares[SHARE_FRESH]);
+		if (s == last)
+			last = NULL;
+		served = serve(tp, s, t);
+		place(tp, s, served);
+	}
+	t->looks += TP_TURN_QPS / 2;
+}
+
+static void
+run_backlog(struct transport *tp, struct turn *t)
+{
+	enum served served = SERVED_ALL;
+	struct share *s;
+
+	while (served != SERVED_BUDGET && (s = TAILQ_FIRST(&tp->shares[SHARE_BACKLOG])) != NULL) {
+		served = serve(tp, s, t);
+		place(tp, s, served);
+	}
+	/*
+	 * Who found no room is the first to get some. But if nobody found any in all of the turn, others are looked at next time: they
+	 * may have something to send on another port.
+	 */
+	while ((s = TAILQ_LAST(&tp->shares[SHARE_BLOCKED], tp_share_list)) != NULL) {
+		share_move(tp, s, SHARE_BACKLOG);
+		if (t->work == 0 && t->looks == 0)
+			continue;
+		TAILQ_REMOVE(&tp->shares[SHARE_BACKLOG], s, link);
+		TAILQ_INSERT_HEAD(&tp->shares[SHARE_BACKLOG], s, link);
+	}
+}
+
+static uint32_t
+run_shares(struct transport *tp)
+{
+	struct turn t = { 0 };
+	struct share *s;
+
+	if (unlikely(tp->now_ns >= tp->limited_next_ns))
+		release_limited(tp);
+	if (tp->nb_competing == 0)
+		return 0;
+	if (likely(tp->nb_competing == 1)) {
+		s = TAILQ_FIRST(&tp->shares[SHARE_FRESH]);
+		if (s == NULL)
+			s = TAILQ_FIRST(&tp->shares[SHARE_BACKLOG]);
+		if (likely(s->rate == NULL))
+			return run_alone(tp, s);
+	}
+	run_fresh(tp, &t);
+	run_backlog(tp, &t);
+	return t.work;
+}
+
+/* ---- Replies ---- */
+/*
+ * Answer READs and atomics at once, unless the share has used up its deficit while others want turns, or its rate doesn't let it. Then they are
+ * sent in the share's turns.
+ */
+static __rte_noinline uint32_t
+run_responses(struct transport *tp, struct qp *qp)
+{
+	struct share *s = qp->share;
+	bool alone = tp->nb_competing == 0 || (tp->nb_competing == 1 && (s->on == SHARE_FRESH || s->on == SHARE_BACKLOG));
+	struct sent_before b = sent_before(tp, qp);
+	uint32_t work;
+
+	if ((!alone && s->deficit <= 0) || share_rate_due(s, tp->now_ns) != 0)
+		return 0;
+	work = responder_run(tp, qp, alone ? TP_QP_BUDGET : share_budget(s, qp));
+	charge_sent(tp, qp, &b);
+	qp->sched.deficit = RTE_MAX(qp->sched.deficit, -TP_DEBT_MAX);
+	if (alone)
+		s->deficit = s->quantum;
+	return work;
+}
+
+static uint32_t
+run_replies(struct transport *tp)
+{
+	uint32_t work = 0;
+	struct qp *qp;
+
+	while ((qp = TAILQ_FIRST(&tp->replies)) != NULL) {
+		TAILQ_REMOVE(&tp->replies, qp, sched.reply_link);
+		/* An ACK or NAK is one packet for what was received, and nobody gains time by sending more of them. */
+		if (likely(qp->resp.pending == 0))
+			work += responder_run(tp, qp, 1);
+		else
+			work += run_responses(tp, qp);
+		/* What exceeds the budget, or finds no room, is sent in the QP's turns. */
+		qp->sched.on_reply = false;
+		if (responder_busy(qp))
+			qp_activate(tp, qp);
+	}
+	return work;
+}
+
+/* ---- A turn ---- */
+uint32_t
+transport_run(struct transport *tp, uint64_t now_ns)
+{
+	uint32_t work;
+
+	UROCE_ASSERT(now_ns >= tp->now_ns);
+	tp->now_ns = now_ns;
+	work = wheel_advance(&tp->wheel, now_ns, timer_fired, tp);
+	work += run_replies(tp);
+	work += run_shares(tp);
+	if (tp->nb_touched != 0)
+		cq_flush_touched(tp);
+	if (unlikely((tp->nb_deferred | tp->nb_owed) != 0))
+		cq_run_deferred(tp);
+	tp->idle = work == 0;
+	return work;
+}
+
+/* Stop watching the QPs of a share that have nothing to do. */
+static void
+rest_share(struct transport *tp, struct share *s)
+{
+	struct qp *qp, *next;
+
+	for (qp = TAILQ_FIRST(&s->active); qp != NULL; qp = next) {
+		next = TAILQ_NEXT(qp, sched.active_link);
+		if (!responder_busy(qp) && !requester_pending(qp) && !qp_does(qp, QP_FLUSHES_SQ | QP_FLUSHES_RQ))
+			qp_sleep(tp, qp);
+	}
+}
+
+bool
+transport_rest(struct transport *tp)
+{
+	struct share *s, *next;
+
+	if (!TAILQ_EMPTY(&tp->replies))
+		return false;
+	for (unsigned int i = 0; i < SHARE_LISTS; i++) {
+		for (s = TAILQ_FIRST(&tp->shares[i]); s != NULL; s = next) {
+			next = TAILQ_NEXT(s, link);
+			rest_share(tp, s);
+		}
+	}
+	/* What rates hold back is due at a time that transport_next_timeout() knows. */
+	return tp->nb_competing == 0;
+}
+
+uint64_t
+transport_next_timeout(const struct transport *tp)
+{
+	uint64_t held = RTE_MIN(tp->deferred_next_ns, tp->owed_next_ns), timer = RTE_MIN(wheel_next(&tp->wheel), tp->limited_next_ns);
+	uint64_t next = RTE_MIN(timer, held);
+
+	if (!TAILQ_EMPTY(&tp->replies) || (tp->nb_competing != 0 && !tp->idle))
+		return tp->now_ns;
+	if (tp->nb_competing != 0)
+		return RTE_MIN(next, tp->now_ns + TP_POLL_NS);
+	return next;
+}

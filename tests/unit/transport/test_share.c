@@ -1,0 +1,557 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Shares: who gets how much of a transport's time, what rates allow, and what pools keep for others. */
+#include <rte_mbuf.h>
+
+#include "rig.h"
+#include "transport/core/share_priv.h"
+
+enum {
+	MAX_ENDS = 8,
+	BIG = 4096,  /* one packet of the largest MTU */
+	MANY = 2000, /* turns */
+	DEPTH = 256, /* of a queue: more than a turn's packets */
+	STEP_NS = 1000,
+};
+
+/* The QPs of a share, which always have something to send, each message one packet. */
+struct flood {
+	struct share *share;
+	struct end *ends[MAX_ENDS];
+	uint32_t n, bytes;
+	bool pauses;
+};
+
+struct bench {
+	struct pair *p;
+	struct transport *tp;
+	struct end *peer;
+	uint8_t *buf;
+	struct mr *mr;
+	struct flood f[3];
+	uint32_t nb_floods, room; /* packets that the port takes in a turn; 0: all */
+};
+
+static void
+bench_up(struct bench *b)
+{
+	memset(b, 0, sizeof(*b));
+	b->p = pair_new();
+	b->tp = b->p->h[0].tp;
+	b->peer = end_new(&b->p->h[1], &(struct end_opts){ .type = UROCE_QPT_UC });
+	b->buf = calloc(1, BIG);
+	b->mr = host_mr(&b->p->h[0], b->buf, BIG, ACCESS_ALL);
+}
+
+static struct flood *
+flood_add(struct bench *b, uint32_t n, uint32_t bytes, const struct share_params *params)
+{
+	struct flood *f = &b->f[b->nb_floods++];
+
+	*f = (struct flood){ .n = n, .bytes = bytes };
+	assert_int_equal(share_create(b->tp, params, &f->share), 0);
+	for (uint32_t i = 0; i < n; i++) {
+		f->ends[i] = end_new(&b->p->h[0], &(struct end_opts){ .type = UROCE_QPT_UC, .share = f->share, .sq_depth = DEPTH, .cq_depth = DEPTH });
+		end_to_rtr(f->ends[i], b->peer, &(struct conn_opts){ .mtu = UROCE_MTU_4096 });
+		end_to_rts(f->ends[i], NULL);
+	}
+	return f;
+}
+
+static void
+bench_down(struct bench *b)
+{
+	for (uint32_t i = 0; i < b->nb_floods; i++) {
+		for (uint32_t j = 0; j < b->f[i].n; j++)
+			end_free(b->f[i].ends[j]);
+		share_destroy(b->tp, b->f[i].share);
+	}
+	assert_int_equal(b->tp->nb_shares, 0);
+	end_free(b->peer);
+	mr_destroy(b->p->h[0].sh.mrs, b->mr);
+	free(b->buf);
+	pair_free(b->p);
+}
+
+static void
+post(struct bench *b, struct end *e, uint32_t bytes)
+{
+	end_send(e, &(struct wr){ .op = UROCE_WR_SEND, .sge = SGE(b->buf, bytes, b->mr), .nb_sge = bytes != 0 });
+}
+
+/* The program posts as much as fits. */
+static void
+flood_post(struct bench *b, struct flood *f)
+{
+	struct ring_cqe e;
+
+	for (uint32_t i = 0; i < f->n && !f->pauses; i++) {
+		while (cq_poll(&f->ends[i]->scq, &e, NULL))
+			assert_int_equal(e.status, UROCE_WC_SUCCESS);
+		while (f->ends[i]->sq.counter - f->ends[i]->scq.ring.counter < DEPTH)
+			post(b, f->ends[i], f->bytes);
+	}
+}
+
+/* The port sends @p room packets. @return how many it sent. */
+static uint32_t
+port_send(struct bench *b)
+{
+	struct tp_txvec *v = transport_tx(b->tp, 0);
+	uint16_t n = b->room != 0 ? RTE_MIN(v->n, b->room) : v->n;
+
+	rte_pktmbuf_free_bulk(v->pkts, n);
+	v->n -= n;
+	memmove(v->pkts, v->pkts + n, v->n * sizeof(v->pkts[0]));
+	return n;
+}
+
+static uint32_t
+bench_turn(struct bench *b)
+{
+	for (uint32_t i = 0; i < b->nb_floods; i++)
+		flood_post(b, &b->f[i]);
+	b->p->now += STEP_NS;
+	transport_run(b->tp, b->p->now);
+	return port_send(b);
+}
+
+static void
+bench_run(struct bench *b, uint32_t turns)
+{
+	for (uint32_t i = 0; i < turns; i++)
+		bench_turn(b);
+}
+
+static struct share_view
+look(const struct bench *b, const struct flood *f)
+{
+	struct share_view v;
+
+	share_look(b->tp, f->share, &v);
+	return v;
+}
+
+/* How far one visit may exceed what a share has: a packet's cost for each packet that share_budget() allows. */
+enum { OVERSHOOT = (TP_SHARE_QUANTUM / BIG + 1) * (BIG + 100 + TP_COST_PACKET + TP_COST_WQE) };
+
+static void
+assert_fair(uint64_t a, uint64_t b, uint64_t parts_a, uint64_t parts_b)
+{
+	uint64_t x = a * parts_b, y = b * parts_a, d = x > y ? x - y : y - x;
+
+	if (d > 2 * (TP_SHARE_QUANTUM + OVERSHOOT) * parts_a * parts_b)
+		fail_msg("%lu and %lu, not %lu to %lu", (unsigned long)a, (unsigned long)b, (unsigned long)parts_a, (unsigned long)parts_b);
+}
+
+/* ---- Time ---- */
+static void
+a_session_with_many_qps_gets_no_more_than_one_with_one(void **state)
+{
+	struct bench b;
+
+	bench_up(&b);
+	flood_add(&b, 8, BIG, &(struct share_params){ 0 });
+	flood_add(&b, 1, BIG, &(struct share_params){ 0 });
+	for (uint32_t i = 0; i < MANY; i++) {
+		bench_turn(&b);
+		/* At every moment, not only in the end. */
+		assert_fair(look(&b, &b.f[0]).stats.cost, look(&b, &b.f[1]).stats.cost, 1, 1);
+	}
+	assert_true(look(&b, &b.f[1]).stats.packets > MANY);
+	assert_true(look(&b, &b.f[1]).stats.rounds > 0);
+	bench_down(&b);
+}
+
+static void
+small_packets_get_no_more_time_than_large_ones(void **state)
+{
+	struct bench b;
+
+	bench_up(&b);
+	flood_add(&b, 8, 0, &(struct share_params){ 0 });
+	flood_add(&b, 1, BIG, &(struct share_params){ 0 });
+	bench_run(&b, MANY);
+	assert_fair(look(&b, &b.f[0]).stats.cost, look(&b, &b.f[1]).stats.cost, 1, 1);
+	/* A small message costs less than half of a large one: there are twice as many and more. */
+	assert_in_range(look(&b, &b.f[0]).stats.packets, 2 * look(&b, &b.f[1]).stats.packets, 3 * look(&b, &b.f[1]).stats.packets);
+	bench_down(&b);
+}
+
+static void
+time_is_divided_by_weights(void **state)
+{
+	struct bench b;
+
+	bench_up(&b);
+	flood_add(&b, 1, BIG, &(struct share_params){ .weight = 300 });
+	flood_add(&b, 4, BIG, &(struct share_params){ .weight = 100 });
+	bench_run(&b, MANY);
+	assert_fair(look(&b, &b.f[0]).stats.cost, look(&b, &b.f[1]).stats.cost, 3, 1);
+	assert_int_equal(share_set(b.tp, b.f[0].share, &(struct share_params){ .weight = 100 }), 0);
+	b.f[0].share->stats.cost = b.f[1].share->stats.cost = 0;
+	bench_run(&b, MANY);
+	assert_fair(look(&b, &b.f[0]).stats.cost, look(&b, &b.f[1]).stats.cost, 1, 1);
+	bench_down(&b);
+}
+
+static void
+the_smallest_weight_gets_its_part(void **state)
+{
+	struct bench b;
+
+	bench_up(&b);
+	flood_add(&b, 1, BIG, &(struct share_params){ .weight = SHARE_WEIGHT_MIN });
+	flood_add(&b, 1, BIG, &(struct share_params){ .weight = SHARE_WEIGHT_USUAL });
+	bench_run(&b, MANY);
+	assert_true(look(&b, &b.f[0]).stats.packets > 0);
+	assert_fair(look(&b, &b.f[0]).stats.cost, look(&b, &b.f[1]).stats.cost, 1, 100);
+	bench_down(&b);
+}
+
+static void
+weights_beyond_the_limits_are_refused(void **state)
+{
+	struct share *s;
+	struct bench b;
+
+	bench_up(&b);
+	assert_int_equal(share_create(b.tp, &(struct share_params){ .weight = SHARE_WEIGHT_MAX + 1 }, &s), EINVAL);
+	assert_int_equal(share_create(b.tp, &(struct share_params){ .weight = SHARE_WEIGHT_MAX }, &s), 0);
+	assert_int_equal(share_set(b.tp, s, &(struct share_params){ .weight = SHARE_WEIGHT_MAX + 1 }), EINVAL);
+	share_destroy(b.tp, s);
+	bench_down(&b);
+}
+
+static void
+a_program_that_sends_little_is_served_in_the_same_turn(void **state)
+{
+	struct flood *little;
+	struct bench b;
+
+	bench_up(&b);
+	flood_add(&b, 8, BIG, &(struct share_params){ 0 });
+	flood_add(&b, 8, BIG, &(struct share_params){ 0 });
+	little = flood_add(&b, 1, 8, &(struct share_params){ 0 });
+	little->pauses = true;
+	bench_run(&b, 100);
+	for (uint32_t i = 0; i < 5; i++) {
+		uint64_t before = look(&b, little).stats.packets;
+
+		post(&b, little->ends[0], 8);
+		bench_turn(&b);
+		assert_int_equal(look(&b, little).stats.packets, before + 1);
+	}
+	bench_down(&b);
+}
+
+static void
+alone_a_share_gets_whole_turns(void **state)
+{
+	struct bench b;
+
+	bench_up(&b);
+	flood_add(&b, 8, BIG, &(struct share_params){ 0 });
+	bench_turn(&b);
+	assert_int_equal(bench_turn(&b), TP_TURN_BUDGET);
+	assert_int_equal(look(&b, &b.f[0]).stats.rounds, 0);
+	assert_int_equal(look(&b, &b.f[0]).wait, SHARE_WAIT_NOTHING);
+	bench_down(&b);
+}
+
+static void
+room_at_the_port_is_shared_too(void **state)
+{
+	struct bench b;
+
+	bench_up(&b);
+	flood_add(&b, 8, BIG, &(struct share_params){ 0 });
+	flood_add(&b, 1, BIG, &(struct share_params){ 0 });
+	b.room = 5;
+	bench_run(&b, MANY);
+	assert_fair(look(&b, &b.f[0]).stats.cost - TP_TX_MAX * BIG, look(&b, &b.f[1]).stats.cost - TP_TX_MAX * BIG, 1, 1);
+	assert_true(look(&b, &b.f[0]).wait == SHARE_WAIT_TX || look(&b, &b.f[0]).wait == SHARE_WAIT_TURN);
+	bench_down(&b);
+}
+
+static void
+qps_of_a_share_have_equal_parts_of_it(void **state)
+{
+	struct end *small, *large;
+	struct bench b;
+
+	bench_up(&b);
+	flood_add(&b, 1, 0, &(struct share_params){ 0 });
+	small = b.f[0].ends[0];
+	large = end_new(&b.p->h[0], &(struct end_opts){ .type = UROCE_QPT_UC, .share = b.f[0].share, .sq_depth = DEPTH, .cq_depth = DEPTH });
+	end_to_rtr(large, b.peer, &(struct conn_opts){ .mtu = UROCE_MTU_4096 });
+	end_to_rts(large, NULL);
+	for (uint32_t i = 0; i < MANY; i++) {
+		struct flood f = { .ends = { large }, .n = 1, .bytes = BIG };
+
+		flood_post(&b, &f);
+		bench_turn(&b);
+	}
+	/* In messages: a small one costs less than half. */
+	assert_in_range(small->scq.ring.counter, large->scq.ring.counter * 7 / 4, 3 * large->scq.ring.counter);
+	end_free(large);
+	bench_down(&b);
+}
+
+/* ---- Rates ---- */
+static void
+a_rate_in_bits_holds(void **state)
+{
+	struct share_rate rate = { .bits = 1000000000 };
+	const uint64_t ns = 20 * PAIR_MS, allowed = ns / 8, bucket = TP_BUCKET_NS / 8;
+	uint64_t sent;
+	struct bench b;
+
+	bench_up(&b);
+	flood_add(&b, 4, BIG, &(struct share_params){ .rate = &rate });
+	bench_run(&b, ns / STEP_NS);
+	sent = look(&b, &b.f[0]).stats.bytes;
+	assert_in_range(sent, allowed, allowed + bucket + TP_QP_BUDGET * (BIG + 100));
+	assert_true(look(&b, &b.f[0]).stats.limited > 0);
+	assert_int_equal(look(&b, &b.f[0]).wait, SHARE_WAIT_RATE);
+	/* The limit is lifted. */
+	atomic_store(&rate.bits, 0);
+	b.p->now += PAIR_MS;
+	assert_true(bench_turn(&b) >= TP_QP_BUDGET);
+	bench_down(&b);
+}
+
+static void
+a_rate_in_packets_holds(void **state)
+{
+	struct share_rate rate = { .packets = 1000000 };
+	const uint64_t ns = 20 * PAIR_MS, allowed = ns / 1000, bucket = TP_BUCKET_NS / 1000;
+	struct bench b;
+
+	bench_up(&b);
+	flood_add(&b, 4, 0, &(struct share_params){ .rate = &rate });
+	bench_run(&b, ns / STEP_NS);
+	assert_in_range(look(&b, &b.f[0]).stats.packets, allowed, allowed + bucket + TP_QP_BUDGET);
+	bench_down(&b);
+}
+
+static void
+shares_of_one_user_have_one_rate(void **state)
+{
+	struct share_rate rate = { .packets = 1000000 };
+	const uint64_t ns = 20 * PAIR_MS, allowed = ns / 1000, bucket = TP_BUCKET_NS / 1000;
+	struct bench b;
+
+	bench_up(&b);
+	flood_add(&b, 1, 0, &(struct share_params){ .rate = &rate });
+	flood_add(&b, 4, 0, &(struct share_params){ .rate = &rate });
+	bench_run(&b, ns / STEP_NS);
+	assert_in_range(look(&b, &b.f[0]).stats.packets + look(&b, &b.f[1]).stats.packets, allowed, allowed + bucket + 2 * TP_QP_BUDGET);
+	bench_down(&b);
+}
+
+static void
+who_waits_for_a_rate_holds_up_nobody(void **state)
+{
+	struct share_rate rate = { .bits = 1000000 };
+	struct bench b;
+
+	bench_up(&b);
+	flood_add(&b, 4, BIG, &(struct share_params){ .rate = &rate });
+	flood_add(&b, 1, BIG, &(struct share_params){ 0 });
+	bench_run(&b, 100);
+	assert_int_equal(look(&b, &b.f[0]).wait, SHARE_WAIT_RATE);
+	assert_int_equal(bench_turn(&b), TP_QP_BUDGET); /* as if it were alone */
+	/* The engine may sleep until the rate allows more. */
+	b.f[0].pauses = b.f[1].pauses = true;
+	bench_run(&b, 1000);
+	assert_true(transport_rest(b.tp));
+	assert_in_range(transport_next_timeout(b.tp), b.p->now + 1, b.p->now + 40 * PAIR_MS * TP_QP_BUDGET);
+	b.p->now = transport_next_timeout(b.tp);
+	transport_run(b.tp, b.p->now);
+	assert_true(port_send(&b) > 0);
+	bench_down(&b);
+}
+
+static void
+acks_do_not_wait_for_a_rate(void **state)
+{
+	struct share_rate rate = { .bits = 50000000 };
+	struct end_opts o = { 0 };
+	struct rig r;
+
+	rig_up(&r, NULL, NULL);
+	assert_int_equal(share_create(r.p->h[1].tp, &(struct share_params){ .rate = &rate }, &o.share), 0);
+	end_free(r.b);
+	r.b = end_new(&r.p->h[1], &o);
+	assert_int_equal(end_state(r.a, UROCE_QPS_RESET), 0);
+	ends_connect(r.a, r.b, NULL);
+	/* The answer to a READ uses up the rate for a long time ... */
+	rig_read(&r, 1, 0, 32768);
+	rig_read(&r, 2, 0, 32768);
+	pair_settle(r.p);
+	expect_cqe(&r.a->scq, 1, UROCE_WC_SUCCESS);
+	expect_no_cqe(&r.a->scq);
+	/* ... but not the ACK of a WRITE, when its turn has come. */
+	pair_advance(r.p, 40 * PAIR_MS);
+	expect_cqe(&r.a->scq, 2, UROCE_WC_SUCCESS);
+	rig_write(&r, 3, 0, 1);
+	pair_settle(r.p);
+	expect_cqe(&r.a->scq, 3, UROCE_WC_SUCCESS);
+	share_destroy(r.p->h[1].tp, o.share);
+	rig_down(&r);
+}
+
+/* ---- Pools ---- */
+/* @return how many items @p qp gets, which are put into @p items. */
+static uint32_t
+take_all(struct transport *tp, struct qp *qp, void **items)
+{
+	uint32_t n = 0;
+
+	while ((items[n] = share_take(tp, qp, TP_POOL_SGES, &tp->sge_blocks)) != NULL)
+		n++;
+	return n;
+}
+
+static void
+give_all(struct transport *tp, struct qp *qp, void **items, uint32_t n)
+{
+	while (n > 0)
+		share_give(tp, qp, TP_POOL_SGES, &tp->sge_blocks, items[--n]);
+}
+
+static void
+a_session_gets_as_many_items_as_it_leaves(void **state)
+{
+	const uint32_t reserved = TP_SGE_BLOCKS / TP_RESERVE_OF / TP_SHARES * TP_SHARES;
+	const uint32_t each = reserved / TP_SHARES, rest = TP_SGE_BLOCKS - reserved;
+	static void *items[2][TP_SGE_BLOCKS + 1];
+	struct qp *q[2];
+	struct bench b;
+	uint32_t n[2];
+
+	bench_up(&b);
+	assert_true(each > 0);
+	for (uint32_t i = 0; i < 2; i++)
+		q[i] = flood_add(&b, 1, 0, &(struct share_params){ 0 })->ends[0]->qp;
+	n[0] = take_all(b.tp, q[0], items[0]);
+	/* Its own part of the reserve, and of the rest until it has as many as are left, which includes that part. */
+	assert_int_equal(n[0], (rest + each + 1) / 2);
+	assert_int_equal(look(&b, &b.f[0]).stats.refused, 1);
+	n[1] = take_all(b.tp, q[1], items[1]);
+	assert_int_equal(n[1], (rest - (n[0] - each) + each + 1) / 2);
+	/* What it gives back it gets again, and no more. */
+	share_give(b.tp, q[0], TP_POOL_SGES, &b.tp->sge_blocks, items[0][--n[0]]);
+	give_all(b.tp, q[1], items[1], n[1]);
+	n[0] += take_all(b.tp, q[0], items[0] + n[0]);
+	assert_int_equal(n[0], (rest + each + 1) / 2);
+	give_all(b.tp, q[0], items[0], n[0]);
+	assert_int_equal(b.tp->sge_blocks.left, TP_SGE_BLOCKS);
+	assert_int_equal(b.tp->reserve[TP_POOL_SGES].left, reserved);
+	bench_down(&b);
+}
+
+static void
+the_reserve_is_there_whatever_the_others_hold(void **state)
+{
+	const uint32_t each = TP_SGE_BLOCKS / TP_RESERVE_OF / TP_SHARES;
+	static void *items[UROCE_MAX_SESSIONS][16];
+	static void *all[TP_SGE_BLOCKS + 1];
+	static struct share *shares[UROCE_MAX_SESSIONS];
+	static uint32_t n[UROCE_MAX_SESSIONS];
+	struct share *first, *one_more;
+	struct qp *qp;
+	struct bench b;
+	uint32_t nb;
+
+	bench_up(&b);
+	qp = flood_add(&b, 1, 0, &(struct share_params){ 0 })->ends[0]->qp;
+	first = qp->share;
+	for (uint32_t i = 1; i < UROCE_MAX_SESSIONS; i++)
+		assert_int_equal(share_create(b.tp, &(struct share_params){ 0 }, &shares[i]), 0);
+	assert_int_equal(share_create(b.tp, &(struct share_params){ 0 }, &one_more), ENOSPC);
+	/* Each takes what it can get, one after the other: the first has half of the rest, the next half of what is left ... */
+	nb = take_all(b.tp, qp, all);
+	for (uint32_t i = 1; i < UROCE_MAX_SESSIONS; i++) {
+		qp->share = shares[i];
+		while (n[i] < 16 && (items[i][n[i]] = share_take(b.tp, qp, TP_POOL_SGES, &b.tp->sge_blocks)) != NULL)
+			n[i]++;
+		/* ... and the last still gets its part. */
+		assert_true(n[i] >= each);
+	}
+	for (uint32_t i = 1; i < UROCE_MAX_SESSIONS; i++) {
+		qp->share = shares[i];
+		give_all(b.tp, qp, items[i], n[i]);
+	}
+	qp->share = first;
+	give_all(b.tp, qp, all, nb);
+	assert_int_equal(b.tp->sge_blocks.left, TP_SGE_BLOCKS);
+	for (uint32_t i = 1; i < UROCE_MAX_SESSIONS; i++)
+		share_destroy(b.tp, shares[i]);
+	bench_down(&b);
+}
+
+static void
+without_sessions_a_qp_gets_the_whole_pool(void **state)
+{
+	static void *items[TP_SGE_BLOCKS + 1];
+	struct rig r;
+	uint32_t n;
+
+	rig_up(&r, NULL, NULL);
+	n = take_all(r.p->h[0].tp, r.a->qp, items);
+	assert_int_equal(n, TP_SGE_BLOCKS);
+	assert_int_equal(counters(&r, 0)->share_refused, 1);
+	give_all(r.p->h[0].tp, r.a->qp, items, n);
+	rig_down(&r);
+}
+
+static void
+a_share_lives_as_long_as_its_qps(void **state)
+{
+	struct share_rate rate = { .bits = 1000 };
+	struct end *last;
+	struct bench b;
+
+	bench_up(&b);
+	last = flood_add(&b, 1, BIG, &(struct share_params){ .rate = &rate })->ends[0];
+	bench_run(&b, 3);
+	assert_int_equal(look(&b, &b.f[0]).wait, SHARE_WAIT_RATE);
+	share_destroy(b.tp, b.f[0].share);
+	b.nb_floods = 0;
+	assert_int_equal(b.tp->nb_shares, 1);
+	/* Its rate may be gone, and limits it no more. */
+	memset(&rate, 0xff, sizeof(rate));
+	b.p->now += STEP_NS;
+	assert_true(transport_run(b.tp, b.p->now) > 0);
+	port_send(&b);
+	end_free(last);
+	bench_down(&b);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_session_with_many_qps_gets_no_more_than_one_with_one),
+		cmocka_unit_test(small_packets_get_no_more_time_than_large_ones),
+		cmocka_unit_test(time_is_divided_by_weights),
+		cmocka_unit_test(the_smallest_weight_gets_its_part),
+		cmocka_unit_test(weights_beyond_the_limits_are_refused),
+		cmocka_unit_test(a_program_that_sends_little_is_served_in_the_same_turn),
+		cmocka_unit_test(alone_a_share_gets_whole_turns),
+		cmocka_unit_test(room_at_the_port_is_shared_too),
+		cmocka_unit_test(qps_of_a_share_have_equal_parts_of_it),
+		cmocka_unit_test(a_rate_in_bits_holds),
+		cmocka_unit_test(a_rate_in_packets_holds),
+		cmocka_unit_test(shares_of_one_user_have_one_rate),
+		cmocka_unit_test(who_waits_for_a_rate_holds_up_nobody),
+		cmocka_unit_test(acks_do_not_wait_for_a_rate),
+		cmocka_unit_test(a_session_gets_as_many_items_as_it_leaves),
+		cmocka_unit_test(the_reserve_is_there_whatever_the_others_hold),
+		cmocka_unit_test(without_sessions_a_qp_gets_the_whole_pool),
+		cmocka_unit_test(a_share_lives_as_long_as_its_qps),
+	};
+
+	return cmocka_run_group_tests(tests, pair_group_setup, pair_group_teardown);
+}
