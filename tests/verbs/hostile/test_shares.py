@@ -4,6 +4,9 @@
 as part of what it gets alone.
 
 Both are measured in turn, and the best of each counts: other load on the machine makes single runs slower, never faster.
+
+  test_shares.py         two rows, as part of the test run
+  test_shares.py --all   all rows, for a machine that does nothing else: three floods and a victim are five programs and an engine
 """
 
 import contextlib
@@ -31,11 +34,14 @@ ROUNDS = 4
 IDLE = 0.95                 # beside an attack that takes no CPU
 BUSY = 0.8                  # of 1 / (N + 1), beside N busy sessions
 
+ALL = '--all' in sys.argv
 # The name of the row: how many programs, the program and its arguments, the part that the victim must get.
 ROWS = {
     'windows that are never given back': (1, ['windows', '1024'], IDLE),
-    'windows of four sessions': (4, ['windows', '512'], IDLE),
     'a flood of 16 QPs': (1, ['flood', '16', '4096'], BUSY),
+}
+MORE_ROWS = {
+    'windows of four sessions': (4, ['windows', '512'], IDLE),
     'a flood of small packets': (1, ['flood', '16', '8'], BUSY),
     'three floods': (3, ['flood', '4', '32768'], BUSY),
 }
@@ -100,8 +106,8 @@ def row(name, programs, program, part):
     return test
 
 
-for row_name, values in ROWS.items():
+for row_name, values in {**ROWS, **(MORE_ROWS if ALL else {})}.items():
     setattr(Shares, 'test_' + row_name.replace(' ', '_'), row(row_name, *values))
 
 if __name__ == '__main__':
-    sys.exit(main())
+    sys.exit(main([word for word in sys.argv if word != '--all']))
