@@ -8,6 +8,7 @@
 #define INDEX_MASK ((1u << HANDLES_INDEX_BITS) - 1)
 #define GEN_MASK (UINT32_MAX >> HANDLES_INDEX_BITS)
 #define FIRST_SIZE 16u
+enum { HALF_BITS = 4, HALF_MASK = (1 << HALF_BITS) - 1, ROUNDS = 4 };
 
 void
 handles_init(struct handles *h, const struct secret *secret)
@@ -26,6 +27,25 @@ handles_fini(struct handles *h)
 	handles_init(h, h->random ? &secret : NULL);
 }
 
+/**
+ * @return the generation of the object number @p n in slot @p i. With a secret its low byte is a permutation of that of n, another one
+ * for each slot (a Feistel network): it can't be guessed, and doesn't come again before the other 255 were used.
+ */
+static uint32_t
+generation(const struct handles *h, uint32_t i, uint32_t n)
+{
+	uint32_t left = n >> HALF_BITS & HALF_MASK, right = n & HALF_MASK, was;
+
+	if (!h->random)
+		return n & GEN_MASK;
+	for (uint64_t round = 0; round < ROUNDS; round++) {
+		was = right;
+		right = left ^ ((uint32_t)secret_hash(h->secret.key, round << 40 | (uint64_t)right << 32 | i) & HALF_MASK);
+		left = was;
+	}
+	return (n & GEN_MASK & ~0xffu) | left << HALF_BITS | right;
+}
+
 static int
 grow(struct handles *h)
 {
@@ -41,7 +61,7 @@ grow(struct handles *h)
 		return -1;
 	for (i = h->size; i < size; i++)
 		slots[i] = (struct handle_slot){
-			.gen = h->random ? (uint32_t)secret_next(&h->secret) & GEN_MASK : 0,
+			.gen = generation(h, i, 0),
 			.next_free = i + 1 < size ? i + 1 : HANDLE_NONE,
 		};
 	h->first_free = h->size;
@@ -84,8 +104,7 @@ handles_remove(struct handles *h, uint32_t handle)
 
 	UROCE_ASSERT(handles_get(h, handle) != NULL);
 	slot->obj = NULL;
-	/* Any but the last. */
-	slot->gen = (slot->gen + 1 + (h->random ? (uint32_t)(secret_next(&h->secret) % GEN_MASK) : 0)) & GEN_MASK;
+	slot->gen = generation(h, i, ++slot->used);
 	slot->next_free = h->first_free;
 	h->first_free = i;
 	h->used--;

@@ -23,6 +23,7 @@ enum {
 struct handle_slot {
 	void *obj; /**< NULL: free */
 	uint32_t gen;
+	uint32_t used; /**< objects that it had before */
 	uint32_t next_free; /**< index, if free */
 };
 
@@ -37,7 +38,7 @@ struct handles {
 
 /**
  * Make a table without objects.
- * @param secret  Makes generations random, for handles that peers get to know; is copied. NULL: they count from 0.
+ * @param secret  Makes the low bytes of generations random, for numbers that peers get to know; is copied. NULL: generations count from 0.
  */
 void handles_init(struct handles *h, const struct secret *secret);
 /** Free the table; what it points to is the caller's. */

@@ -113,6 +113,31 @@ with_a_secret_handles_are_random(void **state)
 	assert_in_range(differ, 3950, 4000);
 }
 
+static void
+a_slots_low_bytes_come_again_when_all_were_used(void **state)
+{
+	for (uint64_t seed = 1; seed <= 100; seed++) {
+		struct secret secret = { .key[0] = seed };
+		uint8_t seen[256] = { 0 }, last = 0;
+		uint32_t counts = 0;
+		struct handles t;
+
+		handles_init(&t, &secret);
+		for (uint32_t i = 0; i < 256; i++) {
+			uint32_t h = handles_add(&t, &things[0]);
+			uint8_t low = (uint8_t)(h >> HANDLES_INDEX_BITS);
+
+			assert_int_equal(seen[low]++, 0);
+			counts += low == (uint8_t)(last + 1);
+			last = low;
+			handles_remove(&t, h);
+		}
+		/* They don't count. */
+		assert_in_range(counts, 0, 8);
+		handles_fini(&t);
+	}
+}
+
 int
 main(void)
 {
@@ -121,6 +146,7 @@ main(void)
 		cmocka_unit_test(a_freed_handle_leads_nowhere_even_when_its_place_is_taken),
 		cmocka_unit_test(invented_handles_lead_nowhere),
 		cmocka_unit_test(with_a_secret_handles_are_random),
+		cmocka_unit_test(a_slots_low_bytes_come_again_when_all_were_used),
 		cmocka_unit_test(a_walk_finds_each_object_once_also_while_they_are_removed),
 	};
 
