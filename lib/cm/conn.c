@@ -106,6 +106,9 @@ conn_set_state(struct cm_conn *c, enum cm_state s)
 	UROCE_ASSERT(states[c->state].next >> s & 1);
 	c->state = s;
 	c->probing = false;
+	/* Only while it waits for its answer can a REQ become one half of a peer-to-peer pair. */
+	if (c->by_request.key.kind == CM_KEY_PEER2PEER && s != CM_REQ_SENT && s != CM_MRA_REQ_RCVD)
+		table_del(&c->by_request);
 	if (half_open != c->counted) {
 		cm->nb_half_open += half_open ? 1 : -1;
 		c->counted = half_open;

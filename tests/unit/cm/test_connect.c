@@ -462,7 +462,7 @@ of_two_ends_that_connect_to_each_other_the_larger_GUID_stays_active(void **state
 	struct rig *r = rig_new(NULL);
 	struct cm_accept_param p = rig_accept_param(r);
 	struct cm_conn *a = connect_peer(r, &r->a, RIG_GUID_A, RIG_QPN_A);
-	struct cm_conn *b = connect_peer(r, &r->b, RIG_GUID_B, RIG_QPN_B);
+	struct cm_conn *b = connect_peer(r, &r->b, RIG_GUID_B, RIG_QPN_B), *other;
 	struct rig_mad late = r->a.out[0];
 	const struct rig_event *ev;
 
@@ -487,6 +487,16 @@ of_two_ends_that_connect_to_each_other_the_larger_GUID_stays_active(void **state
 	rig_expect_none(&r->b);
 	rig_sent_nothing(&r->b);
 	assert_int_equal(cm_conn_state(b), CM_ESTABLISHED);
+	/* Nor is another REQ for the same service half of a pair with the REQ that was answered. */
+	other = connect_peer(r, &r->a, RIG_GUID_B + 1, RIG_QPN_A + 1);
+	rig_deliver(&r->a);
+	rig_expect_none(&r->b);
+	rig_deliver(&r->b);
+	ev = rig_expect(&r->a, CM_EV_REJECTED);
+	assert_ptr_equal(ev->ev.conn, other);
+	assert_int_equal(ev->ev.reason, CM_REJ_INVALID_SERVICE_ID);
+	assert_int_equal(cm_conn_state(b), CM_ESTABLISHED);
+	cm_destroy(other, r->now);
 	cm_destroy(a, r->now);
 	rig_settle(r);
 	cm_destroy(b, r->now);
