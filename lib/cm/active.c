@@ -187,7 +187,6 @@ handle_rep(struct cm *cm, const struct cm_av *av, const struct cm_msg *m, uint64
 	c->remote_id = m->rep.local_comm_id;
 	c->tid = m->hdr.tid;
 	conn_timer_stop(c);
-	table_del(&c->by_request);
 	old = conn_stale(cm, av, m->rep.ca_guid, qpn);
 	if (old != NULL) {
 		stale_rep(c, old, av, m, now_ns, ev);

@@ -462,7 +462,7 @@ of_two_ends_that_connect_to_each_other_the_larger_GUID_stays_active(void **state
 	struct rig *r = rig_new(NULL);
 	struct cm_accept_param p = rig_accept_param(r);
 	struct cm_conn *a = connect_peer(r, &r->a, RIG_GUID_A, RIG_QPN_A);
-	struct cm_conn *b = connect_peer(r, &r->b, RIG_GUID_B, RIG_QPN_B), *other;
+	struct cm_conn *b = connect_peer(r, &r->b, RIG_GUID_B, RIG_QPN_B);
 	struct rig_mad late = r->a.out[0];
 	const struct rig_event *ev;
 
@@ -487,20 +487,31 @@ of_two_ends_that_connect_to_each_other_the_larger_GUID_stays_active(void **state
 	rig_expect_none(&r->b);
 	rig_sent_nothing(&r->b);
 	assert_int_equal(cm_conn_state(b), CM_ESTABLISHED);
-	/* Nor is another REQ for the same service half of a pair with the REQ that was answered. */
-	other = connect_peer(r, &r->a, RIG_GUID_B + 1, RIG_QPN_A + 1);
-	rig_deliver(&r->a);
-	rig_expect_none(&r->b);
-	rig_deliver(&r->b);
-	ev = rig_expect(&r->a, CM_EV_REJECTED);
-	assert_ptr_equal(ev->ev.conn, other);
-	assert_int_equal(ev->ev.reason, CM_REJ_INVALID_SERVICE_ID);
-	assert_int_equal(cm_conn_state(b), CM_ESTABLISHED);
-	cm_destroy(other, r->now);
 	cm_destroy(a, r->now);
 	rig_settle(r);
 	cm_destroy(b, r->now);
 	rig_free_clean(r);
+}
+
+/* It was taken over by the next REQ while it was in time wait. */
+static void
+a_REQ_that_was_rejected_as_stale_is_no_half_of_a_pair_any_more(void **state)
+{
+	struct rig *r = rig_new(NULL);
+	struct cm_conn *b, *old;
+
+	rig_listen(r);
+	rig_establish(r, &old);
+	b = connect_peer(r, &r->b, RIG_GUID_B, RIG_QPN_B);
+	rig_deliver(&r->b);
+	rig_deliver(&r->a);
+	assert_int_equal(rig_expect(&r->b, CM_EV_REJECTED)->ev.reason, CM_REJ_STALE_CONN);
+	assert_int_equal(cm_conn_state(b), CM_TIMEWAIT);
+	connect_peer(r, &r->a, RIG_GUID_B + 1, RIG_QPN_A + 1);
+	rig_deliver(&r->a);
+	assert_ptr_not_equal(rig_expect(&r->b, CM_EV_REQUEST)->ev.conn, b);
+	assert_int_equal(cm_conn_state(b), CM_TIMEWAIT);
+	rig_free(r);
 }
 
 /* ---- Arguments ---- */
@@ -592,6 +603,7 @@ main(void)
 		cmocka_unit_test(an_MRA_of_the_REP_postpones_its_repetition),
 		cmocka_unit_test(an_MRA_cannot_hold_a_connection_longer_than_the_limit),
 		cmocka_unit_test(of_two_ends_that_connect_to_each_other_the_larger_GUID_stays_active),
+		cmocka_unit_test(a_REQ_that_was_rejected_as_stale_is_no_half_of_a_pair_any_more),
 		cmocka_unit_test(private_data_that_is_too_long_is_EINVAL),
 		cmocka_unit_test(operations_in_the_wrong_state_are_EINVAL_and_send_nothing),
 	};
