@@ -24,6 +24,7 @@
 
 enum {
 	WIRE_PACKETS = 256,
+	ASK_TURNS = 1000, /**< that an answer may take */
 	TURNS = 3,
 	LAST_WAIT_S = 600,
 	LAST_STEPS = 2000,
@@ -375,6 +376,19 @@ client_call(struct daemon_client *c, const void *bytes, size_t n, const int *fds
 	return client_take(c);
 }
 
+/* A request that is served, though perhaps not in this turn: a session whose last request took long has to wait. */
+static int
+client_ask(struct daemon_client *c, const struct ctl_req *q, const int *fds, unsigned int nb_fds)
+{
+	int rc = client_call(c, q, sizeof(*q), fds, nb_fds);
+
+	for (unsigned int i = 0; i < ASK_TURNS && rc != 0 && c->sock >= 0; i++) {
+		daemon_turns(1);
+		rc = client_take(c);
+	}
+	return rc;
+}
+
 static void
 client_hello(struct daemon_client *c)
 {
@@ -382,10 +396,10 @@ client_hello(struct daemon_client *c)
 
 	q.hello.abi_version = UROCE_ABI_VERSION;
 	strcpy(q.hello.program, "fuzz");
-	FUZZ_CHECK(client_call(c, &q, sizeof(q), NULL, 0) == 0);
+	FUZZ_CHECK(client_ask(c, &q, NULL, 0) == 0);
 	q = client_req(CTL_MEMORY);
 	q.memory.pid = (uint32_t)getpid();
-	FUZZ_CHECK(client_call(c, &q, sizeof(q), own_memory, 2) == 0);
+	FUZZ_CHECK(client_ask(c, &q, own_memory, 2) == 0);
 }
 
 void
@@ -395,7 +409,7 @@ client_open(struct daemon_client *c)
 
 	client_hello(c);
 	q = client_req(CTL_DEVICE_OPEN);
-	FUZZ_CHECK(client_call(c, &q, sizeof(q), NULL, 0) == 0 && c->events >= 0);
+	FUZZ_CHECK(client_ask(c, &q, NULL, 0) == 0 && c->events >= 0);
 }
 
 void
