@@ -139,7 +139,7 @@ class WithoutALab(unittest.TestCase):
         return done
 
     def test_one_is_raised_for_the_run(self):
-        done = self.raised_for('--wait', '0.1')
+        done = self.raised_for('--ranks')
         self.assertEqual(done.returncode, 0, done.stderr)
 
     @unittest.skipUnless(is_root(), 'more than two hosts need root')
