@@ -26,6 +26,14 @@
 #define rte_atomic_thread_fence(mo) __atomic_thread_fence(mo)
 
 #define rte_pause() explore_yield()
+/* It reads volatile words of the ring, which the explorer would take for plain accesses. */
+#include <rte_ring.h>
+static inline int
+explore_ring_empty(const struct rte_ring *r)
+{
+	return __atomic_load_n(&r->prod.tail, __ATOMIC_RELAXED) == __atomic_load_n(&r->cons.tail, __ATOMIC_RELAXED);
+}
+#define rte_ring_empty(r) explore_ring_empty(r)
 #define sched_yield() explore_yield()
 #define __builtin_ia32_pause() explore_yield()
 
