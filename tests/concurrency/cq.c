@@ -38,6 +38,12 @@ diag_note(struct transport *tp, const struct qp *q, enum qp_event_kind kind, uin
 {
 }
 
+void
+client_connection_lost(struct client_ctx *c, const char *what)
+{
+	explore_fail("%s: the connection is lost", what);
+}
+
 ssize_t
 client_channel_send(const struct client_channel *ch, const struct ctl_comp_event *ev)
 {
