@@ -169,7 +169,8 @@ responder_run(struct transport *tp, struct qp *qp, uint32_t budget)
 			responder_refuse(tp, qp, WIRE_NAK_REM_ACCESS, qp->resp.reads[i].cur);
 		}
 	}
-	MARK_IF(qp->resp.pending == 0 && qp->resp.reply == TP_REPLY_FATAL && work >= budget, "a fatal NAK waits for the next turn");
+	if (qp->resp.pending == 0 && qp->resp.reply == TP_REPLY_FATAL && work >= budget)
+		MARK_UNIT("a fatal NAK waits for the next turn", "unit/transport/limits");
 	responder_return_reads(tp, qp);
 	if (qp->resp.pending == 0 && qp->resp.reply != TP_REPLY_NONE && work < budget)
 		work += send_reply(tp, qp);

@@ -251,6 +251,23 @@ a_nak_completes_nothing_after_an_overrun(void **state)
 	rig_down(&r);
 }
 
+/* The response to the READ uses up what the QP may send in a turn. */
+static void
+a_nak_that_a_turn_has_no_budget_for_is_sent_in_the_next(void **state)
+{
+	struct rig r;
+
+	rig_up(&r, NULL, &(struct conn_opts){ .mtu = UROCE_MTU_1024 });
+	rig_read(&r, 1, 0, TP_QP_BUDGET * MTU);
+	end_send(r.a, &(struct wr){ .id = 2, .op = UROCE_WR_RDMA_WRITE, .sge = SGE(r.abuf, 10, r.amr), .nb_sge = 1,
+				    .remote_addr = ADDR(r.bbuf), .rkey = r.bmr->key ^ 1 });
+	pair_settle(r.p);
+	assert_int_equal(pair_count_syndrome(r.p, 1, WIRE_NAK_REM_ACCESS), 1);
+	expect_cqe(&r.a->scq, 1, UROCE_WC_SUCCESS);
+	expect_cqe(&r.a->scq, 2, UROCE_WC_REM_ACCESS_ERR);
+	rig_down(&r);
+}
+
 /* It would find the key gone with which the READ before it is still to be answered. */
 static void
 a_send_with_inv_waits_for_responses_that_find_no_room(void **state)
@@ -348,6 +365,7 @@ main(void)
 		cmocka_unit_test(a_path_leads_through_a_port_that_exists),
 		cmocka_unit_test(xrc_srqs_whose_numbers_share_a_bucket_are_told_apart),
 		cmocka_unit_test(a_nak_completes_nothing_after_an_overrun),
+		cmocka_unit_test(a_nak_that_a_turn_has_no_budget_for_is_sent_in_the_next),
 		cmocka_unit_test(a_send_with_inv_waits_for_responses_that_find_no_room),
 		cmocka_unit_test(a_share_holds_a_bounded_part_of_the_packets_beyond_gaps),
 	};
