@@ -161,7 +161,7 @@ stale_rep(struct cm_conn *c, struct cm_conn *old, const struct cm_av *av, const 
 {
 	static const struct cm_private none;
 
-	MARK("a REP names the QP of another connection");
+	MARK_UNIT("a REP names the QP of another connection", "unit/cm/reject");
 	CM_COUNT(c->cm, rej_stale);
 	reject_send(c, CM_MSG_OF_REP, CM_REJ_STALE_CONN, &none, &none);
 	conn_enter_timewait(c, now_ns);

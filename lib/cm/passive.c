@@ -135,7 +135,7 @@ stale(struct cm *cm, struct cm_conn *old, const struct cm_av *av, const struct c
 {
 	struct cm_rej rej = { 0 };
 
-	MARK("a REQ names the QP of another connection");
+	MARK_UNIT("a REQ names the QP of another connection", "unit/cm/reject");
 	CM_COUNT(cm, rej_stale);
 	refuse(cm, av, m, &rej, CM_REJ_STALE_CONN);
 	stale_conn(old, now_ns);

@@ -44,7 +44,7 @@ stale_conn(struct cm_conn *old, uint64_t now_ns)
 	if (!old->passive || conn_out_attr(old) != CM_ATTR_REP || old->probing ||
 	    (old->probed_ns != 0 && now_ns - old->probed_ns < CM_PROBE_GAP_NS))
 		return;
-	MARK("a connection that may be stale is probed");
+	MARK_UNIT("a connection that may be stale is probed", "unit/cm/reject");
 	CM_COUNT(old->cm, stale_probes);
 	old->probing = true;
 	old->probed_ns = now_ns;
@@ -58,7 +58,7 @@ stale_answered(struct cm_conn *c)
 {
 	if (!c->probing)
 		return false;
-	MARK("a peer still knows a connection that looked stale");
+	MARK_UNIT("a peer still knows a connection that looked stale", "unit/cm/reject");
 	CM_COUNT(c->cm, stale_answered);
 	c->probing = false;
 	conn_timer_stop(c);
@@ -69,7 +69,7 @@ void
 stale_expired(struct cm_conn *c, uint64_t now_ns)
 {
 	if (c->retries_left == 0) {
-		MARK("a stale connection ends because no probe was answered");
+		MARK_UNIT("a stale connection ends because no probe was answered", "unit/cm/reject");
 		end(c, now_ns);
 		return;
 	}
