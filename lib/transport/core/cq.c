@@ -2,6 +2,7 @@
 /*
  * Completion queues: the only place that writes CQEs, and completion events.
  */
+#include "base/mark.h"
 #include "transport/core/async_priv.h"
 #include "transport/core/cq_priv.h"
 #include "transport/core/qp_error_priv.h"
@@ -43,8 +44,11 @@ cq_touch(struct transport *tp, struct cq *cq, bool solicited)
 	uint8_t *flags = &cq->touched[tp->c.engine];
 
 	if (*flags == 0) {
-		if (unlikely(tp->nb_touched == TP_TOUCHED_CQS))
+		if (unlikely(tp->nb_touched == TP_TOUCHED_CQS)) {
+			MARK_UNIT("more CQs get completions in a turn than can wait for its end", "unit/transport/limits");
 			cq_flush_touched(tp);
+		}
+		UROCE_ASSERT(tp->nb_touched < TP_TOUCHED_CQS);
 		tp->touched[tp->nb_touched++] = cq;
 	}
 	*flags |= solicited ? TP_TOUCHED | TP_TOUCHED_SOLICITED : TP_TOUCHED;
@@ -292,8 +296,11 @@ cq_defer(struct transport *tp, struct cq *cq, uint32_t moderation, uint8_t flags
 			return true;
 		}
 	}
-	if (tp->nb_deferred == TP_DEFERRED_CQS)
+	if (tp->nb_deferred == TP_DEFERRED_CQS) {
+		MARK_UNIT("no more events can be held back by moderation", "unit/transport/limits");
 		return false;
+	}
+	UROCE_ASSERT(tp->nb_deferred < TP_DEFERRED_CQS);
 	tp->deferred[tp->nb_deferred] = (struct cq_deferred){ cq, us != 0 ? tp->now_ns + us * UINT64_C(1000) : UINT64_MAX, flags };
 	tp->deferred_next_ns = RTE_MIN(tp->deferred_next_ns, tp->deferred[tp->nb_deferred].due_ns);
 	tp->nb_deferred++;
