@@ -5,9 +5,10 @@
 #include <stdlib.h>
 
 #include "base/assert.h"
+#include "base/mix.h"
 
 int
-gen_table_init(struct gen_table *t, uint32_t size, uint32_t generation)
+gen_table_init(struct gen_table *t, uint32_t size, uint64_t seed)
 {
 	t->size = t->nb_free = size;
 	while ((UINT32_C(1) << t->slot_bits) < size)
@@ -17,10 +18,14 @@ gen_table_init(struct gen_table *t, uint32_t size, uint32_t generation)
 	t->generation = calloc(size, sizeof(*t->generation));
 	if (t->free_ring == NULL || t->generation == NULL)
 		return ENOMEM;
-	for (uint32_t i = 0; i < size; i++) {
+	for (uint32_t i = 0; i < size; i++)
 		t->free_ring[i] = i;
-		t->generation[i] = generation;
-	}
+	if (seed == 0)
+		return 0;
+	for (uint32_t i = 0; i < size; i++)
+		t->generation[i] = (uint32_t)mix64(seed += MIX_STEP);
+	/* In turn from there on, so that the slots in use lie together. */
+	t->free_head = (uint32_t)(mix64(seed + MIX_STEP) % size);
 	return 0;
 }
 

@@ -38,10 +38,12 @@ gen_table_bytes(uint32_t size)
 
 /**
  * Make a table of @p size empty slots of zeroed memory.
- * @param generation  The first generation of each slot.
+ * @param seed  A secret random number, which makes the first slot and the first generation of each slot unpredictable.
+ * The tables of a process that has ended are forgotten, but its peers still know its numbers and may even send to them;
+ * they must not come again soon. 0: slots and generations begin at 0, as tests want them.
  * @return 0 or ENOMEM; gen_table_fini() is right after either.
  */
-int gen_table_init(struct gen_table *t, uint32_t size, uint32_t generation);
+int gen_table_init(struct gen_table *t, uint32_t size, uint64_t seed);
 void gen_table_fini(struct gen_table *t);
 
 /** @return slots in use. */

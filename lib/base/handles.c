@@ -4,22 +4,23 @@
 
 #include "base/assert.h"
 #include "base/handles.h"
+#include "base/mix.h"
 
 #define INDEX_MASK ((1u << HANDLES_INDEX_BITS) - 1)
 #define GEN_MASK (UINT32_MAX >> HANDLES_INDEX_BITS)
 #define FIRST_SIZE 16u
 
 void
-handles_init(struct handles *h)
+handles_init(struct handles *h, uint64_t seed)
 {
-	*h = (struct handles){ .first_free = HANDLE_NONE };
+	*h = (struct handles){ .first_free = HANDLE_NONE, .seed = seed };
 }
 
 void
 handles_fini(struct handles *h)
 {
 	free(h->slots);
-	handles_init(h);
+	handles_init(h, h->seed);
 }
 
 static int
@@ -36,7 +37,10 @@ grow(struct handles *h)
 	if (slots == NULL)
 		return -1;
 	for (i = h->size; i < size; i++)
-		slots[i] = (struct handle_slot){ .next_free = i + 1 < size ? i + 1 : HANDLE_NONE };
+		slots[i] = (struct handle_slot){
+			.gen = h->seed != 0 ? (uint32_t)mix64(h->seed + i * MIX_STEP) & GEN_MASK : 0,
+			.next_free = i + 1 < size ? i + 1 : HANDLE_NONE,
+		};
 	h->first_free = h->size;
 	h->slots = slots;
 	h->size = size;

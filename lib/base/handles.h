@@ -28,9 +28,15 @@ struct handles {
 	uint32_t size;
 	uint32_t used;
 	uint32_t first_free; /**< HANDLE_NONE: none */
+	uint64_t seed;
 };
 
-void handles_init(struct handles *h);
+/**
+ * Make a table without objects.
+ * @param seed  A secret random number, which makes the first generation of each index unpredictable: for handles that
+ * peers get to know, as gen_table_init() says. 0: they begin at 0.
+ */
+void handles_init(struct handles *h, uint64_t seed);
 /** Free the table; what it points to is the caller's. */
 void handles_fini(struct handles *h);
 /** Enter @p obj. @return its handle, or HANDLE_NONE: no memory or too many. */

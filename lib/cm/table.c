@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Communication IDs, the hash table of everything that is looked up, and the count of connections per peer. */
+#include "base/mix.h"
 #include "cm/cm_priv.h"
 
 /* ---- Keys ---- */
@@ -7,14 +8,6 @@ struct cm_key
 cm_key(enum cm_key_kind kind, const struct gid *gid, uint64_t num, uint32_t id)
 {
 	return (struct cm_key){ .gid = *gid, .num = num, .id = id, .kind = kind };
-}
-
-static uint64_t
-mix(uint64_t z)
-{
-	z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-	z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
-	return z ^ z >> 31;
 }
 
 /* The hash is keyed, because senders choose most of a key and must not be able to fill one bucket. */
@@ -25,7 +18,7 @@ key_hash(const struct cm_table *t, const struct cm_key *k)
 
 	memcpy(w, k, sizeof(w));
 	for (unsigned int i = 0; i < sizeof(w) / sizeof(w[0]); i++)
-		h = mix(h ^ w[i]) + t->secret[1];
+		h = mix64(h ^ w[i]) + t->secret[1];
 	return h;
 }
 
@@ -75,14 +68,12 @@ table_init(struct cm *cm)
 		buckets <<= 1;
 	cm->table.mask = buckets - 1;
 	cm->table.buckets = calloc(buckets, sizeof(cm->table.buckets[0]));
-	if (gen_table_init(&cm->ids, n, 0) != 0 || cm->table.buckets == NULL)
+	if (gen_table_init(&cm->ids, n, mix64(r += MIX_STEP)) != 0 || cm->table.buckets == NULL)
 		return ENOMEM;
-	cm->table.secret[0] = mix(r += UINT64_C(0x9e3779b97f4a7c15));
-	cm->table.secret[1] = mix(r += UINT64_C(0x9e3779b97f4a7c15));
-	cm->id_key = (uint32_t)mix(r += UINT64_C(0x9e3779b97f4a7c15));
-	cm->tid_hi = (uint32_t)mix(r += UINT64_C(0x9e3779b97f4a7c15));
-	for (uint32_t i = 0; i < n; i++)
-		cm->ids.generation[i] = (uint32_t)mix(r += UINT64_C(0x9e3779b97f4a7c15));
+	cm->table.secret[0] = mix64(r += MIX_STEP);
+	cm->table.secret[1] = mix64(r += MIX_STEP);
+	cm->id_key = (uint32_t)mix64(r += MIX_STEP);
+	cm->tid_hi = (uint32_t)mix64(r += MIX_STEP);
 	return 0;
 }
 

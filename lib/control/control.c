@@ -8,8 +8,10 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
+#include <sys/random.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <rte_common.h>
@@ -54,11 +56,22 @@ refuse(int fd, const struct control *c, bool users)
 	send_reply(fd, &rsp, NULL, 0);
 }
 
+/** Close the socket of a connection that has no session. */
+static void
+close_stranger(int fd)
+{
+	struct ucred cred = { .uid = (uid_t)-1 };
+	socklen_t len = sizeof(cred);
+
+	getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len);
+	closer_close_socket(fd, cred.uid);
+}
+
 static void
 refuse_and_close(int fd, const struct control *c)
 {
 	refuse(fd, c, false);
-	closer_close_socket(fd);
+	close_stranger(fd);
 }
 
 /**
@@ -92,7 +105,7 @@ begin_session(struct control *c, int fd, bool own)
 	s = session_new(c, fd);
 	if (s == NULL) {
 		CTL_LOG(ERR, "no memory for a session");
-		closer_close_socket(fd);
+		close_stranger(fd);
 		return;
 	}
 	s->own = own;
@@ -271,6 +284,21 @@ probe_privilege(void)
 	return ok;
 }
 
+/** @return true if the system lets every program make a userfaultfd that also stops the kernel's accesses. */
+static bool
+programs_have_userfaultfd(void)
+{
+	FILE *f = fopen("/proc/sys/vm/unprivileged_userfaultfd", "re");
+	int value = 0;
+
+	if (f == NULL)
+		return false;
+	if (fscanf(f, "%d", &value) != 1)
+		value = 0;
+	fclose(f);
+	return value == 1;
+}
+
 /** @return true if a hugepage of 2 MiB is available now. */
 static bool
 probe_hugepages(void)
@@ -282,6 +310,24 @@ probe_hugepages(void)
 		return false;
 	munmap(p, SHM_SEGMENT_BYTES);
 	return true;
+}
+
+/** Find the device numbers of memfds in hugepages; shared memory of shmget() and anonymous mappings has them, too. */
+static void
+probe_huge_devs(dev_t devs[CONTROL_HUGE_SIZES])
+{
+	static const unsigned int sizes[CONTROL_HUGE_SIZES] = { 0, 21 << 26 /* MFD_HUGE_2MB */, 30 << 26 /* MFD_HUGE_1GB */ };
+	struct stat st;
+	int fd;
+
+	for (unsigned int i = 0; i < CONTROL_HUGE_SIZES; i++) {
+		fd = memfd_create("uroce-probe", MFD_CLOEXEC | MFD_HUGETLB | sizes[i]);
+		if (fd < 0)
+			continue;
+		if (fstat(fd, &st) == 0)
+			devs[i] = st.st_dev;
+		close(fd);
+	}
 }
 
 /** Initialize the lock. It is recursive: its holder may call functions that take it. @return 0 or an errno value. */
@@ -323,6 +369,9 @@ open_watches(struct control *c, int listen_fd)
 	/* Without other programs nobody can take memory away from us. */
 	if (rc == 0 && listen_fd >= 0)
 		rc = sigbus_install(c->wake.fd);
+	/* A program may send descriptors once its HELLO was accepted. */
+	if (listen_fd >= 0)
+		closer_refuse_rights(listen_fd, true);
 	if (rc == 0 && listen_fd >= 0)
 		rc = control_watch(c, &c->listen, EPOLLIN);
 	for (unsigned int i = 0; i < c->s.nb_engines && rc == 0; i++) {
@@ -336,23 +385,26 @@ open_watches(struct control *c, int listen_fd)
 	return rc;
 }
 
-/** @return 0 or ENOMEM. */
+/** @return 0, ENOMEM, or the errno of getrandom(). */
 static int
 init_tables(struct control *c)
 {
 	const struct uroced_config *conf = c->s.conf;
+	uint64_t seed;
 
 	TAILQ_INIT(&c->sessions);
 	TAILQ_INIT(&c->closed);
 	LIST_INIT(&c->users);
 	LIST_INIT(&c->xrcds);
-	handles_init(&c->pd_ids);
-	handles_init(&c->srqns);
-	handles_init(&c->targets);
+	if (getrandom(&seed, sizeof(seed), 0) != (ssize_t)sizeof(seed))
+		return errno != 0 ? errno : EIO;
+	handles_init(&c->pd_ids, 0);
+	handles_init(&c->srqns, seed | 1);
+	handles_init(&c->targets, 0);
 	c->limit[OBJ_PD] = c->limit[OBJ_XRCD] = conf->max_pd;
 	/* Memory windows have keys from the MRs' table. */
 	c->limit[OBJ_MR] = c->limit[OBJ_MW] = conf->max_mr;
-	c->limit[OBJ_CQ] = conf->max_cq;
+	c->limit[OBJ_CHANNEL] = c->limit[OBJ_CQ] = conf->max_cq;
 	c->limit[OBJ_SRQ] = conf->max_srq;
 	c->limit[OBJ_QP] = conf->max_qp;
 	c->limit[OBJ_AH] = conf->max_ah;
@@ -380,11 +432,14 @@ control_create(const struct control_setup *setup, int listen_fd, char *err)
 	pthread_mutex_init(&c->adopt_lock, NULL);
 	c->epfd = c->wake.fd = c->signals.fd = c->listen.fd = c->uffd = -1;
 	c->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
-	if (init_tables(c) != 0)
+	rc = init_tables(c);
+	if (rc != 0)
 		goto fail;
-	c->uffd = open("/dev/userfaultfd", O_RDWR | O_CLOEXEC);
+	if (conf->userfaultfd)
+		c->uffd = open("/dev/userfaultfd", O_RDWR | O_CLOEXEC);
 	c->privileged = probe_privilege();
 	c->hugepages = probe_hugepages();
+	probe_huge_devs(c->huge_devs);
 	rc = open_watches(c, listen_fd);
 	if (rc != 0)
 		goto fail;
@@ -408,7 +463,9 @@ control_create(const struct control_setup *setup, int listen_fd, char *err)
 	telemetry_start(c);
 	if (listen_fd >= 0)
 		CTL_LOG(INFO, "memory of programs: %s, %s; rings in %s",
-			c->uffd >= 0 ? "converted in place" : "no /dev/userfaultfd",
+			c->uffd >= 0 || programs_have_userfaultfd()
+				? "converted in place"
+				: "converted in place if the program has one thread or a right to userfaultfd (see daemon.userfaultfd)",
 			c->privileged ? "shared memory mapped" : "shared memory copied by the kernel",
 			c->hugepages ? "hugepages" : "ordinary pages");
 	return c;

@@ -46,9 +46,10 @@ BEGINS(cm_join.id);
 #undef BEGINS
 
 static const struct op ops[CTL_OPS] = {
-	[CTL_HELLO] = { "HELLO", op_hello, false, 1 },
+	[CTL_HELLO] = { "HELLO", op_hello, false, 0 },
+	[CTL_MEMORY] = { "MEMORY", op_memory, false, 2 },
 	[CTL_DEVICE_GET] = { "DEVICE_GET", op_device_get, false, 0 },
-	[CTL_DEVICE_OPEN] = { "DEVICE_OPEN", op_device_open, false, 1 },
+	[CTL_DEVICE_OPEN] = { "DEVICE_OPEN", op_device_open, false, 0 },
 	[CTL_DEVICE_QUERY] = { "DEVICE_QUERY", op_device_query, true, 0 },
 	[CTL_PORT_QUERY] = { "PORT_QUERY", op_port_query, true, 0 },
 	[CTL_GID_TABLE] = { "GID_TABLE", op_gid_table, true, 0 },
@@ -57,7 +58,7 @@ static const struct op ops[CTL_OPS] = {
 	[CTL_MR_REG] = { "MR_REG", op_mr_reg, true, 0 },
 	[CTL_MR_SEGS] = { "MR_SEGS", op_mr_segs, true, 0 },
 	[CTL_MR_DEREG] = { "MR_DEREG", op_mr_dereg, true, 0, ABOUT(OBJ_MR) },
-	[CTL_CQ_CREATE] = { "CQ_CREATE", op_cq_create, true, 1 },
+	[CTL_CQ_CREATE] = { "CQ_CREATE", op_cq_create, true, 0 },
 	[CTL_CQ_RESIZE] = { "CQ_RESIZE", op_cq_resize, true, 0, ABOUT(OBJ_CQ) },
 	[CTL_CQ_MODIFY] = { "CQ_MODIFY", op_cq_modify, true, 0, ABOUT(OBJ_CQ) },
 	[CTL_CQ_DESTROY] = { "CQ_DESTROY", op_cq_destroy, true, 0, ABOUT(OBJ_CQ) },
@@ -78,7 +79,9 @@ static const struct op ops[CTL_OPS] = {
 	[CTL_XRCD_OPEN] = { "XRCD_OPEN", op_xrcd_open, true, 1 },
 	[CTL_XRCD_CLOSE] = { "XRCD_CLOSE", op_xrcd_close, true, 0, ABOUT(OBJ_XRCD) },
 	[CTL_QP_OPEN] = { "QP_OPEN", op_qp_open, true, 0 },
-	[CTL_CM_OPEN] = { "CM_OPEN", op_cm_open, false, 1 },
+	[CTL_CHANNEL_CREATE] = { "CHANNEL_CREATE", op_channel_create, true, 0 },
+	[CTL_CHANNEL_DESTROY] = { "CHANNEL_DESTROY", op_channel_destroy, true, 0, ABOUT(OBJ_CHANNEL) },
+	[CTL_CM_OPEN] = { "CM_OPEN", op_cm_open, false, 0 },
 	[CTL_CM_CREATE_ID] = { "CM_CREATE_ID", op_cm_create_id, false, 0 },
 	[CTL_CM_DESTROY_ID] = { "CM_DESTROY_ID", op_cm_destroy_id, false, 0, ABOUT(OBJ_CM_ID) },
 	[CTL_CM_BIND] = { "CM_BIND", op_cm_bind, false, 0, ABOUT(OBJ_CM_ID) },
@@ -150,32 +153,38 @@ find_object(struct session *s, struct request *r)
 	return r->obj != NULL ? 0 : EINVAL;
 }
 
-/** Take the descriptors of a message. @return false: there are more than allowed. */
-static bool
-take_fds(struct msghdr *msg, struct request *r)
+/**
+ * Take the descriptors of a message.
+ * @return 0; EINVAL: there are more than any request has; EMFILE: we have no room for them. The request has failed then.
+ */
+static int
+take_fds(struct session *s, struct msghdr *msg, struct request *r)
 {
 	int fds[CLOSER_MESSAGE_FDS];
-	unsigned int n = closer_message_fds(msg, fds);
+	unsigned int i, n = closer_message_fds(msg, fds);
 
-	r->nb_fds = RTE_MIN(n, (unsigned int)CTL_MAX_FDS);
+	r->nb_fds = RTE_MIN(n, CLOSER_MESSAGE_FDS - 1u);
 	memcpy(r->fds, fds, r->nb_fds * sizeof(int));
-	for (unsigned int i = r->nb_fds; i < n; i++)
-		closer_close(fds[i]);
-	return n <= CTL_MAX_FDS && (msg->msg_flags & MSG_CTRUNC) == 0;
+	for (i = r->nb_fds; i < n; i++)
+		closer_close(fds[i], s->uid);
+	if (n == CLOSER_MESSAGE_FDS)
+		return req_fail(r, EINVAL, "more than %d descriptors in one request", CLOSER_MESSAGE_FDS - 1);
+	if (msg->msg_flags & MSG_CTRUNC)
+		return req_fail(r, EMFILE, "uroced has no descriptors left; raise its limit (ulimit -n, LimitNOFILE=)");
+	return 0;
 }
 
 static void
 handle_request(struct session *s, struct msghdr *msg, size_t n)
 {
 	struct request r = { .req = (const void *)s->control->rx };
-	int rc;
+	int rc = take_fds(s, msg, &r);
+	bool taken = rc == 0;
 
-	if (!take_fds(msg, &r))
-		rc = msg->msg_flags & MSG_CTRUNC
-			     ? req_fail(&r, EMFILE,
-					"uroced has no descriptors left; raise its limit (ulimit -n, LimitNOFILE=)")
-			     : req_fail(&r, EINVAL, "more than %d descriptors in one request", CTL_MAX_FDS);
-	else
+	/* Only with descriptors of our own to all of the message's files can it be dropped without closing one of them. */
+	if (taken)
+		recv(s->sock.fd, NULL, 0, MSG_DONTWAIT | MSG_TRUNC);
+	if (rc == 0)
 		rc = check_form(s, &r, n, msg->msg_flags & MSG_TRUNC);
 	if (rc == 0) {
 		rc = find_object(s, &r);
@@ -187,10 +196,12 @@ handle_request(struct session *s, struct msghdr *msg, size_t n)
 	}
 	for (uint32_t i = 0; i < r.nb_fds; i++) {
 		if (r.fds[i] >= 0)
-			closer_close(r.fds[i]);
+			closer_close(r.fds[i], s->uid);
 	}
 	if (rc != EINPROGRESS && !s->closing)
 		session_reply(s, &r, rc);
+	if (!taken && !s->closing)
+		session_close(s, "it sent more descriptors than could be taken");
 }
 
 static void
@@ -198,8 +209,8 @@ on_session(struct watch *w, uint32_t events)
 {
 	struct session *s = container_of(w, struct session, sock);
 	/*
-	 * There is room for all descriptors that may arrive. The kernel would close those that don't fit, on this
-	 * thread, which may take long.
+	 * A look at the message, with room for one descriptor more than any request has. The kernel gives us that many and
+	 * keeps the message with the rest, instead of closing what doesn't fit on this thread, which may take long.
 	 */
 	char space[CMSG_SPACE(CLOSER_MESSAGE_FDS * sizeof(int))] __attribute__((aligned(8)));
 	struct iovec iov = { .iov_base = s->control->rx, .iov_len = CONTROL_RX_BYTES };
@@ -207,7 +218,8 @@ on_session(struct watch *w, uint32_t events)
 		.msg_iov = &iov,
 		.msg_iovlen = 1,
 		.msg_control = space,
-		.msg_controllen = sizeof(space),
+		/* Not the space: what it is rounded up by is room for more descriptors. */
+		.msg_controllen = CMSG_LEN(CLOSER_MESSAGE_FDS * sizeof(int)),
 	};
 	ssize_t n;
 
@@ -217,7 +229,7 @@ on_session(struct watch *w, uint32_t events)
 		session_close(s, NULL);
 		return;
 	}
-	n = recvmsg(s->sock.fd, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+	n = recvmsg(s->sock.fd, &msg, MSG_PEEK | MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
 	if (n > 0)
 		handle_request(s, &msg, (size_t)n);
 	else if (n == 0 || (errno != EAGAIN && errno != EINTR))

@@ -28,6 +28,8 @@ destroy_objects(struct session *s)
 		rcu_wait(c->s.sh.qsbr);
 	for (uint32_t pos = 0; (o = handles_next(&s->tab[OBJ_CQ], &pos)) != NULL;)
 		obj_cq_destroy(s, o);
+	for (uint32_t pos = 0; (o = handles_next(&s->tab[OBJ_CHANNEL], &pos)) != NULL;)
+		obj_channel_destroy(s, o);
 	/* An MR can't be destroyed while memory windows are bound to it. */
 	obj_mw_destroy_all(s);
 	obj_mr_destroy_all(s);
@@ -48,9 +50,11 @@ session_destroy(struct session *s)
 	cma_session_end(s);
 	destroy_objects(s);
 	device_close(s);
-	closer_close_socket(s->sock.fd);
+	closer_close_socket(s->sock.fd, s->uid);
 	if (s->owner.mem_fd >= 0)
 		close(s->owner.mem_fd);
+	if (s->maps_fd >= 0)
+		close(s->maps_fd);
 	if (s->proc_fd >= 0)
 		close(s->proc_fd);
 	for (int i = 0; i < OBJ_TYPES; i++)

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <rte_malloc.h>
@@ -59,13 +60,13 @@ on_failed(void *arg, const struct qp *qp)
 		e->stats.failures_unsaid++;
 }
 
-/** Write a record into the channel's pipe for the program to read. @return false: the pipe is full or closed. */
+/** Send a record to the program (lib/ring/ctl.h). @return false: there is no room now. */
 static bool
 on_completion(void *arg, int channel, uint64_t cookie)
 {
 	struct ctl_comp_event ev = { .cookie = cookie };
 
-	return write(channel, &ev, sizeof(ev)) == (ssize_t)sizeof(ev);
+	return send(channel, &ev, sizeof(ev), MSG_DONTWAIT | MSG_NOSIGNAL) >= 0 || (errno != EAGAIN && errno != ENOBUFS);
 }
 
 /** Allocate everything that needs memory. @return 0 or an errno value. */

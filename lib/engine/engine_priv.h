@@ -107,6 +107,7 @@ struct engine {
 	int kick_fds[ENGINE_CPUS_MAX]; /**< eventfds for engine_wake() */
 	struct kick_set *kick_set;   /**< epolls with that eventfd and those of the sessions; the engines of a loop share it */
 	unsigned int kick_index;     /**< of the engine in the set */
+	uint32_t waking;             /**< bits of the ports whose packets end a sleep */
 	struct rte_ring *kicks;      /**< KICK(): sessions that have kicked, and on which CPU */
 	_Atomic uint32_t kicks_lost; /**< 1: the ring was full, so look at the doorbells of all sessions */
 
@@ -186,6 +187,10 @@ bool kicks_take(struct engine *e, unsigned int cpu, const struct timespec *timeo
 uint32_t io_rx(struct engine *e, uint32_t bursts, uint64_t now_ns);
 /** [owner] There was no turn for @p ns. This time must not count as time in which ports accepted no packets. */
 void io_was_away(struct engine *e, uint64_t ns);
+/** [owner] Have packets end the sleep that follows. @return false: there are packets already. */
+bool io_arm(const struct engine *e);
+/** [owner] Packets needn't wake anybody any more. */
+void io_disarm(const struct engine *e);
 /** [owner] Send the control thread's packets. @return number of packets. */
 uint32_t io_send(struct engine *e);
 /** [owner] Flush the TX vectors. @return number of packets that the ports accepted. */

@@ -329,3 +329,20 @@ io_drain(struct engine *e)
 		vec_free(transport_tx(e->tp, i));
 	vec_free(transport_loop(e->tp));
 }
+
+bool
+io_arm(const struct engine *e)
+{
+	bool empty = true;
+
+	for (uint32_t ports = e->waking; ports != 0; ports &= ports - 1)
+		empty &= net_port_wake_arm(e->c.ports[__builtin_ctz(ports)], (uint16_t)e->c.id);
+	return empty;
+}
+
+void
+io_disarm(const struct engine *e)
+{
+	for (uint32_t ports = e->waking; ports != 0; ports &= ports - 1)
+		net_port_wake_disarm(e->c.ports[__builtin_ctz(ports)], (uint16_t)e->c.id);
+}

@@ -16,7 +16,8 @@
 #include "base/assert.h"
 #include "engine/engine_priv.h"
 
-enum { KICKS = 64 }; /* taken at a time */
+enum { KICKS = 64 };    /* taken at a time */
+#define PORT UINT32_MAX /* in place of a session's ID plus one */
 
 struct kick_set {
 	unsigned int nb_cpus;
@@ -103,6 +104,19 @@ set_create(unsigned int nb_cpus)
 	return k;
 }
 
+/** Let packets of the ports that have a descriptor for it wake the thread of the first CPU. */
+static void
+watch_ports(struct engine *e)
+{
+	e->waking = 0;
+	for (uint16_t i = 0; i < e->c.nb_ports; i++) {
+		int fd = net_port_wake_fd(e->c.ports[i], (uint16_t)e->c.id);
+
+		if (fd >= 0 && add(e->kick_set, 0, fd, tag(e, PORT)) == 0)
+			e->waking |= UINT32_C(1) << i;
+	}
+}
+
 int
 kicks_create(struct engine *e)
 {
@@ -117,6 +131,7 @@ kicks_create(struct engine *e)
 		e->kick_fds[i] = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
 		rc = e->kick_fds[i] >= 0 ? kicks_watch(e, i, e->kick_fds[i], 0) : errno;
 	}
+	watch_ports(e);
 	return rc;
 }
 
@@ -162,6 +177,7 @@ kicks_share(struct engine *e, struct engine *with)
 	k->engines[index] = e;
 	for (unsigned int i = 0; i < k->nb_cpus && rc == 0; i++)
 		rc = watch_all(e, i);
+	watch_ports(e);
 	return rc;
 }
 
@@ -184,7 +200,7 @@ kicks_take(struct engine *e, unsigned int cpu, const struct timespec *timeout)
 	for (int i = 0; i < n; i++) {
 		uint32_t session = (uint32_t)ev[i].data.u64;
 
-		if (ev[i].data.u64 == 0)
+		if (ev[i].data.u64 == 0 || session == PORT)
 			continue;
 		kicked = true;
 		if (session != 0)

@@ -131,6 +131,7 @@ awake(struct engine_loop *l)
 		uint64_t tsc = e->tsc, ns = e->now_ns;
 
 		atomic_store_explicit(&e->sleeping, 0, memory_order_relaxed);
+		io_disarm(e);
 		sessions_arm(e, false);
 		if (e->c.sh.qsbr != NULL)
 			rte_rcu_qsbr_thread_online(e->c.sh.qsbr, e->c.id);
@@ -148,7 +149,7 @@ must_poll(const struct engine_loop *l)
 		const struct engine *e = l->engines[i];
 
 		for (uint16_t p = 0; p < e->c.nb_ports; p++)
-			if (!atomic_load_explicit(&e->c.ports[p]->joined, memory_order_relaxed) ||
+			if ((!atomic_load_explicit(&e->c.ports[p]->joined, memory_order_relaxed) && (e->waking >> p & 1) == 0) ||
 			    atomic_load_explicit(&e->c.ports[p]->impaired, memory_order_relaxed))
 				return true;
 	}
@@ -169,7 +170,7 @@ rest(struct engine_loop *l, uint64_t *ns, bool kicks)
 		return false;
 	fall_asleep(l, kicks);
 	for (unsigned int i = 0; i < l->n; i++) {
-		if (has_work(l->engines[i])) {
+		if (has_work(l->engines[i]) || !io_arm(l->engines[i])) {
 			awake(l);
 			return false;
 		}

@@ -74,9 +74,10 @@ struct mr_table {
  * [control] Create a key table.
  * @param max_mr  Limit for the number of MRs, at most UROCE_MAX_MR.
  * @param qsbr  The RCU variable that engines report to; NULL for a single-threaded user (tests, simulation).
+ * @param seed  Makes keys unpredictable, see gen_table_init(); 0: they begin at 1.
  * @return the table, or NULL with errno set.
  */
-struct mr_table *mr_table_create(uint32_t max_mr, struct rte_rcu_qsbr *qsbr);
+struct mr_table *mr_table_create(uint32_t max_mr, struct rte_rcu_qsbr *qsbr, uint64_t seed);
 /** [control] Free the table, which must have no MRs left. */
 void mr_table_destroy(struct mr_table *t);
 /** [control] @return the number of MRs and windows in the table. */

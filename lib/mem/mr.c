@@ -14,7 +14,7 @@
 	 UROCE_ACCESS_FLUSH_GLOBAL | UROCE_ACCESS_FLUSH_PERSISTENT | UROCE_ACCESS_OPTIONAL_RANGE)
 
 struct mr_table *
-mr_table_create(uint32_t max_mr, struct rte_rcu_qsbr *qsbr)
+mr_table_create(uint32_t max_mr, struct rte_rcu_qsbr *qsbr, uint64_t seed)
 {
 	struct mr_table *t;
 
@@ -26,7 +26,7 @@ mr_table_create(uint32_t max_mr, struct rte_rcu_qsbr *qsbr)
 	if (t == NULL)
 		return NULL;
 	t->qsbr = qsbr;
-	if (gen_table_init(&t->keys, max_mr, 1) != 0) {
+	if (gen_table_init(&t->keys, max_mr, seed) != 0) {
 		mr_table_destroy(t);
 		errno = ENOMEM;
 		return NULL;

@@ -100,6 +100,7 @@ struct net_port {
 	/** Nothing arrives while the thread of the port's engines sleeps: the other end belongs to the same thread. */
 	_Atomic bool joined;
 	_Atomic bool impaired;       /**< packets may become due at any time */
+	struct net_wake *wake;       /**< what wakes engines when packets arrive; NULL: nothing */
 	_Atomic(struct net_gids *) gids; /**< read by net_addr() and its like, changed by net_addr_set(); never NULL once open */
 	struct net_priv *priv;
 };
@@ -153,6 +154,15 @@ int net_addr_on_link(const struct net_port *p, const struct gid *gid);
 int net_addr_set(struct net_port *p, unsigned int index, const struct net_addr *a);
 /** [control] Link state of the ethdev; @p speed_mbps may be NULL. */
 bool net_port_link(const struct net_port *p, uint32_t *speed_mbps);
+/**
+ * [control] @return a descriptor that an edge-triggered epoll reports when packets arrive on RX queue @p queue and whoever handles it sleeps; -1:
+ * there is none, so the queue must be looked at.
+ */
+int net_port_wake_fd(const struct net_port *p, uint16_t queue);
+/** [engine] About to sleep. @return false: there are packets already. */
+bool net_port_wake_arm(const struct net_port *p, uint16_t queue);
+/** [engine] The sleep is over. */
+void net_port_wake_disarm(const struct net_port *p, uint16_t queue);
 /** [control] Make ready what the PMD mapped when the link came up, so that the first packets are as fast as the others. */
 void net_port_populate(const struct net_port *p);
 

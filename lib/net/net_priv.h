@@ -11,6 +11,7 @@
 #include "net/neigh/neigh_priv.h"
 #include "net/pkt_priv.h"
 #include "net/port/pmd_priv.h"
+#include "net/port/wake_priv.h"
 
 enum {
 	/** IPv6, UDP, BTH, XRCETH, AtomicETH and ICRC: what Linux subtracts from an interface's MTU (rdma/ib_addr.h,
@@ -36,6 +37,7 @@ struct net_priv {
 	struct pmd_profile pmd;
 	struct deferred_list old_gids; /**< old versions of net_port.gids that engines may still read */
 	bool configured, started;
+	bool interrupts;           /**< the ethdev was asked for RX interrupts */
 	bool allmulticast;         /**< the NIC's filter lets all multicast groups through */
 };
 

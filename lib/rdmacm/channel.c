@@ -2,8 +2,6 @@
 /* Event channels: the connection to the daemon, its requests, the table of ids. */
 #include "rdmacm/rdmacm_priv.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 int
@@ -25,7 +23,6 @@ call_locked(struct cm_channel *ch, struct client_call *c)
 		client_complain("rdma_cm: the connection to uroced is lost: it was stopped or died");
 	else if (err && !was_broken && c->rsp.message[0] && !c->quiet)
 		client_complain("rdma_cm: %.*s", (int)sizeof(c->rsp.message), c->rsp.message);
-	client_call_close_fds(c, 0);
 	return err;
 }
 
@@ -37,6 +34,7 @@ cm_call(struct cm_channel *ch, struct client_call *c)
 	pthread_mutex_lock(&ch->lock);
 	err = call_locked(ch, c);
 	pthread_mutex_unlock(&ch->lock);
+	client_call_close_fds(c, 0);
 	return err;
 }
 
@@ -110,6 +108,7 @@ cm_take_over(struct cm_channel *ch, struct cmid *id)
 		err = enter_locked(ch, id);
 	}
 	pthread_mutex_unlock(&ch->lock);
+	client_call_close_fds(&c, 0);
 	return err;
 }
 
@@ -141,30 +140,24 @@ cm_find_counted(struct cm_channel *ch, uint32_t handle)
 	return id;
 }
 
-/*
- * Make the pipe and pass its write end to the daemon, which reopens it. Our copy is closed, so that the pipe reports
- * end of file when the daemon ends.
- */
+/* The daemon makes the socket on which it sends the events. It alone has the other end: when it ends, ours is at its end. */
 static int
-open_pipe(struct cm_channel *ch)
+open_events(struct cm_channel *ch)
 {
 	struct client_call c;
-	int fds[2], err;
+	int err;
 
-	if (pipe2(fds, O_CLOEXEC))
-		return errno;
-	fcntl(fds[1], F_SETFL, O_NONBLOCK);
-	fchmod(fds[1], CLIENT_PIPE_MODE);
 	client_call_init(&c, CTL_CM_OPEN);
-	c.fds[0] = fds[1];
-	c.nb_fds = 1;
-	err = cm_call(ch, &c);
-	close(fds[1]);
+	pthread_mutex_lock(&ch->lock);
+	err = call_locked(ch, &c);
+	pthread_mutex_unlock(&ch->lock);
+	if (!err && c.nb_got != 1)
+		err = EPROTO;
 	if (err) {
-		close(fds[0]);
+		client_call_close_fds(&c, 0);
 		return err;
 	}
-	ch->ch.fd = fds[0];
+	ch->ch.fd = c.got[0];
 	ch->token = c.rsp.cm_open.token;
 	return 0;
 }
@@ -185,7 +178,7 @@ rdma_create_event_channel(void)
 		err = err == ENOENT || err == ECONNREFUSED ? ENODEV : err;
 		goto fail;
 	}
-	err = open_pipe(ch);
+	err = open_events(ch);
 	if (!err)
 		return &ch->ch;
 	close(ch->sock);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Events: turning the pipe's records into struct rdma_cm_event. */
+/* Events: turning the socket's records into struct rdma_cm_event. */
 #include "rdmacm/rdmacm_priv.h"
 
 static void

@@ -3,7 +3,7 @@
  * @file
  * Internals of librdmacm.so.1: ids, event channels, devices, and the functions that its files share.
  *
- * An event channel is one connection to uroced (lib/ring/ctl_cm.h) and a pipe from which its events are read. The
+ * An event channel is one connection to uroced (lib/ring/ctl_cm.h) and a socket from which its events are read. The
  * daemon holds the state of ids; this library opens devices with libibverbs, moves QPs from state to state, and turns
  * records into events.
  *

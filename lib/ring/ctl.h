@@ -5,9 +5,10 @@
  *
  * A SOCK_SEQPACKET unix socket; one connection is one session (one open device context). The client sends a request
  * (struct ctl_req with the member for its op filled in) and waits for its reply (struct ctl_rsp); file descriptors
- * accompany either as SCM_RIGHTS. Requests are answered in order. Completion events and asynchronous events are not
- * sent on the socket: they are records in pipes whose write ends the client passes to the daemon, so that programs can
- * poll the read ends.
+ * accompany either as SCM_RIGHTS. Requests are answered in order. Completion events, asynchronous events and those of
+ * rdma_cm are not sent on this socket: each is a record, sent as one message of a connected pair of SOCK_SEQPACKET
+ * sockets that the daemon makes. The client gets the end that receives and gives it to the program, which may poll it,
+ * read it and set its flags. The daemon sends with MSG_DONTWAIT, and what a reader does never makes it wait.
  *
  * The first request is CTL_HELLO. If its version isn't the daemon's, the reply has status EPROTO and the daemon's
  * version (struct ctl_hello_rsp; every other error has a message instead), so that the client can say what to do; then
@@ -38,6 +39,7 @@ enum {
 /** Requests. The structs below describe each request and its reply. */
 enum ctl_op {
 	CTL_HELLO = 1,
+	CTL_MEMORY,
 	CTL_DEVICE_GET,
 	CTL_DEVICE_OPEN,
 	CTL_DEVICE_QUERY,
@@ -69,6 +71,8 @@ enum ctl_op {
 	CTL_XRCD_OPEN,
 	CTL_XRCD_CLOSE,
 	CTL_QP_OPEN,
+	CTL_CHANNEL_CREATE,
+	CTL_CHANNEL_DESTROY,
 	CTL_CM_OPEN, /* from here on: ctl_cm.h */
 	CTL_CM_CREATE_ID,
 	CTL_CM_DESTROY_ID,
@@ -106,8 +110,7 @@ struct ctl_new_segment {
 };
 
 /**
- * CTL_HELLO: fd 0 is the client's own /proc/self/mem, opened O_RDWR. The daemon uses it to read and write memory that
- * can't be mapped; without it CTL_SEG_REMOTE gets EOPNOTSUPP.
+ * CTL_HELLO. Until its reply, the kernel refuses messages with descriptors (EPERM, Linux 6.16 and later).
  */
 struct ctl_hello_req {
 	uint32_t abi_version;
@@ -118,6 +121,15 @@ struct ctl_hello_rsp {
 	uint32_t abi_version;
 	uint32_t nb_devices;
 	char version[CTL_NAME_BYTES]; /**< the daemon's version, for messages */
+};
+
+/**
+ * CTL_MEMORY: fd 0 is the client's own /proc/self/mem, opened O_RDWR. The daemon uses it to read and write memory that
+ * can't be mapped; without it CTL_SEG_REMOTE gets EOPNOTSUPP. Fd 1 is the client's /proc, opened O_PATH: from there the
+ * daemon finds out that fd 0 is what it should be, also if the client has a procfs of its own.
+ */
+struct ctl_memory_req {
+	uint32_t pid; /**< the client's number in its /proc */
 };
 
 /** CTL_DEVICE_GET: name and identity of device @c index, 0 to nb_devices - 1. */
@@ -131,10 +143,9 @@ struct ctl_device_get_rsp {
 };
 
 /**
- * CTL_DEVICE_OPEN: bind the session to a device. Fd 0: write end of the pipe for struct ctl_async_event records,
- * O_NONBLOCK. Reply fds: 0 kick eventfd; 1 memfd of the doorbells (one struct ring_db per engine); 2 sealed memfd for
- * converted memory; 3 /dev/userfaultfd, if have_uffd. The daemon reopens this and other pipes (/proc/self/fd), so their
- * mode must permit that: the program could change the flags of an open file that it shares with the daemon.
+ * CTL_DEVICE_OPEN: bind the session to a device. Reply fds: nb_kicks kick eventfds; memfd of the doorbells (one struct
+ * ring_db per engine); sealed memfd for converted memory; socket for struct ctl_async_event records, which reports end of
+ * file when the daemon ends; /dev/userfaultfd, if have_uffd.
  */
 struct ctl_device_open_req {
 	uint32_t index;
@@ -244,13 +255,20 @@ struct ctl_mw_alloc_rsp {
 	uint32_t rkey; /**< gives no access until the MW is bound */
 };
 
-/** CTL_CQ_CREATE: fd 0, if has_channel: write end of the channel's pipe (O_NONBLOCK) for struct ctl_comp_event records.
+/**
+ * CTL_CHANNEL_CREATE: a completion channel. Reply: handle; fds: 0 the socket that receives struct ctl_comp_event records,
+ * 1 the one that sends them, which the daemon's engines use too: the client raises events with it that are due when it
+ * arms a CQ. CTL_CHANNEL_DESTROY (request: handle): EBUSY while CQs use it.
  */
+
+/** CTL_CQ_CREATE. */
 struct ctl_cq_create_req {
 	uint32_t cqe;
-	uint32_t has_channel;
+	uint32_t has_channel; /**< 1: its events go to @c channel */
+	uint32_t channel;     /**< handle */
 	uint32_t comp_vector;
 	uint32_t stamps; /**< 1: completions have a time stamp, CLOCK_MONOTONIC in ns */
+	uint32_t reserved;
 	uint64_t cookie; /**< returned in struct ctl_comp_event and in CQ events */
 };
 struct ctl_cq_create_rsp {
@@ -283,11 +301,11 @@ struct ctl_cq_modify_req {
 	uint16_t count, period_us;
 };
 
-/** Record in a channel's pipe. */
+/** Record of a completion channel. */
 struct ctl_comp_event {
 	uint64_t cookie;
 };
-/** Record in the pipe of asynchronous events. */
+/** Record of the socket of asynchronous events. */
 struct ctl_async_event {
 	uint64_t cookie; /**< of the CQ, QP or SRQ; port events: the port number */
 	uint32_t type;   /**< enum uroce_event */
@@ -385,6 +403,7 @@ struct ctl_req {
 	uint32_t op; /**< enum ctl_op */
 	union {
 		struct ctl_hello_req hello;
+		struct ctl_memory_req memory;
 		struct ctl_device_get_req device_get;
 		struct ctl_device_open_req device_open;
 		struct ctl_handle handle; /**< of every FREE, DEREG, DESTROY and QUERY; others about one object begin with it */

@@ -9,8 +9,8 @@
  * CTL_CM_QP_ATTR, as rdma-core's library does with the kernel's.
  *
  * Requests are answered at once; what takes time (resolving, connecting) ends with an event. Events are records (struct
- * ctl_cm_event) in a pipe whose write end, O_NONBLOCK, the client passes with CTL_CM_OPEN; programs poll the read end.
- * A record for which the pipe has no room waits in the daemon; none is lost. If a session leaves CTL_CM_MAX_QUEUED
+ * ctl_cm_event) sent on a socket (ctl.h) whose receiving end comes with the reply to CTL_CM_OPEN.
+ * A record for which the socket has no room waits in the daemon; none is lost. If a session leaves CTL_CM_MAX_QUEUED
  * records unread, requests that would cause another event are refused (EAGAIN), and so are connection requests of peers
  * to its listeners; operations started before may add a few more for each id.
  *
@@ -62,7 +62,7 @@ struct ctl_cm_addr {
 	uint32_t reserved;
 };
 
-/** CTL_CM_OPEN: fd 0 is the write end of the pipe for struct ctl_cm_event. */
+/** CTL_CM_OPEN: reply fd 0 is the socket that receives struct ctl_cm_event records. */
 struct ctl_cm_open_rsp {
 	uint64_t token; /**< a secret: with it a session may move ids out of this one (CTL_CM_MIGRATE) */
 };
@@ -74,7 +74,7 @@ struct ctl_cm_create_req {
 };
 /**
  * CTL_CM_DESTROY_ID. If it is a listener, connection requests to it whose events the client has not read are refused at
- * once. The id's events may still be in the pipe; none is written after the reply. A handle isn't reused for another id
+ * once. The id's events may still be in the socket; none is sent after the reply. A handle isn't reused for another id
  * for a long time, so the library can recognise such events.
  */
 
@@ -191,9 +191,9 @@ struct ctl_cm_join_req {
 
 /**
  * CTL_CM_MIGRATE: move the id from the session with @c token into this one (rdma_migrate_id()). Its unread events are
- * sent in the new pipe, with the new handles; those that are in the old pipe already also remain there, with handles
+ * sent on the new socket, with the new handles; those that are in the old one already also remain there, with handles
  * that are no longer valid. With a listener, the ids of its unread CONNECT_REQUESTs move too. A thread that reads the
- * old pipe meanwhile may get an event in neither pipe, or in both. Reply: struct ctl_handle, the id's handle in this
+ * old socket meanwhile may get an event in neither, or in both. Reply: struct ctl_handle, the id's handle in this
  * session.
  */
 struct ctl_cm_migrate_req {
@@ -201,7 +201,7 @@ struct ctl_cm_migrate_req {
 	uint32_t id, reserved;
 };
 
-/** Record in the pipe: at most PIPE_BUF bytes, so it is written atomically. */
+/** Record of rdma_cm's events. */
 struct ctl_cm_event {
 	uint32_t id;           /**< handle; CONNECT_REQUEST: of the new id */
 	uint32_t listener;     /**< CONNECT_REQUEST: handle of the listener */

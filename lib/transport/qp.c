@@ -2,14 +2,17 @@
 /*
  * QPs: creation, modification, query, destruction.
  */
+#include "base/mix.h"
 #include "transport/cc/cc_priv.h"
 #include "transport/core/checks_priv.h"
 #include "transport/core/lend_priv.h"
 #include "transport/core/qp_error_priv.h"
 #include "transport/core/qp_table_priv.h"
 #include "transport/core/reorder_priv.h"
+#include "transport/core/sack_format_priv.h"
 #include "transport/core/sched_priv.h"
 #include "transport/core/time_wait_priv.h"
+#include "transport/flush_priv.h"
 #include "transport/path/path_priv.h"
 #include "transport/req/loss_priv.h"
 #include "transport/req/requester_priv.h"
@@ -116,6 +119,8 @@ qp_create(struct transport *tp, const struct qp_params *p, struct qp **out)
 		free(qp);
 		return ENOMEM;
 	}
+	qp->req.sack_nonce = (uint32_t)mix64(tp->now_ns ^ qp->qpn) & SACK_NONCE_MASK;
+	qp->rcv.sack_mark = sack_mark(qp->req.sack_nonce >> 8);
 	use_parts(qp, 1);
 	tp->nb_qps++;
 	*out = qp;
@@ -183,28 +188,6 @@ reset(struct transport *tp, struct qp *qp)
 	qp->attr = (struct uroce_qp_attr){ .cap = qp->attr.cap };
 	qp_stop_watching(qp, false);
 	shared_store(&qp->shared->rq_watch, 1);
-}
-
-/* Make room for the READs and atomics that the peer may have outstanding. The stored results start empty. */
-static int
-set_max_dest_rd_atomic(struct transport *tp, struct qp *qp, uint8_t n)
-{
-	struct tp_res *res = NULL;
-
-	if (n == qp->resp.res_max && qp->resp.res != NULL)
-		return 0;
-	if (n > 0) {
-		res = calloc(n, sizeof(*res));
-		if (res == NULL)
-			return ENOMEM;
-	}
-	free(qp->resp.res);
-	qp->resp.res = res;
-	qp->resp.res_max = n;
-	qp->resp.res_head = 0;
-	qp->resp.pending = 0;
-	responder_return_reads(tp, qp);
-	return 0;
 }
 
 static void
@@ -287,6 +270,17 @@ enter(struct transport *tp, struct qp *qp, enum uroce_qp_state from, enum uroce_
 	}
 }
 
+/*
+ * SQE is left for RTS: what was posted up to now is flushed and not sent, however many turns that would have taken.
+ * @return false: a CQ had no room, and the QP is in ERR.
+ */
+static bool
+flush_before_rts(struct transport *tp, struct qp *qp)
+{
+	qp_flush_run(tp, qp, UINT32_C(1) << qp->req.sq.order);
+	return qp->state == UROCE_QPS_SQE;
+}
+
 /* Both paths must use the same port, and both loopback or neither: the QP uses one port and one TX vector. */
 static bool
 paths_ok(const struct transport *tp, const struct qp *qp, uint32_t mask, const struct tp_path *path,
@@ -320,6 +314,8 @@ qp_modify_paths(struct transport *tp, struct qp *qp, const struct uroce_qp_attr 
 	if (qp_modify_check(qp->type, from, attr, mask, UROCE_MTU_4096, &why) != 0 ||
 	    !paths_ok(tp, qp, mask, path, alt))
 		return EINVAL;
+	if (from == UROCE_QPS_SQE && to == UROCE_QPS_RTS && !flush_before_rts(tp, qp))
+		return EINVAL;
 	if ((mask & UROCE_QP_PKEY_INDEX) && tp->c.ports[qp->path.port].pkeys[attr->pkey_index] == 0)
 		return EINVAL;
 	/* With max_rd_atomic 0 the READs and atomics in flight could never be sent or resent. */
@@ -330,7 +326,7 @@ qp_modify_paths(struct transport *tp, struct qp *qp, const struct uroce_qp_attr 
 		return EINVAL;
 	if ((mask & UROCE_QP_ALT_PATH) && migration_load(qp, alt) != 0)
 		return ENOMEM;
-	if ((mask & UROCE_QP_MAX_DEST_RD_ATOMIC) && set_max_dest_rd_atomic(tp, qp, attr->max_dest_rd_atomic) != 0)
+	if ((mask & UROCE_QP_MAX_DEST_RD_ATOMIC) && responder_set_rd_atomic(qp, attr->max_dest_rd_atomic) != 0)
 		return ENOMEM;
 	if ((mask & UROCE_QP_AV) && cc_attach(tp, qp, path) != 0)
 		return ENOMEM;

@@ -94,7 +94,8 @@ transport_create(const struct transport_config *c)
 	TAILQ_INIT(&tp->active);
 	TAILQ_INIT(&tp->replies);
 	wheel_init(&tp->wheel, 0);
-	tp->deferred_next_ns = UINT64_MAX;
+	tp->deferred_next_ns = tp->owed_next_ns = UINT64_MAX;
+	TAILQ_INIT(&tp->owed);
 	return tp;
 }
 
@@ -481,7 +482,7 @@ transport_run(struct transport *tp, uint64_t now_ns)
 	work += run_active(tp);
 	if (tp->nb_touched != 0)
 		cq_flush_touched(tp);
-	if (unlikely(tp->nb_deferred != 0))
+	if (unlikely((tp->nb_deferred | tp->nb_owed) != 0))
 		cq_run_deferred(tp);
 	tp->idle = work == 0;
 	return work;
@@ -505,7 +506,7 @@ transport_rest(struct transport *tp)
 uint64_t
 transport_next_timeout(const struct transport *tp)
 {
-	uint64_t next = RTE_MIN(wheel_next(&tp->wheel), tp->deferred_next_ns);
+	uint64_t held = RTE_MIN(tp->deferred_next_ns, tp->owed_next_ns), next = RTE_MIN(wheel_next(&tp->wheel), held);
 
 	if (!TAILQ_EMPTY(&tp->replies) || (!TAILQ_EMPTY(&tp->active) && !tp->idle))
 		return tp->now_ns;

@@ -107,6 +107,7 @@ enum qp_event_kind {
 	QP_EV_TIMEOUT,    /**< of the ACK timer; a: tries left */
 	QP_EV_LOST_RESPONSE, /**< the response of a READ or atomic was lost: requested again */
 	QP_EV_PROBE,      /**< a tail loss probe was sent */
+	QP_EV_STRANGER,   /**< the peer held a packet that was never sent here; it is told to drop what it holds */
 	QP_EV_SACK,       /**< packets are missing, only they are resent; a: how many */
 	QP_EV_CNP,        /**< received */
 	QP_EV_MIGRATED,   /**< to the alternate path */
@@ -142,7 +143,7 @@ uint32_t qp_events(const struct transport *tp, uint32_t qpn, struct qp_event *ou
 	X(rx_mads) X(rx_mad_length) X(rx_mcast) X(rx_mcast_no_group) X(mcast_loop_dropped) \
 	X(rx_cnp) X(np_ecn_marked_roce_packets) X(np_cnp_sent) X(rp_cnp_handled) X(rp_cnp_ignored) \
 	X(tail_loss_probes) X(sack_offers_sent) X(sack_offers_received) X(sacks_sent) X(sacks_received) \
-	X(rx_response_placed) X(rx_held) X(rx_not_held) X(rx_sack_ignored) X(rx_handoff) X(rx_handoff_dropped) \
+	X(rx_response_placed) X(rx_held) X(rx_not_held) X(rx_sack_ignored) X(rx_sack_stranger) X(rx_sack_unmarked) X(rx_handoff) X(rx_handoff_dropped) \
 	X(rx_write_requests) X(rx_read_requests) X(rx_atomic_requests) X(rx_flush_requests) X(rx_send_requests) \
 	X(out_of_sequence) X(duplicate_request) X(packet_seq_err) X(implied_nak_seq_err) \
 	X(local_ack_timeout_err) X(rnr_nak_sent) X(rnr_nak_received) X(rnr_nak_retry_err) X(retry_exceeded_err) \
@@ -150,7 +151,7 @@ uint32_t qp_events(const struct transport *tp, uint32_t qpn, struct qp_event *ou
 	X(resp_remote_access_errors) X(resp_invalid_requests) X(resp_op_errors) X(resp_local_length_error) \
 	X(resp_rd_atomic_exceeded) X(resp_bad_xrceth) X(req_cqe_error) X(resp_cqe_error) X(cqe_flush_error) \
 	X(mw_binds) X(local_invalidates) X(req_mw_errors) X(rx_invalidate_requests) X(resp_invalidate_errors) \
-	X(acks_sent) X(time_wait_acks_sent) X(acks_received) X(retransmitted_packets) X(cq_overrun) X(cq_events) X(cq_events_lost) \
+	X(acks_sent) X(time_wait_acks_sent) X(acks_received) X(retransmitted_packets) X(cq_overrun) X(cq_events) X(cq_events_delayed) \
 	X(rc_credit_waits) X(tx_no_mbuf) X(tx_no_room)
 
 struct tp_counters {
@@ -170,9 +171,10 @@ struct tp_event {
 struct qp_table;
 /**
  * [control] @param qsbr  The RCU variable that engines report to; NULL for a single-threaded user.
+ * @param seed  Makes QP numbers unpredictable, see gen_table_init(); 0: they begin at 2.
  * @return NULL with errno set.
  */
-struct qp_table *qp_table_create(uint32_t max_qp, struct rte_rcu_qsbr *qsbr);
+struct qp_table *qp_table_create(uint32_t max_qp, struct rte_rcu_qsbr *qsbr, uint64_t seed);
 void qp_table_destroy(struct qp_table *t);
 uint32_t qp_table_count(const struct qp_table *t);
 /**
@@ -308,7 +310,7 @@ struct transport_config {
 	/**
 	 * Called on the engine's thread to raise the completion event of a CQ whose client has armed it.
 	 * @param channel, cookie  As given at the CQ's creation.
-	 * @return false: it could not be raised (counted as lost). NULL: no CQ has a channel.
+	 * @return false: there is no room for it now (counted as delayed); it is tried again. NULL: no CQ has a channel.
 	 */
 	bool (*notify)(void *arg, int channel, uint64_t cookie);
 	/** Called on the engine's thread for each asynchronous event. */
@@ -402,6 +404,13 @@ uint32_t cq_resize(struct cq *cq, const struct ring *ring, uint64_t *stamps);
 void cq_moderate(struct cq *cq, uint16_t count, uint16_t period_us);
 /** [engine] Drop an event that is held back. @param raise  Raise it first. */
 void cq_release_deferred(struct transport *tp, struct cq *cq, bool raise);
+/** [engine] Drop the events of a CQ that no QP uses any more, if this transport has some that wait for room. */
+void cq_drop_owed(struct transport *tp, struct cq *cq);
+/**
+ * [any] @return true if an engine has events of the CQ that wait for room in its channel. Once no QP uses the CQ, this
+ * becomes false at some time, but never true.
+ */
+bool cq_owes_events(const struct cq *cq);
 /**
  * [control] No QP may use the CQ any more, and since then every engine must have had a quiescent state and hold back no
  * event.
@@ -474,7 +483,8 @@ int qp_modify_check(enum uroce_qp_type type, enum uroce_qp_state cur, const stru
 /**
  * [engine] Modify a QP.
  * @param path  With UROCE_QP_AV: the resolved path; else NULL.
- * @return 0, EINVAL (qp_modify_check(), or max_rd_atomic 0 with requests in flight) or ENOMEM.
+ * @return 0, EINVAL (qp_modify_check(); max_rd_atomic 0 with requests in flight; SQE to RTS, but the CQ had no room for
+ * the flushed WQEs, and the QP is in ERR) or ENOMEM.
  */
 int qp_modify(struct transport *tp, struct qp *qp, const struct uroce_qp_attr *attr, uint32_t mask,
 	      const struct tp_path *path, uint64_t now_ns);

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <unistd.h>
 
 #include <rte_common.h>
@@ -100,12 +101,16 @@ static int
 make_tables(struct uroce *u, char *err)
 {
 	size_t bytes = rte_rcu_qsbr_get_memsize(u->nb_engines);
+	uint64_t seeds[2];
 
+	/* Peers of a stack that has ended know its QP numbers and keys: this one must not give the same ones. */
+	if (getrandom(seeds, sizeof(seeds), 0) != (ssize_t)sizeof(seeds))
+		return complain(err, "no random numbers: %s", strerror(errno));
 	u->sh.qsbr = aligned_alloc(RTE_CACHE_LINE_SIZE, RTE_ALIGN_CEIL(bytes, RTE_CACHE_LINE_SIZE));
 	if (u->sh.qsbr == NULL || rte_rcu_qsbr_init(u->sh.qsbr, u->nb_engines) != 0)
 		return complain(err, "no memory for the engines' RCU");
-	u->sh.mrs = mr_table_create(u->conf.max_mr, u->sh.qsbr);
-	u->sh.qps = qp_table_create(u->conf.max_qp, u->sh.qsbr);
+	u->sh.mrs = mr_table_create(u->conf.max_mr, u->sh.qsbr, seeds[0] | 1);
+	u->sh.qps = qp_table_create(u->conf.max_qp, u->sh.qsbr, seeds[1] | 1);
 	u->sh.ahs = ah_table_create(u->conf.max_ah, u->sh.qsbr);
 	u->sh.mcasts = mcast_table_create(u->sh.qsbr);
 	if (u->sh.mrs == NULL || u->sh.qps == NULL || u->sh.ahs == NULL || u->sh.mcasts == NULL)

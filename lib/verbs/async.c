@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Asynchronous events: a pipe of struct ctl_async_event, written by the daemon's control thread. */
+/* Asynchronous events: records of struct ctl_async_event on a socket, sent by the daemon's control thread. */
 #include "verbs/client_priv.h"
 
 #include <fcntl.h>
@@ -77,7 +77,7 @@ ibv_get_async_event(struct ibv_context *context, struct ibv_async_event *event)
 		n = read(context->async_fd, &rec, sizeof(rec));
 		if (n == 0 && !ctx->fatal_reported) {
 			/*
-			 * The daemon holds the only write end, so end of file means that it has ended, and the device
+			 * Only the daemon has the other end, so end of file means that it has ended, and the device
 			 * with it.
 			 */
 			ctx->fatal_reported = true;

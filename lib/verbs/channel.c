@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Completion channels: a pipe of struct ctl_comp_event. Programs poll the read end; engines write.
+ * Completion channels: records of struct ctl_comp_event on a socket. Programs poll the receiving end; engines send.
  *
  * An event counts as reported when ibv_get_cq_event() returned it; ibv_destroy_cq() waits until as many were
  * acknowledged. Both happen under the mutex of the table of objects, so a CQ that is being destroyed gets no more.
@@ -10,8 +10,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sched.h>
-#include <stdio.h>
-#include <sys/stat.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 /* A wake-up takes 3 us on the same core, 20 and more if another core has to be brought out of its sleep. */
@@ -21,20 +20,27 @@ CLIENT_EXPORT struct ibv_comp_channel *
 ibv_create_comp_channel(struct ibv_context *context)
 {
 	struct client_channel *ch = calloc(1, sizeof(*ch));
-	int fds[2];
+	struct client_ctx *ctx = to_ctx(context);
+	struct client_call c;
+	int err;
 
 	if (!ch)
 		return client_null(ENOMEM);
-	if (pipe2(fds, O_CLOEXEC)) {
+	client_call_init(&c, CTL_CHANNEL_CREATE);
+	pthread_mutex_lock(&ctx->ctl_lock);
+	err = client_call_locked(ctx, &c);
+	pthread_mutex_unlock(&ctx->ctl_lock);
+	if (!err && c.nb_got != 2)
+		err = EPROTO;
+	if (err) {
+		client_call_close_fds(&c, 0);
 		free(ch);
-		return NULL;
+		return client_null(err);
 	}
-	/* An engine must never wait for a program that doesn't read its events. The daemon reopens the pipe. */
-	fcntl(fds[1], F_SETFL, O_NONBLOCK);
-	fchmod(fds[1], CLIENT_PIPE_MODE);
 	ch->channel.context = context;
-	ch->channel.fd = fds[0];
-	ch->write_fd = fds[1];
+	ch->channel.fd = c.got[0];
+	ch->send_fd = c.got[1];
+	ch->handle = c.rsp.handle.handle;
 	pthread_mutex_init(&ch->mutex, NULL);
 	return &ch->channel;
 }
@@ -50,8 +56,9 @@ ibv_destroy_comp_channel(struct ibv_comp_channel *channel)
 	pthread_mutex_unlock(&ch->mutex);
 	if (busy)
 		return EBUSY;
+	client_destroy_handle(to_ctx(channel->context), CTL_CHANNEL_DESTROY, ch->handle);
 	close(channel->fd);
-	close(ch->write_fd);
+	close(ch->send_fd);
 	pthread_mutex_destroy(&ch->mutex);
 	free(ch);
 	return 0;
@@ -134,7 +141,7 @@ ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq, void **cq
 		if (found)
 			found->comp_events_reported++;
 		pthread_mutex_unlock(&ctx->objs.mutex);
-		/* The event is of a destroyed CQ, and was written after client_channel_purge() had emptied the pipe. */
+		/* The event is of a destroyed CQ, and was sent after client_channel_purge() had emptied the channel. */
 		if (!found)
 			continue;
 		*cq = &found->cq;
@@ -152,31 +159,32 @@ ibv_ack_cq_events(struct ibv_cq *cq, unsigned int nevents)
 	pthread_mutex_unlock(&cq->mutex);
 }
 
+ssize_t
+client_channel_send(const struct client_channel *ch, const struct ctl_comp_event *ev)
+{
+	return send(ch->send_fd, ev, sizeof(*ev), MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
 /*
  * The program's loop may wait until the descriptor is readable and then call ibv_get_cq_event(), so a destroyed CQ's
- * event must not remain. This reads through a file description of its own, as the program's may be blocking.
+ * event must not remain.
  */
 void
 client_channel_purge(struct client_channel *ch, uint64_t cookie)
 {
 	struct ctl_comp_event *keep = NULL, ev;
 	size_t n = 0, room = 0;
-	int fd, before = errno;
-	char path[32];
+	int before = errno;
 
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", ch->channel.fd);
-	fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-	if (fd < 0)
-		goto out;
-	while (read(fd, &ev, sizeof(ev)) == sizeof(ev)) {
+	while (recv(ch->channel.fd, &ev, sizeof(ev), MSG_DONTWAIT) == sizeof(ev)) {
 		if (ev.cookie == cookie)
 			continue;
 		if (n == room) {
 			struct ctl_comp_event *grown = realloc(keep, (room + 64) * sizeof(*keep));
 
-			/* If the pipe can't be read safely, a stale event is better than a lost one. */
+			/* If the others can't be read safely, a stale event is better than a lost one. */
 			if (!grown) {
-				if (write(ch->write_fd, &ev, sizeof(ev)) < 0)
+				if (client_channel_send(ch, &ev) < 0)
 					client_complain("ibv_destroy_cq: a completion event is lost: out of memory");
 				break;
 			}
@@ -185,11 +193,9 @@ client_channel_purge(struct client_channel *ch, uint64_t cookie)
 		}
 		keep[n++] = ev;
 	}
-	close(fd);
 	for (size_t i = 0; i < n; i++)
-		if (write(ch->write_fd, &keep[i], sizeof(keep[i])) < 0)
+		if (client_channel_send(ch, &keep[i]) < 0)
 			client_complain("ibv_destroy_cq: a completion event is lost: the channel is full");
 	free(keep);
-out:
 	errno = before;
 }

@@ -122,6 +122,8 @@ void client_cq_forget_srq(struct client_cq *cq, uint32_t srqn);
 /* ---- channel.c ---- */
 /** Remove the events of a CQ that is being destroyed from its channel. */
 void client_channel_purge(struct client_channel *ch, uint64_t cookie);
+/** Raise a completion event. Never waits. @return -1 with errno set: there is no room for it. */
+ssize_t client_channel_send(const struct client_channel *ch, const struct ctl_comp_event *ev);
 
 /* ---- mw.c, for post.c and qp_wr.c ---- */
 /** Fill in a BIND_MW slot, except its control word. @return 0 or EINVAL. */

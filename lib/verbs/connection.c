@@ -279,6 +279,24 @@ explain_refusal(const char *path, const struct client_call *c, int err, bool bro
 		client_complain("uroced at %s refused: %.*s", path, (int)sizeof(c->rsp.message), c->rsp.message);
 }
 
+/** Give the daemon access to our memory, as long as this address space exists. */
+static int
+send_memory(int sock, int mem_fd, struct client_call *c, bool *broken)
+{
+	int proc = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC), err;
+
+	client_call_init(c, CTL_MEMORY);
+	c->req.memory.pid = getpid();
+	c->fds[0] = mem_fd;
+	c->fds[1] = proc;
+	c->nb_fds = proc >= 0 ? 2 : 1;
+	err = client_exchange(sock, c, broken);
+	client_call_close_fds(c, 0);
+	if (proc >= 0)
+		close(proc);
+	return err;
+}
+
 int
 client_hello(int sock, const char *path, int mem_fd, client_wait_fn wait, uint32_t *nb_devices)
 {
@@ -290,16 +308,16 @@ client_hello(int sock, const char *path, int mem_fd, client_wait_fn wait, uint32
 	c.req.hello.abi_version = UROCE_ABI_VERSION;
 	c.req.hello.pid = getpid();
 	strlcpy(c.req.hello.program, program_invocation_short_name, sizeof(c.req.hello.program));
-	c.fds[0] = mem_fd;
-	c.nb_fds = mem_fd >= 0;
 	c.wait = wait;
 	err = client_exchange(sock, &c, &broken);
 	client_call_close_fds(&c, 0);
 	if (!err && c.rsp.hello.abi_version != UROCE_ABI_VERSION)
 		err = EPROTO;
+	*nb_devices = c.rsp.hello.nb_devices;
+	if (!err && mem_fd >= 0)
+		err = send_memory(sock, mem_fd, &c, &broken);
 	if (err)
 		explain_refusal(path, &c, err, broken);
-	*nb_devices = c.rsp.hello.nb_devices;
 	return err;
 }
 

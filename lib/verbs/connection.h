@@ -17,7 +17,6 @@
 
 enum {
 	CLIENT_MAX_COMPLAINTS = 20, /**< lines on stderr per process */
-	CLIENT_PIPE_MODE = 0622,    /**< mode of pipes whose write ends go to the daemon, which reopens them */
 };
 
 /** poll() without a timeout, for a process that must drive the daemon itself while it waits (lib/uroce). */

@@ -168,7 +168,7 @@ static int
 convert_chunk(const struct mem_file *f, uint64_t start, uint64_t bytes, uint64_t offset, int prot)
 {
 	struct uffdio_range range = { start, bytes };
-	int err = quiesce(start, bytes);
+	int err = uffd >= 0 ? quiesce(start, bytes) : 0;
 
 	if (err)
 		return err;
@@ -177,10 +177,12 @@ convert_chunk(const struct mem_file *f, uint64_t start, uint64_t bytes, uint64_t
 	if (!err && mmap((void *)start, bytes, prot, MAP_SHARED | MAP_FIXED, f->fd, offset) == MAP_FAILED)
 		err = errno;
 	if (err) {
-		release(start, bytes);
+		if (uffd >= 0)
+			release(start, bytes);
 		return err;
 	}
-	ioctl(uffd, UFFDIO_WAKE, &range);
+	if (uffd >= 0)
+		ioctl(uffd, UFFDIO_WAKE, &range);
 	/* Cause page faults now rather than on the data path; a failure doesn't matter. */
 	madvise((void *)start, bytes, prot & PROT_WRITE ? MADV_POPULATE_WRITE : MADV_POPULATE_READ);
 	return 0;
@@ -215,6 +217,16 @@ convert_thread(void *arg)
 	return NULL;
 }
 
+/* @return true if the process has one thread, so that nobody writes to its memory meanwhile. */
+static bool
+is_alone(void)
+{
+	struct stat st;
+
+	/* As each directory, it has a link from its parent, one from itself and one from each that is in it. */
+	return !stat("/proc/self/task", &st) && st.st_nlink == 3;
+}
+
 /*
  * @return true if this thread can't write to the range while writers wait, which would block it for ever: neither its
  * stack nor errno is there. An alternate signal stack doesn't matter, since signals are blocked.
@@ -224,7 +236,7 @@ can_convert_here(uint64_t start, uint64_t end)
 {
 	uint64_t sp = (uintptr_t)__builtin_frame_address(0), tls = (uintptr_t)&errno;
 
-	return end - start <= CONVERT_HERE_BYTES && (sp < start || sp >= end) && (tls < start || tls >= end) &&
+	return (end - start <= CONVERT_HERE_BYTES || uffd < 0) && (sp < start || sp >= end) && (tls < start || tls >= end) &&
 	       !((uintptr_t)&job < end && (uintptr_t)(&job + 1) > start);
 }
 
@@ -275,12 +287,18 @@ static int
 open_uffd(int uffd_dev)
 {
 	struct uffdio_api api = { .api = UFFD_API, .features = UFFD_FEATURE_PAGEFAULT_FLAG_WP };
-	int fd, err;
+	int fd, err, dev = uffd_dev;
 
-	if (uffd_dev >= 0)
-		fd = ioctl(uffd_dev, USERFAULTFD_IOC_NEW, O_CLOEXEC | O_NONBLOCK);
-	else
-		fd = syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK);
+	fd = dev < 0 ? (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK) : -1;
+	if (fd < 0 && dev < 0)
+		dev = open("/dev/userfaultfd", O_RDWR | O_CLOEXEC);
+	if (fd < 0 && dev >= 0)
+		fd = ioctl(dev, USERFAULTFD_IOC_NEW, O_CLOEXEC | O_NONBLOCK);
+	if (dev >= 0 && dev != uffd_dev) {
+		err = errno;
+		close(dev);
+		errno = err;
+	}
 	if (fd < 0)
 		return -errno;
 	if (ioctl(fd, UFFDIO_API, &api)) {
@@ -317,11 +335,11 @@ convert_range(struct mem_file *f, uint64_t start, uint64_t end, int prot)
 	int err = 0;
 
 	pthread_mutex_lock(&lock);
-	if (uffd < 0)
+	here = can_convert_here(start, end);
+	if (uffd < 0 && !(here && is_alone()))
 		err = ENOSYS;
 	else if (bytes + spare > f->bytes - f->next)
 		err = ENOSPC;
-	here = can_convert_here(start, end);
 	if (!err && !here && !thread_up) {
 		err = start_thread();
 		thread_up = !err;

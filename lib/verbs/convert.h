@@ -67,8 +67,9 @@ bool mem_file_is(const struct mem_file *f, const struct map_entry *e);
 
 /**
  * Prepare the process for conversions. Further calls have no effect.
- * @param uffd_dev  Open /dev/userfaultfd, or -1 to use userfaultfd(2) (root, tests). Remains the caller's.
- * @return 0, or an errno value: then memory must be accessed in another way.
+ * @param uffd_dev  Open /dev/userfaultfd, or -1 to use what the program has a right to: userfaultfd(2), or that device.
+ *                  Remains the caller's.
+ * @return 0, or an errno value: then memory is converted only while the process has no other thread that could write to it.
  */
 int convert_setup(int uffd_dev);
 

@@ -76,10 +76,8 @@ cq_request(struct client_ctx *ctx, struct client_cq *cq, uint32_t cqe, uint32_t 
 		.stamps = stamps,
 		.cookie = cq->cookie,
 	};
-	if (ch) {
-		c.fds[0] = ch->write_fd;
-		c.nb_fds = 1;
-	}
+	if (ch)
+		c.req.cq_create.channel = ch->handle;
 	if (ctx->foreign)
 		return EIO;
 	pthread_mutex_lock(&ctx->ctl_lock);
@@ -202,7 +200,7 @@ cq_grow(struct client_ctx *ctx, struct client_cq *cq, uint32_t cqe)
 	cq_adopt(cq, &ring, stamps, r->from);
 	/* A thread may have received an event for a CQE in the new ring and have looked into the old one. */
 	if (ch && (int32_t)(atomic_load(&cq->shared->reported) - r->from) > 0 &&
-	    write(ch->write_fd, &ev, sizeof(ev)) < 0)
+	    client_channel_send(ch, &ev) < 0)
 		return errno;
 	return 0;
 }
@@ -480,7 +478,7 @@ client_req_notify_cq(struct ibv_cq *ibcq, int solicited_only)
 		atomic_store_explicit(&cq->shared->arm, RING_ARM_ANY, memory_order_relaxed);
 	atomic_thread_fence(memory_order_seq_cst);
 	if (cq_due(cq, solicited_only) && atomic_exchange(&cq->shared->arm, RING_ARM_NONE) != RING_ARM_NONE &&
-	    write(ch->write_fd, &ev, sizeof(ev)) < 0)
+	    client_channel_send(ch, &ev) < 0)
 		return errno;
 	return 0;
 }

@@ -7,6 +7,7 @@
 
 static const char *const op_names[CTL_OPS] = {
 	[CTL_HELLO] = "hello",
+	[CTL_MEMORY] = "memory",
 	[CTL_DEVICE_GET] = "ibv_get_device_list",
 	[CTL_DEVICE_OPEN] = "ibv_open_device",
 	[CTL_DEVICE_QUERY] = "ibv_query_device",
@@ -38,6 +39,8 @@ static const char *const op_names[CTL_OPS] = {
 	[CTL_XRCD_OPEN] = "ibv_open_xrcd",
 	[CTL_XRCD_CLOSE] = "ibv_close_xrcd",
 	[CTL_QP_OPEN] = "ibv_open_qp",
+	[CTL_CHANNEL_CREATE] = "ibv_create_comp_channel",
+	[CTL_CHANNEL_DESTROY] = "ibv_destroy_comp_channel",
 };
 
 int

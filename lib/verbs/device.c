@@ -2,11 +2,9 @@
 /* Devices: their attributes, opening, closing. */
 #include "verbs/client_priv.h"
 
-#include <fcntl.h>
 #include <grp.h>
 #include <stdio.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 void
@@ -88,7 +86,7 @@ adopt_session(struct client_ctx *ctx, struct client_call *c)
 	const struct ctl_device_open_rsp *r = &c->rsp.device_open;
 	int *fds = c->got + r->nb_kicks, err;
 
-	if (!r->nb_kicks || r->nb_kicks > CTL_MAX_KICKS || c->nb_got != r->nb_kicks + (r->have_uffd ? 3 : 2) || !r->nb_engines || r->nb_engines > UROCE_MAX_ENGINES ||
+	if (!r->nb_kicks || r->nb_kicks > CTL_MAX_KICKS || c->nb_got != r->nb_kicks + (r->have_uffd ? 4 : 3) || !r->nb_engines || r->nb_engines > UROCE_MAX_ENGINES ||
 	    r->db_stride < sizeof(struct ring_db))
 		return EPROTO;
 	ctx->nb_engines = r->nb_engines;
@@ -110,7 +108,11 @@ adopt_session(struct client_ctx *ctx, struct client_call *c)
 		ctx->kick_cpus[ctx->nb_kicks] = r->kick_cpus[ctx->nb_kicks];
 		c->got[ctx->nb_kicks] = -1;
 	}
-	ctx->can_convert = r->have_uffd && !convert_setup(fds[2]);
+	ctx->v.context.async_fd = fds[2];
+	fds[2] = -1;
+	/* Without the daemon's, what the program has a right to. Memory that is the daemon's too needs no conversion. */
+	convert_setup(r->have_uffd ? fds[3] : -1);
+	ctx->can_convert = !ctx->wait;
 	return 0;
 }
 
@@ -118,37 +120,17 @@ static int
 bind_session(struct client_ctx *ctx, const struct client_device *d)
 {
 	struct client_call c;
-	int fds[2], err;
+	int err;
 
-	if (pipe2(fds, O_CLOEXEC))
-		return errno;
-	/*
-	 * An engine or the control thread must never wait for a program that doesn't read its events. The mode lets the
-	 * daemon reopen the pipe, perhaps as another user; only processes that have the descriptor can do that.
-	 */
-	if (fcntl(fds[1], F_SETFL, O_NONBLOCK) < 0 || fchmod(fds[1], CLIENT_PIPE_MODE) < 0) {
-		err = errno;
-		close(fds[0]);
-		close(fds[1]);
-		return err;
-	}
 	client_call_init(&c, CTL_DEVICE_OPEN);
 	c.req.device_open.index = d->index;
-	c.fds[0] = fds[1];
-	c.nb_fds = 1;
 	/* Nobody else knows the session yet, so no lock is needed. */
 	err = client_call_locked(ctx, &c);
-	/* Only the daemon keeps the write end, so that its death is an end of file for the reader. */
-	close(fds[1]);
 	if (!err)
 		err = adopt_session(ctx, &c);
 	for (uint32_t i = 0; i < c.nb_got; i++)
 		if (c.got[i] >= 0)
 			close(c.got[i]);
-	if (err)
-		close(fds[0]);
-	else
-		ctx->v.context.async_fd = fds[0];
 	return err;
 }
 

@@ -113,7 +113,8 @@ struct client_ctx {
 
 struct client_channel {
 	struct ibv_comp_channel channel;
-	int write_fd; /**< sent to the daemon with each CQ; kept open so that the read end never sees end of file */
+	int send_fd;     /**< the end that the daemon's engines send on, for events that are due when a CQ is armed */
+	uint32_t handle;
 	_Atomic uint32_t waited_ns; /**< how long the last wait for an event took; written by every waiter */
 	pthread_mutex_t mutex; /**< guards refcnt and the order of reads against the removal of a dead CQ's events */
 };

@@ -3,7 +3,7 @@
  * @file
  * Cookies: numbers for CQs, QPs and SRQs that the daemon puts into events.
  *
- * Events waiting in a pipe can outlive their object. A cookie contains an index and the generation of its slot, so for
+ * Events waiting in a socket can outlive their object. A cookie contains an index and the generation of its slot, so for
  * such an event no object is found, where a pointer would refer to freed memory. The mutex also protects the objects'
  * counts of reported events: an object that was removed under the mutex gets no more events.
  *

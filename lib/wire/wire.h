@@ -203,6 +203,7 @@ struct wire_bth {
 	uint8_t opcode;
 	uint8_t pad;    /**< 0 to 3 bytes */
 	uint8_t tver;   /**< must be 0 */
+	uint8_t mark;   /**< the 7 reserved bits before the PSN: 0 unless both ends have agreed on something else */
 	bool solicited, migreq, ackreq, fecn, becn;
 };
 
@@ -216,7 +217,7 @@ wire_put_bth(uint8_t *p, const struct wire_bth *b)
 	wire_put32(p + 4, b->dqpn);
 	p[4] = (uint8_t)(b->fecn << 7 | b->becn << 6);
 	wire_put32(p + 8, b->psn);
-	p[8] = (uint8_t)(b->ackreq << 7);
+	p[8] = (uint8_t)(b->ackreq << 7 | b->mark);
 }
 
 static inline void
@@ -232,6 +233,7 @@ wire_get_bth(const uint8_t *p, struct wire_bth *b)
 	b->becn = p[4] >> 6 & 1;
 	b->dqpn = wire_get24(p + 5);
 	b->ackreq = p[8] >> 7;
+	b->mark = p[8] & 0x7f;
 	b->psn = wire_get24(p + 9);
 }
 

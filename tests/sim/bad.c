@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "hostile.h"
+#include "transport/core/types_priv.h"
 
 #define OFFSET(name) offsetof(struct tp_counters, name)
 
@@ -20,7 +21,7 @@ counter(const struct tp_counters *c, size_t offset)
 
 enum bad_kind {
 	BAD_ADDRESS, BAD_PKEY, BAD_SERVICE, BAD_ICRC, BAD_QPN, BAD_TVER, BAD_QKEY, BAD_GHOST, BAD_OPCODE, BAD_SACK,
-	BAD_SACK_GHOST, BAD_OFFER, BAD_MIGREQ, BAD_MAD_LENGTH, BAD_MAD_QKEY, BAD_MAD_PKEY, BAD_MAD_SERVICE,
+	BAD_SACK_OLD, BAD_OFFER, BAD_MIGREQ, BAD_MAD_LENGTH, BAD_MAD_QKEY, BAD_MAD_PKEY, BAD_MAD_SERVICE,
 	BAD_GROUP, BAD_GROUP_SERVICE,
 	BAD_KINDS,
 };
@@ -32,7 +33,7 @@ static const struct {
 #define K(kind, name) [BAD_##kind] = { #name, OFFSET(name) }
 	K(ADDRESS, rx_bad_address), K(PKEY, rx_bad_pkey), K(SERVICE, rx_wrong_service), K(ICRC, rx_icrc_encapsulated),
 	K(QPN, rx_unknown_qp), K(TVER, rx_bad_tver), K(QKEY, rx_bad_qkey), K(GHOST, rx_ghost_ack),
-	K(OPCODE, rx_bad_opcode), K(SACK, rx_sack_ignored), K(SACK_GHOST, rx_ghost_ack),
+	K(OPCODE, rx_bad_opcode), K(SACK, rx_sack_ignored), K(SACK_OLD, rx_sack_ignored),
 	K(OFFER, duplicate_request), K(MIGREQ, rx_bad_migreq), K(MAD_LENGTH, rx_mad_length), K(MAD_QKEY, rx_bad_qkey),
 	K(MAD_PKEY, rx_bad_pkey), K(MAD_SERVICE, rx_wrong_service), K(GROUP, rx_mcast_no_group),
 	K(GROUP_SERVICE, rx_wrong_service),
@@ -124,11 +125,11 @@ make_bad(struct rng *r, const struct sim_qp *q, enum bad_kind kind, struct forge
 		forged_sack(r, f);
 		f->data[rng_below(r, 4)] ^= (uint8_t)rng_between(r, 1, 255);
 		return sends(q);
-	case BAD_SACK_GHOST:
-		/* The last bit stands for what was never sent. */
+	case BAD_SACK_OLD:
+		/* It answers an offer of another connection, and says that all is there that this one has sent. */
 		forged_sack(r, f);
 		f->bth.psn = (a.sq_psn - (uint32_t)rng_between(r, 1, 256)) & WIRE_PSN_MASK;
-		f->data[4 + 3 * 8] |= 0x80;
+		wire_put24(f->data + 4, q->qp->req.sack_nonce ^ (uint32_t)rng_between(r, 1, 0xffffff));
 		return service == WIRE_RC && sends(q) && q->ep->w->cfg.features[q->ep->id].selective_repeat;
 	case BAD_OFFER:
 		/* Of a connection before this one: a duplicate like others. */
@@ -174,6 +175,7 @@ bad_packet_for(struct sim_world *w, struct hostile *h, struct sim_qp *q)
 	if (!make_bad(&h->rng, q, kind, &f))
 		return;
 	q->paths_now.provoked |= kind == BAD_MIGREQ;
+	q->old_sacks += kind == BAD_SACK_OLD;
 	old = *transport_counters(q->tp);
 	qp_query(q->qp, &before);
 	forged_deliver(w, q->tp, &f);
@@ -315,7 +317,7 @@ bad_request(struct sim_world *w, struct hostile *h, struct victim *v)
 {
 	uint32_t n = sizeof(cases) / sizeof(cases[0]), i = (uint32_t)rng_below(&h->rng, n + 2), psn = v->attr.rq_psn;
 	uint32_t packets = 1;
-	const struct bad_case *c = &cases[i];
+	const struct bad_case *c = i < n ? &cases[i] : NULL;
 	struct tp_counters old;
 
 	if (v->type == UROCE_QPT_UD || v->type == UROCE_QPT_XRC_SEND ||

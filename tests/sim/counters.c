@@ -69,7 +69,7 @@ void
 check_counters(struct sim_world *w)
 {
 	static const struct must_be_zero always[] = {
-		Z(rx_multi_segment), Z(cq_events_lost), Z(rx_ud_length), Z(resp_rd_atomic_exceeded),
+		Z(rx_multi_segment), Z(cq_events_delayed), Z(rx_ud_length), Z(resp_rd_atomic_exceeded),
 	};
 	/* Of a datagram to a group further members may need copies. */
 	static const struct must_be_zero copied[] = { Z(rx_handoff_dropped), Z(mcast_loop_dropped) };

@@ -5,6 +5,8 @@
 #include <string.h>
 
 #include "hostile.h"
+#include "transport/core/types_priv.h"
+#include "base/mix.h"
 
 enum {
 	STREAM_HOSTILE = 4,
@@ -285,6 +287,9 @@ victim_modify(struct sim_world *w, struct victim *v, enum uroce_qp_state to)
 	else if (from == UROCE_QPS_RTR && to == UROCE_QPS_RTS)
 		mask |= UROCE_QP_SQ_PSN | (requests ? rts_rc : responds ? UROCE_QP_TIMEOUT : 0);
 	rc = qp_modify(v->tp, v->qp, &a, mask, (mask & UROCE_QP_AV) ? &v->path : NULL, w->now_ns);
+	/* It isn't brought back from SQE if its CQ has no room for what is flushed before. */
+	if (from == UROCE_QPS_SQE && to == UROCE_QPS_RTS && rc != 0 && qp_state(v->qp) == UROCE_QPS_ERR)
+		return;
 	if (rc != qp_modify_check(v->type, from, &a, mask, UROCE_MTU_4096, &why))
 		sim_fail(w, "victim: %s to %s gives %d", qp_state_name(from), qp_state_name(to), rc);
 	if (rc != 0 && qp_state(v->qp) != from)
@@ -431,7 +436,7 @@ way_back(const struct tp_path *path)
 void
 forged_sack(struct rng *r, struct forged *f)
 {
-	enum { MAGIC = 0x75726331 };
+	enum { MAGIC = 0x75726332 };
 
 	f->bth.opcode = WIRE_OPCODE_SACK;
 	f->payload_bytes = f->data_bytes = FORGED_DATA;
@@ -440,15 +445,15 @@ forged_sack(struct rng *r, struct forged *f)
 	wire_put_aeth(f->hdr + WIRE_BTH_BYTES, WIRE_AETH_ACK | WIRE_AETH_CREDITS_INVALID, 0);
 	/* A few PSNs, or any. */
 	if (rng_one_in(r, 2))
-		f->data[11] = (uint8_t)rng_next(r);
+		f->data[15] = (uint8_t)rng_next(r);
 	else
-		fill(r, f->data + 4, FORGED_DATA - 4);
+		fill(r, f->data + 8, FORGED_DATA - 8);
 }
 
 void
 forged_offer(struct forged *f, const struct qp *qp, const struct uroce_qp_attr *a)
 {
-	enum { MAGIC = 0x757263, BEHIND = 1 << 22 };
+	enum { MAGIC = 0x757232, BEHIND = 1 << 22 };
 	uint8_t *reth = f->hdr + WIRE_BTH_BYTES;
 	struct uroce_qp_attr now;
 
@@ -457,8 +462,8 @@ forged_offer(struct forged *f, const struct qp *qp, const struct uroce_qp_attr *
 	f->bth.psn = (now.rq_psn - BEHIND) & WIRE_PSN_MASK;
 	f->payload_bytes = 0;
 	wire_put24(reth, MAGIC);
-	wire_put24(reth + 3, a->dest_qp_num);
-	wire_put24(reth + 6, a->rq_psn);
+	wire_put24(reth + 3, (uint32_t)mix64((uint64_t)a->dest_qp_num << 24 | a->rq_psn) & WIRE_PSN_MASK);
+	wire_put24(reth + 6, now.rq_psn);
 	wire_put24(reth + 9, a->sq_psn);
 	wire_put32(reth + 12, 0);
 }
@@ -583,6 +588,9 @@ random_sack(const struct victim *v, struct forged *f)
 	}
 	f->bth.psn = random_psn(v, true);
 	forged_sack(r, f);
+	/* Most answer the offer that the victim may have made. */
+	if (!rng_one_in(r, 4))
+		wire_put24(f->data + 4, v->qp->req.sack_nonce);
 	if (rng_one_in(r, 4))
 		fill(r, f->data, f->data_bytes);
 	if (rng_one_in(r, 8))
@@ -614,6 +622,9 @@ random_packet(struct sim_world *w, struct victim *v)
 	f.bth.pkey = rng_one_in(r, 32) ? (uint16_t)rng_next(r) : WIRE_PKEY_DEFAULT;
 	f.bth.ackreq = rng_one_in(r, 2);
 	f.bth.solicited = rng_one_in(r, 2);
+	/* The mark that is kept or placed beyond a gap. */
+	if (v->type == UROCE_QPT_RC && !rng_one_in(r, 4))
+		f.bth.mark = op->flags & WIRE_F_RESPONSE ? (uint8_t)(1 + v->qp->req.sack_nonce % 127) : v->qp->rcv.sack_mark;
 	f.bth.tver = rng_one_in(r, 32);
 	f.bth.pad = rng_one_in(r, 32) ? (uint8_t)rng_below(r, 4) : 0;
 	if ((op->flags & WIRE_F_PAYLOAD) || rng_one_in(r, 16))

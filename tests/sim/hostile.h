@@ -27,7 +27,7 @@ enum {
 	HOSTILE_XRCD = 7,
 	HOSTILE_XSRQS = 2,     /**< XRC SRQs per engine */
 	HOSTILE_SRQN = 0x1000, /**< their numbers begin here; good programs' are small */
-	FORGED_DATA = 36,
+	FORGED_DATA = 40,
 	HOSTILE_WINDOWS = 2,
 };
 #define HOSTILE_QKEY 0x22222222u

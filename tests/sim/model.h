@@ -24,8 +24,7 @@ void send_cqe(struct sim_world *w, struct sim_qp *q, const struct ring_cqe *e, u
 void recv_cqe(struct sim_world *w, struct sim_qp *q, const struct ring_cqe *e, union ring_cqe_ctl ctl);
 void unreliable_recv_ok(struct sim_world *w, struct sim_qp *q, const struct sim_recv *r, const struct ring_cqe *e,
 			union ring_cqe_ctl ctl);
-bool unreliable_recv_error_possible(const struct sim_world *w, const struct sim_qp *q, const struct sim_recv *r,
-				    uint8_t status);
+bool unreliable_recv_error_possible(const struct sim_qp *q, const struct sim_recv *r, uint8_t status);
 void unreliable_end(struct sim_world *w, struct sim_qp *q);
 
 /* causes.c */

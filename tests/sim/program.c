@@ -48,11 +48,12 @@ program_init(struct sim_world *w, struct sim_qp *q)
 	memset(q->got_from, 0, sizeof(q->got_from));
 	q->ready = q->finalized = q->planted_local = q->planted_remote = false;
 	q->client_err = q->sq_error = q->rq_error = q->sq_flush = q->rq_flush = false;
+	q->sqe_left = 0;
 	q->sqd_waiting = q->drained = q->abandoned = false;
 	memset(q->events, 0, sizeof(q->events));
 	q->most_messages = 0;
 	q->nak_seen = false;
-	q->nb_offers = 0;
+	q->nb_offers = q->old_sacks = 0;
 	q->rnr_until = 0;
 	q->rnr_count = 0;
 	q->sq_base = q->sq.counter;

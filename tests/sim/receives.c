@@ -111,7 +111,7 @@ recv_error(struct sim_world *w, struct sim_qp *q, const struct sim_recvq *xrq, c
 			sim_fail(w, "QP %u: receive 0x%" PRIx64 " ends with status %u after an error", q->id, r->wr_id,
 				 status);
 		if (q->conn->type != UROCE_QPT_RC)
-			possible = unreliable_recv_error_possible(w, q, r, status);
+			possible = unreliable_recv_error_possible(q, r, status);
 		else if (s < q->peer->nb_posted && status == UROCE_WC_LOC_LEN_ERR)
 			possible = recv_too_small(op, r);
 		else if (s < q->peer->nb_posted && status == UROCE_WC_LOC_PROT_ERR)

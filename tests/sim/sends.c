@@ -111,6 +111,7 @@ send_cqe(struct sim_world *w, struct sim_qp *q, const struct ring_cqe *e, union 
 	q->nb_retired = i + 1;
 	if (e->status != UROCE_WC_SUCCESS) {
 		send_error(w, q, i, e->status, ctl.vendor_err);
+		qp_sqe_flushed(q);
 		return;
 	}
 	if (q->sq_error || q->sq_flush)

@@ -96,7 +96,7 @@ check_answer(struct sim_world *w, struct sim_qp *q, const struct wire_pkt *p)
 static bool
 is_offer(const struct wire_pkt *p)
 {
-	enum { MAGIC = 0x757263 };
+	enum { MAGIC = 0x757232 };
 
 	return p->bth.opcode == (WIRE_RC | WIRE_OP_WRITE_ONLY) && wire_get32(p->bthp + p->op->off_reth + 12) == 0 &&
 	       wire_get24(p->bthp + p->op->off_reth) == MAGIC;
@@ -117,6 +117,7 @@ check_request(struct sim_world *w, const struct sim_qp *q, const struct wire_pkt
 		sim_fail(w, "QP %u: sends PSN %u though its SQ is drained", q->id, p->bth.psn);
 }
 
+/* Three at most, and one more for each SACK that seems to answer an offer of another connection. */
 static void
 check_offer(struct sim_world *w, struct sim_qp *q, const struct wire_pkt *p)
 {
@@ -126,7 +127,7 @@ check_offer(struct sim_world *w, struct sim_qp *q, const struct wire_pkt *p)
 		return;
 	if (!w->cfg.features[q->ep->id].selective_repeat)
 		sim_fail(w, "QP %u: offers selective repeat, but is to go back N", q->id);
-	if (++q->nb_offers > OFFERS)
+	if (++q->nb_offers > OFFERS + q->old_sacks)
 		sim_fail(w, "QP %u: offers selective repeat too often", q->id);
 	/* One that waits in a TX vector may be of the connection before. */
 	if (wire_psn_diff(p->bth.psn, q->attr.sq_psn) >= 0 && !(w->cfg.faults & SIM_F_SLOW_TX))
@@ -149,7 +150,7 @@ check_sack(struct sim_world *w, struct sim_qp *q, uint32_t from, const struct wi
 	} else if (wire_psn_diff(p->bth.psn, q->attr.sq_psn) >= -1 && wire_psn_diff(p->bth.psn, q->psn_next) < 0) {
 		check_msn(w, q, p, true);
 		for (uint32_t i = 0; i < BITS; i++)
-			if ((p->payload[11 - i / 8 % 8 + i / 64 * 8] >> i % 8 & 1) &&
+			if ((p->payload[15 - i / 8 % 8 + i / 64 * 8] >> i % 8 & 1) &&
 			    ((i == 0 && !(w->cfg.faults & SIM_F_WINDOWS)) ||
 			     wire_psn_diff(wire_psn_add(p->bth.psn, 1 + i), q->psn_next) >= 0))
 				sim_fail(w, "QP %u: has PSN %u, which was never sent or isn't behind a gap", q->peer->id,
@@ -227,7 +228,7 @@ note_answer(const struct sim_world *w, struct sim_qp *q, const struct wire_pkt *
 	q->sacked_losses = losses(q);
 	for (i = 0; i < SIM_SACKED; i++) {
 		psn = wire_psn_add(gap, i);
-		if (p->payload[11 - i / 8 % 8 + i / 64 * 8] >> i % 8 & 1) {
+		if (p->payload[15 - i / 8 % 8 + i / 64 * 8] >> i % 8 & 1) {
 			q->sacked[psn % SIM_SACKED] = psn | SIM_THIS_PSN;
 			any = true;
 		} else if (i == 0) {

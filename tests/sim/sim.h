@@ -236,6 +236,7 @@ struct sim_qp {
 	uint32_t psn_next;           /**< RC: of the next operation */
 	uint32_t most_messages;      /**< RC: that the peer can count in what was posted */
 	uint32_t nb_offers;          /**< RC: of selective repeat, that it has made */
+	uint32_t old_sacks;          /**< forged SACKs for another offer that it got */
 	bool nak_seen;               /**< RC: the peer has asked for nak_psn */
 	uint32_t nak_psn;
 	uint32_t rnr_psn;            /**< RC: not to be sent again before rnr_until */
@@ -286,6 +287,7 @@ struct sim_qp {
 	bool client_err;             /**< the client moved it to ERR */
 	bool sq_error, rq_error;     /**< a completion in error, other than flush */
 	bool sq_flush, rq_flush;
+	uint32_t sqe_left;           /**< SQE was left when so many sends had been posted, of which some aren't complete; else 0 */
 	uint8_t first_status;
 	uint32_t err_at, sqd_at;     /**< number of ops after which the client does that; UINT32_MAX: never */
 	uint32_t dereg_at;           /**< number of the peer's ops after which target_mr goes */
@@ -495,6 +497,8 @@ bool mrs_again(struct sim_qp *q);
 /* states.c */
 void qp_to_state(struct sim_world *w, struct sim_qp *q, enum uroce_qp_state to);
 void qp_to_err(struct sim_world *w, struct sim_qp *q);
+/** A send has completed: if it is the last of those that were flushed because SQE was left, the QP is as good as new. */
+void qp_sqe_flushed(struct sim_qp *q);
 /** A QP on its way to RTS: one state further, if it is time. */
 void qp_bring_up(struct sim_world *w, struct sim_qp *q);
 /** What happens to a QP that is up: SQD, errors and deregistrations on purpose. */

@@ -53,6 +53,8 @@ modify_with(struct sim_world *w, struct sim_qp *q, enum uroce_qp_state to, uint3
 	mask |= UROCE_QP_STATE;
 	sim_trace(w, "QP %u: %s to %s", q->id, qp_state_name(from), qp_state_name(to));
 	if (qp_modify(q->tp, q->qp, &a, mask, (mask & UROCE_QP_AV) ? &q->path : NULL, w->now_ns) != 0) {
+		if (from == UROCE_QPS_SQE && qp_state(q->qp) == UROCE_QPS_ERR && q->send_cq->dead)
+			return; /* no room for those that were to be flushed before */
 		qp_modify_check(q->params.type, from, &a, mask, UROCE_MTU_4096, &why);
 		sim_fail(w, "QP %u: %s to %s refused: %s", q->id, qp_state_name(from), qp_state_name(to), why);
 	} else if (qp_state(q->qp) != to) {
@@ -128,14 +130,30 @@ local_dereg(struct sim_world *w, struct sim_qp *q)
 	sim_mr_free(q->ep, q->local_dereg);
 }
 
-/* A send error stops only sending (10.3.1); once all is flushed the program goes on. @return true if it does. */
+/* The sends that were posted before SQE was left are complete: those that follow aren't flushed. */
+void
+qp_sqe_flushed(struct sim_qp *q)
+{
+	if (q->sqe_left == 0 || q->nb_retired < q->sqe_left)
+		return;
+	q->sq_error = q->sq_flush = false;
+	q->sqe_left = 0;
+}
+
+/*
+ * A send error stops only sending (10.3.1); the program goes on once all is flushed, or before. @return true if it does.
+ */
 static bool
 leave_sqe(struct sim_world *w, struct sim_qp *q)
 {
-	if (qp_state(q->qp) != UROCE_QPS_SQE || q->nb_retired != q->nb_posted || !q->sq_error || rng_one_in(&q->rng, 3))
+	if (qp_state(q->qp) != UROCE_QPS_SQE || !q->sq_error || q->sqe_left != 0 || rng_one_in(&q->rng, 3) ||
+	    (q->nb_retired != q->nb_posted && !rng_one_in(&q->rng, 4)))
 		return false;
 	qp_to_state(w, q, UROCE_QPS_RTS);
-	q->sq_error = q->sq_flush = false;
+	if (qp_state(q->qp) != UROCE_QPS_RTS)
+		return false;
+	q->sqe_left = q->nb_posted;
+	qp_sqe_flushed(q);
 	return true;
 }
 

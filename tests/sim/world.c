@@ -364,8 +364,8 @@ ep_create(struct sim_world *w, uint32_t id)
 	ep->rng = rng_stream(w->cfg.seed, STREAM_EP + id);
 	ep->owner.mem_fd = sim_mem_fd;
 	ep->sh.pool = w->pool;
-	ep->sh.mrs = mr_table_create(MR_TABLE_SIZE, NULL);
-	ep->sh.qps = qp_table_create(QP_TABLE_SIZE, NULL);
+	ep->sh.mrs = mr_table_create(MR_TABLE_SIZE, NULL, rng_next(&ep->rng));
+	ep->sh.qps = qp_table_create(QP_TABLE_SIZE, NULL, rng_next(&ep->rng));
 	ep->sh.ahs = ah_table_create(AH_TABLE_SIZE, NULL);
 	ep->sh.mcasts = mcast_table_create(NULL);
 	if (ep->sh.mrs == NULL || ep->sh.qps == NULL || ep->sh.ahs == NULL || ep->sh.mcasts == NULL)

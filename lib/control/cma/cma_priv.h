@@ -4,7 +4,7 @@
  * Connection management by IP address: the daemon's side of librdmacm's ids (ctl_cm.h), on top of lib/cm.
  *
  * Owns: struct cma, one per daemon: the port spaces; struct cma_session, one per session that is an event channel: its
- * pipe, the events in it and those that wait for room in it; struct cma_id: addresses, negotiated parameters, and the
+ * socket, the events in it and those that wait for room in it; struct cma_id: addresses, negotiated parameters, and the
  * listener or connection of lib/cm that the id uses. Called by: the handlers of requests, gsi.c, control.c, events.c,
  * session_end.c. Thread: control.
  *
@@ -114,17 +114,18 @@ struct cma_kept {
 	TAILQ_ENTRY(cma_kept) id_link;
 	struct cma_id *id;             /**< the id that has it in `events`; NULL: destroyed, or moved */
 	struct cma_id *request;        /**< CONNECT_REQUEST: the new id */
-	bool sent;                     /**< it was written into the pipe */
+	bool sent;                     /**< it is in the socket, or was read */
 	uint32_t bytes;
 	uint8_t event[];               /**< the first bytes of struct ctl_cm_event; the rest is zero */
 };
 
 struct cma_session {
-	struct watch pipe;     /**< write end of the event pipe; in epoll while events wait for room */
+	struct watch sock;     /**< sending end of the event socket; in epoll while events wait for room */
+	int record_cost;       /**< bytes that the kernel counts for an unread event */
 	struct session *session;
 	uint64_t token;
-	struct cma_events sent;  /**< written into the pipe and not known to have been read; oldest first */
-	struct cma_events queue; /**< waiting for room in the pipe */
+	struct cma_events sent;  /**< sent and not known to have been read; oldest first */
+	struct cma_events queue; /**< waiting for room in the socket */
 	uint32_t nb_sent, nb_queued;
 	uint32_t nb_resolving; /**< ids of this session that are resolving */
 	bool watching;
@@ -146,7 +147,7 @@ void cma_destroy(struct cma *cma);
 uint64_t cma_poll(struct cma *cma, uint64_t now_ns);
 /** The connection manager's cm_ops.event. */
 void cma_cm_event(struct cma *cma, const struct cm_event *ev);
-/** The session ends: end its ids, telling their peers, and close its pipe. */
+/** The session ends: end its ids, telling their peers, and close its socket. */
 void cma_session_end(struct session *s);
 
 /* ---- Requests: ctl_cm.h ---- */
@@ -200,7 +201,7 @@ bool cma_may_listen(const struct cma_id *id);
 /** Send an event of @p id that carries only @p status. */
 void cma_event(struct cma_id *id, enum ctl_cm_event_type type, int32_t status);
 /**
- * Write event @p ev of @p id into the pipe of its session, or queue it if other events wait for room.
+ * Send event @p ev of @p id on the socket of its session, or queue it if other events wait for room.
  * @param request  The new id that a CONNECT_REQUEST announces, or NULL.
  */
 void cma_event_send(struct cma_id *id, const struct ctl_cm_event *ev, struct cma_id *request);
@@ -219,7 +220,7 @@ void cma_event_move(struct cma_id *id, struct session *from);
 bool cma_event_room(const struct session *s);
 /** Check cma_event_room() for a request that will cause another event. @return 0, or EAGAIN, with @p r failed. */
 int cma_event_want_room(const struct session *s, struct request *r);
-/** Close the pipe and drop the events of a session that has no ids left. */
+/** Close the socket and drop the events of a session that has no ids left. */
 void cma_channel_end(struct session *s);
 
 /* ---- resolve.c ---- */

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Events for the program: written into its pipe in order; none is lost while the session exists. */
+/* Events for the program: sent on its socket in order; none is lost while the session exists. */
 #include <sys/epoll.h>
-#include <sys/ioctl.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "control/cma/cma_priv.h"
+#include "control/core/evsock_priv.h"
 
 /**
- * Write @p k into the pipe.
+ * Send @p k.
  * @return false: no room now. If the program has closed its end, the event is dropped; its session will end soon.
  */
 static bool
@@ -16,7 +17,7 @@ put(struct cma_session *cs, const struct cma_kept *k)
 	struct ctl_cm_event ev = { 0 };
 
 	memcpy(&ev, k->event, k->bytes);
-	return write(cs->pipe.fd, &ev, sizeof(ev)) == (ssize_t)sizeof(ev) || errno != EAGAIN;
+	return evsock_send(cs->sock.fd, &ev, sizeof(ev));
 }
 
 static void
@@ -25,10 +26,10 @@ watch(struct cma_session *cs, bool on)
 	if (on == cs->watching)
 		return;
 	if (!on) {
-		control_unwatch(cs->session->control, &cs->pipe);
-	} else if (control_watch(cs->session->control, &cs->pipe, EPOLLOUT) != 0) {
+		control_unwatch(cs->session->control, &cs->sock);
+	} else if (control_watch(cs->session->control, &cs->sock, EPOLLOUT) != 0) {
 		/* Without it the queued events would never be written. */
-		session_close(cs->session, "its event pipe can't be watched");
+		session_close(cs->session, "its event socket can't be watched");
 		return;
 	}
 	cs->watching = on;
@@ -75,18 +76,16 @@ drop(struct cma_kept *k)
 static void
 trim(struct cma_session *cs)
 {
-	int bytes = 0;
+	uint32_t unread = (uint32_t)((evsock_unread(cs->sock.fd) + cs->record_cost - 1) / cs->record_cost);
 
-	if (ioctl(cs->pipe.fd, FIONREAD, &bytes) != 0 || bytes < 0)
-		bytes = 0;
-	while (cs->nb_sent > (uint32_t)bytes / sizeof(struct ctl_cm_event))
+	while (cs->nb_sent > unread)
 		drop(TAILQ_FIRST(&cs->sent));
 }
 
 static void
 on_room(struct watch *w, uint32_t events)
 {
-	struct cma_session *cs = container_of(w, struct cma_session, pipe);
+	struct cma_session *cs = container_of(w, struct cma_session, sock);
 	struct cma_kept *k;
 
 	trim(cs);
@@ -135,7 +134,7 @@ cma_event(struct cma_id *id, enum ctl_cm_event_type type, int32_t status)
 }
 
 /**
- * Drop an event that is still queued. One that is in the pipe can't be taken back; the client library ignores it, since
+ * Drop an event that is still queued. One that was sent can't be taken back; the client library ignores it, since
  * it finds no id for it.
  */
 static void
@@ -218,7 +217,7 @@ move_unread(struct cma_id *id)
 void
 cma_event_move(struct cma_id *id, struct session *from)
 {
-	/* Once, at the start: an event that the program reads from the old pipe after this is moved all the same. */
+	/* Once, at the start: an event that the program reads from the old socket after this is moved all the same. */
 	trim(from->cma);
 	move_unread(id);
 }
@@ -241,33 +240,56 @@ cma_event_want_room(const struct session *s, struct request *r)
 	return req_fail(r, EAGAIN, "%d events of this channel wait to be read", CTL_CM_MAX_QUEUED);
 }
 
+/**
+ * Find out what the kernel counts for an unread record. It is the same for each, since all have one size.
+ * @return bytes; 0: it can't be found out.
+ */
+static int
+measure_record(int ours, int theirs)
+{
+	struct ctl_cm_event ev = { 0 };
+	int cost;
+
+	if (!evsock_send(ours, &ev, sizeof(ev)))
+		return 0;
+	cost = evsock_unread(ours);
+	return recv(theirs, &ev, sizeof(ev), MSG_DONTWAIT) == (ssize_t)sizeof(ev) ? cost : 0;
+}
+
 int
 op_cm_open(struct session *s, struct request *r)
 {
 	struct cma_session *cs;
-	int rc;
+	int theirs, rc;
 
 	if (s->cma != NULL)
 		return req_fail(r, EINVAL, "this session has an event channel already");
 	cs = calloc(1, sizeof(*cs));
 	if (cs == NULL)
 		return req_fail(r, ENOMEM, "no memory for the event channel");
-	rc = req_take_event_pipe(r, &cs->pipe.fd);
+	rc = evsock_pair(&cs->sock.fd, &theirs);
 	if (rc != 0) {
 		free(cs);
-		return req_fail(r, rc, "the descriptor must be the write end of a pipe, O_NONBLOCK, that uroced may open");
+		return req_fail(r, rc, "no descriptors for the event channel: %s", strerror(rc));
 	}
-	if (getentropy(&cs->token, sizeof(cs->token)) != 0) {
-		close(cs->pipe.fd);
+	cs->record_cost = measure_record(cs->sock.fd, theirs);
+	if (cs->record_cost <= 0)
+		rc = req_fail(r, ENOMEM, "no memory for the events of the event channel");
+	else if (getentropy(&cs->token, sizeof(cs->token)) != 0)
+		rc = req_fail(r, EIO, "no random numbers");
+	if (rc != 0) {
+		close(theirs);
+		close(cs->sock.fd);
 		free(cs);
-		return req_fail(r, EIO, "no random numbers");
+		return rc;
 	}
-	cs->pipe.fn = on_room;
+	cs->sock.fn = on_room;
 	cs->session = s;
 	TAILQ_INIT(&cs->sent);
 	TAILQ_INIT(&cs->queue);
 	s->cma = cs;
 	r->rsp.cm_open.token = cs->token;
+	req_send_fd(r, theirs, true);
 	return 0;
 }
 
@@ -280,7 +302,7 @@ cma_channel_end(struct session *s)
 	watch(cs, false);
 	while ((k = TAILQ_FIRST(&cs->sent)) != NULL || (k = TAILQ_FIRST(&cs->queue)) != NULL)
 		drop(k);
-	close(cs->pipe.fd);
+	close(cs->sock.fd);
 	free(cs);
 	s->cma = NULL;
 }

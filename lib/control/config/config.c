@@ -274,6 +274,7 @@ static const struct config_key daemon_keys[] = {
 	{ "user_max_memory", D(user_max_memory), parse_u32, 0, UINT32_MAX, NULL },
 	{ "user_max_connects", D(user_max_connects), parse_u32, 0, UINT32_MAX, NULL },
 	{ "metrics", D(metrics), parse_metrics, 0, CONFIG_METRICS_BYTES, NULL },
+	{ "userfaultfd", D(userfaultfd), parse_switch, 0, 0, switch_words },
 	{ "ring_memory", D(ring_memory), parse_u32, 1, 1 << 20, NULL },
 	{ .name = NULL },
 };

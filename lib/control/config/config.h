@@ -54,6 +54,7 @@ struct uroced_config {
 	uint32_t session_max_qp, session_max_cq, session_max_mr, session_max_memory, session_max_connects;
 	uint32_t user_max_sessions, user_max_qp, user_max_cq, user_max_mr, user_max_memory, user_max_connects;
 	char metrics[CONFIG_METRICS_BYTES]; /**< address of the Prometheus exporter; "": none */
+	bool userfaultfd;     /**< give programs /dev/userfaultfd, though the system may not let them have it */
 	uint32_t ring_memory; /**< MiB of queues that a session may have */
 	struct config_port ports[UROCE_MAX_PORTS];
 	unsigned int nb_ports;

@@ -12,27 +12,63 @@
 
 #include "base/assert.h"
 
+/** A descriptor and the user who sent it. */
+struct item {
+	int fd;
+	uid_t uid;
+};
+
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static int *queue;
+static struct item *queue;
 static uint32_t nb_queued, room;
 static unsigned int nb_threads;
-static unsigned int nb_busy; /* threads inside close() */
+static uid_t busy[CLOSER_MAX_THREADS]; /* the users for whom threads are inside close() */
+static unsigned int nb_busy;
+
+static unsigned int
+threads_of(uid_t uid)
+{
+	unsigned int n = 0;
+
+	for (unsigned int i = 0; i < nb_busy; i++)
+		n += busy[i] == uid;
+	return n;
+}
+
+/** Take the oldest descriptor whose user has a thread left. @return false: there is none. */
+static bool
+take(struct item *out)
+{
+	for (uint32_t i = 0; i < nb_queued; i++) {
+		if (threads_of(queue[i].uid) >= CLOSER_USER_THREADS)
+			continue;
+		*out = queue[i];
+		nb_queued--;
+		memmove(&queue[i], &queue[i + 1], (nb_queued - i) * sizeof(*queue));
+		return true;
+	}
+	return false;
+}
 
 static void *
 close_queued(void *arg)
 {
 	static const struct linger off = { 0 };
-	int fd;
+	struct item it;
 
 	pthread_mutex_lock(&lock);
-	while (nb_queued > 0) {
-		fd = queue[--nb_queued];
-		nb_busy++;
+	while (take(&it)) {
+		busy[nb_busy++] = it.uid;
 		pthread_mutex_unlock(&lock);
-		setsockopt(fd, SOL_SOCKET, SO_LINGER, &off, sizeof(off));
-		close(fd);
+		setsockopt(it.fd, SOL_SOCKET, SO_LINGER, &off, sizeof(off));
+		close(it.fd);
 		pthread_mutex_lock(&lock);
-		nb_busy--;
+		for (unsigned int i = 0; i < nb_busy; i++) {
+			if (busy[i] == it.uid) {
+				busy[i] = busy[--nb_busy];
+				break;
+			}
+		}
 	}
 	nb_threads--;
 	pthread_mutex_unlock(&lock);
@@ -61,9 +97,9 @@ start_thread(void)
 }
 
 void
-closer_close(int fd)
+closer_close(int fd, uid_t uid)
 {
-	int *grown;
+	struct item *grown;
 
 	pthread_mutex_lock(&lock);
 	if (nb_queued == room) {
@@ -76,9 +112,10 @@ closer_close(int fd)
 		queue = grown;
 		room = room == 0 ? 64 : room * 2;
 	}
-	queue[nb_queued++] = fd;
+	queue[nb_queued++] = (struct item){ fd, uid };
 	/* A thread that isn't inside close() looks at the queue again before it ends. */
-	if (nb_threads == nb_busy && nb_threads < CLOSER_MAX_THREADS && start_thread() == 0)
+	if (nb_threads == nb_busy && nb_threads < CLOSER_MAX_THREADS && threads_of(uid) < CLOSER_USER_THREADS &&
+	    start_thread() == 0)
 		nb_threads++;
 	pthread_mutex_unlock(&lock);
 }
@@ -100,30 +137,40 @@ closer_message_fds(struct msghdr *msg, int *fds)
 	return n;
 }
 
-void
-closer_close_socket(int sock)
+/** @return true if there are messages that nobody has received. Nothing more can arrive. */
+static bool
+has_unread(int sock)
 {
-	char space[CMSG_SPACE(CLOSER_MESSAGE_FDS * sizeof(int)) + CMSG_SPACE(sizeof(struct ucred))]
-		__attribute__((aligned(8)));
-	int fds[CLOSER_MESSAGE_FDS], one = 1;
-	struct msghdr msg;
-	unsigned int i, n;
+	struct msghdr msg = { 0 };
+	int one = 1;
 
-	/* Nothing more can arrive from here on. What has arrived can still be received. */
+	/* With credentials an empty message can be told from the end of the connection: they don't fit. */
+	return setsockopt(sock, SOL_SOCKET, SO_PASSCRED, &one, sizeof(one)) != 0 ||
+	       (recvmsg(sock, &msg, MSG_DONTWAIT | MSG_PEEK) >= 0 && (msg.msg_flags & MSG_CTRUNC) != 0);
+}
+
+void
+closer_close_socket(int sock, uid_t uid)
+{
 	shutdown(sock, SHUT_RDWR);
-	/* With credentials an empty message can be distinguished from the end of the connection, which has none. */
-	if (setsockopt(sock, SOL_SOCKET, SO_PASSCRED, &one, sizeof(one)) != 0)
-		goto end;
-	for (;;) {
-		msg = (struct msghdr){ .msg_control = space, .msg_controllen = sizeof(space) };
-		if (recvmsg(sock, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC) < 0 || msg.msg_controllen == 0)
-			break;
-		n = closer_message_fds(&msg, fds);
-		for (i = 0; i < n; i++)
-			closer_close(fds[i]);
-	}
-end:
-	close(sock);
+	/* The descriptors in messages that were never received are closed with the socket, which may take long. */
+	if (has_unread(sock))
+		closer_close(sock, uid);
+	else
+		close(sock);
+}
+
+unsigned int
+closer_pending_of(uid_t uid)
+{
+	unsigned int n;
+
+	pthread_mutex_lock(&lock);
+	n = threads_of(uid);
+	for (uint32_t i = 0; i < nb_queued; i++)
+		n += queue[i].uid == uid;
+	pthread_mutex_unlock(&lock);
+	return n;
 }
 
 unsigned int
@@ -135,4 +182,13 @@ closer_pending(void)
 	n = nb_queued + nb_busy;
 	pthread_mutex_unlock(&lock);
 	return n;
+}
+
+void
+closer_refuse_rights(int sock, bool refuse)
+{
+	int pass = !refuse;
+
+	/* Unknown before Linux 6.16: descriptors then come, and wait to be closed. */
+	setsockopt(sock, SOL_SOCKET, CLOSER_SO_PASSRIGHTS, &pass, sizeof(pass));
 }

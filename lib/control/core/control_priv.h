@@ -52,12 +52,29 @@ enum {
 	CONTROL_EVENT_BURST = 256,
 	/** QPs destroyed by one message to an engine at most, so that other programs' traffic goes on in between. */
 	CONTROL_DESTROY_BURST = 32,
+	/** Asynchronous events of a session that wait for room in its socket at most. */
+	ASYNC_WAITING = 4096,
+	/** Sizes of hugepages that programs' memory is recognised in: the system's default, 2 MiB, 1 GiB. */
+	CONTROL_HUGE_SIZES = 3,
 	/** Log lines about ended sessions per second at most. */
 	CONTROL_LOG_BURST = 20,
 };
 
 /** Kinds of objects that have a handle. */
-enum obj_type { OBJ_PD, OBJ_MR, OBJ_MW, OBJ_CQ, OBJ_SRQ, OBJ_QP, OBJ_AH, OBJ_XRCD, OBJ_CM_ID, OBJ_CM_GROUP, OBJ_TYPES };
+enum obj_type {
+	OBJ_PD,
+	OBJ_MR,
+	OBJ_MW,
+	OBJ_CHANNEL,
+	OBJ_CQ,
+	OBJ_SRQ,
+	OBJ_QP,
+	OBJ_AH,
+	OBJ_XRCD,
+	OBJ_CM_ID,
+	OBJ_CM_GROUP,
+	OBJ_TYPES,
+};
 
 /** A descriptor in epoll, and the function that handles its events. */
 struct watch {
@@ -116,6 +133,7 @@ struct control {
 	/* Objects: obj, memory. */
 	bool privileged; /**< we may open what programs have mapped (/proc/PID/map_files) */
 	bool hugepages;
+	dev_t huge_devs[CONTROL_HUGE_SIZES]; /**< device numbers of memfds in hugepages; 0: there are none of that size */
 	int uffd; /**< /dev/userfaultfd, or -1 */
 	uint32_t count[OBJ_TYPES], limit[OBJ_TYPES];
 	struct handles pd_ids;

@@ -15,6 +15,7 @@ static const struct limit {
 #define LIMIT(name) offsetof(struct uroced_config, session_##name), offsetof(struct uroced_config, user_##name), \
 		    "session_" #name, "user_" #name
 	[OBJ_QP] = { LIMIT(max_qp) },
+	[OBJ_CHANNEL] = { LIMIT(max_cq) },
 	[OBJ_CQ] = { LIMIT(max_cq) },
 	[OBJ_MR] = { LIMIT(max_mr) },
 #undef LIMIT

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include <errno.h>
-#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include "base/assert.h"
 #include "control/core/request_priv.h"
@@ -28,28 +26,6 @@ req_send_fd(struct request *r, int fd, bool close_it)
 	r->out_fds[r->rsp.nb_fds] = fd;
 	r->out_close[r->rsp.nb_fds] = close_it;
 	r->rsp.nb_fds++;
-}
-
-int
-req_take_event_pipe(struct request *r, int *out)
-{
-	static const char kind[] = "pipe:[";
-	char link[32], target[sizeof(kind)];
-	int flags = r->nb_fds == 1 ? fcntl(r->fds[0], F_GETFL) : -1;
-
-	if (flags < 0 || (flags & O_NONBLOCK) == 0 || (flags & O_ACCMODE) == O_RDONLY)
-		return EINVAL;
-	/* Recognise a pipe by the name of its link. That asks no file system, which could be the program's own. */
-	snprintf(link, sizeof(link), "/proc/self/fd/%d", r->fds[0]);
-	if (readlink(link, target, sizeof(target)) < (ssize_t)sizeof(target) ||
-	    memcmp(target, kind, sizeof(kind) - 1) != 0)
-		return EINVAL;
-	*out = open(link, O_WRONLY | O_NONBLOCK | O_CLOEXEC);
-	if (*out < 0)
-		return errno;
-	close(r->fds[0]);
-	r->fds[0] = -1;
-	return 0;
 }
 
 int

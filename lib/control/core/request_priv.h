@@ -36,13 +36,6 @@ typedef int op_fn(struct session *s, struct request *r);
 int req_fail(struct request *r, int err, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 /** Add a descriptor to the reply. @param close_it  Close it when the reply is sent. */
 void req_send_fd(struct request *r, int fd, bool close_it);
-/**
- * Take the single descriptor of a request, which must be the write end of a pipe, O_NONBLOCK. It is reopened: the
- * program shares the open file that it sent, and could make it blocking.
- * @param out  Receives the new descriptor.
- * @return 0 or an errno value.
- */
-int req_take_event_pipe(struct request *r, int *out);
 /** Send a reply with its descriptors. @return 0 or an errno value; EAGAIN: the program doesn't read its replies. */
 int send_reply(int sock, const struct ctl_rsp *rsp, const int *fds, uint32_t nb_fds);
 

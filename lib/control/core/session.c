@@ -40,13 +40,13 @@ session_new(struct control *c, int fd)
 	s->control = c;
 	s->sock.fd = fd;
 	s->id = ++c->next_session;
-	s->async_fd = s->proc_fd = s->mem_fd = s->owner.mem_fd = s->db_sigbus_id = -1;
+	s->async.sock.fd = s->proc_fd = s->maps_fd = s->mem_fd = s->owner.mem_fd = s->db_sigbus_id = -1;
 	for (int i = 0; i < CTL_MAX_KICKS; i++)
 		s->kick_fds[i] = -1;
 	for (int i = 0; i < OBJ_TYPES; i++)
-		handles_init(&s->tab[i]);
+		handles_init(&s->tab[i], 0);
 	for (int i = 0; i < UROCE_MAX_ENGINES; i++)
-		handles_init(&s->db_slots[i]);
+		handles_init(&s->db_slots[i], 0);
 	LIST_INIT(&s->views);
 	snprintf(s->program, sizeof(s->program), "?");
 	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) == 0) {
@@ -55,9 +55,13 @@ session_new(struct control *c, int fd)
 		/* The directory stays that of this process, even if its number is reused. */
 		snprintf(path, sizeof(path), "/proc/%d", (int)cred.pid);
 		s->proc_fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+		if (s->proc_fd >= 0 && c->privileged)
+			s->maps_fd = openat(s->proc_fd, "maps", O_RDONLY | O_CLOEXEC);
 	}
 	s->user = quota_enter(c, s->uid);
 	if (s->user == NULL) {
+		if (s->maps_fd >= 0)
+			close(s->maps_fd);
 		if (s->proc_fd >= 0)
 			close(s->proc_fd);
 		free(s);
@@ -148,18 +152,4 @@ session_reply(struct session *s, struct request *r, int status)
 		session_close(s, rc == EAGAIN ? "it doesn't read replies" : NULL);
 	else if (status == EPROTO)
 		session_close(s, "it has another version of the protocol");
-}
-
-void
-session_send_async(struct session *s, enum uroce_event type, uint64_t cookie)
-{
-	struct ctl_async_event ev = { .cookie = cookie, .type = type };
-
-	if (s->async_fd < 0)
-		return;
-	if (write(s->async_fd, &ev, sizeof(ev)) == (ssize_t)sizeof(ev))
-		return;
-	if (errno == EAGAIN && s->events_lost++ == 0)
-		CTL_LOG(WARNING, "%s (pid %d) doesn't read its asynchronous events; further ones are lost", s->program,
-			(int)s->pid);
 }

@@ -47,6 +47,15 @@ struct limit_rate {
 	double left;
 };
 
+/** Asynchronous events: core/async.c. */
+struct async_events {
+	struct watch sock; /**< sending end of the socket, or -1; in epoll while events wait for room */
+	bool watching;
+	uint32_t first, nb;
+	struct ctl_async_event *waiting; /**< ASYNC_WAITING, a ring from @c first; NULL: none ever waited */
+	uint64_t lost;                   /**< for which there was no room here either */
+};
+
 struct session {
 	TAILQ_ENTRY(session) link; /**< in sessions or closed */
 	struct watch sock;
@@ -63,12 +72,12 @@ struct session {
 	uint32_t limits_logged; /**< which exceeded limits have been logged: a bit per key, by a hash */
 	char program[CTL_NAME_BYTES];
 	int proc_fd; /**< /proc/PID of exactly that process, or -1 */
+	int maps_fd; /**< its mappings, until it executes another program; or -1 */
 	uint64_t registered; /**< bytes of all MRs */
 
 	/* The device: obj/device.c. */
 	struct net_port *port; /**< NULL until DEVICE_OPEN */
-	int async_fd;          /**< write end of the pipe of asynchronous events, or -1 */
-	uint64_t events_lost;  /**< asynchronous events that the pipe had no room for */
+	struct async_events async;
 	struct shm *shm;       /**< memory of queues */
 	uint8_t *db;           /**< doorbells */
 	size_t db_bytes;
@@ -114,7 +123,11 @@ void *session_owner(const struct session *s);
 void session_reply(struct session *s, struct request *r, int status);
 /** Stop accepting requests, or resume. */
 void session_pause(struct session *s, bool pause);
-/** Write an event into the session's pipe. A program that doesn't read its events loses events, nothing else. */
+/** Begin to send asynchronous events. @param theirs  Receives the program's end of the socket. @return 0 or an errno value. */
+int async_open(struct session *s, int *theirs);
+/** Stop that, and drop the events that wait. */
+void async_close(struct session *s);
+/** Send an asynchronous event. A program that doesn't read its events loses events, nothing else. */
 void session_send_async(struct session *s, enum uroce_event type, uint64_t cookie);
 /** Once the current second is over, log how many sessions ended without a log line of their own. */
 void sessions_log_ended(struct control *c);

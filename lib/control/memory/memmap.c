@@ -10,65 +10,13 @@
 #include <linux/magic.h>
 
 #include "control/memory/memmap_priv.h"
+#include "control/memory/mounts_priv.h"
 #include "control/memory/sigbus_priv.h"
 
 #define PAGE_BYTES UINT64_C(4096)
 #define VIEW_BYTES (UINT64_C(1) << SESSION_VIEW_SHIFT)
 
 /* ---- The program's mappings ---- */
-
-static int
-load_vmas(struct session *s, struct vma_list *l)
-{
-	uint32_t room = 0;
-	char *line = NULL;
-	size_t bytes = 0;
-	struct vma v, *p;
-	char perms[5];
-	int fd = openat(s->proc_fd, "maps", O_RDONLY | O_CLOEXEC);
-	FILE *f = fd < 0 ? NULL : fdopen(fd, "r");
-
-	if (f == NULL) {
-		if (fd >= 0)
-			close(fd);
-		return EOPNOTSUPP;
-	}
-	while (getline(&line, &bytes, f) > 0) {
-		if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %4s %" SCNx64, &v.start, &v.end, perms, &v.offset) != 4)
-			continue;
-		if (l->n == room) {
-			room = room == 0 ? 256 : room * 2;
-			p = realloc(l->v, room * sizeof(*p));
-			if (p == NULL)
-				break;
-			l->v = p;
-		}
-		v.read = perms[0] == 'r';
-		v.write = perms[1] == 'w';
-		v.shared = perms[3] == 's';
-		l->v[l->n++] = v;
-	}
-	free(line);
-	fclose(f);
-	l->loaded = true;
-	return 0;
-}
-
-/** @return the program's mapping [start, end), or NULL if there is none. */
-static const struct vma *
-find_vma(const struct vma_list *l, uint64_t start, uint64_t end)
-{
-	uint32_t lo = 0, hi = l->n, mid;
-
-	while (lo < hi) {
-		mid = (lo + hi) / 2;
-		if (l->v[mid].start < start)
-			lo = mid + 1;
-		else
-			hi = mid;
-	}
-	return lo < l->n && l->v[lo].start == start && l->v[lo].end == end ? &l->v[lo] : NULL;
-}
 
 /**
  * @return true if the process is still the one that the socket's credentials name, so that we may map its memory. Its
@@ -79,61 +27,113 @@ may_map(const struct session *s)
 {
 	struct stat st;
 
-	return s->control->privileged && s->proc_fd >= 0 && fstat(s->proc_fd, &st) == 0 && st.st_uid == s->uid;
+	return s->control->privileged && s->maps_fd >= 0 && fstat(s->proc_fd, &st) == 0 && st.st_uid == s->uid;
 }
 
+int
+memmap_find_shared(struct map_build *b, const struct ctl_seg *seg, struct seg_plan *plan)
+{
+	struct session *s = b->session;
+	char name[64];
+
+	if (!may_map(s))
+		return req_fail(b->request, EOPNOTSUPP, "shared memory of this program can't be mapped");
+	snprintf(name, sizeof(name), "map_files/%" PRIx64 "-%" PRIx64, seg->map_start, seg->map_end);
+	/* O_PATH: the file isn't asked anything, and its inode number isn't given to another while we have it. */
+	plan->fd = openat(s->proc_fd, name, O_PATH | O_CLOEXEC);
+	if (plan->fd < 0)
+		return req_fail(b->request, EOPNOTSUPP, "cannot open %s: %s", name, strerror(errno));
+	plan->close_fd = true;
+	return 0;
+}
+
+/**
+ * @return true if @p id is of memory: a file of tmpfs or hugetlbfs. All others are asked nothing, since opening a device
+ * has side effects, and the file system may be the program's own.
+ */
+static bool
+is_memory(struct map_build *b, const struct file_id *id)
+{
+	struct session *s = b->session;
+	struct file_id own;
+	bool known;
+
+	if (!S_ISREG(id->mode))
+		return false;
+	/* The descriptors of this MR are all open until it is made, so that what was found of one is true for others. */
+	if (b->memory_dev_known && b->memory_dev == id->dev)
+		return true;
+	/* memfd_create(), shmget() and MAP_SHARED | MAP_ANONYMOUS use a file system that is mounted nowhere. */
+	known = file_identify(s->mem_fd, "", &own) && own.dev == id->dev;
+	for (unsigned int i = 0; i < CONTROL_HUGE_SIZES; i++)
+		known = known || s->control->huge_devs[i] == id->dev;
+	if (!known && !mount_has_type(s, id->dev, "tmpfs") && !mount_has_type(s, id->dev, "hugetlbfs"))
+		return false;
+	b->memory_dev_known = true;
+	b->memory_dev = id->dev;
+	return true;
+}
+
+/** Open the file of @p path_fd, which is memory that the program has mapped. @return 0 or an errno value. */
+static int
+open_memory(int path_fd, bool writable, struct seg_plan *plan)
+{
+	struct statfs fs;
+	char link[32];
+	int fd;
+
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", path_fd);
+	/* Without O_NONBLOCK a program that holds a lease on the file could block this thread. */
+	fd = open(link, (writable ? O_RDWR : O_RDONLY) | O_NONBLOCK | O_CLOEXEC);
+	if (fd < 0)
+		return errno;
+	if (fstatfs(fd, &fs) != 0) {
+		close(fd);
+		return EIO;
+	}
+	plan->fd = fd;
+	plan->page_bytes = fs.f_type == HUGETLBFS_MAGIC ? (uint64_t)fs.f_bsize : PAGE_BYTES;
+	return 0;
+}
+
+/*
+ * The link in map_files tells nothing about rights: its mode is that of the mapping for which the kernel once made the
+ * link, and the program may map something else at any time. What counts is this: the file that we hold is the one of a
+ * mapping that the program had after we got hold of it, and what that mapping allows, the kernel has allowed the program
+ * for that file: to map it shared and writable, one must have opened it for writing.
+ */
 int
 memmap_open_shared(struct map_build *b, const struct ctl_seg *seg, struct seg_plan *plan)
 {
 	struct session *s = b->session;
-	char name[64], link[32];
-	const struct vma *vma;
-	struct statfs fs;
-	struct stat st;
-	int fd, path_fd;
+	int path_fd = plan->fd, rc;
+	struct file_id id;
+	struct vma vma;
 
-	if (!may_map(s))
-		return req_fail(b->request, EOPNOTSUPP, "shared memory of this program can't be mapped");
-	if (!b->vmas.loaded && load_vmas(s, &b->vmas) != 0)
+	rc = vma_find(s->maps_fd, &b->vmas, seg->map_start, seg->map_end, &vma);
+	if (rc == EOPNOTSUPP)
 		return req_fail(b->request, EOPNOTSUPP, "the program's mappings can't be read");
-	vma = find_vma(&b->vmas, seg->map_start, seg->map_end);
-	if (vma == NULL || !vma->shared)
+	if (rc != 0 || !vma.shared)
 		return req_fail(b->request, EOPNOTSUPP, "%#" PRIx64 "-%#" PRIx64 " is no shared mapping of the program",
 				seg->map_start, seg->map_end);
-	snprintf(name, sizeof(name), "map_files/%" PRIx64 "-%" PRIx64, seg->map_start, seg->map_end);
-	/* Check the type of the file before opening it, since opening a device can have side effects. */
-	path_fd = openat(s->proc_fd, name, O_PATH | O_CLOEXEC);
-	if (path_fd < 0)
-		return req_fail(b->request, EOPNOTSUPP, "cannot open %s: %s", name, strerror(errno));
-	if (fstat(path_fd, &st) != 0 || !S_ISREG(st.st_mode) || fstatfs(path_fd, &fs) != 0 ||
-	    (fs.f_type != TMPFS_MAGIC && fs.f_type != HUGETLBFS_MAGIC)) {
-		close(path_fd);
-		return req_fail(b->request, EOPNOTSUPP, "%s is no shared memory", name);
-	}
-	/*
-	 * The mode of the link says how the program opened the file. We write only where the program itself could
-	 * write.
-	 */
-	if (b->writable &&
-	    (!vma->write || fstatat(s->proc_fd, name, &st, AT_SYMLINK_NOFOLLOW) != 0 || !(st.st_mode & S_IWUSR))) {
-		close(path_fd);
+	if (!file_identify(path_fd, "", &id) || id.dev != vma.dev || id.ino != vma.ino)
+		return req_fail(b->request, EOPNOTSUPP, "the mapping %#" PRIx64 "-%#" PRIx64 " has changed", seg->map_start,
+				seg->map_end);
+	if (!is_memory(b, &id))
+		return req_fail(b->request, EOPNOTSUPP, "%#" PRIx64 "-%#" PRIx64 " is no shared memory", seg->map_start,
+				seg->map_end);
+	if (b->writable && !vma.write)
 		return req_fail(b->request, EFAULT,
 				"the program's mapping at %#" PRIx64 " is read-only, but the MR is to be writable",
 				seg->map_start);
-	}
-	snprintf(link, sizeof(link), "/proc/self/fd/%d", path_fd);
-	/* Without O_NONBLOCK a program that holds a lease on the file could block this thread. */
-	fd = open(link, (b->writable ? O_RDWR : O_RDONLY) | O_NONBLOCK | O_CLOEXEC);
+	rc = open_memory(path_fd, b->writable, plan);
+	if (rc != 0)
+		return req_fail(b->request, EOPNOTSUPP, "cannot open what is mapped at %#" PRIx64 ": %s", seg->map_start,
+				strerror(rc));
 	close(path_fd);
-	if (fd < 0)
-		return req_fail(b->request, EOPNOTSUPP, "cannot open %s: %s", name, strerror(errno));
-	*plan = (struct seg_plan){
-		.fd = fd,
-		.close_fd = true,
-		.file_offset = vma->offset + seg->offset,
-		.page_bytes = fs.f_type == HUGETLBFS_MAGIC ? (uint64_t)fs.f_bsize : PAGE_BYTES,
-	};
-	return 0;
+	plan->file_offset = vma.offset + seg->offset;
+	/* The process may have run another program meanwhile. */
+	return may_map(s) ? 0 : req_fail(b->request, EOPNOTSUPP, "shared memory of this program can't be mapped");
 }
 
 /* ---- Our mappings ---- */

@@ -3,13 +3,13 @@
  * @file
  * Mapping a program's memory into the daemon.
  *
- * Owns: the mappings of each MR (struct mem_maps), the session's views of its memfd of converted memory, and the reading of
- * /proc/PID/maps. Called by: obj/mr.c. Thread: control.
+ * Owns: the mappings of each MR (struct mem_maps), the session's views of its memfd of converted memory. Called by: obj/mr.c. Thread: control.
  */
 #ifndef UROCE_MEMMAP_H
 #define UROCE_MEMMAP_H
 
 #include "control/core/session_priv.h"
+#include "control/memory/vmas_priv.h"
 
 /** One mapping of a program's memory. */
 struct mem_map {
@@ -34,19 +34,6 @@ struct mem_maps {
 	struct mem_view **views;
 };
 
-/** One line of /proc/PID/maps. */
-struct vma {
-	uint64_t start, end, offset;
-	bool read, write, shared;
-};
-
-/** The mappings of a program, read once per registration. */
-struct vma_list {
-	struct vma *v;
-	uint32_t n;
-	bool loaded;
-};
-
 /** A segment while it is being mapped. */
 struct seg_plan {
 	int fd; /**< file to be mapped, or -1: remote or the process's own */
@@ -62,13 +49,22 @@ struct map_build {
 	struct mem_maps *maps; /**< receives the mappings */
 	bool writable;     /**< the MR may be written */
 	struct vma_list vmas;
+	bool memory_dev_known;
+	dev_t memory_dev; /**< device number of tmpfs or hugetlbfs; valid while the descriptors of the plans are open */
 	uint32_t room_maps, room_views;
 };
 
 /**
- * Open the file that segment @p seg of kind CTL_SEG_SHARED maps.
- * @return 0; EOPNOTSUPP (not shared memory, or we have no permission); EFAULT (the program may not write there, but the
- * MR is to be writable); EINVAL (no such mapping), with a message.
+ * Get hold of the file that segment @p seg of kind CTL_SEG_SHARED maps.
+ * @param plan  Receives a descriptor that allows nothing (O_PATH).
+ * @return 0 or EOPNOTSUPP with a message: the program's files can't be opened.
+ */
+int memmap_find_shared(struct map_build *b, const struct ctl_seg *seg, struct seg_plan *plan);
+/**
+ * Open that file with the rights that the program's mapping has. To be called when memmap_find_shared() was called for all
+ * segments of the MR.
+ * @return 0; EOPNOTSUPP (not shared memory, or it has changed, or we have no permission); EFAULT (the program may not
+ * write there, but the MR is to be writable), with a message.
  */
 int memmap_open_shared(struct map_build *b, const struct ctl_seg *seg, struct seg_plan *plan);
 

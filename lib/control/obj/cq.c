@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include <unistd.h>
-
 #include "control/obj/obj_cq_priv.h"
 
 static int
@@ -13,8 +11,8 @@ check(struct request *r)
 	if (q->comp_vector >= SESSION_COMP_VECTORS)
 		return req_fail(r, EINVAL, "completion vector %u: must be below %u", q->comp_vector,
 				SESSION_COMP_VECTORS);
-	if (q->has_channel > 1 || r->nb_fds != q->has_channel)
-		return req_fail(r, EINVAL, "%u descriptors for %u channels", r->nb_fds, q->has_channel);
+	if (q->has_channel > 1)
+		return req_fail(r, EINVAL, "has_channel %u: must be 0 or 1", q->has_channel);
 	if (q->stamps > 1)
 		return req_fail(r, EINVAL, "stamps %u: must be 0 or 1", q->stamps);
 	return 0;
@@ -62,22 +60,21 @@ op_cq_create(struct session *s, struct request *r)
 	const struct ctl_cq_create_req *q = &r->req->cq_create;
 	uint32_t order = order_of(q->cqe);
 	struct cq_params p;
+	struct obj_channel *ch = NULL;
 	struct obj_cq *cq;
-	int rc, channel_fd = -1;
+	int rc;
 
 	rc = check(r);
-	if (rc == 0 && q->has_channel) {
-		rc = req_take_event_pipe(r, &channel_fd);
-		if (rc != 0)
-			req_fail(r, rc,
-				 "a channel needs the write end of its pipe, O_NONBLOCK, that uroced may open: %s",
-				 strerror(rc));
-	}
 	if (rc != 0)
 		return rc;
+	if (q->has_channel) {
+		ch = obj_get(s, OBJ_CHANNEL, q->channel, r);
+		if (ch == NULL)
+			return EINVAL;
+	}
 	cq = obj_new(s, OBJ_CQ, sizeof(*cq), r, &rc);
 	if (cq == NULL)
-		goto fail_channel;
+		return rc;
 	cq->number = ++s->control->next_cq;
 	cq->order = order;
 	cq->stamps = q->stamps != 0;
@@ -85,10 +82,9 @@ op_cq_create(struct session *s, struct request *r)
 		rc = no_memory(s, r, order);
 		goto fail_obj;
 	}
-	cq->channel_fd = channel_fd;
 	p = (struct cq_params){
 		.shared = (void *)cq->block.addr,
-		.channel = cq->channel_fd,
+		.channel = ch != NULL ? ch->fd : -1,
 		.cookie = q->cookie,
 		.owner = session_owner(s),
 		.multi = s->control->s.nb_engines > 1,
@@ -99,6 +95,9 @@ op_cq_create(struct session *s, struct request *r)
 		req_fail(r, rc, "no memory for the CQ");
 		goto fail_block;
 	}
+	cq->channel = ch;
+	if (ch != NULL)
+		obj_channel_use(ch);
 	obj_announce(s, r, &cq->block, &r->rsp.cq_create.seg);
 	r->rsp.cq_create.handle = cq->obj.handle;
 	r->rsp.cq_create.order = order;
@@ -110,9 +109,6 @@ fail_block:
 	shm_free(s->shm, &cq->block);
 fail_obj:
 	obj_free(s, OBJ_CQ, &cq->obj);
-fail_channel:
-	if (channel_fd >= 0)
-		close(channel_fd);
 	return rc;
 }
 
@@ -173,10 +169,12 @@ release_on_engine(struct engine *e, void *arg, uint64_t now_ns)
 	struct cq_args *a = arg;
 
 	cq_release_deferred(engine_transport(e), a->cq, a->raise);
+	if (!a->raise)
+		cq_drop_owed(engine_transport(e), a->cq);
 	return 0;
 }
 
-/** Release the events that engines hold back for moderation. @param raise  Raise them; otherwise drop them. */
+/** Release the events that engines hold back for moderation, or drop all that they hold. @param raise  Release them. */
 static void
 release_held(struct session *s, struct obj_cq *cq, bool raise)
 {
@@ -201,11 +199,11 @@ op_cq_modify(struct session *s, struct request *r)
 void
 obj_cq_destroy(struct session *s, struct obj_cq *cq)
 {
-	if (cq->moderated)
+	if (cq->moderated || cq_owes_events(cq->cq))
 		release_held(s, cq, false);
 	cq_destroy(cq->cq);
-	if (cq->channel_fd >= 0)
-		close(cq->channel_fd);
+	if (cq->channel != NULL)
+		cq->channel->obj.users--;
 	if (cq->old_block.addr != NULL)
 		shm_free(s->shm, &cq->old_block);
 	if (cq->ring_block.addr != NULL)

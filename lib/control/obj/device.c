@@ -2,50 +2,19 @@
 /* HELLO and DEVICE_OPEN: identifying the program, and setting up what it shares with the engines. */
 #include <assert.h>
 #include <ctype.h>
-#include <fcntl.h>
-#include <limits.h>
 #include <stdio.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
-#include <sys/vfs.h>
 #include <unistd.h>
 
-#include <linux/magic.h>
 #include <rte_common.h>
 
+#include "control/core/closer_priv.h"
+#include "control/memory/mounts_priv.h"
 #include "control/memory/shm_priv.h"
 #include "control/memory/sigbus_priv.h"
 #include "control/obj/obj_device_priv.h"
-
-/** @return true if @p fd is /proc/PID/mem of some process, opened for reading and writing. */
-static bool
-is_proc_mem(int fd)
-{
-	char link[32], target[PATH_MAX], *p;
-	struct statfs fs;
-	ssize_t n;
-	int flags = fcntl(fd, F_GETFL);
-
-	if (flags < 0 || (flags & O_ACCMODE) != O_RDWR)
-		return false;
-	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
-	n = readlink(link, target, sizeof(target) - 1);
-	if (n < 0)
-		return false;
-	target[n] = '\0';
-	/*
-	 * In another mount namespace the beginning of the path may be missing, but no other file of procfs ends like
-	 * this.
-	 */
-	p = strrchr(target, '/');
-	if (p == NULL || strcmp(p, "/mem") != 0 || p == target || !isdigit((unsigned char)p[-1]))
-		return false;
-	while (p > target && isdigit((unsigned char)p[-1]))
-		p--;
-	/* Checked last, since a file system of the program's own may not answer. */
-	return p > target && p[-1] == '/' && fstatfs(fd, &fs) == 0 && fs.f_type == PROC_SUPER_MAGIC;
-}
 
 int
 op_hello(struct session *s, struct request *r)
@@ -57,21 +26,32 @@ op_hello(struct session *s, struct request *r)
 		return req_fail(r, EINVAL, "HELLO was sent already");
 	if (n == sizeof(q->program))
 		return req_fail(r, EINVAL, "the program's name must end within %d bytes", CTL_NAME_BYTES);
-	if (r->nb_fds == 1) {
-		if (!is_proc_mem(r->fds[0]))
-			return req_fail(r, EINVAL, "the descriptor must be /proc/self/mem, opened O_RDWR");
-		s->owner.mem_fd = r->fds[0];
-		r->fds[0] = -1;
-	}
+	if (closer_pending_of(s->uid) >= CLOSER_USER_PENDING)
+		return req_fail(r, EMFILE, "%u descriptors of this user can't be closed: their file systems or peers don't answer",
+				closer_pending_of(s->uid));
 	memcpy(s->program, q->program, n + 1);
 	for (i = 0; i < n; i++) {
 		if (!isprint((unsigned char)s->program[i]))
 			s->program[i] = '?';
 	}
 	s->hello = true;
+	closer_refuse_rights(s->sock.fd, false);
 	r->rsp.hello.abi_version = UROCE_ABI_VERSION;
 	r->rsp.hello.nb_devices = s->control->s.nb_ports;
 	snprintf(r->rsp.hello.version, sizeof(r->rsp.hello.version), "%s", UROCE_VERSION);
+	return 0;
+}
+
+int
+op_memory(struct session *s, struct request *r)
+{
+	if (s->owner.mem_fd >= 0)
+		return req_fail(r, EINVAL, "the memory of this program is known already");
+	if (r->nb_fds == 0 || !proc_mem_check(s, r->fds[0], r->nb_fds > 1 ? r->fds[1] : -1, r->req->memory.pid))
+		return req_fail(r, EINVAL,
+				"the descriptors must be /proc/self/mem, opened O_RDWR, and /proc; uroced must see this program there");
+	s->owner.mem_fd = r->fds[0];
+	r->fds[0] = -1;
 	return 0;
 }
 
@@ -145,9 +125,8 @@ device_close(struct session *s)
 			close(s->kick_fds[i]);
 		s->kick_fds[i] = -1;
 	}
-	if (s->async_fd >= 0)
-		close(s->async_fd);
-	s->mem_fd = s->async_fd = -1;
+	async_close(s);
+	s->mem_fd = -1;
 	s->port = NULL;
 }
 
@@ -176,22 +155,20 @@ op_device_open(struct session *s, struct request *r)
 {
 	struct control *c = s->control;
 	uint32_t index = r->req->device_open.index;
-	int db_fd, rc;
+	int db_fd, async_fd = -1;
 
 	if (s->port != NULL)
 		return req_fail(r, EINVAL, "this session has a device open already");
 	if (index >= c->s.nb_ports)
 		return req_fail(r, ENODEV, "no device %u: there are %u", index, c->s.nb_ports);
-	rc = req_take_event_pipe(r, &s->async_fd);
-	if (rc != 0)
-		return req_fail(r, rc,
-				"the descriptor must be the write end of a pipe, O_NONBLOCK, that uroced may open: %s",
-				strerror(rc));
 	s->mem_fd = shm_memfd("uroce-mr", UINT64_C(1) << SESSION_MEM_SHIFT, 0);
 	s->shm = shm_create((uint64_t)c->s.conf->ring_memory << 20, c->hugepages, &s->victim);
-	if (!open_kicks(s) || s->mem_fd < 0 || s->shm == NULL || (db_fd = open_doorbells(s)) < 0) {
+	if (!open_kicks(s) || s->mem_fd < 0 || s->shm == NULL || async_open(s, &async_fd) != 0 ||
+	    (db_fd = open_doorbells(s)) < 0) {
+		if (async_fd >= 0)
+			close(async_fd);
 		device_close(s);
-		return req_fail(r, ENOMEM, "no memory for the session");
+		return req_fail(r, ENOMEM, "no memory or no descriptors for the session");
 	}
 	s->port = c->s.ports[index];
 	r->rsp.device_open = (struct ctl_device_open_rsp){
@@ -209,6 +186,7 @@ op_device_open(struct session *s, struct request *r)
 	}
 	req_send_fd(r, db_fd, true);
 	req_send_fd(r, s->mem_fd, false);
+	req_send_fd(r, async_fd, true);
 	if (r->rsp.device_open.have_uffd)
 		req_send_fd(r, c->uffd, false);
 	return 0;

@@ -39,7 +39,7 @@ check_seg(struct map_build *b, const struct ctl_seg *seg, uint64_t va)
 		return 0;
 	case CTL_SEG_REMOTE:
 		if (b->session->owner.mem_fd < 0)
-			return req_fail(r, EOPNOTSUPP, "remote memory needs the descriptor of /proc/self/mem in HELLO");
+			return req_fail(r, EOPNOTSUPP, "remote memory needs the descriptor of /proc/self/mem");
 		return 0;
 	case CTL_SEG_OWN:
 		if (!b->session->own)
@@ -61,7 +61,7 @@ plan_seg(struct map_build *b, const struct ctl_seg *seg, struct seg_plan *plan)
 			.page_bytes = PAGE_MASK + 1,
 		};
 	else if (seg->kind == CTL_SEG_SHARED)
-		return memmap_open_shared(b, seg, plan);
+		return memmap_find_shared(b, seg, plan);
 	return 0;
 }
 
@@ -164,7 +164,7 @@ create(struct map_build *b, const struct ctl_seg *segs, uint32_t n, struct obj_m
 	struct seg_plan *plans = calloc(n + 1, sizeof(*plans));
 	struct mem_seg *out = calloc(n + 1, sizeof(*out));
 	uint64_t va = b->request->req->mr_reg.addr;
-	uint32_t planned = 0, shared = 0, nb_out;
+	uint32_t planned = 0, shared = 0, i, nb_out;
 	int rc = 0;
 
 	if (plans == NULL || out == NULL)
@@ -179,6 +179,10 @@ create(struct map_build *b, const struct ctl_seg *segs, uint32_t n, struct obj_m
 		if (rc != 0)
 			break;
 		va += segs[planned].length;
+	}
+	for (i = 0; i < n && rc == 0; i++) {
+		if (segs[i].kind == CTL_SEG_SHARED)
+			rc = memmap_open_shared(b, &segs[i], &plans[i]);
 	}
 	if (rc == 0)
 		rc = map_segs(b, segs, plans, n, out, &nb_out);
@@ -259,7 +263,7 @@ op_mr_reg(struct session *s, struct request *r)
 		}
 	}
 	free(segs);
-	free(b.vmas.v);
+	vma_list_free(&b.vmas);
 	if (rc != 0)
 		return rc;
 	pd->obj.users++;

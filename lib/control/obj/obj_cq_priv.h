@@ -20,8 +20,21 @@ struct obj_cq {
 	struct shm_block old_block;  /**< and the previous ones, from which the client moves its completions */
 	uint32_t order;
 	bool stamps, moderated;
-	int channel_fd;
+	struct obj_channel *channel; /**< NULL: it has no events */
 };
+
+/** A completion channel. */
+struct obj_channel {
+	struct obj obj;
+	int fd;           /**< the socket on which engines send events */
+	uint32_t records; /**< how many of them it has room for */
+};
+
+op_fn op_channel_create, op_channel_destroy;
+/** Count one more CQ that sends its events to @p ch, and make room for them. */
+void obj_channel_use(struct obj_channel *ch);
+/** Destroy a channel that no CQ uses. */
+void obj_channel_destroy(struct session *s, struct obj_channel *ch);
 
 op_fn op_cq_create, op_cq_resize, op_cq_modify, op_cq_destroy;
 /** Destroy a CQ that no QP or SRQ uses. Waits for a grace period since the last one did. */

@@ -3,7 +3,7 @@
  * @file
  * The device that a session opens: what it shares with the engines, and the attributes of devices and ports.
  *
- * Owns: the session's doorbells, pipe of asynchronous events, memory of queues and memfd of converted memory, from
+ * Owns: the session's doorbells, asynchronous events, memory of queues and memfd of converted memory, from
  * DEVICE_OPEN to device_close(). Called by: the handlers of requests, session_end.c. Thread: control.
  */
 #ifndef UROCE_OBJ_DEVICE_PRIV_H
@@ -12,7 +12,7 @@
 #include "control/core/session_priv.h"
 
 /* ---- device.c ---- */
-op_fn op_hello, op_device_open;
+op_fn op_hello, op_memory, op_device_open;
 /** Undo op_device_open(), however far it got; the session may have no objects left. */
 void device_close(struct session *s);
 

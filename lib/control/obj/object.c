@@ -9,6 +9,7 @@ static const struct {
 	[OBJ_PD] = { "PD", "max_pd" },
 	[OBJ_MR] = { "MR", "max_mr" },
 	[OBJ_MW] = { "MW", "max_mr" },
+	[OBJ_CHANNEL] = { "completion channel", "max_cq" },
 	[OBJ_CQ] = { "CQ", "max_cq" },
 	[OBJ_SRQ] = { "SRQ", "max_srq" },
 	[OBJ_QP] = { "QP", "max_qp" },

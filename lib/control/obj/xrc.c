@@ -118,7 +118,7 @@ obj_xrcd_destroy(struct session *s, struct obj_xrcd *o)
 		free(x);
 	}
 	if (o->fd >= 0)
-		closer_close(o->fd);
+		closer_close(o->fd, s->uid);
 	obj_free(s, OBJ_XRCD, &o->obj);
 }
 

@@ -168,7 +168,7 @@ inspect_session(struct control *c, uint64_t number, struct inspect_session *out)
 		.ring_bytes = s->shm != NULL ? shm_used(s->shm) : 0,
 		.registered_bytes = s->registered,
 		.maps = s->nb_maps,
-		.events_lost = s->events_lost,
+		.events_lost = s->async.lost,
 	};
 	strlcpy(out->program, s->program, sizeof(out->program));
 	if (s->port != NULL)

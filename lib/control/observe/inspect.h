@@ -55,7 +55,7 @@ struct inspect_session {
 	uint64_t ring_bytes;           /**< queues in shared memory */
 	uint64_t registered_bytes;     /**< of all its MRs */
 	uint32_t maps;                 /**< mappings of its memory */
-	uint64_t events_lost;          /**< asynchronous events that didn't fit into its pipe */
+	uint64_t events_lost;          /**< asynchronous events for which there was no room, since it doesn't read them */
 	char waits[INSPECT_NOTE_BYTES]; /**< what its request is waiting for; "": none is waiting */
 };
 /** @return 0 or ENOENT. */

@@ -62,6 +62,8 @@ void kernel_close(struct net_kernel *k);
 void kernel_detach_xdp(const struct net_port *p);
 /** Limit this process's packet sockets on the interface to UDP port 4791. @return number of sockets found. */
 unsigned int kernel_filter_packet_sockets(uint32_t ifindex);
+/** @return true if @p fd is a packet socket on the interface. */
+bool kernel_is_packet_socket(int fd, uint32_t ifindex);
 /** @return true if the interface is up and has a carrier. */
 bool kernel_link(const struct net_port *p);
 

@@ -320,8 +320,8 @@ static struct sock_filter roce_filter[] = {
 	BPF_STMT(BPF_RET | BPF_K, 0),
 };
 
-static bool
-is_packet_socket_on(int fd, uint32_t ifindex)
+bool
+kernel_is_packet_socket(int fd, uint32_t ifindex)
 {
 	struct sockaddr_ll sa = { 0 };
 	socklen_t len = sizeof(sa);
@@ -343,7 +343,7 @@ kernel_filter_packet_sockets(uint32_t ifindex)
 		return 0;
 	while ((d = readdir(dir)) != NULL) {
 		fd = atoi(d->d_name);
-		if (d->d_name[0] == '.' || !is_packet_socket_on(fd, ifindex))
+		if (d->d_name[0] == '.' || !kernel_is_packet_socket(fd, ifindex))
 			continue;
 		if (setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &prog, sizeof(prog)) == 0)
 			found++;

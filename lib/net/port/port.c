@@ -312,8 +312,9 @@ rx_pool(struct opening *o)
 	return priv->pool;
 }
 
+/** @param interrupts  Ask for RX interrupts, if the ethdev has them. */
 static int
-configure_queues(struct opening *o)
+configure_queues(struct opening *o, bool interrupts)
 {
 	struct net_port *p = o->p;
 	struct rte_eth_conf conf = { 0 };
@@ -327,7 +328,11 @@ configure_queues(struct opening *o)
 	}
 	if (!p->priv->pmd.carries_mtu)
 		conf.rxmode.mtu = o->ip_mtu;
+	conf.intr_conf.rxq = interrupts;
 	rc = rte_eth_dev_configure(p->port_id, p->nb_queues, p->nb_queues, &conf);
+	if (rc != 0 && interrupts)
+		return configure_queues(o, false);
+	p->priv->interrupts = interrupts;
 	if (rc != 0)
 		return fail(o, "ethdev %s does not take %u queues with MTU %u: %s", p->conf.ethdev, p->nb_queues,
 			    o->ip_mtu, rte_strerror(-rc));
@@ -405,6 +410,7 @@ open_all(struct opening *o)
 {
 	struct net_port *p = o->p;
 	struct rte_ether_addr mac;
+	struct wake_seen seen;
 	int rc;
 
 	if (p->conf.vlan_id > PORT_MAX_VLAN)
@@ -425,7 +431,16 @@ open_all(struct opening *o)
 		return fail(o, "out of memory");
 	if (build_gids(o) != 0 || choose_mtu(o) != 0 || set_active_mtu(o) != 0)
 		return -1;
-	return configure_queues(o) != 0 ? -1 : start(o);
+	wake_begin(p, &seen);
+	if (configure_queues(o, !p->shared) != 0)
+		return -1;
+	rc = start(o);
+	/* Some NICs find out only now that they have no interrupts left for their queues. */
+	if (rc != 0 && p->priv->interrupts && !p->priv->pmd.needs_peer)
+		rc = configure_queues(o, false) != 0 ? -1 : start(o);
+	if (rc == 0 && wake_find(p, &seen) != 0)
+		return fail(o, "out of memory");
+	return rc;
 }
 
 struct net_port *
@@ -503,6 +518,7 @@ net_port_close(struct net_port *p)
 	rte_mempool_free(priv->pool);
 	deferred_free_all(&priv->old_gids);
 	free(p->gids);
+	free(p->wake);
 	free(priv);
 	free(p);
 }

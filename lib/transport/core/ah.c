@@ -11,6 +11,7 @@ enum { AH_INDEX_BITS = 16 };
 static_assert(UROCE_MAX_AH <= 1 << AH_INDEX_BITS, "the index fits its bits");
 
 struct ah_table {
+	uint64_t created;       /* AHs so far */
 	struct deferred_list destroyed;
 	struct gen_table handles;
 };
@@ -34,7 +35,7 @@ ah_table_create(uint32_t max_ah, struct rte_rcu_qsbr *qsbr)
 	if (t == NULL)
 		return NULL;
 	t->destroyed = (struct deferred_list){ .qsbr = qsbr, .free = ah_free };
-	if (gen_table_init(&t->handles, max_ah, 1) != 0) {
+	if (gen_table_init(&t->handles, max_ah, 0) != 0) {
 		ah_table_destroy(t);
 		errno = ENOMEM;
 		return NULL;
@@ -87,6 +88,7 @@ ah_create(struct ah_table *t, uint32_t pd, const struct tp_path *path, uint32_t 
 		generation = gen_table_next(&t->handles, slot) << AH_INDEX_BITS;
 	while (generation == 0);
 	ah->handle = generation | slot;
+	ah->serial = ++t->created;
 	ah->pd = pd;
 	ah->path = *path;
 	wire_tmpl_build(&ah->tmpl, &path->addr);

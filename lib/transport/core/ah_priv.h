@@ -12,6 +12,7 @@
 
 struct tp_ah {
 	uint32_t handle, pd;
+	uint64_t serial;        /**< no other AH ever has it: unlike the handle, it doesn't wrap; never 0 */
 	struct tp_path path;
 	struct wire_tmpl tmpl;  /**< copy it before use: its ICRC cache has one user */
 	struct deferred deferred; /**< destroyed: freed after a grace period */

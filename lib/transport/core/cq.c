@@ -156,6 +156,77 @@ cq_wants(const struct cq *cq, uint8_t flags)
 	return arm == RING_ARM_ANY || (flags & TP_TOUCHED_SOLICITED) != 0;
 }
 
+bool
+cq_owes_events(const struct cq *cq)
+{
+	return atomic_load_explicit(&cq->owed, memory_order_acquire) != 0;
+}
+
+static void
+owed_list(struct transport *tp, struct cq *cq)
+{
+	cq->owed_by = tp->c.engine;
+	TAILQ_INSERT_TAIL(&tp->owed, cq, owed_link);
+	tp->nb_owed++;
+	tp->owed_next_ns = RTE_MIN(tp->owed_next_ns, tp->now_ns + TP_OWED_RETRY_NS);
+}
+
+static void
+owed_unlist(struct transport *tp, struct cq *cq)
+{
+	TAILQ_REMOVE(&tp->owed, cq, owed_link);
+	if (--tp->nb_owed == 0)
+		tp->owed_next_ns = UINT64_MAX;
+}
+
+static bool
+notify(struct transport *tp, const struct cq *cq)
+{
+	bool sent = tp->c.notify == NULL || tp->c.notify(tp->c.arg, cq->channel, cq->cookie);
+
+	tp->counters.cq_events += sent;
+	return sent;
+}
+
+/* Tell the client, now or when its channel has room. Each event is told once: the client counts them. */
+static void
+cq_send_event(struct transport *tp, struct cq *cq)
+{
+	if (likely(notify(tp, cq)))
+		return;
+	tp->counters.cq_events_delayed++;
+	if (atomic_fetch_add(&cq->owed, 1) == 0)
+		owed_list(tp, cq);
+}
+
+/*
+ * Try again, in turn, so that a client that reads nothing delays its own events only. The list is left before the count
+ * is: another engine that then finds it 0 puts the CQ into its own.
+ */
+static void
+run_owed(struct transport *tp)
+{
+	struct cq *cq;
+
+	for (uint32_t i = RTE_MIN(tp->nb_owed, (uint32_t)TP_OWED_BURST); i > 0; i--) {
+		cq = TAILQ_FIRST(&tp->owed);
+		owed_unlist(tp, cq);
+		if (!notify(tp, cq) || atomic_fetch_sub(&cq->owed, 1) > 1)
+			owed_list(tp, cq);
+	}
+	if (tp->nb_owed != 0)
+		tp->owed_next_ns = tp->now_ns + TP_OWED_RETRY_NS;
+}
+
+void
+cq_drop_owed(struct transport *tp, struct cq *cq)
+{
+	if (!cq_owes_events(cq) || cq->owed_by != tp->c.engine)
+		return;
+	owed_unlist(tp, cq);
+	atomic_store_explicit(&cq->owed, 0, memory_order_release);
+}
+
 static void
 cq_raise(struct transport *tp, struct cq *cq)
 {
@@ -167,10 +238,7 @@ cq_raise(struct transport *tp, struct cq *cq)
 	prod = prod_counter(atomic_load_explicit(&cq->prod, memory_order_relaxed));
 	atomic_store_explicit(&cq->reported, prod, memory_order_relaxed);
 	atomic_store_explicit(&cq->shared->reported, prod, memory_order_release);
-	if (tp->c.notify != NULL && tp->c.notify(tp->c.arg, cq->channel, cq->cookie))
-		tp->counters.cq_events++;
-	else
-		tp->counters.cq_events_lost++;
+	cq_send_event(tp, cq);
 }
 
 /*
@@ -244,6 +312,8 @@ cq_run_deferred(struct transport *tp)
 	struct cq_deferred *h;
 	uint32_t i;
 
+	if (tp->now_ns >= tp->owed_next_ns)
+		run_owed(tp);
 	if (tp->now_ns < tp->deferred_next_ns)
 		return;
 	tp->deferred_next_ns = UINT64_MAX;

@@ -22,7 +22,7 @@ struct tp_cqe {
 void cq_push(struct transport *tp, struct cq *cq, struct qp *qp, const struct tp_cqe *e);
 /** At the end of a turn: one fence for all CQEs written, then raise the events of armed CQs. */
 void cq_flush_touched(struct transport *tp);
-/** Raise the events that moderation held back and that are due. */
+/** Raise the events that moderation held back and that are due, and those again for which channels had no room. */
 void cq_run_deferred(struct transport *tp);
 
 #endif /* UROCE_TP_CQ_H */

@@ -40,6 +40,7 @@ qp_assert_responder(const struct qp *qp)
 	 */
 	UROCE_ASSERT(r->res_max == UROCE_MAX_RD_ATOMIC || r->pending >> r->res_max == 0);
 	UROCE_ASSERT(r->res_head == 0 || r->res_head < r->res_max);
+	UROCE_ASSERT(r->res_limit <= r->res_max);
 	UROCE_ASSERT(r->reads == NULL || r->pending != 0);
 	UROCE_ASSERT(qp->rcv.reorder == NULL || (qp->rcv.reorder->nb <= TP_SACK_SPAN && qp_receives(qp)));
 }

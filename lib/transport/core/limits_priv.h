@@ -38,6 +38,8 @@ enum {
 	TP_RX_BATCH = 16,           /**< received packets that are parsed before the first of them is handled */
 	TP_MBUF_CACHE = 32,         /**< mbufs taken from the mempool at a time */
 	TP_TOUCHED_CQS = 64,        /**< CQs whose events can wait for the end of the turn */
+	TP_OWED_BURST = 32,         /**< events tried again at a time, of those for which channels had no room */
+	TP_OWED_RETRY_NS = 1000000, /**< and how long after they found none */
 	TP_DEFERRED_CQS = 64,       /**< events that moderation holds back at a time; further ones are raised at once */
 	TP_WATCH_NS = 50000,        /**< a QP without work is watched for this long; then its client must ring the doorbell */
 	TP_POLL_NS = 1000,          /**< while QPs are watched, the next turn is due after this */

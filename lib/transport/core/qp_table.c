@@ -35,7 +35,7 @@ destroyed_free(struct deferred *d)
 }
 
 struct qp_table *
-qp_table_create(uint32_t max_qp, struct rte_rcu_qsbr *qsbr)
+qp_table_create(uint32_t max_qp, struct rte_rcu_qsbr *qsbr, uint64_t seed)
 {
 	struct qp_table *t;
 
@@ -49,7 +49,7 @@ qp_table_create(uint32_t max_qp, struct rte_rcu_qsbr *qsbr)
 	rte_spinlock_init(&t->lock);
 	t->destroyed = (struct deferred_list){ .qsbr = qsbr, .free = destroyed_free };
 	t->time_wait = time_wait_create();
-	if (gen_table_init(&t->numbers, max_qp, 0) != 0 || t->time_wait == NULL) {
+	if (gen_table_init(&t->numbers, max_qp, seed) != 0 || t->time_wait == NULL) {
 		qp_table_destroy(t);
 		errno = ENOMEM;
 		return NULL;

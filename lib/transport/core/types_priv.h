@@ -164,6 +164,10 @@ struct cq {
 	uint64_t cookie;
 	void *owner;
 	uint8_t touched[UROCE_MAX_ENGINES]; /**< TP_TOUCHED_* of this turn, one byte per engine */
+	/** Events raised for which the channel had no room. The engine that makes it 1 has the CQ in its transport.owed. */
+	_Atomic uint32_t owed;
+	unsigned int owed_by; /**< that engine, while it is not 0 */
+	TAILQ_ENTRY(cq) owed_link;
 };
 enum { TP_TOUCHED = 1, TP_TOUCHED_SOLICITED = 2 };
 
@@ -222,6 +226,8 @@ struct qp_requester {
 	uint8_t wait;               /**< enum req_wait, from its last run */
 	bool sack_peer;             /**< the peer has sent a SACK */
 	uint8_t sack_offers;        /**< how many more offers of selective repeat may be sent */
+	uint8_t sack_mark;          /**< that requests bear: the peer's; 0: it has not told one */
+	uint32_t sack_nonce;        /**< of offers, 24 bits; another one with each connection */
 	struct tp_scoreboard *scoreboard; /**< what the peer holds beyond a gap; NULL: no loss is being repaired */
 	struct cc *cc;              /**< congestion control, or NULL */
 };
@@ -265,6 +271,9 @@ struct qp_receiver {
 	uint8_t msg;                /**< enum tp_rmsg */
 	uint8_t nak_state;          /**< enum tp_nak_state */
 	bool sack_on;               /**< the peer understands SACKs */
+	uint8_t sack_mark;          /**< that requests beyond a gap must bear; another one with each connection */
+	uint8_t reply_mark;         /**< that responses bear: the peer's; 0: it has made no offer */
+	uint32_t sack_nonce;        /**< of the peer's offer */
 	bool comm_est;              /**< the event COMM_EST was sent */
 	bool last_wqe_event;        /**< the event LAST_WQE_REACHED was sent */
 	uint8_t min_rnr_timer;
@@ -283,6 +292,7 @@ struct qp_receiver {
 struct qp_responder {
 	uint8_t reply, syndrome;    /**< enum tp_reply; the syndrome of a TP_REPLY_FATAL */
 	uint8_t res_max, res_head;  /**< res[]: its size; the next entry to overwrite, which is the oldest */
+	uint8_t res_limit;          /**< max_dest_rd_atomic; less than res_max if it was larger before on this connection */
 	uint32_t reply_psn;
 	uint64_t pending;           /**< bit i: the response of res[i] has to be sent */
 	struct tp_res *res;
@@ -298,7 +308,7 @@ struct qp_path {
 	uint8_t mig;                /**< enum tp_mig */
 	bool alt_loaded, migrated;
 	bool mig_err_event;         /**< the event PATH_MIG_ERR was sent */
-	uint32_t tmpl_ah;           /**< UD: the AH that tmpl was made from */
+	uint64_t tmpl_ah;           /**< UD: the serial number of the AH that tmpl was made from */
 	struct tp_path *alt;        /**< the alternate path, while alt_loaded */
 	struct wire_tmpl tmpl;
 };
@@ -362,6 +372,9 @@ struct transport {
 	uint32_t nb_deferred;
 	uint64_t deferred_next_ns;           /**< when the first of deferred[] is due; UINT64_MAX: none */
 	struct cq_deferred deferred[TP_DEFERRED_CQS];
+	uint32_t nb_owed;
+	uint64_t owed_next_ns;               /**< when to try owed again; UINT64_MAX: there are none */
+	TAILQ_HEAD(, cq) owed;               /**< CQs with events for which their channels had no room */
 	uint32_t nb_mbufs;
 	struct rte_mbuf *mbufs[TP_MBUF_CACHE];
 	/* Pools of what is lent to QPs. */

@@ -190,7 +190,7 @@ look_at_responder(const struct qp *qp, struct qp_view *v)
 	v->rx.seq_nak_sent = qp->rcv.nak_state == TP_NAK_SEQ_SENT;
 	v->rx.nak_sent_ns = qp->diag.nak_ns;
 	v->rx.min_rnr_timer = qp->rcv.min_rnr_timer;
-	v->rx.max_dest_rd = qp->resp.res_max;
+	v->rx.max_dest_rd = qp->resp.res_limit;
 	v->rx.res_pending = (uint32_t)__builtin_popcountll(qp->resp.pending);
 	v->rx.reordered = qp->rcv.reorder != NULL ? qp->rcv.reorder->nb : 0;
 }
@@ -255,7 +255,7 @@ tp_drop_reason(const struct tp_counters *before, const struct tp_counters *after
 		D(rx_icrc_encapsulated), D(rx_multi_segment), D(rx_unknown_qp), D(rx_wrong_service), D(rx_wrong_state),
 		D(rx_bad_pkey), D(rx_bad_qkey), D(rx_bad_address), D(rx_bad_migreq), D(rx_ud_no_wqe), D(rx_uc_no_wqe),
 		D(rx_uc_gap), D(rx_uc_rest), D(rx_ud_length), D(rx_ghost_ack), D(rx_bad_response), D(rx_response_ignored),
-		D(rx_duplicate_dropped), D(rx_nak_ignored), D(rx_mad_length), D(rx_mcast_no_group), D(rx_sack_ignored),
+		D(rx_duplicate_dropped), D(rx_nak_ignored), D(rx_mad_length), D(rx_mcast_no_group), D(rx_sack_ignored), D(rx_sack_stranger),
 		D(rx_not_held), D(rp_cnp_ignored), D(resp_remote_access_errors), D(resp_invalid_requests), D(resp_op_errors),
 #undef D
 	};

@@ -452,6 +452,9 @@ qp_event_text(const struct qp_event *e, char *text)
 	case QP_EV_PROBE:
 		snprintf(text, n, "no answer for some round trips: PSN %u sent again early", e->psn);
 		break;
+	case QP_EV_STRANGER:
+		snprintf(text, n, "the peer held a packet of another connection: all is sent again from PSN %u on", e->psn);
+		break;
 	case QP_EV_SACK:
 		snprintf(text, n, "packets are missing at the peer from PSN %u on, %u now: they are sent again", e->psn, e->a);
 		break;

@@ -41,7 +41,7 @@ static inline struct wire_bth
 build_bth(const struct qp *qp, const struct req_packet *r, uint8_t op)
 {
 	return (struct wire_bth){ .opcode = op | qp->prefix, .dqpn = qp->path.dest_qpn, .psn = r->psn, .pkey = qp->path.pkey,
-				  .migreq = qp->path.mig == TP_MIG_MIGRATED };
+				  .migreq = qp->path.mig == TP_MIG_MIGRATED, .mark = qp->req.sack_mark };
 }
 
 /** Build a packet of a SEND, a WRITE or one of their variants. */

@@ -18,8 +18,8 @@ use_ah(struct transport *tp, struct qp *qp, uint32_t handle)
 	ah = ah_get(tp->c.sh.ahs, handle, qp->pd);
 	if (unlikely(ah == NULL || ah->path.port != qp->path.port))
 		return false;
-	if (unlikely(qp->path.tmpl_ah != handle)) {
-		qp->path.tmpl_ah = handle;
+	if (unlikely(qp->path.tmpl_ah != ah->serial)) {
+		qp->path.tmpl_ah = ah->serial;
 		qp->path.tmpl = ah->tmpl;
 		/*
 		 * Use a source port of the QP's own, as Linux does: port 0 doesn't distinguish flows, and firewalls

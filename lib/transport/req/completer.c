@@ -181,7 +181,7 @@ completer_rx(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 		if (likely(WIRE_AETH_TYPE(syndrome) == WIRE_AETH_ACK)) {
 			if (likely(ack_upto(tp, qp, psn)))
 				credits_rx(tp, qp, syndrome);
-			else if (!sack_ack_rx(tp, qp, psn))
+			else if (!sack_marked(tp, qp, p) || !sack_ack_rx(tp, qp, psn))
 				loss_lost_response(tp, qp);
 		} else {
 			nak_rx(tp, qp, psn, syndrome);

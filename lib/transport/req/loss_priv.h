@@ -37,5 +37,7 @@ uint64_t loss_ack_timeout_ns(const struct qp *qp);
 /* ---- sack_offer.c ---- */
 /** Send the peer an offer of selective repeat, unless it already got TP_SACK_OFFERS of them. */
 void sack_offer(struct transport *tp, struct qp *qp);
+/** As sack_offer(), for a peer that knows selective repeat, whether anything is in flight or not. */
+void sack_offer_anew(struct transport *tp, struct qp *qp);
 
 #endif /* UROCE_REQ_LOSS_H */

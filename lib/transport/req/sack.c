@@ -3,6 +3,7 @@
  * Handling SACKs, and resending the packets that they show to be lost.
  */
 #include "transport/cc/cc_priv.h"
+#include "transport/core/event_log_priv.h"
 #include "transport/core/qp_states_priv.h"
 #include "transport/core/sched_priv.h"
 #include "transport/req/ack_priv.h"
@@ -17,18 +18,15 @@ struct sack {
 	bool any;
 };
 
-/* @return false: the SACK mentions PSNs that were never sent. */
+/* @return false: the SACK reports PSNs that were never sent. */
 static bool
 sack_parse(const struct qp *qp, const struct wire_pkt *p, struct sack *s)
 {
 	uint32_t highest = p->bth.psn;
 
 	s->any = false;
-	/* Check both ends of its range: seen from half the PSN space away, the upper end would compare as behind. */
-	if (wire_psn_diff(p->bth.psn, qp->req.psn_max) >= 0)
-		return false;
 	for (uint32_t i = 0; i < SACK_WORDS; i++) {
-		s->bits[i] = wire_get64(p->payload + 4 + 8 * i);
+		s->bits[i] = wire_get64(p->payload + SACK_BITMAP + 8 * i);
 		if (s->bits[i] == 0)
 			continue;
 		s->any = true;
@@ -66,6 +64,31 @@ note_held(struct transport *tp, struct qp *qp, const struct sack *s, uint32_t ga
 	return news;
 }
 
+/*
+ * The peer holds packets that were never sent here: a stranger's, which bore the mark by chance. It shall drop all that
+ * it holds, and gets everything again.
+ */
+static void
+disown_held(struct transport *tp, struct qp *qp)
+{
+	tp->counters.rx_sack_stranger++;
+	diag_note(tp, qp, QP_EV_STRANGER, 0, 0, qp->req.psn_una);
+	qp->req.sack_nonce = (qp->req.sack_nonce + 1) & SACK_NONCE_MASK;
+	qp->req.sack_mark = 0;
+	/* The offer goes before what is sent again. */
+	sack_offer_anew(tp, qp);
+	loss_go_back(tp, qp);
+}
+
+/* A SACK for another offer than this QP's: of an earlier connection, or the peer has taken an offer of one. */
+static void
+not_our_offer(struct transport *tp, struct qp *qp)
+{
+	tp->counters.rx_sack_ignored++;
+	if (qp->req.sack_peer)
+		sack_offer_anew(tp, qp);
+}
+
 void
 sack_rx(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 {
@@ -78,8 +101,12 @@ sack_rx(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 		tp->counters.rx_sack_ignored++;
 		return;
 	}
+	if (wire_get24(p->payload + SACK_NONCE) != qp->req.sack_nonce) {
+		not_our_offer(tp, qp);
+		return;
+	}
 	tp->counters.sacks_received++;
-	if (!sack_parse(qp, p, &s)) {
+	if (wire_psn_diff(psn, qp->req.psn_max) >= 0) {
 		tp->counters.rx_ghost_ack++;
 		return;
 	}
@@ -87,8 +114,13 @@ sack_rx(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 		tp->counters.rx_response_ignored++;
 		return;
 	}
+	if (!sack_parse(qp, p, &s)) {
+		disown_held(tp, qp);
+		return;
+	}
 	qp->req.sack_peer = true;
 	qp->req.sack_offers = 0;
+	qp->req.sack_mark = p->payload[SACK_MARK] & 0x7f;
 	if (wire_psn_diff(psn, qp->req.psn_una) >= 0 && !ack_upto(tp, qp, psn) &&
 	    !sack_ack_rx(tp, qp, psn)) {
 		loss_lost_response(tp, qp);

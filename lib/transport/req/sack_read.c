@@ -113,7 +113,7 @@ sack_response_rx(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 	struct tp_scoreboard *b;
 	bool again;
 
-	if (!possible(tp, qp) || (b = scoreboard_get(tp, qp)) == NULL)
+	if (!possible(tp, qp) || !sack_marked(tp, qp, p) || (b = scoreboard_get(tp, qp)) == NULL)
 		return false;
 	if (sack_bit(b->has, psn)) {
 		tp->counters.rx_response_ignored++;

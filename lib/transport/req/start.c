@@ -3,6 +3,7 @@
  * The start and the end of a connection for the requester: what of its state stays and what is reset.
  */
 #include "base/assert.h"
+#include "transport/core/sack_format_priv.h"
 #include "transport/req/loss_priv.h"
 #include "transport/req/requester_priv.h"
 
@@ -20,6 +21,7 @@ requester_reset(struct qp *qp)
 		.sq_cur = r->sq.counter,
 		.max_inline = r->max_inline,
 		.max_send_sge = r->max_send_sge,
+		.sack_nonce = (r->sack_nonce + 1) & SACK_NONCE_MASK,
 		.cc = r->cc,
 	};
 	qp->loss = (struct qp_loss){ .timer = qp->loss.timer };
@@ -46,6 +48,7 @@ requester_start(struct qp *qp, uint32_t psn)
 		.max_inline = r->max_inline,
 		.max_send_sge = r->max_send_sge,
 		.max_rd = r->max_rd,
+		.sack_nonce = r->sack_nonce,
 		.cc = r->cc,
 	};
 	qp->loss = (struct qp_loss){

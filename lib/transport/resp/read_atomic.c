@@ -6,6 +6,72 @@
 #include "transport/core/sched_priv.h"
 #include "transport/resp/resp_priv.h"
 
+/* ---- The room for results ---- */
+static bool
+res_any(const struct qp *qp)
+{
+	for (uint32_t i = 0; i < qp->resp.res_max; i++) {
+		if (qp->resp.res[i].used)
+			return true;
+	}
+	return false;
+}
+
+/* Move the results, with the responses that are still to be sent, into the longer array @p to, the oldest first. */
+static void
+res_move(struct qp *qp, struct tp_res *to)
+{
+	struct tp_read reads[UROCE_MAX_RD_ATOMIC];
+	struct qp_responder *r = &qp->resp;
+	uint64_t pending = 0;
+
+	for (uint32_t i = 0, from = r->res_head; i < r->res_max; i++, from = from + 1 == r->res_max ? 0 : from + 1) {
+		to[i] = r->res[from];
+		pending |= (r->pending >> from & 1) << i;
+		if (r->reads != NULL)
+			reads[i] = r->reads[from];
+	}
+	if (r->reads != NULL)
+		memcpy(r->reads, reads, r->res_max * sizeof(reads[0]));
+	r->pending = pending;
+	r->res_head = r->res_max;
+}
+
+/*
+ * A smaller number limits what is accepted from now on, and the results stay where they are: duplicates of requests that
+ * the peer was allowed to have outstanding before may still come.
+ */
+int
+responder_set_rd_atomic(struct qp *qp, uint8_t n)
+{
+	struct tp_res *res = NULL;
+	bool keep = res_any(qp);
+
+	if (keep ? n > qp->resp.res_max : n != qp->resp.res_max) {
+		if (n > 0 && (res = calloc(n, sizeof(*res))) == NULL)
+			return ENOMEM;
+		if (keep)
+			res_move(qp, res);
+		free(qp->resp.res);
+		qp->resp.res = res;
+		qp->resp.res_max = n;
+	}
+	qp->resp.res_limit = n;
+	return 0;
+}
+
+/* @return READs and atomics that were executed and not answered yet. */
+static __rte_noinline uint32_t
+res_unanswered(const struct qp *qp)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < qp->resp.res_max; i++)
+		n += (qp->resp.pending >> i & 1) != 0 && !qp->resp.res[i].replay;
+	return n;
+}
+
+/* ---- Execution ---- */
 /*
  * @return the slot for a new READ or atomic, which is the oldest; NULL: the peer has more outstanding than allowed
  * (C9-95).
@@ -19,7 +85,8 @@ res_claim(struct transport *tp, struct qp *qp)
 		return NULL;
 	r = &qp->resp.res[qp->resp.res_head];
 	/* An unsent response to a duplicate is dropped: a peer that sends this request no longer waits for it. */
-	if (unlikely((qp->resp.pending >> qp->resp.res_head & 1) && !r->replay)) {
+	if (unlikely((qp->resp.pending >> qp->resp.res_head & 1) && !r->replay) ||
+	    (unlikely(qp->resp.res_limit < qp->resp.res_max) && res_unanswered(qp) >= qp->resp.res_limit)) {
 		tp->counters.resp_rd_atomic_exceeded++;
 		return NULL;
 	}

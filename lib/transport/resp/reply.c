@@ -13,7 +13,7 @@ response_bth(const struct qp *qp, uint8_t opcode, uint32_t psn)
 {
 	return (struct wire_bth){
 		.opcode = opcode | qp->prefix, .dqpn = qp->path.dest_qpn, .psn = psn, .pkey = qp->path.pkey,
-		.migreq = qp->path.mig == TP_MIG_MIGRATED,
+		.migreq = qp->path.mig == TP_MIG_MIGRATED, .mark = qp->rcv.reply_mark,
 	};
 }
 

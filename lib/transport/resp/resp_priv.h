@@ -65,6 +65,11 @@ void responder_read(struct transport *tp, struct qp *qp, const struct wire_pkt *
 void responder_atomic(struct transport *tp, struct qp *qp, const struct wire_pkt *p);
 void responder_atomic_write(struct transport *tp, struct qp *qp, const struct wire_pkt *p);
 void responder_flush(struct transport *tp, struct qp *qp, const struct wire_pkt *p);
+/**
+ * Set how many READs and atomics the peer may have outstanding. What is remembered of earlier ones is kept.
+ * @return 0 or ENOMEM.
+ */
+int responder_set_rd_atomic(struct qp *qp, uint8_t n);
 /** @return the remembered READ or atomic that @p psn belongs to, or NULL. */
 struct tp_res *responder_res_find(struct qp *qp, uint32_t psn);
 /**

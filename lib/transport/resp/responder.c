@@ -20,6 +20,7 @@ receiver_reset(struct qp *qp)
 		.srq = r->srq,
 		.xrcd = r->xrcd,
 		.rq_seen = r->rq.counter,
+		.sack_mark = sack_mark(r->sack_mark),
 		/* The rate of CNPs is limited per QP, whatever its connection. */
 		.cnp_next_ns = r->cnp_next_ns,
 	};
@@ -31,7 +32,7 @@ responder_reset(struct qp *qp)
 	struct qp_responder *r = &qp->resp;
 
 	UROCE_ASSERT(r->reads == NULL);
-	*r = (struct qp_responder){ .res_max = r->res_max, .res = r->res };
+	*r = (struct qp_responder){ .res_max = r->res_max, .res_limit = r->res_limit, .res = r->res };
 	for (uint32_t i = 0; i < r->res_max; i++)
 		r->res[i].used = false;
 }
@@ -120,17 +121,24 @@ data_request(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 		return;
 	}
 	qp->rcv.length += p->payload_bytes;
-	accepted(tp, qp, p);
 	if (!(f & WIRE_F_END)) {
 		qp->rcv.msg = f & WIRE_F_SEND ? TP_RMSG_SEND : TP_RMSG_WRITE;
+		accepted(tp, qp, p);
 		return;
 	}
 	qp->rcv.msg = TP_RMSG_NONE;
-	qp->rcv.msn = wire_psn_add(qp->rcv.msn, 1);
 	if (f & WIRE_F_SEND)
 		recv_complete(tp, qp, UROCE_WC_RECV, p);
 	else if (f & WIRE_F_IMM)
 		recv_complete(tp, qp, UROCE_WC_RECV_RDMA_WITH_IMM, p);
+	/*
+	 * The CQ had no room: the program will never learn of the message, so nobody may acknowledge it, not even on
+	 * behalf of the QP when it is destroyed (time_wait.c).
+	 */
+	if (unlikely(qp->state == UROCE_QPS_ERR))
+		return;
+	qp->rcv.msn = wire_psn_add(qp->rcv.msn, 1);
+	accepted(tp, qp, p);
 }
 
 /* Acknowledge again what was executed, but not beyond a READ or atomic whose response the peer may lack. */

@@ -20,6 +20,10 @@ sack_later(struct transport *tp, struct qp *qp)
 bool
 sack_hold(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 {
+	if (p->bth.mark != qp->rcv.sack_mark) {
+		tp->counters.rx_sack_unmarked++;
+		return false;
+	}
 	if (reorder_has(qp, p->bth.psn)) {
 		tp->counters.duplicate_request++;
 	} else if (reorder_hold(tp, qp, p)) {
@@ -47,6 +51,8 @@ sack_send(struct transport *tp, struct qp *qp)
 	wire_put_aeth(o.bth + o.op->off_aeth, WIRE_AETH_ACK | WIRE_AETH_CREDITS_INVALID, qp->rcv.msn);
 	at = tp_payload(&o);
 	wire_put32(at, SACK_MAGIC);
+	wire_put24(at + SACK_NONCE, qp->rcv.sack_nonce);
+	at[SACK_MARK] = qp->rcv.sack_mark;
 	for (uint32_t i = 0; i < SACK_WORDS; i++, word++) {
 		uint64_t bits = 0;
 
@@ -55,7 +61,7 @@ sack_send(struct transport *tp, struct qp *qp)
 			if (shift != 0)
 				bits |= qp->rcv.reorder->map[(word + 1) % SACK_WORDS] << (64 - shift);
 		}
-		wire_put64(at + 4 + 8 * i, bits);
+		wire_put64(at + SACK_BITMAP + 8 * i, bits);
 	}
 	tp_finish(tp, qp, &o, &b, SACK_PAYLOAD_BYTES);
 	tp->counters.sacks_sent++;
@@ -69,11 +75,18 @@ sack_offer_rx(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 	const uint8_t *at = p->bthp + p->op->off_reth;
 
 	if (p->bth.opcode != (qp->prefix | WIRE_OP_WRITE_ONLY) || wire_get32(at + 12) != 0 ||
-	    wire_get24(at) != SACK_OFFER_MAGIC || wire_get24(at + 3) != qp->path.dest_qpn ||
-	    wire_get24(at + 6) != qp->attr.rq_psn || (qp_sends(qp) && wire_get24(at + 9) != qp->attr.sq_psn) ||
+	    wire_get24(at) != SACK_OFFER_MAGIC || wire_get24(at + 3) != sack_origin(qp->path.dest_qpn, qp->attr.rq_psn) ||
+	    (qp_sends(qp) && wire_get24(at + 9) != qp->attr.sq_psn) ||
 	    !tp->c.ports[qp->path.port].features.selective_repeat)
 		return false;
 	tp->counters.sack_offers_received++;
+	if (qp->rcv.sack_on && qp->rcv.sack_nonce != wire_get24(at + 6)) {
+		/* The peer has found a stranger among the packets held: none of them can be trusted. */
+		reorder_return(tp, qp);
+		qp->rcv.sack_mark = sack_mark(qp->rcv.sack_mark);
+	}
+	qp->rcv.sack_nonce = wire_get24(at + 6);
+	qp->rcv.reply_mark = sack_mark(qp->rcv.sack_nonce);
 	qp->rcv.sack_on = true;
 	/*
 	 * Answer at once, so that no ACK replaces the SACK; but pending READ responses go out before an acknowledgement

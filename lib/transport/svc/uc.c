@@ -62,8 +62,13 @@ uc_rx(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 	if (f & WIRE_F_SEND) {
 		tp->counters.rx_send_requests += (f & WIRE_F_START) != 0;
 		status = recv_place(tp, qp, p->payload, p->payload_bytes, &verr);
+		/* The rest is dropped too, and the receive waits for the next message (9.9.3, class D). */
+		if (status == UROCE_WC_LOC_LEN_ERR) {
+			tp->counters.resp_local_length_error++;
+			drop_message(qp);
+			return;
+		}
 		if (status != 0) {
-			tp->counters.resp_local_length_error += status == UROCE_WC_LOC_LEN_ERR;
 			recv_fail(tp, qp, status, verr);
 			qp_error(tp, qp, -1, TP_BECAUSE(RECEIVE, verr));
 			return;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The receiving side of UD: one packet per message, received with 40 bytes of L3 header in front.
+ * The receiving side of UD: one packet per message, received with 40 bytes of L3 header in front. Anybody who knows the
+ * Q_Key can send here, so no datagram may end the QP.
  */
 #include "transport/core/checks_priv.h"
 #include "transport/core/qp_error_priv.h"
@@ -36,13 +37,18 @@ ud_rx(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 		tp->counters.rx_ud_no_wqe++;
 		return;
 	}
+	/* It is dropped, and the receive waits for the next one (9.9.3, class D). */
+	if (WIRE_GRH_BYTES + p->payload_bytes > qp->rcv.rwqe.room) {
+		tp->counters.resp_local_length_error++;
+		return;
+	}
 	tp->counters.rx_send_requests++;
 	make_grh(p, grh);
 	status = recv_place(tp, qp, grh, sizeof(grh), &verr);
 	if (status == 0)
 		status = recv_place(tp, qp, p->payload, p->payload_bytes, &verr);
+	/* The program's own mistake: a bad lkey, or an SGE that it shortened after it had posted it. */
 	if (unlikely(status != 0)) {
-		tp->counters.resp_local_length_error += status == UROCE_WC_LOC_LEN_ERR;
 		recv_fail(tp, qp, status, verr);
 		qp_error(tp, qp, -1, TP_BECAUSE(RECEIVE, verr));
 		return;

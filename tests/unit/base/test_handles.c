@@ -18,7 +18,7 @@ a_handle_leads_to_its_object(void **state)
 	struct handles t;
 	uint32_t i;
 
-	handles_init(&t);
+	handles_init(&t, 0);
 	for (i = 0; i < 100000; i++) {
 		h[i] = handles_add(&t, &things[i]);
 		assert_int_not_equal(h[i], HANDLE_NONE);
@@ -35,7 +35,7 @@ a_freed_handle_leads_nowhere_even_when_its_place_is_taken(void **state)
 	struct handles t;
 	uint32_t a, b;
 
-	handles_init(&t);
+	handles_init(&t, 0);
 	a = handles_add(&t, &things[0]);
 	handles_remove(&t, a);
 	assert_null(handles_get(&t, a));
@@ -52,7 +52,7 @@ invented_handles_lead_nowhere(void **state)
 	struct handles t;
 	uint32_t h, i;
 
-	handles_init(&t);
+	handles_init(&t, 0);
 	assert_null(handles_get(&t, 0));
 	h = handles_add(&t, &things[0]);
 	for (i = 0; i < 32; i++)
@@ -68,7 +68,7 @@ a_walk_finds_each_object_once_also_while_they_are_removed(void **state)
 	uint32_t h[50], pos = 0, n = 0, i;
 	int *p;
 
-	handles_init(&t);
+	handles_init(&t, 0);
 	for (i = 0; i < 50; i++)
 		h[i] = handles_add(&t, &things[i]);
 	for (i = 0; i < 50; i += 2)
@@ -83,6 +83,33 @@ a_walk_finds_each_object_once_also_while_they_are_removed(void **state)
 	handles_fini(&t);
 }
 
+static void
+with_a_seed_handles_begin_elsewhere(void **state)
+{
+	uint32_t differ = 0;
+
+	for (uint64_t seed = 1; seed <= 100; seed++) {
+		struct handles t, again;
+
+		handles_init(&t, seed);
+		handles_init(&again, seed);
+		for (uint32_t i = 0; i < 40; i++) {
+			uint32_t h = handles_add(&t, &things[i]);
+
+			assert_int_not_equal(h, HANDLE_NONE);
+			assert_int_equal(handles_add(&again, &things[i]), h);
+			assert_ptr_equal(handles_get(&t, h), &things[i]);
+			differ += h >> HANDLES_INDEX_BITS != 0;
+			handles_remove(&t, h);
+			assert_null(handles_get(&t, h));
+			assert_int_not_equal(handles_add(&t, &things[i]), h);
+		}
+		handles_fini(&t);
+		handles_fini(&again);
+	}
+	assert_in_range(differ, 3950, 4000);
+}
+
 int
 main(void)
 {
@@ -90,6 +117,7 @@ main(void)
 		cmocka_unit_test(a_handle_leads_to_its_object),
 		cmocka_unit_test(a_freed_handle_leads_nowhere_even_when_its_place_is_taken),
 		cmocka_unit_test(invented_handles_lead_nowhere),
+		cmocka_unit_test(with_a_seed_handles_begin_elsewhere),
 		cmocka_unit_test(a_walk_finds_each_object_once_also_while_they_are_removed),
 	};
 

@@ -327,14 +327,20 @@ int
 peer_hello(int sock)
 {
 	struct ctl_req q = peer_req(CTL_HELLO);
-	int mem = open("/proc/self/mem", O_RDWR | O_CLOEXEC), rc;
+	int fds[] = { open("/proc/self/mem", O_RDWR | O_CLOEXEC), open("/proc", O_PATH | O_CLOEXEC) }, rc;
 	struct ctl_rsp r;
 
 	q.hello.abi_version = UROCE_ABI_VERSION;
 	q.hello.pid = (uint32_t)getpid();
 	strcpy(q.hello.program, "test");
-	rc = peer_call(sock, &q, &mem, 1, &r, NULL, 0);
-	close(mem);
+	rc = peer_call(sock, &q, NULL, 0, &r, NULL, 0);
+	if (rc == 0) {
+		q = peer_req(CTL_MEMORY);
+		q.memory.pid = (uint32_t)getpid();
+		rc = peer_call(sock, &q, fds, 2, &r, NULL, 0);
+	}
+	close(fds[0]);
+	close(fds[1]);
 	return rc;
 }
 
@@ -342,19 +348,17 @@ void
 peer_open(struct peer *p)
 {
 	struct ctl_req q = peer_req(CTL_DEVICE_OPEN);
-	int pipefd[2], fds[CTL_MAX_FDS] = { -1, -1, -1, -1 };
+	int fds[CTL_MAX_FDS] = { -1, -1, -1, -1, -1 };
 	struct ctl_rsp r;
 
 	memset(p, 0, sizeof(*p));
 	p->sock = peer_connect();
 	assert_int_equal(peer_hello(p->sock), 0);
-	assert_int_equal(pipe2(pipefd, O_NONBLOCK | O_CLOEXEC), 0);
-	assert_int_equal(peer_call(p->sock, &q, &pipefd[1], 1, &r, fds, CTL_MAX_FDS), 0);
-	close(pipefd[1]);
-	p->async_fd = pipefd[0];
+	assert_int_equal(peer_call(p->sock, &q, NULL, 0, &r, fds, CTL_MAX_FDS), 0);
 	p->kick_fd = fds[0];
 	p->mem_fd = fds[2];
-	p->uffd = fds[3];
+	p->async_fd = fds[3];
+	p->uffd = fds[4];
 	p->dev = r.device_open;
 	assert_int_equal(p->dev.nb_engines, 1);
 	assert_int_equal(p->dev.have_uffd, p->uffd >= 0);

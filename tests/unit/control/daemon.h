@@ -67,7 +67,7 @@ int peer_handle(int sock, uint32_t op, uint32_t handle);
 uint32_t peer_pd(int sock);
 /** An empty request of @p op. */
 struct ctl_req peer_req(uint32_t op);
-/** HELLO with the process's memory. */
+/** HELLO, and the process's memory. */
 int peer_hello(int sock);
 
 /** A session with an open device. */

@@ -1,15 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Events of librdmacm's ids: those that nobody has read yet, and ids that move to another channel with theirs. */
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+#include <linux/userfaultfd.h>
 
 #include <cmocka.h>
 
@@ -75,7 +82,7 @@ id_moves_to_another_channel(void **state)
 	assert_true(daemon_wait_empty());
 }
 
-/** Wait until an event is in the pipe of @p ch, and leave it there. */
+/** Wait until an event is in the socket of @p ch, and leave it there. */
 static void
 wait_unread(struct channel *ch)
 {
@@ -92,7 +99,7 @@ unread_events_move_with_their_id(void **state)
 	struct conn t;
 	uint32_t i, id;
 
-	/* From the pipe. */
+	/* From the socket. */
 	conn_open(&t, own);
 	channel_open(&other);
 	assert_int_equal(peer_handle(t.server.sock, CTL_CM_DISCONNECT, t.s), 0);
@@ -102,7 +109,7 @@ unread_events_move_with_their_id(void **state)
 	channel_quiet(&other);
 	channel_close(&other);
 	conn_close(&t);
-	/* From behind others that the pipe has no room for: they stay, in order. */
+	/* From behind others that the socket has no room for: they stay, in order. */
 	channel_open(&t.client);
 	channel_open(&other);
 	for (i = 0; i < OTHERS; i++)
@@ -281,7 +288,7 @@ events_that_nobody_reads_are_bounded(void **state)
 	assert_true(daemon_wait_empty());
 }
 
-/* When its pipe can't be watched for room, a program is told by the end of its session that it misses events. */
+/* When its socket can't be watched for room, a program is told by the end of its session that it misses events. */
 static void
 session_whose_events_cannot_leave_ends(void **state)
 {
@@ -304,6 +311,105 @@ session_whose_events_cannot_leave_ends(void **state)
 	assert_true(daemon_wait_empty());
 }
 
+struct stuck_reader {
+	int fd;
+	void *page;
+	_Atomic bool reading, done;
+};
+
+static void *
+read_into_a_page_that_never_comes(void *arg)
+{
+	struct stuck_reader *r = arg;
+
+	atomic_store(&r->reading, true);
+	if (read(r->fd, r->page, sizeof(struct ctl_cm_event)) < 0)
+		fprintf(stderr, "read: %s\n", strerror(errno));
+	atomic_store(&r->done, true);
+	return NULL;
+}
+
+/* With a pipe, whose mutex the reader holds meanwhile, the control thread would wait for it for ever. */
+static void
+reader_whose_page_never_comes_keeps_nobody_waiting(void **state)
+{
+	enum { EVENTS = 700, PAGE = 4096 };
+	struct uffdio_api api = { .api = UFFD_API };
+	int uffd = (int)syscall(SYS_userfaultfd, O_CLOEXEC), i;
+	struct stuck_reader r = { 0 };
+	struct channel ch, other;
+	pthread_t thread;
+	uint32_t id;
+
+	if (uffd < 0 || ioctl(uffd, UFFDIO_API, &api) != 0)
+		skip();
+	channel_open(&ch);
+	channel_open(&other);
+	r.fd = ch.events;
+	r.page = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	assert_ptr_not_equal(r.page, MAP_FAILED);
+	assert_int_equal(ioctl(uffd, UFFDIO_REGISTER, &(struct uffdio_register){ .range = { (uintptr_t)r.page, PAGE },
+										 .mode = UFFDIO_REGISTER_MODE_MISSING }),
+			 0);
+	id = channel_create(&ch, CTL_CM_PS_TCP, UROCE_QPT_RC);
+	assert_int_equal(channel_resolve(&ch, id, channel_addr(elsewhere, CHANNEL_PORT), 9), 0);
+	wait_unread(&ch);
+	assert_int_equal(pthread_create(&thread, NULL, read_into_a_page_that_never_comes, &r), 0);
+	while (!atomic_load(&r.reading))
+		usleep(1000);
+	usleep(50000);
+	/* More than the socket has room for. */
+	for (i = 0; i < EVENTS; i++)
+		assert_int_equal(channel_resolve(&ch, id, channel_addr(elsewhere, CHANNEL_PORT), 9), 0);
+	assert_int_equal(channel_resolve(&other, channel_create(&other, CTL_CM_PS_TCP, UROCE_QPT_RC),
+					 channel_addr(own, CHANNEL_PORT), 9),
+			 0);
+	channel_expect(&other, 0, CTL_CM_EV_ADDR_RESOLVED, 0);
+	assert_false(atomic_load(&r.done));
+	/* Now it comes, and the rest is there. */
+	assert_int_equal(ioctl(uffd, UFFDIO_ZEROPAGE, &(struct uffdio_zeropage){ .range = { (uintptr_t)r.page, PAGE } }), 0);
+	assert_int_equal(pthread_join(thread, NULL), 0);
+	assert_int_equal(((struct ctl_cm_event *)r.page)->type, CTL_CM_EV_ADDR_ERROR);
+	for (i = 0; i < EVENTS; i++)
+		channel_expect(&ch, id, CTL_CM_EV_ADDR_ERROR, -EHOSTUNREACH);
+	channel_quiet(&ch);
+	munmap(r.page, PAGE);
+	close(uffd);
+	channel_close(&ch);
+	channel_close(&other);
+	assert_true(daemon_wait_empty());
+}
+
+/* UCX waits this way: each event is an edge, the flag is the program's own, and what was read is not there again. */
+static void
+event_socket_can_be_polled_edge_triggered(void **state)
+{
+	struct epoll_event e = { .events = EPOLLIN | EPOLLET };
+	int ep = epoll_create1(EPOLL_CLOEXEC), i;
+	struct ctl_cm_event ev;
+	struct channel ch;
+	uint32_t id;
+
+	channel_open(&ch);
+	assert_int_equal(fcntl(ch.events, F_SETFL, fcntl(ch.events, F_GETFL) | O_NONBLOCK), 0);
+	assert_int_equal(epoll_ctl(ep, EPOLL_CTL_ADD, ch.events, &e), 0);
+	assert_int_equal(epoll_wait(ep, &e, 1, 0), 0);
+	id = channel_create(&ch, CTL_CM_PS_TCP, UROCE_QPT_RC);
+	for (i = 0; i < 3; i++) {
+		assert_int_equal(channel_resolve(&ch, id, channel_addr(elsewhere, CHANNEL_PORT), 9), 0);
+		assert_int_equal(epoll_wait(ep, &e, 1, CHANNEL_EVENT_MS), 1);
+		assert_int_equal(e.events, EPOLLIN);
+		assert_int_equal(epoll_wait(ep, &e, 1, 0), 0);
+	}
+	for (i = 0; i < 3; i++)
+		assert_int_equal(read(ch.events, &ev, sizeof(ev)), sizeof(ev));
+	assert_int_equal(read(ch.events, &ev, sizeof(ev)), -1);
+	assert_int_equal(errno, EAGAIN);
+	close(ep);
+	channel_close(&ch);
+	assert_true(daemon_wait_empty());
+}
+
 int
 main(void)
 {
@@ -315,6 +421,8 @@ main(void)
 		cmocka_unit_test(no_event_is_lost_while_nobody_reads),
 		cmocka_unit_test(events_that_nobody_reads_are_bounded),
 		cmocka_unit_test(session_whose_events_cannot_leave_ends),
+		cmocka_unit_test(reader_whose_page_never_comes_keeps_nobody_waiting),
+		cmocka_unit_test(event_socket_can_be_polled_edge_triggered),
 	};
 
 	return DAEMON_TESTS(tests, 16, 64, NULL);

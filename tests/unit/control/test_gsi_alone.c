@@ -53,8 +53,8 @@ alone_up(struct alone *a)
 	a->port = net_port_open(&a->conf.ports[0].net, 0, 1, &ec.sh, err, sizeof(err));
 	if (a->port == NULL)
 		fail_msg("%s", err);
-	ec.sh.mrs = a->mrs = mr_table_create(4, NULL);
-	ec.sh.qps = a->qps = qp_table_create(4, NULL);
+	ec.sh.mrs = a->mrs = mr_table_create(4, NULL, 0);
+	ec.sh.qps = a->qps = qp_table_create(4, NULL, 0);
 	a->engine = engine_create(&ec);
 	assert_non_null(a->engine);
 	net_port_set_sender(a->port, send_packet, a, daemon_pool());

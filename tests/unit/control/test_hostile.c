@@ -3,7 +3,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -12,10 +14,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -23,6 +28,41 @@
 #include "daemon.h"
 
 enum { MAX_SESSIONS = 40, MAX_QP = 100, LINGER_SECONDS = 20, PATIENCE_SECONDS = 3, KICKS = 3000 };
+
+/** Memory that changes while the daemon looks at it: at @p at is the file @p mine, or @p others, which we may only read. */
+static struct {
+	uint8_t *at;
+	int mine, others;
+	bool before, after; /**< when others is mapped there: when the daemon opens it, and from then on */
+} swap;
+
+static void
+map_here(int fd, int prot)
+{
+	if (mmap(swap.at, 4096, prot, MAP_SHARED | MAP_FIXED, fd, 0) == MAP_FAILED)
+		abort();
+}
+
+/** The daemon's call. */
+int
+openat(int dir, const char *path, int flags, ...)
+{
+	bool ours = swap.at != NULL && strncmp(path, "map_files/", 10) == 0;
+	mode_t mode = 0;
+	va_list ap;
+	int fd;
+
+	va_start(ap, flags);
+	if (flags & O_CREAT)
+		mode = va_arg(ap, mode_t);
+	va_end(ap);
+	if (ours)
+		map_here(swap.before ? swap.others : swap.mine, swap.before ? PROT_READ : PROT_READ | PROT_WRITE);
+	fd = (int)syscall(SYS_openat, dir, path, flags, mode);
+	if (ours)
+		map_here(swap.after ? swap.others : swap.mine, swap.after ? PROT_READ : PROT_READ | PROT_WRITE);
+	return fd;
+}
 
 /** The daemon answers others soon. A test that hangs it can't go on: everything later would only hang too. */
 static void
@@ -39,59 +79,205 @@ assert_answers_soon(void)
 	close(sock);
 }
 
-/** @return what of @p fd tells two descriptors of one file from those of others. */
-static struct stat
-identity(int fd)
-{
-	struct stat st;
-
-	assert_int_equal(fstat(fd, &st), 0);
-	return st;
-}
-
-/** @return how many descriptors other than @p a and @p b, which are ours, write to the pipe and may wait for room in
- * it. */
-static unsigned int
-blocking_writers(int a, int b)
-{
-	struct stat want = identity(a), st;
-	unsigned int n = 0;
-	int fd, flags;
-
-	for (fd = 0; fd < 4096; fd++) {
-		if (fd == a || fd == b || fstat(fd, &st) != 0 || st.st_ino != want.st_ino || st.st_dev != want.st_dev)
-			continue;
-		flags = fcntl(fd, F_GETFL);
-		n += (flags & O_ACCMODE) != O_RDONLY && !(flags & O_NONBLOCK);
-	}
-	return n;
-}
-
-/** The flags of an open file are common to all who have it, and the program keeps it. */
+/** Ask for a QP in another state. */
 static void
-a_program_cant_make_its_pipes_block_the_daemon(void **state)
+set_state(int sock, uint32_t handle, enum uroce_qp_state state)
 {
-	struct ctl_req q = peer_req(CTL_DEVICE_OPEN);
-	int async[2], channel[2], sock = peer_connect();
+	struct ctl_req q = peer_req(CTL_QP_MODIFY);
 	struct ctl_rsp r;
 
-	assert_int_equal(peer_hello(sock), 0);
-	assert_int_equal(pipe2(async, O_NONBLOCK | O_CLOEXEC), 0);
-	assert_int_equal(peer_call(sock, &q, &async[1], 1, &r, NULL, 0), 0);
-	assert_int_equal(fcntl(async[1], F_SETFL, 0), 0);
-	assert_int_equal(blocking_writers(async[0], async[1]), 0);
+	q.qp_modify.handle = handle;
+	q.qp_modify.mask = UROCE_QP_STATE;
+	if (state == UROCE_QPS_INIT)
+		q.qp_modify.mask |= UROCE_QP_PKEY_INDEX | UROCE_QP_PORT | UROCE_QP_ACCESS_FLAGS;
+	q.qp_modify.attr = (struct uroce_qp_attr){ .qp_state = state, .port_num = 1 };
+	assert_int_equal(peer_call(sock, &q, NULL, 0, &r, NULL, 0), 0);
+}
 
-	assert_int_equal(pipe2(channel, O_NONBLOCK | O_CLOEXEC), 0);
+/** A program that reads no events for a while loses none, as long as there are not too many. */
+static void
+asynchronous_events_wait_for_their_reader(void **state)
+{
+	enum { EVENTS = 1500, READ_MS = 2000 };
+	struct ctl_req q = peer_req(CTL_SRQ_CREATE);
+	struct ctl_cq_create_rsp cq;
+	struct ctl_async_event ev;
+	uint32_t pd, srq, i;
+	struct pollfd fd;
+	struct ctl_rsp r;
+	struct peer p;
+	int out = -1;
+
+	peer_open(&p);
+	pd = peer_pd(p.sock);
+	cq = peer_cq(&p, 16);
+	q.srq_create = (struct ctl_srq_create_req){ .pd = pd, .max_wr = 16, .max_sge = 1 };
+	assert_int_equal(peer_call(p.sock, &q, NULL, 0, &r, &out, 1), 0);
+	peer_segment(&p, &r.srq_create.seg, out);
+	srq = r.srq_create.handle;
+	q = peer_req(CTL_QP_CREATE);
+	q.qp_create = (struct ctl_qp_create_req){
+		.cookie = 77, .type = UROCE_QPT_RC, .pd = pd, .send_cq = cq.handle, .recv_cq = cq.handle, .srq = srq, .cap = { 1, 0, 1, 0, 0 }
+	};
+	assert_int_equal(peer_call(p.sock, &q, NULL, 0, &r, &out, 1), 0);
+	peer_segment(&p, &r.qp_create.seg, out);
+	for (i = 0; i < EVENTS; i++) {
+		set_state(p.sock, r.qp_create.handle, UROCE_QPS_INIT);
+		set_state(p.sock, r.qp_create.handle, UROCE_QPS_ERR);
+		set_state(p.sock, r.qp_create.handle, UROCE_QPS_RESET);
+	}
+	fd = (struct pollfd){ .fd = p.async_fd, .events = POLLIN };
+	for (i = 0; i < EVENTS; i++) {
+		assert_int_equal(poll(&fd, 1, READ_MS), 1);
+		assert_int_equal(read(p.async_fd, &ev, sizeof(ev)), sizeof(ev));
+		assert_int_equal(ev.type, UROCE_EVENT_QP_LAST_WQE_REACHED);
+		assert_int_equal(ev.cookie, 77);
+	}
+	assert_int_equal(poll(&fd, 1, 0), 0);
+	peer_close(&p);
+	assert_true(daemon_wait_empty());
+}
+
+/** Nothing that a program does with its ends of a channel's sockets reaches the daemon: each is used with flags of the call. */
+static void
+a_program_cant_make_its_channel_block_the_daemon(void **state)
+{
+	struct ctl_req q = peer_req(CTL_CHANNEL_CREATE);
+	struct ctl_comp_event ev = { 0 };
+	int fds[2], first = 0, one = 1;
+	uint32_t channel;
+	struct ctl_rsp r;
+	struct peer p;
+
+	peer_open(&p);
+	assert_int_equal(peer_call(p.sock, &q, NULL, 0, &r, fds, 2), 0);
+	channel = r.handle.handle;
+	/* What the program sends there, the daemon need not receive or close. */
+	assert_int_equal(send(fds[0], &ev, sizeof(ev), MSG_DONTWAIT | MSG_NOSIGNAL), -1);
+	assert_int_equal(errno, EPIPE);
+	assert_int_equal(fcntl(fds[1], F_SETFL, 0), 0);
+	assert_int_equal(setsockopt(fds[1], SOL_SOCKET, SO_SNDBUF, &one, sizeof(one)), 0);
+	while (send(fds[1], &ev, sizeof(ev), MSG_DONTWAIT) == (ssize_t)sizeof(ev))
+		first++;
+	assert_int_equal(errno, EAGAIN);
 	q = peer_req(CTL_CQ_CREATE);
-	q.cq_create = (struct ctl_cq_create_req){ .cqe = 10, .has_channel = 1 };
-	assert_int_equal(peer_call(sock, &q, &channel[1], 1, &r, NULL, 0), 0);
-	assert_int_equal(fcntl(channel[1], F_SETFL, 0), 0);
-	assert_int_equal(blocking_writers(channel[0], channel[1]), 0);
+	q.cq_create = (struct ctl_cq_create_req){ .cqe = 10, .has_channel = 1, .channel = channel };
+	assert_int_equal(peer_call(p.sock, &q, NULL, 0, &r, &one, 1), 0);
+	peer_segment(&p, &r.cq_create.seg, one);
+	/* It is in use. */
+	assert_int_equal(peer_handle(p.sock, CTL_CHANNEL_DESTROY, channel), EBUSY);
+	assert_int_equal(peer_handle(p.sock, CTL_CQ_DESTROY, r.cq_create.handle), 0);
+	assert_int_equal(peer_handle(p.sock, CTL_CHANNEL_DESTROY, channel), 0);
+	assert_int_equal(peer_handle(p.sock, CTL_CHANNEL_DESTROY, channel), EINVAL);
+	close(fds[0]);
+	close(fds[1]);
+	peer_close(&p);
+	assert_true(daemon_wait_empty());
+}
+
+/** Send two descriptors as this program's memory. @return the status of that. */
+static int
+hello_with(int mem, int proc)
+{
+	struct ctl_req q = peer_req(CTL_HELLO);
+	int fds[] = { mem, proc }, sock = peer_connect(), rc;
+	struct ctl_rsp r;
+
+	q.hello.abi_version = UROCE_ABI_VERSION;
+	rc = peer_call(sock, &q, NULL, 0, &r, NULL, 0);
+	q = peer_req(CTL_MEMORY);
+	q.memory.pid = (uint32_t)getpid();
+	if (rc == 0)
+		rc = peer_call(sock, &q, fds, 2, &r, NULL, 0);
 	close(sock);
-	close(async[0]);
-	close(async[1]);
-	close(channel[0]);
-	close(channel[1]);
+	return rc;
+}
+
+static int
+open_below(const char *folder, const char *name, int flags)
+{
+	char path[128];
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/%s", folder, name);
+	fd = open(path, flags | O_CLOEXEC);
+	if (fd < 0) {
+		perror(path);
+		_exit(2);
+	}
+	return fd;
+}
+
+/** A file of procfs whose writing has effects with the writer's rights. */
+#define DANGEROUS "/proc/sys/kernel/ns_last_pid"
+
+/** In a mount namespace of its own: @p folder has a file that ends in "1/mem", and a procfs. @return what was wrong, or 0. */
+static int
+pretend(const char *folder)
+{
+	int own = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC), dir = open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC), root;
+	char path[128], pid[32];
+
+	snprintf(path, sizeof(path), "%s/proc", folder);
+	if (unshare(CLONE_NEWNS) != 0 || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
+	    mount("proc", path, "proc", 0, NULL) != 0)
+		return 77;
+	root = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	snprintf(path, sizeof(path), "%s/1/mem", folder);
+	if (mount(DANGEROUS, path, NULL, MS_BIND, NULL) != 0)
+		return 77;
+	/* Another file, in our procfs and in that one; in a folder that isn't procfs's root. */
+	if (hello_with(open_below(folder, "1/mem", O_RDWR), own) != EINVAL)
+		return 3;
+	if (hello_with(open_below(folder, "1/mem", O_RDWR), dir) != EINVAL)
+		return 4;
+	/* What a container has is right. */
+	snprintf(pid, sizeof(pid), "proc/%d/mem", (int)getpid());
+	if (hello_with(open_below(folder, pid, O_RDWR), root) != 0)
+		return 5;
+	if (hello_with(open_below(folder, pid, O_RDWR), own) != EINVAL || hello_with(open_below(folder, pid, O_RDONLY), root) != EINVAL ||
+	    hello_with(open_below(folder, pid, O_PATH), root) != EINVAL)
+		return 6;
+	/* But not another file there under its name. */
+	snprintf(path, sizeof(path), "%s/%s", folder, pid);
+	if (mount(DANGEROUS, path, NULL, MS_BIND, NULL) != 0)
+		return 77;
+	if (hello_with(open_below(folder, pid, O_RDWR), root) != EINVAL)
+		return 7;
+	snprintf(path, sizeof(path), "%s/proc/sys/kernel/ns_last_pid", folder);
+	return hello_with(open(path, O_RDWR | O_CLOEXEC), root) == EINVAL ? 0 : 8;
+}
+
+static void
+only_memory_of_a_process_is_taken_for_it(void **state)
+{
+	char folder[] = "/tmp/uroce-mem-XXXXXX", path[64];
+	int status = 0;
+	pid_t child;
+
+	if (geteuid() != 0)
+		skip();
+	assert_non_null(mkdtemp(folder));
+	snprintf(path, sizeof(path), "%s/proc", folder);
+	assert_int_equal(mkdir(path, 0700), 0);
+	snprintf(path, sizeof(path), "%s/1", folder);
+	assert_int_equal(mkdir(path, 0700), 0);
+	snprintf(path, sizeof(path), "%s/1/mem", folder);
+	close(open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
+	child = fork();
+	if (child == 0)
+		_exit(pretend(folder));
+	assert_int_equal(waitpid(child, &status, 0), child);
+	unlink(path);
+	snprintf(path, sizeof(path), "%s/1", folder);
+	rmdir(path);
+	snprintf(path, sizeof(path), "%s/proc", folder);
+	rmdir(path);
+	rmdir(folder);
+	assert_true(WIFEXITED(status));
+	if (WEXITSTATUS(status) == 77)
+		skip();
+	assert_int_equal(WEXITSTATUS(status), 0);
 	assert_true(daemon_wait_empty());
 }
 
@@ -164,6 +350,70 @@ lingering_socket(int *listener, int *other)
 	return fd;
 }
 
+/** @return the status of the registration of the page at swap.at, to be written. */
+static int
+register_page(struct peer *p, uint32_t pd)
+{
+	struct {
+		struct ctl_req q;
+		struct ctl_seg seg;
+	} m = { .q = peer_req(CTL_MR_REG) };
+	uint64_t va = (uintptr_t)swap.at;
+	struct ctl_rsp r;
+
+	m.q.mr_reg = (struct ctl_mr_reg_req){
+		.pd = pd, .access = UROCE_ACCESS_LOCAL_WRITE, .addr = va, .length = 4096, .nb_segs = 1, .nb_in_msg = 1
+	};
+	m.seg = (struct ctl_seg){ .va = va, .length = 4096, .kind = CTL_SEG_SHARED, .map_start = va, .map_end = va + 4096 };
+	assert_int_equal(peer_send(p->sock, &m, sizeof(m), NULL, 0), 0);
+	assert_true(peer_recv(p->sock, &r, NULL, 0));
+	return r.status;
+}
+
+/* What the daemon opens, and what it knows of the program's rights, must be of the same file. */
+static void
+a_mapping_that_changes_gives_no_right(void **state)
+{
+	struct peer p;
+	char link[32];
+	uint32_t pd;
+	int fd;
+
+	peer_open(&p);
+	if (!p.dev.privileged) {
+		peer_close(&p);
+		skip();
+	}
+	pd = peer_pd(p.sock);
+	swap.mine = memfd_create("mine", MFD_CLOEXEC);
+	fd = memfd_create("others", MFD_CLOEXEC);
+	assert_int_equal(ftruncate(swap.mine, 4096), 0);
+	assert_int_equal(ftruncate(fd, 4096), 0);
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+	swap.others = open(link, O_RDONLY | O_CLOEXEC);
+	/* In the middle of another mapping, so that it is not merged with its neighbours. */
+	swap.at = mmap(NULL, 3 * 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	assert_ptr_not_equal(swap.at, MAP_FAILED);
+	swap.at += 4096;
+	map_here(swap.mine, PROT_READ | PROT_WRITE);
+	assert_int_equal(register_page(&p, pd), 0);
+	swap.before = true;
+	assert_int_equal(register_page(&p, pd), EOPNOTSUPP);
+	swap.after = true;
+	assert_int_equal(register_page(&p, pd), EFAULT);
+	swap.before = false;
+	assert_int_equal(register_page(&p, pd), EOPNOTSUPP);
+	swap.after = false;
+	assert_int_equal(register_page(&p, pd), 0);
+	munmap(swap.at - 4096, 3 * 4096);
+	swap.at = NULL;
+	close(swap.mine);
+	close(swap.others);
+	close(fd);
+	peer_close(&p);
+	assert_true(daemon_wait_empty());
+}
+
 static void
 a_descriptor_that_closes_slowly_keeps_nobody_waiting(void **state)
 {
@@ -171,6 +421,10 @@ a_descriptor_that_closes_slowly_keeps_nobody_waiting(void **state)
 	int sock = peer_connect(), listener, other, fd;
 
 	fd = lingering_socket(&listener, &other);
+	/* Before HELLO the kernel refuses it, if it can. */
+	if (peer_send(sock, &q, sizeof(q), &fd, 1) != EPERM)
+		skip();
+	assert_int_equal(peer_hello(sock), 0);
 	assert_int_equal(peer_send(sock, &q, sizeof(q), &fd, 1), 0);
 	close(fd);
 	assert_answers_soon();
@@ -186,6 +440,7 @@ too_many_slow_descriptors_keep_nobody_waiting(void **state)
 	int sock = peer_connect(), listener, other, fd, fds[6];
 	unsigned int i;
 
+	assert_int_equal(peer_hello(sock), 0);
 	/* Those that don't fit are the kernel's to close, on our thread. */
 	fd = lingering_socket(&listener, &other);
 	for (i = 0; i < 5; i++)
@@ -322,7 +577,10 @@ int
 main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_program_cant_make_its_pipes_block_the_daemon),
+		cmocka_unit_test(asynchronous_events_wait_for_their_reader),
+		cmocka_unit_test(a_program_cant_make_its_channel_block_the_daemon),
+		cmocka_unit_test(only_memory_of_a_process_is_taken_for_it),
+		cmocka_unit_test(a_mapping_that_changes_gives_no_right),
 		cmocka_unit_test(a_program_cant_make_its_doorbell_block_the_daemon),
 		cmocka_unit_test(a_lease_on_shared_memory_keeps_nobody_waiting),
 		cmocka_unit_test(a_descriptor_that_closes_slowly_keeps_nobody_waiting),

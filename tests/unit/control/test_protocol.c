@@ -132,7 +132,7 @@ order_is_kept_hello_then_device(void **state)
 }
 
 static void
-hello_takes_only_memory_descriptors_and_terminated_names(void **state)
+memory_is_taken_once_and_names_must_end(void **state)
 {
 	static const char *const paths[] = { "/dev/null", "/proc/self/maps", "/proc/self/status", "/tmp" };
 	int sock = peer_connect(), fd;
@@ -141,6 +141,11 @@ hello_takes_only_memory_descriptors_and_terminated_names(void **state)
 	size_t i;
 
 	q.hello.abi_version = UROCE_ABI_VERSION;
+	memset(q.hello.program, 'x', sizeof(q.hello.program));
+	assert_int_equal(peer_call(sock, &q, NULL, 0, &r, NULL, 0), EINVAL);
+	q.hello.program[0] = '\0';
+	assert_int_equal(peer_call(sock, &q, NULL, 0, &r, NULL, 0), 0);
+	q = peer_req(CTL_MEMORY);
 	for (i = 0; i < 4; i++) {
 		fd = open(paths[i], O_RDONLY);
 		assert_true(fd >= 0);
@@ -150,9 +155,12 @@ hello_takes_only_memory_descriptors_and_terminated_names(void **state)
 	fd = open("/proc/self/mem", O_RDONLY);
 	assert_int_equal(peer_call(sock, &q, &fd, 1, &r, NULL, 0), EINVAL);
 	close(fd);
-	memset(q.hello.program, 'x', sizeof(q.hello.program));
 	assert_int_equal(peer_call(sock, &q, NULL, 0, &r, NULL, 0), EINVAL);
-	assert_int_equal(peer_hello(sock), 0);
+	fd = open("/proc/self/mem", O_RDWR);
+	assert_int_equal(peer_call(sock, &q, &fd, 1, &r, NULL, 0), 0);
+	/* Once. */
+	assert_int_equal(peer_call(sock, &q, &fd, 1, &r, NULL, 0), EINVAL);
+	close(fd);
 	close(sock);
 	daemon_assert_well();
 }
@@ -172,17 +180,32 @@ descriptors_that_nobody_asked_for_are_closed(void **state)
 	/* An answer to one request says that all of the one before is done. */
 	assert_int_equal(peer_call(p.sock, &q, NULL, 0, &r, NULL, 0), 0);
 	before = daemon_counts().fds;
-	for (i = 1; i < 60; i++)
+	for (i = 1; i < 3; i++)
 		assert_int_equal(peer_call(p.sock, &q, fds, i, &r, NULL, 0), EINVAL);
+	/* No request has so many: that is the end of the session. */
+	for (i = 3; i < 60; i++) {
+		sock = peer_connect();
+		assert_int_equal(peer_hello(sock), 0);
+		assert_int_equal(peer_send(sock, &q, sizeof(q), fds, i), 0);
+		/* The end of the connection may be reported before the reply is delivered. */
+		if (!peer_recv(sock, &r, NULL, 0))
+			assert_true(peer_recv(sock, &r, NULL, 0));
+		assert_int_equal(r.status, EINVAL);
+		assert_false(peer_recv(sock, &r, NULL, 0));
+		close(sock);
+	}
 	q = peer_req(CTL_CQ_CREATE);
 	q.cq_create.cqe = 1;
-	/* One too many, one too few, and none that is a channel. */
+	/* A descriptor too many, no channel of this session, and one too many channels. */
 	assert_int_equal(peer_call(p.sock, &q, fds, 1, &r, NULL, 0), EINVAL);
 	q.cq_create.has_channel = 1;
 	assert_int_equal(peer_call(p.sock, &q, NULL, 0, &r, NULL, 0), EINVAL);
-	assert_int_equal(peer_call(p.sock, &q, fds, 1, &r, NULL, 0), EINVAL);
+	q.cq_create.has_channel = 2;
+	assert_int_equal(peer_call(p.sock, &q, NULL, 0, &r, NULL, 0), EINVAL);
 	q = peer_req(CTL_PD_ALLOC);
 	assert_int_equal(peer_call(p.sock, &q, NULL, 0, &r, NULL, 0), 0);
+	for (i = 0; daemon_counts().fds != before && i < 2000; i++)
+		usleep(1000);
 	assert_int_equal(daemon_counts().fds, before);
 	/* Sent and never taken out of the socket. */
 	sock = peer_connect();
@@ -296,7 +319,7 @@ main(void)
 		cmocka_unit_test(wrong_sizes_are_refused),
 		cmocka_unit_test(another_version_gets_the_daemons_and_the_end),
 		cmocka_unit_test(order_is_kept_hello_then_device),
-		cmocka_unit_test(hello_takes_only_memory_descriptors_and_terminated_names),
+		cmocka_unit_test(memory_is_taken_once_and_names_must_end),
 		cmocka_unit_test(descriptors_that_nobody_asked_for_are_closed),
 		cmocka_unit_test(a_thousand_connections_come_and_go),
 		cmocka_unit_test(too_many_sessions_are_told_so),

@@ -112,8 +112,8 @@ host_up(struct host *h, uint8_t number, unsigned int nb_engines)
 	h->nb_engines = nb_engines;
 	h->sh.qsbr = zeroed(rte_rcu_qsbr_get_memsize(nb_engines));
 	assert_int_equal(rte_rcu_qsbr_init(h->sh.qsbr, nb_engines), 0);
-	h->sh.mrs = mr_table_create(MAX_MR, h->sh.qsbr);
-	h->sh.qps = qp_table_create(MAX_QP, h->sh.qsbr);
+	h->sh.mrs = mr_table_create(MAX_MR, h->sh.qsbr, 0);
+	h->sh.qps = qp_table_create(MAX_QP, h->sh.qsbr, 0);
 	snprintf(name, sizeof(name), "pool%u", number);
 	h->sh.pool = rte_pktmbuf_pool_create(name, POOL_MBUFS, 0, 0, RTE_PKTMBUF_HEADROOM + WIRE_MAX_FRAME_BYTES,
 					  SOCKET_ID_ANY);

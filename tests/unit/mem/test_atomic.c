@@ -14,7 +14,7 @@ static uint8_t *image;
 static int
 set_up(void **state)
 {
-	t = mr_table_create(64, NULL);
+	t = mr_table_create(64, NULL, 0);
 	self.mem_fd = open("/proc/self/mem", O_RDWR);
 	image = aligned_alloc(64, 4096);
 	return t == NULL || self.mem_fd < 0 || image == NULL;

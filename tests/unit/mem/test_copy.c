@@ -17,7 +17,7 @@ static struct mem_owner self;
 static int
 set_up(void **state)
 {
-	t = mr_table_create(64, NULL);
+	t = mr_table_create(64, NULL, 0);
 	self.mem_fd = open("/proc/self/mem", O_RDWR);
 	return t == NULL || self.mem_fd < 0;
 }

@@ -30,16 +30,16 @@ params(void)
 static void
 table_refuses_bad_sizes(void **state)
 {
-	assert_null(mr_table_create(0, NULL));
+	assert_null(mr_table_create(0, NULL, 0));
 	assert_int_equal(errno, EINVAL);
-	assert_null(mr_table_create(UROCE_MAX_MR + 1, NULL));
+	assert_null(mr_table_create(UROCE_MAX_MR + 1, NULL, 0));
 	assert_int_equal(errno, EINVAL);
 }
 
 static void
 key_finds_its_mr_until_destroyed(void **state)
 {
-	struct mr_table *t = mr_table_create(4, NULL);
+	struct mr_table *t = mr_table_create(4, NULL, 0);
 	struct mr *a = make_mapped(t, 0x1000, buf, 64), *b = make_mapped(t, 0x1000, buf, 64);
 	uint32_t ka = a->key, kb = b->key;
 
@@ -59,7 +59,7 @@ key_finds_its_mr_until_destroyed(void **state)
 static void
 unknown_keys_find_nothing(void **state)
 {
-	struct mr_table *t = mr_table_create(4, NULL);
+	struct mr_table *t = mr_table_create(4, NULL, 0);
 	struct mr *a = make_mapped(t, 0x1000, buf, 64);
 
 	assert_null(mr_get(t, a->key ^ 1));
@@ -76,7 +76,7 @@ static void
 stale_key_stays_stale_for_as_long_as_possible(void **state)
 {
 	enum { SLOTS = 8 };
-	struct mr_table *t = mr_table_create(SLOTS, NULL);
+	struct mr_table *t = mr_table_create(SLOTS, NULL, 0);
 	struct mr *mr = make_mapped(t, 0x1000, buf, 64);
 	uint32_t first = mr->key, n;
 
@@ -96,7 +96,7 @@ static void
 full_table_gives_enomem_and_recovers(void **state)
 {
 	enum { SLOTS = 5 };
-	struct mr_table *t = mr_table_create(SLOTS, NULL);
+	struct mr_table *t = mr_table_create(SLOTS, NULL, 0);
 	struct mr_params p = params();
 	struct mr *mrs[SLOTS], *more = NULL;
 	int i;
@@ -116,7 +116,7 @@ full_table_gives_enomem_and_recovers(void **state)
 static void
 check_wants_pd_access_and_range(void **state)
 {
-	struct mr_table *t = mr_table_create(4, NULL);
+	struct mr_table *t = mr_table_create(4, NULL, 0);
 	struct mr_params p = params();
 	struct mr *mr;
 	uint64_t va = p.iova, end = va + p.length;
@@ -141,7 +141,7 @@ check_wants_pd_access_and_range(void **state)
 static void
 check_survives_wrap_around(void **state)
 {
-	struct mr_table *t = mr_table_create(4, NULL);
+	struct mr_table *t = mr_table_create(4, NULL, 0);
 	struct mr_params p = params();
 	struct mr *low, *high;
 
@@ -169,7 +169,7 @@ check_survives_wrap_around(void **state)
 static void
 zero_length_is_good_inside_and_at_the_end_only(void **state)
 {
-	struct mr_table *t = mr_table_create(4, NULL);
+	struct mr_table *t = mr_table_create(4, NULL, 0);
 	struct mr_params p = params();
 	struct mr *mr, *empty;
 
@@ -201,7 +201,7 @@ create_refuses_bad_access(void **state)
 		LOCAL | 1u << 10,
 		LOCAL | 1u << 31,
 	};
-	struct mr_table *t = mr_table_create(4, NULL);
+	struct mr_table *t = mr_table_create(4, NULL, 0);
 	struct mr_params p = params();
 	struct mr *mr;
 	size_t i;
@@ -230,7 +230,7 @@ create_refuses_segments_that_dont_cover_the_range(void **state)
 		{ { 0x10040, 64, buf }, { 0x10000, 64, buf } },             /* descending */
 		{ { 0x10000, 64, buf }, { 0x10040, 64, NULL } },            /* remote, of nobody */
 	};
-	struct mr_table *t = mr_table_create(4, NULL);
+	struct mr_table *t = mr_table_create(4, NULL, 0);
 	struct mr_params p = params();
 	struct mr *mr;
 	size_t i;
@@ -254,7 +254,7 @@ pieces_that_continue_each_other_become_one(void **state)
 {
 	const struct mem_seg joined[] = { { 0x1000, 32, buf }, { 0x1020, 32, buf + 32 }, { 0x1040, 8, buf + 64 } };
 	const struct mem_seg apart[] = { { 0x1000, 32, buf }, { 0x1020, 32, buf + 64 }, { 0x1040, 8, buf + 96 } };
-	struct mr_table *t = mr_table_create(4, NULL);
+	struct mr_table *t = mr_table_create(4, NULL, 0);
 	struct mr *a = make_mr(t, joined, 3, NULL), *b = make_mr(t, apart, 3, NULL);
 
 	assert_int_equal(a->nb_segs, 1);
@@ -276,7 +276,7 @@ count_release(struct mr *mr, void *arg)
 static void
 release_is_called_once_per_mr(void **state)
 {
-	struct mr_table *t = mr_table_create(4, NULL);
+	struct mr_table *t = mr_table_create(4, NULL, 0);
 	struct mr_params p = params();
 	struct mr *mrs[3];
 	int released = 0, i;
@@ -355,7 +355,7 @@ destroy_waits_until_no_reader_has_it(void **state)
 	struct mr *mr;
 
 	assert_int_equal(rte_rcu_qsbr_init(qsbr, 1), 0);
-	r.t = mr_table_create(4, qsbr);
+	r.t = mr_table_create(4, qsbr, 0);
 	p.release = note_release;
 	p.release_arg = &r;
 	assert_int_equal(mr_create(r.t, &p, &mr), 0);

@@ -35,7 +35,7 @@ mr_with(struct mr_table *t, uint32_t pd, uint32_t access)
 static void
 bed_up(struct bed *b, enum mw_type type)
 {
-	b->t = mr_table_create(8, NULL);
+	b->t = mr_table_create(8, NULL, 0);
 	/* What a window grants need not be granted by the MR's own key. */
 	b->mr = mr_with(b->t, PD, LOCAL | UROCE_ACCESS_MW_BIND);
 	assert_int_equal(mw_create(b->t, PD, type, &b->mw), 0);
@@ -421,7 +421,7 @@ mr_with_bound_windows_cannot_be_retired(void **state)
 static void
 key_of_a_freed_window_stays_stale(void **state)
 {
-	struct mr_table *t = mr_table_create(2, NULL);
+	struct mr_table *t = mr_table_create(2, NULL, 0);
 	struct mr *mr = mr_with(t, PD, LOCAL | UROCE_ACCESS_MW_BIND), *next;
 	struct mw_bind w = { .lkey = mr->key, .addr = VA, .length = 1, .access = READ };
 	uint64_t va = VA;

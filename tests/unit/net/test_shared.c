@@ -21,6 +21,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
@@ -176,6 +177,29 @@ roce_packets_reach_the_port(void **state)
 		assert_int_equal(port_receive(PACKETS, &bytes), PACKETS);
 		assert_int_equal(bytes, 1000 + 8 + 14 + (families[i] == AF_INET ? 20 : 40));
 	}
+}
+
+static void
+packets_end_the_sleep_of_whoever_handles_the_queue(void **state)
+{
+	int ep = epoll_create1(EPOLL_CLOEXEC), fd = net_port_wake_fd(t.port, 0);
+	struct epoll_event ev = { .events = EPOLLIN | EPOLLET };
+	uint32_t bytes;
+
+	assert_true(fd >= 0);
+	assert_int_equal(net_port_wake_fd(t.port, 1), -1); /* the port has one queue */
+	assert_int_equal(epoll_ctl(ep, EPOLL_CTL_ADD, fd, &ev), 0);
+	while (epoll_wait(ep, &ev, 1, 0) > 0)
+		;
+	for (unsigned int i = 0; i < 2; i++) {
+		assert_true(net_port_wake_arm(t.port, 0));
+		udp_to_a(AF_INET, WIRE_UDP_PORT, 1, 1000);
+		assert_int_equal(epoll_wait(ep, &ev, 1, 2000), 1);
+		net_port_wake_disarm(t.port, 0);
+		assert_int_equal(port_receive(1, &bytes), 1);
+	}
+	assert_int_equal(epoll_wait(ep, &ev, 1, 0), 0);
+	close(ep);
 }
 
 static void
@@ -627,6 +651,7 @@ main(int argc, char **argv)
 		cmocka_unit_test(kernel_routes_by_its_gateway),
 		cmocka_unit_test(host_that_is_not_there_times_out),
 		cmocka_unit_test(roce_packets_reach_the_port),
+		cmocka_unit_test(packets_end_the_sleep_of_whoever_handles_the_queue),
 		cmocka_unit_test(largest_roce_frame_reaches_the_port),
 		cmocka_unit_test(kernel_does_not_answer_roce_with_port_unreachable),
 		cmocka_unit_test(kernel_answers_ping),

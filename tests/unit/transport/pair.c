@@ -63,6 +63,8 @@ on_completion(void *arg, int channel, uint64_t cookie)
 {
 	struct end_cq *c = (void *)(uintptr_t)cookie;
 
+	if (c->no_room)
+		return false;
 	c->events++;
 	return true;
 }
@@ -98,8 +100,8 @@ pair_new_cc(const struct tp_port_config *port)
 		h->pair = p;
 		h->id = i;
 		h->sh.pool = pool;
-		h->sh.mrs = mr_table_create(64, NULL);
-		h->sh.qps = qp_table_create(64, NULL);
+		h->sh.mrs = mr_table_create(64, NULL, 0);
+		h->sh.qps = qp_table_create(64, NULL, 0);
 		h->sh.ahs = ah_table_create(16, NULL);
 		h->sh.mcasts = mcast_table_create(NULL);
 		assert_non_null(h->sh.mrs);

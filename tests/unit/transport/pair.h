@@ -60,6 +60,7 @@ struct end_cq {
 	struct ring_cq_shared shared;
 	void *mem;
 	unsigned int events; /* raised and not taken */
+	bool no_room;        /* its channel takes no events */
 };
 
 struct end_srq {

@@ -11,6 +11,35 @@
 
 enum { KIB = 1024, OFFER_PSN_AGE = SACK_OFFER_BEHIND };
 
+/** The payload of a SACK for a's offer, with an AETH before it; only @c bits[0] to [3] of the bitmap are left to be set. */
+struct hand_sack {
+	uint8_t bytes[WIRE_AETH_BYTES + SACK_PAYLOAD_BYTES];
+};
+
+static inline void
+hand_sack_bits(struct hand_sack *s, uint32_t word, uint64_t bits)
+{
+	wire_put64(s->bytes + WIRE_AETH_BYTES + SACK_BITMAP + 8 * word, bits);
+}
+
+static inline struct hand_sack
+hand_sack(const struct rig *r)
+{
+	struct hand_sack s = { { WIRE_AETH_CREDITS_INVALID } };
+
+	wire_put32(s.bytes + WIRE_AETH_BYTES, SACK_MAGIC);
+	wire_put24(s.bytes + WIRE_AETH_BYTES + SACK_NONCE, r->a->qp->req.sack_nonce);
+	s.bytes[WIRE_AETH_BYTES + SACK_MARK] = r->b->qp->rcv.sack_mark;
+	return s;
+}
+
+static inline void
+hand_sack_inject(struct rig *r, const struct hand_sack *s, uint32_t psn)
+{
+	pair_inject(r->p, r->a, &(struct wire_bth){ .opcode = WIRE_OPCODE_SACK, .psn = psn, .migreq = true }, s->bytes,
+		    sizeof(s->bytes));
+}
+
 static inline void
 up(struct rig *r, struct loss *l)
 {

@@ -269,6 +269,57 @@ an_overrun_is_told_at_once(void **state)
 	rig_down(&r);
 }
 
+/* A client that reads nothing loses nothing, and an engine without work sleeps until the next try. */
+static void
+an_event_without_room_is_raised_later(void **state)
+{
+	struct rig r;
+
+	rig_up(&r, &with_channel, NULL);
+	r.a->scq.no_room = true;
+	for (uint64_t i = 0; i < 3; i++) {
+		arm(&r.a->scq, RING_ARM_ANY);
+		write_one(&r, i);
+	}
+	assert_int_equal(counters(&r, 0)->cq_events_delayed, 3);
+	assert_int_equal(counters(&r, 0)->cq_events, 0);
+	assert_true(cq_owes_events(r.a->scq.cq));
+	assert_true(transport_next_timeout(r.p->h[0].tp) > r.p->now);
+	pair_advance(r.p, 5 * PAIR_MS);
+	assert_int_equal(events_of(&r.a->scq), 0);
+	r.a->scq.no_room = false;
+	pair_advance(r.p, 5 * PAIR_MS);
+	assert_int_equal(events_of(&r.a->scq), 3);
+	assert_int_equal(counters(&r, 0)->cq_events, 3);
+	assert_false(cq_owes_events(r.a->scq.cq));
+	/* Later ones need no second try. */
+	arm(&r.a->scq, RING_ARM_ANY);
+	write_one(&r, 4);
+	assert_int_equal(events_of(&r.a->scq), 1);
+	assert_int_equal(counters(&r, 0)->cq_events_delayed, 3);
+	rig_down(&r);
+}
+
+static void
+an_event_without_room_is_forgotten_with_its_cq(void **state)
+{
+	struct rig r;
+
+	rig_up(&r, &with_channel, NULL);
+	r.a->scq.no_room = true;
+	arm(&r.a->scq, RING_ARM_ANY);
+	write_one(&r, 1);
+	/* It is of the other host's transport. */
+	cq_drop_owed(r.p->h[0].tp, r.b->scq.cq);
+	assert_true(cq_owes_events(r.a->scq.cq));
+	cq_drop_owed(r.p->h[0].tp, r.a->scq.cq);
+	assert_false(cq_owes_events(r.a->scq.cq));
+	r.a->scq.no_room = false;
+	pair_advance(r.p, 5 * PAIR_MS);
+	assert_int_equal(events_of(&r.a->scq), 0);
+	rig_down(&r);
+}
+
 int
 main(void)
 {
@@ -284,6 +335,8 @@ main(void)
 		cmocka_unit_test(what_is_forgotten_leaves_no_timer),
 		cmocka_unit_test(completions_count_that_raise_no_event_themselves),
 		cmocka_unit_test(an_overrun_is_told_at_once),
+		cmocka_unit_test(an_event_without_room_is_raised_later),
+		cmocka_unit_test(an_event_without_room_is_forgotten_with_its_cq),
 	};
 
 	return cmocka_run_group_tests(tests, pair_group_setup, pair_group_teardown);

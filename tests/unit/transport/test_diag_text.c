@@ -195,6 +195,7 @@ every_event_has_words(void **state)
 		{ { .kind = QP_EV_TIMEOUT, .a = 6 }, "6 tries left" },
 		{ { .kind = QP_EV_LOST_RESPONSE, .psn = 9 }, "PSN 9 asked for again" },
 		{ { .kind = QP_EV_PROBE, .psn = 9 }, "PSN 9 sent again early" },
+		{ { .kind = QP_EV_STRANGER, .psn = 9 }, "packet of another connection: all is sent again from PSN 9 on" },
 		{ { .kind = QP_EV_SACK, .psn = 9, .a = 2 }, "from PSN 9 on, 2 now" },
 		{ { .kind = QP_EV_CNP }, "CNP" },
 		{ { .kind = QP_EV_MIGRATED }, "alternate path" },

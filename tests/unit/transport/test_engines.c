@@ -112,7 +112,7 @@ destroyed_qp_outlives_its_readers(void **state)
 	rte_rcu_qsbr_init(qsbr, 2);
 	rte_rcu_qsbr_thread_register(qsbr, 0);
 	rte_rcu_qsbr_thread_online(qsbr, 0);
-	p->h[0].sh.qps = qp_table_create(8, qsbr);
+	p->h[0].sh.qps = qp_table_create(8, qsbr, 0);
 	p->h[0].tp = engine_new(&p->h[0], 0, false);
 	e = end_new(&p->h[0], NULL);
 	n = qp_num(e->qp);

@@ -34,8 +34,8 @@ host_up(struct gsi_host *h, const uint16_t *pkeys)
 	struct transport_config c = { .sh.pool = pair_pool(), .nb_ports = 2, .mad = on_mad, .arg = h };
 
 	memset(h, 0, sizeof(*h));
-	c.sh.mrs = h->mrs = mr_table_create(4, NULL);
-	c.sh.qps = h->qps = qp_table_create(4, NULL);
+	c.sh.mrs = h->mrs = mr_table_create(4, NULL, 0);
+	c.sh.qps = h->qps = qp_table_create(4, NULL, 0);
 	memcpy(c.ports[1].pkeys, pkeys, sizeof(c.ports[1].pkeys));
 	h->tp = transport_create(&c);
 	assert_non_null(h->tp);

@@ -114,6 +114,32 @@ nor_is_an_atomic(void **state)
 	rig_down(&r);
 }
 
+/* Five messages arrive, and the CQ has room for four completions: the program never learns of the fifth. */
+static void
+nor_is_a_message_whose_completion_found_no_room(void **state)
+{
+	for (unsigned int imm = 0; imm < 2; imm++) {
+		struct rig r;
+
+		rig_up(&r, &(struct end_opts){ .cq_depth = 4 }, NULL);
+		for (uint32_t i = 0; i < 5; i++) {
+			end_recv(r.b, 10 + i, SGE(r.bbuf, 100, r.bmr), 1);
+			end_send(r.a, &(struct wr){ .id = i, .op = imm ? UROCE_WR_RDMA_WRITE_WITH_IMM : UROCE_WR_SEND,
+						    .unsignaled = i < 3, .remote_addr = ADDR(r.bbuf), .rkey = r.bmr->key });
+		}
+		pair_settle(r.p);
+		assert_int_equal(qp_state(r.b->qp), UROCE_QPS_ERR);
+		for (uint32_t i = 0; i < 4; i++)
+			expect_cqe(&r.b->rcq, 10 + i, UROCE_WC_SUCCESS);
+		destroy(&r);
+		pair_advance(r.p, GIVEUP_MS * (uint64_t)PAIR_MS);
+		expect_cqe(&r.a->scq, 3, UROCE_WC_SUCCESS);
+		expect_cqe(&r.a->scq, 4, UROCE_WC_RETRY_EXC_ERR);
+		assert_int_equal(counters(&r, 1)->cq_overrun, 1);
+		rig_down(&r);
+	}
+}
+
 /* It may be connected anew, with the same PSNs. */
 static void
 a_qp_that_stays_says_nothing(void **state)
@@ -241,6 +267,7 @@ main(void)
 		cmocka_unit_test(and_by_way_of_err),
 		cmocka_unit_test(what_never_came_is_not),
 		cmocka_unit_test(nor_is_an_atomic),
+		cmocka_unit_test(nor_is_a_message_whose_completion_found_no_room),
 		cmocka_unit_test(a_qp_that_stays_says_nothing),
 		cmocka_unit_test(nobody_is_remembered_for_ever),
 		cmocka_unit_test(strangers_are_not_answered),

@@ -41,8 +41,8 @@ crowd_up(struct crowd *c, enum tp_cc cc)
 	memset(c, 0, sizeof(*c));
 	c->now = 1000000;
 	c->ring = calloc(16, 4096);
-	tc.sh.mrs = c->mrs = mr_table_create(16, NULL);
-	tc.sh.qps = c->qps = qp_table_create(16384, NULL);
+	tc.sh.mrs = c->mrs = mr_table_create(16, NULL, 0);
+	tc.sh.qps = c->qps = qp_table_create(16384, NULL, 0);
 	c->tp = transport_create(&tc);
 	assert_non_null(c->tp);
 	cp.ring = (struct ring){ .base = c->ring, .order = 1, .shift = 6 };

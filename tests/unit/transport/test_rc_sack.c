@@ -2,16 +2,14 @@
 /* Selective repeat: what a SACK says, by hand, and what must not be made of it. */
 #include "selective_rig.h"
 
-/* Says that a has everything up to @p psn, and of what is behind that the bits of @p bits. */
+/* Says that b has everything up to @p psn, and of what is behind that the bits of @p bits. */
 static void
 say(struct rig *r, uint32_t psn, uint64_t bits)
 {
-	uint8_t sack[WIRE_AETH_BYTES + SACK_PAYLOAD_BYTES] = { WIRE_AETH_CREDITS_INVALID };
+	struct hand_sack s = hand_sack(r);
 
-	wire_put32(sack + WIRE_AETH_BYTES, SACK_MAGIC);
-	wire_put64(sack + WIRE_AETH_BYTES + 4, bits);
-	pair_inject(r->p, r->a, &(struct wire_bth){ .opcode = WIRE_OPCODE_SACK, .psn = psn, .migreq = true }, sack,
-		    sizeof(sack));
+	hand_sack_bits(&s, 0, bits);
+	hand_sack_inject(r, &s, psn);
 }
 
 /* The one exception to that a SACK says for ever: what comes next could not be executed after all. */
@@ -74,38 +72,162 @@ what_was_lost_and_has_no_memory_any_more_fails_in_its_turn(void **state)
 	rig_down(&r);
 }
 
+/* A stranger's packet was held: everything is sent again, after an offer that makes the peer drop it. */
 static void
-sack_of_what_was_never_sent_is_a_ghost(void **state)
+sack_of_what_was_never_sent_proves_a_stranger(void **state)
 {
-	uint8_t sack[WIRE_AETH_BYTES + SACK_PAYLOAD_BYTES] = { WIRE_AETH_CREDITS_INVALID };
-	struct wire_bth b = { .opcode = WIRE_OPCODE_SACK, .migreq = true };
+	for (unsigned int idle = 0; idle < 2; idle++) {
+		uint64_t sent_again;
+		uint32_t psn, nonce;
+		struct loss l;
+		struct rig r;
+
+		find_each_other(&r, &l);
+		psn = r.a->qp->req.psn_una;
+		nonce = r.a->qp->req.sack_nonce;
+		sent_again = counters(&r, 0)->retransmitted_packets;
+		r.p->stalled = true;
+		for (uint32_t i = 0; i < 2 && !idle; i++)
+			rig_write(&r, 2 + i, i * KIB, KIB);
+		pair_settle(r.p);
+		say(&r, wire_psn_add(psn, WIRE_PSN_MASK), 1 << 2);
+		r.p->stalled = false;
+		assert_int_equal(r.a->qp->req.sack_nonce, (nonce + 1) & SACK_NONCE_MASK);
+		assert_int_equal(r.a->qp->req.sack_mark, 0);
+		assert_null(r.a->qp->req.scoreboard);
+		pair_settle(r.p);
+		/* The answer to the offer has told another mark. */
+		assert_int_equal(r.b->qp->rcv.sack_nonce, r.a->qp->req.sack_nonce);
+		assert_int_equal(r.a->qp->req.sack_mark, r.b->qp->rcv.sack_mark);
+		assert_true(r.a->qp->req.sack_peer);
+		assert_int_equal(counters(&r, 0)->rx_sack_stranger, 1);
+		assert_int_equal(counters(&r, 0)->retransmitted_packets - sent_again, idle ? 0 : 2);
+		for (uint32_t i = 0; i < 2 && !idle; i++)
+			expect_cqe(&r.a->scq, 2 + i, UROCE_WC_SUCCESS);
+		rig_down(&r);
+	}
+}
+
+/* ---- Packets of an earlier connection, or of another QP of the peer's host ---- */
+enum { WRITES = 8 };
+
+static void
+stranger(struct rig *r, uint32_t ahead, uint8_t mark)
+{
+	struct wire_bth b = { .opcode = WIRE_OP_WRITE_ONLY, .migreq = true, .mark = mark };
+	uint8_t at[WIRE_RETH_BYTES + 64];
+
+	b.psn = wire_psn_add(r->b->qp->rcv.epsn, ahead);
+	wire_put_reth(at, ADDR(r->bbuf) + 512 * KIB, r->bmr->key, 64);
+	memset(at + WIRE_RETH_BYTES, 0xee, 64);
+	pair_inject(r->p, r->b, &b, at, sizeof(at));
+}
+
+/* Without the mark a packet beyond a gap isn't held; with it, but never sent by the peer, it is dropped before it can do harm. */
+static void
+what_a_stranger_writes_is_never_executed(void **state)
+{
+	for (unsigned int with_mark = 0; with_mark < 2; with_mark++) {
+		for (uint32_t ahead = 1; ahead < WRITES; ahead++) {
+			struct loss l;
+			struct rig r;
+
+			find_each_other(&r, &l);
+			stranger(&r, ahead, with_mark ? r.b->qp->rcv.sack_mark : 0);
+			assert_int_equal(r.b->qp->rcv.reorder != NULL, with_mark);
+			pair_settle(r.p);
+			assert_null(r.b->qp->rcv.reorder);
+			for (uint32_t i = 0; i < WRITES; i++)
+				rig_write(&r, 2 + i, i * KIB, KIB);
+			pair_settle(r.p);
+			for (uint32_t i = 0; i < WRITES; i++)
+				expect_cqe(&r.a->scq, 2 + i, UROCE_WC_SUCCESS);
+			assert_memory_equal(r.abuf, r.bbuf, WRITES * KIB);
+			assert_int_equal(r.bbuf[512 * KIB], 0);
+			assert_int_equal(counters(&r, 1)->rx_sack_unmarked, !with_mark);
+			assert_int_equal(counters(&r, 0)->rx_sack_stranger, with_mark);
+			assert_int_equal(counters(&r, 1)->duplicate_request, 0);
+			rig_down(&r);
+		}
+	}
+}
+
+static void
+what_a_stranger_answers_is_never_placed(void **state)
+{
+	static const uint8_t payload[KIB] = { 0xee };
+	uint32_t ahead = 5;
 	struct loss l;
 	struct rig r;
 
 	find_each_other(&r, &l);
-	wire_put32(sack + WIRE_AETH_BYTES, SACK_MAGIC);
-	wire_put64(sack + WIRE_AETH_BYTES + 4, 2);
-	b.psn = wire_psn_add(r.a->qp->req.psn_una, WIRE_PSN_MASK);
-	pair_inject(r.p, r.a, &b, sack, sizeof(sack));
-	assert_int_equal(counters(&r, 0)->rx_ghost_ack, 1);
-	sack[WIRE_AETH_BYTES] ^= 1;
-	pair_inject(r.p, r.a, &b, sack, sizeof(sack));
-	assert_int_equal(counters(&r, 0)->rx_sack_ignored, 1);
-	assert_null(r.a->qp->req.scoreboard);
+	fill(r.bbuf, BUF, 7);
+	r.p->stalled = true;
+	rig_read(&r, 2, 0, WRITES * KIB);
+	pair_settle(r.p);
+	pair_inject(r.p, r.a,
+		    &(struct wire_bth){ .opcode = WIRE_OP_READ_RESP_MIDDLE, .migreq = true,
+					.psn = wire_psn_add(r.a->qp->req.psn_una, ahead),
+					.mark = sack_mark(r.a->qp->req.sack_nonce + 1) },
+		    payload, sizeof(payload));
+	r.p->stalled = false;
+	pair_settle(r.p);
+	expect_cqe(&r.a->scq, 2, UROCE_WC_SUCCESS);
+	assert_memory_equal(r.abuf, r.bbuf, WRITES * KIB);
+	assert_int_equal(counters(&r, 0)->rx_response_placed, 0);
+	assert_int_equal(counters(&r, 0)->rx_sack_unmarked, 1);
 	rig_down(&r);
+}
+
+static void
+sack_that_acknowledges_what_was_never_sent_is_a_ghost(void **state)
+{
+	struct loss l;
+	struct rig r;
+
+	find_each_other(&r, &l);
+	say(&r, r.a->qp->req.psn_max, 0);
+	assert_int_equal(counters(&r, 0)->rx_ghost_ack, 1);
+	assert_int_equal(counters(&r, 0)->rx_sack_stranger, 0);
+	rig_down(&r);
+}
+
+/* Of another product, or for an offer of another connection. The peer may have taken such an offer: it gets this one's. */
+static void
+sacks_that_answer_no_offer_of_this_connection_are_ignored(void **state)
+{
+	static const uint32_t wrong[] = { 0, 3, SACK_NONCE, SACK_NONCE + 2 };
+
+	for (unsigned int i = 0; i < RTE_DIM(wrong); i++) {
+		struct hand_sack s;
+		struct loss l;
+		struct rig r;
+
+		find_each_other(&r, &l);
+		s = hand_sack(&r);
+		s.bytes[WIRE_AETH_BYTES + wrong[i]] ^= 1;
+		hand_sack_bits(&s, 0, 1);
+		for (unsigned int n = 1; n <= 2; n++) {
+			hand_sack_inject(&r, &s, r.a->qp->req.psn_una);
+			assert_int_equal(counters(&r, 0)->rx_sack_ignored, n);
+		}
+		assert_null(r.a->qp->req.scoreboard);
+		assert_int_equal(r.a->qp->req.sack_peer, wrong[i] < SACK_NONCE);
+		pair_settle(r.p);
+		assert_true(r.a->qp->req.sack_peer);
+		assert_int_equal(counters(&r, 0)->sack_offers_sent, wrong[i] < SACK_NONCE ? 1 : 2);
+		rig_down(&r);
+	}
 }
 
 static void
 sack_for_a_qp_that_does_not_send_is_dropped(void **state)
 {
-	uint8_t sack[WIRE_AETH_BYTES + SACK_PAYLOAD_BYTES] = { WIRE_AETH_CREDITS_INVALID };
-	struct wire_bth b = { .opcode = WIRE_OPCODE_SACK, .migreq = true };
 	struct rig r;
 
 	rig_up(&r, NULL, NULL);
 	assert_int_equal(end_state(r.a, UROCE_QPS_ERR), 0);
-	wire_put32(sack + WIRE_AETH_BYTES, SACK_MAGIC);
-	pair_inject(r.p, r.a, &b, sack, sizeof(sack));
+	say(&r, 0, 0);
 	assert_int_equal(counters(&r, 0)->rx_wrong_state, 1);
 	assert_int_equal(counters(&r, 0)->rx_sack_ignored, 0);
 	rig_down(&r);
@@ -113,16 +235,12 @@ sack_for_a_qp_that_does_not_send_is_dropped(void **state)
 
 /* Half the numbers away from what was sent, the highest one that it speaks of seems to be behind. */
 static void
-sack_half_the_numbers_away_is_a_ghost(void **state)
+sack_half_the_numbers_away_is_no_news(void **state)
 {
-	uint8_t sack[WIRE_AETH_BYTES + SACK_PAYLOAD_BYTES] = { WIRE_AETH_CREDITS_INVALID };
-	struct wire_bth b = { .opcode = WIRE_OPCODE_SACK, .migreq = true };
 	struct loss l = { .from = 1, .opcode = -1, .count = UINT32_MAX };
 	uint64_t ghosts = 0;
 	struct rig r;
 
-	wire_put32(sack + WIRE_AETH_BYTES, SACK_MAGIC);
-	wire_put64(sack + WIRE_AETH_BYTES + 4 + 8 * 3, UINT64_C(1) << 63);
 	for (int read = 0; read < 2; read++) {
 		rig_up(&r, NULL, NULL);
 		r.p->lose = lose;
@@ -133,8 +251,10 @@ sack_half_the_numbers_away_is_a_ghost(void **state)
 			rig_write(&r, 1, 0, 512 * 1024);
 		pair_settle(r.p);
 		for (uint32_t off = 0; off <= 2 * TP_SACK_SPAN; off++) {
-			b.psn = wire_psn_add(r.a->qp->req.psn_max, (1 << 23) - off);
-			pair_inject(r.p, r.a, &b, sack, sizeof(sack));
+			struct hand_sack s = hand_sack(&r);
+
+			hand_sack_bits(&s, 3, UINT64_C(1) << 63);
+			hand_sack_inject(&r, &s, wire_psn_add(r.a->qp->req.psn_max, (1 << 23) - off));
 			ghosts++;
 			assert_int_equal(counters(&r, 0)->rx_ghost_ack + counters(&r, 0)->rx_response_ignored, ghosts);
 		}
@@ -150,9 +270,13 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_a_sack_takes_back_is_sent_again),
 		cmocka_unit_test(what_was_lost_and_has_no_memory_any_more_fails_in_its_turn),
-		cmocka_unit_test(sack_of_what_was_never_sent_is_a_ghost),
+		cmocka_unit_test(sack_of_what_was_never_sent_proves_a_stranger),
+		cmocka_unit_test(what_a_stranger_writes_is_never_executed),
+		cmocka_unit_test(what_a_stranger_answers_is_never_placed),
+		cmocka_unit_test(sack_that_acknowledges_what_was_never_sent_is_a_ghost),
+		cmocka_unit_test(sacks_that_answer_no_offer_of_this_connection_are_ignored),
 		cmocka_unit_test(sack_for_a_qp_that_does_not_send_is_dropped),
-		cmocka_unit_test(sack_half_the_numbers_away_is_a_ghost),
+		cmocka_unit_test(sack_half_the_numbers_away_is_no_news),
 	};
 
 	return cmocka_run_group_tests(tests, pair_group_setup, pair_group_teardown);

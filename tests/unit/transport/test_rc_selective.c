@@ -443,6 +443,7 @@ hostile_gaps_hold_a_bounded_part_and_give_it_back(void **state)
 	struct rig r;
 
 	find_each_other(&r, &l);
+	b.mark = r.b->qp->rcv.sack_mark;
 	for (uint32_t i = 1; i < 2 * TP_SACK_SPAN; i++) {
 		b.psn = wire_psn_add(r.b->qp->rcv.epsn, i);
 		pair_inject(r.p, r.b, &b, payload, sizeof(payload));
@@ -506,16 +507,24 @@ with_nothing_left_to_lend_a_sack_makes_it_go_back(void **state)
 static void
 reset_forgets_the_peer(void **state)
 {
+	uint32_t nonce, mark;
 	struct loss l;
 	struct rig r;
 
 	find_each_other(&r, &l);
+	nonce = r.a->qp->req.sack_nonce;
+	mark = r.b->qp->rcv.sack_mark;
 	assert_int_equal(end_state(r.b, UROCE_QPS_RESET), 0);
 	assert_int_equal(end_state(r.a, UROCE_QPS_RESET), 0);
 	assert_false(r.b->qp->rcv.sack_on);
 	ends_connect(r.a, r.b, &(struct conn_opts){ .psn = 5000 });
 	assert_false(r.a->qp->req.sack_peer);
 	assert_int_equal(r.a->qp->req.sack_offers, TP_SACK_OFFERS);
+	assert_int_equal(r.a->qp->req.sack_mark, 0);
+	assert_int_equal(r.b->qp->rcv.reply_mark, 0);
+	/* What bears the old connection's marks is not this one's. */
+	assert_int_not_equal(sack_mark(r.a->qp->req.sack_nonce), sack_mark(nonce));
+	assert_int_not_equal(r.b->qp->rcv.sack_mark, mark);
 	rig_down(&r);
 }
 

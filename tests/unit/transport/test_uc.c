@@ -54,6 +54,30 @@ uc_gap_drops_one_message_and_keeps_its_receive(void **state)
 	rig_down(&r);
 }
 
+/* What doesn't fit is found out in the middle; the message's own rest must not begin another one. */
+static void
+uc_message_longer_than_its_receive_is_dropped_and_the_receive_kept(void **state)
+{
+	struct rig r;
+
+	rig_up(&r, &uc, NULL);
+	end_recv(r.b, 1, SGE(r.bbuf, 1500, r.bmr), 1);
+	rig_send(&r, 10, 0, 5000);
+	rig_send(&r, 11, 0, 1501);
+	rig_send(&r, 12, 6000, 1500);
+	pair_settle(r.p);
+	for (uint32_t i = 10; i < 13; i++)
+		expect_cqe(&r.a->scq, i, UROCE_WC_SUCCESS);
+	assert_int_equal(expect_cqe(&r.b->rcq, 1, UROCE_WC_SUCCESS).byte_len, 1500);
+	assert_memory_equal(r.bbuf, r.abuf + 6000, 1500);
+	assert_int_equal(r.bbuf[1500], 0);
+	assert_int_equal(qp_state(r.b->qp), UROCE_QPS_RTS);
+	assert_int_equal(counters(&r, 1)->resp_local_length_error, 2);
+	assert_int_equal(counters(&r, 1)->rx_uc_gap, 0);
+	assert_int_equal(counters(&r, 1)->rx_uc_rest, 3);
+	rig_down(&r);
+}
+
 static void
 uc_without_a_receive_drops_silently(void **state)
 {
@@ -121,6 +145,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(uc_send_and_write_arrive_without_acks),
 		cmocka_unit_test(uc_gap_drops_one_message_and_keeps_its_receive),
+		cmocka_unit_test(uc_message_longer_than_its_receive_is_dropped_and_the_receive_kept),
 		cmocka_unit_test(uc_without_a_receive_drops_silently),
 		cmocka_unit_test(uc_write_with_bad_key_is_dropped),
 		cmocka_unit_test(uc_send_error_leads_to_sqe_and_back),

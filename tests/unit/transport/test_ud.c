@@ -169,17 +169,69 @@ without_a_receive_ud_is_dropped(void **state)
 	ud_down(&r);
 }
 
+/* Anybody who knows the Q_Key can send one: it must do no harm. One byte too much is too much; the GRH counts. */
 static void
-receive_without_room_for_the_grh_fails(void **state)
+longer_than_its_receive_is_dropped_and_the_receive_kept(void **state)
 {
 	struct ud_rig r;
 
-	ud_up(&r, false, 0);
-	end_recv(r.b, 1, SGE(r.buf + 32768, 49, r.bmr), 1);
-	ud_post(&r, 2, 10, QKEY);
-	pair_settle(r.p);
-	expect_cqe(&r.b->rcq, 1, UROCE_WC_LOC_LEN_ERR);
-	ud_down(&r);
+	for (unsigned int v6 = 0; v6 < 2; v6++) {
+		ud_up(&r, v6, 0);
+		end_recv(r.b, 1, SGE(r.buf + 32768, 50, r.bmr), 1);
+		end_recv(r.b, 2, SGE(r.buf + 32768 + 100, 50, r.bmr), 1);
+		ud_post(&r, 2, 11, QKEY);
+		ud_post(&r, 3, 300, QKEY);
+		pair_settle(r.p);
+		expect_no_cqe(&r.b->rcq);
+		assert_int_equal(qp_state(r.b->qp), UROCE_QPS_RTS);
+		assert_int_equal(transport_counters(r.p->h[1].tp)->resp_local_length_error, 2);
+		/* Not a byte of them was written. */
+		for (unsigned int i = 0; i < 50; i++)
+			assert_int_equal(r.buf[32768 + i], 0);
+		ud_post(&r, 4, 10, QKEY);
+		ud_post(&r, 5, 9, QKEY);
+		pair_settle(r.p);
+		assert_int_equal(expect_cqe(&r.b->rcq, 1, UROCE_WC_SUCCESS).byte_len, 50);
+		assert_int_equal(expect_cqe(&r.b->rcq, 2, UROCE_WC_SUCCESS).byte_len, 49);
+		assert_memory_equal(r.buf + 32768 + 40, r.buf, 10);
+		assert_int_equal(transport_counters(r.p->h[1].tp)->rx_send_requests, 2);
+		ud_down(&r);
+	}
+}
+
+/* The receive that was taken from the SRQ stays with the QP; it is flushed, and not lost, if the QP ends. */
+static void
+longer_than_an_srqs_receive_is_dropped_too(void **state)
+{
+	struct pair *p = pair_new();
+	struct end_srq *s = srq_new(&p->h[1], 16, 1);
+	struct end *a = end_new(&p->h[0], &(struct end_opts){ .type = UROCE_QPT_UD });
+	struct end *b = end_new(&p->h[1], &(struct end_opts){ .type = UROCE_QPT_UD, .srq = s });
+	uint8_t buf[200] = { 0 };
+	struct mr *mr = host_mr(&p->h[1], buf, sizeof(buf), ACCESS_ALL);
+	uint32_t ah = host_ah(&p->h[0], PAIR_PD, false, false);
+	static const uint32_t lengths[] = { 11, 10, 11 };
+
+	ud_to_rts(a, QKEY);
+	ud_to_rts(b, QKEY);
+	srq_post(s, 1, SGE(buf, 50, mr), 1);
+	srq_post(s, 2, SGE(buf + 100, 50, mr), 1);
+	for (unsigned int i = 0; i < RTE_DIM(lengths); i++)
+		end_send(a, &(struct wr){ .id = i, .op = UROCE_WR_SEND, .inline_data = "Hello, world", .inline_bytes = lengths[i],
+					  .rkey = QKEY, .remote_addr = (uint64_t)qp_num(b->qp) << 32 | ah });
+	pair_settle(p);
+	expect_cqe(&b->rcq, 1, UROCE_WC_SUCCESS);
+	expect_no_cqe(&b->rcq);
+	assert_int_equal(qp_state(b->qp), UROCE_QPS_RTS);
+	assert_int_equal(end_state(b, UROCE_QPS_ERR), 0);
+	pair_settle(p);
+	expect_cqe(&b->rcq, 2, UROCE_WC_WR_FLUSH_ERR);
+	assert_int_equal(ah_destroy(p->h[0].sh.ahs, ah), 0);
+	end_free(a);
+	end_free(b);
+	srq_free(&p->h[1], s);
+	mr_destroy(p->h[1].sh.mrs, mr);
+	pair_free(p);
 }
 
 static void
@@ -222,6 +274,31 @@ only_the_pds_own_ahs_are_taken(void **state)
 		assert_int_equal(ah_destroy(r.p->h[0].sh.ahs, bad[2]), 0);
 		ud_down(&r);
 	}
+}
+
+/* A handle has 16 bits of generation. A program that makes an AH per message comes by the same one again after a while. */
+static void
+an_ah_with_the_handle_of_another_leads_to_its_own_peer(void **state)
+{
+	struct tp_path path = { .addr = pair_address(0, false), .pkey = WIRE_PKEY_DEFAULT };
+	struct ud_rig r;
+	uint32_t first;
+
+	ud_up(&r, false, 0);
+	first = r.ah;
+	ud_post(&r, 1, 10, QKEY);
+	pair_settle(r.p);
+	assert_int_equal(r.p->log[0].sport, wire_flow_label_to_sport(wire_calc_flow_label(qp_num(r.a->qp), 1)));
+	path.addr.sport = 0xd123;
+	do {
+		assert_int_equal(ah_destroy(r.p->h[0].sh.ahs, r.ah), 0);
+		assert_int_equal(ah_create(r.p->h[0].sh.ahs, PAIR_PD, &path, &r.ah), 0);
+	} while (r.ah != first);
+	ud_post(&r, 2, 10, QKEY);
+	pair_settle(r.p);
+	assert_int_equal(r.p->nb_log, 2);
+	assert_int_equal(r.p->log[1].sport, 0xd123);
+	ud_down(&r);
 }
 
 static void
@@ -276,9 +353,11 @@ main(void)
 		cmocka_unit_test(source_port_is_the_one_of_the_ah),
 		cmocka_unit_test(wrong_qkey_is_dropped),
 		cmocka_unit_test(without_a_receive_ud_is_dropped),
-		cmocka_unit_test(receive_without_room_for_the_grh_fails),
+		cmocka_unit_test(longer_than_its_receive_is_dropped_and_the_receive_kept),
+		cmocka_unit_test(longer_than_an_srqs_receive_is_dropped_too),
 		cmocka_unit_test(longer_than_the_mtu_is_refused),
 		cmocka_unit_test(only_the_pds_own_ahs_are_taken),
+		cmocka_unit_test(an_ah_with_the_handle_of_another_leads_to_its_own_peer),
 		cmocka_unit_test(ud_loops_back_with_a_grh),
 		cmocka_unit_test(ah_table_fills_and_empties),
 	};

@@ -489,6 +489,28 @@ a_stack_may_go_before_its_devices_are_closed(void **state)
 	free(mem);
 }
 
+/* Peers remember them: a CM takes the number of a QP that it knows for a stale connection, and old packets may still come. */
+static void
+numbers_and_keys_of_a_stack_do_not_begin_anew_with_the_next(void **state)
+{
+	uint8_t *mem = malloc(BYTES);
+	uint32_t qpn[2], rkey[2];
+
+	for (unsigned int i = 0; i < 2; i++) {
+		struct host h;
+
+		host_create(&h, 0);
+		host_objects(&h, mem);
+		qpn[i] = h.qp->qp_num;
+		rkey[i] = h.mr->rkey;
+		host_destroy(&h);
+		uroce_destroy(h.u);
+	}
+	assert_int_not_equal(qpn[0], qpn[1]);
+	assert_int_not_equal(rkey[0], rkey[1]);
+	free(mem);
+}
+
 static void
 a_context_that_is_closed_with_objects_leaves_nothing(void **state)
 {
@@ -541,6 +563,7 @@ main(void)
 		cmocka_unit_test(memory_that_is_not_there_is_refused),
 		cmocka_unit_test(waiting_for_an_event_drives_the_stacks),
 		cmocka_unit_test(a_stack_may_go_before_its_devices_are_closed),
+		cmocka_unit_test(numbers_and_keys_of_a_stack_do_not_begin_anew_with_the_next),
 		cmocka_unit_test(a_context_that_is_closed_with_objects_leaves_nothing),
 	};
 

@@ -23,6 +23,18 @@ memory(size_t bytes)
 	return fd;
 }
 
+/* A socket for events: the end that sends, and the client's. */
+static void
+events(int *ours, int *theirs)
+{
+	int fds[2];
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds))
+		abort();
+	*ours = fds[0];
+	*theirs = fds[1];
+}
+
 static int
 receive(int sock, struct ctl_req *req, int *fds)
 {
@@ -34,7 +46,7 @@ receive(int sock, struct ctl_req *req, int *fds)
 	if (recvmsg(sock, &m, MSG_CMSG_CLOEXEC) != sizeof(*req))
 		return -1;
 	h = CMSG_FIRSTHDR(&m);
-	fds[0] = -1;
+	fds[0] = fds[1] = -1;
 	if (h)
 		memcpy(fds, CMSG_DATA(h), h->cmsg_len - CMSG_LEN(0));
 	return 0;
@@ -71,22 +83,44 @@ reply(struct fake_daemon *d, int sock, struct ctl_rsp *rsp, const int *fds, uint
 }
 
 static void
-on_open(struct fake_daemon *d, int sock, struct ctl_rsp *rsp, int async_fd)
+on_open(struct fake_daemon *d, int sock, struct ctl_rsp *rsp)
 {
-	int fds[3] = { eventfd(0, EFD_CLOEXEC), memory(sizeof(struct ring_db) * 2), memory(1 << 20) };
+	int fds[4] = { eventfd(0, EFD_CLOEXEC), memory(sizeof(struct ring_db) * 2), memory(1 << 20) };
 
-	d->async_fd = async_fd;
+	events(&d->async_fd, &fds[3]);
 	d->sock = sock;
 	rsp->device_open = (struct ctl_device_open_rsp){
 		.nb_engines = 1, .num_comp_vectors = 2, .mem_bytes = 1 << 20, .db_stride = sizeof(struct ring_db), .nb_kicks = 1
 	};
-	reply(d, sock, rsp, fds, 3);
-	for (int i = 0; i < 3; i++)
+	reply(d, sock, rsp, fds, 4);
+	for (int i = 0; i < 4; i++)
 		close(fds[i]);
 }
 
 static void
-on_cq(struct fake_daemon *d, int sock, const struct ctl_req *req, struct ctl_rsp *rsp, int comp_fd)
+on_channel(struct fake_daemon *d, int sock, struct ctl_rsp *rsp)
+{
+	int fds[2];
+
+	events(&d->comp_fd, &fds[0]);
+	fds[1] = d->comp_fd;
+	reply(d, sock, rsp, fds, 2);
+	close(fds[0]);
+}
+
+static void
+on_cm_open(struct fake_daemon *d, int sock, const struct ctl_req *req, struct ctl_rsp *rsp)
+{
+	int ours, theirs;
+
+	events(&ours, &theirs);
+	d->on_request(req, rsp, ours);
+	reply(d, sock, rsp, &theirs, 1);
+	close(theirs);
+}
+
+static void
+on_cq(struct fake_daemon *d, int sock, const struct ctl_req *req, struct ctl_rsp *rsp)
 {
 	static uint32_t segment, handle;
 	bool is_new = !d->one_segment || !d->cqes;
@@ -97,7 +131,6 @@ on_cq(struct fake_daemon *d, int sock, const struct ctl_req *req, struct ctl_rsp
 		fd = memory(SEGMENT_BYTES);
 		p = mmap(NULL, SEGMENT_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	}
-	d->comp_fd = comp_fd;
 	d->cq_cookie = req->cq_create.cookie;
 	d->cqes = (struct ring_cqe *)p;
 	d->cq_shared = (struct ring_cq_shared *)(p + SHARED_OFFSET);
@@ -121,21 +154,30 @@ answer(struct fake_daemon *d, int sock, const struct ctl_req *req, const int *fd
 
 	switch (req->op) {
 	case CTL_HELLO:
-		close(fds[0]);
 		rsp.status = d->fault == FAKE_OTHER_ABI ? EPROTO : 0;
 		rsp.hello.abi_version = UROCE_ABI_VERSION + (d->fault == FAKE_OTHER_ABI ? 41 : 0);
 		rsp.hello.nb_devices = 1;
 		strcpy(rsp.hello.version, "99.9");
+		break;
+	case CTL_MEMORY:
+		close(fds[0]);
+		close(fds[1]);
 		break;
 	case CTL_DEVICE_GET:
 		strcpy(rsp.device_get.name, "uroce7");
 		strcpy(rsp.device_get.netdev, "lo");
 		break;
 	case CTL_DEVICE_OPEN:
-		on_open(d, sock, &rsp, fds[0]);
+		on_open(d, sock, &rsp);
+		return;
+	case CTL_CHANNEL_CREATE:
+		on_channel(d, sock, &rsp);
+		return;
+	case CTL_CM_OPEN:
+		on_cm_open(d, sock, req, &rsp);
 		return;
 	case CTL_CQ_CREATE:
-		on_cq(d, sock, req, &rsp, fds[0]);
+		on_cq(d, sock, req, &rsp);
 		return;
 	case CTL_PD_ALLOC:
 		if (d->fault == FAKE_SILENT_ERROR) {
@@ -169,7 +211,6 @@ session_thread(void *arg)
 	free(arg);
 	while (!receive(s.sock, &req, fds)) {
 		if (s.d->fault == FAKE_HANGS_UP) {
-			close(fds[0]);
 			break;
 		}
 		if (s.d->fault == FAKE_LATE)

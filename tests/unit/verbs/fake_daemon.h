@@ -35,7 +35,7 @@ struct fake_daemon {
 	bool one_segment;      /**< all CQs are in the first one's segment, which its reply brings */
 	pthread_t thread;
 	_Atomic int sock;      /**< of the session that opened the device, -1 if none */
-	int async_fd, comp_fd; /**< write ends that the client handed over */
+	int async_fd, comp_fd; /**< where it sends events */
 	uint64_t cq_cookie;
 	struct ring_cqe *cqes; /**< of the last CQ */
 	struct ring_cq_shared *cq_shared;

@@ -580,8 +580,71 @@ teardown(void **state)
 	return 0;
 }
 
+static void *
+wait_for_end(void *arg)
+{
+	char c;
+
+	if (read(*(int *)arg, &c, 1) < 0)
+		perror("read");
+	return NULL;
+}
+
+/* Without a right to userfaultfd: nobody else may write to memory while it is copied. */
+static void
+without_userfaultfd_a_second_thread_stops_conversions(void **state)
+{
+	uint8_t *p = anon(4 * page);
+	struct segments s;
+	pthread_t thread;
+	struct stat st;
+	int fds[2];
+
+	memset(p, 0x5a, 4 * page);
+	assert_int_equal(pipe(fds), 0);
+	assert_int_equal(pthread_create(&thread, NULL, wait_for_end, &fds[0]), 0);
+	s = find(p, 4 * page, PROT_READ | PROT_WRITE);
+	assert_int_equal(s.n, 1);
+	assert_int_equal(s.s[0].kind, CTL_SEG_REMOTE);
+	segments_free(&s);
+	close(fds[1]);
+	pthread_join(thread, NULL);
+	/* The kernel counts it for a moment more. */
+	while (!stat("/proc/self/task", &st) && st.st_nlink > 3)
+		usleep(1000);
+	s = find(p, 4 * page, PROT_READ | PROT_WRITE);
+	assert_int_equal(s.n, 1);
+	assert_int_equal(s.s[0].kind, CTL_SEG_CONVERTED);
+	assert_in_file(&s.s[0]);
+	segments_free(&s);
+	for (size_t i = 0; i < 4 * page; i++)
+		assert_int_equal(p[i], 0x5a);
+	munmap(p, 4 * page);
+	close(fds[0]);
+}
+
+/* As an ordinary user where vm.unprivileged_userfaultfd is 0. */
+static int
+main_without(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(without_userfaultfd_a_second_thread_stops_conversions),
+		cmocka_unit_test(whole_pages_are_converted_and_keep_their_bytes),
+		cmocka_unit_test(ragged_edges_stay_remote),
+		cmocka_unit_test(registering_again_converts_nothing_twice),
+		cmocka_unit_test(own_stacks_are_never_converted),
+	};
+
+	page = sysconf(_SC_PAGESIZE);
+	if ((geteuid() == 0 && setresuid(65534, 65534, 65534)) || !convert_setup(-1)) {
+		fprintf(stderr, "skipped: this user may have userfaultfd\n");
+		return EXIT_SKIP;
+	}
+	return cmocka_run_group_tests_name("without userfaultfd", tests, setup, teardown);
+}
+
 int
-main(void)
+main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(whole_pages_are_converted_and_keep_their_bytes),
@@ -600,8 +663,11 @@ main(void)
 		cmocka_unit_test(no_store_is_lost_while_memory_is_converted),
 	};
 	int dev = open("/dev/userfaultfd", O_RDWR | O_CLOEXEC);
-	int err = convert_setup(dev);
+	int err;
 
+	if (argc > 1)
+		return main_without();
+	err = convert_setup(dev);
 	page = sysconf(_SC_PAGESIZE);
 	if (err) {
 		fprintf(stderr, "skipped: no userfaultfd: %s\n", strerror(err));

@@ -8,6 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -88,8 +89,8 @@ arming_with_a_completion_waiting_raises_the_event_at_once(void **state)
 	int fds[2];
 
 	bed_init(&b, IBV_QPT_RC);
-	assert_int_equal(pipe2(fds, O_NONBLOCK), 0);
-	ch.write_fd = fds[1];
+	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK, 0, fds), 0);
+	ch.send_fd = fds[1];
 	b.cq.cq.channel = &ch.channel;
 	b.cq.cookie = 77;
 	complete(&b, 0, 1, true);

@@ -1,0 +1,114 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Hostile programs, run as another user beside a victim: the daemon must go on for everybody else.
+
+A row of ROWS is a program of this folder and its arguments. It prints "attacking" when the attack is going on. Then the victims are
+run: a new program that opens the device, and ib_write_bw between h1 and h2. Then the hostile program is killed, after which the
+daemon must have as many descriptors as before.
+"""
+
+import contextlib
+import os
+import signal
+import sys
+import time
+import unittest
+
+HERE = os.path.dirname(os.path.realpath(__file__))
+sys.dont_write_bytecode = True
+sys.path[:0] = [os.path.join(HERE, '..'), os.path.join(HERE, '../../../scripts')]
+
+from labs import SKIPPED, Skip, lab_up, main  # noqa: E402
+from uroce_lab import daemon, pairs  # noqa: E402
+from uroce_lab.state import is_root  # noqa: E402
+
+NAME = f'x{os.getpid()}'
+PROGRAMS = os.path.join(daemon.build_dir(), 'tests/verbs/hostile')
+AS_NOBODY = ['setpriv', '--reuid=65534', '--regid=65534', '--clear-groups']
+BEGIN_SECONDS = 20          # until the attack is going on
+VICTIM_SECONDS = 20         # that a victim's program may take
+OPEN_SECONDS = 3            # until a new program has its device
+MORE_DESCRIPTORS = 200      # that the program may cost the daemon
+END_SECONDS = 10            # until all that the killed program had is gone
+
+# The name of the row: the program and its arguments.
+ROWS = {
+    'completion events into memory that never comes': ['events', 'cq'],
+    'asynchronous events into memory that never comes': ['events', 'async'],
+    'events of rdma_cm into memory that never comes': ['events', 'cm'],
+    'descriptors that never close': ['descriptors', '2'],
+    'many descriptors that never close': ['descriptors', '253'],
+    'other files of procfs in the place of memory': ['procmem'],
+}
+
+
+@unittest.skipUnless(is_root(), 'only root can run programs as somebody else')
+class Hostile(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.up = lab_up(name=NAME)
+        cls.lab = cls.up.__enter__()
+        # As a daemon that serves all users.
+        path = cls.lab.hosts['h1']['socket']
+        os.chmod(path, 0o666)
+        while (path := os.path.dirname(path)).startswith(cls.lab.data['dir']):
+            os.chmod(path, 0o755)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.up.__exit__(None, None, None)
+
+    def descriptors(self):
+        return len(os.listdir(f'/proc/{self.lab.pid("h1")}/fd'))
+
+    def victims(self):
+        start = time.monotonic()
+        done = self.lab.run('h1', 'ibv_devinfo', timeout=VICTIM_SECONDS)
+        self.assertEqual(done.returncode, 0, done.stdout)
+        self.assertLess(time.monotonic() - start, OPEN_SECONDS, 'a program waited for its device')
+        pair = pairs.run_pair(self.lab, ['ib_write_bw', '-d', 'uroce0', '-D', '2'], VICTIM_SECONDS)
+        self.assertTrue(pair.ok, pair.report())
+        return float(pairs.rows(pair.client.text())[-1][3])
+
+    @staticmethod
+    def kill(side):
+        """With the server of its file system, for which its threads may wait."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(side.child.pid, signal.SIGKILL)
+        side.kill()
+
+    def attack(self, name, program):
+        before = self.descriptors()
+        side = pairs.Side(self.lab, 'h1', [*AS_NOBODY, os.path.join(PROGRAMS, 'hostile_' + program[0]), *program[1:]])
+        self.addCleanup(self.kill, side)
+        end = time.monotonic() + BEGIN_SECONDS
+        while 'attacking' not in side.text() and side.child.poll() is None and time.monotonic() < end:
+            time.sleep(0.05)
+        if side.status == SKIPPED:
+            raise Skip(side.text())
+        self.assertIsNone(side.child.poll(), side.report())
+        self.assertIn('attacking', side.text(), side.report())
+        rate = self.victims()
+        self.assertLess(self.descriptors(), before + MORE_DESCRIPTORS, 'a user takes the descriptors of all')
+        self.assertIsNone(side.child.poll(), side.report())
+        self.kill(side)
+        end = time.monotonic() + END_SECONDS
+        while self.descriptors() > before and time.monotonic() < end:
+            time.sleep(0.1)
+        self.assertLessEqual(self.descriptors(), before, 'descriptors are left behind')
+        self.assertTrue(self.lab.whole(), 'a daemon ended:\n' + self.lab.logs())
+        print(f'{name}: ib_write_bw of the victim: {rate:.0f} MiB/s')
+
+
+def row(name, program):
+    def test(self):
+        self.attack(name, program)
+    test.__doc__ = name
+    return test
+
+
+for row_name, row_program in ROWS.items():
+    setattr(Hostile, 'test_' + row_name.replace(' ', '_'), row(row_name, row_program))
+
+if __name__ == '__main__':
+    sys.exit(main())
