@@ -82,6 +82,15 @@ def module_files(version):
     return files
 
 
+def pack(root, image):
+    """Write what is in the folder `root` as an initramfs."""
+    done = subprocess.run(f'cd {root} && find . | cpio --quiet -o -H newc -R 0:0 >{image}.new', shell=True,
+                          stderr=subprocess.PIPE, text=True, check=False)
+    if done.returncode:
+        raise LabError(f'cpio: {done.stderr}')
+    os.rename(image + '.new', image)
+
+
 def initramfs(build):
     """@return the image, made if there is none of this kernel and this init"""
     version, _ = kernel()
@@ -101,11 +110,7 @@ def initramfs(build):
             shutil.copy(path, os.path.join(root, 'modules'))
         with open(os.path.join(root, 'modules/order'), 'w', encoding='ascii') as f:
             f.writelines(os.path.basename(path) + '\n' for path in files)
-        done = subprocess.run(f'cd {root} && find . | cpio --quiet -o -H newc -R 0:0 >{image}.new', shell=True,
-                              stderr=subprocess.PIPE, text=True, check=False)
-        if done.returncode:
-            raise LabError(f'cpio: {done.stderr}')
-    os.rename(image + '.new', image)
+        pack(root, image)
     return image
 
 
