@@ -167,6 +167,7 @@ run_terminal(void)
 {
 	struct cmdline *cl = cmdline_stdin_new(grammar, SHELL_PROMPT);
 	struct pollfd pfd = { .fd = STDIN_FILENO, .events = POLLIN };
+	char c;
 
 	if (cl == NULL) {
 		fputs("uroce-test: the terminal can't be used: give commands by --cmdline-file or a pipe\n", stderr);
@@ -175,7 +176,7 @@ run_terminal(void)
 	while (!shell_quitting()) {
 		if (poll(&pfd, 1, POLL_MS) < 0 && errno != EINTR)
 			break;
-		if (pfd.revents != 0 && cmdline_poll(cl) != RDLINE_RUNNING)
+		if (pfd.revents != 0 && (read(STDIN_FILENO, &c, 1) != 1 || cmdline_in(cl, &c, 1) < 0))
 			break;
 	}
 	cmdline_stdin_exit(cl);
