@@ -9,7 +9,7 @@ import subprocess
 import tempfile
 
 import guest
-from packages import ORDER
+from packages import GUEST_MODULES, LAB_MODULES
 
 HERE = os.path.dirname(os.path.realpath(__file__))
 INIT = os.path.join(HERE, 'guest/init')
@@ -31,8 +31,7 @@ def initramfs(kernel, folder):
             os.mkdir(os.path.join(root, name))
         shutil.copy(shutil.which('busybox'), os.path.join(root, 'bin/busybox'))
         shutil.copy(INIT, os.path.join(root, 'init'))
-        for path in [*kernel.modules, os.path.join(kernel.folder, ORDER)]:
-            shutil.copy(path, os.path.join(root, 'modules'))
+        guest.add_modules(root, kernel.modules(GUEST_MODULES + LAB_MODULES))
         guest.pack(root, image)
     return image
 

@@ -15,10 +15,16 @@ import tempfile
 
 KEYRING = '/usr/share/keyrings/debian-archive-keyring.gpg'
 META = 'linux-image-amd64'
-# What the guest's init loads. A kernel may have some of them built in.
-MODULES = ('virtio_pci', '9pnet_virtio', '9p', 'overlay', 'veth')
+# What guests load: all need the first ones, tests/kernels the second, tests/interop the third. A kernel may have some of them built in.
+GUEST_MODULES = ('virtio_pci', '9pnet_virtio', '9p', 'overlay')
+LAB_MODULES = ('veth',)
+ROCE_MODULES = ('virtio_net', 'virtio_rng', 'crc32_generic', 'crc32_pclmul', 'ib_uverbs', 'rdma_ucm', 'rdma_rxe')
+MODULES = GUEST_MODULES + LAB_MODULES + ROCE_MODULES
+# Files in the cache folder, beside the modules.
 IMAGE = 'vmlinuz'
-ORDER = 'order'             # the names of the modules' files, one a line, in the order in which they can be loaded
+VERSION = 'version'
+BUILTIN = 'modules.builtin'
+WANTED = 'wanted'           # MODULES when the kernel was unpacked
 
 
 class NoKernel(Exception):
@@ -32,15 +38,17 @@ class Kernel:
         self.suite = suite
         self.folder = folder
         self.image = os.path.join(folder, IMAGE)
-        with open(os.path.join(folder, ORDER), encoding='ascii') as f:
-            self.modules = [os.path.join(folder, name) for name in f.read().split()]
-        with open(os.path.join(folder, 'version'), encoding='ascii') as f:
+        with open(os.path.join(folder, VERSION), encoding='ascii') as f:
             self.version = f.read().strip()
+
+    def modules(self, names):
+        """@return the paths of these modules and of those that they need, in the order in which they can be loaded"""
+        return ModuleTree(self.folder).order(names)
 
 
 def cache_dir():
     base = os.environ.get('XDG_CACHE_HOME') or os.path.join(os.path.expanduser('~'), '.cache')
-    return os.path.join(base, 'uroce-kernels')
+    return os.path.join(base, 'uroce/kernels')
 
 
 def command(*args, **options):
@@ -93,26 +101,33 @@ def plain(name):
     return re.sub(r'\.ko(\.xz)?$', '', os.path.basename(name)).replace('-', '_')
 
 
-def needed(root):
-    """The modules to load and those that they need, as names and contents, in the order to load them."""
-    with open(os.path.join(root, 'modules.builtin'), encoding='ascii') as f:
-        have = {plain(name) for name in f.read().split()}
-    files = {plain(name): os.path.join(folder, name) for folder, _, names in os.walk(root) for name in names if '.ko' in name}
+class ModuleTree:
+    """The modules in a folder and the folders in it."""
 
-    def load(name):
-        if name in have:
-            return
-        if name not in files:
-            raise NoKernel(f'the kernel in {root} has no module {name}')
-        have.add(name)
-        content = unpack_file(files[name])
-        for other in re.search(rb'\0depends=([^\0]*)\0', content)[1].decode().split(','):
-            if other:
-                yield from load(other.replace('-', '_'))
-        yield name + '.ko', content
+    def __init__(self, root):
+        self.root = root
+        with open(os.path.join(root, BUILTIN), encoding='ascii') as f:
+            self.builtin = {plain(name) for name in f.read().split()}
+        self.files = {plain(name): os.path.join(folder, name) for folder, _, names in os.walk(root) for name in names if '.ko' in name}
 
-    for name in MODULES:
-        yield from load(name)
+    def order(self, names):
+        """@return the paths of these modules and of those that they need, in the order in which they can be loaded"""
+        have, paths = set(self.builtin), []
+
+        def load(name):
+            if name in have:
+                return
+            if name not in self.files:
+                raise NoKernel(f'the kernel in {self.root} has no module {name}')
+            have.add(name)
+            for other in re.search(rb'\0depends=([^\0]*)\0', unpack_file(self.files[name]))[1].decode().split(','):
+                if other:
+                    load(other.replace('-', '_'))
+            paths.append(self.files[name])
+
+        for name in names:
+            load(name)
+        return paths
 
 
 def download(suite, target):
@@ -130,14 +145,22 @@ def download(suite, target):
         version = package[1].partition('linux-image-')[2]
         modules = next(path for path in (os.path.join(root, top, 'modules', version) for top in ('usr/lib', 'lib')) if os.path.isdir(path))
         shutil.copy(os.path.join(root, 'boot', 'vmlinuz-' + version), os.path.join(target, IMAGE))
-        names = []
-        for name, content in needed(modules):
-            names.append(name)
-            with open(os.path.join(target, name), 'wb') as f:
-                f.write(content)
-    for name, text in ((ORDER, '\n'.join(names)), ('version', version)):
+        shutil.copy(os.path.join(modules, BUILTIN), target)
+        for path in ModuleTree(modules).order(MODULES):
+            with open(os.path.join(target, plain(path) + '.ko'), 'wb') as f:
+                f.write(unpack_file(path))
+    for name, text in ((WANTED, ' '.join(MODULES)), (VERSION, version)):
         with open(os.path.join(target, name), 'w', encoding='ascii') as f:
             f.write(text + '\n')
+
+
+def is_current(folder):
+    """@return whether a kernel was unpacked there with all the modules that are wanted now"""
+    try:
+        with open(os.path.join(folder, WANTED), encoding='ascii') as f:
+            return f.read().split() == list(MODULES)
+    except FileNotFoundError:
+        return False
 
 
 @contextlib.contextmanager
@@ -150,17 +173,27 @@ def locked(folder):
         os.close(fd)
 
 
+def own_suite():
+    """@return the name of this machine's release of Debian"""
+    with open('/etc/os-release', encoding='utf-8') as f:
+        found = re.search(r'^VERSION_CODENAME="?(\w+)', f.read(), re.MULTILINE)
+    if not found:
+        raise NoKernel('/etc/os-release names no release of Debian')
+    return found[1]
+
+
 def kernel(suite):
     """@return the Kernel of a release, downloaded if the cache folder has none; NoKernel if it can't be had."""
     base = cache_dir()
     target = os.path.join(base, suite)
     os.makedirs(base, exist_ok=True)
     with locked(base):
-        if not os.path.isdir(target):
+        if not is_current(target):
             if not os.path.exists(KEYRING):
                 raise NoKernel(f'no {KEYRING}: as root, apt-get install debian-archive-keyring')
             with tempfile.TemporaryDirectory(prefix=suite, dir=base) as new:
                 download(suite, new)
+                shutil.rmtree(target, ignore_errors=True)
                 os.rename(new, target)
                 os.mkdir(new)       # for TemporaryDirectory to remove
     return Kernel(suite, target)
