@@ -174,9 +174,12 @@ run_terminal(void)
 		return;
 	}
 	while (!shell_quitting()) {
-		if (poll(&pfd, 1, POLL_MS) < 0 && errno != EINTR)
+		int ready = poll(&pfd, 1, POLL_MS);
+
+		if (ready < 0 && errno != EINTR)
 			break;
-		if (pfd.revents != 0 && (read(STDIN_FILENO, &c, 1) != 1 || cmdline_in(cl, &c, 1) < 0))
+		/* After a signal pfd.revents is of the call before, and read() would wait for a key. */
+		if (ready > 0 && (read(STDIN_FILENO, &c, 1) != 1 || cmdline_in(cl, &c, 1) < 0))
 			break;
 	}
 	cmdline_stdin_exit(cl);
