@@ -167,15 +167,19 @@ run_terminal(void)
 {
 	struct cmdline *cl = cmdline_stdin_new(grammar, SHELL_PROMPT);
 	struct pollfd pfd = { .fd = STDIN_FILENO, .events = POLLIN };
+	char c;
 
 	if (cl == NULL) {
 		fputs("uroce-test: the terminal can't be used: give commands by --cmdline-file or a pipe\n", stderr);
 		return;
 	}
 	while (!shell_quitting()) {
-		if (poll(&pfd, 1, POLL_MS) < 0 && errno != EINTR)
+		int ready = poll(&pfd, 1, POLL_MS);
+
+		if (ready < 0 && errno != EINTR)
 			break;
-		if (pfd.revents != 0 && cmdline_poll(cl) != RDLINE_RUNNING)
+		/* After a signal pfd.revents is of the call before, and read() would wait for a key. */
+		if (ready > 0 && (read(STDIN_FILENO, &c, 1) != 1 || cmdline_in(cl, &c, 1) < 0))
 			break;
 	}
 	cmdline_stdin_exit(cl);

@@ -10,6 +10,7 @@
 #include <rte_branch_prediction.h>
 #include <rte_lcore.h>
 
+#include "base/dpdk_compat.h"
 #include "control/observe/sysfs.h"
 #include "uroce/stack.h"
 
@@ -191,13 +192,13 @@ uroce_control_run(struct uroce *u, char *err)
 	return 0;
 }
 
-static void *
+static dpdk_thread_rc
 control_thread(void *arg)
 {
 	struct uroce *u = arg;
 
 	control_run(u->control);
-	return NULL;
+	return 0;
 }
 
 int
@@ -211,7 +212,7 @@ uroce_control_start(struct uroce *u, char *err)
 	/* Signals are the application's. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
-	rc = rte_ctrl_thread_create(&u->thread, "uroce-control", NULL, control_thread, u);
+	rc = dpdk_control_thread(&u->thread, "uroce-control", control_thread, u);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	atomic_fetch_add(&threads, rc == 0);
 	if (rc != 0) {
@@ -232,7 +233,7 @@ uroce_control_stop(struct uroce *u)
 	control_stop(u->control);
 	if (driver != DRIVER_THREAD)
 		return;
-	pthread_join(u->thread, NULL);
+	rte_thread_join(u->thread, NULL);
 	atomic_fetch_sub(&threads, 1);
 	atomic_store(&u->driver, DRIVER_NONE);
 }

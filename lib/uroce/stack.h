@@ -16,6 +16,7 @@
 #include <sys/queue.h>
 
 #include <rte_log.h>
+#include <rte_thread.h>
 
 #include "control/config/config.h"
 #include "control/control.h"
@@ -59,7 +60,7 @@ struct uroce {
 	struct control *control;             /**< NULL after uroce_shutdown() */
 	_Atomic uint32_t driver;             /**< enum stack_driver */
 	bool published;                      /**< the socket has its real name; by the driver */
-	pthread_t thread;                    /**< DRIVER_THREAD */
+	rte_thread_t thread;                 /**< DRIVER_THREAD */
 	void *devices;                       /**< verbs.c: of each port, made when first asked for */
 	bool listed;
 	TAILQ_ENTRY(uroce) link;             /**< in the list of all */

@@ -73,6 +73,10 @@ extern pthread_mutex_t client_contexts_lock;
 /** Register the fork handlers; once per process. */
 void client_fork_setup(void);
 
+/* ---- strings.c ---- */
+/** @return the name of an opcode of struct ibv_send_wr, or "unknown" */
+const char *client_wr_opcode_str(unsigned int opcode);
+
 /* ---- query.c, cq.c, cq_ex.c, qp.c, post.c, srq.c, pd.c: the functions in a context's tables ---- */
 int client_query_port(struct ibv_context *c, uint8_t port, struct ibv_port_attr *attr, size_t bytes);
 int client_query_device_ex(struct ibv_context *c, const struct ibv_query_device_ex_input *in,

@@ -15,6 +15,7 @@
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "base/container_of.h"
@@ -170,12 +171,18 @@ struct client_xrcd {
 };
 
 struct client_qp {
-	struct ibv_qp_ex qp; /**< begins with struct ibv_qp */
-	/**
-	 * The next member of struct ibv_qp_ex from rdma-core 46 on; programs may have been built with its headers. It
-	 * directly follows the members that the headers used here have (qp_wr.c checks).
-	 */
-	void (*wr_flush)(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t remote_addr, size_t len, uint8_t type, uint8_t level);
+	union {
+		struct ibv_qp_ex qp; /**< begins with struct ibv_qp */
+		/**
+		 * struct ibv_qp_ex as rdma-core has it from release 46 on: with one more member. Programs may have been built with such
+		 * headers, and this library with older ones.
+		 */
+		struct {
+			uint8_t as_in_44[offsetof(struct ibv_qp_ex, wr_atomic_write) + sizeof(void *)];
+			void (*wr_flush)(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t remote_addr, size_t len, uint8_t type,
+					 uint8_t level);
+		};
+	};
 	struct client_ctx *ctx;
 	struct ring_qp_shared *shared;
 	struct ring_db *db;

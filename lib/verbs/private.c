@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * rdma-core's private symbol versions. Programs link libmlx5 and libefa (perftest, UCX, libfabric), whose imports must
- * be resolved for the program to start. None of our devices is theirs, so they are called only by mistake. Two are
- * real: a provider's constructor registers itself, and ibv_devinfo and pyverbs ask for a GID's type.
+ * be resolved for the program to start. None of our devices is theirs, so they are called only by mistake. Three are
+ * real: a provider's constructor registers itself, ibv_devinfo and pyverbs ask for a GID's type, and the header of rdma-core 56
+ * offers ibv_wr_opcode_str() to programs.
  */
 #include "verbs/client_priv.h"
 
@@ -29,6 +30,12 @@ private_gid_type(struct ibv_context *context, uint8_t port, unsigned int index, 
 	return client_query_gid_type(context, port, index, type);
 }
 
+__attribute__((used)) static const char *
+private_opcode_str(unsigned int opcode)
+{
+	return client_wr_opcode_str(opcode);
+}
+
 /* bool verbs_allow_disassociate_destroy: whether a provider may ignore that its device was removed. */
 __attribute__((used)) static bool private_flag;
 
@@ -42,6 +49,7 @@ __attribute__((used)) static bool private_flag;
 #define NODE(node) \
 	PRIVATE_NAMES(STUB, node) \
 	ALIAS(ibv_query_gid_type, node, function, private_gid_type); \
+	ALIAS(ibv_wr_opcode_str, node, function, private_opcode_str); \
 	ALIAS(verbs_register_driver_##node, node, function, private_register); \
 	ALIAS(verbs_allow_disassociate_destroy, node, object, private_flag);
 

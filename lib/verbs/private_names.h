@@ -94,7 +94,6 @@
 	STUB(ibv_dmabuf_heap_free, node) \
 	STUB(ibv_get_fw_ver, node) \
 	STUB(ibv_read_ibdev_sysfs_file, node) \
-	STUB(ibv_wr_opcode_str, node) \
 	STUB(verbs_init_cq, node) \
 	STUB(verbs_open_device, node) \
 	STUB(verbs_set_ops, node) \

@@ -65,6 +65,29 @@ ibv_event_type_str(enum ibv_event_type event)
 	return NAME_OF(names, event, "unknown");
 }
 
+const char *
+client_wr_opcode_str(unsigned int opcode)
+{
+	static const char *const names[] = {
+		[IBV_WR_RDMA_WRITE] = "rdma-write",
+		[IBV_WR_RDMA_WRITE_WITH_IMM] = "rdma-write-with-imm",
+		[IBV_WR_SEND] = "send",
+		[IBV_WR_SEND_WITH_IMM] = "send-with-imm",
+		[IBV_WR_RDMA_READ] = "rdma-read",
+		[IBV_WR_ATOMIC_CMP_AND_SWP] = "atomic-cmp-and-swp",
+		[IBV_WR_ATOMIC_FETCH_AND_ADD] = "atomic-fetch-and-add",
+		[IBV_WR_LOCAL_INV] = "local-inv",
+		[IBV_WR_BIND_MW] = "bind-mw",
+		[IBV_WR_SEND_WITH_INV] = "send-with-inv",
+		[IBV_WR_TSO] = "tso",
+		[IBV_WR_DRIVER1] = "driver1",
+		[UROCE_WR_FLUSH] = "flush",
+		[IBV_WR_ATOMIC_WRITE] = "atomic-write",
+	};
+
+	return NAME_OF(names, opcode, "unknown");
+}
+
 CLIENT_EXPORT const char *
 ibv_wc_status_str(enum ibv_wc_status status)
 {

@@ -1,23 +1,29 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A virtual machine with Debian's kernel and its Soft-RoCE, on a tap in a network namespace of its own.
 
-Everything in it is Debian's: the kernel and its modules, busybox to start them, and the host's own / (read-only, by
+Everything in it is Debian's: the kernel and its modules (tests/kernels/packages.py), busybox to start them, and the host's own / (read-only, by
 9p) for programs. Commands run in it through agent.c.
 """
 
 import ctypes
+import functools
 import glob
 import os
 import re
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 
 from uroce_lab import LabError, wires
 
 HERE = os.path.dirname(os.path.realpath(__file__))
+sys.path.append(os.path.join(HERE, '../kernels'))
+
+import packages  # noqa: E402
+
 INIT = os.path.join(HERE, 'guest/init')
 INDEX = 200                 # the guest's addresses: 198.18.0.200, fd00:18::c8
 OUR_INDEX = 254             # 198.18.0.254: where commands to the guest come from
@@ -28,13 +34,10 @@ TAP_QUEUE = 10000           # packets: a burst of uroce's waits here for a guest
 AGENT_PORT = 7018
 MEMORY_MB = 768
 BOOT_SECONDS = 240          # six on a machine that has a core to spare
-MODULES = ('virtio_pci', 'virtio_net', 'virtio_rng', '9pnet_virtio', '9p', 'overlay', 'crc32_generic', 'crc32_pclmul',
-           'ib_uverbs', 'rdma_ucm', 'rdma_rxe')
 # Each offload that may be on in a virtio device would let the kernels pass packets as no wire would carry them.
 OFFLOADS = ('csum', 'gso', 'guest_csum', 'guest_tso4', 'guest_tso6', 'guest_ecn', 'guest_ufo', 'host_tso4',
             'host_tso6', 'host_ecn', 'host_ufo')
-NEEDS = {'qemu-system-x86_64': 'qemu-system-x86', 'busybox': 'busybox-static', 'cpio': 'cpio', 'modprobe': 'kmod',
-         'rdma': 'iproute2'}
+NEEDS = {'qemu-system-x86_64': 'qemu-system-x86', 'busybox': 'busybox-static', 'cpio': 'cpio', 'rdma': 'iproute2'}
 PR_SET_PDEATHSIG = 1
 
 
@@ -42,16 +45,13 @@ class NoGuest(Exception):
     """What this machine lacks to have a guest."""
 
 
+@functools.cache
 def kernel():
-    """@return (version, image) of the newest kernel here that has Soft-RoCE, or NoGuest"""
-    def key(path):
-        return [int(n) for n in re.findall(r'\d+', os.path.basename(path))]
-    for image in sorted(glob.glob('/boot/vmlinuz-*'), key=key, reverse=True):
-        version = os.path.basename(image).partition('-')[2]
-        if glob.glob(f'/lib/modules/{version}/**/rdma_rxe.ko*', recursive=True) and os.access(image, os.R_OK):
-            return version, image
-    raise NoGuest('no kernel image with Soft-RoCE in /boot that may be read: as root, apt-get install '
-                  'linux-image-amd64')
+    """@return the kernel of this machine's release of Debian (tests/kernels/packages.py), or NoGuest"""
+    try:
+        return packages.kernel(packages.own_suite())
+    except packages.NoKernel as e:
+        raise NoGuest(f'no kernel with Soft-RoCE: {e}') from None
 
 
 def check():
@@ -71,24 +71,31 @@ def check():
     kernel()
 
 
-def module_files(version):
-    """Files of the modules and of what they need, in the order to load them."""
-    files = []
-    for module in MODULES:
-        for line in wires.run('modprobe', '-S', version, '--show-depends', module).splitlines():
-            words = line.split()
-            if words[0] == 'insmod' and words[1] not in files:
-                files.append(words[1])
-    return files
+def add_modules(root, paths):
+    """Copy modules, in the order to load them, into what becomes an initramfs; its init reads modules/order."""
+    folder = os.path.join(root, 'modules')
+    for path in paths:
+        shutil.copy(path, folder)
+    with open(os.path.join(folder, 'order'), 'w', encoding='ascii') as f:
+        f.writelines(os.path.basename(path) + '\n' for path in paths)
+
+
+def pack(root, image):
+    """Write what is in the folder `root` as an initramfs."""
+    done = subprocess.run(f'cd {root} && find . | cpio --quiet -o -H newc -R 0:0 >{image}.new', shell=True,
+                          stderr=subprocess.PIPE, text=True, check=False)
+    if done.returncode:
+        raise LabError(f'cpio: {done.stderr}')
+    os.rename(image + '.new', image)
 
 
 def initramfs(build):
     """@return the image, made if there is none of this kernel and this init"""
-    version, _ = kernel()
+    linux = kernel()
     folder = os.path.join(build, 'tests/interop')
     os.makedirs(folder, exist_ok=True)
-    image = os.path.join(folder, f'initramfs-{version}.img')
-    sources = (INIT, os.path.realpath(__file__), f'/lib/modules/{version}/modules.dep')
+    image = os.path.join(folder, f'initramfs-{linux.version}.img')
+    sources = (INIT, os.path.realpath(__file__), linux.image)
     if os.path.exists(image) and os.path.getmtime(image) > max(map(os.path.getmtime, sources)):
         return image
     with tempfile.TemporaryDirectory(prefix='uroce-initramfs-') as root:
@@ -96,16 +103,8 @@ def initramfs(build):
             os.mkdir(os.path.join(root, name))
         shutil.copy(shutil.which('busybox'), os.path.join(root, 'bin/busybox'))
         shutil.copy(INIT, os.path.join(root, 'init'))
-        files = module_files(version)
-        for path in files:
-            shutil.copy(path, os.path.join(root, 'modules'))
-        with open(os.path.join(root, 'modules/order'), 'w', encoding='ascii') as f:
-            f.writelines(os.path.basename(path) + '\n' for path in files)
-        done = subprocess.run(f'cd {root} && find . | cpio --quiet -o -H newc -R 0:0 >{image}.new', shell=True,
-                              stderr=subprocess.PIPE, text=True, check=False)
-        if done.returncode:
-            raise LabError(f'cpio: {done.stderr}')
-    os.rename(image + '.new', image)
+        add_modules(root, linux.modules(packages.GUEST_MODULES + packages.ROCE_MODULES))
+        pack(root, image)
     return image
 
 
@@ -179,7 +178,6 @@ class Guest:
         self.run('ip neigh flush all')
 
     def _command(self, initrd):
-        _, image = kernel()
         words = {'ip4': self.ipv4 + '/24', 'ip6': self.ipv6 + '/64', 'mtu': MTU, 'port': AGENT_PORT,
                  'agent': self.agent}
         append = 'console=ttyS0 quiet panic=-1 mitigations=off nokaslr random.trust_cpu=on cryptomgr.notests ' + \
@@ -188,7 +186,7 @@ class Guest:
         return ['ip', 'netns', 'exec', self.namespace, 'qemu-system-x86_64', '-nodefaults', '-no-user-config',
                 '-display', 'none', '-no-reboot', '-machine', 'q35', '-accel', accel,
                 '-cpu', 'host' if accel == 'kvm' else 'max', '-smp', '1', '-m', str(MEMORY_MB),
-                '-kernel', image, '-initrd', initrd, '-append', append, '-serial', f'file:{self.console}',
+                '-kernel', kernel().image, '-initrd', initrd, '-append', append, '-serial', f'file:{self.console}',
                 '-fsdev', 'local,id=host,path=/,security_model=none,readonly=on,multidevs=remap',
                 '-device', 'virtio-9p-pci,fsdev=host,mount_tag=host',
                 '-netdev', f'tap,id=net,ifname={TAP},script=no,downscript=no,vhost=off,vnet_hdr=off',

@@ -56,7 +56,8 @@ set_up(struct vt *t)
 	if (cq_ex == NULL)
 		vt_die("ibv_create_cq_ex");
 	cq = ibv_cq_ex_to_cq(cq_ex);
-	qp = make_qp(t, IBV_QPT_RC, IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_ATOMIC_WRITE);
+	qp = make_qp(t, IBV_QPT_RC, IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_ATOMIC_WRITE |
+					 IBV_QP_EX_WITH_FLUSH);
 	peer = make_qp(t, IBV_QPT_RC, IBV_QP_EX_WITH_SEND);
 	if (qp == NULL || peer == NULL)
 		vt_die("ibv_create_qp_ex");

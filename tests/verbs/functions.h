@@ -9,6 +9,22 @@
 
 #include "vt.h"
 
+#ifndef UROCE_VERBS_H_HAS_FLUSH
+/* As the headers of rdma-core 46 and later have it, for a build with older ones. */
+enum { IBV_ACCESS_FLUSH_GLOBAL = 1 << 8, IBV_QP_EX_WITH_FLUSH = 1 << 11, IBV_FLUSH_GLOBAL = 1 << 0, IBV_FLUSH_RANGE = 0 };
+
+struct qp_ex_later {
+	struct ibv_qp_ex before;
+	void (*wr_flush)(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t remote_addr, size_t len, uint8_t type, uint8_t level);
+};
+
+static inline void
+ibv_wr_flush(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t remote_addr, size_t len, uint8_t type, uint8_t level)
+{
+	((struct qp_ex_later *)qp)->wr_flush(qp, rkey, remote_addr, len, type, level);
+}
+#endif
+
 /** What a call returns beside 0 and errno values. */
 enum { WRONG = -1, NONE = -2 /* an object that can't be had is its argument */ };
 

@@ -202,6 +202,14 @@ FN_WHY(ibv_read_counters, "there are no counters") { return NONE; }
 
 /* ---- Words and numbers ---- */
 FN(ibv_wc_status_str) { return strlen(ibv_wc_status_str(IBV_WC_RNR_RETRY_EXC_ERR)) > 0 ? 0 : WRONG; }
+/* rdma-core has it from release 46 on, in the header, but with a private symbol version. */
+FN(ibv_wr_opcode_str)
+{
+	const char *(*name)(int opcode) = (const char *(*)(int))dlvsym(RTLD_DEFAULT, "ibv_wr_opcode_str", "IBVERBS_PRIVATE_34");
+
+	NEED(name != NULL);
+	return strcmp(name(IBV_WR_RDMA_READ), "rdma-read") == 0 && strcmp(name(12), "unknown") == 0 ? 0 : WRONG;
+}
 FN(ibv_event_type_str) { return strlen(ibv_event_type_str(IBV_EVENT_CQ_ERR)) > 0 ? 0 : WRONG; }
 FN(ibv_node_type_str) { return strlen(ibv_node_type_str(IBV_NODE_CA)) > 0 ? 0 : WRONG; }
 FN(ibv_port_state_str) { return strlen(ibv_port_state_str(IBV_PORT_ACTIVE)) > 0 ? 0 : WRONG; }

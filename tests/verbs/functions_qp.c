@@ -200,6 +200,20 @@ FN(ibv_wr_atomic_write)
 	NEED(built() == 0);
 	return *word == 77 ? 0 : WRONG;
 }
+FN(ibv_wr_flush)
+{
+	int permitted = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_FLUSH_GLOBAL;
+	struct ibv_qp_attr attr = { .qp_access_flags = permitted };
+	struct ibv_mr *mr = ibv_reg_mr(t->pd, t->buf, 4096, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_FLUSH_GLOBAL);
+	int rc;
+
+	NEED(mr != NULL && ibv_modify_qp(peer, &attr, IBV_QP_ACCESS_FLAGS) == 0);
+	build();
+	ibv_wr_flush(x, mr->rkey, (uintptr_t)t->buf, 100, IBV_FLUSH_GLOBAL, IBV_FLUSH_RANGE);
+	rc = built();
+	NEED(ibv_dereg_mr(mr) == 0);
+	return rc;
+}
 static int
 send_by(struct vt *t, void (*op)(void))
 {

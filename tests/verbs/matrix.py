@@ -303,6 +303,13 @@ def lossy():
             *(Case(program, '-b -q 16 -s 20000 -n 200', 6, timeout=120) for program in BW)]
 
 
+def once(wire):
+    """A row of each program."""
+    yield from (case for case in single(wire) if case.result != Refused.result)
+    yield from (Case(program, '-n 200') for program in (PINGPONG, 'ibv_uc_pingpong', 'ibv_ud_pingpong', 'ibv_srq_pingpong', XRC_PINGPONG))
+    yield from (Case(program, '-n 200') for program in BW + LAT + ATOMIC)
+
+
 def cases(wire, everything, every_mode=False):
     if everything:
         return list(whole(wire))

@@ -18,10 +18,10 @@ show(struct control *c, const struct capture_stats *s, struct rte_tel_data *d)
 		return 0;
 	tel_text(d, "file", s->file);
 	rte_tel_data_add_dict_string(d, "port", s->port >= 0 ? c->s.ports[s->port]->conf.name : "all");
-	rte_tel_data_add_dict_u64(d, "qp", s->qpn);
-	rte_tel_data_add_dict_u64(d, "packets", s->packets);
-	rte_tel_data_add_dict_u64(d, "bytes", s->bytes);
-	rte_tel_data_add_dict_u64(d, "missed", s->missed);
+	rte_tel_data_add_dict_uint(d, "qp", s->qpn);
+	rte_tel_data_add_dict_uint(d, "packets", s->packets);
+	rte_tel_data_add_dict_uint(d, "bytes", s->bytes);
+	rte_tel_data_add_dict_uint(d, "missed", s->missed);
 	if (s->error != 0)
 		tel_text(d, "error", strerror(s->error));
 	return 0;

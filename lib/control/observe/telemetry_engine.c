@@ -11,7 +11,7 @@ add_load(struct rte_tel_data *d, const struct inspect_engine *e)
 {
 	if (d == NULL)
 		return;
-	rte_tel_data_add_dict_u64(d, "load_percent", e->load_percent);
+	rte_tel_data_add_dict_uint(d, "load_percent", e->load_percent);
 	tel_counters(d, &counters_engine, &e->stats);
 }
 
@@ -20,20 +20,20 @@ add_depths(struct rte_tel_data *d, const struct engine_depths *q)
 {
 	if (d == NULL)
 		return;
-	rte_tel_data_add_dict_u64(d, "qps", q->transport.qps);
-	rte_tel_data_add_dict_u64(d, "active_qps", q->transport.active_qps);
-	rte_tel_data_add_dict_u64(d, "sessions", q->sessions);
-	rte_tel_data_add_dict_u64(d, "hot_sessions", q->hot_sessions);
-	rte_tel_data_add_dict_u64(d, "inflight_blocks", q->transport.inflight_blocks);
-	rte_tel_data_add_dict_u64(d, "inflight_blocks_max", q->transport.inflight_blocks_max);
-	rte_tel_data_add_dict_u64(d, "reordered", q->transport.reordered);
-	rte_tel_data_add_dict_u64(d, "reordered_max", q->transport.reordered_max);
-	rte_tel_data_add_dict_u64(d, "tx_waiting", q->transport.tx_waiting);
-	rte_tel_data_add_dict_u64(d, "mailbox", q->mailbox);
-	rte_tel_data_add_dict_u64(d, "events", q->events);
-	rte_tel_data_add_dict_u64(d, "mads", q->mads);
-	rte_tel_data_add_dict_u64(d, "handoff", q->handoff);
-	rte_tel_data_add_dict_u64(d, "send", q->send);
+	rte_tel_data_add_dict_uint(d, "qps", q->transport.qps);
+	rte_tel_data_add_dict_uint(d, "active_qps", q->transport.active_qps);
+	rte_tel_data_add_dict_uint(d, "sessions", q->sessions);
+	rte_tel_data_add_dict_uint(d, "hot_sessions", q->hot_sessions);
+	rte_tel_data_add_dict_uint(d, "inflight_blocks", q->transport.inflight_blocks);
+	rte_tel_data_add_dict_uint(d, "inflight_blocks_max", q->transport.inflight_blocks_max);
+	rte_tel_data_add_dict_uint(d, "reordered", q->transport.reordered);
+	rte_tel_data_add_dict_uint(d, "reordered_max", q->transport.reordered_max);
+	rte_tel_data_add_dict_uint(d, "tx_waiting", q->transport.tx_waiting);
+	rte_tel_data_add_dict_uint(d, "mailbox", q->mailbox);
+	rte_tel_data_add_dict_uint(d, "events", q->events);
+	rte_tel_data_add_dict_uint(d, "mads", q->mads);
+	rte_tel_data_add_dict_uint(d, "handoff", q->handoff);
+	rte_tel_data_add_dict_uint(d, "send", q->send);
 }
 
 int
@@ -44,9 +44,9 @@ tel_engine(struct control *c, const char *params, struct rte_tel_data *d)
 	char *end, known[32];
 
 	if (params[0] == '\0') {
-		rte_tel_data_start_array(d, RTE_TEL_U64_VAL);
+		rte_tel_data_start_array(d, RTE_TEL_UINT_VAL);
 		for (unsigned int i = 0; i < c->s.nb_engines; i++)
-			rte_tel_data_add_array_u64(d, i);
+			rte_tel_data_add_array_uint(d, i);
 		return 0;
 	}
 	id = strtoul(params, &end, 10);

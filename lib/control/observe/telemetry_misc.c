@@ -19,12 +19,12 @@ tel_cm(struct control *c, const char *params, struct rte_tel_data *d)
 
 	cm_usage(gsi_cm(c->gsi), &u);
 	rte_tel_data_start_dict(d);
-	rte_tel_data_add_dict_u64(d, "ids", c->count[OBJ_CM_ID]);
-	rte_tel_data_add_dict_u64(d, "listeners", u.listeners);
-	rte_tel_data_add_dict_u64(d, "connections", u.conns);
-	rte_tel_data_add_dict_u64(d, "half_open", u.half_open);
-	rte_tel_data_add_dict_u64(d, "kept", u.kept);
-	rte_tel_data_add_dict_u64(d, "peers", u.peers);
+	rte_tel_data_add_dict_uint(d, "ids", c->count[OBJ_CM_ID]);
+	rte_tel_data_add_dict_uint(d, "listeners", u.listeners);
+	rte_tel_data_add_dict_uint(d, "connections", u.conns);
+	rte_tel_data_add_dict_uint(d, "half_open", u.half_open);
+	rte_tel_data_add_dict_uint(d, "kept", u.kept);
+	rte_tel_data_add_dict_uint(d, "peers", u.peers);
 	tel_counters(tel_dict(d, "cm"), &counters_cm, n);
 	tel_counters(tel_dict(d, "gsi"), &counters_gsi, g);
 	return 0;
@@ -42,9 +42,9 @@ tel_memory(struct control *c, const char *params, struct rte_tel_data *d)
 		if (rte_malloc_get_socket_stats(rte_socket_id_by_idx(i), &s) == 0)
 			dpdk += s.heap_allocsz_bytes;
 	rte_tel_data_start_dict(d);
-	rte_tel_data_add_dict_u64(d, "heap_used", heap.uordblks + heap.hblkhd);
-	rte_tel_data_add_dict_u64(d, "heap_kept", heap.fordblks);
-	rte_tel_data_add_dict_u64(d, "dpdk_used", dpdk);
+	rte_tel_data_add_dict_uint(d, "heap_used", heap.uordblks + heap.hblkhd);
+	rte_tel_data_add_dict_uint(d, "heap_kept", heap.fordblks);
+	rte_tel_data_add_dict_uint(d, "dpdk_used", dpdk);
 	return 0;
 }
 
@@ -54,8 +54,8 @@ tel_config(struct control *c, const char *params, struct rte_tel_data *d)
 {
 	rte_tel_data_start_dict(d);
 	tel_text(d, "file", c->s.config_file != NULL ? c->s.config_file : "");
-	rte_tel_data_add_dict_u64(d, "reloads", c->reloads.done);
-	rte_tel_data_add_dict_u64(d, "refused", c->reloads.refused);
+	rte_tel_data_add_dict_uint(d, "reloads", c->reloads.done);
+	rte_tel_data_add_dict_uint(d, "refused", c->reloads.refused);
 	tel_text(d, "error", c->reloads.error);
 	tel_text(d, "needs_restart", c->reloads.restart);
 	return 0;

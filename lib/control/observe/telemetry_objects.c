@@ -163,19 +163,19 @@ add_share(struct rte_tel_data *d, const struct inspect_session *s)
 {
 	if (d == NULL)
 		return;
-	rte_tel_data_add_dict_u64(d, "weight", s->share.weight);
-	rte_tel_data_add_dict_u64(d, "percent", s->share_percent);
+	rte_tel_data_add_dict_uint(d, "weight", s->share.weight);
+	rte_tel_data_add_dict_uint(d, "percent", s->share_percent);
 	rte_tel_data_add_dict_string(d, "waits_for", share_wait_name(s->share.wait));
-	rte_tel_data_add_dict_u64(d, "cost", s->share.stats.cost);
-	rte_tel_data_add_dict_u64(d, "bytes", s->share.stats.bytes);
-	rte_tel_data_add_dict_u64(d, "packets", s->share.stats.packets);
-	rte_tel_data_add_dict_u64(d, "rounds", s->share.stats.rounds);
-	rte_tel_data_add_dict_u64(d, "rate_waits", s->share.stats.limited);
-	rte_tel_data_add_dict_u64(d, "refused", s->share.stats.refused);
-	rte_tel_data_add_dict_u64(d, "active_qps", s->share.active_qps);
-	rte_tel_data_add_dict_u64(d, "inflight_blocks", s->share.inflight_blocks);
-	rte_tel_data_add_dict_u64(d, "read_blocks", s->share.read_blocks);
-	rte_tel_data_add_dict_u64(d, "reordered", s->share.reordered);
+	rte_tel_data_add_dict_uint(d, "cost", s->share.stats.cost);
+	rte_tel_data_add_dict_uint(d, "bytes", s->share.stats.bytes);
+	rte_tel_data_add_dict_uint(d, "packets", s->share.stats.packets);
+	rte_tel_data_add_dict_uint(d, "rounds", s->share.stats.rounds);
+	rte_tel_data_add_dict_uint(d, "rate_waits", s->share.stats.limited);
+	rte_tel_data_add_dict_uint(d, "refused", s->share.stats.refused);
+	rte_tel_data_add_dict_uint(d, "active_qps", s->share.active_qps);
+	rte_tel_data_add_dict_uint(d, "inflight_blocks", s->share.inflight_blocks);
+	rte_tel_data_add_dict_uint(d, "read_blocks", s->share.read_blocks);
+	rte_tel_data_add_dict_uint(d, "reordered", s->share.reordered);
 }
 
 int
@@ -189,25 +189,25 @@ tel_session(struct control *c, const char *params, struct rte_tel_data *d)
 	if (inspect_session(c, number, &s) != 0)
 		return tel_gone(d, "session", params);
 	rte_tel_data_start_dict(d);
-	rte_tel_data_add_dict_u64(d, "number", s.number);
+	rte_tel_data_add_dict_uint(d, "number", s.number);
 	rte_tel_data_add_dict_string(d, "program", s.program);
-	rte_tel_data_add_dict_u64(d, "pid", (uint64_t)s.pid);
-	rte_tel_data_add_dict_u64(d, "uid", s.uid);
+	rte_tel_data_add_dict_uint(d, "pid", (uint64_t)s.pid);
+	rte_tel_data_add_dict_uint(d, "uid", s.uid);
 	rte_tel_data_add_dict_string(d, "device", s.device);
 	rte_tel_data_add_dict_string(d, "kind", s.event_channel ? "rdma_cm" : "verbs");
-	rte_tel_data_add_dict_u64(d, "qps", s.qps);
-	rte_tel_data_add_dict_u64(d, "cqs", s.cqs);
-	rte_tel_data_add_dict_u64(d, "srqs", s.srqs);
-	rte_tel_data_add_dict_u64(d, "mrs", s.mrs);
-	rte_tel_data_add_dict_u64(d, "mws", s.mws);
-	rte_tel_data_add_dict_u64(d, "pds", s.pds);
-	rte_tel_data_add_dict_u64(d, "ahs", s.ahs);
-	rte_tel_data_add_dict_u64(d, "xrcds", s.xrcds);
-	rte_tel_data_add_dict_u64(d, "cm_ids", s.cm_ids);
-	rte_tel_data_add_dict_u64(d, "ring_bytes", s.ring_bytes);
-	rte_tel_data_add_dict_u64(d, "registered_bytes", s.registered_bytes);
-	rte_tel_data_add_dict_u64(d, "maps", s.maps);
-	rte_tel_data_add_dict_u64(d, "events_lost", s.events_lost);
+	rte_tel_data_add_dict_uint(d, "qps", s.qps);
+	rte_tel_data_add_dict_uint(d, "cqs", s.cqs);
+	rte_tel_data_add_dict_uint(d, "srqs", s.srqs);
+	rte_tel_data_add_dict_uint(d, "mrs", s.mrs);
+	rte_tel_data_add_dict_uint(d, "mws", s.mws);
+	rte_tel_data_add_dict_uint(d, "pds", s.pds);
+	rte_tel_data_add_dict_uint(d, "ahs", s.ahs);
+	rte_tel_data_add_dict_uint(d, "xrcds", s.xrcds);
+	rte_tel_data_add_dict_uint(d, "cm_ids", s.cm_ids);
+	rte_tel_data_add_dict_uint(d, "ring_bytes", s.ring_bytes);
+	rte_tel_data_add_dict_uint(d, "registered_bytes", s.registered_bytes);
+	rte_tel_data_add_dict_uint(d, "maps", s.maps);
+	rte_tel_data_add_dict_uint(d, "events_lost", s.events_lost);
 	add_share(tel_dict(d, "share"), &s);
 	tel_text(d, "waits", s.waits);
 	return 0;
@@ -224,14 +224,14 @@ tel_cq_view(struct rte_tel_data *d, const struct cq_view *v)
 
 	if (d == NULL)
 		return;
-	rte_tel_data_add_dict_u64(d, "entries", v->size);
-	rte_tel_data_add_dict_u64(d, "unpolled", v->unpolled);
-	rte_tel_data_add_dict_u64(d, "users", v->users);
+	rte_tel_data_add_dict_uint(d, "entries", v->size);
+	rte_tel_data_add_dict_uint(d, "unpolled", v->unpolled);
+	rte_tel_data_add_dict_uint(d, "users", v->users);
 	rte_tel_data_add_dict_string(d, "channel", v->channel ? "yes" : "no");
 	/* The program can write any value to this word. */
 	rte_tel_data_add_dict_string(d, "armed", v->armed < RTE_DIM(arms) ? arms[v->armed] : "?");
-	rte_tel_data_add_dict_u64(d, "moderation_count", v->moderation >> 16);
-	rte_tel_data_add_dict_u64(d, "moderation_us", v->moderation & UINT16_MAX);
+	rte_tel_data_add_dict_uint(d, "moderation_count", v->moderation >> 16);
+	rte_tel_data_add_dict_uint(d, "moderation_us", v->moderation & UINT16_MAX);
 	rte_tel_data_add_dict_string(d, "overrun", v->overrun ? "yes" : "no");
 }
 
@@ -246,8 +246,8 @@ tel_cq(struct control *c, const char *params, struct rte_tel_data *d)
 	if (inspect_cq(c, number, &cq) != 0)
 		return tel_gone(d, "CQ", params);
 	rte_tel_data_start_dict(d);
-	rte_tel_data_add_dict_u64(d, "number", cq.number);
-	rte_tel_data_add_dict_u64(d, "session", cq.session);
+	rte_tel_data_add_dict_uint(d, "number", cq.number);
+	rte_tel_data_add_dict_uint(d, "session", cq.session);
 	rte_tel_data_add_dict_string(d, "program", cq.program);
 	tel_cq_view(d, &cq.v);
 	return 0;
@@ -279,16 +279,16 @@ tel_mr(struct control *c, const char *params, struct rte_tel_data *d)
 	if (number > UINT32_MAX || inspect_mr(c, (uint32_t)number, &mr) != 0)
 		return tel_gone(d, "MR", params);
 	rte_tel_data_start_dict(d);
-	rte_tel_data_add_dict_u64(d, "key", mr.key);
-	rte_tel_data_add_dict_u64(d, "session", mr.session);
+	rte_tel_data_add_dict_uint(d, "key", mr.key);
+	rte_tel_data_add_dict_uint(d, "session", mr.session);
 	rte_tel_data_add_dict_string(d, "program", mr.program);
-	rte_tel_data_add_dict_u64(d, "pd", mr.pd);
-	rte_tel_data_add_dict_u64(d, "addr", mr.addr);
-	rte_tel_data_add_dict_u64(d, "iova", mr.iova);
-	rte_tel_data_add_dict_u64(d, "length", mr.length);
-	rte_tel_data_add_dict_u64(d, "mapped_bytes", mr.mapped_bytes);
-	rte_tel_data_add_dict_u64(d, "segments", mr.segments);
-	rte_tel_data_add_dict_u64(d, "windows", mr.windows);
+	rte_tel_data_add_dict_uint(d, "pd", mr.pd);
+	rte_tel_data_add_dict_uint(d, "addr", mr.addr);
+	rte_tel_data_add_dict_uint(d, "iova", mr.iova);
+	rte_tel_data_add_dict_uint(d, "length", mr.length);
+	rte_tel_data_add_dict_uint(d, "mapped_bytes", mr.mapped_bytes);
+	rte_tel_data_add_dict_uint(d, "segments", mr.segments);
+	rte_tel_data_add_dict_uint(d, "windows", mr.windows);
 	a = tel_array(d, "access", RTE_TEL_STRING_VAL);
 	for (unsigned int i = 0; a != NULL && i < RTE_DIM(access_bits); i++)
 		if (mr.access & access_bits[i].bit)

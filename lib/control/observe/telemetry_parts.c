@@ -104,15 +104,15 @@ tel_number_list(struct rte_tel_data *d, const uint64_t *numbers, uint32_t n, uin
 	struct rte_tel_data *a;
 
 	rte_tel_data_start_dict(d);
-	rte_tel_data_add_dict_u64(d, "all", all);
-	a = tel_array(d, "numbers", RTE_TEL_U64_VAL);
+	rte_tel_data_add_dict_uint(d, "all", all);
+	a = tel_array(d, "numbers", RTE_TEL_UINT_VAL);
 	for (uint32_t i = 0; a != NULL && i < n; i++)
-		rte_tel_data_add_array_u64(a, numbers[i]);
+		rte_tel_data_add_array_uint(a, numbers[i]);
 }
 
 void
 tel_counters(struct rte_tel_data *d, const struct counter_table *t, const void *base)
 {
 	for (unsigned int i = 0; d != NULL && i < t->n; i++)
-		rte_tel_data_add_dict_u64(d, t->counter[i].name, counter_value(t, i, base));
+		rte_tel_data_add_dict_uint(d, t->counter[i].name, counter_value(t, i, base));
 }

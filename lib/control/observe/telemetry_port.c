@@ -47,8 +47,8 @@ add_net(const struct control *c, uint16_t port, struct rte_tel_data *d)
 	inspect_net_counters(c, port, &sum);
 	tel_counters(d, &counters_net, &sum);
 	port_violations(c, port, &bad_pkey, &bad_qkey);
-	rte_tel_data_add_dict_u64(d, "bad_pkey", bad_pkey);
-	rte_tel_data_add_dict_u64(d, "bad_qkey", bad_qkey);
+	rte_tel_data_add_dict_uint(d, "bad_pkey", bad_pkey);
+	rte_tel_data_add_dict_uint(d, "bad_qkey", bad_qkey);
 }
 
 static void
@@ -58,14 +58,14 @@ add_ethdev(uint16_t port_id, struct rte_tel_data *d)
 
 	if (d == NULL || rte_eth_stats_get(port_id, &s) != 0)
 		return;
-	rte_tel_data_add_dict_u64(d, "ipackets", s.ipackets);
-	rte_tel_data_add_dict_u64(d, "opackets", s.opackets);
-	rte_tel_data_add_dict_u64(d, "ibytes", s.ibytes);
-	rte_tel_data_add_dict_u64(d, "obytes", s.obytes);
-	rte_tel_data_add_dict_u64(d, "imissed", s.imissed);
-	rte_tel_data_add_dict_u64(d, "ierrors", s.ierrors);
-	rte_tel_data_add_dict_u64(d, "oerrors", s.oerrors);
-	rte_tel_data_add_dict_u64(d, "rx_nombuf", s.rx_nombuf);
+	rte_tel_data_add_dict_uint(d, "ipackets", s.ipackets);
+	rte_tel_data_add_dict_uint(d, "opackets", s.opackets);
+	rte_tel_data_add_dict_uint(d, "ibytes", s.ibytes);
+	rte_tel_data_add_dict_uint(d, "obytes", s.obytes);
+	rte_tel_data_add_dict_uint(d, "imissed", s.imissed);
+	rte_tel_data_add_dict_uint(d, "ierrors", s.ierrors);
+	rte_tel_data_add_dict_uint(d, "oerrors", s.oerrors);
+	rte_tel_data_add_dict_uint(d, "rx_nombuf", s.rx_nombuf);
 }
 
 int
@@ -86,8 +86,8 @@ tel_port(struct control *c, const char *params, struct rte_tel_data *d)
 	rte_tel_data_add_dict_string(d, "netdev", p->netdev);
 	rte_tel_data_add_dict_string(d, "link", c->link_up[i] ? "up" : "down");
 	rte_tel_data_add_dict_string(d, "cc", tp_cc_name((enum tp_cc)c->s.conf->ports[i].cc));
-	rte_tel_data_add_dict_u64(d, "mtu", 128u << p->active_mtu);
-	rte_tel_data_add_dict_u64(d, "queues", p->nb_queues);
+	rte_tel_data_add_dict_uint(d, "mtu", 128u << p->active_mtu);
+	rte_tel_data_add_dict_uint(d, "queues", p->nb_queues);
 	add_net(c, (uint16_t)i, tel_dict(d, "net"));
 	add_ethdev(p->port_id, tel_dict(d, "ethdev_stats"));
 	return 0;
@@ -115,8 +115,8 @@ tel_impair(struct control *c, const char *params, struct rte_tel_data *d)
 	tel_strings(d, "settings", impair_format(&c->s.conf->ports[i].impair, text, sizeof(text)), ",");
 	impair_counters(c->s.impairs[i], &n);
 	tel_counters(d, &counters_impair, &n);
-	a = tel_array(d, "rules", RTE_TEL_U64_VAL);
+	a = tel_array(d, "rules", RTE_TEL_UINT_VAL);
 	for (unsigned int r = 0; a != NULL && r < c->s.conf->ports[i].impair.nb_rules; r++)
-		rte_tel_data_add_array_u64(a, n.rules[r]);
+		rte_tel_data_add_array_uint(a, n.rules[r]);
 	return 0;
 }

@@ -8,8 +8,7 @@
 #ifndef UROCE_TELEMETRY_H
 #define UROCE_TELEMETRY_H
 
-#include <rte_telemetry.h>
-
+#include "base/dpdk_compat.h"
 #include "control/core/control_priv.h"
 #include "control/observe/inspect.h"
 

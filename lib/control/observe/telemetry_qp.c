@@ -21,25 +21,25 @@ add_owner(struct rte_tel_data *d, const struct inspect_qp *qp)
 {
 	const struct qp_view *v = &qp->v;
 
-	rte_tel_data_add_dict_u64(d, "qpn", v->qpn);
+	rte_tel_data_add_dict_uint(d, "qpn", v->qpn);
 	rte_tel_data_add_dict_string(d, "type", qp_type_name(v->type));
 	rte_tel_data_add_dict_string(d, "state", qp_state_name(v->state));
 	rte_tel_data_add_dict_string(d, "program", qp->program);
-	rte_tel_data_add_dict_u64(d, "pid", (uint64_t)qp->pid);
-	rte_tel_data_add_dict_u64(d, "session", qp->session);
+	rte_tel_data_add_dict_uint(d, "pid", (uint64_t)qp->pid);
+	rte_tel_data_add_dict_uint(d, "session", qp->session);
 	rte_tel_data_add_dict_string(d, "device", qp->device);
-	rte_tel_data_add_dict_u64(d, "engine", v->engine);
-	rte_tel_data_add_dict_u64(d, "dest_qpn", v->dest_qpn);
-	rte_tel_data_add_dict_u64(d, "pd", v->pd);
-	rte_tel_data_add_dict_u64(d, "pkey", v->pkey);
-	rte_tel_data_add_dict_u64(d, "mtu", v->mtu_bytes);
-	rte_tel_data_add_dict_u64(d, "send_cq", qp->send_cq);
-	rte_tel_data_add_dict_u64(d, "recv_cq", qp->recv_cq);
+	rte_tel_data_add_dict_uint(d, "engine", v->engine);
+	rte_tel_data_add_dict_uint(d, "dest_qpn", v->dest_qpn);
+	rte_tel_data_add_dict_uint(d, "pd", v->pd);
+	rte_tel_data_add_dict_uint(d, "pkey", v->pkey);
+	rte_tel_data_add_dict_uint(d, "mtu", v->mtu_bytes);
+	rte_tel_data_add_dict_uint(d, "send_cq", qp->send_cq);
+	rte_tel_data_add_dict_uint(d, "recv_cq", qp->recv_cq);
 	if (v->ip_version == 0)
 		return;
 	add_address(d, "address", v->sip, v->ip_version);
 	add_address(d, "peer", v->dip, v->ip_version);
-	rte_tel_data_add_dict_u64(d, "udp_sport", v->sport);
+	rte_tel_data_add_dict_uint(d, "udp_sport", v->sport);
 	rte_tel_data_add_dict_string(d, "loopback", v->loopback ? "yes" : "no");
 	rte_tel_data_add_dict_string(d, "path_mig", qp_mig_name(v->path_mig_state));
 }
@@ -49,37 +49,37 @@ add_requester(struct rte_tel_data *d, const struct qp_view *v)
 {
 	if (d == NULL)
 		return;
-	rte_tel_data_add_dict_u64(d, "depth", v->tx.depth);
-	rte_tel_data_add_dict_u64(d, "posted", v->tx.posted);
-	rte_tel_data_add_dict_u64(d, "in_flight", v->tx.in_flight);
+	rte_tel_data_add_dict_uint(d, "depth", v->tx.depth);
+	rte_tel_data_add_dict_uint(d, "posted", v->tx.posted);
+	rte_tel_data_add_dict_uint(d, "in_flight", v->tx.in_flight);
 	rte_tel_data_add_dict_string(d, "oldest", wr_op_name(v->tx.head_op));
-	rte_tel_data_add_dict_u64(d, "oldest_wr_id", v->tx.head_wr_id);
-	rte_tel_data_add_dict_u64(d, "oldest_bytes", v->tx.head_bytes);
+	rte_tel_data_add_dict_uint(d, "oldest_wr_id", v->tx.head_wr_id);
+	rte_tel_data_add_dict_uint(d, "oldest_bytes", v->tx.head_bytes);
 	rte_tel_data_add_dict_string(d, "next", wr_op_name(v->tx.next_op));
-	rte_tel_data_add_dict_u64(d, "psn_una", v->tx.psn_una);
-	rte_tel_data_add_dict_u64(d, "psn_cur", v->tx.psn_cur);
-	rte_tel_data_add_dict_u64(d, "psn_max", v->tx.psn_max);
-	rte_tel_data_add_dict_u64(d, "psn_next", v->tx.psn_next);
-	rte_tel_data_add_dict_u64(d, "packets_in_flight", v->tx.packets_in_flight);
-	rte_tel_data_add_dict_u64(d, "cwnd", v->tx.cwnd);
-	rte_tel_data_add_dict_u64(d, "loss_cwnd", v->tx.loss_cwnd);
+	rte_tel_data_add_dict_uint(d, "psn_una", v->tx.psn_una);
+	rte_tel_data_add_dict_uint(d, "psn_cur", v->tx.psn_cur);
+	rte_tel_data_add_dict_uint(d, "psn_max", v->tx.psn_max);
+	rte_tel_data_add_dict_uint(d, "psn_next", v->tx.psn_next);
+	rte_tel_data_add_dict_uint(d, "packets_in_flight", v->tx.packets_in_flight);
+	rte_tel_data_add_dict_uint(d, "cwnd", v->tx.cwnd);
+	rte_tel_data_add_dict_uint(d, "loss_cwnd", v->tx.loss_cwnd);
 	rte_tel_data_add_dict_string(d, "cc", tp_cc_name(v->tx.cc));
-	rte_tel_data_add_dict_u64(d, "cc_cwnd", v->tx.cc_cwnd);
-	rte_tel_data_add_dict_u64(d, "rate_bps", v->tx.rate_bps);
-	rte_tel_data_add_dict_u64(d, "max_rd_atomic", v->tx.max_rd);
-	rte_tel_data_add_dict_u64(d, "rd_out", v->tx.rd_out);
-	rte_tel_data_add_dict_u64(d, "timeout", v->tx.timeout);
-	rte_tel_data_add_dict_u64(d, "retry_cnt", v->tx.retry_cnt);
-	rte_tel_data_add_dict_u64(d, "retry_left", v->tx.retry_left);
-	rte_tel_data_add_dict_u64(d, "rnr_retry", v->tx.rnr_retry);
-	rte_tel_data_add_dict_u64(d, "rnr_left", v->tx.rnr_left);
+	rte_tel_data_add_dict_uint(d, "cc_cwnd", v->tx.cc_cwnd);
+	rte_tel_data_add_dict_uint(d, "rate_bps", v->tx.rate_bps);
+	rte_tel_data_add_dict_uint(d, "max_rd_atomic", v->tx.max_rd);
+	rte_tel_data_add_dict_uint(d, "rd_out", v->tx.rd_out);
+	rte_tel_data_add_dict_uint(d, "timeout", v->tx.timeout);
+	rte_tel_data_add_dict_uint(d, "retry_cnt", v->tx.retry_cnt);
+	rte_tel_data_add_dict_uint(d, "retry_left", v->tx.retry_left);
+	rte_tel_data_add_dict_uint(d, "rnr_retry", v->tx.rnr_retry);
+	rte_tel_data_add_dict_uint(d, "rnr_left", v->tx.rnr_left);
 	rte_tel_data_add_dict_string(d, "rnr_wait", v->tx.rnr_wait ? "yes" : "no");
 	rte_tel_data_add_dict_string(d, "credits", v->tx.credits ? "yes" : "no");
 	rte_tel_data_add_dict_int(d, "credits_left", v->tx.credits ? v->tx.credits_left : 0);
 	rte_tel_data_add_dict_string(d, "selective_repeat", v->tx.selective ? "yes" : "no");
-	rte_tel_data_add_dict_u64(d, "lost", v->tx.lost);
-	rte_tel_data_add_dict_u64(d, "srtt_ns", v->tx.srtt_ns);
-	rte_tel_data_add_dict_u64(d, "rtt_min_ns", v->tx.rtt_min_ns);
+	rte_tel_data_add_dict_uint(d, "lost", v->tx.lost);
+	rte_tel_data_add_dict_uint(d, "srtt_ns", v->tx.srtt_ns);
+	rte_tel_data_add_dict_uint(d, "rtt_min_ns", v->tx.rtt_min_ns);
 }
 
 static void
@@ -87,16 +87,16 @@ add_responder(struct rte_tel_data *d, const struct qp_view *v)
 {
 	if (d == NULL)
 		return;
-	rte_tel_data_add_dict_u64(d, "depth", v->rx.srq ? v->rx.srq_depth : v->rx.depth);
-	rte_tel_data_add_dict_u64(d, "posted", v->rx.srq ? v->rx.srq_posted : v->rx.posted);
+	rte_tel_data_add_dict_uint(d, "depth", v->rx.srq ? v->rx.srq_depth : v->rx.depth);
+	rte_tel_data_add_dict_uint(d, "posted", v->rx.srq ? v->rx.srq_posted : v->rx.posted);
 	rte_tel_data_add_dict_string(d, "srq", v->rx.srq ? "yes" : "no");
-	rte_tel_data_add_dict_u64(d, "epsn", v->rx.epsn);
-	rte_tel_data_add_dict_u64(d, "msn", v->rx.msn);
-	rte_tel_data_add_dict_u64(d, "message_bytes", v->rx.message_bytes);
-	rte_tel_data_add_dict_u64(d, "max_dest_rd_atomic", v->rx.max_dest_rd);
-	rte_tel_data_add_dict_u64(d, "responses", v->rx.res_pending);
-	rte_tel_data_add_dict_u64(d, "reordered", v->rx.reordered);
-	rte_tel_data_add_dict_u64(d, "min_rnr_timer", v->rx.min_rnr_timer);
+	rte_tel_data_add_dict_uint(d, "epsn", v->rx.epsn);
+	rte_tel_data_add_dict_uint(d, "msn", v->rx.msn);
+	rte_tel_data_add_dict_uint(d, "message_bytes", v->rx.message_bytes);
+	rte_tel_data_add_dict_uint(d, "max_dest_rd_atomic", v->rx.max_dest_rd);
+	rte_tel_data_add_dict_uint(d, "responses", v->rx.res_pending);
+	rte_tel_data_add_dict_uint(d, "reordered", v->rx.reordered);
+	rte_tel_data_add_dict_uint(d, "min_rnr_timer", v->rx.min_rnr_timer);
 }
 
 /** Add the QP's rare events, with their age. */

@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# shellcheck shell=bash
+# A Debian release beside this machine's own: a root folder made by debootstrap, in which scripts build and test. Source it after lib.sh.
+#
+# All of it is in the cache folder, ${XDG_CACHE_HOME:-~/.cache}/uroce/RELEASE: the root folder, and ccache's files. The root folder has what
+# lib.sh's lists of packages name; mounts exist only in a mount namespace of the command that runs in it, and end with that.
+
+UROCE_RELEASES="bookworm trixie"
+UROCE_MIRROR=${UROCE_MIRROR:-http://deb.debian.org/debian}
+
+# own_release: prints the name of this machine's release.
+own_release()
+{
+	(. /etc/os-release && printf '%s\n' "${VERSION_CODENAME-}")
+}
+
+# other_release: prints the first of the releases that is not this machine's.
+other_release()
+{
+	local release
+	for release in $UROCE_RELEASES; do
+		[ "$release" = "$(own_release)" ] || { printf '%s\n' "$release"; return; }
+	done
+}
+
+# release_inside: whether this runs in a root folder of release_run.
+release_inside()
+{
+	[ -n "${UROCE_INSIDE-}" ]
+}
+
+release_folder()
+{
+	printf '%s/uroce/%s\n' "${XDG_CACHE_HOME:-$HOME/.cache}" "$1"
+}
+
+# release_is_ready RELEASE: whether its root folder has the packages that the tests need.
+release_is_ready()
+{
+	[ -e "$(release_folder "$1")/root/ready" ]
+}
+
+# release_set_ready: in a root folder, once the packages are installed.
+release_set_ready()
+{
+	! release_inside || touch /ready
+}
+
+# release_make RELEASE: makes its root folder if there is none. Status 1 with a reason on stderr if it can't be had.
+release_make()
+{
+	local release=$1 folder new
+	folder=$(release_folder "$release")
+	[ -e "$folder/root" ] && return
+	is_root || { echo "only root can make a root folder of $release" >&2; return 1; }
+	need_packages debootstrap debian-archive-keyring
+	mkdir -p "$folder" || return 1
+	if ! wget -q --timeout=20 --tries=2 -O /dev/null "$UROCE_MIRROR/dists/$release/InRelease"; then
+		echo "the mirror $UROCE_MIRROR can't be reached (another one: UROCE_MIRROR=ADDRESS)" >&2
+		return 1
+	fi
+	new=$folder/new
+	rm -rf --one-file-system "$new"
+	say "$release: debootstrap into $folder (log: $folder/debootstrap.log)"
+	if ! debootstrap --variant=minbase --include=ccache "$release" "$new" "$UROCE_MIRROR" >"$folder/debootstrap.log" 2>&1; then
+		tail -5 "$folder/debootstrap.log" >&2
+		return 1
+	fi
+	# It is thrown away if the machine breaks down: dpkg needn't wait for the disk. Nobody reads its documentation.
+	echo force-unsafe-io >"$new/etc/dpkg/dpkg.cfg.d/uroce"
+	echo 'path-exclude=/usr/share/doc/*' >>"$new/etc/dpkg/dpkg.cfg.d/uroce"
+	mkdir "$new/uroce" "$new/ccache" "$folder/ccache" 2>/dev/null
+	mv "$new" "$folder/root"
+}
+
+# release_enter FOLDER TREE BUILD COMMAND...: in namespaces of its own, mounts what a root folder needs and runs COMMAND in it.
+release_enter()
+{
+	local folder=$1 tree=$2 build=$3 root=$1/root
+	shift 3
+	mount -t proc proc "$root/proc" && mount --rbind /sys "$root/sys" && mount --rbind /dev "$root/dev" &&
+		mount -t tmpfs -o mode=0755 none "$root/run" && mount -t tmpfs -o mode=1777 none "$root/tmp" &&
+		mount --bind "$folder/ccache" "$root/ccache" &&
+		mount --bind "$tree" "$root/uroce" && mount --bind "$build" "$root/uroce/${build##*/}" &&
+		mount -o remount,bind,ro "$root/uroce" || die "what $root needs can't be mounted here"
+	chroot "$root" /usr/bin/env -i HOME=/root LANG=C.UTF-8 TERM="${TERM:-dumb}" CCACHE_DIR=/ccache \
+		PATH=/usr/lib/ccache:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
+		"UROCE_BUILD=/uroce/${build##*/}" UROCE_INSIDE=1 \
+		${http_proxy:+"http_proxy=$http_proxy"} "$@"
+}
+
+# release_run RELEASE COMMAND...: runs COMMAND in the root folder. This tree is /uroce there, read-only but for its build folder,
+# build-RELEASE. When COMMAND ends, so do all processes that it started, and the mounts. One command at a time; others wait.
+release_run()
+{
+	local release=$1 folder build status
+	shift
+	folder=$(release_folder "$release")
+	build=$UROCE_ROOT/build-$release
+	mkdir -p "$build" || return 1
+	cp /etc/resolv.conf "$folder/root/etc/resolv.conf" 2>/dev/null
+	exec {lock}>"$folder/lock"
+	flock "$lock"
+	# unshare ignores SIGTERM and SIGINT: if this shell is stopped, all that it started ends too.
+	setpriv --pdeathsig KILL unshare --mount --propagation private --pid --fork --kill-child -- \
+		bash -c '. "$1/scripts/lib.sh"; . "$1/scripts/release.sh"; release_enter "${@:2}"' \
+		release "$UROCE_ROOT" "$folder" "$UROCE_ROOT" "$build" "$@" {lock}>&-
+	status=$?
+	exec {lock}>&-
+	return $status
+}
