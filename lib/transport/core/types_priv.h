@@ -121,7 +121,12 @@ enum tp_mig { TP_MIG_MIGRATED = 0, TP_MIG_REARM, TP_MIG_ARMED };
 /** Which kind of object a wheel entry is part of. */
 enum tp_timer { TP_TIMER_QP = 0, TP_TIMER_PACE /**< struct cc */ };
 
+/** Said by what has to wait for a copy of memory that isn't mapped (core/copy_priv.h): no error number, status or tp_vendor_err. */
+enum { COPY_LATER = 0xff };
+
 struct cc;
+struct tp_copy;
+struct tp_copy_job;
 struct tp_scoreboard;
 struct tp_reorder;
 struct tp_reorder_pkt;
@@ -335,6 +340,7 @@ struct qp {
 	uint32_t access;       /**< qp_access_flags */
 	uint32_t qkey;
 	bool sig_all, sqd_event;
+	struct tp_copy *copy;  /**< lent while copies of memory that isn't mapped are made (core/copy_priv.h); or NULL */
 	struct ring_qp_shared *shared;
 	struct cq *send_cq, *recv_cq;
 
@@ -382,6 +388,12 @@ struct transport {
 	struct pool read_blocks;         /**< of UROCE_MAX_RD_ATOMIC struct tp_read each */
 	struct pool sge_blocks;          /**< of UROCE_MAX_SGE struct ring_sge each */
 	struct pool scoreboards, reorders, reorder_pkts; /**< core/reorder_priv.h, req/scoreboard_priv.h */
+	struct pool copy_parts, copy_jobs, copy_pkts;    /**< core/copy_priv.h; empty if nobody copies for the transport */
+	uint32_t nb_copies;              /**< handed over and not come back */
+	uint32_t nb_blocked;
+	uint64_t blocked_next_ns;        /**< when to try blocked again */
+	TAILQ_HEAD(, tp_copy) blocked;   /**< of QPs with received packets whose copies could not begin */
+	TAILQ_HEAD(, tp_copy_job) copies; /**< those for which QPs wait, the oldest first */
 	struct tp_diag *diag;            /**< log of rare events */
 	struct tp_txvec loop;
 	struct tp_txvec tx[];
