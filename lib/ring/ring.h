@@ -100,14 +100,20 @@ struct ring_srq_shared {
 };
 
 /** Values of ring_cq_shared.arm. */
-enum { RING_ARM_NONE = 0, RING_ARM_ANY = 1, RING_ARM_SOLICITED = 2 };
+enum {
+	RING_ARM_NONE = 0,
+	RING_ARM_ANY = 1,
+	RING_ARM_SOLICITED = 2,
+	RING_ARM_WATCHED = 3, /**< as ANY, but a thread of the client looks for completions itself: engines raise nothing */
+};
 
 /** Memory of a CQ that both sides share, besides its ring. */
 struct ring_cq_shared {
 	/* Written by the client, except that whoever raises the event swaps arm back to NONE first. */
 	_Atomic uint32_t arm;
 	_Atomic uint32_t cons; /**< CQEs polled so far */
-	uint8_t pad0[RING_CACHE_LINE - 8];
+	_Atomic uint32_t seen; /**< counter of the next CQE when the client last armed the CQ or took an event itself; not for those before */
+	uint8_t pad0[RING_CACHE_LINE - 12];
 	/* Written by the engine. */
 	_Atomic uint32_t overrun;  /**< 1: the CQ is in error and gets no more CQEs */
 	_Atomic uint32_t reported; /**< counter of the next CQE when the last event was raised */

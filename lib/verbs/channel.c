@@ -14,7 +14,12 @@
 #include <unistd.h>
 
 /* A wake-up takes 3 us on the same core, 20 and more if another core has to be brought out of its sleep. */
-enum { SPIN_NS = 50000, SPIN_LOOKS = 4 };
+enum {
+	WATCH_NS = 50000,
+	WATCHED_CQS = 8, /**< a channel of more has its socket looked at only */
+	LOOKS = 64,      /**< at the CQs, between two looks into the socket and yields */
+	RECEIVES = 4,    /**< between two yields, if no CQ is watched */
+};
 
 CLIENT_EXPORT struct ibv_comp_channel *
 ibv_create_comp_channel(struct ibv_context *context)
@@ -42,6 +47,7 @@ ibv_create_comp_channel(struct ibv_context *context)
 	ch->send_fd = c.got[1];
 	ch->handle = c.rsp.handle.handle;
 	pthread_mutex_init(&ch->mutex, NULL);
+	pthread_mutex_init(&ch->watch_mutex, NULL);
 	return &ch->channel;
 }
 
@@ -60,6 +66,7 @@ ibv_destroy_comp_channel(struct ibv_comp_channel *channel)
 	close(channel->fd);
 	close(ch->send_fd);
 	pthread_mutex_destroy(&ch->mutex);
+	pthread_mutex_destroy(&ch->watch_mutex);
 	free(ch);
 	return 0;
 }
@@ -75,24 +82,122 @@ receive(const struct client_channel *ch, struct ctl_comp_event *ev)
 	return n < 0 ? errno : EIO;
 }
 
+void
+client_channel_add(struct client_channel *ch, struct client_cq *cq)
+{
+	pthread_mutex_lock(&ch->watch_mutex);
+	cq->next = ch->cqs;
+	ch->cqs = cq;
+	ch->nb_cqs++;
+	pthread_mutex_unlock(&ch->watch_mutex);
+}
+
+void
+client_channel_remove(struct client_channel *ch, struct client_cq *cq)
+{
+	pthread_mutex_lock(&ch->watch_mutex);
+	for (struct client_cq **p = &ch->cqs; *p; p = &(*p)->next) {
+		if (*p == cq) {
+			*p = cq->next;
+			ch->nb_cqs--;
+			break;
+		}
+	}
+	pthread_mutex_unlock(&ch->watch_mutex);
+}
+
+/* Watch those CQs whose events may be left to us. */
+static void
+watch(struct client_channel *ch)
+{
+	for (struct client_cq *cq = ch->cqs; cq; cq = cq->next)
+		cq->watched = client_cq_watch(cq);
+}
+
+/* @return 0: a watched CQ has an event; or EAGAIN. */
+static int
+look(struct client_channel *ch, struct ctl_comp_event *ev)
+{
+	for (struct client_cq *cq = ch->cqs; cq; cq = cq->next) {
+		if (!cq->watched || !client_cq_watched_event(cq))
+			continue;
+		cq->watched = false;
+		ev->cookie = cq->cookie;
+		return 0;
+	}
+	return EAGAIN;
+}
+
+/* Leave the CQs to the engines again. One event is the caller's, if he has none; the others go to the socket. */
+static int
+unwatch(struct client_channel *ch, int err, struct ctl_comp_event *ev)
+{
+	for (struct client_cq *cq = ch->cqs; cq; cq = cq->next) {
+		struct ctl_comp_event due = { .cookie = cq->cookie };
+
+		if (!cq->watched || !client_cq_unwatch(cq))
+			continue;
+		if (err == EAGAIN) {
+			*ev = due;
+			err = 0;
+		} else if (client_channel_send(ch, &due) < 0) {
+			client_complain("ibv_get_cq_event: a completion event is lost: the channel is full");
+		}
+	}
+	return err;
+}
+
 /*
- * Look for an event for a while before sleeping, if the last one came soon enough: as long as messages follow each other
- * within SPIN_NS this saves a wake-up on each, which takes longer than the message. The core is yielded now and then.
- * Returns as receive().
+ * Look for an event until begin_ns + WATCH_NS: at the CQs, if they can be watched, and now and then into the socket. The
+ * core is yielded as often. Returns as receive().
  */
 static int
-spin(const struct client_channel *ch, uint64_t begin_ns, struct ctl_comp_event *ev)
+look_for_a_while(struct client_channel *ch, uint64_t begin_ns, bool watching, bool crowded, struct ctl_comp_event *ev)
 {
-	int err = EAGAIN;
+	int err = receive(ch, ev); /* what came before the CQs were watched */
 
-	/* If the core is needed, sleeping hands it over at once. */
-	if (atomic_load_explicit(&ch->waited_ns, memory_order_relaxed) > SPIN_NS || client_crowded(to_ctx(ch->channel.context)))
-		return EAGAIN;
-	for (unsigned int i = 1; err == EAGAIN && client_now_ns() - begin_ns < SPIN_NS; i++) {
-		if (i % SPIN_LOOKS == 0)
+	for (unsigned int i = 1; err == EAGAIN && client_now_ns() - begin_ns < WATCH_NS; i++) {
+		if (watching)
+			err = look(ch, ev);
+		if (err == EAGAIN && crowded)
+			sched_yield();
+		if (err != EAGAIN || (watching && i % LOOKS != 0))
+			continue;
+		if (watching || i % RECEIVES == 0)
 			sched_yield();
 		err = receive(ch, ev);
 	}
+	return err;
+}
+
+/*
+ * Look for an event for a while before sleeping, if the last one came soon enough: as long as messages follow each other
+ * within WATCH_NS this saves a wake-up on each, which takes longer than the message. Returns as receive().
+ */
+static int
+spin(struct client_channel *ch, uint64_t begin_ns, struct ctl_comp_event *ev)
+{
+	bool watching, crowded = client_crowded(to_ctx(ch->channel.context));
+	int err, state;
+
+	/* If the core is needed, sleeping hands it over at once. */
+	if (atomic_load_explicit(&ch->waited_ns, memory_order_relaxed) > WATCH_NS)
+		return EAGAIN;
+	/* recv() is a cancellation point. */
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
+	watching = pthread_mutex_trylock(&ch->watch_mutex) == 0;
+	if (watching && ch->nb_cqs > WATCHED_CQS) {
+		pthread_mutex_unlock(&ch->watch_mutex);
+		watching = false;
+	}
+	if (watching)
+		watch(ch);
+	err = look_for_a_while(ch, begin_ns, watching, crowded, ev);
+	if (watching) {
+		err = unwatch(ch, err, ev);
+		pthread_mutex_unlock(&ch->watch_mutex);
+	}
+	pthread_setcancelstate(state, NULL);
 	return err;
 }
 

@@ -121,7 +121,20 @@ void client_cq_forget(struct client_cq *cq, const struct client_qp *qp);
 /** The same for the receives of an XRC SRQ that was destroyed. Takes the lock. */
 void client_cq_forget_srq(struct client_cq *cq, uint32_t srqn);
 
+
+/* ---- cq_events.c, for channel.c ---- */
+/** Leave the events of a CQ that is armed for any completion to this thread. @return false: it isn't, or can't be. */
+bool client_cq_watch(struct client_cq *cq);
+/** Take the event of a watched CQ, which is then no longer armed. @return false: there is none. */
+bool client_cq_watched_event(struct client_cq *cq);
+/** Leave a watched CQ's events to the engines again. @return true: there is one now, which is the caller's. */
+bool client_cq_unwatch(struct client_cq *cq);
+
 /* ---- channel.c ---- */
+/** A new CQ's events go to this channel. */
+void client_channel_add(struct client_channel *ch, struct client_cq *cq);
+/** They don't any more. Afterwards no thread that waits for an event looks at the CQ. */
+void client_channel_remove(struct client_channel *ch, struct client_cq *cq);
 /** Remove the events of a CQ that is being destroyed from its channel. */
 void client_channel_purge(struct client_channel *ch, uint64_t cookie);
 /** Raise a completion event. Never waits. @return -1 with errno set: there is no room for it. */

@@ -125,6 +125,7 @@ client_cq_new(struct ibv_context *context, uint32_t cqe, void *cq_context, struc
 		pthread_mutex_lock(&ch->mutex);
 		channel->refcnt++;
 		pthread_mutex_unlock(&ch->mutex);
+		client_channel_add(ch, cq);
 	}
 	return cq;
 }
@@ -244,6 +245,7 @@ client_modify_cq(struct ibv_cq *cq, struct ibv_modify_cq_attr *attr)
 
 	if (attr->attr_mask != IBV_CQ_ATTR_MODERATE)
 		return attr->attr_mask ? EOPNOTSUPP : EINVAL;
+	atomic_store_explicit(&to_cq(cq)->moderated, true, memory_order_relaxed);
 	client_call_init(&c, CTL_CQ_MODIFY);
 	c.req.cq_modify = (struct ctl_cq_modify_req){
 		.handle = cq->handle,
@@ -259,10 +261,16 @@ ibv_destroy_cq(struct ibv_cq *ibcq)
 	struct client_cq *cq = to_cq(ibcq);
 	struct client_ctx *ctx = to_ctx(ibcq->context);
 	struct client_channel *ch = (struct client_channel *)ibcq->channel;
-	int err = client_destroy_handle(ctx, CTL_CQ_DESTROY, ibcq->handle);
+	int err;
 
-	if (err)
+	if (ch)
+		client_channel_remove(ch, cq);
+	err = client_destroy_handle(ctx, CTL_CQ_DESTROY, ibcq->handle);
+	if (err) {
+		if (ch)
+			client_channel_add(ch, cq);
 		return err;
+	}
 	objtab_remove(&ctx->objs, cq->cookie);
 	if (ch) {
 		pthread_mutex_lock(&ch->mutex);
@@ -430,63 +438,6 @@ client_poll_cq(struct ibv_cq *ibcq, int num, struct ibv_wc *wc)
 		client_cq_publish(cq);
 	client_cq_unlock(cq);
 	return n;
-}
-
-/*
- * @return true if there is a completion that was neither polled nor present when the last event was raised, and that
- * would have raised one; errors count as solicited. All present completions count as reported afterwards.
- */
-static bool
-cq_due(struct client_cq *cq, bool solicited_only)
-{
-	uint32_t reported = atomic_load_explicit(&cq->shared->reported, memory_order_acquire), i;
-	union ring_cqe_ctl ctl;
-	bool due = false;
-
-	client_cq_lock(cq);
-	if ((int32_t)(reported - cq->reported) > 0)
-		cq->reported = reported;
-	if ((int32_t)(cq->ring.counter - cq->reported) > 0)
-		cq->reported = cq->ring.counter;
-	for (i = cq->reported; ring_cq_ready(&cq->ring, i, &ctl); i++) {
-		const struct ring_cqe *e = ring_slot(&cq->ring, i);
-
-		due |= !ctl.dead && (!solicited_only || ctl.solicited || e->status != UROCE_WC_SUCCESS);
-	}
-	if (due)
-		cq->reported = i;
-	client_cq_unlock(cq);
-	return due;
-}
-
-/*
- * The next completion raises an event; one that arrived since the last event and wasn't polled raises it at once, as
- * with adapters, so that none is lost between the last poll and arming. A completion reported by an event raises no
- * second one, polled or not: programs that arm before they poll rely on that (ib_send_lat -e). The fence: either we see
- * the CQE, or the engine, which writes it and then reads the arm, sees that the CQ is armed. Whoever disarms it sends
- * the event.
- */
-int
-client_req_notify_cq(struct ibv_cq *ibcq, int solicited_only)
-{
-	const struct client_channel *ch = (const struct client_channel *)ibcq->channel;
-	struct client_cq *cq = to_cq(ibcq);
-	struct ctl_comp_event ev = { .cookie = cq->cookie };
-	uint32_t none = RING_ARM_NONE;
-
-	/* A CQ without a channel has no events. */
-	if (!ch)
-		return 0;
-	/* A request for any completion isn't replaced by one for solicited completions. */
-	if (solicited_only)
-		atomic_compare_exchange_strong(&cq->shared->arm, &none, RING_ARM_SOLICITED);
-	else
-		atomic_store_explicit(&cq->shared->arm, RING_ARM_ANY, memory_order_relaxed);
-	atomic_thread_fence(memory_order_seq_cst);
-	if (cq_due(cq, solicited_only) && atomic_exchange(&cq->shared->arm, RING_ARM_NONE) != RING_ARM_NONE &&
-	    client_channel_send(ch, &ev) < 0)
-		return errno;
-	return 0;
 }
 
 void

@@ -117,6 +117,9 @@ struct client_channel {
 	uint32_t handle;
 	_Atomic uint32_t waited_ns; /**< how long the last wait for an event took; written by every waiter */
 	pthread_mutex_t mutex; /**< guards refcnt and the order of reads against the removal of a dead CQ's events */
+	pthread_mutex_t watch_mutex; /**< held by the thread that watches the CQs, for a few dozen us at most */
+	struct client_cq *cqs; /**< under watch_mutex */
+	uint32_t nb_cqs;       /**< likewise */
 };
 
 struct client_cq {
@@ -133,6 +136,10 @@ struct client_cq {
 	uint64_t *stamps; /**< a time stamp per slot, or NULL */
 	struct ring_cq_shared *shared;
 	uint32_t reported;         /**< CQEs before this counter were polled or reported by an event */
+	uint32_t seen;             /**< CQEs before this counter were there when the CQ was armed, or the last event was taken here */
+	_Atomic bool moderated;    /**< ibv_modify_cq() was called: engines decide when there is an event */
+	bool watched;              /**< under the channel's watch_mutex: its events are left to the thread that has it */
+	struct client_cq *next;    /**< likewise: the next one of the channel */
 	struct client_qp *last_qp; /**< QP of the last CQE; consecutive CQEs are mostly of one QP */
 	struct ring_cqe cur;       /**< extended polling: the current CQE, which the readers read */
 	union ring_cqe_ctl cur_ctl;

@@ -196,7 +196,10 @@ tel_session(struct control *c, const char *params, struct rte_tel_data *d)
 void
 tel_cq_view(struct rte_tel_data *d, const struct cq_view *v)
 {
-	static const char *const arms[] = { [RING_ARM_NONE] = "no", [RING_ARM_ANY] = "any", [RING_ARM_SOLICITED] = "solicited" };
+	static const char *const arms[] = { [RING_ARM_NONE] = "no",
+					    [RING_ARM_ANY] = "any",
+					    [RING_ARM_SOLICITED] = "solicited",
+					    [RING_ARM_WATCHED] = "watched" };
 
 	if (d == NULL)
 		return;

@@ -153,7 +153,7 @@ cq_wants(const struct cq *cq, uint8_t flags)
 
 	if (arm == RING_ARM_NONE || cq->channel < 0)
 		return false;
-	return arm == RING_ARM_ANY || (flags & TP_TOUCHED_SOLICITED) != 0;
+	return arm == RING_ARM_ANY || (arm == RING_ARM_SOLICITED && (flags & TP_TOUCHED_SOLICITED) != 0);
 }
 
 bool
@@ -230,12 +230,17 @@ cq_drop_owed(struct transport *tp, struct cq *cq)
 static void
 cq_raise(struct transport *tp, struct cq *cq)
 {
-	uint32_t prod;
+	uint32_t arm = atomic_load_explicit(&cq->shared->arm, memory_order_acquire);
+	uint32_t prod = prod_counter(atomic_load_explicit(&cq->prod, memory_order_relaxed));
 
-	/* Of several engines, the one that swaps it raises the event. */
-	if (atomic_exchange(&cq->shared->arm, RING_ARM_NONE) == RING_ARM_NONE)
+	/* The client has had events for all of them, and has armed the CQ for the next. */
+	if (prod == atomic_load_explicit(&cq->shared->seen, memory_order_relaxed))
 		return;
-	prod = prod_counter(atomic_load_explicit(&cq->prod, memory_order_relaxed));
+	/* Of several engines, the one that swaps it raises the event. The client may have begun to watch the CQ itself. */
+	do {
+		if (arm == RING_ARM_NONE || arm == RING_ARM_WATCHED)
+			return;
+	} while (!atomic_compare_exchange_weak(&cq->shared->arm, &arm, RING_ARM_NONE));
 	atomic_store_explicit(&cq->reported, prod, memory_order_relaxed);
 	atomic_store_explicit(&cq->shared->reported, prod, memory_order_release);
 	cq_send_event(tp, cq);

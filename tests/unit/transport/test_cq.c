@@ -320,6 +320,30 @@ an_event_without_room_is_forgotten_with_its_cq(void **state)
 	rig_down(&r);
 }
 
+static void
+engines_leave_a_watched_cq_to_its_client(void **state)
+{
+	struct rig r;
+
+	rig_up(&r, &with_channel, NULL);
+	arm(&r.a->scq, RING_ARM_WATCHED);
+	write_one(&r, 1);
+	assert_int_equal(events_of(&r.a->scq), 0);
+	/* The client has taken the event for it, and has armed the CQ for the next one before the engine looked. */
+	r.a->scq.shared.seen = 1;
+	arm(&r.a->scq, RING_ARM_ANY);
+	cq_moderate(r.a->scq.cq, 0, 50);
+	write_one(&r, 2);
+	r.a->scq.shared.seen = 2;
+	pair_advance(r.p, PAIR_MS);
+	assert_int_equal(events_of(&r.a->scq), 0);
+	assert_int_equal(r.a->scq.shared.arm, RING_ARM_ANY);
+	write_one(&r, 3);
+	pair_advance(r.p, PAIR_MS);
+	assert_int_equal(events_of(&r.a->scq), 1);
+	rig_down(&r);
+}
+
 int
 main(void)
 {
@@ -337,6 +361,7 @@ main(void)
 		cmocka_unit_test(an_overrun_is_told_at_once),
 		cmocka_unit_test(an_event_without_room_is_raised_later),
 		cmocka_unit_test(an_event_without_room_is_forgotten_with_its_cq),
+		cmocka_unit_test(engines_leave_a_watched_cq_to_its_client),
 	};
 
 	return cmocka_run_group_tests(tests, pair_group_setup, pair_group_teardown);

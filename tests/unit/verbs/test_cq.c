@@ -123,6 +123,108 @@ arming_with_a_completion_waiting_raises_the_event_at_once(void **state)
 	bed_fini(&b);
 }
 
+/* A bed whose CQ has a channel: what is raised by us arrives at the socket @fds[0]. */
+static void
+bed_with_channel(struct bed *b, struct client_channel *ch, int *fds)
+{
+	bed_init(b, IBV_QPT_RC);
+	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK, 0, fds), 0);
+	*ch = (struct client_channel){ .send_fd = fds[1] };
+	b->cq.cq.channel = &ch->channel;
+	assert_int_equal(client_req_notify_cq(&b->cq.cq, 0), 0);
+}
+
+static void
+bed_with_channel_fini(struct bed *b, const int *fds)
+{
+	struct ctl_comp_event ev;
+
+	assert_int_equal(read(fds[0], &ev, sizeof(ev)), -1);
+	close(fds[0]);
+	close(fds[1]);
+	bed_fini(b);
+}
+
+static void
+a_watched_cq_has_one_event_for_what_came_since_it_was_armed(void **state)
+{
+	struct client_channel ch;
+	struct ibv_wc wc;
+	struct bed b;
+	int fds[2];
+
+	bed_with_channel(&b, &ch, fds);
+	assert_true(client_cq_watch(&b.cq));
+	assert_int_equal(b.cq_shared.arm, RING_ARM_WATCHED);
+	assert_false(client_cq_watched_event(&b.cq));
+	complete(&b, 0, 1, true);
+	complete(&b, 1, 2, true);
+	assert_true(client_cq_watched_event(&b.cq));
+	assert_int_equal(b.cq_shared.arm, RING_ARM_NONE);
+	assert_false(client_cq_watched_event(&b.cq));
+	/* Engines have no event to raise for these two, although they find the CQ armed. */
+	assert_int_equal(b.cq_shared.seen, 2);
+	assert_int_equal(client_req_notify_cq(&b.cq.cq, 0), 0);
+	assert_int_equal(b.cq_shared.arm, RING_ARM_ANY);
+	/* The program polls a completion before it asks for its event. */
+	assert_int_equal(client_poll_cq(&b.cq.cq, 1, &wc), 1);
+	assert_int_equal(client_poll_cq(&b.cq.cq, 1, &wc), 1);
+	complete(&b, 2, 3, true);
+	assert_int_equal(client_poll_cq(&b.cq.cq, 1, &wc), 1);
+	assert_true(client_cq_watch(&b.cq));
+	assert_true(client_cq_watched_event(&b.cq));
+	bed_with_channel_fini(&b, fds);
+}
+
+static void
+a_cq_that_is_watched_no_more_has_lost_nothing(void **state)
+{
+	struct client_channel ch;
+	struct bed b;
+	int fds[2];
+
+	bed_with_channel(&b, &ch, fds);
+	assert_true(client_cq_watch(&b.cq));
+	assert_false(client_cq_unwatch(&b.cq));
+	assert_int_equal(b.cq_shared.arm, RING_ARM_ANY);
+	assert_true(client_cq_watch(&b.cq));
+	/* An engine leaves this to us. */
+	complete(&b, 0, 1, true);
+	assert_true(client_cq_unwatch(&b.cq));
+	assert_int_equal(b.cq_shared.arm, RING_ARM_NONE);
+	assert_false(client_cq_unwatch(&b.cq));
+	bed_with_channel_fini(&b, fds);
+}
+
+static void
+only_cqs_that_are_armed_for_everything_are_watched(void **state)
+{
+	struct client_channel ch;
+	struct bed b;
+	int fds[2];
+
+	bed_with_channel(&b, &ch, fds);
+	b.cq_shared.arm = RING_ARM_NONE;
+	assert_false(client_cq_watch(&b.cq));
+	assert_int_equal(client_req_notify_cq(&b.cq.cq, 1), 0);
+	assert_false(client_cq_watch(&b.cq));
+	assert_int_equal(client_req_notify_cq(&b.cq.cq, 0), 0);
+	b.cq.moderated = true;
+	assert_false(client_cq_watch(&b.cq));
+	b.cq.moderated = false;
+	b.cq.single_threaded = true;
+	assert_false(client_cq_watch(&b.cq));
+	b.cq.single_threaded = false;
+	assert_true(client_cq_watch(&b.cq));
+	/* Another thread arms it: an engine sees to the event again. */
+	assert_int_equal(client_req_notify_cq(&b.cq.cq, 0), 0);
+	complete(&b, 0, 1, true);
+	assert_false(client_cq_watched_event(&b.cq));
+	assert_false(client_cq_unwatch(&b.cq));
+	assert_int_equal(b.cq_shared.arm, RING_ARM_ANY);
+	bed_with_channel_fini(&b, fds);
+}
+
 int
 main(void)
 {
@@ -131,6 +233,9 @@ main(void)
 		cmocka_unit_test(completions_of_a_destroyed_qp_are_skipped),
 		cmocka_unit_test(arming_for_solicited_does_not_narrow_arming_for_all),
 		cmocka_unit_test(arming_with_a_completion_waiting_raises_the_event_at_once),
+		cmocka_unit_test(a_watched_cq_has_one_event_for_what_came_since_it_was_armed),
+		cmocka_unit_test(a_cq_that_is_watched_no_more_has_lost_nothing),
+		cmocka_unit_test(only_cqs_that_are_armed_for_everything_are_watched),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
