@@ -20,6 +20,7 @@
 #include "control/cma/gsi_priv.h"
 #include "control/core/closer_priv.h"
 #include "control/core/quota_priv.h"
+#include "control/core/settle_priv.h"
 #include "control/core/subuid_priv.h"
 #include "control/loop_priv.h"
 #include "control/memory/sigbus_priv.h"
@@ -216,7 +217,7 @@ control_turn(struct control *c, int max_ms)
 	int i, n, due_ms;
 
 	control_lock(c);
-	due_ms = events_poll(c);
+	due_ms = RTE_MIN(events_poll(c), settle_poll(c));
 	/* Sessions whose end didn't fit into the last turn. */
 	if (!TAILQ_EMPTY(&c->closed))
 		due_ms = 0;
@@ -353,6 +354,7 @@ init_tables(struct control *c)
 	TAILQ_INIT(&c->sessions);
 	TAILQ_INIT(&c->closed);
 	TAILQ_INIT(&c->strangers);
+	TAILQ_INIT(&c->settling);
 	LIST_INIT(&c->users);
 	c->subuids = subuid_read(SUBUID_FILE);
 	LIST_INIT(&c->xrcds);

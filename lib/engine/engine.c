@@ -86,6 +86,7 @@ parts_create(struct engine *e)
 		.failed = on_failed,
 		.mad = event_post_mad,
 		.handoff = c->nb_engines > 1 ? io_handoff : NULL,
+		.copy = copies_begin,
 		.arg = e,
 	};
 	int rc;
@@ -155,6 +156,9 @@ engine_destroy(struct engine *e)
 	if (e->c.sh.qsbr != NULL)
 		rte_rcu_qsbr_thread_unregister(e->c.sh.qsbr, e->c.id);
 	io_drain(e);
+	/* A copier that hangs in a program's memory has a buffer of the transport, and gives it back to the engine. */
+	if (e->tp != NULL && !copies_end(e))
+		return;
 	if (e->tp != NULL)
 		transport_destroy(e->tp);
 	events_destroy(e);
@@ -206,6 +210,7 @@ engine_run_turn(struct engine *e)
 	}
 	work = io_rx(e, late ? ENGINE_LATE_BURSTS : 1, now_ns);
 	work += mailbox_run(e, now_ns);
+	work += copies_run(e, now_ns);
 	work += io_send(e);
 	work += sessions_run(e, now_ns);
 	work += transport_run(e->tp, now_ns);

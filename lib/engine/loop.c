@@ -85,7 +85,8 @@ static bool
 has_work(const struct engine *e)
 {
 	return atomic_load_explicit(&e->stop, memory_order_relaxed) != 0 || !rte_ring_empty(e->mailbox) ||
-	       !rte_ring_empty(e->send) || !rte_ring_empty(e->handoff) || !rte_ring_empty(e->kicks) || sessions_rung(e);
+	       !rte_ring_empty(e->send) || !rte_ring_empty(e->handoff) || !rte_ring_empty(e->kicks) ||
+	       atomic_load_explicit(&e->copied, memory_order_relaxed) != NULL || sessions_rung(e);
 }
 
 /** @return for how long nothing is due, at most @p max_ns. */

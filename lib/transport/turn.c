@@ -3,6 +3,7 @@
  * A transport's turn: timers, replies, the turns of shares and QPs, completion events.
  */
 #include "transport/cc/cc_priv.h"
+#include "transport/core/copy_priv.h"
 #include "transport/core/cq_priv.h"
 #include "transport/core/invariants_priv.h"
 #include "transport/core/sched_priv.h"
@@ -12,6 +13,7 @@
 #include "transport/req/requester_priv.h"
 #include "transport/req/send_queue_priv.h"
 #include "transport/resp/resp_priv.h"
+#include "transport/rx_priv.h"
 
 /* What is left of a turn. */
 struct turn {
@@ -55,6 +57,7 @@ qp_sleep(struct transport *tp, struct qp *qp)
 	if (qp->loss.deadline_ns == 0)
 		wheel_del(&tp->wheel, &qp->loss.timer);
 	inflight_return(tp, qp);
+	copy_rest(tp, qp);
 	qp_deactivate(tp, qp);
 }
 
@@ -364,6 +367,8 @@ transport_run(struct transport *tp, uint64_t now_ns)
 	UROCE_ASSERT(now_ns >= tp->now_ns);
 	tp->now_ns = now_ns;
 	work = wheel_advance(&tp->wheel, now_ns, timer_fired, tp);
+	if (unlikely((tp->nb_copies | tp->nb_blocked) != 0))
+		rx_run_copies(tp);
 	work += run_replies(tp);
 	work += run_shares(tp);
 	if (tp->nb_touched != 0)
@@ -410,6 +415,10 @@ transport_next_timeout(const struct transport *tp)
 	uint64_t held = RTE_MIN(tp->deferred_next_ns, tp->owed_next_ns), timer = RTE_MIN(wheel_next(&tp->wheel), tp->limited_next_ns);
 	uint64_t next = RTE_MIN(timer, held);
 
+	if (!TAILQ_EMPTY(&tp->copies))
+		next = RTE_MIN(next, TAILQ_FIRST(&tp->copies)->deadline_ns);
+	if (tp->nb_blocked != 0)
+		next = RTE_MIN(next, tp->blocked_next_ns);
 	if (!TAILQ_EMPTY(&tp->replies) || (tp->nb_competing != 0 && !tp->idle))
 		return tp->now_ns;
 	if (tp->nb_competing != 0)

@@ -146,6 +146,7 @@ struct control {
 
 	/* Sessions and users: core. */
 	TAILQ_HEAD(session_list, session) sessions;
+	TAILQ_HEAD(, settling) settling; /**< replies that are put off: core/settle.c */
 	TAILQ_HEAD(, session) closed; /**< closed sessions, destroyed at the end of this turn */
 	uint32_t nb_sessions;
 	TAILQ_HEAD(, session) strangers; /**< without HELLO, the oldest first */

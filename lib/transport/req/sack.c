@@ -3,6 +3,7 @@
  * Handling SACKs, and resending the packets that they show to be lost.
  */
 #include "transport/cc/cc_priv.h"
+#include "transport/core/copy_priv.h"
 #include "transport/core/event_log_priv.h"
 #include "transport/core/qp_states_priv.h"
 #include "transport/core/sched_priv.h"
@@ -171,7 +172,7 @@ retransmit(struct transport *tp, struct qp *qp, uint32_t counter, uint32_t psn, 
 		if (r.w->status != 0)
 			loss_go_back(tp, qp);
 		else
-			qp->req.wait = REQ_WAIT_TX;
+			qp->req.wait = copy_runs(qp, COPY_SEND) ? REQ_WAIT_MEMORY : REQ_WAIT_TX;
 		return 0;
 	}
 	tp->counters.retransmitted_packets++;

@@ -2,14 +2,76 @@
 /*
  * The bytes of a posted work request: gathering them into a packet, scattering a response.
  */
+#include "transport/core/copy_priv.h"
 #include "transport/req/send_queue_priv.h"
 #include "transport/req/sge_priv.h"
 
-uint8_t
-sq_gather(struct transport *tp, const struct qp *qp, struct tp_swqe *w, const struct ring_sq_wqe *slot,
-		 uint32_t off, uint8_t *dst, uint32_t len)
+/*
+ * Have the message fetched from @p off on, as far as a job goes. Bytes behind the packet whose key is wrong are left out; they fail when they
+ * are due.
+ */
+static __rte_noinline uint8_t
+fetch(struct transport *tp, struct qp *qp, const struct tp_swqe *w, uint32_t counter, uint32_t off)
 {
+	const struct ring_sge *sge = wqe_sges(ring_slot(&qp->req.sq, counter), w->opcode);
+	struct tp_copy_job *job = copy_begin(tp, qp, COPY_SEND, counter, off);
+	uint32_t skip = off, left = w->length - off;
+	struct mem_owner *owner = NULL;
+
+	if (job == NULL)
+		return COPY_LATER;
+	for (uint32_t i = 0; i < w->nb_sge && left > 0; i++) {
+		struct ring_sge s = wqe_get_sge(&sge[i]);
+		struct mr *mr;
+		uint32_t n;
+
+		if (skip >= s.length) {
+			skip -= s.length;
+			continue;
+		}
+		n = RTE_MIN(left, s.length - skip);
+		mr = mr_check(tp->c.sh.mrs, s.lkey, qp->pd, 0, s.addr + skip, n);
+		if (mr == NULL || (owner != NULL && mr->owner != owner))
+			break;
+		owner = mr->owner;
+		if (!copy_add(job, mr, s.addr + skip, n))
+			break;
+		left -= n;
+		skip = 0;
+	}
+	/* A client that rewrites a posted SGE may leave nothing. */
+	if (owner == NULL) {
+		copy_drop(tp, qp, COPY_SEND);
+		return COPY_LATER;
+	}
+	return (uint8_t)copy_fetch(tp, job, owner);
+}
+
+/*
+ * Gather bytes at @p off of the message, of which some are in memory that isn't mapped. The packet begins at @p first.
+ */
+static __rte_noinline uint8_t
+gather_remote(struct transport *tp, struct qp *qp, struct tp_swqe *w, uint32_t counter, uint32_t first, uint32_t off, uint8_t *dst,
+	      uint32_t len)
+{
+	switch (copy_fetched(qp, COPY_SEND, counter, off, dst, len)) {
+	case 0:
+		return 0;
+	case EFAULT:
+		return wqe_error(w, UROCE_WC_LOC_PROT_ERR, TP_VERR_FAULT);
+	case COPY_LATER:
+		return COPY_LATER;
+	default:
+		return fetch(tp, qp, w, counter, first);
+	}
+}
+
+uint8_t
+sq_gather(struct transport *tp, struct qp *qp, struct tp_swqe *w, uint32_t counter, uint32_t first, uint8_t *dst, uint32_t len)
+{
+	const struct ring_sq_wqe *slot = ring_slot(&qp->req.sq, counter);
 	const struct ring_sge *sge = wqe_sges(slot, w->opcode);
+	uint32_t off = first, all = len;
 
 	if (w->flags & UROCE_SEND_INLINE) {
 		memcpy(dst, wqe_inline(slot) + off, len);
@@ -19,6 +81,7 @@ sq_gather(struct transport *tp, const struct qp *qp, struct tp_swqe *w, const st
 		struct ring_sge s;
 		struct mr *mr;
 		uint32_t n;
+		uint8_t rc;
 
 		/* Only a client that shortens a posted SGE gets here with i out of range. */
 		if (unlikely(i == w->nb_sge))
@@ -32,8 +95,13 @@ sq_gather(struct transport *tp, const struct qp *qp, struct tp_swqe *w, const st
 		mr = mr_check(tp->c.sh.mrs, s.lkey, qp->pd, 0, s.addr + off, n);
 		if (unlikely(mr == NULL))
 			return wqe_error(w, UROCE_WC_LOC_PROT_ERR, TP_VERR_LKEY);
-		if (unlikely(mr_read(mr, s.addr + off, dst, n) != 0))
+		if (unlikely(mr->host == NULL) && tp->c.copy != NULL && mr_is_remote(mr, s.addr + off, n)) {
+			rc = gather_remote(tp, qp, w, counter, first, first + (all - len), dst, n);
+			if (rc != 0)
+				return rc;
+		} else if (unlikely(mr_read(mr, s.addr + off, dst, n) != 0)) {
 			return wqe_error(w, UROCE_WC_LOC_PROT_ERR, TP_VERR_FAULT);
+		}
 		dst += n;
 		len -= n;
 		off = 0;
@@ -46,6 +114,7 @@ sq_scatter(struct transport *tp, struct qp *qp, uint32_t counter, uint32_t off, 
 {
 	const struct tp_swqe *w = qp_inflight(qp, counter);
 	const struct ring_sge *sge = wqe_sges(ring_slot(&qp->req.sq, counter), w->opcode);
+	int rc;
 
 	for (uint32_t i = 0; len > 0; i++) {
 		struct ring_sge s;
@@ -63,8 +132,9 @@ sq_scatter(struct transport *tp, struct qp *qp, uint32_t counter, uint32_t off, 
 		mr = mr_check(tp->c.sh.mrs, s.lkey, qp->pd, UROCE_ACCESS_LOCAL_WRITE, s.addr + off, n);
 		if (unlikely(mr == NULL))
 			return lkey_verr(tp, s.lkey, qp->pd, s.addr + off, n);
-		if (unlikely(mr_write(mr, s.addr + off, data, n) != 0))
-			return TP_VERR_FAULT;
+		rc = copy_place(tp, qp, mr, s.addr + off, data, n);
+		if (unlikely(rc != 0))
+			return rc == COPY_LATER ? COPY_LATER : TP_VERR_FAULT;
 		data += n;
 		len -= n;
 		off = 0;

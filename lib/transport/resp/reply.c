@@ -3,6 +3,7 @@
  * What an RC responder sends: READ and atomic responses in the order of the requests, ACKs and NAKs.
  */
 #include "transport/cc/cc_priv.h"
+#include "transport/core/copy_priv.h"
 #include "transport/core/lend_priv.h"
 #include "transport/core/tx_priv.h"
 #include "transport/resp/recv_priv.h"
@@ -31,6 +32,29 @@ read_opens(struct transport *tp, const struct qp *qp, const struct tp_read *d, u
 	return mr_check_remote(tp->c.sh.mrs, d->rkey, pd, qp->qpn, UROCE_ACCESS_REMOTE_READ, va, len);
 }
 
+/* mr_read() for a region that isn't mapped in one piece. @return 0, EFAULT or COPY_LATER. */
+static __rte_noinline int
+read_pieces(struct transport *tp, struct qp *qp, const struct tp_res *r, struct mr *mr, uint64_t va, uint32_t off, uint8_t *dst,
+	    uint32_t len)
+{
+	struct tp_copy_job *job;
+	uint64_t room;
+	int rc;
+
+	if (tp->c.copy == NULL || !mr_is_remote(mr, va, len))
+		return mr_read(mr, va, dst, len);
+	rc = copy_fetched(qp, COPY_READ, r->psn, off, dst, len);
+	if (rc != ENOENT)
+		return rc;
+	job = copy_begin(tp, qp, COPY_READ, r->psn, off);
+	if (job == NULL)
+		return COPY_LATER;
+	/* Of what is fetched beyond this packet, only what is permitted when its packet is due is sent. */
+	room = mr->length - (va - mr->iova);
+	copy_add(job, mr, va, (uint32_t)RTE_MIN((uint64_t)(r->length - off), room));
+	return copy_fetch(tp, job, mr->owner);
+}
+
 /* Send one packet of a READ response: of what was requested again, else the next one. */
 static enum sent
 send_read_response(struct transport *tp, struct qp *qp, const struct tp_res *r, struct tp_read *d)
@@ -46,6 +70,7 @@ send_read_response(struct transport *tp, struct qp *qp, const struct tp_res *r, 
 	struct wire_bth b = response_bth(qp, opcode, psn);
 	struct tp_out o;
 	struct mr *mr;
+	int rc;
 
 	if ((unlikely(qp->req.cc != NULL) && !cc_may_send(tp, qp)) || !tp_begin(tp, qp, b.opcode, &o))
 		return SENT_LATER;
@@ -53,9 +78,12 @@ send_read_response(struct transport *tp, struct qp *qp, const struct tp_res *r, 
 		uint64_t va = d->va + off;
 
 		mr = read_opens(tp, qp, d, &va, len);
-		if (unlikely(mr == NULL || mr_read(mr, va, tp_payload(&o), len) != 0)) {
+		rc = unlikely(mr == NULL)	? EFAULT :
+		     likely(mr->host != NULL) ? mr_read(mr, va, tp_payload(&o), len) :
+						read_pieces(tp, qp, r, mr, va, off, tp_payload(&o), len);
+		if (unlikely(rc != 0)) {
 			tp_mbuf_put(tp, o.m);
-			return SENT_GONE;
+			return rc == COPY_LATER ? SENT_LATER : SENT_GONE;
 		}
 	}
 	if (o.op->flags & WIRE_F_AETH)

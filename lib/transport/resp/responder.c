@@ -3,6 +3,7 @@
  * The responder of RC QPs: accepts requests in PSN order, executes SEND and WRITE, and then goes on with packets held
  * beyond a gap.
  */
+#include "transport/core/copy_priv.h"
 #include "transport/core/qp_error_priv.h"
 #include "transport/core/reorder_priv.h"
 #include "transport/core/sched_priv.h"
@@ -63,14 +64,17 @@ receive_failed(struct transport *tp, struct qp *qp, uint8_t status, uint8_t verr
 /*
  * SEND_WITH_INV must be executed after everything that the peer requested before it (9.4.1.1.3): READs whose responses
  * are still to be built would find the rkey invalid. (If a response is lost it is too late; a program that wants to be
- * sure fences the SEND.) @return false: the responses can't be sent now; the packet is treated as lost.
+ * sure fences the SEND.) @return false: the responses can't be sent now; the peer has to send it again.
  */
 static bool
 reads_answered(struct transport *tp, struct qp *qp)
 {
 	if (qp->resp.pending != 0)
 		responder_run(tp, qp, TP_TX_MAX);
-	if (qp->resp.pending != 0)
+	/* Memory that isn't mapped may take long: the peer shall wait without using up its retries. */
+	if (copy_runs(qp, COPY_READ))
+		responder_not_ready(tp, qp);
+	else if (qp->resp.pending != 0)
 		responder_out_of_sequence(tp, qp, qp->rcv.epsn);
 	return qp->resp.pending == 0 && qp->state != UROCE_QPS_ERR;
 }
@@ -107,8 +111,10 @@ data_request(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 	if (f & WIRE_F_START)
 		qp->rcv.length = 0;
 	if (f & WIRE_F_SEND) {
-		tp->counters.rx_send_requests += (f & WIRE_F_START) != 0;
 		status = recv_place(tp, qp, p->payload, p->payload_bytes, &verr);
+		if (unlikely(status == COPY_LATER))
+			return;
+		tp->counters.rx_send_requests += (f & WIRE_F_START) != 0;
 		if (unlikely(status != 0))
 			nak = receive_failed(tp, qp, status, verr);
 		else if (unlikely(f & WIRE_F_IETH) && !invalidated(tp, qp, p))
@@ -116,6 +122,8 @@ data_request(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 	} else {
 		nak = message_write(tp, qp, p);
 	}
+	if (unlikely(nak == COPY_LATER))
+		return;
 	if (unlikely(nak != 0)) {
 		responder_refuse(tp, qp, nak, qp->rcv.epsn);
 		return;
@@ -231,9 +239,8 @@ execute_held(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 	execute(tp, qp, p);
 }
 
-/* epsn has moved while packets are held: execute those that follow in order. */
-static __rte_noinline void
-drain(struct transport *tp, struct qp *qp)
+void
+responder_drain(struct transport *tp, struct qp *qp)
 {
 	for (;;) {
 		const struct wire_pkt *p = reorder_next(tp, qp);
@@ -248,6 +255,12 @@ drain(struct transport *tp, struct qp *qp)
 		/* The QP has gone to ERR. */
 		if (qp->rcv.reorder == NULL)
 			return;
+		/* It is executed again from here when its copy is done. */
+		if (unlikely(copy_stalled(qp))) {
+			qp->copy->in_reorder = true;
+			break;
+		}
+		copy_executed(qp);
 		if (qp->rcv.epsn == psn) {
 			/* It could not be executed now; the peer will resend it. */
 			reorder_drop(tp, qp, psn);
@@ -270,8 +283,10 @@ responder_rx(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 		return;
 	}
 	execute(tp, qp, p);
-	if (unlikely(qp->rcv.reorder != NULL))
-		drain(tp, qp);
+	if (unlikely(qp->rcv.reorder != NULL) && !copy_stalled(qp)) {
+		copy_executed(qp);
+		responder_drain(tp, qp);
+	}
 	if (unlikely(!tp->c.ports[qp->path.port].features.ack_coalescing) && qp->resp.reply == TP_REPLY_ACK &&
 	    qp->resp.pending == 0)
 		responder_run(tp, qp, TP_QP_BUDGET);
