@@ -78,6 +78,22 @@ read_run(struct mem_job *job)
 	return rc;
 }
 
+static int
+write_run(struct mem_job *job)
+{
+	const uint8_t *from = job->data;
+
+	for (; job->nb_done < job->nb_pieces; job->nb_done++) {
+		const struct mem_piece *p = &job->pieces[job->nb_done];
+		int rc = remote_write_tail_last(job->fd, p->va, from, p->length);
+
+		if (rc != 0)
+			return rc;
+		from += p->length;
+	}
+	return 0;
+}
+
 void
 mem_job_run(struct mem_job *job)
 {
@@ -86,7 +102,7 @@ mem_job_run(struct mem_job *job)
 	else if (job->op == MEM_JOB_READ)
 		job->rc = read_run(job);
 	else if (job->op == MEM_JOB_WRITE)
-		job->rc = remote_write_tail_last(job->fd, job->pieces[0].va, job->data, job->length);
+		job->rc = write_run(job);
 	else
 		job->rc = atomic_run(job);
 }

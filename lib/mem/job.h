@@ -11,6 +11,7 @@
 #ifndef UROCE_MEM_JOB_H
 #define UROCE_MEM_JOB_H
 
+#include <assert.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -20,7 +21,7 @@
 /** What a job does. */
 enum mem_job_op {
 	MEM_JOB_READ,      /**< memory to the buffer */
-	MEM_JOB_WRITE,     /**< the buffer to memory, the last bytes after all others */
+	MEM_JOB_WRITE,     /**< the buffer to memory: one piece after the other, the last bytes of each after all others of it */
 	MEM_JOB_CMP_SWAP,  /**< atomics on eight bytes, see mr_atomic(); atomic among the jobs of one session */
 	MEM_JOB_FETCH_ADD,
 };
@@ -40,6 +41,9 @@ struct mem_piece {
 
 struct mem_owner;
 
+enum { MEM_JOB_PIECES = 64 }; /**< of a job, at most: those of several packets, or of a message */
+static_assert((int)MEM_JOB_PIECES > (int)UROCE_MAX_SGE, "a packet and its GRH fit into a job");
+
 struct mem_job {
 	struct mem_job *next;      /**< for whoever has the job */
 	struct mem_owner *owner;   /**< valid only while the job is handed over */
@@ -50,13 +54,14 @@ struct mem_job {
 	int rc;                    /**< 0; EFAULT: there is no such memory; ECANCELED: it was not begun */
 	uint8_t op;                /**< enum mem_job_op */
 	uint8_t nb_pieces;
+	uint8_t nb_done;           /**< WRITE: pieces that are in memory; if rc isn't 0, the next one could not be written */
 	uint32_t epoch;            /**< the lane's when the job was handed over (copier.h) */
 	_Atomic uint32_t state;    /**< enum mem_job_state */
 	uint32_t length;           /**< bytes of all pieces */
 	uint8_t *data;
 	uint64_t arg1, arg2;       /**< of atomics */
 	uint64_t old;              /**< result of atomics */
-	struct mem_piece pieces[UROCE_MAX_SGE]; /**< WRITE and atomics: one */
+	struct mem_piece pieces[MEM_JOB_PIECES]; /**< atomics: one */
 };
 
 /** [copier] Do the copy, unless it was cut. Sets rc and old. */

@@ -18,6 +18,7 @@
 #include "transport/core/tx_priv.h"
 #include "transport/flush_priv.h"
 #include "transport/path/path_priv.h"
+#include "transport/plan_priv.h"
 #include "transport/pools_priv.h"
 #include "transport/req/loss_priv.h"
 #include "transport/req/requester_priv.h"
@@ -60,6 +61,7 @@ transport_create(const struct transport_config *c)
 	TAILQ_INIT(&tp->replies);
 	TAILQ_INIT(&tp->copies);
 	TAILQ_INIT(&tp->blocked);
+	TAILQ_INIT(&tp->fresh);
 	wheel_init(&tp->wheel, 0);
 	tp->deferred_next_ns = tp->owed_next_ns = UINT64_MAX;
 	TAILQ_INIT(&tp->owed);
@@ -148,7 +150,7 @@ static __rte_noinline void
 rx_executed(struct transport *tp, struct qp *qp, uint16_t port, const struct wire_pkt *p)
 {
 	if (!copy_stalled(qp))
-		copy_executed(qp);
+		copy_executed(tp, qp);
 	else if (!qp->copy->in_reorder)
 		copy_hold(tp, qp, port, p, true);
 }
@@ -253,11 +255,10 @@ rx_resume(struct transport *tp, struct qp *qp)
 
 	if (qp->copy->in_reorder) {
 		qp->copy->in_reorder = false;
-		qp->copy->at = 0;
 		responder_drain(tp, qp);
 	}
 	while (!copy_stalled(qp) && (k = copy_take(qp)) != NULL) {
-		qp->copy->at = 0;
+		copy_execute(qp, &k->p);
 		if (k->admitted)
 			rx_admitted(tp, qp, &k->p);
 		else
@@ -267,7 +268,7 @@ rx_resume(struct transport *tp, struct qp *qp)
 			return;
 		}
 		if (!copy_stalled(qp))
-			copy_executed(qp);
+			copy_executed(tp, qp);
 		copy_put(tp, k);
 	}
 }
@@ -313,6 +314,10 @@ rx_run_copies(struct transport *tp)
 
 	while ((qp = copy_overdue(tp)) != NULL)
 		copied(tp, qp);
+	while ((qp = copy_fresh(tp)) != NULL) {
+		plan(tp, qp);
+		copy_start(tp, qp);
+	}
 }
 
 /* A received packet in a batch. */

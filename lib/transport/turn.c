@@ -367,7 +367,7 @@ transport_run(struct transport *tp, uint64_t now_ns)
 	UROCE_ASSERT(now_ns >= tp->now_ns);
 	tp->now_ns = now_ns;
 	work = wheel_advance(&tp->wheel, now_ns, timer_fired, tp);
-	if (unlikely((tp->nb_copies | tp->nb_blocked) != 0))
+	if (unlikely((tp->nb_copies | tp->nb_blocked | tp->nb_fresh) != 0))
 		rx_run_copies(tp);
 	work += run_replies(tp);
 	work += run_shares(tp);
@@ -419,7 +419,7 @@ transport_next_timeout(const struct transport *tp)
 		next = RTE_MIN(next, TAILQ_FIRST(&tp->copies)->deadline_ns);
 	if (tp->nb_blocked != 0)
 		next = RTE_MIN(next, tp->blocked_next_ns);
-	if (!TAILQ_EMPTY(&tp->replies) || (tp->nb_competing != 0 && !tp->idle))
+	if (!TAILQ_EMPTY(&tp->replies) || tp->nb_fresh != 0 || (tp->nb_competing != 0 && !tp->idle))
 		return tp->now_ns;
 	if (tp->nb_competing != 0)
 		return RTE_MIN(next, tp->now_ns + TP_POLL_NS);

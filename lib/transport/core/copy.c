@@ -42,9 +42,12 @@ job_get(struct transport *tp, struct qp *qp, enum copy_role role)
 	}
 	job->qp = qp;
 	job->role = role;
-	job->m.nb_pieces = 0;
+	job->nb_parts = 0;
+	job->sealed = false;
+	job->m.nb_pieces = job->m.nb_done = 0;
 	job->m.length = 0;
 	job->m.data = job->data;
+	job->m.owner = NULL;
 	return job;
 }
 
@@ -57,12 +60,10 @@ job_free(struct transport *tp, struct tp_copy_slot *s)
 
 /* Hand the job over. @return false: it can't be now. */
 static bool
-job_start(struct transport *tp, struct tp_copy_job *job, enum mem_job_op op, struct mem_owner *owner)
+job_start(struct transport *tp, struct tp_copy_job *job)
 {
 	struct tp_copy_slot *s = &job->qp->copy->slots[job->role];
 
-	job->m.op = op;
-	job->m.owner = owner;
 	job->m.rc = 0;
 	atomic_store_explicit(&job->m.state, MEM_JOB_WAITS, memory_order_relaxed);
 	job->deadline_ns = tp->now_ns + TP_COPY_DEADLINE_NS;
@@ -109,18 +110,23 @@ static void
 block(struct transport *tp, struct tp_copy *c)
 {
 	c->blocked = true;
-	TAILQ_INSERT_TAIL(&tp->blocked, c, blocked_link);
+	TAILQ_INSERT_TAIL(&tp->blocked, c, link);
 	tp->nb_blocked++;
 }
 
 static void
 unblock(struct transport *tp, struct tp_copy *c)
 {
-	if (!c->blocked)
-		return;
-	c->blocked = false;
-	TAILQ_REMOVE(&tp->blocked, c, blocked_link);
-	tp->nb_blocked--;
+	if (c->blocked) {
+		c->blocked = false;
+		TAILQ_REMOVE(&tp->blocked, c, link);
+		tp->nb_blocked--;
+	}
+	if (c->fresh) {
+		c->fresh = false;
+		TAILQ_REMOVE(&tp->fresh, c, link);
+		tp->nb_fresh--;
+	}
 }
 
 struct qp *
@@ -132,6 +138,24 @@ copy_unblock(struct transport *tp)
 		return NULL;
 	unblock(tp, c);
 	return c->qp;
+}
+
+struct qp *
+copy_fresh(struct transport *tp)
+{
+	struct tp_copy *c = TAILQ_FIRST(&tp->fresh);
+
+	return c != NULL ? c->qp : NULL;
+}
+
+void
+copy_start(struct transport *tp, struct qp *qp)
+{
+	struct tp_copy *c = qp->copy;
+
+	unblock(tp, c);
+	if (unlikely(!job_start(tp, c->slots[COPY_RX].job)))
+		block(tp, c);
 }
 
 /*
@@ -150,20 +174,51 @@ rx_job_get(struct transport *tp, struct qp *qp)
 		tp->counters.copy_no_room++;
 		return NULL;
 	}
+	/* What this packet had written before is done with. */
+	c->done = c->at;
+	c->first = 0;
 	job = job_get(tp, qp, COPY_RX);
 	if (unlikely(job == NULL))
 		block(tp, c);
 	return job;
 }
 
+/* Have the job started at the end of the turn, when more packets have come. */
 static int
-rx_job_start(struct transport *tp, struct tp_copy_job *job, enum mem_job_op op, struct mem_owner *owner)
+rx_job_ready(struct transport *tp, struct tp_copy_job *job, enum mem_job_op op)
 {
 	struct tp_copy *c = job->qp->copy;
 
-	if (unlikely(!job_start(tp, job, op, owner)))
-		block(tp, c);
+	job->m.op = op;
+	c->fresh = true;
+	TAILQ_INSERT_TAIL(&tp->fresh, c, link);
+	tp->nb_fresh++;
 	return COPY_LATER;
+}
+
+/* @return false: there is no room for it in the job. */
+static bool
+rx_part(struct tp_copy_job *job, const struct wire_pkt *pkt, const struct mr *mr, uint64_t va, uint32_t len)
+{
+	uint64_t at = mr->addr + (va - mr->iova);
+	struct mem_job *m = &job->m;
+	struct mem_piece *last = m->nb_pieces > 0 ? &m->pieces[m->nb_pieces - 1] : NULL;
+
+	if (job->nb_parts == RTE_DIM(job->parts) || len > TP_COPY_BYTES - m->length || (m->owner != NULL && m->owner != mr->owner))
+		return false;
+	if (last == NULL || job->sealed || last->va + last->length != at) {
+		if (m->nb_pieces == RTE_DIM(m->pieces))
+			return false;
+		m->pieces[m->nb_pieces++] = (struct mem_piece){ .va = at };
+		last = &m->pieces[m->nb_pieces - 1];
+		job->sealed = false;
+	}
+	job->parts[job->nb_parts++] =
+		(struct tp_copy_part){ .pkt = pkt, .va = at, .length = len, .at = (uint32_t)(last - m->pieces) };
+	m->owner = mr->owner;
+	m->length += len;
+	last->length += len;
+	return true;
 }
 
 /*
@@ -171,14 +226,53 @@ rx_job_start(struct transport *tp, struct tp_copy_job *job, enum mem_job_op op, 
  * @return 0: it is done; EFAULT: it has failed; ENOENT: it has to be done.
  */
 static int
-access_done(struct qp *qp)
+access_done(struct transport *tp, struct qp *qp, const struct mr *mr, uint64_t va, uint32_t len)
 {
 	struct tp_copy *c = qp->copy;
+	struct tp_copy_slot *s;
+	uint32_t i;
 
-	if (c == NULL || c->at == c->done)
+	if (c == NULL)
 		return ENOENT;
-	/* Only the last one can have failed: the packet didn't come further. */
-	return ++c->at == c->done ? c->slots[COPY_RX].rc : 0;
+	if (c->at < c->done) {
+		c->at++;
+		return 0;
+	}
+	s = &c->slots[COPY_RX];
+	if (!s->ready)
+		return ENOENT;
+	i = c->first + c->at - c->done;
+	if (s->job != NULL && i < s->job->nb_parts) {
+		const struct tp_copy_part *p = &s->job->parts[i];
+
+		/* The program may have changed where it wants to have it. */
+		if (p->pkt == c->now && p->va == mr->addr + (va - mr->iova) && p->length == len &&
+		    (s->rc == 0 || p->at <= s->job->m.nb_done)) {
+			c->at++;
+			return s->rc != 0 && p->at == s->job->m.nb_done ? s->rc : 0;
+		}
+	} else if (s->job == NULL && s->rc != 0) {
+		s->ready = false;
+		return s->rc;
+	}
+	copy_drop(tp, qp, COPY_RX);
+	return ENOENT;
+}
+
+/* What a packet that isn't executed yet will write. @return 0; EFAULT: it can't be planned. */
+static int
+plan_write(struct qp *qp, struct mr *mr, uint64_t va, const uint8_t *data, uint32_t len)
+{
+	struct tp_copy *c = qp->copy;
+	struct tp_copy_job *job = c->slots[COPY_RX].job;
+	uint32_t at = job->m.length;
+
+	if (c->mode == COPY_SKIP)
+		return 0;
+	if (mr->host != NULL || !mr_is_remote(mr, va, len) || !rx_part(job, c->now, mr, va, len))
+		return EFAULT;
+	memcpy(job->data + at, data, len);
+	return 0;
 }
 
 int
@@ -187,17 +281,19 @@ copy_write(struct transport *tp, struct qp *qp, struct mr *mr, uint64_t va, cons
 	struct tp_copy_job *job;
 	int rc;
 
+	if (qp->copy != NULL && qp->copy->mode != COPY_EXECUTE)
+		return plan_write(qp, mr, va, data, len);
 	if (tp->c.copy == NULL || !mr_is_remote(mr, va, len))
 		return mr_write(mr, va, data, len);
-	rc = access_done(qp);
+	rc = access_done(tp, qp, mr, va, len);
 	if (rc != ENOENT)
 		return rc;
 	job = rx_job_get(tp, qp);
 	if (unlikely(job == NULL))
 		return COPY_LATER;
-	copy_add(job, mr, va, len);
+	rx_part(job, qp->copy->now, mr, va, len);
 	memcpy(job->data, data, len);
-	return rx_job_start(tp, job, MEM_JOB_WRITE, mr->owner);
+	return rx_job_ready(tp, job, MEM_JOB_WRITE);
 }
 
 int
@@ -209,7 +305,7 @@ copy_atomic(struct transport *tp, struct qp *qp, struct mr *mr, uint64_t va, enu
 
 	if (likely(mr->host != NULL) || tp->c.copy == NULL || !mr_is_remote(mr, va, sizeof(uint64_t)))
 		return mr_atomic(mr, va, op, arg1, arg2, old);
-	rc = access_done(qp);
+	rc = access_done(tp, qp, mr, va, sizeof(uint64_t));
 	if (rc == 0)
 		*old = qp->copy->old;
 	if (rc != ENOENT)
@@ -217,10 +313,40 @@ copy_atomic(struct transport *tp, struct qp *qp, struct mr *mr, uint64_t va, enu
 	job = rx_job_get(tp, qp);
 	if (unlikely(job == NULL))
 		return COPY_LATER;
-	copy_add(job, mr, va, sizeof(uint64_t));
+	rx_part(job, qp->copy->now, mr, va, sizeof(uint64_t));
 	job->m.arg1 = arg1;
 	job->m.arg2 = arg2;
-	return rx_job_start(tp, job, op == MR_CMP_SWAP ? MEM_JOB_CMP_SWAP : MEM_JOB_FETCH_ADD, mr->owner);
+	return rx_job_ready(tp, job, op == MR_CMP_SWAP ? MEM_JOB_CMP_SWAP : MEM_JOB_FETCH_ADD);
+}
+
+void
+copy_waits(struct qp *qp, const struct wire_pkt *p)
+{
+	struct tp_copy_job *job = qp->copy->slots[COPY_RX].job;
+
+	if (job != NULL && job->nb_parts > 0 && job->parts[0].pkt == NULL)
+		job->parts[0].pkt = p;
+}
+
+void
+copy_executed(struct transport *tp, struct qp *qp)
+{
+	struct tp_copy *c = qp->copy;
+	struct tp_copy_slot *s;
+
+	if (c == NULL)
+		return;
+	s = &c->slots[COPY_RX];
+	if (s->job != NULL && s->ready) {
+		while (c->first < s->job->nb_parts && s->job->parts[c->first].pkt == c->now)
+			c->first++;
+		if (c->first == s->job->nb_parts)
+			copy_drop(tp, qp, COPY_RX);
+	} else if (s->job == NULL) {
+		s->ready = false;
+	}
+	c->done = c->at = 0;
+	c->now = NULL;
 }
 
 static void
@@ -260,6 +386,8 @@ copy_hold(struct transport *tp, struct qp *qp, uint16_t port, const struct wire_
 	k->admitted = first;
 	STAILQ_INSERT_TAIL(&c->held, k, link);
 	c->nb_held++;
+	if (first)
+		copy_waits(qp, &k->p);
 	tp->counters.rx_copy_held++;
 }
 
@@ -313,44 +441,60 @@ copy_fetched(const struct qp *qp, enum copy_role role, uint32_t key, uint32_t of
 	s = &qp->copy->slots[role];
 	if (s->running)
 		return COPY_LATER;
-	if (!s->ready || s->key != key || off < s->off || (uint64_t)off + len > (uint64_t)s->off + s->length)
+	if (!s->ready)
 		return ENOENT;
 	if (s->rc != 0)
-		return s->rc;
-	memcpy(dst, s->job->data + (off - s->off), len);
-	return 0;
+		return s->key == key ? s->rc : ENOENT;
+	for (uint32_t i = 0; i < s->job->nb_parts; i++) {
+		const struct tp_copy_part *p = &s->job->parts[i];
+
+		if (p->key != key || off < p->off || (uint64_t)off + len > (uint64_t)p->off + p->length)
+			continue;
+		memcpy(dst, s->job->data + p->at + (off - p->off), len);
+		return 0;
+	}
+	return ENOENT;
 }
 
 struct tp_copy_job *
-copy_begin(struct transport *tp, struct qp *qp, enum copy_role role, uint32_t key, uint32_t off)
+copy_begin(struct transport *tp, struct qp *qp, enum copy_role role, uint32_t key)
 {
 	struct tp_copy_job *job = job_get(tp, qp, role);
 
-	if (job != NULL) {
+	if (job != NULL)
 		qp->copy->slots[role].key = key;
-		qp->copy->slots[role].off = off;
-	}
 	return job;
 }
 
 bool
-copy_add(struct tp_copy_job *job, const struct mr *mr, uint64_t va, uint32_t len)
+copy_add(struct tp_copy_job *job, uint32_t key, uint32_t off, const struct mr *mr, uint64_t va, uint32_t len)
 {
+	struct tp_copy_part *last = job->nb_parts > 0 ? &job->parts[job->nb_parts - 1] : NULL;
+	uint64_t at = mr->addr + (va - mr->iova);
 	struct mem_job *m = &job->m;
 
 	len = RTE_MIN(len, TP_COPY_BYTES - m->length);
-	if (len == 0 || m->nb_pieces == RTE_DIM(m->pieces))
+	if (len == 0 || m->nb_pieces == RTE_DIM(m->pieces) || job->nb_parts == RTE_DIM(job->parts) ||
+	    (m->owner != NULL && m->owner != mr->owner))
 		return false;
-	m->pieces[m->nb_pieces++] = (struct mem_piece){ .va = mr->addr + (va - mr->iova), .length = len };
+	if (m->nb_pieces > 0 && m->pieces[m->nb_pieces - 1].va + m->pieces[m->nb_pieces - 1].length == at)
+		m->pieces[m->nb_pieces - 1].length += len;
+	else
+		m->pieces[m->nb_pieces++] = (struct mem_piece){ .va = at, .length = len };
+	if (last != NULL && last->key == key && last->off + last->length == off)
+		last->length += len;
+	else
+		job->parts[job->nb_parts++] = (struct tp_copy_part){ .key = key, .off = off, .length = len, .at = m->length };
+	m->owner = mr->owner;
 	m->length += len;
 	return m->length < TP_COPY_BYTES;
 }
 
 int
-copy_fetch(struct transport *tp, struct tp_copy_job *job, struct mem_owner *owner)
+copy_fetch(struct transport *tp, struct tp_copy_job *job)
 {
-	job->qp->copy->slots[job->role].length = job->m.length;
-	job_start(tp, job, MEM_JOB_READ, owner);
+	job->m.op = MEM_JOB_READ;
+	job_start(tp, job);
 	return COPY_LATER;
 }
 
@@ -366,7 +510,9 @@ copy_stop(struct transport *tp, struct qp *qp)
 	drop_held(tp, qp);
 	copy_drop(tp, qp, COPY_SEND);
 	/* What has begun goes on, and the program must not get its buffers back before it has ended. */
-	if (rx->running && mem_job_cut(&rx->job->m))
+	if (!rx->running)
+		copy_drop(tp, qp, COPY_RX);
+	else if (mem_job_cut(&rx->job->m))
 		abandon(tp, rx);
 }
 
@@ -389,25 +535,12 @@ copy_rest(struct transport *tp, struct qp *qp)
 {
 	const struct tp_copy *c = qp->copy;
 
-	if (c == NULL || c->nb_held != 0 || c->blocked)
+	if (c == NULL || c->nb_held != 0 || c->blocked || c->fresh)
 		return;
 	for (int i = 0; i < COPY_ROLES; i++)
 		if (c->slots[i].running)
 			return;
 	copy_end(tp, qp);
-}
-
-/* A copy has an end: what its QP finds now. */
-static void
-settle(struct tp_copy *c, enum copy_role role, int rc)
-{
-	struct tp_copy_slot *s = &c->slots[role];
-
-	s->rc = rc;
-	if (role == COPY_RX)
-		c->done++;
-	else
-		s->ready = true;
 }
 
 struct qp *
@@ -425,11 +558,10 @@ copy_finish(struct transport *tp, struct mem_job *m)
 	s = &qp->copy->slots[job->role];
 	TAILQ_REMOVE(&tp->copies, job, link);
 	s->running = false;
-	if (job->role == COPY_RX)
-		qp->copy->old = m->old;
-	if (m->rc != ECANCELED)
-		settle(qp->copy, job->role, m->rc);
-	if (job->role == COPY_RX || m->rc != 0)
+	s->rc = m->rc;
+	s->ready = m->rc != ECANCELED;
+	qp->copy->old = m->old;
+	if (m->rc == ECANCELED || (m->rc != 0 && job->role != COPY_RX))
 		job_free(tp, s);
 	return qp;
 }
@@ -447,6 +579,7 @@ copy_overdue(struct transport *tp)
 	role = job->role;
 	tp->counters.copy_timeouts++;
 	abandon(tp, &qp->copy->slots[role]);
-	settle(qp->copy, role, EFAULT);
+	qp->copy->slots[role].rc = EFAULT;
+	qp->copy->slots[role].ready = true;
 	return qp;
 }

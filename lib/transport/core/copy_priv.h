@@ -3,10 +3,11 @@
  * @file
  * Memory that isn't mapped: the copies that an engine has others make (mem/job.h), and what its QPs do meanwhile.
  *
- * - Sending: the requester's next packet, or the responder's next READ response, waits. What is fetched is as much of the message as a job
- *   holds, so that there is one wait for many packets.
- * - Receiving: the packet is kept, with all that come after it for that QP, and nothing of it has happened yet. When the copy is done, the
- *   packet is executed again from the beginning, by the same code, and finds it done. A packet with several pieces does so for each.
+ * - Sending: the requester's next packet, or the responder's next READ response, waits. What is fetched is as much of this message and those
+ *   after it as a job holds, so that there is one wait for many packets.
+ * - Receiving: the packet is held, with all that come after it for that QP, and nothing of it has happened yet. When the copy is done, the
+ *   packet is executed again from the beginning, by the same code, and finds it done. What the packets behind it will write is written by the
+ *   same job, as far as that is known (transport/plan.c): they find it done when it is their turn.
  *
  * So every function that moves bytes may say COPY_LATER, and its callers then return without having changed anything that matters to the
  * next time.
@@ -28,9 +29,21 @@ enum copy_role {
 	COPY_ROLES
 };
 
+/** What a job copies for one packet or message. */
+struct tp_copy_part {
+	const struct wire_pkt *pkt; /**< RX: the packet as it is held; NULL: it isn't yet */
+	uint64_t va;           /**< RX: in the program's address space */
+	uint32_t key, off;     /**< SEND, READ: the message, and the offset in it of the first byte */
+	uint32_t length;
+	uint32_t at;           /**< where in the job's data; RX: which piece of the job */
+};
+
 /** A job of an engine. */
 struct tp_copy_job {
 	struct mem_job m;
+	uint32_t nb_parts;
+	bool sealed;           /**< RX: what follows begins a piece of its own, since what comes before is the end of a message */
+	struct tp_copy_part parts[TP_COPY_PARTS_OF_JOB];
 	struct qp *qp;         /**< NULL: nobody waits for it any more */
 	uint8_t role;
 	uint64_t deadline_ns;
@@ -51,17 +64,28 @@ struct tp_copy_pkt {
 struct tp_copy_slot {
 	struct tp_copy_job *job; /**< NULL: none */
 	bool running;
-	bool ready;              /**< SEND, READ: what follows is valid */
+	bool ready;              /**< it has an end */
 	int rc;                  /**< EFAULT: the memory isn't there, or didn't come in time */
-	uint32_t key, off, length; /**< SEND, READ: the message, the offset in it of the first byte, bytes */
+	uint32_t key;            /**< SEND, READ, if rc is not 0: whose memory */
+};
+
+/** How copy_write() sees the packet that is being executed. */
+enum copy_mode {
+	COPY_EXECUTE = 0,
+	COPY_SKIP, /**< it is planned already, and only to be passed over */
+	COPY_PLAN, /**< add what it writes to the job */
 };
 
 struct tp_copy {
 	struct tp_copy_slot slots[COPY_ROLES];
 	struct qp *qp;
+	bool fresh;              /**< the first packet held has a job that is to be started: in transport.fresh */
 	bool blocked;            /**< the copy for the first packet held could not begin: in transport.blocked, tried again */
-	TAILQ_ENTRY(tp_copy) blocked_link;
-	uint8_t done, at;        /**< of the packet being executed: accesses that are done, and that it has come to this time */
+	uint8_t mode;            /**< enum copy_mode */
+	TAILQ_ENTRY(tp_copy) link; /**< fresh or blocked */
+	uint32_t done, at;       /**< of the packet being executed: accesses done by earlier jobs, and that it has come to this time */
+	uint32_t first;          /**< of the job's parts, the first of this packet */
+	const struct wire_pkt *now; /**< the packet being executed, if it was held */
 	bool in_reorder;         /**< the packet that waits is in the reorder buffer, not the first of held */
 	uint64_t old;            /**< result of an atomic */
 	struct tp_copy_pkt *spare; /**< for the packet that begins to wait; taken before its copy begins, so that it can't be lost */
@@ -73,7 +97,7 @@ struct tp_copy {
 static inline bool
 copy_stalled(const struct qp *qp)
 {
-	return unlikely(qp->copy != NULL) && (qp->copy->slots[COPY_RX].running || qp->copy->blocked);
+	return unlikely(qp->copy != NULL) && (qp->copy->slots[COPY_RX].running || qp->copy->fresh || qp->copy->blocked);
 }
 
 /** @return whether the copy for @p role is being made. */
@@ -83,16 +107,23 @@ copy_runs(const struct qp *qp, enum copy_role role)
 	return unlikely(qp->copy != NULL) && qp->copy->slots[role].running;
 }
 
-/** The packet that was executed is done with: the next one begins anew. */
+/** A packet that is held is executed now. */
 static inline void
-copy_executed(struct qp *qp)
+copy_execute(struct qp *qp, const struct wire_pkt *p)
 {
-	if (unlikely(qp->copy != NULL))
-		qp->copy->done = qp->copy->at = 0;
+	if (unlikely(qp->copy != NULL)) {
+		qp->copy->now = p;
+		qp->copy->at = 0;
+	}
 }
 
+/** The packet that was executed waits, and is held as @p p. */
+void copy_waits(struct qp *qp, const struct wire_pkt *p);
+/** The packet that was executed is done with: the next one begins anew. */
+void copy_executed(struct transport *tp, struct qp *qp);
+
 /* ---- Received packets ---- */
-/** mr_write() for a region that isn't mapped in one piece. @return 0, EFAULT or COPY_LATER. */
+/** mr_write() for a region that isn't mapped in one piece, or a QP that has copies. @return 0, EFAULT or COPY_LATER. */
 int copy_write(struct transport *tp, struct qp *qp, struct mr *mr, uint64_t va, const uint8_t *data, uint32_t len);
 /** mr_atomic(). @return 0, EFAULT or COPY_LATER. */
 int copy_atomic(struct transport *tp, struct qp *qp, struct mr *mr, uint64_t va, enum mr_atomic_op op, uint64_t arg1, uint64_t arg2,
@@ -101,7 +132,7 @@ int copy_atomic(struct transport *tp, struct qp *qp, struct mr *mr, uint64_t va,
 static inline int
 copy_place(struct transport *tp, struct qp *qp, struct mr *mr, uint64_t va, const uint8_t *data, uint32_t len)
 {
-	if (unlikely(mr->host == NULL))
+	if (unlikely(mr->host == NULL || qp->copy != NULL))
 		return copy_write(tp, qp, mr, va, data, len);
 	mem_copy_tail_last(mr->host + (va - mr->iova), data, len);
 	return 0;
@@ -124,12 +155,12 @@ void copy_put(struct transport *tp, struct tp_copy_pkt *k);
  * @return 0; EFAULT: there is no such memory; COPY_LATER: they are being fetched, or another part is; ENOENT: copy_fetch() them.
  */
 int copy_fetched(const struct qp *qp, enum copy_role role, uint32_t key, uint32_t off, uint8_t *dst, uint32_t len);
-/** @return a job with a buffer of TP_COPY_BYTES for bytes of a message from @p off on, in place of what was fetched before; or NULL. */
-struct tp_copy_job *copy_begin(struct transport *tp, struct qp *qp, enum copy_role role, uint32_t key, uint32_t off);
-/** Add a piece of memory, or what has room. @return false: there is no room for more. */
-bool copy_add(struct tp_copy_job *job, const struct mr *mr, uint64_t va, uint32_t len);
+/** @return a job with a buffer of TP_COPY_BYTES, in place of what was fetched before; or NULL. @p key: the message that waits for it. */
+struct tp_copy_job *copy_begin(struct transport *tp, struct qp *qp, enum copy_role role, uint32_t key);
+/** Add bytes of message @p key from @p off on, or what has room. @return false: there is no room for more, or it is another program's. */
+bool copy_add(struct tp_copy_job *job, uint32_t key, uint32_t off, const struct mr *mr, uint64_t va, uint32_t len);
 /** Begin to fetch. @return COPY_LATER. */
-int copy_fetch(struct transport *tp, struct tp_copy_job *job, struct mem_owner *owner);
+int copy_fetch(struct transport *tp, struct tp_copy_job *job);
 
 /* ---- Ends ---- */
 /** The result of a READ was sent, or a WQE is gone: forget what was fetched. */
@@ -146,6 +177,10 @@ void copy_rest(struct transport *tp, struct qp *qp);
 struct qp *copy_finish(struct transport *tp, struct mem_job *m);
 /** @return the QP for whose packet a copy may be tried again, or NULL. */
 struct qp *copy_unblock(struct transport *tp);
+/** @return the QP that has a job to be started, or NULL. */
+struct qp *copy_fresh(struct transport *tp);
+/** Start it. If that can't be now, the QP is blocked. */
+void copy_start(struct transport *tp, struct qp *qp);
 /** Give up the oldest copy if its time is over. @return the QP that has to go on with an error, or NULL. */
 struct qp *copy_overdue(struct transport *tp);
 

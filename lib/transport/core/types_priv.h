@@ -429,8 +429,9 @@ struct transport {
 	} reserve[TP_POOLS];
 	struct pool copy_parts, copy_jobs, copy_pkts;    /**< core/copy_priv.h; empty if nobody copies for the transport */
 	uint32_t nb_copies;              /**< handed over and not come back */
-	uint32_t nb_blocked;
+	uint32_t nb_blocked, nb_fresh;
 	uint64_t blocked_next_ns;        /**< when to try blocked again */
+	TAILQ_HEAD(, tp_copy) fresh;     /**< of QPs with received packets whose copies are to begin */
 	TAILQ_HEAD(, tp_copy) blocked;   /**< of QPs with received packets whose copies could not begin */
 	TAILQ_HEAD(, tp_copy_job) copies; /**< those for which QPs wait, the oldest first */
 	struct tp_diag *diag;            /**< log of rare events */

@@ -3,23 +3,21 @@
  * The bytes of a posted work request: gathering them into a packet, scattering a response.
  */
 #include "transport/core/copy_priv.h"
+#include "transport/core/qp_states_priv.h"
 #include "transport/req/send_queue_priv.h"
 #include "transport/req/sge_priv.h"
 
 /*
- * Have the message fetched from @p off on, as far as a job goes. Bytes behind the packet whose key is wrong are left out; they fail when they
- * are due.
+ * Have bytes of a message fetched from @p off on. Those behind the first whose key is wrong, or that are mapped, are left out; they are looked at
+ * when they are due. @return whether all are fetched.
  */
-static __rte_noinline uint8_t
-fetch(struct transport *tp, struct qp *qp, const struct tp_swqe *w, uint32_t counter, uint32_t off)
+static bool
+fetch_message(struct transport *tp, struct qp *qp, struct tp_copy_job *job, uint32_t counter, uint32_t off)
 {
+	const struct tp_swqe *w = qp_inflight(qp, counter);
 	const struct ring_sge *sge = wqe_sges(ring_slot(&qp->req.sq, counter), w->opcode);
-	struct tp_copy_job *job = copy_begin(tp, qp, COPY_SEND, counter, off);
 	uint32_t skip = off, left = w->length - off;
-	struct mem_owner *owner = NULL;
 
-	if (job == NULL)
-		return COPY_LATER;
 	for (uint32_t i = 0; i < w->nb_sge && left > 0; i++) {
 		struct ring_sge s = wqe_get_sge(&sge[i]);
 		struct mr *mr;
@@ -31,20 +29,44 @@ fetch(struct transport *tp, struct qp *qp, const struct tp_swqe *w, uint32_t cou
 		}
 		n = RTE_MIN(left, s.length - skip);
 		mr = mr_check(tp->c.sh.mrs, s.lkey, qp->pd, 0, s.addr + skip, n);
-		if (mr == NULL || (owner != NULL && mr->owner != owner))
-			break;
-		owner = mr->owner;
-		if (!copy_add(job, mr, s.addr + skip, n))
-			break;
+		if (mr == NULL || mr->host != NULL || !copy_add(job, counter, w->length - left, mr, s.addr + skip, n))
+			return false;
 		left -= n;
 		skip = 0;
 	}
+	return left == 0;
+}
+
+/* @return whether the bytes of a message may be fetched while those before it are still to be sent. */
+static bool
+fetched_early(struct transport *tp, struct qp *qp, uint32_t counter)
+{
+	const struct tp_swqe *w;
+
+	/* The caller has pointers into the window of WQEs in flight: it must stay where it is. */
+	if (counter == qp->req.sq.counter &&
+	    (!qp_does(qp, QP_FETCHES) || counter - qp->req.sq_tail > qp->req.inflight_mask || !sq_fetch(tp, qp)))
+		return false;
+	w = qp_inflight(qp, counter);
+	return w->status == 0 && tp_req_ops[w->opcode].kind == TP_REQ_DATA && !(w->flags & (UROCE_SEND_FENCE | UROCE_SEND_INLINE));
+}
+
+/* Have the message fetched from @p off on, and those behind it, as far as a job goes. */
+static __rte_noinline uint8_t
+fetch(struct transport *tp, struct qp *qp, uint32_t counter, uint32_t off)
+{
+	struct tp_copy_job *job = copy_begin(tp, qp, COPY_SEND, counter);
+
+	if (job == NULL)
+		return COPY_LATER;
+	while (fetch_message(tp, qp, job, counter, off) && fetched_early(tp, qp, ++counter))
+		off = 0;
 	/* A client that rewrites a posted SGE may leave nothing. */
-	if (owner == NULL) {
+	if (job->m.length == 0) {
 		copy_drop(tp, qp, COPY_SEND);
 		return COPY_LATER;
 	}
-	return (uint8_t)copy_fetch(tp, job, owner);
+	return (uint8_t)copy_fetch(tp, job);
 }
 
 /*
@@ -62,7 +84,7 @@ gather_remote(struct transport *tp, struct qp *qp, struct tp_swqe *w, uint32_t c
 	case COPY_LATER:
 		return COPY_LATER;
 	default:
-		return fetch(tp, qp, w, counter, first);
+		return fetch(tp, qp, counter, first);
 	}
 }
 

@@ -32,13 +32,42 @@ read_opens(struct transport *tp, const struct qp *qp, const struct tp_read *d, u
 	return mr_check_remote(tp->c.sh.mrs, d->rkey, pd, qp->qpn, UROCE_ACCESS_REMOTE_READ, va, len);
 }
 
+/*
+ * Have fetched what a READ asks for from @p off on. Of what is fetched beyond the packet that is due, only what is permitted when its packet is due is
+ * sent. @return false: there is no room for more.
+ */
+static bool
+fetch_rest(struct tp_copy_job *job, const struct tp_res *r, const struct mr *mr, uint64_t va, uint32_t off)
+{
+	uint64_t room = mr->length - (va - mr->iova);
+
+	return copy_add(job, r->psn, off, mr, va, (uint32_t)RTE_MIN((uint64_t)(r->length - off), room));
+}
+
+/* The same for the READs that came after it. */
+static void
+fetch_next(struct transport *tp, struct qp *qp, struct tp_copy_job *job, const struct tp_res *r)
+{
+	for (uint32_t n = 1; n < qp->resp.res_max; n++) {
+		uint32_t i = (uint32_t)((r - qp->resp.res) + n) % qp->resp.res_max;
+		const struct tp_res *next = &qp->resp.res[i];
+		uint64_t va = qp->resp.reads[i].va;
+		struct mr *mr;
+
+		if ((qp->resp.pending >> i & 1) == 0 || next->atomic || next->placed || next->length == 0)
+			return;
+		mr = read_opens(tp, qp, &qp->resp.reads[i], &va, next->length);
+		if (mr == NULL || mr->host != NULL || !fetch_rest(job, next, mr, va, 0))
+			return;
+	}
+}
+
 /* mr_read() for a region that isn't mapped in one piece. @return 0, EFAULT or COPY_LATER. */
 static __rte_noinline int
 read_pieces(struct transport *tp, struct qp *qp, const struct tp_res *r, struct mr *mr, uint64_t va, uint32_t off, uint8_t *dst,
 	    uint32_t len)
 {
 	struct tp_copy_job *job;
-	uint64_t room;
 	int rc;
 
 	if (tp->c.copy == NULL || !mr_is_remote(mr, va, len))
@@ -46,13 +75,12 @@ read_pieces(struct transport *tp, struct qp *qp, const struct tp_res *r, struct 
 	rc = copy_fetched(qp, COPY_READ, r->psn, off, dst, len);
 	if (rc != ENOENT)
 		return rc;
-	job = copy_begin(tp, qp, COPY_READ, r->psn, off);
+	job = copy_begin(tp, qp, COPY_READ, r->psn);
 	if (job == NULL)
 		return COPY_LATER;
-	/* Of what is fetched beyond this packet, only what is permitted when its packet is due is sent. */
-	room = mr->length - (va - mr->iova);
-	copy_add(job, mr, va, (uint32_t)RTE_MIN((uint64_t)(r->length - off), room));
-	return copy_fetch(tp, job, mr->owner);
+	if (fetch_rest(job, r, mr, va, off))
+		fetch_next(tp, qp, job, r);
+	return copy_fetch(tp, job);
 }
 
 /* Send one packet of a READ response: of what was requested again, else the next one. */

@@ -251,6 +251,7 @@ responder_drain(struct transport *tp, struct qp *qp)
 		if (p == NULL)
 			break;
 		/* It stays held while it is executed; nothing else is added to the buffer meanwhile. */
+		copy_execute(qp, p);
 		execute_held(tp, qp, p);
 		/* The QP has gone to ERR. */
 		if (qp->rcv.reorder == NULL)
@@ -258,9 +259,10 @@ responder_drain(struct transport *tp, struct qp *qp)
 		/* It is executed again from here when its copy is done. */
 		if (unlikely(copy_stalled(qp))) {
 			qp->copy->in_reorder = true;
+			copy_waits(qp, p);
 			break;
 		}
-		copy_executed(qp);
+		copy_executed(tp, qp);
 		if (qp->rcv.epsn == psn) {
 			/* It could not be executed now; the peer will resend it. */
 			reorder_drop(tp, qp, psn);
@@ -284,7 +286,7 @@ responder_rx(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 	}
 	execute(tp, qp, p);
 	if (unlikely(qp->rcv.reorder != NULL) && !copy_stalled(qp)) {
-		copy_executed(qp);
+		copy_executed(tp, qp);
 		responder_drain(tp, qp);
 	}
 	if (unlikely(!tp->c.ports[qp->path.port].features.ack_coalescing) && qp->resp.reply == TP_REPLY_ACK &&
