@@ -15,6 +15,7 @@
 #include <rte_pause.h>
 
 #include "base/assert.h"
+#include "base/slice.h"
 
 struct copier_lane {
 	int fd;
@@ -231,6 +232,8 @@ work(void *arg)
 	uint32_t seq;
 	bool more;
 
+	/* Engines wait for us, and programs that poll shall not keep us from running for their time slices. */
+	slice_set(SLICE_SHORT_NS);
 	pthread_mutex_lock(&lock);
 	for (;;) {
 		seq = atomic_load(&ready_seq);
