@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Memory that isn't mapped: nothing happens before its copy is made, everything in order when it is, and nobody else waits. */
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "mem/job.h"
 #include "mem/mem.h"
 #include "rig.h"
 
-enum { MTU = 1024, LONG = 40 * MTU, ALL = 1000, DEADLINE_MS = 2000 };
+enum { MTU = 1024, LONG = 40 * MTU, ALL = 1000, DEADLINE_MS = 2000, PAGE = 4096 };
 
 static struct mem_owner self;
 
@@ -285,6 +286,115 @@ a_packet_for_whose_copy_there_is_no_room_waits(void **state)
 }
 
 static void
+what_waits_behind_a_packet_is_written_by_the_same_copy(void **state)
+{
+	struct rig r;
+
+	remote_up(&r, &plain);
+	rig_write(&r, 1, 0, LONG);
+	pair_settle(r.p);
+	host_copy(&r.p->h[0], 1);
+	/* The first copy has what came in its turn, the second all that came while it was made. */
+	assert_true(host_copy(&r.p->h[1], 2) > 0);
+	expect_cqe(&r.a->scq, 1, UROCE_WC_SUCCESS);
+	assert_memory_equal(r.abuf, r.bbuf, LONG);
+	assert_true(counted(&r, 1)->copies <= 2);
+	rig_down(&r);
+}
+
+static void
+small_messages_share_copies(void **state)
+{
+	struct rig r;
+
+	remote_up(&r, &plain);
+	for (uint32_t i = 0; i < 16; i++) {
+		end_recv(r.b, i, SGE(r.bbuf + i * 200, 100, r.bmr), 1);
+		end_send(r.a, &(struct wr){ .id = i, .op = UROCE_WR_SEND, .sge = SGE(r.abuf + i * 200, 100, r.amr), .nb_sge = 1 });
+	}
+	pair_settle(r.p);
+	while (host_copy(&r.p->h[0], 1) + host_copy(&r.p->h[1], 1) != 0)
+		;
+	for (uint32_t i = 0; i < 16; i++) {
+		expect_cqe(&r.b->rcq, i, UROCE_WC_SUCCESS);
+		expect_cqe(&r.a->scq, i, UROCE_WC_SUCCESS);
+		assert_memory_equal(r.abuf + i * 200, r.bbuf + i * 200, 100);
+	}
+	assert_true(counted(&r, 0)->copies <= 4);
+	assert_true(counted(&r, 1)->copies <= 4);
+	rig_down(&r);
+}
+
+/* The later message stays, though both are for the same bytes and are copied together. */
+static void
+messages_for_the_same_bytes_are_copied_in_order(void **state)
+{
+	struct rig r;
+
+	remote_up(&r, &plain);
+	for (uint32_t i = 0; i < 8; i++)
+		end_send(r.a, &(struct wr){ .id = i, .op = UROCE_WR_RDMA_WRITE, .sge = SGE(r.abuf + i * 100, 100, r.amr), .nb_sge = 1,
+					    .remote_addr = ADDR(r.bbuf), .rkey = r.bmr->key });
+	pair_settle(r.p);
+	while (host_copy(&r.p->h[0], 1) + host_copy(&r.p->h[1], 1) != 0)
+		;
+	for (uint32_t i = 0; i < 8; i++)
+		expect_cqe(&r.a->scq, i, UROCE_WC_SUCCESS);
+	assert_memory_equal(r.abuf + 700, r.bbuf, 100);
+	rig_down(&r);
+}
+
+static void
+a_copy_that_fails_fails_the_message_whose_memory_is_missing(void **state)
+{
+	uint8_t *hole = mmap(NULL, 3 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct mem_seg seg = { .va = ADDR(hole), .length = 3 * PAGE };
+	const struct mr_params mp = { .pd = PAIR_PD, .access = ACCESS_ALL, .addr = ADDR(hole), .length = 3 * PAGE, .iova = ADDR(hole),
+				      .segs = &seg, .nb_segs = 1, .owner = &self };
+	struct rig r;
+
+	remote_up(&r, &plain);
+	mr_destroy(r.p->h[1].sh.mrs, r.bmr);
+	assert_int_equal(mr_create(r.p->h[1].sh.mrs, &mp, &r.bmr), 0);
+	munmap(hole + PAGE, PAGE);
+	for (uint32_t i = 0; i < 3; i++)
+		end_send(r.a, &(struct wr){ .id = i, .op = UROCE_WR_RDMA_WRITE, .sge = SGE(r.abuf, 100, r.amr), .nb_sge = 1,
+					    .remote_addr = ADDR(hole) + i * PAGE, .rkey = r.bmr->key });
+	pair_settle(r.p);
+	while (host_copy(&r.p->h[0], 1) + host_copy(&r.p->h[1], 1) != 0)
+		;
+	expect_cqe(&r.a->scq, 0, UROCE_WC_SUCCESS);
+	expect_cqe(&r.a->scq, 1, UROCE_WC_REM_ACCESS_ERR);
+	expect_cqe(&r.a->scq, 2, UROCE_WC_WR_FLUSH_ERR);
+	assert_memory_equal(hole, r.abuf, 100);
+	assert_int_equal(hole[2 * PAGE], 0);
+	mr_destroy(r.p->h[1].sh.mrs, r.bmr);
+	r.bmr = NULL;
+	munmap(hole, PAGE);
+	munmap(hole + 2 * PAGE, PAGE);
+	rig_down(&r);
+}
+
+/* The READ's result may be what it is to send. */
+static void
+bytes_behind_a_fence_are_not_fetched_early(void **state)
+{
+	struct rig r;
+
+	remote_up(&r, &plain);
+	rig_write(&r, 1, 0, 100);
+	end_send(r.a, &(struct wr){ .id = 2, .op = UROCE_WR_RDMA_WRITE, .sge = SGE(r.abuf + 200, 100, r.amr), .nb_sge = 1,
+				    .remote_addr = ADDR(r.bbuf) + 200, .rkey = r.bmr->key, .flags = UROCE_SEND_FENCE });
+	pair_settle(r.p);
+	assert_int_equal(r.p->h[0].copies[0]->length, 100);
+	while (host_copy(&r.p->h[0], 1) + host_copy(&r.p->h[1], 1) != 0)
+		;
+	expect_cqe(&r.a->scq, 1, UROCE_WC_SUCCESS);
+	expect_cqe(&r.a->scq, 2, UROCE_WC_SUCCESS);
+	rig_down(&r);
+}
+
+static void
 a_key_that_has_gone_meanwhile_is_refused(void **state)
 {
 	struct rig r;
@@ -315,6 +425,11 @@ main(void)
 		cmocka_unit_test(a_receive_is_flushed_when_the_copy_into_it_has_ended),
 		cmocka_unit_test(a_qp_is_destroyed_while_its_copies_are_made),
 		cmocka_unit_test(a_packet_for_whose_copy_there_is_no_room_waits),
+		cmocka_unit_test(what_waits_behind_a_packet_is_written_by_the_same_copy),
+		cmocka_unit_test(small_messages_share_copies),
+		cmocka_unit_test(messages_for_the_same_bytes_are_copied_in_order),
+		cmocka_unit_test(a_copy_that_fails_fails_the_message_whose_memory_is_missing),
+		cmocka_unit_test(bytes_behind_a_fence_are_not_fetched_early),
 		cmocka_unit_test(a_key_that_has_gone_meanwhile_is_refused),
 	};
 
