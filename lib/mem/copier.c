@@ -17,7 +17,16 @@
 #include "base/assert.h"
 #include "base/slice.h"
 
+/** What the lanes of a user have in common. */
+struct copier_user {
+	struct copier_user *next;
+	uid_t uid;
+	unsigned int nb_lanes;
+	pthread_mutex_t rmw; /**< held while an atomic is made: two programs of a user may have the same memory */
+};
+
 struct copier_lane {
+	struct copier_user *user;
 	int fd;
 	uid_t uid;
 	void (*close_fd)(int fd, uid_t uid);
@@ -47,13 +56,52 @@ static struct worker workers[COPIER_MAX_THREADS];
 static char stacks[COPIER_MAX_THREADS][COPIER_STACK_BYTES] __attribute__((aligned(4096)));
 static struct copier_lane *first, **last = &first; /* lanes with jobs, the oldest first */
 static unsigned int nb_threads, nb_idle, nb_lanes;
+static struct copier_user *users;
 
 /* ---- Lanes ---- */
+/** @return the user, with one lane more; NULL: no memory. Called with the lock held, as user_put() is. */
+static struct copier_user *
+user_get(uid_t uid)
+{
+	struct copier_user *u = users;
+
+	while (u != NULL && u->uid != uid)
+		u = u->next;
+	if (u == NULL) {
+		u = calloc(1, sizeof(*u));
+		if (u == NULL)
+			return NULL;
+		u->uid = uid;
+		pthread_mutex_init(&u->rmw, NULL);
+		u->next = users;
+		users = u;
+	}
+	u->nb_lanes++;
+	return u;
+}
+
+static void
+user_put(struct copier_user *u)
+{
+	struct copier_user **at = &users;
+
+	if (--u->nb_lanes > 0)
+		return;
+	while (*at != u)
+		at = &(*at)->next;
+	*at = u->next;
+	pthread_mutex_destroy(&u->rmw);
+	free(u);
+}
+
 static void
 lane_put(struct copier_lane *lane)
 {
 	if (atomic_fetch_sub(&lane->refs, 1) > 1)
 		return;
+	pthread_mutex_lock(&lock);
+	user_put(lane->user);
+	pthread_mutex_unlock(&lock);
 	lane->close_fd(lane->fd, lane->uid);
 	free(lane);
 }
@@ -118,12 +166,16 @@ run(struct copier_lane *lane, struct mem_job *job)
 		mem_job_run(job);
 		return;
 	}
+	if (job->op != MEM_JOB_WRITE)
+		pthread_mutex_lock(&lane->user->rmw);
 	atomic_store(&lane->changing, (uint64_t)job->epoch << 1 | 1);
 	if (atomic_load(&lane->epoch) == job->epoch)
 		mem_job_run(job);
 	else
 		job->rc = ECANCELED;
 	atomic_store(&lane->changing, 0);
+	if (job->op != MEM_JOB_WRITE)
+		pthread_mutex_unlock(&lane->user->rmw);
 }
 
 /** Run the lane's jobs. @return true if it has more of them. */
@@ -307,6 +359,12 @@ copier_lane_open(int fd, uid_t uid, void (*close_fd)(int fd, uid_t uid))
 	lane->close_fd = close_fd;
 	atomic_store(&lane->refs, 1);
 	pthread_mutex_lock(&lock);
+	lane->user = user_get(uid);
+	if (lane->user == NULL) {
+		pthread_mutex_unlock(&lock);
+		free(lane);
+		return NULL;
+	}
 	nb_lanes++;
 	if (nb_threads == 0)
 		start_thread();

@@ -3,8 +3,8 @@
  * @file
  * Copiers: threads that run the jobs of job.h, which may block in a page fault of a program for as long as the program likes.
  *
- * Each session has a lane. The jobs of a lane run one after the other, in the order in which they were handed over, so that atomics are
- * atomic. Threads serve lanes in turn; there are at most COPIER_MAX_THREADS of them in the process, on stacks of our own, and a user has
+ * Each session has a lane. The jobs of a lane run one after the other, in the order in which they were handed over. Of a user's lanes one at a time
+ * makes an atomic, so that atomics are atomic among all programs of a user. (Not among users: one whose page fault never ends would stop them all.) Threads serve lanes in turn; there are at most COPIER_MAX_THREADS of them in the process, on stacks of our own, and a user has
  * at most COPIER_USER_THREADS at a time. So a program that never lets a page fault end has one thread for as long as it lives, its user
  * may get one more, and nobody else waits. Handing over a job takes no lock.
  *

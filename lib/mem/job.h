@@ -22,7 +22,7 @@
 enum mem_job_op {
 	MEM_JOB_READ,      /**< memory to the buffer */
 	MEM_JOB_WRITE,     /**< the buffer to memory: one piece after the other, the last bytes of each after all others of it */
-	MEM_JOB_CMP_SWAP,  /**< atomics on eight bytes, see mr_atomic(); atomic among the jobs of one session */
+	MEM_JOB_CMP_SWAP,  /**< atomics on eight bytes, see mr_atomic(); atomic among the jobs of a user's sessions */
 	MEM_JOB_FETCH_ADD,
 };
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "transport/core/copy_priv.h"
 #include "transport/core/sched_priv.h"
+#include "transport/core/share_priv.h"
 
 static struct tp_copy *
 copy_of(struct transport *tp, struct qp *qp)
@@ -79,6 +80,7 @@ job_start(struct transport *tp, struct tp_copy_job *job)
 		return false;
 	}
 	tp->counters.copies++;
+	share_charge(job->qp, job->m.length);
 	return true;
 }
 

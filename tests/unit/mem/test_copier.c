@@ -91,6 +91,29 @@ jobs_of_a_lane_run_in_order(void **state)
 }
 
 static void
+atomics_of_two_programs_of_a_user_are_atomic(void **state)
+{
+	struct copier_lane *lanes[2] = { lane_new(USER), lane_new(USER) };
+	static struct mem_job jobs[2][COPIER_LANE_JOBS];
+	uint64_t word = 0;
+
+	for (uint32_t round = 1; round <= 20; round++) {
+		for (uint32_t i = 0; i < 2 * COPIER_LANE_JOBS; i++) {
+			struct mem_job *j = &jobs[i % 2][i / 2];
+
+			job_make(j, MEM_JOB_FETCH_ADD, &word, NULL, sizeof(word));
+			j->arg1 = 1;
+			assert_true(copier_submit(lanes[i % 2], j, COPIER_LANE_JOBS));
+		}
+		assert_true(wait_for(&nb_done, round * 2 * COPIER_LANE_JOBS));
+	}
+	assert_int_equal(word, 20 * 2 * COPIER_LANE_JOBS);
+	copier_lane_close(lanes[0]);
+	copier_lane_close(lanes[1]);
+	assert_true(wait_for(&nb_closed, 2));
+}
+
+static void
 memory_that_is_not_there_is_an_error(void **state)
 {
 	void *none = mmap(NULL, PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -185,6 +208,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(jobs_of_a_lane_run_in_order, begin),
+		cmocka_unit_test_setup(atomics_of_two_programs_of_a_user_are_atomic, begin),
 		cmocka_unit_test_setup(memory_that_is_not_there_is_an_error, begin),
 		cmocka_unit_test_setup(what_was_cut_does_not_begin, begin),
 		cmocka_unit_test_setup(a_copy_that_hangs_holds_up_its_own_session_only, begin),
