@@ -26,6 +26,7 @@
 #include "control/memory/sigbus_priv.h"
 #include "control/observe/capture.h"
 #include "control/observe/exporter_priv.h"
+#include "control/observe/stall_priv.h"
 #include "control/observe/telemetry_priv.h"
 
 enum { EPOLL_BATCH = 64, ACCEPT_BURST = 16 };
@@ -225,12 +226,14 @@ control_turn(struct control *c, int max_ms)
 	n = epoll_wait(c->epfd, ev, EPOLL_BATCH, RTE_MIN(due_ms, max_ms));
 	control_lock(c);
 	c->turn_ns = control_now_ns();
+	serving_turn(&c->serving, "other work", c->turn_ns);
 	c->turns++;
 	for (i = 0; i < n; i++) {
 		w = ev[i].data.ptr;
 		w->fn(w, ev[i].events);
 	}
 	sessions_reap(c, false);
+	serving_turn(&c->serving, NULL, 0);
 	control_unlock(c);
 	return n > 0 ? (uint32_t)n : 0;
 }
@@ -351,6 +354,7 @@ init_tables(struct control *c)
 	const struct uroced_config *conf = c->s.conf;
 	struct secret of_srqns;
 
+	pthread_mutex_init(&c->serving.lock, NULL);
 	TAILQ_INIT(&c->sessions);
 	TAILQ_INIT(&c->closed);
 	TAILQ_INIT(&c->strangers);
@@ -424,6 +428,7 @@ control_create(const struct control_setup *setup, int listen_fd, char *err)
 		}
 	}
 	telemetry_start(c);
+	c->stalls = stalls_start(c);
 	if (listen_fd >= 0)
 		CTL_LOG(INFO, "memory of programs: %s, %s; rings in %s",
 			c->uffd >= 0 || programs_have_userfaultfd()
@@ -445,6 +450,7 @@ control_destroy(struct control *c)
 	const int fds[] = { c->wake.fd, c->signals.fd, c->uffd, c->spare_fd, c->epfd };
 	struct session *s;
 
+	stalls_stop(c->stalls);
 	telemetry_stop(c);
 	exporter_stop(c->exporter);
 	control_capture_stop(c, &(struct capture_stats){ 0 });

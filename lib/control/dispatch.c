@@ -209,13 +209,24 @@ handle_request(struct session *s, struct msghdr *msg, size_t n)
 		session_close(s, "it sent more descriptors than could be taken");
 }
 
+/** @return the name of the request in a message. */
+static const char *
+name_of(const void *message, size_t n)
+{
+	const struct ctl_req *q = message;
+
+	return n >= CTL_REQ_BYTES && q->op < CTL_OPS && ops[q->op].name != NULL ? ops[q->op].name : "a request";
+}
+
 /** Handle a request, and remember if it took more than the session's part of a turn. */
 static void
 handle_timed(struct session *s, struct msghdr *msg, size_t n)
 {
 	uint64_t since_ns = control_now_ns(), ns;
 
+	serving_session(&s->control->serving, s, name_of(s->control->rx, n), since_ns);
 	handle_request(s, msg, n);
+	serving_turn(&s->control->serving, "other work", control_now_ns());
 	ns = control_now_ns() - since_ns;
 	if (ns > CONTROL_SESSION_NS)
 		s->busy_ns = ns;

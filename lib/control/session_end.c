@@ -80,6 +80,7 @@ sessions_reap(struct control *c, bool all)
 
 	while ((s = TAILQ_FIRST(&c->closed)) != NULL) {
 		TAILQ_REMOVE(&c->closed, s, link);
+		serving_session(&c->serving, s, "its end", control_now_ns());
 		session_destroy(s);
 		if (!all && control_turn_is_long(c))
 			return;

@@ -81,6 +81,7 @@ struct engine {
 	bool worked;                 /**< [owner] the last turn found work */
 	bool crowded;                /**< [owner] for ring_db.crowded */
 	bool looping;                /**< [owner] a loop runs the engine and waits for kicks */
+	_Atomic bool in_turn;
 	struct engine_stats stats;   /**< [owner] */
 	struct engine_tap *tap;      /**< [owner] or NULL */
 	struct net_counters net[UROCE_MAX_PORTS];      /**< [owner] */

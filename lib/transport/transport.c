@@ -232,6 +232,7 @@ rx_copying(struct transport *tp, struct qp *qp, uint16_t port, const struct wire
 static __rte_always_inline void
 rx_to_qp(struct transport *tp, struct qp *qp, uint16_t port, const struct wire_pkt *p)
 {
+	__atomic_store_n(&tp->serving, qp, __ATOMIC_RELAXED);
 	if (unlikely(qp->copy != NULL)) {
 		rx_copying(tp, qp, port, p);
 		return;
@@ -293,6 +294,18 @@ transport_copied(struct transport *tp, struct mem_job *job, uint64_t now_ns)
 	qp = copy_finish(tp, job);
 	if (qp != NULL)
 		copied(tp, qp);
+}
+
+struct qp *
+transport_serving(const struct transport *tp)
+{
+	return __atomic_load_n(&tp->serving, __ATOMIC_RELAXED);
+}
+
+void
+transport_serves_nobody(struct transport *tp)
+{
+	__atomic_store_n(&tp->serving, NULL, __ATOMIC_RELAXED);
 }
 
 uint32_t

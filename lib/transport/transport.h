@@ -368,6 +368,10 @@ bool transport_rest(struct transport *tp);
 
 /** [engine] A copy that transport_config.copy was asked for has an end: mem_job_run() was called, or it was cut and rc is ECANCELED. */
 void transport_copied(struct transport *tp, struct mem_job *job, uint64_t now_ns);
+/** [any] @return the QP whose packet or turn it is, or NULL. Only an identity, unless nobody can destroy QPs meanwhile. */
+struct qp *transport_serving(const struct transport *tp);
+/** [engine] What the engine does next is for no QP in particular. */
+void transport_serves_nobody(struct transport *tp);
 /** [engine stopped] @return copies that have no end yet. Their memory is part of the transport's. */
 uint32_t transport_copies(const struct transport *tp);
 
