@@ -20,11 +20,13 @@
 #include "control/cma/gsi_priv.h"
 #include "control/core/closer_priv.h"
 #include "control/core/quota_priv.h"
+#include "control/core/settle_priv.h"
 #include "control/core/subuid_priv.h"
 #include "control/loop_priv.h"
 #include "control/memory/sigbus_priv.h"
 #include "control/observe/capture.h"
 #include "control/observe/exporter_priv.h"
+#include "control/observe/stall_priv.h"
 #include "control/observe/telemetry_priv.h"
 
 enum { EPOLL_BATCH = 64, ACCEPT_BURST = 16 };
@@ -216,7 +218,7 @@ control_turn(struct control *c, int max_ms)
 	int i, n, due_ms;
 
 	control_lock(c);
-	due_ms = events_poll(c);
+	due_ms = RTE_MIN(events_poll(c), settle_poll(c));
 	/* Sessions whose end didn't fit into the last turn. */
 	if (!TAILQ_EMPTY(&c->closed))
 		due_ms = 0;
@@ -224,12 +226,14 @@ control_turn(struct control *c, int max_ms)
 	n = epoll_wait(c->epfd, ev, EPOLL_BATCH, RTE_MIN(due_ms, max_ms));
 	control_lock(c);
 	c->turn_ns = control_now_ns();
+	serving_turn(&c->serving, "other work", c->turn_ns);
 	c->turns++;
 	for (i = 0; i < n; i++) {
 		w = ev[i].data.ptr;
 		w->fn(w, ev[i].events);
 	}
 	sessions_reap(c, false);
+	serving_turn(&c->serving, NULL, 0);
 	control_unlock(c);
 	return n > 0 ? (uint32_t)n : 0;
 }
@@ -350,9 +354,11 @@ init_tables(struct control *c)
 	const struct uroced_config *conf = c->s.conf;
 	struct secret of_srqns;
 
+	pthread_mutex_init(&c->serving.lock, NULL);
 	TAILQ_INIT(&c->sessions);
 	TAILQ_INIT(&c->closed);
 	TAILQ_INIT(&c->strangers);
+	TAILQ_INIT(&c->settling);
 	LIST_INIT(&c->users);
 	c->subuids = subuid_read(SUBUID_FILE);
 	LIST_INIT(&c->xrcds);
@@ -422,6 +428,7 @@ control_create(const struct control_setup *setup, int listen_fd, char *err)
 		}
 	}
 	telemetry_start(c);
+	c->stalls = stalls_start(c);
 	if (listen_fd >= 0)
 		CTL_LOG(INFO, "memory of programs: %s, %s; rings in %s",
 			c->uffd >= 0 || programs_have_userfaultfd()
@@ -443,6 +450,7 @@ control_destroy(struct control *c)
 	const int fds[] = { c->wake.fd, c->signals.fd, c->uffd, c->spare_fd, c->epfd };
 	struct session *s;
 
+	stalls_stop(c->stalls);
 	telemetry_stop(c);
 	exporter_stop(c->exporter);
 	control_capture_stop(c, &(struct capture_stats){ 0 });

@@ -9,6 +9,7 @@
 #include "control/cma/cma_priv.h"
 #include "control/core/closer_priv.h"
 #include "control/core/quota_priv.h"
+#include "control/core/settle_priv.h"
 #include "control/loop_priv.h"
 #include "control/obj/obj_cq_priv.h"
 #include "control/obj/obj_device_priv.h"
@@ -26,6 +27,7 @@ struct op {
 	uint8_t max_fds;
 	bool about;    /**< it is about an object, whose handle is the first field of the request */
 	enum obj_type type;
+	bool takes_away; /**< afterwards the program may use memory for something else: core/settle_priv.h */
 };
 #define ABOUT(type_) .about = true, .type = (type_)
 
@@ -56,9 +58,9 @@ static const struct op ops[CTL_OPS] = {
 	[CTL_GID_TABLE] = { "GID_TABLE", op_gid_table, true, 0 },
 	[CTL_PD_ALLOC] = { "PD_ALLOC", op_pd_alloc, true, 0 },
 	[CTL_PD_FREE] = { "PD_FREE", op_pd_free, true, 0, ABOUT(OBJ_PD) },
-	[CTL_MR_REG] = { "MR_REG", op_mr_reg, true, 0 },
+	[CTL_MR_REG] = { "MR_REG", op_mr_reg, true, 0, .takes_away = true /* with replace */ },
 	[CTL_MR_SEGS] = { "MR_SEGS", op_mr_segs, true, 0 },
-	[CTL_MR_DEREG] = { "MR_DEREG", op_mr_dereg, true, 0, ABOUT(OBJ_MR) },
+	[CTL_MR_DEREG] = { "MR_DEREG", op_mr_dereg, true, 0, ABOUT(OBJ_MR), .takes_away = true },
 	[CTL_CQ_CREATE] = { "CQ_CREATE", op_cq_create, true, 0 },
 	[CTL_CQ_RESIZE] = { "CQ_RESIZE", op_cq_resize, true, 0, ABOUT(OBJ_CQ) },
 	[CTL_CQ_MODIFY] = { "CQ_MODIFY", op_cq_modify, true, 0, ABOUT(OBJ_CQ) },
@@ -68,9 +70,9 @@ static const struct op ops[CTL_OPS] = {
 	[CTL_SRQ_QUERY] = { "SRQ_QUERY", op_srq_query, true, 0, ABOUT(OBJ_SRQ) },
 	[CTL_SRQ_DESTROY] = { "SRQ_DESTROY", op_srq_destroy, true, 0, ABOUT(OBJ_SRQ) },
 	[CTL_QP_CREATE] = { "QP_CREATE", op_qp_create, true, 0 },
-	[CTL_QP_MODIFY] = { "QP_MODIFY", op_qp_modify, true, 0, ABOUT(OBJ_QP) },
+	[CTL_QP_MODIFY] = { "QP_MODIFY", op_qp_modify, true, 0, ABOUT(OBJ_QP), .takes_away = true /* RESET */ },
 	[CTL_QP_QUERY] = { "QP_QUERY", op_qp_query, true, 0, ABOUT(OBJ_QP) },
-	[CTL_QP_DESTROY] = { "QP_DESTROY", op_qp_destroy, true, 0, ABOUT(OBJ_QP) },
+	[CTL_QP_DESTROY] = { "QP_DESTROY", op_qp_destroy, true, 0, ABOUT(OBJ_QP), .takes_away = true },
 	[CTL_AH_CREATE] = { "AH_CREATE", op_ah_create, true, 0 },
 	[CTL_AH_DESTROY] = { "AH_DESTROY", op_ah_destroy, true, 0 },
 	[CTL_MCAST_ATTACH] = { "MCAST_ATTACH", op_mcast_attach, true, 0 },
@@ -199,10 +201,21 @@ handle_request(struct session *s, struct msghdr *msg, size_t n)
 		if (r.fds[i] >= 0)
 			closer_close(r.fds[i], s->user->uid);
 	}
+	if (rc == 0 && ops[r.req->op].takes_away && settle_later(s, &r))
+		rc = EINPROGRESS;
 	if (rc != EINPROGRESS && !s->closing)
 		session_reply(s, &r, rc);
 	if (!taken && !s->closing)
 		session_close(s, "it sent more descriptors than could be taken");
+}
+
+/** @return the name of the request in a message. */
+static const char *
+name_of(const void *message, size_t n)
+{
+	const struct ctl_req *q = message;
+
+	return n >= CTL_REQ_BYTES && q->op < CTL_OPS && ops[q->op].name != NULL ? ops[q->op].name : "a request";
 }
 
 /** Handle a request, and remember if it took more than the session's part of a turn. */
@@ -211,7 +224,9 @@ handle_timed(struct session *s, struct msghdr *msg, size_t n)
 {
 	uint64_t since_ns = control_now_ns(), ns;
 
+	serving_session(&s->control->serving, s, name_of(s->control->rx, n), since_ns);
 	handle_request(s, msg, n);
+	serving_turn(&s->control->serving, "other work", control_now_ns());
 	ns = control_now_ns() - since_ns;
 	if (ns > CONTROL_SESSION_NS)
 		s->busy_ns = ns;

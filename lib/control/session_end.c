@@ -5,6 +5,7 @@
 #include "control/cma/cma_priv.h"
 #include "control/core/closer_priv.h"
 #include "control/core/quota_priv.h"
+#include "control/core/settle_priv.h"
 #include "control/loop_priv.h"
 #include "control/obj/obj_cq_priv.h"
 #include "control/obj/obj_device_priv.h"
@@ -13,6 +14,7 @@
 #include "control/obj/obj_qp_priv.h"
 #include "control/obj/obj_srq_priv.h"
 #include "control/obj/obj_xrc_priv.h"
+#include "mem/copier.h"
 
 /** Destroy objects before those that they use, and memory last. */
 static void
@@ -51,8 +53,9 @@ session_destroy(struct session *s)
 	destroy_objects(s);
 	device_close(s);
 	closer_close_socket(s->sock.fd, s->user->uid);
-	if (s->owner.mem_fd >= 0)
-		close(s->owner.mem_fd);
+	settle_cancel(s);
+	if (s->owner.lane != NULL)
+		copier_lane_close(s->owner.lane);
 	if (s->maps_fd >= 0)
 		close(s->maps_fd);
 	if (s->proc_fd >= 0)
@@ -77,6 +80,7 @@ sessions_reap(struct control *c, bool all)
 
 	while ((s = TAILQ_FIRST(&c->closed)) != NULL) {
 		TAILQ_REMOVE(&c->closed, s, link);
+		serving_session(&c->serving, s, "its end", control_now_ns());
 		session_destroy(s);
 		if (!all && control_turn_is_long(c))
 			return;

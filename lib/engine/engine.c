@@ -86,6 +86,7 @@ parts_create(struct engine *e)
 		.failed = on_failed,
 		.mad = event_post_mad,
 		.handoff = c->nb_engines > 1 ? io_handoff : NULL,
+		.copy = copies_begin,
 		.arg = e,
 	};
 	int rc;
@@ -155,6 +156,9 @@ engine_destroy(struct engine *e)
 	if (e->c.sh.qsbr != NULL)
 		rte_rcu_qsbr_thread_unregister(e->c.sh.qsbr, e->c.id);
 	io_drain(e);
+	/* A copier that hangs in a program's memory has a buffer of the transport, and gives it back to the engine. */
+	if (e->tp != NULL && !copies_end(e))
+		return;
 	if (e->tp != NULL)
 		transport_destroy(e->tp);
 	events_destroy(e);
@@ -204,8 +208,11 @@ engine_run_turn(struct engine *e)
 			kicks_take(e, i, &(struct timespec){ 0 });
 		sessions_kicked(e);
 	}
+	atomic_store_explicit(&e->in_turn, true, memory_order_relaxed);
 	work = io_rx(e, late ? ENGINE_LATE_BURSTS : 1, now_ns);
+	transport_serves_nobody(e->tp);
 	work += mailbox_run(e, now_ns);
+	work += copies_run(e, now_ns);
 	work += io_send(e);
 	work += sessions_run(e, now_ns);
 	work += transport_run(e->tp, now_ns);
@@ -215,12 +222,21 @@ engine_run_turn(struct engine *e)
 	if (e->c.sh.qsbr != NULL)
 		rte_rcu_qsbr_quiescent(e->c.sh.qsbr, e->c.id);
 	e->stats.turns++;
+	atomic_store_explicit(&e->in_turn, false, memory_order_relaxed);
 	if (work > 0)
 		e->stats.busy_turns++;
 	else
 		e->stats.idle_turns++;
 	e->worked = work > 0;
 	return work;
+}
+
+bool
+engine_in_turn(const struct engine *e, uint64_t *turns, const struct qp **serving)
+{
+	*turns = __atomic_load_n(&e->stats.turns, __ATOMIC_RELAXED);
+	*serving = transport_serving(e->tp);
+	return atomic_load_explicit(&e->in_turn, memory_order_relaxed);
 }
 
 uint32_t

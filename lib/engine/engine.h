@@ -196,6 +196,12 @@ struct engine_stats {
 	uint64_t tx_stuck_dropped; /**< packets of the transport that the port didn't accept for too long */
 };
 const struct engine_stats *engine_stats(const struct engine *e);
+/**
+ * [any] Look whether the engine is in a turn. If it is in the same one the next time, the turn takes long.
+ * @param turns  How many it has had.
+ * @param serving  The QP that it serves, or NULL; as transport_serving().
+ */
+bool engine_in_turn(const struct engine *e, uint64_t *turns, const struct qp **serving);
 /** How much is waiting inside an engine. */
 struct engine_depths {
 	struct tp_depths transport;

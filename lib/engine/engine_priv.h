@@ -26,6 +26,7 @@ enum {
 	ENGINE_DB_WORDS = 64,         /**< low doorbell words per session and turn: a session's share */
 	ENGINE_LATE_NS = 1000000,     /**< if turns are further apart than this, another thread had our core */
 	ENGINE_LATE_BURSTS = 64,      /**< bursts received after such a gap before timers run */
+	ENGINE_COPIES_END_MS = 500,   /**< how long the end of an engine waits for copies that others make for it */
 	ENGINE_TX_STUCK_NS = 100000000, /**< packets that a port doesn't accept for this long are dropped */
 };
 
@@ -80,6 +81,7 @@ struct engine {
 	bool worked;                 /**< [owner] the last turn found work */
 	bool crowded;                /**< [owner] for ring_db.crowded */
 	bool looping;                /**< [owner] a loop runs the engine and waits for kicks */
+	_Atomic bool in_turn;
 	struct engine_stats stats;   /**< [owner] */
 	struct engine_tap *tap;      /**< [owner] or NULL */
 	struct net_counters net[UROCE_MAX_PORTS];      /**< [owner] */
@@ -92,6 +94,7 @@ struct engine {
 	uint64_t handed_to;          /**< [owner] bits of the engines that got packets in this turn and must be woken */
 	struct engine *peers[UROCE_MAX_ENGINES];
 
+	_Atomic(struct mem_job *) copied; /**< copies that have an end, the latest first */
 	struct rte_ring *mailbox;    /**< struct engine_msg */
 	struct rte_ring *send;       /**< mbufs from the control thread */
 	struct rte_ring *handoff;    /**< mbufs from other engines; bit 0: trusted */
@@ -134,6 +137,14 @@ void engine_disown(struct engine *e);
 void engine_wake(struct engine *e);
 /** Create a ring without a name. @return NULL with errno set. */
 struct rte_ring *engine_ring(const char *what, unsigned int entries, int socket_id, unsigned int flags);
+
+/* copy.c */
+/** [owner] transport_config.copy. */
+bool copies_begin(void *engine, struct mem_job *job, uint32_t left);
+/** [owner] Tell the transport which copies have an end. @return how many. */
+uint32_t copies_run(struct engine *e, uint64_t now_ns);
+/** [owner] Wait for the copies that have none. @return false: some program lets one wait for ever; the transport's memory must stay. */
+bool copies_end(struct engine *e);
 
 /* mailbox.c */
 /** [owner] Run waiting messages. @return how many. */

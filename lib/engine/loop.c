@@ -33,6 +33,7 @@
 
 #include <rte_pause.h>
 
+#include "base/slice.h"
 #include "engine/engine_priv.h"
 
 enum {
@@ -40,7 +41,6 @@ enum {
 	YIELDS_PER_LOOK = 16,        /**< yields between two reads of the number of context switches, each a system call */
 	HOG_NS = 300000,             /**< if a yield takes longer, the other thread doesn't yield */
 	HOG_NAPS = 500,              /**< naps before a yield is tried again */
-	SLICE_NS = 100000,           /**< time slices, Linux's minimum; its default is about 3 ms */
 	TIMER_SLACK_NS = 1,          /**< Linux's default of 50 us is longer than the naps */
 	ACTIVE_NS = 5000000,         /**< a program that has posted within this time is active */
 	COUNT_NS = 1000000,          /**< between two counts of the active programs */
@@ -85,7 +85,8 @@ static bool
 has_work(const struct engine *e)
 {
 	return atomic_load_explicit(&e->stop, memory_order_relaxed) != 0 || !rte_ring_empty(e->mailbox) ||
-	       !rte_ring_empty(e->send) || !rte_ring_empty(e->handoff) || !rte_ring_empty(e->kicks) || sessions_rung(e);
+	       !rte_ring_empty(e->send) || !rte_ring_empty(e->handoff) || !rte_ring_empty(e->kicks) ||
+	       atomic_load_explicit(&e->copied, memory_order_relaxed) != NULL || sessions_rung(e);
 }
 
 /** @return for how long nothing is due, at most @p max_ns. */
@@ -481,32 +482,6 @@ begin(struct engine_loop *l)
 	atomic_store(&l->running, 0);
 }
 
-/**
- * Ask for time slices of @p ns: a thread with a short slice runs soon after it wakes up, for as long as it doesn't use more than its share.
- * Since Linux 6.12; before it this does nothing (sched_setattr(2), kernel/sched/fair.c).
- * @return the slice before; 0: none, or this thread isn't SCHED_OTHER.
- */
-static uint64_t
-set_slice(uint64_t ns)
-{
-	/* struct sched_attr, which C libraries don't have yet. */
-	struct {
-		uint32_t size, policy;
-		uint64_t flags;
-		int32_t nice;
-		uint32_t priority;
-		uint64_t runtime, deadline, period;
-	} a = { 0 };
-	uint64_t before;
-
-	if (ns == 0 || syscall(SYS_sched_getattr, 0, &a, sizeof(a), 0) != 0 || a.policy != SCHED_OTHER)
-		return 0;
-	before = a.runtime;
-	a.runtime = ns;
-	syscall(SYS_sched_setattr, 0, &a, 0);
-	return before;
-}
-
 void
 engine_loop_run(struct engine_loop *l, unsigned int thread)
 {
@@ -516,7 +491,7 @@ engine_loop_run(struct engine_loop *l, unsigned int thread)
 
 	if (l->policy != ENGINE_IDLE_POLL) {
 		prctl(PR_SET_TIMERSLACK, TIMER_SLACK_NS, 0, 0, 0);
-		slice = set_slice(SLICE_NS);
+		slice = slice_set(SLICE_SHORT_NS);
 	}
 	begin(l);
 	while (atomic_load(&l->ended) == 0) {
@@ -525,7 +500,7 @@ engine_loop_run(struct engine_loop *l, unsigned int thread)
 			kicked = wait_kicked(l, thread, ns);
 	}
 	prctl(PR_SET_TIMERSLACK, slack, 0, 0, 0);
-	set_slice(slice);
+	slice_set(slice);
 }
 
 void

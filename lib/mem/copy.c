@@ -3,12 +3,11 @@
  * @file
  * Copying to and from regions with several segments or remote ones, and atomics.
  */
-#include <unistd.h>
-
 #include <rte_spinlock.h>
 
 #include "base/mark.h"
 #include "mem/mem.h"
+#include "mem/remote_priv.h"
 
 /** Makes read-modify-write by copying atomic among engines. */
 static rte_spinlock_t rmw_lock = RTE_SPINLOCK_INITIALIZER;
@@ -30,64 +29,26 @@ seg_find(const struct mr *mr, uint64_t va)
 	return &mr->segs[lo];
 }
 
-/** A transfer ended early. @return true: retry; false: the program's memory is gone, which is recorded. */
-static bool
-remote_again(struct mem_owner *owner, ssize_t n)
+bool
+mr_is_remote(const struct mr *mr, uint64_t va, uint64_t len)
 {
-	if (n > 0 || (n < 0 && errno == EINTR))
-		return true;
-	MARK_UNIT("the memory of a program is gone while it is copied", "unit/mem/copy");
-	atomic_store_explicit(&owner->dead, 1, memory_order_relaxed);
+	uint64_t pva = mr->addr + (va - mr->iova);
+
+	if (mr->host != NULL || len == 0)
+		return false;
+	for (const struct mem_seg *s = seg_find(mr, pva); s < mr->segs + mr->nb_segs && s->va < pva + len; s++)
+		if (s->host == NULL)
+			return true;
 	return false;
 }
 
+/** @return @p rc; an error is recorded: the program's memory is gone. */
 static int
-remote_read(struct mem_owner *owner, uint64_t va, uint8_t *dst, size_t len)
+noted(struct mem_owner *owner, int rc)
 {
-	while (len > 0) {
-		ssize_t n = pread(owner->mem_fd, dst, len, (off_t)va);
-
-		if (n <= 0) {
-			if (!remote_again(owner, n))
-				return EFAULT;
-			continue;
-		}
-		va += (size_t)n;
-		dst += n;
-		len -= (size_t)n;
-	}
-	return 0;
-}
-
-static int
-remote_write(struct mem_owner *owner, uint64_t va, const uint8_t *src, size_t len)
-{
-	while (len > 0) {
-		ssize_t n = pwrite(owner->mem_fd, src, len, (off_t)va);
-
-		if (n <= 0) {
-			if (!remote_again(owner, n))
-				return EFAULT;
-			continue;
-		}
-		va += (size_t)n;
-		src += n;
-		len -= (size_t)n;
-	}
-	return 0;
-}
-
-/**
- * Write the end of a transfer to remote memory: by two system calls, because the kernel doesn't define the order within
- * one.
- */
-static int
-remote_write_tail_last(struct mem_owner *owner, uint64_t va, const uint8_t *src, size_t len)
-{
-	size_t body = len - mem_tail_bytes(va + len, len);
-	int rc = remote_write(owner, va, src, body);
-
-	return rc != 0 ? rc : remote_write(owner, va + body, src + body, len - body);
+	if (rc != 0)
+		atomic_store_explicit(&owner->dead, 1, memory_order_relaxed);
+	return rc;
 }
 
 int
@@ -105,7 +66,7 @@ mr_read_segs(struct mr *mr, uint64_t va, void *dst, size_t len)
 
 		if (s->host != NULL)
 			mem_copy(d, s->host + off, n);
-		else if (remote_read(mr->owner, pva, d, n) != 0)
+		else if (noted(mr->owner, remote_read(mr->owner->mem_fd, pva, d, n)) != 0)
 			return EFAULT;
 		len -= n;
 		if (len == 0)
@@ -122,7 +83,8 @@ seg_write(struct mr *mr, const struct mem_seg *s, uint64_t pva, const uint8_t *s
 	uint8_t *host = s->host != NULL ? s->host + (pva - s->va) : NULL;
 
 	if (host == NULL)
-		return last ? remote_write_tail_last(mr->owner, pva, src, len) : remote_write(mr->owner, pva, src, len);
+		return noted(mr->owner, last ? remote_write_tail_last(mr->owner->mem_fd, pva, src, len) :
+					       remote_write(mr->owner->mem_fd, pva, src, len));
 	if (last)
 		mem_copy_tail_last(host, src, len);
 	else

@@ -30,6 +30,7 @@
 
 /** Gives access to the remote segments of a session. Must outlive all MRs that refer to it. */
 struct mem_owner {
+	struct copier_lane *lane; /**< who copies (copier.h); NULL: nobody does */
 	int mem_fd;      /**< /proc/PID/mem of the program, or -1 */
 	_Atomic uint32_t dead; /**< set when an access failed, because the program has ended or unmapped its memory */
 };
@@ -236,6 +237,11 @@ mem_copy_tail_last(void *dst, const void *src, size_t len)
 	}
 }
 
+/**
+ * [engine] @return whether any byte of [va, va + len), which mr_check() has approved, is in a remote segment. Then mr_read(), mr_write()
+ * and mr_atomic() make system calls that the program can make last for ever; job.h says what to do instead.
+ */
+bool mr_is_remote(const struct mr *mr, uint64_t va, uint64_t len);
 /** [engine] mr_read() for a region that isn't mapped in one piece. */
 int mr_read_segs(struct mr *mr, uint64_t va, void *dst, size_t len);
 /** [engine] mr_write() for a region that isn't mapped in one piece. */

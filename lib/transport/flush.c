@@ -6,6 +6,7 @@
 #include "transport/core/cq_priv.h"
 #include "transport/core/qp_states_priv.h"
 #include "transport/flush_priv.h"
+#include "transport/core/copy_priv.h"
 #include "transport/req/send_queue_priv.h"
 #include "transport/resp/recv_priv.h"
 
@@ -43,6 +44,9 @@ qp_flush_run(struct transport *tp, struct qp *qp, uint32_t budget)
 {
 	uint32_t work = 0;
 
+	/* The copy that runs writes to a buffer that the program would get back. */
+	if (copy_stalled(qp) && qp_does(qp, QP_FLUSHES_RQ))
+		return 0;
 	while (work < budget && flush_one_send(tp, qp))
 		work++;
 	if (!qp_does(qp, QP_FLUSHES_RQ))

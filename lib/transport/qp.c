@@ -5,6 +5,7 @@
 #include "base/mix.h"
 #include "transport/cc/cc_priv.h"
 #include "transport/core/checks_priv.h"
+#include "transport/core/copy_priv.h"
 #include "transport/core/cq_priv.h"
 #include "transport/core/lend_priv.h"
 #include "transport/core/qp_error_priv.h"
@@ -142,6 +143,7 @@ drop_inflight(struct transport *tp, struct qp *qp)
 	inflight_return(tp, qp);
 	qp->resp.pending = 0;
 	responder_return_reads(tp, qp);
+	copy_end(tp, qp);
 }
 
 void

@@ -5,6 +5,7 @@
 #include "transport/cc/cc_priv.h"
 #include "transport/core/async_priv.h"
 #include "transport/core/checks_priv.h"
+#include "transport/core/copy_priv.h"
 #include "transport/core/cq_priv.h"
 #include "transport/core/event_log_priv.h"
 #include "transport/core/invariants_priv.h"
@@ -17,52 +18,16 @@
 #include "transport/core/tx_priv.h"
 #include "transport/flush_priv.h"
 #include "transport/path/path_priv.h"
+#include "transport/plan_priv.h"
+#include "transport/pools_priv.h"
 #include "transport/req/loss_priv.h"
 #include "transport/req/requester_priv.h"
 #include "transport/req/sack_priv.h"
 #include "transport/req/scoreboard_priv.h"
 #include "transport/req/send_queue_priv.h"
 #include "transport/resp/resp_priv.h"
+#include "transport/rx_priv.h"
 #include "transport/svc/svc_priv.h"
-
-/* Items that are never lent are never touched, so they cost only address space. @return 0 or ENOMEM. */
-static int
-pools_create(struct transport *tp)
-{
-	const struct tp_pool_sizes *n = &tp->c.pools;
-
-	if (pool_init(&tp->inflight_blocks, TP_INFLIGHT_MAX * sizeof(struct tp_swqe), n->inflight_blocks) != 0 ||
-	    pool_init(&tp->read_blocks, UROCE_MAX_RD_ATOMIC * sizeof(struct tp_read), n->read_blocks) != 0 ||
-	    pool_init(&tp->sge_blocks, UROCE_MAX_SGE * sizeof(struct ring_sge), n->sge_blocks) != 0 ||
-	    pool_init(&tp->scoreboards, sizeof(struct tp_scoreboard), n->scoreboards) != 0 ||
-	    pool_init(&tp->reorders, sizeof(struct tp_reorder), n->reorders) != 0 ||
-	    pool_init(&tp->reorder_pkts, sizeof(struct tp_reorder_pkt), n->reorder_pkts) != 0)
-		return ENOMEM;
-	return 0;
-}
-
-/* What the caller has left at 0. */
-static void
-pools_default(struct tp_pool_sizes *n)
-{
-	n->inflight_blocks = n->inflight_blocks != 0 ? n->inflight_blocks : TP_INFLIGHT_BLOCKS;
-	n->read_blocks = n->read_blocks != 0 ? n->read_blocks : TP_READ_BLOCKS;
-	n->sge_blocks = n->sge_blocks != 0 ? n->sge_blocks : TP_SGE_BLOCKS;
-	n->scoreboards = n->scoreboards != 0 ? n->scoreboards : TP_SCOREBOARDS;
-	n->reorders = n->reorders != 0 ? n->reorders : TP_SCOREBOARDS;
-	n->reorder_pkts = n->reorder_pkts != 0 ? n->reorder_pkts : TP_REORDER_PKTS;
-}
-
-static void
-pools_destroy(struct transport *tp)
-{
-	pool_fini(&tp->inflight_blocks);
-	pool_fini(&tp->read_blocks);
-	pool_fini(&tp->sge_blocks);
-	pool_fini(&tp->scoreboards);
-	pool_fini(&tp->reorders);
-	pool_fini(&tp->reorder_pkts);
-}
 
 struct transport *
 transport_create(const struct transport_config *c)
@@ -94,6 +59,9 @@ transport_create(const struct transport_config *c)
 	}
 	shares_init(tp);
 	TAILQ_INIT(&tp->replies);
+	TAILQ_INIT(&tp->copies);
+	TAILQ_INIT(&tp->blocked);
+	TAILQ_INIT(&tp->fresh);
 	wheel_init(&tp->wheel, 0);
 	tp->deferred_next_ns = tp->owed_next_ns = UINT64_MAX;
 	TAILQ_INIT(&tp->owed);
@@ -145,27 +113,6 @@ qp_doorbell(struct transport *tp, struct qp *qp)
 }
 
 /* ---- RX ---- */
-static inline uint64_t *
-verdict_counter(struct tp_counters *c, enum wire_verdict v)
-{
-	switch (v) {
-	case WIRE_TRUNCATED:
-		return &c->rx_truncated;
-	case WIRE_BAD_IP:
-		return &c->rx_bad_ip;
-	case WIRE_BAD_UDP_SUM:
-		return &c->rx_bad_udp_sum;
-	case WIRE_BAD_OPCODE:
-		return &c->rx_bad_opcode;
-	case WIRE_BAD_TVER:
-		return &c->rx_bad_tver;
-	case WIRE_BAD_ICRC:
-		return &c->rx_icrc_encapsulated;
-	default:
-		return &c->rx_bad_length;
-	}
-}
-
 /* A CNP belongs to no service and has no PSN. It counts only if it came from the peer (A17.9.3). */
 static void
 rx_cnp(struct transport *tp, struct qp *qp, uint16_t port, const struct wire_pkt *p)
@@ -198,9 +145,41 @@ rx_sack(struct transport *tp, struct qp *qp, uint16_t port, const struct wire_pk
 	sack_rx(tp, qp, p);
 }
 
-/* Make the checks that need nothing but the QP, then pass the packet to requester or responder. */
+/* A packet was executed, or has to wait for its copy. */
+static __rte_noinline void
+rx_executed(struct transport *tp, struct qp *qp, uint16_t port, const struct wire_pkt *p)
+{
+	if (!copy_stalled(qp))
+		copy_executed(tp, qp);
+	else if (!qp->copy->in_reorder)
+		copy_hold(tp, qp, port, p, true);
+}
+
+/* Pass a packet that belongs to the QP to requester or responder. */
 static __rte_always_inline void
-rx_to_qp(struct transport *tp, struct qp *qp, uint16_t port, const struct wire_pkt *p)
+rx_admitted(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
+{
+	if (p->op->flags & WIRE_F_RESPONSE) {
+		completer_rx(tp, qp, p);
+		return;
+	}
+	if (unlikely(qp->service == WIRE_UD)) {
+		ud_rx(tp, qp, p);
+		return;
+	}
+	if (unlikely(qp->state == UROCE_QPS_RTR && !qp->rcv.comm_est)) {
+		qp->rcv.comm_est = true;
+		tp_event(tp, UROCE_EVENT_COMM_EST, qp->cookie, qp->owner);
+	}
+	if (likely(qp->service == WIRE_RC))
+		responder_rx(tp, qp, p);
+	else
+		uc_rx(tp, qp, p);
+}
+
+/* Make the checks that need nothing but the QP, then let it have the packet. */
+static __rte_always_inline void
+rx_execute(struct transport *tp, struct qp *qp, uint16_t port, const struct wire_pkt *p)
 {
 	bool response = (p->op->flags & WIRE_F_RESPONSE) != 0;
 
@@ -229,28 +208,129 @@ rx_to_qp(struct transport *tp, struct qp *qp, uint16_t port, const struct wire_p
 	}
 	if (unlikely(p->ecn == CC_TCLASS_CE))
 		cc_marked_rx(tp, qp);
-	if (response) {
-		completer_rx(tp, qp, p);
+	rx_admitted(tp, qp, p);
+}
+
+static __rte_noinline void
+to_qp_again(struct transport *tp, struct qp *qp, uint16_t port, const struct wire_pkt *p)
+{
+	rx_execute(tp, qp, port, p);
+}
+
+/* As rx_to_qp(), for a QP that has copies, or had some a moment ago. */
+static __rte_noinline void
+rx_copying(struct transport *tp, struct qp *qp, uint16_t port, const struct wire_pkt *p)
+{
+	if (copy_stalled(qp)) {
+		copy_hold(tp, qp, port, p, false);
 		return;
 	}
-	if (unlikely(qp->service == WIRE_UD)) {
-		ud_rx(tp, qp, p);
+	to_qp_again(tp, qp, port, p);
+	rx_executed(tp, qp, port, p);
+}
+
+static __rte_always_inline void
+rx_to_qp(struct transport *tp, struct qp *qp, uint16_t port, const struct wire_pkt *p)
+{
+	__atomic_store_n(&tp->serving, qp, __ATOMIC_RELAXED);
+	if (unlikely(qp->copy != NULL)) {
+		rx_copying(tp, qp, port, p);
 		return;
 	}
-	if (unlikely(qp->state == UROCE_QPS_RTR && !qp->rcv.comm_est)) {
-		qp->rcv.comm_est = true;
-		tp_event(tp, UROCE_EVENT_COMM_EST, qp->cookie, qp->owner);
-	}
-	if (likely(qp->service == WIRE_RC))
-		responder_rx(tp, qp, p);
-	else
-		uc_rx(tp, qp, p);
+	rx_execute(tp, qp, port, p);
+	if (unlikely(qp->copy != NULL))
+		rx_executed(tp, qp, port, p);
 }
 
 static __rte_noinline void
 to_qp(struct transport *tp, struct qp *qp, uint16_t port, const struct wire_pkt *p)
 {
 	rx_to_qp(tp, qp, port, p);
+}
+
+/* What a received packet has waited for is there: go on with it and those behind it, until one has to wait again. */
+static void
+rx_resume(struct transport *tp, struct qp *qp)
+{
+	struct tp_copy_pkt *k;
+
+	if (qp->copy->in_reorder) {
+		qp->copy->in_reorder = false;
+		responder_drain(tp, qp);
+	}
+	while (!copy_stalled(qp) && (k = copy_take(qp)) != NULL) {
+		copy_execute(qp, &k->p);
+		if (k->admitted)
+			rx_admitted(tp, qp, &k->p);
+		else
+			to_qp_again(tp, qp, k->port, &k->p);
+		if (copy_stalled(qp) && !qp->copy->in_reorder) {
+			copy_untake(qp, k);
+			return;
+		}
+		if (!copy_stalled(qp))
+			copy_executed(tp, qp);
+		copy_put(tp, k);
+	}
+}
+
+/* A copy for a QP has an end. */
+static void
+copied(struct transport *tp, struct qp *qp)
+{
+	if (!copy_stalled(qp))
+		rx_resume(tp, qp);
+	if (qp->req.wait == REQ_WAIT_MEMORY)
+		qp->req.wait = REQ_RUNS;
+	qp_activate(tp, qp);
+}
+
+void
+transport_copied(struct transport *tp, struct mem_job *job, uint64_t now_ns)
+{
+	struct qp *qp;
+
+	tp->now_ns = RTE_MAX(tp->now_ns, now_ns);
+	qp = copy_finish(tp, job);
+	if (qp != NULL)
+		copied(tp, qp);
+}
+
+struct qp *
+transport_serving(const struct transport *tp)
+{
+	return __atomic_load_n(&tp->serving, __ATOMIC_RELAXED);
+}
+
+void
+transport_serves_nobody(struct transport *tp)
+{
+	__atomic_store_n(&tp->serving, NULL, __ATOMIC_RELAXED);
+}
+
+uint32_t
+transport_copies(const struct transport *tp)
+{
+	return tp->nb_copies;
+}
+
+void
+rx_run_copies(struct transport *tp)
+{
+	struct qp *qp;
+
+	if (tp->nb_blocked != 0 && tp->now_ns >= tp->blocked_next_ns) {
+		for (uint32_t n = tp->nb_blocked; n > 0 && (qp = copy_unblock(tp)) != NULL; n--)
+			copied(tp, qp);
+		tp->blocked_next_ns = tp->now_ns + TP_COPY_RETRY_NS;
+	}
+
+	while ((qp = copy_overdue(tp)) != NULL)
+		copied(tp, qp);
+	while ((qp = copy_fresh(tp)) != NULL) {
+		plan(tp, qp);
+		copy_start(tp, qp);
+	}
 }
 
 /* A received packet in a batch. */

@@ -82,6 +82,7 @@ enum req_wait {
 	REQ_WAIT_PACE,      /**< the time at which congestion control allows the next packet */
 	REQ_WAIT_RNR,       /**< the end of the peer's RNR timer */
 	REQ_WAIT_INFLIGHT,  /**< room for WQEs in flight */
+	REQ_WAIT_MEMORY,    /**< a copy of memory that isn't mapped */
 	REQ_WAIT_DRAIN,     /**< completion of all earlier WQEs: this one is executed locally, or is bad */
 };
 
@@ -144,6 +145,7 @@ uint32_t qp_events(const struct transport *tp, uint32_t qpn, struct qp_event *ou
 	X(rx_cnp) X(np_ecn_marked_roce_packets) X(np_cnp_sent) X(rp_cnp_handled) X(rp_cnp_ignored) \
 	X(tail_loss_probes) X(sack_offers_sent) X(sack_offers_received) X(sacks_sent) X(sacks_received) \
 	X(rx_response_placed) X(rx_held) X(rx_not_held) X(rx_sack_ignored) X(rx_sack_stranger) X(rx_sack_unmarked) X(rx_handoff) X(rx_handoff_dropped) \
+	X(copies) X(copy_timeouts) X(copy_no_room) X(rx_copy_held) X(rx_copy_dropped) \
 	X(rx_write_requests) X(rx_read_requests) X(rx_atomic_requests) X(rx_flush_requests) X(rx_send_requests) \
 	X(out_of_sequence) X(duplicate_request) X(packet_seq_err) X(implied_nak_seq_err) \
 	X(local_ack_timeout_err) X(rnr_nak_sent) X(rnr_nak_received) X(rnr_nak_retry_err) X(retry_exceeded_err) \
@@ -230,6 +232,8 @@ int mcast_attach(struct mcast_table *t, uint16_t port, const struct gid *mgid, u
 /** [control] Detach a QP. Engines may deliver to it until the end of their turn. @return 0; EINVAL (not attached). */
 int mcast_detach(struct mcast_table *t, uint16_t port, const struct gid *mgid, uint32_t qpn);
 
+struct mem_job;
+
 /* ---- A transport ---- */
 /** How QPs of a port react to congestion. */
 #define CC_ENUM(NAME, name) TP_CC_##NAME,
@@ -291,6 +295,8 @@ struct tp_pool_sizes {
 	uint32_t scoreboards;      /**< for requesters that do selective repeat */
 	uint32_t reorders;         /**< for responders that do selective repeat */
 	uint32_t reorder_pkts;     /**< packets in all reorder buffers */
+	uint32_t copy_jobs;        /**< copies of memory that isn't mapped */
+	uint32_t copy_pkts;        /**< packets that wait for them */
 };
 
 struct transport_config {
@@ -324,6 +330,13 @@ struct transport_config {
 	 * are dropped.
 	 */
 	void (*handoff)(void *arg, unsigned int engine, uint16_t port, struct rte_mbuf *m, bool trusted);
+	/**
+	 * Called on the engine's thread to have a copy of memory made that isn't mapped: it may take as long as the program likes. When it has
+	 * an end, transport_copied() is to be called, always.
+	 * @param left  How many of the transport's copies are left for everybody, this one among them. Nobody should get more than that.
+	 * @return false: it can't be made now. NULL: the transport makes such copies itself, and waits for them (tests).
+	 */
+	bool (*copy)(void *arg, struct mem_job *job, uint32_t left);
 	void *arg;
 };
 /** [control] @return the transport, or NULL with errno set. */
@@ -352,6 +365,15 @@ uint32_t transport_run(struct transport *tp, uint64_t now_ns);
  * @return false: some QP has work.
  */
 bool transport_rest(struct transport *tp);
+
+/** [engine] A copy that transport_config.copy was asked for has an end: mem_job_run() was called, or it was cut and rc is ECANCELED. */
+void transport_copied(struct transport *tp, struct mem_job *job, uint64_t now_ns);
+/** [any] @return the QP whose packet or turn it is, or NULL. Only an identity, unless nobody can destroy QPs meanwhile. */
+struct qp *transport_serving(const struct transport *tp);
+/** [engine] What the engine does next is for no QP in particular. */
+void transport_serves_nobody(struct transport *tp);
+/** [engine stopped] @return copies that have no end yet. Their memory is part of the transport's. */
+uint32_t transport_copies(const struct transport *tp);
 
 /** [engine] @return the time at which transport_run() must be called at the latest, UINT64_MAX if nothing is due. */
 uint64_t transport_next_timeout(const struct transport *tp);

@@ -3,6 +3,7 @@
  * A transport's turn: timers, replies, the turns of shares and QPs, completion events.
  */
 #include "transport/cc/cc_priv.h"
+#include "transport/core/copy_priv.h"
 #include "transport/core/cq_priv.h"
 #include "transport/core/invariants_priv.h"
 #include "transport/core/sched_priv.h"
@@ -12,6 +13,7 @@
 #include "transport/req/requester_priv.h"
 #include "transport/req/send_queue_priv.h"
 #include "transport/resp/resp_priv.h"
+#include "transport/rx_priv.h"
 
 /* What is left of a turn. */
 struct turn {
@@ -55,6 +57,7 @@ qp_sleep(struct transport *tp, struct qp *qp)
 	if (qp->loss.deadline_ns == 0)
 		wheel_del(&tp->wheel, &qp->loss.timer);
 	inflight_return(tp, qp);
+	copy_rest(tp, qp);
 	qp_deactivate(tp, qp);
 }
 
@@ -114,8 +117,10 @@ static inline uint32_t
 visit(struct transport *tp, struct share *s, struct qp *qp, uint32_t budget)
 {
 	struct sent_before b = sent_before(tp, qp);
-	uint32_t work = run_qp(tp, qp, budget);
+	uint32_t work;
 
+	__atomic_store_n(&tp->serving, qp, __ATOMIC_RELAXED);
+	work = run_qp(tp, qp, budget);
 	charge_sent(tp, qp, &b);
 	if (work != 0 && s->worker != qp) {
 		s->worker = qp;
@@ -364,12 +369,15 @@ transport_run(struct transport *tp, uint64_t now_ns)
 	UROCE_ASSERT(now_ns >= tp->now_ns);
 	tp->now_ns = now_ns;
 	work = wheel_advance(&tp->wheel, now_ns, timer_fired, tp);
+	if (unlikely((tp->nb_copies | tp->nb_blocked | tp->nb_fresh) != 0))
+		rx_run_copies(tp);
 	work += run_replies(tp);
 	work += run_shares(tp);
 	if (tp->nb_touched != 0)
 		cq_flush_touched(tp);
 	if (unlikely((tp->nb_deferred | tp->nb_owed) != 0))
 		cq_run_deferred(tp);
+	__atomic_store_n(&tp->serving, NULL, __ATOMIC_RELAXED);
 	tp->idle = work == 0;
 	return work;
 }
@@ -410,7 +418,11 @@ transport_next_timeout(const struct transport *tp)
 	uint64_t held = RTE_MIN(tp->deferred_next_ns, tp->owed_next_ns), timer = RTE_MIN(wheel_next(&tp->wheel), tp->limited_next_ns);
 	uint64_t next = RTE_MIN(timer, held);
 
-	if (!TAILQ_EMPTY(&tp->replies) || (tp->nb_competing != 0 && !tp->idle))
+	if (!TAILQ_EMPTY(&tp->copies))
+		next = RTE_MIN(next, TAILQ_FIRST(&tp->copies)->deadline_ns);
+	if (tp->nb_blocked != 0)
+		next = RTE_MIN(next, tp->blocked_next_ns);
+	if (!TAILQ_EMPTY(&tp->replies) || tp->nb_fresh != 0 || (tp->nb_competing != 0 && !tp->idle))
 		return tp->now_ns;
 	if (tp->nb_competing != 0)
 		return RTE_MIN(next, tp->now_ns + TP_POLL_NS);

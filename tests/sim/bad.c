@@ -172,7 +172,8 @@ bad_packet_for(struct sim_world *w, struct hostile *h, struct sim_qp *q)
 	struct tp_counters old;
 	struct forged f;
 
-	if (!make_bad(&h->rng, q, kind, &f))
+	/* What waits for memory has others wait behind it. */
+	if (!make_bad(&h->rng, q, kind, &f) || q->qp->copy != NULL)
 		return;
 	q->paths_now.provoked |= kind == BAD_MIGREQ;
 	q->old_sacks += kind == BAD_SACK_OLD;
@@ -286,7 +287,7 @@ too_many_reads(struct sim_world *w, struct hostile *h, struct victim *v)
 
 	for (i = 0; i <= HOSTILE_RD; i++)
 		send_step(w, h, v, &read, (v->attr.rq_psn + i) & WIRE_PSN_MASK, false);
-	if (transport_counters(v->tp)->rx_packets != old.rx_packets + HOSTILE_RD + 1)
+	if (transport_counters(v->tp)->rx_packets != old.rx_packets + HOSTILE_RD + 1 || v->qp->copy != NULL)
 		return;
 	if (transport_counters(v->tp)->resp_rd_atomic_exceeded != old.resp_rd_atomic_exceeded + 1 ||
 	    qp_state(v->qp) != UROCE_QPS_ERR)
@@ -306,7 +307,7 @@ old_atomic(struct sim_world *w, struct hostile *h, struct victim *v)
 	victim_to(w, v, UROCE_QPS_RTS);
 	send_step(w, h, v, &atomic, psn, false);
 	v->attr.rq_psn = psn;
-	if (transport_counters(v->tp)->rx_packets != old.rx_packets + 2)
+	if (transport_counters(v->tp)->rx_packets != old.rx_packets + 2 || v->qp->copy != NULL)
 		return;
 	if (transport_counters(v->tp)->rx_duplicate_dropped != old.rx_duplicate_dropped + 1)
 		sim_fail(w, "an atomic of the connection before is answered");
@@ -336,8 +337,8 @@ bad_request(struct sim_world *w, struct hostile *h, struct victim *v)
 		packets++;
 	}
 	send_step(w, h, v, &c->bad, psn, c->bad_key);
-	if (transport_counters(v->tp)->rx_packets != old.rx_packets + packets)
-		return; /* no mbufs */
+	if (transport_counters(v->tp)->rx_packets != old.rx_packets + packets || v->qp->copy != NULL)
+		return; /* no mbufs, or it waits for memory */
 	if (counter(transport_counters(v->tp), c->counter) != counter(&old, c->counter) + 1)
 		sim_fail(w, "%s: %s isn't refused, or not counted", v->type == UROCE_QPT_UC ? "UC" : "RC", c->what);
 	else if (v->type != UROCE_QPT_UC && qp_state(v->qp) != UROCE_QPS_ERR)

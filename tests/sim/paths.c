@@ -87,12 +87,12 @@ check_state(struct sim_world *w, const struct sim_qp *q)
 	if (!s->loaded ? a.path_mig_state != MIG_MIGRATED : a.path_mig_state == MIG_MIGRATED)
 		sim_fail(w, "QP %u: migration state %u, %s alternate path", q->id, a.path_mig_state,
 			 s->loaded ? "with an" : "without");
-	if (a.path_mig_state == MIG_ARMED && !s->peer_ready)
+	if (a.path_mig_state == MIG_ARMED && !s->peer_ready && !w->copies)
 		sim_fail(w, "QP %u: is armed, but its peer hasn't said that it is ready", q->id);
 	/* In ERR it looks at nothing any more. */
 	if (s->loaded && a.path_mig_state != MIG_ARMED && s->peer_ready && q->ep->nb_engines == 1 &&
 	    (a.qp_state == UROCE_QPS_RTS || a.qp_state == UROCE_QPS_SQD) &&
-	    !(w->cfg.faults & (SIM_F_CORRUPT | SIM_F_STALL)))
+	    !(w->cfg.faults & (SIM_F_CORRUPT | SIM_F_STALL)) && !w->copies)
 		sim_fail(w, "QP %u: isn't armed, but its peer has said that it is ready", q->id);
 	if (a.qp_state == UROCE_QPS_RTS && memcmp(&a.ah, &q->attr.ah, sizeof(a.ah)) != 0)
 		sim_fail(w, "QP %u: an address that isn't its own", q->id);

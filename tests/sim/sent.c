@@ -433,8 +433,8 @@ check_format(struct sim_world *w, uint32_t from, const struct sim_qp *q, const s
 		sim_fail(w, "endpoint %u asks to acknowledge a READ response", from);
 }
 
-void
-sent_check(struct sim_world *w, uint32_t from, uint32_t to, struct rte_mbuf *m)
+static void
+sent_check_now(struct sim_world *w, uint32_t from, uint32_t to, struct rte_mbuf *m)
 {
 	struct wire_pkt p = { 0 };
 	enum wire_verdict v;
@@ -521,8 +521,8 @@ note_arrival(struct sim_world *w, struct sim_qp *q, const struct wire_pkt *p)
 	q->asked = false;
 }
 
-void
-sent_arrives(struct sim_world *w, uint32_t to, const struct transport *tp, struct rte_mbuf *m)
+static void
+sent_arrives_now(struct sim_world *w, uint32_t to, const struct transport *tp, struct rte_mbuf *m)
 {
 	struct wire_pkt p = { 0 };
 	struct sim_qp *q;
@@ -576,8 +576,8 @@ sent_arrives(struct sim_world *w, uint32_t to, const struct transport *tp, struc
 	q->progress_ns = w->now_ns;
 }
 
-void
-sent_end(struct sim_world *w, const struct sim_qp *q)
+static void
+sent_end_now(struct sim_world *w, const struct sim_qp *q)
 {
 	const uint64_t excuses = SIM_F_CORRUPT | SIM_F_NO_MBUF | SIM_F_SLOW_TX | SIM_F_RECONNECT | SIM_F_ENDS |
 				 SIM_F_APM;
@@ -585,4 +585,28 @@ sent_end(struct sim_world *w, const struct sim_qp *q)
 	/* A QP that isn't in ERR when the packet comes may be before it is looked at. */
 	if (q->cnp_due_ns != 0 && !(w->cfg.faults & excuses) && !w->cfg.harsh)
 		sim_fail(w, "QP %u: a packet was marked at %" PRIu64 " ns, but no CNP says so", q->id, q->cnp_due_ns);
+}
+
+void
+sent_check(struct sim_world *w, uint32_t from, uint32_t to, struct rte_mbuf *m)
+{
+	w->quiet = w->copies;
+	sent_check_now(w, from, to, m);
+	w->quiet = false;
+}
+
+void
+sent_arrives(struct sim_world *w, uint32_t to, const struct transport *tp, struct rte_mbuf *m)
+{
+	w->quiet = w->copies;
+	sent_arrives_now(w, to, tp, m);
+	w->quiet = false;
+}
+
+void
+sent_end(struct sim_world *w, const struct sim_qp *q)
+{
+	w->quiet = w->copies;
+	sent_end_now(w, q);
+	w->quiet = false;
 }

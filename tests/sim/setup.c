@@ -60,6 +60,7 @@ sim_mr_free(struct sim_ep *ep, struct sim_mr *m)
 	if (m->mr != NULL)
 		mr_destroy(ep->sh.mrs, m->mr);
 	m->mr = NULL;
+	ep->cuts++;
 }
 
 static bool

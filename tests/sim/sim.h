@@ -377,6 +377,10 @@ struct sim_ep {
 	uint32_t foreign_srqn;
 	struct sim_mr pattern_mr;    /**< of the shared pattern: local reads only */
 	struct sim_mr atomic_mr;
+	struct mem_job *copied, **copied_end; /**< copies that have an end, for its engines' next turn */
+	uint32_t cuts;               /**< MRs destroyed: no copy for one of them begins later */
+	struct rng copy_rng;
+	uint64_t copies_until;       /**< when the last copy has an end: they are made in order */
 	uint64_t run_at;             /**< pending EV_RUN, UINT64_MAX: none */
 	uint64_t stalled_until;      /**< its engine does nothing until then */
 	uint32_t idle_turns;         /**< of its client, in a row */
@@ -393,12 +397,15 @@ struct sim_link {
 	uint64_t burst_from, burst_to;
 };
 
-enum sim_event_type { EV_PACKET, EV_RUN, EV_CLIENT, EV_HOSTILE };
+enum sim_event_type { EV_PACKET, EV_RUN, EV_CLIENT, EV_HOSTILE, EV_COPY };
 struct sim_event {
 	uint64_t at, seq;
 	enum sim_event_type type;
 	uint32_t ep;
-	struct rte_mbuf *m;
+	union {
+		struct rte_mbuf *m;
+		struct mem_job *job;
+	};
 };
 
 struct sim_stats {
@@ -419,6 +426,8 @@ struct sim_world {
 	uint64_t arena_used;
 	uint64_t partition_from, partition_to;
 	uint32_t partition_mask;     /**< endpoints on one side */
+	bool copies;                 /**< some transport has others copy memory that isn't mapped: packets may be executed late */
+	bool quiet;                  /**< what is being checked assumes that packets are executed when they arrive */
 	struct rte_mempool *pool;
 	struct rng net_rng, rng, mcast_rng;
 	struct sim_group {

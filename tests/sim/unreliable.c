@@ -194,7 +194,7 @@ all_must_arrive(const struct sim_world *w, const struct sim_qp *p)
 		const struct tp_counters *c = transport_counters(p->ep->engines[i].tp);
 
 		if (c->rx_uc_no_wqe != 0 || c->rx_ud_no_wqe != 0 || c->resp_local_length_error != 0 ||
-		    c->rx_handoff_dropped != 0)
+		    c->rx_handoff_dropped != 0 || c->rx_copy_dropped != 0)
 			return false;
 	}
 	return true;

@@ -7,10 +7,12 @@
 #include <unistd.h>
 
 #include "sim.h"
+#include "transport/core/copy_priv.h"
 
 enum {
 	STREAM_WORLD = 2,
 	STREAM_EP = 16,
+	STREAM_COPIES = 48,
 	RX_BURST = 32,
 	MR_TABLE_SIZE = 512,
 	QP_TABLE_SIZE = 64,
@@ -26,6 +28,9 @@ enum {
 #define IDLE_DOUBLINGS 12
 #define IDLE_NS_MAX SIM_NS_PER_MS
 #define TX_BLOCK_NS 100000
+#define COPY_NS 5000         /* what a copy of memory that isn't mapped takes, */
+#define COPY_SLOW_NS (20 * SIM_NS_PER_MS) /* and one in COPY_SLOW at most */
+#define COPY_SLOW 50
 #define DEADLINE_NS (300 * SIM_NS_PER_S)
 #define SETTLE_NS (20 * SIM_NS_PER_S)
 
@@ -34,7 +39,7 @@ sim_fail(struct sim_world *w, const char *fmt, ...)
 {
 	va_list ap;
 
-	if (w->failed)
+	if (w->failed || w->quiet)
 		return;
 	w->failed = true;
 	va_start(ap, fmt);
@@ -77,11 +82,13 @@ event_before(const struct sim_event *a, const struct sim_event *b)
 	return a->at != b->at ? a->at < b->at : a->seq < b->seq;
 }
 
-void
-world_event_add(struct sim_world *w, uint64_t at, enum sim_event_type type, uint32_t ep, struct rte_mbuf *m)
+static void
+event_add(struct sim_world *w, struct sim_event e)
 {
-	struct sim_event e = { .at = at < w->now_ns ? w->now_ns : at, .seq = w->seq++, .type = type, .ep = ep, .m = m };
 	uint32_t i = w->nb_heap++, parent;
+
+	e.at = e.at < w->now_ns ? w->now_ns : e.at;
+	e.seq = w->seq++;
 
 	if (w->nb_heap > w->max_heap) {
 		w->max_heap = w->max_heap == 0 ? 1024 : 2 * w->max_heap;
@@ -97,6 +104,12 @@ world_event_add(struct sim_world *w, uint64_t at, enum sim_event_type type, uint
 		i = parent;
 	}
 	w->heap[i] = e;
+}
+
+void
+world_event_add(struct sim_world *w, uint64_t at, enum sim_event_type type, uint32_t ep, struct rte_mbuf *m)
+{
+	event_add(w, (struct sim_event){ .at = at, .type = type, .ep = ep, .m = m });
 }
 
 static struct sim_event
@@ -213,6 +226,53 @@ ep_flush(struct sim_world *w, struct sim_ep *ep, struct sim_engine *e)
 	return take;
 }
 
+/* ---- Copies of memory that isn't mapped ---- */
+
+static bool
+on_copy(void *arg, struct mem_job *job, uint32_t left)
+{
+	struct sim_ep *ep = arg;
+	struct sim_world *w = ep->w;
+	uint64_t ns = rng_below(&ep->copy_rng, rng_one_in(&ep->copy_rng, COPY_SLOW) ? COPY_SLOW_NS : COPY_NS);
+
+	if (left == 0 || (!(w->cfg.faults & SIM_F_UNRELIABLE) && rng_one_in(&ep->copy_rng, COPY_SLOW)))
+		return false;
+	job->fd = job->owner->mem_fd;
+	job->epoch = ep->cuts;
+	job->engine = container_of(job, struct tp_copy_job, m)->qp->tp;
+	if (ep->copies_until < w->now_ns)
+		ep->copies_until = w->now_ns;
+	ep->copies_until += ns;
+	event_add(w, (struct sim_event){ .at = ep->copies_until, .type = EV_COPY, .ep = ep->id, .job = job });
+	return true;
+}
+
+static void
+copy_ends(struct sim_world *w, struct sim_ep *ep, struct mem_job *job)
+{
+	if (job->op != MEM_JOB_READ && job->epoch != ep->cuts)
+		job->rc = ECANCELED;
+	else
+		mem_job_run(job);
+	job->next = NULL;
+	*ep->copied_end = job;
+	ep->copied_end = &job->next;
+	world_run_at(w, ep->id, w->now_ns);
+}
+
+static void
+take_copied(struct sim_world *w, struct sim_ep *ep)
+{
+	struct mem_job *job, *next;
+
+	for (job = ep->copied; job != NULL; job = next) {
+		next = job->next;
+		transport_copied(job->engine, job, w->now_ns);
+	}
+	ep->copied = NULL;
+	ep->copied_end = &ep->copied;
+}
+
 static void
 ep_turn(struct sim_world *w, struct sim_ep *ep)
 {
@@ -227,6 +287,7 @@ ep_turn(struct sim_world *w, struct sim_ep *ep)
 		world_run_at(w, ep->id, ep->stalled_until);
 		return;
 	}
+	take_copied(w, ep);
 	for (e = ep->engines; e < ep->engines + ep->nb_engines; e++) {
 		packets += ep_receive(w, ep, e->tp, &e->rx, false);
 		packets += ep_receive(w, ep, e->tp, &e->loop, true);
@@ -363,6 +424,10 @@ ep_create(struct sim_world *w, uint32_t id)
 	ep->id = id;
 	ep->run_at = UINT64_MAX;
 	ep->rng = rng_stream(w->cfg.seed, STREAM_EP + id);
+	ep->copy_rng = rng_stream(w->cfg.seed, STREAM_COPIES + id);
+	ep->copied_end = &ep->copied;
+	tc.copy = rng_one_in(&ep->copy_rng, 4) ? NULL : on_copy;
+	w->copies |= tc.copy != NULL && (w->cfg.faults & SIM_F_REMOTE_MEM);
 	ep->owner.mem_fd = sim_mem_fd;
 	ep->sh.pool = w->pool;
 	ep->sh.mrs = mr_table_create(MR_TABLE_SIZE, NULL, &(struct secret){ .key[0] = rng_next(&ep->rng) });
@@ -457,6 +522,9 @@ world_event(struct sim_world *w, const struct sim_event *e)
 		break;
 	case EV_HOSTILE:
 		hostile_turn(w);
+		break;
+	case EV_COPY:
+		copy_ends(w, ep, e->job);
 		break;
 	case EV_CLIENT:
 		ep->idle_turns = client_turn(w, ep) ? 0 : ep->idle_turns + 1;

@@ -31,7 +31,7 @@ FOLDERS = {
     'lib/base': ('', '*'),
     'lib/ring': ('base', '*'),
     'lib/wire': ('base', 'wire.h'),
-    'lib/mem': ('base ring', 'mem.h mw.h'),
+    'lib/mem': ('base ring', 'mem.h mw.h job.h copier.h'),
     'drivers/net/impair': ('base wire', '*'),
     'lib/transport': ('base ring wire mem', 'transport.h diag/diag.h'),
     'lib/cm': ('base wire', 'cm.h'),

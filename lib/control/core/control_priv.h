@@ -28,6 +28,7 @@
 #include "base/handles.h"
 #include "control/control.h"
 #include "control/core/opener.h"
+#include "control/core/serving_priv.h"
 #include "engine/engine.h"
 
 extern int control_logtype;
@@ -93,6 +94,7 @@ enum obj_type {
 
 struct obj_qp;
 struct session;
+struct stalls;
 struct subuids;
 
 /** A descriptor in epoll, and the function that handles its events. */
@@ -144,8 +146,12 @@ struct control {
 	uint8_t *rx;         /**< receive buffer for one request */
 	struct reloads reloads;
 
+	struct serving serving; /**< what the control thread is doing: core/serving.c */
+	struct stalls *stalls;  /**< who looks at that: observe/stall.c */
+
 	/* Sessions and users: core. */
 	TAILQ_HEAD(session_list, session) sessions;
+	TAILQ_HEAD(, settling) settling; /**< replies that are put off: core/settle.c */
 	TAILQ_HEAD(, session) closed; /**< closed sessions, destroyed at the end of this turn */
 	uint32_t nb_sessions;
 	TAILQ_HEAD(, session) strangers; /**< without HELLO, the oldest first */

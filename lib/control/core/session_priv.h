@@ -19,6 +19,7 @@
 struct cma_session;
 struct obj_ah;
 struct session;
+struct settling;
 struct shm;
 struct user;
 
@@ -94,6 +95,7 @@ struct session {
 
 	/* The program's memory: memory/memmap.c, obj/mr.c. */
 	struct mem_owner owner;
+	struct settling *settling; /**< a reply that is put off: core/settle.c; or NULL */
 	int mem_fd; /**< memfd of converted memory */
 	LIST_HEAD(, mem_view) views;
 	struct ctl_seg *segs; /**< from CTL_MR_SEGS, kept until CTL_MR_REG */

@@ -17,6 +17,7 @@
 #include "control/memory/shm_priv.h"
 #include "control/memory/sigbus_priv.h"
 #include "control/obj/obj_device_priv.h"
+#include "mem/copier.h"
 
 int
 op_hello(struct session *s, struct request *r)
@@ -52,6 +53,9 @@ op_memory(struct session *s, struct request *r)
 	if (r->nb_fds == 0 || !proc_mem_check(s, r->fds[0], r->nb_fds > 1 ? r->fds[1] : -1, r->req->memory.pid))
 		return req_fail(r, EINVAL,
 				"the descriptors must be /proc/self/mem, opened O_RDWR, and /proc; uroced must see this program there");
+	s->owner.lane = copier_lane_open(r->fds[0], s->user->uid, closer_close);
+	if (s->owner.lane == NULL)
+		return req_fail(r, ENOMEM, "no memory for the session");
 	s->owner.mem_fd = r->fds[0];
 	r->fds[0] = -1;
 	return 0;

@@ -11,6 +11,7 @@
 #include "control/obj/obj_path_priv.h"
 #include "control/obj/obj_qp_priv.h"
 #include "control/observe/inspect_priv.h"
+#include "control/observe/stall_priv.h"
 
 /* ---- Lists of objects ---- */
 static const enum obj_type type_of[INSPECT_KINDS] = {
@@ -313,6 +314,8 @@ inspect_engine(struct control *c, unsigned int id, struct inspect_engine *out)
 	memset(out, 0, sizeof(*out));
 	if (id >= c->s.nb_engines)
 		return ENOENT;
+	out->stalls = stalls_counts(c->stalls).engines[id];
+	out->control_stalls = stalls_counts(c->stalls).control;
 	control_lock(c);
 	out->id = id;
 	out->load_percent = c->load[id].percent;

@@ -112,6 +112,7 @@ struct inspect_engine {
 	struct engine_stats stats;
 	struct tp_counters transport;
 	struct engine_depths depths;   /**< what is waiting now */
+	uint64_t stalls, control_stalls; /**< turns of the engine, and of the control thread, that took longer than STALL_MS */
 	uint32_t load_percent;         /**< share of busy cycles between the last two calls of inspect_tick() */
 };
 /** @return 0 or ENOENT. */

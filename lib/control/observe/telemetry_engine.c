@@ -12,6 +12,8 @@ add_load(struct rte_tel_data *d, const struct inspect_engine *e)
 	if (d == NULL)
 		return;
 	rte_tel_data_add_dict_uint(d, "load_percent", e->load_percent);
+	rte_tel_data_add_dict_uint(d, "stalls", e->stalls);
+	rte_tel_data_add_dict_uint(d, "control_stalls", e->control_stalls);
 	tel_counters(d, &counters_engine, &e->stats);
 }
 

@@ -51,4 +51,26 @@ count_bad_qkey(struct transport *tp, uint16_t port)
 	tp->violations[port].bad_qkey++;
 }
 
+/** @return the counter of packets that wire_parse() refused. */
+static inline uint64_t *
+verdict_counter(struct tp_counters *c, enum wire_verdict v)
+{
+	switch (v) {
+	case WIRE_TRUNCATED:
+		return &c->rx_truncated;
+	case WIRE_BAD_IP:
+		return &c->rx_bad_ip;
+	case WIRE_BAD_UDP_SUM:
+		return &c->rx_bad_udp_sum;
+	case WIRE_BAD_OPCODE:
+		return &c->rx_bad_opcode;
+	case WIRE_BAD_TVER:
+		return &c->rx_bad_tver;
+	case WIRE_BAD_ICRC:
+		return &c->rx_icrc_encapsulated;
+	default:
+		return &c->rx_bad_length;
+	}
+}
+
 #endif /* UROCE_TP_CHECKS_H */

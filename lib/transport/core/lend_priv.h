@@ -7,6 +7,7 @@
 #ifndef UROCE_TP_LEND_H
 #define UROCE_TP_LEND_H
 
+#include "transport/core/copy_priv.h"
 #include "transport/core/share_priv.h"
 
 /** Return the READ block if no response is pending. */
@@ -15,6 +16,8 @@ responder_return_reads(struct transport *tp, struct qp *qp)
 {
 	if (qp->resp.reads == NULL || qp->resp.pending != 0)
 		return;
+	if (unlikely(qp->copy != NULL))
+		copy_drop(tp, qp, COPY_READ);
 	share_give(tp, qp, TP_POOL_READS, &tp->read_blocks, qp->resp.reads);
 	qp->resp.reads = NULL;
 }

@@ -31,6 +31,16 @@ enum {
 	TP_QP_QUANTUM = 98304,      /**< what a QP may use before it is the turn of the others of its share */
 	TP_DEBT_MAX = 1 << 20,      /**< more than this a share or QP never owes */
 	TP_BUCKET_NS = 1000000,     /**< a rate's bucket holds what may be sent in this time */
+	TP_COPY_PARTS = 1024,       /**< QPs that wait for memory that isn't mapped, or have fetched some */
+	TP_COPY_JOBS = 256,         /**< copies of such memory, running or with bytes that are still wanted */
+	TP_COPY_PKTS = 2048,        /**< received packets that wait for copies */
+
+	/* Memory that isn't mapped. */
+	TP_COPY_BYTES = 128 << 10,  /**< that one job copies, of several packets or messages; at least a packet's */
+	TP_COPY_PARTS_OF_JOB = 128, /**< parts of packets or messages in a job */
+	TP_COPY_HELD = 1024,        /**< packets that a QP holds while one waits for its copy: windows of both directions, and ACKs */
+	TP_COPY_RETRY_NS = 50000,   /**< a copy for which there was no room is tried again after this */
+	TP_COPY_DEADLINE_NS = 2000000000, /**< a copy that takes longer has failed: the QP goes to ERR, as if the memory weren't there */
 
 	/* Congestion window, packets. */
 	TP_CWND_MAX = 256,          /**< packets of a QP in flight, requests and READ responses */

@@ -3,6 +3,7 @@
  * Stopping a QP: the only place that moves a QP to ERR or SQE.
  */
 #include "transport/core/async_priv.h"
+#include "transport/core/copy_priv.h"
 #include "transport/core/lend_priv.h"
 #include "transport/core/qp_error_priv.h"
 #include "transport/core/reorder_priv.h"
@@ -35,6 +36,7 @@ qp_error(struct transport *tp, struct qp *qp, int event, struct tp_because becau
 	diag_failed(tp, qp, because);
 	qp_stop_watching(qp, true);
 	qp_stop_timer(tp, qp);
+	copy_stop(tp, qp);
 	scoreboard_return(tp, qp);
 	reorder_return(tp, qp);
 	/* A NAK that refuses a request is still sent, after the responses to earlier requests. */

@@ -121,7 +121,12 @@ enum tp_mig { TP_MIG_MIGRATED = 0, TP_MIG_REARM, TP_MIG_ARMED };
 /** Which kind of object a wheel entry is part of. */
 enum tp_timer { TP_TIMER_QP = 0, TP_TIMER_PACE /**< struct cc */ };
 
+/** Said by what has to wait for a copy of memory that isn't mapped (core/copy_priv.h): no error number, status or tp_vendor_err. */
+enum { COPY_LATER = 0xff };
+
 struct cc;
+struct tp_copy;
+struct tp_copy_job;
 struct tp_scoreboard;
 struct tp_reorder;
 struct tp_reorder_pkt;
@@ -337,6 +342,7 @@ struct qp {
 	uint32_t access;       /**< qp_access_flags */
 	uint32_t qkey;
 	bool sig_all, sqd_event;
+	struct tp_copy *copy;  /**< lent while copies of memory that isn't mapped are made (core/copy_priv.h); or NULL */
 	struct ring_qp_shared *shared;
 	struct cq *send_cq, *recv_cq;
 	struct share *share;
@@ -391,6 +397,7 @@ struct transport {
 	struct tp_counters counters;
 	struct tp_violations violations[UROCE_MAX_PORTS];
 	uint64_t now_ns;
+	struct qp *serving;              /**< the QP whose packet or turn it is; NULL: none's */
 	struct tp_share_list shares[SHARE_LISTS]; /**< those with active QPs */
 	uint32_t nb_competing;           /**< shares that want a turn: with active QPs, and not kept back by their rates */
 	uint64_t limited_next_ns;        /**< when the first of SHARE_LIMITED may send again; UINT64_MAX: there are none */
@@ -421,6 +428,13 @@ struct transport {
 		uint32_t each;           /**< items that every share can have, whatever the others hold */
 		uint32_t left;           /**< how many of those nobody has now */
 	} reserve[TP_POOLS];
+	struct pool copy_parts, copy_jobs, copy_pkts;    /**< core/copy_priv.h; empty if nobody copies for the transport */
+	uint32_t nb_copies;              /**< handed over and not come back */
+	uint32_t nb_blocked, nb_fresh;
+	uint64_t blocked_next_ns;        /**< when to try blocked again */
+	TAILQ_HEAD(, tp_copy) fresh;     /**< of QPs with received packets whose copies are to begin */
+	TAILQ_HEAD(, tp_copy) blocked;   /**< of QPs with received packets whose copies could not begin */
+	TAILQ_HEAD(, tp_copy_job) copies; /**< those for which QPs wait, the oldest first */
 	struct tp_diag *diag;            /**< log of rare events */
 	struct tp_txvec loop;
 	struct tp_txvec tx[];

@@ -61,6 +61,7 @@ req_wait_name(uint8_t wait)
 		[REQ_WAIT_PACE] = "pace",
 		[REQ_WAIT_RNR] = "rnr timer",
 		[REQ_WAIT_INFLIGHT] = "wqes in flight",
+		[REQ_WAIT_MEMORY] = "memory",
 		[REQ_WAIT_DRAIN] = "drain",
 	};
 
@@ -338,6 +339,9 @@ explain_waiting(const struct qp_view *v, struct lines *l)
 	case REQ_WAIT_PACE:
 		say(l, "congestion control (%s) allows the next packet in %.1f us: %" PRIu64 " Mb/s", cc,
 		    1000 * ms(v->now_ns, v->tx.pace_ns), v->tx.rate_bps / 1000000);
+		break;
+	case REQ_WAIT_MEMORY:
+		say(l, "%s waits for memory of the program that can't be mapped: it is being read", next);
 		break;
 	case REQ_WAIT_INFLIGHT:
 		if (v->inflight_blocks_left == 0)

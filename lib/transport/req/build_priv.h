@@ -6,8 +6,8 @@
  * be sent, and accounts for it.
  *
  * Called on the QP's engine. Each function puts the packet into its TX vector.
- * @return false: there is no room or no mbuf (counted), or the memory of the WQE is no longer accessible; then
- * w->status is set.
+ * @return false: there is no room or no mbuf (counted); the bytes are being fetched (copy_priv.h); or the memory of the WQE is no longer
+ * accessible: then w->status is set.
  */
 #ifndef UROCE_REQ_BUILD_H
 #define UROCE_REQ_BUILD_H
@@ -70,7 +70,7 @@ build_data(struct transport *tp, struct qp *qp, const struct req_packet *r)
 		memcpy(o.bth + o.op->off_imm, &(uint32_t){ wqe_get_imm(slot) }, WIRE_IMM_BYTES);
 	if (unlikely(o.op->flags & WIRE_F_IETH))
 		wire_put32(o.bth + o.op->off_ieth, wqe_get_imm(slot));
-	if (len > 0 && unlikely(sq_gather(tp, qp, w, slot, off, tp_payload(&o), len) != 0)) {
+	if (len > 0 && unlikely(sq_gather(tp, qp, w, r->counter, off, tp_payload(&o), len) != 0)) {
 		tp_mbuf_put(tp, o.m);
 		return false;
 	}

@@ -3,6 +3,7 @@
  * The completer: handles ACKs, NAKs, READ and atomic responses that come back to a requester.
  */
 #include "base/mark.h"
+#include "transport/core/copy_priv.h"
 #include "transport/core/event_log_priv.h"
 #include "transport/core/qp_error_priv.h"
 #include "transport/core/qp_states_priv.h"
@@ -89,6 +90,8 @@ read_response(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 		return;
 	}
 	verr = sq_scatter(tp, qp, qp->req.sq_tail, off, p->payload, want);
+	if (unlikely(verr == COPY_LATER))
+		return;
 	if (unlikely(verr != 0)) {
 		tp->counters.req_local_errors++;
 		complete_head_in_error(tp, qp, UROCE_WC_LOC_PROT_ERR, verr);
@@ -103,6 +106,8 @@ atomic_response(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 	uint64_t old = wire_get64(p->bthp + p->op->off_atomicacketh);
 	uint8_t verr = sq_scatter(tp, qp, qp->req.sq_tail, 0, (const uint8_t *)&old, sizeof(old));
 
+	if (unlikely(verr == COPY_LATER))
+		return;
 	if (unlikely(verr != 0)) {
 		tp->counters.req_local_errors++;
 		complete_head_in_error(tp, qp, UROCE_WC_LOC_PROT_ERR, verr);
@@ -124,7 +129,7 @@ data_response_rx(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 	}
 	/* The SENDs and WRITEs before it have arrived at the peer. */
 	if (qp->req.psn_una != p->bth.psn && !ack_upto(tp, qp, wire_psn_add(p->bth.psn, WIRE_PSN_MASK))) {
-		if (!sack_response_rx(tp, qp, p))
+		if (!sack_response_rx(tp, qp, p) && !copy_stalled(qp))
 			loss_lost_response(tp, qp);
 		return;
 	}
@@ -194,6 +199,8 @@ completer_rx(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 			nak_rx(tp, qp, psn, syndrome);
 		}
 	}
+	/* It will be here again. */
+	tp->counters.acks_received -= copy_stalled(qp);
 	if (unlikely(qp->req.scoreboard != NULL))
 		sack_advance(tp, qp);
 	if (unlikely(qp->state == UROCE_QPS_SQD))

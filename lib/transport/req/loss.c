@@ -3,6 +3,7 @@
  * Loss recovery: the requester's timer, tail loss probes, going back N.
  */
 #include "base/mark.h"
+#include "transport/core/copy_priv.h"
 #include "transport/core/event_log_priv.h"
 #include "transport/core/qp_states_priv.h"
 #include "transport/core/sched_priv.h"
@@ -262,6 +263,11 @@ loss_timer(struct transport *tp, struct qp *qp)
 	}
 	if (qp->req.sq_tail == qp->req.sq.counter || qp->req.psn_cur == qp->req.psn_una)
 		return;
+	/* The answer may be among the packets that are held, and what should be sent again may not be there yet. */
+	if (unlikely(qp->copy != NULL) && (copy_stalled(qp) || copy_runs(qp, COPY_SEND))) {
+		arm(tp, qp);
+		return;
+	}
 	if (tp->now_ns < qp->loss.giveup_ns) {
 		send_early(tp, qp);
 		return;

@@ -4,6 +4,7 @@
  * for it.
  */
 #include "transport/cc/cc_priv.h"
+#include "transport/core/copy_priv.h"
 #include "transport/core/qp_error_priv.h"
 #include "transport/core/qp_states_priv.h"
 #include "transport/core/share_priv.h"
@@ -104,12 +105,12 @@ complete_unacknowledged(struct transport *tp, struct qp *qp)
 }
 
 /* ---- Sending ---- */
-/* No packet was built: the WQE is bad, or there is no room. */
+/* No packet was built: the WQE is bad, there is no room, or the bytes are being fetched. */
 static uint32_t
 not_built(struct qp *qp, const struct tp_swqe *w)
 {
 	if (w->status == 0)
-		qp->req.wait = REQ_WAIT_TX;
+		qp->req.wait = copy_runs(qp, COPY_SEND) ? REQ_WAIT_MEMORY : REQ_WAIT_TX;
 	return 0;
 }
 

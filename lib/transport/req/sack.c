@@ -4,6 +4,7 @@
  */
 #include "base/mark.h"
 #include "transport/cc/cc_priv.h"
+#include "transport/core/copy_priv.h"
 #include "transport/core/event_log_priv.h"
 #include "transport/core/qp_states_priv.h"
 #include "transport/core/sched_priv.h"
@@ -178,7 +179,7 @@ retransmit(struct transport *tp, struct qp *qp, uint32_t counter, uint32_t psn, 
 			MARK_UNIT("the memory of a lost packet is gone", "unit/transport/rc_sack");
 			loss_go_back(tp, qp);
 		} else {
-			qp->req.wait = REQ_WAIT_TX;
+			qp->req.wait = copy_runs(qp, COPY_SEND) ? REQ_WAIT_MEMORY : REQ_WAIT_TX;
 		}
 		return 0;
 	}

@@ -11,12 +11,11 @@
 #include "transport/core/types_priv.h"
 
 /**
- * Gather @p len bytes at offset @p off of the message into @p dst.
- * @return 0, or the error status, also stored in @p w.
+ * Gather @p len bytes at offset @p off of the message of WQE @p counter into @p dst.
+ * @return 0; the error status, also stored in @p w; or COPY_LATER: they are being fetched, or there is no room for that now.
  */
-uint8_t sq_gather(struct transport *tp, const struct qp *qp, struct tp_swqe *w, const struct ring_sq_wqe *slot, uint32_t off,
-		   uint8_t *dst, uint32_t len);
-/** Scatter response bytes at offset @p off of the message into the SGEs of WQE @p counter. @return 0 or enum tp_vendor_err. */
+uint8_t sq_gather(struct transport *tp, struct qp *qp, struct tp_swqe *w, uint32_t counter, uint32_t off, uint8_t *dst, uint32_t len);
+/** Scatter response bytes at offset @p off of the message into the SGEs of WQE @p counter. @return 0, enum tp_vendor_err or COPY_LATER. */
 uint8_t sq_scatter(struct transport *tp, struct qp *qp, uint32_t counter, uint32_t off, const uint8_t *data, uint32_t len);
 /**
  * @return whether an earlier READ or atomic in flight writes to the same memory as WQE @p counter. The bytes of the later one must

@@ -4,6 +4,7 @@
  * bytes.
  */
 #include "base/mark.h"
+#include "transport/core/copy_priv.h"
 #include "transport/resp/resp_priv.h"
 
 bool
@@ -48,29 +49,34 @@ write_allowed(struct transport *tp, struct qp *qp)
 	       key_opens(tp, qp, qp->rcv.rkey, UROCE_ACCESS_REMOTE_WRITE, &va, qp->rcv.left) != NULL;
 }
 
-/* The rkey is looked up for each packet: it may have been invalidated since the first. */
-static bool
+/* The rkey is looked up for each packet: it may have been invalidated since the first. @return as message_write(). */
+static uint8_t
 write_place(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 {
 	uint64_t va = qp->rcv.va;
 	struct mr *mr;
+	int rc;
 
 	if (p->payload_bytes == 0)
-		return true;
+		return 0;
 	mr = key_opens(tp, qp, qp->rcv.rkey, UROCE_ACCESS_REMOTE_WRITE, &va, p->payload_bytes);
-	if (unlikely(mr == NULL || mr_write(mr, va, p->payload, p->payload_bytes) != 0)) {
+	if (unlikely(mr == NULL)) {
 		MARK_IF(!(p->op->flags & WIRE_F_START), "the key of a WRITE goes between two of its packets");
-		return false;
+		return WIRE_NAK_REM_ACCESS;
 	}
+	rc = copy_place(tp, qp, mr, va, p->payload, p->payload_bytes);
+	if (unlikely(rc != 0))
+		return rc == COPY_LATER ? COPY_LATER : WIRE_NAK_REM_ACCESS;
 	qp->rcv.va += p->payload_bytes;
 	qp->rcv.left -= p->payload_bytes;
-	return true;
+	return 0;
 }
 
 uint8_t
 message_write(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 {
 	uint32_t f = p->op->flags;
+	uint8_t rc;
 
 	if (f & WIRE_F_START) {
 		tp->counters.rx_write_requests++;
@@ -82,5 +88,7 @@ message_write(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 		return WIRE_NAK_INV_REQ;
 	if ((f & WIRE_F_START) && !write_allowed(tp, qp))
 		return WIRE_NAK_REM_ACCESS;
-	return write_place(tp, qp, p) ? 0 : WIRE_NAK_REM_ACCESS;
+	rc = write_place(tp, qp, p);
+	tp->counters.rx_write_requests -= unlikely(rc == COPY_LATER) && (f & WIRE_F_START);
+	return rc;
 }

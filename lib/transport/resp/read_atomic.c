@@ -4,6 +4,7 @@
  * without being executed again (C9-105, 9.4.4).
  */
 #include "base/mark.h"
+#include "transport/core/copy_priv.h"
 #include "transport/core/sched_priv.h"
 #include "transport/core/share_priv.h"
 #include "transport/resp/resp_priv.h"
@@ -178,6 +179,7 @@ responder_atomic(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 	uint32_t rkey = wire_get32(eth + 8);
 	struct tp_res *r = res_claim(tp, qp);
 	struct mr *mr = NULL;
+	int rc;
 
 	tp->counters.rx_atomic_requests++;
 	if (r == NULL || (va & 7) != 0) {
@@ -186,8 +188,13 @@ responder_atomic(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 	}
 	if (qp->access & UROCE_ACCESS_REMOTE_ATOMIC)
 		mr = key_opens(tp, qp, rkey, UROCE_ACCESS_REMOTE_ATOMIC, &va, sizeof(uint64_t));
-	if (mr == NULL || mr_atomic(mr, va, swap ? MR_CMP_SWAP : MR_FETCH_ADD, swap ? compare : swap_add, swap_add,
-				    &old) != 0) {
+	rc = mr == NULL ? EFAULT :
+			  copy_atomic(tp, qp, mr, va, swap ? MR_CMP_SWAP : MR_FETCH_ADD, swap ? compare : swap_add, swap_add, &old);
+	if (unlikely(rc == COPY_LATER)) {
+		tp->counters.rx_atomic_requests--;
+		return;
+	}
+	if (rc != 0) {
 		responder_refuse(tp, qp, WIRE_NAK_REM_ACCESS, qp->rcv.epsn);
 		return;
 	}
@@ -209,6 +216,7 @@ responder_atomic_write(struct transport *tp, struct qp *qp, const struct wire_pk
 	uint32_t rkey = wire_get32(reth + 8);
 	struct tp_res *r = res_claim(tp, qp);
 	struct mr *mr = NULL;
+	int rc;
 
 	tp->counters.rx_write_requests++;
 	if (r == NULL || (va & 7) != 0 || wire_get32(reth + 12) != sizeof(uint64_t) ||
@@ -218,7 +226,12 @@ responder_atomic_write(struct transport *tp, struct qp *qp, const struct wire_pk
 	}
 	if (qp->access & UROCE_ACCESS_REMOTE_WRITE)
 		mr = key_opens(tp, qp, rkey, UROCE_ACCESS_REMOTE_WRITE, &va, sizeof(uint64_t));
-	if (mr == NULL || mr_write(mr, va, p->payload, sizeof(uint64_t)) != 0) {
+	rc = mr == NULL ? EFAULT : copy_place(tp, qp, mr, va, p->payload, sizeof(uint64_t));
+	if (unlikely(rc == COPY_LATER)) {
+		tp->counters.rx_write_requests--;
+		return;
+	}
+	if (rc != 0) {
 		responder_refuse(tp, qp, WIRE_NAK_REM_ACCESS, qp->rcv.epsn);
 		return;
 	}

@@ -3,6 +3,7 @@
  * Receive WQEs of every QP type: taking, filling, completing and flushing them.
  */
 #include "base/mark.h"
+#include "transport/core/copy_priv.h"
 #include "transport/core/cq_priv.h"
 #include "transport/core/share_priv.h"
 #include "transport/core/slot_priv.h"
@@ -70,7 +71,8 @@ uint8_t
 recv_place(struct transport *tp, struct qp *qp, const uint8_t *data, uint32_t len, uint8_t *verr)
 {
 	struct tp_rwqe *w = &qp->rcv.rwqe;
-	uint32_t pd = qp->rcv.srq != NULL ? qp->rcv.srq->pd : qp->pd;
+	uint32_t pd = qp->rcv.srq != NULL ? qp->rcv.srq->pd : qp->pd, cur = w->sge_cur, off = w->sge_off, all = len;
+	int rc;
 
 	if (unlikely(len > w->room)) {
 		*verr = TP_VERR_RECV_LENGTH;
@@ -98,7 +100,14 @@ recv_place(struct transport *tp, struct qp *qp, const uint8_t *data, uint32_t le
 				*verr = lkey_verr(tp, s.lkey, pd, va, n);
 				return UROCE_WC_LOC_PROT_ERR;
 			}
-			if (unlikely(mr_write(mr, va, data, n) != 0)) {
+			rc = copy_place(tp, qp, mr, va, data, n);
+			if (unlikely(rc == COPY_LATER)) {
+				w->room += all;
+				w->sge_cur = (uint16_t)cur;
+				w->sge_off = off;
+				return COPY_LATER;
+			}
+			if (unlikely(rc != 0)) {
 				*verr = TP_VERR_FAULT;
 				return UROCE_WC_LOC_PROT_ERR;
 			}

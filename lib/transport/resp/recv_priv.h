@@ -12,7 +12,10 @@
 
 /** Take the next receive WQE of RQ or SRQ into qp->rcv.rwqe. @return false: none is posted. */
 bool recv_take(struct transport *tp, struct qp *qp);
-/** Copy bytes into the receive WQE's buffers. @return enum uroce_wc_status; *@p verr has the enum tp_vendor_err. */
+/**
+ * Copy bytes into the receive WQE's buffers.
+ * @return enum uroce_wc_status, *@p verr has the enum tp_vendor_err; or COPY_LATER: nothing has changed.
+ */
 uint8_t recv_place(struct transport *tp, struct qp *qp, const uint8_t *data, uint32_t len, uint8_t *verr);
 /** Complete the receive WQE. @p p: the last packet of the message, for the immediate and the solicited bit. */
 void recv_complete(struct transport *tp, struct qp *qp, uint8_t opcode, const struct wire_pkt *p);

@@ -4,6 +4,7 @@
  */
 #include "base/mark.h"
 #include "transport/cc/cc_priv.h"
+#include "transport/core/copy_priv.h"
 #include "transport/core/lend_priv.h"
 #include "transport/core/tx_priv.h"
 #include "transport/resp/recv_priv.h"
@@ -32,6 +33,57 @@ read_opens(struct transport *tp, const struct qp *qp, const struct tp_read *d, u
 	return mr_check_remote(tp->c.sh.mrs, d->rkey, pd, qp->qpn, UROCE_ACCESS_REMOTE_READ, va, len);
 }
 
+/*
+ * Have fetched what a READ asks for from @p off on. Of what is fetched beyond the packet that is due, only what is permitted when its packet is due is
+ * sent. @return false: there is no room for more.
+ */
+static bool
+fetch_rest(struct tp_copy_job *job, const struct tp_res *r, const struct mr *mr, uint64_t va, uint32_t off)
+{
+	uint64_t room = mr->length - (va - mr->iova);
+
+	return copy_add(job, r->psn, off, mr, va, (uint32_t)RTE_MIN((uint64_t)(r->length - off), room));
+}
+
+/* The same for the READs that came after it. */
+static void
+fetch_next(struct transport *tp, struct qp *qp, struct tp_copy_job *job, const struct tp_res *r)
+{
+	for (uint32_t n = 1; n < qp->resp.res_max; n++) {
+		uint32_t i = (uint32_t)((r - qp->resp.res) + n) % qp->resp.res_max;
+		const struct tp_res *next = &qp->resp.res[i];
+		uint64_t va = qp->resp.reads[i].va;
+		struct mr *mr;
+
+		if ((qp->resp.pending >> i & 1) == 0 || next->atomic || next->placed || next->length == 0)
+			return;
+		mr = read_opens(tp, qp, &qp->resp.reads[i], &va, next->length);
+		if (mr == NULL || mr->host != NULL || !fetch_rest(job, next, mr, va, 0))
+			return;
+	}
+}
+
+/* mr_read() for a region that isn't mapped in one piece. @return 0, EFAULT or COPY_LATER. */
+static __rte_noinline int
+read_pieces(struct transport *tp, struct qp *qp, const struct tp_res *r, struct mr *mr, uint64_t va, uint32_t off, uint8_t *dst,
+	    uint32_t len)
+{
+	struct tp_copy_job *job;
+	int rc;
+
+	if (tp->c.copy == NULL || !mr_is_remote(mr, va, len))
+		return mr_read(mr, va, dst, len);
+	rc = copy_fetched(qp, COPY_READ, r->psn, off, dst, len);
+	if (rc != ENOENT)
+		return rc;
+	job = copy_begin(tp, qp, COPY_READ, r->psn);
+	if (job == NULL)
+		return COPY_LATER;
+	if (fetch_rest(job, r, mr, va, off))
+		fetch_next(tp, qp, job, r);
+	return copy_fetch(tp, job);
+}
+
 /* Send one packet of a READ response: of what was requested again, else the next one. */
 static enum sent
 send_read_response(struct transport *tp, struct qp *qp, const struct tp_res *r, struct tp_read *d)
@@ -47,6 +99,7 @@ send_read_response(struct transport *tp, struct qp *qp, const struct tp_res *r, 
 	struct wire_bth b = response_bth(qp, opcode, psn);
 	struct tp_out o;
 	struct mr *mr;
+	int rc;
 
 	if ((unlikely(qp->req.cc != NULL) && !cc_may_send(tp, qp)) || !tp_begin(tp, qp, b.opcode, &o))
 		return SENT_LATER;
@@ -54,10 +107,13 @@ send_read_response(struct transport *tp, struct qp *qp, const struct tp_res *r, 
 		uint64_t va = d->va + off;
 
 		mr = read_opens(tp, qp, d, &va, len);
-		if (unlikely(mr == NULL || mr_read(mr, va, tp_payload(&o), len) != 0)) {
+		rc = unlikely(mr == NULL)	? EFAULT :
+		     likely(mr->host != NULL) ? mr_read(mr, va, tp_payload(&o), len) :
+						read_pieces(tp, qp, r, mr, va, off, tp_payload(&o), len);
+		if (unlikely(rc != 0)) {
 			MARK_UNIT("the memory of a READ is gone when its response is built", "unit/transport/rc_loss");
 			tp_mbuf_put(tp, o.m);
-			return SENT_GONE;
+			return rc == COPY_LATER ? SENT_LATER : SENT_GONE;
 		}
 	}
 	if (o.op->flags & WIRE_F_AETH)

@@ -9,7 +9,7 @@
 #ifndef UROCE_TP_RESP_H
 #define UROCE_TP_RESP_H
 
-#include "transport/core/types_priv.h"
+#include "transport/core/copy_priv.h"
 
 /* ---- responder.c ---- */
 /** The QP goes to RESET: forget the connection. Lent memory must have been returned. */
@@ -17,13 +17,19 @@ void receiver_reset(struct qp *qp);
 void responder_reset(struct qp *qp);
 /** Handle a request packet for an RC QP that has passed the checks. */
 void responder_rx(struct transport *tp, struct qp *qp, const struct wire_pkt *p);
+/**
+ * epsn has moved while packets beyond a gap are held, or what one of them waited for is there: execute those that follow in order.
+ */
+void responder_drain(struct transport *tp, struct qp *qp);
 /** Send pending responses, then the ACK or NAK that is owed. @return packets sent, at most @p budget. */
 uint32_t responder_run(struct transport *tp, struct qp *qp, uint32_t budget);
-/** @return whether there is anything to be sent. */
+/** @return whether there is anything that can be sent. */
 static inline bool
 responder_busy(const struct qp *qp)
 {
-	return qp->resp.pending != 0 || qp->resp.reply != TP_REPLY_NONE;
+	if (qp->resp.pending != 0)
+		return !copy_runs(qp, COPY_READ);
+	return qp->resp.reply != TP_REPLY_NONE;
 }
 
 /* ---- nak.c ---- */
@@ -56,7 +62,7 @@ key_opens(struct transport *tp, const struct qp *qp, uint32_t rkey, uint32_t acc
  * (9.6.1.1.2).
  */
 bool message_continues(const struct qp *qp, const struct wire_pkt *p);
-/** Write a WRITE packet's payload to memory. @return 0, or the NAK syndrome with which an RC responder refuses it. */
+/** Write a WRITE packet's payload to memory. @return 0; the NAK syndrome with which an RC responder refuses it; or COPY_LATER. */
 uint8_t message_write(struct transport *tp, struct qp *qp, const struct wire_pkt *p);
 
 /* ---- read_atomic.c ---- */

@@ -4,6 +4,7 @@
  * beyond a gap.
  */
 #include "base/mark.h"
+#include "transport/core/copy_priv.h"
 #include "transport/core/qp_error_priv.h"
 #include "transport/core/reorder_priv.h"
 #include "transport/core/sched_priv.h"
@@ -64,14 +65,17 @@ receive_failed(struct transport *tp, struct qp *qp, uint8_t status, uint8_t verr
 /*
  * SEND_WITH_INV must be executed after everything that the peer requested before it (9.4.1.1.3): READs whose responses
  * are still to be built would find the rkey invalid. (If a response is lost it is too late; a program that wants to be
- * sure fences the SEND.) @return false: the responses can't be sent now; the packet is treated as lost.
+ * sure fences the SEND.) @return false: the responses can't be sent now; the peer has to send it again.
  */
 static bool
 reads_answered(struct transport *tp, struct qp *qp)
 {
 	if (qp->resp.pending != 0)
 		responder_run(tp, qp, TP_TX_MAX);
-	if (qp->resp.pending != 0) {
+	/* Memory that isn't mapped may take long: the peer shall wait without using up its retries. */
+	if (copy_runs(qp, COPY_READ)) {
+		responder_not_ready(tp, qp);
+	} else if (qp->resp.pending != 0) {
 		MARK_UNIT("a SEND_WITH_INV waits for READ responses that can't be sent", "unit/transport/limits");
 		responder_out_of_sequence(tp, qp, qp->rcv.epsn);
 	}
@@ -111,8 +115,10 @@ data_request(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 	if (f & WIRE_F_START)
 		qp->rcv.length = 0;
 	if (f & WIRE_F_SEND) {
-		tp->counters.rx_send_requests += (f & WIRE_F_START) != 0;
 		status = recv_place(tp, qp, p->payload, p->payload_bytes, &verr);
+		if (unlikely(status == COPY_LATER))
+			return;
+		tp->counters.rx_send_requests += (f & WIRE_F_START) != 0;
 		if (unlikely(status != 0))
 			nak = receive_failed(tp, qp, status, verr);
 		else if (unlikely(f & WIRE_F_IETH) && !invalidated(tp, qp, p))
@@ -120,6 +126,8 @@ data_request(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 	} else {
 		nak = message_write(tp, qp, p);
 	}
+	if (unlikely(nak == COPY_LATER))
+		return;
 	if (unlikely(nak != 0)) {
 		responder_refuse(tp, qp, nak, qp->rcv.epsn);
 		return;
@@ -248,9 +256,8 @@ execute_held(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 	execute(tp, qp, p);
 }
 
-/* epsn has moved while packets are held: execute those that follow in order. */
-static __rte_noinline void
-drain(struct transport *tp, struct qp *qp)
+void
+responder_drain(struct transport *tp, struct qp *qp)
 {
 	for (;;) {
 		const struct wire_pkt *p = reorder_next(tp, qp);
@@ -261,12 +268,20 @@ drain(struct transport *tp, struct qp *qp)
 		if (p == NULL)
 			break;
 		/* It stays held while it is executed; nothing else is added to the buffer meanwhile. */
+		copy_execute(qp, p);
 		execute_held(tp, qp, p);
 		/* The QP has gone to ERR. */
 		if (qp->rcv.reorder == NULL) {
 			MARK("a QP fails while it executes packets it held");
 			return;
 		}
+		/* It is executed again from here when its copy is done. */
+		if (unlikely(copy_stalled(qp))) {
+			qp->copy->in_reorder = true;
+			copy_waits(qp, p);
+			break;
+		}
+		copy_executed(tp, qp);
 		if (qp->rcv.epsn == psn) {
 			/* It could not be executed now; the peer will resend it. */
 			MARK("a packet that was held finds no receive");
@@ -290,8 +305,10 @@ responder_rx(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 		return;
 	}
 	execute(tp, qp, p);
-	if (unlikely(qp->rcv.reorder != NULL))
-		drain(tp, qp);
+	if (unlikely(qp->rcv.reorder != NULL) && !copy_stalled(qp)) {
+		copy_executed(tp, qp);
+		responder_drain(tp, qp);
+	}
 	if (unlikely(!tp->c.ports[qp->path.port].features.ack_coalescing) && qp->resp.reply == TP_REPLY_ACK &&
 	    qp->resp.pending == 0)
 		responder_run(tp, qp, TP_QP_BUDGET);

@@ -62,8 +62,12 @@ uc_rx(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 	if (f & WIRE_F_START)
 		qp->rcv.length = 0;
 	if (f & WIRE_F_SEND) {
-		tp->counters.rx_send_requests += (f & WIRE_F_START) != 0;
 		status = recv_place(tp, qp, p->payload, p->payload_bytes, &verr);
+		if (unlikely(status == COPY_LATER)) {
+			qp->rcv.epsn = p->bth.psn;
+			return;
+		}
+		tp->counters.rx_send_requests += (f & WIRE_F_START) != 0;
 		/* The rest is dropped too, and the receive waits for the next message (9.9.3, class D). */
 		if (status == UROCE_WC_LOC_LEN_ERR) {
 			tp->counters.resp_local_length_error++;
@@ -75,7 +79,10 @@ uc_rx(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 			qp_error(tp, qp, -1, TP_BECAUSE(RECEIVE, verr));
 			return;
 		}
-	} else if ((nak = message_write(tp, qp, p)) != 0) {
+	} else if ((nak = message_write(tp, qp, p)) == COPY_LATER) {
+		qp->rcv.epsn = p->bth.psn;
+		return;
+	} else if (nak != 0) {
 		/* UC has no NAKs: the peer doesn't learn of it. */
 		tp->counters.resp_invalid_requests += nak == WIRE_NAK_INV_REQ;
 		tp->counters.resp_remote_access_errors += nak == WIRE_NAK_REM_ACCESS;

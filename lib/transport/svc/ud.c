@@ -42,11 +42,13 @@ ud_rx(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 		tp->counters.resp_local_length_error++;
 		return;
 	}
-	tp->counters.rx_send_requests++;
 	make_grh(p, grh);
 	status = recv_place(tp, qp, grh, sizeof(grh), &verr);
 	if (status == 0)
 		status = recv_place(tp, qp, p->payload, p->payload_bytes, &verr);
+	if (unlikely(status == COPY_LATER))
+		return;
+	tp->counters.rx_send_requests++;
 	/* The program's own mistake: a bad lkey, or an SGE that it shortened after it had posted it. */
 	if (unlikely(status != 0)) {
 		recv_fail(tp, qp, status, verr);

@@ -148,6 +148,17 @@ transport_run(struct transport *tp, uint64_t now_ns)
 	return __atomic_load_n(&rec.work, __ATOMIC_RELAXED);
 }
 
+void
+transport_copied(struct transport *tp, struct mem_job *job, uint64_t now_ns)
+{
+}
+
+uint32_t
+transport_copies(const struct transport *tp)
+{
+	return 0;
+}
+
 bool
 transport_rest(struct transport *tp)
 {

@@ -6,6 +6,7 @@
 #include <rte_eal.h>
 #include <rte_mbuf.h>
 
+#include "mem/job.h"
 #include "pair.h"
 
 enum { PAIR_MBUFS = 8191, PAIR_BURST = 32, PAIR_SETTLE_MAX = 1000000 };
@@ -85,6 +86,34 @@ pair_new(void)
 	return pair_new_cc(&(struct tp_port_config){ .features = TP_FEATURES_ALL });
 }
 
+static bool
+on_copy(void *arg, struct mem_job *job, uint32_t left)
+{
+	struct host *h = arg;
+
+	if (h->no_copies || h->nb_copies == PAIR_MAX_COPIES)
+		return false;
+	job->fd = job->owner->mem_fd;
+	h->copies[h->nb_copies++] = job;
+	return true;
+}
+
+unsigned int
+host_copy(struct host *h, unsigned int n)
+{
+	unsigned int done = 0;
+
+	for (; done < n && h->nb_copies > 0; done++) {
+		struct mem_job *job = h->copies[0];
+
+		memmove(h->copies, h->copies + 1, --h->nb_copies * sizeof(h->copies[0]));
+		mem_job_run(job);
+		transport_copied(h->tp, job, h->pair->now);
+		pair_settle(h->pair);
+	}
+	return done;
+}
+
 struct pair *
 pair_new_cc(const struct tp_port_config *port)
 {
@@ -95,7 +124,7 @@ pair_new_cc(const struct tp_port_config *port)
 	p->mbufs_before = pair_mbufs_in_use();
 	for (unsigned int i = 0; i < 2; i++) {
 		struct host *h = &p->h[i];
-		struct transport_config c = { .nb_ports = 1, .event = on_event, .notify = on_completion, .arg = h };
+		struct transport_config c = { .nb_ports = 1, .event = on_event, .notify = on_completion, .copy = on_copy, .arg = h };
 
 		h->pair = p;
 		h->id = i;

@@ -23,6 +23,7 @@ enum {
 	PAIR_PD = 7,
 	PAIR_MAX_EVENTS = 32,
 	PAIR_MAX_LOG = 4096,
+	PAIR_MAX_COPIES = 64,
 	PAIR_MAX_ENDS = 16,
 	PAIR_NS = 1,
 	PAIR_US = 1000,
@@ -52,6 +53,9 @@ struct host {
 	struct shared sh;
 	struct tp_event events[PAIR_MAX_EVENTS];
 	unsigned int nb_events;
+	struct mem_job *copies[PAIR_MAX_COPIES]; /* that its transport wants made, the oldest first */
+	unsigned int nb_copies;
+	bool no_copies; /* it can't have any made now */
 };
 
 struct end_cq {
@@ -179,6 +183,9 @@ uint32_t host_group_ah(struct host *h, uint32_t pd, bool v6);
 /** The GID of that group. */
 const struct gid *pair_group(bool v6);
 void ud_to_rts(struct end *e, uint32_t qkey);
+
+/** Make the oldest copies, at most @p n, of memory that isn't mapped, and let everything happen. @return how many. */
+unsigned int host_copy(struct host *h, unsigned int n);
 
 struct mr *host_mr(struct host *h, void *buf, uint64_t len, uint32_t access);
 struct end_srq *srq_new(struct host *h, uint32_t depth, uint32_t max_sge);

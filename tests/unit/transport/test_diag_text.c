@@ -46,6 +46,7 @@ every_wait_is_explained(void **state)
 		{ REQ_WAIT_PACE, "pace", "the next packet in 5.0 us: 100 Mb/s" },
 		{ REQ_WAIT_RNR, "rnr timer", NULL },
 		{ REQ_WAIT_INFLIGHT, "wqes in flight", "3 WQEs are in flight, no more may be" },
+		{ REQ_WAIT_MEMORY, "memory", "RDMA_READ waits for memory of the program that can't be mapped" },
 		{ REQ_WAIT_DRAIN, "drain", "RDMA_READ waits until everything before it is complete" },
 	};
 	struct qp_view v = connected_view();

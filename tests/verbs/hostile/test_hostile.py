@@ -43,6 +43,8 @@ ROWS = {
     'events of rdma_cm into memory that never comes': ['events', 'cm'],
     'descriptors that never close': ['descriptors', '2'],
     'many descriptors that never close': ['descriptors', '253'],
+    'RDMA into memory that never comes': ['slow', 'never'],
+    'RDMA into memory whose page faults wait': ['slow', 'mprotect'],
     'other files of procfs in the place of memory': ['procmem'],
 }
 QUOTAS = {

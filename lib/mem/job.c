@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "mem/job.h"
+
+#include <unistd.h>
+
+#include "mem/mem.h"
+#include "mem/remote_priv.h"
+
+int
+remote_read(int fd, uint64_t va, uint8_t *dst, size_t len)
+{
+	while (len > 0) {
+		ssize_t n = pread(fd, dst, len, (off_t)va);
+
+		if (n <= 0) {
+			if (n < 0 && errno == EINTR)
+				continue;
+			return EFAULT;
+		}
+		va += (size_t)n;
+		dst += n;
+		len -= (size_t)n;
+	}
+	return 0;
+}
+
+int
+remote_write(int fd, uint64_t va, const uint8_t *src, size_t len)
+{
+	while (len > 0) {
+		ssize_t n = pwrite(fd, src, len, (off_t)va);
+
+		if (n <= 0) {
+			if (n < 0 && errno == EINTR)
+				continue;
+			return EFAULT;
+		}
+		va += (size_t)n;
+		src += n;
+		len -= (size_t)n;
+	}
+	return 0;
+}
+
+int
+remote_write_tail_last(int fd, uint64_t va, const uint8_t *src, size_t len)
+{
+	size_t body = len - mem_tail_bytes(va + len, len);
+	int rc = remote_write(fd, va, src, body);
+
+	return rc != 0 ? rc : remote_write(fd, va + body, src + body, len - body);
+}
+
+static int
+atomic_run(struct mem_job *job)
+{
+	bool swap = job->op == MEM_JOB_CMP_SWAP;
+	uint64_t va = job->pieces[0].va, was, now;
+	int rc = remote_read(job->fd, va, (uint8_t *)&was, sizeof(was));
+
+	if (rc != 0)
+		return rc;
+	now = swap ? (was == job->arg1 ? job->arg2 : was) : was + job->arg1;
+	job->old = was;
+	return now == was ? 0 : remote_write(job->fd, va, (const uint8_t *)&now, sizeof(now));
+}
+
+static int
+read_run(struct mem_job *job)
+{
+	uint8_t *to = job->data;
+	int rc = 0;
+
+	for (uint32_t i = 0; i < job->nb_pieces && rc == 0; i++) {
+		rc = remote_read(job->fd, job->pieces[i].va, to, job->pieces[i].length);
+		to += job->pieces[i].length;
+	}
+	return rc;
+}
+
+static int
+write_run(struct mem_job *job)
+{
+	const uint8_t *from = job->data;
+
+	for (; job->nb_done < job->nb_pieces; job->nb_done++) {
+		const struct mem_piece *p = &job->pieces[job->nb_done];
+		int rc = remote_write_tail_last(job->fd, p->va, from, p->length);
+
+		if (rc != 0)
+			return rc;
+		from += p->length;
+	}
+	return 0;
+}
+
+void
+mem_job_run(struct mem_job *job)
+{
+	if (!mem_job_begin(job))
+		job->rc = ECANCELED;
+	else if (job->op == MEM_JOB_READ)
+		job->rc = read_run(job);
+	else if (job->op == MEM_JOB_WRITE)
+		job->rc = write_run(job);
+	else
+		job->rc = atomic_run(job);
+}

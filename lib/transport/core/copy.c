@@ -1,0 +1,587 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "transport/core/copy_priv.h"
+#include "transport/core/sched_priv.h"
+#include "transport/core/share_priv.h"
+
+static struct tp_copy *
+copy_of(struct transport *tp, struct qp *qp)
+{
+	struct tp_copy *c = qp->copy;
+
+	if (c != NULL)
+		return c;
+	c = pool_get(&tp->copy_parts);
+	if (c == NULL)
+		return NULL;
+	memset(c, 0, sizeof(*c));
+	STAILQ_INIT(&c->held);
+	c->qp = qp;
+	qp->copy = c;
+	return c;
+}
+
+/* ---- Jobs ---- */
+/* @return a job in the slot of @p role, in place of what is there; NULL: none is left. */
+static struct tp_copy_job *
+job_get(struct transport *tp, struct qp *qp, enum copy_role role)
+{
+	struct tp_copy *c = copy_of(tp, qp);
+	struct tp_copy_job *job;
+
+	if (unlikely(c == NULL)) {
+		tp->counters.copy_no_room++;
+		return NULL;
+	}
+	job = c->slots[role].job;
+	c->slots[role].ready = false;
+	if (job == NULL)
+		job = pool_get(&tp->copy_jobs);
+	c->slots[role].job = job;
+	if (unlikely(job == NULL)) {
+		tp->counters.copy_no_room++;
+		return NULL;
+	}
+	job->qp = qp;
+	job->role = role;
+	job->nb_parts = 0;
+	job->sealed = false;
+	job->m.nb_pieces = job->m.nb_done = 0;
+	job->m.length = 0;
+	job->m.data = job->data;
+	job->m.owner = NULL;
+	return job;
+}
+
+static void
+job_free(struct transport *tp, struct tp_copy_slot *s)
+{
+	pool_put(&tp->copy_jobs, s->job);
+	s->job = NULL;
+}
+
+/* Hand the job over. @return false: it can't be now. */
+static bool
+job_start(struct transport *tp, struct tp_copy_job *job)
+{
+	struct tp_copy_slot *s = &job->qp->copy->slots[job->role];
+
+	job->m.rc = 0;
+	atomic_store_explicit(&job->m.state, MEM_JOB_WAITS, memory_order_relaxed);
+	job->deadline_ns = tp->now_ns + TP_COPY_DEADLINE_NS;
+	s->running = true;
+	TAILQ_INSERT_TAIL(&tp->copies, job, link);
+	tp->nb_copies++;
+	if (unlikely(!tp->c.copy(tp->c.arg, &job->m, pool_left(&tp->copy_jobs) + 1))) {
+		TAILQ_REMOVE(&tp->copies, job, link);
+		tp->nb_copies--;
+		s->running = false;
+		job_free(tp, s);
+		tp->counters.copy_no_room++;
+		return false;
+	}
+	tp->counters.copies++;
+	share_charge(job->qp, job->m.length);
+	return true;
+}
+
+/* Nobody waits for the running job of a slot any more. */
+static void
+abandon(struct transport *tp, struct tp_copy_slot *s)
+{
+	TAILQ_REMOVE(&tp->copies, s->job, link);
+	s->job->qp = NULL;
+	mem_job_cut(&s->job->m);
+	s->job = NULL;
+	s->running = false;
+}
+
+void
+copy_drop(struct transport *tp, struct qp *qp, enum copy_role role)
+{
+	struct tp_copy_slot *s = &qp->copy->slots[role];
+
+	s->ready = false;
+	if (s->running)
+		abandon(tp, s);
+	else if (s->job != NULL)
+		job_free(tp, s);
+}
+
+/* ---- Received packets ---- */
+static void
+block(struct transport *tp, struct tp_copy *c)
+{
+	c->blocked = true;
+	TAILQ_INSERT_TAIL(&tp->blocked, c, link);
+	tp->nb_blocked++;
+}
+
+static void
+unblock(struct transport *tp, struct tp_copy *c)
+{
+	if (c->blocked) {
+		c->blocked = false;
+		TAILQ_REMOVE(&tp->blocked, c, link);
+		tp->nb_blocked--;
+	}
+	if (c->fresh) {
+		c->fresh = false;
+		TAILQ_REMOVE(&tp->fresh, c, link);
+		tp->nb_fresh--;
+	}
+}
+
+struct qp *
+copy_unblock(struct transport *tp)
+{
+	struct tp_copy *c = TAILQ_FIRST(&tp->blocked);
+
+	if (c == NULL)
+		return NULL;
+	unblock(tp, c);
+	return c->qp;
+}
+
+struct qp *
+copy_fresh(struct transport *tp)
+{
+	struct tp_copy *c = TAILQ_FIRST(&tp->fresh);
+
+	return c != NULL ? c->qp : NULL;
+}
+
+void
+copy_start(struct transport *tp, struct qp *qp)
+{
+	struct tp_copy *c = qp->copy;
+
+	unblock(tp, c);
+	if (unlikely(!job_start(tp, c->slots[COPY_RX].job)))
+		block(tp, c);
+}
+
+/*
+ * What a packet needs to wait for a copy. An atomic whose packet were lost after it had been executed would be executed twice.
+ * @return NULL: there is no room. The packet waits for it, or is lost before anything has happened.
+ */
+static struct tp_copy_job *
+rx_job_get(struct transport *tp, struct qp *qp)
+{
+	struct tp_copy *c = copy_of(tp, qp);
+	struct tp_copy_job *job;
+
+	if (c != NULL && c->spare == NULL)
+		c->spare = pool_get(&tp->copy_pkts);
+	if (c == NULL || c->spare == NULL) {
+		tp->counters.copy_no_room++;
+		return NULL;
+	}
+	/* What this packet had written before is done with. */
+	c->done = c->at;
+	c->first = 0;
+	job = job_get(tp, qp, COPY_RX);
+	if (unlikely(job == NULL))
+		block(tp, c);
+	return job;
+}
+
+/* Have the job started at the end of the turn, when more packets have come. */
+static int
+rx_job_ready(struct transport *tp, struct tp_copy_job *job, enum mem_job_op op)
+{
+	struct tp_copy *c = job->qp->copy;
+
+	job->m.op = op;
+	c->fresh = true;
+	TAILQ_INSERT_TAIL(&tp->fresh, c, link);
+	tp->nb_fresh++;
+	return COPY_LATER;
+}
+
+/* @return false: there is no room for it in the job. */
+static bool
+rx_part(struct tp_copy_job *job, const struct wire_pkt *pkt, const struct mr *mr, uint64_t va, uint32_t len)
+{
+	uint64_t at = mr->addr + (va - mr->iova);
+	struct mem_job *m = &job->m;
+	struct mem_piece *last = m->nb_pieces > 0 ? &m->pieces[m->nb_pieces - 1] : NULL;
+
+	if (job->nb_parts == RTE_DIM(job->parts) || len > TP_COPY_BYTES - m->length || (m->owner != NULL && m->owner != mr->owner))
+		return false;
+	if (last == NULL || job->sealed || last->va + last->length != at) {
+		if (m->nb_pieces == RTE_DIM(m->pieces))
+			return false;
+		m->pieces[m->nb_pieces++] = (struct mem_piece){ .va = at };
+		last = &m->pieces[m->nb_pieces - 1];
+		job->sealed = false;
+	}
+	job->parts[job->nb_parts++] =
+		(struct tp_copy_part){ .pkt = pkt, .va = at, .length = len, .at = (uint32_t)(last - m->pieces) };
+	m->owner = mr->owner;
+	m->length += len;
+	last->length += len;
+	return true;
+}
+
+/*
+ * The next access of the packet being executed.
+ * @return 0: it is done; EFAULT: it has failed; ENOENT: it has to be done.
+ */
+static int
+access_done(struct transport *tp, struct qp *qp, const struct mr *mr, uint64_t va, uint32_t len)
+{
+	struct tp_copy *c = qp->copy;
+	struct tp_copy_slot *s;
+	uint32_t i;
+
+	if (c == NULL)
+		return ENOENT;
+	if (c->at < c->done) {
+		c->at++;
+		return 0;
+	}
+	s = &c->slots[COPY_RX];
+	if (!s->ready)
+		return ENOENT;
+	i = c->first + c->at - c->done;
+	if (s->job != NULL && i < s->job->nb_parts) {
+		const struct tp_copy_part *p = &s->job->parts[i];
+
+		/* The program may have changed where it wants to have it. */
+		if (p->pkt == c->now && p->va == mr->addr + (va - mr->iova) && p->length == len &&
+		    (s->rc == 0 || p->at <= s->job->m.nb_done)) {
+			c->at++;
+			return s->rc != 0 && p->at == s->job->m.nb_done ? s->rc : 0;
+		}
+	} else if (s->job == NULL && s->rc != 0) {
+		s->ready = false;
+		return s->rc;
+	}
+	copy_drop(tp, qp, COPY_RX);
+	return ENOENT;
+}
+
+/* What a packet that isn't executed yet will write. @return 0; EFAULT: it can't be planned. */
+static int
+plan_write(struct qp *qp, struct mr *mr, uint64_t va, const uint8_t *data, uint32_t len)
+{
+	struct tp_copy *c = qp->copy;
+	struct tp_copy_job *job = c->slots[COPY_RX].job;
+	uint32_t at = job->m.length;
+
+	if (c->mode == COPY_SKIP)
+		return 0;
+	if (mr->host != NULL || !mr_is_remote(mr, va, len) || !rx_part(job, c->now, mr, va, len))
+		return EFAULT;
+	memcpy(job->data + at, data, len);
+	return 0;
+}
+
+int
+copy_write(struct transport *tp, struct qp *qp, struct mr *mr, uint64_t va, const uint8_t *data, uint32_t len)
+{
+	struct tp_copy_job *job;
+	int rc;
+
+	if (qp->copy != NULL && qp->copy->mode != COPY_EXECUTE)
+		return plan_write(qp, mr, va, data, len);
+	if (tp->c.copy == NULL || !mr_is_remote(mr, va, len))
+		return mr_write(mr, va, data, len);
+	rc = access_done(tp, qp, mr, va, len);
+	if (rc != ENOENT)
+		return rc;
+	job = rx_job_get(tp, qp);
+	if (unlikely(job == NULL))
+		return COPY_LATER;
+	rx_part(job, qp->copy->now, mr, va, len);
+	memcpy(job->data, data, len);
+	return rx_job_ready(tp, job, MEM_JOB_WRITE);
+}
+
+int
+copy_atomic(struct transport *tp, struct qp *qp, struct mr *mr, uint64_t va, enum mr_atomic_op op, uint64_t arg1, uint64_t arg2,
+	    uint64_t *old)
+{
+	struct tp_copy_job *job;
+	int rc;
+
+	if (likely(mr->host != NULL) || tp->c.copy == NULL || !mr_is_remote(mr, va, sizeof(uint64_t)))
+		return mr_atomic(mr, va, op, arg1, arg2, old);
+	rc = access_done(tp, qp, mr, va, sizeof(uint64_t));
+	if (rc == 0)
+		*old = qp->copy->old;
+	if (rc != ENOENT)
+		return rc;
+	job = rx_job_get(tp, qp);
+	if (unlikely(job == NULL))
+		return COPY_LATER;
+	rx_part(job, qp->copy->now, mr, va, sizeof(uint64_t));
+	job->m.arg1 = arg1;
+	job->m.arg2 = arg2;
+	return rx_job_ready(tp, job, op == MR_CMP_SWAP ? MEM_JOB_CMP_SWAP : MEM_JOB_FETCH_ADD);
+}
+
+void
+copy_waits(struct qp *qp, const struct wire_pkt *p)
+{
+	struct tp_copy_job *job = qp->copy->slots[COPY_RX].job;
+
+	if (job != NULL && job->nb_parts > 0 && job->parts[0].pkt == NULL)
+		job->parts[0].pkt = p;
+}
+
+void
+copy_executed(struct transport *tp, struct qp *qp)
+{
+	struct tp_copy *c = qp->copy;
+	struct tp_copy_slot *s;
+
+	if (c == NULL)
+		return;
+	s = &c->slots[COPY_RX];
+	if (s->job != NULL && s->ready) {
+		while (c->first < s->job->nb_parts && s->job->parts[c->first].pkt == c->now)
+			c->first++;
+		if (c->first == s->job->nb_parts)
+			copy_drop(tp, qp, COPY_RX);
+	} else if (s->job == NULL) {
+		s->ready = false;
+	}
+	c->done = c->at = 0;
+	c->now = NULL;
+}
+
+static void
+repoint(struct tp_copy_pkt *k, const struct wire_pkt *p)
+{
+	const uint8_t *from = p->l2;
+
+	k->p.l2 = k->bytes;
+	k->p.l3 = k->bytes + (p->l3 - from);
+	k->p.bthp = k->bytes + (p->bthp - from);
+	k->p.payload = k->bytes + (p->payload - from);
+}
+
+/*
+ * A QP may hold as many packets as are left for others, so that QPs whose memory never comes, however many they are, can't take all of
+ * the pool.
+ */
+void
+copy_hold(struct transport *tp, struct qp *qp, uint16_t port, const struct wire_pkt *p, bool first)
+{
+	uint64_t bytes = (uint64_t)(p->payload - p->l2) + p->payload_bytes;
+	struct tp_copy *c = qp->copy;
+	struct tp_copy_pkt *k;
+
+	UROCE_ASSERT(!first || (c->nb_held == 0 && c->spare != NULL));
+	if (!first && (bytes > sizeof(k->bytes) || c->nb_held >= TP_COPY_HELD || c->nb_held >= pool_left(&tp->copy_pkts))) {
+		tp->counters.rx_copy_dropped++;
+		return;
+	}
+	UROCE_ASSERT(bytes <= sizeof(k->bytes));
+	k = first ? c->spare : pool_get(&tp->copy_pkts);
+	c->spare = first ? NULL : c->spare;
+	k->p = *p;
+	k->port = port;
+	memcpy(k->bytes, p->l2, bytes);
+	repoint(k, p);
+	k->admitted = first;
+	STAILQ_INSERT_TAIL(&c->held, k, link);
+	c->nb_held++;
+	if (first)
+		copy_waits(qp, &k->p);
+	tp->counters.rx_copy_held++;
+}
+
+struct tp_copy_pkt *
+copy_take(struct qp *qp)
+{
+	struct tp_copy_pkt *k = qp->copy != NULL ? STAILQ_FIRST(&qp->copy->held) : NULL;
+
+	if (k == NULL)
+		return NULL;
+	STAILQ_REMOVE_HEAD(&qp->copy->held, link);
+	qp->copy->nb_held--;
+	return k;
+}
+
+void
+copy_untake(struct qp *qp, struct tp_copy_pkt *k)
+{
+	k->admitted = true;
+	STAILQ_INSERT_HEAD(&qp->copy->held, k, link);
+	qp->copy->nb_held++;
+}
+
+void
+copy_put(struct transport *tp, struct tp_copy_pkt *k)
+{
+	pool_put(&tp->copy_pkts, k);
+}
+
+static void
+drop_held(struct transport *tp, struct qp *qp)
+{
+	struct tp_copy_pkt *k;
+
+	while ((k = copy_take(qp)) != NULL) {
+		tp->counters.rx_copy_dropped++;
+		copy_put(tp, k);
+	}
+	qp->copy->in_reorder = false;
+	unblock(tp, qp->copy);
+}
+
+/* ---- Bytes to send ---- */
+int
+copy_fetched(const struct qp *qp, enum copy_role role, uint32_t key, uint32_t off, uint8_t *dst, uint32_t len)
+{
+	const struct tp_copy_slot *s;
+
+	if (qp->copy == NULL)
+		return ENOENT;
+	s = &qp->copy->slots[role];
+	if (s->running)
+		return COPY_LATER;
+	if (!s->ready)
+		return ENOENT;
+	if (s->rc != 0)
+		return s->key == key ? s->rc : ENOENT;
+	for (uint32_t i = 0; i < s->job->nb_parts; i++) {
+		const struct tp_copy_part *p = &s->job->parts[i];
+
+		if (p->key != key || off < p->off || (uint64_t)off + len > (uint64_t)p->off + p->length)
+			continue;
+		memcpy(dst, s->job->data + p->at + (off - p->off), len);
+		return 0;
+	}
+	return ENOENT;
+}
+
+struct tp_copy_job *
+copy_begin(struct transport *tp, struct qp *qp, enum copy_role role, uint32_t key)
+{
+	struct tp_copy_job *job = job_get(tp, qp, role);
+
+	if (job != NULL)
+		qp->copy->slots[role].key = key;
+	return job;
+}
+
+bool
+copy_add(struct tp_copy_job *job, uint32_t key, uint32_t off, const struct mr *mr, uint64_t va, uint32_t len)
+{
+	struct tp_copy_part *last = job->nb_parts > 0 ? &job->parts[job->nb_parts - 1] : NULL;
+	uint64_t at = mr->addr + (va - mr->iova);
+	struct mem_job *m = &job->m;
+
+	len = RTE_MIN(len, TP_COPY_BYTES - m->length);
+	if (len == 0 || m->nb_pieces == RTE_DIM(m->pieces) || job->nb_parts == RTE_DIM(job->parts) ||
+	    (m->owner != NULL && m->owner != mr->owner))
+		return false;
+	if (m->nb_pieces > 0 && m->pieces[m->nb_pieces - 1].va + m->pieces[m->nb_pieces - 1].length == at)
+		m->pieces[m->nb_pieces - 1].length += len;
+	else
+		m->pieces[m->nb_pieces++] = (struct mem_piece){ .va = at, .length = len };
+	if (last != NULL && last->key == key && last->off + last->length == off)
+		last->length += len;
+	else
+		job->parts[job->nb_parts++] = (struct tp_copy_part){ .key = key, .off = off, .length = len, .at = m->length };
+	m->owner = mr->owner;
+	m->length += len;
+	return m->length < TP_COPY_BYTES;
+}
+
+int
+copy_fetch(struct transport *tp, struct tp_copy_job *job)
+{
+	job->m.op = MEM_JOB_READ;
+	job_start(tp, job);
+	return COPY_LATER;
+}
+
+/* ---- Ends ---- */
+void
+copy_stop(struct transport *tp, struct qp *qp)
+{
+	struct tp_copy_slot *rx;
+
+	if (qp->copy == NULL)
+		return;
+	rx = &qp->copy->slots[COPY_RX];
+	drop_held(tp, qp);
+	copy_drop(tp, qp, COPY_SEND);
+	/* What has begun goes on, and the program must not get its buffers back before it has ended. */
+	if (!rx->running)
+		copy_drop(tp, qp, COPY_RX);
+	else if (mem_job_cut(&rx->job->m))
+		abandon(tp, rx);
+}
+
+void
+copy_end(struct transport *tp, struct qp *qp)
+{
+	if (qp->copy == NULL)
+		return;
+	drop_held(tp, qp);
+	for (int i = 0; i < COPY_ROLES; i++)
+		copy_drop(tp, qp, i);
+	if (qp->copy->spare != NULL)
+		pool_put(&tp->copy_pkts, qp->copy->spare);
+	pool_put(&tp->copy_parts, qp->copy);
+	qp->copy = NULL;
+}
+
+void
+copy_rest(struct transport *tp, struct qp *qp)
+{
+	const struct tp_copy *c = qp->copy;
+
+	if (c == NULL || c->nb_held != 0 || c->blocked || c->fresh)
+		return;
+	for (int i = 0; i < COPY_ROLES; i++)
+		if (c->slots[i].running)
+			return;
+	copy_end(tp, qp);
+}
+
+struct qp *
+copy_finish(struct transport *tp, struct mem_job *m)
+{
+	struct tp_copy_job *job = container_of(m, struct tp_copy_job, m);
+	struct qp *qp = job->qp;
+	struct tp_copy_slot *s;
+
+	tp->nb_copies--;
+	if (qp == NULL) {
+		pool_put(&tp->copy_jobs, job);
+		return NULL;
+	}
+	s = &qp->copy->slots[job->role];
+	TAILQ_REMOVE(&tp->copies, job, link);
+	s->running = false;
+	s->rc = m->rc;
+	s->ready = m->rc != ECANCELED;
+	qp->copy->old = m->old;
+	if (m->rc == ECANCELED || (m->rc != 0 && job->role != COPY_RX))
+		job_free(tp, s);
+	return qp;
+}
+
+struct qp *
+copy_overdue(struct transport *tp)
+{
+	struct tp_copy_job *job = TAILQ_FIRST(&tp->copies);
+	enum copy_role role;
+	struct qp *qp;
+
+	if (job == NULL || tp->now_ns < job->deadline_ns)
+		return NULL;
+	qp = job->qp;
+	role = job->role;
+	tp->counters.copy_timeouts++;
+	abandon(tp, &qp->copy->slots[role]);
+	qp->copy->slots[role].rc = EFAULT;
+	qp->copy->slots[role].ready = true;
+	return qp;
+}

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "transport/core/copy_priv.h"
+#include "transport/core/reorder_priv.h"
+#include "transport/pools_priv.h"
+#include "transport/req/scoreboard_priv.h"
+
+int
+pools_create(struct transport *tp)
+{
+	const struct tp_pool_sizes *n = &tp->c.pools;
+
+	if (pool_init(&tp->inflight_blocks, TP_INFLIGHT_MAX * sizeof(struct tp_swqe), n->inflight_blocks) != 0 ||
+	    pool_init(&tp->read_blocks, UROCE_MAX_RD_ATOMIC * sizeof(struct tp_read), n->read_blocks) != 0 ||
+	    pool_init(&tp->sge_blocks, UROCE_MAX_SGE * sizeof(struct ring_sge), n->sge_blocks) != 0 ||
+	    pool_init(&tp->scoreboards, sizeof(struct tp_scoreboard), n->scoreboards) != 0 ||
+	    pool_init(&tp->reorders, sizeof(struct tp_reorder), n->reorders) != 0 ||
+	    pool_init(&tp->reorder_pkts, sizeof(struct tp_reorder_pkt), n->reorder_pkts) != 0)
+		return ENOMEM;
+	if (tp->c.copy == NULL)
+		return 0;
+	if (pool_init(&tp->copy_parts, sizeof(struct tp_copy), TP_COPY_PARTS) != 0 ||
+	    pool_init(&tp->copy_jobs, sizeof(struct tp_copy_job), n->copy_jobs) != 0 ||
+	    pool_init(&tp->copy_pkts, sizeof(struct tp_copy_pkt), n->copy_pkts) != 0)
+		return ENOMEM;
+	return 0;
+}
+
+void
+pools_default(struct tp_pool_sizes *n)
+{
+	n->inflight_blocks = n->inflight_blocks != 0 ? n->inflight_blocks : TP_INFLIGHT_BLOCKS;
+	n->read_blocks = n->read_blocks != 0 ? n->read_blocks : TP_READ_BLOCKS;
+	n->sge_blocks = n->sge_blocks != 0 ? n->sge_blocks : TP_SGE_BLOCKS;
+	n->scoreboards = n->scoreboards != 0 ? n->scoreboards : TP_SCOREBOARDS;
+	n->reorders = n->reorders != 0 ? n->reorders : TP_SCOREBOARDS;
+	n->reorder_pkts = n->reorder_pkts != 0 ? n->reorder_pkts : TP_REORDER_PKTS;
+	n->copy_jobs = n->copy_jobs != 0 ? n->copy_jobs : TP_COPY_JOBS;
+	n->copy_pkts = n->copy_pkts != 0 ? n->copy_pkts : TP_COPY_PKTS;
+}
+
+void
+pools_destroy(struct transport *tp)
+{
+	pool_fini(&tp->inflight_blocks);
+	pool_fini(&tp->read_blocks);
+	pool_fini(&tp->sge_blocks);
+	pool_fini(&tp->scoreboards);
+	pool_fini(&tp->reorders);
+	pool_fini(&tp->reorder_pkts);
+	pool_fini(&tp->copy_parts);
+	pool_fini(&tp->copy_jobs);
+	pool_fini(&tp->copy_pkts);
+}
