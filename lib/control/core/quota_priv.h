@@ -19,6 +19,7 @@ struct user {
 	uid_t uid;
 	uint32_t sessions;
 	uint64_t used[QUOTAS];
+	uint32_t opening; /**< files open for MRs that are being made */
 	struct limit_rate connects;
 	uint32_t logged;     /**< a bit for each kind of which the log has said that the user has reached its limit */
 	bool logged_session; /**< the same for sessions */
