@@ -2,7 +2,6 @@
 /* The daemon's side of the broker: starting it, asking it, ending it. */
 #include <errno.h>
 #include <poll.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -18,7 +17,7 @@ enum {
 };
 
 long
-broker_receive(int sock, void *data, size_t bytes, int *fds, unsigned int *nb_fds)
+broker_receive(int sock, int flags, void *data, size_t bytes, int *fds, unsigned int *nb_fds)
 {
 	char space[CMSG_SPACE(SHARED_BATCH * sizeof(int))] __attribute__((aligned(8)));
 	struct iovec iov = { .iov_base = data, .iov_len = bytes };
@@ -27,7 +26,7 @@ broker_receive(int sock, void *data, size_t bytes, int *fds, unsigned int *nb_fd
 	ssize_t got;
 
 	do
-		got = recvmsg(sock, &msg, MSG_CMSG_CLOEXEC);
+		got = recvmsg(sock, &msg, flags | MSG_CMSG_CLOEXEC);
 	while (got < 0 && errno == EINTR);
 	for (struct cmsghdr *c = got > 0 ? CMSG_FIRSTHDR(&msg) : NULL; c != NULL; c = CMSG_NXTHDR(&msg, c)) {
 		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
@@ -36,11 +35,14 @@ broker_receive(int sock, void *data, size_t bytes, int *fds, unsigned int *nb_fd
 		memcpy(fds, CMSG_DATA(c), n * sizeof(int));
 	}
 	*nb_fds = n;
-	return got > 0 && (msg.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0 ? -1 : (long)got;
+	if (got <= 0 || (msg.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) == 0)
+		return (long)got;
+	errno = (msg.msg_flags & MSG_TRUNC) != 0 ? EMSGSIZE : EMFILE;
+	return -1;
 }
 
 int
-broker_send(int sock, const void *data, size_t bytes, const int *fds, unsigned int nb_fds)
+broker_send(int sock, int flags, const void *data, size_t bytes, const int *fds, unsigned int nb_fds)
 {
 	char space[CMSG_SPACE(SHARED_BATCH * sizeof(int))] __attribute__((aligned(8))) = { 0 };
 	struct iovec iov = { .iov_base = (void *)(uintptr_t)data, .iov_len = bytes };
@@ -56,7 +58,7 @@ broker_send(int sock, const void *data, size_t bytes, const int *fds, unsigned i
 		c->cmsg_len = CMSG_LEN(nb_fds * sizeof(int));
 		memcpy(CMSG_DATA(c), fds, nb_fds * sizeof(int));
 	}
-	return sendmsg(sock, &msg, MSG_NOSIGNAL) == (ssize_t)bytes ? 0 : errno;
+	return sendmsg(sock, &msg, flags | MSG_NOSIGNAL) == (ssize_t)bytes ? 0 : errno;
 }
 
 struct broker *
@@ -71,8 +73,9 @@ broker_start(void)
 		free(b);
 		return NULL;
 	}
-	pthread_mutex_init(&b->lock, NULL);
 	b->sock = sock[0];
+	for (unsigned int i = 0; i < BROKER_LINES_MAX; i++)
+		b->lines[i].sock = -1;
 	b->pid = fork();
 	if (b->pid == 0) {
 		close(sock[0]);
@@ -86,68 +89,24 @@ broker_start(void)
 	return NULL;
 }
 
-/** Without an answer in time the broker is given up: a later answer would be taken for that to another question. */
-static void
-give_up(struct broker *b, const char *why)
-{
-	fprintf(stderr, "uroced: the broker %s: shared memory of programs is copied by the kernel from now on\n", why);
-	close(b->sock);
-	b->sock = -1;
-}
-
-/** @return the number of @p fds received, or -1. */
+/** Say something before the broker is sealed, and wait for the answer. @param fd  Goes with it, or -1. @return 0 or an errno value. */
 static int
-exchange(struct broker *b, const struct broker_req *q, const int *send_fds, unsigned int nb_send, struct broker_rsp *r, int *fds)
+tell(struct broker *b, const struct broker_req *q, int fd)
 {
 	struct pollfd p = { .fd = b->sock, .events = POLLIN };
-	unsigned int nb = SHARED_BATCH;
-	int rc = -1;
+	unsigned int nb = 0;
+	struct broker_rsp r;
+	int rc;
 
-	if (broker_send(b->sock, q, sizeof(*q), send_fds, nb_send) != 0) {
-		/* ETOOMANYREFS, ENOMEM: this question failed, nothing was sent. */
-		if (errno == EPIPE || errno == ECONNRESET)
-			give_up(b, "has ended");
-		return -1;
-	}
+	rc = broker_send(b->sock, 0, q, sizeof(*q), &fd, fd >= 0 ? 1 : 0);
+	if (rc != 0)
+		return rc;
 	do
 		rc = poll(&p, 1, ANSWER_MS);
 	while (rc < 0 && errno == EINTR);
-	if (rc != 1) {
-		give_up(b, "doesn't answer");
-		return -1;
-	}
-	if (broker_receive(b->sock, r, sizeof(*r), fds, &nb) == (long)sizeof(*r) && r->nb_fds == nb)
-		return (int)nb;
-	for (unsigned int i = 0; i < nb; i++)
-		close(fds[i]);
-	give_up(b, "has ended");
-	return -1;
-}
-
-/** Ask the broker. @return the number of @p fds received, or -1: there is no answer. */
-static int
-ask(struct broker *b, const struct broker_req *q, const int *send_fds, unsigned int nb_send, struct broker_rsp *r, int *fds)
-{
-	int nb = -1;
-
-	pthread_mutex_lock(&b->lock);
-	if (b->sock >= 0)
-		nb = exchange(b, q, send_fds, nb_send, r, fds);
-	pthread_mutex_unlock(&b->lock);
-	return nb;
-}
-
-/** A question without descriptors in it or its answer. @return 0 or an errno value. */
-static int
-tell(struct broker *b, const struct broker_req *q)
-{
-	int fds[SHARED_BATCH], nb;
-	struct broker_rsp r;
-
-	nb = ask(b, q, NULL, 0, &r, fds);
-	for (int i = 0; i < nb; i++)
-		close(fds[i]);
-	return nb < 0 ? EPIPE : r.rc;
+	if (rc != 1)
+		return ETIMEDOUT;
+	return broker_receive(b->sock, 0, &r, sizeof(r), NULL, &nb) == (long)sizeof(r) ? r.rc : EPIPE;
 }
 
 int
@@ -158,7 +117,7 @@ broker_remove_at_end(struct broker *b, const char *path)
 	if (strlen(path) >= sizeof(q.path))
 		return ENAMETOOLONG;
 	strcpy(q.path, path);
-	return tell(b, &q);
+	return tell(b, &q, -1);
 }
 
 int
@@ -166,7 +125,7 @@ broker_detach_at_end(struct broker *b, uint32_t ifindex)
 {
 	struct broker_req q = { .op = BROKER_DETACH, .ifindex = ifindex };
 
-	return tell(b, &q);
+	return tell(b, &q, -1);
 }
 
 int
@@ -174,73 +133,115 @@ broker_seal(struct broker *b, const struct identity *id, bool confined)
 {
 	struct broker_req q = { .op = BROKER_SEAL, .seal = { .id = *id, .confined = confined } };
 
-	return tell(b, &q);
+	return tell(b, &q, -1);
 }
 
-static void
-ask_process(void *arg, int sock, pid_t pid, int *dir, int *maps)
+/** Errors of the socket that don't mean its end: this question has failed, and nothing was sent. */
+static int
+ask(const struct broker_line *l, const struct broker_req *q, const int *fds, unsigned int nb_fds)
 {
-	struct broker_req q = { .op = BROKER_PROCESS };
-	int fds[SHARED_BATCH], nb;
-	struct broker_rsp r;
+	int rc = broker_send(l->sock, MSG_DONTWAIT, q, sizeof(*q), fds, nb_fds);
 
-	*dir = -1;
-	if (maps != NULL)
-		*maps = -1;
-	nb = ask(arg, &q, &sock, 1, &r, fds);
-	if (nb == 2) {
-		*dir = fds[0];
-		if (maps != NULL)
-			*maps = fds[1];
-		else
-			close(fds[1]);
-		return;
-	}
-	for (int i = 0; i < nb; i++)
-		close(fds[i]);
-	/* Its directory is open to everybody, its mappings are not. */
-	shared_process(pid, dir, NULL);
+	return rc == ECONNRESET ? EPIPE : rc;
 }
 
-static void
-ask_open(void *arg, int dir, int maps, const struct shared_range *ranges, unsigned int n, struct shared_file *out)
+static int
+ask_process(void *arg, uint64_t number, int sock)
 {
-	struct broker_req q = { .op = BROKER_OPEN, .n = n };
-	int fds[SHARED_BATCH], send_fds[BROKER_REQUEST_FDS] = { dir, maps }, nb;
-	bool used[SHARED_BATCH] = { false };
-	struct broker_rsp r;
+	struct broker_req q = { .op = BROKER_PROCESS, .number = number };
+
+	return ask(arg, &q, &sock, 1);
+}
+
+static int
+ask_open(void *arg, uint64_t number, int dir, int maps, const struct shared_range *ranges, unsigned int n)
+{
+	struct broker_req q = { .op = BROKER_OPEN, .number = number, .n = n };
+	const int fds[BROKER_REQUEST_FDS] = { dir, maps };
 
 	memcpy(q.ranges, ranges, n * sizeof(*ranges));
-	nb = ask(arg, &q, send_fds, BROKER_REQUEST_FDS, &r, fds);
-	for (unsigned int i = 0; i < n; i++) {
-		int at = nb < 0 ? -1 : r.files[i].fd;
-
-		out[i] = (struct shared_file){ .fd = -1, .status = SHARED_NO_ANSWER };
-		if (nb < 0 || r.rc != 0)
-			continue;
-		out[i] = r.files[i];
-		out[i].fd = -1;
-		if (out[i].status != SHARED_OK)
-			continue;
-		if (at >= 0 && at < nb && !used[at]) {
-			used[at] = true;
-			out[i].fd = fds[at];
-		} else {
-			out[i].status = SHARED_NO_ANSWER;
-		}
-	}
-	for (int i = 0; i < nb; i++)
-		if (!used[i])
-			close(fds[i]);
+	return ask(arg, &q, fds, BROKER_REQUEST_FDS);
 }
 
-struct shared_ops
-broker_ops(struct broker *b)
+/** Give each of the files its descriptor. @param used  Receives which of @p nb are taken. */
+static void
+take_files(struct shared_answer *a, const struct broker_rsp *r, const int *fds, unsigned int nb, bool *used)
 {
-	struct shared_ops ops = shared_ops_own();
+	a->n = r->n <= SHARED_BATCH ? r->n : 0;
+	for (uint32_t i = 0; i < a->n; i++) {
+		int at = r->files[i].fd;
 
+		a->files[i] = r->files[i];
+		a->files[i].fd = -1;
+		if (r->files[i].status != SHARED_OK)
+			continue;
+		if (at >= 0 && (unsigned int)at < nb && !used[at]) {
+			used[at] = true;
+			a->files[i].fd = fds[at];
+		} else {
+			a->files[i].status = SHARED_NO_ANSWER;
+		}
+	}
+}
+
+static int
+answer(void *arg, struct shared_answer *a)
+{
+	const struct broker_line *l = arg;
+	bool used[SHARED_BATCH] = { false };
+	unsigned int nb = SHARED_BATCH;
+	int fds[SHARED_BATCH];
+	struct broker_rsp r;
+	long got;
+
+	got = broker_receive(l->sock, MSG_DONTWAIT, &r, sizeof(r), fds, &nb);
+	if (got < 0 && errno == EAGAIN)
+		return EAGAIN;
+	if (got != (long)sizeof(r) && (got >= 0 || errno != EMFILE)) {
+		for (unsigned int i = 0; i < nb; i++)
+			close(fds[i]);
+		return EPIPE;
+	}
+	*a = (struct shared_answer){ .number = r.number, .rc = got < 0 || r.nb_fds != nb ? EMFILE : r.rc, .dir = -1, .maps = -1 };
+	if (a->rc == 0 && r.n == 0 && nb == 2) {
+		a->dir = fds[0];
+		a->maps = fds[1];
+		used[0] = used[1] = true;
+	} else if (a->rc == 0) {
+		take_files(a, &r, fds, nb, used);
+	}
+	for (unsigned int i = 0; i < nb; i++)
+		if (!used[i])
+			close(fds[i]);
+	return 0;
+}
+
+int
+broker_ops(struct broker *b, struct shared_ops *ops)
+{
+	const struct shared_ops own = shared_ops_own();
+	const struct broker_req q = { .op = BROKER_LINE };
+	struct broker_line *l = b->lines;
+	int sock[2], rc;
+
+	while (l < &b->lines[BROKER_LINES_MAX] && l->sock >= 0)
+		l++;
+	if (l == &b->lines[BROKER_LINES_MAX])
+		return ENOSPC;
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sock) != 0)
+		return errno;
+	rc = tell(b, &q, sock[1]);
+	close(sock[1]);
+	if (rc != 0) {
+		close(sock[0]);
+		return rc;
+	}
+	l->sock = sock[0];
 	/* What this process, root still, may do now, the broker may do then. */
-	return (struct shared_ops){ .process = ask_process, .open = ask_open, .arg = b, .privileged = ops.privileged };
+	*ops = (struct shared_ops){
+		.fd = l->sock, .ask_process = ask_process, .ask_open = ask_open, .answer = answer, .arg = l, .privileged = own.privileged
+	};
+	return 0;
 }
 
 void
@@ -248,12 +249,12 @@ broker_end(struct broker *b)
 {
 	if (b == NULL)
 		return;
-	if (b->sock >= 0) {
-		shutdown(b->sock, SHUT_RDWR);
-		close(b->sock);
-	}
+	shutdown(b->sock, SHUT_RDWR);
+	close(b->sock);
+	for (unsigned int i = 0; i < BROKER_LINES_MAX; i++)
+		if (b->lines[i].sock >= 0)
+			close(b->lines[i].sock);
 	for (unsigned int i = 0; i < END_STEPS && waitpid(b->pid, NULL, WNOHANG) == 0; i++)
 		usleep(END_STEP_US);
-	pthread_mutex_destroy(&b->lock);
 	free(b);
 }

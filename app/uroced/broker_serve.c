@@ -2,7 +2,9 @@
 /* The broker's process. */
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +20,8 @@
 #include "control/observe/sysfs.h"
 #include "net/net.h"
 #include "sandbox.h"
+
+enum { STACK_BYTES = 256 << 10 };
 
 #define CAP_BIT(cap) (1ull << (cap))
 /* Since Linux 5.9; before, CAP_SYS_ADMIN is needed in its place. */
@@ -37,12 +41,20 @@ struct xdp {
 	uint32_t ifindex, program;
 };
 
+/** The socket of a stack, and the threads that answer what it asks. One is always idle, unless there are as many as questions. */
+struct line {
+	int sock;
+	_Atomic unsigned int idle, threads;
+};
+
 static struct {
 	bool sealed;
 	struct doomed paths[BROKER_PATHS_MAX];
 	unsigned int nb_paths;
 	struct xdp xdps[BROKER_XDP_MAX];
 	unsigned int nb_xdps;
+	struct line lines[BROKER_LINES_MAX];
+	unsigned int nb_lines;
 } self;
 
 static int
@@ -92,6 +104,47 @@ capabilities(void)
 	return caps;
 }
 
+static void *answer_questions(void *arg);
+
+/**
+ * Start another thread for a stack, with little memory. If that fails, those that are there go on.
+ * @return 0 or an errno value.
+ */
+static int
+add_thread(struct line *l)
+{
+	pthread_attr_t attr;
+	pthread_t thread;
+	int rc;
+
+	if (atomic_fetch_add(&l->threads, 1) >= SHARED_ASKED) {
+		atomic_fetch_sub(&l->threads, 1);
+		return EAGAIN;
+	}
+	atomic_fetch_add(&l->idle, 1);
+	pthread_attr_init(&attr);
+	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+	pthread_attr_setstacksize(&attr, STACK_BYTES);
+	rc = pthread_create(&thread, &attr, answer_questions, l);
+	pthread_attr_destroy(&attr);
+	if (rc != 0) {
+		atomic_fetch_sub(&l->idle, 1);
+		atomic_fetch_sub(&l->threads, 1);
+	}
+	return rc;
+}
+
+/** @param fd  The broker's from now on, if this succeeds. */
+static int
+add_line(int *fd)
+{
+	if (self.nb_lines == BROKER_LINES_MAX)
+		return ENOSPC;
+	self.lines[self.nb_lines++].sock = *fd;
+	*fd = -1;
+	return 0;
+}
+
 static int
 seal(const struct broker_req *q)
 {
@@ -102,6 +155,9 @@ seal(const struct broker_req *q)
 	if (rc == 0)
 		rc = sandbox_enter(q->seal.confined ? SANDBOX_BROKER : SANDBOX_NONE);
 	self.sealed = rc == 0;
+	/* Not before: a thread has the rights that its creator has. */
+	for (unsigned int i = 0; i < self.nb_lines && rc == 0; i++)
+		rc = add_thread(&self.lines[i]);
 	return rc;
 }
 
@@ -128,10 +184,10 @@ open_process(int sock, int *fds)
 static void
 open_files(const struct broker_req *q, const int *in, struct broker_rsp *r, int *out)
 {
-	if (q->n > SHARED_BATCH || !shared_is_process(in[0], in[1])) {
-		r->rc = EINVAL;
+	if (q->n == 0 || q->n > SHARED_BATCH || !shared_is_process(in[0], in[1]))
 		return;
-	}
+	r->rc = 0;
+	r->n = q->n;
 	shared_open(in[0], in[1], q->ranges, q->n, r->files);
 	for (uint32_t i = 0; i < q->n; i++) {
 		if (r->files[i].status != SHARED_OK)
@@ -141,32 +197,78 @@ open_files(const struct broker_req *q, const int *in, struct broker_rsp *r, int 
 	}
 }
 
-/** Execute a request. @param in  Its @p nb_in descriptors. @param out  Receives r->nb_fds descriptors. */
-static void
-execute(const struct broker_req *q, const int *in, unsigned int nb_in, struct broker_rsp *r, int *out)
+/** Execute what the daemon says before it becomes an ordinary user. @param in  Its @p nb_in descriptors; -1 in the place of one that is kept. */
+static int
+execute(const struct broker_req *q, int *in, unsigned int nb_in)
 {
+	if (self.sealed || nb_in != (q->op == BROKER_LINE ? 1 : 0))
+		return EPERM;
 	switch ((enum broker_op)q->op) {
 	case BROKER_REMOVE:
-		r->rc = self.sealed || nb_in != 0 ? EPERM : remember_path(q->path);
-		return;
+		return remember_path(q->path);
 	case BROKER_DETACH:
-		r->rc = self.sealed || nb_in != 0 ? EPERM : remember_xdp(q->ifindex);
-		return;
+		return remember_xdp(q->ifindex);
+	case BROKER_LINE:
+		return add_line(in);
 	case BROKER_SEAL:
-		r->rc = self.sealed || nb_in != 0 ? EPERM : seal(q);
-		return;
+		return seal(q);
 	case BROKER_PROCESS:
-		r->rc = nb_in != 1 ? EINVAL : open_process(in[0], out);
-		r->nb_fds = r->rc == 0 ? 2 : 0;
-		return;
 	case BROKER_OPEN:
-		if (nb_in != BROKER_REQUEST_FDS)
-			r->rc = EINVAL;
-		else
-			open_files(q, in, r, out);
-		return;
+		break;
 	}
+	return EINVAL;
+}
+
+/** Answer a question. @param in  Its @p nb_in descriptors. @param out  Receives r->nb_fds descriptors. */
+static void
+answer(const struct broker_req *q, const int *in, unsigned int nb_in, struct broker_rsp *r, int *out)
+{
 	r->rc = EINVAL;
+	if (q->op == BROKER_PROCESS && nb_in == 1) {
+		r->rc = open_process(in[0], out);
+		r->nb_fds = r->rc == 0 ? 2 : 0;
+	} else if (q->op == BROKER_OPEN && nb_in == BROKER_REQUEST_FDS) {
+		open_files(q, in, r, out);
+	}
+}
+
+static void
+close_all(const int *fds, unsigned int n)
+{
+	for (unsigned int i = 0; i < n; i++)
+		if (fds[i] >= 0)
+			close(fds[i]);
+}
+
+static void *
+answer_questions(void *arg)
+{
+	int in[SHARED_BATCH], out[SHARED_BATCH];
+	struct line *l = arg;
+	struct broker_req q = { 0 };
+	struct broker_rsp r;
+	unsigned int nb_in;
+	long n;
+
+	for (;;) {
+		nb_in = BROKER_REQUEST_FDS;
+		n = broker_receive(l->sock, 0, &q, sizeof(q), in, &nb_in);
+		if (n == 0 || (n < 0 && errno != EMFILE && errno != EMSGSIZE))
+			return NULL;
+		/* The next question must not wait for the program that this one is about. */
+		if (atomic_fetch_sub(&l->idle, 1) == 1)
+			add_thread(l);
+		r = (struct broker_rsp){ .number = q.number, .rc = EINVAL };
+		if (n == (long)sizeof(q))
+			answer(&q, in, nb_in, &r, out);
+		close_all(in, nb_in);
+		/* An idle thread before the daemon can ask again: so there are never more threads than questions and one. */
+		atomic_fetch_add(&l->idle, 1);
+		n = broker_send(l->sock, 0, &r, sizeof(r), out, r.nb_fds);
+		close_all(out, r.nb_fds);
+		if (n != 0)
+			return NULL;
+	}
 }
 
 static void
@@ -211,28 +313,24 @@ broker_serve(int sock)
 {
 	static struct broker_req q;
 	static struct broker_rsp r;
-	int in[SHARED_BATCH], out[SHARED_BATCH];
-	unsigned int nb_in, i;
+	int in[SHARED_BATCH];
+	unsigned int nb_in;
 	long n;
 
 	prepare(sock);
 	for (;;) {
 		nb_in = BROKER_REQUEST_FDS;
-		n = broker_receive(STDIN_FILENO, &q, sizeof(q), in, &nb_in);
+		n = broker_receive(STDIN_FILENO, 0, &q, sizeof(q), in, &nb_in);
 		if (n == 0)
 			break;
 		r = (struct broker_rsp){ .rc = EINVAL };
-		if (n == (long)sizeof(q)) {
-			r.rc = 0;
-			execute(&q, in, nb_in, &r, out);
-		}
-		for (i = 0; i < nb_in; i++)
-			close(in[i]);
-		if (broker_send(STDIN_FILENO, &r, sizeof(r), out, r.nb_fds) != 0)
+		if (n == (long)sizeof(q))
+			r.rc = execute(&q, in, nb_in);
+		close_all(in, nb_in);
+		if (broker_send(STDIN_FILENO, 0, &r, sizeof(r), NULL, 0) != 0)
 			break;
-		for (i = 0; i < r.nb_fds; i++)
-			close(out[i]);
 	}
 	clean_up();
+	/* With the threads that a program still keeps waiting. */
 	_exit(EXIT_SUCCESS);
 }

@@ -226,6 +226,8 @@ on_alive(void *arg)
 	notify_alive();
 }
 
+static_assert((int)BROKER_LINES_MAX >= (int)OPTIONS_MAX_STACKS, "each stack asks the broker by a socket of its own");
+
 /** Create stack @p i, whose socket is @p fd. */
 static int
 add_stack(struct uroced *u, const struct options *o, unsigned int i, int fd)
@@ -240,16 +242,20 @@ add_stack(struct uroced *u, const struct options *o, unsigned int i, int fd)
 		.signals = i == 0,
 	};
 	static struct life lives[OPTIONS_MAX_STACKS];
+	struct shared_ops opener;
 	const struct stack_host host = {
 		.cpus = u->cpus,
 		.nb_cpus = u->nb_cpus,
-		.opener = u->privileges.broker != NULL ? &u->privileges.opener : NULL,
+		.opener = u->privileges.broker != NULL ? &opener : NULL,
 		.alive = notify_alive_ms() > 0 ? on_alive : NULL,
 		.alive_arg = &lives[i],
 		.alive_ms = notify_alive_ms(),
 	};
 	char err[UROCE_ERR_BYTES];
+	int rc = u->privileges.broker != NULL ? broker_ops(u->privileges.broker, &opener) : 0;
 
+	if (rc != 0)
+		return complain("the broker can't be asked: %s", strerror(rc));
 	lives[i] = (struct life){ u, i };
 	u->stacks[i] = stack_create_on(&p, &u->confs[i], fd, &host, err);
 	if (u->stacks[i] == NULL)

@@ -49,7 +49,6 @@ privileges_prepare(struct privileges *p, const struct uroced_config *confs, unsi
 		fprintf(stderr, "uroced: the broker can't be started: %s\n", strerror(errno));
 		return -1;
 	}
-	p->opener = broker_ops(p->broker);
 	return 0;
 }
 

@@ -20,7 +20,6 @@ struct privileges {
 	struct identity id;
 	bool seccomp;
 	struct broker *broker;    /**< NULL: the daemon stays who it is */
-	struct shared_ops opener; /**< of the broker */
 };
 
 /**

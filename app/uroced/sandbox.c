@@ -27,7 +27,7 @@ static const int of_both[] = {
 	CALL(rt_sigaction), CALL(rt_sigprocmask), CALL(rt_sigreturn), CALL(sigaltstack), CALL(restart_syscall), CALL(tgkill),
 	CALL(exit), CALL(exit_group), CALL(gettid), CALL(getpid), CALL(getppid), CALL(getuid), CALL(geteuid), CALL(getgid), CALL(getegid),
 	CALL(clock_gettime), CALL(clock_getres), CALL(clock_nanosleep), CALL(nanosleep), CALL(gettimeofday), CALL(time), CALL(getrandom),
-	CALL(sched_yield), CALL(getcpu), CALL(uname),
+	CALL(sched_yield), CALL(sched_getaffinity), CALL(getcpu), CALL(uname),
 };
 
 /** The daemon: sessions, engines, telemetry, captures, drivers. */
@@ -43,7 +43,7 @@ static const int of_daemon[] = {
 	CALL(getresuid), CALL(getresgid), CALL(getgroups), CALL(getpgrp), CALL(getsid), CALL(capget), CALL(getrlimit), CALL(prlimit64), CALL(getrusage),
 	CALL(times), CALL(sysinfo), CALL(getpriority),
 	CALL(ioctl) /* drivers have many requests of their own */,
-	CALL(sched_getaffinity), CALL(sched_setaffinity), CALL(sched_getscheduler), CALL(sched_setscheduler), CALL(sched_getparam), CALL(sched_setparam),
+	CALL(sched_setaffinity), CALL(sched_getscheduler), CALL(sched_setscheduler), CALL(sched_getparam), CALL(sched_setparam),
 	CALL(sched_getattr), CALL(sched_setattr), CALL(sched_get_priority_max), CALL(sched_get_priority_min), CALL(arch_prctl),
 };
 
@@ -68,12 +68,16 @@ allow_some_of_daemon(scmp_filter_ctx f)
 
 	for (size_t i = 0; i < sizeof(prctls) / sizeof(prctls[0]) && rc == 0; i++)
 		rc = seccomp_rule_add(f, SCMP_ACT_ALLOW, CALL(prctl), 1, SCMP_A0_32(SCMP_CMP_EQ, prctls[i], 0));
-	/* New threads, but no processes. clone3() has its flags in memory, where a filter can't see them; the C library then takes clone(). */
-	if (rc == 0)
-		rc = seccomp_rule_add(f, SCMP_ACT_ALLOW, CALL(clone), 1, SCMP_A0(SCMP_CMP_MASKED_EQ, CLONE_THREAD, CLONE_THREAD));
-	if (rc == 0)
-		rc = seccomp_rule_add(f, SCMP_ACT_ERRNO(ENOSYS), CALL(clone3), 0);
 	return rc;
+}
+
+/** New threads, but no processes. clone3() has its flags in memory, where a filter can't see them; the C library then takes clone(). */
+static int
+allow_threads(scmp_filter_ctx f)
+{
+	int rc = seccomp_rule_add(f, SCMP_ACT_ALLOW, CALL(clone), 1, SCMP_A0(SCMP_CMP_MASKED_EQ, CLONE_THREAD, CLONE_THREAD));
+
+	return rc != 0 ? rc : seccomp_rule_add(f, SCMP_ACT_ERRNO(ENOSYS), CALL(clone3), 0);
 }
 
 static int
@@ -109,6 +113,8 @@ fill(scmp_filter_ctx f, enum sandbox_kind kind)
 		rc = allow(f, of_daemon, sizeof(of_daemon) / sizeof(of_daemon[0]));
 	if (rc == 0)
 		rc = kind == SANDBOX_DAEMON ? allow_some_of_daemon(f) : allow_some_of_broker(f);
+	if (rc == 0)
+		rc = allow_threads(f);
 	return rc;
 }
 

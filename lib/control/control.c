@@ -23,6 +23,7 @@
 #include "control/core/settle_priv.h"
 #include "control/core/subuid_priv.h"
 #include "control/loop_priv.h"
+#include "control/memory/questions_priv.h"
 #include "control/memory/sigbus_priv.h"
 #include "control/observe/capture.h"
 #include "control/observe/exporter_priv.h"
@@ -359,6 +360,7 @@ init_tables(struct control *c)
 	TAILQ_INIT(&c->closed);
 	TAILQ_INIT(&c->strangers);
 	TAILQ_INIT(&c->settling);
+	TAILQ_INIT(&c->questions);
 	LIST_INIT(&c->users);
 	c->subuids = subuid_read(SUBUID_FILE);
 	LIST_INIT(&c->xrcds);
@@ -398,7 +400,7 @@ control_create(const struct control_setup *setup, int listen_fd, char *err)
 	}
 	c->s = *setup;
 	pthread_mutex_init(&c->adopt_lock, NULL);
-	c->epfd = c->wake.fd = c->signals.fd = c->listen.fd = c->uffd = -1;
+	c->epfd = c->wake.fd = c->signals.fd = c->listen.fd = c->answers.fd = c->uffd = -1;
 	c->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	rc = init_tables(c);
 	if (rc != 0)
@@ -408,6 +410,8 @@ control_create(const struct control_setup *setup, int listen_fd, char *err)
 	c->shared = setup->opener != NULL ? *setup->opener : shared_ops_own();
 	c->hugepages = probe_hugepages();
 	rc = open_watches(c, listen_fd);
+	if (rc == 0)
+		rc = questions_start(c);
 	if (rc != 0)
 		goto fail;
 	c->gsi = gsi_open(c);
@@ -460,6 +464,7 @@ control_destroy(struct control *c)
 	while ((s = TAILQ_FIRST(&c->sessions)) != NULL)
 		session_close(s, "uroced shuts down");
 	sessions_reap(c, true);
+	questions_stop(c);
 	gsi_close(c->gsi);
 	cma_destroy(c->cma);
 	for (unsigned int i = 0; i < c->s.nb_ports; i++)

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <rte_common.h>
 
@@ -11,6 +12,7 @@
 #include "control/core/quota_priv.h"
 #include "control/core/settle_priv.h"
 #include "control/loop_priv.h"
+#include "control/memory/questions_priv.h"
 #include "control/obj/obj_cq_priv.h"
 #include "control/obj/obj_device_priv.h"
 #include "control/obj/obj_mr_priv.h"
@@ -218,18 +220,16 @@ name_of(const void *message, size_t n)
 	return n >= CTL_REQ_BYTES && q->op < CTL_OPS && ops[q->op].name != NULL ? ops[q->op].name : "a request";
 }
 
-/** Handle a request, and remember if it took more than the session's part of a turn. */
+/** Handle a request, and charge the session with the time. */
 static void
 handle_timed(struct session *s, struct msghdr *msg, size_t n)
 {
-	uint64_t since_ns = control_now_ns(), ns;
+	uint64_t since_ns = control_now_ns();
 
 	serving_session(&s->control->serving, s, name_of(s->control->rx, n), since_ns);
 	handle_request(s, msg, n);
 	serving_turn(&s->control->serving, "other work", control_now_ns());
-	ns = control_now_ns() - since_ns;
-	if (ns > CONTROL_SESSION_NS)
-		s->busy_ns = ns;
+	session_took(s, since_ns);
 }
 
 /**
@@ -294,9 +294,25 @@ on_session(struct watch *w, uint32_t events)
 		session_close(s, NULL);
 }
 
+/** What the program has mapped is known, or nobody can find out. */
+static void
+on_process(struct session *s, struct shared_answer *a)
+{
+	if (a->rc == 0 && a->dir >= 0 && a->maps >= 0) {
+		if (s->proc_fd >= 0)
+			close(s->proc_fd);
+		s->proc_fd = a->dir;
+		s->maps_fd = a->maps;
+		a->dir = a->maps = -1;
+	}
+	session_pause(s, false);
+}
+
 int
 dispatch_session(struct session *s)
 {
 	s->sock.fn = on_session;
+	if (question_process(s, on_process) == EINPROGRESS)
+		return control_watch(s->control, &s->sock, EPOLLRDHUP);
 	return control_watch(s->control, &s->sock, EPOLLIN | EPOLLRDHUP);
 }

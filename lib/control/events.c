@@ -9,6 +9,7 @@
 #include "control/cma/cma_priv.h"
 #include "control/cma/gsi_priv.h"
 #include "control/loop_priv.h"
+#include "control/memory/questions_priv.h"
 #include "control/obj/obj_qp_priv.h"
 #include "control/obj/obj_xrc_priv.h"
 #include "control/observe/inspect_priv.h"
@@ -205,6 +206,7 @@ events_poll(struct control *c)
 	next = c->next_link_poll_ns;
 	for (unsigned int i = 0; i < c->s.nb_ports; i++)
 		next = RTE_MIN(next, net_port_poll(c->s.ports[i], now));
+	next = RTE_MIN(next, questions_poll(c, now));
 	next = RTE_MIN(next, sessions_close_strangers(c, now));
 	next = RTE_MIN(next, cma_poll(c->cma, now));
 	next = RTE_MIN(next, gsi_run(c->gsi, now));

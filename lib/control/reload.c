@@ -152,7 +152,7 @@ static const struct live_key live_keys[] = {
 	{ "user_max_sessions", false, apply_quotas },
 	{ "session_max_connects", false, apply_quotas },
 	{ "user_max_connects", false, apply_quotas },
-	{ "limit_root", false, apply_quotas },
+	{ "limit_root", false, apply_share_sections },
 	{ "hello_timeout", false, apply_quotas },
 	{ CONFIG_SHARES, false, apply_share_sections },
 };

@@ -7,6 +7,7 @@
 #include "control/core/quota_priv.h"
 #include "control/core/settle_priv.h"
 #include "control/loop_priv.h"
+#include "control/memory/questions_priv.h"
 #include "control/obj/obj_cq_priv.h"
 #include "control/obj/obj_device_priv.h"
 #include "control/obj/obj_mr_priv.h"
@@ -49,6 +50,8 @@ session_destroy(struct session *s)
 	struct control *c = s->control;
 
 	path_cancel(s);
+	question_cancel(s);
+	obj_mr_cancel(s);
 	cma_session_end(s);
 	destroy_objects(s);
 	device_close(s);

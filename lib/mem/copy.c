@@ -5,7 +5,6 @@
  */
 #include <rte_spinlock.h>
 
-#include "base/mark.h"
 #include "mem/mem.h"
 #include "mem/remote_priv.h"
 

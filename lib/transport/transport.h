@@ -21,6 +21,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/queue.h>
 
 #include "mem/mem.h"
 #include "ring/ring.h"
@@ -473,20 +474,32 @@ struct share_rate {
 	_Atomic uint64_t bits, packets;  /**< per second; 0: no limit. They may change at any time */
 	_Atomic uint64_t bits_due_ns, packets_due_ns;
 };
+struct share;
+TAILQ_HEAD(tp_share_list, share);
+/**
+ * Shares of one transport that together get what a single share gets: those of a user. The transport's while a share has it; share_group_init()
+ * begins it.
+ */
+struct share_group {
+	struct share *first;        /**< the one that stands for the group in the schedule, or NULL: none wants a turn */
+	struct tp_share_list queue; /**< those that want a turn after it */
+};
+/** Begin a group. */
+void share_group_init(struct share_group *g);
 enum { SHARE_WEIGHT_MIN = 1, SHARE_WEIGHT_USUAL = 100, SHARE_WEIGHT_MAX = 10000 };
 struct share_params {
 	uint32_t weight;         /**< SHARE_WEIGHT_*: its part of the time, compared with those of the others; 0: SHARE_WEIGHT_USUAL */
 	struct share_rate *rate; /**< or NULL: no limit */
+	struct share_group *group; /**< or NULL: it stands for itself */
 };
-struct share;
 /**
  * [engine] Make a share. QPs that are created without one have a share of the transport's own.
  * @return 0; ENOMEM; ENOSPC (there are UROCE_MAX_SESSIONS); EINVAL (weight).
  */
 int share_create(struct transport *tp, const struct share_params *p, struct share **out);
-/** [engine] Change weight and rate. @return 0 or EINVAL (weight). */
+/** [engine] Change weight, rate and group. @return 0 or EINVAL (weight). */
 int share_set(struct transport *tp, struct share *s, const struct share_params *p);
-/** [engine] Destroy a share. QPs that still have it keep it; it has no rate any more. */
+/** [engine] Destroy a share. QPs that still have it keep it; it has neither rate nor group any more. */
 void share_destroy(struct transport *tp, struct share *s);
 /** What a share has used since it was made. */
 struct share_stats {

@@ -86,7 +86,7 @@ struct config_share {
 		uint32_t nb;
 		bool all;          /**< "*": everybody */
 	} users, groups;           /**< uids, gids */
-	uint32_t weight;           /**< of each session: SHARE_WEIGHT_* */
+	uint32_t weight;           /**< of each user; of each session of root's: SHARE_WEIGHT_* */
 	uint32_t rate_mbps;        /**< of each user, Mb/s; 0: no limit */
 	uint32_t rate_packets;     /**< of each user, packets per second; 0: no limit */
 };

@@ -47,6 +47,13 @@ enum {
 	 * needs some of them.
 	 */
 	CONTROL_MAX_MAPS = 49152,
+	/** Files of a user's shared memory, and of all, that are open while their MRs are being made. */
+	CONTROL_USER_OPENING = CONTROL_MAX_SHARED_SEGS,
+	CONTROL_ALL_OPENING = 4 * CONTROL_USER_OPENING,
+	/** How long a program may keep its own mappings from being read; then its memory is copied by the kernel. */
+	QUESTION_MS = 2000,
+	/** Questions about the mappings of a user's programs that are under way at most: one that hangs for good takes nobody else's place. */
+	QUESTIONS_OF_USER = SHARED_ASKED / 8,
 	SESSION_COMP_VECTORS = 64,
 	SESSION_AH_BUCKETS = 256,
 	/** Size of the memfd for converted memory, log2. It is sparse, and no offset is used twice. */
@@ -164,6 +171,16 @@ struct control {
 
 	/* Objects: obj, memory. */
 	struct shared_ops shared; /**< who opens what programs have mapped (/proc/PID/map_files) */
+	uint32_t opening;         /**< files open for MRs that are being made */
+	/* Questions to it: memory/questions.c. */
+	struct watch answers; /**< its socket, or -1: nobody is asked */
+	TAILQ_HEAD(, session) questions; /**< sessions that wait for an answer, the oldest first */
+	struct {
+		uint64_t number;
+		uid_t uid;
+	} asked[SHARED_ASKED]; /**< those that may still be answered, though perhaps nobody waits for it */
+	uint32_t nb_asked;
+	uint64_t last_question, unread_maps; /**< numbers given so far; questions that were not answered in time */
 	bool hugepages;
 	int uffd; /**< /dev/userfaultfd, or -1 */
 	uint32_t count[OBJ_TYPES], limit[OBJ_TYPES];

@@ -43,6 +43,8 @@ quota_enter(struct control *c, uid_t uid)
 		if (u == NULL)
 			return NULL;
 		u->uid = uid;
+		for (unsigned int i = 0; i < UROCE_MAX_ENGINES; i++)
+			share_group_init(&u->groups[i]);
 		LIST_INSERT_HEAD(&c->users, u, link);
 	}
 	u->sessions++;

@@ -19,9 +19,11 @@ struct user {
 	uid_t uid;
 	uint32_t sessions;
 	uint64_t used[QUOTAS];
+	uint32_t opening; /**< files open for MRs that are being made */
 	struct limit_rate connects;
 	uint32_t logged;     /**< a bit for each kind of which the log has said that the user has reached its limit */
 	bool logged_session; /**< the same for sessions */
+	struct share_group groups[UROCE_MAX_ENGINES]; /**< of its sessions' shares, for each engine */
 	struct share_rate rates[CONFIG_MAX_SHARES]; /**< what the user may send by each section [share ...] */
 };
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Sessions: beginning, replying, closing. session_end.c destroys their objects. */
+#include <fcntl.h>
 #include <stdio.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -24,6 +25,16 @@ session_find(struct control *c, uint64_t id)
 			return s;
 	}
 	return NULL;
+}
+
+/** @return the directory of process @p pid in /proc (O_PATH), or -1. This asks the process nothing. */
+static int
+open_process(pid_t pid)
+{
+	char path[32];
+
+	snprintf(path, sizeof(path), "/proc/%d", (int)pid);
+	return open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
 }
 
 struct session *
@@ -52,14 +63,11 @@ session_new(struct control *c, int fd, bool own)
 		s->pid = cred.pid;
 		s->uid = cred.uid;
 		/* The directory stays that of this process, even if its number is reused. */
-		c->shared.process(c->shared.arg, fd, cred.pid, &s->proc_fd,
-				  c->shared.privileged ? &s->maps_fd : NULL);
+		s->proc_fd = open_process(cred.pid);
 	}
 	s->begun_ns = control_now_ns();
 	s->user = quota_enter(c, s->uid);
 	if (s->user == NULL) {
-		if (s->maps_fd >= 0)
-			close(s->maps_fd);
 		if (s->proc_fd >= 0)
 			close(s->proc_fd);
 		free(s);

@@ -17,6 +17,7 @@
 #include "mem/mem.h"
 
 struct cma_session;
+struct map_files;
 struct obj_ah;
 struct session;
 struct settling;
@@ -40,6 +41,24 @@ struct pending {
 	uint64_t since_ns;
 	struct ctl_req req;
 	request_resume_fn resume;
+};
+
+enum question_kind { QUESTION_NONE, QUESTION_PROCESS, QUESTION_OPEN };
+
+/** Receives the answer to a question about the session's mappings. */
+typedef void question_fn(struct session *s, struct shared_answer *a);
+
+/** A question about the session's mappings: memory/questions.c. */
+struct question {
+	TAILQ_ENTRY(session) link; /**< control.questions, unless kind is QUESTION_NONE */
+	enum question_kind kind;
+	bool asked;        /**< it is under way; false: it waits until others of its user are answered */
+	bool late;         /**< the log has said that one was not answered in time */
+	uint64_t number;   /**< of the last one that was asked */
+	uint64_t until_ns; /**< when it is given up */
+	const struct shared_range *ranges;
+	unsigned int n;
+	question_fn *done;
 };
 
 /** A token bucket for connections: it is filled over time, up to the amount of one second. */
@@ -96,6 +115,8 @@ struct session {
 	/* The program's memory: memory/memmap.c, obj/mr.c. */
 	struct mem_owner owner;
 	struct settling *settling; /**< a reply that is put off: core/settle.c; or NULL */
+	struct question question;
+	struct map_files *map_files; /**< of the MR that is being made */
 	int mem_fd; /**< memfd of converted memory */
 	LIST_HEAD(, mem_view) views;
 	struct ctl_seg *segs; /**< from CTL_MR_SEGS, kept until CTL_MR_REG */
@@ -134,6 +155,15 @@ void *session_owner(const struct session *s);
  * (EPROTO).
  */
 void session_reply(struct session *s, struct request *r, int status);
+/** Remember that a request took this thread from @p since_ns until now, if that was more than the session's part of a turn. */
+static inline void
+session_took(struct session *s, uint64_t since_ns)
+{
+	uint64_t ns = control_now_ns() - since_ns;
+
+	if (ns > CONTROL_SESSION_NS)
+		s->busy_ns = ns;
+}
 /** Stop accepting requests, or resume. */
 void session_pause(struct session *s, bool pause);
 /** Begin to send asynchronous events. @param theirs  Receives the program's end of the socket. @return 0 or an errno value. */

@@ -64,9 +64,12 @@ shares_apply(struct session *s, const struct uroced_config *conf)
 		atomic_store_explicit(&p.rate->bits, section->rate_mbps * UINT64_C(1000000), memory_order_relaxed);
 		atomic_store_explicit(&p.rate->packets, section->rate_packets, memory_order_relaxed);
 	}
-	for (unsigned int i = 0; i < c->s.nb_engines; i++)
+	for (unsigned int i = 0; i < c->s.nb_engines; i++) {
+		/* The programs of a user share what one program gets. */
+		p.group = !s->own && (s->user->uid != 0 || conf->limit_root) ? &s->user->groups[i] : NULL;
 		if (s->engine_sessions[i] != NULL)
 			engine_session_set_share(c->s.engines[i], s->engine_sessions[i], &p);
+	}
 }
 
 void

@@ -6,6 +6,7 @@
 
 #include "control/core/quota_priv.h"
 #include "control/memory/memmap_priv.h"
+#include "control/memory/questions_priv.h"
 #include "control/memory/sigbus_priv.h"
 
 #define PAGE_BYTES UINT64_C(4096)
@@ -27,90 +28,121 @@ may_map(const struct session *s)
 
 /** Fail the request: mapping @p seg, writable or not, could not be opened as @p f says. @return an errno value. */
 static int
-fail_shared(struct map_build *b, const struct ctl_seg *seg, const struct shared_file *f)
+fail_shared(struct request *r, const struct ctl_seg *seg, const struct shared_file *f)
 {
 	switch ((enum shared_status)f->status) {
 	case SHARED_OK:
 		break;
 	case SHARED_NO_HOLD:
-		return req_fail(b->request, EOPNOTSUPP, "cannot open map_files/%" PRIx64 "-%" PRIx64 ": %s", seg->map_start,
+		return req_fail(r, EOPNOTSUPP, "cannot open map_files/%" PRIx64 "-%" PRIx64 ": %s", seg->map_start,
 				seg->map_end, strerror(f->err));
 	case SHARED_UNREADABLE:
-		return req_fail(b->request, EOPNOTSUPP, "the program's mappings can't be read");
+		return req_fail(r, EOPNOTSUPP, "the program's mappings can't be read");
 	case SHARED_PRIVATE:
-		return req_fail(b->request, EOPNOTSUPP, "%#" PRIx64 "-%#" PRIx64 " is no shared mapping of the program",
+		return req_fail(r, EOPNOTSUPP, "%#" PRIx64 "-%#" PRIx64 " is no shared mapping of the program",
 				seg->map_start, seg->map_end);
 	case SHARED_CHANGED:
-		return req_fail(b->request, EOPNOTSUPP, "the mapping %#" PRIx64 "-%#" PRIx64 " has changed", seg->map_start,
+		return req_fail(r, EOPNOTSUPP, "the mapping %#" PRIx64 "-%#" PRIx64 " has changed", seg->map_start,
 				seg->map_end);
 	case SHARED_NO_MEMORY:
-		return req_fail(b->request, EOPNOTSUPP, "%#" PRIx64 "-%#" PRIx64 " is no shared memory", seg->map_start,
+		return req_fail(r, EOPNOTSUPP, "%#" PRIx64 "-%#" PRIx64 " is no shared memory", seg->map_start,
 				seg->map_end);
 	case SHARED_READ_ONLY:
-		return req_fail(b->request, EFAULT,
+		return req_fail(r, EFAULT,
 				"the program's mapping at %#" PRIx64 " is read-only, but the MR is to be writable",
 				seg->map_start);
 	case SHARED_NO_OPEN:
-		return req_fail(b->request, EOPNOTSUPP, "cannot open what is mapped at %#" PRIx64 ": %s", seg->map_start,
+		return req_fail(r, EOPNOTSUPP, "cannot open what is mapped at %#" PRIx64 ": %s", seg->map_start,
 				strerror(f->err));
 	case SHARED_NO_ANSWER:
-		return req_fail(b->request, EOPNOTSUPP, "the daemon's broker, which opens shared memory, doesn't answer");
+		return req_fail(r, EOPNOTSUPP, "the daemon's broker, which opens shared memory, doesn't answer");
+	case SHARED_LATE:
+		return req_fail(r, EOPNOTSUPP, "the program's mappings can't be read within %d ms, while it changes them", QUESTION_MS);
 	}
-	return req_fail(b->request, EOPNOTSUPP, "shared memory of this program can't be mapped");
+	return req_fail(r, EOPNOTSUPP, "shared memory of this program can't be mapped");
 }
 
-/** Open the files of the @p n segments whose numbers are @p which. @return 0 or an errno value with a message. */
 static int
-open_batch(struct map_build *b, const struct ctl_seg *segs, const uint32_t *which, unsigned int n, struct seg_plan *plans)
+fail_process(struct request *r)
 {
-	const struct shared_ops *ops = &b->session->control->shared;
-	struct shared_range ranges[SHARED_BATCH];
-	struct shared_file files[SHARED_BATCH];
+	return req_fail(r, EOPNOTSUPP, "shared memory of this program can't be mapped");
+}
+
+/** Make a batch of the next shared segments. @return false: there are none left. */
+static bool
+next_batch(struct map_files *f)
+{
+	for (f->nb = 0; f->next < f->n && f->nb < SHARED_BATCH; f->next++) {
+		const struct ctl_seg *seg = &f->segs[f->next];
+
+		if (seg->kind != CTL_SEG_SHARED)
+			continue;
+		f->ranges[f->nb] = (struct shared_range){ .start = seg->map_start, .end = seg->map_end, .writable = f->writable };
+		f->which[f->nb++] = f->next;
+	}
+	return f->nb > 0;
+}
+
+/** Take the files of the batch. @return 0 or an errno value with a message. */
+static int
+take_batch(struct map_files *f, struct request *r, struct shared_answer *a)
+{
 	int rc = 0;
 
-	if (!may_map(b->session))
-		return req_fail(b->request, EOPNOTSUPP, "shared memory of this program can't be mapped");
-	for (unsigned int i = 0; i < n; i++)
-		ranges[i] = (struct shared_range){
-			.start = segs[which[i]].map_start,
-			.end = segs[which[i]].map_end,
-			.writable = b->writable,
-		};
-	ops->open(ops->arg, b->session->proc_fd, b->session->maps_fd, ranges, n, files);
-	for (unsigned int i = 0; i < n; i++) {
-		const struct ctl_seg *seg = &segs[which[i]];
+	UROCE_ASSERT(a->n == f->nb);
+	for (unsigned int i = 0; i < f->nb; i++) {
+		const struct ctl_seg *seg = &f->segs[f->which[i]];
+		struct shared_file *file = &a->files[i];
 
-		if (files[i].status != SHARED_OK) {
-			rc = rc != 0 ? rc : fail_shared(b, seg, &files[i]);
+		if (file->status != SHARED_OK) {
+			rc = rc != 0 ? rc : fail_shared(r, seg, file);
 			continue;
 		}
-		plans[which[i]] = (struct seg_plan){
-			.fd = files[i].fd,
+		f->plans[f->which[i]] = (struct seg_plan){
+			.fd = file->fd,
 			.close_fd = true,
-			.file_offset = files[i].offset + seg->offset,
-			.page_bytes = files[i].page_bytes,
+			.file_offset = file->offset + seg->offset,
+			.page_bytes = file->page_bytes,
 		};
+		file->fd = -1;
 	}
 	/* The process may have run another program meanwhile. */
-	if (rc == 0 && !may_map(b->session))
-		rc = req_fail(b->request, EOPNOTSUPP, "shared memory of this program can't be mapped");
-	return rc;
+	return rc == 0 && !may_map(f->session) ? fail_process(r) : rc;
+}
+
+static void
+on_batch(struct session *s, struct shared_answer *a)
+{
+	struct map_files *f = s->map_files;
+	struct ctl_req req = f->req;
+	struct request r = { .req = &req };
+	uint64_t since_ns = control_now_ns();
+	int rc = take_batch(f, &r, a);
+
+	if (rc == 0)
+		rc = memmap_open_shared(f, &r);
+	if (rc == EINPROGRESS)
+		return;
+	rc = f->resume(s, &r, rc);
+	session_took(s, since_ns);
+	session_pause(s, false);
+	session_reply(s, &r, rc);
 }
 
 int
-memmap_open_shared(struct map_build *b, const struct ctl_seg *segs, uint32_t n, struct seg_plan *plans)
+memmap_open_shared(struct map_files *f, struct request *r)
 {
-	uint32_t which[SHARED_BATCH];
-	unsigned int nb = 0;
+	struct shared_answer a;
 	int rc = 0;
 
-	for (uint32_t i = 0; i < n && rc == 0; i++) {
-		if (segs[i].kind == CTL_SEG_SHARED)
-			which[nb++] = i;
-		if (nb == SHARED_BATCH || (nb > 0 && i == n - 1)) {
-			rc = open_batch(b, segs, which, nb, plans);
-			nb = 0;
-		}
+	while (rc == 0 && next_batch(f)) {
+		if (!may_map(f->session))
+			return fail_process(r);
+		rc = question_open(f->session, f->ranges, f->nb, &a, on_batch);
+		if (rc == EINPROGRESS)
+			return rc;
+		rc = take_batch(f, r, &a);
+		shared_answer_close(&a);
 	}
 	return rc;
 }

@@ -41,6 +41,24 @@ struct seg_plan {
 	uint64_t page_bytes; /**< of the file */
 };
 
+/** What an MR is made of, while the files of its shared memory are being opened: session.map_files. */
+struct map_files {
+	struct session *session;
+	struct ctl_req req;
+	struct ctl_seg *segs;
+	struct seg_plan *plans; /**< one per segment */
+	uint32_t n, shared;     /**< segments, and those of kind CTL_SEG_SHARED */
+	uint64_t metadata;      /**< charged for this */
+	uint32_t next;          /**< the first one that isn't in a batch yet */
+	bool writable;
+	/** Makes the MR. @param rc  0, or the request has failed. @return the status of the reply. */
+	int (*resume)(struct session *s, struct request *r, int rc);
+	/* The batch that is being opened. */
+	uint32_t which[SHARED_BATCH];
+	struct shared_range ranges[SHARED_BATCH];
+	unsigned int nb;
+};
+
 /** State while the mappings of an MR are made. */
 struct map_build {
 	struct session *session;
@@ -51,12 +69,12 @@ struct map_build {
 };
 
 /**
- * Open the files of those of @p n segments that are of kind CTL_SEG_SHARED, with the rights that the program's mappings have.
- * @param plans  One per segment; those of shared segments are filled in, as far as it gets.
+ * Open the files of the segments of session.map_files that are of kind CTL_SEG_SHARED, with the rights that the program's mappings have.
+ * Their plans are filled in, as far as it gets.
  * @return 0; EOPNOTSUPP (not shared memory, or it has changed, or we have no permission); EFAULT (the program may not
- * write there, but the MR is to be writable), with a message.
+ * write there, but the MR is to be writable), with a message; EINPROGRESS: the request is resumed and answered later.
  */
-int memmap_open_shared(struct map_build *b, const struct ctl_seg *segs, uint32_t n, struct seg_plan *plans);
+int memmap_open_shared(struct map_files *f, struct request *r);
 
 /**
  * Map @p n adjacent segments in one piece, so that they are contiguous here as they are in the program.

@@ -182,16 +182,18 @@ shared_open(int dir, int maps, const struct shared_range *ranges, unsigned int n
 	vma_list_free(&b.vmas);
 }
 
-static void
-own_process(void *arg, int sock, pid_t pid, int *dir, int *maps)
+void
+shared_answer_close(struct shared_answer *a)
 {
-	shared_process(pid, dir, maps);
-}
-
-static void
-own_open(void *arg, int dir, int maps, const struct shared_range *ranges, unsigned int n, struct shared_file *out)
-{
-	shared_open(dir, maps, ranges, n, out);
+	if (a->dir >= 0)
+		close(a->dir);
+	if (a->maps >= 0)
+		close(a->maps);
+	for (uint32_t i = 0; i < a->n; i++)
+		if (a->files[i].fd >= 0)
+			close(a->files[i].fd);
+	a->dir = a->maps = -1;
+	a->n = 0;
 }
 
 /** @return true if we may open what programs have mapped; tested with a mapping of our own. */
@@ -225,5 +227,5 @@ probe_privilege(void)
 struct shared_ops
 shared_ops_own(void)
 {
-	return (struct shared_ops){ .process = own_process, .open = own_open, .privileged = probe_privilege() };
+	return (struct shared_ops){ .fd = -1, .privileged = probe_privilege() };
 }

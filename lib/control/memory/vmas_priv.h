@@ -3,7 +3,7 @@
  * @file
  * What a program has mapped, as the kernel says.
  *
- * Owns: struct vma_list. Called by: session.c, memmap.c. Thread: control.
+ * Owns: struct vma_list. Called by: memory/opener.c. Thread: any.
  */
 #ifndef UROCE_VMAS_H
 #define UROCE_VMAS_H

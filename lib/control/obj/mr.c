@@ -10,10 +10,8 @@
 #define ACCESS_WRITE (UROCE_ACCESS_LOCAL_WRITE | UROCE_ACCESS_REMOTE_WRITE | UROCE_ACCESS_REMOTE_ATOMIC)
 
 static int
-check_seg(struct map_build *b, const struct ctl_seg *seg, uint64_t va)
+check_seg(const struct session *s, struct request *r, const struct ctl_seg *seg, uint64_t va)
 {
-	struct request *r = b->request;
-
 	if (seg->va != va || seg->length == 0 || seg->va + seg->length < seg->va)
 		return req_fail(r, EINVAL,
 				"segment at %#" PRIx64 ", %" PRIu64
@@ -38,11 +36,11 @@ check_seg(struct map_build *b, const struct ctl_seg *seg, uint64_t va)
 					seg->va, seg->map_start, seg->map_end);
 		return 0;
 	case CTL_SEG_REMOTE:
-		if (b->session->owner.mem_fd < 0)
+		if (s->owner.mem_fd < 0)
 			return req_fail(r, EOPNOTSUPP, "remote memory needs the descriptor of /proc/self/mem");
 		return 0;
 	case CTL_SEG_OWN:
-		if (!b->session->own)
+		if (!s->own)
 			break;
 		return 0;
 	}
@@ -51,12 +49,12 @@ check_seg(struct map_build *b, const struct ctl_seg *seg, uint64_t va)
 
 /** Find the file from which a segment has to be mapped; that of shared memory is opened later. */
 static void
-plan_seg(struct map_build *b, const struct ctl_seg *seg, struct seg_plan *plan)
+plan_seg(const struct session *s, const struct ctl_seg *seg, struct seg_plan *plan)
 {
 	*plan = (struct seg_plan){ .fd = -1 };
 	if (seg->kind == CTL_SEG_CONVERTED)
 		*plan = (struct seg_plan){
-			.fd = b->session->mem_fd,
+			.fd = s->mem_fd,
 			.file_offset = seg->offset,
 			.page_bytes = PAGE_MASK + 1,
 		};
@@ -161,44 +159,23 @@ publish(struct map_build *b, const struct mem_seg *out, uint32_t nb_out, struct 
 	}
 }
 
-/** Check and map the segments, publish the MR. @return 0 or an errno value, with the request failed. */
+/** Map the segments, publish the MR. @return 0 or an errno value, with the request failed. */
 static int
-create(struct map_build *b, const struct ctl_seg *segs, uint32_t n, struct obj_mr *mr, struct obj_mr *replaces)
+create(struct map_build *b, const struct map_files *f, struct obj_mr *mr, struct obj_mr *replaces)
 {
-	struct seg_plan *plans = calloc(n + 1, sizeof(*plans));
-	struct mem_seg *out = calloc(n + 1, sizeof(*out));
-	uint64_t va = b->request->req->mr_reg.addr;
-	uint32_t planned = 0, shared = 0, nb_out;
-	int rc = 0;
+	struct mem_seg *out = calloc(f->n + 1, sizeof(*out));
+	uint32_t nb_out;
+	int rc;
 
-	if (plans == NULL || out == NULL)
-		rc = req_fail(b->request, ENOMEM, "no memory for the MR");
-	for (; planned < n && rc == 0; planned++) {
-		rc = check_seg(b, &segs[planned], va);
-		/* Each planned segment has a descriptor open, so their number is limited before they are mapped. */
-		if (rc == 0 && segs[planned].kind == CTL_SEG_SHARED && ++shared > CONTROL_MAX_SHARED_SEGS)
-			rc = req_fail(b->request, ENOMEM, "the MR needs more than %d mappings", CONTROL_MAX_SHARED_SEGS);
-		if (rc != 0)
-			break;
-		plan_seg(b, &segs[planned], &plans[planned]);
-		va += segs[planned].length;
-	}
-	if (rc == 0)
-		rc = memmap_open_shared(b, segs, n, plans);
-	if (rc == 0)
-		rc = map_segs(b, segs, plans, n, out, &nb_out);
+	if (out == NULL)
+		return req_fail(b->request, ENOMEM, "no memory for the MR");
+	rc = map_segs(b, f->segs, f->plans, f->n, out, &nb_out);
 	if (rc == 0)
 		rc = quota_take(b->session, QUOTA_metadata, metadata_of(&mr->maps, nb_out), b->request);
 	if (rc == 0) {
 		mr->metadata = metadata_of(&mr->maps, nb_out);
 		rc = publish(b, out, nb_out, mr, replaces);
 	}
-	while (planned > 0) {
-		planned--;
-		if (plans[planned].close_fd)
-			close(plans[planned].fd);
-	}
-	free(plans);
 	free(out);
 	return rc;
 }
@@ -254,48 +231,91 @@ collect(struct session *s, struct request *r)
 	return segs;
 }
 
-int
-op_mr_reg(struct session *s, struct request *r)
+/** Check the segments, and find what has to be opened. @return 0 or an errno value, with the request failed. */
+static int
+plan(struct map_files *f, struct request *r)
+{
+	struct session *s = f->session;
+	uint64_t va = r->req->mr_reg.addr;
+	uint32_t shared = 0;
+	int rc;
+
+	for (uint32_t i = 0; i < f->n; i++) {
+		rc = check_seg(s, r, &f->segs[i], va);
+		if (rc != 0)
+			return rc;
+		plan_seg(s, &f->segs[i], &f->plans[i]);
+		shared += f->segs[i].kind == CTL_SEG_SHARED;
+		va += f->segs[i].length;
+	}
+	/* Each has a descriptor open until the MR is made, so their number is limited before. */
+	if (shared > CONTROL_MAX_SHARED_SEGS)
+		return req_fail(r, ENOMEM, "the MR needs more than %d mappings", CONTROL_MAX_SHARED_SEGS);
+	if (s->user->opening + shared > CONTROL_USER_OPENING || s->control->opening + shared > CONTROL_ALL_OPENING)
+		return req_fail(r, EOPNOTSUPP, "too many files of shared memory are being opened: %u of this user, %u of all; at most %d and %d",
+				s->user->opening, s->control->opening, CONTROL_USER_OPENING, CONTROL_ALL_OPENING);
+	/* Requests that wait cost memory. */
+	if (shared > 0) {
+		rc = quota_take(s, QUOTA_metadata, f->n * (sizeof(*f->segs) + sizeof(*f->plans)), r);
+		if (rc != 0)
+			return rc;
+		f->metadata = f->n * (sizeof(*f->segs) + sizeof(*f->plans));
+	}
+	f->shared = shared;
+	s->user->opening += shared;
+	s->control->opening += shared;
+	return 0;
+}
+
+void
+obj_mr_cancel(struct session *s)
+{
+	struct map_files *f = s->map_files;
+
+	if (f == NULL)
+		return;
+	for (uint32_t i = 0; i < f->n && f->plans != NULL; i++)
+		if (f->plans[i].close_fd)
+			close(f->plans[i].fd);
+	quota_give(s, QUOTA_metadata, f->metadata);
+	s->user->opening -= f->shared;
+	s->control->opening -= f->shared;
+	s->map_files = NULL;
+	free(f->plans);
+	free(f->segs);
+	free(f);
+}
+
+/** Make the MR of what session.map_files has. @return 0 or an errno value, with the request failed. */
+static int
+make(struct session *s, struct request *r)
 {
 	const struct ctl_mr_reg_req *q = &r->req->mr_reg;
-	struct map_build b = { .session = s, .request = r, .writable = (q->access & ACCESS_WRITE) != 0 };
-	struct ctl_seg *segs = collect(s, r);
-	struct obj_mr *mr = NULL, *old = NULL;
-	struct obj_pd *pd;
-	int rc = 0;
+	struct map_build b = { .session = s, .request = r, .writable = s->map_files->writable };
+	struct obj_pd *pd = obj_get(s, OBJ_PD, q->pd, r);
+	struct obj_mr *mr, *old = q->replace != 0 ? obj_get(s, OBJ_MR, q->old, r) : NULL;
+	int rc;
 
-	if (segs == NULL)
-		return EINVAL;
-	if (q->access & UROCE_ACCESS_FLUSH_PERSISTENT) {
-		free(segs);
-		return req_fail(r, EOPNOTSUPP, "no memory here is persistent: access %#x asks for flushes to it", q->access);
-	}
-	pd = obj_get(s, OBJ_PD, q->pd, r);
-	if (pd != NULL && q->replace != 0)
-		old = obj_get(s, OBJ_MR, q->old, r);
 	if (pd == NULL || (old == NULL && q->replace != 0))
-		rc = EINVAL;
-	else
-		rc = take_memory(s, q->length, old, r);
-	if (rc == 0) {
-		mr = obj_new(s, OBJ_MR, sizeof(*mr), r, &rc);
-		if (mr == NULL)
-			quota_give(s, QUOTA_memory, q->length);
-	}
-	if (rc == 0) {
-		mr->session = s;
-		mr->pd = pd;
-		mr->length = q->length;
-		b.maps = &mr->maps;
-		rc = create(&b, segs, q->nb_segs, mr, old);
-		if (rc != 0) {
-			memmap_release(s, &mr->maps);
-			forget(s, mr);
-		}
-	}
-	free(segs);
+		return EINVAL;
+	rc = take_memory(s, q->length, old, r);
 	if (rc != 0)
 		return rc;
+	mr = obj_new(s, OBJ_MR, sizeof(*mr), r, &rc);
+	if (mr == NULL) {
+		quota_give(s, QUOTA_memory, q->length);
+		return rc;
+	}
+	mr->session = s;
+	mr->pd = pd;
+	mr->length = q->length;
+	b.maps = &mr->maps;
+	rc = create(&b, s->map_files, mr, old);
+	if (rc != 0) {
+		memmap_release(s, &mr->maps);
+		forget(s, mr);
+		return rc;
+	}
 	pd->obj.users++;
 	if (old != NULL) {
 		old->pd->obj.users--;
@@ -304,6 +324,52 @@ op_mr_reg(struct session *s, struct request *r)
 	r->rsp.mr_reg.handle = mr->obj.handle;
 	r->rsp.mr_reg.lkey = mr->mr->key;
 	return 0;
+}
+
+/** The files are open, or the request has failed with @p rc. */
+static int
+finish(struct session *s, struct request *r, int rc)
+{
+	if (rc == 0)
+		rc = make(s, r);
+	obj_mr_cancel(s);
+	return rc;
+}
+
+int
+op_mr_reg(struct session *s, struct request *r)
+{
+	const struct ctl_mr_reg_req *q = &r->req->mr_reg;
+	struct ctl_seg *segs = collect(s, r);
+	struct map_files *f;
+	int rc = 0;
+
+	if (segs == NULL)
+		return EINVAL;
+	f = calloc(1, sizeof(*f));
+	if (f == NULL) {
+		free(segs);
+		return req_fail(r, ENOMEM, "no memory for the MR");
+	}
+	*f = (struct map_files){ .session = s, .req = *r->req, .segs = segs, .n = q->nb_segs, .resume = finish };
+	f->writable = (q->access & ACCESS_WRITE) != 0;
+	f->plans = calloc(f->n + 1, sizeof(*f->plans));
+	UROCE_ASSERT(s->map_files == NULL);
+	s->map_files = f;
+	if (f->plans == NULL)
+		rc = req_fail(r, ENOMEM, "no memory for the MR");
+	else if (q->access & UROCE_ACCESS_FLUSH_PERSISTENT)
+		rc = req_fail(r, EOPNOTSUPP, "no memory here is persistent: access %#x asks for flushes to it", q->access);
+	else if (obj_get(s, OBJ_PD, q->pd, r) == NULL || (q->replace != 0 && obj_get(s, OBJ_MR, q->old, r) == NULL))
+		rc = EINVAL;
+	else
+		rc = plan(f, r);
+	if (rc == 0)
+		rc = memmap_open_shared(f, r);
+	if (rc != EINPROGRESS)
+		return finish(s, r, rc);
+	session_pause(s, true);
+	return rc;
 }
 
 int

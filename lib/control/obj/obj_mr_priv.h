@@ -30,6 +30,8 @@ struct obj_mw {
 };
 
 op_fn op_mr_reg, op_mr_segs, op_mr_dereg;
+/** Give up an MR that is being made. */
+void obj_mr_cancel(struct session *s);
 void obj_mr_destroy_all(struct session *s);
 op_fn op_mw_alloc, op_mw_free;
 void obj_mw_destroy_all(struct session *s);

@@ -129,6 +129,8 @@ write_objects(struct control *c, FILE *f)
 		fprintf(f, "uroce_limit_refused_total{limit=\"%s\"} %" PRIu64 "\n", quota_key(i), c->refused[i]);
 	fprintf(f, "uroce_limit_refused_total{limit=\"max_sessions\"} %" PRIu64 "\n", c->refused_sessions);
 	fprintf(f, "uroce_limit_refused_total{limit=\"hello_timeout\"} %" PRIu64 "\n", c->hello_timeouts);
+	head(f, "uroce_unread_mappings", "_total", "counter", "questions about the mappings of a program that were not answered in time");
+	fprintf(f, "uroce_unread_mappings_total %" PRIu64 "\n", c->unread_maps);
 	head(f, "uroce_identity_refused", "_total", "counter", "connections in the name of QPs of other users, and to their peers");
 	fprintf(f, "uroce_identity_refused_total{check=\"qp\"} %" PRIu64 "\n", c->refused_qpns);
 	fprintf(f, "uroce_identity_refused_total{check=\"peer\"} %" PRIu64 "\n", c->refused_peers);

@@ -211,6 +211,8 @@ inspect_session(struct control *c, uint64_t number, struct inspect_session *out)
 		snprintf(out->waits, sizeof(out->waits), "for the MAC address of %s, since %lu ms",
 			 path_pending_text(&s->pending, addr),
 			 (unsigned long)((control_now_ns() - s->pending.since_ns) / 1000000));
+	if (s->question.kind != QUESTION_NONE)
+		snprintf(out->waits, sizeof(out->waits), "for the list of its mappings, which it keeps from being read");
 	control_unlock(c);
 	return 0;
 }

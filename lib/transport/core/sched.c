@@ -10,15 +10,56 @@ competes(uint8_t on)
 	return on != SHARE_ASLEEP && on != SHARE_LIMITED;
 }
 
+static struct tp_share_list *
+list_of(struct transport *tp, struct share *s)
+{
+	return s->on == SHARE_QUEUED ? &s->group->queue : &tp->shares[s->on];
+}
+
+/* The next share of a group, if there is one, stands for it. */
+static void
+advance(struct transport *tp, struct share_group *g)
+{
+	struct share *s = TAILQ_FIRST(&g->queue);
+
+	g->first = s;
+	if (s == NULL)
+		return;
+	TAILQ_REMOVE(&g->queue, s, link);
+	s->on = SHARE_BACKLOG;
+	TAILQ_INSERT_TAIL(&tp->shares[SHARE_BACKLOG], s, link);
+}
+
+/* A share of a group goes from @p from to @p to. @return where it is put. */
+static enum share_on
+place_in_group(struct transport *tp, struct share *s, uint8_t from, enum share_on to)
+{
+	struct share_group *g = s->group;
+	/* It was kept from sending in this turn of the transport, but keeps its place. */
+	bool stays = to == SHARE_BLOCKED || (from == SHARE_BLOCKED && to == SHARE_BACKLOG);
+
+	if (g->first == s && !stays)
+		advance(tp, g);
+	if (to != SHARE_BACKLOG && to != SHARE_BLOCKED)
+		return to;
+	if (g->first == NULL)
+		g->first = s;
+	return g->first == s ? to : SHARE_QUEUED;
+}
+
 void
 share_move(struct transport *tp, struct share *s, enum share_on to)
 {
-	if (s->on != SHARE_ASLEEP)
-		TAILQ_REMOVE(&tp->shares[s->on], s, link);
-	tp->nb_competing += (uint32_t)competes((uint8_t)to) - (uint32_t)competes(s->on);
+	uint8_t from = s->on;
+
+	if (from != SHARE_ASLEEP)
+		TAILQ_REMOVE(list_of(tp, s), s, link);
+	tp->nb_competing += (uint32_t)competes((uint8_t)to) - (uint32_t)competes(from);
+	if (unlikely(s->group != NULL))
+		to = place_in_group(tp, s, from, to);
 	s->on = (uint8_t)to;
 	if (to != SHARE_ASLEEP)
-		TAILQ_INSERT_TAIL(&tp->shares[to], s, link);
+		TAILQ_INSERT_TAIL(list_of(tp, s), s, link);
 }
 
 void

@@ -16,6 +16,8 @@
  * - SHARE_BACKLOG: the others, in the order of their turns. When one has used up its deficit, it goes to the end and gets a quantum.
  * - SHARE_BLOCKED, within a turn: there was no room in the TX vector for what it has to send. It keeps its place.
  * - SHARE_LIMITED: its rate doesn't let it send before due_ns.
+ * - SHARE_QUEUED: another share of its group is in SHARE_BACKLOG. When that one has had its turn, the next one of the group goes to the end of SHARE_BACKLOG.
+ *   So a group gets what a single share gets, and its shares take turns in that.
  */
 #ifndef UROCE_TP_SCHED_H
 #define UROCE_TP_SCHED_H
@@ -24,7 +26,7 @@
 
 /** Put @p qp on the active list and watch its SQ, unless that is so already. */
 void qp_wake(struct transport *tp, struct qp *qp);
-/** Put @p s at the end of a list; SHARE_ASLEEP: in none. */
+/** Put @p s at the end of a list; SHARE_ASLEEP: in none. With SHARE_BACKLOG it may get into its group's queue. */
 void share_move(struct transport *tp, struct share *s, enum share_on to);
 /** There is work for @p qp: give it a turn. */
 static inline void

@@ -2,8 +2,31 @@
 /*
  * Shares: creation and end, reserves of pools, rates.
  */
+#include "transport/core/sched_priv.h"
 #include "transport/core/share_priv.h"
 
+
+void
+share_group_init(struct share_group *g)
+{
+	g->first = NULL;
+	TAILQ_INIT(&g->queue);
+}
+
+/* Put a share into another group, or none. What it wants it still wants. */
+static void
+share_regroup(struct transport *tp, struct share *s, struct share_group *g)
+{
+	uint8_t was = s->on;
+
+	if (s->group == g)
+		return;
+	if (was != SHARE_ASLEEP)
+		share_move(tp, s, SHARE_ASLEEP);
+	s->group = g;
+	if (was != SHARE_ASLEEP)
+		share_move(tp, s, was == SHARE_QUEUED ? SHARE_BACKLOG : was);
+}
 
 static void
 share_init(struct share *s, uint32_t weight, struct share_rate *rate)
@@ -61,6 +84,7 @@ share_create(struct transport *tp, const struct share_params *p, struct share **
 	s->on = SHARE_ASLEEP;
 	s->deficit = INT64_MAX;
 	share_init(s, weight_of(p), p->rate);
+	s->group = p->group;
 	tp->nb_shares++;
 	*out = s;
 	return 0;
@@ -72,6 +96,7 @@ share_set(struct transport *tp, struct share *s, const struct share_params *p)
 	if (weight_of(p) == 0)
 		return EINVAL;
 	share_init(s, weight_of(p), p->rate);
+	share_regroup(tp, s, p->group);
 	/* It may send sooner now: the next turn looks. */
 	if (s->on == SHARE_LIMITED)
 		tp->limited_next_ns = 0;
@@ -93,6 +118,7 @@ share_destroy(struct transport *tp, struct share *s)
 		return;
 	s->gone = true;
 	s->rate = NULL;
+	share_regroup(tp, s, NULL);
 	if (s->on == SHARE_LIMITED)
 		tp->limited_next_ns = 0;
 	if (s->users == 0)
@@ -170,7 +196,7 @@ share_waits_for(const struct transport *tp, const struct share *s)
 {
 	if (s->on == SHARE_LIMITED)
 		return SHARE_WAIT_RATE;
-	if (s->on != SHARE_BACKLOG)
+	if (s->on != SHARE_BACKLOG && s->on != SHARE_QUEUED)
 		return SHARE_WAIT_NOTHING;
 	if (s->no_room)
 		return SHARE_WAIT_TX;

@@ -369,7 +369,7 @@ TAILQ_HEAD(tp_qp_list, qp);
 enum tp_pool { TP_POOL_INFLIGHT = 0, TP_POOL_READS, TP_POOL_SGES, TP_POOL_SCOREBOARDS, TP_POOL_REORDERS, TP_POOL_REORDER_PKTS, TP_POOLS };
 
 /** Where a share stands in the schedule: the list in which it is. The order is explained in core/sched_priv.h. */
-enum share_on { SHARE_FRESH = 0, SHARE_BACKLOG, SHARE_BLOCKED, SHARE_LIMITED, SHARE_LISTS, SHARE_ASLEEP = SHARE_LISTS };
+enum share_on { SHARE_FRESH = 0, SHARE_BACKLOG, SHARE_BLOCKED, SHARE_LIMITED, SHARE_LISTS, SHARE_QUEUED = SHARE_LISTS, SHARE_ASLEEP };
 
 /** What the QPs of one session get of a transport: core/share_priv.h and core/sched_priv.h. */
 struct share {
@@ -386,11 +386,11 @@ struct share {
 	const struct qp *worker;    /**< the QP that had work last; compared, never followed */
 	uint32_t worker_alone;      /**< how many QPs have been looked at since another one had work */
 	struct share_rate *rate;    /**< NULL: no limit */
+	struct share_group *group;  /**< NULL: none */
 	uint64_t due_ns;            /**< SHARE_LIMITED: when it may send again */
 	uint32_t held[TP_POOLS];    /**< items that its QPs have of each pool */
 	struct share_stats stats;
 };
-TAILQ_HEAD(tp_share_list, share);
 
 struct transport {
 	struct transport_config c;

@@ -145,6 +145,79 @@ assert_fair(uint64_t a, uint64_t b, uint64_t parts_a, uint64_t parts_b)
 
 /* ---- Time ---- */
 static void
+the_sessions_of_a_user_get_no_more_than_one_of_another(void **state)
+{
+	struct share_group user;
+	struct bench b;
+
+	share_group_init(&user);
+	bench_up(&b);
+	flood_add(&b, 2, BIG, &(struct share_params){ .group = &user });
+	flood_add(&b, 2, BIG, &(struct share_params){ .group = &user });
+	flood_add(&b, 1, BIG, &(struct share_params){ 0 });
+	bench_run(&b, MANY);
+	assert_fair(look(&b, &b.f[0]).stats.cost + look(&b, &b.f[1]).stats.cost, look(&b, &b.f[2]).stats.cost, 1, 1);
+	assert_fair(look(&b, &b.f[0]).stats.cost, look(&b, &b.f[1]).stats.cost, 1, 1);
+	assert_int_equal(look(&b, &b.f[0]).wait, SHARE_WAIT_TURN);
+	/* One that has nothing to do leaves all to the other one. */
+	b.f[0].pauses = true;
+	bench_run(&b, DEPTH);
+	for (int i = 0; i < 3; i++)
+		b.f[i].share->stats.cost = 0;
+	bench_run(&b, MANY);
+	assert_fair(look(&b, &b.f[1]).stats.cost, look(&b, &b.f[2]).stats.cost, 1, 1);
+	/* Each for itself again. */
+	b.f[0].pauses = false;
+	assert_int_equal(share_set(b.tp, b.f[0].share, &(struct share_params){ 0 }), 0);
+	assert_int_equal(share_set(b.tp, b.f[1].share, &(struct share_params){ 0 }), 0);
+	bench_run(&b, DEPTH);
+	for (int i = 0; i < 3; i++)
+		b.f[i].share->stats.cost = 0;
+	bench_run(&b, MANY);
+	assert_fair(look(&b, &b.f[0]).stats.cost, look(&b, &b.f[2]).stats.cost, 1, 1);
+	assert_fair(look(&b, &b.f[1]).stats.cost, look(&b, &b.f[2]).stats.cost, 1, 1);
+	bench_down(&b);
+	assert_null(user.first);
+	assert_true(TAILQ_EMPTY(&user.queue));
+}
+
+/* A group goes on whatever becomes of the share that stands for it: no room at the port, a rate, its end. */
+static void
+a_user_s_sessions_do_not_wait_for_one_that_cannot_send(void **state)
+{
+	struct share_rate rate = { .packets = 100000 };
+	struct share_group user;
+	struct bench b;
+	uint64_t before, users, others;
+
+	share_group_init(&user);
+	bench_up(&b);
+	b.room = 3;
+	flood_add(&b, 1, BIG, &(struct share_params){ .group = &user, .rate = &rate });
+	flood_add(&b, 1, BIG, &(struct share_params){ .group = &user });
+	flood_add(&b, 1, BIG, &(struct share_params){ 0 });
+	bench_run(&b, MANY);
+	/* Whoever waits for its rate loses the rest of its group's turn. */
+	users = look(&b, &b.f[0]).stats.cost + look(&b, &b.f[1]).stats.cost;
+	others = look(&b, &b.f[2]).stats.cost;
+	assert_in_range(users, others * 8 / 10, others * 11 / 10);
+	assert_true(look(&b, &b.f[0]).stats.limited > 0);
+	/* The session of one whose QP still wants turns ends. */
+	share_destroy(b.tp, b.f[1].share);
+	assert_ptr_not_equal(user.first, b.f[1].share);
+	bench_run(&b, MANY);
+	end_free(b.f[1].ends[0]);
+	before = look(&b, &b.f[0]).stats.cost;
+	b.f[1].n = 0;
+	bench_run(&b, MANY);
+	assert_true(look(&b, &b.f[0]).stats.cost > before);
+	b.f[1] = b.f[2];
+	b.nb_floods = 2;
+	bench_down(&b);
+	assert_null(user.first);
+}
+
+static void
 a_session_with_many_qps_gets_no_more_than_one_with_one(void **state)
 {
 	struct bench b;
@@ -533,6 +606,8 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(the_sessions_of_a_user_get_no_more_than_one_of_another),
+		cmocka_unit_test(a_user_s_sessions_do_not_wait_for_one_that_cannot_send),
 		cmocka_unit_test(a_session_with_many_qps_gets_no_more_than_one_with_one),
 		cmocka_unit_test(small_packets_get_no_more_time_than_large_ones),
 		cmocka_unit_test(time_is_divided_by_weights),

@@ -3,7 +3,7 @@
 """Hostile programs, run as another user beside a victim: the daemon must go on for everybody else.
 
 A row of ROWS and of QUOTAS is a program of this folder and its arguments. It prints "attacking" when the attack is going on. Then the victims are
-run: a new program that opens the device, and ib_write_bw between h1 and h2. Then the hostile program is killed, after which the
+run: a new program that opens the device, one that registers shared memory, and ib_write_bw between h1 and h2. Then the hostile program is killed, after which the
 daemon must have as many descriptors as before.
 
 A row of NAMES is one of hostile_identity, which gets the address of a peer and the number of a QP. The victim is an rping between h1
@@ -32,6 +32,7 @@ AS_NOBODY = ['setpriv', '--reuid=65534', '--regid=65534', '--clear-groups']
 BEGIN_SECONDS = 20          # until the attack is going on
 VICTIM_SECONDS = 20         # that a victim's program may take
 OPEN_SECONDS = 3            # until a new program has its device
+REGISTER_MS = 1500          # until its memory is registered; the daemon asks for 2 s at most
 MORE_DESCRIPTORS = 200      # that the program may cost the daemon
 MORE_MEMORY_KIB = 300 << 10 # the same; the default limits are 256 MiB for metadata and queues that nobody uses
 END_SECONDS = 10            # until all that the killed program had is gone
@@ -46,6 +47,7 @@ ROWS = {
     'RDMA into memory that never comes': ['slow', 'never'],
     'RDMA into memory whose page faults wait': ['slow', 'mprotect'],
     'other files of procfs in the place of memory': ['procmem'],
+    'mappings that change all the time': ['maps', '8'],
 }
 QUOTAS = {
     'connections without HELLO': ['shares', 'mute'],
@@ -90,6 +92,8 @@ class Bed(unittest.TestCase):
         done = self.lab.run('h1', 'ibv_devinfo', timeout=VICTIM_SECONDS)
         self.assertEqual(done.returncode, 0, done.stdout)
         self.assertLess(time.monotonic() - start, OPEN_SECONDS, 'a program waited for its device')
+        done = self.lab.run('h1', os.path.join(PROGRAMS, 'hostile_registers'), '300', str(REGISTER_MS), timeout=VICTIM_SECONDS)
+        self.assertEqual(done.returncode, 0, 'a program waited for its registration: ' + done.stdout)
         pair = pairs.run_pair(self.lab, ['ib_write_bw', '-d', 'uroce0', '-D', '2'], VICTIM_SECONDS)
         self.assertTrue(pair.ok, pair.report())
         return float(pairs.rows(pair.client.text())[-1][3])
