@@ -26,6 +26,7 @@
 #include "control/observe/capture.h"
 #include "control/observe/exporter_priv.h"
 #include "control/observe/telemetry_priv.h"
+#include "control/observe/telemetry_socket_priv.h"
 
 enum { EPOLL_BATCH = 64, ACCEPT_BURST = 16 };
 
@@ -422,6 +423,12 @@ control_create(const struct control_setup *setup, int listen_fd, char *err)
 		}
 	}
 	telemetry_start(c);
+	if (listen_fd >= 0 && conf->telemetry) {
+		c->telemetry = telemetry_socket_start(c, telemetry_number(c), err);
+		/* The daemon's work is possible without. */
+		if (c->telemetry == NULL)
+			CTL_LOG(WARNING, "%s", err);
+	}
 	if (listen_fd >= 0)
 		CTL_LOG(INFO, "memory of programs: %s, %s; rings in %s",
 			c->uffd >= 0 || programs_have_userfaultfd()
@@ -443,6 +450,7 @@ control_destroy(struct control *c)
 	const int fds[] = { c->wake.fd, c->signals.fd, c->uffd, c->spare_fd, c->epfd };
 	struct session *s;
 
+	telemetry_socket_stop(c->telemetry);
 	telemetry_stop(c);
 	exporter_stop(c->exporter);
 	control_capture_stop(c, &(struct capture_stats){ 0 });

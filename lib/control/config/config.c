@@ -297,6 +297,7 @@ static const struct config_key daemon_keys[] = {
 	{ "limit_root", D(limit_root), parse_switch, 0, 0, switch_words },
 	{ "hello_timeout", D(hello_timeout), parse_u32, 1, 3600, NULL },
 	{ "metrics", D(metrics), parse_metrics, 0, CONFIG_METRICS_BYTES, NULL },
+	{ "telemetry", D(telemetry), parse_switch, 0, 0, switch_words },
 	{ "userfaultfd", D(userfaultfd), parse_switch, 0, 0, switch_words },
 	{ .name = NULL },
 };
@@ -364,6 +365,7 @@ config_defaults(struct uroced_config *c)
 		.session_max_connects = 16384,
 		.user_max_connects = 16384,
 		.hello_timeout = 5,
+		.telemetry = true,
 	};
 	c->user_max_rings = default_user_rings();
 }

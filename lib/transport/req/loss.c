@@ -152,6 +152,7 @@ send_probe(struct transport *tp, struct qp *qp)
 		return;
 	}
 	tp->counters.retransmitted_packets += sent;
+	qp->diag.retransmitted += sent;
 	if (qp->req.scoreboard != NULL)
 		scoreboard_probed(qp);
 }
