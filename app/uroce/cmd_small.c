@@ -62,33 +62,23 @@ print_members(json_object *o)
 }
 
 /* ---- capture ---- */
-/* The daemon has another current folder. @return what begins a capture, or NULL: a message was printed. */
-static json_object *
-start_capture(int argc, char **argv)
+/* Make the command that begins a capture: the daemon has another current folder. @return 0, or an exit status with a message printed. */
+static int
+start_command(int argc, char **argv, char *command, size_t bytes)
 {
-	char folder[PATH_BYTES / 2] = "", command[COMMAND_BYTES];
-	int n;
+	char folder[PATH_BYTES / 2] = "";
+	size_t n;
 
-	if (argc == 0 || argv[0][0] == '\0') {
-		usage("capture start: give a file");
-		return NULL;
-	}
-	if (argv[0][0] != '/' && getcwd(folder, sizeof(folder)) == NULL) {
-		fail("the current folder has no name, or too long a one; give the whole path of the file");
-		return NULL;
-	}
-	if (strchr(argv[0], ',') != NULL || strchr(folder, ',') != NULL) {
-		usage("capture start: the path must have no commas");
-		return NULL;
-	}
-	n = snprintf(command, sizeof(command), "/uroce/capture,start,%s%s%s", folder, folder[0] != '\0' ? "/" : "", argv[0]);
-	for (int i = 1; i < argc && n < (int)sizeof(command); i++)
-		n += snprintf(command + n, sizeof(command) - (size_t)n, ",%s", argv[i]);
-	if (n >= (int)sizeof(command)) {
-		usage("capture start: the path is too long");
-		return NULL;
-	}
-	return ask("%s", command);
+	if (argc == 0 || argv[0][0] == '\0')
+		return usage("capture start: give a file");
+	if (argv[0][0] != '/' && getcwd(folder, sizeof(folder)) == NULL)
+		return fail("the current folder has no name, or too long a one; give the whole path of the file");
+	if (strchr(argv[0], ',') != NULL || strchr(folder, ',') != NULL)
+		return usage("capture start: the path must have no commas");
+	n = (size_t)snprintf(command, bytes, "/uroce/capture,start,%s%s%s", folder, folder[0] != '\0' ? "/" : "", argv[0]);
+	for (int i = 1; i < argc && n < bytes; i++)
+		n += (size_t)snprintf(command + n, bytes - n, ",%s", argv[i]);
+	return n < bytes ? 0 : usage("capture start: the path is too long");
 }
 
 int
@@ -96,19 +86,21 @@ cmd_capture(int argc, char **argv)
 {
 	static const char *const words[] = { "show", "start", "stop", NULL };
 	const char *what = argc > 0 ? argv[0] : "show";
+	char command[COMMAND_BYTES] = "/uroce/capture";
 	json_object *o;
-	int rc;
+	int rc = 0;
 
 	if (strcmp(what, "start") == 0)
-		o = start_capture(argc - 1, argv + 1);
-	else if (argc > 1)
-		return usage("capture %s: nothing follows it", what);
-	else if (strcmp(what, "show") == 0)
-		o = ask("/uroce/capture");
+		rc = start_command(argc - 1, argv + 1, command, sizeof(command));
 	else if (strcmp(what, "stop") == 0)
-		o = ask("/uroce/capture,stop");
-	else
+		strcat(command, ",stop");
+	else if (strcmp(what, "show") != 0)
 		return unknown_word("action of capture", what, words);
+	if (rc == 0 && argc > 1 && strcmp(what, "start") != 0)
+		return usage("capture %s: nothing follows it", what);
+	if (rc != 0)
+		return rc;
+	o = ask("%s", command);
 	rc = print_members(o);
 	json_object_put(o);
 	return rc;
@@ -162,7 +154,7 @@ cmd_impair(int argc, char **argv)
 		return usage("impair set changes labs (--lab NAME HOST); a daemon's ports have the key `impair` in its configuration, which it reads again "
 			     "on `systemctl reload uroced`");
 	if (argc != 2)
-		return usage("impair set: give the settings in one word, for example loss=0.01,delay=1ms; none: no impairment");
+		return usage("impair set: give the settings in one word, for example loss=0.01,delay=100 (us); none: no impairment");
 	return cmd_lab(5, (char *[]){ (char[]){ "impair" }, (char[]){ "--name" }, (char *)(uintptr_t)options.lab, (char *)(uintptr_t)options.host,
 				      argv[1], NULL });
 }

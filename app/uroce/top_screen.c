@@ -13,6 +13,9 @@
 enum {
 	LINE_BYTES = 512,
 	HEAD_LINES = 4,
+	NAME_COLUMNS = 31,  /* number and program, which the history follows */
+	WIDE = 140,         /* columns of a terminal that has room for the whole history */
+	SHORT_HISTORY = 10,
 	KEY_ESCAPE = 27,
 	KEY_RUBOUT = 127,
 };
@@ -26,9 +29,15 @@ struct screen {
 	bool blocks;        /* the terminal can show block elements */
 };
 
+static int
+history_width(void)
+{
+	return COLS >= WIDE ? TOP_HISTORY : SHORT_HISTORY;
+}
+
 /* The history as bars of eight heights; each row has a scale of its own. */
 static void
-draw_history(const struct screen *s, int y, int x, const struct top_row *r)
+draw_history(const struct screen *s, const struct top_row *r)
 {
 	static const char *const bars[] = { " ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█" };
 	static const char ascii[] = " ..--==##";
@@ -36,8 +45,7 @@ draw_history(const struct screen *s, int y, int x, const struct top_row *r)
 
 	for (int i = 0; i < TOP_HISTORY; i++)
 		most = fmaxf(most, r->history[i]);
-	move(y, x);
-	for (int i = 0; i < TOP_HISTORY; i++) {
+	for (int i = TOP_HISTORY - history_width(); i < TOP_HISTORY; i++) {
 		int level = most > 0 ? (int)ceilf(r->history[i] / most * 8) : 0;
 
 		if (s->blocks)
@@ -96,30 +104,43 @@ draw_state(const struct screen *s)
 	clrtoeol();
 }
 
+/* A line of text with the history of @p r, or room for it, behind the name. */
+static void
+draw_line(const struct screen *s, int y, const char *line, const struct top_row *r)
+{
+	int rest = COLS - NAME_COLUMNS - 1 - history_width();
+
+	mvaddnstr(y, 0, line, COLS < NAME_COLUMNS ? COLS : NAME_COLUMNS);
+	if (rest <= 0)
+		return;
+	addch(' ');
+	if (r != NULL)
+		draw_history(s, r);
+	else
+		printw("%*s", history_width(), "HISTORY");
+	addnstr(line + NAME_COLUMNS, rest);
+}
+
 static void
 draw(struct screen *s)
 {
 	struct top *t = s->top;
 	char line[LINE_BYTES];
-	int y = HEAD_LINES, width;
+	int y = HEAD_LINES;
 	size_t skipped = 0;
 
 	erase();
 	draw_sum(s);
 	draw_state(s);
 	top_head(t, line, sizeof(line));
-	width = (int)strlen(line) + 1;
 	attron(A_REVERSE);
-	mvaddnstr(HEAD_LINES - 1, 0, line, COLS);
+	draw_line(s, HEAD_LINES - 1, line, NULL);
 	attroff(A_REVERSE);
 	for (size_t i = 0; i < t->n && y < LINES; i++) {
 		if (!top_shows(t, &t->rows[i]) || skipped++ < s->first)
 			continue;
 		top_line(t, &t->rows[i], line, sizeof(line));
-		mvaddnstr(y, 0, line, COLS);
-		if (width + TOP_HISTORY <= COLS)
-			draw_history(s, y, width, &t->rows[i]);
-		y++;
+		draw_line(s, y++, line, &t->rows[i]);
 	}
 	refresh();
 }

@@ -48,7 +48,7 @@ extern struct options options;
 typedef int command_fn(int argc, char **argv);
 command_fn cmd_link, cmd_resource, cmd_statistic, cmd_why, cmd_top, cmd_capture, cmd_impair, cmd_run, cmd_lab, cmd_doctor, cmd_setup;
 
-/* ---- Messages: main.c ---- */
+/* ---- Messages: messages.c ---- */
 /** Print "uroce: ..." to stderr. @return EXIT_FAILED. */
 int fail(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /** The same for a mistake of the user. @return EXIT_USAGE. */
@@ -77,7 +77,7 @@ json_object *fetch_rows(const char *kind);
 /** Remove from @p rows those that don't have one of the values that @p filters ("column=value", until NULL) name. @return 0 or EXIT_USAGE. */
 int filter_rows(json_object *rows, char **filters);
 
-/* ---- Values of JSON objects: rows.c ---- */
+/* ---- Values of JSON objects: values.c ---- */
 /** @return the member as text, "" if it is missing. */
 const char *text_of(json_object *o, const char *name);
 /** @return the member as a number, 0 if it is missing. */

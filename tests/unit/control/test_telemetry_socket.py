@@ -114,7 +114,8 @@ def hostile(path):
             raise AssertionError('a client that does not read is kept')
     # One who asks and goes before the answer comes.
     for _ in range(200):
-        with Client(path) as hasty:
+        # Those that have gone may still count, so one may be refused.
+        with Client(path) as hasty, contextlib.suppress(BrokenPipeError):
             hasty.sock.send(b'/uroce/port,uroce0')
     with Client(path) as c:
         assert c.ask('/uroce/port') == ['uroce0'], 'the answer is that of somebody else'
