@@ -237,6 +237,9 @@ on_key(struct screen *s, int key, bool *now)
 	case KEY_PPAGE:
 		s->first -= s->first > (size_t)LINES ? (size_t)LINES : s->first;
 		break;
+	case 'L' & 0x1f: /* as everywhere: the terminal shows something else */
+		clearok(stdscr, TRUE);
+		break;
 	case KEY_HOME:
 		s->first = 0;
 		break;

@@ -269,10 +269,11 @@ class Shown(unittest.TestCase):
         try:
             top.expect('uroce top: 2 QPs')
             top.expect('ib_write_bw')
-            top.expect('[▁-█]')
+            top.expect('[\u2581-\u2588]')
             for key, said in (('h', 'filter, space pause'), ('h', 'h: keys'), (' ', 'PAUSED'), (' ', 'h: keys'), ('>', 'by RX Gb'), ('<', 'by TX Gb'),
                               ('v', 'sessions?,'), ('v', 'ports?,'), ('v', 'engine 0'), ('v', '2 QPs'), ('/nobody\r', 'only nobody')):
-                top.send(key)
+                # Only what changes is drawn, unless ^L asks for all.
+                top.send(key + '\x0c')
                 top.expect(said)
             top.send('q')
             top.expect(pexpect.EOF)
