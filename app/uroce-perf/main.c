@@ -147,16 +147,22 @@ eal_start(int argc, char **argv)
 int
 main(int argc, char **argv)
 {
-	int sep = find_separator(argc, argv), rc;
+	int sep = find_separator(argc, argv), first = 1, rc;
 	struct shm_control *shm = NULL;
 	static struct perf_opts o;
 	static struct impair_vdevs vdevs;
 	unsigned int cpus[2];
 	char err[256];
 
-	/* Our options follow "--". Without it all options are EAL's, except that --help alone is ours. */
-	if (argc == 2 && strcmp(argv[1], "--help") == 0)
+	/* Our options follow "--". If there are no others they may do without it. */
+	while (first < sep && !perf_is_option(argv[first]))
+		first++;
+	if (first == 1 && sep == argc) {
 		sep = 0;
+	} else if (first < sep) {
+		fprintf(stderr, "uroce-perf: %s must stand behind a -- that ends EAL's options\n", argv[first]);
+		return EXIT_FAILURE;
+	}
 	rc = sep < argc ? perf_opts_parse(argc - sep, argv + sep, &o) : perf_opts_parse(1, argv, &o);
 	if (rc != 0)
 		return rc > 0 ? EXIT_SUCCESS : EXIT_FAILURE;
@@ -188,7 +194,7 @@ main(int argc, char **argv)
 		rc = run_shm(&o, shm);
 	else
 		rc = o.role == PERF_PAIR ? run_pair(&o) : run_tcp(&o);
-	if (sep == 1)
+	if (sep <= 1)
 		remove_runtime_dir();
 	return rc;
 }

@@ -24,7 +24,7 @@ perf_role_name(enum perf_role role)
 }
 
 static const char usage_text[] =
-	"usage: uroce-perf [EAL options] -- [options]\n"
+	"usage: uroce-perf [EAL options --] [options]\n"
 	"  --vdev net_impair0,port=ETHDEV,loss=0.01,...   before the --: what that port receives is lost ...\n"
 	"  --role pair|shm|server|client   pair: two hosts in this process, a memif between them (default);\n"
 	"                             shm: a program on one core, an engine on another, QPs looped back;\n"
@@ -95,6 +95,19 @@ static const struct perf_option {
 enum { OPTIONS = sizeof(table) / sizeof(table[0]) };
 _Static_assert(sizeof(enum perf_role) == sizeof(int) && sizeof(enum perf_op) == sizeof(int) &&
 	       sizeof(enum perf_test) == sizeof(int), "set_option() stores them as int");
+
+bool
+perf_is_option(const char *arg)
+{
+	size_t n = strcspn(arg, "=");
+
+	if (strcmp(arg, "--help") == 0)
+		return true;
+	for (unsigned int i = 0; i < OPTIONS; i++)
+		if (n == strlen(table[i].name) + 2 && strncmp(arg, "--", 2) == 0 && strncmp(arg + 2, table[i].name, n - 2) == 0)
+			return true;
+	return false;
+}
 
 /**
  * Find @p text in @p names.

@@ -62,7 +62,9 @@ struct perf_opts {
 	uint16_t tcp_port;
 };
 
-/** Parse the options behind "--". @return 0; 1: help was printed; -1: an error, with a message printed. */
+/** @return true if @p arg is one of our options, with "=VALUE" or without. */
+bool perf_is_option(const char *arg);
+/** Parse the options behind "--", or all if there is none. @return 0; 1: help was printed; -1: an error, with a message printed. */
 int perf_opts_parse(int argc, char **argv, struct perf_opts *o);
 const char *perf_op_name(enum perf_op op);
 const char *perf_role_name(enum perf_role role);

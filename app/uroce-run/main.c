@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * uroce-run [--sysfs] [--socket PATH] PROGRAM [ARGUMENT ...]
+ * uroce-run [--no-sysfs] [--socket PATH] PROGRAM [ARGUMENT ...]
  *
- * Runs a verbs program on UROCE: puts the directory of our libibverbs.so.1 before all others on the library path, sets
- * UROCE_SOCKET if asked to, and executes the program. The exit status is as for env(1): 125 for an error of its own,
+ * Runs a verbs program on uroce: puts the directory of our libibverbs.so.1 before all others on the library path, preloads
+ * liburoce-sysfs.so, sets UROCE_SOCKET if asked to, and executes the program. The exit status is as for env(1): 125 for an error of its own,
  * 126 if the program can't be executed, 127 if it isn't found.
  */
 #include <errno.h>
@@ -15,17 +15,20 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "look.h"
+
 enum { EXIT_OWN_ERROR = 125, EXIT_CANT_RUN = 126, EXIT_NOT_FOUND = 127 };
 
 #define LIBRARY "libibverbs.so.1"
 #define SYSFS_LIBRARY "liburoce-sysfs.so"
 
-static const char usage[] = "usage: uroce-run [--sysfs] [--socket PATH] PROGRAM [ARGUMENT ...]\n"
+static const char usage[] = "usage: uroce-run [--no-sysfs] [--socket PATH] PROGRAM [ARGUMENT ...]\n"
 			    "\n"
 			    "Runs a verbs program on uroce instead of on RDMA hardware.\n"
 			    "\n"
-			    "  --sysfs        lead it to uroced's files when it looks into /sys/class/infiniband and\n"
-			    "                 /dev/infiniband, by LD_PRELOAD (UCX, and MPI on it, needs this)\n"
+			    "  --no-sysfs     don't show it uroced's files when it looks into /sys/class/infiniband and\n"
+			    "                 /dev/infiniband, which UCX and MPI need and takes LD_PRELOAD\n"
+			    "  --sysfs        the default\n"
 			    "  --socket PATH  uroced's socket (default: $UROCE_SOCKET, else /run/uroce/uroced.sock)\n"
 			    "  --help         this text\n"
 			    "  --version      the version\n";
@@ -95,6 +98,12 @@ preload(const char *folder)
 	char *value;
 	int rc;
 
+	if (asprintf(&value, "%s/" SYSFS_LIBRARY, folder) < 0)
+		return -1;
+	rc = access(value, R_OK);
+	free(value);
+	if (rc != 0)
+		return 0;
 	rc = asprintf(&value, "%s/" SYSFS_LIBRARY "%s%s", folder, before && *before ? ":" : "", before ? before : "");
 	if (rc < 0)
 		return -1;
@@ -103,19 +112,48 @@ preload(const char *folder)
 	return rc;
 }
 
+/* AddressSanitizer refuses to run behind another preloaded library, though ours is harmless to it. */
+static int
+tell_sanitizer(void)
+{
+	const char *before = getenv("ASAN_OPTIONS");
+	char *value;
+	int rc;
+
+	rc = asprintf(&value, "%s%sverify_asan_link_order=0", before && *before ? before : "", before && *before ? ":" : "");
+	if (rc < 0)
+		return -1;
+	rc = setenv("ASAN_OPTIONS", value, 1);
+	free(value);
+	return rc;
+}
+
+/* Say what keeps the program from loading our libraries. It is executed all the same: programs that it starts may load them. */
+static bool
+can_run(const char *program)
+{
+	struct look l;
+
+	look_at(program, &l);
+	if (l.reason != LOOK_FINE)
+		fprintf(stderr, "uroce-run: %s does not load uroce's libraries: %s\n", l.file, l.text);
+	return l.reason != LOOK_MACHINE;
+}
+
 int
 main(int argc, char **argv)
 {
 	static const struct option options[] = {
 		{ "socket", required_argument, NULL, 's' },
-		{ "sysfs", no_argument, NULL, 'y' },
+		{ "sysfs", no_argument, NULL, 'y' }, /* the default; once it had to be asked for */
+		{ "no-sysfs", no_argument, NULL, 'n' },
 		{ "help", no_argument, NULL, 'h' },
 		{ "version", no_argument, NULL, 'V' },
 		{ 0 },
 	};
 	char folder[PATH_MAX];
 	const char *socket = NULL;
-	bool sysfs = false;
+	bool sysfs = true;
 	int c;
 
 	/* "+" stops at the first non-option: the program's options follow it. */
@@ -126,6 +164,9 @@ main(int argc, char **argv)
 			break;
 		case 'y':
 			sysfs = true;
+			break;
+		case 'n':
+			sysfs = false;
 			break;
 		case 'h':
 			fputs(usage, stdout);
@@ -147,7 +188,10 @@ main(int argc, char **argv)
 				"build it (ninja) or install it (meson install)\n");
 		return EXIT_OWN_ERROR;
 	}
-	if (set_library_path(folder) || (sysfs && preload(folder)) || (socket && setenv("UROCE_SOCKET", socket, 1))) {
+	if (!can_run(argv[optind]))
+		return EXIT_CANT_RUN;
+	if (set_library_path(folder) || (sysfs && (preload(folder) || tell_sanitizer())) ||
+	    (socket && setenv("UROCE_SOCKET", socket, 1))) {
 		fprintf(stderr, "uroce-run: can't set the environment: %s\n", strerror(errno));
 		return EXIT_OWN_ERROR;
 	}

@@ -387,19 +387,25 @@ take_vdev(struct uroced *u, struct options *o, const struct impair_vdev *d)
 			names);
 }
 
-/** Read the configurations. @return 0, or -1 with a message printed. */
+static void
+tell(void *arg, const char *text)
+{
+	complain("%s", text);
+}
+
+/** Read the configurations. @return 0, or -1 with all mistakes printed. */
 static int
 load(struct uroced *u, const struct options *o)
 {
-	char err[CONFIG_ERR_BYTES];
+	int rc = 0;
 
 	for (unsigned int i = 0; i < o->nb_stacks; i++) {
 		const struct options_stack *s = &o->stacks[i];
 
-		if (config_load(s->config, s->sets, s->nb_sets, &u->confs[i], err) != 0)
-			return complain("%s", err);
+		if (config_load_telling(s->config, s->sets, s->nb_sets, &u->confs[i], tell, NULL) != 0)
+			rc = -1;
 	}
-	return 0;
+	return rc;
 }
 
 /** Read command line and configurations. @return 0, or -1 with a message printed. */

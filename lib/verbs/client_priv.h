@@ -107,8 +107,14 @@ struct client_cq *client_cq_new(struct ibv_context *c, uint32_t cqe, void *cq_co
 				uint32_t vector, bool stamps);
 /** Take the next live CQE. @return false if there is none. Lock held; the caller publishes with client_cq_publish(). */
 bool client_cq_next(struct client_cq *cq, struct ring_cqe *e, union ring_cqe_ctl *ctl);
-/** Call after polling the CQ in vain: perhaps the thread that will fill it is waiting for our core. */
-void client_cq_empty(struct client_cq *cq);
+/**
+ * Call after polling the CQ in vain: perhaps the thread that will fill it is waiting for our core. Looks at times whether the
+ * daemon is still there.
+ * @return 0, or EIO: nothing will ever fill it, the daemon has gone.
+ */
+int client_cq_empty(struct client_cq *cq);
+/** Print once that the connection of this context is lost. @param what  What the program was doing. Any thread. */
+void client_connection_lost(struct client_ctx *ctx, const char *what);
 /** @return true if an engine says that others need this program's core. */
 bool client_crowded(const struct client_ctx *ctx);
 static inline void

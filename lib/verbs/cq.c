@@ -2,6 +2,7 @@
 /* Completion queues: creation, polling, arming, destruction. */
 #include "verbs/client_priv.h"
 
+#include <poll.h>
 #include <sched.h>
 #include <unistd.h>
 
@@ -390,14 +391,33 @@ give_core(const struct client_ctx *ctx)
 		sched_yield();
 }
 
-void
+/* A daemon that dies closes the connection, and nothing else tells a program that only polls. */
+static __attribute__((noinline)) void
+look_for_daemon(struct client_ctx *ctx)
+{
+	struct pollfd p = { .fd = ctx->sock, .events = POLLRDHUP };
+	int before = errno;
+
+	/* An embedded daemon is in this process. */
+	if (!ctx->wait && poll(&p, 1, 0) == 1 && (p.revents & (POLLRDHUP | POLLHUP | POLLERR)))
+		client_connection_lost(ctx, "ibv_poll_cq");
+	errno = before;
+}
+
+int
 client_cq_empty(struct client_cq *cq)
 {
 	uint32_t n = atomic_load_explicit(&cq->empty_polls, memory_order_relaxed) + 1;
+	struct client_ctx *ctx;
 
 	atomic_store_explicit(&cq->empty_polls, n, memory_order_relaxed);
-	if (unlikely(n % CLIENT_EMPTY_POLLS == 0))
-		give_core(to_ctx(cq->cq.context));
+	if (likely(n % CLIENT_EMPTY_POLLS != 0))
+		return 0;
+	ctx = to_ctx(cq->cq.context);
+	give_core(ctx);
+	if (unlikely(n % CLIENT_LOST_POLLS == 0))
+		look_for_daemon(ctx);
+	return unlikely(atomic_load_explicit(&ctx->lost, memory_order_relaxed)) ? EIO : 0;
 }
 
 /* Called without the lock. A resize may be in progress: never use a large order with the base of a small ring. */
@@ -426,10 +446,8 @@ client_poll_cq(struct ibv_cq *ibcq, int num, struct ibv_wc *wc)
 
 	/* Most polls find the CQ empty. Check that without the lock, so that polling threads don't get in the way of one
 	 * that has work. */
-	if (cq_looks_empty(cq)) {
-		client_cq_empty(cq);
-		return 0;
-	}
+	if (cq_looks_empty(cq))
+		return likely(client_cq_empty(cq) == 0) ? 0 : -1;
 	client_cq_lock(cq);
 	before = cq->ring.counter;
 	while (n < num && cq_next(cq, &e, &ctl))

@@ -35,8 +35,7 @@ ex_start_poll(struct ibv_cq_ex *ibcq, struct ibv_poll_cq_attr *attr)
 		return 0;
 	client_cq_publish(cq);
 	client_cq_unlock(cq);
-	client_cq_empty(cq);
-	return ENOENT;
+	return client_cq_empty(cq) ? EIO : ENOENT;
 }
 
 static int

@@ -43,6 +43,14 @@ static const char *const op_names[CTL_OPS] = {
 	[CTL_CHANNEL_DESTROY] = "ibv_destroy_comp_channel",
 };
 
+void
+client_connection_lost(struct client_ctx *ctx, const char *what)
+{
+	if (!atomic_exchange(&ctx->lost, true))
+		client_complain("%s: the connection to uroced is lost: it was stopped or died. Open the device anew when it runs again",
+				what);
+}
+
 int
 client_call_locked(struct client_ctx *ctx, struct client_call *c)
 {
@@ -55,7 +63,7 @@ client_call_locked(struct client_ctx *ctx, struct client_call *c)
 	c->wait = ctx->wait;
 	err = client_exchange(ctx->sock, c, &ctx->broken);
 	if (ctx->broken && !was_broken)
-		client_complain("%s: the connection to uroced is lost: it was stopped or died", op_names[c->req.op]);
+		client_connection_lost(ctx, op_names[c->req.op]);
 	else if (err && c->rsp.message[0] && !c->quiet)
 		client_complain("%s: %.*s", op_names[c->req.op], (int)sizeof(c->rsp.message), c->rsp.message);
 	return err;

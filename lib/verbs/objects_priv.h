@@ -36,6 +36,7 @@ enum {
 	CLIENT_CACHE_LINE = 64,
 	CLIENT_SPINS = 1000,        /**< tries for a queue's lock before the thread yields its core */
 	CLIENT_EMPTY_POLLS = 16,    /**< polls in vain before a thread yields its core, if engines report short cores */
+	CLIENT_LOST_POLLS = 1 << 16, /**< polls in vain before a thread looks whether the daemon is still there */
 	CLIENT_QPN_SLOTS = 1 << 16, /**< a session's live QPs have different QP numbers in these low bits */
 };
 
@@ -87,6 +88,7 @@ struct client_ctx {
 	pthread_mutex_t ctl_lock; /**< one request at a time; guards segs */
 	int sock;
 	bool broken; /**< the connection has failed; no more requests are sent */
+	_Atomic bool lost; /**< the daemon's end of the connection is closed, and the program was told */
 	/**
 	 * Set if the daemon is in this process (lib/uroce): memory needs no mapping, and this function is used to wait.
 	 * Else NULL.

@@ -48,6 +48,16 @@ class Runs(unittest.TestCase):
         self.assertEqual(result.returncode, 0, result.stderr + result.stdout)
         return dict(pair.split('=') for pair in result.stdout.split() if '=' in pair)
 
+    def test_the_separator_may_be_left_out(self):
+        done = subprocess.run([PERF, *SHORT, '--size=64', '--brief'], stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                              timeout=ENOUGH_S, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn('size=64 ', done.stdout)
+        done = subprocess.run([PERF, '--no-huge', '--size', '64'], stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                              timeout=ENOUGH_S, check=False)
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn('--size must stand behind a --', done.stderr)
+
     def test_every_operation_in_process_and_by_shared_memory(self):
         for role in ('pair', 'shm'):
             for op in ('write', 'send', 'read', 'fetch_add', 'cmp_swap'):

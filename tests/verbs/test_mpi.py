@@ -42,7 +42,7 @@ class Mpi(unittest.TestCase):
             os.chmod(agent, 0o755)
             done = lab.run('h1', 'mpirun', '--allow-run-as-root', '-H', '198.18.0.1,198.18.0.2', '--mca', 'plm_rsh_agent', agent,
                            '--mca', 'pml', 'ucx', '--mca', 'osc', 'ucx', '-x', 'UCX_NET_DEVICES=uroce0:1', '-x', 'UCX_TLS=rc,self',
-                           lab.data['programs']['uroce-run'], '--sysfs', program, timeout=SECONDS)
+                           lab.data['programs']['uroce-run'], program, timeout=SECONDS)
             report = done.stdout + lab.logs()
             self.assertEqual(done.returncode, 0, report)
             self.assertIn('all right', done.stdout, report)

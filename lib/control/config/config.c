@@ -1,249 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The keys, their allowed values, and the configuration as a whole. */
-#include <ctype.h>
 #include <errno.h>
-#include <grp.h>
-#include <inttypes.h>
-#include <pwd.h>
-#include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <bsd/string.h>
 #include <rte_common.h>
 #include <rte_log.h>
 
+#include "base/near.h"
+#include "control/config/config_key_priv.h"
 #include "control/config/config_source_priv.h"
-#include "control/config/ids_priv.h"
-#include "control/config/metrics_priv.h"
-
-struct config_key;
-
-/** Parses @p value into @p dst. @return 0, or EINVAL with what would be right in @p err. */
-typedef int (*key_parse)(const struct config_key *k, const char *value, void *dst, char *err, size_t err_bytes);
-
-struct config_key {
-	const char *name;
-	size_t offset; /**< of the field in struct uroced_config or struct config_port */
-	size_t bytes;  /**< of the field */
-	key_parse parse;
-	uint64_t min, max;        /**< of a number; for a string, max is the size of its buffer */
-	const char *const *words; /**< the values of a choice */
-};
-
-static int
-want(char *err, size_t err_bytes, const char *fmt, ...)
-{
-	va_list ap;
-
-	va_start(ap, fmt);
-	vsnprintf(err, err_bytes, fmt, ap);
-	va_end(ap);
-	return EINVAL;
-}
-
-static int
-parse_number(const char *value, int base, uint64_t *out)
-{
-	char *end;
-
-	if (!isxdigit((unsigned char)value[0]))
-		return EINVAL;
-	errno = 0;
-	*out = strtoull(value, &end, base);
-	return errno != 0 || *end != '\0' ? EINVAL : 0;
-}
-
-static int
-parse_u32(const struct config_key *k, const char *value, void *dst, char *err, size_t err_bytes)
-{
-	uint64_t v;
-
-	if (parse_number(value, 10, &v) != 0 || v < k->min || v > k->max)
-		return want(err, err_bytes, "must be a number from %" PRIu64 " to %" PRIu64, k->min, k->max);
-	*(uint32_t *)dst = (uint32_t)v;
-	return 0;
-}
-
-static int
-parse_u16(const struct config_key *k, const char *value, void *dst, char *err, size_t err_bytes)
-{
-	uint32_t v = 0;
-	int rc = parse_u32(k, value, &v, err, err_bytes);
-
-	if (rc == 0)
-		*(uint16_t *)dst = (uint16_t)v;
-	return rc;
-}
-
-static int
-parse_mode(const struct config_key *k, const char *value, void *dst, char *err, size_t err_bytes)
-{
-	uint64_t v;
-
-	if (parse_number(value, 8, &v) != 0 || v > k->max)
-		return want(err, err_bytes, "must be octal permission bits from 0 to 0777, for example 0660");
-	*(uint32_t *)dst = (uint32_t)v;
-	return 0;
-}
-
-static int
-parse_text(const struct config_key *k, const char *value, void *dst, char *err, size_t err_bytes)
-{
-	if (value[0] == '\0')
-		return want(err, err_bytes, "must not be empty");
-	memset(dst, 0, k->max); /* config_compare() compares the whole buffer */
-	if (strlcpy(dst, value, k->max) >= k->max)
-		return want(err, err_bytes, "must be shorter than %" PRIu64 " characters", k->max);
-	return 0;
-}
-
-/** A group by name or number, as in chown(1). */
-static int
-parse_group(const struct config_key *k, const char *value, void *dst, char *err, size_t err_bytes)
-{
-	uint64_t gid;
-	int rc = parse_text(k, value, dst, err, err_bytes);
-
-	/* The highest number means "unchanged" in chown(). */
-	if (rc != 0 || getgrnam(value) != NULL || (parse_number(value, 10, &gid) == 0 && gid < UINT32_MAX))
-		return rc;
-	return want(err, err_bytes, "no such group; make it (groupadd), or give one that `getent group` lists");
-}
-
-/** A user by name or number. */
-static int
-parse_user(const struct config_key *k, const char *value, void *dst, char *err, size_t err_bytes)
-{
-	uint64_t uid;
-	int rc = parse_text(k, value, dst, err, err_bytes);
-
-	if (rc != 0 || getpwnam(value) != NULL || (parse_number(value, 10, &uid) == 0 && uid < UINT32_MAX && getpwuid((uid_t)uid) != NULL))
-		return rc;
-	return want(err, err_bytes, "no such user; make one (useradd --system), or give one that `getent passwd` lists");
-}
-
-static int
-parse_path(const struct config_key *k, const char *value, void *dst, char *err, size_t err_bytes)
-{
-	if (value[0] != '/')
-		return want(err, err_bytes, "must be an absolute path");
-	return parse_text(k, value, dst, err, err_bytes);
-}
-
-static int
-parse_word(const struct config_key *k, const char *value, void *dst, char *err, size_t err_bytes)
-{
-	size_t n;
-
-	for (unsigned int i = 0; k->words[i] != NULL; i++) {
-		if (strcmp(value, k->words[i]) == 0) {
-			*(uint32_t *)dst = i;
-			return 0;
-		}
-	}
-	n = strlcpy(err, "must be one of:", err_bytes);
-	for (unsigned int i = 0; k->words[i] != NULL && n < err_bytes; i++)
-		n += snprintf(err + n, err_bytes - n, " %s", k->words[i]);
-	return EINVAL;
-}
-
-static int
-parse_switch(const struct config_key *k, const char *value, void *dst, char *err, size_t err_bytes)
-{
-	uint32_t v;
-	int rc = parse_word(k, value, &v, err, err_bytes);
-
-	if (rc == 0)
-		*(bool *)dst = v != 0;
-	return rc;
-}
-
-static int
-parse_gateway(const struct config_key *k, const char *value, void *dst, char *err, size_t err_bytes)
-{
-	return net_gateway_parse(value, k->max == 4 ? AF_INET : AF_INET6, dst, err, err_bytes);
-}
-
-static int
-parse_addresses(const struct config_key *k, const char *value, void *dst, char *err, size_t err_bytes)
-{
-	struct net_port_config *p = container_of(dst, struct net_port_config, addrs);
-	char text[CONFIG_VALUE_BYTES], *rest = text, *word;
-
-	strlcpy(text, value, sizeof(text));
-	p->nb_addrs = 0;
-	while ((word = strsep(&rest, " \t")) != NULL) {
-		if (word[0] == '\0')
-			continue;
-		/* One entry of the GID table is the link-local address. */
-		if (p->nb_addrs == k->max)
-			return want(err, err_bytes, "at most %" PRIu64 " addresses fit the GID table", k->max);
-		if (net_addr_parse(word, &p->addrs[p->nb_addrs], err, err_bytes) != 0)
-			return EINVAL;
-		for (unsigned int i = 0; i < p->nb_addrs; i++) {
-			if (gid_equal(&p->addrs[i].gid, &p->addrs[p->nb_addrs].gid))
-				return want(err, err_bytes, "%s is given twice: give each address once", word);
-		}
-		p->nb_addrs++;
-	}
-	return 0;
-}
-
-static int
-parse_pkeys(const struct config_key *k, const char *value, void *dst, char *err, size_t err_bytes)
-{
-	uint16_t *pkeys = dst;
-	char text[CONFIG_VALUE_BYTES], *rest = text, *word;
-	unsigned int n = 0, i;
-	uint64_t v;
-
-	strlcpy(text, value, sizeof(text));
-	memset(pkeys, 0, k->max * sizeof(*pkeys));
-	while ((word = strsep(&rest, ", \t")) != NULL) {
-		if (word[0] == '\0')
-			continue;
-		if (n == k->max)
-			return want(err, err_bytes, "at most %" PRIu64 " P_Keys", k->max);
-		if (parse_number(word, 16, &v) != 0 || v > 0xffff || (v & 0x7fff) == 0)
-			return want(err, err_bytes, "'%s' must be a P_Key in hexadecimal, for example 0xffff", word);
-		for (i = 0; i < n; i++) {
-			if (pkeys[i] == v)
-				return want(err, err_bytes, "%s is given twice: give each P_Key once", word);
-		}
-		pkeys[n++] = (uint16_t)v;
-	}
-	return n > 0 ? 0 : want(err, err_bytes, "must have at least one P_Key, for example 0xffff");
-}
-
-static int
-parse_ids(const struct config_key *k, const char *value, void *dst, char *err, size_t err_bytes)
-{
-	return config_ids_parse(value, k->max != 0, dst, err, err_bytes);
-}
-
-static int
-parse_impair(const struct config_key *k, const char *value, void *dst, char *err, size_t err_bytes)
-{
-	struct config_port *p = container_of(dst, struct config_port, impair);
-
-	p->impaired = true;
-	return impair_parse(value, &p->impair, err, err_bytes);
-}
-
-static int
-parse_metrics(const struct config_key *k, const char *value, void *dst, char *err, size_t err_bytes)
-{
-	union metrics_address a;
-
-	if (config_metrics_parse(value, &a) == 0)
-		return want(err, err_bytes, "must be unix:/PATH, 127.0.0.1:PORT or [::1]:PORT");
-	return parse_text(k, value, dst, err, err_bytes);
-}
 
 static const char *const idle_words[] = {
 	[ENGINE_IDLE_POLL] = "poll",
@@ -270,65 +40,65 @@ static const char *const log_words[] = {
 
 #define D(field) offsetof(struct uroced_config, field), sizeof(((struct uroced_config *)NULL)->field)
 static const struct config_key daemon_keys[] = {
-	{ "socket", D(socket), parse_path, 0, CONFIG_SOCKET_BYTES, NULL },
-	{ "socket_mode", D(socket_mode), parse_mode, 0, 0777, NULL },
-	{ "socket_group", D(socket_group), parse_group, 0, CONFIG_GROUP_BYTES, NULL },
-	{ "user", D(user), parse_user, 0, CONFIG_GROUP_BYTES, NULL },
-	{ "seccomp", D(seccomp), parse_switch, 0, 0, switch_words },
-	{ "idle", D(idle), parse_word, 0, 0, idle_words },
-	{ "mbufs", D(mbufs), parse_u32, 1024, 1 << 24, NULL },
-	{ "log_level", D(log_level), parse_word, 0, 0, log_words },
-	{ "max_sessions", D(max_sessions), parse_u32, 1, UROCE_MAX_SESSIONS, NULL },
-	{ "max_pd", D(max_pd), parse_u32, 1, UROCE_MAX_PD, NULL },
-	{ "max_mr", D(max_mr), parse_u32, 1, UROCE_MAX_MR, NULL },
-	{ "max_cq", D(max_cq), parse_u32, 1, UROCE_MAX_CQ, NULL },
-	{ "max_srq", D(max_srq), parse_u32, 1, UROCE_MAX_SRQ, NULL },
-	{ "max_qp", D(max_qp), parse_u32, 1, UROCE_MAX_QP, NULL },
-	{ "max_ah", D(max_ah), parse_u32, 1, UROCE_MAX_AH, NULL },
-	{ "max_cm_id", D(max_cm_id), parse_u32, 1, UROCE_MAX_CM_ID, NULL },
+	{ "socket", D(socket), config_parse_path, 0, CONFIG_SOCKET_BYTES, NULL },
+	{ "socket_mode", D(socket_mode), config_parse_mode, 0, 0777, NULL },
+	{ "socket_group", D(socket_group), config_parse_group, 0, CONFIG_GROUP_BYTES, NULL },
+	{ "user", D(user), config_parse_user, 0, CONFIG_GROUP_BYTES, NULL },
+	{ "seccomp", D(seccomp), config_parse_switch, 0, 0, switch_words },
+	{ "idle", D(idle), config_parse_word, 0, 0, idle_words },
+	{ "mbufs", D(mbufs), config_parse_u32, 1024, 1 << 24, NULL },
+	{ "log_level", D(log_level), config_parse_word, 0, 0, log_words },
+	{ "max_sessions", D(max_sessions), config_parse_u32, 1, UROCE_MAX_SESSIONS, NULL },
+	{ "max_pd", D(max_pd), config_parse_u32, 1, UROCE_MAX_PD, NULL },
+	{ "max_mr", D(max_mr), config_parse_u32, 1, UROCE_MAX_MR, NULL },
+	{ "max_cq", D(max_cq), config_parse_u32, 1, UROCE_MAX_CQ, NULL },
+	{ "max_srq", D(max_srq), config_parse_u32, 1, UROCE_MAX_SRQ, NULL },
+	{ "max_qp", D(max_qp), config_parse_u32, 1, UROCE_MAX_QP, NULL },
+	{ "max_ah", D(max_ah), config_parse_u32, 1, UROCE_MAX_AH, NULL },
+	{ "max_cm_id", D(max_cm_id), config_parse_u32, 1, UROCE_MAX_CM_ID, NULL },
 #define X(kind, session, user, most, unit, plural) \
-	{ "session_max_" #kind, D(session_max_##kind), parse_u32, 0, most, NULL }, \
-	{ "user_max_" #kind, D(user_max_##kind), parse_u32, 0, most, NULL },
+	{ "session_max_" #kind, D(session_max_##kind), config_parse_u32, 0, most, NULL }, \
+	{ "user_max_" #kind, D(user_max_##kind), config_parse_u32, 0, most, NULL },
 	CONFIG_QUOTAS(X)
 #undef X
-	{ "user_max_sessions", D(user_max_sessions), parse_u32, 0, UROCE_MAX_SESSIONS, NULL },
-	{ "session_max_connects", D(session_max_connects), parse_u32, 0, UINT32_MAX, NULL },
-	{ "user_max_connects", D(user_max_connects), parse_u32, 0, UINT32_MAX, NULL },
-	{ "limit_root", D(limit_root), parse_switch, 0, 0, switch_words },
-	{ "hello_timeout", D(hello_timeout), parse_u32, 1, 3600, NULL },
-	{ "metrics", D(metrics), parse_metrics, 0, CONFIG_METRICS_BYTES, NULL },
-	{ "telemetry", D(telemetry), parse_switch, 0, 0, switch_words },
-	{ "userfaultfd", D(userfaultfd), parse_switch, 0, 0, switch_words },
+	{ "user_max_sessions", D(user_max_sessions), config_parse_u32, 0, UROCE_MAX_SESSIONS, NULL },
+	{ "session_max_connects", D(session_max_connects), config_parse_u32, 0, UINT32_MAX, NULL },
+	{ "user_max_connects", D(user_max_connects), config_parse_u32, 0, UINT32_MAX, NULL },
+	{ "limit_root", D(limit_root), config_parse_switch, 0, 0, switch_words },
+	{ "hello_timeout", D(hello_timeout), config_parse_u32, 1, 3600, NULL },
+	{ "metrics", D(metrics), config_parse_metrics, 0, CONFIG_METRICS_BYTES, NULL },
+	{ "telemetry", D(telemetry), config_parse_switch, 0, 0, switch_words },
+	{ "userfaultfd", D(userfaultfd), config_parse_switch, 0, 0, switch_words },
 	{ .name = NULL },
 };
 #undef D
 #define P(field) offsetof(struct config_port, field), sizeof(((struct config_port *)NULL)->field)
 static const struct config_key port_keys[] = {
-	{ "ethdev", P(net.ethdev), parse_text, 0, NET_NAME_BYTES, NULL },
-	{ "addresses", P(net.addrs), parse_addresses, 0, UROCE_MAX_GIDS - 1, NULL },
-	{ "gateway4", P(net.gateway4), parse_gateway, 0, 4, NULL },
-	{ "gateway6", P(net.gateway6), parse_gateway, 0, 16, NULL },
-	{ "vlan", P(net.vlan_id), parse_u16, 0, 4094, NULL },
-	{ "mtu", P(net.mtu), parse_u16, 576, 9600, NULL },
-	{ "pkeys", P(net.pkeys), parse_pkeys, 0, UROCE_MAX_PKEYS, NULL },
-	{ "rx_desc", P(net.rx_desc), parse_u16, 32, 32768, NULL },
-	{ "tx_desc", P(net.tx_desc), parse_u16, 32, 32768, NULL },
-	{ "cc", P(cc), parse_word, 0, 0, cc_words },
-	{ "selective_repeat", P(features.selective_repeat), parse_switch, 0, 0, switch_words },
-	{ "tail_loss_probe", P(features.tail_loss_probe), parse_switch, 0, 0, switch_words },
-	{ "credits", P(features.credits), parse_switch, 0, 0, switch_words },
-	{ "ack_coalescing", P(features.ack_coalescing), parse_switch, 0, 0, switch_words },
-	{ "impair", P(impair), parse_impair, 0, 0, NULL },
+	{ "ethdev", P(net.ethdev), config_parse_text, 0, NET_NAME_BYTES, NULL },
+	{ "addresses", P(net.addrs), config_parse_addresses, 0, UROCE_MAX_GIDS - 1, NULL },
+	{ "gateway4", P(net.gateway4), config_parse_gateway, 0, 4, NULL },
+	{ "gateway6", P(net.gateway6), config_parse_gateway, 0, 16, NULL },
+	{ "vlan", P(net.vlan_id), config_parse_u16, 0, 4094, NULL },
+	{ "mtu", P(net.mtu), config_parse_u16, 576, 9600, NULL },
+	{ "pkeys", P(net.pkeys), config_parse_pkeys, 0, UROCE_MAX_PKEYS, NULL },
+	{ "rx_desc", P(net.rx_desc), config_parse_u16, 32, 32768, NULL },
+	{ "tx_desc", P(net.tx_desc), config_parse_u16, 32, 32768, NULL },
+	{ "cc", P(cc), config_parse_word, 0, 0, cc_words },
+	{ "selective_repeat", P(features.selective_repeat), config_parse_switch, 0, 0, switch_words },
+	{ "tail_loss_probe", P(features.tail_loss_probe), config_parse_switch, 0, 0, switch_words },
+	{ "credits", P(features.credits), config_parse_switch, 0, 0, switch_words },
+	{ "ack_coalescing", P(features.ack_coalescing), config_parse_switch, 0, 0, switch_words },
+	{ "impair", P(impair), config_parse_impair, 0, 0, NULL },
 	{ .name = NULL },
 };
 #undef P
 #define S(field) offsetof(struct config_share, field), sizeof(((struct config_share *)NULL)->field)
 static const struct config_key share_keys[] = {
-	{ "users", S(users), parse_ids, 0, 0, NULL },
-	{ "groups", S(groups), parse_ids, 0, 1, NULL },
-	{ "weight", S(weight), parse_u32, SHARE_WEIGHT_MIN, SHARE_WEIGHT_MAX, NULL },
-	{ "rate_mbps", S(rate_mbps), parse_u32, 0, 4000000, NULL },
-	{ "rate_packets", S(rate_packets), parse_u32, 0, UINT32_MAX, NULL },
+	{ "users", S(users), config_parse_ids, 0, 0, NULL },
+	{ "groups", S(groups), config_parse_ids, 0, 1, NULL },
+	{ "weight", S(weight), config_parse_u32, SHARE_WEIGHT_MIN, SHARE_WEIGHT_MAX, NULL },
+	{ "rate_mbps", S(rate_mbps), config_parse_u32, 0, 4000000, NULL },
+	{ "rate_packets", S(rate_packets), config_parse_u32, 0, UINT32_MAX, NULL },
 	{ .name = NULL },
 };
 #undef S
@@ -387,7 +157,7 @@ port_of_section(struct uroced_config *c, const struct config_setting *s, char *e
 	struct config_port *p;
 	uint64_t number;
 
-	if (strncmp(name, "uroce", 5) != 0 || parse_number(name + 5, 10, &number) != 0 || number >= UROCE_MAX_PORTS ||
+	if (strncmp(name, "uroce", 5) != 0 || config_number(name + 5, 10, &number) != 0 || number >= UROCE_MAX_PORTS ||
 	    (name[5] == '0' && name[6] != '\0')) {
 		config_error(err, s, "a port is named uroce0 to uroce%d", UROCE_MAX_PORTS - 1);
 		return NULL;
@@ -448,6 +218,7 @@ apply(struct uroced_config *c, const struct config_setting *s, char *err)
 {
 	const struct config_key *keys, *k;
 	char why[CONFIG_ERR_BYTES / 2], known[CONFIG_ERR_BYTES] = "";
+	struct near near = { 0 };
 	void *base;
 
 	if (strcmp(s->section, "daemon") == 0) {
@@ -467,18 +238,42 @@ apply(struct uroced_config *c, const struct config_setting *s, char *err)
 		return config_error(err, s, "unknown section; there are [daemon], [port uroceN] and [share NAME]");
 	}
 	if (s->key[0] == '\0')
-		return 0; /* an empty section */
+		return 0; /* the section's own line */
 	for (k = keys; k->name != NULL && strcmp(k->name, s->key) != 0; k++) {
+		near_look(&near, s->key, k->name);
 		if (is_quota(k))
 			continue;
 		strlcat(known, k == keys ? "" : ", ", sizeof(known));
 		strlcat(known, k->name, sizeof(known));
 	}
+	if (k->name == NULL && near.word != NULL)
+		return config_error(err, s, "unknown key; did you mean %s?", near.word);
 	if (k->name == NULL)
 		return config_error(err, s, "unknown key; there are %s%s", known, keys == daemon_keys ? quota_keys : "");
 	if (k->parse(k, s->value, (char *)base + k->offset, why, sizeof(why)) != 0)
 		return config_error(err, s, "%s", why);
 	return 0;
+}
+
+/** Apply all settings. A section with a wrong name is told once, and its keys are left out. */
+static void
+apply_all(struct uroced_config *c, const struct config_source *src, struct config_problems *problems)
+{
+	const struct config_setting *wrong = NULL;
+	char err[CONFIG_ERR_BYTES];
+
+	for (unsigned int i = 0; i < src->nb; i++) {
+		const struct config_setting *s = &src->settings[i];
+
+		if (wrong != NULL && s->file != NULL && strcmp(wrong->section, s->section) == 0)
+			continue;
+		if (apply(c, s, err) == 0)
+			continue;
+		if (s->key[0] == '\0')
+			wrong = s;
+		if (!config_problem(problems, err))
+			return;
+	}
 }
 
 /** Make the checks that need the complete configuration. */
@@ -516,24 +311,50 @@ check_whole(const struct uroced_config *c, const char *file, char *err)
 	return 0;
 }
 
-int
-config_load(const char *file, const char *const *sets, unsigned int nb_sets, struct uroced_config *c, char *err)
+static int
+load(const char *file, const char *const *sets, unsigned int nb_sets, struct uroced_config *c, struct config_problems *problems)
 {
-	struct config_source *src;
+	struct config_source *src = calloc(1, sizeof(*src));
+	char err[CONFIG_ERR_BYTES];
 	int rc;
 
 	config_defaults(c);
-	src = calloc(1, sizeof(*src));
-	if (src == NULL)
-		return config_fail(err, EINVAL, "no memory for the configuration");
-	rc = file != NULL ? config_source_file(src, file, err) : 0;
-	for (unsigned int i = 0; i < nb_sets && rc == 0; i++)
-		rc = config_source_set(src, sets[i], err);
-	for (unsigned int i = 0; i < src->nb && rc == 0; i++)
-		rc = apply(c, &src->settings[i], err);
-	if (rc == 0)
-		rc = check_whole(c, file, err);
+	if (src == NULL) {
+		config_problem(problems, "no memory for the configuration");
+		return ENOMEM;
+	}
+	rc = file != NULL ? config_source_file(src, file, problems) : 0;
+	if (rc == 0 || rc == EINVAL) {
+		for (unsigned int i = 0; i < nb_sets; i++)
+			if (config_source_set(src, sets[i], err) != 0)
+				config_problem(problems, err);
+		apply_all(c, src, problems);
+		/* What is missing may be what has a mistake. */
+		if (problems->nb == 0 && check_whole(c, file, err) != 0)
+			config_problem(problems, err);
+		rc = problems->nb > 0 ? EINVAL : 0;
+	}
 	free(src);
+	return rc;
+}
+
+int
+config_load_telling(const char *file, const char *const *sets, unsigned int nb_sets, struct uroced_config *c, config_problem_fn *tell,
+		    void *arg)
+{
+	struct config_problems problems = { .tell = tell, .arg = arg };
+
+	return load(file, sets, nb_sets, c, &problems);
+}
+
+int
+config_load(const char *file, const char *const *sets, unsigned int nb_sets, struct uroced_config *c, char *err)
+{
+	struct config_problems problems = { .nb = 0 };
+	int rc = load(file, sets, nb_sets, c, &problems);
+
+	if (rc != 0)
+		strlcpy(err, problems.first, CONFIG_ERR_BYTES);
 	return rc;
 }
 

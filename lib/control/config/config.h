@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * The daemon's configuration: an INI file (rte_cfgfile) and settings from the command line.
+ * The daemon's configuration: an INI file and settings from the command line.
  *
  * Owns: struct uroced_config. Called by: app/uroced before EAL is initialized, lib/uroce, reload.c. Thread: main, control.
  *
@@ -31,6 +31,7 @@ enum {
 	CONFIG_MAX_SHARES = 16,   /**< sections [share NAME] */
 	CONFIG_SHARE_BYTES = 32,  /**< name of such a section */
 	CONFIG_SHARE_MEMBERS = 32, /**< users that a section names at most, and groups */
+	CONFIG_MAX_PROBLEMS = 20, /**< mistakes in a configuration that are told at once */
 	CONFIG_MAX_SETTINGS = 1024, /**< settings in the file and on the command line together */
 };
 
@@ -121,13 +122,26 @@ struct uroced_config {
 /** Fill @p c with the defaults; no ports. */
 void config_defaults(struct uroced_config *c);
 
+/** Called for each mistake in a configuration. @param text  Where it is, what is wrong and what would be right. */
+typedef void config_problem_fn(void *arg, const char *text);
+
+/**
+ * Read the configuration, and tell all mistakes in it, up to CONFIG_MAX_PROBLEMS.
+ *
+ * @param tell,arg  Called for each.
+ * @param file,sets,nb_sets,c  As for config_load().
+ * @return as config_load().
+ */
+int config_load_telling(const char *file, const char *const *sets, unsigned int nb_sets, struct uroced_config *c, config_problem_fn *tell,
+			void *arg);
+
 /**
  * Read the configuration.
  *
  * @param file  INI file, or NULL: settings only.
  * @param sets,nb_sets  Settings "section.key=value", applied after the file.
  * @param c  Filled, defaults included.
- * @param err  Gets the message, CONFIG_ERR_BYTES long.
+ * @param err  Gets the first mistake, CONFIG_ERR_BYTES long.
  * @return 0, or EINVAL (a mistake in it), or the errno of reading the file.
  */
 int config_load(const char *file, const char *const *sets, unsigned int nb_sets, struct uroced_config *c, char *err);

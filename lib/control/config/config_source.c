@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * rte_cfgfile parses the file, but it has no line numbers, accepts duplicates and truncates long values. So the file is
- * read here first, to find these mistakes and to record the line of each key.
+ * An INI file, read by our own code: rte_cfgfile has no line numbers, accepts duplicates and truncates long values.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -16,10 +15,17 @@
 
 #define COMMENT '#'
 
-/*
- * Characters of a line, comments included, that fit rte_cfgfile's buffer (lib/cfgfile, rte_cfgfile_load_with_params).
- */
-enum { LINE_CHARS = CFG_NAME_LEN + CFG_VALUE_LEN + 2 };
+enum { LINE_CHARS = 1024 /* comments included; a longer line is hardly a configuration's */ };
+
+bool
+config_problem(struct config_problems *p, const char *text)
+{
+	if (p->nb++ == 0)
+		strlcpy(p->first, text, sizeof(p->first));
+	if (p->tell != NULL)
+		p->tell(p->arg, text);
+	return p->nb < CONFIG_MAX_PROBLEMS;
+}
 
 int
 config_fail(char *err, int rc, const char *fmt, ...)
@@ -103,11 +109,13 @@ take_section(struct config_setting *cur, char *text, char *err)
 	size_t n = strlen(text);
 
 	cur->section[0] = cur->key[0] = cur->value[0] = '\0';
+	cur->lost = true;
 	if (text[n - 1] != ']' || n - 2 >= sizeof(cur->section))
 		return config_fail(err, EINVAL, "%s:%u: '%.80s': a section must look like [daemon] or [port uroce0]",
 			 cur->file, cur->line, text);
 	text[n - 1] = '\0';
 	strlcpy(cur->section, text + 1, sizeof(cur->section));
+	cur->lost = false;
 	return 0;
 }
 
@@ -135,7 +143,7 @@ take_key(struct config_setting *cur, char *text, char *err)
 	return 0;
 }
 
-/** Refuse lines that rte_cfgfile would misread or skip. */
+/** Refuse lines that are no text. */
 static int
 check_line(const struct config_setting *cur, char *line, size_t bytes, char *err)
 {
@@ -163,64 +171,37 @@ scan_line(struct config_source *src, struct config_setting *cur, char *line, siz
 	line = trim(line);
 	if (line[0] == '\0')
 		return 0;
+	if (line[0] != '[' && cur->lost)
+		return 0; /* nobody knows what the key belongs to */
 	rc = line[0] == '[' ? take_section(cur, line, err) : take_key(cur, line, err);
 	return rc != 0 ? rc : add(src, cur, err);
 }
 
-/** Find all keys and their lines, and check the syntax. */
-static int
-scan(struct config_source *src, const char *file, char *err)
+int
+config_source_file(struct config_source *src, const char *file, struct config_problems *problems)
 {
 	struct config_setting cur = { .file = file };
-	char *line = NULL;
+	char *line = NULL, err[CONFIG_ERR_BYTES];
+	bool more = true;
 	size_t room = 0;
 	ssize_t n;
 	int rc = 0;
 	FILE *f = fopen(file, "re");
 
-	if (f == NULL) {
-		rc = errno;
-		return config_fail(err, rc, "%s: cannot read the configuration: %s", file, strerror(rc));
-	}
-	while (rc == 0 && (n = getline(&line, &room, f)) >= 0) {
+	while (f != NULL && more && (n = getline(&line, &room, f)) >= 0) {
 		cur.line++;
-		rc = scan_line(src, &cur, line, (size_t)n, err);
+		if (scan_line(src, &cur, line, (size_t)n, err) != 0)
+			more = config_problem(problems, err);
 	}
-	if (rc == 0 && ferror(f)) {
-		rc = EIO;
-		snprintf(err, CONFIG_ERR_BYTES, "%s: cannot read the configuration: %s", file, strerror(rc));
+	if (f == NULL || ferror(f)) {
+		rc = f == NULL ? errno : EIO;
+		snprintf(err, sizeof(err), "%s: cannot read the configuration: %s", file, strerror(rc));
+		config_problem(problems, err);
 	}
 	free(line);
-	fclose(f);
-	return rc;
-}
-
-int
-config_source_file(struct config_source *src, const char *file, char *err)
-{
-	struct rte_cfgfile_parameters params = { .comment_character = COMMENT };
-	struct config_setting *s;
-	struct rte_cfgfile *cfg;
-	const char *value;
-	int rc = scan(src, file, err);
-
-	if (rc != 0)
-		return rc;
-	if (src->nb == 0)
-		return 0;
-	cfg = rte_cfgfile_load_with_params(file, 0, &params);
-	if (cfg == NULL)
-		return config_fail(err, EINVAL, "%s: cannot be parsed as an INI file", file);
-	for (unsigned int i = 0; i < src->nb && rc == 0; i++) {
-		s = &src->settings[i];
-		if (s->key[0] == '\0')
-			continue;
-		value = rte_cfgfile_get_entry(cfg, s->section, s->key);
-		if (value == NULL || strlcpy(s->value, value, sizeof(s->value)) >= sizeof(s->value))
-			rc = config_error(err, s, "cannot be parsed");
-	}
-	rte_cfgfile_close(cfg);
-	return rc;
+	if (f != NULL)
+		fclose(f);
+	return rc != 0 ? rc : problems->nb > 0 ? EINVAL : 0;
 }
 
 int

@@ -9,9 +9,12 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <bsd/string.h>
 #include <cmocka.h>
 
 #include "control/config/config.h"
+
+enum { TEXT_BYTES = 8192 };
 
 static char path[] = "/tmp/uroce-test-config-XXXXXX";
 
@@ -30,7 +33,7 @@ static const struct {
 	const char *text;
 	const char *says[3];
 } bad_files[] = {
-	{ "[daemon]\nsockt = /x\n[port uroce0]\nethdev = a\n", { ":2: ", "sockt", "there are socket, socket_mode" } },
+	{ "[daemon]\nsockt = /x\n[port uroce0]\nethdev = a\n", { ":2: ", "sockt", "did you mean socket?" } },
 	{ "[deamon]\nsocket = /x\n", { ":1: ", "[deamon]", "[daemon], [port uroceN] and [share NAME]" } },
 	{ "[port eth0]\nethdev = a\n", { ":1: ", "[port eth0]", "uroce0 to uroce15" } },
 	{ "[port uroce16]\nethdev = a\n", { ":1: ", "[port uroce16]", "uroce0 to uroce15" } },
@@ -312,7 +315,7 @@ static void
 lines_that_can_not_be_read_are_named(void **state)
 {
 	struct uroced_config c;
-	char err[CONFIG_ERR_BYTES], longest[323], text[1024];
+	char err[CONFIG_ERR_BYTES], longest[1025], text[4096];
 	FILE *f;
 
 	memset(longest, '#', sizeof(longest) - 1);
@@ -324,13 +327,60 @@ lines_that_can_not_be_read_are_named(void **state)
 	snprintf(text, sizeof(text), "[port uroce0]\nethdev = a\n%s#\n", longest);
 	write_file(text);
 	assert_int_equal(config_load(path, NULL, 0, &c, err), EINVAL);
-	assert_non_null(strstr(err, ":3: the line has 323 characters; at most 322"));
+	assert_non_null(strstr(err, ":3: the line has 1025 characters; at most 1024"));
 	f = fopen(path, "w");
 	assert_non_null(f);
 	fprintf(f, "[port uroce0]\nethdev = a%cb\n", 0);
 	assert_int_equal(fclose(f), 0);
 	assert_int_equal(config_load(path, NULL, 0, &c, err), EINVAL);
 	assert_non_null(strstr(err, ":2: a byte 0"));
+}
+
+static void
+add_problem(void *arg, const char *text)
+{
+	char *all = arg;
+
+	strlcat(all, text, TEXT_BYTES);
+	strlcat(all, "\n", TEXT_BYTES);
+}
+
+/** Load @p text and two settings. @return how many mistakes were told, which are in @p all. */
+static unsigned int
+tell_all(const char *text, const char *set, char all[TEXT_BYTES])
+{
+	struct uroced_config c;
+	unsigned int n = 0;
+
+	write_file(text);
+	all[0] = '\0';
+	assert_int_equal(config_load_telling(path, &set, set != NULL, &c, add_problem, all), EINVAL);
+	for (const char *end = all; (end = strchr(end, '\n')) != NULL; end++)
+		n++;
+	return n;
+}
+
+static void
+all_mistakes_are_told_at_once(void **state)
+{
+	char all[TEXT_BYTES], text[TEXT_BYTES];
+
+	assert_int_equal(tell_all("[daemon]\nidel = poll\nidle = often\nno value\n[port uroce0]\nethdef = a\nmtu = big\n", "daemon.x=1", all), 6);
+	for (unsigned int line = 2; line <= 7; line++) {
+		snprintf(text, sizeof(text), ":%u: ", line);
+		assert_int_equal(strstr(all, text) != NULL, line != 5);
+	}
+	assert_non_null(strstr(all, "idel = poll: unknown key; did you mean idle?"));
+	assert_non_null(strstr(all, "ethdef = a: unknown key; did you mean ethdev?"));
+	assert_non_null(strstr(all, "--set: [daemon] x = 1"));
+	/* One mistake makes no others: of a section that can't be read, of one that there isn't, of what is missing. */
+	assert_int_equal(tell_all("[daemon\nidle = poll\nx = y\n", NULL, all), 1);
+	assert_int_equal(tell_all("[prot uroce0]\nethdev = a\nmtu = 4200\n", NULL, all), 1);
+	assert_int_equal(tell_all("[port uroce99]\nethdev = a\nmtu = 4200\n", NULL, all), 1);
+	/* There is an end to it. */
+	for (unsigned int i = text[0] = 0; i <= CONFIG_MAX_PROBLEMS; i++)
+		strlcat(text, "?\n", sizeof(text));
+	assert_int_equal(tell_all(text, NULL, all), CONFIG_MAX_PROBLEMS);
 }
 
 static const struct {
@@ -554,6 +604,7 @@ main(void)
 		cmocka_unit_test(wrong_values_of_every_key_are_refused),
 		cmocka_unit_test(sections_of_shares_arrive_in_order),
 		cmocka_unit_test(lines_that_can_not_be_read_are_named),
+		cmocka_unit_test(all_mistakes_are_told_at_once),
 		cmocka_unit_test(each_mistake_in_a_setting_names_the_remedy),
 		cmocka_unit_test(every_key_arrives),
 		cmocka_unit_test(the_command_line_wins_over_the_file),

@@ -293,6 +293,8 @@ errno_stays_where_nothing_failed(void **state)
 	run(asks_a_slow_daemon, FAKE_LATE);
 }
 
+#define LOST "the connection to uroced is lost: it was stopped or died. Open the device anew when it runs again\n"
+
 static int
 loses_the_daemon(struct fake_daemon *d)
 {
@@ -325,7 +327,41 @@ static void
 a_lost_daemon_is_told_and_nothing_hangs(void **state)
 {
 	run(loses_the_daemon, FAKE_HONEST);
-	assert_string_equal(said, "uroce: ibv_alloc_pd: the connection to uroced is lost: it was stopped or died\n");
+	assert_string_equal(said, "uroce: ibv_alloc_pd: " LOST);
+}
+
+static int
+polls_a_lost_daemon(struct fake_daemon *d)
+{
+	struct ibv_cq_init_attr_ex attr = { .cqe = 10 };
+	struct ibv_context *c = open_first();
+	struct ibv_poll_cq_attr none = { 0 };
+	struct ibv_cq_ex *ex;
+	struct ibv_cq *cq;
+	struct ibv_wc wc;
+	int rc = 0;
+
+	EXPECT(c && (cq = ibv_create_cq(c, 10, NULL, NULL, 0)) && (ex = ibv_create_cq_ex(c, &attr)));
+	for (unsigned int i = 0; i < 2 * CLIENT_LOST_POLLS; i++)
+		EXPECT(ibv_poll_cq(cq, 1, &wc) == 0);
+	fake_daemon_die(d);
+	errno = EDOM;
+	for (unsigned int i = 0; rc == 0 && i < 2 * CLIENT_LOST_POLLS; i++)
+		rc = ibv_poll_cq(cq, 1, &wc);
+	EXPECT(rc == -1 && errno == EDOM);
+	for (unsigned int i = 0; (rc = ibv_start_poll(ex, &none)) == ENOENT && i < 2 * CLIENT_EMPTY_POLLS;)
+		i++;
+	EXPECT(rc == EIO);
+	EXPECT(!ibv_destroy_cq(cq) && !ibv_destroy_cq(ibv_cq_ex_to_cq(ex)));
+	EXPECT(!ibv_close_device(c));
+	return 0;
+}
+
+static void
+who_only_polls_is_told_that_the_daemon_is_lost(void **state)
+{
+	run(polls_a_lost_daemon, FAKE_HONEST);
+	assert_string_equal(said, "uroce: ibv_poll_cq: " LOST);
 }
 
 static int
@@ -553,6 +589,7 @@ main(void)
 		cmocka_unit_test(the_daemons_reason_is_told_with_the_verb),
 		cmocka_unit_test(errno_stays_where_nothing_failed),
 		cmocka_unit_test(a_lost_daemon_is_told_and_nothing_hangs),
+		cmocka_unit_test(who_only_polls_is_told_that_the_daemon_is_lost),
 		cmocka_unit_test(completion_events_follow_their_cq),
 		cmocka_unit_test(bad_arguments_are_refused_without_asking_the_daemon),
 		cmocka_unit_test(an_object_whose_memory_cannot_be_mapped_is_given_back),
