@@ -224,25 +224,48 @@ parse_answer(char *err, size_t bytes)
 	return NULL;
 }
 
-json_object *
-ask_quietly(char *err, size_t bytes, const char *command)
+/* Send a command and have the answer in the buffer. @return false: @p err says why not. */
+static bool
+exchange(char *err, size_t bytes, const char *command)
 {
 	bool kept = sock >= 0;
 
 	for (;;) {
 		err[0] = '\0';
 		if (!connect_to_daemon(err, bytes))
-			return NULL;
+			return false;
 		if (send(sock, command, strlen(command), MSG_NOSIGNAL) == (ssize_t)strlen(command) && receive(buffer, buffer_bytes, err, bytes) > 0)
-			return parse_answer(err, bytes);
+			return true;
 		if (err[0] == '\0')
 			snprintf(err, bytes, "the daemon has closed the connection");
 		disconnect();
 		/* It drops those that were silent for long. */
 		if (!kept)
-			return NULL;
+			return false;
 		kept = false;
 	}
+}
+
+json_object *
+ask_quietly(char *err, size_t bytes, const char *command)
+{
+	return exchange(err, bytes, command) ? parse_answer(err, bytes) : NULL;
+}
+
+const char *
+ask_page(char *err, size_t bytes, const char *command)
+{
+	const char *columns;
+
+	if (!exchange(err, bytes, command))
+		return NULL;
+	columns = strstr(buffer, "{\"columns\":[");
+	if (columns != NULL)
+		return columns + 1;
+	json_object_put(parse_answer(err, bytes));
+	if (err[0] == '\0')
+		snprintf(err, bytes, "the daemon's answer can't be understood");
+	return NULL;
 }
 
 json_object *

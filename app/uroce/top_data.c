@@ -8,7 +8,7 @@
 #include "top.h"
 
 enum { COUNTERS = TOP_RETRANSMITTED + 1 };
-enum { ENGINE_NAME = 24 };
+enum { ENGINE_NAME = 24, COLUMNS_MAX = 64 };
 
 const char *const top_views[TOP_VIEWS + 1] = { "qp", "session", "port", "engine", NULL };
 
@@ -126,99 +126,165 @@ enum { C_NUMBER, C_SESSION, C_PROGRAM, C_PID, C_UID, C_STATE, C_PEER, C_PEER_QPN
 static const char *const names[C_ALL] = { "number", "session", "program", "pid", "uid", "state", "peer", "peer_qpn", "waits_for", "cwnd", "in_flight", "srtt_ns",
 					  "tx_bytes", "rx_bytes", "sends", "receives", "tx_packets", "losses", "retransmitted" };
 
-/* Find out which column is where. */
-static bool
-find_columns(json_object *page, size_t *place)
-{
-	json_object *columns;
+/* A value in the text of a page: digits, or what is between quotes. */
+struct cell {
+	const char *p;
+	size_t n;
+};
+struct page {
+	const char *p;            /* what was not read yet */
+	size_t place[C_ALL];      /* which column is where */
+	size_t columns;
+};
 
-	if (!json_object_object_get_ex(page, "columns", &columns) || !json_object_is_type(columns, json_type_array))
+/* Read "[value,value,...]". @return the number of values; 0: that's not what is there. At most @p most of them are kept. */
+static size_t
+scan_list(struct page *g, struct cell *cells, size_t most)
+{
+	const char *p = g->p;
+	size_t n = 0;
+
+	if (*p++ != '[')
+		return 0;
+	for (;; p++) {
+		bool text = *p == '"';
+		const char *begun = p += text;
+
+		if (text)
+			while (*p != '"' && *p != '\0')
+				p += *p == '\\' && p[1] != '\0' ? 2 : 1;
+		else
+			p += strcspn(p, ",]");
+		if (n < most)
+			cells[n] = (struct cell){ begun, (size_t)(p - begun) };
+		n++;
+		if (text && *p == '"')
+			p++;
+		if (*p == ']')
+			break;
+		if (*p != ',')
+			return 0;
+	}
+	g->p = p + 1;
+	return n;
+}
+
+/* Read the names of the columns. */
+static bool
+scan_columns(struct page *g)
+{
+	struct cell cells[COLUMNS_MAX];
+
+	g->p = strchr(g->p, '[');
+	g->columns = g->p != NULL ? scan_list(g, cells, COLUMNS_MAX) : 0;
+	if (g->columns == 0 || g->columns > COLUMNS_MAX || strncmp(g->p, ",\"rows\":[", 9) != 0)
 		return false;
+	g->p += 9;
 	for (size_t i = 0; i < C_ALL; i++) {
 		size_t k = 0;
 
-		while (k < json_object_array_length(columns) && strcmp(json_object_get_string(json_object_array_get_idx(columns, k)), names[i]) != 0)
+		while (k < g->columns && (strlen(names[i]) != cells[k].n || strncmp(names[i], cells[k].p, cells[k].n) != 0))
 			k++;
-		if (k == json_object_array_length(columns))
+		if (k == g->columns)
 			return false;
-		place[i] = k;
+		g->place[i] = k;
 	}
 	return true;
 }
 
 static uint64_t
-cell(json_object *row, size_t place)
+cell(const struct cell *c)
 {
-	return json_object_get_uint64(json_object_array_get_idx(row, place));
-}
-
-static const char *
-cell_text(json_object *row, size_t place)
-{
-	const char *s = json_object_get_string(json_object_array_get_idx(row, place));
-
-	return s != NULL ? s : "";
+	return strtoull(c->p, NULL, 10);
 }
 
 static void
-take_qp(struct top_row *r, json_object *row, const size_t *place)
+take_qp(struct top_row *r, const struct cell *cells, const size_t *place)
 {
+#define CELL(i) (&cells[place[i]])
+#define TEXT(i, most) (int)(CELL(i)->n < (most) ? CELL(i)->n : (most)), CELL(i)->p
 	memset(r, 0, sizeof(*r));
-	r->number = cell(row, place[C_NUMBER]);
-	r->uid = (uint32_t)cell(row, place[C_UID]);
-	snprintf(r->name, sizeof(r->name), "%.24s/%lu", cell_text(row, place[C_PROGRAM]), (unsigned long)cell(row, place[C_PID]));
-	if (cell_text(row, place[C_PEER])[0] != '\0')
-		snprintf(r->peer, sizeof(r->peer), "%.36s/%lu", cell_text(row, place[C_PEER]), (unsigned long)cell(row, place[C_PEER_QPN]));
-	snprintf(r->state, sizeof(r->state), "%s", cell_text(row, place[C_STATE]));
-	snprintf(r->waits_for, sizeof(r->waits_for), "%s", cell_text(row, place[C_WAITS]));
-	r->value[TOP_CWND] = (double)cell(row, place[C_CWND]);
-	r->value[TOP_IN_FLIGHT] = (double)cell(row, place[C_FLIGHT]);
-	r->value[TOP_RTT_US] = (double)cell(row, place[C_RTT]) / 1e3;
+	r->number = cell(CELL(C_NUMBER));
+	r->uid = (uint32_t)cell(CELL(C_UID));
+	snprintf(r->name, sizeof(r->name), "%.*s/%lu", TEXT(C_PROGRAM, 24), (unsigned long)cell(CELL(C_PID)));
+	if (CELL(C_PEER)->n > 0)
+		snprintf(r->peer, sizeof(r->peer), "%.*s/%lu", TEXT(C_PEER, 36), (unsigned long)cell(CELL(C_PEER_QPN)));
+	snprintf(r->state, sizeof(r->state), "%.*s", TEXT(C_STATE, 7));
+	snprintf(r->waits_for, sizeof(r->waits_for), "%.*s", TEXT(C_WAITS, 15));
+	r->value[TOP_CWND] = (double)cell(CELL(C_CWND));
+	r->value[TOP_IN_FLIGHT] = (double)cell(CELL(C_FLIGHT));
+	r->value[TOP_RTT_US] = (double)cell(CELL(C_RTT)) / 1e3;
 	for (size_t i = 0; i < COUNTERS; i++)
-		r->counter[i] = cell(row, place[C_COUNTERS + i]);
+		r->counter[i] = cell(CELL(C_COUNTERS + i));
+#undef TEXT
+#undef CELL
+}
+
+static uint64_t
+member(const char *text, const char *name)
+{
+	const char *p = strstr(text, name);
+
+	return p != NULL ? strtoull(p + strlen(name), NULL, 10) : 0;
+}
+
+struct rows {
+	struct top_row *row;
+	size_t n, room;
+};
+
+static bool
+take_page(struct rows *r, struct page *g)
+{
+	struct cell cells[COLUMNS_MAX];
+
+	if (!scan_columns(g))
+		return false;
+	while (*g->p == '[') {
+		if (scan_list(g, cells, COLUMNS_MAX) != g->columns)
+			return false;
+		if (r->n == r->room) {
+			struct top_row *more = realloc(r->row, (2 * r->room + 64) * sizeof(*more));
+
+			if (more == NULL)
+				return false;
+			r->room = 2 * r->room + 64;
+			r->row = more;
+		}
+		take_qp(&r->row[r->n++], cells, g->place);
+		g->p += *g->p == ',';
+	}
+	return *g->p == ']';
 }
 
 /* @return the rows of all QPs, sorted by number, the caller's to free; NULL: @p err says why. @p ns receives the daemon's time. */
 static struct top_row *
 fetch_qps(struct top *t, size_t *n, uint64_t *ns, char *err, size_t bytes)
 {
-	struct top_row *rows = NULL, *more;
-	size_t place[C_ALL], room = 0;
+	struct rows rows = { .row = malloc(sizeof(*rows.row)), .room = 1 };
 	uint64_t from = 0, next;
 	char command[64];
 
-	*n = 0;
-	do {
-		json_object *page, *list = NULL;
-		size_t k;
+	for (;;) {
+		struct page g = { 0 };
 
 		snprintf(command, sizeof(command), "/uroce/rows,qp,from=%lu", (unsigned long)from);
-		page = ask_quietly(err, bytes, command);
-		if (page == NULL)
+		g.p = ask_page(err, bytes, command);
+		if (g.p == NULL)
 			break;
-		json_object_object_get_ex(page, "rows", &list);
-		k = json_object_is_type(list, json_type_array) && find_columns(page, place) ? json_object_array_length(list) : 0;
-		if (*n + k + 1 > room) {
-			room = 2 * room + k + 1;
-			more = realloc(rows, room * sizeof(*rows));
-			if (more == NULL) {
-				snprintf(err, bytes, "no memory");
-				json_object_put(page);
-				break;
-			}
-			rows = more;
+		if (rows.row == NULL || !take_page(&rows, &g)) {
+			snprintf(err, bytes, "the daemon's answer can't be understood, or there is no memory");
+			break;
 		}
-		for (size_t i = 0; i < k; i++)
-			take_qp(&rows[(*n)++], json_object_array_get_idx(list, i), place);
 		if (from == 0)
-			*ns = value_of(page, "ns");
-		next = value_of(page, "next");
-		json_object_put(page);
-		if (next <= from || *n >= TOP_ROWS_MAX)
-			return rows;
+			*ns = member(g.p, "\"ns\":");
+		next = member(g.p, "\"next\":");
+		*n = rows.n;
+		if (next <= from || rows.n >= TOP_ROWS_MAX)
+			return rows.row;
 		from = next;
-	} while (true);
-	free(rows);
+	}
+	free(rows.row);
 	return NULL;
 }
 

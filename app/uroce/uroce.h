@@ -70,6 +70,11 @@ bool number_of(const char *text, uint64_t *n);
 json_object *ask(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /** The same without messages. @param err  Receives what is wrong, if that is not NULL. */
 json_object *ask_quietly(char *err, size_t bytes, const char *command);
+/**
+ * The same for /uroce/rows, whose pages are too large to become JSON objects several times a second.
+ * @return the text from "columns": on, valid until the next question; NULL: @p err says why not.
+ */
+const char *ask_page(char *err, size_t bytes, const char *command);
 /** @return the path of the daemon's socket for programs, from --socket, --lab, UROCE_SOCKET or the default; NULL: a message was printed. */
 const char *socket_path(void);
 /** @return the objects of @p kind ("qp", "session" ...), each a JSON object, in an array; NULL: a message was printed. */
