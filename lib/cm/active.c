@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The connecting end: sends a REQ, receives a REP, sends an RTU. */
+#include "base/mark.h"
 #include "cm/cm_priv.h"
 
 /* ---- REQ ---- */
@@ -123,6 +124,7 @@ refuse_unknown_rep(struct cm *cm, const struct cm_av *av, const struct cm_msg *m
 		.reason = CM_REJ_INVALID_COMM_ID,
 	};
 
+	MARK("a REP answers no REQ of ours");
 	CM_COUNT(cm, rej_unknown_id);
 	reject_stateless(cm, av, m->hdr.tid, &rej);
 }
@@ -135,12 +137,15 @@ repeated_rep(struct cm_conn *c)
 	CM_COUNT(c->cm, rep_duplicate);
 	switch (c->state) {
 	case CM_MRA_REP_SENT:
+		MARK("a REP is repeated after it was answered by an MRA");
 		conn_resend(c);
 		break;
 	case CM_ESTABLISHED:
 	case CM_TIMEWAIT:
 		/* After an RTU or REJ, repeat it; after a DREQ or DREP the REP doesn't matter any more. */
 		if (out == CM_ATTR_RTU || out == CM_ATTR_REJ) {
+			MARK_IF(out == CM_ATTR_RTU, "the RTU was lost, and the REP comes again");
+			MARK_IF(out == CM_ATTR_REJ, "the REJ of a REP was lost, and the REP comes again");
 			conn_resend(c);
 			break;
 		}
@@ -156,6 +161,7 @@ stale_rep(struct cm_conn *c, struct cm_conn *old, const struct cm_av *av, const 
 {
 	static const struct cm_private none;
 
+	MARK_UNIT("a REP names the QP of another connection", "unit/cm/reject");
 	CM_COUNT(c->cm, rej_stale);
 	reject_send(c, CM_MSG_OF_REP, CM_REJ_STALE_CONN, &none, &none);
 	conn_enter_timewait(c, now_ns);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Connections: states, sending, timers, and kept answers. */
+#include "base/mark.h"
 #include "base/assert.h"
 #include "cm/cm_priv.h"
 #include "wire/wire.h"
@@ -238,6 +239,7 @@ conn_evict(struct cm *cm)
 	if (cm_list_empty(&cm->kept))
 		return false;
 	c = container_of(cm->kept.next, struct cm_conn, kept);
+	MARK_UNIT("an answer that was kept makes room for a new one", "unit/cm/limits");
 	CM_COUNT(cm, kept_evicted);
 	conn_set_state(c, CM_IDLE);
 	conn_free(c);

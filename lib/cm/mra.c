@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* MRA: asks the other end for more time to answer. */
+#include "base/mark.h"
 #include "cm/cm_priv.h"
 
 #define MAX_CODE 31
@@ -40,8 +41,10 @@ handle_mra(struct cm *cm, const struct cm_av *av, const struct cm_msg *m, uint64
 		return;
 	}
 	if (of_req && c->state == CM_REQ_SENT) {
+		MARK("an MRA asks for time to answer a REQ");
 		conn_set_state(c, CM_MRA_REQ_RCVD);
 	} else if (of_rep && c->state == CM_REP_SENT) {
+		MARK("an MRA asks for time to answer a REP");
 		conn_set_state(c, CM_MRA_REP_RCVD);
 	} else if (!(of_req && c->state == CM_MRA_REQ_RCVD) && !(of_rep && c->state == CM_MRA_REP_RCVD)) {
 		CM_COUNT(cm, rx_wrong_state);

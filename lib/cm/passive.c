@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The accepting end: receives a REQ, sends a REP, receives an RTU. */
+#include "base/mark.h"
 #include "cm/cm_priv.h"
 
 /* ---- REQ ---- */
@@ -134,6 +135,7 @@ stale(struct cm *cm, struct cm_conn *old, const struct cm_av *av, const struct c
 {
 	struct cm_rej rej = { 0 };
 
+	MARK_UNIT("a REQ names the QP of another connection", "unit/cm/reject");
 	CM_COUNT(cm, rej_stale);
 	refuse(cm, av, m, &rej, CM_REJ_STALE_CONN);
 	stale_conn(old, now_ns);
@@ -176,6 +178,7 @@ handle_req(struct cm *cm, const struct cm_av *av, const struct cm_msg *m, uint64
 	old = conn_stale(cm, av, m->req.ca_guid, m->req.qpn);
 	if (old != NULL && old->remote_id == m->req.local_comm_id) {
 		/* A late REQ of the passive end of a peer-to-peer pair, whose REP we have already received. */
+		MARK_UNIT("the REQ of a peer-to-peer pair comes after the REP", "unit/cm/connect");
 		CM_COUNT(cm, req_duplicate);
 		CM_COUNT(cm, rx_duplicate);
 		return;

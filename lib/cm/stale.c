@@ -10,6 +10,7 @@
  *    changes. If it doesn't, or says that it doesn't know the ID, the connection ends.
  *  - We sent the REQ: there is no message that a living peer answers without consequences. Our QP will find out when it sends.
  */
+#include "base/mark.h"
 #include "cm/cm_priv.h"
 
 static bool
@@ -36,12 +37,14 @@ stale_conn(struct cm_conn *old, uint64_t now_ns)
 	if (old->state != CM_ESTABLISHED)
 		return;
 	if (qp_gone(old)) {
+		MARK_UNIT("a stale connection's QP is gone", "unit/cm/reject");
 		end(old, now_ns);
 		return;
 	}
 	if (!old->passive || conn_out_attr(old) != CM_ATTR_REP || old->probing ||
 	    (old->probed_ns != 0 && now_ns - old->probed_ns < CM_PROBE_GAP_NS))
 		return;
+	MARK_UNIT("a connection that may be stale is probed", "unit/cm/reject");
 	CM_COUNT(old->cm, stale_probes);
 	old->probing = true;
 	old->probed_ns = now_ns;
@@ -55,6 +58,7 @@ stale_answered(struct cm_conn *c)
 {
 	if (!c->probing)
 		return false;
+	MARK_UNIT("a peer still knows a connection that looked stale", "unit/cm/reject");
 	CM_COUNT(c->cm, stale_answered);
 	c->probing = false;
 	conn_timer_stop(c);
@@ -65,6 +69,7 @@ void
 stale_expired(struct cm_conn *c, uint64_t now_ns)
 {
 	if (c->retries_left == 0) {
+		MARK_UNIT("a stale connection ends because no probe was answered", "unit/cm/reject");
 		end(c, now_ns);
 		return;
 	}

@@ -7,6 +7,7 @@
 
 #include <rte_spinlock.h>
 
+#include "base/mark.h"
 #include "mem/mem.h"
 
 /** Makes read-modify-write by copying atomic among engines. */
@@ -35,6 +36,7 @@ remote_again(struct mem_owner *owner, ssize_t n)
 {
 	if (n > 0 || (n < 0 && errno == EINTR))
 		return true;
+	MARK_UNIT("the memory of a program is gone while it is copied", "unit/mem/copy");
 	atomic_store_explicit(&owner->dead, 1, memory_order_relaxed);
 	return false;
 }

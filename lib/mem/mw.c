@@ -6,6 +6,7 @@
 
 #include <rte_pause.h>
 
+#include "base/mark.h"
 #include "mem/mr_priv.h"
 #include "mem/mw.h"
 
@@ -90,8 +91,10 @@ mr_hold(struct mr *mr)
 	uint32_t n = atomic_load_explicit(&mr->nb_windows, memory_order_relaxed);
 
 	do {
-		if (n == MR_RETIRED)
+		if (n == MR_RETIRED) {
+			MARK_UNIT("a window is bound to an MR that is being deregistered", "unit/mem/mw");
 			return false;
+		}
 	} while (!atomic_compare_exchange_weak_explicit(&mr->nb_windows, &n, n + 1, memory_order_acquire,
 							memory_order_relaxed));
 	return true;

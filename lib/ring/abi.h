@@ -17,7 +17,7 @@
 #include "ring/wr_op.h"
 
 /** Version of everything in lib/ring; client and daemon must have the same. */
-#define UROCE_ABI_VERSION 6
+#define UROCE_ABI_VERSION 7
 
 /* All limits. */
 enum {

@@ -99,17 +99,42 @@ struct ring_srq_shared {
 	uint8_t pad[RING_CACHE_LINE - 4];
 };
 
-/** Values of ring_cq_shared.arm. */
+/** What ring_cq_shared.arm asks for: its low bits, ring_arm(). */
 enum {
 	RING_ARM_NONE = 0,
 	RING_ARM_ANY = 1,
 	RING_ARM_SOLICITED = 2,
 	RING_ARM_WATCHED = 3, /**< as ANY, but a thread of the client looks for completions itself: engines raise nothing */
+	RING_ARM_MASK = 3,
 };
+
+/** @return RING_ARM_* of a value of ring_cq_shared.arm. */
+static inline uint32_t
+ring_arm(uint32_t word)
+{
+	return word & RING_ARM_MASK;
+}
+
+/** @return @p word with RING_ARM_* @p what, and the number of the request that it had. */
+static inline uint32_t
+ring_arm_as(uint32_t word, uint32_t what)
+{
+	return (word & ~(uint32_t)RING_ARM_MASK) | what;
+}
+
+/** @return the value of ring_cq_shared.arm for a new request after @p word. */
+static inline uint32_t
+ring_arm_next(uint32_t word, uint32_t what)
+{
+	return ring_arm_as(word + RING_ARM_MASK + 1, what);
+}
 
 /** Memory of a CQ that both sides share, besides its ring. */
 struct ring_cq_shared {
-	/* Written by the client, except that whoever raises the event swaps arm back to NONE first. */
+	/*
+	 * Written by the client, except that whoever raises the event swaps arm back to NONE first. The bits above RING_ARM_MASK count the
+	 * client's requests: an engine that has looked at one and found an event to raise must not answer a later one with it.
+	 */
 	_Atomic uint32_t arm;
 	_Atomic uint32_t cons; /**< CQEs polled so far */
 	_Atomic uint32_t seen; /**< counter of the next CQE when the client last armed the CQ or took an event itself; not for those before */

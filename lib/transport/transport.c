@@ -341,6 +341,7 @@ rx_batch(struct transport *tp, uint16_t port, struct rte_mbuf **pkts, uint16_t n
 	uint16_t nb_done = 0, left = 0;
 	bool roce;
 
+	UROCE_ASSERT(n <= TP_RX_BATCH);
 	for (uint16_t i = 0; i < n; i++) {
 		if (i + 2 < n)
 			rte_prefetch0(rte_pktmbuf_mtod(pkts[i + 2], void *));

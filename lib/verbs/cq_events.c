@@ -8,6 +8,8 @@
  */
 #include "verbs/client_priv.h"
 
+#define ANY_REQUEST UINT32_MAX /* in place of a RING_ARM_* */
+
 /* @return the counter of the first CQE that isn't there yet. Lock held. */
 static uint32_t
 first_missing(const struct client_cq *cq)
@@ -51,9 +53,38 @@ cq_due(struct client_cq *cq, bool solicited_only)
 	}
 	if (due)
 		cq->reported = i;
-	see(cq, first_missing(cq));
+	/* Not what has arrived since the loop above: the engine that wrote it would raise no event for it either. */
+	see(cq, i);
 	client_cq_unlock(cq);
 	return due;
+}
+
+/*
+ * Change what the arm word asks for from @from, or from anything but NONE if that is ANY_REQUEST, to @to.
+ * @return false: it asks for something else.
+ */
+static bool
+arm_change(struct client_cq *cq, uint32_t from, uint32_t to)
+{
+	uint32_t arm = atomic_load_explicit(&cq->shared->arm, memory_order_relaxed);
+
+	do {
+		if (from == ANY_REQUEST ? ring_arm(arm) == RING_ARM_NONE : ring_arm(arm) != from)
+			return false;
+	} while (!atomic_compare_exchange_weak(&cq->shared->arm, &arm, ring_arm_as(arm, to)));
+	return true;
+}
+
+/* Ask for an event. A request for any completion isn't replaced by one for solicited completions. */
+static void
+arm_set(struct client_cq *cq, uint32_t what)
+{
+	uint32_t arm = atomic_load_explicit(&cq->shared->arm, memory_order_relaxed);
+
+	do {
+		if (what == RING_ARM_SOLICITED && ring_arm(arm) != RING_ARM_NONE)
+			return;
+	} while (!atomic_compare_exchange_weak(&cq->shared->arm, &arm, ring_arm_next(arm, what)));
 }
 
 /* Take the event of a CQ that was just armed, if it is due. @return false: it isn't, or an engine has it. */
@@ -62,7 +93,7 @@ take_due(struct client_cq *cq, bool solicited_only)
 {
 	/* Either we see the CQE, or the engine, which writes it and then reads the arm, sees that the CQ is armed. */
 	atomic_thread_fence(memory_order_seq_cst);
-	return cq_due(cq, solicited_only) && atomic_exchange(&cq->shared->arm, RING_ARM_NONE) != RING_ARM_NONE;
+	return cq_due(cq, solicited_only) && arm_change(cq, ANY_REQUEST, RING_ARM_NONE);
 }
 
 /*
@@ -76,16 +107,11 @@ client_req_notify_cq(struct ibv_cq *ibcq, int solicited_only)
 	const struct client_channel *ch = (const struct client_channel *)ibcq->channel;
 	struct client_cq *cq = to_cq(ibcq);
 	struct ctl_comp_event ev = { .cookie = cq->cookie };
-	uint32_t none = RING_ARM_NONE;
 
 	/* A CQ without a channel has no events. */
 	if (!ch)
 		return 0;
-	/* A request for any completion isn't replaced by one for solicited completions. */
-	if (solicited_only)
-		atomic_compare_exchange_strong(&cq->shared->arm, &none, RING_ARM_SOLICITED);
-	else
-		atomic_store_explicit(&cq->shared->arm, RING_ARM_ANY, memory_order_relaxed);
+	arm_set(cq, solicited_only ? RING_ARM_SOLICITED : RING_ARM_ANY);
 	if (take_due(cq, solicited_only) && client_channel_send(ch, &ev) < 0)
 		return errno;
 	return 0;
@@ -94,16 +120,14 @@ client_req_notify_cq(struct ibv_cq *ibcq, int solicited_only)
 bool
 client_cq_watch(struct client_cq *cq)
 {
-	uint32_t any = RING_ARM_ANY;
-
 	return !cq->single_threaded && !atomic_load_explicit(&cq->moderated, memory_order_relaxed) &&
-	       atomic_compare_exchange_strong(&cq->shared->arm, &any, RING_ARM_WATCHED);
+	       arm_change(cq, RING_ARM_ANY, RING_ARM_WATCHED);
 }
 
 /*
  * Take the event of a CQ that is armed for any completion, if one has arrived since it was armed. A program that has
  * polled that already gets the event all the same.
- * @from: what the arm word must be; RING_ARM_NONE: anything else.
+ * @from: what the arm word must be; ANY_REQUEST: anything but NONE.
  */
 static bool
 take_event(struct client_cq *cq, uint32_t from)
@@ -113,10 +137,8 @@ take_event(struct client_cq *cq, uint32_t from)
 
 	client_cq_lock(cq);
 	i = first_missing(cq);
-	if (i != cq->seen) {
-		taken = from != RING_ARM_NONE ? atomic_compare_exchange_strong(&cq->shared->arm, &from, RING_ARM_NONE) :
-						atomic_exchange(&cq->shared->arm, RING_ARM_NONE) != RING_ARM_NONE;
-	}
+	if (i != cq->seen)
+		taken = arm_change(cq, from, RING_ARM_NONE);
 	if (taken) {
 		if ((int32_t)(i - cq->reported) > 0)
 			cq->reported = i;
@@ -135,11 +157,9 @@ client_cq_watched_event(struct client_cq *cq)
 bool
 client_cq_unwatch(struct client_cq *cq)
 {
-	uint32_t watched = RING_ARM_WATCHED;
-
-	if (!atomic_compare_exchange_strong(&cq->shared->arm, &watched, RING_ARM_ANY))
+	if (!arm_change(cq, RING_ARM_WATCHED, RING_ARM_ANY))
 		return false;
 	/* As in take_due(). */
 	atomic_thread_fence(memory_order_seq_cst);
-	return take_event(cq, RING_ARM_NONE);
+	return take_event(cq, ANY_REQUEST);
 }

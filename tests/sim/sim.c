@@ -16,6 +16,7 @@
 #include <rte_eal.h>
 #include <rte_errno.h>
 
+#include "marks.h"
 #include "sim.h"
 
 enum {
@@ -38,7 +39,7 @@ int sim_mem_fd = -1;
 static volatile uint64_t current_seed;
 
 static const char usage[] = "usage: sim [--seed N [-v]] [--seeds A-B] [--time SECONDS] [--faults MASK] [--ops N] "
-			    "[--conns N] [--no-shrink] [--keep-going]\n"
+			    "[--conns N] [--no-shrink] [--keep-going] [--marks]\n"
 			    "  --seed N       run one seed; -v prints every step\n"
 			    "  --seeds A-B    run these seeds\n"
 			    "  --time S       run seeds from 1 (or A) on for S seconds\n"
@@ -46,7 +47,8 @@ static const char usage[] = "usage: sim [--seed N [-v]] [--seeds A-B] [--time SE
 			    "  --ops N        at most N operations per program\n"
 			    "  --conns N      at most N connections\n"
 			    "  --no-shrink    don't look for a smaller configuration that fails too\n"
-			    "  --keep-going   don't stop at the first seed that fails\n";
+			    "  --keep-going   don't stop at the first seed that fails\n"
+			    "  --marks        print how often each mark was reached (docs/testing.md)\n";
 
 /* A crash of the code under test must name its seed too. */
 static void
@@ -188,7 +190,7 @@ seconds(void)
 struct options {
 	uint64_t first, last;
 	double time_s;
-	bool verbose, no_shrink, keep_going;
+	bool verbose, no_shrink, keep_going, marks;
 	struct sim_override o;
 };
 
@@ -200,6 +202,7 @@ parse(int argc, char **argv, struct options *opt)
 		{ "time", required_argument, NULL, 't' }, { "faults", required_argument, NULL, 'f' },
 		{ "ops", required_argument, NULL, 'o' }, { "conns", required_argument, NULL, 'c' },
 		{ "no-shrink", no_argument, NULL, 'n' }, { "keep-going", no_argument, NULL, 'k' },
+		{ "marks", no_argument, NULL, 'm' },
 		{ NULL, 0, NULL, 0 },
 	};
 	char *end;
@@ -239,6 +242,9 @@ parse(int argc, char **argv, struct options *opt)
 			break;
 		case 'k':
 			opt->keep_going = true;
+			break;
+		case 'm':
+			opt->marks = true;
 			break;
 		default:
 			return false;
@@ -285,6 +291,8 @@ main(int argc, char **argv)
 	       " packets, %" PRIu64 " of them lost or damaged, %" PRIu64 " completions in error\n",
 	       seed - opt.first + 1, bad, (double)(seed - opt.first + 1) / (seconds() - start), ops, packets, lost,
 	       errors);
+	if (opt.marks || opt.first != opt.last)
+		marks_print(opt.marks);
 	rte_eal_cleanup();
 	return bad == 0 ? 0 : EXIT_FOUND;
 }

@@ -2,6 +2,7 @@
 /*
  * What all congestion control algorithms share: CNPs in both directions, pacing, and giving each QP its algorithm.
  */
+#include "base/mark.h"
 #include "transport/cc/cc_priv.h"
 #include "transport/core/event_log_priv.h"
 #include "transport/core/sched_priv.h"
@@ -149,8 +150,10 @@ cc_marked_rx(struct transport *tp, struct qp *qp)
 	tp->counters.np_ecn_marked_roce_packets++;
 	if (qp->service == WIRE_UD || tp->now_ns < qp->rcv.cnp_next_ns)
 		return;
-	if (!send_cnp(tp, qp))
+	if (!send_cnp(tp, qp)) {
+		MARK("a CNP finds no room");
 		return;
+	}
 	tp->counters.np_cnp_sent++;
 	qp->rcv.cnp_next_ns = tp->now_ns + CC_CNP_INTERVAL_NS;
 }

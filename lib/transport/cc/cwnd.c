@@ -2,6 +2,7 @@
 /*
  * Round trip measurement, and the congestion window that losses and congestion control leave.
  */
+#include "base/mark.h"
 #include "transport/cc/cc_priv.h"
 #include "transport/cc/cwnd_priv.h"
 
@@ -25,6 +26,7 @@ rtt_measured(struct transport *tp, struct qp *qp)
 		qp->loss.rtt_low_ns = RTE_MIN(qp->loss.rtt_low_ns, rtt);
 		qp->loss.rtt_min_ns = RTE_MIN(qp->loss.rtt_min_ns, rtt);
 		if (unlikely(tp->now_ns >= qp->loss.rtt_low_until_ns)) {
+			MARK("the shortest round trip is forgotten");
 			qp->loss.rtt_min_ns = qp->loss.rtt_low_ns;
 			qp->loss.rtt_low_ns = rtt;
 			qp->loss.rtt_low_until_ns = tp->now_ns + TP_RTT_MIN_NS;
@@ -91,8 +93,10 @@ cwnd_grow(struct qp *qp)
 {
 	if (qp->loss.loss_cwnd < TP_CWND_MAX && may_grow(qp))
 		qp->loss.loss_cwnd = (uint16_t)RTE_MIN(qp->loss.loss_cwnd + TP_CWND_STEP, (int)TP_CWND_MAX);
-	if (unlikely(qp->loss.lossy != 0) && --qp->loss.lossy == 0)
+	if (unlikely(qp->loss.lossy != 0) && --qp->loss.lossy == 0) {
+		MARK_UNIT("a QP forgets that packets were lost", "unit/transport/window");
 		qp->loss.ackreq_mask = TP_ACKREQ_PACKETS - 1;
+	}
 	cwnd_update(qp);
 	qp->loss.psn_grow = wire_psn_add(qp->req.psn_una, qp->loss.cwnd);
 	/* Keep psn_recover close to psn_una: if it were half the PSN space behind it would compare as ahead. */

@@ -2,6 +2,7 @@
 /*
  * Completion queues: the only place that writes CQEs, and completion events.
  */
+#include "base/mark.h"
 #include "transport/core/async_priv.h"
 #include "transport/core/cq_priv.h"
 #include "transport/core/qp_error_priv.h"
@@ -43,8 +44,11 @@ cq_touch(struct transport *tp, struct cq *cq, bool solicited)
 	uint8_t *flags = &cq->touched[tp->c.engine];
 
 	if (*flags == 0) {
-		if (unlikely(tp->nb_touched == TP_TOUCHED_CQS))
+		if (unlikely(tp->nb_touched == TP_TOUCHED_CQS)) {
+			MARK_UNIT("more CQs get completions in a turn than can wait for its end", "unit/transport/limits");
 			cq_flush_touched(tp);
+		}
+		UROCE_ASSERT(tp->nb_touched < TP_TOUCHED_CQS);
 		tp->touched[tp->nb_touched++] = cq;
 	}
 	*flags |= solicited ? TP_TOUCHED | TP_TOUCHED_SOLICITED : TP_TOUCHED;
@@ -149,7 +153,7 @@ cq_push(struct transport *tp, struct cq *cq, struct qp *qp, const struct tp_cqe 
 static bool
 cq_wants(const struct cq *cq, uint8_t flags)
 {
-	uint32_t arm = atomic_load_explicit(&cq->shared->arm, memory_order_relaxed);
+	uint32_t arm = ring_arm(atomic_load_explicit(&cq->shared->arm, memory_order_relaxed));
 
 	if (arm == RING_ARM_NONE || cq->channel < 0)
 		return false;
@@ -227,22 +231,49 @@ cq_drop_owed(struct transport *tp, struct cq *cq)
 	atomic_store_explicit(&cq->owed, 0, memory_order_release);
 }
 
+/*
+ * @return the counter of the first CQE that isn't written yet. Another engine may have taken a slot and be about to write it: for that CQE
+ * the event that is raised now tells nothing, and that engine raises the next. So each CQE is looked at once, for the price of an event.
+ */
+static uint32_t
+first_unwritten(const struct cq *cq)
+{
+	uint64_t prod = atomic_load_explicit(&cq->prod, memory_order_acquire);
+	const struct ring *ring = &cq->rings[prod & 1].ring;
+	uint32_t end = prod_counter(prod), n = atomic_load_explicit(&cq->reported, memory_order_relaxed);
+	uint32_t cons = atomic_load_explicit(&cq->shared->cons, memory_order_acquire);
+	union ring_cqe_ctl ctl;
+
+	if (!cq->multi)
+		return end;
+	/* What was polled was written; its slots may have others by now. */
+	if ((int32_t)(cons - n) > 0 && (int32_t)(end - cons) >= 0)
+		n = cons;
+	while (n != end && ring_cq_ready(ring, n, &ctl))
+		n++;
+	return n;
+}
+
 static void
 cq_raise(struct transport *tp, struct cq *cq)
 {
 	uint32_t arm = atomic_load_explicit(&cq->shared->arm, memory_order_acquire);
-	uint32_t prod = prod_counter(atomic_load_explicit(&cq->prod, memory_order_relaxed));
+	uint32_t written;
 
-	/* The client has had events for all of them, and has armed the CQ for the next. */
-	if (prod == atomic_load_explicit(&cq->shared->seen, memory_order_relaxed))
-		return;
-	/* Of several engines, the one that swaps it raises the event. The client may have begun to watch the CQ itself. */
+	/*
+	 * Of several engines, the one that swaps it raises the event. The client may have begun to watch the CQ itself. Or it has had events
+	 * for all that is written, and has armed the CQ for the next.
+	 */
 	do {
-		if (arm == RING_ARM_NONE || arm == RING_ARM_WATCHED)
+		if (ring_arm(arm) == RING_ARM_NONE || ring_arm(arm) == RING_ARM_WATCHED)
 			return;
-	} while (!atomic_compare_exchange_weak(&cq->shared->arm, &arm, RING_ARM_NONE));
-	atomic_store_explicit(&cq->reported, prod, memory_order_relaxed);
-	atomic_store_explicit(&cq->shared->reported, prod, memory_order_release);
+		written = first_unwritten(cq);
+		if (written == atomic_load_explicit(&cq->reported, memory_order_relaxed) ||
+		    written == atomic_load_explicit(&cq->shared->seen, memory_order_relaxed))
+			return;
+	} while (!atomic_compare_exchange_weak(&cq->shared->arm, &arm, ring_arm_as(arm, RING_ARM_NONE)));
+	atomic_store_explicit(&cq->reported, written, memory_order_relaxed);
+	atomic_store_explicit(&cq->shared->reported, written, memory_order_release);
 	cq_send_event(tp, cq);
 }
 
@@ -265,8 +296,11 @@ cq_defer(struct transport *tp, struct cq *cq, uint32_t moderation, uint8_t flags
 			return true;
 		}
 	}
-	if (tp->nb_deferred == TP_DEFERRED_CQS)
+	if (tp->nb_deferred == TP_DEFERRED_CQS) {
+		MARK_UNIT("no more events can be held back by moderation", "unit/transport/limits");
 		return false;
+	}
+	UROCE_ASSERT(tp->nb_deferred < TP_DEFERRED_CQS);
 	tp->deferred[tp->nb_deferred] = (struct cq_deferred){ cq, us != 0 ? tp->now_ns + us * UINT64_C(1000) : UINT64_MAX, flags };
 	tp->deferred_next_ns = RTE_MIN(tp->deferred_next_ns, tp->deferred[tp->nb_deferred].due_ns);
 	tp->nb_deferred++;

@@ -271,5 +271,6 @@ mcast_loop(struct transport *tp, const struct qp *qp, const struct rte_mbuf *sen
 	m->data_len = sent->data_len;
 	m->pkt_len = sent->data_len;
 	m->port = qp->path.port;
+	UROCE_ASSERT(tp->loop.n < TP_TX_MAX);
 	tp->loop.pkts[tp->loop.n++] = m;
 }

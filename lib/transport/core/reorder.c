@@ -2,6 +2,7 @@
 /*
  * Reorder buffers.
  */
+#include "base/mark.h"
 #include "transport/core/reorder_priv.h"
 #include "transport/core/share_priv.h"
 
@@ -23,6 +24,7 @@ advance(struct transport *tp, struct qp *qp, uint32_t psn)
 	struct tp_reorder *r = qp->rcv.reorder;
 
 	for (uint32_t n = 0; n < TP_SACK_SPAN && r->base != psn && r->nb != 0; n++) {
+		MARK_IF(sack_bit(r->map, r->base) && r->base == qp->rcv.epsn - 1, "a packet that was held lies before the expected one");
 		if (sack_bit(r->map, r->base))
 			reorder_drop(tp, qp, r->base);
 		r->base = wire_psn_add(r->base, 1);
@@ -67,10 +69,12 @@ reorder_hold(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 		return false;
 	h = share_take(tp, qp, TP_POOL_REORDER_PKTS, &tp->reorder_pkts);
 	if (h == NULL) {
+		MARK_UNIT("a share may hold no more packets beyond gaps", "unit/transport/limits");
 		if (r->nb == 0)
 			give_back(tp, qp);
 		return false;
 	}
+	UROCE_ASSERT(wire_psn_diff(psn, qp->rcv.epsn) < TP_SACK_SPAN && bytes <= sizeof(h->bytes));
 	r->held[psn % TP_SACK_SPAN] = (uint16_t)pool_index(&tp->reorder_pkts, struct tp_reorder_pkt, h);
 	h->p = *p;
 	memcpy(h->bytes, p->bthp, bytes);

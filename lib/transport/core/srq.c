@@ -3,6 +3,7 @@
  * Shared receive queues. A WQE is copied and its slot returned when it is taken, since an SRQ's receives complete in
  * any order.
  */
+#include "base/mark.h"
 #include "transport/core/async_priv.h"
 #include "transport/core/share_priv.h"
 #include "transport/core/slot_priv.h"
@@ -30,7 +31,7 @@ srq_create(struct transport *tp, const struct srq_params *p, struct srq **out)
 		srq->srqn = p->srqn;
 		srq->cq = p->cq;
 		atomic_fetch_add(&srq->cq->users, 1);
-		LIST_INSERT_HEAD(&tp->xrc_srqs[srq->srqn & (TP_XRC_BUCKETS - 1)], srq, link);
+		LIST_INSERT_HEAD(&tp->xrc_srqs[srq_bucket(srq->srqn)], srq, link);
 	}
 	*out = srq;
 	return 0;
@@ -102,6 +103,7 @@ srq_take(struct transport *tp, struct qp *qp, struct tp_rwqe *w)
 		/* With no block left, act as if no receive were posted. Blocks come back when messages end. */
 		copy = share_take(tp, qp, TP_POOL_SGES, &tp->sge_blocks);
 		if (unlikely(copy == NULL)) {
+			MARK_UNIT("the pool of SGE blocks is empty", "unit/transport/qp_idle");
 			tp->counters.srq_no_sges++;
 			return false;
 		}

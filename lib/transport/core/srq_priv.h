@@ -14,13 +14,23 @@
 bool srq_take(struct transport *tp, struct qp *qp, struct tp_rwqe *w);
 /** A QP no longer uses @p srq. Frees it if it was destroyed meanwhile and this was its last user. */
 void srq_release(struct srq *srq);
+/** @return where the XRC SRQ of this number is listed. */
+static inline uint32_t
+srq_bucket(uint32_t srqn)
+{
+	uint32_t i = srqn & (TP_XRC_BUCKETS - 1);
+
+	UROCE_ASSERT(i < TP_XRC_BUCKETS);
+	return i;
+}
+
 /** @return the XRC SRQ of this number, or NULL. */
 static inline struct srq *
 srq_find(const struct transport *tp, uint32_t srqn)
 {
 	struct srq *srq;
 
-	LIST_FOREACH(srq, &tp->xrc_srqs[srqn & (TP_XRC_BUCKETS - 1)], link)
+	LIST_FOREACH(srq, &tp->xrc_srqs[srq_bucket(srqn)], link)
 		if (srq->srqn == srqn)
 			return srq;
 	return NULL;

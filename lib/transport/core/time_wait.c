@@ -10,6 +10,7 @@
  */
 #include <rte_spinlock.h>
 
+#include "base/mark.h"
 #include "transport/core/checks_priv.h"
 #include "transport/core/time_wait_priv.h"
 #include "transport/core/tx_priv.h"
@@ -71,6 +72,7 @@ time_wait_add(struct time_wait_table *t, struct transport *tp, const struct qp *
 
 	if (!connected || qp->path.tmpl.bth_off == 0 || qp->rcv.epsn == qp->attr.rq_psn)
 		return;
+	UROCE_ASSERT(slot < TIME_WAIT_MAX);
 	rte_spinlock_lock(&t->lock);
 	d->dest_qpn = qp->path.dest_qpn;
 	d->epsn = qp->rcv.epsn;
@@ -116,6 +118,8 @@ time_wait_rx(struct time_wait_table *t, struct transport *tp, uint16_t port, con
 	rte_spinlock_unlock(&t->lock);
 	if (!same || !executed(&d, tp, port, p))
 		return false;
+	MARK("a duplicate arrives for a destroyed QP");
+	MARK_IF(d.res && wire_psn_diff(p->bth.psn, d.res_psn) < 0, "the duplicate for a destroyed QP comes before a READ");
 	tp->counters.duplicate_request++;
 	/* The peer waits for an answer only to packets that ask for an ACK. */
 	if (!p->bth.ackreq)

@@ -10,6 +10,7 @@
 #ifndef UROCE_TP_TX_H
 #define UROCE_TP_TX_H
 
+#include "base/mark.h"
 #include "transport/core/types_priv.h"
 
 /** Refill the cache from the mempool. @return an mbuf, or NULL (counted). */
@@ -53,6 +54,7 @@ tp_begin_at(struct transport *tp, struct tp_txvec *vec, const struct wire_tmpl *
 {
 	o->vec = vec;
 	if (unlikely(o->vec->n == TP_TX_MAX)) {
+		MARK("a TX vector is full");
 		tp->counters.tx_no_room++;
 		return false;
 	}
@@ -100,6 +102,7 @@ tp_finish_at(struct transport *tp, struct wire_tmpl *t, uint16_t port, bool loop
 	o->m->data_len = (uint16_t)(t->bth_off + l4);
 	o->m->pkt_len = o->m->data_len;
 	o->m->port = port;
+	UROCE_ASSERT(o->vec->n < TP_TX_MAX);
 	o->vec->pkts[o->vec->n++] = o->m;
 	tp->counters.tx_packets++;
 	tp->counters.tx_bytes += o->m->data_len;

@@ -30,7 +30,7 @@ cq_look(const struct cq *cq, struct cq_view *v)
 		.unpolled = RTE_MIN((uint32_t)(prod >> 1) - cons, size),
 		.users = cq_users(cq),
 		.moderation = atomic_load_explicit(&cq->moderation, memory_order_relaxed),
-		.armed = (uint8_t)atomic_load_explicit(&cq->shared->arm, memory_order_relaxed),
+		.armed = (uint8_t)ring_arm(atomic_load_explicit(&cq->shared->arm, memory_order_relaxed)),
 		.overrun = atomic_load_explicit(&cq->overrun, memory_order_relaxed),
 		.channel = cq->channel >= 0,
 	};

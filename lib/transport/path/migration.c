@@ -6,6 +6,7 @@
  * MigReq 1 says that the sender has no alternate path left, 0 that it has one. So both ends know when both have an
  * alternate path: REARM becomes ARMED with the first packet whose MigReq is 0.
  */
+#include "base/mark.h"
 #include "transport/core/async_priv.h"
 #include "transport/core/checks_priv.h"
 #include "transport/core/event_log_priv.h"
@@ -51,6 +52,9 @@ migration_go(struct transport *tp, struct qp *qp)
 	a->pkey_index = a->alt_pkey_index;
 	a->port_num = a->alt_port_num;
 	a->timeout = qp->loss.timeout = a->alt_timeout;
+	MARK_IF(qp->req.psn_una != qp->req.psn_max, "a QP migrates while sends are in flight");
+	MARK_IF(qp->rcv.reorder != NULL, "a QP migrates while packets are held beyond a gap");
+	MARK_IF(qp->loss.rnr_wait, "a QP migrates while its RNR timer runs");
 	migration_reset(qp);
 	qp_use_path(tp, qp, qp->path.alt);
 	qp->path.migrated = true;
@@ -106,6 +110,7 @@ migration_rx(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 	 */
 	if (!qp_address_match(qp, p))
 		return true;
+	MARK("a peer asks for a migration to a path that doesn't exist");
 	tp->counters.rx_bad_migreq++;
 	if (!qp->path.mig_err_event)
 		tp_event(tp, UROCE_EVENT_PATH_MIG_ERR, qp->cookie, qp->owner);

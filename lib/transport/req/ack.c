@@ -2,6 +2,7 @@
 /*
  * Progress of a requester, and the credits that its peer grants.
  */
+#include "base/mark.h"
 #include "transport/core/sched_priv.h"
 #include "transport/req/ack_priv.h"
 #include "transport/req/complete_priv.h"
@@ -14,6 +15,7 @@ progress(struct transport *tp, struct qp *qp)
 {
 	if (wire_psn_diff(qp->req.psn_cur, qp->req.psn_una) < 0) {
 		/* Packets that were about to be resent have arrived. */
+		MARK("an ACK arrives for packets that are about to be resent");
 		qp->req.psn_cur = qp->req.psn_una;
 		qp->req.sq_cur = qp->req.sq_tail;
 	}

@@ -2,6 +2,7 @@
 /*
  * The completer: handles ACKs, NAKs, READ and atomic responses that come back to a requester.
  */
+#include "base/mark.h"
 #include "transport/core/event_log_priv.h"
 #include "transport/core/qp_error_priv.h"
 #include "transport/core/qp_states_priv.h"
@@ -41,17 +42,21 @@ nak_rx(struct transport *tp, struct qp *qp, uint32_t psn, uint8_t syndrome)
 
 	/* Nothing may be concluded from a NAK with an unknown code. */
 	if (!rnr && (syndrome < WIRE_NAK_PSN_SEQ || syndrome > WIRE_NAK_REM_OP)) {
+		MARK("a NAK has an unknown code");
 		tp->counters.rx_nak_ignored++;
 		return;
 	}
 	if (!ack_upto(tp, qp, wire_psn_add(psn, WIRE_PSN_MASK)) &&
 	    (rnr || syndrome == WIRE_NAK_PSN_SEQ || wire_psn_diff(psn, qp_inflight(qp, qp->req.sq_tail)->last_psn) > 0)) {
+		MARK("a NAK passes a READ whose response was lost");
 		/* A fatal NAK for a later request doesn't concern this one, whose response was lost. */
 		loss_lost_response(tp, qp);
 		return;
 	}
-	if (qp->req.sq_tail == qp->req.sq.counter || !qp_sends(qp))
+	if (qp->req.sq_tail == qp->req.sq.counter || !qp_sends(qp)) {
+		MARK_UNIT("the send CQ overruns when a NAK acknowledges what came before", "unit/transport/limits");
 		return;
+	}
 	if (rnr) {
 		loss_rnr_nak(tp, qp, syndrome & 0x1f);
 	} else if (syndrome == WIRE_NAK_PSN_SEQ) {
@@ -130,6 +135,7 @@ data_response_rx(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 	kind = swqe_kind(qp_inflight(qp, qp->req.sq_tail));
 	/* The WQE turned out bad when it was to be resent. */
 	if (unlikely(kind == TP_REQ_NONE)) {
+		MARK_UNIT("the answer arrives to a WQE whose memory is gone", "unit/transport/rc_errors");
 		tp->counters.rx_response_ignored++;
 		return;
 	}
@@ -153,6 +159,7 @@ repeated_ack(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 
 	if (wire_psn_add(p->bth.psn, 1) == qp->req.psn_una && WIRE_OPCODE_OP(p->bth.opcode) == WIRE_OP_ACK)
 		syndrome = p->bthp[p->op->off_aeth];
+	MARK_IF(WIRE_AETH_TYPE(syndrome) == WIRE_AETH_ACK && qp->req.credits && qp->req.out_of_credits, "a repeated ACK brings the credits that were missing");
 	if (WIRE_AETH_TYPE(syndrome) == WIRE_AETH_ACK && qp->req.credits)
 		credits_rx(tp, qp, syndrome);
 	tp->counters.rx_response_ignored++;

@@ -2,6 +2,7 @@
 /*
  * Loss recovery: the requester's timer, tail loss probes, going back N.
  */
+#include "base/mark.h"
 #include "transport/core/event_log_priv.h"
 #include "transport/core/qp_states_priv.h"
 #include "transport/core/sched_priv.h"
@@ -60,6 +61,7 @@ next_deadline(const struct transport *tp, const struct qp *qp)
 	early += (uint64_t)wire_psn_diff(qp->req.psn_max, qp->req.psn_una) * TP_PROBE_PACKET_NS;
 	early <<= qp->loss.pto_shift;
 	/* Packets sent before the one that was answered will hardly arrive any more. */
+	MARK_IF(qp->loss.probe == TP_PROBE_ANSWERED && qp->loss.pto_ns == 0, "a probe is answered before a round trip was measured");
 	if (unlikely(qp->loss.probe == TP_PROBE_ANSWERED) && qp->loss.pto_ns != 0)
 		early = qp->loss.pto_ns / 2;
 	if (2 * early > ack_timeout_ns(qp) || tp->now_ns + early >= qp->loss.giveup_ns)
@@ -86,8 +88,10 @@ loss_arm(struct transport *tp, struct qp *qp)
 void
 loss_timeout_changed(struct transport *tp, struct qp *qp)
 {
-	if (!qp_sends(qp) || qp->loss.rnr_wait)
+	if (!qp_sends(qp) || qp->loss.rnr_wait) {
+		MARK_IF(qp->loss.rnr_wait, "the timeout is changed while the RNR timer runs");
 		return;
+	}
 	qp->loss.deadline_ns = 0;
 	arm(tp, qp);
 }
@@ -148,9 +152,12 @@ send_probe(struct transport *tp, struct qp *qp)
 	}
 	/* If the WQE's memory is gone, the WQE fails in its turn. */
 	if (unlikely(r.w->status != 0)) {
+		MARK_UNIT("the memory of a request that is sent as a probe is gone", "unit/transport/rc_tail_loss");
 		loss_go_back(tp, qp);
 		return;
 	}
+	if (!sent)
+		MARK_UNIT("a probe finds no room", "unit/transport/rc_loss");
 	tp->counters.retransmitted_packets += sent;
 	qp->diag.retransmitted += sent;
 	if (qp->req.scoreboard != NULL)
@@ -165,10 +172,12 @@ void
 loss_lost_response(struct transport *tp, struct qp *qp)
 {
 	if (unlikely(swqe_kind(qp_inflight(qp, qp->req.sq_tail)) == TP_REQ_NONE)) {
+		MARK_UNIT("a response arrives to a WQE that has turned out bad", "unit/transport/rc_errors");
 		tp->counters.rx_response_ignored++;
 		return;
 	}
 	if (qp->loss.restarted || qp->loss.rnr_wait) {
+		MARK_IF(qp->loss.rnr_wait, "a response is missing while the RNR timer runs");
 		tp->counters.rx_response_ignored++;
 		return;
 	}
@@ -189,6 +198,7 @@ retry(struct transport *tp, struct qp *qp, uint8_t verr)
 	if (qp->loss.retry_left > 0) {
 		qp->loss.retry_left--;
 	} else if (!migration_go(tp, qp)) {
+		MARK_IF(verr == TP_VERR_SEQ_RETRY, "sequence NAKs use up all retries");
 		tp->counters.retry_exceeded_err++;
 		complete_head_in_error(tp, qp, UROCE_WC_RETRY_EXC_ERR, verr);
 		return;
@@ -222,6 +232,7 @@ send_early(struct transport *tp, struct qp *qp)
 		 */
 		qp->loss.probe = TP_PROBE_NONE;
 		if (qp->req.scoreboard != NULL) {
+			MARK("only one packet of many arrives, and the scoreboard takes all others for lost");
 			scoreboard_all_lost(tp, qp);
 		} else {
 			cwnd_loss(tp, qp, false);
@@ -241,8 +252,10 @@ loss_timer(struct transport *tp, struct qp *qp)
 		return;
 	}
 	qp->loss.deadline_ns = 0;
-	if (!qp_sends(qp))
+	if (!qp_sends(qp)) {
+		MARK("the timer fires for a QP that sends no more");
 		return;
+	}
 	if (qp->loss.rnr_wait) {
 		qp->loss.rnr_wait = false;
 		qp_activate(tp, qp);
@@ -268,6 +281,8 @@ loss_sequence_nak(struct transport *tp, struct qp *qp)
 	if (!qp->req.sack_peer)
 		sack_offer(tp, qp);
 	/* The NAK is a duplicate of one that was acted on, if the packets have not been resent yet. */
+	MARK_IF(qp->loss.rnr_wait, "a sequence NAK arrives while the RNR timer runs");
+	MARK_IF(!qp->loss.rnr_wait && qp->req.psn_cur == qp->req.psn_una, "a sequence NAK is repeated before its packets are resent");
 	if (!qp->loss.rnr_wait && qp->req.psn_cur != qp->req.psn_una)
 		retry(tp, qp, TP_VERR_SEQ_RETRY);
 }
@@ -276,8 +291,11 @@ void
 loss_rnr_nak(struct transport *tp, struct qp *qp, uint8_t code)
 {
 	tp->counters.rnr_nak_received++;
-	if (qp->loss.rnr_wait)
+	if (qp->loss.rnr_wait) {
+		MARK("an RNR NAK is repeated while its timer runs");
 		return;
+	}
+	MARK_IF(qp->req.scoreboard != NULL, "an RNR NAK arrives while packets are known to be lost");
 	diag_stuck(qp, tp->now_ns);
 	diag_note(tp, qp, QP_EV_RNR, code, qp->loss.rnr_left, qp->req.psn_una);
 	if (qp->loss.rnr_retry != TP_RETRY_INFINITE) {

@@ -2,6 +2,7 @@
 /*
  * Handling SACKs, and resending the packets that they show to be lost.
  */
+#include "base/mark.h"
 #include "transport/cc/cc_priv.h"
 #include "transport/core/event_log_priv.h"
 #include "transport/core/qp_states_priv.h"
@@ -50,6 +51,7 @@ note_held(struct transport *tp, struct qp *qp, const struct sack *s, uint32_t ga
 
 		if (i == 0 && !has && sack_bit(known, u.psn)) {
 			/* The peer couldn't execute it after all. */
+			MARK_UNIT("the peer drops a packet that it had reported as held", "unit/transport/rc_sack");
 			sack_clear(known, u.psn);
 			b->nb_has -= u.kind == TP_REQ_DATA;
 		}
@@ -71,6 +73,7 @@ note_held(struct transport *tp, struct qp *qp, const struct sack *s, uint32_t ga
 static void
 disown_held(struct transport *tp, struct qp *qp)
 {
+	MARK("a SACK reports PSNs that were never sent");
 	tp->counters.rx_sack_stranger++;
 	diag_note(tp, qp, QP_EV_STRANGER, 0, 0, qp->req.psn_una);
 	qp->req.sack_nonce = (qp->req.sack_nonce + 1) & SACK_NONCE_MASK;
@@ -85,6 +88,7 @@ static void
 not_our_offer(struct transport *tp, struct qp *qp)
 {
 	tp->counters.rx_sack_ignored++;
+	MARK_IF(qp->req.sack_peer, "a SACK answers another offer, and ours is made again");
 	if (qp->req.sack_peer)
 		sack_offer_anew(tp, qp);
 }
@@ -130,6 +134,7 @@ sack_rx(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 	if (s.any && !qp->loss.rnr_wait && qp->req.sq_tail != qp->req.sq.counter && qp_sends(qp) &&
 	    wire_psn_diff(gap, qp->req.scoreboard != NULL ? qp->req.scoreboard->acked : qp->req.psn_una) >= 0) {
 		if (scoreboard_get(tp, qp) == NULL) {
+			MARK_UNIT("the pool of scoreboards is empty when a SACK arrives", "unit/transport/rc_selective");
 			loss_lost_response(tp, qp);
 			return;
 		}
@@ -163,15 +168,18 @@ retransmit(struct transport *tp, struct qp *qp, uint32_t counter, uint32_t psn, 
 		return 0;
 	}
 	if (unlikely(credits_lacking(qp, r.w)) && psn == r.w->first_psn) {
+		MARK("a lost packet waits for credits");
 		credits_wait(tp, qp);
 		return 0;
 	}
 	if (!build_request(tp, qp, &r)) {
 		/* If its memory has gone, it fails when its turn comes. */
-		if (r.w->status != 0)
+		if (r.w->status != 0) {
+			MARK_UNIT("the memory of a lost packet is gone", "unit/transport/rc_sack");
 			loss_go_back(tp, qp);
-		else
+		} else {
 			qp->req.wait = REQ_WAIT_TX;
+		}
 		return 0;
 	}
 	tp->counters.retransmitted_packets++;

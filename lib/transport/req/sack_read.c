@@ -7,6 +7,7 @@
  * new ones. So once the response to a request sent for the first time, or its ACK, has arrived, every earlier response
  * that hasn't arrived was lost, unless it was requested again after that request had been sent.
  */
+#include "base/mark.h"
 #include "transport/core/qp_states_priv.h"
 #include "transport/core/sched_priv.h"
 #include "transport/req/ack_priv.h"
@@ -120,13 +121,16 @@ sack_response_rx(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 	if (!possible(tp, qp) || !sack_marked(tp, qp, p) || (b = scoreboard_get(tp, qp)) == NULL)
 		return false;
 	if (sack_bit(b->has, psn)) {
+		MARK("a READ response that was placed beyond a gap arrives again");
 		tp->counters.rx_response_ignored++;
 		return true;
 	}
 	while (wire_psn_diff(qp_inflight(qp, counter)->last_psn, psn) < 0)
 		counter++;
-	if (!placed(tp, qp, counter, p))
+	if (!placed(tp, qp, counter, p)) {
+		MARK("a response beyond a gap can't be placed");
 		return false;
+	}
 	tp->counters.rx_response_placed++;
 	again = b->again[psn % TP_SACK_SPAN].nth != 0;
 	scoreboard_set_has(b, psn);

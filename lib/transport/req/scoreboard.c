@@ -2,6 +2,7 @@
 /*
  * The scoreboard: which packets the peer has, which were lost, and in which order they were sent.
  */
+#include "base/mark.h"
 #include "transport/core/event_log_priv.h"
 #include "transport/core/lend_priv.h"
 #include "transport/core/sched_priv.h"
@@ -174,6 +175,7 @@ scoreboard_get(struct transport *tp, struct qp *qp)
 	b = share_take(tp, qp, TP_POOL_SCOREBOARDS, &tp->scoreboards);
 	if (b == NULL)
 		return NULL;
+	MARK_IF(qp->req.psn_cur != qp->req.psn_max, "a scoreboard begins while the requester goes back N");
 	memset(b, 0, sizeof(*b));
 	b->una = b->acked = b->end = b->seen_psn = qp->req.psn_una;
 	qp->req.scoreboard = b;

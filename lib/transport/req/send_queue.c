@@ -3,6 +3,7 @@
  * Work requests: the table of opcodes, fetching posted WQEs from the SQ and checking them, and the blocks for WQEs in
  * flight.
  */
+#include "base/mark.h"
 #include "transport/core/share_priv.h"
 #include "transport/core/slot_priv.h"
 #include "transport/req/send_queue_priv.h"
@@ -138,9 +139,11 @@ sq_fetch(struct transport *tp, struct qp *qp)
 	if (ctl.phase != ring_phase(qp->req.sq.counter, qp->req.sq.order))
 		return false;
 	if (unlikely(qp->req.sq.counter - qp->req.sq_tail > qp->req.inflight_mask) && !inflight_borrow(tp, qp)) {
+		MARK("a QP waits for room for a WQE in flight");
 		qp->req.wait = REQ_WAIT_INFLIGHT;
 		return false;
 	}
+	UROCE_ASSERT(qp->req.sq.counter - qp->req.sq_tail <= qp->req.inflight_mask);
 	w = qp_inflight(qp, qp->req.sq.counter);
 	w->wr_id = slot->wr_id;
 	w->opcode = ctl.opcode;
@@ -174,6 +177,7 @@ sq_unfetch(struct qp *qp)
 
 		if (wire_psn_diff(w->first_psn, qp->req.psn_max) < 0)
 			return;
+		MARK("SQD gives back a WQE that was fetched");
 		qp->req.sq.counter--;
 		qp->req.psn_next = w->first_psn;
 		/*

@@ -3,6 +3,7 @@
  * Packets of SEND and WRITE messages, for RC and UC: whether a packet continues the message, and where a WRITE puts its
  * bytes.
  */
+#include "base/mark.h"
 #include "transport/resp/resp_priv.h"
 
 bool
@@ -57,8 +58,10 @@ write_place(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 	if (p->payload_bytes == 0)
 		return true;
 	mr = key_opens(tp, qp, qp->rcv.rkey, UROCE_ACCESS_REMOTE_WRITE, &va, p->payload_bytes);
-	if (unlikely(mr == NULL || mr_write(mr, va, p->payload, p->payload_bytes) != 0))
+	if (unlikely(mr == NULL || mr_write(mr, va, p->payload, p->payload_bytes) != 0)) {
+		MARK_IF(!(p->op->flags & WIRE_F_START), "the key of a WRITE goes between two of its packets");
 		return false;
+	}
 	qp->rcv.va += p->payload_bytes;
 	qp->rcv.left -= p->payload_bytes;
 	return true;

@@ -2,6 +2,7 @@
 /*
  * NAKs: for requests that are refused, that can't be executed yet, or that arrive beyond a gap.
  */
+#include "base/mark.h"
 #include "transport/core/qp_error_priv.h"
 #include "transport/core/sched_priv.h"
 #include "transport/resp/resp_priv.h"
@@ -46,6 +47,8 @@ responder_out_of_sequence(struct transport *tp, struct qp *qp, uint32_t psn)
 void
 responder_not_ready(struct transport *tp, struct qp *qp)
 {
+	MARK_IF(qp->rcv.nak_state == TP_NAK_SEQ_SENT, "the missing packet finds no receive while more is missing");
+	MARK_IF(qp->rcv.reorder != NULL, "there is no receive while packets are held beyond it");
 	if (qp->rcv.nak_state == TP_NAK_NONE)
 		qp->rcv.psn_dropped = qp->rcv.epsn;
 	if (qp->rcv.nak_state != TP_NAK_RNR_SENT)
@@ -62,13 +65,16 @@ responder_gap_remains(struct qp *qp)
 	bool unsent = qp->resp.reply == TP_REPLY_NAK_SEQ || qp->resp.reply == TP_REPLY_RNR;
 
 	if (unsent && wire_psn_diff(qp->rcv.psn_dropped, qp->rcv.epsn) >= 0) {
+		MARK_IF(qp->resp.reply == TP_REPLY_RNR, "an RNR NAK that was not sent becomes a sequence NAK");
 		qp->rcv.nak_state = TP_NAK_SEQ_SENT;
 		qp->resp.reply = TP_REPLY_NAK_SEQ;
 		return true;
 	}
 	qp->rcv.nak_state = TP_NAK_NONE;
 	/* The NAK that is given up had replaced an ACK that may be owed. */
-	if (unsent)
+	if (unsent) {
+		MARK("a NAK is given up before it was sent, and an ACK is owed");
 		qp->resp.reply = TP_REPLY_ACK;
+	}
 	return false;
 }

@@ -3,6 +3,7 @@
  * RC responder: executing READ, atomics, ATOMIC_WRITE and FLUSH, and remembering them so that duplicates are answered
  * without being executed again (C9-105, 9.4.4).
  */
+#include "base/mark.h"
 #include "transport/core/sched_priv.h"
 #include "transport/core/share_priv.h"
 #include "transport/resp/resp_priv.h"
@@ -51,8 +52,10 @@ responder_set_rd_atomic(struct qp *qp, uint8_t n)
 	if (keep ? n > qp->resp.res_max : n != qp->resp.res_max) {
 		if (n > 0 && (res = calloc(n, sizeof(*res))) == NULL)
 			return ENOMEM;
-		if (keep)
+		if (keep) {
+			MARK("results move when max_dest_rd_atomic grows");
 			res_move(qp, res);
+		}
 		free(qp->resp.res);
 		qp->resp.res = res;
 		qp->resp.res_max = n;
@@ -88,6 +91,7 @@ res_claim(struct transport *tp, struct qp *qp)
 	/* An unsent response to a duplicate is dropped: a peer that sends this request no longer waits for it. */
 	if (unlikely((qp->resp.pending >> qp->resp.res_head & 1) && !r->replay) ||
 	    (unlikely(qp->resp.res_limit < qp->resp.res_max) && res_unanswered(qp) >= qp->resp.res_limit)) {
+		MARK("a peer has more READs and atomics outstanding than it may");
 		tp->counters.resp_rd_atomic_exceeded++;
 		return NULL;
 	}
@@ -104,6 +108,7 @@ borrow_reads(struct transport *tp, struct qp *qp)
 	if (likely(qp->resp.reads != NULL))
 		return true;
 	qp->resp.reads = share_take(tp, qp, TP_POOL_READS, &tp->read_blocks);
+	MARK_IF(qp->resp.reads == NULL, "the pool of READ blocks is empty");
 	tp->counters.read_no_places += qp->resp.reads == NULL;
 	return qp->resp.reads != NULL;
 }
@@ -289,6 +294,7 @@ read_part_again(struct qp *qp, struct tp_res *r, const struct tp_read *again, ui
 	uint32_t bits = ((UINT32_C(1) << n) - 1) << nth, sent;
 
 	if (qp->resp.pending & bit) {
+		MARK("a part of a READ is asked for again while the READ is answered");
 		sent = (d->cur - r->psn) & WIRE_PSN_MASK;
 		d->again |= sent < TP_READ_CHUNK_PACKETS ? bits & ((UINT32_C(1) << sent) - 1) : bits;
 		return;
@@ -320,8 +326,10 @@ responder_read_again(struct transport *tp, struct qp *qp, const struct wire_pkt 
 	nth = (p->bth.psn - r->psn) & WIRE_PSN_MASK;
 	off = (uint64_t)nth << qp->path.mtu_shift;
 	again.va = wire_get64(reth) - off;
-	if (res_mark(again.va, again.rkey, again.srqn) != r->mark || len > r->length - off)
+	if (res_mark(again.va, again.rkey, again.srqn) != r->mark || len > r->length - off) {
+		MARK("a duplicate READ names other memory than the first");
 		return false;
+	}
 	if (len < r->length - off && (len == 0 || (len & ((UINT32_C(1) << qp->path.mtu_shift) - 1)) != 0 ||
 				      wire_packets(r->length, qp->path.mtu_shift) > TP_READ_CHUNK_PACKETS))
 		return false;
@@ -334,8 +342,10 @@ responder_read_again(struct transport *tp, struct qp *qp, const struct wire_pkt 
 	bit = UINT64_C(1) << (r - qp->resp.res);
 	d = &qp->resp.reads[r - qp->resp.res];
 	/* The responses still to be sent will answer it. */
-	if ((qp->resp.pending & bit) && wire_psn_diff(d->cur, p->bth.psn) <= 0)
+	if ((qp->resp.pending & bit) && wire_psn_diff(d->cur, p->bth.psn) <= 0) {
+		MARK("a READ is asked for again whose responses are still to be sent");
 		return true;
+	}
 	/* If the response was never sent to its end, going back in it doesn't make it a replay. */
 	r->replay |= (qp->resp.pending & bit) == 0;
 	if ((qp->resp.pending & bit) && nth < TP_READ_CHUNK_PACKETS)

@@ -2,6 +2,7 @@
 /*
  * Receive WQEs of every QP type: taking, filling, completing and flushing them.
  */
+#include "base/mark.h"
 #include "transport/core/cq_priv.h"
 #include "transport/core/share_priv.h"
 #include "transport/core/slot_priv.h"
@@ -83,6 +84,7 @@ recv_place(struct transport *tp, struct qp *qp, const uint8_t *data, uint32_t le
 
 		/* Only a client that shortens a posted SGE gets here. */
 		if (unlikely(w->sge_cur == w->nb_sge)) {
+			MARK_UNIT("a program shortens an SGE of a receive that it had posted", "unit/transport/qp_idle");
 			*verr = TP_VERR_RECV_LENGTH;
 			return UROCE_WC_LOC_LEN_ERR;
 		}
@@ -164,8 +166,10 @@ recv_fail(struct transport *tp, struct qp *qp, uint8_t status, uint8_t verr)
 	recv_drop(tp, qp);
 	if (unlikely(qp->type == UROCE_QPT_XRC_RECV)) {
 		/* The SRQ's receives are gone with it, and its CQ may be gone too. */
-		if (qp->rcv.srq->gone)
+		if (qp->rcv.srq->gone) {
+			MARK_UNIT("a receive fails whose XRC SRQ is destroyed", "unit/transport/xrc");
 			return;
+		}
 		of_xrc_srq(&e, qp->rcv.srq);
 	}
 	cq_push(tp, qp->recv_cq, qp, &e);

@@ -2,6 +2,7 @@
 /*
  * What an RC responder sends: READ and atomic responses in the order of the requests, ACKs and NAKs.
  */
+#include "base/mark.h"
 #include "transport/cc/cc_priv.h"
 #include "transport/core/lend_priv.h"
 #include "transport/core/tx_priv.h"
@@ -54,6 +55,7 @@ send_read_response(struct transport *tp, struct qp *qp, const struct tp_res *r, 
 
 		mr = read_opens(tp, qp, d, &va, len);
 		if (unlikely(mr == NULL || mr_read(mr, va, tp_payload(&o), len) != 0)) {
+			MARK_UNIT("the memory of a READ is gone when its response is built", "unit/transport/rc_loss");
 			tp_mbuf_put(tp, o.m);
 			return SENT_GONE;
 		}
@@ -158,13 +160,17 @@ responder_run(struct transport *tp, struct qp *qp, uint32_t budget)
 			continue;
 		qp->resp.pending &= ~(UINT64_C(1) << i);
 		/* If the memory of a first execution is gone, it is refused at this point; a replay is just dropped. */
-		if (sent == SENT_GONE && r->replay)
+		if (sent == SENT_GONE && r->replay) {
+			MARK_UNIT("the memory of a READ that is answered again is gone", "unit/transport/rc_loss");
 			tp->counters.rx_duplicate_dropped++;
+		}
 		else if (sent == SENT_GONE && qp->state != UROCE_QPS_ERR) {
 			qp->resp.pending = 0;
 			responder_refuse(tp, qp, WIRE_NAK_REM_ACCESS, qp->resp.reads[i].cur);
 		}
 	}
+	if (qp->resp.pending == 0 && qp->resp.reply == TP_REPLY_FATAL && work >= budget)
+		MARK_UNIT("a fatal NAK waits for the next turn", "unit/transport/limits");
 	responder_return_reads(tp, qp);
 	if (qp->resp.pending == 0 && qp->resp.reply != TP_REPLY_NONE && work < budget)
 		work += send_reply(tp, qp);

@@ -3,6 +3,7 @@
  * The responder of RC QPs: accepts requests in PSN order, executes SEND and WRITE, and then goes on with packets held
  * beyond a gap.
  */
+#include "base/mark.h"
 #include "transport/core/qp_error_priv.h"
 #include "transport/core/reorder_priv.h"
 #include "transport/core/sched_priv.h"
@@ -70,8 +71,10 @@ reads_answered(struct transport *tp, struct qp *qp)
 {
 	if (qp->resp.pending != 0)
 		responder_run(tp, qp, TP_TX_MAX);
-	if (qp->resp.pending != 0)
+	if (qp->resp.pending != 0) {
+		MARK_UNIT("a SEND_WITH_INV waits for READ responses that can't be sent", "unit/transport/limits");
 		responder_out_of_sequence(tp, qp, qp->rcv.epsn);
+	}
 	return qp->resp.pending == 0 && qp->state != UROCE_QPS_ERR;
 }
 
@@ -86,6 +89,7 @@ invalidated(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 		tp->counters.rx_invalidate_requests++;
 		return true;
 	}
+	MARK("a peer invalidates a key that it may not");
 	tp->counters.resp_invalidate_errors++;
 	recv_fail(tp, qp, UROCE_WC_REM_INV_REQ_ERR, TP_VERR_MW);
 	qp_error(tp, qp, -1, TP_BECAUSE(INVALIDATE, 0));
@@ -135,8 +139,10 @@ data_request(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 	 * The CQ had no room: the program will never learn of the message, so nobody may acknowledge it, not even on
 	 * behalf of the QP when it is destroyed (time_wait.c).
 	 */
-	if (unlikely(qp->state == UROCE_QPS_ERR))
+	if (unlikely(qp->state == UROCE_QPS_ERR)) {
+		MARK("the receive CQ overruns at the end of a message");
 		return;
+	}
 	qp->rcv.msn = wire_psn_add(qp->rcv.msn, 1);
 	qp->rcv.rx_bytes += qp->rcv.length;
 	accepted(tp, qp, p);
@@ -149,8 +155,12 @@ duplicate_data(struct transport *tp, struct qp *qp, uint32_t psn)
 	uint32_t upto = wire_psn_add(qp->rcv.epsn, WIRE_PSN_MASK);
 	bool limited = false;
 
-	if (qp->resp.reply != TP_REPLY_NONE && qp->resp.reply != TP_REPLY_DUP_ACK)
+	if (qp->resp.reply != TP_REPLY_NONE && qp->resp.reply != TP_REPLY_DUP_ACK) {
+		MARK_IF(qp->resp.reply == TP_REPLY_RNR, "a duplicate arrives while an RNR NAK is owed");
+		MARK_IF(qp->resp.reply == TP_REPLY_NAK_SEQ, "a duplicate arrives while a sequence NAK is owed");
+		MARK_IF(qp->resp.reply == TP_REPLY_SACK, "a duplicate arrives while a SACK is owed");
 		return;
+	}
 	for (uint32_t i = 0; i < qp->resp.res_max; i++) {
 		const struct tp_res *r = &qp->resp.res[i];
 
@@ -159,6 +169,8 @@ duplicate_data(struct transport *tp, struct qp *qp, uint32_t psn)
 			limited = true;
 		}
 	}
+	MARK_IF(limited, "the ACK of a duplicate ends before a READ whose response the peer may lack");
+	MARK_IF(qp->resp.reply == TP_REPLY_DUP_ACK, "a second duplicate arrives before the first is acknowledged");
 	qp->resp.reply = limited ? TP_REPLY_DUP_ACK : TP_REPLY_ACK;
 	qp->resp.reply_psn = upto;
 	qp_reply_later(tp, qp);
@@ -178,15 +190,19 @@ duplicate(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 	}
 	if (p->op->flags & WIRE_F_READ) {
 		if (!responder_read_again(tp, qp, p)) {
+			MARK("a duplicate READ can't be answered");
 			tp->counters.rx_duplicate_dropped++;
 			return;
 		}
 	} else {
 		r = responder_res_find(qp, p->bth.psn);
 		if (r == NULL || !(p->op->flags & WIRE_F_ATOMIC ? r->atomic : r->placed)) {
+			MARK("the result of a duplicate atomic is no longer there");
 			tp->counters.rx_duplicate_dropped++;
 			return;
 		}
+		MARK_IF((qp->resp.pending >> (r - qp->resp.res) & 1) != 0, "an atomic is asked for again before its result was sent");
+		MARK_IF(wire_psn_diff(p->bth.psn, qp->rcv.epsn) < 0 && p->bth.psn > qp->rcv.epsn, "a result is replayed after the PSNs have wrapped");
 		r->replay |= (qp->resp.pending >> (r - qp->resp.res) & 1) == 0;
 		qp->resp.pending |= UINT64_C(1) << (r - qp->resp.res);
 	}
@@ -199,6 +215,7 @@ duplicate(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 static void
 beyond_gap(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 {
+	MARK_IF(qp->rcv.sack_on && qp->rcv.nak_state == TP_NAK_RNR_SENT, "a packet beyond a gap arrives while the peer waits for its RNR timer");
 	if (qp->rcv.sack_on && qp->rcv.nak_state != TP_NAK_RNR_SENT && sack_hold(tp, qp, p))
 		tp->counters.out_of_sequence++;
 	else
@@ -247,10 +264,13 @@ drain(struct transport *tp, struct qp *qp)
 		/* It stays held while it is executed; nothing else is added to the buffer meanwhile. */
 		execute_held(tp, qp, p);
 		/* The QP has gone to ERR. */
-		if (qp->rcv.reorder == NULL)
+		if (qp->rcv.reorder == NULL) {
+			MARK("a QP fails while it executes packets it held");
 			return;
+		}
 		if (qp->rcv.epsn == psn) {
 			/* It could not be executed now; the peer will resend it. */
+			MARK("a packet that was held finds no receive");
 			reorder_drop(tp, qp, psn);
 			break;
 		}

@@ -2,6 +2,7 @@
 /*
  * Selective repeat, the responder's side: offers, holding packets beyond a gap, and SACKs.
  */
+#include "base/mark.h"
 #include "transport/core/checks_priv.h"
 #include "transport/core/reorder_priv.h"
 #include "transport/core/sched_priv.h"
@@ -21,6 +22,7 @@ bool
 sack_hold(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 {
 	if (p->bth.mark != qp->rcv.sack_mark) {
+		MARK("a packet beyond a gap bears another connection's mark");
 		tp->counters.rx_sack_unmarked++;
 		return false;
 	}
@@ -29,6 +31,7 @@ sack_hold(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 	} else if (reorder_hold(tp, qp, p)) {
 		tp->counters.rx_held++;
 	} else {
+		MARK("a packet beyond a gap can't be held");
 		tp->counters.rx_not_held++;
 		return false;
 	}
@@ -82,6 +85,7 @@ sack_offer_rx(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 	tp->counters.sack_offers_received++;
 	if (qp->rcv.sack_on && qp->rcv.sack_nonce != wire_get24(at + 6)) {
 		/* The peer has found a stranger among the packets held: none of them can be trusted. */
+		MARK_IF(qp->rcv.reorder != NULL, "a new offer makes the receiver drop what it holds");
 		reorder_return(tp, qp);
 		qp->rcv.sack_mark = sack_mark(qp->rcv.sack_mark);
 	}
@@ -93,7 +97,9 @@ sack_offer_rx(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 	 * of them.
 	 */
 	if (qp->resp.pending != 0 || (qp->resp.reply != TP_REPLY_NONE && qp->resp.reply != TP_REPLY_ACK) ||
-	    !sack_send(tp, qp))
+	    !sack_send(tp, qp)) {
+		MARK("the answer to an offer waits");
 		sack_later(tp, qp);
+	}
 	return true;
 }

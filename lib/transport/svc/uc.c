@@ -3,6 +3,7 @@
  * The receiving side of UC: lost packets stay lost, nothing is answered. A message with a gap is dropped up to the next
  * first packet, whose PSN becomes the expected one (9.8.2.2).
  */
+#include "base/mark.h"
 #include "transport/core/qp_error_priv.h"
 #include "transport/resp/recv_priv.h"
 #include "transport/resp/resp_priv.h"
@@ -53,6 +54,7 @@ uc_rx(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 		return;
 	}
 	if ((f & WIRE_F_RQ) && !recv_take(tp, qp)) {
+		MARK_IF(!(f & WIRE_F_START), "the immediate of a UC WRITE finds no receive at its end");
 		tp->counters.rx_uc_no_wqe++;
 		drop_message(qp);
 		return;

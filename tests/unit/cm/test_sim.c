@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../../sim/marks.h"
 #include "../../sim/rng.h"
 #include "cm/cm.h"
 
@@ -663,6 +664,8 @@ main(int argc, char **argv)
 	printf("%" PRIu64 " rejected (%" PRIu64 " stale), %" PRIu64 " unreachable, %" PRIu64 " late requests, ",
 	       rejected, stale, unreachable, ghosts);
 	printf("%" PRIu64 " programs died, %" PRIu64 " ended from both sides\n", died, both);
+	if (first != last)
+		marks_print(false);
 	if (first != last && (established == 0 || rejected == 0 || died == 0 || both == 0 || comm_est == 0 ||
 			      unreachable == 0 || stale == 0)) {
 		fprintf(stderr, "the seeds don't cover what they should\n");

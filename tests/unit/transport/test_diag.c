@@ -139,6 +139,7 @@ retries_used_up_is_the_reason_of_err(void **state)
 	expect_why(r.a, "ERR since ");
 	expect_why(r.a, "no answer from the peer: gave up at PSN 7000 after 1 retries");
 	expect_event(r.a, QP_EV_ERROR, "no answer from the peer: gave up at PSN 7000 after 1 retries");
+	assert_int_equal(counters(&r, 0)->retry_exceeded_err, 1);
 	rig_down(&r);
 }
 

@@ -161,6 +161,39 @@ members_on_the_senders_host_and_the_sender_itself_get_copies(void **state)
 	}
 }
 
+/* The copy for this host is dropped and counted; the datagram leaves. */
+static void
+without_room_in_loopback_members_on_the_senders_host_get_nothing(void **state)
+{
+	struct pair *p = pair_new();
+	struct tp_txvec *loop = transport_loop(p->h[0].tp);
+	struct members here;
+	uint8_t data[BYTES];
+	uint32_t ah;
+
+	members_up(&here, &p->h[0]);
+	fill(data, BYTES, 5);
+	ah = host_group_ah(&p->h[0], PAIR_PD, false);
+	attach(&here, 1, false);
+	while (loop->n < TP_TX_MAX) {
+		loop->pkts[loop->n] = rte_pktmbuf_alloc(pair_pool());
+		assert_non_null(loop->pkts[loop->n]);
+		loop->n++;
+	}
+	send_to_group(here.e[0], ah, data, QKEY);
+	host_turn(&p->h[0]);
+	assert_int_equal(loop->n, TP_TX_MAX);
+	assert_int_equal(transport_counters(p->h[0].tp)->mcast_loop_dropped, 1);
+	rte_pktmbuf_free_bulk(loop->pkts, loop->n);
+	loop->n = 0;
+	pair_settle(p);
+	expect_cqe(&here.e[0]->scq, 1, UROCE_WC_SUCCESS);
+	expect_no_cqe(&here.e[1]->rcq);
+	assert_int_equal(ah_destroy(p->h[0].sh.ahs, ah), 0);
+	members_down(&here);
+	pair_free(p);
+}
+
 static void
 each_member_checks_its_own_keys(void **state)
 {
@@ -402,6 +435,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_attached_qp_gets_one_copy),
 		cmocka_unit_test(members_on_the_senders_host_and_the_sender_itself_get_copies),
+		cmocka_unit_test(without_room_in_loopback_members_on_the_senders_host_get_nothing),
 		cmocka_unit_test(each_member_checks_its_own_keys),
 		cmocka_unit_test(members_of_all_engines_get_copies),
 		cmocka_unit_test(packets_that_no_group_should_get_are_dropped),

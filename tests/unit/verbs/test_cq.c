@@ -68,14 +68,14 @@ arming_for_solicited_does_not_narrow_arming_for_all(void **state)
 
 	bed_init(&b, IBV_QPT_RC);
 	assert_int_equal(client_req_notify_cq(&b.cq.cq, 0), 0);
-	assert_int_equal(b.cq_shared.arm, RING_ARM_NONE);
+	assert_int_equal(ring_arm(b.cq_shared.arm), RING_ARM_NONE);
 	b.cq.cq.channel = &ch;
 	assert_int_equal(client_req_notify_cq(&b.cq.cq, 1), 0);
-	assert_int_equal(b.cq_shared.arm, RING_ARM_SOLICITED);
+	assert_int_equal(ring_arm(b.cq_shared.arm), RING_ARM_SOLICITED);
 	assert_int_equal(client_req_notify_cq(&b.cq.cq, 0), 0);
-	assert_int_equal(b.cq_shared.arm, RING_ARM_ANY);
+	assert_int_equal(ring_arm(b.cq_shared.arm), RING_ARM_ANY);
 	assert_int_equal(client_req_notify_cq(&b.cq.cq, 1), 0);
-	assert_int_equal(b.cq_shared.arm, RING_ARM_ANY);
+	assert_int_equal(ring_arm(b.cq_shared.arm), RING_ARM_ANY);
 	bed_fini(&b);
 }
 
@@ -96,27 +96,27 @@ arming_with_a_completion_waiting_raises_the_event_at_once(void **state)
 	complete(&b, 0, 1, true);
 	/* It is neither solicited nor an error. */
 	assert_int_equal(client_req_notify_cq(&b.cq.cq, 1), 0);
-	assert_int_equal(b.cq_shared.arm, RING_ARM_SOLICITED);
+	assert_int_equal(ring_arm(b.cq_shared.arm), RING_ARM_SOLICITED);
 	assert_int_equal(read(fds[0], &ev, sizeof(ev)), -1);
 	assert_int_equal(client_req_notify_cq(&b.cq.cq, 0), 0);
-	assert_int_equal(b.cq_shared.arm, RING_ARM_NONE);
+	assert_int_equal(ring_arm(b.cq_shared.arm), RING_ARM_NONE);
 	assert_int_equal(read(fds[0], &ev, sizeof(ev)), sizeof(ev));
 	assert_int_equal(ev.cookie, 77);
 	/* It has been told of: not again, polled or not. */
 	assert_int_equal(client_req_notify_cq(&b.cq.cq, 0), 0);
-	assert_int_equal(b.cq_shared.arm, RING_ARM_ANY);
+	assert_int_equal(ring_arm(b.cq_shared.arm), RING_ARM_ANY);
 	assert_int_equal(read(fds[0], &ev, sizeof(ev)), -1);
 	/* The engine's event told of the next one. */
 	b.cq_shared.arm = RING_ARM_NONE;
 	complete(&b, 0, 3, true);
 	b.cq_shared.reported = 2;
 	assert_int_equal(client_req_notify_cq(&b.cq.cq, 0), 0);
-	assert_int_equal(b.cq_shared.arm, RING_ARM_ANY);
+	assert_int_equal(ring_arm(b.cq_shared.arm), RING_ARM_ANY);
 	b.cq_shared.arm = RING_ARM_NONE;
 	/* Errors count as solicited. */
 	complete(&b, 0, 2, false);
 	assert_int_equal(client_req_notify_cq(&b.cq.cq, 1), 0);
-	assert_int_equal(b.cq_shared.arm, RING_ARM_NONE);
+	assert_int_equal(ring_arm(b.cq_shared.arm), RING_ARM_NONE);
 	assert_int_equal(read(fds[0], &ev, sizeof(ev)), sizeof(ev));
 	close(fds[0]);
 	close(fds[1]);
@@ -155,17 +155,17 @@ a_watched_cq_has_one_event_for_what_came_since_it_was_armed(void **state)
 
 	bed_with_channel(&b, &ch, fds);
 	assert_true(client_cq_watch(&b.cq));
-	assert_int_equal(b.cq_shared.arm, RING_ARM_WATCHED);
+	assert_int_equal(ring_arm(b.cq_shared.arm), RING_ARM_WATCHED);
 	assert_false(client_cq_watched_event(&b.cq));
 	complete(&b, 0, 1, true);
 	complete(&b, 1, 2, true);
 	assert_true(client_cq_watched_event(&b.cq));
-	assert_int_equal(b.cq_shared.arm, RING_ARM_NONE);
+	assert_int_equal(ring_arm(b.cq_shared.arm), RING_ARM_NONE);
 	assert_false(client_cq_watched_event(&b.cq));
 	/* Engines have no event to raise for these two, although they find the CQ armed. */
 	assert_int_equal(b.cq_shared.seen, 2);
 	assert_int_equal(client_req_notify_cq(&b.cq.cq, 0), 0);
-	assert_int_equal(b.cq_shared.arm, RING_ARM_ANY);
+	assert_int_equal(ring_arm(b.cq_shared.arm), RING_ARM_ANY);
 	/* The program polls a completion before it asks for its event. */
 	assert_int_equal(client_poll_cq(&b.cq.cq, 1, &wc), 1);
 	assert_int_equal(client_poll_cq(&b.cq.cq, 1, &wc), 1);
@@ -186,12 +186,12 @@ a_cq_that_is_watched_no_more_has_lost_nothing(void **state)
 	bed_with_channel(&b, &ch, fds);
 	assert_true(client_cq_watch(&b.cq));
 	assert_false(client_cq_unwatch(&b.cq));
-	assert_int_equal(b.cq_shared.arm, RING_ARM_ANY);
+	assert_int_equal(ring_arm(b.cq_shared.arm), RING_ARM_ANY);
 	assert_true(client_cq_watch(&b.cq));
 	/* An engine leaves this to us. */
 	complete(&b, 0, 1, true);
 	assert_true(client_cq_unwatch(&b.cq));
-	assert_int_equal(b.cq_shared.arm, RING_ARM_NONE);
+	assert_int_equal(ring_arm(b.cq_shared.arm), RING_ARM_NONE);
 	assert_false(client_cq_unwatch(&b.cq));
 	bed_with_channel_fini(&b, fds);
 }
@@ -221,7 +221,7 @@ only_cqs_that_are_armed_for_everything_are_watched(void **state)
 	complete(&b, 0, 1, true);
 	assert_false(client_cq_watched_event(&b.cq));
 	assert_false(client_cq_unwatch(&b.cq));
-	assert_int_equal(b.cq_shared.arm, RING_ARM_ANY);
+	assert_int_equal(ring_arm(b.cq_shared.arm), RING_ARM_ANY);
 	bed_with_channel_fini(&b, fds);
 }
 
