@@ -71,6 +71,10 @@ name_remains(struct broker *b, const struct uroce *u)
 	remove_at_end(b, u->conf.socket);
 	snprintf(path, sizeof(path), "%s.sys", u->conf.socket);
 	remove_at_end(b, path);
+	if (u->conf.telemetry) {
+		snprintf(path, sizeof(path), "%s.telemetry", u->conf.socket);
+		remove_at_end(b, path);
+	}
 	if (strncmp(u->conf.metrics, UNIX_PREFIX, strlen(UNIX_PREFIX)) == 0)
 		remove_at_end(b, u->conf.metrics + strlen(UNIX_PREFIX));
 	for (uint16_t i = 0; i < u->nb_ports; i++) {

@@ -29,6 +29,7 @@
 #include "control/observe/exporter_priv.h"
 #include "control/observe/stall_priv.h"
 #include "control/observe/telemetry_priv.h"
+#include "control/observe/telemetry_socket_priv.h"
 
 enum { EPOLL_BATCH = 64, ACCEPT_BURST = 16 };
 
@@ -433,6 +434,12 @@ control_create(const struct control_setup *setup, int listen_fd, char *err)
 	}
 	telemetry_start(c);
 	c->stalls = stalls_start(c);
+	if (listen_fd >= 0 && conf->telemetry) {
+		c->telemetry = telemetry_socket_start(c, telemetry_number(c), err);
+		/* The daemon's work is possible without. */
+		if (c->telemetry == NULL)
+			CTL_LOG(WARNING, "%s", err);
+	}
 	if (listen_fd >= 0)
 		CTL_LOG(INFO, "memory of programs: %s, %s; rings in %s",
 			c->uffd >= 0 || programs_have_userfaultfd()
@@ -455,6 +462,7 @@ control_destroy(struct control *c)
 	struct session *s;
 
 	stalls_stop(c->stalls);
+	telemetry_socket_stop(c->telemetry);
 	telemetry_stop(c);
 	exporter_stop(c->exporter);
 	control_capture_stop(c, &(struct capture_stats){ 0 });

@@ -108,6 +108,8 @@ charge_sent(struct transport *tp, struct qp *qp, const struct sent_before *b)
 	share_charge(qp, (uint32_t)(cost << qp->path.loopback));
 	s->stats.bytes += bytes;
 	s->stats.packets += packets;
+	qp->sched.tx_bytes += bytes;
+	qp->sched.tx_packets += packets;
 	if (unlikely(s->rate != NULL))
 		share_rate_charge(s, bytes, packets, tp->now_ns);
 }

@@ -19,7 +19,7 @@ ROOT = os.path.realpath(os.path.join(os.path.dirname(os.path.realpath(__file__))
 PROGRAMS = {os.path.basename(path): path for path in sys.argv[1:]}
 PROGRAMS['uroce-lab'] = os.path.join(ROOT, 'scripts/uroce-lab')
 del sys.argv[1:]
-PAGES = {'uroced': 'uroced.8', 'uroce-run': 'uroce-run.1', 'uroce-perf': 'uroce-perf.1', 'uroce-test': 'uroce-test.1',
+PAGES = {'uroced': 'uroced.8', 'uroce': 'uroce.1', 'uroce-run': 'uroce-run.1', 'uroce-perf': 'uroce-perf.1', 'uroce-test': 'uroce-test.1',
          'uroce-lab': 'uroce-lab.1'}
 # EAL's, of which the pages have those that one needs.
 EAL = {'--lcores', '--no-huge', '--file-prefix', '--vdev'}

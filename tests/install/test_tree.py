@@ -90,7 +90,7 @@ class Tree:
         docs = f('datadir', 'doc/uroce')
         lab = [name for name in source('scripts/uroce_lab/*.py') if name not in NOT_INSTALLED]
         found = {f('sbindir', 'uroced'), self.unit(), f('prefix', 'lib/sysusers.d/uroce.conf')}
-        found |= {f('bindir', name) for name in ('uroce-lab', 'uroce-perf', 'uroce-run', 'uroce-test')}
+        found |= {f('bindir', name) for name in ('uroce', 'uroce-lab', 'uroce-perf', 'uroce-run', 'uroce-test')}
         found |= {f('libdir', 'uroce', name) for name in ('libibverbs.so', 'libibverbs.so.1', 'librdmacm.so', 'librdmacm.so.1', 'liburoce-sysfs.so')}
         found |= {f('libdir', name) for name in ('liburoce.so', 'liburoce.so.0', 'pkgconfig/liburoce.pc')}
         found |= {f('includedir', 'uroce', name) for name in ('uroce.h', 'uroce_verbs.h', 'uroce_verbs_names.h')}
@@ -102,6 +102,8 @@ class Tree:
         found |= {os.path.join(docs, name) for name in ('LICENSE', 'README.md', 'examples/uroced.conf', 'examples/uroced.env')}
         found |= {f('mandir', f'man{name[-1]}', name) for name in source('docs/man/*')}
         found |= {os.path.join(docs, 'docs', name) for name in source('docs/*.md')}
+        found |= {os.path.join(docs, 'docs/schemas', name) for name in source('docs/schemas/*.json')}
+        found.add(f('datadir', 'bash-completion/completions/uroce'))
         found |= {os.path.join(docs, 'docs/internals', name) for name in source('docs/internals/*.md')}
         return found
 

@@ -67,6 +67,7 @@ static const struct config_key daemon_keys[] = {
 	{ "limit_root", D(limit_root), config_parse_switch, 0, 0, switch_words },
 	{ "hello_timeout", D(hello_timeout), config_parse_u32, 1, 3600, NULL },
 	{ "metrics", D(metrics), config_parse_metrics, 0, CONFIG_METRICS_BYTES, NULL },
+	{ "telemetry", D(telemetry), config_parse_switch, 0, 0, switch_words },
 	{ "userfaultfd", D(userfaultfd), config_parse_switch, 0, 0, switch_words },
 	{ .name = NULL },
 };
@@ -134,6 +135,7 @@ config_defaults(struct uroced_config *c)
 		.session_max_connects = 16384,
 		.user_max_connects = 16384,
 		.hello_timeout = 5,
+		.telemetry = true,
 	};
 	c->user_max_rings = default_user_rings();
 }

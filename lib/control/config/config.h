@@ -111,6 +111,7 @@ struct uroced_config {
 	bool limit_root;        /**< limits of users are also root's */
 	uint32_t hello_timeout; /**< seconds that a connection may take until its HELLO */
 	char metrics[CONFIG_METRICS_BYTES]; /**< address of the Prometheus exporter; "": none */
+	bool telemetry;       /**< serve telemetry at a socket beside that for programs */
 	bool userfaultfd;     /**< give programs /dev/userfaultfd, though the system may not let them have it */
 	struct config_port ports[UROCE_MAX_PORTS];
 	unsigned int nb_ports;

@@ -207,6 +207,7 @@ struct control {
 	/* Observation: observe. */
 	struct engine_load load[UROCE_MAX_ENGINES];
 	struct exporter *exporter;
+	struct telemetry_socket *telemetry; /**< NULL: it has none */
 	struct capture *capture; /**< NULL: none is running */
 	bool sysfs;              /**< the files of sysfs.h were written */
 };

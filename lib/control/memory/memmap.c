@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "control/core/quota_priv.h"
+#include "control/core/settle_priv.h"
 #include "control/memory/memmap_priv.h"
 #include "control/memory/questions_priv.h"
 #include "control/memory/sigbus_priv.h"
@@ -126,7 +127,9 @@ on_batch(struct session *s, struct shared_answer *a)
 	rc = f->resume(s, &r, rc);
 	session_took(s, since_ns);
 	session_pause(s, false);
-	session_reply(s, &r, rc);
+	/* The MR that this one replaces is gone. */
+	if (rc != 0 || !settle_later(s, &r))
+		session_reply(s, &r, rc);
 }
 
 int

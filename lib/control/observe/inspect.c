@@ -16,16 +16,24 @@
 /* ---- Lists of objects ---- */
 static const enum obj_type type_of[INSPECT_KINDS] = {
 	[INSPECT_QP] = OBJ_QP, [INSPECT_CQ] = OBJ_CQ, [INSPECT_MR] = OBJ_MR,
+	[INSPECT_PD] = OBJ_PD, [INSPECT_SRQ] = OBJ_SRQ, [INSPECT_CM_ID] = OBJ_CM_ID,
 };
 
 static uint64_t
-number_of(enum inspect_kind kind, const void *obj)
+number_of(enum inspect_kind kind, const struct session *s, const void *obj)
 {
-	if (kind == INSPECT_QP)
+	switch (kind) {
+	case INSPECT_QP:
 		return qp_num(((const struct obj_qp *)obj)->qp);
-	if (kind == INSPECT_CQ)
+	case INSPECT_CQ:
 		return ((const struct obj_cq *)obj)->number;
-	return ((const struct obj_mr *)obj)->mr->key;
+	case INSPECT_PD:
+		return ((const struct obj_pd *)obj)->id;
+	case INSPECT_MR:
+		return ((const struct obj_mr *)obj)->mr->key;
+	default:
+		return s->id << 32 | ((const struct obj *)obj)->handle; /* the first member of all objects */
+	}
 }
 
 static bool
@@ -91,7 +99,7 @@ inspect_find(struct control *c, enum inspect_kind kind, const struct inspect_fil
 			continue;
 		}
 		for (pos = 0; (obj = handles_next(&s->tab[type_of[kind]], &pos)) != NULL;) {
-			number = number_of(kind, obj);
+			number = number_of(kind, s, obj);
 			if (number < f->from || (kind == INSPECT_QP && !qp_fits(obj, f)))
 				continue;
 			if (!add_ref(r, number, s, obj))
@@ -129,7 +137,7 @@ inspect_find_one(struct control *c, enum inspect_kind kind, uint64_t number, str
 
 	TAILQ_FOREACH(s, &c->sessions, link) {
 		for (uint32_t pos = 0; (obj = handles_next(&s->tab[type_of[kind]], &pos)) != NULL;) {
-			if (number_of(kind, obj) != number)
+			if (number_of(kind, s, obj) != number)
 				continue;
 			*owner = s;
 			return obj;

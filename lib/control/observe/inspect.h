@@ -23,7 +23,8 @@ enum {
 	INSPECT_TEXT_BYTES = DIAG_TEXT_BYTES + DIAG_LINE_BYTES, /**< size of the buffer for inspect_explain() */
 };
 
-enum inspect_kind { INSPECT_SESSION, INSPECT_QP, INSPECT_CQ, INSPECT_MR, INSPECT_KINDS };
+/** PDs have their id; SRQs and ids of rdma_cm, which have no numbers of their own, the session's and below it their handle. */
+enum inspect_kind { INSPECT_SESSION, INSPECT_QP, INSPECT_CQ, INSPECT_MR, INSPECT_PD, INSPECT_SRQ, INSPECT_CM_ID, INSPECT_KINDS };
 
 /** Selects objects; start with INSPECT_ALL. */
 struct inspect_filter {

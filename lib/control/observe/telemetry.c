@@ -92,6 +92,18 @@ telemetry_start(struct control *c)
 	pthread_rwlock_unlock(&lock);
 }
 
+unsigned int
+telemetry_number(const struct control *c)
+{
+	unsigned int number = 0;
+
+	pthread_rwlock_rdlock(&lock);
+	while (number < STACKS_MAX && controls[number] != c)
+		number++;
+	pthread_rwlock_unlock(&lock);
+	return number;
+}
+
 void
 telemetry_stop(struct control *c)
 {

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Telemetry: ports and their impairments. */
+#include <arpa/inet.h>
+#include <stdio.h>
+
 #include <bsd/string.h>
 #include <rte_ethdev.h>
 
@@ -68,6 +71,41 @@ add_ethdev(uint16_t port_id, struct rte_tel_data *d)
 	rte_tel_data_add_dict_uint(d, "rx_nombuf", s.rx_nombuf);
 }
 
+static void
+add_addresses(const struct net_port *p, struct rte_tel_data *d)
+{
+	struct rte_tel_data *a = tel_array(d, "addresses", RTE_TEL_STRING_VAL);
+	char text[INET6_ADDRSTRLEN], line[INET6_ADDRSTRLEN + 8];
+
+	for (unsigned int i = 0; a != NULL && i < UROCE_MAX_GIDS; i++) {
+		const struct net_addr *n = net_addr(p, i);
+		bool v4 = n != NULL && gid_is_v4(&n->gid);
+
+		if (n == NULL)
+			continue;
+		inet_ntop(v4 ? AF_INET : AF_INET6, n->gid.raw + (v4 ? 12 : 0), text, sizeof(text));
+		snprintf(line, sizeof(line), "%s/%u", text, n->prefix);
+		rte_tel_data_add_array_string(a, line);
+	}
+}
+
+/** Add what kind of interface the port is. */
+static void
+add_interface(const struct net_port *p, struct rte_tel_data *d)
+{
+	struct rte_eth_dev_info info;
+	struct rte_eth_link link;
+	char mac[RTE_ETHER_ADDR_FMT_SIZE];
+
+	rte_ether_format_addr(mac, sizeof(mac), (const struct rte_ether_addr *)p->mac);
+	rte_tel_data_add_dict_string(d, "mac", mac);
+	if (rte_eth_dev_info_get(p->port_id, &info) == 0)
+		rte_tel_data_add_dict_string(d, "driver", info.driver_name);
+	/* Mb/s; 0: the driver doesn't know. */
+	if (rte_eth_link_get_nowait(p->port_id, &link) == 0)
+		rte_tel_data_add_dict_uint(d, "speed", link.link_speed == RTE_ETH_SPEED_NUM_UNKNOWN ? 0 : link.link_speed);
+}
+
 int
 tel_port(struct control *c, const char *params, struct rte_tel_data *d)
 {
@@ -88,6 +126,8 @@ tel_port(struct control *c, const char *params, struct rte_tel_data *d)
 	rte_tel_data_add_dict_string(d, "cc", tp_cc_name((enum tp_cc)c->s.conf->ports[i].cc));
 	rte_tel_data_add_dict_uint(d, "mtu", 128u << p->active_mtu);
 	rte_tel_data_add_dict_uint(d, "queues", p->nb_queues);
+	add_interface(p, d);
+	add_addresses(p, d);
 	add_net(c, (uint16_t)i, tel_dict(d, "net"));
 	add_ethdev(p->port_id, tel_dict(d, "ethdev_stats"));
 	return 0;

@@ -24,6 +24,8 @@ tel_show_fn tel_config, tel_port, tel_impair, tel_engine, tel_capture, tel_cm, t
 
 /** Answer queries about @p c from now on, unless another control is being answered for already. */
 void telemetry_start(struct control *c);
+/** @return under which number @p c is answered for, from 0 (/uroce/...); as many as there are commands for if it isn't. */
+unsigned int telemetry_number(const struct control *c);
 /** Stop answering queries about @p c. */
 void telemetry_stop(struct control *c);
 

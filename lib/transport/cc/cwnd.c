@@ -114,6 +114,7 @@ cwnd_loss(struct transport *tp, struct qp *qp, bool timeout)
 	bool again = wire_psn_diff(qp->req.psn_una, qp->loss.psn_recover) < 0;
 	uint16_t held = remember_loss(qp);
 
+	qp->diag.losses++;
 	/* ACKs come in batches: a little more than the bandwidth-delay product keeps the path full. */
 	held = RTE_MIN(held + held / 4, qp->loss.loss_cwnd);
 	if (!again)

@@ -207,6 +207,7 @@ struct qp_sched {
 	int32_t deficit;          /**< cost that it may still cause before the other QPs of its share get their turns */
 	TAILQ_ENTRY(qp) active_link, reply_link;
 	uint64_t last_work_ns;
+	uint64_t tx_bytes, tx_packets; /**< sent so far, for qp_glance() */
 };
 
 /**
@@ -293,6 +294,7 @@ struct qp_receiver {
 	struct tp_reorder *reorder; /**< packets received beyond a gap, or NULL */
 	uint64_t cnp_next_ns;       /**< no CNP is sent before this */
 	struct tp_rwqe rwqe;
+	uint64_t rx_bytes;          /**< of all SENDs and WRITEs so far, for qp_glance() */
 };
 
 /** The responder: what has to be sent in answer to the peer's requests. */
@@ -328,6 +330,7 @@ struct qp_diagnosis {
 	uint32_t why_psn, stuck_psn;
 	uint16_t why_detail;
 	uint8_t why;                /**< and why: enum qp_why */
+	uint32_t losses, retransmitted; /**< times that a loss was noticed, packets sent again; both may wrap */
 };
 
 struct qp {

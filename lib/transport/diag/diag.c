@@ -82,6 +82,34 @@ qp_failure(const struct qp *qp, struct qp_failure *f)
 		put_dip(qp, f->dip);
 }
 
+#define READ(field) __atomic_load_n(&(field), __ATOMIC_RELAXED)
+
+void
+qp_glance(const struct qp *qp, struct qp_glance *g)
+{
+	*g = (struct qp_glance){
+		.qpn = qp->qpn,
+		.dest_qpn = READ(qp->path.dest_qpn),
+		.type = qp->type,
+		.state = READ(qp->state),
+		.wait = READ(qp->req.wait),
+		.cwnd = READ(qp->loss.cwnd),
+		.srtt_ns = READ(qp->loss.srtt_ns),
+		.sends = READ(qp->req.sq_tail),
+		.receives = READ(qp->rcv.msn),
+		.tx_bytes = READ(qp->sched.tx_bytes),
+		.tx_packets = READ(qp->sched.tx_packets),
+		.rx_bytes = READ(qp->rcv.rx_bytes),
+		.losses = READ(qp->diag.losses),
+		.retransmitted = READ(qp->diag.retransmitted),
+	};
+	if (qp->service == WIRE_RC)
+		g->packets_in_flight = (uint32_t)RTE_MAX(wire_psn_diff(READ(qp->req.psn_max), READ(qp->req.psn_una)), 0);
+	g->ip_version = ip_version_of(qp);
+	if (g->ip_version != 0)
+		put_dip(qp, g->dip);
+}
+
 static void
 look_at_path(const struct qp *qp, struct qp_view *v)
 {

@@ -114,6 +114,27 @@ struct qp_view {
 /** [engine] Take a snapshot of @p qp. */
 void qp_look(const struct qp *qp, uint64_t now_ns, struct qp_view *v);
 
+/**
+ * A glance at a QP: what other threads may read while its engine is at work. Each field is right, but they are not all of the same
+ * moment. Counters are those of the QP since it was created.
+ */
+struct qp_glance {
+	uint32_t qpn, dest_qpn;
+	uint8_t type, state;       /**< enum uroce_qp_type, enum uroce_qp_state */
+	uint8_t ip_version;        /**< of the peer's address; 0: it has none */
+	uint8_t dip[16];
+	uint8_t wait;              /**< enum req_wait */
+	uint16_t cwnd;
+	uint32_t packets_in_flight;
+	uint32_t srtt_ns;
+	uint32_t sends, receives;  /**< work requests completed by the requester (may wrap); messages taken by the responder (24 bits) */
+	uint64_t tx_bytes, tx_packets; /**< sent: headers included */
+	uint64_t rx_bytes;         /**< payload of SENDs and WRITEs that came in by RC or XRC */
+	uint32_t losses, retransmitted; /**< may wrap */
+};
+/** [any thread, while nobody destroys the QP: holding control_lock()] Fill in @p g without asking the QP's engine. */
+void qp_glance(const struct qp *qp, struct qp_glance *g);
+
 /** What the log says about a QP that has gone to ERR or SQE. */
 struct qp_failure {
 	struct qp_reason reason;

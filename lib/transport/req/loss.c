@@ -160,6 +160,7 @@ send_probe(struct transport *tp, struct qp *qp)
 	if (!sent)
 		MARK_UNIT("a probe finds no room", "unit/transport/rc_loss");
 	tp->counters.retransmitted_packets += sent;
+	qp->diag.retransmitted += sent;
 	if (qp->req.scoreboard != NULL)
 		scoreboard_probed(qp);
 }

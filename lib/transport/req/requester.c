@@ -73,8 +73,10 @@ account(struct transport *tp, struct qp *qp, const struct req_packet *r, bool an
 	}
 	if (answered || r->ackreq)
 		rtt_start(tp, qp);
-	if (unlikely(wire_psn_diff(r->psn, qp->req.psn_max) < 0))
+	if (unlikely(wire_psn_diff(r->psn, qp->req.psn_max) < 0)) {
 		tp->counters.retransmitted_packets++;
+		qp->diag.retransmitted++;
+	}
 	qp->req.psn_cur = wire_psn_add(last, 1);
 	if (wire_psn_diff(qp->req.psn_cur, qp->req.psn_max) > 0)
 		qp->req.psn_max = qp->req.psn_cur;

@@ -184,6 +184,7 @@ retransmit(struct transport *tp, struct qp *qp, uint32_t counter, uint32_t psn, 
 		return 0;
 	}
 	tp->counters.retransmitted_packets++;
+	qp->diag.retransmitted++;
 	if (unlikely(qp->req.cc != NULL))
 		cc_sent_request(tp, qp, (uint32_t)(tp->counters.tx_bytes - bytes), tp_req_ops[r.w->opcode].kind == TP_REQ_READ ? psns : 0);
 	return 1;

@@ -152,6 +152,7 @@ data_request(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 		return;
 	}
 	qp->rcv.msn = wire_psn_add(qp->rcv.msn, 1);
+	qp->rcv.rx_bytes += qp->rcv.length;
 	accepted(tp, qp, p);
 }
 

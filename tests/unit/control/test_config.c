@@ -141,6 +141,7 @@ static const struct {
 	{ "daemon", "user_max_connects", "4294967296", "0 to 4294967295" },
 	{ "daemon", "user_max_connects", "none", "0 to 4294967295" },
 	{ "daemon", "user_max_sessions", "1025", "0 to 1024" },
+	{ "daemon", "telemetry", "no", "off" },
 	{ "daemon", "metrics", "9450", "unix:" },
 	{ "daemon", "metrics", "0.0.0.0:9450", "127.0.0.1" },
 	{ "daemon", "metrics", "127.0.0.1:65536", "127.0.0.1" },
@@ -426,7 +427,7 @@ every_key_arrives(void **state)
 		"# comment\n[daemon]\nsocket = /run/a.sock # behind\nsocket_mode = 0660\nsocket_group = 4711\nuser = nobody\nseccomp = off\nidle = "
 		"poll\n"
 		"mbufs = 20000\nlog_level = debug\nmax_sessions = 7\nmax_pd = 6\nmax_mr = 5\nmax_cq = 4\nmax_srq = 3\n"
-		"max_qp = 2\nmax_ah = 1\nuserfaultfd = on\nsession_max_rings = 9\nsession_max_qp = 11\nsession_max_cq = 12\nsession_max_mr = 13\n"
+		"max_qp = 2\nmax_ah = 1\nuserfaultfd = on\ntelemetry = off\nsession_max_rings = 9\nsession_max_qp = 11\nsession_max_cq = 12\nsession_max_mr = 13\n"
 		"session_max_memory = 14\nsession_max_connects = 15\nuser_max_sessions = 16\nuser_max_qp = 17\nuser_max_cq = 18\n"
 		"user_max_mr = 19\nuser_max_memory = 20\nuser_max_connects = 21\nlimit_root = on\nhello_timeout = 22\nuser_max_fd = 23\nmetrics = [::1]:9450\n\n[port uroce3]\nethdev = 0000:03:00.0\n"
 		"addresses =   198.18.0.1/24   fd00:18::1/64 \ngateway4 = 198.18.0.254\ngateway6 = fd00:18::fe\nvlan = "
@@ -451,6 +452,7 @@ every_key_arrives(void **state)
 	assert_int_equal(c.max_qp, 2);
 	assert_int_equal(c.max_ah, 1);
 	assert_true(c.userfaultfd);
+	assert_false(c.telemetry);
 	assert_int_equal(c.session_max_rings, 9);
 	assert_int_equal(c.session_max_qp, 11);
 	assert_int_equal(c.session_max_cq, 12);

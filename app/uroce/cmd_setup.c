@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* uroce setup: a configuration for an interface. */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "uroce.h"
+
+enum { ADDRESSES_MAX = 8, MTU_MAX = 9600 /* of a port */, HEADERS = 40 + 8 + 12 + 16 + 4 + 4 /* IPv6, UDP, BTH, RETH, ImmDt, ICRC */ };
+
+struct interface {
+	const char *name;
+	int mtu;
+	bool up, wireless;
+	char addresses[ADDRESSES_MAX][INET6_ADDRSTRLEN + 8];
+	unsigned int nb_addresses;
+};
+
+static unsigned int
+prefix_of(const struct sockaddr *mask)
+{
+	const uint8_t *p = mask->sa_family == AF_INET ? (const uint8_t *)&((const struct sockaddr_in *)mask)->sin_addr
+						      : (const uint8_t *)&((const struct sockaddr_in6 *)mask)->sin6_addr;
+	unsigned int n = 0;
+
+	for (unsigned int i = 0; i < (mask->sa_family == AF_INET ? 4u : 16u); i++)
+		n += (unsigned int)__builtin_popcount(p[i]);
+	return n;
+}
+
+static void
+add_address(struct interface *f, const struct ifaddrs *a)
+{
+	char text[INET6_ADDRSTRLEN];
+	const void *ip;
+
+	/* uroced refuses addresses of loopback. */
+	if ((a->ifa_flags & IFF_LOOPBACK) != 0)
+		return;
+	if (a->ifa_addr == NULL || a->ifa_netmask == NULL || f->nb_addresses == ADDRESSES_MAX)
+		return;
+	if (a->ifa_addr->sa_family == AF_INET)
+		ip = &((const struct sockaddr_in *)a->ifa_addr)->sin_addr;
+	/* The port makes its link-local address itself. */
+	else if (a->ifa_addr->sa_family == AF_INET6 && !IN6_IS_ADDR_LINKLOCAL(&((const struct sockaddr_in6 *)a->ifa_addr)->sin6_addr))
+		ip = &((const struct sockaddr_in6 *)a->ifa_addr)->sin6_addr;
+	else
+		return;
+	inet_ntop(a->ifa_addr->sa_family, ip, text, sizeof(text));
+	snprintf(f->addresses[f->nb_addresses++], sizeof(f->addresses[0]), "%s/%u", text, prefix_of(a->ifa_netmask));
+}
+
+/* @return 0, or an exit status with a message printed. */
+static int
+look_at(struct interface *f)
+{
+	struct ifaddrs *all = NULL;
+	struct ifreq r = { 0 };
+	char path[PATH_BYTES], names[PATH_BYTES] = "";
+	int s;
+
+	if (if_nametoindex(f->name) == 0) {
+		struct if_nameindex *list = if_nameindex();
+
+		for (const struct if_nameindex *i = list; i != NULL && i->if_index != 0; i++)
+			snprintf(names + strlen(names), sizeof(names) - strlen(names), " %s", i->if_name);
+		if_freenameindex(list);
+		return fail("no interface '%s'; there are:%s", f->name, names);
+	}
+	s = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	snprintf(r.ifr_name, sizeof(r.ifr_name), "%s", f->name);
+	if (s < 0 || ioctl(s, SIOCGIFMTU, &r) != 0)
+		return fail("%s: %s", f->name, strerror(errno));
+	f->mtu = r.ifr_mtu;
+	if (ioctl(s, SIOCGIFFLAGS, &r) == 0)
+		f->up = (r.ifr_flags & IFF_UP) != 0;
+	close(s);
+	snprintf(path, sizeof(path), "/sys/class/net/%s/wireless", f->name);
+	f->wireless = access(path, F_OK) == 0;
+	if (getifaddrs(&all) != 0)
+		return fail("the addresses of %s: %s", f->name, strerror(errno));
+	for (const struct ifaddrs *a = all; a != NULL; a = a->ifa_next)
+		if (strcmp(a->ifa_name, f->name) == 0)
+			add_address(f, a);
+	freeifaddrs(all);
+	return 0;
+}
+
+static int
+roce_mtu(int mtu)
+{
+	int n = 4096;
+
+	while (n > 256 && n + HEADERS > mtu)
+		n /= 2;
+	return n;
+}
+
+/* @return whether the peer answers a packet of the whole MTU that nobody may break up. */
+static bool
+peer_answers(const struct interface *f)
+{
+	bool v6 = strchr(options.peer, ':') != NULL;
+	posix_spawn_file_actions_t quiet;
+	char bytes[16];
+	char *args[] = { (char[]){ "ping" }, (char[]){ "-c1" }, (char[]){ "-W1" }, (char[]){ "-Mdo" }, (char[]){ "-s" }, bytes, (char[]){ "-I" },
+			 (char *)(uintptr_t)f->name, (char *)(uintptr_t)options.peer, NULL };
+	int status = -1;
+	pid_t pid;
+
+	snprintf(bytes, sizeof(bytes), "%d", f->mtu - (v6 ? 48 : 28));
+	posix_spawn_file_actions_init(&quiet);
+	posix_spawn_file_actions_addopen(&quiet, 1, "/dev/null", O_WRONLY, 0);
+	posix_spawn_file_actions_addopen(&quiet, 2, "/dev/null", O_WRONLY, 0);
+	if (posix_spawnp(&pid, "ping", &quiet, NULL, args, environ) == 0)
+		waitpid(pid, &status, 0);
+	posix_spawn_file_actions_destroy(&quiet);
+	return status == 0;
+}
+
+/* What the user should know about the interface. */
+static void
+advise(const struct interface *f)
+{
+	if (!f->up)
+		fprintf(stderr, "uroce: note: %s is down: ip link set %s up\n", f->name, f->name);
+	if (f->nb_addresses == 0)
+		fprintf(stderr, "uroce: note: %s has no address: give it one (ip addr add 198.18.0.1/24 dev %s), or write one into the configuration\n", f->name,
+			f->name);
+	if (f->wireless)
+		fprintf(stderr, "uroce: note: %s is wireless: losses and delays will be those of radio\n", f->name);
+	if (roce_mtu(f->mtu) < 4096)
+		fprintf(stderr, "uroce: note: with MTU %d RoCE packets carry %d bytes; 4200 on both hosts and the switch gives 4096 (ip link set %s mtu 4200)\n",
+			f->mtu, roce_mtu(f->mtu), f->name);
+	if (options.peer != NULL && !peer_answers(f))
+		fprintf(stderr, "uroce: note: %s doesn't answer a ping with packets of the whole MTU (%d): wrong address, a firewall, or a smaller MTU on the way\n",
+			options.peer, f->mtu);
+}
+
+static void
+write_configuration(FILE *out, const struct interface *f)
+{
+	fprintf(out, "# uroced on %s; uroced.conf(5) has all keys.\n[daemon]\nsocket = /run/uroce/uroced.sock\n\n[port uroce0]\nethdev = net_af_packet0\n", f->name);
+	if (f->nb_addresses > 0) {
+		fputs("addresses =", out);
+		for (unsigned int i = 0; i < f->nb_addresses; i++)
+			fprintf(out, " %s", f->addresses[i]);
+		fputc('\n', out);
+	} else {
+		fputs("# addresses = 198.18.0.1/24\n", out);
+	}
+	fprintf(out, "mtu = %d\n", f->mtu < MTU_MAX ? f->mtu : MTU_MAX);
+}
+
+/* @return 0 or EXIT_FAILED. */
+static int
+write_file(const struct interface *f)
+{
+	int fd = open(options.write, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+	FILE *out = fd >= 0 ? fdopen(fd, "w") : NULL;
+	bool good;
+
+	if (out == NULL)
+		return fail("%s: %s", options.write, errno == EEXIST ? "is there already; remove it or name another file" : strerror(errno));
+	write_configuration(out, f);
+	good = fflush(out) == 0 && ferror(out) == 0;
+	return fclose(out) == 0 && good ? 0 : fail("%s: %s", options.write, strerror(errno));
+}
+
+static void
+print_next(const struct interface *f)
+{
+	char path[PATH_BYTES], driver[PATH_BYTES] = "";
+	ssize_t n;
+
+	printf("# EAL's options, in /etc/uroce/uroced.env or on the command line:\n");
+	printf("#   uroced -l 0-1 --vdev net_af_packet0,iface=%s -- --config %s\n", f->name, options.write != NULL ? options.write : "FILE");
+	printf("# Faster, with AF_XDP: ethdev = net_af_xdp0 and --vdev net_af_xdp0,iface=%s\n", f->name);
+	snprintf(path, sizeof(path), "/sys/class/net/%s/device", f->name);
+	n = readlink(path, driver, sizeof(driver) - 1);
+	if (n > 0 && strrchr(driver, '/') != NULL && strchr(driver, ':') != NULL)
+		printf("# Fastest, taken from the kernel: dpdk-devbind.py -b vfio-pci %s; ethdev = %s and -a %s\n", strrchr(driver, '/') + 1,
+		       strrchr(driver, '/') + 1, strrchr(driver, '/') + 1);
+	printf("# On the other host: uroce setup IFACE --peer %.*s\n", f->nb_addresses > 0 ? (int)strcspn(f->addresses[0], "/") : 7,
+	       f->nb_addresses > 0 ? f->addresses[0] : "ADDRESS");
+	printf("# Between the two: UDP port 4791 open in both directions\n");
+}
+
+static int
+setup_json(const struct interface *f)
+{
+	json_object *o = json_object_new_object(), *a = json_object_new_array();
+	int rc;
+
+	for (unsigned int i = 0; i < f->nb_addresses; i++)
+		json_object_array_add(a, json_object_new_string(f->addresses[i]));
+	json_object_object_add(o, "interface", json_object_new_string(f->name));
+	json_object_object_add(o, "up", json_object_new_boolean(f->up));
+	json_object_object_add(o, "mtu", json_object_new_int(f->mtu));
+	json_object_object_add(o, "roce_mtu", json_object_new_int(roce_mtu(f->mtu)));
+	json_object_object_add(o, "addresses", a);
+	rc = show_json(o);
+	json_object_put(o);
+	return rc;
+}
+
+int
+cmd_setup(int argc, char **argv)
+{
+	struct interface f = { 0 };
+	uint8_t ip[16];
+	int rc;
+
+	if (argc != 1)
+		return usage("setup: give one interface; `ip link` lists them");
+	if (options.peer != NULL && inet_pton(AF_INET, options.peer, ip) != 1 && inet_pton(AF_INET6, options.peer, ip) != 1)
+		return usage("--peer %s: no IP address", options.peer);
+	f.name = argv[0];
+	rc = look_at(&f);
+	if (rc != 0)
+		return rc;
+	advise(&f);
+	if (options.write != NULL && (rc = write_file(&f)) != 0)
+		return rc;
+	if (options.json)
+		return setup_json(&f);
+	if (options.write == NULL)
+		write_configuration(stdout, &f);
+	print_next(&f);
+	return fflush(stdout) == 0 ? 0 : EXIT_FAILED;
+}
