@@ -6,9 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/near.h"
 #include "uroce.h"
-
-enum { NEAR_MAX = 48 /* longest word that is compared */ };
 
 struct options options = { .delay = 1 };
 
@@ -40,48 +39,23 @@ usage(const char *fmt, ...)
 	return EXIT_USAGE;
 }
 
-/* How many letters have to be changed, added or removed to make @p b of @p a (Levenshtein). */
-static size_t
-distance(const char *a, const char *b)
-{
-	size_t n = strlen(b), row[NEAR_MAX + 1], corner, up;
-
-	if (n > NEAR_MAX)
-		return NEAR_MAX;
-	for (size_t i = 0; i <= n; i++)
-		row[i] = i;
-	for (; *a != '\0'; a++) {
-		corner = row[0]++;
-		for (size_t i = 1; i <= n; i++) {
-			up = row[i];
-			row[i] = corner + (*a != b[i - 1]);
-			if (up + 1 < row[i])
-				row[i] = up + 1;
-			if (row[i - 1] + 1 < row[i])
-				row[i] = row[i - 1] + 1;
-			corner = up;
-		}
-	}
-	return row[n];
-}
-
 int
 unknown_word(const char *what, const char *word, const char *const *words)
 {
-	size_t best = strlen(word) / 2 + 1 < 3 ? strlen(word) / 2 + 1 : 3, d;
-	const char *near = NULL;
+	struct near near = { 0 };
+	const char *meant = NULL;
 	char known[1024] = "";
 
 	for (size_t i = 0; words[i] != NULL; i++) {
-		d = strncmp(word, words[i], strlen(word)) == 0 && word[0] != '\0' ? 0 : distance(word, words[i]);
-		if (d < best) {
-			best = d;
-			near = words[i];
-		}
+		near_look(&near, word, words[i]);
+		if (meant == NULL && word[0] != '\0' && strncmp(word, words[i], strlen(word)) == 0)
+			meant = words[i];
 		snprintf(known + strlen(known), sizeof(known) - strlen(known), "%s%s", i > 0 ? ", " : "", words[i]);
 	}
-	if (near != NULL)
-		return usage("no %s '%s'; did you mean '%s'? There are: %s", what, word, near, known);
+	if (meant == NULL)
+		meant = near.word;
+	if (meant != NULL)
+		return usage("no %s '%s'; did you mean '%s'? There are: %s", what, word, meant, known);
 	return usage("no %s '%s'; there are: %s", what, word, known);
 }
 

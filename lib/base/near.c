@@ -46,7 +46,7 @@ near_look(struct near *n, const char *written, const char *word)
 	size_t d = distance(written, word);
 
 	/* Of a short word hardly anything may be wrong. */
-	if (d >= FAR || 2 * d >= strlen(word) || (n->word != NULL && d >= n->distance))
+	if (d >= FAR || 2 * d > strlen(word) || (n->word != NULL && d >= n->distance))
 		return;
 	*n = (struct near){ word, d };
 }

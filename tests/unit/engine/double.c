@@ -153,6 +153,17 @@ transport_copied(struct transport *tp, struct mem_job *job, uint64_t now_ns)
 {
 }
 
+struct qp *
+transport_serving(const struct transport *tp)
+{
+	return NULL;
+}
+
+void
+transport_serves_nobody(struct transport *tp)
+{
+}
+
 uint32_t
 transport_copies(const struct transport *tp)
 {
