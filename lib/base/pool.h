@@ -13,8 +13,9 @@
 #define UROCE_POOL_H
 
 #include <errno.h>
+#include <stddef.h>
 #include <stdint.h>
-#include <stdlib.h>
+#include <sys/mman.h>
 
 #include "base/assert.h"
 
@@ -29,10 +30,11 @@ struct pool {
 	uint32_t left;          /**< free items, of both kinds */
 	uint32_t item_bytes;
 	void *mem;
+	size_t mem_bytes;
 };
 
 /**
- * Allocate a pool of @p count items.
+ * Allocate a pool of @p count items. The memory is the kernel's, not malloc's, which may write to it (mallopt(3), M_PERTURB).
  * @param item_bytes  A multiple of the size of a pointer.
  * @return 0 or ENOMEM; pool_fini() is right after either.
  */
@@ -40,9 +42,12 @@ static inline int
 pool_init(struct pool *p, size_t item_bytes, uint32_t count)
 {
 	UROCE_ASSERT(item_bytes != 0 && item_bytes % sizeof(struct pool_free) == 0);
-	*p = (struct pool){ .mem = calloc(count, item_bytes), .item_bytes = (uint32_t)item_bytes };
-	if (p->mem == NULL)
+	*p = (struct pool){ .item_bytes = (uint32_t)item_bytes, .mem_bytes = item_bytes * (count != 0 ? count : 1) };
+	p->mem = mmap(NULL, p->mem_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (p->mem == MAP_FAILED) {
+		p->mem = NULL;
 		return ENOMEM;
+	}
 	p->fresh = p->mem;
 	p->left = count;
 	return 0;
@@ -52,7 +57,8 @@ pool_init(struct pool *p, size_t item_bytes, uint32_t count)
 static inline void
 pool_fini(struct pool *p)
 {
-	free(p->mem);
+	if (p->mem != NULL)
+		munmap(p->mem, p->mem_bytes);
 	*p = (struct pool){ 0 };
 }
 
