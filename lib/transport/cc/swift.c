@@ -13,6 +13,7 @@
 #define SWIFT_BETA 0.8           /* the part of the excess that a decrease takes away */
 #define SWIFT_MAX_MDF 0.5        /* the most that one decrease takes away */
 #define SWIFT_MIN_CWND 0.01
+#define SWIFT_MAX_GAP_NS 4e6     /* ours: between two packets. Round trips of milliseconds come from a peer that is slow, not from queues */
 #define SWIFT_TIMEOUTS 5         /* so many timeouts in a row shrink the window to the minimum */
 /*
  * The target delay. In the paper it is a constant for the network plus a term per hop. Here the shortest round trip
@@ -35,8 +36,8 @@ set_window(struct cc *cc, double cwnd)
 
 	s->cwnd = cc_clamp(cwnd, SWIFT_MIN_CWND, TP_CWND_MAX);
 	cc->cwnd = s->cwnd < 1 ? 1 : (uint16_t)s->cwnd;
-	/* Section 3.4: one packet in so many round trips. */
-	cc->rate_bps = s->cwnd < 1 && s->srtt_ns != 0 ? s->cwnd * mtu_bits * 1e9 / (double)s->srtt_ns : 0;
+	/* Section 3.4: one packet in so many round trips. But the peer's timeout counts while a response waits. */
+	cc->rate_bps = s->cwnd < 1 && s->srtt_ns != 0 ? mtu_bits * 1e9 / RTE_MIN((double)s->srtt_ns / s->cwnd, SWIFT_MAX_GAP_NS) : 0;
 }
 
 static void

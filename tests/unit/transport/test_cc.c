@@ -427,6 +427,13 @@ swift_window_below_a_packet_is_a_rate(void **state)
 	assert_true(fabs(cc.rate_bps - cc.swift.cwnd * 8192e9 / (double)cc.swift.srtt_ns) < 1);
 	cc.ops->rtt(&cc, 10 * PAIR_US, 1, now += PAIR_MS);
 	assert_true(cc.swift.cwnd > 1 && cc.rate_bps == 0);
+	/* A peer that is slow: a packet in so many of its round trips would wait for longer than the peer's timeout. */
+	cc = make(&cc_swift, &qp);
+	for (unsigned int i = 0; cc.swift.cwnd > 0.01; i++)
+		cc_swift.loss(&cc, true, (i + 1) * 1000000000);
+	cc_swift.rtt(&cc, 12000000, 1, 1);
+	cc_swift.loss(&cc, true, UINT64_C(1) << 40);
+	assert_true(fabs(cc.rate_bps - 8192 / 0.004) < 1);
 }
 
 static void
