@@ -127,6 +127,9 @@ plan(struct transport *tp, struct qp *qp)
 	const struct tp_copy_pkt *k = STAILQ_FIRST(&c->held);
 	const struct tp_copy_job *job = c->slots[COPY_RX].job;
 
+	/* The SRQ of an XRC packet is looked up when it is executed, and the packet refused if there is none. */
+	if (qp->prefix == WIRE_XRC)
+		return;
 	/* The first packet's copy must be all that is missing for it. */
 	if (job->m.op != MEM_JOB_WRITE || c->in_reorder || k == NULL || c->done != 0 || job->m.length != k->p.payload_bytes ||
 	    qp->service == WIRE_UD)
