@@ -87,8 +87,9 @@ class Privileges(unittest.TestCase):
         broker = broker_of(pid)
         self.limited(f'/proc/{broker}', ('CAP_DAC_OVERRIDE', 'CAP_FOWNER', 'CAP_SYS_PTRACE', 'CAP_CHECKPOINT_RESTORE', *more))
         self.assertEqual(read(f'/proc/{broker}/comm'), 'uroced-broker\n')
-        # Nothing of the daemon's but their socket, and nothing of the terminal's but its messages.
-        self.assertEqual(sorted(os.listdir(f'/proc/{broker}/fd')), ['0', '1', '2'])
+        # Nothing of the daemon's but their socket and one for each host, and nothing of the terminal's but its messages.
+        hosts = len(lab.hosts) if lab.data['one_process'] else 1
+        self.assertEqual(len(os.listdir(f'/proc/{broker}/fd')), 3 + hosts)
 
     def pair(self, lab, *program):
         pair = pairs.run_pair(lab, [*program, '-d', 'uroce0'], SECONDS)

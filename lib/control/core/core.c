@@ -37,7 +37,9 @@ control_thread_signals(void)
 	/* Signals for faults of the thread itself: a page of a program may go away while it is accessed. */
 	sigdelset(&set, SIGBUS);
 	sigdelset(&set, SIGSEGV);
-	pthread_sigmask(SIG_BLOCK, &set, NULL);
+	/* By this one uroced takes the capabilities from each thread (app/uroced/identity.c). */
+	sigdelset(&set, SIGRTMAX);
+	pthread_sigmask(SIG_SETMASK, &set, NULL);
 }
 
 int

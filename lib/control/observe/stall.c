@@ -115,6 +115,7 @@ run(void *arg)
 	struct stalls *w = arg;
 	struct timespec at;
 
+	control_thread_signals();
 	clock_gettime(CLOCK_MONOTONIC, &at);
 	pthread_mutex_lock(&w->lock);
 	while (!w->stop) {
