@@ -44,7 +44,7 @@ main(void)
 """
 ANSWER = "command line: no port; add a section [port uroce0] with a key ethdev, or give --set 'port uroce0.ethdev=NAME'\n" \
          'RNR retry counter exceeded\n'
-NOT_INSTALLED = ('cores.py', 'pairs.py', 'tour.py')     # of the lab's package: quickstart's and the tests'
+NOT_INSTALLED = ('cores.py', 'tour.py')     # of the lab's package: quickstart's and the tests'
 
 
 def run(*args, env=None, timeout=120):
