@@ -232,7 +232,7 @@ rx_copying(struct transport *tp, struct qp *qp, uint16_t port, const struct wire
 static __rte_always_inline void
 rx_to_qp(struct transport *tp, struct qp *qp, uint16_t port, const struct wire_pkt *p)
 {
-	__atomic_store_n(&tp->serving, qp, __ATOMIC_RELAXED);
+	atomic_store_explicit(&tp->serving, qp, memory_order_relaxed);
 	if (unlikely(qp->copy != NULL)) {
 		rx_copying(tp, qp, port, p);
 		return;
@@ -299,13 +299,13 @@ transport_copied(struct transport *tp, struct mem_job *job, uint64_t now_ns)
 struct qp *
 transport_serving(const struct transport *tp)
 {
-	return __atomic_load_n(&tp->serving, __ATOMIC_RELAXED);
+	return atomic_load_explicit(&tp->serving, memory_order_relaxed);
 }
 
 void
 transport_serves_nobody(struct transport *tp)
 {
-	__atomic_store_n(&tp->serving, NULL, __ATOMIC_RELAXED);
+	atomic_store_explicit(&tp->serving, NULL, memory_order_relaxed);
 }
 
 uint32_t

@@ -121,7 +121,7 @@ visit(struct transport *tp, struct share *s, struct qp *qp, uint32_t budget)
 	struct sent_before b = sent_before(tp, qp);
 	uint32_t work;
 
-	__atomic_store_n(&tp->serving, qp, __ATOMIC_RELAXED);
+	atomic_store_explicit(&tp->serving, qp, memory_order_relaxed);
 	work = run_qp(tp, qp, budget);
 	charge_sent(tp, qp, &b);
 	if (work != 0 && s->worker != qp) {
@@ -379,7 +379,7 @@ transport_run(struct transport *tp, uint64_t now_ns)
 		cq_flush_touched(tp);
 	if (unlikely((tp->nb_deferred | tp->nb_owed) != 0))
 		cq_run_deferred(tp);
-	__atomic_store_n(&tp->serving, NULL, __ATOMIC_RELAXED);
+	atomic_store_explicit(&tp->serving, NULL, memory_order_relaxed);
 	tp->idle = work == 0;
 	return work;
 }

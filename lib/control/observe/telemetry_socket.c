@@ -170,8 +170,12 @@ welcome(struct telemetry_socket *t)
 	socklen_t len = sizeof(who);
 	const char *why;
 
-	if (fd < 0)
+	if (fd < 0) {
+		/* Without a descriptor left the client stays in the queue, and poll() returns at once. */
+		if (errno != EAGAIN && errno != ECONNABORTED)
+			usleep(REST_MOST_US);
 		return;
+	}
 	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &len) != 0) {
 		close(fd);
 		return;

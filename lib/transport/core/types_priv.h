@@ -400,7 +400,7 @@ struct transport {
 	struct tp_counters counters;
 	struct tp_violations violations[UROCE_MAX_PORTS];
 	uint64_t now_ns;
-	struct qp *serving;              /**< the QP whose packet or turn it is; NULL: none's */
+	struct qp *_Atomic serving;      /**< the QP whose packet or turn it is; NULL: none's */
 	struct tp_share_list shares[SHARE_LISTS]; /**< those with active QPs */
 	uint32_t nb_competing;           /**< shares that want a turn: with active QPs, and not kept back by their rates */
 	uint64_t limited_next_ns;        /**< when the first of SHARE_LIMITED may send again; UINT64_MAX: there are none */
