@@ -203,6 +203,84 @@ a_copy_that_hangs_holds_up_its_own_session_only(void **state)
 	munmap(p, PAGE);
 }
 
+static void
+users_whose_copies_hang_hold_up_no_other_user(void **state)
+{
+	enum { USERS = 40 };
+	static struct mem_job hang[USERS][COPIER_USER_THREADS + 1];
+	struct copier_lane *lanes[USERS][COPIER_USER_THREADS + 1], *good;
+	uint8_t at[8] = { 0 }, to[8];
+	struct mem_job job;
+	int uffd;
+	uint8_t *p = never(&uffd);
+
+	if (p == NULL)
+		skip();
+	for (uint32_t u = 0; u < USERS; u++) {
+		for (uint32_t i = 0; i <= COPIER_USER_THREADS; i++) {
+			lanes[u][i] = lane_new(USER + u);
+			job_make(&hang[u][i], MEM_JOB_WRITE, to, p, sizeof(to));
+			assert_true(copier_submit(lanes[u][i], &hang[u][i], 8));
+		}
+	}
+	for (uint32_t u = 0; u < USERS; u++)
+		for (uint32_t i = 0; i < COPIER_USER_THREADS; i++)
+			while (atomic_load(&hang[u][i].state) != MEM_JOB_RUNS)
+				;
+	assert_int_equal(copier_busy(), USERS * COPIER_USER_THREADS);
+	good = lane_new(USER + USERS);
+	job_make(&job, MEM_JOB_READ, at, to, sizeof(to));
+	assert_true(copier_submit(good, &job, 8));
+	assert_true(wait_for(&nb_done, 1));
+	copier_lane_close(good);
+	assert_true(wait_for(&nb_closed, 1));
+	/* Of each user one job hasn't begun. It comes back when its lane is closed, whatever the threads do. */
+	for (uint32_t u = 0; u < USERS; u++)
+		for (uint32_t i = 0; i <= COPIER_USER_THREADS; i++)
+			copier_lane_close(lanes[u][i]);
+	assert_true(wait_for(&nb_done, 1 + USERS));
+	for (uint32_t u = 0; u < USERS; u++)
+		assert_int_equal(hang[u][COPIER_USER_THREADS].rc, ECANCELED);
+	close(uffd);
+	assert_true(wait_for(&nb_closed, 1 + USERS * (COPIER_USER_THREADS + 1)));
+	assert_int_equal(copier_busy(), 0);
+	munmap(p, PAGE);
+}
+
+static void
+jobs_behind_one_that_hangs_come_back_when_the_lane_is_closed(void **state)
+{
+	struct mem_job hangs, behind[COPIER_LANE_JOBS - 1];
+	struct copier_lane *lane;
+	uint8_t at[8] = { 0 }, to[8];
+	int uffd;
+	uint8_t *p = never(&uffd);
+
+	if (p == NULL)
+		skip();
+	lane = lane_new(USER);
+	job_make(&hangs, MEM_JOB_READ, at, p, sizeof(at));
+	job_make(&behind[0], MEM_JOB_READ, at, to, sizeof(to));
+	/* One that the thread takes along, perhaps, and others that it can't know of. */
+	assert_true(copier_submit(lane, &hangs, COPIER_LANE_JOBS));
+	assert_true(copier_submit(lane, &behind[0], COPIER_LANE_JOBS));
+	while (atomic_load(&hangs.state) != MEM_JOB_RUNS)
+		;
+	for (uint32_t i = 1; i < COPIER_LANE_JOBS - 1; i++) {
+		job_make(&behind[i], MEM_JOB_READ, at, to, sizeof(to));
+		assert_true(copier_submit(lane, &behind[i], COPIER_LANE_JOBS));
+	}
+	copier_lane_close(lane);
+	assert_int_equal(nb_done, COPIER_LANE_JOBS - 1);
+	for (uint32_t i = 0; i < COPIER_LANE_JOBS - 1; i++)
+		assert_int_equal(behind[i].rc, ECANCELED);
+	assert_int_equal(nb_closed, 0);
+	close(uffd);
+	assert_true(wait_for(&nb_closed, 1));
+	assert_int_equal(nb_done, COPIER_LANE_JOBS);
+	munmap(p, PAGE);
+}
+
 int
 main(void)
 {
@@ -212,6 +290,8 @@ main(void)
 		cmocka_unit_test_setup(memory_that_is_not_there_is_an_error, begin),
 		cmocka_unit_test_setup(what_was_cut_does_not_begin, begin),
 		cmocka_unit_test_setup(a_copy_that_hangs_holds_up_its_own_session_only, begin),
+		cmocka_unit_test_setup(users_whose_copies_hang_hold_up_no_other_user, begin),
+		cmocka_unit_test_setup(jobs_behind_one_that_hangs_come_back_when_the_lane_is_closed, begin),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
