@@ -125,11 +125,9 @@ wake_one(void)
 }
 
 bool
-copier_submit(struct copier_lane *lane, struct mem_job *job, uint32_t left)
+copier_submit(struct copier_lane *lane, struct mem_job *job)
 {
-	uint32_t most = left < COPIER_LANE_JOBS ? left : COPIER_LANE_JOBS;
-
-	if (atomic_fetch_add(&lane->nb_jobs, 1) >= most) {
+	if (atomic_fetch_add(&lane->nb_jobs, 1) >= COPIER_LANE_JOBS) {
 		atomic_fetch_sub(&lane->nb_jobs, 1);
 		return false;
 	}

@@ -42,10 +42,9 @@ void copier_lane_close(struct copier_lane *lane);
 
 /**
  * [engine] Hand over a job. Its done() is called later, on a copier's thread, and must not block.
- * @param left  How many jobs the caller has left for everybody: no session gets more than that.
  * @return false: the session has too many already; try again later.
  */
-bool copier_submit(struct copier_lane *lane, struct mem_job *job, uint32_t left);
+bool copier_submit(struct copier_lane *lane, struct mem_job *job);
 
 /**
  * [control] Cut what was handed over before: after a grace period of RCU, nothing that engines began with an MR or QP that is gone begins.

@@ -76,7 +76,7 @@ jobs_of_a_lane_run_in_order(void **state)
 	for (uint32_t i = 0; i < COPIER_LANE_JOBS; i++) {
 		job_make(&jobs[i], MEM_JOB_FETCH_ADD, &word, NULL, sizeof(word));
 		jobs[i].arg1 = 1;
-		while (!copier_submit(lane, &jobs[i], COPIER_LANE_JOBS))
+		while (!copier_submit(lane, &jobs[i]))
 			;
 	}
 	assert_true(wait_for(&nb_done, COPIER_LANE_JOBS));
@@ -103,7 +103,7 @@ atomics_of_two_programs_of_a_user_are_atomic(void **state)
 
 			job_make(j, MEM_JOB_FETCH_ADD, &word, NULL, sizeof(word));
 			j->arg1 = 1;
-			assert_true(copier_submit(lanes[i % 2], j, COPIER_LANE_JOBS));
+			assert_true(copier_submit(lanes[i % 2], j));
 		}
 		assert_true(wait_for(&nb_done, round * 2 * COPIER_LANE_JOBS));
 	}
@@ -123,7 +123,7 @@ memory_that_is_not_there_is_an_error(void **state)
 
 	munmap(none, PAGE);
 	job_make(&job, MEM_JOB_READ, none, bytes, sizeof(bytes));
-	assert_true(copier_submit(lane, &job, 1));
+	assert_true(copier_submit(lane, &job));
 	assert_true(wait_for(&nb_done, 1));
 	assert_int_equal(job.rc, EFAULT);
 	copier_lane_close(lane);
@@ -138,7 +138,7 @@ what_was_cut_does_not_begin(void **state)
 
 	job_make(&job, MEM_JOB_WRITE, at, bytes, sizeof(bytes));
 	assert_true(mem_job_cut(&job));
-	assert_true(copier_submit(lane, &job, 1));
+	assert_true(copier_submit(lane, &job));
 	assert_true(wait_for(&nb_done, 1));
 	assert_int_equal(job.rc, ECANCELED);
 	assert_int_equal(at[0], 0);
@@ -179,14 +179,14 @@ a_copy_that_hangs_holds_up_its_own_session_only(void **state)
 	job_make(&behind, MEM_JOB_WRITE, at, bytes, sizeof(bytes));
 	job_make(&others, MEM_JOB_READ, bytes, at, sizeof(bytes));
 	job_make(&other, MEM_JOB_READ, bytes, at, sizeof(bytes));
-	assert_true(copier_submit(stuck, &hangs, 8));
+	assert_true(copier_submit(stuck, &hangs));
 	while (atomic_load(&hangs.state) != MEM_JOB_RUNS)
 		;
-	assert_true(copier_submit(stuck, &behind, 8));
+	assert_true(copier_submit(stuck, &behind));
 	/* Another program of that user has a thread yet, and another user of course. */
-	assert_true(copier_submit(more, &others, 8));
+	assert_true(copier_submit(more, &others));
 	assert_true(wait_for(&nb_done, 1));
-	assert_true(copier_submit(good, &other, 8));
+	assert_true(copier_submit(good, &other));
 	assert_true(wait_for(&nb_done, 2));
 	/* What the program gives up now may still be written, and what is behind never begins. */
 	ticket = copier_cut(stuck);
@@ -220,7 +220,7 @@ users_whose_copies_hang_hold_up_no_other_user(void **state)
 		for (uint32_t i = 0; i <= COPIER_USER_THREADS; i++) {
 			lanes[u][i] = lane_new(USER + u);
 			job_make(&hang[u][i], MEM_JOB_WRITE, to, p, sizeof(to));
-			assert_true(copier_submit(lanes[u][i], &hang[u][i], 8));
+			assert_true(copier_submit(lanes[u][i], &hang[u][i]));
 		}
 	}
 	for (uint32_t u = 0; u < USERS; u++)
@@ -230,7 +230,7 @@ users_whose_copies_hang_hold_up_no_other_user(void **state)
 	assert_int_equal(copier_busy(), USERS * COPIER_USER_THREADS);
 	good = lane_new(USER + USERS);
 	job_make(&job, MEM_JOB_READ, at, to, sizeof(to));
-	assert_true(copier_submit(good, &job, 8));
+	assert_true(copier_submit(good, &job));
 	assert_true(wait_for(&nb_done, 1));
 	copier_lane_close(good);
 	assert_true(wait_for(&nb_closed, 1));
@@ -262,13 +262,13 @@ jobs_behind_one_that_hangs_come_back_when_the_lane_is_closed(void **state)
 	job_make(&hangs, MEM_JOB_READ, at, p, sizeof(at));
 	job_make(&behind[0], MEM_JOB_READ, at, to, sizeof(to));
 	/* One that the thread takes along, perhaps, and others that it can't know of. */
-	assert_true(copier_submit(lane, &hangs, COPIER_LANE_JOBS));
-	assert_true(copier_submit(lane, &behind[0], COPIER_LANE_JOBS));
+	assert_true(copier_submit(lane, &hangs));
+	assert_true(copier_submit(lane, &behind[0]));
 	while (atomic_load(&hangs.state) != MEM_JOB_RUNS)
 		;
 	for (uint32_t i = 1; i < COPIER_LANE_JOBS - 1; i++) {
 		job_make(&behind[i], MEM_JOB_READ, at, to, sizeof(to));
-		assert_true(copier_submit(lane, &behind[i], COPIER_LANE_JOBS));
+		assert_true(copier_submit(lane, &behind[i]));
 	}
 	copier_lane_close(lane);
 	assert_int_equal(nb_done, COPIER_LANE_JOBS - 1);
