@@ -102,13 +102,22 @@ struct ibv_pd *client_alloc_parent_domain(struct ibv_context *c, struct ibv_pare
 int client_close_xrcd(struct ibv_xrcd *xrcd);
 struct ibv_qp *client_open_qp(struct ibv_context *c, struct ibv_qp_open_attr *attr);
 
-/* ---- pd.c, for cq_ex.c ---- */
+/* ---- pd.c, for cq.c, cq_ex.c, qp.c and srq.c ---- */
 bool client_is_parent_domain(const struct ibv_pd *pd);
+/**
+ * Allocate zeroed memory for an object, aligned to a cache line, by the allocator of its parent domain if that has one.
+ * @param pd  May be NULL.
+ * @param memory  Receives what client_object_free() needs; the caller stores it in the object.
+ * @return NULL: there is none.
+ */
+void *client_object_alloc(struct ibv_pd *pd, enum client_resource type, size_t size, struct client_memory *memory);
+/** Free it. @param memory  A copy, since the object's own is freed. */
+void client_object_free(void *p, struct client_memory memory);
 
 /* ---- cq.c, for cq_ex.c and qp.c ---- */
-/** Create a CQ and its ring. @return NULL with errno set. */
-struct client_cq *client_cq_new(struct ibv_context *c, uint32_t cqe, void *cq_context, struct ibv_comp_channel *ch,
-				uint32_t vector, bool stamps);
+/** Create a CQ and its ring. @param pd  The parent domain that provides the object's memory, or NULL. @return NULL with errno set. */
+struct client_cq *client_cq_new(struct ibv_context *c, struct ibv_pd *pd, uint32_t cqe, void *cq_context,
+				struct ibv_comp_channel *ch, uint32_t vector, bool stamps);
 /** Take the next live CQE. @return false if there is none. Lock held; the caller publishes with client_cq_publish(). */
 bool client_cq_next(struct client_cq *cq, struct ring_cqe *e, union ring_cqe_ctl *ctl);
 /**

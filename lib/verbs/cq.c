@@ -10,14 +10,14 @@
 #define UNLOCKED(field) ((_Atomic(__typeof__(field)) *)&(field))
 
 static struct client_cq *
-cq_alloc(void)
+cq_alloc(struct ibv_pd *pd)
 {
-	struct client_cq *cq = aligned_alloc(CLIENT_CACHE_LINE,
-					     (sizeof(*cq) + CLIENT_CACHE_LINE - 1) & ~(size_t)(CLIENT_CACHE_LINE - 1));
+	struct client_memory memory;
+	struct client_cq *cq = client_object_alloc(pd, CLIENT_RESOURCE_CQ, sizeof(*cq), &memory);
 
 	if (!cq)
 		return NULL;
-	memset(cq, 0, sizeof(*cq));
+	cq->memory = memory;
 	pthread_mutex_init(&cq->cq.mutex, NULL);
 	pthread_cond_init(&cq->cq.cond, NULL);
 	pthread_mutex_init(&cq->resize_mutex, NULL);
@@ -30,7 +30,7 @@ cq_free(struct client_cq *cq)
 	pthread_mutex_destroy(&cq->cq.mutex);
 	pthread_cond_destroy(&cq->cq.cond);
 	pthread_mutex_destroy(&cq->resize_mutex);
-	free(cq);
+	client_object_free(cq, cq->memory);
 }
 
 /* Find a ring and its time stamps in the daemon's reply. ctl_lock held. */
@@ -99,8 +99,8 @@ cq_request(struct client_ctx *ctx, struct client_cq *cq, uint32_t cqe, uint32_t 
 }
 
 struct client_cq *
-client_cq_new(struct ibv_context *context, uint32_t cqe, void *cq_context, struct ibv_comp_channel *channel,
-	      uint32_t vector, bool stamps)
+client_cq_new(struct ibv_context *context, struct ibv_pd *pd, uint32_t cqe, void *cq_context,
+	      struct ibv_comp_channel *channel, uint32_t vector, bool stamps)
 {
 	struct client_ctx *ctx = to_ctx(context);
 	struct client_channel *ch = (struct client_channel *)channel;
@@ -109,7 +109,7 @@ client_cq_new(struct ibv_context *context, uint32_t cqe, void *cq_context, struc
 
 	if (!cqe || cqe > UROCE_MAX_CQE || vector >= (uint32_t)context->num_comp_vectors)
 		return client_null(EINVAL);
-	cq = cq_alloc();
+	cq = cq_alloc(pd);
 	if (!cq)
 		return client_null(ENOMEM);
 	cq->cq.context = context;
@@ -138,7 +138,7 @@ ibv_create_cq(struct ibv_context *context, int cqe, void *cq_context, struct ibv
 
 	if (cqe <= 0 || vector < 0)
 		return client_null(EINVAL);
-	cq = client_cq_new(context, cqe, cq_context, channel, vector, false);
+	cq = client_cq_new(context, NULL, cqe, cq_context, channel, vector, false);
 	return cq ? &cq->cq : NULL;
 }
 

@@ -149,8 +149,8 @@ client_create_cq_ex(struct ibv_context *context, struct ibv_cq_init_attr_ex *att
 		return client_null(EOPNOTSUPP);
 	if ((attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD) && !client_is_parent_domain(attr->parent_domain))
 		return client_null(EINVAL);
-	cq = client_cq_new(context, attr->cqe, attr->cq_context, attr->channel, attr->comp_vector,
-			   attr->wc_flags & times);
+	cq = client_cq_new(context, attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD ? attr->parent_domain : NULL, attr->cqe,
+			   attr->cq_context, attr->channel, attr->comp_vector, attr->wc_flags & times);
 	if (!cq)
 		return NULL;
 	cq->extended = true;

@@ -114,6 +114,33 @@ struct client_ctx {
 	struct client_qp *_Atomic *qps; /**< by the low bits of the QP number; entries change under the locks of the QP's CQs */
 };
 
+/** A thread domain. We make no use of the promise that its objects are used by only one thread. */
+struct client_td {
+	struct ibv_td td;
+	_Atomic uint32_t users; /**< number of parent domains that use it */
+};
+
+/** A PD, or a parent domain, which has its PD's handle. */
+struct client_pd {
+	struct ibv_pd pd;
+	struct client_pd *parent; /**< the PD of a parent domain, else NULL */
+	struct client_td *td;     /**< of a parent domain, or NULL */
+	_Atomic uint32_t domains; /**< number of parent domains of a PD; of objects in memory of a parent domain's allocator */
+	/** The program's allocator for objects made with the parent domain, or NULL; see man ibv_alloc_parent_domain. */
+	void *(*alloc)(struct ibv_pd *pd, void *pd_context, size_t size, size_t alignment, uint64_t resource_type);
+	void (*free)(struct ibv_pd *pd, void *pd_context, void *ptr, uint64_t resource_type);
+	void *pd_context;
+};
+
+/** What a program's allocator is asked for: the resource codes of our driver, whose id among rdma-core's drivers is "unknown". */
+enum client_resource { CLIENT_RESOURCE_QP, CLIENT_RESOURCE_CQ, CLIENT_RESOURCE_SRQ };
+
+/** Where the memory of an object comes from. */
+struct client_memory {
+	struct client_pd *pd; /**< the parent domain whose allocator gave it, or NULL: the C library */
+	enum client_resource type;
+};
+
 struct client_channel {
 	struct ibv_comp_channel channel;
 	int send_fd;     /**< the end that the daemon's engines send on, for events that are due when a CQ is armed */
@@ -147,6 +174,7 @@ struct client_cq {
 	struct ring_cqe cur;       /**< extended polling: the current CQE, which the readers read */
 	union ring_cqe_ctl cur_ctl;
 
+	struct client_memory memory;
 	uint64_t cookie;
 	pthread_mutex_t resize_mutex; /**< one resize at a time; taken before the lock */
 	uint32_t comp_events_reported;  /**< under objs.mutex */
@@ -158,6 +186,7 @@ struct client_srq {
 	struct client_lock lock;
 	struct ring ring;
 	struct ring_srq_shared *shared;
+	struct client_memory memory;
 	uint32_t max_wr, max_sge;
 	uint32_t srqn;        /**< XRC; 0: no XRC SRQ */
 	struct client_cq *cq; /**< XRC */
@@ -191,6 +220,7 @@ struct client_qp {
 	uint32_t type_bit; /**< 1 << type, for the table of opcodes */
 	struct uroce_qp_cap cap;
 	int sq_sig_all;
+	struct client_memory memory;
 	uint64_t cookie;
 	uint32_t events_reported;
 
@@ -214,20 +244,6 @@ struct client_qp {
 	/* Written by the thread that polls the CQs, under their locks: WQEs whose completions were polled. */
 	_Atomic uint32_t sq_tail __attribute__((aligned(CLIENT_CACHE_LINE)));
 	_Atomic uint32_t rq_tail;
-};
-
-/** A thread domain. We make no use of the promise that its objects are used by only one thread. */
-struct client_td {
-	struct ibv_td td;
-	_Atomic uint32_t users; /**< number of parent domains that use it */
-};
-
-/** A PD, or a parent domain, which has its PD's handle. */
-struct client_pd {
-	struct ibv_pd pd;
-	struct client_pd *parent; /**< the PD of a parent domain, else NULL */
-	struct client_td *td;     /**< of a parent domain, or NULL */
-	_Atomic uint32_t domains; /**< number of parent domains of this PD */
 };
 
 struct client_mr {

@@ -28,6 +28,8 @@ ibv_dealloc_pd(struct ibv_pd *ibpd)
 	struct client_pd *pd = (struct client_pd *)ibpd;
 	int err;
 
+	if (pd->domains)
+		return EBUSY;
 	if (pd->parent) {
 		pd->parent->domains--;
 		if (pd->td)
@@ -35,8 +37,6 @@ ibv_dealloc_pd(struct ibv_pd *ibpd)
 		free(pd);
 		return 0;
 	}
-	if (pd->domains)
-		return EBUSY;
 	err = client_destroy_handle(to_ctx(ibpd->context), CTL_PD_FREE, ibpd->handle);
 	if (!err)
 		free(pd);
@@ -55,10 +55,12 @@ client_alloc_parent_domain(struct ibv_context *context, struct ibv_parent_domain
 {
 	struct client_pd *parent = (struct client_pd *)attr->pd, *pd;
 
-	/* Queues are in the daemon's memory, so a program's allocator would never be called. */
-	if (attr->comp_mask & ~(uint32_t)IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT)
+	if (attr->comp_mask & ~(uint32_t)(IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT | IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS))
 		return client_null(EOPNOTSUPP);
 	if (!parent || parent->parent || parent->pd.context != context)
+		return client_null(EINVAL);
+	/* Memory that one of the two gave could not be freed without the other. */
+	if ((attr->comp_mask & IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS) && (!attr->alloc || !attr->free))
 		return client_null(EINVAL);
 	pd = calloc(1, sizeof(*pd));
 	if (!pd)
@@ -67,10 +69,56 @@ client_alloc_parent_domain(struct ibv_context *context, struct ibv_parent_domain
 	pd->pd.handle = parent->pd.handle;
 	pd->parent = parent;
 	pd->td = (struct client_td *)attr->td;
+	if (attr->comp_mask & IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS) {
+		pd->alloc = attr->alloc;
+		pd->free = attr->free;
+	}
+	if (attr->comp_mask & IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT)
+		pd->pd_context = attr->pd_context;
 	parent->domains++;
 	if (pd->td)
 		pd->td->users++;
 	return &pd->pd;
+}
+
+/* The upper half names the driver (man ibv_alloc_parent_domain). */
+static uint64_t
+resource_type(enum client_resource type)
+{
+	return (uint64_t)RDMA_DRIVER_UNKNOWN << 32 | type;
+}
+
+void *
+client_object_alloc(struct ibv_pd *ibpd, enum client_resource type, size_t size, struct client_memory *memory)
+{
+	struct client_pd *pd = (struct client_pd *)ibpd;
+	void *p = IBV_ALLOCATOR_USE_DEFAULT;
+
+	/* aligned_alloc() wants a multiple of the alignment. */
+	size = (size + CLIENT_CACHE_LINE - 1) & ~(size_t)(CLIENT_CACHE_LINE - 1);
+	*memory = (struct client_memory){ .type = type };
+	if (pd && pd->alloc)
+		p = pd->alloc(ibpd, pd->pd_context, size, CLIENT_CACHE_LINE, resource_type(type));
+	if (p == IBV_ALLOCATOR_USE_DEFAULT)
+		p = aligned_alloc(CLIENT_CACHE_LINE, size);
+	else if (p) {
+		memory->pd = pd;
+		pd->domains++;
+	}
+	if (p)
+		memset(p, 0, size);
+	return p;
+}
+
+void
+client_object_free(void *p, struct client_memory memory)
+{
+	if (!memory.pd) {
+		free(p);
+		return;
+	}
+	memory.pd->free(&memory.pd->pd, memory.pd->pd_context, p, resource_type(memory.type));
+	memory.pd->domains--;
 }
 
 struct ibv_td *

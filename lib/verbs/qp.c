@@ -6,14 +6,14 @@
 #include "verbs/attr_copy.h"
 
 static struct client_qp *
-qp_alloc(void)
+qp_alloc(struct ibv_pd *pd)
 {
-	struct client_qp *qp = aligned_alloc(CLIENT_CACHE_LINE,
-					     (sizeof(*qp) + CLIENT_CACHE_LINE - 1) & ~(size_t)(CLIENT_CACHE_LINE - 1));
+	struct client_memory memory;
+	struct client_qp *qp = client_object_alloc(pd, CLIENT_RESOURCE_QP, sizeof(*qp), &memory);
 
 	if (!qp)
 		return NULL;
-	memset(qp, 0, sizeof(*qp));
+	qp->memory = memory;
 	pthread_mutex_init(&qp->qp.qp_base.mutex, NULL);
 	pthread_cond_init(&qp->qp.qp_base.cond, NULL);
 	return qp;
@@ -24,7 +24,7 @@ qp_free(struct client_qp *qp)
 {
 	pthread_mutex_destroy(&qp->qp.qp_base.mutex);
 	pthread_cond_destroy(&qp->qp.qp_base.cond);
-	free(qp);
+	client_object_free(qp, qp->memory);
 }
 
 static void
@@ -227,7 +227,7 @@ qp_new(struct ibv_context *context, struct ibv_pd *pd, struct ibv_qp_init_attr *
 
 	if (err)
 		goto fail;
-	qp = qp_alloc();
+	qp = qp_alloc(pd);
 	if (!qp) {
 		err = ENOMEM;
 		goto fail;
@@ -293,7 +293,7 @@ client_open_qp(struct ibv_context *context, struct ibv_qp_open_attr *attr)
 	if (attr->comp_mask & IBV_QP_OPEN_ATTR_CONTEXT)
 		init.qp_context = attr->qp_context;
 	err = ENOMEM;
-	qp = qp_alloc();
+	qp = qp_alloc(NULL);
 	if (!qp)
 		goto fail;
 	qp_fill(qp, context, NULL, &init);

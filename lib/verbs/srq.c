@@ -7,7 +7,7 @@ srq_free(struct client_srq *srq)
 {
 	pthread_mutex_destroy(&srq->srq.mutex);
 	pthread_cond_destroy(&srq->srq.cond);
-	free(srq);
+	client_object_free(srq, srq->memory);
 }
 
 /* ctl_lock held. */
@@ -73,11 +73,13 @@ static struct ibv_srq *
 srq_new(struct ibv_pd *pd, struct ibv_srq_init_attr *init, const struct client_xrcd *xrcd, struct client_cq *cq)
 {
 	struct client_ctx *ctx = to_ctx(pd->context);
-	struct client_srq *srq = calloc(1, sizeof(*srq));
+	struct client_memory memory;
+	struct client_srq *srq = client_object_alloc(pd, CLIENT_RESOURCE_SRQ, sizeof(*srq), &memory);
 	int err;
 
 	if (!srq)
 		return client_null(ENOMEM);
+	srq->memory = memory;
 	pthread_mutex_init(&srq->srq.mutex, NULL);
 	pthread_cond_init(&srq->srq.cond, NULL);
 	srq->srq.context = pd->context;

@@ -352,7 +352,9 @@ objects_in_use(struct vt *t)
 	pattr = (struct ibv_parent_domain_init_attr){ .pd = NULL };
 	VT_CHECK(ibv_alloc_parent_domain(t->ctx, &pattr) == NULL && errno == EINVAL, "no PD: %s", strerror(errno));
 	pattr = (struct ibv_parent_domain_init_attr){ .pd = t->pd, .comp_mask = IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS };
-	VT_CHECK(ibv_alloc_parent_domain(t->ctx, &pattr) == NULL && errno == EOPNOTSUPP, "allocators: %s", strerror(errno));
+	VT_CHECK(ibv_alloc_parent_domain(t->ctx, &pattr) == NULL && errno == EINVAL, "no allocators: %s", strerror(errno));
+	pattr.comp_mask = 4;
+	VT_CHECK(ibv_alloc_parent_domain(t->ctx, &pattr) == NULL && errno == EOPNOTSUPP, "a later attribute: %s", strerror(errno));
 	tattr.comp_mask = 1;
 	VT_CHECK(ibv_alloc_td(t->ctx, &tattr) == NULL && errno == EOPNOTSUPP, "%s", strerror(errno));
 }
