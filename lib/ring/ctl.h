@@ -224,6 +224,7 @@ struct ctl_seg {
  * next CTL_MR_REG, whether that succeeds or not. The offset of a converted segment is congruent to va modulo the page
  * size. Errors for shared segments: EOPNOTSUPP, it can't be mapped, send it as CTL_SEG_REMOTE; EFAULT, the MR's access
  * includes writing, but the program may not write there. Reply: the keys and a handle.
+ * With UROCE_ACCESS_ON_DEMAND there is one segment, CTL_SEG_REMOTE: nothing has to be there before it is used, or is charged as registered.
  */
 struct ctl_mr_reg_req {
 	uint32_t pd;

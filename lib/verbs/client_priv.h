@@ -99,6 +99,7 @@ struct ibv_xrcd *client_open_xrcd(struct ibv_context *c, struct ibv_xrcd_init_at
 struct ibv_td *client_alloc_td(struct ibv_context *c, struct ibv_td_init_attr *attr);
 int client_dealloc_td(struct ibv_td *td);
 struct ibv_pd *client_alloc_parent_domain(struct ibv_context *c, struct ibv_parent_domain_init_attr *attr);
+int client_advise_mr(struct ibv_pd *pd, enum ibv_advise_mr_advice advice, uint32_t flags, struct ibv_sge *sges, uint32_t nb);
 int client_close_xrcd(struct ibv_xrcd *xrcd);
 struct ibv_qp *client_open_qp(struct ibv_context *c, struct ibv_qp_open_attr *attr);
 
@@ -162,6 +163,12 @@ ssize_t client_channel_send(const struct client_channel *ch, const struct ctl_co
 /* ---- mw.c, for post.c and qp_wr.c ---- */
 /** Fill in a BIND_MW slot, except its control word. @return 0 or EINVAL. */
 int client_put_bind(struct ring_sq_wqe *w, const struct ibv_mw *mw, uint32_t rkey, const struct ibv_mw_bind_info *info);
+
+/* ---- odp.c, for mr.c ---- */
+/** Let ibv_advise_mr() find an MR, which is new or has changed, if it is for on-demand paging. */
+void client_odp_note(struct client_mr *mr);
+/** It is gone. */
+void client_odp_forget(struct client_mr *mr);
 
 /* ---- qp_wr.c ---- */
 /**

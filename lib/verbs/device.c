@@ -59,6 +59,7 @@ fill_ops(struct client_ctx *ctx)
 	ctx->v.alloc_td = client_alloc_td;
 	ctx->v.dealloc_td = client_dealloc_td;
 	ctx->v.alloc_parent_domain = client_alloc_parent_domain;
+	ctx->v.advise_mr = client_advise_mr;
 	ctx->v.create_cq_ex = client_create_cq_ex;
 	ctx->v.create_qp_ex = client_create_qp_ex;
 	ctx->v.create_srq_ex = client_create_srq_ex;

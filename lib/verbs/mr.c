@@ -8,8 +8,8 @@
 
 /* The flags that are sent to the daemon. Optional flags are hints that may be ignored (man ibv_reg_mr). */
 #define MR_ACCESS_SERVED \
-	(UROCE_ACCESS_LOCAL_WRITE | UROCE_ACCESS_REMOTE_WRITE | UROCE_ACCESS_REMOTE_READ | \
-	 UROCE_ACCESS_REMOTE_ATOMIC | UROCE_ACCESS_MW_BIND | UROCE_ACCESS_FLUSH_GLOBAL)
+	(UROCE_ACCESS_LOCAL_WRITE | UROCE_ACCESS_REMOTE_WRITE | UROCE_ACCESS_REMOTE_READ | UROCE_ACCESS_REMOTE_ATOMIC | \
+	 UROCE_ACCESS_MW_BIND | UROCE_ACCESS_FLUSH_GLOBAL | UROCE_ACCESS_ON_DEMAND)
 #define MR_ACCESS_IGNORED (UROCE_ACCESS_HUGETLB | UROCE_ACCESS_ZERO_BASED | UROCE_ACCESS_OPTIONAL_RANGE)
 #define MR_ACCESS_WRITES \
 	(UROCE_ACCESS_LOCAL_WRITE | UROCE_ACCESS_REMOTE_WRITE | UROCE_ACCESS_REMOTE_ATOMIC | UROCE_ACCESS_MW_BIND)
@@ -28,7 +28,7 @@ check_access(unsigned int access)
 {
 	if (access & ~(MR_ACCESS_SERVED | MR_ACCESS_IGNORED))
 		/* The error that Linux returns for a device without the capability: ib_check_mr_access(). */
-		return access & (UROCE_ACCESS_ON_DEMAND | UROCE_ACCESS_FLUSH_PERSISTENT) ? EOPNOTSUPP : EINVAL;
+		return access & UROCE_ACCESS_FLUSH_PERSISTENT ? EOPNOTSUPP : EINVAL;
 	/* Remote write requires local write, as in Linux (ib_check_mr_access()). */
 	if ((access & (UROCE_ACCESS_REMOTE_WRITE | UROCE_ACCESS_REMOTE_ATOMIC)) && !(access & UROCE_ACCESS_LOCAL_WRITE))
 		return EINVAL;
@@ -88,6 +88,7 @@ register_once(struct client_ctx *ctx, const struct mr_want *w, bool shared, bool
 		.convert = ctx->can_convert,
 		.shared = shared,
 		.own = ctx->wait != NULL,
+		.remote = w->access & UROCE_ACCESS_ON_DEMAND,
 		.sp = w->sp,
 	};
 	int err = segments_find(&segs, &ctx->mem, &want);
@@ -111,6 +112,9 @@ register_region(const struct mr_want *w, struct ctl_mr_reg_rsp *out)
 
 	if (err)
 		return err;
+	/* Of a daemon in the same process, engines use the memory by its address, and it has to be there. */
+	if ((w->access & UROCE_ACCESS_ON_DEMAND) && ctx->wait)
+		return EOPNOTSUPP;
 	if (w->addr + w->length < w->addr || w->iova + w->length < w->iova)
 		return EINVAL;
 	err = register_once(ctx, w, ctx->privileged, &had_shared, &c);
@@ -159,6 +163,7 @@ mr_new(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, unsigned int
 		.lkey = r.lkey,
 		.rkey = r.lkey,
 	};
+	client_odp_note(m);
 	return &m->mr;
 }
 
@@ -220,6 +225,7 @@ ibv_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr, size_t
 		errno = err;
 		return IBV_REREG_MR_ERR_INPUT;
 	}
+	client_odp_forget(m);
 	mr->pd = w.pd;
 	mr->addr = (void *)w.addr;
 	mr->length = w.length;
@@ -227,6 +233,7 @@ ibv_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr, size_t
 	mr->lkey = mr->rkey = r.lkey;
 	m->access = w.access;
 	m->iova = w.iova;
+	client_odp_note(m);
 	return 0;
 }
 
@@ -235,7 +242,9 @@ ibv_dereg_mr(struct ibv_mr *mr)
 {
 	int err = client_destroy_handle(to_ctx(mr->context), CTL_MR_DEREG, mr->handle);
 
-	if (!err)
-		free(mr);
-	return err;
+	if (err)
+		return err;
+	client_odp_forget((struct client_mr *)mr);
+	free(mr);
+	return 0;
 }

@@ -98,6 +98,7 @@ struct client_ctx {
 	struct client_segment *segs;
 	uint32_t nb_segs, nb_unmapped;
 
+	struct client_mr *odp_mrs; /**< those for on-demand paging, under ctl_lock */
 	struct objtab objs; /**< cookies of CQs, QPs and SRQs */
 	bool fatal_reported;
 
@@ -250,6 +251,7 @@ struct client_mr {
 	struct ibv_mr mr;
 	unsigned int access;
 	uint64_t iova;
+	struct client_mr *next; /**< in client_ctx.odp_mrs */
 };
 
 struct client_ah {

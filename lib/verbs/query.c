@@ -69,6 +69,25 @@ ibv_query_device(struct ibv_context *context, struct ibv_device_attr *attr)
 	return err;
 }
 
+/*
+ * On-demand paging serves all operations: how memory is reached makes no difference to them. A daemon in the same process uses memory by
+ * its address, so it has to be there.
+ */
+static void
+fill_odp(const struct client_ctx *ctx, struct ibv_device_attr_ex *a)
+{
+	const uint32_t datagrams = IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV | IBV_ODP_SUPPORT_SRQ_RECV;
+	const uint32_t connected = datagrams | IBV_ODP_SUPPORT_WRITE | IBV_ODP_SUPPORT_READ | IBV_ODP_SUPPORT_ATOMIC;
+
+	if (ctx->wait)
+		return;
+	a->odp_caps = (struct ibv_odp_caps){
+		.general_caps = IBV_ODP_SUPPORT | IBV_ODP_SUPPORT_IMPLICIT,
+		.per_transport_caps = { connected, datagrams | IBV_ODP_SUPPORT_WRITE, datagrams },
+	};
+	a->xrc_odp_caps = connected;
+}
+
 int
 client_query_device_ex(struct ibv_context *context, const struct ibv_query_device_ex_input *in,
 		       struct ibv_device_attr_ex *attr, size_t bytes)
@@ -90,6 +109,7 @@ client_query_device_ex(struct ibv_context *context, const struct ibv_query_devic
 	full.phys_port_cnt_ex = c.rsp.device_query.phys_port_cnt;
 	full.completion_timestamp_mask = c.rsp.device_query.hca_core_clock_khz ? UINT64_MAX : 0;
 	full.hca_core_clock = c.rsp.device_query.hca_core_clock_khz;
+	fill_odp(to_ctx(context), &full);
 	full.cq_mod_caps = (struct ibv_cq_moderation_caps){ .max_cq_count = UINT16_MAX, .max_cq_period = UINT16_MAX };
 	/* Programs built with older headers have a shorter struct, those built with newer ones a longer. */
 	memset(attr, 0, bytes);

@@ -139,6 +139,11 @@ segments_find(struct segments *out, struct mem_file *file, const struct segments
 	int err;
 
 	*out = (struct segments){ 0 };
+	if (want->remote) {
+		const struct ctl_seg seg = { .kind = CTL_SEG_REMOTE, .va = want->addr, .length = want->length };
+
+		return want->length ? segment_add(out, &seg) : 0;
+	}
 	err = list_mappings(&maps, want);
 	if (!err && want->own) {
 		const struct ctl_seg seg = { .kind = CTL_SEG_OWN, .va = want->addr, .length = want->length };

@@ -24,6 +24,7 @@ struct segments_want {
 	int prot;     /**< PROT_READ, PROT_WRITE: what the mappings must allow */
 	bool convert; /**< convert what can be converted */
 	bool shared;  /**< CTL_SEG_SHARED may be used */
+	bool remote;  /**< one CTL_SEG_REMOTE, whatever is there now (on-demand paging) */
 	bool own;     /**< the memory is the daemon's too: one CTL_SEG_OWN */
 	uint64_t sp;  /**< the caller's stack pointer */
 };

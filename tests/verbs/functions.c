@@ -160,7 +160,7 @@ FN(ibv_query_device_ex)
 	struct ibv_device_attr_ex a;
 
 	NEED(ibv_query_device_ex(t->ctx, NULL, &a) == 0);
-	NEED(a.orig_attr.max_qp > 0 && a.odp_caps.general_caps == 0 && a.tso_caps.max_tso == 0 && a.max_dm_size == 0);
+	NEED(a.orig_attr.max_qp > 0 && a.odp_caps.general_caps != 0 && a.tso_caps.max_tso == 0 && a.max_dm_size == 0);
 	return 0;
 }
 FN(ibv_query_rt_values_ex)
@@ -305,11 +305,25 @@ FN_WHY(ibv_reg_dmabuf_mr, "the memory of devices can't be reached by the daemon"
 	return ibv_reg_dmabuf_mr(t->pd, 0, 4096, 0, 0, IBV_ACCESS_LOCAL_WRITE) == NULL ? errno : WRONG;
 }
 FN_WHY(ibv_alloc_null_mr, "rarely used; the capabilities don't promise it") { return ibv_alloc_null_mr(t->pd) == NULL ? errno : WRONG; }
-FN_WHY(ibv_advise_mr, "there is no on-demand paging that could use the advice")
+FN(ibv_advise_mr)
 {
-	struct ibv_sge sge = { (uintptr_t)t->buf, 100, t->mr->lkey };
+	struct ibv_mr *mr = ibv_reg_mr(t->pd, t->buf, 4096, IBV_ACCESS_ON_DEMAND);
+	struct ibv_sge sge = { (uintptr_t)t->buf, 100, 0 };
 
-	return ibv_advise_mr(t->pd, IBV_ADVISE_MR_ADVICE_PREFETCH, 0, &sge, 1);
+	OR_ERRNO(mr);
+	sge.lkey = mr->lkey;
+	NEED(ibv_advise_mr(t->pd, IBV_ADVISE_MR_ADVICE_PREFETCH, 0, &sge, 1) == 0);
+	NEED(ibv_advise_mr(t->pd, IBV_ADVISE_MR_ADVICE_PREFETCH, IBV_ADVISE_MR_FLAG_FLUSH, &sge, 1) == 0);
+	NEED(ibv_advise_mr(t->pd, IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT, 0, &sge, 1) == 0);
+	NEED(ibv_advise_mr(t->pd, IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE, 0, &sge, 1) == EPERM);
+	NEED(ibv_advise_mr(t->pd, IBV_ADVISE_MR_ADVICE_PREFETCH, 2, &sge, 1) == EINVAL);
+	NEED(ibv_advise_mr(t->pd, IBV_ADVISE_MR_ADVICE_PREFETCH, 0, &sge, 0) == EINVAL);
+	NEED(ibv_advise_mr(t->pd, (enum ibv_advise_mr_advice)77, 0, &sge, 1) == EOPNOTSUPP);
+	sge.length = 4097;
+	NEED(ibv_advise_mr(t->pd, IBV_ADVISE_MR_ADVICE_PREFETCH, 0, &sge, 1) == EFAULT);
+	NEED(ibv_dereg_mr(mr) == 0);
+	sge = (struct ibv_sge){ (uintptr_t)t->buf, 100, t->mr->lkey };
+	return ibv_advise_mr(t->pd, IBV_ADVISE_MR_ADVICE_PREFETCH, 0, &sge, 1) == ENOENT ? 0 : WRONG;
 }
 FN_WHY(ibv_alloc_dm, "max_dm_size is 0")
 {

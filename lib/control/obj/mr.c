@@ -240,6 +240,9 @@ plan(struct map_files *f, struct request *r)
 	uint32_t shared = 0;
 	int rc;
 
+	if ((r->req->mr_reg.access & UROCE_ACCESS_ON_DEMAND) && f->n > 0 && (f->n > 1 || f->segs[0].kind != CTL_SEG_REMOTE))
+		return req_fail(r, EINVAL, "MR for on-demand paging of %u segments, the first of kind %u: must be one of kind %u", f->n,
+				f->segs[0].kind, CTL_SEG_REMOTE);
 	for (uint32_t i = 0; i < f->n; i++) {
 		rc = check_seg(s, r, &f->segs[i], va);
 		if (rc != 0)
@@ -293,22 +296,24 @@ make(struct session *s, struct request *r)
 	const struct ctl_mr_reg_req *q = &r->req->mr_reg;
 	struct map_build b = { .session = s, .request = r, .writable = s->map_files->writable };
 	struct obj_pd *pd = obj_get(s, OBJ_PD, q->pd, r);
+	/* What needn't be there isn't held, and not charged. */
+	uint64_t charged = q->access & UROCE_ACCESS_ON_DEMAND ? 0 : q->length;
 	struct obj_mr *mr, *old = q->replace != 0 ? obj_get(s, OBJ_MR, q->old, r) : NULL;
 	int rc;
 
 	if (pd == NULL || (old == NULL && q->replace != 0))
 		return EINVAL;
-	rc = take_memory(s, q->length, old, r);
+	rc = take_memory(s, charged, old, r);
 	if (rc != 0)
 		return rc;
 	mr = obj_new(s, OBJ_MR, sizeof(*mr), r, &rc);
 	if (mr == NULL) {
-		quota_give(s, QUOTA_memory, q->length);
+		quota_give(s, QUOTA_memory, charged);
 		return rc;
 	}
 	mr->session = s;
 	mr->pd = pd;
-	mr->length = q->length;
+	mr->length = charged;
 	b.maps = &mr->maps;
 	rc = create(&b, s->map_files, mr, old);
 	if (rc != 0) {

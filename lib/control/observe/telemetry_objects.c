@@ -264,6 +264,7 @@ static const struct {
 	{ UROCE_ACCESS_REMOTE_ATOMIC, "remote_atomic" },
 	{ UROCE_ACCESS_MW_BIND, "mw_bind" },
 	{ UROCE_ACCESS_ZERO_BASED, "zero_based" },
+	{ UROCE_ACCESS_ON_DEMAND, "on_demand" },
 	{ UROCE_ACCESS_FLUSH_GLOBAL, "flush_global" },
 };
 
