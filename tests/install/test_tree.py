@@ -45,8 +45,8 @@ main(void)
 ANSWER = "command line: no port; add a section [port uroce0] with a key ethdev, or give --set 'port uroce0.ethdev=NAME'\n" \
          'RNR retry counter exceeded\n'
 # Of docs/, which files each folder has.
-DOCUMENT_FOLDERS = {'schemas': '*.json', 'pictures': '*.svg'}
-NOT_INSTALLED = ('cores.py', 'tour.py')     # of the lab's package: quickstart's and the tests'
+DOCUMENT_FOLDERS = {'schemas': '*.json', 'pictures': '*.svg', 'grafana': '*.*'}
+NOT_INSTALLED = ('bench_report.py', 'cores.py', 'sweep.py', 'tour.py')     # of the lab's package: quickstart's, bench's and the tests'
 
 
 def run(*args, env=None, timeout=120):
