@@ -95,7 +95,11 @@ class Recorder:
         for daemon in self.daemons:
             rows, now = daemon.qps(), round(time.monotonic() - self.start, 4)
             for row in rows:
-                own = self.qps.setdefault((daemon.host['name'], row['number'], row['session']), {'samples': []})
+                key = daemon.host['name'], row['number'], row['session']
+                if key in self.qps and row['tx_bytes'] < self.qps[key]['samples'][-1][1]:
+                    # Another QP with the same number.
+                    self.qps[(*key, len(self.qps))] = self.qps.pop(key)
+                own = self.qps.setdefault(key, {'samples': []})
                 if not own['samples'] and self.times:
                     # It was made since the last look, and began at 0.
                     own['samples'].append([self.times[-1], *(0 for _ in SAMPLED)])
@@ -108,7 +112,7 @@ class Recorder:
     def history(self):
         """@return everything, as it is written to history.json"""
         qps = [{'host': host, 'qpn': number, **{name: own[name] for name in IDENTITY}, 'samples': own['samples']}
-               for (host, number, _), own in self.qps.items()]
+               for (host, number, *_), own in self.qps.items()]
         return {'version': 1, 'interval': self.interval, 'seconds': self.times[-1] if self.times else 0.0, 'columns': ['seconds', *SAMPLED],
                 'qps': qps, 'problem': self.problem}
 

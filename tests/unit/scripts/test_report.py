@@ -217,6 +217,10 @@ class Recorded(unittest.TestCase):
         seen = self.record([self.row(1, 0, '198.18.0.2')], [self.row(1, 5)])[0]
         self.assertEqual(seen['peer'], '198.18.0.2')
 
+    def test_a_number_that_is_used_again_is_another_qp(self):
+        seen = self.record([self.row(1, 50)], [self.row(1, 70)], [self.row(1, 5)])
+        self.assertEqual(sorted(history.growth(qp_, COLUMNS, 'tx_bytes') for qp_ in seen), [5, 20])
+
     def test_two_programs_after_each_other_are_two(self):
         self.assertEqual(len(self.record([self.row(1, 0)], [self.row(1, 0, session=2)])), 2)
 
