@@ -182,11 +182,12 @@ call_fail(const struct call *c, const char *fmt, ...)
 {
 	va_list ap;
 
-	printf("%s: ", c->command->words);
+	fflush(stdout);
+	fprintf(stderr, "%s: ", c->command->words);
 	va_start(ap, fmt);
-	vprintf(fmt, ap);
+	vfprintf(stderr, fmt, ap);
 	va_end(ap);
-	putchar('\n');
+	putc('\n', stderr);
 	return -1;
 }
 

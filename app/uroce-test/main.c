@@ -13,7 +13,10 @@
 
 #include <rte_eal.h>
 #include <rte_errno.h>
+#include <rte_log.h>
 
+#include "args.h"
+#include "banner.h"
 #include "cmd_capture.h"
 #include "command.h"
 #include "hosts.h"
@@ -21,10 +24,15 @@
 #include "shell.h"
 #include "workload.h"
 
+enum { LOG_BYTES = 2048 };
+
 static void
 on_signal(int sig)
 {
-	shell_quit();
+	if (sig == SIGINT)
+		shell_interrupt();
+	else
+		shell_quit();
 }
 
 /** Remove EAL's runtime directory, which EAL doesn't remove. Only if the file prefix is ours, not the user's. */
@@ -43,6 +51,31 @@ remove_runtime_dir(void)
 	rmdir(path);
 }
 
+/** What the stack logs mustn't run into the line that the user types. */
+static ssize_t
+write_log(void *cookie, const char *text, size_t bytes)
+{
+	char line[LOG_BYTES];
+
+	/* To a file that is not the terminal it goes as always. */
+	if (!shell_interactive() || !isatty(STDERR_FILENO))
+		return (ssize_t)fwrite(text, 1, bytes, stderr);
+	snprintf(line, sizeof(line), "%.*s", (int)bytes, text);
+	shell_note(line);
+	return (ssize_t)bytes;
+}
+
+static void
+log_through_shell(void)
+{
+	FILE *f = fopencookie(NULL, "w", (cookie_io_functions_t){ .write = write_log });
+
+	if (f == NULL)
+		return;
+	setvbuf(f, NULL, _IOLBF, LOG_BYTES);
+	rte_openlog_stream(f);
+}
+
 static int
 run_commands(const struct options *o)
 {
@@ -53,11 +86,15 @@ run_commands(const struct options *o)
 			return EXIT_USAGE;
 	for (unsigned int i = 0; i < o->nb_auto_start; i++) {
 		snprintf(line, sizeof(line), "start %s", o->auto_start[i]);
-		printf(SHELL_PROMPT "%s\n", line);
-		command_run(line);
+		shell_run(line);
 	}
-	if (!shell_quitting())
+	for (unsigned int i = 0; i < o->nb_commands && !shell_quitting(); i++)
+		shell_run(o->commands[i]);
+	if (o->nb_commands == 0 && !shell_quitting()) {
+		if (isatty(STDIN_FILENO) && isatty(STDOUT_FILENO))
+			banner_print();
 		shell_input();
+	}
 	/* Wait for workloads with a duration or count, so that a script needs no `wait`. */
 	workloads_finish();
 	return command_failures() > 0 || workloads_failed() > 0 ? EXIT_FAILURE : EXIT_SUCCESS;
@@ -74,6 +111,8 @@ main(int argc, char **argv)
 		return status;
 	own_eal = o.eal_argv != argv;
 	setvbuf(stdout, NULL, _IOLBF, 0);
+	if (o.json)
+		answers_in_json();
 	if (rte_eal_init(o.eal_argc, o.eal_argv) < 0) {
 		fprintf(stderr, "uroce-test: DPDK's EAL doesn't start: %s. The lines above say more; without EAL options "
 			"it needs neither hugepages nor privileges\n", rte_strerror(rte_errno));
@@ -85,6 +124,10 @@ main(int argc, char **argv)
 	status = EXIT_FAILURE;
 	if (hosts_start(&o) == 0) {
 		command_before(workloads_reap);
+		command_describe(banner_describe);
+		shell_idle(workloads_due, workloads_reap);
+		shell_echo(o.echo);
+		log_through_shell();
 		workloads_period(o.stats_period);
 		status = run_commands(&o);
 		workloads_stop_all();
