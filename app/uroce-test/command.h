@@ -84,6 +84,8 @@ struct command {
 
 /** Register a table, before main(). Its last entry has no words. */
 void command_add(const struct command *table);
+/** Forget all commands but those whose first word is in @p words, separated by spaces. */
+void command_only(const char *words);
 #define COMMANDS(table) \
 	static void __attribute__((constructor)) commands_##table(void) \
 	{ \

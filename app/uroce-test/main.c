@@ -16,6 +16,7 @@
 #include <rte_log.h>
 
 #include "args.h"
+#include "attach.h"
 #include "banner.h"
 #include "cmd_capture.h"
 #include "command.h"
@@ -92,12 +93,21 @@ run_commands(const struct options *o)
 		shell_run(o->commands[i]);
 	if (o->nb_commands == 0 && !shell_quitting()) {
 		if (isatty(STDIN_FILENO) && isatty(STDOUT_FILENO))
-			banner_print();
+			(o->attach != NULL ? attach_banner : banner_print)();
 		shell_input();
 	}
 	/* Wait for workloads with a duration or count, so that a script needs no `wait`. */
 	workloads_finish();
 	return command_failures() > 0 || workloads_failed() > 0 ? EXIT_FAILURE : EXIT_SUCCESS;
+}
+
+static int
+run_attached(const struct options *o)
+{
+	signal(SIGINT, on_signal);
+	signal(SIGTERM, on_signal);
+	shell_echo(o->echo);
+	return attach_begin(o->attach, o->json) == 0 ? run_commands(o) : EXIT_FAILURE;
 }
 
 int
@@ -109,8 +119,11 @@ main(int argc, char **argv)
 
 	if (options_parse(argc, argv, &o, &status) != 0)
 		return status;
-	own_eal = o.eal_argv != argv;
 	setvbuf(stdout, NULL, _IOLBF, 0);
+	signal(SIGPIPE, SIG_IGN);
+	if (o.attach != NULL)
+		return run_attached(&o);
+	own_eal = o.eal_argv != argv;
 	if (o.json)
 		answers_in_json();
 	if (rte_eal_init(o.eal_argc, o.eal_argv) < 0) {
@@ -120,7 +133,6 @@ main(int argc, char **argv)
 	}
 	signal(SIGINT, on_signal);
 	signal(SIGTERM, on_signal);
-	signal(SIGPIPE, SIG_IGN);
 	status = EXIT_FAILURE;
 	if (hosts_start(&o) == 0) {
 		command_before(workloads_reap);

@@ -30,6 +30,9 @@ static const char help[] =
 	"  --set SECTION.KEY=VALUE a key of every host's configuration, as uroced's --set\n"
 	"  --engines N             engines of each host (1)\n"
 	"\n"
+	"Or, instead of hosts, a daemon that runs already:\n"
+	"  --attach[=SOCKET]       show it (UROCE_SOCKET, or /run/uroce/uroced.sock), as uroce(1) does\n"
+	"\n"
 	"Commands:\n"
 	"  -c, --command COMMAND   run COMMAND, then end; may be given several times\n"
 	"  --json                  answers in JSON; all else goes to standard error\n"
@@ -85,7 +88,7 @@ keep(const char **list, unsigned int *n, const char *text)
 }
 
 enum option_name { OPT_HELP = 256, OPT_VERSION, OPT_LOOPBACK, OPT_CONFIG, OPT_PORT, OPT_SET, OPT_ENGINES, OPT_FILE, OPT_AUTO,
-		   OPT_PERIOD, OPT_JSON, OPT_ECHO, OPT_COMMAND = 'c' };
+		   OPT_PERIOD, OPT_JSON, OPT_ECHO, OPT_ATTACH, OPT_COMMAND = 'c' };
 static const struct option names[] = {
 	{ "help", no_argument, NULL, OPT_HELP },
 	{ "version", no_argument, NULL, OPT_VERSION },
@@ -96,6 +99,7 @@ static const struct option names[] = {
 	{ "engines", required_argument, NULL, OPT_ENGINES },
 	{ "cmdline-file", required_argument, NULL, OPT_FILE },
 	{ "command", required_argument, NULL, OPT_COMMAND },
+	{ "attach", optional_argument, NULL, OPT_ATTACH },
 	{ "json", no_argument, NULL, OPT_JSON },
 	{ "echo", no_argument, NULL, OPT_ECHO },
 	{ "auto-start", required_argument, NULL, OPT_AUTO },
@@ -150,6 +154,9 @@ take(int opt, struct options *o, int *status)
 		break;
 	case OPT_COMMAND:
 		kept = keep(o->commands, &o->nb_commands, optarg);
+		break;
+	case OPT_ATTACH:
+		o->attach = optarg != NULL ? optarg : "";
 		break;
 	case OPT_JSON:
 		o->json = true;
@@ -275,10 +282,15 @@ options_parse(int argc, char **argv, struct options *o, int *status)
 	while ((opt = getopt_long(argc, argv, "c:", names, NULL)) != -1)
 		if (take(opt, o, status) != 0)
 			return -1;
+	/* The socket may stand behind it as a word of its own. */
+	if (o->attach != NULL && o->attach[0] == '\0' && optind + 1 == argc)
+		o->attach = argv[optind++];
 	if (optind < argc)
 		return wrong(status, "'%s': options begin with --", argv[optind]);
 	if (o->loopback > 0 && o->nb_configs + o->nb_ports > 0)
 		return wrong(status, "--loopback makes its own hosts: give either it or --config and --port");
+	if (o->attach != NULL && (o->loopback > 0 || o->nb_configs + o->nb_ports + o->nb_auto_start + o->nb_sets > 0 || o->eal_argc > 1))
+		return wrong(status, "--attach shows a daemon: it has no hosts, workloads or options of EAL");
 	if (o->nb_configs + o->nb_ports == 0 && o->loopback == 0)
 		o->loopback = DEFAULT_HOSTS;
 	if (o->eal_argc == 1)

@@ -45,7 +45,7 @@ found(const char *what, enum verdict v, const char *remedy, const char *fmt, ...
 		json_object_object_add(o, "remedy", json_object_new_string(remedy));
 	json_object_array_add(findings, o);
 	faults += v == FAULT;
-	if (options.json)
+	if (target.json)
 		return;
 	printf("%-5s  %s: %s\n", words[v], what, text);
 	if (remedy != NULL && v != GOOD)
@@ -283,7 +283,7 @@ cmd_doctor(int argc, char **argv)
 
 	if (argc > 0)
 		return usage("doctor: nothing follows it, as '%s' does", argv[0]);
-	if (options.lab != NULL && socket_path() == NULL)
+	if (target.lab != NULL && socket_path() == NULL)
 		return EXIT_FAILED;
 	findings = json_object_new_array();
 	check_daemon();
@@ -293,7 +293,7 @@ cmd_doctor(int argc, char **argv)
 	check_cpus();
 	check_port();
 	check_programs();
-	if (options.json)
+	if (target.json)
 		rc = show_json(findings);
 	json_object_put(findings);
 	return rc == 0 && faults > 0 ? EXIT_FAILED : rc;

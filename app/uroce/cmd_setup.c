@@ -232,7 +232,7 @@ cmd_setup(int argc, char **argv)
 	advise(&f);
 	if (options.write != NULL && (rc = write_file(&f)) != 0)
 		return rc;
-	if (options.json)
+	if (target.json)
 		return setup_json(&f);
 	if (options.write == NULL)
 		write_configuration(stdout, &f);

@@ -27,6 +27,7 @@ from uroce_lab import daemon, pairs  # noqa: E402
 NAME = f'u{os.getpid()}'
 SECONDS = 20
 COMMAND = os.path.join(daemon.build_dir(), 'app/uroce/uroce')
+TEST = os.path.join(daemon.build_dir(), 'app/uroce-test/uroce-test')
 SCHEMAS = os.path.join(daemon.ROOT, 'docs/schemas')
 COMPLETION = os.path.join(daemon.ROOT, 'scripts/completion/uroce')
 
@@ -255,6 +256,30 @@ class Shown(unittest.TestCase):
         self.assertIn('uroce-run', uroce('run', '--version').stdout)
         self.assertIn('UROCE_SOCKET=' + self.lab.hosts['h2']['socket'], self.good('run', 'env'))
         self.assertEqual(uroce('lab', 'nothing').returncode, 2)
+
+    def test_uroce_test_attaches_to_the_daemon(self):
+        def asked(*commands):
+            words = [word for command in commands for word in ('-c', command)]
+            return subprocess.run([TEST, '--attach', self.lab.hosts['h2']['socket'], *words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                  stderr=subprocess.PIPE, text=True, timeout=60, check=False)
+
+        def without_rates(rows):
+            return [{k: v for k, v in row.items() if not k.endswith('_bps')} for row in json.loads(rows)]
+        self.assertEqual(without_rates(asked('show port json').stdout), without_rates(self.good('--json', 'link')))
+        self.assertEqual(asked('show pd').stdout, self.good('resource', 'show', 'pd'))
+        for command, said in (('show session', 'ib_write_bw'), ('show qp state=RTS', 'RTS'), ('show stats link', 'rx_'), ('show engine 0', 'load.turns'),
+                              ('show object', 'cm_id'), ('show cm', '^($|OBJECT)'), ('show impair', 'impaired'), ('show capture', 'running +no')):
+            done = asked(command)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertRegex(done.stdout, said)
+        number = json.loads(asked('show qp json').stdout)[0]['number']
+        self.assertIn('ib_write_bw', asked(f'show qp {number}').stdout)
+        self.assertIn("uroce-test: there is no QP 77", asked('show qp 77').stderr)
+        # It has no hosts of its own.
+        self.assertIn("'create': no such command", asked('create pd').stderr)
+        done = subprocess.run([TEST, '--attach=/nonexistent/u', '-c', 'show qp'], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn('no daemon at /nonexistent/u: start it (systemctl start uroced), or give --attach=SOCKET', done.stdout)
 
     def test_top_for_pipes(self):
         for view in ('qp', 'session', 'port', 'engine'):
