@@ -4,7 +4,6 @@
  *
  * Start reading at command.h (commands), hosts.h (stacks and lcores) and workload.h (traffic).
  */
-#include <dirent.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,6 +17,7 @@
 #include "args.h"
 #include "attach.h"
 #include "banner.h"
+#include "base/own_dirs.h"
 #include "cmd_capture.h"
 #include "command.h"
 #include "hosts.h"
@@ -34,22 +34,6 @@ on_signal(int sig)
 		shell_interrupt();
 	else
 		shell_quit();
-}
-
-/** Remove EAL's runtime directory, which EAL doesn't remove. Only if the file prefix is ours, not the user's. */
-static void
-remove_runtime_dir(void)
-{
-	const char *path = rte_eal_get_runtime_dir();
-	const struct dirent *d;
-	DIR *dir = opendir(path);
-
-	if (dir == NULL)
-		return;
-	while ((d = readdir(dir)) != NULL)
-		unlinkat(dirfd(dir), d->d_name, 0);
-	closedir(dir);
-	rmdir(path);
 }
 
 /** What the stack logs mustn't run into the line that the user types. */
@@ -131,6 +115,8 @@ main(int argc, char **argv)
 			"it needs neither hugepages nor privileges\n", rte_strerror(rte_errno));
 		return EXIT_FAILURE;
 	}
+	if (own_eal)
+		own_dirs_clean(rte_eal_get_runtime_dir(), "uroce-test-");
 	signal(SIGINT, on_signal);
 	signal(SIGTERM, on_signal);
 	status = EXIT_FAILURE;
@@ -152,6 +138,6 @@ main(int argc, char **argv)
 	 * reading after a memif disconnect. The end of the process cleans up as well.
 	 */
 	if (own_eal)
-		remove_runtime_dir();
+		own_dir_remove(rte_eal_get_runtime_dir());
 	return status;
 }
