@@ -104,6 +104,7 @@ class Tree:
         found |= {os.path.join(docs, 'docs', name) for name in source('docs/*.md')}
         found |= {os.path.join(docs, 'docs/schemas', name) for name in source('docs/schemas/*.json')}
         found.add(f('datadir', 'bash-completion/completions/uroce'))
+        found.add(f('datadir', 'zsh/site-functions/_uroce'))
         found |= {os.path.join(docs, 'docs/internals', name) for name in source('docs/internals/*.md')}
         return found
 

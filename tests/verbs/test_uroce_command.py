@@ -65,7 +65,9 @@ class Wrong(unittest.TestCase):
                            (('top', '--count', '0'), 'a number from 1 on'), (('top',), 'this is no terminal'),
                            (('top', '--once', 'a', 'b'), 'one text to filter by'), (('link', '--once'), "doesn't take options of top"),
                            (('statistic', 'qp', 'x'), 'give a number'), (('capture', 'start'), 'give a file'),
-                           (('capture', 'start', '/a,b'), 'no commas'), (('impair', 'set', 'loss=1'), '--lab NAME HOST'),
+                           (('capture', 'start', '/a,b'), 'no commas'),
+                           (('impair', 'set'), 'the settings in one word'), (('impair', 'clear', 'a', 'b'), 'one port at most'),
+                           (('--lab', 'a', 'h1', 'impair', 'clear', 'a'), 'has one port'), (('impair', 'unset'), "no action of impair 'unset'"),
                            (('setup',), 'give one interface'), (('setup', 'lo', '--peer', 'x'), 'no IP address'),
                            (('doctor', 'x'), 'nothing follows it')):
             self.refused(2, part, *args)
@@ -226,6 +228,25 @@ class Shown(unittest.TestCase):
             self.assertEqual(self.json('impair', 'impair', 'show')['uroce0']['settings'], ['delay=10'])
         finally:
             self.good('impair', 'set', 'none')
+
+    def test_a_daemon_is_impaired(self):
+        target = ('--socket', self.lab.hosts['h1']['socket'])
+
+        def settings():
+            return json.loads(uroce('--json', *target, 'impair', 'show', 'uroce0').stdout)['uroce0']['settings']
+        try:
+            self.assertEqual(uroce(*target, 'impair', 'set', 'delay=20,seed=3').returncode, 0)
+            self.assertEqual(settings(), ['delay=20', 'seed=3'])
+            self.assertEqual(uroce(*target, 'impair', 'set', 'delay=10', 'uroce0').returncode, 0)
+            self.assertEqual(settings(), ['delay=10'])
+            refused = uroce(*target, 'impair', 'set', 'loss=2')
+            self.assertEqual(refused.returncode, 1)
+            self.assertRegex(refused.stderr, r'uroce: .*loss.*0 to 1')
+            self.assertIn('uroce0', uroce(*target, 'impair', 'set', 'loss=0.1', 'eth0').stderr)
+            self.assertEqual(settings(), ['delay=10'])
+        finally:
+            self.assertEqual(uroce(*target, 'impair', 'clear').returncode, 0)
+        self.assertEqual(settings(), [])
 
     def test_doctor_and_setup(self):
         import jsonschema                   # pylint: disable=import-outside-toplevel
