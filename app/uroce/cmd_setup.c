@@ -109,7 +109,7 @@ advise(const struct interface *f)
 	if (roce_mtu(f->mtu) < 4096)
 		fprintf(stderr, "uroce: note: with MTU %d RoCE packets carry %d bytes; 4200 on both hosts and the switch gives 4096 (ip link set %s mtu 4200)\n",
 			f->mtu, roce_mtu(f->mtu), f->name);
-	if (options.peer != NULL && !path_carries(options.peer, f->name, f->mtu))
+	if (options.peer != NULL && path_carries(options.peer, f->name, f->mtu) == PATH_NO)
 		fprintf(stderr, "uroce: note: %s doesn't answer a ping with packets of the whole MTU (%d): wrong address, a firewall, or a smaller MTU on the way\n",
 			options.peer, f->mtu);
 }

@@ -7,8 +7,6 @@
 #ifndef UROCE_DOCTOR_H
 #define UROCE_DOCTOR_H
 
-#include <stdbool.h>
-
 enum verdict { GOOD, NOTE, FAULT };
 enum { ROCE_HEADERS = 40 + 8 + 12 + 16 + 4 + 4 /* IPv6, UDP, BTH, RETH, ImmDt, ICRC */ };
 
@@ -20,12 +18,13 @@ void check_firewall(void);
 /** Look for the largest RoCE MTU that packets to @p peer may have. */
 void check_peer(const char *peer);
 
+enum path { PATH_NO, PATH_YES, PATH_UNKNOWN /**< there is no ping(8) */ };
 /**
  * Ask by ping(8), at most a second, whether @p peer gets packets that nobody may break up.
  * @param interface  by which; NULL: as the kernel's routes say
  * @param bytes  of the IP packet
  */
-bool path_carries(const char *peer, const char *interface, int bytes);
+enum path path_carries(const char *peer, const char *interface, int bytes);
 /** @return the largest RoCE MTU with which packets fit into IP packets of @p bytes; 256 if none does. */
 int roce_mtu(int bytes);
 

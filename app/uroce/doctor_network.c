@@ -132,8 +132,16 @@ check_peer(const char *peer)
 		return;
 	}
 	most = roce_mtu(mtu);
-	for (n = most; n >= 256 && !path_carries(peer, NULL, n + ROCE_HEADERS); n /= 2)
-		;
+	for (n = most; n >= 256; n /= 2) {
+		enum path carries = path_carries(peer, NULL, n + ROCE_HEADERS);
+
+		if (carries == PATH_UNKNOWN) {
+			found("peer", NOTE, "apt-get install iputils-ping", "%s: what the path carries can't be found out without ping", peer);
+			return;
+		}
+		if (carries == PATH_YES)
+			break;
+	}
 	if (n < 256)
 		found("peer", NOTE, "ping ADDRESS; is it up, and does a firewall let ICMP pass? A port that is taken from the kernel answers no ping of the kernel's",
 		      "%s doesn't answer a ping", peer);

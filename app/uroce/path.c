@@ -21,22 +21,24 @@ roce_mtu(int bytes)
 	return n;
 }
 
-bool
+enum path
 path_carries(const char *peer, const char *interface, int bytes)
 {
 	posix_spawn_file_actions_t quiet;
 	char size[16];
 	char *args[] = { (char[]){ "ping" }, (char[]){ "-c1" }, (char[]){ "-W1" }, (char[]){ "-Mdo" }, (char[]){ "-s" }, size,
 			 (char *)(uintptr_t)peer, interface != NULL ? (char[]){ "-I" } : NULL, (char *)(uintptr_t)interface, NULL };
-	int status = -1;
+	int status = -1, rc;
 	pid_t pid;
 
 	snprintf(size, sizeof(size), "%d", bytes - (strchr(peer, ':') != NULL ? IPV6_ICMP : IPV4_ICMP));
 	posix_spawn_file_actions_init(&quiet);
 	posix_spawn_file_actions_addopen(&quiet, 1, "/dev/null", O_WRONLY, 0);
 	posix_spawn_file_actions_addopen(&quiet, 2, "/dev/null", O_WRONLY, 0);
-	if (posix_spawnp(&pid, "ping", &quiet, NULL, args, environ) == 0)
-		waitpid(pid, &status, 0);
+	rc = posix_spawnp(&pid, "ping", &quiet, NULL, args, environ);
 	posix_spawn_file_actions_destroy(&quiet);
-	return status == 0;
+	if (rc != 0)
+		return PATH_UNKNOWN;
+	waitpid(pid, &status, 0);
+	return status == 0 ? PATH_YES : PATH_NO;
 }

@@ -72,6 +72,40 @@ class Wrong(unittest.TestCase):
                            (('doctor', 'x'), 'nothing follows it')):
             self.refused(2, part, *args)
 
+    def findings(self, programs, *args):
+        """The doctor's with these programs ({name: script}) before others."""
+        with tempfile.TemporaryDirectory() as folder:
+            for name, script in programs.items():
+                with open(os.path.join(folder, name), 'w', encoding='utf-8') as f:
+                    f.write(f'#!/bin/sh\n{script}\n')
+                os.chmod(f.name, 0o755)
+            env = dict(os.environ, PATH=f"{folder}:{os.environ['PATH']}")
+            done = subprocess.run([COMMAND, '--json', '--socket', '/nonexistent/u', 'doctor', *args], stdout=subprocess.PIPE, env=env, check=False)
+        return {o['check']: o for o in json.loads(done.stdout)}
+
+    def test_the_doctor_reads_the_rules_of_firewalls(self):
+        none = {'iptables-save': 'exit 0', 'ip6tables-save': 'exit 0'}
+        for rules, verdict, text in (
+                ('chain a {\ntype filter hook input priority 0; policy accept;\n}', 'good', 'no rule of this machine stops'),
+                ('chain a {\nudp dport 4791 counter drop\n}', 'note', 'a rule stops RoCE v2: udp dport 4791 counter drop'),
+                ('chain a {\ntype filter hook forward priority 0; policy drop;\n}', 'note', 'no rule names UDP port 4791'),
+                ('chain a {\ntype filter hook input priority 0; policy drop;\nudp dport 4791 accept\n}', 'good', 'no rule of')):
+            found = self.findings({**none, 'nft': f"cat <<'END'\n{rules}\nEND"})['firewall']
+            self.assertEqual(found['verdict'], verdict, found)
+            self.assertIn(text, found['text'])
+        fails = {name: 'exit 1' for name in ('nft', 'iptables-save', 'ip6tables-save')}
+        self.assertIn("can't be read", self.findings(fails)['firewall']['text'])
+
+    def test_the_doctor_asks_a_peer_how_large_packets_may_be(self):
+        # The fifth argument is the number of bytes behind the headers of IP and ICMP.
+        self.assertIn('carries RoCE MTU 4096', self.findings({'ping': 'exit 0'}, '--peer', '127.0.0.1')['peer']['text'])
+        short = self.findings({'ping': '[ "$5" -le 1472 ]'}, '--peer', '127.0.0.1')['peer']
+        self.assertEqual(short['verdict'], 'fault', short)
+        self.assertIn('the path carries RoCE MTU 1024, the interface would send 4096', short['text'])
+        self.assertIn("doesn't answer a ping", self.findings({'ping': 'exit 1'}, '--peer', '127.0.0.1')['peer']['text'])
+        self.refused(2, '--peer x: no IP address', 'doctor', '--peer', 'x')
+        self.refused(2, "link doesn't take --peer", 'link', '--peer', '127.0.0.1')
+
     def test_who_is_not_there_is_named(self):
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, 'u')
