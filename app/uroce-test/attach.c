@@ -107,22 +107,23 @@ capture(struct call *c)
 static const char *const stats_words[] = { "link", "engine", "qp", "cm", NULL };
 
 #define JSON { .name = "json", .help = "answer in JSON", .type = ARG_FLAG }
+#define TEXT(word, text, where) { .name = word, .help = text, .type = ARG_TEXT, .place = where }
 #define FILTER(word) { .name = word, .help = "only rows with this value: COLUMN=VALUE", .type = ARG_TEXT, .place = ARG_OPTIONAL }
-static const struct arg port_args[] = { { .name = "port", .help = "which; all if left out", .type = ARG_TEXT, .place = ARG_OPTIONAL }, JSON, { 0 } };
-static const struct arg qp_args[] = { { .name = "qp", .help = "a QPN: what it waits for; or COLUMN=VALUE", .type = ARG_TEXT, .place = ARG_OPTIONAL }, FILTER("filter"), JSON, { 0 } };
+static const struct arg port_args[] = { TEXT("port", "which; all if left out", ARG_OPTIONAL), JSON, { 0 } };
+static const struct arg qp_args[] = { TEXT("qp", "a QPN: what it waits for; or COLUMN=VALUE", ARG_OPTIONAL), FILTER("filter"), JSON, { 0 } };
 static const struct arg row_args[] = { FILTER("filter"), FILTER("filter2"), JSON, { 0 } };
 static const struct arg json_args[] = { JSON, { 0 } };
-static const struct arg number_args[] = { { .name = "number", .help = "which; all if left out", .type = ARG_TEXT, .place = ARG_OPTIONAL }, JSON, { 0 } };
+static const struct arg number_args[] = { TEXT("number", "which; all if left out", ARG_OPTIONAL), JSON, { 0 } };
 static const struct arg stats_args[] = {
 	{ "of", "what has counted", ARG_CHOICE, ARG_OPTIONAL, .words = stats_words },
-	{ .name = "number", .help = "which; all if left out", .type = ARG_TEXT, .place = ARG_OPTIONAL },
+	TEXT("number", "which; all if left out", ARG_OPTIONAL),
 	JSON,
 	{ 0 },
 };
 static const struct arg start_args[] = {
-	{ .name = "file", .help = "where the packets go, as the daemon sees it", .type = ARG_TEXT, .place = ARG_NEEDED },
-	{ .name = "what", .help = "port=NAME, qp=N or snap=BYTES", .type = ARG_TEXT, .place = ARG_OPTIONAL },
-	{ .name = "what2", .help = "another of these", .type = ARG_TEXT, .place = ARG_OPTIONAL },
+	TEXT("file", "where the packets go, as the daemon sees it", ARG_NEEDED),
+	TEXT("what", "port=NAME, qp=N or snap=BYTES", ARG_OPTIONAL),
+	TEXT("what2", "another of these", ARG_OPTIONAL),
 	{ 0 },
 };
 static const struct command table[] = {
