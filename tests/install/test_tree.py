@@ -107,6 +107,7 @@ class Tree:
         found |= {os.path.join(docs, 'docs', name) for name in source('docs/*.md')}
         found |= {os.path.join(docs, 'docs', folder, name) for folder, files in DOCUMENT_FOLDERS.items() for name in source(f'docs/{folder}/{files}')}
         found.add(f('datadir', 'bash-completion/completions/uroce'))
+        found.add(f('datadir', 'zsh/site-functions/_uroce'))
         found |= {os.path.join(docs, 'docs/internals', name) for name in source('docs/internals/*.md')}
         return found
 
