@@ -164,6 +164,11 @@ quota_take(struct session *s, enum quota kind, uint64_t n, struct request *r)
 {
 	const struct kind *k = &kinds[kind];
 
+	/* Without a limit, too: memory of a program that isn't there may be registered again and again. */
+	if (s->user->used[kind] > QUOTA_MOST || n > QUOTA_MOST - s->user->used[kind]) {
+		s->control->refused[kind]++;
+		return r == NULL ? ENOMEM : req_fail(r, ENOMEM, "no more %s for this user: they add up to 2^63", k->plural);
+	}
 	switch (judge(s, kind, n)) {
 	case BEYOND_SESSION:
 		s->control->refused[kind]++;

@@ -14,6 +14,9 @@
 
 #include "control/core/session_priv.h"
 
+/** What a user has of a kind never exceeds this, also where there is no limit. So no sum wraps. */
+#define QUOTA_MOST ((uint64_t)INT64_MAX)
+
 struct user {
 	LIST_ENTRY(user) link;
 	uid_t uid;

@@ -47,22 +47,28 @@ qp_create_at(struct peer *p, uint32_t pd, uint32_t cq, struct ctl_rsp *r)
 	return call(p, &q, r);
 }
 
-/** Register so much converted memory. */
 static int
-mr_reg(struct peer *p, uint32_t pd, uint64_t bytes, struct ctl_rsp *r)
+mr_reg_at(struct peer *p, uint32_t pd, uint64_t addr, uint64_t bytes, enum ctl_seg_kind kind, struct ctl_rsp *r)
 {
 	uint8_t buf[CTL_REQ_BYTES + sizeof(struct ctl_seg)] = { 0 };
 	struct ctl_seg *seg = (void *)(buf + CTL_REQ_BYTES);
-	uint64_t addr = UINT64_C(1) << 30;
 	struct ctl_req *q = (void *)buf;
 
 	*q = peer_req(CTL_MR_REG);
 	q->mr_reg = (struct ctl_mr_reg_req){ .pd = pd, .addr = addr, .iova = addr, .length = bytes, .nb_segs = 1, .nb_in_msg = 1,
 					     .access = UROCE_ACCESS_LOCAL_WRITE | UROCE_ACCESS_REMOTE_READ };
-	*seg = (struct ctl_seg){ .va = addr, .length = bytes, .kind = CTL_SEG_CONVERTED, .offset = 1 << 20 };
+	*seg = (struct ctl_seg){ .va = addr, .length = bytes, .kind = kind,
+				  .offset = kind == CTL_SEG_CONVERTED ? 1 << 20 : 0 };
 	assert_int_equal(peer_send(p->sock, buf, sizeof(buf), NULL, 0), 0);
 	assert_true(peer_recv(p->sock, r, NULL, 0));
 	return r->status;
+}
+
+/** Register so much converted memory. */
+static int
+mr_reg(struct peer *p, uint32_t pd, uint64_t bytes, struct ctl_rsp *r)
+{
+	return mr_reg_at(p, pd, UINT64_C(1) << 30, bytes, CTL_SEG_CONVERTED, r);
 }
 
 static void
@@ -115,6 +121,30 @@ a_program_gets_no_more_than_its_share(void **state)
 	assert_int_equal(call(&p, &q, &r), 0);
 	assert_int_equal(mr_reg(&p, pd, MR_BYTES, &mr), 0);
 	conf->session_max_memory = 0;
+	peer_close(&p);
+	assert_true(daemon_wait_empty());
+}
+
+/* Whatever is counted never wraps, also where there is no limit: a program need not have the memory that it registers. */
+static void
+what_a_user_has_adds_up_to_2_63_at_most(void **state)
+{
+	const uint64_t half = UINT64_C(1) << 62;
+	struct ctl_rsp mr, r;
+	struct ctl_req q;
+	struct peer p;
+	uint32_t pd;
+
+	peer_open(&p);
+	pd = peer_pd(p.sock);
+	assert_int_equal(mr_reg_at(&p, pd, 0, half, CTL_SEG_REMOTE, &mr), 0);
+	expect_refused(mr_reg_at(&p, pd, 0, half, CTL_SEG_REMOTE, &r), &r, ENOMEM, "add up to 2^63");
+	assert_int_equal(mr_reg_at(&p, pd, 0, half - 1, CTL_SEG_REMOTE, &r), 0);
+	expect_refused(mr_reg_at(&p, pd, 0, 1, CTL_SEG_REMOTE, &r), &r, ENOMEM, "add up to 2^63");
+	q = peer_req(CTL_MR_DEREG);
+	q.handle.handle = mr.mr_reg.handle;
+	assert_int_equal(call(&p, &q, &r), 0);
+	assert_int_equal(mr_reg_at(&p, pd, 0, half, CTL_SEG_REMOTE, &r), 0);
 	peer_close(&p);
 	assert_true(daemon_wait_empty());
 }
@@ -504,6 +534,7 @@ main(void)
 		cmocka_unit_test(root_has_no_limits_of_users_unless_asked_for),
 		cmocka_unit_test(who_does_not_say_hello_is_disconnected),
 		cmocka_unit_test(a_program_gets_no_more_than_its_share),
+		cmocka_unit_test(what_a_user_has_adds_up_to_2_63_at_most),
 		cmocka_unit_test(all_programs_of_a_user_share),
 		cmocka_unit_test(connections_are_counted_by_the_second),
 	};
