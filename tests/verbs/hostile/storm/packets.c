@@ -18,6 +18,8 @@ enum {
 	PCAP_RECORD = 16,
 	ARP_BYTES = 28,
 	MTU = 1024,
+	LONGEST = 8192, /* message */
+	TRIES = 8,
 	ANSWERS = 64, /* frames of the port that wait for an answer */
 	SEEN_BYTES = 256,
 	HEAD = WIRE_ETH_BYTES + WIRE_IPV4_BYTES + WIRE_UDP_BYTES,
@@ -38,6 +40,7 @@ struct packets {
 	unsigned int nb_golden;
 	/* What the responder of each target expects next, as far as its answers say. */
 	uint32_t psn[STORM_TARGETS], generation[STORM_TARGETS];
+	bool failed[STORM_TARGETS]; /* it has refused a request, so it is in ERR until it is connected anew */
 	uint8_t seen[ANSWERS][SEEN_BYTES];
 	uint16_t seen_bytes[ANSWERS];
 	unsigned int nb_seen;
@@ -122,6 +125,9 @@ packets_seen(struct packets *p, const uint8_t *frame, size_t bytes)
 		i = target_of(bth.dqpn);
 		if (i >= 0 && (wire_opcodes[bth.opcode].flags & WIRE_F_RESPONSE) != 0)
 			p->psn[i] = wire_psn_add(bth.psn, 1);
+		if (i >= 0 && bth.opcode == WIRE_OP_ACK && bytes >= HEAD + WIRE_BTH_BYTES + WIRE_AETH_BYTES)
+			p->failed[i] |= WIRE_AETH_TYPE(frame[HEAD + WIRE_BTH_BYTES]) == WIRE_AETH_NAK &&
+					frame[HEAD + WIRE_BTH_BYTES] != WIRE_NAK_PSN_SEQ;
 	} else if (wire_get16(frame + 12) != WIRE_ETHERTYPE_ARP)
 		return;
 	if (p->nb_seen == ANSWERS)
@@ -184,7 +190,7 @@ put_head(struct packets *p, uint8_t *frame)
 static void
 put_extended(struct packets *p, const struct storm_target *t, const struct wire_opcode *op, uint8_t *bth, uint32_t length)
 {
-	uint64_t va = t->va + storm_below(&p->rnd, t->bytes);
+	uint64_t va = t->va + storm_below(&p->rnd, storm_below(&p->rnd, 16) == 0 ? t->bytes : t->bytes - 2 * LONGEST);
 	uint32_t rkey = storm_below(&p->rnd, 16) == 0 ? (uint32_t)storm_random(&p->rnd) : t->rkey;
 
 	if ((op->flags & WIRE_F_RETH) != 0)
@@ -200,17 +206,18 @@ put_extended(struct packets *p, const struct storm_target *t, const struct wire_
 		wire_put_feth(bth + op->off_feth, 1 + (uint8_t)storm_below(&p->rnd, 3), (uint8_t)storm_below(&p->rnd, 3));
 }
 
-/** An opcode of the target's service, or any. */
+/** An opcode of the target's service, or any; mostly one that is right whatever came before. */
 static uint8_t
 choose_opcode(struct packets *p, const struct storm_target *t)
 {
+	uint32_t wanted = storm_below(&p->rnd, 8) == 0 ? 0 : WIRE_F_START | WIRE_F_END;
 	uint8_t opcode;
 
 	if (storm_below(&p->rnd, 32) == 0)
 		return (uint8_t)storm_random(&p->rnd);
 	do
 		opcode = (uint8_t)(t->service | storm_below(&p->rnd, 32));
-	while (wire_opcodes[opcode].hdr_bytes == 0);
+	while (wire_opcodes[opcode].hdr_bytes == 0 || (wire_opcodes[opcode].flags & wanted) != wanted);
 	return opcode;
 }
 
@@ -232,24 +239,39 @@ put_packet(struct packets *p, const struct storm_target *t, uint8_t opcode, uint
 	b.pad = (uint8_t)(-payload & 3);
 	wire_put_bth(bth, &b);
 	put_extended(p, t, op, bth, (op->flags & WIRE_F_END) == 0 ? payload * (2 + storm_below(&p->rnd, 3)) :
-				    payload > 0 ? payload : storm_below(&p->rnd, 8192));
+				    (op->flags & WIRE_F_READ) != 0 ? storm_below(&p->rnd, LONGEST) : payload);
 	payload += b.pad;
 	memset(bth + n, 0, payload);
 	return HEAD + n + payload + WIRE_ICRC_BYTES;
 }
 
+/** One that hasn't failed, if there is one soon. */
+static uint32_t
+choose_target(struct packets *p)
+{
+	uint32_t i = 0, g;
+
+	for (unsigned int tries = 0; tries < TRIES; tries++) {
+		i = storm_below(&p->rnd, STORM_TARGETS);
+		g = atomic_load(&p->targets->t[i].generation);
+		if (g != p->generation[i]) {
+			p->generation[i] = g;
+			p->psn[i] = STORM_RQ_PSN;
+			p->failed[i] = false;
+		}
+		if (!p->failed[i])
+			break;
+	}
+	return i;
+}
+
 static size_t
 crafted(struct packets *p, uint8_t *frame)
 {
-	uint32_t i = storm_below(&p->rnd, STORM_TARGETS), g, psn;
+	uint32_t i = choose_target(p), psn;
 	const struct storm_target *t = &p->targets->t[i];
 	uint8_t opcode = choose_opcode(p, t);
 
-	g = atomic_load(&t->generation);
-	if (g != p->generation[i]) {
-		p->generation[i] = g;
-		p->psn[i] = STORM_RQ_PSN;
-	}
 	psn = p->psn[i] == 0 ? STORM_RQ_PSN : p->psn[i];
 	if (storm_below(&p->rnd, 8) == 0)
 		psn = wire_psn_add(psn, storm_below(&p->rnd, 33) - 16);
