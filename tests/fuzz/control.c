@@ -16,79 +16,12 @@
 enum op { OP_OPEN, OP_OPEN_CM, OP_CONNECT, OP_END, OP_REQUEST, OP_RAW, OP_REG, OP_WAIT, OP_FRAME, OP_TURNS, OP_READ, OP_RING, OPS };
 
 enum {
-	REFS = 4,
 	FDS = 8,
 	AREA_PAGES = 16,
 	PAGE = 4096,
 	SEGS_MAX = 6,
 	RAW_MAX = CTL_REQ_BYTES + SEGS_MAX * sizeof(struct ctl_seg),
-	HANDLE_ANY = 0xf0, /* from here on a byte is a handle itself, not the number of one */
 };
-
-/** Which fields of a request are handles. */
-static const struct shape {
-	uint8_t op, n;
-	struct {
-		uint16_t at;
-		uint8_t kind;
-	} ref[REFS];
-} shapes[] = {
-#define AT(member) offsetof(struct ctl_req, member)
-	{ CTL_HELLO, 0, { { 0, 0 } } },
-	{ CTL_MEMORY, 0, { { 0, 0 } } },
-	{ CTL_DEVICE_GET, 0, { { 0, 0 } } },
-	{ CTL_DEVICE_OPEN, 0, { { 0, 0 } } },
-	{ CTL_DEVICE_QUERY, 0, { { 0, 0 } } },
-	{ CTL_PORT_QUERY, 0, { { 0, 0 } } },
-	{ CTL_GID_TABLE, 0, { { 0, 0 } } },
-	{ CTL_PD_ALLOC, 0, { { 0, 0 } } },
-	{ CTL_PD_FREE, 1, { { AT(handle), H_PD } } },
-	{ CTL_MR_DEREG, 1, { { AT(handle), H_MR } } },
-	{ CTL_CQ_CREATE, 1, { { AT(cq_create.channel), H_CHANNEL } } },
-	{ CTL_CQ_RESIZE, 1, { { AT(cq_resize.handle), H_CQ } } },
-	{ CTL_CQ_MODIFY, 1, { { AT(cq_modify.handle), H_CQ } } },
-	{ CTL_CQ_DESTROY, 1, { { AT(handle), H_CQ } } },
-	{ CTL_SRQ_CREATE, 3, { { AT(srq_create.pd), H_PD }, { AT(srq_create.xrcd), H_XRCD }, { AT(srq_create.cq), H_CQ } } },
-	{ CTL_SRQ_MODIFY, 1, { { AT(srq_modify.handle), H_SRQ } } },
-	{ CTL_SRQ_QUERY, 1, { { AT(handle), H_SRQ } } },
-	{ CTL_SRQ_DESTROY, 1, { { AT(handle), H_SRQ } } },
-	{ CTL_QP_CREATE, 4, { { AT(qp_create.pd), H_PD }, { AT(qp_create.send_cq), H_CQ }, { AT(qp_create.recv_cq), H_CQ },
-			      { AT(qp_create.xrcd), H_XRCD } } },
-	{ CTL_QP_MODIFY, 1, { { AT(qp_modify.handle), H_QP } } },
-	{ CTL_QP_QUERY, 1, { { AT(handle), H_QP } } },
-	{ CTL_QP_DESTROY, 1, { { AT(handle), H_QP } } },
-	{ CTL_AH_CREATE, 1, { { AT(ah_create.pd), H_PD } } },
-	{ CTL_AH_DESTROY, 1, { { AT(handle), H_AH } } },
-	{ CTL_MCAST_ATTACH, 1, { { AT(mcast.qp), H_QP } } },
-	{ CTL_MCAST_DETACH, 1, { { AT(mcast.qp), H_QP } } },
-	{ CTL_MW_ALLOC, 1, { { AT(mw_alloc.pd), H_PD } } },
-	{ CTL_MW_FREE, 1, { { AT(handle), H_MW } } },
-	{ CTL_XRCD_OPEN, 0, { { 0, 0 } } },
-	{ CTL_XRCD_CLOSE, 1, { { AT(handle), H_XRCD } } },
-	{ CTL_QP_OPEN, 1, { { AT(qp_open.xrcd), H_XRCD } } },
-	{ CTL_CHANNEL_CREATE, 0, { { 0, 0 } } },
-	{ CTL_CHANNEL_DESTROY, 1, { { AT(handle), H_CHANNEL } } },
-	{ CTL_CM_OPEN, 0, { { 0, 0 } } },
-	{ CTL_CM_CREATE_ID, 0, { { 0, 0 } } },
-	{ CTL_CM_DESTROY_ID, 1, { { AT(cm_destroy.id), H_ID } } },
-	{ CTL_CM_BIND, 1, { { AT(cm_bind.id), H_ID } } },
-	{ CTL_CM_RESOLVE_ADDR, 1, { { AT(cm_resolve_addr.id), H_ID } } },
-	{ CTL_CM_RESOLVE_ROUTE, 1, { { AT(cm_resolve_route.id), H_ID } } },
-	{ CTL_CM_QUERY, 1, { { AT(handle), H_ID } } },
-	{ CTL_CM_LISTEN, 1, { { AT(cm_listen.id), H_ID } } },
-	{ CTL_CM_CONNECT, 2, { { AT(cm_connect.id), H_ID }, { AT(cm_connect.param.qp_num), H_QPN } } },
-	{ CTL_CM_ACCEPT, 2, { { AT(cm_connect.id), H_ID }, { AT(cm_connect.param.qp_num), H_QPN } } },
-	{ CTL_CM_REJECT, 1, { { AT(cm_reject.id), H_ID } } },
-	{ CTL_CM_ESTABLISH, 1, { { AT(handle), H_ID } } },
-	{ CTL_CM_DISCONNECT, 1, { { AT(handle), H_ID } } },
-	{ CTL_CM_QP_ATTR, 1, { { AT(cm_qp_attr.id), H_ID } } },
-	{ CTL_CM_SET_OPTION, 1, { { AT(cm_option.id), H_ID } } },
-	{ CTL_CM_JOIN, 1, { { AT(cm_join.id), H_ID } } },
-	{ CTL_CM_LEAVE, 1, { { AT(handle), H_GROUP } } },
-	{ CTL_CM_MIGRATE, 1, { { AT(cm_migrate.id), H_ID } } },
-#undef AT
-};
-enum { SHAPES = sizeof(shapes) / sizeof(shapes[0]) };
 
 static struct daemon_client clients[DAEMON_SESSIONS];
 static int fds[FDS];
@@ -131,31 +64,17 @@ choose_fds(struct fuzz_in *in, int *out)
 }
 
 static void
-put_handle(const struct daemon_client *c, struct ctl_req *q, uint16_t at, enum daemon_kind kind)
-{
-	uint8_t *bytes = (uint8_t *)q;
-	unsigned int n = c->nb[kind] < DAEMON_HANDLES ? c->nb[kind] : DAEMON_HANDLES;
-	uint32_t handle;
-
-	/* One made before, and perhaps destroyed meanwhile. */
-	if (bytes[at] >= HANDLE_ANY || n == 0)
-		return;
-	handle = c->handles[kind][bytes[at] % n];
-	memcpy(bytes + at, &handle, sizeof(handle));
-}
-
-static void
 request(struct daemon_client *c, struct fuzz_in *in)
 {
-	const struct shape *shape = &shapes[fuzz_u8(in) % SHAPES];
+	const struct request_shape *shape = &request_shapes[fuzz_u8(in) % REQUEST_SHAPES];
 	struct ctl_req q = client_req(shape->op);
 	int send[16];
 	unsigned int n = choose_fds(in, send);
 
 	fuzz_bytes(in, q.space, sizeof(q.space));
 	for (unsigned int i = 0; i < shape->n; i++)
-		put_handle(c, &q, shape->ref[i].at, shape->ref[i].kind);
-	if (q.op == CTL_HELLO && q.hello.abi_version < HANDLE_ANY)
+		request_put_handle(&c->handles, &q, shape->ref[i].at, shape->ref[i].kind);
+	if (q.op == CTL_HELLO && q.hello.abi_version < REQUEST_HANDLE_ANY)
 		q.hello.abi_version = UROCE_ABI_VERSION;
 	client_call(c, &q, sizeof(q), send, n);
 }
@@ -223,10 +142,10 @@ reg(struct daemon_client *c, struct fuzz_in *in)
 	if ((flags & 8) != 0)
 		r->nb_segs += fuzz_u8(in);
 	r->pd = pd;
-	put_handle(c, &m.q, offsetof(struct ctl_req, mr_reg.pd), H_PD);
+	request_put_handle(&c->handles, &m.q, offsetof(struct ctl_req, mr_reg.pd), H_PD);
 	r->replace = old % 4 == 0;
 	r->old = old / 4;
-	put_handle(c, &m.q, offsetof(struct ctl_req, mr_reg.old), H_MR);
+	request_put_handle(&c->handles, &m.q, offsetof(struct ctl_req, mr_reg.old), H_MR);
 	client_call(c, &m, CTL_REQ_BYTES + n * sizeof(struct ctl_seg), NULL, 0);
 }
 
@@ -242,7 +161,7 @@ read_events(struct daemon_client *c)
 
 	while (c->events >= 0 && (n = recv(c->events, &ev, sizeof(ev), MSG_DONTWAIT)) > 0) {
 		if (n == (ssize_t)sizeof(ev.cm) && ev.cm.type == CTL_CM_EV_CONNECT_REQUEST)
-			c->handles[H_ID][c->nb[H_ID]++ % DAEMON_HANDLES] = ev.cm.id;
+			request_remember(&c->handles, H_ID, ev.cm.id);
 		FUZZ_CHECK(n != (ssize_t)sizeof(ev.cm) || ev.cm.type < CTL_CM_EVENTS);
 	}
 }

@@ -257,36 +257,6 @@ client_req(uint32_t op)
 	return (struct ctl_req){ .magic = CTL_MAGIC, .op = op };
 }
 
-static void
-remember(struct daemon_client *c, enum daemon_kind kind, uint32_t handle)
-{
-	c->handles[kind][c->nb[kind]++ % DAEMON_HANDLES] = handle;
-}
-
-/** Keep what a reply tells: the handle of a new object. */
-static void
-note_handle(struct daemon_client *c)
-{
-	static const struct {
-		uint32_t op;
-		enum daemon_kind kind;
-	} makers[] = { { CTL_PD_ALLOC, H_PD },	   { CTL_MR_REG, H_MR },       { CTL_MW_ALLOC, H_MW },	 { CTL_AH_CREATE, H_AH },
-		       { CTL_XRCD_OPEN, H_XRCD },  { CTL_CM_CREATE_ID, H_ID }, { CTL_CM_MIGRATE, H_ID }, { CTL_CM_JOIN, H_GROUP },
-		       { CTL_CHANNEL_CREATE, H_CHANNEL } };
-
-	if (c->rsp.op == CTL_CQ_CREATE)
-		remember(c, H_CQ, c->rsp.cq_create.handle);
-	else if (c->rsp.op == CTL_SRQ_CREATE)
-		remember(c, H_SRQ, c->rsp.srq_create.handle);
-	else if (c->rsp.op == CTL_QP_CREATE || c->rsp.op == CTL_QP_OPEN) {
-		remember(c, H_QP, c->rsp.qp_create.handle);
-		remember(c, H_QPN, c->rsp.qp_create.qpn);
-	}
-	for (unsigned int i = 0; i < sizeof(makers) / sizeof(makers[0]); i++)
-		if (c->rsp.op == makers[i].op)
-			remember(c, makers[i].kind, c->rsp.handle.handle);
-}
-
 /** Map a segment that came with a reply, and the doorbells. Takes the descriptors. */
 static void
 note_fds(struct daemon_client *c, int *fds, unsigned int n)
@@ -343,7 +313,7 @@ client_take(struct daemon_client *c)
 	FUZZ_CHECK(got == (ssize_t)sizeof(c->rsp) && c->rsp.magic == CTL_MAGIC && c->rsp.nb_fds == n);
 	FUZZ_CHECK(c->rsp.status >= 0 && c->rsp.status < 4096);
 	if (c->rsp.status == 0)
-		note_handle(c);
+		request_note(&c->handles, &c->rsp);
 	else if (c->rsp.status != EPROTO)
 		FUZZ_CHECK(n == 0 && memchr(c->rsp.message, 0, sizeof(c->rsp.message)) != NULL);
 	note_fds(c, fds, n);

@@ -15,27 +15,22 @@
 
 #include "control/control.h"
 #include "fuzz.h"
-#include "ring/ctl.h"
+#include "requests.h"
 #include "uroce/stack.h"
 
 enum {
 	DAEMON_SESSIONS = 3,
-	DAEMON_HANDLES = 8, /**< of one kind that the client remembers */
 	DAEMON_SEGMENTS = 8,
 	DAEMON_MEM_BYTES = 1 << 16,
 };
 #define DAEMON_MS UINT64_C(1000000)
-
-/** What a client's handles are of. */
-enum daemon_kind { H_PD, H_MR, H_MW, H_CQ, H_SRQ, H_QP, H_QPN, H_AH, H_XRCD, H_ID, H_GROUP, H_CHANNEL, H_KINDS };
 
 /** A client. */
 struct daemon_client {
 	int sock;           /**< -1: none */
 	int events;         /**< what it reads asynchronous and CM events from */
 	bool device;        /**< it has one open */
-	uint32_t handles[H_KINDS][DAEMON_HANDLES];
-	unsigned int nb[H_KINDS];
+	struct request_handles handles;
 	struct ctl_rsp rsp; /**< the last reply */
 	uint8_t *segments[DAEMON_SEGMENTS];
 	size_t segment_bytes[DAEMON_SEGMENTS];

@@ -27,24 +27,40 @@ raw_connect(void)
 	return sock;
 }
 
-int
-raw_send(int sock, const struct ctl_req *q, const void *more, size_t bytes, const int *fds, unsigned int nb_fds)
+static int
+send_message(int sock, struct msghdr *msg, const int *fds, unsigned int nb_fds, int flags)
 {
 	char space[CMSG_SPACE(MAX_FDS * sizeof(int))] __attribute__((aligned(8))) = { 0 };
-	struct iovec iov[2] = { { (void *)(uintptr_t)q, sizeof(*q) }, { (void *)(uintptr_t)more, bytes } };
-	struct msghdr msg = { .msg_iov = iov, .msg_iovlen = bytes > 0 ? 2 : 1 };
 	struct cmsghdr *h;
 
 	if (nb_fds > 0) {
-		msg.msg_control = space;
-		msg.msg_controllen = CMSG_SPACE(nb_fds * sizeof(int));
-		h = CMSG_FIRSTHDR(&msg);
+		msg->msg_control = space;
+		msg->msg_controllen = CMSG_SPACE(nb_fds * sizeof(int));
+		h = CMSG_FIRSTHDR(msg);
 		h->cmsg_level = SOL_SOCKET;
 		h->cmsg_type = SCM_RIGHTS;
 		h->cmsg_len = CMSG_LEN(nb_fds * sizeof(int));
 		memcpy(CMSG_DATA(h), fds, nb_fds * sizeof(int));
 	}
-	return sendmsg(sock, &msg, MSG_NOSIGNAL) < 0 ? errno : 0;
+	return sendmsg(sock, msg, MSG_NOSIGNAL | flags) < 0 ? errno : 0;
+}
+
+int
+raw_send(int sock, const struct ctl_req *q, const void *more, size_t bytes, const int *fds, unsigned int nb_fds)
+{
+	struct iovec iov[2] = { { (void *)(uintptr_t)q, sizeof(*q) }, { (void *)(uintptr_t)more, bytes } };
+	struct msghdr msg = { .msg_iov = iov, .msg_iovlen = bytes > 0 ? 2 : 1 };
+
+	return send_message(sock, &msg, fds, nb_fds, 0);
+}
+
+int
+raw_send_bytes(int sock, const void *bytes, size_t n, const int *fds, unsigned int nb_fds)
+{
+	struct iovec iov = { (void *)(uintptr_t)bytes, n };
+	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1 };
+
+	return send_message(sock, &msg, fds, nb_fds, MSG_DONTWAIT);
 }
 
 int

@@ -16,6 +16,8 @@ int raw_connect(void);
  * @return 0 or an errno value.
  */
 int raw_send(int sock, const struct ctl_req *q, const void *more, size_t bytes, const int *fds, unsigned int nb_fds);
+/** Send a message that needn't be a request, without waiting. @return 0 or an errno value. */
+int raw_send_bytes(int sock, const void *bytes, size_t n, const int *fds, unsigned int nb_fds);
 /** Receive a reply; its descriptors are closed but for the first @p max, which @p fds receives. @return its status; EIO: there is none. */
 int raw_receive(int sock, struct ctl_rsp *r, int *fds, unsigned int max);
 /** Both. */
