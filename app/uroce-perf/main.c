@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include <dirent.h>
 #include <sched.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -10,6 +9,7 @@
 #include <rte_eal.h>
 #include <rte_errno.h>
 
+#include "base/own_dirs.h"
 #include "host.h"
 #include "lane.h"
 
@@ -86,22 +86,6 @@ add(struct eal_args *a, const char *format, ...)
 	a->n++;
 }
 
-/** Remove EAL's runtime directory, which EAL doesn't remove. */
-static void
-remove_runtime_dir(void)
-{
-	const char *path = rte_eal_get_runtime_dir();
-	const struct dirent *d;
-	DIR *dir = opendir(path);
-
-	if (dir == NULL)
-		return;
-	while ((d = readdir(dir)) != NULL)
-		unlinkat(dirfd(dir), d->d_name, 0);
-	closedir(dir);
-	rmdir(path);
-}
-
 /** The arguments if no EAL option is given: two cores, only our own devices, hugepages if there are enough. */
 static void
 default_eal_args(struct eal_args *a)
@@ -137,6 +121,8 @@ eal_start(int argc, char **argv)
 	} else {
 		default_eal_args(&args);
 		rc = rte_eal_init(args.n, args.argv);
+		if (rc >= 0)
+			own_dirs_clean(rte_eal_get_runtime_dir(), "uroce-perf-");
 	}
 	if (rc >= 0)
 		return true;
@@ -195,6 +181,6 @@ main(int argc, char **argv)
 	else
 		rc = o.role == PERF_PAIR ? run_pair(&o) : run_tcp(&o);
 	if (sep <= 1)
-		remove_runtime_dir();
+		own_dir_remove(rte_eal_get_runtime_dir());
 	return rc;
 }

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include <arpa/inet.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "uroce_verbs.h"
 
@@ -66,10 +68,36 @@ call_means_host(const struct call *c, const struct host *h)
 	return !call_has(c, "host") || strcmp(call_text(c, "host"), "all") == 0 || host_find(call_text(c, "host")) == h;
 }
 
+static FILE *json_stream;
+
+void
+answers_in_json(void)
+{
+	int fd = dup(STDOUT_FILENO);
+
+	json_stream = fd >= 0 ? fdopen(fd, "w") : NULL;
+	if (json_stream == NULL || dup2(STDERR_FILENO, STDOUT_FILENO) < 0) {
+		perror("uroce-test: --json");
+		exit(EXIT_FAILURE);
+	}
+}
+
+FILE *
+answer_stream(void)
+{
+	return json_stream != NULL ? json_stream : stdout;
+}
+
+bool
+call_json(const struct call *c)
+{
+	return json_stream != NULL || call_has(c, "json");
+}
+
 int
 call_answer(const struct call *c, struct format *f, enum format_style style, const char *empty)
 {
-	format_end(f, call_has(c, "json") ? FORMAT_JSON : style, empty, stdout);
+	format_end(f, call_json(c) ? FORMAT_JSON : style, empty, answer_stream());
 	return 0;
 }
 

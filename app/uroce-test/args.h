@@ -7,6 +7,7 @@
 #define UROCE_TEST_ARGS_H
 
 #include <stdint.h>
+#include <stdio.h>
 
 #include "base/gid.h"
 #include "command.h"
@@ -48,6 +49,12 @@ bool call_means_host(const struct call *c, const struct host *h);
  */
 int call_show_hosts(const struct call *c, void (*add)(const struct call *c, struct format *f, const struct host *h),
 		    enum format_style style, const char *empty);
+/** Have all commands that show something answer in JSON, and everything else that is printed on standard output go to stderr. */
+void answers_in_json(void);
+/** @return true if the answer shall be in JSON. */
+bool call_json(const struct call *c);
+/** @return where answers go. */
+FILE *answer_stream(void);
 /** Begin a row with the host's name. */
 void format_host_row(struct format *f, const struct host *h);
 /**

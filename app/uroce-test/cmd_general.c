@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* help, quit, sleep. */
+/* help, quit, exit, sleep. */
 #include <stdio.h>
 #include <string.h>
 
 #include "args.h"
 #include "shell.h"
+#include "workload.h"
 
-enum { HELP_WORDS = 3, SLEEP_MAX_S = 86400 };
+enum { HELP_WORDS = 3, SLEEP_MAX_S = 86400, STEP_MS = 100 };
 
 /**
  * Explain the commands whose words begin with @p words.
@@ -51,7 +52,7 @@ run_help(struct call *c)
 		return call_fail(c, "'%s': no such command; `help` lists all", words);
 	if (words[0] == '\0')
 		puts("\n`help COMMAND` says what its arguments may be. Numbers may be 0x..., and end with k, m or g.\n"
-		     "Tab completes, ? lists what may come next.");
+		     "Tab completes, ? lists what may come next, Ctrl-R searches in earlier lines, Ctrl-C ends a command.");
 	return 0;
 }
 
@@ -65,7 +66,13 @@ run_quit(struct call *c)
 static int
 run_sleep(struct call *c)
 {
-	shell_sleep((unsigned int)(1000 * call_real(c, "seconds", 1)));
+	unsigned int ms = (unsigned int)(1000 * call_real(c, "seconds", 1));
+
+	/* Workloads that end meanwhile are announced when they do. */
+	for (; ms > STEP_MS && shell_sleep(STEP_MS); ms -= STEP_MS)
+		workloads_reap();
+	if (shell_sleep(ms))
+		workloads_reap();
 	return 0;
 }
 
@@ -82,6 +89,7 @@ static const struct arg sleep_args[] = {
 static const struct command table[] = {
 	{ "help", "List the commands, or explain one.", help_args, NULL, run_help },
 	{ "quit", "Stop all workloads, destroy all objects, end.", NULL, NULL, run_quit },
+	{ "exit", "The same as quit.", NULL, NULL, run_quit },
 	{ "sleep", "Wait: for scripts. Workloads go on.", sleep_args, NULL, run_sleep },
 	{ 0 },
 };

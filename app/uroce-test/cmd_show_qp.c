@@ -2,11 +2,9 @@
 /* show qp, show top, dump qp: QPs of all programs, those of the workloads included. */
 #include <arpa/inet.h>
 #include <inttypes.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "args.h"
 #include "format.h"
@@ -103,14 +101,14 @@ add_row(struct format *f, const struct host *h, const struct inspect_qp *qp)
 static void
 explain(const struct call *c, const struct host *h, const struct inspect_qp *qp)
 {
-	bool json = call_has(c, "json");
+	bool json = call_json(c);
 	struct format *f = format_new();
 	char text[DIAG_TEXT_BYTES + INSPECT_NOTE_BYTES];
 
 	add_row(f, h, qp);
 	if (json)
 		format_text(f, "why", "%s", inspect_explain(qp, text));
-	format_end(f, json ? FORMAT_JSON : FORMAT_LIST, "", stdout);
+	format_end(f, json ? FORMAT_JSON : FORMAT_LIST, "", answer_stream());
 	if (!json)
 		printf("%s%s", inspect_explain(qp, text), text[0] != '\0' && text[strlen(text) - 1] == '\n' ? "" : "\n");
 }
@@ -358,28 +356,14 @@ print_top(const struct track *t, uint32_t n, uint32_t rows, double seconds, bool
 	qsort(order, n, sizeof(order[0]), busiest_first);
 	for (uint32_t i = 0; i < n && i < rows; i++)
 		add_top(f, order[i], seconds);
-	format_end(f, json ? FORMAT_JSON : FORMAT_TABLE, "no QP", stdout);
-	fflush(stdout);
-}
-
-/**
- * Read a key.
- * @return true if one was pressed.
- */
-static bool
-key_pressed(void)
-{
-	struct pollfd pfd = { .fd = STDIN_FILENO, .events = POLLIN };
-	char key;
-
-	return isatty(STDIN_FILENO) && poll(&pfd, 1, 0) > 0 && read(STDIN_FILENO, &key, 1) >= 0;
+	format_end(f, json ? FORMAT_JSON : FORMAT_TABLE, "no QP", answer_stream());
 }
 
 static int
 show_top(struct call *c)
 {
-	/* On a terminal this repeats until a key is pressed; otherwise it prints once. */
-	bool live = isatty(STDIN_FILENO) && isatty(STDOUT_FILENO);
+	/* At a terminal this repeats until a key is pressed; otherwise it prints once. */
+	bool live = shell_interactive() && !call_json(c);
 	uint64_t count = call_number(c, "count", live ? TOP_MAX : 1), rows = call_number(c, "rows", 10);
 	double interval = call_real(c, "interval", 1);
 	struct track *looks[2] = { calloc(QPS_MAX, sizeof(struct track)), calloc(QPS_MAX, sizeof(struct track)) };
@@ -391,6 +375,7 @@ show_top(struct call *c)
 		rc = call_fail(c, "no memory");
 	else
 		n[0] = look(looks[0], qps);
+	shell_keys(live);
 	for (uint64_t i = 1; rc == 0 && i <= count && shell_sleep((unsigned int)(interval * 1000)); i++) {
 		struct track *now = looks[i % 2];
 
@@ -398,10 +383,14 @@ show_top(struct call *c)
 		compare(now, n[i % 2], looks[!(i % 2)], n[!(i % 2)]);
 		if (live)
 			fputs("\033[H\033[J", stdout);
-		print_top(now, n[i % 2], (uint32_t)rows, interval, call_has(c, "json"));
-		if (key_pressed())
+		print_top(now, n[i % 2], (uint32_t)rows, interval, call_json(c));
+		if (live)
+			puts("any key ends this");
+		fflush(stdout);
+		if (live && shell_key_pressed())
 			break;
 	}
+	shell_keys(false);
 	free(looks[0]);
 	free(looks[1]);
 	free(qps);

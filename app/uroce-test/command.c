@@ -28,6 +28,23 @@ command_add(const struct command *table)
 	}
 }
 
+void
+command_only(const char *words)
+{
+	unsigned int kept = 0;
+
+	for (unsigned int i = 0; i < nb_commands; i++) {
+		size_t len = strcspn(commands[i]->words, " ");
+
+		for (const char *at = words; *at != '\0'; at += strcspn(at, " "), at += strspn(at, " "))
+			if (strcspn(at, " ") == len && strncmp(at, commands[i]->words, len) == 0) {
+				commands[kept++] = commands[i];
+				break;
+			}
+	}
+	nb_commands = kept;
+}
+
 const struct command *
 command_at(unsigned int i)
 {
@@ -182,11 +199,12 @@ call_fail(const struct call *c, const char *fmt, ...)
 {
 	va_list ap;
 
-	printf("%s: ", c->command->words);
+	fflush(stdout);
+	fprintf(stderr, "%s: ", c->command->words);
 	va_start(ap, fmt);
-	vprintf(fmt, ap);
+	vfprintf(stderr, fmt, ap);
 	va_end(ap);
-	putchar('\n');
+	putc('\n', stderr);
 	return -1;
 }
 

@@ -27,6 +27,7 @@ enum {
 	COMMAND_MAX = 96,
 	COMMAND_WORD_BYTES = 128,
 	COMMAND_LINE_BYTES = 4096,
+	COMMAND_HELP_BYTES = 128,
 };
 
 enum arg_type {
@@ -83,6 +84,8 @@ struct command {
 
 /** Register a table, before main(). Its last entry has no words. */
 void command_add(const struct command *table);
+/** Forget all commands but those whose first word is in @p words, separated by spaces. */
+void command_only(const char *words);
 #define COMMANDS(table) \
 	static void __attribute__((constructor)) commands_##table(void) \
 	{ \
@@ -102,13 +105,22 @@ void command_before(void (*fn)(void));
 /** @return the number of lines that command_run() refused or that failed. */
 unsigned int command_failures(void);
 
+/** Have @p fn describe values of type ARG_NAME for command_choices(): it returns a text that stays valid until its next call, or NULL. */
+void command_describe(const char *(*fn)(const char *name));
+
+/** A word that may come next. */
+struct command_choice {
+	const char *word;
+	char help[COMMAND_HELP_BYTES]; /**< "": none */
+};
 /**
  * List what may follow @p nb_words words.
- * @param out  COMMAND_MAX_CHOICES words; valid until the next call.
+ * @param out  COMMAND_MAX_CHOICES of them; valid until the next call.
  * @param hint  Set to a description of what is expected; COMMAND_LINE_BYTES.
+ * @param list  Set to true if several of the values may be given with commas between.
  * @return how many words there are.
  */
-unsigned int command_choices(const char *const *words, unsigned int nb_words, const char **out, char *hint);
+unsigned int command_choices(const char *const *words, unsigned int nb_words, struct command_choice *out, char *hint, bool *list);
 /**
  * Write the syntax of a command in one line.
  * @return @p text.
@@ -132,7 +144,7 @@ double call_real(const struct call *c, const char *name, double otherwise);
 int call_choice(const struct call *c, const char *name, int otherwise);
 
 /**
- * Print the command's words and a message about what is wrong.
+ * Print the command's words and a message about what is wrong, to stderr.
  * @return -1.
  */
 int call_fail(const struct call *c, const char *fmt, ...) __attribute__((format(printf, 2, 3)));

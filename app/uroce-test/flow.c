@@ -242,6 +242,16 @@ begin_all(struct lane *l, uint64_t now)
 	return work;
 }
 
+/** Mark the lane as done. Its end is this moment, not the one at which somebody looks. */
+static void
+finish(struct lane *l)
+{
+	if (atomic_load_explicit(&l->done, memory_order_relaxed))
+		return;
+	atomic_store_explicit(&l->end_tsc, rte_rdtsc(), memory_order_relaxed);
+	atomic_store_explicit(&l->done, true, memory_order_release);
+}
+
 uint32_t
 flow_step(struct job *job)
 {
@@ -251,7 +261,7 @@ flow_step(struct job *job)
 	uint32_t work;
 
 	if (workload_failing(w)) {
-		atomic_store_explicit(&l->done, true, memory_order_release);
+		finish(l);
 		return 0;
 	}
 	work = poll_all(l);
@@ -265,6 +275,6 @@ flow_step(struct job *job)
 	else
 		work += begin_all(l, now);
 	if (l->nb_finished == l->nb_active)
-		atomic_store_explicit(&l->done, true, memory_order_release);
+		finish(l);
 	return work;
 }

@@ -233,6 +233,7 @@ format_end(struct format *f, enum format_style style, const char *empty, FILE *o
 		write_list(f, out);
 	else
 		write_table(f, out);
+	fflush(out);
 	format_free(f);
 }
 

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/near.h"
 #include "command_priv.h"
 
 static unsigned int failures;
@@ -44,20 +45,26 @@ unknown_command(const char *const *words, unsigned int nb)
 {
 	const char *next[COMMAND_MAX];
 	unsigned int known = nb, n;
+	struct near near = { 0 };
 
 	while (known > 0 && command_next_words(words, known, next) == 0)
 		known--;
+	fflush(stdout);
 	for (unsigned int i = 0; i < known; i++)
-		printf("%s%s", i > 0 ? " " : "", words[i]);
+		fprintf(stderr, "%s%s", i > 0 ? " " : "", words[i]);
 	if (known < nb)
-		printf("%s'%s': no such command; ", known > 0 ? " " : "", words[known]);
+		fprintf(stderr, "%s'%s': no such command; ", known > 0 ? " " : "", words[known]);
 	else
-		fputs(": ", stdout);
+		fputs(": ", stderr);
 	n = command_next_words(words, known, next);
-	printf("expected one of ");
-	for (unsigned int i = 0; i < n; i++)
-		printf("%s%s", i > 0 ? ", " : "", next[i]);
-	putchar('\n');
+	for (unsigned int i = 0; known < nb && i < n; i++)
+		near_look(&near, words[known], next[i]);
+	if (near.word != NULL)
+		fprintf(stderr, "did you mean '%s'? `help` lists all\n", near.word);
+	else
+		fputs("expected one of ", stderr);
+	for (unsigned int i = 0; near.word == NULL && i < n; i++)
+		fprintf(stderr, "%s%s", next[i], i + 1 < n ? ", " : "\n");
 	return -1;
 }
 
@@ -73,15 +80,19 @@ static int
 refuse_word(const struct call *c, const char *word)
 {
 	char text[COMMAND_LINE_BYTES] = "";
+	struct near near = { 0 };
 	bool some = false;
 
 	for (unsigned int i = 0; i < c->nb_args; i++)
 		if (c->args[i]->place == ARG_KEYED && c->text[i] == NULL) {
+			near_look(&near, word, c->args[i]->name);
 			text_append(text, sizeof(text), "%s%s", some ? ", " : "", c->args[i]->name);
 			some = true;
 		}
 	if (!some)
 		return call_fail(c, "'%s': nothing more was expected", word);
+	if (near.word != NULL)
+		return call_fail(c, "'%s': did you mean '%s'? Expected one of %s", word, near.word, text);
 	return call_fail(c, "'%s': expected one of %s", word, text);
 }
 
@@ -164,14 +175,14 @@ command_run(const char *line)
 	int nb, rc;
 
 	if ((size_t)snprintf(copy, sizeof(copy), "%s", line) >= sizeof(copy)) {
-		printf("a line has at most %d characters\n", COMMAND_LINE_BYTES - 1);
+		fprintf(stderr, "a line has at most %d characters\n", COMMAND_LINE_BYTES - 1);
 		rc = -1;
 	} else {
 		nb = split(copy, words);
 		if (nb == 0)
 			return 0;
 		if (nb < 0)
-			printf("a line has at most %d words\n", COMMAND_MAX_WORDS);
+			fprintf(stderr, "a line has at most %d words\n", COMMAND_MAX_WORDS);
 		rc = nb < 0 ? -1 : run_words(words, (unsigned int)nb);
 	}
 	if (rc != 0)

@@ -4,7 +4,6 @@
  *
  * Start reading at command.h (commands), hosts.h (stacks and lcores) and workload.h (traffic).
  */
-#include <dirent.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +12,12 @@
 
 #include <rte_eal.h>
 #include <rte_errno.h>
+#include <rte_log.h>
 
+#include "args.h"
+#include "attach.h"
+#include "banner.h"
+#include "base/own_dirs.h"
 #include "cmd_capture.h"
 #include "command.h"
 #include "hosts.h"
@@ -21,26 +25,40 @@
 #include "shell.h"
 #include "workload.h"
 
+enum { LOG_BYTES = 2048 };
+
 static void
 on_signal(int sig)
 {
-	shell_quit();
+	if (sig == SIGINT)
+		shell_interrupt();
+	else
+		shell_quit();
 }
 
-/** Remove EAL's runtime directory, which EAL doesn't remove. Only if the file prefix is ours, not the user's. */
-static void
-remove_runtime_dir(void)
+/** What the stack logs mustn't run into the line that the user types. */
+static ssize_t
+write_log(void *cookie, const char *text, size_t bytes)
 {
-	const char *path = rte_eal_get_runtime_dir();
-	const struct dirent *d;
-	DIR *dir = opendir(path);
+	char line[LOG_BYTES];
 
-	if (dir == NULL)
+	/* To a file that is not the terminal it goes as always. */
+	if (!shell_interactive() || !isatty(STDERR_FILENO))
+		return (ssize_t)fwrite(text, 1, bytes, stderr);
+	snprintf(line, sizeof(line), "%.*s", (int)bytes, text);
+	shell_note(line);
+	return (ssize_t)bytes;
+}
+
+static void
+log_through_shell(void)
+{
+	FILE *f = fopencookie(NULL, "w", (cookie_io_functions_t){ .write = write_log });
+
+	if (f == NULL)
 		return;
-	while ((d = readdir(dir)) != NULL)
-		unlinkat(dirfd(dir), d->d_name, 0);
-	closedir(dir);
-	rmdir(path);
+	setvbuf(f, NULL, _IOLBF, LOG_BYTES);
+	rte_openlog_stream(f);
 }
 
 static int
@@ -53,14 +71,27 @@ run_commands(const struct options *o)
 			return EXIT_USAGE;
 	for (unsigned int i = 0; i < o->nb_auto_start; i++) {
 		snprintf(line, sizeof(line), "start %s", o->auto_start[i]);
-		printf(SHELL_PROMPT "%s\n", line);
-		command_run(line);
+		shell_run(line);
 	}
-	if (!shell_quitting())
+	for (unsigned int i = 0; i < o->nb_commands && !shell_quitting(); i++)
+		shell_run(o->commands[i]);
+	if (o->nb_commands == 0 && !shell_quitting()) {
+		if (isatty(STDIN_FILENO) && isatty(STDOUT_FILENO))
+			(o->attach != NULL ? attach_banner : banner_print)();
 		shell_input();
+	}
 	/* Wait for workloads with a duration or count, so that a script needs no `wait`. */
 	workloads_finish();
 	return command_failures() > 0 || workloads_failed() > 0 ? EXIT_FAILURE : EXIT_SUCCESS;
+}
+
+static int
+run_attached(const struct options *o)
+{
+	signal(SIGINT, on_signal);
+	signal(SIGTERM, on_signal);
+	shell_echo(o->echo);
+	return attach_begin(o->attach, o->json) == 0 ? run_commands(o) : EXIT_FAILURE;
 }
 
 int
@@ -72,19 +103,29 @@ main(int argc, char **argv)
 
 	if (options_parse(argc, argv, &o, &status) != 0)
 		return status;
-	own_eal = o.eal_argv != argv;
 	setvbuf(stdout, NULL, _IOLBF, 0);
+	signal(SIGPIPE, SIG_IGN);
+	if (o.attach != NULL)
+		return run_attached(&o);
+	own_eal = o.eal_argv != argv;
+	if (o.json)
+		answers_in_json();
 	if (rte_eal_init(o.eal_argc, o.eal_argv) < 0) {
 		fprintf(stderr, "uroce-test: DPDK's EAL doesn't start: %s. The lines above say more; without EAL options "
 			"it needs neither hugepages nor privileges\n", rte_strerror(rte_errno));
 		return EXIT_FAILURE;
 	}
+	if (own_eal)
+		own_dirs_clean(rte_eal_get_runtime_dir(), "uroce-test-");
 	signal(SIGINT, on_signal);
 	signal(SIGTERM, on_signal);
-	signal(SIGPIPE, SIG_IGN);
 	status = EXIT_FAILURE;
 	if (hosts_start(&o) == 0) {
 		command_before(workloads_reap);
+		command_describe(banner_describe);
+		shell_idle(workloads_due, workloads_reap);
+		shell_echo(o.echo);
+		log_through_shell();
 		workloads_period(o.stats_period);
 		status = run_commands(&o);
 		workloads_stop_all();
@@ -97,6 +138,6 @@ main(int argc, char **argv)
 	 * reading after a memif disconnect. The end of the process cleans up as well.
 	 */
 	if (own_eal)
-		remove_runtime_dir();
+		own_dir_remove(rte_eal_get_runtime_dir());
 	return status;
 }

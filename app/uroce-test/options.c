@@ -20,7 +20,8 @@ enum {
 };
 
 static const char help[] =
-	"usage: uroce-test [EAL options] -- [options]\n"
+	"usage: uroce-test [options]\n"
+	"       uroce-test EAL-options -- [options]\n"
 	"\n"
 	"Hosts, each a whole uroce stack in this process:\n"
 	"  --loopback[=N]          N hosts (2) joined by wires of our own; the default\n"
@@ -29,14 +30,20 @@ static const char help[] =
 	"  --set SECTION.KEY=VALUE a key of every host's configuration, as uroced's --set\n"
 	"  --engines N             engines of each host (1)\n"
 	"\n"
+	"Or, instead of hosts, a daemon that runs already:\n"
+	"  --attach[=SOCKET]       show it (UROCE_SOCKET, or /run/uroce/uroced.sock), as uroce(1) does\n"
+	"\n"
 	"Commands:\n"
+	"  -c, --command COMMAND   run COMMAND, then end; may be given several times\n"
+	"  --json                  answers in JSON; all else goes to standard error\n"
+	"  --echo                  print each command before its answer\n"
 	"  --cmdline-file FILE     run the commands of FILE first\n"
 	"  --auto-start 'WORKLOAD [options]'  start a workload, as `start` does\n"
 	"  --stats-period SECONDS  say every so often how workloads do\n"
 	"\n"
 	"  --help, --version       say this, or the version\n"
 	"\n"
-	"Then commands are read from standard input; `help` lists them.\n"
+	"Then, without -c, commands are read from standard input; `help` lists them.\n"
 	"\n"
 	"Without EAL options: one lcore for all engines, no hugepages, no devices but our own.\n"
 	"The status is 0, 1 if a command or a workload failed, 2 if the command line was wrong.\n";
@@ -81,7 +88,7 @@ keep(const char **list, unsigned int *n, const char *text)
 }
 
 enum option_name { OPT_HELP = 256, OPT_VERSION, OPT_LOOPBACK, OPT_CONFIG, OPT_PORT, OPT_SET, OPT_ENGINES, OPT_FILE, OPT_AUTO,
-		   OPT_PERIOD };
+		   OPT_PERIOD, OPT_JSON, OPT_ECHO, OPT_ATTACH, OPT_COMMAND = 'c' };
 static const struct option names[] = {
 	{ "help", no_argument, NULL, OPT_HELP },
 	{ "version", no_argument, NULL, OPT_VERSION },
@@ -91,6 +98,10 @@ static const struct option names[] = {
 	{ "set", required_argument, NULL, OPT_SET },
 	{ "engines", required_argument, NULL, OPT_ENGINES },
 	{ "cmdline-file", required_argument, NULL, OPT_FILE },
+	{ "command", required_argument, NULL, OPT_COMMAND },
+	{ "attach", optional_argument, NULL, OPT_ATTACH },
+	{ "json", no_argument, NULL, OPT_JSON },
+	{ "echo", no_argument, NULL, OPT_ECHO },
 	{ "auto-start", required_argument, NULL, OPT_AUTO },
 	{ "stats-period", required_argument, NULL, OPT_PERIOD },
 	{ NULL, 0, NULL, 0 },
@@ -141,6 +152,18 @@ take(int opt, struct options *o, int *status)
 	case OPT_FILE:
 		kept = keep(o->files, &o->nb_files, optarg);
 		break;
+	case OPT_COMMAND:
+		kept = keep(o->commands, &o->nb_commands, optarg);
+		break;
+	case OPT_ATTACH:
+		o->attach = optarg != NULL ? optarg : "";
+		break;
+	case OPT_JSON:
+		o->json = true;
+		break;
+	case OPT_ECHO:
+		o->echo = true;
+		break;
 	case OPT_AUTO:
 		kept = keep(o->auto_start, &o->nb_auto_start, optarg);
 		break;
@@ -165,6 +188,15 @@ is_ours(const char *arg)
 			return true;
 	}
 	return false;
+}
+
+/** @return true if the line begins with our -c: that of EAL has a hexadecimal mask of cores behind it. */
+static bool
+is_command(int argc, char **argv)
+{
+	if (argc < 3 || strcmp(argv[1], "-c") != 0)
+		return false;
+	return argv[2][0] == '\0' || argv[2][strspn(argv[2], "0123456789abcdefABCDEFxX")] != '\0';
 }
 
 /* ---- EAL's options, if the user gives none ---- */
@@ -223,32 +255,42 @@ int
 options_parse(int argc, char **argv, struct options *o, int *status)
 {
 	int sep, opt;
+	bool all_ours;
 
 	for (sep = 1; sep < argc && strcmp(argv[sep], "--") != 0; sep++)
 		;
+	/* Whoever gives EAL no options needs no -- before ours. */
+	all_ours = sep == argc && argc > 1 && (is_ours(argv[1]) || is_command(argc, argv));
 	*o = (struct options){ .eal_argc = sep, .eal_argv = argv, .engines = 1 };
 	/* --help and --version are answered before EAL parses anything. */
-	for (int i = 1; i < sep; i++) {
+	for (int i = 1; !all_ours && i < sep; i++) {
 		if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "--version") == 0)
 			return take(argv[i][2] == 'h' ? OPT_HELP : OPT_VERSION, o, status);
-		if (is_ours(argv[i]))
+		if (!all_ours && is_ours(argv[i]))
 			return wrong(status, "%s must stand behind a -- that ends EAL's options", argv[i]);
 	}
 	if (sep < argc) {
 		argv[sep] = argv[0];
 		argc -= sep;
 		argv += sep;
+	} else if (all_ours) {
+		o->eal_argc = 1;
 	} else {
 		argc = 1;
 	}
 	optind = 1;
-	while ((opt = getopt_long(argc, argv, "", names, NULL)) != -1)
+	while ((opt = getopt_long(argc, argv, "c:", names, NULL)) != -1)
 		if (take(opt, o, status) != 0)
 			return -1;
+	/* The socket may stand behind it as a word of its own. */
+	if (o->attach != NULL && o->attach[0] == '\0' && optind + 1 == argc)
+		o->attach = argv[optind++];
 	if (optind < argc)
 		return wrong(status, "'%s': options begin with --", argv[optind]);
 	if (o->loopback > 0 && o->nb_configs + o->nb_ports > 0)
 		return wrong(status, "--loopback makes its own hosts: give either it or --config and --port");
+	if (o->attach != NULL && (o->loopback > 0 || o->nb_configs + o->nb_ports + o->nb_auto_start + o->nb_sets > 0 || o->eal_argc > 1))
+		return wrong(status, "--attach shows a daemon: it has no hosts, workloads or options of EAL");
 	if (o->nb_configs + o->nb_ports == 0 && o->loopback == 0)
 		o->loopback = DEFAULT_HOSTS;
 	if (o->eal_argc == 1)

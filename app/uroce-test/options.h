@@ -30,6 +30,10 @@ struct options {
 	unsigned int nb_files;
 	const char *auto_start[OPTIONS_MAX];
 	unsigned int nb_auto_start;
+	const char *commands[OPTIONS_MAX]; /**< of -c; if there are any, standard input isn't read */
+	unsigned int nb_commands;
+	bool echo, json;
+	const char *attach; /**< socket of a daemon instead of hosts; "": the one that UROCE_SOCKET or the default names; NULL: no daemon */
 	unsigned int engines;      /**< per stack */
 	unsigned int stats_period; /**< seconds, 0: no periodic lines */
 };

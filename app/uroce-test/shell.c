@@ -1,26 +1,31 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include <errno.h>
 #include <poll.h>
-#include <signal.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <termios.h>
 #include <unistd.h>
 
-#include <cmdline.h>
-#include <cmdline_parse.h>
-#include <cmdline_rdline.h>
-#include <cmdline_socket.h>
 #include <rte_common.h>
 
 #include "command.h"
+#include "edit.h"
 #include "shell.h"
 
-enum { SLEEP_STEP_MS = 20, POLL_MS = 200 };
+enum {
+	SLEEP_STEP_MS = 20,
+	NOTES_BYTES = 16384, /* of notes that wait; what doesn't fit is counted */
+};
 
-static atomic_bool quitting;
+static atomic_bool quitting, interrupted, typing;
+static bool echo;
+static bool (*idle_due)(void);
+static void (*idle_print)(void);
 
+/* ---- The end of a command, and of the program ---- */
 void
 shell_quit(void)
 {
@@ -34,14 +39,118 @@ shell_quitting(void)
 }
 
 bool
-shell_sleep(unsigned int ms)
+shell_interactive(void)
 {
-	for (; ms > 0 && !shell_quitting(); ms -= RTE_MIN(ms, (unsigned int)SLEEP_STEP_MS))
-		usleep(1000 * RTE_MIN(ms, (unsigned int)SLEEP_STEP_MS));
-	return !shell_quitting();
+	return atomic_load(&typing);
 }
 
-/* ---- Lines of a file or a pipe ---- */
+void
+shell_interrupt(void)
+{
+	if (shell_interactive())
+		atomic_store(&interrupted, true);
+	else
+		shell_quit();
+}
+
+bool
+shell_interrupted(void)
+{
+	return atomic_load(&interrupted) || shell_quitting();
+}
+
+bool
+shell_sleep(unsigned int ms)
+{
+	for (; ms > 0 && !shell_interrupted(); ms -= RTE_MIN(ms, (unsigned int)SLEEP_STEP_MS))
+		usleep(1000 * RTE_MIN(ms, (unsigned int)SLEEP_STEP_MS));
+	return !shell_interrupted();
+}
+
+/* ---- Notes ---- */
+static struct {
+	pthread_mutex_t lock;
+	char text[NOTES_BYTES];
+	size_t bytes;
+	unsigned int lost;
+	bool wait; /* a line is being typed */
+} notes = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+void
+shell_note(const char *text)
+{
+	size_t n = strlen(text);
+
+	pthread_mutex_lock(&notes.lock);
+	if (!notes.wait) {
+		fputs(text, stdout);
+		fflush(stdout);
+	} else if (n < sizeof(notes.text) - notes.bytes) {
+		memcpy(notes.text + notes.bytes, text, n);
+		notes.bytes += n;
+	} else {
+		notes.lost++;
+	}
+	pthread_mutex_unlock(&notes.lock);
+}
+
+/** Print the notes that wait. @param wait  Whether those to come shall wait. */
+static void
+print_notes(bool wait)
+{
+	pthread_mutex_lock(&notes.lock);
+	fwrite(notes.text, 1, notes.bytes, stdout);
+	if (notes.lost > 0)
+		printf("(%u more lines)\n", notes.lost);
+	notes.bytes = 0;
+	notes.lost = 0;
+	notes.wait = wait;
+	pthread_mutex_unlock(&notes.lock);
+	fflush(stdout);
+}
+
+static bool
+notes_due(void)
+{
+	bool due;
+
+	pthread_mutex_lock(&notes.lock);
+	due = notes.bytes > 0;
+	pthread_mutex_unlock(&notes.lock);
+	return due || (idle_due != NULL && idle_due());
+}
+
+static void
+notes_print(void)
+{
+	print_notes(true);
+	if (idle_print != NULL)
+		idle_print();
+}
+
+void
+shell_idle(bool (*due)(void), void (*print)(void))
+{
+	idle_due = due;
+	idle_print = print;
+}
+
+/* ---- Lines of a file, a pipe or an option ---- */
+void
+shell_echo(bool on)
+{
+	echo = on;
+}
+
+void
+shell_run(const char *line)
+{
+	if (echo || isatty(STDOUT_FILENO))
+		printf(SHELL_PROMPT "%s\n", line);
+	fflush(stdout);
+	command_run(line);
+}
+
 static void
 run_stream(FILE *f)
 {
@@ -52,9 +161,7 @@ run_stream(FILE *f)
 	while (!shell_quitting() && (n = getline(&line, &room, f)) >= 0) {
 		if (n > 0 && line[n - 1] == '\n')
 			line[n - 1] = '\0';
-		printf(SHELL_PROMPT "%s\n", line);
-		fflush(stdout);
-		command_run(line);
+		shell_run(line);
 	}
 	free(line);
 }
@@ -73,124 +180,73 @@ shell_file(const char *path)
 	return 0;
 }
 
-/* ---- Interactive: the whole syntax is one cmdline instruction, whose tokens are generated as the line grows ---- */
-static struct {
-	char text[COMMAND_MAX_WORDS][COMMAND_WORD_BYTES];
-	const char *words[COMMAND_MAX_WORDS];
-	unsigned int nb;
-	bool end; /* the line is complete; false while it is being typed */
-	char line[COMMAND_LINE_BYTES];
-	const char *choices[COMMAND_MAX_CHOICES];
-	unsigned int nb_choices;
-	char hint[COMMAND_LINE_BYTES];
-} typed;
-
-/** Accept any word: command_run() complains about wrong ones. */
-static int
-token_parse(cmdline_parse_token_hdr_t *token, const char *src, void *result, unsigned int bytes)
+/* ---- Lines of a terminal ---- */
+static bool
+was_interrupted(void)
 {
-	unsigned int n = 0;
-
-	while (!cmdline_isendoftoken(src[n]))
-		n++;
-	if (n == 0 || n >= COMMAND_WORD_BYTES || typed.nb == COMMAND_MAX_WORDS)
-		return -1;
-	memcpy(typed.text[typed.nb], src, n);
-	typed.text[typed.nb][n] = '\0';
-	typed.words[typed.nb] = typed.text[typed.nb];
-	typed.nb++;
-	src += n + strspn(src + n, " \t");
-	typed.end = *src == '\n' || *src == '\r' || *src == '#';
-	return (int)n;
-}
-
-static int
-token_choices(cmdline_parse_token_hdr_t *token)
-{
-	typed.nb_choices = command_choices(typed.words, typed.nb, typed.choices, typed.hint);
-	return (int)typed.nb_choices;
-}
-
-static int
-token_choice(cmdline_parse_token_hdr_t *token, int i, char *out, unsigned int bytes)
-{
-	if (i < 0 || (unsigned int)i >= typed.nb_choices)
-		return -1;
-	snprintf(out, bytes, "%s", typed.choices[i]);
-	return 0;
-}
-
-static int
-token_help(cmdline_parse_token_hdr_t *token, char *out, unsigned int bytes)
-{
-	typed.nb_choices = command_choices(typed.words, typed.nb, typed.choices, typed.hint);
-	snprintf(out, bytes, "%s", typed.hint);
-	return 0;
-}
-
-static struct cmdline_token_ops token_ops = {
-	.parse = token_parse,
-	.complete_get_nb = token_choices,
-	.complete_get_elt = token_choice,
-	.get_help = token_help,
-};
-static cmdline_parse_token_hdr_t token = { .ops = &token_ops };
-
-static void on_line(void *arg, struct cmdline *cl, void *data);
-static cmdline_parse_inst_t instruction = { .f = on_line, .tokens = { NULL } };
-static cmdline_parse_ctx_t grammar[] = { &instruction, NULL };
-
-/** Called by cmdline: with @p cl if a line is complete, without to get the next token. */
-static void
-on_line(void *arg, struct cmdline *cl, void *data)
-{
-	if (cl != NULL) {
-		typed.line[0] = '\0';
-		for (unsigned int i = 0; i < typed.nb; i++) {
-			strncat(typed.line, typed.words[i], sizeof(typed.line) - strlen(typed.line) - 1);
-			strncat(typed.line, " ", sizeof(typed.line) - strlen(typed.line) - 1);
-		}
-		command_run(typed.line);
-		if (shell_quitting())
-			cmdline_quit(cl);
-		return;
-	}
-	if ((cmdline_parse_token_hdr_t **)data == instruction.tokens) {
-		typed.nb = 0;
-		typed.end = false;
-	}
-	*(cmdline_parse_token_hdr_t **)arg = typed.end ? NULL : &token;
+	return atomic_exchange(&interrupted, false);
 }
 
 static void
 run_terminal(void)
 {
-	struct cmdline *cl = cmdline_stdin_new(grammar, SHELL_PROMPT);
-	struct pollfd pfd = { .fd = STDIN_FILENO, .events = POLLIN };
-	char c;
+	static const struct edit_hooks hooks = { notes_due, notes_print, was_interrupted, shell_quitting };
+	const char *line;
 
-	if (cl == NULL) {
-		fputs("uroce-test: the terminal can't be used: give commands by --cmdline-file or a pipe\n", stderr);
+	if (edit_begin(SHELL_PROMPT, &hooks) != 0) {
+		fputs("uroce-test: the terminal can't be used: give commands by -c, --cmdline-file or a pipe\n", stderr);
 		return;
 	}
+	atomic_store(&typing, true);
 	while (!shell_quitting()) {
-		int ready = poll(&pfd, 1, POLL_MS);
-
-		if (ready < 0 && errno != EINTR)
+		print_notes(true);
+		line = edit_line();
+		print_notes(false);
+		if (line == NULL)
 			break;
-		/* After a signal pfd.revents is of the call before, and read() would wait for a key. */
-		if (ready > 0 && (read(STDIN_FILENO, &c, 1) != 1 || cmdline_in(cl, &c, 1) < 0))
-			break;
+		command_run(line);
+		if (was_interrupted())
+			puts("interrupted");
 	}
-	cmdline_stdin_exit(cl);
+	atomic_store(&typing, false);
+	edit_end();
 	putchar('\n');
 }
 
 void
 shell_input(void)
 {
-	if (isatty(STDIN_FILENO))
+	if (isatty(STDIN_FILENO) && isatty(STDOUT_FILENO))
 		run_terminal();
 	else
 		run_stream(stdin);
+}
+
+void
+shell_keys(bool on)
+{
+	static struct termios before;
+	static bool changed;
+	struct termios now;
+
+	if (!on && changed)
+		tcsetattr(STDIN_FILENO, TCSADRAIN, &before);
+	if (!on || changed || tcgetattr(STDIN_FILENO, &before) != 0) {
+		changed = changed && on;
+		return;
+	}
+	now = before;
+	now.c_lflag &= ~(tcflag_t)(ICANON | ECHO);
+	now.c_cc[VMIN] = 1;
+	now.c_cc[VTIME] = 0;
+	changed = tcsetattr(STDIN_FILENO, TCSADRAIN, &now) == 0;
+}
+
+bool
+shell_key_pressed(void)
+{
+	struct pollfd pfd = { .fd = STDIN_FILENO, .events = POLLIN };
+	char key;
+
+	return isatty(STDIN_FILENO) && poll(&pfd, 1, 0) > 0 && read(STDIN_FILENO, &key, 1) >= 0;
 }

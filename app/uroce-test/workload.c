@@ -90,6 +90,26 @@ workloads_failed(void)
 	return failed;
 }
 
+/** @return the time at which the last operation of @p w ended; 0: some are in flight, or more may be begun. [any] */
+static uint64_t
+ended_at(const struct workload *w)
+{
+	uint64_t last = 0;
+
+	if (w->threaded)
+		return atomic_load(&w->thread_end_tsc);
+	for (unsigned int i = 0; i < w->nb_lanes; i++) {
+		const struct lane *l = w->lanes[i];
+
+		if (l->nb_active == 0 && !workload_failing(w))
+			continue;
+		if (!atomic_load_explicit(&l->done, memory_order_acquire))
+			return 0;
+		last = RTE_MAX(last, atomic_load_explicit(&l->end_tsc, memory_order_relaxed));
+	}
+	return last;
+}
+
 /* ---- Figures ---- */
 static void
 sum(struct workload *w, struct workload_figures *f, struct hist *h)
@@ -115,7 +135,8 @@ sum(struct workload *w, struct workload_figures *f, struct hist *h)
 void
 workload_figures(struct workload *w, bool interval, struct workload_figures *f)
 {
-	uint64_t end = atomic_load(&w->end_tsc), now = end != 0 ? end : rte_rdtsc(), begin = atomic_load(&w->begin_tsc);
+	uint64_t announced = atomic_load(&w->end_tsc), end = announced != 0 ? announced : ended_at(w);
+	uint64_t now = end != 0 ? end : rte_rdtsc(), begin = atomic_load(&w->begin_tsc);
 	double hz = (double)rte_get_tsc_hz(), span;
 	uint64_t ops, bytes;
 	struct hist h, all;
@@ -127,6 +148,8 @@ workload_figures(struct workload *w, bool interval, struct workload_figures *f)
 	f->seconds = (double)(now - begin) / hz;
 	span = f->seconds;
 	if (interval) {
+		/* The worker may have seen its end before this clock was read last. */
+		now = RTE_MAX(now, w->last.tsc);
 		hist_subtract(&h, &w->last.hist);
 		ops -= w->last.ops;
 		bytes -= w->last.bytes;
@@ -176,12 +199,11 @@ print_lines(void *arg)
 		waited = 0;
 		pthread_mutex_lock(&list_lock);
 		for (unsigned int i = 0; i < nb_workloads; i++)
-			if (atomic_load(&workloads[i]->state) == WORKLOAD_RUNNING) {
+			if (atomic_load(&workloads[i]->state) == WORKLOAD_RUNNING && ended_at(workloads[i]) == 0) {
 				workload_figures(workloads[i], true, &f);
-				puts(workload_line(workloads[i], &f, line, sizeof(line)));
+				shell_note(strcat(workload_line(workloads[i], &f, line, sizeof(line) - 1), "\n"));
 			}
 		pthread_mutex_unlock(&list_lock);
-		fflush(stdout);
 	}
 	return NULL;
 }
@@ -210,7 +232,7 @@ run_thread(void *arg)
 	struct workload *w = arg;
 
 	w->ops->run(w);
-	atomic_store(&w->thread_done, true);
+	atomic_store(&w->thread_end_tsc, rte_rdtsc());
 	return NULL;
 }
 
@@ -340,18 +362,6 @@ workload_start(const struct workload_ops *ops, const struct call *c)
 }
 
 /* ---- End ---- */
-/** @return true if no operation is in flight any more. */
-static bool
-has_ended(const struct workload *w)
-{
-	if (w->threaded)
-		return atomic_load(&w->thread_done);
-	for (unsigned int i = 0; i < w->nb_lanes; i++)
-		if ((w->lanes[i]->nb_active > 0 || workload_failing(w)) && !atomic_load(&w->lanes[i]->done))
-			return false;
-	return true;
-}
-
 /** Print a line if @p w suffered from too few cores. */
 static void
 print_cores(const struct workload *w)
@@ -371,6 +381,7 @@ end(struct workload *w)
 {
 	struct workload_figures f;
 	char line[2 * LINE_BYTES];
+	uint64_t at;
 
 	if (atomic_load(&w->end_tsc) != 0)
 		return;
@@ -380,7 +391,9 @@ end(struct workload *w)
 		pthread_join(w->thread, NULL);
 	if (!workload_failing(w) && w->ops->check != NULL)
 		w->ops->check(w);
-	atomic_store(&w->end_tsc, rte_rdtsc());
+	at = ended_at(w);
+	/* 0: operations were in flight still when it was given up. */
+	atomic_store(&w->end_tsc, at != 0 ? at : rte_rdtsc());
 	if (!workload_failing(w))
 		atomic_store(&w->state, WORKLOAD_DONE);
 	workload_figures(w, false, &f);
@@ -397,8 +410,17 @@ void
 workloads_reap(void)
 {
 	for (unsigned int i = 0; i < nb_workloads; i++)
-		if (atomic_load(&workloads[i]->end_tsc) == 0 && has_ended(workloads[i]))
+		if (atomic_load(&workloads[i]->end_tsc) == 0 && ended_at(workloads[i]) != 0)
 			end(workloads[i]);
+}
+
+bool
+workloads_due(void)
+{
+	for (unsigned int i = 0; i < nb_workloads; i++)
+		if (atomic_load(&workloads[i]->end_tsc) == 0 && ended_at(workloads[i]) != 0)
+			return true;
+	return false;
 }
 
 void
@@ -410,9 +432,9 @@ workload_stop(struct workload *w)
 		return;
 	atomic_compare_exchange_strong(&w->state, &running, WORKLOAD_STOPPING);
 	atomic_store(&w->stop, true);
-	for (unsigned int ms = 0; !has_ended(w) && (w->threaded || ms < 1000 * DRAIN_SECONDS); ms += WAIT_STEP_MS)
+	for (unsigned int ms = 0; ended_at(w) == 0 && (w->threaded || ms < 1000 * DRAIN_SECONDS); ms += WAIT_STEP_MS)
 		usleep(1000 * WAIT_STEP_MS);
-	if (!has_ended(w))
+	if (ended_at(w) == 0)
 		workload_fail(w, "operations that had begun didn't end within %d s: `show qp` tells why", DRAIN_SECONDS);
 	end(w);
 }
@@ -422,7 +444,7 @@ workload_wait(struct workload *w, double seconds)
 {
 	const uint64_t until = rte_rdtsc() + (uint64_t)(seconds * (double)rte_get_tsc_hz());
 
-	while (atomic_load(&w->end_tsc) == 0 && !has_ended(w)) {
+	while (atomic_load(&w->end_tsc) == 0 && ended_at(w) == 0) {
 		if ((seconds > 0 && rte_rdtsc() >= until) || !shell_sleep(WAIT_STEP_MS))
 			return false;
 	}

@@ -142,6 +142,7 @@ struct lane {
 	uint32_t nb_eps, next_ep;
 	uint32_t nb_active, nb_finished; /**< active endpoints, and those that have finished all their operations */
 	struct hist hist;        /**< latencies of operations in ns */
+	_Atomic uint64_t end_tsc; /**< when done was set */
 	atomic_bool done;        /**< nothing is in flight and nothing more will be begun */
 };
 
@@ -160,8 +161,9 @@ struct workload {
 	bool attached;
 	atomic_int state;              /**< enum workload_state */
 	atomic_bool stop;              /**< begin no more operations */
-	atomic_bool thread_done;
-	_Atomic uint64_t begin_tsc, end_tsc; /**< 0: it hasn't ended */
+	_Atomic uint64_t thread_end_tsc; /**< when run() returned; 0: it hasn't */
+	_Atomic uint64_t begin_tsc;
+	_Atomic uint64_t end_tsc;      /**< when its last operation ended; 0: it runs, or its end hasn't been announced yet */
 	uint64_t deadline_tsc;         /**< 0: none */
 	uint64_t late_before;          /**< late turns of all engines before it began */
 	double tsc_per_op;             /**< if there is a rate: cycles between operations of one endpoint */
@@ -206,8 +208,13 @@ void workload_stop(struct workload *w);
  * @return false: it is still running.
  */
 bool workload_wait(struct workload *w, double seconds);
-/** Free the resources of workloads that have ended. Called before each command. */
+/**
+ * Announce workloads that have ended, and free their resources. Called before each command and while the user types nothing; the figures are
+ * those of the end itself.
+ */
 void workloads_reap(void);
+/** @return true if workloads_reap() has something to announce. */
+bool workloads_due(void);
 /** Forget a workload that has ended. */
 void workload_forget(struct workload *w);
 void workloads_stop_all(void);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* uroce doctor: what may be wrong on this machine, each with its remedy. */
+#include <arpa/inet.h>
 #include <dirent.h>
 #include <fcntl.h>
 #include <grp.h>
@@ -16,18 +17,15 @@
 #include <unistd.h>
 
 #include "ring/abi.h"
+#include "doctor.h"
 #include "uroce.h"
 
 enum { ROCE_PORT = 4791, LINE_BYTES = 512, MEMLOCK_LEAST = 64 << 20 };
-enum verdict { GOOD, NOTE, FAULT };
 
 static json_object *findings;
 static unsigned int faults;
 
-/* Add a finding. @param remedy  NULL: none is needed. */
-static void
-found(const char *what, enum verdict v, const char *remedy, const char *fmt, ...) __attribute__((format(printf, 4, 5)));
-static void
+void
 found(const char *what, enum verdict v, const char *remedy, const char *fmt, ...)
 {
 	static const char *const words[] = { [GOOD] = "good", [NOTE] = "note", [FAULT] = "fault" };
@@ -45,7 +43,7 @@ found(const char *what, enum verdict v, const char *remedy, const char *fmt, ...
 		json_object_object_add(o, "remedy", json_object_new_string(remedy));
 	json_object_array_add(findings, o);
 	faults += v == FAULT;
-	if (options.json)
+	if (target.json)
 		return;
 	printf("%-5s  %s: %s\n", words[v], what, text);
 	if (remedy != NULL && v != GOOD)
@@ -279,11 +277,14 @@ check_programs(void)
 int
 cmd_doctor(int argc, char **argv)
 {
+	uint8_t ip[16];
 	int rc = 0;
 
 	if (argc > 0)
 		return usage("doctor: nothing follows it, as '%s' does", argv[0]);
-	if (options.lab != NULL && socket_path() == NULL)
+	if (options.peer != NULL && inet_pton(AF_INET, options.peer, ip) != 1 && inet_pton(AF_INET6, options.peer, ip) != 1)
+		return usage("--peer %s: no IP address", options.peer);
+	if (target.lab != NULL && socket_path() == NULL)
 		return EXIT_FAILED;
 	findings = json_object_new_array();
 	check_daemon();
@@ -292,8 +293,11 @@ cmd_doctor(int argc, char **argv)
 	check_kernel();
 	check_cpus();
 	check_port();
+	check_firewall();
+	if (options.peer != NULL)
+		check_peer(options.peer);
 	check_programs();
-	if (options.json)
+	if (target.json)
 		rc = show_json(findings);
 	json_object_put(findings);
 	return rc == 0 && faults > 0 ? EXIT_FAILED : rc;

@@ -44,7 +44,7 @@ cmd_run(int argc, char **argv)
 	const char *path;
 
 	/* The daemon that the options name is the program's. */
-	if (options.socket != NULL || options.lab != NULL) {
+	if (target.socket != NULL || target.lab != NULL) {
 		path = socket_path();
 		if (path == NULL)
 			return EXIT_FAILED;

@@ -5,18 +5,17 @@
 #include <fcntl.h>
 #include <ifaddrs.h>
 #include <net/if.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
+#include "doctor.h"
 #include "uroce.h"
 
-enum { ADDRESSES_MAX = 8, MTU_MAX = 9600 /* of a port */, HEADERS = 40 + 8 + 12 + 16 + 4 + 4 /* IPv6, UDP, BTH, RETH, ImmDt, ICRC */ };
+enum { ADDRESSES_MAX = 8, MTU_MAX = 9600 /* of a port */ };
 
 struct interface {
 	const char *name;
@@ -96,38 +95,6 @@ look_at(struct interface *f)
 	return 0;
 }
 
-static int
-roce_mtu(int mtu)
-{
-	int n = 4096;
-
-	while (n > 256 && n + HEADERS > mtu)
-		n /= 2;
-	return n;
-}
-
-/* @return whether the peer answers a packet of the whole MTU that nobody may break up. */
-static bool
-peer_answers(const struct interface *f)
-{
-	bool v6 = strchr(options.peer, ':') != NULL;
-	posix_spawn_file_actions_t quiet;
-	char bytes[16];
-	char *args[] = { (char[]){ "ping" }, (char[]){ "-c1" }, (char[]){ "-W1" }, (char[]){ "-Mdo" }, (char[]){ "-s" }, bytes, (char[]){ "-I" },
-			 (char *)(uintptr_t)f->name, (char *)(uintptr_t)options.peer, NULL };
-	int status = -1;
-	pid_t pid;
-
-	snprintf(bytes, sizeof(bytes), "%d", f->mtu - (v6 ? 48 : 28));
-	posix_spawn_file_actions_init(&quiet);
-	posix_spawn_file_actions_addopen(&quiet, 1, "/dev/null", O_WRONLY, 0);
-	posix_spawn_file_actions_addopen(&quiet, 2, "/dev/null", O_WRONLY, 0);
-	if (posix_spawnp(&pid, "ping", &quiet, NULL, args, environ) == 0)
-		waitpid(pid, &status, 0);
-	posix_spawn_file_actions_destroy(&quiet);
-	return status == 0;
-}
-
 /* What the user should know about the interface. */
 static void
 advise(const struct interface *f)
@@ -142,7 +109,7 @@ advise(const struct interface *f)
 	if (roce_mtu(f->mtu) < 4096)
 		fprintf(stderr, "uroce: note: with MTU %d RoCE packets carry %d bytes; 4200 on both hosts and the switch gives 4096 (ip link set %s mtu 4200)\n",
 			f->mtu, roce_mtu(f->mtu), f->name);
-	if (options.peer != NULL && !peer_answers(f))
+	if (options.peer != NULL && path_carries(options.peer, f->name, f->mtu) == PATH_NO)
 		fprintf(stderr, "uroce: note: %s doesn't answer a ping with packets of the whole MTU (%d): wrong address, a firewall, or a smaller MTU on the way\n",
 			options.peer, f->mtu);
 }
@@ -232,7 +199,7 @@ cmd_setup(int argc, char **argv)
 	advise(&f);
 	if (options.write != NULL && (rc = write_file(&f)) != 0)
 		return rc;
-	if (options.json)
+	if (target.json)
 		return setup_json(&f);
 	if (options.write == NULL)
 		write_configuration(stdout, &f);

@@ -81,7 +81,7 @@ batch(struct top *t)
 			return err[0] != '\0' ? fail("%s", err) : EXIT_FAILED;
 		/* The first look has no rates. */
 		if (n > 0)
-			rc = options.json ? print_json(t) : print_text(t);
+			rc = target.json ? print_json(t) : print_text(t);
 		if (rc == 0 && (options.count == 0 || n < options.count))
 			rest(n > 0 || options.count != 1 ? options.delay : BATCH_FIRST_MS / 1e3);
 	}
@@ -133,7 +133,7 @@ cmd_top(int argc, char **argv)
 		return rc;
 	if (argc == 1)
 		snprintf(t.filter, sizeof(t.filter), "%s", argv[0]);
-	rc = options.batch || options.json ? batch(&t) : !isatty(STDOUT_FILENO) ? usage("top: this is no terminal; give --batch or --once") : top_screen(&t);
+	rc = options.batch || target.json ? batch(&t) : !isatty(STDOUT_FILENO) ? usage("top: this is no terminal; give --batch or --once") : top_screen(&t);
 	top_clear(&t);
 	return rc;
 }

@@ -7,6 +7,8 @@
 
 #include "uroce.h"
 
+struct options options = { .delay = 1 };
+
 static const struct command {
 	const char *name, *args, *help;
 	command_fn *run;
@@ -18,9 +20,9 @@ static const struct command {
 	{ "why", "QP", "what a QP is doing and what it waits for, in words", cmd_why, 0 },
 	{ "top", "[TEXT]", "QPs, sessions, ports and engines by rate, live; only rows with TEXT", cmd_top, TAKES_TOP },
 	{ "capture", "[show | start FILE [port=NAME] [qp=N] [snap=BYTES] | stop]", "packets into a pcapng file", cmd_capture, 0 },
-	{ "impair", "[show [PORT]] | set SETTINGS", "ports that are a bad network on purpose (set: in labs)", cmd_impair, 0 },
-	{ "doctor", "", "what may be wrong on this machine, with remedies", cmd_doctor, 0 },
-	{ "setup", "IFACE", "a configuration for an interface (--peer ADDRESS, --write FILE)", cmd_setup, TAKES_SETUP },
+	{ "impair", "[show [PORT]] | set SETTINGS [PORT] | clear [PORT]", "ports that are a bad network on purpose", cmd_impair, 0 },
+	{ "doctor", "[--peer ADDRESS]", "what may be wrong on this machine, with remedies", cmd_doctor, TAKES_PEER },
+	{ "setup", "IFACE", "a configuration for an interface (--peer ADDRESS, --write FILE)", cmd_setup, TAKES_PEER | TAKES_WRITE },
 	{ "run", "PROGRAM [ARGUMENT...]", "run a verbs program: uroce-run(1)", cmd_run, 0 },
 	{ "lab", "COMMAND ...", "test networks on this machine: uroce-lab(1)", cmd_lab, 0 },
 };
@@ -47,9 +49,9 @@ print_help(void)
 	       "  -n, --count N        end after N screens\n"
 	       "      --sort COLUMN    sort by it, the largest first\n"
 	       "      --view VIEW      qp, session, port or engine\n"
-	       "\nOptions of setup:\n"
+	       "\nOptions of setup and doctor:\n"
 	       "      --peer ADDRESS   the other host, to look at the path to it\n"
-	       "      --write FILE     write the configuration there\n"
+	       "      --write FILE     setup: write the configuration there\n"
 	       "\nThe exit status is 0, 1 if something failed (or the doctor found a fault), 2 for a wrong command line.\n");
 }
 
@@ -92,7 +94,7 @@ take_count(const char *text)
 static int
 take_special(int opt)
 {
-	taken |= opt == OPT_PEER || opt == OPT_WRITE ? TAKES_SETUP : TAKES_TOP;
+	taken |= opt == OPT_PEER ? TAKES_PEER : opt == OPT_WRITE ? TAKES_WRITE : TAKES_TOP;
 	switch (opt) {
 	case OPT_ONCE:
 		options.count = 1;
@@ -129,19 +131,19 @@ take_options(int argc, char **argv, bool permute)
 	while (rc == 0 && (opt = getopt_long(argc, argv, permute ? ":s:l:jphVbd:n:" : "+:s:l:jphVbd:n:", longs, NULL)) >= 0) {
 		switch (opt) {
 		case 's':
-			options.socket = optarg;
+			target.socket = optarg;
 			break;
 		case 'l':
 			if (optind >= argc || argv[optind][0] == '-')
 				return usage("--lab %s: a host of the lab must follow: --lab NAME HOST", optarg);
-			options.lab = optarg;
-			options.host = argv[optind++];
+			target.lab = optarg;
+			target.host = argv[optind++];
 			break;
 		case 'p':
-			options.pretty = true;
+			target.pretty = true;
 			/* fallthrough */
 		case 'j':
-			options.json = true;
+			target.json = true;
 			break;
 		case 'h':
 			help = true;
@@ -190,8 +192,9 @@ run(const struct command *c, int argc, char **argv)
 		return 0;
 	}
 	if ((taken & ~c->takes) != 0)
-		return usage("%s doesn't take %s", c->name, taken & TAKES_TOP & ~c->takes ? "options of top" : "options of setup");
-	if (options.socket != NULL && options.lab != NULL)
+		return usage("%s doesn't take %s", c->name,
+			     taken & TAKES_TOP & ~c->takes ? "options of top" : taken & TAKES_PEER & ~c->takes ? "--peer" : "--write");
+	if (target.socket != NULL && target.lab != NULL)
 		return usage("give --socket or --lab, not both");
 	return c->run(argc - optind, argv + optind);
 }

@@ -3,12 +3,11 @@
 #include <stdio.h>
 
 #include <bsd/string.h>
-#include <rte_rcu_qsbr.h>
 
 #include "control/core/control_priv.h"
+#include "control/core/impairing_priv.h"
 #include "control/core/subuid_priv.h"
 #include "control/core/shares_priv.h"
-#include "impair.h"
 
 /** A reload in progress. */
 struct reload {
@@ -38,40 +37,13 @@ port_index(const struct control *c, const struct config_port *p)
 	return (uint16_t)(p - c->s.conf->ports);
 }
 
-/** Remove an impairment. Engines may be in its callbacks until their next quiescent state. */
-static void
-remove_impair(struct control *c, struct impair **im)
-{
-	struct impair *old = *im;
-
-	*im = NULL;
-	impair_unhook(old);
-	if (c->s.sh.qsbr != NULL)
-		rte_rcu_qsbr_synchronize(c->s.sh.qsbr, RTE_QSBR_THRID_INVALID);
-	impair_detach(old);
-}
-
 static int
 apply_impair(struct reload *r, struct config_port *port, const struct config_port *new_port)
 {
-	struct control *c = r->c;
-	uint16_t i = port_index(c, port);
-	struct net_port *p = c->s.ports[i];
-	int rc = 0;
+	int rc = impairing_set(r->c, port_index(r->c, port), new_port->impaired ? &new_port->impair : NULL);
 
-	if (c->s.impairs == NULL)
-		return ENOTSUP;
-	if (!new_port->impaired && c->s.impairs[i] != NULL)
-		remove_impair(c, &c->s.impairs[i]);
-	else if (new_port->impaired && c->s.impairs[i] != NULL)
-		impair_set(c->s.impairs[i], &new_port->impair);
-	else if (new_port->impaired)
-		rc = abs(impair_attach(p->port_id, p->nb_queues, &new_port->impair, &c->s.impairs[i]));
-	atomic_store(&p->impaired, c->s.impairs[i] != NULL);
-	if (rc == 0) {
-		port->impaired = new_port->impaired;
+	if (rc == 0)
 		port->impair = new_port->impair;
-	}
 	return rc;
 }
 
@@ -161,15 +133,10 @@ static const struct live_key live_keys[] = {
 int
 control_set_impair(struct control *c, unsigned int port, const struct impair_params *p)
 {
-	struct config_port new = { .impaired = p != NULL };
-	struct reload r = { .c = c };
 	int rc;
 
-	if (port >= c->s.nb_ports || c->s.impairs == NULL)
-		return EINVAL;
 	control_lock(c);
-	new.impair = p != NULL ? *p : c->s.conf->ports[port].impair;
-	rc = apply_impair(&r, &c->s.conf->ports[port], &new);
+	rc = c->s.impairs == NULL ? EINVAL : impairing_set(c, port, p);
 	control_unlock(c);
 	return rc;
 }

@@ -8,6 +8,10 @@ telemetry.py  questions to a running uroced
 places.py  where uroced and the other programs are
 lab.py     up, run, status, down: puts the others together
 impair.py  impair
+history.py samples of what QPs do, over time
+report.py  report: these samples as plots
+plots.py   plots as SVG, and pages of them
+progress.py  how far long work is, on a terminal
 """
 
 

@@ -44,7 +44,9 @@ main(void)
 """
 ANSWER = "command line: no port; add a section [port uroce0] with a key ethdev, or give --set 'port uroce0.ethdev=NAME'\n" \
          'RNR retry counter exceeded\n'
-NOT_INSTALLED = ('cores.py', 'tour.py')     # of the lab's package: quickstart's and the tests'
+# Of docs/, which files each folder has.
+DOCUMENT_FOLDERS = {'schemas': '*.json', 'pictures': '*.svg', 'grafana': '*.*'}
+NOT_INSTALLED = ('bench_report.py', 'cores.py', 'sweep.py', 'tour.py')     # of the lab's package: quickstart's, bench's and the tests'
 
 
 def run(*args, env=None, timeout=120):
@@ -94,7 +96,8 @@ class Tree:
         found |= {f('libdir', 'uroce', name) for name in ('libibverbs.so', 'libibverbs.so.1', 'librdmacm.so', 'librdmacm.so.1', 'liburoce-sysfs.so')}
         found |= {f('libdir', name) for name in ('liburoce.so', 'liburoce.so.0', 'pkgconfig/liburoce.pc')}
         found |= {f('includedir', 'uroce', name) for name in ('uroce.h', 'uroce_verbs.h', 'uroce_verbs_names.h')}
-        found |= {os.path.join(docs, 'examples/embed', name) for name in source('examples/embed/*') if name != 'meson.build'}
+        found |= {os.path.join(docs, 'examples', folder, name) for folder in source('examples/*')
+                  for name in source(f'examples/{folder}/*') if name != 'meson.build'}
         if os.path.exists(os.path.join(BUILD, 'lib/net/uroce_xdp.o')):
             found.add(f('libdir', 'uroce/uroce_xdp.o'))
         found |= {f('datadir', 'uroce', name) for name in ('lib.sh', 'places.json', 'uroce-lab')}
@@ -102,8 +105,9 @@ class Tree:
         found |= {os.path.join(docs, name) for name in ('LICENSE', 'README.md', 'examples/uroced.conf', 'examples/uroced.env')}
         found |= {f('mandir', f'man{name[-1]}', name) for name in source('docs/man/*')}
         found |= {os.path.join(docs, 'docs', name) for name in source('docs/*.md')}
-        found |= {os.path.join(docs, 'docs/schemas', name) for name in source('docs/schemas/*.json')}
+        found |= {os.path.join(docs, 'docs', folder, name) for folder, files in DOCUMENT_FOLDERS.items() for name in source(f'docs/{folder}/{files}')}
         found.add(f('datadir', 'bash-completion/completions/uroce'))
+        found.add(f('datadir', 'zsh/site-functions/_uroce'))
         found |= {os.path.join(docs, 'docs/internals', name) for name in source('docs/internals/*.md')}
         return found
 

@@ -26,6 +26,7 @@ enum {
 	MBUF_ROOM = RTE_PKTMBUF_HEADROOM + WIRE_MAX_FRAME_BYTES,
 	MMAP_THRESHOLD = 1 << 20,
 	SEED_CPU_S = 60, /* of a seed at most: hundreds of times what one needs */
+	PROGRESS_MS = 200, /* between two lines on a terminal */
 	EXIT_FOUND = 1,
 	EXIT_USAGE = 2,
 };
@@ -255,6 +256,23 @@ parse(int argc, char **argv, struct options *opt)
 	return optind == argc && opt->first <= opt->last;
 }
 
+/** On a terminal, one line that says how far it is; nothing if standard error goes elsewhere. */
+static void
+progress(const struct options *opt, uint64_t seed, uint64_t bad, double start)
+{
+	static double next;
+	double now = seconds(), share;
+
+	if (opt->verbose || !isatty(STDERR_FILENO) || (now < next && seed != opt->last))
+		return;
+	next = now + PROGRESS_MS / 1e3;
+	share = opt->time_s > 0 ? (now - start) / opt->time_s : (double)(seed - opt->first + 1) / (double)(opt->last - opt->first + 1);
+	fprintf(stderr, "\rseed %" PRIu64 ", %.0f %%, %.0f seeds/s, %" PRIu64 " failed ", seed, 100 * (share < 1 ? share : 1),
+		(double)(seed - opt->first + 1) / (now - start), bad);
+	if (share >= 1)
+		fprintf(stderr, "\r%60s\r", "");
+}
+
 int
 main(int argc, char **argv)
 {
@@ -284,6 +302,7 @@ main(int argc, char **argv)
 		packets += world.stats.packets;
 		lost += world.stats.lost + world.stats.corrupted;
 		errors += world.stats.errors;
+		progress(&opt, seed, bad, start);
 		if (seed == opt.last || (opt.time_s > 0 && seconds() - start >= opt.time_s))
 			break;
 	}

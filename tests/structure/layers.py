@@ -42,6 +42,7 @@ FOLDERS = {
     'lib/verbs': ('base ring', 'connection.h device.h'),
     'lib/rdmacm': ('base ring verbs', ''),
     'lib/rsocket': ('base ring verbs rdmacm', ''),
+    'app/common': ('base ring', '*'),
     'lib/uroce': ('base ring wire mem drivers/net/impair transport cm net engine control verbs', '*'),
 }
 # A module of its own, whose functions take the place of libc's.
@@ -85,7 +86,7 @@ def why_not(source, target):
     """Why `source` may not use `target`, or None"""
     mine, other = folder_of(source), folder_of(target)
     if mine != other:
-        allowed = [*FOLDERS] if mine.startswith('app/') else full(FOLDERS[mine][0])
+        allowed = full(FOLDERS[mine][0]) if mine in FOLDERS else [*FOLDERS]
         return None if other in allowed else f'{mine} may use only {", ".join(allowed) or "itself"}'
     rows = [row.split() for row in PARTS.get(mine, [])] if mine not in UNORDERED else []
     a, b = part_of(source), part_of(target)

@@ -2,10 +2,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """uroce-lab pair: when the clients start, what is printed, which status it has, and that nothing stays running."""
 
+import importlib.util
+import json
 import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 import unittest
 
@@ -67,6 +70,23 @@ class Pairs(unittest.TestCase):
         for host in ('h1', 'h2'):
             self.assertRegex(done.stdout, rf'(?m)^{host}: +65536 +200 ')
             self.assertRegex(done.stderr, rf'(?m)^{host}: ib_write_bw .*: status 0$')
+
+    def test_a_report_of_a_pair(self):
+        if not importlib.util.find_spec('matplotlib'):
+            self.skipTest('matplotlib is not installed (package python3-matplotlib)')
+        with tempfile.TemporaryDirectory() as folder:
+            done = subprocess.run([LAB, 'report', '--name', NAME, '--interval', '0.05', folder, 'ib_write_bw', '-d', 'uroce0', '-D', '2'],
+                                  stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=SECONDS, check=False)
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+            with open(os.path.join(folder, 'history.json'), encoding='utf-8') as f:
+                record = json.load(f)
+            with open(os.path.join(folder, 'index.html'), encoding='utf-8') as f:
+                page = f.read()
+        sent = {qp['host']: qp['samples'][-1][record['columns'].index('tx_bytes')] for qp in record['qps'] if qp['program'] == 'ib_write_bw'}
+        self.assertGreater(sent['h2'], 65536)
+        self.assertEqual({qp['peer'] for qp in record['qps']}, {'198.18.0.1', '198.18.0.2'})
+        self.assertIn('<figure id="plot-lab">', page)
+        self.assertIsNone(record['problem'])
 
     def test_a_client_with_a_command_line_of_its_own(self):
         """rping listens by rdma_cm, not by TCP."""

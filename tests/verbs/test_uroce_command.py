@@ -27,6 +27,7 @@ from uroce_lab import daemon, pairs  # noqa: E402
 NAME = f'u{os.getpid()}'
 SECONDS = 20
 COMMAND = os.path.join(daemon.build_dir(), 'app/uroce/uroce')
+TEST = os.path.join(daemon.build_dir(), 'app/uroce-test/uroce-test')
 SCHEMAS = os.path.join(daemon.ROOT, 'docs/schemas')
 COMPLETION = os.path.join(daemon.ROOT, 'scripts/completion/uroce')
 
@@ -64,10 +65,46 @@ class Wrong(unittest.TestCase):
                            (('top', '--count', '0'), 'a number from 1 on'), (('top',), 'this is no terminal'),
                            (('top', '--once', 'a', 'b'), 'one text to filter by'), (('link', '--once'), "doesn't take options of top"),
                            (('statistic', 'qp', 'x'), 'give a number'), (('capture', 'start'), 'give a file'),
-                           (('capture', 'start', '/a,b'), 'no commas'), (('impair', 'set', 'loss=1'), '--lab NAME HOST'),
+                           (('capture', 'start', '/a,b'), 'no commas'),
+                           (('impair', 'set'), 'the settings in one word'), (('impair', 'clear', 'a', 'b'), 'one port at most'),
+                           (('--lab', 'a', 'h1', 'impair', 'clear', 'a'), 'has one port'), (('impair', 'unset'), "no action of impair 'unset'"),
                            (('setup',), 'give one interface'), (('setup', 'lo', '--peer', 'x'), 'no IP address'),
                            (('doctor', 'x'), 'nothing follows it')):
             self.refused(2, part, *args)
+
+    def findings(self, programs, *args):
+        """The doctor's with these programs ({name: script}) before others."""
+        with tempfile.TemporaryDirectory() as folder:
+            for name, script in programs.items():
+                with open(os.path.join(folder, name), 'w', encoding='utf-8') as f:
+                    f.write(f'#!/bin/sh\n{script}\n')
+                os.chmod(f.name, 0o755)
+            env = dict(os.environ, PATH=f"{folder}:{os.environ['PATH']}")
+            done = subprocess.run([COMMAND, '--json', '--socket', '/nonexistent/u', 'doctor', *args], stdout=subprocess.PIPE, env=env, check=False)
+        return {o['check']: o for o in json.loads(done.stdout)}
+
+    def test_the_doctor_reads_the_rules_of_firewalls(self):
+        none = {'iptables-save': 'exit 0', 'ip6tables-save': 'exit 0'}
+        for rules, verdict, text in (
+                ('chain a {\ntype filter hook input priority 0; policy accept;\n}', 'good', 'no rule of this machine stops'),
+                ('chain a {\nudp dport 4791 counter drop\n}', 'note', 'a rule stops RoCE v2: udp dport 4791 counter drop'),
+                ('chain a {\ntype filter hook forward priority 0; policy drop;\n}', 'note', 'no rule names UDP port 4791'),
+                ('chain a {\ntype filter hook input priority 0; policy drop;\nudp dport 4791 accept\n}', 'good', 'no rule of')):
+            found = self.findings({**none, 'nft': f"cat <<'END'\n{rules}\nEND"})['firewall']
+            self.assertEqual(found['verdict'], verdict, found)
+            self.assertIn(text, found['text'])
+        fails = {name: 'exit 1' for name in ('nft', 'iptables-save', 'ip6tables-save')}
+        self.assertIn("can't be read", self.findings(fails)['firewall']['text'])
+
+    def test_the_doctor_asks_a_peer_how_large_packets_may_be(self):
+        # The fifth argument is the number of bytes behind the headers of IP and ICMP.
+        self.assertIn('carries RoCE MTU 4096', self.findings({'ping': 'exit 0'}, '--peer', '127.0.0.1')['peer']['text'])
+        short = self.findings({'ping': '[ "$5" -le 1472 ]'}, '--peer', '127.0.0.1')['peer']
+        self.assertEqual(short['verdict'], 'fault', short)
+        self.assertIn('the path carries RoCE MTU 1024, the interface would send 4096', short['text'])
+        self.assertIn("doesn't answer a ping", self.findings({'ping': 'exit 1'}, '--peer', '127.0.0.1')['peer']['text'])
+        self.refused(2, '--peer x: no IP address', 'doctor', '--peer', 'x')
+        self.refused(2, "link doesn't take --peer", 'link', '--peer', '127.0.0.1')
 
     def test_who_is_not_there_is_named(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -226,6 +263,25 @@ class Shown(unittest.TestCase):
         finally:
             self.good('impair', 'set', 'none')
 
+    def test_a_daemon_is_impaired(self):
+        target = ('--socket', self.lab.hosts['h1']['socket'])
+
+        def settings():
+            return json.loads(uroce('--json', *target, 'impair', 'show', 'uroce0').stdout)['uroce0']['settings']
+        try:
+            self.assertEqual(uroce(*target, 'impair', 'set', 'delay=20,seed=3').returncode, 0)
+            self.assertEqual(settings(), ['delay=20', 'seed=3'])
+            self.assertEqual(uroce(*target, 'impair', 'set', 'delay=10', 'uroce0').returncode, 0)
+            self.assertEqual(settings(), ['delay=10'])
+            refused = uroce(*target, 'impair', 'set', 'loss=2')
+            self.assertEqual(refused.returncode, 1)
+            self.assertRegex(refused.stderr, r'uroce: .*loss.*0 to 1')
+            self.assertIn('uroce0', uroce(*target, 'impair', 'set', 'loss=0.1', 'eth0').stderr)
+            self.assertEqual(settings(), ['delay=10'])
+        finally:
+            self.assertEqual(uroce(*target, 'impair', 'clear').returncode, 0)
+        self.assertEqual(settings(), [])
+
     def test_doctor_and_setup(self):
         import jsonschema                   # pylint: disable=import-outside-toplevel
         done = self.uroce('--json', 'doctor')
@@ -255,6 +311,30 @@ class Shown(unittest.TestCase):
         self.assertIn('uroce-run', uroce('run', '--version').stdout)
         self.assertIn('UROCE_SOCKET=' + self.lab.hosts['h2']['socket'], self.good('run', 'env'))
         self.assertEqual(uroce('lab', 'nothing').returncode, 2)
+
+    def test_uroce_test_attaches_to_the_daemon(self):
+        def asked(*commands):
+            words = [word for command in commands for word in ('-c', command)]
+            return subprocess.run([TEST, '--attach', self.lab.hosts['h2']['socket'], *words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                  stderr=subprocess.PIPE, text=True, timeout=60, check=False)
+
+        def without_rates(rows):
+            return [{k: v for k, v in row.items() if not k.endswith('_bps')} for row in json.loads(rows)]
+        self.assertEqual(without_rates(asked('show port json').stdout), without_rates(self.good('--json', 'link')))
+        self.assertEqual(asked('show pd').stdout, self.good('resource', 'show', 'pd'))
+        for command, said in (('show session', 'ib_write_bw'), ('show qp state=RTS', 'RTS'), ('show stats link', 'rx_'), ('show engine 0', 'load.turns'),
+                              ('show object', 'cm_id'), ('show cm', '^($|OBJECT)'), ('show impair', 'impaired'), ('show capture', 'running +no')):
+            done = asked(command)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertRegex(done.stdout, said)
+        number = json.loads(asked('show qp json').stdout)[0]['number']
+        self.assertIn('ib_write_bw', asked(f'show qp {number}').stdout)
+        self.assertIn("uroce-test: there is no QP 77", asked('show qp 77').stderr)
+        # It has no hosts of its own.
+        self.assertIn("'create': no such command", asked('create pd').stderr)
+        done = subprocess.run([TEST, '--attach=/nonexistent/u', '-c', 'show qp'], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn('no daemon at /nonexistent/u: start it (systemctl start uroced), or give --attach=SOCKET', done.stdout)
 
     def test_top_for_pipes(self):
         for view in ('qp', 'session', 'port', 'engine'):

@@ -5,9 +5,7 @@ answers of a run; what changed is for you to read."""
 
 import json
 import os
-import pty
 import re
-import select
 import shutil
 import signal
 import subprocess
@@ -213,7 +211,7 @@ TOUR = [
     ('wait all', r'verify: .* 300 ops, .* bytes checked, all right'),
     ('show impair h2', r'settings +loss=0\.01,seed=3\nreceived +[1-9]'),
     ('show stats h1', r'tx_packets +[1-9](.|\n)*retransmitted_packets +[1-9]'),
-    ('show stats h1 zeroes', FAILED + r"show stats: 'zeroes': expected one of zeros, json"),
+    ('show stats h1 zeroes', FAILED + r"show stats: 'zeroes': did you mean 'zeros'\? Expected one of zeros, json"),
     ('show cm h1 zeros', r'qp1_rx_mads +0'),
     ('show cm all', FAILED + r"show cm: host: 'all': expected one of h1, h2"),
     ('clear stats', r'^$'),
@@ -280,12 +278,18 @@ TOUR = [
     ('stop w99', FAILED + r"stop: workload: 'w99'"),
     ('show workload json', r'"workload": "churn", "state": "done"'),
 
+    # What a newcomer sees.
+    ('demo', r'(?s)verify: .* all right.*seconds +Gbit/s.*#{9}.*set impair h2 loss=0\.01.*\*{3}.*set impair h2 off'
+             r'.*[1-9]\d* packets were sent again'),
+    ('demo now', FAILED + r"demo: 'now': nothing more was expected"),
+
     # The end.
     ('destroy pd1', FAILED + r'destroy: pd1: \d+ objects were made of it: destroy them first'),
     ('destroy qp77', FAILED + r"destroy: object: 'qp77': expected some of all, pd1"),
     ('destroy qp1,qp2', r'qp1 destroyed\nqp2 destroyed'),
     ('destroy all', r'all objects destroyed'),
     ('show object', r'no object'),
+    ('exit now', FAILED + r"exit: 'now': nothing more was expected"),
     ('quit now', FAILED + r"quit: 'now': nothing more was expected"),
     ('quit', None),
 ]
@@ -293,7 +297,7 @@ TOUR = [
 
 def run(text, *args, eal=()):
     """Give it the lines. Returns its status and its answer to each."""
-    line = [PROGRAM, *eal, *(['--', *args] if args or eal else [])]
+    line = [PROGRAM, *eal, '--', '--echo', *args]
     done = subprocess.run(line, input=text, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=SECONDS,
                           check=False)
     return done.returncode, done.stdout
@@ -309,7 +313,7 @@ class Dialogue:
     """A uroce-test that is asked one thing after the other."""
 
     def __init__(self, *args, eal=()):
-        line = [PROGRAM, *eal, *(['--', *args] if args or eal else [])]
+        line = [PROGRAM, *eal, '--', '--echo', *args]
         self.process = subprocess.Popen(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                                         text=True, bufsize=1)
         self.number = 0
@@ -393,7 +397,7 @@ class Tour(unittest.TestCase):
 
     def test_the_tour_leaves_no_command_out(self):
         self.assertGreater(len(commands()), 40)
-        right = [line for line, want in TOUR if not (want or '').startswith(FAILED)]
+        right = [line for line, want in TOUR if not (want or '').startswith(FAILED)] + ['exit']
         wrong = [line for line, want in TOUR if (want or '').startswith(FAILED)]
         for command in commands():
             self.assertTrue(any((line + ' ').startswith(command + ' ') for line in right), f'{command} is never given')
@@ -438,6 +442,8 @@ def without_moment(command, text):
         lines = [line for line in lines if not re.fullmatch(r'[a-z_0-9]+', line)]
     if command.startswith('dump qp'):
         lines = [re.sub(r' (yes|no)$', '', line) for line in lines]
+    if command == 'demo':
+        lines = [line.replace('*', '').strip() for line in lines]
     if command.startswith('show event'):
         lines = set(lines)
     return sorted(lines) if command.startswith(('show top', 'show event', 'wait all')) else lines
@@ -457,7 +463,7 @@ class Page(unittest.TestCase):
     def test_the_page_has_every_command(self):
         given = [line for line, _ in documented()]
         for command in commands():
-            self.assertTrue(any((line + ' ').startswith(command + ' ') for line in given) or command in ('quit', 'sleep'),
+            self.assertTrue(any((line + ' ').startswith(command + ' ') for line in given) or command in ('quit', 'exit', 'sleep'),
                             f'{command} has no example')
 
 
@@ -505,11 +511,14 @@ class CommandLine(unittest.TestCase):
             self.assertIn(said, output)
 
     def test_own_options_without_the_end_of_eals_are_named(self):
-        for words in (['--loopback=3'], ['--no-huge', '--stats-period', '1'], ['--engines', '2', '--', '--loopback']):
+        for words in (['--no-huge', '--stats-period', '1'], ['--engines', '2', '--', '--loopback'], ['-c', '3', '--json']):
             done = subprocess.run([PROGRAM, *words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=SECONDS,
                                   check=False)
             self.assertEqual(done.returncode, 2, done.stdout)
             self.assertRegex(done.stdout, "^uroce-test: --[a-z-]+(=3)? must stand behind a -- that ends EAL's options")
+
+    def test_without_eals_options_ours_need_no_end_of_them(self):
+        self.assertIn('198.18.0.3', subprocess.check_output([PROGRAM, '--loopback=3', '-c', 'show gid h3'], text=True, timeout=SECONDS))
 
     def test_help_and_version(self):
         for args in (['--help'], ['--', '--help']):
@@ -527,6 +536,29 @@ class CommandLine(unittest.TestCase):
         self.assertEqual(status, 0, output)
         self.assertRegex(output, r'w2 send: .* 100 ops')
 
+    def test_commands_of_options_print_answers_only(self):
+        line = [PROGRAM, '-c', 'show gid json', '-c', 'show nonsense']
+        done = subprocess.run(line, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                              timeout=SECONDS, check=False)
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertEqual([row['index'] for row in json.loads(done.stdout)], [0, 1, 2, 0, 1, 2])
+        self.assertIn("show 'nonsense': no such command", done.stderr)
+
+    def test_with_json_everything_else_goes_to_stderr(self):
+        line = [PROGRAM, '--json', '--auto-start', 'send count 10', '--stats-period', '1', '-c', 'start write count 100', '-c', 'wait all',
+                '-c', 'show workload']
+        done = subprocess.run(line, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                              timeout=SECONDS, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual([row['ops'] for row in json.loads(done.stdout)], [10, 100])
+        self.assertIn('w2 write: ', done.stderr)
+
+    def test_a_pipe_gets_answers_only(self):
+        done = subprocess.run([PROGRAM], input='show port json\n', stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                              timeout=SECONDS, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual([row['host'] for row in json.loads(done.stdout)], ['h1', 'h2'])
+
     def test_missing_file(self):
         status, output = run('', '--cmdline-file', '/nonexistent')
         self.assertEqual(status, 2)
@@ -538,6 +570,26 @@ class CommandLine(unittest.TestCase):
         said = [float(seconds) for seconds in re.findall(r'w1 write: (\d+\.\d) s, ', output)]
         self.assertGreater(len(said), 1, output)
         self.assertGreaterEqual(said[-1], 1.3, output)
+
+    def test_the_clock_of_a_workload_stops_at_its_own_end(self):
+        dialogue = Dialogue()
+        try:
+            dialogue.ask('start write duration 0.3')
+            dialogue.ask('start churn duration 0.3')
+            time.sleep(1.5)
+            rows = json.loads(re.search(r'\[\{.*\]', dialogue.ask('show workload json'), re.DOTALL).group())
+        finally:
+            dialogue.end()
+        self.assertEqual([row['state'] for row in rows], ['done', 'done'])
+        for row in rows:
+            self.assertGreaterEqual(row['seconds'], 0.3)
+            self.assertLess(row['seconds'], 1.2, row)
+            self.assertAlmostEqual(row['ops/s'], row['ops'] / row['seconds'], delta=0.05 * row['ops/s'])
+
+    def test_the_end_of_a_workload_is_announced_while_a_script_sleeps(self):
+        status, output = run('start write count 10\nsleep 0.5\nshow gid h1\n')
+        self.assertEqual(status, 0, output)
+        self.assertRegex(dict(answers(output))['sleep 0.5'], r'^w1 write: .* 10 ops')
 
     def test_a_workload_says_that_something_else_had_its_core(self):
         dialogue = Dialogue()
@@ -638,60 +690,6 @@ class Remote(unittest.TestCase):
             ends = [side.end() for side in reversed(sides)]
         for _, rest in ends:
             self.assertNotIn('rror', rest)
-
-
-class Terminal(unittest.TestCase):
-    """What a person sees: completion, help, history."""
-
-    def setUp(self):
-        self.pid, self.fd = pty.fork()
-        if self.pid == 0:
-            os.environ['TERM'] = 'xterm'
-            os.execv(PROGRAM, [PROGRAM])
-        self.addCleanup(os.close, self.fd)
-
-    def until(self, want):
-        got = ''
-        deadline = time.monotonic() + SECONDS / 2
-        while not re.search(want, got):
-            ready = select.select([self.fd], [], [], max(0, deadline - time.monotonic()))[0]
-            self.assertTrue(ready, f'{want} does not appear in {got!r}')
-            got += os.read(self.fd, 65536).decode(errors='replace')
-        return got
-
-    def type(self, text):
-        os.write(self.fd, text.encode())
-
-    def test_completion_help_and_history(self):
-        self.until(PROMPT)
-        self.type('sh\t')
-        self.until('show ')
-        self.type('gi\t')
-        self.until('gid ')
-        self.type('h2\n')
-        self.until(r'h2 +1 +198\.18\.0\.2')
-        # Several: all are listed.
-        self.type('create \t\t')
-        self.until(r'(?s)ah.*cq.*xrcd')
-        self.type('pd ?')
-        self.until('host')
-        self.type('host h2\n')
-        self.until('pd1: of h2')
-        # Upwards: the last line once more.
-        self.type('\x1b[A')
-        self.until('create pd host h2')
-        self.type('\n')
-        self.until('pd2: of h2')
-        self.type('shaw\n')
-        self.until("'shaw': no such command")
-        # The live view ends with a key.
-        self.type('show top interval 0.1\n')
-        self.until(r'(?s)no QP.*no QP')
-        self.type('x')
-        self.until(PROMPT)
-        self.type('quit\n')
-        _, status = os.waitpid(self.pid, 0)
-        self.assertEqual(os.waitstatus_to_exitcode(status), 1)
 
 
 if __name__ == '__main__':

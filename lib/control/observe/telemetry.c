@@ -37,7 +37,7 @@ static const struct {
 	{ "memory", "What the daemon's allocators have given out, in bytes. No parameters.", tel_memory },
 	{ "capture", "Ports into a pcapng file: start,FILE[,port=NAME][,qp=QPN][,snap=BYTES]; stop; nothing: how it goes.",
 	  tel_capture },
-	{ "impair", "Ports that are impaired on purpose; with a name: settings and what was done.", tel_impair },
+	{ "impair", "Ports that are impaired on purpose; NAME: settings and what was done; NAME,KEY=VALUE,... or NAME,none: changes them.", tel_impair },
 };
 
 /* The first stack of a process answers to /uroce/..., the second to /uroce2/... and so on. */

@@ -2,10 +2,12 @@
 /* Telemetry: ports and their impairments. */
 #include <arpa/inet.h>
 #include <stdio.h>
+#include <string.h>
 
 #include <bsd/string.h>
 #include <rte_ethdev.h>
 
+#include "control/core/impairing_priv.h"
 #include "control/obj/obj_device_priv.h"
 #include "control/observe/counters_priv.h"
 #include "control/observe/inspect_priv.h"
@@ -134,18 +136,44 @@ tel_port(struct control *c, const char *params, struct rte_tel_data *d)
 }
 
 /* ---- Impairments ---- */
+/** Set the impairments of port @p i. @return true; false: the answer is in @p d. */
+static bool
+set_impair(struct control *c, unsigned int i, const char *settings, struct rte_tel_data *d)
+{
+	bool none = strcmp(settings, "none") == 0;
+	struct impair_params p;
+	char err[CONFIG_ERR_BYTES];
+	int rc;
+
+	if (!none && impair_parse(settings, &p, err, sizeof(err)) != 0) {
+		tel_error(d, err);
+		return false;
+	}
+	rc = impairing_set(c, i, none ? NULL : &p);
+	if (rc == 0) {
+		CTL_LOG(NOTICE, "%s: impairments by telemetry: %s", c->s.ports[i]->conf.name, settings);
+		return true;
+	}
+	snprintf(err, sizeof(err), "%s can't be impaired: %s", c->s.ports[i]->conf.name, strerror(rc));
+	tel_error(d, err);
+	return false;
+}
+
+/* PORT shows, PORT,KEY=VALUE,... or PORT,none changes. Telemetry's socket has checked who may do the latter. */
 int
 tel_impair(struct control *c, const char *params, struct rte_tel_data *d)
 {
-	char text[IMPAIR_TEXT_BYTES];
+	char text[IMPAIR_TEXT_BYTES], port[CONFIG_ERR_BYTES], *settings = port;
 	struct impair_counters n;
 	struct rte_tel_data *a;
 	int i;
 
 	if (params[0] == '\0')
 		return list_ports(c, true, d);
-	i = find_port(c, params, d);
-	if (i < 0)
+	strlcpy(port, params, sizeof(port));
+	strsep(&settings, ",");
+	i = find_port(c, port, d);
+	if (i < 0 || (settings != NULL && !set_impair(c, (unsigned int)i, settings, d)))
 		return 0;
 	rte_tel_data_start_dict(d);
 	if (c->s.impairs == NULL || c->s.impairs[i] == NULL) {

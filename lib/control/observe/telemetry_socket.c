@@ -56,23 +56,26 @@ enum permit { PERMIT_NO, PERMIT_READ, PERMIT_WRITE };
 
 static const struct {
 	const char *name;
-	bool params_write; /* with parameters the command changes something */
+	unsigned int changes; /* with so many parameters or more the command changes something; 0: never */
 } allowed[] = {
-	{ "/uroce/config", false },  { "/uroce/port", false },	 { "/uroce/engine", false },	   { "/uroce/session", false },
-	{ "/uroce/qp", false },	     { "/uroce/cq", false },	 { "/uroce/mr", false },	   { "/uroce/cm", false },
-	{ "/uroce/memory", false },  { "/uroce/capture", true }, { "/uroce/impair", false },	   { "/uroce/rows", false },
-	{ "/uroce/telemetry", false }, { "/", false },		 { "/ethdev/list", false },	   { "/ethdev/stats", false },
-	{ "/ethdev/xstats", false }, { "/ethdev/info", false },	 { "/ethdev/link_status", false },
+	{ "/uroce/config", 0 },  { "/uroce/port", 0 },	 { "/uroce/engine", 0 },	   { "/uroce/session", 0 },
+	{ "/uroce/qp", 0 },	     { "/uroce/cq", 0 },	 { "/uroce/mr", 0 },	   { "/uroce/cm", 0 },
+	{ "/uroce/memory", 0 },  { "/uroce/capture", 1 }, { "/uroce/impair", 2 },	   { "/uroce/rows", 0 },
+	{ "/uroce/telemetry", 0 }, { "/", 0 },		 { "/ethdev/list", 0 },	   { "/ethdev/stats", 0 },
+	{ "/ethdev/xstats", 0 }, { "/ethdev/info", 0 },	 { "/ethdev/link_status", 0 },
 };
 
 static enum permit
 permit_of(const char *command)
 {
 	size_t n = strcspn(command, ",");
+	unsigned int params = 0;
 
+	for (const char *at = command; (at = strchr(at, ',')) != NULL; at++)
+		params++;
 	for (unsigned int i = 0; i < RTE_DIM(allowed); i++)
 		if (strlen(allowed[i].name) == n && strncmp(allowed[i].name, command, n) == 0)
-			return allowed[i].params_write && command[n] != '\0' ? PERMIT_WRITE : PERMIT_READ;
+			return allowed[i].changes != 0 && params >= allowed[i].changes ? PERMIT_WRITE : PERMIT_READ;
 	return PERMIT_NO;
 }
 
@@ -322,7 +325,7 @@ take_command(struct telemetry_socket *t, struct client *k)
 			break;
 		case PERMIT_WRITE:
 			if (!is_trusted(k->uid))
-				wrong = "only root and the user as whom the daemon runs may start and stop captures";
+				wrong = "only root and the user as whom the daemon runs may start and stop captures and impair ports";
 			break;
 		case PERMIT_READ:
 			break;

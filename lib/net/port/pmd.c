@@ -22,9 +22,11 @@
 #include <unistd.h>
 
 #include <linux/if_packet.h>
+#include <net/if.h>
 
 #include <rte_bus.h>
 #include <rte_dev.h>
+#include <rte_devargs.h>
 #include <rte_ethdev.h>
 #include <rte_errno.h>
 #include <rte_kvargs.h>
@@ -286,4 +288,29 @@ pmd_xdp_pool_create(const char *name, unsigned int nb_queues, unsigned int desc,
 		return NULL;
 	}
 	return mp;
+}
+
+char *
+pmd_vdev_missing(const char *ethdev, char *text, size_t bytes)
+{
+	const struct rte_devargs *d;
+	struct rte_kvargs *kv;
+	const char *iface;
+
+	text[0] = '\0';
+	RTE_EAL_DEVARGS_FOREACH("vdev", d)
+	{
+		if (strcmp(d->name, ethdev) != 0)
+			continue;
+		kv = rte_kvargs_parse(d->args, NULL);
+		iface = kv != NULL ? rte_kvargs_get(kv, "iface") : NULL;
+		if (iface != NULL && if_nametoindex(iface) == 0)
+			snprintf(text, bytes, "there is no interface %s, which --vdev %s,%s names; `ip link` lists those that there are", iface, d->name,
+				 d->args);
+		else
+			snprintf(text, bytes, "its driver refused --vdev %s%s%s: the lines of EAL above say why%s", d->name, d->args[0] != '\0' ? "," : "",
+				 d->args, iface != NULL && geteuid() != 0 ? "; an interface of the kernel needs root or CAP_NET_RAW" : "");
+		rte_kvargs_free(kv);
+	}
+	return text;
 }

@@ -40,4 +40,10 @@ struct rte_mempool *pmd_xdp_pool_create(const char *name, unsigned int nb_queues
 /** @return the size of the largest frame that fits a chunk of pmd_xdp_pool_create(). */
 uint32_t pmd_xdp_max_frame(void);
 
+/**
+ * Explain why there is no ethdev with this name although EAL was given a --vdev for it.
+ * @return @p text; "": EAL wasn't.
+ */
+char *pmd_vdev_missing(const char *ethdev, char *text, size_t bytes);
+
 #endif /* UROCE_PMD_PRIV_H */

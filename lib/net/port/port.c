@@ -89,6 +89,8 @@ find_ethdev(struct opening *o)
 	int rc;
 
 	if (rte_eth_dev_get_port_by_name(p->conf.ethdev, &p->port_id) != 0) {
+		if (pmd_vdev_missing(p->conf.ethdev, why, sizeof(why))[0] != '\0')
+			return fail(o, "%s", why);
 		if (available_names(names, sizeof(names))[0] == '\0')
 			return fail(o,
 				    "there is no ethdev %s, and no other: give EAL a NIC (-a PCI-ADDRESS) or a virtual "

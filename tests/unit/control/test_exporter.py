@@ -1,11 +1,14 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""What Prometheus gets from a running uroced: correct in form, and every counter of docs/counters.md in it.
+"""What Prometheus gets from a running uroced: correct in form, and every counter of docs/counters.md in it. The dashboard for Grafana and the
+alerts ask for metrics that there are, by labels that they have.
 
   test_exporter.py UROCED docs/counters.md
 """
 
 import contextlib
+import glob
+import json
 import os
 import re
 import socket
@@ -104,6 +107,35 @@ def refused(uroced, folder, value):
     assert done.returncode != 0 and 'must be unix:/PATH, 127.0.0.1:PORT or [::1]:PORT' in done.stdout, done.stdout
 
 
+def check_queries(folder, metrics):
+    """What docs/grafana asks Prometheus for. @return how many queries there are"""
+    queries = []
+    with open(os.path.join(folder, 'uroce.json'), encoding='utf-8') as f:
+        dashboard = json.load(f)
+    variables = {variable['name'] for variable in dashboard['templating']['list']} | {'__rate_interval'}
+    for panel in dashboard['panels']:
+        assert panel['title'] and panel['targets'], f'panel {panel["id"]} shows nothing'
+        for target in panel['targets']:
+            queries.append((target['expr'], set(re.findall(r'\{\{(\w+)\}\}', target['legendFormat']))))
+            unknown = set(re.findall(r'\$(\w+)', target['expr'])) - variables
+            assert not unknown, f'{panel["title"]}: no variable {unknown}'
+    assert len({panel['id'] for panel in dashboard['panels']}) == len(dashboard['panels'])
+    for path in glob.glob(os.path.join(folder, '*-alerts.yml')):
+        with open(path, encoding='utf-8') as f:
+            text = f.read()
+        for rule in text.split('- alert:')[1:]:
+            queries.append((re.search(r'expr: (.*)', rule)[1], set(re.findall(r'\$labels\.(\w+)', rule))))
+    for expression, labels in queries:
+        names = re.findall(r'\buroce_\w+', expression)
+        assert names, f'{expression} asks for nothing of uroce'
+        for name in names:
+            assert name in metrics, f'{expression}: there is no metric {name}'
+            having = set(re.findall(r'(\w+)="', ','.join(sample or '' for sample in metrics[name])))
+            wanted = labels | set(re.findall(r'(\w+)=~?"', expression))
+            assert wanted <= having | {'instance'}, f'{expression}: {name} has only the labels {having}'
+    return len(queries)
+
+
 def main():
     uroced, document = sys.argv[1:]
     with tempfile.TemporaryDirectory() as folder:
@@ -123,6 +155,7 @@ def main():
                 metric = f'uroce_{group}_{name}_total'
                 assert metric in metrics, f'{metric} is missing'
                 assert helps[metric].replace('\\\\', '\\') == said, f'{metric}: {helps[metric]!r} is not {said!r}'
+            queries = check_queries(os.path.join(os.path.dirname(document), 'grafana'), metrics)
             assert metrics['uroce_engine_turns_total']['engine="0"'] > 0
             assert metrics['uroce_port_up'].keys() == {'port="uroce0"'}
             assert metrics['uroce_sessions'][None] == 0
@@ -145,7 +178,7 @@ def main():
         slow.join()
         assert child.returncode == 0, output
         assert not os.path.exists(path), 'the socket is left behind'
-    print(f'{len(metrics)} metrics, {len(documented)} documented counters')
+    print(f'{len(metrics)} metrics, {len(documented)} documented counters, {queries} queries')
 
 
 if __name__ == '__main__':

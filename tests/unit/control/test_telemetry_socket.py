@@ -160,6 +160,8 @@ def of_another_user(path):
                     assert 'this user has as many connections' in late.greeting['error'], late.greeting
                 clients[0].refused('/uroce/capture,start,/tmp/x.pcapng', 'only root and the user as whom the daemon runs')
                 clients[0].refused('/uroce/capture,stop', 'only root')
+                clients[0].refused('/uroce/impair,uroce0,loss=0.5', 'only root')
+                clients[0].refused('/uroce/impair,uroce0,none', 'only root')
                 assert clients[0].ask('/uroce/capture')['running'] == 'no'
                 assert clients[1].ask('/uroce/qp')['all'] == 0
             os._exit(0)

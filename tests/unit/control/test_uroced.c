@@ -199,6 +199,14 @@ a_machine_without_a_core_for_an_engine_or_the_port_is_told_what_to_do(void **sta
 	assert_int_equal(finish(&r), 1);
 	assert_non_null(strstr(r.out, "net_nothing"));
 	assert_true(folder_empty());
+	snprintf(args, sizeof(args),
+		 "--lcores 0@0,1@0 --no-huge -m 128 --no-pci --no-telemetry --vdev net_af_packet0,iface=eth77 --file-prefix uroce-test-%d -- --socket %s "
+		 "--set",
+		 (int)getpid(), sock_path);
+	start(&r, args, "port uroce0.ethdev=net_af_packet0");
+	assert_int_equal(finish(&r), 1);
+	assert_non_null(strstr(r.out, "there is no interface eth77, which --vdev net_af_packet0,iface=eth77 names"));
+	assert_true(folder_empty());
 	/* Too little memory for the packets. */
 	snprintf(args, sizeof(args),
 		 "--lcores 0@0,1@0 --no-huge -m 64 --no-pci --no-telemetry --file-prefix uroce-test-%d -- --socket %s "

@@ -77,10 +77,10 @@ static const struct command table[] = {
 };
 COMMANDS(table)
 
-/* ---- What is printed ---- */
+/* ---- What is said of mistakes, on stderr ---- */
 static char printed[2 * COMMAND_LINE_BYTES];
 
-/** Run a line, with its answer in printed. */
+/** Run a line, with what it says on stderr in printed. */
 static int
 run(const char *line)
 {
@@ -89,11 +89,11 @@ run(const char *line)
 
 	fflush(stdout);
 	assert_int_equal(pipe(fds), 0);
-	saved = dup(STDOUT_FILENO);
-	dup2(fds[1], STDOUT_FILENO);
+	saved = dup(STDERR_FILENO);
+	dup2(fds[1], STDERR_FILENO);
 	rc = command_run(line);
 	fflush(stdout);
-	dup2(saved, STDOUT_FILENO);
+	dup2(saved, STDERR_FILENO);
 	close(saved);
 	close(fds[1]);
 	n = read(fds[0], printed, sizeof(printed) - 1);
@@ -165,6 +165,9 @@ mistakes_are_named_with_what_was_expected(void **state)
 		{ "paint wall red 1 slow", "paint wall: 'slow': expected one of size, share, fast, extra\n" },
 		{ "paint wall green 1 extra 1", "paint wall: 'extra': expected one of size, share, fast\n" },
 		{ "paint list red,blue", "paint list: colours: 'red,blue': expected some of red, green\n" },
+		{ "pant wall", "'pant': no such command; did you mean 'paint'? `help` lists all\n" },
+		{ "paint wal red", "paint 'wal': no such command; did you mean 'wall'? `help` lists all\n" },
+		{ "paint wall red 1 sise small", "paint wall: 'sise': did you mean 'size'? Expected one of size, share, fast, extra\n" },
 		{ "stop now", "stop: 'now': nothing more was expected\n" },
 		{ "fail", "fail: never\n" },
 	};
@@ -222,18 +225,52 @@ endless_lines_are_refused(void **state)
 	assert_string_equal(printed, "a line has at most 96 words\n");
 }
 
-/** Is @p word offered behind @p nb words? */
+static struct command_choice choices[COMMAND_MAX_CHOICES];
+static char hint[COMMAND_LINE_BYTES];
+static bool several;
+
+/** @return what is said of @p word, which is offered behind @p nb words; NULL: it isn't offered. */
+static const char *
+help_of(const char *const *words, unsigned int nb, const char *word)
+{
+	unsigned int n = command_choices(words, nb, choices, hint, &several);
+
+	for (unsigned int i = 0; i < n; i++)
+		if (strcmp(choices[i].word, word) == 0)
+			return choices[i].help;
+	return NULL;
+}
+
 static bool
 offered(const char *const *words, unsigned int nb, const char *word)
 {
-	const char *out[COMMAND_MAX_CHOICES];
-	char hint[COMMAND_LINE_BYTES];
-	unsigned int n = command_choices(words, nb, out, hint);
+	return help_of(words, nb, word) != NULL;
+}
 
-	for (unsigned int i = 0; i < n; i++)
-		if (strcmp(out[i], word) == 0)
-			return true;
-	return false;
+static const char *
+about(const char *name)
+{
+	return strcmp(name, "red") == 0 ? "like blood" : NULL;
+}
+
+static void
+completion_says_what_each_word_is(void **state)
+{
+	static const char *const wall[] = { "paint", "wall", "red", "coats" }, *const list[] = { "paint", "list" };
+
+	command_describe(about);
+	assert_string_equal(help_of(wall, 0, "stop"), "Stop.");
+	assert_string_equal(help_of(wall, 0, "paint"), "any, list, wall");
+	assert_string_equal(help_of(wall, 1, "wall"), "Paint.");
+	assert_string_equal(help_of(wall, 2, "red"), "like blood");
+	assert_string_equal(help_of(wall, 2, "green"), "");
+	assert_string_equal(hint, "colour: which");
+	assert_false(several);
+	assert_string_equal(help_of(wall, 3, "share"), "of the wall");
+	assert_string_equal(hint, "coats: how many: a number from 1 to 1000000000000");
+	assert_string_equal(help_of(list, 2, "red"), "like blood");
+	assert_true(several);
+	command_describe(NULL);
 }
 
 static void
@@ -280,6 +317,7 @@ main(void)
 		cmocka_unit_test(comments_and_empty_lines_are_nothing),
 		cmocka_unit_test(endless_lines_are_refused),
 		cmocka_unit_test(completion_offers_what_would_be_taken),
+		cmocka_unit_test(completion_says_what_each_word_is),
 		cmocka_unit_test(syntax_tells_needed_optional_and_named_arguments),
 	};
 

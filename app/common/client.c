@@ -12,7 +12,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "uroce.h"
+#include "daemon.h"
 
 #define DEFAULT_SOCKET "/run/uroce/uroced.sock"
 #define SUFFIX ".telemetry"
@@ -46,27 +46,27 @@ lab_socket(void)
 	json_object *lab, *hosts = NULL;
 
 	labs_folder(folder, sizeof(folder));
-	if (strchr(options.lab, '/') != NULL || (size_t)snprintf(path, sizeof(path), "%s/%s/lab.json", folder, options.lab) >= sizeof(path)) {
-		usage("--lab %s: no name of a lab", options.lab);
+	if (strchr(target.lab, '/') != NULL || (size_t)snprintf(path, sizeof(path), "%s/%s/lab.json", folder, target.lab) >= sizeof(path)) {
+		usage("--lab %s: no name of a lab", target.lab);
 		return NULL;
 	}
 	lab = json_object_from_file(path);
 	if (lab == NULL) {
-		fail("lab '%s' is not up (there is no %s); `uroce-lab up --name %s` raises it", options.lab, path, options.lab);
+		fail("lab '%s' is not up (there is no %s); `uroce-lab up --name %s` raises it", target.lab, path, target.lab);
 		return NULL;
 	}
 	json_object_object_get_ex(lab, "hosts", &hosts);
 	for (size_t i = 0; json_object_is_type(hosts, json_type_array) && i < json_object_array_length(hosts) && found[0] == '\0'; i++) {
 		json_object *host = json_object_array_get_idx(hosts, i);
 
-		if (strcmp(text_of(host, "name"), options.host) == 0)
+		if (strcmp(text_of(host, "name"), target.host) == 0)
 			snprintf(found, sizeof(found), "%s", text_of(host, "socket"));
 		snprintf(names + strlen(names), sizeof(names) - strlen(names), "%s%s", i > 0 ? ", " : "", text_of(host, "name"));
 	}
 	json_object_put(lab);
 	if (found[0] != '\0')
 		return found;
-	usage("--lab %s %s: no such host; the lab has: %s", options.lab, options.host, names);
+	usage("--lab %s %s: no such host; the lab has: %s", target.lab, target.host, names);
 	return NULL;
 }
 
@@ -75,10 +75,10 @@ socket_path(void)
 {
 	const char *env = getenv("UROCE_SOCKET");
 
-	if (options.lab != NULL)
+	if (target.lab != NULL)
 		return lab_socket();
-	if (options.socket != NULL)
-		return options.socket;
+	if (target.socket != NULL)
+		return target.socket;
 	return env != NULL && env[0] != '\0' ? env : DEFAULT_SOCKET;
 }
 
@@ -95,7 +95,7 @@ explain(const char *path, const char *programs, int rc, char *err, size_t bytes)
 		if (stat(programs, &st) == 0)
 			snprintf(err, bytes, "%s: the daemon there serves no telemetry (daemon.telemetry = off?)", programs);
 		else
-			snprintf(err, bytes, "no daemon at %s: start it (systemctl start uroced), or give --socket PATH or --lab NAME HOST", programs);
+			snprintf(err, bytes, "no daemon at %s: start it (systemctl start uroced), or give %s", programs, target.where);
 		break;
 	case ECONNREFUSED:
 		snprintf(err, bytes, "%s: the daemon that made it has ended; start it again (systemctl restart uroced)", path);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* uroce why, capture and impair: commands that pass on what the daemon answers. */
+/* What a QP waits for, captures, impairments: what the daemon answers is passed on. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "uroce.h"
+#include "daemon.h"
 
 /* ---- why ---- */
 static int
@@ -37,7 +37,7 @@ cmd_why(int argc, char **argv)
 	qp = ask("/uroce/qp,%lu", (unsigned long)n);
 	if (qp == NULL)
 		return EXIT_FAILED;
-	rc = options.json ? show_json(qp) : print_why(qp);
+	rc = target.json ? show_json(qp) : print_why(qp);
 	json_object_put(qp);
 	return rc;
 }
@@ -48,7 +48,7 @@ print_members(json_object *o)
 {
 	if (o == NULL)
 		return EXIT_FAILED;
-	if (options.json)
+	if (target.json)
 		return show_json(o);
 	json_object_object_foreach(o, key, value)
 	{
@@ -107,7 +107,7 @@ cmd_capture(int argc, char **argv)
 }
 
 /* ---- impair ---- */
-static int
+int
 show_impairments(const char *port)
 {
 	json_object *names = port != NULL ? json_object_new_array() : ask("/uroce/impair"), *out = json_object_new_object(), *one;
@@ -124,37 +124,16 @@ show_impairments(const char *port)
 			break;
 		}
 		json_object_object_add(out, name, one);
-		if (!options.json) {
+		if (!target.json) {
 			printf("%s%s:\n", i > 0 ? "\n" : "", name);
 			print_members(one);
 		}
 	}
-	if (rc == 0 && options.json)
+	if (rc == 0 && target.json)
 		rc = show_json(out);
 	else if (rc == 0 && json_object_array_length(names) == 0)
 		puts("no port is impaired");
 	json_object_put(names);
 	json_object_put(out);
 	return rc;
-}
-
-int
-cmd_impair(int argc, char **argv)
-{
-	static const char *const words[] = { "show", "set", NULL };
-
-	if (argc == 0 || strcmp(argv[0], "show") == 0) {
-		if (argc > 2)
-			return usage("impair show: one port at most");
-		return show_impairments(argc == 2 ? argv[1] : NULL);
-	}
-	if (strcmp(argv[0], "set") != 0)
-		return unknown_word("action of impair", argv[0], words);
-	if (options.lab == NULL)
-		return usage("impair set changes labs (--lab NAME HOST); a daemon's ports have the key `impair` in its configuration, which it reads again "
-			     "on `systemctl reload uroced`");
-	if (argc != 2)
-		return usage("impair set: give the settings in one word, for example loss=0.01,delay=100 (us); none: no impairment");
-	return cmd_lab(5, (char *[]){ (char[]){ "impair" }, (char[]){ "--name" }, (char *)(uintptr_t)options.lab, (char *)(uintptr_t)options.host,
-				      argv[1], NULL });
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* uroce resource: objects of programs. */
+/* Objects of programs. */
 #include <string.h>
 
-#include "uroce.h"
+#include "daemon.h"
 
 #define OWNER { "PROGRAM", "program", false }, { "PID", "pid", true }, { "UID", "uid", true }, { "PORT", "device", false }
 #define END { NULL, NULL, false }

@@ -7,12 +7,12 @@
 
 #include <libsmartcols.h>
 
-#include "uroce.h"
+#include "daemon.h"
 
 int
 show_json(json_object *value)
 {
-	int flags = JSON_C_TO_STRING_NOSLASHESCAPE | (options.pretty ? JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_SPACED : JSON_C_TO_STRING_PLAIN);
+	int flags = JSON_C_TO_STRING_NOSLASHESCAPE | (target.pretty ? JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_SPACED : JSON_C_TO_STRING_PLAIN);
 
 	puts(json_object_to_json_string_ext(value, flags));
 	return fflush(stdout) == 0 ? 0 : EXIT_FAILED;
@@ -56,7 +56,7 @@ show_table(json_object *array, const struct column *columns)
 int
 show(json_object *array, const struct column *columns)
 {
-	return options.json ? show_json(array) : show_table(array, columns);
+	return target.json ? show_json(array) : show_table(array, columns);
 }
 
 const char *

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The options, and messages about mistakes. */
+/* Which daemon is meant, and messages about mistakes. */
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -7,9 +7,9 @@
 #include <string.h>
 
 #include "base/near.h"
-#include "uroce.h"
+#include "daemon.h"
 
-struct options options = { .delay = 1 };
+struct daemon_target target = { .program = "uroce", .where = "--socket PATH or --lab NAME HOST" };
 
 int
 fail(const char *fmt, ...)
@@ -17,7 +17,7 @@ fail(const char *fmt, ...)
 	va_list ap;
 
 	fflush(stdout);
-	fputs("uroce: ", stderr);
+	fprintf(stderr, "%s: ", target.program);
 	va_start(ap, fmt);
 	vfprintf(stderr, fmt, ap);
 	va_end(ap);
@@ -31,11 +31,11 @@ usage(const char *fmt, ...)
 	va_list ap;
 
 	fflush(stdout);
-	fputs("uroce: ", stderr);
+	fprintf(stderr, "%s: ", target.program);
 	va_start(ap, fmt);
 	vfprintf(stderr, fmt, ap);
 	va_end(ap);
-	fputs("\nuroce --help lists the commands\n", stderr);
+	fprintf(stderr, "\n%s\n", target.hint != NULL ? target.hint : "uroce --help lists the commands");
 	return EXIT_USAGE;
 }
 

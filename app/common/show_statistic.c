@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* uroce statistic: counters. */
+/* Counters. */
 #include <stdio.h>
 #include <string.h>
 
-#include "uroce.h"
+#include "daemon.h"
 
 static const struct column columns[] = {
 	{ "OBJECT", "object", false }, { "COUNTER", "counter", false }, { "VALUE", "value", true }, { NULL, NULL, false },
@@ -26,7 +26,7 @@ flatten(json_object *out, const char *object, const char *prefix, json_object *f
 		if (!json_object_is_type(value, json_type_int))
 			continue;
 		/* Hundreds of counters are 0. */
-		if (!options.json && json_object_get_uint64(value) == 0)
+		if (!target.json && json_object_get_uint64(value) == 0)
 			continue;
 		o = json_object_new_object();
 		json_object_object_add(o, "object", json_object_new_string(object));

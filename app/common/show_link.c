@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* uroce link: ports. */
+/* Ports. */
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
 
-#include "uroce.h"
+#include "daemon.h"
 
 enum { RATE_MS = 200 /* time over which rates are measured */ };
 
@@ -40,7 +40,7 @@ add_rate(json_object *to, const char *name, const char *text_name, json_object *
 
 	json_object_object_add(to, name, json_object_new_uint64((uint64_t)bps));
 	snprintf(text, sizeof(text), "%sb/s", with_prefix(bps, number, sizeof(number)));
-	if (!options.json)
+	if (!target.json)
 		json_object_object_add(to, text_name, json_object_new_string(text));
 }
 
@@ -53,7 +53,7 @@ add_speed(json_object *to, json_object *port)
 	json_object_object_add(to, "speed_mbps", json_object_new_uint64(mbps));
 	if (mbps > 0)
 		snprintf(text, sizeof(text), "%sb/s", with_prefix((double)mbps * 1e6, number, sizeof(number)));
-	if (!options.json)
+	if (!target.json)
 		json_object_object_add(to, "speed_text", json_object_new_string(text));
 }
 

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "uroce.h"
+#include "daemon.h"
 
 enum { PAGES_MAX = 4096, COLUMNS_MAX = 64 };
 

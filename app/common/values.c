@@ -2,7 +2,7 @@
 /* Values of JSON objects. */
 #include <stdio.h>
 
-#include "uroce.h"
+#include "daemon.h"
 
 const char *
 text_of(json_object *o, const char *name)
