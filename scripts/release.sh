@@ -46,6 +46,15 @@ release_set_ready()
 	! release_inside || touch /ready
 }
 
+# release_known RELEASE: whether it is one of the releases.
+release_known()
+{
+	case " $UROCE_RELEASES " in
+	*" $1 "*) ;;
+	*) return 1 ;;
+	esac
+}
+
 # release_make RELEASE: makes its root folder if there is none. Status 1 with a reason on stderr if it can't be had.
 release_make()
 {
@@ -66,9 +75,11 @@ release_make()
 		tail -5 "$folder/debootstrap.log" >&2
 		return 1
 	fi
-	# It is thrown away if the machine breaks down: dpkg needn't wait for the disk. Nobody reads its documentation.
+	# It is thrown away if the machine breaks down: dpkg needn't wait for the disk. Nobody reads its documentation, but rdma-core's own tests
+	# are there, and a check of our packages looks at theirs.
 	echo force-unsafe-io >"$new/etc/dpkg/dpkg.cfg.d/uroce"
-	echo 'path-exclude=/usr/share/doc/*' >>"$new/etc/dpkg/dpkg.cfg.d/uroce"
+	printf '%s\n' 'path-exclude=/usr/share/doc/*' 'path-include=/usr/share/doc/rdma-core/*' 'path-include=/usr/share/doc/*uroce*' \
+		>>"$new/etc/dpkg/dpkg.cfg.d/uroce"
 	mkdir "$new/uroce" "$new/ccache" "$folder/ccache" 2>/dev/null
 	mv "$new" "$folder/root"
 }

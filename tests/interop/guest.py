@@ -50,7 +50,7 @@ def kernel():
     """@return the kernel of this machine's release of Debian (tests/kernels/packages.py), or NoGuest"""
     try:
         return packages.kernel(packages.own_suite())
-    except packages.NoKernel as e:
+    except packages.NoPackage as e:
         raise NoGuest(f'no kernel with Soft-RoCE: {e}') from None
 
 

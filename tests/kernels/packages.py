@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Kernels of Debian's releases, from the Debian mirror that apt is configured for. Nothing is installed.
+"""Packages of Debian's releases, and kernels in particular, from the Debian mirror that apt is configured for. Nothing is installed.
 
 A kernel is downloaded once. Its image and the few modules that a guest needs are kept in a cache folder.
 """
@@ -27,8 +27,8 @@ BUILTIN = 'modules.builtin'
 WANTED = 'wanted'           # MODULES when the kernel was unpacked
 
 
-class NoKernel(Exception):
-    """Why a kernel can't be had."""
+class NoPackage(Exception):
+    """Why a package can't be had."""
 
 
 class Kernel:
@@ -52,13 +52,13 @@ def cache_dir():
 
 
 def command(*args, **options):
-    """@return what the command printed; NoKernel if it fails."""
+    """@return what the command printed; NoPackage if it fails."""
     try:
         done = subprocess.run(args, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False, **options)
     except FileNotFoundError:
-        raise NoKernel(f'{args[0]} is not installed') from None
+        raise NoPackage(f'{args[0]} is not installed') from None
     if done.returncode:
-        raise NoKernel(f'`{" ".join(args[:1] + args[-2:])}`: {(done.stderr or done.stdout).strip()}')
+        raise NoPackage(f'`{" ".join(args[:1] + args[-2:])}`: {(done.stderr or done.stdout).strip()}')
     return done.stdout
 
 
@@ -69,7 +69,7 @@ def mirror():
         address, _, label = line.partition(' ')
         if label == 'Debian':
             return address
-    raise NoKernel("apt's package lists have no archive of Debian's: as root, apt-get update")
+    raise NoPackage("apt's package lists have no archive of Debian's: as root, apt-get update")
 
 
 class Apt:
@@ -118,7 +118,7 @@ class ModuleTree:
             if name in have:
                 return
             if name not in self.files:
-                raise NoKernel(f'the kernel in {self.root} has no module {name}')
+                raise NoPackage(f'the kernel in {self.root} has no module {name}')
             have.add(name)
             for other in re.search(rb'\0depends=([^\0]*)\0', unpack_file(self.files[name]))[1].decode().split(','):
                 if other:
@@ -137,7 +137,7 @@ def download(suite, target):
         apt.run('apt-get', 'update', '--error-on=any')
         package = re.search(r'^Depends:.*\b(linux-image-\d\S+)', apt.run('apt-cache', 'show', '--no-all-versions', META), re.MULTILINE)
         if not package:
-            raise NoKernel(f'{META} of {suite} depends on no kernel')
+            raise NoPackage(f'{META} of {suite} depends on no kernel')
         apt.run('apt-get', 'download', package[1])
         archive = next(os.path.join(folder, name) for name in os.listdir(folder) if name.endswith('.deb'))
         root = os.path.join(folder, 'root')
@@ -178,19 +178,19 @@ def own_suite():
     with open('/etc/os-release', encoding='utf-8') as f:
         found = re.search(r'^VERSION_CODENAME="?(\w+)', f.read(), re.MULTILINE)
     if not found:
-        raise NoKernel('/etc/os-release names no release of Debian')
+        raise NoPackage('/etc/os-release names no release of Debian')
     return found[1]
 
 
 def kernel(suite):
-    """@return the Kernel of a release, downloaded if the cache folder has none; NoKernel if it can't be had."""
+    """@return the Kernel of a release, downloaded if the cache folder has none; NoPackage if it can't be had."""
     base = cache_dir()
     target = os.path.join(base, suite)
     os.makedirs(base, exist_ok=True)
     with locked(base):
         if not is_current(target):
             if not os.path.exists(KEYRING):
-                raise NoKernel(f'no {KEYRING}: as root, apt-get install debian-archive-keyring')
+                raise NoPackage(f'no {KEYRING}: as root, apt-get install debian-archive-keyring')
             with tempfile.TemporaryDirectory(prefix=suite, dir=base) as new:
                 download(suite, new)
                 shutil.rmtree(target, ignore_errors=True)

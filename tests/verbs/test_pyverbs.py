@@ -20,12 +20,16 @@ LEFT_OUT = ('mlx5', 'efa', 'rdmacm', 'cuda', 'flow', 'rss', 'tag_matching')
 # It expects what it has just posted to be complete, which is a race on a busy machine; queues.c has the same without.
 RACING = ('test_resize_cq',)
 SECONDS = 300
+# rdma-core 56's tests ask the command `rdma` for the network interface of a device. It fails where the kernel has no InfiniBand, and knows nothing
+# of ours. The tests take it that a device has no such interface.
+RDMA = "#!/bin/sh\necho '[]'\n"
 AT_LEAST = 110                  # tests that are neither skipped nor fail
 
 
 def inside(folder, gid):
     """In the lab: run what is in the folder."""
     sys.path[:0] = [os.path.dirname(folder), folder]
+    os.environ['PATH'] = f'{os.path.dirname(folder)}:{os.environ["PATH"]}'
     from args_parser import parser  # pylint: disable=import-outside-toplevel,import-error
     sys.argv = [sys.argv[0], '--dev', 'uroce0', '--gid', gid, '--port', '1']
     parser.parse_args()
@@ -66,6 +70,9 @@ def main():
         folder = os.path.join(top, 'tests')
         os.mkdir(folder)
         unpack(folder)
+        with open(os.path.join(top, 'rdma'), 'w', encoding='ascii') as f:
+            f.write(RDMA)
+        os.chmod(f.name, 0o755)
         done = lab.run('h1', PYTHON, os.path.realpath(__file__), folder, str(lab.gid_index('h1', 4)), timeout=SECONDS)
         print(done.stdout)
         if done.returncode or not lab.whole():
