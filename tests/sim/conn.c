@@ -31,6 +31,7 @@ reconnect(struct sim_world *w, struct sim_conn *c)
 		free(q->ops);
 		windows_end(w, q);
 		q->round++;
+		stale_round(q);
 		/* With its AV a QP gets a new rate. */
 		q->cnp_ns = 0;
 		program_init(w, q);
@@ -114,6 +115,7 @@ conn_step(struct sim_world *w, struct sim_conn *c)
 			qp_bring_up(w, q);
 		else
 			qp_disturb(w, q);
+		stale_turn(w, q);
 		paths_turn(w, q);
 		ended &= q->ready && client_sends_done(q);
 	}

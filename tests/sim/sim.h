@@ -24,6 +24,7 @@
  *   partitions.c  P_Keys of hosts and connections
  *   mads.c     MADs between the hosts' QPs 1
  *   mcast.c    multicast groups: who is in them, and who sends to them
+ *   stale.c    packets of former connections that come late
  *   hostile.c, bad.c  peers and programs that keep to no rule
  *
  * Owns everything below. One thread.
@@ -127,6 +128,15 @@ struct sim_recv {
 	uint32_t len;
 	uint32_t buf;                /**< which buffer of the queue's memory */
 	struct sim_piece pieces[SIM_MAX_SGE];
+};
+
+/** A packet of a former connection, without its payload. */
+struct sim_stale {
+	struct wire_bth bth;
+	uint8_t hdr[SIM_STALE_HEADERS]; /**< from the BTH on */
+	uint8_t data[SIM_STALE_DATA];   /**< of a SACK */
+	uint32_t payload_bytes, data_bytes;
+	bool valid;
 };
 
 struct sim_ep;
@@ -300,6 +310,7 @@ struct sim_qp {
 	uint32_t events[UROCE_EVENT_GID_CHANGE + 1];
 	struct sim_op *atomics;      /**< of all programs so far, for atomics.c */
 	uint32_t nb_atomics;
+	struct sim_stale stale_now[SIM_STALE], stale_former[SIM_STALE]; /**< some that were sent to it */
 };
 
 struct sim_conn {
@@ -409,7 +420,7 @@ struct sim_event {
 };
 
 struct sim_stats {
-	uint64_t events, packets, lost, duplicated, reordered, corrupted;
+	uint64_t events, packets, lost, duplicated, reordered, corrupted, stale;
 	uint64_t ops, recvs, completions, flushed, errors, bytes, virtual_ns;
 };
 
@@ -429,7 +440,7 @@ struct sim_world {
 	bool copies;                 /**< some transport has others copy memory that isn't mapped: packets may be executed late */
 	bool quiet;                  /**< what is being checked assumes that packets are executed when they arrive */
 	struct rte_mempool *pool;
-	struct rng net_rng, rng, mcast_rng;
+	struct rng net_rng, rng, mcast_rng, stale_rng;
 	struct sim_group {
 		bool ip6;
 		struct gid gid;
@@ -686,6 +697,15 @@ bool op_reaches(const struct sim_op *op, const struct sim_qp *q);
 /** @return true if the QP was in none, or in the same ones all the time. */
 bool mcast_steady(const struct sim_qp *q);
 void mcast_world_end(struct sim_world *w);
+
+/* stale.c */
+void stale_init(struct sim_world *w);
+/** A packet is sent to endpoint @p to: it may come again in the next connection. */
+void stale_keep(struct sim_world *w, uint32_t to, struct rte_mbuf *m);
+/** What was sent to @p q is of a former connection from now on. */
+void stale_round(struct sim_qp *q);
+/** Perhaps a packet of the former connection comes to @p q. */
+void stale_turn(struct sim_world *w, struct sim_qp *q);
 
 /* hostile.c */
 bool hostile_create(struct sim_world *w);

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Packets of a QP's former connection that come late, as if its PSNs had been near those of the present one: nothing else of
+ * them is changed, so keys, marks, nonces and opcodes are what they were.
+ *
+ * Only what the transport can tell from its own is sent (docs/wire.md, "What this guarantees"): requests behind the expected
+ * PSN or beyond it, but not with it; answers before the oldest PSN in flight or beyond the newest; SACKs with any PSN.
+ */
+#include <string.h>
+
+#include "hostile.h"
+#include "transport/core/types_priv.h"
+
+enum {
+	STREAM_STALE = 42,
+	KEEP_ONE_IN = 4,     /* packets */
+	COMES_ONE_IN = 4,    /* turns of a program */
+	AHEAD = 300,         /* PSNs: some more than selective repeat keeps */
+	BEHIND = 64,
+};
+
+void
+stale_init(struct sim_world *w)
+{
+	w->stale_rng = rng_stream(w->cfg.seed, STREAM_STALE);
+}
+
+void
+stale_keep(struct sim_world *w, uint32_t to, struct rte_mbuf *m)
+{
+	struct wire_pkt p = { 0 };
+	struct sim_stale *s;
+	struct sim_qp *q;
+
+	if (!(w->cfg.faults & SIM_F_STALE) || !rng_one_in(&w->stale_rng, KEEP_ONE_IN) ||
+	    wire_parse(rte_pktmbuf_mtod(m, uint8_t *), rte_pktmbuf_data_len(m), false, &p) != WIRE_OK ||
+	    WIRE_OPCODE_SERVICE(p.bth.opcode) != WIRE_RC)
+		return;
+	q = sent_for(w, to, p.bth.dqpn);
+	/* An offer's PSN says nothing; bad.c forges some. Those of no bytes can't be told from it. */
+	if (q == NULL || q->conn->xrc || q->conn->several_paths ||
+	    ((p.op->flags & WIRE_F_WRITE) && p.payload_bytes == 0))
+		return;
+	s = &q->stale_now[rng_below(&w->stale_rng, SIM_STALE)];
+	s->bth = p.bth;
+	memcpy(s->hdr, p.bthp, p.op->hdr_bytes);
+	s->payload_bytes = p.payload_bytes;
+	s->data_bytes = p.op->flags & WIRE_F_SACK ? p.payload_bytes : 0;
+	memcpy(s->data, p.payload, s->data_bytes);
+	s->valid = true;
+}
+
+void
+stale_round(struct sim_qp *q)
+{
+	memcpy(q->stale_former, q->stale_now, sizeof(q->stale_former));
+	memset(q->stale_now, 0, sizeof(q->stale_now));
+}
+
+/* A PSN with which the packet is told from those of this connection. */
+static uint32_t
+psn_to_be_told(struct rng *r, const struct sim_qp *q, const struct wire_opcode *op)
+{
+	uint32_t first = q->qp->req.psn_una, next = q->qp->req.psn_max;
+	struct uroce_qp_attr a;
+
+	if (op->flags & WIRE_F_SACK)
+		return wire_psn_add(first, (uint32_t)rng_below(r, BEHIND));
+	if (op->flags & WIRE_F_RESPONSE)
+		return rng_one_in(r, 2) ? wire_psn_add(next, (uint32_t)rng_below(r, AHEAD)) :
+					  (first - (uint32_t)rng_between(r, 1, BEHIND)) & WIRE_PSN_MASK;
+	qp_query(q->qp, &a);
+	/* A duplicate READ is executed again, and an atomic's result may be kept: both may be answers to this connection's. */
+	if ((op->flags & (WIRE_F_SEND | WIRE_F_WRITE)) && rng_one_in(r, 4))
+		return (a.rq_psn - (uint32_t)rng_between(r, 1, BEHIND)) & WIRE_PSN_MASK;
+	/* Mostly near, where the packets that it could replace will be. */
+	return wire_psn_add(a.rq_psn, (uint32_t)rng_between(r, 1, rng_one_in(r, 2) ? 8 : AHEAD));
+}
+
+void
+stale_turn(struct sim_world *w, struct sim_qp *q)
+{
+	struct rng *r = &w->stale_rng;
+	const struct sim_stale *s;
+	struct forged f;
+
+	if (!(w->cfg.faults & SIM_F_STALE) || q->round == 0 || !rng_one_in(r, COMES_ONE_IN))
+		return;
+	s = &q->stale_former[rng_below(r, SIM_STALE)];
+	if (!s->valid || (qp_state(q->qp) != UROCE_QPS_RTS && qp_state(q->qp) != UROCE_QPS_SQD))
+		return;
+	f = (struct forged){ .from = way_back(&q->path), .bth = s->bth, .payload_bytes = s->payload_bytes,
+			     .data_bytes = s->data_bytes };
+	memcpy(f.hdr, s->hdr, sizeof(s->hdr));
+	memcpy(f.data, s->data, sizeof(s->data));
+	f.bth.pkey = q->peer->pkey;
+	f.bth.pad = 0; /* forged_deliver() sets it */
+	f.bth.psn = psn_to_be_told(r, q, &wire_opcodes[s->bth.opcode]);
+	q->old_sacks += (wire_opcodes[s->bth.opcode].flags & WIRE_F_SACK) != 0;
+	sim_trace(w, "QP %u gets %s of a former connection with PSN %u", q->id, wire_opcodes[s->bth.opcode].name, f.bth.psn);
+	w->stats.stale++;
+	w->hostile = true;
+	forged_deliver(w, q->tp, &f);
+	world_run_at(w, q->ep->id, w->now_ns);
+}
