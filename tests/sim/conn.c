@@ -7,13 +7,32 @@
 
 #define QUIET_NS (20 * SIM_NS_PER_MS) /* longer than anything stays in the network */
 
+/* Another QP in the place of this one, with the same memory and another number. */
+static void
+qp_anew(struct sim_qp *q)
+{
+	qp_destroy(q->tp, q->qp);
+	memset(q->sq.base, 0, UINT64_C(1) << (q->sq.order + q->sq.shift));
+	q->sq.counter = 0;
+	if (q->rq == &q->own_rq) {
+		memset(q->rq->ring.base, 0, UINT64_C(1) << (q->rq->ring.order + q->rq->ring.shift));
+		q->rq->ring.counter = 0;
+	}
+	if (qp_create(q->tp, &q->params, &q->qp) != 0)
+		abort();
+	q->qpn = qp_num(q->qp);
+	/* The rate of CNPs is limited per QP. */
+	q->cnp_sent_ns = q->cnp_due_ns = 0;
+}
+
 /*
- * All over again with the same QPs. The new PSNs lie far from the old ones, as TimeWait does it in life: what
+ * All over again, with the same QPs or with others. The new PSNs lie far from the old ones, as TimeWait does it in life: what
  * is still under way of the old connection is not taken for the new one's.
  */
 static void
 reconnect(struct sim_world *w, struct sim_conn *c)
 {
+	bool anew = !c->xrc && rng_one_in(&c->rng, 3);
 	unsigned int i;
 	uint32_t k;
 
@@ -30,6 +49,8 @@ reconnect(struct sim_world *w, struct sim_conn *c)
 			free(q->ops[k].copy);
 		free(q->ops);
 		windows_end(w, q);
+		if (anew)
+			qp_anew(q);
 		q->round++;
 		stale_round(q);
 		/* With its AV a QP gets a new rate. */
@@ -41,7 +62,7 @@ reconnect(struct sim_world *w, struct sim_conn *c)
 		q->attr.sq_psn = (q->attr.sq_psn + (1u << 22) + (uint32_t)rng_below(&c->rng, 1 << 22)) & WIRE_PSN_MASK;
 	}
 	conn_attributes(w, c);
-	sim_trace(w, "connection %u: another round", c->id);
+	sim_trace(w, "connection %u: another round%s", c->id, anew ? ", with other QPs" : "");
 }
 
 /* Has the client got back what it posted to be received, after moving the QP to ERR? */

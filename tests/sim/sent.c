@@ -71,6 +71,8 @@ check_answer(struct sim_world *w, struct sim_qp *q, const struct wire_pkt *p)
 		q->peer->gap_ns = 0;
 		q->peer->asked = true;
 		q->peer->expects = p->bth.psn;
+		/* A request of a former connection may be the first that comes. */
+		q->peer->expects_round = q->peer->round + 1;
 	}
 	check_msn(w, q, p, WIRE_AETH_TYPE(syndrome) == WIRE_AETH_ACK);
 	credits_answer(w, q, p);
