@@ -246,6 +246,7 @@ qp_post(struct sim_world *w, struct sim_qp *q)
 	if (ring)
 		qp_doorbell(q->tp, q->qp);
 	world_run_at(w, q->ep->id, w->now_ns);
+	foreign_kick(w, q);
 }
 
 static uint64_t

@@ -155,6 +155,7 @@ config_from_seed(struct sim_config *c, uint64_t seed, const struct sim_override 
 		c->faults |= SIM_F_STALE;
 	if (rng_one_in(&apm, APM_ONE_IN))
 		c->faults |= SIM_F_APM;
+	c->faults |= SIM_F_FOREIGN;
 	/* One in five is a clean network, so that what must not happen there is seen. */
 	if (rng_one_in(&r, 5))
 		c->faults &= ~(uint64_t)(SIM_F_LINK | SIM_F_STALL);

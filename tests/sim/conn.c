@@ -204,5 +204,6 @@ conn_destroy(struct sim_world *w, struct sim_conn *c)
 		free(q->ops);
 		free(q->own_rq.recvs);
 		free(q->atomics);
+		foreign_free(q);
 	}
 }

@@ -106,7 +106,8 @@ check_counters(struct sim_world *w)
 
 	for (ep = 0; ep < w->cfg.nb_eps; ep++) {
 		for (i = 0; i < w->eps[ep].nb_engines; i++) {
-			rnr |= transport_counters(w->eps[ep].engines[i].tp)->rnr_nak_sent != 0;
+			rnr |= transport_counters(w->eps[ep].engines[i].tp)->rnr_nak_sent != 0 ||
+			       transport_counters(w->eps[ep].engines[i].tp)->rnr_nak_received != 0;
 			probes |= transport_counters(w->eps[ep].engines[i].tp)->tail_loss_probes != 0;
 		}
 	}

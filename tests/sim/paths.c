@@ -33,7 +33,7 @@ paths_begin(struct sim_world *w, struct sim_conn *c)
 
 	if (c->paths == 0) {
 		c->path_rng = rng_stream(w->cfg.seed, STREAM_PATHS + c->id);
-		c->several_paths = (w->cfg.faults & SIM_F_APM) && c->type != UROCE_QPT_UD && !c->loopback &&
+		c->several_paths = (w->cfg.faults & SIM_F_APM) && c->type != UROCE_QPT_UD && !c->loopback && !c->foreign &&
 				   !rng_one_in(&c->path_rng, 4);
 	}
 	if (!c->several_paths)

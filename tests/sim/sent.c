@@ -186,6 +186,9 @@ check_resent(struct sim_world *w, struct sim_qp *q)
 	uint64_t since = latest(latest(q->progress_ns, q->flight_ns), latest(q->rnr_until, q->again_ns));
 	uint64_t silence = w->now_ns > since ? w->now_ns - since : 0;
 
+	/* A foreign peer may ask for it, or be slow. */
+	if (q->peer->foreign != NULL)
+		return;
 	/* Nothing gets lost, so no NAK asks for it: it is early, and not before an answer could have come. What is paced
 	 * waits for its time, and answers may come meanwhile. */
 	if (w->cfg.lossless && w->cfg.ordered && w->cfg.cc == TP_CC_NONE && !invalidate_may_wait(w) &&
@@ -435,6 +438,19 @@ check_format(struct sim_world *w, uint32_t from, const struct sim_qp *q, const s
 		sim_fail(w, "endpoint %u asks to acknowledge a READ response", from);
 }
 
+/* A foreign end has its own habits; of what it says only the time counts that it asks for. */
+static void
+note_foreign(struct sim_world *w, struct sim_qp *q, const struct wire_pkt *p)
+{
+	uint8_t syndrome = p->op->flags & WIRE_F_AETH ? p->bthp[p->op->off_aeth] : 0;
+
+	/* A second one, to what was sent again because of a NAK, may come while the first one's timer runs. */
+	if (WIRE_AETH_TYPE(syndrome) != WIRE_AETH_RNR_NAK || (p->bth.psn == q->rnr_psn && w->now_ns < q->rnr_until))
+		return;
+	q->rnr_psn = p->bth.psn;
+	q->rnr_until = w->now_ns + wire_rnr_timer_ns(syndrome & 0x1f);
+}
+
 static void
 sent_check_now(struct sim_world *w, uint32_t from, uint32_t to, struct rte_mbuf *m)
 {
@@ -453,10 +469,14 @@ sent_check_now(struct sim_world *w, uint32_t from, uint32_t to, struct rte_mbuf 
 	q = w->failed ? NULL : any_qp(w, to, p.bth.dqpn);
 	if (q != NULL && q->peer->ep->id != from)
 		q = NULL;
-	if (!w->failed)
+	if (!w->failed && (q == NULL || q->peer->foreign == NULL))
 		check_format(w, from, q == NULL ? NULL : q->peer, &p);
 	if (q == NULL || q->conn->type == UROCE_QPT_UD)
 		return;
+	if (q->peer->foreign != NULL) {
+		note_foreign(w, q, &p);
+		return;
+	}
 	check_congestion(w, q->peer, &p, m);
 	if (q->conn->type != UROCE_QPT_RC || q->peer->qp == NULL)
 		return;
@@ -477,7 +497,7 @@ sent_check_now(struct sim_world *w, uint32_t from, uint32_t to, struct rte_mbuf 
 static bool
 selective(const struct sim_world *w, const struct sim_qp *q)
 {
-	return w->cfg.features[q->ep->id].selective_repeat && w->cfg.features[q->peer->ep->id].selective_repeat;
+	return !q->conn->foreign && w->cfg.features[q->ep->id].selective_repeat && w->cfg.features[q->peer->ep->id].selective_repeat;
 }
 
 /* Is the QP in a state in which it looks at such a packet? */

@@ -25,6 +25,7 @@
  *   mads.c     MADs between the hosts' QPs 1
  *   mcast.c    multicast groups: who is in them, and who sends to them
  *   stale.c    packets of former connections that come late
+ *   foreign*.c  ends of connections that are not uroce's
  *   hostile.c, bad.c  peers and programs that keep to no rule
  *
  * Owns everything below. One thread.
@@ -142,6 +143,7 @@ struct sim_stale {
 struct sim_ep;
 struct sim_conn;
 struct sim_cq;
+struct foreign;
 
 /** An RQ or SRQ: the client's view, and what was posted. */
 struct sim_recvq {
@@ -208,7 +210,8 @@ struct sim_qp {
 	struct transport *tp;        /**< of the engine that owns it */
 	struct sim_conn *conn;
 	struct sim_qp *peer;
-	struct qp *qp;               /**< NULL once destroyed */
+	struct qp *qp;               /**< NULL once destroyed; of a foreign end only its number and state count */
+	struct foreign *foreign;     /**< NULL: it is uroce's */
 	uint32_t id;                 /**< 2 * connection + side */
 	uint32_t qpn;
 	struct rng rng;
@@ -318,6 +321,7 @@ struct sim_conn {
 	struct rng rng;
 	enum uroce_qp_type type;     /**< RC, too, of an XRC connection */
 	bool xrc;                    /**< qp[0] sends, qp[1] is the target */
+	bool foreign;                /**< one end is */
 	bool loopback;
 	bool done;
 	bool raced;                  /**< a window was taken away from operations that go through it */
@@ -408,11 +412,11 @@ struct sim_link {
 	uint64_t burst_from, burst_to;
 };
 
-enum sim_event_type { EV_PACKET, EV_RUN, EV_CLIENT, EV_HOSTILE, EV_COPY };
+enum sim_event_type { EV_PACKET, EV_RUN, EV_CLIENT, EV_HOSTILE, EV_COPY, EV_FOREIGN };
 struct sim_event {
 	uint64_t at, seq;
 	enum sim_event_type type;
-	uint32_t ep;
+	uint32_t ep;                 /**< EV_FOREIGN: the QP's id */
 	union {
 		struct rte_mbuf *m;
 		struct mem_job *job;
@@ -706,6 +710,17 @@ void stale_keep(struct sim_world *w, uint32_t to, struct rte_mbuf *m);
 void stale_round(struct sim_qp *q);
 /** Perhaps a packet of the former connection comes to @p q. */
 void stale_turn(struct sim_world *w, struct sim_qp *q);
+
+/* foreign.c */
+/** Make one end of a connection foreign, or not. @return true if it is. */
+bool foreign_choose(struct sim_world *w, struct sim_conn *c);
+void foreign_free(struct sim_qp *q);
+/** Its program has posted something, or changed its state. Nothing happens to an end that is uroce's. */
+void foreign_kick(struct sim_world *w, struct sim_qp *q);
+/** QP @p id has its turn. */
+void foreign_turn(struct sim_world *w, uint32_t id);
+/** A packet comes to an endpoint. @return true if it was for a foreign end, which has taken it. */
+bool foreign_rx(struct sim_world *w, struct sim_ep *ep, struct rte_mbuf *m);
 
 /* hostile.c */
 bool hostile_create(struct sim_world *w);

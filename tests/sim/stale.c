@@ -43,7 +43,7 @@ stale_keep(struct sim_world *w, uint32_t to, struct rte_mbuf *m)
 	    WIRE_OPCODE_SERVICE(p.bth.opcode) != WIRE_RC)
 		return;
 	q = sent_for(w, to, p.bth.dqpn);
-	if (q == NULL || q->conn->xrc || q->conn->several_paths)
+	if (q == NULL || q->conn->xrc || q->conn->several_paths || q->foreign != NULL)
 		return;
 	s = &q->stale_now[rng_below(&w->stale_rng, SIM_STALE)];
 	s->bth = p.bth;

@@ -508,11 +508,13 @@ client_pause(struct sim_world *w, struct sim_ep *ep)
 static void
 world_event(struct sim_world *w, const struct sim_event *e)
 {
-	struct sim_ep *ep = &w->eps[e->ep];
+	struct sim_ep *ep = e->type == EV_FOREIGN ? NULL : &w->eps[e->ep];
 	uint32_t i;
 
 	switch (e->type) {
 	case EV_PACKET:
+		if (foreign_rx(w, ep, e->m))
+			break;
 		burst_add(&ep->engines[steer(ep, e->m)].rx, e->m);
 		world_run_at(w, e->ep, w->now_ns);
 		break;
@@ -522,6 +524,9 @@ world_event(struct sim_world *w, const struct sim_event *e)
 		break;
 	case EV_HOSTILE:
 		hostile_turn(w);
+		break;
+	case EV_FOREIGN:
+		foreign_turn(w, e->ep);
 		break;
 	case EV_COPY:
 		copy_ends(w, ep, e->job);
