@@ -43,7 +43,7 @@ pool_init(struct pool *p, size_t item_bytes, uint32_t count)
 {
 	UROCE_ASSERT(item_bytes != 0 && item_bytes % sizeof(struct pool_free) == 0);
 	*p = (struct pool){ .item_bytes = (uint32_t)item_bytes, .mem_bytes = item_bytes * (count != 0 ? count : 1) };
-	p->mem = mmap(NULL, p->mem_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	p->mem = mmap(NULL, p->mem_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (p->mem == MAP_FAILED) {
 		p->mem = NULL;
 		return ENOMEM;

@@ -20,11 +20,11 @@ give_back(struct mem_job *job)
 }
 
 bool
-copies_begin(void *arg, struct mem_job *job, uint32_t left)
+copies_begin(void *arg, struct mem_job *job)
 {
 	job->engine = arg;
 	job->done = give_back;
-	return job->owner->lane != NULL && copier_submit(job->owner->lane, job, left);
+	return job->owner->lane != NULL && copier_submit(job->owner->lane, job);
 }
 
 uint32_t

@@ -140,7 +140,7 @@ struct rte_ring *engine_ring(const char *what, unsigned int entries, int socket_
 
 /* copy.c */
 /** [owner] transport_config.copy. */
-bool copies_begin(void *engine, struct mem_job *job, uint32_t left);
+bool copies_begin(void *engine, struct mem_job *job);
 /** [owner] Tell the transport which copies have an end. @return how many. */
 uint32_t copies_run(struct engine *e, uint64_t now_ns);
 /** [owner] Wait for the copies that have none. @return false: some program lets one wait for ever; the transport's memory must stay. */

@@ -8,6 +8,8 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/queue.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -23,6 +25,10 @@ struct copier_user {
 	uid_t uid;
 	unsigned int nb_lanes;
 	pthread_mutex_t rmw; /**< held while an atomic is made: two programs of a user may have the same memory */
+	unsigned int nb_threads; /**< that serve a lane of his */
+	bool queued;             /**< in the queue of users: a lane of his waits, and he may have one thread more */
+	TAILQ_ENTRY(copier_user) link;
+	STAILQ_HEAD(, copier_lane) lanes; /**< those that wait for a thread, the one that waits for longest first */
 };
 
 struct copier_lane {
@@ -31,20 +37,23 @@ struct copier_lane {
 	uid_t uid;
 	void (*close_fd)(int fd, uid_t uid);
 	_Atomic(struct mem_job *) jobs;  /**< handed over, the newest first */
+	_Atomic(struct mem_job *) behind; /**< taken by the thread that serves the lane, but not begun; the oldest first */
 	_Atomic uint32_t nb_jobs;        /**< not given back */
-	_Atomic uint32_t refs;           /**< the session, each job, and the threads' list */
-	_Atomic uint32_t scheduled;      /**< 1: on the threads' list, or being served */
+	_Atomic bool closed;             /**< the session has ended: no job begins */
+	_Atomic uint32_t refs;           /**< the session, each job, and the threads' queues */
+	_Atomic uint32_t scheduled;      /**< 1: in the threads' queues, or being served */
 	_Atomic uint32_t epoch;          /**< one more with each cut */
 	_Atomic uint64_t changing;       /**< epoch << 1 | 1 of the job that is changing memory; 0: none is */
-	struct copier_lane *next;        /**< on the threads' list */
+	struct copier_lane *next;        /**< in ready */
+	STAILQ_ENTRY(copier_lane) link;  /**< in its user's lanes */
 };
 
 /** A place for a thread. Its stack is ours: the C library keeps those that it made, one for each thread there ever was. */
 struct worker {
+	struct worker *next;
 	pthread_t thread;
 	enum { WORKER_NONE, WORKER_RUNS, WORKER_ENDED /**< to be joined */ } state;
-	bool busy;
-	uid_t uid; /**< busy: for whom */
+	void *stack; /**< NULL: none yet */
 };
 
 static _Atomic(struct copier_lane *) ready; /* lanes with jobs, the newest first; engines put them here */
@@ -52,10 +61,9 @@ static _Atomic uint32_t ready_seq;          /* one more with each; threads sleep
 static _Atomic uint32_t nb_asleep;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of what follows; no engine ever takes it */
-static struct worker workers[COPIER_MAX_THREADS];
-static char stacks[COPIER_MAX_THREADS][COPIER_STACK_BYTES] __attribute__((aligned(4096)));
-static struct copier_lane *first, **last = &first; /* lanes with jobs, the oldest first */
-static unsigned int nb_threads, nb_idle, nb_lanes;
+static struct worker *workers;                           /* never freed; as many as threads there were at a time */
+static TAILQ_HEAD(, copier_user) queue = TAILQ_HEAD_INITIALIZER(queue); /* users who wait for a thread */
+static unsigned int nb_threads, nb_idle, nb_busy, nb_lanes;
 static struct copier_user *users;
 
 /* ---- Lanes ---- */
@@ -72,6 +80,7 @@ user_get(uid_t uid)
 		if (u == NULL)
 			return NULL;
 		u->uid = uid;
+		STAILQ_INIT(&u->lanes);
 		pthread_mutex_init(&u->rmw, NULL);
 		u->next = users;
 		users = u;
@@ -87,6 +96,7 @@ user_put(struct copier_user *u)
 
 	if (--u->nb_lanes > 0)
 		return;
+	UROCE_ASSERT(!u->queued && u->nb_threads == 0);
 	while (*at != u)
 		at = &(*at)->next;
 	*at = u->next;
@@ -115,11 +125,9 @@ wake_one(void)
 }
 
 bool
-copier_submit(struct copier_lane *lane, struct mem_job *job, uint32_t left)
+copier_submit(struct copier_lane *lane, struct mem_job *job)
 {
-	uint32_t most = left < COPIER_LANE_JOBS ? left : COPIER_LANE_JOBS;
-
-	if (atomic_fetch_add(&lane->nb_jobs, 1) >= most) {
+	if (atomic_fetch_add(&lane->nb_jobs, 1) >= COPIER_LANE_JOBS) {
 		atomic_fetch_sub(&lane->nb_jobs, 1);
 		return false;
 	}
@@ -178,73 +186,126 @@ run(struct copier_lane *lane, struct mem_job *job)
 		pthread_mutex_unlock(&lane->user->rmw);
 }
 
+/** @return the list in the other order. */
+static struct mem_job *
+turned(struct mem_job *newest)
+{
+	struct mem_job *oldest = NULL, *next;
+
+	for (; newest != NULL; newest = next) {
+		next = newest->next;
+		newest->next = oldest;
+		oldest = newest;
+	}
+	return oldest;
+}
+
+static void
+give_back(struct copier_lane *lane, struct mem_job *job)
+{
+	atomic_fetch_sub(&lane->nb_jobs, 1);
+	job->done(job);
+	lane_put(lane);
+}
+
+/** Give jobs back that have not begun and never will. */
+static void
+give_back_all(struct copier_lane *lane, struct mem_job *job)
+{
+	struct mem_job *next;
+
+	for (; job != NULL; job = next) {
+		next = job->next;
+		job->rc = ECANCELED;
+		give_back(lane, job);
+	}
+}
+
 /** Run the lane's jobs. @return true if it has more of them. */
 static bool
 serve(struct copier_lane *lane)
 {
-	struct mem_job *newest = atomic_exchange(&lane->jobs, NULL), *job = NULL, *next;
+	struct mem_job *job = turned(atomic_exchange(&lane->jobs, NULL));
 
-	while (newest != NULL) {
-		next = newest->next;
-		newest->next = job;
-		job = newest;
-		newest = next;
-	}
-	for (; job != NULL; job = next) {
-		next = job->next;
-		run(lane, job);
-		atomic_fetch_sub(&lane->nb_jobs, 1);
-		job->done(job);
-		lane_put(lane);
+	while (job != NULL) {
+		/* While one runs, which may take for ever, whoever closes the lane gives back the others. */
+		atomic_store(&lane->behind, job->next);
+		if (atomic_load(&lane->closed))
+			job->rc = ECANCELED;
+		else
+			run(lane, job);
+		give_back(lane, job);
+		job = atomic_exchange(&lane->behind, NULL);
 	}
 	atomic_store(&lane->scheduled, 0);
 	return atomic_load(&lane->jobs) != NULL && atomic_exchange(&lane->scheduled, 1) == 0;
 }
 
+/** A user goes to the end of the queue if a lane of his waits and he may have one thread more. */
+static void
+user_queue(struct copier_user *u)
+{
+	if (u->queued || STAILQ_EMPTY(&u->lanes) || u->nb_threads >= COPIER_USER_THREADS)
+		return;
+	u->queued = true;
+	TAILQ_INSERT_TAIL(&queue, u, link);
+}
+
 static void
 enqueue(struct copier_lane *lane)
 {
-	lane->next = NULL;
-	*last = lane;
-	last = &lane->next;
+	STAILQ_INSERT_TAIL(&lane->user->lanes, lane, link);
+	user_queue(lane->user);
 }
 
-static unsigned int
-threads_of(uid_t uid)
+/** Queue the lanes that engines have made ready. */
+static void
+take_ready(void)
 {
-	unsigned int n = 0;
-
-	for (unsigned int i = 0; i < COPIER_MAX_THREADS; i++)
-		n += workers[i].busy && workers[i].uid == uid;
-	return n;
-}
-
-/** Take the lane that has waited for longest, of those whose user has a thread left. @return NULL: there is none. */
-static struct copier_lane *
-take(void)
-{
-	struct copier_lane *newest = atomic_exchange(&ready, NULL), *order = NULL, *next, **at;
+	struct copier_lane *newest = atomic_exchange(&ready, NULL), *oldest = NULL, *next;
 
 	for (; newest != NULL; newest = next) {
 		next = newest->next;
-		newest->next = order;
-		order = newest;
+		newest->next = oldest;
+		oldest = newest;
 	}
-	for (; order != NULL; order = next) {
-		next = order->next;
-		enqueue(order);
+	for (; oldest != NULL; oldest = next) {
+		next = oldest->next;
+		enqueue(oldest);
 	}
-	for (at = &first; *at != NULL; at = &(*at)->next) {
-		struct copier_lane *lane = *at;
+}
 
-		if (threads_of(lane->uid) >= COPIER_USER_THREADS)
-			continue;
-		*at = lane->next;
-		if (last == &lane->next)
-			last = at;
-		return lane;
-	}
-	return NULL;
+/** Begin to serve the lane that has waited for longest, of the user whose turn it is. @return NULL: there is none. */
+static struct copier_lane *
+take(void)
+{
+	struct copier_user *u;
+	struct copier_lane *lane;
+
+	take_ready();
+	u = TAILQ_FIRST(&queue);
+	if (u == NULL)
+		return NULL;
+	TAILQ_REMOVE(&queue, u, link);
+	u->queued = false;
+	lane = STAILQ_FIRST(&u->lanes);
+	STAILQ_REMOVE_HEAD(&u->lanes, link);
+	u->nb_threads++;
+	nb_busy++;
+	user_queue(u);
+	return lane;
+}
+
+/** The thread is through with it. @param more  It has more jobs. */
+static void
+leave(struct copier_lane *lane, bool more)
+{
+	UROCE_ASSERT(lane->user->nb_threads > 0 && nb_busy > 0);
+	lane->user->nb_threads--;
+	nb_busy--;
+	if (more)
+		enqueue(lane);
+	user_queue(lane->user);
 }
 
 static uint64_t
@@ -275,6 +336,13 @@ rest(uint32_t seq)
 
 static void start_thread(void);
 
+/** @return whether a thread without work ends: nobody has a lane, or enough others are waiting. */
+static bool
+is_superfluous(void)
+{
+	return (nb_lanes == 0 && TAILQ_EMPTY(&queue)) || nb_idle >= COPIER_IDLE_THREADS;
+}
+
 /** While a thread serves a lane, another one waits for the next. */
 static void *
 work(void *arg)
@@ -291,7 +359,7 @@ work(void *arg)
 		seq = atomic_load(&ready_seq);
 		lane = take();
 		if (lane == NULL) {
-			if (nb_lanes == 0 && first == NULL)
+			if (is_superfluous())
 				break;
 			nb_idle++;
 			pthread_mutex_unlock(&lock);
@@ -300,18 +368,17 @@ work(void *arg)
 			nb_idle--;
 			continue;
 		}
-		self->busy = true;
-		self->uid = lane->uid;
 		if (nb_idle == 0)
 			start_thread();
 		pthread_mutex_unlock(&lock);
 		more = serve(lane);
-		if (!more)
-			lane_put(lane);
 		pthread_mutex_lock(&lock);
-		self->busy = false;
-		if (more)
-			enqueue(lane);
+		leave(lane, more);
+		if (!more) {
+			pthread_mutex_unlock(&lock);
+			lane_put(lane);
+			pthread_mutex_lock(&lock);
+		}
 	}
 	nb_threads--;
 	self->state = WORKER_ENDED;
@@ -319,24 +386,46 @@ work(void *arg)
 	return NULL;
 }
 
+/** @return a place without a thread, with a stack; NULL: no memory. */
+static struct worker *
+worker_get(void)
+{
+	struct worker *w = workers;
+	void *stack;
+
+	while (w != NULL && w->state == WORKER_RUNS)
+		w = w->next;
+	if (w == NULL) {
+		w = calloc(1, sizeof(*w));
+		if (w == NULL)
+			return NULL;
+		w->next = workers;
+		workers = w;
+	}
+	if (w->stack == NULL) {
+		stack = mmap(NULL, COPIER_STACK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
+		if (stack == MAP_FAILED)
+			return NULL;
+		w->stack = stack;
+	}
+	if (w->state == WORKER_ENDED)
+		pthread_join(w->thread, NULL);
+	w->state = WORKER_NONE;
+	return w;
+}
+
 /** The threads block signals, which the control thread handles. Without a thread more, those that there are do the work. */
 static void
 start_thread(void)
 {
-	struct worker *w = NULL;
+	struct worker *w = worker_get();
 	sigset_t all, before;
 	pthread_attr_t attr;
 
-	for (unsigned int i = 0; i < COPIER_MAX_THREADS && w == NULL; i++)
-		if (workers[i].state != WORKER_RUNS)
-			w = &workers[i];
 	if (w == NULL)
 		return;
-	if (w->state == WORKER_ENDED)
-		pthread_join(w->thread, NULL);
-	w->state = WORKER_NONE;
 	pthread_attr_init(&attr);
-	pthread_attr_setstack(&attr, stacks[w - workers], COPIER_STACK_BYTES);
+	pthread_attr_setstack(&attr, w->stack, COPIER_STACK_BYTES);
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	if (pthread_create(&w->thread, &attr, work, w) == 0) {
@@ -378,6 +467,9 @@ copier_lane_close(struct copier_lane *lane)
 	bool none;
 
 	copier_cut(lane);
+	atomic_store(&lane->closed, true);
+	give_back_all(lane, atomic_exchange(&lane->behind, NULL));
+	give_back_all(lane, turned(atomic_exchange(&lane->jobs, NULL)));
 	pthread_mutex_lock(&lock);
 	none = --nb_lanes == 0;
 	pthread_mutex_unlock(&lock);
@@ -392,11 +484,10 @@ copier_lane_close(struct copier_lane *lane)
 unsigned int
 copier_busy(void)
 {
-	unsigned int n = 0;
+	unsigned int n;
 
 	pthread_mutex_lock(&lock);
-	for (unsigned int i = 0; i < COPIER_MAX_THREADS; i++)
-		n += workers[i].busy;
+	n = nb_busy;
 	pthread_mutex_unlock(&lock);
 	return n;
 }

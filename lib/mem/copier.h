@@ -4,9 +4,11 @@
  * Copiers: threads that run the jobs of job.h, which may block in a page fault of a program for as long as the program likes.
  *
  * Each session has a lane. The jobs of a lane run one after the other, in the order in which they were handed over. Of a user's lanes one at a time
- * makes an atomic, so that atomics are atomic among all programs of a user. (Not among users: one whose page fault never ends would stop them all.) Threads serve lanes in turn; there are at most COPIER_MAX_THREADS of them in the process, on stacks of our own, and a user has
- * at most COPIER_USER_THREADS at a time. So a program that never lets a page fault end has one thread for as long as it lives, its user
- * may get one more, and nobody else waits. Handing over a job takes no lock.
+ * makes an atomic, so that atomics are atomic among all programs of a user. (Not among users: one whose page fault never ends would stop them all.)
+ *
+ * Users take turns, and so do the lanes of a user. A user has at most COPIER_USER_THREADS threads at a time, and there is always one more
+ * that waits for work. So a program that never lets a page fault end has one thread for as long as it lives, its user may get one more, and
+ * nobody else waits, however many such users there are. Handing over a job takes no lock.
  *
  * Owns: the lanes and the threads. Each function says which thread may call it.
  */
@@ -18,7 +20,7 @@
 #include "mem/job.h"
 
 enum {
-	COPIER_MAX_THREADS = 32,       /**< in the process */
+	COPIER_IDLE_THREADS = 4,       /**< threads without work that are kept */
 	COPIER_USER_THREADS = 2,       /**< for all lanes of a user */
 	COPIER_STACK_BYTES = 64 << 10, /**< of a thread */
 	COPIER_LANE_JOBS = 64,         /**< jobs of a lane that have not been given back */
@@ -35,15 +37,14 @@ struct copier_lane;
  * @return NULL: no memory; @p fd remains the caller's.
  */
 struct copier_lane *copier_lane_open(int fd, uid_t uid, void (*close_fd)(int fd, uid_t uid));
-/** [control] The session ends: jobs that have not begun don't begin; the lane is freed when the last one has come back. */
+/** [control] The session ends: jobs that have not begun are given back now (ECANCELED); the lane is freed when the last one has come back. */
 void copier_lane_close(struct copier_lane *lane);
 
 /**
  * [engine] Hand over a job. Its done() is called later, on a copier's thread, and must not block.
- * @param left  How many jobs the caller has left for everybody: no session gets more than that.
  * @return false: the session has too many already; try again later.
  */
-bool copier_submit(struct copier_lane *lane, struct mem_job *job, uint32_t left);
+bool copier_submit(struct copier_lane *lane, struct mem_job *job);
 
 /**
  * [control] Cut what was handed over before: after a grace period of RCU, nothing that engines began with an MR or QP that is gone begins.

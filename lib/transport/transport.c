@@ -270,7 +270,7 @@ rx_resume(struct transport *tp, struct qp *qp)
 		}
 		if (!copy_stalled(qp))
 			copy_executed(tp, qp);
-		copy_put(tp, k);
+		copy_put(tp, qp, k);
 	}
 }
 

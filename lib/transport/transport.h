@@ -334,10 +334,9 @@ struct transport_config {
 	/**
 	 * Called on the engine's thread to have a copy of memory made that isn't mapped: it may take as long as the program likes. When it has
 	 * an end, transport_copied() is to be called, always.
-	 * @param left  How many of the transport's copies are left for everybody, this one among them. Nobody should get more than that.
 	 * @return false: it can't be made now. NULL: the transport makes such copies itself, and waits for them (tests).
 	 */
-	bool (*copy)(void *arg, struct mem_job *job, uint32_t left);
+	bool (*copy)(void *arg, struct mem_job *job);
 	void *arg;
 };
 /** [control] @return the transport, or NULL with errno set. */

@@ -229,13 +229,13 @@ ep_flush(struct sim_world *w, struct sim_ep *ep, struct sim_engine *e)
 /* ---- Copies of memory that isn't mapped ---- */
 
 static bool
-on_copy(void *arg, struct mem_job *job, uint32_t left)
+on_copy(void *arg, struct mem_job *job)
 {
 	struct sim_ep *ep = arg;
 	struct sim_world *w = ep->w;
 	uint64_t ns = rng_below(&ep->copy_rng, rng_one_in(&ep->copy_rng, COPY_SLOW) ? COPY_SLOW_NS : COPY_NS);
 
-	if (left == 0 || (!(w->cfg.faults & SIM_F_UNRELIABLE) && rng_one_in(&ep->copy_rng, COPY_SLOW)))
+	if (!(w->cfg.faults & SIM_F_UNRELIABLE) && rng_one_in(&ep->copy_rng, COPY_SLOW))
 		return false;
 	job->fd = job->owner->mem_fd;
 	job->epoch = ep->cuts;

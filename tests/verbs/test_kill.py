@@ -5,6 +5,7 @@
 The daemons go on and give back what the program had, and the program at the other end is told.
 """
 
+import concurrent.futures
 import glob
 import os
 import random
@@ -21,6 +22,7 @@ from uroce_lab import pairs  # noqa: E402
 
 NAME = f'k{os.getpid()}'
 ROUNDS = int(os.environ.get('UROCE_KILL_ROUNDS', '100'))
+AT_ONCE = 2                 # pairs; most of a round is waiting
 SEED = int(os.environ.get('UROCE_SEED', '1'))
 # A dead peer is found after some 28 ack timeouts, here of 16 ms: half a second.
 PROGRAM = ['ib_write_bw', '-d', pairs.DEVICE, '-q', '4', '-s', '65536', '-D', '60', '-u', '12']
@@ -46,12 +48,13 @@ class Kill(unittest.TestCase):
         self.lab = up.__enter__()
         self.addCleanup(up.__exit__, None, None, None)
         self.gid = str(self.lab.gid_index('h1', 4))
-        self.random = random.Random(SEED)
 
-    def run_and_kill(self, victim, early=False):
+    def run_and_kill(self, lane, victim, seconds, early=False):
         """@return the side that was left; None if it had no peer yet and was killed as well"""
         program = [*PROGRAM, '-x', self.gid]
         port = self.lab.tcp_port()
+        if self.lab.hosts['h1']['namespace']:
+            port += lane
         server = pairs.start_server(self.lab, program, port)
         client = pairs.start_client(self.lab, program, port)
         dead, left = (server, client) if victim == 'server' else (client, server)
@@ -59,7 +62,7 @@ class Kill(unittest.TestCase):
             if not early:
                 self.wait_until_met(server, port)
                 time.sleep(BEFORE_TRAFFIC_SECONDS)
-            time.sleep(self.random.uniform(0, 0.5))
+            time.sleep(seconds)
             self.assertIsNone(dead.child.poll(), 'it ended before it was killed:\n' + server.report() + client.report())
             dead.child.kill()
             dead.child.wait()
@@ -89,23 +92,31 @@ class Kill(unittest.TestCase):
                 return same, now
             time.sleep(0.1)
 
-    def test_daemons_go_on_peers_are_told_and_nothing_stays(self):
-        for victim in ('client', 'server'):     # what is allocated once, lazily, is there after these
-            self.run_and_kill(victim)
-        time.sleep(1)
-        before = [footprint(self.lab.pid(host)) for host in ('h1', 'h2')]
+    def rounds(self, lane):
+        """A part of the rounds. @return how many clients saw an error completion."""
         told = 0
-        for number in range(ROUNDS):
-            victim = self.random.choice(('client', 'server'))
-            left = self.run_and_kill(victim, early=number % 4 == 0)
+        choices = random.Random(SEED * AT_ONCE + lane)
+        for number in range(lane, ROUNDS, AT_ONCE):
+            victim, seconds = choices.choice(('client', 'server')), choices.uniform(0, 0.5)
+            left = self.run_and_kill(lane, victim, seconds, early=number // AT_ONCE % 4 == 0)
             if not left:
                 continue
             self.assertNotEqual(left.status, 0,
                                 f'round {number}: the peer of a dead program ended well:\n{left.report()}')
             told += victim == 'server' and 'Failed status' in left.text()
             self.assertTrue(self.lab.whole(), f'round {number} (seed {SEED}): a daemon ended\n{self.lab.logs()}')
-            if (number + 1) % 10 == 0:
-                print(f'{number + 1} of {ROUNDS} killed', flush=True)
+            if number % 10 == 0:
+                print(f'{number} of {ROUNDS} killed', flush=True)
+        return told
+
+    def test_daemons_go_on_peers_are_told_and_nothing_stays(self):
+        with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as lanes:
+            # What is allocated once, lazily, is there after these.
+            for victim in ('client', 'server'):
+                list(lanes.map(lambda lane, victim=victim: self.run_and_kill(lane, victim, 0.2), range(AT_ONCE)))
+            time.sleep(1)
+            before = [footprint(self.lab.pid(host)) for host in ('h1', 'h2')]
+            told = sum(lanes.map(self.rounds, range(AT_ONCE)))
         self.assertGreater(told, 0, 'no client ever saw an error completion')
         same, now = self.settle(before)
         self.assertTrue(same, f'descriptors, mappings, kB were {before}, now {now}')

@@ -10,7 +10,7 @@ copy_of(struct transport *tp, struct qp *qp)
 
 	if (c != NULL)
 		return c;
-	c = pool_get(&tp->copy_parts);
+	c = share_take(tp, qp, TP_POOL_COPY_PARTS, &tp->copy_parts);
 	if (c == NULL)
 		return NULL;
 	memset(c, 0, sizeof(*c));
@@ -35,13 +35,14 @@ job_get(struct transport *tp, struct qp *qp, enum copy_role role)
 	job = c->slots[role].job;
 	c->slots[role].ready = false;
 	if (job == NULL)
-		job = pool_get(&tp->copy_jobs);
+		job = share_take(tp, qp, TP_POOL_COPY_JOBS, &tp->copy_jobs);
 	c->slots[role].job = job;
 	if (unlikely(job == NULL)) {
 		tp->counters.copy_no_room++;
 		return NULL;
 	}
 	job->qp = qp;
+	job->share = qp->share;
 	job->role = role;
 	job->nb_parts = 0;
 	job->sealed = false;
@@ -53,9 +54,18 @@ job_get(struct transport *tp, struct qp *qp, enum copy_role role)
 }
 
 static void
+job_put(struct transport *tp, struct tp_copy_job *job)
+{
+	struct share *s = job->share;
+
+	share_return(tp, s, TP_POOL_COPY_JOBS, &tp->copy_jobs, job);
+	share_free_unused(tp, s);
+}
+
+static void
 job_free(struct transport *tp, struct tp_copy_slot *s)
 {
-	pool_put(&tp->copy_jobs, s->job);
+	job_put(tp, s->job);
 	s->job = NULL;
 }
 
@@ -71,7 +81,7 @@ job_start(struct transport *tp, struct tp_copy_job *job)
 	s->running = true;
 	TAILQ_INSERT_TAIL(&tp->copies, job, link);
 	tp->nb_copies++;
-	if (unlikely(!tp->c.copy(tp->c.arg, &job->m, pool_left(&tp->copy_jobs) + 1))) {
+	if (unlikely(!tp->c.copy(tp->c.arg, &job->m))) {
 		TAILQ_REMOVE(&tp->copies, job, link);
 		tp->nb_copies--;
 		s->running = false;
@@ -171,7 +181,7 @@ rx_job_get(struct transport *tp, struct qp *qp)
 	struct tp_copy_job *job;
 
 	if (c != NULL && c->spare == NULL)
-		c->spare = pool_get(&tp->copy_pkts);
+		c->spare = share_take(tp, qp, TP_POOL_COPY_PKTS, &tp->copy_pkts);
 	if (c == NULL || c->spare == NULL) {
 		tp->counters.copy_no_room++;
 		return NULL;
@@ -363,8 +373,8 @@ repoint(struct tp_copy_pkt *k, const struct wire_pkt *p)
 }
 
 /*
- * A QP may hold as many packets as are left for others, so that QPs whose memory never comes, however many they are, can't take all of
- * the pool.
+ * A share may hold as many packets as are left for others, and so may a QP of it. So QPs whose memory never comes, however many they are,
+ * can't take all of the pool.
  */
 void
 copy_hold(struct transport *tp, struct qp *qp, uint16_t port, const struct wire_pkt *p, bool first)
@@ -374,13 +384,16 @@ copy_hold(struct transport *tp, struct qp *qp, uint16_t port, const struct wire_
 	struct tp_copy_pkt *k;
 
 	UROCE_ASSERT(!first || (c->nb_held == 0 && c->spare != NULL));
-	if (!first && (bytes > sizeof(k->bytes) || c->nb_held >= TP_COPY_HELD || c->nb_held >= pool_left(&tp->copy_pkts))) {
+	if (first) {
+		k = c->spare;
+		c->spare = NULL;
+	} else if (bytes > sizeof(k->bytes) || c->nb_held >= TP_COPY_HELD ||
+		   c->nb_held >= share_common(tp, TP_POOL_COPY_PKTS, &tp->copy_pkts) ||
+		   (k = share_take(tp, qp, TP_POOL_COPY_PKTS, &tp->copy_pkts)) == NULL) {
 		tp->counters.rx_copy_dropped++;
 		return;
 	}
 	UROCE_ASSERT(bytes <= sizeof(k->bytes));
-	k = first ? c->spare : pool_get(&tp->copy_pkts);
-	c->spare = first ? NULL : c->spare;
 	k->p = *p;
 	k->port = port;
 	memcpy(k->bytes, p->l2, bytes);
@@ -414,9 +427,9 @@ copy_untake(struct qp *qp, struct tp_copy_pkt *k)
 }
 
 void
-copy_put(struct transport *tp, struct tp_copy_pkt *k)
+copy_put(struct transport *tp, struct qp *qp, struct tp_copy_pkt *k)
 {
-	pool_put(&tp->copy_pkts, k);
+	share_give(tp, qp, TP_POOL_COPY_PKTS, &tp->copy_pkts, k);
 }
 
 static void
@@ -426,7 +439,7 @@ drop_held(struct transport *tp, struct qp *qp)
 
 	while ((k = copy_take(qp)) != NULL) {
 		tp->counters.rx_copy_dropped++;
-		copy_put(tp, k);
+		copy_put(tp, qp, k);
 	}
 	qp->copy->in_reorder = false;
 	unblock(tp, qp->copy);
@@ -527,8 +540,8 @@ copy_end(struct transport *tp, struct qp *qp)
 	for (int i = 0; i < COPY_ROLES; i++)
 		copy_drop(tp, qp, i);
 	if (qp->copy->spare != NULL)
-		pool_put(&tp->copy_pkts, qp->copy->spare);
-	pool_put(&tp->copy_parts, qp->copy);
+		copy_put(tp, qp, qp->copy->spare);
+	share_give(tp, qp, TP_POOL_COPY_PARTS, &tp->copy_parts, qp->copy);
 	qp->copy = NULL;
 }
 
@@ -554,7 +567,7 @@ copy_finish(struct transport *tp, struct mem_job *m)
 
 	tp->nb_copies--;
 	if (qp == NULL) {
-		pool_put(&tp->copy_jobs, job);
+		job_put(tp, job);
 		return NULL;
 	}
 	s = &qp->copy->slots[job->role];

@@ -45,6 +45,7 @@ struct tp_copy_job {
 	bool sealed;           /**< RX: what follows begins a piece of its own, since what comes before is the end of a message */
 	struct tp_copy_part parts[TP_COPY_PARTS_OF_JOB];
 	struct qp *qp;         /**< NULL: nobody waits for it any more */
+	struct share *share;   /**< whose it is, also when the QP has gone */
 	uint8_t role;
 	uint64_t deadline_ns;
 	TAILQ_ENTRY(tp_copy_job) link; /**< in transport.copies, while it runs and a QP waits for it */
@@ -147,7 +148,7 @@ void copy_hold(struct transport *tp, struct qp *qp, uint16_t port, const struct 
 struct tp_copy_pkt *copy_take(struct qp *qp);
 /** Hold a taken packet again, as the first. */
 void copy_untake(struct qp *qp, struct tp_copy_pkt *k);
-void copy_put(struct transport *tp, struct tp_copy_pkt *k);
+void copy_put(struct transport *tp, struct qp *qp, struct tp_copy_pkt *k);
 
 /* ---- Bytes to send ---- */
 /**

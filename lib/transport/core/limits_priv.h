@@ -18,7 +18,7 @@ enum {
 	TP_SCOREBOARDS = 512,      /**< scoreboards, and as many reorder buffers */
 	TP_REORDER_PKTS = 2112,     /**< packets in all reorder buffers of a transport */
 	TP_SHARES = UROCE_MAX_SESSIONS + 1, /**< shares at most: one for each session, and the transport's own */
-	TP_RESERVE_OF = 2,          /**< one part in this many of a pool is reserved, in equal parts for TP_SHARES shares */
+	TP_RESERVE_OF = 2,          /**< one part in this many of a pool is reserved, in equal parts for TP_SHARES shares, unless it has a limit *_EACH */
 
 	/*
 	 * Shares. Costs are in bytes. A packet costs its bytes and TP_COST_PACKET, a WQE TP_COST_WQE: what a packet or WQE takes besides copying,
@@ -31,11 +31,14 @@ enum {
 	TP_QP_QUANTUM = 98304,      /**< what a QP may use before it is the turn of the others of its share */
 	TP_DEBT_MAX = 1 << 20,      /**< more than this a share or QP never owes */
 	TP_BUCKET_NS = 1000000,     /**< a rate's bucket holds what may be sent in this time */
-	TP_COPY_PARTS = 1024,       /**< QPs that wait for memory that isn't mapped, or have fetched some */
-	TP_COPY_JOBS = 256,         /**< copies of such memory, running or with bytes that are still wanted */
-	TP_COPY_PKTS = 2048,        /**< received packets that wait for copies */
 
-	/* Memory that isn't mapped. */
+	/* Memory that isn't mapped. A program decides how long a copy takes, so every share has reserves of its own: *_EACH. */
+	TP_COPY_PARTS_EACH = 4,
+	TP_COPY_JOBS_EACH = 2,
+	TP_COPY_PKTS_EACH = 4,
+	TP_COPY_PARTS = 1024 + TP_COPY_PARTS_EACH * TP_SHARES, /**< QPs that wait for such memory, or have fetched some */
+	TP_COPY_JOBS = 256 + TP_COPY_JOBS_EACH * TP_SHARES,    /**< copies, running or with bytes that are still wanted */
+	TP_COPY_PKTS = 2048 + TP_COPY_PKTS_EACH * TP_SHARES,   /**< received packets that wait for copies */
 	TP_COPY_BYTES = 128 << 10,  /**< that one job copies, of several packets or messages; at least a packet's */
 	TP_COPY_PARTS_OF_JOB = 128, /**< parts of packets or messages in a job */
 	TP_COPY_HELD = 1024,        /**< packets that a QP holds while one waits for its copy: windows of both directions, and ACKs */

@@ -37,6 +37,16 @@ share_init(struct share *s, uint32_t weight, struct share_rate *rate)
 	s->rate = rate;
 }
 
+/* Decide what every share can have of a pool. @param each  Wanted, if the pool has as many; 0: the usual part. */
+static void
+reserve_init(struct tp_reserve *r, const struct pool *pool, uint32_t each)
+{
+	if (each == 0 || pool_left(pool) < each * TP_SHARES)
+		each = pool_left(pool) / TP_RESERVE_OF / TP_SHARES;
+	r->each = each;
+	r->left = each * TP_SHARES;
+}
+
 void
 shares_init(struct transport *tp)
 {
@@ -44,12 +54,17 @@ shares_init(struct transport *tp)
 		[TP_POOL_INFLIGHT] = &tp->inflight_blocks,	 [TP_POOL_READS] = &tp->read_blocks,
 		[TP_POOL_SGES] = &tp->sge_blocks,		 [TP_POOL_SCOREBOARDS] = &tp->scoreboards,
 		[TP_POOL_REORDERS] = &tp->reorders,		 [TP_POOL_REORDER_PKTS] = &tp->reorder_pkts,
+		[TP_POOL_COPY_PARTS] = &tp->copy_parts,	 [TP_POOL_COPY_JOBS] = &tp->copy_jobs,
+		[TP_POOL_COPY_PKTS] = &tp->copy_pkts,
+	};
+	static const uint32_t each[TP_POOLS] = {
+		[TP_POOL_COPY_PARTS] = TP_COPY_PARTS_EACH,
+		[TP_POOL_COPY_JOBS] = TP_COPY_JOBS_EACH,
+		[TP_POOL_COPY_PKTS] = TP_COPY_PKTS_EACH,
 	};
 
-	for (unsigned int i = 0; i < TP_POOLS; i++) {
-		tp->reserve[i].each = pool_left(pools[i]) / TP_RESERVE_OF / TP_SHARES;
-		tp->reserve[i].left = tp->reserve[i].each * TP_SHARES;
-	}
+	for (unsigned int i = 0; i < TP_POOLS; i++)
+		reserve_init(&tp->reserve[i], pools[i], each[i]);
 	for (unsigned int i = 0; i < SHARE_LISTS; i++)
 		TAILQ_INIT(&tp->shares[i]);
 	tp->limited_next_ns = UINT64_MAX;
@@ -103,9 +118,11 @@ share_set(struct transport *tp, struct share *s, const struct share_params *p)
 	return 0;
 }
 
-static void
-share_free(struct transport *tp, struct share *s)
+void
+share_free_unused(struct transport *tp, struct share *s)
 {
+	if (!s->gone || s->users > 0 || s->held[TP_POOL_COPY_JOBS] > 0)
+		return;
 	UROCE_ASSERT(s->on == SHARE_ASLEEP && tp->nb_shares > 0);
 	tp->nb_shares--;
 	free(s);
@@ -121,8 +138,7 @@ share_destroy(struct transport *tp, struct share *s)
 	share_regroup(tp, s, NULL);
 	if (s->on == SHARE_LIMITED)
 		tp->limited_next_ns = 0;
-	if (s->users == 0)
-		share_free(tp, s);
+	share_free_unused(tp, s);
 }
 
 void
@@ -139,8 +155,8 @@ share_leave(struct qp *qp)
 	struct share *s = qp->share;
 
 	UROCE_ASSERT(s->users > 0 && !qp->sched.on_active);
-	if (--s->users == 0 && s->gone)
-		share_free(qp->tp, s);
+	s->users--;
+	share_free_unused(qp->tp, s);
 }
 
 /* ---- Rates ---- */

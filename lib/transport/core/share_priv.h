@@ -5,7 +5,7 @@
  *
  * Owns: struct share, except its place in the schedule (sched_priv.h). Called on the share's engine.
  *
- * Pools: one half of each is reserved. Every share can have the same small part of it at any time, whatever the others hold. Of
+ * Pools: a part of each is reserved. Every share can have the same small part of that at any time, whatever the others hold. Of
  * the rest a share may hold as many items as are left for others (the dynamic threshold of Choudhury and Hahne, as in switches
  * with shared buffers). So a session whose QPs never give anything back, because their peers never answer, leaves at least as much as it
  * has. While nobody has made a share, the transport's own has all.
@@ -35,6 +35,13 @@ share_may_have(const struct transport *tp, const struct share *s, enum tp_pool i
 	return s->held[id] < tp->reserve[id].each || share_may_take(tp, s, id, pool);
 }
 
+/** @return how many items of @p pool are left that aren't reserved. */
+static inline uint32_t
+share_common(const struct transport *tp, enum tp_pool id, const struct pool *pool)
+{
+	return pool_left(pool) - (tp->nb_shares == 0 ? 0 : RTE_MIN(pool_left(pool), tp->reserve[id].left));
+}
+
 /** Lend @p qp an item. @return NULL: none is left for its share (counted). */
 static inline void *
 share_take(struct transport *tp, struct qp *qp, enum tp_pool id, struct pool *pool)
@@ -55,16 +62,21 @@ share_take(struct transport *tp, struct qp *qp, enum tp_pool id, struct pool *po
 	return item;
 }
 
-/** Take back an item that share_take() has lent to @p qp. */
+/** Take back an item that a QP of @p s has. */
 static inline void
-share_give(struct transport *tp, struct qp *qp, enum tp_pool id, struct pool *pool, void *item)
+share_return(struct transport *tp, struct share *s, enum tp_pool id, struct pool *pool, void *item)
 {
-	struct share *s = qp->share;
-
 	UROCE_ASSERT(s->held[id] > 0);
 	pool_put(pool, item);
 	s->held[id]--;
 	tp->reserve[id].left += s->held[id] < tp->reserve[id].each;
+}
+
+/** Take back an item that share_take() has lent to @p qp. */
+static inline void
+share_give(struct transport *tp, struct qp *qp, enum tp_pool id, struct pool *pool, void *item)
+{
+	share_return(tp, qp->share, id, pool, item);
 }
 
 /** Charge @p qp and its share with @p cost. */
@@ -88,5 +100,7 @@ uint64_t share_rate_due(const struct share *s, uint64_t now_ns);
 void share_enter(struct transport *tp, struct qp *qp, struct share *s);
 /** It has ended. */
 void share_leave(struct qp *qp);
+/** Free @p s if it was destroyed, and neither a QP nor a copy uses it any more. */
+void share_free_unused(struct transport *tp, struct share *s);
 
 #endif /* UROCE_TP_SHARE_H */

@@ -369,7 +369,8 @@ struct qp {
 TAILQ_HEAD(tp_qp_list, qp);
 
 /** The pools of a transport. */
-enum tp_pool { TP_POOL_INFLIGHT = 0, TP_POOL_READS, TP_POOL_SGES, TP_POOL_SCOREBOARDS, TP_POOL_REORDERS, TP_POOL_REORDER_PKTS, TP_POOLS };
+enum tp_pool { TP_POOL_INFLIGHT = 0, TP_POOL_READS, TP_POOL_SGES, TP_POOL_SCOREBOARDS, TP_POOL_REORDERS, TP_POOL_REORDER_PKTS,
+	       TP_POOL_COPY_PARTS, TP_POOL_COPY_JOBS, TP_POOL_COPY_PKTS, TP_POOLS };
 
 /** Where a share stands in the schedule: the list in which it is. The order is explained in core/sched_priv.h. */
 enum share_on { SHARE_FRESH = 0, SHARE_BACKLOG, SHARE_BLOCKED, SHARE_LIMITED, SHARE_LISTS, SHARE_QUEUED = SHARE_LISTS, SHARE_ASLEEP };
@@ -380,7 +381,7 @@ struct share {
 	struct tp_qp_list active;   /**< its QPs with work, or whose SQ is watched */
 	uint32_t nb_active;
 	uint8_t on;                 /**< enum share_on */
-	bool gone;                  /**< destroyed; freed with its last QP */
+	bool gone;                  /**< destroyed; freed with its last QP and copy */
 	bool no_room;               /**< when it had its last turn, there was no room in the TX vector for what it has to send */
 	uint32_t users;             /**< QPs */
 	uint32_t weight;

@@ -116,7 +116,7 @@ enum { ADDS = 20000, THREADS = 3 };
 struct adder {
 	struct mr *mr;
 	uint64_t va;
-	int failed;
+	_Atomic int failed;
 };
 
 static void *

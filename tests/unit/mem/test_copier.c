@@ -76,7 +76,7 @@ jobs_of_a_lane_run_in_order(void **state)
 	for (uint32_t i = 0; i < COPIER_LANE_JOBS; i++) {
 		job_make(&jobs[i], MEM_JOB_FETCH_ADD, &word, NULL, sizeof(word));
 		jobs[i].arg1 = 1;
-		while (!copier_submit(lane, &jobs[i], COPIER_LANE_JOBS))
+		while (!copier_submit(lane, &jobs[i]))
 			;
 	}
 	assert_true(wait_for(&nb_done, COPIER_LANE_JOBS));
@@ -103,7 +103,7 @@ atomics_of_two_programs_of_a_user_are_atomic(void **state)
 
 			job_make(j, MEM_JOB_FETCH_ADD, &word, NULL, sizeof(word));
 			j->arg1 = 1;
-			assert_true(copier_submit(lanes[i % 2], j, COPIER_LANE_JOBS));
+			assert_true(copier_submit(lanes[i % 2], j));
 		}
 		assert_true(wait_for(&nb_done, round * 2 * COPIER_LANE_JOBS));
 	}
@@ -123,7 +123,7 @@ memory_that_is_not_there_is_an_error(void **state)
 
 	munmap(none, PAGE);
 	job_make(&job, MEM_JOB_READ, none, bytes, sizeof(bytes));
-	assert_true(copier_submit(lane, &job, 1));
+	assert_true(copier_submit(lane, &job));
 	assert_true(wait_for(&nb_done, 1));
 	assert_int_equal(job.rc, EFAULT);
 	copier_lane_close(lane);
@@ -138,7 +138,7 @@ what_was_cut_does_not_begin(void **state)
 
 	job_make(&job, MEM_JOB_WRITE, at, bytes, sizeof(bytes));
 	assert_true(mem_job_cut(&job));
-	assert_true(copier_submit(lane, &job, 1));
+	assert_true(copier_submit(lane, &job));
 	assert_true(wait_for(&nb_done, 1));
 	assert_int_equal(job.rc, ECANCELED);
 	assert_int_equal(at[0], 0);
@@ -179,14 +179,14 @@ a_copy_that_hangs_holds_up_its_own_session_only(void **state)
 	job_make(&behind, MEM_JOB_WRITE, at, bytes, sizeof(bytes));
 	job_make(&others, MEM_JOB_READ, bytes, at, sizeof(bytes));
 	job_make(&other, MEM_JOB_READ, bytes, at, sizeof(bytes));
-	assert_true(copier_submit(stuck, &hangs, 8));
+	assert_true(copier_submit(stuck, &hangs));
 	while (atomic_load(&hangs.state) != MEM_JOB_RUNS)
 		;
-	assert_true(copier_submit(stuck, &behind, 8));
+	assert_true(copier_submit(stuck, &behind));
 	/* Another program of that user has a thread yet, and another user of course. */
-	assert_true(copier_submit(more, &others, 8));
+	assert_true(copier_submit(more, &others));
 	assert_true(wait_for(&nb_done, 1));
-	assert_true(copier_submit(good, &other, 8));
+	assert_true(copier_submit(good, &other));
 	assert_true(wait_for(&nb_done, 2));
 	/* What the program gives up now may still be written, and what is behind never begins. */
 	ticket = copier_cut(stuck);
@@ -203,6 +203,84 @@ a_copy_that_hangs_holds_up_its_own_session_only(void **state)
 	munmap(p, PAGE);
 }
 
+static void
+users_whose_copies_hang_hold_up_no_other_user(void **state)
+{
+	enum { USERS = 40 };
+	static struct mem_job hang[USERS][COPIER_USER_THREADS + 1];
+	struct copier_lane *lanes[USERS][COPIER_USER_THREADS + 1], *good;
+	uint8_t at[8] = { 0 }, to[8];
+	struct mem_job job;
+	int uffd;
+	uint8_t *p = never(&uffd);
+
+	if (p == NULL)
+		skip();
+	for (uint32_t u = 0; u < USERS; u++) {
+		for (uint32_t i = 0; i <= COPIER_USER_THREADS; i++) {
+			lanes[u][i] = lane_new(USER + u);
+			job_make(&hang[u][i], MEM_JOB_WRITE, to, p, sizeof(to));
+			assert_true(copier_submit(lanes[u][i], &hang[u][i]));
+		}
+	}
+	for (uint32_t u = 0; u < USERS; u++)
+		for (uint32_t i = 0; i < COPIER_USER_THREADS; i++)
+			while (atomic_load(&hang[u][i].state) != MEM_JOB_RUNS)
+				;
+	assert_int_equal(copier_busy(), USERS * COPIER_USER_THREADS);
+	good = lane_new(USER + USERS);
+	job_make(&job, MEM_JOB_READ, at, to, sizeof(to));
+	assert_true(copier_submit(good, &job));
+	assert_true(wait_for(&nb_done, 1));
+	copier_lane_close(good);
+	assert_true(wait_for(&nb_closed, 1));
+	/* Of each user one job hasn't begun. It comes back when its lane is closed, whatever the threads do. */
+	for (uint32_t u = 0; u < USERS; u++)
+		for (uint32_t i = 0; i <= COPIER_USER_THREADS; i++)
+			copier_lane_close(lanes[u][i]);
+	assert_true(wait_for(&nb_done, 1 + USERS));
+	for (uint32_t u = 0; u < USERS; u++)
+		assert_int_equal(hang[u][COPIER_USER_THREADS].rc, ECANCELED);
+	close(uffd);
+	assert_true(wait_for(&nb_closed, 1 + USERS * (COPIER_USER_THREADS + 1)));
+	assert_int_equal(copier_busy(), 0);
+	munmap(p, PAGE);
+}
+
+static void
+jobs_behind_one_that_hangs_come_back_when_the_lane_is_closed(void **state)
+{
+	struct mem_job hangs, behind[COPIER_LANE_JOBS - 1];
+	struct copier_lane *lane;
+	uint8_t at[8] = { 0 }, to[8];
+	int uffd;
+	uint8_t *p = never(&uffd);
+
+	if (p == NULL)
+		skip();
+	lane = lane_new(USER);
+	job_make(&hangs, MEM_JOB_READ, at, p, sizeof(at));
+	job_make(&behind[0], MEM_JOB_READ, at, to, sizeof(to));
+	/* One that the thread takes along, perhaps, and others that it can't know of. */
+	assert_true(copier_submit(lane, &hangs));
+	assert_true(copier_submit(lane, &behind[0]));
+	while (atomic_load(&hangs.state) != MEM_JOB_RUNS)
+		;
+	for (uint32_t i = 1; i < COPIER_LANE_JOBS - 1; i++) {
+		job_make(&behind[i], MEM_JOB_READ, at, to, sizeof(to));
+		assert_true(copier_submit(lane, &behind[i]));
+	}
+	copier_lane_close(lane);
+	assert_int_equal(nb_done, COPIER_LANE_JOBS - 1);
+	for (uint32_t i = 0; i < COPIER_LANE_JOBS - 1; i++)
+		assert_int_equal(behind[i].rc, ECANCELED);
+	assert_int_equal(nb_closed, 0);
+	close(uffd);
+	assert_true(wait_for(&nb_closed, 1));
+	assert_int_equal(nb_done, COPIER_LANE_JOBS);
+	munmap(p, PAGE);
+}
+
 int
 main(void)
 {
@@ -212,6 +290,8 @@ main(void)
 		cmocka_unit_test_setup(memory_that_is_not_there_is_an_error, begin),
 		cmocka_unit_test_setup(what_was_cut_does_not_begin, begin),
 		cmocka_unit_test_setup(a_copy_that_hangs_holds_up_its_own_session_only, begin),
+		cmocka_unit_test_setup(users_whose_copies_hang_hold_up_no_other_user, begin),
+		cmocka_unit_test_setup(jobs_behind_one_that_hangs_come_back_when_the_lane_is_closed, begin),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

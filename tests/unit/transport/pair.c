@@ -87,7 +87,7 @@ pair_new(void)
 }
 
 static bool
-on_copy(void *arg, struct mem_job *job, uint32_t left)
+on_copy(void *arg, struct mem_job *job)
 {
 	struct host *h = arg;
 

@@ -7,6 +7,7 @@
 #include "mem/job.h"
 #include "mem/mem.h"
 #include "rig.h"
+#include "transport/core/types_priv.h"
 
 enum { MTU = 1024, LONG = 40 * MTU, ALL = 1000, DEADLINE_MS = 2000, PAGE = 4096 };
 
@@ -265,6 +266,33 @@ a_qp_is_destroyed_while_its_copies_are_made(void **state)
 }
 
 static void
+a_session_s_share_ends_with_its_last_copy(void **state)
+{
+	struct end_opts o = { 0 };
+	struct transport *tp;
+	struct rig r;
+
+	remote_up(&r, &plain);
+	tp = r.p->h[0].tp;
+	assert_int_equal(share_create(tp, &(struct share_params){ 0 }, &o.share), 0);
+	end_free(r.a);
+	r.a = end_new(&r.p->h[0], &o);
+	assert_int_equal(end_state(r.b, UROCE_QPS_RESET), 0);
+	ends_connect(r.a, r.b, &plain);
+	rig_write(&r, 1, 0, LONG);
+	pair_settle(r.p);
+	assert_int_equal(transport_copies(tp), 1);
+	end_free(r.a);
+	share_destroy(tp, o.share);
+	assert_int_equal(tp->nb_shares, 1);
+	host_copy(&r.p->h[0], ALL);
+	assert_int_equal(tp->nb_shares, 0);
+	assert_int_equal(pool_left(&tp->copy_jobs), TP_COPY_JOBS);
+	r.a = end_new(&r.p->h[0], &(struct end_opts){ 0 });
+	rig_down(&r);
+}
+
+static void
 a_packet_for_whose_copy_there_is_no_room_waits(void **state)
 {
 	struct rig r;
@@ -424,6 +452,7 @@ main(void)
 		cmocka_unit_test(bytes_to_send_that_never_come_fail_the_send),
 		cmocka_unit_test(a_receive_is_flushed_when_the_copy_into_it_has_ended),
 		cmocka_unit_test(a_qp_is_destroyed_while_its_copies_are_made),
+		cmocka_unit_test(a_session_s_share_ends_with_its_last_copy),
 		cmocka_unit_test(a_packet_for_whose_copy_there_is_no_room_waits),
 		cmocka_unit_test(what_waits_behind_a_packet_is_written_by_the_same_copy),
 		cmocka_unit_test(small_messages_share_copies),

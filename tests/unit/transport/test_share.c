@@ -475,22 +475,41 @@ acks_do_not_wait_for_a_rate(void **state)
 }
 
 /* ---- Pools ---- */
+/* A pool, and what tests take of it. */
+struct taken {
+	enum tp_pool id;
+	struct pool *pool;
+	uint32_t most; /* that a session takes */
+};
+
 /* @return how many items @p qp gets, which are put into @p items. */
 static uint32_t
-take_all(struct transport *tp, struct qp *qp, void **items)
+take_of(struct transport *tp, struct qp *qp, const struct taken *t, void **items)
 {
 	uint32_t n = 0;
 
-	while ((items[n] = share_take(tp, qp, TP_POOL_SGES, &tp->sge_blocks)) != NULL)
+	while (n < t->most && (items[n] = share_take(tp, qp, t->id, t->pool)) != NULL)
 		n++;
 	return n;
 }
 
 static void
-give_all(struct transport *tp, struct qp *qp, void **items, uint32_t n)
+give_of(struct transport *tp, struct qp *qp, const struct taken *t, void **items, uint32_t n)
 {
 	while (n > 0)
-		share_give(tp, qp, TP_POOL_SGES, &tp->sge_blocks, items[--n]);
+		share_give(tp, qp, t->id, t->pool, items[--n]);
+}
+
+static uint32_t
+take_all(struct transport *tp, struct qp *qp, void **items)
+{
+	return take_of(tp, qp, &(struct taken){ TP_POOL_SGES, &tp->sge_blocks, UINT32_MAX }, items);
+}
+
+static void
+give_all(struct transport *tp, struct qp *qp, void **items, uint32_t n)
+{
+	give_of(tp, qp, &(struct taken){ TP_POOL_SGES, &tp->sge_blocks, UINT32_MAX }, items, n);
 }
 
 static void
@@ -524,43 +543,63 @@ a_session_gets_as_many_items_as_it_leaves(void **state)
 	bench_down(&b);
 }
 
+/* The first session takes all of the pool that it can get, the others 16 at most; and yet each of them gets @p each. */
 static void
-the_reserve_is_there_whatever_the_others_hold(void **state)
+check_reserve(struct bench *b, struct qp *qp, enum tp_pool id, struct pool *pool, uint32_t each)
 {
-	const uint32_t each = TP_SGE_BLOCKS / TP_RESERVE_OF / TP_SHARES;
 	static void *items[UROCE_MAX_SESSIONS][16];
 	static void *all[TP_SGE_BLOCKS + 1];
 	static struct share *shares[UROCE_MAX_SESSIONS];
 	static uint32_t n[UROCE_MAX_SESSIONS];
-	struct share *first, *one_more;
-	struct qp *qp;
-	struct bench b;
-	uint32_t nb;
+	const struct taken t = { id, pool, 16 }, first_takes = { id, pool, UINT32_MAX };
+	struct share *first = qp->share, *one_more;
+	uint32_t nb, left = pool_left(pool);
 
-	bench_up(&b);
-	qp = flood_add(&b, 1, 0, &(struct share_params){ 0 })->ends[0]->qp;
-	first = qp->share;
 	for (uint32_t i = 1; i < UROCE_MAX_SESSIONS; i++)
-		assert_int_equal(share_create(b.tp, &(struct share_params){ 0 }, &shares[i]), 0);
-	assert_int_equal(share_create(b.tp, &(struct share_params){ 0 }, &one_more), ENOSPC);
-	/* Each takes what it can get, one after the other: the first has half of the rest, the next half of what is left ... */
-	nb = take_all(b.tp, qp, all);
+		assert_int_equal(share_create(b->tp, &(struct share_params){ 0 }, &shares[i]), 0);
+	assert_int_equal(share_create(b->tp, &(struct share_params){ 0 }, &one_more), ENOSPC);
+	/* The first has half of what isn't reserved, the next half of what is left ... */
+	nb = take_of(b->tp, qp, &first_takes, all);
 	for (uint32_t i = 1; i < UROCE_MAX_SESSIONS; i++) {
 		qp->share = shares[i];
-		while (n[i] < 16 && (items[i][n[i]] = share_take(b.tp, qp, TP_POOL_SGES, &b.tp->sge_blocks)) != NULL)
-			n[i]++;
+		n[i] = take_of(b->tp, qp, &t, items[i]);
 		/* ... and the last still gets its part. */
 		assert_true(n[i] >= each);
 	}
 	for (uint32_t i = 1; i < UROCE_MAX_SESSIONS; i++) {
 		qp->share = shares[i];
-		give_all(b.tp, qp, items[i], n[i]);
+		give_of(b->tp, qp, &t, items[i], n[i]);
 	}
 	qp->share = first;
-	give_all(b.tp, qp, all, nb);
-	assert_int_equal(b.tp->sge_blocks.left, TP_SGE_BLOCKS);
+	give_of(b->tp, qp, &first_takes, all, nb);
+	assert_int_equal(pool_left(pool), left);
 	for (uint32_t i = 1; i < UROCE_MAX_SESSIONS; i++)
-		share_destroy(b.tp, shares[i]);
+		share_destroy(b->tp, shares[i]);
+}
+
+static void
+the_reserve_is_there_whatever_the_others_hold(void **state)
+{
+	struct bench b;
+
+	bench_up(&b);
+	check_reserve(&b, flood_add(&b, 1, 0, &(struct share_params){ 0 })->ends[0]->qp, TP_POOL_SGES, &b.tp->sge_blocks, TP_SGE_BLOCKS / TP_RESERVE_OF / TP_SHARES);
+	bench_down(&b);
+}
+
+/* A program decides how long they take: for ever, if it likes. */
+static void
+every_session_has_copies_of_its_own(void **state)
+{
+	struct bench b;
+	struct qp *qp;
+
+	bench_up(&b);
+	qp = flood_add(&b, 1, 0, &(struct share_params){ 0 })->ends[0]->qp;
+	assert_int_equal(pool_left(&b.tp->copy_jobs), TP_COPY_JOBS);
+	check_reserve(&b, qp, TP_POOL_COPY_JOBS, &b.tp->copy_jobs, TP_COPY_JOBS_EACH);
+	check_reserve(&b, qp, TP_POOL_COPY_PKTS, &b.tp->copy_pkts, TP_COPY_PKTS_EACH);
+	check_reserve(&b, qp, TP_POOL_COPY_PARTS, &b.tp->copy_parts, TP_COPY_PARTS_EACH);
 	bench_down(&b);
 }
 
@@ -624,6 +663,7 @@ main(void)
 		cmocka_unit_test(acks_do_not_wait_for_a_rate),
 		cmocka_unit_test(a_session_gets_as_many_items_as_it_leaves),
 		cmocka_unit_test(the_reserve_is_there_whatever_the_others_hold),
+		cmocka_unit_test(every_session_has_copies_of_its_own),
 		cmocka_unit_test(without_sessions_a_qp_gets_the_whole_pool),
 		cmocka_unit_test(a_share_lives_as_long_as_its_qps),
 	};
