@@ -158,7 +158,8 @@ paths_turn(struct sim_world *w, struct sim_qp *q)
 	if (!c->several_paths || c->done || q->abandoned)
 		return;
 	check_state(w, q);
-	if (!q->ready || !q->peer->ready || qp_state(q->qp) != UROCE_QPS_RTS || q->peer->qp == NULL)
+	if (!q->ready || !q->peer->ready || (qp_state(q->qp) != UROCE_QPS_RTS && qp_state(q->qp) != UROCE_QPS_SQD) ||
+	    q->peer->qp == NULL)
 		return;
 	if (!q->paths_now.loaded) {
 		if (rng_one_in(r, 4))

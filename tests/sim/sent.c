@@ -438,19 +438,6 @@ check_format(struct sim_world *w, uint32_t from, const struct sim_qp *q, const s
 		sim_fail(w, "endpoint %u asks to acknowledge a READ response", from);
 }
 
-/* A foreign end has its own habits; of what it says only the time counts that it asks for. */
-static void
-note_foreign(struct sim_world *w, struct sim_qp *q, const struct wire_pkt *p)
-{
-	uint8_t syndrome = p->op->flags & WIRE_F_AETH ? p->bthp[p->op->off_aeth] : 0;
-
-	/* A second one, to what was sent again because of a NAK, may come while the first one's timer runs. */
-	if (WIRE_AETH_TYPE(syndrome) != WIRE_AETH_RNR_NAK || (p->bth.psn == q->rnr_psn && w->now_ns < q->rnr_until))
-		return;
-	q->rnr_psn = p->bth.psn;
-	q->rnr_until = w->now_ns + wire_rnr_timer_ns(syndrome & 0x1f);
-}
-
 static void
 sent_check_now(struct sim_world *w, uint32_t from, uint32_t to, struct rte_mbuf *m)
 {
@@ -473,10 +460,9 @@ sent_check_now(struct sim_world *w, uint32_t from, uint32_t to, struct rte_mbuf 
 		check_format(w, from, q == NULL ? NULL : q->peer, &p);
 	if (q == NULL || q->conn->type == UROCE_QPT_UD)
 		return;
-	if (q->peer->foreign != NULL) {
-		note_foreign(w, q, &p);
+	/* A foreign end has its own habits. */
+	if (q->peer->foreign != NULL)
 		return;
-	}
 	check_congestion(w, q->peer, &p, m);
 	if (q->conn->type != UROCE_QPT_RC || q->peer->qp == NULL)
 		return;
@@ -543,6 +529,18 @@ note_arrival(struct sim_world *w, struct sim_qp *q, const struct wire_pkt *p)
 	q->asked = false;
 }
 
+/* A foreign end asks for time: it counts from now on. What it says while the time runs is about what was sent before. */
+static void
+note_foreign(const struct sim_world *w, struct sim_qp *q, const struct wire_pkt *p)
+{
+	uint8_t syndrome = p->op->flags & WIRE_F_AETH ? p->bthp[p->op->off_aeth] : 0;
+
+	if (WIRE_AETH_TYPE(syndrome) != WIRE_AETH_RNR_NAK || w->now_ns < q->rnr_until)
+		return;
+	q->rnr_psn = p->bth.psn;
+	q->rnr_until = w->now_ns + wire_rnr_timer_ns(syndrome & 0x1f);
+}
+
 static void
 sent_arrives_now(struct sim_world *w, uint32_t to, const struct transport *tp, struct rte_mbuf *m)
 {
@@ -558,6 +556,8 @@ sent_arrives_now(struct sim_world *w, uint32_t to, const struct transport *tp, s
 		return;
 	if (takes(q, &p))
 		paths_arrives(w, q, &p);
+	if (q->peer->foreign != NULL)
+		note_foreign(w, q, &p);
 	if ((tclass(m) & ECN_MASK) == ECN_CE) {
 		q->marked_ns = w->now_ns;
 		/* The other end hears of it, unless it just has. */
