@@ -98,12 +98,15 @@ all_datagrams_sent(const struct sim_world *w)
 	return true;
 }
 
-/* A copy of memory that isn't mapped may take as long as QUIET_NS, and what waits behind it has arrived but isn't executed. */
+/*
+ * A copy of memory that isn't mapped may take as long as QUIET_NS, an engine may stall, and what waits behind that has arrived but isn't
+ * executed.
+ */
 static bool
-copies_go_on(const struct sim_world *w)
+engines_wait(const struct sim_world *w)
 {
 	for (uint32_t i = 0; i < w->cfg.nb_eps; i++)
-		if (w->eps[i].copies_until > w->now_ns)
+		if (w->eps[i].copies_until > w->now_ns || w->eps[i].stalled_until > w->now_ns)
 			return true;
 	return false;
 }
@@ -116,7 +119,7 @@ still_moving(struct sim_world *w, struct sim_conn *c)
 		return false;
 	if (c->type == UROCE_QPT_UD && !all_datagrams_sent(w))
 		return true;
-	if (c->quiet_at == 0 || copies_go_on(w))
+	if (c->quiet_at == 0 || engines_wait(w))
 		c->quiet_at = w->now_ns + QUIET_NS;
 	return w->now_ns < c->quiet_at;
 }

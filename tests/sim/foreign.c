@@ -115,6 +115,13 @@ foreign_run_at(struct sim_world *w, struct foreign *f, uint64_t at)
 }
 
 void
+foreign_clock_jumps(struct sim_qp *q, uint64_t ns)
+{
+	if (q->foreign != NULL && q->foreign->run_at != UINT64_MAX)
+		q->foreign->run_at += ns;
+}
+
+void
 foreign_kick(struct sim_world *w, struct sim_qp *q)
 {
 	if (q->foreign != NULL)

@@ -13,6 +13,7 @@
  *   conn.c     connections: when they end, and begin again
  *   recvq.c    RQs and SRQs as their clients see them
  *   link.c     the network between endpoints
+ *   clock.c    stalls, and clocks that jump
  *   sent.c     what senders must never do
  *   credits.c  end-to-end credits: what responders promise, and that requesters keep to it
  *   client.c   a verbs program's end of the rings
@@ -444,7 +445,9 @@ struct sim_world {
 	bool copies;                 /**< some transport has others copy memory that isn't mapped: packets may be executed late */
 	bool quiet;                  /**< what is being checked assumes that packets are executed when they arrive */
 	struct rte_mempool *pool;
-	struct rng net_rng, rng, mcast_rng, stale_rng;
+	struct rng net_rng, rng, mcast_rng, stale_rng, jump_rng;
+	uint32_t nb_long_stalls, nb_jumps; /**< of engines, and of the clocks */
+	uint64_t jumped_until;       /**< until then nobody need have done what is due since the clocks jumped */
 	struct sim_group {
 		bool ip6;
 		struct gid gid;
@@ -650,39 +653,6 @@ bool xrc_receives_polled(const struct sim_ep *ep);
 /** A target was reset; it may have taken a receive. */
 void xrc_receive_lost(struct sim_ep *ep);
 
-/* paths.c */
-/** A connection's first path, each time it begins. */
-void paths_begin(struct sim_world *w, struct sim_conn *c);
-/** Give both ends of a path the addresses of this number. */
-void paths_address(struct tp_path *path, struct uroce_ah_attr *ah, uint8_t number);
-/** A program loads alternate paths, and migrates. */
-void paths_turn(struct sim_world *w, struct sim_qp *q);
-/** PATH_MIG and PATH_MIG_ERR. @param may_fail  Its retries may have run out. */
-void paths_event(struct sim_world *w, struct sim_qp *q, enum uroce_event type, bool may_fail);
-/** @p q sends, and gets. */
-void paths_sent(struct sim_world *w, const struct sim_qp *q, const struct wire_pkt *p);
-void paths_arrives(const struct sim_world *w, struct sim_qp *q, const struct wire_pkt *p);
-/** @return true if a packet came by the path that @p q is on. */
-bool paths_current(const struct sim_qp *q, const struct wire_pkt *p);
-/** @p q's @p op has succeeded. */
-void paths_retired(struct sim_world *w, const struct sim_qp *q, const struct sim_op *op);
-/** @return true if a packet goes by a path that has died. */
-bool paths_dead(const struct sim_world *w, struct rte_mbuf *m);
-
-/* partitions.c */
-/** The P_Key table of a host. */
-void partitions_table(struct sim_ep *ep);
-/** The partition of a connection, each time it begins. */
-void partitions_choose(struct sim_world *w, struct sim_conn *c);
-/** Equal but for the membership, and not both limited members (10.9.3). */
-bool pkeys_meet(uint16_t a, uint16_t b);
-
-/* mads.c */
-void mads_turn(struct sim_world *w, struct sim_ep *ep);
-/** transport_config.mad. */
-void mads_received(void *arg, const struct tp_mad *m);
-void mads_end(struct sim_world *w);
-
 /* mcast.c */
 /** Groups, members and those who send to them, once all QPs are there. */
 bool mcast_make(struct sim_world *w);
@@ -702,26 +672,6 @@ bool op_reaches(const struct sim_op *op, const struct sim_qp *q);
 bool mcast_steady(const struct sim_qp *q);
 void mcast_world_end(struct sim_world *w);
 
-/* stale.c */
-void stale_init(struct sim_world *w);
-/** A packet is sent to endpoint @p to: it may come again in the next connection. */
-void stale_keep(struct sim_world *w, uint32_t to, struct rte_mbuf *m);
-/** What was sent to @p q is of a former connection from now on. */
-void stale_round(struct sim_qp *q);
-/** Perhaps a packet of the former connection comes to @p q. */
-void stale_turn(struct sim_world *w, struct sim_qp *q);
-
-/* foreign.c */
-/** Make one end of a connection foreign, or not. @return true if it is. */
-bool foreign_choose(struct sim_world *w, struct sim_conn *c);
-void foreign_free(struct sim_qp *q);
-/** Its program has posted something, or changed its state. Nothing happens to an end that is uroce's. */
-void foreign_kick(struct sim_world *w, struct sim_qp *q);
-/** QP @p id has its turn. */
-void foreign_turn(struct sim_world *w, uint32_t id);
-/** A packet comes to an endpoint. @return true if it was for a foreign end, which has taken it. */
-bool foreign_rx(struct sim_world *w, struct sim_ep *ep, struct rte_mbuf *m);
-
 /* hostile.c */
 bool hostile_create(struct sim_world *w);
 void hostile_turn(struct sim_world *w);
@@ -731,5 +681,7 @@ void hostile_destroy(struct sim_world *w);
 /* atomics.c */
 /** Remember a program's atomics; before its operations are forgotten. */
 void atomics_note(struct sim_qp *q);
+
+#include "sim_peers.h"
 
 #endif /* SIM_H */
