@@ -55,6 +55,7 @@ program_init(struct sim_world *w, struct sim_qp *q)
 	q->nak_seen = false;
 	q->nb_offers = q->old_sacks = 0;
 	q->rnr_until = 0;
+	q->rnr_waits = false;
 	q->rnr_count = 0;
 	q->sq_base = q->sq.counter;
 	q->nb_ops = rng_one_in(r, 8) ? 0 : (uint32_t)rng_between(r, 1, c->ops);

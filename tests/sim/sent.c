@@ -106,13 +106,15 @@ is_offer(const struct wire_pkt *p)
 
 /* What q's requester sends. */
 static void
-check_request(struct sim_world *w, const struct sim_qp *q, const struct wire_pkt *p)
+check_request(struct sim_world *w, struct sim_qp *q, const struct wire_pkt *p)
 {
 	/* Where no NAK is lost none is overlooked (9.7.5.2.8); what was sent again early may be answered by a second one,
 	 * on its way still when the time that the first one named is over. */
 	if (w->cfg.lossless && transport_counters(q->tp)->tail_loss_probes == 0 && !(w->cfg.faults & (SIM_F_SLOW_TX | SIM_F_NO_MBUF)) && p->bth.psn == q->rnr_psn &&
 	    w->now_ns < q->rnr_until)
 		sim_fail(w, "QP %u: sends PSN %u again before the peer's RNR timer is over", q->id, p->bth.psn);
+	if (w->now_ns >= q->rnr_until)
+		q->rnr_waits = false;
 	/* An offer of selective repeat may leave together with the event: it was made before the answer to the last message. */
 	if (q->sqd_waiting && q->drained && qp_state(q->qp) == UROCE_QPS_SQD && !(w->cfg.faults & SIM_F_SLOW_TX) &&
 	    !is_offer(p))
@@ -529,14 +531,15 @@ note_arrival(struct sim_world *w, struct sim_qp *q, const struct wire_pkt *p)
 	q->asked = false;
 }
 
-/* A foreign end asks for time: it counts from now on. What it says while the time runs is about what was sent before. */
+/* A foreign end asks for time: it counts from now on. What it says before anything is sent again is about what was sent before. */
 static void
 note_foreign(const struct sim_world *w, struct sim_qp *q, const struct wire_pkt *p)
 {
 	uint8_t syndrome = p->op->flags & WIRE_F_AETH ? p->bthp[p->op->off_aeth] : 0;
 
-	if (WIRE_AETH_TYPE(syndrome) != WIRE_AETH_RNR_NAK || w->now_ns < q->rnr_until)
+	if (WIRE_AETH_TYPE(syndrome) != WIRE_AETH_RNR_NAK || q->rnr_waits)
 		return;
+	q->rnr_waits = true;
 	q->rnr_psn = p->bth.psn;
 	q->rnr_until = w->now_ns + wire_rnr_timer_ns(syndrome & 0x1f);
 }
