@@ -121,7 +121,8 @@ status_is_possible(const struct sim_world *w, const struct sim_qp *q, const stru
 		       (op->plant == SIM_PLANT_MISALIGNED || op->plant == SIM_PLANT_SRQN || recv_too_small(op, r) ||
 			(srq && op_consumes(op)));
 	case UROCE_WC_REM_OP_ERR:
-		return recv_bad_lkey(op, r, &must) || (reliable && op_consumes(op) && op->len != 0 &&
+		/* What Soft-RoCE says of a message that is longer than its receive. */
+		return recv_bad_lkey(op, r, &must) || (q->peer->foreign != NULL && recv_too_small(op, r)) || (reliable && op_consumes(op) && op->len != 0 &&
 						       (srq || q->peer->local_dereg == &rq->mr));
 	case UROCE_WC_RETRY_EXC_ERR:
 		return retries_may_run_out(w, q, op);

@@ -246,6 +246,7 @@ qp_post(struct sim_world *w, struct sim_qp *q)
 	if (ring)
 		qp_doorbell(q->tp, q->qp);
 	world_run_at(w, q->ep->id, w->now_ns);
+	foreign_kick(w, q);
 }
 
 static uint64_t
@@ -328,7 +329,7 @@ check_no_event_lost(struct sim_world *w, struct sim_cq *c)
 	uint32_t first, end, completions;
 	uint64_t ns = 0;
 
-	if (!first_that_counts(c, &first, &end))
+	if (!first_that_counts(c, &first, &end) || c->ep->stalled_until + HOLD_SLACK_NS > w->now_ns || w->now_ns < w->jumped_until)
 		return;
 	if (moderated(c)) {
 		/* Each engine holds back its own events; what it doesn't tell of it doesn't count. */

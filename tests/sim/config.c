@@ -5,7 +5,7 @@
 
 #include "sim.h"
 
-enum { STREAM_CONFIG = 1, STREAM_CC = 32, STREAM_XRC = 33, STREAM_SELECTIVE = 34, STREAM_MCAST = 35, STREAM_APM = 36, STREAM_MODERATE = 37, STREAM_PKEYS = 38, STREAM_FEATURES = 39, STREAM_POOLS = 40, STREAM_NB_SHARES = 41, XRC_ONE_IN = 6,
+enum { STREAM_CONFIG = 1, STREAM_CC = 32, STREAM_XRC = 33, STREAM_SELECTIVE = 34, STREAM_MCAST = 35, STREAM_APM = 36, STREAM_MODERATE = 37, STREAM_PKEYS = 38, STREAM_FEATURES = 39, STREAM_POOLS = 40, STREAM_NB_SHARES = 41, STREAM_LATE = 43, XRC_ONE_IN = 6,
        APM_ONE_IN = 6 };
 
 const char *
@@ -126,7 +126,7 @@ config_from_seed(struct sim_config *c, uint64_t seed, const struct sim_override 
 		   xrc = rng_stream(seed, STREAM_XRC),
 		   mcast = rng_stream(seed, STREAM_MCAST), apm = rng_stream(seed, STREAM_APM),
 		   moderate = rng_stream(seed, STREAM_MODERATE), pkeys = rng_stream(seed, STREAM_PKEYS),
-		   shares = rng_stream(seed, STREAM_NB_SHARES);
+		   shares = rng_stream(seed, STREAM_NB_SHARES), late = rng_stream(seed, STREAM_LATE);
 	unsigned int i, at;
 	uint64_t lost, down_one_in;
 
@@ -151,8 +151,11 @@ config_from_seed(struct sim_config *c, uint64_t seed, const struct sim_override 
 		c->faults |= SIM_F_PKEYS;
 	if (rng_one_in(&pkeys, 4))
 		c->faults |= SIM_F_GSI;
+	if ((c->faults & SIM_F_RECONNECT) && rng_one_in(&late, 2))
+		c->faults |= SIM_F_STALE;
 	if (rng_one_in(&apm, APM_ONE_IN))
 		c->faults |= SIM_F_APM;
+	c->faults |= SIM_F_FOREIGN;
 	/* One in five is a clean network, so that what must not happen there is seen. */
 	if (rng_one_in(&r, 5))
 		c->faults &= ~(uint64_t)(SIM_F_LINK | SIM_F_STALL);
@@ -202,7 +205,7 @@ config_from_seed(struct sim_config *c, uint64_t seed, const struct sim_override 
 	c->reorder_once = !rng_one_in(&r, 4);
 
 	c->faults &= o->faults_mask;
-	c->ordered = (c->faults & (SIM_F_REORDER | SIM_F_DUP)) == 0;
+	c->ordered = (c->faults & (SIM_F_REORDER | SIM_F_DUP | SIM_F_STALE)) == 0;
 	c->lossless = (c->faults & (SIM_F_LINK | SIM_F_STALL)) == 0;
 	if (o->ops != 0 && o->ops < c->ops)
 		c->ops = o->ops;

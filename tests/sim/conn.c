@@ -7,13 +7,32 @@
 
 #define QUIET_NS (20 * SIM_NS_PER_MS) /* longer than anything stays in the network */
 
+/* Another QP in the place of this one, with the same memory and another number. */
+static void
+qp_anew(struct sim_qp *q)
+{
+	qp_destroy(q->tp, q->qp);
+	memset(q->sq.base, 0, UINT64_C(1) << (q->sq.order + q->sq.shift));
+	q->sq.counter = 0;
+	if (q->rq == &q->own_rq) {
+		memset(q->rq->ring.base, 0, UINT64_C(1) << (q->rq->ring.order + q->rq->ring.shift));
+		q->rq->ring.counter = 0;
+	}
+	if (qp_create(q->tp, &q->params, &q->qp) != 0)
+		abort();
+	q->qpn = qp_num(q->qp);
+	/* The rate of CNPs is limited per QP. */
+	q->cnp_sent_ns = q->cnp_due_ns = 0;
+}
+
 /*
- * All over again with the same QPs. The new PSNs lie far from the old ones, as TimeWait does it in life: what
+ * All over again, with the same QPs or with others. The new PSNs lie far from the old ones, as TimeWait does it in life: what
  * is still under way of the old connection is not taken for the new one's.
  */
 static void
 reconnect(struct sim_world *w, struct sim_conn *c)
 {
+	bool anew = !c->xrc && rng_one_in(&c->rng, 3);
 	unsigned int i;
 	uint32_t k;
 
@@ -30,7 +49,10 @@ reconnect(struct sim_world *w, struct sim_conn *c)
 			free(q->ops[k].copy);
 		free(q->ops);
 		windows_end(w, q);
+		if (anew)
+			qp_anew(q);
 		q->round++;
+		stale_round(q);
 		/* With its AV a QP gets a new rate. */
 		q->cnp_ns = 0;
 		program_init(w, q);
@@ -40,7 +62,7 @@ reconnect(struct sim_world *w, struct sim_conn *c)
 		q->attr.sq_psn = (q->attr.sq_psn + (1u << 22) + (uint32_t)rng_below(&c->rng, 1 << 22)) & WIRE_PSN_MASK;
 	}
 	conn_attributes(w, c);
-	sim_trace(w, "connection %u: another round", c->id);
+	sim_trace(w, "connection %u: another round%s", c->id, anew ? ", with other QPs" : "");
 }
 
 /* Has the client got back what it posted to be received, after moving the QP to ERR? */
@@ -76,12 +98,15 @@ all_datagrams_sent(const struct sim_world *w)
 	return true;
 }
 
-/* A copy of memory that isn't mapped may take as long as QUIET_NS, and what waits behind it has arrived but isn't executed. */
+/*
+ * A copy of memory that isn't mapped may take as long as QUIET_NS, an engine may stall, and what waits behind that has arrived but isn't
+ * executed.
+ */
 static bool
-copies_go_on(const struct sim_world *w)
+engines_wait(const struct sim_world *w)
 {
 	for (uint32_t i = 0; i < w->cfg.nb_eps; i++)
-		if (w->eps[i].copies_until > w->now_ns)
+		if (w->eps[i].copies_until > w->now_ns || w->eps[i].stalled_until > w->now_ns)
 			return true;
 	return false;
 }
@@ -94,7 +119,7 @@ still_moving(struct sim_world *w, struct sim_conn *c)
 		return false;
 	if (c->type == UROCE_QPT_UD && !all_datagrams_sent(w))
 		return true;
-	if (c->quiet_at == 0 || copies_go_on(w))
+	if (c->quiet_at == 0 || engines_wait(w))
 		c->quiet_at = w->now_ns + QUIET_NS;
 	return w->now_ns < c->quiet_at;
 }
@@ -114,6 +139,7 @@ conn_step(struct sim_world *w, struct sim_conn *c)
 			qp_bring_up(w, q);
 		else
 			qp_disturb(w, q);
+		stale_turn(w, q);
 		paths_turn(w, q);
 		ended &= q->ready && client_sends_done(q);
 	}
@@ -181,5 +207,6 @@ conn_destroy(struct sim_world *w, struct sim_conn *c)
 		free(q->ops);
 		free(q->own_rq.recvs);
 		free(q->atomics);
+		foreign_free(q);
 	}
 }

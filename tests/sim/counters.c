@@ -106,7 +106,8 @@ check_counters(struct sim_world *w)
 
 	for (ep = 0; ep < w->cfg.nb_eps; ep++) {
 		for (i = 0; i < w->eps[ep].nb_engines; i++) {
-			rnr |= transport_counters(w->eps[ep].engines[i].tp)->rnr_nak_sent != 0;
+			rnr |= transport_counters(w->eps[ep].engines[i].tp)->rnr_nak_sent != 0 ||
+			       transport_counters(w->eps[ep].engines[i].tp)->rnr_nak_received != 0;
 			probes |= transport_counters(w->eps[ep].engines[i].tp)->tail_loss_probes != 0;
 		}
 	}
@@ -139,7 +140,8 @@ check_counters(struct sim_world *w)
 	/* Of the path before. */
 	if (!(w->cfg.faults & (SIM_F_CORRUPT | SIM_F_RECONNECT | SIM_F_APM)))
 		CHECK_ZERO(w, same_peer);
-	if (!(w->cfg.faults & (SIM_F_LOSE | SIM_F_ENDS | SIM_F_STALL | SIM_F_NO_MBUF | SIM_F_SLOW_TX)) &&
+	/* The NAK to a request of a former connection takes the place of an ACK, and may name what was never sent. */
+	if (!(w->cfg.faults & (SIM_F_LOSE | SIM_F_ENDS | SIM_F_STALL | SIM_F_NO_MBUF | SIM_F_SLOW_TX | SIM_F_STALE)) &&
 	    !w->cfg.harsh) {
 		/*
 		 * A request that overtakes one that is sent again after an RNR NAK is dropped, and nobody asks for it: what is behind an

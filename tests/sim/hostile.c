@@ -473,7 +473,7 @@ hostile_turn(struct sim_world *w)
 		return;
 	}
 	torment(w, &hostile.eps[rng_below(r, w->cfg.nb_eps)].victims[rng_below(r, HOSTILE_VICTIMS)]);
-	if (q->qp != NULL)
+	if (q->qp != NULL && q->foreign == NULL)
 		bad_packet_for(w, &hostile, q);
 	world_event_add(w, w->now_ns + rng_between(r, 1, GAP_NS) * (1 + w->stats.events / 10000), EV_HOSTILE, 0, NULL);
 }

@@ -12,6 +12,7 @@ link_init(struct sim_world *w)
 {
 	uint32_t i, j;
 
+	stale_init(w);
 	w->net_rng = rng_stream(w->cfg.seed, STREAM_NET);
 	for (i = 0; i < w->cfg.nb_eps; i++)
 		for (j = 0; j < w->cfg.nb_eps; j++)
@@ -228,6 +229,7 @@ send_to(struct sim_world *w, uint32_t from, uint32_t to, struct rte_mbuf *m)
 	struct sim_link *l = &w->links[from][to];
 	struct rte_mbuf *copy;
 
+	stale_keep(w, to, m);
 	if (l->free_at < w->now_ns)
 		l->free_at = w->now_ns;
 	l->free_at += rte_pktmbuf_pkt_len(m) * UINT64_C(8) / w->cfg.gbps;

@@ -33,7 +33,7 @@ paths_begin(struct sim_world *w, struct sim_conn *c)
 
 	if (c->paths == 0) {
 		c->path_rng = rng_stream(w->cfg.seed, STREAM_PATHS + c->id);
-		c->several_paths = (w->cfg.faults & SIM_F_APM) && c->type != UROCE_QPT_UD && !c->loopback &&
+		c->several_paths = (w->cfg.faults & SIM_F_APM) && c->type != UROCE_QPT_UD && !c->loopback && !c->foreign &&
 				   !rng_one_in(&c->path_rng, 4);
 	}
 	if (!c->several_paths)
@@ -158,7 +158,8 @@ paths_turn(struct sim_world *w, struct sim_qp *q)
 	if (!c->several_paths || c->done || q->abandoned)
 		return;
 	check_state(w, q);
-	if (!q->ready || !q->peer->ready || qp_state(q->qp) != UROCE_QPS_RTS || q->peer->qp == NULL)
+	if (!q->ready || !q->peer->ready || (qp_state(q->qp) != UROCE_QPS_RTS && qp_state(q->qp) != UROCE_QPS_SQD) ||
+	    q->peer->qp == NULL)
 		return;
 	if (!q->paths_now.loaded) {
 		if (rng_one_in(r, 4))
@@ -228,6 +229,8 @@ paths_sent(struct sim_world *w, const struct sim_qp *q, const struct wire_pkt *p
 	/* What was built before it changed leaves after that. */
 	bool late = w->now_ns == s->since_ns;
 	uint8_t number = packet_number(p, true);
+	/* An offer is made when a forged SACK comes, and leaves with the next turn. */
+	bool offer = w->hostile && WIRE_OPCODE_OP(p->bth.opcode) == WIRE_OP_WRITE_ONLY && p->payload_bytes == 0;
 
 	/* It may have waited in a TX vector for any time. */
 	if (!q->conn->several_paths || (w->cfg.faults & SIM_F_SLOW_TX))
@@ -235,7 +238,7 @@ paths_sent(struct sim_world *w, const struct sim_qp *q, const struct wire_pkt *p
 	if (number != packet_number(p, false) || (number != s->number && !(late && number == s->old_number)))
 		sim_fail(w, "QP %u: sends by path %u, is on %u", q->id, number, s->number);
 	/* 1: it stands on its last path. */
-	if (p->bth.migreq == s->loaded && !late && p->bth.opcode != WIRE_OPCODE_CNP)
+	if (p->bth.migreq == s->loaded && !late && !offer && p->bth.opcode != WIRE_OPCODE_CNP)
 		sim_fail(w, "QP %u: MigReq is %d, %s alternate path", q->id, p->bth.migreq, s->loaded ? "with an" : "without");
 }
 

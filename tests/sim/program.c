@@ -55,6 +55,7 @@ program_init(struct sim_world *w, struct sim_qp *q)
 	q->nak_seen = false;
 	q->nb_offers = q->old_sacks = 0;
 	q->rnr_until = 0;
+	q->rnr_waits = false;
 	q->rnr_count = 0;
 	q->sq_base = q->sq.counter;
 	q->nb_ops = rng_one_in(r, 8) ? 0 : (uint32_t)rng_between(r, 1, c->ops);
@@ -74,6 +75,9 @@ program_init(struct sim_world *w, struct sim_qp *q)
 	q->local_dereg = NULL;
 	q->local_dereg_at =
 		(c->faults & SIM_F_DEREG) && rng_one_in(r, 3) ? (uint32_t)rng_below(r, c->ops + 1) : UINT32_MAX;
+	/* What only a program of ours asks of its own end. */
+	if (q->foreign != NULL)
+		q->sqd_at = q->local_dereg_at = UINT32_MAX;
 	q->dereg_at = (c->faults & SIM_F_DEREG) && rng_one_in(r, 3) ? (uint32_t)rng_below(r, c->ops + 1) : UINT32_MAX;
 }
 
@@ -281,7 +285,7 @@ random_plant(struct sim_world *w, struct sim_qp *q, const struct sim_op *op)
 		q->planted_remote = true;
 		return SIM_PLANT_QP_ACCESS;
 	}
-	if ((w->cfg.faults & SIM_F_PLANT_LOCAL) && !q->planted_local && rng_one_in(&q->rng, 16)) {
+	if ((w->cfg.faults & SIM_F_PLANT_LOCAL) && q->foreign == NULL && !q->planted_local && rng_one_in(&q->rng, 16)) {
 		q->planted_local = true;
 		if (ud && rng_one_in(&q->rng, 3))
 			return rng_one_in(&q->rng, 2) ? SIM_PLANT_AH : SIM_PLANT_UD_LENGTH;

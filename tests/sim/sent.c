@@ -71,6 +71,8 @@ check_answer(struct sim_world *w, struct sim_qp *q, const struct wire_pkt *p)
 		q->peer->gap_ns = 0;
 		q->peer->asked = true;
 		q->peer->expects = p->bth.psn;
+		/* A request of a former connection may be the first that comes. */
+		q->peer->expects_round = q->peer->round + 1;
 	}
 	check_msn(w, q, p, WIRE_AETH_TYPE(syndrome) == WIRE_AETH_ACK);
 	credits_answer(w, q, p);
@@ -104,13 +106,15 @@ is_offer(const struct wire_pkt *p)
 
 /* What q's requester sends. */
 static void
-check_request(struct sim_world *w, const struct sim_qp *q, const struct wire_pkt *p)
+check_request(struct sim_world *w, struct sim_qp *q, const struct wire_pkt *p)
 {
 	/* Where no NAK is lost none is overlooked (9.7.5.2.8); what was sent again early may be answered by a second one,
 	 * on its way still when the time that the first one named is over. */
 	if (w->cfg.lossless && transport_counters(q->tp)->tail_loss_probes == 0 && !(w->cfg.faults & (SIM_F_SLOW_TX | SIM_F_NO_MBUF)) && p->bth.psn == q->rnr_psn &&
 	    w->now_ns < q->rnr_until)
 		sim_fail(w, "QP %u: sends PSN %u again before the peer's RNR timer is over", q->id, p->bth.psn);
+	if (w->now_ns >= q->rnr_until)
+		q->rnr_waits = false;
 	/* An offer of selective repeat may leave together with the event: it was made before the answer to the last message. */
 	if (q->sqd_waiting && q->drained && qp_state(q->qp) == UROCE_QPS_SQD && !(w->cfg.faults & SIM_F_SLOW_TX) &&
 	    !is_offer(p))
@@ -165,7 +169,7 @@ static bool
 probes_are_quick(const struct sim_world *w, const struct sim_qp *q)
 {
 	const uint64_t slow = SIM_F_STALL | SIM_F_NO_MBUF | SIM_F_SLOW_TX | SIM_F_PARTITION | SIM_F_BURST |
-			      SIM_F_CORRUPT | SIM_F_QUEUE | SIM_F_APM;
+			      SIM_F_CORRUPT | SIM_F_QUEUE | SIM_F_APM | SIM_F_STALE;
 
 	return w->cfg.features[q->ep->id].tail_loss_probe && (w->cfg.faults & slow) == 0 && !w->cfg.harsh && w->cfg.cc == TP_CC_NONE &&
 	       q->attr.timeout >= TIMEOUT_FAR && w->cfg.max_len <= SHORT_MESSAGES && q->nb_retired >= MEASURED_OPS;
@@ -184,6 +188,9 @@ check_resent(struct sim_world *w, struct sim_qp *q)
 	uint64_t since = latest(latest(q->progress_ns, q->flight_ns), latest(q->rnr_until, q->again_ns));
 	uint64_t silence = w->now_ns > since ? w->now_ns - since : 0;
 
+	/* A foreign peer may ask for it, or be slow. */
+	if (q->peer->foreign != NULL)
+		return;
 	/* Nothing gets lost, so no NAK asks for it: it is early, and not before an answer could have come. What is paced
 	 * waits for its time, and answers may come meanwhile. */
 	if (w->cfg.lossless && w->cfg.ordered && w->cfg.cc == TP_CC_NONE && !invalidate_may_wait(w) &&
@@ -451,9 +458,12 @@ sent_check_now(struct sim_world *w, uint32_t from, uint32_t to, struct rte_mbuf 
 	q = w->failed ? NULL : any_qp(w, to, p.bth.dqpn);
 	if (q != NULL && q->peer->ep->id != from)
 		q = NULL;
-	if (!w->failed)
+	if (!w->failed && (q == NULL || q->peer->foreign == NULL))
 		check_format(w, from, q == NULL ? NULL : q->peer, &p);
 	if (q == NULL || q->conn->type == UROCE_QPT_UD)
+		return;
+	/* A foreign end has its own habits. */
+	if (q->peer->foreign != NULL)
 		return;
 	check_congestion(w, q->peer, &p, m);
 	if (q->conn->type != UROCE_QPT_RC || q->peer->qp == NULL)
@@ -475,7 +485,7 @@ sent_check_now(struct sim_world *w, uint32_t from, uint32_t to, struct rte_mbuf 
 static bool
 selective(const struct sim_world *w, const struct sim_qp *q)
 {
-	return w->cfg.features[q->ep->id].selective_repeat && w->cfg.features[q->peer->ep->id].selective_repeat;
+	return !q->conn->foreign && w->cfg.features[q->ep->id].selective_repeat && w->cfg.features[q->peer->ep->id].selective_repeat;
 }
 
 /* Is the QP in a state in which it looks at such a packet? */
@@ -521,6 +531,19 @@ note_arrival(struct sim_world *w, struct sim_qp *q, const struct wire_pkt *p)
 	q->asked = false;
 }
 
+/* A foreign end asks for time: it counts from now on. What it says before anything is sent again is about what was sent before. */
+static void
+note_foreign(const struct sim_world *w, struct sim_qp *q, const struct wire_pkt *p)
+{
+	uint8_t syndrome = p->op->flags & WIRE_F_AETH ? p->bthp[p->op->off_aeth] : 0;
+
+	if (WIRE_AETH_TYPE(syndrome) != WIRE_AETH_RNR_NAK || q->rnr_waits)
+		return;
+	q->rnr_waits = true;
+	q->rnr_psn = p->bth.psn;
+	q->rnr_until = w->now_ns + wire_rnr_timer_ns(syndrome & 0x1f);
+}
+
 static void
 sent_arrives_now(struct sim_world *w, uint32_t to, const struct transport *tp, struct rte_mbuf *m)
 {
@@ -536,6 +559,8 @@ sent_arrives_now(struct sim_world *w, uint32_t to, const struct transport *tp, s
 		return;
 	if (takes(q, &p))
 		paths_arrives(w, q, &p);
+	if (q->peer->foreign != NULL)
+		note_foreign(w, q, &p);
 	if ((tclass(m) & ECN_MASK) == ECN_CE) {
 		q->marked_ns = w->now_ns;
 		/* The other end hears of it, unless it just has. */

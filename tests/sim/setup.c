@@ -222,6 +222,15 @@ qp_rings(struct sim_world *w, struct sim_qp *q)
 	return q->sq.base != NULL && q->shared != NULL;
 }
 
+/* The QP of a foreign end never sees what its program posts. */
+static bool
+rings_apart(struct sim_world *w, struct qp_params *p)
+{
+	p->sq.base = arena_get(w, UINT64_C(1) << (p->sq.order + p->sq.shift));
+	p->rq.base = arena_get(w, UINT64_C(1) << (p->rq.order + p->rq.shift));
+	return p->sq.base != NULL && p->rq.base != NULL;
+}
+
 static bool
 qp_make(struct sim_world *w, struct sim_qp *q)
 {
@@ -230,7 +239,7 @@ qp_make(struct sim_world *w, struct sim_qp *q)
 
 	q->rq = &q->own_rq;
 	q->tp = ep->engines[rng_below(&q->rng, ep->nb_engines)].tp;
-	if (!q->conn->xrc && ep->nb_srqs != 0 && rng_one_in(&q->rng, 2)) {
+	if (!q->conn->xrc && q->foreign == NULL && ep->nb_srqs != 0 && rng_one_in(&q->rng, 2)) {
 		q->rq = &ep->srqs[rng_below(&q->rng, ep->nb_srqs)];
 		q->tp = q->rq->tp;
 	}
@@ -256,6 +265,8 @@ qp_make(struct sim_world *w, struct sim_qp *q)
 	p->owner = q->ep;
 	if (q->conn->xrc)
 		xrc_qp_parts(q);
+	if (q->foreign != NULL && !rings_apart(w, p))
+		return false;
 	p->share = shares_choose(w, ep, q->tp, q->id);
 	if (qp_create(q->tp, p, &q->qp) != 0)
 		return false;
@@ -307,6 +318,7 @@ conn_create(struct sim_world *w, struct sim_conn *c)
 	/* Of UC and UD what is still under way would be taken for the new program's. */
 	c->rounds_left = (w->cfg.faults & SIM_F_RECONNECT) && c->type == UROCE_QPT_RC ? (uint32_t)rng_between(r, 1, 3)
 										      : 0;
+	foreign_choose(w, c);
 	for (i = 0; i < 2; i++) {
 		struct sim_qp *q = &c->qp[i];
 

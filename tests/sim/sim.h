@@ -13,6 +13,7 @@
  *   conn.c     connections: when they end, and begin again
  *   recvq.c    RQs and SRQs as their clients see them
  *   link.c     the network between endpoints
+ *   clock.c    stalls, and clocks that jump
  *   sent.c     what senders must never do
  *   credits.c  end-to-end credits: what responders promise, and that requesters keep to it
  *   client.c   a verbs program's end of the rings
@@ -24,6 +25,8 @@
  *   partitions.c  P_Keys of hosts and connections
  *   mads.c     MADs between the hosts' QPs 1
  *   mcast.c    multicast groups: who is in them, and who sends to them
+ *   stale.c    packets of former connections that come late
+ *   foreign*.c  ends of connections that are not uroce's
  *   hostile.c, bad.c  peers and programs that keep to no rule
  *
  * Owns everything below. One thread.
@@ -129,9 +132,19 @@ struct sim_recv {
 	struct sim_piece pieces[SIM_MAX_SGE];
 };
 
+/** A packet of a former connection, without its payload. */
+struct sim_stale {
+	struct wire_bth bth;
+	uint8_t hdr[SIM_STALE_HEADERS]; /**< from the BTH on */
+	uint8_t data[SIM_STALE_DATA];   /**< of a SACK */
+	uint32_t payload_bytes, data_bytes;
+	bool valid;
+};
+
 struct sim_ep;
 struct sim_conn;
 struct sim_cq;
+struct foreign;
 
 /** An RQ or SRQ: the client's view, and what was posted. */
 struct sim_recvq {
@@ -198,7 +211,8 @@ struct sim_qp {
 	struct transport *tp;        /**< of the engine that owns it */
 	struct sim_conn *conn;
 	struct sim_qp *peer;
-	struct qp *qp;               /**< NULL once destroyed */
+	struct qp *qp;               /**< NULL once destroyed; of a foreign end only its number and state count */
+	struct foreign *foreign;     /**< NULL: it is uroce's */
 	uint32_t id;                 /**< 2 * connection + side */
 	uint32_t qpn;
 	struct rng rng;
@@ -241,6 +255,7 @@ struct sim_qp {
 	uint32_t nak_psn;
 	uint32_t rnr_psn;            /**< RC: not to be sent again before rnr_until */
 	uint64_t rnr_until;
+	bool rnr_waits;              /**< a foreign peer has asked for time, and nothing was sent since */
 	uint32_t rnr_count;          /**< RNR NAKs of rnr_psn */
 	uint32_t sent_round;         /**< the next ones are of this round; sent.c */
 	uint32_t sent_next, acked;   /**< RC: behind the highest PSN that was sent; first one without an answer */
@@ -300,6 +315,7 @@ struct sim_qp {
 	uint32_t events[UROCE_EVENT_GID_CHANGE + 1];
 	struct sim_op *atomics;      /**< of all programs so far, for atomics.c */
 	uint32_t nb_atomics;
+	struct sim_stale stale_now[SIM_STALE], stale_former[SIM_STALE]; /**< some that were sent to it */
 };
 
 struct sim_conn {
@@ -307,6 +323,7 @@ struct sim_conn {
 	struct rng rng;
 	enum uroce_qp_type type;     /**< RC, too, of an XRC connection */
 	bool xrc;                    /**< qp[0] sends, qp[1] is the target */
+	bool foreign;                /**< one end is */
 	bool loopback;
 	bool done;
 	bool raced;                  /**< a window was taken away from operations that go through it */
@@ -397,11 +414,11 @@ struct sim_link {
 	uint64_t burst_from, burst_to;
 };
 
-enum sim_event_type { EV_PACKET, EV_RUN, EV_CLIENT, EV_HOSTILE, EV_COPY };
+enum sim_event_type { EV_PACKET, EV_RUN, EV_CLIENT, EV_HOSTILE, EV_COPY, EV_FOREIGN };
 struct sim_event {
 	uint64_t at, seq;
 	enum sim_event_type type;
-	uint32_t ep;
+	uint32_t ep;                 /**< EV_FOREIGN: the QP's id */
 	union {
 		struct rte_mbuf *m;
 		struct mem_job *job;
@@ -409,7 +426,7 @@ struct sim_event {
 };
 
 struct sim_stats {
-	uint64_t events, packets, lost, duplicated, reordered, corrupted;
+	uint64_t events, packets, lost, duplicated, reordered, corrupted, stale;
 	uint64_t ops, recvs, completions, flushed, errors, bytes, virtual_ns;
 };
 
@@ -429,7 +446,9 @@ struct sim_world {
 	bool copies;                 /**< some transport has others copy memory that isn't mapped: packets may be executed late */
 	bool quiet;                  /**< what is being checked assumes that packets are executed when they arrive */
 	struct rte_mempool *pool;
-	struct rng net_rng, rng, mcast_rng;
+	struct rng net_rng, rng, mcast_rng, stale_rng, jump_rng;
+	uint32_t nb_long_stalls, nb_jumps; /**< of engines, and of the clocks */
+	uint64_t jumped_until;       /**< until then nobody need have done what is due since the clocks jumped */
 	struct sim_group {
 		bool ip6;
 		struct gid gid;
@@ -635,39 +654,6 @@ bool xrc_receives_polled(const struct sim_ep *ep);
 /** A target was reset; it may have taken a receive. */
 void xrc_receive_lost(struct sim_ep *ep);
 
-/* paths.c */
-/** A connection's first path, each time it begins. */
-void paths_begin(struct sim_world *w, struct sim_conn *c);
-/** Give both ends of a path the addresses of this number. */
-void paths_address(struct tp_path *path, struct uroce_ah_attr *ah, uint8_t number);
-/** A program loads alternate paths, and migrates. */
-void paths_turn(struct sim_world *w, struct sim_qp *q);
-/** PATH_MIG and PATH_MIG_ERR. @param may_fail  Its retries may have run out. */
-void paths_event(struct sim_world *w, struct sim_qp *q, enum uroce_event type, bool may_fail);
-/** @p q sends, and gets. */
-void paths_sent(struct sim_world *w, const struct sim_qp *q, const struct wire_pkt *p);
-void paths_arrives(const struct sim_world *w, struct sim_qp *q, const struct wire_pkt *p);
-/** @return true if a packet came by the path that @p q is on. */
-bool paths_current(const struct sim_qp *q, const struct wire_pkt *p);
-/** @p q's @p op has succeeded. */
-void paths_retired(struct sim_world *w, const struct sim_qp *q, const struct sim_op *op);
-/** @return true if a packet goes by a path that has died. */
-bool paths_dead(const struct sim_world *w, struct rte_mbuf *m);
-
-/* partitions.c */
-/** The P_Key table of a host. */
-void partitions_table(struct sim_ep *ep);
-/** The partition of a connection, each time it begins. */
-void partitions_choose(struct sim_world *w, struct sim_conn *c);
-/** Equal but for the membership, and not both limited members (10.9.3). */
-bool pkeys_meet(uint16_t a, uint16_t b);
-
-/* mads.c */
-void mads_turn(struct sim_world *w, struct sim_ep *ep);
-/** transport_config.mad. */
-void mads_received(void *arg, const struct tp_mad *m);
-void mads_end(struct sim_world *w);
-
 /* mcast.c */
 /** Groups, members and those who send to them, once all QPs are there. */
 bool mcast_make(struct sim_world *w);
@@ -696,5 +682,7 @@ void hostile_destroy(struct sim_world *w);
 /* atomics.c */
 /** Remember a program's atomics; before its operations are forgotten. */
 void atomics_note(struct sim_qp *q);
+
+#include "sim_peers.h"
 
 #endif /* SIM_H */

@@ -24,6 +24,9 @@ enum {
 	SIM_MAX_GROUPS = 2,
 	SIM_MAX_MADS = 32,
 	SIM_CAME = 64,
+	SIM_STALE = 16,              /**< packets of a QP's former connection */
+	SIM_STALE_HEADERS = 48,
+	SIM_STALE_DATA = 40,
 	SIM_SACKED = 256,           /**< PSNs that a SACK speaks of */
 	SIM_MAX_SGE = 8,
 	SIM_MAX_INLINE = 256,
@@ -50,7 +53,7 @@ enum {
 	X(SLOW_RECV) X(SLOW_POLL) X(SLOW_TX) X(PLANT_LOCAL) X(PLANT_REMOTE) X(PLANT_RECV) X(ERR) X(SQD) X(SMALL_RQ) \
 	X(EVENTS) X(LOOPBACK) X(REMOTE_MEM) X(STALL) X(NO_MBUF) X(DEREG) X(RECONNECT) X(ENGINES) X(SRQ) X(CQ_SMALL) \
 	X(UNRELIABLE) X(HOSTILE) X(WINDOWS) X(ANY) X(QUEUE) X(DEATH) X(CQ_GROW) X(XRC) \
-	X(MCAST) X(APM) X(MODERATE) X(PKEYS) X(GSI)
+	X(MCAST) X(APM) X(MODERATE) X(PKEYS) X(GSI) X(STALE) X(FOREIGN)
 enum {
 #define X(n) SIM_FBIT_##n,
 	SIM_FAULTS(X)
@@ -65,7 +68,7 @@ enum {
 /** Faults that can lose or delay a packet, so that timers may run out. */
 #define SIM_F_LINK \
 	(SIM_F_LOSS | SIM_F_BURST | SIM_F_REORDER | SIM_F_DUP | SIM_F_CORRUPT | SIM_F_PARTITION | SIM_F_QUEUE | \
-	 SIM_F_DEATH | SIM_F_APM)
+	 SIM_F_DEATH | SIM_F_APM | SIM_F_STALE)
 
 /** Faults that lose packets. */
 #define SIM_F_LOSE \

@@ -3,7 +3,11 @@
 #include "sim.h"
 
 #define SQD_DRAIN_NS (60 * SIM_NS_PER_S)
-enum { SQD_TIMEOUT_MOST = 18 }; /* about a second */
+enum {
+	SQD_TIMEOUT_MIN = 9,   /* as connections begin with, where retries mustn't run out */
+	SQD_TIMEOUT_MOST = 18, /* about a second */
+	SQD_TIMEOUT_LEAST = 5,
+};
 
 /* What each step needs (man ibv_modify_qp). */
 static const uint32_t to_state[UROCE_QPT_XRC_RECV + 1][UROCE_QPS_STATES] = {
@@ -65,6 +69,7 @@ modify_with(struct sim_world *w, struct sim_qp *q, enum uroce_qp_state to, uint3
 	/* Every change of attributes renews its tries. */
 	q->rnr_count = 0;
 	world_run_at(w, q->ep->id, w->now_ns);
+	foreign_kick(w, q);
 }
 
 void
@@ -131,6 +136,51 @@ local_dereg(struct sim_world *w, struct sim_qp *q)
 	sim_mr_free(q->ep, q->local_dereg);
 }
 
+/* Nothing of the peer's is under way: what it may do can change. */
+static bool
+peer_rests(const struct sim_qp *q)
+{
+	return q->conn->type == UROCE_QPT_RC && q->peer->nb_retired == q->peer->nb_posted && !client_dead(q->peer);
+}
+
+/* Other packets of the same way: class, hop limit and flow are nobody else's business. */
+static uint32_t
+change_av(struct sim_qp *q)
+{
+	struct wire_addr *a = &q->path.addr;
+	struct uroce_ah_attr *ah = &q->attr.ah;
+
+	ah->traffic_class = a->traffic_class = (uint8_t)(rng_below(&q->rng, 64) << 2);
+	ah->hop_limit = rng_one_in(&q->rng, 2) ? 0 : 255;
+	a->ttl = ah->hop_limit == 0 ? 64 : ah->hop_limit;
+	ah->flow_label = a->flow_label = (uint32_t)rng_between(&q->rng, 1, 0xfffff);
+	a->sport = wire_flow_label_to_sport(a->flow_label);
+	/* With its AV a QP gets a new rate. */
+	q->cnp_ns = 0;
+	return UROCE_QP_AV;
+}
+
+static uint32_t
+change_timeouts(const struct sim_world *w, struct sim_qp *q)
+{
+	uint32_t mask = 0;
+
+	if (rng_one_in(&q->rng, 2)) {
+		mask |= UROCE_QP_TIMEOUT;
+		/* It may be off, and come into force. */
+		q->attr.timeout = (uint8_t)rng_between(&q->rng, w->cfg.harsh ? SQD_TIMEOUT_LEAST : SQD_TIMEOUT_MIN, SQD_TIMEOUT_MOST);
+	}
+	if (rng_one_in(&q->rng, 2)) {
+		mask |= UROCE_QP_RETRY_CNT;
+		q->attr.retry_cnt = w->cfg.harsh ? (uint8_t)rng_below(&q->rng, 8) : 7;
+	}
+	if (rng_one_in(&q->rng, 2)) {
+		mask |= UROCE_QP_RNR_RETRY;
+		q->attr.rnr_retry = q->attr.rnr_retry < 7 ? (uint8_t)rng_below(&q->rng, 7) : 7;
+	}
+	return mask;
+}
+
 /* In SQD nearly everything may change (11.2.5.2, table 91), whatever is under way; here to values that do no harm. */
 static void
 change_attributes(struct sim_world *w, struct sim_qp *q)
@@ -142,7 +192,8 @@ change_attributes(struct sim_world *w, struct sim_qp *q)
 	if (responds && rng_one_in(&q->rng, 2)) {
 		/* The peer's READs in flight are as many as it might have had before. */
 		mask |= UROCE_QP_MAX_DEST_RD_ATOMIC;
-		q->attr.max_dest_rd_atomic = (uint8_t)rng_between(&q->rng, q->attr.max_dest_rd_atomic, UROCE_MAX_RD_ATOMIC);
+		q->attr.max_dest_rd_atomic = (uint8_t)rng_between(
+			&q->rng, peer_rests(q) ? q->peer->attr.max_rd_atomic : q->attr.max_dest_rd_atomic, UROCE_MAX_RD_ATOMIC);
 	}
 	if (responds && rng_one_in(&q->rng, 2)) {
 		mask |= UROCE_QP_MIN_RNR_TIMER;
@@ -152,15 +203,15 @@ change_attributes(struct sim_world *w, struct sim_qp *q)
 		mask |= UROCE_QP_MAX_QP_RD_ATOMIC;
 		q->attr.max_rd_atomic = (uint8_t)rng_between(&q->rng, 1, q->peer->attr.max_dest_rd_atomic);
 	}
-	if (requests && q->attr.timeout != 0 && rng_one_in(&q->rng, 2)) {
-		mask |= UROCE_QP_TIMEOUT;
-		q->attr.timeout += q->attr.timeout < SQD_TIMEOUT_MOST;
-	}
-	/* The same values again. */
-	if (requests && rng_one_in(&q->rng, 2))
-		mask |= UROCE_QP_RETRY_CNT | UROCE_QP_RNR_RETRY;
-	if (q->params.type != UROCE_QPT_UD && rng_one_in(&q->rng, 2))
+	if (requests)
+		mask |= change_timeouts(w, q);
+	if (q->params.type != UROCE_QPT_UD && !q->conn->several_paths && rng_one_in(&q->rng, 2))
+		mask |= change_av(q);
+	if (q->params.type != UROCE_QPT_UD && rng_one_in(&q->rng, 2)) {
 		mask |= UROCE_QP_ACCESS_FLAGS;
+		if ((w->cfg.faults & SIM_F_PLANT_REMOTE) && peer_rests(q))
+			q->attr.qp_access_flags ^= (uint32_t)rng_below(&q->rng, 16) & ~(uint32_t)UROCE_ACCESS_LOCAL_WRITE;
+	}
 	if (rng_one_in(&q->rng, 2))
 		mask |= UROCE_QP_PKEY_INDEX;
 	modify_with(w, q, UROCE_QPS_SQD, mask);

@@ -23,7 +23,7 @@ windows_make(struct sim_world *w, struct sim_qp *q)
 	q->nb_windows = q->nb_bindings = 0;
 	q->hurried = q->planted_inv = false;
 	/* Those of an XRC target nobody could bind, and nobody comes to an initiator. */
-	if ((w->cfg.faults & SIM_F_WINDOWS) == 0 || q->params.type == UROCE_QPT_UD || q->conn->xrc)
+	if ((w->cfg.faults & SIM_F_WINDOWS) == 0 || q->params.type == UROCE_QPT_UD || q->conn->xrc || q->foreign != NULL)
 		return true;
 	q->nb_windows = (uint32_t)rng_between(&q->rng, 1, SIM_MAX_WINDOWS);
 	for (i = 0; i < q->nb_windows; i++) {

@@ -283,7 +283,7 @@ ep_turn(struct sim_world *w, struct sim_ep *ep)
 
 	ep->run_at = UINT64_MAX;
 	if ((w->cfg.faults & SIM_F_STALL) && rng_one_in(&ep->rng, 500)) {
-		ep->stalled_until = w->now_ns + rng_between(&ep->rng, 1000, 100000);
+		ep->stalled_until = w->now_ns + clock_stall_ns(w, ep);
 		world_run_at(w, ep->id, ep->stalled_until);
 		return;
 	}
@@ -508,11 +508,13 @@ client_pause(struct sim_world *w, struct sim_ep *ep)
 static void
 world_event(struct sim_world *w, const struct sim_event *e)
 {
-	struct sim_ep *ep = &w->eps[e->ep];
+	struct sim_ep *ep = e->type == EV_FOREIGN ? NULL : &w->eps[e->ep];
 	uint32_t i;
 
 	switch (e->type) {
 	case EV_PACKET:
+		if (foreign_rx(w, ep, e->m))
+			break;
 		burst_add(&ep->engines[steer(ep, e->m)].rx, e->m);
 		world_run_at(w, e->ep, w->now_ns);
 		break;
@@ -522,6 +524,9 @@ world_event(struct sim_world *w, const struct sim_event *e)
 		break;
 	case EV_HOSTILE:
 		hostile_turn(w);
+		break;
+	case EV_FOREIGN:
+		foreign_turn(w, e->ep);
 		break;
 	case EV_COPY:
 		copy_ends(w, ep, e->job);
@@ -577,6 +582,7 @@ world_loop(struct sim_world *w)
 	struct sim_event e;
 
 	while (!w->failed && w->nb_heap != 0) {
+		clock_may_jump(w);
 		e = event_take(w);
 		w->now_ns = e.at;
 		if (++w->stats.events > SIM_MAX_EVENTS) {
@@ -646,6 +652,7 @@ world_run(struct sim_world *w, const struct sim_config *c, bool verbose)
 	w->cfg = *c;
 	w->verbose = verbose;
 	w->rng = rng_stream(c->seed, STREAM_WORLD);
+	clock_init(w);
 	w->deadline_ns = DEADLINE_NS;
 	if (world_create(w)) {
 		world_loop(w);
