@@ -290,6 +290,21 @@ pmd_xdp_pool_create(const char *name, unsigned int nb_queues, unsigned int desc,
 	return mp;
 }
 
+/** @return whether a driver has taken the device of a --vdev. */
+static bool
+vdev_is_taken(const char *name)
+{
+	struct rte_dev_iterator it;
+	struct rte_device *dev;
+	char which[128];
+	bool taken = false;
+
+	snprintf(which, sizeof(which), "bus=vdev,name=%s", name);
+	RTE_DEV_FOREACH(dev, which, &it)
+		taken |= rte_dev_is_probed(dev) != 0;
+	return taken;
+}
+
 char *
 pmd_vdev_missing(const char *ethdev, char *text, size_t bytes)
 {
@@ -300,7 +315,7 @@ pmd_vdev_missing(const char *ethdev, char *text, size_t bytes)
 	text[0] = '\0';
 	RTE_EAL_DEVARGS_FOREACH("vdev", d)
 	{
-		if (strcmp(d->name, ethdev) != 0)
+		if (strcmp(d->name, ethdev) != 0 || vdev_is_taken(ethdev))
 			continue;
 		kv = rte_kvargs_parse(d->args, NULL);
 		iface = kv != NULL ? rte_kvargs_get(kv, "iface") : NULL;
