@@ -128,7 +128,7 @@ packets_seen(struct packets *p, const uint8_t *frame, size_t bytes)
 		if (i >= 0 && bth.opcode == WIRE_OP_ACK && bytes >= HEAD + WIRE_BTH_BYTES + WIRE_AETH_BYTES)
 			p->failed[i] |= WIRE_AETH_TYPE(frame[HEAD + WIRE_BTH_BYTES]) == WIRE_AETH_NAK &&
 					frame[HEAD + WIRE_BTH_BYTES] != WIRE_NAK_PSN_SEQ;
-	} else if (wire_get16(frame + 12) != WIRE_ETHERTYPE_ARP)
+	} else if (wire_get16(frame + 12) != WIRE_ETHERTYPE_ARP || packets_is_arp_reply(frame, bytes))
 		return;
 	if (p->nb_seen == ANSWERS)
 		return;
@@ -164,6 +164,31 @@ arp_reply(const uint8_t *request, uint8_t *frame)
 	memcpy(arp + 14, request + WIRE_ETH_BYTES + 24, 4);
 	memcpy(arp + 18, request + WIRE_ETH_BYTES + 8, 10);
 	return WIRE_ETH_BYTES + ARP_BYTES;
+}
+
+size_t
+packets_arp_request(uint8_t *frame)
+{
+	static const uint8_t ethernet_ipv4[6] = { 0, 1, 8, 0, 6, 4 };
+	uint8_t *arp = frame + WIRE_ETH_BYTES;
+
+	memset(frame, 0xff, 6);
+	memcpy(frame + 6, own_mac, 6);
+	wire_put16(frame + 12, WIRE_ETHERTYPE_ARP);
+	memset(arp, 0, ARP_BYTES);
+	memcpy(arp, ethernet_ipv4, sizeof(ethernet_ipv4));
+	wire_put16(arp + 6, 1);
+	memcpy(arp + 8, own_mac, 6);
+	memcpy(arp + 14, own_ip, 4);
+	memcpy(arp + 24, port_ip, 4);
+	return WIRE_ETH_BYTES + ARP_BYTES;
+}
+
+bool
+packets_is_arp_reply(const uint8_t *frame, size_t bytes)
+{
+	return bytes >= WIRE_ETH_BYTES + ARP_BYTES && wire_get16(frame + 12) == WIRE_ETHERTYPE_ARP &&
+	       wire_get16(frame + WIRE_ETH_BYTES + 6) == 2;
 }
 
 /** Everything before the BTH; lengths and checksums come later. */

@@ -26,6 +26,10 @@ bool packets_ready(const struct packets *p);
 void packets_seen(struct packets *p, const uint8_t *frame, size_t bytes);
 /** Make the next frame, at most STORM_FRAME_MAX bytes. @return its bytes; 0: there is nothing to answer, and no target yet, or none any more. */
 size_t packets_next(struct packets *p, uint8_t *frame);
+/** Ask the port for its MAC address. @return the bytes of @p frame. */
+size_t packets_arp_request(uint8_t *frame);
+/** @return whether a frame is the answer to that. */
+bool packets_is_arp_reply(const uint8_t *frame, size_t bytes);
 /** From now on make nothing but answers to ARP. */
 void packets_only_arp(struct packets *p);
 /** How many of which kind were made, and seen. */

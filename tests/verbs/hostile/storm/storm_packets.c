@@ -30,7 +30,12 @@ enum {
 	WAIT_S = 30,     /* until there are targets, and until the port takes a frame */
 	IDLE_US = 100,
 	BSIZE = 4352,    /* as in test_storm.py */
+	QUEUES = 2,      /* of the daemon's port. With fewer here, DPDK's memif reads one ring by two queues */
+	PACED = 8,       /* bursts after which the daemon must have taken all */
 };
+
+/* ARP replies that have come. */
+static uint64_t nb_replies;
 
 static uint64_t
 now_s(void)
@@ -56,23 +61,61 @@ begin(const char *path)
 	if (rte_eal_init(sizeof(args) / sizeof(args[0]), args) < 0)
 		attack_die("rte_eal_init");
 	pool = rte_pktmbuf_pool_create("storm", MBUFS, 0, 0, RTE_PKTMBUF_HEADROOM + BSIZE, 0);
-	if (pool == NULL || rte_eth_dev_configure(0, 1, 1, &conf) != 0 || rte_eth_rx_queue_setup(0, 0, RING, 0, NULL, pool) != 0 ||
-	    rte_eth_tx_queue_setup(0, 0, RING, 0, NULL) != 0 || rte_eth_dev_start(0) != 0)
+	if (pool == NULL || rte_eth_dev_configure(0, QUEUES, QUEUES, &conf) != 0)
+		attack_die("the memif port");
+	for (uint16_t i = 0; i < QUEUES; i++)
+		if (rte_eth_rx_queue_setup(0, i, RING, 0, NULL, pool) != 0 || rte_eth_tx_queue_setup(0, i, RING, 0, NULL) != 0)
+			attack_die("a queue of the memif port");
+	if (rte_eth_dev_start(0) != 0)
 		attack_die("the memif port");
 	return pool;
+}
+
+static void
+look_at(struct packets *p, uint16_t queue)
+{
+	struct rte_mbuf *got[BURST];
+	uint16_t n = rte_eth_rx_burst(0, queue, got, BURST);
+
+	for (uint16_t i = 0; i < n; i++) {
+		if (got[i]->nb_segs == 1) {
+			nb_replies += packets_is_arp_reply(rte_pktmbuf_mtod(got[i], const uint8_t *), got[i]->data_len);
+			packets_seen(p, rte_pktmbuf_mtod(got[i], const uint8_t *), got[i]->data_len);
+		}
+		rte_pktmbuf_free(got[i]);
+	}
 }
 
 /** What the port sends; half of it gets answers. */
 static void
 look(struct packets *p)
 {
-	struct rte_mbuf *got[BURST];
-	uint16_t n = rte_eth_rx_burst(0, 0, got, BURST);
+	for (uint16_t i = 0; i < QUEUES; i++)
+		look_at(p, i);
+}
 
-	for (uint16_t i = 0; i < n; i++) {
-		if (got[i]->nb_segs == 1)
-			packets_seen(p, rte_pktmbuf_mtod(got[i], const uint8_t *), got[i]->data_len);
-		rte_pktmbuf_free(got[i]);
+/** Wait until the daemon has taken all frames: on each queue it answers a question that is behind them. */
+static void
+pace(struct packets *p, struct rte_mempool *pool)
+{
+	uint64_t want = nb_replies + QUEUES, begun = now_s();
+	struct rte_mbuf *m;
+
+	for (uint16_t i = 0; i < QUEUES; i++) {
+		m = rte_pktmbuf_alloc(pool);
+		if (m == NULL)
+			attack_die("no buffer");
+		m->pkt_len = m->data_len = (uint16_t)packets_arp_request(rte_pktmbuf_mtod(m, uint8_t *));
+		while (rte_eth_tx_burst(0, i, &m, 1) == 0) {
+			look(p);
+			if (now_s() - begun > WAIT_S)
+				attack_die("the port takes nothing any more");
+		}
+	}
+	while (nb_replies < want) {
+		look(p);
+		if (now_s() - begun > WAIT_S)
+			attack_die("the port doesn't answer ARP any more");
 	}
 }
 
@@ -80,6 +123,7 @@ look(struct packets *p)
 static unsigned int
 send_burst(struct packets *p, struct rte_mempool *pool, unsigned int max)
 {
+	static uint16_t queue;
 	struct rte_mbuf *m[BURST];
 	unsigned int n = 0, sent;
 
@@ -94,7 +138,8 @@ send_burst(struct packets *p, struct rte_mempool *pool, unsigned int max)
 		m[n]->pkt_len = (uint32_t)bytes;
 		n++;
 	}
-	sent = rte_eth_tx_burst(0, 0, m, (uint16_t)n);
+	queue = (queue + 1) % QUEUES;
+	sent = rte_eth_tx_burst(0, queue, m, (uint16_t)n);
 	for (unsigned int i = sent; i < n; i++)
 		rte_pktmbuf_free(m[i]);
 	return sent;
@@ -103,7 +148,7 @@ send_burst(struct packets *p, struct rte_mempool *pool, unsigned int max)
 int
 main(int argc, char **argv)
 {
-	uint64_t n, sent = 0, last, begun;
+	uint64_t n, sent = 0, last, begun, bursts = 0;
 	struct rte_mempool *pool;
 	struct packets *p;
 	int fd;
@@ -137,6 +182,8 @@ main(int argc, char **argv)
 		else if (now_s() - last > WAIT_S)
 			attack_die("the port takes nothing any more");
 		look(p);
+		if (++bursts % PACED == 0)
+			pace(p, pool);
 	}
 	printf("%" PRIu64 " packets in %" PRIu64 " s: ", sent, now_s() - begun);
 	packets_print(p);

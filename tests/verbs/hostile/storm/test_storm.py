@@ -15,6 +15,7 @@ day and prints it.
 
 import argparse
 import contextlib
+import json
 import os
 import shutil
 import signal
@@ -34,6 +35,7 @@ SKIPPED = 77
 REQUESTS, PACKETS = 15000, 200000   # of the daily run
 READY_SECONDS = 60
 VERIFY_SECONDS = 60                 # beside the storm, with sanitizers
+RECEIVED = 1                        # of what was sent, at least
 PAUSE_SECONDS = 2                   # between its runs, in which the storm has the cores
 VERIFY = ['-x', '1', '-q', '2', '-n', '1']
 END_SECONDS = 30
@@ -98,7 +100,7 @@ class Storm:
                  for i, role, sock, mac in ((0, 'server', 'storm.memif', '09:01'), (1, 'server', 'wire.memif', '00:01'),
                                             (2, 'client', 'wire.memif', '00:02'))]
         self.start('daemon', program, '--lcores', lcores, '--no-pci', '--no-huge', '-m', str(MBUF_MB), '--iova-mode', 'va',
-                   '--file-prefix', f'uroce-storm{os.getpid()}', *(word for vdev in vdevs for word in ('--vdev', vdev)), '--no-telemetry', '--',
+                   '--file-prefix', f'uroce-storm{os.getpid()}', *(word for vdev in vdevs for word in ('--vdev', vdev)), '--',
                    '--config', self.path('a.conf'), '--config', self.path('b.conf'),
                    env={**SANITIZERS, 'RUNTIME_DIRECTORY': self.folder, 'XDG_RUNTIME_DIR': self.folder})
         end = time.monotonic() + READY_SECONDS
@@ -144,6 +146,19 @@ class Storm:
                 raise Failure(f'the {end} of the victim ended with status {self.children[end].returncode}')
         self.rounds += 1
 
+    def check_received(self):
+        """What was sent has arrived; most of it is dropped, and counted."""
+        asked = subprocess.run([os.path.join(places.build_dir(), 'app/uroce/uroce'), '--socket', self.path('a.sock'), '--json', 'statistic'],
+                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+        if asked.returncode != 0:
+            raise Failure('no statistics: ' + asked.stdout)
+        counted = {(row['object'], row['counter']): row['value'] for row in json.loads(asked.stdout)}
+        frames, roce = (sum(value for (what, counter), value in counted.items() if what.startswith('engine') and counter == name)
+                        for name in ('load.rx_packets', 'transport.rx_packets'))
+        if frames < self.options.packets * RECEIVED:
+            raise Failure(f'of {self.options.packets} packets the engines received {frames}')
+        print(f'{frames} frames received, {roce} of them for QPs')
+
     def run(self, program):
         self.start_daemon(program)
         start = time.monotonic()
@@ -164,6 +179,7 @@ class Storm:
         seconds = time.monotonic() - start
         self.children['targets'].terminate()
         self.children['targets'].wait(END_SECONDS)
+        self.check_received()
         daemon = self.children['daemon']
         daemon.terminate()
         if daemon.wait(END_SECONDS) != 0:
