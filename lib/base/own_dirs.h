@@ -12,7 +12,7 @@
 void own_dir_remove(const char *path);
 /**
  * Remove the folders beside @p path whose names are @p prefix and the id of a process that has ended. A folder whose file "config" is locked
- * belongs to a program that runs, perhaps in another container.
+ * belongs to a program that runs, perhaps in another container. Nothing is removed where others may make folders, and no link is followed.
  *
  * @param path  the folder of this process
  */

@@ -109,12 +109,37 @@ a_locked_folder_stays_though_its_process_is_not_seen_here(void **state)
 	assert_false(there("mine-%d", dead));
 }
 
+/* In /tmp others may have put a link there, to a folder of ours. */
+static void
+nothing_is_removed_by_links_or_where_others_may_write(void **state)
+{
+	int dead = ended_process();
+	char to[256];
+
+	make("kept-%d", dead);
+	snprintf(to, sizeof(to), "%s", place("kept-%d", dead));
+	assert_int_equal(symlink(to, place("mine-%d", dead)), 0);
+	own_dirs_clean(place("mine-%d", getpid()), "mine-");
+	own_dir_remove(place("mine-%d", dead));
+	assert_true(there("kept-%d/config", dead));
+	assert_int_equal(unlink(place("mine-%d", dead)), 0);
+	make("mine-%d", dead);
+	assert_int_equal(chmod(top, 01777), 0);
+	own_dirs_clean(place("mine-%d", getpid()), "mine-");
+	assert_true(there("mine-%d/config", dead));
+	assert_int_equal(chmod(top, 0700), 0);
+	own_dirs_clean(place("mine-%d", getpid()), "mine-");
+	assert_false(there("mine-%d", dead));
+	own_dir_remove(place("kept-%d", dead));
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(folders_of_processes_that_have_ended_go_and_no_others),
 		cmocka_unit_test(a_locked_folder_stays_though_its_process_is_not_seen_here),
+		cmocka_unit_test(nothing_is_removed_by_links_or_where_others_may_write),
 	};
 	int rc;
 
