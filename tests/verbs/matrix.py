@@ -174,8 +174,6 @@ def single(wire):
     yield Alone('ibv_devices', '', ['uroce0'])
     yield Alone('ibv_devinfo', '-v', ['PORT_ACTIVE', 'RoCE v2', 'max_qp_rd_atom'])
     yield Watching('ibv_asyncwatch', '-d uroce0', ['uroce0: async event FD'])
-    for program in (PINGPONG, 'ibv_srq_pingpong', XRC_PINGPONG):
-        yield Refused(program, '-o', ["isn't ODP capable"])
     yield Refused(PINGPONG, '-j', ["doesn't support dm allocation"])
 
 
@@ -186,6 +184,11 @@ def modes(wire):
     """
     for family, options in ((4, '-c'), (6, '-c -e'), (4, '-t'), (6, '-N -c'), (4, '-N -e'), (6, '-t -c')):
         yield Case(PINGPONG, options + ' -n 200', family)
+    # Memory for on-demand paging: of the buffer, of all that there is (-O), with prefetching.
+    for program, options in ((PINGPONG, '-o -c'), ('ibv_srq_pingpong', '-o -c'), (XRC_PINGPONG, '-o')):
+        yield Case(program, options + ' -n 200', 4)
+    yield Case(PINGPONG, '-O -c -n 200', 6)
+    yield Case(PINGPONG, '-o -P -e -n 200', 6)
     for program in OTHER_PINGPONGS:
         yield Case(program, '-c -n 200', 6)
         yield Case(program, '-e -n 200', 4)
