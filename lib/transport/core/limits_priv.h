@@ -34,7 +34,7 @@ enum {
 
 	/* Memory that isn't mapped. A program decides how long a copy takes, so every share has reserves of its own: *_EACH. */
 	TP_COPY_PARTS_EACH = 4,
-	TP_COPY_JOBS_EACH = 2,
+	TP_COPY_JOBS_EACH = 3,      /**< a QP may have one of each enum copy_role, and needs them all to go on */
 	TP_COPY_PKTS_EACH = 4,
 	TP_COPY_PARTS = 1024 + TP_COPY_PARTS_EACH * TP_SHARES, /**< QPs that wait for such memory, or have fetched some */
 	TP_COPY_JOBS = 256 + TP_COPY_JOBS_EACH * TP_SHARES,    /**< copies, running or with bytes that are still wanted */
