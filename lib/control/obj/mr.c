@@ -184,7 +184,7 @@ create(struct map_build *b, const struct map_files *f, struct obj_mr *mr, struct
 static int
 take_memory(struct session *s, uint64_t bytes, const struct obj_mr *old, struct request *r)
 {
-	uint64_t less = old != NULL ? old->length : 0;
+	uint64_t less = old != NULL ? old->charged : 0;
 	int rc;
 
 	quota_give(s, QUOTA_memory, less);
@@ -197,7 +197,7 @@ take_memory(struct session *s, uint64_t bytes, const struct obj_mr *old, struct 
 static void
 forget(struct session *s, struct obj_mr *mr)
 {
-	quota_give(s, QUOTA_memory, mr->length);
+	quota_give(s, QUOTA_memory, mr->charged);
 	quota_give(s, QUOTA_metadata, mr->metadata);
 	obj_free(s, OBJ_MR, &mr->obj);
 }
@@ -313,7 +313,7 @@ make(struct session *s, struct request *r)
 	}
 	mr->session = s;
 	mr->pd = pd;
-	mr->length = charged;
+	mr->charged = charged;
 	b.maps = &mr->maps;
 	rc = create(&b, s->map_files, mr, old);
 	if (rc != 0) {

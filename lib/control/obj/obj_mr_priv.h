@@ -18,7 +18,7 @@ struct obj_mr {
 	struct session *session;
 	struct obj_pd *pd;
 	struct mr *mr;
-	uint64_t length;
+	uint64_t charged;  /**< bytes of registered memory, 0 with on-demand paging */
 	uint64_t metadata; /**< bytes charged, in addition to those of the object */
 	struct mem_maps maps;
 };

@@ -136,6 +136,8 @@ tel_port(struct control *c, const char *params, struct rte_tel_data *d)
 }
 
 /* ---- Impairments ---- */
+enum { TEL_PARAMS_BYTES = 1024 /* of a port's name and its settings */ };
+
 /** Set the impairments of port @p i. @return true; false: the answer is in @p d. */
 static bool
 set_impair(struct control *c, unsigned int i, const char *settings, struct rte_tel_data *d)
@@ -163,14 +165,17 @@ set_impair(struct control *c, unsigned int i, const char *settings, struct rte_t
 int
 tel_impair(struct control *c, const char *params, struct rte_tel_data *d)
 {
-	char text[IMPAIR_TEXT_BYTES], port[CONFIG_ERR_BYTES], *settings = port;
+	char text[IMPAIR_TEXT_BYTES], port[TEL_PARAMS_BYTES], *settings = port;
 	struct impair_counters n;
 	struct rte_tel_data *a;
 	int i;
 
 	if (params[0] == '\0')
 		return list_ports(c, true, d);
-	strlcpy(port, params, sizeof(port));
+	if (strlcpy(port, params, sizeof(port)) >= sizeof(port)) {
+		tel_error(d, "the settings are too long");
+		return 0;
+	}
 	strsep(&settings, ",");
 	i = find_port(c, port, d);
 	if (i < 0 || (settings != NULL && !set_impair(c, (unsigned int)i, settings, d)))
