@@ -11,17 +11,23 @@
 
 struct daemon_target target = { .program = "uroce", .where = "--socket PATH or --lab NAME HOST" };
 
+static void
+say(const char *fmt, va_list ap)
+{
+	fflush(stdout);
+	fprintf(stderr, "%s: ", target.program);
+	vfprintf(stderr, fmt, ap);
+	fputc('\n', stderr);
+}
+
 int
 fail(const char *fmt, ...)
 {
 	va_list ap;
 
-	fflush(stdout);
-	fprintf(stderr, "%s: ", target.program);
 	va_start(ap, fmt);
-	vfprintf(stderr, fmt, ap);
+	say(fmt, ap);
 	va_end(ap);
-	fputc('\n', stderr);
 	return EXIT_FAILED;
 }
 
@@ -30,12 +36,10 @@ usage(const char *fmt, ...)
 {
 	va_list ap;
 
-	fflush(stdout);
-	fprintf(stderr, "%s: ", target.program);
 	va_start(ap, fmt);
-	vfprintf(stderr, fmt, ap);
+	say(fmt, ap);
 	va_end(ap);
-	fprintf(stderr, "\n%s\n", target.hint != NULL ? target.hint : "uroce --help lists the commands");
+	fprintf(stderr, "%s\n", target.hint != NULL ? target.hint : "uroce --help lists the commands");
 	return EXIT_USAGE;
 }
 

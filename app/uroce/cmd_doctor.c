@@ -155,7 +155,7 @@ check_cpus(void)
 	FILE *f = fopen("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", "re");
 
 	if (n < 3)
-		found("CPUs", NOTE, "daemon.idle = adaptive; docs/operations.md, few cores", "%ld: engines and programs share them", n);
+		found("CPUs", NOTE, "daemon.idle = adaptive; docs/benchmarks.md, \"Few cores\"", "%ld: engines and programs share them", n);
 	else
 		found("CPUs", GOOD, NULL, "%ld", n);
 	if (f == NULL)
