@@ -329,3 +329,21 @@ foreign_rx(struct sim_world *w, struct sim_ep *ep, struct rte_mbuf *m)
 	rte_pktmbuf_free(m);
 	return true;
 }
+
+void
+foreign_scatter(const struct sim_piece *pieces, uint32_t nb, uint32_t off, const uint8_t *data, uint32_t len)
+{
+	uint32_t i, n;
+
+	for (i = 0; i < nb && len != 0; i++) {
+		if (off >= pieces[i].len) {
+			off -= pieces[i].len;
+			continue;
+		}
+		n = pieces[i].len - off < len ? pieces[i].len - off : len;
+		memcpy(pieces[i].p + off, data, n);
+		data += n;
+		len -= n;
+		off = 0;
+	}
+}

@@ -138,6 +138,8 @@ void foreign_error(struct sim_world *w, struct foreign *f);
 /** Have a turn at @p at at the latest. */
 void foreign_run_at(struct sim_world *w, struct foreign *f, uint64_t at);
 uint32_t foreign_mtu_shift(const struct foreign *f);
+/** Write bytes of a message, from offset @p off on, into its @p nb pieces, as far as these reach. */
+void foreign_scatter(const struct sim_piece *pieces, uint32_t nb, uint32_t off, const uint8_t *data, uint32_t len);
 
 /* foreign_req.c */
 void foreign_req_begin(struct foreign *f);

@@ -130,24 +130,6 @@ note_credits(struct foreign *f, uint8_t syndrome, uint32_t upto)
 
 /* ---- What comes ---- */
 
-static void
-scatter(const struct sim_op *op, uint32_t off, const uint8_t *data, uint32_t len)
-{
-	uint32_t i, n;
-
-	for (i = 0; i < op->nsge && len != 0; i++) {
-		if (off >= op->pieces[i].len) {
-			off -= op->pieces[i].len;
-			continue;
-		}
-		n = op->pieces[i].len - off < len ? op->pieces[i].len - off : len;
-		memcpy(op->pieces[i].p + off, data, n);
-		data += n;
-		len -= n;
-		off = 0;
-	}
-}
-
 /* A response for the oldest operation, with the PSN that is due. */
 static void
 response(struct sim_world *w, struct foreign *f, const struct wire_pkt *p)
@@ -164,7 +146,7 @@ response(struct sim_world *w, struct foreign *f, const struct wire_pkt *p)
 	}
 	if (op_atomic(op)) {
 		old = wire_get64(p->bthp + p->op->off_atomicacketh);
-		scatter(op, 0, (const uint8_t *)&old, sizeof(old));
+		foreign_scatter(op->pieces, op->nsge, 0, (const uint8_t *)&old, sizeof(old));
 	} else {
 		want = op->opcode != UROCE_WR_RDMA_READ ? 0 : op->len - off < mtu ? op->len - off : mtu;
 		if (p->payload_bytes != want || ((p->op->flags & WIRE_F_END) != 0) != last)
@@ -172,7 +154,7 @@ response(struct sim_world *w, struct foreign *f, const struct wire_pkt *p)
 				 p->bth.psn, p->payload_bytes, r->tail, want, last ? "the last" : "not the last");
 		if (w->failed)
 			return;
-		scatter(op, off, p->payload, want);
+		foreign_scatter(op->pieces, op->nsge, off, p->payload, want);
 	}
 	r->una = wire_psn_add(r->una, 1);
 	if (last)

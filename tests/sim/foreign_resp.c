@@ -112,8 +112,7 @@ static uint8_t
 place_in_receive(struct sim_world *w, struct foreign *f, const struct wire_pkt *p)
 {
 	const struct sim_recv *r = &f->q->rq->recvs[f->resp.taken - 1];
-	uint32_t off = f->resp.off, len = p->payload_bytes, i, n;
-	const uint8_t *data = p->payload;
+	uint32_t off = f->resp.off, len = p->payload_bytes;
 
 	if (off + len > r->len) {
 		foreign_received(w, f, UROCE_WC_LOC_LEN_ERR, NULL, 0);
@@ -123,17 +122,7 @@ place_in_receive(struct sim_world *w, struct foreign *f, const struct wire_pkt *
 		foreign_received(w, f, UROCE_WC_LOC_PROT_ERR, NULL, 0);
 		return WIRE_NAK_REM_OP;
 	}
-	for (i = 0; i < r->nsge && len != 0; i++) {
-		if (off >= r->pieces[i].len) {
-			off -= r->pieces[i].len;
-			continue;
-		}
-		n = r->pieces[i].len - off < len ? r->pieces[i].len - off : len;
-		memcpy(r->pieces[i].p + off, data, n);
-		data += n;
-		len -= n;
-		off = 0;
-	}
+	foreign_scatter(r->pieces, r->nsge, off, p->payload, len);
 	return 0;
 }
 
