@@ -133,6 +133,25 @@ visit(struct transport *tp, struct share *s, struct qp *qp, uint32_t budget)
 	return work;
 }
 
+uint32_t
+qp_send_posted(struct transport *tp, struct qp *qp, uint64_t now_ns)
+{
+	uint32_t work = 0, n;
+
+	tp->now_ns = RTE_MAX(tp->now_ns, now_ns);
+	while (work < TP_TURN_BUDGET && requester_pending(qp)) {
+		if (qp->share->rate != NULL && share_rate_due(qp->share, tp->now_ns) != 0)
+			break;
+		qp_activate(tp, qp);
+		n = visit(tp, qp->share, qp, TP_QP_BUDGET);
+		if (n == 0)
+			break;
+		work += n;
+	}
+	atomic_store_explicit(&tp->serving, NULL, memory_order_relaxed);
+	return work;
+}
+
 /*
  * @return the QP of @p s whose turn it is. Those that have used up their deficits are passed over, unless the others have had nothing to do for
  * a while.

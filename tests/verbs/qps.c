@@ -360,6 +360,38 @@ builders_of_a_ud_qp(struct vt *t)
 	vt_destroy_cq(cq);
 }
 
+/* A NIC's WQE has the address in it: what is posted goes out, although the AH is destroyed at once. */
+static void
+datagrams_outlive_their_ah(struct vt *t)
+{
+	enum { ROUNDS = 200, EACH_ROUND = 4 };
+	struct ibv_cq *cq = vt_cq(t, VT_DEPTH, NULL);
+	struct ibv_qp *qp = vt_qp(t, IBV_QPT_UD, cq, cq);
+	struct ibv_sge sge = { (uintptr_t)t->buf, 8, t->mr->lkey };
+	struct ibv_ah_attr attr;
+	struct ibv_wc wc;
+
+	vt_connect(t, qp, qp);
+	vt_ah_attr(t, &attr);
+	for (int i = 0; i < ROUNDS && !vt_failed; i++) {
+		struct ibv_ah *ah = ibv_create_ah(t->pd, &attr);
+		struct ibv_send_wr *bad, wr = { .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED };
+
+		if (ah == NULL)
+			vt_die("ibv_create_ah");
+		wr.wr.ud.ah = ah;
+		wr.wr.ud.remote_qpn = qp->qp_num;
+		wr.wr.ud.remote_qkey = VT_QKEY;
+		for (int k = 0; k < EACH_ROUND; k++)
+			VT_OK(ibv_post_send(qp, &wr, &bad));
+		VT_OK(ibv_destroy_ah(ah));
+		for (int k = 0; k < EACH_ROUND && vt_poll(cq, &wc); k++)
+			VT_CHECK(wc.status == IBV_WC_SUCCESS, "round %d: %s", i, ibv_wc_status_str(wc.status));
+	}
+	vt_destroy_qp(qp);
+	vt_destroy_cq(cq);
+}
+
 /* What was set is what a query says, field by field. */
 static void
 compare(const struct ibv_qp_attr *got, const struct ibv_qp_attr *set, int mask)
@@ -507,7 +539,8 @@ main(int argc, char **argv)
 	static const struct vt_case cases[] = {
 		VT_CASE(every_builder_of_an_rc_qp), VT_CASE(a_list_of_builders_is_posted_at_once),
 		VT_CASE(a_list_that_is_aborted_or_wrong_posts_nothing), VT_CASE(several_threads_build_on_one_qp),
-		VT_CASE(builders_of_a_ud_qp), VT_CASE(a_query_is_true_in_every_field),
+		VT_CASE(builders_of_a_ud_qp), VT_CASE(datagrams_outlive_their_ah),
+		VT_CASE(a_query_is_true_in_every_field),
 		VT_CASE(sq_sig_all_signals_everything), VT_CASE(ece_and_rates_are_honest),
 	};
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "control/obj/obj_path_priv.h"
+#include "control/obj/obj_qp_priv.h"
 
 /** [request_resume_fn] Create the AH once its MAC address is known. */
 static int
@@ -61,6 +62,7 @@ op_ah_destroy(struct session *s, struct request *r)
 
 	LIST_FOREACH(ah, &s->ahs[handle % SESSION_AH_BUCKETS], link) {
 		if (ah->wqe_handle == handle) {
+			obj_qp_send_posted(s, ah->pd);
 			obj_ah_destroy(s, ah);
 			return 0;
 		}

@@ -45,6 +45,12 @@ struct obj_qp {
 op_fn op_qp_create, op_qp_modify, op_qp_query, op_qp_destroy;
 void obj_qp_destroy_all(struct session *s);
 /**
+ * Have the engines build what is posted to UD QPs of @p pd, before an AH of the PD is destroyed. A NIC's WQE has the address in it, so programs
+ * post datagrams and destroy the AH without waiting for completions (mckey of rdma-core does); our WQEs have the AH's handle. Of a session with
+ * more such QPs than CONTROL_DESTROY_BURST on an engine, the others aren't looked at.
+ */
+void obj_qp_send_posted(struct session *s, const struct obj_pd *pd);
+/**
  * Give a QP of @p s an alternate path, to be armed when both ends have one.
  * @param mac  Of the next hop on the path @p ah.
  * @return 0 or an errno value.

@@ -480,6 +480,39 @@ op_qp_query(struct session *s, struct request *r)
 	return 0;
 }
 
+struct posted_args {
+	uint32_t n;
+	struct qp *qp[CONTROL_DESTROY_BURST];
+};
+
+static int
+send_posted_on_engine(struct engine *e, void *arg, uint64_t now_ns)
+{
+	struct posted_args *a = arg;
+
+	for (uint32_t i = 0; i < a->n; i++)
+		qp_send_posted(engine_transport(e), a->qp[i], now_ns);
+	return 0;
+}
+
+void
+obj_qp_send_posted(struct session *s, const struct obj_pd *pd)
+{
+	struct posted_args a;
+	struct obj_qp *qp;
+	uint32_t pos;
+
+	for (unsigned int engine = 0; engine < s->control->s.nb_engines; engine++) {
+		a.n = 0;
+		pos = 0;
+		while (a.n < CONTROL_DESTROY_BURST && (qp = handles_next(&s->db_slots[engine], &pos)) != NULL)
+			if (qp->type == UROCE_QPT_UD && qp->pd == pd)
+				a.qp[a.n++] = qp->qp;
+		if (a.n != 0)
+			engine_call(s->control->s.engines[engine], send_posted_on_engine, &a);
+	}
+}
+
 /** Free what the control thread has of a QP, after its engine has destroyed it. */
 static void
 forget(struct session *s, struct obj_qp *qp)
