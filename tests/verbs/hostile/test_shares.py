@@ -53,7 +53,8 @@ MORE_ROWS = {
 class Shares(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.up = lab_up(name=NAME)
+        # One engine thread for both hosts: the threads of two daemons and two programs would take two CPUs by chance.
+        cls.up = lab_up('--one-process', name=NAME)
         cls.lab = cls.up.__enter__()
         path = cls.lab.hosts['h1']['socket']
         os.chmod(path, 0o666)
