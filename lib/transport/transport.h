@@ -532,11 +532,12 @@ void qp_destroy(struct transport *tp, struct qp *qp);
 /** [engine] The client rang the doorbell: look at the SQ, and at the RQ if the QP flushes. */
 void qp_doorbell(struct transport *tp, struct qp *qp);
 /**
- * [engine] Build now what the client has posted to a UD QP, instead of in the QP's turn: its AH is about to be destroyed. As much as fits in
- * the packets of a turn and the share's rate; the packets leave with the engine's next turn.
- * @return the work done, in packets and WQEs
+ * [engine] Build now what the client has posted to a UD QP, instead of in the QP's turn: its AH is about to be destroyed. It ends where a turn
+ * would: when the share has used up its deficit while others want turns, at the share's rate, and when there is no room for more packets. They
+ * leave with the engine's next turn.
+ * @param budget  Packets or WQEs that may be built; what was built is subtracted.
  */
-uint32_t qp_send_posted(struct transport *tp, struct qp *qp, uint64_t now_ns);
+void qp_send_posted(struct transport *tp, struct qp *qp, uint32_t *budget, uint64_t now_ns);
 
 uint32_t qp_num(const struct qp *qp);
 /** [any thread that keeps @p qp from being destroyed] @return owner and cookie, as given at creation. */

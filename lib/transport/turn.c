@@ -133,25 +133,6 @@ visit(struct transport *tp, struct share *s, struct qp *qp, uint32_t budget)
 	return work;
 }
 
-uint32_t
-qp_send_posted(struct transport *tp, struct qp *qp, uint64_t now_ns)
-{
-	uint32_t work = 0, n;
-
-	tp->now_ns = RTE_MAX(tp->now_ns, now_ns);
-	while (work < TP_TURN_BUDGET && requester_pending(qp)) {
-		if (qp->share->rate != NULL && share_rate_due(qp->share, tp->now_ns) != 0)
-			break;
-		qp_activate(tp, qp);
-		n = visit(tp, qp->share, qp, TP_QP_BUDGET);
-		if (n == 0)
-			break;
-		work += n;
-	}
-	atomic_store_explicit(&tp->serving, NULL, memory_order_relaxed);
-	return work;
-}
-
 /*
  * @return the QP of @p s whose turn it is. Those that have used up their deficits are passed over, unless the others have had nothing to do for
  * a while.
@@ -338,6 +319,14 @@ run_shares(struct transport *tp)
 }
 
 /* ---- Replies ---- */
+/* @return true if a QP of @p s may send out of turn, and whether no other share wants a turn. */
+static bool
+may_send(const struct transport *tp, const struct share *s, bool *alone)
+{
+	*alone = tp->nb_competing == 0 || (tp->nb_competing == 1 && (s->on == SHARE_FRESH || s->on == SHARE_BACKLOG));
+	return (*alone || s->deficit > 0) && share_rate_due(s, tp->now_ns) == 0;
+}
+
 /*
  * Answer READs and atomics at once, unless the share has used up its deficit while others want turns, or its rate doesn't let it. Then they are
  * sent in the share's turns.
@@ -346,11 +335,11 @@ static __rte_noinline uint32_t
 run_responses(struct transport *tp, struct qp *qp)
 {
 	struct share *s = qp->share;
-	bool alone = tp->nb_competing == 0 || (tp->nb_competing == 1 && (s->on == SHARE_FRESH || s->on == SHARE_BACKLOG));
 	struct sent_before b = sent_before(tp, qp);
 	uint32_t work;
+	bool alone;
 
-	if ((!alone && s->deficit <= 0) || share_rate_due(s, tp->now_ns) != 0)
+	if (!may_send(tp, s, &alone))
 		return 0;
 	work = responder_run(tp, qp, alone ? TP_QP_BUDGET : share_budget(s, qp));
 	charge_sent(tp, qp, &b);
@@ -382,6 +371,23 @@ run_replies(struct transport *tp)
 }
 
 /* ---- A turn ---- */
+void
+qp_send_posted(struct transport *tp, struct qp *qp, uint32_t *budget, uint64_t now_ns)
+{
+	uint32_t work = 1;
+	bool alone;
+
+	tp->now_ns = RTE_MAX(tp->now_ns, now_ns);
+	while (work != 0 && *budget != 0 && requester_pending(qp) && may_send(tp, qp->share, &alone)) {
+		uint32_t most = RTE_MIN(*budget, (uint32_t)TP_QP_BUDGET);
+
+		qp_activate(tp, qp);
+		work = visit(tp, qp->share, qp, alone ? most : RTE_MIN(most, share_budget(qp->share, qp)));
+		*budget -= RTE_MIN(work, *budget);
+	}
+	atomic_store_explicit(&tp->serving, NULL, memory_order_relaxed);
+}
+
 uint32_t
 transport_run(struct transport *tp, uint64_t now_ns)
 {

@@ -65,6 +65,7 @@ enum {
 	CONTROL_EVENT_BURST = 256,
 	/** QPs destroyed by one message to an engine at most, so that other programs' traffic goes on in between. */
 	CONTROL_DESTROY_BURST = 32,
+	CONTROL_SEND_BUDGET = 128,  /**< datagrams that an engine builds before an AH is destroyed: what one turn of it builds */
 	/** Asynchronous events of a session that wait for room in its socket at most. */
 	ASYNC_WAITING = 4096,
 	/**

@@ -46,8 +46,9 @@ op_fn op_qp_create, op_qp_modify, op_qp_query, op_qp_destroy;
 void obj_qp_destroy_all(struct session *s);
 /**
  * Have the engines build what is posted to UD QPs of @p pd, before an AH of the PD is destroyed. A NIC's WQE has the address in it, so programs
- * post datagrams and destroy the AH without waiting for completions (mckey of rdma-core does); our WQEs have the AH's handle. Of a session with
- * more such QPs than CONTROL_DESTROY_BURST on an engine, the others aren't looked at.
+ * post datagrams and destroy the AH without waiting for completions (mckey of rdma-core does); our WQEs have the AH's handle. An
+ * engine looks at CONTROL_DESTROY_BURST of these QPs and builds CONTROL_SEND_BUDGET datagrams, within the session's share; a WQE that is left
+ * over fails, as it names an AH that doesn't exist.
  */
 void obj_qp_send_posted(struct session *s, const struct obj_pd *pd);
 /**

@@ -480,6 +480,7 @@ op_qp_query(struct session *s, struct request *r)
 	return 0;
 }
 
+/** UD QPs of one engine, whose posted sends are built now. */
 struct posted_args {
 	uint32_t n;
 	struct qp *qp[CONTROL_DESTROY_BURST];
@@ -489,9 +490,10 @@ static int
 send_posted_on_engine(struct engine *e, void *arg, uint64_t now_ns)
 {
 	struct posted_args *a = arg;
+	uint32_t budget = CONTROL_SEND_BUDGET;
 
 	for (uint32_t i = 0; i < a->n; i++)
-		qp_send_posted(engine_transport(e), a->qp[i], now_ns);
+		qp_send_posted(engine_transport(e), a->qp[i], &budget, now_ns);
 	return 0;
 }
 

@@ -641,6 +641,32 @@ a_share_lives_as_long_as_its_qps(void **state)
 	bench_down(&b);
 }
 
+/* What is built out of turn ends at its budget, and where the share has used up what it may send while others want turns. */
+static void
+what_is_sent_before_its_turn_is_the_shares(void **state)
+{
+	struct bench b;
+	struct flood *f;
+	uint32_t budget = 10;
+
+	bench_up(&b);
+	f = flood_add(&b, 1, BIG, &(struct share_params){ 0 });
+	flood_post(&b, f);
+	qp_send_posted(b.tp, f->ends[0]->qp, &budget, b.p->now);
+	assert_int_equal(budget, 0);
+	assert_int_equal(port_send(&b), 10);
+	flood_add(&b, 1, BIG, &(struct share_params){ 0 });
+	bench_run(&b, 100);
+	flood_post(&b, f);
+	for (uint32_t i = 0; i < 2; i++) {
+		budget = DEPTH;
+		qp_send_posted(b.tp, f->ends[0]->qp, &budget, b.p->now);
+		assert_true(f->share->deficit <= 0);
+		assert_in_range(port_send(&b), 0, i == 0 ? DEPTH / 4 : 0);
+	}
+	bench_down(&b);
+}
+
 int
 main(void)
 {
@@ -666,6 +692,7 @@ main(void)
 		cmocka_unit_test(every_session_has_copies_of_its_own),
 		cmocka_unit_test(without_sessions_a_qp_gets_the_whole_pool),
 		cmocka_unit_test(a_share_lives_as_long_as_its_qps),
+		cmocka_unit_test(what_is_sent_before_its_turn_is_the_shares),
 	};
 
 	return cmocka_run_group_tests(tests, pair_group_setup, pair_group_teardown);
