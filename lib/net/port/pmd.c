@@ -136,6 +136,7 @@ profile_memif(const struct devargs *a, struct pmd_profile *prof, char *err, size
 {
 	/* The PMD's default is client; master is the old word for server. */
 	prof->needs_peer = a->role == NULL || (strstr(a->role, "server") == NULL && strstr(a->role, "master") == NULL);
+	prof->peer_messages = true;
 	prof->carries_mtu = true;
 	prof->max_frame = number(a->bsize, MEMIF_DEFAULT_BSIZE);
 	prof->size_devarg = "bsize=4352 (on both sides)";

@@ -15,6 +15,7 @@ struct pmd_profile {
 	bool shared;      /**< shares a kernel interface */
 	bool carries_mtu; /**< set: IP MTU is not ethdev's but a matter of max_frame (and, if shared, the kernel) */
 	bool needs_peer;  /**< starts only if the other side is there (memif, role=client) */
+	bool peer_messages; /**< it handles its peer's messages on EAL's interrupt thread, without a lock (memif) */
 	bool interrupts;  /**< the device may have RX interrupts; of others the PMD complains when asked for them */
 	bool xdp;         /**< RX memory is the pool itself, in pieces of at most a page */
 	char wire[NET_WIRE_BYTES];   /**< memif: socket and number of the wire */

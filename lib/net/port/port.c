@@ -26,9 +26,8 @@ enum {
 	PORT_MAX_VLAN = 4094,
 	PORT_START_TRIES = 10, /* for a PMD that needs its peer */
 	PORT_START_INTERVAL_US = 500000,
-	PORT_QUIESCE_ROUNDS = 2,
-	PORT_QUIESCE_STEP_US = 100,
-	PORT_QUIESCE_STEPS = 10000,
+	PORT_STOP_STEP_US = 100,
+	PORT_STOP_STEPS = 100000,
 };
 
 /** State while a port is being opened. */
@@ -470,30 +469,60 @@ net_port_open(const struct net_port_config *conf, uint16_t index, uint16_t nb_qu
 	return p;
 }
 
+struct port_stop {
+	struct net_port *p;
+	_Atomic bool done;
+};
+
 static void
-quiesced(void *flag)
+stop_and_close(struct net_port *p)
 {
-	atomic_store_explicit((_Atomic bool *)flag, true, memory_order_release);
+	if (p->priv->started)
+		rte_eth_dev_stop(p->port_id);
+	if (p->priv->configured)
+		rte_eth_dev_close(p->port_id);
+}
+
+static void
+stop_on_interrupts(void *arg)
+{
+	struct port_stop *s = arg;
+
+	stop_and_close(s->p);
+	atomic_store_explicit(&s->done, true, memory_order_release);
 }
 
 /**
- * Wait until EAL's interrupt thread has left the PMD: net_memif handles its peer's disconnection on that thread, and
- * might do so with freed memory. Alarms run on that thread; the second round starts after all events that were pending
- * in the first.
+ * Stop and close the ethdev. net_memif handles its peer's messages on EAL's interrupt thread and takes no lock: there it
+ * must be closed as well, else a peer that just connects or leaves makes both threads free the same channel. Alarms run on
+ * that thread.
+ * @return false if EAL's interrupt thread didn't answer: the ethdev may go on using what it has
  */
-static void
-quiesce_interrupts(void)
+static bool
+stop_ethdev(struct net_port *p)
 {
-	static _Atomic bool flag; /* remains valid after a round that was given up */
-	unsigned int round, step;
+	struct port_stop *s;
+	bool done = false;
 
-	for (round = 0; round < PORT_QUIESCE_ROUNDS; round++) {
-		atomic_store_explicit(&flag, false, memory_order_relaxed);
-		if (rte_eal_alarm_set(1, quiesced, &flag) != 0)
-			return;
-		for (step = 0; step < PORT_QUIESCE_STEPS && !atomic_load_explicit(&flag, memory_order_acquire); step++)
-			usleep(PORT_QUIESCE_STEP_US);
+	if (!p->priv->pmd.peer_messages || !p->priv->configured) {
+		stop_and_close(p);
+		return true;
 	}
+	s = calloc(1, sizeof(*s));
+	if (s == NULL)
+		return false;
+	s->p = p;
+	if (rte_eal_alarm_set(1, stop_on_interrupts, s) != 0) {
+		free(s);
+		return false;
+	}
+	for (unsigned int step = 0; step < PORT_STOP_STEPS && !done; step++) {
+		usleep(PORT_STOP_STEP_US);
+		done = atomic_load_explicit(&s->done, memory_order_acquire);
+	}
+	if (done) /* else the alarm may still go off */
+		free(s);
+	return done;
 }
 
 void
@@ -504,16 +533,10 @@ net_port_close(struct net_port *p)
 	if (p == NULL)
 		return;
 	priv = p->priv;
+	if (!stop_ethdev(p))
+		return;
 	neigh_table_destroy(priv->neigh);
 	groups_clear(p);
-	if (priv->started) {
-		rte_eth_dev_stop(p->port_id);
-		quiesce_interrupts();
-	}
-	if (priv->configured) {
-		rte_eth_dev_close(p->port_id);
-		quiesce_interrupts();
-	}
 	if (priv->pmd.xdp && priv->kernel != NULL)
 		kernel_detach_xdp(p);
 	kernel_close(priv->kernel);
