@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 from . import LabError, daemon, places, telemetry, wires
-from .state import Process, State, is_root, lock
+from .state import Process, State, held_locks, is_root, lock
 
 ALL = 'all'                 # instead of a host's name
 HOSTS_MAX = 32
@@ -33,7 +33,7 @@ def uninterrupted():
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def lib(state, function, *args):
+def lib(function, *args):
     """
     Call a function of lib.sh, which ends what it begins: no interrupt reaches it, nor does a kill of our process group.
     It holds the lock as well, so that nobody else begins before.
@@ -42,7 +42,7 @@ def lib(state, function, *args):
     with uninterrupted():
         done = subprocess.run(['bash', '-c', '. "$0"; "$@"', LIB, function, *map(str, args)], stdin=subprocess.DEVNULL,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
-                              start_new_session=True, pass_fds=[state.lock])
+                              start_new_session=True, pass_fds=held_locks())
         return done.returncode, done.stdout.strip()
 
 
@@ -113,7 +113,7 @@ def up(options):
     lab = plan(state, options)
     children = {}
     # Only build_up() may be interrupted: before it there is nothing to tear down, after it the lab is up.
-    with lock() as state.lock, uninterrupted():
+    with lock(), uninterrupted():
         state.create(lab)
         try:
             signal.pthread_sigmask(signal.SIG_UNBLOCK, INTERRUPTS)
@@ -186,7 +186,7 @@ def make_hugepages(state):
     """Reserve pages. Each daemon mounts a hugetlbfs that nobody else sees: other DPDK programs take any they find."""
     lab = state.data
     pages = len(lab['hosts']) * (daemon.HUGE_MB // 2 + HUGEPAGES_RINGS)
-    status, reason = lib(state, 'hugepages_up', huge_file(lab), pages)
+    status, reason = lib('hugepages_up', huge_file(lab), pages)
     if status:
         note(f'ordinary pages instead of hugepages: {reason}')
         return
@@ -223,7 +223,7 @@ def tear_down(state, children=None):
             except LabError as e:
                 problems.append(f'{host["name"]}: {e}')
         problems += remove_namespaces(lab)
-        status, reason = lib(state, 'hugepages_down', huge_file(lab))
+        status, reason = lib('hugepages_down', huge_file(lab))
         if status:
             problems.append(f'hugepages: {reason}')
     if not problems:
@@ -232,9 +232,8 @@ def tear_down(state, children=None):
 
 
 def down(options):
-    with lock() as held:
+    with lock():
         state = State(options.name).load()
-        state.lock = held
         problems = tear_down(state)
     if problems:
         raise LabError(f'lab {state.name!r} is not wholly down:\n' + '\n'.join(problems))

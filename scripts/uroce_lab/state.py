@@ -55,16 +55,28 @@ def make_base_dir():
     return base
 
 
+_held = []
+
+
+def held_locks():
+    """@return the descriptors that a command must inherit which may outlive us: nobody else begins before it has ended."""
+    return tuple(_held)
+
+
 @contextlib.contextmanager
 def lock():
-    """Lock out other `up` and `down` of this user. @return the descriptor that holds the lock"""
+    """Lock out other `up` and `down` of this user."""
     while True:
         fd = os.open(make_base_dir(), os.O_RDONLY | os.O_DIRECTORY)
         try:
             fcntl.flock(fd, fcntl.LOCK_EX)
             # The `down` of the last lab may have removed the folder while we waited.
             if os.path.exists(base_dir()) and os.path.samestat(os.fstat(fd), os.stat(base_dir())):
-                yield fd
+                _held.append(fd)
+                try:
+                    yield
+                finally:
+                    _held.remove(fd)
                 return
         finally:
             os.close(fd)
@@ -167,7 +179,6 @@ class State:
                            'set XDG_RUNTIME_DIR to a shorter one')
         self.file = os.path.join(self.dir, 'lab.json')
         self.data = {}
-        self.lock = None        # the descriptor of lock() while it is held
 
     def create(self, data):
         try:

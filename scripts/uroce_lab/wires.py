@@ -15,6 +15,7 @@ import os
 import subprocess
 
 from . import LabError
+from .state import held_locks
 
 ETHER_OVERHEAD = 18         # Ethernet header and one VLAN tag
 MEMIF_ALIGN = 128
@@ -33,10 +34,10 @@ MTU_MIN = 1280              # IPv6's
 
 
 def run(*args):
-    """Run a set-up command; if it fails, what it printed is the error."""
+    """Run a set-up command; if it fails, what it printed is the error. If we are killed it ends before others may begin."""
     try:
         done = subprocess.run(args, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                              text=True, check=False)
+                              text=True, check=False, pass_fds=held_locks())
     except FileNotFoundError:
         raise LabError(f'{args[0]} is not installed') from None
     if done.returncode:

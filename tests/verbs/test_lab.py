@@ -137,23 +137,25 @@ class Refusals(NothingStays):
                     self.hugepages_are(pages)
 
 
-    @unittest.skipUnless(is_root(), 'only root has hugepages to reserve')
-    def test_down_waits_for_hugepages_that_a_killed_up_reserves(self):
+    @unittest.skipUnless(is_root(), 'only root has hugepages to reserve and namespaces to make')
+    def test_down_waits_for_what_a_killed_up_has_begun(self):
         pages = hugepages()
-        with tempfile.TemporaryDirectory() as folder:
-            begun, slow = os.path.join(folder, 'begun'), os.path.join(folder, 'unshare')
-            with open(slow, 'w', encoding='utf-8') as f:
-                f.write(f'#!/bin/sh\ntouch {begun}\nsleep 1\nexec {shutil.which("unshare")} "$@"\n')
-            os.chmod(slow, 0o755)
-            up = subprocess.Popen([LAB, 'up', '--name', OTHER], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                                  env={**os.environ, 'PATH': f'{folder}:{os.environ["PATH"]}'})
-            while not os.path.exists(begun) and up.poll() is None:
-                time.sleep(0.01)
-            up.kill()
-            up.wait()
-            self.assertEqual(lab_command('down', '--name', OTHER).returncode, 0)
-        self.assertEqual(traces(OTHER), [])
-        self.hugepages_are(pages)
+        for program in ('unshare', 'ip'):
+            with self.subTest(program=program), tempfile.TemporaryDirectory() as folder:
+                begun, ended, slow = (os.path.join(folder, name) for name in ('begun', 'ended', program))
+                with open(slow, 'w', encoding='utf-8') as f:
+                    f.write(f'#!/bin/sh\ntouch {begun}\nsleep 1\n{shutil.which(program)} "$@"\nstatus=$?\ntouch {ended}\nexit $status\n')
+                os.chmod(slow, 0o755)
+                up = subprocess.Popen([LAB, 'up', '--name', OTHER], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                                      env={**os.environ, 'PATH': f'{folder}:{os.environ["PATH"]}'})
+                while not os.path.exists(begun) and up.poll() is None:
+                    time.sleep(0.01)
+                up.kill()
+                up.wait()
+                self.assertEqual(lab_command('down', '--name', OTHER).returncode, 0)
+                self.assertTrue(os.path.exists(ended), f'down did not wait for {program}')
+            self.assertEqual(traces(OTHER), [])
+            self.hugepages_are(pages)
 
 
 class Running(unittest.TestCase):
