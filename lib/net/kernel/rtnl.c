@@ -10,23 +10,17 @@
 #include <linux/netlink.h>
 #include <linux/rtnetlink.h>
 
+#include <libmnl/libmnl.h>
+
 #include "net/kernel/kernel_priv.h"
 #include "net/pkt_priv.h"
 
 enum {
 	RTNL_REPLY_BYTES = 32768, /* the largest dump message of the kernel */
+	RTNL_REQ_BYTES = 256,     /* a header and two addresses */
 	RTNL_ATTRS = 64,
+	RTNL_DUMP_TRIES = 4,
 	RTNL_TIMEOUT_S = 1, /* a lost reply must not stop the daemon */
-};
-
-struct rtnl_req {
-	struct nlmsghdr nlh;
-	union {
-		struct rtmsg rt;
-		struct ndmsg nd;
-		struct ifaddrmsg ifa;
-	};
-	uint8_t attrs[128];
 };
 
 int
@@ -46,98 +40,95 @@ rtnl_open(void)
 	return fd;
 }
 
-static void
-req_attr(struct rtnl_req *r, uint16_t type, const void *data, uint16_t len)
-{
-	struct rtattr *a = (struct rtattr *)((uint8_t *)r + NLMSG_ALIGN(r->nlh.nlmsg_len));
-
-	a->rta_type = type;
-	a->rta_len = RTA_LENGTH(len);
-	memcpy(RTA_DATA(a), data, len);
-	r->nlh.nlmsg_len = NLMSG_ALIGN(r->nlh.nlmsg_len) + RTA_ALIGN(a->rta_len);
-}
-
-static void
-req_addr(struct rtnl_req *r, uint16_t type, const struct gid *gid)
-{
-	req_attr(r, type, gid_ip(gid), (uint16_t)gid_ip_bytes(gid));
-}
-
-static void
-req_init(struct rtnl_req *r, uint16_t type, uint16_t flags, size_t body)
+/* Begin a request in @p buf, of RTNL_REQ_BYTES bytes, with a copy of @p body, the header of its family. */
+static struct nlmsghdr *
+req_init(void *buf, uint16_t type, uint16_t flags, const void *body, size_t bytes)
 {
 	static uint32_t seq;
+	struct nlmsghdr *nlh = mnl_nlmsg_put_header(buf);
 
-	memset(r, 0, sizeof(*r));
-	r->nlh.nlmsg_type = type;
-	r->nlh.nlmsg_flags = NLM_F_REQUEST | flags;
-	r->nlh.nlmsg_seq = ++seq;
-	r->nlh.nlmsg_len = NLMSG_LENGTH(body);
-}
-
-/** Called for each message of the answer. @return 0: continue; otherwise stop. */
-typedef int (*reply_fn)(const struct nlmsghdr *nlh, void *arg);
-
-/** Handle the messages of one datagram. @return -1: more will follow. */
-static int
-walk_reply(const struct rtnl_req *r, const uint8_t *buf, ssize_t len, reply_fn fn, void *arg)
-{
-	const struct nlmsghdr *nlh;
-	int rc;
-
-	for (nlh = (const struct nlmsghdr *)buf; NLMSG_OK(nlh, len); nlh = NLMSG_NEXT(nlh, len)) {
-		if (nlh->nlmsg_seq != r->nlh.nlmsg_seq)
-			continue; /* it answers a query that was given up */
-		if (nlh->nlmsg_type == NLMSG_DONE)
-			return 0;
-		if (nlh->nlmsg_type == NLMSG_ERROR)
-			return -((const struct nlmsgerr *)NLMSG_DATA(nlh))->error;
-		rc = fn(nlh, arg);
-		if (rc != 0)
-			return rc;
-		if ((nlh->nlmsg_flags & NLM_F_MULTI) == 0)
-			return 0;
-	}
-	return -1;
-}
-
-/** @return 0, the kernel's errno value or our own. */
-static int
-rtnl_ask(int fd, struct rtnl_req *r, reply_fn fn, void *arg)
-{
-	static uint8_t buf[RTNL_REPLY_BYTES] __attribute__((aligned(NLMSG_ALIGNTO)));
-	ssize_t len;
-	int rc;
-
-	if (send(fd, r, r->nlh.nlmsg_len, 0) < 0)
-		return errno;
-	do {
-		len = recv(fd, buf, sizeof(buf), 0);
-		if (len < 0 && errno != EINTR)
-			return errno;
-		rc = len < 0 ? -1 : walk_reply(r, buf, len, fn, arg);
-	} while (rc == -1);
-	return rc;
+	nlh->nlmsg_type = type;
+	nlh->nlmsg_flags = NLM_F_REQUEST | flags;
+	nlh->nlmsg_seq = ++seq;
+	memcpy(mnl_nlmsg_put_extra_header(nlh, bytes), body, bytes);
+	return nlh;
 }
 
 static void
-parse_attrs(const struct rtattr *tb[RTNL_ATTRS], const struct rtattr *a, int len)
+req_addr(struct nlmsghdr *nlh, uint16_t type, const struct gid *gid)
 {
-	memset(tb, 0, RTNL_ATTRS * sizeof(*tb));
-	for (; RTA_OK(a, len); a = RTA_NEXT(a, len))
-		if ((a->rta_type & NLA_TYPE_MASK) < RTNL_ATTRS)
-			tb[a->rta_type & NLA_TYPE_MASK] = a;
+	mnl_attr_put(nlh, type, gid_ip_bytes(gid), gid_ip(gid));
+}
+
+/**
+ * Send a request; @p fn gets each message of the answer and returns MNL_CB_OK.
+ * @return 0, the kernel's errno value or our own
+ */
+static int
+rtnl_ask(int fd, const struct nlmsghdr *req, mnl_cb_t fn, void *arg)
+{
+	static uint8_t buf[RTNL_REPLY_BYTES] __attribute__((aligned(NLMSG_ALIGNTO)));
+	const struct nlmsghdr *first = (const struct nlmsghdr *)buf;
+	bool more = true;
+	ssize_t len;
+
+	if (send(fd, req, req->nlmsg_len, 0) < 0)
+		return errno;
+	while (more) {
+		len = recv(fd, buf, sizeof(buf), 0);
+		if (len < 0 && errno == EINTR)
+			continue;
+		if (len < 0)
+			return errno;
+		if (!mnl_nlmsg_ok(first, (int)len))
+			return EPROTO;
+		if (first->nlmsg_seq != req->nlmsg_seq)
+			continue; /* it answers a query that was given up */
+		more = (first->nlmsg_flags & NLM_F_MULTI) != 0;
+		switch (mnl_cb_run(buf, (size_t)len, req->nlmsg_seq, 0, fn, arg)) {
+		case MNL_CB_ERROR:
+			return errno;
+		case MNL_CB_STOP: /* the end of a dump */
+			return 0;
+		default:
+			break;
+		}
+	}
+	return 0;
+}
+
+struct attrs {
+	const struct nlattr *tb[RTNL_ATTRS];
+};
+
+static int
+take_attr(const struct nlattr *a, void *arg)
+{
+	struct attrs *attrs = arg;
+
+	if (mnl_attr_get_type(a) < RTNL_ATTRS)
+		attrs->tb[mnl_attr_get_type(a)] = a;
+	return MNL_CB_OK;
+}
+
+static struct attrs
+parse_attrs(const struct nlmsghdr *nlh, size_t body)
+{
+	struct attrs attrs = { 0 };
+
+	mnl_attr_parse(nlh, (unsigned int)body, take_attr, &attrs);
+	return attrs;
 }
 
 /** @return true if @p a contains an address of 4 or 16 bytes, which is put into @p gid. */
 static bool
-attr_gid(const struct rtattr *a, struct gid *gid)
+attr_gid(const struct nlattr *a, struct gid *gid)
 {
 	if (a == NULL)
 		return false;
-	if (RTA_PAYLOAD(a) != 4 && RTA_PAYLOAD(a) != 16)
+	if (mnl_attr_get_payload_len(a) != 4 && mnl_attr_get_payload_len(a) != 16)
 		return false;
-	*gid = gid_from_ip(RTA_PAYLOAD(a) == 4 ? 4 : 6, RTA_DATA(a));
+	*gid = gid_from_ip(mnl_attr_get_payload_len(a) == 4 ? 4 : 6, mnl_attr_get_payload(a));
 	return true;
 }
 
@@ -152,44 +143,49 @@ struct route_reply {
 static int
 route_reply(const struct nlmsghdr *nlh, void *arg)
 {
-	const struct rtmsg *rt = NLMSG_DATA(nlh);
-	const struct rtattr *tb[RTNL_ATTRS];
+	const struct rtmsg *rt = mnl_nlmsg_get_payload(nlh);
+	const struct nlattr *oif, *via_attr;
 	const struct rtvia *via;
 	struct route_reply *out = arg;
+	struct attrs attrs;
 
-	if (nlh->nlmsg_type != RTM_NEWROUTE)
-		return 0;
-	parse_attrs(tb, RTM_RTA(rt), (int)RTM_PAYLOAD(nlh));
+	if (nlh->nlmsg_type != RTM_NEWROUTE || mnl_nlmsg_get_payload_len(nlh) < sizeof(*rt))
+		return MNL_CB_OK;
+	attrs = parse_attrs(nlh, sizeof(*rt));
+	oif = attrs.tb[RTA_OIF];
+	via_attr = attrs.tb[RTA_VIA];
 	out->type = rt->rtm_type;
-	if (tb[RTA_OIF] != NULL)
-		memcpy(&out->oif, RTA_DATA(tb[RTA_OIF]), sizeof(out->oif));
-	out->gateway = attr_gid(tb[RTA_GATEWAY], &out->hop);
-	if (!out->gateway && tb[RTA_VIA] != NULL) { /* IPv4 through an IPv6 gateway (RFC 5549) */
-		via = RTA_DATA(tb[RTA_VIA]);
-		if (via->rtvia_family == AF_INET6 && RTA_PAYLOAD(tb[RTA_VIA]) == sizeof(*via) + 16) {
+	if (oif != NULL && mnl_attr_validate(oif, MNL_TYPE_U32) == 0)
+		out->oif = mnl_attr_get_u32(oif);
+	out->gateway = attr_gid(attrs.tb[RTA_GATEWAY], &out->hop);
+	if (!out->gateway && via_attr != NULL) { /* IPv4 through an IPv6 gateway (RFC 5549) */
+		via = mnl_attr_get_payload(via_attr);
+		if (mnl_attr_get_payload_len(via_attr) == sizeof(*via) + 16 && via->rtvia_family == AF_INET6) {
 			out->hop = *gid_at(via->rtvia_addr);
 			out->gateway = true;
 		}
 	}
-	return 0;
+	return MNL_CB_OK;
 }
 
 static int
 route_ask(int fd, uint32_t oif, const struct gid *sgid, const struct gid *dgid, struct route_reply *out)
 {
-	struct rtnl_req r;
+	uint8_t buf[RTNL_REQ_BYTES] __attribute__((aligned(NLMSG_ALIGNTO)));
 	bool v4 = gid_is_v4(dgid);
+	struct rtmsg rt = {
+		.rtm_family = v4 ? AF_INET : AF_INET6,
+		.rtm_dst_len = v4 ? 32 : 128,
+		.rtm_src_len = v4 ? 32 : 128,
+	};
+	struct nlmsghdr *nlh = req_init(buf, RTM_GETROUTE, 0, &rt, sizeof(rt));
 
 	memset(out, 0, sizeof(*out));
-	req_init(&r, RTM_GETROUTE, 0, sizeof(r.rt));
-	r.rt.rtm_family = v4 ? AF_INET : AF_INET6;
-	r.rt.rtm_dst_len = v4 ? 32 : 128;
-	r.rt.rtm_src_len = v4 ? 32 : 128;
-	req_addr(&r, RTA_DST, dgid);
-	req_addr(&r, RTA_SRC, sgid);
+	req_addr(nlh, RTA_DST, dgid);
+	req_addr(nlh, RTA_SRC, sgid);
 	if (oif != 0)
-		req_attr(&r, RTA_OIF, &oif, sizeof(oif));
-	return rtnl_ask(fd, &r, route_reply, out);
+		mnl_attr_put_u32(nlh, RTA_OIF, oif);
+	return rtnl_ask(fd, nlh, route_reply, out);
 }
 
 int
@@ -224,20 +220,19 @@ struct neigh_reply {
 static int
 neigh_reply(const struct nlmsghdr *nlh, void *arg)
 {
-	const struct ndmsg *nd = NLMSG_DATA(nlh);
-	const struct rtattr *tb[RTNL_ATTRS];
+	const struct ndmsg *nd = mnl_nlmsg_get_payload(nlh);
+	const struct nlattr *mac;
 	struct neigh_reply *out = arg;
 
-	if (nlh->nlmsg_type != RTM_NEWNEIGH)
-		return 0;
-	parse_attrs(tb, (const struct rtattr *)((const uint8_t *)nd + NLMSG_ALIGN(sizeof(*nd))),
-		    (int)(nlh->nlmsg_len - NLMSG_LENGTH(sizeof(*nd))));
+	if (nlh->nlmsg_type != RTM_NEWNEIGH || mnl_nlmsg_get_payload_len(nlh) < sizeof(*nd))
+		return MNL_CB_OK;
+	mac = parse_attrs(nlh, sizeof(*nd)).tb[NDA_LLADDR];
 	out->state = nd->ndm_state;
-	if (tb[NDA_LLADDR] != NULL && RTA_PAYLOAD(tb[NDA_LLADDR]) == sizeof(out->mac)) {
-		memcpy(out->mac, RTA_DATA(tb[NDA_LLADDR]), sizeof(out->mac));
+	if (mac != NULL && mnl_attr_get_payload_len(mac) == sizeof(out->mac)) {
+		memcpy(out->mac, mnl_attr_get_payload(mac), sizeof(out->mac));
 		out->has_mac = true;
 	}
-	return 0;
+	return MNL_CB_OK;
 }
 
 int
@@ -248,14 +243,13 @@ rtnl_neigh(int fd, uint32_t ifindex, const struct gid *hop, uint8_t mac[6])
 	 * wrong.
 	 */
 	const uint16_t valid = NUD_PERMANENT | NUD_NOARP | NUD_REACHABLE | NUD_PROBE | NUD_STALE | NUD_DELAY;
+	uint8_t buf[RTNL_REQ_BYTES] __attribute__((aligned(NLMSG_ALIGNTO)));
+	struct ndmsg nd = { .ndm_family = gid_is_v4(hop) ? AF_INET : AF_INET6, .ndm_ifindex = (int)ifindex };
+	struct nlmsghdr *nlh = req_init(buf, RTM_GETNEIGH, 0, &nd, sizeof(nd));
 	struct neigh_reply out = { 0 };
-	struct rtnl_req r;
 
-	req_init(&r, RTM_GETNEIGH, 0, sizeof(r.nd));
-	r.nd.ndm_family = gid_is_v4(hop) ? AF_INET : AF_INET6;
-	r.nd.ndm_ifindex = (int)ifindex;
-	req_addr(&r, NDA_DST, hop);
-	if (rtnl_ask(fd, &r, neigh_reply, &out) != 0)
+	req_addr(nlh, NDA_DST, hop);
+	if (rtnl_ask(fd, nlh, neigh_reply, &out) != 0)
 		return ENOENT;
 	if ((out.state & valid) != 0 && out.has_mac && mac_is_unicast(out.mac)) {
 		memcpy(mac, out.mac, sizeof(out.mac));
@@ -274,34 +268,38 @@ struct addr_reply {
 static int
 addr_reply(const struct nlmsghdr *nlh, void *arg)
 {
-	const struct ifaddrmsg *ifa = NLMSG_DATA(nlh);
-	const struct rtattr *tb[RTNL_ATTRS];
+	const struct ifaddrmsg *ifa = mnl_nlmsg_get_payload(nlh);
 	struct addr_reply *out = arg;
+	struct attrs attrs;
 	struct gid gid;
 
-	if (nlh->nlmsg_type != RTM_NEWADDR || ifa->ifa_index != out->ifindex || out->nb == out->max)
-		return 0;
+	if (nlh->nlmsg_type != RTM_NEWADDR || mnl_nlmsg_get_payload_len(nlh) < sizeof(*ifa) || ifa->ifa_index != out->ifindex ||
+	    out->nb == out->max)
+		return MNL_CB_OK;
 	if (ifa->ifa_family != AF_INET && ifa->ifa_family != AF_INET6)
-		return 0;
-	parse_attrs(tb, IFA_RTA(ifa), (int)IFA_PAYLOAD(nlh));
+		return MNL_CB_OK;
+	attrs = parse_attrs(nlh, sizeof(*ifa));
 	/* IFA_LOCAL is the own address; on point-to-point links IFA_ADDRESS is the peer's. IPv6 usually has only the
 	 * latter. */
-	if (!attr_gid(tb[IFA_LOCAL], &gid) && !attr_gid(tb[IFA_ADDRESS], &gid))
-		return 0;
+	if (!attr_gid(attrs.tb[IFA_LOCAL], &gid) && !attr_gid(attrs.tb[IFA_ADDRESS], &gid))
+		return MNL_CB_OK;
 	out->addrs[out->nb++] = (struct net_addr){ gid, ifa->ifa_prefixlen };
-	return 0;
+	return MNL_CB_OK;
 }
 
 int
 rtnl_addrs(int fd, uint32_t ifindex, struct net_addr *addrs, unsigned int max)
 {
 	struct addr_reply out = { .addrs = addrs, .max = max, .ifindex = ifindex };
-	struct rtnl_req r;
-	int rc;
+	uint8_t buf[RTNL_REQ_BYTES] __attribute__((aligned(NLMSG_ALIGNTO)));
+	struct ifaddrmsg ifa = { .ifa_family = AF_UNSPEC };
+	int rc = EINTR;
 
-	req_init(&r, RTM_GETADDR, NLM_F_DUMP, sizeof(r.ifa));
-	r.ifa.ifa_family = AF_UNSPEC;
-	rc = rtnl_ask(fd, &r, addr_reply, &out);
+	/* An address came or went meanwhile: the list may lack others. */
+	for (unsigned int i = 0; rc == EINTR && i < RTNL_DUMP_TRIES; i++) {
+		out.nb = 0;
+		rc = rtnl_ask(fd, req_init(buf, RTM_GETADDR, NLM_F_DUMP, &ifa, sizeof(ifa)), addr_reply, &out);
+	}
 	if (rc != 0) {
 		errno = rc;
 		return -1;
