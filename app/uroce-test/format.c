@@ -1,22 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Rows are kept by json-c, tables drawn by libsmartcols. */
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include <json-c/json.h>
+#include <libsmartcols.h>
+
 #include "format.h"
 
-enum { MAX_COLUMNS = 256, TEXT_BYTES = 1024 };
+enum { TEXT_BYTES = 1024 };
 
-struct cell {
-	char *text; /* NULL: nothing */
-	char *json; /* NULL: the text, in quotes */
-	bool right; /* aligned to the right, for numbers */
-};
-
+/* Rows are JSON objects. A value that a table shows otherwise than JSON has that text as its user data. */
 struct format {
-	unsigned int nb_columns, nb_rows, room;
-	char *names[MAX_COLUMNS];
-	struct cell (*rows)[MAX_COLUMNS];
+	json_object *rows;
+	json_object *row; /* the last one */
 };
 
 static void *
@@ -32,41 +30,25 @@ must(void *p)
 struct format *
 format_new(void)
 {
-	return must(calloc(1, sizeof(struct format)));
+	struct format *f = must(calloc(1, sizeof(*f)));
+
+	f->rows = must(json_object_new_array());
+	return f;
 }
 
 void
 format_row(struct format *f)
 {
-	if (f->nb_rows == f->room) {
-		f->room = f->room == 0 ? 8 : 2 * f->room;
-		f->rows = must(realloc(f->rows, f->room * sizeof(*f->rows)));
-	}
-	memset(&f->rows[f->nb_rows++], 0, sizeof(*f->rows));
-}
-
-static struct cell *
-cell(struct format *f, const char *name)
-{
-	unsigned int i;
-
-	for (i = 0; i < f->nb_columns; i++)
-		if (strcmp(f->names[i], name) == 0)
-			return &f->rows[f->nb_rows - 1][i];
-	if (f->nb_columns == MAX_COLUMNS)
+	f->row = must(json_object_new_object());
+	if (json_object_array_add(f->rows, f->row) != 0)
 		must(NULL);
-	f->names[f->nb_columns++] = must(strdup(name));
-	return &f->rows[f->nb_rows - 1][i];
 }
 
 static void
-put(struct format *f, const char *name, const char *text, const char *json, bool right)
+put(struct format *f, const char *name, json_object *value)
 {
-	struct cell *c = cell(f, name);
-
-	free(c->text);
-	free(c->json);
-	*c = (struct cell){ .text = must(strdup(text)), .json = json != NULL ? must(strdup(json)) : NULL, .right = right };
+	if (json_object_object_add(f->row, name, must(value)) != 0)
+		must(NULL);
 }
 
 void
@@ -78,26 +60,24 @@ format_text(struct format *f, const char *name, const char *fmt, ...)
 	va_start(ap, fmt);
 	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
-	put(f, name, text, NULL, false);
+	put(f, name, json_object_new_string(text));
 }
 
 void
 format_number(struct format *f, const char *name, uint64_t value)
 {
-	char text[32];
-
-	snprintf(text, sizeof(text), "%llu", (unsigned long long)value);
-	put(f, name, text, text, true);
+	put(f, name, json_object_new_uint64(value));
 }
 
 void
 format_hex(struct format *f, const char *name, uint64_t value)
 {
-	char text[32], json[32];
+	json_object *o = must(json_object_new_uint64(value));
+	char text[32];
 
 	snprintf(text, sizeof(text), "0x%llx", (unsigned long long)value);
-	snprintf(json, sizeof(json), "%llu", (unsigned long long)value);
-	put(f, name, text, json, true);
+	json_object_set_userdata(o, must(strdup(text)), json_object_free_userdata);
+	put(f, name, o);
 }
 
 void
@@ -106,119 +86,124 @@ format_real(struct format *f, const char *name, double value, unsigned int decim
 	char text[64];
 
 	snprintf(text, sizeof(text), "%.*f", (int)decimals, value);
-	put(f, name, text, text, true);
+	put(f, name, json_object_new_double_s(value, text));
 }
 
 void
 format_bool(struct format *f, const char *name, bool value)
 {
-	put(f, name, value ? "yes" : "no", value ? "true" : "false", false);
+	put(f, name, json_object_new_boolean(value));
 }
 
 /* ---- Writing ---- */
-static void
-write_string(const char *s, FILE *out)
+static const char *
+shown(json_object *value)
 {
-	putc('"', out);
-	for (; *s != '\0'; s++) {
-		if (*s == '"' || *s == '\\')
-			fprintf(out, "\\%c", *s);
-		else if (*s == '\n')
-			fputs("\\n", out);
-		else if ((unsigned char)*s < ' ')
-			fprintf(out, "\\u%04x", (unsigned char)*s);
-		else
-			putc(*s, out);
+	switch (json_object_get_type(value)) {
+	case json_type_null:
+		return "-";
+	case json_type_boolean:
+		return json_object_get_boolean(value) ? "yes" : "no";
+	case json_type_int:
+		if (json_object_get_userdata(value) != NULL)
+			return json_object_get_userdata(value);
+		break;
+	default:
+		break;
 	}
-	putc('"', out);
+	return json_object_get_string(value);
 }
 
 static void
-write_json(const struct format *f, FILE *out)
+write_json(json_object *rows, FILE *out)
 {
+	size_t n = json_object_array_length(rows);
+
 	putc('[', out);
-	for (unsigned int r = 0; r < f->nb_rows; r++) {
-		bool first = true;
-
-		fputs(r > 0 ? ",\n {" : "{", out);
-		for (unsigned int i = 0; i < f->nb_columns; i++) {
-			const struct cell *c = &f->rows[r][i];
-
-			if (c->text == NULL)
-				continue;
-			if (!first)
-				fputs(", ", out);
-			first = false;
-			write_string(f->names[i], out);
-			fputs(": ", out);
-			if (c->json != NULL)
-				fputs(c->json, out);
-			else
-				write_string(c->text, out);
-		}
-		putc('}', out);
-	}
+	for (size_t r = 0; r < n; r++)
+		fprintf(out, "%s%s", r > 0 ? ",\n " : "",
+			json_object_to_json_string_ext(json_object_array_get_idx(rows, r),
+						       JSON_C_TO_STRING_SPACED | JSON_C_TO_STRING_NOSLASHESCAPE));
 	fputs("]\n", out);
 }
 
 static void
-write_list(const struct format *f, FILE *out)
+write_list(json_object *rows, FILE *out)
 {
 	int width = 0;
 
-	for (unsigned int i = 0; i < f->nb_columns; i++)
-		if ((int)strlen(f->names[i]) > width)
-			width = (int)strlen(f->names[i]);
-	for (unsigned int r = 0; r < f->nb_rows; r++) {
+	for (size_t r = 0; r < json_object_array_length(rows); r++) {
+		json_object_object_foreach(json_object_array_get_idx(rows, r), name, value)
+		{
+			(void)value;
+			if ((int)strlen(name) > width)
+				width = (int)strlen(name);
+		}
+	}
+	for (size_t r = 0; r < json_object_array_length(rows); r++) {
 		if (r > 0)
 			putc('\n', out);
-		for (unsigned int i = 0; i < f->nb_columns; i++)
-			if (f->rows[r][i].text != NULL)
-				fprintf(out, "%-*s  %s\n", width, f->names[i], f->rows[r][i].text);
+		json_object_object_foreach(json_object_array_get_idx(rows, r), name, value)
+		{
+			fprintf(out, "%-*s  %s\n", width, name, shown(value));
+		}
 	}
 }
 
+/* A column for each name, in the order in which they were first used; aligned to the right if it has numbers. */
 static void
-write_cell(const char *text, int width, bool right, bool last, FILE *out)
+add_columns(struct libscols_table *t, json_object *rows)
 {
-	if (right)
-		fprintf(out, "%*s", width, text);
-	else
-		fprintf(out, "%-*s", last ? 0 : width, text);
-	fputs(last ? "\n" : "  ", out);
+	json_object *seen = must(json_object_new_object());
+
+	for (size_t r = 0; r < json_object_array_length(rows); r++) {
+		json_object_object_foreach(json_object_array_get_idx(rows, r), name, value)
+		{
+			bool number = json_object_is_type(value, json_type_int) || json_object_is_type(value, json_type_double);
+			json_object *before;
+
+			if (!json_object_object_get_ex(seen, name, &before))
+				json_object_object_add(seen, name, json_object_new_boolean(number));
+			else if (number)
+				json_object_set_boolean(before, true);
+		}
+	}
+	json_object_object_foreach(seen, name, number)
+	{
+		must(scols_table_new_column(t, name, 0, json_object_get_boolean(number) ? SCOLS_FL_RIGHT : 0));
+	}
+	json_object_put(seen);
 }
 
 static void
-write_table(const struct format *f, FILE *out)
+write_table(json_object *rows, FILE *out)
 {
-	for (unsigned int r = 0; r <= f->nb_rows; r++)
-		for (unsigned int i = 0; i < f->nb_columns; i++) {
-			int width = (int)strlen(f->names[i]);
-			bool right = false;
+	struct libscols_table *t;
 
-			for (unsigned int k = 0; k < f->nb_rows; k++) {
-				const struct cell *c = &f->rows[k][i];
+	scols_init_debug(0);
+	t = must(scols_new_table());
+	add_columns(t, rows);
+	for (size_t r = 0; r < json_object_array_length(rows); r++) {
+		struct libscols_line *line = must(scols_table_new_line(t, NULL));
 
-				right = right || c->right;
-				if (c->text != NULL && (int)strlen(c->text) > width)
-					width = (int)strlen(c->text);
-			}
-			write_cell(r == 0 ? f->names[i] : f->rows[r - 1][i].text != NULL ? f->rows[r - 1][i].text : "-", width,
-				   right, i == f->nb_columns - 1, out);
+		for (size_t i = 0; i < scols_table_get_ncols(t); i++) {
+			const char *name = scols_cell_get_data(scols_column_get_header(scols_table_get_column(t, i)));
+
+			if (scols_line_set_data(line, i, shown(json_object_object_get(json_object_array_get_idx(rows, r), name))) != 0)
+				must(NULL);
 		}
+	}
+	scols_table_set_stream(t, out);
+	scols_table_set_column_separator(t, "  ");
+	scols_table_set_termforce(t, SCOLS_TERMFORCE_NEVER);
+	scols_print_table(t);
+	scols_unref_table(t);
 }
 
 void
 format_free(struct format *f)
 {
-	for (unsigned int r = 0; r < f->nb_rows; r++)
-		for (unsigned int i = 0; i < f->nb_columns; i++) {
-			free(f->rows[r][i].text);
-			free(f->rows[r][i].json);
-		}
-	for (unsigned int i = 0; i < f->nb_columns; i++)
-		free(f->names[i]);
-	free(f->rows);
+	json_object_put(f->rows);
 	free(f);
 }
 
@@ -226,13 +211,13 @@ void
 format_end(struct format *f, enum format_style style, const char *empty, FILE *out)
 {
 	if (style == FORMAT_JSON)
-		write_json(f, out);
-	else if (f->nb_rows == 0)
+		write_json(f->rows, out);
+	else if (json_object_array_length(f->rows) == 0)
 		fprintf(out, "%s\n", empty);
 	else if (style == FORMAT_LIST)
-		write_list(f, out);
+		write_list(f->rows, out);
 	else
-		write_table(f, out);
+		write_table(f->rows, out);
 	fflush(out);
 	format_free(f);
 }

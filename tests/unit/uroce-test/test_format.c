@@ -62,8 +62,8 @@ static void
 json_has_numbers_without_quotes_and_leaves_out_what_is_not_there(void **state)
 {
 	write_it(two_rows(), FORMAT_JSON);
-	assert_string_equal(text, "[{\"name\": \"qp1\", \"count\": 7},\n"
-				  " {\"name\": \"a longer name\", \"count\": 12345, \"qpn\": 17}]\n");
+	assert_string_equal(text, "[{ \"name\": \"qp1\", \"count\": 7 },\n"
+				  " { \"name\": \"a longer name\", \"count\": 12345, \"qpn\": 17 }]\n");
 }
 
 static void
@@ -77,7 +77,7 @@ json_escapes_what_would_break_it(void **state)
 	format_bool(f, "no", false);
 	format_real(f, "real", 1.25, 1);
 	write_it(f, FORMAT_JSON);
-	assert_string_equal(text, "[{\"x\": \"a\\\"b\\\\c\\nd\\u0009e\", \"yes\": true, \"no\": false, \"real\": 1.2}]\n");
+	assert_string_equal(text, "[{ \"x\": \"a\\\"b\\\\c\\nd\\te\", \"yes\": true, \"no\": false, \"real\": 1.2 }]\n");
 }
 
 static void
@@ -100,7 +100,7 @@ a_value_given_twice_is_the_last_one(void **state)
 	format_number(f, "a", 1);
 	format_text(f, "a", "two");
 	write_it(f, FORMAT_JSON);
-	assert_string_equal(text, "[{\"a\": \"two\"}]\n");
+	assert_string_equal(text, "[{ \"a\": \"two\" }]\n");
 }
 
 static void
