@@ -14,6 +14,22 @@ plots.py   plots as SVG, and pages of them
 progress.py  how far long work is, on a terminal
 """
 
+import os
+import sys
+
 
 class LabError(Exception):
     """An error for the user; its text says what was wrong and what would be right."""
+
+
+def quietly(main):
+    """Run main(). Whoever reads what it prints may stop at any time (`| head`): that is no error. @return main()'s, or 0"""
+    try:
+        try:
+            return main()
+        finally:
+            sys.stdout.flush()
+    except BrokenPipeError:
+        # Python flushes once more at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0

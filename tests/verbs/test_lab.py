@@ -100,6 +100,15 @@ class Refusals(NothingStays):
             rest = ['h1', 'true'] if command == ['run'] else []
             self.refused(['not up', 'uroce-lab up'], *command, '--name', OTHER, *rest)
 
+    def test_a_reader_that_stops_is_no_error(self):
+        for program in (LAB, os.path.join(os.path.dirname(LAB), 'bench')):
+            with self.subTest(program=program):
+                reader, writer = os.pipe()
+                os.close(reader)
+                with os.fdopen(writer, 'w') as gone:
+                    done = subprocess.run([program, '--help'], stdout=gone, stderr=subprocess.PIPE, text=True, check=False)
+                self.assertEqual((done.returncode, done.stderr), (0, ''))
+
     def test_options_that_can_not_be(self):
         self.refused(['lab name', 'lower-case'], 'up', '--name', 'No!')
         self.refused(['exactly 2 hosts', '--wire veth'], 'up', '--name', OTHER, '--hosts', '3')
