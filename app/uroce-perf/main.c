@@ -182,5 +182,7 @@ main(int argc, char **argv)
 		rc = o.role == PERF_PAIR ? run_pair(&o) : run_tcp(&o);
 	if (sep <= 1)
 		own_dir_remove(rte_eal_get_runtime_dir());
+	else
+		rmdir(rte_eal_get_runtime_dir()); /* another program of that --file-prefix may have files there */
 	return rc;
 }

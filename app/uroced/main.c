@@ -4,6 +4,7 @@
  * the others.
  */
 #include <errno.h>
+#include <mntent.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -120,6 +121,47 @@ eal_args(const struct uroced *u, const struct options *o, int *argc)
 	return argv; /* EAL keeps it */
 }
 
+/* @return true if the first line of @p path that begins with @p word has a number other than 0 behind it. */
+static bool
+says_more_than_none(const char *path, const char *word)
+{
+	FILE *f = fopen(path, "re");
+	char line[256];
+	bool found = false;
+
+	while (f != NULL && !found && fgets(line, sizeof(line), f) != NULL)
+		found = strncmp(line, word, strlen(word)) == 0 && strtoul(line + strlen(word), NULL, 10) != 0;
+	if (f != NULL)
+		fclose(f);
+	return found;
+}
+
+static bool
+hugetlbfs_is_mounted(void)
+{
+	FILE *f = setmntent("/proc/self/mounts", "re");
+	const struct mntent *m;
+	bool found = false;
+
+	while (f != NULL && !found && (m = getmntent(f)) != NULL)
+		found = strcmp(m->mnt_type, "hugetlbfs") == 0;
+	if (f != NULL)
+		endmntent(f);
+	return found;
+}
+
+/* What to do after EAL didn't start. */
+static const char *
+eal_remedy(void)
+{
+	if (!says_more_than_none("/proc/meminfo", "HugePages_Total:"))
+		return "If memory is missing: reserve hugepages (echo 512 > /proc/sys/vm/nr_hugepages) or give EAL --no-huge -m 512";
+	if (!hugetlbfs_is_mounted())
+		return "Hugepages are reserved, but no hugetlbfs is mounted, where EAL looks for them: mount -t hugetlbfs nodev "
+		       "/dev/hugepages, or give EAL --in-memory";
+	return "If memory is missing: reserve more hugepages (/proc/sys/vm/nr_hugepages) or give EAL --no-huge -m 512";
+}
+
 static int
 start_eal(struct uroced *u, const struct options *o)
 {
@@ -127,12 +169,9 @@ start_eal(struct uroced *u, const struct options *o)
 	char **argv = eal_args(u, o, &argc);
 
 	if (rte_eal_init(argc, argv) < 0)
-		return complain("DPDK's EAL doesn't start: %s. The lines above say more. If memory is missing: reserve "
-				"hugepages "
-				"(echo 512 > /proc/sys/vm/nr_hugepages) or give EAL --no-huge -m 512. If another DPDK "
-				"program runs: "
-				"give EAL --file-prefix NAME",
-				rte_strerror(rte_errno));
+		return complain("DPDK's EAL doesn't start: %s. The lines above say more. %s. If another DPDK program runs: give EAL "
+				"--file-prefix NAME",
+				rte_strerror(rte_errno), eal_remedy());
 	u->eal = true;
 	/* For dpdk-dumpcap, which is a secondary process: it can map our memory only if that is hugepages in files. */
 	if (rte_eal_has_hugepages() && rte_eal_process_type() == RTE_PROC_PRIMARY && rte_pdump_init() != 0)

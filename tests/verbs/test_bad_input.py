@@ -103,6 +103,18 @@ class Daemon(Scratch):
         self.addCleanup(run, 'umount', huge)
         self.refused(PORT, 'hugepages', '--no-huge', eal=('--huge-dir', huge, '-m', '1000000'))
 
+    @unittest.skipUnless(is_root(), 'needs mounts of its own')
+    def test_hugepages_that_are_reserved_but_not_mounted(self):
+        meminfo = os.path.join(self.dir, 'meminfo')
+        for pages, words in ((300, 'no hugetlbfs is mounted'), (0, 'reserve hugepages')):
+            with self.subTest(pages=pages):
+                with open(meminfo, 'w', encoding='ascii') as f:
+                    f.write(f'MemTotal:        8000000 kB\nHugePages_Total:     {pages}\n')
+                done = run('unshare', '--mount', 'sh', '-c', 'umount -a -t hugetlbfs; mount --bind "$0" /proc/meminfo && exec "$@"', meminfo,
+                           UROCED, '--lcores', '0@0,1@0', '--no-pci', '--file-prefix', NAME, '--huge-dir', '/nonexistent',
+                           env={**os.environ, 'XDG_RUNTIME_DIR': self.dir})
+                self.said(done, "EAL doesn't start", words)
+
 
 class Client(Scratch):
     def test_no_daemon(self):
