@@ -111,7 +111,8 @@ class Daemon(Scratch):
                 with open(meminfo, 'w', encoding='ascii') as f:
                     f.write(f'MemTotal:        8000000 kB\nHugePages_Total:     {pages}\n')
                 done = run('unshare', '--mount', 'sh', '-c', 'umount -a -t hugetlbfs; mount --bind "$0" /proc/meminfo && exec "$@"', meminfo,
-                           UROCED, '--lcores', '0@0,1@0', '--no-pci', '--file-prefix', NAME, '--huge-dir', '/nonexistent',
+                           UROCED, '--lcores', '0@0,1@0', '--no-pci', '--file-prefix', NAME, '--', '--set', f'daemon.socket={self.socket}',
+                           '--set', 'port uroce0.ethdev=net_ring0',
                            env={**os.environ, 'XDG_RUNTIME_DIR': self.dir})
                 self.said(done, "EAL doesn't start", words)
 
