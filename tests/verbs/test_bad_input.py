@@ -109,7 +109,7 @@ class Daemon(Scratch):
         for pages, words in ((300, 'no hugetlbfs is mounted'), (0, 'reserve hugepages')):
             with self.subTest(pages=pages):
                 with open(meminfo, 'w', encoding='ascii') as f:
-                    f.write(f'MemTotal:        8000000 kB\nHugePages_Total:     {pages}\n')
+                    f.write(f'HugePages_Total:     {pages}\nHugepagesize:       2048 kB\n')
                 done = run('unshare', '--mount', 'sh', '-c', 'umount -a -t hugetlbfs; mount --bind "$0" /proc/meminfo && exec "$@"', meminfo,
                            UROCED, '--lcores', '0@0,1@0', '--no-pci', '--file-prefix', NAME, '--', '--set', f'daemon.socket={self.socket}',
                            '--set', 'port uroce0.ethdev=net_ring0',
