@@ -21,6 +21,34 @@ copy_of(struct transport *tp, struct qp *qp)
 }
 
 /* ---- Jobs ---- */
+static void
+job_unused(struct tp_copy_job *job)
+{
+	if (job->used)
+		TAILQ_REMOVE(&job->share->fetched, job, link);
+	job->used = false;
+}
+
+/*
+ * Take back what a QP of the same share has fetched, though it may need it once more: it may wait for an ACK that comes only after a packet
+ * for which this copy is needed. It has sent some of it, so that QPs that take from each other all go on.
+ */
+static struct tp_copy_job *
+job_take_back(struct transport *tp, struct share *share)
+{
+	struct tp_copy_job *job = TAILQ_FIRST(&share->fetched);
+	struct tp_copy_slot *s;
+
+	if (job == NULL)
+		return NULL;
+	job_unused(job);
+	s = &job->qp->copy->slots[job->role];
+	s->ready = false;
+	s->job = NULL;
+	tp->counters.copy_taken_back++;
+	return job;
+}
+
 /* @return a job in the slot of @p role, in place of what is there; NULL: none is left. */
 static struct tp_copy_job *
 job_get(struct transport *tp, struct qp *qp, enum copy_role role)
@@ -34,8 +62,12 @@ job_get(struct transport *tp, struct qp *qp, enum copy_role role)
 	}
 	job = c->slots[role].job;
 	c->slots[role].ready = false;
-	if (job == NULL)
+	if (job != NULL)
+		job_unused(job);
+	else
 		job = share_take(tp, qp, TP_POOL_COPY_JOBS, &tp->copy_jobs);
+	if (unlikely(job == NULL))
+		job = job_take_back(tp, qp->share);
 	c->slots[role].job = job;
 	if (unlikely(job == NULL)) {
 		tp->counters.copy_no_room++;
@@ -44,6 +76,7 @@ job_get(struct transport *tp, struct qp *qp, enum copy_role role)
 	job->qp = qp;
 	job->share = qp->share;
 	job->role = role;
+	job->used = false;
 	job->nb_parts = 0;
 	job->sealed = false;
 	job->m.nb_pieces = job->m.nb_done = 0;
@@ -65,6 +98,7 @@ job_put(struct transport *tp, struct tp_copy_job *job)
 static void
 job_free(struct transport *tp, struct tp_copy_slot *s)
 {
+	job_unused(s->job);
 	job_put(tp, s->job);
 	s->job = NULL;
 }
@@ -466,6 +500,9 @@ copy_fetched(const struct qp *qp, enum copy_role role, uint32_t key, uint32_t of
 		if (p->key != key || off < p->off || (uint64_t)off + len > (uint64_t)p->off + p->length)
 			continue;
 		memcpy(dst, s->job->data + p->at + (off - p->off), len);
+		if (!s->job->used)
+			TAILQ_INSERT_TAIL(&s->job->share->fetched, s->job, link);
+		s->job->used = true;
 		return 0;
 	}
 	return ENOENT;

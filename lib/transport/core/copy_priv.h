@@ -47,8 +47,9 @@ struct tp_copy_job {
 	struct qp *qp;         /**< NULL: nobody waits for it any more */
 	struct share *share;   /**< whose it is, also when the QP has gone */
 	uint8_t role;
+	bool used;             /**< SEND, READ: some of what it fetched has been sent, so that it may be taken back */
 	uint64_t deadline_ns;
-	TAILQ_ENTRY(tp_copy_job) link; /**< in transport.copies, while it runs and a QP waits for it */
+	TAILQ_ENTRY(tp_copy_job) link; /**< in transport.copies, while it runs and a QP waits for it; in share.fetched if it is used */
 	uint8_t data[TP_COPY_BYTES] __attribute__((aligned(8)));
 };
 

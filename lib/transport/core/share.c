@@ -69,6 +69,7 @@ shares_init(struct transport *tp)
 		TAILQ_INIT(&tp->shares[i]);
 	tp->limited_next_ns = UINT64_MAX;
 	TAILQ_INIT(&tp->own_share.active);
+	TAILQ_INIT(&tp->own_share.fetched);
 	tp->own_share.on = SHARE_ASLEEP;
 	tp->own_share.deficit = INT64_MAX;
 	share_init(&tp->own_share, SHARE_WEIGHT_USUAL, NULL);
@@ -96,6 +97,7 @@ share_create(struct transport *tp, const struct share_params *p, struct share **
 	if (s == NULL)
 		return ENOMEM;
 	TAILQ_INIT(&s->active);
+	TAILQ_INIT(&s->fetched);
 	s->on = SHARE_ASLEEP;
 	s->deficit = INT64_MAX;
 	share_init(s, weight_of(p), p->rate);

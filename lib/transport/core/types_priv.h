@@ -376,6 +376,8 @@ enum tp_pool { TP_POOL_INFLIGHT = 0, TP_POOL_READS, TP_POOL_SGES, TP_POOL_SCOREB
 enum share_on { SHARE_FRESH = 0, SHARE_BACKLOG, SHARE_BLOCKED, SHARE_LIMITED, SHARE_LISTS, SHARE_QUEUED = SHARE_LISTS, SHARE_ASLEEP };
 
 /** What the QPs of one session get of a transport: core/share_priv.h and core/sched_priv.h. */
+TAILQ_HEAD(tp_copy_job_list, tp_copy_job);
+
 struct share {
 	TAILQ_ENTRY(share) link;
 	struct tp_qp_list active;   /**< its QPs with work, or whose SQ is watched */
@@ -393,6 +395,7 @@ struct share {
 	struct share_group *group;  /**< NULL: none */
 	uint64_t due_ns;            /**< SHARE_LIMITED: when it may send again */
 	uint32_t held[TP_POOLS];    /**< items that its QPs have of each pool */
+	struct tp_copy_job_list fetched; /**< copies of bytes to send, of which some have been sent; the oldest first */
 	struct share_stats stats;
 };
 

@@ -313,6 +313,96 @@ a_packet_for_whose_copy_there_is_no_room_waits(void **state)
 	rig_down(&r);
 }
 
+/* Leave the host one copy. @return the others, the caller's to give back. */
+static unsigned int
+one_copy_is_left(struct transport *tp, void **others)
+{
+	unsigned int n = 0;
+
+	while (pool_left(&tp->copy_jobs) > 1)
+		others[n++] = pool_get(&tp->copy_jobs);
+	return n;
+}
+
+/* The only copy is held by sends that wait for an ACK; their QP also receives. */
+static void
+a_copy_of_sends_is_taken_back_for_what_is_received(void **state)
+{
+	static void *others[TP_COPY_JOBS];
+	struct loss acks = { .from = 1, .opcode = WIRE_RC | WIRE_OP_ACK, .count = UINT32_MAX };
+	struct transport *tp;
+	struct rig r;
+	unsigned int n;
+
+	remote_up(&r, &plain);
+	tp = r.p->h[0].tp;
+	n = one_copy_is_left(tp, others);
+	r.p->lose = lose;
+	r.p->lose_arg = &acks;
+	rig_write(&r, 1, 0, LONG);
+	pair_settle(r.p);
+	assert_int_equal(host_copy(&r.p->h[0], 1), 1);
+	while (host_copy(&r.p->h[1], 1) != 0)
+		;
+	assert_int_equal(pool_left(&tp->copy_jobs), 0);
+	end_send(r.b, &(struct wr){ .id = 2, .op = UROCE_WR_RDMA_WRITE, .sge = SGE(r.bbuf + LONG, MTU, r.bmr), .nb_sge = 1,
+				    .remote_addr = ADDR(r.abuf) + LONG, .rkey = r.amr->key });
+	pair_settle(r.p);
+	assert_int_equal(host_copy(&r.p->h[1], 1), 1);
+	assert_int_equal(host_copy(&r.p->h[0], 1), 1);
+	assert_memory_equal(r.abuf + LONG, r.bbuf + LONG, MTU);
+	assert_int_equal(counted(&r, 0)->copy_taken_back, 1);
+	/* What is sent once more is fetched once more. */
+	acks.count = 0;
+	for (unsigned int i = 0; i < ALL && counted(&r, 0)->copies < 3; i++)
+		pair_advance(r.p, PAIR_MS);
+	while (host_copy(&r.p->h[0], 1) + host_copy(&r.p->h[1], 1) != 0)
+		;
+	expect_cqe(&r.a->scq, 1, UROCE_WC_SUCCESS);
+	expect_cqe(&r.b->scq, 2, UROCE_WC_SUCCESS);
+	assert_memory_equal(r.abuf, r.bbuf, LONG);
+	while (n-- > 0)
+		pool_put(&tp->copy_jobs, others[n]);
+	rig_down(&r);
+}
+
+/* Two QPs with one copy between them, which each needs more than once. */
+static void
+qps_that_take_copies_from_each_other_go_on(void **state)
+{
+	static void *others[TP_COPY_JOBS];
+	enum { MESSAGE = BUF / 2 };
+	struct end *a, *b;
+	struct transport *tp;
+	struct rig r;
+	unsigned int n, i = 0;
+
+	remote_up(&r, &plain);
+	tp = r.p->h[0].tp;
+	a = end_new(&r.p->h[0], &(struct end_opts){ 0 });
+	b = end_new(&r.p->h[1], &(struct end_opts){ 0 });
+	ends_connect(a, b, &plain);
+	n = one_copy_is_left(tp, others);
+	rig_write(&r, 1, 0, MESSAGE);
+	end_send(a, &(struct wr){ .id = 2, .op = UROCE_WR_RDMA_WRITE, .sge = SGE(r.abuf + MESSAGE, MESSAGE, r.amr), .nb_sge = 1,
+				  .remote_addr = ADDR(r.bbuf) + MESSAGE, .rkey = r.bmr->key });
+	pair_settle(r.p);
+	while (memcmp(r.abuf, r.bbuf, BUF) != 0) {
+		assert_true(i++ < ALL);
+		if (host_copy(&r.p->h[0], 1) + host_copy(&r.p->h[1], 1) == 0)
+			pair_advance(r.p, PAIR_MS);
+	}
+	pair_advance(r.p, PAIR_MS);
+	expect_cqe(&r.a->scq, 1, UROCE_WC_SUCCESS);
+	expect_cqe(&a->scq, 2, UROCE_WC_SUCCESS);
+	assert_true(counted(&r, 0)->copy_taken_back > 0);
+	while (n-- > 0)
+		pool_put(&tp->copy_jobs, others[n]);
+	end_free(a);
+	end_free(b);
+	rig_down(&r);
+}
+
 static void
 what_waits_behind_a_packet_is_written_by_the_same_copy(void **state)
 {
@@ -454,6 +544,8 @@ main(void)
 		cmocka_unit_test(a_qp_is_destroyed_while_its_copies_are_made),
 		cmocka_unit_test(a_session_s_share_ends_with_its_last_copy),
 		cmocka_unit_test(a_packet_for_whose_copy_there_is_no_room_waits),
+		cmocka_unit_test(a_copy_of_sends_is_taken_back_for_what_is_received),
+		cmocka_unit_test(qps_that_take_copies_from_each_other_go_on),
 		cmocka_unit_test(what_waits_behind_a_packet_is_written_by_the_same_copy),
 		cmocka_unit_test(small_messages_share_copies),
 		cmocka_unit_test(messages_for_the_same_bytes_are_copied_in_order),
