@@ -8,6 +8,8 @@
 #include <string.h>
 #include <time.h>
 
+#include <rte_pause.h>
+
 #include "perf.h"
 #include "ring/ring.h"
 
@@ -82,7 +84,7 @@ echo(void *arg)
 		union ring_cqe_ctl ctl = { .wqe_counter = (uint16_t)n, .phase = ring_phase(n, RING_ORDER) };
 
 		while (!ring_sq_ready(&b->sq, n))
-			__builtin_ia32_pause();
+			rte_pause();
 		e->wr_id = w->wr_id;
 		atomic_store_explicit(&e->ctl, ctl.word, memory_order_release);
 	}
@@ -107,7 +109,7 @@ ask(struct bare *b)
 		*wqe_sges(w, UROCE_WR_SEND) = (struct ring_sge){ .addr = n, .length = 8, .lkey = 1 };
 		ring_sq_post(&b->sq, n, w, ctl);
 		while (!ring_cq_ready(&b->cq, n, &answer))
-			__builtin_ia32_pause();
+			rte_pause();
 	}
 	return (now_s() - begin) / ROUND_TRIPS;
 }

@@ -70,7 +70,7 @@ lane_run(void *lane)
 	for (unsigned int i = 0; i < l->nb_engines; i++)
 		engine_turn(l->engines[i]);
 	late_begin = late_turns(l);
-	then = __builtin_ia32_rdtsc();
+	then = rte_rdtsc();
 	while (!atomic_load_explicit(l->stop, memory_order_relaxed)) {
 		uint32_t work = 0;
 
@@ -79,7 +79,7 @@ lane_run(void *lane)
 		for (unsigned int i = 0; i < l->nb_ends; i++)
 			if (!atomic_load_explicit(&l->ends[i]->done, memory_order_relaxed))
 				work += l->ends[i]->work->step(l->ends[i], then);
-		now = __builtin_ia32_rdtsc();
+		now = rte_rdtsc();
 		if (work > 0)
 			l->busy_cycles += now - then;
 		then = now;

@@ -3,6 +3,8 @@
  * Latency: one message at a time on the first QP. WRITE and SEND go back and forth, and the receiver of a WRITE polls
  * for the last byte, as programs do; for READ and atomics the time from post to completion is measured.
  */
+#include <rte_cycles.h>
+
 #include "end.h"
 
 enum {
@@ -118,11 +120,11 @@ initiator_step(struct perf_end *e, uint64_t tsc)
 		if (!message_arrived(e))
 			return 0;
 		e->waiting = false;
-		record(e, __builtin_ia32_rdtsc() - e->ping_tsc);
+		record(e, rte_rdtsc() - e->ping_tsc);
 		if (atomic_load_explicit(&e->done, memory_order_relaxed))
 			return 1;
 	}
-	e->ping_tsc = __builtin_ia32_rdtsc();
+	e->ping_tsc = rte_rdtsc();
 	if (is_ping_pong(e))
 		post_message(e);
 	else

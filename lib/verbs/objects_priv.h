@@ -19,6 +19,7 @@
 #include <stdint.h>
 
 #include "base/container_of.h"
+#include "base/pause.h"
 #include "ring/ctl.h"
 #include "ring/ring.h"
 #include "verbs/convert.h"
@@ -58,7 +59,7 @@ client_lock(struct client_lock *l)
 			if (++spins % CLIENT_SPINS == 0)
 				sched_yield();
 			else
-				__builtin_ia32_pause();
+				cpu_pause();
 		}
 	}
 }
