@@ -76,6 +76,9 @@ cm_close(struct cm *cm)
 
 		if (c == NULL)
 			continue;
+		/* Nodes that share a bucket point to each other: what is freed must not be linked any more. */
+		table_del(&c->by_request);
+		table_del(&c->by_qpn);
 		peer_release(c);
 		free(c);
 	}

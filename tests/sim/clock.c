@@ -24,7 +24,7 @@ uint64_t
 clock_stall_ns(struct sim_world *w, struct sim_ep *ep)
 {
 	/* Copies of memory that isn't mapped have a deadline, behind which the QP fails. */
-	if (!w->cfg.harsh || w->copies || w->hostile || w->nb_long_stalls == LONG_STALLS_MOST || !rng_one_in(&w->jump_rng, LONG_STALL))
+	if (!w->cfg.harsh || w->copies || w->nb_long_stalls == LONG_STALLS_MOST || !rng_one_in(&w->jump_rng, LONG_STALL))
 		return rng_between(&ep->rng, 1000, 100000);
 	w->nb_long_stalls++;
 	return rng_between(&w->jump_rng, 100 * SIM_NS_PER_MS, 3 * SIM_NS_PER_S);
@@ -60,7 +60,7 @@ clocks_jump(struct sim_world *w)
 void
 clock_may_jump(struct sim_world *w)
 {
-	if (w->cfg.harsh && !w->copies && !w->hostile && (w->cfg.faults & SIM_F_STALL) && w->nb_jumps < JUMPS_MOST && !w->settled &&
+	if (w->cfg.harsh && !w->copies && (w->cfg.faults & SIM_F_STALL) && w->nb_jumps < JUMPS_MOST && !w->settled &&
 	    rng_one_in(&w->jump_rng, JUMP_ONE_IN))
 		clocks_jump(w);
 }

@@ -331,7 +331,7 @@ settings_change_while_two_lcores_receive(void **state)
 	pthread_t t[PORT_QUEUES];
 	struct impair_counters c;
 	struct impair *im;
-	char err[256], name[16];
+	char err[256], name[20];
 	uint16_t port;
 
 	for (int q = 0; q < PORT_QUEUES; q++) {
