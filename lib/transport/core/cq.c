@@ -369,6 +369,23 @@ cq_run_deferred(struct transport *tp)
 	}
 }
 
+uint8_t
+cq_held(const struct transport *tp, const struct cq *cq)
+{
+	return deferred_flags(tp, cq);
+}
+
+void
+cq_tell_again(struct transport *tp, struct cq *cq, uint8_t held, uint32_t owed)
+{
+	if (held != 0)
+		cq_touch(tp, cq, (held & TP_TOUCHED_SOLICITED) != 0);
+	if (owed == 0)
+		return;
+	atomic_store_explicit(&cq->owed, owed, memory_order_release);
+	owed_list(tp, cq);
+}
+
 void
 cq_moderate(struct cq *cq, uint16_t count, uint16_t period_us)
 {
