@@ -21,8 +21,6 @@ enum record_kind {
 	RECORD_CQ = 2,
 	RECORD_SRQ = 3,
 	RECORD_QP = 4,
-	RECORD_MR = 5,
-	RECORD_MW = 6,
 };
 
 struct record_head {

@@ -14,7 +14,7 @@
 enum {
 	STREAM_RESTART = 8192,
 	TURNS = 60,                 /* one turn in so many is the last before a restart */
-	RESTARTS_MOST = 3,          /* of a host */
+	RESTARTS_MOST = 2,          /* of a host */
 	MAX_QPS = 2 * SIM_MAX_CONNS,
 	QUEUES_MOST = SIM_MAX_SRQS + SIM_MAX_XSRQS + 1,
 };

@@ -17,7 +17,6 @@ enum {
 	TIMEOUT_MIN = 9,
 	TIMEOUT_MAX = 12,
 	HARSH_TIMEOUT_MIN = 5,
-	RESTART_TIMEOUT = 3,
 };
 #define WINDOW_ACCESS (UROCE_ACCESS_LOCAL_WRITE | UROCE_ACCESS_MW_BIND)
 #define TARGET_ACCESS \
@@ -138,9 +137,8 @@ qp_attributes(struct sim_world *w, struct sim_qp *q, uint32_t mtu_code)
 	a->path_mtu = mtu_code;
 	q->mtu = 128u << mtu_code;
 	a->timeout = (uint8_t)rng_between(r, harsh ? HARSH_TIMEOUT_MIN : TIMEOUT_MIN, TIMEOUT_MAX);
-	/* A daemon that is replaced is away for up to 100 ms, and the next one may be too. */
 	if (w->cfg.faults & SIM_F_RESTART)
-		a->timeout += RESTART_TIMEOUT;
+		a->timeout += SIM_RESTART_TIMEOUT;
 	/* 0: waits for ever, which is no mistake where nothing gets lost and nobody dies. */
 	if (w->cfg.lossless && !harsh && (w->cfg.faults & SIM_F_ENDS) == 0 && rng_one_in(r, 4))
 		a->timeout = 0;

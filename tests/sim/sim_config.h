@@ -36,6 +36,8 @@ enum {
 	SIM_WR_ID_ROUND_SHIFT = 48,
 	SIM_NO_STATUS = 255,
 	SIM_PD = 1,
+	/* A daemon that is replaced is away for up to 100 ms, both hosts' twice: 400 ms. Eight tries of 67 ms and more take longer. */
+	SIM_RESTART_TIMEOUT = 5,    /**< added to ACK timeouts */
 	SIM_QP_TABLE_SIZE = 64,
 };
 #define SIM_ARENA_BYTES (UINT64_C(96) << 20)   /**< memory of all programs of a seed */

@@ -378,7 +378,7 @@ cq_held(const struct transport *tp, const struct cq *cq)
 void
 cq_tell_again(struct transport *tp, struct cq *cq, uint8_t held, uint32_t owed)
 {
-	if (held != 0)
+	if (held != 0 && !cq_defer(tp, cq, atomic_load_explicit(&cq->moderation, memory_order_relaxed), held))
 		cq_touch(tp, cq, (held & TP_TOUCHED_SOLICITED) != 0);
 	if (owed == 0)
 		return;

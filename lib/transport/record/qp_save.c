@@ -175,12 +175,7 @@ save_receive(const struct qp *qp, struct qp_record *r)
 {
 	if (qp->type == UROCE_QPT_XRC_RECV && qp->rcv.srq != NULL && !qp->rcv.srq->gone)
 		r->srqn = qp->rcv.srq->srqn;
-	if (has_receive(qp))
-		return;
-	r->recv_valid = 0;
-	r->recv_nb_sge = r->recv_sge_cur = r->recv_counter = 0;
-	r->recv_sge_off = 0;
-	r->recv_room = r->recv_wr_id = 0;
+	r->recv_valid = has_receive(qp);
 }
 
 int

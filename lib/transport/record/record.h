@@ -5,7 +5,8 @@
  * and another transport, of another process too, goes on from there. Rings and the words that clients share outlive both.
  *
  * What the caller gives to the new objects is what it gave to the old ones: rings at their places in its own address space, CQs, SRQs, shares,
- * cookies. The rest is in the record. Order: transport, CQs, SRQs, QPs; keys of memory (mem/mem.h, mem/mw.h) before the first turn.
+ * cookies. The rest is in the record. Order: transport, CQs, SRQs, QPs.
+ * Tables that engines share (keys of memory, AHs, groups) must have what they had before the first turn.
  *
  * Not in a record, because it is found anew or the peer's and our retries cover it:
  * - congestion control and window, round trips, tail loss probes, the scoreboard: the requester goes back N if it was repairing a loss;
