@@ -407,8 +407,6 @@ MUTATIONS = [Mutation(*m) for m in (
     ('record-wqe-psn', 'transport/record/qp_restore.c', 'a message that was in flight is sent again from another offset',
      '.first_psn = w->first_psn, .last_psn = w->last_psn, .length = w->length, .recvs = w->recvs,',
      '.first_psn = w->first_psn != w->last_psn ? w->first_psn + 1 : w->first_psn, .last_psn = w->last_psn, .length = w->length, .recvs = w->recvs,'),
-    ('record-keeps-scoreboard-place', 'transport/record/qp_save.c', 'what the scoreboard took for lost is not sent again after a restart',
-     '\t\tloss_go_back(tp, qp);\n', '\t\tscoreboard_return(tp, qp);\n'),
     ('record-no-signal', 'transport/record/qp_restore.c', 'sends in flight complete without a completion after a restart',
      '.opcode = w->opcode, .flags = w->flags,', '.opcode = w->opcode, .flags = 0,'),
     ('record-asleep', 'transport/record/qp_restore.c', 'what was posted meanwhile is not looked for',
