@@ -282,8 +282,14 @@ restart(struct sim_world *w, struct sim_ep *ep)
 		fprintf(stderr, "seed %lu: %s\n", (unsigned long)w->cfg.seed, w->why);
 		abort();
 	}
-	for (uint32_t i = 0; i < MAX_QPS; i++)
+	for (uint32_t i = 0; i < MAX_QPS; i++) {
+		struct sim_qp *q = qp_at(w, ep, i);
+
+		/* Its scoreboard is gone: it sends again what the peer has said that it holds. */
+		if (q != NULL)
+			memset(q->sacked, 0, sizeof(q->sacked));
 		free(s->qps[i]);
+	}
 	free(s);
 }
 
