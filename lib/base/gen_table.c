@@ -70,6 +70,22 @@ gen_table_take(struct gen_table *t)
 	return slot;
 }
 
+bool
+gen_table_take_as(struct gen_table *t, uint32_t slot, uint32_t generation)
+{
+	for (uint32_t i = 0; i < t->nb_free; i++) {
+		if (t->free_ring[place(t, i)] != slot)
+			continue;
+		swap(t, t->free_head, place(t, i));
+		t->free_head = place(t, 1);
+		t->nb_free--;
+		/* The next object's number is another one, as gen_table_next() promises. */
+		t->generation[slot] = t->random ? generation : generation + 1;
+		return true;
+	}
+	return false;
+}
+
 void
 gen_table_give(struct gen_table *t, uint32_t slot)
 {

@@ -69,6 +69,12 @@ gen_table_full(const struct gen_table *t)
 /** Take a free slot; there must be one. */
 uint32_t gen_table_take(struct gen_table *t);
 /**
+ * Take slot @p slot for an object that has had a number with @p generation in another table. It looks for the slot in the list of free ones, which
+ * takes a few microseconds in a large table.
+ * @return false: there is no such slot, or it is in use.
+ */
+bool gen_table_take_as(struct gen_table *t, uint32_t slot, uint32_t generation);
+/**
  * @return the slot's next generation. Without a secret it is another one with every call until it wraps; with one, its low byte is another
  * than that of the last.
  */

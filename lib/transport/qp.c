@@ -17,6 +17,7 @@
 #include "transport/core/time_wait_priv.h"
 #include "transport/flush_priv.h"
 #include "transport/path/path_priv.h"
+#include "transport/qp_priv.h"
 #include "transport/req/loss_priv.h"
 #include "transport/req/requester_priv.h"
 #include "transport/req/scoreboard_priv.h"
@@ -74,7 +75,7 @@ use_parts(struct qp *qp, int n)
 }
 
 int
-qp_create(struct transport *tp, const struct qp_params *p, struct qp **out)
+qp_create_as(struct transport *tp, const struct qp_params *p, uint32_t qpn, struct qp **out)
 {
 	static const struct {
 		uint8_t service, prefix;
@@ -86,6 +87,7 @@ qp_create(struct transport *tp, const struct qp_params *p, struct qp **out)
 		[UROCE_QPT_XRC_RECV] = { WIRE_RC, WIRE_XRC },
 	};
 	struct qp *qp;
+	int rc;
 
 	if (!params_ok(p) || p->max_mtu > UROCE_MTU_4096 || p->port >= tp->c.nb_ports)
 		return EINVAL;
@@ -116,13 +118,16 @@ qp_create(struct transport *tp, const struct qp_params *p, struct qp **out)
 	qp->path.pkey = WIRE_PKEY_DEFAULT;
 	/* A UD message is one packet; RC and UC get their path's MTU later. */
 	qp->path.mtu_shift = (uint8_t)(7 + (p->max_mtu != 0 ? p->max_mtu : UROCE_MTU_4096));
-	shared_store(&qp->shared->rq_watch, 1);
-	qp_set_state(qp, UROCE_QPS_RESET);
+	if (qpn == 0) {
+		shared_store(&qp->shared->rq_watch, 1);
+		qp_set_state(qp, UROCE_QPS_RESET);
+	}
 	share_enter(tp, qp, p->share);
-	if (qp_table_add(tp->c.sh.qps, qp) != 0) {
+	rc = qpn == 0 ? qp_table_add(tp->c.sh.qps, qp) : qp_table_add_as(tp->c.sh.qps, qp, qpn);
+	if (rc != 0) {
 		share_leave(qp);
 		free(qp);
-		return ENOMEM;
+		return rc;
 	}
 	qp->req.sack_nonce = (uint32_t)mix64(tp->now_ns ^ qp->qpn) & SACK_NONCE_MASK;
 	qp->rcv.sack_mark = sack_mark(qp->req.sack_nonce >> 8);
@@ -130,6 +135,12 @@ qp_create(struct transport *tp, const struct qp_params *p, struct qp **out)
 	tp->nb_qps++;
 	*out = qp;
 	return 0;
+}
+
+int
+qp_create(struct transport *tp, const struct qp_params *p, struct qp **out)
+{
+	return qp_create_as(tp, p, 0, out);
 }
 
 /* Forget what is in flight in both directions, and return what was lent for it. */
@@ -147,9 +158,8 @@ drop_inflight(struct transport *tp, struct qp *qp)
 }
 
 void
-qp_destroy(struct transport *tp, struct qp *qp)
+qp_discard(struct transport *tp, struct qp *qp)
 {
-	time_wait_add(qp_table_time_wait(tp->c.sh.qps), tp, qp);
 	qp_unlist(tp, qp);
 	cc_stop(tp, qp);
 	drop_inflight(tp, qp);
@@ -161,6 +171,13 @@ qp_destroy(struct transport *tp, struct qp *qp)
 	share_leave(qp);
 	tp->nb_qps--;
 	qp_table_remove(tp->c.sh.qps, qp);
+}
+
+void
+qp_destroy(struct transport *tp, struct qp *qp)
+{
+	time_wait_add(qp_table_time_wait(tp->c.sh.qps), tp, qp);
+	qp_discard(tp, qp);
 }
 
 /* ---- Modify ---- */

@@ -65,6 +65,35 @@ wire_tmpl_build(struct wire_tmpl *t, const struct wire_addr *a)
 	t->bth_off = t->l4_off + WIRE_UDP_BYTES;
 }
 
+struct wire_addr
+wire_tmpl_addr(const struct wire_tmpl *t)
+{
+	const uint8_t *ip = t->hdr + t->l3_off;
+	struct wire_addr a;
+
+	memset(&a, 0, sizeof(a));
+	memcpy(a.dmac, t->hdr, 6);
+	memcpy(a.smac, t->hdr + 6, 6);
+	a.vlan = t->l3_off != WIRE_ETH_BYTES;
+	if (a.vlan)
+		a.vlan_tci = wire_get16(t->hdr + WIRE_ETH_BYTES);
+	a.ip_version = t->ip_version;
+	a.sport = wire_get16(t->hdr + t->l4_off);
+	if (t->ip_version == 4) {
+		a.traffic_class = ip[1];
+		a.ttl = ip[8];
+		memcpy(a.sip, ip + 12, 4);
+		memcpy(a.dip, ip + 16, 4);
+	} else {
+		a.traffic_class = (uint8_t)(wire_get32(ip) >> 20);
+		a.flow_label = wire_get32(ip) & 0xfffff;
+		a.ttl = ip[7];
+		memcpy(a.sip, ip + 8, 16);
+		memcpy(a.dip, ip + 24, 16);
+	}
+	return a;
+}
+
 uint32_t
 wire_tmpl_crc_miss(struct wire_tmpl *t, uint16_t l4_payload_bytes)
 {

@@ -369,6 +369,8 @@ struct wire_tmpl {
 
 /** Fill @p t from @p a. */
 void wire_tmpl_build(struct wire_tmpl *t, const struct wire_addr *a);
+/** @return what @p t was built from. Unused bytes are 0. */
+struct wire_addr wire_tmpl_addr(const struct wire_tmpl *t);
 
 /**
  * Write Ethernet to UDP of a packet at @p frame; the caller has put or will put BTH and what follows behind it.

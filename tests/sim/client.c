@@ -329,7 +329,8 @@ check_no_event_lost(struct sim_world *w, struct sim_cq *c)
 	uint32_t first, end, completions;
 	uint64_t ns = 0;
 
-	if (!first_that_counts(c, &first, &end) || c->ep->stalled_until + HOLD_SLACK_NS > w->now_ns || w->now_ns < w->jumped_until)
+	if (!first_that_counts(c, &first, &end) || c->ep->stalled_until + HOLD_SLACK_NS > w->now_ns ||
+	    c->ep->dark_until + HOLD_SLACK_NS > w->now_ns || w->now_ns < w->jumped_until)
 		return;
 	if (moderated(c)) {
 		/* Each engine holds back its own events; what it doesn't tell of it doesn't count. */

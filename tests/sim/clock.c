@@ -48,6 +48,7 @@ clocks_jump(struct sim_world *w)
 		w->eps[i].run_at += w->eps[i].run_at == UINT64_MAX ? 0 : ns;
 		w->eps[i].busy_until += ns;
 		w->eps[i].stalled_until += w->eps[i].stalled_until > w->now_ns ? ns : 0;
+		w->eps[i].dark_until += w->eps[i].dark_until > w->now_ns ? ns : 0;
 		w->eps[i].copies_until += ns;
 	}
 	for (i = 0; i < 2 * w->cfg.nb_conns; i++) {

@@ -5,7 +5,7 @@
 
 #include "sim.h"
 
-enum { STREAM_CONFIG = 1, STREAM_CC = 32, STREAM_XRC = 33, STREAM_SELECTIVE = 34, STREAM_MCAST = 35, STREAM_APM = 36, STREAM_MODERATE = 37, STREAM_PKEYS = 38, STREAM_FEATURES = 39, STREAM_POOLS = 40, STREAM_NB_SHARES = 41, STREAM_LATE = 43, XRC_ONE_IN = 6,
+enum { STREAM_CONFIG = 1, STREAM_CC = 32, STREAM_XRC = 33, STREAM_SELECTIVE = 34, STREAM_MCAST = 35, STREAM_APM = 36, STREAM_MODERATE = 37, STREAM_PKEYS = 38, STREAM_FEATURES = 39, STREAM_POOLS = 40, STREAM_NB_SHARES = 41, STREAM_LATE = 43, STREAM_RESTARTS = 45, XRC_ONE_IN = 6,
        APM_ONE_IN = 6 };
 
 const char *
@@ -126,7 +126,7 @@ config_from_seed(struct sim_config *c, uint64_t seed, const struct sim_override 
 		   xrc = rng_stream(seed, STREAM_XRC),
 		   mcast = rng_stream(seed, STREAM_MCAST), apm = rng_stream(seed, STREAM_APM),
 		   moderate = rng_stream(seed, STREAM_MODERATE), pkeys = rng_stream(seed, STREAM_PKEYS),
-		   shares = rng_stream(seed, STREAM_NB_SHARES), late = rng_stream(seed, STREAM_LATE);
+		   shares = rng_stream(seed, STREAM_NB_SHARES), late = rng_stream(seed, STREAM_LATE), restarts = rng_stream(seed, STREAM_RESTARTS);
 	unsigned int i, at;
 	uint64_t lost, down_one_in;
 
@@ -156,6 +156,8 @@ config_from_seed(struct sim_config *c, uint64_t seed, const struct sim_override 
 	if (rng_one_in(&apm, APM_ONE_IN))
 		c->faults |= SIM_F_APM;
 	c->faults |= SIM_F_FOREIGN;
+	if (rng_one_in(&restarts, 4) && !(c->faults & SIM_F_HOSTILE))
+		c->faults |= SIM_F_RESTART;
 	/* One in five is a clean network, so that what must not happen there is seen. */
 	if (rng_one_in(&r, 5))
 		c->faults &= ~(uint64_t)(SIM_F_LINK | SIM_F_STALL);

@@ -117,7 +117,8 @@ load(struct sim_world *w, struct sim_qp *q)
 	paths_address(&s->alt, &a.alt_ah, c->alternate);
 	a.alt_port_num = 1;
 	a.alt_pkey_index = a.pkey_index;
-	a.alt_timeout = (uint8_t)rng_between(&c->path_rng, TIMEOUT_MIN, TIMEOUT_MAX);
+	a.alt_timeout = (uint8_t)(rng_between(&c->path_rng, TIMEOUT_MIN, TIMEOUT_MAX) +
+				  ((w->cfg.faults & SIM_F_RESTART) ? SIM_RESTART_TIMEOUT : 0));
 	a.path_mig_state = MIG_REARM;
 	if (qp_modify_paths(q->tp, q->qp, &a, UROCE_QP_ALT_PATH | UROCE_QP_PATH_MIG_STATE, NULL, &s->alt, w->now_ns) != 0) {
 		sim_fail(w, "QP %u: an alternate path is refused", q->id);

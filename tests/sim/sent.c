@@ -169,7 +169,7 @@ static bool
 probes_are_quick(const struct sim_world *w, const struct sim_qp *q)
 {
 	const uint64_t slow = SIM_F_STALL | SIM_F_NO_MBUF | SIM_F_SLOW_TX | SIM_F_PARTITION | SIM_F_BURST |
-			      SIM_F_CORRUPT | SIM_F_QUEUE | SIM_F_APM | SIM_F_STALE;
+			      SIM_F_CORRUPT | SIM_F_QUEUE | SIM_F_APM | SIM_F_STALE | SIM_F_RESTART;
 
 	return w->cfg.features[q->ep->id].tail_loss_probe && (w->cfg.faults & slow) == 0 && !w->cfg.harsh && w->cfg.cc == TP_CC_NONE &&
 	       q->attr.timeout >= TIMEOUT_FAR && w->cfg.max_len <= SHORT_MESSAGES && q->nb_retired >= MEASURED_OPS;

@@ -137,6 +137,8 @@ qp_attributes(struct sim_world *w, struct sim_qp *q, uint32_t mtu_code)
 	a->path_mtu = mtu_code;
 	q->mtu = 128u << mtu_code;
 	a->timeout = (uint8_t)rng_between(r, harsh ? HARSH_TIMEOUT_MIN : TIMEOUT_MIN, TIMEOUT_MAX);
+	if (w->cfg.faults & SIM_F_RESTART)
+		a->timeout += SIM_RESTART_TIMEOUT;
 	/* 0: waits for ever, which is no mistake where nothing gets lost and nobody dies. */
 	if (w->cfg.lossless && !harsh && (w->cfg.faults & SIM_F_ENDS) == 0 && rng_one_in(r, 4))
 		a->timeout = 0;

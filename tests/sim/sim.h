@@ -22,6 +22,7 @@
  *   model.h    what completions and memory must be (written from the specification), in several files
  *   xrc.c      XRC: SRQs that requests name
  *   paths.c    connections with alternate paths, which change to them
+ *   restart.c  hosts whose daemon is replaced: records instead of transports
  *   partitions.c  P_Keys of hosts and connections
  *   mads.c     MADs between the hosts' QPs 1
  *   mcast.c    multicast groups: who is in them, and who sends to them
@@ -403,6 +404,10 @@ struct sim_ep {
 	uint32_t idle_turns;         /**< of its client, in a row */
 	struct rng rng;
 	uint64_t busy_until;         /**< end of its last turn */
+	struct rng restart_rng;
+	uint32_t restarts;           /**< so far */
+	bool restarting;             /**< as soon as no copy is under way */
+	uint64_t dark_until;         /**< its daemon was replaced: until then it makes no turn, and packets to it are lost */
 	uint64_t tx_blocked_until;   /**< the NIC takes no packets until then */
 };
 
@@ -482,6 +487,9 @@ void sim_fail(struct sim_world *w, const char *fmt, ...) __attribute__((format(p
 void sim_trace(struct sim_world *w, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /** Zeroed memory of the arena, until the end of the seed. NULL: it is full. */
 uint8_t *arena_get(struct sim_world *w, uint64_t bytes);
+
+/** Packets that nobody will see. */
+void burst_free(struct sim_burst *b);
 
 /* link.c */
 void link_init(struct sim_world *w);
@@ -609,6 +617,11 @@ void model_world_end(struct sim_world *w);
 
 /** @return true if one of the QP's CQs is in error. */
 bool qp_cq_dead(const struct sim_qp *q);
+
+/* restart.c */
+void restart_init(struct sim_world *w, struct sim_ep *ep);
+/** A turn has ended: replace the host's daemon, maybe. @return true if it makes no more turns for now. */
+bool restart_may(struct sim_world *w, struct sim_ep *ep);
 
 /* windows.c */
 bool windows_make(struct sim_world *w, struct sim_qp *q);

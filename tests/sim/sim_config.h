@@ -36,6 +36,9 @@ enum {
 	SIM_WR_ID_ROUND_SHIFT = 48,
 	SIM_NO_STATUS = 255,
 	SIM_PD = 1,
+	/* A daemon that is replaced is away for up to 100 ms, both hosts' twice: 400 ms. Eight tries of 67 ms and more take longer. */
+	SIM_RESTART_TIMEOUT = 5,    /**< added to ACK timeouts */
+	SIM_QP_TABLE_SIZE = 64,
 };
 #define SIM_ARENA_BYTES (UINT64_C(96) << 20)   /**< memory of all programs of a seed */
 #define SIM_PATTERN_BYTES (UINT32_C(4) << 20)  /**< random bytes that messages are made of; never written */
@@ -53,7 +56,7 @@ enum {
 	X(SLOW_RECV) X(SLOW_POLL) X(SLOW_TX) X(PLANT_LOCAL) X(PLANT_REMOTE) X(PLANT_RECV) X(ERR) X(SQD) X(SMALL_RQ) \
 	X(EVENTS) X(LOOPBACK) X(REMOTE_MEM) X(STALL) X(NO_MBUF) X(DEREG) X(RECONNECT) X(ENGINES) X(SRQ) X(CQ_SMALL) \
 	X(UNRELIABLE) X(HOSTILE) X(WINDOWS) X(ANY) X(QUEUE) X(DEATH) X(CQ_GROW) X(XRC) \
-	X(MCAST) X(APM) X(MODERATE) X(PKEYS) X(GSI) X(STALE) X(FOREIGN)
+	X(MCAST) X(APM) X(MODERATE) X(PKEYS) X(GSI) X(STALE) X(FOREIGN) X(RESTART)
 enum {
 #define X(n) SIM_FBIT_##n,
 	SIM_FAULTS(X)
@@ -68,11 +71,12 @@ enum {
 /** Faults that can lose or delay a packet, so that timers may run out. */
 #define SIM_F_LINK \
 	(SIM_F_LOSS | SIM_F_BURST | SIM_F_REORDER | SIM_F_DUP | SIM_F_CORRUPT | SIM_F_PARTITION | SIM_F_QUEUE | \
-	 SIM_F_DEATH | SIM_F_APM | SIM_F_STALE)
+	 SIM_F_DEATH | SIM_F_APM | SIM_F_STALE | SIM_F_RESTART)
 
 /** Faults that lose packets. */
 #define SIM_F_LOSE \
-	(SIM_F_LOSS | SIM_F_BURST | SIM_F_CORRUPT | SIM_F_PARTITION | SIM_F_QUEUE | SIM_F_DEATH | SIM_F_APM)
+	(SIM_F_LOSS | SIM_F_BURST | SIM_F_CORRUPT | SIM_F_PARTITION | SIM_F_QUEUE | SIM_F_DEATH | SIM_F_APM | \
+	 SIM_F_RESTART)
 /** Faults that end connections. */
 #define SIM_F_ENDS \
 	(SIM_F_ERR | SIM_F_DEREG | SIM_F_PLANT_LOCAL | SIM_F_PLANT_REMOTE | SIM_F_PLANT_RECV | SIM_F_CQ_SMALL)

@@ -15,7 +15,6 @@ enum {
 	STREAM_COPIES = 48,
 	RX_BURST = 32,
 	MR_TABLE_SIZE = 512,
-	QP_TABLE_SIZE = 64,
 	AH_TABLE_SIZE = 256,
 	/* Every QP's SQ and RQ, both ends of every connection on one endpoint: 2 * 6 * (64 + 64), and SRQs. */
 	CQ_ORDER = 11,
@@ -139,6 +138,8 @@ world_run_at(struct sim_world *w, uint32_t id, uint64_t at)
 		at = ep->busy_until;
 	if (at < ep->stalled_until)
 		at = ep->stalled_until;
+	if (at < ep->dark_until)
+		at = ep->dark_until;
 	if (at < w->now_ns)
 		at = w->now_ns;
 	if (at >= ep->run_at)
@@ -161,7 +162,7 @@ burst_add(struct sim_burst *b, struct rte_mbuf *m)
 	b->pkts[b->n++] = m;
 }
 
-static void
+void
 burst_free(struct sim_burst *b)
 {
 	uint32_t i;
@@ -288,6 +289,11 @@ ep_turn(struct sim_world *w, struct sim_ep *ep)
 		return;
 	}
 	take_copied(w, ep);
+	if (ep->restarting) {
+		if (restart_may(w, ep) && !ep->restarting)
+			world_run_at(w, ep->id, ep->dark_until);
+		return;
+	}
 	for (e = ep->engines; e < ep->engines + ep->nb_engines; e++) {
 		packets += ep_receive(w, ep, e->tp, &e->rx, false);
 		packets += ep_receive(w, ep, e->tp, &e->loop, true);
@@ -300,6 +306,11 @@ ep_turn(struct sim_world *w, struct sim_ep *ep)
 		again |= e->rx.n != 0 || e->loop.n != 0;
 		t = transport_next_timeout(e->tp);
 		next = t < next ? t : next;
+	}
+	if (restart_may(w, ep)) {
+		if (!ep->restarting)
+			world_run_at(w, ep->id, ep->dark_until);
+		return;
 	}
 	world_run_at(w, ep->id, again ? ep->busy_until : next);
 }
@@ -426,12 +437,13 @@ ep_create(struct sim_world *w, uint32_t id)
 	ep->rng = rng_stream(w->cfg.seed, STREAM_EP + id);
 	ep->copy_rng = rng_stream(w->cfg.seed, STREAM_COPIES + id);
 	ep->copied_end = &ep->copied;
+	restart_init(w, ep);
 	tc.copy = rng_one_in(&ep->copy_rng, 4) ? NULL : on_copy;
 	w->copies |= tc.copy != NULL && (w->cfg.faults & SIM_F_REMOTE_MEM);
 	ep->owner.mem_fd = sim_mem_fd;
 	ep->sh.pool = w->pool;
 	ep->sh.mrs = mr_table_create(MR_TABLE_SIZE, NULL, &(struct secret){ .key[0] = rng_next(&ep->rng) });
-	ep->sh.qps = qp_table_create(QP_TABLE_SIZE, NULL, &(struct secret){ .key[0] = rng_next(&ep->rng) });
+	ep->sh.qps = qp_table_create(SIM_QP_TABLE_SIZE, NULL, &(struct secret){ .key[0] = rng_next(&ep->rng) });
 	ep->sh.ahs = ah_table_create(AH_TABLE_SIZE, NULL);
 	ep->sh.mcasts = mcast_table_create(NULL);
 	if (ep->sh.mrs == NULL || ep->sh.qps == NULL || ep->sh.ahs == NULL || ep->sh.mcasts == NULL)
@@ -513,6 +525,11 @@ world_event(struct sim_world *w, const struct sim_event *e)
 
 	switch (e->type) {
 	case EV_PACKET:
+		if (w->now_ns < ep->dark_until) {
+			rte_pktmbuf_free(e->m);
+			w->stats.lost++;
+			break;
+		}
 		if (foreign_rx(w, ep, e->m))
 			break;
 		burst_add(&ep->engines[steer(ep, e->m)].rx, e->m);

@@ -33,7 +33,7 @@ FOLDERS = {
     'lib/wire': ('base', 'wire.h'),
     'lib/mem': ('base ring', 'mem.h mw.h job.h copier.h'),
     'drivers/net/impair': ('base wire', '*'),
-    'lib/transport': ('base ring wire mem', 'transport.h diag/diag.h'),
+    'lib/transport': ('base ring wire mem', 'transport.h diag/diag.h record/record.h'),
     'lib/cm': ('base wire', 'cm.h'),
     'lib/net': ('base ring wire', 'net.h'),
     'lib/engine': ('base ring wire mem transport net', 'engine.h'),
@@ -50,7 +50,7 @@ ALONE = 'lib/verbs/sysfs_paths.c'
 # Parts of a folder from the bottom. Parts in one string don't use each other. '.' are the files beside the parts, but for net.h and net_priv.h of
 # lib/net and the like: these have the struct that is made of the structs of all parts.
 PARTS = {
-    'lib/transport': ['core', 'cc', 'path', 'req', 'resp', 'svc', 'diag', '.'],
+    'lib/transport': ['core', 'cc', 'path', 'req', 'resp', 'svc', 'diag', '.', 'record'],
     'lib/control': ['config', 'core', 'memory', 'obj', 'cma', 'observe', '.'],
     'lib/net': ['.', 'kernel group', 'neigh', 'port'],
 }

@@ -369,6 +369,25 @@ cq_run_deferred(struct transport *tp)
 	}
 }
 
+uint8_t
+cq_held(const struct transport *tp, const struct cq *cq)
+{
+	return cq->channel < 0 ? 0 : deferred_flags(tp, cq) | cq->touched[tp->c.engine];
+}
+
+void
+cq_tell_again(struct transport *tp, struct cq *cq, uint8_t held, uint32_t owed)
+{
+	uint32_t moderation = atomic_load_explicit(&cq->moderation, memory_order_relaxed);
+
+	if (held != 0 && (moderation == 0 || !cq_defer(tp, cq, moderation, held)))
+		cq_touch(tp, cq, (held & TP_TOUCHED_SOLICITED) != 0);
+	if (owed == 0)
+		return;
+	atomic_store_explicit(&cq->owed, owed, memory_order_release);
+	owed_list(tp, cq);
+}
+
 void
 cq_moderate(struct cq *cq, uint16_t count, uint16_t period_us)
 {

@@ -22,6 +22,10 @@ struct tp_cqe {
 void cq_push(struct transport *tp, struct cq *cq, struct qp *qp, const struct tp_cqe *e);
 /** At the end of a turn: one fence for all CQEs written, then raise the events of armed CQs. */
 void cq_flush_touched(struct transport *tp);
+/** @return TP_TOUCHED_* of the event of @p cq that moderation holds back in @p tp, or the end of the turn will raise; 0: there is none. */
+uint8_t cq_held(const struct transport *tp, const struct cq *cq);
+/** Raise an event at the end of a turn that was held back before (@p held, TP_TOUCHED_*), and @p owed events for which the channel had no room. */
+void cq_tell_again(struct transport *tp, struct cq *cq, uint8_t held, uint32_t owed);
 /** Raise the events that moderation held back and that are due, and those again for which channels had no room. */
 void cq_run_deferred(struct transport *tp);
 

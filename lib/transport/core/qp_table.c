@@ -109,6 +109,25 @@ out:
 	return rc;
 }
 
+int
+qp_table_add_as(struct qp_table *t, struct qp *qp, uint32_t qpn)
+{
+	uint32_t slot = qpn & t->numbers.slot_mask;
+	int rc = EEXIST;
+
+	if (qpn < QPN_FIRST || qpn >= WIRE_QPN_MULTICAST || slot >= t->numbers.size)
+		return EINVAL;
+	rte_spinlock_lock(&t->lock);
+	deferred_reap(&t->destroyed);
+	if (gen_table_take_as(&t->numbers, slot, qpn >> t->numbers.slot_bits)) {
+		qp->qpn = qpn;
+		gen_table_publish(&t->numbers, slot, qp);
+		rc = 0;
+	}
+	rte_spinlock_unlock(&t->lock);
+	return rc;
+}
+
 void
 qp_table_remove(struct qp_table *t, struct qp *qp)
 {

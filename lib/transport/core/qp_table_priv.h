@@ -12,6 +12,11 @@
 
 /** Give @p qp a number (qp->qpn) and publish it. @return 0 or ENOMEM. */
 int qp_table_add(struct qp_table *t, struct qp *qp);
+/**
+ * As qp_table_add(), under the number @p qpn, which it has had in another table of the same size.
+ * @return 0; EEXIST (the number is in use); EINVAL (no QP of this table can have it).
+ */
+int qp_table_add_as(struct qp_table *t, struct qp *qp, uint32_t qpn);
 /** Remove @p qp from the table; its memory is freed after a grace period. */
 void qp_table_remove(struct qp_table *t, struct qp *qp);
 /** @return the table of destroyed QPs in time wait. */

@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A QP's record is written.
+ */
+#include "transport/core/copy_priv.h"
+#include "transport/core/lend_priv.h"
+#include "transport/core/reorder_priv.h"
+#include "transport/record/record_priv.h"
+#include "transport/req/loss_priv.h"
+#include "transport/req/send_queue_priv.h"
+
+static uint32_t
+nb_reads(const struct qp *qp)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < qp->resp.res_max; i++)
+		n += read_pending(qp, i);
+	return n;
+}
+
+/* An XRC SRQ that is destroyed has taken its receives with it. */
+static bool
+has_receive(const struct qp *qp)
+{
+	return qp->rcv.rwqe.valid && !(qp->rcv.srq != NULL && qp->rcv.srq->gone);
+}
+
+static uint32_t
+nb_sges(const struct qp *qp)
+{
+	return has_receive(qp) && qp->rcv.srq != NULL ? qp->rcv.rwqe.nb_sge : 0;
+}
+
+uint32_t
+qp_record_bytes(const struct qp *qp)
+{
+	return (uint32_t)(sizeof(struct qp_record) + (qp->req.sq.counter - qp->req.sq_tail) * sizeof(struct qp_record_wqe) +
+			  qp->resp.res_max * sizeof(struct qp_record_res) + nb_reads(qp) * sizeof(struct qp_record_read) +
+			  nb_sges(qp) * sizeof(struct qp_record_sge));
+}
+
+static bool
+copies_run(const struct qp *qp)
+{
+	return copy_runs(qp, COPY_SEND) || copy_runs(qp, COPY_READ) || copy_runs(qp, COPY_RX);
+}
+
+/* Drop what isn't saved, as if the network had lost it. */
+static void
+drop(struct transport *tp, struct qp *qp)
+{
+	copy_end(tp, qp);
+	reorder_return(tp, qp);
+	if (qp->req.scoreboard != NULL && qp_sends(qp))
+		loss_go_back(tp, qp);
+}
+
+static struct record_addr
+addr_of(const struct wire_addr *a)
+{
+	struct record_addr r = { .flow_label = a->flow_label, .vlan_tci = a->vlan_tci, .sport = a->sport, .ip_version = a->ip_version,
+				 .traffic_class = a->traffic_class, .ttl = a->ttl, .vlan = a->vlan };
+
+	memcpy(r.dmac, a->dmac, sizeof(r.dmac));
+	memcpy(r.smac, a->smac, sizeof(r.smac));
+	memcpy(r.sip, a->sip, sizeof(r.sip));
+	memcpy(r.dip, a->dip, sizeof(r.dip));
+	return r;
+}
+
+static void
+save_path(const struct qp *qp, struct qp_record *r)
+{
+	const struct tp_path *alt = qp->path.alt;
+	struct wire_addr a;
+
+	r->has_path = qp->path.tmpl.bth_off != 0 && qp->service != WIRE_UD;
+	if (r->has_path) {
+		a = wire_tmpl_addr(&qp->path.tmpl);
+		/* The ECN bits say whether there is congestion control, which the next transport decides. */
+		a.traffic_class = (uint8_t)((a.traffic_class & ~3u) | (qp->attr.ah.traffic_class & 3u));
+		r->addr = addr_of(&a);
+	}
+	if (!qp->path.alt_loaded)
+		return;
+	r->alt = addr_of(&alt->addr);
+	r->alt_port = alt->port;
+	r->alt_pkey = alt->pkey;
+	r->alt_loopback = alt->loopback;
+}
+
+static uint64_t
+until(const struct transport *tp, uint64_t at)
+{
+	return at == 0 ? UINT64_MAX : at > tp->now_ns ? at - tp->now_ns : 0;
+}
+
+static uint64_t
+age(const struct transport *tp, uint64_t at)
+{
+	return at == 0 ? UINT64_MAX : tp->now_ns - RTE_MIN(at, tp->now_ns);
+}
+
+static void
+save_times(const struct transport *tp, const struct qp *qp, struct qp_record *r)
+{
+	r->timer_ns = until(tp, qp->loss.deadline_ns);
+	r->giveup_ns = qp->loss.deadline_ns == 0 ? UINT64_MAX : until(tp, qp->loss.giveup_ns);
+	r->stuck_age_ns = age(tp, qp->diag.stuck_ns);
+	r->nak_age_ns = age(tp, qp->diag.nak_ns);
+	r->why_age_ns = age(tp, qp->diag.why_ns);
+}
+
+static void *
+save_wqes(const struct qp *qp, struct qp_record *r, void *at)
+{
+	struct qp_record_wqe *to = at;
+
+	for (uint32_t c = qp->req.sq_tail; c != qp->req.sq.counter; c++) {
+		const struct tp_swqe *w = &qp->req.inflight[c & qp->req.inflight_mask];
+
+		to[r->nb_wqes++] = (struct qp_record_wqe){ .wr_id = w->wr_id, .first_psn = w->first_psn, .last_psn = w->last_psn,
+							   .length = w->length, .recvs = w->recvs, .opcode = w->opcode, .flags = w->flags,
+							   .nb_sge = w->nb_sge, .status = w->status, .verr = w->verr };
+	}
+	return to + r->nb_wqes;
+}
+
+static void *
+save_results(const struct qp *qp, struct qp_record *r, void *at)
+{
+	struct qp_record_res *to = at;
+
+	for (uint32_t i = 0; i < qp->resp.res_max; i++) {
+		const struct tp_res *s = &qp->resp.res[i];
+
+		to[r->nb_res++] = (struct qp_record_res){ .value = s->old, .psn = s->psn, .used = s->used, .atomic = s->atomic,
+							  .replay = s->replay, .placed = s->placed };
+	}
+	return to + r->nb_res;
+}
+
+static void *
+save_reads(const struct qp *qp, struct qp_record *r, void *at)
+{
+	struct qp_record_read *to = at;
+
+	for (uint32_t i = 0; i < qp->resp.res_max; i++) {
+		const struct tp_read *s;
+
+		if (!read_pending(qp, i))
+			continue;
+		s = &qp->resp.reads[i];
+		to[r->nb_reads++] = (struct qp_record_read){ .va = s->va, .rkey = s->rkey, .cur = s->cur, .srqn = s->srqn, .again = s->again,
+							     .begins = s->begins, .run = s->run, .nth = (uint8_t)i };
+	}
+	return to + r->nb_reads;
+}
+
+static void
+save_sges(const struct qp *qp, struct qp_record *r, void *at)
+{
+	struct qp_record_sge *to = at;
+
+	for (uint32_t n = nb_sges(qp); r->nb_sges < n; r->nb_sges++) {
+		const struct ring_sge *s = &qp->rcv.rwqe.sge[r->nb_sges];
+
+		to[r->nb_sges] = (struct qp_record_sge){ .addr = s->addr, .length = s->length, .lkey = s->lkey };
+	}
+}
+
+static void
+save_receive(const struct qp *qp, struct qp_record *r)
+{
+	if (qp->type == UROCE_QPT_XRC_RECV && qp->rcv.srq != NULL && !qp->rcv.srq->gone)
+		r->srqn = qp->rcv.srq->srqn;
+	r->recv_valid = has_receive(qp);
+}
+
+int
+qp_save(struct transport *tp, struct qp *qp, struct qp_record *to, uint32_t room)
+{
+	uint32_t bytes;
+	void *at;
+
+	if (copies_run(qp))
+		return EBUSY;
+	drop(tp, qp);
+	bytes = qp_record_bytes(qp);
+	if (bytes > room)
+		return ENOSPC;
+	memset(to, 0, bytes);
+#define SAVE(name, member) to->name = qp->member;
+	QP_RECORD_U64(SAVE)
+	QP_RECORD_U32(SAVE)
+	QP_RECORD_U16(SAVE)
+	QP_RECORD_U8(SAVE)
+	QP_RECORD_BOOL(SAVE)
+#undef SAVE
+	to->qpn = qp->qpn;
+	to->type = qp->type;
+	to->sq_order = (uint8_t)qp->req.sq.order;
+	to->rq_order = (uint8_t)qp->rcv.rq.order;
+	to->attr = qp->attr;
+	save_receive(qp, to);
+	save_path(qp, to);
+	save_times(tp, qp, to);
+	at = save_wqes(qp, to, to + 1);
+	at = save_results(qp, to, at);
+	at = save_reads(qp, to, at);
+	save_sges(qp, to, at);
+	record_seal(to, RECORD_QP, QP_RECORD_VERSION, bytes);
+	return 0;
+}

@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Hosts whose daemon is replaced: at the end of a turn everything that a transport knows is saved in records, the transports, CQs, SRQs, QPs and
+ * the table of QPs are thrown away, and new ones go on from the records. What is on its way to the host for a while is lost; its clients go on
+ * posting. Nothing else may come of it: the model makes no exceptions.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "sim.h"
+#include "transport/core/types_priv.h"
+#include "transport/record/record.h"
+
+enum {
+	STREAM_RESTART = 8192,
+	TURNS = 60,                 /* one turn in so many is the last before a restart */
+	RESTARTS_MOST = 2,          /* of a host */
+	MAX_QPS = 2 * SIM_MAX_CONNS,
+	QUEUES_MOST = SIM_MAX_SRQS + SIM_MAX_XSRQS + 1,
+};
+#define DARK_NS_MAX (100 * SIM_NS_PER_MS)
+
+/* What is saved of a host, by the places of its objects in the simulator. */
+struct saved {
+	struct transport_config config[SIM_MAX_ENGINES];
+	struct transport_record tps[SIM_MAX_ENGINES];
+	struct cq_record cqs[SIM_MAX_CQS];
+	struct cq_params cq_params[SIM_MAX_CQS];
+	struct srq_record srqs[QUEUES_MOST];
+	struct srq_params srq_params[QUEUES_MOST];
+	uint32_t srq_engine[QUEUES_MOST];
+	struct qp_record *qps[MAX_QPS];
+	uint32_t qp_bytes[MAX_QPS];
+	uint32_t qp_engine[MAX_QPS], qp_srq[MAX_QPS], qp_share[MAX_QPS];
+};
+
+void
+restart_init(struct sim_world *w, struct sim_ep *ep)
+{
+	ep->restart_rng = rng_stream(w->cfg.seed, STREAM_RESTART + ep->id);
+}
+
+/* @return the n-th SRQ of a host, or NULL: no more. */
+static struct srq **
+srq_at(struct sim_ep *ep, uint32_t n)
+{
+	if (n < SIM_MAX_SRQS)
+		return &ep->srqs[n].srq;
+	if (n < SIM_MAX_SRQS + SIM_MAX_XSRQS)
+		return &ep->xsrqs[n - SIM_MAX_SRQS].srq;
+	return &ep->foreign_srq;
+}
+
+static struct sim_qp *
+qp_at(struct sim_world *w, const struct sim_ep *ep, uint32_t n)
+{
+	struct sim_qp *q = &w->conns[n / 2].qp[n & 1];
+
+	return n < 2 * w->cfg.nb_conns && q->ep == ep ? q : NULL;
+}
+
+static uint32_t
+engine_of(const struct sim_ep *ep, const struct transport *tp)
+{
+	uint32_t i = 0;
+
+	while (ep->engines[i].tp != tp)
+		i++;
+	return i;
+}
+
+static uint32_t
+place_of_srq(struct sim_ep *ep, const struct srq *srq)
+{
+	uint32_t i = 0;
+
+	while (i < QUEUES_MOST && *srq_at(ep, i) != srq)
+		i++;
+	return i;
+}
+
+static uint32_t
+place_of_share(const struct sim_ep *ep, uint32_t engine, const struct share *share)
+{
+	uint32_t i = 0;
+
+	while (i < SIM_MAX_SHARES && (share == NULL || ep->engines[engine].shares[i].share != share))
+		i++;
+	return i;
+}
+
+/* ---- Saving ---- */
+static void
+save_queues(struct sim_ep *ep, struct saved *s)
+{
+	struct transport *tps[SIM_MAX_ENGINES];
+	uint32_t i;
+
+	for (i = 0; i < ep->nb_engines; i++) {
+		tps[i] = ep->engines[i].tp;
+		s->config[i] = tps[i]->c;
+		transport_save(tps[i], &s->tps[i]);
+	}
+	for (i = 0; i < ep->nb_cqs; i++) {
+		const struct cq *cq = ep->cqs[i].cq;
+		const struct cq_ring *ring = &cq->rings[atomic_load(&cq->prod) & 1];
+
+		cq_save(tps, ep->nb_engines, cq, &s->cqs[i]);
+		s->cq_params[i] = (struct cq_params){ .ring = ring->ring, .shared = cq->shared, .stamps = ring->stamps, .channel = cq->channel,
+						      .cookie = cq->cookie, .owner = cq->owner, .multi = cq->multi };
+	}
+	for (i = 0; i < QUEUES_MOST; i++) {
+		const struct srq *srq = *srq_at(ep, i);
+
+		if (srq == NULL)
+			continue;
+		srq_save(srq, &s->srqs[i]);
+		s->srq_params[i] = (struct srq_params){ .ring = srq->ring, .shared = srq->shared, .pd = srq->pd, .max_sge = srq->max_sge,
+							.cookie = srq->cookie, .owner = srq->owner, .xrcd = srq->xrcd, .srqn = srq->srqn };
+		s->srq_params[i].ring.counter = 0;
+		s->srq_engine[i] = i < SIM_MAX_SRQS ? engine_of(ep, ep->srqs[i].tp) : engine_of(ep, ep->xsrqs[0].tp);
+	}
+}
+
+static void
+save_qps(struct sim_world *w, struct sim_ep *ep, struct saved *s)
+{
+	for (uint32_t i = 0; i < MAX_QPS; i++) {
+		struct sim_qp *q = qp_at(w, ep, i);
+		uint32_t room;
+
+		if (q == NULL)
+			continue;
+		s->qp_engine[i] = engine_of(ep, q->tp);
+		s->qp_srq[i] = place_of_srq(ep, q->params.srq);
+		s->qp_share[i] = place_of_share(ep, s->qp_engine[i], q->params.share);
+		if (q->qp == NULL)
+			continue;
+		room = qp_record_bytes(q->qp);
+		s->qps[i] = malloc(room);
+		if (s->qps[i] == NULL)
+			abort();
+		if (qp_save(q->tp, q->qp, s->qps[i], room) != 0)
+			sim_fail(w, "QP %u can't be saved", q->id);
+		s->qp_bytes[i] = s->qps[i]->head.size;
+	}
+}
+
+/* ---- The end of the old ones ---- */
+static void
+throw_away(struct sim_world *w, struct sim_ep *ep)
+{
+	uint32_t i;
+
+	for (i = 0; i < MAX_QPS; i++) {
+		struct sim_qp *q = qp_at(w, ep, i);
+
+		if (q != NULL && q->qp != NULL)
+			qp_destroy(q->tp, q->qp);
+	}
+	for (i = 0; i < QUEUES_MOST; i++) {
+		struct srq **srq = srq_at(ep, i);
+
+		if (*srq != NULL)
+			srq_destroy(i < SIM_MAX_SRQS ? ep->srqs[i].tp : ep->xsrqs[0].tp, *srq);
+	}
+	shares_free(ep);
+	for (i = 0; i < ep->nb_engines; i++) {
+		transport_destroy(ep->engines[i].tp);
+		burst_free(&ep->engines[i].rx);
+		burst_free(&ep->engines[i].loop);
+	}
+	for (i = 0; i < ep->nb_cqs; i++)
+		cq_destroy(ep->cqs[i].cq);
+	qp_table_destroy(ep->sh.qps);
+}
+
+/* ---- New ones ---- */
+static bool
+make_transports(struct sim_world *w, struct sim_ep *ep, struct saved *s)
+{
+	const char *why = "";
+	uint32_t i;
+
+	ep->sh.qps = qp_table_create(SIM_QP_TABLE_SIZE, NULL, &(struct secret){ .key[0] = rng_next(&ep->restart_rng) });
+	if (ep->sh.qps == NULL)
+		return false;
+	for (i = 0; i < ep->nb_engines; i++) {
+		s->config[i].sh = ep->sh;
+		ep->engines[i].tp = transport_create(&s->config[i]);
+		if (ep->engines[i].tp == NULL || transport_restore(ep->engines[i].tp, &s->tps[i], sizeof(s->tps[i]), &why) != 0) {
+			sim_fail(w, "endpoint %u: its transport isn't restored: %s", ep->id, why);
+			return false;
+		}
+		memset(ep->engines[i].shares, 0, sizeof(ep->engines[i].shares));
+	}
+	return shares_make(w, ep);
+}
+
+static bool
+restore_queues(struct sim_world *w, struct sim_ep *ep, struct saved *s)
+{
+	const char *why = "";
+	uint32_t i;
+
+	for (i = 0; i < ep->nb_cqs; i++) {
+		s->cq_params[i].ring.counter = 0;
+		if (cq_restore(ep->engines[0].tp, &s->cqs[i], sizeof(s->cqs[i]), &s->cq_params[i], w->now_ns, &ep->cqs[i].cq, &why) != 0) {
+			sim_fail(w, "endpoint %u: a CQ isn't restored: %s", ep->id, why);
+			return false;
+		}
+		/* What is held back is due by a clock that began anew. */
+		ep->cqs[i].loose |= s->cqs[i].held != 0;
+	}
+	for (i = 0; i < QUEUES_MOST; i++) {
+		struct transport *tp = ep->engines[s->srq_engine[i]].tp;
+
+		if (s->srqs[i].head.size == 0)
+			continue;
+		if (s->srq_params[i].xrcd != 0)
+			s->srq_params[i].cq = (i < QUEUES_MOST - 1 ? ep->xsrqs[i - SIM_MAX_SRQS].cq : &ep->cqs[0])->cq;
+		if (srq_restore(tp, &s->srqs[i], sizeof(s->srqs[i]), &s->srq_params[i], srq_at(ep, i), &why) != 0) {
+			sim_fail(w, "endpoint %u: an SRQ isn't restored: %s", ep->id, why);
+			return false;
+		}
+		if (i < SIM_MAX_SRQS)
+			ep->srqs[i].tp = tp;
+		else if (i < QUEUES_MOST - 1)
+			ep->xsrqs[i - SIM_MAX_SRQS].tp = tp;
+	}
+	return true;
+}
+
+static bool
+restore_qps(struct sim_world *w, struct sim_ep *ep, struct saved *s)
+{
+	const char *why = "";
+
+	for (uint32_t i = 0; i < MAX_QPS; i++) {
+		struct sim_qp *q = qp_at(w, ep, i);
+		struct qp_params *p;
+
+		if (q == NULL)
+			continue;
+		p = &q->params;
+		q->tp = ep->engines[s->qp_engine[i]].tp;
+		if (p->send_cq != NULL)
+			p->send_cq = q->send_cq->cq;
+		if (p->recv_cq != NULL)
+			p->recv_cq = q->recv_cq->cq;
+		if (p->srq != NULL)
+			p->srq = *srq_at(ep, s->qp_srq[i]);
+		p->share = s->qp_share[i] < SIM_MAX_SHARES ? ep->engines[s->qp_engine[i]].shares[s->qp_share[i]].share : NULL;
+		if (s->qps[i] == NULL)
+			continue;
+		q->qp = NULL;
+		if (qp_restore(q->tp, s->qps[i], s->qp_bytes[i], p, w->now_ns, &q->qp, &why) != 0) {
+			sim_fail(w, "QP %u isn't restored: %s", q->id, why);
+			return false;
+		}
+	}
+	return true;
+}
+
+static void
+restart(struct sim_world *w, struct sim_ep *ep)
+{
+	struct saved *s = calloc(1, sizeof(*s));
+	uint64_t dark_ns = rng_below(&ep->restart_rng, rng_one_in(&ep->restart_rng, 2) ? DARK_NS_MAX : SIM_NS_PER_MS);
+
+	if (s == NULL)
+		abort();
+	sim_trace(w, "endpoint %u: its daemon is replaced, and dark for %lu us", ep->id, (unsigned long)dark_ns / 1000);
+	ep->restarts++;
+	ep->dark_until = w->now_ns + dark_ns;
+	save_queues(ep, s);
+	save_qps(w, ep, s);
+	throw_away(w, ep);
+	if (!make_transports(w, ep, s) || !restore_queues(w, ep, s) || !restore_qps(w, ep, s)) {
+		sim_fail(w, "endpoint %u: no memory", ep->id);
+		/* Half a host can't be taken down in order. */
+		fprintf(stderr, "seed %lu: %s\n", (unsigned long)w->cfg.seed, w->why);
+		abort();
+	}
+	for (uint32_t i = 0; i < MAX_QPS; i++) {
+		struct sim_qp *q = qp_at(w, ep, i);
+
+		/* Its scoreboard is gone: it sends again what the peer has said that it holds. */
+		if (q != NULL)
+			memset(q->sacked, 0, sizeof(q->sacked));
+		free(s->qps[i]);
+	}
+	free(s);
+}
+
+bool
+restart_may(struct sim_world *w, struct sim_ep *ep)
+{
+	uint32_t i;
+
+	if (!(w->cfg.faults & SIM_F_RESTART) || w->settled)
+		return false;
+	ep->restarting |= ep->restarts < RESTARTS_MOST && rng_one_in(&ep->restart_rng, TURNS);
+	if (!ep->restarting)
+		return false;
+	/* Copies of memory that isn't mapped end first: the packets that wait for them are executed, or not, but never half. */
+	for (i = 0; i < ep->nb_engines; i++)
+		if (transport_copies(ep->engines[i].tp) != 0)
+			return true;
+	ep->restarting = false;
+	restart(w, ep);
+	return true;
+}

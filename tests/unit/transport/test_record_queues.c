@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Records of CQs, SRQs and of what a transport has counted. */
+#include "rig.h"
+#include "transport/core/types_priv.h"
+#include "transport/record/record.h"
+
+/* Fields that are out of range are refused by their names. */
+#define REFUSED(rec, kind, version, restore, field, value) \
+	do { \
+		good = *(rec); \
+		(rec)->field = value; \
+		record_seal(rec, kind, version, sizeof(*(rec))); \
+		assert_int_equal(restore, EINVAL); \
+		if (strncmp(why, #field ":", sizeof(#field)) != 0) \
+			fail_msg("%s is refused as %s", #field, why); \
+		*(rec) = good; \
+	} while (0)
+
+static struct cq_params
+cq_params_of(const struct cq *cq)
+{
+	struct cq_params p = { .ring = cq->rings[0].ring, .shared = cq->shared, .channel = cq->channel, .cookie = cq->cookie,
+			       .owner = cq->owner, .multi = cq->multi };
+
+	return p;
+}
+
+static void
+a_cq_keeps_counters_and_events(void **state)
+{
+	struct end_opts o = { .channel = true };
+	struct cq_record rec, good;
+	struct cq_params p;
+	struct cq *cq = NULL;
+	const char *why;
+	struct rig r;
+
+	rig_up(&r, &o, NULL);
+	for (uint64_t i = 0; i < 3; i++)
+		rig_write(&r, i, 0, 100);
+	pair_settle(r.p);
+	cq_moderate(r.a->scq.cq, 7, 9);
+	atomic_store(&r.a->scq.cq->reported, 2);
+	p = cq_params_of(r.a->scq.cq);
+	cq_save(&r.p->h[0].tp, 1, r.a->scq.cq, &rec);
+	rec.owed = 2;
+	record_seal(&rec, RECORD_CQ, CQ_RECORD_VERSION, sizeof(rec));
+	assert_int_equal(cq_restore(r.p->h[0].tp, &rec, sizeof(rec), &p, r.p->now, &cq, &why), 0);
+	assert_int_equal(atomic_load(&cq->prod) >> 1, 3);
+	assert_int_equal(atomic_load(&cq->cons), atomic_load(&r.a->scq.cq->cons));
+	assert_int_equal(atomic_load(&cq->reported), 2);
+	assert_int_equal(atomic_load(&cq->moderation), 7 << 16 | 9);
+	assert_true(cq_owes_events(cq));
+	assert_int_equal(r.p->h[0].tp->nb_owed, 1);
+	cq_drop_owed(r.p->h[0].tp, cq);
+	cq_destroy(cq);
+#define CQ_REFUSED(field, value) \
+	REFUSED(&rec, RECORD_CQ, CQ_RECORD_VERSION, cq_restore(r.p->h[0].tp, &rec, sizeof(rec), &p, r.p->now, &cq, &why), field, value)
+	CQ_REFUSED(order, (uint8_t)(rec.order + 1));
+	CQ_REFUSED(overrun, 2);
+	CQ_REFUSED(multi, !rec.multi);
+	CQ_REFUSED(prod, rec.cons + (1u << rec.order) + 1);
+	CQ_REFUSED(held, 4);
+	p.channel = -1;
+	CQ_REFUSED(owed, 1);
+	rig_down(&r);
+}
+
+static void
+an_srq_keeps_its_place(void **state)
+{
+	struct srq_record rec, good;
+	struct srq_params p;
+	struct end_srq *s;
+	struct srq *srq;
+	const char *why;
+	struct pair *pair = pair_new();
+	struct transport *tp = pair->h[0].tp;
+
+	s = srq_new(&pair->h[0], 8, 2);
+	s->srq->ring.counter = 5;
+	srq_set_limit(s->srq, 3);
+	p = (struct srq_params){ .ring = s->srq->ring, .shared = s->srq->shared, .pd = s->srq->pd, .max_sge = s->srq->max_sge };
+	p.ring.counter = 0;
+	srq_save(s->srq, &rec);
+	s->shared.head = 0;
+	assert_int_equal(srq_restore(tp, &rec, sizeof(rec), &p, &srq, &why), 0);
+	assert_int_equal(srq->ring.counter, 5);
+	assert_int_equal(srq_limit(srq), 3);
+	assert_int_equal(s->shared.head, 5);
+	assert_int_equal(srq_destroy(tp, srq), 0);
+#define SRQ_REFUSED(field, value) \
+	REFUSED(&rec, RECORD_SRQ, SRQ_RECORD_VERSION, srq_restore(tp, &rec, sizeof(rec), &p, &srq, &why), field, value)
+	SRQ_REFUSED(order, (uint8_t)(rec.order + 1));
+	SRQ_REFUSED(pd, rec.pd + 1);
+	SRQ_REFUSED(xrcd, 1);
+	SRQ_REFUSED(srqn, 1);
+	srq_free(&pair->h[0], s);
+	pair_free(pair);
+}
+
+static void
+a_transport_counts_on(void **state)
+{
+	struct transport_record rec, good;
+	struct tp_counters before;
+	struct transport *tp;
+	const char *why;
+	struct rig r;
+
+	rig_up(&r, NULL, NULL);
+	tp = r.p->h[0].tp;
+	rig_write(&r, 1, 0, 100);
+	pair_settle(r.p);
+	tp->violations[0].bad_qkey = 9;
+	before = tp->counters;
+	transport_save(tp, &rec);
+	memset(&tp->counters, 0, sizeof(tp->counters));
+	tp->violations[0].bad_qkey = 0;
+	assert_int_equal(transport_restore(tp, &rec, sizeof(rec), &why), 0);
+	assert_memory_equal(&tp->counters, &before, sizeof(before));
+	assert_true(tp->counters.tx_packets != 0);
+	assert_int_equal(tp->violations[0].bad_qkey, 9);
+#define TP_REFUSED(field, value) \
+	REFUSED(&rec, RECORD_TRANSPORT, TRANSPORT_RECORD_VERSION, transport_restore(tp, &rec, sizeof(rec), &why), field, value)
+	TP_REFUSED(nb_counters, 1);
+	TP_REFUSED(nb_ports, 9);
+	rec.counters[0]++;
+	assert_int_equal(transport_restore(tp, &rec, sizeof(rec), &why), EINVAL);
+	assert_int_equal(strncmp(why, "crc:", 4), 0);
+	rig_down(&r);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_cq_keeps_counters_and_events),
+		cmocka_unit_test(an_srq_keeps_its_place),
+		cmocka_unit_test(a_transport_counts_on),
+	};
+
+	return cmocka_run_group_tests(tests, pair_group_setup, pair_group_teardown);
+}
