@@ -372,8 +372,8 @@ init_tables(struct control *c)
 	handles_init(&c->srqns, &of_srqns);
 	handles_init(&c->targets, NULL);
 	c->limit[OBJ_PD] = c->limit[OBJ_XRCD] = conf->max_pd;
-	/* Memory windows have keys from the MRs' table. */
-	c->limit[OBJ_MR] = c->limit[OBJ_MW] = conf->max_mr;
+	/* Memory windows have keys from the MRs' table; device memory is of no use without one. */
+	c->limit[OBJ_MR] = c->limit[OBJ_MW] = c->limit[OBJ_DM] = conf->max_mr;
 	c->limit[OBJ_CHANNEL] = c->limit[OBJ_CQ] = conf->max_cq;
 	c->limit[OBJ_SRQ] = conf->max_srq;
 	c->limit[OBJ_QP] = conf->max_qp;

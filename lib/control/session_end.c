@@ -36,6 +36,8 @@ destroy_objects(struct session *s)
 	/* An MR can't be destroyed while memory windows are bound to it. */
 	obj_mw_destroy_all(s);
 	obj_mr_destroy_all(s);
+	for (uint32_t pos = 0; (o = handles_next(&s->tab[OBJ_DM], &pos)) != NULL;)
+		obj_dm_free(s, o);
 	for (uint32_t pos = 0; (o = handles_next(&s->tab[OBJ_AH], &pos)) != NULL;)
 		obj_ah_destroy(s, o);
 	for (uint32_t pos = 0; (o = handles_next(&s->tab[OBJ_XRCD], &pos)) != NULL;)

@@ -33,7 +33,7 @@ mr_is_remote(const struct mr *mr, uint64_t va, uint64_t len)
 {
 	uint64_t pva = mr->addr + (va - mr->iova);
 
-	if (mr->host != NULL || len == 0)
+	if (mr->host != NULL || mr->null || len == 0)
 		return false;
 	for (const struct mem_seg *s = seg_find(mr, pva); s < mr->segs + mr->nb_segs && s->va < pva + len; s++)
 		if (s->host == NULL)
@@ -59,6 +59,10 @@ mr_read_segs(struct mr *mr, uint64_t va, void *dst, size_t len)
 
 	if (len == 0)
 		return 0;
+	if (mr->null) {
+		memset(dst, 0, len);
+		return 0;
+	}
 	for (s = seg_find(mr, pva);; s++) {
 		uint64_t off = pva - s->va;
 		size_t n = s->length - off < len ? s->length - off : len;
@@ -98,7 +102,7 @@ mr_write_segs(struct mr *mr, uint64_t va, const void *src, size_t len)
 	const struct mem_seg *s;
 	const uint8_t *from = src;
 
-	if (len == 0)
+	if (len == 0 || mr->null)
 		return 0;
 	/* Write in ascending order, so that the piece with the last byte comes last. */
 	for (s = seg_find(mr, pva);; s++) {
@@ -147,9 +151,14 @@ int
 mr_atomic(struct mr *mr, uint64_t va, enum mr_atomic_op op, uint64_t arg1, uint64_t arg2, uint64_t *old)
 {
 	uint64_t pva = mr->addr + (va - mr->iova);
-	const struct mem_seg *s = seg_find(mr, pva);
+	const struct mem_seg *s;
 	_Atomic uint64_t *p;
 
+	if (mr->null) {
+		*old = 0;
+		return 0;
+	}
+	s = seg_find(mr, pva);
 	if (s->host == NULL || s->length - (pva - s->va) < sizeof(*p))
 		return atomic_copy(mr, va, op, arg1, arg2, old);
 	p = (_Atomic uint64_t *)(s->host + (pva - s->va));

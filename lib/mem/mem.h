@@ -11,7 +11,8 @@
  *
  * An MR is a list of segments in ascending address order without gaps. A segment is either mapped into this process
  * (host pointer) or remote. A remote one is accessed by pread and pwrite on the program's /proc/PID/mem. The program
- * opened that descriptor itself, so it remains bound to that program's memory even if its pid is reused.
+ * opened that descriptor itself, so it remains bound to that program's memory even if its pid is reused. A null MR has no
+ * segments: it reads as zeros and drops what is written, at any address.
  *
  * Threads: functions marked [control] by the control thread only, [engine] by any engine lcore.
  */
@@ -63,6 +64,7 @@ struct mr {
 	void (*release)(struct mr *mr, void *arg);
 	void *release_arg;
 	_Atomic uint32_t nb_windows; /**< number of windows bound to it; MR_RETIRED: no window may be bound */
+	bool null;        /**< there is no memory; length is the largest there is, host is NULL */
 };
 
 /** Maps keys to MRs. Engines only call gen_table_get(); the control thread does the rest. */
@@ -95,11 +97,12 @@ struct mr_params {
 	void (*release)(struct mr *mr, void *arg);
 	void *release_arg;
 	struct mr *replaces;        /**< the new MR takes over this one's key; NULL: it gets a new key */
+	bool null;                  /**< a null MR: access is UROCE_ACCESS_LOCAL_WRITE, and only pd counts beside */
 };
 /**
  * [control] Check, create and publish an MR. If it replaces another one, that is released before this returns.
  * @return 0; EINVAL (segments don't cover the range exactly, range wraps, unknown access bits, remote write or atomic
- * without local write); ENOMEM (no key left: table full); EBUSY (windows are bound to the MR to be replaced, which
+ * without local write, a null MR with anything else); ENOMEM (no key left: table full); EBUSY (windows are bound to the MR to be replaced, which
  * remains).
  */
 int mr_create(struct mr_table *t, const struct mr_params *p, struct mr **out);
@@ -144,7 +147,7 @@ mr_check(const struct mr_table *t, uint32_t key, uint32_t pd, uint32_t access, u
 	/* An address below the region gives an offset beyond its end: iova + length doesn't wrap. */
 	off = va - mr->iova;
 	if (off > mr->length || len > mr->length - off)
-		return NULL;
+		return mr->null ? mr : NULL; /* where there is no memory, no address is wrong, not even beyond 2^64 */
 	return mr;
 }
 

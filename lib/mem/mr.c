@@ -62,6 +62,9 @@ mr_params_check(const struct mr_params *p)
 	uint64_t next = p->addr;
 	uint32_t i;
 
+	/* The peer has no business with it, and neither has a window. */
+	if (p->null)
+		return p->access == UROCE_ACCESS_LOCAL_WRITE && p->length == 0 && p->nb_segs == 0 && p->replaces == NULL ? 0 : EINVAL;
 	if ((p->access & ~MR_ACCESS_KNOWN) != 0)
 		return EINVAL;
 	/* IBTA 10.6.3.1 (and rdma-core's man page): remote write and atomics require local write. */
@@ -146,7 +149,8 @@ mr_create(struct mr_table *t, const struct mr_params *p, struct mr **out)
 	mr->access = p->access;
 	mr->addr = p->addr;
 	mr->iova = p->iova;
-	mr->length = p->length;
+	mr->null = p->null;
+	mr->length = p->null ? UINT64_MAX : p->length;
 	mr->owner = p->owner;
 	mr->release = p->release;
 	mr->release_arg = p->release_arg;

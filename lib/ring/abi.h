@@ -17,7 +17,7 @@
 #include "ring/wr_op.h"
 
 /** Version of everything in lib/ring; client and daemon must have the same. */
-#define UROCE_ABI_VERSION 7
+#define UROCE_ABI_VERSION 8
 
 /* All limits. */
 enum {
@@ -41,6 +41,8 @@ enum {
 	UROCE_MAX_RD_ATOMIC = 64,       /**< outstanding READs and atomics, per QP and direction */
 	UROCE_MAX_CM_ID = 65536,        /**< ids of librdmacm, listeners and connections */
 	UROCE_MAX_MR_SEGS = 65536,      /**< segments of one MR */
+	UROCE_MAX_DM_BYTES = 1 << 20,   /**< device memory of one session, ibv_device_attr_ex.max_dm_size */
+	UROCE_MAX_DM_LOG_ALIGN = 6,     /**< alignment of device memory, log2 */
 };
 #define UROCE_MAX_MSG_BYTES (UINT32_C(1) << 31) /**< longest message, RC and UC */
 

@@ -73,6 +73,10 @@ enum ctl_op {
 	CTL_QP_OPEN,
 	CTL_CHANNEL_CREATE,
 	CTL_CHANNEL_DESTROY,
+	CTL_MR_NULL,
+	CTL_DM_ALLOC,
+	CTL_DM_FREE,
+	CTL_DM_REG,
 	CTL_CM_OPEN, /* from here on: ctl_cm.h */
 	CTL_CM_CREATE_ID,
 	CTL_CM_DESTROY_ID,
@@ -246,6 +250,35 @@ struct ctl_mr_reg_rsp {
 	uint32_t lkey; /**< rkey is the same */
 };
 
+/**
+ * CTL_MR_NULL (request: handle of the PD): an MR that reads as zeros and drops what is written to it, at any address; peers can't use it. Reply: as
+ * for CTL_MR_REG. CTL_MR_DEREG ends it; it can't be replaced.
+ */
+
+/**
+ * CTL_DM_ALLOC: device memory, which is the daemon's and in a segment of the session, zeroed. A session has UROCE_MAX_DM_BYTES of it at most.
+ * CTL_DM_FREE (request: handle): EBUSY while an MR of it is registered.
+ */
+struct ctl_dm_alloc_req {
+	uint64_t length;
+	uint32_t log_align; /**< at most UROCE_MAX_DM_LOG_ALIGN */
+	uint32_t reserved;
+};
+struct ctl_dm_alloc_rsp {
+	struct ctl_new_segment seg;
+	uint32_t handle;
+	uint32_t reserved;
+	struct ctl_area memory;
+};
+/** CTL_DM_REG: register a part of it. @c access includes UROCE_ACCESS_ZERO_BASED. Reply: as for CTL_MR_REG; it can't be replaced. */
+struct ctl_dm_reg_req {
+	uint32_t pd;
+	uint32_t dm;
+	uint64_t offset, length;
+	uint32_t access;
+	uint32_t reserved;
+};
+
 /** CTL_MW_ALLOC; CTL_MW_FREE (request: handle). Work requests bind it. CTL_MR_DEREG of an MR with bound MWs: EBUSY. */
 struct ctl_mw_alloc_req {
 	uint32_t pd;
@@ -281,9 +314,10 @@ struct ctl_cq_create_rsp {
 	struct ctl_area stamps; /**< uint64_t per slot, or length 0 */
 };
 /**
- * CTL_CQ_RESIZE: the new ring, which is larger, has the completions from counter @c from on. All before are in the old
- * ring when the reply arrives; the client moves those that it hasn't polled to their slots in the new ring. The old
- * ring remains until the next resize.
+ * CTL_CQ_RESIZE: what was posted before and completes without an answer of a peer has its completions when the reply arrives. The new ring,
+ * which is larger, has the completions from counter @c from on. All before are in the old ring when the reply arrives; the client moves those
+ * that it hasn't polled to their slots in the new ring. The old ring remains until the next resize. With @c cqe up to what the CQ has it keeps
+ * its ring: the reply has only @c order.
  */
 struct ctl_cq_resize_req {
 	uint32_t handle;
@@ -411,6 +445,8 @@ struct ctl_req {
 		struct ctl_mr_reg_req mr_reg;
 		struct ctl_mr_segs_req mr_segs;
 		struct ctl_mw_alloc_req mw_alloc;
+		struct ctl_dm_alloc_req dm_alloc;
+		struct ctl_dm_reg_req dm_reg;
 		struct ctl_cq_create_req cq_create;
 		struct ctl_cq_resize_req cq_resize;
 		struct ctl_cq_modify_req cq_modify;
@@ -455,6 +491,7 @@ struct ctl_rsp {
 		struct ctl_handle handle;
 		struct ctl_mr_reg_rsp mr_reg;
 		struct ctl_mw_alloc_rsp mw_alloc;
+		struct ctl_dm_alloc_rsp dm_alloc;
 		struct ctl_cq_create_rsp cq_create;
 		struct ctl_cq_resize_rsp cq_resize;
 		struct ctl_srq_create_rsp srq_create;

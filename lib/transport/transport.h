@@ -532,12 +532,12 @@ void qp_destroy(struct transport *tp, struct qp *qp);
 /** [engine] The client rang the doorbell: look at the SQ, and at the RQ if the QP flushes. */
 void qp_doorbell(struct transport *tp, struct qp *qp);
 /**
- * [engine] Build now what the client has posted to a UD QP, instead of in the QP's turn: its AH is about to be destroyed. It ends where a turn
- * would: when the share has used up its deficit while others want turns, at the share's rate, and when there is no room for more packets. They
- * leave with the engine's next turn.
- * @param budget  Packets or WQEs that may be built; what was built is subtracted.
+ * [engine] Build now what the client has posted to a QP, or flush it, instead of in the QP's turn: an AH that it needs is about to be destroyed,
+ * or the client asks how full its CQ is. It ends where a turn would: when the share has used up its deficit while others want turns, at the
+ * share's rate, and when there is no room for more packets. They leave with the engine's next turn.
+ * @param budget  Packets or WQEs that may be built or flushed; what was done is subtracted.
  */
-void qp_send_posted(struct transport *tp, struct qp *qp, uint32_t *budget, uint64_t now_ns);
+void qp_work_posted(struct transport *tp, struct qp *qp, uint32_t *budget, uint64_t now_ns);
 
 uint32_t qp_num(const struct qp *qp);
 /** [any thread that keeps @p qp from being destroyed] @return owner and cookie, as given at creation. */

@@ -372,13 +372,14 @@ run_replies(struct transport *tp)
 
 /* ---- A turn ---- */
 void
-qp_send_posted(struct transport *tp, struct qp *qp, uint32_t *budget, uint64_t now_ns)
+qp_work_posted(struct transport *tp, struct qp *qp, uint32_t *budget, uint64_t now_ns)
 {
 	uint32_t work = 1;
 	bool alone;
 
 	tp->now_ns = RTE_MAX(tp->now_ns, now_ns);
-	while (work != 0 && *budget != 0 && requester_pending(qp) && may_send(tp, qp->share, &alone)) {
+	while (work != 0 && *budget != 0 && (requester_pending(qp) || qp_does(qp, QP_FLUSHES_SQ | QP_FLUSHES_RQ)) &&
+	       may_send(tp, qp->share, &alone)) {
 		uint32_t most = RTE_MIN(*budget, (uint32_t)TP_QP_BUDGET);
 
 		qp_activate(tp, qp);

@@ -221,7 +221,29 @@ cq_holds_more(struct client_cq *cq, uint32_t n)
 	return i > n;
 }
 
-/* A CQ that is large enough keeps its size, as the man page allows; but it can't become smaller than its content. */
+/* Have the daemon's engines complete what was posted before, as far as that is theirs to do. */
+static int
+cq_settle(struct client_ctx *ctx, const struct client_cq *cq, uint32_t cqe)
+{
+	struct client_call c;
+
+	client_call_init(&c, CTL_CQ_RESIZE);
+	c.req.cq_resize = (struct ctl_cq_resize_req){ cq->cq.handle, cqe };
+	return client_call(ctx, &c);
+}
+
+/*
+ * A CQ that is large enough keeps its size, as the man page allows; but it can't become smaller than its content, to which belongs what is
+ * posted already.
+ */
+static int
+cq_shrink(struct client_ctx *ctx, struct client_cq *cq, uint32_t cqe)
+{
+	int err = cq_holds_more(cq, cqe) ? EINVAL : cq_settle(ctx, cq, cqe);
+
+	return !err && cq_holds_more(cq, cqe) ? EINVAL : err;
+}
+
 CLIENT_EXPORT int
 ibv_resize_cq(struct ibv_cq *ibcq, int cqe)
 {
@@ -233,8 +255,8 @@ ibv_resize_cq(struct ibv_cq *ibcq, int cqe)
 	pthread_mutex_lock(&cq->resize_mutex);
 	if (cqe > ibcq->cqe)
 		err = cq_grow(to_ctx(ibcq->context), cq, cqe);
-	else if (cq_holds_more(cq, cqe))
-		err = EINVAL;
+	else
+		err = cq_shrink(to_ctx(ibcq->context), cq, cqe);
 	pthread_mutex_unlock(&cq->resize_mutex);
 	return err;
 }

@@ -60,6 +60,10 @@ fill_ops(struct client_ctx *ctx)
 	ctx->v.dealloc_td = client_dealloc_td;
 	ctx->v.alloc_parent_domain = client_alloc_parent_domain;
 	ctx->v.advise_mr = client_advise_mr;
+	ctx->v.alloc_null_mr = client_alloc_null_mr;
+	ctx->v.alloc_dm = client_alloc_dm;
+	ctx->v.free_dm = client_free_dm;
+	ctx->v.reg_dm_mr = client_reg_dm_mr;
 	ctx->v.create_cq_ex = client_create_cq_ex;
 	ctx->v.create_qp_ex = client_create_qp_ex;
 	ctx->v.create_srq_ex = client_create_srq_ex;

@@ -205,7 +205,7 @@ ibv_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr, size_t
 	struct ctl_mr_reg_rsp r;
 	int err;
 
-	if (!flags || flags & ~IBV_REREG_MR_FLAGS_SUPPORTED ||
+	if (m->fixed || !flags || flags & ~IBV_REREG_MR_FLAGS_SUPPORTED ||
 	    ((flags & IBV_REREG_MR_CHANGE_TRANSLATION) && (!length || !addr)) ||
 	    ((flags & IBV_REREG_MR_CHANGE_PD) && (!pd || pd->context != mr->context))) {
 		errno = EINVAL;

@@ -252,6 +252,7 @@ struct client_mr {
 	struct ibv_mr mr;
 	unsigned int access;
 	uint64_t iova;
+	bool fixed; /**< a null MR, or one of device memory: it can't be registered anew */
 	struct client_mr *next; /**< in client_ctx.odp_mrs */
 };
 

@@ -109,6 +109,7 @@ client_query_device_ex(struct ibv_context *context, const struct ibv_query_devic
 	full.phys_port_cnt_ex = c.rsp.device_query.phys_port_cnt;
 	full.completion_timestamp_mask = c.rsp.device_query.hca_core_clock_khz ? UINT64_MAX : 0;
 	full.hca_core_clock = c.rsp.device_query.hca_core_clock_khz;
+	full.max_dm_size = UROCE_MAX_DM_BYTES;
 	fill_odp(to_ctx(context), &full);
 	full.cq_mod_caps = (struct ibv_cq_moderation_caps){ .max_cq_count = UINT16_MAX, .max_cq_period = UINT16_MAX };
 	/* Programs built with older headers have a shorter struct, those built with newer ones a longer. */

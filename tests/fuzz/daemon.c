@@ -265,6 +265,7 @@ note_fds(struct daemon_client *c, int *fds, unsigned int n)
 					    c->rsp.op == CTL_CQ_RESIZE	? &c->rsp.cq_resize.seg :
 					    c->rsp.op == CTL_SRQ_CREATE ? &c->rsp.srq_create.seg :
 					    c->rsp.op == CTL_QP_CREATE	? &c->rsp.qp_create.seg :
+					    c->rsp.op == CTL_DM_ALLOC	? &c->rsp.dm_alloc.seg :
 									  NULL;
 
 	if (seg != NULL && seg->segment_bytes > 0 && n == 1 && seg->segment < DAEMON_SEGMENTS) {

@@ -34,6 +34,10 @@ const struct request_shape request_shapes[REQUEST_SHAPES] = {
 	{ CTL_MCAST_DETACH, 1, { { AT(mcast.qp), H_QP } } },
 	{ CTL_MW_ALLOC, 1, { { AT(mw_alloc.pd), H_PD } } },
 	{ CTL_MW_FREE, 1, { { AT(handle), H_MW } } },
+	{ CTL_MR_NULL, 1, { { AT(handle), H_PD } } },
+	{ CTL_DM_ALLOC, 0, { { 0, 0 } } },
+	{ CTL_DM_FREE, 1, { { AT(handle), H_DM } } },
+	{ CTL_DM_REG, 2, { { AT(dm_reg.pd), H_PD }, { AT(dm_reg.dm), H_DM } } },
 	{ CTL_XRCD_OPEN, 0, { { 0, 0 } } },
 	{ CTL_XRCD_CLOSE, 1, { { AT(handle), H_XRCD } } },
 	{ CTL_QP_OPEN, 1, { { AT(qp_open.xrcd), H_XRCD } } },
@@ -82,11 +86,13 @@ request_note(struct request_handles *h, const struct ctl_rsp *r)
 	static const struct {
 		uint32_t op;
 		enum request_kind kind;
-	} makers[] = { { CTL_PD_ALLOC, H_PD },	  { CTL_MR_REG, H_MR },	      { CTL_MW_ALLOC, H_MW },  { CTL_AH_CREATE, H_AH },
+	} makers[] = { { CTL_PD_ALLOC, H_PD },	  { CTL_MR_REG, H_MR },	      { CTL_MW_ALLOC, H_MW },  { CTL_MR_NULL, H_MR }, { CTL_DM_REG, H_MR }, { CTL_AH_CREATE, H_AH },
 		       { CTL_XRCD_OPEN, H_XRCD }, { CTL_CM_CREATE_ID, H_ID }, { CTL_CM_MIGRATE, H_ID }, { CTL_CM_JOIN, H_GROUP },
 		       { CTL_CHANNEL_CREATE, H_CHANNEL } };
 
-	if (r->op == CTL_CQ_CREATE)
+	if (r->op == CTL_DM_ALLOC)
+		request_remember(h, H_DM, r->dm_alloc.handle);
+	else if (r->op == CTL_CQ_CREATE)
 		request_remember(h, H_CQ, r->cq_create.handle);
 	else if (r->op == CTL_SRQ_CREATE)
 		request_remember(h, H_SRQ, r->srq_create.handle);

@@ -14,12 +14,12 @@
 enum {
 	REQUEST_HANDLES = 8,       /**< of one kind that a client remembers */
 	REQUEST_REFS = 4,          /**< fields of a request that are handles, at most */
-	REQUEST_SHAPES = 51,
+	REQUEST_SHAPES = 55,
 	REQUEST_HANDLE_ANY = 0xf0, /**< from here on a byte is a handle itself, not the number of one */
 };
 
 /** What a client's handles are of. */
-enum request_kind { H_PD, H_MR, H_MW, H_CQ, H_SRQ, H_QP, H_QPN, H_AH, H_XRCD, H_ID, H_GROUP, H_CHANNEL, H_KINDS };
+enum request_kind { H_PD, H_MR, H_MW, H_DM, H_CQ, H_SRQ, H_QP, H_QPN, H_AH, H_XRCD, H_ID, H_GROUP, H_CHANNEL, H_KINDS };
 
 /** Objects that a client made, and perhaps destroyed meanwhile. */
 struct request_handles {

@@ -365,7 +365,7 @@ main(int argc, char **argv)
 	static const struct vt_case cases[] = {
 		VT_CASE(completion_queues), VT_CASE(creating_qps), VT_CASE(modifying_an_rc_qp),
 		VT_CASE(modifying_uc_and_ud_qps), VT_CASE(shared_receive_queues), VT_CASE(address_handles),
-		VT_CASE(memory_regions), VT_CASE(reregistration), VT_CASE(memory_windows), VT_CASE(queries),
+		VT_CASE(memory_regions), VT_CASE(reregistration), VT_CASE(memory_windows), VT_CASE(device_memory), VT_CASE(queries),
 		VT_CASE(objects_in_use),
 	};
 

@@ -37,5 +37,6 @@ void modifying_uc_and_ud_qps(struct vt *t);
 void memory_regions(struct vt *t);
 void reregistration(struct vt *t);
 void memory_windows(struct vt *t);
+void device_memory(struct vt *t);
 
 #endif /* BAD_ARGS_H */

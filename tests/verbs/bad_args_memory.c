@@ -180,3 +180,89 @@ memory_windows(struct vt *t)
 	vt_destroy_cq(cq);
 	VT_OK(ibv_dealloc_pd(other));
 }
+
+static int
+alloc_dm(struct vt *t, void *args)
+{
+	struct ibv_dm *dm = ibv_alloc_dm(t->ctx, args);
+
+	if (dm == NULL)
+		return errno;
+	VT_OK(ibv_free_dm(dm));
+	return 0;
+}
+
+struct dm_args {
+	uint64_t offset;
+	size_t length;
+	unsigned int access;
+};
+static struct ibv_dm *the_dm;
+
+static int
+copy_dm(struct vt *t, void *args)
+{
+	const struct dm_args *a = args;
+	int err = ibv_memcpy_from_dm(t->buf, the_dm, a->offset, a->length);
+
+	VT_CHECK(ibv_memcpy_to_dm(the_dm, a->offset, t->buf, a->length) == err, "not what reading gives, %d", err);
+	return err;
+}
+
+static int
+reg_dm(struct vt *t, void *args)
+{
+	const struct dm_args *a = args;
+	struct ibv_mr *mr = ibv_reg_dm_mr(t->pd, the_dm, a->offset, a->length, a->access);
+
+	if (mr == NULL)
+		return errno;
+	VT_OK(ibv_dereg_mr(mr));
+	return 0;
+}
+
+void
+device_memory(struct vt *t)
+{
+	static const struct bad alloc[] = {
+		NOTHING,
+		BAD(struct ibv_alloc_dm_attr, length, 0, EINVAL),
+		BAD(struct ibv_alloc_dm_attr, length, (1 << 20) + 1, EINVAL),
+		BAD(struct ibv_alloc_dm_attr, length, SIZE_MAX, EINVAL),
+		BAD(struct ibv_alloc_dm_attr, log_align_req, 7, EINVAL),
+		BAD(struct ibv_alloc_dm_attr, log_align_req, UINT32_MAX, EINVAL),
+		BAD(struct ibv_alloc_dm_attr, comp_mask, 1, EINVAL),
+	};
+	/* Words are copied, as NICs do. */
+	static const struct bad copy[] = {
+		NOTHING,
+		BAD(struct dm_args, offset, 3, EINVAL),
+		BAD(struct dm_args, offset, 4, EINVAL),
+		BAD(struct dm_args, offset, UINT64_MAX - 3, EINVAL),
+		BAD(struct dm_args, length, 3, EINVAL),
+		BAD(struct dm_args, length, 104, EINVAL),
+		BAD(struct dm_args, length, SIZE_MAX - 3, EINVAL),
+	};
+	static const struct bad reg[] = {
+		NOTHING,
+		BAD(struct dm_args, offset, 1, EINVAL),
+		BAD(struct dm_args, offset, UINT64_MAX, EINVAL),
+		BAD(struct dm_args, length, 101, EINVAL),
+		BAD(struct dm_args, length, SIZE_MAX, EINVAL),
+		BAD(struct dm_args, length, 0, 0),
+		BAD(struct dm_args, access, IBV_ACCESS_LOCAL_WRITE, EINVAL),
+		BAD(struct dm_args, access, IBV_ACCESS_ZERO_BASED | IBV_ACCESS_ON_DEMAND, EINVAL),
+		BAD(struct dm_args, access, IBV_ACCESS_ZERO_BASED | IBV_ACCESS_REMOTE_WRITE, EINVAL),
+		BAD(struct dm_args, access, 1u << 31, EINVAL),
+	};
+	const struct ibv_alloc_dm_attr attr = { .length = 100 };
+	const struct dm_args whole = { .length = 100, .access = IBV_ACCESS_ZERO_BASED | IBV_ACCESS_LOCAL_WRITE };
+
+	WALK(t, alloc_dm, attr, alloc);
+	the_dm = ibv_alloc_dm(t->ctx, (struct ibv_alloc_dm_attr *)&attr);
+	if (the_dm == NULL)
+		vt_die("ibv_alloc_dm");
+	WALK(t, copy_dm, whole, copy);
+	WALK(t, reg_dm, whole, reg);
+	VT_OK(ibv_free_dm(the_dm));
+}

@@ -160,7 +160,7 @@ FN(ibv_query_device_ex)
 	struct ibv_device_attr_ex a;
 
 	NEED(ibv_query_device_ex(t->ctx, NULL, &a) == 0);
-	NEED(a.orig_attr.max_qp > 0 && a.odp_caps.general_caps != 0 && a.tso_caps.max_tso == 0 && a.max_dm_size == 0);
+	NEED(a.orig_attr.max_qp > 0 && a.odp_caps.general_caps != 0 && a.tso_caps.max_tso == 0 && a.max_dm_size == 1 << 20);
 	return 0;
 }
 FN(ibv_query_rt_values_ex)
@@ -304,7 +304,15 @@ FN_WHY(ibv_reg_dmabuf_mr, "the memory of devices can't be reached by the daemon"
 {
 	return ibv_reg_dmabuf_mr(t->pd, 0, 4096, 0, 0, IBV_ACCESS_LOCAL_WRITE) == NULL ? errno : WRONG;
 }
-FN_WHY(ibv_alloc_null_mr, "rarely used; the capabilities don't promise it") { return ibv_alloc_null_mr(t->pd) == NULL ? errno : WRONG; }
+FN(ibv_alloc_null_mr)
+{
+	struct ibv_mr *mr = ibv_alloc_null_mr(t->pd);
+
+	OR_ERRNO(mr);
+	NEED(mr->pd == t->pd && mr->lkey != 0 && mr->rkey == 0 && mr->length == SIZE_MAX);
+	NEED(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, 0) == IBV_REREG_MR_ERR_INPUT && errno == EINVAL);
+	return ibv_dereg_mr(mr);
+}
 FN(ibv_advise_mr)
 {
 	struct ibv_mr *mr = ibv_reg_mr(t->pd, t->buf, 4096, IBV_ACCESS_ON_DEMAND);
@@ -325,16 +333,27 @@ FN(ibv_advise_mr)
 	sge = (struct ibv_sge){ (uintptr_t)t->buf, 100, t->mr->lkey };
 	return ibv_advise_mr(t->pd, IBV_ADVISE_MR_ADVICE_PREFETCH, 0, &sge, 1) == ENOENT ? 0 : WRONG;
 }
-FN_WHY(ibv_alloc_dm, "max_dm_size is 0")
+/* Device memory is written and read, and it is zeroed at first. */
+FN(ibv_alloc_dm)
 {
 	struct ibv_alloc_dm_attr attr = { .length = 64 };
+	struct ibv_dm *dm = ibv_alloc_dm(t->ctx, &attr);
+	uint8_t buf[64], zeros[64] = { 0 };
+	struct ibv_mr *mr;
 
-	return ibv_alloc_dm(t->ctx, &attr) == NULL ? errno : WRONG;
+	OR_ERRNO(dm);
+	NEED(ibv_memcpy_from_dm(buf, dm, 0, 64) == 0 && memcmp(buf, zeros, 64) == 0);
+	NEED(ibv_memcpy_to_dm(dm, 8, "device memory...", 16) == 0);
+	NEED(ibv_memcpy_from_dm(buf, dm, 8, 16) == 0 && memcmp(buf, "device memory...", 16) == 0);
+	mr = ibv_reg_dm_mr(t->pd, dm, 8, 56, IBV_ACCESS_ZERO_BASED | IBV_ACCESS_LOCAL_WRITE);
+	NEED(mr != NULL && mr->addr == NULL && mr->length == 56 && mr->lkey == mr->rkey);
+	NEED(ibv_free_dm(dm) == EBUSY && ibv_dereg_mr(mr) == 0);
+	return ibv_free_dm(dm);
 }
-FN_WHY(ibv_free_dm, "there is no device memory") { return NONE; }
-FN_WHY(ibv_memcpy_to_dm, "there is no device memory") { return NONE; }
-FN_WHY(ibv_memcpy_from_dm, "there is no device memory") { return NONE; }
-FN_WHY(ibv_reg_dm_mr, "there is no device memory") { return ibv_reg_dm_mr(t->pd, NULL, 0, 64, 0) == NULL ? errno : WRONG; }
+FN(ibv_free_dm) { return call_ibv_alloc_dm(t); }
+FN(ibv_memcpy_to_dm) { return call_ibv_alloc_dm(t); }
+FN(ibv_memcpy_from_dm) { return call_ibv_alloc_dm(t); }
+FN(ibv_reg_dm_mr) { return call_ibv_alloc_dm(t); }
 FN(ibv_alloc_mw)
 {
 	struct ibv_mw *mw = ibv_alloc_mw(t->pd, IBV_MW_TYPE_1);

@@ -303,6 +303,120 @@ fork_init_is_always_right(struct vt *t)
 	VT_CHECK(ibv_is_fork_initialized() != IBV_FORK_DISABLED, "%d", ibv_is_fork_initialized());
 }
 
+/* A null MR is read as zeros and drops what it gets, wherever an SGE says. It is no peer's. */
+static void
+a_null_mr_has_any_address_and_no_content(struct vt *t)
+{
+	const uint64_t addresses[] = { 0, 0x1234, UINT64_MAX - 2 };
+	struct ibv_mr *null = ibv_alloc_null_mr(t->pd), *mr;
+	uint8_t *p = pages(1), zeros[16] = { 0 };
+	struct ibv_sge sges[VT_SGES];
+	struct ibv_send_wr wr = { .sg_list = sges, .num_sge = VT_SGES, .send_flags = IBV_SEND_SIGNALED }, *bad;
+	struct loop l;
+
+	mr = ibv_reg_mr(t->pd, p, 4096, ALL_ACCESS);
+	if (null == NULL || mr == NULL)
+		vt_die("a null MR");
+	loop_make(t, t->pd, &l);
+	for (unsigned int i = 0; i < 3; i++) {
+		memset(p, 0x55, 64);
+		VT_CHECK(write_between(&l, null, (void *)(uintptr_t)addresses[i], mr->rkey, p, 16) == IBV_WC_SUCCESS, "address %u", i);
+		VT_CHECK(memcmp(p, zeros, 16) == 0 && p[16] == 0x55, "not zeros");
+		/* The first eight bytes of what is read are dropped. */
+		p[100] = 1;
+		p[108] = 2;
+		sges[0] = (struct ibv_sge){ addresses[i], 8, null->lkey };
+		sges[1] = (struct ibv_sge){ (uintptr_t)p, 8, mr->lkey };
+		wr.opcode = IBV_WR_RDMA_READ;
+		wr.wr.rdma.remote_addr = (uintptr_t)(p + 100);
+		wr.wr.rdma.rkey = mr->rkey;
+		VT_OK(ibv_post_send(l.qp, &wr, &bad));
+		vt_expect(l.cq, 0, IBV_WC_SUCCESS);
+		VT_CHECK(p[0] == 2, "%u", p[0]);
+	}
+	VT_CHECK(write_between(&l, mr, p, null->lkey, NULL, 16) == IBV_WC_REM_ACCESS_ERR, "a peer uses it");
+	again(t, &l);
+	VT_OK(ibv_dereg_mr(null));
+	loop_unmake(&l);
+	VT_OK(ibv_dereg_mr(mr));
+	munmap(p, 4096);
+}
+
+static struct ibv_dm *
+dm_new(struct vt *t, size_t bytes)
+{
+	struct ibv_alloc_dm_attr attr = { .length = bytes, .log_align_req = 6 };
+
+	return ibv_alloc_dm(t->ctx, &attr);
+}
+
+/* Peers and work requests use device memory by its offsets; a program by copies. */
+static void
+device_memory_is_written_and_read_by_peers(struct vt *t)
+{
+	enum { ACCESS = ALL_ACCESS | IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_ZERO_BASED };
+	struct ibv_dm *dm = dm_new(t, 4096);
+	struct ibv_sge sge = { .length = 8 };
+	struct ibv_send_wr wr = { .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_ATOMIC_FETCH_AND_ADD, .send_flags = IBV_SEND_SIGNALED }, *bad;
+	struct ibv_mr *mr, *of_dm;
+	uint64_t word = 40;
+	uint8_t *p = pages(1), got[100];
+	struct loop l;
+
+	mr = ibv_reg_mr(t->pd, p, 4096, ALL_ACCESS);
+	of_dm = dm != NULL ? ibv_reg_dm_mr(t->pd, dm, 64, 1024, ACCESS) : NULL;
+	if (mr == NULL || of_dm == NULL)
+		vt_die("device memory");
+	loop_make(t, t->pd, &l);
+	VT_CHECK(write_between(&l, mr, p, of_dm->rkey, (void *)8, 100) == IBV_WC_SUCCESS, "a write to it");
+	VT_OK(ibv_memcpy_from_dm(got, dm, 64 + 8, 100));
+	VT_CHECK(memcmp(got, p, 100) == 0, "other bytes than were written");
+	VT_CHECK(write_between(&l, of_dm, (void *)8, mr->rkey, p + 1000, 100) == IBV_WC_SUCCESS, "a write from it");
+	VT_CHECK(memcmp(p + 1000, p, 100) == 0, "other bytes than were in it");
+	VT_OK(ibv_memcpy_to_dm(dm, 64, &word, 8));
+	sge.addr = (uintptr_t)(p + 2048);
+	sge.lkey = mr->lkey;
+	wr.wr.atomic.rkey = of_dm->rkey;
+	wr.wr.atomic.compare_add = 2;
+	VT_OK(ibv_post_send(l.qp, &wr, &bad));
+	vt_expect(l.cq, 0, IBV_WC_SUCCESS);
+	VT_OK(ibv_memcpy_from_dm(&word, dm, 64, 8));
+	VT_CHECK(word == 42, "%llu", (unsigned long long)word);
+	VT_CHECK(write_between(&l, mr, p, of_dm->rkey, (void *)1000, 100) == IBV_WC_REM_ACCESS_ERR, "beyond the MR, inside the memory");
+	again(t, &l);
+	VT_CHECK(ibv_free_dm(dm) == EBUSY, "an MR is left");
+	VT_OK(ibv_dereg_mr(of_dm));
+	VT_OK(ibv_free_dm(dm));
+	loop_unmake(&l);
+	VT_OK(ibv_dereg_mr(mr));
+	munmap(p, 4096);
+}
+
+/* A program has max_dm_size in all, and what it frees comes back as zeros. */
+static void
+device_memory_ends_and_comes_back(struct vt *t)
+{
+	struct ibv_device_attr_ex a;
+	struct ibv_dm *dms[4];
+	uint32_t word = 7;
+
+	VT_OK(ibv_query_device_ex(t->ctx, NULL, &a));
+	for (int round = 0; round < 2; round++) {
+		for (int i = 0; i < 4; i++) {
+			dms[i] = dm_new(t, a.max_dm_size / 4);
+			if (dms[i] == NULL)
+				vt_die("ibv_alloc_dm");
+			VT_OK(ibv_memcpy_from_dm(&word, dms[i], 0, 4));
+			VT_CHECK(word == 0, "the memory has been used before");
+			word = 7;
+			VT_OK(ibv_memcpy_to_dm(dms[i], 0, &word, 4));
+		}
+		VT_CHECK(dm_new(t, 4) == NULL && errno == ENOMEM, "more than max_dm_size: %s", strerror(errno));
+		for (int i = 0; i < 4; i++)
+			VT_OK(ibv_free_dm(dms[i]));
+	}
+}
+
 int
 main(int argc, char **argv)
 {
@@ -310,6 +424,8 @@ main(int argc, char **argv)
 		VT_CASE(every_combination_of_rereg), VT_CASE(regions_of_any_size), VT_CASE(a_parent_domain_goes_for_its_pd),
 		VT_CASE(fork_init_is_always_right), VT_CASE(a_child_has_the_memory_as_it_was),
 		VT_CASE(a_child_that_execs_is_no_matter), VT_CASE(a_child_has_a_device_of_its_own),
+		VT_CASE(a_null_mr_has_any_address_and_no_content), VT_CASE(device_memory_is_written_and_read_by_peers),
+		VT_CASE(device_memory_ends_and_comes_back),
 	};
 
 	return vt_main(argc, argv, cases, sizeof(cases) / sizeof(cases[0]));

@@ -58,7 +58,7 @@ struct config_port {
 	X(cq, UROCE_MAX_CQ / 4, UROCE_MAX_CQ / 4, UROCE_MAX_CQ, 1, "CQs") \
 	X(channel, 2048, 4096, UROCE_MAX_CQ, 1, "completion channels") \
 	X(srq, 4096, UROCE_MAX_SRQ / 4, UROCE_MAX_SRQ, 1, "SRQs") \
-	X(mr, UROCE_MAX_MR / 8, UROCE_MAX_MR / 4, UROCE_MAX_MR, 1, "MRs and memory windows") \
+	X(mr, UROCE_MAX_MR / 8, UROCE_MAX_MR / 4, UROCE_MAX_MR, 1, "MRs, memory windows and pieces of device memory") \
 	X(pd, 4096, UROCE_MAX_PD / 4, UROCE_MAX_PD, 1, "PDs") \
 	X(xrcd, 1024, 2048, UROCE_MAX_PD, 1, "XRC domains") \
 	X(ah, 16384, UROCE_MAX_AH / 4, UROCE_MAX_AH, 1, "AHs") \

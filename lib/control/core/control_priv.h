@@ -65,7 +65,9 @@ enum {
 	CONTROL_EVENT_BURST = 256,
 	/** QPs destroyed by one message to an engine at most, so that other programs' traffic goes on in between. */
 	CONTROL_DESTROY_BURST = 32,
-	CONTROL_SEND_BUDGET = 128,  /**< datagrams that an engine builds before an AH is destroyed: what one turn of it builds */
+	/** WQEs that an engine executes in one message, before an AH is destroyed or a CQ resized: what one turn of it does. */
+	CONTROL_POSTED_BUDGET = 128,
+	CONTROL_POSTED_CALLS = 32, /**< such messages to each engine, before a CQ is resized */
 	/** Asynchronous events of a session that wait for room in its socket at most. */
 	ASYNC_WAITING = 4096,
 	/**
@@ -89,6 +91,7 @@ enum obj_type {
 	OBJ_PD,
 	OBJ_MR,
 	OBJ_MW,
+	OBJ_DM,
 	OBJ_CHANNEL,
 	OBJ_CQ,
 	OBJ_SRQ,

@@ -104,6 +104,7 @@ struct session {
 	/* The device: obj/device.c. */
 	struct net_port *port; /**< NULL until DEVICE_OPEN */
 	struct async_events async;
+	uint64_t dm_bytes; /**< of device memory, at most UROCE_MAX_DM_BYTES */
 	struct shm *shm;       /**< memory of queues */
 	uint8_t *db;           /**< doorbells */
 	size_t db_bytes;

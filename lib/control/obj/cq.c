@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "control/obj/obj_cq_priv.h"
+#include "control/obj/obj_qp_priv.h"
 
 static int
 check(struct request *r)
@@ -133,9 +134,13 @@ op_cq_resize(struct session *s, struct request *r)
 	int rc;
 
 	order = order_of(q->cqe);
-	if (q->cqe > UROCE_MAX_CQE || order <= cq->order)
-		return req_fail(r, EINVAL, "CQ with %u entries: must be more than the %u it has, at most %u", q->cqe,
-				1u << cq->order, UROCE_MAX_CQE);
+	if (q->cqe == 0 || q->cqe > UROCE_MAX_CQE)
+		return req_fail(r, EINVAL, "CQ with %u entries: must be 1 to %u", q->cqe, UROCE_MAX_CQE);
+	obj_qp_complete_posted(s, cq);
+	if (order <= cq->order) {
+		r->rsp.cq_resize.order = cq->order;
+		return 0;
+	}
 	rc = obj_ring_alloc(s, ring_bytes(order, cq->stamps), "CQ", &block, r);
 	if (rc != 0)
 		return rc;

@@ -199,6 +199,8 @@ forget(struct session *s, struct obj_mr *mr)
 {
 	quota_give(s, QUOTA_memory, mr->charged);
 	quota_give(s, QUOTA_metadata, mr->metadata);
+	if (mr->dm != NULL)
+		mr->dm->obj.users--;
 	obj_free(s, OBJ_MR, &mr->obj);
 }
 
@@ -303,6 +305,8 @@ make(struct session *s, struct request *r)
 
 	if (pd == NULL || (old == NULL && q->replace != 0))
 		return EINVAL;
+	if (old != NULL && (old->dm != NULL || old->mr->null))
+		return req_fail(r, EINVAL, "a null MR, or one of device memory, can't be registered anew");
 	rc = take_memory(s, charged, old, r);
 	if (rc != 0)
 		return rc;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * MRs and memory windows of programs.
+ * MRs, memory windows and device memory of programs.
  *
- * Owns: struct obj_mr and struct obj_mw. lib/mem has the keys and access checks, memory/memmap.c the mappings. Called
+ * Owns: struct obj_mr, struct obj_mw and struct obj_dm. lib/mem has the keys and access checks, memory/memmap.c the mappings. Called
  * by: the handlers of requests, session_end.c, observe. Thread: control.
  */
 #ifndef UROCE_OBJ_MR_PRIV_H
@@ -13,6 +13,13 @@
 #include "control/obj/object_priv.h"
 #include "mem/mw.h"
 
+/** Device memory: the daemon's own, which programs and peers use by MRs of it. */
+struct obj_dm {
+	struct obj obj; /**< its users are MRs */
+	uint64_t length;
+	struct shm_block block;
+};
+
 struct obj_mr {
 	struct obj obj;
 	struct session *session;
@@ -21,6 +28,7 @@ struct obj_mr {
 	uint64_t charged;  /**< bytes of registered memory, 0 with on-demand paging */
 	uint64_t metadata; /**< bytes charged, in addition to those of the object */
 	struct mem_maps maps;
+	struct obj_dm *dm; /**< NULL: it isn't of device memory */
 };
 
 struct obj_mw {
@@ -33,6 +41,9 @@ op_fn op_mr_reg, op_mr_segs, op_mr_dereg;
 /** Give up an MR that is being made. */
 void obj_mr_cancel(struct session *s);
 void obj_mr_destroy_all(struct session *s);
+op_fn op_mr_null, op_dm_alloc, op_dm_free, op_dm_reg;
+/** Free device memory of which no MR is left. */
+void obj_dm_free(struct session *s, struct obj_dm *dm);
 op_fn op_mw_alloc, op_mw_free;
 void obj_mw_destroy_all(struct session *s);
 

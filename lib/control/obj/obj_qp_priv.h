@@ -47,10 +47,17 @@ void obj_qp_destroy_all(struct session *s);
 /**
  * Have the engines build what is posted to UD QPs of @p pd, before an AH of the PD is destroyed. A NIC's WQE has the address in it, so programs
  * post datagrams and destroy the AH without waiting for completions (mckey of rdma-core does); our WQEs have the AH's handle. An
- * engine looks at CONTROL_DESTROY_BURST of these QPs and builds CONTROL_SEND_BUDGET datagrams, within the session's share; a WQE that is left
+ * engine looks at CONTROL_DESTROY_BURST of these QPs and builds CONTROL_POSTED_BUDGET datagrams, within the session's share; a WQE that is left
  * over fails, as it names an AH that doesn't exist.
  */
 void obj_qp_send_posted(struct session *s, const struct obj_pd *pd);
+/**
+ * Have the engines execute what is posted to the QPs of @p cq, as far as that needs no answer of a peer, so that its completions are in the CQ
+ * when this returns: datagrams, and what QPs in ERR flush. A NIC has completed them by the time that a system call has ended, and programs
+ * rely on it (rdma-core's test of ibv_resize_cq() does). Each engine is called CONTROL_POSTED_CALLS times at most and does
+ * CONTROL_POSTED_BUDGET WQEs in each, within the session's share; the rest completes as ever.
+ */
+void obj_qp_complete_posted(struct session *s, const struct obj_cq *cq);
 /**
  * Give a QP of @p s an alternate path, to be armed when both ends have one.
  * @param mac  Of the next hop on the path @p ah.

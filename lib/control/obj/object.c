@@ -15,6 +15,7 @@ static const struct {
 	[OBJ_PD] = { "PD", "max_pd", QUOTA_pd, BYTES_LITTLE },
 	[OBJ_MR] = { "MR", "max_mr", QUOTA_mr, BYTES_MR },
 	[OBJ_MW] = { "MW", "max_mr", QUOTA_mr, BYTES_MW },
+	[OBJ_DM] = { "DM", "max_mr", QUOTA_mr, BYTES_LITTLE },
 	[OBJ_CHANNEL] = { "completion channel", "max_cq", QUOTA_channel, BYTES_LITTLE, 1 },
 	[OBJ_CQ] = { "CQ", "max_cq", QUOTA_cq, BYTES_CQ },
 	[OBJ_SRQ] = { "SRQ", "max_srq", QUOTA_srq, BYTES_SRQ },

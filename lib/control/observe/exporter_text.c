@@ -111,7 +111,7 @@ write_objects(struct control *c, FILE *f)
 	static const struct {
 		const char *name;
 		enum obj_type type;
-	} objects[] = { { "pd", OBJ_PD }, { "mr", OBJ_MR }, { "mw", OBJ_MW }, { "cq", OBJ_CQ }, { "srq", OBJ_SRQ },
+	} objects[] = { { "pd", OBJ_PD }, { "mr", OBJ_MR }, { "mw", OBJ_MW }, { "dm", OBJ_DM }, { "cq", OBJ_CQ }, { "srq", OBJ_SRQ },
 			{ "qp", OBJ_QP }, { "ah", OBJ_AH }, { "xrcd", OBJ_XRCD }, { "cm_id", OBJ_CM_ID } };
 	const struct session *s;
 	uint64_t bytes = 0;

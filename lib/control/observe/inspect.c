@@ -200,6 +200,7 @@ inspect_session(struct control *c, uint64_t number, struct inspect_session *out)
 		.pds = s->tab[OBJ_PD].used,
 		.mrs = s->tab[OBJ_MR].used,
 		.mws = s->tab[OBJ_MW].used,
+		.dms = s->tab[OBJ_DM].used,
 		.cqs = s->tab[OBJ_CQ].used,
 		.srqs = s->tab[OBJ_SRQ].used,
 		.qps = s->tab[OBJ_QP].used,

@@ -52,7 +52,7 @@ struct inspect_session {
 	char program[CTL_NAME_BYTES];
 	char device[CTL_NAME_BYTES];   /**< "": none is open */
 	bool event_channel;            /**< an event channel of librdmacm: it has ids instead of a device */
-	uint32_t pds, mrs, mws, cqs, srqs, qps, ahs, xrcds, cm_ids;
+	uint32_t pds, mrs, mws, dms, cqs, srqs, qps, ahs, xrcds, cm_ids;
 	uint64_t ring_bytes;           /**< queues in shared memory */
 	uint64_t registered_bytes;     /**< of all its MRs */
 	uint32_t maps;                 /**< mappings of its memory */

@@ -200,6 +200,7 @@ tel_session(struct control *c, const char *params, struct rte_tel_data *d)
 	rte_tel_data_add_dict_uint(d, "srqs", s.srqs);
 	rte_tel_data_add_dict_uint(d, "mrs", s.mrs);
 	rte_tel_data_add_dict_uint(d, "mws", s.mws);
+	rte_tel_data_add_dict_uint(d, "dms", s.dms);
 	rte_tel_data_add_dict_uint(d, "pds", s.pds);
 	rte_tel_data_add_dict_uint(d, "ahs", s.ahs);
 	rte_tel_data_add_dict_uint(d, "xrcds", s.xrcds);

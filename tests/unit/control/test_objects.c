@@ -26,7 +26,8 @@ invented_handles_are_refused(void **state)
 	static const uint32_t ops[] = { CTL_PD_FREE,    CTL_MR_DEREG,   CTL_CQ_DESTROY, CTL_SRQ_DESTROY, CTL_SRQ_QUERY,
 					CTL_SRQ_MODIFY, CTL_QP_QUERY,   CTL_QP_DESTROY, CTL_QP_MODIFY,   CTL_AH_DESTROY,
 					CTL_QP_CREATE,  CTL_SRQ_CREATE, CTL_AH_CREATE,   CTL_MW_ALLOC,
-					CTL_MW_FREE,    CTL_XRCD_CLOSE };
+					CTL_MW_FREE,    CTL_XRCD_CLOSE, CTL_MR_NULL,     CTL_DM_FREE,
+					CTL_DM_REG };
 	struct ctl_req q;
 	struct ctl_rsp r;
 	struct peer p;
@@ -179,6 +180,101 @@ segments_that_make_no_sense_are_refused(void **state)
 			 EINVAL);
 	assert_int_equal(daemon_counts().control.mrs, 0);
 	peer_close(&p);
+	daemon_assert_well();
+}
+
+static int
+dm_alloc(struct peer *p, uint64_t length, uint32_t log_align, uint32_t *handle)
+{
+	struct ctl_req q = peer_req(CTL_DM_ALLOC);
+	struct ctl_rsp r;
+	int fd = -1, rc;
+
+	q.dm_alloc = (struct ctl_dm_alloc_req){ .length = length, .log_align = log_align };
+	rc = peer_call(p->sock, &q, NULL, 0, &r, &fd, 1);
+	if (fd >= 0)
+		close(fd);
+	if (rc == 0) {
+		*handle = r.dm_alloc.handle;
+		assert_int_equal(r.dm_alloc.memory.length, length);
+		assert_int_equal(r.dm_alloc.memory.offset % (1u << log_align), 0);
+	}
+	return rc;
+}
+
+static int
+dm_reg(struct peer *p, struct ctl_dm_reg_req reg, uint32_t *mr)
+{
+	struct ctl_req q = peer_req(CTL_DM_REG);
+	struct ctl_rsp r;
+	int rc;
+
+	q.dm_reg = reg;
+	rc = peer_call(p->sock, &q, NULL, 0, &r, NULL, 0);
+	*mr = r.mr_reg.handle;
+	return rc;
+}
+
+static void
+device_memory_is_one_sessions_and_limited(void **state)
+{
+	enum { ACCESS = UROCE_ACCESS_ZERO_BASED | UROCE_ACCESS_LOCAL_WRITE };
+	const struct ctl_seg seg = { .va = 0x10000000, .length = 10, .kind = CTL_SEG_REMOTE };
+	static uint8_t again[CTL_REQ_BYTES + sizeof(seg)];
+	struct ctl_req *q = (void *)again;
+	uint32_t pd, dm, other, mr, null;
+	struct ctl_rsp r;
+	struct peer p, b;
+
+	peer_open(&p);
+	peer_open(&b);
+	pd = peer_pd(p.sock);
+	assert_int_equal(dm_alloc(&p, 0, 0, &dm), EINVAL);
+	assert_int_equal(dm_alloc(&p, UROCE_MAX_DM_BYTES + 1, 0, &dm), EINVAL);
+	assert_int_equal(dm_alloc(&p, UINT64_MAX, 0, &dm), EINVAL);
+	assert_int_equal(dm_alloc(&p, 1, UROCE_MAX_DM_LOG_ALIGN + 1, &dm), EINVAL);
+	assert_int_equal(dm_alloc(&p, UROCE_MAX_DM_BYTES - 64, UROCE_MAX_DM_LOG_ALIGN, &dm), 0);
+	assert_int_equal(dm_alloc(&p, 65, 0, &other), ENOMEM);
+	assert_int_equal(dm_alloc(&p, 64, 0, &other), ENOMEM);
+	/* Another program has its own. */
+	assert_int_equal(dm_alloc(&b, UROCE_MAX_DM_BYTES, 0, &other), 0);
+	assert_int_equal(peer_handle(b.sock, CTL_DM_FREE, other), 0);
+	assert_int_equal(peer_handle(b.sock, CTL_DM_FREE, dm), EINVAL);
+	assert_int_equal(dm_reg(&p, (struct ctl_dm_reg_req){ .pd = pd + 7, .dm = dm, .length = 8, .access = ACCESS }, &mr), EINVAL);
+	assert_int_equal(dm_reg(&p, (struct ctl_dm_reg_req){ .pd = pd, .dm = dm + 7, .length = 8, .access = ACCESS }, &mr), EINVAL);
+	assert_int_equal(dm_reg(&p, (struct ctl_dm_reg_req){ .pd = pd, .dm = dm, .offset = UINT64_MAX, .length = 8, .access = ACCESS }, &mr),
+			 EINVAL);
+	assert_int_equal(dm_reg(&p, (struct ctl_dm_reg_req){ .pd = pd, .dm = dm, .offset = 8, .length = UROCE_MAX_DM_BYTES - 64,
+							     .access = ACCESS }, &mr), EINVAL);
+	assert_int_equal(dm_reg(&p, (struct ctl_dm_reg_req){ .pd = pd, .dm = dm, .length = 8, .access = UROCE_ACCESS_LOCAL_WRITE }, &mr),
+			 EINVAL);
+	assert_int_equal(dm_reg(&p, (struct ctl_dm_reg_req){ .pd = pd, .dm = dm, .length = 8,
+							     .access = ACCESS | UROCE_ACCESS_FLUSH_PERSISTENT }, &mr), EOPNOTSUPP);
+	assert_int_equal(dm_reg(&p, (struct ctl_dm_reg_req){ .pd = pd, .dm = dm, .offset = 8, .length = 8, .access = ACCESS }, &mr), 0);
+	assert_int_equal(peer_handle(p.sock, CTL_DM_FREE, dm), EBUSY);
+	/* Neither such an MR nor a null MR becomes one of the program's memory. */
+	*q = peer_req(CTL_MR_NULL);
+	q->handle.handle = pd;
+	peer_must(p.sock, q, &r, NULL);
+	null = r.mr_reg.handle;
+	for (int i = 0; i < 2; i++) {
+		*q = peer_req(CTL_MR_REG);
+		q->mr_reg = (struct ctl_mr_reg_req){ .pd = pd, .addr = seg.va, .iova = seg.va, .length = 10, .nb_segs = 1, .nb_in_msg = 1,
+						     .replace = 1, .old = i == 0 ? mr : null };
+		memcpy(again + CTL_REQ_BYTES, &seg, sizeof(seg));
+		assert_int_equal(peer_send(p.sock, again, sizeof(again), NULL, 0), 0);
+		assert_true(peer_recv(p.sock, &r, NULL, 0));
+		assert_int_equal(r.status, EINVAL);
+	}
+	assert_int_equal(peer_handle(p.sock, CTL_MR_DEREG, mr), 0);
+	assert_int_equal(peer_handle(p.sock, CTL_DM_FREE, dm), 0);
+	assert_int_equal(peer_handle(p.sock, CTL_PD_FREE, pd), EBUSY);
+	assert_int_equal(peer_handle(p.sock, CTL_MR_DEREG, null), 0);
+	/* What a session leaves behind is freed in the right order. */
+	assert_int_equal(dm_alloc(&p, 4096, 0, &dm), 0);
+	assert_int_equal(dm_reg(&p, (struct ctl_dm_reg_req){ .pd = pd, .dm = dm, .length = 8, .access = ACCESS }, &mr), 0);
+	peer_close(&p);
+	peer_close(&b);
 	daemon_assert_well();
 }
 
@@ -449,6 +545,7 @@ main(void)
 		cmocka_unit_test(one_sessions_handles_are_nothing_to_another),
 		cmocka_unit_test(sizes_beyond_the_limits_are_refused),
 		cmocka_unit_test(segments_that_make_no_sense_are_refused),
+		cmocka_unit_test(device_memory_is_one_sessions_and_limited),
 		cmocka_unit_test(only_shared_memory_that_the_program_may_write_is_mapped),
 		cmocka_unit_test(what_is_in_use_stays_until_its_users_go),
 		cmocka_unit_test(everything_of_a_session_goes_with_its_connection),

@@ -374,6 +374,52 @@ destroy_waits_until_no_reader_has_it(void **state)
 	free(qsbr);
 }
 
+/* Any address is right, also where the range goes beyond 2^64. */
+static void
+a_null_mr_reads_as_zeros_and_drops_what_is_written(void **state)
+{
+	const uint64_t addresses[] = { 0, 0x1234, UINT64_MAX - 31, UINT64_MAX - 2, UINT64_MAX };
+	const struct mr_params p = { .pd = PD, .access = LOCAL, .null = true };
+	struct mr_table *t = mr_table_create(4, NULL, 0);
+	uint8_t data[32], zeros[32] = { 0 };
+	uint64_t old = 1;
+	struct mr *mr;
+
+	assert_int_equal(mr_create(t, &p, &mr), 0);
+	for (unsigned int i = 0; i < sizeof(addresses) / sizeof(addresses[0]); i++) {
+		assert_ptr_equal(mr_check(t, mr->key, PD, LOCAL, addresses[i], sizeof(data)), mr);
+		assert_false(mr_is_remote(mr, addresses[i], sizeof(data)));
+		memset(data, 0x55, sizeof(data));
+		assert_int_equal(mr_write(mr, addresses[i], data, sizeof(data)), 0);
+		assert_int_equal(mr_read(mr, addresses[i], data, sizeof(data)), 0);
+		assert_memory_equal(data, zeros, sizeof(data));
+	}
+	assert_int_equal(mr_atomic(mr, 8, MR_FETCH_ADD, 1, 0, &old), 0);
+	assert_int_equal(old, 0);
+	/* Neither another PD nor a peer nor a window has a right to it. */
+	assert_null(mr_check(t, mr->key, PD + 1, LOCAL, 0, 1));
+	assert_null(mr_check(t, mr->key, PD, UROCE_ACCESS_REMOTE_READ, 0, 1));
+	assert_null(mr_check(t, mr->key, PD, UROCE_ACCESS_REMOTE_WRITE, 0, 1));
+	assert_null(mr_check(t, mr->key, PD, UROCE_ACCESS_MW_BIND, 0, 1));
+	mr_destroy(t, mr);
+	mr_table_destroy(t);
+}
+
+static void
+a_null_mr_is_nothing_else(void **state)
+{
+	struct mr_table *t = mr_table_create(4, NULL, 0);
+	struct mr_params p = params();
+	struct mr *mr;
+
+	p.null = true;
+	p.access = LOCAL;
+	assert_int_equal(mr_create(t, &p, &mr), EINVAL);
+	p = (struct mr_params){ .pd = PD, .access = LOCAL | UROCE_ACCESS_REMOTE_READ, .null = true };
+	assert_int_equal(mr_create(t, &p, &mr), EINVAL);
+	mr_table_destroy(t);
+}
+
 int
 main(void)
 {
@@ -391,6 +437,8 @@ main(void)
 		cmocka_unit_test(pieces_that_continue_each_other_become_one),
 		cmocka_unit_test(release_is_called_once_per_mr),
 		cmocka_unit_test(destroy_waits_until_no_reader_has_it),
+		cmocka_unit_test(a_null_mr_reads_as_zeros_and_drops_what_is_written),
+		cmocka_unit_test(a_null_mr_is_nothing_else),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -493,6 +493,44 @@ a_copy_that_fails_fails_the_message_whose_memory_is_missing(void **state)
 	rig_down(&r);
 }
 
+/* In one packet, with bytes to be fetched before and behind them. */
+static void
+pieces_that_need_no_copy_are_in_the_same_packet(void **state)
+{
+	const struct mr_params null = { .pd = PAIR_PD, .access = UROCE_ACCESS_LOCAL_WRITE, .null = true };
+	uint8_t mapped[50], expected[250];
+	const struct mem_seg seg = { .va = ADDR(mapped), .length = sizeof(mapped), .host = mapped };
+	const struct mr_params mp = { .pd = PAIR_PD, .access = ACCESS_ALL, .addr = ADDR(mapped), .length = sizeof(mapped),
+				      .iova = ADDR(mapped), .segs = &seg, .nb_segs = 1 };
+
+	for (int i = 0; i < 2; i++) {
+		struct ring_sge sge[3];
+		struct mr *middle;
+		struct rig r;
+
+		remote_up(&r, &plain);
+		assert_int_equal(mr_create(r.p->h[0].sh.mrs, i == 0 ? &null : &mp, &middle), 0);
+		sge[0] = (struct ring_sge){ .addr = ADDR(r.abuf), .length = 100, .lkey = r.amr->key };
+		sge[1] = (struct ring_sge){ .addr = ADDR(mapped), .length = sizeof(mapped), .lkey = middle->key };
+		sge[2] = (struct ring_sge){ .addr = ADDR(r.abuf) + 100, .length = 100, .lkey = r.amr->key };
+		memset(mapped, 0x77, sizeof(mapped));
+		memcpy(expected, r.abuf, 100);
+		memset(expected + 100, i == 0 ? 0 : 0x77, sizeof(mapped));
+		memcpy(expected + 150, r.abuf + 100, 100);
+		end_send(r.a, &(struct wr){ .id = 1, .op = UROCE_WR_RDMA_WRITE, .sge = sge, .nb_sge = 3, .remote_addr = ADDR(r.bbuf),
+					    .rkey = r.bmr->key });
+		pair_settle(r.p);
+		assert_int_equal(host_copy(&r.p->h[0], 1), 1);
+		assert_int_equal(host_copy(&r.p->h[0], 1), 0);
+		while (host_copy(&r.p->h[1], 1) != 0)
+			;
+		expect_cqe(&r.a->scq, 1, UROCE_WC_SUCCESS);
+		assert_memory_equal(r.bbuf, expected, sizeof(expected));
+		mr_destroy(r.p->h[0].sh.mrs, middle);
+		rig_down(&r);
+	}
+}
+
 /* The READ's result may be what it is to send. */
 static void
 bytes_behind_a_fence_are_not_fetched_early(void **state)
@@ -550,6 +588,7 @@ main(void)
 		cmocka_unit_test(small_messages_share_copies),
 		cmocka_unit_test(messages_for_the_same_bytes_are_copied_in_order),
 		cmocka_unit_test(a_copy_that_fails_fails_the_message_whose_memory_is_missing),
+		cmocka_unit_test(pieces_that_need_no_copy_are_in_the_same_packet),
 		cmocka_unit_test(bytes_behind_a_fence_are_not_fetched_early),
 		cmocka_unit_test(a_key_that_has_gone_meanwhile_is_refused),
 	};

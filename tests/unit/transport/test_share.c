@@ -652,7 +652,7 @@ what_is_sent_before_its_turn_is_the_shares(void **state)
 	bench_up(&b);
 	f = flood_add(&b, 1, BIG, &(struct share_params){ 0 });
 	flood_post(&b, f);
-	qp_send_posted(b.tp, f->ends[0]->qp, &budget, b.p->now);
+	qp_work_posted(b.tp, f->ends[0]->qp, &budget, b.p->now);
 	assert_int_equal(budget, 0);
 	assert_int_equal(port_send(&b), 10);
 	flood_add(&b, 1, BIG, &(struct share_params){ 0 });
@@ -660,7 +660,7 @@ what_is_sent_before_its_turn_is_the_shares(void **state)
 	flood_post(&b, f);
 	for (uint32_t i = 0; i < 2; i++) {
 		budget = DEPTH;
-		qp_send_posted(b.tp, f->ends[0]->qp, &budget, b.p->now);
+		qp_work_posted(b.tp, f->ends[0]->qp, &budget, b.p->now);
 		assert_true(f->share->deficit <= 0);
 		assert_in_range(port_send(&b), 0, i == 0 ? DEPTH / 4 : 0);
 	}

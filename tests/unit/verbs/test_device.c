@@ -226,7 +226,7 @@ opens_and_closes(struct fake_daemon *d)
 	for (int i = 0; i < 10; i++) {
 		c = ibv_open_device(dev);
 		EXPECT(c && c->device == dev && c->num_comp_vectors == 2);
-		EXPECT(verbs_get_ctx_op(c, create_qp_ex) && !verbs_get_ctx_op(c, alloc_dm));
+		EXPECT(verbs_get_ctx_op(c, create_qp_ex) && !verbs_get_ctx_op(c, create_wq));
 		pd = ibv_alloc_pd(c);
 		EXPECT(pd && !ibv_alloc_mw(pd, 3) && errno == EINVAL);
 		mw = ibv_alloc_mw(pd, IBV_MW_TYPE_2);

@@ -171,6 +171,15 @@ fill(struct storm_random *r, const struct storm_world *w, struct ctl_req *q)
 	case CTL_MW_ALLOC:
 		q->mw_alloc.type = 1 + storm_below(r, 2);
 		break;
+	case CTL_DM_ALLOC:
+		q->dm_alloc.length = 1 + storm_below(r, UROCE_MAX_DM_BYTES / 4);
+		q->dm_alloc.log_align = storm_below(r, UROCE_MAX_DM_LOG_ALIGN + 1);
+		break;
+	case CTL_DM_REG:
+		q->dm_reg.offset = storm_below(r, 4096);
+		q->dm_reg.length = storm_below(r, UROCE_MAX_DM_BYTES / 8);
+		q->dm_reg.access = UROCE_ACCESS_ZERO_BASED | UROCE_ACCESS_LOCAL_WRITE | UROCE_ACCESS_REMOTE_WRITE;
+		break;
 	case CTL_XRCD_OPEN:
 		q->xrcd_open.oflags = O_CREAT;
 		break;
@@ -253,6 +262,7 @@ destroys(uint32_t op)
 	case CTL_QP_DESTROY:
 	case CTL_AH_DESTROY:
 	case CTL_MW_FREE:
+	case CTL_DM_FREE:
 	case CTL_XRCD_CLOSE:
 	case CTL_CHANNEL_DESTROY:
 	case CTL_CM_DESTROY_ID:

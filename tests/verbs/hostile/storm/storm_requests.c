@@ -86,6 +86,7 @@ note_fds(struct session *s, const struct ctl_rsp *r, const int *got, unsigned in
 					    r->op == CTL_CQ_RESIZE  ? &r->cq_resize.seg :
 					    r->op == CTL_SRQ_CREATE ? &r->srq_create.seg :
 					    r->op == CTL_QP_CREATE  ? &r->qp_create.seg :
+					    r->op == CTL_DM_ALLOC   ? &r->dm_alloc.seg :
 								      NULL;
 	unsigned int db = r->device_open.nb_kicks;
 	void *p;
