@@ -8,15 +8,16 @@
 #include "transport/req/sge_priv.h"
 
 /*
- * Have bytes of a message fetched from @p off on. Those behind the first whose key is wrong, or that are mapped, are left out; they are looked at
- * when they are due. @return whether all are fetched.
+ * Have the bytes of a message fetched from @p off on that aren't mapped: all of them in the packet that waits, since it begins anew when they are
+ * there. Those behind the first whose key is wrong are left out; they are looked at when they are due.
+ * @return whether there were some, and all are fetched.
  */
 static bool
 fetch_message(struct transport *tp, struct qp *qp, struct tp_copy_job *job, uint32_t counter, uint32_t off)
 {
 	const struct tp_swqe *w = qp_inflight(qp, counter);
 	const struct ring_sge *sge = wqe_sges(ring_slot(&qp->req.sq, counter), w->opcode);
-	uint32_t skip = off, left = w->length - off;
+	uint32_t skip = off, left = w->length - off, before = job->m.length;
 
 	for (uint32_t i = 0; i < w->nb_sge && left > 0; i++) {
 		struct ring_sge s = wqe_get_sge(&sge[i]);
@@ -29,12 +30,13 @@ fetch_message(struct transport *tp, struct qp *qp, struct tp_copy_job *job, uint
 		}
 		n = RTE_MIN(left, s.length - skip);
 		mr = mr_check(tp->c.sh.mrs, s.lkey, qp->pd, 0, s.addr + skip, n);
-		if (mr == NULL || mr->host != NULL || !copy_add(job, counter, w->length - left, mr, s.addr + skip, n))
+		if (mr == NULL || (mr->host == NULL && !copy_add(job, counter, w->length - left, mr, s.addr + skip, n)))
 			return false;
 		left -= n;
 		skip = 0;
 	}
-	return left == 0;
+	/* Messages without any don't count for what a job holds, and a queue may be long. */
+	return left == 0 && job->m.length > before;
 }
 
 /* @return whether the bytes of a message may be fetched while those before it are still to be sent. */
