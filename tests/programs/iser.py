@@ -15,8 +15,11 @@ TARGET, INITIATOR = 'iqn.2026-01.org.example:disk', 'iqn.2026-01.org.example:h2'
 BYTES = 32 << 20
 ADDRESS = f'{SERVER}:{PORT}'
 URL = f'iser://{ADDRESS}/{TARGET}/1'
-LUN = 'json:' + json.dumps({'driver': 'raw', 'file': {'driver': 'iscsi', 'transport': 'iser', 'portal': ADDRESS, 'target': TARGET, 'lun': 1,
-                                                      'initiator-name': INITIATOR}})
+# libiscsi 1.19 has no buffer for what is longer than 256 KiB (ENOMEM), and doesn't tell qemu; blkdebug splits such requests.
+LONGEST = 128 << 10
+LUN = 'json:' + json.dumps({'driver': 'raw', 'file': {
+    'driver': 'blkdebug', 'max-transfer': LONGEST, 'image': {
+        'driver': 'iscsi', 'transport': 'iser', 'portal': ADDRESS, 'target': TARGET, 'lun': 1, 'initiator-name': INITIATOR}}})
 
 
 def ended(lab, host, *program, end):
