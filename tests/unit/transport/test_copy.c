@@ -566,6 +566,40 @@ a_key_that_has_gone_meanwhile_is_refused(void **state)
 	rig_down(&r);
 }
 
+/* As UCX sends: a header of its own, and the program's bytes behind it. */
+static void
+a_packet_of_mapped_and_other_memory_is_fetched_at_once(void **state)
+{
+	enum { PART = 100, PARTS = 4, MESSAGE = PART * PARTS, MESSAGES = 3 };
+	static uint8_t mapped[BUF];
+	struct rig r;
+	struct mr *mr;
+
+	remote_up(&r, &plain);
+	mr = host_mr(&r.p->h[0], mapped, BUF, ACCESS_ALL);
+	fill(mapped, BUF, 3);
+	for (uint32_t i = 0; i < MESSAGES; i++) {
+		struct ring_sge sge[PARTS];
+
+		for (uint32_t k = 0; k < PARTS; k++)
+			sge[k] = k % 2 == 0 ? *SGE(mapped + i * MESSAGE + k * PART, PART, mr) : *SGE(r.abuf + i * MESSAGE + k * PART, PART, r.amr);
+		end_recv(r.b, i, SGE(r.bbuf + i * MESSAGE, MESSAGE, r.bmr), 1);
+		end_send(r.a, &(struct wr){ .id = i, .op = UROCE_WR_SEND, .sge = sge, .nb_sge = PARTS });
+	}
+	pair_settle(r.p);
+	while (host_copy(&r.p->h[0], 1) + host_copy(&r.p->h[1], 1) != 0)
+		;
+	for (uint32_t i = 0; i < MESSAGES; i++) {
+		assert_int_equal(expect_cqe(&r.b->rcq, i, UROCE_WC_SUCCESS).byte_len, MESSAGE);
+		expect_cqe(&r.a->scq, i, UROCE_WC_SUCCESS);
+	}
+	for (uint32_t k = 0; k < MESSAGES * PARTS; k++)
+		assert_memory_equal(r.bbuf + k * PART, (k % 2 == 0 ? mapped : r.abuf) + k * PART, PART);
+	assert_true(counted(&r, 0)->copies <= MESSAGES);
+	mr_destroy(r.p->h[0].sh.mrs, mr);
+	rig_down(&r);
+}
+
 int
 main(void)
 {
@@ -591,6 +625,7 @@ main(void)
 		cmocka_unit_test(pieces_that_need_no_copy_are_in_the_same_packet),
 		cmocka_unit_test(bytes_behind_a_fence_are_not_fetched_early),
 		cmocka_unit_test(a_key_that_has_gone_meanwhile_is_refused),
+		cmocka_unit_test(a_packet_of_mapped_and_other_memory_is_fetched_at_once),
 	};
 
 	return cmocka_run_group_tests(tests, open_memory, close_memory);
