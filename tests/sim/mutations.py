@@ -169,7 +169,7 @@ MUTATIONS = [Mutation(*m) for m in (
      'while (c->first < s->job->nb_parts && s->job->parts[c->first].pkt == c->now)\n', 'while (c->first < s->job->nb_parts && c->now == NULL)\n'),
     ('copy-failed-part', 'transport/core/copy.c', 'what a failed copy has not come to counts as written',
      'return s->rc != 0 && p->at == s->job->m.nb_done ? s->rc : 0;', 'return 0;'),
-    ('copy-other-message', 'transport/core/copy.c', 'what was fetched for one message is sent for another',
+    ('copy-other-message', 'transport/core/copy_fetch.c', 'what was fetched for one message is sent for another',
      'if (p->key != key || off', 'if (off'),
     ('plan-any-psn', 'transport/plan.c', 'packets beyond a gap are written before it is filled',
      'p->bth.psn != qp->rcv.epsn || qp->rcv.reorder', 'qp->rcv.reorder'),
