@@ -2,6 +2,7 @@
 """tgt's target and libiscsi's initiator over iSER: an image is read through a LUN by qemu-img, another is written, and both compared."""
 
 import filecmp
+import glob
 import json
 import os
 import time
@@ -63,6 +64,8 @@ def disk(lab, seconds):
         require(filecmp.cmp(path['disk'], path['new'], shallow=False), 'the disk is not what was written')
     finally:
         target.kill()
+        for path in glob.glob(f'/run/tgtd/socket.{CONTROL}*'):
+            os.remove(path)
 
 
 ROWS = [Row('iser', {'tgt': 'tgtd', 'libiscsi-bin': 'iscsi-inq', 'qemu-utils': 'qemu-img',

@@ -95,20 +95,6 @@ class Alone(Case):
         return '' if good else f'status {done.returncode}, wanted 0 and {self.says}\n{done.stdout}'
 
 
-class Refused(Alone):
-    """A mode that a device may lack: the program asks the device, says so and ends with a status that isn't 0."""
-
-    result = 'refused'
-
-    def command(self, gids):
-        return Case.command(self, gids)
-
-    def run(self, lab, gids):
-        done = lab.run('h1', *self.command(gids), timeout=self.timeout)
-        good = done.returncode not in (0, None) and all(word in done.stdout for word in self.says)
-        return '' if good else f'status {done.returncode}, wanted another than 0 and {self.says}\n{done.stdout}'
-
-
 class Interrupted(Case):
     """Programs that run until SIGINT comes, first to the client, then to the server."""
 
@@ -170,11 +156,10 @@ class Huge(Case):
 
 
 def single(wire):
-    """Programs on one host, and modes that are refused because the device says it can't."""
+    """Programs on one host."""
     yield Alone('ibv_devices', '', ['uroce0'])
     yield Alone('ibv_devinfo', '-v', ['PORT_ACTIVE', 'RoCE v2', 'max_qp_rd_atom'])
     yield Watching('ibv_asyncwatch', '-d uroce0', ['uroce0: async event FD'])
-    yield Refused(PINGPONG, '-j', ["doesn't support dm allocation"])
 
 
 def modes(wire):
@@ -189,6 +174,8 @@ def modes(wire):
         yield Case(program, options + ' -n 200', 4)
     yield Case(PINGPONG, '-O -c -n 200', 6)
     yield Case(PINGPONG, '-o -P -e -n 200', 6)
+    # Device memory.
+    yield Case(PINGPONG, '-j -c -n 200', 4)
     for program in OTHER_PINGPONGS:
         yield Case(program, '-c -n 200', 6)
         yield Case(program, '-e -n 200', 4)
@@ -308,7 +295,7 @@ def lossy():
 
 def once(wire):
     """A row of each program."""
-    yield from (case for case in single(wire) if case.result != Refused.result)
+    yield from single(wire)
     yield from (Case(program, '-n 200') for program in (PINGPONG, 'ibv_uc_pingpong', 'ibv_ud_pingpong', 'ibv_srq_pingpong', XRC_PINGPONG))
     yield from (Case(program, '-n 200') for program in BW + LAT + ATOMIC)
 
