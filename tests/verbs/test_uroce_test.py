@@ -216,7 +216,7 @@ TOUR = [
     ('show cm all', FAILED + r"show cm: host: 'all': expected one of h1, h2"),
     ('clear stats', r'^$'),
     ('clear stats h4', FAILED + r"clear stats: host: 'h4'"),
-    ('show stats h2 json', r'^\[\{"host": "h2"\}\]'),
+    ('show stats h2 json', r'^\[\{ "host": "h2" \}\]'),
     ('set impair all off', r'h1: not impaired\nh2: not impaired'),
     ('show impair', r'no host is impaired'),
     ('set cc all swift', r'h1: swift, for QPs that are connected from now on\nh2: swift'),
