@@ -111,6 +111,7 @@ add_interface(const struct net_port *p, struct rte_tel_data *d)
 int
 tel_port(struct control *c, const char *params, struct rte_tel_data *d)
 {
+	const struct port_track *t;
 	const struct net_port *p;
 	int i;
 
@@ -120,11 +121,16 @@ tel_port(struct control *c, const char *params, struct rte_tel_data *d)
 	if (i < 0)
 		return 0;
 	p = c->s.ports[i];
+	t = &c->ports[i].track;
 	rte_tel_data_start_dict(d);
 	rte_tel_data_add_dict_string(d, "name", p->conf.name);
 	rte_tel_data_add_dict_string(d, "ethdev", p->conf.ethdev);
 	rte_tel_data_add_dict_string(d, "netdev", p->netdev);
 	rte_tel_data_add_dict_string(d, "link", c->link_up[i] ? "up" : "down");
+	rte_tel_data_add_dict_string(d, "state", port_state_name(t->state));
+	rte_tel_data_add_dict_uint(d, "link_downs", t->downs);
+	rte_tel_data_add_dict_uint(d, "restarts", t->restarts);
+	rte_tel_data_add_dict_uint(d, "restart_failures", t->restart_failures);
 	rte_tel_data_add_dict_string(d, "cc", tp_cc_name((enum tp_cc)c->s.conf->ports[i].cc));
 	rte_tel_data_add_dict_uint(d, "mtu", 128u << p->active_mtu);
 	rte_tel_data_add_dict_uint(d, "queues", p->nb_queues);
