@@ -69,4 +69,4 @@ def disk(lab, seconds):
 
 
 ROWS = [Row('iser', {'tgt': 'tgtd', 'libiscsi-bin': 'iscsi-inq', 'qemu-utils': 'qemu-img',
-                     'qemu-block-extra': '/usr/lib/*/qemu/block-iscsi.so'}, disk, seconds=90)]
+                     'qemu-block-extra': '/usr/lib/*/qemu/block-iscsi.so'}, disk, seconds=90, daily=False)]
