@@ -18,7 +18,7 @@ NEEDS = {'fio': 'fio'}
 
 
 def command(name, *options):
-    return ['fio', '--name=' + name, '--thread', '--ioengine=rdma', f'--port={PORT}', f'--bs={BLOCK}', *options]
+    return ['fio', '--name=' + name, '--thread', '--ioengine=rdma', f'--port={PORT}', f'--bs={BLOCK}', '--verify_state_save=0', *options]
 
 
 def blocks(path):
