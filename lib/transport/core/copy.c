@@ -31,7 +31,8 @@ job_unused(struct tp_copy_job *job)
 
 /*
  * Take back what a QP of the same share has fetched, though it may need it once more: it may wait for an ACK that comes only after a packet
- * for which this copy is needed. It has sent some of it, so that QPs that take from each other all go on.
+ * for which this copy is needed. It has sent some of it, so that QPs that take from each other all go on. Only what a peer asks for takes
+ * copies back; sends wait until others have been acknowledged, else many QPs would fetch the same bytes again and again.
  */
 static struct tp_copy_job *
 job_take_back(struct transport *tp, struct share *share)
@@ -66,7 +67,7 @@ job_get(struct transport *tp, struct qp *qp, enum copy_role role)
 		job_unused(job);
 	else
 		job = share_take(tp, qp, TP_POOL_COPY_JOBS, &tp->copy_jobs);
-	if (unlikely(job == NULL))
+	if (unlikely(job == NULL) && role != COPY_SEND)
 		job = job_take_back(tp, qp->share);
 	c->slots[role].job = job;
 	if (unlikely(job == NULL)) {

@@ -366,7 +366,7 @@ a_copy_of_sends_is_taken_back_for_what_is_received(void **state)
 	rig_down(&r);
 }
 
-/* Two QPs with one copy between them, which each needs more than once. */
+/* Two QPs with one copy between them, which each needs several times for the READ that it answers. */
 static void
 qps_that_take_copies_from_each_other_go_on(void **state)
 {
@@ -383,9 +383,10 @@ qps_that_take_copies_from_each_other_go_on(void **state)
 	b = end_new(&r.p->h[1], &(struct end_opts){ 0 });
 	ends_connect(a, b, &plain);
 	n = one_copy_is_left(tp, others);
-	rig_write(&r, 1, 0, MESSAGE);
-	end_send(a, &(struct wr){ .id = 2, .op = UROCE_WR_RDMA_WRITE, .sge = SGE(r.abuf + MESSAGE, MESSAGE, r.amr), .nb_sge = 1,
-				  .remote_addr = ADDR(r.bbuf) + MESSAGE, .rkey = r.bmr->key });
+	end_send(r.b, &(struct wr){ .id = 1, .op = UROCE_WR_RDMA_READ, .sge = SGE(r.bbuf, MESSAGE, r.bmr), .nb_sge = 1,
+				    .remote_addr = ADDR(r.abuf), .rkey = r.amr->key });
+	end_send(b, &(struct wr){ .id = 2, .op = UROCE_WR_RDMA_READ, .sge = SGE(r.bbuf + MESSAGE, MESSAGE, r.bmr), .nb_sge = 1,
+				  .remote_addr = ADDR(r.abuf) + MESSAGE, .rkey = r.amr->key });
 	pair_settle(r.p);
 	while (memcmp(r.abuf, r.bbuf, BUF) != 0) {
 		assert_true(i++ < ALL);
@@ -393,8 +394,8 @@ qps_that_take_copies_from_each_other_go_on(void **state)
 			pair_advance(r.p, PAIR_MS);
 	}
 	pair_advance(r.p, PAIR_MS);
-	expect_cqe(&r.a->scq, 1, UROCE_WC_SUCCESS);
-	expect_cqe(&a->scq, 2, UROCE_WC_SUCCESS);
+	expect_cqe(&r.b->scq, 1, UROCE_WC_SUCCESS);
+	expect_cqe(&b->scq, 2, UROCE_WC_SUCCESS);
 	assert_true(counted(&r, 0)->copy_taken_back > 0);
 	while (n-- > 0)
 		pool_put(&tp->copy_jobs, others[n]);
