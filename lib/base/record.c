@@ -1,27 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+#include <limits.h>
+
+#include <isa-l/crc.h>
+
 #include "base/record.h"
-
-#define CRC32C_POLY UINT32_C(0x82f63b78) /* Castagnoli, reflected */
-
-static uint32_t
-crc32c(uint32_t crc, const uint8_t *p, size_t n)
-{
-	static const uint32_t nibble[16] = {
-#define BIT(v) ((v) >> 1 ^ ((v) & 1 ? CRC32C_POLY : 0))
-#define NIBBLE(i) BIT(BIT(BIT(BIT(UINT32_C(i)))))
-		NIBBLE(0), NIBBLE(1), NIBBLE(2), NIBBLE(3), NIBBLE(4), NIBBLE(5), NIBBLE(6), NIBBLE(7),
-		NIBBLE(8), NIBBLE(9), NIBBLE(10), NIBBLE(11), NIBBLE(12), NIBBLE(13), NIBBLE(14), NIBBLE(15),
-#undef NIBBLE
-#undef BIT
-	};
-
-	for (size_t i = 0; i < n; i++) {
-		crc ^= p[i];
-		crc = crc >> 4 ^ nibble[crc & 15];
-		crc = crc >> 4 ^ nibble[crc & 15];
-	}
-	return crc;
-}
 
 static uint32_t
 record_crc(const void *r, uint32_t size)
@@ -30,8 +12,9 @@ record_crc(const void *r, uint32_t size)
 	uint32_t crc;
 
 	h.crc = 0;
-	crc = crc32c(UINT32_MAX, (const uint8_t *)&h, sizeof(h));
-	return ~crc32c(crc, (const uint8_t *)r + sizeof(h), size - sizeof(h));
+	/* iSCSI's CRC is CRC-32C. */
+	crc = crc32_iscsi((unsigned char *)&h, sizeof(h), UINT32_MAX);
+	return ~crc32_iscsi((unsigned char *)(uintptr_t)r + sizeof(h), (int)(size - sizeof(h)), crc);
 }
 
 void
@@ -56,7 +39,7 @@ record_check(const void *r, size_t room, enum record_kind kind, uint16_t version
 		return "kind: the record is of another kind of object";
 	if (h->version != version)
 		return "version: the record was written by another version";
-	if (h->size < least || h->size > room || h->size < sizeof(*h))
+	if (h->size < least || h->size > room || h->size < sizeof(*h) || h->size > INT_MAX)
 		return "size: the record is too short, or longer than what was read";
 	if (h->crc != record_crc(r, h->size))
 		return "crc: the record is damaged";
