@@ -618,11 +618,6 @@ void model_world_end(struct sim_world *w);
 /** @return true if one of the QP's CQs is in error. */
 bool qp_cq_dead(const struct sim_qp *q);
 
-/* restart.c */
-void restart_init(struct sim_world *w, struct sim_ep *ep);
-/** A turn has ended: replace the host's daemon, maybe. @return true if it makes no more turns for now. */
-bool restart_may(struct sim_world *w, struct sim_ep *ep);
-
 /* windows.c */
 bool windows_make(struct sim_world *w, struct sim_qp *q);
 /** The program is over; checks whether the region can be deregistered. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * The ways between hosts, peers that are not uroce's or not of this connection, and time that passes: paths.c, partitions.c, mads.c,
- * stale.c, foreign.c and clock.c. A part of sim.h.
+ * The ways between hosts, peers that are not uroce's or not of this connection, time that passes, and daemons that are replaced:
+ * paths.c, partitions.c, mads.c, stale.c, foreign.c, clock.c and restart.c. A part of sim.h.
  */
 #ifndef SIM_PEERS_H
 #define SIM_PEERS_H
@@ -68,5 +68,10 @@ void clock_init(struct sim_world *w);
 uint64_t clock_stall_ns(struct sim_world *w, struct sim_ep *ep);
 /** Perhaps the clocks of all hosts jump, before the next event. */
 void clock_may_jump(struct sim_world *w);
+
+/* restart.c */
+void restart_init(struct sim_world *w, struct sim_ep *ep);
+/** A turn has ended: replace the host's daemon, maybe. @return true if it makes no more turns for now. */
+bool restart_may(struct sim_world *w, struct sim_ep *ep);
 
 #endif /* SIM_PEERS_H */
