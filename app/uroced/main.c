@@ -121,19 +121,19 @@ eal_args(const struct uroced *u, const struct options *o, int *argc)
 	return argv; /* EAL keeps it */
 }
 
-/* @return true if the first line of @p path that begins with @p word has a number other than 0 behind it. */
 static bool
-says_more_than_none(const char *path, const char *word)
+hugepages_are_reserved(void)
 {
-	FILE *f = fopen(path, "re");
+	FILE *f = fopen("/proc/meminfo", "re");
+	unsigned long pages = 0;
 	char line[256];
-	bool found = false;
 
-	while (f != NULL && !found && fgets(line, sizeof(line), f) != NULL)
-		found = strncmp(line, word, strlen(word)) == 0 && strtoul(line + strlen(word), NULL, 10) != 0;
+	while (f != NULL && pages == 0 && fgets(line, sizeof(line), f) != NULL)
+		if (sscanf(line, "HugePages_Total: %lu", &pages) != 1)
+			pages = 0;
 	if (f != NULL)
 		fclose(f);
-	return found;
+	return pages != 0;
 }
 
 static bool
@@ -154,7 +154,7 @@ hugetlbfs_is_mounted(void)
 static const char *
 eal_remedy(void)
 {
-	if (!says_more_than_none("/proc/meminfo", "HugePages_Total:"))
+	if (!hugepages_are_reserved())
 		return "If memory is missing: reserve hugepages (echo 512 > /proc/sys/vm/nr_hugepages) or give EAL --no-huge -m 512";
 	if (!hugetlbfs_is_mounted())
 		return "Hugepages are reserved, but no hugetlbfs is mounted, where EAL looks for them: mount -t hugetlbfs nodev "

@@ -27,7 +27,7 @@ enum {
 	PORT_START_TRIES = 10, /* for a PMD that needs its peer */
 	PORT_START_INTERVAL_US = 500000,
 	PORT_STOP_STEP_US = 100,
-	PORT_STOP_STEPS = 100000,
+	PORT_STOP_STEPS = 100000, /* 10 s */
 };
 
 /** State while a port is being opened. */
@@ -534,7 +534,7 @@ net_port_close(struct net_port *p)
 		return;
 	priv = p->priv;
 	if (!stop_ethdev(p))
-		return;
+		return; /* what it may go on using is never freed */
 	neigh_table_destroy(priv->neigh);
 	groups_clear(p);
 	if (priv->pmd.xdp && priv->kernel != NULL)
