@@ -162,6 +162,38 @@ find_object(struct session *s, struct request *r)
 	return r->obj != NULL ? 0 : EINVAL;
 }
 
+static settle_again_fn handle_again;
+
+/** Handle a request that is well formed. @return the status of the reply; EINPROGRESS: it is sent later. */
+static int
+perform(struct session *s, struct request *r)
+{
+	int rc = find_object(s, r);
+
+	if (rc == 0)
+		rc = ops[r->req->op].fn(s, r);
+	if (rc == EALREADY)
+		rc = settle_again(s, r, handle_again) ? EINPROGRESS : req_fail(r, ENOMEM, "no memory to wait for an engine");
+	else if (rc == 0 && ops[r->req->op].takes_away && settle_later(s, r))
+		rc = EINPROGRESS;
+	return rc;
+}
+
+/** [settle_again_fn] */
+static void
+handle_again(struct session *s, struct request *r)
+{
+	uint64_t since_ns = control_now_ns();
+	int rc;
+
+	serving_session(&s->control->serving, s, ops[r->req->op].name, since_ns);
+	rc = perform(s, r);
+	if (rc != EINPROGRESS && !s->closing)
+		session_reply(s, r, rc);
+	serving_turn(&s->control->serving, "other work", control_now_ns());
+	session_took(s, since_ns);
+}
+
 /**
  * Take the descriptors of a message.
  * @return 0; EINVAL: there are more than any request has; EMFILE: we have no room for them. The request has failed then.
@@ -196,9 +228,7 @@ handle_request(struct session *s, struct msghdr *msg, size_t n)
 	if (rc == 0)
 		rc = check_form(s, &r, n, msg->msg_flags & MSG_TRUNC);
 	if (rc == 0) {
-		rc = find_object(s, &r);
-		if (rc == 0)
-			rc = ops[r.req->op].fn(s, &r);
+		rc = perform(s, &r);
 	} else if (rc == EPROTO) {
 		r.rsp.hello.abi_version = UROCE_ABI_VERSION;
 		snprintf(r.rsp.hello.version, sizeof(r.rsp.hello.version), "%s", UROCE_VERSION);
@@ -207,8 +237,6 @@ handle_request(struct session *s, struct msghdr *msg, size_t n)
 		if (r.fds[i] >= 0)
 			closer_close(r.fds[i], s->user->uid);
 	}
-	if (rc == 0 && ops[r.req->op].takes_away && settle_later(s, &r))
-		rc = EINPROGRESS;
 	if (rc != EINPROGRESS && !s->closing)
 		session_reply(s, &r, rc);
 	if (!taken && !s->closing)

@@ -538,6 +538,13 @@ void qp_doorbell(struct transport *tp, struct qp *qp);
  * @param budget  Packets or WQEs that may be built or flushed; what was done is subtracted.
  */
 void qp_work_posted(struct transport *tp, struct qp *qp, uint32_t *budget, uint64_t now_ns);
+/** [engine] @return number of the send WQE that a QP executes next, for qp_posted_left(). */
+uint32_t qp_posted_next(const struct qp *qp);
+/**
+ * [engine] @return true if some of what had been posted is still to be built, or may be. What is posted later doesn't count, once it fills the SQ.
+ * @param next  From qp_posted_next(), then.
+ */
+bool qp_posted_left(const struct qp *qp, uint32_t next);
 
 uint32_t qp_num(const struct qp *qp);
 /** [any thread that keeps @p qp from being destroyed] @return owner and cookie, as given at creation. */

@@ -390,6 +390,20 @@ qp_work_posted(struct transport *tp, struct qp *qp, uint32_t *budget, uint64_t n
 }
 
 uint32_t
+qp_posted_next(const struct qp *qp)
+{
+	return qp->req.sq_cur;
+}
+
+bool
+qp_posted_left(const struct qp *qp, uint32_t next)
+{
+	if (!qp_sends(qp) || qp->req.sq_cur - next >= UINT32_C(1) << qp->req.sq.order)
+		return false;
+	return qp->req.sq_cur != qp->req.sq.counter || ring_sq_ready(&qp->req.sq, qp->req.sq.counter);
+}
+
+uint32_t
 transport_run(struct transport *tp, uint64_t now_ns)
 {
 	uint32_t work;

@@ -67,6 +67,8 @@ enum {
 	CONTROL_DESTROY_BURST = 32,
 	/** WQEs that an engine executes in one message, before an AH is destroyed or a CQ resized: what one turn of it does. */
 	CONTROL_POSTED_BUDGET = 128,
+	/** How long the end of an AH or UD QP waits for datagrams: longer than a copy may take (TP_COPY_DEADLINE_NS). */
+	CONTROL_POSTED_WAIT_MS = 2500,
 	CONTROL_POSTED_CALLS = 8, /**< such messages to each engine, before a CQ is resized */
 	/** Asynchronous events of a session that wait for room in its socket at most. */
 	ASYNC_WAITING = 4096,

@@ -115,6 +115,7 @@ struct session {
 
 	/* The program's memory: memory/memmap.c, obj/mr.c. */
 	struct mem_owner owner;
+	uint64_t posted_until_ns; /**< until when a request waits for datagrams that are posted: obj/qp_posted.c; 0: none does */
 	struct settling *settling; /**< a reply that is put off: core/settle.c; or NULL */
 	struct question question;
 	struct map_files *map_files; /**< of the MR that is being made */

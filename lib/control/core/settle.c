@@ -8,9 +8,13 @@
 
 #include "mem/copier.h"
 
+#define NS_PER_MS UINT64_C(1000000)
+
 struct settling {
 	TAILQ_ENTRY(settling) link;
 	struct session *session;
+	settle_again_fn *again; /**< at due_ns; NULL: the reply is ready, and sent when the copies before the ticket are done */
+	uint64_t due_ns;
 	uint32_t ticket;
 	struct ctl_req req;
 	struct request reply;
@@ -33,6 +37,26 @@ soon_done(const struct copier_lane *lane, uint32_t ticket)
 	return true;
 }
 
+/** Keep a request, and accept no others of its session. @return NULL: no memory. */
+static struct settling *
+settling_new(struct session *s, const struct request *r)
+{
+	struct settling *p = calloc(1, sizeof(*p));
+
+	if (p == NULL)
+		return NULL;
+	UROCE_ASSERT(s->settling == NULL && r->rsp.nb_fds == 0);
+	p->session = s;
+	p->req = *r->req;
+	p->reply = *r;
+	p->reply.req = &p->req;
+	p->reply.nb_fds = 0;
+	s->settling = p;
+	TAILQ_INSERT_TAIL(&s->control->settling, p, link);
+	session_pause(s, true);
+	return p;
+}
+
 bool
 settle_later(struct session *s, const struct request *r)
 {
@@ -44,19 +68,24 @@ settle_later(struct session *s, const struct request *r)
 	ticket = copier_cut(s->owner.lane);
 	if (soon_done(s->owner.lane, ticket))
 		return false;
-	p = calloc(1, sizeof(*p));
+	p = settling_new(s, r);
 	if (p == NULL)
 		return false;
-	UROCE_ASSERT(s->settling == NULL && r->rsp.nb_fds == 0);
-	p->session = s;
 	p->ticket = ticket;
-	p->req = *r->req;
-	p->reply = *r;
-	p->reply.req = &p->req;
-	p->reply.nb_fds = 0;
-	s->settling = p;
-	TAILQ_INSERT_TAIL(&s->control->settling, p, link);
-	session_pause(s, true);
+	return true;
+}
+
+bool
+settle_again(struct session *s, const struct request *r, settle_again_fn *again)
+{
+	struct settling *p;
+
+	UROCE_ASSERT(r->nb_segs == 0);
+	p = settling_new(s, r);
+	if (p == NULL)
+		return false;
+	p->again = again;
+	p->due_ns = control_now_ns() + SETTLE_POLL_MS * NS_PER_MS;
 	return true;
 }
 
@@ -70,6 +99,23 @@ settle_cancel(struct session *s)
 	s->settling = NULL;
 }
 
+/** The time of a request has come. */
+static void
+end(struct session *s)
+{
+	struct ctl_req req = s->settling->req;
+	struct request r = s->settling->reply;
+	settle_again_fn *again = s->settling->again;
+
+	r.req = &req;
+	settle_cancel(s);
+	session_pause(s, false);
+	if (again != NULL)
+		again(s, &r);
+	else
+		session_reply(s, &r, 0);
+}
+
 int
 settle_poll(struct control *c)
 {
@@ -79,11 +125,10 @@ settle_poll(struct control *c)
 		struct session *s = p->session;
 
 		next = TAILQ_NEXT(p, link);
-		if (s->closing || !copier_cut_done(s->owner.lane, p->ticket))
+		if (s->closing)
 			continue;
-		session_pause(s, false);
-		session_reply(s, &p->reply, 0);
-		settle_cancel(s);
+		if (p->again != NULL ? control_now_ns() >= p->due_ns : copier_cut_done(s->owner.lane, p->ticket))
+			end(s);
 	}
 	return TAILQ_EMPTY(&c->settling) ? INT_MAX : SETTLE_POLL_MS;
 }

@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * Replies to requests that take memory or a QP away: they are put off while a copier (lib/mem/copier.h) still changes memory for the
- * session, because the program may use the memory for something else when it has the reply. A program whose page fault never ends waits
- * for ever, and nobody with it.
+ * Requests that end later than at once:
+ * - Replies to requests that take memory or a QP away: they are put off while a copier (lib/mem/copier.h) still changes memory for the
+ *   session, because the program may use the memory for something else when it has the reply. A program whose page fault never ends waits
+ *   for ever, and nobody with it.
+ * - Requests that wait for an engine: they are handled again.
+ *
+ * The session accepts no other requests meanwhile.
  *
  * Owns: struct settling. Called by: dispatch.c, control.c, session_end.c. Thread: control.
  */
@@ -15,12 +19,20 @@
 /** After this time the reply is put off; until then the control thread waits, because a copy usually takes a few microseconds. */
 enum { SETTLE_SPIN_NS = 50000, SETTLE_POLL_MS = 1 };
 
+/** Handles a request again and answers it. */
+typedef void settle_again_fn(struct session *s, struct request *r);
+
 /**
  * The request has succeeded, after a grace period of RCU or a call of the engine. Cut the copies that were begun before it.
  * @return true: the reply is sent later.
  */
 bool settle_later(struct session *s, const struct request *r);
-/** Send the replies whose time has come. @return ms until it must be called again; INT_MAX: none is put off. */
+/**
+ * Have @p again called with a request in SETTLE_POLL_MS, as if it had come then.
+ * @return false: no memory.
+ */
+bool settle_again(struct session *s, const struct request *r, settle_again_fn *again);
+/** Send the replies whose time has come, and handle requests again. @return ms until it must be called again; INT_MAX: none is put off. */
 int settle_poll(struct control *c);
 /** The session ends. */
 void settle_cancel(struct session *s);

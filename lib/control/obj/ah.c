@@ -62,7 +62,8 @@ op_ah_destroy(struct session *s, struct request *r)
 
 	LIST_FOREACH(ah, &s->ahs[handle % SESSION_AH_BUCKETS], link) {
 		if (ah->wqe_handle == handle) {
-			obj_qp_send_posted(s, ah->pd);
+			if (obj_qps_send_posted(s, ah->pd))
+				return EALREADY;
 			obj_ah_destroy(s, ah);
 			return 0;
 		}

@@ -26,6 +26,7 @@ struct obj_qp {
 	uint32_t db_slot; /**< handle in session.db_slots[engine] */
 	enum uroce_qp_type type;
 	uint16_t pkey_index;
+	uint32_t posted_next; /**< the send WQE that was to be executed next when a request began to wait: qp_posted.c */
 	char *note; /**< why the last modify failed, or NULL */
 	LIST_HEAD(, mcast_member) groups; /**< multicast groups that it is attached to */
 	struct shm_block block; /**< struct ring_qp_shared, SQ, RQ */
@@ -46,11 +47,14 @@ op_fn op_qp_create, op_qp_modify, op_qp_query, op_qp_destroy;
 void obj_qp_destroy_all(struct session *s);
 /**
  * Have the engines build what is posted to UD QPs of @p pd, before an AH of the PD is destroyed. A NIC's WQE has the address in it, so programs
- * post datagrams and destroy the AH without waiting for completions (mckey of rdma-core does); our WQEs have the AH's handle. An
- * engine looks at CONTROL_DESTROY_BURST of these QPs and builds CONTROL_POSTED_BUDGET datagrams, within the session's share; a WQE that is left
- * over fails, as it names an AH that doesn't exist.
+ * post datagrams and destroy the AH, and the QP, without waiting for completions (mckey of rdma-core does); our WQEs have the AH's handle. An
+ * engine looks at CONTROL_DESTROY_BURST of these QPs and builds CONTROL_POSTED_BUDGET datagrams, within the session's share.
+ * @return true: some are left, because their bytes are being copied from memory that isn't mapped, or there is no room. The request should be
+ *         handled again; after CONTROL_POSTED_WAIT_MS this is false, and what is left over fails, as it names an AH that doesn't exist.
  */
-void obj_qp_send_posted(struct session *s, const struct obj_pd *pd);
+bool obj_qps_send_posted(struct session *s, const struct obj_pd *pd);
+/** The same for one UD QP, before it is destroyed. */
+bool obj_qp_send_posted(struct session *s, struct obj_qp *qp);
 /**
  * Have the engines execute what is posted to the QPs of @p cq, as far as that needs no answer of a peer, so that its completions are in the CQ
  * when this returns: datagrams, and what QPs in ERR flush. A NIC has completed them by the time that a system call has ended, and programs

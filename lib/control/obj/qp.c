@@ -505,6 +505,8 @@ op_qp_destroy(struct session *s, struct request *r)
 	/* As in Linux's uverbs: the program must detach it first. */
 	if (!LIST_EMPTY(&qp->groups))
 		return req_fail(r, EBUSY, "QP %#x is attached to a multicast group", qp_num(qp->qp));
+	if (qp->type == UROCE_QPT_UD && obj_qp_send_posted(s, qp))
+		return EALREADY;
 	a.es = s->engine_sessions[qp->engine];
 	a.n = 1;
 	a.slot[0] = DB_SLOT(qp->db_slot);

@@ -5,7 +5,8 @@
 /** QPs of one engine, whose posted work requests are executed now. */
 struct posted_args {
 	uint32_t n, budget;
-	struct qp *qp[CONTROL_DESTROY_BURST];
+	bool first, left; /**< it is asked for the first time; a QP has something left */
+	struct obj_qp *qp[CONTROL_DESTROY_BURST];
 };
 
 static int
@@ -14,8 +15,15 @@ work_posted_on_engine(struct engine *e, void *arg, uint64_t now_ns)
 	struct posted_args *a = arg;
 
 	a->budget = CONTROL_POSTED_BUDGET;
-	for (uint32_t i = 0; i < a->n; i++)
-		qp_work_posted(engine_transport(e), a->qp[i], &a->budget, now_ns);
+	a->left = false;
+	for (uint32_t i = 0; i < a->n; i++) {
+		struct obj_qp *qp = a->qp[i];
+
+		if (a->first)
+			qp->posted_next = qp_posted_next(qp->qp);
+		qp_work_posted(engine_transport(e), qp->qp, &a->budget, now_ns);
+		a->left |= qp_posted_left(qp->qp, qp->posted_next);
+	}
 	return 0;
 }
 
@@ -38,23 +46,50 @@ next_asked(struct session *s, unsigned int engine, uint32_t *pos, const struct o
 		if (qp == NULL)
 			return false;
 		if (is_asked(qp, pd, cq))
-			a->qp[a->n++] = qp->qp;
+			a->qp[a->n++] = qp;
 	}
 	return true;
 }
 
-void
-obj_qp_send_posted(struct session *s, const struct obj_pd *pd)
+/** @return true if a request should wait for what is left. */
+static bool
+wait_for(struct session *s, bool left)
 {
-	struct posted_args a;
+	uint64_t now_ns = control_now_ns();
+
+	if (left && s->posted_until_ns == 0)
+		s->posted_until_ns = now_ns + CONTROL_POSTED_WAIT_MS * UINT64_C(1000000);
+	if (left && now_ns < s->posted_until_ns)
+		return true;
+	s->posted_until_ns = 0;
+	return false;
+}
+
+bool
+obj_qps_send_posted(struct session *s, const struct obj_pd *pd)
+{
+	struct posted_args a = { .first = s->posted_until_ns == 0 };
+	bool left = false;
 
 	for (unsigned int engine = 0; engine < s->control->s.nb_engines; engine++) {
 		uint32_t pos = 0;
 
 		next_asked(s, engine, &pos, pd, NULL, &a);
-		if (a.n != 0)
-			engine_call(s->control->s.engines[engine], work_posted_on_engine, &a);
+		if (a.n == 0)
+			continue;
+		engine_call(s->control->s.engines[engine], work_posted_on_engine, &a);
+		left |= a.left;
 	}
+	return wait_for(s, left);
+}
+
+bool
+obj_qp_send_posted(struct session *s, struct obj_qp *qp)
+{
+	struct posted_args a = { .first = s->posted_until_ns == 0, .n = 1, .qp = { qp } };
+
+	engine_call(s->control->s.engines[qp->engine], work_posted_on_engine, &a);
+	return wait_for(s, a.left);
 }
 
 void
