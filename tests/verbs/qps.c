@@ -392,6 +392,53 @@ datagrams_outlive_their_ah(struct vt *t)
 	vt_destroy_cq(cq);
 }
 
+/* The same from memory that isn't mapped, so that it has to be copied first, and with the QP destroyed at once as well. */
+static void
+datagrams_outlive_ah_and_qp(struct vt *t)
+{
+	enum { ROUNDS = 100, EACH_ROUND = 8, BYTES = 100 };
+	struct ibv_cq *cq = vt_cq(t, VT_DEPTH, NULL);
+	struct ibv_qp *to = vt_qp(t, IBV_QPT_UD, cq, cq);
+	uint8_t *small = malloc(BYTES);
+	struct ibv_mr *mr = small != NULL ? ibv_reg_mr(t->pd, small, BYTES, 0) : NULL;
+	struct ibv_sge sge = { (uintptr_t)small, BYTES, mr != NULL ? mr->lkey : 0 };
+	struct ibv_ah_attr attr;
+	struct ibv_wc wc;
+
+	if (mr == NULL)
+		vt_die("ibv_reg_mr of malloc's memory");
+	memset(small, 3, BYTES);
+	vt_connect(t, to, to);
+	vt_ah_attr(t, &attr);
+	for (int i = 0; i < ROUNDS && !vt_failed; i++) {
+		struct ibv_qp *from = vt_qp(t, IBV_QPT_UD, cq, cq);
+		struct ibv_ah *ah = ibv_create_ah(t->pd, &attr);
+		struct ibv_send_wr *bad, wr = { .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND };
+
+		if (ah == NULL)
+			vt_die("ibv_create_ah");
+		vt_connect(t, from, from);
+		for (int k = 0; k < EACH_ROUND; k++)
+			vt_recv(t, to, k);
+		wr.wr.ud.ah = ah;
+		wr.wr.ud.remote_qpn = to->qp_num;
+		wr.wr.ud.remote_qkey = VT_QKEY;
+		for (int k = 0; k < EACH_ROUND; k++)
+			VT_OK(ibv_post_send(from, &wr, &bad));
+		if (i % 2 == 0)
+			VT_OK(ibv_destroy_ah(ah));
+		vt_destroy_qp(from);
+		if (i % 2 != 0)
+			VT_OK(ibv_destroy_ah(ah));
+		for (int k = 0; k < EACH_ROUND && vt_poll(cq, &wc); k++)
+			VT_CHECK(wc.status == IBV_WC_SUCCESS && wc.opcode == IBV_WC_RECV, "round %d: %s", i, ibv_wc_status_str(wc.status));
+	}
+	VT_OK(ibv_dereg_mr(mr));
+	free(small);
+	vt_destroy_qp(to);
+	vt_destroy_cq(cq);
+}
+
 /* What was set is what a query says, field by field. */
 static void
 compare(const struct ibv_qp_attr *got, const struct ibv_qp_attr *set, int mask)
@@ -540,6 +587,7 @@ main(int argc, char **argv)
 		VT_CASE(every_builder_of_an_rc_qp), VT_CASE(a_list_of_builders_is_posted_at_once),
 		VT_CASE(a_list_that_is_aborted_or_wrong_posts_nothing), VT_CASE(several_threads_build_on_one_qp),
 		VT_CASE(builders_of_a_ud_qp), VT_CASE(datagrams_outlive_their_ah),
+		VT_CASE(datagrams_outlive_ah_and_qp),
 		VT_CASE(a_query_is_true_in_every_field),
 		VT_CASE(sq_sig_all_signals_everything), VT_CASE(ece_and_rates_are_honest),
 	};
