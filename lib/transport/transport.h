@@ -541,8 +541,9 @@ void qp_work_posted(struct transport *tp, struct qp *qp, uint32_t *budget, uint6
 /** [engine] @return number of the send WQE that a QP executes next, for qp_posted_left(). */
 uint32_t qp_posted_next(const struct qp *qp);
 /**
- * [engine] @return true if some of what had been posted is still to be built, or may be. What is posted later doesn't count, once it fills the SQ.
- * @param next  From qp_posted_next(), then.
+ * [engine] @return false: all that had been posted then has been sent, because the SQ is empty or as many WQEs as it holds have been sent since, or the QP
+ * doesn't send in its state.
+ * @param next  What qp_posted_next() was then.
  */
 bool qp_posted_left(const struct qp *qp, uint32_t next);
 

@@ -31,7 +31,8 @@ struct request {
 
 /**
  * Handles a request. @return 0; an errno value, with r->message set; EINPROGRESS: the reply is sent later; EALREADY: nothing has
- * changed yet, the request is to be handled again soon (settle_again()). */
+ * changed yet, the request is to be handled again soon (settle_again()).
+ */
 typedef int op_fn(struct session *s, struct request *r);
 
 /** Set the message of a request that fails. @return @p err. */

@@ -95,7 +95,7 @@ obj_qp_send_posted(struct session *s, struct obj_qp *qp)
 void
 obj_qp_complete_posted(struct session *s, const struct obj_cq *cq)
 {
-	struct posted_args a;
+	struct posted_args a = { 0 };
 
 	for (unsigned int engine = 0; engine < s->control->s.nb_engines; engine++) {
 		uint32_t pos = 0, calls = CONTROL_POSTED_CALLS;
