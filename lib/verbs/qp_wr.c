@@ -15,9 +15,8 @@ to_builder(struct ibv_qp_ex *qp)
 	return (struct client_qp *)qp;
 }
 
-/* Store the control word of the slot under construction, without its phase. */
-static void
-close_slot(struct client_qp *qp)
+void
+client_wr_close(struct client_qp *qp)
 {
 	if (qp->wr_cur)
 		atomic_store_explicit(&qp->wr_cur->ctl, qp->wr_ctl.word, memory_order_relaxed);
@@ -30,7 +29,7 @@ open_slot(struct ibv_qp_ex *ibqp, enum uroce_wr_op op, uint32_t imm_or_key)
 {
 	struct client_qp *qp = to_builder(ibqp);
 
-	close_slot(qp);
+	client_wr_close(qp);
 	if (!qp->wr_err && !client_sq_room(qp, qp->wr_next))
 		qp->wr_err = ENOMEM;
 	if (qp->wr_err)
@@ -55,23 +54,30 @@ wr_start(struct ibv_qp_ex *ibqp)
 	qp->wr_err = atomic_load_explicit(&qp->shared->state, memory_order_relaxed) < UROCE_QPS_RTS ? EINVAL : 0;
 }
 
-static int
-wr_complete(struct ibv_qp_ex *ibqp)
+void
+client_wr_publish(struct client_qp *qp, uint32_t end)
+{
+	if (end == qp->sq.counter)
+		return;
+	for (uint32_t i = qp->sq.counter; i != end; i++) {
+		struct ring_sq_wqe *w = ring_slot(&qp->sq, i);
+		union ring_sq_ctl ctl = { .word = atomic_load_explicit(&w->ctl, memory_order_relaxed) };
+
+		ring_sq_post(&qp->sq, i, w, ctl);
+	}
+	qp->sq.counter = end;
+	client_sq_ring(qp);
+}
+
+int
+client_wr_complete(struct ibv_qp_ex *ibqp)
 {
 	struct client_qp *qp = to_builder(ibqp);
 	int err = qp->wr_err;
 
-	close_slot(qp);
-	if (!err && qp->wr_next != qp->sq.counter) {
-		for (uint32_t i = qp->sq.counter; i != qp->wr_next; i++) {
-			struct ring_sq_wqe *w = ring_slot(&qp->sq, i);
-			union ring_sq_ctl ctl = { .word = atomic_load_explicit(&w->ctl, memory_order_relaxed) };
-
-			ring_sq_post(&qp->sq, i, w, ctl);
-		}
-		qp->sq.counter = qp->wr_next;
-		client_sq_ring(qp);
-	}
+	client_wr_close(qp);
+	if (!err)
+		client_wr_publish(qp, qp->wr_next);
 	client_unlock(&qp->sq_lock);
 	return err;
 }
@@ -81,7 +87,7 @@ wr_abort(struct ibv_qp_ex *ibqp)
 {
 	struct client_qp *qp = to_builder(ibqp);
 
-	close_slot(qp);
+	client_wr_close(qp);
 	client_unlock(&qp->sq_lock);
 }
 
@@ -297,7 +303,7 @@ client_qp_set_builders(struct client_qp *qp, enum ibv_qp_type type, uint64_t ops
 		return EOPNOTSUPP;
 	qp->is_ex = true;
 	q->wr_start = wr_start;
-	q->wr_complete = wr_complete;
+	q->wr_complete = client_wr_complete;
 	q->wr_abort = wr_abort;
 	q->wr_send = wr_send;
 	q->wr_send_imm = wr_send_imm;
@@ -317,6 +323,8 @@ client_qp_set_builders(struct client_qp *qp, enum ibv_qp_type type, uint64_t ops
 	q->wr_set_sge_list = wr_set_sge_list;
 	q->wr_set_inline_data = wr_set_inline_data;
 	q->wr_set_inline_data_list = wr_set_inline_data_list;
+	if (qp->ctx->faults)
+		client_faults_builders(qp);
 	return 0;
 }
 
