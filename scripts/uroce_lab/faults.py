@@ -64,7 +64,7 @@ class Plan:
             # One is enough: most programs end then.
             chosen.append(choice.one_of(verbs))
         self.names = chosen or [choice.one_of(wire)]
-        settings = [f'seed={int(choice.next() * 2**32)}']
+        settings = []
         for name in self.names:
             draw = Draw(self.seed, name)
             if name in WIRE:
@@ -75,11 +75,12 @@ class Plan:
                 self.host = draw.one_of((SERVER, CLIENT))
                 self.verbs = f'{name}={draw.whole(1, VERBS[name])}'
         if any(name not in VERBS for name in self.names):
-            self.settings = ','.join(settings)
+            self.settings = ','.join([*settings, f'seed={self.seed}'])
 
     def text(self):
         """For the user."""
-        parts = [self.settings] if self.settings else []
+        wire = self.settings.rpartition(',')[0]     # without its seed, which is ours
+        parts = [wire] if wire else []
         if self.flap:
             parts.append('flap of {1} ms after {0} ms'.format(*self.flap))
         if self.verbs:
