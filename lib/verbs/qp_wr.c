@@ -15,8 +15,9 @@ to_builder(struct ibv_qp_ex *qp)
 	return (struct client_qp *)qp;
 }
 
-void
-client_wr_close(struct client_qp *qp)
+/* Store the control word of the slot under construction, without its phase. */
+static void
+close_slot(struct client_qp *qp)
 {
 	if (qp->wr_cur)
 		atomic_store_explicit(&qp->wr_cur->ctl, qp->wr_ctl.word, memory_order_relaxed);
@@ -29,7 +30,7 @@ open_slot(struct ibv_qp_ex *ibqp, enum uroce_wr_op op, uint32_t imm_or_key)
 {
 	struct client_qp *qp = to_builder(ibqp);
 
-	client_wr_close(qp);
+	close_slot(qp);
 	if (!qp->wr_err && !client_sq_room(qp, qp->wr_next))
 		qp->wr_err = ENOMEM;
 	if (qp->wr_err)
@@ -54,8 +55,8 @@ wr_start(struct ibv_qp_ex *ibqp)
 	qp->wr_err = atomic_load_explicit(&qp->shared->state, memory_order_relaxed) < UROCE_QPS_RTS ? EINVAL : 0;
 }
 
-void
-client_wr_publish(struct client_qp *qp, uint32_t end)
+static inline void
+publish(struct client_qp *qp, uint32_t end)
 {
 	if (end == qp->sq.counter)
 		return;
@@ -75,11 +76,23 @@ client_wr_complete(struct ibv_qp_ex *ibqp)
 	struct client_qp *qp = to_builder(ibqp);
 	int err = qp->wr_err;
 
-	client_wr_close(qp);
+	close_slot(qp);
 	if (!err)
-		client_wr_publish(qp, qp->wr_next);
+		publish(qp, qp->wr_next);
 	client_unlock(&qp->sq_lock);
 	return err;
+}
+
+void
+client_wr_close(struct client_qp *qp)
+{
+	close_slot(qp);
+}
+
+void
+client_wr_publish(struct client_qp *qp, uint32_t end)
+{
+	publish(qp, end);
 }
 
 static void
@@ -87,7 +100,7 @@ wr_abort(struct ibv_qp_ex *ibqp)
 {
 	struct client_qp *qp = to_builder(ibqp);
 
-	client_wr_close(qp);
+	close_slot(qp);
 	client_unlock(&qp->sq_lock);
 }
 

@@ -100,11 +100,14 @@ class End:
 
     @property
     def crash(self):
-        """The signal that killed it, also as a shell tells it, else None."""
+        """The name of the signal that killed it, also as a shell tells it, else None."""
         if self.code is None:
             return None
         number = -self.code if self.code < 0 else self.code - 128
-        return signal.Signals(number) if self.code < 0 or number in CRASHES else None
+        if self.code >= 0 and number not in CRASHES:
+            return None
+        names = {int(known): known.name for known in signal.Signals}
+        return names.get(number, f'signal {number}')
 
     @property
     def failed(self):
@@ -115,7 +118,7 @@ class End:
             return f'{self.host} was not started'
         if self.stopped:
             return f'{self.host} was stopped'
-        return f'{self.host} {self.crash.name}' if self.crash else f'{self.host} status {self.code}'
+        return f'{self.host} {self.crash}' if self.crash else f'{self.host} status {self.code}'
 
 
 def judge(ends, serves):
@@ -130,7 +133,7 @@ def judge(ends, serves):
     hit = any(end.hit for end in ends)
     failed = any(end.failed for end in ends)
     client_ended = all(end.code == 0 for end in ends[1:])
-    wrong = [f'{end.host} crashed: {end.crash.name}' for end in ends if end.crash]
+    wrong = [f'{end.host} crashed: {end.crash}' for end in ends if end.crash]
     for end in ends:
         if end.stopped and end.hit and not (end is server and serves):
             wrong.append(f'{end.host} hangs: it still ran when it had to be stopped, after a fault of its own verbs')

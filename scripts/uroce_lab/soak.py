@@ -106,7 +106,7 @@ class Run(pair.Run):
         super().__init__(lab, options)
         self.wire, self.plan = wire, plan
         self.kept = collections.deque(maxlen=KEPT_LINES)
-        self.log = os.path.join(lab.data['dir'], 'soak.log')
+        self.log = os.path.join(lab.data['dir'], f'soak-{os.getpid()}.log')
         self.over = threading.Event()
         self.flap_lost = 0
         self.flap_error = None
@@ -116,8 +116,6 @@ class Run(pair.Run):
         return {VARIABLE: f'{self.plan.verbs},log={self.log}'} if host == self.plan.host else {}
 
     def go(self):
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(self.log)
         if self.plan.settings != self.wire.now:
             # Counters begin anew.
             self.wire.set('')
@@ -163,6 +161,7 @@ class Run(pair.Run):
         if self.flap_lost:
             self.happened.add(faults.FLAP)
         with contextlib.suppress(FileNotFoundError), open(self.log, encoding='ascii', errors='replace') as f:
+            os.unlink(self.log)
             self.happened |= {line.split()[1] for line in f if len(line.split()) == 3}
 
     def ends(self):

@@ -110,9 +110,9 @@ class Judgements(unittest.TestCase):
         self.assertNotIn('h1', both)
 
     def test_crashes_are_wrong_whatever_happened(self):
-        for code in (-11, 139, -6, -9):
+        for code, name in ((-11, 'SIGSEGV'), (139, 'SIGSEGV'), (-6, 'SIGABRT'), (-9, 'SIGKILL'), (-40, 'signal 40')):
             for hit in (False, True):
-                self.assertIn('h2 crashed: SIG', self.judge(End('h1', None), End('h2', code, hit=hit)))
+                self.assertIn(f'h2 crashed: {name}', self.judge(End('h1', None), End('h2', code, hit=hit)))
         self.assertEqual(self.judge(End('h1', 0), End('h2', 255, hit=True)), '')
 
     def test_a_client_that_never_started(self):

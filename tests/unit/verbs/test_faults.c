@@ -237,32 +237,58 @@ builders_are_counted_with_the_rest(void **state)
 	bed_fini(&b);
 }
 
-/* A daemon that answers the next request of the context well; the request is read from @p theirs afterwards. */
-static void
-answer_a_modify(struct bed *b, int *theirs)
+/* A daemon that answers one request well, and sees what is posted when it comes. */
+struct answer {
+	struct bed *bed;
+	pthread_t thread;
+	int theirs;
+	struct ctl_req req;
+	uint32_t posted; /* slots of the SQ that an engine finds at that moment */
+};
+
+static void *
+answer_one(void *arg)
 {
 	struct ctl_rsp rsp = { .magic = CTL_MAGIC, .op = CTL_QP_MODIFY };
-	int fds[2];
+	struct answer *a = arg;
 
-	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, fds), 0);
-	b->ctx.sock = fds[0];
-	*theirs = fds[1];
-	pthread_mutex_init(&b->ctx.ctl_lock, NULL);
-	assert_int_equal(send(*theirs, &rsp, sizeof(rsp), 0), sizeof(rsp));
+	if (recv(a->theirs, &a->req, sizeof(a->req), 0) == sizeof(a->req)) {
+		while (ring_sq_ready(&a->bed->e_sq, a->posted))
+			a->posted++;
+		(void)!send(a->theirs, &rsp, sizeof(rsp), 0);
+	}
+	return NULL;
 }
 
 static void
-assert_put_into_error(struct bed *b, int theirs)
+answer_begin(struct answer *a, struct bed *b)
 {
-	struct ctl_req req;
+	int fds[2];
 
-	assert_int_equal(recv(theirs, &req, sizeof(req), MSG_DONTWAIT), sizeof(req));
-	assert_true(req.op == CTL_QP_MODIFY && req.qp_modify.mask == UROCE_QP_STATE && req.qp_modify.attr.qp_state == UROCE_QPS_ERR);
-	assert_int_equal(b->qp.qp.qp_base.state, IBV_QPS_ERR);
-	/* Once. */
-	assert_true(recv(theirs, &req, sizeof(req), MSG_DONTWAIT) < 0);
-	close(b->ctx.sock);
-	close(theirs);
+	*a = (struct answer){ .bed = b };
+	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, fds), 0);
+	b->ctx.sock = fds[0];
+	a->theirs = fds[1];
+	pthread_mutex_init(&b->ctx.ctl_lock, NULL);
+	assert_int_equal(pthread_create(&a->thread, NULL, answer_one, a), 0);
+}
+
+/* The QP was put into ERR once, after @p before work requests had been posted. */
+static void
+assert_put_into_error(struct answer *a, uint32_t before)
+{
+	char byte;
+
+	/* Nothing was asked if it waits still; then this ends it. */
+	shutdown(a->bed->ctx.sock, SHUT_WR);
+	assert_int_equal(pthread_join(a->thread, NULL), 0);
+	assert_int_equal(a->req.op, CTL_QP_MODIFY);
+	assert_true(a->req.qp_modify.mask == UROCE_QP_STATE && a->req.qp_modify.attr.qp_state == UROCE_QPS_ERR);
+	assert_int_equal(a->posted, before);
+	assert_int_equal(a->bed->qp.qp.qp_base.state, IBV_QPS_ERR);
+	assert_int_equal(recv(a->theirs, &byte, 1, 0), 0);
+	close(a->bed->ctx.sock);
+	close(a->theirs);
 }
 
 static void
@@ -271,38 +297,36 @@ qp_error_puts_the_qp_into_err_before_the_post(void **state)
 	struct ibv_sge sge = { 0x1000, 8, LKEY };
 	struct ibv_send_wr wr = write_wr(&sge, 1), *bad;
 	union ring_sq_ctl ctl;
-	char byte;
-	int theirs;
+	struct answer a;
 	struct bed b;
 
 	begin(&b, "qp-error=2");
-	answer_a_modify(&b, &theirs);
+	answer_begin(&a, &b);
 	assert_int_equal(ibv_post_send(&b.qp.qp.qp_base, &wr, &bad), 0);
-	assert_true(recv(theirs, &byte, 1, MSG_DONTWAIT | MSG_PEEK) < 0);
 	/* It has completed, and nobody has polled it. */
 	complete(&b, 0, wr.wr_id, false);
 	assert_int_equal(ibv_post_send(&b.qp.qp.qp_base, &wr, &bad), 0);
 	assert_int_equal(ibv_post_send(&b.qp.qp.qp_base, &wr, &bad), 0);
 	assert_int_equal(posted(&b, 2, &ctl).lkey, LKEY);
-	assert_put_into_error(&b, theirs);
+	assert_put_into_error(&a, 1);
 	bed_fini(&b);
 }
 
 static void
-qp_error_counts_builders(void **state)
+qp_error_parts_the_list_of_builders(void **state)
 {
-	int theirs;
+	struct answer a;
 	struct bed b;
 
-	begin(&b, "qp-error=2");
-	answer_a_modify(&b, &theirs);
+	begin(&b, "qp-error=3");
+	answer_begin(&a, &b);
 	assert_int_equal(client_qp_set_builders(&b.qp, IBV_QPT_RC, IBV_QP_EX_WITH_SEND), 0);
 	ibv_wr_start(&b.qp.qp);
-	for (int i = 0; i < 3; i++)
+	for (int i = 0; i < 4; i++)
 		ibv_wr_send(&b.qp.qp);
 	assert_int_equal(ibv_wr_complete(&b.qp.qp), 0);
-	assert_true(ring_sq_ready(&b.e_sq, 0) && ring_sq_ready(&b.e_sq, 2) && !ring_sq_ready(&b.e_sq, 3));
-	assert_put_into_error(&b, theirs);
+	assert_true(ring_sq_ready(&b.e_sq, 3) && !ring_sq_ready(&b.e_sq, 4));
+	assert_put_into_error(&a, 2);
 	bed_fini(&b);
 }
 
@@ -312,16 +336,37 @@ qp_error_waits_for_a_qp_that_can_send(void **state)
 {
 	struct ibv_sge sge = { 0x1000, 8, LKEY };
 	struct ibv_send_wr wr = write_wr(&sge, 1), *bad;
-	int theirs;
+	struct answer a;
 	struct bed b;
 
 	begin(&b, "qp-error=1");
-	answer_a_modify(&b, &theirs);
+	answer_begin(&a, &b);
 	b.qp_shared.state = UROCE_QPS_INIT;
 	assert_int_equal(ibv_post_send(&b.qp.qp.qp_base, &wr, &bad), EINVAL);
+	assert_int_equal(b.qp.qp.qp_base.state, IBV_QPS_RESET);
 	b.qp_shared.state = UROCE_QPS_RTS;
 	assert_int_equal(ibv_post_send(&b.qp.qp.qp_base, &wr, &bad), 0);
-	assert_put_into_error(&b, theirs);
+	assert_put_into_error(&a, 0);
+	bed_fini(&b);
+}
+
+/* Else the time that passes would decide how many of them complete well. */
+static void
+qp_error_waits_for_completions_but_not_for_ever(void **state)
+{
+	struct ibv_sge sge = { 0x1000, 8, LKEY };
+	struct ibv_send_wr wr = write_wr(&sge, 1), *bad;
+	uint64_t begin_ns;
+	struct answer a;
+	struct bed b;
+
+	begin(&b, "qp-error=2");
+	answer_begin(&a, &b);
+	assert_int_equal(ibv_post_send(&b.qp.qp.qp_base, &wr, &bad), 0);
+	begin_ns = client_now_ns();
+	assert_int_equal(ibv_post_send(&b.qp.qp.qp_base, &wr, &bad), 0);
+	assert_true(client_now_ns() - begin_ns >= 100000000);
+	assert_put_into_error(&a, 1);
 	bed_fini(&b);
 }
 
@@ -393,8 +438,9 @@ main(void)
 		cmocka_unit_test(only_what_was_posted_is_counted),
 		cmocka_unit_test(builders_are_counted_with_the_rest),
 		cmocka_unit_test(qp_error_puts_the_qp_into_err_before_the_post),
-		cmocka_unit_test(qp_error_counts_builders),
+		cmocka_unit_test(qp_error_parts_the_list_of_builders),
 		cmocka_unit_test(qp_error_waits_for_a_qp_that_can_send),
+		cmocka_unit_test(qp_error_waits_for_completions_but_not_for_ever),
 		cmocka_unit_test(one_registration_fails),
 		cmocka_unit_test(the_log_has_a_line_for_each_fault),
 		cmocka_unit_test(a_child_counts_for_itself),
