@@ -183,16 +183,16 @@ what_needs_no_lkey_leaves_the_error_to_the_next(void **state)
 	bed_fini(&b);
 }
 
-/* How often a program tries while its queue is full is a matter of time; what is posted isn't. */
+/* The error is that of WR number @p at, and the queue is full before it. */
 static void
-only_what_was_posted_is_counted(void **state)
+full_before(const char *text, uint32_t at)
 {
 	struct ibv_sge sge = { 0x1000, 8, LKEY };
 	struct ibv_send_wr wr = write_wr(&sge, 1), *bad = NULL;
 	union ring_sq_ctl ctl;
 	struct bed b;
 
-	begin(&b, "send-error=7");
+	begin(&b, text);
 	for (int i = 0; i < SQ_WR; i++)
 		assert_int_equal(ibv_post_send(&b.qp.qp.qp_base, &wr, &bad), 0);
 	for (int i = 0; i < 5; i++) {
@@ -200,10 +200,20 @@ only_what_was_posted_is_counted(void **state)
 		assert_int_equal(ibv_post_send(&b.qp.qp.qp_base, &wr, &bad), ENOMEM);
 		assert_ptr_equal(bad, &wr);
 	}
-	atomic_store(&b.qp.sq_tail, 1);
-	assert_int_equal(ibv_post_send(&b.qp.qp.qp_base, &wr, &bad), 0);
-	assert_int_equal(posted(&b, SQ_WR, &ctl).lkey, INVALID);
+	atomic_store(&b.qp.sq_tail, 2);
+	for (uint32_t i = SQ_WR; i < SQ_WR + 2; i++) {
+		assert_int_equal(ibv_post_send(&b.qp.qp.qp_base, &wr, &bad), 0);
+		assert_int_equal(posted(&b, i, &ctl).lkey, i + 1 == at ? INVALID : LKEY);
+	}
 	bed_fini(&b);
+}
+
+/* How often a program tries while its queue is full is a matter of time; what is posted isn't. */
+static void
+only_what_was_posted_is_counted(void **state)
+{
+	full_before("send-error=7", 7);
+	full_before("send-error=8", 8);
 }
 
 static void
