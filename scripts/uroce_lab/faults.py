@@ -17,7 +17,7 @@ WIRE = {
     'reorder': (('reorder', 0.005, 0.1, 4), ('gap', 20, 500, 0)),
     'duplicate': (('dup', 0.005, 0.1, 4),),
     'corrupt': (('corrupt', 0.001, 0.02, 4),),
-    'delay': (('delay', 10, 1000, 0), ('jitter', 1, 500, 0)),
+    'delay': (('delay', 10, 1000, 0),),
 }
 FLAP = 'flap'
 FLAP_AFTER_MS, FLAP_MS = (1, 300), (50, 150)

@@ -201,8 +201,12 @@ class Run:
             # All of them before the first is stopped, which may end another.
             for program in self.programs:
                 program.stopped = not program.ended()
+            self.before_stop()
             for program in self.programs:
                 program.stop()
+
+    def before_stop(self):
+        """All have ended, or are to be stopped now."""
 
     def wait(self):
         """Until all have ended. Once one of them has failed, or all clients have ended, the others get a little time."""

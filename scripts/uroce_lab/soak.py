@@ -20,6 +20,7 @@ SEEDS_MAX = 1000000
 SEED_MAX = 10**15
 TIMEOUT_SECONDS = 60
 KEPT_LINES = 1000           # of what the programs of a run print
+ASKED_QPS = 20              # of a host, when a program has to be stopped
 LINK_AWAY = 'loss=1'
 # Which counter of the wire tells that a fault happened.
 COUNTERS = {'loss': 'lost', 'reorder': 'reordered', 'duplicate': 'duplicated', 'corrupt': 'corrupted', 'delay': 'delayed'}
@@ -111,6 +112,7 @@ class Run(pair.Run):
         self.flap_lost = 0
         self.flap_error = None
         self.happened = set()   # names of the plan's faults
+        self.waits = []         # what QPs of programs that had to be stopped were waiting for
 
     def environment(self, host):
         return {VARIABLE: f'{self.plan.verbs},log={self.log}'} if host == self.plan.host else {}
@@ -123,6 +125,21 @@ class Run(pair.Run):
                 self.wire.set(self.plan.settings)
         super().go()
         self._look()
+
+    def before_stop(self):
+        """Ask the daemons what the QPs of programs that still run are waiting for: a hang, or only a slow wire?"""
+        for program in self.programs:
+            if program.stopped:
+                with contextlib.suppress(LabError, KeyError):
+                    self._ask_why(program)
+
+    def _ask_why(self, program):
+        pids = pair.family(program.child.pid)
+        host = self.lab.hosts[program.host]
+        for number in telemetry.ask(self.lab.data, host, '/uroce/qp')['numbers'][:ASKED_QPS]:
+            qp = telemetry.ask(self.lab.data, host, f'/uroce/qp,{number}')
+            if qp['pid'] in pids:
+                self.waits.append(f'{program.host}, QP {number}: {"; ".join(qp["why"])}')
 
     def wait(self):
         flap = threading.Thread(target=self._flap) if self.plan.flap else None
@@ -216,6 +233,8 @@ class Soak:
         print(f'seed {seed}: {plan.text()}: {self.outcome(ends)}: WRONG')
         for what in wrong:
             print(f'  {what}')
+        for line in run.waits:
+            print(f'  {line}')
         print(f'  what happened of these faults: {", ".join(name for name in plan.names if name in run.happened) or "none"}')
         print(f'repeat it: {self.command(seed)}', flush=True)
         return False

@@ -10,7 +10,7 @@
 
 #include "vt.h"
 
-enum { WRITES = 1000, FEW = 16, BYTES = 100 };
+enum { WRITES = 1000, FEW = 16, BYTES = 100, START_US = 500000 };
 
 /* @return the status of the next completion. */
 static enum ibv_wc_status
@@ -54,6 +54,8 @@ main(int argc, char **argv)
 	struct ibv_cq *cq;
 	struct vt t;
 
+	/* It doesn't listen, and a client isn't started if its server has ended before. */
+	usleep(START_US);
 	vt_begin(&t);
 	cq = vt_cq(&t, 2 * VT_DEPTH, NULL);
 	a = vt_qp(&t, IBV_QPT_RC, cq, cq);
