@@ -20,7 +20,7 @@ WIRE = {
     'delay': (('delay', 10, 1000, 0),),
 }
 FLAP = 'flap'
-FLAP_AFTER_MS, FLAP_MS = (1, 300), (50, 150)
+FLAP_AFTER_MS, FLAP_MS = (1, 100), (50, 150)
 # The n-th call has the fault: n is at most this.
 VERBS = {'reg-fail': 8, 'send-error': 1000, 'qp-error': 1000}
 NAMES = (*WIRE, FLAP, *VERBS)
@@ -50,7 +50,7 @@ class Plan:
     def __init__(self, seed=None, names=()):
         self.seed, self.names = seed, []
         self.settings = ''      # of the wire, for both hosts; '': it is left alone
-        self.flap = None        # (ms after the client's start, ms)
+        self.flap = None        # (ms after the first packets, ms)
         self.host, self.verbs = None, None
         if seed is not None:
             self._draw(names)

@@ -11,7 +11,8 @@ import threading
 import time
 
 from . import LabError, faults, impair, pair, pairs, telemetry
-from .lab import hosts_of
+from .history import Daemon
+from .lab import hosts_of, note
 from .state import State
 
 VARIABLE = 'UROCE_FAULTS'
@@ -19,8 +20,11 @@ SEEDS = 20
 SEEDS_MAX = 1000000
 SEED_MAX = 10**15
 TIMEOUT_SECONDS = 60
+RECEIVED = 'received'
+TRAFFIC_PACKETS = 4         # that are more than neighbours who ask for each other
 KEPT_LINES = 1000           # of what the programs of a run print
 ASKED_QPS = 20              # of a host, when a program has to be stopped
+IMPAIR = '/uroce/impair,uroce0'
 LINK_AWAY = 'loss=1'
 # Which counter of the wire tells that a fault happened.
 COUNTERS = {'loss': 'lost', 'reorder': 'reordered', 'duplicate': 'duplicated', 'corrupt': 'corrupted', 'delay': 'delayed'}
@@ -68,35 +72,47 @@ def add_options(command):
 
 
 class Wire:
-    """The impairment of a lab, which is as it was after the block."""
+    """
+    The impairment of a lab's hosts, as uroce(1) sets it: at once, and apart from the configuration. It is as it was after the block.
+    """
 
     def __init__(self, lab):
-        self.lab = lab
+        self.daemons = [Daemon(host) for host in lab.hosts.values()]
+        self.before = [self._settings(daemon) for daemon in self.daemons]
+        self.now = None
 
     def __enter__(self):
-        self.before = {host['name']: host['impair'] for host in State(self.lab.name).load().data['hosts']}
-        self.now = ''
-        self.set('')
         return self
 
     def __exit__(self, *_):
-        for host, settings in self.before.items():
-            if settings != self.now:
-                self._change(host, settings)
+        for daemon, settings in zip(self.daemons, self.before):
+            try:
+                self._change(daemon, settings)
+            except LabError as e:
+                note(f'the impairment of {daemon.host["name"]} is not as it was ({settings or impair.NONE}): {e}')
+            daemon.close()
+
+    @staticmethod
+    def _settings(daemon):
+        with contextlib.suppress(LabError):     # it isn't impaired
+            return ','.join(daemon.ask(IMPAIR)['settings'])
+        return ''
+
+    @staticmethod
+    def _change(daemon, settings):
+        daemon.ask(f'{IMPAIR},{settings or impair.NONE}')
 
     def set(self, settings):
-        self._change('all', settings)
+        for daemon in self.daemons:
+            self._change(daemon, settings)
         self.now = settings
-
-    def _change(self, host, settings):
-        impair.change(argparse.Namespace(name=self.lab.name, host=host, settings=settings or impair.NONE))
 
     def counters(self):
         """@return what was done to packets so far, of all hosts together."""
         total = collections.Counter()
-        for host in self.lab.hosts.values():
-            seen = telemetry.ask(self.lab.data, host, '/uroce/impair,uroce0')
-            total.update({name: seen[name] for name in COUNTERS.values()})
+        for daemon in self.daemons:
+            seen = daemon.ask(IMPAIR)
+            total.update({name: seen[name] for name in (*COUNTERS.values(), RECEIVED)})
         return total
 
 
@@ -157,6 +173,10 @@ class Run(pair.Run):
     def _flap(self):
         after, length = (ms / 1000 for ms in self.plan.flap)
         try:
+            before = self.wire.counters()[RECEIVED]
+            while self.wire.counters()[RECEIVED] < before + TRAFFIC_PACKETS:
+                if self.over.wait(pair.LOOK_SECONDS / 2):
+                    return
             if self.over.wait(after):
                 return
             lost = self.wire.counters()['lost']

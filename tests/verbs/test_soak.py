@@ -28,9 +28,9 @@ SECONDS = 60
 BUGS = os.path.join(daemon.build_dir(), 'tests/verbs/verbs_soak_bugs')
 PINGPONG = ['ibv_rc_pingpong', '-d', 'uroce0', '-g', '1']
 BEFORE = 'loss=0.001,seed=5'
-PLANS = ['reorder=0.0406,gap=33,delay=762; flap of 66 ms after 57 ms; reg-fail=3 on h1',
+PLANS = ['reorder=0.0406,gap=33,delay=762; flap of 66 ms after 26 ms; reg-fail=3 on h1',
          'corrupt=0.003,delay=494; send-error=133 on h1',
-         'reorder=0.0512,gap=24,dup=0.0165; flap of 59 ms after 48 ms']
+         'reorder=0.0512,gap=24,dup=0.0165; flap of 59 ms after 23 ms']
 LONG = '--long' in sys.argv
 SAME = 100 if LONG else 3   # runs of which each must be as the first
 
@@ -77,7 +77,7 @@ class Plans(unittest.TestCase):
             name, number = Plan(seed, ['reg-fail', 'qp-error']).verbs.split('=')
             self.assertTrue(1 <= int(number) <= faults.VERBS[name])
             after, length = Plan(seed, ['flap']).flap
-            self.assertTrue(1 <= after <= 300 and 50 <= length <= 150)
+            self.assertTrue(1 <= after <= 100 and 50 <= length <= 150)
             loss = re.search(r'^loss=(\S+)$', Plan(seed, ['loss']).text())[1]
             self.assertTrue(0.001 <= float(loss) <= 0.02)
 
