@@ -6,6 +6,7 @@
   tests/verbs/test_soak.py --long     100 repetitions of each fault of verbs
 """
 
+import argparse
 import json
 import os
 import re
@@ -22,6 +23,7 @@ sys.path[:0] = [os.path.dirname(os.path.realpath(__file__)),
 from labs import LAB, lab_command, lab_up, main  # noqa: E402
 from uroce_lab import daemon, faults, pairs  # noqa: E402
 from uroce_lab.faults import End, Plan, judge  # noqa: E402
+from uroce_lab.soak import fault_names, seconds, whole  # noqa: E402
 
 NAME = f'k{os.getpid()}'
 SECONDS = 60
@@ -32,7 +34,7 @@ PLANS = ['reorder=0.0406,gap=33,delay=762; flap of 66 ms after 26 ms; reg-fail=3
          'corrupt=0.003,delay=494; send-error=133 on h1',
          'reorder=0.0512,gap=24,dup=0.0165; flap of 59 ms after 23 ms']
 LONG = '--long' in sys.argv
-SAME = 100 if LONG else 3   # runs of which each must be as the first
+SAME = 100 if LONG else 2   # runs of which each must be as the first
 
 
 def soak(*words):
@@ -120,24 +122,31 @@ class Judgements(unittest.TestCase):
 
 
 class Mistakes(unittest.TestCase):
-    """Found before there is a lab."""
-
     def test_each_is_named_with_what_would_be_right(self):
-        for words, said in ((['--faults', 'los,reorder'], "'los': there is no such fault; give some of loss,reorder,"),
-                            (['--faults', ''], 'the name of a fault is empty; give some of loss,'),
-                            (['--faults', 'loss,'], 'the name of a fault is empty'),
-                            (['--seeds', '0'], "--seeds: '0': must be a whole number from 1 to 1000000"),
-                            (['--seeds', ''], "--seeds: '': must be a whole number"),
-                            (['--seed', '-1'], '--seed: '),
-                            (['--seed', 'x'], "--seed: 'x': must be a whole number from 0 to "),
-                            (['--timeout', '0'], "--timeout: '0': must be a number of seconds above 0"),
-                            (['--timeout', 'nan'], "'nan': must be a number of seconds"),
-                            (['--timeout', ''], "'': must be a number of seconds")):
-            with self.subTest(words=words):
-                done = soak(*words, 'true')
-                self.assertEqual((done.returncode, done.stdout), (2, ''))
-                self.assertIn(said, done.stderr)
-        self.assertIn('which program?', soak('--seeds', '1').stderr)
+        for convert, text, said in ((fault_names, 'los,reorder', "'los': there is no such fault; give some of loss,reorder,"),
+                                    (fault_names, '', 'the name of a fault is empty; give some of loss,'),
+                                    (fault_names, 'loss,', 'the name of a fault is empty'),
+                                    (whole(1, 1000000), '0', "'0': must be a whole number from 1 to 1000000"),
+                                    (whole(1, 1000000), '', "'': must be a whole number"),
+                                    (whole(0, 9), '-1', "'-1': must be a whole number from 0 to 9"),
+                                    (whole(0, 9), '1.5', 'must be a whole number'),
+                                    (whole(0, 9), '\u0663', 'must be a whole number'),
+                                    (seconds, '0', "'0': must be a number of seconds above 0"),
+                                    (seconds, 'nan', "'nan': must be a number of seconds"),
+                                    (seconds, 'inf', "'inf': must be a number of seconds"),
+                                    (seconds, '', "'': must be a number of seconds")):
+            with self.subTest(text=text), self.assertRaises(argparse.ArgumentTypeError) as raised:
+                convert(text)
+            self.assertIn(said, str(raised.exception))
+        self.assertEqual((fault_names('qp-error,loss,loss'), whole(1, 20)('20'), seconds('.5')), (['loss', 'qp-error'], 20, 0.5))
+
+    def test_they_are_found_before_there_is_a_lab(self):
+        for words, said in ((['--faults', 'los', 'true'], "argument --faults: 'los': there is no such fault"),
+                            (['--seeds', '0', 'true'], "argument --seeds: '0': must be a whole number from 1 to 1000000"),
+                            (['--seeds', '1'], 'which program?')):
+            done = soak(*words)
+            self.assertEqual((done.returncode, done.stdout), (2, ''))
+            self.assertIn(said, done.stderr)
 
 
 class Programs(unittest.TestCase):
@@ -175,7 +184,7 @@ class Programs(unittest.TestCase):
         self.assertRegex(done.stdout, r'(?m)^qp-error +1 +1 +0 +1$')
 
     def bug(self, what, host):
-        return self.soak('--seed', str(seed_of('send-error', 500, host)), '--seeds', '5', '--faults', 'send-error', '--timeout', '4',
+        return self.soak('--seed', str(seed_of('send-error', 500, host)), '--seeds', '5', '--faults', 'send-error', '--timeout', '3',
                          '--wait', '0.2', BUGS, what, '--client', BUGS, what)
 
     def test_a_hang_is_caught_and_its_seed_repeats_it(self):
