@@ -20,6 +20,7 @@
 #include <string.h>
 #include <sys/types.h>
 
+#include "verbs/faults.h"
 #include "verbs/objects_priv.h"
 
 /** Functions that programs link to by name; libibverbs.map gives them their versions. */
@@ -180,6 +181,29 @@ void client_odp_forget(struct client_mr *mr);
  * @return 0 or EOPNOTSUPP (an operation that isn't supported).
  */
 int client_qp_set_builders(struct client_qp *qp, enum ibv_qp_type type, uint64_t ops);
+
+/* ---- qp_wr.c, for faults.c ---- */
+/** Store the control word of the slot under construction, without its phase. Between wr_start and wr_complete. */
+void client_wr_close(struct client_qp *qp);
+/** Post the slots before @p end and ring the doorbell. All are closed; sq_lock held. */
+void client_wr_publish(struct client_qp *qp, uint32_t end);
+/** wr_complete of a QP without faults. */
+int client_wr_complete(struct ibv_qp_ex *qp);
+
+/* ---- faults.c ---- */
+/**
+ * Let the context have the faults that UROCE_FAULTS asks for, if it does.
+ * @return 0, or EINVAL if the variable is wrong: a message was printed.
+ */
+int client_faults_attach(struct client_ctx *ctx);
+/** Begin with this plan in place of the variable's; counts begin at 0. */
+void client_faults_begin(const struct client_fault_plan *plan);
+/** A context with faults registers memory. @return true: it must fail with ENOMEM. */
+bool client_faults_reg(void);
+/** Let ibv_wr_complete() of a QP cause faults. */
+void client_faults_builders(struct client_qp *qp);
+/** In the child of a fork: it counts for itself. */
+void client_faults_fork_child(void);
 
 /* ---- post.c, for qp_wr.c ---- */
 /** QP types (1 << type) for which each opcode may be posted; 0: not supported. */

@@ -196,7 +196,10 @@ client_open_session(struct client_device *d, int sock, client_wait_fn wait)
 	ctx->v.context.cmd_fd = ctx->sock = sock;
 	ctx->wait = wait;
 	client_fork_setup();
-	err = bind_session(ctx, d);
+	/* Of programs with a daemon of their own: in an application that embeds the stack, who posts may be who drives it. */
+	err = wait ? 0 : client_faults_attach(ctx);
+	if (!err)
+		err = bind_session(ctx, d);
 	if (err) {
 		ctx_free(ctx);
 		return client_null(err);

@@ -119,6 +119,7 @@ fork_child(void)
 
 	maps_forget();
 	convert_fork_child();
+	client_faults_fork_child();
 	for (struct client_ctx *ctx = client_contexts; ctx; ctx = ctx->next)
 		ctx->foreign = true;
 	if (copied[0] >= 0) {

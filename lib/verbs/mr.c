@@ -146,7 +146,7 @@ mr_new(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, unsigned int
 		.sp = sp,
 	};
 	struct ctl_mr_reg_rsp r;
-	int err = m ? register_region(&w, &r) : ENOMEM;
+	int err = m && !(to_ctx(pd->context)->faults && client_faults_reg()) ? register_region(&w, &r) : ENOMEM;
 
 	if (err) {
 		free(m);

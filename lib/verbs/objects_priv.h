@@ -86,6 +86,7 @@ struct client_ctx {
 	struct verbs_context v;  /**< programs hold &v.context, its last member */
 	struct client_ctx *next; /**< in the list of all, for fork */
 	bool foreign;            /**< this process is a child of the one that opened it */
+	bool faults;             /**< UROCE_FAULTS is set: verbs may fail on purpose */
 
 	pthread_mutex_t ctl_lock; /**< one request at a time; guards segs */
 	int sock;

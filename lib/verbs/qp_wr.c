@@ -55,25 +55,44 @@ wr_start(struct ibv_qp_ex *ibqp)
 	qp->wr_err = atomic_load_explicit(&qp->shared->state, memory_order_relaxed) < UROCE_QPS_RTS ? EINVAL : 0;
 }
 
-static int
-wr_complete(struct ibv_qp_ex *ibqp)
+static inline void
+publish(struct client_qp *qp, uint32_t end)
+{
+	if (end == qp->sq.counter)
+		return;
+	for (uint32_t i = qp->sq.counter; i != end; i++) {
+		struct ring_sq_wqe *w = ring_slot(&qp->sq, i);
+		union ring_sq_ctl ctl = { .word = atomic_load_explicit(&w->ctl, memory_order_relaxed) };
+
+		ring_sq_post(&qp->sq, i, w, ctl);
+	}
+	qp->sq.counter = end;
+	client_sq_ring(qp);
+}
+
+int
+client_wr_complete(struct ibv_qp_ex *ibqp)
 {
 	struct client_qp *qp = to_builder(ibqp);
 	int err = qp->wr_err;
 
 	close_slot(qp);
-	if (!err && qp->wr_next != qp->sq.counter) {
-		for (uint32_t i = qp->sq.counter; i != qp->wr_next; i++) {
-			struct ring_sq_wqe *w = ring_slot(&qp->sq, i);
-			union ring_sq_ctl ctl = { .word = atomic_load_explicit(&w->ctl, memory_order_relaxed) };
-
-			ring_sq_post(&qp->sq, i, w, ctl);
-		}
-		qp->sq.counter = qp->wr_next;
-		client_sq_ring(qp);
-	}
+	if (!err)
+		publish(qp, qp->wr_next);
 	client_unlock(&qp->sq_lock);
 	return err;
+}
+
+void
+client_wr_close(struct client_qp *qp)
+{
+	close_slot(qp);
+}
+
+void
+client_wr_publish(struct client_qp *qp, uint32_t end)
+{
+	publish(qp, end);
 }
 
 static void
@@ -297,7 +316,7 @@ client_qp_set_builders(struct client_qp *qp, enum ibv_qp_type type, uint64_t ops
 		return EOPNOTSUPP;
 	qp->is_ex = true;
 	q->wr_start = wr_start;
-	q->wr_complete = wr_complete;
+	q->wr_complete = client_wr_complete;
 	q->wr_abort = wr_abort;
 	q->wr_send = wr_send;
 	q->wr_send_imm = wr_send_imm;
@@ -317,6 +336,8 @@ client_qp_set_builders(struct client_qp *qp, enum ibv_qp_type type, uint64_t ops
 	q->wr_set_sge_list = wr_set_sge_list;
 	q->wr_set_inline_data = wr_set_inline_data;
 	q->wr_set_inline_data_list = wr_set_inline_data_list;
+	if (qp->ctx->faults)
+		client_faults_builders(qp);
 	return 0;
 }
 
