@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "base/rcu.h"
 
-#include <sched.h>
 #include <stdbool.h>
 #include <time.h>
 
 #include <rte_rcu_qsbr.h>
+
+#include "base/yield.h"
 
 enum {
 	WAIT_YIELDS = 100,     /* tries with sched_yield() before rcu_wait() sleeps between tries */
@@ -23,9 +24,7 @@ rcu_wait(struct rte_rcu_qsbr *qsbr)
 		return;
 	token = rte_rcu_qsbr_start(qsbr);
 	while (!rte_rcu_qsbr_check(qsbr, token, false)) {
-		if (++tries < WAIT_YIELDS)
-			sched_yield();
-		else
+		if (++tries >= WAIT_YIELDS || !yield_core())
 			nanosleep(&nap, NULL);
 	}
 }

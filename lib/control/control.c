@@ -2,7 +2,6 @@
 /* The control thread: its start, its loop, accepting programs, its end. */
 #include <fcntl.h>
 #include <limits.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/epoll.h>
@@ -16,6 +15,8 @@
 
 #include <rte_common.h>
 
+#include "base/slice.h"
+#include "base/yield.h"
 #include "control/cma/cma_priv.h"
 #include "control/cma/gsi_priv.h"
 #include "control/core/closer_priv.h"
@@ -245,13 +246,14 @@ control_run(struct control *c)
 {
 	uint64_t spin_until_ns = 0;
 
+	slice_set(SLICE_SHORT_NS);
 	while (!atomic_load_explicit(&c->stop, memory_order_acquire)) {
 		bool spins = control_now_ns() < spin_until_ns;
 
 		if (control_turn(c, spins ? 0 : INT_MAX) > 0)
 			spin_until_ns = control_now_ns() + SPIN_NS;
-		else if (spins)
-			sched_yield();
+		else if (spins && !yield_core())
+			spin_until_ns = 0;
 	}
 	atomic_store_explicit(&c->stop, false, memory_order_release);
 }

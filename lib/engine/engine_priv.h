@@ -52,7 +52,7 @@ struct engine_session {
 	uint32_t max_slots;
 	bool hot;                    /**< [owner] in the engine's list of hot sessions */
 	bool stays_hot;
-	bool crowded;                /**< [owner] copy of db->crowded */
+	enum ring_crowded crowded;   /**< [owner] copy of db->crowded */
 	uint32_t hot_index;          /**< [owner] where in the list */
 	uint32_t id;                 /**< [owner] where in the engine's table */
 	uint32_t cpu;                /**< [owner] index of the CPU from which the client last kicked */

@@ -13,6 +13,7 @@
 #include <rte_pause.h>
 
 #include "base/assert.h"
+#include "base/yield.h"
 #include "engine/engine_priv.h"
 
 enum {
@@ -82,10 +83,8 @@ call_wait(struct engine_msg *msg, unsigned int round)
 		rte_pause();
 		return;
 	}
-	if (round < CALL_SPINS + CALL_YIELDS) {
-		sched_yield();
+	if (round < CALL_SPINS + CALL_YIELDS && yield_core())
 		return;
-	}
 	atomic_compare_exchange_strong_explicit(&msg->state, &queued, MSG_WAITED, memory_order_acq_rel,
 						memory_order_acquire);
 	futex_wait(&msg->state, MSG_WAITED, CALL_SLEEP_NS);

@@ -102,6 +102,20 @@ session_look(struct engine *e, struct engine_session *s)
 	return n;
 }
 
+/** [owner] Tell the session's programs whether to yield when they poll in vain. */
+static inline void
+tell_crowded(const struct engine *e, struct engine_session *s)
+{
+	enum ring_crowded crowded = RING_CORES_ENOUGH;
+
+	if (e->crowded)
+		crowded = share_is_light(e->tp, s->share) ? RING_CROWDED_SOON : RING_CROWDED;
+	if (s->crowded == crowded)
+		return;
+	s->crowded = crowded;
+	atomic_store_explicit(&s->db->crowded, crowded, memory_order_relaxed);
+}
+
 uint32_t
 sessions_run(struct engine *e, uint64_t now_ns)
 {
@@ -110,10 +124,7 @@ sessions_run(struct engine *e, uint64_t now_ns)
 	while (i < e->nb_hot) {
 		struct engine_session *s = e->hot[i];
 
-		if (s->crowded != e->crowded) {
-			s->crowded = e->crowded;
-			atomic_store_explicit(&s->db->crowded, s->crowded, memory_order_relaxed);
-		}
+		tell_crowded(e, s);
 		if (atomic_load_explicit(&s->db->top, memory_order_relaxed) != 0) {
 			s->last_ns = now_ns;
 			n += session_look(e, s);

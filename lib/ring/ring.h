@@ -145,14 +145,18 @@ struct ring_cq_shared {
 	uint8_t pad1[RING_CACHE_LINE - 8];
 };
 
+/** Whether programs that poll in vain should yield their cores. */
+enum ring_crowded {
+	RING_CORES_ENOUGH = 0,
+	RING_CROWDED,      /**< other threads want the cores of the engine or of the program */
+	RING_CROWDED_SOON, /**< that, too, but the program sends little beside others that send much, and what it waits for comes soon */
+};
+
 /** Doorbells of a session for one engine: three levels of 64, so that the engine can check them with one load. */
 #define RING_DB_SLOTS (64 * 64 * 64)
 struct ring_db {
 	_Atomic uint32_t hot; /**< by the engine: 1: it polls top; 0: write to the kick eventfd after ringing */
-	/**
-	 * By the engine: 1 while another thread wants its core too. Then a program that polls an empty CQ yields its
-	 * core.
-	 */
+	/** By the engine: enum ring_crowded. */
 	_Atomic uint32_t crowded;
 	uint8_t pad0[RING_CACHE_LINE - 8];
 	_Atomic uint64_t top;

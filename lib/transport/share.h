@@ -8,6 +8,7 @@
 #ifndef UROCE_TRANSPORT_SHARE_H
 #define UROCE_TRANSPORT_SHARE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/queue.h>
 
@@ -72,6 +73,8 @@ struct share_view {
 };
 /** [engine] Fill in @p v. @return what all shares of @p tp have cost. */
 uint64_t share_look(const struct transport *tp, const struct share *s, struct share_view *v);
+/** [engine] @return whether @p s has sent little just now, and the turns of others were cut short so that it needn't wait. */
+bool share_is_light(const struct transport *tp, const struct share *s);
 /** @return "nothing", "turn", "tx room", "rate". */
 const char *share_wait_name(enum share_wait w);
 

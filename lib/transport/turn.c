@@ -157,35 +157,86 @@ next_qp(struct share *s)
 }
 
 /* ---- Shares ---- */
+/* A share has had its turn, in which it used @p cost. If that was little, the turns of others are brief for a while: it will be back soon. */
+static inline void
+note_light(struct transport *tp, struct share *s, uint64_t cost)
+{
+	if (cost <= TP_COST_LOOK || cost >= TP_SHARE_QUANTUM / TP_BRIEF)
+		return;
+	if (tp->light[0] != s) {
+		tp->light[1] = tp->light[0];
+		tp->light_ns[1] = tp->light_ns[0];
+		tp->light[0] = s;
+	}
+	tp->light_ns[0] = s->light_ns = tp->now_ns;
+}
+
+/* @return whether turns of @p s have to be brief: another share will want one soon. */
+static inline bool
+is_brief(const struct transport *tp, const struct share *s)
+{
+	unsigned int other = tp->light[0] == s;
+
+	return tp->light[other] != NULL && tp->now_ns - tp->light_ns[other] < TP_LIGHT_NS;
+}
+
+/* @return what a share gets in each round. */
+static inline int64_t
+quantum_of(const struct share *s, bool brief)
+{
+	return brief ? RTE_MAX(s->quantum / TP_BRIEF, INT64_C(1)) : s->quantum;
+}
+
+/* A share used @p cost in a turn, and perhaps would have used more if it hadn't been brief. */
+static inline void
+note_cut(struct transport *tp, const struct share *s, bool brief, uint64_t cost)
+{
+	if (brief && cost >= (uint64_t)quantum_of(s, true))
+		tp->brief_ns = tp->now_ns;
+}
+
+/* @return how many packets or WQEs a QP may send so that its share doesn't exceed @p deficit by much. */
+static inline uint32_t
+budget_for(const struct qp *qp, int64_t deficit, bool brief)
+{
+	/* With all it costs a packet can take as long as the payload of two. A brief turn counts on that. */
+	uint64_t n = deficit <= 0 ? 0 : (uint64_t)deficit >> (qp->path.mtu_shift + brief);
+
+	n += !brief || n == 0;
+	return (uint32_t)RTE_MIN(n, (uint64_t)TP_QP_BUDGET);
+}
+
 /* The usual case: no other share wants a turn. It owes nothing for the time that nobody else wanted. */
 static uint32_t
 run_alone(struct transport *tp, struct share *s)
 {
 	uint32_t n = RTE_MIN(s->nb_active, (uint32_t)TP_TURN_QPS), work = 0;
+	bool brief = is_brief(tp, s);
+	uint64_t before = tp->cost;
 
-	while (n-- > 0 && work < TP_TURN_BUDGET)
-		work += visit(tp, s, next_qp(s), TP_QP_BUDGET);
+	s->deficit = quantum_of(s, brief);
+	while (n-- > 0 && work < TP_TURN_BUDGET && (!brief || s->deficit > 0)) {
+		struct qp *qp = next_qp(s);
+
+		work += visit(tp, s, qp, brief ? budget_for(qp, s->deficit, true) : TP_QP_BUDGET);
+	}
+	if (work != 0)
+		note_light(tp, s, tp->cost - before);
+	note_cut(tp, s, brief, tp->cost - before);
 	s->deficit = s->quantum;
 	s->no_room = false;
 	return work;
-}
-
-/* @return how many packets or WQEs a QP may send so that its share doesn't exceed its deficit by much. */
-static inline uint32_t
-share_budget(const struct share *s, const struct qp *qp)
-{
-	uint64_t n = s->deficit <= 0 ? 1 : ((uint64_t)s->deficit >> qp->path.mtu_shift) + 1;
-
-	return (uint32_t)RTE_MIN(n, (uint64_t)TP_QP_BUDGET);
 }
 
 /* Give a share its turn. */
 static enum served
 serve(struct transport *tp, struct share *s, struct turn *t)
 {
-	bool no_room = false;
+	bool no_room = false, worked = false, brief = is_brief(tp, s);
+	uint64_t before = tp->cost;
 	uint32_t idle = 0;
 
+	s->deficit = RTE_MIN(s->deficit, quantum_of(s, brief));
 	while (s->nb_active != 0 && idle < s->nb_active) {
 		struct qp *qp;
 		uint32_t work;
@@ -193,18 +244,25 @@ serve(struct transport *tp, struct share *s, struct turn *t)
 		if (t->work >= TP_TURN_BUDGET || t->looks == 0)
 			return SERVED_BUDGET;
 		t->looks--;
-		if (s->deficit <= 0)
+		if (s->deficit <= 0) {
+			note_cut(tp, s, brief, tp->cost - before);
 			return SERVED_PART;
+		}
 		if (unlikely(s->rate != NULL) && (s->due_ns = share_rate_due(s, tp->now_ns)) != 0)
 			return SERVED_LIMIT;
 		qp = next_qp(s);
-		work = visit(tp, s, qp, share_budget(s, qp));
+		work = visit(tp, s, qp, budget_for(qp, s->deficit, brief));
 		t->work += work;
+		worked |= work != 0;
 		if (work == 0 && qp->sched.on_active)
 			no_room |= responder_busy(qp) || qp->req.wait == REQ_WAIT_TX;
 		idle = work != 0 ? 0 : idle + qp->sched.on_active;
 	}
-	return no_room ? SERVED_NO_ROOM : SERVED_ALL;
+	if (no_room)
+		return SERVED_NO_ROOM;
+	if (worked)
+		note_light(tp, s, tp->cost - before);
+	return SERVED_ALL;
 }
 
 /* Put a share that had its turn where it waits for the next one. */
@@ -219,7 +277,7 @@ place(struct transport *tp, struct share *s, enum served served)
 		share_move(tp, s, SHARE_FRESH);
 		break;
 	case SERVED_PART:
-		s->deficit = RTE_MAX(s->deficit, (int64_t)-TP_DEBT_MAX) + s->quantum;
+		s->deficit = RTE_MAX(s->deficit, (int64_t)-TP_DEBT_MAX) + quantum_of(s, is_brief(tp, s));
 		s->stats.rounds++;
 		tp->counters.share_rounds++;
 		share_move(tp, s, SHARE_BACKLOG);
@@ -273,15 +331,21 @@ run_fresh(struct transport *tp, struct turn *t)
 	t->looks += TP_TURN_QPS / 2;
 }
 
+/* Serve the others by turns. A brief turn is over when each had its turn, if one of them has sent something. */
 static void
 run_backlog(struct transport *tp, struct turn *t)
 {
+	struct share *s, *last = TAILQ_LAST(&tp->shares[SHARE_BACKLOG], tp_share_list);
 	enum served served = SERVED_ALL;
-	struct share *s;
+	uint32_t before = t->work;
+	bool brief = false;
 
 	while (served != SERVED_BUDGET && (s = TAILQ_FIRST(&tp->shares[SHARE_BACKLOG])) != NULL) {
+		brief |= is_brief(tp, s);
 		served = serve(tp, s, t);
 		place(tp, s, served);
+		if (brief && s == last && t->work > before)
+			break;
 	}
 	/*
 	 * Who found no room is the first to get some. But if nobody found any in all of the turn, others are looked at next time: they
@@ -341,7 +405,7 @@ run_responses(struct transport *tp, struct qp *qp)
 
 	if (!may_send(tp, s, &alone))
 		return 0;
-	work = responder_run(tp, qp, alone ? TP_QP_BUDGET : share_budget(s, qp));
+	work = responder_run(tp, qp, alone ? TP_QP_BUDGET : budget_for(qp, s->deficit, false));
 	charge_sent(tp, qp, &b);
 	qp->sched.deficit = RTE_MAX(qp->sched.deficit, -TP_DEBT_MAX);
 	if (alone)
@@ -383,7 +447,7 @@ qp_work_posted(struct transport *tp, struct qp *qp, uint32_t *budget, uint64_t n
 		uint32_t most = RTE_MIN(*budget, (uint32_t)TP_QP_BUDGET);
 
 		qp_activate(tp, qp);
-		work = visit(tp, qp->share, qp, alone ? most : RTE_MIN(most, share_budget(qp->share, qp)));
+		work = visit(tp, qp->share, qp, alone ? most : RTE_MIN(most, budget_for(qp, qp->share->deficit, false)));
 		*budget -= RTE_MIN(work, *budget);
 	}
 	atomic_store_explicit(&tp->serving, NULL, memory_order_relaxed);

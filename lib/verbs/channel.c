@@ -177,7 +177,7 @@ look_for_a_while(struct client_channel *ch, uint64_t begin_ns, bool watching, bo
 static int
 spin(struct client_channel *ch, uint64_t begin_ns, struct ctl_comp_event *ev)
 {
-	bool watching, crowded = client_crowded(to_ctx(ch->channel.context));
+	bool watching, crowded = client_crowded(to_ctx(ch->channel.context)) == RING_CROWDED;
 	int err, state;
 
 	/* If the core is needed, sleeping hands it over at once. */

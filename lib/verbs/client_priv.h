@@ -134,8 +134,8 @@ bool client_cq_next(struct client_cq *cq, struct ring_cqe *e, union ring_cqe_ctl
 int client_cq_empty(struct client_cq *cq);
 /** Print once that the connection of this context is lost. @param what  What the program was doing. Any thread. */
 void client_connection_lost(struct client_ctx *ctx, const char *what);
-/** @return true if an engine says that others need this program's core. */
-bool client_crowded(const struct client_ctx *ctx);
+/** @return what the first engine says that finds cores short. Any thread. */
+enum ring_crowded client_crowded(const struct client_ctx *ctx);
 static inline void
 client_cq_publish(struct client_cq *cq)
 {

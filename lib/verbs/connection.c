@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
-#include <sched.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,6 +15,8 @@
 #include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "base/yield.h"
 
 /*
  * Most replies arrive within this time. If the daemon runs on another core, waking a sleeping thread costs more than
@@ -134,7 +135,7 @@ ctl_receive(int sock, struct client_call *c)
 			break;
 		if (errno == EAGAIN && flags != 0) {
 			/* The daemon may be running on this very core. */
-			sched_yield();
+			yield_core();
 			if (client_now_ns() >= end_ns)
 				flags = 0;
 			continue;

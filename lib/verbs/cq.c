@@ -3,8 +3,9 @@
 #include "verbs/client_priv.h"
 
 #include <poll.h>
-#include <sched.h>
 #include <unistd.h>
+
+#include "base/yield.h"
 
 /* Accesses a field of the ring that a thread may read without the lock. */
 #define UNLOCKED(field) ((_Atomic(__typeof__(field)) *)&(field))
@@ -393,24 +394,30 @@ fill_wc(struct ibv_wc *wc, const struct ring_cqe *e, const union ring_cqe_ctl *c
 	wc->dlid_path_bits = 0;
 }
 
-bool
+enum ring_crowded
 client_crowded(const struct client_ctx *ctx)
 {
-	for (uint32_t i = 0; i < ctx->nb_engines; i++) {
+	uint32_t crowded = RING_CORES_ENOUGH;
+
+	for (uint32_t i = 0; i < ctx->nb_engines && crowded == RING_CORES_ENOUGH; i++) {
 		const struct ring_db *db = (const void *)(ctx->doorbells + i * ctx->db_stride);
 
-		if (atomic_load_explicit(&db->crowded, memory_order_relaxed))
-			return true;
+		crowded = atomic_load_explicit(&db->crowded, memory_order_relaxed);
 	}
-	return false;
+	return crowded;
 }
 
-/* Yield the core: if cores are short, the engine that would fill the CQ may be waiting for it. */
+/*
+ * Yield the core after @p polls in vain: if cores are short, the engine that would fill the CQ may be waiting for it. But not to a program that
+ * never yields, and not often if the completion will come soon.
+ */
 static __attribute__((noinline)) void
-give_core(const struct client_ctx *ctx)
+give_core(const struct client_ctx *ctx, uint32_t polls)
 {
-	if (client_crowded(ctx))
-		sched_yield();
+	enum ring_crowded crowded = client_crowded(ctx);
+
+	if (crowded == RING_CROWDED || (crowded == RING_CROWDED_SOON && polls % CLIENT_SOON_POLLS == 0))
+		yield_core();
 }
 
 /* A daemon that dies closes the connection, and nothing else tells a program that only polls. */
@@ -436,7 +443,7 @@ client_cq_empty(struct client_cq *cq)
 	if (likely(n % CLIENT_EMPTY_POLLS != 0))
 		return 0;
 	ctx = to_ctx(cq->cq.context);
-	give_core(ctx);
+	give_core(ctx, n);
 	if (unlikely(n % CLIENT_LOST_POLLS == 0))
 		look_for_daemon(ctx);
 	return unlikely(atomic_load_explicit(&ctx->lost, memory_order_relaxed)) ? EIO : 0;

@@ -38,6 +38,7 @@ enum {
 	CLIENT_CACHE_LINE = 64,
 	CLIENT_SPINS = 1000,        /**< tries for a queue's lock before the thread yields its core */
 	CLIENT_EMPTY_POLLS = 16,    /**< polls in vain before a thread yields its core, if engines report short cores */
+	CLIENT_SOON_POLLS = 1 << 10, /**< the same if they report that its completions come soon: about 50 us */
 	CLIENT_LOST_POLLS = 1 << 16, /**< polls in vain before a thread looks whether the daemon is still there */
 	CLIENT_QPN_SLOTS = 1 << 16, /**< a session's live QPs have different QP numbers in these low bits */
 };

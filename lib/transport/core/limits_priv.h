@@ -28,6 +28,8 @@ enum {
 	TP_COST_WQE = 3072,
 	TP_COST_LOOK = 128,         /**< looking at a QP that has nothing to do */
 	TP_SHARE_QUANTUM = 32768,   /**< what a share of the usual weight may use in a round */
+	TP_BRIEF = 4,               /**< in a brief turn a share may use its quantum divided by this */
+	TP_LIGHT_NS = 100000,       /**< for so long after a share wanted less than that, the turns of others are brief */
 	TP_QP_QUANTUM = 98304,      /**< what a QP may use before it is the turn of the others of its share */
 	TP_DEBT_MAX = 1 << 20,      /**< more than this a share or QP never owes */
 	TP_BUCKET_NS = 1000000,     /**< a rate's bucket holds what may be sent in this time */

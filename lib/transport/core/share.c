@@ -237,6 +237,12 @@ share_look(const struct transport *tp, const struct share *s, struct share_view 
 	return tp->cost;
 }
 
+bool
+share_is_light(const struct transport *tp, const struct share *s)
+{
+	return tp->now_ns - s->light_ns < TP_LIGHT_NS && tp->now_ns - tp->brief_ns < TP_LIGHT_NS;
+}
+
 const char *
 share_wait_name(enum share_wait w)
 {

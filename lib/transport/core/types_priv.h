@@ -393,6 +393,7 @@ struct share {
 	uint32_t worker_alone;      /**< how many QPs have been looked at since another one had work */
 	struct share_rate *rate;    /**< NULL: no limit */
 	struct share_group *group;  /**< NULL: none */
+	uint64_t light_ns;          /**< when it last sent little, and that was all it had to send */
 	uint64_t due_ns;            /**< SHARE_LIMITED: when it may send again */
 	uint32_t held[TP_POOLS];    /**< items that its QPs have of each pool */
 	struct tp_copy_job_list fetched; /**< copies of bytes to send, of which some have been sent; the oldest first */
@@ -408,6 +409,9 @@ struct transport {
 	struct tp_share_list shares[SHARE_LISTS]; /**< those with active QPs */
 	uint32_t nb_competing;           /**< shares that want a turn: with active QPs, and not kept back by their rates */
 	uint64_t limited_next_ns;        /**< when the first of SHARE_LIMITED may send again; UINT64_MAX: there are none */
+	const struct share *light[2];    /**< the last shares that sent little, the last first. Compared, never followed: they may have ended */
+	uint64_t light_ns[2];            /**< when they did */
+	uint64_t brief_ns;               /**< when the turn of another one was cut short for that */
 	struct tp_qp_list replies;       /**< QPs that owe their peer a reply */
 	uint32_t nb_active, nb_qps;
 	uint32_t nb_shares;              /**< made by share_create() */

@@ -104,6 +104,12 @@ share_look(const struct transport *tp, const struct share *s, struct share_view 
 	return 0;
 }
 
+bool
+share_is_light(const struct transport *tp, const struct share *s)
+{
+	return rec.light;
+}
+
 void
 share_destroy(struct transport *tp, struct share *s)
 {

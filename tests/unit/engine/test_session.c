@@ -301,6 +301,33 @@ no_doorbell_is_lost_between_hot_and_cold(void **state)
 	rig_down(&r, 1);
 }
 
+static void
+programs_are_told_whether_to_yield(void **state)
+{
+	struct engine_session *s;
+	struct rig r;
+
+	rig_up(&r, 1, ENGINE_IDLE_POLL, 0, NULL);
+	s = engine_session_add(r.e, db, SLOTS, &kick_fd, false);
+	assert_non_null(s);
+	engine_turn(r.e);
+	assert_int_equal(db->crowded, RING_CORES_ENOUGH);
+	rec.light = true;
+	engine_turn(r.e);
+	assert_int_equal(db->crowded, RING_CORES_ENOUGH);
+	r.e->crowded = true;
+	engine_turn(r.e);
+	assert_int_equal(db->crowded, RING_CROWDED_SOON);
+	rec.light = false;
+	engine_turn(r.e);
+	assert_int_equal(db->crowded, RING_CROWDED);
+	r.e->crowded = false;
+	engine_turn(r.e);
+	assert_int_equal(db->crowded, RING_CORES_ENOUGH);
+	engine_session_remove(r.e, s);
+	rig_down(&r, 1);
+}
+
 int
 main(void)
 {
@@ -312,6 +339,7 @@ main(void)
 		cmocka_unit_test_setup_teardown(quiet_session_goes_cold_and_a_kick_heats_it, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(a_loop_that_never_sleeps_sees_kicks, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(a_session_of_the_engines_own_process_needs_no_kick, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(programs_are_told_whether_to_yield, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(no_doorbell_is_lost_between_hot_and_cold, set_up, tear_down),
 	};
 

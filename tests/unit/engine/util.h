@@ -58,6 +58,7 @@ struct recorded {
 	unsigned int last_rx_engine;
 	uint16_t last_rx_port;
 	uint64_t next_timeout;       /**< transport_next_timeout() */
+	bool light;                  /**< share_is_light() */
 	uint32_t work;               /**< transport_run() */
 	bool rx_gives_back;          /**< transport_rx() says that nothing is RoCE v2 */
 	enum net_action action;      /**< net_rx() */

@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Brief turns: what shares that send much get while another one sends a little now and then. */
+#include "share_rig.h"
+
+enum { BRIEF_COST = TP_SHARE_QUANTUM / TP_BRIEF, PAUSE_TURNS = TP_LIGHT_NS / STEP_NS + 1 };
+
+/* Send a message of a share that sends little, in a turn of all. @return what that turn cost the others together. */
+static uint64_t
+turn_with(struct bench *b, struct flood *little)
+{
+	uint64_t all = b->tp->cost, own = look(b, little).stats.cost;
+	struct ring_cqe e;
+
+	while (cq_poll(&little->ends[0]->scq, &e, NULL))
+		assert_int_equal(e.status, UROCE_WC_SUCCESS);
+	post(b, little->ends[0], 8);
+	bench_turn(b);
+	return b->tp->cost - all - (look(b, little).stats.cost - own);
+}
+
+static struct flood *
+add_little(struct bench *b)
+{
+	struct flood *f = flood_add(b, 1, 8, &(struct share_params){ 0 });
+
+	f->pauses = true;
+	return f;
+}
+
+static void
+turns_are_brief_while_another_share_sends_little(void **state)
+{
+	struct flood *little;
+	struct bench b;
+	uint64_t before;
+
+	bench_up(&b);
+	flood_add(&b, 8, BIG, &(struct share_params){ 0 });
+	little = add_little(&b);
+	bench_run(&b, PAUSE_TURNS);
+	/* The first message comes as a surprise; the next ones find brief turns. */
+	turn_with(&b, little);
+	for (int i = 0; i < 5; i++) {
+		uint64_t cost = turn_with(&b, little);
+
+		assert_in_range(cost, 1, BRIEF_COST + BIG + TP_COST_PACKET + TP_COST_WQE + 100);
+	}
+	assert_true(share_is_light(b.tp, little->share));
+	assert_false(share_is_light(b.tp, b.f[0].share));
+	/* Brief turns go on until it has been silent for a while. */
+	before = b.tp->cost;
+	bench_turn(&b);
+	assert_in_range(b.tp->cost - before, 1, 2 * BRIEF_COST);
+	bench_run(&b, PAUSE_TURNS);
+	assert_int_equal(bench_turn(&b), TP_TURN_BUDGET);
+	assert_false(share_is_light(b.tp, little->share));
+	bench_down(&b);
+}
+
+/* Nobody's turns are cut for them: they have no reason to believe that what they wait for comes soon. */
+static void
+shares_that_all_send_little_are_not_light(void **state)
+{
+	struct flood *one, *two;
+	struct bench b;
+
+	bench_up(&b);
+	one = add_little(&b);
+	two = add_little(&b);
+	bench_run(&b, PAUSE_TURNS);
+	for (int i = 0; i < 5; i++) {
+		post(&b, one->ends[0], 8);
+		post(&b, two->ends[0], 8);
+		bench_turn(&b);
+	}
+	assert_false(share_is_light(b.tp, one->share));
+	assert_false(share_is_light(b.tp, two->share));
+	bench_down(&b);
+}
+
+static void
+a_share_does_not_cut_its_own_turns(void **state)
+{
+	struct bench b;
+
+	bench_up(&b);
+	flood_add(&b, 1, 8, &(struct share_params){ 0 })->pauses = true;
+	post(&b, b.f[0].ends[0], 8);
+	bench_turn(&b);
+	b.f[0].pauses = false;
+	assert_int_equal(bench_turn(&b), TP_QP_BUDGET);
+	bench_down(&b);
+}
+
+static void
+in_a_brief_turn_each_share_gets_its_part(void **state)
+{
+	struct flood *little;
+	struct bench b;
+
+	bench_up(&b);
+	flood_add(&b, 8, BIG, &(struct share_params){ .weight = 200 });
+	flood_add(&b, 8, BIG, &(struct share_params){ .weight = 100 });
+	little = add_little(&b);
+	for (uint32_t i = 0; i < MANY; i++) {
+		uint64_t cost = turn_with(&b, little);
+
+		if (i > 0)
+			assert_in_range(cost, 0, 3 * BRIEF_COST + 2 * (BIG + TP_COST_PACKET + TP_COST_WQE + 100));
+		assert_fair(look(&b, &b.f[0]).stats.cost, look(&b, &b.f[1]).stats.cost, 2, 1);
+	}
+	assert_int_equal(look(&b, little).stats.packets, MANY);
+	bench_down(&b);
+}
+
+static void
+two_shares_that_send_little_are_remembered(void **state)
+{
+	struct flood *one, *two;
+	struct bench b;
+
+	bench_up(&b);
+	one = add_little(&b);
+	two = add_little(&b);
+	post(&b, two->ends[0], 8);
+	bench_turn(&b);
+	/* The last one that sent little begins to send much: the other one's messages still find brief turns. */
+	post(&b, one->ends[0], 8);
+	bench_turn(&b);
+	one->pauses = false;
+	assert_in_range(bench_turn(&b), 1, 2 * (BRIEF_COST / (TP_COST_PACKET + TP_COST_WQE) + 1));
+	bench_down(&b);
+}
+
+static void
+a_share_that_has_ended_is_not_followed(void **state)
+{
+	struct share *s;
+	struct bench b;
+
+	bench_up(&b);
+	flood_add(&b, 8, BIG, &(struct share_params){ 0 });
+	s = add_little(&b)->share;
+	turn_with(&b, &b.f[1]);
+	end_free(b.f[1].ends[0]);
+	share_destroy(b.tp, s);
+	b.nb_floods = 1;
+	bench_run(&b, PAUSE_TURNS);
+	assert_int_equal(bench_turn(&b), TP_TURN_BUDGET);
+	bench_down(&b);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(turns_are_brief_while_another_share_sends_little),
+		cmocka_unit_test(shares_that_all_send_little_are_not_light),
+		cmocka_unit_test(a_share_does_not_cut_its_own_turns),
+		cmocka_unit_test(in_a_brief_turn_each_share_gets_its_part),
+		cmocka_unit_test(two_shares_that_send_little_are_remembered),
+		cmocka_unit_test(a_share_that_has_ended_is_not_followed),
+	};
+
+	return cmocka_run_group_tests(tests, pair_group_setup, pair_group_teardown);
+}
