@@ -93,11 +93,10 @@ sack_offer_rx(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 	qp->rcv.reply_mark = sack_mark(qp->rcv.sack_nonce);
 	qp->rcv.sack_on = true;
 	/*
-	 * Answer at once, so that no ACK replaces the SACK; but pending READ responses go out before an acknowledgement
-	 * of them.
+	 * Answer at once, so that no ACK or NAK replaces the SACK. A NAK that waits follows it: packets that overtook the offer are its cause.
+	 * But pending READ responses go out before an acknowledgement of them.
 	 */
-	if (qp->resp.pending != 0 || (qp->resp.reply != TP_REPLY_NONE && qp->resp.reply != TP_REPLY_ACK) ||
-	    !sack_send(tp, qp)) {
+	if (qp->resp.pending != 0 || qp->resp.reply == TP_REPLY_DUP_ACK || qp->resp.reply == TP_REPLY_FATAL || !sack_send(tp, qp)) {
 		MARK("the answer to an offer waits");
 		sack_later(tp, qp);
 	}

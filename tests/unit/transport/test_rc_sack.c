@@ -254,6 +254,36 @@ sacks_that_answer_no_offer_of_this_connection_are_ignored(void **state)
 	}
 }
 
+/* Packets overtake the offer: they are the cause of a NAK, and the offer is answered nevertheless. */
+static void
+an_offer_behind_a_gap_is_answered(void **state)
+{
+	struct wire_bth b = { .opcode = WIRE_OP_WRITE_ONLY, .migreq = true };
+	uint8_t reth[WIRE_RETH_BYTES];
+	struct rig r;
+
+	up(&r, NULL);
+	r.p->stalled = true;
+	b.psn = wire_psn_add(r.b->qp->rcv.epsn, 1);
+	wire_put_reth(reth, ADDR(r.bbuf), r.bmr->key, 0);
+	pair_inject(r.p, r.b, &b, reth, sizeof(reth));
+	assert_int_equal(r.b->qp->resp.reply, TP_REPLY_NAK_SEQ);
+	b.psn = (r.b->qp->rcv.epsn - SACK_OFFER_BEHIND) & WIRE_PSN_MASK;
+	wire_put24(reth, SACK_OFFER_MAGIC);
+	wire_put24(reth + 3, sack_origin(r.a->qp->qpn, r.a->qp->attr.sq_psn));
+	wire_put24(reth + 6, r.a->qp->req.sack_nonce);
+	wire_put24(reth + 9, r.a->qp->attr.rq_psn);
+	wire_put32(reth + 12, 0);
+	pair_inject(r.p, r.b, &b, reth, sizeof(reth));
+	assert_true(r.b->qp->rcv.sack_on);
+	r.p->stalled = false;
+	pair_settle(r.p);
+	assert_int_equal(pair_count(r.p, 1, WIRE_OPCODE_SACK), 1);
+	assert_int_equal(pair_count_syndrome(r.p, 1, WIRE_NAK_PSN_SEQ), 1);
+	assert_true(r.a->qp->req.sack_peer);
+	rig_down(&r);
+}
+
 static void
 sack_for_a_qp_that_does_not_send_is_dropped(void **state)
 {
@@ -310,6 +340,7 @@ main(void)
 		cmocka_unit_test(what_a_stranger_answers_is_never_placed),
 		cmocka_unit_test(sack_that_acknowledges_what_was_never_sent_is_a_ghost),
 		cmocka_unit_test(sacks_that_answer_no_offer_of_this_connection_are_ignored),
+		cmocka_unit_test(an_offer_behind_a_gap_is_answered),
 		cmocka_unit_test(sack_for_a_qp_that_does_not_send_is_dropped),
 		cmocka_unit_test(sack_half_the_numbers_away_is_no_news),
 	};
