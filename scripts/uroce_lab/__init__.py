@@ -8,8 +8,6 @@ telemetry.py  questions to a running uroced
 places.py  where uroced and the other programs are
 lab.py     up, run, status, down: puts the others together
 impair.py  impair
-soak.py    soak: a pair again and again, under faults
-faults.py  which faults a seed draws, and whether a run under them ended as it should
 history.py samples of what QPs do, over time
 report.py  report: these samples as plots
 plots.py   plots as SVG, and pages of them

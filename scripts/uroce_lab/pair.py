@@ -56,10 +56,10 @@ def listening_sockets(pid):
 
 
 class Program:
-    """A program on a host of the lab. Each line that it prints appears behind the host's name, or is added to `kept`."""
+    """A program on a host of the lab. Each line that it prints appears behind the host's name."""
 
-    def __init__(self, lab, host, arguments, environment, kept=None):
-        self.host, self.arguments, self.kept = host, arguments, kept
+    def __init__(self, lab, host, arguments, environment):
+        self.host, self.arguments = host, arguments
         self.stopped = False
         self.child = subprocess.Popen(lab.command(host, *arguments), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                       stderr=subprocess.PIPE, start_new_session=True, env={**os.environ, **environment})
@@ -71,12 +71,8 @@ class Program:
     def _copy(self, source, to):
         # A reader of our output who has gone doesn't stop the program: it would wait for ever with a full pipe.
         for line in source:
-            text = f'{self.host}: {line.decode(errors="replace").rstrip()}'
-            if self.kept is not None:
-                self.kept.append(text)
-                continue
             with streams, contextlib.suppress(BrokenPipeError):
-                to.write(text + '\n')
+                to.write(f'{self.host}: {line.decode(errors="replace").rstrip()}\n')
                 to.flush()
 
     def ended(self):
@@ -94,7 +90,7 @@ class Program:
 
     def stop(self):
         """End it: SIGTERM, then SIGKILL."""
-        self.stopped |= not self.ended()
+        self.stopped = not self.ended()
         for number in (signal.SIGTERM, signal.SIGKILL):
             self.signal(number)
             with contextlib.suppress(subprocess.TimeoutExpired):
@@ -154,8 +150,6 @@ def filled(words, values):
 class Run:
     """One run of a program on several hosts."""
 
-    kept = None                 # where the programs' lines go instead of to our own output
-
     def __init__(self, lab, options):
         self.lab, self.options = lab, options
         self.server, self.client = command_lines(options.program)
@@ -169,12 +163,7 @@ class Run:
         if rank and self.client is None and not self.options.ranks and not any('{server}' in word for word in words):
             words = [*words, address]
         environment = {'RANK': values['rank'], 'WORLD_SIZE': values['ranks'], 'MASTER_ADDR': address} if self.options.ranks else {}
-        environment.update(self.environment(self.names[rank]))
-        self.programs.append(Program(self.lab, self.names[rank], filled(words, values), environment, self.kept))
-
-    def environment(self, _host):
-        """What else the program of a host has in its environment."""
-        return {}
+        self.programs.append(Program(self.lab, self.names[rank], filled(words, values), environment))
 
     def wait_for_server(self):
         listeners = Listeners(self.lab, self.names[0])
@@ -198,15 +187,8 @@ class Run:
                 self.start(len(self.programs))
             self.wait()
         finally:
-            # All of them before the first is stopped, which may end another.
-            for program in self.programs:
-                program.stopped = not program.ended()
-            self.before_stop()
             for program in self.programs:
                 program.stop()
-
-    def before_stop(self):
-        """All have ended, or are to be stopped now."""
 
     def wait(self):
         """Until all have ended. Once one of them has failed, or all clients have ended, the others get a little time."""

@@ -39,12 +39,6 @@ client_put_bind(struct ring_sq_wqe *w, const struct ibv_mw *ibmw, uint32_t rkey,
 	return EINVAL;
 }
 
-bool
-share_is_light(const struct transport *tp, const struct share *s)
-{
-	return false;
-}
-
 int
 engine_call(struct engine *e, int (*fn)(struct engine *e, void *arg, uint64_t now_ns), void *arg)
 {

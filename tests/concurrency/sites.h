@@ -20,7 +20,6 @@
 #include <rte_spinlock.h>
 
 #include "base/assert.h"
-#include "base/yield.h"
 #include "explore.h"
 
 /* DPDK has an instruction where the explorer needs the compiler's builtin. */
@@ -36,13 +35,6 @@ explore_ring_empty(const struct rte_ring *r)
 }
 #define rte_ring_empty(r) explore_ring_empty(r)
 #define sched_yield() explore_yield()
-static inline bool
-explore_yield_core(void)
-{
-	explore_yield();
-	return true;
-}
-#define yield_core() explore_yield_core()
 #define __builtin_ia32_pause() explore_yield()
 
 #define memcpy(to, from, n) explore_memcpy((to), (from), (n))
