@@ -127,6 +127,9 @@ status_is_possible(const struct sim_world *w, const struct sim_qp *q, const stru
 	case UROCE_WC_RETRY_EXC_ERR:
 		return retries_may_run_out(w, q, op);
 	case UROCE_WC_RNR_RETRY_EXC_ERR:
+		/* A foreign peer that repeats itself has refused only what was sent again. */
+		if (q->peer->foreign != NULL && w->cfg.lossless && q->rnr_count <= q->attr.rnr_retry)
+			return false;
 		/* A READ that finds no read block is told to try again. */
 		return reliable && q->attr.rnr_retry < 7 &&
 		       (op_consumes(op) || (op->opcode == UROCE_WR_RDMA_READ && w->cfg.pools.read_blocks != 0));

@@ -55,6 +55,8 @@ habits_draw(const struct sim_world *w, struct rng *r)
 		h.dup_ns = rng_between(r, 1, 200000);
 		h.answers_per_turn = (uint32_t)rng_between(r, 1, 64);
 		h.nak_again = rng_one_in(r, 4) ? (uint32_t)rng_between(r, 2, 20) : 0;
+		h.nak_each = rng_one_in(r, 4);
+		h.rnr_again = rng_one_in(r, 3) ? (uint32_t)rng_between(r, 1, 5) : 0;
 	}
 	/* A device that knows nothing of copies that take long has to have patience. */
 	if (w->copies)
@@ -62,6 +64,7 @@ habits_draw(const struct sim_world *w, struct rng *r)
 	/* What nothing but a fault of the network should bring about stays away from networks without. */
 	if (w->cfg.lossless) {
 		h.nak_again = 0;
+		h.nak_each = false;
 		h.dup_ns = h.answer_ns;
 	}
 	return h;

@@ -50,6 +50,8 @@ struct foreign_habits {
 	bool ack_each;             /**< one ACK per request that asks, else one for all that came since */
 	uint32_t ack_unasked;      /**< one packet in so many is acknowledged that didn't ask; 0: none */
 	bool nak_after_rnr;        /**< a NAK for what follows a request that was told to come later */
+	bool nak_each;             /**< a NAK for each packet behind a gap */
+	uint32_t rnr_again;        /**< one packet in so many behind an RNR NAK is answered with the same RNR NAK; 0: none */
 	uint32_t nak_again;        /**< the NAK of a gap is repeated, once, after about so many packets behind it; 0: never */
 	bool dup_ack_latest;       /**< duplicates are acknowledged up to the newest, past READs that may have to be answered again */
 	bool ack_read;             /**< an ACK follows the end of a READ's answer */

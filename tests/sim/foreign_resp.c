@@ -4,7 +4,7 @@
 
 #include "foreign.h"
 
-enum { GAP_NS = 1000, CREDITS_INVALID = 31 };
+enum { GAP_NS = 1000, CREDITS_INVALID = 31, REPEAT_ROOM = FOREIGN_ANSWERS / 2 };
 
 void
 foreign_resp_begin(struct foreign *f)
@@ -165,12 +165,18 @@ executed(struct sim_world *w, struct foreign *f, const struct wire_pkt *p)
 		acknowledge(w, f, wire_psn_add(s->epsn, WIRE_PSN_MASK), false);
 }
 
+static void
+rnr_nak(struct sim_world *w, struct foreign *f)
+{
+	nak(w, f, (uint8_t)(WIRE_AETH_RNR_NAK | f->q->attr.min_rnr_timer));
+}
+
 static bool
 take_receive(struct sim_world *w, struct foreign *f)
 {
 	if (f->resp.taken == f->q->rq->nb_posted) {
 		if (!f->resp.rnr_sent)
-			nak(w, f, (uint8_t)(WIRE_AETH_RNR_NAK | f->q->attr.min_rnr_timer));
+			rnr_nak(w, f);
 		f->resp.rnr_sent = true;
 		f->resp.nak_sent = !f->h.nak_after_rnr;
 		return false;
@@ -365,8 +371,17 @@ beyond(struct sim_world *w, struct foreign *f)
 {
 	struct foreign_responder *s = &f->resp;
 
+	if (s->rnr_sent && f->h.rnr_again != 0 && s->nb_answers < REPEAT_ROOM && rng_one_in(&f->rng, f->h.rnr_again)) {
+		rnr_nak(w, f);
+		return;
+	}
 	if (s->rnr_sent && !f->h.nak_after_rnr)
 		return;
+	/* Answers to requests need their room. */
+	if (s->nak_sent && f->h.nak_each && s->nb_answers < REPEAT_ROOM) {
+		nak(w, f, WIRE_NAK_PSN_SEQ);
+		return;
+	}
 	if (s->nak_sent && (s->nak_repeated || f->h.nak_again == 0 || !rng_one_in(&f->rng, f->h.nak_again)))
 		return;
 	s->nak_repeated = s->nak_sent;

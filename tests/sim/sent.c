@@ -531,17 +531,27 @@ note_arrival(struct sim_world *w, struct sim_qp *q, const struct wire_pkt *p)
 	q->asked = false;
 }
 
-/* A foreign end asks for time: it counts from now on. What it says before anything is sent again is about what was sent before. */
+/* A foreign end asks for time: it counts from now on. What it says before anything is sent again is about what was sent before, and no new refusal. */
 static void
 note_foreign(const struct sim_world *w, struct sim_qp *q, const struct wire_pkt *p)
 {
 	uint8_t syndrome = p->op->flags & WIRE_F_AETH ? p->bthp[p->op->off_aeth] : 0;
 
-	if (WIRE_AETH_TYPE(syndrome) != WIRE_AETH_RNR_NAK || q->rnr_waits)
+	uint64_t until = w->now_ns + wire_rnr_timer_ns(syndrome & 0x1f);
+
+	if (WIRE_AETH_TYPE(syndrome) != WIRE_AETH_RNR_NAK)
 		return;
+	/* Repeated during the wait, it makes the wait longer, up to the longest time that there is. */
+	if (q->rnr_waits) {
+		if (p->bth.psn == q->rnr_psn && w->now_ns < q->rnr_until)
+			q->rnr_until = latest(q->rnr_until, until < q->rnr_most ? until : q->rnr_most);
+		return;
+	}
+	q->rnr_count = q->rnr_count != 0 && q->rnr_psn == p->bth.psn ? q->rnr_count + 1 : 1;
 	q->rnr_waits = true;
 	q->rnr_psn = p->bth.psn;
-	q->rnr_until = w->now_ns + wire_rnr_timer_ns(syndrome & 0x1f);
+	q->rnr_until = until;
+	q->rnr_most = w->now_ns + wire_rnr_timer_ns(0);
 }
 
 static void

@@ -255,7 +255,7 @@ struct sim_qp {
 	bool nak_seen;               /**< RC: the peer has asked for nak_psn */
 	uint32_t nak_psn;
 	uint32_t rnr_psn;            /**< RC: not to be sent again before rnr_until */
-	uint64_t rnr_until;
+	uint64_t rnr_until, rnr_most; /**< rnr_most: however often a foreign peer repeats itself */
 	bool rnr_waits;              /**< a foreign peer has asked for time, and nothing was sent since */
 	uint32_t rnr_count;          /**< RNR NAKs of rnr_psn */
 	uint32_t sent_round;         /**< the next ones are of this round; sent.c */

@@ -67,7 +67,8 @@ modify_with(struct sim_world *w, struct sim_qp *q, enum uroce_qp_state to, uint3
 			 qp_state_name(to));
 	}
 	/* Every change of attributes renews its tries. */
-	q->rnr_count = 0;
+	if (q->peer->foreign == NULL)
+		q->rnr_count = 0;
 	world_run_at(w, q->ep->id, w->now_ns);
 	foreign_kick(w, q);
 }

@@ -251,6 +251,8 @@ struct qp_loss {
 	uint8_t ackreq_mask;        /**< a PSN in which all these bits are set asks for an ACK */
 	uint8_t retry_cnt, retry_left, rnr_retry, rnr_left, timeout;
 	bool rnr_wait;              /**< the timer is the peer's RNR timer; nothing is sent until it fires */
+	bool resent : 1;            /**< psn_una was sent again by going back, without progress since */
+	bool rnr_known : 1;         /**< an RNR NAK was acted on, without progress since; it is repeated if psn_una wasn't resent */
 	bool restarted;             /**< went back for a lost response; not again before there is progress */
 	bool rtt_timing;            /**< the round trip of rtt_psn is being measured; it was sent once (Karn) */
 	uint8_t probe;              /**< enum tp_probe */
@@ -266,7 +268,7 @@ struct qp_loss {
 	uint64_t rtt_sent_ns;
 	uint64_t rtt_next_ns;       /**< no measurement begins before this */
 	uint64_t deadline_ns;       /**< ACK or probe timeout, or end of the RNR wait; 0: none. The wheel may fire earlier */
-	uint64_t giveup_ns;         /**< when the ACK timeout expires, while deadline_ns is a probe timeout */
+	uint64_t giveup_ns;         /**< when the ACK timeout expires, while deadline_ns is a probe timeout; or when an RNR wait must end */
 	struct wheel_entry timer;
 };
 

@@ -151,6 +151,7 @@ restore_times(struct transport *tp, struct qp *qp, const struct qp_record *r)
 {
 	qp->loss.deadline_ns = at(tp->now_ns, r->timer_ns);
 	qp->loss.giveup_ns = at(tp->now_ns, r->giveup_ns);
+	qp->loss.rnr_known = r->rnr_wait;
 	if (qp->loss.deadline_ns != 0)
 		wheel_add(&tp->wheel, &qp->loss.timer, qp->loss.deadline_ns);
 	qp->diag.stuck_ns = since(tp->now_ns, r->stuck_age_ns);

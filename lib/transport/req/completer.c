@@ -61,8 +61,6 @@ nak_rx(struct transport *tp, struct qp *qp, uint32_t psn, uint8_t syndrome)
 	if (rnr) {
 		loss_rnr_nak(tp, qp, syndrome & 0x1f);
 	} else if (syndrome == WIRE_NAK_PSN_SEQ) {
-		tp->counters.packet_seq_err++;
-		diag_note(tp, qp, QP_EV_NAK, syndrome, 0, psn);
 		loss_sequence_nak(tp, qp);
 	} else {
 		fatal_nak(tp, qp, syndrome);

@@ -13,6 +13,8 @@
 #include "transport/req/loss_priv.h"
 #include "transport/req/scoreboard_priv.h"
 
+enum { RNR_TIMER_LONGEST = 0 }; /* the code of 655.36 ms (table 45) */
+
 /* ---- The timer ---- */
 /*
  * The specification allows a requester up to four times the timeout (9.7.6.1.3). The first try waits the shortest time,
@@ -62,9 +64,12 @@ next_deadline(const struct transport *tp, const struct qp *qp)
 	early += (uint64_t)wire_psn_diff(qp->req.psn_max, qp->req.psn_una) * TP_PROBE_PACKET_NS;
 	early <<= qp->loss.pto_shift;
 	/* Packets sent before the one that was answered will hardly arrive any more. */
-	MARK_IF(qp->loss.probe == TP_PROBE_ANSWERED && qp->loss.pto_ns == 0, "a probe is answered before a round trip was measured");
-	if (unlikely(qp->loss.probe == TP_PROBE_ANSWERED) && qp->loss.pto_ns != 0)
-		early = qp->loss.pto_ns / 2;
+	if (unlikely(qp->loss.probe == TP_PROBE_ANSWERED)) {
+		if (likely(qp->loss.pto_ns != 0))
+			early = qp->loss.pto_ns / 2;
+		else
+			MARK_UNIT("a probe is answered before a round trip was measured", "unit/transport/rc_tail_loss");
+	}
 	if (2 * early > ack_timeout_ns(qp) || tp->now_ns + early >= qp->loss.giveup_ns)
 		return qp->loss.giveup_ns;
 	return tp->now_ns + early;
@@ -119,6 +124,8 @@ loss_progress(struct transport *tp, struct qp *qp)
 	qp->loss.retry_left = qp->loss.retry_cnt;
 	qp->loss.rnr_left = qp->loss.rnr_retry;
 	qp->loss.restarted = false;
+	qp->loss.rnr_known = false;
+	qp->loss.resent = false;
 	if (!qp->loss.rnr_wait) {
 		qp->loss.deadline_ns = 0;
 		arm(tp, qp);
@@ -133,6 +140,7 @@ loss_go_back(struct transport *tp, struct qp *qp)
 	qp->req.sq_cur = qp->req.sq_tail;
 	qp->req.psn_cur = qp->req.psn_una;
 	qp->req.rd_out = 0;
+	qp->loss.rnr_known = qp->loss.rnr_wait;
 	rtt_untime(qp);
 	qp_activate(tp, qp);
 }
@@ -281,9 +289,33 @@ loss_timer(struct transport *tp, struct qp *qp)
 }
 
 /* ---- NAKs ---- */
+/*
+ * A peer may answer each packet behind a gap with the same NAK. Those sent for the first flight still arrive for about a
+ * round trip after the retransmission has begun. A round trip that wasn't measured is taken for one of TP_PROBE_FIRST_NS.
+ * If the NAK was about the retransmission nevertheless, the timer sends again. Without a timer nothing would, so then each
+ * NAK counts.
+ */
+static bool
+nak_too_early(const struct transport *tp, const struct qp *qp)
+{
+	uint64_t rtt = qp->loss.pto_ns != 0 ? qp->loss.srtt_ns : TP_PROBE_FIRST_NS;
+
+	if (!qp->loss.resent || qp->req.psn_cur == qp->req.psn_una || qp->loss.timeout == 0)
+		return false;
+	/* The ACK timeout counts from the retransmission. */
+	return tp->now_ns < qp->loss.giveup_ns - ack_timeout_ns(qp) + rtt;
+}
+
 void
 loss_sequence_nak(struct transport *tp, struct qp *qp)
 {
+	if (nak_too_early(tp, qp)) {
+		MARK("a repeated sequence NAK is ignored");
+		tp->counters.rx_nak_repeated++;
+		return;
+	}
+	tp->counters.packet_seq_err++;
+	diag_note(tp, qp, QP_EV_NAK, WIRE_NAK_PSN_SEQ, 0, qp->req.psn_una);
 	if (!qp->req.sack_peer)
 		sack_offer(tp, qp);
 	/* The NAK is a duplicate of one that was acted on, if the packets have not been resent yet. */
@@ -293,12 +325,40 @@ loss_sequence_nak(struct transport *tp, struct qp *qp)
 		retry(tp, qp, TP_VERR_SEQ_RETRY);
 }
 
+static void
+rnr_wait_until(struct transport *tp, struct qp *qp, uint64_t until_ns)
+{
+	qp->loss.rnr_wait = true;
+	qp->req.wait = REQ_WAIT_RNR;
+	set_deadline(tp, qp, until_ns);
+}
+
+/*
+ * The peer asks for time again, for a request that it hasn't been sent again since: a duplicate of the first RNR NAK, or the
+ * answer to a duplicate of the request. It has its time, but no repetition makes a wait longer than one RNR NAK could.
+ */
+static void
+rnr_nak_repeated(struct transport *tp, struct qp *qp, uint64_t until_ns)
+{
+	until_ns = RTE_MIN(until_ns, qp->loss.giveup_ns);
+	if (qp->loss.rnr_wait) {
+		MARK("an RNR NAK comes during the wait");
+		until_ns = RTE_MAX(until_ns, qp->loss.deadline_ns);
+	} else {
+		MARK_UNIT("an RNR NAK is repeated between the wait and the retransmission", "unit/transport/rc_naks");
+	}
+	if (until_ns > tp->now_ns)
+		rnr_wait_until(tp, qp, until_ns);
+}
+
 void
 loss_rnr_nak(struct transport *tp, struct qp *qp, uint8_t code)
 {
+	uint64_t until_ns = tp->now_ns + wire_rnr_timer_ns(code);
+
 	tp->counters.rnr_nak_received++;
-	if (qp->loss.rnr_wait) {
-		MARK("an RNR NAK is repeated while its timer runs");
+	if (qp->loss.rnr_known && qp->req.psn_cur == qp->req.psn_una) {
+		rnr_nak_repeated(tp, qp, until_ns);
 		return;
 	}
 	MARK_IF(qp->req.scoreboard != NULL, "an RNR NAK arrives while packets are known to be lost");
@@ -317,7 +377,11 @@ loss_rnr_nak(struct transport *tp, struct qp *qp, uint8_t code)
 	 */
 	qp->loss.retry_left = qp->loss.retry_cnt;
 	loss_go_back(tp, qp);
-	qp->loss.rnr_wait = true;
-	qp->req.wait = REQ_WAIT_RNR;
-	set_deadline(tp, qp, tp->now_ns + wire_rnr_timer_ns(code));
+	qp->loss.rnr_known = true;
+	/* The wait for an earlier request goes on, if it is the longer one. */
+	MARK_IF(qp->loss.rnr_wait, "an RNR NAK for a later request comes during the wait");
+	if (qp->loss.rnr_wait)
+		until_ns = RTE_MAX(until_ns, qp->loss.deadline_ns);
+	qp->loss.giveup_ns = tp->now_ns + wire_rnr_timer_ns(RNR_TIMER_LONGEST);
+	rnr_wait_until(tp, qp, until_ns);
 }

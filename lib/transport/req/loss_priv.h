@@ -23,11 +23,17 @@ void loss_timer(struct transport *tp, struct qp *qp);
 void loss_progress(struct transport *tp, struct qp *qp);
 /** The peer is alive and packets arrive, though psn_una hasn't moved: restart the timer. */
 void loss_alive(struct transport *tp, struct qp *qp);
-/** A NAK for a PSN sequence error came while something is in flight: go back N, if retries are left. */
+/**
+ * A NAK for a PSN sequence error that names psn_una came while something is in flight: go back N, if retries are left.
+ * It is only counted if it came too early to be about the retransmission of that packet.
+ */
 void loss_sequence_nak(struct transport *tp, struct qp *qp);
 /** The ACK timeout has been changed: it holds for what is in flight already, from now on. */
 void loss_timeout_changed(struct transport *tp, struct qp *qp);
-/** An RNR NAK with timer code @p code came: go back N and wait, if RNR retries are left. */
+/**
+ * An RNR NAK with timer code @p code came: go back N and wait, if RNR retries are left. One that is repeated before psn_una was sent
+ * again makes the wait longer, within limits, and uses up no retry.
+ */
 void loss_rnr_nak(struct transport *tp, struct qp *qp, uint8_t code);
 /** A response was lost: go back N, but only once until there is progress. */
 void loss_lost_response(struct transport *tp, struct qp *qp);

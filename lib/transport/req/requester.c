@@ -76,6 +76,8 @@ account(struct transport *tp, struct qp *qp, const struct req_packet *r, bool an
 	if (unlikely(wire_psn_diff(r->psn, qp->req.psn_max) < 0)) {
 		tp->counters.retransmitted_packets++;
 		qp->diag.retransmitted++;
+		if (r->psn == qp->req.psn_una)
+			qp->loss.resent = true;
 	}
 	qp->req.psn_cur = wire_psn_add(last, 1);
 	if (wire_psn_diff(qp->req.psn_cur, qp->req.psn_max) > 0)

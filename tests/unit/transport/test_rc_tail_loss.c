@@ -68,6 +68,27 @@ lost_first_message_doesnt_wait_for_the_timeout(void **state)
 	}
 }
 
+/* The same with ten packets: the answer to the first probe measures nothing, so the rest is sent after the same time again. */
+static void
+probe_answered_before_anything_was_measured_is_followed_by_the_rest(void **state)
+{
+	struct loss l = { .from = 0, .opcode = -1, .count = 10 };
+	struct rig r;
+
+	rig_up(&r, NULL, &(struct conn_opts){ .no_retry = true, .timeout = 19 });
+	r.p->lose = lose;
+	r.p->lose_arg = &l;
+	rig_write(&r, 1, 0, 10 * 1024);
+	pair_advance(r.p, 30 * (uint64_t)PAIR_MS);
+	assert_int_equal(r.a->qp->loss.pto_ns, 0);
+	assert_int_equal(r.a->qp->loss.probe, TP_PROBE_ANSWERED);
+	expect_no_cqe(&r.a->scq);
+	pair_advance(r.p, 60 * (uint64_t)PAIR_MS);
+	expect_cqe(&r.a->scq, 1, UROCE_WC_SUCCESS);
+	assert_int_equal(counters(&r, 0)->local_ack_timeout_err, 0);
+	rig_down(&r);
+}
+
 static void
 lost_end_of_many_packets_costs_a_few_round_trips(void **state)
 {
@@ -278,6 +299,7 @@ main(void)
 		cmocka_unit_test(lost_last_message_whose_memory_has_gone_fails_early),
 		cmocka_unit_test(lost_last_packet_costs_a_few_round_trips),
 		cmocka_unit_test(lost_first_message_doesnt_wait_for_the_timeout),
+		cmocka_unit_test(probe_answered_before_anything_was_measured_is_followed_by_the_rest),
 		cmocka_unit_test(lost_end_of_many_packets_costs_a_few_round_trips),
 		cmocka_unit_test(lost_ack_costs_a_few_round_trips),
 		cmocka_unit_test(lost_nak_costs_a_few_round_trips),
