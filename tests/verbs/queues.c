@@ -98,6 +98,45 @@ a_resize_sees_what_was_posted_before(struct vt *t)
 	pair_unmake(&p);
 }
 
+/* The same for datagrams from memory that isn't mapped, so that each has to be copied first. */
+static void
+a_resize_sees_datagrams_posted_before(struct vt *t)
+{
+	enum { ROUNDS = 200, SENT = 6, BYTES = 100 };
+	struct ibv_cq *cq = vt_cq(t, SENT + 1, NULL), *rcq = vt_cq(t, VT_DEPTH, NULL);
+	struct ibv_qp *qp = vt_qp(t, IBV_QPT_UD, cq, rcq);
+	uint8_t *small = malloc(BYTES);
+	struct ibv_mr *mr = small != NULL ? ibv_reg_mr(t->pd, small, BYTES, 0) : NULL;
+	struct ibv_sge sge = { (uintptr_t)small, BYTES, mr != NULL ? mr->lkey : 0 };
+	struct ibv_send_wr *bad, wr = { .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED };
+	struct ibv_ah_attr attr;
+	struct ibv_wc wc[SENT];
+	struct ibv_ah *ah;
+
+	if (mr == NULL)
+		vt_die("ibv_reg_mr of malloc's memory");
+	vt_connect(t, qp, qp);
+	vt_ah_attr(t, &attr);
+	ah = ibv_create_ah(t->pd, &attr);
+	if (ah == NULL)
+		vt_die("ibv_create_ah");
+	wr.wr.ud.ah = ah;
+	wr.wr.ud.remote_qpn = qp->qp_num;
+	wr.wr.ud.remote_qkey = VT_QKEY;
+	for (int round = 0; round < ROUNDS && !vt_failed; round++) {
+		for (int i = 0; i < SENT; i++)
+			VT_OK(ibv_post_send(qp, &wr, &bad));
+		VT_CHECK(ibv_resize_cq(cq, 1) == EINVAL, "round %d: smaller than what is in it", round);
+		VT_CHECK(ibv_poll_cq(cq, SENT, wc) == SENT, "round %d: some were not complete", round);
+	}
+	VT_OK(ibv_destroy_ah(ah));
+	vt_destroy_qp(qp);
+	vt_destroy_cq(cq);
+	vt_destroy_cq(rcq);
+	VT_OK(ibv_dereg_mr(mr));
+	free(small);
+}
+
 struct poller {
 	struct ibv_cq *cq;
 	_Atomic uint64_t got, sum;
@@ -589,6 +628,7 @@ main(int argc, char **argv)
 	static const struct vt_case cases[] = {
 		VT_CASE(a_cq_grows_with_completions_in_it),
 		VT_CASE(a_resize_sees_what_was_posted_before),
+		VT_CASE(a_resize_sees_datagrams_posted_before),
 		VT_CASE(a_cq_grows_while_threads_poll_it),
 		VT_CASE(many_threads_post_and_poll_one_qp_and_cq),
 		VT_CASE(moderation_gathers_completions),

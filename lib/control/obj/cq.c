@@ -136,7 +136,8 @@ op_cq_resize(struct session *s, struct request *r)
 	order = order_of(q->cqe);
 	if (q->cqe == 0 || q->cqe > UROCE_MAX_CQE)
 		return req_fail(r, EINVAL, "CQ with %u entries: must be 1 to %u", q->cqe, UROCE_MAX_CQE);
-	obj_qp_complete_posted(s, cq);
+	if (obj_qp_complete_posted(s, cq))
+		return EALREADY;
 	if (order <= cq->order) {
 		r->rsp.cq_resize.order = cq->order;
 		return 0;

@@ -60,8 +60,9 @@ bool obj_qp_send_posted(struct session *s, struct obj_qp *qp);
  * when this returns: datagrams, and what QPs in ERR flush. A NIC has completed them by the time that a system call has ended, and programs
  * rely on it (rdma-core's test of ibv_resize_cq() does). Each engine is called CONTROL_POSTED_CALLS times at most and does
  * CONTROL_POSTED_BUDGET WQEs in each, within the session's share; the rest completes as ever.
+ * @return true: a UD QP has some left, as for obj_qps_send_posted().
  */
-void obj_qp_complete_posted(struct session *s, const struct obj_cq *cq);
+bool obj_qp_complete_posted(struct session *s, const struct obj_cq *cq);
 /**
  * Give a QP of @p s an alternate path, to be armed when both ends have one.
  * @param mac  Of the next hop on the path @p ah.

@@ -22,7 +22,8 @@ work_posted_on_engine(struct engine *e, void *arg, uint64_t now_ns)
 		if (a->first)
 			qp->posted_next = qp_posted_next(qp->qp);
 		qp_work_posted(engine_transport(e), qp->qp, &a->budget, now_ns);
-		a->left |= qp_posted_left(qp->qp, qp->posted_next);
+		/* Others may have to wait for their peers. */
+		a->left |= qp->type == UROCE_QPT_UD && qp_posted_left(qp->qp, qp->posted_next);
 	}
 	return 0;
 }
@@ -92,9 +93,10 @@ obj_qp_send_posted(struct session *s, struct obj_qp *qp)
 	return wait_for(s, a.left);
 }
 
-void
+bool
 obj_qp_complete_posted(struct session *s, const struct obj_cq *cq)
 {
+	bool first = s->posted_until_ns == 0, left = false;
 	struct posted_args a = { 0 };
 
 	for (unsigned int engine = 0; engine < s->control->s.nb_engines; engine++) {
@@ -104,8 +106,14 @@ obj_qp_complete_posted(struct session *s, const struct obj_cq *cq)
 		while (more && calls > 0) {
 			more = next_asked(s, engine, &pos, NULL, cq, &a);
 			/* In between the engine has turns, in which packets leave and others are served. */
-			for (a.budget = 0; a.n != 0 && calls > 0 && a.budget != CONTROL_POSTED_BUDGET; calls--)
+			a.first = first;
+			a.left = false;
+			for (a.budget = 0; a.n != 0 && calls > 0 && a.budget != CONTROL_POSTED_BUDGET; calls--) {
 				engine_call(s->control->s.engines[engine], work_posted_on_engine, &a);
+				a.first = false;
+			}
+			left |= a.left;
 		}
 	}
+	return wait_for(s, left);
 }
