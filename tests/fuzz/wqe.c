@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <sys/mman.h>
 
+#include "control/core/control_priv.h"
 #include "daemon.h"
 #include "wire/wire.h"
 
@@ -25,6 +26,7 @@ enum {
 	OWN_GID = 1,
 	SRQ_QP = 1,  /* the QP that has the SRQ */
 	AROUND = 32,
+	WAIT_STEPS = 250,
 	MODIFY_MASK = 0x03ffffff,
 };
 
@@ -52,10 +54,22 @@ static struct {
 	struct ring ring;
 } srq;
 
+/*
+ * A request may wait until datagrams that were posted before it have been sent: until the port takes them, or for
+ * CONTROL_POSTED_WAIT_MS.
+ */
 static const struct ctl_rsp *
 call(struct ctl_req *q, size_t size)
 {
-	return client_call(&client, q, size, NULL, 0) == 0 ? &client.rsp : NULL;
+	int rc = client_call(&client, q, size, NULL, 0);
+	size_t bytes;
+
+	for (unsigned int i = 0; i < 2 * WAIT_STEPS && rc < 0 && client.sock >= 0; i++) {
+		daemon_sent(NULL, &bytes, 0);
+		daemon_pass(CONTROL_POSTED_WAIT_MS * (uint64_t)DAEMON_MS / WAIT_STEPS);
+		rc = client_take(&client);
+	}
+	return rc == 0 ? &client.rsp : NULL;
 }
 
 /* ---- Memory ---- */
