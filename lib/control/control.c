@@ -244,9 +244,8 @@ control_turn(struct control *c, int max_ms)
 void
 control_run(struct control *c)
 {
-	uint64_t spin_until_ns = 0;
+	uint64_t spin_until_ns = 0, slice = slice_set(SLICE_SHORT_NS);
 
-	slice_set(SLICE_SHORT_NS);
 	while (!atomic_load_explicit(&c->stop, memory_order_acquire)) {
 		bool spins = control_now_ns() < spin_until_ns;
 
@@ -255,6 +254,7 @@ control_run(struct control *c)
 		else if (spins && !yield_core())
 			spin_until_ns = 0;
 	}
+	slice_set(slice);
 	atomic_store_explicit(&c->stop, false, memory_order_release);
 }
 

@@ -148,8 +148,8 @@ struct ring_cq_shared {
 /** Whether programs that poll in vain should yield their cores. */
 enum ring_crowded {
 	RING_CORES_ENOUGH = 0,
-	RING_CROWDED,      /**< other threads want the cores of the engine or of the program */
-	RING_CROWDED_SOON, /**< that, too, but the program sends little beside others that send much, and what it waits for comes soon */
+	RING_CROWDED,      /**< yes: other threads need the cores of the engine or of the program */
+	RING_CROWDED_SOON, /**< seldom: others need the cores, but this program sends little, and what it waits for comes soon */
 };
 
 /** Doorbells of a session for one engine: three levels of 64, so that the engine can check them with one load. */

@@ -134,7 +134,7 @@ ctl_receive(int sock, struct client_call *c)
 		if (n >= 0)
 			break;
 		if (errno == EAGAIN && flags != 0) {
-			/* The daemon may be running on this very core. */
+			/* The daemon may be running on this very core. Beside a program that never yields, this only looks again. */
 			yield_core();
 			if (client_now_ns() >= end_ns)
 				flags = 0;
