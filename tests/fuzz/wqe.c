@@ -26,7 +26,7 @@ enum {
 	OWN_GID = 1,
 	SRQ_QP = 1,  /* the QP that has the SRQ */
 	AROUND = 32,
-	WAIT_STEPS = 250,
+	WAIT_STEPS = 250, /* into which the longest wait for an answer is divided */
 	MODIFY_MASK = 0x03ffffff,
 };
 
