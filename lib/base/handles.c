@@ -62,7 +62,7 @@ grow(struct handles *h)
 	for (i = h->size; i < size; i++)
 		slots[i] = (struct handle_slot){
 			.gen = generation(h, i, 0),
-			.next_free = i + 1 < size ? i + 1 : HANDLE_NONE,
+			.next_free = i + 1 < size ? i + 1 : h->first_free,
 		};
 	h->first_free = h->size;
 	h->slots = slots;
@@ -84,6 +84,43 @@ handles_add(struct handles *h, void *obj)
 	slot->obj = obj;
 	h->used++;
 	return slot->gen << HANDLES_INDEX_BITS | i;
+}
+
+/** Take slot @p i out of the list of free ones. @return false: it isn't there. */
+static bool
+unlink_free(struct handles *h, uint32_t i)
+{
+	uint32_t *link = &h->first_free;
+
+	/* Handles that are entered in the order of their slots are found at its beginning. */
+	while (*link != i && *link != HANDLE_NONE)
+		link = &h->slots[*link].next_free;
+	if (*link != i)
+		return false;
+	*link = h->slots[i].next_free;
+	return true;
+}
+
+bool
+handles_add_as(struct handles *h, void *obj, uint32_t handle)
+{
+	uint32_t i = handle & INDEX_MASK;
+	struct handle_slot *slot;
+
+	if (i >= HANDLES_MAX)
+		return false;
+	while (i >= h->size)
+		if (grow(h) != 0)
+			return false;
+	if (!unlink_free(h, i))
+		return false;
+	slot = &h->slots[i];
+	slot->obj = obj;
+	slot->gen = handle >> HANDLES_INDEX_BITS;
+	/* Without a secret the next generation is another one. With one, the old handle comes again once in 256 objects of this slot. */
+	slot->used = slot->gen;
+	h->used++;
+	return true;
 }
 
 void *

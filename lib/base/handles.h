@@ -45,6 +45,11 @@ void handles_init(struct handles *h, const struct secret *secret);
 void handles_fini(struct handles *h);
 /** Enter @p obj. @return its handle, or HANDLE_NONE: no memory or too many. */
 uint32_t handles_add(struct handles *h, void *obj);
+/**
+ * Enter @p obj under a handle that it had in another table.
+ * @return false: the handle's place is taken, there is no such place, or no memory.
+ */
+bool handles_add_as(struct handles *h, void *obj, uint32_t handle);
 /** @return the object of a handle, NULL if there is none (any more). */
 void *handles_get(const struct handles *h, uint32_t handle);
 /** Remove a handle that handles_get() knows. */

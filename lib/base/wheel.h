@@ -57,6 +57,13 @@ void wheel_add(struct wheel *w, struct wheel_entry *e, uint64_t expiry_ns);
 /** Stop a timer. It may be one that isn't running. */
 void wheel_del(struct wheel *w, struct wheel_entry *e);
 
+/** @return the time at which a running timer is due, to a tick. */
+static inline uint64_t
+wheel_due_ns(const struct wheel_entry *e)
+{
+	return e->tick << WHEEL_TICK_SHIFT;
+}
+
 /** @return true if the timer is running. */
 static inline bool
 wheel_pending(const struct wheel_entry *e)

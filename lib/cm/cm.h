@@ -31,6 +31,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/record.h"
 #include "base/secret.h"
 #include "cm/mad.h"
 
@@ -325,5 +326,48 @@ struct cm_sidr_reply_param {
 };
 /** Answer a SIDR_REQUEST. */
 int cm_sidr_reply(struct cm_conn *c, const struct cm_sidr_reply_param *p, uint64_t now_ns);
+
+/* ---- Records (base/record.h): the CM of another process goes on with a connection ---- */
+enum { CM_CONN_RECORD_VERSION = 1 };
+/** A connection. Where the owner's own references to it lead, the owner knows. */
+struct cm_conn_record {
+	struct record_head head;
+	uint64_t service_id, ca_guid, remote_guid, tid;
+	uint64_t interval_ns, life_ns, timewait_ns, kept_ns;
+	uint64_t timer_ns;       /**< until it fires; UINT64_MAX: it doesn't run */
+	uint64_t request_num;    /**< of the key of its request */
+	uint32_t request_id, request_kind; /**< request_kind 0: it is in no table by its request */
+	uint32_t local_id, remote_id, qpn, remote_qpn;
+	struct gid local_gid, remote_gid;
+	uint32_t flow_label;
+	uint16_t port, pkey, vlan_tci;
+	uint8_t traffic_class, hop_limit, resolved, remote_mac[6];
+	uint8_t state, passive, peer_to_peer, xrc, alternate;
+	uint8_t retries_left, max_retries;
+	uint8_t has_peer;        /**< it is counted among those that its peer has opened */
+	uint8_t pending;         /**< it waits for its owner's answer in the list of its listener */
+	uint8_t by_qpn;          /**< the peer's QP is known */
+	uint8_t out[CM_MAD_BYTES];
+	uint8_t reserved[3];     /**< 0 */
+};
+static_assert(sizeof(struct cm_conn_record) == 440, "format");
+/** Write down @p c. An owner's answer to a LAP, and a question whether the peer still knows the connection, are not in it. */
+void cm_conn_save(const struct cm_conn *c, uint64_t now_ns, struct cm_conn_record *to);
+/**
+ * Go on with a connection under the same communication ID.
+ * @param listener  In whose list of waiting requests it is, if it is in one; may be NULL.
+ * @param nb_ports  The owner's number of ports.
+ * @param why  Gets what was wrong, a static string that begins with the field's name.
+ * @return NULL with errno set: EINVAL, EEXIST (the ID is in use), ENOMEM, EDQUOT (a limit).
+ */
+struct cm_conn *cm_conn_restore(struct cm *cm, const struct cm_conn_record *r, uint32_t room, struct cm_listener *listener, uint16_t nb_ports,
+				void *owner, uint64_t now_ns, const char **why);
+/** The part of transaction IDs that all requests of @p cm have in common, so that answers to those on their way are recognized. */
+uint32_t cm_tid(const struct cm *cm);
+void cm_set_tid(struct cm *cm, uint32_t tid);
+/** @return the limit of requests that wait for the owner. */
+uint32_t cm_listener_backlog(const struct cm_listener *l);
+/** @return the listener in whose list of waiting requests @p c is, or NULL. */
+struct cm_listener *cm_conn_listener(const struct cm_conn *c);
 
 #endif /* UROCE_CM_H */

@@ -189,6 +189,8 @@ struct cm_conn *conn_new(struct cm *cm, const struct cm_av *av);
 struct cm_conn *conn_find(struct cm *cm, const struct cm_av *av, uint32_t local_id, uint32_t remote_id);
 /** Change the state; the change is checked against the table of legal ones. IDLE releases everything except the ID. */
 void conn_set_state(struct cm_conn *c, enum cm_state s);
+/** Count the connection among those that aren't established yet, or no longer, as its state demands. */
+void conn_count(struct cm_conn *c);
 /** Free an orphan that has become IDLE. @return true if it was freed. */
 bool conn_reap(struct cm_conn *c);
 void conn_free(struct cm_conn *c);

@@ -99,21 +99,26 @@ cm_event_deliver(struct cm *cm, const struct cm_event *ev)
 }
 
 void
+conn_count(struct cm_conn *c)
+{
+	bool half_open = c->passive && states[c->state].half_open;
+
+	if (half_open == c->counted)
+		return;
+	c->cm->nb_half_open += half_open ? 1 : -1;
+	c->counted = half_open;
+}
+
+void
 conn_set_state(struct cm_conn *c, enum cm_state s)
 {
-	struct cm *cm = c->cm;
-	bool half_open = c->passive && states[s].half_open;
-
 	UROCE_ASSERT(states[c->state].next >> s & 1);
 	c->state = s;
 	c->probing = false;
 	/* Only while it waits for its answer can a REQ become one half of a peer-to-peer pair. */
 	if (c->by_request.key.kind == CM_KEY_PEER2PEER && s != CM_REQ_SENT && s != CM_MRA_REQ_RCVD)
 		table_del(&c->by_request);
-	if (half_open != c->counted) {
-		cm->nb_half_open += half_open ? 1 : -1;
-		c->counted = half_open;
-	}
+	conn_count(c);
 	if (c->listener != NULL && !states[s].pending) {
 		cm_list_del(&c->pending);
 		c->listener->nb_pending--;

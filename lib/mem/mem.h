@@ -97,12 +97,13 @@ struct mr_params {
 	void (*release)(struct mr *mr, void *arg);
 	void *release_arg;
 	struct mr *replaces;        /**< the new MR takes over this one's key; NULL: it gets a new key */
+	uint32_t key;               /**< that the MR had in another table; 0: it gets a new one, or that of @c replaces */
 	bool null;                  /**< a null MR: access is UROCE_ACCESS_LOCAL_WRITE, and only pd counts beside */
 };
 /**
  * [control] Check, create and publish an MR. If it replaces another one, that is released before this returns.
  * @return 0; EINVAL (segments don't cover the range exactly, range wraps, unknown access bits, remote write or atomic
- * without local write, a null MR with anything else); ENOMEM (no key left: table full); EBUSY (windows are bound to the MR to be replaced, which
+ * without local write, a null MR with anything else); ENOMEM (no key left: table full); EEXIST (the key is in use, or can't be one); EBUSY (windows are bound to the MR to be replaced, which
  * remains).
  */
 int mr_create(struct mr_table *t, const struct mr_params *p, struct mr **out);

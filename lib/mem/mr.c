@@ -123,6 +123,12 @@ mr_key_take(struct mr_table *t)
 	return key;
 }
 
+bool
+mr_key_take_as(struct mr_table *t, uint32_t key)
+{
+	return key != 0 && gen_table_take_as(&t->keys, key >> 8, (uint8_t)key);
+}
+
 /** Free an MR that no engine uses any more. */
 static void
 mr_release(struct mr *mr)
@@ -164,6 +170,12 @@ mr_create(struct mr_table *t, const struct mr_params *p, struct mr **out)
 			return EBUSY;
 		}
 		mr->key = p->replaces->key;
+	} else if (p->key != 0) {
+		if (!mr_key_take_as(t, p->key)) {
+			free(mr);
+			return EEXIST;
+		}
+		mr->key = p->key;
 	} else {
 		mr->key = mr_key_take(t);
 	}

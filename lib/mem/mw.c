@@ -108,6 +108,28 @@ mr_let_go(struct mr *mr)
 }
 
 /* ---- Allocation ---- */
+/** @return a window that isn't published, or NULL. */
+static struct mw *
+mw_new(uint32_t pd, enum mw_type type)
+{
+	struct mw *mw = calloc(1, sizeof(*mw));
+
+	if (mw == NULL)
+		return NULL;
+	mw->entry.key = MR_KEY_NONE;
+	mw->entry.pd = pd;
+	mw->type = type;
+	return mw;
+}
+
+static void
+mw_publish(struct mr_table *t, struct mw *mw, uint32_t key)
+{
+	atomic_init(&mw->key, key);
+	mw->index = key >> 8;
+	gen_table_publish(&t->keys, mw->index, &mw->entry);
+}
+
 int
 mw_create(struct mr_table *t, uint32_t pd, enum mw_type type, struct mw **out)
 {
@@ -117,15 +139,10 @@ mw_create(struct mr_table *t, uint32_t pd, enum mw_type type, struct mw **out)
 		return EINVAL;
 	if (gen_table_full(&t->keys))
 		return ENOMEM;
-	mw = calloc(1, sizeof(*mw));
+	mw = mw_new(pd, type);
 	if (mw == NULL)
 		return ENOMEM;
-	mw->entry.key = MR_KEY_NONE;
-	mw->entry.pd = pd;
-	mw->type = type;
-	atomic_init(&mw->key, mr_key_take(t));
-	mw->index = mw_key(mw) >> 8;
-	gen_table_publish(&t->keys, mw->index, &mw->entry);
+	mw_publish(t, mw, mr_key_take(t));
 	*out = mw;
 	return 0;
 }
@@ -151,6 +168,54 @@ mw_destroy_bulk(struct mr_table *t, struct mw **mws, uint32_t n)
 		gen_table_give(&t->keys, mw->index);
 		free(mw);
 	}
+}
+
+void
+mw_save(const struct mw *mw, struct mw_state *to)
+{
+	struct mw_binding b;
+
+	mw_look_wait(mw, &b);
+	*to = (struct mw_state){ .type = mw->type, .pd = mw->entry.pd, .key = b.key };
+	if (b.mr == NULL)
+		return;
+	to->mr_key = b.mr->key;
+	to->access = b.access;
+	to->qpn = b.qpn;
+	to->addr = b.addr;
+	to->length = b.length;
+}
+
+/** Bind a window as it was. @return false: it can't have been. */
+static bool
+bind_again(const struct mr_table *t, struct mw *mw, const struct mw_state *from)
+{
+	const struct mw_bind b = { .key = from->key, .lkey = from->mr_key, .addr = from->addr, .length = from->length, .access = from->access };
+
+	return from->mr_key == 0 || (from->length != 0 && mw_bind(t, &b, from->pd, from->qpn));
+}
+
+int
+mw_restore(struct mr_table *t, const struct mw_state *from, struct mw **out)
+{
+	struct mw *mw;
+
+	if (from->type != MW_TYPE_1 && from->type != MW_TYPE_2)
+		return EINVAL;
+	mw = mw_new(from->pd, (enum mw_type)from->type);
+	if (mw == NULL)
+		return ENOMEM;
+	if (!mr_key_take_as(t, from->key)) {
+		free(mw);
+		return EEXIST;
+	}
+	mw_publish(t, mw, from->key);
+	if (!bind_again(t, mw, from)) {
+		mw_destroy_bulk(t, &mw, 1);
+		return EINVAL;
+	}
+	*out = mw;
+	return 0;
 }
 
 uint32_t

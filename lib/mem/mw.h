@@ -48,6 +48,20 @@ struct mw;
 int mw_create(struct mr_table *t, uint32_t pd, enum mw_type type, struct mw **out);
 /** [control] Unpublish windows, wait until no engine can use them, release their MRs, free them. */
 void mw_destroy_bulk(struct mr_table *t, struct mw **mws, uint32_t n);
+/** A window, as it is written down for another table. */
+struct mw_state {
+	uint64_t addr, length;
+	uint32_t type, pd, key; /**< key: the current one */
+	uint32_t mr_key;        /**< 0: it isn't bound; else the MR, and for whom */
+	uint32_t access, qpn;
+};
+/** [control, engines stopped] */
+void mw_save(const struct mw *mw, struct mw_state *to);
+/**
+ * [control, engines stopped] Make a window as it was in another table, after its MR.
+ * @return 0; EINVAL (it can't have been so); EEXIST (the key's index is in use); ENOMEM.
+ */
+int mw_restore(struct mr_table *t, const struct mw_state *from, struct mw **out);
 /** @return the window's current key. */
 uint32_t mw_key(const struct mw *mw);
 

@@ -426,7 +426,7 @@ uint32_t cq_resize(struct cq *cq, const struct ring *ring, uint64_t *stamps);
 void cq_moderate(struct cq *cq, uint16_t count, uint16_t period_us);
 /** [engine] Drop an event that is held back. @param raise  Raise it first. */
 void cq_release_deferred(struct transport *tp, struct cq *cq, bool raise);
-/** [engine] Drop the events of a CQ that no QP uses any more, if this transport has some that wait for room. */
+/** [engine] Drop the events of a CQ that no QP uses any more, if this transport has some that wait for room or for the end of a turn. */
 void cq_drop_owed(struct transport *tp, struct cq *cq);
 /**
  * [any] @return true if an engine has events of the CQ that wait for room in its channel. Once no QP uses the CQ, this

@@ -270,7 +270,7 @@ MUTATIONS = [Mutation(*m) for m in (
      'XRC_RECV) && !qp->rcv.last_wqe_event)', 'XRC_RECV) && qp->rcv.last_wqe_event)'),
     # CQs.
     ('event-lost', 'transport/core/cq.c', 'a CQ raises one event only',
-     '\t\tcq->touched[tp->c.engine] = 0;\n', ''),
+     '\t\tcq->touched[tp->c.engine] = 0;\n\t\tcq_notify', '\t\tcq_notify'),
     ('event-of-first-cq', 'transport/core/cq.c', 'of several CQs one gets no event',
      'for (uint32_t i = 0; i < tp->nb_touched; i++) {', 'for (uint32_t i = tp->nb_touched > 1; i < tp->nb_touched; i++) {'),
     ('event-unsolicited', 'transport/core/cq.c', 'any completion wakes who waits for solicited ones',

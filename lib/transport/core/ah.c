@@ -70,6 +70,35 @@ ah_get(const struct ah_table *t, uint32_t handle, uint32_t pd)
 	return ah != NULL && ah->handle == handle && ah->pd == pd ? ah : NULL;
 }
 
+static void
+publish(struct ah_table *t, struct tp_ah *ah, uint32_t handle, uint32_t pd, const struct tp_path *path)
+{
+	ah->handle = handle;
+	ah->serial = ++t->created;
+	ah->pd = pd;
+	ah->path = *path;
+	wire_tmpl_build(&ah->tmpl, &path->addr);
+	gen_table_publish(&t->handles, handle & ((1 << AH_INDEX_BITS) - 1), ah);
+}
+
+int
+ah_create_as(struct ah_table *t, uint32_t pd, const struct tp_path *path, uint32_t handle)
+{
+	struct tp_ah *ah;
+
+	if (handle >> AH_INDEX_BITS == 0)
+		return EEXIST;
+	ah = calloc(1, sizeof(*ah));
+	if (ah == NULL)
+		return ENOMEM;
+	if (!gen_table_take_as(&t->handles, handle & ((1 << AH_INDEX_BITS) - 1), handle >> AH_INDEX_BITS)) {
+		free(ah);
+		return EEXIST;
+	}
+	publish(t, ah, handle, pd, path);
+	return 0;
+}
+
 int
 ah_create(struct ah_table *t, uint32_t pd, const struct tp_path *path, uint32_t *handle)
 {
@@ -87,13 +116,8 @@ ah_create(struct ah_table *t, uint32_t pd, const struct tp_path *path, uint32_t 
 	do
 		generation = gen_table_next(&t->handles, slot) << AH_INDEX_BITS;
 	while (generation == 0);
-	ah->handle = generation | slot;
-	ah->serial = ++t->created;
-	ah->pd = pd;
-	ah->path = *path;
-	wire_tmpl_build(&ah->tmpl, &path->addr);
-	*handle = ah->handle;
-	gen_table_publish(&t->handles, slot, ah);
+	*handle = generation | slot;
+	publish(t, ah, *handle, pd, path);
 	return 0;
 }
 

@@ -20,4 +20,7 @@ struct tp_ah {
 /** @return the AH, good until the next quiescent state, or NULL. */
 const struct tp_ah *ah_get(const struct ah_table *t, uint32_t handle, uint32_t pd);
 
+/** [control] As ah_create(), with the handle that the AH had in another table. @return 0; EEXIST: the handle is in use, or can't be one; ENOMEM. */
+int ah_create_as(struct ah_table *t, uint32_t pd, const struct tp_path *path, uint32_t handle);
+
 #endif /* UROCE_TP_AH_H */

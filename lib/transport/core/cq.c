@@ -225,6 +225,15 @@ run_owed(struct transport *tp)
 void
 cq_drop_owed(struct transport *tp, struct cq *cq)
 {
+	uint32_t i = 0;
+
+	/* One that was restored and never used may be waiting for the end of the first turn. */
+	while (i < tp->nb_touched && tp->touched[i] != cq)
+		i++;
+	if (i < tp->nb_touched) {
+		cq->touched[tp->c.engine] = 0;
+		tp->touched[i] = tp->touched[--tp->nb_touched];
+	}
 	if (!cq_owes_events(cq) || cq->owed_by != tp->c.engine)
 		return;
 	owed_unlist(tp, cq);

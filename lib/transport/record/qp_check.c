@@ -92,12 +92,6 @@ check_bools(const struct qp_record *r)
 	return NULL;
 }
 
-static bool
-addr_ok(const struct record_addr *a)
-{
-	return (a->ip_version == 4 || a->ip_version == 6) && a->vlan <= 1 && a->flow_label <= 0xfffff;
-}
-
 static const char *
 check_path(const struct transport *tp, const struct qp_record *r)
 {
@@ -105,8 +99,8 @@ check_path(const struct transport *tp, const struct qp_record *r)
 
 	MUST(r->has_path || !connected, "has_path: a QP in this state has a path");
 	MUST(!r->has_path || r->type != UROCE_QPT_UD, "has_path: a UD QP has none");
-	MUST(!r->has_path || addr_ok(&r->addr), "addr: ip_version must be 4 or 6, vlan 0 or 1, flow_label have 20 bits");
-	MUST(!r->alt_loaded || addr_ok(&r->alt), "alt: ip_version must be 4 or 6, vlan 0 or 1, flow_label have 20 bits");
+	MUST(!r->has_path || record_addr_ok(&r->addr), "addr: ip_version must be 4 or 6, vlan 0 or 1, flow_label have 20 bits");
+	MUST(!r->alt_loaded || record_addr_ok(&r->alt), "alt: ip_version must be 4 or 6, vlan 0 or 1, flow_label have 20 bits");
 	MUST(!r->alt_loaded || r->alt_port < tp->c.nb_ports, "alt_port: the transport has no such port");
 	MUST(!r->alt_loaded || (r->alt_port == r->port && r->alt_loopback == r->loopback), "alt_port: both paths use the same port");
 	MUST(r->mig <= TP_MIG_ARMED, "mig: there is no such path migration state");

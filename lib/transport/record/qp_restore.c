@@ -106,24 +106,11 @@ restore_srq(struct transport *tp, struct qp *qp, uint32_t srqn)
 	qp->pd = qp->rcv.srq->pd;
 }
 
-static struct wire_addr
-addr_from(const struct record_addr *r)
-{
-	struct wire_addr a = { .ip_version = r->ip_version, .traffic_class = r->traffic_class, .ttl = r->ttl, .vlan = r->vlan,
-			       .vlan_tci = r->vlan_tci, .sport = r->sport, .flow_label = r->flow_label };
-
-	memcpy(a.dmac, r->dmac, sizeof(a.dmac));
-	memcpy(a.smac, r->smac, sizeof(a.smac));
-	memcpy(a.sip, r->sip, sizeof(a.sip));
-	memcpy(a.dip, r->dip, sizeof(a.dip));
-	return a;
-}
-
 static bool
 restore_path(struct transport *tp, struct qp *qp, const struct qp_record *r)
 {
-	struct tp_path path = { .addr = addr_from(&r->addr), .port = r->port, .pkey = r->pkey, .loopback = r->loopback };
-	struct tp_path alt = { .addr = addr_from(&r->alt), .port = r->alt_port, .pkey = r->alt_pkey, .loopback = r->alt_loopback };
+	struct tp_path path = { .addr = record_addr_get(&r->addr), .port = r->port, .pkey = r->pkey, .loopback = r->loopback };
+	struct tp_path alt = { .addr = record_addr_get(&r->alt), .port = r->alt_port, .pkey = r->alt_pkey, .loopback = r->alt_loopback };
 
 	if (r->has_path) {
 		if (cc_attach(tp, qp, &path) != 0)

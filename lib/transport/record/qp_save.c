@@ -56,19 +56,6 @@ drop(struct transport *tp, struct qp *qp)
 		loss_go_back(tp, qp);
 }
 
-static struct record_addr
-addr_of(const struct wire_addr *a)
-{
-	struct record_addr r = { .flow_label = a->flow_label, .vlan_tci = a->vlan_tci, .sport = a->sport, .ip_version = a->ip_version,
-				 .traffic_class = a->traffic_class, .ttl = a->ttl, .vlan = a->vlan };
-
-	memcpy(r.dmac, a->dmac, sizeof(r.dmac));
-	memcpy(r.smac, a->smac, sizeof(r.smac));
-	memcpy(r.sip, a->sip, sizeof(r.sip));
-	memcpy(r.dip, a->dip, sizeof(r.dip));
-	return r;
-}
-
 static void
 save_path(const struct qp *qp, struct qp_record *r)
 {
@@ -80,11 +67,11 @@ save_path(const struct qp *qp, struct qp_record *r)
 		a = wire_tmpl_addr(&qp->path.tmpl);
 		/* The ECN bits say whether there is congestion control, which the next transport decides. */
 		a.traffic_class = (uint8_t)((a.traffic_class & ~3u) | (qp->attr.ah.traffic_class & 3u));
-		r->addr = addr_of(&a);
+		r->addr = record_addr_of(&a);
 	}
 	if (!qp->path.alt_loaded)
 		return;
-	r->alt = addr_of(&alt->addr);
+	r->alt = record_addr_of(&alt->addr);
 	r->alt_port = alt->port;
 	r->alt_pkey = alt->pkey;
 	r->alt_loopback = alt->loopback;

@@ -24,7 +24,7 @@
 #include "base/record.h"
 #include "transport/transport.h"
 
-enum { TRANSPORT_RECORD_VERSION = 1, CQ_RECORD_VERSION = 1, SRQ_RECORD_VERSION = 1, QP_RECORD_VERSION = 1 };
+enum { TRANSPORT_RECORD_VERSION = 1, CQ_RECORD_VERSION = 1, SRQ_RECORD_VERSION = 1, QP_RECORD_VERSION = 1, AH_RECORD_VERSION = 1 };
 
 /* ---- QPs ---- */
 /** The addresses of a path, struct wire_addr. */
@@ -165,6 +165,24 @@ void srq_save(const struct srq *srq, struct srq_record *to);
 /** [engine stopped] Create an SRQ as it was saved; p->limit is ignored. @return as qp_restore(). */
 int srq_restore(struct transport *tp, const struct srq_record *r, uint32_t room, const struct srq_params *p, struct srq **out,
 		const char **why);
+
+/* ---- AHs ---- */
+struct ah_record {
+	struct record_head head;
+	uint32_t handle, pd;
+	struct record_addr addr;
+	uint16_t port, pkey;
+	uint8_t loopback, multicast, reserved[2];
+};
+static_assert(sizeof(struct ah_record) == 88, "format");
+/** [control] @return 0; EINVAL: there is no AH with this handle of this PD. */
+int ah_save(const struct ah_table *t, uint32_t handle, uint32_t pd, struct ah_record *to);
+/**
+ * [control] Create an AH as it was saved, under the same handle.
+ * @param nb_ports  Of the transports that will use it.
+ * @return as qp_restore().
+ */
+int ah_restore(struct ah_table *t, const struct ah_record *r, uint32_t room, uint16_t nb_ports, const char **why);
 
 /* ---- Transports ---- */
 enum {

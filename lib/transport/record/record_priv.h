@@ -34,6 +34,12 @@ read_pending(const struct qp *qp, uint32_t i)
 	return (qp->resp.pending >> i & 1) != 0 && !r->atomic && !r->placed;
 }
 
+/* ---- ah.c: addresses of a path ---- */
+struct record_addr record_addr_of(const struct wire_addr *a);
+bool record_addr_ok(const struct record_addr *r);
+/** @param r  Was found right. */
+struct wire_addr record_addr_get(const struct record_addr *r);
+
 /** Tell the caller of a public function what was wrong. @return @p rc. */
 static inline int
 refused(const char **why, const char *text, int rc)

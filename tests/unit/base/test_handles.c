@@ -138,6 +138,40 @@ a_slots_low_bytes_come_again_when_all_were_used(void **state)
 	}
 }
 
+static void
+handles_of_another_table_lead_to_their_objects_here(void **state)
+{
+	struct handles from, to;
+	uint32_t h[40], more;
+
+	handles_init(&from, NULL);
+	handles_init(&to, NULL);
+	for (uint32_t i = 0; i < 40; i++) {
+		handles_remove(&from, handles_add(&from, &things[i]));
+		h[i] = handles_add(&from, &things[i]);
+	}
+	/* Backwards, with a gap. */
+	for (uint32_t i = 40; i-- > 0;)
+		assert_true(i == 7 || handles_add_as(&to, &things[i], h[i]));
+	assert_false(handles_add_as(&to, &things[0], h[0]));
+	assert_false(handles_add_as(&to, &things[0], HANDLE_NONE));
+	for (uint32_t i = 0; i < 40; i++)
+		assert_ptr_equal(handles_get(&to, h[i]), i != 7 ? &things[i] : NULL);
+	assert_int_equal(to.used, 39);
+	/* What is free is given to others, once each. */
+	for (uint32_t i = 40; i < 100; i++) {
+		more = handles_add(&to, &things[i]);
+		for (uint32_t k = 0; k < 40; k++)
+			assert_true(k == 7 || more != h[k]);
+	}
+	assert_int_equal(to.used, 99);
+	/* A handle that is removed doesn't come again at once. */
+	handles_remove(&to, h[3]);
+	assert_int_not_equal(handles_add(&to, &things[3]), h[3]);
+	handles_fini(&from);
+	handles_fini(&to);
+}
+
 int
 main(void)
 {
@@ -147,6 +181,7 @@ main(void)
 		cmocka_unit_test(invented_handles_lead_nowhere),
 		cmocka_unit_test(with_a_secret_handles_are_random),
 		cmocka_unit_test(a_slots_low_bytes_come_again_when_all_were_used),
+		cmocka_unit_test(handles_of_another_table_lead_to_their_objects_here),
 		cmocka_unit_test(a_walk_finds_each_object_once_also_while_they_are_removed),
 	};
 

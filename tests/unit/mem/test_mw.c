@@ -494,6 +494,43 @@ engines_that_bind_one_window_at_once_leave_one_of_their_bindings(void **state)
 	bed_down(&b);
 }
 
+static void
+windows_are_as_they_were_in_another_table(void **state)
+{
+	struct mem_seg seg = { .va = VA, .length = BYTES, .host = buf };
+	struct mr_params p = { .pd = PD, .access = LOCAL | UROCE_ACCESS_MW_BIND, .addr = VA, .iova = VA, .length = BYTES, .segs = &seg, .nb_segs = 1 };
+	struct bed b, to;
+	struct mw_state s;
+	struct mw_bind w;
+	struct mr *other;
+
+	bed_up(&b, MW_TYPE_2);
+	w = good(&b);
+	assert_true(mw_bind(b.t, &w, PD, QP));
+	mw_save(b.mw, &s);
+	to.t = mr_table_create(8, NULL, 0);
+	/* Without its MR it can't have been bound. */
+	assert_int_equal(mw_restore(to.t, &s, &to.mw), EINVAL);
+	assert_int_equal(mr_table_count(to.t), 0);
+	p.key = b.mr->key;
+	assert_int_equal(mr_create(to.t, &p, &to.mr), 0);
+	assert_int_equal(to.mr->key, b.mr->key);
+	assert_int_equal(mr_create(to.t, &p, &other), EEXIST);
+	p.key = 8u << 8 | 1; /* beyond the table */
+	assert_int_equal(mr_create(to.t, &p, &other), EEXIST);
+	assert_int_equal(mw_restore(to.t, &s, &to.mw), 0);
+	assert_int_equal(mw_restore(to.t, &s, &b.mw), EEXIST);
+	assert_int_equal(mw_key(to.mw), w.key);
+	assert_ptr_equal(look(&to, w.key, QP, READ, VA + 100, 200), to.mr);
+	assert_null(look(&to, w.key, QP + 1, READ, VA + 100, 200));
+	assert_null(look(&to, w.key, QP, READ, VA + 100, 201));
+	assert_false(mr_retire(to.mr));
+	s.type = 3;
+	assert_int_equal(mw_restore(to.t, &s, &b.mw), EINVAL);
+	bed_down(&to);
+	bed_down(&b);
+}
+
 int
 main(void)
 {
@@ -516,6 +553,7 @@ main(void)
 		cmocka_unit_test(only_remote_rights_can_be_granted),
 		cmocka_unit_test(keys_of_mrs_and_of_nothing_are_not_bound_or_invalidated),
 		cmocka_unit_test(mr_with_bound_windows_cannot_be_retired),
+		cmocka_unit_test(windows_are_as_they_were_in_another_table),
 		cmocka_unit_test(key_of_a_freed_window_stays_stale),
 		cmocka_unit_test(engines_that_bind_one_window_at_once_leave_one_of_their_bindings),
 	};

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Records of CQs, SRQs and of what a transport has counted. */
 #include "rig.h"
+#include "transport/core/ah_priv.h"
 #include "transport/core/types_priv.h"
 #include "transport/record/record.h"
 
@@ -131,12 +132,48 @@ a_transport_counts_on(void **state)
 	rig_down(&r);
 }
 
+static void
+an_ah_keeps_handle_and_path(void **state)
+{
+	struct tp_path path = { .addr = { .ip_version = 6, .ttl = 5, .flow_label = 0xabcde, .sip = { 1 }, .dip = { 2 }, .dmac = { 3 } }, .port = 1,
+				.pkey = 0x8001, .multicast = true };
+	struct ah_table *from = ah_table_create(4, NULL), *to = ah_table_create(4, NULL);
+	struct ah_record rec, good;
+	const struct tp_ah *ah;
+	const char *why;
+	uint32_t handle;
+
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(ah_create(from, 9, &path, &handle), 0);
+	assert_int_equal(ah_save(from, handle, 8, &rec), EINVAL);
+	assert_int_equal(ah_save(from, handle, 9, &rec), 0);
+	assert_int_equal(ah_restore(to, &rec, sizeof(rec), 2, &why), 0);
+	ah = ah_get(to, handle, 9);
+	assert_non_null(ah);
+	assert_memory_equal(&ah->path.addr, &path.addr, sizeof(path.addr));
+	assert_true(ah->path.port == 1 && ah->path.pkey == 0x8001 && ah->path.multicast && !ah->path.loopback);
+	assert_int_equal(ah_restore(to, &rec, sizeof(rec), 2, &why), EEXIST);
+	assert_non_null(strstr(why, "handle:"));
+	good = rec;
+#define AH_REFUSED(field, value) \
+	REFUSED(&rec, RECORD_AH, AH_RECORD_VERSION, ah_restore(to, &rec, sizeof(rec), 2, &why), field, value)
+	AH_REFUSED(port, 2);
+	AH_REFUSED(loopback, 2);
+	rec.addr.ip_version = 5;
+	record_seal(&rec, RECORD_AH, AH_RECORD_VERSION, sizeof(rec));
+	assert_int_equal(ah_restore(to, &rec, sizeof(rec), 2, &why), EINVAL);
+	assert_non_null(strstr(why, "addr: ip_version"));
+	ah_table_destroy(from);
+	ah_table_destroy(to);
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_cq_keeps_counters_and_events),
 		cmocka_unit_test(an_srq_keeps_its_place),
+		cmocka_unit_test(an_ah_keeps_handle_and_path),
 		cmocka_unit_test(a_transport_counts_on),
 	};
 

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Another CM goes on with a connection: A is replaced, B notices nothing. */
+#include "rig.h"
+
+#include <errno.h>
+
+static int owner;
+
+/** Replace A's CM by another one that goes on with @p c. @return its connection there. */
+static struct cm_conn *
+replace(struct rig *r, struct cm_conn *c, struct cm_conn_record *rec)
+{
+	uint32_t tid = cm_tid(r->a.cm), id = cm_conn_local_id(c);
+	struct cm_conn *again;
+	const char *why;
+
+	cm_conn_save(c, r->now, rec);
+	rig_restart_a(r);
+	cm_set_tid(r->a.cm, tid);
+	again = cm_conn_restore(r->a.cm, rec, sizeof(*rec), NULL, 1, &owner, r->now, &why);
+	if (again == NULL)
+		fail_msg("%s", why);
+	assert_int_equal(cm_conn_local_id(again), id);
+	return again;
+}
+
+static void
+an_established_connection_ends_as_ever(void **state)
+{
+	struct rig *r = rig_new(NULL);
+	struct cm_listener *l = rig_listen(r);
+	struct cm_conn_record rec;
+	struct cm_conn *b, *a = rig_establish(r, &b);
+
+	a = replace(r, a, &rec);
+	assert_int_equal(cm_conn_state(a), CM_ESTABLISHED);
+	assert_int_equal(cm_conn_remote_id(a), cm_conn_local_id(b));
+	rig_wait(r, 1000 * RIG_SEC);
+	rig_sent_nothing(&r->a);
+	assert_int_equal(cm_disconnect(b, no_data, r->now), 0);
+	rig_deliver(&r->b);
+	assert_ptr_equal(rig_expect(&r->a, CM_EV_DISCONNECT)->ev.owner, &owner);
+	assert_int_equal(cm_disconnect(a, no_data, r->now), 0);
+	rig_deliver(&r->a);
+	rig_expect(&r->b, CM_EV_DISCONNECTED);
+	cm_destroy(a, r->now);
+	cm_destroy(b, r->now);
+	cm_unlisten(r->b.cm, l);
+	rig_free_clean(r);
+}
+
+static void
+a_lost_REQ_is_repeated_by_the_next_CM(void **state)
+{
+	struct rig *r = rig_new(NULL);
+	struct cm_listener *l = rig_listen(r);
+	struct cm_accept_param p = rig_accept_param(r);
+	struct cm_conn_record rec;
+	struct cm_conn *b, *a = rig_connect(r);
+
+	assert_int_equal(rig_lose(&r->a), 1);
+	a = replace(r, a, &rec);
+	assert_int_equal(cm_conn_state(a), CM_REQ_SENT);
+	while (r->a.nb_out == 0)
+		rig_wait(r, RIG_SEC / 10);
+	rig_deliver(&r->a);
+	b = rig_expect(&r->b, CM_EV_REQUEST)->ev.conn;
+	assert_int_equal(cm_accept(b, &p, r->now), 0);
+	rig_deliver(&r->b);
+	assert_ptr_equal(rig_expect(&r->a, CM_EV_RESPONSE)->ev.conn, a);
+	assert_int_equal(cm_rtu(a, no_data, r->now), 0);
+	rig_deliver(&r->a);
+	rig_expect(&r->b, CM_EV_ESTABLISHED);
+	cm_destroy(a, r->now);
+	rig_settle(r);
+	cm_destroy(b, r->now);
+	cm_unlisten(r->b.cm, l);
+	rig_free_clean(r);
+}
+
+static void
+expect_refused(struct rig *r, struct cm_conn_record *rec, const char *field)
+{
+	const char *why;
+
+	record_seal(rec, RECORD_CM_CONN, CM_CONN_RECORD_VERSION, sizeof(*rec));
+	assert_null(cm_conn_restore(r->a.cm, rec, sizeof(*rec), NULL, 1, NULL, r->now, &why));
+	if (strncmp(why, field, strlen(field)) != 0)
+		fail_msg("%s is refused as %s", field, why);
+}
+
+static void
+records_that_cant_be_are_refused(void **state)
+{
+	struct rig *r = rig_new(NULL);
+	struct cm_listener *l = rig_listen(r);
+	struct cm_conn *b, *a = rig_establish(r, &b);
+	struct cm_conn_record good, rec;
+	const char *why;
+
+	cm_conn_save(a, r->now, &good);
+	rec = good;
+	expect_refused(r, &rec, "local_id:"); /* it is there */
+	assert_int_equal(errno, EEXIST);
+	rec.out[3] ^= 1;
+	assert_null(cm_conn_restore(r->a.cm, &rec, sizeof(rec), NULL, 1, NULL, r->now, &why));
+	assert_non_null(strstr(why, "crc:"));
+#define BAD(field, value) \
+	do { \
+		rec = good; \
+		rec.field = value; \
+		expect_refused(r, &rec, #field ":"); \
+		assert_int_equal(errno, EINVAL); \
+	} while (0)
+	BAD(state, CM_NB_STATES);
+	BAD(state, CM_IDLE);
+	BAD(port, 1);
+	BAD(qpn, 1 << 24);
+	BAD(local_id, 0);
+	BAD(request_kind, 99);
+	BAD(timer_ns, UINT64_C(1) << 62);
+	BAD(interval_ns, UINT64_C(1) << 62);
+	BAD(passive, 2);
+	cm_destroy(a, r->now);
+	rig_settle(r);
+	cm_destroy(b, r->now);
+	cm_unlisten(r->b.cm, l);
+	rig_free_clean(r);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(an_established_connection_ends_as_ever),
+		cmocka_unit_test(a_lost_REQ_is_repeated_by_the_next_CM),
+		cmocka_unit_test(records_that_cant_be_are_refused),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
