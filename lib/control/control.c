@@ -241,10 +241,26 @@ control_turn(struct control *c, int max_ms)
 	return n > 0 ? (uint32_t)n : 0;
 }
 
+/** Programs of the daemon before are served again. */
+static void
+end_gap(struct control *c)
+{
+	struct taken_over *t = &c->taken_over;
+
+	if (t->held_ns == 0)
+		return;
+	t->gap_ns = control_now_ns() - t->held_ns;
+	t->held_ns = 0;
+	CTL_LOG(INFO, "took over %u sessions with %u QPs, which had to wait for %.0f ms; %u sessions ended", t->sessions, t->qps,
+		(double)t->gap_ns / 1e6, t->refused);
+}
+
 void
 control_run(struct control *c)
 {
 	uint64_t spin_until_ns = 0, slice = slice_set(SLICE_SHORT_NS);
+
+	end_gap(c);
 
 	while (!atomic_load_explicit(&c->stop, memory_order_acquire)) {
 		bool spins = control_now_ns() < spin_until_ns;

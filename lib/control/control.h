@@ -54,6 +54,12 @@ struct control_setup {
 	void (*alive)(void *arg);
 	void *alive_arg;
 	uint32_t alive_ms;
+	/**
+	 * [control] Another daemon wants to take the programs over, and waits on @p sock, of which the host makes a copy: handover.h.
+	 * NULL: it can't. @return 0 or an errno value.
+	 */
+	int (*hand_over)(void *arg, int sock);
+	void *hand_over_arg;
 	void (*hangup)(void *arg);  /**< [control] passes SIGHUP on to the other stacks of the process; NULL: there are none */
 	void *arg;
 };

@@ -33,6 +33,24 @@ struct op {
 };
 #define ABOUT(type_) .about = true, .type = (type_)
 
+/** Begin to hand all programs to another daemon, which asks for it. The host answers on the session's socket, once it can. */
+static int
+op_hand_over(struct session *s, struct request *r)
+{
+	const struct control_setup *setup = &s->control->s;
+	int rc;
+
+	if (s->uid != 0 && s->uid != geteuid())
+		return req_fail(r, EPERM, "only root, or the daemon's own user, can take its programs over");
+	if (setup->hand_over == NULL)
+		return req_fail(r, EOPNOTSUPP, "this daemon can't hand its programs over: it is part of another program");
+	rc = setup->hand_over(setup->hand_over_arg, s->sock.fd);
+	if (rc != 0)
+		return req_fail(r, rc, "its programs are being handed over already, or it has no descriptors left");
+	s->asks_handover = true;
+	return EINPROGRESS;
+}
+
 /* find_object() reads the handle from the same offset in every request about an object. */
 #define BEGINS(member) static_assert(offsetof(struct ctl_req, member) == offsetof(struct ctl_req, handle.handle), #member)
 BEGINS(cq_resize.handle);
@@ -108,6 +126,7 @@ static const struct op ops[CTL_OPS] = {
 	[CTL_CM_JOIN] = { "CM_JOIN", op_cm_join, false, 0, ABOUT(OBJ_CM_ID) },
 	[CTL_CM_LEAVE] = { "CM_LEAVE", op_cm_leave, false, 0, ABOUT(OBJ_CM_GROUP) },
 	[CTL_CM_MIGRATE] = { "CM_MIGRATE", op_cm_migrate, false, 0 },
+	[CTL_HAND_OVER] = { "HAND_OVER", op_hand_over, false, 0 },
 };
 
 /** Check the format of a request of @p n bytes. @return 0, EINVAL, or EPROTO: another version. */
@@ -346,5 +365,12 @@ dispatch_session(struct session *s)
 	s->sock.fn = on_session;
 	if (question_process(s, on_process) == EINPROGRESS)
 		return control_watch(s->control, &s->sock, EPOLLRDHUP);
+	return control_watch(s->control, &s->sock, EPOLLIN | EPOLLRDHUP);
+}
+
+int
+dispatch_resume(struct session *s)
+{
+	s->sock.fn = on_session;
 	return control_watch(s->control, &s->sock, EPOLLIN | EPOLLRDHUP);
 }

@@ -16,6 +16,8 @@
 /* ---- dispatch.c ---- */
 /** Start accepting the session's requests. @return 0 or an errno value. */
 int dispatch_session(struct session *s);
+/** The same for a session of the daemon before, whose process is known. */
+int dispatch_resume(struct session *s);
 
 /* ---- session_end.c ---- */
 /**

@@ -95,6 +95,7 @@ enum ctl_op {
 	CTL_CM_JOIN,
 	CTL_CM_LEAVE,
 	CTL_CM_MIGRATE,
+	CTL_HAND_OVER,
 	CTL_OPS,
 };
 
@@ -430,6 +431,11 @@ struct ctl_mcast_req {
 	uint32_t reserved;
 	uint8_t mgid[16];
 };
+
+/**
+ * CTL_HAND_OVER: another daemon takes the programs of this one over, with all their objects. For root and the daemon's own user. An error is answered
+ * as ever; otherwise what follows on the socket is app/uroced/handover.h's.
+ */
 
 /** A request. Its length on the socket is CTL_REQ_BYTES, plus the segments of MR_REG and MR_SEGS (struct ctl_seg each).
  */

@@ -138,7 +138,7 @@ stack_publish(struct uroce *u, char *err)
 		return 0;
 	/* A program that finds the socket must find the files too. */
 	sysfs_write(u->control);
-	rc = control_socket_publish(u->conf.socket, err);
+	rc = u->resumed ? 0 : control_socket_publish(u->conf.socket, err);
 	u->published = rc == 0;
 	return -rc;
 }

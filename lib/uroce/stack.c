@@ -194,6 +194,8 @@ make_control(struct uroce *u, const struct stack_host *host, char *err)
 		.sh = u->sh,
 		.signals = u->signals,
 		.opener = host->opener,
+		.hand_over = host->hand_over,
+		.hand_over_arg = host->hand_over_arg,
 		.alive = host->alive,
 		.alive_arg = host->alive_arg,
 		.alive_ms = host->alive_ms,
@@ -206,9 +208,20 @@ make_control(struct uroce *u, const struct stack_host *host, char *err)
 	return u->control != NULL ? 0 : -1;
 }
 
+/** Go on with the programs of the daemon before. */
+static int
+resume(struct uroce *u, struct stream_in *in, char *err)
+{
+	struct handover_counts n = { 0 };
+
+	if (in == NULL)
+		return 0;
+	return control_restore(u->control, in, &n, err) == 0 ? 0 : -1;
+}
+
 /** A configuration, checked; and the socket, since most mistakes show there. */
 static int
-configure(struct uroce *u, const struct uroce_params *p, const struct uroced_config *conf, char *err)
+configure(struct uroce *u, const struct uroce_params *p, const struct uroced_config *conf, const struct stack_host *host, char *err)
 {
 	if (keep_source(u, p, err) != 0)
 		return -1;
@@ -221,7 +234,7 @@ configure(struct uroce *u, const struct uroce_params *p, const struct uroced_con
 	u->nb_engines = p->nb_engines != 0 ? p->nb_engines : 1;
 	if (u->conf.log_level != 0)
 		rte_log_set_level_pattern("uroce.*", u->conf.log_level);
-	if (!p->serve || u->listen_fd >= 0)
+	if (!p->serve || u->listen_fd >= 0 || host->resumes)
 		return 0;
 	if (control_socket_bind(u->conf.socket, u->conf.socket_mode, u->conf.socket_group, &u->listen_fd, err) != 0)
 		return -1;
@@ -240,7 +253,7 @@ ignore_sigpipe(void)
 }
 
 struct uroce *
-stack_create_on(const struct uroce_params *p, const struct uroced_config *conf, int listen_fd, const struct stack_host *host, char *err)
+stack_prepare(const struct uroce_params *p, const struct uroced_config *conf, int listen_fd, const struct stack_host *host, char *err)
 {
 	struct uroce *u = calloc(1, sizeof(*u));
 
@@ -259,14 +272,36 @@ stack_create_on(const struct uroce_params *p, const struct uroced_config *conf, 
 		memcpy(u->cpus, host->cpus, u->nb_cpus * sizeof(u->cpus[0]));
 	u->listen_fd = listen_fd;
 	u->bound = listen_fd >= 0;
-	if (configure(u, p, conf, err) == 0 && make_pool(u, err) == 0 && make_tables(u, err) == 0 &&
-	    open_ports(u, err) == 0 && make_engines(u, p->lcores, err) == 0 && make_control(u, host, err) == 0) {
-		pthread_mutex_lock(&stacks_lock);
-		TAILQ_INSERT_TAIL(&stacks, u, link);
-		pthread_mutex_unlock(&stacks_lock);
-		u->listed = true;
+	if (configure(u, p, conf, host, err) == 0 && make_pool(u, err) == 0 && make_tables(u, err) == 0)
 		return u;
+	uroce_destroy(u);
+	return NULL;
+}
+
+int
+stack_open(struct uroce *u, const struct uroce_params *p, const struct stack_host *host, char *err)
+{
+	if (host->resume != NULL) {
+		u->listen_fd = handover_listen_fd(host->resume);
+		u->bound = u->resumed = true;
 	}
+	if (open_ports(u, err) != 0 || make_engines(u, p->lcores, err) != 0 || make_control(u, host, err) != 0 ||
+	    resume(u, host->resume, err) != 0)
+		return -1;
+	pthread_mutex_lock(&stacks_lock);
+	TAILQ_INSERT_TAIL(&stacks, u, link);
+	pthread_mutex_unlock(&stacks_lock);
+	u->listed = true;
+	return 0;
+}
+
+struct uroce *
+stack_create_on(const struct uroce_params *p, const struct uroced_config *conf, int listen_fd, const struct stack_host *host, char *err)
+{
+	struct uroce *u = stack_prepare(p, conf, listen_fd, host, err);
+
+	if (u == NULL || stack_open(u, p, host, err) == 0)
+		return u;
 	uroce_destroy(u);
 	return NULL;
 }
@@ -314,6 +349,17 @@ free_pool(struct rte_mempool *pool)
 		rte_mempool_free(pool);
 	else
 		STACK_LOG(INFO, "%u packet buffers are still under way; their memory stays", rte_mempool_in_use_count(pool));
+}
+
+void
+stack_leave(struct uroce *u)
+{
+	control_leave(u->control);
+	for (unsigned int i = 0; i < u->nb_ports; i++) {
+		if (u->impairs[i] != NULL)
+			impair_detach(u->impairs[i]);
+		net_port_close(u->ports[i]);
+	}
 }
 
 void

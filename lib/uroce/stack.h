@@ -20,6 +20,7 @@
 
 #include "control/config/config.h"
 #include "control/control.h"
+#include "control/handover.h"
 #include "control/core/opener.h"
 #include "engine/engine.h"
 #include "impair.h"
@@ -59,6 +60,7 @@ struct uroce {
 	_Atomic uint32_t running[UROCE_MAX_ENGINES]; /**< a thread is in uroce_engine_run() */
 	struct control *control;             /**< NULL after uroce_shutdown() */
 	_Atomic uint32_t driver;             /**< enum stack_driver */
+	bool resumed;                        /**< the socket is that of the daemon before, with its name */
 	bool published;                      /**< the socket has its real name; by the driver */
 	rte_thread_t thread;                 /**< DRIVER_THREAD */
 	void *devices;                       /**< verbs.c: of each port, made when first asked for */
@@ -96,6 +98,10 @@ struct stack_host {
 	void (*alive)(void *arg);        /**< control_setup.alive */
 	void *alive_arg;
 	uint32_t alive_ms;
+	int (*hand_over)(void *arg, int sock); /**< control_setup.hand_over */
+	void *hand_over_arg;
+	bool resumes;                    /**< stack_open() will be called with @c resume: no socket is bound */
+	struct stream_in *resume;        /**< what another daemon has handed over; the next in it is this stack's. NULL: a stack without programs */
 };
 
 /**
@@ -104,6 +110,17 @@ struct stack_host {
  * @param listen_fd  From control_socket_bind() of conf->socket; becomes the stack's, as does the socket's name, also if this fails. -1: none yet.
  */
 struct uroce *stack_create(const struct uroce_params *p, const struct uroced_config *conf, int listen_fd, char *err);
+/**
+ * The first part of that, which takes most of the time: memory and tables. No port is touched. What other process has the ports meanwhile doesn't
+ * matter.
+ */
+struct uroce *stack_prepare(const struct uroce_params *p, const struct uroced_config *conf, int listen_fd, const struct stack_host *host, char *err);
+/**
+ * The rest.
+ * @param p,host  As for stack_prepare(); only host->resume may be new.
+ * @return 0, or -1 with a message: then uroce_destroy() it.
+ */
+int stack_open(struct uroce *u, const struct uroce_params *p, const struct stack_host *host, char *err);
 /** The same in a process that does more for it. @param host  Read during the call only. */
 struct uroce *stack_create_on(const struct uroce_params *p, const struct uroced_config *conf, int listen_fd, const struct stack_host *host,
 			      char *err);
@@ -113,5 +130,11 @@ struct uroce *stack_create_on(const struct uroce_params *p, const struct uroced_
  * too. @return 0 or a negative errno value with a message.
  */
 int stack_publish(struct uroce *u, char *err);
+
+/**
+ * [engines stopped] After control_save(): close the ports, which the next daemon opens, and give up what only one daemon can have. Afterwards the process
+ * may only end: programs go on using the memory that it shares with them.
+ */
+void stack_leave(struct uroce *u);
 
 #endif /* UROCE_STACK_H */

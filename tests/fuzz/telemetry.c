@@ -11,7 +11,7 @@
 #include "daemon.h"
 
 static tel_show_fn *const commands[] = { tel_config, tel_port,    tel_impair, tel_engine, tel_capture, tel_cm,
-					 tel_memory, tel_session, tel_qp,     tel_cq,	  tel_mr };
+					 tel_memory, tel_handover, tel_session, tel_qp,     tel_cq,	  tel_mr };
 enum { COMMANDS = sizeof(commands) / sizeof(commands[0]), REFUSED = -1 };
 
 static struct daemon_client client;

@@ -38,7 +38,7 @@ FOLDERS = {
     'lib/net': ('base ring wire', 'net.h'),
     'lib/engine': ('base ring wire mem transport net', 'engine.h'),
     'lib/control': ('base ring wire mem drivers/net/impair transport cm net engine',
-                    'control.h cma/gsi.h config/config.h core/opener.h observe/capture.h observe/inspect.h observe/sysfs.h'),
+                    'control.h handover.h cma/gsi.h config/config.h core/opener.h core/stream.h observe/capture.h observe/inspect.h observe/sysfs.h'),
     'lib/verbs': ('base ring', 'connection.h device.h'),
     'lib/rdmacm': ('base ring verbs', ''),
     'lib/rsocket': ('base ring verbs rdmacm', ''),

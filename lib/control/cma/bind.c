@@ -118,6 +118,12 @@ port_take(struct cma *cma, struct cma_id *id, uint16_t port)
 	return 0;
 }
 
+int
+cma_bind_take(struct cma_id *id)
+{
+	return port_take(id->session->control->cma, id, id->local.port);
+}
+
 void
 cma_unbind(struct cma_id *id)
 {

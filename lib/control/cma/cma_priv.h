@@ -164,10 +164,14 @@ op_fn op_cm_open, op_cm_create_id, op_cm_destroy_id, op_cm_bind, op_cm_resolve_a
  * @return the id, or NULL with *@p rc set: too many ids, or no memory.
  */
 struct cma_id *cma_id_new(struct session *s, uint32_t ps, uint8_t qp_type, struct request *r, int *rc);
+/** The same, under a handle that the id had in the daemon before. */
+struct cma_id *cma_id_new_as(struct session *s, uint32_t ps, uint8_t qp_type, uint32_t handle, struct request *r, int *rc);
 /** @return the id of @p handle, or NULL, with @p r failed. */
 struct cma_id *cma_id_get(struct session *s, uint32_t handle, struct request *r);
 /** Record that @p id was created for a connection request to @p listener. */
 void cma_id_asks(struct cma_id *id, struct cma_id *listener);
+/** The same for an id whose number at its listener is known. */
+void cma_id_asked(struct cma_id *id, struct cma_id *listener);
 /** Undo that: make @p id independent of its listener. */
 void cma_id_forget_listener(struct cma_id *id);
 /** Move @p id to session @p to: it gets a handle there, and its events go there from now on. @return 0 or ENOMEM. */
@@ -191,6 +195,8 @@ bool cma_addr_ok(const struct ctl_cm_addr *a);
 bool cma_addr_loopback(const struct ctl_cm_addr *a);
 /** Bind @p id to @p addr; port 0: any free one. @return 0 or an errno value, with @p r failed. */
 int cma_bind_id(struct cma_id *id, const struct ctl_cm_addr *addr, struct request *r);
+/** Take the port number of @p id, which had it in the daemon before. @return 0 or ENOMEM. */
+int cma_bind_take(struct cma_id *id);
 /** Release the port number of @p id. */
 void cma_unbind(struct cma_id *id);
 /**
@@ -225,7 +231,19 @@ int cma_event_want_room(const struct session *s, struct request *r);
 /** Close the socket and drop the events of a session that has no ids left. */
 void cma_channel_end(struct session *s);
 
+/** Go on with the events of a channel of the daemon before, on @p fd, our end of its socket. @return 0 or an errno value, with @p r failed. */
+int cma_channel_take(struct session *s, int fd, int record_cost, uint64_t token, struct request *r);
+/** Note an event that was sent already, or queue it, as it was in the daemon before. @param id  NULL: destroyed. @return 0 or ENOMEM. */
+int cma_event_take(struct session *s, struct cma_id *id, struct cma_id *request, bool sent, const void *event, uint32_t bytes);
+
+/* ---- record.c ---- */
+/** [engines stopped] Hand-over: the event channel of a session, its ids and their connections, as obj_save_fn and obj_restore_fn. */
+obj_save_fn cma_save;
+obj_restore_fn cma_restore;
+
 /* ---- resolve.c ---- */
+/** Begin to resolve the address of an id that has its ends, or go on with it. */
+void cma_resolve_begin(struct cma_id *id, uint64_t now_ns);
 /** Stop resolving an address for @p id, if it does. */
 void cma_resolve_stop(struct cma_id *id);
 
@@ -236,6 +254,10 @@ void cma_lap_stop(struct cma_id *id);
 
 /* ---- group.c ---- */
 void cma_group_free(struct cma_group *g);
+
+/* ---- conn.c ---- */
+/** Have @p id, which is bound, listen. @return 0 or an errno value. */
+int cma_listen(struct cma_id *id, uint32_t backlog);
 
 /* ---- cma.c ---- */
 /** End the listener or connection that @p id uses, and free @p id. */

@@ -49,12 +49,32 @@ ip_hdr_of(const struct cma_id *id, uint8_t data[CM_IP_HDR_BYTES])
 
 /* ---- Listening ---- */
 int
+cma_listen(struct cma_id *id, uint32_t backlog)
+{
+	const struct cm_listen_param p = {
+		.service_id = cm_service_id((enum cm_port_space)id->ps, id->local.port),
+		.scope = !gid_is_zero(gid_at(id->local.gid)) ? CM_LISTEN_GID :
+			 id->local.family == 4	      ? CM_LISTEN_ANY_IPV4 :
+			 id->af_only		      ? CM_LISTEN_ANY_IPV6 :
+							CM_LISTEN_ANY,
+		.gid = *gid_at(id->local.gid),
+		.backlog = RTE_MIN(backlog, (uint32_t)CM_MAX_BACKLOG),
+		.owner = id,
+	};
+
+	id->listener = cm_listen(id->session->control->cma->cm, &p);
+	if (id->listener == NULL)
+		return errno;
+	id->state = CMA_LISTENING;
+	return 0;
+}
+
+int
 op_cm_listen(struct session *s, struct request *r)
 {
 	const struct ctl_cm_listen_req *q = &r->req->cm_listen;
 	struct cma_id *id = r->obj;
 	const struct ctl_cm_addr any = { .family = 4 };
-	struct cm_listen_param p;
 	int rc;
 
 	if (id->state == CMA_IDLE) {
@@ -70,20 +90,9 @@ op_cm_listen(struct session *s, struct request *r)
 	 */
 	if (!cma_may_listen(id))
 		return req_fail(r, EADDRINUSE, "another id listens on port %u", id->local.port);
-	p = (struct cm_listen_param){
-		.service_id = cm_service_id((enum cm_port_space)id->ps, id->local.port),
-		.scope = !gid_is_zero(gid_at(id->local.gid)) ? CM_LISTEN_GID :
-			 id->local.family == 4	      ? CM_LISTEN_ANY_IPV4 :
-			 id->af_only		      ? CM_LISTEN_ANY_IPV6 :
-							CM_LISTEN_ANY,
-		.gid = *gid_at(id->local.gid),
-		.backlog = RTE_MIN(q->backlog, (uint32_t)CM_MAX_BACKLOG),
-		.owner = id,
-	};
-	id->listener = cm_listen(s->control->cma->cm, &p);
-	if (id->listener == NULL)
-		return req_fail(r, errno, "cannot listen on port %u: %s", id->local.port, strerror(errno));
-	id->state = CMA_LISTENING;
+	rc = cma_listen(id, q->backlog);
+	if (rc != 0)
+		return req_fail(r, rc, "cannot listen on port %u: %s", id->local.port, strerror(rc));
 	cma_id_info(id, &r->rsp.cm_info);
 	return 0;
 }

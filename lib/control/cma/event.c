@@ -98,6 +98,32 @@ on_room(struct watch *w, uint32_t events)
 	watch(cs, k != NULL);
 }
 
+/** @return an event that no id has yet, charged to the session; NULL: no memory. */
+static struct cma_kept *
+keep(struct cma_session *cs, const void *event, uint32_t bytes)
+{
+	struct cma_kept *k = calloc(1, sizeof(*k) + bytes);
+
+	if (k == NULL)
+		return NULL;
+	quota_charge(cs->session, QUOTA_metadata, sizeof(*k) + bytes);
+	k->in = cs;
+	k->bytes = bytes;
+	memcpy(k->event, event, bytes);
+	return k;
+}
+
+/** Record that @p k is an event of @p id. */
+static void
+attach(struct cma_kept *k, struct cma_id *id, struct cma_id *request)
+{
+	k->id = id;
+	TAILQ_INSERT_TAIL(&id->events, k, id_link);
+	k->request = request;
+	if (request != NULL)
+		request->brought_by = k;
+}
+
 void
 cma_event_send(struct cma_id *id, const struct ctl_cm_event *ev, struct cma_id *request)
 {
@@ -109,23 +135,30 @@ cma_event_send(struct cma_id *id, const struct ctl_cm_event *ev, struct cma_id *
 	if (s->closing)
 		return;
 	trim(cs);
-	k = calloc(1, sizeof(*k) + bytes);
+	k = keep(cs, ev, bytes);
 	if (k == NULL) {
 		session_close(s, "no memory for its connection events");
 		return;
 	}
-	quota_charge(s, QUOTA_metadata, sizeof(*k) + bytes);
-	k->in = cs;
-	k->bytes = bytes;
-	memcpy(k->event, ev, bytes);
-	k->id = id;
-	TAILQ_INSERT_TAIL(&id->events, k, id_link);
-	k->request = request;
-	if (request != NULL)
-		request->brought_by = k;
+	attach(k, id, request);
 	append(k, TAILQ_EMPTY(&cs->queue) && put(cs, k));
 	if (!k->sent)
 		watch(cs, true);
+}
+
+int
+cma_event_take(struct session *s, struct cma_id *id, struct cma_id *request, bool sent, const void *event, uint32_t bytes)
+{
+	struct cma_kept *k = keep(s->cma, event, bytes);
+
+	if (k == NULL)
+		return ENOMEM;
+	if (id != NULL)
+		attach(k, id, request);
+	append(k, sent);
+	if (!sent)
+		watch(s->cma, true);
+	return 0;
 }
 
 void
@@ -263,6 +296,37 @@ measure_record(int ours, int theirs)
 	return recv(theirs, &ev, sizeof(ev), MSG_DONTWAIT) == (ssize_t)sizeof(ev) ? cost : 0;
 }
 
+/** The session has an event channel from now on. */
+static void
+begin(struct session *s, struct cma_session *cs)
+{
+	cs->sock.fn = on_room;
+	cs->session = s;
+	TAILQ_INIT(&cs->sent);
+	TAILQ_INIT(&cs->queue);
+	s->cma = cs;
+}
+
+int
+cma_channel_take(struct session *s, int fd, int record_cost, uint64_t token, struct request *r)
+{
+	struct cma_session *cs;
+	int rc = quota_take(s, QUOTA_fd, 1, r);
+
+	if (rc != 0)
+		return rc;
+	cs = calloc(1, sizeof(*cs));
+	if (cs == NULL) {
+		quota_give(s, QUOTA_fd, 1);
+		return req_fail(r, ENOMEM, "no memory for the event channel");
+	}
+	cs->sock.fd = fd;
+	cs->record_cost = record_cost;
+	cs->token = token;
+	begin(s, cs);
+	return 0;
+}
+
 int
 op_cm_open(struct session *s, struct request *r)
 {
@@ -295,11 +359,7 @@ op_cm_open(struct session *s, struct request *r)
 		free(cs);
 		return rc;
 	}
-	cs->sock.fn = on_room;
-	cs->session = s;
-	TAILQ_INIT(&cs->sent);
-	TAILQ_INIT(&cs->queue);
-	s->cma = cs;
+	begin(s, cs);
 	r->rsp.cm_open.token = cs->token;
 	req_send_fd(r, theirs, true);
 	return 0;

@@ -5,6 +5,17 @@
 #include "control/cma/cma_priv.h"
 #include "control/core/quota_priv.h"
 
+static void
+begin(struct session *s, struct cma_id *id, uint32_t ps, uint8_t qp_type)
+{
+	id->session = s;
+	id->ps = ps;
+	id->qp_type = qp_type;
+	LIST_INIT(&id->groups);
+	LIST_INIT(&id->requests);
+	TAILQ_INIT(&id->events);
+}
+
 struct cma_id *
 cma_id_new(struct session *s, uint32_t ps, uint8_t qp_type, struct request *r, int *rc)
 {
@@ -18,14 +29,18 @@ cma_id_new(struct session *s, uint32_t ps, uint8_t qp_type, struct request *r, i
 		return NULL;
 	}
 	id = obj_new(s, OBJ_CM_ID, sizeof(*id), r, rc);
-	if (id == NULL)
-		return NULL;
-	id->session = s;
-	id->ps = ps;
-	id->qp_type = qp_type;
-	LIST_INIT(&id->groups);
-	LIST_INIT(&id->requests);
-	TAILQ_INIT(&id->events);
+	if (id != NULL)
+		begin(s, id, ps, qp_type);
+	return id;
+}
+
+struct cma_id *
+cma_id_new_as(struct session *s, uint32_t ps, uint8_t qp_type, uint32_t handle, struct request *r, int *rc)
+{
+	struct cma_id *id = obj_new_as(s, OBJ_CM_ID, sizeof(*id), handle, r, rc);
+
+	if (id != NULL)
+		begin(s, id, ps, qp_type);
 	return id;
 }
 
@@ -42,8 +57,14 @@ cma_id_get(struct session *s, uint32_t handle, struct request *r)
 void
 cma_id_asks(struct cma_id *id, struct cma_id *listener)
 {
-	id->asked = listener;
 	id->request_no = ++listener->nb_requests;
+	cma_id_asked(id, listener);
+}
+
+void
+cma_id_asked(struct cma_id *id, struct cma_id *listener)
+{
+	id->asked = listener;
 	LIST_INSERT_HEAD(&listener->requests, id, asked_link);
 }
 

@@ -188,6 +188,21 @@ resolve_ends(struct cma_id *id, const struct ctl_cm_addr *dst, struct request *r
 	return 0;
 }
 
+void
+cma_resolve_begin(struct cma_id *id, uint64_t now_ns)
+{
+	int rc = ask(id, now_ns);
+
+	if (rc == EINPROGRESS) {
+		resolving_begins(id);
+	} else if (rc != 0) {
+		resolve_failed(id, rc);
+	} else {
+		id->state = CMA_RESOLVED;
+		resolved(id, CTL_CM_EV_ADDR_RESOLVED);
+	}
+}
+
 int
 op_cm_resolve_addr(struct session *s, struct request *r)
 {
@@ -214,18 +229,12 @@ op_cm_resolve_addr(struct session *s, struct request *r)
 	if (getentropy(&id->flow_label, sizeof(id->flow_label)) != 0)
 		return req_fail(r, EIO, "no random numbers");
 	id->flow_label &= 0xfffff;
-	if (rc == 0) {
-		id->deadline_ns = now + (uint64_t)q->timeout_ms * 1000000;
-		rc = ask(id, now);
-	}
-	if (rc == EINPROGRESS) {
-		resolving_begins(id);
-	} else if (rc != 0) {
+	if (rc != 0) {
 		resolve_failed(id, rc);
-	} else {
-		id->state = CMA_RESOLVED;
-		resolved(id, CTL_CM_EV_ADDR_RESOLVED);
+		return 0;
 	}
+	id->deadline_ns = now + (uint64_t)q->timeout_ms * 1000000;
+	cma_resolve_begin(id, now);
 	return 0;
 }
 

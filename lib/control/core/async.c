@@ -42,6 +42,12 @@ async_open(struct session *s, int *theirs)
 }
 
 void
+async_take(struct session *s, int fd)
+{
+	s->async.sock = (struct watch){ on_room, fd };
+}
+
+void
 async_close(struct session *s)
 {
 	struct async_events *a = &s->async;
@@ -54,16 +60,18 @@ async_close(struct session *s)
 	*a = (struct async_events){ .sock.fd = -1 };
 }
 
-/** Keep an event until there is room. @return false: too many wait already, or there is no memory. */
-static bool
-keep(struct async_events *a, const struct ctl_async_event *ev)
+bool
+async_keep(struct session *s, const struct ctl_async_event *ev)
 {
+	struct async_events *a = &s->async;
+
 	if (a->waiting == NULL)
 		a->waiting = calloc(ASYNC_WAITING, sizeof(a->waiting[0]));
 	if (a->waiting == NULL || a->nb == ASYNC_WAITING)
 		return false;
 	a->waiting[(a->first + a->nb) % ASYNC_WAITING] = *ev;
 	a->nb++;
+	set_watching(s, true);
 	return true;
 }
 
@@ -77,10 +85,8 @@ session_send_async(struct session *s, enum uroce_event type, uint64_t cookie)
 		return;
 	if (a->nb == 0 && evsock_send(a->sock.fd, &ev, sizeof(ev)))
 		return;
-	if (keep(a, &ev)) {
-		set_watching(s, true);
+	if (async_keep(s, &ev))
 		return;
-	}
 	if (s->async.lost++ == 0)
 		CTL_LOG(WARNING, "%s (pid %d) doesn't read its asynchronous events; further ones are lost", s->program,
 			(int)s->pid);

@@ -130,6 +130,14 @@ struct reloads {
 	char restart[CONFIG_ERR_BYTES]; /**< keys that the last successful one changed and that need a restart */
 };
 
+/** What this daemon has taken over from the one before. */
+struct taken_over {
+	uint32_t daemons; /**< how many have handed their programs to the next so far; 0: nothing was taken over */
+	uint32_t sessions, qps, refused;
+	uint64_t held_ns; /**< since when the daemon before had served no requests; 0: it is known for how long */
+	uint64_t gap_ns;  /**< for how long nobody served them */
+};
+
 /** The load of an engine between the last two calls of inspect_tick(). */
 struct engine_load {
 	uint64_t busy_cycles, idle_cycles; /**< at the last call */
@@ -145,6 +153,8 @@ struct control {
 	_Atomic bool stop;
 	int spare_fd; /**< closed for a moment to accept and refuse a program when no descriptors are left */
 	struct watch listen, wake, signals;
+	uint64_t held_ns; /**< since when requests and programs that connect wait: save.c; 0: they don't */
+	struct taken_over taken_over;
 	pthread_mutex_t adopt_lock;
 	int adopt[CONTROL_ADOPT_MAX]; /**< sockets of sessions of this process that are to begin; protected by adopt_lock */
 	unsigned int nb_adopt;

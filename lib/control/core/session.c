@@ -50,7 +50,7 @@ session_new(struct control *c, int fd, bool own)
 	s->sock.fd = fd;
 	s->own = own;
 	s->id = ++c->next_session;
-	s->async.sock.fd = s->proc_fd = s->maps_fd = s->mem_fd = s->owner.mem_fd = s->db_sigbus_id = -1;
+	s->async.sock.fd = s->proc_fd = s->maps_fd = s->mem_fd = s->owner.mem_fd = s->db_fd = s->db_sigbus_id = -1;
 	for (int i = 0; i < CTL_MAX_KICKS; i++)
 		s->kick_fds[i] = -1;
 	for (int i = 0; i < OBJ_TYPES; i++)
@@ -153,11 +153,17 @@ session_close(struct session *s, const char *why)
 	TAILQ_INSERT_TAIL(&c->closed, s, link);
 }
 
+bool
+session_is_settled(const struct session *s)
+{
+	return !s->pending.active && s->settling == NULL && s->question.kind == QUESTION_NONE && s->map_files == NULL;
+}
+
 void
 session_pause(struct session *s, bool pause)
 {
 	/* Without EPOLLIN, the end of the connection is still reported as EPOLLHUP or EPOLLRDHUP. */
-	struct epoll_event ev = { .events = EPOLLRDHUP | (pause ? 0 : EPOLLIN), .data.ptr = &s->sock };
+	struct epoll_event ev = { .events = EPOLLRDHUP | (pause || s->control->held_ns != 0 ? 0 : EPOLLIN), .data.ptr = &s->sock };
 
 	epoll_ctl(s->control->epfd, EPOLL_CTL_MOD, s->sock.fd, &ev);
 }

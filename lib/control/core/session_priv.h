@@ -86,6 +86,7 @@ struct session {
 	uint64_t id; /**< never reused; engines know it as the owner of objects */
 	bool own;    /**< of this process itself, from control_adopt() */
 	bool hello, closing;
+	bool asks_handover; /**< it is another daemon's, which takes the programs over */
 	uint64_t busy_ns; /**< time that its requests took of this thread, less what it was given in the turns since */
 	uint64_t busy_turn; /**< number of the turn in which it was last given some */
 	_Atomic uint32_t victim; /**< 1: memory that it shared went away under a mapping (memory/sigbus_priv.h) */
@@ -108,6 +109,7 @@ struct session {
 	struct shm *shm;       /**< memory of queues */
 	uint8_t *db;           /**< doorbells */
 	size_t db_bytes;
+	int db_fd;             /**< its memfd, for the daemon that comes after this one */
 	int db_sigbus_id;
 	struct engine_session *engine_sessions[UROCE_MAX_ENGINES];
 	struct handles db_slots[UROCE_MAX_ENGINES]; /**< maps doorbell slots to QPs */
@@ -166,10 +168,16 @@ session_took(struct session *s, uint64_t since_ns)
 	if (ns > CONTROL_SESSION_NS)
 		s->busy_ns = ns;
 }
+/** @return true: no request of it is under way, and it may be paused without one waiting. */
+bool session_is_settled(const struct session *s);
 /** Stop accepting requests, or resume. */
 void session_pause(struct session *s, bool pause);
 /** Begin to send asynchronous events. @param theirs  Receives the program's end of the socket. @return 0 or an errno value. */
 int async_open(struct session *s, int *theirs);
+/** Go on sending them on @p fd, our end of a socket that was made before; -1: don't. */
+void async_take(struct session *s, int fd);
+/** Have an event wait for room. @return false: too many wait already, or there is no memory. */
+bool async_keep(struct session *s, const struct ctl_async_event *ev);
 /** Stop that, and drop the events that wait. */
 void async_close(struct session *s);
 /** Send an asynchronous event. A program that doesn't read its events loses events, nothing else. */

@@ -66,6 +66,7 @@ struct map_build {
 	struct mem_maps *maps; /**< receives the mappings */
 	bool writable;     /**< the MR may be written */
 	uint32_t room_maps, room_views;
+	uint32_t key; /**< that the MR had in the daemon before; 0: it gets a new one */
 };
 
 /**

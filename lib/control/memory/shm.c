@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <linux/memfd.h>
@@ -28,9 +29,10 @@ struct segment {
 	uint64_t bytes;
 	uint64_t used;
 	struct extent *free;
-	int fd; /* -1 once announced */
+	int fd; /* kept for the daemon that comes after this one */
 	int sigbus_id;
 	bool huge;
+	bool announced;
 };
 
 struct shm {
@@ -257,7 +259,7 @@ shm_free(struct shm *m, const struct shm_block *b)
 	UROCE_ASSERT(b->segment < m->nb_segs && s->base + b->offset == b->addr && s->used >= b->bytes);
 	s->used -= b->bytes;
 	m->used -= b->bytes;
-	if (s->used == 0 && s->fd >= 0) {
+	if (s->used == 0 && !s->announced) {
 		segment_close(m, s);
 		return;
 	}
@@ -287,11 +289,136 @@ int
 shm_announce(struct shm *m, const struct shm_block *b, uint64_t *bytes)
 {
 	struct segment *s = &m->segs[b->segment];
-	int fd = s->fd;
 
-	s->fd = -1;
+	if (s->announced)
+		return -1;
+	s->announced = true;
 	*bytes = s->bytes;
-	return fd;
+	return s->fd;
+}
+
+uint32_t
+shm_segments(const struct shm *m)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; m != NULL && i < m->nb_segs; i++)
+		n += m->segs[i].announced;
+	return n;
+}
+
+/* ---- A daemon goes, another one comes ---- */
+bool
+shm_segment_look(const struct shm *m, uint32_t *i, struct shm_segment *out)
+{
+	while (*i < m->nb_segs && !m->segs[*i].announced)
+		++*i;
+	if (*i == m->nb_segs)
+		return false;
+	*out = (struct shm_segment){ .number = *i, .huge = m->segs[*i].huge, .bytes = m->segs[*i].bytes, .fd = m->segs[*i].fd };
+	++*i;
+	return true;
+}
+
+/** @return the slot of segment @p number, made if necessary; NULL: no memory, or it is in use. */
+static struct segment *
+segment_slot_as(struct shm *m, uint32_t number)
+{
+	struct segment *segs;
+
+	if (number >= SHM_MAX_SEGMENTS)
+		return NULL;
+	if (number >= m->nb_segs) {
+		segs = realloc(m->segs, (number + 1) * sizeof(*segs));
+		if (segs == NULL)
+			return NULL;
+		m->segs = segs;
+		while (m->nb_segs <= number)
+			segs[m->nb_segs++] = (struct segment){ .fd = -1 };
+	}
+	return m->segs[number].base == NULL ? &m->segs[number] : NULL;
+}
+
+int
+shm_segment_take(struct shm *m, const struct shm_segment *from)
+{
+	struct segment *s = segment_slot_as(m, from->number);
+	struct stat st;
+	void *base;
+
+	if (s == NULL)
+		return ENOMEM;
+	if (from->bytes == 0 || from->bytes % SHM_SEGMENT_BYTES != 0 || fstat(from->fd, &st) != 0 || (uint64_t)st.st_size != from->bytes ||
+	    (fcntl(from->fd, F_GET_SEALS) & F_SEAL_SHRINK) == 0)
+		return EINVAL;
+	base = mmap(NULL, from->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, from->fd, 0);
+	if (base == MAP_FAILED)
+		return errno;
+	s->free = malloc(sizeof(*s->free));
+	s->sigbus_id = s->free != NULL ? sigbus_add(base, from->bytes, m->victim) : -1;
+	if (s->sigbus_id < 0) {
+		free(s->free);
+		munmap(base, from->bytes);
+		*s = (struct segment){ .fd = -1 };
+		return ENOMEM;
+	}
+	*s->free = (struct extent){ .bytes = from->bytes };
+	s->base = base;
+	s->bytes = from->bytes;
+	s->fd = from->fd;
+	s->huge = from->huge;
+	s->announced = true;
+	m->bytes += from->bytes;
+	return 0;
+}
+
+/** Split the free extent at *@p p in front of @p offset. @return false: no memory. */
+static bool
+split(struct extent **p, uint64_t offset)
+{
+	struct extent *e = *p, *rest;
+
+	if (e->offset == offset)
+		return true;
+	rest = malloc(sizeof(*rest));
+	if (rest == NULL)
+		return false;
+	*rest = (struct extent){ .offset = offset, .bytes = e->offset + e->bytes - offset, .next = e->next };
+	e->bytes = offset - e->offset;
+	e->next = rest;
+	return true;
+}
+
+int
+shm_take(struct shm *m, uint32_t segment, uint64_t offset, uint64_t bytes, struct shm_block *b)
+{
+	struct segment *s = segment < m->nb_segs ? &m->segs[segment] : NULL;
+	struct extent **p, *e;
+
+	if (s == NULL || s->base == NULL || bytes == 0 || bytes % SHM_ALIGN != 0 || offset % SHM_ALIGN != 0 || bytes > s->bytes ||
+	    offset > s->bytes - bytes)
+		return EINVAL;
+	p = &s->free;
+	while ((e = *p) != NULL && e->offset + e->bytes <= offset)
+		p = &e->next;
+	/* Blocks don't overlap. */
+	if (e == NULL || e->offset > offset || e->offset + e->bytes < offset + bytes)
+		return EINVAL;
+	if (!split(p, offset))
+		return ENOMEM;
+	if ((*p)->offset != offset)
+		p = &(*p)->next;
+	e = *p;
+	e->offset += bytes;
+	e->bytes -= bytes;
+	if (e->bytes == 0) {
+		*p = e->next;
+		free(e);
+	}
+	s->used += bytes;
+	m->used += bytes;
+	*b = (struct shm_block){ .segment = segment, .offset = offset, .bytes = bytes, .addr = s->base + offset };
+	return 0;
 }
 
 uint64_t

@@ -51,9 +51,26 @@ void shm_free(struct shm *m, const struct shm_block *b);
 /**
  * Announce the segment of @p b to the program, once.
  * @param bytes  Receives the segment's size.
- * @return a descriptor of the segment, which the caller sends and closes; -1: it was announced before.
+ * @return a descriptor of the segment, which the caller sends; -1: it was announced before.
  */
 int shm_announce(struct shm *m, const struct shm_block *b, uint64_t *bytes);
+
+/** @return how many segments are announced, each of which has a descriptor. @param m  May be NULL. */
+uint32_t shm_segments(const struct shm *m);
+
+/** A segment, as the next daemon takes it over. */
+struct shm_segment {
+	uint32_t number;
+	bool huge;
+	uint64_t bytes;
+	int fd;
+};
+/** Walk through the announced segments. @param i  0 at first. @return false: there are no more. */
+bool shm_segment_look(const struct shm *m, uint32_t *i, struct shm_segment *out);
+/** Map a segment of the daemon before, all of it free. @return 0, and @p from->fd is @p m's; ENOMEM; EINVAL: it isn't one. */
+int shm_segment_take(struct shm *m, const struct shm_segment *from);
+/** Take a block that is in use, contents and all, of a segment from shm_segment_take(). @return 0; EINVAL: there is no such block; ENOMEM. */
+int shm_take(struct shm *m, uint32_t segment, uint64_t offset, uint64_t bytes, struct shm_block *b);
 
 /** @return bytes in allocated blocks. */
 uint64_t shm_used(const struct shm *m);

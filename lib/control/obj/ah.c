@@ -1,6 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "control/obj/obj_path_priv.h"
 #include "control/obj/obj_qp_priv.h"
+#include "transport/record/record.h"
+
+static void
+enter(struct session *s, struct obj_ah *ah, struct obj_pd *pd)
+{
+	LIST_INSERT_HEAD(&s->ahs[ah->wqe_handle % SESSION_AH_BUCKETS], ah, link);
+	ah->pd = pd;
+	pd->obj.users++;
+}
 
 /** [request_resume_fn] Create the AH once its MAC address is known. */
 static int
@@ -25,9 +34,7 @@ create(struct session *s, struct request *r, int rc, const uint8_t mac[6])
 		obj_free(s, OBJ_AH, &ah->obj);
 		return req_fail(r, rc, "no memory for the AH");
 	}
-	LIST_INSERT_HEAD(&s->ahs[ah->wqe_handle % SESSION_AH_BUCKETS], ah, link);
-	ah->pd = pd;
-	pd->obj.users++;
+	enter(s, ah, pd);
 	r->rsp.handle.handle = ah->wqe_handle;
 	return 0;
 }
@@ -69,4 +76,58 @@ op_ah_destroy(struct session *s, struct request *r)
 		}
 	}
 	return req_fail(r, EINVAL, "%#x is no handle of an AH of this session", handle);
+}
+
+/* ---- A daemon goes, another one comes ---- */
+struct obj_ah_record {
+	struct record_head head;
+	uint32_t handle, pd;
+};
+
+int
+obj_ah_save(struct session *s, struct stream_out *o)
+{
+	struct ah_record *to;
+	struct obj_ah *ah;
+	int rc = 0;
+
+	for (uint32_t pos = 0; rc == 0 && (ah = handles_next(&s->tab[OBJ_AH], &pos)) != NULL;) {
+		const struct obj_ah_record r = { .handle = ah->obj.handle, .pd = ah->pd->obj.handle };
+
+		stream_put(o, RECORD_OBJ_AH, &r, sizeof(r), NULL, 0);
+		to = stream_reserve(o, sizeof(*to));
+		if (to != NULL)
+			rc = ah_save(s->control->s.sh.ahs, ah->wqe_handle, ah->pd->id, to);
+	}
+	return rc;
+}
+
+int
+obj_ah_restore(struct session *s, struct stream_in *in, struct request *r)
+{
+	const struct obj_ah_record *from;
+	const struct ah_record *record;
+	const char *why = "its record is missing";
+	struct obj_pd *pd;
+	struct obj_ah *ah;
+	uint32_t room = 0;
+	int rc = 0;
+
+	while ((from = stream_next(in, RECORD_OBJ_AH, sizeof(*from))) != NULL) {
+		pd = obj_get(s, OBJ_PD, from->pd, r);
+		if (pd == NULL)
+			return EINVAL;
+		ah = obj_new_as(s, OBJ_AH, sizeof(*ah), from->handle, r, &rc);
+		if (ah == NULL)
+			return rc;
+		record = stream_foreign(in, &room);
+		rc = record == NULL ? EINVAL : ah_restore(s->control->s.sh.ahs, record, room, s->control->s.nb_ports, &why);
+		if (rc != 0) {
+			obj_free(s, OBJ_AH, &ah->obj);
+			return req_fail(r, rc, "AH: %s", why);
+		}
+		ah->wqe_handle = record->handle;
+		enter(s, ah, pd);
+	}
+	return rc;
 }

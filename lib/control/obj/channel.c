@@ -43,6 +43,45 @@ obj_channel_destroy(struct session *s, struct obj_channel *ch)
 	obj_free(s, OBJ_CHANNEL, &ch->obj);
 }
 
+struct channel_record {
+	struct record_head head;
+	uint32_t handle, fd, records, reserved;
+};
+
+int
+obj_channel_save(struct session *s, struct stream_out *o)
+{
+	struct obj_channel *ch;
+
+	for (uint32_t pos = 0; (ch = handles_next(&s->tab[OBJ_CHANNEL], &pos)) != NULL;) {
+		const struct channel_record r = { .handle = ch->obj.handle, .fd = stream_put_fd(o, ch->fd), .records = ch->records };
+
+		stream_put(o, RECORD_OBJ_CHANNEL, &r, sizeof(r), NULL, 0);
+	}
+	return 0;
+}
+
+int
+obj_channel_restore(struct session *s, struct stream_in *in, struct request *r)
+{
+	const struct channel_record *from;
+	struct obj_channel *ch;
+	int rc = 0;
+
+	while ((from = stream_next(in, RECORD_OBJ_CHANNEL, sizeof(*from))) != NULL) {
+		ch = obj_new_as(s, OBJ_CHANNEL, sizeof(*ch), from->handle, r, &rc);
+		if (ch == NULL)
+			return rc;
+		ch->fd = stream_take_fd(in, from->fd);
+		ch->records = from->records;
+		if (ch->fd < 0 || ch->records == 0) {
+			obj_free(s, OBJ_CHANNEL, &ch->obj);
+			return req_fail(r, EINVAL, "completion channel %#x has no socket", from->handle);
+		}
+	}
+	return rc;
+}
+
 int
 op_channel_destroy(struct session *s, struct request *r)
 {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "control/obj/obj_cq_priv.h"
 #include "control/obj/obj_qp_priv.h"
+#include "transport/record/record.h"
 
 static int
 check(struct request *r)
@@ -70,6 +71,7 @@ op_cq_create(struct session *s, struct request *r)
 	if (cq == NULL)
 		return rc;
 	cq->number = ++s->control->next_cq;
+	cq->cookie = q->cookie;
 	cq->order = order;
 	cq->stamps = q->stamps != 0;
 	rc = obj_ring_alloc(s, sizeof(struct ring_cq_shared) + ring_bytes(order, cq->stamps), "CQ", &cq->block, r);
@@ -196,6 +198,17 @@ op_cq_modify(struct session *s, struct request *r)
 	return 0;
 }
 
+static void
+free_blocks(struct session *s, struct obj_cq *cq)
+{
+	if (cq->old_block.addr != NULL)
+		obj_ring_free(s, &cq->old_block);
+	if (cq->ring_block.addr != NULL)
+		obj_ring_free(s, &cq->ring_block);
+	if (cq->block.addr != NULL)
+		obj_ring_free(s, &cq->block);
+}
+
 void
 obj_cq_destroy(struct session *s, struct obj_cq *cq)
 {
@@ -204,12 +217,146 @@ obj_cq_destroy(struct session *s, struct obj_cq *cq)
 	cq_destroy(cq->cq);
 	if (cq->channel != NULL)
 		cq->channel->obj.users--;
-	if (cq->old_block.addr != NULL)
-		obj_ring_free(s, &cq->old_block);
-	if (cq->ring_block.addr != NULL)
-		obj_ring_free(s, &cq->ring_block);
-	obj_ring_free(s, &cq->block);
+	free_blocks(s, cq);
 	obj_free(s, OBJ_CQ, &cq->obj);
+}
+
+/* ---- A daemon goes, another one comes ---- */
+struct obj_cq_record {
+	struct record_head head;
+	uint64_t number, cookie;
+	uint32_t handle, channel; /* HANDLE_NONE: none */
+	uint32_t order, stamps, moderated, reserved;
+	struct block_record block, ring_block, old_block;
+};
+
+int
+obj_cq_save(struct session *s, struct stream_out *o)
+{
+	struct transport *tps[UROCE_MAX_ENGINES];
+	struct control *c = s->control;
+	struct obj_cq *cq;
+
+	for (unsigned int i = 0; i < c->s.nb_engines; i++)
+		tps[i] = engine_transport(c->s.engines[i]);
+	for (uint32_t pos = 0; (cq = handles_next(&s->tab[OBJ_CQ], &pos)) != NULL;) {
+		const struct obj_cq_record r = {
+			.number = cq->number,
+			.cookie = cq->cookie,
+			.handle = cq->obj.handle,
+			.channel = cq->channel != NULL ? cq->channel->obj.handle : HANDLE_NONE,
+			.order = cq->order,
+			.stamps = cq->stamps,
+			.moderated = cq->moderated,
+			.block = block_save(&cq->block),
+			.ring_block = block_save(&cq->ring_block),
+			.old_block = block_save(&cq->old_block),
+		};
+		struct cq_record *to;
+
+		stream_put(o, RECORD_OBJ_CQ, &r, sizeof(r), NULL, 0);
+		to = stream_reserve(o, sizeof(*to));
+		if (to != NULL)
+			cq_save(tps, c->s.nb_engines, cq->cq, to);
+	}
+	return 0;
+}
+
+/** Take the blocks of a CQ, and find its ring there. */
+static int
+take_blocks(struct session *s, const struct obj_cq_record *from, struct obj_cq *cq, struct cq_params *p, struct request *r)
+{
+	const struct shm_block *of = &cq->block;
+	uint64_t offset = sizeof(struct ring_cq_shared);
+	int rc = obj_ring_take(s, &from->block, &cq->block, r);
+
+	if (rc == 0 && from->ring_block.bytes != 0) {
+		rc = obj_ring_take(s, &from->ring_block, &cq->ring_block, r);
+		of = &cq->ring_block;
+		offset = 0;
+	}
+	if (rc == 0 && from->old_block.bytes != 0)
+		rc = obj_ring_take(s, &from->old_block, &cq->old_block, r);
+	if (rc == 0 && (cq->order > order_of(UROCE_MAX_CQE) || of->bytes < offset + ring_bytes(cq->order, cq->stamps)))
+		rc = req_fail(r, EINVAL, "its ring of 2^%u entries isn't in its block", cq->order);
+	if (rc != 0)
+		return rc;
+	p->shared = (void *)cq->block.addr;
+	p->ring = lay_out(of, offset, cq->order, cq->stamps, &p->stamps);
+	return 0;
+}
+
+struct restore_args {
+	const struct cq_record *from;
+	uint32_t room;
+	struct cq_params params;
+	struct cq *cq;
+	const char *why;
+};
+
+static int
+restore_on_engine(struct engine *e, void *arg, uint64_t now_ns)
+{
+	struct restore_args *a = arg;
+
+	return cq_restore(engine_transport(e), a->from, a->room, &a->params, now_ns, &a->cq, &a->why);
+}
+
+static int
+restore(struct session *s, const struct obj_cq_record *from, struct stream_in *in, struct request *r)
+{
+	struct obj_channel *ch = NULL;
+	struct restore_args a = { .why = "its record is missing" };
+	struct obj_cq *cq;
+	int rc;
+
+	if (from->channel != HANDLE_NONE && (ch = obj_get(s, OBJ_CHANNEL, from->channel, r)) == NULL)
+		return EINVAL;
+	cq = obj_new_as(s, OBJ_CQ, sizeof(*cq), from->handle, r, &rc);
+	if (cq == NULL)
+		return rc;
+	cq->number = from->number;
+	cq->cookie = from->cookie;
+	cq->order = from->order;
+	cq->stamps = from->stamps != 0;
+	cq->moderated = from->moderated != 0;
+	a.params = (struct cq_params){
+		.channel = ch != NULL ? ch->fd : -1,
+		.cookie = cq->cookie,
+		.owner = session_owner(s),
+		.multi = s->control->s.nb_engines > 1,
+	};
+	rc = take_blocks(s, from, cq, &a.params, r);
+	if (rc != 0)
+		goto fail;
+	a.from = stream_foreign(in, &a.room);
+	rc = a.from != NULL ? engine_call(s->control->s.engines[0], restore_on_engine, &a) : EINVAL;
+	if (rc != 0) {
+		req_fail(r, rc, "CQ %#x: %s", from->handle, a.why);
+		goto fail;
+	}
+	/* Engines may hold back events of it. */
+	cq->moderated |= a.from->held != 0 || a.from->owed != 0;
+	cq->cq = a.cq;
+	cq->channel = ch;
+	if (ch != NULL)
+		obj_channel_use(ch);
+	return 0;
+fail:
+	free_blocks(s, cq);
+	obj_free(s, OBJ_CQ, &cq->obj);
+	return rc;
+}
+
+int
+obj_cq_restore(struct session *s, struct stream_in *in, struct request *r)
+{
+	const struct obj_cq_record *from;
+	int rc = 0;
+
+	while (rc == 0 && (from = stream_next(in, RECORD_OBJ_CQ, sizeof(*from))) != NULL)
+		rc = restore(s, from, in, r);
+	return rc;
 }
 
 int

@@ -2,10 +2,12 @@
 /* HELLO and DEVICE_OPEN: identifying the program, and setting up what it shares with the engines. */
 #include <assert.h>
 #include <ctype.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <rte_common.h>
@@ -68,41 +70,35 @@ db_stride(void)
 	return (sizeof(struct ring_db) + 4095) / 4096 * 4096;
 }
 
-/** Create the doorbells, which both we and the program map. @return their descriptor, or -1 with errno set. */
+static size_t
+doorbells_bytes(const struct session *s)
+{
+	return db_stride() * s->control->s.nb_engines;
+}
+
+/** Map the doorbells, which the program maps too, and have the engines look at them. @return 0 or an errno value. */
 static int
-open_doorbells(struct session *s)
+map_doorbells(struct session *s)
 {
 	struct control *c = s->control;
-	size_t bytes = db_stride() * c->s.nb_engines;
-	int fd = shm_memfd("uroce-doorbells", bytes, 0), rc = ENOMEM;
-	void *p;
+	size_t bytes = doorbells_bytes(s);
+	void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, s->db_fd, 0);
 
-	if (fd < 0)
-		return -1;
-	p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, 0);
-	if (p == MAP_FAILED) {
-		rc = errno;
-		goto fail;
-	}
+	if (p == MAP_FAILED)
+		return errno;
 	s->db = p;
 	s->db_bytes = bytes;
 	s->db_sigbus_id = sigbus_add(p, bytes, &s->victim);
 	if (s->db_sigbus_id < 0)
-		goto fail;
+		return ENOMEM;
 	for (unsigned int i = 0; i < c->s.nb_engines; i++) {
 		s->engine_sessions[i] = engine_session_add(c->s.engines[i], (void *)(s->db + i * db_stride()),
 							   RTE_MIN((uint32_t)RING_DB_SLOTS, c->s.conf->max_qp),
 							   s->kick_fds, s->own);
-		if (s->engine_sessions[i] == NULL) {
-			rc = errno;
-			goto fail;
-		}
+		if (s->engine_sessions[i] == NULL)
+			return errno;
 	}
-	return fd;
-fail:
-	close(fd);
-	errno = rc;
-	return -1;
+	return 0;
 }
 
 void
@@ -122,6 +118,10 @@ device_close(struct session *s)
 	if (s->db != NULL)
 		munmap(s->db, s->db_bytes);
 	s->db = NULL;
+	if (s->db_fd >= 0)
+		close(s->db_fd);
+	s->db_fd = -1;
+	quota_give(s, QUOTA_fd, shm_segments(s->shm));
 	shm_destroy(s->shm);
 	s->shm = NULL;
 	if (s->mem_fd >= 0)
@@ -146,11 +146,11 @@ nb_kicks(const struct session *s)
 	return s->control->s.nb_cpus > 0 ? s->control->s.nb_cpus : 1;
 }
 
-/** @return descriptors of an open device: the eventfds, converted memory, asynchronous events. */
+/** @return descriptors of an open device: the eventfds, doorbells, converted memory, asynchronous events. */
 static unsigned int
 device_fds(const struct session *s)
 {
-	return nb_kicks(s) + 2;
+	return nb_kicks(s) + 3;
 }
 
 /** @return false: no descriptors. */
@@ -179,7 +179,7 @@ op_device_open(struct session *s, struct request *r)
 {
 	struct control *c = s->control;
 	uint32_t index = r->req->device_open.index;
-	int db_fd, async_fd = -1, rc;
+	int async_fd = -1, rc;
 
 	if (s->port != NULL)
 		return req_fail(r, EINVAL, "this session has a device open already");
@@ -191,8 +191,8 @@ op_device_open(struct session *s, struct request *r)
 	s->device_fds = device_fds(s);
 	s->mem_fd = shm_memfd("uroce-mr", UINT64_C(1) << SESSION_MEM_SHIFT, 0);
 	s->shm = shm_create(rings_limit(s), c->hugepages, &s->victim);
-	if (!open_kicks(s) || s->mem_fd < 0 || s->shm == NULL || async_open(s, &async_fd) != 0 ||
-	    (db_fd = open_doorbells(s)) < 0) {
+	s->db_fd = shm_memfd("uroce-doorbells", doorbells_bytes(s), 0);
+	if (!open_kicks(s) || s->mem_fd < 0 || s->db_fd < 0 || s->shm == NULL || async_open(s, &async_fd) != 0 || map_doorbells(s) != 0) {
 		if (async_fd >= 0)
 			close(async_fd);
 		device_close(s);
@@ -213,10 +213,68 @@ op_device_open(struct session *s, struct request *r)
 		r->rsp.device_open.kick_cpus[i] = c->s.nb_cpus > 0 ? c->s.cpus[i] : -1;
 		req_send_fd(r, s->kick_fds[i], false);
 	}
-	req_send_fd(r, db_fd, true);
+	req_send_fd(r, s->db_fd, false);
 	req_send_fd(r, s->mem_fd, false);
 	req_send_fd(r, async_fd, true);
 	if (r->rsp.device_open.have_uffd)
 		req_send_fd(r, c->uffd, false);
 	return 0;
+}
+
+/* ---- A daemon goes, another one comes ---- */
+/** @return true if @p fd is a file of our own kind, whose size nobody can change. */
+static bool
+is_sealed(int fd, uint64_t bytes)
+{
+	struct stat st;
+
+	return fstat(fd, &st) == 0 && (uint64_t)st.st_size == bytes && (fcntl(fd, F_GET_SEALS) & (F_SEAL_SHRINK | F_SEAL_GROW)) ==
+								   (F_SEAL_SHRINK | F_SEAL_GROW);
+}
+
+void
+device_look(const struct session *s, struct device_parts *p)
+{
+	memcpy(p->kicks, s->kick_fds, sizeof(p->kicks));
+	p->doorbells = s->db_fd;
+	p->memory = s->mem_fd;
+	p->events = s->async.sock.fd;
+}
+
+int
+device_restore(struct session *s, struct net_port *port, const struct device_parts *p, struct request *r)
+{
+	int rc;
+
+	/* From here on they are the session's, which closes them. */
+	memcpy(s->kick_fds, p->kicks, sizeof(s->kick_fds));
+	s->db_fd = p->doorbells;
+	s->mem_fd = p->memory;
+	async_take(s, p->events);
+	for (unsigned int i = 0; i < nb_kicks(s); i++)
+		if (p->kicks[i] < 0)
+			return req_fail(r, EINVAL, "its eventfds are missing");
+	if (p->events < 0 || !is_sealed(p->doorbells, doorbells_bytes(s)) || !is_sealed(p->memory, UINT64_C(1) << SESSION_MEM_SHIFT))
+		return req_fail(r, EINVAL, "its doorbells, memory or events are missing, or are for another number of engines");
+	rc = quota_take(s, QUOTA_fd, device_fds(s), r);
+	if (rc != 0)
+		return rc;
+	s->device_fds = device_fds(s);
+	s->shm = shm_create(rings_limit(s), s->control->hugepages, &s->victim);
+	rc = s->shm != NULL ? map_doorbells(s) : ENOMEM;
+	if (rc != 0)
+		return req_fail(r, rc, "no memory or no descriptors for the session");
+	s->port = port;
+	shares_apply(s, s->control->s.conf);
+	return 0;
+}
+
+int
+memory_restore(struct session *s, int fd, struct request *r)
+{
+	if (fd < 0)
+		return 0;
+	s->owner.mem_fd = fd;
+	s->owner.lane = copier_lane_open(fd, s->user->uid, closer_close);
+	return s->owner.lane != NULL ? 0 : req_fail(r, ENOMEM, "no memory for the session");
 }

@@ -87,6 +87,52 @@ obj_dm_free(struct session *s, struct obj_dm *dm)
 	obj_free(s, OBJ_DM, &dm->obj);
 }
 
+struct dm_record {
+	struct record_head head;
+	uint64_t length;
+	uint32_t handle, reserved;
+	struct block_record block;
+};
+
+int
+obj_dm_save(struct session *s, struct stream_out *o)
+{
+	struct obj_dm *dm;
+
+	for (uint32_t pos = 0; (dm = handles_next(&s->tab[OBJ_DM], &pos)) != NULL;) {
+		const struct dm_record r = { .length = dm->length, .handle = dm->obj.handle, .block = block_save(&dm->block) };
+
+		stream_put(o, RECORD_OBJ_DM, &r, sizeof(r), NULL, 0);
+	}
+	return 0;
+}
+
+int
+obj_dm_restore(struct session *s, struct stream_in *in, struct request *r)
+{
+	const struct dm_record *from;
+	struct obj_dm *dm;
+	int rc = 0;
+
+	while ((from = stream_next(in, RECORD_OBJ_DM, sizeof(*from))) != NULL) {
+		dm = obj_new_as(s, OBJ_DM, sizeof(*dm), from->handle, r, &rc);
+		if (dm == NULL)
+			return rc;
+		rc = obj_ring_take(s, &from->block, &dm->block, r);
+		if (rc == 0 && (from->length > dm->block.bytes || dm->block.bytes > UROCE_MAX_DM_BYTES - s->dm_bytes)) {
+			obj_ring_free(s, &dm->block);
+			rc = req_fail(r, EINVAL, "device memory %#x isn't in its block", from->handle);
+		}
+		if (rc != 0) {
+			obj_free(s, OBJ_DM, &dm->obj);
+			return rc;
+		}
+		s->dm_bytes += dm->block.bytes;
+		dm->length = from->length;
+	}
+	return rc;
+}
+
 int
 op_dm_free(struct session *s, struct request *r)
 {

@@ -59,14 +59,35 @@ member_remove(struct session *s, struct obj_qp *qp, struct mcast_member *m)
 int
 op_mcast_attach(struct session *s, struct request *r)
 {
-	const struct ctl_mcast_req *q = &r->req->mcast;
-	struct mcast_member *m;
 	struct obj_qp *qp;
 	int rc = check(s, r, &qp);
 
+	return rc != 0 ? rc : obj_mcast_attach(s, qp, gid_at(r->req->mcast.mgid), r);
+}
+
+uint32_t
+obj_mcast_look(const struct obj_qp *qp, struct gid *to)
+{
+	const struct mcast_member *m;
+	uint32_t n = 0;
+
+	LIST_FOREACH(m, &qp->groups, link) {
+		if (to != NULL)
+			to[n] = m->mgid;
+		n++;
+	}
+	return n;
+}
+
+int
+obj_mcast_attach(struct session *s, struct obj_qp *qp, const struct gid *mgid, struct request *r)
+{
+	struct mcast_member *m;
+	int rc;
+
 	/* As in Linux's uverbs, attaching a second time succeeds and changes nothing. */
-	if (rc != 0 || member_find(qp, gid_at(q->mgid)) != NULL)
-		return rc;
+	if (member_find(qp, mgid) != NULL)
+		return 0;
 	rc = quota_take(s, QUOTA_mcast, 1, r);
 	if (rc != 0)
 		return rc;
@@ -75,7 +96,7 @@ op_mcast_attach(struct session *s, struct request *r)
 		rc = req_fail(r, ENOMEM, "no memory for the attachment");
 		goto fail_share;
 	}
-	m->mgid = *gid_at(q->mgid);
+	m->mgid = *mgid;
 	rc = mcast_attach(s->control->s.sh.mcasts, s->port->index, &m->mgid, qp_num(qp->qp));
 	if (rc != 0) {
 		req_fail(r, rc, "no memory, more than %d multicast groups, or more than %d QPs in this one",

@@ -47,9 +47,8 @@ check_seg(const struct session *s, struct request *r, const struct ctl_seg *seg,
 	return req_fail(r, EINVAL, "segment kind %u: must be 1 to 3", seg->kind);
 }
 
-/** Find the file from which a segment has to be mapped; that of shared memory is opened later. */
-static void
-plan_seg(const struct session *s, const struct ctl_seg *seg, struct seg_plan *plan)
+void
+obj_mr_plan(const struct session *s, const struct ctl_seg *seg, struct seg_plan *plan)
 {
 	*plan = (struct seg_plan){ .fd = -1 };
 	if (seg->kind == CTL_SEG_CONVERTED)
@@ -120,9 +119,11 @@ on_release(struct mr *mr, void *arg)
 
 /** @return what an MR of @p nb_segs segments costs the daemon, in addition to its structs. */
 static uint64_t
-metadata_of(const struct mem_maps *maps, uint32_t nb_segs)
+metadata_of(const struct obj_mr *mr, uint32_t nb_segs)
 {
-	return nb_segs * sizeof(struct mem_seg) + maps->nb_maps * sizeof(*maps->maps) + maps->nb_views * sizeof(*maps->views);
+	const struct mem_maps *maps = &mr->maps;
+
+	return mr->nb_origins * sizeof(*mr->origins) + nb_segs * sizeof(struct mem_seg) + maps->nb_maps * sizeof(*maps->maps) + maps->nb_views * sizeof(*maps->views);
 }
 
 /** Publish the MR. @param out  Its @p nb_out segments. @return 0 or an errno value, with the request failed. */
@@ -142,6 +143,7 @@ publish(struct map_build *b, const struct mem_seg *out, uint32_t nb_out, struct 
 		.release = on_release,
 		.release_arg = mr,
 		.replaces = replaces != NULL ? replaces->mr : NULL,
+		.key = b->key,
 	};
 
 	switch (mr_create(b->session->control->s.sh.mrs, &p, &mr->mr)) {
@@ -152,6 +154,8 @@ publish(struct map_build *b, const struct mem_seg *out, uint32_t nb_out, struct 
 				"access %#x or the range of the MR is not allowed: remote write and atomic need local "
 				"write, and the segments must cover the range",
 				q->access);
+	case EEXIST:
+		return req_fail(b->request, EEXIST, "the key %#x of the MR is taken", b->key);
 	case EBUSY:
 		return req_fail(b->request, EBUSY, "memory windows are bound to the MR; invalidate, unbind or free them first");
 	default:
@@ -159,21 +163,48 @@ publish(struct map_build *b, const struct mem_seg *out, uint32_t nb_out, struct 
 	}
 }
 
-/** Map the segments, publish the MR. @return 0 or an errno value, with the request failed. */
-static int
-create(struct map_build *b, const struct map_files *f, struct obj_mr *mr, struct obj_mr *replaces)
+/**
+ * Keep where the segments are, those joined that follow each other there too. Shared memory is mapped from a file that is closed again: another
+ * daemon reaches it through the program. @return false: no memory.
+ */
+static bool
+keep_origins(struct obj_mr *mr, const struct ctl_seg *segs, uint32_t n)
+{
+	struct mr_origin *o = n > 0 && segs[0].kind != CTL_SEG_OWN ? calloc(n, sizeof(*o)) : NULL, *last = NULL, *fit;
+
+	if (o == NULL)
+		return n == 0 || segs[0].kind == CTL_SEG_OWN;
+	for (uint32_t i = 0; i < n; i++) {
+		uint64_t offset = segs[i].kind == CTL_SEG_CONVERTED ? segs[i].offset : MR_ORIGIN_REMOTE;
+
+		if (last != NULL && (offset == MR_ORIGIN_REMOTE ? last->offset == offset : last->offset + last->length == offset)) {
+			last->length += segs[i].length;
+			continue;
+		}
+		last = &o[mr->nb_origins++];
+		*last = (struct mr_origin){ .va = segs[i].va, .length = segs[i].length, .offset = offset };
+	}
+	fit = reallocarray(o, mr->nb_origins, sizeof(*o));
+	mr->origins = fit != NULL ? fit : o;
+	return true;
+}
+
+int
+obj_mr_create(struct map_build *b, const struct map_files *f, struct obj_mr *mr, struct obj_mr *replaces)
 {
 	struct mem_seg *out = calloc(f->n + 1, sizeof(*out));
 	uint32_t nb_out;
 	int rc;
 
-	if (out == NULL)
+	if (out == NULL || !keep_origins(mr, f->segs, f->n)) {
+		free(out);
 		return req_fail(b->request, ENOMEM, "no memory for the MR");
+	}
 	rc = map_segs(b, f->segs, f->plans, f->n, out, &nb_out);
 	if (rc == 0)
-		rc = quota_take(b->session, QUOTA_metadata, metadata_of(&mr->maps, nb_out), b->request);
+		rc = quota_take(b->session, QUOTA_metadata, metadata_of(mr, nb_out), b->request);
 	if (rc == 0) {
-		mr->metadata = metadata_of(&mr->maps, nb_out);
+		mr->metadata = metadata_of(mr, nb_out);
 		rc = publish(b, out, nb_out, mr, replaces);
 	}
 	free(out);
@@ -193,14 +224,14 @@ take_memory(struct session *s, uint64_t bytes, const struct obj_mr *old, struct 
 	return rc;
 }
 
-/** Free what the control thread has of an MR, and give back what it was charged with. */
-static void
-forget(struct session *s, struct obj_mr *mr)
+void
+obj_mr_forget(struct session *s, struct obj_mr *mr)
 {
 	quota_give(s, QUOTA_memory, mr->charged);
 	quota_give(s, QUOTA_metadata, mr->metadata);
 	if (mr->dm != NULL)
 		mr->dm->obj.users--;
+	free(mr->origins);
 	obj_free(s, OBJ_MR, &mr->obj);
 }
 
@@ -249,7 +280,7 @@ plan(struct map_files *f, struct request *r)
 		rc = check_seg(s, r, &f->segs[i], va);
 		if (rc != 0)
 			return rc;
-		plan_seg(s, &f->segs[i], &f->plans[i]);
+		obj_mr_plan(s, &f->segs[i], &f->plans[i]);
 		shared += f->segs[i].kind == CTL_SEG_SHARED;
 		va += f->segs[i].length;
 	}
@@ -319,16 +350,16 @@ make(struct session *s, struct request *r)
 	mr->pd = pd;
 	mr->charged = charged;
 	b.maps = &mr->maps;
-	rc = create(&b, s->map_files, mr, old);
+	rc = obj_mr_create(&b, s->map_files, mr, old);
 	if (rc != 0) {
 		memmap_release(s, &mr->maps);
-		forget(s, mr);
+		obj_mr_forget(s, mr);
 		return rc;
 	}
 	pd->obj.users++;
 	if (old != NULL) {
 		old->pd->obj.users--;
-		forget(s, old);
+		obj_mr_forget(s, old);
 	}
 	r->rsp.mr_reg.handle = mr->obj.handle;
 	r->rsp.mr_reg.lkey = mr->mr->key;
@@ -412,7 +443,7 @@ op_mr_dereg(struct session *s, struct request *r)
 		return req_fail(r, EBUSY, "memory windows are bound to the MR; invalidate, unbind or free them first");
 	mr->pd->obj.users--;
 	mr_destroy(s->control->s.sh.mrs, mr->mr);
-	forget(s, mr);
+	obj_mr_forget(s, mr);
 	return 0;
 }
 
@@ -434,7 +465,7 @@ obj_mr_destroy_all(struct session *s)
 	free(mrs);
 	for (pos = 0; (o = handles_next(&s->tab[OBJ_MR], &pos)) != NULL;) {
 		o->pd->obj.users--;
-		forget(s, o);
+		obj_mr_forget(s, o);
 	}
 	memmap_drop_views(s);
 }

@@ -39,6 +39,53 @@ op_mw_free(struct session *s, struct request *r)
 	return 0;
 }
 
+struct mw_record {
+	struct record_head head;
+	struct mw_state state;
+	uint32_t handle, pd;
+};
+
+int
+obj_mw_save(struct session *s, struct stream_out *o)
+{
+	struct obj_mw *w;
+
+	for (uint32_t pos = 0; (w = handles_next(&s->tab[OBJ_MW], &pos)) != NULL;) {
+		struct mw_record r = { .handle = w->obj.handle, .pd = w->pd->obj.handle };
+
+		mw_save(w->mw, &r.state);
+		stream_put(o, RECORD_OBJ_MW, &r, sizeof(r), NULL, 0);
+	}
+	return 0;
+}
+
+int
+obj_mw_restore(struct session *s, struct stream_in *in, struct request *r)
+{
+	const struct mw_record *from;
+	struct obj_pd *pd;
+	struct obj_mw *w;
+	int rc = 0;
+
+	while ((from = stream_next(in, RECORD_OBJ_MW, sizeof(*from))) != NULL) {
+		pd = obj_get(s, OBJ_PD, from->pd, r);
+		if (pd == NULL)
+			return EINVAL;
+		w = obj_new_as(s, OBJ_MW, sizeof(*w), from->handle, r, &rc);
+		if (w == NULL)
+			return rc;
+		rc = from->state.pd == pd->id ? mw_restore(s->control->s.sh.mrs, &from->state, &w->mw) : EINVAL;
+		if (rc != 0) {
+			obj_free(s, OBJ_MW, &w->obj);
+			return req_fail(r, rc, "memory window of key %#x: it can't have been as its record says, or the key is taken",
+					from->state.key);
+		}
+		w->pd = pd;
+		pd->obj.users++;
+	}
+	return rc;
+}
+
 void
 obj_mw_destroy_all(struct session *s)
 {

@@ -14,6 +14,7 @@
 struct obj_cq {
 	struct obj obj;
 	uint64_t number; /**< never reused */
+	uint64_t cookie; /**< of its events */
 	struct cq *cq;
 	struct shm_block block;      /**< struct ring_cq_shared, the ring, the time stamps of completions */
 	struct shm_block ring_block; /**< after a resize: the current ring and time stamps */
@@ -31,12 +32,16 @@ struct obj_channel {
 };
 
 op_fn op_channel_create, op_channel_destroy;
+obj_save_fn obj_channel_save;
+obj_restore_fn obj_channel_restore;
 /** Count one more CQ that sends its events to @p ch, and make room for them. */
 void obj_channel_use(struct obj_channel *ch);
 /** Destroy a channel that no CQ uses. */
 void obj_channel_destroy(struct session *s, struct obj_channel *ch);
 
 op_fn op_cq_create, op_cq_resize, op_cq_modify, op_cq_destroy;
+obj_save_fn obj_cq_save;
+obj_restore_fn obj_cq_restore;
 /** Destroy a CQ that no QP or SRQ uses. Waits for a grace period since the last one did. */
 void obj_cq_destroy(struct session *s, struct obj_cq *cq);
 

@@ -16,6 +16,22 @@ op_fn op_hello, op_memory, op_device_open;
 /** Undo op_device_open(), however far it got; the session may have no objects left. */
 void device_close(struct session *s);
 
+/** The descriptors of an open device; -1: none. */
+struct device_parts {
+	int kicks[CTL_MAX_KICKS];
+	int doorbells, memory, events;
+};
+/** Look at those of @p s, which remain its own. */
+void device_look(const struct session *s, struct device_parts *p);
+/**
+ * [engines stopped] Open the device as it was in the daemon before.
+ * @param p  Become the session's, even if this fails.
+ * @return 0, or an errno value with @p r failed; device_close() is right after either.
+ */
+int device_restore(struct session *s, struct net_port *port, const struct device_parts *p, struct request *r);
+/** As op_memory(), with a descriptor that the daemon before had checked. @param fd  Becomes the session's; -1: it had none. */
+int memory_restore(struct session *s, int fd, struct request *r);
+
 /* ---- query.c ---- */
 op_fn op_device_get, op_device_query, op_port_query, op_gid_table;
 /** Sum up, over all engines, the packets with wrong P_Keys and Q_Keys that a port received. */

@@ -20,6 +20,13 @@ struct obj_dm {
 	struct shm_block block;
 };
 
+/** Where a piece of an MR is, for a daemon that maps it anew. */
+struct mr_origin {
+	uint64_t va, length;
+	uint64_t offset; /**< in the memfd of converted memory; MR_ORIGIN_REMOTE: the program's own memory, by /proc/PID/mem */
+};
+#define MR_ORIGIN_REMOTE UINT64_MAX
+
 struct obj_mr {
 	struct obj obj;
 	struct session *session;
@@ -29,6 +36,8 @@ struct obj_mr {
 	uint64_t metadata; /**< bytes charged, in addition to those of the object */
 	struct mem_maps maps;
 	struct obj_dm *dm; /**< NULL: it isn't of device memory */
+	uint32_t nb_origins;
+	struct mr_origin *origins; /**< NULL: a null MR, one of device memory, or of this process */
 };
 
 struct obj_mw {
@@ -38,6 +47,18 @@ struct obj_mw {
 };
 
 op_fn op_mr_reg, op_mr_segs, op_mr_dereg;
+obj_save_fn obj_mr_save, obj_mw_save, obj_dm_save;
+obj_restore_fn obj_mr_restore, obj_mw_restore, obj_dm_restore;
+/**
+ * Map the segments that f has plans for, and publish an MR of them.
+ * @param b  Its request says what the MR is like.
+ * @return 0 or an errno value, with the request failed; then obj_mr_forget() is right.
+ */
+int obj_mr_create(struct map_build *b, const struct map_files *f, struct obj_mr *mr, struct obj_mr *replaces);
+/** Free what the control thread has of an MR, and give back what it was charged with. */
+void obj_mr_forget(struct session *s, struct obj_mr *mr);
+/** Find the file from which a segment has to be mapped; that of shared memory is opened later. */
+void obj_mr_plan(const struct session *s, const struct ctl_seg *seg, struct seg_plan *plan);
 /** Give up an MR that is being made. */
 void obj_mr_cancel(struct session *s);
 void obj_mr_destroy_all(struct session *s);

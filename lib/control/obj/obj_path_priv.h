@@ -35,6 +35,8 @@ const char *path_pending_text(const struct pending *p, char *text);
 
 /* ---- Address handles: ah.c ---- */
 op_fn op_ah_create, op_ah_destroy;
+obj_save_fn obj_ah_save;
+obj_restore_fn obj_ah_restore;
 void obj_ah_destroy(struct session *s, struct obj_ah *ah);
 
 #endif /* UROCE_OBJ_PATH_PRIV_H */

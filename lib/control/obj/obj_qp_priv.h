@@ -27,6 +27,7 @@ struct obj_qp {
 	enum uroce_qp_type type;
 	uint16_t pkey_index;
 	uint32_t posted_next; /**< the send WQE that was to be executed next when a request began to wait: qp_posted.c */
+	struct ctl_qp_create_req made_as; /**< the request that made it */
 	char *note; /**< why the last modify failed, or NULL */
 	LIST_HEAD(, mcast_member) groups; /**< multicast groups that it is attached to */
 	struct shm_block block; /**< struct ring_qp_shared, SQ, RQ */
@@ -43,7 +44,15 @@ struct obj_qp {
 	uint64_t cookie;
 };
 
+/** @return the slot of struct ring_db that obj_qp.db_slot stands for. */
+#define DB_SLOT(handle) ((handle) & ((1u << HANDLES_INDEX_BITS) - 1))
+
 op_fn op_qp_create, op_qp_modify, op_qp_query, op_qp_destroy;
+obj_restore_fn obj_qp_restore;
+/** As obj_save_fn; EBUSY: a copy for some QP is under way, let the engines have turns and begin anew. */
+obj_save_fn obj_qp_save;
+/** Count the QP among the users of its parts (@p n 1), or no longer (-1). */
+void obj_qp_use_parts(struct obj_qp *qp, int n);
 void obj_qp_destroy_all(struct session *s);
 /**
  * Have the engines build what is posted to UD QPs of @p pd, before an AH of the PD is destroyed. A NIC's WQE has the address in it, so programs
@@ -73,6 +82,10 @@ int obj_qp_load_alternate(struct session *s, struct obj_qp *qp, const struct uro
 
 /* ---- Multicast groups: mcast.c ---- */
 op_fn op_mcast_attach, op_mcast_detach;
+/** Write down the GIDs of the groups of @p qp. @param to  Room for them, or NULL. @return how many. */
+uint32_t obj_mcast_look(const struct obj_qp *qp, struct gid *to);
+/** Attach @p qp to a group, as op_mcast_attach() does. @return 0 or an errno value, with @p r failed. */
+int obj_mcast_attach(struct session *s, struct obj_qp *qp, const struct gid *mgid, struct request *r);
 /** Detach @p qp from all groups, before it is destroyed. */
 void obj_mcast_detach_all(struct session *s, struct obj_qp *qp);
 

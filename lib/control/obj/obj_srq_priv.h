@@ -21,9 +21,12 @@ struct obj_srq {
 	unsigned int engine;
 	struct shm_block block; /**< struct ring_srq_shared, then the ring */
 	uint32_t max_wr, max_sge;
+	uint64_t cookie; /**< of its events */
 };
 
 op_fn op_srq_create, op_srq_modify, op_srq_query, op_srq_destroy;
+obj_save_fn obj_srq_save;
+obj_restore_fn obj_srq_restore;
 /** Destroy an SRQ. @return 0, or the error of srq_destroy(): QPs use it. */
 int obj_srq_destroy(struct session *s, struct obj_srq *srq);
 

@@ -64,8 +64,9 @@ obj_move(struct session *from, struct session *to, enum obj_type type, const str
 	quota_move(from, to, types[type].share, 1);
 }
 
-void *
-obj_new(struct session *s, enum obj_type type, size_t bytes, struct request *r, int *rc)
+/** Make an object, with a new handle or with *@p as. @return as obj_new(). */
+static void *
+make(struct session *s, enum obj_type type, size_t bytes, const uint32_t *as, struct request *r, int *rc)
 {
 	struct control *c = s->control;
 	uint32_t all_bytes = (uint32_t)bytes + types[type].bytes;
@@ -80,7 +81,9 @@ obj_new(struct session *s, enum obj_type type, size_t bytes, struct request *r, 
 	if (*rc != 0)
 		return NULL;
 	o = calloc(1, bytes);
-	if (o != NULL)
+	if (o != NULL && as != NULL)
+		o->handle = handles_add_as(&s->tab[type], o, *as) ? *as : HANDLE_NONE;
+	else if (o != NULL)
 		o->handle = handles_add(&s->tab[type], o);
 	if (o == NULL || o->handle == HANDLE_NONE) {
 		free(o);
@@ -91,6 +94,18 @@ obj_new(struct session *s, enum obj_type type, size_t bytes, struct request *r, 
 	o->bytes = all_bytes;
 	c->count[type]++;
 	return o;
+}
+
+void *
+obj_new(struct session *s, enum obj_type type, size_t bytes, struct request *r, int *rc)
+{
+	return make(s, type, bytes, NULL, r, rc);
+}
+
+void *
+obj_new_as(struct session *s, enum obj_type type, size_t bytes, uint32_t handle, struct request *r, int *rc)
+{
+	return make(s, type, bytes, &handle, r, rc);
 }
 
 void
@@ -129,6 +144,17 @@ obj_ring_alloc(struct session *s, uint64_t bytes, const char *what, struct shm_b
 	return rc;
 }
 
+int
+obj_ring_take(struct session *s, const struct block_record *from, struct shm_block *b, struct request *r)
+{
+	int rc = shm_take(s->shm, from->segment, from->offset, from->bytes, b);
+
+	if (rc != 0)
+		return req_fail(r, rc, "its queues aren't in the session's memory");
+	quota_charge(s, QUOTA_rings, b->bytes);
+	return 0;
+}
+
 void
 obj_ring_free(struct session *s, const struct shm_block *b)
 {
@@ -146,5 +172,7 @@ obj_announce(struct session *s, struct request *r, const struct shm_block *b, st
 		return;
 	seg->segment_bytes = bytes;
 	seg->segment = b->segment;
-	req_send_fd(r, fd, true);
+	req_send_fd(r, fd, false);
+	/* Too late to refuse it. How many there can be follows from session_max_rings. */
+	quota_charge(s, QUOTA_fd, 1);
 }

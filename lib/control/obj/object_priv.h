@@ -10,6 +10,7 @@
 #define UROCE_CONTROL_OBJECT_PRIV_H
 
 #include "control/core/session_priv.h"
+#include "control/core/stream.h"
 #include "control/memory/shm_priv.h"
 
 /** First member of every object. */
@@ -29,6 +30,8 @@ struct obj_pd {
  * @return NULL with @p r failed and *@p rc set.
  */
 void *obj_new(struct session *s, enum obj_type type, size_t bytes, struct request *r, int *rc);
+/** The same, under a handle that the object had in the daemon before. */
+void *obj_new_as(struct session *s, enum obj_type type, size_t bytes, uint32_t handle, struct request *r, int *rc);
 /** Charge @p to for an object that was charged to @p from. */
 void obj_move(struct session *from, struct session *to, enum obj_type type, const struct obj *o);
 /** Remove the handle and free the object. */
@@ -42,6 +45,18 @@ void *obj_get(struct session *s, enum obj_type type, uint32_t handle, struct req
  * @return 0, or ENOMEM, with @p r failed.
  */
 int obj_ring_alloc(struct session *s, uint64_t bytes, const char *what, struct shm_block *b, struct request *r);
+/** A block in a record. bytes 0: there is none. */
+struct block_record {
+	uint64_t offset, bytes;
+	uint32_t segment, reserved;
+};
+static inline struct block_record
+block_save(const struct shm_block *b)
+{
+	return (struct block_record){ .segment = b->segment, .offset = b->offset, .bytes = b->addr != NULL ? b->bytes : 0 };
+}
+/** Take the queues of an object that the daemon before had. @return 0 or an errno value, with @p r failed. */
+int obj_ring_take(struct session *s, const struct block_record *from, struct shm_block *b, struct request *r);
 /** Free it. */
 void obj_ring_free(struct session *s, const struct shm_block *b);
 /** Send the client the segment of @p b, unless it knows it already. */
@@ -64,8 +79,17 @@ order_of(uint32_t n)
 	return order;
 }
 
+/**
+ * [engines stopped] Hand-over: write the objects of a type to @p o, or make those that come next in @p in.
+ * @return 0, or an errno value with @p r failed.
+ */
+typedef int obj_save_fn(struct session *s, struct stream_out *o);
+typedef int obj_restore_fn(struct session *s, struct stream_in *in, struct request *r);
+
 /* ---- PDs: pd.c ---- */
 op_fn op_pd_alloc, op_pd_free;
+obj_save_fn obj_pd_save;
+obj_restore_fn obj_pd_restore;
 /** Destroy a PD that nothing uses. */
 void obj_pd_destroy(struct session *s, struct obj_pd *pd);
 

@@ -26,6 +26,44 @@ obj_pd_destroy(struct session *s, struct obj_pd *pd)
 	obj_free(s, OBJ_PD, &pd->obj);
 }
 
+struct pd_record {
+	struct record_head head;
+	uint32_t handle, id;
+};
+
+int
+obj_pd_save(struct session *s, struct stream_out *o)
+{
+	struct obj_pd *pd;
+
+	for (uint32_t pos = 0; (pd = handles_next(&s->tab[OBJ_PD], &pos)) != NULL;) {
+		const struct pd_record r = { .handle = pd->obj.handle, .id = pd->id };
+
+		stream_put(o, RECORD_OBJ_PD, &r, sizeof(r), NULL, 0);
+	}
+	return 0;
+}
+
+int
+obj_pd_restore(struct session *s, struct stream_in *in, struct request *r)
+{
+	const struct pd_record *from;
+	struct obj_pd *pd;
+	int rc = 0;
+
+	while ((from = stream_next(in, RECORD_OBJ_PD, sizeof(*from))) != NULL) {
+		pd = obj_new_as(s, OBJ_PD, sizeof(*pd), from->handle, r, &rc);
+		if (pd == NULL)
+			return rc;
+		pd->id = from->id;
+		if (!handles_add_as(&s->control->pd_ids, pd, pd->id)) {
+			obj_free(s, OBJ_PD, &pd->obj);
+			return req_fail(r, EEXIST, "PD %u: its number is taken", from->id);
+		}
+	}
+	return rc;
+}
+
 int
 op_pd_free(struct session *s, struct request *r)
 {

@@ -12,30 +12,15 @@
 
 #define QKEY_CONTROLLED UINT32_C(0x80000000)
 #define MIG_REARM 1 /* IBV_MIG_REARM */
-#define DB_SLOT(handle) ((handle) & ((1u << HANDLES_INDEX_BITS) - 1))
 
 /** What engine_call() passes to the functions that run on the QP's engine. */
 struct qp_args {
-	struct qp_params params;
-	struct engine_session *es;
-	uint32_t slot;
 	struct qp *qp;
 	const struct uroce_qp_attr *attr;
 	uint32_t mask;
 	const struct tp_path *path, *alt;
 	struct uroce_qp_attr out;
 };
-
-static int
-create_on_engine(struct engine *e, void *arg, uint64_t now_ns)
-{
-	struct qp_args *a = arg;
-	int rc = qp_create(engine_transport(e), &a->params, &a->qp);
-
-	if (rc == 0)
-		engine_session_set_qp(a->es, a->slot, a->qp);
-	return rc;
-}
 
 static int
 modify_on_engine(struct engine *e, void *arg, uint64_t now_ns)
@@ -72,217 +57,6 @@ destroy_on_engine(struct engine *e, void *arg, uint64_t now_ns)
 		qp_destroy(engine_transport(e), a->qp[i]);
 	}
 	return 0;
-}
-
-/** @return true if the QP is to have an RQ of its own. */
-static bool
-has_rq(const struct ctl_qp_create_req *q)
-{
-	return q->srq == HANDLE_NONE && q->type != UROCE_QPT_XRC_SEND;
-}
-
-static int
-check_cap(struct request *r)
-{
-	const struct ctl_qp_create_req *q = &r->req->qp_create;
-	const struct uroce_qp_cap *cap = &q->cap;
-
-	if (cap->max_send_wr > UROCE_MAX_QP_WR || (has_rq(q) && cap->max_recv_wr > UROCE_MAX_QP_WR))
-		return req_fail(r, EINVAL, "max_send_wr %u, max_recv_wr %u: must be at most %u", cap->max_send_wr,
-				cap->max_recv_wr, UROCE_MAX_QP_WR);
-	if (cap->max_send_sge > UROCE_MAX_SGE || (has_rq(q) && cap->max_recv_sge > UROCE_MAX_SGE))
-		return req_fail(r, EINVAL, "max_send_sge %u, max_recv_sge %u: must be at most %u", cap->max_send_sge,
-				cap->max_recv_sge, UROCE_MAX_SGE);
-	if (cap->max_inline_data > UROCE_MAX_INLINE)
-		return req_fail(r, EINVAL, "max_inline_data %u: must be at most %u", cap->max_inline_data,
-				UROCE_MAX_INLINE);
-	if (q->type != UROCE_QPT_RC && q->type != UROCE_QPT_UC && q->type != UROCE_QPT_UD &&
-	    q->type != UROCE_QPT_XRC_SEND)
-		return req_fail(r, EOPNOTSUPP, "QP type %u is not supported", q->type);
-	return 0;
-}
-
-/** Find the objects that the request names. */
-static int
-find_parts(struct session *s, struct request *r, struct obj_qp *parts)
-{
-	const struct ctl_qp_create_req *q = &r->req->qp_create;
-
-	parts->pd = obj_get(s, OBJ_PD, q->pd, r);
-	if (parts->pd == NULL)
-		return EINVAL;
-	parts->send_cq = obj_get(s, OBJ_CQ, q->send_cq, r);
-	if (parts->send_cq == NULL)
-		return EINVAL;
-	parts->recv_cq = NULL;
-	parts->srq = NULL;
-	if (q->type == UROCE_QPT_XRC_SEND)
-		return check_cap(r);
-	parts->recv_cq = obj_get(s, OBJ_CQ, q->recv_cq, r);
-	if (parts->recv_cq == NULL)
-		return EINVAL;
-	if (q->srq != HANDLE_NONE) {
-		parts->srq = obj_get(s, OBJ_SRQ, q->srq, r);
-		if (parts->srq == NULL)
-			return EINVAL;
-		if (parts->srq->xrcd != NULL)
-			return req_fail(r, EINVAL, "an XRC SRQ is no QP's own");
-	}
-	return check_cap(r);
-}
-
-/** The rings of a QP: orders, strides and offsets in its block. */
-struct layout {
-	uint32_t sq_order, sq_shift, rq_order, rq_shift;
-	uint64_t sq_offset, sq_bytes, rq_offset, rq_bytes;
-	struct uroce_qp_cap cap;
-};
-
-static void
-lay_out(const struct ctl_qp_create_req *q, struct layout *l)
-{
-	uint32_t room;
-
-	*l = (struct layout){ .cap = q->cap };
-	l->sq_order = order_of(q->cap.max_send_wr);
-	l->sq_shift = order_of(ring_sq_stride(q->cap.max_send_sge, q->cap.max_inline_data));
-	l->cap.max_send_wr = 1u << l->sq_order;
-	/* The size of a slot is a power of two; grant whatever fits. */
-	room = (1u << l->sq_shift) - sizeof(struct ring_sq_wqe);
-	l->cap.max_inline_data = RTE_MIN(room, (uint32_t)UROCE_MAX_INLINE);
-	l->sq_bytes = UINT64_C(1) << (l->sq_order + l->sq_shift);
-	l->sq_offset = sizeof(struct ring_qp_shared);
-	l->rq_offset = l->sq_offset + l->sq_bytes;
-	if (!has_rq(q)) {
-		l->cap.max_recv_wr = l->cap.max_recv_sge = 0;
-		return;
-	}
-	l->rq_order = order_of(q->cap.max_recv_wr);
-	l->rq_shift = order_of(ring_rq_stride(q->cap.max_recv_sge));
-	l->cap.max_recv_wr = 1u << l->rq_order;
-	l->rq_bytes = UINT64_C(1) << (l->rq_order + l->rq_shift);
-}
-
-static void
-fill_reply(struct session *s, struct request *r, const struct obj_qp *qp, const struct layout *l)
-{
-	struct ctl_qp_create_rsp *rsp = &r->rsp.qp_create;
-
-	obj_announce(s, r, &qp->block, &rsp->seg);
-	rsp->handle = qp->obj.handle;
-	rsp->qpn = qp_num(qp->qp);
-	rsp->engine = qp->engine;
-	rsp->db_slot = DB_SLOT(qp->db_slot);
-	rsp->sq_order = l->sq_order;
-	rsp->sq_shift = l->sq_shift;
-	rsp->rq_order = l->rq_order;
-	rsp->rq_shift = l->rq_shift;
-	rsp->cap = l->cap;
-	rsp->sq = area_of(&qp->block, l->sq_offset, l->sq_bytes);
-	rsp->rq = area_of(&qp->block, l->rq_offset, l->rq_bytes);
-	rsp->shared = area_of(&qp->block, 0, sizeof(struct ring_qp_shared));
-}
-
-/** Create the QP on its engine; the object has its block and parts already. */
-static int
-create(struct session *s, struct request *r, struct obj_qp *qp, const struct layout *l)
-{
-	const struct ctl_qp_create_req *q = &r->req->qp_create;
-	struct qp_args a = {
-		.params = {
-			.type = q->type,
-			.pd = qp->pd->id,
-			.send_cq = qp->send_cq->cq,
-			.recv_cq = qp->recv_cq != NULL ? qp->recv_cq->cq : NULL,
-			.srq = qp->srq != NULL ? qp->srq->srq : NULL,
-			.sq_sig_all = q->sq_sig_all != 0,
-			.cap = l->cap,
-			.sq = { .base = qp->block.addr + l->sq_offset, .order = l->sq_order, .shift = l->sq_shift },
-			.shared = (void *)qp->block.addr,
-			.port = s->port->index,
-			.max_mtu = s->port->active_mtu,
-			.cookie = q->cookie,
-			.owner = session_owner(s),
-			.share = engine_session_share(s->engine_sessions[qp->engine]),
-		},
-		.es = s->engine_sessions[qp->engine],
-		.slot = DB_SLOT(qp->db_slot),
-	};
-	int rc;
-
-	if (l->rq_bytes > 0)
-		a.params.rq = (struct ring){
-			.base = qp->block.addr + l->rq_offset,
-			.order = l->rq_order,
-			.shift = l->rq_shift,
-		};
-	rc = engine_call(s->control->s.engines[qp->engine], create_on_engine, &a);
-	if (rc == EINVAL)
-		return req_fail(r, EOPNOTSUPP, "QP type %u is not supported", q->type);
-	if (rc != 0)
-		return req_fail(r, rc, "no memory for the QP");
-	qp->qp = a.qp;
-	return 0;
-}
-
-static void
-use_parts(struct obj_qp *qp, int n)
-{
-	qp->pd->obj.users += n;
-	qp->send_cq->obj.users += n;
-	if (qp->recv_cq != NULL)
-		qp->recv_cq->obj.users += n;
-	if (qp->srq != NULL)
-		qp->srq->obj.users += n;
-}
-
-int
-op_qp_create(struct session *s, struct request *r)
-{
-	struct control *c = s->control;
-	struct obj_qp parts = { 0 }, *qp;
-	struct layout l;
-	int rc;
-
-	if (r->req->qp_create.type == UROCE_QPT_XRC_RECV)
-		return op_xrc_target_create(s, r);
-	rc = find_parts(s, r, &parts);
-	if (rc != 0)
-		return rc;
-	qp = obj_new(s, OBJ_QP, sizeof(*qp), r, &rc);
-	if (qp == NULL)
-		return rc;
-	parts.obj = qp->obj;
-	*qp = parts;
-	qp->type = r->req->qp_create.type;
-	qp->session = s;
-	qp->pkey_index = 0;
-	LIST_INIT(&qp->groups);
-	qp->qp = NULL;
-	/* An SRQ belongs to one engine, and so do the QPs that use it. */
-	qp->engine = qp->srq != NULL ? qp->srq->engine : c->next_engine++ % c->s.nb_engines;
-	lay_out(&r->req->qp_create, &l);
-	qp->db_slot = handles_add(&s->db_slots[qp->engine], qp);
-	if (qp->db_slot == HANDLE_NONE || DB_SLOT(qp->db_slot) >= RING_DB_SLOTS) {
-		rc = req_fail(r, ENOMEM, "no doorbell for another QP");
-		goto fail_obj;
-	}
-	rc = obj_ring_alloc(s, sizeof(struct ring_qp_shared) + l.sq_bytes + l.rq_bytes, "QP", &qp->block, r);
-	if (rc != 0)
-		goto fail_slot;
-	rc = create(s, r, qp, &l);
-	if (rc != 0)
-		goto fail_block;
-	use_parts(qp, 1);
-	fill_reply(s, r, qp, &l);
-	return 0;
-fail_block:
-	obj_ring_free(s, &qp->block);
-fail_slot:
-	handles_remove(&s->db_slots[qp->engine], qp->db_slot);
-fail_obj:
-	obj_free(s, OBJ_QP, &qp->obj);
-	return rc;
 }
 
 /** @return the P_Key index; all sessions that have an XRC target open share it. */
@@ -485,7 +259,7 @@ static void
 forget(struct session *s, struct obj_qp *qp)
 {
 	identity_disconnected(qp);
-	use_parts(qp, -1);
+	obj_qp_use_parts(qp, -1);
 	handles_remove(&s->db_slots[qp->engine], qp->db_slot);
 	obj_ring_free(s, &qp->block);
 	free(qp->note);

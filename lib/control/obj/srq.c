@@ -2,6 +2,7 @@
 #include "control/obj/obj_cq_priv.h"
 #include "control/obj/obj_srq_priv.h"
 #include "control/obj/obj_xrc_priv.h"
+#include "transport/record/record.h"
 
 enum { SRQ_ATTR_MAX_WR = 1, SRQ_ATTR_LIMIT = 2 }; /* enum ibv_srq_attr_mask */
 
@@ -148,6 +149,7 @@ op_srq_create(struct session *s, struct request *r)
 	srq->cq = cq;
 	srq->max_wr = 1u << order;
 	srq->max_sge = q->max_sge;
+	srq->cookie = q->cookie;
 	a.params = (struct srq_params){
 		.ring = { .base = srq->block.addr + sizeof(struct ring_srq_shared), .order = order, .shift = shift },
 		.shared = (void *)srq->block.addr,
@@ -239,4 +241,117 @@ op_srq_destroy(struct session *s, struct request *r)
 		return req_fail(r, EBUSY, "%u QPs use the SRQ; destroy them first", srq->obj.users);
 	rc = obj_srq_destroy(s, srq);
 	return rc == 0 ? 0 : req_fail(r, rc, "the SRQ is in use");
+}
+
+/* ---- A daemon goes, another one comes ---- */
+struct obj_srq_record {
+	struct record_head head;
+	uint64_t cookie;
+	uint32_t handle, pd, engine, max_wr, max_sge, reserved;
+	struct block_record block;
+};
+
+int
+obj_srq_save(struct session *s, struct stream_out *o)
+{
+	struct srq_record *to;
+	struct obj_srq *srq;
+
+	for (uint32_t pos = 0; (srq = handles_next(&s->tab[OBJ_SRQ], &pos)) != NULL;) {
+		const struct obj_srq_record r = {
+			.cookie = srq->cookie,
+			.handle = srq->obj.handle,
+			.pd = srq->pd->obj.handle,
+			.engine = srq->engine,
+			.max_wr = srq->max_wr,
+			.max_sge = srq->max_sge,
+			.block = block_save(&srq->block),
+		};
+
+		stream_put(o, RECORD_OBJ_SRQ, &r, sizeof(r), NULL, 0);
+		to = stream_reserve(o, sizeof(*to));
+		if (to != NULL)
+			srq_save(srq->srq, to);
+	}
+	return 0;
+}
+
+struct restore_args {
+	const struct srq_record *from;
+	uint32_t room;
+	struct srq_params params;
+	struct srq *srq;
+	const char *why;
+};
+
+static int
+restore_on_engine(struct engine *e, void *arg, uint64_t now_ns)
+{
+	struct restore_args *a = arg;
+
+	return srq_restore(engine_transport(e), a->from, a->room, &a->params, &a->srq, &a->why);
+}
+
+static int
+restore(struct session *s, const struct obj_srq_record *from, struct stream_in *in, struct request *r)
+{
+	struct obj_pd *pd = obj_get(s, OBJ_PD, from->pd, r);
+	struct restore_args a = { .why = "its record is missing" };
+	struct obj_srq *srq;
+	uint32_t order, shift;
+	int rc;
+
+	if (pd == NULL)
+		return EINVAL;
+	if (from->engine >= s->control->s.nb_engines || from->max_wr == 0 || from->max_wr > UROCE_MAX_QP_WR || from->max_sge > UROCE_MAX_SGE)
+		return req_fail(r, EINVAL, "SRQ %#x: engine %u, %u WRs of %u SGEs are beyond the limits", from->handle, from->engine, from->max_wr,
+				from->max_sge);
+	srq = obj_new_as(s, OBJ_SRQ, sizeof(*srq), from->handle, r, &rc);
+	if (srq == NULL)
+		return rc;
+	order = order_of(from->max_wr);
+	shift = order_of(ring_rq_stride(from->max_sge));
+	rc = obj_ring_take(s, &from->block, &srq->block, r);
+	if (rc == 0 && srq->block.bytes < sizeof(struct ring_srq_shared) + (UINT64_C(1) << (order + shift)))
+		rc = req_fail(r, EINVAL, "SRQ %#x: its ring isn't in its block", from->handle);
+	if (rc != 0)
+		goto fail;
+	srq->engine = from->engine;
+	srq->pd = pd;
+	srq->max_wr = from->max_wr;
+	srq->max_sge = from->max_sge;
+	srq->cookie = from->cookie;
+	a.params = (struct srq_params){
+		.ring = { .base = srq->block.addr + sizeof(struct ring_srq_shared), .order = order, .shift = shift },
+		.shared = (void *)srq->block.addr,
+		.pd = pd->id,
+		.max_sge = srq->max_sge,
+		.cookie = srq->cookie,
+		.owner = session_owner(s),
+	};
+	a.from = stream_foreign(in, &a.room);
+	rc = a.from != NULL ? engine_call(s->control->s.engines[srq->engine], restore_on_engine, &a) : EINVAL;
+	if (rc != 0) {
+		req_fail(r, rc, "SRQ %#x: %s", from->handle, a.why);
+		goto fail;
+	}
+	srq->srq = a.srq;
+	use_parts(srq, 1);
+	return 0;
+fail:
+	if (srq->block.addr != NULL)
+		obj_ring_free(s, &srq->block);
+	obj_free(s, OBJ_SRQ, &srq->obj);
+	return rc;
+}
+
+int
+obj_srq_restore(struct session *s, struct stream_in *in, struct request *r)
+{
+	const struct obj_srq_record *from;
+	int rc = 0;
+
+	while (rc == 0 && (from = stream_next(in, RECORD_OBJ_SRQ, sizeof(*from))) != NULL)
+		rc = restore(s, from, in, r);
+	return rc;
 }

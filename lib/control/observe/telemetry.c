@@ -34,6 +34,7 @@ static const struct {
 	{ "mr", "MRs by their keys; with a key: what it is. Filters: from, session, port, program.", tel_mr },
 	{ "cm", "Connections of rdma_cm: how many, and what the connection manager and QP 1 counted. No parameters.",
 	  tel_cm },
+	{ "handover", "What this daemon has taken over from the one before. No parameters.", tel_handover },
 	{ "memory", "What the daemon's allocators have given out, in bytes. No parameters.", tel_memory },
 	{ "capture", "Ports into a pcapng file: start,FILE[,port=NAME][,qp=QPN][,snap=BYTES]; stop; nothing: how it goes.",
 	  tel_capture },

@@ -48,6 +48,21 @@ tel_memory(struct control *c, const char *params, struct rte_tel_data *d)
 	return 0;
 }
 
+/* ---- The daemon before ---- */
+int
+tel_handover(struct control *c, const char *params, struct rte_tel_data *d)
+{
+	const struct taken_over *t = &c->taken_over;
+
+	rte_tel_data_start_dict(d);
+	rte_tel_data_add_dict_uint(d, "daemons", t->daemons);
+	rte_tel_data_add_dict_uint(d, "sessions", t->sessions);
+	rte_tel_data_add_dict_uint(d, "qps", t->qps);
+	rte_tel_data_add_dict_uint(d, "refused", t->refused);
+	rte_tel_data_add_dict_uint(d, "gap_us", t->gap_ns / 1000);
+	return 0;
+}
+
 /* ---- The configuration ---- */
 int
 tel_config(struct control *c, const char *params, struct rte_tel_data *d)

@@ -114,6 +114,29 @@ daemon_stop(void)
 	rte_eal_cleanup();
 }
 
+struct uroce *
+daemon_hold(void)
+{
+	uroce_control_stop(stack);
+	control_hold(stack->control, true);
+	while (!control_is_settled(stack->control))
+		control_turn(stack->control, 1);
+	uroce_engine_stop(stack, 0);
+	rte_eal_mp_wait_lcore();
+	control_turn(stack->control, 0);
+	return stack;
+}
+
+void
+daemon_go_on(void)
+{
+	char err[UROCE_ERR_BYTES];
+
+	control_hold(stack->control, false);
+	assert_int_equal(rte_eal_remote_launch(run_engine, stack, 1), 0);
+	assert_int_equal(uroce_control_start(stack, err), 0);
+}
+
 static struct {
 	uint32_t max_sessions, max_qp;
 	void (*begin)(void);

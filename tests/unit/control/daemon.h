@@ -34,6 +34,9 @@ int daemon_tests(const struct CMUnitTest *tests, size_t n, uint32_t max_sessions
 void daemon_start(const char *program, uint32_t max_sessions, uint32_t max_qp);
 void daemon_stop(void);
 const char *daemon_socket(void);
+/** Stop serving and running the engine, as a daemon does that hands its programs to another one; and go on. */
+struct uroce *daemon_hold(void);
+void daemon_go_on(void);
 struct daemon_counts daemon_counts(void);
 /** cmocka puts its own handlers of signals in place for each test: give SIGBUS back to the daemon. */
 void daemon_take_sigbus(void);

@@ -278,6 +278,82 @@ a_fault_elsewhere_goes_to_the_handler_that_was_there(void **state)
 	assert_int_equal(WEXITSTATUS(status), 42);
 }
 
+static void
+blocks_are_taken_over_with_what_is_in_them(void **state)
+{
+	struct shm *old = shm_create(64 << 20, false, &victim), *m = shm_create(64 << 20, false, &victim);
+	struct shm_block was[50], now[50], other;
+	struct shm_segment seg;
+	uint64_t bytes;
+	uint32_t n = 0;
+
+	for (unsigned int i = 0; i < 50; i++) {
+		assert_int_equal(shm_alloc(old, 100000 + i * 64, &was[i]), 0);
+		memset(was[i].addr, (int)i + 1, was[i].bytes);
+		shm_announce(old, &was[i], &bytes);
+	}
+	for (uint32_t i = 0; shm_segment_look(old, &i, &seg); n++) {
+		seg.fd = fcntl(seg.fd, F_DUPFD_CLOEXEC, 0);
+		assert_int_equal(shm_segment_take(m, &seg), 0);
+		assert_int_equal(shm_segment_take(m, &seg), ENOMEM); /* it is there */
+	}
+	assert_int_equal(n, shm_segments(old));
+	assert_int_equal(shm_segments(m), n);
+	/* Backwards, every other one. */
+	for (unsigned int i = 50; i-- > 0;) {
+		if (i % 2 == 0)
+			continue;
+		assert_int_equal(shm_take(m, was[i].segment, was[i].offset, was[i].bytes, &now[i]), 0);
+		assert_memory_equal(now[i].addr, was[i].addr, was[i].bytes);
+		assert_int_equal(shm_take(m, was[i].segment, was[i].offset, was[i].bytes, &other), EINVAL);
+		assert_int_equal(shm_take(m, was[i].segment, was[i].offset + 64, 64, &other), EINVAL);
+	}
+	/* New blocks lie between them. */
+	for (unsigned int i = 0; i < 20; i++) {
+		assert_int_equal(shm_alloc(m, 100000, &other), 0);
+		for (unsigned int k = 1; k < 50; k += 2)
+			assert_true(other.segment != now[k].segment || other.offset + other.bytes <= now[k].offset ||
+				    other.offset >= now[k].offset + now[k].bytes);
+	}
+	for (unsigned int i = 1; i < 50; i += 2) {
+		assert_int_equal(now[i].addr[now[i].bytes - 1], (uint8_t)(i + 1));
+		shm_free(m, &now[i]);
+	}
+	shm_destroy(m);
+	shm_destroy(old);
+}
+
+static void
+blocks_and_segments_that_cant_be_are_refused(void **state)
+{
+	struct shm *m = shm_create(64 << 20, false, &victim);
+	struct shm_segment seg = { .bytes = SHM_SEGMENT_BYTES, .fd = shm_memfd("test", SHM_SEGMENT_BYTES, 0) }, bad;
+	struct shm_block b;
+	int loose = memfd_create("loose", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+	assert_int_equal(ftruncate(loose, SHM_SEGMENT_BYTES), 0);
+	bad = (struct shm_segment){ .bytes = SHM_SEGMENT_BYTES, .fd = loose };
+	assert_int_equal(shm_segment_take(m, &bad), EINVAL); /* its size can change */
+	bad = seg;
+	bad.bytes = 2 * SHM_SEGMENT_BYTES;
+	assert_int_equal(shm_segment_take(m, &bad), EINVAL);
+	bad = seg;
+	bad.number = SHM_MAX_SEGMENTS;
+	assert_int_equal(shm_segment_take(m, &bad), ENOMEM);
+	assert_int_equal(shm_take(m, 0, 0, 64, &b), EINVAL);
+	assert_int_equal(shm_segment_take(m, &seg), 0);
+	assert_int_equal(shm_take(m, 0, 0, 0, &b), EINVAL);
+	assert_int_equal(shm_take(m, 0, 32, 64, &b), EINVAL);
+	assert_int_equal(shm_take(m, 0, 0, 65, &b), EINVAL);
+	assert_int_equal(shm_take(m, 0, SHM_SEGMENT_BYTES - 64, 128, &b), EINVAL);
+	assert_int_equal(shm_take(m, 0, UINT64_MAX - 63, 128, &b), EINVAL);
+	assert_int_equal(shm_take(m, 1, 0, 64, &b), EINVAL);
+	assert_int_equal(shm_take(m, 0, SHM_SEGMENT_BYTES - 64, 64, &b), 0);
+	assert_int_equal(shm_used(m), 64);
+	shm_destroy(m);
+	close(loose);
+}
+
 int
 main(void)
 {
@@ -288,6 +364,8 @@ main(void)
 		cmocka_unit_test(the_limit_holds),
 		cmocka_unit_test(a_segment_is_announced_once_and_sealed),
 		cmocka_unit_test(hugepages_or_not_makes_no_difference),
+		cmocka_unit_test(blocks_are_taken_over_with_what_is_in_them),
+		cmocka_unit_test(blocks_and_segments_that_cant_be_are_refused),
 		cmocka_unit_test(an_unannounced_segment_goes_with_its_last_block),
 		cmocka_unit_test(a_page_pulled_away_becomes_zeros_and_marks_the_victim),
 		cmocka_unit_test(a_fault_elsewhere_still_ends_the_process),

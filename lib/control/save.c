@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The daemon that goes. */
+#include <stdio.h>
+#include <sys/epoll.h>
+
+#include "control/cma/cma_priv.h"
+#include "control/handover_priv.h"
+#include "control/loop_priv.h"
+#include "control/memory/shm_priv.h"
+#include "control/obj/obj_cq_priv.h"
+#include "control/obj/obj_device_priv.h"
+#include "control/obj/obj_mr_priv.h"
+#include "control/obj/obj_path_priv.h"
+#include "control/obj/obj_qp_priv.h"
+#include "control/obj/obj_srq_priv.h"
+#include "control/observe/capture.h"
+#include "control/observe/exporter_priv.h"
+#include "control/observe/stall_priv.h"
+#include "control/observe/telemetry_priv.h"
+#include "control/observe/telemetry_socket_priv.h"
+#include "transport/record/record.h"
+
+const struct handover_kind handover_kinds[HANDOVER_KINDS] = {
+	{ obj_pd_save, obj_pd_restore },
+	{ obj_channel_save, obj_channel_restore },
+	{ obj_dm_save, obj_dm_restore },
+	{ obj_mr_save, obj_mr_restore },
+	{ obj_mw_save, obj_mw_restore },
+	{ obj_cq_save, obj_cq_restore },
+	{ obj_srq_save, obj_srq_restore },
+	{ obj_ah_save, obj_ah_restore },
+	{ obj_qp_save, obj_qp_restore },
+	{ cma_save, cma_restore },
+};
+
+void
+control_hold(struct control *c, bool hold)
+{
+	struct session *s, *next;
+
+	control_lock(c);
+	if ((c->held_ns != 0) != hold) {
+		c->held_ns = hold ? control_now_ns() : 0;
+		if (c->listen.fd >= 0 && hold)
+			control_unwatch(c, &c->listen);
+		else if (c->listen.fd >= 0)
+			control_watch(c, &c->listen, EPOLLIN);
+		for (s = TAILQ_FIRST(&c->sessions); s != NULL; s = next) {
+			next = TAILQ_NEXT(s, link);
+			session_pause(s, hold || !session_is_settled(s));
+			if (!hold && s->asks_handover)
+				session_close(s, NULL);
+		}
+	}
+	control_unlock(c);
+}
+
+bool
+control_is_settled(const struct control *c)
+{
+	const struct session *s;
+
+	TAILQ_FOREACH(s, &c->sessions, link)
+		if (!session_is_settled(s))
+			return false;
+	return TAILQ_EMPTY(&c->closed);
+}
+
+/** @return why the session can't be handed over, or NULL. */
+static const char *
+obstacle(const struct session *s)
+{
+	if (s->own)
+		return "it is one of this process";
+	if (!session_is_settled(s))
+		return "a new daemon takes over, and a request of it doesn't end";
+	if (s->tab[OBJ_XRCD].used > 0)
+		return "a new daemon takes over, and can't go on with its XRC domains";
+	return NULL;
+}
+
+uint32_t
+control_end_unsaved(struct control *c)
+{
+	struct session *s, *next;
+	uint32_t n = 0;
+
+	control_lock(c);
+	for (s = TAILQ_FIRST(&c->sessions); s != NULL; s = next) {
+		const char *why = obstacle(s);
+
+		next = TAILQ_NEXT(s, link);
+		if (why == NULL || s->asks_handover)
+			continue;
+		session_close(s, why);
+		n++;
+	}
+	sessions_reap(c, true);
+	control_unlock(c);
+	return n;
+}
+
+void
+control_leave(struct control *c)
+{
+	stalls_stop(c->stalls);
+	telemetry_socket_stop(c->telemetry);
+	telemetry_stop(c);
+	exporter_stop(c->exporter);
+	control_capture_stop(c, &(struct capture_stats){ 0 });
+}
+
+static void
+save_stack(const struct control *c, struct stream_out *o)
+{
+	struct stack_record r = {
+		.next_session = c->next_session,
+		.next_cq = c->next_cq,
+		.held_ns = c->held_ns,
+		.daemons = c->taken_over.daemons + 1,
+		.nb_engines = c->s.nb_engines,
+		.nb_cpus = c->s.nb_cpus,
+		.nb_ports = c->s.nb_ports,
+		.listen = stream_put_fd(o, c->listen.fd),
+	};
+
+	snprintf(r.socket, sizeof(r.socket), "%s", c->s.conf->socket);
+	for (uint16_t i = 0; i < c->s.nb_ports; i++)
+		snprintf(r.ports[i], sizeof(r.ports[i]), "%s", c->s.ports[i]->conf.name);
+	stream_put(o, RECORD_STACK, &r, sizeof(r), NULL, 0);
+	for (unsigned int i = 0; i < c->s.nb_engines; i++) {
+		struct transport_record *to = stream_reserve(o, sizeof(*to));
+
+		if (to != NULL)
+			transport_save(engine_transport(c->s.engines[i]), to);
+	}
+}
+
+/** Asynchronous events that wait for room, in their order. */
+static void
+save_events(const struct session *s, struct stream_out *o)
+{
+	const struct async_events *a = &s->async;
+	struct record_head head = { 0 };
+	struct ctl_async_event *list = a->nb > 0 ? calloc(a->nb, sizeof(*list)) : NULL;
+
+	for (uint32_t i = 0; i < a->nb && list != NULL; i++)
+		list[i] = a->waiting[(a->first + i) % ASYNC_WAITING];
+	o->failed |= a->nb > 0 && list == NULL;
+	if (list != NULL)
+		stream_put(o, RECORD_EVENTS, &head, sizeof(head), list, a->nb * sizeof(*list));
+	free(list);
+}
+
+static void
+save_segments(const struct session *s, struct stream_out *o)
+{
+	struct shm_segment seg;
+	uint32_t i = 0;
+
+	while (s->shm != NULL && shm_segment_look(s->shm, &i, &seg)) {
+		const struct segment_record r = { .bytes = seg.bytes, .number = seg.number, .huge = seg.huge, .fd = stream_put_fd(o, seg.fd) };
+
+		stream_put(o, RECORD_SEGMENT, &r, sizeof(r), NULL, 0);
+	}
+}
+
+static int
+save_session(struct session *s, struct stream_out *o)
+{
+	struct record_head head = { 0 };
+	struct device_parts parts;
+	struct session_record r;
+	int rc = 0;
+
+	device_look(s, &parts);
+	r = (struct session_record){
+		.id = s->id,
+		.pid = s->pid,
+		.uid = s->uid,
+		.hello = s->hello,
+		.port = s->port != NULL ? s->port->index : HANDOVER_NO_PORT,
+		.sock = stream_put_fd(o, s->sock.fd),
+		.proc = stream_put_fd(o, s->proc_fd),
+		.maps = stream_put_fd(o, s->maps_fd),
+		.memory = stream_put_fd(o, s->owner.mem_fd),
+		.doorbells = stream_put_fd(o, parts.doorbells),
+		.converted = stream_put_fd(o, parts.memory),
+		.events = stream_put_fd(o, parts.events),
+	};
+	for (unsigned int i = 0; i < CTL_MAX_KICKS; i++)
+		r.kicks[i] = stream_put_fd(o, parts.kicks[i]);
+	memcpy(r.program, s->program, sizeof(r.program));
+	stream_put(o, RECORD_SESSION, &r, sizeof(r), NULL, 0);
+	save_events(s, o);
+	if (s->nb_segs > 0)
+		stream_put(o, RECORD_MR_SEGS, &head, sizeof(head), s->segs, s->nb_segs * sizeof(*s->segs));
+	save_segments(s, o);
+	for (unsigned int i = 0; i < HANDOVER_KINDS && rc == 0; i++)
+		rc = handover_kinds[i].save(s, o);
+	return rc;
+}
+
+int
+control_save(struct control *c, struct stream_out *o, struct handover_counts *n)
+{
+	struct session *s;
+	int rc = 0;
+
+	control_lock(c);
+	save_stack(c, o);
+	TAILQ_FOREACH(s, &c->sessions, link) {
+		if (s->asks_handover)
+			continue;
+		rc = save_session(s, o);
+		if (rc != 0)
+			break;
+		n->sessions++;
+		n->qps += s->tab[OBJ_QP].used;
+	}
+	control_unlock(c);
+	return rc == 0 && o->failed ? ENOMEM : rc;
+}

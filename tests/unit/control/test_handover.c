@@ -1,0 +1,507 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * One daemon hands its programs to another: what a program has works as before, and records that are damaged harm nobody but their session. Both
+ * daemons are in this process; the second has a port of its own.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include <rte_eth_ring.h>
+#include <rte_launch.h>
+#include <rte_lcore.h>
+#include <rte_ring.h>
+
+#include "base/record.h"
+#include "control/core/session_priv.h"
+#include "control/loop_priv.h"
+#include "daemon.h"
+#include "uroce/stack.h"
+
+enum { MR_BYTES = 8192, DAMAGES = 3000, WIRE = 64, QKEY = 0x1234567, CM_PORT = 7471 };
+
+static const uint8_t group[16] = { 0xff, 0x0e, [13] = 0x18, [15] = 1 };
+
+/** A program with one object of each kind, or more. */
+struct program {
+	struct peer p;
+	uint32_t pd, other_pd, channel, cq, srq, rc, ud, ah, dm;
+	uint32_t ud_qpn, rc_qpn, mw_key;
+	struct ctl_mr_reg_rsp converted, remote, null, of_dm;
+	struct ctl_handle id;
+	int channel_fds[2], cm_fd;
+	uint64_t cm_token;
+	uint8_t *memory;
+};
+
+static struct rte_ring *wire;
+static struct uroce *second;
+
+static void
+must(struct program *m, struct ctl_req *q, struct ctl_rsp *r)
+{
+	int fds[2] = { -1, -1 };
+	int rc = peer_call(m->p.sock, q, NULL, 0, r, fds, 2);
+
+	if (rc != 0)
+		fail_msg("request %u: %d, %s", q->op, rc, rc > 0 ? r->message : "connection ended");
+	if (q->op == CTL_CHANNEL_CREATE)
+		memcpy(m->channel_fds, fds, sizeof(fds));
+	else if (q->op == CTL_CM_OPEN)
+		m->cm_fd = fds[0];
+	else if (fds[0] >= 0)
+		peer_segment(&m->p, &r->cq_create.seg, fds[0]);
+}
+
+static struct ctl_mr_reg_rsp
+new_mr(struct program *m, uint32_t kind)
+{
+	struct ctl_req q = peer_req(CTL_MR_REG);
+	struct {
+		struct ctl_req q;
+		struct ctl_seg seg;
+	} msg;
+	struct ctl_rsp r;
+	uint64_t va = (uintptr_t)m->memory;
+
+	q.mr_reg = (struct ctl_mr_reg_req){ .pd = m->pd, .access = UROCE_ACCESS_LOCAL_WRITE | UROCE_ACCESS_REMOTE_READ | UROCE_ACCESS_MW_BIND,
+					    .addr = va, .length = MR_BYTES, .iova = va, .nb_segs = 1, .nb_in_msg = 1 };
+	msg.q = q;
+	msg.seg = (struct ctl_seg){ .va = va, .length = MR_BYTES, .offset = kind == CTL_SEG_CONVERTED ? va & 4095 : 0, .kind = kind };
+	assert_int_equal(peer_send(m->p.sock, &msg, sizeof(msg), NULL, 0), 0);
+	assert_true(peer_recv(m->p.sock, &r, NULL, 0));
+	if (r.status != 0)
+		fail_msg("%s", r.message);
+	return r.mr_reg;
+}
+
+static struct ctl_rsp
+simple(struct program *m, struct ctl_req q)
+{
+	struct ctl_rsp r;
+
+	must(m, &q, &r);
+	return r;
+}
+
+static void
+begin_memory(struct program *m)
+{
+	struct ctl_req q = peer_req(CTL_MR_NULL);
+
+	m->memory = aligned_alloc(4096, MR_BYTES);
+	m->converted = new_mr(m, CTL_SEG_CONVERTED);
+	m->remote = new_mr(m, CTL_SEG_REMOTE);
+	q.handle.handle = m->pd;
+	m->null = simple(m, q).mr_reg;
+	q = peer_req(CTL_DM_ALLOC);
+	q.dm_alloc.length = 4096;
+	m->dm = simple(m, q).dm_alloc.handle;
+	q = peer_req(CTL_DM_REG);
+	q.dm_reg = (struct ctl_dm_reg_req){ .pd = m->pd, .dm = m->dm, .offset = 1024, .length = 512, .access = UROCE_ACCESS_LOCAL_WRITE | UROCE_ACCESS_ZERO_BASED };
+	m->of_dm = simple(m, q).mr_reg;
+	q = peer_req(CTL_MW_ALLOC);
+	q.mw_alloc = (struct ctl_mw_alloc_req){ .pd = m->pd, .type = 1 };
+	m->mw_key = simple(m, q).mw_alloc.rkey;
+}
+
+static struct ctl_rsp
+new_qp(struct program *m, uint32_t type, uint32_t srq)
+{
+	struct ctl_req q = peer_req(CTL_QP_CREATE);
+
+	q.qp_create = (struct ctl_qp_create_req){ .type = type, .pd = m->pd, .send_cq = m->cq, .recv_cq = m->cq, .srq = srq, .cookie = 77,
+						  .cap = { 8, 8, 2, 2, 64 } };
+	return simple(m, q);
+}
+
+static void
+ud_to(struct program *m, uint32_t state)
+{
+	struct ctl_req q = peer_req(CTL_QP_MODIFY);
+
+	q.qp_modify.handle = m->ud;
+	q.qp_modify.mask = UROCE_QP_STATE;
+	q.qp_modify.attr = (struct uroce_qp_attr){ .qp_state = state, .port_num = 1, .qkey = QKEY };
+	if (state == UROCE_QPS_INIT)
+		q.qp_modify.mask |= UROCE_QP_PKEY_INDEX | UROCE_QP_PORT | UROCE_QP_QKEY;
+	if (state == UROCE_QPS_RTS)
+		q.qp_modify.mask |= UROCE_QP_SQ_PSN;
+	simple(m, q);
+}
+
+static void
+begin_queues(struct program *m)
+{
+	struct ctl_req q = peer_req(CTL_CHANNEL_CREATE);
+	struct ctl_rsp r;
+
+	m->channel = simple(m, q).handle.handle;
+	q = peer_req(CTL_CQ_CREATE);
+	q.cq_create = (struct ctl_cq_create_req){ .cqe = 16, .has_channel = 1, .channel = m->channel, .cookie = 5 };
+	m->cq = simple(m, q).cq_create.handle;
+	q = peer_req(CTL_CQ_RESIZE);
+	q.cq_resize = (struct ctl_cq_resize_req){ .handle = m->cq, .cqe = 64 };
+	simple(m, q);
+	q = peer_req(CTL_SRQ_CREATE);
+	q.srq_create = (struct ctl_srq_create_req){ .pd = m->pd, .max_wr = 16, .max_sge = 2, .limit = 3 };
+	m->srq = simple(m, q).srq_create.handle;
+	r = new_qp(m, UROCE_QPT_RC, m->srq);
+	m->rc = r.qp_create.handle;
+	m->rc_qpn = r.qp_create.qpn;
+	r = new_qp(m, UROCE_QPT_UD, UINT32_MAX);
+	m->ud = r.qp_create.handle;
+	m->ud_qpn = r.qp_create.qpn;
+	for (uint32_t state = UROCE_QPS_INIT; state <= UROCE_QPS_RTS; state++)
+		ud_to(m, state);
+	q = peer_req(CTL_MCAST_ATTACH);
+	q.mcast.qp = m->ud;
+	memcpy(q.mcast.mgid, group, 16);
+	simple(m, q);
+	q = peer_req(CTL_AH_CREATE);
+	q.ah_create.pd = m->pd;
+	q.ah_create.attr = (struct uroce_ah_attr){ .is_global = 1, .port_num = 1, .sgid_index = 2, .hop_limit = 4 };
+	memcpy(q.ah_create.attr.dgid, group, 16);
+	m->ah = simple(m, q).handle.handle;
+}
+
+static void
+begin_cm(struct program *m)
+{
+	struct ctl_req q = peer_req(CTL_CM_OPEN);
+
+	m->cm_token = simple(m, q).cm_open.token;
+	q = peer_req(CTL_CM_CREATE_ID);
+	q.cm_create = (struct ctl_cm_create_req){ .ps = CTL_CM_PS_TCP, .qp_type = UROCE_QPT_RC };
+	m->id = simple(m, q).handle;
+	q = peer_req(CTL_CM_BIND);
+	q.cm_bind = (struct ctl_cm_bind_req){ .id = m->id.handle, .addr = { .family = 4, .port = CM_PORT } };
+	simple(m, q);
+	q = peer_req(CTL_CM_LISTEN);
+	q.cm_listen = (struct ctl_cm_listen_req){ .id = m->id.handle, .backlog = 3 };
+	simple(m, q);
+}
+
+static void
+begin(struct program *m)
+{
+	*m = (struct program){ .cm_fd = -1 };
+	peer_open(&m->p);
+	m->other_pd = peer_pd(m->p.sock);
+	m->pd = peer_pd(m->p.sock);
+	/* Handles need not be those that a new table would give first. */
+	assert_int_equal(peer_handle(m->p.sock, CTL_PD_FREE, m->other_pd), 0);
+	begin_memory(m);
+	begin_queues(m);
+	begin_cm(m);
+}
+
+static void
+end(struct program *m)
+{
+	peer_close(&m->p);
+	close(m->cm_fd);
+	close(m->channel_fds[0]);
+	close(m->channel_fds[1]);
+	free(m->memory);
+}
+
+/* ---- The second daemon ---- */
+static struct uroce *
+make_second(struct stream_in *in)
+{
+	static unsigned int made;
+	char socket_set[80], ethdev_set[64], name[16], err[UROCE_ERR_BYTES];
+	const char *const sets[] = { ethdev_set, "port uroce0.addresses=198.18.0.1/24 fd00:18::1/64",
+				     "port uroce0.pkeys=0xffff 0x8001", "daemon.mbufs=2047", "daemon.telemetry=off", socket_set };
+	const struct uroce_params p = { .sets = sets, .nb_sets = sizeof(sets) / sizeof(sets[0]), .serve = true };
+	const struct stack_host host = { .resumes = true, .resume = in };
+	struct uroced_config *conf = calloc(1, sizeof(*conf));
+	struct uroce *u;
+
+	snprintf(socket_set, sizeof(socket_set), "daemon.socket=%s", daemon_socket());
+	if (wire == NULL)
+		wire = rte_ring_create("wire2", WIRE, SOCKET_ID_ANY, 0);
+	/* A name of its own for each, since a daemon frees the ethdev, but not the device. */
+	snprintf(name, sizeof(name), "second%u", ++made);
+	snprintf(ethdev_set, sizeof(ethdev_set), "port uroce0.ethdev=net_ring_%s", name);
+	assert_true(rte_eth_from_rings(name, &wire, 1, &wire, 1, 0) >= 0);
+	if (config_load(NULL, sets, p.nb_sets, conf, err) != 0)
+		fail_msg("%s", err);
+	u = stack_prepare(&p, conf, -1, &host, err);
+	if (u == NULL || stack_open(u, &p, &host, err) != 0)
+		fail_msg("%s", err);
+	free(conf);
+	return u;
+}
+
+/** What a stream had when it was written; the reader has copies of the descriptors. */
+static struct stream_in
+read_again(const struct stream_out *o, uint8_t *bytes)
+{
+	struct stream_in in = { .bytes = bytes, .n = o->n, .nb_fds = o->nb_fds };
+
+	memcpy(bytes, o->bytes, o->n);
+	in.fds = calloc(o->nb_fds + 1, sizeof(*in.fds));
+	for (uint32_t i = 0; i < o->nb_fds; i++)
+		in.fds[i] = fcntl(o->fds[i], F_DUPFD_CLOEXEC, 0);
+	return in;
+}
+
+static void
+save(struct uroce *from, struct stream_out *o)
+{
+	const struct record_head tail = { 0 };
+	struct handover_counts n = { 0 };
+
+	*o = (struct stream_out){ 0 };
+	assert_int_equal(control_end_unsaved(from->control), 0);
+	assert_int_equal(control_save(from->control, o, &n), 0);
+	assert_int_equal(n.sessions, 1);
+	assert_int_equal(n.qps, 2);
+	stream_put(o, RECORD_END, &tail, sizeof(tail), NULL, 0);
+	assert_false(o->failed);
+}
+
+static int
+run_second(void *arg)
+{
+	return uroce_engine_run(second, 0);
+}
+
+/* ---- Tests ---- */
+static uint32_t
+state_of(struct program *m, uint32_t handle)
+{
+	struct ctl_req q = peer_req(CTL_QP_QUERY);
+
+	q.handle.handle = handle;
+	return simple(m, q).qp_query.attr.qp_state;
+}
+
+/** Everything is there under its old handle, and can be used and destroyed in the order that users demand. */
+static void
+check_objects(struct program *m)
+{
+	struct ctl_req q = peer_req(CTL_CM_QUERY);
+	struct ctl_rsp r;
+
+	q.handle = m->id;
+	assert_int_equal(simple(m, q).cm_info.local.port, CM_PORT);
+	assert_int_equal(peer_handle(m->p.sock, CTL_CM_DESTROY_ID, m->id.handle), 0);
+	assert_int_equal(state_of(m, m->ud), UROCE_QPS_RTS);
+	assert_int_equal(state_of(m, m->rc), UROCE_QPS_RESET);
+	q = peer_req(CTL_SRQ_QUERY);
+	q.handle.handle = m->srq;
+	assert_int_equal(simple(m, q).srq_query.limit, 3);
+	assert_int_equal(mcast_table_attached(second->sh.mcasts), 1);
+	assert_non_null(qp_table_get(second->sh.qps, m->ud_qpn));
+	assert_non_null(qp_table_get(second->sh.qps, m->rc_qpn));
+	assert_non_null(mr_get(second->sh.mrs, m->converted.lkey)->host);
+	assert_null(mr_get(second->sh.mrs, m->remote.lkey)->host);
+	assert_true(mr_get(second->sh.mrs, m->null.lkey)->null);
+	assert_non_null(mr_get(second->sh.mrs, m->of_dm.lkey));
+	assert_int_equal(peer_handle(m->p.sock, CTL_PD_FREE, m->pd), EBUSY);
+	assert_int_equal(peer_handle(m->p.sock, CTL_DM_FREE, m->dm), EBUSY);
+	assert_int_equal(peer_handle(m->p.sock, CTL_CQ_DESTROY, m->cq), EBUSY);
+	assert_int_equal(peer_handle(m->p.sock, CTL_CHANNEL_DESTROY, m->channel), EBUSY);
+	/* What is new gets other handles than what is there. */
+	assert_int_not_equal(peer_pd(m->p.sock), m->pd);
+	assert_int_equal(peer_handle(m->p.sock, CTL_AH_DESTROY, m->ah), 0);
+	q = peer_req(CTL_MCAST_DETACH);
+	q.mcast.qp = m->ud;
+	memcpy(q.mcast.mgid, group, 16);
+	must(m, &q, &r);
+	assert_int_equal(peer_handle(m->p.sock, CTL_QP_DESTROY, m->ud), 0);
+	assert_int_equal(peer_handle(m->p.sock, CTL_QP_DESTROY, m->rc), 0);
+	assert_int_equal(peer_handle(m->p.sock, CTL_SRQ_DESTROY, m->srq), 0);
+	assert_int_equal(peer_handle(m->p.sock, CTL_CQ_DESTROY, m->cq), 0);
+	assert_int_equal(peer_handle(m->p.sock, CTL_CHANNEL_DESTROY, m->channel), 0);
+	assert_int_equal(peer_handle(m->p.sock, CTL_MR_DEREG, m->of_dm.handle), 0);
+	assert_int_equal(peer_handle(m->p.sock, CTL_DM_FREE, m->dm), 0);
+}
+
+static void
+another_daemon_goes_on(void **state)
+{
+	struct stream_out o;
+	struct stream_in in;
+	struct program m;
+	char err[UROCE_ERR_BYTES];
+	uint8_t *bytes;
+
+	begin(&m);
+	memset(m.memory, 0x5a, MR_BYTES);
+	save(daemon_hold(), &o);
+	bytes = aligned_alloc(64, RTE_ALIGN_CEIL(o.n, (size_t)64));
+	in = read_again(&o, bytes);
+	second = make_second(&in);
+	stream_close_fds(&in);
+	assert_int_equal(rte_eal_remote_launch(run_second, NULL, 1), 0);
+	assert_int_equal(uroce_control_start(second, err), 0);
+	check_objects(&m);
+	end(&m);
+	uroce_control_stop(second);
+	uroce_engine_stop(second, 0);
+	rte_eal_mp_wait_lcore();
+	/* The socket is the first one's, which ends it. */
+	second->bound = false;
+	uroce_destroy(second);
+	daemon_take_sigbus();
+	daemon_go_on();
+	assert_true(daemon_wait_empty());
+	stream_free(&o);
+	free(in.fds);
+	free(bytes);
+}
+
+/** @return the record at @p at, which moves behind it; NULL at the end. */
+static struct record_head *
+record_at(uint8_t *bytes, size_t n, size_t *at)
+{
+	struct record_head *r = (void *)(bytes + *at);
+
+	if (*at >= n)
+		return NULL;
+	*at += (r->size + 7) / 8 * 8;
+	return r;
+}
+
+static uint32_t
+random_next(uint32_t *seed)
+{
+	*seed = *seed * 1664525 + 1013904223;
+	return *seed >> 8;
+}
+
+/** Change a byte of a record behind its head. @param mend  Its checksum is right nevertheless. */
+static void
+damage(uint8_t *bytes, size_t n, uint32_t *seed, bool mend)
+{
+	uint32_t nb = 0, which;
+	struct record_head *r;
+	size_t at = 0;
+
+	while (record_at(bytes, n, &at) != NULL)
+		nb++;
+	which = random_next(seed) % nb;
+	at = 0;
+	do
+		r = record_at(bytes, n, &at);
+	while (which-- > 0);
+	if (r->size == sizeof(*r))
+		return;
+	((uint8_t *)r)[sizeof(*r) + random_next(seed) % (r->size - sizeof(*r))] ^= (uint8_t)(1u << random_next(seed) % 8);
+	if (mend)
+		record_seal(r, (enum record_kind)r->kind, r->version, r->size);
+}
+
+static void
+end_sessions(struct control *c)
+{
+	struct session *s;
+
+	while ((s = TAILQ_FIRST(&c->sessions)) != NULL)
+		session_close(s, NULL);
+	sessions_reap(c, true);
+}
+
+/** The second daemon reads records that are damaged; it refuses the session or has it, and is well afterwards. */
+static void
+damaged_records_harm_nobody_else(void **state)
+{
+	struct handover_counts n;
+	struct control_counts left;
+	uint32_t seed = 1, refused = 0, taken = 0;
+	char err[UROCE_ERR_BYTES];
+	struct stream_out o;
+	struct stream_in in;
+	struct program m;
+	uint8_t *bytes;
+
+	begin(&m);
+	save(daemon_hold(), &o);
+	bytes = aligned_alloc(64, RTE_ALIGN_CEIL(o.n, (size_t)64));
+	second = make_second(NULL);
+	for (uint32_t i = 0; i < DAMAGES; i++) {
+		in = read_again(&o, bytes);
+		damage(bytes, o.n, &seed, i % 4 != 0);
+		n = (struct handover_counts){ 0 };
+		if (control_restore(second->control, &in, &n, err) != 0)
+			assert_true(err[0] != '\0');
+		refused += n.refused;
+		taken += n.sessions;
+		/* A checksum that is wrong is always found, but not by readers of other records. */
+		end_sessions(second->control);
+		stream_close_fds(&in);
+		free(in.fds);
+		control_counts(second->control, &left);
+		assert_int_equal(left.sessions + left.pds + left.mrs + left.cqs + left.srqs + left.qps + left.ahs + left.cm_ids, 0);
+	}
+	assert_true(refused > DAMAGES / 8);
+	assert_true(taken > DAMAGES / 8);
+	second->bound = false;
+	uroce_destroy(second);
+	stream_free(&o);
+	free(bytes);
+	/* The first one goes on with other programs; this one's queues were written to. */
+	daemon_take_sigbus();
+	end(&m);
+	daemon_go_on();
+	assert_true(daemon_wait_empty());
+	daemon_assert_well();
+}
+
+/** What can't be handed over ends, and the program can tell. */
+static void
+sessions_with_xrc_end(void **state)
+{
+	struct ctl_req q = peer_req(CTL_XRCD_OPEN);
+	struct ctl_rsp r;
+	struct peer p;
+	char c;
+
+	peer_open(&p);
+	q.xrcd_open.oflags = O_CREAT;
+	assert_int_equal(peer_call(p.sock, &q, NULL, 0, &r, NULL, 0), 0);
+	assert_int_equal(control_end_unsaved(daemon_hold()->control), 1);
+	assert_int_equal(recv(p.sock, &c, 1, 0), 0);
+	daemon_go_on();
+	peer_close(&p);
+	assert_true(daemon_wait_empty());
+	daemon_assert_well();
+}
+
+/** The test's daemon is part of a program, which can't hand anything over. */
+static void
+a_daemon_that_cant_says_so(void **state)
+{
+	struct ctl_req q = peer_req(CTL_HAND_OVER);
+	struct ctl_rsp r;
+	int sock = peer_connect();
+
+	assert_int_equal(peer_hello(sock), 0);
+	assert_int_equal(peer_call(sock, &q, NULL, 0, &r, NULL, 0), EOPNOTSUPP);
+	close(sock);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_daemon_that_cant_says_so),
+		cmocka_unit_test(another_daemon_goes_on),
+		cmocka_unit_test(sessions_with_xrc_end),
+		cmocka_unit_test(damaged_records_harm_nobody_else),
+	};
+
+	return DAEMON_TESTS(tests, 16, 64, NULL);
+}
