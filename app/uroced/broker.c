@@ -121,6 +121,17 @@ broker_remove_at_end(struct broker *b, const char *path)
 }
 
 int
+broker_keep(struct broker *b, const char *path)
+{
+	struct broker_req q = { .op = BROKER_KEEP };
+
+	if (strlen(path) >= sizeof(q.path))
+		return ENAMETOOLONG;
+	strcpy(q.path, path);
+	return tell(b, &q, -1);
+}
+
+int
 broker_detach_at_end(struct broker *b, uint32_t ifindex)
 {
 	struct broker_req q = { .op = BROKER_DETACH, .ifindex = ifindex };

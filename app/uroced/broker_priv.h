@@ -22,6 +22,7 @@ struct broker {
 enum broker_op {
 	BROKER_REMOVE, /**< before BROKER_SEAL */
 	BROKER_DETACH, /**< before BROKER_SEAL */
+	BROKER_KEEP,
 	BROKER_LINE,   /**< before BROKER_SEAL; with one descriptor: the other end of a socket for the calls below */
 	BROKER_SEAL,
 	BROKER_PROCESS, /**< with one descriptor: a program's socket */

@@ -58,6 +58,15 @@ static struct {
 } self;
 
 static int
+forget_path(const char *path)
+{
+	for (unsigned int i = 0; i < self.nb_paths; i++)
+		if (strncmp(self.paths[i].path, path, BROKER_PATH_BYTES) == 0)
+			self.paths[i].path[0] = '\0'; /* the name of nothing */
+	return 0;
+}
+
+static int
 remember_path(const char *path)
 {
 	struct doomed *d = &self.paths[self.nb_paths];
@@ -201,6 +210,8 @@ open_files(const struct broker_req *q, const int *in, struct broker_rsp *r, int 
 static int
 execute(const struct broker_req *q, int *in, unsigned int nb_in)
 {
+	if (q->op == BROKER_KEEP && nb_in == 0)
+		return forget_path(q->path);
 	if (self.sealed || nb_in != (q->op == BROKER_LINE ? 1 : 0))
 		return EPERM;
 	switch ((enum broker_op)q->op) {
@@ -212,6 +223,7 @@ execute(const struct broker_req *q, int *in, unsigned int nb_in)
 		return add_line(in);
 	case BROKER_SEAL:
 		return seal(q);
+	case BROKER_KEEP:
 	case BROKER_PROCESS:
 	case BROKER_OPEN:
 		break;

@@ -23,24 +23,7 @@
 
 #include "nice.h"
 #include "notify.h"
-#include "options.h"
-#include "privileges.h"
-#include "uroce/stack.h"
-
-/** What main() has started and has to stop. */
-struct uroced {
-	struct uroced_config confs[OPTIONS_MAX_STACKS];
-	bool eal;
-	unsigned int lcores[UROCE_MAX_ENGINES];
-	unsigned int nb_engines, nb_launched;
-	int cpus[ENGINE_CPUS_MAX];         /**< of lcores that take turns at running the engines */
-	unsigned int nb_cpus;              /**< 0: each lcore runs an engine of its own */
-	struct engine_loop *loops[UROCE_MAX_ENGINES]; /**< of lcores[i], which run engine i of each stack; with nb_cpus loops[0] of all */
-	struct uroce *stacks[OPTIONS_MAX_STACKS]; /**< the first one's control runs on the main lcore, the others' in threads */
-	unsigned int nb_stacks;
-	_Atomic uint32_t alive; /**< a bit for each stack that is, since the service manager was told last */
-	struct privileges privileges;
-};
+#include "uroced.h"
 
 /** A stack's control thread and engines are well. */
 struct life {
@@ -48,10 +31,7 @@ struct life {
 	unsigned int stack;
 };
 
-static int complain(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-
-/** Print a message. @return -1, for the caller to return. */
-static int
+int
 complain(const char *fmt, ...)
 {
 	va_list ap;
@@ -232,7 +212,7 @@ run_engine(void *arg)
 	return 0;
 }
 
-static int
+int
 launch_engines(struct uroced *u)
 {
 	unsigned int lcores = u->nb_cpus > 0 ? u->nb_cpus : u->nb_engines;
@@ -252,6 +232,21 @@ launch_engines(struct uroced *u)
 	return 0;
 }
 
+void
+stop_engines(struct uroced *u)
+{
+	for (unsigned int s = 0; s < u->nb_stacks; s++)
+		for (unsigned int i = 0; i < u->nb_engines && u->nb_launched > 0; i++)
+			uroce_engine_stop(u->stacks[s], i);
+	if (u->nb_launched > 0)
+		rte_eal_mp_wait_lcore();
+	u->nb_launched = 0;
+	for (unsigned int i = 0; i < u->nb_engines; i++) {
+		stacks_loop_destroy(u->loops[i], u->stacks, u->nb_stacks, i);
+		u->loops[i] = NULL;
+	}
+}
+
 static void
 on_alive(void *arg)
 {
@@ -267,11 +262,24 @@ on_alive(void *arg)
 
 static_assert((int)BROKER_LINES_MAX >= (int)OPTIONS_MAX_STACKS, "each stack asks the broker by a socket of its own");
 
-/** Create stack @p i, whose socket is @p fd. */
+/** What a stack is made with. */
+struct plan {
+	struct uroce_params params;
+	struct stack_host host;
+	struct shared_ops opener;
+};
+
+/** Fill in @p p for stack @p i. @return 0, or -1 with a message printed. */
 static int
-add_stack(struct uroced *u, const struct options *o, unsigned int i, int fd)
+plan_stack(struct uroced *u, const struct options *o, unsigned int i, struct plan *p)
 {
-	struct uroce_params p = {
+	static struct life lives[OPTIONS_MAX_STACKS];
+	int rc = u->privileges.broker != NULL ? broker_ops(u->privileges.broker, &p->opener) : 0;
+
+	if (rc != 0)
+		return complain("the broker can't be asked: %s", strerror(rc));
+	lives[i] = (struct life){ u, i };
+	p->params = (struct uroce_params){
 		.config_file = o->stacks[i].config,
 		.sets = o->stacks[i].sets,
 		.nb_sets = o->stacks[i].nb_sets,
@@ -280,23 +288,30 @@ add_stack(struct uroced *u, const struct options *o, unsigned int i, int fd)
 		.serve = true,
 		.signals = i == 0,
 	};
-	static struct life lives[OPTIONS_MAX_STACKS];
-	struct shared_ops opener;
-	const struct stack_host host = {
+	p->host = (struct stack_host){
 		.cpus = u->cpus,
 		.nb_cpus = u->nb_cpus,
-		.opener = u->privileges.broker != NULL ? &opener : NULL,
+		.opener = u->privileges.broker != NULL ? &p->opener : NULL,
 		.alive = notify_alive_ms() > 0 ? on_alive : NULL,
 		.alive_arg = &lives[i],
 		.alive_ms = notify_alive_ms(),
+		.hand_over = give_asked,
+		.hand_over_arg = u,
+		.resumes = o->take_over,
 	};
-	char err[UROCE_ERR_BYTES];
-	int rc = u->privileges.broker != NULL ? broker_ops(u->privileges.broker, &opener) : 0;
+	return 0;
+}
 
-	if (rc != 0)
-		return complain("the broker can't be asked: %s", strerror(rc));
-	lives[i] = (struct life){ u, i };
-	u->stacks[i] = stack_create_on(&p, &u->confs[i], fd, &host, err);
+/** Create stack @p i, whose socket is @p fd. */
+static int
+add_stack(struct uroced *u, const struct options *o, unsigned int i, int fd)
+{
+	char err[UROCE_ERR_BYTES];
+	struct plan p;
+
+	if (plan_stack(u, o, i, &p) != 0)
+		return -1;
+	u->stacks[i] = stack_create_on(&p.params, &u->confs[i], fd, &p.host, err);
 	if (u->stacks[i] == NULL)
 		return complain("%s", err);
 	u->nb_stacks++;
@@ -342,14 +357,73 @@ publish(struct uroced *u)
 	return 0;
 }
 
+/** @return 0 if EAL runs and has cores for the engines. */
+static int
+start_cores(struct uroced *u, const struct options *o)
+{
+	return start_eal(u, o) == 0 && find_lcores(u) == 0 && (!o->one_engine || share_engine(u) == 0) ? 0 : -1;
+}
+
+/** As far as the daemon that runs isn't in the way: programs notice nothing of the time that this takes. */
+static int
+prepare_stacks(struct uroced *u, const struct options *o, struct plan *plans)
+{
+	char err[UROCE_ERR_BYTES];
+
+	for (unsigned int i = 0; i < o->nb_stacks; i++) {
+		if (plan_stack(u, o, i, &plans[i]) != 0)
+			return -1;
+		u->stacks[i] = stack_prepare(&plans[i].params, &u->confs[i], -1, &plans[i].host, err);
+		if (u->stacks[i] == NULL)
+			return complain("%s", err);
+		u->nb_stacks++;
+	}
+	return 0;
+}
+
+static int
+open_stacks(struct uroced *u, struct plan *plans, struct stream_in *in)
+{
+	char err[UROCE_ERR_BYTES];
+
+	for (unsigned int i = 0; i < u->nb_stacks; i++) {
+		plans[i].host.resume = in;
+		if (stack_open(u->stacks[i], &plans[i].params, &plans[i].host, err) != 0)
+			return complain("%s", err);
+	}
+	return 0;
+}
+
+/** bring_up() with the programs of the daemon that runs. */
+static int
+take_over(struct uroced *u, struct options *o)
+{
+	static struct plan plans[OPTIONS_MAX_STACKS];
+	struct stream_in in = { 0 };
+	struct vdevs vdevs;
+	int rc = take_vdevs(u, o, &vdevs);
+
+	if (rc == 0)
+		rc = start_cores(u, o);
+	if (rc == 0)
+		rc = prepare_stacks(u, o, plans);
+	if (rc == 0)
+		rc = take_programs(u, o, &in);
+	if (rc == 0)
+		rc = probe_vdevs(&vdevs);
+	if (rc == 0)
+		rc = open_stacks(u, plans, &in);
+	handover_free(&in);
+	return rc == 0 && launch_engines(u) == 0 ? publish(u) : -1;
+}
+
 static int
 bring_up(struct uroced *u, const struct options *o)
 {
 	int fds[OPTIONS_MAX_STACKS], rc = -1;
 	unsigned int bound = bind_sockets(u, o, fds);
 
-	if (bound == o->nb_stacks && start_eal(u, o) == 0 && find_lcores(u) == 0 &&
-	    (!o->one_engine || share_engine(u) == 0)) {
+	if (bound == o->nb_stacks && start_cores(u, o) == 0) {
 		for (rc = 0; u->nb_stacks < o->nb_stacks && rc == 0;)
 			rc = add_stack(u, o, u->nb_stacks, fds[u->nb_stacks]);
 		/* The socket of one that failed is gone already. */
@@ -381,7 +455,7 @@ cleanup_is_safe(const struct uroced *u)
 static void
 take_down(struct uroced *u)
 {
-	unsigned int s, i;
+	unsigned int s;
 
 	/* EAL complains that an ordinary user can't tidy up root's folders. */
 	if (u->privileges.id.drop)
@@ -389,13 +463,7 @@ take_down(struct uroced *u)
 	/* While engines run: they send the last packets of connections. */
 	for (s = 0; s < u->nb_stacks; s++)
 		uroce_shutdown(u->stacks[s]);
-	for (s = 0; s < u->nb_stacks; s++)
-		for (i = 0; i < u->nb_engines && u->nb_launched > 0; i++)
-			uroce_engine_stop(u->stacks[s], i);
-	if (u->nb_launched > 0)
-		rte_eal_mp_wait_lcore();
-	for (i = 0; i < u->nb_engines; i++)
-		stacks_loop_destroy(u->loops[i], u->stacks, u->nb_stacks, i);
+	stop_engines(u);
 	for (s = 0; s < u->nb_stacks; s++)
 		uroce_destroy(u->stacks[s]);
 	if (u->eal && cleanup_is_safe(u))
@@ -498,8 +566,12 @@ main(int argc, char **argv)
 		privileges_end(&u.privileges);
 		return status;
 	}
-	if (bring_up(&u, &o) == 0) {
-		if (uroce_control_run(u.stacks[0], err) == 0)
+	atomic_init(&u.asked, -1);
+	if ((o.take_over ? take_over(&u, &o) : bring_up(&u, &o)) == 0) {
+		do
+			rc = uroce_control_run(u.stacks[0], err);
+		while (rc == 0 && atomic_load(&u.asked) >= 0 && !give_programs(&u));
+		if (rc == 0)
 			status = EXIT_SUCCESS;
 		else
 			complain("%s", err);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* sd_notify(3) is one datagram, so that libsystemd is not needed. */
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -39,6 +40,15 @@ void
 notify_ready(void)
 {
 	tell("READY=1");
+}
+
+void
+notify_successor(pid_t pid)
+{
+	char text[32];
+
+	snprintf(text, sizeof(text), "MAINPID=%d", (int)pid);
+	tell(text);
 }
 
 void

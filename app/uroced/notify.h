@@ -9,9 +9,12 @@
 #define UROCED_NOTIFY_H
 
 #include <stdint.h>
+#include <sys/types.h>
 
 /** Send "READY=1" to $NOTIFY_SOCKET like sd_notify(3); does nothing if it isn't set. Errors are ignored. */
 void notify_ready(void);
+/** Tell that process @p pid serves in the place of this one. */
+void notify_successor(pid_t pid);
 /** @return how often in milliseconds the service manager wants notify_alive(), with some reserve (sd_watchdog_enabled(3)); 0: never. */
 uint32_t notify_alive_ms(void);
 /** Send "WATCHDOG=1". */

@@ -31,6 +31,7 @@ struct options {
 	bool one_engine;
 	int nice;
 	bool check;
+	bool take_over; /**< the programs of the daemon that runs, which ends */
 };
 
 /**

@@ -1,0 +1,324 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A daemon gives its programs to another one, which takes them: uroced --take-over. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <rte_dev.h>
+
+#include "notify.h"
+#include "uroced.h"
+
+enum {
+	SETTLE_MS = 3000, /* for requests that are under way; longer than any of them may take */
+	COPY_MS = 2500,   /* for copies of memory that isn't mapped: a copy may take 2 s */
+	LAST_PACKETS_US = 2000,
+};
+
+struct process_record {
+	struct record_head head;
+	uint32_t nb_stacks, reserved;
+	char version[64];
+};
+
+static uint64_t
+now_ms(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
+}
+
+/* ---- The daemon that goes ---- */
+int
+give_asked(void *arg, int sock)
+{
+	struct uroced *u = arg;
+	int nobody = -1, fd = dup(sock);
+
+	if (fd < 0)
+		return errno;
+	if (!atomic_compare_exchange_strong(&u->asked, &nobody, fd)) {
+		close(fd);
+		return EBUSY;
+	}
+	uroce_control_stop(u->stacks[0]);
+	return 0;
+}
+
+/** Finish what is under way, and accept nothing new. */
+static void
+settle(struct uroced *u)
+{
+	uint64_t until = now_ms() + SETTLE_MS;
+	unsigned int busy = 1;
+
+	for (unsigned int i = 0; i < u->nb_stacks; i++) {
+		if (i > 0)
+			uroce_control_stop(u->stacks[i]);
+		control_hold(u->stacks[i]->control, true);
+	}
+	while (busy > 0 && now_ms() < until) {
+		busy = 0;
+		for (unsigned int i = 0; i < u->nb_stacks; i++) {
+			control_turn(u->stacks[i]->control, 0);
+			busy += !control_is_settled(u->stacks[i]->control);
+		}
+	}
+	for (unsigned int i = 0; i < u->nb_stacks; i++)
+		if (control_end_unsaved(u->stacks[i]->control) > 0)
+			usleep(LAST_PACKETS_US); /* engines tell the peers */
+}
+
+/** Write everything down. @return as control_save(). */
+static int
+save(struct uroced *u, struct stream_out *o)
+{
+	struct process_record r = { .nb_stacks = u->nb_stacks };
+	struct handover_counts n = { 0 };
+	const struct record_head end = { 0 };
+	int rc = 0;
+
+	snprintf(r.version, sizeof(r.version), "%s", UROCE_VERSION);
+	stream_put(o, RECORD_PROCESS, &r, sizeof(r), NULL, 0);
+	for (unsigned int i = 0; i < u->nb_stacks && rc == 0; i++)
+		rc = control_save(u->stacks[i]->control, o, &n);
+	stream_put(o, RECORD_END, &end, sizeof(end), NULL, 0);
+	return rc == 0 && o->failed ? ENOMEM : rc;
+}
+
+/** save(), once no copy is under way any more. */
+static int
+save_settled(struct uroced *u, struct stream_out *o)
+{
+	uint64_t until = now_ms() + COPY_MS;
+	int rc;
+
+	while ((rc = save(u, o)) == EBUSY && now_ms() < until) {
+		stream_free(o);
+		for (unsigned int s = 0; s < u->nb_stacks; s++)
+			for (unsigned int i = 0; i < u->nb_engines; i++)
+				engine_turn(u->stacks[s]->engines[i]);
+	}
+	return rc;
+}
+
+/** The other daemon has everything. */
+static void __attribute__((noreturn))
+leave(struct uroced *u, pid_t successor)
+{
+	char path[BROKER_PATH_BYTES];
+
+	for (unsigned int i = 0; i < u->nb_stacks; i++) {
+		const char *socket = u->confs[i].socket;
+
+		stack_leave(u->stacks[i]);
+		if (u->privileges.broker == NULL)
+			continue;
+		broker_keep(u->privileges.broker, socket);
+		if ((size_t)snprintf(path, sizeof(path), "%s.sys", socket) < sizeof(path))
+			broker_keep(u->privileges.broker, path);
+	}
+	/* The broker detaches what only root can detach from interfaces. */
+	privileges_end(&u->privileges);
+	notify_successor(successor);
+	fflush(NULL);
+	/* Without EAL's clean-up, which would only unmap memory that nobody uses any more. */
+	_exit(EXIT_SUCCESS);
+}
+
+/** Nothing has happened. */
+static void
+go_on(struct uroced *u)
+{
+	char err[UROCE_ERR_BYTES];
+
+	if (launch_engines(u) != 0)
+		complain("no engine runs any more; the daemon must be started again");
+	for (unsigned int i = 0; i < u->nb_stacks; i++) {
+		control_hold(u->stacks[i]->control, false);
+		if (i > 0 && uroce_control_start(u->stacks[i], err) != 0)
+			complain("%s", err);
+	}
+}
+
+bool
+give_programs(struct uroced *u)
+{
+	int sock = atomic_load(&u->asked), rc;
+	char text[HANDOVER_TEXT_BYTES] = "";
+	struct stream_out o = { 0 };
+	struct ucred peer = { 0 };
+	socklen_t len = sizeof(peer);
+
+	getsockopt(sock, SOL_SOCKET, SO_PEERCRED, &peer, &len);
+	printf("uroced: another daemon, pid %d, takes over\n", (int)peer.pid);
+	fflush(stdout);
+	settle(u);
+	stop_engines(u);
+	/* What the engines have said last. */
+	for (unsigned int i = 0; i < u->nb_stacks; i++)
+		control_turn(u->stacks[i]->control, 0);
+	rc = save_settled(u, &o);
+	if (rc == 0)
+		rc = handover_send(sock, &o, text);
+	else
+		snprintf(text, sizeof(text), "%s", rc == EBUSY ? "memory of programs is being copied, and that doesn't end" : strerror(rc));
+	if (rc == 0)
+		leave(u, peer.pid);
+	complain("the other daemon, pid %d, didn't take over: %s. This one goes on", (int)peer.pid, text);
+	stream_free(&o);
+	go_on(u);
+	close(sock);
+	atomic_store(&u->asked, -1);
+	return false;
+}
+
+/* ---- The daemon that comes ---- */
+/** @return the value of option @p name in argv[i], *@p words of it; NULL if it isn't that option. */
+static char *
+value_of(int argc, char **argv, int i, const char *name, int *words)
+{
+	size_t n = strlen(name);
+
+	*words = 1;
+	if (strncmp(argv[i], name, n) != 0)
+		return NULL;
+	if (argv[i][n] == '=')
+		return argv[i] + n + 1;
+	if (argv[i][n] != '\0' || i + 1 >= argc)
+		return NULL;
+	*words = 2;
+	return argv[i + 1];
+}
+
+/** @return 0 if the port's device can go from one process to another, else -1 with a message printed. */
+static int
+check_port(const struct uroced *u, const struct net_port_config *port)
+{
+	if (strchr(port->ethdev, ':') != NULL)
+		return complain("--take-over: port %s is a PCI device, which EAL opens when it starts: stop the other daemon, and start this one without "
+				"--take-over", port->name);
+	if (u->privileges.id.drop && strncmp(port->ethdev, "net_af_xdp", strlen("net_af_xdp")) == 0)
+		return complain("--take-over: port %s: a daemon without root's rights can't give net_af_xdp's queues back in time: stop it, and start this "
+				"one without --take-over, or set daemon.user = root", port->name);
+	return 0;
+}
+
+int
+take_vdevs(const struct uroced *u, struct options *o, struct vdevs *v)
+{
+	char **argv = calloc((size_t)o->eal_argc + 3, sizeof(*argv)), *value, *prefix = NULL;
+	int argc = 0, words;
+
+	v->n = 0;
+	if (argv == NULL)
+		return complain("no memory");
+	for (unsigned int s = 0; s < o->nb_stacks; s++)
+		for (unsigned int i = 0; i < u->confs[s].nb_ports; i++)
+			if (check_port(u, &u->confs[s].ports[i].net) != 0)
+				return -1;
+	for (int i = 0; i < o->eal_argc; i += words) {
+		if ((value = value_of(o->eal_argc, o->eal_argv, i, "--vdev", &words)) != NULL) {
+			if (v->n == VDEVS_MAX)
+				return complain("more than %d --vdev", VDEVS_MAX);
+			v->args[v->n++] = value;
+		} else if ((value = value_of(o->eal_argc, o->eal_argv, i, "--file-prefix", &words)) != NULL) {
+			prefix = value;
+		} else {
+			argv[argc++] = o->eal_argv[i];
+		}
+	}
+	/* EAL's files are the other daemon's as long as that runs. Both strings live as long as the process. */
+	if (asprintf(&argv[argc], "--file-prefix=%s.%d", prefix != NULL ? prefix : "rte", (int)getpid()) < 0)
+		return complain("no memory");
+	o->eal_argc = argc + 1;
+	o->eal_argv = argv;
+	return 0;
+}
+
+/** Check whether the programs of all stacks can be taken. @return 0, or -1 with a text. */
+static int
+check(struct uroced *u, const struct options *o, struct stream_in *in, char *text)
+{
+	const struct process_record *r = stream_next(in, RECORD_PROCESS, sizeof(*r));
+	size_t begin = in->at;
+
+	if (r == NULL) {
+		snprintf(text, HANDOVER_TEXT_BYTES, "its records are of another version than this one's (%s)", UROCE_VERSION);
+		return -1;
+	}
+	if (r->nb_stacks != o->nb_stacks) {
+		snprintf(text, HANDOVER_TEXT_BYTES, "it has %u hosts in one process, this one %u: give the same --config", r->nb_stacks,
+			 o->nb_stacks);
+		return -1;
+	}
+	for (unsigned int i = 0; i < o->nb_stacks; i++)
+		if (handover_check(in, &u->confs[i], u->nb_engines, u->nb_cpus, text) != 0)
+			return -1;
+	in->at = begin;
+	return 0;
+}
+
+int
+take_programs(struct uroced *u, const struct options *o, struct stream_in *in)
+{
+	char text[HANDOVER_TEXT_BYTES > UROCE_ERR_BYTES ? HANDOVER_TEXT_BYTES : UROCE_ERR_BYTES];
+	struct handover_talk t;
+
+	if (handover_ask(u->confs[0].socket, &t, in, text) != 0)
+		return complain("%s", text);
+	if (check(u, o, in, text) != 0) {
+		handover_reply(&t, EINVAL, text);
+		return complain("--take-over: the daemon at %s goes on: %s", u->confs[0].socket, text);
+	}
+	if (handover_reply(&t, 0, "") != 0)
+		return complain("--take-over: the daemon at %s has handed its programs over, but doesn't end", u->confs[0].socket);
+	return 0;
+}
+
+/**
+ * Remove the socket on which a memif server listened: net_memif can't listen on it again, and a daemon that had given up root's rights couldn't remove
+ * it itself.
+ */
+static void
+remove_memif_socket(const char *args)
+{
+	struct sockaddr_un sa = { .sun_family = AF_UNIX };
+	const char *path = strstr(args, ",socket=/");
+	struct stat st;
+	int fd;
+
+	if (strncmp(args, "net_memif", strlen("net_memif")) != 0 || path == NULL || strstr(args, "role=server") == NULL)
+		return;
+	path += strlen(",socket=");
+	snprintf(sa.sun_path, sizeof(sa.sun_path), "%.*s", (int)strcspn(path, ","), path);
+	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return;
+	/* Another program may listen there. */
+	if (lstat(sa.sun_path, &st) == 0 && S_ISSOCK(st.st_mode) && connect(fd, (struct sockaddr *)&sa, sizeof(sa)) != 0 && errno == ECONNREFUSED)
+		unlink(sa.sun_path);
+	close(fd);
+}
+
+int
+probe_vdevs(const struct vdevs *v)
+{
+	int rc;
+
+	for (unsigned int i = 0; i < v->n; i++) {
+		remove_memif_socket(v->args[i]);
+		rc = rte_dev_probe(v->args[i]);
+		if (rc != 0)
+			return complain("--vdev %s: %s", v->args[i], strerror(abs(rc)));
+	}
+	return 0;
+}

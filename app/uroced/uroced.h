@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file
+ * The daemon as its files see it: what main() has started, and how its programs go to another daemon (upgrade.c).
+ */
+#ifndef UROCED_UROCED_H
+#define UROCED_UROCED_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "handover.h"
+#include "options.h"
+#include "privileges.h"
+#include "uroce/stack.h"
+
+/** What main() has started and has to stop. */
+struct uroced {
+	struct uroced_config confs[OPTIONS_MAX_STACKS];
+	bool eal;
+	unsigned int lcores[UROCE_MAX_ENGINES];
+	unsigned int nb_engines, nb_launched;
+	int cpus[ENGINE_CPUS_MAX];         /**< of lcores that take turns at running the engines */
+	unsigned int nb_cpus;              /**< 0: each lcore runs an engine of its own */
+	struct engine_loop *loops[UROCE_MAX_ENGINES]; /**< of lcores[i], which run engine i of each stack; with nb_cpus loops[0] of all */
+	struct uroce *stacks[OPTIONS_MAX_STACKS]; /**< the first one's control runs on the main lcore, the others' in threads */
+	unsigned int nb_stacks;
+	_Atomic uint32_t alive; /**< a bit for each stack that is, since the service manager was told last */
+	struct privileges privileges;
+	_Atomic int asked; /**< socket of a daemon that wants to take over, or -1 */
+};
+
+/** Print a message. @return -1, for the caller to return. */
+int complain(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+/** Have the lcores run the engines. @return 0, or -1 with a message printed. */
+int launch_engines(struct uroced *u);
+/** End what launch_engines() began, and wait for it. */
+void stop_engines(struct uroced *u);
+
+/* ---- upgrade.c: the daemon that goes ---- */
+/** [stack_host.hand_over] Another daemon wants the programs: end the first stack's control, so that main() gives them. */
+int give_asked(void *arg, int sock);
+/**
+ * Give all programs to the daemon that has asked for them.
+ * @return false: it didn't take them, and everything goes on. If it has taken them, this process ends here.
+ */
+bool give_programs(struct uroced *u);
+
+/* ---- upgrade.c: the daemon that comes ---- */
+enum { VDEVS_MAX = 64 };
+/** Devices of the command line, which EAL may only open once the other daemon has closed them. */
+struct vdevs {
+	const char *args[VDEVS_MAX];
+	unsigned int n;
+};
+/** Take the devices out of EAL's arguments, and keep EAL from using the other daemon's files. @return 0, or -1 with a message printed. */
+int take_vdevs(const struct uroced *u, struct options *o, struct vdevs *v);
+/** Get programs and sockets of the daemon that runs, whose ports are free afterwards. @return 0, or -1 with a message printed. */
+int take_programs(struct uroced *u, const struct options *o, struct stream_in *in);
+/** @return 0, or -1 with a message printed. */
+int probe_vdevs(const struct vdevs *v);
+
+#endif /* UROCED_UROCED_H */
