@@ -21,6 +21,7 @@ ENGINE_NICE = -20           # of a daemon whose threads take turns with programs
 CAP_SYS_NICE = 23
 HUGE_MB = 256
 LOG_TAIL_LINES = 15
+NEXT = '.next'              # behind the name of the pid file: that of a daemon which is taking over
 # The daemon's process itself writes down its pid and start time (field 22 of stat). If `uroce-lab up` did it, a kill at the
 # wrong moment would leave a daemon that nobody knows.
 WRITE_PID = '''
@@ -65,16 +66,16 @@ def user(lab):
     return f'user = {name}\n' if name else ''
 
 
-def command(lab, host, configs):
-    args = ['sh', '-c', WRITE_PID, host['pid_file']]
+def command(lab, host, configs, pid_file, hugepages):
+    args = ['sh', '-c', WRITE_PID, pid_file]
     args += ['ip', 'netns', 'exec', host['namespace']] if host['namespace'] else []
-    if lab['hugepages']:
+    if hugepages:
         args += ['sh', '-c', MOUNT_HUGE, os.path.join(host['dir'], 'huge')]
         memory = ['--huge-dir', os.path.join(host['dir'], 'huge')]
     else:
         memory = ['--no-huge', '-m', str(NO_HUGE_MB)]
     args += [lab['programs']['uroced'], '--lcores', lcores(lab, host), '--no-pci',
-             '--iova-mode', 'va', '--file-prefix', prefix(lab, host), *memory]
+             '--iova-mode', 'va', '--file-prefix', first_prefix(lab, host), *memory]
     for served in hosts_of(lab, host):
         args += ['--vdev', wires.ethdev(lab, served)]
     if host['telemetry'] is None:
@@ -100,12 +101,21 @@ def hosts_of(lab, host):
     return lab['hosts'] if lab['one_process'] else [host]
 
 
-def prefix(lab, host):
+def first_prefix(lab, host):
     return f'uroce-{lab["name"]}-{host["name"]}'
 
 
-def start(lab, host):
-    """@return the Popen. The caller has blocked interrupts; the daemon gets them unblocked."""
+def prefix(lab, host):
+    """@return the name of the daemon's folder in EAL's. One that has taken over from another has its pid in it."""
+    return host.get('prefix') or first_prefix(lab, host)
+
+
+def start(lab, host, take_over=False, hugepages=None):
+    """
+    @param take_over  From the daemon that runs; then the pid file's name has NEXT behind it.
+    @param hugepages  None: as the lab has them.
+    @return the Popen. The caller has blocked interrupts; the daemon gets them unblocked.
+    """
     configs = [write_config(lab, served) for served in hosts_of(lab, host)]
     env = {k: v for k, v in os.environ.items() if k not in ('LD_LIBRARY_PATH', 'LD_PRELOAD')}
     env['XDG_RUNTIME_DIR'] = host['dir']
@@ -113,8 +123,15 @@ def start(lab, host):
     env.pop('RUNTIME_DIRECTORY', None)
     if not lab['telemetry']:
         env['RUNTIME_DIRECTORY'] = host['dir']
-    with open(host['log'], 'w', encoding='utf-8') as log:
-        return subprocess.Popen(command(lab, host, configs), stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=env,
+    args = command(lab, host, configs, host['pid_file'] + (NEXT if take_over else ''),
+                   lab['hugepages'] if hugepages is None else hugepages)
+    if take_over:
+        args.append('--take-over')
+    if not take_over:
+        open(host['log'], 'w', encoding='utf-8').close()
+    # Two daemons write to it for a moment.
+    with open(host['log'], 'a', encoding='utf-8') as log:
+        return subprocess.Popen(args, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=env,
                                 cwd=host['dir'], start_new_session=True,
                                 preexec_fn=lambda: signal.pthread_sigmask(signal.SIG_SETMASK, ()))
 

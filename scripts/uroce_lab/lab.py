@@ -198,6 +198,11 @@ def huge_file(lab):
     return os.path.join(lab['dir'], 'hugepages-added')
 
 
+def spare_huge_file(lab):
+    """For the pages of a daemon that takes over, while there are two."""
+    return huge_file(lab) + daemon.NEXT
+
+
 def namespaces(lab):
     return [ns for ns in [*(host['namespace'] for host in lab['hosts']), lab['switch']] if ns]
 
@@ -223,9 +228,10 @@ def tear_down(state, children=None):
             except LabError as e:
                 problems.append(f'{host["name"]}: {e}')
         problems += remove_namespaces(lab)
-        status, reason = lib('hugepages_down', huge_file(lab))
-        if status:
-            problems.append(f'hugepages: {reason}')
+        for file in (spare_huge_file(lab), huge_file(lab)):
+            status, reason = lib('hugepages_down', file)
+            if status:
+                problems.append(f'hugepages: {reason}')
     if not problems:
         state.remove()
     return problems
@@ -255,6 +261,11 @@ def print_status(lab):
     return all_alive
 
 
+def alive(host):
+    """@return whether the host has a daemon. While one takes over from another, the pid file may still have the one that has ended."""
+    return any(Process.of(host['pid_file'] + suffix).alive() for suffix in ('', daemon.NEXT, ''))
+
+
 def status(options):
     """Status 0: up and whole; 1: not up, or a daemon has ended."""
     state = State(options.name).load()
@@ -274,7 +285,7 @@ def hosts_of(state, name):
         names = ', '.join(h['name'] for h in lab['hosts'])
         raise LabError(f'no host {name!r} in lab {lab["name"]!r}: it has {names}')
     for host in hosts:
-        if not Process.of(host['pid_file']).alive():
+        if not alive(host):
             raise LabError(f'uroced of {host["name"]} has ended; its log: {host["log"]}')
     return hosts
 

@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""restart: another daemon takes over from the one that runs; programs and their connections go on."""
+
+import contextlib
+import os
+import shutil
+import time
+
+from . import LabError, daemon, telemetry
+from .lab import hosts_of, lib, note, spare_huge_file, uninterrupted
+from .state import Process, State, lock
+
+SECONDS = 60                # EAL start on a busy machine
+END_SECONDS = 5
+
+
+def wait_served(host, child, log_from):
+    """Wait until the new daemon serves."""
+    end = time.monotonic() + SECONDS
+    while time.monotonic() < end:
+        with open(host['log'], encoding='utf-8', errors='replace') as f:
+            f.seek(log_from)
+            said = f.read()
+        if 'uroced: ready' in said:
+            return
+        if child.poll() is not None:
+            raise LabError(f'the new uroced of {host["name"]} ended with status {child.returncode}:\n{said}')
+        time.sleep(0.005)
+    raise LabError(f'the new uroced of {host["name"]} did not serve within {SECONDS} s:\n{daemon.log_tail(host)}')
+
+
+@contextlib.contextmanager
+def spare_hugepages(lab):
+    """@return whether there are hugepages for a second daemon, until the first has ended."""
+    if not lab['hugepages']:
+        yield False
+        return
+    status, reason = lib('hugepages_up', spare_huge_file(lab), daemon.HUGE_MB // 2)
+    if status:
+        note(f'the new uroced gets ordinary pages instead of hugepages: {reason}')
+    try:
+        yield status == 0
+    finally:
+        lib('hugepages_down', spare_huge_file(lab))
+
+
+def restart(state, host):
+    """Restart the daemon of a host, and so those of all hosts that it serves."""
+    with spare_hugepages(state.data) as hugepages:
+        hand_over(state, host, hugepages)
+
+
+def hand_over(state, host, hugepages):
+    lab = state.data
+    old = Process.of(host['pid_file'])
+    old_prefix = daemon.prefix(lab, host)
+    log_from = os.path.getsize(host['log'])
+    next_file = host['pid_file'] + daemon.NEXT
+    begin = time.monotonic()
+    child = daemon.start(lab, host, take_over=True, hugepages=hugepages)
+    try:
+        wait_served(host, child, log_from)
+    except BaseException:
+        if old.alive():
+            Process.of(next_file).stop(child.poll)
+        raise
+    seconds = time.monotonic() - begin
+    os.rename(next_file, host['pid_file'])
+    for served in daemon.hosts_of(lab, host):
+        served['prefix'] = f'{daemon.first_prefix(lab, host)}.{child.pid}'
+        served['telemetry'] = telemetry.socket_path(lab, host, served['prefix'])
+    state.save()
+    end = time.monotonic() + END_SECONDS
+    while old.alive():
+        if time.monotonic() > end:
+            raise LabError(f'the old uroced of {host["name"]}, pid {old.pid}, does not end; its log: {host["log"]}')
+        time.sleep(0.01)
+    shutil.rmtree(os.path.join('/var/run/dpdk', old_prefix), ignore_errors=True)
+    served = ' and '.join(served['name'] for served in daemon.hosts_of(lab, host))
+    print(f'{served}: uroced pid {child.pid} has taken over from pid {old.pid}, {seconds:.2f} s after its start')
+
+
+def run(options):
+    with lock(), uninterrupted():
+        state = State(options.name).load()
+        hosts = hosts_of(state, options.host)
+        if state.data['wire'] == 'memif' and not state.data['one_process']:
+            raise LabError('memif: DPDK\'s driver does not connect again when the daemon at its other end is another one; '
+                           'raise the lab by --one-process, or with --wire veth')
+        if state.data['one_process']:
+            hosts = state.data['hosts'][:1]
+        for host in hosts:
+            restart(state, host)
