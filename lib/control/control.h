@@ -16,7 +16,7 @@
  *   obj/      verbs objects and the handlers of the requests about them
  * *   cma/      connections: rdma_cm's ids and QP 1, using lib/cm
  *   observe/  telemetry, metrics, captures, sysfs
- * *   .         the roots, which only control.c calls: dispatch.c, events.c, reload.c, session_end.c
+ * *   .         the roots: dispatch.c, events.c, reload.c, session_end.c, which only control.c calls; save.c and restore.c (handover.h)
  */
 #ifndef UROCE_CONTROL_H
 #define UROCE_CONTROL_H

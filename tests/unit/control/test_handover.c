@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -26,7 +28,7 @@
 #include "daemon.h"
 #include "uroce/stack.h"
 
-enum { MR_BYTES = 8192, DAMAGES = 3000, WIRE = 64, QKEY = 0x1234567, CM_PORT = 7471 };
+enum { MR_BYTES = 8192, DAMAGES = 3000, WIRE = 64, QKEY = 0x1234567, CM_PORT = 7471, NOBODY = 65534 };
 
 static const uint8_t group[16] = { 0xff, 0x0e, [13] = 0x18, [15] = 1 };
 
@@ -493,11 +495,50 @@ a_daemon_that_cant_says_so(void **state)
 	close(sock);
 }
 
+/** In a child: ask as somebody else. @return the status of the reply. */
+static int
+ask_as_nobody(void)
+{
+	struct ctl_req q = peer_req(CTL_HELLO);
+	struct ctl_rsp r;
+	int sock;
+
+	if (setresgid(NOBODY, NOBODY, NOBODY) != 0 || setresuid(NOBODY, NOBODY, NOBODY) != 0)
+		return 255;
+	sock = peer_connect();
+	q.hello.abi_version = UROCE_ABI_VERSION;
+	if (peer_call(sock, &q, NULL, 0, &r, NULL, 0) != 0)
+		return 254;
+	q = peer_req(CTL_HAND_OVER);
+	return peer_call(sock, &q, NULL, 0, &r, NULL, 0);
+}
+
+static void
+strangers_dont_get_the_programs(void **state)
+{
+	int status;
+	pid_t pid;
+
+	if (geteuid() != 0)
+		skip();
+	assert_int_equal(chmod(daemon_socket(), 0666), 0);
+	pid = fork();
+	if (pid == 0)
+		_exit(ask_as_nobody());
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFEXITED(status));
+	assert_int_equal(WEXITSTATUS(status), EPERM);
+	assert_int_equal(chmod(daemon_socket(), 0600), 0);
+	assert_true(daemon_wait_empty());
+	daemon_assert_well();
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_daemon_that_cant_says_so),
+		cmocka_unit_test(strangers_dont_get_the_programs),
 		cmocka_unit_test(another_daemon_goes_on),
 		cmocka_unit_test(sessions_with_xrc_end),
 		cmocka_unit_test(damaged_records_harm_nobody_else),
