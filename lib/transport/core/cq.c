@@ -96,11 +96,12 @@ cq_reserve(struct cq *cq, uint32_t *n, const struct cq_ring **ring)
 	*n = prod_counter(at);
 	*ring = &cq->rings[at & 1];
 	size = UINT32_C(1) << (*ring)->ring.order;
-	if (likely(*n - atomic_load_explicit(&cq->cons, memory_order_relaxed) < size))
+	/* Acquire and release: another engine may have asked the client. */
+	if (likely(*n - atomic_load_explicit(&cq->cons, memory_order_acquire) < size))
 		return true;
 	/* Acquire: the client has read what it polled before the slot is written again. */
 	cons = atomic_load_explicit(&cq->shared->cons, memory_order_acquire);
-	atomic_store_explicit(&cq->cons, cons, memory_order_relaxed);
+	atomic_store_explicit(&cq->cons, cons, memory_order_release);
 	return *n - cons < size;
 }
 
