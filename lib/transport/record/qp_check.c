@@ -3,6 +3,7 @@
  * A QP's record is checked: after this nothing in it can make an engine read or write where it may not, or break an invariant. Keys, addresses and
  * lengths of a program's memory need no check here: engines check them whenever they use them.
  */
+#include "transport/cc/cc_priv.h"
 #include "transport/core/srq_priv.h"
 #include "transport/record/record_priv.h"
 #include "transport/req/send_queue_priv.h"
@@ -175,6 +176,7 @@ check_requester(const struct qp_record *r, const struct qp_record_wqe *w, const 
 	MUST(r->rnr_left <= r->attr.rnr_retry, "rnr_left: is more than attr.rnr_retry");
 	MUST(r->timer_ns == UINT64_MAX || r->timer_ns <= TIMER_NS_MAX, "timer_ns: is longer than any timeout");
 	MUST(r->giveup_ns == UINT64_MAX || r->giveup_ns <= TIMER_NS_MAX, "giveup_ns: is longer than any timeout");
+	MUST(r->cnp_ns <= CC_CNP_INTERVAL_NS, "cnp_ns: is longer than the interval between two CNPs");
 	MUST(!r->rnr_wait || r->timer_ns != UINT64_MAX, "rnr_wait: its timer doesn't run");
 	for (uint32_t i = 0; i < n; i++)
 		if ((wrong = check_wqe(r, &w[i], p)) != NULL)

@@ -144,6 +144,7 @@ restore_times(struct transport *tp, struct qp *qp, const struct qp_record *r)
 	qp->diag.stuck_ns = since(tp->now_ns, r->stuck_age_ns);
 	qp->diag.nak_ns = since(tp->now_ns, r->nak_age_ns);
 	qp->diag.why_ns = since(tp->now_ns, r->why_age_ns);
+	qp->rcv.cnp_next_ns = tp->now_ns + r->cnp_ns;
 }
 
 /* ---- All of it ---- */

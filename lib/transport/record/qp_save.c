@@ -97,6 +97,7 @@ save_times(const struct transport *tp, const struct qp *qp, struct qp_record *r)
 	r->stuck_age_ns = age(tp, qp->diag.stuck_ns);
 	r->nak_age_ns = age(tp, qp->diag.nak_ns);
 	r->why_age_ns = age(tp, qp->diag.why_ns);
+	r->cnp_ns = qp->rcv.cnp_next_ns > tp->now_ns ? qp->rcv.cnp_next_ns - tp->now_ns : 0;
 }
 
 static void *

@@ -24,7 +24,7 @@
 #include "base/record.h"
 #include "transport/transport.h"
 
-enum { TRANSPORT_RECORD_VERSION = 1, CQ_RECORD_VERSION = 1, SRQ_RECORD_VERSION = 1, QP_RECORD_VERSION = 1, AH_RECORD_VERSION = 1 };
+enum { TRANSPORT_RECORD_VERSION = 1, CQ_RECORD_VERSION = 1, SRQ_RECORD_VERSION = 1, QP_RECORD_VERSION = 2, AH_RECORD_VERSION = 1 };
 
 /* ---- QPs ---- */
 /** The addresses of a path, struct wire_addr. */
@@ -93,6 +93,7 @@ struct qp_record {
 #undef RECORD_MEMBER
 	uint64_t timer_ns, giveup_ns; /**< until they fire; UINT64_MAX: they don't run */
 	uint64_t stuck_age_ns, nak_age_ns, why_age_ns; /**< UINT64_MAX: never */
+	uint64_t cnp_ns;              /**< until another CNP may be sent */
 #define RECORD_MEMBER(name, member) uint32_t name;
 	QP_RECORD_U32(RECORD_MEMBER)
 #undef RECORD_MEMBER
@@ -113,7 +114,7 @@ struct qp_record {
 };
 static_assert(sizeof(struct record_addr) == 56 && sizeof(struct qp_record_wqe) == 32 && sizeof(struct qp_record_res) == 16 &&
 	      sizeof(struct qp_record_read) == 32 && sizeof(struct qp_record_sge) == 16, "format");
-static_assert(sizeof(struct uroce_qp_attr) == 132 && sizeof(struct qp_record) == 544, "format");
+static_assert(sizeof(struct uroce_qp_attr) == 132 && sizeof(struct qp_record) == 552, "format");
 
 /** [engine stopped] @return the size of the record that qp_save() would write now. */
 uint32_t qp_record_bytes(const struct qp *qp);

@@ -93,6 +93,19 @@ messages_go_on(void **state)
 	rig_down(&r);
 }
 
+/* No CNP comes earlier after one that was sent just before. */
+static void
+the_next_cnp_waits_as_long(void **state)
+{
+	struct rig r;
+
+	rig_up(&r, NULL, NULL);
+	r.b->qp->rcv.cnp_next_ns = r.p->now + 20000;
+	replace(r.b);
+	assert_int_equal(r.b->qp->rcv.cnp_next_ns, r.p->now + 20000);
+	rig_down(&r);
+}
+
 /* The answer of an atomic is lost, both ends are replaced: the peer's copy of the result is what the duplicate gets. */
 static void
 an_atomic_is_not_executed_again(void **state)
@@ -370,6 +383,7 @@ fields_out_of_range_are_named(void **state)
 	REFUSED(sack_offers, TP_SACK_OFFERS + 1);
 	REFUSED(retry_left, 8);
 	REFUSED(timer_ns, UINT64_MAX - 1);
+	REFUSED(cnp_ns, 50001);
 	REFUSED(epsn, 1u << 24);
 	REFUSED(msg, TP_RMSG_DROP + 1);
 	REFUSED(nak_state, TP_NAK_RNR_SENT + 1);
@@ -427,6 +441,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(messages_go_on),
+		cmocka_unit_test(the_next_cnp_waits_as_long),
 		cmocka_unit_test(an_atomic_is_not_executed_again),
 		cmocka_unit_test(the_rnr_timer_goes_on),
 		cmocka_unit_test(every_state_is_kept),
