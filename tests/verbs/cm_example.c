@@ -75,7 +75,11 @@ post_send(struct side *s, enum message_type type)
 		.opcode = IBV_WR_SEND,
 		.sg_list = &sge,
 		.num_sge = 1,
-		.send_flags = IBV_SEND_SIGNALED,
+		/*
+		 * The peer parts when it has got DONE. Without a fence that may be before our READ is answered: requests behind a READ
+		 * don't wait for it.
+		 */
+		.send_flags = IBV_SEND_SIGNALED | (type == MESSAGE_DONE ? IBV_SEND_FENCE : 0),
 	}, *bad;
 
 	*s->out = (struct message){ type, s->remote_mr->rkey, (uintptr_t)s->remote };
