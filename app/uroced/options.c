@@ -162,7 +162,7 @@ options_parse(int argc, char **argv, struct options *o, int *status)
 		if (is_ours(argv[i]))
 			return take(strcmp(argv[i], "--version") == 0 ? OPT_VERSION : OPT_HELP, o, argv, status);
 		if (strcmp(argv[i], "--config") == 0 || strcmp(argv[i], "--set") == 0 ||
-		    strcmp(argv[i], "--check") == 0 || strcmp(argv[i], "--socket") == 0)
+		    strcmp(argv[i], "--check") == 0 || strcmp(argv[i], "--socket") == 0 || strcmp(argv[i], "--take-over") == 0)
 			return complain("%s must stand behind a -- that ends EAL's options", argv[i], status);
 	}
 	o->eal_argc = split;
