@@ -18,7 +18,7 @@ BOUNDS = {
     'touched[TP_TOUCHED_CQS]': ('transport/core/cq.c', 'tp->nb_touched == TP_TOUCHED_CQS', 'tp->nb_touched == TP_TOUCHED_CQS + 1'),
     'deferred[TP_DEFERRED_CQS]': ('transport/core/cq.c', 'tp->nb_deferred == TP_DEFERRED_CQS', 'tp->nb_deferred == TP_DEFERRED_CQS + 1'),
     'slots of a CQ': ('transport/core/cq.c', 'return *n - cons < size;', 'return *n - cons <= size;'),
-    'slots of a CQ, by what was polled before': ('transport/core/cq.c', '&cq->cons, memory_order_relaxed) < size', '&cq->cons, memory_order_relaxed) <= size'),
+    'slots of a CQ, by what was polled before': ('transport/core/cq.c', '&cq->cons, memory_order_acquire) < size', '&cq->cons, memory_order_acquire) <= size'),
     'events[TP_EVENTS], written': ('transport/core/event_log.c', 'd->next++ % TP_EVENTS', 'd->next++ % (TP_EVENTS + 1)'),
     'events[TP_EVENTS], read': ('transport/core/event_log.c', 'i <= TP_EVENTS && n < max', 'i <= TP_EVENTS + 1 && n < max'),
     'the reader\'s events': ('transport/core/event_log.c', 'i <= TP_EVENTS && n < max', 'i <= TP_EVENTS && n <= max'),
