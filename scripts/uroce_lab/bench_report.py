@@ -37,8 +37,11 @@ def first_line(path, begin=''):
 
 
 def git(*words):
-    done = subprocess.run(['git', '-C', places.SCRIPTS, *words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-                          text=True, check=False)
+    try:
+        done = subprocess.run(['git', '-C', places.SCRIPTS, *words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                              text=True, check=False)
+    except FileNotFoundError:      # git isn't installed
+        return ''
     return done.stdout.strip() if done.returncode == 0 else ''
 
 
