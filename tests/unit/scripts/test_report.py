@@ -157,6 +157,10 @@ class Figures(unittest.TestCase):
         with unittest.mock.patch.dict(sys.modules, {'matplotlib': None}), self.assertRaisesRegex(LabError, 'apt-get install python3-matplotlib'):
             plots.need()
 
+    def test_without_git_the_commit_is_unknown(self):
+        with unittest.mock.patch.dict(os.environ, {'PATH': '/nowhere'}):
+            self.assertEqual(bench_report.about()['commit'], 'unknown')
+
     def test_files_that_are_no_results(self):
         for wrong, why in (([], 'no results'), ({'a': 1}, 'no results'), ({'medians': {}, 'version': 2}, 'version 2')):
             with self.assertRaisesRegex(LabError, f'f: .*{why}'):
