@@ -17,7 +17,7 @@
 /** Both: memory, threads' ends, time, signals; descriptors that the process has; files, as far as its user may open them. */
 static const int of_both[] = {
 	CALL(read), CALL(write), CALL(readv), CALL(writev), CALL(pread64), CALL(pwrite64), CALL(lseek), CALL(close), CALL(dup), CALL(fcntl),
-	CALL(open), CALL(openat), CALL(openat2), CALL(readlink), CALL(readlinkat), CALL(getdents64),
+	CALL(open), CALL(openat), CALL(readlink), CALL(readlinkat), CALL(getdents64),
 	CALL(stat), CALL(fstat), CALL(lstat), CALL(newfstatat), CALL(statx), CALL(statfs), CALL(fstatfs), CALL(access), CALL(faccessat),
 	CALL(faccessat2),
 	CALL(unlink), CALL(unlinkat), CALL(rmdir),

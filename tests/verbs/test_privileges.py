@@ -6,6 +6,7 @@ The lab is raised with --user: its daemons start as root and then become USER, w
 """
 
 import contextlib
+import ctypes
 import os
 import pwd
 import re
@@ -59,6 +60,17 @@ def read(path):
 
 
 @unittest.skipUnless(is_root(), 'only root can become another user')
+def refuse_openat2():
+    """As RestrictSUIDSGID= of the unit does, for this process and what it executes."""
+    allow, errno_enosys, no_new_privs = 0x7fff0000, 0x00050026, 3        # seccomp.h
+    lib = ctypes.CDLL('libseccomp.so.2')
+    lib.seccomp_init.restype = ctypes.c_void_p
+    rules = ctypes.c_void_p(lib.seccomp_init(allow))
+    number = lib.seccomp_syscall_resolve_name(b'openat2')
+    if (lib.seccomp_attr_set(rules, no_new_privs, 0) or lib.seccomp_rule_add(rules, errno_enosys, number, 0) or lib.seccomp_load(rules)):
+        raise OSError('no filter of system calls')
+
+
 class Privileges(unittest.TestCase):
     def lab(self, *options):
         lab = self.stack.enter_context(lab_up('--user', USER, *options, name=NAME))
@@ -175,7 +187,8 @@ class Privileges(unittest.TestCase):
             names = re.findall('^AmbientCapabilities=(.*)$', f.read(), re.MULTILINE)[0].split() + list(more)
         caps = ','.join('+' + name.removeprefix('CAP_').lower() for name in names)
         user = pwd.getpwnam(USER)
-        return ['setpriv', f'--reuid={user.pw_uid}', f'--regid={user.pw_gid}', '--clear-groups', '--no-new-privs',
+        # The manager mounts a procfs of the service's own, where a process's files are others than in the programs'.
+        return ['sh', '-c', 'mount -t proc proc /proc && exec "$@"', 'sh', 'setpriv', f'--reuid={user.pw_uid}', f'--regid={user.pw_gid}', '--clear-groups', '--no-new-privs',
                 f'--bounding-set=-all,{caps}', f'--inh-caps=-all,{caps}', f'--ambient-caps=-all,{caps}']
 
     def start(self, port, prefix):
@@ -192,7 +205,7 @@ class Privileges(unittest.TestCase):
         log = open(os.path.join(folder, 'log'), 'w+', encoding='utf-8')
         self.stack.callback(log.close)
         child = subprocess.Popen(['ip', 'netns', 'exec', NAME, *prefix, *args], stdout=log, stderr=log,
-                                 env={**os.environ, 'RUNTIME_DIRECTORY': folder})
+                                 env={**os.environ, 'RUNTIME_DIRECTORY': folder}, preexec_fn=refuse_openat2)
         self.stack.callback(child.wait)
         self.stack.callback(child.kill)
         until(lambda: child.poll() is not None or 'uroced: ready' in read(log.name), 'not ready: ' + read(log.name))
@@ -209,6 +222,7 @@ class Privileges(unittest.TestCase):
         seen = subprocess.run([places.find()['uroce-run'], '--socket', sock, 'ibv_devinfo', '-d', 'uroce0'], stdout=subprocess.PIPE,
                               text=True, check=True)
         self.assertIn('PORT_ACTIVE', seen.stdout)
+        self.assertNotIn("can't be given", read(os.path.join(os.path.dirname(sock), 'log')))
         child.terminate()
         self.assertEqual(child.wait(SECONDS), 0)
         self.assertEqual([name for name in os.listdir(os.path.dirname(sock)) if name.startswith('sock')], [])

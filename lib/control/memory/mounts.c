@@ -3,14 +3,13 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/sysmacros.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
 #include <linux/magic.h>
-#include <linux/openat2.h>
 
+#include "base/beneath.h"
 #include "control/memory/mounts_priv.h"
 
 enum { PROC_ROOT_INO = 1 /**< include/uapi/linux/fs.h */, MOUNTINFO_BYTES = 1 << 18 };
@@ -86,16 +85,12 @@ same(const struct file_id *a, const struct file_id *b)
 static bool
 identify_mem(int dir, uint32_t pid, struct file_id *id)
 {
-	struct open_how how = {
-		.flags = O_PATH | O_CLOEXEC,
-		.resolve = RESOLVE_BENEATH | RESOLVE_NO_XDEV | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS,
-	};
 	char name[32];
 	bool ok;
 	int fd;
 
 	snprintf(name, sizeof(name), "%u/mem", pid);
-	fd = (int)syscall(SYS_openat2, dir, name, &how, sizeof(how));
+	fd = open_beneath(dir, name);
 	if (fd < 0)
 		return false;
 	ok = file_identify(fd, "", id);

@@ -5,13 +5,11 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
-
-#include <linux/openat2.h>
 
 #include <rte_ethdev.h>
 
+#include "base/beneath.h"
 #include "control/core/control_priv.h"
 
 enum {
@@ -212,7 +210,6 @@ clear(const struct control *c)
 void
 sysfs_give(const struct control *c, uid_t uid, gid_t gid)
 {
-	struct open_how how = { .flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC, .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS };
 	char root[PATH_BYTES], below[BELOW_BYTES];
 	int top, fd;
 
@@ -220,8 +217,8 @@ sysfs_give(const struct control *c, uid_t uid, gid_t gid)
 	top = open(root, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	for (uint16_t i = 0; top >= 0 && i < c->s.nb_ports; i++) {
 		snprintf(below, sizeof(below), "sys/class/infiniband/%s/ports/1", c->s.ports[i]->conf.name);
-		fd = (int)syscall(SYS_openat2, top, below, &how, sizeof(how));
-		if (fd < 0 || fchown(fd, uid, gid) != 0)
+		fd = open_beneath(top, below);
+		if (fd < 0 || fchownat(fd, "", uid, gid, AT_EMPTY_PATH) != 0)
 			CTL_LOG(WARNING, "%s/%s can't be given to user %u: %s; it will not follow the link", root, below, (unsigned int)uid,
 				strerror(errno));
 		if (fd >= 0)
