@@ -148,6 +148,8 @@ start_eal(struct uroced *u, const struct options *o)
 	int argc;
 	char **argv = eal_args(u, o, &argc);
 
+	/* By default EAL's log goes to stderr and to syslog, and with systemd both end in the journal. */
+	rte_openlog_stream(stderr);
 	if (rte_eal_init(argc, argv) < 0)
 		return complain("DPDK's EAL doesn't start: %s. The lines above say more. %s. If another DPDK program runs: give EAL "
 				"--file-prefix NAME",
