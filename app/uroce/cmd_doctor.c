@@ -186,8 +186,9 @@ kernel_has_port(const char *file)
 	return has;
 }
 
+/* @param shared  the daemon has interfaces that stay the kernel's, and the UDP port on them. It wouldn't run if others had it there. */
 static void
-check_port(void)
+check_port(bool shared)
 {
 	struct stat st;
 
@@ -196,18 +197,22 @@ check_port(void)
 		      "Soft-RoCE is loaded");
 	else
 		found("rdma_rxe", GOOD, NULL, "Soft-RoCE isn't loaded");
-	if (kernel_has_port("/proc/net/udp") || kernel_has_port("/proc/net/udp6"))
+	if (shared)
+		found("UDP 4791", GOOD, NULL, "the daemon has it on the kernel's interfaces that it uses");
+	else if (kernel_has_port("/proc/net/udp") || kernel_has_port("/proc/net/udp6"))
 		found("UDP 4791", NOTE, "ss -lunp sport = :4791 says whose it is", "a socket of this machine has the port of RoCE v2");
 	else
 		found("UDP 4791", GOOD, NULL, "no socket of the kernel has it; a firewall on the way must let it through, in both directions");
 }
 
 /* ---- The daemon ---- */
-static void
+/* @return true if one of them is an interface that stays the kernel's. */
+static bool
 check_ports(void)
 {
 	char err[LINE_BYTES], command[COMMAND_BYTES];
 	json_object *names = ask_quietly(err, sizeof(err), "/uroce/port"), *port;
+	bool shared = false;
 
 	for (size_t i = 0; json_object_is_type(names, json_type_array) && i < json_object_array_length(names); i++) {
 		const char *name = json_object_get_string(json_object_array_get_idx(names, i));
@@ -216,6 +221,7 @@ check_ports(void)
 		port = ask_quietly(err, sizeof(err), command);
 		if (port == NULL)
 			continue;
+		shared = shared || text_of(port, "netdev")[0] != '\0';
 		if (strcmp(text_of(port, "link"), "up") != 0)
 			found(name, FAULT, "ip link set IFACE up; look at the cable and at the other end", "the link is down");
 		else if (value_of(port, "mtu") < 1024)
@@ -226,9 +232,10 @@ check_ports(void)
 		json_object_put(port);
 	}
 	json_object_put(names);
+	return shared;
 }
 
-static void
+static bool
 check_daemon(void)
 {
 	char err[LINE_BYTES];
@@ -237,7 +244,7 @@ check_daemon(void)
 
 	if (o == NULL) {
 		found("daemon", FAULT, "see uroced(8); `uroce setup IFACE` writes a configuration; `uroce-lab up` needs none", "%s", err);
-		return;
+		return false;
 	}
 	path = text_of(o, "socket");
 	if (access(path, W_OK) != 0)
@@ -252,7 +259,7 @@ check_daemon(void)
 		found("user", NOTE, "useradd --system --user-group --shell /usr/sbin/nologin uroce: the daemon then becomes that user",
 		      "the daemon serves programs as root");
 	json_object_put(o);
-	check_ports();
+	return check_ports();
 }
 
 static void
@@ -278,6 +285,7 @@ int
 cmd_doctor(int argc, char **argv)
 {
 	uint8_t ip[16];
+	bool shared;
 	int rc = 0;
 
 	if (argc > 0)
@@ -287,12 +295,12 @@ cmd_doctor(int argc, char **argv)
 	if (target.lab != NULL && socket_path() == NULL)
 		return EXIT_FAILED;
 	findings = json_object_new_array();
-	check_daemon();
+	shared = check_daemon();
 	check_hugepages();
 	check_memlock();
 	check_kernel();
 	check_cpus();
-	check_port();
+	check_port(shared);
 	check_firewall();
 	if (options.peer != NULL)
 		check_peer(options.peer);

@@ -1,7 +1,8 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""A port whose link goes down and comes back: what ibv_asyncwatch and ibv_devinfo say, and that traffic goes on."""
+"""A port on an interface of the kernel. Its link goes down and comes back: what ibv_asyncwatch and ibv_devinfo say, and that traffic goes on."""
 
+import json
 import os
 import subprocess
 import sys
@@ -13,9 +14,10 @@ sys.path[:0] = [os.path.dirname(os.path.realpath(__file__)),
                 os.path.join(os.path.dirname(os.path.realpath(__file__)), '../../scripts')]
 
 from labs import lab_up, main  # noqa: E402
-from uroce_lab import pairs  # noqa: E402
+from uroce_lab import daemon, pairs  # noqa: E402
 
 NAME = f'p{os.getpid()}'
+COMMAND = os.path.join(daemon.build_dir(), 'app/uroce/uroce')
 INTERFACE = 'roce0'
 SECONDS = 20
 ROUNDS = 3
@@ -55,6 +57,12 @@ class Port(unittest.TestCase):
         # The interface has lost its IPv6 address, as it does under any kernel; IPv4 is as before.
         pair = pairs.run_pair(self.lab, ['ibv_rc_pingpong', '-d', pairs.DEVICE, '-g', str(self.lab.gid_index('h1', 4))], SECONDS)
         self.assertTrue(pair.ok, pair.report())
+
+    def test_the_doctor_knows_whose_the_udp_port_is(self):
+        done = self.lab.run('h1', COMMAND, '--json', 'doctor')
+        checks = {o['check']: o for o in json.loads(done.stdout)}
+        self.assertEqual(checks['UDP 4791']['verdict'], 'good', checks)
+        self.assertIn('the daemon has it', checks['UDP 4791']['text'])
 
 
 if __name__ == '__main__':
