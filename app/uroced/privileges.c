@@ -42,7 +42,8 @@ privileges_prepare(struct privileges *p, const struct uroced_config *confs, unsi
 	}
 	if (said[0] != '\0')
 		fprintf(stderr, "uroced: warning: %s\n", said);
-	if (!p->id.drop)
+	/* A daemon that stays root has one, too: whoever looks at a program's mappings waits for that program. */
+	if (!p->id.drop && !shared_ops_own().privileged)
 		return 0;
 	p->broker = broker_start();
 	if (p->broker == NULL) {
@@ -84,27 +85,29 @@ name_remains(struct broker *b, const struct uroce *u)
 	}
 }
 
-/** Become the user, without capabilities. @return 0, or -1 with a message printed. */
+/** Leave to the broker what the daemon doesn't do any more, and become the user, without capabilities. @return 0, or -1 with a message printed. */
 static int
-change_user(struct privileges *p, struct uroce *const *of, unsigned int n)
+divide(struct privileges *p, struct uroce *const *of, unsigned int n)
 {
 	char path[BROKER_PATH_BYTES];
 	int rc;
 
 	for (unsigned int i = 0; i < n; i++) {
 		name_remains(p->broker, of[i]);
-		sysfs_give(of[i]->control, p->id.uid, p->id.gid);
+		if (p->id.drop)
+			sysfs_give(of[i]->control, p->id.uid, p->id.gid);
 	}
 	if ((size_t)snprintf(path, sizeof(path), "%s/dpdk_telemetry.v2", rte_eal_get_runtime_dir()) < sizeof(path))
 		remove_at_end(p->broker, path);
 	rc = broker_seal(p->broker, &p->id, p->seccomp);
-	if (rc == 0)
-		rc = identity_take(&p->id);
 	if (rc != 0) {
-		fprintf(stderr, "uroced: can't give up root's rights: %s; daemon.user = root keeps them\n", strerror(rc));
+		fprintf(stderr, "uroced: the broker can't give up rights: %s\n", strerror(rc));
 		return -1;
 	}
-	return 0;
+	rc = p->id.drop ? identity_take(&p->id) : 0;
+	if (rc != 0)
+		fprintf(stderr, "uroced: can't give up root's rights: %s; daemon.user = root keeps them\n", strerror(rc));
+	return rc == 0 ? 0 : -1;
 }
 
 int
@@ -112,7 +115,7 @@ privileges_drop(struct privileges *p, struct uroce *const *of, unsigned int n)
 {
 	int rc;
 
-	if (p->id.drop && change_user(p, of, n) != 0)
+	if (p->broker != NULL && divide(p, of, n) != 0)
 		return -1;
 	/* Root without seccomp is left as it is. */
 	if (!p->seccomp && !p->id.drop)

@@ -19,7 +19,7 @@
 struct privileges {
 	struct identity id;
 	bool seccomp;
-	struct broker *broker;    /**< NULL: the daemon stays who it is */
+	struct broker *broker;    /**< NULL: the daemon has no right that it would keep */
 };
 
 /**

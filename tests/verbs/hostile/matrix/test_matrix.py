@@ -50,7 +50,9 @@ BEGIN_SECONDS = 10
 WANTED_SHARE, WANTED_P99 = 0.8, 2.0     # of the project, on a quiet machine
 # Of the daily run: what other load on the machine doesn't reach. Without shares an attacker leaves a victim a tenth.
 SMALLEST_SHARE = 0.35
-DAILY = ['write-small:write-bw', 'atomics:write-rate', 'dead-peers:send-bw', 'bad-rkey:write-bw', 'windows:write-rate', 'qp-churn:connect']
+DAILY = ['write-small:write-bw', 'atomics:write-rate', 'dead-peers:send-bw', 'bad-rkey:write-bw', 'windows:write-rate', 'qp-churn:connect', 'mappings-change:connect']
+# Its three threads have the victim's CPU, too. If the control thread waits for them, it is 0.01.
+SMALLEST_OF = {'mappings-change:connect': 0.1}
 DAILY_ROUNDS, MS = 2, 400
 
 
@@ -153,9 +155,9 @@ def some(matrix, cells):
             with matrix.attacker(attacker):
                 beside.append(matrix.victim([kind])[kind][0])
         share = max(beside) / (max(alone) / 2)
-        good &= share >= SMALLEST_SHARE
-        print(f'{kind} beside {attacker}: {share:.2f} of its fair share' + ('' if share >= SMALLEST_SHARE else f': less than {SMALLEST_SHARE}'),
-              flush=True)
+        smallest = SMALLEST_OF.get(cell, SMALLEST_SHARE)
+        good &= share >= smallest
+        print(f'{kind} beside {attacker}: {share:.2f} of its fair share' + ('' if share >= smallest else f': less than {smallest}'), flush=True)
     return good
 
 
