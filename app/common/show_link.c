@@ -10,7 +10,7 @@ enum { RATE_MS = 200 /* time over which rates are measured */ };
 
 static const struct column columns[] = {
 	{ "PORT", "port", false },	 { "STATE", "state", false },	{ "MTU", "mtu", true },	       { "ADDRESSES", "addresses", false },
-	{ "INTERFACE", "netdev", false }, { "DRIVER", "driver", false }, { "MAC", "mac", false },      { "SPEED", "speed_text", true },
+	{ "INTERFACE", "netdev", false }, { "DRIVER", "driver", false }, { "MAC", "mac", false },      { "DOWNS", "link_downs", true }, { "SPEED", "speed_text", true },
 	{ "RX", "rx_text", true },	 { "TX", "tx_text", true },	{ NULL, NULL, false },
 };
 
@@ -64,6 +64,9 @@ describe(json_object *before, json_object *after)
 
 	copy(o, "port", after, "name");
 	copy(o, "state", after, "link");
+	copy(o, "device", after, "state");
+	copy(o, "link_downs", after, "link_downs");
+	copy(o, "restarts", after, "restarts");
 	copy(o, "mtu", after, "mtu");
 	copy(o, "addresses", after, "addresses");
 	copy(o, "netdev", after, "netdev");

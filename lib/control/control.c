@@ -493,6 +493,7 @@ control_destroy(struct control *c)
 	questions_stop(c);
 	gsi_close(c->gsi);
 	cma_destroy(c->cma);
+	ports_stop(c);
 	for (unsigned int i = 0; i < c->s.nb_ports; i++)
 		net_port_set_sender(c->s.ports[i], NULL, NULL, NULL);
 	if (c->listen.fd >= 0) {

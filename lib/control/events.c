@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Events of engines, and periodic work: links, neighbours, connections, the heap. */
+/* Events of engines, and periodic work: ports, neighbours, connections, the heap. */
 #include <arpa/inet.h>
 #include <malloc.h>
 
@@ -13,7 +13,6 @@
 #include "control/obj/obj_qp_priv.h"
 #include "control/obj/obj_xrc_priv.h"
 #include "control/observe/inspect_priv.h"
-#include "control/observe/sysfs.h"
 
 enum { TRIM_MIN_CONNS = 4096 /**< connections at once, a few MB; for fewer, trimming isn't worth it */ };
 
@@ -111,35 +110,9 @@ send_packet(void *arg, struct net_port *p, struct rte_mbuf *m)
 void
 events_start(struct control *c)
 {
-	for (unsigned int i = 0; i < c->s.nb_ports; i++) {
+	for (unsigned int i = 0; i < c->s.nb_ports; i++)
 		net_port_set_sender(c->s.ports[i], send_packet, c, c->s.sh.pool);
-		c->link_up[i] = net_port_link(c->s.ports[i], NULL);
-		if (c->link_up[i])
-			net_port_populate(c->s.ports[i]);
-	}
-}
-
-static void
-poll_links(struct control *c)
-{
-	struct session *s;
-	bool up;
-
-	for (unsigned int i = 0; i < c->s.nb_ports; i++) {
-		up = net_port_link(c->s.ports[i], NULL);
-		if (up == c->link_up[i])
-			continue;
-		c->link_up[i] = up;
-		if (up)
-			net_port_populate(c->s.ports[i]);
-		if (c->sysfs)
-			sysfs_write_link(c, (uint16_t)i);
-		CTL_LOG(NOTICE, "%s: link %s", c->s.ports[i]->conf.name, up ? "up" : "down");
-		TAILQ_FOREACH(s, &c->sessions, link) {
-			if (s->port == c->s.ports[i])
-				session_send_async(s, up ? UROCE_EVENT_PORT_ACTIVE : UROCE_EVENT_PORT_ERR, 1);
-		}
-	}
+	ports_start(c);
 }
 
 /**
@@ -192,18 +165,18 @@ int
 events_poll(struct control *c)
 {
 	uint64_t now = control_now_ns(), next;
+	uint64_t ports_ns = ports_poll(c, now);
 	uint32_t conns = count_conns(c);
 
-	if (now >= c->next_link_poll_ns) {
-		poll_links(c);
+	if (now >= c->next_tick_ns) {
 		inspect_tick(c);
 		log_unsaid(c);
 		sessions_log_ended(c);
 		trim_heap(c, conns);
-		c->next_link_poll_ns = now + (uint64_t)CONTROL_LINK_POLL_MS * 1000000;
+		c->next_tick_ns = now + (uint64_t)CONTROL_LINK_POLL_MS * 1000000;
 	}
 	tell_alive(c, now);
-	next = c->next_link_poll_ns;
+	next = RTE_MIN(c->next_tick_ns, ports_ns);
 	for (unsigned int i = 0; i < c->s.nb_ports; i++)
 		next = RTE_MIN(next, net_port_poll(c->s.ports[i], now));
 	next = RTE_MIN(next, questions_poll(c, now));

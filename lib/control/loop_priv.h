@@ -26,6 +26,14 @@ int dispatch_resume(struct session *s);
  */
 void sessions_reap(struct control *c, bool all);
 
+/* ---- ports.c ---- */
+/** Begin to follow the ports' states. */
+void ports_start(struct control *c);
+/** The control thread ends: the ports stay as they are. */
+void ports_stop(struct control *c);
+/** Look at what the ports' drivers have reported, and from time to time at the links. @return when to call again at the latest. */
+uint64_t ports_poll(struct control *c, uint64_t now_ns);
+
 /* ---- events.c ---- */
 /** Start sending lib/net's packets, and read the state of the links. */
 void events_start(struct control *c);

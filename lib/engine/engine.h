@@ -124,6 +124,12 @@ struct transport *engine_transport(struct engine *e);
  */
 int engine_call(struct engine *e, int (*fn)(struct engine *e, void *arg, uint64_t now_ns), void *arg);
 
+/**
+ * [control] Stop using the ethdev of @p port, or use it again. On return the engine is in no burst of it. Packets that are to be sent
+ * meanwhile are dropped.
+ */
+void engine_use_port(struct engine *e, uint16_t port, bool use);
+
 /** [control] Send a packet on @p port through this engine. Takes ownership. */
 void engine_send(struct engine *e, uint16_t port, struct rte_mbuf *m);
 

@@ -112,6 +112,7 @@ struct engine {
 	struct kick_set *kick_set;   /**< epolls with that eventfd and those of the sessions; the engines of a loop share it */
 	unsigned int kick_index;     /**< of the engine in the set */
 	uint32_t waking;             /**< bits of the ports whose packets end a sleep */
+	uint32_t paused;             /**< [owner] bits of the ports whose ethdevs must not be touched */
 	struct rte_ring *kicks;      /**< KICK(): sessions that have kicked, and on which CPU */
 	_Atomic uint32_t kicks_lost; /**< 1: the ring was full, so look at the doorbells of all sessions */
 
@@ -181,6 +182,8 @@ int kicks_share(struct engine *e, struct engine *with);
 int kicks_watch(struct engine *e, unsigned int cpu, int fd, uint32_t session);
 /** [owner] */
 void kicks_unwatch(struct engine *e, unsigned int cpu, int fd);
+/** [owner] The ethdev of @p port has started again: let its packets wake the engine. */
+void kicks_watch_port(struct engine *e, uint16_t port);
 /** Let writes to @p fd, an eventfd of the loop, end kicks_take(), which doesn't count them. @return 0 or an errno value. */
 int kicks_watch_loop(struct engine *e, unsigned int cpu, int fd);
 /**

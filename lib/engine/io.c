@@ -30,13 +30,19 @@ tap_show(struct engine *e, uint16_t port, const struct rte_mbuf *m)
 		e->tap->end(e->tap, seen, NULL);
 }
 
+static bool
+is_paused(const struct engine *e, uint16_t port)
+{
+	return __builtin_expect(e->paused >> port & 1, 0);
+}
+
 /** Send one packet, bypassing the TX vectors: ARP, ND and ICMP, which may be lost. */
 static void
 send_one(struct engine *e, uint16_t port, struct rte_mbuf *m)
 {
 	if (__builtin_expect(e->tap != NULL, 0))
 		tap_show(e, port, m);
-	if (rte_eth_tx_burst(e->c.ports[port]->port_id, (uint16_t)e->c.id, &m, 1) == 1)
+	if (!is_paused(e, port) && rte_eth_tx_burst(e->c.ports[port]->port_id, (uint16_t)e->c.id, &m, 1) == 1)
 		e->stats.tx_packets++;
 	else
 		send_drop(e, m);
@@ -107,6 +113,8 @@ rx_ports(struct engine *e, uint32_t bursts, uint64_t now_ns)
 	uint16_t n;
 
 	for (uint16_t p = 0; p < e->c.nb_ports; p++) {
+		if (is_paused(e, p))
+			continue;
 		for (i = 0, n = ENGINE_RX_BURST; i < bursts && n == ENGINE_RX_BURST; i++) {
 			n = rx_port(e, p, now_ns);
 			work += n;
@@ -291,9 +299,12 @@ io_tx(struct engine *e, uint64_t now_ns)
 			e->tx_progress_ns[p] = now_ns;
 			continue;
 		}
-		n = __builtin_expect(e->tap != NULL, 0) ? tap_tx(e, p, v) :
-							  rte_eth_tx_burst(e->c.ports[p]->port_id, (uint16_t)e->c.id,
-									   v->pkts, v->n);
+		if (is_paused(e, p))
+			n = 0;
+		else
+			n = __builtin_expect(e->tap != NULL, 0) ? tap_tx(e, p, v) :
+								  rte_eth_tx_burst(e->c.ports[p]->port_id, (uint16_t)e->c.id,
+										   v->pkts, v->n);
 		if (n == 0) {
 			tx_stuck(e, p, v, now_ns);
 			continue;
@@ -305,6 +316,29 @@ io_tx(struct engine *e, uint64_t now_ns)
 		memmove(v->pkts, v->pkts + n, v->n * sizeof(v->pkts[0]));
 	}
 	return work;
+}
+
+struct use_port {
+	uint16_t port;
+	bool use;
+};
+
+static int
+call_use_port(struct engine *e, void *arg, uint64_t now_ns)
+{
+	const struct use_port *u = arg;
+
+	if (u->use && is_paused(e, u->port))
+		kicks_watch_port(e, u->port);
+	e->paused = (e->paused & ~(UINT32_C(1) << u->port)) | (u->use ? 0 : UINT32_C(1) << u->port);
+	e->tx_progress_ns[u->port] = now_ns;
+	return 0;
+}
+
+void
+engine_use_port(struct engine *e, uint16_t port, bool use)
+{
+	engine_call(e, call_use_port, &(struct use_port){ port, use });
 }
 
 static void
@@ -335,7 +369,7 @@ io_arm(const struct engine *e)
 {
 	bool empty = true;
 
-	for (uint32_t ports = e->waking; ports != 0; ports &= ports - 1)
+	for (uint32_t ports = e->waking & ~e->paused; ports != 0; ports &= ports - 1)
 		empty &= net_port_wake_arm(e->c.ports[__builtin_ctz(ports)], (uint16_t)e->c.id);
 	return empty;
 }
@@ -343,6 +377,6 @@ io_arm(const struct engine *e)
 void
 io_disarm(const struct engine *e)
 {
-	for (uint32_t ports = e->waking; ports != 0; ports &= ports - 1)
+	for (uint32_t ports = e->waking & ~e->paused; ports != 0; ports &= ports - 1)
 		net_port_wake_disarm(e->c.ports[__builtin_ctz(ports)], (uint16_t)e->c.id);
 }

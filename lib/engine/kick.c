@@ -104,17 +104,25 @@ set_create(unsigned int nb_cpus)
 	return k;
 }
 
+void
+kicks_watch_port(struct engine *e, uint16_t port)
+{
+	int fd = net_port_wake_fd(e->c.ports[port], (uint16_t)e->c.id), rc = fd >= 0 ? add(e->kick_set, 0, fd, tag(e, PORT)) : EBADF;
+
+	/* EEXIST: it has the same descriptor as before. One that was closed has left the epoll. */
+	if (rc == 0 || rc == EEXIST)
+		e->waking |= UINT32_C(1) << port;
+	else
+		e->waking &= ~(UINT32_C(1) << port);
+}
+
 /** Let packets of the ports that have a descriptor for it wake the thread of the first CPU. */
 static void
 watch_ports(struct engine *e)
 {
 	e->waking = 0;
-	for (uint16_t i = 0; i < e->c.nb_ports; i++) {
-		int fd = net_port_wake_fd(e->c.ports[i], (uint16_t)e->c.id);
-
-		if (fd >= 0 && add(e->kick_set, 0, fd, tag(e, PORT)) == 0)
-			e->waking |= UINT32_C(1) << i;
-	}
+	for (uint16_t i = 0; i < e->c.nb_ports; i++)
+		kicks_watch_port(e, i);
 }
 
 int

@@ -151,7 +151,7 @@ must_poll(const struct engine_loop *l)
 		const struct engine *e = l->engines[i];
 
 		for (uint16_t p = 0; p < e->c.nb_ports; p++)
-			if ((!atomic_load_explicit(&e->c.ports[p]->joined, memory_order_relaxed) && (e->waking >> p & 1) == 0) ||
+			if ((!atomic_load_explicit(&e->c.ports[p]->joined, memory_order_relaxed) && ((e->waking | e->paused) >> p & 1) == 0) ||
 			    atomic_load_explicit(&e->c.ports[p]->impaired, memory_order_relaxed))
 				return true;
 	}

@@ -100,6 +100,7 @@ struct net_port {
 	/** Nothing arrives while the thread of the port's engines sleeps: the other end belongs to the same thread. */
 	_Atomic bool joined;
 	_Atomic bool impaired;       /**< packets may become due at any time */
+	_Atomic bool restarting;     /**< from net_port_restart() until net_port_events() has said how it ended: nobody else may use the ethdev */
 	struct net_wake *wake;       /**< what wakes engines when packets arrive; NULL: nothing */
 	_Atomic(struct net_gids *) gids; /**< read by net_addr() and its like, changed by net_addr_set(); never NULL once open */
 	struct net_priv *priv;
@@ -152,8 +153,30 @@ int net_addr_on_link(const struct net_port *p, const struct gid *gid);
  * @return 0; EINVAL (@p index, or a multicast address); EEXIST (it has another index already); ENOMEM.
  */
 int net_addr_set(struct net_port *p, unsigned int index, const struct net_addr *a);
-/** [control] Link state of the ethdev; @p speed_mbps may be NULL. */
+/** [control] Link state of the ethdev, down while it starts again; @p speed_mbps may be NULL. */
 bool net_port_link(const struct net_port *p, uint32_t *speed_mbps);
+
+/* ---- Events [control]; what follows from them: port/track.h ---- */
+/** [control] Have eventfd @p fd written when net_port_events() has events; -1: no more. */
+void net_port_notify(struct net_port *p, int fd);
+/** [control] Take what happened since the last call. @return enum port_event. */
+uint32_t net_port_events(struct net_port *p);
+/** [control] @return a descriptor that is readable when net_port_link_read() should be called; -1: there is none. */
+int net_port_link_fd(const struct net_port *p);
+/** [control] Shared ports: read what the kernel reports about its interfaces, for net_port_events(). */
+void net_port_link_read(struct net_port *p);
+/**
+ * [control, no engine uses the ethdev] Begin to stop and start the ethdev. PORT_EV_RESTARTED or PORT_EV_RESTART_FAILED says that it has
+ * ended.
+ * @param reset  Reset the device in between, if its driver can.
+ */
+void net_port_restart(struct net_port *p, bool reset);
+/** [control] @return why the last restart failed. */
+const char *net_port_restart_error(const struct net_port *p);
+/** [control] Have the NIC let through what the port needs: the multicast groups that it has joined. */
+void net_port_filter(struct net_port *p);
+/** @return true if the port starts only when its peer is there (memif, role=client). */
+bool net_port_needs_peer(const struct net_port *p);
 /**
  * [control] @return a descriptor that an edge-triggered epoll reports when packets arrive on RX queue @p queue and whoever handles it sleeps; -1:
  * there is none, so the queue must be looked at.
@@ -163,8 +186,11 @@ int net_port_wake_fd(const struct net_port *p, uint16_t queue);
 bool net_port_wake_arm(const struct net_port *p, uint16_t queue);
 /** [engine] The sleep is over. */
 void net_port_wake_disarm(const struct net_port *p, uint16_t queue);
-/** [control] Make ready what the PMD mapped when the link came up, so that the first packets are as fast as the others. */
-void net_port_populate(const struct net_port *p);
+/**
+ * [control] The link has come up: make ready what the PMD has mapped, so that the first packets are as fast as the others, and send what
+ * its sockets kept while the link was down.
+ */
+void net_port_came_up(const struct net_port *p);
 
 /**
  * [any] For whoever cleans up after a stack that has lost the right to do so itself.

@@ -10,6 +10,7 @@
 #include "net/kernel/kernel_priv.h"
 #include "net/neigh/neigh_priv.h"
 #include "net/pkt_priv.h"
+#include "net/port/event_priv.h"
 #include "net/port/pmd_priv.h"
 #include "net/port/wake_priv.h"
 
@@ -38,6 +39,9 @@ struct net_priv {
 	struct deferred_list old_gids; /**< old versions of net_port.gids that engines may still read */
 	bool configured, started;
 	bool interrupts;           /**< the ethdev was asked for RX interrupts */
+	struct rte_mempool *open_pool; /**< RX pool of who opened the port */
+	uint32_t ip_mtu;           /**< of ethdev */
+	struct port_events events;
 	bool allmulticast;         /**< the NIC's filter lets all multicast groups through */
 };
 

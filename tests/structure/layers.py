@@ -35,7 +35,7 @@ FOLDERS = {
     'drivers/net/impair': ('base wire', '*'),
     'lib/transport': ('base ring wire mem', 'transport.h diag/diag.h record/record.h'),
     'lib/cm': ('base wire', 'cm.h'),
-    'lib/net': ('base ring wire', 'net.h'),
+    'lib/net': ('base ring wire', 'net.h port/track.h'),
     'lib/engine': ('base ring wire mem transport net', 'engine.h'),
     'lib/control': ('base ring wire mem drivers/net/impair transport cm net engine',
                     'control.h handover.h cma/gsi.h config/config.h core/opener.h core/stream.h observe/capture.h observe/inspect.h observe/sysfs.h'),

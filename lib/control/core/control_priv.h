@@ -30,6 +30,7 @@
 #include "control/core/opener.h"
 #include "control/core/serving_priv.h"
 #include "engine/engine.h"
+#include "net/port/track.h"
 
 extern int control_logtype;
 #define CTL_LOG(level, fmt, ...) rte_log(RTE_LOG_##level, control_logtype, "uroced: " fmt "\n", ##__VA_ARGS__)
@@ -123,6 +124,15 @@ struct engine_watch {
 	struct engine *engine;
 };
 
+/** What follows a port's state: ports.c. */
+struct port_watch {
+	struct port_track track;
+	struct watch links; /**< what the kernel reports; -1: nothing */
+	struct control *control;
+	uint16_t index;
+	bool told_why;        /**< the log has said why the port doesn't start */
+};
+
 /** Results of control_reload(). */
 struct reloads {
 	uint64_t done, refused;
@@ -159,8 +169,9 @@ struct control {
 	int adopt[CONTROL_ADOPT_MAX]; /**< sockets of sessions of this process that are to begin; protected by adopt_lock */
 	unsigned int nb_adopt;
 	struct engine_watch engines[UROCE_MAX_ENGINES];
-	bool link_up[UROCE_MAX_PORTS];
-	uint64_t next_link_poll_ns;
+	struct port_watch ports[UROCE_MAX_PORTS];
+	bool link_up[UROCE_MAX_PORTS]; /**< as programs were told */
+	uint64_t next_links_ns, next_tick_ns;
 	uint64_t next_alive_ns;
 	uint64_t turn_ns; /**< when this turn began */
 	uint64_t turns;   /**< of the thread so far */

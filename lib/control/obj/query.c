@@ -30,8 +30,8 @@ enum {
 	/* enum ibv_atomic_cap: memory that can't be mapped is atomic only among engines, so not ATOMIC_GLOB */
 	ATOMIC_HCA = 1,
 	/* struct ibv_port_attr */
-	PORT_DOWN = 1,
-	PORT_ACTIVE = 4,
+	IB_PORT_DOWN = 1,
+	IB_PORT_ACTIVE = 4,
 	PHYS_DISABLED = 3,
 	PHYS_LINK_UP = 5,
 	LINK_LAYER_ETHERNET = 2,
@@ -172,7 +172,7 @@ op_port_query(struct session *s, struct request *r)
 
 	net_port_link(s->port, &mbps);
 	*p = (struct ctl_port_query_rsp){
-		.state = up ? PORT_ACTIVE : PORT_DOWN,
+		.state = up ? IB_PORT_ACTIVE : IB_PORT_DOWN,
 		.max_mtu = UROCE_MTU_4096,
 		.active_mtu = s->port->active_mtu,
 		.gid_tbl_len = UROCE_MAX_GIDS,

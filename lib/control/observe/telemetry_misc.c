@@ -4,6 +4,7 @@
 
 #include <rte_lcore.h>
 #include <rte_malloc.h>
+#include <rte_mempool.h>
 
 #include "control/cma/gsi_priv.h"
 #include "control/observe/counters_priv.h"
@@ -45,6 +46,8 @@ tel_memory(struct control *c, const char *params, struct rte_tel_data *d)
 	rte_tel_data_add_dict_uint(d, "heap_used", heap.uordblks + heap.hblkhd);
 	rte_tel_data_add_dict_uint(d, "heap_kept", heap.fordblks);
 	rte_tel_data_add_dict_uint(d, "dpdk_used", dpdk);
+	rte_tel_data_add_dict_uint(d, "packet_buffers", c->s.sh.pool->size);
+	rte_tel_data_add_dict_uint(d, "packet_buffers_used", rte_mempool_in_use_count(c->s.sh.pool));
 	return 0;
 }
 

@@ -57,11 +57,11 @@ add_net(const struct control *c, uint16_t port, struct rte_tel_data *d)
 }
 
 static void
-add_ethdev(uint16_t port_id, struct rte_tel_data *d)
+add_ethdev(const struct net_port *p, struct rte_tel_data *d)
 {
 	struct rte_eth_stats s;
 
-	if (d == NULL || rte_eth_stats_get(port_id, &s) != 0)
+	if (d == NULL || p->restarting || rte_eth_stats_get(p->port_id, &s) != 0)
 		return;
 	rte_tel_data_add_dict_uint(d, "ipackets", s.ipackets);
 	rte_tel_data_add_dict_uint(d, "opackets", s.opackets);
@@ -104,13 +104,14 @@ add_interface(const struct net_port *p, struct rte_tel_data *d)
 	if (rte_eth_dev_info_get(p->port_id, &info) == 0)
 		rte_tel_data_add_dict_string(d, "driver", info.driver_name);
 	/* Mb/s; 0: the driver doesn't know. */
-	if (rte_eth_link_get_nowait(p->port_id, &link) == 0)
+	if (!p->restarting && rte_eth_link_get_nowait(p->port_id, &link) == 0)
 		rte_tel_data_add_dict_uint(d, "speed", link.link_speed == RTE_ETH_SPEED_NUM_UNKNOWN ? 0 : link.link_speed);
 }
 
 int
 tel_port(struct control *c, const char *params, struct rte_tel_data *d)
 {
+	const struct port_track *t;
 	const struct net_port *p;
 	int i;
 
@@ -120,18 +121,23 @@ tel_port(struct control *c, const char *params, struct rte_tel_data *d)
 	if (i < 0)
 		return 0;
 	p = c->s.ports[i];
+	t = &c->ports[i].track;
 	rte_tel_data_start_dict(d);
 	rte_tel_data_add_dict_string(d, "name", p->conf.name);
 	rte_tel_data_add_dict_string(d, "ethdev", p->conf.ethdev);
 	rte_tel_data_add_dict_string(d, "netdev", p->netdev);
 	rte_tel_data_add_dict_string(d, "link", c->link_up[i] ? "up" : "down");
+	rte_tel_data_add_dict_string(d, "state", port_state_name(t->state));
+	rte_tel_data_add_dict_uint(d, "link_downs", t->downs);
+	rte_tel_data_add_dict_uint(d, "restarts", t->restarts);
+	rte_tel_data_add_dict_uint(d, "restart_failures", t->restart_failures);
 	rte_tel_data_add_dict_string(d, "cc", tp_cc_name((enum tp_cc)c->s.conf->ports[i].cc));
 	rte_tel_data_add_dict_uint(d, "mtu", 128u << p->active_mtu);
 	rte_tel_data_add_dict_uint(d, "queues", p->nb_queues);
 	add_interface(p, d);
 	add_addresses(p, d);
 	add_net(c, (uint16_t)i, tel_dict(d, "net"));
-	add_ethdev(p->port_id, tel_dict(d, "ethdev_stats"));
+	add_ethdev(p, tel_dict(d, "ethdev_stats"));
 	return 0;
 }
 

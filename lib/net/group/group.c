@@ -103,7 +103,8 @@ program_list(struct net_port *p)
 int
 groups_program_nic(struct net_port *p)
 {
-	if (p->shared || !p->priv->started || p->priv->allmulticast || program_list(p) == 0)
+	/* Of a port that starts again it is done afterwards. */
+	if (p->shared || p->restarting || !p->priv->started || p->priv->allmulticast || program_list(p) == 0)
 		return 0;
 	/* The NIC takes no list, or none of this length. */
 	if (rte_eth_allmulticast_enable(p->port_id) != 0)

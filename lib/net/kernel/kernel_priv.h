@@ -41,9 +41,22 @@ int rtnl_neigh(int fd, uint32_t ifindex, const struct gid *hop, uint8_t mac[6]);
  */
 int rtnl_addrs(int fd, uint32_t ifindex, struct net_addr *addrs, unsigned int max);
 
+/* ---- links.c ---- */
+enum kernel_link_event {
+	KERNEL_LINK_SAME,      /**< nothing about this interface */
+	KERNEL_LINK_CHANGED,
+	KERNEL_LINK_WENT_DOWN, /**< it was down, if only for a moment */
+	KERNEL_LINK_REMOVED,   /**< deleted, or moved to another namespace */
+};
+/** @return a non-blocking socket that is readable when the kernel reports links, or -1 with errno set. */
+int links_open(void);
+/** Read what the kernel has reported. @return the weightiest event of interface @p ifindex. */
+enum kernel_link_event links_read(int fd, uint32_t ifindex);
+
 /* ---- shared.c ---- */
 struct net_kernel {
 	int rtnl;                   /**< rtnetlink socket */
+	int links;                  /**< links_open() */
 	int blackhole4, blackhole6; /**< UDP port 4791, drops everything */
 	int trigger4, trigger6;     /**< UDP, used to make the kernel resolve an address */
 	uint32_t ifindex;

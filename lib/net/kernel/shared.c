@@ -163,6 +163,7 @@ kernel_close(struct net_kernel *k)
 	if (k == NULL)
 		return;
 	close_fd(&k->rtnl);
+	close_fd(&k->links);
 	close_fd(&k->blackhole4);
 	close_fd(&k->blackhole6);
 	close_fd(&k->trigger4);
@@ -180,6 +181,7 @@ no_ipv6(int e)
 static int
 open_sockets(struct net_kernel *k, const char *netdev, char *err, size_t err_bytes)
 {
+	k->links = links_open(); /* without, links are looked at from time to time */
 	k->rtnl = rtnl_open();
 	k->trigger4 = udp_on_device(AF_INET, netdev);
 	k->trigger6 = udp_on_device(AF_INET6, netdev);
@@ -240,7 +242,7 @@ kernel_open(struct net_port *p, uint32_t *mtu, char *err, size_t err_bytes)
 		snprintf(err, err_bytes, "out of memory");
 		return NULL;
 	}
-	k->rtnl = k->blackhole4 = k->blackhole6 = k->trigger4 = k->trigger6 = -1;
+	k->rtnl = k->links = k->blackhole4 = k->blackhole6 = k->trigger4 = k->trigger6 = -1;
 	k->ops = &real_kernel;
 	k->ifindex = strlen(p->netdev) < IF_NAMESIZE ? if_nametoindex(p->netdev) : 0;
 	if (k->ifindex == 0) {

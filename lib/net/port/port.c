@@ -15,35 +15,16 @@
 #include <rte_mbuf.h>
 #include <rte_mempool.h>
 
-#include "net/net_priv.h"
+#include "net/port/port_priv.h"
 
 enum {
-	PORT_DEFAULT_DESC = 1024,
-	PORT_POOL_CACHE = 256,
-	PORT_POOL_SPARE = 1024, /* per queue, held by the engine */
 	PORT_NAMES_BYTES = 512,
 	PORT_KERNEL_ADDRS = 64, /* addresses of an interface that are read */
 	PORT_MAX_VLAN = 4094,
-	PORT_START_TRIES = 10, /* for a PMD that needs its peer */
-	PORT_START_INTERVAL_US = 500000,
-	PORT_STOP_STEP_US = 100,
-	PORT_STOP_STEPS = 100000, /* 10 s */
 };
 
-/** State while a port is being opened. */
-struct opening {
-	struct net_port *p;
-	struct rte_eth_dev_info info;
-	struct rte_mempool *pool; /* the caller's */
-	uint32_t kernel_mtu;      /* shared */
-	uint32_t ip_mtu;          /* the port's */
-	uint16_t rx_desc, tx_desc;
-	char *err;
-	size_t err_bytes;
-};
-
-/** Write "port NAME: ..." into the caller's message. @return -1. */
-static int __rte_format_printf(2, 3) fail(struct opening *o, const char *format, ...)
+int
+opening_fail(struct opening *o, const char *format, ...)
 {
 	va_list ap;
 	int n = snprintf(o->err, o->err_bytes, "port %s: ", o->p->conf.name);
@@ -89,21 +70,21 @@ find_ethdev(struct opening *o)
 
 	if (rte_eth_dev_get_port_by_name(p->conf.ethdev, &p->port_id) != 0) {
 		if (pmd_vdev_missing(p->conf.ethdev, why, sizeof(why))[0] != '\0')
-			return fail(o, "%s", why);
+			return opening_fail(o, "%s", why);
 		if (available_names(names, sizeof(names))[0] == '\0')
-			return fail(o,
+			return opening_fail(o,
 				    "there is no ethdev %s, and no other: give EAL a NIC (-a PCI-ADDRESS) or a virtual "
 				    "device (--vdev)",
 				    p->conf.ethdev);
-		return fail(o, "there is no ethdev %s; there are: %s", p->conf.ethdev, names);
+		return opening_fail(o, "there is no ethdev %s; there are: %s", p->conf.ethdev, names);
 	}
 	rc = rte_eth_dev_info_get(p->port_id, &o->info);
 	if (rc != 0)
-		return fail(o, "ethdev %s: %s", p->conf.ethdev, rte_strerror(-rc));
+		return opening_fail(o, "ethdev %s: %s", p->conf.ethdev, rte_strerror(-rc));
 	if (rte_dev_devargs(o->info.device) != NULL)
 		devargs = rte_dev_devargs(o->info.device)->args;
 	if (pmd_profile_get(&o->info, devargs, &p->priv->pmd, why, sizeof(why)) != 0)
-		return fail(o, "ethdev %s: %s", p->conf.ethdev, why);
+		return opening_fail(o, "ethdev %s: %s", p->conf.ethdev, why);
 	p->shared = p->priv->pmd.shared;
 	memcpy(p->netdev, p->priv->pmd.netdev, sizeof(p->netdev));
 	memcpy(p->wire, p->priv->pmd.wire, sizeof(p->wire));
@@ -120,21 +101,15 @@ check_queues(struct opening *o)
 	if (want <= max)
 		return 0;
 	if (pmd->queue_devarg != NULL)
-		return fail(o,
+		return opening_fail(o,
 			    "%s has %u queues, but there are %u engines, which need one each: add %s=%u to its "
 			    "devargs, or use fewer engines",
 			    o->p->conf.ethdev, max, want, pmd->queue_devarg, want);
-	return fail(o, "%s has %u queues, but there are %u engines, which need one each: use at most %u engines",
+	return opening_fail(o, "%s has %u queues, but there are %u engines, which need one each: use at most %u engines",
 		    o->p->conf.ethdev, max, want, max);
 }
 
 /* ---- MTU ---- */
-static uint32_t
-room_of(const struct rte_mempool *pool)
-{
-	return rte_pktmbuf_data_room_size((struct rte_mempool *)(uintptr_t)pool) - RTE_PKTMBUF_HEADROOM;
-}
-
 /** Say why the MTU can't be larger, and what would allow it. */
 static int
 fail_mtu(struct opening *o, uint32_t most)
@@ -143,12 +118,12 @@ fail_mtu(struct opening *o, uint32_t most)
 	const char *devarg = p->priv->pmd.size_devarg;
 
 	if (p->shared && o->kernel_mtu < p->conf.mtu)
-		return fail(o, "mtu is %u, but %s has %u: ip link set dev %s mtu %u", p->conf.mtu, p->netdev,
+		return opening_fail(o, "mtu is %u, but %s has %u: ip link set dev %s mtu %u", p->conf.mtu, p->netdev,
 			    o->kernel_mtu, p->netdev, p->conf.mtu);
 	if (devarg != NULL)
-		return fail(o, "mtu is %u, but %s carries at most %u with its buffers: give it devargs %s", p->conf.mtu,
+		return opening_fail(o, "mtu is %u, but %s carries at most %u with its buffers: give it devargs %s", p->conf.mtu,
 			    p->conf.ethdev, most, devarg);
-	return fail(o, "mtu is %u, but %s carries at most %u", p->conf.mtu, p->conf.ethdev, most);
+	return opening_fail(o, "mtu is %u, but %s carries at most %u", p->conf.mtu, p->conf.ethdev, most);
 }
 
 /**
@@ -172,13 +147,13 @@ choose_mtu(struct opening *o)
 			want = RTE_MIN(most, dev_mtu);
 	}
 	if (want < NET_MIN_MTU)
-		return fail(o, "mtu is %u; RoCE v2 needs at least %u", want, NET_MIN_MTU);
+		return opening_fail(o, "mtu is %u; RoCE v2 needs at least %u", want, NET_MIN_MTU);
 	if (RTE_MIN(want, (uint32_t)NET_MAX_ROCE_IP_MTU) > most && p->conf.mtu != 0)
 		return fail_mtu(o, most);
 	most = RTE_MIN(most, (uint32_t)UINT16_MAX);
 	o->ip_mtu = RTE_MIN(want, most);
 	if (pmd->pool_room == 0 && !pmd->xdp)
-		o->ip_mtu = RTE_MIN(o->ip_mtu, room_of(o->pool) - NET_ETH_VLAN_BYTES);
+		o->ip_mtu = RTE_MIN(o->ip_mtu, pool_room(o->pool) - NET_ETH_VLAN_BYTES);
 	return 0;
 }
 
@@ -194,7 +169,7 @@ set_active_mtu(struct opening *o)
 			return 0;
 		}
 	}
-	return fail(o, "mtu %u is too small for RoCE v2: it must be at least %u", o->ip_mtu, NET_MIN_MTU);
+	return opening_fail(o, "mtu %u is too small for RoCE v2: it must be at least %u", o->ip_mtu, NET_MIN_MTU);
 }
 
 /* ---- Addresses ---- */
@@ -220,7 +195,7 @@ match_kernel_addrs(struct opening *o, struct net_addr *link_local)
 	int nb = rtnl_addrs(p->priv->kernel->rtnl, p->ifindex, addrs, RTE_DIM(addrs));
 
 	if (nb < 0)
-		return fail(o, "addresses of %s: %s", p->netdev, strerror(errno));
+		return opening_fail(o, "addresses of %s: %s", p->netdev, strerror(errno));
 	for (int k = nb - 1; k >= 0; k--)
 		if (gid_is_link_local(&addrs[k].gid))
 			*link_local = addrs[k];
@@ -229,7 +204,7 @@ match_kernel_addrs(struct opening *o, struct net_addr *link_local)
 			c->addrs[c->nb_addrs++] = addrs[k];
 	for (unsigned int i = 0; i < c->nb_addrs; i++)
 		if (!has_gid(addrs, nb, &c->addrs[i].gid))
-			return fail(o,
+			return opening_fail(o,
 				    "%s is not an address of %s, which it shares with the kernel: ip address add %s/%u "
 				    "dev %s",
 				    gid_text(&c->addrs[i].gid, text), p->netdev, text, c->addrs[i].prefix, p->netdev);
@@ -254,7 +229,7 @@ build_gids(struct opening *o)
 		link_local.gid = gid_link_local(p->mac);
 	}
 	if (p->conf.nb_addrs > UROCE_MAX_GIDS - 1)
-		return fail(o, "%u addresses; a port has at most %u", p->conf.nb_addrs, UROCE_MAX_GIDS - 1);
+		return opening_fail(o, "%u addresses; a port has at most %u", p->conf.nb_addrs, UROCE_MAX_GIDS - 1);
 	rc = net_addr_set(p, 0, gid_is_zero(&link_local.gid) ? NULL : &link_local);
 	for (i = 0; i < p->conf.nb_addrs && rc == 0; i++) {
 		const struct net_addr *a = &p->conf.addrs[i];
@@ -262,127 +237,10 @@ build_gids(struct opening *o)
 		if (gid_equal(&a->gid, &link_local.gid))
 			continue; /* is GID 0 already */
 		if (has_gid(p->conf.addrs, (int)i, &a->gid))
-			return fail(o, "address %s stands twice", gid_text(&a->gid, text));
+			return opening_fail(o, "address %s stands twice", gid_text(&a->gid, text));
 		rc = net_addr_set(p, next++, a);
 	}
-	return rc == 0 ? 0 : fail(o, "address %u: %s", next - 1, strerror(rc));
-}
-
-/* ---- Queues ---- */
-static void
-choose_desc(struct opening *o)
-{
-	const struct net_port_config *c = &o->p->conf;
-
-	o->rx_desc = o->info.default_rxportconf.ring_size != 0 ? o->info.default_rxportconf.ring_size
-							       : PORT_DEFAULT_DESC;
-	o->tx_desc = o->info.default_txportconf.ring_size != 0 ? o->info.default_txportconf.ring_size
-							       : PORT_DEFAULT_DESC;
-	if (c->rx_desc != 0)
-		o->rx_desc = c->rx_desc;
-	if (c->tx_desc != 0)
-		o->tx_desc = c->tx_desc;
-	if (o->p->priv->pmd.xdp) /* rings of XDP sockets are powers of two; the PMD gives the RX size to both */
-		o->rx_desc = (uint16_t)RTE_MIN(rte_align32pow2(o->rx_desc), 1u << 15);
-}
-
-/** @return the caller's pool if it suits the PMD, else one created for the port. */
-static struct rte_mempool *
-rx_pool(struct opening *o)
-{
-	struct net_port *p = o->p;
-	struct net_priv *priv = p->priv;
-	char name[RTE_MEMPOOL_NAMESIZE], why[256];
-	int socket = rte_eth_dev_socket_id(p->port_id);
-	unsigned int nb = p->nb_queues * (uint32_t)(o->rx_desc + PORT_POOL_SPARE);
-
-	if (!priv->pmd.xdp && room_of(o->pool) >= priv->pmd.pool_room)
-		return o->pool;
-	snprintf(name, sizeof(name), "net_rx_%u", p->port_id);
-	if (priv->pmd.xdp) {
-		priv->pool = pmd_xdp_pool_create(name, p->nb_queues, o->rx_desc, socket, why, sizeof(why));
-		if (priv->pool == NULL)
-			fail(o, "%s", why);
-		return priv->pool;
-	}
-	priv->pool = rte_pktmbuf_pool_create(name, nb, PORT_POOL_CACHE, 0,
-					     (uint16_t)(priv->pmd.pool_room + RTE_PKTMBUF_HEADROOM), socket);
-	if (priv->pool == NULL)
-		fail(o, "RX pool of %u buffers of %u bytes for %s: %s", nb, priv->pmd.pool_room, p->conf.ethdev,
-		     rte_strerror(rte_errno));
-	return priv->pool;
-}
-
-/** @param interrupts  Ask for RX interrupts, if the ethdev has them. */
-static int
-configure_queues(struct opening *o, bool interrupts)
-{
-	struct net_port *p = o->p;
-	struct rte_eth_conf conf = { 0 };
-	struct rte_mempool *pool;
-	int rc;
-
-	/* Spread by UDP source port, which RoCE v2 derives from the flow label for this purpose (A17.9.4). */
-	if (p->nb_queues > 1 && (o->info.flow_type_rss_offloads & RTE_ETH_RSS_UDP) != 0) {
-		conf.rxmode.mq_mode = RTE_ETH_MQ_RX_RSS;
-		conf.rx_adv_conf.rss_conf.rss_hf = o->info.flow_type_rss_offloads & (RTE_ETH_RSS_UDP | RTE_ETH_RSS_IP);
-	}
-	if (!p->priv->pmd.carries_mtu)
-		conf.rxmode.mtu = o->ip_mtu;
-	conf.intr_conf.rxq = interrupts;
-	rc = rte_eth_dev_configure(p->port_id, p->nb_queues, p->nb_queues, &conf);
-	if (rc != 0 && interrupts)
-		return configure_queues(o, false);
-	p->priv->interrupts = interrupts;
-	if (rc != 0)
-		return fail(o, "ethdev %s does not take %u queues with MTU %u: %s", p->conf.ethdev, p->nb_queues,
-			    o->ip_mtu, rte_strerror(-rc));
-	p->priv->configured = true;
-	choose_desc(o);
-	rc = rte_eth_dev_adjust_nb_rx_tx_desc(p->port_id, &o->rx_desc, &o->tx_desc);
-	if (rc != 0)
-		return fail(o, "ethdev %s does not take %u RX and %u TX descriptors: %s", p->conf.ethdev, o->rx_desc,
-			    o->tx_desc, rte_strerror(-rc));
-	pool = rx_pool(o);
-	if (pool == NULL)
-		return -1;
-	for (uint16_t q = 0; q < p->nb_queues; q++) {
-		rc = rte_eth_rx_queue_setup(p->port_id, q, o->rx_desc, rte_eth_dev_socket_id(p->port_id), NULL, pool);
-		if (rc != 0)
-			return fail(o, "RX queue %u of %s with %u descriptors: %s; EAL's log says more", q,
-				    p->conf.ethdev, o->rx_desc, rte_strerror(-rc));
-		rc = rte_eth_tx_queue_setup(p->port_id, q, o->tx_desc, rte_eth_dev_socket_id(p->port_id), NULL);
-		if (rc != 0)
-			return fail(o, "TX queue %u of %s with %u descriptors: %s; EAL's log says more", q,
-				    p->conf.ethdev, o->tx_desc, rte_strerror(-rc));
-	}
-	return 0;
-}
-
-static int
-start(struct opening *o)
-{
-	struct net_port *p = o->p;
-	int rc;
-
-	if (p->shared && !p->priv->pmd.xdp && kernel_filter_packet_sockets(p->ifindex) == 0)
-		return fail(o, "no packet socket on %s takes a filter; is /proc mounted?", p->netdev);
-	rc = rte_eth_dev_start(p->port_id);
-	for (unsigned int i = 1; rc != 0 && p->priv->pmd.needs_peer && i < PORT_START_TRIES; i++) {
-		usleep(PORT_START_INTERVAL_US);
-		rc = rte_eth_dev_start(p->port_id);
-	}
-	if (rc != 0 && p->priv->pmd.needs_peer)
-		return fail(o,
-			    "ethdev %s has role=client and finds no server at its socket: start the other side first",
-			    p->conf.ethdev);
-	if (rc != 0)
-		return fail(o, "ethdev %s does not start: %s; EAL's log says more", p->conf.ethdev, rte_strerror(-rc));
-	p->priv->started = true;
-	/* A PMD that supports none of these (memif, ring) has no filter that could drop anything. */
-	if (!p->shared && groups_program_nic(p) != 0)
-		rte_eth_promiscuous_enable(p->port_id);
-	return 0;
+	return rc == 0 ? 0 : opening_fail(o, "address %u: %s", next - 1, strerror(rc));
 }
 
 static int
@@ -392,7 +250,7 @@ open_shared(struct opening *o)
 	char why[256];
 
 	if (p->conf.vlan_id != 0)
-		return fail(o,
+		return opening_fail(o,
 			    "a port that shares %s with the kernel can't have vlan %u: make a VLAN interface (ip link "
 			    "add link %s name %s.%u "
 			    "type vlan id %u) and give that to %s",
@@ -400,7 +258,7 @@ open_shared(struct opening *o)
 			    p->conf.ethdev);
 	p->priv->kernel = kernel_open(p, &o->kernel_mtu, why, sizeof(why));
 	if (p->priv->kernel == NULL)
-		return fail(o, "%s", why);
+		return opening_fail(o, "%s", why);
 	if (p->priv->pmd.xdp)
 		kernel_detach_xdp(p); /* UDP port 4791 was free, so the daemon that attached it is gone */
 	return 0;
@@ -415,7 +273,7 @@ open_all(struct opening *o)
 	int rc;
 
 	if (p->conf.vlan_id > PORT_MAX_VLAN)
-		return fail(o, "vlan is %u; it must be 1 to %u, or 0 for none", p->conf.vlan_id, PORT_MAX_VLAN);
+		return opening_fail(o, "vlan is %u; it must be 1 to %u, or 0 for none", p->conf.vlan_id, PORT_MAX_VLAN);
 	if (find_ethdev(o) != 0 || check_queues(o) != 0)
 		return -1;
 	if (p->shared) {
@@ -424,24 +282,24 @@ open_all(struct opening *o)
 	} else {
 		rc = rte_eth_macaddr_get(p->port_id, &mac);
 		if (rc != 0)
-			return fail(o, "MAC address of %s: %s", p->conf.ethdev, rte_strerror(-rc));
+			return opening_fail(o, "MAC address of %s: %s", p->conf.ethdev, rte_strerror(-rc));
 		memcpy(p->mac, mac.addr_bytes, sizeof(p->mac));
 	}
 	p->priv->neigh = neigh_table_create(p->shared ? &neigh_kernel_ops : &neigh_own_ops);
 	if (p->priv->neigh == NULL)
-		return fail(o, "out of memory");
+		return opening_fail(o, "out of memory");
 	if (build_gids(o) != 0 || choose_mtu(o) != 0 || set_active_mtu(o) != 0)
 		return -1;
+	p->priv->open_pool = o->pool;
+	p->priv->ip_mtu = o->ip_mtu;
 	wake_begin(p, &seen);
-	if (configure_queues(o, p->priv->pmd.interrupts) != 0)
+	if (queues_start(o) != 0)
 		return -1;
-	rc = start(o);
-	/* Some NICs find out only now that they have no interrupts left for their queues. */
-	if (rc != 0 && p->priv->interrupts && !p->priv->pmd.needs_peer)
-		rc = configure_queues(o, false) != 0 ? -1 : start(o);
-	if (rc == 0 && wake_find(p, &seen) != 0)
-		return fail(o, "out of memory");
-	return rc;
+	net_port_filter(p);
+	if (wake_find(p, &seen) != 0)
+		return opening_fail(o, "out of memory");
+	events_begin(p);
+	return 0;
 }
 
 struct net_port *
@@ -469,62 +327,6 @@ net_port_open(const struct net_port_config *conf, uint16_t index, uint16_t nb_qu
 	return p;
 }
 
-struct port_stop {
-	struct net_port *p;
-	_Atomic bool done;
-};
-
-static void
-stop_and_close(struct net_port *p)
-{
-	if (p->priv->started)
-		rte_eth_dev_stop(p->port_id);
-	if (p->priv->configured)
-		rte_eth_dev_close(p->port_id);
-}
-
-static void
-stop_on_interrupts(void *arg)
-{
-	struct port_stop *s = arg;
-
-	stop_and_close(s->p);
-	atomic_store_explicit(&s->done, true, memory_order_release);
-}
-
-/**
- * Stop and close the ethdev. net_memif handles its peer's messages on EAL's interrupt thread and takes no lock: there it
- * must be closed as well, else a peer that just connects or leaves makes both threads free the same channel. Alarms run on
- * that thread.
- * @return false if EAL's interrupt thread didn't answer: the ethdev may go on using what it has
- */
-static bool
-stop_ethdev(struct net_port *p)
-{
-	struct port_stop *s;
-	bool done = false;
-
-	if (!p->priv->pmd.peer_messages || !p->priv->configured) {
-		stop_and_close(p);
-		return true;
-	}
-	s = calloc(1, sizeof(*s));
-	if (s == NULL)
-		return false;
-	s->p = p;
-	if (rte_eal_alarm_set(1, stop_on_interrupts, s) != 0) {
-		free(s);
-		return false;
-	}
-	for (unsigned int step = 0; step < PORT_STOP_STEPS && !done; step++) {
-		usleep(PORT_STOP_STEP_US);
-		done = atomic_load_explicit(&s->done, memory_order_acquire);
-	}
-	if (done) /* else the alarm may still go off */
-		free(s);
-	return done;
-}
-
 void
 net_port_close(struct net_port *p)
 {
@@ -533,7 +335,8 @@ net_port_close(struct net_port *p)
 	if (p == NULL)
 		return;
 	priv = p->priv;
-	if (!stop_ethdev(p))
+	events_end(p);
+	if (!queues_close(p))
 		return; /* what it may go on using is never freed */
 	neigh_table_destroy(priv->neigh);
 	groups_clear(p);
@@ -552,7 +355,7 @@ bool
 net_port_link(const struct net_port *p, uint32_t *speed_mbps)
 {
 	struct rte_eth_link link = { 0 };
-	bool up = rte_eth_link_get_nowait(p->port_id, &link) == 0 && link.link_status == RTE_ETH_LINK_UP;
+	bool up = !p->restarting && rte_eth_link_get_nowait(p->port_id, &link) == 0 && link.link_status == RTE_ETH_LINK_UP;
 
 	if (speed_mbps != NULL)
 		*speed_mbps = link.link_speed == RTE_ETH_SPEED_NUM_UNKNOWN ? 0 : link.link_speed;
@@ -560,9 +363,11 @@ net_port_link(const struct net_port *p, uint32_t *speed_mbps)
 }
 
 void
-net_port_populate(const struct net_port *p)
+net_port_came_up(const struct net_port *p)
 {
 	pmd_populate(&p->priv->pmd);
+	if (p->shared && !p->priv->pmd.xdp)
+		wake_sending(p);
 }
 
 uint32_t

@@ -113,6 +113,34 @@ wake_find(struct net_port *p, const struct wake_seen *seen)
 	return 0;
 }
 
+void
+wake_again(struct net_port *p)
+{
+	if (p->shared)
+		return; /* its sockets are still the same */
+	for (unsigned int q = 0; q < UROCE_MAX_ENGINES; q++)
+		p->wake->fds[q] = -1;
+	p->wake->arms = false;
+	if (p->priv->interrupts)
+		find_interrupts(p);
+}
+
+void
+wake_sending(const struct net_port *p)
+{
+	for (unsigned int q = 0; q < p->nb_queues; q++) {
+		int fd = p->wake->fds[q], error;
+		socklen_t len = sizeof(error);
+
+		/*
+		 * That the interface went down is an error of the socket, which its next sendto() returns instead of sending what is in
+		 * the ring. Reading the error clears it.
+		 */
+		if (fd >= 0 && getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &len) == 0 && error != 0)
+			send(fd, NULL, 0, MSG_DONTWAIT | MSG_NOSIGNAL);
+	}
+}
+
 int
 net_port_wake_fd(const struct net_port *p, uint16_t queue)
 {

@@ -29,6 +29,10 @@ struct net_wake {
 void wake_begin(const struct net_port *p, struct wake_seen *seen);
 /** When the port has started: find the descriptors of its queues. @return 0, or ENOMEM. */
 int wake_find(struct net_port *p, const struct wake_seen *seen);
+/** The port has started again, no engine uses it: find the descriptors of its new queues. */
+void wake_again(struct net_port *p);
+/** net_af_packet: have the port's sockets send again. */
+void wake_sending(const struct net_port *p);
 /** Find this process's sockets of a domain (AF_PACKET, AF_XDP), in ascending order. @return their number. */
 unsigned int wake_sockets(int domain, int *fds, unsigned int max);
 

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The state of each port: what its driver and the kernel report goes in, engines and programs are told what follows (net/port/track.h). */
+#include <sys/epoll.h>
+
+#include <rte_common.h>
+
+#include "control/loop_priv.h"
+#include "control/observe/sysfs.h"
+
+static struct net_port *
+port_of(const struct port_watch *w)
+{
+	return w->control->s.ports[w->index];
+}
+
+static void
+use(const struct port_watch *w, bool on)
+{
+	const struct control *c = w->control;
+
+	for (unsigned int i = 0; i < c->s.nb_engines; i++)
+		engine_use_port(c->s.engines[i], w->index, on);
+}
+
+/** Tell the programs of this port. */
+static void
+tell(const struct port_watch *w, enum uroce_event type)
+{
+	struct session *s;
+
+	TAILQ_FOREACH(s, &w->control->sessions, link)
+		if (s->port == port_of(w))
+			session_send_async(s, type, 1);
+}
+
+/* ---- Descriptors ---- */
+static void
+on_links(struct watch *watch, uint32_t events)
+{
+	struct port_watch *w = container_of(watch, struct port_watch, links);
+
+	net_port_link_read(port_of(w)); /* ports_poll() handles it in the next turn */
+}
+
+/* ---- What follows ---- */
+static void
+restart(struct port_watch *w, bool reset)
+{
+	if (!w->track.needs_peer)
+		CTL_LOG(NOTICE, "%s: %s", port_of(w)->conf.name, reset ? "its device asks for a reset; it starts again" : "it starts again");
+	net_port_restart(port_of(w), reset);
+}
+
+/** A restart failed: say why, once. */
+static void
+log_failure(struct port_watch *w)
+{
+	if (!w->told_why)
+		CTL_LOG(NOTICE, "%s; tried again from time to time", net_port_restart_error(port_of(w)));
+	w->told_why = true;
+}
+
+static void
+link_changed(struct port_watch *w, bool up)
+{
+	struct control *c = w->control;
+
+	c->link_up[w->index] = up;
+	if (up)
+		w->told_why = false;
+	if (c->sysfs)
+		sysfs_write_link(c, w->index);
+	CTL_LOG(NOTICE, "%s: link %s", port_of(w)->conf.name, up ? "up" : "down");
+	tell(w, up ? UROCE_EVENT_PORT_ACTIVE : UROCE_EVENT_PORT_ERR);
+}
+
+/** enum port_action, in its order. */
+static void
+act(struct port_watch *w, uint32_t todo)
+{
+	if (todo & PORT_DO_PAUSE)
+		use(w, false);
+	if (todo & PORT_DO_RESTART)
+		restart(w, (todo & PORT_DO_RESET) != 0);
+	if (todo & PORT_SAY_UP)
+		net_port_came_up(port_of(w));
+	if (todo & PORT_DO_RESUME)
+		use(w, true);
+	if (todo & PORT_SAY_DOWN)
+		link_changed(w, false);
+	if (todo & PORT_SAY_UP)
+		link_changed(w, true);
+	if (todo & PORT_SAY_GONE) {
+		CTL_LOG(ERR, "%s: its device is gone", port_of(w)->conf.name);
+		tell(w, UROCE_EVENT_DEVICE_FATAL);
+	}
+}
+
+/** @param look  At the link, even if nothing was reported. */
+static void
+run(struct port_watch *w, bool look, uint64_t now_ns)
+{
+	uint32_t events = net_port_events(port_of(w));
+	bool link;
+
+	if (w->track.state == PORT_GONE || (!look && events == 0 && now_ns < port_track_due(&w->track)))
+		return;
+	link = net_port_link(port_of(w), NULL);
+	act(w, port_track_step(&w->track, events, link, now_ns));
+	if (events & PORT_EV_RESTART_FAILED)
+		log_failure(w);
+}
+
+void
+ports_start(struct control *c)
+{
+	uint64_t now_ns = control_now_ns();
+
+	for (uint16_t i = 0; i < c->s.nb_ports; i++) {
+		struct net_port *p = c->s.ports[i];
+		struct port_watch *w = &c->ports[i];
+
+		w->control = c;
+		w->index = i;
+		w->links = (struct watch){ on_links, net_port_link_fd(p) };
+		port_track_init(&w->track, net_port_needs_peer(p), now_ns);
+		net_port_notify(p, c->wake.fd);
+		/* Without it the link is looked at from time to time. */
+		if (w->links.fd >= 0 && control_watch(c, &w->links, EPOLLIN) != 0)
+			w->links.fd = -1;
+		run(w, true, now_ns);
+	}
+}
+
+void
+ports_stop(struct control *c)
+{
+	for (uint16_t i = 0; i < c->s.nb_ports; i++) {
+		struct port_watch *w = &c->ports[i];
+
+		if (w->control == NULL)
+			continue; /* the control thread has not started */
+		net_port_notify(c->s.ports[i], -1);
+		if (w->links.fd >= 0)
+			control_unwatch(c, &w->links);
+	}
+}
+
+uint64_t
+ports_poll(struct control *c, uint64_t now_ns)
+{
+	bool look = now_ns >= c->next_links_ns;
+	uint64_t next;
+
+	if (look)
+		c->next_links_ns = now_ns + CONTROL_LINK_POLL_MS * UINT64_C(1000000);
+	next = c->next_links_ns;
+	for (unsigned int i = 0; i < c->s.nb_ports; i++) {
+		struct port_watch *w = &c->ports[i];
+
+		run(w, look, now_ns);
+		next = RTE_MIN(next, port_track_due(&w->track));
+	}
+	return next;
+}

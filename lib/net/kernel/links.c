@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/** @file What the kernel reports about its interfaces (rtnetlink(7), RTNLGRP_LINK). */
+#include <errno.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <linux/netlink.h>
+#include <linux/rtnetlink.h>
+#include <net/if.h>
+
+#include <libmnl/libmnl.h>
+
+#include "net/kernel/kernel_priv.h"
+
+enum { LINKS_BYTES = 32768, LINKS_READS = 64 /* at a time: others' interfaces may change without end */ };
+
+struct links_seen {
+	uint32_t ifindex;
+	enum kernel_link_event event;
+};
+
+int
+links_open(void)
+{
+	struct sockaddr_nl sa = { .nl_family = AF_NETLINK, .nl_groups = RTMGRP_LINK };
+	int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_ROUTE);
+
+	if (fd >= 0 && bind(fd, (struct sockaddr *)&sa, sizeof(sa)) != 0) {
+		close(fd);
+		return -1;
+	}
+	return fd;
+}
+
+static int
+on_message(const struct nlmsghdr *nlh, void *arg)
+{
+	struct links_seen *seen = arg;
+	const struct ifinfomsg *ifi;
+	enum kernel_link_event ev = KERNEL_LINK_CHANGED;
+
+	if ((nlh->nlmsg_type != RTM_NEWLINK && nlh->nlmsg_type != RTM_DELLINK) || mnl_nlmsg_get_payload_len(nlh) < sizeof(*ifi))
+		return MNL_CB_OK;
+	ifi = mnl_nlmsg_get_payload(nlh);
+	/* Messages of another family are about a bridge's or bond's ports. */
+	if (ifi->ifi_family != AF_UNSPEC || (uint32_t)ifi->ifi_index != seen->ifindex)
+		return MNL_CB_OK;
+	if (nlh->nlmsg_type == RTM_DELLINK)
+		ev = KERNEL_LINK_REMOVED;
+	else if ((ifi->ifi_flags & (IFF_UP | IFF_RUNNING)) != (IFF_UP | IFF_RUNNING))
+		ev = KERNEL_LINK_WENT_DOWN;
+	if (ev > seen->event)
+		seen->event = ev;
+	return MNL_CB_OK;
+}
+
+enum kernel_link_event
+links_read(int fd, uint32_t ifindex)
+{
+	uint8_t buf[LINKS_BYTES] __attribute__((aligned(NLMSG_ALIGNTO)));
+	struct links_seen seen = { ifindex, KERNEL_LINK_SAME };
+	struct sockaddr_nl from;
+	socklen_t len;
+	ssize_t n;
+
+	for (unsigned int i = 0; i < LINKS_READS; i++) {
+		len = sizeof(from);
+		n = recvfrom(fd, buf, sizeof(buf), MSG_DONTWAIT, (struct sockaddr *)&from, &len);
+		if (n < 0 && errno == ENOBUFS) /* some were lost */
+			seen.event = seen.event == KERNEL_LINK_SAME ? KERNEL_LINK_CHANGED : seen.event;
+		else if (n < 0)
+			break;
+		else if (len == sizeof(from) && from.nl_pid == 0) /* the kernel's */
+			mnl_cb_run(buf, (size_t)n, 0, 0, on_message, &seen);
+	}
+	return seen.event;
+}

@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file
+ * What drivers report about a port (link, reset, removal), and starting it again. Drivers report on EAL's interrupt thread or on one of
+ * their own, and a start may take long; so what is reported is noted for the control thread, which never waits, and a port is started
+ * again on the interrupt thread, where alarms run.
+ */
+#include <unistd.h>
+
+#include <rte_alarm.h>
+
+#include "net/port/port_priv.h"
+#include "net/port/track.h"
+
+enum { UNREGISTER_STEP_US = 100, UNREGISTER_STEPS = 10000 };
+
+/** What is asked for. DESTROY: the application has taken the device away without a word before. */
+static const enum rte_eth_event_type types[] = {
+	RTE_ETH_EVENT_INTR_LSC,       RTE_ETH_EVENT_INTR_RESET,       RTE_ETH_EVENT_INTR_RMV,        RTE_ETH_EVENT_DESTROY,
+	RTE_ETH_EVENT_ERR_RECOVERING, RTE_ETH_EVENT_RECOVERY_SUCCESS, RTE_ETH_EVENT_RECOVERY_FAILED,
+};
+
+void
+events_put(struct net_port *p, uint32_t events)
+{
+	struct port_events *e = &p->priv->events;
+	const uint64_t one = 1;
+	ssize_t n = 0;
+
+	atomic_fetch_or_explicit(&e->bits, events, memory_order_release);
+	rte_spinlock_lock(&e->lock);
+	if (e->wake_fd >= 0)
+		n = write(e->wake_fd, &one, sizeof(one));
+	rte_spinlock_unlock(&e->lock);
+	RTE_SET_USED(n); /* if the eventfd is full, the thread is awake already */
+}
+
+static int
+on_event(uint16_t port_id, enum rte_eth_event_type type, void *arg, void *ret)
+{
+	struct net_port *p = arg;
+	struct rte_eth_link link;
+
+	switch (type) {
+	case RTE_ETH_EVENT_INTR_LSC:
+		if (rte_eth_link_get_nowait(port_id, &link) == 0 && link.link_status == RTE_ETH_LINK_DOWN)
+			events_put(p, PORT_EV_LINK | PORT_EV_WENT_DOWN);
+		else
+			events_put(p, PORT_EV_LINK);
+		break;
+	case RTE_ETH_EVENT_INTR_RESET:
+		events_put(p, PORT_EV_RESET);
+		break;
+	case RTE_ETH_EVENT_ERR_RECOVERING:
+		events_put(p, PORT_EV_RECOVERING);
+		break;
+	case RTE_ETH_EVENT_RECOVERY_SUCCESS:
+		events_put(p, PORT_EV_RECOVERED);
+		break;
+	case RTE_ETH_EVENT_DESTROY:
+		atomic_store(&p->priv->events.destroyed, true);
+		events_put(p, PORT_EV_REMOVED);
+		break;
+	default: /* RMV, RECOVERY_FAILED */
+		events_put(p, PORT_EV_REMOVED);
+		break;
+	}
+	return 0;
+}
+
+void
+events_begin(struct net_port *p)
+{
+	rte_spinlock_init(&p->priv->events.lock);
+	p->priv->events.wake_fd = -1;
+	for (unsigned int i = 0; i < RTE_DIM(types); i++)
+		rte_eth_dev_callback_register(p->port_id, types[i], on_event, p);
+	p->priv->events.registered = true;
+}
+
+static void restart_now(void *arg);
+
+void
+events_end(struct net_port *p)
+{
+	if (!p->priv->events.registered)
+		return;
+	/* Waits for one that is running. */
+	rte_eal_alarm_cancel(restart_now, p);
+	for (unsigned int i = 0; i < RTE_DIM(types); i++)
+		for (unsigned int k = 0; k < UNREGISTER_STEPS; k++) {
+			if (rte_eth_dev_callback_unregister(p->port_id, types[i], on_event, p) != -EAGAIN)
+				break;
+			usleep(UNREGISTER_STEP_US); /* it is running */
+		}
+	p->priv->events.registered = false;
+}
+
+void
+net_port_notify(struct net_port *p, int fd)
+{
+	struct port_events *e = &p->priv->events;
+
+	rte_spinlock_lock(&e->lock);
+	e->wake_fd = fd;
+	rte_spinlock_unlock(&e->lock);
+}
+
+void
+net_port_filter(struct net_port *p)
+{
+	/* A PMD that supports none of these (memif, ring) has no filter that could drop anything. */
+	if (!p->shared && groups_program_nic(p) != 0)
+		rte_eth_promiscuous_enable(p->port_id);
+}
+
+uint32_t
+net_port_events(struct net_port *p)
+{
+	struct port_events *e = &p->priv->events;
+	uint32_t events = 0;
+
+	if (atomic_load_explicit(&e->bits, memory_order_relaxed) != 0)
+		events = atomic_exchange_explicit(&e->bits, 0, memory_order_acquire);
+	if (events & (PORT_EV_RESTARTED | PORT_EV_RESTART_FAILED))
+		atomic_store_explicit(&p->restarting, false, memory_order_relaxed);
+	if (events & PORT_EV_RESTARTED) {
+		/* A device that was reset has forgotten them. */
+		p->priv->allmulticast = false;
+		net_port_filter(p);
+		wake_again(p);
+	}
+	return events;
+}
+
+static void
+restart_now(void *arg)
+{
+	struct net_port *p = arg;
+	struct port_events *e = &p->priv->events;
+
+	events_put(p, queues_restart(p, e->reset, e->err, sizeof(e->err)) == 0 ? PORT_EV_RESTARTED : PORT_EV_RESTART_FAILED);
+}
+
+void
+net_port_restart(struct net_port *p, bool reset)
+{
+	struct port_events *e = &p->priv->events;
+
+	e->reset = reset;
+	atomic_store_explicit(&p->restarting, true, memory_order_relaxed);
+	if (rte_eal_alarm_set(1, restart_now, p) == 0)
+		return;
+	snprintf(e->err, sizeof(e->err), "EAL sets no alarm");
+	events_put(p, PORT_EV_RESTART_FAILED);
+}
+
+const char *
+net_port_restart_error(const struct net_port *p)
+{
+	return p->priv->events.err;
+}
+
+int
+net_port_link_fd(const struct net_port *p)
+{
+	return p->priv->kernel != NULL ? p->priv->kernel->links : -1;
+}
+
+void
+net_port_link_read(struct net_port *p)
+{
+	static const uint32_t events[] = {
+		[KERNEL_LINK_SAME] = 0,
+		[KERNEL_LINK_CHANGED] = PORT_EV_LINK,
+		[KERNEL_LINK_WENT_DOWN] = PORT_EV_LINK | PORT_EV_WENT_DOWN,
+		[KERNEL_LINK_REMOVED] = PORT_EV_REMOVED,
+	};
+	enum kernel_link_event ev = links_read(p->priv->kernel->links, p->ifindex);
+
+	if (events[ev] != 0)
+		events_put(p, events[ev]);
+}
+
+bool
+net_port_needs_peer(const struct net_port *p)
+{
+	return p->priv->pmd.needs_peer;
+}

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What a driver reports about a port reaches its programs, and the port goes on with its QPs. The driver's part is the test's. */
+#include <poll.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include <rte_ethdev.h>
+#include <rte_mbuf.h>
+
+#include "control/core/session_priv.h"
+#include "daemon.h"
+
+/* What drivers call (ethdev_driver.h, which isn't installed). */
+struct rte_eth_dev *rte_eth_dev_allocated(const char *name);
+int rte_eth_dev_callback_process(struct rte_eth_dev *dev, enum rte_eth_event_type event, void *ret_param);
+
+enum { EVENT_MS = 10000, NOTHING_MS = 100, ARP_BYTES = 60 };
+
+static struct peer program;
+
+static void
+report(enum rte_eth_event_type type)
+{
+	rte_eth_dev_callback_process(rte_eth_dev_allocated(daemon_control()->s.ports[0]->conf.ethdev), type, NULL);
+}
+
+/** @return the next event of the program; 0: none. */
+static uint32_t
+next_event(int timeout_ms)
+{
+	struct pollfd fd = { .fd = program.async_fd, .events = POLLIN };
+	struct ctl_async_event ev;
+
+	if (poll(&fd, 1, timeout_ms) != 1)
+		return 0;
+	assert_int_equal(read(fd.fd, &ev, sizeof(ev)), sizeof(ev));
+	return ev.type;
+}
+
+/** Somebody asks for the daemon's MAC address. @return whether it answers. */
+static bool
+answers(unsigned int timeout_ms)
+{
+	static const uint8_t arp[ARP_BYTES] = {
+		0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 2, 0, 0, 0, 0, 9, 8, 6, 0, 1, 8, 0, 6, 4, 0, 1,
+		2, 0, 0, 0, 0, 9, 198, 18, 0, 9, 0, 0, 0, 0, 0, 0, 198, 18, 0, 1,
+	};
+	struct rte_mbuf *m;
+
+	daemon_wire_put(arp, sizeof(arp));
+	m = daemon_wire_take(timeout_ms);
+	rte_pktmbuf_free(m);
+	return m != NULL;
+}
+
+static uint32_t
+port_state(void)
+{
+	struct ctl_req q = peer_req(CTL_PORT_QUERY);
+	struct ctl_rsp r;
+
+	peer_must(program.sock, &q, &r, NULL);
+	return r.port_query.state;
+}
+
+static void
+a_device_that_asks_for_a_reset_is_restarted_and_its_qps_stay(void **state)
+{
+	const struct port_track *t = &daemon_control()->ports[0].track;
+	uint32_t qps = daemon_counts().qps;
+
+	peer_open(&program);
+	peer_new_qp(&program, UROCE_QPT_RC);
+	assert_true(answers(EVENT_MS));
+	for (unsigned int i = 1; i <= 5; i++) {
+		report(RTE_ETH_EVENT_INTR_RESET);
+		assert_int_equal(next_event(EVENT_MS), UROCE_EVENT_PORT_ERR);
+		assert_int_equal(next_event(EVENT_MS), UROCE_EVENT_PORT_ACTIVE);
+		assert_int_equal(t->restarts, i);
+		assert_int_equal(daemon_counts().qps, qps + 1);
+		assert_true(answers(EVENT_MS));
+	}
+	assert_int_equal(next_event(NOTHING_MS), 0);
+}
+
+static void
+a_device_that_recovers_is_not_touched_meanwhile(void **state)
+{
+	struct rte_mbuf *m;
+
+	report(RTE_ETH_EVENT_ERR_RECOVERING);
+	assert_int_equal(next_event(EVENT_MS), UROCE_EVENT_PORT_ERR);
+	assert_int_equal(port_state(), 1);
+	assert_false(answers(NOTHING_MS));
+	report(RTE_ETH_EVENT_RECOVERY_SUCCESS);
+	assert_int_equal(next_event(EVENT_MS), UROCE_EVENT_PORT_ACTIVE);
+	assert_int_equal(port_state(), 4);
+	/* The one that waited, and one more. */
+	m = daemon_wire_take(EVENT_MS);
+	assert_non_null(m);
+	rte_pktmbuf_free(m);
+	assert_true(answers(EVENT_MS));
+}
+
+static void
+a_link_that_goes_and_comes_is_told(void **state)
+{
+	const uint16_t id = daemon_control()->s.ports[0]->port_id;
+
+	/* net_ring's link is up when it is told so. */
+	assert_int_equal(rte_eth_dev_set_link_down(id), 0);
+	report(RTE_ETH_EVENT_INTR_LSC);
+	assert_int_equal(next_event(EVENT_MS), UROCE_EVENT_PORT_ERR);
+	assert_int_equal(port_state(), 1);
+	assert_int_equal(rte_eth_dev_set_link_up(id), 0);
+	report(RTE_ETH_EVENT_INTR_LSC);
+	assert_int_equal(next_event(EVENT_MS), UROCE_EVENT_PORT_ACTIVE);
+	assert_int_equal(port_state(), 4);
+}
+
+/** The last one: there is no way back. */
+static void
+a_removed_device_is_fatal_and_left_alone(void **state)
+{
+	report(RTE_ETH_EVENT_INTR_RMV);
+	assert_int_equal(next_event(EVENT_MS), UROCE_EVENT_PORT_ERR);
+	assert_int_equal(next_event(EVENT_MS), UROCE_EVENT_DEVICE_FATAL);
+	assert_int_equal(port_state(), 1);
+	assert_false(answers(NOTHING_MS));
+	report(RTE_ETH_EVENT_INTR_LSC);
+	report(RTE_ETH_EVENT_INTR_RESET);
+	assert_int_equal(next_event(NOTHING_MS), 0);
+	peer_close(&program);
+	daemon_assert_well();
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_device_that_asks_for_a_reset_is_restarted_and_its_qps_stay),
+		cmocka_unit_test(a_device_that_recovers_is_not_touched_meanwhile),
+		cmocka_unit_test(a_link_that_goes_and_comes_is_told),
+		cmocka_unit_test(a_removed_device_is_fatal_and_left_alone),
+	};
+
+	return DAEMON_TESTS(tests, 100, 1000, NULL);
+}

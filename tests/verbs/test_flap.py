@@ -1,0 +1,247 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Links that go down and come back again and again while programs send, and daemons that end and start again.
+
+  tests/verbs/test_flap.py            a link that flaps for 20 seconds
+  tests/verbs/test_flap.py --long     10 minutes
+
+What arrives is what was sent, programs and telemetry are told of each change, and nothing is left behind in a daemon.
+"""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+import unittest
+
+sys.dont_write_bytecode = True
+sys.path[:0] = [os.path.dirname(os.path.realpath(__file__)),
+                os.path.join(os.path.dirname(os.path.realpath(__file__)), '../../scripts')]
+
+from labs import lab_up, main  # noqa: E402
+from test_kill import footprint  # noqa: E402
+from uroce_lab import daemon, pairs  # noqa: E402
+from uroce_lab.telemetry import ask  # noqa: E402
+
+NAME = f'f{os.getpid()}'
+LONG = '--long' in sys.argv
+FLAP_SECONDS = 600 if LONG else 20
+PERIOD_SECONDS, DOWN_SECONDS = 0.1, 0.02   # retries of verify's QPs are 67 ms apart
+RESTARTS = 40 if LONG else 3
+VERIFY = os.path.join(daemon.build_dir(), 'tests/verbs/verify')
+VERIFY_QPS = 4              # without -q
+INTERFACE = 'roce0'
+PAIR_SECONDS = 60
+CHANGE_SECONDS = 20         # until a program is told
+GROWTH_KB = 4096            # of a daemon, after all rounds
+GROWTH_MAPPINGS = 8         # an arena of malloc for another thread has two
+GROWTH_BUFFERS = 64
+SETTLE_SECONDS = 10         # until sessions of programs that have ended are gone
+
+
+class Flap(unittest.TestCase):
+    options = ()
+
+    def setUp(self):
+        up = lab_up(*self.options, name=NAME)
+        self.lab = up.__enter__()
+        self.addCleanup(up.__exit__, None, None, None)
+        self.gid = str(self.lab.gid_index('h1', 4))
+
+    def port(self, host):
+        return ask(self.lab.data, self.lab.hosts[host], '/uroce/port,uroce0')
+
+    def wait(self, what, *args):
+        end = time.monotonic() + CHANGE_SECONDS
+        while not what(*args):
+            self.assertLess(time.monotonic(), end, f'{what.__name__}{args}\n{self.lab.logs()}')
+            time.sleep(0.02)
+
+    def link_is(self, host, state):
+        return self.port(host)['link'] == state
+
+    def watch(self, host):
+        side = pairs.Side(self.lab, host, ['ibv_asyncwatch', '-d', pairs.DEVICE])
+        self.addCleanup(side.kill)
+        self.wait(self.says, side, 'async event FD', 1)
+        return side
+
+    @staticmethod
+    def says(side, text, times):
+        return side.text().count(text) >= times
+
+    def verify(self, *options):
+        pair = pairs.run_pair(self.lab, [VERIFY, '-x', self.gid, *options], PAIR_SECONDS)
+        self.assertTrue(pair.ok, pair.report() + self.lab.logs())
+        for side in (pair.server, pair.client):
+            self.assertIn('were right', side.text())
+
+    def state_of(self, host):
+        return (*footprint(self.lab.pid(host)), ask(self.lab.data, self.lab.hosts[host], '/uroce/memory')['packet_buffers_used'])
+
+    def assert_as_before(self, host, before):
+        """As many descriptors; mappings, memory and packet buffers about the same: allocators keep some, and packets are on their way."""
+        end = time.monotonic() + SETTLE_SECONDS
+        # A question to telemetry is a descriptor itself, for a moment longer than the answer takes.
+        while (now := self.state_of(host))[0] != before[0] and time.monotonic() < end:
+            time.sleep(0.1)
+        print(f'{host}: {before} {now}', flush=True)
+        self.assertEqual(now[0], before[0], f'{host}: descriptors')
+        self.assertLessEqual(now[1], before[1] + GROWTH_MAPPINGS, f'{host}: mappings')
+        self.assertLess(now[2] - before[2], GROWTH_KB, f'{host}: kB')
+        self.assertLessEqual(now[3], before[3] + GROWTH_BUFFERS, f'{host}: packet buffers')
+
+
+class Veth(Flap):
+    options = ('--wire', 'veth', '--pmd', 'af_packet')
+
+    def link(self, *words):
+        subprocess.run(['ip', '-n', f'uroce-{NAME}-h1', 'link', *words], check=True)
+
+    def flap(self, until):
+        """@return how often."""
+        times = 0
+        while (began := time.monotonic()) < until:
+            with self.still:
+                self.link('set', INTERFACE, 'down')
+                time.sleep(DOWN_SECONDS)
+                self.link('set', INTERFACE, 'up')
+            time.sleep(max(PERIOD_SECONDS / 2, began + PERIOD_SECONDS - time.monotonic()))
+            times += 1
+        return times
+
+    def verify_over_flaps(self, seed):
+        """What makes connections needs a link; they live on without."""
+        program = [VERIFY, '-x', self.gid, '-s', str(seed), '-n', '30']
+        with self.still:
+            # The kernel resolves no address before it has seen the carrier, up to a second after the last flap.
+            for host in ('h1', 'h2'):
+                self.wait(self.link_is, host, 'up')
+            server = pairs.start_server(self.lab, program)
+            client = pairs.start_client(self.lab, program)
+            self.wait(lambda: self.has_qps('h1') and self.has_qps('h2'))
+        try:
+            for side in (server, client):
+                side.wait(time.monotonic() + PAIR_SECONDS)
+                self.assertEqual(side.status, 0, server.report() + client.report() + self.lab.logs())
+                self.assertIn('were right', side.text())
+        finally:
+            server.kill()
+            client.kill()
+
+    def has_qps(self, host):
+        qps = ask(self.lab.data, self.lab.hosts[host], '/uroce/qp,state=RTS')
+        return qps['all'] >= VERIFY_QPS
+
+    def test_bytes_arrive_while_the_link_flaps(self):
+        self.still = threading.Lock()
+        self.verify()
+        time.sleep(1)
+        before = {host: self.state_of(host) for host in ('h1', 'h2')}
+        watch = self.watch('h1')
+        counted = []
+        end = time.monotonic() + FLAP_SECONDS
+        flapping = threading.Thread(target=lambda: counted.append(self.flap(end)))
+        flapping.start()
+        rounds = 0
+        try:
+            while time.monotonic() < end:
+                self.verify_over_flaps(rounds + 1)
+                rounds += 1
+        finally:
+            flapping.join()
+        for host in ('h1', 'h2'):
+            self.wait(self.link_is, host, 'up')
+        downs = self.port('h1')['link_downs']
+        print(f'{counted[0]} flaps, h1 saw {downs}, h2 {self.port("h2")["link_downs"]}; {rounds} runs of verify', flush=True)
+        # The kernel itself reports some of them together: it looks at carriers at most once a second.
+        self.assertLessEqual(downs, counted[0])
+        self.assertGreater(downs, FLAP_SECONDS // 4)
+        for event in ('IBV_EVENT_PORT_ERR', 'IBV_EVENT_PORT_ACTIVE'):
+            self.wait(self.says, watch, event, downs)
+            self.assertEqual(watch.text().count(event), downs)
+        self.verify()
+        watch.kill()
+        for host in ('h1', 'h2'):
+            self.assert_as_before(host, before[host])
+
+    def test_a_deleted_interface_is_a_dead_device_for_its_own_programs(self):
+        watches = {host: self.watch(host) for host in ('h1', 'h2')}
+        self.link('del', INTERFACE)
+        self.wait(self.says, watches['h1'], 'IBV_EVENT_DEVICE_FATAL', 1)
+        # The other end of a veth goes with it, so both devices are gone; each daemon goes on and says so.
+        for host in ('h1', 'h2'):
+            self.wait(lambda host=host: self.port(host)['state'] == 'removed')
+            self.assertEqual(self.port(host)['link'], 'down')
+        self.assertTrue(self.lab.whole(), self.lab.logs())
+
+
+class Memif(Flap):
+    options = ('--wire', 'memif')
+
+    def start(self, host):
+        # A server that was killed leaves its socket behind, and net_memif doesn't start where there is one.
+        with contextlib.suppress(FileNotFoundError):
+            if host == 'h1':
+                os.unlink(os.path.join(self.lab.data['dir'], 'memif.sock'))
+        # The hugepages of one that was killed are not back at once.
+        child = daemon.start({**self.lab.data, 'hugepages': False}, self.lab.hosts[host])
+        daemon.wait_ready(self.lab.hosts[host], child)
+        return child
+
+    def setUp(self):
+        super().setUp()
+        self.children = {}
+        self.addCleanup(self.end_children)
+
+    def end_children(self):
+        """Daemons that the test has started are its own children."""
+        for child in self.children.values():
+            child.terminate()
+            child.wait(CHANGE_SECONDS)
+
+    def end_daemon(self, host, how):
+        pid = self.lab.pid(host)
+        os.kill(pid, how)
+        child = self.children.pop(host, None)
+        if child:
+            child.wait(CHANGE_SECONDS)
+
+    def end_and_come_back(self, dies, stays, how):
+        """Without traffic at that moment: net_memif takes its memory away from an engine that is in the middle of a burst."""
+        watch = self.watch(stays)
+        pid, downs = self.lab.pid(stays), self.port(stays)['link_downs']
+        self.end_daemon(dies, how)
+        self.wait(self.says, watch, 'IBV_EVENT_PORT_ERR', 1)
+        self.assertEqual(self.port(stays)['link'], 'down')
+        self.children[dies] = self.start(dies)
+        for host in ('h1', 'h2'):
+            self.wait(self.link_is, host, 'up')
+        self.wait(self.says, watch, 'IBV_EVENT_PORT_ACTIVE', 1)
+        self.assertEqual(self.port(stays)['link_downs'], downs + 1)
+        self.verify()
+        watch.kill()
+        self.assertEqual(self.lab.pid(stays), pid)
+
+    def rounds(self, dies, stays):
+        self.end_and_come_back(dies, stays, signal.SIGTERM)
+        time.sleep(1)
+        before = self.state_of(stays)
+        for _ in range(RESTARTS):
+            self.end_and_come_back(dies, stays, signal.SIGKILL)
+        self.assert_as_before(stays, before)
+
+    def test_the_client_ends_and_comes_back(self):
+        self.rounds('h2', 'h1')
+
+    def test_the_server_ends_and_comes_back(self):
+        """The client's port starts again until its server is there."""
+        self.rounds('h1', 'h2')
+
+
+if __name__ == '__main__':
+    sys.argv = [arg for arg in sys.argv if arg != '--long']
+    sys.exit(main())
