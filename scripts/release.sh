@@ -89,14 +89,17 @@ release_enter()
 {
 	local folder=$1 tree=$2 build=$3 root=$1/root
 	shift 3
-	mount -t proc proc "$root/proc" && mount --rbind /sys "$root/sys" && mount --rbind /dev "$root/dev" &&
+	# On itself first: it becomes the root of the mount namespace, not a folder of chroot(): what looks into /proc, or moves mounts (ip netns), finds / there.
+	mount --bind "$root" "$root" && mount -t proc proc "$root/proc" && mount --rbind /sys "$root/sys" && mount --rbind /dev "$root/dev" &&
 		mount -t tmpfs -o mode=0755 none "$root/run" && mount -t tmpfs -o mode=1777 none "$root/tmp" &&
 		mount --bind "$folder/ccache" "$root/ccache" &&
 		mount --bind "$tree" "$root/uroce" && mount --bind "$build" "$root/uroce/${build##*/}" &&
 		mount -o remount,bind,ro "$root/uroce" || die "what $root needs can't be mounted here"
-	chroot "$root" /usr/bin/env -i HOME=/root LANG=C.UTF-8 TERM="${TERM:-dumb}" CCACHE_DIR=/ccache \
+	cd "$root" && pivot_root . . && umount -l . && cd / || die "$root can't become the root folder here"
+	exec /usr/bin/env -i HOME=/root LANG=C.UTF-8 TERM="${TERM:-dumb}" CCACHE_DIR=/ccache \
 		PATH=/usr/lib/ccache:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
-		"UROCE_BUILD=/uroce/${build##*/}" UROCE_INSIDE=1 \
+		"UROCE_BUILD=/uroce/${build##*/}" "UROCE_FUZZ_BUILD=/uroce/${build##*/}/fuzz" "UROCE_SANITIZE_BUILD=/uroce/${build##*/}/sanitize" \
+		UROCE_INSIDE=1 \
 		${http_proxy:+"http_proxy=$http_proxy"} "$@"
 }
 
