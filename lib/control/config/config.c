@@ -11,6 +11,7 @@
 #include <rte_common.h>
 #include <rte_log.h>
 
+#include "base/gid.h"
 #include "base/near.h"
 #include "control/config/config_key_priv.h"
 #include "control/config/config_source_priv.h"
@@ -276,6 +277,21 @@ apply_all(struct uroced_config *c, const struct config_source *src, struct confi
 	}
 }
 
+/** Check that no two of the ports @p a and @p b, which are in one network as far as we know, have the same address. */
+static int
+check_addresses(const struct net_port_config *a, const struct net_port_config *b, const char *where, char *err)
+{
+	char text[GID_TEXT_BYTES];
+
+	for (unsigned int i = 0; i < a->nb_addrs && a->vlan_id == b->vlan_id; i++)
+		for (unsigned int j = 0; j < b->nb_addrs; j++)
+			if (gid_equal(&a->addrs[i].gid, &b->addrs[j].gid))
+				return config_fail(err, EINVAL,
+			        "%s: [port %s] and [port %s] have the same address %s; give each its own, or put them into different VLANs",
+					    where, a->name, b->name, gid_text(&a->addrs[i].gid, text));
+	return 0;
+}
+
 /** Make the checks that need the complete configuration. */
 static int
 check_whole(const struct uroced_config *c, const char *file, char *err)
@@ -299,6 +315,8 @@ check_whole(const struct uroced_config *c, const char *file, char *err)
 				return config_fail(err, EINVAL,
 			        "%s: [port %s] and [port %s] have the same ethdev %s; give each its own",
 					    where, c->ports[j].net.name, c->ports[i].net.name, c->ports[i].net.ethdev);
+			if (check_addresses(&c->ports[j].net, &c->ports[i].net, where, err) != 0)
+				return EINVAL;
 		}
 	}
 	for (i = 0; i < c->nb_shares; i++) {
