@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include <errno.h>
+#include <fcntl.h>
 #include <histedit.h>
 #include <locale.h>
 #include <poll.h>
@@ -29,6 +30,7 @@ static char history_path[PATH_BYTES];
 static const char *prompt_text;
 static const struct edit_hooks *hooks;
 static bool given_up;
+static int input = STDIN_FILENO; /* the terminal */
 static atomic_bool resized, continued;
 
 /* ---- The file of the history ---- */
@@ -138,8 +140,9 @@ follow_terminal(void)
 static int
 read_character(EditLine *el, wchar_t *c)
 {
-	struct pollfd pfd = { .fd = STDIN_FILENO, .events = POLLIN };
+	struct pollfd pfd = { .fd = input, .events = POLLIN };
 	mbstate_t state = { 0 };
+	ssize_t n;
 	char byte;
 
 	while (!hooks->quitting()) {
@@ -162,7 +165,11 @@ read_character(EditLine *el, wchar_t *c)
 		/* After a signal pfd.revents is of the call before. */
 		if (ready <= 0)
 			continue;
-		if (read(STDIN_FILENO, &byte, 1) != 1)
+		n = read(input, &byte, 1);
+		/* With Ctrl-C the terminal throws away what was typed before. */
+		if (n < 0 && (errno == EAGAIN || errno == EINTR))
+			continue;
+		if (n != 1)
 			return 0;
 		switch (mbrtowc(c, &byte, 1, &state)) {
 		case 0:
@@ -292,6 +299,18 @@ on_question(EditLine *el, int key)
 }
 
 /* ---- Begin and end ---- */
+/** Open the terminal of stdin once more, so that reading it never blocks; stdin itself we share with the program that has started us. */
+static int
+open_input(void)
+{
+	char name[PATH_BYTES];
+	int fd = -1;
+
+	if (ttyname_r(STDIN_FILENO, name, sizeof(name)) == 0)
+		fd = open(name, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	return fd >= 0 ? fd : STDIN_FILENO;
+}
+
 int
 edit_begin(const char *text, const struct edit_hooks *h)
 {
@@ -317,6 +336,7 @@ edit_begin(const char *text, const struct edit_hooks *h)
 	}
 	/* The user's own bindings, as in editrc(5). */
 	el_source(editor, NULL);
+	input = open_input();
 	signal(SIGWINCH, on_signal);
 	signal(SIGCONT, on_signal);
 	return 0;
@@ -352,6 +372,9 @@ edit_end(void)
 	history_list = NULL;
 	el_end(editor);
 	editor = NULL;
+	if (input != STDIN_FILENO)
+		close(input);
+	input = STDIN_FILENO;
 	signal(SIGWINCH, SIG_DFL);
 	signal(SIGCONT, SIG_DFL);
 }
