@@ -89,7 +89,7 @@ release_enter()
 {
 	local folder=$1 tree=$2 build=$3 root=$1/root
 	shift 3
-	# On itself first: it becomes the root of the mount namespace, not a folder of chroot(): what looks into /proc, or moves mounts (ip netns), finds / there.
+	# On itself first: only a mount can become the root of the namespace. In a chroot() /proc would show other paths, and ip netns fails.
 	mount --bind "$root" "$root" && mount -t proc proc "$root/proc" && mount --rbind /sys "$root/sys" && mount --rbind /dev "$root/dev" &&
 		mount -t tmpfs -o mode=0755 none "$root/run" && mount -t tmpfs -o mode=1777 none "$root/tmp" &&
 		mount --bind "$folder/ccache" "$root/ccache" &&

@@ -299,7 +299,10 @@ on_question(EditLine *el, int key)
 }
 
 /* ---- Begin and end ---- */
-/** Open the terminal of stdin once more, so that reading it never blocks; stdin itself we share with the program that has started us. */
+/**
+ * Open the terminal of stdin once more, so that reading it never blocks; stdin itself we share with the program that has started us. Where that
+ * isn't allowed (su), it is stdin, and after Ctrl-C the prompt may wait for the next key.
+ */
 static int
 open_input(void)
 {

@@ -85,9 +85,9 @@ name_remains(struct broker *b, const struct uroce *u)
 	}
 }
 
-/** Leave to the broker what the daemon doesn't do any more, and become the user, without capabilities. @return 0, or -1 with a message printed. */
+/** The broker gets its tasks and keeps only the rights for them; then the daemon gives up its own, unless it stays root. @return 0, or -1 with a message printed. */
 static int
-divide(struct privileges *p, struct uroce *const *of, unsigned int n)
+give_up_rights(struct privileges *p, struct uroce *const *of, unsigned int n)
 {
 	char path[BROKER_PATH_BYTES];
 	int rc;
@@ -115,7 +115,7 @@ privileges_drop(struct privileges *p, struct uroce *const *of, unsigned int n)
 {
 	int rc;
 
-	if (p->broker != NULL && divide(p, of, n) != 0)
+	if (p->broker != NULL && give_up_rights(p, of, n) != 0)
 		return -1;
 	/* Root without seccomp is left as it is. */
 	if (!p->seccomp && !p->id.drop)

@@ -19,7 +19,7 @@
 struct privileges {
 	struct identity id;
 	bool seccomp;
-	struct broker *broker;    /**< NULL: the daemon has no right that it would keep */
+	struct broker *broker;    /**< NULL: the daemon was started without rights */
 };
 
 /**

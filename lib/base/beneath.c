@@ -27,14 +27,37 @@ mount_of(int fd, uint64_t *id, mode_t *mode)
 	return true;
 }
 
-/** Close @p fd, but keep errno. @return -1 */
-static int
-fail(int fd)
+static void
+close_keeping_errno(int fd)
 {
 	int rc = errno;
 
 	close(fd);
 	errno = rc;
+}
+
+/** Open @p name in the directory @p up, which is closed. @param mount  The one that it must be in. @param mode  Of @p up, then of what was opened. */
+static int
+step_down(int up, const char *name, uint64_t mount, mode_t *mode)
+{
+	uint64_t here;
+	int fd = -1;
+
+	if (S_ISLNK(*mode))
+		errno = ELOOP;
+	else if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0)
+		errno = EINVAL;
+	else
+		fd = openat(up, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	close_keeping_errno(up);
+	if (fd < 0)
+		return -1;
+	if (mount_of(fd, &here, mode)) {
+		if (here == mount)
+			return fd;
+		errno = EXDEV;
+	}
+	close_keeping_errno(fd);
 	return -1;
 }
 
@@ -42,7 +65,7 @@ int
 open_beneath(int dir, const char *path)
 {
 	char names[NAME_BYTES], *rest, *name;
-	uint64_t mount, here;
+	uint64_t mount;
 	mode_t mode;
 	int fd;
 
@@ -53,23 +76,7 @@ open_beneath(int dir, const char *path)
 	strcpy(names, path);
 	if (!mount_of(dir, &mount, &mode) || (fd = fcntl(dir, F_DUPFD_CLOEXEC, 0)) < 0)
 		return -1;
-	for (name = strtok_r(names, "/", &rest); name != NULL; name = strtok_r(NULL, "/", &rest)) {
-		int up = fd;
-
-		if (S_ISLNK(mode) || strcmp(name, ".") == 0 || strcmp(name, "..") == 0) {
-			errno = S_ISLNK(mode) ? ELOOP : EINVAL;
-			return fail(up);
-		}
-		fd = openat(up, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
-		fail(up);
-		if (fd < 0)
-			return -1;
-		if (!mount_of(fd, &here, &mode))
-			return fail(fd);
-		if (here != mount) {
-			errno = EXDEV;
-			return fail(fd);
-		}
-	}
+	for (name = strtok_r(names, "/", &rest); name != NULL && fd >= 0; name = strtok_r(NULL, "/", &rest))
+		fd = step_down(fd, name, mount, &mode);
 	return fd;
 }

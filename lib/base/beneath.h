@@ -12,7 +12,7 @@
  * Open @p path, below @p dir and in the same mount, for what *at() functions do (O_PATH): nothing is asked of the file's file system.
  * @param dir   A directory.
  * @param path  Relative, at most 255 bytes, without "." and "..".
- * @return a descriptor, or -1 with errno: ELOOP (a link above the last name), EXDEV (a mount), EINVAL (such a @p path), and those of openat().
+ * @return a descriptor, or -1 with errno: ELOOP (a link above the last name), EXDEV (a mount), EINVAL (such a @p path), ENOSYS (Linux before 5.8), and those of openat().
  *         If the last name is a link, the descriptor is the link itself.
  */
 int open_beneath(int dir, const char *path);

@@ -188,7 +188,8 @@ class Privileges(unittest.TestCase):
         caps = ','.join('+' + name.removeprefix('CAP_').lower() for name in names)
         user = pwd.getpwnam(USER)
         # The manager mounts a procfs of the service's own, where a process's files are others than in the programs'.
-        return ['sh', '-c', 'mount -t proc proc /proc && exec "$@"', 'sh', 'setpriv', f'--reuid={user.pw_uid}', f'--regid={user.pw_gid}', '--clear-groups', '--no-new-privs',
+        return ['sh', '-c', 'mount -t proc proc /proc && exec "$@"', 'sh',
+                'setpriv', f'--reuid={user.pw_uid}', f'--regid={user.pw_gid}', '--clear-groups', '--no-new-privs',
                 f'--bounding-set=-all,{caps}', f'--inh-caps=-all,{caps}', f'--ambient-caps=-all,{caps}']
 
     def start(self, port, prefix):

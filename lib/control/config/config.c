@@ -277,18 +277,21 @@ apply_all(struct uroced_config *c, const struct config_source *src, struct confi
 	}
 }
 
-/** Check that no two of the ports @p a and @p b, which are in one network as far as we know, have the same address. */
+/** Check that two ports of one VLAN don't have the same address. */
 static int
 check_addresses(const struct net_port_config *a, const struct net_port_config *b, const char *where, char *err)
 {
 	char text[GID_TEXT_BYTES];
 
-	for (unsigned int i = 0; i < a->nb_addrs && a->vlan_id == b->vlan_id; i++)
+	if (a->vlan_id != b->vlan_id)
+		return 0;
+	for (unsigned int i = 0; i < a->nb_addrs; i++)
 		for (unsigned int j = 0; j < b->nb_addrs; j++)
 			if (gid_equal(&a->addrs[i].gid, &b->addrs[j].gid))
 				return config_fail(err, EINVAL,
-			        "%s: [port %s] and [port %s] have the same address %s; give each its own, or put them into different VLANs",
-					    where, a->name, b->name, gid_text(&a->addrs[i].gid, text));
+						   "%s: [port %s] and [port %s] have the same address %s; give each its own, or put them into "
+						   "different VLANs",
+						   where, a->name, b->name, gid_text(&a->addrs[i].gid, text));
 	return 0;
 }
 

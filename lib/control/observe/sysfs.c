@@ -211,6 +211,7 @@ void
 sysfs_give(const struct control *c, uid_t uid, gid_t gid)
 {
 	char root[PATH_BYTES], below[BELOW_BYTES];
+	struct stat st;
 	int top, fd;
 
 	path_of(c, root, "");
@@ -218,6 +219,12 @@ sysfs_give(const struct control *c, uid_t uid, gid_t gid)
 	for (uint16_t i = 0; top >= 0 && i < c->s.nb_ports; i++) {
 		snprintf(below, sizeof(below), "sys/class/infiniband/%s/ports/1", c->s.ports[i]->conf.name);
 		fd = open_beneath(top, below);
+		/* Only a directory can't be another's file under one more name. */
+		if (fd >= 0 && (fstat(fd, &st) != 0 || !S_ISDIR(st.st_mode))) {
+			close(fd);
+			errno = ENOTDIR;
+			fd = -1;
+		}
 		if (fd < 0 || fchownat(fd, "", uid, gid, AT_EMPTY_PATH) != 0)
 			CTL_LOG(WARNING, "%s/%s can't be given to user %u: %s; it will not follow the link", root, below, (unsigned int)uid,
 				strerror(errno));
