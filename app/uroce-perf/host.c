@@ -137,6 +137,7 @@ host_open(struct perf_host *h, const struct perf_opts *o, unsigned int number, c
 			.id = i,
 			.nb_engines = h->nb_engines,
 			.idle = ENGINE_IDLE_POLL,
+			.loop_frames = o->loop_frames,
 			.ports = &h->port,
 			.nb_ports = 1,
 			.features = { TP_FEATURES_ALL },

@@ -48,6 +48,7 @@ static const char usage_text[] =
 	"  --port ETHDEV, --address ADDR/PREFIX   server, client: the port and its address\n"
 	"  --peer HOST, --tcp-port N  client: where the server listens (18700)\n"
 	"  --gateway-mac MAC          server, client: next hop, if the other isn't on the same link\n"
+	"  --loop-frames              shm: packets have frames, instead of going by reference\n"
 	"  --brief                    one line of key=value pairs\n"
 	"  --help                     this text\n";
 
@@ -88,6 +89,7 @@ static const struct perf_option {
 	OPTION("peer", TEXT, peer),
 	NUMBER("tcp-port", NUMBER16, tcp_port, 1, UINT16_MAX),
 	OPTION("gateway-mac", TEXT, gateway),
+	OPTION("loop-frames", FLAG, loop_frames),
 	OPTION("brief", FLAG, brief),
 #undef NUMBER
 #undef OPTION

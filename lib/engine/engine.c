@@ -80,6 +80,7 @@ parts_create(struct engine *e)
 		.nb_ports = c->nb_ports,
 		.socket_id = c->socket_id,
 		.no_watch = c->nb_cpus > 0, /* doorbells tell which programs are active */
+		.by_reference = !c->loop_frames,
 		.stamp_ns = clock_read,
 		.notify = on_completion,
 		.event = on_event,

@@ -54,6 +54,7 @@ struct engine_config {
 	unsigned int id;           /**< 0 ..; also the queue number and the RCU thread ID */
 	unsigned int nb_engines;
 	enum engine_idle idle;
+	bool loop_frames;            /**< packets from this host to itself are frames, which takes two copies; else they go by reference */
 	struct net_port **ports;
 	uint16_t nb_ports;
 	enum tp_cc cc[UROCE_MAX_PORTS]; /**< congestion control of each port */

@@ -10,5 +10,7 @@
 
 /** Give up copies whose time is over, and try those again that could not begin. */
 void rx_run_copies(struct transport *tp);
+/** Deliver all packets that wait to go by reference (core/local_priv.h). */
+void rx_local(struct transport *tp);
 
 #endif /* UROCE_TP_RX_H */

@@ -44,9 +44,12 @@ transport_create(const struct transport_config *c)
 		return NULL;
 	tp->c = *c;
 	pools_default(&tp->c.pools);
-	if (pools_create(tp) != 0 || diag_create(tp) != 0) {
+	if (c->by_reference)
+		tp->locals = calloc(1, sizeof(*tp->locals));
+	if (pools_create(tp) != 0 || diag_create(tp) != 0 || (c->by_reference && tp->locals == NULL)) {
 		pools_destroy(tp);
 		diag_destroy(tp);
+		free(tp->locals);
 		free(tp);
 		errno = ENOMEM;
 		return NULL;
@@ -77,6 +80,9 @@ transport_destroy(struct transport *tp)
 		rte_pktmbuf_free_bulk(tp->tx[i].pkts, tp->tx[i].n);
 	rte_pktmbuf_free_bulk(tp->loop.pkts, tp->loop.n);
 	rte_pktmbuf_free_bulk(tp->mbufs, tp->nb_mbufs);
+	if (tp->locals != NULL)
+		locals_drop(tp);
+	free(tp->locals);
 	pools_destroy(tp);
 	diag_destroy(tp);
 	free(tp);
@@ -385,8 +391,7 @@ rx_parse(struct transport *tp, uint16_t port, struct rte_mbuf *m, bool trusted, 
 		return true;
 	}
 	s->qp = qp_table_get(tp->c.sh.qps, s->p.bth.dqpn);
-	if (peek && (s->qp == NULL || s->qp->tp == tp) &&
-	    wire_parse(rte_pktmbuf_mtod(m, uint8_t *), m->data_len, true, &s->p) != WIRE_OK) {
+	if (peek && (s->qp == NULL || s->qp->tp == tp) && !wire_icrc_ok(&s->p)) {
 		tp->counters.rx_icrc_encapsulated++;
 		s->qp = NULL;
 		return true;
@@ -463,4 +468,28 @@ transport_rx(struct transport *tp, uint16_t port, struct rte_mbuf **pkts, uint16
 		left += not_roce;
 	}
 	return left;
+}
+
+void
+rx_local(struct transport *tp)
+{
+	struct tp_locals *ls = tp->locals;
+
+	/* Whoever handles one of them may append others. */
+	for (uint32_t i = 0; i < ls->n; i++) {
+		struct tp_local *l = &ls->e[i];
+		struct qp *qp = qp_table_get(tp->c.sh.qps, l->p.bth.dqpn);
+
+		tp->counters.rx_packets++;
+		tp->counters.rx_bytes += l->bytes;
+		if (likely(qp != NULL && qp->tp == tp))
+			rx_to_qp(tp, qp, l->port, &l->p);
+		else if (qp == NULL)
+			rx_no_qp(tp, l->port, &l->p);
+		else
+			tp->counters.rx_unknown_qp++; /* its number is another engine's by now */
+		if (unlikely(l->m != NULL))
+			tp_mbuf_put(tp, l->m);
+	}
+	ls->n = 0;
 }

@@ -155,7 +155,7 @@ uint32_t qp_events(const struct transport *tp, uint32_t qpn, struct qp_event *ou
 	X(resp_rd_atomic_exceeded) X(resp_bad_xrceth) X(req_cqe_error) X(resp_cqe_error) X(cqe_flush_error) \
 	X(mw_binds) X(local_invalidates) X(req_mw_errors) X(rx_invalidate_requests) X(resp_invalidate_errors) \
 	X(acks_sent) X(time_wait_acks_sent) X(acks_received) X(retransmitted_packets) X(cq_overrun) X(cq_events) X(cq_events_delayed) \
-	X(rc_credit_waits) X(share_rounds) X(share_rate_waits) X(share_refused) X(tx_no_mbuf) X(tx_no_room)
+	X(rc_credit_waits) X(share_rounds) X(share_rate_waits) X(share_refused) X(tx_by_reference) X(tx_no_mbuf) X(tx_no_room)
 
 struct tp_counters {
 #define TP_X(name) uint64_t name;
@@ -309,6 +309,8 @@ struct transport_config {
 	int socket_id;
 	/** QPs without work aren't watched for a while, so that their clients ring the doorbell for each list of WQEs. */
 	bool no_watch;
+	/** Packets between QPs of this transport go by reference instead of through transport_loop(); only UC, UD and QP 1 always have frames. */
+	bool by_reference;
 	/**
 	 * @return the time now, for completions with time stamps. NULL: they get the time at which the turn began,
 	 * which is up to a turn (microseconds) old and too coarse for programs that measure with it.
@@ -381,7 +383,7 @@ uint64_t transport_next_timeout(const struct transport *tp);
 /** [engine] @return the TX vector of @p port; the packets' ICRCs are filled in. */
 struct tp_txvec *transport_tx(struct transport *tp, uint16_t port);
 /**
- * [engine] @return the TX vector of packets to this host, for any port. Give them to transport_rx() with trusted true,
+ * [engine] @return the TX vector of packets to this host, for any port, less those that go by reference (transport_config). Give them to transport_rx() with trusted true,
  * which takes the port from mbuf->port. Their ICRC is not filled in.
  */
 struct tp_txvec *transport_loop(struct transport *tp);

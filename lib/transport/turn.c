@@ -6,6 +6,7 @@
 #include "transport/core/copy_priv.h"
 #include "transport/core/cq_priv.h"
 #include "transport/core/invariants_priv.h"
+#include "transport/core/local_priv.h"
 #include "transport/core/sched_priv.h"
 #include "transport/core/share_priv.h"
 #include "transport/flush_priv.h"
@@ -104,8 +105,8 @@ charge_sent(struct transport *tp, struct qp *qp, const struct sent_before *b)
 	struct share *s = qp->share;
 	uint64_t cost = bytes + packets * TP_COST_PACKET + (qp->req.sq.counter - b->wqes) * TP_COST_WQE + TP_COST_LOOK;
 
-	/* This engine receives it, too, if it stays on this host. */
-	share_charge(qp, (uint32_t)(cost << qp->path.loopback));
+	/* This engine receives it, too, if it stays on this host. By reference there is no second copy. */
+	share_charge(qp, (uint32_t)(cost << (qp->path.loopback && tp->locals == NULL)));
 	s->stats.bytes += bytes;
 	s->stats.packets += packets;
 	qp->sched.tx_bytes += bytes;
@@ -434,6 +435,23 @@ run_replies(struct transport *tp)
 	return work;
 }
 
+/*
+ * Deliver what goes by reference, and send the answers: a message between two QPs of this engine is over in one turn. What is left after
+ * some rounds is delivered, but not answered before the next turn.
+ */
+static __rte_noinline uint32_t
+run_locals(struct transport *tp)
+{
+	uint32_t work = 0;
+
+	for (unsigned int i = 0; i < TP_LOCAL_ROUNDS && tp->locals->n != 0; i++) {
+		rx_local(tp);
+		work += run_replies(tp);
+	}
+	rx_local(tp);
+	return work;
+}
+
 /* ---- A turn ---- */
 void
 qp_work_posted(struct transport *tp, struct qp *qp, uint32_t *budget, uint64_t now_ns)
@@ -479,6 +497,8 @@ transport_run(struct transport *tp, uint64_t now_ns)
 		rx_run_copies(tp);
 	work += run_replies(tp);
 	work += run_shares(tp);
+	if (tp->locals != NULL && tp->locals->n != 0)
+		work += run_locals(tp);
 	if (tp->nb_touched != 0)
 		cq_flush_touched(tp);
 	if (unlikely((tp->nb_deferred | tp->nb_owed) != 0))

@@ -156,6 +156,7 @@ make_engines(struct uroce *u, const unsigned int *lcores, char *err)
 			.id = i,
 			.nb_engines = u->nb_engines,
 			.idle = u->conf.idle,
+			.loop_frames = !u->conf.by_reference,
 			.ports = u->ports,
 			.nb_ports = u->nb_ports,
 			.sh = u->sh,

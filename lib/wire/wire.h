@@ -372,6 +372,16 @@ void wire_tmpl_build(struct wire_tmpl *t, const struct wire_addr *a);
 /** @return what @p t was built from. Unused bytes are 0. */
 struct wire_addr wire_tmpl_addr(const struct wire_tmpl *t);
 
+/** Write Ethernet to UDP at @p frame, with lengths, IPv4 id and checksum as the template has them. */
+static inline void
+wire_tmpl_copy(const struct wire_tmpl *t, uint8_t *frame)
+{
+	/* Headers have 42 to 66 bytes: three moves of fixed size, overlapping, instead of one of variable size. */
+	memcpy(frame, t->hdr, 32);
+	memcpy(frame + 26, t->hdr + 26, 16);
+	memcpy(frame + t->bth_off - 32, t->hdr + t->bth_off - 32, 32);
+}
+
 /**
  * Write Ethernet to UDP of a packet at @p frame; the caller has put or will put BTH and what follows behind it.
  *
@@ -384,10 +394,7 @@ wire_tmpl_write(const struct wire_tmpl *t, uint8_t *frame, uint16_t l4_payload_b
 	uint16_t udp_bytes = l4_payload_bytes + WIRE_UDP_BYTES;
 	uint8_t *ip = frame + t->l3_off;
 
-	/* Headers have 42 to 66 bytes: three moves of fixed size, overlapping, instead of one of variable size. */
-	memcpy(frame, t->hdr, 32);
-	memcpy(frame + 26, t->hdr + 26, 16);
-	memcpy(frame + t->bth_off - 32, t->hdr + t->bth_off - 32, 32);
+	wire_tmpl_copy(t, frame);
 	wire_put16(frame + t->l4_off + 4, udp_bytes);
 	if (t->ip_version == 4) {
 		uint16_t total = udp_bytes + WIRE_IPV4_BYTES;

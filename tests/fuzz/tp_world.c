@@ -121,6 +121,7 @@ world_begin(struct world *w, struct fuzz_in *in)
 	c.ports[0].cc = (features >> 4) % TP_CC_ALGORITHMS;
 	c.ports[0].mbps = (features & 128) != 0 ? 1000 : 0;
 	c.no_watch = (pools & 128) != 0;
+	c.by_reference = (pools & 64) != 0;
 	w->sh = (struct shared){ .pool = pool, .mrs = mr_table_create(TABLE, NULL, &(struct secret){ .key[0] = 1 }), .qps = qp_table_create(TABLE, NULL, &(struct secret){ .key[0] = 2 }),
 				 .ahs = ah_table_create(TABLE, NULL), .mcasts = mcast_table_create(NULL) };
 	c.sh = w->sh;

@@ -13,6 +13,7 @@ enum {
 	STREAM_WORLD = 2,
 	STREAM_EP = 16,
 	STREAM_COPIES = 48,
+	STREAM_LOCAL = 80,
 	RX_BURST = 32,
 	MR_TABLE_SIZE = 512,
 	AH_TABLE_SIZE = 256,
@@ -428,6 +429,7 @@ ep_create(struct sim_world *w, uint32_t id)
 {
 	struct sim_ep *ep = &w->eps[id];
 	struct transport_config tc = { .nb_ports = 1, .pools = w->cfg.pools, .event = on_event, .notify = on_completion, .arg = ep };
+	struct rng local;
 	uint8_t *atomics;
 	uint32_t i;
 
@@ -438,6 +440,8 @@ ep_create(struct sim_world *w, uint32_t id)
 	ep->copy_rng = rng_stream(w->cfg.seed, STREAM_COPIES + id);
 	ep->copied_end = &ep->copied;
 	restart_init(w, ep);
+	local = rng_stream(w->cfg.seed, STREAM_LOCAL + id);
+	tc.by_reference = rng_one_in(&local, 2);
 	tc.copy = rng_one_in(&ep->copy_rng, 4) ? NULL : on_copy;
 	w->copies |= tc.copy != NULL && (w->cfg.faults & SIM_F_REMOTE_MEM);
 	ep->owner.mem_fd = sim_mem_fd;

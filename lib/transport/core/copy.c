@@ -404,7 +404,7 @@ repoint(struct tp_copy_pkt *k, const struct wire_pkt *p)
 	k->p.l2 = k->bytes;
 	k->p.l3 = k->bytes + (p->l3 - from);
 	k->p.bthp = k->bytes + (p->bthp - from);
-	k->p.payload = k->bytes + (p->payload - from);
+	k->p.payload = k->p.bthp + p->op->hdr_bytes;
 }
 
 /*
@@ -414,7 +414,7 @@ repoint(struct tp_copy_pkt *k, const struct wire_pkt *p)
 void
 copy_hold(struct transport *tp, struct qp *qp, uint16_t port, const struct wire_pkt *p, bool first)
 {
-	uint64_t bytes = (uint64_t)(p->payload - p->l2) + p->payload_bytes;
+	uint64_t headers = (uint64_t)(p->bthp - p->l2) + p->op->hdr_bytes, bytes = headers + p->payload_bytes;
 	struct tp_copy *c = qp->copy;
 	struct tp_copy_pkt *k;
 
@@ -431,7 +431,8 @@ copy_hold(struct transport *tp, struct qp *qp, uint16_t port, const struct wire_
 	UROCE_ASSERT(bytes <= sizeof(k->bytes));
 	k->p = *p;
 	k->port = port;
-	memcpy(k->bytes, p->l2, bytes);
+	memcpy(k->bytes, p->l2, headers);
+	memcpy(k->bytes + headers, p->payload, p->payload_bytes);
 	repoint(k, p);
 	k->admitted = first;
 	STAILQ_INSERT_TAIL(&c->held, k, link);

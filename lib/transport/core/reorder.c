@@ -60,7 +60,7 @@ give_back(struct transport *tp, struct qp *qp)
 bool
 reorder_hold(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 {
-	uint32_t psn = p->bth.psn, bytes = (uint32_t)(p->payload - p->bthp) + p->payload_bytes;
+	uint32_t psn = p->bth.psn, bytes = p->op->hdr_bytes + p->payload_bytes;
 	struct tp_reorder *r = qp->rcv.reorder;
 	struct tp_reorder_pkt *h;
 
@@ -77,10 +77,11 @@ reorder_hold(struct transport *tp, struct qp *qp, const struct wire_pkt *p)
 	UROCE_ASSERT(wire_psn_diff(psn, qp->rcv.epsn) < TP_SACK_SPAN && bytes <= sizeof(h->bytes));
 	r->held[psn % TP_SACK_SPAN] = (uint16_t)pool_index(&tp->reorder_pkts, struct tp_reorder_pkt, h);
 	h->p = *p;
-	memcpy(h->bytes, p->bthp, bytes);
+	memcpy(h->bytes, p->bthp, p->op->hdr_bytes);
+	memcpy(h->bytes + p->op->hdr_bytes, p->payload, p->payload_bytes);
 	h->p.l2 = h->p.l3 = NULL;
 	h->p.bthp = h->bytes;
-	h->p.payload = h->bytes + (p->payload - p->bthp);
+	h->p.payload = h->bytes + p->op->hdr_bytes;
 	sack_set(r->map, psn);
 	r->nb++;
 	return true;

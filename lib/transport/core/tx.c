@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Refilling the cache of mbufs from the mempool.
+ * Refilling the cache of mbufs from the mempool; packets that stay on this host.
  */
 #include "transport/core/tx_priv.h"
 
@@ -16,4 +16,52 @@ tp_mbuf_refill(struct transport *tp)
 	if (tp->mbufs[0] == NULL)
 		tp->counters.tx_no_mbuf++;
 	return tp->mbufs[0];
+}
+
+bool
+tp_begin_loop(struct transport *tp, const struct qp *qp, uint8_t opcode, struct tp_out *o)
+{
+	const struct wire_tmpl *t = &qp->path.tmpl;
+
+	if (!local_reaches(tp, qp))
+		return tp_begin_at(tp, &tp->loop, t, opcode, o);
+	o->m = NULL;
+	o->vec = NULL;
+	o->local = local_begin(tp, t);
+	if (unlikely(o->local == NULL)) {
+		MARK_UNIT("no more packets go by reference in a turn", "unit/transport/local");
+		tp->counters.tx_no_room++;
+		return false;
+	}
+	o->op = &wire_opcodes[opcode];
+	o->frame = o->local->frame;
+	o->bth = o->frame + t->bth_off;
+	return true;
+}
+
+void
+tp_finish_loop(struct transport *tp, struct qp *qp, struct tp_out *o, struct wire_bth *b, uint32_t payload_bytes)
+{
+	struct wire_tmpl *t = &qp->path.tmpl;
+	uint32_t pad = -payload_bytes & 3;
+
+	if (o->local == NULL) {
+		tp_finish_at(tp, t, qp->path.port, true, o, b, payload_bytes);
+		return;
+	}
+	b->pad = (uint8_t)pad;
+	o->bytes = t->bth_off + o->op->hdr_bytes + payload_bytes + pad + WIRE_ICRC_BYTES;
+	local_add(tp, o->local, t, qp->path.port, o->op, b, payload_bytes, (uint16_t)o->bytes);
+	tp->counters.tx_packets++;
+	tp->counters.tx_bytes += o->bytes;
+	tp->counters.tx_by_reference++;
+}
+
+void
+locals_drop(struct transport *tp)
+{
+	for (uint32_t i = 0; i < tp->locals->n; i++)
+		if (tp->locals->e[i].m != NULL)
+			rte_pktmbuf_free(tp->locals->e[i].m);
+	tp->locals->n = 0;
 }

@@ -11,7 +11,7 @@
 #define UROCE_TP_TX_H
 
 #include "base/mark.h"
-#include "transport/core/types_priv.h"
+#include "transport/core/local_priv.h"
 
 /** Refill the cache from the mempool. @return an mbuf, or NULL (counted). */
 struct rte_mbuf *tp_mbuf_refill(struct transport *tp);
@@ -34,18 +34,14 @@ tp_mbuf_put(struct transport *tp, struct rte_mbuf *m)
 		rte_pktmbuf_free(m);
 }
 
-static inline struct tp_txvec *
-tp_txvec_of(struct transport *tp, const struct qp *qp)
-{
-	return qp->path.loopback ? &tp->loop : &tp->tx[qp->path.port];
-}
-
 /** A packet being built. */
 struct tp_out {
 	struct rte_mbuf *m;
+	struct tp_local *local; /**< instead of m and vec: it goes by reference */
 	struct tp_txvec *vec;
 	uint8_t *frame, *bth;
 	const struct wire_opcode *op;
+	uint32_t bytes;         /**< of the frame, once it is finished */
 };
 
 /** As tp_begin(), for a packet that goes into @p vec. */
@@ -53,6 +49,7 @@ static __rte_always_inline bool
 tp_begin_at(struct transport *tp, struct tp_txvec *vec, const struct wire_tmpl *t, uint8_t opcode, struct tp_out *o)
 {
 	o->vec = vec;
+	o->local = NULL;
 	if (unlikely(o->vec->n == TP_TX_MAX)) {
 		MARK("a TX vector is full");
 		tp->counters.tx_no_room++;
@@ -67,6 +64,11 @@ tp_begin_at(struct transport *tp, struct tp_txvec *vec, const struct wire_tmpl *
 	return true;
 }
 
+/** tp_begin() for a QP whose packets stay on this host. */
+bool tp_begin_loop(struct transport *tp, const struct qp *qp, uint8_t opcode, struct tp_out *o);
+/** tp_finish() for such a packet. */
+void tp_finish_loop(struct transport *tp, struct qp *qp, struct tp_out *o, struct wire_bth *b, uint32_t payload_bytes);
+
 /**
  * Begin a packet: reserve room in the TX vector and an mbuf.
  * @return false: there is none now; the caller keeps the work and tries again next turn.
@@ -74,7 +76,9 @@ tp_begin_at(struct transport *tp, struct tp_txvec *vec, const struct wire_tmpl *
 static inline bool
 tp_begin(struct transport *tp, const struct qp *qp, uint8_t opcode, struct tp_out *o)
 {
-	return tp_begin_at(tp, tp_txvec_of(tp, qp), &qp->path.tmpl, opcode, o);
+	if (unlikely(qp->path.loopback))
+		return tp_begin_loop(tp, qp, opcode, o);
+	return tp_begin_at(tp, &tp->tx[qp->path.port], &qp->path.tmpl, opcode, o);
 }
 
 /** @return where the payload goes. */
@@ -82,6 +86,23 @@ static inline uint8_t *
 tp_payload(const struct tp_out *o)
 {
 	return o->bth + o->op->hdr_bytes;
+}
+
+/** @return room for @p len bytes of payload, of a packet by reference as well; NULL: there is no mbuf for it (counted). */
+static inline uint8_t *
+tp_room(struct transport *tp, struct tp_out *o, uint32_t len)
+{
+	struct tp_local *l = o->local;
+	uint8_t *room = tp_payload(o);
+
+	if (l == NULL || len <= TP_LOCAL_ROOM)
+		return room;
+	l->m = tp_mbuf(tp);
+	if (l->m == NULL)
+		return NULL;
+	room = rte_pktmbuf_mtod(l->m, uint8_t *);
+	l->p.payload = room;
+	return room;
 }
 
 /** As tp_finish(), for a packet that leaves by @p port, or stays on this host if @p loopback. */
@@ -99,13 +120,14 @@ tp_finish_at(struct transport *tp, struct wire_tmpl *t, uint16_t port, bool loop
 	wire_tmpl_write(t, o->frame, l4, 0);
 	if (!loopback)
 		wire_tmpl_seal(t, o->frame, l4);
-	o->m->data_len = (uint16_t)(t->bth_off + l4);
-	o->m->pkt_len = o->m->data_len;
+	o->bytes = (uint32_t)t->bth_off + l4;
+	o->m->data_len = (uint16_t)o->bytes;
+	o->m->pkt_len = o->bytes;
 	o->m->port = port;
 	UROCE_ASSERT(o->vec->n < TP_TX_MAX);
 	o->vec->pkts[o->vec->n++] = o->m;
 	tp->counters.tx_packets++;
-	tp->counters.tx_bytes += o->m->data_len;
+	tp->counters.tx_bytes += o->bytes;
 }
 
 /**
@@ -115,7 +137,20 @@ tp_finish_at(struct transport *tp, struct wire_tmpl *t, uint16_t port, bool loop
 static inline void
 tp_finish(struct transport *tp, struct qp *qp, struct tp_out *o, struct wire_bth *b, uint32_t payload_bytes)
 {
-	tp_finish_at(tp, &qp->path.tmpl, qp->path.port, qp->path.loopback, o, b, payload_bytes);
+	if (unlikely(qp->path.loopback))
+		tp_finish_loop(tp, qp, o, b, payload_bytes);
+	else
+		tp_finish_at(tp, &qp->path.tmpl, qp->path.port, false, o, b, payload_bytes);
+}
+
+/** Give up a packet that was begun. */
+static inline void
+tp_cancel(struct transport *tp, struct tp_out *o)
+{
+	struct rte_mbuf *m = likely(o->local == NULL) ? o->m : o->local->m;
+
+	if (likely(m != NULL))
+		tp_mbuf_put(tp, m);
 }
 
 #endif /* UROCE_TP_TX_H */

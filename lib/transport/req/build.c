@@ -63,7 +63,7 @@ build_place(struct transport *tp, struct qp *qp, const struct req_packet *r)
 	if (len == 0)
 		wire_put_feth(o.bth + o.op->off_feth, f.type, f.level);
 	if (len != 0 && sq_gather(tp, qp, r->w, r->counter, 0, tp_payload(&o), len) != 0) {
-		tp_mbuf_put(tp, o.m);
+		tp_cancel(tp, &o);
 		return false;
 	}
 	tp_finish(tp, qp, &o, &b, len);

@@ -70,8 +70,9 @@ build_data(struct transport *tp, struct qp *qp, const struct req_packet *r)
 		memcpy(o.bth + o.op->off_imm, &(uint32_t){ wqe_get_imm(slot) }, WIRE_IMM_BYTES);
 	if (unlikely(o.op->flags & WIRE_F_IETH))
 		wire_put32(o.bth + o.op->off_ieth, wqe_get_imm(slot));
-	if (len > 0 && unlikely(sq_gather(tp, qp, w, r->counter, off, tp_payload(&o), len) != 0)) {
-		tp_mbuf_put(tp, o.m);
+	if (len > 0 && unlikely((likely(o.local == NULL) ? sq_gather(tp, qp, w, r->counter, off, tp_payload(&o), len) :
+							    sq_payload(tp, qp, w, r->counter, off, &o, len)) != 0)) {
+		tp_cancel(tp, &o);
 		return false;
 	}
 	tp_finish(tp, qp, &o, &b, len);

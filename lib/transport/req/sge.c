@@ -4,6 +4,7 @@
  */
 #include "transport/core/copy_priv.h"
 #include "transport/core/qp_states_priv.h"
+#include "transport/core/tx_priv.h"
 #include "transport/req/send_queue_priv.h"
 #include "transport/req/sge_priv.h"
 
@@ -136,6 +137,45 @@ sq_gather(struct transport *tp, struct qp *qp, struct tp_swqe *w, uint32_t count
 		off = 0;
 	}
 	return 0;
+}
+
+/* @return where all @p len bytes at @p off of the message are, or NULL: not in one mapped piece. A wrong key is found by sq_gather(). */
+static const uint8_t *
+one_piece(struct transport *tp, struct qp *qp, const struct tp_swqe *w, uint32_t counter, uint32_t off, uint32_t len)
+{
+	const struct ring_sge *sge = wqe_sges(ring_slot(&qp->req.sq, counter), w->opcode);
+	const struct mr *mr;
+
+	/* What is inline is in memory that a program may unmap with its QP. */
+	if (w->flags & UROCE_SEND_INLINE)
+		return NULL;
+	for (uint32_t i = 0; i < w->nb_sge; i++) {
+		struct ring_sge s = wqe_get_sge(&sge[i]);
+
+		if (off >= s.length) {
+			off -= s.length;
+			continue;
+		}
+		if (len > s.length - off)
+			return NULL;
+		mr = mr_check(tp->c.sh.mrs, s.lkey, qp->pd, 0, s.addr + off, len);
+		return mr != NULL && mr->host != NULL ? mr->host + (s.addr + off - mr->iova) : NULL;
+	}
+	return NULL;
+}
+
+uint8_t
+sq_payload(struct transport *tp, struct qp *qp, struct tp_swqe *w, uint32_t counter, uint32_t off, struct tp_out *o, uint32_t len)
+{
+	const uint8_t *piece = one_piece(tp, qp, w, counter, off, len);
+	uint8_t *room;
+
+	if (likely(piece != NULL)) {
+		o->local->p.payload = piece;
+		return 0;
+	}
+	room = tp_room(tp, o, len);
+	return room != NULL ? sq_gather(tp, qp, w, counter, off, room, len) : COPY_LATER;
 }
 
 uint8_t

@@ -10,11 +10,15 @@
 
 #include "transport/core/types_priv.h"
 
+struct tp_out;
+
 /**
  * Gather @p len bytes at offset @p off of the message of WQE @p counter into @p dst.
  * @return 0; the error status, also stored in @p w; or COPY_LATER: they are being fetched, or there is no room for that now.
  */
 uint8_t sq_gather(struct transport *tp, struct qp *qp, struct tp_swqe *w, uint32_t counter, uint32_t off, uint8_t *dst, uint32_t len);
+/** As sq_gather(), for packet @p o, which goes by reference: its payload stays where it is, if it is in one mapped piece. */
+uint8_t sq_payload(struct transport *tp, struct qp *qp, struct tp_swqe *w, uint32_t counter, uint32_t off, struct tp_out *o, uint32_t len);
 /** Scatter response bytes at offset @p off of the message into the SGEs of WQE @p counter. @return 0, enum tp_vendor_err or COPY_LATER. */
 uint8_t sq_scatter(struct transport *tp, struct qp *qp, uint32_t counter, uint32_t off, const uint8_t *data, uint32_t len);
 /**

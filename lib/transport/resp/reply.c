@@ -64,7 +64,7 @@ fetch_next(struct transport *tp, struct qp *qp, struct tp_copy_job *job, const s
 }
 
 /* mr_read() for a region that isn't mapped in one piece. @return 0, EFAULT or COPY_LATER. */
-static __rte_noinline int
+static int
 read_pieces(struct transport *tp, struct qp *qp, const struct tp_res *r, struct mr *mr, uint64_t va, uint32_t off, uint8_t *dst,
 	    uint32_t len)
 {
@@ -82,6 +82,24 @@ read_pieces(struct transport *tp, struct qp *qp, const struct tp_res *r, struct 
 	if (fetch_rest(job, r, mr, va, off))
 		fetch_next(tp, qp, job, r);
 	return copy_fetch(tp, job);
+}
+
+static inline int
+put_mapped(struct mr *mr, uint64_t va, struct tp_out *o, uint32_t len)
+{
+	if (likely(o->local == NULL))
+		return mr_read(mr, va, tp_payload(o), len);
+	o->local->p.payload = mr->host + (va - mr->iova);
+	return 0;
+}
+
+static __rte_noinline int
+put_pieces(struct transport *tp, struct qp *qp, const struct tp_res *r, struct mr *mr, uint64_t va, uint32_t off, struct tp_out *o,
+	   uint32_t len)
+{
+	uint8_t *room = tp_room(tp, o, len);
+
+	return room != NULL ? read_pieces(tp, qp, r, mr, va, off, room, len) : COPY_LATER;
 }
 
 /* Send one packet of a READ response: of what was requested again, else the next one. */
@@ -108,11 +126,11 @@ send_read_response(struct transport *tp, struct qp *qp, const struct tp_res *r, 
 
 		mr = read_opens(tp, qp, d, &va, len);
 		rc = unlikely(mr == NULL)	? EFAULT :
-		     likely(mr->host != NULL) ? mr_read(mr, va, tp_payload(&o), len) :
-						read_pieces(tp, qp, r, mr, va, off, tp_payload(&o), len);
+		     likely(mr->host != NULL) ? put_mapped(mr, va, &o, len) :
+						put_pieces(tp, qp, r, mr, va, off, &o, len);
 		if (unlikely(rc != 0)) {
 			MARK_UNIT("the memory of a READ is gone when its response is built", "unit/transport/rc_loss");
-			tp_mbuf_put(tp, o.m);
+			tp_cancel(tp, &o);
 			return rc == COPY_LATER ? SENT_LATER : SENT_GONE;
 		}
 	}
@@ -120,7 +138,7 @@ send_read_response(struct transport *tp, struct qp *qp, const struct tp_res *r, 
 		wire_put_aeth(o.bth + o.op->off_aeth, WIRE_AETH_ACK | recv_credit_code(qp), qp->rcv.msn);
 	tp_finish(tp, qp, &o, &b, len);
 	if (unlikely(qp->req.cc != NULL))
-		cc_sent(tp, qp->req.cc, o.m->data_len);
+		cc_sent(tp, qp->req.cc, o.bytes);
 	if (unlikely(d->again != 0)) {
 		d->again &= d->again - 1;
 		d->run = !last;

@@ -118,6 +118,7 @@ static const struct {
 	{ "daemon", "session_max_rings", "4294967296", "0 to 4294967295" },
 	{ "daemon", "hello_timeout", "0", "1 to 3600" },
 	{ "daemon", "hello_timeout", "3601", "1 to 3600" },
+	{ "daemon", "by_reference", "maybe", "off on" },
 	{ "daemon", "limit_root", "maybe", "off on" },
 #define X(kind, session, user, most, unit, plural) \
 	{ "daemon", "session_max_" #kind, "none", "0 to " }, { "daemon", "session_max_" #kind, "4294967296", "0 to " }, \
@@ -433,7 +434,7 @@ every_key_arrives(void **state)
 		"mbufs = 20000\nlog_level = debug\nmax_sessions = 7\nmax_pd = 6\nmax_mr = 5\nmax_cq = 4\nmax_srq = 3\n"
 		"max_qp = 2\nmax_ah = 1\nuserfaultfd = on\ntelemetry = off\nsession_max_rings = 9\nsession_max_qp = 11\nsession_max_cq = 12\nsession_max_mr = 13\n"
 		"session_max_memory = 14\nsession_max_connects = 15\nuser_max_sessions = 16\nuser_max_qp = 17\nuser_max_cq = 18\n"
-		"user_max_mr = 19\nuser_max_memory = 20\nuser_max_connects = 21\nlimit_root = on\nhello_timeout = 22\nuser_max_fd = 23\nmetrics = [::1]:9450\n\n[port uroce3]\nethdev = 0000:03:00.0\n"
+		"user_max_mr = 19\nuser_max_memory = 20\nuser_max_connects = 21\nby_reference = off\nlimit_root = on\nhello_timeout = 22\nuser_max_fd = 23\nmetrics = [::1]:9450\n\n[port uroce3]\nethdev = 0000:03:00.0\n"
 		"addresses =   198.18.0.1/24   fd00:18::1/64 \ngateway4 = 198.18.0.254\ngateway6 = fd00:18::fe\nvlan = "
 		"100\n"
 		"mtu = 4200\npkeys = ffff, 0x8001\nrx_desc = 512\ntx_desc = 256\ncc = swift\nselective_repeat = off\ntail_loss_probe = off\n"
@@ -469,6 +470,7 @@ every_key_arrives(void **state)
 	assert_int_equal(c.user_max_mr, 19);
 	assert_int_equal(c.user_max_memory, 20);
 	assert_int_equal(c.user_max_connects, 21);
+	assert_false(c.by_reference);
 	assert_true(c.limit_root);
 	assert_int_equal(c.hello_timeout, 22);
 	assert_int_equal(c.user_max_fd, 23);
@@ -529,6 +531,7 @@ defaults_are_the_largest_limits_and_the_default_socket(void **state)
 	assert_true(c.seccomp);
 	assert_int_equal(c.max_qp, UROCE_MAX_QP);
 	assert_int_equal(c.max_mr, UROCE_MAX_MR);
+	assert_true(c.by_reference);
 	assert_false(c.limit_root);
 #define X(kind, session, user, most, unit, plural) \
 	assert_int_equal(c.session_max_##kind, session); \

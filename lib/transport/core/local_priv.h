@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/**
+ * @file
+ * Packets between QPs of one engine, handed over by reference.
+ *
+ * What stays in the process needs no frame: the sender fills in the struct wire_pkt that parsing would yield, and its payload points into the
+ * memory of the message. Responder and completer handle it as any other packet and copy the payload to where it belongs: once. There is no mbuf,
+ * no ICRC, no IP or UDP length, and no wait for the next turn.
+ *
+ * A reference lives no longer than the turn in which it was made, because keys and memory are good until the engine's next quiescent state: rx_local()
+ * (rx_priv.h) delivers all of them before transport_run() returns. So bytes are read after the WQE was looked at, and only for RC: there a WQE completes, and
+ * its program may change the bytes, when the peer has acknowledged the packet, and thus has copied it. UC and UD complete WQEs as they are sent; their packets
+ * have frames.
+ *
+ * Owns: the vector of these packets. Called by all who build packets (tx_priv.h), on the engine's thread.
+ */
+#ifndef UROCE_TP_LOCAL_H
+#define UROCE_TP_LOCAL_H
+
+#include "transport/core/types_priv.h"
+
+enum {
+	TP_LOCAL_MAX = TP_TX_MAX,  /**< packets by reference that wait */
+	TP_LOCAL_ROOM = 128,       /**< payload that is copied beside the headers, since it is small or in several pieces */
+	TP_LOCAL_FRAME = sizeof(((struct wire_tmpl *)NULL)->hdr) + WIRE_BTH_BYTES + 4 + 28 + TP_LOCAL_ROOM, /**< the largest headers: XRCETH, AtomicETH */
+};
+
+/** A packet by reference. */
+struct tp_local {
+	struct wire_pkt p;
+	struct rte_mbuf *m;        /**< holds the payload if it is neither in one piece nor small; or NULL */
+	uint16_t port;
+	uint16_t bytes;            /**< that its frame would have */
+	uint8_t frame[TP_LOCAL_FRAME]; /**< headers as in a frame, except for lengths and checksums */
+};
+
+/** Those that wait to be delivered, in order. */
+struct tp_locals {
+	uint32_t n;
+	struct tp_local e[TP_LOCAL_MAX];
+};
+
+/** @return whether packets of @p qp go by reference to a QP of the same engine. */
+static inline bool
+local_reaches(const struct transport *tp, const struct qp *qp)
+{
+	const struct qp *peer;
+
+	if (tp->locals == NULL || qp->service != WIRE_RC)
+		return false;
+	peer = qp_table_get(tp->c.sh.qps, qp->path.dest_qpn);
+	return peer != NULL && peer->tp == tp;
+}
+
+/** @return the next free packet, with the headers of @p t; NULL: there is none. It waits for delivery when local_add() is called. */
+static inline struct tp_local *
+local_begin(struct transport *tp, const struct wire_tmpl *t)
+{
+	struct tp_local *l;
+
+	if (unlikely(tp->locals->n == TP_LOCAL_MAX))
+		return NULL;
+	l = &tp->locals->e[tp->locals->n];
+	l->m = NULL;
+	l->p.payload = NULL;
+	wire_tmpl_copy(t, l->frame);
+	return l;
+}
+
+/** Have the packet that local_begin() returned delivered. All of its headers and its payload are in place. */
+static inline void
+local_add(struct transport *tp, struct tp_local *l, const struct wire_tmpl *t, uint16_t port, const struct wire_opcode *op,
+	  const struct wire_bth *b, uint32_t payload_bytes, uint16_t bytes)
+{
+	uint8_t *bth = l->frame + t->bth_off;
+
+	l->p.bth = *b;
+	l->p.op = op;
+	l->p.l2 = l->frame;
+	l->p.l3 = l->frame + t->l3_off;
+	l->p.bthp = bth;
+	if (l->p.payload == NULL)
+		l->p.payload = bth + op->hdr_bytes;
+	l->p.payload_bytes = payload_bytes;
+	l->p.ip_version = t->ip_version;
+	l->p.ecn = 0;
+	l->p.sport = wire_get16(l->frame + t->l4_off);
+	l->p.vlan_tci = 0;
+	l->port = port;
+	l->bytes = bytes;
+	tp->locals->n++;
+}
+
+/** Forget all of them: the transport is destroyed. */
+void locals_drop(struct transport *tp);
+
+#endif /* UROCE_TP_LOCAL_H */
