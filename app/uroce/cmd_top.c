@@ -23,7 +23,7 @@ row_to_json(const struct top *t, const struct top_row *r)
 		json_object_object_add(o, "peer", json_object_new_string(r->peer));
 	}
 	for (size_t i = 0; i < top_nb_columns; i++)
-		if (top_columns[i].views & 1u << t->view)
+		if ((top_columns[i].views & 1u << t->view) != 0 && top_columns[i].name != NULL)
 			json_object_object_add(o, top_columns[i].name, json_object_new_double(r->value[top_columns[i].value]));
 	return o;
 }
@@ -49,14 +49,16 @@ print_json(const struct top *t)
 static int
 print_text(const struct top *t)
 {
+	struct top_layout all;
 	char line[LINE_BYTES];
 
-	top_head(t, line, sizeof(line));
+	top_lay_out(t, LINE_BYTES, 0, &all);
+	top_head(t, &all, line, sizeof(line));
 	puts(line);
 	for (size_t i = 0; i < t->n; i++) {
 		if (!top_shows(t, &t->rows[i]))
 			continue;
-		top_line(t, &t->rows[i], line, sizeof(line));
+		top_line(t, &t->rows[i], &all, line, sizeof(line));
 		puts(line);
 	}
 	return fflush(stdout) == 0 ? 0 : EXIT_FAILED;
@@ -108,7 +110,7 @@ take_sort(struct top *t)
 
 	t->sort = t->view == TOP_ENGINE ? TOP_LOAD : TOP_TX_BPS;
 	for (size_t i = 0; i < top_nb_columns; i++) {
-		if ((top_columns[i].views & 1u << t->view) == 0)
+		if ((top_columns[i].views & 1u << t->view) == 0 || top_columns[i].name == NULL)
 			continue;
 		names[n++] = top_columns[i].name;
 		if (options.sort != NULL && strcmp(options.sort, top_columns[i].name) == 0) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * uroce top: what is measured (top_data.c), how it is drawn (top_screen.c), and the loop (cmd_top.c).
+ * uroce top: what is measured (top_data.c), what is shown of it (top_text.c), how it is drawn (top_screen.c), and the loop (cmd_top.c).
  *
  * Owns: the rows of a view, each with its last counters and rates; they are matched from one turn to the next by their number.
  */
@@ -23,8 +23,11 @@ enum {
 enum top_view { TOP_QP, TOP_SESSION, TOP_PORT, TOP_ENGINE, TOP_VIEWS };
 extern const char *const top_views[TOP_VIEWS + 1];
 
-/** What is shown of a row; the values are rates per second but for the last ones. */
-enum top_value { TOP_TX_BPS, TOP_RX_BPS, TOP_SENDS, TOP_RECEIVES, TOP_PACKETS, TOP_LOSSES, TOP_RETRANSMITTED, TOP_RTT_US, TOP_CWND, TOP_IN_FLIGHT, TOP_LOAD, TOP_VALUES };
+/** What is shown of a row; the values are rates per second but for the last ones. What follows TOP_VALUES is text. */
+enum top_value {
+	TOP_TX_BPS, TOP_RX_BPS, TOP_SENDS, TOP_RECEIVES, TOP_PACKETS, TOP_LOSSES, TOP_RETRANSMITTED, TOP_RTT_US, TOP_CWND, TOP_IN_FLIGHT, TOP_LOAD, TOP_VALUES,
+	TOP_STATE = TOP_VALUES, TOP_WAITS_FOR, TOP_PEER,
+};
 
 struct top_row {
 	uint64_t number;
@@ -60,19 +63,30 @@ bool top_shows(const struct top *t, const struct top_row *r);
 
 /** A column of a view. */
 struct top_column {
-	const char *head, *name; /**< as shown; as --sort has it */
+	const char *head, *name; /**< as shown; as --sort and JSON have it, NULL: text, which they don't have */
 	enum top_value value;
 	unsigned int views;      /**< bits 1 << enum top_view */
 	unsigned int width;
+	unsigned int rank;       /**< on a narrow terminal those of the lowest ranks are shown */
 };
 extern const struct top_column top_columns[];
 extern const size_t top_nb_columns;
+
+/** What has room on a line. */
+struct top_layout {
+	unsigned int number, program; /**< widths of what is in front */
+	unsigned int history;         /**< bars behind that; 0: none */
+	uint32_t columns;             /**< bit i: top_columns[i] */
+};
+
+/** Lay a line of @p width columns out, with @p bars of history, or a few, if there is room. */
+void top_lay_out(const struct top *t, unsigned int width, unsigned int bars, struct top_layout *l);
 /** Put a value of a row into text as shown. */
 void top_text(const struct top_row *r, enum top_value v, char *text, size_t bytes);
 /** Put a row into a line of text without its sparkline. */
-void top_line(const struct top *t, const struct top_row *r, char *text, size_t bytes);
+void top_line(const struct top *t, const struct top_row *r, const struct top_layout *l, char *text, size_t bytes);
 /** The heads of the columns of top_line(). */
-void top_head(const struct top *t, char *text, size_t bytes);
+void top_head(const struct top *t, const struct top_layout *l, char *text, size_t bytes);
 
 /** Show on the terminal until the user ends it. @return the exit status. */
 int top_screen(struct top *t);

@@ -12,25 +12,6 @@ enum { ENGINE_NAME = 24, COLUMNS_MAX = 64 };
 
 const char *const top_views[TOP_VIEWS + 1] = { "qp", "session", "port", "engine", NULL };
 
-#define Q (1u << TOP_QP)
-#define S (1u << TOP_SESSION)
-#define P (1u << TOP_PORT)
-#define E (1u << TOP_ENGINE)
-const struct top_column top_columns[] = {
-	{ "TX Gb/s", "tx", TOP_TX_BPS, Q | S | P, 8 },
-	{ "RX Gb/s", "rx", TOP_RX_BPS, Q | S | P, 8 },
-	{ "SENDS/s", "sends", TOP_SENDS, Q | S, 8 },
-	{ "RECVS/s", "receives", TOP_RECEIVES, Q | S, 8 },
-	{ "PKTS/s", "packets", TOP_PACKETS, Q | S | P | E, 8 },
-	{ "LOSS/s", "losses", TOP_LOSSES, Q | S | P | E, 7 },
-	{ "RETX/s", "retransmitted", TOP_RETRANSMITTED, Q | S | E, 7 },
-	{ "RTT us", "rtt", TOP_RTT_US, Q, 8 },
-	{ "CWND", "cwnd", TOP_CWND, Q, 6 },
-	{ "FLIGHT", "in_flight", TOP_IN_FLIGHT, Q | S, 6 },
-	{ "LOAD%", "load", TOP_LOAD, E, 6 },
-};
-const size_t top_nb_columns = sizeof(top_columns) / sizeof(top_columns[0]);
-
 /* ---- Rows ---- */
 static int
 by_number(const void *a, const void *b)
@@ -407,47 +388,4 @@ top_update(struct top *t, char *err, size_t bytes)
 	clock_gettime(CLOCK_MONOTONIC, &after);
 	t->fetch_ms = (double)(after.tv_sec - before.tv_sec) * 1e3 + (double)(after.tv_nsec - before.tv_nsec) / 1e6;
 	return true;
-}
-
-/* ---- Text ---- */
-void
-top_text(const struct top_row *r, enum top_value v, char *text, size_t bytes)
-{
-	if (v == TOP_TX_BPS || v == TOP_RX_BPS)
-		snprintf(text, bytes, "%.3f", r->value[v] / 1e9);
-	else if (v == TOP_RTT_US)
-		snprintf(text, bytes, "%.1f", r->value[v]);
-	else
-		with_prefix(r->value[v], text, bytes);
-}
-
-void
-top_head(const struct top *t, char *text, size_t bytes)
-{
-	int n = snprintf(text, bytes, "%10s %-20s", t->view == TOP_QP ? "QP" : t->view == TOP_SESSION ? "PID" : "", t->view == TOP_PORT ? "PORT" : "PROGRAM");
-
-	if (t->view == TOP_ENGINE)
-		n = snprintf(text, bytes, "%10s %-20s", "", "ENGINE");
-	for (size_t i = 0; i < top_nb_columns && n < (int)bytes; i++)
-		if (top_columns[i].views & 1u << t->view)
-			n += snprintf(text + n, bytes - (size_t)n, " %*s", (int)top_columns[i].width, top_columns[i].head);
-	if (t->view == TOP_QP && n < (int)bytes)
-		snprintf(text + n, bytes - (size_t)n, " %-5s %-13s %-24s", "STATE", "WAITS FOR", "PEER");
-}
-
-void
-top_line(const struct top *t, const struct top_row *r, char *text, size_t bytes)
-{
-	char value[24];
-	int n = t->view == TOP_QP || t->view == TOP_SESSION ? snprintf(text, bytes, "%10lu %-20.20s", (unsigned long)r->number, r->name)
-							    : snprintf(text, bytes, "%10s %-20.20s", r->state, r->name);
-
-	for (size_t i = 0; i < top_nb_columns && n < (int)bytes; i++) {
-		if ((top_columns[i].views & 1u << t->view) == 0)
-			continue;
-		top_text(r, top_columns[i].value, value, sizeof(value));
-		n += snprintf(text + n, bytes - (size_t)n, " %*s", (int)top_columns[i].width, r->fresh && top_columns[i].value <= TOP_RETRANSMITTED ? "-" : value);
-	}
-	if (t->view == TOP_QP && n < (int)bytes)
-		snprintf(text + n, bytes - (size_t)n, " %-5.5s %-13.13s %-24.36s", r->state, r->waits_for, r->peer);
 }

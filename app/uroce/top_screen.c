@@ -13,9 +13,7 @@
 enum {
 	LINE_BYTES = 512,
 	HEAD_LINES = 4,
-	NAME_COLUMNS = 31,  /* number and program, which the history follows */
-	WIDE = 140,         /* columns of a terminal that has room for the whole history */
-	SHORT_HISTORY = 10,
+	NARROW = 120,       /* columns that the long form of the first line needs */
 	KEY_ESCAPE = 27,
 	KEY_RUBOUT = 127,
 };
@@ -29,15 +27,9 @@ struct screen {
 	bool blocks;        /* the terminal can show block elements */
 };
 
-static int
-history_width(void)
-{
-	return COLS >= WIDE ? TOP_HISTORY : SHORT_HISTORY;
-}
-
 /* The history as bars of eight heights; each row has a scale of its own. */
 static void
-draw_history(const struct screen *s, const struct top_row *r)
+draw_history(const struct screen *s, const struct top_row *r, int bars_shown)
 {
 	static const char *const bars[] = { " ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█" };
 	static const char ascii[] = " ..--==##";
@@ -45,7 +37,7 @@ draw_history(const struct screen *s, const struct top_row *r)
 
 	for (int i = 0; i < TOP_HISTORY; i++)
 		most = fmaxf(most, r->history[i]);
-	for (int i = TOP_HISTORY - history_width(); i < TOP_HISTORY; i++) {
+	for (int i = TOP_HISTORY - bars_shown; i < TOP_HISTORY; i++) {
 		int level = most > 0 ? (int)ceilf(r->history[i] / most * 8) : 0;
 
 		if (s->blocks)
@@ -70,7 +62,8 @@ draw_sum(const struct screen *s)
 		again += t->rows[i].value[TOP_RETRANSMITTED];
 		busy += t->rows[i].value[TOP_TX_BPS] + t->rows[i].value[TOP_RX_BPS] > 0 || t->rows[i].value[TOP_LOAD] > 0;
 	}
-	mvprintw(0, 0, "uroce top: %zu %s%s, %zu busy   TX %.3f Gb/s   RX %.3f Gb/s   losses %s/s   retransmitted %s/s   (%.0f ms)", t->n,
+	mvprintw(0, 0, COLS < NARROW ? "uroce top: %zu %s%s, %zu busy  TX %.3f  RX %.3f Gb/s  lost %s/s  resent %s/s"
+				     : "uroce top: %zu %s%s, %zu busy   TX %.3f Gb/s   RX %.3f Gb/s   losses %s/s   retransmitted %s/s   (%.0f ms)", t->n,
 		 t->view == TOP_QP ? "QP" : top_views[t->view], t->n == 1 ? "" : "s", busy, tx / 1e9, rx / 1e9, with_prefix(losses, a, sizeof(a)),
 		 with_prefix(again, b, sizeof(b)), t->fetch_ms);
 	clrtoeol();
@@ -98,49 +91,52 @@ draw_state(const struct screen *s)
 	else if (s->help)
 		printw("v view, < > sort, / filter, space pause, arrows scroll, q quit");
 	else
-		printw("by %s%s%s%s   h: keys", sort_name(t), t->filter[0] != '\0' ? ", only " : "", t->filter, s->paused ? "   PAUSED" : "");
+		printw("by %s%s%s%s   v: next view   h: keys   q: quit", sort_name(t), t->filter[0] != '\0' ? ", only " : "", t->filter, s->paused ? "   PAUSED" : "");
 	clrtoeol();
 	move(2, 0);
 	clrtoeol();
 }
 
-/* A line of text with the history of @p r, or room for it, behind the name. */
+/* A line of text with the history of @p r, or its head, behind the name. */
 static void
-draw_line(const struct screen *s, int y, const char *line, const struct top_row *r)
+draw_line(const struct screen *s, int y, const char *line, const struct top_layout *l, const struct top_row *r)
 {
-	int rest = COLS - NAME_COLUMNS - 1 - history_width();
+	int name = (int)(l->number + 1 + l->program);
 
-	mvaddnstr(y, 0, line, COLS < NAME_COLUMNS ? COLS : NAME_COLUMNS);
-	if (rest <= 0)
-		return;
-	addch(' ');
-	if (r != NULL)
-		draw_history(s, r);
-	else
-		printw("%*s", history_width(), "HISTORY");
-	addnstr(line + NAME_COLUMNS, rest);
+	mvaddnstr(y, 0, line, COLS < name ? COLS : name);
+	if (l->history > 0) {
+		addch(' ');
+		if (r != NULL)
+			draw_history(s, r, (int)l->history);
+		else
+			printw("%*s", (int)l->history, "HISTORY");
+	}
+	if (COLS > getcurx(stdscr) && getcury(stdscr) == y && (int)strlen(line) > name)
+		addnstr(line + name, COLS - getcurx(stdscr));
 }
 
 static void
 draw(struct screen *s)
 {
 	struct top *t = s->top;
+	struct top_layout l;
 	char line[LINE_BYTES];
 	int y = HEAD_LINES;
 	size_t skipped = 0;
 
+	top_lay_out(t, (unsigned int)COLS, TOP_HISTORY, &l);
 	erase();
 	draw_sum(s);
 	draw_state(s);
-	top_head(t, line, sizeof(line));
+	top_head(t, &l, line, sizeof(line));
 	attron(A_REVERSE);
-	draw_line(s, HEAD_LINES - 1, line, NULL);
+	draw_line(s, HEAD_LINES - 1, line, &l, NULL);
 	attroff(A_REVERSE);
 	for (size_t i = 0; i < t->n && y < LINES; i++) {
 		if (!top_shows(t, &t->rows[i]) || skipped++ < s->first)
 			continue;
-		top_line(t, &t->rows[i], line, sizeof(line));
-		draw_line(s, y++, line, &t->rows[i]);
+		top_line(t, &t->rows[i], &l, line, sizeof(line));
+		draw_line(s, y++, line, &l, &t->rows[i]);
 	}
 	refresh();
 }
@@ -155,7 +151,7 @@ change_sort(struct top *t, int step)
 		at++;
 	do
 		at = (at + top_nb_columns + (size_t)step) % top_nb_columns;
-	while ((top_columns[at].views & 1u << t->view) == 0);
+	while ((top_columns[at].views & 1u << t->view) == 0 || top_columns[at].name == NULL);
 	t->sort = top_columns[at].value;
 	top_sort(t);
 }

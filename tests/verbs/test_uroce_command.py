@@ -368,6 +368,19 @@ class Shown(unittest.TestCase):
         finally:
             top.close(force=True)
 
+    def test_top_on_a_narrow_terminal(self):
+        """What tells why a QP is slow is there on the usual 80 columns, and the column that was chosen to sort by."""
+        import pexpect                      # pylint: disable=import-outside-toplevel
+        for args, heads in (((), r' +QP PROGRAM +TX Gb/s RX Gb/s  LOSS/s  RETX/s   RTT us WAITS FOR'),
+                            (('--sort', 'in_flight'), r' +QP PROGRAM +TX Gb/s  LOSS/s  RETX/s   RTT us FLIGHT WAITS FOR')):
+            top = pexpect.spawn(COMMAND, ['--lab', NAME, 'h2', 'top', '--delay', '0.2', '--count', '3', *args], dimensions=(24, 80), timeout=SECONDS,
+                                env=dict(os.environ, TERM='vt100', LC_ALL='C.UTF-8'), encoding='utf-8')
+            top.expect(pexpect.EOF)
+            lines = [re.sub('\x1b[^a-zA-Z]*[a-zA-Z]|[\x0e\x0f]', '', line) for line in top.before.splitlines()]
+            top.close()
+            self.assertEqual(top.exitstatus, 0, top.before)
+            self.assertTrue(any(re.match(heads + r'(?! +[A-Z])', line) for line in lines), lines)
+
     def test_top_ends_on_ctrl_c_and_says_when_the_daemon_is_silent(self):
         import pexpect                      # pylint: disable=import-outside-toplevel
         top = pexpect.spawn(COMMAND, ['--lab', NAME, 'h2', 'top'], dimensions=(24, 160), timeout=SECONDS, env=dict(os.environ, TERM='xterm'))
