@@ -13,7 +13,7 @@ UROCE_PACKAGES_TEST="tshark strace rdmacm-utils ucx-utils python3-pyverbs python
 	openmpi-bin libopenmpi-dev"
 # What some tests, and the plots of `scripts/bench --report` and `uroce-lab report`, need: the tests are skipped without. So are the rows of
 # docs/programs.md for which nothing is installed.
-UROCE_PACKAGES_OPTIONAL="python3-matplotlib python3-yaml chromium
+UROCE_PACKAGES_OPTIONAL="python3-matplotlib python3-yaml chromium mandoc
 	fio libfabric-bin tgt libiscsi-bin qemu-utils qemu-block-extra qperf"
 # A virtual machine with Linux's Soft-RoCE at the other end of the wire.
 UROCE_PACKAGES_INTEROP="qemu-system-x86 busybox-static cpio debian-archive-keyring ibverbs-providers tshark"

@@ -71,20 +71,59 @@ def page_items(text):
 def page_options(page):
     return {'-' + name if name.startswith('-') else name
             for tag in re.findall(r'^\.It (.*)', read('docs/man', page), re.M)
-            for name in re.findall(r'\bFl (-[a-z-]+)', tag)}
+            for name in re.findall(r'\bFl (-[a-z0-9-]+)', tag)}
 
 
 def help_options(name):
     text = said(PROGRAMS[name], '--help')
     for command in re.findall(r'^ {4}(\w+) ', text, re.M) if name == 'uroce-lab' else ():
         text += said(PROGRAMS[name], command, '--help')
-    return set(re.findall(r'(?<![\w-])--[a-z][a-z-]*', text))
+    return set(re.findall(r'(?<![\w-])--[a-z][a-z0-9-]*', text))
 
 
 def taken_options(name):
     """What getopt_long() is told, by a table of its own or by one of which that is made."""
     text = ''.join(read(path) for path in glob.glob(f'app/{name}/*.c', root_dir=ROOT))
     return re.findall(r'(?:\{ (?=.*_argument)|\{ \.name = |\b(?:OPTION|NUMBER)\()"([a-z0-9-]+)"', text)
+
+
+def offered(*words):
+    """What bash offers to complete these words by."""
+    script = ('. scripts/completion/uroce; compopt() { :; }; COMP_WORDS=("$@") COMP_CWORD=$(($# - 1)); '
+              '$(complete -p "$1" | sed "s/.*-F \\([a-z_]*\\).*/\\1/"); printf "%s\\n" "${COMPREPLY[@]}"')
+    done = subprocess.run(['bash', '-c', script, 'bash', *words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, cwd=ROOT, text=True,
+                          timeout=60, check=True)
+    return done.stdout.split()
+
+
+class Completion(unittest.TestCase):
+    """It has all options that there are, and no other."""
+
+    def test_bash_has_each_option(self):
+        for name in PAGES.keys() - {'uroce', 'uroce-lab'}:
+            self.assertEqual(sorted(offered(name, '--')), sorted(help_options(name) - EAL), name)
+
+    def test_bash_has_each_option_of_each_command_of_the_lab(self):
+        commands = re.findall(r'^ {4}(\w+) ', said(PROGRAMS['uroce-lab'], '--help'), re.M)
+        self.assertEqual(sorted(offered('uroce-lab', '')), sorted(commands))
+        self.assertEqual(sorted(offered('uroce', 'lab', '')), sorted(commands))
+        for command in commands:
+            told = sorted(set(re.findall(r'(?<![\w-])--[a-z][a-z-]*', said(PROGRAMS['uroce-lab'], command, '--help').partition('\noptions:')[2])))
+            self.assertEqual(sorted(offered('uroce-lab', command, '--')), told, command)
+            self.assertEqual(sorted(offered('uroce', 'lab', command, '--')), told, command)
+
+    def test_bash_completes_settings_and_programs(self):
+        for words, expected in ((('impair', 'h1', 'loss', '=', '0.01,del'), ['0.01,delay=']), (('up', '--impair', 'lo'), ['loss=']),
+                                (('up', '--wire', 'm'), ['memif']), (('impair', 'h1', 'non'), ['none']), (('pair', 'x', '--'), ['--client']),
+                                (('pair', '/bin/true'), ['/bin/true']), (('run', 'h1', 'x', '/bin/true'), ['/bin/true']),
+                                (('run', 'h1', 'x', '--'), []), (('soak', '--faults', 'loss,du'), ['loss,duplicate'])):
+            self.assertEqual(offered('uroce-lab', *words), expected, words)
+
+    def test_zsh_has_each_option(self):
+        text = read('scripts/completion/_uroce')
+        there = set(re.findall(r'(?<![\w-])--[a-z][a-z0-9-]*', text))
+        for name in PAGES:
+            self.assertEqual(sorted(help_options(name) - EAL - {'--client'} - there), [], name)
 
 
 class Pages(unittest.TestCase):

@@ -106,7 +106,8 @@ class Tree:
         found |= {f('mandir', f'man{name[-1]}', name) for name in source('docs/man/*')}
         found |= {os.path.join(docs, 'docs', name) for name in source('docs/*.md')}
         found |= {os.path.join(docs, 'docs', folder, name) for folder, files in DOCUMENT_FOLDERS.items() for name in source(f'docs/{folder}/{files}')}
-        found.add(f('datadir', 'bash-completion/completions/uroce'))
+        found |= {f('datadir', 'bash-completion/completions', name)
+                  for name in ('uroce', 'uroce-lab', 'uroce-perf', 'uroce-run', 'uroce-test', 'uroced')}
         found.add(f('datadir', 'zsh/site-functions/_uroce'))
         found |= {os.path.join(docs, 'docs/internals', name) for name in source('docs/internals/*.md')}
         return found
