@@ -65,9 +65,10 @@ def add_namespace(name):
     run('ip', 'netns', 'add', name)
     run('ip', '-n', name, 'link', 'set', 'lo', 'up')
     if have_ipv6():
-        # nodad: the addresses are the lab's own, so duplicate address detection would only cost a second.
+        # The addresses are the lab's own, so duplicate address detection of link-local ones would only cost a second. Where a container's
+        # /proc/sys is read-only it costs that.
         run('ip', 'netns', 'exec', name, 'sh', '-c', 'for c in all default; do '
-            'for k in accept_dad accept_ra; do echo 0 >/proc/sys/net/ipv6/conf/$c/$k || exit 1; done; done')
+            'for k in accept_dad accept_ra; do f=/proc/sys/net/ipv6/conf/$c/$k; [ ! -w $f ] || echo 0 >$f || exit 1; done; done')
 
 
 def remove_namespace(name):
