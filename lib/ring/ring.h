@@ -27,6 +27,55 @@
  *   client: set doorbell bits; fence; load hot; if 0, kick  engine: hot = 0; fence; look again
  *   client: set arm; fence; look for a CQE                  engine: write CQE; fence; load arm
  *
+ * Order. Everything here holds under C11's memory model, whatever the processor. Each word that one side writes and the other reads, with
+ * the order of the store and that of the load, and what they order ("fence": a seq_cst fence of its own; "relaxed, fence": the fence comes
+ * between this access and what follows on the same side):
+ *
+ *   word                      written by                           read by                              what it orders
+ *   ring_sq_wqe.ctl           client, ring_sq_post(): release      engine, ring_sq_ready(), sq_fetch(): the slot before its control word.
+ *                                                                  acquire; later looks: relaxed        ibv_wr_*() store it relaxed before
+ *                                                                                                       that, with phase 0: not posted
+ *   ring_rq_wqe.ctl           client, ring_rq_post(): release      engine, ring_rq_ready(),             the slot before its control word
+ *                                                                  rwqe_nb_sge(): acquire
+ *   ring_cqe.ctl              engine, cq_push(): release           client, ring_cq_ready(): acquire     CQE, time stamp and received data before it;
+ *                                                                                                       the engine's last look at the WQE, too, so
+ *                                                                                                       its slot may be written again
+ *   ring_cqe.ctl: dead        client: relaxed, under the CQ's lock client, under the lock               nothing: engines write the slot again only
+ *                                                                                                       when cons is past it
+ *   ring_qp_shared.sq_watch   engine, qp_watch(),                  client, client_sq_ring():            first rule above
+ *                             qp_stop_watching(): release, fence   fence, relaxed
+ *   ring_qp_shared.rq_watch   engine, qp_stop_watching():          client, client_post_recv():          the same for receives of a QP that flushes
+ *                             release, fence                       fence, relaxed
+ *   ring_qp_shared.state      engine, qp_set_state(): release      client, posting: relaxed             nothing: a change that the client asked for
+ *                                                                                                       comes before the daemon's reply; others may be
+ *                                                                                                       seen late, and what is posted is then flushed
+ *   ring_srq_shared.head      engine, srq_take(): release          client, client_post_srq_recv():      the engine has copied the slot before it is
+ *                                                                  acquire                              written again
+ *   ring_cq_shared.arm        client and engine, by                engine, cq_wants(): fence, relaxed;  third rule above. Who swaps it to NONE has
+ *                             compare-and-exchange: seq_cst;       cq_raise(): acquire                  the event, with what was known when it was read
+ *                             client then: fence
+ *   ring_cq_shared.cons       client, client_cq_publish():         engine, cq_reserve(),                CQEs were read before their slots are written
+ *                             release                              first_unwritten(): acquire           again
+ *   ring_cq_shared.seen       client, see(): release               engine, cq_raise(): relaxed,         the next request: who has loaded that arm sees it;
+ *                                                                  between load and swap of arm         if arm was older, the swap fails
+ *   ring_cq_shared.reported   engine, cq_raise(): release          client, cq_due(): acquire;           CQEs before it are seen by who sees it
+ *                                                                  cq_grow(): seq_cst
+ *   ring_cq_shared.overrun    engine, cq_fail(): release           nobody: the event CQ_ERR tells
+ *   ring_db.hot               engine, session_heat(): seq_cst;     client, ring_db_ring():              second rule above. That it is 1 may be seen
+ *                             session_cool(), sessions_arm():      fence, relaxed                       late: a kick too many
+ *                             relaxed, fence
+ *   ring_db.low, mid, top     client, ring_db_ring(), from the     engine, from the top down:           what was posted before the bit
+ *                             bottom up: seq_cst; engine, what     exchange, seq_cst; whether there is
+ *                             it leaves for later: the same        anything, top: relaxed
+ *   ring_db.crowded           engine: relaxed                      client: relaxed                      nothing: advice
+ *
+ * Programs' own memory has no such words: mem_copy_tail_last() writes the last up to eight bytes of what arrives by one store, with release order, for
+ * programs that poll it, and atomics are seq_cst. Requests to the daemon and events are messages of sockets, which the kernel orders.
+ * tests/concurrency runs these rules; docs/internals/ordering.md has the words that threads of the daemon share.
+ *
+ * Cache lines are taken to have 64 bytes, on every processor: sizes and offsets are part of the ABI. Where lines have 128 bytes, words of both sides
+ * share some of them, which costs time and changes nothing else.
+ *
  * Used by: lib/verbs (producer of SQ and RQ, consumer of CQ), lib/transport (the other ends),
  * lib/engine (doorbells). Everything is inline, libc only, position-independent.
  */
@@ -168,7 +217,12 @@ struct ring_db {
 static_assert(sizeof(struct ring_cqe) == 32, "ABI");
 static_assert(sizeof(struct ring_qp_shared) == 64, "ABI");
 static_assert(sizeof(struct ring_cq_shared) == 128, "ABI");
-static_assert(offsetof(struct ring_db, mid) == 128, "ABI");
+static_assert(sizeof(struct ring_srq_shared) == 64, "ABI");
+static_assert(offsetof(struct ring_cqe, ctl) == 24, "ABI");
+static_assert(offsetof(struct ring_cq_shared, overrun) == 64, "ABI");
+static_assert(offsetof(struct ring_db, top) == 64 && offsetof(struct ring_db, mid) == 128, "ABI");
+static_assert(offsetof(struct ring_db, low) == 640 && sizeof(struct ring_db) == 640 + 64 * 64 * 8, "ABI");
+static_assert(ATOMIC_INT_LOCK_FREE == 2 && ATOMIC_LLONG_LOCK_FREE == 2, "a lock in a process of one side orders nothing for the other");
 
 /** One side's view of a queue. The struct is private to that side, the slots are shared. */
 struct ring {
