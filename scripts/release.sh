@@ -4,8 +4,12 @@
 #
 # All of it is in the cache folder, ${XDG_CACHE_HOME:-~/.cache}/uroce/RELEASE: the root folder, and ccache's files. The root folder has what
 # lib.sh's lists of packages name; mounts exist only in a mount namespace of the command that runs in it, and end with that.
+#
+# RELEASE-ARCH (trixie-arm64) is a root folder of this machine's processor as well. In it scripts build for the other one, with that one's
+# libraries beside its own (multiarch).
 
 UROCE_RELEASES="bookworm trixie"
+UROCE_ARCHES="arm64"
 UROCE_MIRROR=${UROCE_MIRROR:-http://deb.debian.org/debian}
 
 # own_release: prints the name of this machine's release.
@@ -46,22 +50,41 @@ release_set_ready()
 	! release_inside || touch /ready
 }
 
-# release_known RELEASE: whether it is one of the releases.
-release_known()
+# is_in LIST WORD: whether it is one of the list's.
+is_in()
 {
-	case " $UROCE_RELEASES " in
-	*" $1 "*) ;;
+	case " $1 " in
+	*" $2 "*) ;;
 	*) return 1 ;;
 	esac
 }
 
-# release_make RELEASE: makes its root folder if there is none. Status 1 with a reason on stderr if it can't be had.
+# release_known RELEASE: whether it is one of the releases.
+release_known()
+{
+	is_in "$UROCE_RELEASES" "$1"
+}
+
+# arch_packages ARCH: prints what a build for ARCH needs: the libraries are that one's, the tools this machine's.
+arch_packages()
+{
+	local package
+	for package in $UROCE_PACKAGES_BUILD; do
+		case $package in
+		lib*-dev) printf '%s:%s ' "$package" "$1" ;;
+		gcc) ;;
+		*) printf '%s ' "$package" ;;
+		esac
+	done
+}
+
+# release_make RELEASE[-ARCH]: makes its root folder if there is none. Status 1 with a reason on stderr if it can't be had.
 release_make()
 {
-	local release=$1 folder new
-	folder=$(release_folder "$release")
+	local name=$1 release=${1%%-*} folder new
+	folder=$(release_folder "$name")
 	[ -e "$folder/root" ] && return
-	is_root || { echo "only root can make a root folder of $release" >&2; return 1; }
+	is_root || { echo "only root can make a root folder of $name" >&2; return 1; }
 	need_packages debootstrap debian-archive-keyring
 	mkdir -p "$folder" || return 1
 	if ! wget -q --timeout=20 --tries=2 -O /dev/null "$UROCE_MIRROR/dists/$release/InRelease"; then
@@ -70,7 +93,7 @@ release_make()
 	fi
 	new=$folder/new
 	rm -rf --one-file-system "$new"
-	say "$release: debootstrap into $folder (log: $folder/debootstrap.log)"
+	say "$name: debootstrap into $folder (log: $folder/debootstrap.log)"
 	if ! debootstrap --variant=minbase --include=ccache "$release" "$new" "$UROCE_MIRROR" >"$folder/debootstrap.log" 2>&1; then
 		tail -5 "$folder/debootstrap.log" >&2
 		return 1
@@ -80,8 +103,15 @@ release_make()
 	echo force-unsafe-io >"$new/etc/dpkg/dpkg.cfg.d/uroce"
 	printf '%s\n' 'path-exclude=/usr/share/doc/*' 'path-include=/usr/share/doc/rdma-core/*' 'path-include=/usr/share/doc/*uroce*' \
 		>>"$new/etc/dpkg/dpkg.cfg.d/uroce"
+	[ "$name" = "$release" ] || printf '%s\n' "$(dpkg --print-architecture)" "${name#*-}" >"$new/var/lib/dpkg/arch"
 	mkdir "$new/uroce" "$new/ccache" "$folder/ccache" 2>/dev/null
 	mv "$new" "$folder/root"
+}
+
+# release_can_run: whether the namespaces and mounts of release_run can be had.
+release_can_run()
+{
+	unshare --mount --propagation private --pid --fork mount -t tmpfs none /mnt 2>/dev/null
 }
 
 # release_enter FOLDER TREE BUILD COMMAND...: in namespaces of its own, mounts what a root folder needs and runs COMMAND in it.

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Links that go down and come back again and again while programs send, and daemons that end and start again.
 
-  tests/verbs/test_flap.py            a link that flaps for 20 seconds
+  tests/verbs/test_flap.py            a link that flaps for 10 seconds
   tests/verbs/test_flap.py --long     10 minutes
 
 What arrives is what was sent, programs and telemetry are told of each change, and nothing is left behind in a daemon.
@@ -28,9 +28,9 @@ from uroce_lab.telemetry import ask  # noqa: E402
 
 NAME = f'f{os.getpid()}'
 LONG = '--long' in sys.argv
-FLAP_SECONDS = 600 if LONG else 20
+FLAP_SECONDS = 600 if LONG else 10
 PERIOD_SECONDS, DOWN_SECONDS = 0.1, 0.02   # retries of verify's QPs are 67 ms apart
-RESTARTS = 40 if LONG else 3
+RESTARTS = 40 if LONG else 2
 VERIFY = os.path.join(daemon.build_dir(), 'tests/verbs/verify')
 VERIFY_QPS = 4              # without -q
 INTERFACE = 'roce0'

@@ -2,6 +2,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """kill -9 of a program in the middle of ib_write_bw, again and again.
 
+  tests/verbs/test_kill.py            30 times, three quarters of a minute
+  tests/verbs/test_kill.py --long     100 times
+
 The daemons go on and give back what the program had, and the program at the other end is told.
 """
 
@@ -21,7 +24,7 @@ from labs import lab_up, main  # noqa: E402
 from uroce_lab import pairs  # noqa: E402
 
 NAME = f'k{os.getpid()}'
-ROUNDS = int(os.environ.get('UROCE_KILL_ROUNDS', '100'))
+ROUNDS = int(os.environ.get('UROCE_KILL_ROUNDS', '100' if '--long' in sys.argv else '30'))
 AT_ONCE = 2                 # pairs; most of a round is waiting
 SEED = int(os.environ.get('UROCE_SEED', '1'))
 # A dead peer is found after some 28 ack timeouts, here of 16 ms: half a second.
@@ -125,4 +128,4 @@ class Kill(unittest.TestCase):
 
 
 if __name__ == '__main__':
-    sys.exit(main())
+    sys.exit(main([word for word in sys.argv if word != '--long']))

@@ -24,7 +24,8 @@ from uroce_lab.state import State  # noqa: E402
 
 VERIFY = os.path.join(daemon.build_dir(), 'tests/verbs/verify')
 LONG = '--long' in sys.argv
-RESTARTS = 30 if LONG else 2    # under each program
+RESTARTS = 30 if LONG else 1    # under each program
+MORE = 30 if LONG else 3        # under one of them
 PAUSE = 0.4                     # at most so many seconds from one restart to the next
 STARTED = 1                     # seconds after which a pair runs
 SECONDS = 100
@@ -110,9 +111,9 @@ class Restarting(unittest.TestCase):
 
 class Memif(Restarting):
     def test_programs_go_on(self):
-        for program in PROGRAMS:
+        for number, program in enumerate(PROGRAMS):
             with self.subTest(program[0]):
-                self.under(program)
+                self.under(program, RESTARTS if number else MORE)
 
     def test_a_connection_of_rdma_cm_goes_on(self):
         self.under(RPING)

@@ -94,7 +94,7 @@ class Bed(unittest.TestCase):
         self.assertLess(time.monotonic() - start, OPEN_SECONDS, 'a program waited for its device')
         done = self.lab.run('h1', os.path.join(PROGRAMS, 'hostile_registers'), '300', str(REGISTER_MS), timeout=VICTIM_SECONDS)
         self.assertEqual(done.returncode, 0, 'a program waited for its registration: ' + done.stdout)
-        pair = pairs.run_pair(self.lab, ['ib_write_bw', '-d', 'uroce0', '-D', '2'], VICTIM_SECONDS)
+        pair = pairs.run_pair(self.lab, ['ib_write_bw', '-d', 'uroce0', '-D', '1'], VICTIM_SECONDS)
         self.assertTrue(pair.ok, pair.report())
         return float(pairs.rows(pair.client.text())[-1][3])
 
