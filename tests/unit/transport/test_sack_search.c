@@ -4,7 +4,7 @@
  * off, and deliver one packet of an earlier connection, each at every place. The transport is the real one; what may happen next is
  * chosen in turn from all that may, run by run, until there is nothing left to choose (stateless search).
  *
- * In the unit tests a run has three of these at most, in suite sim all five.
+ * In the unit tests a run has three of these at most, in sim/sack_search, of suite long, all five.
  *
  * Whatever happens, each message must be executed once, with its own bytes, and complete. What a stale packet brings is never seen.
  * (One with the very PSN that is expected would be taken by every implementation of the standard; it is not among those tried.)
