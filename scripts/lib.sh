@@ -15,6 +15,8 @@ UROCE_PACKAGES_TEST="tshark strace rdmacm-utils ucx-utils python3-pyverbs python
 # docs/programs.md for which nothing is installed.
 UROCE_PACKAGES_OPTIONAL="python3-matplotlib python3-yaml chromium mandoc
 	fio libfabric-bin tgt libiscsi-bin qemu-utils qemu-block-extra qperf"
+# To build for arm64 and to run what was built, in a root folder (release.sh); with the libraries of UROCE_PACKAGES_BUILD for arm64.
+UROCE_PACKAGES_CROSS="crossbuild-essential-arm64 qemu-user"
 # A virtual machine with Linux's Soft-RoCE at the other end of the wire.
 UROCE_PACKAGES_INTEROP="qemu-system-x86 busybox-static cpio debian-archive-keyring ibverbs-providers tshark"
 
