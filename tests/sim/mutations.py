@@ -169,8 +169,6 @@ MUTATIONS = [Mutation(*m) for m in (
      '\th->p.payload = h->bytes + p->op->hdr_bytes;\n', ''),
     ('reference-to-first', 'transport/req/sge.c', 'each packet by reference has the first bytes of its message',
      'mr->host + (s.addr + off - mr->iova) : NULL', 'mr->host + (s.addr - mr->iova) : NULL'),
-    ('answers-to-references', 'transport/turn.c', 'packets by reference that answer others are forgotten',
-     '\trx_local(tp);\n\treturn work;', '\ttp->locals->n = 0;\n\treturn work;'),
     ('held-not-executed', 'transport/resp/responder.c', 'what is held is not executed when the gap is filled',
      '\tif (unlikely(qp->rcv.reorder != NULL) && !copy_stalled(qp)) {\n', '\tif (qp->rcv.reorder != NULL && qp->rcv.epsn == 0) {\n'),
     ('copy-not-waited-for', 'transport/transport.c', 'packets behind one that waits for its copy are executed before it',
