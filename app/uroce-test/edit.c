@@ -353,6 +353,8 @@ edit_line(void)
 	int n = 0;
 
 	given_up = false;
+	/* el_gets() would do it behind the prompt: a Ctrl-D typed at once would still get the terminal's own meaning, and be lost. */
+	el_set(editor, EL_PREP_TERM, 1);
 	got = el_gets(editor, &n);
 	if (given_up) {
 		puts("^C");

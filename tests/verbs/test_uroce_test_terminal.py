@@ -31,8 +31,8 @@ class Terminal(unittest.TestCase):
         self.addCleanup(shutil.rmtree, self.state, ignore_errors=True)
         self.begin()
 
-    def begin(self):
-        self.shell = pexpect.spawn(PROGRAM, env=dict(os.environ, TERM='xterm', XDG_STATE_HOME=self.state, HOME=self.state),
+    def begin(self, program=PROGRAM, args=()):
+        self.shell = pexpect.spawn(program, list(args), env=dict(os.environ, TERM='xterm', XDG_STATE_HOME=self.state, HOME=self.state),
                                    encoding='utf-8', dimensions=(40, 150), timeout=SECONDS)
         self.shell.delaybeforesend = None
         self.addCleanup(self.shell.close, True)
@@ -101,6 +101,26 @@ class Terminal(unittest.TestCase):
         self.type('\r', 'no neighbour', PROMPT)
         self.type('exit\r')
         self.assertEqual(self.end(), 0)
+
+    def test_the_terminal_is_set_before_the_prompt_is_there(self):
+        """A Ctrl-D typed in between would get the terminal's own meaning, and uroce-test would read a NUL."""
+        if not shutil.which('strace'):
+            self.skipTest('strace is not installed')
+        trace = os.path.join(self.state, 'trace')
+        self.type('exit\r')
+        self.end()
+        self.begin('strace', ['-o', trace, '-e', 'trace=write,ioctl', PROGRAM])
+        for _ in range(3):
+            self.type('show neigh\r', 'no neighbour', PROMPT)
+        self.type(CTRL_D)
+        self.assertEqual(self.end(), 0)
+        with open(trace, encoding='utf-8') as f:
+            lines = [line for line in f if 'TCSET' in line or f'"{PROMPT}"' in line]
+        prompts = [i for i, line in enumerate(lines) if PROMPT in line]
+        self.assertEqual(len(prompts), 4)
+        for i in prompts:
+            self.assertIn('TCSET', lines[i - 1])
+            self.assertNotIn('ICANON', lines[i - 1])
 
     def test_ctrl_c_gives_up_a_line_or_ends_a_command_but_not_the_program(self):
         self.type('create everything', 'everything')
