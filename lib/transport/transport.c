@@ -365,6 +365,32 @@ rx_no_qp(struct transport *tp, uint16_t port, const struct wire_pkt *p)
 	}
 }
 
+/*
+ * Some NICs fill only so much of a buffer as is a power of two, or a multiple of 1 KiB, and begin another one for the rest of a frame. Put
+ * the rest into the first one. @return false: it has no room for that.
+ */
+static __rte_noinline bool
+join_segments(struct rte_mbuf *m)
+{
+	uint32_t rest = 0;
+
+	/* Not pkt_len: that a driver calculated it right is not what memory safety should rest on. */
+	for (const struct rte_mbuf *s = m->next; s != NULL; s = s->next)
+		rest += s->data_len;
+	if (rest > rte_pktmbuf_tailroom(m))
+		return false;
+	for (struct rte_mbuf *s = m->next, *next; s != NULL; s = next) {
+		next = s->next;
+		memcpy(rte_pktmbuf_mtod_offset(m, uint8_t *, m->data_len), rte_pktmbuf_mtod(s, const uint8_t *), s->data_len);
+		m->data_len = (uint16_t)(m->data_len + s->data_len);
+		rte_pktmbuf_free_seg(s);
+	}
+	m->next = NULL;
+	m->nb_segs = 1;
+	m->pkt_len = m->data_len;
+	return true;
+}
+
 /* Parse a packet and find its QP. @return false: it isn't RoCE. */
 static inline bool
 rx_parse(struct transport *tp, uint16_t port, struct rte_mbuf *m, bool trusted, struct rx_slot *s)
@@ -375,7 +401,7 @@ rx_parse(struct transport *tp, uint16_t port, struct rte_mbuf *m, bool trusted, 
 
 	s->qp = NULL;
 	s->good = false;
-	if (unlikely(m->nb_segs != 1)) {
+	if (unlikely(m->nb_segs != 1) && !join_segments(m)) {
 		tp->counters.rx_multi_segment++;
 		return true;
 	}

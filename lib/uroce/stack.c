@@ -30,6 +30,8 @@ enum {
 	/* Packets held by an engine's rings and its transport. */
 	MBUFS_PER_ENGINE = 4096,
 	MBUF_ROOM_ALIGN = 128,
+	/* Drivers put headers of their own into a buffer: net_virtio 12 bytes. */
+	MBUF_DRIVER_BYTES = 12,
 	/* Turns of an engine at the end, as long as there is something to do. */
 	LAST_TURNS = 1024,
 };
@@ -70,7 +72,7 @@ static int
 make_pool(struct uroce *u, char *err)
 {
 	static _Atomic unsigned int pools; /* names of mempools are the process's */
-	uint32_t n = u->conf.mbufs, room = RTE_PKTMBUF_HEADROOM + WIRE_MAX_FRAME_BYTES, need = 0;
+	uint32_t n = u->conf.mbufs, room = RTE_PKTMBUF_HEADROOM + WIRE_MAX_FRAME_BYTES + MBUF_DRIVER_BYTES, need = 0;
 	char name[RTE_MEMPOOL_NAMESIZE];
 	unsigned int i;
 

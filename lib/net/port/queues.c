@@ -88,8 +88,9 @@ configure_queues(struct opening *o, bool interrupts)
 		conf.rxmode.mq_mode = RTE_ETH_MQ_RX_RSS;
 		conf.rx_adv_conf.rss_conf.rss_hf = o->info.flow_type_rss_offloads & (RTE_ETH_RSS_UDP | RTE_ETH_RSS_IP);
 	}
+	/* No more than RoCE v2 can use: drivers want buffers for all of it, and some for headers of their own. */
 	if (!p->priv->pmd.carries_mtu)
-		conf.rxmode.mtu = o->ip_mtu;
+		conf.rxmode.mtu = RTE_MIN(o->ip_mtu, (uint32_t)NET_MAX_ROCE_IP_MTU);
 	conf.intr_conf.rxq = interrupts;
 	conf.intr_conf.lsc = (*o->info.dev_flags & RTE_ETH_DEV_INTR_LSC) != 0;
 	conf.intr_conf.rmv = (*o->info.dev_flags & RTE_ETH_DEV_INTR_RMV) != 0;
@@ -152,7 +153,11 @@ configure_and_start(struct opening *o, bool interrupts)
 	const struct net_priv *priv = o->p->priv;
 	int rc;
 
-	if (configure_queues(o, interrupts) != 0)
+	/*
+	 * First without interrupts: net_virtio registers its handler when it is configured with them and takes it back only when it is
+	 * stopped after a start. If a queue can't be set up, the port is closed without, and EAL panics over the closed descriptor.
+	 */
+	if (configure_queues(o, false) != 0 || (interrupts && configure_queues(o, true) != 0))
 		return -1;
 	rc = start(o, PORT_START_TRIES);
 	/* Some NICs find out only now that they have no interrupts left for their queues. */

@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <rte_mbuf.h>
+
 #include "rig.h"
 
 static void
@@ -485,10 +487,71 @@ armed_cq_raises_one_event(void **state)
 	rig_down(&r);
 }
 
+/** @return packet @p m with the last @p bytes of it in a second buffer, as NICs deliver frames for which a buffer was too small. */
+static struct rte_mbuf *
+split(struct rte_mbuf *m, uint16_t bytes)
+{
+	struct rte_mbuf *rest = rte_pktmbuf_alloc(pair_pool());
+
+	assert_non_null(rest);
+	memcpy(rte_pktmbuf_append(rest, bytes), rte_pktmbuf_mtod_offset(m, uint8_t *, m->data_len - bytes), bytes);
+	assert_int_equal(rte_pktmbuf_trim(m, bytes), 0);
+	memset(rte_pktmbuf_mtod_offset(m, uint8_t *, m->data_len), 0xee, bytes);
+	assert_int_equal(rte_pktmbuf_chain(m, rest), 0);
+	return m;
+}
+
+static void
+packet_in_two_buffers_arrives(void **state)
+{
+	struct rte_mbuf *m;
+	struct tp_txvec *v;
+	struct rig r;
+
+	rig_up(&r, NULL, &(struct conn_opts){ .mtu = UROCE_MTU_4096 });
+	rig_write(&r, 1, 0, 4096);
+	host_turn(&r.p->h[0]);
+	v = transport_tx(r.p->h[0].tp, 0);
+	assert_int_equal(v->n, 1);
+	m = split(v->pkts[0], 70);
+	v->n = 0;
+	assert_int_equal(transport_rx(r.p->h[1].tp, 0, &m, 1, false, r.p->now), 0);
+	assert_int_equal(counters(&r, 1)->rx_multi_segment, 0);
+	pair_settle(r.p);
+	expect_cqe(&r.a->scq, 1, UROCE_WC_SUCCESS);
+	assert_memory_equal(r.abuf, r.bbuf, 4096);
+	rig_down(&r);
+}
+
+static void
+packet_whose_rest_finds_no_room_is_dropped(void **state)
+{
+	struct rte_mbuf *m;
+	struct tp_txvec *v;
+	struct rig r;
+
+	rig_up(&r, NULL, &(struct conn_opts){ .mtu = UROCE_MTU_4096 });
+	rig_write(&r, 1, 0, 4096);
+	host_turn(&r.p->h[0]);
+	v = transport_tx(r.p->h[0].tp, 0);
+	m = split(v->pkts[0], 70);
+	v->n = 0;
+	/* A byte more than there is room for. */
+	m->next->data_len = (uint16_t)(rte_pktmbuf_tailroom(m) + 1);
+	assert_int_equal(transport_rx(r.p->h[1].tp, 0, &m, 1, false, r.p->now), 0);
+	assert_int_equal(counters(&r, 1)->rx_multi_segment, 1);
+	/* It is lost: sent again, it arrives. */
+	pair_advance(r.p, 70 * PAIR_MS);
+	expect_cqe(&r.a->scq, 1, UROCE_WC_SUCCESS);
+	rig_down(&r);
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(packet_in_two_buffers_arrives),
+		cmocka_unit_test(packet_whose_rest_finds_no_room_is_dropped),
 		cmocka_unit_test(write_lands_and_completes),
 		cmocka_unit_test(send_fills_receive_in_order),
 		cmocka_unit_test(write_with_imm_takes_a_receive_at_its_end),
