@@ -327,6 +327,19 @@ convert_setup(int uffd_dev)
 	return err;
 }
 
+/* Offsets of the memfd for so many bytes, which are never used again; lock held. */
+static uint64_t
+take_offsets(struct mem_file *f, uint64_t bytes, uint64_t spare)
+{
+	uint64_t offset = f->next;
+
+	f->next += bytes + spare;
+	f->since_collect += bytes;
+	f->ranges_since_collect++;
+	total += bytes;
+	return offset;
+}
+
 int
 convert_range(struct mem_file *f, uint64_t start, uint64_t end, int prot)
 {
@@ -346,13 +359,8 @@ convert_range(struct mem_file *f, uint64_t start, uint64_t end, int prot)
 	}
 	if (!err) {
 		job = (struct convert_job){
-			.file = f, .start = start, .bytes = bytes, .offset = f->next, .prot = prot
+			.file = f, .start = start, .bytes = bytes, .offset = take_offsets(f, bytes, spare), .prot = prot
 		};
-		/* These offsets are never reused, whether this fails or not. */
-		f->next += bytes + spare;
-		f->since_collect += bytes;
-		f->ranges_since_collect++;
-		total += bytes;
 		if (here) {
 			err = convert_here(&job);
 		} else {
@@ -364,6 +372,18 @@ convert_range(struct mem_file *f, uint64_t start, uint64_t end, int prot)
 	}
 	pthread_mutex_unlock(&lock);
 	return err;
+}
+
+void *
+mem_file_map(struct mem_file *f, uint64_t bytes)
+{
+	void *at = MAP_FAILED;
+
+	pthread_mutex_lock(&lock);
+	if (f->fd >= 0 && bytes <= f->bytes - f->next)
+		at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, f->fd, (off_t)take_offsets(f, bytes, 0));
+	pthread_mutex_unlock(&lock);
+	return at == MAP_FAILED ? NULL : at;
 }
 
 /* Find the parts of [0, f->next) that no mapping of this process covers. */

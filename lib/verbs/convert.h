@@ -80,6 +80,13 @@ int convert_setup(int uffd_dev);
  */
 int convert_range(struct mem_file *f, uint64_t start, uint64_t end, int prot);
 
+/**
+ * Map new memory of the memfd, zeroes, readable and writable; munmap() it at the end. Thread-safe.
+ * @param bytes  Whole pages.
+ * @return NULL: there is none left.
+ */
+void *mem_file_map(struct mem_file *f, uint64_t bytes);
+
 /** Free memory of the memfd that was unmapped both at this collection and at the previous one. */
 void mem_file_collect(struct mem_file *f);
 

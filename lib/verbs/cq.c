@@ -314,13 +314,16 @@ ibv_destroy_cq(struct ibv_cq *ibcq)
 
 /* Free the slots up to this WQE: their completions were polled, or they need none. */
 static inline void
-complete_wqe(struct client_qp *qp, const union ring_cqe_ctl *ctl)
+complete_wqe(struct client_qp *qp, struct ring_cqe *e, const union ring_cqe_ctl *ctl)
 {
 	_Atomic uint32_t *tail = ctl->is_recv ? &qp->rq_tail : &qp->sq_tail;
-	uint32_t at = atomic_load_explicit(tail, memory_order_relaxed);
+	_Atomic uint32_t *bounced = ctl->is_recv ? &qp->rq_bounced : &qp->sq_bounced;
+	uint32_t from = atomic_load_explicit(tail, memory_order_relaxed);
+	uint32_t to = from + (uint16_t)(ctl->wqe_counter - (uint16_t)from) + 1;
 
-	at += (uint16_t)(ctl->wqe_counter - (uint16_t)at) + 1;
-	atomic_store_explicit(tail, at, memory_order_release);
+	if (unlikely(atomic_load_explicit(bounced, memory_order_relaxed) != 0))
+		client_bounce_done(qp, e, ctl->is_recv, from, to);
+	atomic_store_explicit(tail, to, memory_order_release);
 }
 
 static inline struct client_qp *
@@ -358,7 +361,7 @@ cq_next(struct client_cq *cq, struct ring_cqe **out, union ring_cqe_ctl *ctl)
 		if (unlikely(!qp))
 			continue;
 		if (!ctl->is_recv || !qp->qp.qp_base.srq)
-			complete_wqe(qp, ctl);
+			complete_wqe(qp, e, ctl);
 		*out = e;
 		return true;
 	}

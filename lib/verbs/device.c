@@ -118,6 +118,7 @@ adopt_session(struct client_ctx *ctx, struct client_call *c)
 	/* Without the daemon's, what the program has a right to. Memory that is the daemon's too needs no conversion. */
 	convert_setup(r->have_uffd ? fds[3] : -1);
 	ctx->can_convert = !ctx->wait;
+	ctx->bounce = !ctx->wait && client_bounce_wanted();
 	return 0;
 }
 

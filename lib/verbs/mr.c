@@ -78,7 +78,8 @@ send_registration(struct client_ctx *ctx, const struct mr_want *w, const struct 
 }
 
 static int
-register_once(struct client_ctx *ctx, const struct mr_want *w, bool shared, bool *had_shared, struct client_call *c)
+register_once(struct client_ctx *ctx, const struct mr_want *w, bool shared, bool *had_shared, struct bounce_reach *reach,
+	      struct client_call *c)
 {
 	struct segments segs;
 	struct segments_want want = {
@@ -96,6 +97,9 @@ register_once(struct client_ctx *ctx, const struct mr_want *w, bool shared, bool
 	if (err)
 		return err;
 	*had_shared = segs.any_shared;
+	reach->needed = !segments_mapped(&segs, w->addr, w->length, &reach->lo, &reach->hi);
+	reach->lo += w->iova - w->addr;
+	reach->hi += w->iova - w->addr;
 	err = send_registration(ctx, w, &segs, c);
 	segments_free(&segs);
 	return err;
@@ -103,7 +107,7 @@ register_once(struct client_ctx *ctx, const struct mr_want *w, bool shared, bool
 
 /* @return 0 or an errno value. */
 static int
-register_region(const struct mr_want *w, struct ctl_mr_reg_rsp *out)
+register_region(const struct mr_want *w, struct ctl_mr_reg_rsp *out, struct bounce_reach *reach)
 {
 	struct client_ctx *ctx = to_ctx(w->pd->context);
 	bool had_shared = false;
@@ -117,19 +121,42 @@ register_region(const struct mr_want *w, struct ctl_mr_reg_rsp *out)
 		return EOPNOTSUPP;
 	if (w->addr + w->length < w->addr || w->iova + w->length < w->iova)
 		return EINVAL;
-	err = register_once(ctx, w, ctx->privileged, &had_shared, &c);
+	err = register_once(ctx, w, ctx->privileged, &had_shared, reach, &c);
 	/*
 	 * Not every shared mapping can be mapped by others (devices), and a mapping may have been split or merged
 	 * meanwhile.
 	 */
 	if (had_shared && (err == EOPNOTSUPP || err == ENOENT || err == EPERM || err == EACCES))
-		err = register_once(ctx, w, false, &had_shared, &c);
+		err = register_once(ctx, w, false, &had_shared, reach, &c);
 	if (err)
 		return err;
 	*out = c.rsp.mr_reg;
 	if (ctx->mem.since_collect >= MEM_FILE_COLLECT_BYTES ||
 	    ctx->mem.ranges_since_collect >= MEM_FILE_COLLECT_RANGES)
 		mem_file_collect(&ctx->mem);
+	return 0;
+}
+
+/* For bounce buffers. */
+static int
+register_own(struct ibv_pd *pd, void *addr, size_t bytes, uint32_t *handle, uint32_t *lkey)
+{
+	struct mr_want w = {
+		.pd = pd,
+		.addr = (uintptr_t)addr,
+		.length = bytes,
+		.iova = (uintptr_t)addr,
+		.access = UROCE_ACCESS_LOCAL_WRITE,
+		.sp = (uintptr_t)__builtin_frame_address(0),
+	};
+	struct bounce_reach reach;
+	struct ctl_mr_reg_rsp r;
+	int err = register_region(&w, &r, &reach);
+
+	if (err)
+		return err;
+	*handle = r.handle;
+	*lkey = r.lkey;
 	return 0;
 }
 
@@ -145,8 +172,9 @@ mr_new(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, unsigned int
 		.access = access,
 		.sp = sp,
 	};
+	struct bounce_reach reach;
 	struct ctl_mr_reg_rsp r;
-	int err = m && !(to_ctx(pd->context)->faults && client_faults_reg()) ? register_region(&w, &r) : ENOMEM;
+	int err = m && !(to_ctx(pd->context)->faults && client_faults_reg()) ? register_region(&w, &r, &reach) : ENOMEM;
 
 	if (err) {
 		free(m);
@@ -164,6 +192,7 @@ mr_new(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, unsigned int
 		.rkey = r.lkey,
 	};
 	client_odp_note(m);
+	client_bounce_note(m, &reach, register_own);
 	return &m->mr;
 }
 
@@ -202,6 +231,7 @@ ibv_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr, size_t
 		.sp = (uintptr_t)__builtin_frame_address(0),
 		.replaces = m,
 	};
+	struct bounce_reach reach;
 	struct ctl_mr_reg_rsp r;
 	int err;
 
@@ -220,12 +250,13 @@ ibv_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr, size_t
 		w.length = length;
 		w.iova = w.access & UROCE_ACCESS_ZERO_BASED ? 0 : w.addr;
 	}
-	err = register_region(&w, &r);
+	err = register_region(&w, &r, &reach);
 	if (err) {
 		errno = err;
 		return IBV_REREG_MR_ERR_INPUT;
 	}
 	client_odp_forget(m);
+	client_bounce_forget(m);
 	mr->pd = w.pd;
 	mr->addr = (void *)w.addr;
 	mr->length = w.length;
@@ -234,6 +265,7 @@ ibv_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr, size_t
 	m->access = w.access;
 	m->iova = w.iova;
 	client_odp_note(m);
+	client_bounce_note(m, &reach, register_own);
 	return 0;
 }
 
@@ -245,6 +277,7 @@ ibv_dereg_mr(struct ibv_mr *mr)
 	if (err)
 		return err;
 	client_odp_forget((struct client_mr *)mr);
+	client_bounce_forget((struct client_mr *)mr);
 	free(mr);
 	return 0;
 }

@@ -5,25 +5,25 @@
  * to the library.
  *
  * Threads: any, as the verbs man pages promise. Each queue has its own lock; the connection, the table of objects and
- * each object's count of events have a mutex. Lock order: SQ, RQ, CQs (lower address first).
+ * each object's count of events have a mutex. Lock order: SQ, RQ, CQs (lower address first), bounce buffers of a PD.
  */
 #ifndef UROCE_OBJECTS_PRIV_H
 #define UROCE_OBJECTS_PRIV_H
 
 #include <infiniband/verbs.h>
 #include <pthread.h>
-#include <sched.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "base/container_of.h"
-#include "base/pause.h"
 #include "ring/ctl.h"
 #include "ring/ring.h"
+#include "verbs/bounce.h"
 #include "verbs/convert.h"
 #include "verbs/device.h"
+#include "verbs/lock.h"
 #include "verbs/objtab.h"
 
 /* These are macros for inline functions in verbs.h; here the exported functions are meant. */
@@ -36,40 +36,11 @@
 
 enum {
 	CLIENT_CACHE_LINE = 64,
-	CLIENT_SPINS = 1000,        /**< tries for a queue's lock before the thread yields its core */
 	CLIENT_EMPTY_POLLS = 16,    /**< polls in vain before a thread yields its core, if engines report short cores */
 	CLIENT_SOON_POLLS = 1 << 10, /**< the same if they report that its completions come soon: about 50 us */
 	CLIENT_LOST_POLLS = 1 << 16, /**< polls in vain before a thread looks whether the daemon is still there */
 	CLIENT_QPN_SLOTS = 1 << 16, /**< a session's live QPs have different QP numbers in these low bits */
 };
-
-/* ---- A lock for queues: uncontended it is one exchange and one store, and it never sleeps in the kernel ---- */
-
-struct client_lock {
-	_Atomic uint32_t held;
-};
-
-static inline void
-client_lock(struct client_lock *l)
-{
-	unsigned int spins = 0;
-
-	while (unlikely(atomic_exchange_explicit(&l->held, 1, memory_order_acquire))) {
-		while (atomic_load_explicit(&l->held, memory_order_relaxed)) {
-			/* The holder may have been preempted on this very core. */
-			if (++spins % CLIENT_SPINS == 0)
-				sched_yield();
-			else
-				cpu_pause();
-		}
-	}
-}
-
-static inline void
-client_unlock(struct client_lock *l)
-{
-	atomic_store_explicit(&l->held, 0, memory_order_release);
-}
 
 /* ---- Objects ---- */
 
@@ -113,6 +84,7 @@ struct client_ctx {
 
 	bool privileged; /**< the daemon can map our shared memory */
 	bool can_convert;
+	bool bounce; /**< small messages may use bounce buffers */
 	struct mem_file mem;
 
 	struct client_qp *_Atomic *qps; /**< by the low bits of the QP number; entries change under the locks of the QP's CQs */
@@ -129,6 +101,7 @@ struct client_pd {
 	struct ibv_pd pd;
 	struct client_pd *parent; /**< the PD of a parent domain, else NULL */
 	struct client_td *td;     /**< of a parent domain, or NULL */
+	struct client_bounce *bounce; /**< of a parent domain: its PD's */
 	_Atomic uint32_t domains; /**< number of parent domains of a PD; of objects in memory of a parent domain's allocator */
 	/** The program's allocator for objects made with the parent domain, or NULL; see man ibv_alloc_parent_domain. */
 	void *(*alloc)(struct ibv_pd *pd, void *pd_context, size_t size, size_t alignment, uint64_t resource_type);
@@ -223,6 +196,7 @@ struct client_qp {
 	uint32_t is_ex;    /**< ibv_wr_* may be used */
 	uint32_t type_bit; /**< 1 << type, for the table of opcodes */
 	struct uroce_qp_cap cap;
+	struct client_bounce *bounce; /**< its PD's, or NULL */
 	int sq_sig_all;
 	struct client_memory memory;
 	uint64_t cookie;
@@ -238,16 +212,19 @@ struct client_qp {
 	int wr_err;
 	struct ring_sq_wqe *wr_cur;
 	union ring_sq_ctl wr_ctl;
+	struct bounce_clean sq_clean;
 
 	/* The producer of the RQ. */
 	struct client_lock rq_lock __attribute__((aligned(CLIENT_CACHE_LINE)));
 	struct ring rq;
 	uint32_t rq_max;
 	uint32_t rq_tail_seen;
+	struct bounce_clean rq_clean;
 
 	/* Written by the thread that polls the CQs, under their locks: WQEs whose completions were polled. */
 	_Atomic uint32_t sq_tail __attribute__((aligned(CLIENT_CACHE_LINE)));
 	_Atomic uint32_t rq_tail;
+	_Atomic uint32_t sq_bounced, rq_bounced; /**< WQEs that have slots; also written by threads that post */
 };
 
 struct client_mr {
@@ -256,6 +233,11 @@ struct client_mr {
 	uint64_t iova;
 	bool fixed; /**< a null MR, or one of device memory: it can't be registered anew */
 	struct client_mr *next; /**< in client_ctx.odp_mrs */
+	struct {
+		RB_ENTRY(client_mr) node; /**< in client_bounce.regions, if it is noted */
+		struct bounce_reach reach;
+		bool noted;
+	} bounce;
 };
 
 struct client_ah {

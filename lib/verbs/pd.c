@@ -9,11 +9,14 @@ ibv_alloc_pd(struct ibv_context *context)
 	struct client_call c;
 	int err;
 
-	if (!pd)
+	if (!pd || client_bounce_begin(pd)) {
+		free(pd);
 		return client_null(ENOMEM);
+	}
 	client_call_init(&c, CTL_PD_ALLOC);
 	err = client_call(to_ctx(context), &c);
 	if (err) {
+		client_bounce_end(pd);
 		free(pd);
 		return client_null(err);
 	}
@@ -37,10 +40,14 @@ ibv_dealloc_pd(struct ibv_pd *ibpd)
 		free(pd);
 		return 0;
 	}
-	err = client_destroy_handle(to_ctx(ibpd->context), CTL_PD_FREE, ibpd->handle);
+	err = client_bounce_retire(pd);
 	if (!err)
-		free(pd);
-	return err;
+		err = client_destroy_handle(to_ctx(ibpd->context), CTL_PD_FREE, ibpd->handle);
+	if (err)
+		return err;
+	client_bounce_end(pd);
+	free(pd);
+	return 0;
 }
 
 bool
@@ -68,6 +75,7 @@ client_alloc_parent_domain(struct ibv_context *context, struct ibv_parent_domain
 	pd->pd.context = context;
 	pd->pd.handle = parent->pd.handle;
 	pd->parent = parent;
+	pd->bounce = parent->bounce;
 	pd->td = (struct client_td *)attr->td;
 	if (attr->comp_mask & IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS) {
 		pd->alloc = attr->alloc;

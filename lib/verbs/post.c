@@ -156,6 +156,8 @@ put_send(struct client_qp *qp, uint32_t counter, const struct ibv_send_wr *wr)
 	ctl.opcode = op;
 	ctl.flags = flags;
 	ctl.count = count;
+	if (unlikely(client_bounces(qp->bounce)))
+		client_bounce_send(qp, w, &ctl);
 	if (unlikely(qp->type_bit == T(XRC_SEND)))
 		ctl.srqn = wr->qp_type.xrc.remote_srqn;
 	ring_sq_post(&qp->sq, counter, w, ctl);
@@ -192,14 +194,18 @@ client_post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr, struct ibv_send_wr
 	return err;
 }
 
+/* @param qp  The RQ's; NULL: it is an SRQ. */
 static inline void
-put_recv(const struct ring *r, uint32_t counter, const struct ibv_recv_wr *wr)
+put_recv(struct client_qp *qp, const struct ring *r, uint32_t counter, const struct ibv_recv_wr *wr)
 {
 	struct ring_rq_wqe *w = ring_slot(r, counter);
+	uint16_t n = (uint16_t)wr->num_sge;
 
 	w->wr_id = wr->wr_id;
-	put_sges(w->sge, wr->sg_list, wr->num_sge);
-	ring_rq_post(r, counter, w, wr->num_sge);
+	put_sges(w->sge, wr->sg_list, n);
+	if (qp && unlikely(client_bounces(qp->bounce)))
+		n = client_bounce_recv(qp, counter, w, n);
+	ring_rq_post(r, counter, w, n);
 }
 
 static inline bool
@@ -231,7 +237,7 @@ client_post_recv(struct ibv_qp *ibqp, struct ibv_recv_wr *wr, struct ibv_recv_wr
 			*bad = wr;
 			break;
 		}
-		put_recv(&qp->rq, head++, wr);
+		put_recv(qp, &qp->rq, head++, wr);
 	}
 	qp->rq.counter = head;
 	/*
@@ -263,7 +269,7 @@ client_post_srq_recv(struct ibv_srq *ibsrq, struct ibv_recv_wr *wr, struct ibv_r
 			*bad = wr;
 			break;
 		}
-		put_recv(&srq->ring, srq->ring.counter++, wr);
+		put_recv(NULL, &srq->ring, srq->ring.counter++, wr);
 	}
 	client_unlock(&srq->lock);
 	return err;

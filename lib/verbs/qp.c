@@ -177,6 +177,7 @@ qp_fill(struct client_qp *qp, struct ibv_context *context, struct ibv_pd *pd, co
 	if (attr->qp_type != IBV_QPT_XRC_RECV) {
 		q->pd = pd;
 		q->send_cq = attr->send_cq;
+		qp->bounce = ((const struct client_pd *)pd)->bounce;
 	}
 	if (attr->qp_type != IBV_QPT_XRC_RECV && attr->qp_type != IBV_QPT_XRC_SEND) {
 		q->recv_cq = attr->recv_cq;
@@ -245,6 +246,8 @@ qp_new(struct ibv_context *context, struct ibv_pd *pd, struct ibv_qp_init_attr *
 		goto forget;
 	cap_from_abi(&attr->cap, &qp->cap);
 	qp_publish(qp);
+	if (qp->bounce)
+		atomic_fetch_add(&qp->bounce->qps, 1);
 	return &qp->qp.qp_base;
 forget:
 	objtab_remove(&qp->ctx->objs, qp->cookie);
@@ -361,6 +364,7 @@ after_reset(struct client_qp *qp)
 	client_lock(&qp->sq_lock);
 	client_lock(&qp->rq_lock);
 	drop_completions(qp, false);
+	client_bounce_drop(qp);
 	qp->sq_tail_seen = qp->sq.counter;
 	qp->rq_tail_seen = qp->rq.counter;
 	atomic_store(&qp->sq_tail, qp->sq.counter);
@@ -445,6 +449,9 @@ ibv_destroy_qp(struct ibv_qp *ibqp)
 	if (err)
 		return err;
 	drop_completions(qp, true);
+	client_bounce_drop(qp);
+	if (qp->bounce)
+		atomic_fetch_sub(&qp->bounce->qps, 1);
 	objtab_remove(&qp->ctx->objs, qp->cookie);
 	/* The program may not have acknowledged events that it got: man ibv_get_async_event. */
 	pthread_mutex_lock(&ibqp->mutex);

@@ -64,6 +64,8 @@ publish(struct client_qp *qp, uint32_t end)
 		struct ring_sq_wqe *w = ring_slot(&qp->sq, i);
 		union ring_sq_ctl ctl = { .word = atomic_load_explicit(&w->ctl, memory_order_relaxed) };
 
+		if (unlikely(client_bounces(qp->bounce)))
+			client_bounce_send(qp, w, &ctl);
 		ring_sq_post(&qp->sq, i, w, ctl);
 	}
 	qp->sq.counter = end;

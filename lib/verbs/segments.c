@@ -163,6 +163,27 @@ segments_find(struct segments *out, struct mem_file *file, const struct segments
 	return err;
 }
 
+bool
+segments_mapped(const struct segments *s, uint64_t addr, uint64_t length, uint64_t *lo, uint64_t *hi)
+{
+	size_t first = 0, end = s->n;
+	bool all = true;
+
+	for (size_t i = 0; i < s->n; i++)
+		all = all && s->s[i].kind != CTL_SEG_REMOTE;
+	/* Most often it is all but the partial pages at the ends. */
+	if (end > first && s->s[first].kind == CTL_SEG_REMOTE)
+		first++;
+	if (end > first && s->s[end - 1].kind == CTL_SEG_REMOTE)
+		end--;
+	for (size_t i = first; i < end; i++)
+		if (s->s[i].kind == CTL_SEG_REMOTE)
+			end = first;
+	*lo = first < end ? s->s[first].va : addr;
+	*hi = first < end ? s->s[end - 1].va + s->s[end - 1].length : addr;
+	return all || length == 0;
+}
+
 void
 segments_free(struct segments *s)
 {

@@ -35,5 +35,12 @@ struct segments_want {
  */
 int segments_find(struct segments *out, struct mem_file *file, const struct segments_want *want);
 void segments_free(struct segments *s);
+/**
+ * Find out what the daemon has mapped of a region.
+ * @param addr,length  The region.
+ * @param lo,hi  Receive a part of the region that is mapped, addresses; lo == hi: none.
+ * @return whether all of it is
+ */
+bool segments_mapped(const struct segments *s, uint64_t addr, uint64_t length, uint64_t *lo, uint64_t *hi);
 
 #endif /* UROCE_CLIENT_SEGMENTS_H */

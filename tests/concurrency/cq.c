@@ -44,6 +44,12 @@ client_connection_lost(struct client_ctx *c, const char *what)
 	explore_fail("%s: the connection is lost", what);
 }
 
+void
+client_bounce_done(struct client_qp *q, const struct ring_cqe *e, bool is_recv, uint32_t from, uint32_t to)
+{
+	explore_fail("no WQE has a bounce buffer");
+}
+
 ssize_t
 client_channel_send(const struct client_channel *ch, const struct ctl_comp_event *ev)
 {

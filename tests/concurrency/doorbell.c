@@ -39,6 +39,18 @@ client_put_bind(struct ring_sq_wqe *w, const struct ibv_mw *ibmw, uint32_t rkey,
 	return EINVAL;
 }
 
+void
+client_bounce_send(struct client_qp *qp, struct ring_sq_wqe *w, union ring_sq_ctl *ctl)
+{
+	explore_fail("the QP has no bounce buffers");
+}
+
+uint16_t
+client_bounce_recv(struct client_qp *qp, uint32_t counter, struct ring_rq_wqe *w, uint16_t n)
+{
+	return n;
+}
+
 bool
 share_is_light(const struct transport *tp, const struct share *s)
 {
