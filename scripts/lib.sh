@@ -19,6 +19,8 @@ UROCE_PACKAGES_OPTIONAL="python3-matplotlib python3-yaml chromium mandoc
 UROCE_PACKAGES_CROSS="crossbuild-essential-arm64 qemu-user"
 # A virtual machine with Linux's Soft-RoCE at the other end of the wire.
 UROCE_PACKAGES_INTEROP="qemu-system-x86 busybox-static cpio debian-archive-keyring ibverbs-providers tshark"
+# A virtual machine with NICs, which is set up as docs/operations.md says; with what is above.
+UROCE_PACKAGES_NIC="dpdk pciutils kmod mount passwd util-linux"
 
 say()
 {

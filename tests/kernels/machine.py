@@ -23,15 +23,15 @@ def missing():
     return sorted(package for program, package in NEEDS.items() if not shutil.which(program))
 
 
-def initramfs(kernel, folder):
-    """@return an image with busybox, the kernel's modules and the init"""
+def initramfs(kernel, folder, modules):
+    """@return an image with busybox, the kernel's modules that are named, and the init"""
     image = os.path.join(folder, 'initramfs.img')
     with tempfile.TemporaryDirectory(dir=folder) as root:
         for name in ('bin', 'modules', 'proc', 'sys', 'dev'):
             os.mkdir(os.path.join(root, name))
         shutil.copy(shutil.which('busybox'), os.path.join(root, 'bin/busybox'))
         shutil.copy(INIT, os.path.join(root, 'init'))
-        guest.add_modules(root, kernel.modules(GUEST_MODULES + LAB_MODULES))
+        guest.add_modules(root, kernel.modules(modules))
         guest.pack(root, image)
     return image
 
@@ -39,23 +39,29 @@ def initramfs(kernel, folder):
 class Machine:
     """A virtual machine that runs one program and ends."""
 
-    def __init__(self, kernel, folder, program, *args):
+    def __init__(self, kernel, folder, program, *args, modules=GUEST_MODULES + LAB_MODULES, memory_mb=MEMORY_MB, machine='q35', prefix=(),
+                 devices=(), parameters=''):
         """
         @param folder  where its console goes
         @param args  without blanks and colons
+        @param modules  what the kernel loads before the program runs
+        @param machine  QEMU's, with its properties
+        @param prefix  a command that starts QEMU
+        @param devices  further arguments of QEMU
+        @param parameters  further ones of the kernel
         """
         self.console = os.path.join(folder, 'console')
         accel = guest.accelerator()
         # Emulated CPUs have no time stamp counter that the kernel trusts, and reading any other clock takes it microseconds.
         append = 'console=ttyS0 quiet panic=-1 mitigations=off nokaslr random.trust_cpu=on cryptomgr.notests tsc=reliable ' \
-                 f'uroce.run={program} uroce.args={":".join(args)}'
+                 f'uroce.run={program} uroce.args={":".join(args)} {parameters}'
         self.ran = self.waited = 0
         self.child = subprocess.Popen(
-            ['qemu-system-x86_64', '-name', 'kernels,debug-threads=on', '-nodefaults', '-no-user-config', '-display', 'none', '-no-reboot', '-machine', 'q35', '-accel', accel,
-             '-cpu', 'host' if accel == 'kvm' else 'max', '-smp', str(CPUS), '-m', str(MEMORY_MB), '-kernel', kernel.image,
-             '-initrd', initramfs(kernel, folder), '-append', append, '-serial', f'file:{self.console}', '-serial', 'stdio',
+            [*prefix, 'qemu-system-x86_64', '-name', 'kernels,debug-threads=on', '-nodefaults', '-no-user-config', '-display', 'none', '-no-reboot',
+             '-machine', machine, '-accel', accel, '-cpu', 'host' if accel == 'kvm' else 'max', '-smp', str(CPUS), '-m', str(memory_mb),
+             '-kernel', kernel.image, '-initrd', initramfs(kernel, folder, modules), '-append', append, '-serial', f'file:{self.console}', '-serial', 'stdio',
              '-fsdev', 'local,id=host,path=/,security_model=none,readonly=on,multidevs=remap',
-             '-device', 'virtio-9p-pci,fsdev=host,mount_tag=host'],
+             '-device', 'virtio-9p-pci,fsdev=host,mount_tag=host', *devices],
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors='replace', preexec_fn=guest.with_us)
 
     def lines(self):

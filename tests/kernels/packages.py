@@ -15,11 +15,13 @@ import tempfile
 
 KEYRING = '/usr/share/keyrings/debian-archive-keyring.gpg'
 META = 'linux-image-amd64'
-# What guests load: all need the first ones, tests/kernels the second, tests/interop the third. A kernel may have some of them built in.
+# What guests load: all need the first ones, tests/kernels the second, tests/interop the third, tests/nic the third and the fourth. A kernel may
+# have some of them built in.
 GUEST_MODULES = ('virtio_pci', '9pnet_virtio', '9p', 'overlay')
 LAB_MODULES = ('veth',)
 ROCE_MODULES = ('virtio_net', 'virtio_rng', 'crc32_generic', 'crc32_pclmul', 'ib_uverbs', 'rdma_ucm', 'rdma_rxe')
-MODULES = GUEST_MODULES + LAB_MODULES + ROCE_MODULES
+NIC_MODULES = ('vfio_iommu_type1', 'vfio_pci')
+MODULES = GUEST_MODULES + LAB_MODULES + ROCE_MODULES + NIC_MODULES
 # Files in the cache folder, beside the modules.
 IMAGE = 'vmlinuz'
 VERSION = 'version'
@@ -158,7 +160,7 @@ def is_current(folder):
     """@return whether a kernel was unpacked there with all the modules that are wanted now"""
     try:
         with open(os.path.join(folder, WANTED), encoding='ascii') as f:
-            return f.read().split() == list(MODULES)
+            return set(f.read().split()) >= set(MODULES)
     except FileNotFoundError:
         return False
 

@@ -1,0 +1,224 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""In the virtual machine: hosts of uroced on the NICs that vfio-pci has, set up as docs/operations.md says, and one of the kernel's Soft-RoCE."""
+
+import os
+import platform
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import time
+
+from uroce_lab import LabError, pairs, telemetry
+
+import nics
+
+HUGEPAGES = 512
+READY_SECONDS = 120
+END_SECONDS = 30
+USER = 'uroce'
+UNIT = os.path.join(os.path.dirname(os.path.realpath(__file__)), '../../config/uroced.service.in')
+KERNEL_INDEX = 9
+
+
+def run(*words, **options):
+    done = subprocess.run(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors='replace', check=False,
+                          timeout=READY_SECONDS, **options)
+    if done.returncode:
+        raise LabError(f'{" ".join(words)}: status {done.returncode}: {done.stdout}')
+    return done.stdout
+
+
+def write(path, text):
+    with open(path, 'w', encoding='ascii') as f:
+        f.write(text)
+
+
+def read(path):
+    with open(path, encoding='ascii') as f:
+        return f.read().strip()
+
+
+def ipv4(index):
+    return f'198.18.0.{index}'
+
+
+def ipv6(index):
+    return f'fd00:18::{index}'
+
+
+# ---- What docs/operations.md has the reader do, as root ----
+def install_modules(folder):
+    """The kernel's modules, where modprobe looks."""
+    target = f'/lib/modules/{platform.release()}'
+    shutil.copytree(folder, target)
+    # depmod asks for it; the list of what there is in a folder is enough for it to go on without the order.
+    write(os.path.join(target, 'modules.order'), '')
+    run('depmod')
+
+
+def add_user():
+    """Who `uroced` is for systemd; the packages create it."""
+    with open('/etc/passwd', encoding='ascii') as f:
+        if f'\n{USER}:' in f.read():
+            return
+    run('useradd', '--system', '--user-group', '--no-create-home', USER)
+
+
+def bind(addresses, noiommu=False):
+    """Reserve hugepages and give the NICs to vfio-pci."""
+    write('/proc/sys/vm/nr_hugepages', str(HUGEPAGES))
+    if int(read('/proc/sys/vm/nr_hugepages')) < HUGEPAGES:
+        raise LabError(f'the machine has only {read("/proc/sys/vm/nr_hugepages")} hugepages')
+    os.makedirs('/dev/hugepages', exist_ok=True)
+    run('mount', '-t', 'hugetlbfs', 'none', '/dev/hugepages')       # systemd does that
+    run('modprobe', 'vfio-pci')
+    if noiommu:
+        write('/sys/module/vfio/parameters/enable_unsafe_noiommu_mode', '1')
+    run('dpdk-devbind.py', '--bind', 'vfio-pci', *addresses)
+    for address in addresses:
+        driver = os.path.basename(os.path.realpath(f'/sys/bus/pci/devices/{address}/driver'))
+        if driver != 'vfio-pci':
+            raise LabError(f'{address} is bound to {driver}:\n{run("dpdk-devbind.py", "--status-dev", "net")}')
+
+
+# ---- The daemons ----
+def unit_value(key):
+    with open(UNIT, encoding='utf-8') as f:
+        return re.search(rf'^{key}=(.*)$', f.read(), re.MULTILINE)[1]
+
+
+def as_the_unit():
+    """@return a command that starts a program with the rights that the systemd unit gives."""
+    caps = [name.removeprefix('CAP_').lower() for name in unit_value('AmbientCapabilities').split()]
+    plus = ','.join('+' + name for name in caps)
+    return ['prlimit', '--memlock=unlimited', '--nofile=' + unit_value('LimitNOFILE'), 'setpriv', '--reuid', USER, '--regid', USER, '--clear-groups',
+            '--inh-caps=-all,' + plus, '--ambient-caps=-all,' + plus, '--bounding-set=-all,' + plus, '--no-new-privs']
+
+
+class Host:
+    """A uroced with one NIC."""
+
+    def __init__(self, name, index, address, build, mtu, engines, service, more=''):
+        """
+        @param service  start it as the systemd unit does, not as root
+        @param more  lines of the port's section
+        """
+        self.name, self.address, self.service, self.engines = name, address, service, engines
+        self.folder = f'/run/nic/{name}'
+        self.socket = os.path.join(self.folder, 'uroced.sock')
+        self.log = os.path.join(self.folder, 'uroced.log')
+        self.config = os.path.join(self.folder, 'uroced.conf')
+        self.uroced = os.path.join(build, 'app/uroced/uroced')
+        self.entry = {'name': name, 'index': index, 'namespace': '', 'dir': self.folder, 'log': self.log, 'socket': self.socket,
+                      'telemetry': os.path.join(self.folder, 'dpdk', name, 'dpdk_telemetry.v2')}
+        self.child = None
+        os.makedirs(self.folder, exist_ok=True)
+        if service:
+            shutil.chown(self.folder, USER, USER)
+        write(self.config, f'[daemon]\nsocket = {self.socket}\nsocket_mode = 0666\nidle = adaptive\n'
+                           f'[port uroce0]\nethdev = {address}\naddresses = {ipv4(index)}/24 {ipv6(index)}/64\nmtu = {mtu}\n{more}')
+
+    def command(self):
+        core = self.entry['index'] - 1
+        lcores = ','.join(f'{lcore}@{(core + max(0, lcore - 1)) % os.cpu_count()}' for lcore in range(self.engines + 1))
+        words = [self.uroced, '--lcores', lcores, '-a', self.address, '--file-prefix', self.name]
+        return (as_the_unit() if self.service else []) + words + ['--', '--config', self.config]
+
+    def start(self):
+        env = dict(os.environ, RUNTIME_DIRECTORY=self.folder)
+        with open(self.log, 'w', encoding='utf-8') as log:
+            self.child = subprocess.Popen(self.command(), stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=env, cwd='/')
+        end = time.monotonic() + READY_SECONDS
+        while time.monotonic() < end and self.child.poll() is None:
+            with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as s:
+                if s.connect_ex(self.socket) == 0:
+                    return
+            time.sleep(0.05)
+        raise LabError(f'uroced of {self.name} does not serve: status {self.child.poll()}\n{self.said()}')
+
+    def said(self):
+        with open(self.log, encoding='utf-8', errors='replace') as f:
+            return f.read()[-6000:]
+
+    def ask(self, command):
+        return telemetry.ask({'one_process': False}, self.entry, command)
+
+    def port(self):
+        return self.ask('/uroce/port,uroce0')
+
+    def xstats(self):
+        return self.ask('/ethdev/xstats,0')
+
+    def stop(self):
+        """@return what is wrong with its end, or ''."""
+        if self.child is None:
+            return ''
+        self.child.send_signal(signal.SIGTERM)
+        try:
+            status = self.child.wait(END_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.child.kill()
+            status = self.child.wait()
+        self.child = None
+        return f'uroced of {self.name} ended with status {status}\n{self.said()}' if status else ''
+
+
+class Kernel:
+    """Soft-RoCE on the NIC that the kernel keeps."""
+
+    def __init__(self, mtu):
+        self.name = 'rxe'
+        folder = f'/sys/bus/pci/devices/{nics.KERNEL_ADDRESS}'
+        virtio = next(name for name in os.listdir(folder) if name.startswith('virtio'))
+        self.netdev = os.listdir(os.path.join(folder, virtio, 'net'))[0]
+        write(f'/proc/sys/net/ipv6/conf/{self.netdev}/accept_dad', '0')
+        write(f'/proc/sys/net/ipv6/conf/{self.netdev}/router_solicitations', '0')
+        run('ip', 'link', 'set', self.netdev, 'mtu', str(mtu), 'up')
+        run('ip', 'addr', 'add', f'{ipv4(KERNEL_INDEX)}/24', 'dev', self.netdev)
+        run('ip', 'addr', 'add', f'{ipv6(KERNEL_INDEX)}/64', 'dev', self.netdev, 'nodad')
+        run('rdma', 'link', 'add', 'rxe0', 'type', 'rxe', 'netdev', self.netdev)
+        self.entry = {'name': self.name, 'index': KERNEL_INDEX, 'namespace': ''}
+
+    def stop(self):
+        run('rdma', 'link', 'del', 'rxe0')
+        run('ip', 'addr', 'flush', 'dev', self.netdev)
+        run('ip', 'link', 'set', self.netdev, 'down')
+        return ''
+
+
+class Lab:
+    """Two hosts in the form that uroce_lab.pairs works with: the server runs on h1."""
+
+    def __init__(self, build, server, client):
+        self.build = build
+        self.ends = {'h1': server, 'h2': client}
+        self.hosts = {name: end.entry for name, end in self.ends.items()}
+        self.data = {'dir': '/run/nic'}
+
+    def command(self, host, *program):
+        end = self.ends[host]
+        if isinstance(end, Kernel):
+            return list(program)
+        return [os.path.join(self.build, 'app/uroce-run/uroce-run'), '--socket', end.socket, *program]
+
+    def device(self, host):
+        return 'rxe0' if isinstance(self.ends[host], Kernel) else pairs.DEVICE
+
+    def ipv4(self, host):
+        return ipv4(self.hosts[host]['index'])
+
+    def ipv6(self, host):
+        return ipv6(self.hosts[host]['index'])
+
+    def gid_index(self, host):
+        """The index of the host's IPv4 GID."""
+        listing = run(*self.command(host, 'ibv_devinfo', '-v', '-d', self.device(host)))
+        for number, gid in re.findall(r'GID\[\s*(\d+)\]:\s*([0-9a-fA-F:.]+)', listing):
+            if gid.rstrip(',').lower() == '::ffff:' + self.ipv4(host):
+                return int(number)
+        raise LabError(f'no IPv4 GID:\n{listing}')
+
+    def logs(self):
+        return ''.join(f'-- uroced of {end.name}\n{end.said()}\n' for end in self.ends.values() if isinstance(end, Host))

@@ -1,0 +1,207 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""What runs in the virtual machine.
+
+  inside.py BUILD MODULES DEVICE PART...
+
+It prints a line of JSON for each step ({"step", "problem", "seconds"}) and for each thing that it has found out ({"fact", "value"}).
+"""
+
+import json
+import os
+import subprocess
+import sys
+import time
+import traceback
+
+HERE = os.path.dirname(os.path.realpath(__file__))
+sys.dont_write_bytecode = True
+sys.path[:0] = [HERE, os.path.join(HERE, '../../scripts')]
+
+from uroce_lab import LabError  # noqa: E402
+
+import nics  # noqa: E402
+import hosts  # noqa: E402
+import programs  # noqa: E402
+
+ROCE_HEADERS = 96
+
+
+def tell(**what):
+    print(json.dumps(what), flush=True)
+
+
+def fact(name, value):
+    tell(fact=name, value=value)
+
+
+class Run:
+    """A part: its hosts, and the steps with them."""
+
+    def __init__(self, part, build, nic):
+        self.part, self.build, self.nic = part, build, nic
+        self.ends = []
+        self.failed = False
+
+    def step(self, name, function, *args, **options):
+        """Run one step; what goes wrong is reported, and the next one is tried."""
+        began = time.monotonic()
+        problem, value = '', None
+        try:
+            value = function(*args, **options)
+        except (LabError, programs.Failed, subprocess.TimeoutExpired, OSError) as e:
+            problem = str(e) or traceback.format_exc()
+        self.failed |= bool(problem)
+        tell(step=f'{self.part}: {name}', problem=problem, seconds=round(time.monotonic() - began, 1), value=value if isinstance(value, str) else '')
+        return not problem
+
+    def host(self, name, index, mtu, engines=1, service=False, more=''):
+        """@return a started uroced on the NIC of that number."""
+        end = hosts.Host(name, index, nics.ADDRESSES[index - 1], self.build, mtu, engines, service, more)
+        self.ends.append(end)
+        if self.step(f'uroced of {name} starts{" as the service" if service else ""}', end.start):
+            return end
+        raise LabError(f'{name} is not there')
+
+    def pair(self, mtu, engines=1):
+        """Two hosts of uroce: one runs as the service does, one as root."""
+        return hosts.Lab(self.build, self.host('h1', 1, mtu, engines, service=True), self.host('h2', 2, mtu, engines))
+
+    def end(self):
+        for end in reversed(self.ends):
+            problem = end.stop()
+            if problem:
+                tell(step=f'{self.part}: the end of {end.name}', problem=problem, seconds=0, value='')
+
+
+def roce_mtu(ip_mtu):
+    return max(size for size in (256, 512, 1024, 2048, 4096) if size + ROCE_HEADERS <= ip_mtu)
+
+
+def check_port(host):
+    """@return DPDK's name of the driver, once the port is up"""
+    end = time.monotonic() + hosts.READY_SECONDS
+    while (port := host.port())['state'] != 'up' or port['link'] != 'up':
+        if time.monotonic() > end:
+            raise programs.Failed(f'{host.name}: the port is not up: {port}')
+        time.sleep(0.1)
+    return port['driver']
+
+
+def has_interrupts(host):
+    """Whether the NIC's RX queues have raised interrupts, which wake engines that sleep."""
+    with open('/proc/interrupts', encoding='ascii') as f:
+        for line in f:
+            if f'({host.address})' in line and 'vfio-msix[0]' not in line:
+                return sum(int(word) for word in line.split()[1:] if word.isdigit()) > 0
+    return False
+
+
+def both(run, mtu, commands):
+    """Two hosts of uroce, one of which runs as the service does."""
+    size = roce_mtu(mtu)
+    lab = run.pair(mtu)
+    for end in lab.ends.values():
+        run.step(f'the port of {end.name} is up', check_port, end)
+    fact('pmd', f'`{lab.ends["h1"].port()["driver"]}`')
+    run.step(f'verify, MTU {size}', programs.verify, lab, size)
+    for command in commands:
+        run.step(command, programs.perftest, lab, command)
+    run.step('rping', programs.rping, lab)
+    run.step('rstream', programs.rstream, lab)
+    fact('interrupts', 'yes' if all(has_interrupts(end) for end in lab.ends.values()) else 'no')
+    fact('mtu', str(size))
+    return lab
+
+
+def few(run):
+    both(run, run.nic.mtu, ('ib_write_bw -n 100', 'ib_read_bw -n 50', 'ib_send_lat -n 50'))
+
+
+def jumbo(run):
+    """The largest MTU that the device has; all programs."""
+    lab = both(run, run.nic.mtu, ('ib_write_bw -n 300', 'ib_write_bw -a -n 20', 'ib_read_bw -n 200', 'ib_send_lat -n 200', 'ib_send_lat -e -n 50',
+                                     'ib_atomic_bw -n 100', 'ib_send_bw -c UD -n 100'))
+    run.step('ucx_perftest', programs.ucx, lab)
+    if not run.failed:
+        fact('uroce', 'verify, perftest, rping, rstream, UCX')
+
+
+def soft(run, commands, ways):
+    """The kernel's Soft-RoCE at the other end."""
+    mtu = run.nic.mtu
+    size = roce_mtu(mtu)
+    uroce = run.host('h1', 1, mtu)
+    kernel = hosts.Kernel(mtu)
+    run.ends.append(kernel)
+    run.step(f'every kind of operation, both ways, MTU {size}', programs.soft_roce_cells, hosts.Lab(run.build, uroce, kernel), size)
+    for server, client in ((uroce, kernel), (kernel, uroce))[:ways]:
+        lab = hosts.Lab(run.build, server, client)
+        way = f'{client.name} to {server.name}'
+        for command in commands:
+            # As in tests/interop: Soft-RoCE sends wrongly again what its timer finds missing, and an emulated CPU isn't fast.
+            run.step(f'{command}, {way}', programs.perftest, lab, command + ' -u 18')
+        run.step(f'rping, {way}', programs.rping, lab)
+
+
+def soft_few(run):
+    soft(run, ('ib_write_bw -n 50',), 1)
+
+
+def soft_roce(run):
+    soft(run, ('ib_write_bw -n 200', 'ib_read_bw -n 100 -o 16', 'ib_send_lat -n 100'), 2)
+    if not run.failed:
+        fact('soft_roce', 'every kind of operation, perftest, rping')
+
+
+def received(host):
+    """@return packets that each queue has received"""
+    stats = host.xstats()
+    return [next((stats[name] for name in (f'rx_q{queue}_packets', f'rx_q{queue}_good_packets') if name in stats), 0) for queue in range(host.engines)]
+
+
+def queues(run):
+    """An engine for each queue, and the usual MTU of Ethernet."""
+    engines = run.nic.queues
+    lab = run.pair(1500, engines)
+    run.step('verify, 16 QPs, MTU 1024', programs.verify, lab, 1024, qps=16, rounds=2)
+    run.step('ib_write_bw -q 8', programs.perftest, lab, 'ib_write_bw -q 8 -n 20')
+    got = [received(end) for end in lab.ends.values()]
+    spread = all(packets > 0 for host in got for packets in host)
+    tell(step=f'{run.part}: packets received by each queue', problem='', seconds=0, value=str(got))
+    fact('queues', '1' if engines == 1 else f'{engines}, all queues receive' if spread else f'{engines}, one queue receives')
+
+
+def noiommu(run):
+    """vfio-pci without an IOMMU: physical addresses."""
+    lab = hosts.Lab(run.build, run.host('h1', 1, run.nic.mtu), run.host('h2', 2, run.nic.mtu))
+    run.step('verify', programs.verify, lab, roce_mtu(run.nic.mtu))
+    run.step('ib_write_bw', programs.perftest, lab, 'ib_write_bw -n 100')
+    if not run.failed:
+        fact('noiommu', 'verify, perftest')
+
+
+PARTS = {part.__name__: part for part in (few, jumbo, soft_few, soft_roce, queues, noiommu)}
+
+
+def main():
+    build, modules, nic, *parts = sys.argv[1:]
+    sys.stderr = sys.stdout
+    noiommu = 'noiommu' in parts
+    first = Run('vfio-pci', build, nics.NICS[nic])
+    if not (first.step("the kernel's modules", hosts.install_modules, modules) and first.step('user', hosts.add_user)
+            and first.step('dpdk-devbind.py', hosts.bind, nics.ADDRESSES, noiommu)):
+        return
+    for part in parts:
+        run = Run(part, build, nics.NICS[nic])
+        try:
+            PARTS[part](run)
+        except LabError as e:
+            tell(step=part, problem=str(e), seconds=0, value='')
+        finally:
+            run.end()
+    tell(end=True)
+
+
+if __name__ == '__main__':
+    main()

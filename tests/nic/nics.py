@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The NICs that QEMU emulates and DPDK has drivers for."""
+
+SLOTS = (0x10, 0x11)            # of the two NICs on PCI bus 0
+KERNEL_SLOT = 0x12              # of the one that stays with the guest's kernel, for Soft-RoCE
+ADDRESSES = tuple(f'0000:00:{slot:02x}.0' for slot in SLOTS)
+KERNEL_ADDRESS = f'0000:00:{KERNEL_SLOT:02x}.0'
+
+
+class Nic:
+    def __init__(self, device, queues, mtu=4200, properties='', iommu_properties='', backend_queues=1):
+        """
+        @param device  QEMU's name of it
+        @param queues  pairs that DPDK's driver offers
+        @param mtu  the largest IP MTU that it has, at most 4200
+        @param properties  of QEMU's device
+        @param iommu_properties  those that it needs behind an IOMMU
+        @param backend_queues  of the tap, where the device wants that
+        """
+        self.device, self.queues, self.mtu = device, queues, mtu
+        self.properties, self.iommu_properties, self.backend_queues = properties, iommu_properties, backend_queues
+
+    def arguments(self, number, iommu):
+        """QEMU's, for NIC `number` on tap `number`."""
+        words = [self.device, f'netdev=net{number}', f'id=nic{number}', f'mac=52:54:00:18:01:{number:02x}', f'addr={SLOTS[number]:#x}']
+        words += [self.properties] if self.properties else []
+        words += [self.iommu_properties] if iommu and self.iommu_properties else []
+        return ['-netdev', tap(number, self.backend_queues), '-device', ','.join(words)]
+
+
+def tap(number, queues):
+    more = f',queues={queues}' if queues > 1 else ''
+    return f'tap,id=net{number},ifname=tap{number},script=no,downscript=no,vhost=off{more}'
+
+
+NICS = {nic.device: nic for nic in (
+    Nic('virtio-net-pci', queues=2, properties='mq=on,vectors=8,rss=on,rx_queue_size=1024,tx_queue_size=256,host_mtu=9000,disable-legacy=on',
+        iommu_properties='iommu_platform=on', backend_queues=2),
+    Nic('e1000e', queues=1),
+    Nic('e1000', queues=1),
+    Nic('vmxnet3', queues=2),
+    Nic('igb', queues=2),
+)}
