@@ -17,6 +17,7 @@
 
 enum {
 	WAIT_MS = 20000, /* for the other daemon's next message; it may be a busy machine */
+	NO_WAIT = 0,
 	FDS_MAX = 1 << 20,
 };
 #define BYTES_MAX (UINT64_C(1) << 32)
@@ -29,19 +30,20 @@ union control_space {
 
 /** @return 0, or an errno value: ETIMEDOUT. */
 static int
-wait_for(int sock, short events)
+wait_for(int sock, short events, int ms)
 {
 	struct pollfd p = { .fd = sock, .events = events };
 	int rc;
 
 	do
-		rc = poll(&p, 1, WAIT_MS);
+		rc = poll(&p, 1, ms);
 	while (rc < 0 && errno == EINTR);
 	return rc < 0 ? errno : rc == 0 ? ETIMEDOUT : 0;
 }
 
+/** @param wait_ms  For the other side to read; NO_WAIT: it doesn't read yet. @return 0 or an errno value. */
 static int
-send_message(int sock, const void *data, size_t bytes, const int *fds, uint32_t nb)
+send_message(int sock, const void *data, size_t bytes, const int *fds, uint32_t nb, int wait_ms)
 {
 	union control_space space = { 0 };
 	struct iovec iov = { .iov_base = (void *)(uintptr_t)data, .iov_len = bytes };
@@ -64,9 +66,9 @@ send_message(int sock, const void *data, size_t bytes, const int *fds, uint32_t 
 		if (n >= 0)
 			return 0;
 		/* ETOOMANYREFS: an ordinary user has only so many descriptors on their way; the other side takes them from there. */
-		if (errno == ETOOMANYREFS)
+		if (errno == ETOOMANYREFS && wait_ms != NO_WAIT)
 			usleep(1000);
-		else if (errno == EAGAIN && (rc = wait_for(sock, POLLOUT)) != 0)
+		else if (errno == EAGAIN && (rc = wait_for(sock, POLLOUT, wait_ms)) != 0)
 			return rc;
 		else if (errno != EINTR && errno != EAGAIN)
 			return errno;
@@ -82,7 +84,7 @@ receive_message(int sock, void *data, size_t bytes, int *fds, uint32_t *nb)
 	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1, .msg_control = space.bytes, .msg_controllen = nb != NULL ? sizeof(space.bytes) : 0 };
 	struct cmsghdr *h;
 	ssize_t n;
-	int rc = wait_for(sock, POLLIN);
+	int rc = wait_for(sock, POLLIN, WAIT_MS);
 
 	if (rc != 0) {
 		errno = rc;
@@ -131,7 +133,7 @@ records_fd(const struct stream_out *o)
 }
 
 static int
-send_all(int sock, const struct stream_out *o)
+send_all(int sock, const struct stream_out *o, int wait_ms)
 {
 	const struct handover_begin begin = { .magic = CTL_MAGIC, .op = CTL_HAND_OVER, .nb_fds = o->nb_fds, .bytes = o->n,
 					       .pid = getpid() };
@@ -139,12 +141,12 @@ send_all(int sock, const struct stream_out *o)
 
 	if (fd < 0)
 		return errno;
-	rc = send_message(sock, &begin, sizeof(begin), &fd, 1);
+	rc = send_message(sock, &begin, sizeof(begin), &fd, 1, wait_ms);
 	close(fd);
 	for (uint32_t i = 0; i < o->nb_fds && rc == 0; i += HANDOVER_FDS) {
 		const struct handover_fds m = { .magic = CTL_MAGIC, .n = RTE_MIN(o->nb_fds - i, (uint32_t)HANDOVER_FDS) };
 
-		rc = send_message(sock, &m, sizeof(m), o->fds + i, m.n);
+		rc = send_message(sock, &m, sizeof(m), o->fds + i, m.n, wait_ms);
 	}
 	return rc;
 }
@@ -153,7 +155,7 @@ int
 handover_send(int sock, const struct stream_out *o, char *text)
 {
 	struct handover_answer a;
-	int rc = send_all(sock, o);
+	int rc = send_all(sock, o, WAIT_MS);
 
 	if (rc == 0) {
 		ssize_t n = receive_message(sock, &a, sizeof(a), NULL, NULL);
@@ -168,6 +170,12 @@ handover_send(int sock, const struct stream_out *o, char *text)
 	return rc;
 }
 
+int
+handover_store(int sock, const struct stream_out *o)
+{
+	return send_all(sock, o, NO_WAIT);
+}
+
 /* ---- The daemon that comes ---- */
 static int
 fail(char *text, const char *path, const char *what)
@@ -180,7 +188,7 @@ fail(char *text, const char *path, const char *what)
 static ssize_t
 call(int sock, const struct ctl_req *q, struct ctl_rsp *r, int *fds, uint32_t *nb)
 {
-	int rc = send_message(sock, q, sizeof(*q), NULL, 0);
+	int rc = send_message(sock, q, sizeof(*q), NULL, 0, WAIT_MS);
 
 	if (rc != 0) {
 		errno = rc;
@@ -268,6 +276,19 @@ read_records(int fd, uint64_t bytes, struct stream_in *in)
 	return 0;
 }
 
+/** Receive what follows the first message. @param n,fds,nb  Its size and its descriptors. @return 0 or an errno value: EPROTO. */
+static int
+receive_rest(int sock, const struct handover_begin *begin, ssize_t n, const int *fds, uint32_t nb, struct stream_in *in)
+{
+	int rc = EPROTO;
+
+	if (n == (ssize_t)sizeof(*begin) && begin->magic == CTL_MAGIC && begin->op == CTL_HAND_OVER && nb == 1 && begin->nb_fds <= FDS_MAX)
+		rc = read_records(fds[0], begin->bytes, in);
+	while (nb > 0)
+		close(fds[--nb]);
+	return rc == 0 ? receive_fds(sock, in, begin->nb_fds) : rc;
+}
+
 static int
 receive_all(const char *path, struct handover_talk *t, struct stream_in *in, char *text)
 {
@@ -283,18 +304,12 @@ receive_all(const char *path, struct handover_talk *t, struct stream_in *in, cha
 	if (n == (ssize_t)sizeof(r) && r.status != 0)
 		return fail(text, path, r.message[0] != '\0' ? r.message : strerror(r.status));
 	memcpy(&begin, &r, sizeof(begin));
-	if (n != (ssize_t)sizeof(begin) || begin.magic != CTL_MAGIC || begin.op != CTL_HAND_OVER || nb != 1 || begin.nb_fds > FDS_MAX) {
-		while (nb > 0)
-			close(fds[--nb]);
-		return fail(text, path, n == 0 ? "it closed the connection" : "it doesn't know how to hand its programs over");
-	}
-	rc = read_records(fds[0], begin.bytes, in);
-	close(fds[0]);
-	if (rc == 0)
-		rc = receive_fds(t->sock, in, begin.nb_fds);
+	rc = receive_rest(t->sock, &begin, n, fds, nb, in);
 	/* It waits for our answer, so this number is still its own. */
 	if (rc == 0 && (t->pidfd = (int)syscall(SYS_pidfd_open, begin.pid, 0)) < 0)
 		rc = errno;
+	if (rc == EPROTO)
+		return fail(text, path, n == 0 ? "it closed the connection" : "it doesn't know how to hand its programs over");
 	return rc == 0 ? 0 : fail(text, path, strerror(rc));
 }
 
@@ -327,12 +342,28 @@ handover_reply(struct handover_talk *t, int status, const char *text)
 	int rc;
 
 	snprintf(a.text, sizeof(a.text), "%s", text);
-	rc = send_message(t->sock, &a, sizeof(a), NULL, 0);
+	rc = send_message(t->sock, &a, sizeof(a), NULL, 0, WAIT_MS);
 	/* Until its last descriptor is closed, some drivers still have a socket there, or a program attached to the interface. */
 	if (rc == 0 && status == 0)
-		rc = wait_for(t->pidfd, POLLIN);
+		rc = wait_for(t->pidfd, POLLIN, WAIT_MS);
 	end_talk(t);
 	return rc == 0 ? 0 : -1;
+}
+
+int
+handover_fetch(int sock, struct stream_in *in)
+{
+	struct handover_begin begin = { 0 };
+	int fds[HANDOVER_FDS], rc;
+	uint32_t nb = 0;
+	ssize_t n;
+
+	*in = (struct stream_in){ 0 };
+	n = receive_message(sock, &begin, sizeof(begin), fds, &nb);
+	rc = n < 0 ? errno : n == 0 ? ENODATA : receive_rest(sock, &begin, n, fds, nb, in);
+	if (rc != 0)
+		handover_free(in);
+	return rc;
 }
 
 void

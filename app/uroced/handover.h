@@ -8,7 +8,9 @@
  *  - from the new one a struct handover_answer. If its status isn't 0, or it ends, the old one goes on;
  *  - the end of the old one's process: its ports are free.
  *
- * Owns: nothing. Called by: main.c. Thread: main.
+ * Without such a conversation, from a daemon that has ended to one that starts: the same messages of the old one, in a socket that somebody keeps in between (keep.h).
+ *
+ * Owns: nothing. Called by: upgrade.c, keep.c. Thread: main.
  */
 #ifndef UROCED_HANDOVER_H
 #define UROCED_HANDOVER_H
@@ -43,6 +45,18 @@ struct handover_answer {
  * @return 0: the other one goes on with it; else an errno value.
  */
 int handover_send(int sock, const struct stream_out *o, char *text);
+
+/**
+ * [old] Leave everything in a socket for whoever reads its other end, which nobody does yet.
+ * @return 0; ETIMEDOUT, ETOOMANYREFS: it doesn't fit in; another errno value.
+ */
+int handover_store(int sock, const struct stream_out *o);
+/**
+ * [new] Read what handover_store() has left.
+ * @param in  Receives records and descriptors; handover_free() them.
+ * @return 0; ENODATA: there is nothing any more; EPROTO: it isn't that; another errno value.
+ */
+int handover_fetch(int sock, struct stream_in *in);
 
 /** [new] A conversation. */
 struct handover_talk {

@@ -4,7 +4,6 @@
  * the others.
  */
 #include <errno.h>
-#include <mntent.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -15,12 +14,11 @@
 #include <sys/resource.h>
 
 #include <rte_eal.h>
-#include <rte_errno.h>
 #include <rte_launch.h>
 #include <rte_lcore.h>
 #include <rte_log.h>
-#include <rte_pdump.h>
 
+#include "keep.h"
 #include "nice.h"
 #include "notify.h"
 #include "uroced.h"
@@ -74,91 +72,6 @@ block_signals(void)
 	sigaddset(&set, SIGHUP);
 	sigprocmask(SIG_BLOCK, &set, NULL);
 	signal(SIGPIPE, SIG_IGN);
-}
-
-/**
- * At its end the daemon can't remove hugepages' files any more if root's folder has them, and their memory would stay taken: have EAL remove them as soon as
- * they are mapped. @return EAL's arguments with that among them, if they say nothing about it.
- */
-static char **
-eal_args(const struct uroced *u, const struct options *o, int *argc)
-{
-	static char unlink_files[] = "--huge-unlink";
-	char **argv;
-
-	*argc = o->eal_argc;
-	for (int i = 1; i < o->eal_argc; i++)
-		if (strcmp(o->eal_argv[i], "--no-huge") == 0 || strcmp(o->eal_argv[i], "--in-memory") == 0 ||
-		    strncmp(o->eal_argv[i], unlink_files, strlen(unlink_files)) == 0)
-			return o->eal_argv;
-	argv = u->privileges.id.drop ? calloc((size_t)o->eal_argc + 2, sizeof(*argv)) : NULL;
-	if (argv == NULL)
-		return o->eal_argv;
-	argv[0] = o->eal_argv[0];
-	argv[1] = unlink_files;
-	memcpy(argv + 2, o->eal_argv + 1, (size_t)(o->eal_argc - 1) * sizeof(*argv));
-	(*argc)++;
-	return argv; /* EAL keeps it */
-}
-
-static bool
-hugepages_are_reserved(void)
-{
-	FILE *f = fopen("/proc/meminfo", "re");
-	unsigned long pages = 0;
-	char line[256];
-
-	while (f != NULL && pages == 0 && fgets(line, sizeof(line), f) != NULL)
-		if (sscanf(line, "HugePages_Total: %lu", &pages) != 1)
-			pages = 0;
-	if (f != NULL)
-		fclose(f);
-	return pages != 0;
-}
-
-static bool
-hugetlbfs_is_mounted(void)
-{
-	FILE *f = setmntent("/proc/self/mounts", "re");
-	const struct mntent *m;
-	bool found = false;
-
-	while (f != NULL && !found && (m = getmntent(f)) != NULL)
-		found = strcmp(m->mnt_type, "hugetlbfs") == 0;
-	if (f != NULL)
-		endmntent(f);
-	return found;
-}
-
-/* What to do after EAL didn't start. */
-static const char *
-eal_remedy(void)
-{
-	if (!hugepages_are_reserved())
-		return "If memory is missing: reserve hugepages (echo 512 > /proc/sys/vm/nr_hugepages) or give EAL --no-huge -m 512";
-	if (!hugetlbfs_is_mounted())
-		return "Hugepages are reserved, but no hugetlbfs is mounted, where EAL looks for them: mount -t hugetlbfs nodev "
-		       "/dev/hugepages, or give EAL --in-memory";
-	return "If memory is missing: reserve more hugepages (/proc/sys/vm/nr_hugepages) or give EAL --no-huge -m 512";
-}
-
-static int
-start_eal(struct uroced *u, const struct options *o)
-{
-	int argc;
-	char **argv = eal_args(u, o, &argc);
-
-	/* By default EAL's log goes to stderr and to syslog, and with systemd both end in the journal. */
-	rte_openlog_stream(stderr);
-	if (rte_eal_init(argc, argv) < 0)
-		return complain("DPDK's EAL doesn't start: %s. The lines above say more. %s. If another DPDK program runs: give EAL "
-				"--file-prefix NAME",
-				rte_strerror(rte_errno), eal_remedy());
-	u->eal = true;
-	/* For dpdk-dumpcap, which is a secondary process: it can map our memory only if that is hugepages in files. */
-	if (rte_eal_has_hugepages() && rte_eal_process_type() == RTE_PROC_PRIMARY && rte_pdump_init() != 0)
-		fprintf(stderr, "uroced: warning: dpdk-dumpcap can't be used: %s\n", rte_strerror(rte_errno));
-	return 0;
 }
 
 static int
@@ -299,7 +212,7 @@ plan_stack(struct uroced *u, const struct options *o, unsigned int i, struct pla
 		.alive_ms = notify_alive_ms(),
 		.hand_over = give_asked,
 		.hand_over_arg = u,
-		.resumes = o->take_over,
+		.resumes = u->resumes,
 	};
 	return 0;
 }
@@ -363,7 +276,9 @@ publish(struct uroced *u)
 static int
 start_cores(struct uroced *u, const struct options *o)
 {
-	return start_eal(u, o) == 0 && find_lcores(u) == 0 && (!o->one_engine || share_engine(u) == 0) ? 0 : -1;
+	if (u->eal)
+		return 0;
+	return eal_start(u, o) == 0 && find_lcores(u) == 0 && (!o->one_engine || share_engine(u) == 0) ? 0 : -1;
 }
 
 /** As far as the daemon that runs isn't in the way: programs notice nothing of the time that this takes. */
@@ -405,6 +320,7 @@ take_over(struct uroced *u, struct options *o)
 	struct vdevs vdevs;
 	int rc = take_vdevs(u, o, &vdevs);
 
+	u->resumes = true;
 	if (rc == 0)
 		rc = start_cores(u, o);
 	if (rc == 0)
@@ -438,19 +354,25 @@ bring_up(struct uroced *u, const struct options *o)
 	return rc == 0 && launch_engines(u) == 0 ? publish(u) : -1;
 }
 
-/**
- * @return true if rte_eal_cleanup() may be called. In DPDK 22.11 net_memif's server never removes its listener from
- * EAL's interrupt thread, which then sometimes reads memory that rte_eal_cleanup() has unmapped. The end of the process
- * cleans up as well.
- */
-static bool
-cleanup_is_safe(const struct uroced *u)
+/** bring_up() with the programs that the daemon before has left in @p fd; without them if they can't go on. */
+static int
+resume_kept(struct uroced *u, const struct options *o, int fd)
 {
-	for (unsigned int s = 0; s < u->nb_stacks; s++)
-		for (unsigned int i = 0; i < u->confs[s].nb_ports; i++)
-			if (strncmp(u->confs[s].ports[i].net.ethdev, "net_memif", strlen("net_memif")) == 0)
-				return false;
-	return true;
+	static struct plan plans[OPTIONS_MAX_STACKS];
+	struct stream_in in = { 0 };
+	int rc;
+
+	remove_memif_sockets(o);
+	if (start_cores(u, o) != 0)
+		return -1;
+	if (kept_programs(u, o, fd, &in) != 0)
+		return bring_up(u, o);
+	u->resumes = true;
+	rc = prepare_stacks(u, o, plans);
+	if (rc == 0)
+		rc = open_stacks(u, plans, &in);
+	handover_free(&in);
+	return rc == 0 && launch_engines(u) == 0 ? publish(u) : -1;
 }
 
 /** Undo bring_up(), also if it failed half-way. */
@@ -468,8 +390,7 @@ take_down(struct uroced *u)
 	stop_engines(u);
 	for (s = 0; s < u->nb_stacks; s++)
 		uroce_destroy(u->stacks[s]);
-	if (u->eal && cleanup_is_safe(u))
-		rte_eal_cleanup();
+	eal_end(u);
 }
 
 /**
@@ -546,7 +467,7 @@ main(int argc, char **argv)
 	static struct uroced u;
 	static struct options o;
 	char err[UROCE_ERR_BYTES];
-	int status, rc;
+	int status, rc, kept;
 
 	if (options_parse(argc, argv, &o, &status) != 0)
 		return status;
@@ -558,6 +479,7 @@ main(int argc, char **argv)
 			       u.confs[i].nb_ports, u.confs[i].nb_ports == 1 ? "" : "s");
 		return EXIT_SUCCESS;
 	}
+	kept = o.keep_programs ? kept_socket() : -1;
 	raise_limits();
 	block_signals();
 	status = EXIT_FAILURE;
@@ -569,7 +491,8 @@ main(int argc, char **argv)
 		return status;
 	}
 	atomic_init(&u.asked, -1);
-	if ((o.take_over ? take_over(&u, &o) : bring_up(&u, &o)) == 0) {
+	rc = o.take_over ? take_over(&u, &o) : kept >= 0 ? resume_kept(&u, &o, kept) : bring_up(&u, &o);
+	if (rc == 0) {
 		do
 			rc = uroce_control_run(u.stacks[0], err);
 		while (rc == 0 && atomic_load(&u.asked) >= 0 && !give_programs(&u));
@@ -577,6 +500,8 @@ main(int argc, char **argv)
 			status = EXIT_SUCCESS;
 		else
 			complain("%s", err);
+		if (rc == 0 && o.keep_programs)
+			keep_programs(&u);
 	}
 	take_down(&u);
 	privileges_end(&u.privileges);

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * Tells the service manager that the daemon is ready, and then that it is alive.
+ * Tells the service manager that the daemon is ready, and then that it is alive; leaves descriptors with it.
  *
- * Owns nothing. Called by: main.c. Thread: main; notify_alive() any.
+ * Owns nothing. Called by: main.c, upgrade.c, keep.c. Thread: main; notify_alive() any.
  */
 #ifndef UROCED_NOTIFY_H
 #define UROCED_NOTIFY_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -19,5 +20,18 @@ void notify_successor(pid_t pid);
 uint32_t notify_alive_ms(void);
 /** Send "WATCHDOG=1". */
 void notify_alive(void);
+
+/** @return whether there is a service manager that listens */
+bool notify_is_heard(void);
+/**
+ * Have the service manager keep a descriptor for the next start, and wait until it has it (sd_pid_notify_with_fds(3), FDSTORE=1).
+ * @param name  Without colons and control characters.
+ * @return 0; ENOTCONN: there is none; ETIMEDOUT: it doesn't answer. A manager that refuses doesn't tell.
+ */
+int notify_store(int fd, const char *name);
+/** @return the descriptor that was kept under @p name and came with this process's start (sd_listen_fds_with_names(3)), or -1 */
+int notify_stored(const char *name);
+/** It needn't be kept any longer. */
+void notify_forget(const char *name);
 
 #endif /* UROCED_NOTIFY_H */

@@ -21,6 +21,8 @@ static const char usage[] =
 	"                            few cores, where programs that poll need them too\n"
 	"  --nice N                  nice value of the daemon's threads, -20 to 19. Where programs need the same cores, -20 keeps them\n"
 	"                            from delaying an engine by their time slices. Less than 0 needs CAP_SYS_NICE\n"
+	"  --keep-programs           at the end, leave the programs with the service manager, for the daemon that it starts next: they and\n"
+	"                            their connections notice a pause. For `systemctl restart`\n"
 	"  --take-over               take the programs of the running daemon with the same configuration over, which ends: they and\n"
 	"                            their connections notice a pause\n"
 	"  --check                   check command line and configuration, and end\n"
@@ -37,7 +39,7 @@ static const char usage[] =
 	"Without hugepages: add --no-huge -m 512. With one core: --lcores '0@0,1@0'.\n"
 	"SIGHUP: read FILE again. SIGTERM, SIGINT: end.\n";
 
-enum { OPT_CONFIG = 1, OPT_SET, OPT_SOCKET, OPT_ONE_ENGINE, OPT_NICE, OPT_TAKE_OVER, OPT_CHECK, OPT_HELP, OPT_VERSION };
+enum { OPT_CONFIG = 1, OPT_SET, OPT_SOCKET, OPT_ONE_ENGINE, OPT_NICE, OPT_KEEP_PROGRAMS, OPT_TAKE_OVER, OPT_CHECK, OPT_HELP, OPT_VERSION };
 
 static const struct option long_options[] = {
 	{ "config", required_argument, NULL, OPT_CONFIG },
@@ -45,6 +47,7 @@ static const struct option long_options[] = {
 	{ "socket", required_argument, NULL, OPT_SOCKET },
 	{ "one-engine", no_argument, NULL, OPT_ONE_ENGINE },
 	{ "nice", required_argument, NULL, OPT_NICE },
+	{ "keep-programs", no_argument, NULL, OPT_KEEP_PROGRAMS },
 	{ "take-over", no_argument, NULL, OPT_TAKE_OVER },
 	{ "check", no_argument, NULL, OPT_CHECK },
 	{ "help", no_argument, NULL, OPT_HELP },
@@ -120,6 +123,9 @@ take(int opt, struct options *o, char **argv, int *status)
 		return 0;
 	case OPT_NICE:
 		return set_nice(o, optarg, status);
+	case OPT_KEEP_PROGRAMS:
+		o->keep_programs = true;
+		return 0;
 	case OPT_TAKE_OVER:
 		o->take_over = true;
 		return 0;
@@ -162,7 +168,7 @@ options_parse(int argc, char **argv, struct options *o, int *status)
 		if (is_ours(argv[i]))
 			return take(strcmp(argv[i], "--version") == 0 ? OPT_VERSION : OPT_HELP, o, argv, status);
 		if (strcmp(argv[i], "--config") == 0 || strcmp(argv[i], "--set") == 0 ||
-		    strcmp(argv[i], "--check") == 0 || strcmp(argv[i], "--socket") == 0 || strcmp(argv[i], "--take-over") == 0)
+		    strcmp(argv[i], "--check") == 0 || strcmp(argv[i], "--socket") == 0 || strcmp(argv[i], "--keep-programs") == 0 || strcmp(argv[i], "--take-over") == 0)
 			return complain("%s must stand behind a -- that ends EAL's options", argv[i], status);
 	}
 	o->eal_argc = split;

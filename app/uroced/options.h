@@ -31,6 +31,7 @@ struct options {
 	bool one_engine;
 	int nice;
 	bool check;
+	bool keep_programs; /**< with the service manager, at the end */
 	bool take_over; /**< the programs of the daemon that runs, which ends */
 };
 

@@ -110,8 +110,7 @@ save_settled(struct uroced *u, struct stream_out *o)
 	return rc;
 }
 
-/** The other daemon has everything. */
-static void __attribute__((noreturn))
+void
 leave(struct uroced *u, pid_t successor)
 {
 	char path[BROKER_PATH_BYTES];
@@ -128,14 +127,14 @@ leave(struct uroced *u, pid_t successor)
 	}
 	/* The broker detaches what only root can detach from interfaces. */
 	privileges_end(&u->privileges);
-	notify_successor(successor);
+	if (successor != 0)
+		notify_successor(successor);
 	fflush(NULL);
 	/* Without EAL's clean-up, which would only unmap memory that nobody uses any more. */
 	_exit(EXIT_SUCCESS);
 }
 
-/** Nothing has happened. */
-static void
+void
 go_on(struct uroced *u)
 {
 	char err[UROCE_ERR_BYTES];
@@ -147,6 +146,17 @@ go_on(struct uroced *u)
 		if (i > 0 && uroce_control_start(u->stacks[i], err) != 0)
 			complain("%s", err);
 	}
+}
+
+int
+write_down(struct uroced *u, struct stream_out *o)
+{
+	settle(u);
+	stop_engines(u);
+	/* What the engines have said last. */
+	for (unsigned int i = 0; i < u->nb_stacks; i++)
+		control_turn(u->stacks[i]->control, 0);
+	return save_settled(u, o);
 }
 
 bool
@@ -161,12 +171,7 @@ give_programs(struct uroced *u)
 	getsockopt(sock, SOL_SOCKET, SO_PEERCRED, &peer, &len);
 	printf("uroced: another daemon, pid %d, takes over\n", (int)peer.pid);
 	fflush(stdout);
-	settle(u);
-	stop_engines(u);
-	/* What the engines have said last. */
-	for (unsigned int i = 0; i < u->nb_stacks; i++)
-		control_turn(u->stacks[i]->control, 0);
-	rc = save_settled(u, &o);
+	rc = write_down(u, &o);
 	if (rc == 0)
 		rc = handover_send(sock, &o, text);
 	else
@@ -244,9 +249,8 @@ take_vdevs(const struct uroced *u, struct options *o, struct vdevs *v)
 	return 0;
 }
 
-/** Check whether the programs of all stacks can be taken. @return 0, or -1 with a text. */
-static int
-check(struct uroced *u, const struct options *o, struct stream_in *in, char *text)
+int
+check_programs(struct uroced *u, const struct options *o, struct stream_in *in, char *text)
 {
 	const struct process_record *r = stream_next(in, RECORD_PROCESS, sizeof(*r));
 	size_t begin = in->at;
@@ -275,7 +279,7 @@ take_programs(struct uroced *u, const struct options *o, struct stream_in *in)
 
 	if (handover_ask(u->confs[0].socket, &t, in, text) != 0)
 		return complain("%s", text);
-	if (check(u, o, in, text) != 0) {
+	if (check_programs(u, o, in, text) != 0) {
 		handover_reply(&t, EINVAL, text);
 		return complain("--take-over: the daemon at %s goes on: %s", u->confs[0].socket, text);
 	}
@@ -307,6 +311,19 @@ remove_memif_socket(const char *args)
 	if (lstat(sa.sun_path, &st) == 0 && S_ISSOCK(st.st_mode) && connect(fd, (struct sockaddr *)&sa, sizeof(sa)) != 0 && errno == ECONNREFUSED)
 		unlink(sa.sun_path);
 	close(fd);
+}
+
+void
+remove_memif_sockets(const struct options *o)
+{
+	int words;
+
+	for (int i = 0; i < o->eal_argc; i += words) {
+		const char *value = value_of(o->eal_argc, o->eal_argv, i, "--vdev", &words);
+
+		if (value != NULL)
+			remove_memif_socket(value);
+	}
 }
 
 int

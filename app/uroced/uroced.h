@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /**
  * @file
- * The daemon as its files see it: what main() has started, and how its programs go to another daemon (upgrade.c).
+ * The daemon as its files see it: what main() has started, and how its programs go to another daemon (upgrade.c, keep.c).
  */
 #ifndef UROCED_UROCED_H
 #define UROCED_UROCED_H
@@ -27,6 +27,7 @@ struct uroced {
 	unsigned int nb_stacks;
 	_Atomic uint32_t alive; /**< a bit for each stack that is, since the service manager was told last */
 	struct privileges privileges;
+	bool resumes;      /**< it goes on with the programs of another one */
 	_Atomic int asked; /**< socket of a daemon that wants to take over, or -1 */
 };
 
@@ -37,6 +38,12 @@ int launch_engines(struct uroced *u);
 /** End what launch_engines() began, and wait for it. */
 void stop_engines(struct uroced *u);
 
+/* ---- eal.c ---- */
+/** Start EAL with the arguments of the command line. @return 0, or -1 with a message printed that says what to do. */
+int eal_start(struct uroced *u, const struct options *o);
+/** Give back what EAL has, as far as that is safe. */
+void eal_end(const struct uroced *u);
+
 /* ---- upgrade.c: the daemon that goes ---- */
 /** [stack_host.hand_over] Another daemon wants the programs: end the first stack's control, so that main() gives them. */
 int give_asked(void *arg, int sock);
@@ -45,6 +52,18 @@ int give_asked(void *arg, int sock);
  * @return false: it didn't take them, and everything goes on. If it has taken them, this process ends here.
  */
 bool give_programs(struct uroced *u);
+
+/* ---- upgrade.c, for keep.c as well ---- */
+/** Finish what is under way, stop the engines, and write all programs down. @return 0; EBUSY: copies don't end; ENOMEM. */
+int write_down(struct uroced *u, struct stream_out *o);
+/** write_down() was in vain: everything goes on. */
+void go_on(struct uroced *u);
+/** Somebody else has what was written down: close the ports and end. @param successor  Its process, for the service manager; 0: it isn't known. */
+void leave(struct uroced *u, pid_t successor) __attribute__((noreturn));
+/** Check whether the programs of all stacks can be taken. @param text  HANDOVER_TEXT_BYTES long. @return 0, or -1 with a text. */
+int check_programs(struct uroced *u, const struct options *o, struct stream_in *in, char *text);
+/** Before EAL opens its --vdev: remove sockets of memif that nobody listens on. */
+void remove_memif_sockets(const struct options *o);
 
 /* ---- upgrade.c: the daemon that comes ---- */
 enum { VDEVS_MAX = 64 };

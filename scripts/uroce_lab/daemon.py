@@ -21,10 +21,12 @@ ENGINE_NICE = -20           # of a daemon whose threads take turns with programs
 CAP_SYS_NICE = 23
 HUGE_MB = 256
 LOG_TAIL_LINES = 15
+KEPT_FD = 3                 # sd_listen_fds(3): the first of those that a service manager has kept
 NEXT = '.next'              # behind the name of the pid file: that of a daemon which is taking over
 # The daemon's process itself writes down its pid and start time (field 22 of stat). If `uroce-lab up` did it, a kill at the
 # wrong moment would leave a daemon that nobody knows.
 WRITE_PID = '''
+[ -z "$LISTEN_FDS" ] || export LISTEN_PID=$$
 read -r stat </proc/$$/stat
 echo "$$ $(echo "$stat" | cut -d" " -f22)" >"$0.new"
 mv "$0.new" "$0"
@@ -110,9 +112,16 @@ def prefix(lab, host):
     return host.get('prefix') or first_prefix(lab, host)
 
 
-def start(lab, host, take_over=False, hugepages=None):
+def notify_socket(host):
+    """@return where the daemon looks for a service manager. Only `restart --stop` is one, for as long as it takes."""
+    return os.path.join(host['dir'], 'notify')
+
+
+def start(lab, host, take_over=False, hugepages=None, again=False, kept=None):
     """
     @param take_over  From the daemon that runs; then the pid file's name has NEXT behind it.
+    @param again  Another one has ended; its log goes on.
+    @param kept  (descriptor, name): what the daemon before has left with the service manager.
     @param hugepages  None: as the lab has them.
     @return the Popen. The caller has blocked interrupts; the daemon gets them unblocked.
     """
@@ -123,17 +132,26 @@ def start(lab, host, take_over=False, hugepages=None):
     env.pop('RUNTIME_DIRECTORY', None)
     if not lab['telemetry']:
         env['RUNTIME_DIRECTORY'] = host['dir']
+    env['NOTIFY_SOCKET'] = notify_socket(host)
+    if kept:
+        env |= {'LISTEN_FDS': '1', 'LISTEN_FDNAMES': kept[1]}
     args = command(lab, host, configs, host['pid_file'] + (NEXT if take_over else ''),
                    lab['hugepages'] if hugepages is None else hugepages)
+    args.append('--keep-programs')
     if take_over:
         args.append('--take-over')
-    if not take_over:
+    if not take_over and not again:
         open(host['log'], 'w', encoding='utf-8').close()
+
+    def prepare():
+        signal.pthread_sigmask(signal.SIG_SETMASK, ())
+        if kept:
+            os.dup2(kept[0], KEPT_FD)
+
     # Two daemons write to it for a moment.
     with open(host['log'], 'a', encoding='utf-8') as log:
         return subprocess.Popen(args, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=env,
-                                cwd=host['dir'], start_new_session=True,
-                                preexec_fn=lambda: signal.pthread_sigmask(signal.SIG_SETMASK, ()))
+                                cwd=host['dir'], start_new_session=True, pass_fds=(KEPT_FD,) if kept else (), preexec_fn=prepare)
 
 
 def wait_ready(host, child):

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""restart: another daemon takes over from the one that runs; programs and their connections go on."""
+"""restart: another daemon goes on with the programs of the one that runs, beside it or after its end; connections live."""
 
 import contextlib
 import os
 import shutil
+import signal
+import socket
 import time
 
 from . import LabError, daemon, telemetry
@@ -44,10 +46,79 @@ def spare_hugepages(lab):
         lib('hugepages_down', spare_huge_file(lab))
 
 
-def restart(state, host):
+def restart(state, host, stop):
     """Restart the daemon of a host, and so those of all hosts that it serves."""
+    # Also after a stop: another lab may have taken the pages that were free for a moment.
     with spare_hugepages(state.data) as hugepages:
-        hand_over(state, host, hugepages)
+        (stop_and_start if stop else hand_over)(state, host, hugepages)
+
+
+class Manager:
+    """What a service manager does for a daemon with --keep-programs: sd_notify(3) with FDSTORE=1, FDSTOREREMOVE=1 and BARRIER=1."""
+
+    def __init__(self, path):
+        self.path = path
+        self.kept = None                # (descriptor, name)
+
+    def __enter__(self):
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(self.path)
+        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.socket.bind(self.path)
+        # The daemon may have given up the rights of who raised the lab.
+        os.chmod(self.path, 0o666)
+        self.socket.settimeout(0.05)
+        return self
+
+    def __exit__(self, *_):
+        self.socket.close()
+        os.unlink(self.path)
+        self.drop()
+
+    def drop(self):
+        if self.kept:
+            os.close(self.kept[0])
+        self.kept = None
+
+    def take(self):
+        """Take a message, if one comes soon."""
+        try:
+            text, descriptors, _, _ = socket.recv_fds(self.socket, 4096, 1)
+        except TimeoutError:
+            return
+        said = dict(line.partition('=')[::2] for line in text.decode().splitlines())
+        if said.get('FDSTORE') == '1' and descriptors:
+            self.drop()
+            self.kept = descriptors.pop(), said['FDNAME']
+        if said.get('FDSTOREREMOVE') == '1' and self.kept and said.get('FDNAME') == self.kept[1]:
+            self.drop()
+        for descriptor in descriptors:
+            os.close(descriptor)
+
+
+def stop_and_start(state, host, hugepages):
+    """As `systemctl restart` does it."""
+    lab = state.data
+    old = Process.of(host['pid_file'])
+    log_from = os.path.getsize(host['log'])
+    with Manager(daemon.notify_socket(host)) as manager:
+        begin = time.monotonic()
+        old.signal(signal.SIGTERM)
+        while old.alive():
+            if time.monotonic() - begin > SECONDS:
+                raise LabError(f'uroced of {host["name"]}, pid {old.pid}, does not end; its log: {host["log"]}')
+            manager.take()
+        child = daemon.start(lab, host, hugepages=hugepages, again=True, kept=manager.kept)
+        wait_served(host, child, log_from)
+        while manager.kept:
+            manager.take()
+        seconds = time.monotonic() - begin
+    for served in daemon.hosts_of(lab, host):
+        served['prefix'] = daemon.first_prefix(lab, host)
+        served['telemetry'] = telemetry.socket_path(lab, host, served['prefix'])
+    state.save()
+    names = ' and '.join(served['name'] for served in daemon.hosts_of(lab, host))
+    print(f'{names}: uroced pid {old.pid} has ended, pid {child.pid} serves after {seconds:.2f} s')
 
 
 def hand_over(state, host, hugepages):
@@ -90,4 +161,4 @@ def run(options):
         if state.data['one_process']:
             hosts = state.data['hosts'][:1]
         for host in hosts:
-            restart(state, host)
+            restart(state, host, options.stop)

@@ -61,6 +61,7 @@ class Pair:
 class Restarting(unittest.TestCase):
     options = MEMIF
     host = 'h1'
+    how = ()                # further words of `uroce-lab restart`
 
     @classmethod
     def setUpClass(cls):
@@ -75,7 +76,7 @@ class Restarting(unittest.TestCase):
         lab_command('down', '--name', cls.lab.name)
 
     def restart(self, status=0, **options):
-        done = lab_command('restart', '--name', self.lab.name, self.host, **options)
+        done = lab_command('restart', '--name', self.lab.name, *self.how, self.host, **options)
         self.assertEqual(done.returncode, status, done.stdout + self.lab.logs())
         self.lab.data = State(self.lab.name).load().data
         self.lab.hosts = {host['name']: host for host in self.lab.data['hosts']}
@@ -87,16 +88,20 @@ class Restarting(unittest.TestCase):
     def descriptors(self):
         return len(os.listdir(f'/proc/{self.lab.pid(self.host)}/fd'))
 
-    def wait_idle(self):
-        """Until the daemon has no session any more."""
+    def wait_sessions(self, some):
+        """Until the daemon has sessions, or none any more."""
         end = time.monotonic() + SECONDS
-        while telemetry.ask(self.lab.data, self.lab.hosts[self.host], '/uroce/session')['all']:
+        while bool(telemetry.ask(self.lab.data, self.lab.hosts[self.host], '/uroce/session')['all']) != some:
             self.assertLess(time.monotonic(), end)
             time.sleep(0.05)
+
+    def wait_idle(self):
+        self.wait_sessions(False)
 
     def under(self, program, restarts=RESTARTS):
         pair = Pair(self.lab.name, program)
         try:
+            self.wait_sessions(True)
             for _ in range(restarts):
                 self.assertTrue(pair.running(), 'it ended too early')
                 self.restart()

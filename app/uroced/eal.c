@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* DPDK's environment: its arguments, its start and its end. */
+#include <mntent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <rte_eal.h>
+#include <rte_errno.h>
+#include <rte_log.h>
+#include <rte_pdump.h>
+
+#include "uroced.h"
+
+/**
+ * At its end the daemon can't remove hugepages' files any more if root's folder has them, and their memory would stay taken: have EAL remove them as soon as
+ * they are mapped. @return EAL's arguments with that among them, if they say nothing about it.
+ */
+static char **
+eal_args(const struct uroced *u, const struct options *o, int *argc)
+{
+	static char unlink_files[] = "--huge-unlink";
+	char **argv;
+
+	*argc = o->eal_argc;
+	for (int i = 1; i < o->eal_argc; i++)
+		if (strcmp(o->eal_argv[i], "--no-huge") == 0 || strcmp(o->eal_argv[i], "--in-memory") == 0 ||
+		    strncmp(o->eal_argv[i], unlink_files, strlen(unlink_files)) == 0)
+			return o->eal_argv;
+	argv = u->privileges.id.drop ? calloc((size_t)o->eal_argc + 2, sizeof(*argv)) : NULL;
+	if (argv == NULL)
+		return o->eal_argv;
+	argv[0] = o->eal_argv[0];
+	argv[1] = unlink_files;
+	memcpy(argv + 2, o->eal_argv + 1, (size_t)(o->eal_argc - 1) * sizeof(*argv));
+	(*argc)++;
+	return argv; /* EAL keeps it */
+}
+
+static bool
+hugepages_are_reserved(void)
+{
+	FILE *f = fopen("/proc/meminfo", "re");
+	unsigned long pages = 0;
+	char line[256];
+
+	while (f != NULL && pages == 0 && fgets(line, sizeof(line), f) != NULL)
+		if (sscanf(line, "HugePages_Total: %lu", &pages) != 1)
+			pages = 0;
+	if (f != NULL)
+		fclose(f);
+	return pages != 0;
+}
+
+static bool
+hugetlbfs_is_mounted(void)
+{
+	FILE *f = setmntent("/proc/self/mounts", "re");
+	const struct mntent *m;
+	bool found = false;
+
+	while (f != NULL && !found && (m = getmntent(f)) != NULL)
+		found = strcmp(m->mnt_type, "hugetlbfs") == 0;
+	if (f != NULL)
+		endmntent(f);
+	return found;
+}
+
+/* What to do after EAL didn't start. */
+static const char *
+eal_remedy(void)
+{
+	if (!hugepages_are_reserved())
+		return "If memory is missing: reserve hugepages (echo 512 > /proc/sys/vm/nr_hugepages) or give EAL --no-huge -m 512";
+	if (!hugetlbfs_is_mounted())
+		return "Hugepages are reserved, but no hugetlbfs is mounted, where EAL looks for them: mount -t hugetlbfs nodev "
+		       "/dev/hugepages, or give EAL --in-memory";
+	return "If memory is missing: reserve more hugepages (/proc/sys/vm/nr_hugepages) or give EAL --no-huge -m 512";
+}
+
+int
+eal_start(struct uroced *u, const struct options *o)
+{
+	int argc;
+	char **argv = eal_args(u, o, &argc);
+
+	/* By default EAL's log goes to stderr and to syslog, and with systemd both end in the journal. */
+	rte_openlog_stream(stderr);
+	if (rte_eal_init(argc, argv) < 0)
+		return complain("DPDK's EAL doesn't start: %s. The lines above say more. %s. If another DPDK program runs: give EAL "
+				"--file-prefix NAME",
+				rte_strerror(rte_errno), eal_remedy());
+	u->eal = true;
+	/* For dpdk-dumpcap, which is a secondary process: it can map our memory only if that is hugepages in files. */
+	if (rte_eal_has_hugepages() && rte_eal_process_type() == RTE_PROC_PRIMARY && rte_pdump_init() != 0)
+		fprintf(stderr, "uroced: warning: dpdk-dumpcap can't be used: %s\n", rte_strerror(rte_errno));
+	return 0;
+}
+
+/**
+ * @return true if rte_eal_cleanup() may be called. In DPDK 22.11 net_memif's server never removes its listener from
+ * EAL's interrupt thread, which then sometimes reads memory that rte_eal_cleanup() has unmapped. The end of the process
+ * cleans up as well.
+ */
+static bool
+cleanup_is_safe(const struct uroced *u)
+{
+	for (unsigned int s = 0; s < u->nb_stacks; s++)
+		for (unsigned int i = 0; i < u->confs[s].nb_ports; i++)
+			if (strncmp(u->confs[s].ports[i].net.ethdev, "net_memif", strlen("net_memif")) == 0)
+				return false;
+	return true;
+}
+
+void
+eal_end(const struct uroced *u)
+{
+	if (u->eal && cleanup_is_safe(u))
+		rte_eal_cleanup();
+}
