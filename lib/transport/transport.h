@@ -69,6 +69,7 @@ enum tp_vendor_err {
 	TP_VERR_AH,           /**< AH unknown, stale or of another PD */
 	TP_VERR_NO_RD_ATOMIC, /**< READ or atomic on a QP whose max_rd_atomic is 0 */
 	TP_VERR_WQE_FLUSH,    /**< FLUSH without a placement type, or with an unknown type or selectivity level */
+	TP_VERR_ADDRESS,      /**< retry_cnt transmissions without an answer, since the QP's own address has gone from its port */
 };
 
 /** What a requester waits for before it sends its next packet. */
@@ -155,7 +156,7 @@ uint32_t qp_events(const struct transport *tp, uint32_t qpn, struct qp_event *ou
 	X(resp_rd_atomic_exceeded) X(resp_bad_xrceth) X(req_cqe_error) X(resp_cqe_error) X(cqe_flush_error) \
 	X(mw_binds) X(local_invalidates) X(req_mw_errors) X(rx_invalidate_requests) X(resp_invalidate_errors) \
 	X(acks_sent) X(time_wait_acks_sent) X(acks_received) X(retransmitted_packets) X(cq_overrun) X(cq_events) X(cq_events_delayed) \
-	X(rc_credit_waits) X(share_rounds) X(share_rate_waits) X(share_refused) X(tx_by_reference) X(tx_no_mbuf) X(tx_no_room)
+	X(rc_credit_waits) X(share_rounds) X(share_rate_waits) X(share_refused) X(tx_by_reference) X(tx_no_address) X(tx_no_mbuf) X(tx_no_room)
 
 struct tp_counters {
 #define TP_X(name) uint64_t name;
@@ -210,6 +211,13 @@ uint32_t ah_table_count(const struct ah_table *t);
  * @return 0; ENOMEM (no memory, or table full).
  */
 int ah_create(struct ah_table *t, uint32_t pd, const struct tp_path *path, uint32_t *handle);
+/** [control] Get the AH's own address. @return false: unknown or stale handle. */
+bool ah_own_gid(const struct ah_table *t, uint32_t handle, struct gid *gid);
+/**
+ * [control] Address @p gid is no address of the port any more (@p gone), or again one: datagrams to the AH are dropped, or sent again.
+ * @return false: it is not the AH's own address, and nothing was changed.
+ */
+bool ah_address_gone(struct ah_table *t, uint32_t handle, const struct gid *gid, bool gone);
 /** [control] @return 0; EINVAL (unknown or stale handle). */
 int ah_destroy(struct ah_table *t, uint32_t handle);
 
@@ -521,6 +529,16 @@ int qp_modify(struct transport *tp, struct qp *qp, const struct uroce_qp_attr *a
  */
 int qp_modify_paths(struct transport *tp, struct qp *qp, const struct uroce_qp_attr *attr, uint32_t mask,
 		    const struct tp_path *path, const struct tp_path *alt, uint64_t now_ns);
+
+/** [engine] Get the address that a connected QP has as its own. @return false: it has none. */
+bool qp_own_gid(const struct qp *qp, struct gid *gid);
+/**
+ * [engine] Address @p gid is no address of the port any more (@p gone), or again one. A QP that has it as its own loses what it sends from now on, as
+ * if the network did, so that it fails when its retries are used up, unless the address is back before; then the reason is TP_VERR_ADDRESS. Another
+ * path, by qp_modify() or by migration, ends that too.
+ * @return false: it is not the QP's own address, and nothing was changed.
+ */
+bool qp_address_gone(struct qp *qp, const struct gid *gid, bool gone);
 
 /** [engine] Fill in every field of ibv_query_qp(). */
 void qp_query(const struct qp *qp, struct uroce_qp_attr *attr);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Refilling the cache of mbufs from the mempool; packets that stay on this host.
+ * Refilling the cache of mbufs from the mempool; packets that stay on this host, and those of a QP whose own address has gone.
  */
 #include "transport/core/tx_priv.h"
 
@@ -18,11 +18,28 @@ tp_mbuf_refill(struct transport *tp)
 	return tp->mbufs[0];
 }
 
+/** A packet that nobody gets: its source is not an address of the port. For the QP it is lost. */
+static bool
+begin_lost(struct transport *tp, const struct qp *qp, uint8_t opcode, struct tp_out *o)
+{
+	o->vec = NULL;
+	o->local = NULL;
+	o->m = tp_mbuf(tp);
+	if (unlikely(o->m == NULL))
+		return false;
+	o->op = &wire_opcodes[opcode];
+	o->frame = rte_pktmbuf_mtod(o->m, uint8_t *);
+	o->bth = o->frame + qp->path.tmpl.bth_off;
+	return true;
+}
+
 bool
-tp_begin_loop(struct transport *tp, const struct qp *qp, uint8_t opcode, struct tp_out *o)
+tp_begin_detour(struct transport *tp, const struct qp *qp, uint8_t opcode, struct tp_out *o)
 {
 	const struct wire_tmpl *t = &qp->path.tmpl;
 
+	if (qp->path.detour & DETOUR_GONE)
+		return begin_lost(tp, qp, opcode, o);
 	if (!local_reaches(tp, qp))
 		return tp_begin_at(tp, &tp->loop, t, opcode, o);
 	o->m = NULL;
@@ -40,11 +57,17 @@ tp_begin_loop(struct transport *tp, const struct qp *qp, uint8_t opcode, struct 
 }
 
 void
-tp_finish_loop(struct transport *tp, struct qp *qp, struct tp_out *o, struct wire_bth *b, uint32_t payload_bytes)
+tp_finish_detour(struct transport *tp, struct qp *qp, struct tp_out *o, struct wire_bth *b, uint32_t payload_bytes)
 {
 	struct wire_tmpl *t = &qp->path.tmpl;
 	uint32_t pad = -payload_bytes & 3;
 
+	if (qp->path.detour & DETOUR_GONE) {
+		o->bytes = t->bth_off + o->op->hdr_bytes + payload_bytes + pad + WIRE_ICRC_BYTES;
+		tp->counters.tx_no_address++;
+		tp_mbuf_put(tp, o->m);
+		return;
+	}
 	if (o->local == NULL) {
 		tp_finish_at(tp, t, qp->path.port, true, o, b, payload_bytes);
 		return;

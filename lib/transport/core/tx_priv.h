@@ -64,10 +64,10 @@ tp_begin_at(struct transport *tp, struct tp_txvec *vec, const struct wire_tmpl *
 	return true;
 }
 
-/** tp_begin() for a QP whose packets stay on this host. */
-bool tp_begin_loop(struct transport *tp, const struct qp *qp, uint8_t opcode, struct tp_out *o);
+/** tp_begin() for a QP whose packets stay on this host, or are dropped. */
+bool tp_begin_detour(struct transport *tp, const struct qp *qp, uint8_t opcode, struct tp_out *o);
 /** tp_finish() for such a packet. */
-void tp_finish_loop(struct transport *tp, struct qp *qp, struct tp_out *o, struct wire_bth *b, uint32_t payload_bytes);
+void tp_finish_detour(struct transport *tp, struct qp *qp, struct tp_out *o, struct wire_bth *b, uint32_t payload_bytes);
 
 /**
  * Begin a packet: reserve room in the TX vector and an mbuf.
@@ -76,8 +76,8 @@ void tp_finish_loop(struct transport *tp, struct qp *qp, struct tp_out *o, struc
 static inline bool
 tp_begin(struct transport *tp, const struct qp *qp, uint8_t opcode, struct tp_out *o)
 {
-	if (unlikely(qp->path.loopback))
-		return tp_begin_loop(tp, qp, opcode, o);
+	if (unlikely(qp->path.detour))
+		return tp_begin_detour(tp, qp, opcode, o);
 	return tp_begin_at(tp, &tp->tx[qp->path.port], &qp->path.tmpl, opcode, o);
 }
 
@@ -137,8 +137,8 @@ tp_finish_at(struct transport *tp, struct wire_tmpl *t, uint16_t port, bool loop
 static inline void
 tp_finish(struct transport *tp, struct qp *qp, struct tp_out *o, struct wire_bth *b, uint32_t payload_bytes)
 {
-	if (unlikely(qp->path.loopback))
-		tp_finish_loop(tp, qp, o, b, payload_bytes);
+	if (unlikely(qp->path.detour))
+		tp_finish_detour(tp, qp, o, b, payload_bytes);
 	else
 		tp_finish_at(tp, &qp->path.tmpl, qp->path.port, false, o, b, payload_bytes);
 }

@@ -310,12 +310,16 @@ struct qp_responder {
 	struct tp_read *reads;      /**< one per entry of res[], while any READ is being answered */
 };
 
+/** Why packets of a QP don't go into its port's TX vector: qp_path.detour. */
+enum { DETOUR_LOOPBACK = 1, DETOUR_GONE = 2 /**< the QP's own address is no address of the port any more: they are dropped */ };
+
 /** The path to the peer, and the alternate one. */
 struct qp_path {
 	uint32_t dest_qpn;
 	uint16_t port, pkey;
 	uint8_t mtu_shift;
 	bool loopback, multicast;
+	uint8_t detour;             /**< DETOUR_*; 0: none */
 	uint8_t mig;                /**< enum tp_mig */
 	bool alt_loaded, migrated;
 	bool mig_err_event;         /**< the event PATH_MIG_ERR was sent */

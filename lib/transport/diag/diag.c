@@ -121,6 +121,7 @@ look_at_path(const struct qp *qp, struct qp_view *v)
 	if (v->ip_version == 0)
 		return;
 	v->loopback = qp->path.loopback;
+	v->address_gone = (qp->path.detour & DETOUR_GONE) != 0;
 	memcpy(v->dmac, qp->path.tmpl.hdr, sizeof(v->dmac));
 	memcpy(v->sip, l3 + (v->ip_version == 4 ? 12 : 8), v->ip_version == 4 ? 4 : 16);
 	put_dip(qp, v->dip);

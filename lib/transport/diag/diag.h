@@ -53,6 +53,7 @@ struct qp_view {
 	uint8_t sip[16], dip[16], dmac[6]; /**< IPv4: the first 4 bytes */
 	uint16_t sport;
 	bool loopback;
+	bool address_gone;   /**< sip is no address of the port any more */
 	uint8_t path_mig_state; /**< enum ibv_mig_state */
 	bool migrated;       /**< the QP has changed to its alternate path */
 	struct qp_reason reason; /**< why the QP last went to ERR or SQE */

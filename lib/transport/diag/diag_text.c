@@ -115,6 +115,7 @@ verr_text(uint8_t verr)
 		[TP_VERR_MW] = "bind or invalidate refused",
 		[TP_VERR_AH] = "its address handle is unknown, stale or of another PD",
 		[TP_VERR_NO_RD_ATOMIC] = "a READ or atomic, but max_rd_atomic is 0",
+		[TP_VERR_ADDRESS] = "its own address is no address of its port any more",
 		[TP_VERR_WQE_FLUSH] = "FLUSH has no placement type, or an unknown type or selectivity level",
 	};
 
@@ -127,7 +128,7 @@ send_reason(const struct qp_reason *r, char *text)
 {
 	uint8_t status = (uint8_t)(r->detail >> 8), verr = (uint8_t)r->detail;
 
-	if (verr == TP_VERR_TIMEOUT || verr == TP_VERR_SEQ_RETRY)
+	if (verr == TP_VERR_TIMEOUT || verr == TP_VERR_SEQ_RETRY || verr == TP_VERR_ADDRESS)
 		snprintf(text, DIAG_LINE_BYTES, "%s: gave up at PSN %u after %u retries", verr_text(verr), r->psn, r->retries);
 	else if (verr == TP_VERR_RNR)
 		snprintf(text, DIAG_LINE_BYTES, "the peer posts no receive: gave up at PSN %u after %u RNR retries", r->psn,
@@ -212,6 +213,13 @@ peer(const struct qp_view *v, char text[INET6_ADDRSTRLEN])
 	if (v->ip_version == 0)
 		return strcpy(text, "the peer");
 	inet_ntop(v->ip_version == 4 ? AF_INET : AF_INET6, v->dip, text, INET6_ADDRSTRLEN);
+	return text;
+}
+
+static const char *
+own_address(const struct qp_view *v, char text[INET6_ADDRSTRLEN])
+{
+	inet_ntop(v->ip_version == 4 ? AF_INET : AF_INET6, v->sip, text, INET6_ADDRSTRLEN);
 	return text;
 }
 
@@ -402,9 +410,12 @@ const char *
 qp_explain(const struct qp_view *v, char *text)
 {
 	struct lines l = { .text = text };
+	char own[INET6_ADDRSTRLEN];
 
 	text[0] = '\0';
 	explain_state(v, &l);
+	if (v->address_gone)
+		say(&l, "its own address %s is no address of its port any more: what it sends is dropped", own_address(v, own));
 	if (v->send_cq.overrun || v->send_cq.unpolled == v->send_cq.size)
 		explain_cq(&v->send_cq, "send", &l);
 	explain_requester(v, &l);

@@ -2,6 +2,7 @@
 /*
  * The path to the peer, in the form of the header template that every packet of a QP begins with.
  */
+#include "base/gid.h"
 #include "transport/cc/cc_priv.h"
 #include "transport/path/path_priv.h"
 
@@ -23,6 +24,29 @@ path_build_template(struct qp *qp, const struct tp_path *path)
 	qp->path.port = path->port;
 	qp->path.pkey = path->pkey;
 	qp->path.loopback = path->loopback;
+	qp->path.detour = path->loopback ? DETOUR_LOOPBACK : 0;
+}
+
+bool
+qp_own_gid(const struct qp *qp, struct gid *gid)
+{
+	const struct wire_tmpl *t = &qp->path.tmpl;
+
+	if (t->bth_off == 0 || qp->service == WIRE_UD)
+		return false;
+	*gid = gid_from_ip(t->ip_version, t->hdr + t->l3_off + (t->ip_version == 4 ? 12 : 8));
+	return true;
+}
+
+bool
+qp_address_gone(struct qp *qp, const struct gid *gid, bool gone)
+{
+	struct gid own;
+
+	if (!qp_own_gid(qp, &own) || !gid_equal(&own, gid))
+		return false;
+	qp->path.detour = (uint8_t)((qp->path.detour & ~DETOUR_GONE) | (gone ? DETOUR_GONE : 0));
+	return true;
 }
 
 void

@@ -13,13 +13,15 @@ static bool
 use_ah(struct transport *tp, struct qp *qp, uint32_t handle)
 {
 	const struct tp_ah *ah;
+	uint64_t serial;
 
 	/* Looked up for each WQE: it may have been destroyed since. */
 	ah = ah_get(tp->c.sh.ahs, handle, qp->pd);
 	if (unlikely(ah == NULL || ah->path.port != qp->path.port))
 		return false;
-	if (unlikely(qp->path.tmpl_ah != ah->serial)) {
-		qp->path.tmpl_ah = ah->serial;
+	serial = __atomic_load_n(&ah->serial, __ATOMIC_ACQUIRE);
+	if (unlikely(qp->path.tmpl_ah != serial)) {
+		qp->path.tmpl_ah = serial;
 		qp->path.tmpl = ah->tmpl;
 		/*
 		 * Use a source port of the QP's own, as Linux does: port 0 doesn't distinguish flows, and firewalls
@@ -28,6 +30,8 @@ use_ah(struct transport *tp, struct qp *qp, uint32_t handle)
 		if (ah->path.addr.sport == 0)
 			wire_tmpl_set_flow(&qp->path.tmpl, wire_calc_flow_label(qp->qpn, 1));
 		qp->path.loopback = ah->path.loopback;
+		qp->path.detour = (uint8_t)((ah->path.loopback ? DETOUR_LOOPBACK : 0) |
+					    (atomic_load_explicit(&ah->gone, memory_order_relaxed) ? DETOUR_GONE : 0));
 		qp->path.multicast = ah->path.multicast;
 	}
 	return true;
@@ -58,7 +62,7 @@ build_ud(struct transport *tp, struct qp *qp, const struct req_packet *r)
 		return false;
 	}
 	tp_finish(tp, qp, &o, &b, w->length);
-	if (unlikely(qp->path.multicast) && b.dqpn == WIRE_QPN_MULTICAST)
+	if (unlikely(qp->path.multicast) && b.dqpn == WIRE_QPN_MULTICAST && !(qp->path.detour & DETOUR_GONE))
 		mcast_loop(tp, qp, o.m);
 	return true;
 }

@@ -209,7 +209,7 @@ retry(struct transport *tp, struct qp *qp, uint8_t verr)
 	} else if (!migration_go(tp, qp)) {
 		MARK_IF(verr == TP_VERR_SEQ_RETRY, "sequence NAKs use up all retries");
 		tp->counters.retry_exceeded_err++;
-		complete_head_in_error(tp, qp, UROCE_WC_RETRY_EXC_ERR, verr);
+		complete_head_in_error(tp, qp, UROCE_WC_RETRY_EXC_ERR, qp->path.detour & DETOUR_GONE ? TP_VERR_ADDRESS : verr);
 		return;
 	}
 	cwnd_loss(tp, qp, verr == TP_VERR_TIMEOUT);
