@@ -4,6 +4,7 @@
 
 #include <rte_common.h>
 
+#include "control/addresses_priv.h"
 #include "control/loop_priv.h"
 #include "control/observe/sysfs.h"
 
@@ -105,6 +106,8 @@ run(struct port_watch *w, bool look, uint64_t now_ns)
 
 	if (w->track.state == PORT_GONE || (!look && events == 0 && now_ns < port_track_due(&w->track)))
 		return;
+	if (events & PORT_EV_ADDRS)
+		addresses_follow(w->control, port_of(w));
 	link = net_port_link(port_of(w), NULL);
 	act(w, port_track_step(&w->track, events, link, now_ns));
 	if (events & PORT_EV_RESTART_FAILED)

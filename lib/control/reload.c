@@ -4,6 +4,7 @@
 
 #include <bsd/string.h>
 
+#include "control/addresses_priv.h"
 #include "control/core/control_priv.h"
 #include "control/core/impairing_priv.h"
 #include "control/core/subuid_priv.h"
@@ -15,6 +16,7 @@ struct reload {
 	const struct uroced_config *new;
 	unsigned int applied;
 	char *restart;
+	char why[CONFIG_ERR_BYTES / 2]; /**< why a key could not be applied; "": its errno value says it */
 };
 
 /** A key that can be changed at run time. */
@@ -76,6 +78,39 @@ apply_cc(struct reload *r, struct config_port *port, const struct config_port *n
 }
 
 static int
+apply_addresses(struct reload *r, struct config_port *port, const struct config_port *new_port)
+{
+	struct control *c = r->c;
+	struct net_port *p = c->s.ports[port_index(c, port)];
+	struct addresses_before before = { .left_out = c->ports[p->index].gids_left_out };
+	struct net_gid_change change;
+	int rc;
+
+	addresses_look(p, &before);
+	rc = net_port_addrs_configure(p, new_port->net.addrs, new_port->net.nb_addrs, addresses_busy(c, p), &change, r->why, sizeof(r->why));
+	if (rc != 0)
+		return rc;
+	addresses_changed(c, p, &before, &change);
+	c->ports[p->index].gids_left_out = change.left_out;
+	memcpy(port->net.addrs, new_port->net.addrs, sizeof(port->net.addrs));
+	port->net.nb_addrs = new_port->net.nb_addrs;
+	return 0;
+}
+
+/** New paths use it; those that exist stay as they are. */
+static int
+apply_gateways(struct reload *r, struct config_port *port, const struct config_port *new_port)
+{
+	struct net_port *p = r->c->s.ports[port_index(r->c, port)];
+
+	memcpy(port->net.gateway4, new_port->net.gateway4, sizeof(port->net.gateway4));
+	memcpy(port->net.gateway6, new_port->net.gateway6, sizeof(port->net.gateway6));
+	memcpy(p->conf.gateway4, port->net.gateway4, sizeof(p->conf.gateway4));
+	memcpy(p->conf.gateway6, port->net.gateway6, sizeof(p->conf.gateway6));
+	return 0;
+}
+
+static int
 apply_log_level(struct reload *r, struct config_port *port, const struct config_port *new_port)
 {
 	/* Setting our level has replaced EAL's --log-level, so there is no default to return to. */
@@ -112,6 +147,9 @@ apply_share_sections(struct reload *r, struct config_port *port, const struct co
 static const struct live_key live_keys[] = {
 	{ "impair", true, apply_impair },
 	{ "cc", true, apply_cc },
+	{ "addresses", true, apply_addresses },
+	{ "gateway4", true, apply_gateways },
+	{ "gateway6", true, apply_gateways },
 	{ "log_level", false, apply_log_level },
 	{ "max_sessions", false, apply_limits },
 	{ "max_pd", false, apply_limits },
@@ -180,6 +218,7 @@ on_difference(void *arg, const struct config_port *old_port, const struct config
 	else
 		snprintf(what, sizeof(what), "[%s%s]%s%s", port != NULL ? "port " : "daemon", port != NULL ? port->net.name : "",
 			 key[0] != '\0' ? " " : "", key);
+	r->why[0] = '\0';
 	if (live != NULL)
 		rc = live->apply(r, (struct config_port *)(uintptr_t)old_port, new_port);
 	if (rc == 0) {
@@ -190,7 +229,7 @@ on_difference(void *arg, const struct config_port *old_port, const struct config
 		return;
 	}
 	if (rc != ENOTSUP)
-		CTL_LOG(ERR, "%s could not be changed: %s", what, strerror(rc));
+		CTL_LOG(ERR, "%s could not be changed: %s", what, r->why[0] != '\0' ? r->why : strerror(rc));
 	if (r->restart[0] != '\0')
 		strlcat(r->restart, ", ", CONFIG_ERR_BYTES);
 	strlcat(r->restart, what, CONFIG_ERR_BYTES);
@@ -205,6 +244,30 @@ load(const struct control *c, struct uroced_config *new, char *err)
 	return config_load(c->s.config_file, c->s.sets, c->s.nb_sets, new, err);
 }
 
+/** Find out whether the ports can have their new addresses, before anything is changed. @return 0 or an errno value with a message. */
+static int
+check_addresses(struct control *c, const struct uroced_config *new, char *err)
+{
+	char why[CONFIG_ERR_BYTES / 2];
+
+	for (unsigned int i = 0; i < c->s.nb_ports; i++) {
+		const struct net_port_config *old = &c->s.conf->ports[i].net;
+		struct net_port *p = c->s.ports[i];
+
+		for (unsigned int k = 0; k < new->nb_ports; k++) {
+			const struct net_port_config *n = &new->ports[k].net;
+			int rc;
+
+			if (strcmp(old->name, n->name) != 0 || memcmp(old->addrs, n->addrs, sizeof(old->addrs)) == 0)
+				continue;
+			rc = net_port_addrs_configure(p, n->addrs, n->nb_addrs, addresses_busy(c, p), NULL, why, sizeof(why));
+			if (rc != 0)
+				return config_fail(err, rc, "[port %s] addresses: %s", n->name, why);
+		}
+	}
+	return 0;
+}
+
 int
 control_reload(struct control *c)
 {
@@ -213,6 +276,8 @@ control_reload(struct control *c)
 	char err[CONFIG_ERR_BYTES] = "no memory";
 	int rc = new == NULL ? ENOMEM : load(c, new, err);
 
+	if (rc == 0)
+		rc = check_addresses(c, new, err);
 	strlcpy(c->reloads.error, rc != 0 ? err : "", sizeof(c->reloads.error));
 	if (rc != 0) {
 		c->reloads.refused++;

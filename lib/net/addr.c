@@ -59,10 +59,18 @@ net_addr_set(struct net_port *p, unsigned int index, const struct net_addr *a)
 	if (old != NULL)
 		*g = *old;
 	g->addr[index] = a != NULL ? *a : (struct net_addr){ 0 };
+	net_gids_publish(p, g);
+	return 0;
+}
+
+void
+net_gids_publish(struct net_port *p, struct net_gids *g)
+{
+	struct net_gids *old = atomic_load_explicit(&p->gids, memory_order_relaxed);
+
 	atomic_store_explicit(&p->gids, g, memory_order_release);
 	if (old != NULL)
 		deferred_free(&p->priv->old_gids, &old->deferred);
-	return 0;
 }
 
 void
@@ -106,7 +114,7 @@ net_addr_parse(const char *text, struct net_addr *a, char *err, size_t err_bytes
 	char host[ADDR_TEXT_BYTES];
 	const char *slash = strchr(text, '/');
 	const char *fault;
-	struct net_addr out;
+	struct net_addr out = { 0 };
 	uint8_t ip[4];
 	size_t len = slash != NULL ? (size_t)(slash - text) : strlen(text);
 	bool v4;

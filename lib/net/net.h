@@ -47,12 +47,13 @@ enum {
 struct net_addr {
 	struct gid gid; /**< zero: none */
 	uint8_t prefix; /**< of the address family: 0 to 32 or 0 to 128 */
+	bool deprecated; /**< not for new connections, as long as there is another one (RFC 4862, 5.5.4) */
 };
 
 /**
  * The addresses of a port at one time, indexed as in the GID table. Index 0 is the link-local address: derived from the
  * MAC address, or on shared ports the kernel's; unused if the kernel has none. So configured addresses always begin at
- * 1.
+ * 1. An address keeps its index for as long as the port has it, and gets it back when it returns.
  */
 struct net_gids {
 	struct net_addr addr[UROCE_MAX_GIDS];
@@ -153,6 +154,26 @@ int net_addr_on_link(const struct net_port *p, const struct gid *gid);
  * @return 0; EINVAL (@p index, or a multicast address); EEXIST (it has another index already); ENOMEM.
  */
 int net_addr_set(struct net_port *p, unsigned int index, const struct net_addr *a);
+/** What a change of a port's addresses has done; a bit per GID index. One that has another address now has both. */
+struct net_gid_change {
+	uint32_t added, removed;
+	unsigned int left_out; /**< addresses for which the GID table has no index */
+};
+/**
+ * [control] Shared ports: have the GID table follow the addresses that the kernel's interface has now.
+ * @param busy  A bit for each GID index that somebody uses; no other address gets it, but for index 0.
+ * @return 0 or an errno value: nothing was changed.
+ */
+int net_port_addrs_follow(struct net_port *p, uint32_t busy, struct net_gid_change *change);
+/**
+ * [control] Configure other addresses; those that stay keep their indices.
+ * @param busy  As for net_port_addrs_follow().
+ * @param change  NULL: only find out whether that is possible.
+ * @return 0; or an errno value with a message in @p err, and nothing was changed: EADDRNOTAVAIL (it is not an address of the kernel's
+ * interface), ENOSPC (no free index), ENOMEM, or the kernel's.
+ */
+int net_port_addrs_configure(struct net_port *p, const struct net_addr *addrs, unsigned int nb, uint32_t busy, struct net_gid_change *change,
+			     char *err, size_t err_bytes);
 /** [control] Link state of the ethdev, down while it starts again; @p speed_mbps may be NULL. */
 bool net_port_link(const struct net_port *p, uint32_t *speed_mbps);
 

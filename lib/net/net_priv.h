@@ -24,8 +24,11 @@ enum {
 	NET_LINK_LOCAL_PREFIX = 64,
 };
 
-/** addr.c: frees an entry of net_priv.old_gids. */
+/* ---- addr.c ---- */
+/** Frees an entry of net_priv.old_gids. */
 void net_gids_free(struct deferred *d);
+/** Make @p g, from malloc(), the addresses that everybody reads. */
+void net_gids_publish(struct net_port *p, struct net_gids *g);
 
 struct net_priv {
 	net_send_fn send;
@@ -43,6 +46,7 @@ struct net_priv {
 	uint32_t ip_mtu;           /**< of ethdev */
 	struct port_events events;
 	bool allmulticast;         /**< the NIC's filter lets all multicast groups through */
+	struct net_addr last_addrs[UROCE_MAX_GIDS]; /**< that each GID index has, or had last: one that returns gets its index */
 };
 
 #endif /* UROCE_NET_PRIV_H */

@@ -19,7 +19,7 @@ static void
 id_av(const struct cma_id *id, struct cm_av *av)
 {
 	*av = (struct cm_av){
-		.local_gid = *net_gid(id->port, id->sgid_index),
+		.local_gid = *gid_at(id->local.gid),
 		.remote_gid = *gid_at(id->remote.gid),
 		.port = id->port->index,
 		.pkey = id->port->conf.pkeys[0],

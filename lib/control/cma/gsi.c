@@ -84,7 +84,10 @@ on_resolved(void *arg, int status, const uint8_t mac[6])
 
 	TAILQ_REMOVE(&g->waiting, m, link);
 	g->nb_waiting--;
-	if (status == 0)
+	/* Its own address may have gone, or be at another index. */
+	if (status == 0 && net_gid_index(m->port, &m->av.local_gid) != (int)m->sgid_index)
+		g->counters.tx_no_address++;
+	else if (status == 0)
 		transmit(g, m->port, m->sgid_index, &m->av, mac, m->data);
 	else
 		g->counters.tx_unreachable++;

@@ -112,7 +112,7 @@ cma_id_info(const struct cma_id *id, struct ctl_cm_id_info *info)
 	};
 	if (id->port != NULL) {
 		info->path_mtu = (uint8_t)id->port->active_mtu;
-		memcpy(info->sgid, net_gid(id->port, id->sgid_index), 16);
+		memcpy(info->sgid, id->local.gid, 16);
 	}
 	memcpy(info->dgid, id->remote.gid, 16);
 }

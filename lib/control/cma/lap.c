@@ -37,7 +37,7 @@ static void
 answer(struct cma_id *id, enum cm_apr_status status)
 {
 	/* 12.8.2: an answer that refuses an address contains one that would be accepted. */
-	const struct cm_private gid = { net_gid(id->port, id->sgid_index), sizeof(struct gid) }, none = { 0 };
+	const struct cm_private gid = { id->local.gid, sizeof(struct gid) }, none = { 0 };
 
 	cm_apr(id->conn, (uint8_t)status, status == CM_APR_INVALID_GID ? gid : none, none);
 }

@@ -17,7 +17,7 @@ has_gateway(const struct net_port *p, bool v4)
 
 /**
  * @param gateway  Look for a port with a gateway, rather than an address on the network of @p dst.
- * @return the GID index of an address of @p p from which @p dst can be reached, or -1. Link-local peers are assumed to
+ * @return one that isn't deprecated, if there is one (RFC 6724, 5, rule 3): the GID index of an address of @p p from which @p dst can be reached, or -1. Link-local peers are assumed to
  * be on the first port.
  */
 static int
@@ -25,17 +25,21 @@ source_on(const struct net_port *p, const struct ctl_cm_addr *dst, bool gateway)
 {
 	const struct gid *to = gid_at(dst->gid);
 	bool v4 = dst->family == 4;
+	int deprecated = -1;
 
 	if (!v4 && gid_is_link_local(to) && net_gid(p, 0) != NULL)
 		return 0;
 	for (int i = 1; i < UROCE_MAX_GIDS; i++) {
 		const struct net_addr *a = net_addr(p, (unsigned int)i);
 
-		if (a != NULL && gid_is_v4(&a->gid) == v4 &&
-		    (gateway ? has_gateway(p, v4) : gid_same_subnet(&a->gid, to, a->prefix)))
+		if (a == NULL || gid_is_v4(&a->gid) != v4 || !(gateway ? has_gateway(p, v4) : gid_same_subnet(&a->gid, to, a->prefix)))
+			continue;
+		if (!a->deprecated)
 			return i;
+		if (deprecated < 0)
+			deprecated = i;
 	}
-	return -1;
+	return deprecated;
 }
 
 /**

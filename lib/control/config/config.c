@@ -279,21 +279,39 @@ apply_all(struct uroced_config *c, const struct config_source *src, struct confi
 	}
 }
 
-/** Check that two ports of one VLAN don't have the same address. */
+/** @return whether one of the networks contains the other. Every port has the one of link-local addresses. */
+static bool
+overlap(const struct net_addr *a, const struct net_addr *b)
+{
+	return gid_is_v4(&a->gid) == gid_is_v4(&b->gid) && !gid_is_link_local(&a->gid) && !gid_is_link_local(&b->gid) &&
+	       gid_same_subnet(&a->gid, &b->gid, RTE_MIN(a->prefix, b->prefix));
+}
+
+/** Check that two ports of one VLAN don't have the same address, or addresses of the same network. */
 static int
 check_addresses(const struct net_port_config *a, const struct net_port_config *b, const char *where, char *err)
 {
-	char text[GID_TEXT_BYTES];
+	char text[GID_TEXT_BYTES], other[GID_TEXT_BYTES];
 
 	if (a->vlan_id != b->vlan_id)
 		return 0;
-	for (unsigned int i = 0; i < a->nb_addrs; i++)
-		for (unsigned int j = 0; j < b->nb_addrs; j++)
-			if (gid_equal(&a->addrs[i].gid, &b->addrs[j].gid))
+	for (unsigned int i = 0; i < a->nb_addrs; i++) {
+		for (unsigned int j = 0; j < b->nb_addrs; j++) {
+			const struct net_addr *x = &a->addrs[i], *y = &b->addrs[j];
+
+			if (gid_equal(&x->gid, &y->gid))
 				return config_fail(err, EINVAL,
 						   "%s: [port %s] and [port %s] have the same address %s; give each its own, or put them into "
 						   "different VLANs",
-						   where, a->name, b->name, gid_text(&a->addrs[i].gid, text));
+						   where, a->name, b->name, gid_text(&x->gid, text));
+			if (overlap(x, y))
+				return config_fail(err, EINVAL,
+						   "%s: [port %s] with %s/%u and [port %s] with %s/%u are in one network, so that a peer there could be "
+						   "reached through either; give each a network of its own, or put them into different VLANs",
+						   where, a->name, gid_text(&x->gid, text), x->prefix, b->name, gid_text(&y->gid, other),
+						   y->prefix);
+		}
+	}
 	return 0;
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "control/obj/obj_path_priv.h"
 #include "control/obj/obj_qp_priv.h"
+#include "control/obj/own_address_priv.h"
 #include "transport/record/record.h"
 
 static void
@@ -34,6 +35,7 @@ create(struct session *s, struct request *r, int rc, const uint8_t mac[6])
 		obj_free(s, OBJ_AH, &ah->obj);
 		return req_fail(r, rc, "no memory for the AH");
 	}
+	ah->sgid_index = q->attr.sgid_index;
 	enter(s, ah, pd);
 	r->rsp.handle.handle = ah->wqe_handle;
 	return 0;
@@ -127,6 +129,7 @@ obj_ah_restore(struct session *s, struct stream_in *in, struct request *r)
 			return req_fail(r, rc, "AH: %s", why);
 		}
 		ah->wqe_handle = record->handle;
+		ah->sgid_index = own_address_resumed_ah(s, ah->wqe_handle);
 		enter(s, ah, pd);
 	}
 	return rc;

@@ -16,6 +16,7 @@ struct obj_ah {
 	LIST_ENTRY(obj_ah) link;
 	struct obj_pd *pd;
 	uint32_t wqe_handle; /**< the transport's handle, which the client uses */
+	uint8_t sgid_index;  /**< of its own address */
 };
 
 /**

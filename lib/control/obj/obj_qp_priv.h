@@ -9,7 +9,11 @@
 #ifndef UROCE_OBJ_QP_PRIV_H
 #define UROCE_OBJ_QP_PRIV_H
 
+#include <assert.h>
+
 #include "control/obj/object_priv.h"
+
+static_assert(UROCE_MAX_GIDS <= 16, "obj_qp.gids has a bit for each");
 
 struct obj_cq;
 struct obj_srq;
@@ -26,6 +30,7 @@ struct obj_qp {
 	uint32_t db_slot; /**< handle in session.db_slots[engine] */
 	enum uroce_qp_type type;
 	uint16_t pkey_index;
+	uint16_t gids;    /**< a bit for each GID index that its paths were given; bits of alternate paths stay until the next address vector */
 	uint32_t posted_next; /**< the send WQE that was to be executed next when a request began to wait: qp_posted.c */
 	struct ctl_qp_create_req made_as; /**< the request that made it */
 	char *note; /**< why the last modify failed, or NULL */

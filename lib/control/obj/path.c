@@ -33,24 +33,6 @@ fail(struct request *r, int rc, const struct uroce_ah_attr *av)
 	}
 }
 
-static void
-on_resolved(void *arg, int status, const uint8_t mac[6])
-{
-	struct session *s = arg;
-	struct ctl_req req = s->pending.req;
-	struct request r = { .req = &req };
-	int rc;
-
-	s->pending.active = false;
-	if (s->closing)
-		return;
-	rc = s->pending.resume(s, &r, status != 0 ? fail(&r, status, &s->pending.av) : 0, mac);
-	if (rc == EINPROGRESS)
-		return;
-	session_pause(s, false);
-	session_reply(s, &r, rc);
-}
-
 static int
 check(const struct session *s, struct request *r, const struct uroce_ah_attr *av)
 {
@@ -68,6 +50,27 @@ check(const struct session *s, struct request *r, const struct uroce_ah_attr *av
 	if (gid_is_v4(gid_at(av->dgid)) != gid_is_v4(sgid))
 		return fail(r, EINVAL, av);
 	return 0;
+}
+
+static void
+on_resolved(void *arg, int status, const uint8_t mac[6])
+{
+	struct session *s = arg;
+	struct ctl_req req = s->pending.req;
+	struct request r = { .req = &req };
+	int rc;
+
+	s->pending.active = false;
+	if (s->closing)
+		return;
+	/* It may have gone, or another have its index. */
+	if (status == 0 && check(s, &r, &s->pending.av) != 0)
+		status = EADDRNOTAVAIL;
+	rc = s->pending.resume(s, &r, status != 0 ? fail(&r, status, &s->pending.av) : 0, mac);
+	if (rc == EINPROGRESS)
+		return;
+	session_pause(s, false);
+	session_reply(s, &r, rc);
 }
 
 int

@@ -114,6 +114,10 @@ modify(struct session *s, struct request *r, struct obj_qp *qp, const struct tp_
 					", or has no alternate path, or is ARMED, or that path doesn't fit its port" : "");
 	if (q->mask & UROCE_QP_PKEY_INDEX)
 		*pkey_index_of(qp) = q->attr.pkey_index;
+	if (path != NULL)
+		qp->gids = (uint16_t)(1u << q->attr.ah.sgid_index);
+	if (alt != NULL)
+		qp->gids |= (uint16_t)(1u << q->attr.alt_ah.sgid_index);
 	if (names_peer(qp, q->mask))
 		identity_connected(s, qp, gid_at(q->attr.ah.dgid), peer_qpn(qp, q));
 	else if ((q->mask & UROCE_QP_STATE) && q->attr.qp_state == UROCE_QPS_RESET)
@@ -226,7 +230,10 @@ obj_qp_load_alternate(struct session *s, struct obj_qp *qp, const struct uroce_a
 		rc = identity_check_peer(s, qp, gid_at(ah->dgid), qp->peer_qpn);
 	if (rc != 0)
 		return rc;
+	if (net_gid(s->port, ah->sgid_index) == NULL)
+		return EADDRNOTAVAIL; /* it went while the MAC address was being resolved */
 	path_make(s, ah, mac, s->port->conf.pkeys[attr.alt_pkey_index], &alt);
+	qp->gids |= (uint16_t)(1u << ah->sgid_index);
 	return engine_call(s->control->s.engines[qp->engine], modify_on_engine, &a);
 }
 

@@ -8,6 +8,7 @@
 #include "control/obj/obj_qp_priv.h"
 #include "control/obj/obj_srq_priv.h"
 #include "control/obj/obj_xrc_priv.h"
+#include "control/obj/own_address_priv.h"
 #include "transport/record/record.h"
 
 /** What engine_call() passes to the functions that make a QP on its engine. */
@@ -377,6 +378,7 @@ restore(struct session *s, const struct obj_qp_record *from, struct stream_in *i
 		return req_fail(r, rc, "QP %#x: %s", from->handle, made.message);
 	}
 	obj_qp_use_parts(qp, 1);
+	qp->gids = (uint16_t)own_address_resumed_qp(s, qp->qp);
 	if (from->has_peer)
 		identity_connected(s, qp, &from->peer_gid, from->peer_qpn);
 	for (uint32_t i = 0; i < from->nb_groups && rc == 0; i++)

@@ -103,24 +103,42 @@ groups(char *text, const uint8_t *bytes, unsigned int n)
 		sprintf(text + 5 * i, "%02x%02x%s", bytes[2 * i], bytes[2 * i + 1], i + 1 < n ? ":" : "");
 }
 
+/** Remove file @p what with @p number, if there is one. */
+static void
+take_away(const struct tree *t, const struct net_port *p, const char *what, int number)
+{
+	char below[BELOW_BYTES], path[PATH_BYTES];
+
+	snprintf(below, sizeof(below), "sys/class/infiniband/%s/%s%d", p->conf.name, what, number);
+	path_of(t->c, path, below);
+	unlink(path);
+}
+
+static void
+write_gid(struct tree *t, const struct net_port *p, int i)
+{
+	static const struct gid none;
+	const struct gid *g = net_gid(p, (unsigned int)i);
+	char gid[8 * 5 + 1];
+
+	groups(gid, g != NULL ? g->raw : none.raw, 8);
+	put(t, p, "ports/1/gids/", i, "%s\n", gid);
+	/* As in sysfs, where reading the type of an unused entry fails. */
+	if (g == NULL) {
+		take_away(t, p, "ports/1/gid_attrs/types/", i);
+		take_away(t, p, "ports/1/gid_attrs/ndevs/", i);
+		return;
+	}
+	put(t, p, "ports/1/gid_attrs/types/", i, "RoCE v2\n");
+	if (p->netdev[0] != '\0')
+		put(t, p, "ports/1/gid_attrs/ndevs/", i, "%s\n", p->netdev);
+}
+
 static void
 write_tables(struct tree *t, const struct net_port *p)
 {
-	static const struct gid none;
-	char gid[8 * 5 + 1];
-
-	for (int i = 0; i < UROCE_MAX_GIDS; i++) {
-		const struct gid *g = net_gid(p, (unsigned int)i);
-
-		groups(gid, g != NULL ? g->raw : none.raw, 8);
-		put(t, p, "ports/1/gids/", i, "%s\n", gid);
-		/* As in sysfs, where reading the type of an unused entry fails. */
-		if (g == NULL)
-			continue;
-		put(t, p, "ports/1/gid_attrs/types/", i, "RoCE v2\n");
-		if (p->netdev[0] != '\0')
-			put(t, p, "ports/1/gid_attrs/ndevs/", i, "%s\n", p->netdev);
-	}
+	for (int i = 0; i < UROCE_MAX_GIDS; i++)
+		write_gid(t, p, i);
 	for (int i = 0; i < UROCE_MAX_PKEYS; i++)
 		put(t, p, "ports/1/pkeys/", i, "0x%04x\n", p->conf.pkeys[i]);
 }
@@ -207,29 +225,44 @@ clear(const struct control *c)
 		sysfs_remove_tree(AT_FDCWD, root);
 }
 
+/** Give a folder of @p top away. */
+static void
+give_folder(int top, const char *root, const char *below, uid_t uid, gid_t gid)
+{
+	int fd = open_beneath(top, below);
+	struct stat st;
+
+	/* Only a directory can't be another's file under one more name. */
+	if (fd >= 0 && (fstat(fd, &st) != 0 || !S_ISDIR(st.st_mode))) {
+		close(fd);
+		errno = ENOTDIR;
+		fd = -1;
+	}
+	/* Without any GID there is none, and it is made when it is needed. */
+	if (fd < 0 && errno == ENOENT)
+		return;
+	if (fd < 0 || fchownat(fd, "", uid, gid, AT_EMPTY_PATH) != 0)
+		CTL_LOG(WARNING, "%s/%s can't be given to user %u: %s; it will not follow link and addresses", root, below, (unsigned int)uid,
+			strerror(errno));
+	if (fd >= 0)
+		close(fd);
+}
+
 void
 sysfs_give(const struct control *c, uid_t uid, gid_t gid)
 {
+	/* One below the other: whoever has the outer one could put something else in the place of an inner one. */
+	static const char *const folders[] = { "ports/1/gids", "ports/1/gid_attrs/types", "ports/1/gid_attrs/ndevs", "ports/1/gid_attrs", "ports/1" };
 	char root[PATH_BYTES], below[BELOW_BYTES];
-	struct stat st;
-	int top, fd;
+	int top;
 
 	path_of(c, root, "");
 	top = open(root, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	for (uint16_t i = 0; top >= 0 && i < c->s.nb_ports; i++) {
-		snprintf(below, sizeof(below), "sys/class/infiniband/%s/ports/1", c->s.ports[i]->conf.name);
-		fd = open_beneath(top, below);
-		/* Only a directory can't be another's file under one more name. */
-		if (fd >= 0 && (fstat(fd, &st) != 0 || !S_ISDIR(st.st_mode))) {
-			close(fd);
-			errno = ENOTDIR;
-			fd = -1;
+		for (unsigned int k = 0; k < sizeof(folders) / sizeof(folders[0]); k++) {
+			snprintf(below, sizeof(below), "sys/class/infiniband/%s/%s", c->s.ports[i]->conf.name, folders[k]);
+			give_folder(top, root, below, uid, gid);
 		}
-		if (fd < 0 || fchownat(fd, "", uid, gid, AT_EMPTY_PATH) != 0)
-			CTL_LOG(WARNING, "%s/%s can't be given to user %u: %s; it will not follow the link", root, below, (unsigned int)uid,
-				strerror(errno));
-		if (fd >= 0)
-			close(fd);
 	}
 	if (top >= 0)
 		close(top);
@@ -264,6 +297,17 @@ sysfs_write(struct control *c)
 		t.rc = errno;
 	for (uint16_t i = 0; i < c->s.nb_ports && t.rc == 0; i++)
 		write_port(&t, c->s.ports[i]);
+	warn(&t);
+}
+
+void
+sysfs_write_gids(const struct control *c, uint16_t port, uint32_t indices)
+{
+	struct tree t = { .c = c };
+
+	for (int i = 0; i < UROCE_MAX_GIDS; i++)
+		if (indices >> i & 1)
+			write_gid(&t, c->s.ports[port], i);
 	warn(&t);
 }
 

@@ -19,9 +19,11 @@ struct control;
 void sysfs_write(struct control *c);
 /** Write the files that depend on the link of port @p port. */
 void sysfs_write_link(const struct control *c, uint16_t port);
+/** Write those of some GIDs of port @p port. @param indices  A bit for each. */
+void sysfs_write_gids(const struct control *c, uint16_t port, uint32_t indices);
 /** Remove all files, if they were written. */
 void sysfs_remove(struct control *c);
-/** Let @p uid and @p gid write the files that depend on links: the control thread will be that user. */
+/** Let @p uid and @p gid write the files that depend on links and addresses: the control thread will be that user. */
 void sysfs_give(const struct control *c, uid_t uid, gid_t gid);
 /**
  * [any] Remove folder @p name below @p at and all that is in it, without following links: whoever may write in there can't lead us elsewhere.

@@ -36,7 +36,7 @@ int rtnl_open(void);
 int rtnl_route(int fd, uint32_t ifindex, const struct gid *sgid, const struct gid *dgid, struct gid *hop);
 int rtnl_neigh(int fd, uint32_t ifindex, const struct gid *hop, uint8_t mac[6]);
 /**
- * Get the addresses of an interface, including link-local ones.
+ * Get the addresses of an interface, including link-local ones, but for those that another host turned out to have.
  * @return their number, at most @p max, or -1 with errno set.
  */
 int rtnl_addrs(int fd, uint32_t ifindex, struct net_addr *addrs, unsigned int max);
@@ -48,10 +48,14 @@ enum kernel_link_event {
 	KERNEL_LINK_WENT_DOWN, /**< it was down, if only for a moment */
 	KERNEL_LINK_REMOVED,   /**< deleted, or moved to another namespace */
 };
-/** @return a non-blocking socket that is readable when the kernel reports links, or -1 with errno set. */
+/** @return a non-blocking socket that is readable when the kernel reports links or their addresses, or -1 with errno set. */
 int links_open(void);
-/** Read what the kernel has reported. @return the weightiest event of interface @p ifindex. */
-enum kernel_link_event links_read(int fd, uint32_t ifindex);
+/**
+ * Read what the kernel has reported.
+ * @param addrs  Set if addresses of interface @p ifindex may have changed; else left alone.
+ * @return the weightiest event of the interface itself.
+ */
+enum kernel_link_event links_read(int fd, uint32_t ifindex, bool *addrs);
 
 /* ---- shared.c ---- */
 struct net_kernel {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/** @file What the kernel reports about its interfaces (rtnetlink(7), RTNLGRP_LINK). */
+/** @file What the kernel reports about its interfaces and their addresses (rtnetlink(7), RTNLGRP_LINK, _IPV4_IFADDR, _IPV6_IFADDR). */
 #include <errno.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -17,12 +17,13 @@ enum { LINKS_BYTES = 32768, LINKS_READS = 64 /* at a time: others' interfaces ma
 struct links_seen {
 	uint32_t ifindex;
 	enum kernel_link_event event;
+	bool addrs;
 };
 
 int
 links_open(void)
 {
-	struct sockaddr_nl sa = { .nl_family = AF_NETLINK, .nl_groups = RTMGRP_LINK };
+	struct sockaddr_nl sa = { .nl_family = AF_NETLINK, .nl_groups = RTMGRP_LINK | RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR };
 	int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_ROUTE);
 
 	if (fd >= 0 && bind(fd, (struct sockaddr *)&sa, sizeof(sa)) != 0) {
@@ -32,6 +33,15 @@ links_open(void)
 	return fd;
 }
 
+static void
+on_address(const struct nlmsghdr *nlh, struct links_seen *seen)
+{
+	const struct ifaddrmsg *ifa = mnl_nlmsg_get_payload(nlh);
+
+	if (mnl_nlmsg_get_payload_len(nlh) >= sizeof(*ifa) && ifa->ifa_index == seen->ifindex)
+		seen->addrs = true;
+}
+
 static int
 on_message(const struct nlmsghdr *nlh, void *arg)
 {
@@ -39,6 +49,8 @@ on_message(const struct nlmsghdr *nlh, void *arg)
 	const struct ifinfomsg *ifi;
 	enum kernel_link_event ev = KERNEL_LINK_CHANGED;
 
+	if (nlh->nlmsg_type == RTM_NEWADDR || nlh->nlmsg_type == RTM_DELADDR)
+		on_address(nlh, seen);
 	if ((nlh->nlmsg_type != RTM_NEWLINK && nlh->nlmsg_type != RTM_DELLINK) || mnl_nlmsg_get_payload_len(nlh) < sizeof(*ifi))
 		return MNL_CB_OK;
 	ifi = mnl_nlmsg_get_payload(nlh);
@@ -55,10 +67,10 @@ on_message(const struct nlmsghdr *nlh, void *arg)
 }
 
 enum kernel_link_event
-links_read(int fd, uint32_t ifindex)
+links_read(int fd, uint32_t ifindex, bool *addrs)
 {
 	uint8_t buf[LINKS_BYTES] __attribute__((aligned(NLMSG_ALIGNTO)));
-	struct links_seen seen = { ifindex, KERNEL_LINK_SAME };
+	struct links_seen seen = { .ifindex = ifindex, .event = KERNEL_LINK_SAME };
 	struct sockaddr_nl from;
 	socklen_t len;
 	ssize_t n;
@@ -66,12 +78,15 @@ links_read(int fd, uint32_t ifindex)
 	for (unsigned int i = 0; i < LINKS_READS; i++) {
 		len = sizeof(from);
 		n = recvfrom(fd, buf, sizeof(buf), MSG_DONTWAIT, (struct sockaddr *)&from, &len);
-		if (n < 0 && errno == ENOBUFS) /* some were lost */
-			seen.event = seen.event == KERNEL_LINK_SAME ? KERNEL_LINK_CHANGED : seen.event;
-		else if (n < 0)
+		if (n < 0 && errno != ENOBUFS)
 			break;
-		else if (len == sizeof(from) && from.nl_pid == 0) /* the kernel's */
+		if (n < 0) { /* some were lost */
+			seen.event = seen.event == KERNEL_LINK_SAME ? KERNEL_LINK_CHANGED : seen.event;
+			seen.addrs = true;
+		} else if (len == sizeof(from) && from.nl_pid == 0) { /* the kernel's */
 			mnl_cb_run(buf, (size_t)n, 0, 0, on_message, &seen);
+		}
 	}
+	*addrs |= seen.addrs;
 	return seen.event;
 }

@@ -278,12 +278,15 @@ addr_reply(const struct nlmsghdr *nlh, void *arg)
 		return MNL_CB_OK;
 	if (ifa->ifa_family != AF_INET && ifa->ifa_family != AF_INET6)
 		return MNL_CB_OK;
+	/* Another host has it: the kernel doesn't answer for it. */
+	if ((ifa->ifa_flags & IFA_F_DADFAILED) != 0)
+		return MNL_CB_OK;
 	attrs = parse_attrs(nlh, sizeof(*ifa));
 	/* IFA_LOCAL is the own address; on point-to-point links IFA_ADDRESS is the peer's. IPv6 usually has only the
 	 * latter. */
 	if (!attr_gid(attrs.tb[IFA_LOCAL], &gid) && !attr_gid(attrs.tb[IFA_ADDRESS], &gid))
 		return MNL_CB_OK;
-	out->addrs[out->nb++] = (struct net_addr){ gid, ifa->ifa_prefixlen };
+	out->addrs[out->nb++] = (struct net_addr){ gid, ifa->ifa_prefixlen, (ifa->ifa_flags & IFA_F_DEPRECATED) != 0 };
 	return MNL_CB_OK;
 }
 

@@ -176,10 +176,12 @@ net_port_link_read(struct net_port *p)
 		[KERNEL_LINK_WENT_DOWN] = PORT_EV_LINK | PORT_EV_WENT_DOWN,
 		[KERNEL_LINK_REMOVED] = PORT_EV_REMOVED,
 	};
-	enum kernel_link_event ev = links_read(p->priv->kernel->links, p->ifindex);
+	bool addrs = false;
+	enum kernel_link_event ev = links_read(p->priv->kernel->links, p->ifindex, &addrs);
+	uint32_t bits = events[ev] | (addrs ? PORT_EV_ADDRS : 0);
 
-	if (events[ev] != 0)
-		events_put(p, events[ev]);
+	if (bits != 0)
+		events_put(p, bits);
 }
 
 bool

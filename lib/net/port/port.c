@@ -19,7 +19,6 @@
 
 enum {
 	PORT_NAMES_BYTES = 512,
-	PORT_KERNEL_ADDRS = 64, /* addresses of an interface that are read */
 	PORT_MAX_VLAN = 4094,
 };
 
@@ -172,77 +171,6 @@ set_active_mtu(struct opening *o)
 	return opening_fail(o, "mtu %u is too small for RoCE v2: it must be at least %u", o->ip_mtu, NET_MIN_MTU);
 }
 
-/* ---- Addresses ---- */
-static bool
-has_gid(const struct net_addr *addrs, int nb, const struct gid *gid)
-{
-	for (int i = 0; i < nb; i++)
-		if (gid_equal(&addrs[i].gid, gid))
-			return true;
-	return false;
-}
-
-/** The kernel answers ARP and ND only for its own addresses, so ours must be among them. If none are configured, use
- * the kernel's. */
-static int
-match_kernel_addrs(struct opening *o, struct net_addr *link_local)
-{
-	struct net_port *p = o->p;
-	struct net_port_config *c = &p->conf;
-	struct net_addr addrs[PORT_KERNEL_ADDRS];
-	bool take = c->nb_addrs == 0;
-	char text[GID_TEXT_BYTES];
-	int nb = rtnl_addrs(p->priv->kernel->rtnl, p->ifindex, addrs, RTE_DIM(addrs));
-
-	if (nb < 0)
-		return opening_fail(o, "addresses of %s: %s", p->netdev, strerror(errno));
-	for (int k = nb - 1; k >= 0; k--)
-		if (gid_is_link_local(&addrs[k].gid))
-			*link_local = addrs[k];
-	for (int k = 0; take && k < nb && c->nb_addrs < UROCE_MAX_GIDS - 1; k++)
-		if (!gid_is_link_local(&addrs[k].gid))
-			c->addrs[c->nb_addrs++] = addrs[k];
-	for (unsigned int i = 0; i < c->nb_addrs; i++)
-		if (!has_gid(addrs, nb, &c->addrs[i].gid))
-			return opening_fail(o,
-				    "%s is not an address of %s, which it shares with the kernel: ip address add %s/%u "
-				    "dev %s",
-				    gid_text(&c->addrs[i].gid, text), p->netdev, text, c->addrs[i].prefix, p->netdev);
-	return 0;
-}
-
-/** Build the GID table. GID 0 is the link-local address, unused if a shared interface has none; so configured addresses
- * always begin at 1. */
-static int
-build_gids(struct opening *o)
-{
-	struct net_port *p = o->p;
-	struct net_addr link_local = { .prefix = NET_LINK_LOCAL_PREFIX };
-	char text[GID_TEXT_BYTES];
-	unsigned int i, next = 1;
-	int rc;
-
-	if (p->shared) {
-		if (match_kernel_addrs(o, &link_local) != 0)
-			return -1;
-	} else {
-		link_local.gid = gid_link_local(p->mac);
-	}
-	if (p->conf.nb_addrs > UROCE_MAX_GIDS - 1)
-		return opening_fail(o, "%u addresses; a port has at most %u", p->conf.nb_addrs, UROCE_MAX_GIDS - 1);
-	rc = net_addr_set(p, 0, gid_is_zero(&link_local.gid) ? NULL : &link_local);
-	for (i = 0; i < p->conf.nb_addrs && rc == 0; i++) {
-		const struct net_addr *a = &p->conf.addrs[i];
-
-		if (gid_equal(&a->gid, &link_local.gid))
-			continue; /* is GID 0 already */
-		if (has_gid(p->conf.addrs, (int)i, &a->gid))
-			return opening_fail(o, "address %s stands twice", gid_text(&a->gid, text));
-		rc = net_addr_set(p, next++, a);
-	}
-	return rc == 0 ? 0 : opening_fail(o, "address %u: %s", next - 1, strerror(rc));
-}
-
 static int
 open_shared(struct opening *o)
 {
@@ -288,7 +216,7 @@ open_all(struct opening *o)
 	p->priv->neigh = neigh_table_create(p->shared ? &neigh_kernel_ops : &neigh_own_ops);
 	if (p->priv->neigh == NULL)
 		return opening_fail(o, "out of memory");
-	if (build_gids(o) != 0 || choose_mtu(o) != 0 || set_active_mtu(o) != 0)
+	if (gids_open(o) != 0 || choose_mtu(o) != 0 || set_active_mtu(o) != 0)
 		return -1;
 	p->priv->open_pool = o->pool;
 	p->priv->ip_mtu = o->ip_mtu;

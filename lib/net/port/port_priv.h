@@ -39,6 +39,10 @@ int queues_restart(struct net_port *p, bool reset, char *err, size_t err_bytes);
 /** Stop and close the ethdev. @return false: EAL's interrupt thread didn't answer; the ethdev may go on using what it has. */
 bool queues_close(struct net_port *p);
 
+/* ---- gids.c ---- */
+/** Fill the GID table of a port that is being opened. @return 0, or -1 with a message. */
+int gids_open(struct opening *o);
+
 /* ---- event.c ---- */
 /** The port was opened: have the driver report events. */
 void events_begin(struct net_port *p);

@@ -38,6 +38,7 @@ enum port_event {
 	PORT_EV_RECOVERED = 1 << 5,       /**< it has done so */
 	PORT_EV_RESTARTED = 1 << 6,       /**< net_port_restart() has succeeded */
 	PORT_EV_RESTART_FAILED = 1 << 7,
+	PORT_EV_ADDRS = 1 << 8,           /**< addresses of the kernel's interface may have changed; nothing for port_track_step() */
 };
 
 /** What to do, in this order. */

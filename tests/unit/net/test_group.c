@@ -112,8 +112,8 @@ setup(void **state)
 	f->p.priv = &f->priv;
 	f->p.index = 2;
 	memcpy(f->p.mac, our_mac, 6);
-	f->gids.addr[0] = (struct net_addr){ gid_link_local(our_mac), 64 };
-	f->gids.addr[1] = (struct net_addr){ gid_from_v4(ip), 24 };
+	f->gids.addr[0] = (struct net_addr){ gid_link_local(our_mac), 64, false };
+	f->gids.addr[1] = (struct net_addr){ gid_from_v4(ip), 24, false };
 	f->p.gids = &f->gids;
 	f->kernel.ops = &fake_kernel;
 	f->priv.kernel = &f->kernel;

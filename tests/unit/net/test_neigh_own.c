@@ -92,7 +92,7 @@ setup(void **state)
 	f->p.priv = &f->priv;
 	f->p.index = 1;
 	memcpy(f->p.mac, our_mac, 6);
-	f->gids.addr[0] = (struct net_addr){ gid_link_local(our_mac), 64 };
+	f->gids.addr[0] = (struct net_addr){ gid_link_local(our_mac), 64, false };
 	net_addr_parse("198.18.0.1/24", &f->gids.addr[1], err, sizeof(err));
 	net_addr_parse("fd00:18::1/64", &f->gids.addr[2], err, sizeof(err));
 	f->p.gids = &f->gids;

@@ -20,8 +20,8 @@ make_port(struct net_port *p)
 
 	memset(p, 0, sizeof(*p));
 	memcpy(p->mac, our_mac, 6);
-	gids.addr[0] = (struct net_addr){ gid_link_local(our_mac), 64 };
-	gids.addr[1] = (struct net_addr){ gid_from_v4(ip), 24 };
+	gids.addr[0] = (struct net_addr){ gid_link_local(our_mac), 64, false };
+	gids.addr[1] = (struct net_addr){ gid_from_v4(ip), 24, false };
 	p->gids = &gids;
 }
 

@@ -51,9 +51,9 @@ make_port(struct net_port *p)
 	memset(p, 0, sizeof(*p));
 	p->index = 3;
 	memcpy(p->mac, our_mac, 6);
-	gids.addr[0] = (struct net_addr){ gid_link_local(our_mac), 64 };
-	gids.addr[1] = (struct net_addr){ gid_from_v4(our_ip), 24 };
-	gids.addr[2] = (struct net_addr){ *gid_at(our_ip6), 64 };
+	gids.addr[0] = (struct net_addr){ gid_link_local(our_mac), 64, false };
+	gids.addr[1] = (struct net_addr){ gid_from_v4(our_ip), 24, false };
+	gids.addr[2] = (struct net_addr){ *gid_at(our_ip6), 64, false };
 	p->gids = &gids;
 }
 
