@@ -111,7 +111,8 @@ struct engine {
 	int kick_fds[ENGINE_CPUS_MAX]; /**< eventfds for engine_wake() */
 	struct kick_set *kick_set;   /**< epolls with that eventfd and those of the sessions; the engines of a loop share it */
 	unsigned int kick_index;     /**< of the engine in the set */
-	uint32_t waking;             /**< bits of the ports whose packets end a sleep */
+	uint32_t waking;             /**< bits of the ports whose packets should end a sleep */
+	_Atomic uint32_t proven;     /**< bits of those that need not prove it, or have done it */
 	uint32_t paused;             /**< [owner] bits of the ports whose ethdevs must not be touched */
 	struct rte_ring *kicks;      /**< KICK(): sessions that have kicked, and on which CPU */
 	_Atomic uint32_t kicks_lost; /**< 1: the ring was full, so look at the doorbells of all sessions */

@@ -17,7 +17,8 @@
 #include "engine/engine_priv.h"
 
 enum { KICKS = 64 };    /* taken at a time */
-#define PORT UINT32_MAX /* in place of a session's ID plus one */
+/* In place of a session's ID plus one. */
+#define PORT(index) (UINT32_MAX - (index))
 
 struct kick_set {
 	unsigned int nb_cpus;
@@ -107,7 +108,13 @@ set_create(unsigned int nb_cpus)
 void
 kicks_watch_port(struct engine *e, uint16_t port)
 {
-	int fd = net_port_wake_fd(e->c.ports[port], (uint16_t)e->c.id), rc = fd >= 0 ? add(e->kick_set, 0, fd, tag(e, PORT)) : EBADF;
+	const struct net_port *p = e->c.ports[port];
+	int fd = net_port_wake_fd(p, (uint16_t)e->c.id), rc = fd >= 0 ? add(e->kick_set, 0, fd, tag(e, PORT(port))) : EBADF;
+
+	if (net_port_wake_is_doubtful(p))
+		atomic_fetch_and_explicit(&e->proven, ~(UINT32_C(1) << port), memory_order_relaxed);
+	else
+		atomic_fetch_or_explicit(&e->proven, UINT32_C(1) << port, memory_order_relaxed);
 
 	/* EEXIST: it has the same descriptor as before. One that was closed has left the epoll. */
 	if (rc == 0 || rc == EEXIST)
@@ -207,12 +214,18 @@ kicks_take(struct engine *e, unsigned int cpu, const struct timespec *timeout)
 
 	for (int i = 0; i < n; i++) {
 		uint32_t session = (uint32_t)ev[i].data.u64;
+		struct engine *of;
 
-		if (ev[i].data.u64 == 0 || session == PORT)
+		if (ev[i].data.u64 == 0)
 			continue;
+		of = k->engines[(ev[i].data.u64 >> 32) - 1];
+		if (session > PORT(UROCE_MAX_PORTS)) {
+			atomic_fetch_or_explicit(&of->proven, UINT32_C(1) << (UINT32_MAX - session), memory_order_relaxed);
+			continue;
+		}
 		kicked = true;
 		if (session != 0)
-			note(k->engines[(ev[i].data.u64 >> 32) - 1], session - 1, cpu);
+			note(of, session - 1, cpu);
 	}
 	return kicked;
 }

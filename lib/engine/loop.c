@@ -149,9 +149,10 @@ must_poll(const struct engine_loop *l)
 {
 	for (unsigned int i = 0; i < l->n; i++) {
 		const struct engine *e = l->engines[i];
+		uint32_t waking = e->waking & atomic_load_explicit(&e->proven, memory_order_relaxed);
 
 		for (uint16_t p = 0; p < e->c.nb_ports; p++)
-			if ((!atomic_load_explicit(&e->c.ports[p]->joined, memory_order_relaxed) && ((e->waking | e->paused) >> p & 1) == 0) ||
+			if ((!atomic_load_explicit(&e->c.ports[p]->joined, memory_order_relaxed) && ((waking | e->paused) >> p & 1) == 0) ||
 			    atomic_load_explicit(&e->c.ports[p]->impaired, memory_order_relaxed))
 				return true;
 	}

@@ -203,6 +203,11 @@ bool net_port_needs_peer(const struct net_port *p);
  * there is none, so the queue must be looked at.
  */
 int net_port_wake_fd(const struct net_port *p, uint16_t queue);
+/**
+ * @return true if these descriptors are interrupts of a device, which may never come: net_e1000_em does not set up the MSI-X vectors of its
+ * devices, and says nothing.
+ */
+bool net_port_wake_is_doubtful(const struct net_port *p);
 /** [engine] About to sleep. @return false: there are packets already. */
 bool net_port_wake_arm(const struct net_port *p, uint16_t queue);
 /** [engine] The sleep is over. */

@@ -148,6 +148,12 @@ net_port_wake_fd(const struct net_port *p, uint16_t queue)
 }
 
 bool
+net_port_wake_is_doubtful(const struct net_port *p)
+{
+	return p->wake != NULL && p->wake->arms;
+}
+
+bool
 net_port_wake_arm(const struct net_port *p, uint16_t queue)
 {
 	if (!p->wake->arms)

@@ -2,8 +2,14 @@
 /** @file What an engine without work does to its core, and that it is back in time. */
 #include <pthread.h>
 #include <stdlib.h>
+#include <sys/eventfd.h>
 #include <time.h>
+#include <unistd.h>
 
+#include <rte_eth_ring.h>
+#include <rte_ethdev.h>
+
+#include "net/port/wake_priv.h"
 #include "util.h"
 
 /** CPU time of a runner's thread. */
@@ -103,6 +109,48 @@ due_timer_keeps_it_awake(void **state)
 	rig_down(&r, 1);
 }
 
+/** A port whose device says that it has RX interrupts. They come when the test says so. */
+static void
+interrupts_are_relied_on_once_one_has_come(void **state)
+{
+	struct rte_ring *ring = rte_ring_create("idle", 64, SOCKET_ID_ANY, 0);
+	uint16_t port_id = (uint16_t)rte_eth_from_ring(ring);
+	struct net_wake wake = { .arms = true, .fds = { eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC) } };
+	const struct rte_eth_conf conf = { 0 };
+	const uint64_t one = 1;
+	struct runner run;
+	uint64_t sleeps;
+	struct rig r;
+
+	rig_up(&r, 1, ENGINE_IDLE_ADAPTIVE, 1, &port_id);
+	assert_int_equal(rte_eth_dev_configure(port_id, 1, 1, &conf), 0);
+	assert_int_equal(rte_eth_rx_queue_setup(port_id, 0, 64, SOCKET_ID_ANY, NULL, r.sh.pool), 0);
+	assert_int_equal(rte_eth_tx_queue_setup(port_id, 0, 64, SOCKET_ID_ANY, NULL), 0);
+	assert_int_equal(rte_eth_dev_start(port_id), 0);
+	r.port[0].wake = &wake;
+	run_begin(&run, r.e);
+	/* The engine looks for the descriptor. */
+	engine_use_port(r.e, 0, false);
+	engine_use_port(r.e, 0, true);
+	for (int i = 0; i < 2; i++) {
+		/* It naps, and looks. */
+		sleeps = engine_stats(r.e)->sleeps;
+		assert_true(wait_for(&engine_stats(r.e)->sleeps, sleeps + 100));
+		assert_int_equal(write(wake.fds[0], &one, sizeof(one)), sizeof(one));
+		nap_us(50000);
+		sleeps = engine_stats(r.e)->sleeps;
+		nap_us(200000);
+		assert_int_equal(engine_stats(r.e)->sleeps, sleeps);
+		/* A port that starts again must prove it again. */
+		engine_use_port(r.e, 0, false);
+		engine_use_port(r.e, 0, true);
+	}
+	run_end(&run);
+	assert_int_equal(rte_eth_dev_stop(port_id), 0);
+	rig_down(&r, 1);
+	close(wake.fds[0]);
+}
+
 static void
 clock_goes_on_and_never_back(void **state)
 {
@@ -160,6 +208,7 @@ main(void)
 		cmocka_unit_test(adaptive_sleeps_until_it_is_kicked),
 		cmocka_unit_test(adaptive_stays_awake_while_there_is_work),
 		cmocka_unit_test(due_timer_keeps_it_awake),
+		cmocka_unit_test(interrupts_are_relied_on_once_one_has_come),
 		cmocka_unit_test(clock_goes_on_and_never_back),
 		cmocka_unit_test(cycles_are_counted_as_busy_or_idle),
 	};
