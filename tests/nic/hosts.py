@@ -148,8 +148,12 @@ class Host:
     def port(self):
         return self.ask('/uroce/port,uroce0')
 
-    def xstats(self):
-        return self.ask('/ethdev/xstats,0')
+    def counters(self):
+        """What the driver, the port and the engines have counted: those that are not 0."""
+        said = [self.ask('/ethdev/xstats,0'), self.port()['net']]
+        for number in range(self.engines):
+            said += self.ask(f'/uroce/engine,{number}').values()
+        return '\n'.join(' '.join(f'{name}={count}' for name, count in counted.items() if count) for counted in said)
 
     def stop(self):
         """@return what is wrong with its end, or ''."""
@@ -221,4 +225,4 @@ class Lab:
         raise LabError(f'no IPv4 GID:\n{listing}')
 
     def logs(self):
-        return ''.join(f'-- uroced of {end.name}\n{end.said()}\n' for end in self.ends.values() if isinstance(end, Host))
+        return ''.join(f'-- uroced of {end.name}\n{end.said()}\n{end.counters()}\n' for end in self.ends.values() if isinstance(end, Host))

@@ -156,7 +156,7 @@ def soft_roce(run):
 
 def received(host):
     """@return packets that each queue has received"""
-    stats = host.xstats()
+    stats = host.ask('/ethdev/xstats,0')
     return [next((stats[name] for name in (f'rx_q{queue}_packets', f'rx_q{queue}_good_packets') if name in stats), 0) for queue in range(host.engines)]
 
 
