@@ -193,6 +193,11 @@ profile_generic(const struct rte_eth_dev_info *info, struct pmd_profile *prof)
 		prof->max_frame = info->max_mtu + overhead;
 	prof->interrupts = info->device != NULL && (strcmp(rte_bus_name(rte_dev_bus(info->device)), "vdev") != 0 ||
 						    strcmp(info->driver_name, "net_tap") == 0);
+	/*
+	 * net_e1000_em sets up no MSI-X vectors, and if there is only one interrupt, the RX queue's takes the place of the link's.
+	 * ethdev would go on to tell the link's state as it was when the port started.
+	 */
+	prof->looks_at_link = strcmp(info->driver_name, "net_e1000_em") == 0;
 }
 
 int

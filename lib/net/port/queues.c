@@ -92,7 +92,7 @@ configure_queues(struct opening *o, bool interrupts)
 	if (!p->priv->pmd.carries_mtu)
 		conf.rxmode.mtu = RTE_MIN(o->ip_mtu, (uint32_t)NET_MAX_ROCE_IP_MTU);
 	conf.intr_conf.rxq = interrupts;
-	conf.intr_conf.lsc = (*o->info.dev_flags & RTE_ETH_DEV_INTR_LSC) != 0;
+	conf.intr_conf.lsc = !p->priv->pmd.looks_at_link && (*o->info.dev_flags & RTE_ETH_DEV_INTR_LSC) != 0;
 	conf.intr_conf.rmv = (*o->info.dev_flags & RTE_ETH_DEV_INTR_RMV) != 0;
 	rc = rte_eth_dev_configure(p->port_id, p->nb_queues, p->nb_queues, &conf);
 	if (rc != 0 && interrupts)
