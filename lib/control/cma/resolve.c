@@ -17,8 +17,8 @@ has_gateway(const struct net_port *p, bool v4)
 
 /**
  * @param gateway  Look for a port with a gateway, rather than an address on the network of @p dst.
- * @return one that isn't deprecated, if there is one (RFC 6724, 5, rule 3): the GID index of an address of @p p from which @p dst can be reached, or -1. Link-local peers are assumed to
- * be on the first port.
+ * @return the GID index of an address of @p p from which @p dst can be reached, one that isn't deprecated if there is one (RFC 6724, 5, rule 3); or -1. Link-local
+ * peers are assumed to be on the first port.
  */
 static int
 source_on(const struct net_port *p, const struct ctl_cm_addr *dst, bool gateway)
