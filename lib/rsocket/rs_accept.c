@@ -187,8 +187,15 @@ rs_accept(struct rsocket *rs, int *err)
 	*err = rs->type != SOCK_STREAM ? EOPNOTSUPP : rs_state(rs) != RS_LISTENING ? EINVAL : 0;
 	while (!*err) {
 		s = take_ready(to_stream(rs));
-		if (s)
+		if (s) {
+			/*
+			 * As accept() does. The connection has had a number since its request came, maybe a lower one
+			 * than the descriptor under which librspreload keeps it. Up to rdma-core 62 its select() then
+			 * reports the wrong one.
+			 */
+			rs_renumber(&s->rs);
 			return &s->rs;
+		}
 		*err = rs_wait(rs, has_ready, RS_EV_IN, rs_nonblocking(rs, 0), -1);
 	}
 	return NULL;

@@ -293,6 +293,31 @@ get_route(struct rsocket *rs, void *value, socklen_t *len)
 	return 0;
 }
 
+/** TCP's names for what a connection has; what only the daemon knows (retransmissions, round trips) is 0. */
+static int
+get_tcp_info(struct rsocket *rs, void *value, socklen_t *len)
+{
+	struct tcp_info info = { .tcpi_state = TCP_CLOSE };
+
+	if (rs->type != SOCK_STREAM)
+		return ENOTSUP;
+	if (rs_state(rs) == RS_LISTENING)
+		info.tcpi_state = TCP_LISTEN;
+	else if (rs_state(rs) == RS_CONNECTED)
+		info.tcpi_state = TCP_ESTABLISHED;
+	else if (rs_is_opening(rs_state(rs)))
+		info.tcpi_state = rs_state(rs) == RS_ACCEPTING ? TCP_SYN_RECV : TCP_SYN_SENT;
+	if (info.tcpi_state == TCP_ESTABLISHED) {
+		info.tcpi_snd_mss = info.tcpi_rcv_mss = info.tcpi_advmss = info.tcpi_pmtu = (uint32_t)get_mss(rs, NULL);
+		info.tcpi_snd_cwnd = rs->sizes.sq;
+	}
+	/* As TCP: programs that were built with a shorter structure get what fits. */
+	if (*len > sizeof(info))
+		*len = sizeof(info);
+	memcpy(value, &info, *len);
+	return 0;
+}
+
 static int
 put_value(void *to, socklen_t *len, const void *from, socklen_t bytes)
 {
@@ -321,6 +346,8 @@ rgetsockopt(int socket, int level, int optname, void *optval, socklen_t *optlen)
 	}
 	if (level == SOL_RDMA && optname == RDMA_ROUTE)
 		return rs_result(get_route(rs, optval, optlen));
+	if (level == IPPROTO_TCP && optname == TCP_INFO)
+		return rs_result(get_tcp_info(rs, optval, optlen));
 	if (!o)
 		return rs_result(ENOTSUP);
 	if (*optlen < sizeof(value))

@@ -245,6 +245,11 @@ struct rsocket *rs_find_any(int fd);
 int rs_enter(struct rsocket *rs, const struct rs_ops *ops, int type, int domain);
 /** Undo rs_enter(). Doesn't free @p rs. */
 void rs_leave(struct rsocket *rs);
+/**
+ * Give it the lowest number that is free now. It keeps its number if none is free.
+ * Only for an rsocket whose number the program doesn't know yet.
+ */
+void rs_renumber(struct rsocket *rs);
 /** Remove only the number from the table. */
 void rs_table_remove(int fd);
 /** @return -1 with errno set, or 0 */

@@ -96,26 +96,23 @@ rs_table_fork_child(void)
 	rs_each(disown);
 }
 
+/** Under table_lock. */
 static int
 enter_fd(int fd, struct rsocket *rs)
 {
 	table_entry *page;
-	int err = 0;
 
 	if (fd >> TABLE_BITS >= TABLE_PAGES)
 		return EMFILE;
-	pthread_mutex_lock(&table_lock);
 	page = atomic_load_explicit(&table[fd >> TABLE_BITS], memory_order_relaxed);
 	if (!page) {
 		page = calloc(TABLE_PAGE, sizeof(*page));
 		atomic_store_explicit(&table[fd >> TABLE_BITS], page, memory_order_release);
 	}
-	if (page)
-		atomic_store_explicit(&page[fd & (TABLE_PAGE - 1)], rs, memory_order_release);
-	else
-		err = ENOMEM;
-	pthread_mutex_unlock(&table_lock);
-	return err;
+	if (!page)
+		return ENOMEM;
+	atomic_store_explicit(&page[fd & (TABLE_PAGE - 1)], rs, memory_order_release);
+	return 0;
 }
 
 int
@@ -133,7 +130,9 @@ rs_enter(struct rsocket *rs, const struct rs_ops *ops, int type, int domain)
 	if (rs->fd < 0)
 		return errno;
 	pthread_mutex_init(&rs->lock, NULL);
+	pthread_mutex_lock(&table_lock);
 	err = enter_fd(rs->fd, rs);
+	pthread_mutex_unlock(&table_lock);
 	if (err) {
 		pthread_mutex_destroy(&rs->lock);
 		close(rs->fd);
@@ -148,6 +147,23 @@ rs_table_remove(int fd)
 	atomic_store_explicit(entry_of(fd), NULL, memory_order_release);
 	pthread_mutex_unlock(&table_lock);
 	close(fd);
+}
+
+void
+rs_renumber(struct rsocket *rs)
+{
+	int unused = eventfd(0, EFD_CLOEXEC), old = rs->fd;
+
+	if (unused < 0)
+		return;
+	pthread_mutex_lock(&table_lock);
+	if (!enter_fd(unused, rs)) {
+		rs->fd = unused;
+		atomic_store_explicit(entry_of(old), NULL, memory_order_release);
+		unused = old;
+	}
+	pthread_mutex_unlock(&table_lock);
+	close(unused);
 }
 
 void

@@ -436,29 +436,6 @@ numbers_that_are_no_rsocket(struct vt *t)
 	VT_CHECK(rsocket(AF_INET, SOCK_STREAM, IPPROTO_UDP) == -1, "streams of UDP");
 }
 
-static void
-options(struct vt *t)
-{
-	static const int levels[][2] = {
-		{ SOL_SOCKET, SO_REUSEADDR }, { SOL_SOCKET, SO_KEEPALIVE }, { SOL_SOCKET, SO_OOBINLINE },
-		{ IPPROTO_TCP, TCP_NODELAY }, { SOL_RDMA, RDMA_SQSIZE },    { SOL_RDMA, RDMA_RQSIZE },
-		{ SOL_RDMA, RDMA_INLINE },    { SOL_RDMA, RDMA_IOMAPSIZE },
-	};
-	int s = rsocket(AF_INET6, SOCK_STREAM, 0), got, one = 1;
-	socklen_t len = sizeof(got);
-
-	for (size_t i = 0; i < sizeof(levels) / sizeof(levels[0]); i++) {
-		got = 77;
-		VT_OK(rsetsockopt(s, levels[i][0], levels[i][1], &one, sizeof(one)));
-		VT_OK(rgetsockopt(s, levels[i][0], levels[i][1], &got, &len));
-		VT_CHECK(got == 1, "option %zu: %d", i, got);
-	}
-	VT_OK(rsetsockopt(s, IPPROTO_IPV6, IPV6_V6ONLY, &one, sizeof(one)));
-	VT_CHECK(rsetsockopt(s, SOL_SOCKET, SO_ATTACH_FILTER, &one, sizeof(one)) == -1 && errno == ENOTSUP, "%m");
-	VT_CHECK(rsetsockopt(s, SOL_SOCKET, SO_REUSEADDR, &one, 1) == -1 && errno == EINVAL, "%m");
-	VT_OK(rclose(s));
-}
-
 /* ---- Waiting ---- */
 static void
 rsockets_and_others_are_polled_together(struct vt *t)
@@ -610,7 +587,6 @@ main(int argc, char **argv)
 		VT_CASE(connections_leave_nothing),
 		VT_CASE(closing_while_connecting_leaves_nothing),
 		VT_CASE(numbers_that_are_no_rsocket),
-		VT_CASE(options),
 		VT_CASE(rsockets_and_others_are_polled_together),
 		VT_CASE(many_threads_wait_for_one_message),
 		VT_CASE(mapped_memory_is_written_by_offset),
@@ -623,5 +599,6 @@ main(int argc, char **argv)
 	memcpy(all + n, rt_raw_cases, rt_nb_raw_cases * sizeof(all[0]));
 	memcpy(all + n + rt_nb_raw_cases, rt_wake_cases, rt_nb_wake_cases * sizeof(all[0]));
 	memcpy(all + n + rt_nb_raw_cases + rt_nb_wake_cases, rt_dgram_cases, rt_nb_dgram_cases * sizeof(all[0]));
-	return vt_main(argc, argv, all, n + rt_nb_raw_cases + rt_nb_wake_cases + rt_nb_dgram_cases);
+	memcpy(all + n + rt_nb_raw_cases + rt_nb_wake_cases + rt_nb_dgram_cases, rt_option_cases, rt_nb_option_cases * sizeof(all[0]));
+	return vt_main(argc, argv, all, n + rt_nb_raw_cases + rt_nb_wake_cases + rt_nb_dgram_cases + rt_nb_option_cases);
 }

@@ -2,7 +2,7 @@
 /**
  * @file
  * What the rsockets test program shares: addresses, pairs of connected rsockets, a peer that is none (rsocks_raw.c),
- * threads that wait (rsocks_wake.c), and datagrams (rsocks_dgram.c).
+ * threads that wait (rsocks_wake.c), datagrams (rsocks_dgram.c), and options (rsocks_opt.c).
  *
  * The program is at both ends: its peers are its own rsockets, reached by an address of its host's.
  */
@@ -42,5 +42,7 @@ extern const struct vt_case rt_wake_cases[];
 extern const unsigned int rt_nb_wake_cases;
 extern const struct vt_case rt_dgram_cases[];
 extern const unsigned int rt_nb_dgram_cases;
+extern const struct vt_case rt_option_cases[];
+extern const unsigned int rt_nb_option_cases;
 
 #endif /* RSOCKS_H */

@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -41,6 +42,52 @@ entered_is_found_until_it_leaves(void **state)
 	assert_null(rs_find(fd));
 	assert_ptr_equal(rs_find(b.fd), &b);
 	rs_leave(&b);
+}
+
+static void
+renumbered_has_the_lowest_free_number(void **state)
+{
+	struct rsocket a = { 0 }, b = { 0 };
+	int low = dup(0), taken, old;
+
+	assert_int_equal(rs_enter(&a, NULL, SOCK_STREAM, AF_INET), 0);
+	assert_int_equal(rs_enter(&b, NULL, SOCK_STREAM, AF_INET), 0);
+	old = a.fd;
+	assert_int_equal(close(low), 0);
+	rs_renumber(&a);
+	assert_int_equal(a.fd, low);
+	assert_ptr_equal(rs_find(low), &a);
+	assert_null(rs_find(old));
+	assert_ptr_equal(rs_find(b.fd), &b);
+	/* Its old number is free again. */
+	taken = dup(0);
+	assert_int_equal(taken, old);
+	rs_renumber(&a);
+	assert_true(a.fd > b.fd);
+	assert_ptr_equal(rs_find(a.fd), &a);
+	assert_null(rs_find(low));
+	close(taken);
+	rs_leave(&a);
+	rs_leave(&b);
+}
+
+static void
+without_a_free_number_it_keeps_its_own(void **state)
+{
+	struct rlimit before, none;
+	struct rsocket a = { 0 };
+	int fd;
+
+	assert_int_equal(rs_enter(&a, NULL, SOCK_STREAM, AF_INET), 0);
+	fd = a.fd;
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+	none = (struct rlimit){ .rlim_cur = 0, .rlim_max = before.rlim_max };
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+	rs_renumber(&a);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+	assert_int_equal(a.fd, fd);
+	assert_ptr_equal(rs_find(fd), &a);
+	rs_leave(&a);
 }
 
 static atomic_bool visited, go_on, left;
@@ -92,6 +139,8 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(entered_is_found_until_it_leaves),
+		cmocka_unit_test(renumbered_has_the_lowest_free_number),
+		cmocka_unit_test(without_a_free_number_it_keeps_its_own),
 		cmocka_unit_test(nobody_leaves_who_is_being_visited),
 	};
 
