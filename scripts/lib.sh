@@ -14,7 +14,8 @@ UROCE_PACKAGES_TEST="tshark strace rdmacm-utils ucx-utils python3-pyverbs python
 # What some tests, and the plots of `scripts/bench --report` and `uroce-lab report`, need: the tests are skipped without. So are the rows of
 # docs/programs.md for which nothing is installed.
 UROCE_PACKAGES_OPTIONAL="python3-matplotlib python3-yaml chromium mandoc
-	fio libfabric-bin tgt libiscsi-bin qemu-utils qemu-block-extra qperf"
+	fio libfabric-bin tgt libiscsi-bin qemu-utils qemu-block-extra qperf iperf3 dapl2-utils libucx-dev
+	mpich libmpich-dev netpipe-openmpi netpipe-mpich2 hpcc scalapack-mpi-test lammps python3-mpi4py"
 # To build for arm64 and to run what was built, in a root folder (release.sh); with the libraries of UROCE_PACKAGES_BUILD for arm64.
 UROCE_PACKAGES_CROSS="crossbuild-essential-arm64 qemu-user"
 # A virtual machine with Linux's Soft-RoCE at the other end of the wire.
@@ -44,6 +45,15 @@ missing_packages()
 	local package
 	for package in "$@"; do
 		dpkg-query -W -f '${db:Status-Abbrev}' "$package" 2>/dev/null | grep -q '^ii' || printf '%s ' "$package"
+	done
+}
+
+# packages_there PACKAGE...: prints those that this release of Debian has.
+packages_there()
+{
+	local package
+	for package in "$@"; do
+		apt-cache show "$package" >/dev/null 2>&1 && printf '%s ' "$package"
 	done
 }
 

@@ -13,42 +13,29 @@ sys.dont_write_bytecode = True
 HERE = os.path.dirname(os.path.realpath(__file__))
 sys.path[:0] = [HERE, os.path.join(HERE, '../../scripts')]
 
+import mpi_hosts  # noqa: E402
 from labs import lab_up  # noqa: E402
-from uroce_lab import daemon  # noqa: E402
-from uroce_lab.telemetry import ask  # noqa: E402
 
 SECONDS = 120
 MIN_PACKETS = 1000          # of each host: what the program sends is more by far
-# OpenMPI 5 tells hosts apart by their names, which a lab's share.
-AGENT = """#!/bin/sh
-host=h${{1##*.}}
-shift
-exec unshare --uts sh -c 'hostname "$0"; exec "$@"' $host {lab} run --name {name} $host sh -c "$*"
-"""
 
 
 @unittest.skipUnless(shutil.which('mpirun') and shutil.which('mpicc'), 'OpenMPI is not installed')
 @unittest.skipUnless(os.geteuid() == 0, "an ordinary user's hosts have one address, and so are one for mpirun")
 class Mpi(unittest.TestCase):
-    def packets(self, lab, host):
-        return ask(lab.data, lab.hosts[host], '/uroce/engine,0')['load']['tx_packets']
-
     def test_messages_collective_operations_and_one_sided_access(self):
         name = f'p{os.getpid()}'
         with tempfile.TemporaryDirectory(prefix='uroce-mpi-') as folder, lab_up(name=name) as lab:
-            program, agent = os.path.join(folder, 'mpi'), os.path.join(folder, 'agent')
+            program = os.path.join(folder, 'mpi')
             subprocess.run(['mpicc', '-O1', '-o', program, os.path.join(HERE, 'mpi.c')], check=True)
-            with open(agent, 'w', encoding='ascii') as f:
-                f.write(AGENT.format(lab=os.path.join(daemon.ROOT, 'scripts/uroce-lab'), name=name))
-            os.chmod(agent, 0o755)
-            done = lab.run('h1', 'mpirun', '--allow-run-as-root', '-H', f'{os.uname().nodename},198.18.0.2', '--mca', 'plm_rsh_agent', agent,
+            done = lab.run('h1', 'mpirun', '--allow-run-as-root', '-H', f'{os.uname().nodename},198.18.0.2', '--mca', 'plm_rsh_agent', mpi_hosts.agent(lab, folder),
                            '--mca', 'pml', 'ucx', '--mca', 'osc', 'ucx', '-x', 'UCX_NET_DEVICES=uroce0:1', '-x', 'UCX_TLS=rc,self',
                            lab.data['programs']['uroce-run'], program, timeout=SECONDS)
             report = done.stdout + lab.logs()
             self.assertEqual(done.returncode, 0, report)
             self.assertIn('all right', done.stdout, report)
             for host in ('h1', 'h2'):
-                self.assertGreater(self.packets(lab, host), MIN_PACKETS, f'{host}: by another way\n{report}')
+                self.assertGreater(mpi_hosts.packets(lab, host), MIN_PACKETS, f'{host}: by another way\n{report}')
             self.assertTrue(lab.whole(), report)
 
 
