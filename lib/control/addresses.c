@@ -6,6 +6,36 @@
 #include "control/obj/own_address_priv.h"
 #include "control/observe/sysfs.h"
 
+/** [net_taken_fn] Another port has it, so that the address would not say which of them is meant. */
+static bool
+is_taken(void *arg, const struct net_port *p, const struct gid *gid)
+{
+	struct control *c = arg;
+	struct gid *told = &c->ports[p->index].taken;
+	char text[GID_TEXT_BYTES];
+
+	for (unsigned int i = 0; i < c->s.nb_ports; i++) {
+		const struct net_port *other = c->s.ports[i];
+
+		if (other == p || other->conf.vlan_id != p->conf.vlan_id || !net_port_owns(other, gid))
+			continue;
+		if (!gid_equal(told, gid))
+			CTL_LOG(WARNING, "%s: %s is an address of %s already, and no GID here: remove it from one of the interfaces, or configure `addresses`",
+				p->conf.name, gid_text(gid, text), other->conf.name);
+		*told = *gid;
+		return true;
+	}
+	return false;
+}
+
+void
+addresses_begin(struct control *c, struct net_port *p)
+{
+	net_port_set_taken(p, is_taken, c);
+	if (p->shared && !net_port_is_gone(p))
+		addresses_follow(c, p);
+}
+
 uint32_t
 addresses_busy(const struct control *c, const struct net_port *p)
 {
@@ -64,7 +94,7 @@ addresses_changed(struct control *c, struct net_port *p, const struct addresses_
 	if (c->sysfs)
 		sysfs_write_gids(c, p->index, changed);
 	TAILQ_FOREACH(s, &c->sessions, link)
-		if (s->port == p)
+		if (s->port == p && !s->device_gone)
 			session_send_async(s, UROCE_EVENT_GID_CHANGE, 1);
 }
 

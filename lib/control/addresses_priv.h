@@ -16,6 +16,8 @@ struct addresses_before {
 	unsigned int left_out; /**< addresses that had no index, as the log has said */
 };
 
+/** Before any program: see that no address is that of two ports. */
+void addresses_begin(struct control *c, struct net_port *p);
 /** Read it. */
 void addresses_look(const struct net_port *p, struct addresses_before *before);
 /** @return a bit for each GID index of the port that QPs and AHs of programs have been given. */

@@ -29,6 +29,7 @@ struct op {
 	uint8_t max_fds;
 	bool about;    /**< it is about an object, whose handle is the first field of the request */
 	enum obj_type type;
+	bool wants_device; /**< it makes something of the device, which must be there */
 	bool takes_away; /**< afterwards the program may use memory for something else: core/settle_priv.h */
 };
 #define ABOUT(type_) .about = true, .type = (type_)
@@ -78,24 +79,24 @@ static const struct op ops[CTL_OPS] = {
 	[CTL_GID_TABLE] = { "GID_TABLE", op_gid_table, true, 0 },
 	[CTL_PD_ALLOC] = { "PD_ALLOC", op_pd_alloc, true, 0 },
 	[CTL_PD_FREE] = { "PD_FREE", op_pd_free, true, 0, ABOUT(OBJ_PD) },
-	[CTL_MR_REG] = { "MR_REG", op_mr_reg, true, 0, .takes_away = true /* with replace */ },
+	[CTL_MR_REG] = { "MR_REG", op_mr_reg, true, 0, .wants_device = true, .takes_away = true /* with replace */ },
 	[CTL_MR_SEGS] = { "MR_SEGS", op_mr_segs, true, 0 },
 	[CTL_MR_DEREG] = { "MR_DEREG", op_mr_dereg, true, 0, ABOUT(OBJ_MR), .takes_away = true },
-	[CTL_CQ_CREATE] = { "CQ_CREATE", op_cq_create, true, 0 },
+	[CTL_CQ_CREATE] = { "CQ_CREATE", op_cq_create, true, 0, .wants_device = true },
 	[CTL_CQ_RESIZE] = { "CQ_RESIZE", op_cq_resize, true, 0, ABOUT(OBJ_CQ) },
 	[CTL_CQ_MODIFY] = { "CQ_MODIFY", op_cq_modify, true, 0, ABOUT(OBJ_CQ) },
 	[CTL_CQ_DESTROY] = { "CQ_DESTROY", op_cq_destroy, true, 0, ABOUT(OBJ_CQ) },
-	[CTL_SRQ_CREATE] = { "SRQ_CREATE", op_srq_create, true, 0 },
+	[CTL_SRQ_CREATE] = { "SRQ_CREATE", op_srq_create, true, 0, .wants_device = true },
 	[CTL_SRQ_MODIFY] = { "SRQ_MODIFY", op_srq_modify, true, 0, ABOUT(OBJ_SRQ) },
 	[CTL_SRQ_QUERY] = { "SRQ_QUERY", op_srq_query, true, 0, ABOUT(OBJ_SRQ) },
 	[CTL_SRQ_DESTROY] = { "SRQ_DESTROY", op_srq_destroy, true, 0, ABOUT(OBJ_SRQ) },
-	[CTL_QP_CREATE] = { "QP_CREATE", op_qp_create, true, 0 },
-	[CTL_QP_MODIFY] = { "QP_MODIFY", op_qp_modify, true, 0, ABOUT(OBJ_QP), .takes_away = true /* RESET */ },
+	[CTL_QP_CREATE] = { "QP_CREATE", op_qp_create, true, 0, .wants_device = true },
+	[CTL_QP_MODIFY] = { "QP_MODIFY", op_qp_modify, true, 0, ABOUT(OBJ_QP), .wants_device = true, .takes_away = true /* RESET */ },
 	[CTL_QP_QUERY] = { "QP_QUERY", op_qp_query, true, 0, ABOUT(OBJ_QP) },
 	[CTL_QP_DESTROY] = { "QP_DESTROY", op_qp_destroy, true, 0, ABOUT(OBJ_QP), .takes_away = true },
-	[CTL_AH_CREATE] = { "AH_CREATE", op_ah_create, true, 0 },
+	[CTL_AH_CREATE] = { "AH_CREATE", op_ah_create, true, 0, .wants_device = true },
 	[CTL_AH_DESTROY] = { "AH_DESTROY", op_ah_destroy, true, 0 },
-	[CTL_MCAST_ATTACH] = { "MCAST_ATTACH", op_mcast_attach, true, 0 },
+	[CTL_MCAST_ATTACH] = { "MCAST_ATTACH", op_mcast_attach, true, 0, .wants_device = true },
 	[CTL_MCAST_DETACH] = { "MCAST_DETACH", op_mcast_detach, true, 0 },
 	[CTL_MW_ALLOC] = { "MW_ALLOC", op_mw_alloc, true, 0 },
 	[CTL_MW_FREE] = { "MW_FREE", op_mw_free, true, 0, ABOUT(OBJ_MW) },
@@ -105,7 +106,7 @@ static const struct op ops[CTL_OPS] = {
 	[CTL_DM_REG] = { "DM_REG", op_dm_reg, true, 0 },
 	[CTL_XRCD_OPEN] = { "XRCD_OPEN", op_xrcd_open, true, 1 },
 	[CTL_XRCD_CLOSE] = { "XRCD_CLOSE", op_xrcd_close, true, 0, ABOUT(OBJ_XRCD) },
-	[CTL_QP_OPEN] = { "QP_OPEN", op_qp_open, true, 0 },
+	[CTL_QP_OPEN] = { "QP_OPEN", op_qp_open, true, 0, .wants_device = true },
 	[CTL_CHANNEL_CREATE] = { "CHANNEL_CREATE", op_channel_create, true, 0 },
 	[CTL_CHANNEL_DESTROY] = { "CHANNEL_DESTROY", op_channel_destroy, true, 0, ABOUT(OBJ_CHANNEL) },
 	[CTL_CM_OPEN] = { "CM_OPEN", op_cm_open, false, 0 },
@@ -165,6 +166,8 @@ check_form(struct session *s, struct request *r, size_t n, bool cut)
 		return req_fail(r, EINVAL, "%s before HELLO", ops[q->op].name);
 	if (ops[q->op].device && s->port == NULL)
 		return req_fail(r, EINVAL, "%s before DEVICE_OPEN", ops[q->op].name);
+	if (ops[q->op].wants_device && s->device_gone)
+		return req_fail(r, EIO, "%s: the device has gone (IBV_EVENT_DEVICE_FATAL); close it, and open it again when it is back", ops[q->op].name);
 	return 0;
 }
 

@@ -98,6 +98,9 @@ parts_create(struct engine *e)
 		memcpy(tc.ports[i].pkeys, c->ports[i]->conf.pkeys, sizeof(tc.ports[i].pkeys));
 		if (c->cc[i] != TP_CC_NONE)
 			net_port_link(c->ports[i], &tc.ports[i].mbps);
+		/* It has no ethdev yet: the control thread says when it has. */
+		if (net_port_is_gone(c->ports[i]))
+			e->paused |= UINT32_C(1) << i;
 	}
 	rc = kicks_create(e);
 	if (rc == 0)

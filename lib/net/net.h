@@ -101,7 +101,8 @@ struct net_port {
 	/** Nothing arrives while the thread of the port's engines sleeps: the other end belongs to the same thread. */
 	_Atomic bool joined;
 	_Atomic bool impaired;       /**< packets may become due at any time */
-	_Atomic bool restarting;     /**< from net_port_restart() until net_port_events() has said how it ended: nobody else may use the ethdev */
+	_Atomic bool restarting;     /**< from net_port_restart() until net_port_events() has said how it ended, and while the device is gone: nobody
+	                                else may use the ethdev */
 	struct net_wake *wake;       /**< what wakes engines when packets arrive; NULL: nothing */
 	_Atomic(struct net_gids *) gids; /**< read by net_addr() and its like, changed by net_addr_set(); never NULL once open */
 	struct net_priv *priv;
@@ -116,6 +117,13 @@ struct net_port {
  */
 struct net_port *net_port_open(const struct net_port_config *conf, uint16_t index, uint16_t nb_queues,
 			       const struct shared *sh, char *err, size_t err_bytes);
+/**
+ * [control, before engines start] A port whose device can't be opened yet: without link and addresses, until net_port_reopen() has succeeded.
+ * @return NULL: no memory.
+ */
+struct net_port *net_port_absent(const struct net_port_config *conf, uint16_t index, uint16_t nb_queues, const struct shared *sh);
+/** [control] @return true if there is no device: the port is from net_port_absent(), or net_port_abandon() was called. */
+bool net_port_is_gone(const struct net_port *p);
 /**
  * [control, engines stopped] Close the ethdev and everything that was opened with it. Pending resolutions end with
  * ECANCELED; their callbacks must not use the port.
@@ -154,6 +162,10 @@ int net_addr_on_link(const struct net_port *p, const struct gid *gid);
  * @return 0; EINVAL (@p index, or a multicast address); EEXIST (it has another index already); ENOMEM.
  */
 int net_addr_set(struct net_port *p, unsigned int index, const struct net_addr *a);
+/** [control] @return true if @p gid can't be an address of @p p, although the kernel's interface has it. */
+typedef bool (*net_taken_fn)(void *arg, const struct net_port *p, const struct gid *gid);
+/** [control] Ask @p taken about each address that the kernel has given, from now on; link-local ones are not asked about. */
+void net_port_set_taken(struct net_port *p, net_taken_fn taken, void *arg);
 /** What a change of a port's addresses has done; a bit per GID index. One that has another address now has both. */
 struct net_gid_change {
 	uint32_t added, removed;
@@ -192,7 +204,16 @@ void net_port_link_read(struct net_port *p);
  * @param reset  Reset the device in between, if its driver can.
  */
 void net_port_restart(struct net_port *p, bool reset);
-/** [control] @return why the last restart failed. */
+/**
+ * [control, no engine uses the ethdev] The device has gone: the port has no address and no link from now on, resolutions end with ECANCELED, and the
+ * ethdev is closed. PORT_EV_CLOSED says that it is.
+ */
+void net_port_abandon(struct net_port *p);
+/** [control] Of a port that is gone. @return whether its device seems to be there, so that net_port_reopen() is worth a try. */
+bool net_port_present(const struct net_port *p);
+/** [control] Begin to open the device of a port that is gone. PORT_EV_REOPENED or PORT_EV_REOPEN_FAILED says that it has ended. */
+void net_port_reopen(struct net_port *p);
+/** [control] @return why the last restart failed, or why the device couldn't be opened. */
 const char *net_port_restart_error(const struct net_port *p);
 /** [control] Have the NIC let through what the port needs: the multicast groups that it has joined. */
 void net_port_filter(struct net_port *p);

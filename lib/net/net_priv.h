@@ -45,6 +45,9 @@ struct net_priv {
 	struct rte_mempool *open_pool; /**< RX pool of who opened the port */
 	uint32_t ip_mtu;           /**< of ethdev */
 	struct port_events events;
+	struct port_reopening reopening;
+	net_taken_fn taken; /**< net_port_set_taken() */
+	void *taken_arg;
 	bool allmulticast;         /**< the NIC's filter lets all multicast groups through */
 	struct net_addr last_addrs[UROCE_MAX_GIDS]; /**< that each GID index has, or had last: one that returns gets its index */
 };

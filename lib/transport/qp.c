@@ -311,6 +311,14 @@ flush_before_rts(struct transport *tp, struct qp *qp)
 	return qp->state == UROCE_QPS_SQE;
 }
 
+void
+qp_device_gone(struct transport *tp, struct qp *qp, uint64_t now_ns)
+{
+	tp->now_ns = now_ns;
+	if (qp->state != UROCE_QPS_RESET)
+		qp_error(tp, qp, -1, TP_BECAUSE(DEVICE, 0));
+}
+
 /* Both paths must use the same port, and both loopback or neither: the QP uses one port and one TX vector. */
 static bool
 paths_ok(const struct transport *tp, const struct qp *qp, uint32_t mask, const struct tp_path *path,

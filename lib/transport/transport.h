@@ -97,6 +97,7 @@ enum qp_why {
 	QP_WHY_RECEIVE,    /**< a receive failed; detail: enum tp_vendor_err */
 	QP_WHY_INVALIDATE, /**< the peer's SEND_WITH_INV named no memory window of this QP */
 	QP_WHY_CQ,         /**< a CQ had no room */
+	QP_WHY_DEVICE,     /**< the port's device has gone */
 	QP_WHYS
 };
 /** Rare events of QPs, which a transport logs (diag/diag.h). */
@@ -539,6 +540,9 @@ bool qp_own_gid(const struct qp *qp, struct gid *gid);
  * @return false: it is not the QP's own address, and nothing was changed.
  */
 bool qp_address_gone(struct qp *qp, const struct gid *gid, bool gone);
+
+/** [engine] The port's device has gone: the QP goes to ERR, and what is posted is flushed. */
+void qp_device_gone(struct transport *tp, struct qp *qp, uint64_t now_ns);
 
 /** [engine] Fill in every field of ibv_query_qp(). */
 void qp_query(const struct qp *qp, struct uroce_qp_attr *attr);

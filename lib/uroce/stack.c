@@ -124,18 +124,35 @@ make_tables(struct uroce *u, char *err)
 	return 0;
 }
 
+/**
+ * @param all  Each port must open: the programs of the daemon before have them. Else those that don't are tried again by the control.
+ */
 static int
-open_ports(struct uroce *u, char *err)
+open_ports(struct uroce *u, bool all, char *err)
 {
+	char why[UROCE_ERR_BYTES];
+	unsigned int absent = 0;
 	uint16_t i;
 	int rc;
 
 	for (i = 0; i < u->conf.nb_ports; i++) {
 		const struct config_port *p = &u->conf.ports[i];
 
-		u->ports[i] = net_port_open(&p->net, i, (uint16_t)u->nb_engines, &u->sh, err, UROCE_ERR_BYTES);
-		if (u->ports[i] == NULL)
-			return -1;
+		u->ports[i] = net_port_open(&p->net, i, (uint16_t)u->nb_engines, &u->sh, why, sizeof(why));
+		if (u->ports[i] == NULL) {
+			/* The first message is the one for the caller, if there is one. */
+			if (absent++ == 0)
+				memcpy(err, why, sizeof(why));
+			if (all)
+				return -1;
+			if (u->conf.nb_ports > 1)
+				STACK_LOG(ERR, "%s", why);
+			u->ports[i] = net_port_absent(&p->net, i, (uint16_t)u->nb_engines, &u->sh);
+			if (u->ports[i] == NULL)
+				return complain(err, "no memory for port %s", p->net.name);
+			u->nb_ports++;
+			continue;
+		}
 		u->nb_ports++;
 		if (!p->impaired)
 			continue;
@@ -145,6 +162,11 @@ open_ports(struct uroce *u, char *err)
 					strerror(abs(rc)));
 		atomic_store(&u->ports[i]->impaired, true);
 	}
+	if (absent == u->nb_ports)
+		return -1;
+	if (absent > 0)
+		STACK_LOG(WARNING, "%u of %u ports can't be opened, see above: the others serve, and these are tried again from time to time", absent,
+			  u->nb_ports);
 	return 0;
 }
 
@@ -288,7 +310,7 @@ stack_open(struct uroce *u, const struct uroce_params *p, const struct stack_hos
 		u->listen_fd = handover_listen_fd(host->resume);
 		u->bound = u->resumed = true;
 	}
-	if (open_ports(u, err) != 0 || make_engines(u, p->lcores, err) != 0 || make_control(u, host, err) != 0 ||
+	if (open_ports(u, host->resume != NULL, err) != 0 || make_engines(u, p->lcores, err) != 0 || make_control(u, host, err) != 0 ||
 	    resume(u, host->resume, err) != 0)
 		return -1;
 	pthread_mutex_lock(&stacks_lock);

@@ -60,7 +60,9 @@ struct uroce_params {
 };
 
 /**
- * Create a stack: read the configuration, open its ports, make engines and tables. Nothing moves until it is driven.
+ * Create a stack: read the configuration, open its ports, make engines and tables. Nothing moves until it is driven. If some of several ports can't be
+ * opened, the log says why, and the control tries again from time to time; the others serve. If a device goes, as its driver or the kernel reports, the
+ * control closes the ethdev and removes the device from EAL.
  *
  * Memory: packet buffers (key daemon.mbufs) and tables come from EAL's memory, hugepages or not.
  *

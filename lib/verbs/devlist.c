@@ -78,7 +78,12 @@ ibv_get_device_list(int *num_devices)
 		struct ctl_device_get_rsp r;
 		struct client_device *d;
 
-		if (client_device_get(sock, i, &r))
+		int err = client_device_get(sock, i, &r);
+
+		/* Its device is not there at present; it is no device as long as that is so. */
+		if (err == ENODEV)
+			continue;
+		if (err)
 			break;
 		d = device_enter(&r, i, path);
 		if (d)

@@ -124,7 +124,27 @@ class Lab(unittest.TestCase):
         return ask(self.lab.data, self.lab.hosts[host], '/uroce/engine,0')['transport'][name]
 
 
+    def gid_0_carries_data(self):
+        """The link-local address, which programs that don't look take."""
+        self.assertTrue(self.before[0].startswith('fe80::'))
+        for program in (['ib_write_bw', '-n', '100'], ['ib_send_lat', '-n', '100']):
+            pair = pairs.run_pair(self.lab, [*program, '-d', pairs.DEVICE, '-x', '0'], SECONDS)
+            self.assertTrue(pair.ok, pair.report() + self.lab.logs())
+        address = self.before[0] + (f'%{INTERFACE}' if 'veth' in self.options else '')
+        server = pairs.Side(self.lab, 'h1', ['rping', '-s', '-v', '-C', '5', '-a', address])
+        self.addCleanup(server.kill)
+        self.wait(lambda: ask(self.lab.data, self.lab.hosts['h1'], '/uroce/cm')['listeners'] > 0)
+        client = pairs.Side(self.lab, 'h2', ['rping', '-c', '-v', '-C', '5', '-a', address])
+        self.addCleanup(client.kill)
+        client.wait(time.monotonic() + SECONDS)
+        self.assertEqual(client.status, 0, client.report() + server.report() + self.lab.logs())
+        self.assertEqual(client.text().count('ping data: rdma-ping'), 5)
+
+
 class Addresses(Lab):
+    def test_gid_0_carries_data(self):
+        self.gid_0_carries_data()
+
     def test_an_address_that_the_interface_lacks_is_refused(self):
         self.addr('add', '198.18.7.1/24')
         index = self.index_of('198.18.7.1')
@@ -295,6 +315,9 @@ class Configured(Lab):
 
     def setUp(self):
         self.before = self.gids('h1')
+
+    def test_gid_0_carries_data(self):
+        self.gid_0_carries_data()
 
     def test_addresses_come_and_go_with_a_reload(self):
         first = ' '.join(f'{gid}/{24 if "." in gid else 64}' for index, gid in self.before.items() if index)

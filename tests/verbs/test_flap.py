@@ -31,6 +31,7 @@ LONG = '--long' in sys.argv
 FLAP_SECONDS = 600 if LONG else 10
 PERIOD_SECONDS, DOWN_SECONDS = 0.1, 0.02   # retries of verify's QPs are 67 ms apart
 RESTARTS = 40 if LONG else 2
+REMOVALS = 100 if LONG else 2
 VERIFY = os.path.join(daemon.build_dir(), 'tests/verbs/verify')
 VERIFY_QPS = 4              # without -q
 INTERFACE = 'roce0'
@@ -168,15 +169,55 @@ class Veth(Flap):
         for host in ('h1', 'h2'):
             self.assert_as_before(host, before[host])
 
-    def test_a_deleted_interface_is_a_dead_device_for_its_own_programs(self):
-        watches = {host: self.watch(host) for host in ('h1', 'h2')}
-        self.link('del', INTERFACE)
-        self.wait(self.says, watches['h1'], 'IBV_EVENT_DEVICE_FATAL', 1)
-        # The other end of a veth goes with it, so both devices are gone; each daemon goes on and says so.
-        for host in ('h1', 'h2'):
-            self.wait(lambda host=host: self.port(host)['state'] == 'removed')
-            self.assertEqual(self.port(host)['link'], 'down')
+    def is_removed(self, host):
+        return self.port(host)['state'] == 'removed'
+
+    def new_interfaces(self):
+        """As the lab has made them, with other MAC addresses."""
+        ns = [f'uroce-{NAME}-h{i}' for i in (1, 2)]
+        subprocess.run(['ip', 'link', 'add', INTERFACE, 'netns', ns[0], 'mtu', '4200', 'type', 'veth',
+                        'peer', 'name', INTERFACE, 'netns', ns[1], 'mtu', '4200'], check=True)
+        for i, name in enumerate(ns, 1):
+            for words in (['addr', 'add', f'198.18.0.{i}/24'], ['addr', 'add', f'fd00:18::{i}/64', 'nodad'], ['link', 'set', 'up']):
+                subprocess.run(['ip', '-n', name, *words, 'dev', INTERFACE], check=True)
+
+    def test_a_deleted_interface_is_a_dead_device_until_there_is_one_again(self):
+        index = {host: self.lab.gid_index(host, 6) for host in ('h1', 'h2')}
+        before = None
+        for _ in range(REMOVALS):
+            watches = {host: self.watch(host) for host in ('h1', 'h2')}
+            self.link('del', INTERFACE)
+            self.wait(self.says, watches['h1'], 'IBV_EVENT_DEVICE_FATAL', 1)
+            # The other end of a veth goes with it, so both devices are gone; each daemon goes on and says so.
+            for host in ('h1', 'h2'):
+                self.wait(self.is_removed, host)
+                self.assertEqual(self.port(host)['link'], 'down')
+                # It is no device as long as it isn't there.
+                self.assertIn('No IB devices found', self.lab.run(host, 'ibv_devinfo').stdout)
+            self.new_interfaces()
+            for host in ('h1', 'h2'):
+                self.wait(self.link_is, host, 'up')
+                self.assertEqual(self.lab.gid_index(host, 6), index[host])
+                watches[host].kill()
+                self.assertNotIn('PORT_ACTIVE', watches[host].text())
+            self.verify()
+            if before is None:
+                before = {host: self.state_of(host) for host in ('h1', 'h2')}
         self.assertTrue(self.lab.whole(), self.lab.logs())
+        for host in ('h1', 'h2'):
+            self.assertEqual(self.port(host)['returns'], REMOVALS)
+            self.assert_as_before(host, before[host])
+
+    def test_an_interface_that_was_moved_away_comes_back(self):
+        """With the same MAC address and, usually, the same number."""
+        ns = f'uroce-{NAME}-h1'
+        self.link('set', INTERFACE, 'netns', f'uroce-{NAME}-h2', 'name', 'elsewhere')
+        self.wait(self.is_removed, 'h1')
+        subprocess.run(['ip', '-n', f'uroce-{NAME}-h2', 'link', 'set', 'elsewhere', 'netns', ns, 'name', INTERFACE], check=True)
+        for words in (['addr', 'add', '198.18.0.1/24'], ['addr', 'add', 'fd00:18::1/64', 'nodad'], ['link', 'set', 'up']):
+            subprocess.run(['ip', '-n', ns, *words, 'dev', INTERFACE], check=True)
+        self.wait(self.link_is, 'h1', 'up')
+        self.verify()
 
 
 class Memif(Flap):

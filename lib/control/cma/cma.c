@@ -210,3 +210,18 @@ cma_session_end(struct session *s)
 		cma_id_free(id);
 	cma_channel_end(s);
 }
+
+void
+cma_device_gone(struct control *c, const struct net_port *port)
+{
+	struct session *s;
+	struct cma_id *id;
+
+	TAILQ_FOREACH(s, &c->sessions, link) {
+		if (s->cma == NULL)
+			continue;
+		for (uint32_t pos = 0; (id = handles_next(&s->tab[OBJ_CM_ID], &pos)) != NULL;)
+			if (id->port == port && cma_event_room(s))
+				cma_event(id, CTL_CM_EV_DEVICE_REMOVAL, 0);
+	}
+}

@@ -260,6 +260,8 @@ void cma_group_free(struct cma_group *g);
 int cma_listen(struct cma_id *id, uint32_t backlog);
 
 /* ---- cma.c ---- */
+/** The device of @p port has gone: ids that are bound to one of its addresses get RDMA_CM_EVENT_DEVICE_REMOVAL. */
+void cma_device_gone(struct control *c, const struct net_port *port);
 /** End the listener or connection that @p id uses, and free @p id. */
 void cma_id_free(struct cma_id *id);
 

@@ -131,6 +131,7 @@ struct port_watch {
 	struct control *control;
 	uint16_t index;
 	bool told_why;        /**< the log has said why the port doesn't start */
+	struct gid taken;     /**< the last address that another port had, as the log has said */
 	unsigned int gids_left_out; /**< addresses for which the GID table has no index, as the log has said */
 };
 

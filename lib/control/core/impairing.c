@@ -20,6 +20,14 @@ remove_impair(struct control *c, struct impair **im)
 	impair_detach(old);
 }
 
+void
+impairing_device_gone(struct control *c, unsigned int port)
+{
+	if (c->s.impairs != NULL && c->s.impairs[port] != NULL)
+		remove_impair(c, &c->s.impairs[port]);
+	atomic_store(&c->s.ports[port]->impaired, false);
+}
+
 int
 impairing_set(struct control *c, unsigned int port, const struct impair_params *p)
 {
@@ -31,7 +39,9 @@ impairing_set(struct control *c, unsigned int port, const struct impair_params *
 	if (c->s.impairs == NULL)
 		return ENOTSUP;
 	n = c->s.ports[port];
-	if (p == NULL && c->s.impairs[port] != NULL)
+	if (net_port_is_gone(n))
+		rc = 0; /* once it is back */
+	else if (p == NULL && c->s.impairs[port] != NULL)
 		remove_impair(c, &c->s.impairs[port]);
 	else if (p != NULL && c->s.impairs[port] != NULL)
 		impair_set(c->s.impairs[port], p);

@@ -15,4 +15,7 @@
  */
 int impairing_set(struct control *c, unsigned int port, const struct impair_params *p);
 
+/** The device of a port has gone, and no engine uses it: it is impaired again by impairing_set(), with what the configuration has. */
+void impairing_device_gone(struct control *c, unsigned int port);
+
 #endif /* UROCE_CONTROL_IMPAIRING_PRIV_H */

@@ -136,6 +136,7 @@ device_close(struct session *s)
 	s->device_fds = 0;
 	s->mem_fd = -1;
 	s->port = NULL;
+	s->device_gone = false;
 }
 
 static_assert((int)CTL_MAX_KICKS >= (int)ENGINE_CPUS_MAX, "a session has an eventfd for each CPU of an engine");
@@ -185,6 +186,8 @@ op_device_open(struct session *s, struct request *r)
 		return req_fail(r, EINVAL, "this session has a device open already");
 	if (index >= c->s.nb_ports)
 		return req_fail(r, ENODEV, "no device %u: there are %u", index, c->s.nb_ports);
+	if (net_port_is_gone(c->s.ports[index]))
+		return req_fail(r, ENODEV, "the device of %s is not there; uroced opens it when it is", c->s.ports[index]->conf.name);
 	rc = quota_take(s, QUOTA_fd, device_fds(s), r);
 	if (rc != 0)
 		return rc;
@@ -265,6 +268,7 @@ device_restore(struct session *s, struct net_port *port, const struct device_par
 	if (rc != 0)
 		return req_fail(r, rc, "no memory or no descriptors for the session");
 	s->port = port;
+	s->device_gone = net_port_is_gone(port);
 	shares_apply(s, s->control->s.conf);
 	return 0;
 }

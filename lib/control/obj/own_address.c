@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What becomes of QPs and AHs whose own address goes from the port, or comes back. */
+/* What becomes of QPs and AHs whose own address goes from the port, or comes back; and of QPs when the device goes. */
 #include "control/obj/obj_path_priv.h"
 #include "control/obj/obj_qp_priv.h"
 #include "control/obj/own_address_priv.h"
 
 /** QPs of one engine that are looked at by one message. */
 struct gone_args {
-	const struct gid *gid;
+	const struct gid *gid; /**< NULL: the device has gone */
 	bool gone;
 	uint32_t n, found;
 	struct qp *qp[CONTROL_DESTROY_BURST];
@@ -17,35 +17,56 @@ gone_on_engine(struct engine *e, void *arg, uint64_t now_ns)
 {
 	struct gone_args *a = arg;
 
-	for (uint32_t i = 0; i < a->n; i++)
-		a->found += qp_address_gone(a->qp[i], a->gid, a->gone);
+	for (uint32_t i = 0; i < a->n; i++) {
+		if (a->gid != NULL)
+			a->found += qp_address_gone(a->qp[i], a->gid, a->gone);
+		else
+			qp_device_gone(engine_transport(e), a->qp[i], now_ns);
+	}
 	return 0;
 }
 
-uint32_t
-own_address_gone(struct session *s, const struct gid *gid, bool gone)
+/** Call gone_on_engine() for the QPs of the session. */
+static void
+tell_qps(struct session *s, struct gone_args *a)
 {
-	struct gone_args a = { .gid = gid, .gone = gone };
 	struct control *c = s->control;
 	struct obj_qp *qp;
-	struct obj_ah *ah;
 	uint32_t pos;
 
 	for (unsigned int e = 0; e < c->s.nb_engines; e++) {
 		pos = 0;
 		do {
 			qp = handles_next(&s->tab[OBJ_QP], &pos);
-			if (qp != NULL && qp->engine == e && qp->qp != NULL && qp->gids != 0)
-				a.qp[a.n++] = qp->qp;
-			if (a.n == 0 || (qp != NULL && a.n < CONTROL_DESTROY_BURST))
+			if (qp != NULL && qp->engine == e && qp->qp != NULL && (qp->gids != 0 || a->gid == NULL))
+				a->qp[a->n++] = qp->qp;
+			if (a->n == 0 || (qp != NULL && a->n < CONTROL_DESTROY_BURST))
 				continue;
-			engine_call(c->s.engines[e], gone_on_engine, &a);
-			a.n = 0;
+			engine_call(c->s.engines[e], gone_on_engine, a);
+			a->n = 0;
 		} while (qp != NULL);
 	}
-	for (pos = 0; (ah = handles_next(&s->tab[OBJ_AH], &pos)) != NULL;)
-		a.found += ah_address_gone(c->s.sh.ahs, ah->wqe_handle, gid, gone);
+}
+
+uint32_t
+own_address_gone(struct session *s, const struct gid *gid, bool gone)
+{
+	struct gone_args a = { .gid = gid, .gone = gone };
+	struct obj_ah *ah;
+
+	tell_qps(s, &a);
+	for (uint32_t pos = 0; (ah = handles_next(&s->tab[OBJ_AH], &pos)) != NULL;)
+		a.found += ah_address_gone(s->control->s.sh.ahs, ah->wqe_handle, gid, gone);
 	return a.found;
+}
+
+void
+own_device_gone(struct session *s)
+{
+	struct gone_args a = { .gid = NULL };
+
+	s->device_gone = true;
+	tell_qps(s, &a);
 }
 
 uint32_t

@@ -15,6 +15,8 @@
  * @return how many of them have it.
  */
 uint32_t own_address_gone(struct session *s, const struct gid *gid, bool gone);
+/** The device of the session's port has gone: its QPs fail, and it can make no new ones (session.device_gone). */
+void own_device_gone(struct session *s);
 /** @return a bit for each GID index that QPs and AHs of the session have been given. */
 uint32_t own_address_indices(const struct session *s);
 /**

@@ -70,6 +70,8 @@ op_device_get(struct session *s, struct request *r)
 	if (index >= s->control->s.nb_ports)
 		return req_fail(r, ENODEV, "no device %u: there are %u", index, s->control->s.nb_ports);
 	p = s->control->s.ports[index];
+	if (net_port_is_gone(p))
+		return req_fail(r, ENODEV, "the device of %s is not there", p->conf.name);
 	snprintf(r->rsp.device_get.name, CTL_NAME_BYTES, "%s", p->conf.name);
 	snprintf(r->rsp.device_get.netdev, CTL_NAME_BYTES, "%s", p->netdev);
 	r->rsp.device_get.node_guid = guid_of(p->mac);
@@ -168,7 +170,7 @@ op_port_query(struct session *s, struct request *r)
 	uint64_t bad_pkey, bad_qkey;
 	uint32_t mbps = 0;
 	/* As reported by the last event, so that a program that sees an active port gets no event saying so again. */
-	bool up = s->control->link_up[s->port->index];
+	bool up = s->control->link_up[s->port->index] && !s->device_gone;
 
 	net_port_link(s->port, &mbps);
 	*p = (struct ctl_port_query_rsp){

@@ -168,7 +168,7 @@ write_port(struct tree *t, const struct net_port *p)
 	put(t, p, "node_type", -1, "1: CA\n");
 	put(t, p, "node_guid", -1, "%s\n", guid);
 	put(t, p, "fw_ver", -1, "%s\n", UROCE_VERSION);
-	put(t, p, "device/numa_node", -1, "%d\n", rte_eth_dev_socket_id(p->port_id));
+	put(t, p, "device/numa_node", -1, "%d\n", net_port_is_gone(p) ? -1 : rte_eth_dev_socket_id(p->port_id));
 	put(t, p, "ports/1/link_layer", -1, "Ethernet\n");
 	put(t, p, "ports/1/lid", -1, "0x0\n");
 	write_link(t, p);

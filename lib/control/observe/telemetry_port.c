@@ -101,7 +101,7 @@ add_interface(const struct net_port *p, struct rte_tel_data *d)
 
 	rte_ether_format_addr(mac, sizeof(mac), (const struct rte_ether_addr *)p->mac);
 	rte_tel_data_add_dict_string(d, "mac", mac);
-	if (rte_eth_dev_info_get(p->port_id, &info) == 0)
+	if (!net_port_is_gone(p) && rte_eth_dev_info_get(p->port_id, &info) == 0)
 		rte_tel_data_add_dict_string(d, "driver", info.driver_name);
 	/* Mb/s; 0: the driver doesn't know. */
 	if (!p->restarting && rte_eth_link_get_nowait(p->port_id, &link) == 0)
@@ -131,6 +131,7 @@ tel_port(struct control *c, const char *params, struct rte_tel_data *d)
 	rte_tel_data_add_dict_uint(d, "link_downs", t->downs);
 	rte_tel_data_add_dict_uint(d, "restarts", t->restarts);
 	rte_tel_data_add_dict_uint(d, "restart_failures", t->restart_failures);
+	rte_tel_data_add_dict_uint(d, "returns", t->returns);
 	rte_tel_data_add_dict_string(d, "cc", tp_cc_name((enum tp_cc)c->s.conf->ports[i].cc));
 	rte_tel_data_add_dict_uint(d, "mtu", 128u << p->active_mtu);
 	rte_tel_data_add_dict_uint(d, "queues", p->nb_queues);

@@ -238,6 +238,8 @@ net_group_join(struct net_port *p, const struct gid *mgid, uint64_t now_ns)
 
 	if (!gid_is_multicast(mgid))
 		return EINVAL;
+	if (p->priv->reopening.abandoned)
+		return ENODEV;
 	if (g != NULL && g->joins > 0) {
 		g->joins++;
 		return 0;
@@ -281,7 +283,7 @@ net_group_leave(struct net_port *p, const struct gid *mgid, uint64_t now_ns)
 	if (--g->joins > 0)
 		return 0;
 	p->priv->groups.nb--;
-	if (p->shared) {
+	if (p->shared || p->priv->reopening.abandoned) {
 		group_free(g);
 		return 0;
 	}
@@ -291,4 +293,24 @@ net_group_leave(struct net_port *p, const struct gid *mgid, uint64_t now_ns)
 	if (g->reports == 0)
 		group_free(g);
 	return 0;
+}
+
+void
+groups_rejoin(struct net_port *p)
+{
+	struct group *g;
+
+	LIST_FOREACH(g, &p->priv->groups.list, next)
+	{
+		if (g->fd >= 0)
+			close(g->fd);
+		g->fd = -1;
+		if (g->joins == 0)
+			continue;
+		/* If it can't be joined its datagrams don't arrive, as on a network that doesn't forward them. */
+		if (p->shared && p->priv->kernel != NULL)
+			g->fd = p->priv->kernel->ops->join(p->priv->kernel, &g->mgid);
+		else if (!p->shared)
+			changed(p, g, 0); /* reported with the next groups_poll() */
+	}
 }

@@ -62,6 +62,8 @@ struct groups {
 	uint32_t nb;         /**< number of joined groups */
 	uint64_t old_until_ns[2]; /**< for IPv4 and IPv6: until then an older router is present */
 };
+/** The port has another device: join the groups that it was in. */
+void groups_rejoin(struct net_port *p);
 /** Free all groups without sending anything. */
 void groups_clear(struct net_port *p);
 void groups_query(struct net_port *p, const struct net_learned *l, uint64_t now_ns);

@@ -69,10 +69,15 @@ on_event(uint16_t port_id, enum rte_eth_event_type type, void *arg, void *ret)
 }
 
 void
-events_begin(struct net_port *p)
+events_init(struct net_port *p)
 {
 	rte_spinlock_init(&p->priv->events.lock);
 	p->priv->events.wake_fd = -1;
+}
+
+void
+events_begin(struct net_port *p)
+{
 	for (unsigned int i = 0; i < RTE_DIM(types); i++)
 		rte_eth_dev_callback_register(p->port_id, types[i], on_event, p);
 	p->priv->events.registered = true;
@@ -83,10 +88,10 @@ static void restart_now(void *arg);
 void
 events_end(struct net_port *p)
 {
-	if (!p->priv->events.registered)
-		return;
 	/* Waits for one that is running. */
 	rte_eal_alarm_cancel(restart_now, p);
+	if (!p->priv->events.registered)
+		return;
 	for (unsigned int i = 0; i < RTE_DIM(types); i++)
 		for (unsigned int k = 0; k < UNREGISTER_STEPS; k++) {
 			if (rte_eth_dev_callback_unregister(p->port_id, types[i], on_event, p) != -EAGAIN)
@@ -122,6 +127,8 @@ net_port_events(struct net_port *p)
 
 	if (atomic_load_explicit(&e->bits, memory_order_relaxed) != 0)
 		events = atomic_exchange_explicit(&e->bits, 0, memory_order_acquire);
+	if (events & PORT_EV_REOPENED)
+		reopen_adopt(p);
 	if (events & (PORT_EV_RESTARTED | PORT_EV_RESTART_FAILED))
 		atomic_store_explicit(&p->restarting, false, memory_order_relaxed);
 	if (events & PORT_EV_RESTARTED) {

@@ -9,6 +9,20 @@
 
 #include <rte_spinlock.h>
 
+struct net_port;
+struct rte_device;
+
+/** How the device of a port can be made again after it has gone: reopen.c. */
+struct port_reopening {
+	char bus[8], name[64], args[512]; /**< for rte_eal_hotplug_add(); bus "": it can't, it must come by itself */
+	char iface[16];          /**< the kernel's interface that it needs; "": none */
+	bool abandoned;          /**< there is no ethdev, nothing of the kernel's, and no address */
+	bool closing;            /**< queues must be closed on EAL's interrupt thread */
+	uint16_t port_id;        /**< the ethdev that is being closed */
+	struct rte_device *device; /**< the one to remove with it, or NULL */
+	struct net_port *opened; /**< for reopen_adopt() */
+};
+
 /** Put there by EAL's interrupt thread, or a driver's own; taken by the control thread. */
 struct port_events {
 	_Atomic uint32_t bits;   /**< enum port_event */
@@ -17,7 +31,7 @@ struct port_events {
 	_Atomic bool destroyed;  /**< there is no ethdev any more */
 	bool registered;         /**< the callbacks are */
 	bool reset;              /**< of the restart that is under way */
-	char err[256];           /**< why a restart failed; written before PORT_EV_RESTART_FAILED is */
+	char err[640];           /**< why a restart failed, or opening again; written before the event is */
 };
 
 #endif /* UROCE_PORT_EVENT_PRIV_H */

@@ -35,6 +35,19 @@ want(struct wanted *w, const struct net_addr *a)
 		w->addrs[w->nb++] = *a;
 }
 
+void
+net_port_set_taken(struct net_port *p, net_taken_fn taken, void *arg)
+{
+	p->priv->taken = taken;
+	p->priv->taken_arg = arg;
+}
+
+static bool
+is_taken(const struct net_port *p, const struct gid *gid)
+{
+	return p->priv->taken != NULL && !gid_is_link_local(gid) && p->priv->taken(p->priv->taken_arg, p, gid);
+}
+
 /* ---- What is wanted ---- */
 /**
  * Of a shared port. The kernel answers ARP and ND only for its own addresses, so ours must be among them. If none are configured, all of them are.
@@ -59,7 +72,7 @@ want_kernel(struct net_port *p, const struct net_addr *conf, unsigned int nb_con
 	if (at >= 0)
 		w->link_local = addrs[at];
 	for (int k = 0; nb_conf == 0 && k < nb; k++)
-		if (!gid_is_link_local(&addrs[k].gid))
+		if (!gid_is_link_local(&addrs[k].gid) && !is_taken(p, &addrs[k].gid))
 			want(w, &addrs[k]);
 	for (unsigned int i = 0; i < nb_conf; i++) {
 		at = find(addrs, (unsigned int)nb, &conf[i].gid);
@@ -261,4 +274,33 @@ net_port_addrs_configure(struct net_port *p, const struct net_addr *addrs, unsig
 	*change = (struct net_gid_change){ .left_out = left_out };
 	adopt(p, g, change);
 	return 0;
+}
+
+void
+gids_take(struct net_port *p, const struct net_port *from)
+{
+	struct wanted w = { .nb = 0 };
+	struct net_gid_change change = { 0 };
+	const struct net_addr *a;
+	struct net_gids *g;
+
+	a = net_addr(from, 0);
+	if (a != NULL)
+		w.link_local = *a;
+	for (unsigned int i = 1; i < UROCE_MAX_GIDS; i++)
+		if ((a = net_addr(from, i)) != NULL && !is_taken(p, &a->gid))
+			want(&w, a);
+	/* Without memory it stays without addresses, until they change. */
+	g = make(p, &w, 0, &change.left_out);
+	if (g != NULL)
+		adopt(p, g, &change);
+}
+
+void
+gids_clear(struct net_port *p)
+{
+	struct net_gids *g = calloc(1, sizeof(*g));
+
+	if (g != NULL)
+		net_gids_publish(p, g);
 }

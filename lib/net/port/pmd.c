@@ -311,12 +311,30 @@ vdev_is_taken(const char *name)
 	return taken;
 }
 
+/** @return what makes interface @p iface, if that is a VLAN of one that there is; or "". @param text  @p bytes long. */
+static const char *
+make_vlan(const char *iface, char *text, size_t bytes)
+{
+	const char *dot = strrchr(iface, '.');
+	char parent[IF_NAMESIZE];
+	unsigned long id = dot != NULL ? strtoul(dot + 1, NULL, 10) : 0;
+
+	text[0] = '\0';
+	if (id < 1 || id > 4094 || (size_t)(dot - iface) >= sizeof(parent))
+		return text;
+	snprintf(parent, sizeof(parent), "%.*s", (int)(dot - iface), iface);
+	if (if_nametoindex(parent) != 0)
+		snprintf(text, bytes, "; to make it: ip link add link %s name %s type vlan id %lu", parent, iface, id);
+	return text;
+}
+
 char *
 pmd_vdev_missing(const char *ethdev, char *text, size_t bytes)
 {
 	const struct rte_devargs *d;
 	struct rte_kvargs *kv;
 	const char *iface;
+	char vlan[128];
 
 	text[0] = '\0';
 	RTE_EAL_DEVARGS_FOREACH("vdev", d)
@@ -326,8 +344,8 @@ pmd_vdev_missing(const char *ethdev, char *text, size_t bytes)
 		kv = rte_kvargs_parse(d->args, NULL);
 		iface = kv != NULL ? rte_kvargs_get(kv, "iface") : NULL;
 		if (iface != NULL && if_nametoindex(iface) == 0)
-			snprintf(text, bytes, "there is no interface %s, which --vdev %s,%s names; `ip link` lists those that there are", iface, d->name,
-				 d->args);
+			snprintf(text, bytes, "there is no interface %s, which --vdev %s,%s names; `ip link` lists those that there are%s", iface, d->name,
+				 d->args, make_vlan(iface, vlan, sizeof(vlan)));
 		else
 			snprintf(text, bytes, "its driver refused --vdev %s%s%s: the lines of EAL above say why%s", d->name, d->args[0] != '\0' ? "," : "",
 				 d->args, iface != NULL && geteuid() != 0 ? "; an interface of the kernel needs root or CAP_NET_RAW" : "");

@@ -48,4 +48,14 @@ uint32_t pmd_xdp_max_frame(void);
  */
 char *pmd_vdev_missing(const char *ethdev, char *text, size_t bytes);
 
+/* ---- pci.c ---- */
+/** @return whether @p name is a PCI address like 0000:03:00.0. */
+bool pci_is_address(const char *name);
+/**
+ * Explain why there is no ethdev for a PCI device, and what would help.
+ * @param root  In front of /sys and /dev; "": the machine's.
+ * @return @p text; "": @p address is none.
+ */
+char *pci_missing(const char *root, const char *address, char *text, size_t bytes);
+
 #endif /* UROCE_PMD_PRIV_H */

@@ -64,11 +64,12 @@ find_ethdev(struct opening *o)
 	struct net_port *p = o->p;
 	char names[PORT_NAMES_BYTES];
 	const char *devargs = NULL;
-	char why[256];
+	char why[512];
 	int rc;
 
 	if (rte_eth_dev_get_port_by_name(p->conf.ethdev, &p->port_id) != 0) {
-		if (pmd_vdev_missing(p->conf.ethdev, why, sizeof(why))[0] != '\0')
+		if (pmd_vdev_missing(p->conf.ethdev, why, sizeof(why))[0] != '\0' ||
+		    pci_missing("", p->conf.ethdev, why, sizeof(why))[0] != '\0')
 			return opening_fail(o, "%s", why);
 		if (available_names(names, sizeof(names))[0] == '\0')
 			return opening_fail(o,
@@ -218,7 +219,6 @@ open_all(struct opening *o)
 		return opening_fail(o, "out of memory");
 	if (gids_open(o) != 0 || choose_mtu(o) != 0 || set_active_mtu(o) != 0)
 		return -1;
-	p->priv->open_pool = o->pool;
 	p->priv->ip_mtu = o->ip_mtu;
 	wake_begin(p, &seen);
 	if (queues_start(o) != 0)
@@ -230,29 +230,87 @@ open_all(struct opening *o)
 	return 0;
 }
 
-struct net_port *
-net_port_open(const struct net_port_config *conf, uint16_t index, uint16_t nb_queues, const struct shared *sh,
-	      char *err, size_t err_bytes)
+/** @return a port without a device, NULL: no memory. */
+static struct net_port *
+new_port(const struct net_port_config *conf, uint16_t index, uint16_t nb_queues, const struct shared *sh)
 {
 	struct net_port *p = calloc(1, sizeof(*p));
-	struct opening o = { .p = p, .pool = sh->pool, .err = err, .err_bytes = err_bytes };
 
 	if (p == NULL || (p->priv = calloc(1, sizeof(*p->priv))) == NULL) {
-		snprintf(err, err_bytes, "port %s: out of memory", conf->name);
 		free(p);
 		return NULL;
 	}
+	p->priv->open_pool = sh->pool;
 	p->priv->old_gids = (struct deferred_list){ .qsbr = sh->qsbr, .free = net_gids_free };
 	p->conf = *conf;
 	p->index = index;
 	p->nb_queues = nb_queues;
 	if (p->conf.pkeys[0] == 0)
 		p->conf.pkeys[0] = WIRE_PKEY_DEFAULT;
+	events_init(p);
+	reopen_begin(p);
+	return p;
+}
+
+static struct net_port *
+no_memory(const struct net_port_config *conf, char *err, size_t err_bytes)
+{
+	snprintf(err, err_bytes, "port %s: out of memory", conf->name);
+	return NULL;
+}
+
+struct net_port *
+net_port_open(const struct net_port_config *conf, uint16_t index, uint16_t nb_queues, const struct shared *sh,
+	      char *err, size_t err_bytes)
+{
+	struct net_port *p = new_port(conf, index, nb_queues, sh);
+	struct opening o = { .p = p, .pool = sh->pool, .err = err, .err_bytes = err_bytes };
+
+	if (p == NULL)
+		return no_memory(conf, err, err_bytes);
 	if (open_all(&o) != 0) {
 		net_port_close(p);
 		return NULL;
 	}
 	return p;
+}
+
+struct net_port *
+net_port_absent(const struct net_port_config *conf, uint16_t index, uint16_t nb_queues, const struct shared *sh)
+{
+	struct net_port *p = new_port(conf, index, nb_queues, sh);
+
+	if (p == NULL)
+		return NULL;
+	p->port_id = RTE_MAX_ETHPORTS;
+	p->active_mtu = UROCE_MTU_1024;
+	p->priv->reopening.abandoned = true;
+	atomic_store(&p->restarting, true);
+	p->priv->neigh = neigh_table_create(&neigh_own_ops);
+	gids_clear(p);
+	if (p->priv->neigh != NULL && p->gids != NULL)
+		return p;
+	net_port_close(p);
+	return NULL;
+}
+
+struct net_port *
+port_open_again(const struct net_port *p, struct rte_mempool *pool, char *err, size_t err_bytes)
+{
+	const struct shared sh = { .pool = p->priv->open_pool, .qsbr = p->priv->old_gids.qsbr };
+	struct net_port *q = new_port(&p->conf, p->index, p->nb_queues, &sh);
+	struct opening o = { .p = q, .pool = sh.pool, .again = true, .err = err, .err_bytes = err_bytes };
+
+	if (q == NULL)
+		return no_memory(&p->conf, err, err_bytes);
+	/* Engines may still hold buffers of it. */
+	q->priv->pool = pool;
+	if (open_all(&o) == 0)
+		return q;
+	if (pool != NULL)
+		q->priv->pool = NULL;
+	net_port_close(q);
+	return NULL;
 }
 
 void
@@ -263,6 +321,7 @@ net_port_close(struct net_port *p)
 	if (p == NULL)
 		return;
 	priv = p->priv;
+	reopen_end(p);
 	events_end(p);
 	if (!queues_close(p))
 		return; /* what it may go on using is never freed */

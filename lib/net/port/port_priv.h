@@ -19,6 +19,7 @@ struct opening {
 	uint32_t kernel_mtu;      /**< shared */
 	uint32_t ip_mtu;          /**< the port's */
 	uint16_t rx_desc, tx_desc;
+	bool again;               /**< while the daemon serves: don't wait for a peer */
 	char *err;
 	size_t err_bytes;
 };
@@ -43,7 +44,26 @@ bool queues_close(struct net_port *p);
 /** Fill the GID table of a port that is being opened. @return 0, or -1 with a message. */
 int gids_open(struct opening *o);
 
+/** Put the addresses that @p from has, which was opened in the place of @p p, at the indices that they had. */
+void gids_take(struct net_port *p, const struct net_port *from);
+/** No address is left. */
+void gids_clear(struct net_port *p);
+
+/* ---- reopen.c ---- */
+/** Learn how the device of a port can be made again, before it is opened. */
+void reopen_begin(struct net_port *p);
+/** No closing or opening is under way any more; free what it left. */
+void reopen_end(struct net_port *p);
+/** PORT_EV_REOPENED: have the new ethdev. */
+void reopen_adopt(struct net_port *p);
+
+/* ---- port.c ---- */
+/** net_port_open() for a port that has existed before. @param pool  Its RX pool, or NULL. */
+struct net_port *port_open_again(const struct net_port *p, struct rte_mempool *pool, char *err, size_t err_bytes);
+
 /* ---- event.c ---- */
+/** A port is being made. */
+void events_init(struct net_port *p);
 /** The port was opened: have the driver report events. */
 void events_begin(struct net_port *p);
 /** No more events, and no restart is under way. */

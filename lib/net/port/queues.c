@@ -159,10 +159,10 @@ configure_and_start(struct opening *o, bool interrupts)
 	 */
 	if (configure_queues(o, false) != 0 || (interrupts && configure_queues(o, true) != 0))
 		return -1;
-	rc = start(o, PORT_START_TRIES);
+	rc = start(o, o->again ? 1 : PORT_START_TRIES);
 	/* Some NICs find out only now that they have no interrupts left for their queues. */
 	if (rc != 0 && priv->interrupts && !priv->pmd.needs_peer)
-		rc = configure_queues(o, false) != 0 ? -1 : start(o, PORT_START_TRIES);
+		rc = configure_queues(o, false) != 0 ? -1 : start(o, o->again ? 1 : PORT_START_TRIES);
 	return rc;
 }
 

@@ -15,11 +15,12 @@ port_state_name(enum port_state s)
 }
 
 void
-port_track_init(struct port_track *t, bool needs_peer, uint64_t now_ns)
+port_track_init(struct port_track *t, bool needs_peer, bool gone, uint64_t now_ns)
 {
 	*t = (struct port_track){
+		.state = gone ? PORT_GONE : PORT_DOWN,
 		.needs_peer = needs_peer,
-		.due_ns = now_ns + PORT_CONNECT_MS * MS,
+		.due_ns = now_ns + (gone ? PORT_RETRY_MS : PORT_CONNECT_MS) * MS,
 	};
 }
 
@@ -82,6 +83,35 @@ restart_ended(struct port_track *t, uint32_t events, uint64_t now_ns)
 	return started(t, now_ns);
 }
 
+/** The device is no more. */
+static uint32_t
+gone(struct port_track *t)
+{
+	t->busy = true; /* until it is closed */
+	t->reset = t->again = false;
+	return enter(t, PORT_GONE) | PORT_SAY_GONE;
+}
+
+/** GONE, and what happened. */
+static uint32_t
+come_back(struct port_track *t, uint32_t events, uint64_t now_ns)
+{
+	if (events & PORT_EV_REOPENED) {
+		t->busy = false;
+		t->returns++;
+		return PORT_SAY_BACK | started(t, now_ns);
+	}
+	if (events & (PORT_EV_CLOSED | PORT_EV_REOPEN_FAILED)) {
+		t->busy = false;
+		t->due_ns = now_ns + (events & PORT_EV_CLOSED ? PORT_RETRY_MS : PORT_REOPEN_MS) * MS;
+	}
+	if (t->busy || now_ns < t->due_ns)
+		return 0;
+	t->due_ns = now_ns + PORT_RETRY_MS * MS;
+	t->busy = (events & PORT_EV_PRESENT) != 0;
+	return t->busy ? PORT_DO_REOPEN : 0;
+}
+
 /** DOWN or UP: follow the link. */
 static uint32_t
 follow_link(struct port_track *t, uint32_t events, bool up, uint64_t now_ns)
@@ -105,9 +135,11 @@ port_track_step(struct port_track *t, uint32_t events, bool up, uint64_t now_ns)
 	uint32_t todo = 0;
 
 	if (t->state == PORT_GONE)
-		return 0;
-	if (events & PORT_EV_REMOVED)
-		return enter(t, PORT_GONE) | PORT_SAY_GONE;
+		todo = come_back(t, events, now_ns);
+	else if (events & PORT_EV_REMOVED)
+		return gone(t);
+	if (t->state == PORT_GONE)
+		return todo;
 	if (events & PORT_EV_RESET)
 		t->reset = t->again = true;
 	if (t->state == PORT_RESTARTING)
@@ -127,5 +159,7 @@ port_track_step(struct port_track *t, uint32_t events, bool up, uint64_t now_ns)
 uint64_t
 port_track_due(const struct port_track *t)
 {
+	if (t->state == PORT_GONE)
+		return t->busy ? UINT64_MAX : t->due_ns;
 	return t->state == PORT_WAITING || (t->state == PORT_DOWN && t->needs_peer) ? t->due_ns : UINT64_MAX;
 }

@@ -14,7 +14,8 @@
  *                    WAITING
  *
  *   RECOVERING   the driver restarts the device itself
- *   GONE         the device was removed, or can't be used any more; from any state, for good
+ *   GONE         the device was removed or can't be used any more, from any state, or has not been there yet. The ethdev is closed, and when the
+ *                device is there again it is opened: DOWN
  *
  * Called by: control/ports.c. Thread: control.
  */
@@ -38,6 +39,10 @@ enum port_event {
 	PORT_EV_RECOVERED = 1 << 5,       /**< it has done so */
 	PORT_EV_RESTARTED = 1 << 6,       /**< net_port_restart() has succeeded */
 	PORT_EV_RESTART_FAILED = 1 << 7,
+	PORT_EV_CLOSED = 1 << 9,          /**< net_port_abandon() has ended */
+	PORT_EV_PRESENT = 1 << 10,        /**< GONE: the device seems to be there */
+	PORT_EV_REOPENED = 1 << 11,       /**< net_port_reopen() has succeeded */
+	PORT_EV_REOPEN_FAILED = 1 << 12,
 	PORT_EV_ADDRS = 1 << 8,           /**< addresses of the kernel's interface may have changed; nothing for port_track_step() */
 };
 
@@ -49,11 +54,14 @@ enum port_action {
 	PORT_DO_RESUME = 1 << 3,  /**< engines use the ethdev again */
 	PORT_SAY_DOWN = 1 << 4,   /**< IBV_EVENT_PORT_ERR */
 	PORT_SAY_UP = 1 << 5,     /**< IBV_EVENT_PORT_ACTIVE */
-	PORT_SAY_GONE = 1 << 6,   /**< IBV_EVENT_DEVICE_FATAL */
+	PORT_SAY_GONE = 1 << 6,   /**< IBV_EVENT_DEVICE_FATAL, and close the ethdev */
+	PORT_DO_REOPEN = 1 << 7,  /**< open the ethdev again */
+	PORT_SAY_BACK = 1 << 8,   /**< it is open: programs may have the device again */
 };
 
 enum {
 	PORT_RETRY_MS = 500,    /**< between a start that failed and the next try */
+	PORT_REOPEN_MS = 5000,  /**< between a try to open the device again that failed and the next */
 	PORT_CONNECT_MS = 5000, /**< that a memif client which has started may take until its link is up */
 };
 
@@ -62,12 +70,13 @@ struct port_track {
 	bool needs_peer;  /**< the port starts only if its peer is there, and starts again when it has gone */
 	bool reset;       /**< the next start must follow a reset */
 	bool again;       /**< RESTARTING: something happened meanwhile, so that it must be done once more */
-	uint64_t due_ns;  /**< WAITING: of the next try; DOWN and needs_peer: when to try again although the start succeeded */
-	uint64_t downs, restarts, restart_failures; /**< counters */
+	bool busy;        /**< GONE: the ethdev is being closed, or opened */
+	uint64_t due_ns;  /**< WAITING, GONE: of the next try; DOWN and needs_peer: when to try again although the start succeeded */
+	uint64_t downs, restarts, restart_failures, returns; /**< counters */
 };
 
-/** A port that has been opened; it is in DOWN. */
-void port_track_init(struct port_track *t, bool needs_peer, uint64_t now_ns);
+/** A port that has been opened; it is in DOWN. @param gone  It could not be opened: it is in GONE. */
+void port_track_init(struct port_track *t, bool needs_peer, bool gone, uint64_t now_ns);
 /**
  * @param events  enum port_event.
  * @param up  The link is up now.

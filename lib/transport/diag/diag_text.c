@@ -165,6 +165,9 @@ qp_reason_text(const struct qp_reason *r, char *text)
 	case QP_WHY_CQ:
 		snprintf(text, DIAG_LINE_BYTES, "its CQ overran: the program doesn't poll, or the CQ is too small");
 		break;
+	case QP_WHY_DEVICE:
+		snprintf(text, DIAG_LINE_BYTES, "the device of its port has gone");
+		break;
 	default:
 		snprintf(text, DIAG_LINE_BYTES, "no reason is known");
 		break;

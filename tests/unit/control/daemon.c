@@ -72,6 +72,12 @@ make_wire(void)
 }
 
 void
+daemon_wire_again(void)
+{
+	assert_true(rte_eth_from_rings("wire", &to_daemon, 1, &from_daemon, 1, 0) >= 0);
+}
+
+void
 daemon_start(const char *program, uint32_t max_sessions, uint32_t max_qp)
 {
 	char socket_set[64], sessions_set[64], qp_set[64], err[UROCE_ERR_BYTES];

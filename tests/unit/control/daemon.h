@@ -43,6 +43,8 @@ void daemon_take_sigbus(void);
 /** For its counters, which are read while it runs. */
 struct control *daemon_control(void);
 struct rte_mempool *daemon_pool(void);
+/** The port's device is there again, after it was removed. */
+void daemon_wire_again(void);
 /** A frame arrives at the daemon's port. */
 void daemon_wire_put(const void *frame, uint32_t bytes);
 /** @return what the daemon sent, the caller's to free; NULL after @p timeout_ms. */

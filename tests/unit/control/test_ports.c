@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What a driver reports about a port reaches its programs, and the port goes on with its QPs. The driver's part is the test's. */
+#include <errno.h>
 #include <poll.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -19,7 +20,7 @@
 struct rte_eth_dev *rte_eth_dev_allocated(const char *name);
 int rte_eth_dev_callback_process(struct rte_eth_dev *dev, enum rte_eth_event_type event, void *ret_param);
 
-enum { EVENT_MS = 10000, NOTHING_MS = 100, ARP_BYTES = 60 };
+enum { EVENT_MS = 10000, NOTHING_MS = 100, ARP_BYTES = 60, CYCLES = 5 };
 
 static struct peer program;
 
@@ -123,19 +124,99 @@ a_link_that_goes_and_comes_is_told(void **state)
 	assert_int_equal(port_state(), 4);
 }
 
-/** The last one: there is no way back. */
+static bool
+wait_state(enum port_state state)
+{
+	for (unsigned int i = 0; i < EVENT_MS; i++) {
+		bool there;
+
+		control_lock(daemon_control());
+		there = daemon_control()->ports[0].track.state == state;
+		control_unlock(daemon_control());
+		if (there)
+			return true;
+		usleep(1000);
+	}
+	return false;
+}
+
+static int
+try_open(void)
+{
+	struct ctl_req q = peer_req(CTL_DEVICE_OPEN);
+	int sock = peer_connect(), rc;
+	struct ctl_rsp r;
+
+	assert_int_equal(peer_hello(sock), 0);
+	rc = peer_call(sock, &q, NULL, 0, &r, NULL, 0);
+	close(sock);
+	return rc;
+}
+
 static void
 a_removed_device_is_fatal_and_left_alone(void **state)
 {
+	struct ctl_req q = peer_req(CTL_AH_CREATE);
+	struct ctl_rsp r;
+
 	report(RTE_ETH_EVENT_INTR_RMV);
 	assert_int_equal(next_event(EVENT_MS), UROCE_EVENT_PORT_ERR);
 	assert_int_equal(next_event(EVENT_MS), UROCE_EVENT_DEVICE_FATAL);
 	assert_int_equal(port_state(), 1);
 	assert_false(answers(NOTHING_MS));
-	report(RTE_ETH_EVENT_INTR_LSC);
-	report(RTE_ETH_EVENT_INTR_RESET);
 	assert_int_equal(next_event(NOTHING_MS), 0);
-	peer_close(&program);
+	/* What it has it may only destroy. */
+	assert_int_equal(peer_call(program.sock, &q, NULL, 0, &r, NULL, 0), EIO);
+	assert_int_equal(peer_try_qp(&program, UROCE_QPT_RC, 1, 1, 1, 1, 0), EIO);
+	assert_int_equal(try_open(), ENODEV);
+	assert_true(wait_state(PORT_GONE));
+}
+
+static void
+the_same_device_that_comes_back_is_used_again(void **state)
+{
+	struct peer old = program;
+	struct daemon_counts before = { 0 };
+	const char *gids[] = { "198.18.0.1", "fd00:18::1" };
+	char text[GID_TEXT_BYTES];
+
+	for (unsigned int i = 0; i < CYCLES; i++) {
+		/* The one that went is closed and its device removed: the same name can be had again. */
+		while (rte_eth_dev_allocated("net_ring_wire") != NULL)
+			usleep(1000);
+		daemon_wire_again();
+		assert_true(wait_state(PORT_UP));
+		peer_open(&program);
+		assert_int_equal(port_state(), 4);
+		assert_true(answers(EVENT_MS));
+		for (unsigned int k = 0; k < 2; k++)
+			assert_string_equal(gid_text(net_gid(daemon_control()->s.ports[0], k + 1), text), gids[k]);
+		assert_int_equal(daemon_control()->ports[0].track.returns, i + 1);
+		peer_new_qp(&program, UROCE_QPT_RC);
+		/* Whoever had the old device hasn't got the new one. */
+		if (i == 0) {
+			struct peer now = program;
+
+			program = old;
+			assert_int_equal(port_state(), 1);
+			assert_int_equal(next_event(NOTHING_MS), 0);
+			peer_close(&program);
+			program = now;
+		}
+		report(RTE_ETH_EVENT_INTR_RMV);
+		assert_int_equal(next_event(EVENT_MS), UROCE_EVENT_PORT_ERR);
+		assert_int_equal(next_event(EVENT_MS), UROCE_EVENT_DEVICE_FATAL);
+		peer_close(&program);
+		assert_true(daemon_wait_empty());
+		if (i == 0)
+			before = daemon_counts();
+	}
+	assert_int_equal(daemon_counts().fds, before.fds);
+	assert_int_equal(daemon_counts().qps, before.qps);
+	while (rte_eth_dev_allocated("net_ring_wire") != NULL)
+		usleep(1000);
+	daemon_wire_again();
+	assert_true(wait_state(PORT_UP));
 	daemon_assert_well();
 }
 
@@ -147,6 +228,7 @@ main(void)
 		cmocka_unit_test(a_device_that_recovers_is_not_touched_meanwhile),
 		cmocka_unit_test(a_link_that_goes_and_comes_is_told),
 		cmocka_unit_test(a_removed_device_is_fatal_and_left_alone),
+		cmocka_unit_test(the_same_device_that_comes_back_is_used_again),
 	};
 
 	return DAEMON_TESTS(tests, 100, 1000, NULL);

@@ -17,7 +17,7 @@ opened(bool needs_peer)
 {
 	struct port_track t;
 
-	port_track_init(&t, needs_peer, T0);
+	port_track_init(&t, needs_peer, false, T0);
 	return t;
 }
 
@@ -115,7 +115,7 @@ a_driver_that_recovers_by_itself_is_left_alone_meanwhile(void **state)
 }
 
 static void
-a_removed_device_is_gone_for_good_from_any_state(void **state)
+a_removed_device_is_closed_from_any_state(void **state)
 {
 	for (enum port_state s = PORT_DOWN; s < PORT_GONE; s++) {
 		struct port_track t = opened(false);
@@ -124,9 +124,54 @@ a_removed_device_is_gone_for_good_from_any_state(void **state)
 		t.state = s;
 		assert_int_equal(port_track_step(&t, PORT_EV_REMOVED | PORT_EV_RESTARTED, true, T0),
 				 PORT_SAY_GONE | (used ? PORT_DO_PAUSE : 0) | (s == PORT_UP ? PORT_SAY_DOWN : 0));
-		assert_int_equal(port_track_step(&t, ~0u, true, T0 + 3600000 * MS), 0);
+		/* Nothing else happens before it is closed. */
+		assert_int_equal(port_track_step(&t, PORT_EV_PRESENT | PORT_EV_LINK | PORT_EV_RESET | PORT_EV_REMOVED, true, T0 + 3600000 * MS), 0);
 		assert_true(port_track_due(&t) == UINT64_MAX);
+		assert_int_equal(t.state, PORT_GONE);
 	}
+}
+
+static void
+a_device_that_is_there_again_is_opened(void **state)
+{
+	const uint64_t again = PORT_RETRY_MS * MS, late = PORT_REOPEN_MS * MS;
+	struct port_track t = up_port(false);
+	uint64_t now = T0;
+
+	for (unsigned int i = 1; i <= 3; i++) {
+		assert_int_equal(port_track_step(&t, PORT_EV_REMOVED, true, now), PORT_DO_PAUSE | PORT_SAY_DOWN | PORT_SAY_GONE);
+		assert_int_equal(port_track_step(&t, PORT_EV_CLOSED, false, now), 0);
+		assert_true(port_track_due(&t) == now + again);
+		/* It isn't there. */
+		now += again;
+		assert_int_equal(port_track_step(&t, 0, false, now), 0);
+		/* It is there before it is looked for. */
+		assert_int_equal(port_track_step(&t, PORT_EV_PRESENT, false, now + 1), 0);
+		now += again;
+		assert_int_equal(port_track_step(&t, PORT_EV_PRESENT, false, now), PORT_DO_REOPEN);
+		assert_int_equal(port_track_step(&t, PORT_EV_PRESENT, false, now + 1000 * again), 0);
+		/* There, but it doesn't open: that is not tried as often. */
+		assert_int_equal(port_track_step(&t, PORT_EV_REOPEN_FAILED, false, now), 0);
+		assert_true(port_track_due(&t) == now + late);
+		now += late;
+		assert_int_equal(port_track_step(&t, PORT_EV_PRESENT, false, now), PORT_DO_REOPEN);
+		assert_int_equal(port_track_step(&t, PORT_EV_REOPENED, false, now), PORT_SAY_BACK | PORT_DO_RESUME);
+		assert_int_equal(t.state, PORT_DOWN);
+		assert_int_equal(t.returns, i);
+		assert_int_equal(port_track_step(&t, 0, true, now), PORT_SAY_UP);
+	}
+}
+
+static void
+a_port_may_begin_without_a_device(void **state)
+{
+	struct port_track t;
+
+	port_track_init(&t, false, true, T0);
+	assert_int_equal(t.state, PORT_GONE);
+	assert_int_equal(port_track_step(&t, PORT_EV_PRESENT, false, T0), 0);
+	assert_int_equal(port_track_step(&t, PORT_EV_PRESENT, false, port_track_due(&t)), PORT_DO_REOPEN);
+	assert_int_equal(port_track_step(&t, PORT_EV_REOPENED, true, T0 + 3600000 * MS), PORT_SAY_BACK | PORT_DO_RESUME | PORT_SAY_UP);
 }
 
 static void
@@ -163,7 +208,9 @@ main(void)
 		cmocka_unit_test(a_reset_during_a_restart_restarts_once_more),
 		cmocka_unit_test(a_failed_restart_is_tried_again_with_the_reset),
 		cmocka_unit_test(a_driver_that_recovers_by_itself_is_left_alone_meanwhile),
-		cmocka_unit_test(a_removed_device_is_gone_for_good_from_any_state),
+		cmocka_unit_test(a_removed_device_is_closed_from_any_state),
+		cmocka_unit_test(a_device_that_is_there_again_is_opened),
+		cmocka_unit_test(a_port_may_begin_without_a_device),
 		cmocka_unit_test(a_client_that_lost_its_server_starts_again_until_it_is_back),
 		cmocka_unit_test(each_state_has_a_name),
 	};
