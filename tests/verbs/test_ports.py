@@ -101,7 +101,7 @@ class Ports(unittest.TestCase):
 
     def test_an_interface_that_is_not_there_yet(self):
         self.start('ethdev = net_af_packet0', 'ethdev = net_af_packet1', vdevs=('net_af_packet0,iface=eth7', 'net_af_packet1,iface=eth0'))
-        self.says('ready')
+        self.says('uroced: ready')
         self.assertIn('port uroce0: there is no interface eth7, which --vdev net_af_packet0,iface=eth7 names', self.text())
         self.assertIn('1 of 2 ports can\'t be opened', self.text())
         self.assertTrue(self.serves('uroce1'), self.devices())
@@ -118,7 +118,7 @@ class Ports(unittest.TestCase):
     def test_an_address_that_the_interface_lacks(self):
         self.start('ethdev = net_af_packet0', 'ethdev = net_af_packet1\naddresses = 198.18.7.1/24',
                    vdevs=('net_af_packet0,iface=eth0', 'net_af_packet1,iface=eth1'))
-        self.says('ready')
+        self.says('uroced: ready')
         self.assertIn('port uroce1: there is no interface eth1', self.text())
         self.add('eth1', '198.18.8.1/24')
         self.says('port uroce1: 198.18.7.1 is not an address of eth1, which it shares with the kernel: ip address add 198.18.7.1/24 dev eth1')
@@ -129,7 +129,7 @@ class Ports(unittest.TestCase):
     def test_an_address_that_another_port_has(self):
         self.add('eth1', '198.18.0.1/32', '198.18.1.1/24')
         self.start('ethdev = net_af_packet0', 'ethdev = net_af_packet1', vdevs=('net_af_packet0,iface=eth0', 'net_af_packet1,iface=eth1'))
-        self.says('ready')
+        self.says('uroced: ready')
         self.assertIn('uroce1: 198.18.0.1 is an address of uroce0 already, and no GID here', self.text())
         self.assertEqual([self.devices()[name][1:] for name in ('uroce0', 'uroce1')], [['198.18.0.1'], ['198.18.1.1']])
         # One that comes later is refused, too; and it is a GID when the other port hasn't got it any more and something changes.
@@ -147,7 +147,7 @@ class Ports(unittest.TestCase):
 
     def test_a_vlan_that_is_not_there(self):
         self.start('ethdev = net_af_packet0', 'ethdev = net_af_packet1', vdevs=('net_af_packet0,iface=eth0', 'net_af_packet1,iface=eth0.5'))
-        self.says('ready')
+        self.says('uroced: ready')
         self.assertIn('there is no interface eth0.5', self.text())
         self.assertIn('ip link add link eth0 name eth0.5 type vlan id 5', self.text())
         made = subprocess.run(['ip', '-n', self.ns, *'link add link eth0 name eth0.5 type vlan id 5'.split()], stderr=subprocess.DEVNULL, check=False)
@@ -161,11 +161,11 @@ class Ports(unittest.TestCase):
     def test_an_interface_of_another_daemon(self):
         self.add('eth1', '198.18.1.1/24')
         self.start('ethdev = net_af_packet0', vdevs=('net_af_packet0,iface=eth0',))
-        self.says('ready')
+        self.says('uroced: ready')
         first, self.socket = self.uroced, self.socket + '2'
         self.log += '2'
         self.start('ethdev = net_af_packet0', 'ethdev = net_af_packet1', vdevs=('net_af_packet0,iface=eth0', 'net_af_packet1,iface=eth1'))
-        self.says('ready')
+        self.says('uroced: ready')
         self.assertIn('port uroce0: UDP port 4791 on eth0 is taken: another uroced', self.text())
         self.assertTrue(self.serves('uroce1'))
         # When that one has gone, it is this one's.

@@ -42,11 +42,24 @@ leads_to(const char *root, const char *address, const char *what, char name[NAME
 	return name;
 }
 
-/** @return whether DPDK can have a device that is bound to @p driver. */
+/** @return whether DPDK can have a device that is bound to @p driver. The last ones are the kernel's, which share the device with DPDK. */
 static bool
 is_for_users(const char *driver)
 {
-	return strcmp(driver, "vfio-pci") == 0 || strcmp(driver, "uio_pci_generic") == 0 || strcmp(driver, "igb_uio") == 0;
+	static const char *const drivers[] = { "vfio-pci", "uio_pci_generic", "igb_uio", "mlx5_core", "mlx4_core", "mana" };
+
+	for (unsigned int i = 0; i < RTE_DIM(drivers); i++)
+		if (strcmp(driver, drivers[i]) == 0)
+			return true;
+	return false;
+}
+
+bool
+pci_may_be_opened(const char *root, const char *address)
+{
+	char driver[NAME_BYTES];
+
+	return pci_is_address(address) && is_for_users(leads_to(root, address, "driver", driver));
 }
 
 /**

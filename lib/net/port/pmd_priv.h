@@ -51,6 +51,8 @@ char *pmd_vdev_missing(const char *ethdev, char *text, size_t bytes);
 /* ---- pci.c ---- */
 /** @return whether @p name is a PCI address like 0000:03:00.0. */
 bool pci_is_address(const char *name);
+/** @return whether there is such a device and its driver lets DPDK have it; another one's must not be touched. @param root  As for pci_missing(). */
+bool pci_may_be_opened(const char *root, const char *address);
 /**
  * Explain why there is no ethdev for a PCI device, and what would help.
  * @param root  In front of /sys and /dev; "": the machine's.

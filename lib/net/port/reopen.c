@@ -7,7 +7,6 @@
  */
 #include <net/if.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include <bsd/string.h>
 #include <rte_alarm.h>
@@ -19,8 +18,6 @@
 
 #include "net/port/port_priv.h"
 #include "net/port/track.h"
-
-#define PCI_DEVICES "/sys/bus/pci/devices/"
 
 /** Drivers of --vdev that make the same device again from the same arguments. */
 static const char *const vdevs[] = { "net_af_packet", "net_af_xdp", "net_memif", "net_tap" };
@@ -139,17 +136,14 @@ bool
 net_port_present(const struct net_port *p)
 {
 	const struct port_reopening *r = &p->priv->reopening;
-	char path[sizeof(PCI_DEVICES) + sizeof(r->name)];
 	uint16_t id;
 
 	if (rte_eth_dev_get_port_by_name(p->conf.ethdev, &id) == 0)
 		return true;
 	if (r->iface[0] != '\0')
 		return if_nametoindex(r->iface) != 0;
-	if (strcmp(r->bus, "pci") == 0) {
-		snprintf(path, sizeof(path), PCI_DEVICES "%s", r->name);
-		return access(path, F_OK) == 0;
-	}
+	if (strcmp(r->bus, "pci") == 0)
+		return pci_may_be_opened("", r->name);
 	return r->bus[0] != '\0';
 }
 

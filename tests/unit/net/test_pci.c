@@ -64,7 +64,14 @@ each_obstacle_is_named_with_what_helps(void **state)
 	expect("0000:03:00.0", "has no driver: dpdk-devbind.py --bind vfio-pci 0000:03:00.0");
 	device("0000:03:00.0", "e1000e", 0);
 	expect("0000:03:00.0", "is in use by the kernel's driver e1000e: dpdk-devbind.py --bind vfio-pci 0000:03:00.0");
+	assert_false(pci_may_be_opened(root, "0000:03:00.0"));
+	assert_false(pci_may_be_opened(root, "0000:03:00.1"));
+	assert_false(pci_may_be_opened(root, "net_memif0"));
+	device("0000:03:00.0", "mlx5_core", 0);
+	assert_true(pci_may_be_opened(root, "0000:03:00.0"));
+	expect("0000:03:00.0", "no driver of DPDK took PCI device 0000:03:00.0");
 	device("0000:03:00.0", "uio_pci_generic", 0);
+	assert_true(pci_may_be_opened(root, "0000:03:00.0"));
 	expect("0000:03:00.0", "no driver of DPDK took PCI device 0000:03:00.0");
 	device("0000:03:00.0", "vfio-pci", 0);
 	expect("0000:03:00.0", "is in no IOMMU group: switch the IOMMU on");
