@@ -112,7 +112,8 @@ notify_store(int fd, const char *name)
 {
 	char text[64];
 
-	snprintf(text, sizeof(text), "FDSTORE=1\nFDNAME=%s", name);
+	/* FDPOLL=0 (systemd 246): a socket whose other end is closed would not be kept, whatever is in its queue. */
+	snprintf(text, sizeof(text), "FDSTORE=1\nFDPOLL=0\nFDNAME=%s", name);
 	return tell_with(text, fd) ? wait_dealt_with() : ENOTCONN;
 }
 

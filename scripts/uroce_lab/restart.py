@@ -3,6 +3,7 @@
 
 import contextlib
 import os
+import select
 import shutil
 import signal
 import socket
@@ -59,6 +60,7 @@ class Manager:
     def __init__(self, path):
         self.path = path
         self.kept = None                # (descriptor, name)
+        self.polled = False             # FDPOLL=0 was not said: it is closed when it has hung up
 
     def __enter__(self):
         with contextlib.suppress(FileNotFoundError):
@@ -80,8 +82,16 @@ class Manager:
             os.close(self.kept[0])
         self.kept = None
 
+    def poll(self):
+        poll = select.poll()
+        if self.kept and self.polled:
+            poll.register(self.kept[0], 0)
+            if poll.poll(0):
+                self.drop()
+
     def take(self):
         """Take a message, if one comes soon."""
+        self.poll()
         try:
             text, descriptors, _, _ = socket.recv_fds(self.socket, 4096, 1)
         except TimeoutError:
@@ -90,6 +100,7 @@ class Manager:
         if said.get('FDSTORE') == '1' and descriptors:
             self.drop()
             self.kept = descriptors.pop(), said['FDNAME']
+            self.polled = said.get('FDPOLL') != '0'
         if said.get('FDSTOREREMOVE') == '1' and self.kept and said.get('FDNAME') == self.kept[1]:
             self.drop()
         for descriptor in descriptors:
@@ -108,6 +119,7 @@ def stop_and_start(state, host, hugepages):
             if time.monotonic() - begin > SECONDS:
                 raise LabError(f'uroced of {host["name"]}, pid {old.pid}, does not end; its log: {host["log"]}')
             manager.take()
+        manager.poll()
         child = daemon.start(lab, host, hugepages=hugepages, again=True, kept=manager.kept)
         wait_served(host, child, log_from)
         while manager.kept:

@@ -123,6 +123,7 @@ class Refused(Stopping):
         while old.alive():
             self.assertLess(time.monotonic(), end)
             manager.take()
+        manager.poll()
 
     def start_daemon(self, kept):
         said = os.path.getsize(self.host_data['log'])
