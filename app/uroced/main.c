@@ -250,16 +250,24 @@ bind_sockets(struct uroced *u, const struct options *o, int *fds)
 	return o->nb_stacks;
 }
 
-/** Give the sockets their names, give up what only starting needs, and serve: all but the first, which the caller's thread will drive. */
+/** Run the engines, give the sockets their names, give up what only starting needs, and serve: all but the first, which the caller's thread will drive. */
 static int
 publish(struct uroced *u)
 {
 	char err[UROCE_ERR_BYTES];
 
+	/*
+	 * With programs already there, engines run only when rights have been given up: that waits for all threads, and engines may have a copier
+	 * wait for a program's page for ever.
+	 */
+	if (!u->resumes && launch_engines(u) != 0)
+		return -1;
 	for (unsigned int i = 0; i < u->nb_stacks; i++)
 		if (stack_publish(u->stacks[i], err) != 0)
 			return complain("%s", err);
 	if (privileges_drop(&u->privileges, u->stacks, u->nb_stacks) != 0)
+		return -1;
+	if (u->resumes && launch_engines(u) != 0)
 		return -1;
 	for (unsigned int i = 1; i < u->nb_stacks; i++)
 		if (uroce_control_start(u->stacks[i], err) != 0)
@@ -332,7 +340,7 @@ take_over(struct uroced *u, struct options *o)
 	if (rc == 0)
 		rc = open_stacks(u, plans, &in);
 	handover_free(&in);
-	return rc == 0 && launch_engines(u) == 0 ? publish(u) : -1;
+	return rc == 0 ? publish(u) : -1;
 }
 
 static int
@@ -351,7 +359,7 @@ bring_up(struct uroced *u, const struct options *o)
 		while (bound-- > 0)
 			control_socket_remove(u->confs[bound].socket);
 	}
-	return rc == 0 && launch_engines(u) == 0 ? publish(u) : -1;
+	return rc == 0 ? publish(u) : -1;
 }
 
 /** bring_up() with the programs that the daemon before has left in @p fd; without them if they can't go on. */
@@ -372,7 +380,7 @@ resume_kept(struct uroced *u, const struct options *o, int fd)
 	if (rc == 0)
 		rc = open_stacks(u, plans, &in);
 	handover_free(&in);
-	return rc == 0 && launch_engines(u) == 0 ? publish(u) : -1;
+	return rc == 0 ? publish(u) : -1;
 }
 
 /** Undo bring_up(), also if it failed half-way. */

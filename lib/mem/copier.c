@@ -427,6 +427,8 @@ start_thread(void)
 	pthread_attr_init(&attr);
 	pthread_attr_setstack(&attr, w->stack, COPIER_STACK_BYTES);
 	sigfillset(&all);
+	/* By this one uroced takes the capabilities from each thread (app/uroced/identity.c); a daemon that resumes has this thread before. */
+	sigdelset(&all, SIGRTMAX);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	if (pthread_create(&w->thread, &attr, work, w) == 0) {
 		w->state = WORKER_RUNS;
