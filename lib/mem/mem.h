@@ -156,8 +156,9 @@ mr_check(const struct mr_table *t, uint32_t key, uint32_t pd, uint32_t access, u
 #define MEM_COPY_INLINE_BYTES 64
 
 /**
- * Copy bytes between regions that don't overlap. Small sizes are copied without a call, as two pieces of fixed size
- * that overlap in the middle. An aligned 8-byte copy is always one load and one store of 8 bytes.
+ * Copy bytes. Small sizes are copied without a call, as two pieces of fixed size that overlap in the middle. An aligned 8-byte copy is
+ * always one load and one store of 8 bytes. Regions of a program that overlap, between which it has bytes moved by a QP of this host, get some
+ * mixture of what was there before, as from a NIC.
  */
 static inline void
 mem_copy(void *dst, const void *src, size_t len)
@@ -166,22 +167,25 @@ mem_copy(void *dst, const void *src, size_t len)
 	const uint8_t *s = src;
 
 	if (__builtin_expect(len > MEM_COPY_INLINE_BYTES, 0)) {
-		memcpy(d, s, len);
+		/* With glibc the same code as memcpy(), which isn't defined for regions that overlap. */
+		memmove(d, s, len);
 	} else if (len >= 32) {
-		memcpy(d, s, 32);
-		memcpy(d + len - 32, s + len - 32, 32);
+		memmove(d, s, 16);
+		memmove(d + 16, s + 16, 16);
+		memmove(d + len - 32, s + len - 32, 16);
+		memmove(d + len - 16, s + len - 16, 16);
 	} else if (len >= 16) {
-		memcpy(d, s, 16);
-		memcpy(d + len - 16, s + len - 16, 16);
+		memmove(d, s, 16);
+		memmove(d + len - 16, s + len - 16, 16);
 	} else if (len >= 8) {
-		memcpy(d, s, 8);
-		memcpy(d + len - 8, s + len - 8, 8);
+		memmove(d, s, 8);
+		memmove(d + len - 8, s + len - 8, 8);
 	} else if (len >= 4) {
-		memcpy(d, s, 4);
-		memcpy(d + len - 4, s + len - 4, 4);
+		memmove(d, s, 4);
+		memmove(d + len - 4, s + len - 4, 4);
 	} else if (len >= 2) {
-		memcpy(d, s, 2);
-		memcpy(d + len - 2, s + len - 2, 2);
+		memmove(d, s, 2);
+		memmove(d + len - 2, s + len - 2, 2);
 	} else if (len == 1) {
 		*d = *s;
 	}

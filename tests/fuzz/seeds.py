@@ -4,6 +4,7 @@
 
 Usage: seeds.py GOLDEN-FOLDER OUTPUT-FOLDER     one folder per target
 """
+import base64
 import hashlib
 import pathlib
 import struct
@@ -251,6 +252,10 @@ class Seeds:
                 self.put('wqe', begin + receives + chunk(send, 2 * pair, 2, 2, 1, sge, sge, sge) +
                          chunk(scribble, 2 * pair, place, 0, 0, bytes(range(64))) + chunk(turns, 0, 7) + chunk(modify, 0, 6, 0) +
                          chunk(turns, 0, 3) + chunk(modify, 0, 3, 1) + chunk(renew, 4) + chunk(wait, 0, 255, 255))
+
+        # A SEND between two QPs of the host whose memory and whose receive's memory overlap.
+        self.put('wqe', base64.b64decode('AAEAAAIMAAABAEAAgAAAQACAAAIMAAEBAEQAgAAAQACAAAEUAAADAgEAQACAAABAAIAAAEAAgAAIARQAAAMCAQBAAIAAAEAAgAAAQACAAAgEAgAABwgDAAD/4QYDAAAG'
+                                         'AAQCAAADBgMAAAMBBwEABAgDAAD//w=='))
 
     def config(self):
         """The sample, and its lines as settings."""
