@@ -192,6 +192,8 @@ perform(struct session *s, struct request *r)
 {
 	int rc = find_object(s, r);
 
+	if (rc == 0 && ops[r->req->op].takes_away && ops[r->req->op].about && !settle_before(s) && settle_again(s, r, handle_again))
+		return EINPROGRESS;
 	if (rc == 0)
 		rc = ops[r->req->op].fn(s, r);
 	if (rc == EALREADY)

@@ -48,6 +48,19 @@ copies_run(struct engine *e, uint64_t now_ns)
 	return n;
 }
 
+static int
+run_copied(struct engine *e, void *arg, uint64_t now_ns)
+{
+	copies_run(e, now_ns);
+	return 0;
+}
+
+void
+engine_run_copied(struct engine *e)
+{
+	engine_call(e, run_copied, NULL);
+}
+
 bool
 copies_end(struct engine *e)
 {

@@ -125,6 +125,9 @@ struct transport *engine_transport(struct engine *e);
  */
 int engine_call(struct engine *e, int (*fn)(struct engine *e, void *arg, uint64_t now_ns), void *arg);
 
+/** [control] Have the engine go on with what waited for copies that have an end: packets of which they are a part are executed on return. */
+void engine_run_copied(struct engine *e);
+
 /**
  * [control] Stop using the ethdev of @p port, or use it again. On return the engine is in no burst of it. Packets that are to be sent
  * meanwhile are dropped.

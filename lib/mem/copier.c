@@ -39,6 +39,8 @@ struct copier_lane {
 	_Atomic(struct mem_job *) jobs;  /**< handed over, the newest first */
 	_Atomic(struct mem_job *) behind; /**< taken by the thread that serves the lane, but not begun; the oldest first */
 	_Atomic uint32_t nb_jobs;        /**< not given back */
+	_Atomic uint32_t submitted;      /**< jobs handed over so far */
+	_Atomic uint32_t returned;       /**< jobs given back so far, behind done() */
 	_Atomic bool closed;             /**< the session has ended: no job begins */
 	_Atomic uint32_t refs;           /**< the session, each job, and the threads' queues */
 	_Atomic uint32_t scheduled;      /**< 1: in the threads' queues, or being served */
@@ -131,6 +133,7 @@ copier_submit(struct copier_lane *lane, struct mem_job *job)
 		atomic_fetch_sub(&lane->nb_jobs, 1);
 		return false;
 	}
+	atomic_fetch_add(&lane->submitted, 1);
 	job->lane = lane;
 	job->fd = lane->fd;
 	job->epoch = atomic_load(&lane->epoch);
@@ -160,6 +163,18 @@ copier_cut_done(const struct copier_lane *lane, uint32_t ticket)
 	uint64_t changing = atomic_load(&lane->changing);
 
 	return changing == 0 || (int32_t)((uint32_t)(changing >> 1) - ticket) >= 0;
+}
+
+uint32_t
+copier_submitted(const struct copier_lane *lane)
+{
+	return atomic_load(&lane->submitted);
+}
+
+bool
+copier_returned(const struct copier_lane *lane, uint32_t n)
+{
+	return (int32_t)(atomic_load(&lane->returned) - n) >= 0;
 }
 
 /* ---- Threads ---- */
@@ -205,6 +220,7 @@ give_back(struct copier_lane *lane, struct mem_job *job)
 {
 	atomic_fetch_sub(&lane->nb_jobs, 1);
 	job->done(job);
+	atomic_fetch_add(&lane->returned, 1);
 	lane_put(lane);
 }
 

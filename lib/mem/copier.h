@@ -46,6 +46,10 @@ void copier_lane_close(struct copier_lane *lane);
  */
 bool copier_submit(struct copier_lane *lane, struct mem_job *job);
 
+/** [control] @return how many jobs have been handed over so far. */
+uint32_t copier_submitted(const struct copier_lane *lane);
+/** [control] @return whether so many jobs have been given back. */
+bool copier_returned(const struct copier_lane *lane, uint32_t n);
 /**
  * [control] Cut what was handed over before: after a grace period of RCU, nothing that engines began with an MR or QP that is gone begins.
  * Only what changes memory is cut. The engines look again at what was cut: it may still be permitted.

@@ -285,12 +285,41 @@ receives_of_memory_that_is_deregistered(struct vt *t)
 	end(&w);
 }
 
+/* Who sees the last byte of a WRITE may take its memory away: nothing of the message is missing. */
+static void
+memory_is_deregistered_once_a_write_is_seen(struct vt *t)
+{
+	enum { ROUNDS = 400, BYTES = 100 };
+	struct two w;
+
+	begin(t, &w, IBV_QPT_RC);
+	for (unsigned int round = 1; round <= ROUNDS && !vt_failed; round++) {
+		volatile uint8_t *last = w.to + BYTES - 1;
+		struct ibv_sge from = { (uintptr_t)t->buf, BYTES, t->mr->lkey };
+		struct ibv_send_wr write = { .opcode = IBV_WR_RDMA_WRITE, .wr.rdma = { .remote_addr = (uintptr_t)w.to, .rkey = w.to_mr->rkey } };
+		uint64_t until = vt_now_ns() + VT_SECONDS * UINT64_C(1000000000);
+
+		*last = 0;
+		memset(t->buf, 1 + (int)(round % 200), BYTES);
+		post_send(w.a, round, write, &from, 1);
+		while (*last == 0 && vt_now_ns() < until)
+			;
+		VT_OK(ibv_dereg_mr(w.to_mr));
+		vt_expect(w.cq, round, IBV_WC_SUCCESS);
+		w.to_mr = ibv_reg_mr(t->pd, w.to, ROOM, ACCESS);
+		if (w.to_mr == NULL)
+			vt_die("ibv_reg_mr");
+	}
+	end(&w);
+}
+
 int
 main(int argc, char **argv)
 {
 	static const struct vt_case cases[] = {
 		VT_CASE(sends_of_any_size), VT_CASE(receives_in_pieces), VT_CASE(writes_of_any_size), VT_CASE(datagrams_of_any_size),
 		VT_CASE(more_messages_than_fit_anywhere), VT_CASE(receives_of_memory_that_is_deregistered),
+		VT_CASE(memory_is_deregistered_once_a_write_is_seen),
 	};
 
 	return vt_main(argc, argv, cases, sizeof(cases) / sizeof(cases[0]));

@@ -87,6 +87,8 @@ struct session {
 	bool own;    /**< of this process itself, from control_adopt() */
 	bool hello, closing;
 	bool device_gone;   /**< the device that it has open has gone since, for good: only a new session has it when it is back */
+	uint32_t settled_jobs; /**< of copiers: how many had been handed over when settle_before() looked last */
+	bool settle_waits;     /**< until those have come back */
 	bool asks_handover; /**< it is another daemon's, which takes the programs over */
 	uint64_t busy_ns; /**< time that its requests took of this thread, less what it was given in the turns since */
 	uint64_t busy_turn; /**< number of the turn in which it was last given some */

@@ -37,6 +37,33 @@ soon_done(const struct copier_lane *lane, uint32_t ticket)
 	return true;
 }
 
+bool
+settle_before(struct session *s)
+{
+	struct control *c = s->control;
+	uint64_t until;
+	uint32_t n;
+
+	if (s->owner.lane == NULL || s->closing)
+		return true;
+	n = copier_submitted(s->owner.lane);
+	if (!s->settle_waits && n == s->settled_jobs)
+		return true;
+	/* Not those that are handed over while it waits: there may always be some. */
+	if (!s->settle_waits)
+		s->settled_jobs = n;
+	s->settle_waits = true;
+	for (until = control_now_ns() + SETTLE_SPIN_NS; !copier_returned(s->owner.lane, s->settled_jobs);) {
+		if (control_now_ns() >= until)
+			return false;
+		rte_pause();
+	}
+	s->settle_waits = false;
+	for (unsigned int i = 0; i < c->s.nb_engines; i++)
+		engine_run_copied(c->s.engines[i]);
+	return true;
+}
+
 /** Keep a request, and accept no others of its session. @return NULL: no memory. */
 static struct settling *
 settling_new(struct session *s, const struct request *r)

@@ -23,6 +23,12 @@ enum { SETTLE_SPIN_NS = 50000, SETTLE_POLL_MS = 1 };
 typedef void settle_again_fn(struct session *s, struct request *r);
 
 /**
+ * A request takes memory or a QP away. The program may have seen bytes that a copier has written of a packet which the engine hasn't executed yet:
+ * such packets are executed first, with the keys that they came for.
+ * @return false: copies are under way for longer than is worth waiting for; the request is to be handled again.
+ */
+bool settle_before(struct session *s);
+/**
  * The request has succeeded, after a grace period of RCU or a call of the engine. Cut the copies that were begun before it.
  * @return true: the reply is sent later.
  */
