@@ -472,7 +472,7 @@ rx_batch(struct transport *tp, uint16_t port, struct rte_mbuf **pkts, uint16_t n
 		}
 		if (likely(qp->tp == tp))
 			rx_to_qp(tp, qp, trusted ? done[i]->port : port, &slots[i].p);
-		else if (rx_handoff(tp, port, done[i], trusted, qp))
+		else if (rx_handoff(tp, trusted ? done[i]->port : port, done[i], trusted, qp))
 			done[i] = NULL;
 	}
 	rte_pktmbuf_free_bulk(done, nb_done);

@@ -5,7 +5,7 @@
 
 #include "sim.h"
 
-enum { STREAM_CONFIG = 1, STREAM_CC = 32, STREAM_XRC = 33, STREAM_SELECTIVE = 34, STREAM_MCAST = 35, STREAM_APM = 36, STREAM_MODERATE = 37, STREAM_PKEYS = 38, STREAM_FEATURES = 39, STREAM_POOLS = 40, STREAM_NB_SHARES = 41, STREAM_LATE = 43, STREAM_RESTARTS = 45, XRC_ONE_IN = 6,
+enum { STREAM_CONFIG = 1, STREAM_CC = 32, STREAM_XRC = 33, STREAM_SELECTIVE = 34, STREAM_MCAST = 35, STREAM_APM = 36, STREAM_MODERATE = 37, STREAM_PKEYS = 38, STREAM_FEATURES = 39, STREAM_POOLS = 40, STREAM_NB_SHARES = 41, STREAM_LATE = 43, STREAM_RESTARTS = 45, STREAM_NB_PORTS = 46, XRC_ONE_IN = 6,
        APM_ONE_IN = 6 };
 
 const char *
@@ -95,6 +95,18 @@ pools_draw(struct sim_config *c)
 }
 
 static void
+ports_draw(struct sim_config *c)
+{
+	struct rng r = rng_stream(c->seed, STREAM_NB_PORTS);
+	uint32_t i;
+
+	if (rng_one_in(&r, 4))
+		c->faults |= SIM_F_PORTS;
+	for (i = 0; i < SIM_MAX_EPS; i++)
+		c->nb_ports[i] = c->faults & SIM_F_PORTS ? (uint32_t)rng_between(&r, 1, SIM_MAX_PORTS) : 1;
+}
+
+static void
 pools_print(const struct sim_config *c, FILE *f)
 {
 	const struct tp_pool_sizes *p = &c->pools;
@@ -138,6 +150,7 @@ config_from_seed(struct sim_config *c, uint64_t seed, const struct sim_override 
 		c->faults |= SIM_F_XRC;
 	features_draw(c);
 	pools_draw(c);
+	ports_draw(c);
 	if (rng_one_in(&shares, 2))
 		c->nb_shares = (uint32_t)rng_between(&shares, 1, SIM_MAX_SHARES);
 	for (i = 0; i < SIM_NB_FAULTS; i++)
@@ -207,6 +220,8 @@ config_from_seed(struct sim_config *c, uint64_t seed, const struct sim_override 
 	c->reorder_once = !rng_one_in(&r, 4);
 
 	c->faults &= o->faults_mask;
+	for (i = 0; i < SIM_MAX_EPS && !(c->faults & SIM_F_PORTS); i++)
+		c->nb_ports[i] = 1;
 	c->ordered = (c->faults & (SIM_F_REORDER | SIM_F_DUP | SIM_F_STALE)) == 0;
 	c->lossless = (c->faults & (SIM_F_LINK | SIM_F_STALL)) == 0;
 	if (o->ops != 0 && o->ops < c->ops)

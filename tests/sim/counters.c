@@ -137,8 +137,8 @@ check_counters(struct sim_world *w)
 		CHECK_ZERO(w, undamaged);
 	if (!(w->cfg.faults & (SIM_F_CORRUPT | SIM_F_PKEYS)))
 		CHECK_ZERO(w, one_partition);
-	/* Of the path before. */
-	if (!(w->cfg.faults & (SIM_F_CORRUPT | SIM_F_RECONNECT | SIM_F_APM)))
+	/* Of the path before, or at another port. */
+	if (!(w->cfg.faults & (SIM_F_CORRUPT | SIM_F_RECONNECT | SIM_F_APM | SIM_F_PORTS)))
 		CHECK_ZERO(w, same_peer);
 	/* The NAK to a request of a former connection takes the place of an ACK, and may name what was never sent. */
 	if (!(w->cfg.faults & (SIM_F_LOSE | SIM_F_ENDS | SIM_F_STALL | SIM_F_NO_MBUF | SIM_F_SLOW_TX | SIM_F_STALE)) &&

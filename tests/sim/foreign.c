@@ -286,7 +286,7 @@ foreign_send(struct sim_world *w, struct foreign *f, struct foreign_packet *p)
 	wire_tmpl_seal(&f->t, frame, l4);
 	m->data_len = (uint16_t)(f->t.bth_off + l4);
 	m->pkt_len = m->data_len;
-	link_send(w, f->q->ep->id, m);
+	link_send(w, f->q->ep->id, f->q->port, m);
 }
 
 /* What uroce must never send to one that hasn't heard of it. */
@@ -319,7 +319,7 @@ foreign_rx(struct sim_world *w, struct sim_ep *ep, struct rte_mbuf *m)
 	if (q == NULL || q->qp == NULL)
 		return false;
 	/* Damaged ones may be anything. */
-	if (alive(q->foreign) && (!(w->cfg.faults & SIM_F_CORRUPT) || wire_icrc_ok(&p)) && pkeys_meet(p.bth.pkey, q->pkey) &&
+	if (m->port == q->port && alive(q->foreign) && (!(w->cfg.faults & SIM_F_CORRUPT) || wire_icrc_ok(&p)) && pkeys_meet(p.bth.pkey, q->pkey) &&
 	    p.bth.tver == 0 && p.bth.opcode != WIRE_OPCODE_CNP) {
 		if (q->foreign->round != q->round + 1)
 			begin(q->foreign);

@@ -86,8 +86,8 @@ forged_deliver(struct sim_world *w, struct transport *tp, const struct forged *f
 	bth[l4 - 1] ^= f->bad_icrc;
 	m->data_len = (uint16_t)(t.bth_off + l4);
 	m->pkt_len = m->data_len;
-	m->port = 0;
-	if (transport_rx(tp, 0, &m, 1, false, w->now_ns) != 0)
+	m->port = f->from.dmac[4]; /* setup.c */
+	if (transport_rx(tp, m->port, &m, 1, false, w->now_ns) != 0)
 		rte_pktmbuf_free(m);
 }
 

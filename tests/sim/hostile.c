@@ -45,6 +45,7 @@ path_to(const struct sim_ep *from, const struct sim_ep *to, struct tp_path *path
 	a->sip[3] = (uint8_t)(from->id + 1);
 	a->dip[3] = (uint8_t)(to->id + 1);
 	path->pkey = WIRE_PKEY_DEFAULT;
+	path->port = 0;
 	path->loopback = from == to;
 	ah->is_global = 1;
 	ah->port_num = 1;

@@ -175,9 +175,9 @@ lose(struct sim_world *w, uint32_t from, uint32_t to, struct rte_mbuf *m, const 
 /* Through the switch's port to a host: slower than what comes in, with a queue of its own. @return false: it is full.
  */
 static bool
-through_queue(struct sim_world *w, uint32_t to, struct rte_mbuf *m, uint64_t *at)
+through_queue(struct sim_world *w, uint32_t to, uint16_t port, struct rte_mbuf *m, uint64_t *at)
 {
-	uint64_t *free_at = &w->ports_free_at[to], ns = rte_pktmbuf_pkt_len(m) * UINT64_C(8) / w->cfg.port_gbps, wait;
+	uint64_t *free_at = &w->ports_free_at[to][port], ns = rte_pktmbuf_pkt_len(m) * UINT64_C(8) / w->cfg.port_gbps, wait;
 
 	wait = *free_at > *at ? *free_at - *at : 0;
 	if (wait * w->cfg.port_gbps / 8 > w->cfg.queue_bytes)
@@ -191,13 +191,13 @@ through_queue(struct sim_world *w, uint32_t to, struct rte_mbuf *m, uint64_t *at
 }
 
 static void
-deliver(struct sim_world *w, struct sim_link *l, uint32_t from, uint32_t to, struct rte_mbuf *m)
+deliver(struct sim_world *w, struct sim_link *l, uint32_t from, uint32_t to, uint16_t port, struct rte_mbuf *m)
 {
 	uint64_t at = l->free_at + w->cfg.delay_ns;
 	bool again = (w->cfg.faults & SIM_F_REORDER) && w->cfg.reorder_once && keeps_place(w, to, m);
 	char text[160];
 
-	if ((w->cfg.faults & SIM_F_QUEUE) && !through_queue(w, to, m, &at)) {
+	if ((w->cfg.faults & SIM_F_QUEUE) && !through_queue(w, to, port, m, &at)) {
 		lose(w, from, to, m, "queue full");
 		return;
 	}
@@ -216,7 +216,7 @@ deliver(struct sim_world *w, struct sim_link *l, uint32_t from, uint32_t to, str
 		sim_trace(w, "  %u->%u %s (arrives %.3f)", from, to, text, (double)at / 1000);
 	}
 	/* What a driver fills in on reception. */
-	m->port = 0;
+	m->port = port;
 	m->ol_flags = 0;
 	m->packet_type = 0;
 	m->vlan_tci = 0;
@@ -224,7 +224,7 @@ deliver(struct sim_world *w, struct sim_link *l, uint32_t from, uint32_t to, str
 }
 
 static void
-send_to(struct sim_world *w, uint32_t from, uint32_t to, struct rte_mbuf *m)
+send_to(struct sim_world *w, uint32_t from, uint32_t to, uint16_t port, struct rte_mbuf *m)
 {
 	struct sim_link *l = &w->links[from][to];
 	struct rte_mbuf *copy;
@@ -259,52 +259,60 @@ send_to(struct sim_world *w, uint32_t from, uint32_t to, struct rte_mbuf *m)
 		copy = rte_pktmbuf_copy(m, w->pool, 0, UINT32_MAX);
 		if (copy != NULL) {
 			w->stats.duplicated++;
-			deliver(w, l, from, to, copy);
+			deliver(w, l, from, to, port, copy);
 		}
 	}
 	if ((w->cfg.faults & SIM_F_CORRUPT) && rng_chance(&l->rng, w->cfg.corrupt_ppm)) {
 			w->stats.corrupted++;
 		damage(l, m);
 	}
-	deliver(w, l, from, to, m);
+	deliver(w, l, from, to, port, m);
 }
 
-/* A switch that knows of no memberships: to every host. Its copies are its own matter, not of a host's mempool. */
+/* A switch that knows of no memberships: to every port. Its copies are its own matter, not of a host's mempool. */
 static void
-flood(struct sim_world *w, uint32_t from, struct rte_mbuf *m)
+flood(struct sim_world *w, uint32_t from, uint16_t from_port, struct rte_mbuf *m)
 {
 	struct rte_mbuf *copy;
+	uint16_t port;
 	uint32_t to;
 
 	for (to = 0; to < w->cfg.nb_eps; to++) {
-		copy = to == from ? NULL : rte_pktmbuf_copy(m, sim_pool, 0, UINT32_MAX);
-		if (copy != NULL)
-			send_to(w, from, to, copy);
-		else if (to != from)
-			sim_fail(w, "the network has no mbufs left");
+		for (port = 0; port < w->eps[to].nb_ports; port++) {
+			if (to == from && port == from_port)
+				continue;
+			copy = rte_pktmbuf_copy(m, sim_pool, 0, UINT32_MAX);
+			if (copy != NULL)
+				send_to(w, from, to, port, copy);
+			else
+				sim_fail(w, "the network has no mbufs left");
+		}
 	}
 	rte_pktmbuf_free(m);
 }
 
 void
-link_send(struct sim_world *w, uint32_t from, struct rte_mbuf *m)
+link_send(struct sim_world *w, uint32_t from, uint16_t port, struct rte_mbuf *m)
 {
-	const uint8_t *dmac = rte_pktmbuf_mtod(m, uint8_t *);
+	const uint8_t *dmac = rte_pktmbuf_mtod(m, uint8_t *), *smac = dmac + 6;
 	bool group = dmac[0] & 1;
-	uint32_t to = group ? from : dmac[5]; /* the last byte of the destination MAC (setup.c) */
+	uint32_t to = group ? from : dmac[5]; /* the last bytes of MACs: port and endpoint (setup.c) */
+	uint16_t to_port = group ? port : dmac[4];
 
 	w->stats.packets++;
 	w->stats.bytes += rte_pktmbuf_pkt_len(m);
 	if (!w->failed)
 		sent_check(w, from, to, m);
+	if (smac[5] != from || smac[4] != port)
+		sim_fail(w, "endpoint %u sends a packet of endpoint %u, port %u, out of port %u", from, smac[5], smac[4], port);
 	if (group) {
-		flood(w, from, m);
+		flood(w, from, port, m);
 		return;
 	}
-	if (to >= w->cfg.nb_eps) {
+	if (to >= w->cfg.nb_eps || to_port >= w->eps[to].nb_ports) {
 		sim_fail(w, "endpoint %u sends to an unknown MAC", from);
 		rte_pktmbuf_free(m);
 		return;
 	}
-	send_to(w, from, to, m);
+	send_to(w, from, to, to_port, m);
 }

@@ -34,6 +34,7 @@ mads_turn(struct sim_world *w, struct sim_ep *ep)
 	struct uroce_ah_attr ah;
 	struct tp_path path;
 	struct rte_mbuf *m;
+	uint16_t from_port;
 	uint32_t bytes;
 
 	if ((w->cfg.faults & SIM_F_GSI) == 0 || w->nb_mads == SIM_MAX_MADS || w->settled || !rng_one_in(&ep->rng, TURNS_PER_MAD))
@@ -47,7 +48,9 @@ mads_turn(struct sim_world *w, struct sim_ep *ep)
 	do {
 		s->pkey = ep->pkeys[rng_below(&ep->rng, UROCE_MAX_PKEYS)];
 	} while (s->pkey == 0);
-	path_make(ep, &w->eps[s->to], rng_one_in(&ep->rng, 2), &ep->rng, &path, &ah);
+	from_port = ep->nb_ports > 1 ? (uint16_t)rng_below(&ep->rng, ep->nb_ports) : 0;
+	s->port = w->eps[s->to].nb_ports > 1 ? (uint16_t)rng_below(&ep->rng, w->eps[s->to].nb_ports) : 0;
+	path_make(ep, from_port, &w->eps[s->to], s->port, rng_one_in(&ep->rng, 2), &ep->rng, &path, &ah);
 	s->addr = path.addr;
 	memcpy(mad, content(w->nb_mads), sizeof(mad));
 	memcpy(mad, &w->nb_mads, sizeof(w->nb_mads));
@@ -56,7 +59,7 @@ mads_turn(struct sim_world *w, struct sim_ep *ep)
 	m->pkt_len = bytes;
 	sim_trace(w, "endpoint %u sends MAD %u to endpoint %u", ep->id, w->nb_mads, s->to);
 	w->nb_mads++;
-	link_send(w, ep->id, m);
+	link_send(w, ep->id, from_port, m);
 }
 
 static bool
@@ -82,7 +85,7 @@ mads_received(void *arg, const struct tp_mad *m)
 	}
 	s = &w->mads[id];
 	a = &s->addr;
-	if (s->to != ep->id || m->port != 0 || m->src_qpn != 1 || !is_gid(&m->sgid, a, a->sip) || !is_gid(&m->dgid, a, a->dip))
+	if (s->to != ep->id || m->port != s->port || m->src_qpn != 1 || !is_gid(&m->sgid, a, a->sip) || !is_gid(&m->dgid, a, a->dip))
 		sim_fail(w, "endpoint %u: MAD %u comes from somewhere else", ep->id, id);
 	/* What the ICRC doesn't cover may be damaged. */
 	if (!(w->cfg.faults & SIM_F_CORRUPT) &&

@@ -40,7 +40,7 @@ static bool
 join(struct sim_qp *q, uint32_t group)
 {
 	q->groups[group].ever = q->groups[group].now = true;
-	return mcast_attach(q->ep->sh.mcasts, 0, &q->ep->w->groups[group].gid, q->qpn) == 0;
+	return mcast_attach(q->ep->sh.mcasts, q->port, &q->ep->w->groups[group].gid, q->qpn) == 0;
 }
 
 static void
@@ -52,7 +52,7 @@ leave(struct sim_qp *q, uint32_t group)
 		return;
 	m->now = false;
 	m->left_ns = q->ep->w->now_ns;
-	if (mcast_detach(q->ep->sh.mcasts, 0, &q->ep->w->groups[group].gid, q->qpn) != 0)
+	if (mcast_detach(q->ep->sh.mcasts, q->port, &q->ep->w->groups[group].gid, q->qpn) != 0)
 		sim_fail(q->ep->w, "QP %u isn't in its group", q->id);
 }
 

@@ -311,6 +311,13 @@ MUTATIONS = [Mutation(*m) for m in (
     # Admission.
     ('address-unchecked', 'transport/transport.c', 'packets from anywhere are taken',
      'qp->service != WIRE_UD && !qp_address_match(qp, p))', 'qp->service != WIRE_UD && qp == NULL)'),
+    ('any-port', 'transport/transport.c', 'packets are taken at any port',
+     'if (unlikely(port != qp->path.port || (qp->service', 'if (unlikely((qp->service'),
+    ('sack-any-port', 'transport/transport.c', 'SACKs are taken at any port',
+     'port != qp->path.port || !qp_address_match(qp, p)) {\n\t\ttp->counters.rx_sack', '!qp_address_match(qp, p)) {\n\t\ttp->counters.rx_sack'),
+    ('handoff-port', 'transport/transport.c', 'what goes from engine to engine loses its port',
+     'rx_handoff(tp, trusted ? done[i]->port : port,', 'rx_handoff(tp, port,'),
+    ('mad-port', 'transport/svc/gsi.c', 'MADs come from the first port', '{ .port = port };', '{ .port = 0 };'),
     ('pkey-unchecked', 'transport/core/checks_priv.h', 'packets of any P_Key are taken',
      'return ((a ^ b) & 0x7fff) == 0 &&', 'return ((a ^ b) & 0) == 0 &&'),
     ('service-unchecked', 'transport/transport.c', 'packets of any service are taken',

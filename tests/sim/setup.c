@@ -7,6 +7,7 @@
 
 enum {
 	STREAM_CONN = 128,
+	STREAM_PORTS = 16384,
 	MAX_SEGS = 5,
 	MAX_DEPTH_ORDER = 6,
 	GRH_BYTES = 40,
@@ -79,35 +80,44 @@ mrs_again(struct sim_qp *q)
 }
 
 static void
-ep_address(const struct sim_ep *ep, bool ip6, uint8_t ip[16])
+port_address(const struct sim_ep *ep, uint16_t port, bool ip6, uint8_t ip[16])
 {
 	memset(ip, 0, 16);
 	if (ip6) {
 		ip[0] = 0xfd;
+		ip[13] = (uint8_t)port;
 		ip[15] = (uint8_t)(ep->id + 1);
 	} else {
 		ip[0] = 10;
+		ip[1] = (uint8_t)port;
 		ip[3] = (uint8_t)(ep->id + 1);
 	}
 }
 
+static void
+port_mac(const struct sim_ep *ep, uint16_t port, uint8_t mac[6])
+{
+	mac[0] = 2;
+	mac[4] = (uint8_t)port;
+	mac[5] = (uint8_t)ep->id;
+}
+
 void
-path_make(const struct sim_ep *from, const struct sim_ep *to, bool ip6, struct rng *r, struct tp_path *path,
-	  struct uroce_ah_attr *ah)
+path_make(const struct sim_ep *from, uint16_t from_port, const struct sim_ep *to, uint16_t to_port, bool ip6, struct rng *r,
+	  struct tp_path *path, struct uroce_ah_attr *ah)
 {
 	struct wire_addr *a = &path->addr;
 
 	memset(ah, 0, sizeof(*ah));
 	memset(path, 0, sizeof(*path));
-	ep_address(from, ip6, a->sip);
-	ep_address(to, ip6, a->dip);
+	port_address(from, from_port, ip6, a->sip);
+	port_address(to, to_port, ip6, a->dip);
 	memcpy(ah->dgid, gid_from_ip(ip6 ? 6 : 4, a->dip).raw, sizeof(ah->dgid));
-	a->smac[0] = a->dmac[0] = 2;
-	a->smac[5] = (uint8_t)from->id;
-	a->dmac[5] = (uint8_t)to->id;
+	port_mac(from, from_port, a->smac);
+	port_mac(to, to_port, a->dmac);
 	a->ip_version = ip6 ? 6 : 4;
 	ah->is_global = 1;
-	ah->port_num = 1;
+	ah->port_num = 1; /* a device for each port */
 	ah->traffic_class = a->traffic_class = (uint8_t)(rng_below(r, 64) << 2);
 	ah->hop_limit = rng_one_in(r, 2) ? 0 : 255;
 	a->ttl = ah->hop_limit == 0 ? 64 : ah->hop_limit;
@@ -116,7 +126,8 @@ path_make(const struct sim_ep *from, const struct sim_ep *to, bool ip6, struct r
 		a->sport = wire_flow_label_to_sport(a->flow_label);
 	}
 	path->pkey = WIRE_PKEY_DEFAULT;
-	path->loopback = from == to;
+	path->port = from_port;
+	path->loopback = from == to && from_port == to_port;
 }
 
 /* Both ends draw from their own stream; what must fit together comes from the connection's. */
@@ -254,6 +265,7 @@ qp_make(struct sim_world *w, struct sim_qp *q)
 	if (!qp_memory(w, q) || !qp_rings(w, q))
 		return false;
 	p->type = q->conn->type;
+	p->port = q->port;
 	p->max_mtu = p->type == UROCE_QPT_UD ? q->conn->mtu_code : 0;
 	p->pd = SIM_PD;
 	p->send_cq = q->send_cq->cq;
@@ -284,7 +296,7 @@ conn_attributes(struct sim_world *w, struct sim_conn *c)
 	bool ip6 = rng_one_in(&c->rng, 2);
 
 	for (i = 0; i < 2; i++) {
-		path_make(c->qp[i].ep, c->qp[!i].ep, ip6, &c->rng, &c->qp[i].path, &c->qp[i].attr.ah);
+		path_make(c->qp[i].ep, c->qp[i].port, c->qp[!i].ep, c->qp[!i].port, ip6, &c->rng, &c->qp[i].path, &c->qp[i].attr.ah);
 		qp_attributes(w, &c->qp[i], c->mtu_code);
 		c->qp[i].attr.dest_qp_num = c->qp[!i].qpn;
 		c->qp[i].psn_next = c->qp[i].attr.sq_psn;
@@ -294,6 +306,24 @@ conn_attributes(struct sim_world *w, struct sim_conn *c)
 		c->qp[i].attr.max_dest_rd_atomic = c->qp[!i].attr.max_rd_atomic;
 	partitions_choose(w, c);
 	paths_begin(w, c);
+}
+
+/* Which ports its ends use. Those of one host may be connected with one another, over the network. */
+static void
+ports_choose(struct sim_world *w, struct sim_conn *c, uint32_t a, uint32_t *b)
+{
+	struct rng r = rng_stream(w->cfg.seed, STREAM_PORTS + c->id);
+
+	if ((w->cfg.faults & SIM_F_PORTS) == 0)
+		return;
+	if (!c->loopback && w->eps[a].nb_ports > 1 && rng_one_in(&r, 3))
+		*b = a;
+	c->qp[0].port = (uint16_t)rng_below(&r, w->eps[a].nb_ports);
+	c->qp[1].port = (uint16_t)rng_below(&r, w->eps[*b].nb_ports);
+	if (c->loopback)
+		c->qp[1].port = c->qp[0].port;
+	else if (*b == a)
+		c->qp[1].port = !c->qp[0].port;
 }
 
 static enum uroce_qp_type
@@ -314,6 +344,7 @@ conn_create(struct sim_world *w, struct sim_conn *c)
 	a = (uint32_t)rng_below(r, w->cfg.nb_eps);
 	c->loopback = (w->cfg.faults & SIM_F_LOOPBACK) && rng_one_in(r, 2);
 	b = c->loopback ? a : (a + 1 + (uint32_t)rng_below(r, w->cfg.nb_eps - 1)) % w->cfg.nb_eps;
+	ports_choose(w, c, a, &b);
 	c->type = random_type(w, r);
 	c->xrc = c->type == UROCE_QPT_RC && w->eps[b].nb_xsrqs != 0 && rng_one_in(r, 2);
 	c->mtu_code = (uint32_t)rng_between(r, UROCE_MTU_256, w->cfg.max_mtu);
@@ -348,7 +379,7 @@ way_to(struct sim_world *w, struct sim_qp *q, const struct sim_qp *to)
 	if (to == q->peer)
 		q->paths[to->id] = q->path;
 	else if (w->cfg.faults & SIM_F_ANY)
-		path_make(q->ep, to->ep, to->path.addr.ip_version == 6, &q->rng, &q->paths[to->id], &ah);
+		path_make(q->ep, q->port, to->ep, to->port, to->path.addr.ip_version == 6, &q->rng, &q->paths[to->id], &ah);
 	else
 		return true;
 	return ah_create(q->ep->sh.ahs, SIM_PD, &q->paths[to->id], &q->ahs[to->id]) == 0;

@@ -215,6 +215,7 @@ struct sim_qp {
 	struct qp *qp;               /**< NULL once destroyed; of a foreign end only its number and state count */
 	struct foreign *foreign;     /**< NULL: it is uroce's */
 	uint32_t id;                 /**< 2 * connection + side */
+	uint16_t port;               /**< of its endpoint */
 	uint32_t qpn;
 	struct rng rng;
 	struct qp_params params;
@@ -381,6 +382,7 @@ struct sim_ep {
 	struct sim_world *w;
 	uint32_t id;
 	uint32_t nb_engines;
+	uint16_t nb_ports;
 	uint16_t pkeys[UROCE_MAX_PKEYS];
 	struct sim_engine engines[SIM_MAX_ENGINES];
 	struct shared sh;
@@ -443,7 +445,7 @@ struct sim_world {
 	uint32_t nb_heap, max_heap;
 	struct sim_ep eps[SIM_MAX_EPS];
 	struct sim_link links[SIM_MAX_EPS][SIM_MAX_EPS];
-	uint64_t ports_free_at[SIM_MAX_EPS];
+	uint64_t ports_free_at[SIM_MAX_EPS][SIM_MAX_PORTS];
 	struct sim_conn conns[SIM_MAX_CONNS];
 	uint64_t arena_used;
 	uint64_t partition_from, partition_to;
@@ -461,7 +463,7 @@ struct sim_world {
 	uint32_t nb_groups;
 	struct sim_mad {
 		uint32_t from, to, received;
-		uint16_t pkey;
+		uint16_t pkey, port;   /**< port: of the receiver */
 		struct wire_addr addr;
 	} mads[SIM_MAX_MADS];
 	uint32_t nb_mads;
@@ -495,8 +497,8 @@ void burst_free(struct sim_burst *b);
 void link_init(struct sim_world *w);
 /** @return true if the way between two endpoints ends during this seed, for good. */
 bool link_dies(const struct sim_world *w, uint32_t from, uint32_t to);
-/** Takes the packet that endpoint @p from sends. */
-void link_send(struct sim_world *w, uint32_t from, struct rte_mbuf *m);
+/** Takes the packet that endpoint @p from sends out of @p port. */
+void link_send(struct sim_world *w, uint32_t from, uint16_t port, struct rte_mbuf *m);
 void link_describe(char *buf, size_t len, struct rte_mbuf *m);
 
 /* sent.c */
@@ -526,9 +528,9 @@ void credits_requested(struct sim_qp *q, const struct wire_pkt *p, uint32_t psns
 
 /* setup.c */
 bool conn_create(struct sim_world *w, struct sim_conn *c);
-/** A way from one endpoint to another. */
-void path_make(const struct sim_ep *from, const struct sim_ep *to, bool ip6, struct rng *r, struct tp_path *path,
-	       struct uroce_ah_attr *ah);
+/** A way from a port of one endpoint to one of another. */
+void path_make(const struct sim_ep *from, uint16_t from_port, const struct sim_ep *to, uint16_t to_port, bool ip6, struct rng *r,
+	       struct tp_path *path, struct uroce_ah_attr *ah);
 /** Once all are there: ways between those that send to one another. */
 bool conns_join(struct sim_world *w);
 /** Draw what both ends must agree on. The PSNs to start from stand in sq_psn. */

@@ -16,6 +16,7 @@ enum {
 	SIM_MAX_EPS = 4,
 	SIM_MAX_CONNS = 6,
 	SIM_MAX_ENGINES = 2,        /**< per endpoint */
+	SIM_MAX_PORTS = 2,          /**< per endpoint */
 	SIM_MAX_CQS = 3,            /**< per endpoint */
 	SIM_MAX_SHARES = 4,  /**< of an engine */
 	SIM_MAX_SRQS = 2,           /**< per endpoint */
@@ -56,7 +57,7 @@ enum {
 	X(SLOW_RECV) X(SLOW_POLL) X(SLOW_TX) X(PLANT_LOCAL) X(PLANT_REMOTE) X(PLANT_RECV) X(ERR) X(SQD) X(SMALL_RQ) \
 	X(EVENTS) X(LOOPBACK) X(REMOTE_MEM) X(STALL) X(NO_MBUF) X(DEREG) X(RECONNECT) X(ENGINES) X(SRQ) X(CQ_SMALL) \
 	X(UNRELIABLE) X(HOSTILE) X(WINDOWS) X(ANY) X(QUEUE) X(DEATH) X(CQ_GROW) X(XRC) \
-	X(MCAST) X(APM) X(MODERATE) X(PKEYS) X(GSI) X(STALE) X(FOREIGN) X(RESTART)
+	X(MCAST) X(APM) X(MODERATE) X(PKEYS) X(GSI) X(STALE) X(FOREIGN) X(RESTART) X(PORTS)
 enum {
 #define X(n) SIM_FBIT_##n,
 	SIM_FAULTS(X)
@@ -85,6 +86,7 @@ struct sim_config {
 	uint64_t seed;
 	uint64_t faults;             /**< SIM_F_* */
 	uint32_t nb_eps, nb_conns, ops;
+	uint32_t nb_ports[SIM_MAX_EPS];
 	uint32_t max_mtu;            /**< UROCE_MTU_* */
 	uint32_t max_len;
 	uint64_t delay_ns, jitter_ns;
@@ -99,7 +101,7 @@ struct sim_config {
 	uint32_t port_gbps;          /**< of the switch's ports to hosts, with a queue each */
 	uint32_t queue_bytes, mark_bytes;
 	enum tp_cc cc;               /**< of all endpoints */
-	struct tp_features features[SIM_MAX_EPS]; /**< of each endpoint's port */
+	struct tp_features features[SIM_MAX_EPS]; /**< of each endpoint's ports */
 	struct tp_pool_sizes pools;  /**< of each transport */
 	uint32_t nb_shares;          /**< of each engine, among which its QPs are divided; 0: they have none */
 	bool harsh;                  /**< retries may run out though the peer lives */

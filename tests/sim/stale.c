@@ -7,6 +7,9 @@
  * PSN or beyond it, but not with it; answers before the oldest PSN in flight or beyond the newest; SACKs with any PSN; offers.
  * So after each packet it must be true that nothing was executed, kept, placed or believed. There is one exception: an ACK
  * with the PSN before the oldest in flight grants the credits that it carries (9.7.7.2.4).
+ *
+ * The same must be true of packets of the present connection, with the very PSN that comes next, that arrive at another port of
+ * the host: a QP belongs to one.
  */
 #include <assert.h>
 #include <string.h>
@@ -18,6 +21,7 @@ enum {
 	STREAM_STALE = 42,
 	KEEP_ONE_IN = 4,     /* packets */
 	COMES_ONE_IN = 4,    /* turns of a program */
+	ELSEWHERE_ONE_IN = 8,
 	AHEAD = 300,         /* PSNs: some more than selective repeat keeps */
 	BEHIND = 64,
 	NEWEST_ONE_IN = 8,   /* ACKs before what is in flight: of the newest PSN that was acknowledged */
@@ -38,9 +42,9 @@ stale_keep(struct sim_world *w, uint32_t to, struct rte_mbuf *m)
 	struct sim_stale *s;
 	struct sim_qp *q;
 
-	if (!(w->cfg.faults & SIM_F_STALE) || !rng_one_in(&w->stale_rng, KEEP_ONE_IN) ||
+	if (!(w->cfg.faults & (SIM_F_STALE | SIM_F_PORTS)) || !rng_one_in(&w->stale_rng, KEEP_ONE_IN) ||
 	    wire_parse(rte_pktmbuf_mtod(m, uint8_t *), rte_pktmbuf_data_len(m), false, &p) != WIRE_OK ||
-	    WIRE_OPCODE_SERVICE(p.bth.opcode) != WIRE_RC)
+	    (WIRE_OPCODE_SERVICE(p.bth.opcode) != WIRE_RC && p.bth.opcode != WIRE_OPCODE_SACK))
 		return;
 	q = sent_for(w, to, p.bth.dqpn);
 	if (q == NULL || q->conn->xrc || q->conn->several_paths || q->foreign != NULL)
@@ -136,6 +140,60 @@ note_credits(struct sim_qp *q, const struct forged *f)
 		credits_answered(q, &p, false);
 }
 
+/* Does the QP look at what comes? What waits for memory has others wait behind it. */
+static bool
+listens(const struct sim_qp *q)
+{
+	return (qp_state(q->qp) == UROCE_QPS_RTS || qp_state(q->qp) == UROCE_QPS_SQD) && q->qp->copy == NULL;
+}
+
+static struct forged
+again(const struct sim_qp *q, const struct sim_stale *s)
+{
+	struct forged f = { .from = way_back(&q->path), .bth = s->bth, .payload_bytes = s->payload_bytes, .data_bytes = s->data_bytes };
+
+	memcpy(f.hdr, s->hdr, sizeof(s->hdr));
+	memcpy(f.data, s->data, sizeof(s->data));
+	f.bth.pkey = q->peer->pkey;
+	f.bth.pad = 0; /* forged_deliver() sets it */
+	return f;
+}
+
+static void
+elsewhere(struct sim_world *w, struct sim_qp *q)
+{
+	struct rng *r = &w->stale_rng;
+	const struct sim_stale *s;
+	struct uroce_qp_attr a;
+	struct view before, after;
+	struct forged f;
+
+	if (q->ep->nb_ports == 1 || q->foreign != NULL || !rng_one_in(r, ELSEWHERE_ONE_IN))
+		return;
+	s = &q->stale_now[rng_below(r, SIM_STALE)];
+	if (!s->valid || !listens(q))
+		return;
+	f = again(q, s);
+	f.from.dmac[4] ^= 1;
+	qp_query(q->qp, &a);
+	f.bth.dqpn = q->qpn;
+	/* A SACK names what has arrived before the gap. */
+	if (wire_opcodes[s->bth.opcode].flags & WIRE_F_SACK)
+		f.bth.psn = wire_psn_add(q->qp->req.psn_una, WIRE_PSN_MASK);
+	else if (wire_opcodes[s->bth.opcode].flags & WIRE_F_RESPONSE)
+		f.bth.psn = q->qp->req.psn_una;
+	else
+		f.bth.psn = a.rq_psn;
+	sim_trace(w, "QP %u gets %s with PSN %u at another port", q->id, wire_opcodes[s->bth.opcode].name, f.bth.psn);
+	before = view(q);
+	forged_deliver(w, q->tp, &f);
+	after = view(q);
+	if (memcmp(&before, &after, sizeof(before)) != 0)
+		sim_fail(w, "QP %u: %s with PSN %u is taken though it came to another port", q->id, wire_opcodes[s->bth.opcode].name,
+			 f.bth.psn);
+	world_run_at(w, q->ep->id, w->now_ns);
+}
+
 void
 stale_turn(struct sim_world *w, struct sim_qp *q)
 {
@@ -144,21 +202,16 @@ stale_turn(struct sim_world *w, struct sim_qp *q)
 	struct view before, after;
 	struct forged f;
 
+	elsewhere(w, q);
 	if (!(w->cfg.faults & SIM_F_STALE) || q->round == 0 || !rng_one_in(r, COMES_ONE_IN))
 		return;
 	s = &q->stale_former[rng_below(r, SIM_STALE)];
-	/* What waits for memory has others wait behind it. */
-	if (!s->valid || (qp_state(q->qp) != UROCE_QPS_RTS && qp_state(q->qp) != UROCE_QPS_SQD) || q->qp->copy != NULL)
+	if (!s->valid || !listens(q))
 		return;
-	f = (struct forged){ .from = way_back(&q->path), .bth = s->bth, .payload_bytes = s->payload_bytes,
-			     .data_bytes = s->data_bytes };
-	memcpy(f.hdr, s->hdr, sizeof(s->hdr));
-	memcpy(f.data, s->data, sizeof(s->data));
-	f.bth.pkey = q->peer->pkey;
+	f = again(q, s);
 	/* A QP that was destroyed had another number: what comes to that is nobody's. */
 	if (!rng_one_in(r, 4))
 		f.bth.dqpn = q->qpn;
-	f.bth.pad = 0; /* forged_deliver() sets it */
 	f.bth.psn = psn_to_be_told(r, q, s);
 	q->old_sacks += (wire_opcodes[s->bth.opcode].flags & WIRE_F_SACK) != 0;
 	sim_trace(w, "QP %u gets %s of a former connection with PSN %u", q->id, wire_opcodes[s->bth.opcode].name, f.bth.psn);

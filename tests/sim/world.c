@@ -178,17 +178,21 @@ burst_free(struct sim_burst *b)
 static uint16_t
 ep_receive(struct sim_world *w, struct sim_ep *ep, struct transport *tp, struct sim_burst *b, bool trusted)
 {
-	uint16_t n = b->n < RX_BURST ? b->n : RX_BURST, left, i;
+	uint16_t n = 0, left, i, port;
 	struct rte_mbuf *pkts[RX_BURST];
 
-	if (n == 0)
+	if (b->n == 0)
 		return 0;
+	/* Those that came next by one port; of loopback's the transport looks at each. */
+	port = b->pkts[0]->port;
+	while (n < RX_BURST && n < b->n && (trusted || b->pkts[n]->port == port))
+		n++;
 	memcpy(pkts, b->pkts, n * sizeof(pkts[0]));
 	b->n -= n;
 	memmove(b->pkts, b->pkts + n, b->n * sizeof(pkts[0]));
 	for (i = 0; i < n && !trusted; i++)
 		sent_arrives(w, ep->id, tp, pkts[i]);
-	left = transport_rx(tp, 0, pkts, n, trusted, w->now_ns);
+	left = transport_rx(tp, trusted ? 0 : port, pkts, n, trusted, w->now_ns);
 	if (left != 0 && !(w->cfg.faults & SIM_F_CORRUPT))
 		sim_fail(w, "endpoint %u: transport_rx() took %u good packets for something else", ep->id, left);
 	for (i = 0; i < left; i++)
@@ -197,9 +201,9 @@ ep_receive(struct sim_world *w, struct sim_ep *ep, struct transport *tp, struct 
 }
 
 static uint16_t
-ep_flush(struct sim_world *w, struct sim_ep *ep, struct sim_engine *e)
+port_flush(struct sim_world *w, struct sim_ep *ep, struct sim_engine *e, uint16_t port)
 {
-	struct tp_txvec *v = transport_tx(e->tp, 0);
+	struct tp_txvec *v = transport_tx(e->tp, port);
 	uint16_t take = v->n, i;
 
 	if (v->n > TP_TX_MAX) {
@@ -214,13 +218,22 @@ ep_flush(struct sim_world *w, struct sim_ep *ep, struct sim_engine *e)
 			take = 0;
 	}
 	for (i = 0; i < take; i++)
-		link_send(w, ep->id, v->pkts[i]);
+		link_send(w, ep->id, port, v->pkts[i]);
 	v->n -= take;
 	memmove(v->pkts, v->pkts + take, v->n * sizeof(v->pkts[0]));
 	if (v->n != 0)
 		world_run_at(w, ep->id, w->now_ns + 1000);
+	return take;
+}
 
-	v = transport_loop(e->tp);
+static uint16_t
+ep_flush(struct sim_world *w, struct sim_ep *ep, struct sim_engine *e)
+{
+	struct tp_txvec *v = transport_loop(e->tp);
+	uint16_t take = 0, port, i;
+
+	for (port = 0; port < ep->nb_ports; port++)
+		take += port_flush(w, ep, e, port);
 	for (i = 0; i < v->n; i++)
 		burst_add(&e->loop, v->pkts[i]);
 	take += v->n;
@@ -351,11 +364,12 @@ on_handoff(void *arg, unsigned int engine, uint16_t port, struct rte_mbuf *m, bo
 {
 	struct sim_ep *ep = arg;
 
-	if (engine >= ep->nb_engines || port != 0) {
+	if (engine >= ep->nb_engines || port >= ep->nb_ports) {
 		sim_fail(ep->w, "endpoint %u: a packet for engine %u, port %u", ep->id, engine, port);
 		rte_pktmbuf_free(m);
 		return;
 	}
+	m->port = port;
 	burst_add(trusted ? &ep->engines[engine].loop : &ep->engines[engine].rx, m);
 }
 
@@ -428,7 +442,7 @@ static bool
 ep_create(struct sim_world *w, uint32_t id)
 {
 	struct sim_ep *ep = &w->eps[id];
-	struct transport_config tc = { .nb_ports = 1, .pools = w->cfg.pools, .event = on_event, .notify = on_completion, .arg = ep };
+	struct transport_config tc = { .nb_ports = (uint16_t)w->cfg.nb_ports[id], .pools = w->cfg.pools, .event = on_event, .notify = on_completion, .arg = ep };
 	struct rng local;
 	uint8_t *atomics;
 	uint32_t i;
@@ -452,10 +466,13 @@ ep_create(struct sim_world *w, uint32_t id)
 	ep->sh.mcasts = mcast_table_create(NULL);
 	if (ep->sh.mrs == NULL || ep->sh.qps == NULL || ep->sh.ahs == NULL || ep->sh.mcasts == NULL)
 		return false;
-	tc.ports[0] = (struct tp_port_config){ .cc = w->cfg.cc, .mbps = w->cfg.gbps * 1000,
-					       .features = w->cfg.features[id] };
+	ep->nb_ports = tc.nb_ports;
 	partitions_table(ep);
-	memcpy(tc.ports[0].pkeys, ep->pkeys, sizeof(ep->pkeys));
+	for (i = 0; i < ep->nb_ports; i++) {
+		tc.ports[i] = (struct tp_port_config){ .cc = w->cfg.cc, .mbps = w->cfg.gbps * 1000,
+						       .features = w->cfg.features[id] };
+		memcpy(tc.ports[i].pkeys, ep->pkeys, sizeof(ep->pkeys));
+	}
 	tc.mad = (w->cfg.faults & SIM_F_GSI) ? mads_received : NULL;
 	tc.sh = ep->sh;
 	ep->nb_engines = (w->cfg.faults & SIM_F_ENGINES) ? SIM_MAX_ENGINES : 1;
