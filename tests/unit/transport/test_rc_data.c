@@ -351,41 +351,6 @@ long_read_is_asked_for_in_pieces(void **state)
 	rig_down(&r);
 }
 
-/* The longest message there is, over an MR that shows the same megabyte again and again. */
-static void
-message_of_2_gib_arrives(void **state)
-{
-	enum { TIMES = (1u << 31) / BUF };
-	static struct mem_seg segs[2][TIMES];
-	const uint64_t len = UINT64_C(1) << 31, va = UINT64_C(1) << 40;
-	struct mr *mr[2];
-	struct rig r;
-
-	rig_up(&r, NULL, &(struct conn_opts){ .mtu = UROCE_MTU_4096, .psn = 0xfff000 });
-	for (unsigned int h = 0; h < 2; h++) {
-		struct mr_params mp = { .pd = PAIR_PD, .access = ACCESS_ALL, .addr = va, .length = len, .iova = va,
-					.segs = segs[h], .nb_segs = TIMES };
-
-		for (unsigned int i = 0; i < TIMES; i++)
-			segs[h][i] = (struct mem_seg){ va + (uint64_t)i * BUF, BUF, h == 0 ? r.abuf : r.bbuf };
-		assert_int_equal(mr_create(r.p->h[h].sh.mrs, &mp, &mr[h]), 0);
-	}
-	end_send(r.a, &(struct wr){ .id = 1,
-				    .op = UROCE_WR_RDMA_WRITE,
-				    .nb_sge = 1,
-				    .remote_addr = va,
-				    .rkey = mr[1]->key,
-				    .sge = &(struct ring_sge){ va, (uint32_t)len, mr[0]->key } });
-	pair_settle(r.p);
-	assert_int_equal(expect_cqe(&r.a->scq, 1, UROCE_WC_SUCCESS).byte_len, len);
-	assert_memory_equal(r.abuf, r.bbuf, BUF);
-	assert_int_equal(counters(&r, 1)->rx_write_requests, 1);
-	assert_int_equal(counters(&r, 0)->retransmitted_packets, 0);
-	mr_destroy(r.p->h[0].sh.mrs, mr[0]);
-	mr_destroy(r.p->h[1].sh.mrs, mr[1]);
-	rig_down(&r);
-}
-
 static void
 one_ack_answers_a_burst(void **state)
 {
@@ -566,7 +531,6 @@ main(void)
 		cmocka_unit_test(fence_waits_for_reads),
 		cmocka_unit_test(outstanding_reads_stay_below_max_rd_atomic),
 		cmocka_unit_test(long_read_is_asked_for_in_pieces),
-		cmocka_unit_test(message_of_2_gib_arrives),
 		cmocka_unit_test(one_ack_answers_a_burst),
 		cmocka_unit_test(loopback_stays_inside),
 		cmocka_unit_test(more_wqes_than_the_queue_holds_pass_through),
