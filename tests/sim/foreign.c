@@ -78,10 +78,10 @@ foreign_choose(struct sim_world *w, struct sim_conn *c)
 	struct rng r = rng_stream(w->cfg.seed, STREAM_FOREIGN + c->id);
 	unsigned int side;
 
-	if (!(w->cfg.faults & SIM_F_FOREIGN) || c->type != UROCE_QPT_RC || c->xrc || c->loopback ||
+	if (!(w->cfg.faults & SIM_F_FOREIGN) || c->type != UROCE_QPT_RC || c->loopback ||
 	    (c->id % 3 != w->cfg.seed % 3 && !rng_one_in(&r, FOREIGN_ONE_IN)))
 		return false;
-	side = (unsigned int)rng_below(&r, 2);
+	side = c->xrc ? 0 : (unsigned int)rng_below(&r, 2);
 	c->qp[side].foreign = calloc(1, sizeof(struct foreign));
 	if (c->qp[side].foreign == NULL)
 		abort();
@@ -262,8 +262,9 @@ foreign_received(struct sim_world *w, struct foreign *f, uint8_t status, const s
 void
 foreign_send(struct sim_world *w, struct foreign *f, struct foreign_packet *p)
 {
-	uint32_t hdr = wire_opcodes[p->op].hdr_bytes, pad = -p->payload_bytes & 3;
-	struct wire_bth b = { .opcode = p->op, .dqpn = f->q->attr.dest_qp_num, .psn = p->psn & WIRE_PSN_MASK,
+	uint8_t op = p->op | sent_service(f->q);
+	uint32_t hdr = wire_opcodes[op].hdr_bytes, xrceth = hdr - wire_opcodes[p->op].hdr_bytes, pad = -p->payload_bytes & 3;
+	struct wire_bth b = { .opcode = op, .dqpn = f->q->attr.dest_qp_num, .psn = p->psn & WIRE_PSN_MASK,
 			      .pkey = f->q->pkey, .pad = (uint8_t)pad, .migreq = f->h.migreq, .ackreq = p->ackreq,
 			      .solicited = p->solicited };
 	struct rte_mbuf *m = rte_pktmbuf_alloc(sim_pool);
@@ -277,7 +278,9 @@ foreign_send(struct sim_world *w, struct foreign *f, struct foreign_packet *p)
 	frame = rte_pktmbuf_mtod(m, uint8_t *);
 	bth = frame + f->t.bth_off;
 	wire_put_bth(bth, &b);
-	memcpy(bth + WIRE_BTH_BYTES, p->hdr, hdr - WIRE_BTH_BYTES);
+	if (xrceth != 0)
+		wire_put32(bth + wire_opcodes[op].off_xrceth, p->srqn);
+	memcpy(bth + WIRE_BTH_BYTES + xrceth, p->hdr, hdr - xrceth - WIRE_BTH_BYTES);
 	if (p->payload_bytes != 0)
 		memcpy(bth + hdr, p->payload, p->payload_bytes);
 	memset(bth + hdr + p->payload_bytes, 0, pad);
@@ -295,6 +298,8 @@ check_standard(struct sim_world *w, const struct foreign *f, const struct wire_p
 {
 	if (p->op->flags & WIRE_F_SACK)
 		sim_fail(w, "QP %u: sends a SACK to a foreign peer", f->q->peer->id);
+	else if (WIRE_OPCODE_SERVICE(p->bth.opcode) != sent_service(f->q))
+		sim_fail(w, "QP %u: sends %s to a foreign peer", f->q->peer->id, p->op->name);
 	if (p->bth.mark != 0)
 		sim_fail(w, "QP %u: marks a packet to a foreign peer", f->q->peer->id);
 }

@@ -6,7 +6,8 @@
  * Written from the specification, and from what captures of Soft-RoCE and of hardware show (docs/wire.md); nothing of lib/transport
  * is in it. A foreign end takes the place of the adapter under a program of the simulator: it executes the program's work
  * requests as they stand in its rings, and reports completions to the model, which checks both ends alike. Its struct qp holds
- * the QP number and the state that the program asked for, and never sees a packet or a work request.
+ * the QP number and the state that the program asked for, and never sees a packet or a work request. Of an XRC connection the end
+ * that sends may be foreign.
  *
  *   foreign.c       habits, states, packets in and out, completions
  *   foreign_req.c   the requester
@@ -122,10 +123,11 @@ struct foreign {
 
 /** A packet that a foreign end sends. */
 struct foreign_packet {
-	uint8_t op;
+	uint8_t op;                /**< of RC; XRC has the same ones */
 	uint32_t psn;
 	bool ackreq, solicited;
-	uint8_t hdr[WIRE_ATOMICETH_BYTES + WIRE_RETH_BYTES]; /**< behind the BTH */
+	uint32_t srqn;             /**< of XRC's requests */
+	uint8_t hdr[WIRE_ATOMICETH_BYTES + WIRE_RETH_BYTES]; /**< behind the BTH; of XRC behind the XRCETH */
 	const uint8_t *payload;
 	uint32_t payload_bytes;
 };

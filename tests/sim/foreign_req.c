@@ -267,7 +267,7 @@ send_data(struct sim_world *w, struct foreign *f, const struct sim_op *op, const
 	uint32_t off = nth << foreign_mtu_shift(f), len = op->len - off < mtu ? op->len - off : mtu;
 	bool last = f->req.next == op->last_psn;
 	struct foreign_packet p = { .op = data_opcode(op, nth == 0, last), .psn = f->req.next, .payload = payload,
-				    .payload_bytes = len };
+				    .payload_bytes = len, .srqn = op->srqn };
 	const struct wire_opcode *o = &wire_opcodes[p.op];
 
 	op_data(op, off, len, payload);
@@ -288,7 +288,7 @@ static uint32_t
 send_request(struct sim_world *w, struct foreign *f, const struct sim_op *op, const struct ring_sq_wqe *e)
 {
 	uint32_t nth = (f->req.next - first_psn(f->q, f->req.cur)) & WIRE_PSN_MASK, off;
-	struct foreign_packet p = { .op = WIRE_OP_READ_REQUEST, .ackreq = true };
+	struct foreign_packet p = { .op = WIRE_OP_READ_REQUEST, .ackreq = true, .srqn = op->srqn };
 	const struct wire_opcode *o;
 	uint64_t word;
 

@@ -240,6 +240,8 @@ static bool
 rings_apart(struct sim_world *w, struct qp_params *p)
 {
 	p->sq.base = arena_get(w, UINT64_C(1) << (p->sq.order + p->sq.shift));
+	if (p->rq.base == NULL)
+		return p->sq.base != NULL;
 	p->rq.base = arena_get(w, UINT64_C(1) << (p->rq.order + p->rq.shift));
 	return p->sq.base != NULL && p->rq.base != NULL;
 }
