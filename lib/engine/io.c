@@ -7,7 +7,11 @@
 
 #include <rte_ethdev.h>
 
+#include "base/tsan.h"
 #include "engine/engine_priv.h"
+
+/** In place of whatever joins two ports. */
+static char wires;
 
 /** Bit 0 of a pointer in a handoff ring, which is free because mbufs are aligned. */
 #define HANDOFF_TRUSTED ((uintptr_t)1)
@@ -42,6 +46,7 @@ send_one(struct engine *e, uint16_t port, struct rte_mbuf *m)
 {
 	if (__builtin_expect(e->tap != NULL, 0))
 		tap_show(e, port, m);
+	tsan_release(&wires);
 	if (!is_paused(e, port) && rte_eth_tx_burst(e->c.ports[port]->port_id, (uint16_t)e->c.id, &m, 1) == 1)
 		e->stats.tx_packets++;
 	else
@@ -96,6 +101,7 @@ rx_port(struct engine *e, uint16_t p, uint64_t now_ns)
 
 	if (n == 0)
 		return 0;
+	tsan_acquire(&wires);
 	e->stats.rx_bursts++;
 	e->stats.rx_bursts_of[31 - __builtin_clz(n)]++;
 	e->stats.rx_packets += n;
@@ -165,6 +171,7 @@ rx_handoff_burst(struct engine *e, uint64_t now_ns)
 	if (rte_ring_empty(e->handoff))
 		return 0;
 	n = rte_ring_dequeue_burst(e->handoff, (void **)tagged, ENGINE_RX_BURST, NULL);
+	tsan_acquire(e->handoff);
 	for (from = 0; from < n; from = to) {
 		uintptr_t trusted = tagged[from] & HANDOFF_TRUSTED;
 
@@ -199,6 +206,8 @@ io_handoff(void *engine, unsigned int to, uint16_t port, struct rte_mbuf *m, boo
 	struct engine *e = engine, *peer = to < UROCE_MAX_ENGINES ? e->peers[to] : NULL;
 
 	m->port = port;
+	if (peer != NULL)
+		tsan_release(peer->handoff);
 	if (peer == NULL ||
 	    rte_ring_enqueue(peer->handoff, (void *)((uintptr_t)m | (trusted ? HANDOFF_TRUSTED : 0))) != 0) {
 		e->stats.handoff_dropped++;
@@ -220,6 +229,7 @@ void
 engine_send(struct engine *e, uint16_t port, struct rte_mbuf *m)
 {
 	m->port = port;
+	tsan_release(e->send);
 	if (port >= e->c.nb_ports || rte_ring_enqueue(e->send, m) != 0) {
 		send_drop(e, m);
 		return;
@@ -236,6 +246,7 @@ io_send(struct engine *e)
 	if (rte_ring_empty(e->send))
 		return 0;
 	n = rte_ring_dequeue_burst(e->send, (void **)pkts, ENGINE_RX_BURST, NULL);
+	tsan_acquire(e->send);
 	for (i = 0; i < n; i++)
 		send_one(e, pkts[i]->port, pkts[i]);
 	return n;
@@ -268,6 +279,7 @@ tap_tx(struct engine *e, uint16_t p, struct tp_txvec *v)
 
 	for (i = 0; i < v->n; i++)
 		seen[i] = e->tap->begin(e->tap, p, v->pkts[i], true, e->now_ns);
+	tsan_release(&wires);
 	n = rte_eth_tx_burst(e->c.ports[p]->port_id, (uint16_t)e->c.id, v->pkts, v->n);
 	for (i = 0; i < v->n; i++) {
 		if (seen[i] == NULL)
@@ -299,6 +311,7 @@ io_tx(struct engine *e, uint64_t now_ns)
 			e->tx_progress_ns[p] = now_ns;
 			continue;
 		}
+		tsan_release(&wires);
 		if (is_paused(e, p))
 			n = 0;
 		else

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/assert.h"
+#include "base/tsan.h"
 #include "engine/engine_priv.h"
 
 enum { KICKS = 64 };    /* taken at a time */
@@ -200,6 +201,7 @@ kicks_share(struct engine *e, struct engine *with)
 static void
 note(struct engine *e, uint32_t session, unsigned int cpu)
 {
+	tsan_release(e->kicks);
 	if (rte_ring_enqueue(e->kicks, KICK(session, cpu)) != 0)
 		atomic_store_explicit(&e->kicks_lost, 1, memory_order_release);
 }

@@ -437,6 +437,7 @@ serve(struct engine_loop *l, unsigned int thread, bool kicked)
 	uint64_t ns;
 
 	do {
+		unsigned int spinner;
 		bool hand_on = false;
 
 		if (!take(l)) {
@@ -448,9 +449,11 @@ serve(struct engine_loop *l, unsigned int thread, bool kicked)
 		ns = run(l, thread, kicked, &hand_on);
 		if (ns == 0)
 			return UINT64_MAX; /* another thread took over in yield() */
+		/* From then on the next runner may choose another one. */
+		spinner = l->spinner;
 		atomic_store(&l->running, 0);
 		if (hand_on)
-			go(l, l->spinner);
+			go(l, spinner);
 	} while (atomic_load(&l->again) != 0 && atomic_load(&l->ended) == 0);
 	return ns;
 }

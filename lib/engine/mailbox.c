@@ -13,6 +13,7 @@
 #include <rte_pause.h>
 
 #include "base/assert.h"
+#include "base/tsan.h"
 #include "base/yield.h"
 #include "engine/engine_priv.h"
 
@@ -46,6 +47,7 @@ mailbox_run(struct engine *e, uint64_t now_ns)
 	if (rte_ring_empty(e->mailbox))
 		return 0;
 	n = rte_ring_dequeue_burst(e->mailbox, (void **)msgs, ENGINE_MAILBOX_BURST, NULL);
+	tsan_acquire(e->mailbox);
 	for (i = 0; i < n; i++) {
 		struct engine_msg *m = msgs[i];
 
@@ -61,6 +63,7 @@ mailbox_run(struct engine *e, uint64_t now_ns)
 static void
 mailbox_push(struct engine *e, struct engine_msg *msg)
 {
+	tsan_release(e->mailbox);
 	while (rte_ring_enqueue(e->mailbox, msg) != 0) {
 		/* The mailbox is full. If no thread is running the engine, empty it here. */
 		if (engine_own(e)) {

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/tsan.h"
 #include "engine/engine_priv.h"
 
 /** [owner] Poll the session's doorbells from now on, so that the client needn't kick. */
@@ -161,6 +162,7 @@ sessions_kicked(struct engine *e)
 	void *kick;
 
 	while (rte_ring_dequeue(e->kicks, &kick) == 0) {
+		tsan_acquire(e->kicks);
 		/* The session may be gone, and another have its id. */
 		s = e->sessions[KICK_SESSION(kick)];
 		if (s == NULL)

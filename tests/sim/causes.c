@@ -94,7 +94,9 @@ status_is_possible(const struct sim_world *w, const struct sim_qp *q, const stru
 	case UROCE_WC_LOC_LEN_ERR:
 		return op->plant == SIM_PLANT_UD_LENGTH || op->plant == SIM_PLANT_OP_LENGTH;
 	case UROCE_WC_MW_BIND_ERR:
-		return op->plant == SIM_PLANT_BIND;
+		/* UC goes on after an error: what was to end a binding before may have been flushed. */
+		return op->plant == SIM_PLANT_BIND || (q->conn->type == UROCE_QPT_UC && op->binding != SIM_NO_BINDING &&
+						       q->windows[q->bindings[op->binding].window].spoiled);
 	case UROCE_WC_LOC_PROT_ERR:
 		if (q->local_dereg == (op_brings(op) ? &q->dest_mr : &q->src_mr) ||
 		    (op->from_read && q->local_dereg == &q->dest_mr))
