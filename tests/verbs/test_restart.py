@@ -218,6 +218,19 @@ class NotRoot(Restarting):
         self.under([VERIFY, '-n', '100000', '-u', '16'])
         self.assertTrue(os.path.exists(self.lab.hosts['h1']['socket']))
 
+    def test_files_of_a_daemon_that_never_was_root(self):
+        """Under systemd the old daemon is an ordinary user's from its start; root may start the new one."""
+        if os.geteuid() != 0:
+            raise Skip('needs root')
+        host = self.lab.hosts['h1']
+        subprocess.run(['chown', '-hR', 'daemon', host['socket'], host['socket'] + '.sys'], check=True)
+        self.restart()
+        with open(host['log'], encoding='utf-8') as f:
+            self.assertNotIn("can't be written", f.read())
+        with open(host['socket'] + '.sys/sys/class/infiniband/uroce0/ports/1/state', encoding='ascii') as f:
+            self.assertEqual(f.read(), '4: ACTIVE\n')
+        self.assertEqual(os.stat(host['socket'] + '.sys').st_uid, 0)
+
 
 class Separate(Restarting):
     options = ()

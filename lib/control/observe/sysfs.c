@@ -212,6 +212,20 @@ sysfs_remove_tree(int at, const char *name)
 	return remove_below(at, name, TREE_DEPTH);
 }
 
+/**
+ * @return whether a directory of this owner is a daemon's. Others may be able to write to the directory above, so another user's is not removed. But root
+ * may take over from a daemon that was an ordinary user from its start: then the directory's owner is that of the daemon's socket.
+ */
+static bool
+is_ours(const struct control *c, uid_t owner)
+{
+	struct stat st;
+
+	if (owner == geteuid())
+		return true;
+	return geteuid() == 0 && lstat(c->s.conf->socket, &st) == 0 && S_ISSOCK(st.st_mode) && st.st_uid == owner;
+}
+
 /** Remove the directory and all that is in it. */
 static void
 clear(const struct control *c)
@@ -220,8 +234,7 @@ clear(const struct control *c)
 	struct stat st;
 
 	path_of(c, root, "");
-	/* Don't remove another user's directory: others may be able to write to the directory above. */
-	if (lstat(root, &st) == 0 && S_ISDIR(st.st_mode) && st.st_uid == geteuid())
+	if (lstat(root, &st) == 0 && S_ISDIR(st.st_mode) && is_ours(c, st.st_uid))
 		sysfs_remove_tree(AT_FDCWD, root);
 }
 
