@@ -9,11 +9,11 @@ UROCE_BUILD=$(realpath -m -- "${UROCE_BUILD:-$UROCE_ROOT/build}")
 UROCE_PACKAGES_BUILD="gcc libc6-dev pkg-config meson ninja-build clang libdpdk-dev libisal-dev libbsd-dev libbpf-dev
 	libelf-dev libedit-dev libmnl-dev libseccomp-dev libcmocka-dev libibverbs-dev librdmacm-dev libjson-c-dev libsmartcols-dev libncurses-dev"
 UROCE_PACKAGES_RUN="python3 iproute2 ethtool ibverbs-utils perftest"
-UROCE_PACKAGES_TEST="tshark strace rdmacm-utils ucx-utils python3-pyverbs python3-jsonschema python3-pexpect llvm libclang-rt-dev make procps
-	openmpi-bin libopenmpi-dev"
+UROCE_PACKAGES_TEST="tshark strace rdmacm-utils ucx-utils python3-pyverbs python3-jsonschema python3-pexpect llvm libclang-rt-dev make procps zsh mandoc
+	openmpi-bin libopenmpi-dev python3-yaml"
 # What some tests, and the plots of `scripts/bench --report` and `uroce-lab report`, need: the tests are skipped without. So are the rows of
 # docs/programs.md for which nothing is installed.
-UROCE_PACKAGES_OPTIONAL="python3-matplotlib python3-yaml chromium mandoc
+UROCE_PACKAGES_OPTIONAL="python3-matplotlib chromium
 	fio libfabric-bin tgt libiscsi-bin qemu-utils qemu-block-extra qperf iperf3 dapl2-utils libucx-dev
 	mpich libmpich-dev netpipe-openmpi netpipe-mpich2 hpcc scalapack-mpi-test lammps python3-mpi4py"
 # To build for arm64 and to run what was built, in a root folder (release.sh); with the libraries of UROCE_PACKAGES_BUILD for arm64.

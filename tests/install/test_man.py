@@ -12,6 +12,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 import unittest
 
 sys.dont_write_bytecode = True
@@ -23,6 +24,7 @@ PAGES = {'uroced': 'uroced.8', 'uroce': 'uroce.1', 'uroce-run': 'uroce-run.1', '
          'uroce-lab': 'uroce-lab.1'}
 # EAL's, of which the pages have those that one needs.
 EAL = {'--lcores', '--no-huge', '--file-prefix', '--vdev'}
+SECONDS = 20
 SECTIONS = {'daemon': 'daemon', 'port uroce0': 'port uroceN'}
 
 
@@ -124,6 +126,39 @@ class Completion(unittest.TestCase):
         there = set(re.findall(r'(?<![\w-])--[a-z][a-z0-9-]*', text))
         for name in PAGES:
             self.assertEqual(sorted(help_options(name) - EAL - {'--client'} - there), [], name)
+
+
+@unittest.skipUnless(shutil.which('zsh'), 'zsh is not installed')
+class Zsh(unittest.TestCase):
+    """What Tab makes of a line, in a zsh of its own."""
+
+    @classmethod
+    def setUpClass(cls):
+        import pexpect
+        cls.folder = tempfile.TemporaryDirectory(prefix='uroce-zsh-')
+        with open(os.path.join(cls.folder.name, 'my_verbs_program'), 'w', encoding='ascii') as f:
+            os.chmod(f.name, 0o755)
+        env = {'PATH': f'{cls.folder.name}:{os.environ["PATH"]}', 'HOME': cls.folder.name, 'TERM': 'dumb', 'LC_ALL': 'C.UTF-8'}
+        cls.shell = pexpect.spawn('zsh', ['-f', '-i'], dimensions=(50, 200), timeout=SECONDS, encoding='utf-8', cwd=ROOT, env=env)
+        cls.shell.sendline("PS1='>'; fpath=($PWD/scripts/completion $fpath); autoload -Uz compinit; compinit -u -D; print READ''Y")
+        cls.shell.expect('READY\r\n')
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.shell.close(force=True)
+        cls.folder.cleanup()
+
+    def test_tab(self):
+        for line, word in (('uroce sta', 'statistic'), ('uroce resource show cm', 'cm_id'), ('uroce lab soa', 'soak'), ('uroce-lab res', 'restart'),
+                           ('uroce-lab restart --st', '--stop'), ('uroced --keep', '--keep-programs'), ('uroce-run my_v', 'my_verbs_program'),
+                           ('uroce run my_v', 'my_verbs_program'), ('uroce lab run h1 my_v', 'my_verbs_program'), ('uroce-lab soak my_v', 'my_verbs_program'),
+                           ('uroce lab soak --seeds 3 my_v', 'my_verbs_program'), ('uroce-lab pair x --cl', '--client'),
+                           ('uroce-lab pair x --client my_v', 'my_verbs_program'), ('uroce-lab soak --faults los', 'loss')):
+            self.shell.send(line + '\t')
+            try:
+                self.shell.expect_exact(line.rpartition(' ')[0] + ' ' + word)
+            finally:
+                self.shell.send('\x15')
 
 
 class Pages(unittest.TestCase):
