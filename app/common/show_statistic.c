@@ -94,11 +94,34 @@ add_qps(json_object *out)
 	return rows != NULL;
 }
 
+/* Add a session, whose row is called ctx. */
+static bool
+add_session(json_object *out, uint64_t number)
+{
+	char command[COMMAND_BYTES], object[32];
+
+	snprintf(command, sizeof(command), "/uroce/session,%lu", (unsigned long)number);
+	snprintf(object, sizeof(object), "ctx%lu", (unsigned long)number);
+	return add(out, object, command);
+}
+
+static bool
+add_sessions(json_object *out)
+{
+	json_object *rows = fetch_rows("session");
+	bool good = rows != NULL;
+
+	for (size_t i = 0; good && i < json_object_array_length(rows); i++)
+		good = add_session(out, value_of(json_object_array_get_idx(rows, i), "number"));
+	json_object_put(rows);
+	return good;
+}
+
 /* Add what the words ask for. @return 0 or an exit status. */
 static int
 gather(json_object *out, int argc, char **argv)
 {
-	static const char *const kinds[] = { "link", "engine", "qp", "cm", NULL };
+	static const char *const kinds[] = { "link", "engine", "qp", "ctx", "cm", NULL };
 	const char *what = argc > 0 ? argv[0] : NULL, *which = argc > 1 ? argv[1] : NULL;
 	char command[COMMAND_BYTES], object[64];
 	uint64_t n;
@@ -111,10 +134,12 @@ gather(json_object *out, int argc, char **argv)
 		return add_each(out, "port", which) ? 0 : EXIT_FAILED;
 	if (strcmp(what, "cm") == 0 && which == NULL)
 		return add(out, "cm", "/uroce/cm") ? 0 : EXIT_FAILED;
-	if (which != NULL && !number_of(which, &n) && (strcmp(what, "engine") == 0 || strcmp(what, "qp") == 0))
+	if (which != NULL && !number_of(which, &n) && (strcmp(what, "engine") == 0 || strcmp(what, "qp") == 0 || strcmp(what, "ctx") == 0))
 		return usage("statistic %s %s: give a number", what, which);
 	if (strcmp(what, "engine") == 0)
 		return add_each(out, "engine", which) ? 0 : EXIT_FAILED;
+	if (strcmp(what, "ctx") == 0)
+		return (which != NULL ? add_session(out, n) : add_sessions(out)) ? 0 : EXIT_FAILED;
 	if (strcmp(what, "qp") != 0)
 		return unknown_word("object of statistics", what, kinds);
 	if (which == NULL)

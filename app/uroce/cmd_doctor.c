@@ -66,7 +66,7 @@ number_in(const char *path)
 }
 
 /* ---- The machine ---- */
-static bool
+bool
 is_mounted(const char *type)
 {
 	FILE *f = setmntent("/proc/mounts", "re");
@@ -80,21 +80,30 @@ is_mounted(const char *type)
 	return is;
 }
 
-static void
-check_hugepages(void)
+long
+hugepages_mib(long *free)
 {
 	static const char *const sizes[] = { "2048", "1048576" };
 	char path[PATH_BYTES];
-	long all = 0, free_ones = 0, n;
+	long all = 0, n;
 
+	*free = 0;
 	for (size_t i = 0; i < 2; i++) {
 		snprintf(path, sizeof(path), "/sys/kernel/mm/hugepages/hugepages-%skB/nr_hugepages", sizes[i]);
 		n = number_in(path);
 		all += n > 0 ? n * atol(sizes[i]) / 1024 : 0;
 		snprintf(path, sizeof(path), "/sys/kernel/mm/hugepages/hugepages-%skB/free_hugepages", sizes[i]);
 		n = number_in(path);
-		free_ones += n > 0 ? n * atol(sizes[i]) / 1024 : 0;
+		*free += n > 0 ? n * atol(sizes[i]) / 1024 : 0;
 	}
+	return all;
+}
+
+static void
+check_hugepages(void)
+{
+	long free_ones, all = hugepages_mib(&free_ones);
+
 	if (all == 0)
 		found("hugepages", NOTE, "echo 512 > /proc/sys/vm/nr_hugepages, as root; or give EAL --no-huge -m 512, which is slower",
 		      "none are reserved");
@@ -186,6 +195,12 @@ kernel_has_port(const char *file)
 	return has;
 }
 
+bool
+kernel_has_roce_port(void)
+{
+	return kernel_has_port("/proc/net/udp") || kernel_has_port("/proc/net/udp6");
+}
+
 /* @param shared  the daemon has interfaces that stay the kernel's, and the UDP port on them. It wouldn't run if others had it there. */
 static void
 check_port(bool shared)
@@ -199,7 +214,7 @@ check_port(bool shared)
 		found("rdma_rxe", GOOD, NULL, "Soft-RoCE isn't loaded");
 	if (shared)
 		found("UDP 4791", GOOD, NULL, "the daemon has it on the kernel's interfaces that it uses");
-	else if (kernel_has_port("/proc/net/udp") || kernel_has_port("/proc/net/udp6"))
+	else if (kernel_has_roce_port())
 		found("UDP 4791", NOTE, "ss -lunp sport = :4791 says whose it is", "a socket of this machine has the port of RoCE v2");
 	else
 		found("UDP 4791", GOOD, NULL, "no socket of the kernel has it; a firewall on the way must let it through, in both directions");

@@ -15,7 +15,16 @@
 #include "doctor.h"
 #include "uroce.h"
 
-enum { ADDRESSES_MAX = 8, MTU_MAX = 9600 /* of a port */ };
+enum {
+	ADDRESSES_MAX = 8,
+	MTU_MAX = 9600,          /* of a port */
+	AF_PACKET_MTU = 1964,    /* that net_af_packet carries without devargs */
+	HUGEPAGES_MIB = 512,     /* free ones that a daemon should find */
+	MEMORY_MIB = 512,        /* without hugepages */
+};
+
+#define AF_PACKET_LARGE ",framesz=4352,blocksz=69632,framecnt=512"
+#define FEW_CPUS 3           /* as doctor has it */
 
 struct interface {
 	const char *name;
@@ -95,6 +104,27 @@ look_at(struct interface *f)
 	return 0;
 }
 
+static bool
+has_hugepages(void)
+{
+	long n;
+
+	return hugepages_mib(&n) > 0 && n >= HUGEPAGES_MIB && is_mounted("hugetlbfs");
+}
+
+/* What the user should know about the machine. */
+static void
+advise_machine(const struct interface *f)
+{
+	if (!has_hugepages())
+		fprintf(stderr, "uroce: note: fewer than %d MiB of hugepages are free, so EAL's options are those without, which is slower "
+				"(echo 512 >/proc/sys/vm/nr_hugepages, as root)\n", HUGEPAGES_MIB);
+	if (geteuid() != 0)
+		fprintf(stderr, "uroce: note: to open %s the daemon must be started as root, or have the capabilities NET_RAW and NET_ADMIN\n", f->name);
+	if (kernel_has_roce_port())
+		fprintf(stderr, "uroce: note: a socket of this machine has UDP port 4791 already: a running uroced, or Soft-RoCE (uroce doctor)\n");
+}
+
 /* What the user should know about the interface. */
 static void
 advise(const struct interface *f)
@@ -117,7 +147,10 @@ advise(const struct interface *f)
 static void
 write_configuration(FILE *out, const struct interface *f)
 {
-	fprintf(out, "# uroced on %s; uroced.conf(5) has all keys.\n[daemon]\nsocket = /run/uroce/uroced.sock\n\n[port uroce0]\nethdev = net_af_packet0\n", f->name);
+	fprintf(out, "# uroced on %s; uroced.conf(5) has all keys.\n[daemon]\nsocket = /run/uroce/uroced.sock\n", f->name);
+	if (sysconf(_SC_NPROCESSORS_ONLN) < FEW_CPUS)
+		fputs("idle = adaptive\n", out);
+	fputs("\n[port uroce0]\nethdev = net_af_packet0\n", out);
 	if (f->nb_addresses > 0) {
 		fputs("addresses =", out);
 		for (unsigned int i = 0; i < f->nb_addresses; i++)
@@ -144,14 +177,29 @@ write_file(const struct interface *f)
 	return fclose(out) == 0 && good ? 0 : fail("%s: %s", options.write, strerror(errno));
 }
 
+/* EAL's options that go with the configuration. */
+static void
+eal_options(const struct interface *f, char *text, size_t bytes)
+{
+	char memory[32] = "";
+
+	if (!has_hugepages())
+		snprintf(memory, sizeof(memory), " --no-huge -m %d", MEMORY_MIB);
+	snprintf(text, bytes, "%s%s --no-pci --vdev net_af_packet0,iface=%s%s", sysconf(_SC_NPROCESSORS_ONLN) > 1 ? "-l 0-1" : "--lcores 0@0,1@0", memory,
+		 f->name, f->mtu > AF_PACKET_MTU ? AF_PACKET_LARGE : "");
+}
+
 static void
 print_next(const struct interface *f)
 {
-	char path[PATH_BYTES], driver[PATH_BYTES] = "";
+	char path[PATH_BYTES], driver[PATH_BYTES] = "", eal[PATH_BYTES];
 	ssize_t n;
 
-	printf("# EAL's options, in /etc/uroce/uroced.env or on the command line:\n");
-	printf("#   uroced -l 0-1 --vdev net_af_packet0,iface=%s -- --config %s\n", f->name, options.write != NULL ? options.write : "FILE");
+	eal_options(f, eal, sizeof(eal));
+	printf("# For the service, in /etc/uroce/uroced.env:\n");
+	printf("#   UROCED_EAL=\"%s\"\n", eal);
+	printf("# Or without it, as root:\n");
+	printf("#   uroced %s -- --config %s\n", eal, options.write != NULL ? options.write : "FILE");
 	printf("# Faster, with AF_XDP: ethdev = net_af_xdp0 and --vdev net_af_xdp0,iface=%s\n", f->name);
 	snprintf(path, sizeof(path), "/sys/class/net/%s/device", f->name);
 	n = readlink(path, driver, sizeof(driver) - 1);
@@ -167,6 +215,7 @@ static int
 setup_json(const struct interface *f)
 {
 	json_object *o = json_object_new_object(), *a = json_object_new_array();
+	char eal[PATH_BYTES];
 	int rc;
 
 	for (unsigned int i = 0; i < f->nb_addresses; i++)
@@ -176,6 +225,8 @@ setup_json(const struct interface *f)
 	json_object_object_add(o, "mtu", json_object_new_int(f->mtu));
 	json_object_object_add(o, "roce_mtu", json_object_new_int(roce_mtu(f->mtu)));
 	json_object_object_add(o, "addresses", a);
+	eal_options(f, eal, sizeof(eal));
+	json_object_object_add(o, "eal", json_object_new_string(eal));
 	rc = show_json(o);
 	json_object_put(o);
 	return rc;
@@ -197,6 +248,7 @@ cmd_setup(int argc, char **argv)
 	if (rc != 0)
 		return rc;
 	advise(&f);
+	advise_machine(&f);
 	if (options.write != NULL && (rc = write_file(&f)) != 0)
 		return rc;
 	if (target.json)

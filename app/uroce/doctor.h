@@ -7,6 +7,8 @@
 #ifndef UROCE_DOCTOR_H
 #define UROCE_DOCTOR_H
 
+#include <stdbool.h>
+
 enum verdict { GOOD, NOTE, FAULT };
 enum { ROCE_HEADERS = 40 + 8 + 12 + 16 + 4 + 4 /* IPv6, UDP, BTH, RETH, ImmDt, ICRC */ };
 
@@ -17,6 +19,13 @@ void found(const char *what, enum verdict v, const char *remedy, const char *fmt
 void check_firewall(void);
 /** Look for the largest RoCE MTU that packets to @p peer may have. */
 void check_peer(const char *peer);
+
+/** @return MiB of hugepages that are reserved; @p free gets how many are free. */
+long hugepages_mib(long *free);
+/** @return whether a file system of this type is mounted. */
+bool is_mounted(const char *type);
+/** @return whether a socket of the kernel, in this network namespace, has the UDP port of RoCE v2. */
+bool kernel_has_roce_port(void);
 
 enum path { PATH_NO, PATH_YES, PATH_UNKNOWN /**< there is no ping(8) */ };
 /**

@@ -16,7 +16,7 @@ static const struct command {
 } commands[] = {
 	{ "link", "[show] [PORT]", "ports: state, addresses, MTU, rates, driver", cmd_link, 0 },
 	{ "resource", "[show] [KIND [COLUMN=VALUE...]]", "counts of objects; or QPs, CQs, MRs ... (KIND: ctx qp cq mr pd srq cm_id)", cmd_resource, 0 },
-	{ "statistic", "[show] [link | engine | qp [N] | cm]", "counters", cmd_statistic, 0 },
+	{ "statistic", "[show] [link | engine | qp [N] | ctx [N] | cm]", "counters", cmd_statistic, 0 },
 	{ "why", "QP", "what a QP is doing and what it waits for, in words", cmd_why, 0 },
 	{ "top", "[TEXT]", "QPs, sessions, ports and engines by rate, live; only rows with TEXT", cmd_top, TAKES_TOP },
 	{ "capture", "[show | start FILE [port=NAME] [qp=N] [snap=BYTES] | stop]", "packets into a pcapng file", cmd_capture, 0 },

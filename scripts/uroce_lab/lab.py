@@ -2,6 +2,7 @@
 """up, run, status, down."""
 
 import contextlib
+import json
 import os
 import signal
 import subprocess
@@ -261,6 +262,17 @@ def print_status(lab):
     return all_alive
 
 
+def described(lab):
+    """@return what print_status() prints, for programs (docs/schemas/lab.json)"""
+    hosts = []
+    for host in lab['hosts']:
+        process = Process.of(host['pid_file'])
+        hosts.append({'name': host['name'], 'running': process.alive(), 'pid': process.pid if process.alive() else None, 'ipv4': wires.ipv4(host['index']),
+                      'ipv6': wires.ipv6(host['index']), 'namespace': host['namespace'] or None, 'socket': host['socket'], 'log': host['log'],
+                      'impair': host['impair'] or ''})
+    return {**{key: lab[key] for key in ('name', 'wire', 'pmd', 'mtu', 'engines', 'one_process')}, 'hugepages': bool(lab['hugepages']), 'hosts': hosts}
+
+
 def alive(host):
     """@return whether the host has a daemon. While one takes over from another, the pid file may still have the one that has ended."""
     return any(Process.of(host['pid_file'] + suffix).alive() for suffix in ('', daemon.NEXT, ''))
@@ -272,7 +284,11 @@ def status(options):
     if not state.data or not state.this_boot():
         raise LabError(f'lab {state.name!r} was left by an `up` that did not end; '
                        f'`uroce-lab down --name {state.name}` removes it')
-    return 0 if print_status(state.data) else 1
+    if not options.json:
+        return 0 if print_status(state.data) else 1
+    found = described(state.data)
+    print(json.dumps(found))
+    return 0 if all(host['running'] for host in found['hosts']) else 1
 
 
 def hosts_of(state, name):

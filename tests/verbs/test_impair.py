@@ -20,6 +20,7 @@ sys.path[:0] = [os.path.dirname(os.path.realpath(__file__)),
 
 import matrix  # noqa: E402
 from labs import lab_command, lab_up, main  # noqa: E402
+from schemas import fits  # noqa: E402
 from uroce_lab import daemon, pairs  # noqa: E402
 from uroce_lab.telemetry import ask  # noqa: E402
 
@@ -60,7 +61,7 @@ class OneLab(unittest.TestCase):
     def counters(self):
         done = lab_command('impair', '--name', NAME, 'all', '--counters', '--json')
         self.assertEqual(done.returncode, 0, done.stdout)
-        return json.loads(done.stdout)
+        return fits(json.loads(done.stdout), 'lab-impair')
 
     def ask(self, host, command):
         return ask(self.lab.data, self.lab.hosts[host], command)

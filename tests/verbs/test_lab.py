@@ -4,6 +4,7 @@
 
 import contextlib
 import glob
+import json
 import os
 import shutil
 import signal
@@ -19,6 +20,7 @@ sys.path[:0] = [os.path.dirname(os.path.realpath(__file__)),
                 os.path.join(os.path.dirname(os.path.realpath(__file__)), '../../scripts')]
 
 from labs import LAB, lab_command, lab_up, main  # noqa: E402
+from schemas import fits  # noqa: E402
 from uroce_lab import LabError, pairs  # noqa: E402
 from uroce_lab.lab import huge_file  # noqa: E402
 from uroce_lab.state import State, all_names, is_root, lock  # noqa: E402
@@ -187,6 +189,10 @@ class Running(unittest.TestCase):
         self.assertEqual(done.returncode, 0)
         for word in ('h1', 'h2', '198.18.0.1', 'fd00:18::2', 'memif'):
             self.assertIn(word, done.stdout)
+        done = lab_command('status', '--name', NAME, '--json')
+        self.assertEqual(done.returncode, 0)
+        lab = fits(json.loads(done.stdout), 'lab')
+        self.assertEqual([(host['name'], host['running'], host['ipv4']) for host in lab['hosts']], [('h1', True, '198.18.0.1'), ('h2', True, '198.18.0.2')])
 
     def test_a_second_up_is_refused_and_harms_nothing(self):
         done = lab_command('up', '--name', NAME)
@@ -254,6 +260,9 @@ class Ending(NothingStays):
             done = lab_command('status', '--name', NAME)
             self.assertEqual(done.returncode, 1)
             self.assertIn('NOT RUNNING', done.stdout)
+            done = lab_command('status', '--name', NAME, '--json')
+            self.assertEqual(done.returncode, 1)
+            self.assertEqual([host['running'] for host in fits(json.loads(done.stdout), 'lab')['hosts']], [True, False])
             done = lab_command('run', '--name', NAME, 'h2', 'true')
             self.assertEqual(done.returncode, 1)
             self.assertIn('has ended', done.stdout)

@@ -17,6 +17,7 @@ sys.path[:0] = [os.path.dirname(os.path.realpath(__file__)),
                 os.path.join(os.path.dirname(os.path.realpath(__file__)), '../../scripts')]
 
 from labs import LAB, lab_up, main  # noqa: E402
+from schemas import fits  # noqa: E402
 from uroce_lab.pair import command_lines, filled  # noqa: E402
 from uroce_lab.state import State, is_root  # noqa: E402
 
@@ -79,7 +80,7 @@ class Pairs(unittest.TestCase):
                                   stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=SECONDS, check=False)
             self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
             with open(os.path.join(folder, 'history.json'), encoding='utf-8') as f:
-                record = json.load(f)
+                record = fits(json.load(f), 'lab-history')
             with open(os.path.join(folder, 'index.html'), encoding='utf-8') as f:
                 page = f.read()
         sent = {qp['host']: qp['samples'][-1][record['columns'].index('tx_bytes')] for qp in record['qps'] if qp['program'] == 'ib_write_bw'}

@@ -5,6 +5,7 @@
   test_uroce_command.py
 """
 
+import contextlib
 import json
 import os
 import re
@@ -22,13 +23,14 @@ HERE = os.path.dirname(os.path.realpath(__file__))
 sys.path[:0] = [HERE, os.path.join(HERE, '../../scripts')]
 
 from labs import lab_up, main  # noqa: E402
+from schemas import fits  # noqa: E402
 from uroce_lab import daemon, pairs  # noqa: E402
+from uroce_lab.state import is_root  # noqa: E402
 
 NAME = f'u{os.getpid()}'
 SECONDS = 20
 COMMAND = os.path.join(daemon.build_dir(), 'app/uroce/uroce')
 TEST = os.path.join(daemon.build_dir(), 'app/uroce-test/uroce-test')
-SCHEMAS = os.path.join(daemon.ROOT, 'docs/schemas')
 COMPLETION = os.path.join(daemon.ROOT, 'scripts/completion/uroce')
 
 
@@ -166,6 +168,48 @@ class Wrong(unittest.TestCase):
             self.assertEqual((done.stdout.strip(), done.stderr), (expected, ''), line)
 
 
+@unittest.skipUnless(is_root(), 'network namespaces need root')
+class Setup(unittest.TestCase):
+    """What `uroce setup` prints is typed as it is."""
+
+    def test_a_daemon_starts_as_it_says(self):
+        for mtu, roce_mtu in ((1500, 1024), (4200, 4096), (9001, 4096)):
+            with self.subTest(mtu=mtu), contextlib.ExitStack() as stack:
+                folder = stack.enter_context(tempfile.TemporaryDirectory(prefix='uroce-setup-'))
+                namespace = f'uroce-setup-{os.getpid()}'
+                inside = ['ip', 'netns', 'exec', namespace]
+                self.ip('netns', 'add', namespace)
+                stack.callback(self.ip, 'netns', 'delete', namespace)
+                self.ip('-n', namespace, 'link', 'add', 'd0', 'mtu', str(mtu), 'type', 'veth', 'peer', 'name', 'd1', 'mtu', str(mtu))
+                self.ip('-n', namespace, 'link', 'set', 'd1', 'up')
+                self.ip('-n', namespace, 'address', 'add', '198.51.100.1/24', 'dev', 'd0')
+                self.ip('-n', namespace, 'link', 'set', 'd0', 'up')
+                config = os.path.join(folder, 'u.conf')
+                said = subprocess.run([*inside, COMMAND, 'setup', 'd0', '--write', config], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, timeout=60,
+                                      check=True).stdout
+                line = re.search(r'as root:\n#   uroced (.*)', said)[1].split()
+                service = re.search(r'#   UROCED_EAL="(.*)"', said)[1].split()
+                self.assertEqual(line, [*service, '--', '--config', config])
+                # The socket of the system's own daemon stays as it is.
+                path = os.path.join(folder, 'u.sock')
+                with open(os.path.join(folder, 'log'), 'w', encoding='utf-8') as log:
+                    daemon_ = subprocess.Popen([*inside, os.path.join(daemon.build_dir(), 'app/uroced/uroced'), '--file-prefix', namespace, *line, '--socket', path],
+                                               env={**os.environ, 'RUNTIME_DIRECTORY': folder}, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+                stack.callback(daemon_.wait)
+                stack.callback(daemon_.terminate)
+                end = time.monotonic() + SECONDS
+                while not os.path.exists(path):
+                    with open(log.name, encoding='utf-8') as f:
+                        self.assertTrue(daemon_.poll() is None and time.monotonic() < end, f.read())
+                    time.sleep(0.05)
+                port, = json.loads(uroce('--json', '--socket', path, 'link').stdout)
+                self.assertEqual((port['mtu'], port['netdev']), (roce_mtu, 'd0'))
+
+    @staticmethod
+    def ip(*words):
+        subprocess.run(['ip', *words], check=True)
+
+
 class Shown(unittest.TestCase):
     """Of a lab whose h2 writes to h1."""
 
@@ -197,12 +241,9 @@ class Shown(unittest.TestCase):
         return done.stdout
 
     def json(self, schema, *args):
-        import jsonschema                   # pylint: disable=import-outside-toplevel
         value = json.loads(self.good('--json', *args))
         self.assertEqual(json.loads(self.good('--pretty', *args)).__class__, value.__class__)
-        with open(os.path.join(SCHEMAS, schema + '.json'), encoding='utf-8') as f:
-            jsonschema.validate(value, json.load(f), cls=jsonschema.Draft202012Validator)
-        return value
+        return fits(value, schema)
 
     def test_link(self):
         port, = self.json('link', 'link')
@@ -229,10 +270,15 @@ class Shown(unittest.TestCase):
         self.assertEqual(self.uroce('resource', 'qp', 'RTS').returncode, 2)
 
     def test_statistics(self):
-        for args in ((), ('link',), ('engine',), ('engine', '0'), ('cm',), ('qp',), ('qp', str(self.qpn()))):
+        for args in ((), ('link',), ('engine',), ('engine', '0'), ('cm',), ('qp',), ('qp', str(self.qpn())), ('ctx',)):
             self.assertTrue(self.json('statistic', 'statistic', 'show', *args), args)
         self.assertIn('tx_bytes', self.good('statistic', 'engine'))
         self.assertEqual(self.uroce('statistic', 'engine', '77').returncode, 1)
+        number = json.loads(self.good('-j', 'resource', 'show', 'ctx'))[0]['number']
+        share = {o['counter']: o['value'] for o in self.json('statistic', 'statistic', 'ctx', str(number))}
+        self.assertGreater(share['share.bytes'], 0)
+        self.assertEqual(share['share.weight'], 100)
+        self.assertEqual(self.uroce('statistic', 'ctx', '99999').returncode, 1)
 
     def qpn(self):
         return json.loads(self.good('-j', 'resource', 'qp'))[0]['number']
@@ -283,11 +329,8 @@ class Shown(unittest.TestCase):
         self.assertEqual(settings(), [])
 
     def test_doctor_and_setup(self):
-        import jsonschema                   # pylint: disable=import-outside-toplevel
         done = self.uroce('--json', 'doctor')
-        with open(os.path.join(SCHEMAS, 'doctor.json'), encoding='utf-8') as f:
-            jsonschema.validate(json.loads(done.stdout), json.load(f))
-        checks = {o['check']: o for o in json.loads(done.stdout)}
+        checks = {o['check']: o for o in fits(json.loads(done.stdout), 'doctor')}
         self.assertEqual(checks['daemon']['verdict'], 'good', checks)
         self.assertEqual(checks['uroce0']['verdict'], 'good', checks)
         self.assertEqual(done.returncode, int(any(o['verdict'] == 'fault' for o in checks.values())))
@@ -297,8 +340,7 @@ class Shown(unittest.TestCase):
         self.assertEqual(alone.returncode, 1)
         self.assertRegex(alone.stdout, r'fault  daemon: no daemon at /nonexistent/u')
         setup = uroce('--json', 'setup', 'lo')
-        with open(os.path.join(SCHEMAS, 'setup.json'), encoding='utf-8') as f:
-            jsonschema.validate(json.loads(setup.stdout), json.load(f))
+        fits(json.loads(setup.stdout), 'setup')
         with tempfile.TemporaryDirectory() as folder:
             file = os.path.join(folder, 'u.conf')
             self.assertEqual(uroce('setup', 'lo', '--write', file).returncode, 0)

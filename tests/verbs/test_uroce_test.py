@@ -15,8 +15,9 @@ import time
 import unittest
 
 sys.dont_write_bytecode = True
-sys.path[:0] = [os.path.join(os.path.dirname(os.path.realpath(__file__)), '../../scripts')]
+sys.path[:0] = [os.path.dirname(os.path.realpath(__file__)), os.path.join(os.path.dirname(os.path.realpath(__file__)), '../../scripts')]
 
+from schemas import fits  # noqa: E402
 from uroce_lab import daemon  # noqa: E402
 
 PROGRAM = os.path.join(daemon.build_dir(), 'app/uroce-test/uroce-test')
@@ -414,7 +415,7 @@ class Tour(unittest.TestCase):
         self.assertEqual(status, 0, output)
         for line, answer in answers(output):
             if line.endswith('json'):
-                rows = json.loads(answer)
+                rows = fits(json.loads(answer), 'uroce-test')
                 self.assertIsInstance(rows, list, line)
                 self.assertTrue(rows, line)
 

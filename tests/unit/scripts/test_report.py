@@ -17,8 +17,9 @@ import unittest.mock
 import xml.etree.ElementTree
 
 sys.dont_write_bytecode = True
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), '../../../scripts'))
+sys.path[:0] = [os.path.join(os.path.dirname(os.path.realpath(__file__)), '../../..', folder) for folder in ('scripts', 'tests/verbs')]
 
+import schemas  # noqa: E402
 from uroce_lab import LabError, bench_report, history, plots, progress, report, sweep  # noqa: E402
 
 BROWSER_SECONDS = 60
@@ -146,12 +147,12 @@ class Figures(unittest.TestCase):
         if not importlib.util.find_spec('jsonschema'):
             self.skipTest('jsonschema is not installed (package python3-jsonschema)')
         import jsonschema
-        with open(os.path.join(os.path.dirname(os.path.realpath(__file__)), '../../../docs/schemas/bench.json'), encoding='utf-8') as f:
-            schema = json.load(f)
-        jsonschema.Draft202012Validator.check_schema(schema)
-        jsonschema.validate({**RESULTS, **bench_report.about()}, schema)
+        schemas.fits({**RESULTS, **bench_report.about()}, 'bench')
         with self.assertRaises(jsonschema.ValidationError):
-            jsonschema.validate({**RESULTS, 'more': 1}, schema)
+            schemas.fits({**RESULTS, 'more': 1}, 'bench')
+        schemas.fits(RECORD, 'lab-history')
+        with self.assertRaises(jsonschema.ValidationError):
+            schemas.fits({**RECORD, 'columns': 3}, 'lab-history')
 
     def test_without_matplotlib_the_package_is_named(self):
         with unittest.mock.patch.dict(sys.modules, {'matplotlib': None}), self.assertRaisesRegex(LabError, 'apt-get install python3-matplotlib'):
