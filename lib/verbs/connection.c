@@ -225,10 +225,10 @@ explain_connect(const char *path, int err)
 		if (!stat(path, &st))
 			getgrgid_r(st.st_gid, &gr, buf, sizeof(buf), &found);
 		if (found)
-			client_complain("no permission to use %s: it takes membership of group %s (mode %04o)", path,
-					found->gr_name, st.st_mode & 07777);
+			client_complain("no permission to use %s: it takes membership of group %s (mode %04o; socket_group and socket_mode in uroced.conf)",
+					path, found->gr_name, st.st_mode & 07777);
 		else
-			client_complain("no permission to use %s: uroced's configuration says who may", path);
+			client_complain("no permission to use %s: socket_group and socket_mode in uroced.conf say who may", path);
 		break;
 	case ENAMETOOLONG:
 		client_complain("socket path %s: longer than the %zu bytes that a unix socket's may have", path,
