@@ -21,7 +21,7 @@ def socket_path(lab, host, prefix):
 
 def ask(lab, host, command):
     """@return the answer to `command`, for example /uroce/impair,uroce0"""
-    if lab['one_process'] and host['index'] > 1:
+    if lab.get('one_process') and host['index'] > 1:
         command = command.replace('/uroce/', f'/uroce{host["index"]}/', 1)
     path = host['telemetry']
     if path is None:

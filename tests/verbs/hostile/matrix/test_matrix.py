@@ -27,7 +27,7 @@ sys.dont_write_bytecode = True
 sys.path[:0] = [os.path.join(HERE, '../..'), os.path.join(HERE, '../../../../scripts')]
 
 from labs import SKIPPED, Skip, lab_up  # noqa: E402
-from uroce_lab import LabError, daemon  # noqa: E402
+from uroce_lab import LabError, daemon, progress  # noqa: E402
 from uroce_lab.state import is_root  # noqa: E402
 
 NAME = f'w{os.getpid()}'
@@ -123,13 +123,17 @@ def whole(matrix):
     with matrix.attacker(HONEST):
         honest = matrix.victim(VICTIMS)
     beside = {HONEST: honest}
-    for name in attackers():
-        try:
-            with matrix.attacker(name) as there:
-                if there:
-                    beside[name] = matrix.victim(VICTIMS)
-        except (LabError, subprocess.TimeoutExpired) as e:
-            print(f'{name}: {e}', file=sys.stderr, flush=True)
+    names = attackers()
+    with progress.Progress(len(names)) as shown:
+        for name in names:
+            shown.step(name)
+            try:
+                with matrix.attacker(name) as there:
+                    if there:
+                        beside[name] = matrix.victim(VICTIMS)
+            except (LabError, subprocess.TimeoutExpired) as e:
+                shown.clear()
+                print(f'{name}: {e}', file=sys.stderr, flush=True)
     alone.append(matrix.victim(VICTIMS))
     best = {kind: max(one[kind][0] for one in alone) for kind in VICTIMS}
     shares = {(name, kind): found[kind][0] / (best[kind] / 2) for name, found in beside.items() for kind in VICTIMS}
