@@ -22,6 +22,10 @@ BESIDE = (
     ('64 KiB messages', 'GB/s', 1, 'GB_per_s',
      (('uroce WRITE', 'pair write bulk'), ('uroce READ', 'pair read bulk'), ('UCX put, TCP', 'ucx bulk'), ('iperf3, TCP', 'iperf3 bulk'))),
 )
+# Panels of "beside Soft-RoCE": title, rows of tests/bench/soft_roce, unit, factor
+SOFT_ROCE = (('Latency, 2 and 8 bytes', ('ib_send_lat', 'ib_write_lat', 'ib_read_lat'), 'us', 1), ('8-byte SENDs', ('ib_send_bw, 8 bytes',), 'thousand/s', 1e-3),
+             ('64 KiB WRITEs', ('ib_write_bw, 64 KiB',), 'MB/s', 1))
+SOFT_COLOURS = {'uroce, one host': plots.BLUE, 'uroce, two hosts': plots.SKY, 'Soft-RoCE': plots.ORANGE, 'TCP': plots.GREY}
 FEW = (('ib_write_lat', 'tcp_lat', 'typical_us'), ('ib_send_lat', 'tcp_lat', 'typical_us'), ('ib_send_lat -e', 'tcp_lat', 'typical_us'),
        ('ib_read_lat', 'tcp_lat', 'typical_us'), ('ucx rc', 'ucx tcp', 'typical_us'))
 
@@ -113,6 +117,27 @@ def beside_tcp(page, results):
             axis.set_title(title)
         page.picture('rate', made, 'uroce beside TCP on the same machine: messages per second, latency and bandwidth',
                      'uroce between two hosts over shared memory; TCP between two network namespaces of the same machine, in the same run.')
+    return True
+
+
+def beside_soft_roce(page, results):
+    found = results.get('soft_roce', {})
+    samples = found.get('samples', {})
+    panels = []
+    for title, names, unit, factor in SOFT_ROCE:
+        rows = [(f'{name}: {by}' if len(names) > 1 else by, samples[name][by], SOFT_COLOURS[by])
+                for name in names for by in SOFT_COLOURS if samples.get(name, {}).get(by)]
+        if rows:
+            panels.append((title, unit, factor, rows))
+    if not panels:
+        return False
+    with plots.figure(len(panels), height=4) as (made, axes):
+        for axis, (title, unit, factor, rows) in zip(axes, panels):
+            bars(axis, rows, unit, factor)
+            axis.set_title(title)
+        emulated = 'whose CPUs are emulated, so only the ratios mean something' if found.get('accelerator') == 'tcg' else f'by {found.get("accelerator", "?")}'
+        page.picture('soft-roce', made, "uroce beside Linux's Soft-RoCE and TCP: the same programs on one host",
+                     f'Linux {found.get("kernel", "?")} in a virtual machine of {found.get("cpus", "?")} CPUs, {emulated}. perftest; TCP is qperf.')
     return True
 
 
@@ -211,7 +236,7 @@ def few_cores_plot(page, results):
 
 
 PARTS = (
-    ('Beside TCP', beside_tcp), ('By the size of messages', size_plot), ('Latency', distribution_plot), ('When packets are lost', loss_plot),
+    ('Beside TCP', beside_tcp), ('Beside Soft-RoCE', beside_soft_roce), ('By the size of messages', size_plot), ('Latency', distribution_plot), ('When packets are lost', loss_plot),
     ('Scaling', scaling_plot), ('Few cores', few_cores_plot),
 )
 

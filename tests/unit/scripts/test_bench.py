@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""scripts/bench says when the engines that it measured had too few cores."""
+"""scripts/bench says when the engines that it measured had too few cores, and measures what was asked for."""
 
 import contextlib
 import importlib.machinery
@@ -8,7 +8,9 @@ import importlib.util
 import io
 import os
 import sys
+import tempfile
 import unittest
+import unittest.mock
 
 sys.dont_write_bytecode = True
 FILE = os.path.join(os.path.dirname(os.path.realpath(__file__)), '../../../scripts/bench')
@@ -33,6 +35,28 @@ class Cores(unittest.TestCase):
     def test_nothing_is_said_of_enough_cores_or_of_baselines_alone(self):
         self.assertEqual(self.said({'pair write rate': {'pollers': [2.0], 'cores': [2.0], 'late_turns': [0.0]}}), '')
         self.assertEqual(self.said({'memcpy': {'GB_per_s': [4]}}), '')
+
+
+class Only(unittest.TestCase):
+    """--only may choose what only a report shows."""
+
+    def measured(self, only, folder):
+        with unittest.mock.patch.object(sys, 'argv', ['bench', '--only', only, '--report', folder, '--perf', '/bin/true']):
+            options = bench.parse()
+        virtual = {'kernel': '6', 'accelerator': 'tcg', 'cpus': 2, 'samples': {'ib_send_lat': {'uroce': [1]}}}
+        with unittest.mock.patch.dict(bench.sweep.SWEEPS, {name: lambda *_: [name] for name in bench.sweep.SWEEPS}), \
+                unittest.mock.patch.object(bench, 'build_assertions', lambda _: 'off'), \
+                unittest.mock.patch.object(bench, 'soft_roce', lambda *_: virtual), contextlib.redirect_stdout(io.StringIO()):
+            return bench.measure(options)[0]
+
+    def test_one_of_them_alone(self):
+        with tempfile.TemporaryDirectory() as folder:
+            results = self.measured('by size', folder)
+            self.assertEqual(list(results['sweeps']), ['by size'])
+            self.assertNotIn('soft_roce', results)
+            self.assertEqual(self.measured('soft_roce', folder)['soft_roce']['cpus'], 2)
+            with self.assertRaisesRegex(SystemExit, "nothing is called 'no such thing'"):
+                self.measured('no such thing', folder)
 
 
 if __name__ == '__main__':

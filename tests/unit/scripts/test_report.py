@@ -35,8 +35,11 @@ RESULTS = {
                'by QPs': [{'qps': 1, 'ops_per_s': 1e6}, {'qps': 4, 'ops_per_s': 2e6}], 'by engines': [{'engines': 1, 'ops_per_s': 1e6}],
                'latency distribution': {'ib_send_lat': [[0, 5], [0.5, 7], [1, 90]]},
                'by loss': [{'op': 'WRITEs', 'recovery': r, 'loss': loss, 'Gb_per_s': 90} for r in ('go-back-N', 'selective repeat') for loss in (0, 0.01)]},
+    'soft_roce': {'kernel': '6.1', 'accelerator': 'tcg', 'cpus': 2, 'samples': {
+        'ib_send_lat': {'uroce, one host': [50, 51], 'Soft-RoCE': [200], 'TCP': [150]}, 'ib_send_bw, 8 bytes': {'uroce, two hosts': [1e5], 'Soft-RoCE': [1e4]},
+        'ib_write_bw, 64 KiB': {'uroce, one host': [300], 'TCP': [100]}}},
 }
-PLOTS = {'rate', 'size', 'latency', 'loss', 'scaling', 'few-cores'}
+PLOTS = {'rate', 'soft-roce', 'size', 'latency', 'loss', 'scaling', 'few-cores'}
 COLUMNS = ['seconds', *history.SAMPLED]
 
 
