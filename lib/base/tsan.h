@@ -8,7 +8,7 @@
 #ifndef UROCE_BASE_TSAN_H
 #define UROCE_BASE_TSAN_H
 
-#ifdef __SANITIZE_THREAD__
+#ifdef UROCE_TSAN
 void __tsan_acquire(void *addr);
 void __tsan_release(void *addr);
 

@@ -17,7 +17,7 @@ eal_up(const char *name)
 	char prefix[64];
 	char *argv[] = { (char *)(uintptr_t)name, "--no-huge", "-m", "128", "--no-pci", "--no-telemetry", "--no-shconf",
 			 "--log-level=error", "--file-prefix", prefix,
-#ifdef __SANITIZE_THREAD__
+#ifdef UROCE_TSAN
 			 "--mbuf-pool-ops-name=tsan", /* tests/sanitize/pool.c */
 #endif
 	};
