@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* DPDK's environment: its arguments, its start and its end. */
+#include <ctype.h>
+#include <dlfcn.h>
 #include <mntent.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -78,18 +80,92 @@ eal_remedy(void)
 	return "If memory is missing: reserve more hugepages (/proc/sys/vm/nr_hugepages) or give EAL --no-huge -m 512";
 }
 
+/* Drivers of virtual devices (docs/ports.md): shared libraries that Debian has in packages of their own. */
+static const char *const vdev_drivers[] = { "net_af_packet", "net_af_xdp", "net_memif", "net_tap" };
+
+/**
+ * EAL has no driver of a virtual device, and says no more than that it can't parse the device's name.
+ * @return true if the driver's library can't be loaded; @p package is Debian's name of the package that has it.
+ */
+static bool
+driver_is_missing(const char *driver, char *package, size_t size)
+{
+	char file[128];
+	Dl_info eal;
+	void *library;
+	const char *abi;
+
+	/*
+	 * The drivers' files have the same version as that of EAL: librte_eal.so.23. The address comes from the dynamic linker, since what is written
+	 * in a program may be that of a stub in it.
+	 */
+	if (dladdr(dlsym(RTLD_DEFAULT, "rte_eal_init"), &eal) == 0 || (abi = strstr(eal.dli_fname, "librte_eal.so.")) == NULL)
+		return false;
+	abi += strlen("librte_eal.so.");
+	snprintf(file, sizeof(file), "librte_%s.so.%s", driver, abi);
+	library = dlopen(file, RTLD_LAZY | RTLD_LOCAL);
+	if (library != NULL) {
+		dlclose(library);
+		return false;
+	}
+	snprintf(package, size, "librte-%s%.*s", driver, (int)strspn(abi, "0123456789"), abi);
+	for (char *c = package; *c != '\0'; c++)
+		if (*c == '_')
+			*c = '-';
+	return true;
+}
+
+/** @return an error value if a --vdev among EAL's arguments needs a driver that isn't installed; it was said then. */
+static int
+look_for_drivers(int argc, const char *const *argv)
+{
+	static const char option[] = "--vdev";
+	char package[64];
+
+	for (int i = 1; i < argc; i++) {
+		const char *device = argv[i];
+
+		if (strncmp(device, option, strlen(option)) != 0)
+			continue;
+		device += strlen(option);
+		if (*device == '=')
+			device++;
+		else if (*device == '\0' && i + 1 < argc)
+			device = argv[++i];
+		for (size_t d = 0; d < sizeof(vdev_drivers) / sizeof(vdev_drivers[0]); d++) {
+			size_t n = strlen(vdev_drivers[d]);
+
+			if (strncmp(device, vdev_drivers[d], n) == 0 && isdigit((unsigned char)device[n]) &&
+			    driver_is_missing(vdev_drivers[d], package, sizeof(package)))
+				return complain("DPDK's driver %s is not installed: apt-get install %s", vdev_drivers[d], package);
+		}
+	}
+	return 0;
+}
+
 int
 eal_start(struct uroced *u, const struct options *o)
 {
 	int argc;
 	char **argv = eal_args(u, o, &argc);
+	const char **given = calloc((size_t)argc, sizeof(*given));
 
+	/* EAL writes to argv: its last argument becomes the program's name. */
+	if (given != NULL)
+		memcpy(given, argv, (size_t)argc * sizeof(*given));
 	/* By default EAL's log goes to stderr and to syslog, and with systemd both end in the journal. */
 	rte_openlog_stream(stderr);
-	if (rte_eal_init(argc, argv) < 0)
+	if (rte_eal_init(argc, argv) < 0) {
+		int err = rte_errno, missing = given != NULL ? look_for_drivers(argc, given) : 0;
+
+		free(given);
+		if (missing != 0)
+			return missing;
 		return complain("DPDK's EAL doesn't start: %s. The lines above say more. %s. If another DPDK program runs: give EAL "
 				"--file-prefix NAME",
-				rte_strerror(rte_errno), eal_remedy());
+				rte_strerror(err), eal_remedy());
+	}
+	free(given);
 	u->eal = true;
 	/* For dpdk-dumpcap, which is a secondary process: it can map our memory only if that is hugepages in files. */
 	if (rte_eal_has_hugepages() && rte_eal_process_type() == RTE_PROC_PRIMARY && rte_pdump_init() != 0)

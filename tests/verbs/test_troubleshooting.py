@@ -5,6 +5,7 @@
 A word in capitals on the page (PATH, N) stands for anything. Whoever changes a message changes the page.
 """
 
+import glob
 import os
 import re
 import shutil
@@ -81,6 +82,18 @@ class Messages(unittest.TestCase):
 
     def test_eal_does_not_start(self):
         self.check(self.daemon('--set', 'port uroce0.ethdev=net_nothing0', eal=['--vdev', 'net_nothing0']), "uroced: DPDK's EAL doesn't start")
+
+    def test_driver_that_is_not_installed(self):
+        folders = glob.glob('/usr/lib/*/dpdk/pmds-*')
+        if not is_root() or not folders:
+            raise Skip('no folder of drivers that can be hidden')
+        script = ['unshare', '--mount', 'sh', '-c', 'mount -t tmpfs none "$0" && exec "$@"', folders[0]]
+        for vdev, package in (('net_memif0,role=server', 'librte-net-memif'), ('net_af_packet0,iface=lo', 'librte-net-af-packet')):
+            for eal in (['--vdev', vdev], [f'--vdev={vdev}']):
+                text = said(*script, UROCED, *EAL, *eal, '--', '--set', f'daemon.socket={self.folder}/u.sock', '--set', 'daemon.user=root',
+                            '--set', f'port uroce0.ethdev={vdev.partition(",")[0]}', env=self.environment)
+                self.check(text, "uroced: DPDK's driver NAME is not installed")
+                self.assertRegex(text, rf'apt-get install {package}\d+\n')
 
     def test_ports(self):
         name = ('--set', 'port uroce0.ethdev=net_null7')
