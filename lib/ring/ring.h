@@ -35,8 +35,8 @@
  *   ring_sq_wqe.ctl           client, ring_sq_post(): release      engine, ring_sq_ready(), sq_fetch(): the slot before its control word.
  *                                                                  acquire; later looks: relaxed        ibv_wr_*() store it relaxed before
  *                                                                                                       that, with phase 0: not posted
- *   ring_rq_wqe.ctl           client, ring_rq_post(): release      engine, ring_rq_ready(),             the slot before its control word
- *                                                                  rwqe_nb_sge(): acquire
+ *   ring_rq_wqe.ctl           client, ring_rq_post(), and          engine, ring_rq_ready(),             the slot before its control word. What
+ *                             restore() in bounce.c: release       rwqe_nb_sge(): acquire               restore() changes may be seen in part
  *   ring_cqe.ctl              engine, cq_push(): release           client, ring_cq_ready(): acquire     CQE, time stamp and received data before it;
  *                                                                                                       the engine's last look at the WQE, too, so
  *                                                                                                       its slot may be written again

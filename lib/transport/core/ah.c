@@ -74,7 +74,7 @@ static void
 publish(struct ah_table *t, struct tp_ah *ah, uint32_t handle, uint32_t pd, const struct tp_path *path)
 {
 	ah->handle = handle;
-	ah->serial = ++t->created;
+	atomic_store_explicit(&ah->serial, ++t->created, memory_order_relaxed);
 	ah->pd = pd;
 	ah->path = *path;
 	wire_tmpl_build(&ah->tmpl, &path->addr);
@@ -142,7 +142,7 @@ ah_address_gone(struct ah_table *t, uint32_t handle, const struct gid *gid, bool
 		return false;
 	atomic_store_explicit(&ah->gone, gone, memory_order_relaxed);
 	/* QPs that have made their template from it do so again. */
-	__atomic_store_n(&ah->serial, ++t->created, __ATOMIC_RELEASE);
+	atomic_store_explicit(&ah->serial, ++t->created, memory_order_release);
 	return true;
 }
 

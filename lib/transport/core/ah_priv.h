@@ -12,7 +12,7 @@
 
 struct tp_ah {
 	uint32_t handle, pd;
-	uint64_t serial;        /**< no other AH ever has it: unlike the handle, it doesn't wrap; never 0. Another one when gone changes */
+	_Atomic uint64_t serial; /**< no other AH ever has it: unlike the handle, it doesn't wrap; never 0. Another one when gone changes */
 	_Atomic bool gone;      /**< its own address has gone from the port */
 	struct tp_path path;
 	struct wire_tmpl tmpl;  /**< copy it before use: its ICRC cache has one user */

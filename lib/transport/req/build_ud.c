@@ -19,7 +19,7 @@ use_ah(struct transport *tp, struct qp *qp, uint32_t handle)
 	ah = ah_get(tp->c.sh.ahs, handle, qp->pd);
 	if (unlikely(ah == NULL || ah->path.port != qp->path.port))
 		return false;
-	serial = __atomic_load_n(&ah->serial, __ATOMIC_ACQUIRE);
+	serial = atomic_load_explicit(&ah->serial, memory_order_acquire);
 	if (unlikely(qp->path.tmpl_ah != serial)) {
 		qp->path.tmpl_ah = serial;
 		qp->path.tmpl = ah->tmpl;
