@@ -16,8 +16,9 @@ UROCE_PACKAGES_TEST="tshark strace rdmacm-utils ucx-utils python3-pyverbs python
 UROCE_PACKAGES_OPTIONAL="python3-matplotlib chromium
 	fio libfabric-bin tgt libiscsi-bin qemu-utils qemu-block-extra qperf iperf3 dapl2-utils libucx-dev
 	mpich libmpich-dev netpipe-openmpi netpipe-mpich2 hpcc scalapack-mpi-test lammps python3-mpi4py"
-# To build for arm64 and to run what was built, in a root folder (release.sh); with the libraries of UROCE_PACKAGES_BUILD for arm64.
-UROCE_PACKAGES_CROSS="crossbuild-essential-arm64 qemu-user"
+# To build for arm64 and to run what was built, in a root folder (release.sh); with the libraries of UROCE_PACKAGES_BUILD for arm64. The last ones
+# are for the emulated machine.
+UROCE_PACKAGES_CROSS="crossbuild-essential-arm64 qemu-user qemu-system-arm mmdebstrap cpio"
 # A virtual machine with Linux's Soft-RoCE at the other end of the wire.
 UROCE_PACKAGES_INTEROP="qemu-system-x86 busybox-static cpio debian-archive-keyring ibverbs-providers tshark"
 # A virtual machine with NICs, which is set up as docs/operations.md says; with what is above.

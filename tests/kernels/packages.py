@@ -14,19 +14,19 @@ import subprocess
 import tempfile
 
 KEYRING = '/usr/share/keyrings/debian-archive-keyring.gpg'
-META = 'linux-image-amd64'
-# What guests load: all need the first ones, tests/kernels the second, tests/interop the third, tests/nic the third and the fourth. A kernel may
-# have some of them built in.
+AMD64, ARM64 = 'amd64', 'arm64'
+# What guests load: all need the first ones, tests/kernels and tests/arm64 the second, tests/interop the third, tests/nic the third and the fourth.
+# A kernel may have some of them built in.
 GUEST_MODULES = ('virtio_pci', '9pnet_virtio', '9p', 'overlay')
 LAB_MODULES = ('veth',)
 ROCE_MODULES = ('virtio_net', 'virtio_rng', 'crc32_generic', 'crc32_pclmul', 'ib_uverbs', 'rdma_ucm', 'rdma_rxe')
 NIC_MODULES = ('vfio_iommu_type1', 'vfio_pci')
-MODULES = GUEST_MODULES + LAB_MODULES + ROCE_MODULES + NIC_MODULES
+MODULES = {AMD64: GUEST_MODULES + LAB_MODULES + ROCE_MODULES + NIC_MODULES, ARM64: GUEST_MODULES + LAB_MODULES}
 # Files in the cache folder, beside the modules.
 IMAGE = 'vmlinuz'
 VERSION = 'version'
 BUILTIN = 'modules.builtin'
-WANTED = 'wanted'           # MODULES when the kernel was unpacked
+WANTED = 'wanted'           # the processor's MODULES when the kernel was unpacked
 
 
 class NoPackage(Exception):
@@ -75,19 +75,19 @@ def mirror():
 
 
 class Apt:
-    """apt with a configuration and lists of its own, for one release."""
+    """apt with a configuration and lists of its own, for one release and one processor."""
 
-    def __init__(self, folder, suite):
+    def __init__(self, folder, suite, arch=AMD64):
         os.makedirs(os.path.join(folder, 'lists/partial'))
         os.makedirs(os.path.join(folder, 'cache/archives/partial'))
         with open(os.path.join(folder, 'release.list'), 'w', encoding='ascii') as f:
-            f.write(f'deb [signed-by={KEYRING} arch=amd64] {mirror()} {suite} main\n')
+            f.write(f'deb [signed-by={KEYRING} arch={arch}] {mirror()} {suite} main\n')
         self.folder = folder
         places = {'Dir::Etc::SourceList': 'release.list', 'Dir::Etc::SourceParts': 'none', 'Dir::State::Lists': 'lists',
                   'Dir::State::status': 'none', 'Dir::Cache': 'cache'}
         self.options = [f'-o{key}={os.path.join(folder, name)}' for key, name in places.items()]
         # The folder is closed to the user as whom apt downloads otherwise.
-        self.options += ['-oAPT::Sandbox::User=root', '-oAcquire::Languages=none', '-oAPT::Architecture=amd64']
+        self.options += ['-oAPT::Sandbox::User=root', '-oAcquire::Languages=none', f'-oAPT::Architecture={arch}']
 
     def run(self, program, *args):
         return command(program, *self.options, *args, cwd=self.folder)
@@ -132,14 +132,15 @@ class ModuleTree:
         return paths
 
 
-def download(suite, target):
+def download(suite, arch, target):
     """Put the newest kernel of a release into the folder `target`."""
     with tempfile.TemporaryDirectory(prefix='uroce-kernel-') as folder:
-        apt = Apt(folder, suite)
+        apt = Apt(folder, suite, arch)
         apt.run('apt-get', 'update', '--error-on=any')
-        package = re.search(r'^Depends:.*\b(linux-image-\d\S+)', apt.run('apt-cache', 'show', '--no-all-versions', META), re.MULTILINE)
+        meta = f'linux-image-{arch}'
+        package = re.search(r'^Depends:.*\b(linux-image-\d\S+)', apt.run('apt-cache', 'show', '--no-all-versions', meta), re.MULTILINE)
         if not package:
-            raise NoPackage(f'{META} of {suite} depends on no kernel')
+            raise NoPackage(f'{meta} of {suite} depends on no kernel')
         apt.run('apt-get', 'download', package[1])
         archive = next(os.path.join(folder, name) for name in os.listdir(folder) if name.endswith('.deb'))
         root = os.path.join(folder, 'root')
@@ -148,19 +149,19 @@ def download(suite, target):
         modules = next(path for path in (os.path.join(root, top, 'modules', version) for top in ('usr/lib', 'lib')) if os.path.isdir(path))
         shutil.copy(os.path.join(root, 'boot', 'vmlinuz-' + version), os.path.join(target, IMAGE))
         shutil.copy(os.path.join(modules, BUILTIN), target)
-        for path in ModuleTree(modules).order(MODULES):
+        for path in ModuleTree(modules).order(MODULES[arch]):
             with open(os.path.join(target, plain(path) + '.ko'), 'wb') as f:
                 f.write(unpack_file(path))
-    for name, text in ((WANTED, ' '.join(MODULES)), (VERSION, version)):
+    for name, text in ((WANTED, ' '.join(MODULES[arch])), (VERSION, version)):
         with open(os.path.join(target, name), 'w', encoding='ascii') as f:
             f.write(text + '\n')
 
 
-def is_current(folder):
+def is_current(folder, arch):
     """@return whether a kernel was unpacked there with all the modules that are wanted now"""
     try:
         with open(os.path.join(folder, WANTED), encoding='ascii') as f:
-            return set(f.read().split()) >= set(MODULES)
+            return set(f.read().split()) >= set(MODULES[arch])
     except FileNotFoundError:
         return False
 
@@ -184,17 +185,17 @@ def own_suite():
     return found[1]
 
 
-def kernel(suite):
+def kernel(suite, arch=AMD64):
     """@return the Kernel of a release, downloaded if the cache folder has none; NoPackage if it can't be had."""
     base = cache_dir()
-    target = os.path.join(base, suite)
+    target = os.path.join(base, suite if arch == AMD64 else f'{suite}-{arch}')
     os.makedirs(base, exist_ok=True)
     with locked(base):
-        if not is_current(target):
+        if not is_current(target, arch):
             if not os.path.exists(KEYRING):
                 raise NoPackage(f'no {KEYRING}: as root, apt-get install debian-archive-keyring')
             with tempfile.TemporaryDirectory(prefix=suite, dir=base) as new:
-                download(suite, new)
+                download(suite, arch, new)
                 shutil.rmtree(target, ignore_errors=True)
                 os.rename(new, target)
                 os.mkdir(new)       # for TemporaryDirectory to remove
