@@ -202,6 +202,8 @@ void client_faults_begin(const struct client_fault_plan *plan);
 bool client_faults_reg(void);
 /** Let ibv_wr_complete() of a QP cause faults. */
 void client_faults_builders(struct client_qp *qp);
+/** Let an extended CQ's completions be late. */
+void client_faults_cq(struct ibv_cq_ex *cq);
 /** In the child of a fork: it counts for itself. */
 void client_faults_fork_child(void);
 

@@ -173,5 +173,7 @@ client_create_cq_ex(struct ibv_context *context, struct ibv_cq_init_attr_ex *att
 		cq->ex.read_completion_ts = ex_completion_ts;
 		cq->ex.read_completion_wallclock_ns = ex_completion_wallclock_ns;
 	}
+	if (to_ctx(context)->faults)
+		client_faults_cq(&cq->ex);
 	return &cq->ex;
 }

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define KNOWN "reg-fail=N, send-error=N, qp-error=N, log=PATH"
+#define KNOWN "reg-fail=N, send-error=N, recv-error=N, qp-error=N, device-fatal=N, late-completion=N, log=PATH"
 
 enum { TEXT_BYTES = PATH_MAX + 256, SHOWN_BYTES = 80, NUMBER_DIGITS = 10 };
 
@@ -19,7 +19,10 @@ static const struct {
 } numbers[] = {
 	{ "reg-fail", offsetof(struct client_fault_plan, reg_fail) },
 	{ "send-error", offsetof(struct client_fault_plan, send_error) },
+	{ "recv-error", offsetof(struct client_fault_plan, recv_error) },
 	{ "qp-error", offsetof(struct client_fault_plan, qp_error) },
+	{ "device-fatal", offsetof(struct client_fault_plan, device_fatal) },
+	{ "late-completion", offsetof(struct client_fault_plan, late_completion) },
 };
 
 __attribute__((format(printf, 3, 4))) static int
@@ -97,7 +100,7 @@ client_faults_parse(const char *text, struct client_fault_plan *plan, char *err,
 	memcpy(copy, text, length + 1);
 	while (!rc && rest)
 		rc = set_item(plan, strsep(&rest, ","), err, err_bytes);
-	if (!rc && !plan->reg_fail && !plan->send_error && !plan->qp_error)
+	if (!rc && !plan->reg_fail && !plan->send_error && !plan->recv_error && !plan->qp_error && !plan->device_fatal && !plan->late_completion)
 		rc = fail(err, err_bytes, "it names no fault: there are " KNOWN);
 	return rc;
 }

@@ -21,9 +21,13 @@ WIRE = {
 }
 FLAP = 'flap'
 FLAP_AFTER_MS, FLAP_MS = (1, 100), (50, 150)
+RESTART = 'restart'
+RESTART_AFTER_MS = (1, 1000)
 # The n-th call has the fault: n is at most this.
-VERBS = {'reg-fail': 8, 'send-error': 1000, 'qp-error': 1000}
-NAMES = (*WIRE, FLAP, *VERBS)
+VERBS = {'reg-fail': 8, 'send-error': 1000, 'qp-error': 1000, 'recv-error': 1000, 'device-fatal': 1000, 'late-completion': 1000}
+# These excuse an error at either end.
+ERRORS = tuple(name for name in VERBS if name != 'late-completion')
+NAMES = (*WIRE, FLAP, *VERBS, RESTART)
 
 
 class Draw:
@@ -51,6 +55,7 @@ class Plan:
         self.seed, self.names = seed, []
         self.settings = ''      # of the wire, for both hosts; '': it is left alone
         self.flap = None        # (ms after the first packets, ms)
+        self.restart = None     # (the host whose daemon, ms after the first packets)
         self.host, self.verbs = None, None
         if seed is not None:
             self._draw(names)
@@ -71,6 +76,8 @@ class Plan:
                 settings += [f'{key}={round(draw.between(low, high), digits or None)}' for key, low, high, digits in WIRE[name]]
             elif name == FLAP:
                 self.flap = draw.whole(*FLAP_AFTER_MS), draw.whole(*FLAP_MS)
+            elif name == RESTART:
+                self.restart = draw.one_of((SERVER, CLIENT)), draw.whole(*RESTART_AFTER_MS)
             else:
                 self.host = draw.one_of((SERVER, CLIENT))
                 self.verbs = f'{name}={draw.whole(1, VERBS[name])}'
@@ -83,13 +90,18 @@ class Plan:
         parts = [wire] if wire else []
         if self.flap:
             parts.append('flap of {1} ms after {0} ms'.format(*self.flap))
+        if self.restart:
+            parts.append('restart of {0} after {1} ms'.format(*self.restart))
         if self.verbs:
             parts.append(f'{self.verbs} on {self.host}')
         return '; '.join(parts) or 'no faults'
 
 
 class End:
-    """How a program ended: its return code as of subprocess, None if it had to be stopped or was not started."""
+    """
+    How a program ended: its return code as of subprocess, None if it had to be stopped or was not started. It is `hit` if a fault of its verbs
+    has happened that may make it fail.
+    """
 
     def __init__(self, host, code, *, hit=False, started=True):
         self.host, self.code, self.hit, self.started = host, code, hit, started

@@ -30,6 +30,11 @@ LINK_AWAY = 'loss=1'
 COUNTERS = {'loss': 'lost', 'reorder': 'reordered', 'duplicate': 'duplicated', 'corrupt': 'corrupted', 'delay': 'delayed'}
 
 
+def lab_can_restart(data):
+    """Of net_memif both ends have to be in one process: it doesn't connect to a new daemon."""
+    return data['wire'] != 'memif' or data['one_process']
+
+
 def fault_names(text):
     """For argparse: --faults."""
     names = text.split(',')
@@ -61,8 +66,8 @@ def add_options(command):
     command.add_argument('--seeds', type=whole(1, SEEDS_MAX), default=SEEDS, metavar='N', help='how many runs (default: %(default)s)')
     command.add_argument('--seed', type=whole(0, SEED_MAX), default=1, metavar='S',
                          help='of the first run; the next has the next seed (default: %(default)s)')
-    command.add_argument('--faults', type=fault_names, default=list(faults.NAMES), metavar='NAME,...',
-                         help=f'from which a seed chooses (default: all, {",".join(faults.NAMES)})')
+    command.add_argument('--faults', type=fault_names, metavar='NAME,...',
+                         help=f'from which a seed chooses (default: all that the lab can do, {",".join(faults.NAMES)})')
     command.add_argument('--wait', type=seconds, default=pairs.LISTEN_SECONDS, metavar='SECONDS',
                          help='how long a server may take until it listens, by TCP or rdma_cm (default: %(default)s)')
     command.add_argument('--timeout', type=seconds, default=TIMEOUT_SECONDS, metavar='SECONDS',
@@ -77,6 +82,7 @@ class Wire:
     """
 
     def __init__(self, lab):
+        self.lab = lab
         self.daemons = [Daemon(host) for host in lab.hosts.values()]
         self.before = [self._settings(daemon) for daemon in self.daemons]
         self.now = None
@@ -91,6 +97,15 @@ class Wire:
             except LabError as e:
                 note(f'the impairment of {daemon.host["name"]} is not as it was ({settings or impair.NONE}): {e}')
             daemon.close()
+
+    def reconnect(self):
+        """Daemons were restarted: they are as their configuration says."""
+        for daemon in self.daemons:
+            daemon.close()
+        self.lab.data = State(self.lab.name).load().data
+        self.lab.hosts = {host['name']: host for host in self.lab.data['hosts']}
+        self.daemons = [Daemon(host) for host in self.lab.hosts.values()]
+        self.set(self.now or '')
 
     @staticmethod
     def _settings(daemon):
@@ -126,7 +141,9 @@ class Run(pair.Run):
         self.log = os.path.join(lab.data['dir'], f'soak-{os.getpid()}.log')
         self.over = threading.Event()
         self.flap_lost = 0
-        self.flap_error = None
+        self.restarted = False
+        self.done = collections.Counter()   # to packets, as counted by daemons that were restarted
+        self.thread_error = None
         self.happened = set()   # names of the plan's faults
         self.waits = []         # what QPs of programs that had to be stopped were waiting for
 
@@ -158,51 +175,69 @@ class Run(pair.Run):
                 self.waits.append(f'{program.host}, QP {number}: {"; ".join(qp["why"])}')
 
     def wait(self):
-        flap = threading.Thread(target=self._flap) if self.plan.flap else None
+        thread = threading.Thread(target=self._meanwhile) if self.plan.flap or self.plan.restart else None
         try:
-            if flap:
-                flap.start()
+            if thread:
+                thread.start()
             super().wait()
         finally:
             self.over.set()
-            if flap:
-                flap.join()
-        if self.flap_error:
-            raise self.flap_error
+            if thread:
+                thread.join()
+        if self.thread_error:
+            raise self.thread_error
 
-    def _flap(self):
-        after, length = (ms / 1000 for ms in self.plan.flap)
+    def _meanwhile(self):
+        """What happens while the programs run."""
         try:
             before = self.wire.counters()[RECEIVED]
             while self.wire.counters()[RECEIVED] < before + TRAFFIC_PACKETS:
                 if self.over.wait(pair.LOOK_SECONDS / 2):
                     return
-            if self.over.wait(after):
-                return
-            lost = self.wire.counters()['lost']
-            self.wire.set(LINK_AWAY)
-            try:
-                time.sleep(length)
-            finally:
-                self.wire.set(self.plan.settings)
-            self.flap_lost = self.wire.counters()['lost'] - lost
+            if self.plan.flap:
+                self._flap()
+            if self.plan.restart:
+                self._restart()
         except LabError as e:
-            self.flap_error = e
+            self.thread_error = e
+
+    def _flap(self):
+        after, length = (ms / 1000 for ms in self.plan.flap)
+        if self.over.wait(after):
+            return
+        lost = self.wire.counters()['lost']
+        self.wire.set(LINK_AWAY)
+        try:
+            time.sleep(length)
+        finally:
+            self.wire.set(self.plan.settings)
+        self.flap_lost = self.wire.counters()['lost'] - lost
+
+    def _restart(self):
+        host, after = self.plan.restart
+        if self.over.wait(after / 1000):
+            return
+        self.done = self.wire.counters()
+        pair.lab_command('restart', '--name', self.lab.name, host)
+        self.restarted = not self.over.is_set()
+        self.wire.reconnect()
 
     def _look(self):
         """Which of the faults happened?"""
         if self.plan.settings:
-            done = self.wire.counters()
+            done = self.wire.counters() + self.done
             done['lost'] -= self.flap_lost
             self.happened = {name for name in self.plan.names if done[COUNTERS.get(name)]}
         if self.flap_lost:
             self.happened.add(faults.FLAP)
+        if self.restarted:
+            self.happened.add(faults.RESTART)
         with contextlib.suppress(FileNotFoundError), open(self.log, encoding='ascii', errors='replace') as f:
             os.unlink(self.log)
             self.happened |= {line.split()[1] for line in f if len(line.split()) == 3}
 
     def ends(self):
-        hit = bool(self.happened & set(faults.VERBS))
+        hit = bool(self.happened & set(faults.ERRORS))
         found = [faults.End(program.host, None if program.stopped else program.child.returncode, hit=hit and program.host == self.plan.host)
                  for program in self.programs]
         return found + [faults.End(name, None, started=False) for name in self.names[len(found):]]
@@ -280,6 +315,10 @@ def run(options):
     # Ours alone decides what goes wrong.
     os.environ.pop(VARIABLE, None)
     with pair.lab_of(options) as lab, Wire(lab) as wire:
+        if options.faults is None:
+            options.faults = [name for name in faults.NAMES if name != faults.RESTART or lab_can_restart(lab.data)]
+        elif faults.RESTART in options.faults and not lab_can_restart(lab.data):
+            raise LabError('restart: a lab over memif can do that if both hosts are in one process: raise it by --one-process, or with --wire veth')
         soak = Soak(lab, options, wire)
         soak.without_faults()
         for seed in range(options.seed, options.seed + options.seeds):

@@ -11,8 +11,10 @@ import json
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
+import tempfile
 import time
 import unittest
 
@@ -24,15 +26,19 @@ from labs import LAB, lab_command, lab_up, main  # noqa: E402
 from uroce_lab import daemon, faults, pairs  # noqa: E402
 from uroce_lab.faults import End, Plan, judge  # noqa: E402
 from uroce_lab.soak import fault_names, seconds, whole  # noqa: E402
+from uroce_lab.state import is_root  # noqa: E402
 
 NAME = f'k{os.getpid()}'
 SECONDS = 60
 BUGS = os.path.join(daemon.build_dir(), 'tests/verbs/verbs_soak_bugs')
+LATE_SECONDS = 0.1
+SETUID = os.path.join(daemon.build_dir(), 'tests/verbs/verbs_soak_setuid')
+LONG_RUN = ['ib_send_bw', '-d', 'uroce0', '-D', '4']
 PINGPONG = ['ibv_rc_pingpong', '-d', 'uroce0', '-g', '1']
 BEFORE = 'loss=0.001,seed=5'
-PLANS = ['reorder=0.0406,gap=33,delay=762; flap of 66 ms after 26 ms; reg-fail=3 on h1',
-         'corrupt=0.003,delay=494; send-error=133 on h1',
-         'reorder=0.0512,gap=24,dup=0.0165; flap of 59 ms after 23 ms']
+PLANS = ['reorder=0.0406,gap=33,delay=762; flap of 66 ms after 26 ms; send-error=1 on h1',
+         'corrupt=0.003,delay=494; recv-error=247 on h2',
+         'reorder=0.0512,gap=24,dup=0.0165; flap of 59 ms after 23 ms; restart of h1 after 715 ms']
 LONG = '--long' in sys.argv
 SAME = 100 if LONG else 2   # runs of which each must be as the first
 
@@ -62,6 +68,8 @@ class Plans(unittest.TestCase):
                     self.assertEqual((alone.verbs, alone.host), (whole.verbs, whole.host))
                 elif name == faults.FLAP:
                     self.assertEqual(alone.flap, whole.flap)
+                elif name == faults.RESTART:
+                    self.assertEqual(alone.restart, whole.restart)
                 else:
                     self.assertLessEqual(set(alone.settings.split(',')), set(whole.settings.split(',')))
 
@@ -80,6 +88,8 @@ class Plans(unittest.TestCase):
             self.assertTrue(1 <= int(number) <= faults.VERBS[name])
             after, length = Plan(seed, ['flap']).flap
             self.assertTrue(1 <= after <= 100 and 50 <= length <= 150)
+            host, after = Plan(seed, ['restart']).restart
+            self.assertTrue(host in ('h1', 'h2') and 1 <= after <= 1000)
             loss = re.search(r'^loss=(\S+)$', Plan(seed, ['loss']).text())[1]
             self.assertTrue(0.001 <= float(loss) <= 0.02)
 
@@ -237,18 +247,85 @@ class Programs(unittest.TestCase):
                         self.assertEqual(self.client_says(plan, *program), first)
                     if LONG:
                         print(f'{program[0]} {plan}: {SAME} of {SAME}:', *first, sep='\n  ', flush=True)
-        for plan, statuses in (('send-error=6', [0] * 5 + [4] + [5] * 10), ('qp-error=6', [0] * 5 + [5] * 11)):
-            for _ in range(SAME):
-                said = self.lab.run('h1', 'env', f'UROCE_FAULTS={plan}', BUGS, 'statuses').stdout
-                self.assertIn(f'statuses: {" ".join(map(str, statuses))}\n', said)
+
+    def test_each_fault_of_verbs_has_its_statuses(self):
+        # What the program does, and the status of each completion; -1: there is no device any more.
+        for what, plan, statuses in (('statuses', 'send-error=6', [0] * 5 + [4] + [5] * 10),
+                                     ('statuses', 'qp-error=6', [0] * 5 + [5] * 11),
+                                     ('receives', 'device-fatal=6', ([0] * 5 + [-1] * 11) * 2),
+                                     ('receives', 'recv-error=6', [0] * 5 + [11] + [5] * 10 + [0] * 5 + [4] + [5] * 10),
+                                     ('receives', 'late-completion=6', [0] * 32),
+                                     ('statuses', 'late-completion=1', [0] * 16),
+                                     ('events', 'late-completion=16', [0] * 16),
+                                     ('extended', 'late-completion=6', [0] * 16)):
+            for _ in range(SAME if LONG else 1):
+                began = time.monotonic()
+                done = self.lab.run('h1', 'env', f'UROCE_FAULTS={plan}', BUGS, what)
+                self.assertEqual(done.returncode, 0, done.stdout)
+                line = re.search('^statuses: (.*)$', done.stdout, re.M)
+                self.assertEqual([int(word) for word in re.findall(r'-?\d+', line[1])], statuses, done.stdout)
+                self.assertIn(f'uroce: UROCE_FAULTS: {plan}: ', done.stdout)
+                self.assertEqual('; event: local catastrophic error' in line[1], 'device' in plan, done.stdout)
+                if 'late' in plan:
+                    self.assertGreater(time.monotonic() - began, LATE_SECONDS)
+            if LONG:
+                print(f'{what} {plan}: {SAME} of {SAME}: {line[1]}', flush=True)
+
+    def test_no_completion_that_is_late_is_lost(self):
+        """Whichever it is, and however the program waits for it."""
+        for what in ('events', 'statuses', 'extended') if LONG else ('events',):
+            for number in range(1, 17, 1 if LONG else 5):
+                done = self.lab.run('h1', 'env', f'UROCE_FAULTS=late-completion={number}', BUGS, what)
+                self.assertIn(f'statuses: {" ".join("0" * 16)}\n', done.stdout)
 
     def test_a_wrong_variable_is_named_and_no_device_opens(self):
-        for text, why in (('send-eror=3', '"send-eror": there is no such fault; there are reg-fail=N, send-error=N'),
+        for text, why in (('send-eror=3', '"send-eror": there is no such fault; there are reg-fail=N, send-error=N, recv-error=N'),
                           ('send-error=', 'send-error has no number'), ('', 'it is empty'),
                           ('qp-error=1,log=/nowhere/x', 'log=/nowhere/x: No such file or directory')):
             done = self.lab.run('h1', 'env', f'UROCE_FAULTS={text}', 'ibv_devinfo')
             self.assertNotEqual(done.returncode, 0)
             self.assertIn(f'uroce: UROCE_FAULTS: {why}', done.stdout)
+
+
+    def test_setuid_programs_ignore_the_variable(self):
+        """They find neither our library nor the lab's socket by the environment: so by their RUNPATH, and where the socket is by default."""
+        if not is_root():
+            self.skipTest('it takes root to have a setuid program and a mount')
+        with tempfile.TemporaryDirectory() as top:
+            os.chmod(top, 0o755)
+            program, sockets = os.path.join(top, 'setuid'), os.path.join(top, 'sockets')
+            shutil.copy(SETUID, program)
+            os.mkdir(sockets)
+            for mode, user, statuses in ((0o755, [], [0] * 5 + [4] + [5] * 10),
+                                         (0o4755, ['setpriv', '--reuid', '65534', '--clear-groups'], [0] * 16)):
+                os.chmod(program, mode)
+                words = shlex.join(['env', '-u', 'UROCE_SOCKET', 'UROCE_FAULTS=send-error=6', *user, program, 'statuses'])
+                done = self.lab.run('h1', 'unshare', '--mount', 'sh', '-ec', f'''
+                    mount --bind {shlex.quote(os.path.dirname(self.lab.hosts['h1']['socket']))} {sockets}
+                    mount -t tmpfs none /run
+                    mkdir /run/uroce
+                    mount --bind {sockets} /run/uroce
+                    exec {words}''')
+                self.assertIn(f'statuses: {" ".join(map(str, statuses))}\n', done.stdout)
+
+    def test_a_lab_that_can_not_restart_says_how(self):
+        done = self.soak('--faults', 'restart', 'true')
+        self.assertEqual(done.returncode, 1)
+        self.assertIn('raise it by --one-process, or with --wire veth', done.stderr)
+
+
+class Restarts(unittest.TestCase):
+    def test_programs_go_on_with_another_daemon(self):
+        seed = next(seed for seed in range(1000) if Plan(seed, ['restart']).restart[1] < 50)
+        with lab_up('--one-process', '--impair', BEFORE, name=f'{NAME}r') as lab:
+            before = lab.pid('h1')
+            done = soak('--name', lab.name, '--seed', str(seed), '--seeds', '1', '--faults', 'restart', *LONG_RUN)
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+            self.assertRegex(done.stdout, r'(?m)^seed \d+: restart of h[12] after \d+ ms: h1 status 0, h2 status 0: well$')
+            self.assertRegex(done.stdout, r'(?m)^restart +1 +1 +1 +0$')
+            self.assertNotEqual(lab.pid('h1'), before)
+            counters = json.loads(lab_command('impair', '--name', lab.name, 'all', '--counters', '--json').stdout)
+            self.assertEqual([host['settings'] for host in counters.values()], [BEFORE.split(',')] * 2)
 
 
 if __name__ == '__main__':

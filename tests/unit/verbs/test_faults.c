@@ -59,7 +59,8 @@ a_wrong_plan_is_refused_with_what_would_be_right(void **state)
 	char text[5000];
 
 	refuses("", "it is empty: give faults like send-error=100");
-	refuses("send-eror=1", "\"send-eror\": there is no such fault; there are reg-fail=N, send-error=N, qp-error=N, log=PATH");
+	refuses("send-eror=1", "\"send-eror\": there is no such fault; there are reg-fail=N, send-error=N, recv-error=N, qp-error=N, "
+		"device-fatal=N, late-completion=N, log=PATH");
 	refuses("Send-error=1", "no such fault");
 	refuses("send-error =1", "no such fault");
 	refuses("send-error", "send-error has no number: give send-error=N, with N from 1 to 1000000000");
@@ -397,6 +398,153 @@ one_registration_fails(void **state)
 	bed_fini(&b);
 }
 
+static struct ibv_recv_wr
+recv_wr(struct ibv_sge *sge, int n)
+{
+	return (struct ibv_recv_wr){ .wr_id = 5, .sg_list = sge, .num_sge = n };
+}
+
+static void
+received_into(struct bed *b, uint32_t counter, uint32_t lkey, uint32_t length, uint16_t count)
+{
+	struct ring_rq_wqe *w = ring_slot(&b->e_rq, counter);
+	union ring_rq_ctl ctl = { .word = w->ctl };
+
+	assert_true(ring_rq_ready(&b->e_rq, counter));
+	assert_int_equal(ctl.num_sge, count);
+	assert_true(w->wr_id == 5 && w->sge[0].lkey == lkey && w->sge[0].length == length && w->sge[0].addr == 0x1000);
+}
+
+static void
+recv_error_spoils_the_lkey_of_one_receive(void **state)
+{
+	struct ibv_sge sge[2] = { { 0x1000, 8, LKEY }, { 0x2000, 16, LKEY } };
+	struct ibv_recv_wr wr[3], *bad = NULL;
+	struct bed b;
+
+	begin(&b, "recv-error=2");
+	for (int i = 0; i < 3; i++) {
+		wr[i] = recv_wr(sge, 2);
+		wr[i].next = i < 2 ? &wr[i + 1] : NULL;
+	}
+	assert_int_equal(ibv_post_recv(&b.qp.qp.qp_base, wr, &bad), 0);
+	received_into(&b, 0, LKEY, 8, 2);
+	/* A message that fitted fits still. */
+	received_into(&b, 1, INVALID, 24, 1);
+	received_into(&b, 2, LKEY, 8, 2);
+	assert_true(wr[1].num_sge == 2 && wr[1].sg_list == sge && sge[0].lkey == LKEY);
+	bed_fini(&b);
+}
+
+static void
+a_receive_that_is_refused_leaves_the_error_to_the_next(void **state)
+{
+	struct ibv_sge sge[MAX_SGE + 1] = { { 0x1000, 8, LKEY } };
+	struct ibv_recv_wr wr = recv_wr(sge, MAX_SGE + 1), *bad = NULL;
+	struct bed b;
+
+	begin(&b, "recv-error=1");
+	assert_int_equal(ibv_post_recv(&b.qp.qp.qp_base, &wr, &bad), EINVAL);
+	assert_ptr_equal(bad, &wr);
+	wr = recv_wr(sge, 1);
+	assert_int_equal(ibv_post_recv(&b.qp.qp.qp_base, &wr, &bad), 0);
+	received_into(&b, 0, INVALID, 8, 1);
+	bed_fini(&b);
+}
+
+static void
+device_fatal_ends_the_session_before_the_post(void **state)
+{
+	struct ibv_sge sge = { 0x1000, 8, LKEY };
+	struct ibv_send_wr wr = write_wr(&sge, 1), *bad;
+	int control[2], async[2];
+	struct bed b;
+	char byte;
+
+	begin(&b, "device-fatal=2");
+	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, control), 0);
+	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, async), 0);
+	b.ctx.sock = control[0];
+	b.ctx.v.context.async_fd = async[0];
+	assert_int_equal(ibv_post_send(&b.qp.qp.qp_base, &wr, &bad), 0);
+	assert_int_equal(recv(control[1], &byte, 1, MSG_DONTWAIT), -1);
+	assert_int_equal(errno, EAGAIN);
+	complete(&b, 0, wr.wr_id, false);
+	/* The daemon has ended the session. */
+	close(async[1]);
+	assert_int_equal(ibv_post_send(&b.qp.qp.qp_base, &wr, &bad), 0);
+	assert_int_equal(recv(control[1], &byte, 1, MSG_DONTWAIT), 0);
+	close(control[0]);
+	close(control[1]);
+	close(async[0]);
+	bed_fini(&b);
+}
+
+static void
+a_late_completion_is_not_there_for_100_ms(void **state)
+{
+	uint64_t begin_ns = client_now_ns();
+	struct ibv_wc wc[4];
+	struct bed b;
+	int n;
+
+	begin(&b, "late-completion=3");
+	for (uint32_t i = 0; i < 4; i++)
+		complete(&b, i, i, false);
+	/* Those before it are not late. */
+	assert_int_equal(ibv_poll_cq(&b.cq.cq, 4, wc), 2);
+	assert_int_equal(ibv_poll_cq(&b.cq.cq, 4, wc), 0);
+	while ((n = ibv_poll_cq(&b.cq.cq, 4, wc)) == 0)
+		usleep(1000);
+	assert_int_equal(n, 2);
+	assert_true(wc[0].wr_id == 2 && wc[1].wr_id == 3);
+	assert_true(client_now_ns() - begin_ns >= CLIENT_FAULTS_LATE_NS);
+	bed_fini(&b);
+}
+
+static void
+nothing_is_late_before_it_has_come(void **state)
+{
+	struct ibv_wc wc;
+	struct bed b;
+
+	begin(&b, "late-completion=1");
+	assert_int_equal(ibv_poll_cq(&b.cq.cq, 1, &wc), 0);
+	usleep(CLIENT_FAULTS_LATE_NS / 1000);
+	complete(&b, 0, 1, false);
+	assert_int_equal(ibv_poll_cq(&b.cq.cq, 1, &wc), 0);
+	usleep(CLIENT_FAULTS_LATE_NS / 1000);
+	assert_int_equal(ibv_poll_cq(&b.cq.cq, 1, &wc), 1);
+	bed_fini(&b);
+}
+
+/* No event would tell of it afterwards, since it was there before the CQ was armed. */
+static void
+arming_a_cq_takes_as_long_as_its_completion_is_late(void **state)
+{
+	uint64_t begin_ns;
+	struct ibv_wc wc[4];
+	struct bed b;
+
+	for (uint32_t polled = 0; polled < 2; polled++) {
+		begin(&b, "late-completion=2");
+		complete(&b, 0, 0, false);
+		complete(&b, 1, 1, false);
+		if (polled) {
+			assert_int_equal(ibv_poll_cq(&b.cq.cq, 4, wc), 1);
+			assert_int_equal(ibv_poll_cq(&b.cq.cq, 4, wc), 0);
+		}
+		begin_ns = client_now_ns();
+		ibv_req_notify_cq(&b.cq.cq, 0);
+		assert_true(client_now_ns() - begin_ns >= CLIENT_FAULTS_LATE_NS / 2);
+		assert_int_equal(ibv_poll_cq(&b.cq.cq, 4, wc), 2 - (int)polled);
+		begin_ns = client_now_ns();
+		ibv_req_notify_cq(&b.cq.cq, 0);
+		assert_true(client_now_ns() - begin_ns < CLIENT_FAULTS_LATE_NS);
+		bed_fini(&b);
+	}
+}
+
 static void
 the_log_has_a_line_for_each_fault(void **state)
 {
@@ -451,6 +599,12 @@ main(void)
 		cmocka_unit_test(qp_error_parts_the_list_of_builders),
 		cmocka_unit_test(qp_error_waits_for_a_qp_that_can_send),
 		cmocka_unit_test(qp_error_waits_for_completions_but_not_for_ever),
+		cmocka_unit_test(recv_error_spoils_the_lkey_of_one_receive),
+		cmocka_unit_test(a_receive_that_is_refused_leaves_the_error_to_the_next),
+		cmocka_unit_test(device_fatal_ends_the_session_before_the_post),
+		cmocka_unit_test(a_late_completion_is_not_there_for_100_ms),
+		cmocka_unit_test(nothing_is_late_before_it_has_come),
+		cmocka_unit_test(arming_a_cq_takes_as_long_as_its_completion_is_late),
 		cmocka_unit_test(one_registration_fails),
 		cmocka_unit_test(the_log_has_a_line_for_each_fault),
 		cmocka_unit_test(a_child_counts_for_itself),
