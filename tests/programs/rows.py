@@ -73,7 +73,9 @@ def both(lab, server, client, ready, seconds):
         while time.monotonic() < end and any(side.child.poll() is None for side in sides):
             if any(side.status for side in sides):      # then the other may wait for it in vain
                 end = min(end, time.monotonic() + pairs.GRACE_SECONDS)
-            next(side for side in reversed(sides) if side.child.poll() is None).wait(min(end, time.monotonic() + 0.1))
+            running = [side for side in sides if side.child.poll() is None]
+            if running:
+                running[-1].wait(min(end, time.monotonic() + 0.1))
     finally:
         for side in sides:
             side.kill()
