@@ -35,6 +35,15 @@ def dtest(provider, lab, seconds):
         require(PASSED in side.text() and f'RDMA read buffer contains: {other} RDMA read data' in side.text(), 'not passed', *sides)
 
 
+def extensions(provider, lab, seconds):
+    """Writes with immediate data, and atomics."""
+    sides = both(lab, program(lab, 'h1', 'dtestx', '-P', provider), program(lab, 'h2', 'dtestx', '-P', provider, '-h', SERVER),
+                 tcp_listens(PORT), seconds)
+    for side in sides:
+        for test in ('RDMA_WRITE_WITH_IMMEDIATE_DATA', 'CMP_SWAP', 'FETCH_ADD', 'IB extension test - immed/atomic'):
+            require(re.search(f'{test} test ?-? PASSED|{test} test PASSED', side.text()), f'{test} not passed', *sides)
+
+
 def shared_receive_queue(lab, seconds):
     sides = both(lab, program(lab, 'h1', 'dtestsrq', '-P', 'cma'), program(lab, 'h2', 'dtestsrq', '-P', 'cma', '-h', SERVER),
                  cm_listens(lab), seconds)
@@ -89,6 +98,7 @@ def limits(lab, seconds):
 
 ROWS = [
     *(Row(f'dtest {provider}', NEEDS, functools.partial(dtest, provider), daily=False) for provider in ('cma', 'scm')),
+    *(Row(f'dtestx {provider}', NEEDS, functools.partial(extensions, provider), daily=False) for provider in ('cma', 'scm')),
     Row('dtestsrq', NEEDS, shared_receive_queue),
     Row('dtestcm', NEEDS, connections, daily=False),
     Row('dapltest', NEEDS, dapltest),

@@ -8,6 +8,7 @@ import functools
 import os
 import re
 import subprocess
+import time
 
 from rows import LEFT_SECONDS, READY_SECONDS, SERVER, Row, both, cm, cm_listens, require, tcp_listens, until
 from uroce_lab import pairs
@@ -48,6 +49,28 @@ def ucp_hello(lab, seconds):
             sides = both(lab, program, [*program, '-n', SERVER], tcp_listens(PORT), seconds)
             text = sides[1].text()
             require('UCP TEST SUCCESS' in text and (WORDS * 39)[:999] in text, f'{transport} {option}', *sides)
+
+
+# UCX looks for peers that are gone every 20 s, and gives up after many more, unless it is told otherwise.
+HASTE = {'UCX_KEEPALIVE_INTERVAL': '1s', 'UCX_UD_TIMEOUT': '4s', 'UCX_WARN_UNUSED_ENV_VARS': 'n'}
+
+
+def peer_killed(transport, lab, seconds):
+    """One of the two kills itself: before it sends, before it receives, or when all is done. The other is told so by its endpoint."""
+    for kind, victim in (('send', 0), ('recv', 1), ('keepalive', 1)):
+        program = by(lab, f'{transport},self', compiled(lab, 'ucp_hello_world'), '-e', kind, **HASTE)
+        end = time.monotonic() + seconds / 3
+        sides = [pairs.Side(lab, 'h1', program)]
+        try:
+            until('the server does not listen', lambda: tcp_listens(PORT)(sides[0]) or sides[0].child.poll() is not None, READY_SECONDS, *sides)
+            sides.append(pairs.Side(lab, 'h2', [*program, '-n', SERVER]))
+            for side in sides:
+                side.wait(end)
+        finally:
+            for side in sides:
+                side.kill()
+        require('failure handler called with status -80 (Endpoint timeout)' in sides[1 - victim].text(), f'{transport} {kind}', *sides)
+        require(sides[victim].status in (-9, 137), f'{transport} {kind}: the victim lived', *sides)
 
 
 def uct_hello(lab, seconds):
@@ -115,6 +138,7 @@ def info(lab, seconds):
 
 ROWS = [
     Row('ucp_hello_world', NEEDS, ucp_hello, daily=False),
+    *(Row(f'ucp_hello_world -e {transport}', NEEDS, functools.partial(peer_killed, transport), seconds=120, daily=False) for transport in ('rc', 'ud')),
     Row('uct_hello_world', NEEDS, uct_hello, daily=False),
     Row('ucp_client_server', NEEDS, client_server, daily=False),
     Row('io_demo', {'ucx-utils': 'io_demo'}, io_demo),
