@@ -19,7 +19,7 @@
 _Static_assert(INVALID_LKEY >> 8 >= UROCE_MAX_MR, "the key of an MR");
 
 /* How long a QP may take to complete what was posted before it is put into ERR, or its device goes. */
-#define SETTLE_NS UINT64_C(100000000)
+#define SETTLE_NS UINT64_C(1000000000)
 /* How long the daemon may take until it has ended a session. */
 enum { SESSION_END_MS = 1000 };
 

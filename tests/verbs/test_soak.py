@@ -22,7 +22,7 @@ sys.dont_write_bytecode = True
 sys.path[:0] = [os.path.dirname(os.path.realpath(__file__)),
                 os.path.join(os.path.dirname(os.path.realpath(__file__)), '../../scripts')]
 
-from labs import LAB, lab_command, lab_up, main  # noqa: E402
+from labs import LAB, UP_SECONDS, lab_command, lab_up, main  # noqa: E402
 from uroce_lab import daemon, faults, pairs  # noqa: E402
 from uroce_lab.faults import End, Plan, judge  # noqa: E402
 from uroce_lab.soak import fault_names, seconds, whole  # noqa: E402
@@ -43,8 +43,8 @@ LONG = '--long' in sys.argv
 SAME = 100 if LONG else 2   # runs of which each must be as the first
 
 
-def soak(*words):
-    return subprocess.run([LAB, 'soak', *words], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=SECONDS, check=False)
+def soak(*words, timeout=SECONDS):
+    return subprocess.run([LAB, 'soak', *words], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=timeout, check=False)
 
 
 def seed_of(name, most, host=None):
@@ -319,7 +319,7 @@ class Restarts(unittest.TestCase):
         seed = next(seed for seed in range(1000) if Plan(seed, ['restart']).restart[1] < 50)
         with lab_up('--one-process', '--impair', BEFORE, name=f'{NAME}r') as lab:
             before = lab.pid('h1')
-            done = soak('--name', lab.name, '--seed', str(seed), '--seeds', '1', '--faults', 'restart', *LONG_RUN)
+            done = soak('--name', lab.name, '--seed', str(seed), '--seeds', '1', '--faults', 'restart', *LONG_RUN, timeout=UP_SECONDS)
             self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
             self.assertRegex(done.stdout, r'(?m)^seed \d+: restart of h[12] after \d+ ms: h1 status 0, h2 status 0: well$')
             self.assertRegex(done.stdout, r'(?m)^restart +1 +1 +1 +0$')
