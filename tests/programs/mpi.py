@@ -41,13 +41,17 @@ def ended(lab, seconds, command):
     return done.stdout
 
 
-def openmpi(lab, seconds, program, per_host=1, way=RC, folder=None):
+def openmpi_command(lab, program, per_host=1, way=RC, folder=None):
     me = os.uname().nodename
-    return ended(lab, seconds, [
+    return [
         'mpirun.openmpi', '--allow-run-as-root', '--oversubscribe', '-H', f'{me}:{per_host},198.18.0.2:{per_host}',
         '--mca', 'plm_rsh_agent', mpi_hosts.agent(lab, lab.data['dir']), '--mca', 'mpi_yield_when_idle', '1', *way.options,
         *(word for name, value in way.environment.items() for word in ('-x', f'{name}={value}')), *(['-wdir', folder] if folder else []),
-        lab.data['programs']['uroce-run'], *program])
+        lab.data['programs']['uroce-run'], *program]
+
+
+def openmpi(lab, seconds, program, *options, **more):
+    return ended(lab, seconds, openmpi_command(lab, program, *options, **more))
 
 
 def mpich(lab, seconds, program, per_host=1, way=RC):
