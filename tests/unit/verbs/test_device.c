@@ -168,7 +168,7 @@ a_socket_without_permission_is_named(void **state)
 		skip();
 	run(without_permission, FAKE_HONEST);
 	assert_said("no permission to use /tmp/uroce-fake-");
-	assert_said("membership of group root (mode 0700)");
+	assert_said("membership of group root (mode 0700; socket_group and socket_mode in uroced.conf)");
 }
 
 static void
