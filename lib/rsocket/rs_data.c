@@ -13,7 +13,7 @@ may_send(struct rsocket *rs)
 
 /*
  * Gathering. If a program sends small pieces of data faster than they are transmitted, they are gathered, like with
- * TCP's autocorking: when RS_GATHER_FROM work requests are in flight, small data stays in the send buffer until there
+ * TCP's autocorking: when RS_GATHER_FROM work requests are in flight, or few messages are left until the peer reads, small data stays in the send buffer until there
  * is enough for one message, or until the rsocket is used in another way or the service's next turn. Gathered data can
  * always be sent at once: data is only gathered if chunk, messages and queue have room for it.
  */
@@ -21,6 +21,13 @@ static bool
 is_busy(const struct rs_stream *s)
 {
 	return s->tx.posted - atomic_load_explicit(&s->tx.done, memory_order_acquire) >= RS_GATHER_FROM;
+}
+
+/* The peer reads slowly, or not at all: few messages are left, so each must carry more. */
+static bool
+is_short(const struct rs_stream *s)
+{
+	return ((uint32_t)(atomic_load_explicit(&s->tx.seq_limit, memory_order_relaxed) - s->tx.seq) & RS_SEQ_MASK) < RS_GATHER_BELOW;
 }
 
 /**
@@ -35,11 +42,11 @@ gather(struct rs_stream *s, struct rs_cursor *c)
 	if (c->left > RS_GATHER_SMALL || have + bytes > RS_GATHER_BYTES)
 		return false;
 	if (!have) {
-		if (!is_busy(s))
+		if (!is_busy(s) && !is_short(s))
 			return false;
-		/* Poll completions first: fewer work requests may be in flight than it seems. */
+		/* Poll completions first: fewer work requests may be in flight than it seems, and the peer may have read. */
 		rs_wait(&s->rs, may_send, RS_EV_OUT, true, -1);
-		if (!is_busy(s))
+		if (!is_busy(s) && !is_short(s))
 			return false;
 	}
 	if (!rs_tx_ready(&s->tx) || !atomic_load_explicit(&s->wr_open, memory_order_relaxed) ||
