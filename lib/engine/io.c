@@ -10,7 +10,7 @@
 #include "base/tsan.h"
 #include "engine/engine_priv.h"
 
-/** In place of whatever joins two ports. */
+/** For ThreadSanitizer (base/tsan.h): whatever joins ports. What one engine sends another may receive. */
 static char wires;
 
 /** Bit 0 of a pointer in a handoff ring, which is free because mbufs are aligned. */

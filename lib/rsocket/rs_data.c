@@ -23,13 +23,6 @@ is_busy(const struct rs_stream *s)
 	return s->tx.posted - atomic_load_explicit(&s->tx.done, memory_order_acquire) >= RS_GATHER_FROM;
 }
 
-/* The peer reads slowly, or not at all: few messages are left, so each must carry more. */
-static bool
-is_short(const struct rs_stream *s)
-{
-	return ((uint32_t)(atomic_load_explicit(&s->tx.seq_limit, memory_order_relaxed) - s->tx.seq) & RS_SEQ_MASK) < RS_GATHER_BELOW;
-}
-
 /**
  * Gather the rest of the vector.
  * @return false: it must be sent now
@@ -42,11 +35,11 @@ gather(struct rs_stream *s, struct rs_cursor *c)
 	if (c->left > RS_GATHER_SMALL || have + bytes > RS_GATHER_BYTES)
 		return false;
 	if (!have) {
-		if (!is_busy(s) && !is_short(s))
+		if (!is_busy(s) && !rs_tx_is_short(&s->tx))
 			return false;
 		/* Poll completions first: fewer work requests may be in flight than it seems, and the peer may have read. */
 		rs_wait(&s->rs, may_send, RS_EV_OUT, true, -1);
-		if (!is_busy(s) && !is_short(s))
+		if (!is_busy(s) && !rs_tx_is_short(&s->tx))
 			return false;
 	}
 	if (!rs_tx_ready(&s->tx) || !atomic_load_explicit(&s->wr_open, memory_order_relaxed) ||

@@ -186,5 +186,6 @@ rs_ep_meet(struct rs_stream *s, const struct rs_hello *peer)
 	s->peer_list_at = 1 % peer->list.length;
 	s->list_at = 1 % RS_CHUNKS;
 	rs_tx_limit(&s->tx, peer->credits);
+	s->tx.few = (uint16_t)(peer->credits / 4);
 	return rs_tx_give(&s->tx, &peer->chunk);
 }

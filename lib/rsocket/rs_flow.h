@@ -33,6 +33,7 @@ struct rs_tx {
 	/* Fixed. */
 	uint32_t max_wr;
 	uint32_t ring_bytes;
+	uint16_t few;                      /**< a quarter of the peer's receive queue */
 	/* Written by the sender. */
 	uint32_t posted, posted_bytes;
 	uint32_t signaled, signaled_bytes; /**< posted when a completion was last requested */
@@ -87,6 +88,18 @@ static inline void
 rs_tx_limit(struct rs_tx *tx, uint32_t seq)
 {
 	atomic_store_explicit(&tx->seq_limit, (uint16_t)(seq & RS_SEQ_MASK), memory_order_release);
+}
+
+/**
+ * The sender: only few messages may be sent until the peer reads. A peer that reads what comes gives new ones when half of its queue is used up,
+ * so this one reads slowly, or not at all.
+ */
+static inline bool
+rs_tx_is_short(const struct rs_tx *tx)
+{
+	uint32_t limit = atomic_load_explicit(&tx->seq_limit, memory_order_relaxed);
+
+	return ((limit - tx->seq) & RS_SEQ_MASK) < tx->few;
 }
 
 /** The sender: make tx->chunk a chunk with room, if there is one. */

@@ -55,7 +55,6 @@ enum {
 	RS_BACKLOG_MIN = 8,
 	RS_BACKLOG_MAX = 4096,
 	RS_GATHER_FROM = 16,        /**< small data is gathered if so many work requests are in flight */
-	RS_GATHER_BELOW = 128,      /**< or if no more messages may be sent until the peer reads */
 	RS_GATHER_SMALL = 1024,     /**< larger data isn't gathered */
 	RS_GATHER_BYTES = 4096,     /**< gathered data is sent when it is this large */
 	RS_GATHER_US = 100,         /**< and after this time at the latest */

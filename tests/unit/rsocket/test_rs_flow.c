@@ -123,7 +123,9 @@ messages_end_where_the_peer_says(void **state)
 
 	for (uint32_t start = 65520; start < 65540; start++) {
 		pair_init(&p, start);
+		p.tx.few = QUEUE / 4;
 		for (int i = 0; i < QUEUE; i++) {
+			assert_int_equal(rs_tx_is_short(&p.tx), QUEUE - i < QUEUE / 4);
 			id = send_data(&p.tx, 1);
 			rs_tx_done(&p.tx, id);
 		}
