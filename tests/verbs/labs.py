@@ -10,13 +10,16 @@ import os
 import signal
 import socket
 import subprocess
+import time
 import unittest
 
-from uroce_lab import LabError, daemon, pairs
+from uroce_lab import LabError, daemon, pairs, telemetry
 from uroce_lab.state import Process, State, is_root
 
 SKIPPED = 77                # meson: the test was skipped
 UP_SECONDS = 120
+IDLE_SECONDS = 20           # until a daemon has closed what belonged to programs that have ended
+REST_SECONDS = 0.3
 AF_XDP = 44                 # linux/socket.h; Python has no name for it
 LAB = os.path.join(daemon.ROOT, 'scripts/uroce-lab')
 NAME = f't{os.getpid()}'
@@ -58,6 +61,22 @@ class TestLab(pairs.Lab):
 
     def pid(self, host):
         return Process.of(self.hosts[host]['pid_file']).pid
+
+    def wait_sessions(self, host, some):
+        """Until the daemon has sessions, or none any more."""
+        end = time.monotonic() + IDLE_SECONDS
+        while bool((sessions := telemetry.ask(self.data, self.hosts[host], '/uroce/session'))['all']) != some:
+            if time.monotonic() > end:
+                raise LabError(f'{host}: {sessions} after {IDLE_SECONDS} s\n{self.logs()}')
+            time.sleep(0.05)
+
+    def descriptors(self, host):
+        """How many the daemon has, once their number rests: its telemetry closes a connection some time after the answer."""
+        before = None
+        while (now := len(os.listdir(f'/proc/{self.pid(host)}/fd'))) != before:
+            before = now
+            time.sleep(REST_SECONDS)
+        return now
 
     def restart(self):
         lab_command('down', '--name', self.name)

@@ -244,8 +244,7 @@ class Addresses(Lab):
 
     def test_nothing_is_left_of_a_hundred_addresses(self):
         watch = self.watch()
-        pid = self.lab.pid('h1')
-        fds = len(os.listdir(f'/proc/{pid}/fd'))
+        fds = self.lab.descriptors('h1')
         for i in range(ROUNDS):
             self.addr('add', f'198.18.{20 + i}.1/24')
             self.addr('del', f'198.18.{20 + i}.1/24')
@@ -255,7 +254,7 @@ class Addresses(Lab):
         # Both may be seen together, so there are fewer events than changes.
         self.assertGreater(watch.text().count('IBV_EVENT_GID_CHANGE'), 0)
         watch.kill()
-        self.wait(lambda: len(os.listdir(f'/proc/{pid}/fd')) <= fds)
+        self.assertLessEqual(self.lab.descriptors('h1'), fds)
 
 class Indices(Lab):
     """In a lab of their own, in which no other address has had an index."""

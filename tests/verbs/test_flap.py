@@ -40,7 +40,6 @@ CHANGE_SECONDS = 20         # until a program is told
 GROWTH_KB = 4096            # of a daemon, after all rounds
 GROWTH_MAPPINGS = 8         # an arena of malloc for another thread has two
 GROWTH_BUFFERS = 64
-SETTLE_SECONDS = 10         # until sessions of programs that have ended are gone
 
 
 class Flap(unittest.TestCase):
@@ -81,14 +80,15 @@ class Flap(unittest.TestCase):
             self.assertIn('were right', side.text())
 
     def state_of(self, host):
-        return (*footprint(self.lab.pid(host)), ask(self.lab.data, self.lab.hosts[host], '/uroce/memory')['packet_buffers_used'])
+        """When no program is left: descriptors, mappings, resident kB and packet buffers of a daemon."""
+        self.lab.wait_sessions(host, False)
+        buffers = ask(self.lab.data, self.lab.hosts[host], '/uroce/memory')['packet_buffers_used']
+        descriptors = self.lab.descriptors(host)
+        return (descriptors, *footprint(self.lab.pid(host))[1:], buffers)
 
     def assert_as_before(self, host, before):
         """As many descriptors; mappings, memory and packet buffers about the same: allocators keep some, and packets are on their way."""
-        end = time.monotonic() + SETTLE_SECONDS
-        # A question to telemetry is a descriptor itself, for a moment longer than the answer takes.
-        while (now := self.state_of(host))[0] != before[0] and time.monotonic() < end:
-            time.sleep(0.1)
+        now = self.state_of(host)
         print(f'{host}: {before} {now}', flush=True)
         self.assertEqual(now[0], before[0], f'{host}: descriptors')
         self.assertLessEqual(now[1], before[1] + GROWTH_MAPPINGS, f'{host}: mappings')

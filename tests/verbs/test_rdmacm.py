@@ -39,7 +39,7 @@ LOAD = os.path.join(daemon.build_dir(), 'tests/verbs/cm_load')
 CONNECTIONS, AT_ONCE = (10000, 2000) if MANY and not LOSS else (300, 100)
 LOAD_SECONDS = 600
 LEAK_BYTES = 65536          # what may be made once, at the first connection: tables, what malloc() holds for each thread
-LEAK_FDS = 4                # telemetry's own come and go
+LEAK_FDS = 1
 TIMEWAIT_SECONDS = 20       # more than the 8.6 s of CM_MAX_TIMEWAIT
 TRIES = 5                   # of a program that asks too early
 REFUSED_EARLY = 'RDMA_CM_EVENT_REJECTED; error: 8'
@@ -146,7 +146,7 @@ class RdmaCm(CmTest):
                                for what in ('ids', 'listeners', 'connections', 'half_open', 'kept', 'peers')),
                    TIMEWAIT_SECONDS)
         memory = ask(self.lab.data, self.lab.hosts[host], '/uroce/memory')
-        return {**memory, 'fds': len(os.listdir(f'/proc/{self.lab.pid(host)}/fd'))}
+        return {**memory, 'fds': self.lab.descriptors(host)}
 
     @unittest.skipIf(LOSS, 'counts what a wire that loses changes')
     def test_many_connections_leave_nothing(self):

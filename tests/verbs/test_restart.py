@@ -86,14 +86,10 @@ class Restarting(unittest.TestCase):
         return telemetry.ask(self.lab.data, self.lab.hosts[host], '/uroce/handover')
 
     def descriptors(self):
-        return len(os.listdir(f'/proc/{self.lab.pid(self.host)}/fd'))
+        return self.lab.descriptors(self.host)
 
     def wait_sessions(self, some):
-        """Until the daemon has sessions, or none any more."""
-        end = time.monotonic() + SECONDS
-        while bool(telemetry.ask(self.lab.data, self.lab.hosts[self.host], '/uroce/session')['all']) != some:
-            self.assertLess(time.monotonic(), end)
-            time.sleep(0.05)
+        self.lab.wait_sessions(self.host, some)
 
     def wait_idle(self):
         self.wait_sessions(False)
