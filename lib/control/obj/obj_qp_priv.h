@@ -26,6 +26,7 @@ struct obj_qp {
 	struct obj_cq *send_cq, *recv_cq;
 	struct obj_srq *srq;
 	struct qp *qp;
+	uint32_t qpn; /**< of qp; here so that a list of QPs needn't look at each */
 	unsigned int engine;
 	uint32_t db_slot; /**< handle in session.db_slots[engine] */
 	enum uroce_qp_type type;

@@ -191,6 +191,7 @@ create(struct session *s, struct request *r, struct obj_qp *qp, const struct lay
 	if (rc != 0)
 		return req_fail(r, rc, "no memory for the QP");
 	qp->qp = a.qp;
+	qp->qpn = qp_num(a.qp);
 	return 0;
 }
 
@@ -344,6 +345,7 @@ make_again(struct session *s, const struct obj_qp_record *from, struct obj_qp *q
 		goto fail_block;
 	}
 	qp->qp = a.qp;
+	qp->qpn = qp_num(a.qp);
 	return 0;
 fail_block:
 	obj_ring_free(s, &qp->block);

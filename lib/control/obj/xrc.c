@@ -242,11 +242,12 @@ open_target(struct session *s, struct request *r, struct obj_xrcd *d, struct xrc
 	qp->xrcd = d;
 	qp->target = t;
 	qp->qp = t->qp;
+	qp->qpn = qp_num(t->qp);
 	qp->engine = d->xrcd->engine;
 	qp->cookie = cookie;
 	LIST_INSERT_HEAD(&t->openings, qp, opening);
 	d->obj.users++;
-	r->rsp.qp_create = (struct ctl_qp_create_rsp){ .handle = qp->obj.handle, .qpn = qp_num(t->qp) };
+	r->rsp.qp_create = (struct ctl_qp_create_rsp){ .handle = qp->obj.handle, .qpn = qp->qpn };
 	return 0;
 }
 

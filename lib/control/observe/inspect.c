@@ -10,6 +10,7 @@
 #include "control/obj/obj_mr_priv.h"
 #include "control/obj/obj_path_priv.h"
 #include "control/obj/obj_qp_priv.h"
+#include "control/obj/obj_xrc_priv.h"
 #include "control/observe/inspect_priv.h"
 #include "control/observe/stall_priv.h"
 
@@ -24,7 +25,7 @@ number_of(enum inspect_kind kind, const struct session *s, const void *obj)
 {
 	switch (kind) {
 	case INSPECT_QP:
-		return qp_num(((const struct obj_qp *)obj)->qp);
+		return ((const struct obj_qp *)obj)->qpn;
 	case INSPECT_CQ:
 		return ((const struct obj_cq *)obj)->number;
 	case INSPECT_PD:
@@ -81,11 +82,60 @@ by_number(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
+/** An XRC target is listed by each session that has it open: true for all but the first that matches. */
+static bool
+is_listed(const struct obj_qp *qp, const struct inspect_filter *f)
+{
+	const struct obj_qp *o;
+
+	if (qp->target == NULL)
+		return false;
+	LIST_FOREACH(o, &qp->target->openings, opening) {
+		if (o == qp)
+			return false;
+		if (session_fits(o->session, f) && qp_fits(o, f))
+			return true;
+	}
+	return false;
+}
+
+/** Move the @p most smallest to the front, in any order (Hoare's selection). @p most is less than @p n. */
+static void
+select_first(struct inspect_ref *ref, uint32_t n, uint32_t most)
+{
+	uint32_t low = 0, high = n;
+
+	while (high - low > 1) {
+		uint64_t pivot = ref[low + (high - low) / 2].number;
+		uint32_t below = low, at = low, above = high;
+
+		while (at < above) {
+			struct inspect_ref r = ref[at];
+
+			if (r.number < pivot) {
+				ref[at++] = ref[below];
+				ref[below++] = r;
+			} else if (r.number > pivot) {
+				ref[at] = ref[--above];
+				ref[above] = r;
+			} else {
+				at++;
+			}
+		}
+		if (most < below)
+			high = below;
+		else if (most > above)
+			low = above;
+		else
+			return;
+	}
+}
+
 void
-inspect_find(struct control *c, enum inspect_kind kind, const struct inspect_filter *f, struct inspect_refs *r)
+inspect_find(struct control *c, enum inspect_kind kind, const struct inspect_filter *f, uint32_t most, struct inspect_refs *r)
 {
 	struct session *s;
-	uint32_t pos, n = 0;
+	uint32_t pos;
 	uint64_t number;
 	void *obj;
 
@@ -95,24 +145,26 @@ inspect_find(struct control *c, enum inspect_kind kind, const struct inspect_fil
 			continue;
 		if (kind == INSPECT_SESSION) {
 			if (s->id >= f->from && !add_ref(r, s->id, s, s))
-				return;
+				break;
 			continue;
 		}
 		for (pos = 0; (obj = handles_next(&s->tab[type_of[kind]], &pos)) != NULL;) {
 			number = number_of(kind, s, obj);
 			if (number < f->from || (kind == INSPECT_QP && !qp_fits(obj, f)))
 				continue;
+			if (kind == INSPECT_QP && is_listed(obj, f))
+				continue;
 			if (!add_ref(r, number, s, obj))
-				return;
+				break;
 		}
+	}
+	r->all = r->n;
+	if (r->n > most) {
+		select_first(r->ref, r->n, most);
+		r->n = most;
 	}
 	if (r->n > 0)
 		qsort(r->ref, r->n, sizeof(r->ref[0]), by_number);
-	/* An XRC target is listed by each session that has it open. */
-	for (uint32_t i = 0; i < r->n; i++)
-		if (n == 0 || r->ref[n - 1].number != r->ref[i].number)
-			r->ref[n++] = r->ref[i];
-	r->n = n;
 }
 
 uint32_t
@@ -121,12 +173,12 @@ inspect_list(struct control *c, enum inspect_kind kind, const struct inspect_fil
 	struct inspect_refs r;
 
 	control_lock(c);
-	inspect_find(c, kind, f, &r);
+	inspect_find(c, kind, f, max, &r);
 	control_unlock(c);
-	for (uint32_t i = 0; i < r.n && i < max; i++)
+	for (uint32_t i = 0; i < r.n; i++)
 		numbers[i] = r.ref[i].number;
 	free(r.ref);
-	return r.n;
+	return r.all;
 }
 
 void *

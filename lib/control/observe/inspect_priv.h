@@ -20,10 +20,14 @@ struct inspect_ref {
 struct inspect_refs {
 	struct inspect_ref *ref; /**< freed by the caller */
 	uint32_t n, room;
+	uint32_t all; /**< how many there are */
 };
 
-/** Find objects, in ascending order; if memory runs out, not all of them. */
-void inspect_find(struct control *c, enum inspect_kind kind, const struct inspect_filter *f, struct inspect_refs *r);
+/**
+ * Find objects: the first @p most of them, in ascending order; if memory runs out, not all of them.
+ * Pages of a long list cost no more than a look at each object that is left: only those of the page are sorted.
+ */
+void inspect_find(struct control *c, enum inspect_kind kind, const struct inspect_filter *f, uint32_t most, struct inspect_refs *r);
 /** @return the QP, CQ or MR with that number, or NULL. @param owner  Receives its session. */
 void *inspect_find_one(struct control *c, enum inspect_kind kind, uint64_t number, struct session **owner);
 

@@ -98,8 +98,8 @@ inspect_qps(struct control *c, const struct inspect_filter *f, struct inspect_qp
 	uint32_t n;
 
 	control_lock(c);
-	inspect_find(c, INSPECT_QP, f, &r);
-	n = RTE_MIN(r.n, max);
+	inspect_find(c, INSPECT_QP, f, max, &r);
+	n = r.n;
 	for (unsigned int e = 0; e < c->s.nb_engines; e++)
 		look_at(c, e, &r, out, n);
 	for (uint32_t i = 0; i < n; i++)

@@ -17,8 +17,10 @@
 #include "control/observe/telemetry_socket_priv.h"
 
 enum {
-	ROW_BYTES = 640,  /**< no row is longer */
-	TAIL_BYTES = 128, /**< what follows the rows */
+	ROW_BYTES = 640,    /**< no row is longer */
+	TAIL_BYTES = 128,   /**< what follows the rows */
+	NUMBER_BYTES = 20,  /**< of 2^64 - 1 */
+	PAGE_ROWS = 2048,   /**< of an answer; few of them are so short that more would have room */
 };
 
 /* ---- JSON ---- */
@@ -57,6 +59,52 @@ tel_json_string(struct tel_json *j, const char *s)
 	j->text[j->used] = '\0';
 }
 
+void
+tel_json_number(struct tel_json *j, uint64_t n)
+{
+	char digits[NUMBER_BYTES];
+	unsigned int i = NUMBER_BYTES;
+
+	do {
+		digits[--i] = (char)('0' + n % 10);
+		n /= 10;
+	} while (n > 0);
+	if (j->room - j->used < NUMBER_BYTES - i + 2) {
+		j->full = true;
+		return;
+	}
+	j->text[j->used++] = ',';
+	memcpy(j->text + j->used, digits + i, NUMBER_BYTES - i);
+	j->used += NUMBER_BYTES - i;
+	j->text[j->used] = '\0';
+}
+
+static void
+add_numbers(struct tel_json *j, const uint64_t *n, unsigned int count)
+{
+	for (unsigned int i = 0; i < count; i++)
+		tel_json_number(j, n[i]);
+}
+
+static void
+add_char(struct tel_json *j, char c)
+{
+	if (j->room - j->used < 2) {
+		j->full = true;
+		return;
+	}
+	j->text[j->used++] = c;
+	j->text[j->used] = '\0';
+}
+
+/** Append a comma and @p s. */
+static void
+add_text(struct tel_json *j, const char *s)
+{
+	add_char(j, ',');
+	tel_json_string(j, s);
+}
+
 /* ---- Rows: what follows the columns of add_row() ---- */
 static void
 row_session(struct control *c, const struct inspect_ref *r, struct tel_json *j)
@@ -79,11 +127,14 @@ row_qp(struct control *c, const struct inspect_ref *r, struct tel_json *j)
 	qp_glance(qp->qp, &g);
 	if (g.ip_version != 0)
 		inet_ntop(g.ip_version == 4 ? AF_INET : AF_INET6, g.dip, peer, sizeof(peer));
-	tel_json_add(j, "\"%s\",\"%s\",%u,\"%s\",%u,\"%s\",%u,%u,%u,%u", qp_type_name((enum uroce_qp_type)g.type),
-		     qp_state_name((enum uroce_qp_state)g.state), qp->engine, peer, g.dest_qpn, req_wait_name(g.wait), g.cwnd, g.packets_in_flight,
-		     g.srtt_ns, g.sends);
-	tel_json_add(j, ",%u,%lu,%lu,%lu,%u,%u", g.receives, (unsigned long)g.tx_bytes, (unsigned long)g.tx_packets, (unsigned long)g.rx_bytes,
-		     g.losses, g.retransmitted);
+	tel_json_string(j, qp_type_name((enum uroce_qp_type)g.type));
+	add_text(j, qp_state_name((enum uroce_qp_state)g.state));
+	tel_json_number(j, qp->engine);
+	add_text(j, peer);
+	tel_json_number(j, g.dest_qpn);
+	add_text(j, req_wait_name(g.wait));
+	add_numbers(j, (const uint64_t[]){ g.cwnd, g.packets_in_flight, g.srtt_ns, g.sends, g.receives, g.tx_bytes, g.tx_packets, g.rx_bytes, g.losses,
+					   g.retransmitted }, 10);
 }
 
 static void
@@ -166,13 +217,15 @@ add_row(struct control *c, unsigned int k, const struct inspect_ref *r, struct t
 {
 	const struct session *s = r->session;
 
-	tel_json_add(j, "[%lu,%lu,", (unsigned long)r->number, (unsigned long)s->id);
-	tel_json_string(j, s->program);
-	tel_json_add(j, ",%ld,%lu,", (long)s->pid, (unsigned long)s->uid);
-	tel_json_string(j, s->port != NULL ? s->port->conf.name : "");
-	tel_json_add(j, ",");
+	tel_json_add(j, "[%lu", (unsigned long)r->number);
+	tel_json_number(j, s->id);
+	add_text(j, s->program);
+	tel_json_number(j, (uint64_t)s->pid);
+	tel_json_number(j, s->uid);
+	add_text(j, s->port != NULL ? s->port->conf.name : "");
+	add_char(j, ',');
 	kinds[k].row(c, r, j);
-	tel_json_add(j, "]");
+	add_char(j, ']');
 }
 
 void
@@ -182,6 +235,7 @@ tel_rows(struct control *c, const char *params, struct tel_json *j)
 	struct inspect_filter f = INSPECT_ALL;
 	struct inspect_refs refs;
 	unsigned int k = 0;
+	uint64_t next = 0;
 	uint32_t i;
 
 	while (k < RTE_DIM(kinds) && (strlen(kinds[k].name) != name || strncmp(kinds[k].name, params, name) != 0))
@@ -194,14 +248,17 @@ tel_rows(struct control *c, const char *params, struct tel_json *j)
 	}
 	tel_json_add(j, "{\"columns\":[%s],\"rows\":[", kinds[k].columns);
 	control_lock(c);
-	inspect_find(c, kinds[k].kind, &f, &refs);
+	inspect_find(c, kinds[k].kind, &f, PAGE_ROWS, &refs);
 	for (i = 0; i < refs.n && j->room - j->used > ROW_BYTES + TAIL_BYTES; i++) {
 		if (i > 0)
-			tel_json_add(j, ",");
+			add_char(j, ',');
 		add_row(c, k, &refs.ref[i], j);
 	}
+	if (i < refs.n)
+		next = refs.ref[i].number;
+	else if (refs.n < refs.all)
+		next = refs.ref[i - 1].number + 1;
 	control_unlock(c);
-	tel_json_add(j, "],\"all\":%u,\"next\":%lu,\"ns\":%lu}", refs.n, (unsigned long)(i < refs.n ? refs.ref[i].number : 0),
-		     (unsigned long)control_now_ns());
+	tel_json_add(j, "],\"all\":%u,\"next\":%lu,\"ns\":%lu}", refs.all, (unsigned long)next, (unsigned long)control_now_ns());
 	free(refs.ref);
 }

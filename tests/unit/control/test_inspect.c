@@ -15,7 +15,7 @@
 #include "daemon.h"
 #include "control/observe/inspect.h"
 
-enum { CQ_ENTRIES = 64, MR_BYTES = 1 << 20 };
+enum { CQ_ENTRIES = 64, MR_BYTES = 1 << 20, REGIONS = 50 };
 
 static int
 call(struct peer *p, struct ctl_req *q, struct ctl_rsp *r)
@@ -161,6 +161,37 @@ what_a_program_has_can_be_seen(void **state)
 	assert_int_equal(inspect_mr(daemon_control(), mr.mr_reg.lkey, &seen_mr), ENOENT);
 }
 
+/* Pages of any size, put together, are the whole list. */
+static void
+long_lists_come_in_pages(void **state)
+{
+	struct inspect_filter f = INSPECT_ALL;
+	uint64_t whole[REGIONS], page[REGIONS];
+	struct ctl_rsp r;
+	struct peer p;
+	uint32_t pd;
+
+	peer_open(&p);
+	pd = peer_pd(p.sock);
+	for (uint32_t i = 0; i < REGIONS; i++)
+		assert_int_equal(mr_reg(&p, pd, &r), 0);
+	assert_int_equal(inspect_list(daemon_control(), INSPECT_MR, &f, whole, REGIONS), REGIONS);
+	for (uint32_t i = 1; i < REGIONS; i++)
+		assert_true(whole[i - 1] < whole[i]);
+	for (uint32_t most = 1; most < REGIONS; most++) {
+		f.from = 0;
+		for (uint32_t at = 0; at < REGIONS; at += most) {
+			uint32_t n = most < REGIONS - at ? most : REGIONS - at;
+
+			assert_int_equal(inspect_list(daemon_control(), INSPECT_MR, &f, page, most), REGIONS - at);
+			assert_memory_equal(page, whole + at, n * sizeof(page[0]));
+			f.from = page[n - 1] + 1;
+		}
+	}
+	peer_close(&p);
+	assert_true(daemon_wait_empty());
+}
+
 static void
 a_peer_without_arp_answer_is_named_while_it_is_asked_for_and_after(void **state)
 {
@@ -207,6 +238,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_a_program_has_can_be_seen),
+		cmocka_unit_test(long_lists_come_in_pages),
 		cmocka_unit_test(a_peer_without_arp_answer_is_named_while_it_is_asked_for_and_after),
 		cmocka_unit_test(engines_tell_their_load_and_what_waits),
 	};

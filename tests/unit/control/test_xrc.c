@@ -14,6 +14,7 @@
 
 #include <cmocka.h>
 
+#include "control/observe/inspect.h"
 #include "daemon.h"
 
 enum { BYTES = 4096, NO_FD = -1, EVENT_WAIT_MS = 5000 };
@@ -407,6 +408,8 @@ srq_numbers_are_24_bits_and_never_shared(void **state)
 static void
 a_target_lives_while_somebody_has_it_open(void **state)
 {
+	struct inspect_filter f = INSPECT_ALL;
+	uint64_t numbers[4], sessions[4];
 	struct prog a, b;
 	uint32_t qpn;
 
@@ -418,6 +421,14 @@ a_target_lives_while_somebody_has_it_open(void **state)
 	qpn = a.qp.qpn;
 	to_init(&a);
 	assert_int_equal(try_open(&b, qpn, UROCE_QPT_XRC_RECV, 2), 0);
+	/* Both have it, and the list of QPs has it once; the list of one session, too. */
+	assert_int_equal(inspect_list(daemon_control(), INSPECT_QP, &f, numbers, 4), 1);
+	assert_int_equal(numbers[0], qpn);
+	assert_int_equal(inspect_list(daemon_control(), INSPECT_SESSION, &f, sessions, 4), 2);
+	for (int n = 0; n < 2; n++) {
+		f.session = sessions[n];
+		assert_int_equal(inspect_list(daemon_control(), INSPECT_QP, &f, numbers, 4), 1);
+	}
 	end(&a);
 	while (daemon_counts().control.sessions > 1)
 		usleep(1000);
