@@ -91,7 +91,8 @@ struct cm_conn {
 	uint8_t retries_left, max_retries;
 	uint32_t local_id, remote_id;
 	uint32_t qpn, remote_qpn;
-	uint64_t service_id, ca_guid, remote_guid;
+	uint64_t service_id; /**< of our own request, or of a SIDR request to be answered */
+	uint64_t ca_guid, remote_guid;
 	uint64_t tid;        /**< of the request to be answered */
 	uint64_t interval_ns, life_ns, timewait_ns, kept_ns;
 	uint64_t probed_ns;  /**< when the last probe began; 0: never */
@@ -223,6 +224,8 @@ void cm_event_deliver(struct cm *cm, const struct cm_event *ev);
 void stale_conn(struct cm_conn *old, uint64_t now_ns);
 /** The peer has answered: it still knows the connection. @return false: it was not asked. */
 bool stale_answered(struct cm_conn *c);
+/** Ask no more. */
+void stale_stop(struct cm_conn *c);
 /** A probe has got no answer in time. */
 void stale_expired(struct cm_conn *c, uint64_t now_ns);
 

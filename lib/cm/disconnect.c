@@ -104,6 +104,9 @@ handle_dreq(struct cm *cm, const struct cm_av *av, const struct cm_msg *m, uint6
 	case CM_TIMEWAIT:
 		CM_COUNT(cm, dreq_duplicate);
 		c->tid = m->hdr.tid;
+		/* Whose REQ was rejected as stale, without a REP, learns the peer's ID only now. */
+		if (c->remote_id == 0)
+			c->remote_id = m->dreq.local_comm_id;
 		if (conn_out_attr(c) == CM_ATTR_DREP)
 			conn_resend(c);
 		else

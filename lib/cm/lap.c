@@ -15,6 +15,8 @@ answer(struct cm_msg *out, const struct cm_msg *lap, uint8_t status)
 static void
 lap_to_owner(struct cm_conn *c, const struct cm_av *av, const struct cm_msg *m, struct cm_event *ev)
 {
+	/* It knows the connection. */
+	stale_answered(c);
 	if (c->lap_pending) {
 		CM_COUNT(c->cm, rx_duplicate);
 		return;
@@ -62,6 +64,8 @@ cm_apr(struct cm_conn *c, uint8_t status, struct cm_private info, struct cm_priv
 	if (!cm_private_ok(&info, CM_ARI_BYTES) || !cm_private_ok(&private_data, CM_APR_PRIVATE_BYTES))
 		return EINVAL;
 	c->lap_pending = false;
+	/* The REP by which the peer is asked whether it knows the connection is overwritten. */
+	stale_stop(c);
 	if (status == CM_APR_SUCCESS)
 		CM_COUNT(c->cm, apr_loaded);
 	else

@@ -99,7 +99,6 @@ take_req(struct cm_conn *c, const struct cm_av *av, const struct cm_msg *m)
 	c->passive = true;
 	c->av = *av;
 	c->remote_id = m->req.local_comm_id;
-	c->service_id = m->req.service_id;
 	c->tid = m->hdr.tid;
 	c->xrc = is_xrc(&m->req);
 	c->alternate = m->req.alternate.local_lid != 0;

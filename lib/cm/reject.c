@@ -124,6 +124,11 @@ handle_rej(struct cm *cm, const struct cm_av *av, const struct cm_msg *m, uint64
 		CM_COUNT(cm, rx_unknown_id);
 		return;
 	}
+	/* A copy of our REQ was refused before another one was accepted, and the REJ is late. */
+	if (m->rej.msg_rejected == CM_MSG_OF_REQ && !c->passive && c->remote_id != 0) {
+		CM_COUNT(cm, rx_wrong_state);
+		return;
+	}
 	switch (c->state) {
 	case CM_REQ_SENT:
 	case CM_MRA_REQ_RCVD:

@@ -53,6 +53,15 @@ stale_conn(struct cm_conn *old, uint64_t now_ns)
 	conn_timer(old, now_ns + CM_PROBE_NS);
 }
 
+void
+stale_stop(struct cm_conn *c)
+{
+	if (!c->probing)
+		return;
+	c->probing = false;
+	conn_timer_stop(c);
+}
+
 bool
 stale_answered(struct cm_conn *c)
 {
@@ -60,8 +69,7 @@ stale_answered(struct cm_conn *c)
 		return false;
 	MARK_UNIT("a peer still knows a connection that looked stale", "unit/cm/reject");
 	CM_COUNT(c->cm, stale_answered);
-	c->probing = false;
-	conn_timer_stop(c);
+	stale_stop(c);
 	return true;
 }
 

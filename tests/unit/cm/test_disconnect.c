@@ -8,6 +8,8 @@
 #define TIMEWAIT cm_time_ns(CM_DEFAULT_PACKET_LIFE + 1)
 #define TICK UINT64_C(2048)
 
+static const uint8_t big[CM_MAD_BYTES];
+
 static void
 a_DREQ_is_answered_when_the_owner_says_so(void **state)
 {
@@ -24,6 +26,7 @@ a_DREQ_is_answered_when_the_owner_says_so(void **state)
 	assert_memory_equal(rig_expect(&r->b, CM_EV_DISCONNECT)->msg.dreq.private_data, "bye", 4);
 	assert_int_equal(cm_conn_state(b), CM_DREQ_RCVD);
 	rig_sent_nothing(&r->b);
+	assert_int_equal(cm_disconnect(b, (struct cm_private){ big, CM_DREP_PRIVATE_BYTES + 1 }, r->now), EINVAL);
 	assert_int_equal(cm_disconnect(b, no_data, r->now), 0);
 	rig_deliver(&r->b);
 	assert_false(rig_expect(&r->a, CM_EV_DISCONNECTED)->ev.timed_out);
@@ -367,6 +370,8 @@ a_LAP_is_the_owners_to_answer(void **state)
 	rig_expect_none(&r->b);
 	rig_sent_nothing(&r->b);
 	assert_int_equal(cm_counters(r->b.cm)->rx_duplicate, 1);
+	assert_int_equal(cm_apr(b, CM_APR_INVALID_GID, (struct cm_private){ big, CM_ARI_BYTES + 1 }, no_data), EINVAL);
+	assert_int_equal(cm_apr(b, CM_APR_INVALID_GID, no_data, (struct cm_private){ big, CM_APR_PRIVATE_BYTES + 1 }), EINVAL);
 	assert_int_equal(cm_apr(b, CM_APR_INVALID_GID, (struct cm_private){ "0123456789abcdef", 16 }, no_data), 0);
 	rig_sent(&r->b, CM_ATTR_APR, &m);
 	assert_int_equal(m.apr.status, CM_APR_INVALID_GID);

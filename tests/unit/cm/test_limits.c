@@ -100,11 +100,20 @@ listeners_are_bounded(void **state)
 	struct cm_config cfg = { .max_conns = 4, .max_listeners = 3 };
 	struct rig *r = rig_new(&cfg);
 	struct cm_listen_param p = { .scope = CM_LISTEN_ANY };
+	struct cm_listener *last = NULL;
 
 	for (p.service_id = 1; p.service_id <= 3; p.service_id++)
-		assert_non_null(cm_listen(r->b.cm, &p));
+		assert_non_null(last = cm_listen(r->b.cm, &p));
 	assert_null(cm_listen(r->b.cm, &p));
 	assert_int_equal(errno, ENOSPC);
+	/* One that has gone makes room for another, and for no more. */
+	cm_unlisten(r->b.cm, last);
+	assert_non_null(cm_listen(r->b.cm, &p));
+	p.service_id++;
+	assert_null(cm_listen(r->b.cm, &p));
+	assert_int_equal(errno, ENOSPC);
+	p.backlog = CM_MAX_BACKLOG + 1;
+	assert_int_equal(cm_listener_backlog(cm_listen(r->a.cm, &p)), CM_MAX_BACKLOG);
 	rig_free(r);
 }
 
@@ -274,13 +283,62 @@ kept_answers_are_bounded_and_give_way(void **state)
 }
 
 static void
+without_limits_of_its_own_a_CM_has_the_defaults(void **state)
+{
+	enum { HALF_OPEN = 16384, PER_PEER = 8192, LISTENERS = 4096, ROUND = 1024 };
+	struct cm_config cfg = { 0 };
+	struct rig *r = rig_new(&cfg);
+	struct cm_listen_param p = { .service_id = RIG_SERVICE, .scope = CM_LISTEN_ANY };
+	const struct cm_counters *n = cm_counters(r->b.cm);
+	struct cm_listener *l = cm_listen(r->b.cm, &p);
+	struct cm_usage u;
+
+	for (unsigned int i = 0; i < HALF_OPEN; i += ROUND) {
+		/* One host has all that it may have, another one the rest. */
+		flood(r, ROUND, 1);
+		assert_int_equal(r->b.nb_events, ROUND);
+		r->b.nb_events = 0;
+		if (i + ROUND != PER_PEER)
+			continue;
+		flood(r, 1, 1);
+		assert_int_equal(n->rej_peer_limit, 1);
+		rig_lose(&r->b);
+		/* So far the backlog was large enough; it begins anew with another listener. */
+		cm_unlisten(r->b.cm, l);
+		l = cm_listen(r->b.cm, &p);
+		r->a.gid.raw[13] ^= 1;
+	}
+	cm_usage(r->b.cm, &u);
+	assert_int_equal(u.half_open, HALF_OPEN);
+	r->a.gid.raw[13] ^= 2;
+	flood(r, 1, 1);
+	assert_int_equal(n->rej_half_open_limit, 1);
+	rig_lose(&r->b);
+	for (p.service_id = 1; p.service_id < LISTENERS; p.service_id++)
+		assert_non_null(cm_listen(r->b.cm, &p));
+	assert_null(cm_listen(r->b.cm, &p));
+	rig_free(r);
+}
+
+static void
+no_send(void *arg, const struct cm_av *av, const uint8_t *mad)
+{
+}
+
+static void
+no_event(void *arg, const struct cm_event *ev)
+{
+}
+
+static void
 limits_out_of_range_are_refused(void **state)
 {
-	struct cm_config cfg = { .max_conns = CM_MAX_CONNS_LIMIT + 1 };
+	struct cm_config cfg = { .max_conns = CM_MAX_CONNS_LIMIT + 1, .ops = { .send = no_send, .event = no_event } };
 
 	assert_null(cm_open(&cfg, 0));
 	assert_int_equal(errno, EINVAL);
 	cfg.max_conns = 1;
+	cfg.ops.send = NULL;
 	assert_null(cm_open(&cfg, 0)); /* no ops */
 	assert_int_equal(errno, EINVAL);
 }
@@ -306,7 +364,10 @@ static void
 SIDR_resolves_a_service_ID_to_a_QP(void **state)
 {
 	struct rig *r = rig_new(NULL);
-	struct cm_sidr_reply_param p = { .qpn = 0x77, .qkey = 0x01234567, .private_data = { "here", 4 } };
+	static const uint8_t big[CM_MAD_BYTES];
+	struct cm_sidr_reply_param p = { .qpn = 0x77, .qkey = 0x01234567, .private_data = { "here", 4 } }, bad = p;
+	struct cm_sidr_param long_request = { .av = rig_av(&r->a), .service_id = RIG_SERVICE, .timeout_ns = RIG_SEC,
+					      .private_data = { big, CM_SIDR_REQ_PRIVATE_BYTES + 1 } };
 	struct cm_conn *a = sidr_request(r), *b;
 	const struct rig_event *ev;
 
@@ -314,6 +375,13 @@ SIDR_resolves_a_service_ID_to_a_QP(void **state)
 	rig_deliver(&r->a);
 	ev = rig_expect(&r->b, CM_EV_SIDR_REQUEST);
 	b = ev->ev.conn;
+	assert_int_equal(ev->msg.sidr_req.pkey, rig_av(&r->a).pkey);
+	assert_null(cm_sidr_request(r->a.cm, &long_request, r->now));
+	bad.private_data = (struct cm_private){ big, CM_SIDR_REP_PRIVATE_BYTES + 1 };
+	assert_int_equal(cm_sidr_reply(b, &bad, r->now), EINVAL);
+	bad.private_data = no_data;
+	bad.info = (struct cm_private){ big, CM_ARI_BYTES + 1 };
+	assert_int_equal(cm_sidr_reply(b, &bad, r->now), EINVAL);
 	assert_memory_equal(ev->msg.sidr_req.private_data, "where", 6);
 	assert_int_equal(cm_sidr_reply(b, &p, r->now), 0);
 	assert_int_equal(cm_sidr_reply(b, &p, r->now), EINVAL);
@@ -516,6 +584,7 @@ main(void)
 		cmocka_unit_test(half_open_connections_are_bounded_and_leave_room_for_connecting),
 		cmocka_unit_test(a_full_table_rejects_and_connect_says_ENOSPC),
 		cmocka_unit_test(kept_answers_are_bounded_and_give_way),
+		cmocka_unit_test(without_limits_of_its_own_a_CM_has_the_defaults),
 		cmocka_unit_test(limits_out_of_range_are_refused),
 		cmocka_unit_test(SIDR_resolves_a_service_ID_to_a_QP),
 		cmocka_unit_test(a_repeated_SIDR_REQ_gets_the_same_answer_without_a_second_event),

@@ -295,6 +295,26 @@ each_kind_of_bad_mad_has_its_verdict(void **state)
 	assert_int_equal(cm_mad_decode(mad, CM_MAD_BYTES + 1, &m), CM_MAD_BAD_LENGTH);
 }
 
+static void
+information_is_no_longer_than_there_is_room(void **state)
+{
+	static const enum cm_attr attrs[] = { CM_ATTR_REJ, CM_ATTR_APR, CM_ATTR_SIDR_REP };
+	uint8_t mad[CM_MAD_BYTES];
+	struct cm_msg m;
+
+	for (unsigned int i = 0; i < sizeof(attrs) / sizeof(attrs[0]); i++) {
+		for (uint8_t over = 0; over < 2; over++) {
+			cm_msg_init(&m, attrs[i], 1);
+			*(attrs[i] == CM_ATTR_REJ ? &m.rej.ari_bytes : attrs[i] == CM_ATTR_APR ? &m.apr.info_bytes : &m.sidr_rep.info_bytes) =
+				(uint8_t)(CM_ARI_BYTES + over);
+			cm_mad_encode(&m, mad);
+			assert_int_equal(cm_mad_decode(mad, CM_MAD_BYTES, &m), over ? CM_MAD_BAD_FIELD : CM_MAD_OK);
+		}
+	}
+	assert_string_equal(cm_rej_reason_name(CM_REJ_VENDOR_OPTION_NOT_SUPPORTED), "vendor option not supported");
+	assert_string_equal(cm_rej_reason_name(CM_REJ_VENDOR_OPTION_NOT_SUPPORTED + 1), "unknown reason");
+}
+
 /* ---- Service IDs, times ---- */
 static void
 service_ids_are_port_space_and_port(void **state)
@@ -344,6 +364,7 @@ main(void)
 		cmocka_unit_test(fields_dont_overlap_on_the_wire_or_in_the_struct),
 		cmocka_unit_test(any_bytes_decode_and_encode_to_themselves_but_for_reserved_bits),
 		cmocka_unit_test(each_kind_of_bad_mad_has_its_verdict),
+		cmocka_unit_test(information_is_no_longer_than_there_is_room),
 		cmocka_unit_test(service_ids_are_port_space_and_port),
 		cmocka_unit_test(a_malformed_ip_header_is_none),
 		cmocka_unit_test(encoded_times_are_4096_ns_times_a_power_of_two),

@@ -72,6 +72,55 @@ the_active_end_can_refuse_a_REP(void **state)
 	rig_free(r);
 }
 
+/* Its sender has no ID to tell if it has forgotten the connection. */
+static void
+a_REJ_without_its_senders_ID_is_known_by_the_receivers(void **state)
+{
+	struct rig *r = rig_new(NULL);
+	struct cm_accept_param p = rig_accept_param(r);
+	struct cm_conn *a, *b;
+	struct cm_msg m;
+
+	rig_listen(r);
+	a = rig_connect_request(r, &b);
+	assert_int_equal(cm_accept(b, &p, r->now), 0);
+	rig_lose(&r->b);
+	cm_msg_init(&m, CM_ATTR_REJ, 1);
+	m.rej.remote_comm_id = cm_conn_local_id(b);
+	m.rej.reason = CM_REJ_CONSUMER_DEFINED;
+	rig_forge(r, &m);
+	assert_int_equal(rig_expect(&r->b, CM_EV_REJECTED)->ev.reason, CM_REJ_CONSUMER_DEFINED);
+	assert_int_equal(cm_counters(r->b.cm)->rx_unknown_id, 0);
+	cm_destroy(b, r->now);
+	cm_destroy(a, r->now);
+	rig_free(r);
+}
+
+/* Its sender, who never had an answer, names its own CA GUID: all of it. */
+static void
+a_REJ_for_an_ID_unknown_to_its_sender_names_the_GUID(void **state)
+{
+	struct rig *r = rig_new(NULL);
+	struct cm_conn *a, *b;
+	struct cm_msg m;
+
+	rig_listen(r);
+	a = rig_connect_request(r, &b);
+	cm_msg_init(&m, CM_ATTR_REJ, 1);
+	m.rej.local_comm_id = cm_conn_local_id(a);
+	m.rej.reason = CM_REJ_TIMEOUT;
+	memset(m.rej.ari, RIG_GUID_A & 0xff, 8);
+	m.rej.ari_bytes = 7;
+	rig_forge(r, &m);
+	rig_expect_none(&r->b);
+	m.rej.ari_bytes = 8;
+	rig_forge(r, &m);
+	rig_expect(&r->b, CM_EV_REJECTED);
+	cm_destroy(b, r->now);
+	cm_destroy(a, r->now);
+	rig_free(r);
+}
+
 static void
 a_repeated_REP_gets_the_REJ_again_and_after_TimeWait_another(void **state)
 {
@@ -403,6 +452,7 @@ a_REP_with_a_QP_that_is_connected_is_rejected_as_stale(void **state)
 	rig_deliver(&r->b);
 	ev = rig_expect(&r->a, CM_EV_REJECTED);
 	assert_ptr_equal(ev->ev.conn, a2);
+	assert_int_equal(ev->ev.state, CM_TIMEWAIT);
 	assert_true(ev->ev.local);
 	assert_int_equal(ev->ev.reason, CM_REJ_STALE_CONN);
 	/* Who asked for the old connection can't ask the peer about it: its QP will find out. */
@@ -416,6 +466,117 @@ a_REP_with_a_QP_that_is_connected_is_rejected_as_stale(void **state)
 	rig_free(r);
 }
 
+/* The stale rejection of A's REQ comes first, then the DREQ: A never got a REP, and knows B's ID from the DREQ only. */
+static void
+a_DREQ_to_an_end_that_was_rejected_as_stale_is_answered_to_its_sender(void **state)
+{
+	struct rig *r = rig_new(NULL);
+	struct cm_accept_param p = rig_accept_param(r);
+	struct cm_listener *l = rig_listen(r);
+	struct cm_conn *b, *a = rig_connect_request(r, &b);
+	uint32_t id = cm_conn_local_id(b);
+	struct cm_msg m;
+
+	cm_unlisten(r->b.cm, l);
+	rig_wait(r, 4 * RIG_SEC);
+	assert_int_equal(cm_accept(b, &p, r->now), 0);
+	cm_destroy(b, r->now);
+	assert_int_equal(rig_lose(&r->b), 3); /* REP, REJ, DREQ */
+	rig_wait(r, 3 * RIG_SEC);
+	assert_int_equal(rig_deliver(&r->a), 1);
+	rig_wait(r, 5 * RIG_SEC);
+	rig_lose(&r->a);
+	assert_int_equal(rig_deliver(&r->b), 2); /* REJ, DREQ */
+	assert_int_equal(rig_expect(&r->a, CM_EV_REJECTED)->ev.reason, CM_REJ_STALE_CONN);
+	assert_int_equal(cm_conn_state(a), CM_TIMEWAIT);
+	rig_sent(&r->a, CM_ATTR_DREP, &m);
+	assert_int_equal(m.drep.remote_comm_id, id);
+	rig_deliver(&r->a);
+	assert_int_equal(cm_counters(r->b.cm)->disconnected, 1);
+	cm_destroy(a, r->now);
+	rig_free_clean(r);
+}
+
+/* A LAP shows that the peer knows the connection, as an RTU does; and what would be asked again is no REP any more. */
+static void
+a_LAP_answers_the_question_whether_the_peer_is_there(void **state)
+{
+	struct rig *r = rig_new(NULL);
+	struct cm_conn *b, *a;
+	struct cm_msg m;
+
+	rig_listen(r);
+	a = rig_establish(r, &b);
+	rig_connect(r);
+	rig_deliver(&r->a);
+	assert_int_equal(cm_counters(r->b.cm)->stale_probes, 1);
+	rig_lose(&r->b);
+	cm_msg_init(&m, CM_ATTR_LAP, 77);
+	m.lap.local_comm_id = cm_conn_local_id(a);
+	m.lap.remote_comm_id = cm_conn_local_id(b);
+	m.lap.remote_qpn = RIG_QPN_B;
+	rig_forge(r, &m);
+	rig_expect(&r->b, CM_EV_LAP);
+	assert_int_equal(cm_counters(r->b.cm)->stale_answered, 1);
+	assert_int_equal(cm_apr(b, CM_APR_SUCCESS, no_data, no_data), 0);
+	rig_lose(&r->b);
+	rig_wait(r, 10 * RIG_SEC);
+	rig_sent_nothing(&r->b);
+	assert_int_equal(cm_conn_state(b), CM_ESTABLISHED);
+	rig_free(r);
+}
+
+/* Nor is the peer asked by an APR. */
+static void
+an_APR_ends_the_question_whether_the_peer_is_there(void **state)
+{
+	struct rig *r = rig_new(NULL);
+	struct cm_conn *b, *a;
+	struct cm_msg m;
+
+	rig_listen(r);
+	a = rig_establish(r, &b);
+	cm_msg_init(&m, CM_ATTR_LAP, 77);
+	m.lap.local_comm_id = cm_conn_local_id(a);
+	m.lap.remote_comm_id = cm_conn_local_id(b);
+	m.lap.remote_qpn = RIG_QPN_B;
+	rig_forge(r, &m);
+	rig_expect(&r->b, CM_EV_LAP);
+	rig_connect(r);
+	rig_deliver(&r->a);
+	assert_int_equal(cm_counters(r->b.cm)->stale_probes, 1);
+	assert_int_equal(cm_apr(b, CM_APR_SUCCESS, no_data, no_data), 0);
+	rig_lose(&r->b);
+	rig_wait(r, 10 * RIG_SEC);
+	rig_sent_nothing(&r->b);
+	assert_int_equal(cm_conn_state(b), CM_ESTABLISHED);
+	rig_free(r);
+}
+
+/* A REQ comes twice; one copy finds no room, the other one does; and the refusal arrives last. */
+static void
+a_late_REJ_of_a_REQ_that_was_accepted_changes_nothing(void **state)
+{
+	struct rig *r = rig_new(NULL);
+	struct cm_conn *b, *a;
+	struct cm_msg m;
+	struct rig_mad late = { 0 };
+
+	rig_listen(r);
+	a = rig_establish(r, &b);
+	cm_msg_init(&m, CM_ATTR_REJ, 1);
+	m.rej.remote_comm_id = cm_conn_local_id(a);
+	m.rej.msg_rejected = CM_MSG_OF_REQ;
+	m.rej.reason = CM_REJ_NO_RESOURCES;
+	late.av = rig_av(&r->b);
+	cm_mad_encode(&m, late.mad);
+	rig_carry(&r->b, &late);
+	rig_expect_none(&r->a);
+	assert_int_equal(cm_conn_state(a), CM_ESTABLISHED);
+	assert_int_equal(cm_counters(r->a.cm)->rx_wrong_state, 1);
+	rig_free(r);
+}
+
 int
 main(void)
 {
@@ -423,6 +584,8 @@ main(void)
 		cmocka_unit_test(a_service_that_nobody_listens_to_is_rejected_with_reason_8),
 		cmocka_unit_test(every_reason_comes_through_with_its_information),
 		cmocka_unit_test(the_active_end_can_refuse_a_REP),
+		cmocka_unit_test(a_REJ_without_its_senders_ID_is_known_by_the_receivers),
+		cmocka_unit_test(a_REJ_for_an_ID_unknown_to_its_sender_names_the_GUID),
 		cmocka_unit_test(a_repeated_REP_gets_the_REJ_again_and_after_TimeWait_another),
 		cmocka_unit_test(a_REP_for_an_unknown_ID_is_rejected_with_reason_6),
 		cmocka_unit_test(a_REQ_that_is_withdrawn_ends_the_request),
@@ -435,6 +598,10 @@ main(void)
 		cmocka_unit_test(a_connection_whose_QP_has_failed_ends_at_once),
 		cmocka_unit_test(a_QP_in_TimeWait_is_stale_and_free_afterwards),
 		cmocka_unit_test(a_REP_with_a_QP_that_is_connected_is_rejected_as_stale),
+		cmocka_unit_test(a_DREQ_to_an_end_that_was_rejected_as_stale_is_answered_to_its_sender),
+		cmocka_unit_test(a_LAP_answers_the_question_whether_the_peer_is_there),
+		cmocka_unit_test(an_APR_ends_the_question_whether_the_peer_is_there),
+		cmocka_unit_test(a_late_REJ_of_a_REQ_that_was_accepted_changes_nothing),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

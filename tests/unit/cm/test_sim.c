@@ -6,8 +6,8 @@
  *
  * Each round opens connections both ways, waits until nothing moves, and checks that the two ends of each
  * agree: both established, knowing each other's IDs, or neither. Then all are ended, from one side, from the
- * other, from both at once or by a death, and both CMs must be empty after TimeWait. A failure prints the seed:
- * test_sim SEED repeats it.
+ * other, from both at once or by a death, and both CMs must be empty after TimeWait. All the while an observer (sim_watch.c)
+ * checks each MAD, each timer, each event and what is counted. A failure prints the seed: test_cm_sim SEED repeats it.
  */
 #include <inttypes.h>
 #include <stdarg.h>
@@ -16,77 +16,20 @@
 #include <string.h>
 
 #include "../../sim/marks.h"
-#include "../../sim/rng.h"
-#include "cm/cm.h"
+#include "sim.h"
 
 enum {
-	ACTIVE = 0,
-	PASSIVE = 1,
-	PAIRS = 120,
 	ROUNDS = 4,
 	DEFAULT_SEEDS = 60,
-	QUEUE_MAX = 1 << 16,
-	QPNS = 1024,
+	DEFAULT_KEPT = 64,
 	MAX_LOSS_PPM = 150000, /* 16 transmissions with 15 % lost each way: all lost once in 10^9 */
 	MAX_DUP_PPM = 100000,
-	RESPONSE_TIMEOUT = 16, /* 268 ms */
-	PACKET_LIFE = 13,      /* 34 ms, so TimeWait is 67 ms: longer than a MAD may be under way */
-	MAX_MRA = 18,
 };
-static const struct cm_private no_data;
-
-#define MS UINT64_C(1000000)
-#define MAX_DELAY_NS (30 * MS)
 #define ROUND_NS (500 * MS)
 #define SETTLE_NS (60000 * MS)
 #define BLACKOUT_NS (8000 * MS) /* 16 transmissions take 5.4 s */
-#define SERVICE UINT64_C(0x1000000000000042)
 
-enum what { MAD, CONNECT, ACCEPT, REJECT, RTU, COMM_EST, DISCONNECT, DIE, REBOOT, BLACKOUT };
-
-struct item {
-	uint64_t at, order;
-	enum what what;
-	unsigned int host;   /* MAD: to which; REBOOT: which */
-	uint32_t pair;
-	unsigned int side;
-	uint32_t serial;     /* of the pair when this was planned */
-	struct cm_av av;
-	uint8_t mad[CM_MAD_BYTES];
-};
-
-/* The two ends of a connection as their owners see them. */
-struct pair {
-	uint32_t serial;         /* another for each round; 0: not in use */
-	unsigned int host[2];    /* where the active and the passive end are */
-	struct cm_conn *conn[2]; /* NULL: not yet, or destroyed */
-	uint32_t qpn[2];
-	bool established[2], over[2];
-	bool asked;              /* the REQUEST has come */
-	bool torn;               /* one of its hosts was started anew */
-	bool cut;                /* the link was down for longer than all repetitions */
-};
-
-struct host {
-	struct world *w;
-	struct cm *cm;
-	unsigned int number;
-	bool qpn_used[QPNS];
-	uint32_t next_qpn;
-};
-
-struct world {
-	uint64_t seed, now, order, dark_until;
-	struct rng rng;
-	uint32_t loss_ppm, dup_ppm, serial;
-	struct host hosts[2];
-	struct pair pairs[PAIRS];
-	struct item *queue[QUEUE_MAX];
-	uint32_t nb_queue;
-	uint64_t nb_established, nb_rejected, nb_stale, nb_died, nb_unreachable, nb_both, nb_ghosts, nb_comm_est;
-};
-
-static void
+void
 failed(const struct world *w, const char *fmt, ...)
 {
 	va_list ap;
@@ -99,94 +42,30 @@ failed(const struct world *w, const char *fmt, ...)
 	exit(1);
 }
 
-/* ---- The queue of what will happen ---- */
-static bool
-before(const struct item *a, const struct item *b)
-{
-	return a->at != b->at ? a->at < b->at : a->order < b->order;
-}
-
-static struct item *
-plan(struct world *w, uint64_t delay_ns, enum what what)
-{
-	struct item *it = calloc(1, sizeof(*it));
-	uint32_t i = w->nb_queue++;
-
-	if (it == NULL || w->nb_queue > QUEUE_MAX)
-		failed(w, "too much to do at once");
-	it->at = w->now + delay_ns;
-	it->order = w->order++;
-	it->what = what;
-	for (; i > 0 && before(it, w->queue[(i - 1) / 2]); i = (i - 1) / 2)
-		w->queue[i] = w->queue[(i - 1) / 2];
-	w->queue[i] = it;
-	return it;
-}
-
-static struct item *
-next_item(struct world *w)
-{
-	struct item *top = w->queue[0], *last = w->queue[--w->nb_queue];
-	uint32_t i = 0, child;
-
-	while ((child = 2 * i + 1) < w->nb_queue) {
-		if (child + 1 < w->nb_queue && before(w->queue[child + 1], w->queue[child]))
-			child++;
-		if (before(last, w->queue[child]))
-			break;
-		w->queue[i] = w->queue[child];
-		i = child;
-	}
-	w->queue[i] = last;
-	return top;
-}
-
-static void
-plan_for(struct world *w, uint64_t max_delay_ns, enum what what, uint32_t pair, unsigned int side)
-{
-	struct item *it = plan(w, rng_below(&w->rng, max_delay_ns + 1), what);
-
-	it->pair = pair;
-	it->side = side;
-	it->serial = w->pairs[pair].serial;
-}
-
 /* ---- Hosts ---- */
-static struct gid
-host_gid(unsigned int number)
+struct gid
+host_gid(const struct world *w, unsigned int number)
 {
+	if (w->ipv6)
+		return (struct gid){ { 0x20, 0x01, 0x0d, 0xb8, [15] = (uint8_t)(1 + number) } };
 	return (struct gid){ { [10] = 0xff, [11] = 0xff, 198, 18, 0, (uint8_t)(1 + number) } };
 }
 
-static uint64_t
+uint64_t
 host_guid(unsigned int number)
 {
-	return UINT64_C(0x1111111111111111) * (number + 1);
+	return UINT64_C(0x0123456789abcdef) * (number + 1);
 }
 
-static struct cm_av
-host_av(unsigned int number)
+struct cm_av
+host_av(const struct world *w, unsigned int number)
 {
 	return (struct cm_av){
-		.local_gid = host_gid(number), .remote_gid = host_gid(!number), .pkey = 0xffff, .hop_limit = 64
+		.local_gid = host_gid(w, number), .remote_gid = host_gid(w, !number), .pkey = 0xffff, .hop_limit = 64
 	};
 }
 
-static uint32_t
-qpn_take(struct host *h)
-{
-	for (unsigned int i = 0; i < QPNS; i++) {
-		h->next_qpn = (h->next_qpn + 1) % QPNS;
-		if (!h->qpn_used[h->next_qpn]) {
-			h->qpn_used[h->next_qpn] = true;
-			return h->next_qpn + 16;
-		}
-	}
-	failed(h->w, "host %u: no QPN is free", h->number);
-	return 0;
-}
-
-static void
+void
 carry(struct world *w, unsigned int to, const struct cm_av *av, const uint8_t *mad)
 {
 	struct item *it = plan(w, rng_between(&w->rng, 10000, MAX_DELAY_NS), MAD);
@@ -204,7 +83,8 @@ on_send(void *arg, const struct cm_av *av, const uint8_t *mad)
 	struct host *h = arg;
 	struct world *w = h->w;
 
-	if (w->now < w->dark_until)
+	watch_send(arg, av, mad);
+	if (w->now < w->dark_until || (h->doing->what == ARRIVAL && h->doing->bad))
 		return;
 	if (!rng_chance(&w->rng, w->loss_ppm))
 		carry(w, !h->number, av, mad);
@@ -212,147 +92,64 @@ on_send(void *arg, const struct cm_av *av, const uint8_t *mad)
 		carry(w, !h->number, av, mad);
 }
 
-/* ---- Owners ---- */
-static void *
-owner_of(uint32_t pair, unsigned int side)
+static bool
+qp_gone(void *arg, void *owner)
 {
-	return (void *)(uintptr_t)(2 * pair + side + 1);
+	const struct host *h = arg;
+
+	return h->gone == owner;
+}
+
+uint32_t
+max_kept(const struct world *w)
+{
+	return w->limits.kept != 0 ? w->limits.kept : DEFAULT_KEPT;
 }
 
 static void
-let_go(struct world *w, struct pair *p, unsigned int side, bool died)
+host_listens(struct host *h, enum cm_listen_scope scope, uint64_t service)
 {
-	struct cm_conn *c = p->conn[side];
+	struct cm_listen_param lp = {
+		.service_id = service, .backlog = h->w->limits.backlog, .scope = scope, .gid = host_gid(h->w, h->number), .owner = &h->listeners[scope]
+	};
+	struct cm_listener **at = &h->listeners[scope];
 
-	/* The number of a QP that dies with its program is the CM's to wait for: not used again in this world. */
-	if (!died && p->qpn[side] != 0)
-		w->hosts[p->host[side]].qpn_used[p->qpn[side] - 16] = false;
-	p->conn[side] = NULL;
-	p->over[side] = true;
-	cm_destroy(c, w->now);
-}
-
-static void
-on_request(struct host *h, const struct cm_event *ev)
-{
-	struct world *w = h->w;
-	struct pair *p;
-	uint32_t idx, serial;
-
-	memcpy(&idx, ev->msg->req.private_data, sizeof(idx));
-	memcpy(&serial, ev->msg->req.private_data + sizeof(idx), sizeof(serial));
-	p = &w->pairs[idx];
-	/* A late copy of a REQ of a connection that is over: the owner can't tell; here it is refused. */
-	if (p->serial != serial || p->over[PASSIVE]) {
-		w->nb_ghosts++;
-		cm_destroy(ev->conn, w->now);
-		return;
+	if (service == TCP_SERVICE) {
+		at = &h->tcp;
+		lp.owner = at;
 	}
-	if (p->asked)
-		failed(w, "pair %u: a second REQUEST for one connection", idx);
-	p->asked = true;
-	p->conn[PASSIVE] = ev->conn;
-	cm_conn_set_owner(ev->conn, owner_of(idx, PASSIVE));
-	if (rng_one_in(&w->rng, 8))
-		cm_mra(ev->conn, (uint8_t)rng_between(&w->rng, 14, MAX_MRA), no_data, w->now);
-	plan_for(w, 200 * MS, rng_one_in(&w->rng, 10) ? REJECT : ACCEPT, idx, PASSIVE);
+	*at = cm_listen(h->cm, &lp);
+	if (*at == NULL)
+		failed(h->w, "host %u can't listen", h->number);
 }
 
-/* An event of a connection that the owner has. */
-static void
-on_pair_event(struct world *w, struct pair *p, uint32_t idx, unsigned int side, const struct cm_event *ev)
-{
-	switch (ev->type) {
-	case CM_EV_RESPONSE:
-		if (rng_one_in(&w->rng, 10))
-			cm_mra(ev->conn, (uint8_t)rng_between(&w->rng, 14, MAX_MRA), no_data, w->now);
-		plan_for(w, 100 * MS, rng_one_in(&w->rng, 15) ? REJECT : RTU, idx, ACTIVE);
-		break;
-	case CM_EV_ESTABLISHED:
-		if (p->established[side])
-			failed(w, "pair %u: established twice", idx);
-		p->established[side] = true;
-		w->nb_established++;
-		break;
-	case CM_EV_MRA:
-		break;
-	case CM_EV_DISCONNECT:
-		p->over[side] = true;
-		cm_disconnect(ev->conn, no_data, w->now);
-		break;
-	case CM_EV_REJECTED:
-		p->over[side] = true;
-		w->nb_rejected++;
-		w->nb_stale += ev->reason == CM_REJ_STALE_CONN;
-		if (ev->state == CM_IDLE)
-			let_go(w, p, side, false);
-		break;
-	case CM_EV_UNREACHABLE:
-		if (!p->cut && !p->torn)
-			failed(w, "pair %u side %u: unreachable over a link that works", idx, side);
-		p->over[side] = true;
-		w->nb_unreachable++;
-		if (ev->state == CM_IDLE)
-			let_go(w, p, side, false);
-		break;
-	case CM_EV_DISCONNECTED:
-		if (ev->timed_out && !p->cut && !p->torn)
-			failed(w, "pair %u side %u: no DREP over a link that works", idx, side);
-		p->over[side] = true;
-		break;
-	case CM_EV_TIMEWAIT_EXIT:
-		if (!p->over[side])
-			failed(w, "pair %u side %u: TimeWait without an end", idx, side);
-		let_go(w, p, side, false);
-		break;
-	default:
-		failed(w, "event %s out of place", cm_event_name(ev->type));
-	}
-}
-
-static void
-on_event(void *arg, const struct cm_event *ev)
-{
-	struct host *h = arg;
-	struct world *w = h->w;
-	unsigned int side;
-	struct pair *p;
-	uint32_t idx;
-
-	if (ev->type == CM_EV_REQUEST) {
-		on_request(h, ev);
-		return;
-	}
-	if (ev->owner == NULL)
-		failed(w, "%s without an owner", cm_event_name(ev->type));
-	idx = (uint32_t)((uintptr_t)ev->owner - 1) / 2;
-	side = ((uintptr_t)ev->owner - 1) & 1;
-	p = &w->pairs[idx];
-	if (p->conn[side] != ev->conn)
-		failed(w, "%s for a connection that its owner doesn't have", cm_event_name(ev->type));
-	if (p->over[side] && ev->type != CM_EV_TIMEWAIT_EXIT)
-		failed(w, "pair %u side %u: %s after the end", idx, side, cm_event_name(ev->type));
-	on_pair_event(w, p, idx, side, ev);
-}
-
-static void
+void
 host_start(struct world *w, unsigned int number)
 {
-	struct cm_listen_param lp = { .service_id = SERVICE, .scope = CM_LISTEN_ANY };
 	struct host *h = &w->hosts[number];
 	struct cm_config cfg = {
-		.max_conns = 4 * PAIRS,
-		.max_kept = 32,
+		.max_conns = MAX_CONNS,
+		.max_kept = max_kept(w),
+		.max_half_open = w->limits.half_open,
+		.max_per_peer = w->limits.per_peer,
 		.secret.key[0] = rng_next(&w->rng),
-		.ops = { on_send, on_event },
+		.ops = { on_send, owner_event, qp_gone },
 		.arg = h,
 	};
 
+	memset(h, 0, sizeof(*h));
 	h->w = w;
 	h->number = number;
+	h->next_qpn = QPNS - 1; /* the first is the least that there is */
 	h->cm = cm_open(&cfg, w->now);
-	if (h->cm == NULL || cm_listen(h->cm, &lp) == NULL)
+	if (h->cm == NULL)
 		failed(w, "host %u can't start", number);
+	/* The most general one always; which of the others serve it depends on the seed (check_listener()). */
+	host_listens(h, CM_LISTEN_ANY, SERVICE);
+	host_listens(h, w->ipv6 ? CM_LISTEN_ANY_IPV4 : CM_LISTEN_ANY_IPV6, SERVICE);
+	host_listens(h, w->ipv6 ? CM_LISTEN_ANY_IPV6 : CM_LISTEN_ANY_IPV4, w->seed % 2 != 0 ? SERVICE : SERVICE - 1);
+	host_listens(h, CM_LISTEN_ANY, TCP_SERVICE);
+	host_listens(h, CM_LISTEN_GID, w->seed % 3 == 0 ? SERVICE : SERVICE - 1);
 }
 
 /* All its connections are gone without a word, and its QPs get the same numbers again. */
@@ -362,8 +159,7 @@ host_reboot(struct world *w, unsigned int number)
 	struct host *h = &w->hosts[number];
 
 	cm_close(h->cm);
-	memset(h->qpn_used, 0, sizeof(h->qpn_used));
-	h->next_qpn = 0;
+	w->rebooted = true;
 	for (unsigned int i = 0; i < PAIRS; i++) {
 		struct pair *p = &w->pairs[i];
 
@@ -372,6 +168,11 @@ host_reboot(struct world *w, unsigned int number)
 				p->conn[side] = NULL;
 				p->over[side] = p->torn = true;
 			}
+	}
+	for (struct asker *a = w->askers; a < w->askers + ASKERS; a++) {
+		a->conn[a->host == number ? ACTIVE : PASSIVE] = NULL;
+		a->asked &= a->host == number;
+		a->cut = true;
 	}
 	host_start(w, number);
 }
@@ -383,112 +184,46 @@ blackout(struct world *w)
 	w->dark_until = w->now + BLACKOUT_NS;
 	for (unsigned int i = 0; i < PAIRS; i++)
 		w->pairs[i].cut = true;
+	for (unsigned int i = 0; i < ASKERS; i++)
+		w->askers[i].cut = true;
 }
 
 /* ---- What happens ---- */
 static void
-do_connect(struct world *w, uint32_t idx)
+happen(struct world *w, const struct item *it)
 {
-	struct pair *p = &w->pairs[idx];
-	struct host *h = &w->hosts[p->host[ACTIVE]];
-	uint32_t tag[2] = { idx, p->serial };
-	struct cm_connect_param cp = {
-		.av = host_av(h->number),
-		.service_id = SERVICE,
-		.ca_guid = host_guid(h->number),
-		.qpn = qpn_take(h),
-		.path_mtu = 3,
-		.packet_life = PACKET_LIFE,
-		.remote_response_timeout = RESPONSE_TIMEOUT,
-		.local_response_timeout = RESPONSE_TIMEOUT,
-		.max_cm_retries = 15,
-		.private_data = { tag, sizeof(tag) },
-		.owner = owner_of(idx, ACTIVE),
-	};
-
-	p->qpn[ACTIVE] = cp.qpn;
-	p->conn[ACTIVE] = cm_connect(h->cm, &cp, w->now);
-	if (p->conn[ACTIVE] == NULL)
-		failed(w, "pair %u: connect failed", idx);
-	if (rng_one_in(&w->rng, 12))
-		plan_for(w, 400 * MS, DIE, idx, (unsigned int)rng_below(&w->rng, 2));
-}
-
-static void
-do_accept(struct world *w, uint32_t idx)
-{
-	struct pair *p = &w->pairs[idx];
-	struct host *h = &w->hosts[p->host[PASSIVE]];
-	struct cm_accept_param ap = { .ca_guid = host_guid(h->number), .qpn = qpn_take(h) };
-
-	p->qpn[PASSIVE] = ap.qpn;
-	if (cm_accept(p->conn[PASSIVE], &ap, w->now) != 0)
-		failed(w, "pair %u: accept in %s", idx, cm_state_name(cm_conn_state(p->conn[PASSIVE])));
-}
-
-static void
-do_rtu(struct world *w, uint32_t idx)
-{
-	struct pair *p = &w->pairs[idx];
-
-	if (cm_rtu(p->conn[ACTIVE], no_data, w->now) != 0)
-		failed(w, "pair %u: RTU in %s", idx, cm_state_name(cm_conn_state(p->conn[ACTIVE])));
-	p->established[ACTIVE] = true;
-	/* Data may get there before the RTU does. */
-	if (rng_one_in(&w->rng, 3))
-		plan_for(w, 20 * MS, COMM_EST, idx, PASSIVE);
-}
-
-static void
-happen(struct world *w, struct item *it)
-{
-	struct pair *p = &w->pairs[it->pair];
-	struct cm_conn *c;
-
-	if (it->what == MAD) {
-		cm_rx(w->hosts[it->host].cm, &it->av, it->mad, sizeof(it->mad), w->now);
-		return;
-	}
-	if (it->what == REBOOT) {
-		host_reboot(w, it->host);
-		return;
-	}
-	if (it->what == BLACKOUT) {
-		blackout(w);
-		return;
-	}
-	c = p->conn[it->side];
-	if (it->serial != p->serial || (it->what != CONNECT && c == NULL))
-		return;
 	switch (it->what) {
-	case CONNECT:
-		if (!p->torn)
-			do_connect(w, it->pair);
+	case MAD:
+		hostile_maybe(w, it);
+		watch_arrival(w, it->host, &it->av, it->mad, sizeof(it->mad), false, 0);
 		break;
-	case ACCEPT:
-		if (!p->over[PASSIVE])
-			do_accept(w, it->pair);
+	case REBOOT:
+		host_reboot(w, it->host);
 		break;
-	case RTU:
-		if (!p->over[ACTIVE])
-			do_rtu(w, it->pair);
+	case REPLACE:
+		host_replace(w, it->host);
 		break;
-	case REJECT:
-		if (!p->over[it->side]) {
-			p->over[it->side] = true;
-			cm_reject(c, CM_REJ_CONSUMER_DEFINED, no_data, no_data, w->now);
-		}
+	case BLACKOUT:
+		blackout(w);
 		break;
-	case COMM_EST:
-		if (!p->over[PASSIVE] && cm_establish(c, w->now) == 0)
-			w->nb_comm_est++;
+	case ASK:
+	case REPLY:
+		sidr_acts(w, it);
 		break;
-	case DISCONNECT:
-		cm_disconnect(c, no_data, w->now);
-		break;
-	default: /* DIE */
-		w->nb_died++;
-		let_go(w, p, it->side, true);
+	default:
+		owner_acts(w, it);
+	}
+}
+
+static void
+run_timers(struct world *w)
+{
+	for (struct host *h = w->hosts; h < w->hosts + 2; h++) {
+		struct doing d = { .what = TIMER };
+
+		watch_begin(h, &d);
+		cm_run(h->cm, w->now);
+		watch_end(h, &d);
 	}
 }
 
@@ -515,11 +250,11 @@ run_until(struct world *w, uint64_t end)
 		if (at > w->now)
 			w->now = at;
 		if (timer) {
-			cm_run(w->hosts[0].cm, w->now);
-			cm_run(w->hosts[1].cm, w->now);
+			run_timers(w);
 			continue;
 		}
 		it = next_item(w);
+		forge_maybe(w);
 		happen(w, it);
 		free(it);
 	}
@@ -527,12 +262,6 @@ run_until(struct world *w, uint64_t end)
 }
 
 /* ---- What must hold ---- */
-static bool
-is_established(const struct pair *p, unsigned int side)
-{
-	return p->conn[side] != NULL && cm_conn_state(p->conn[side]) == CM_ESTABLISHED;
-}
-
 static void
 check_agreement(struct world *w)
 {
@@ -540,15 +269,15 @@ check_agreement(struct world *w)
 		struct pair *p = &w->pairs[i];
 
 		for (unsigned int side = 0; side < 2; side++) {
-			if (p->conn[side] == NULL || is_established(p, side))
+			if (p->conn[side] == NULL || watch_established(p, side))
 				continue;
 			failed(w, "pair %u side %u: still in %s", i, side, cm_state_name(cm_conn_state(p->conn[side])));
 		}
 		if (p->torn || p->cut)
 			continue;
-		if (is_established(p, ACTIVE) != is_established(p, PASSIVE))
-			failed(w, "pair %u: only side %u is established", i, is_established(p, PASSIVE));
-		if (is_established(p, ACTIVE) &&
+		if (watch_established(p, ACTIVE) != watch_established(p, PASSIVE))
+			failed(w, "pair %u: only side %u is established", i, watch_established(p, PASSIVE));
+		if (watch_established(p, ACTIVE) &&
 		    (cm_conn_local_id(p->conn[ACTIVE]) != cm_conn_remote_id(p->conn[PASSIVE]) ||
 		     cm_conn_local_id(p->conn[PASSIVE]) != cm_conn_remote_id(p->conn[ACTIVE])))
 			failed(w, "pair %u: the ends disagree about their IDs", i);
@@ -586,6 +315,7 @@ open_all(struct world *w)
 		p->host[PASSIVE] = !p->host[ACTIVE];
 		plan_for(w, ROUND_NS, CONNECT, i, ACTIVE);
 	}
+	sidr_plan(w);
 }
 
 static void
@@ -609,14 +339,49 @@ end_all(struct world *w)
 	}
 }
 
+/* Whose peer couldn't tell it that it is over ends on its own. */
+static bool
+end_left(struct world *w)
+{
+	bool some = false;
+
+	for (uint32_t i = 0; i < PAIRS; i++)
+		for (unsigned int side = 0; side < 2; side++)
+			if (w->pairs[i].cut && watch_established(&w->pairs[i], side)) {
+				plan_for(w, 30 * MS, DISCONNECT, i, side);
+				some = true;
+			}
+	return some;
+}
+
 static void
 run_seed(struct world *w, uint64_t seed)
 {
 	memset(w, 0, sizeof(*w));
 	w->seed = seed;
 	w->rng = rng_stream(seed, 1);
+	w->bad_rng = rng_stream(seed, 2);
+	w->data_rng = rng_stream(seed, 3);
+	w->ipv6 = seed % 5 == 0;
 	w->loss_ppm = (uint32_t)rng_below(&w->rng, MAX_LOSS_PPM);
 	w->dup_ppm = (uint32_t)rng_below(&w->rng, MAX_DUP_PPM);
+	/* Half of the seeds have a limit that some reach. */
+	switch (seed % 8) {
+	case 0:
+		w->limits.half_open = (uint32_t)rng_between(&w->data_rng, 2, 12);
+		break;
+	case 2:
+		w->limits.backlog = (uint32_t)rng_between(&w->data_rng, 1, 8);
+		break;
+	case 4:
+		w->limits.per_peer = (uint32_t)rng_between(&w->data_rng, 3, 40);
+		break;
+	case 6:
+		w->limits.kept = (uint32_t)rng_between(&w->data_rng, 1, 4);
+		break;
+	default:
+		break;
+	}
 	host_start(w, 0);
 	host_start(w, 1);
 	for (unsigned int round = 0; round < ROUNDS; round++) {
@@ -625,13 +390,21 @@ run_seed(struct world *w, uint64_t seed)
 			plan(w, rng_below(&w->rng, ROUND_NS), REBOOT)->host = (unsigned int)rng_below(&w->rng, 2);
 		if (rng_one_in(&w->rng, 8))
 			plan(w, rng_below(&w->rng, ROUND_NS), BLACKOUT);
+		if (rng_one_in(&w->data_rng, 4))
+			plan(w, rng_below(&w->data_rng, 2 * ROUND_NS), REPLACE)->host = (unsigned int)rng_below(&w->data_rng, 2);
 		run_until(w, w->now + SETTLE_NS);
 		check_agreement(w);
 		if (rng_one_in(&w->rng, 8))
 			blackout(w);
 		end_all(w);
+		if (rng_one_in(&w->data_rng, 4))
+			plan(w, rng_below(&w->data_rng, 200 * MS), REPLACE)->host = (unsigned int)rng_below(&w->data_rng, 2);
 		run_until(w, w->now + SETTLE_NS);
+		if (end_left(w))
+			run_until(w, w->now + SETTLE_NS);
 		check_empty(w);
+		watch_counted(w);
+		w->rebooted = false;
 	}
 	cm_close(w->hosts[0].cm);
 	cm_close(w->hosts[1].cm);
@@ -642,7 +415,7 @@ main(int argc, char **argv)
 {
 	static struct world w;
 	uint64_t first = 1, last = DEFAULT_SEEDS, established = 0, rejected = 0, died = 0, unreachable = 0, stale = 0;
-	uint64_t both = 0, comm_est = 0, ghosts = 0;
+	uint64_t both = 0, comm_est = 0, ghosts = 0, bad = 0, laps = 0, sidr = 0, replaced = 0, forged = 0;
 
 	if (argc > 1)
 		first = last = strtoull(argv[1], NULL, 0);
@@ -658,16 +431,23 @@ main(int argc, char **argv)
 		both += w.nb_both;
 		comm_est += w.nb_comm_est;
 		ghosts += w.nb_ghosts;
+		bad += w.nb_bad;
+		laps += w.nb_laps;
+		sidr += w.nb_sidr;
+		replaced += w.nb_replaced;
+		forged += w.nb_forged;
 	}
 	printf("%" PRIu64 " connections: %" PRIu64 " established (%" PRIu64 " by COMM_EST), ",
 	       (last - first + 1) * ROUNDS * PAIRS, established, comm_est);
 	printf("%" PRIu64 " rejected (%" PRIu64 " stale), %" PRIu64 " unreachable, %" PRIu64 " late requests, ",
 	       rejected, stale, unreachable, ghosts);
-	printf("%" PRIu64 " programs died, %" PRIu64 " ended from both sides\n", died, both);
+	printf("%" PRIu64 " programs died, %" PRIu64 " ended from both sides, ", died, both);
+	printf("%" PRIu64 " bad MADs and calls, %" PRIu64 " LAPs, %" PRIu64 " SIDR_REQs answered, %" PRIu64 " CMs replaced, %" PRIu64
+	       " connections that look stale\n", bad, laps, sidr, replaced, forged);
 	if (first != last)
 		marks_print(false);
 	if (first != last && (established == 0 || rejected == 0 || died == 0 || both == 0 || comm_est == 0 ||
-			      unreachable == 0 || stale == 0)) {
+			      unreachable == 0 || forged == 0 || replaced == 0 || bad == 0 || laps == 0 || sidr == 0)) {
 		fprintf(stderr, "the seeds don't cover what they should\n");
 		return 1;
 	}
