@@ -9,7 +9,15 @@
 
 #include <rte_eal.h>
 
+#include "base/own_dirs.h"
 #include "util.h"
+
+/* EAL leaves its folder. */
+static void
+remove_folder(void)
+{
+	own_dir_remove(rte_eal_get_runtime_dir());
+}
 
 int
 eal_up(const char *name)
@@ -28,7 +36,10 @@ eal_up(const char *name)
 	sched_getaffinity(0, sizeof(cpus), &cpus);
 	rc = rte_eal_init(sizeof(argv) / sizeof(argv[0]), argv);
 	sched_setaffinity(0, sizeof(cpus), &cpus);
-	return rc < 0 ? -1 : 0;
+	if (rc < 0)
+		return -1;
+	atexit(remove_folder);
+	return 0;
 }
 
 void

@@ -24,9 +24,11 @@ def eal(lcores):
             f'test-embed-{os.getpid()}']
 
 
-def run(words, program=None, **more):
-    return subprocess.run([program or EMBED, *words], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=ENOUGH_S,
-                          check=False, **more)
+def run(words, program=None, env=os.environ, **more):
+    with tempfile.TemporaryDirectory() as folder:       # EAL leaves its folder in that one
+        os.chmod(folder, 0o777)
+        return subprocess.run([program or EMBED, *words], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=ENOUGH_S, check=False,
+                              env={**env, 'RUNTIME_DIRECTORY': folder}, **more)
 
 
 def one():

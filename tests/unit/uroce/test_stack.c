@@ -19,6 +19,7 @@
 #include <rte_lcore.h>
 #include <rte_ring.h>
 
+#include "base/own_dirs.h"
 #include "uroce.h"
 
 enum { WIRE_PACKETS = 1024, WORKER = 1 };
@@ -226,7 +227,10 @@ setup(void **state)
 static int
 teardown(void **state)
 {
-	return rte_eal_cleanup();
+	int rc = rte_eal_cleanup();
+
+	own_dir_remove(rte_eal_get_runtime_dir());
+	return rc;
 }
 
 int

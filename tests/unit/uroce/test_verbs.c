@@ -25,6 +25,7 @@
 #include <rte_mbuf.h>
 #include <rte_ring.h>
 
+#include "base/own_dirs.h"
 #include "uroce_verbs.h"
 
 enum {
@@ -548,7 +549,10 @@ setup(void **state)
 static int
 teardown(void **state)
 {
-	return rte_eal_cleanup();
+	int rc = rte_eal_cleanup();
+
+	own_dir_remove(rte_eal_get_runtime_dir());
+	return rc;
 }
 
 int

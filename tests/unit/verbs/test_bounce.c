@@ -395,9 +395,9 @@ receives_leave_slots_for_sends(void **state)
 	client_bounce_drop(&bed.qp);
 	client_bounce_recv(&qps[7], 0, w, 1);
 	assert_int_equal(w->sge[0].lkey, AREA_KEY);
+	end();
 	free(qps);
 	free(w);
-	end();
 }
 
 static void
